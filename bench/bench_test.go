@@ -15,9 +15,17 @@ import (
 	"holdfast/test/binary"
 )
 
+// needSchedstat skips a test on systems where bench cannot measure CPU time.
+func needSchedstat(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
+		t.Skipf("bench reads CPU times from Linux's schedstat: %v", err)
+	}
+}
+
 func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
 
-// document has a place for every part, with what a run before has left there.
+// document has a place for every part, with the results of an earlier run.
 var document = func() string {
 	text := "# Performance\n\nBefore.\n\n"
 	for _, part := range partNames(true) {
@@ -26,14 +34,11 @@ var document = func() string {
 	return text + "After.\n"
 }()
 
-// A run of every part, so small that its figures say nothing: what it writes
-// where, and that all of it still does what it measures. Server and limit check
-// by themselves that they find and write the rows that they should.
+// TestRun runs every part with tiny sizes and checks what it writes where. Server and limit check
+// by themselves that they find and write the right rows.
 func TestRun(t *testing.T) {
 	t.Parallel()
-	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
-		t.Skip("what a process costs is read from Linux's /proc")
-	}
+	needSchedstat(t)
 	for service, parts := range map[string]map[string][]string{
 		"sync": {
 			"load": {
@@ -80,7 +85,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// runParts runs some parts and looks for the rows that each is to have.
+// runParts runs some parts and checks the rows of each.
 func runParts(t *testing.T, parts map[string][]string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "performance.md")
@@ -118,7 +123,7 @@ func runParts(t *testing.T, parts map[string][]string) {
 	for _, part := range partNames(true) {
 		rows, measured := parts[part]
 		if strings.Contains(text, "old "+part+"\n") == measured {
-			t.Errorf("%s: measured: %t; what the run before has left is there: %t", part, measured, !measured)
+			t.Errorf("%s: measured: %t; the earlier results are still there: %t", part, measured, !measured)
 		}
 		if !measured {
 			continue
@@ -130,7 +135,7 @@ func runParts(t *testing.T, parts map[string][]string) {
 		}
 		table := regexp.MustCompile(`(?m)^\| .*\|$`).FindAllString(results, -1)
 		if len(table) != 1+len(rows) {
-			t.Errorf("%s has %d rows below its head, want %d:\n%s", part, len(table)-1, len(rows), results)
+			t.Errorf("%s has %d rows below its header, want %d:\n%s", part, len(table)-1, len(rows), results)
 		}
 		for _, row := range rows {
 			if !slices.ContainsFunc(table, func(line string) bool { return regexp.MustCompile(`^\| ` + row + ` \|.* [1-9]`).MatchString(line) }) {
@@ -140,13 +145,10 @@ func runParts(t *testing.T, parts map[string][]string) {
 	}
 }
 
-// A comparison of a binary with itself has a row with figures for each work and
-// number of connections.
+// Comparing a binary with itself gives a row for each work and number of connections.
 func TestCompare(t *testing.T) {
 	t.Parallel()
-	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
-		t.Skip("what a process costs is read from Linux's /proc")
-	}
+	needSchedstat(t)
 	testdb.SQLite(t)
 	o, err := parse([]string{
 		"-binary", binary.Path(), "-against", binary.Path(), "-engines", "sqlite", "-window", "20ms", "-runs", "2",
@@ -171,8 +173,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// The limits on PostgreSQL call the functions of the services, so that a run
-// fails when their arguments part.
+// The limits on PostgreSQL call the functions of the services, so a run fails if their arguments
+// differ.
 func TestRunOnPostgres(t *testing.T) {
 	t.Parallel()
 	testdb.Postgres(t) // skips without a server
@@ -202,7 +204,7 @@ func TestRunOnPostgres(t *testing.T) {
 func TestDocumentWithoutPlace(t *testing.T) {
 	t.Parallel()
 	if _, err := replace(document, "elsewhere", "text"); err == nil {
-		t.Error("results are lost without a word")
+		t.Error("no error although the document has no place for the results")
 	}
 }
 

@@ -10,14 +10,14 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// budgetFiles are the files whose functions are the budgets: slots, turns at the
-// database, bytes in flight, and the pools behind them.
+// budgetFiles are the files that implement the budgets: slots, the queue of the database, memory
+// of requests, and the pools behind them.
 var budgetFiles = []string{"holdfast/internal/web/gate.go", "holdfast/internal/web/memory.go", "holdfast/internal/fair/"}
 
 const (
 	budgetCallers = 16
 	budgetGoal    = 0.03 // of the server's CPU
-	budgetSamples = 1000 // in which the budgets must be found, or their files have moved
+	budgetSamples = 1000 // from which some must be in the budgets, or their files have moved
 )
 
 func budgetsHead(o *options, out io.Writer) {
@@ -28,20 +28,12 @@ func budgetsHead(o *options, out io.Writer) {
 
 // measureBudgets fills the table for one engine: a write and a read of each service.
 func measureBudgets(ctx context.Context, o *options, e *engine, out io.Writer) error {
-	sync, ext := newSync(), newExt()
 	for _, s := range []struct {
 		service
 		works []string
-	}{{sync, []string{workPut, workPage}}, {ext, []string{workExtPut, workExtGet}}} {
+	}{{o.service("load"), []string{workPut, workPage}}, {o.service("ext"), []string{workExtPut, workExtGet}}} {
 		callers := min(budgetCallers, slices.Max(o.connections))
-		err := onServer(ctx, o, e, s.settings(e), func(srv *server) error {
-			owners, err := srv.newOwners(s.service, callers)
-			if err != nil {
-				return err
-			}
-			if err := s.fill(ctx, e, owners); err != nil {
-				return err
-			}
+		err := onFilled(ctx, o, e, s.service, callers, func(srv *server, owners []credentials) error {
 			for _, op := range s.operations() {
 				if !slices.Contains(s.works, op.name) {
 					continue
@@ -74,7 +66,7 @@ func (op *operation) budgets(ctx context.Context, o *options, s *server, owners 
 	}
 	in, all := inBudgets(p)
 	if all == 0 || in == 0 && all >= budgetSamples {
-		return fmt.Errorf("none of %d samples is in %s", all, strings.Join(budgetFiles, ", "))
+		return fmt.Errorf("no sample of %d is in %s: use a longer -window, or correct budgetFiles", all, strings.Join(budgetFiles, ", "))
 	}
 	share, missed := float64(in)/float64(all), ""
 	if all >= budgetSamples && share >= budgetGoal {
@@ -84,9 +76,9 @@ func (op *operation) budgets(ctx context.Context, o *options, s *server, owners 
 	return nil
 }
 
-// inBudgets counts the samples whose innermost function of ours belongs to the budgets,
-// and all samples. What the runtime does for a goroutine that has stopped has no caller,
-// so that switching between goroutines counts only in the sum.
+// inBudgets counts the samples whose innermost function of Holdfast belongs to the budgets, and
+// all samples. What the runtime does for a blocked goroutine has no caller, so switching between
+// goroutines counts only in the sum.
 func inBudgets(p *profile.Profile) (in, all int64) {
 	for _, s := range p.Sample {
 		all += s.Value[0]
@@ -97,7 +89,8 @@ func inBudgets(p *profile.Profile) (in, all int64) {
 	return in, all
 }
 
-// innermost is the file of the innermost function of Holdfast in a sample's stack; "": none.
+// innermost returns the file of the innermost function of Holdfast in a sample's stack; "" if
+// there is none.
 func innermost(s *profile.Sample) string {
 	for _, l := range s.Location {
 		for _, line := range l.Line { // inlined functions come first

@@ -13,24 +13,21 @@ import (
 	"time"
 )
 
-// credentials are what a client has: what its requests' paths begin with, and
-// how they are signed.
+// credentials are the endpoint of a client and how its requests are signed.
 type credentials struct {
 	Endpoint string
 	sign     func(*http.Request) error
 
-	// retries is how often a request is sent again that is answered with 503. Servers
-	// that write the time into records, in hundredths of a second, refuse a second write
-	// of a collection in one.
+	// retries is how often a request is sent again after a 503. Servers whose timestamps have
+	// hundredths of a second refuse a second write to a collection in the same hundredth.
 	retries int
 }
 
-// patience is how long a request may take: a server that hangs ends the run.
+// patience is the timeout of a request.
 const patience = 2 * time.Minute
 
-// caller is one owner of data on one connection that is kept alive. It is not an
-// http.Client, because that spends more on a request than the server does, on
-// the same cores.
+// caller is an owner of data on one persistent connection. It is not an http.Client, because that
+// uses more CPU per request than the server does, on the same cores.
 type caller struct {
 	credentials
 
@@ -53,13 +50,13 @@ func dial(ctx context.Context, c credentials) (*caller, error) {
 	return &caller{credentials: c, conn: conn, in: bufio.NewReaderSize(conn, 64<<10), out: bufio.NewWriterSize(conn, 64<<10)}, nil
 }
 
-// errBusy is a server's answer that it has too much to do.
+// errBusy is a 503 response.
 var errBusy = errors.New("503 Service Unavailable")
 
-// hangUp ends the connection. All that was wanted of it has been read.
+// hangUp closes the connection.
 func (c *caller) hangUp() { _ = c.conn.Close() }
 
-// dialAll dials once for each of the owners.
+// dialAll opens a connection for each owner.
 func dialAll(ctx context.Context, owners []credentials) (all []*caller, hangUp func(), err error) {
 	hangUp = func() {
 		for _, c := range all {
@@ -77,12 +74,11 @@ func dialAll(ctx context.Context, owners []credentials) (all []*caller, hangUp f
 	return all, hangUp, nil
 }
 
-// retryPause is how long a request rests before it is sent again.
+// retryPause is the time before a retry.
 const retryPause = 5 * time.Millisecond
 
-// send makes a signed request and returns the answer's body, which is good
-// until the next. Anything but success is an error, and so is another number
-// of records than named.
+// send sends a signed request and returns the body of the answer, which is valid until the next.
+// Anything but success is an error, and so is another number of records.
 func (c *caller) send(ctx context.Context, method, path string, body []byte, records string) ([]byte, error) {
 	for tries := 0; ; tries++ {
 		c.body.Reset()
@@ -94,7 +90,17 @@ func (c *caller) send(ctx context.Context, method, path string, body []byte, rec
 	}
 }
 
-// exchange is send for an answer that is not to be kept.
+// refused returns the error of a response that is not a success.
+func refused(method, path string, resp *http.Response) error {
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 200)) // the status says enough
+	status := errors.New(resp.Status)
+	if resp.StatusCode == http.StatusServiceUnavailable {
+		status = errBusy
+	}
+	return fmt.Errorf("%s %s: %w: %q", method, path, status, text)
+}
+
+// exchange is send for a body that is not kept.
 func (c *caller) exchange(ctx context.Context, method, path string, body []byte, records string, to io.Writer) error {
 	var sent io.Reader = http.NoBody
 	if body != nil {
@@ -113,24 +119,21 @@ func (c *caller) exchange(ctx context.Context, method, path string, body []byte,
 	if err := c.conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
-	if err := req.Write(c.out); err != nil {
-		return err
+	sendErr := req.Write(c.out)
+	if sendErr == nil {
+		sendErr = c.out.Flush()
 	}
-	if err := c.out.Flush(); err != nil {
-		return err
-	}
+	// A server that refuses a request may respond and close before it has read all of it.
 	resp, err := http.ReadResponse(c.in, req)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s %s: no response: %w", method, path, errors.Join(sendErr, err))
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusServiceUnavailable {
-		text, err := io.ReadAll(resp.Body)
-		return errors.Join(fmt.Errorf("%w: %.200s", errBusy, text), err)
-	}
 	if resp.StatusCode/100 != 2 {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 200)) // the status says enough
-		return fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, text)
+		return refused(method, path, resp)
+	}
+	if sendErr != nil {
+		return fmt.Errorf("%s %s: %w", method, path, sendErr)
 	}
 	if got := resp.Header.Get("X-Weave-Records"); records != "" && got != records {
 		return fmt.Errorf("%s %s: %q records, want %s", method, path, got, records)

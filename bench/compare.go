@@ -14,7 +14,7 @@ import (
 type side struct {
 	service
 
-	name    string // of the server in messages
+	name    string // of the server, in messages
 	engine  *engine
 	server  *server
 	owners  []credentials
@@ -22,7 +22,7 @@ type side struct {
 	peak    int64
 }
 
-// operation returns the side's own operation of that name; nil: it has none.
+// operation returns the side's own operation of that name, or nil.
 func (s *side) operation(name string) *operation {
 	all := s.operations()
 	if i := slices.IndexFunc(all, func(op operation) bool { return op.name == name }); i >= 0 {
@@ -34,14 +34,14 @@ func (s *side) operation(name string) *operation {
 const compareHead = "| work | engine | connections | ops/s | %s | ratio | server CPU µs/op | %[1]s | ratio | engine CPU µs/op | %[1]s | ratio | peak memory | %[1]s |\n" +
 	"|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
 
-// compare measures two binaries in alternating windows, so that both meet the
-// same machine, and prints the ratios of their medians.
+// compare measures two binaries in alternating windows, under the same conditions, and prints the
+// ratios of their medians.
 func compare(ctx context.Context, o *options, out io.Writer) error {
 	fmt.Fprintf(out, "Windows of %v, medians of %d; each ratio is %s to %s.\n\n", o.window, o.runs, o.binary, o.against)
 	fmt.Fprintf(out, compareHead, "before")
 	for _, name := range o.engines {
 		if name == "spanner" {
-			fmt.Fprintln(os.Stderr, "bench: spanner: left out: the emulator's time would be compared")
+			fmt.Fprintln(os.Stderr, "bench: spanner: skipped: the emulator says nothing about the speed of Spanner")
 			continue
 		}
 		for i := range o.services {
@@ -59,7 +59,7 @@ func compare(ctx context.Context, o *options, out io.Writer) error {
 	return nil
 }
 
-// compareSides fills the rows of the operations that both sides have.
+// compareSides writes the rows of the operations that both sides have.
 func compareSides(ctx context.Context, o *options, sides []*side, out io.Writer) error {
 	operations := slices.DeleteFunc(sides[0].operations(), func(op operation) bool {
 		return !o.works.MatchString(op.name) || sides[1].operation(op.name) == nil
@@ -69,10 +69,7 @@ func compareSides(ctx context.Context, o *options, sides []*side, out io.Writer)
 	}
 	for _, s := range sides {
 		var err error
-		if s.owners, err = s.server.newOwners(s, slices.Max(o.connections)); err == nil {
-			err = s.fill(ctx, s.engine, s.owners)
-		}
-		if err != nil {
+		if s.owners, err = s.server.filled(ctx, s, slices.Max(o.connections)); err != nil {
 			return fmt.Errorf("fill %s: %w", s.name, err)
 		}
 	}
@@ -86,7 +83,7 @@ func compareSides(ctx context.Context, o *options, sides []*side, out io.Writer)
 	return nil
 }
 
-// onBinaries runs fn while every side has a server of the binary it is named for.
+// onBinaries runs fn with a server of the binary that each side names.
 func onBinaries(ctx context.Context, o *options, name string, sides []*side, fn func() error) error {
 	if len(sides) == 0 {
 		return fn()
@@ -103,8 +100,8 @@ func onBinaries(ctx context.Context, o *options, name string, sides []*side, fn 
 	})
 }
 
-// compareOperation measures a row. Which side begins changes from pair to pair; the
-// first window of each warms up and does not count.
+// compareOperation measures a row. The order of the sides alternates; the first window of each is
+// a warm-up and does not count.
 func compareOperation(ctx context.Context, o *options, work string, n int, sides []*side, out io.Writer) error {
 	for _, s := range sides {
 		s.samples, s.peak = nil, 0
@@ -141,7 +138,7 @@ func compareOperation(ctx context.Context, o *options, work string, n int, sides
 	return nil
 }
 
-// memory is a cell; a server on another machine has none.
+// memory returns a cell; it is empty for a server on another machine.
 func (s *side) memory() string {
 	if s.peak == 0 {
 		return "–"
@@ -151,7 +148,7 @@ func (s *side) memory() string {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// beside is three cells: the medians of both sides and their ratio.
+// beside returns three cells: the medians of both sides and their ratio.
 func beside(a, b *side, field func(sample) float64) string {
 	x, y := median(a.samples, field), median(b.samples, field)
 	number := func(f float64) string {

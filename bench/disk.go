@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -19,8 +18,8 @@ import (
 )
 
 func diskHead(o *options, out io.Writer) {
-	fmt.Fprintf(out, "Records are written through the server, each once; then the log is written to the tables. Bytes are those of tables, "+
-		"indexes and TOAST, per record.\n\n")
+	fmt.Fprintf(out, "Each record is written once through the server. Then the write-ahead log is written to the tables (checkpoint). "+
+		"Bytes are those of tables, indexes and TOAST, divided by the number of records.\n\n")
 	fmt.Fprintln(out, "| record | engine | records | bytes per record | of which the change feed |")
 	fmt.Fprintln(out, "|---|---|--:|--:|--:|")
 }
@@ -29,14 +28,14 @@ func diskHead(o *options, out io.Writer) {
 type diskWork struct {
 	name    string
 	ext     bool // of extension storage
-	share   int  // one of so many records is written: large ones are fewer
+	share   int  // one in so many records is written: fewer large ones
 	batch   int  // records of a request
 	content func(i int) string
 }
 
-// diskWorks: values are random, as ciphertext is, so that nothing compresses
-// what would not be compressed elsewhere. The last two are the largest
-// values of extension storage: a text, and the value that jsonb makes largest.
+// diskWorks returns the kinds. Values are random, like ciphertext, so that they do not compress.
+// The last two are the largest values of extension storage: a text, and the value that is largest
+// in jsonb.
 func diskWorks() []diskWork {
 	const largest = 64 << 10
 	text := func(bytes int) func(int) string {
@@ -60,7 +59,7 @@ func diskWorks() []diskWork {
 	}
 }
 
-// randomText is text in the alphabet of base64.
+// randomText returns text in the alphabet of base64.
 func randomText(seed, bytes int) string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	r := rand.New(rand.NewPCG(uint64(seed), 1))
@@ -71,8 +70,7 @@ func randomText(seed, bytes int) string {
 	return string(text)
 }
 
-// randomDigits is an array of digits, of which jsonb keeps each as a number of
-// twelve bytes.
+// randomDigits returns an array of digits. jsonb stores each as a number of twelve bytes.
 func randomDigits(seed, bytes int) string {
 	r := rand.New(rand.NewPCG(uint64(seed), 2))
 	text := []byte("[0")
@@ -82,16 +80,15 @@ func randomDigits(seed, bytes int) string {
 	return string(append(text, ']'))
 }
 
-// measureDisk writes each kind of record into a database of its own.
+// measureDisk writes each kind of record into a new database.
 func measureDisk(ctx context.Context, o *options, e *engine, out io.Writer) error {
-	sync, ext := newSync(), newExt()
 	for _, w := range diskWorks() {
-		of := service(sync)
+		of := o.service("load")
 		if w.ext {
-			of = ext
+			of = o.service("ext")
 		}
-		err := onServer(ctx, o, e, slices.Concat(sync.settings(e), ext.settings(e)), func(s *server) error {
-			if e.postgres != nil { // what the kind before has left
+		err := onServer(ctx, o, e, nil, func(s *server) error {
+			if e.postgres != nil { // the rows of the previous kind
 				if err := e.emptied(ctx, "bsos, user_collections, ext_storage_records, ext_storage_changes, ext_storage_usage, ext_storage_namespaces"); err != nil {
 					return err
 				}
@@ -105,7 +102,7 @@ func measureDisk(ctx context.Context, o *options, e *engine, out io.Writer) erro
 	return nil
 }
 
-// emptied empties tables, files included.
+// emptied truncates tables, so that their files are empty.
 func (e *engine) emptied(ctx context.Context, tables string) error {
 	return e.exec(ctx, `TRUNCATE `+tables+` CASCADE`)
 }
@@ -141,10 +138,10 @@ func (w *diskWork) measure(ctx context.Context, o *options, s *server, of servic
 	return nil
 }
 
-// diskOwner is the most records of an owner: fewer than a namespace may have.
+// diskOwner is the number of records of an owner, less than the limit of a namespace.
 const diskOwner = 4000
 
-// write writes records, of as many owners as they need.
+// write writes records for as many owners as they need.
 func (w *diskWork) write(ctx context.Context, s *server, of service, records int) error {
 	for first := 0; first < records; first += diskOwner {
 		owners, err := s.newOwners(of, 1)
@@ -166,7 +163,7 @@ func (w *diskWork) write(ctx context.Context, s *server, of service, records int
 	return nil
 }
 
-// request writes the records of a request, the first of which is i.
+// request writes a request with records from the i-th on.
 func (w *diskWork) request(ctx context.Context, c *caller, i int) error {
 	var parts []string
 	for n := range w.batch {
@@ -196,8 +193,8 @@ func (w *diskWork) request(ctx context.Context, c *caller, i int) error {
 	return nil
 }
 
-// onDisk is what tables take on the disk with all that belongs to them, or a
-// file of SQLite as a whole; and of that the table feed, if the engine can tell.
+// onDisk returns the size of tables on disk with their indexes and TOAST, or of a whole SQLite
+// file; and of that the table feed, on PostgreSQL.
 func (s *server) onDisk(ctx context.Context, file string, tables []string, feed string) (all, fed int64, err error) {
 	if s.engine.postgres == nil {
 		err := withFile(file, func(c *sqlite.Conn) error {

@@ -14,14 +14,13 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// engine is where the server keeps its records: a file of its own, a
-// PostgreSQL server that commits durably, or the emulator of Spanner, which have
-// nothing else to do.
+// engine is the database of the server: a SQLite file, a PostgreSQL server that commits durably,
+// or the Spanner emulator. Nothing else uses it.
 type engine struct {
 	name     string
 	postgres *testdb.PostgresServer
 	spanner  *testdb.SpannerServer
-	database string // of Spanner, the server's
+	database string // of the server, on Spanner
 }
 
 var engines = []string{"sqlite", "postgres", "spanner"}
@@ -38,7 +37,7 @@ func openEngine(name string) (e *engine, err error) {
 	return e, err
 }
 
-// newDatabase is a name that no database of Spanner has.
+// newDatabase returns a new name of a Spanner database.
 func newDatabase() string {
 	id := "b" + strings.ToLower(rand.Text()[:16])
 	return "projects/bench/instances/" + id + "/databases/" + id
@@ -53,12 +52,11 @@ func (e *engine) close() {
 	}
 }
 
-// spannerCallers is the most connections of the emulator, which takes one
-// read-write transaction at a time: more only wait. Batches have a single one,
-// which takes a minute already.
+// spannerCallers is the maximum of connections on the emulator, which runs one read-write
+// transaction at a time. Batches use a single one, which takes a minute.
 const spannerCallers = 4
 
-// connections are the numbers of them that the engine is measured at.
+// connections returns the numbers of connections that are measured on the engine.
 func (e *engine) connections(all []int) []int {
 	if e.spanner == nil {
 		return all
@@ -70,8 +68,8 @@ func (e *engine) connections(all []int) []int {
 	return slices.Compact(fewer)
 }
 
-// url is the setting of a service's database on PostgreSQL; on other engines the
-// service has a file of its own.
+// url returns the setting of a service's database on PostgreSQL. On other engines the service has
+// its own file.
 func (e *engine) url(section string) []string {
 	if e.postgres == nil {
 		return nil
@@ -79,9 +77,8 @@ func (e *engine) url(section string) []string {
 	return []string{"HOLDFAST_" + section + "__DATABASE_URL=" + e.postgres.URL()}
 }
 
-// cpu is what the engine's own processes have worked so far, those that write
-// and tidy up in the background included. SQLite has none: it works in the
-// server's. What the emulator works says nothing of Spanner.
+// cpu returns the CPU time of the engine's processes so far, including those in the background.
+// SQLite runs in the server's process, and the emulator's time says nothing about Spanner.
 func (e *engine) cpu() (worked, error) {
 	if e.postgres == nil {
 		return worked{}, nil
@@ -102,7 +99,7 @@ func (e *engine) connect(ctx context.Context, fn func(*pgx.Conn) error) error {
 	return errors.Join(fn(conn), conn.Close(context.WithoutCancel(ctx)))
 }
 
-// exec runs a script on PostgreSQL that is not in a transaction.
+// exec runs statements on PostgreSQL outside of a transaction.
 func (e *engine) exec(ctx context.Context, script ...string) error {
 	return e.connect(ctx, func(conn *pgx.Conn) error {
 		for _, sql := range script {
@@ -114,8 +111,7 @@ func (e *engine) exec(ctx context.Context, script ...string) error {
 	})
 }
 
-// settle writes to the tables what is only in the log so far: whoever does so
-// in the middle of a measurement pays for others.
+// settle runs a checkpoint, which would otherwise disturb a measurement.
 func (e *engine) settle(ctx context.Context, file string) error {
 	if e.spanner != nil {
 		return nil // all of it is in memory
@@ -128,7 +124,7 @@ func (e *engine) settle(ctx context.Context, file string) error {
 	})
 }
 
-// withFile opens a SQLite file beside whoever else has it open.
+// withFile opens a SQLite file that may be in use.
 func withFile(file string, fn func(*sqlite.Conn) error) error {
 	c, err := sqlite.OpenConn(file, sqlite.OpenReadWrite)
 	if err != nil {

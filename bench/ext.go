@@ -17,19 +17,17 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// extLoad is extension storage: every owner is an install with a tenant of its
-// own.
+// extLoad is extension storage: every owner is an install with its own tenant.
 type extLoad struct{ secret string }
 
 func newExt() *extLoad { return &extLoad{secret: rand.Text() + rand.Text()} }
 
-// settings set no limit on the rate at which extensions write.
+// settings turn off the rate limits of extensions.
 func (w *extLoad) settings(e *engine) []string {
 	return append(e.url("EXTSTORAGE"), "HOLDFAST_EXTSTORAGE__TOKEN_SECRET="+w.secret, "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false")
 }
 
-// owner makes credentials of an install that may do everything in the namespaces
-// of the operations.
+// owner returns credentials of an install with access to the namespaces of the operations.
 func (w *extLoad) owner(s *server, n int) (credentials, error) {
 	keyring, err := bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{{ID: ext.OwnTokenKey(w.secret), Alg: bearer.HS256, Text: w.secret}}})
 	if err != nil {
@@ -46,17 +44,16 @@ func (w *extLoad) owner(s *server, n int) (credentials, error) {
 	}, err
 }
 
-// extFirst is the number before the first install, which has 12 digits: they are
-// the end of its UUID.
+// extFirst is the number before the first install. It has 12 digits, like the end of a UUID.
 const extFirst = 100_000_000_000
 
-// What stands before the number in the UUIDs of a tenant and its install.
+// Prefixes of the UUIDs of a tenant and its install.
 const (
 	extTenant  = "00000000-0000-4000-8000-"
 	extInstall = "00000000-0000-4000-9000-"
 )
 
-// owner is the n-th install's and its tenant's UUID.
+// owner returns the UUIDs of the n-th install and its tenant.
 func owner(n int) (tenant, install string) {
 	number := fmt.Sprintf("%012d", extFirst+n)
 	return extTenant + number, extInstall + number
@@ -73,7 +70,7 @@ func (w *extLoad) operations() (all []operation) {
 	return all
 }
 
-// do makes a request; of the first it looks at the answer.
+// do sends a request and checks the first answer.
 func (w *extWork) do(ctx context.Context, c *caller, i int) error {
 	answer, err := c.send(ctx, w.method, w.path(i), w.body, "")
 	if found := bytes.Count(answer, []byte(`"revision":`)); err == nil && i == 0 && found != w.finds {
@@ -82,7 +79,7 @@ func (w *extWork) do(ctx context.Context, c *caller, i int) error {
 	return err
 }
 
-// fill makes the schema and the records that the operations read and write.
+// fill creates the schema and the records that the operations use.
 func (w *extLoad) fill(ctx context.Context, _ *engine, installs []credentials) error {
 	all, hangUp, err := dialAll(ctx, installs)
 	if err != nil {
@@ -110,8 +107,8 @@ func (w *extLoad) fill(ctx context.Context, _ *engine, installs []credentials) e
 	return err
 }
 
-// extPublished waits until the relay has published all events of the audit: that
-// is a part of the writes, and would otherwise go on while others are measured.
+// extPublished waits until the relay has published all audit events. They are part of the writes,
+// and would disturb the next measurement.
 func extPublished(ctx context.Context, s *server) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -146,8 +143,8 @@ func extPublished(ctx context.Context, s *server) error {
 	})
 }
 
-// limit opens a limit in a database of its own: what waits to be published of
-// the server's would else be mixed with what nobody publishes.
+// limit opens a limit in its own database: nothing publishes its events, which must not mix with
+// those of the server.
 func (w *extLoad) limit(ctx context.Context, _ *options, e *engine, installs int) (limit, error) {
 	if e.postgres != nil {
 		return openExtPostgres(ctx, e, installs)
@@ -155,7 +152,7 @@ func (w *extLoad) limit(ctx context.Context, _ *options, e *engine, installs int
 	return openExtSQLite(ctx, installs)
 }
 
-// extWorkOf finds what a limit has to do for an operation.
+// extWorkOf returns what a limit does for an operation.
 func extWorkOf(operation string) (*extWork, error) {
 	for _, w := range extWorks() {
 		if w.name == operation {
@@ -165,8 +162,7 @@ func extWorkOf(operation string) (*extWork, error) {
 	return nil, unknown(operation)
 }
 
-// extFill is what installs have: what every operation writes, and the records of
-// the list.
+// extFill returns the records of an install: those that operations write, and those of the list.
 func extFill() (all [][]extOp) {
 	var list []extOp
 	for i := range extKeys {
@@ -187,7 +183,7 @@ func extFill() (all [][]extOp) {
 	return all
 }
 
-// puts are those operations that write, as plain puts.
+// puts returns the operations that write, as plain puts.
 func puts(ops []extOp) (writes []extOp) {
 	for _, op := range ops {
 		if op.kind == extPut {
@@ -198,11 +194,11 @@ func puts(ops []extOp) (writes []extOp) {
 	return writes
 }
 
-// The audit's event of an operation, around its key.
+// extAudit returns the audit event of an operation, before and after its key.
 func extAudit(op *extOp) (head, tail string) {
 	return fmt.Sprintf(`{"operation":"put","namespace":%q,"key":"`, op.ns),
 		fmt.Sprintf(`","schemaVersion":%d,"caller":"token","callerId":"","revision":`, op.schema)
 }
 
-// extText is a JSON string of so many bytes.
+// extText returns a JSON string of so many bytes.
 func extText(bytes int) string { return `"` + strings.Repeat("x", bytes-2) + `"` }

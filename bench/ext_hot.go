@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// hotGoal is the least ratio of increments and patches to puts, all of one record.
+// hotGoal is the minimum ratio of increments and patches to puts, all of one record.
 const hotGoal = 0.50
 
-// hotWork is a write of one record by many clients at once.
+// hotWork is a write of one record by many concurrent clients.
 type hotWork struct {
 	name    string
 	method  string
-	path    string // below the record
+	path    string // relative to the record
 	body    func(caller int) []byte
-	servers int // processes on one database that the clients are spread over
+	servers int // processes on one database, which share the clients
 }
 
 func hotWorks(e *engine) []hotWork {
@@ -45,7 +45,7 @@ func hotHead(o *options, out io.Writer) {
 	fmt.Fprintln(out, "|---|--:|---|--:|--:|---|--:|--:|--:|--:|--:|")
 }
 
-// hotRow is a line with all that its medians are made of.
+// hotRow is a row with the samples of its medians.
 type hotRow struct {
 	samples []hotSample
 	busy    int64
@@ -57,8 +57,8 @@ type hotSample struct {
 	p95 time.Duration
 }
 
-// measureHot measures writes of one record by many clients: puts, which only wait
-// for each other, and writes that need what the one before has left.
+// measureHot measures writes of one record by many clients: puts, which only wait for each other,
+// and writes that depend on the stored value.
 func (w *extLoad) measureHot(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
 		servers := []*server{s}
@@ -111,7 +111,7 @@ func (w *extLoad) measureHotAt(ctx context.Context, o *options, servers []*serve
 
 func (r *hotRow) ops() float64 { return median(r.samples, func(s hotSample) float64 { return s.ops }) }
 
-// hotWindow adds a window to a row. A 503 is counted and is no operation.
+// hotWindow adds a window to a row. A 503 is counted separately.
 func (w *extLoad) hotWindow(ctx context.Context, servers []*server, work *hotWork, n int, window time.Duration, r *hotRow) error {
 	var owners []credentials
 	for i := range n {
@@ -151,7 +151,7 @@ func (w *extLoad) hotWindow(ctx context.Context, servers []*server, work *hotWor
 	if err != nil {
 		return err
 	}
-	got := hotSample{sample: p.sample()} // sorts
+	got := hotSample{sample: p.sample()} // sorts the times
 	got.p95 = p.took[len(p.took)*95/100]
 	got.ops = perSecond(len(p.took)-int(busy.Load()), p.all)
 	r.samples, r.busy = append(r.samples, got), r.busy+busy.Load()

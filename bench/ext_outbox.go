@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// outboxGoal is how many events a second a relay publishes at least.
+// outboxGoal is the minimum number of events per second that a relay publishes.
 var outboxGoal = map[string]float64{"postgres": 5000}
 
 func outboxHead(o *options, out io.Writer) {
@@ -19,9 +19,8 @@ func outboxHead(o *options, out io.Writer) {
 	fmt.Fprintln(out, "|---|---|--:|---|--:|--:|--:|")
 }
 
-// measureOutbox measures how fast events of the audit are published: those of
-// writes under way, until the last one is in the file, and those that wait when a
-// server starts.
+// measureOutbox measures how fast audit events are published: those of current writes, until the
+// last one is in the file, and those that are pending when a server starts.
 func (w *extLoad) measureOutbox(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
 		callers := o.size.rowsCallers
@@ -49,7 +48,7 @@ func (w *extLoad) measureOutbox(ctx context.Context, o *options, e *engine, out 
 	})
 }
 
-// outboxRow is a line with all that its medians are made of.
+// outboxRow is a row with the samples of its medians.
 type outboxRow struct {
 	what, engine string
 	goal         float64
@@ -95,7 +94,7 @@ func (s *server) publishWritten(ctx context.Context, installs []credentials, mor
 	return got, nil
 }
 
-// publishBehind starts the server when events wait already.
+// publishBehind starts the server with pending events.
 func (s *server) publishBehind(ctx context.Context, events int) (got sample, err error) {
 	s.stop()
 	if err := s.appendEvents(ctx, events); err != nil {
@@ -121,7 +120,7 @@ func (s *server) publishBehind(ctx context.Context, events int) (got sample, err
 	return got, nil
 }
 
-// Events as a service appends them. Parameter: how many.
+// Events as a service appends them. Parameter: their number.
 const (
 	outboxPayload = `{"operation":"put","namespace":"settings","key":"theme","schemaVersion":3,"caller":"token","callerId":"7e000000","revision":17}`
 
@@ -134,7 +133,7 @@ const (
 			n, 'extstorage.put', 'settings/theme', '` + outboxPayload + `', unixepoch() * 1000000, n %% 10 * 2 %% 16 FROM e`
 )
 
-// appendEvents leaves nothing to be written in the background.
+// appendEvents inserts events and runs a checkpoint.
 func (s *server) appendEvents(ctx context.Context, n int) error {
 	if s.engine.postgres != nil {
 		return errors.Join(s.engine.exec(ctx, fmt.Sprintf(pgEvents, n)), s.engine.settle(ctx, ""))

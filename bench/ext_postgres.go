@@ -13,16 +13,15 @@ import (
 	store "holdfast/internal/extstorage/postgres"
 )
 
-// extApply calls the very function that the server calls for every write, with
-// all the arguments that it sends. The keys are put in.
+// extApply calls the function that the server calls for every write, with the same arguments. The
+// keys are inserted.
 const extApply = `SELECT ext_apply_v2(('` + extTenant + `' || :owner::text)::uuid, ('` + extInstall + `' || :owner::text)::uuid,
 	:kinds::smallint[], :namespaces::text[], %s, :guards::bigint[], %s, :none::text[],
 	:values::text[], :metadata::text[], :expiries::timestamptz[], :keeps::boolean[], :schemas::integer[], '"token"'::text, '""'::text,
 	now(), 268435456::bigint, 32::bigint, 5120::bigint, NULL::text, NULL::bytea, now() - interval '24 hours', NULL::text[]);
 `
 
-// extRead is the read before an increment, which is then to find just what was
-// read.
+// extRead is the read before an increment, whose precondition is the record that was read.
 const extRead = `SELECT revision AS revision, change_seq AS seq, created_at AS created, updated_at AS updated, ttl_expires_at AS expires,
 	value_bytes AS bytes, metadata_bytes AS others, value::text AS value, coalesce(metadata::text, '') AS metadata
 	FROM ext_storage_records
@@ -31,7 +30,7 @@ const extRead = `SELECT revision AS revision, change_seq AS seq, created_at AS c
 \gset old_
 `
 
-// extScript is what pgbench runs for a work, and the variables of it.
+// extScript returns the pgbench script of a work and its variables.
 func extScript(w *extWork) (script string, vars map[string]string) {
 	n := len(w.ops)
 	all := func(field func(*extOp) string) string {
@@ -70,7 +69,7 @@ func extScript(w *extWork) (script string, vars map[string]string) {
 	}
 	match := make([]string, 0, n)
 	for i := range w.ops {
-		if w.reads == nil || i < n-1 { // what was read is the last
+		if w.reads == nil || i < n-1 { // the record that was read is the last
 			match = append(match, w.ops[i].match)
 		}
 	}
@@ -88,7 +87,7 @@ func maybe(there bool, text string) string {
 
 var inArray = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
-// array is an array in PostgreSQL's spelling; what is empty is NULL.
+// array returns an array in PostgreSQL's syntax; empty texts are NULL.
 func array(texts []string) string {
 	quoted := make([]string, len(texts))
 	for i, t := range texts {
@@ -99,7 +98,7 @@ func array(texts []string) string {
 	return `{` + strings.Join(quoted, ",") + `}`
 }
 
-// extPostgres is PostgreSQL by pgbench for writes, and by a pool for reads.
+// extPostgres is PostgreSQL with pgbench for writes and a pool for reads.
 type extPostgres struct{ pgDatabase }
 
 // extConnections is the server's default.
@@ -145,7 +144,7 @@ func (l *extPostgres) window(ctx context.Context, operation string, callers int,
 	return rate(ctx, callers, lasting(d), l.get)
 }
 
-// The service's own statements, letter by letter: TestStatements compares them.
+// Copies of the service's statements: TestStatements compares them.
 const (
 	extPgHeader = `revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes`
 	extPgGet    = `SELECT ` + extPgHeader + `, value::text, coalesce(metadata::text, '')
@@ -164,7 +163,7 @@ const (
 	extPageShare = 1 << 20 / extKeys // bytes of a value that are sent at once
 )
 
-// extFound is a record as a reader of the tables has it.
+// extFound is a row of the records table.
 type extFound struct {
 	key                         string
 	revision, seq, size, others int64

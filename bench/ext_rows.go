@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// extKeysBytes are those of a value where it is the number of keys that matters.
+// extKeysBytes is the size of a value where the number of keys is measured.
 const extKeysBytes = 500
 
 func extKeysHead(o *options, out io.Writer) {
@@ -39,8 +39,8 @@ func (w *extLoad) rows() *rows {
 	}
 }
 
-// measureKeys finds what a put costs by how many keys its namespace has: of as
-// many installs as there are connections, each number in turn.
+// measureKeys measures a put by the number of keys of its namespace, for as many installs as there
+// are connections.
 func (w *extLoad) measureKeys(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
 		var lines []*line
@@ -60,8 +60,8 @@ func (w *extLoad) measureKeys(ctx context.Context, o *options, e *engine, out io
 	})
 }
 
-// measureRows lets the tables grow and finds what a put costs at each size, and
-// at the end to many more installs.
+// measureRows fills the tables and measures a put at each size, and at the end for many more
+// installs.
 func (w *extLoad) measureRows(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
 		r := w.rows()
@@ -74,8 +74,8 @@ func (w *extLoad) measureRows(ctx context.Context, o *options, e *engine, out io
 	})
 }
 
-// The tables as a server would have filled them. Parameters: the first install,
-// how many, keys of each, bytes of a value, namespace, value, moment.
+// Statements that fill the tables as a server would. Parameters: first install, number of
+// installs, keys of each, bytes of a value, namespace, value, time.
 var (
 	liteGrowExt = []string{`
 		WITH RECURSIVE o (n) AS (SELECT %[1]d UNION ALL SELECT n + 1 FROM o WHERE n < %[1]d + %[2]d - 1)
@@ -114,8 +114,7 @@ var (
 	}
 )
 
-// grow gives each record a change of its own, which is of today: the sweep would
-// take it away otherwise.
+// grow gives each record a change with today's time, because the sweep would remove an older one.
 func (w *extLoad) grow(ctx context.Context, s *server, first, installs, keys, bytes int) error {
 	at := time.Now().Add(-24 * time.Hour).UnixMilli()
 	args := []any{extFirst + first, installs, keys, bytes, extPutNamespace, extText(bytes), at}

@@ -14,7 +14,7 @@ import (
 	store "holdfast/internal/extstorage/sqlite"
 )
 
-// The service's own statements, letter by letter: TestStatements compares them.
+// Copies of the service's statements: TestStatements compares them.
 const (
 	extOf     = ` WHERE tenant_id = ?1 AND extension_install_id = ?2 `
 	extHeader = `revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes`
@@ -45,18 +45,18 @@ const (
 		`AND namespace = ?4 AND key >= ?5 AND key < ?6 ORDER BY key LIMIT ?7 + 0`
 )
 
-// What the outbox of the service writes, and a schema as it is when it is active.
+// What the service writes to the outbox, and an active schema.
 const (
 	extEvent     = `INSERT INTO ext_storage_outbox (tenant_id, extension_install_id, seq, topic, key, payload, created_at, part) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)`
 	extAddSchema = `INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, schema_version, status, created_at, updated_at, schema_document)
 		VALUES (?, ?, ?, 1, 'active', 0, 0, ?)`
 )
 
-// extSQLite runs the statements in the service's order, as steps of the
-// group-commit writer or on a snapshot.
+// extSQLite runs the statements in the service's order, in the group-commit writer or on a
+// snapshot.
 type extSQLite struct{ liteFile }
 
-// extFile is the service's SQLite file in a data folder.
+// extFile returns the path of the service's SQLite file in a data folder.
 func extFile(data string) string { return filepath.Join(data, "extstorage.db") }
 
 func openExtSQLite(ctx context.Context, installs int) (limit, error) {
@@ -93,7 +93,7 @@ func (l *extSQLite) window(ctx context.Context, operation string, callers int, d
 		return 0, err
 	}
 	return rate(ctx, callers, lasting(d), func(ctx context.Context, c, i int) error {
-		switch { // readers go from install to install, as with anyOf
+		switch { // readers switch between installs, as with anyOf
 		case w.page:
 			return l.list(ctx, rand.IntN(callers), w.values)
 		case !w.writes():
@@ -110,8 +110,8 @@ func (l *extSQLite) window(ctx context.Context, operation string, callers int, d
 	})
 }
 
-// apply is all that the service does for a write, in its two parts, of records that
-// are there, or with extInsert of such that are not.
+// apply does everything that the service does for a write, in its two parts: for existing records,
+// or for new ones with extInsert.
 func (l *extSQLite) apply(ctx context.Context, caller int, ops []extOp, put string) error {
 	tenant, install := owner(caller)
 	at := time.Now().UnixMilli()
@@ -119,7 +119,7 @@ func (l *extSQLite) apply(ctx context.Context, caller int, ops []extOp, put stri
 	return l.db.WriteChecked(ctx, "apply", w.judge, w.perform)
 }
 
-// extWrite is a write under way.
+// extWrite is a write in progress.
 type extWrite struct {
 	tenant, install string
 	at              int64 // milliseconds since 1970
@@ -131,7 +131,7 @@ type extWrite struct {
 	revisions, rows                       []int64 // by operation
 }
 
-// judge reads what the write decides on.
+// judge reads everything that the write depends on.
 func (w *extWrite) judge(c *sqlite.Conn) error {
 	if err := lite(c, extBegin, func(s *sqlite.Stmt) {
 		w.bytes, w.keys, w.namespaces, w.seq, w.counted = s.ColumnInt64(0), s.ColumnInt64(1), s.ColumnInt64(2), s.ColumnInt64(3), s.ColumnInt64(4)
@@ -155,7 +155,7 @@ func (w *extWrite) judge(c *sqlite.Conn) error {
 	return nil
 }
 
-// find reads the record of an operation besides the first.
+// find reads the record of an operation after the first.
 func (w *extWrite) find(c *sqlite.Conn, i int) error {
 	if i == 0 {
 		return nil
@@ -227,7 +227,7 @@ func (l *extSQLite) list(ctx context.Context, caller int, values bool) error {
 	return checked(len(all), extKeys, err)
 }
 
-// read takes the columns of a record.
+// read reads the columns of a record.
 func (f *extFound) read(s *sqlite.Stmt) {
 	f.key, f.revision, f.seq = s.ColumnText(1), s.ColumnInt64(2), s.ColumnInt64(3)
 	f.created, f.updated = time.UnixMilli(s.ColumnInt64(4)), time.UnixMilli(s.ColumnInt64(5))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Works of extension storage, by the names that the table has.
+// Works of extension storage, by their names in the table.
 const (
 	workExtPut       = "ext put 500 B"
 	workExtPutSchema = "ext put 500 B, schema of 1 KB"
@@ -19,12 +19,12 @@ const (
 	workExtIncrement = "ext increment"
 )
 
-// Namespaces of an install, by what is done in them. Those that are put into,
-// counted in and listed have extKeys records each.
+// Namespaces of an install, by their use. Those of puts, counters and lists have extKeys records
+// each.
 const (
 	extPutNamespace     = "settings"
 	extSchemaNamespace  = "checked" // has the schema
-	extListNamespace    = "pages"   // nobody writes there
+	extListNamespace    = "pages"   // never written
 	extBulkNamespace    = "bulk"
 	extBatchNamespace   = "batch"
 	extOtherNamespace   = "batch-log"
@@ -34,8 +34,8 @@ const (
 	extBulk = 20
 )
 
-// extValue is a JSON object of 500 bytes in its canonical spelling, and
-// extSchema a schema of 1 KB that it follows.
+// extValue is a JSON object of 500 bytes in canonical form; extSchema is a schema of 1 KB that
+// accepts it.
 var (
 	extValue = extValueHead + strings.Repeat("n", 500-len(extValueHead)-len(extValueTail)) + extValueTail
 
@@ -60,15 +60,15 @@ const (
 	extCounter = `{"n":1}`
 )
 
-// extOp is an operation as a limit does it.
+// extOp is an operation of a limit.
 type extOp struct {
-	kind   int // as ext_apply_v2 has them
+	kind   int // as in ext_apply_v2
 	ns     string
 	key    string
 	value  string // of a put
 	schema int    // of a put
 	match  string // If-Match; "": none
-	counts bool   // the put is what becomes of an increment
+	counts bool   // the put is the result of an increment
 }
 
 // Kinds of operations.
@@ -77,18 +77,18 @@ const (
 	extCheck = 2
 )
 
-// extWork is a request that is repeated.
+// extWork is a repeated request.
 type extWork struct {
 	name   string
 	method string
-	path   func(i int) string // below the install
+	path   func(i int) string // relative to the install
 	body   []byte
-	finds  int // records in the answer, each with a revision
+	finds  int // number of records in the answer, each with a revision
 	goals  map[string]goal
 
-	// What the limit does: operations, in turn on each of the keys if there is
-	// one; or a page of a list, or a record. Where one is an increment, it is the
-	// last, and its record is read before.
+	// What the limit does: operations, with turn a single one on each of the keys in turn; or a
+	// page of a list, or a record. An increment is the last operation, and its record is read
+	// before.
 	ops    []extOp
 	turn   bool
 	reads  *extOp
@@ -98,7 +98,7 @@ type extWork struct {
 
 func (w *extWork) writes() bool { return w.method != http.MethodGet }
 
-// op is the i-th operation of a work in turn.
+// op returns the i-th operation of a work.
 func (w *extWork) op(i int) []extOp {
 	if !w.turn {
 		return w.ops
@@ -108,7 +108,7 @@ func (w *extWork) op(i int) []extOp {
 	return []extOp{one}
 }
 
-// extGoals are those of a put on PostgreSQL; none is set elsewhere.
+// extGoals returns the goals of a put on PostgreSQL; there are none elsewhere.
 func extGoals(ratio float64, cpu time.Duration) map[string]goal {
 	return map[string]goal{"postgres": {ratio, cpu}}
 }
@@ -154,7 +154,7 @@ func extWorks() []extWork {
 	}
 }
 
-// extItems is the body of a bulk put of n records, the first of them the from-th.
+// extItems returns the body of a bulk put of n records from a number on.
 func extItems(from, n int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"items":[`)
@@ -168,7 +168,7 @@ func extItems(from, n int) []byte {
 	return []byte(b.String())
 }
 
-// extBatch is the body of a batch.
+// extBatch returns the body of a batch.
 func extBatch(ops []extOp) []byte {
 	var b strings.Builder
 	b.WriteString(`{"ops":[`)

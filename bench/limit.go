@@ -18,8 +18,8 @@ import (
 
 func unknown(operation string) error { return fmt.Errorf("no limit for %s", operation) }
 
-// checked refuses a read that found other rows than there must be: a limit
-// that reads nothing would be fast.
+// checked returns an error if a read found another number of rows: a limit that reads nothing
+// would be fast.
 func checked(rows, want int, err error) error {
 	if err == nil && rows != want {
 		err = fmt.Errorf("read %d rows, want %d", rows, want)
@@ -27,14 +27,14 @@ func checked(rows, want int, err error) error {
 	return err
 }
 
-// liteFile is SQLite by the group-commit writer alone, in a file of its own: a
+// liteFile is a SQLite file with only the group-commit writer. It is not the server's, because a
 // file has one writer.
 type liteFile struct {
 	dir, path string
 	db        *sqlitedb.DB
 }
 
-// openLite makes a file with the tables of a service.
+// openLite creates a file with the tables of a service.
 func openLite(ctx context.Context, name string, migrations func() (migrate.Set, error)) (f liteFile, err error) {
 	if f.dir, err = os.MkdirTemp("", "holdfast-bench-"); err != nil {
 		return f, err
@@ -55,7 +55,7 @@ func openLite(ctx context.Context, name string, migrations func() (migrate.Set, 
 
 func (f *liteFile) close() error { return errors.Join(f.db.Close(), os.RemoveAll(f.dir)) }
 
-// lite runs a statement, which the connection keeps, and hands each row to fn.
+// lite runs a statement, which the connection caches, and calls fn for each row.
 func lite(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt), args ...any) error {
 	stmt, err := c.Prepare(sql)
 	if err != nil {
@@ -86,14 +86,14 @@ func lite(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt), args ...any) error 
 	}
 }
 
-// pgDatabase is a database of the limit's own on the server's PostgreSQL, by a
-// pool of as many connections as the server has.
+// pgDatabase is a database on the server's PostgreSQL, used through a pool of the same size as the
+// server's.
 type pgDatabase struct {
 	url  string
 	pool *pgxpool.Pool
 }
 
-// openPostgres makes a database with the tables of a service.
+// openPostgres creates a database with the tables of a service.
 func openPostgres(ctx context.Context, e *engine, name string, connections int32, migrations func() (migrate.Set, error)) (d pgDatabase, err error) {
 	if err := e.exec(ctx, `CREATE DATABASE `+name); err != nil {
 		return d, err
@@ -120,7 +120,7 @@ func openPostgres(ctx context.Context, e *engine, name string, connections int32
 	return d, err
 }
 
-//nolint:unparam // a limit's close has an error: that of a file can fail
+//nolint:unparam // close of a SQLite limit can fail
 func (d *pgDatabase) close() error {
 	d.pool.Close()
 	return nil

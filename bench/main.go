@@ -1,12 +1,11 @@
-// Command bench measures the services as their clients meet them, and in the
-// same run the bare limit beside them: the same rows in the same engine without
-// HTTP, signatures, JSON and the rules of the service. It prints tables in
-// Markdown, and writes them into a document between markers that name its parts.
+// Command bench measures the services through HTTP, and in the same run their limit: the same rows
+// in the same engine without HTTP, signatures, JSON and the rules of the service. It prints tables
+// in Markdown, and writes them into a document between markers that name its parts.
 //
 //	make bench
 //
-// The ratio of the two is what counts. Absolute figures are the machine's, and
-// on a shared one those of the moment; server and limit therefore take turns.
+// The ratio of the two is what counts, because absolute figures depend on the machine and its
+// load. So server and limit are measured in alternating windows.
 package main
 
 import (
@@ -29,7 +28,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// options are the flags, and how much there is of what no flag is needed for.
+// options are the flags and the sizes without a flag.
 type options struct {
 	command     string // that measures the same
 	binary      string
@@ -52,30 +51,30 @@ type options struct {
 	size     size
 }
 
-// size is how much work a run is made of.
+// size is the amount of work in a run.
 type size struct {
 	batch         int           // records of a batch
 	batches       []int         // sizes of batches whose memory is measured
 	starts        int           // of the server
-	idle          time.Duration // how long it is then left alone
-	uploads       int           // batches at once in the measurement of memory
-	downloads     int           // clients that read meanwhile
+	idle          time.Duration // time without requests after a start
+	uploads       int           // concurrent batches in the measurement of memory
+	downloads     int           // clients that read at the same time
 	download      int           // records of 10 kB that each of them reads
-	users         int           // among whom PUTs are spread, at most, in a table of many rows
-	ofOne         int           // records of the user who has many
+	users         int           // maximum of users among whom PUTs are spread in a table of many rows
+	ofOne         int           // records of the one user with many
 	rowsCallers   int
-	manyRecords   int   // records of everybody else in that table
+	manyRecords   int   // records of each other user in that table
 	rowsPayload   int   // bytes
-	batchCallers  int   // batches are not measured at more connections
-	extInstalls   int   // among whom puts are spread in a table of many rows
+	batchCallers  int   // maximum of connections for batches
+	extInstalls   int   // installs among whom puts are spread in a table of many rows
 	extNamespaces []int // numbers of keys of a namespace
-	extSpread     int   // installs of the last line of that table
-	events        int   // that wait for a relay
+	extSpread     int   // installs in the last row of that table
+	events        int   // pending for a relay
 	hotCallers    []int // numbers of connections that write one record
 	diskRecords   int   // whose size on the disk is measured
 }
 
-// records of a batch, which on Spanner must fit into one commit.
+// records returns the number of records of a batch, which on Spanner must fit into one commit.
 func (s *size) records(e *engine) int {
 	if e.spanner != nil {
 		return min(s.batch, budget.Records)
@@ -109,29 +108,29 @@ func parse(args []string) (options, error) {
 	o := options{command: "go run ./bench", services: services(), size: full}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&o.binary, "binary", "bin/holdfast", "the server's binary")
-	f.StringVar(&o.against, "against", "", "compare -binary with this binary instead of with the bare limit, in alternating windows:\n"+
-		"prints the ratios of throughput, CPU of server and engine, and memory for the works of the parts load and ext.\n"+
+	f.StringVar(&o.against, "against", "", "compare -binary with this binary instead of with the bare limit, in alternating windows.\n"+
+		"Prints the ratios of throughput, CPU of server and engine, and memory for the works of the parts load and ext.\n"+
 		"Each binary has a server and an engine of its own. A ratio of 0.60 in a CPU column means -binary needs 60 % of the CPU per operation.\n"+
 		"Example: bench -binary bin/holdfast -against /tmp/holdfast-before -parts load -engines sqlite -connections 16,64 -works POST -runs 9")
-	f.StringVar(&o.peer, "peer", "", "compare the operations of Sync with those of a server that is already running, such as http://127.0.0.1:8001, in alternating windows.\n"+
-		"It is filled with records of new users.")
-	f.StringVar(&o.peerSecret, "peer-secret", "", "master secret of the peer, by which it checks tokens")
-	f.StringVar(&pids, "peer-pids", "", "processes of the peer on this machine, such as 123,456, whose CPU and memory are measured")
-	f.StringVar(&o.pocketBase, "pocketbase", "", "compare the operations of extension storage with those of this binary of PocketBase")
-	f.StringVar(&works, "works", "", "regular expression of the names of works to measure in the parts load and ext and by -against; empty: all")
-	f.StringVar(&o.out, "out", "", "document whose parts are written anew; empty: none")
-	f.StringVar(&names, "parts", strings.Join(partNames(false), ","), "what is measured, of "+strings.Join(partNames(true), ", "))
-	f.DurationVar(&o.window, "window", 5*time.Second, "how long one measurement takes")
-	f.IntVar(&o.runs, "runs", 5, "measurements of each side, of which the median counts")
+	f.StringVar(&o.peer, "peer", "", "compare the operations of Sync with those of a running server, such as http://127.0.0.1:8001, in alternating windows.\n"+
+		"The peer is filled with records of users from number 1 on.")
+	f.StringVar(&o.peerSecret, "peer-secret", "", "master secret of the peer, which signs its tokens")
+	f.StringVar(&pids, "peer-pids", "", "PIDs of the peer on this machine, such as 123,456, to measure its CPU and memory")
+	f.StringVar(&o.pocketBase, "pocketbase", "", "compare the operations of extension storage with this PocketBase binary")
+	f.StringVar(&works, "works", "", "measure only works whose name matches this regular expression, in the parts load and ext and with -against; empty: all")
+	f.StringVar(&o.out, "out", "", "document whose parts are replaced; empty: none")
+	f.StringVar(&names, "parts", strings.Join(partNames(false), ","), "parts to measure, of "+strings.Join(partNames(true), ", "))
+	f.DurationVar(&o.window, "window", 5*time.Second, "duration of one measurement")
+	f.IntVar(&o.runs, "runs", 5, "measurements of each side; the median counts")
 	f.StringVar(&connections, "connections", "1,16,64", "numbers of connections of the parts load and ext")
 	f.StringVar(&engineNames, "engines", strings.Join(engines, ","), "engines")
-	f.StringVar(&rows, "rows", "1e4,1e5,1e6,1e7", "numbers of rows of the parts rows and extrows, growing")
-	f.StringVar(&o.profiles, "profiles", "", "folder for a CPU profile of the server at each goal that is missed and each number of rows; empty: none")
+	f.StringVar(&rows, "rows", "1e4,1e5,1e6,1e7", "numbers of rows of the parts rows and extrows, ascending")
+	f.StringVar(&o.profiles, "profiles", "", "folder for CPU profiles of the server, one for each missed goal and each number of rows; empty: none")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
 	f.Visit(func(f *flag.Flag) {
-		if !slices.Contains([]string{"binary", "against", "out", "profiles", "peer", "peer-secret", "peer-pids", "pocketbase"}, f.Name) { // they change nothing that is measured
+		if !slices.Contains([]string{"binary", "against", "out", "profiles", "peer", "peer-secret", "peer-pids", "pocketbase"}, f.Name) { // they do not change what is measured
 			o.command += " -" + f.Name + " " + f.Value.String()
 		}
 	})
@@ -171,17 +170,17 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// numbers reads a list such as 1,16 or 1e4,1e5.
+// numbers parses a list such as 1,16 or 1e4,1e5.
 func numbers(name, list string, most float64) (all []int, err error) {
 	for text := range strings.SplitSeq(list, ",") {
 		n, err := strconv.ParseFloat(text, 64)
 		if err != nil || n < 1 || n > most || n != float64(int(n)) {
-			return nil, fmt.Errorf("-%s: %q is not a whole number from 1 to %.0f", name, text, most)
+			return nil, fmt.Errorf("-%s: invalid value %q: expected a whole number from 1 to %.0f", name, text, most)
 		}
 		all = append(all, int(n))
 	}
 	if !slices.IsSorted(all) {
-		return nil, fmt.Errorf("-%s: they must grow", name)
+		return nil, fmt.Errorf("-%s: expected ascending numbers", name)
 	}
 	return all, nil
 }
@@ -190,16 +189,15 @@ func choice(name, list string, of []string) ([]string, error) {
 	all := strings.Split(list, ",")
 	for _, one := range all {
 		if !slices.Contains(of, one) {
-			return nil, fmt.Errorf("-%s: %q is none of %s", name, one, strings.Join(of, ", "))
+			return nil, fmt.Errorf("-%s: invalid value %q: expected one of %s", name, one, strings.Join(of, ", "))
 		}
 	}
 	return all, nil
 }
 
-// part is something that is measured, in the order in which it is. Each begins
-// with an engine and a server that have done nothing yet. Not all are of use on
-// the emulator of Spanner: it goes through whole tables, and its batches are
-// smaller.
+// part is a measurement, in the order of the run. Each begins with an empty engine and a new
+// server. Some make no sense on the Spanner emulator, which scans whole tables and has smaller
+// batches.
 type part struct {
 	name    string
 	slow    bool // measured only if named
@@ -208,7 +206,7 @@ type part struct {
 	measure func(ctx context.Context, o *options, e *engine, out io.Writer) error
 }
 
-// parts are those of all services.
+// parts returns those of all services.
 func parts(of []entry) (all []part) {
 	for i := range of {
 		b := &of[i]
@@ -252,7 +250,7 @@ func run(ctx context.Context, o *options, terminal io.Writer) error {
 				}
 				err := onEngine(name, func(e *engine) error { return p.measure(ctx, o, e, out) })
 				if errors.Is(err, testdb.ErrNoEmulator) {
-					fmt.Fprintf(os.Stderr, "bench: %s: left out: %v\n", name, err)
+					fmt.Fprintf(os.Stderr, "bench: %s: skipped: %v\n", name, err)
 					continue
 				}
 				if err != nil {
@@ -277,7 +275,7 @@ func onEngine(name string, fn func(*engine) error) error {
 	return fn(e)
 }
 
-// onServer runs fn with a server that has done nothing yet.
+// onServer runs fn with a new server.
 func onServer(ctx context.Context, o *options, e *engine, settings []string, fn func(*server) error) error {
 	var all []string
 	for _, b := range o.services {
@@ -288,4 +286,15 @@ func onServer(ctx context.Context, o *options, e *engine, settings []string, fn 
 		return err
 	}
 	return errors.Join(fn(s), s.remove())
+}
+
+// onFilled runs fn with a new server and n owners, filled for the operations of a service.
+func onFilled(ctx context.Context, o *options, e *engine, of service, n int, fn func(s *server, owners []credentials) error) error {
+	return onServer(ctx, o, e, nil, func(s *server) error {
+		owners, err := s.filled(ctx, of, n)
+		if err != nil {
+			return fmt.Errorf("fill the server: %w", err)
+		}
+		return fn(s, owners)
+	})
 }

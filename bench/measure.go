@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// brief is a window, and the number of them, of operations without a goal: they
-// are many, and a run should not take half an hour.
+// brief returns window and number of runs for operations without a goal. There are many of them.
 func (o *options) brief() (window time.Duration, runs int) { return o.window / 5, min(o.runs, 3) }
 
 func measureHead(o *options, out io.Writer) {
@@ -19,13 +18,12 @@ func measureHead(o *options, out io.Writer) {
 	(&table{out: out}).head()
 }
 
-// place is where one window of each side is measured: it hands over a server, a
-// limit, and owners who have what the operations read and write.
+// place runs one window of each side, with a server, a limit, and owners that are filled for the
+// operations.
 type place func(fn func(s *server, l limit, owners []credentials) error) error
 
-// measure fills the table of a service for one engine. All windows have the same
-// server and limit; on the emulator of Spanner, which goes through all that a
-// table ever had, each has new ones.
+// measure fills the table of a service for one engine. All windows use the same server and limit.
+// The Spanner emulator scans all rows that a table ever had, so there each window has new ones.
 func (b *entry) measure(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	connections := e.connections(o.connections)
 	t := &table{out: out}
@@ -40,16 +38,9 @@ func (b *entry) measure(ctx context.Context, o *options, e *engine, out io.Write
 	})
 }
 
-// onBoth runs fn with a server and a limit that have as many owners as named.
+// onBoth runs fn with a server and a limit that have n owners.
 func (b *entry) onBoth(ctx context.Context, o *options, e *engine, n int, fn func(*server, limit, []credentials) error) error {
-	return onServer(ctx, o, e, nil, func(s *server) error {
-		owners, err := s.newOwners(b, n)
-		if err != nil {
-			return err
-		}
-		if err := b.fill(ctx, e, owners); err != nil {
-			return fmt.Errorf("fill the server: %w", err)
-		}
+	return onFilled(ctx, o, e, b, n, func(s *server, owners []credentials) error {
 		l, err := b.limit(ctx, o, e, n)
 		if err != nil {
 			return fmt.Errorf("fill the limit: %w", err)
@@ -75,8 +66,8 @@ func (b *entry) measureAt(ctx context.Context, o *options, e *engine, at place, 
 	return b.also(ctx, o, e, at, t)
 }
 
-// measure fills one row. Every connection has an owner of its own, as devices
-// have: writes of one owner wait for each other.
+// measure fills one row. Every connection has its own owner, as devices have: writes of one owner
+// wait for each other.
 func (op *operation) measure(ctx context.Context, o *options, e *engine, at place, n int, t *table) error {
 	r := row{work: op.name, engine: e.name, connections: n, goal: op.goals[e.name]}
 	window, runs := o.window, o.runs

@@ -13,12 +13,11 @@ import (
 	"time"
 )
 
-// neighbours are two clients of one service: one that asks for more than its share,
-// and one that works as always.
+// neighbours are two clients of one service: one attacks and the other works normally.
 type neighbours struct {
 	service
 	title   string    // of the service
-	works   operation // what the neighbour does, on one connection
+	works   operation // the neighbour's operation, on one connection
 	attacks []attack
 }
 
@@ -30,14 +29,13 @@ type attack struct {
 	run func(ctx context.Context, c credentials, d *damage) error
 }
 
-// damage counts what an attack was answered.
+// damage counts the answers to an attack.
 type damage struct {
 	served, refused atomic.Int64
-	sent            sync.WaitGroup // done by each caller when it has sent what it can, or is about to
+	sent            sync.WaitGroup // done by each caller when its first request is sent, or is about to be
 }
 
-// neighbourGoal is how long a request of a client may take in 99 of 100 cases while
-// another client attacks.
+// neighbourGoal is the maximum of a neighbour's p99 during an attack.
 const neighbourGoal = 100 * time.Millisecond
 
 func neighbourHead(o *options, out io.Writer) {
@@ -48,16 +46,9 @@ func neighbourHead(o *options, out io.Writer) {
 
 // measureNeighbours fills the table for one engine.
 func measureNeighbours(ctx context.Context, o *options, e *engine, out io.Writer) error {
-	for _, n := range []neighbours{newSync().neighbours(), newExt().neighbours()} {
+	for _, n := range []neighbours{syncNeighbours(o.service("load")), extNeighbours(o.service("ext"))} {
 		n.attacks = slices.DeleteFunc(n.attacks, func(a attack) bool { return !o.works.MatchString(a.name) })
-		err := onServer(ctx, o, e, n.settings(e), func(s *server) error {
-			owners, err := s.newOwners(n.service, 2)
-			if err != nil {
-				return err
-			}
-			if err := n.fill(ctx, e, owners); err != nil {
-				return err
-			}
+		err := onFilled(ctx, o, e, n.service, 2, func(s *server, owners []credentials) error {
 			for i := range n.attacks {
 				if err := n.measure(ctx, o, s, owners, &n.attacks[i], out); err != nil {
 					return fmt.Errorf("%s: %w", n.attacks[i].name, err)
@@ -72,7 +63,7 @@ func measureNeighbours(ctx context.Context, o *options, e *engine, out io.Writer
 	return nil
 }
 
-// measure fills one row: windows without and with the attack take turns.
+// measure fills one row: windows without and with the attack alternate.
 func (n *neighbours) measure(ctx context.Context, o *options, s *server, owners []credentials, a *attack, out io.Writer) error {
 	var alone, beside []sample
 	var busy int64
@@ -107,7 +98,7 @@ func (n *neighbours) measure(ctx context.Context, o *options, s *server, owners 
 	return nil
 }
 
-// window is what the neighbour finds, and how often it is turned away.
+// window measures the neighbour, and counts its 503s.
 func (n *neighbours) window(ctx context.Context, owner credentials, window time.Duration) (found sample, refused int64, err error) {
 	c, err := dial(ctx, owner)
 	if err != nil {
@@ -129,7 +120,7 @@ func (n *neighbours) window(ctx context.Context, owner credentials, window time.
 	return p.sample(), refused, nil
 }
 
-// during runs fn while the attack goes on.
+// during runs fn during the attack.
 func (a *attack) during(ctx context.Context, owner credentials, d *damage, fn func() error) error {
 	attacking, end := context.WithCancel(ctx)
 	failed := make(chan error, a.callers)
@@ -146,10 +137,10 @@ func (a *attack) during(ctx context.Context, owner credentials, d *damage, fn fu
 	return errors.Join(errs...)
 }
 
-// floodCallers is how many connections a flood has: more than there are places for requests.
+// floodCallers is the number of connections of a flood, more than slots and queue.
 const floodCallers = 300
 
-// flood is an attack by a request that is repeated without a pause.
+// flood attacks by repeating a request without a pause.
 func flood(name string, do func(ctx context.Context, c *caller, i int) error) attack {
 	return attack{name: name, callers: floodCallers, run: func(ctx context.Context, owner credentials, d *damage) error {
 		sent := sync.OnceFunc(d.sent.Done)
@@ -174,7 +165,7 @@ func flood(name string, do func(ctx context.Context, c *caller, i int) error) at
 	}}
 }
 
-// hold is an attack by requests whose bodies stop half-way.
+// hold attacks by requests whose bodies stop halfway.
 func hold(name string, callers int, method, path string, body []byte) attack {
 	return attack{name: name, callers: callers, run: func(ctx context.Context, owner credentials, d *damage) error {
 		sent := sync.OnceFunc(d.sent.Done)
@@ -224,7 +215,7 @@ func holdOne(ctx context.Context, owner credentials, d *damage, sent func(), met
 	return resp.Body.Close()
 }
 
-// ended is the error of an attack, unless its time was over.
+// ended returns the error of an attack, or nil if its time is over.
 func ended(ctx context.Context, err error) error {
 	select {
 	case <-ctx.Done():
@@ -234,27 +225,29 @@ func ended(ctx context.Context, err error) error {
 	}
 }
 
-// neighbours write single records while one user reads, writes and holds much.
-func (w *syncLoad) neighbours() neighbours {
-	ops := w.operations()
-	return neighbours{service: w, title: "sync", works: ops[0], attacks: []attack{
+// syncNeighbours attacks by one user's lists, POSTs and held bodies, while another user writes
+// single records.
+func syncNeighbours(of service) neighbours {
+	ops := of.operations()
+	return neighbours{service: of, title: "sync", works: ops[0], attacks: []attack{
 		flood(workList, named(ops, workList)),
 		flood(workPost, named(ops, workPost)),
 		hold("POST of 2 MB, half of it sent", 400, http.MethodPost, "/storage/"+postCollection, list(0, 100, 20_000)),
 	}}
 }
 
-// neighbours put single records while one install lists, writes and holds much.
-func (w *extLoad) neighbours() neighbours {
-	ops := w.operations()
-	return neighbours{service: w, title: "extension storage", works: ops[0], attacks: []attack{
+// extNeighbours attacks by one install's lists, bulk puts and held bodies, while another install
+// puts single records.
+func extNeighbours(of service) neighbours {
+	ops := of.operations()
+	return neighbours{service: of, title: "extension storage", works: ops[0], attacks: []attack{
 		flood(workExtList, named(ops, workExtList)),
 		flood(workExtBulk, named(ops, workExtBulk)),
 		hold("batch of 400 kB, half of it sent", 400, http.MethodPost, "/batch", bytes.Repeat([]byte(" "), 400_000)),
 	}}
 }
 
-// named is what the operation of that name does.
+// named returns the function of the operation of that name.
 func named(ops []operation, name string) func(ctx context.Context, c *caller, i int) error {
 	return ops[slices.IndexFunc(ops, func(op operation) bool { return op.name == name })].do
 }

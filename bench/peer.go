@@ -31,13 +31,13 @@ func measurePeers(ctx context.Context, o *options, r *report) error {
 	return errors.Join(all...)
 }
 
-// comparePeer fills the table of a service and a peer, which run returns as the second side.
+// comparePeer writes the table of a service and a peer, which with starts as the second side.
 func comparePeer(ctx context.Context, o *options, name string, ours service, with func(context.Context, func(*side) error) error, out io.Writer) error {
 	fmt.Fprintf(out, "Windows of %v, medians of %d; each ratio is Holdfast to %s.\n\n", o.window, o.runs, name)
 	fmt.Fprintf(out, compareHead, name)
 	for _, engine := range o.engines {
 		if engine == "spanner" {
-			fmt.Fprintln(os.Stderr, "bench: spanner: left out: the emulator's time would be compared")
+			fmt.Fprintln(os.Stderr, "bench: spanner: skipped: the emulator says nothing about the speed of Spanner")
 			continue
 		}
 		self := &side{name: o.binary, service: ours}
@@ -59,12 +59,7 @@ func (o *options) withPeer(_ context.Context, fn func(*side) error) error {
 	return fn(&side{name: o.peer, service: peerLoad{&syncLoad{secret: o.peerSecret}}, engine: e, server: s})
 }
 
-// service is the one that is measured in a part.
-func (o *options) service(part string) service {
-	return &o.services[slices.IndexFunc(o.services, func(e entry) bool { return e.part == part })]
-}
-
-// peerLoad is Sync at a peer, whose clients try again when they are told to.
+// peerLoad is Sync at a peer, whose clients retry after a 503.
 type peerLoad struct{ *syncLoad }
 
 func (w peerLoad) owner(s *server, n int) (credentials, error) {
@@ -73,7 +68,7 @@ func (w peerLoad) owner(s *server, n int) (credentials, error) {
 	return c, err
 }
 
-// checkPeer checks the flags about a peer.
+// checkPeer checks the flags of a peer.
 func (o *options) checkPeer() error {
 	if o.peer == "" {
 		if o.peerSecret != "" || len(o.peerPIDs) > 0 {
@@ -83,13 +78,13 @@ func (o *options) checkPeer() error {
 	}
 	u, err := url.Parse(o.peer)
 	if err != nil || u.Scheme != "http" || u.Port() == "" || u.Path != "" {
-		return fmt.Errorf("-peer: %q is not an address such as http://127.0.0.1:8001", o.peer)
+		return fmt.Errorf("-peer: invalid value %q: expected an address such as http://127.0.0.1:8001", o.peer)
 	}
 	if o.peerSecret == "" {
-		return errors.New("-peer needs -peer-secret, the master secret by which the peer checks tokens")
+		return errors.New("-peer needs -peer-secret, the master secret of the peer")
 	}
 	if slices.Contains(o.peerPIDs, os.Getpid()) {
-		return errors.New("-peer-pids: this is the load generator")
+		return errors.New("-peer-pids: the list contains the load generator")
 	}
 	return nil
 }

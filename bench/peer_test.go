@@ -13,13 +13,11 @@ import (
 	"holdfast/test/binary"
 )
 
-// A peer is compared by the operations of Sync, with its CPU and memory if its
-// processes are named.
+// A peer is compared in the operations of Sync. Its CPU and memory are measured if its processes
+// are given.
 func TestPeer(t *testing.T) {
 	t.Parallel()
-	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
-		t.Skip("what a process costs is read from Linux's /proc")
-	}
+	needSchedstat(t)
 	testdb.SQLite(t)
 	theirs := newSync()
 	e := &engine{name: "sqlite"}
@@ -70,9 +68,9 @@ func TestPeer(t *testing.T) {
 func TestPeerFlags(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		"need -peer":         {"-peer-secret", "s"},
-		"needs -peer-secret": {"-peer", "http://127.0.0.1:8001"},
-		"is not an address":  {"-peer", "https://127.0.0.1:8001", "-peer-secret", "s"},
+		"need -peer":          {"-peer-secret", "s"},
+		"needs -peer-secret":  {"-peer", "http://127.0.0.1:8001"},
+		"expected an address": {"-peer", "https://127.0.0.1:8001", "-peer-secret", "s"},
 	} {
 		if _, err := parse(args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", args, err, want)

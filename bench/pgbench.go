@@ -15,8 +15,8 @@ import (
 
 var tps = regexp.MustCompile(`(?m)^tps = ([0-9.]+)`)
 
-// pgbench lets callers run a script, which uses the variables, as often or as
-// long as the flags say, and returns how often in a second.
+// pgbench runs a script with variables, as often or as long as the flags say, and returns the rate
+// per second.
 func pgbench(ctx context.Context, url, script string, variables map[string]string, callers int, flags ...string) (float64, error) {
 	program, err := findPgbench()
 	if err != nil {
@@ -43,10 +43,10 @@ func pgbench(ctx context.Context, url, script string, variables map[string]strin
 	return strconv.ParseFloat(string(found[1]), 64)
 }
 
-// during makes pgbench run for so long, rounded up to seconds.
+// during returns the flags for a duration, rounded up to seconds.
 func during(d time.Duration) []string { return []string{"-T", strconv.Itoa(wholeSeconds(d))} }
 
-// findPgbench finds the program, which Debian keeps out of PATH.
+// findPgbench finds the program, which Debian does not put into PATH.
 func findPgbench() (string, error) {
 	if path, err := exec.LookPath("pgbench"); err == nil {
 		return path, nil

@@ -12,14 +12,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"holdfast/internal/testdb"
 )
 
-// pocketBase is PocketBase with the records of extension storage: a collection with a
-// field of JSON, whose records signed-in users may read and write. It commits to SQLite
-// without a sync of the disk.
+// pocketBase is PocketBase with the records of extension storage: a collection with a JSON field,
+// whose records signed-in users may read and write. It commits to SQLite without syncing the disk.
 type pocketBase struct {
 	admin string // token
 	ids   [][]string
@@ -32,7 +30,7 @@ const (
 	pocketWord    = "correct horse battery"
 )
 
-// withPocketBase runs fn with a PocketBase that has done nothing yet.
+// withPocketBase runs fn with a new PocketBase.
 func (o *options) withPocketBase(ctx context.Context, fn func(*side) error) error {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
@@ -46,7 +44,7 @@ func (o *options) withPocketBase(ctx context.Context, fn func(*side) error) erro
 	return errors.Join(err, s.remove())
 }
 
-// start runs the server and makes the collection.
+// start starts the server and creates the collection.
 func (p *pocketBase) start(ctx context.Context, s *server) (err error) {
 	if s.listen, err = testdb.FreePort(); err != nil {
 		return err
@@ -54,10 +52,7 @@ func (p *pocketBase) start(ctx context.Context, s *server) (err error) {
 	if out, err := exec.CommandContext(ctx, s.binary, "superuser", "upsert", pocketMail, pocketWord, "--dir", s.data()).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", s.binary, err, out)
 	}
-	if err := s.run(exec.Command(s.binary, "serve", "--http", s.listen, "--dir", s.data())); err != nil {
-		return err
-	}
-	if err := s.until(ctx, func() error { return p.call(ctx, s, http.MethodGet, "/api/health", nil, nil) }); err != nil {
+	if err := p.serve(ctx, s); err != nil {
 		return err
 	}
 	if p.admin, err = p.signIn(ctx, s, "/api/collections/_superusers", pocketMail); err != nil {
@@ -70,6 +65,14 @@ func (p *pocketBase) start(ctx context.Context, s *server) (err error) {
 	}, nil)
 }
 
+// serve starts the process and waits until it answers.
+func (p *pocketBase) serve(ctx context.Context, s *server) error {
+	if err := s.run(exec.Command(s.binary, "serve", "--http", s.listen, "--dir", s.data())); err != nil {
+		return err
+	}
+	return s.until(ctx, func() error { return p.call(ctx, s, http.MethodGet, "/api/health", nil, nil) })
+}
+
 // signIn returns a token.
 func (p *pocketBase) signIn(ctx context.Context, s *server, collection, mail string) (string, error) {
 	var answer struct {
@@ -79,7 +82,7 @@ func (p *pocketBase) signIn(ctx context.Context, s *server, collection, mail str
 	return answer.Token, err
 }
 
-// call is a request by the administrator.
+// call sends a request of the administrator.
 func (p *pocketBase) call(ctx context.Context, s *server, method, path string, body, answer any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -109,7 +112,7 @@ func (p *pocketBase) call(ctx context.Context, s *server, method, path string, b
 	return json.Unmarshal(text, answer)
 }
 
-// owner is a user who has signed in.
+// owner creates a user and signs in.
 func (p *pocketBase) owner(s *server, n int) (credentials, error) {
 	ctx, mail := context.Background(), strconv.Itoa(n)+"@example.org"
 	user := map[string]string{"email": mail, "password": pocketWord, "passwordConfirm": pocketWord}
@@ -126,11 +129,10 @@ func (p *pocketBase) owner(s *server, n int) (credentials, error) {
 func (p *pocketBase) settings(*engine) []string { return nil }
 
 func (p *pocketBase) limit(context.Context, *options, *engine, int) (limit, error) {
-	return nil, errors.New("PocketBase has no limit beside it")
+	return nil, errors.New("PocketBase is not compared with a limit")
 }
 
-// fill makes the records that the operations read and write. They are shared among all
-// users.
+// fill creates the records that the operations use. All users share them.
 func (p *pocketBase) fill(ctx context.Context, _ *engine, owners []credentials) error {
 	all, hangUp, err := dialAll(ctx, owners[:1])
 	if err != nil {
@@ -158,7 +160,7 @@ func (p *pocketBase) fill(ctx context.Context, _ *engine, owners []credentials) 
 	return nil
 }
 
-// operations are those of extension storage that PocketBase has, too.
+// operations are those of extension storage that PocketBase has as well.
 func (p *pocketBase) operations() []operation {
 	body := []byte(`{"value":` + extValue + `}`)
 	record := func(i int) string { return "/" + p.ids[i/extKeys%len(p.ids)][i%extKeys] }
@@ -185,27 +187,11 @@ func (p *pocketBase) operations() []operation {
 func (o *options) pocketStart(ctx context.Context, out io.Writer) error {
 	return o.withPocketBase(ctx, func(peer *side) error {
 		s, p := peer.server, peer.service.(*pocketBase)
-		var ready []time.Duration
-		var idle []int64
-		for range o.size.starts {
-			s.stop()
-			begun := time.Now()
-			if err := s.run(exec.Command(s.binary, "serve", "--http", s.listen, "--dir", s.data())); err != nil {
-				return err
-			}
-			if err := s.until(ctx, func() error { return p.call(ctx, s, http.MethodGet, "/api/health", nil, nil) }); err != nil {
-				return err
-			}
-			ready = append(ready, time.Since(begun))
-			time.Sleep(o.size.idle)
-			m, err := resident(s.pid())
-			if err != nil {
-				return err
-			}
-			idle = append(idle, m)
+		ready, memory, err := s.restarts(ctx, o, func(ctx context.Context) error { return p.serve(ctx, s) })
+		if err != nil {
+			return err
 		}
-		fmt.Fprintf(out, "\nPocketBase (%s) answers %s after its start and then has %s.\n", filepath.Base(o.pocketBase),
-			ms(median(ready, func(d time.Duration) time.Duration { return d })), mb(median(idle, func(m int64) int64 { return m })))
+		fmt.Fprintf(out, "\nPocketBase (%s) answers %s after its start and then has %s.\n", filepath.Base(o.pocketBase), ms(medianTime(ready)), mb(medianSize(memory)))
 		return nil
 	})
 }

@@ -15,11 +15,10 @@ import (
 
 func proc(pid int, file string) string { return filepath.Join("/proc", strconv.Itoa(pid), file) }
 
-// worked is how long processes have been on a CPU so far, by pid.
+// worked is the CPU time of processes so far, by PID.
 type worked map[int]time.Duration
 
-// since is what they have worked after then. A process that has ended between
-// takes its share with it.
+// since returns the CPU time after then. That of a process that ended in between is lost.
 func (w worked) since(then worked) (sum time.Duration) {
 	for pid, d := range w {
 		sum += d - then[pid]
@@ -27,8 +26,8 @@ func (w worked) since(then worked) (sum time.Duration) {
 	return sum
 }
 
-// cpu reads schedstat, which counts in nanoseconds, of every thread; stat has
-// all of a process in one number, but that is of 10 ms.
+// cpu reads the schedstat of every thread, which counts in nanoseconds; stat has one number for a
+// process, but in units of 10 ms.
 func cpu(pids ...int) (worked, error) {
 	all := worked{}
 	for _, pid := range pids {
@@ -47,7 +46,7 @@ func cpu(pids ...int) (worked, error) {
 			first, _, _ := bytes.Cut(text, []byte(" "))
 			ns, err := strconv.ParseInt(string(first), 10, 64)
 			if err != nil {
-				return nil, fmt.Errorf("unknown form of schedstat: %s", text)
+				return nil, fmt.Errorf("unknown format of schedstat: %s", text)
 			}
 			all[pid] += time.Duration(ns)
 		}
@@ -55,7 +54,7 @@ func cpu(pids ...int) (worked, error) {
 	return all, nil
 }
 
-// family is a process with its children.
+// family returns a process and its children.
 func family(pid int) ([]int, error) {
 	text, err := os.ReadFile(proc(pid, fmt.Sprintf("task/%d/children", pid)))
 	if err != nil {
@@ -72,15 +71,15 @@ func family(pid int) ([]int, error) {
 	return pids, nil
 }
 
-// resetPeak makes peak begin anew.
+// resetPeak resets the peak memory of a process.
 func resetPeak(pid int) error {
 	return os.WriteFile(proc(pid, "clear_refs"), []byte("5"), 0)
 }
 
-// peak is the most memory a process has had since resetPeak, in bytes.
+// peak returns the peak memory of a process since resetPeak, in bytes.
 func peak(pid int) (int64, error) { return memory(pid, "VmHWM:") }
 
-// resident is the memory that a process has now, in bytes.
+// resident returns the current memory of a process, in bytes.
 func resident(pid int) (int64, error) { return memory(pid, "VmRSS:") }
 
 func memory(pid int, field string) (int64, error) {
@@ -94,5 +93,5 @@ func memory(pid int, field string) (int64, error) {
 			return kb << 10, err
 		}
 	}
-	return 0, fmt.Errorf("the kernel does not tell %s", field)
+	return 0, fmt.Errorf("/proc/%d/status has no line %s", pid, field)
 }

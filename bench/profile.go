@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// profile saves a CPU profile of the server, as long as a window, if profiles
-// are wanted.
+// profile saves a CPU profile of the server during a window, if o.profiles is set.
 func (s *server) profile(ctx context.Context, o *options, name string, load func(more) error) error {
 	if o.profiles == "" {
 		return nil
@@ -24,8 +23,8 @@ func (s *server) profile(ctx context.Context, o *options, name string, load func
 	return os.WriteFile(filepath.Join(o.profiles, name), profile, 0o600)
 }
 
-// profiled returns a CPU profile of the server under a load, which lasts a second
-// longer and is not measured: being profiled costs.
+// profiled returns a CPU profile of the server under a load. The load lasts a second longer and is
+// not measured, because profiling costs CPU.
 func (s *server) profiled(ctx context.Context, d time.Duration, load func(more) error) ([]byte, error) {
 	seconds := wholeSeconds(d)
 	done := make(chan error, 1)
@@ -37,5 +36,5 @@ func (s *server) profiled(ctx context.Context, d time.Duration, load func(more) 
 	return profile, nil
 }
 
-// wholeSeconds is for those who count in no less.
+// wholeSeconds rounds up.
 func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }

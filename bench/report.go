@@ -18,16 +18,14 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// report is where the results go: as they come to the terminal, and part by
-// part into a document.
+// report writes the results to the terminal, and part by part into a document.
 type report struct {
 	terminal io.Writer
 	document string // path; "": none
-	begin    string // what stands above the results of every part
+	begin    string // first line of every part
 }
 
-// part measures something and puts what it has written in the place of what an
-// earlier run has left in the document.
+// part measures something and replaces its results in the document.
 func (r *report) part(name string, measure func(out io.Writer) error) error {
 	var text bytes.Buffer
 	out := io.MultiWriter(&text, r.terminal)
@@ -47,21 +45,21 @@ func (r *report) part(name string, measure func(out io.Writer) error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.document, err)
 	}
-	return os.WriteFile(r.document, []byte(now), 0o600) // it is there already, and keeps its mode
+	return os.WriteFile(r.document, []byte(now), 0o600) // it exists and keeps its mode
 }
 
-// replace puts a text between the markers of a part.
+// replace replaces the text between the markers of a part.
 func replace(document, part, text string) (string, error) {
 	begin, end := "<!-- bench: "+part+" -->\n", "<!-- bench: end of "+part+" -->"
 	before, rest, found := strings.Cut(document, begin)
 	_, after, closed := strings.Cut(rest, end)
 	if !found || !closed {
-		return "", fmt.Errorf("there is no place for the results: a line %q and another %q", strings.TrimSpace(begin), end)
+		return "", fmt.Errorf("no place for the results: expected a line %q and a line %q", strings.TrimSpace(begin), end)
 	}
 	return before + begin + "\n" + text + "\n" + end + after, nil
 }
 
-// machine is what a run was on: not where, nor when.
+// machine describes the hardware and software of a run, without names and times.
 func machine(ctx context.Context, o *options) (string, error) {
 	model, err := procLine("/proc/cpuinfo", "model name")
 	if err != nil {
@@ -105,7 +103,7 @@ func postgresVersion(ctx context.Context) (string, error) {
 	return words[2], nil
 }
 
-// procLine is what stands behind a name in a file of /proc.
+// procLine returns the value of a name in a file of /proc.
 func procLine(file, name string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -128,8 +126,8 @@ func sqliteVersion() (version string, err error) {
 	return version, err
 }
 
-// syncRate is how often in a second the disk of the temporary folder makes 8 kB
-// durable, over what is there already: the pace of a commit.
+// syncRate measures how often per second the disk of the temporary folder syncs 8 kB of an
+// existing file: the rate of commits.
 func syncRate() (int, error) {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {

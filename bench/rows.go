@@ -13,25 +13,22 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// rows is what a service brings to tables of what a write costs by how much is
-// there: how to write over one of an owner's records, and how to make many.
+// rows is what a service provides to measure writes by the size of its tables.
 type rows struct {
 	service
 
-	// grow gives owners with numbers from first on so many records each, past
-	// the server, which is stopped meanwhile: through it, it would take hours.
+	// grow gives owners with numbers from first on so many records each, directly in the database,
+	// while the server is stopped. Through the server it would take hours.
 	grow func(ctx context.Context, s *server, first, owners, records, bytes int) error
-	// rewrite makes the request that writes over a record.
+	// rewrite returns the request that overwrites a record.
 	rewrite func(bytes int) func(ctx context.Context, c *caller, record int) error
-	// check refuses writes that have made records instead of writing over those
-	// that are there.
+	// check returns an error if writes have created records instead of overwriting them.
 	check func(ctx context.Context, c *caller, records int) error
 
-	settle func(ctx context.Context, s *server) error // as an operation's
+	settle func(ctx context.Context, s *server) error // as for an operation
 }
 
-// line is a line of the table: what it costs to write over a record of any of
-// some owners.
+// line is a row of the table: the cost of overwriting a record of some owners.
 type line struct {
 	rows, records int   // of the server, and of an owner
 	numbers       []int // of the owners
@@ -46,7 +43,7 @@ func rowsHead(o *options, out io.Writer, window time.Duration, bytes int) {
 	fmt.Fprintln(out, "| rows of the server | of an owner | owners | engine | writes/s | server CPU µs/op | engine CPU µs/op |\n|--:|--:|--:|---|--:|--:|--:|")
 }
 
-// spread is every so-many-th of n owners from a number on, at most so many.
+// spread returns at most so many numbers, evenly spread over n owners.
 func spread(first, n, most int) (numbers []int) {
 	most = min(n, most)
 	for i := range most {
@@ -55,9 +52,8 @@ func spread(first, n, most int) (numbers []int) {
 	return numbers
 }
 
-// growing lets the tables grow to each of the numbers of rows, and measures
-// what a write costs there: always to as many owners, which are spread over the
-// tables. It returns how many owners there are in the end.
+// growing fills the tables to each of the numbers of rows and measures a write there, for the same
+// number of owners, spread over the tables. It returns the final number of owners.
 func (w *rows) growing(ctx context.Context, o *options, s *server, most int, out io.Writer) (have int, err error) {
 	for _, rows := range o.rows {
 		owners := max(1, rows/o.size.manyRecords)
@@ -73,7 +69,7 @@ func (w *rows) growing(ctx context.Context, o *options, s *server, most int, out
 	return have, nil
 }
 
-// measure measures lines in turn, so that they meet the same machine.
+// measure measures lines in turn, so that they run under the same conditions.
 func (w *rows) measure(ctx context.Context, o *options, s *server, window time.Duration, lines []*line, out io.Writer) error {
 	for _, l := range lines {
 		for _, n := range l.numbers {
@@ -90,7 +86,7 @@ func (w *rows) measure(ctx context.Context, o *options, s *server, window time.D
 			if err != nil {
 				return err
 			}
-			if run > 0 { // the first warms the caches
+			if run > 0 { // the first is a warm-up
 				l.samples = append(l.samples, p.sample())
 			}
 		}
@@ -117,7 +113,7 @@ func (w *rows) measure(ctx context.Context, o *options, s *server, window time.D
 	return nil
 }
 
-// load writes over records of any of the owners.
+// load overwrites records of any of the owners.
 func (w *rows) load(ctx context.Context, o *options, s *server, l *line, more more) (phase, error) {
 	callers, hangUp, err := dialAll(ctx, slices.Repeat(l.owners[:1], o.size.rowsCallers))
 	if err != nil {
@@ -140,8 +136,8 @@ func (w *rows) checkOwner(ctx context.Context, owner credentials, records int) e
 	return w.check(ctx, c, records)
 }
 
-// past fills the tables past the server, which is stopped meanwhile: a script
-// for PostgreSQL, or one for the SQLite file.
+// past fills the tables while the server is stopped, with a script for PostgreSQL or one for the
+// SQLite file.
 func (s *server) past(ctx context.Context, file string, lite, postgres []string) error {
 	s.stop()
 	var err error
@@ -156,7 +152,7 @@ func (s *server) past(ctx context.Context, file string, lite, postgres []string)
 	return s.start(ctx)
 }
 
-// fillFile opens a file so that nothing of it is kept but in its end.
+// fillFile runs a script on a file without a journal.
 func fillFile(file string, script []string) error {
 	return withFile(file, func(c *sqlite.Conn) error {
 		for _, sql := range slices.Concat([]string{
@@ -170,7 +166,7 @@ func fillFile(file string, script []string) error {
 	})
 }
 
-// script puts the parameters into statements that have some.
+// script inserts the parameters into statements that have some.
 func script(statements []string, args ...any) (all []string) {
 	for _, sql := range statements {
 		if strings.Contains(sql, "%") {

@@ -17,8 +17,8 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// server is `holdfast serve` with a folder of its own and settings as shipped,
-// but for addresses, what the services set, and what a measurement names.
+// server is `holdfast serve` with its own folder and default settings, except for addresses and
+// the settings of the services and the measurement.
 type server struct {
 	engine *engine
 	binary string
@@ -29,11 +29,11 @@ type server struct {
 	env    []string
 	cmd    *exec.Cmd
 	ended  chan struct{}
-	next   int   // number of the next new owner
-	theirs []int // processes of a server that was not started here
+	next   int   // number of the next owner
+	theirs []int // processes of a server that was started elsewhere
 }
 
-// pids are the server's processes; none: they are on another machine.
+// pids returns the server's processes; none if they are on another machine.
 func (s *server) pids() []int {
 	if s.cmd == nil {
 		return s.theirs
@@ -41,7 +41,7 @@ func (s *server) pids() []int {
 	return []int{s.pid()}
 }
 
-// resetPeak makes peak begin anew.
+// resetPeak resets the peak memory.
 func (s *server) resetPeak() error {
 	for _, pid := range s.pids() {
 		if err := resetPeak(pid); err != nil {
@@ -51,8 +51,7 @@ func (s *server) resetPeak() error {
 	return nil
 }
 
-// peak is the most memory that the server has had since resetPeak, in bytes: the sum of
-// its processes.
+// peak returns the sum of the peak memory of the server's processes since resetPeak, in bytes.
 func (s *server) peak() (sum int64, err error) {
 	for _, pid := range s.pids() {
 		n, err := peak(pid)
@@ -101,8 +100,7 @@ func (s *server) data() string { return filepath.Join(s.dir, "data") }
 
 func (s *server) log() string { return filepath.Join(s.dir, "log") }
 
-// start runs the server, on what an earlier run has left, and waits until it
-// is ready.
+// start starts the server on existing data and waits until it is ready.
 func (s *server) start(ctx context.Context) error {
 	cmd := exec.Command(s.binary, "serve", "--migrate")
 	cmd.Env = s.env
@@ -115,7 +113,7 @@ func (s *server) start(ctx context.Context) error {
 	})
 }
 
-// run starts the process of the server.
+// run starts a process as the server.
 func (s *server) run(cmd *exec.Cmd) error {
 	log, err := os.OpenFile(s.log(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -135,7 +133,7 @@ func (s *server) run(cmd *exec.Cmd) error {
 	return nil
 }
 
-// until asks until the server is ready, often enough to measure when.
+// until polls until the server is ready, often enough to measure the time.
 func (s *server) until(ctx context.Context, ready func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -151,12 +149,12 @@ func (s *server) until(ctx context.Context, ready func() error) error {
 			log, _ := os.ReadFile(s.log())
 			return fmt.Errorf("the server ended:\n%s", log)
 		case <-ctx.Done():
-			return fmt.Errorf("the server does not become ready: %w", ctx.Err())
+			return fmt.Errorf("the server is not ready: %w", ctx.Err())
 		}
 	}
 }
 
-// ask is a request to the admin listener.
+// ask sends a request to the admin listener.
 func (s *server) ask(ctx context.Context, path string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.admin+path, http.NoBody)
 	if err != nil {
@@ -177,7 +175,7 @@ func (s *server) ask(ctx context.Context, path string) ([]byte, error) {
 
 func (s *server) pid() int { return s.cmd.Process.Pid }
 
-// stop ends the server in good order; start brings it back.
+// stop stops the server; start starts it again.
 func (s *server) stop() {
 	if s.cmd == nil {
 		return
@@ -192,13 +190,13 @@ func (s *server) stop() {
 	s.cmd = nil
 }
 
-// remove ends the server and takes its folder away.
+// remove stops the server and deletes its folder.
 func (s *server) remove() error {
 	s.stop()
 	return os.RemoveAll(s.dir)
 }
 
-// newOwners makes credentials of n owners that have nothing yet.
+// newOwners returns credentials of n owners without data.
 func (s *server) newOwners(of service, n int) (all []credentials, err error) {
 	for range n {
 		c, err := of.owner(s, s.next)
@@ -211,7 +209,16 @@ func (s *server) newOwners(of service, n int) (all []credentials, err error) {
 	return all, nil
 }
 
-// spent is what the server and its engine have worked so far.
+// filled returns n new owners, filled for the operations of a service.
+func (s *server) filled(ctx context.Context, of service, n int) ([]credentials, error) {
+	owners, err := s.newOwners(of, n)
+	if err != nil {
+		return nil, err
+	}
+	return owners, of.fill(ctx, s.engine, owners)
+}
+
+// spent is the CPU time of the server and its engine so far.
 type spent struct{ server, engine worked }
 
 func (s *server) spent() (spent, error) {
@@ -220,16 +227,16 @@ func (s *server) spent() (spent, error) {
 	return spent{own, theirs}, errors.Join(err, other)
 }
 
-// phase is a number of operations on the server: what each took, how long all
-// of them, and what was worked for them.
+// phase is a number of operations on the server: the time of each, the total time, and the CPU
+// time.
 type phase struct {
 	took               []time.Duration
 	all                time.Duration
 	serverCPU, engines time.Duration
 }
 
-// measured drives callers and returns what the server had to do for them. Steps
-// may leave it something to do, which has been done when settle returns.
+// measured runs callers and returns what the operations cost. settle waits for the work that they
+// leave to the server.
 func (s *server) measured(ctx context.Context, callers int, more more, step step, settle func(context.Context, *server) error) (p phase, err error) {
 	before, err := s.spent()
 	if err != nil {

@@ -2,27 +2,26 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
-// service is what a service of the server brings to its measurements. The frame
-// does the rest: it starts servers, keeps connections, alternates windows, reads
-// what was spent and writes the tables.
+// service is what a service provides to be measured. The rest is common: it starts servers, keeps
+// connections, alternates windows, reads CPU times and writes the tables.
 type service interface {
-	// settings are the environment of a server that serves the load generator
-	// on this engine.
+	// settings are environment variables of a server for the load generator on this engine.
 	settings(e *engine) []string
 
-	// owner makes the credentials of the n-th owner of data, from 1.
+	// owner returns the credentials of the n-th owner of data, from 1.
 	owner(s *server, n int) (credentials, error)
 
-	// operations are the requests that are measured, in the order of the table.
+	// operations are the measured requests, in the order of the table.
 	operations() []operation
 
-	// fill makes, through the server, what the operations read and write.
+	// fill creates, through the server, what the operations read and write.
 	fill(ctx context.Context, e *engine, owners []credentials) error
 
-	// limit opens the bare engine with as many owners, who have the same.
+	// limit opens the bare engine with as many owners and the same data.
 	limit(ctx context.Context, o *options, e *engine, owners int) (limit, error)
 }
 
@@ -30,13 +29,13 @@ type service interface {
 type entry struct {
 	service
 
-	part    string // in which its operations are measured
-	spanner bool   // this part is measured on the emulator of Spanner, too
+	part    string // of its operations
+	spanner bool   // this part is measured on the Spanner emulator as well
 	also    func(ctx context.Context, o *options, e *engine, at place, t *table) error
-	parts   []part // what else is measured
+	parts   []part // other measurements
 }
 
-// services are all that are measured. A new service is one entry.
+// services returns all measured services. A new service is one entry.
 func services() []entry {
 	sync, ext := newSync(), newExt()
 	return []entry{
@@ -57,33 +56,38 @@ func services() []entry {
 	}
 }
 
-// operation is a request that is repeated.
+// service returns the service whose operations are measured in a part.
+func (o *options) service(part string) service {
+	return &o.services[slices.IndexFunc(o.services, func(e entry) bool { return e.part == part })]
+}
+
+// operation is a repeated request.
 type operation struct {
 	name  string
 	goals map[string]goal // by engine
-	least int             // connections that it is measured at
-	most  int             // 0: any
+	least int             // minimum of connections
+	most  int             // maximum of connections; 0: any
 
-	// do makes the i-th request and checks the answer.
+	// do sends the i-th request and checks the answer.
 	do func(ctx context.Context, c *caller, i int) error
-	// settle waits for what the requests leave the server to do; nil: nothing.
+	// settle waits for the work that the requests leave to the server; may be nil.
 	settle func(ctx context.Context, s *server) error
 }
 
-// goal is the least ratio of server to limit and the most CPU of the server
-// per operation; 0: none is set.
+// goal is the minimum ratio of server to limit and the maximum CPU of the server per operation; 0:
+// none.
 type goal struct {
 	ratio float64
 	cpu   time.Duration
 }
 
-// measuredAt reports whether the operation is measured at n connections.
-// Spanner's emulator is asked only where there is a goal.
+// measuredAt reports whether the operation is measured at n connections. On the Spanner emulator
+// only operations with a goal are.
 func (op *operation) measuredAt(e *engine, n int) bool {
 	return n >= op.least && (op.most == 0 || n <= op.most) && (e.spanner == nil || op.goals[e.name].ratio > 0)
 }
 
-// load repeats the operation, each owner on a connection of its own.
+// load repeats the operation, with one connection per owner.
 func (op *operation) load(ctx context.Context, s *server, owners []credentials, more more) (phase, error) {
 	all, hangUp, err := dialAll(ctx, owners)
 	if err != nil {
@@ -93,10 +97,10 @@ func (op *operation) load(ctx context.Context, s *server, owners []credentials, 
 	return s.measured(ctx, len(all), more, func(ctx context.Context, c, i int) error { return op.do(ctx, all[c], i) }, op.settle)
 }
 
-// limit is the bare engine: what no server on top of it can exceed.
+// limit is the bare engine, the upper limit of any server on it.
 type limit interface {
-	// window repeats an operation for so long and returns how often in a second.
-	// There are as many callers as the server has clients.
+	// window repeats an operation for a duration and returns the rate per second, with as many
+	// callers as the server has clients.
 	window(ctx context.Context, operation string, callers int, d time.Duration) (float64, error)
 	close() error
 }

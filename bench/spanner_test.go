@@ -9,7 +9,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestRunOnSpanner is TestRun on the emulator, of the part that is measured there.
+// TestRunOnSpanner runs the part that is measured on the emulator.
 func TestRunOnSpanner(t *testing.T) {
 	t.Parallel()
 	testdb.Spanner(t) // skips without an emulator

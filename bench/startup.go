@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
-// What the goals ask of a process with nothing to do.
+// Goals of an idle process.
 const (
 	readyGoal = 300 * time.Millisecond
 	idleGoal  = 60 << 20
@@ -17,36 +18,46 @@ func startHead(o *options, out io.Writer) {
 	fmt.Fprintf(out, "Medians of %d starts.\n\n| engine | ready, median | ready, slowest | goal | memory when idle | goal |\n|---|--:|--:|--:|--:|--:|\n", o.size.starts)
 }
 
-// measureStart starts a server with every service on, again and again, on the data
-// of the first start, which is not counted: it makes the tables.
+// measureStart starts a server with every service again and again. The first start, which
+// creates the tables, does not count.
 func measureStart(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
-		var (
-			ready   []time.Duration
-			memory  []int64
-			slowest time.Duration
-		)
-		for range o.size.starts {
-			s.stop()
-			begun := time.Now()
-			if err := s.start(ctx); err != nil {
-				return err
-			}
-			d := time.Since(begun)
-			ready, slowest = append(ready, d), max(slowest, d)
-			time.Sleep(o.size.idle)
-			m, err := resident(s.pid())
-			if err != nil {
-				return err
-			}
-			memory = append(memory, m)
+		ready, memory, err := s.restarts(ctx, o, s.start)
+		if err != nil {
+			return err
 		}
-		d, m := median(ready, func(d time.Duration) time.Duration { return d }), median(memory, func(m int64) int64 { return m })
+		d, slowest, m := medianTime(ready), slices.Max(ready), medianSize(memory)
 		fmt.Fprintf(out, "| %s | %s | %s | %s%s | %s | %s%s |\n", e.name, ms(d), ms(slowest),
 			missed(d > readyGoal), ms(readyGoal), mb(m), missed(m > idleGoal), mb(idleGoal))
 		return nil
 	})
 }
+
+// restarts stops and starts the server. It returns how long each start took until the
+// server was ready, and its memory after a while without requests.
+func (s *server) restarts(ctx context.Context, o *options, start func(context.Context) error) (ready []time.Duration, memory []int64, err error) {
+	for range o.size.starts {
+		s.stop()
+		begun := time.Now()
+		if err := start(ctx); err != nil {
+			return nil, nil, err
+		}
+		ready = append(ready, time.Since(begun))
+		time.Sleep(o.size.idle)
+		m, err := resident(s.pid())
+		if err != nil {
+			return nil, nil, err
+		}
+		memory = append(memory, m)
+	}
+	return ready, memory, nil
+}
+
+func medianTime(all []time.Duration) time.Duration {
+	return median(all, func(d time.Duration) time.Duration { return d })
+}
+
+func medianSize(all []int64) int64 { return median(all, func(n int64) int64 { return n }) }
 
 func missed(so bool) string {
 	if so {

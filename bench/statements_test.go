@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// The limits have copies of the services' statements, because nobody but a
-// service may use its own. A copy that has parted from its service fails here.
+// The limits have copies of the services' statements, which are not exported. A copy that differs
+// from its service fails here.
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	for backend, copies := range map[string][]string{
@@ -36,11 +36,10 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// oneSpace makes statements comparable that are broken into lines elsewhere.
+// oneSpace normalizes the white space of statements.
 func oneSpace(sql string) string { return strings.Join(strings.Fields(sql), " ") }
 
-// stringsOf are all constant strings in the code of a package, those put
-// together of others included.
+// stringsOf returns all constant strings in the code of a package, including concatenated ones.
 func stringsOf(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -59,8 +58,7 @@ func stringsOf(t *testing.T, dir string) map[string]bool {
 		}
 		files = append(files, f)
 	}
-	// What is imported is not looked at, so that most of the package is in error;
-	// its constants are not.
+	// Imports are not loaded, so the package has many errors, but its constants are known.
 	info := types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
 	conf := types.Config{Error: func(error) {}, FakeImportC: true}
 	_, _ = conf.Check(dir, fset, files, &info)

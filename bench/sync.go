@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/auth/tokenlib"
 )
 
-// Operations of sync storage, by the names that the table has.
+// Operations of sync storage, by their names in the table.
 const (
 	workPut    = "PUT 500 B"
 	workPost   = "POST 100 × 500 B"
@@ -27,7 +27,7 @@ const (
 	workCommit = "batch: commit %s"
 )
 
-// Collections and how many records of a user an operation writes or reads in one.
+// Collections, and how many records of a user an operation writes or reads in them.
 const (
 	putCollection, putRecords   = "bookmarks", 100
 	postCollection, postRecords = "forms", 100
@@ -35,7 +35,7 @@ const (
 	batchCollection             = "passwords"
 )
 
-// collectionIDs are those that the migrations give the standard names.
+// collectionIDs are the IDs of the standard names in the migrations.
 var collectionIDs = map[string]int64{"forms": 3, "history": 4, "bookmarks": 7, "passwords": 10}
 
 // syncLoad is sync storage: every owner is a user.
@@ -51,10 +51,10 @@ func (w *syncLoad) settings(e *engine) []string {
 	return slices.Concat(all, e.url("SYNCSTORAGE"), e.url("TOKENSERVER"))
 }
 
-// accountKeys is what all accounts' keys are called by.
+// accountKeys is the key ID of all accounts.
 const accountKeys = "qqqqqqqqqqqqqqqqqqqqqg"
 
-// owner makes credentials as a tokenserver does.
+// owner issues a token as a tokenserver does.
 func (w *syncLoad) owner(s *server, uid int) (credentials, error) {
 	keyring, err := tokenlib.NewKeyring(w.secret)
 	if err != nil {
@@ -70,7 +70,7 @@ func (w *syncLoad) owner(s *server, uid int) (credentials, error) {
 
 func (w *syncLoad) operations() []operation {
 	fixed := func(path string) func(int) string { return func(int) string { return path } }
-	// A request, and the number of records that X-Weave-Records must say.
+	// request returns a function that sends a request and checks X-Weave-Records.
 	request := func(method string, path func(int) string, body []byte, records string) func(context.Context, *caller, int) error {
 		return func(ctx context.Context, c *caller, i int) error {
 			_, err := c.send(ctx, method, path(i), body, records)
@@ -106,7 +106,7 @@ func (w *syncLoad) operations() []operation {
 	}
 }
 
-// records are those that the operations read and write, by collection.
+// records returns the numbers of records that the operations use, by collection.
 func (w *syncLoad) records(e *engine) map[string]int {
 	all := map[string]int{putCollection: putRecords, postCollection: postRecords}
 	if e.spanner == nil {
@@ -115,32 +115,39 @@ func (w *syncLoad) records(e *engine) map[string]int {
 	return all
 }
 
-// fill makes the records that the operations read and write.
+// fill creates the records that the operations use.
 func (w *syncLoad) fill(ctx context.Context, e *engine, users []credentials) error {
-	all, hangUp, err := dialAll(ctx, users)
+	for _, u := range users {
+		if err := w.fillUser(ctx, e, u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fillUser dials by itself: servers close connections that carry no request for a few seconds.
+func (w *syncLoad) fillUser(ctx context.Context, e *engine, user credentials) error {
+	c, err := dial(ctx, user)
 	if err != nil {
 		return err
 	}
-	defer hangUp()
-	for _, c := range all {
-		for collection, n := range w.records(e) {
-			for _, body := range posts(n, 500) {
-				if _, err := c.send(ctx, http.MethodPost, "/storage/"+collection, body, ""); err != nil {
-					return err
-				}
+	defer c.hangUp()
+	for collection, n := range w.records(e) {
+		for _, body := range posts(n, 500) {
+			if _, err := c.send(ctx, http.MethodPost, "/storage/"+collection, body, ""); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-// batchLimit is a limit that has batches, too.
+// batchLimit is a limit with batches.
 type batchLimit interface {
 	limit
 
-	// stage adds the i-th 100 records to the batch of a user, or as many as it
-	// has, and opens it with the first; commit moves them to the others. A user
-	// has one batch.
+	// stage adds the i-th 100 records, or as many as there are, to the batch of a user, and opens
+	// it with the first. commit moves them to the collection. A user has one batch.
 	stage(ctx context.Context, user int64, i int) error
 	commit(ctx context.Context, user int64) error
 
@@ -148,8 +155,7 @@ type batchLimit interface {
 	settle(ctx context.Context) error
 }
 
-// limit opens a limit with the user 1 and those behind it. Users of batches come
-// after them.
+// limit opens a limit with users from 1 on. Users of batches have higher numbers.
 func (w *syncLoad) limit(ctx context.Context, o *options, e *engine, users int) (limit, error) {
 	batch := o.size.records(e)
 	base := syncLimit{engine: e, records: w.records(e), ids: ids(max(batch, listRecords)), batch: batch}
@@ -162,15 +168,15 @@ func (w *syncLoad) limit(ctx context.Context, o *options, e *engine, users int) 
 	return openSyncSQLite(ctx, base, users)
 }
 
-// syncLimit is what the limits of all engines have.
+// syncLimit is common to the limits of all engines.
 type syncLimit struct {
 	engine  *engine
 	records map[string]int // of a user, by collection
-	ids     []string       // of a batch, or of a collection where that is larger
+	ids     []string       // of a batch, or of a collection if that is larger
 	batch   int
 }
 
-// found is a record as a reader of the tables has it.
+// found is a row of the records table.
 type found struct {
 	id        string
 	modified  time.Time
@@ -178,13 +184,13 @@ type found struct {
 	payload   []byte
 }
 
-// infoRows are the user's own and those of three collections.
+// infoRows are the user's row and those of three collections.
 const infoRows = 4
 
-// now is a moment as the tables keep it.
+// now returns the current time as the tables store it.
 func now() time.Time { return time.Now().UTC() }
 
-// ids are those of n records.
+// ids returns the IDs of n records.
 func ids(n int) []string {
 	all := make([]string, n)
 	for i := range all {
@@ -193,22 +199,20 @@ func ids(n int) []string {
 	return all
 }
 
-// syncFile is the service's SQLite file in a data folder.
+// syncFile returns the path of the service's SQLite file in a data folder.
 func syncFile(data string) string { return filepath.Join(data, "syncstorage.db") }
 
-// commitGoal is the goal that a commit takes at most 1.3 times as long as plain
-// SQL, as a ratio of throughputs.
+// commitGoal is the ratio of throughputs if a commit takes 1.3 times as long as plain SQL.
 const commitGoal = 1 / 1.3
 
-// spannerGoal is that of every operation on Spanner; one without a goal there is not
-// measured on it.
+// spannerGoal is the goal of every operation that is measured on Spanner.
 const spannerGoal = 0.7
 
-// id is the i-th record's, as long as those of Firefox.
+// id returns the ID of the i-th record, as long as those of Firefox.
 func id(i int) string { return strconv.Itoa(100_000_000_000 + i) }
 
-// payload is so many bytes that look like a client's, which it takes some 150
-// to: an object in a string, whose quotes have to be escaped on the wire.
+// payload returns a payload like those of clients, of so many bytes but at least about 150: an
+// object in a string, whose quotes are escaped on the wire.
 func payload(bytes int) string {
 	const begin, end = `{"ciphertext":"`, `","IV":"5Qq1tJ0bHqYvM0fJvYxk3w==","hmac":"0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"}`
 	return begin + strings.Repeat("Q", max(0, bytes-len(begin)-len(end))) + end
@@ -228,8 +232,7 @@ func object(v any) []byte {
 	return text
 }
 
-// list is the body of a POST of n records, the first of them the from-th, with
-// payloads of so many bytes.
+// list returns the body of a POST of n records from a number on, with payloads of so many bytes.
 func list(from, n, bytes int) []byte {
 	all := make([]record, n)
 	for i := range all {
@@ -238,7 +241,7 @@ func list(from, n, bytes int) []byte {
 	return object(all)
 }
 
-// posts are the bodies of as many POSTs of 100 records as n records take.
+// posts returns the bodies of POSTs of 100 records each, for n records.
 func posts(n, bytes int) (bodies [][]byte) {
 	for from := 0; from < n; from += 100 {
 		bodies = append(bodies, list(from, min(100, n-from), bytes))

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// measureBatches fills the rows of batches.
+// measureBatches writes the rows of batches.
 func (w *syncLoad) measureBatches(ctx context.Context, o *options, e *engine, at place, t *table) error {
 	if !o.works.MatchString(workAppend) && !o.works.MatchString(workCommit) {
 		return nil
@@ -26,12 +26,11 @@ func (w *syncLoad) measureBatches(ctx context.Context, o *options, e *engine, at
 	return nil
 }
 
-// measureBatch fills the rows of one number of connections. Each caller uploads a batch for a new
-// user; when all have, all commit. So both are measured by themselves, with as
-// many batches open as there are callers. The limit does as many rounds as the
-// server did, and both begin a phase with nothing left to be written to the
-// tables: SQLite does that in the commit that makes the log long enough, which
-// may be the same one in every round.
+// measureBatch writes the rows of one number of connections. Each caller uploads a batch for a new
+// user; when all have finished, all commit. So both are measured separately, with as many open
+// batches as callers. The limit does as many rounds as the server did. Both begin a phase after a
+// checkpoint: SQLite runs one in the commit that makes the log long enough, which may be the same
+// in every round.
 func (w *syncLoad) measureBatch(ctx context.Context, o *options, e *engine, at place, callers int, t *table) error {
 	n, want := o.size.records(e), goal{ratio: commitGoal}
 	appends := row{work: workAppend, engine: e.name, connections: callers}
@@ -40,7 +39,7 @@ func (w *syncLoad) measureBatch(ctx context.Context, o *options, e *engine, at p
 	}
 	commits := row{work: fmt.Sprintf(workCommit, thousands(n)), engine: e.name, connections: callers, goal: want}
 	bodies := posts(n, 500)
-	user := int64(1_000_000 * callers) // nobody's yet
+	user := int64(1_000_000 * callers) // users that no other measurement uses
 	for range o.runs {
 		err := at(func(s *server, l limit, _ []credentials) error {
 			b, ok := l.(batchLimit)
@@ -83,8 +82,7 @@ func (w *syncLoad) measureBatch(ctx context.Context, o *options, e *engine, at p
 	})
 }
 
-// rounds are batches of the server for as long as a window, and as many of the
-// limit.
+// rounds uploads batches to the server for a window, and as many to the limit.
 func (w *syncLoad) rounds(ctx context.Context, o *options, s *server, b batchLimit, callers int, bodies [][]byte, user *int64) (served, bare phases, err error) {
 	rounds := 0
 	for begun := time.Now(); time.Since(begun) < o.window; rounds++ {
@@ -136,7 +134,7 @@ func (w *syncLoad) batches(ctx context.Context, s *server, callers int, bodies [
 	return err
 }
 
-// stage appends to the open batch, or opens one.
+// stage opens a batch or appends to the open one.
 func (c *caller) stage(ctx context.Context, open *string, body []byte) error {
 	got, err := c.send(ctx, http.MethodPost, "/storage/"+batchCollection+"?batch="+cmp.Or(url.QueryEscape(*open), "true"), body, "")
 	if err != nil || *open != "" {

@@ -18,11 +18,11 @@ func memoryHead(_ *options, out io.Writer) {
 	fmt.Fprintf(out, "| what the server does | engine | memory when idle | most memory | took | 503s |\n|---|---|--:|--:|--:|--:|\n")
 }
 
-// measureMemory tells how much memory the server takes for batches of growing
-// size, and for many clients with much at once; a server each.
+// measureMemory measures the memory of the server for batches of growing size, and for many
+// concurrent clients, on a new server each.
 func (w *syncLoad) measureMemory(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	for _, n := range o.size.batches {
-		// Larger batches than a server takes as shipped.
+		// Larger batches than the default limit.
 		raised := []string{"HOLDFAST_SYNCSTORAGE__LIMITS__MAX_TOTAL_RECORDS=" + strconv.Itoa(max(n, 10_000))}
 		err := onServer(ctx, o, e, raised, func(s *server) error { return w.batchMemory(ctx, s, n, out) })
 		if err != nil {
@@ -32,9 +32,9 @@ func (w *syncLoad) measureMemory(ctx context.Context, o *options, e *engine, out
 	return onServer(ctx, o, e, nil, func(s *server) error { return w.loadMemory(ctx, &o.size, s, out) })
 }
 
-// batchMemory tells of a single batch: of its appends and of its commit.
+// batchMemory measures the appends and the commit of a single batch.
 func (w *syncLoad) batchMemory(ctx context.Context, s *server, n int, out io.Writer) error {
-	s.next = n // a user that none of the servers before has had
+	s.next = n // a user that no earlier server had
 	users, err := s.newOwners(w, 1)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (w *syncLoad) batchMemory(ctx context.Context, s *server, n int, out io.Wri
 	return memoryRow(out, s, "commits "+thousands(n)+" × 500 B", func() (int64, error) { return 0, c.commit(ctx, open) })
 }
 
-// memoryRow writes what a server takes while something is done.
+// memoryRow writes the memory of the server during a function.
 func memoryRow(out io.Writer, s *server, what string, do func() (refused int64, err error)) error {
 	if err := resetPeak(s.pid()); err != nil {
 		return err
@@ -82,10 +82,10 @@ func memoryRow(out io.Writer, s *server, what string, do func() (refused int64, 
 	return nil
 }
 
-// recordBytes are the records of a large collection: 10,000 of them are 100 MB.
+// recordBytes is the size of the records of a large collection: 10,000 of them are 100 MB.
 const recordBytes = 10_000
 
-// loadMemory lets clients upload batches while others read large collections.
+// loadMemory uploads batches while other clients read large collections.
 func (w *syncLoad) loadMemory(ctx context.Context, n *size, s *server, out io.Writer) error {
 	s.next = 1 << 20 // as in batchMemory
 	readers, err := s.newOwners(w, n.downloads)
@@ -105,7 +105,7 @@ func (w *syncLoad) loadMemory(ctx context.Context, n *size, s *server, out io.Wr
 	if err != nil {
 		return err
 	}
-	// The load begins with a server that has done nothing yet.
+	// The load begins with a new process.
 	s.stop()
 	if err := s.start(ctx); err != nil {
 		return err
@@ -137,9 +137,8 @@ func (w *syncLoad) loadMemory(ctx context.Context, n *size, s *server, out io.Wr
 	})
 }
 
-// whileReading drives writers while every reader reads its large collection
-// once. Whoever is refused because the server has too much to do comes again,
-// as clients do.
+// whileReading runs writers while every reader reads its large collection once. A request that
+// gets a 503 is repeated, as clients do.
 func whileReading(ctx context.Context, readers []*caller, records, writers int, more more, write step) (refused int64, err error) {
 	var busy atomic.Int64
 	again := func(step step) step {

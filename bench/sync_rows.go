@@ -33,8 +33,8 @@ func (w *syncLoad) rows() *rows {
 	}
 }
 
-// measureRows lets a table grow and finds what a PUT costs at each size: first
-// of records of any user, then of users of whom one has much more than others.
+// measureRows fills a table and measures a PUT at each size: first for records of any user, then
+// for users of whom one has many more records than others.
 func (w *syncLoad) measureRows(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
 		r := w.rows()
@@ -53,9 +53,9 @@ func (w *syncLoad) measureRows(ctx context.Context, o *options, e *engine, out i
 	})
 }
 
-// The tables as a server would have filled them. A record is as old as its id
-// is small. Parameters: the first user, how many, records of each, bytes of a
-// payload, collection, payload.
+// Statements that fill the tables as a server would. Records are in the order of their IDs.
+// Parameters: first user, number of users, records of each, bytes of a payload, collection,
+// payload.
 var (
 	liteGrow = []string{`
 		WITH RECURSIVE u (id) AS (SELECT %[1]d UNION ALL SELECT id + 1 FROM u WHERE id < %[1]d + %[2]d - 1)
@@ -67,14 +67,14 @@ var (
 		SELECT %[1]d + i / %[3]d, %[5]d, 100000000000 + i %% %[3]d, 1600000000000 + i %% %[3]d * 10, CAST('%[6]s' AS BLOB) FROM r`,
 	}
 	pgGrow = []string{
-		`SET session_replication_role = replica`, // no look at the parents of every row
+		`SET session_replication_role = replica`, // no foreign key checks
 		`INSERT INTO user_collections (user_id, collection_id, modified, count, total_bytes)
 		SELECT u, c.id, timestamp '2023-11-14', c.n, c.n * %[4]d
 		FROM generate_series(%[1]d, %[1]d + %[2]d - 1) u CROSS JOIN (VALUES (0, 0), (%[5]d, %[3]d)) c (id, n)`,
 		`INSERT INTO bsos (user_id, collection_id, bso_id, modified, payload)
 		SELECT %[1]d + i / %[3]d, %[5]d, (100000000000 + i %% %[3]d)::text, timestamp '2020-09-13' + i %% %[3]d * interval '10 milliseconds', '%[6]s'::bytea
 		FROM generate_series(0, %[2]d::bigint * %[3]d - 1) i`,
-		`VACUUM ANALYZE user_collections, bsos`, `CHECKPOINT`, // nothing is left to be tidied up or written
+		`VACUUM ANALYZE user_collections, bsos`, `CHECKPOINT`, // no work is left for the background
 	}
 )
 

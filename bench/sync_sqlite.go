@@ -12,7 +12,7 @@ import (
 	store "holdfast/internal/syncstorage/sqlite"
 )
 
-// The service's own statements, letter by letter: TestStatements compares them.
+// Copies of the service's statements: TestStatements compares them.
 const (
 	liteCounters      = `SELECT modified, count, total_bytes, collection_id, quota FROM user_collections WHERE user_id = ?`
 	liteHeader        = `SELECT rowid, sortindex, modified, expiry, length(payload) FROM bsos WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
@@ -23,7 +23,7 @@ const (
 	liteInfo          = `SELECT c.name, u.modified FROM user_collections u LEFT JOIN collections c USING (collection_id) WHERE u.user_id = ? AND u.modified > 0`
 )
 
-// Statements that do without what the service has to find out or decide.
+// Statements without what the service has to look up or decide.
 const (
 	liteUpsert = `INSERT INTO bsos (user_id, collection_id, bso_id, modified, payload) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET sortindex = excluded.sortindex, modified = excluded.modified,
@@ -44,8 +44,7 @@ const (
 	liteUnstage = `DELETE FROM batches WHERE user_id = ? AND collection_id = ? AND batch_id = 'b'`
 )
 
-// syncSQLite runs the statements as steps of the group-commit writer, or on a
-// snapshot.
+// syncSQLite runs the statements in the group-commit writer, or on a snapshot.
 type syncSQLite struct {
 	syncLimit
 	liteFile
@@ -94,7 +93,7 @@ func (l *syncSQLite) window(ctx context.Context, operation string, callers int, 
 	return rate(ctx, callers, lasting(d), step)
 }
 
-// put is all that the service does for a PUT, reading included.
+// put does everything that the service does for a PUT, including reads.
 func (l *syncSQLite) put(ctx context.Context, caller, i int) error {
 	user, coll, now := 1+int64(caller), collectionIDs[putCollection], time.Now().UnixMilli()
 	var row int64
@@ -118,7 +117,7 @@ func (l *syncSQLite) post(ctx context.Context, caller, _ int) error {
 	})
 }
 
-// upsert writes records and moves the stamps.
+// upsert writes records and updates the timestamps.
 func (l *syncSQLite) upsert(c *sqlite.Conn, user, coll int64, ids []string) error {
 	now := time.Now().UnixMilli()
 	for _, id := range ids {
@@ -136,9 +135,9 @@ func stamps(c *sqlite.Conn, user, coll, now int64) error {
 	return lite(c, liteSetUser, nil, now, user)
 }
 
-// anyOf is any of the users. A caller gets back the connection that it has
-// just used; reading for another user each time makes it meet there what the
-// server's connections, which go from caller to caller, have in their caches.
+// anyOf returns a random user. A caller gets back the connection that it has just used. Another
+// user for each read makes the contents of its cache similar to those of the server's connections,
+// which serve all callers.
 func anyOf(users int) int64 { return 1 + rand.Int64N(int64(users)) }
 
 func (l *syncSQLite) list(ctx context.Context, user int64, collection string) error {
@@ -200,7 +199,7 @@ func (l *syncSQLite) commit(ctx context.Context, user int64) error {
 		if moved := c.Changes(); moved != l.batch {
 			return fmt.Errorf("moved %d rows, want %d", moved, l.batch)
 		}
-		// With the batch its records go.
+		// Deleting the batch deletes its records.
 		if err := lite(c, liteUnstage, nil, user, coll); err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// row is a line of the table with all that its medians are made of.
+// row is a row of the table with the samples of its medians.
 type row struct {
 	work, engine string
 	connections  int
@@ -28,12 +28,12 @@ func (r *row) cpu() time.Duration {
 	return median(r.server, func(s sample) time.Duration { return s.cpu })
 }
 
-// missed reports whether the row falls short of its goal.
+// missed reports whether the row misses its goal.
 func (r *row) missed() bool {
 	return r.ops()/r.bare() < r.goal.ratio || r.goal.cpu > 0 && r.cpu() > r.goal.cpu
 }
 
-// goalText is the goal and, where it is missed, that it is.
+// goalText returns the goal, and whether it was missed.
 func (r *row) goalText() string {
 	if r.goal.ratio == 0 {
 		return "–"
@@ -48,7 +48,7 @@ func (r *row) goalText() string {
 	return text
 }
 
-// table writes rows as they come, because a run takes long.
+// table prints each row as soon as it is measured.
 type table struct{ out io.Writer }
 
 func (t *table) head() {
@@ -64,7 +64,7 @@ func (t *table) row(r *row) {
 		r.cpu().Microseconds(), engineCPU(median(r.server, func(s sample) time.Duration { return s.engine })), mb(r.peak))
 }
 
-// digits is how many behind the point a rate is worth.
+// digits returns the number of decimals of a rate.
 func digits(ops float64) int {
 	if ops < 100 {
 		return 1
@@ -72,7 +72,7 @@ func digits(ops float64) int {
 	return 0
 }
 
-// engineCPU has nothing to tell of SQLite.
+// engineCPU returns a cell; it is empty for SQLite.
 func engineCPU(d time.Duration) string {
 	if d == 0 {
 		return "–"
@@ -84,7 +84,7 @@ func ms(d time.Duration) string { return fmt.Sprintf("%.2f ms", d.Seconds()*1000
 
 func mb(bytes int64) string { return fmt.Sprintf("%d MB", bytes>>20) }
 
-// thousands is a number as the names of works write it: 10,000.
+// thousands formats a number as in the names of works: 10,000.
 func thousands(n int) string {
 	text := strconv.Itoa(n)
 	var out strings.Builder

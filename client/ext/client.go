@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// TokenSource gives the bearer token of a request. It is asked for each one, so
-// it should keep a token for as long as that is good.
+// TokenSource returns the bearer token of a request. The client calls it for each
+// request, so it should cache the token until it expires.
 type TokenSource func(context.Context) (string, error)
 
-// StaticToken is a token that stays the same.
+// StaticToken returns a TokenSource that always returns this token.
 func StaticToken(token string) TokenSource {
 	return func(context.Context) (string, error) { return token, nil }
 }
@@ -36,8 +36,8 @@ type Client struct {
 	// Retries is the maximum number of retries of a request. New sets it to 4.
 	Retries int
 
-	// MaxWait is the longest wait before a retry. If the server asks for more, the
-	// error is returned. New sets it to one minute.
+	// MaxWait is the longest wait before a retry. If the server asks for a longer
+	// one, the error is returned. New sets it to one minute.
 	MaxWait time.Duration
 
 	base   string
@@ -45,7 +45,8 @@ type Client struct {
 }
 
 // New returns a client of the server at a base URL, such as
-// https://holdfast.example.org, without /ext/v1.
+// https://holdfast.example.org, without /ext/v1. It returns an error if the base
+// URL is not valid or tokens is nil.
 func New(baseURL string, tokens TokenSource) (*Client, error) {
 	u, err := url.Parse(baseURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
@@ -71,26 +72,25 @@ type call struct {
 	path   string // escaped
 	query  url.Values
 	header http.Header
-	media  string // of the body
+	media  string // content type of the body
 	body   []byte
 
-	// again says that it does no harm when the request is done twice, so that it
-	// may be repeated when it is not known what it came to.
-	again bool
+	// idempotent requests are safe to repeat if the result of the first is unknown.
+	idempotent bool
 }
 
-// send makes a request, repeats it where that is safe, and decodes the answer
-// into what into points to, unless that is nil.
+// send sends a request, retries it if that is safe, and decodes the response into
+// the value that into points to, unless into is nil.
 func (c *Client) send(ctx context.Context, r call, into any) (http.Header, error) {
 	for try := 0; ; try++ {
 		header, err := c.once(ctx, r, into)
-		if err == nil || !c.pause(ctx, err, r.again, try) {
+		if err == nil || !c.pause(ctx, err, r.idempotent, try) {
 			return header, err
 		}
 	}
 }
 
-// once makes a request.
+// once sends a request without retries.
 func (c *Client) once(ctx context.Context, r call, into any) (http.Header, error) {
 	resp, err := c.open(ctx, r, bytes.NewReader(r.body))
 	if err != nil {
@@ -103,18 +103,18 @@ func (c *Client) once(ctx context.Context, r call, into any) (http.Header, error
 	}
 	if into != nil {
 		if err := json.Unmarshal(text, into); err != nil {
-			return nil, fmt.Errorf("the answer: %w", err)
+			return nil, fmt.Errorf("read response: %w", err)
 		}
 	}
 	return resp.Header, nil
 }
 
-// open makes a request and returns the answer with its body still to be read; an
-// answer that is an error is an *Error.
+// open sends a request and returns the response with an unread body, or an *Error
+// if the server refused it.
 func (c *Client) open(ctx context.Context, r call, body io.Reader) (*http.Response, error) {
 	token, err := c.tokens(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("the token: %w", err)
+		return nil, fmt.Errorf("get token: %w", err)
 	}
 	target := c.base + r.path
 	if len(r.query) > 0 {
@@ -143,28 +143,27 @@ func (c *Client) open(ctx context.Context, r call, body io.Reader) (*http.Respon
 	return nil, readError(resp)
 }
 
-// pause waits before a request is repeated that failed; false when it is not to
-// be. A request that was limited was not done. Of one that met a server or a
-// network in trouble it is not known, so only one that may be done twice is
-// repeated.
-func (c *Client) pause(ctx context.Context, err error, again bool, try int) bool {
+// pause waits before a retry and reports whether to retry. The server has not done
+// a request that it refused with 429. After other failures it may have, so only
+// idempotent requests are retried.
+func (c *Client) pause(ctx context.Context, err error, idempotent bool, try int) bool {
 	refused, _ := errors.AsType[*Error](err)
 	limited := refused != nil && refused.Code == CodeRateLimited
-	if try >= c.Retries || !limited && !(again && isTrouble(err)) {
+	if try >= c.Retries || !limited && !(idempotent && isTransient(err)) {
 		return false
 	}
-	return c.rest(ctx, try, err)
+	return c.backOff(ctx, try, err)
 }
 
-// How long to wait before a request is repeated, where the server does not say.
+// Waits before a retry if the server does not give one.
 const (
 	leastPause = 100 * time.Millisecond
 	mostPause  = 5 * time.Second
 )
 
-// rest waits as long as the server has asked for, and the longer the more often
-// something has failed before; false when ctx ends or it would be too long.
-func (c *Client) rest(ctx context.Context, failed int, err error) bool {
+// backOff waits as long as the server asks for, and at least a time that grows with
+// the number of failures. It returns false if ctx ends or the wait exceeds MaxWait.
+func (c *Client) backOff(ctx context.Context, failed int, err error) bool {
 	wait := min(leastPause<<min(failed, 10), mostPause)
 	wait = wait/2 + rand.N(wait/2)
 	if refused, ok := errors.AsType[*Error](err); ok {
@@ -183,8 +182,8 @@ func (c *Client) rest(ctx context.Context, failed int, err error) bool {
 	}
 }
 
-// isTrouble reports whether a request failed in a way that may pass.
-func isTrouble(err error) bool {
+// isTransient reports whether a failure may be temporary.
+func isTransient(err error) bool {
 	if refused, ok := errors.AsType[*Error](err); ok {
 		switch refused.Status {
 		case http.StatusTooManyRequests:
@@ -198,17 +197,17 @@ func isTrouble(err error) bool {
 	return network
 }
 
-// networkError is a request that got no answer, or not all of it.
+// networkError means that there was no response, or only a part of it.
 type networkError struct{ error }
 
 func (e *networkError) Unwrap() error { return e.error }
 
-// Error is an answer that is an error, as the server tells it.
+// Error is an error response of the server.
 type Error struct {
 	Status int
 	ErrorDetail
 
-	// RetryAfter is how long the server asks to wait; 0 when it does not.
+	// RetryAfter is the wait that the server asks for before a retry; 0: none.
 	RetryAfter time.Duration
 }
 
@@ -221,22 +220,22 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Is lets errors.Is(err, ext.CodeNotFound) find out what an error is, also that
-// of an item of several.
+// Is makes errors.Is(err, ext.CodeNotFound) compare the code of an error, and the
+// cause if one item of several failed.
 func (e *Error) Is(target error) bool {
 	code, ok := target.(ErrorCode)
 	return ok && (e.Code == code || e.Cause != nil && *e.Cause == code)
 }
 
-// Error implements error, for errors.Is.
+// Error implements error, so that errors.Is accepts a code.
 func (e ErrorCode) Error() string { return string(e) }
 
-// ErrNotModified is the answer to a Get whose IfNoneMatch names the record as it
-// is.
+// ErrNotModified is returned by Get if the record still has the ETag of
+// IfNoneMatch.
 var ErrNotModified = errors.New("the record is not modified")
 
-// readError reads an answer that is an error. What does not come from the
-// server, but from a proxy before it, has no code.
+// readError reads an error response. One that is not from Holdfast, for example
+// from a proxy, has no code.
 func readError(resp *http.Response) error {
 	if resp.StatusCode == http.StatusNotModified {
 		return ErrNotModified

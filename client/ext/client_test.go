@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
 
 const tenant = "11111111-2222-4333-8444-555555555555"
 
-// site is a running server and the description that its answers are held to.
+// site is a running server with the API description that validates its responses.
 type site struct {
 	*binary.Server
 	description *openapitest.Document
@@ -46,11 +46,11 @@ func start(t *testing.T, vars ...string) *site {
 		"HOLDFAST_EXTSTORAGE__DRY_RUN_TIME=1ns")...), d} // a dry run checks one record at a time
 }
 
-// wire is what a client sends through: it counts, and spoils what a test says.
+// wire is a transport that counts requests and can change responses.
 type wire struct {
 	next  http.RoundTripper
 	sent  atomic.Int64
-	spoil func(*http.Request, *http.Response) error // nil: nothing; an error takes the place of the answer
+	spoil func(*http.Request, *http.Response) error // may be nil; an error replaces the response
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -60,14 +60,14 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	if err := w.spoil(r, resp); err != nil {
-		_, _ = io.Copy(io.Discard, resp.Body) // the server is to have done it
+		_, _ = io.Copy(io.Discard, resp.Body) // wait until the server has done it
 		_ = resp.Body.Close()
 		return nil, err
 	}
 	return resp, nil
 }
 
-// install is an install of its own, with two namespaces that its token names.
+// install returns a new install with two namespaces that its token allows.
 func (s *site) install(t *testing.T) (ext.Install, *wire) {
 	t.Helper()
 	id := uuid()
@@ -94,7 +94,7 @@ func uuid() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// must is for what a test needs and is not about.
+// must fails the test on an error.
 func must[T any](t *testing.T) func(T, error) T {
 	t.Helper()
 	return func(v T, err error) T {
@@ -106,7 +106,7 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// refused is the error of a code.
+// refused checks the code of an error.
 func refused(t *testing.T, err error, code ext.ErrorCode) *ext.Error {
 	t.Helper()
 	e, ok := errors.AsType[*ext.Error](err)
@@ -116,7 +116,7 @@ func refused(t *testing.T, err error, code ext.ErrorCode) *ext.Error {
 	return e
 }
 
-// One server for all: each test has an install of its own.
+// TestClient runs all tests on one server, each with its own install.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	s := start(t, "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false")
@@ -132,7 +132,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// testErrors: all that the server says of what is wrong.
+// testErrors checks every field of an error.
 func testErrors(t *testing.T, s *site) {
 	in, _ := s.install(t)
 	settings, ctx := in.Records("settings"), t.Context()
@@ -202,11 +202,11 @@ func testRecords(t *testing.T, s *site) {
 	_, err = in.Records("another").Get(ctx, "theme")
 	refused(t, err, ext.CodeNamespaceDenied)
 	if _, err := settings.Put(ctx, "theme", ext.Put{Value: func() {}}); err == nil {
-		t.Error("a value that is no JSON is put")
+		t.Error("a value that is not JSON was accepted")
 	}
 }
 
-// A key may be what paths are full of.
+// testKeys: keys may contain characters that are special in URLs.
 func testKeys(t *testing.T, s *site) {
 	in, _ := s.install(t)
 	settings, ctx := in.Records("settings"), t.Context()
@@ -231,7 +231,7 @@ func testKeys(t *testing.T, s *site) {
 	refused(t, err, ext.CodeValidationFailed)
 }
 
-// testMarkup: a value of the greatest size may be markup, however it is sent.
+// testMarkup: a value of the maximum size may consist of markup.
 func testMarkup(t *testing.T, s *site) {
 	in, _ := s.install(t)
 	settings, ctx := in.Records("settings"), t.Context()
@@ -268,7 +268,7 @@ func testList(t *testing.T, s *site) {
 		t.Errorf("in %d requests: %q", w.sent.Load()-before, keys)
 	}
 	for range settings.List(ctx, ext.List{Page: 10}) {
-		break // who has enough asks for no more
+		break // a caller that stops sends no more requests
 	}
 	if w.sent.Load()-before != 4 {
 		t.Errorf("%d requests", w.sent.Load()-before)
@@ -278,7 +278,7 @@ func testList(t *testing.T, s *site) {
 	}
 }
 
-// fill puts so many records, the name of each in its value.
+// fill puts n records, each with its key in the value.
 func fill(t *testing.T, r ext.Records, n int) {
 	t.Helper()
 	for from := 0; from < n; from += 20 {
@@ -330,7 +330,7 @@ func testSeveral(t *testing.T, s *site) {
 	_, err = settings.Get(ctx, "c")
 	refused(t, err, ext.CodeNotFound)
 	if _, err := settings.Item("a", ext.Put{}, ext.IfNoneMatch(made[0].Etag)); err == nil {
-		t.Error("a precondition that an item cannot have is taken")
+		t.Error("an item accepted IfNoneMatch")
 	}
 }
 
@@ -360,9 +360,10 @@ func testBatch(t *testing.T, s *site) {
 	}
 }
 
-var errLost = errors.New("the answer is lost")
+var errLost = errors.New("the response is lost")
 
-// An answer that is lost is asked for again where that does no harm.
+// testLostAnswers: after a lost response, the client retries what is safe to
+// repeat.
 func testLostAnswers(t *testing.T, s *site) {
 	in, w := s.install(t)
 	settings, ctx := in.Records("settings"), t.Context()
@@ -441,7 +442,7 @@ func testTokens(t *testing.T, s *site) {
 		}
 	}
 	if _, err := ext.New(s.URL, nil); err == nil {
-		t.Error("a client without tokens is made")
+		t.Error("New accepted nil as tokens")
 	}
 	in, w := s.client(t, ext.StaticToken("nobody's"), uuid())
 	_, err := in.Usage(t.Context())
@@ -455,8 +456,7 @@ func testTokens(t *testing.T, s *site) {
 	}
 }
 
-// What stands before the server answers for itself, and the server may ask for
-// more patience than a client has.
+// TestTrouble: error responses of a proxy, and waits longer than MaxWait.
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	var sent atomic.Int64
@@ -492,7 +492,7 @@ func TestTrouble(t *testing.T) {
 	refused(t, err, ext.CodeUnavailable)
 }
 
-// taken is a body that tells when it has been read.
+// taken is a body that reports when it was read.
 type taken struct {
 	io.ReadCloser
 	told func()
@@ -503,7 +503,7 @@ func (b taken) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// A server that does not let a client wait is not asked without a pause.
+// TestWatchRests: Watch backs off if the server does not hold its requests.
 func TestWatchRests(t *testing.T) {
 	t.Parallel()
 	const asks = 4
@@ -524,13 +524,13 @@ func TestWatchRests(t *testing.T) {
 			t.Errorf("it ends with %v", err)
 		}
 	}
-	// After each a pause, of 50 ms at least and each time twice as long.
+	// The waits start at 50 ms or more and double.
 	if n, took := sent.Load(), time.Since(began); n != asks || took < 350*time.Millisecond {
 		t.Errorf("%d requests in %v", n, took)
 	}
 }
 
-// What the documentation shows is what happens.
+// TestExample runs the example of the documentation.
 func TestExample(t *testing.T) {
 	s, id := start(t), uuid()
 	t.Setenv("STORAGE_URL", s.URL)
@@ -553,7 +553,7 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// A request that the server would not have yet is sent again when it will.
+// TestRates: a request that exceeds a rate is retried later.
 func TestRates(t *testing.T) {
 	t.Parallel()
 	s := start(t, "HOLDFAST_EXTSTORAGE__RATES__WRITE_BURST=1", "HOLDFAST_EXTSTORAGE__RATES__WRITES_PER_MINUTE=60")
@@ -561,8 +561,8 @@ func TestRates(t *testing.T) {
 	token := s.Verb("ext", "token", "--tenant", tenant, "--install", id, "--namespace", "settings=rw")
 	in, w := s.client(t, ext.StaticToken(strings.TrimSpace(token)), id)
 	settings := in.Records("settings")
-	// Guarded writes, which are repeated for no other reason. The second comes too
-	// soon, or on a machine that has no time one of those that follow.
+	// Writes with preconditions, which are retried for no other reason. The second
+	// one, or on a slow machine a later one, is refused.
 	done := int64(0)
 	for done == w.sent.Load() && done < 10 {
 		must[ext.RecordMeta](t)(settings.Put(t.Context(), "a", ext.Put{Value: done}, ext.IfRevision(done)))

@@ -34,7 +34,7 @@ func testChanges(t *testing.T, s *site) {
 	refused(t, err, ext.CodeChangesExpired)
 }
 
-// Who watches sees each change once, in order, though answers are lost.
+// testWatch: Watch yields each change once, in order, even if responses are lost.
 func testWatch(t *testing.T, s *site) {
 	in, w := s.install(t)
 	settings := in.Records("settings")
@@ -60,7 +60,7 @@ func testWatch(t *testing.T, s *site) {
 		if len(seqs) == n {
 			cancel()
 		}
-		if len(seqs) < n { // the next question has something to wait for
+		if len(seqs) < n { // the next request waits for it
 			must[ext.RecordMeta](t)(settings.Put(t.Context(), "a", ext.Put{Value: len(seqs)}))
 		}
 	}
@@ -103,7 +103,7 @@ func testSchemas(t *testing.T, s *site) {
 	_, err := settings.Put(ctx, "new", ext.Put{Value: map[string]any{}})
 	refused(t, err, ext.CodeValidationFailed)
 	must[ext.RecordMeta](t)(settings.Put(ctx, "new", ext.Put{Value: map[string]any{"dark": 1}, SchemaVersion: 1}))
-	for range 30 { // more than a page of the server's default
+	for range 30 { // more than one page
 		must[ext.Schema](t)(settings.RegisterSchema(ctx, document))
 	}
 	want := int32(31)
@@ -122,12 +122,12 @@ func testSchemas(t *testing.T, s *site) {
 	_, err = settings.Schema(ctx, 77)
 	refused(t, err, ext.CodeNotFound)
 	if _, err := settings.RegisterSchema(ctx, "no schema"); !errors.Is(err, ext.CodeValidationFailed) {
-		t.Errorf("what is no schema: %v", err)
+		t.Errorf("not a schema: %v", err)
 	}
 }
 
-// An export that is cut off goes on where it was, and an import of it makes the
-// same records.
+// testTransfer: an export continues after a lost connection, and its import writes
+// the same records.
 func testTransfer(t *testing.T, s *site) {
 	from, w := s.install(t)
 	to, _ := s.install(t)
@@ -153,11 +153,11 @@ func testTransfer(t *testing.T, s *site) {
 		t.Errorf("exported in %d requests: %q", exports.Load(), keys)
 	}
 	done := must[ext.ImportResult](t)(to.Import(ctx, from.Export(ctx)))
-	if done.Written != 250 || done.Same != 0 {
+	if done.Written != 250 || done.Unchanged != 0 {
 		t.Errorf("%+v", done)
 	}
-	if done := must[ext.ImportResult](t)(to.Import(ctx, from.Export(ctx))); done.Same != 250 {
-		t.Errorf("again: %+v", done)
+	if done := must[ext.ImportResult](t)(to.Import(ctx, from.Export(ctx))); done.Unchanged != 250 {
+		t.Errorf("idempotent: %+v", done)
 	}
 	a, b := must[ext.Record](t)(settings.Get(ctx, "key007")), must[ext.Record](t)(to.Records("settings").Get(ctx, "key007"))
 	if !bytes.Equal(a.Value, b.Value) {

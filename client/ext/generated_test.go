@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// What is generated is of the description as it is. To generate it anew would
-// take a minute, so the hash of what it was generated from is kept beside it.
+// TestGenerated checks that the types were generated from the current API
+// description. Generating them takes a minute, so it compares the stored hash of
+// the description.
 func TestGenerated(t *testing.T) {
 	t.Parallel()
 	description, err := os.ReadFile("../../internal/extstorage/httpapi/openapi.json")
@@ -21,6 +22,6 @@ func TestGenerated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if is := fmt.Sprintf("%x", sha256.Sum256(description)); !strings.HasPrefix(string(from), is) {
-		t.Errorf("the description has changed since the types were generated: make generate")
+		t.Errorf("the API description has changed since the types were generated: run make generate")
 	}
 }

@@ -17,12 +17,13 @@ type Install struct {
 	path   string
 }
 
-// Records are the records of a namespace. It is made by its first record.
+// Records returns the records of a namespace. Writing the first record creates the
+// namespace.
 func (i Install) Records(namespace string) Records {
 	return Records{client: i.client, namespace: namespace, path: i.path + "/namespaces/" + url.PathEscape(namespace)}
 }
 
-// Op is one operation of a batch: Records has functions that make them.
+// Op is an operation of a batch. The methods of Records return them.
 type Op struct {
 	fields opFields
 	err    error
@@ -47,8 +48,8 @@ type opFields struct {
 	Create  *bool        `json:"create,omitempty"`
 }
 
-// MarshalJSON implements json.Marshaler. It fails when the operation could not
-// be made: its value is no JSON, or a precondition is not for batches.
+// MarshalJSON implements json.Marshaler. It fails if the value is not valid JSON,
+// or if the operation has a precondition that batches do not support.
 func (o Op) MarshalJSON() ([]byte, error) {
 	if o.err != nil {
 		return nil, o.err
@@ -63,7 +64,7 @@ func (r Records) op(kind, key string, precondition []Precondition) Op {
 	return o
 }
 
-// PutOp is Put in a batch.
+// PutOp returns a Put for a batch.
 func (r Records) PutOp(key string, p Put, precondition ...Precondition) Op {
 	o := r.op("put", key, precondition)
 	request, err := p.request()
@@ -74,56 +75,58 @@ func (r Records) PutOp(key string, p Put, precondition ...Precondition) Op {
 	return o
 }
 
-// DeleteOp is Delete in a batch.
+// DeleteOp returns a Delete for a batch.
 func (r Records) DeleteOp(key string, precondition ...Precondition) Op {
 	return r.op("delete", key, precondition)
 }
 
-// CheckOp holds a precondition, which it must have, and changes nothing.
+// CheckOp returns an operation that checks a precondition, which is required, and
+// changes nothing.
 func (r Records) CheckOp(key string, precondition ...Precondition) Op {
 	return r.op("check", key, precondition)
 }
 
-// IncrementOp is Increment in a batch.
+// IncrementOp returns an Increment for a batch.
 func (r Records) IncrementOp(key string, in Increment, precondition ...Precondition) Op {
 	o, request := r.op("increment", key, precondition), in.request()
 	o.fields.Pointer, o.fields.By, o.fields.Min, o.fields.Max, o.fields.Create = &request.Pointer, request.By, request.Min, request.Max, request.Create
 	return o
 }
 
-// OpResult is what an operation of a batch came to. What its kind has no use for
-// is empty.
+// OpResult is the result of an operation of a batch. Fields that do not apply to
+// the operation are zero.
 type OpResult struct {
 	Op        string `json:"op"` // put, delete, check or increment
 	Namespace string `json:"namespace"`
 	Key       string `json:"key"`
 
-	Existed bool `json:"existed"` // of a delete: there was a record
+	Existed bool `json:"existed"` // for a delete: the record existed
 
-	Revision     int64       `json:"revision"` // of a check 0: there is no record
+	Revision     int64       `json:"revision"` // for a check, 0: the record does not exist
 	Etag         string      `json:"etag"`
-	Created      bool        `json:"created"` // there was no record before
+	Created      bool        `json:"created"` // the record did not exist before
 	TTLExpiresAt *time.Time  `json:"ttlExpiresAt"`
 	CreatedAt    time.Time   `json:"createdAt"`
 	UpdatedAt    time.Time   `json:"updatedAt"`
-	Sum          json.Number `json:"sum"` // of an increment
+	Sum          json.Number `json:"sum"` // for an increment: the new number
 }
 
-// Batch does operations in their order, in any namespaces of the install: all or
-// none, and once, as Increment does. The *Error of one has its Index.
+// Batch applies operations on any namespaces of the install, in order, all or none.
+// It is retried safely, because it carries an idempotency key. If one operation
+// fails, the *Error has its Index.
 func (i Install) Batch(ctx context.Context, ops ...Op) ([]OpResult, error) {
 	var result BatchResult
 	_, err := i.client.sendOnce(ctx, call{method: http.MethodPost, path: i.path + "/batch"}, BatchRequest{Ops: ops}, &result)
 	return result.Results, err
 }
 
-// Usage reads what the install has and may have.
+// Usage returns the usage and quotas of the install.
 func (i Install) Usage(ctx context.Context) (u Usage, err error) {
 	err = i.get(ctx, "/usage", nil, &u)
 	return u, err
 }
 
-// Namespaces lists the namespaces that have records.
+// Namespaces returns the namespaces that have records.
 func (i Install) Namespaces(ctx context.Context) ([]NamespaceUsage, error) {
 	var list NamespaceList
 	err := i.get(ctx, "/namespaces", nil, &list)
@@ -131,20 +134,19 @@ func (i Install) Namespaces(ctx context.Context) ([]NamespaceUsage, error) {
 }
 
 func (i Install) get(ctx context.Context, path string, query url.Values, into any) error {
-	_, err := i.client.send(ctx, call{method: http.MethodGet, path: i.path + path, query: query, again: true}, into)
+	_, err := i.client.send(ctx, call{method: http.MethodGet, path: i.path + path, query: query, idempotent: true}, into)
 	return err
 }
 
-// ChangesQuery is a question for changes.
+// ChangesQuery selects changes.
 type ChangesQuery struct {
-	Since int64         // the NextSince of the answer before; 0: from the first
-	Wait  time.Duration // for a change, if there is none; in whole seconds, at most a minute
-	Limit int           // changes of the answer, at most 1000; 0: the server's 100
+	Since int64         // the NextSince of the previous response; 0: from the first change
+	Wait  time.Duration // how long to wait for a change, in whole seconds, at most a minute
+	Limit int           // maximum number of changes, at most 1000; 0: the server's default of 100
 }
 
-// Changes reads what has changed, oldest first. The error has the code
-// CHANGES_EXPIRED when the changes are not kept any more: then everything has to
-// be read anew.
+// Changes returns changes, oldest first. The error has the code CHANGES_EXPIRED if
+// the server no longer has the changes after Since. Then read all records again.
 func (i Install) Changes(ctx context.Context, q ChangesQuery) (list ChangeList, err error) {
 	query := url.Values{"since": {strconv.FormatInt(q.Since, 10)}}
 	if q.Wait > 0 {
@@ -157,28 +159,29 @@ func (i Install) Changes(ctx context.Context, q ChangesQuery) (list ChangeList, 
 	return list, err
 }
 
-// Latest is the number of the newest change: where to watch from, when
-// everything is read after it was asked for.
+// Latest returns the number of the last change. Call it before reading all records,
+// then pass it to Watch.
 func (i Install) Latest(ctx context.Context) (int64, error) {
 	var list ChangeList
 	err := i.get(ctx, "/changes", url.Values{"since": {"0"}, "limit": {"0"}}, &list)
 	return list.NextSince, err
 }
 
-// watchWait is how long one question of Watch waits: less than proxies do.
+// watchWait is the wait of a request of Watch. It is shorter than the usual timeout
+// of a proxy.
 const watchWait = 30 * time.Second
 
-// Watch goes through the changes after a number, and waits for those to come,
-// until ctx ends. It goes on through troubles of the server and of the network:
-// whoever has seen a change may begin again with its Seq. Other errors end it,
-// as CHANGES_EXPIRED does, and that of ctx.
+// Watch yields the changes after a number and waits for further ones until ctx
+// ends. It retries after failures of the server or the network. To continue later,
+// pass the Seq of the last change. Other errors, such as CHANGES_EXPIRED and that
+// of ctx, end it.
 func (i Install) Watch(ctx context.Context, since int64) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		for failed := 0; ; {
 			began := time.Now()
 			list, err := i.Changes(ctx, ChangesQuery{Since: since, Wait: watchWait})
 			if err != nil {
-				if ctx.Err() == nil && isTrouble(err) && i.client.rest(ctx, failed, err) {
+				if ctx.Err() == nil && isTransient(err) && i.client.backOff(ctx, failed, err) {
 					failed++
 					continue
 				}
@@ -186,8 +189,8 @@ func (i Install) Watch(ctx context.Context, since int64) iter.Seq2[Change, error
 				return
 			}
 			if list.NextSince == since && time.Since(began) < watchWait/2 {
-				// The server shuts down, or has no room for one more who waits.
-				i.client.rest(ctx, failed, nil)
+				// The server is shutting down, or has too many waiting requests.
+				i.client.backOff(ctx, failed, nil)
 				failed++
 				continue
 			}

@@ -69,10 +69,10 @@ func (g *preconditions) query() url.Values {
 	return url.Values{"ifRevision": {strconv.FormatInt(*g.revision, 10)}}
 }
 
-// inBody are the preconditions of one item of several.
+// inBody returns the preconditions of an item in a list.
 func (g *preconditions) inBody() (revision *int64, match *string, err error) {
 	if g.noneMatch != "" {
-		return nil, nil, errors.New("IfNoneMatch is for requests of one record")
+		return nil, nil, errors.New("IfNoneMatch is not supported in a list or a batch")
 	}
 	if g.match != "" {
 		match = &g.match
@@ -89,10 +89,10 @@ type Records struct {
 
 func (r Records) at(key string) string { return r.path + "/records/" + url.PathEscape(key) }
 
-// Put is what a record is to be.
+// Put is the content of a record to write.
 type Put struct {
-	Value    any           // made JSON by encoding/json, unless it is a json.RawMessage
-	Metadata any           // likewise an object; nil is {}
+	Value    any           // encoded by encoding/json, unless it is a json.RawMessage
+	Metadata any           // encoded like Value, must be an object; nil: {}
 	TTL      time.Duration // in whole seconds; 0: it does not expire
 
 	// SchemaVersion, if not 0, must be the version of the active schema.
@@ -118,8 +118,7 @@ func (p *Put) request() (r PutRequest, err error) {
 	return r, nil
 }
 
-// Put writes a record. What there was of it is replaced: value, metadata and
-// time to live.
+// Put creates or replaces a record: value, metadata and time to live.
 func (r Records) Put(ctx context.Context, key string, p Put, precondition ...Precondition) (meta RecordMeta, err error) {
 	request, err := p.request()
 	if err != nil {
@@ -127,33 +126,32 @@ func (r Records) Put(ctx context.Context, key string, p Put, precondition ...Pre
 	}
 	g := collect(precondition)
 	request.IfRevision = g.revision
-	// A put without a precondition may be done twice: the record is the same.
-	_, err = r.client.sendJSON(ctx, call{method: http.MethodPut, path: r.at(key), header: g.header(), again: !g.any()}, request, &meta)
+	// Without a precondition, a repeated put writes the same record.
+	_, err = r.client.sendJSON(ctx, call{method: http.MethodPut, path: r.at(key), header: g.header(), idempotent: !g.any()}, request, &meta)
 	return meta, err
 }
 
-// Get reads a record.
+// Get returns a record.
 func (r Records) Get(ctx context.Context, key string, precondition ...Precondition) (rec Record, err error) {
 	g := collect(precondition)
 	header := g.header()
 	if g.revision != nil {
 		header.Set("If-Revision-Match", strconv.FormatInt(*g.revision, 10))
 	}
-	_, err = r.client.send(ctx, call{method: http.MethodGet, path: r.at(key), header: header, again: true}, &rec)
+	_, err = r.client.send(ctx, call{method: http.MethodGet, path: r.at(key), header: header, idempotent: true}, &rec)
 	return rec, err
 }
 
-// Delete deletes a record. It does not matter whether there is one, unless there
-// is a precondition.
+// Delete deletes a record. Without a precondition it is no error if the record does
+// not exist.
 func (r Records) Delete(ctx context.Context, key string, precondition ...Precondition) error {
 	g := collect(precondition)
-	_, err := r.client.send(ctx, call{method: http.MethodDelete, path: r.at(key), query: g.query(), header: g.header(), again: !g.any()}, nil)
+	_, err := r.client.send(ctx, call{method: http.MethodDelete, path: r.at(key), query: g.query(), header: g.header(), idempotent: !g.any()}, nil)
 	return err
 }
 
-// Merge merges a patch into the value of a record by RFC 7396: members of it
-// replace those of the value, null takes them away. Metadata and time to live
-// stay.
+// Merge merges a patch into the value by RFC 7396: members of the patch replace
+// those of the value, and null removes them. Metadata and time to live stay.
 func (r Records) Merge(ctx context.Context, key string, patch any, precondition ...Precondition) (meta RecordMeta, err error) {
 	body, err := encode(patch)
 	if err != nil {
@@ -166,12 +164,12 @@ func (r Records) Merge(ctx context.Context, key string, patch any, precondition 
 	return meta, err
 }
 
-// Increment adds to a number in a value.
+// Increment describes an addition to a number in a value.
 type Increment struct {
-	Pointer  string      // the number's place in the value, a JSON pointer; "": the whole value
-	By       json.Number // with its exact decimal value
-	Min, Max json.Number // bounds of the sum; "": none
-	Create   bool        // make what is missing: the record, objects on the way, a 0 to begin with
+	Pointer  string      // JSON pointer to the number; "": the whole value
+	By       json.Number // added as an exact decimal
+	Min, Max json.Number // bounds of the sum; "": no bound
+	Create   bool        // create the record and the objects around the number if they are missing; the number starts at 0
 }
 
 func (in *Increment) request() IncrementRequest {
@@ -188,11 +186,11 @@ func (in *Increment) request() IncrementRequest {
 	return r
 }
 
-// Increment adds to a number in a record, once: it is sent under a key by which
-// the server knows it when it is repeated.
+// Increment adds to a number in a record. It is retried safely, because it carries
+// an idempotency key.
 func (r Records) Increment(ctx context.Context, key string, in Increment, precondition ...Precondition) (result IncrementResult, err error) {
 	if in.By == "" {
-		return result, errors.New("an increment needs a number to add")
+		return result, errors.New("Increment.By is empty: expected the number to add")
 	}
 	g := collect(precondition)
 	request := in.request()
@@ -201,7 +199,7 @@ func (r Records) Increment(ctx context.Context, key string, in Increment, precon
 	return result, err
 }
 
-// Item is a put of one record of several.
+// Item returns a put of one record for BulkPut.
 func (r Records) Item(key string, p Put, precondition ...Precondition) (item PutItem, err error) {
 	request, err := p.request()
 	if err != nil {
@@ -213,25 +211,25 @@ func (r Records) Item(key string, p Put, precondition ...Precondition) (item Put
 	return item, err
 }
 
-// BulkPut writes several records, all or none, and returns them in the order of
-// the items. The *Error of one has its Index.
+// BulkPut writes several records, all or none, and returns them in the order of the
+// items. If one item fails, the *Error has its Index.
 func (r Records) BulkPut(ctx context.Context, items ...PutItem) ([]BulkPutItem, error) {
-	again := true
+	idempotent := true
 	for i := range items {
-		again = again && items[i].IfRevision == nil && items[i].IfMatch == nil
+		idempotent = idempotent && items[i].IfRevision == nil && items[i].IfMatch == nil
 	}
 	var result BulkPutResult
-	_, err := r.client.sendJSON(ctx, call{method: http.MethodPost, path: r.path + "/records", again: again}, BulkPutRequest{Items: items}, &result)
+	_, err := r.client.sendJSON(ctx, call{method: http.MethodPost, path: r.path + "/records", idempotent: idempotent}, BulkPutRequest{Items: items}, &result)
 	return result.Items, err
 }
 
-// List is which records are listed, and what of them.
+// List selects records and what to return of them.
 type List struct {
-	Prefix   string // of their keys
-	Reverse  bool   // the last key first
+	Prefix   string // prefix of the keys
+	Reverse  bool   // by descending key
 	Values   bool
 	Metadata bool
-	Page     int // records in one request, at most 100; 0: the server's 25
+	Page     int // records per request, at most 100; 0: the server's default of 25
 }
 
 func (l *List) query(cursor string) url.Values {
@@ -252,15 +250,14 @@ func (l *List) query(cursor string) url.Values {
 	return q
 }
 
-// ListPage reads one page; the cursor is the NextCursor of the page before, or
-// "".
+// ListPage returns a page. The cursor is the NextCursor of the previous page; "":
+// the first page.
 func (r Records) ListPage(ctx context.Context, l List, cursor string) (page RecordList, err error) {
-	_, err = r.client.send(ctx, call{method: http.MethodGet, path: r.path + "/records", query: l.query(cursor), again: true}, &page)
+	_, err = r.client.send(ctx, call{method: http.MethodGet, path: r.path + "/records", query: l.query(cursor), idempotent: true}, &page)
 	return page, err
 }
 
-// List goes through all records in the order of their keys, page by page. It
-// ends with the first error.
+// List yields all records in the order of their keys. It ends with the first error.
 func (r Records) List(ctx context.Context, l List) iter.Seq2[ListItem, error] {
 	return func(yield func(ListItem, error) bool) {
 		for cursor := ""; ; {
@@ -284,8 +281,8 @@ func (r Records) List(ctx context.Context, l List) iter.Seq2[ListItem, error] {
 
 const typeJSON = "application/json"
 
-// encode makes JSON in which < is <: as \u003c a value of the greatest size would be
-// longer than the server reads.
+// encode encodes JSON without escaping <, because with \u003c a value of the
+// maximum size would exceed the server's limit.
 func encode(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -294,7 +291,7 @@ func encode(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// sendJSON is send of a body that is made JSON.
+// sendJSON is send with a body that it encodes as JSON.
 func (c *Client) sendJSON(ctx context.Context, r call, request, into any) (http.Header, error) {
 	body, err := encode(request)
 	if err != nil {
@@ -304,12 +301,12 @@ func (c *Client) sendJSON(ctx context.Context, r call, request, into any) (http.
 	return c.send(ctx, r, into)
 }
 
-// sendOnce is sendJSON of what happens once, however often it is sent.
+// sendOnce is sendJSON with an idempotency key, so that retries are safe.
 func (c *Client) sendOnce(ctx context.Context, r call, request, into any) (http.Header, error) {
 	if r.header == nil {
 		r.header = http.Header{}
 	}
 	r.header.Set("Idempotency-Key", rand.Text())
-	r.again = true
+	r.idempotent = true
 	return c.sendJSON(ctx, r, request, into)
 }

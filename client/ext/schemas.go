@@ -9,9 +9,9 @@ import (
 	"strconv"
 )
 
-// SchemaPage reads one page of the schemas, the newest first, of at most limit of
-// them; 0 is the server's default. The cursor is the NextCursor of the page before,
-// or "".
+// SchemaPage reads a page of schemas, newest first, with at most limit of them; 0:
+// the server's default. The cursor is the NextCursor of the previous page; "": the
+// first page.
 func (r Records) SchemaPage(ctx context.Context, limit int, cursor string) (page SchemaList, err error) {
 	q := url.Values{}
 	if limit > 0 {
@@ -20,12 +20,12 @@ func (r Records) SchemaPage(ctx context.Context, limit int, cursor string) (page
 	if cursor != "" {
 		q.Set("cursor", cursor)
 	}
-	_, err = r.client.send(ctx, call{method: http.MethodGet, path: r.path + "/schemas", query: q, again: true}, &page)
+	_, err = r.client.send(ctx, call{method: http.MethodGet, path: r.path + "/schemas", query: q, idempotent: true}, &page)
 	return page, err
 }
 
-// Schemas goes through the schemas of the namespace, the newest first, page by page.
-// It ends with the first error.
+// Schemas yields the schemas of the namespace, newest first. It ends with the first
+// error.
 func (r Records) Schemas(ctx context.Context) iter.Seq2[Schema, error] {
 	return func(yield func(Schema, error) bool) {
 		for cursor := ""; ; {
@@ -47,8 +47,8 @@ func (r Records) Schemas(ctx context.Context) iter.Seq2[Schema, error] {
 	}
 }
 
-// RegisterSchema adds a JSON Schema of Draft 2020-12 as a draft: it refuses
-// nothing until it is activated.
+// RegisterSchema registers a JSON Schema (Draft 2020-12) as a draft. It validates
+// nothing until it is activated with SetSchemaStatus.
 func (r Records) RegisterSchema(ctx context.Context, document any) (s Schema, err error) {
 	text, err := encode(document)
 	if err != nil {
@@ -58,16 +58,16 @@ func (r Records) RegisterSchema(ctx context.Context, document any) (s Schema, er
 	return s, err
 }
 
-// Schema reads one version.
+// Schema returns one version.
 func (r Records) Schema(ctx context.Context, version int32) (s Schema, err error) {
-	_, err = r.client.send(ctx, call{method: http.MethodGet, path: r.schema(version), again: true}, &s)
+	_, err = r.client.send(ctx, call{method: http.MethodGet, path: r.schema(version), idempotent: true}, &s)
 	return s, err
 }
 
-// SetSchemaStatus makes a version SchemaActive, which deprecates the one that is,
-// or SchemaDeprecated.
+// SetSchemaStatus sets a version to SchemaActive, which deprecates the previously
+// active one, or to SchemaDeprecated.
 func (r Records) SetSchemaStatus(ctx context.Context, version int32, status SchemaStatus) (s Schema, err error) {
-	_, err = r.client.sendJSON(ctx, call{method: http.MethodPatch, path: r.schema(version), again: true}, SchemaStatusRequest{Status: status}, &s)
+	_, err = r.client.sendJSON(ctx, call{method: http.MethodPatch, path: r.schema(version), idempotent: true}, SchemaStatusRequest{Status: status}, &s)
 	return s, err
 }
 
@@ -75,9 +75,9 @@ func (r Records) schema(version int32) string {
 	return r.path + "/schemas/" + strconv.Itoa(int(version))
 }
 
-// CheckSchema compares a document with the active schema, and holds the stored
-// records against it. The server checks them in pieces; the report is about all of
-// them. Nothing is changed.
+// CheckSchema compares a document with the active schema and reports which stored
+// records it would refuse. It changes nothing. The server checks records in parts;
+// the report covers all of them.
 func (r Records) CheckSchema(ctx context.Context, document any) (report SchemaReport, err error) {
 	text, err := encode(document)
 	if err != nil {
@@ -86,24 +86,24 @@ func (r Records) CheckSchema(ctx context.Context, document any) (report SchemaRe
 	return r.check(ctx, SchemaCheckRequest{Schema: text})
 }
 
-// CheckSchemaVersion is CheckSchema of a version that is registered.
+// CheckSchemaVersion is CheckSchema for a registered version.
 func (r Records) CheckSchemaVersion(ctx context.Context, version int32) (SchemaReport, error) {
 	return r.check(ctx, SchemaCheckRequest{Version: &version})
 }
 
-// mostFailures is how many failures a report names.
-const mostFailures = 10
+// maxFailures is the maximum number of failures in a report.
+const maxFailures = 10
 
 func (r Records) check(ctx context.Context, request SchemaCheckRequest) (report SchemaReport, err error) {
 	for sum := (DryRun{}); ; {
 		var piece SchemaReport
-		if _, err := r.client.sendJSON(ctx, call{method: http.MethodPost, path: r.path + "/schemas/check", again: true}, request, &piece); err != nil {
+		if _, err := r.client.sendJSON(ctx, call{method: http.MethodPost, path: r.path + "/schemas/check", idempotent: true}, request, &piece); err != nil {
 			return SchemaReport{}, err
 		}
 		found := append(sum.FirstFailures, piece.Records.FirstFailures...)
 		sum = DryRun{
 			Checked: sum.Checked + piece.Records.Checked, Failed: sum.Failed + piece.Records.Failed,
-			FirstFailures: found[:min(len(found), mostFailures)], NextCursor: piece.Records.NextCursor,
+			FirstFailures: found[:min(len(found), maxFailures)], NextCursor: piece.Records.NextCursor,
 		}
 		if report = piece; sum.NextCursor == nil {
 			report.Records = sum

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// exportLine is a line of an export: the first, a schema, a record, a place to go on
-// from, or the end.
+// exportLine is a line of an export: the header, a schema, a record, a cursor, or
+// the end.
 type exportLine struct {
 	Record
 
@@ -24,12 +24,12 @@ type exportLine struct {
 	Complete bool            `json:"complete"`
 }
 
-// errCut is an export that ended before its last line.
+// errCut means that an export ended before its last line.
 var errCut = &networkError{fmt.Errorf("the export was cut off: %w", io.ErrUnexpectedEOF)}
 
-// Export goes through all records of the install that the token may read, in the
-// order of namespace and key. Schemas are not among them. When it is cut off it goes on where it was; other
-// errors end it.
+// Export yields all records of the install that the token may read, by namespace
+// and key, without schemas. If the connection is lost, it continues from the last
+// cursor. Other errors end it.
 func (i Install) Export(ctx context.Context) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		e := export{install: i, yield: yield}
@@ -50,15 +50,15 @@ func (i Install) Export(ctx context.Context) iter.Seq2[Record, error] {
 	}
 }
 
-// export is one under way.
+// export is an export in progress.
 type export struct {
 	install Install
 	yield   func(Record, error) bool
 	cursor  string
-	last    *Record // since the cursor: it and what is before it come again
+	last    *Record // last record since the cursor; a retry returns it and those before it again
 }
 
-// read makes one request; nil at the end, or when nobody wants more.
+// read sends one request. It returns nil at the end, or if the caller stopped.
 func (e *export) read(ctx context.Context) error {
 	var query url.Values
 	if e.cursor != "" {
@@ -79,7 +79,7 @@ func (e *export) read(ctx context.Context) error {
 		}
 		var line exportLine
 		if err := json.Unmarshal(text, &line); err != nil {
-			return fmt.Errorf("a line of the export: %w", err)
+			return fmt.Errorf("decode export: %w", err)
 		}
 		switch {
 		case line.Complete:
@@ -96,12 +96,12 @@ func (e *export) read(ctx context.Context) error {
 	}
 }
 
-// before is the order of an export.
+// before reports whether a comes before b in an export.
 func before(a, b *Record) bool {
 	return a.Namespace < b.Namespace || a.Namespace == b.Namespace && a.Key < b.Key
 }
 
-// importLine is what is imported of a record.
+// importLine is a record in an import.
 type importLine struct {
 	Namespace    string          `json:"namespace"`
 	Key          string          `json:"key"`
@@ -110,10 +110,10 @@ type importLine struct {
 	TTLExpiresAt *time.Time      `json:"ttlExpiresAt,omitempty"`
 }
 
-// Import writes records as Export gives them, of this install or of another one:
-// value, metadata and when they expire. Revisions go on as they are here. It is
-// done in steps, so an error may leave some of them written; the same records
-// may come again. An error of the records ends it, too.
+// Import writes the records of an Export of this install or another: value,
+// metadata and expiry. They get new revisions. The import runs in steps, so after
+// an error some records may have been written; repeating it is safe. An error of
+// records ends it too.
 func (i Install) Import(ctx context.Context, records iter.Seq2[Record, error]) (result ImportResult, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -128,7 +128,7 @@ func (i Install) Import(ctx context.Context, records iter.Seq2[Record, error]) (
 		writer.CloseWithError(err)
 	}()
 	resp, err := i.client.open(ctx, call{method: http.MethodPost, path: i.path + "/import", media: "application/x-ndjson"}, reader)
-	_ = reader.Close() // who writes is to end
+	_ = reader.Close() // make the writer stop
 	<-written
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -138,14 +138,14 @@ func (i Install) Import(ctx context.Context, records iter.Seq2[Record, error]) (
 	}
 	defer resp.Body.Close()
 	if err := json.NewDecoder(resp.Body).Decode(&result); err != nil {
-		return result, fmt.Errorf("the answer: %w", err)
+		return result, fmt.Errorf("read response: %w", err)
 	}
 	return result, nil
 }
 
 func writeLines(w io.Writer, records iter.Seq2[Record, error]) error {
 	lines := json.NewEncoder(w)
-	lines.SetEscapeHTML(false) // as in encode
+	lines.SetEscapeHTML(false) // see encode
 	count := 0
 	for rec, err := range records {
 		if err != nil {
@@ -153,7 +153,7 @@ func writeLines(w io.Writer, records iter.Seq2[Record, error]) error {
 		}
 		line := importLine{rec.Namespace, rec.Key, rec.Value, rec.Metadata, rec.TTLExpiresAt}
 		if err := lines.Encode(line); errors.Is(err, io.ErrClosedPipe) {
-			return nil // the server has answered
+			return nil // the server has responded
 		} else if err != nil {
 			return err
 		}

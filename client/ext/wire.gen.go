@@ -370,11 +370,11 @@ type ImportResult struct {
 	// Records Record lines read. After a failure not all of them were imported.
 	Records int64 `json:"records"`
 
-	// Same Records that already existed unchanged.
-	Same int64 `json:"same"`
-
 	// Schemas Schema lines read.
 	Schemas int64 `json:"schemas"`
+
+	// Unchanged Records that were skipped because the record here is the same.
+	Unchanged int64 `json:"unchanged"`
 
 	// Written Records that were written.
 	Written int64 `json:"written"`

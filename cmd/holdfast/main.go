@@ -5,22 +5,22 @@ import (
 	"os"
 	"runtime"
 
-	// The certificate authorities for a system that has none, as an image that
-	// holds nothing but the binary.
+	// Certificate authorities for systems without any, such as an image that contains
+	// only the binary.
 	_ "golang.org/x/crypto/x509roots/fallback"
 
 	"holdfast/internal/app"
 	"holdfast/internal/app/cli"
 )
 
-// Set by the linker from the version control's description of the source.
+// Set by the linker.
 var (
 	version = "dev"
 	commit  = ""
 )
 
 func main() {
-	floor := make([]byte, app.HeapFloor) // later it could get memory that was used, and is cleared
+	floor := make([]byte, app.HeapFloor) // first, because reused memory would be cleared and so touched
 	code := cli.Main(cli.Env{
 		Args:    os.Args[1:],
 		Environ: os.Environ(),

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Where the system has no certificate authorities, the binary has its own. It
-// takes a process of its own, because they are looked for once, at its start.
+// If the system has no certificate authorities, the binary uses its own. The test needs
+// another process, because a process loads them once.
 func TestCertificateAuthorities(t *testing.T) {
 	t.Parallel()
 	const child = "CERTIFICATE_AUTHORITIES_OF_THIS_PROCESS"

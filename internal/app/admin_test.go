@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -59,7 +60,7 @@ func TestAdmin(t *testing.T) {
 		{"profiles need it too", "/debug/pprof/", "localhost", "", 401, ""},
 		{"profiles", "/debug/pprof/cmdline", "localhost", token, 200, ""},
 		{"unknown paths tell nothing", "/nothing", "localhost", "", 401, "UNAUTHENTICATED"},
-		{"an unknown path", "/nothing", "localhost", token, 404, "NOT_FOUND"},
+		{"an unknown path", "/nothing", "localhost", token, 404, "no such path: expected /livez, /readyz, /metrics, /version, /debug/pprof/, /ext/installs/INSTALL, /ext/tenants/TENANT/data, /ext/tokens"},
 		{"an unknown path below one of a service", "/ext/installs/x/y", "localhost", token, 404, "NOT_FOUND"},
 		{"an unknown profile", "/debug/pprof/nothing", "localhost", token, 404, `"message":"Unknown profile"`},
 		{"a method", "POST /livez", "localhost", token, 404, "NOT_FOUND"},
@@ -85,15 +86,34 @@ func TestAdmin(t *testing.T) {
 	}
 }
 
-// wantJSONError checks that an error has the form that all of the admin listener have.
+// wantJSONError checks the format of an error of the admin listener.
 func wantJSONError(t *testing.T, name string, w *httptest.ResponseRecorder) {
 	t.Helper()
 	var body struct {
 		Error struct{ Code, Message string }
 	}
 	err := json.Unmarshal(w.Body.Bytes(), &body)
-	if err != nil || body.Error.Code == "" || body.Error.Message == "" || w.Header().Get("Content-Type") != "application/json" {
+	if length := w.Header().Get("Content-Length"); length != strconv.Itoa(w.Body.Len()) {
+		t.Errorf("%s: Content-Length %s of %d bytes", name, length, w.Body.Len())
+	}
+	if err != nil || !strings.HasSuffix(w.Body.String(), "}\n") || body.Error.Code == "" || body.Error.Message == "" || w.Header().Get("Content-Type") != "application/json" {
 		t.Errorf("%s: %d %q as %q", name, w.Code, w.Body, w.Header().Get("Content-Type"))
+	}
+}
+
+// An unknown path of the internal listener gets an error with the existing paths.
+func TestUnknownPathOfInternalListener(t *testing.T) {
+	t.Parallel()
+	for environ, want := range map[string]string{
+		"":                                   "no such path: expected /internal/ext-storage/install/INSTALL",
+		"HOLDFAST_EXTSTORAGE__ENABLED=false": "no such path: no enabled service uses this listener",
+	} {
+		w := httptest.NewRecorder()
+		openApp(t, strings.Fields(environ)...).otherHandler(service.Internal).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1/nothing", nil))
+		if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), `"message":"`+want+`"`) {
+			t.Errorf("%q: %d %s, want %s", environ, w.Code, w.Body, want)
+		}
+		wantJSONError(t, environ, w)
 	}
 }
 

@@ -5,21 +5,20 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/obs"
 )
 
-// announcement is what serve prints when clients can reach it.
+// announcement is the start message, which serve prints when it accepts connections.
 type announcement struct {
 	version string
 	rows    []row
 	hints   []namedHint
 }
 
-// row says where something is.
+// row is the address or path of a listener, a database or a file.
 type row struct{ name, where, note string }
 
 // namedHint is the hint of a service.
@@ -28,7 +27,7 @@ type namedHint struct {
 	service.Hint
 }
 
-// announce prints where the server is and what its user does next.
+// announce prints the start message.
 func (a *App) announce(out io.Writer, listeners []listener) {
 	all := a.announcement(listeners)
 	if a.cfg.Log.Format == "json" {
@@ -60,10 +59,9 @@ func (a *App) announcement(listeners []listener) (all announcement) {
 	for _, d := range a.databases() {
 		add(d.Service, d.Where, "")
 	}
-	if path, err := filepath.Abs(filepath.Join(a.data, SecretsFile)); err == nil {
-		if _, err := os.Stat(path); err == nil {
-			add("secrets", path, "")
-		}
+	path := secretsPath(a.data)
+	if _, err := os.Stat(path); err == nil {
+		add("secrets", path, "")
 	}
 	for _, s := range a.opened {
 		if s.Hint != nil {
@@ -73,7 +71,7 @@ func (a *App) announcement(listeners []listener) (all announcement) {
 	return all
 }
 
-// text is the announcement for a terminal.
+// text formats the announcement for a terminal.
 func (all *announcement) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Holdfast %s\n\n", all.version)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"math"
-	"net"
 	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,10 +20,10 @@ import (
 	"holdfast/internal/web"
 )
 
-// Version says which build this is.
+// Version identifies the build.
 type Version struct {
 	Version string // of the release, or "dev"
-	Commit  string // "" when the build does not know
+	Commit  string // "" if unknown
 }
 
 func (v Version) String() string {
@@ -34,26 +33,26 @@ func (v Version) String() string {
 	return v.Version + " (" + v.Commit + ")"
 }
 
-// Options say what to open.
+// Options configure Open.
 type Options struct {
 	Config  *Config
 	Data    string // folder of the embedded databases and the secrets file
 	Version Version
 	LogTo   io.Writer
-	Clock   clock.Clock // nil: the machine's
-	Quiet   bool        // only warnings and errors are logged
-	Create  bool        // the data folder, files and secrets are created when missing
-	Migrate bool        // Serve migrates database servers too
-	Leave   bool        // tables and nodes stay as they are
-	Lock    bool        // another server must not use the SQLite files
-	// NoSecrets says that secrets which are neither set nor in the secrets file may be
-	// made up, for this process only.
+	Clock   clock.Clock // nil: the system clock
+	Quiet   bool        // log only warnings and errors
+	Create  bool        // create the data folder, files and secrets if they are missing
+	Migrate bool        // let Serve migrate database servers, too
+	Leave   bool        // do not change tables and nodes
+	Lock    bool        // lock the SQLite files, so that no other server uses them
+	// NoSecrets generates missing secrets for this process only, instead of returning an
+	// error.
 	NoSecrets  bool
-	NewSecrets bool   // secrets that the data was not written with are accepted and recorded
+	NewSecrets bool   // accept and record secrets that the data was not written with
 	Notify     string // socket of the service manager to notify, or ""
 
-	// MemoryLimit is the operator's GOMEMLIMIT, which the runtime has read; "" when
-	// the server is to set the limit itself.
+	// MemoryLimit is the operator's GOMEMLIMIT, which the runtime has read; if it is "",
+	// the server sets the limit itself.
 	MemoryLimit string
 }
 
@@ -67,37 +66,37 @@ type App struct {
 	limit    string // Options.MemoryLimit
 	log      *slog.Logger
 	metrics  *obs.Metrics
-	refused  *prometheus.CounterVec // requests that were not let in, by service and reason
+	refused  *prometheus.CounterVec // refused requests, by service and reason
 	traces   *obs.Traces
 	now      clock.Clock
 	resolver *web.Resolver
 	gate     *web.Gate   // of the main and the internal listener
-	memory   *web.Memory // likewise
+	memory   *web.Memory // of the main and the internal listener
 	engines  *engine.Opener
 	ready    *readiness
 	opened   []*opened
 
 	instance   *instance
-	made       map[string]bool // secrets by setting that this process has generated
-	unsaved    map[string]bool // those that are for this process only
+	made       map[string]bool // settings of the secrets that this process has generated
+	unsaved    map[string]bool // settings of those that were not saved
 	newFile    bool            // the secrets file was created
 	recorded   bool            // a hash of a secret was recorded
 	newSecrets bool            // Options.NewSecrets
 	hasher     hasher
 }
 
-// opened is an open service under its name.
+// opened is an open service.
 type opened struct {
 	name  string
-	turns *fair.Pool // of its requests at its database; nil without one
+	turns *fair.Pool // shares its database among clients; nil without a database
 	*service.Opened
 
 	bound   []boundSecret
 	secrets verification
 }
 
-// newTurns lets as many requests of a service use its database at once as it can
-// serve. Others wait: those that have a slot of the gate, so they are few.
+// newTurns limits how many requests of a service use its database at once to what the
+// database can serve. Waiting requests hold a slot of the gate, so they are few.
 func newTurns(s *service.Opened) *fair.Pool {
 	if len(s.Databases) == 0 {
 		return nil
@@ -105,8 +104,8 @@ func newTurns(s *service.Opened) *fair.Pool {
 	return fair.New(int64(s.Databases[0].Turns()), math.MaxInt, s.Databases[0].Wait)
 }
 
-// Open opens every service that is enabled. Embedded databases are migrated;
-// database servers may be away. The caller must Close.
+// Open opens the enabled services. SQLite databases are migrated; database servers may
+// be unavailable. The caller must Close the App.
 func Open(ctx context.Context, o Options) (_ *App, err error) {
 	a := &App{cfg: o.Config, data: o.Data, version: o.Version, migrate: o.Migrate, manager: o.Notify, limit: o.MemoryLimit, now: o.Clock, newSecrets: o.NewSecrets}
 	if a.now == nil {
@@ -157,10 +156,10 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 		Data: a.data, Create: o.Create, Unsaved: a.unsaved,
 	})
 	if open != nil {
-		a.opened = append(a.opened, &opened{name: s.Name, turns: newTurns(open), Opened: open, bound: a.boundSecrets(&s)}) // also when it failed half way: Close closes it
+		a.opened = append(a.opened, &opened{name: s.Name, turns: newTurns(open), Opened: open, bound: a.boundSecrets(&s)}) // even after an error, so that Close closes it
 	}
 	if _, missing := errors.AsType[*engine.MissingError](err); missing && s.Added && !o.Leave {
-		return nil // no server of a release with this service has been started on this data yet
+		return nil // the service is new in this release, and no server has been started since
 	}
 	if err != nil {
 		return err
@@ -171,7 +170,7 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 	return nil
 }
 
-// server is what services know of this server.
+// server returns what services know about this server.
 func (a *App) server() service.Server {
 	srv := &a.cfg.Server
 	masters := []string{srv.MasterSecret.Reveal()}
@@ -202,7 +201,7 @@ func (a *App) Close() error {
 	return errors.Join(errs...)
 }
 
-// databases are those of all services, in the order of the services.
+// databases returns the databases of all services, in the order of the services.
 func (a *App) databases() (all []*engine.Database) {
 	for _, s := range a.opened {
 		all = append(all, s.Databases...)
@@ -210,36 +209,32 @@ func (a *App) databases() (all []*engine.Database) {
 	return all
 }
 
-// Config is the configuration with the generated secrets.
+// Config returns the configuration with the generated secrets.
 func (a *App) Config() *Config { return a.cfg }
 
-// publicURL is the configured one as nodes are written, without a slash at its
-// end.
+// publicURL returns the configured public URL in the form of node URLs, without a slash
+// at the end.
 func (a *App) publicURL() string {
 	o, err := web.ParseOrigin(a.cfg.Server.PublicURL)
 	if err != nil {
-		return "" // unset: Open has refused a malformed one
+		return "" // unset; Open rejects an invalid one
 	}
 	return o.String()
 }
 
-// address is where clients reach the server: the public URL, or else the address
-// that it listens on. Nobody can type "all addresses", so the name of the machine
-// replaces it.
+// address returns the URL of the server for clients: the public URL, or the address
+// that it listens on, with the name of this machine in place of "all addresses".
 func (a *App) address(listen string) string {
 	if public := a.publicURL(); public != "" {
 		return public
 	}
-	host, port, _ := net.SplitHostPort(listen)
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		if name, err := os.Hostname(); err == nil {
-			host = name
-		}
+	if name, err := os.Hostname(); err == nil {
+		listen = withHostName(listen, name)
 	}
-	return a.scheme() + "://" + net.JoinHostPort(host, port)
+	return a.scheme() + "://" + listen
 }
 
-// scheme is what the main listener speaks.
+// scheme returns the URL scheme of the main listener.
 func (a *App) scheme() string {
 	if a.cfg.Server.TLSCert != "" {
 		return "https"
@@ -247,8 +242,7 @@ func (a *App) scheme() string {
 	return "http"
 }
 
-// Sweep runs every sweep until nothing that has expired is left, and reports
-// what each removed, in a line.
+// Sweep runs every sweep until no expired data is left, and reports a line for each.
 func (a *App) Sweep(ctx context.Context, report func(line string)) error {
 	var errs []error
 	for _, s := range a.opened {
@@ -266,7 +260,7 @@ func (a *App) Sweep(ctx context.Context, report func(line string)) error {
 	return errors.Join(errs...)
 }
 
-// jobs are the sweeps of all services.
+// jobs returns the sweeps of all services.
 func (a *App) jobs() (all []sweep.Job) {
 	for _, s := range a.opened {
 		all = append(all, s.Jobs...)

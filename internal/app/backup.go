@@ -9,10 +9,9 @@ import (
 	"path/filepath"
 )
 
-// Backup copies the embedded databases and the secrets file into a folder, and
-// returns the files. The folder gets its name when all is in it and on the
-// disk, so what has the name is whole; before, it is called DIR.partial-… and
-// goes when the backup fails.
+// Backup copies the SQLite databases and the secrets file to a new folder and returns
+// the files. The folder is named DIR.partial-… until everything is on the disk, so a
+// folder named DIR is complete. If the backup fails, the folder is removed.
 func (a *App) Backup(ctx context.Context, dir string) (files []string, err error) {
 	dir = filepath.Clean(dir)
 	if _, err := os.Lstat(dir); err == nil {
@@ -40,8 +39,8 @@ func (a *App) Backup(ctx context.Context, dir string) (files []string, err error
 	return files, nil
 }
 
-// copyTo copies what a backup consists of, in the order of the services, and
-// returns the names.
+// copyTo copies the files of a backup in the order of the services and returns their
+// names.
 func (a *App) copyTo(ctx context.Context, dir string) (names []string, err error) {
 	for _, d := range a.databases() {
 		if !d.Embedded() {
@@ -73,7 +72,7 @@ func writeFile(path string, text []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// syncDir makes the names in a folder durable.
+// syncDir makes the directory entries of a folder durable.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

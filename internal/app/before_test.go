@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// The commands of a new release work on the data of an old one that had fewer
-// services.
+// Commands work on the data folder of an older release with fewer services.
 func TestBeforeTheServicesFirstStart(t *testing.T) {
 	t.Parallel()
 	cfg, _, err := Load(Services(), "", nil)

@@ -23,16 +23,16 @@ import (
 	"holdfast/internal/fault"
 )
 
-// boundSecret is a secret that the data of a service is bound to.
+// boundSecret is a secret without which the data of a service is of no use.
 type boundSecret struct {
 	setting string
 	value   string
-	old     []string // accepted too
-	made    bool     // by this process, because there was none
-	unsaved bool     // and for this process only
+	old     []string // former secrets that are still accepted
+	made    bool     // this process generated it, because there was none
+	unsaved bool     // it was generated for this process only
 }
 
-// boundSecrets are those of a service, from its settings.
+// boundSecrets returns the bound secrets of a service, from its settings.
 func (a *App) boundSecrets(s *service.Service) (all []boundSecret) {
 	add := func(setting, value string, old []string) {
 		all = append(all, boundSecret{setting, value, old, a.made[setting], a.unsaved[setting]})
@@ -54,29 +54,30 @@ func (a *App) boundSecrets(s *service.Service) (all []boundSecret) {
 	return all
 }
 
-// likeness is how a secret compares with the hash that a database keeps.
+// likeness is the result of comparing a secret with the hash in a database.
 type likeness int
 
 const (
-	unrecorded likeness = iota // there is no hash
+	unrecorded likeness = iota // the database has no hash
 	same
-	sameAsOld // as one of the old secrets, which are accepted too
+	sameAsOld // the hash is that of an old secret, which is still accepted
 	different
 )
 
-// hasher makes each hash once, although several services are bound to one secret.
+// hasher caches hashes, because several services are bound to one secret and a hash is
+// slow.
 type hasher struct {
 	mu      sync.Mutex
 	matched map[[2]string]func() bool
 	made    map[string]func() string
 }
 
-// matches reports whether a hash is that of a secret.
+// matches reports whether a hash is the hash of a secret.
 func (h *hasher) matches(hash secrethash.Hash, text, secret string) bool {
 	return once(h, &h.matched, [2]string{text, secret}, func() bool { return hash.Matches(secret) })
 }
 
-// hash returns the hash that is recorded of a secret.
+// hash returns a new hash of a secret, to be recorded.
 func (h *hasher) hash(secret string) string {
 	return once(h, &h.made, secret, func() string { return secrethash.New(secret) })
 }
@@ -94,7 +95,7 @@ func once[K comparable, V any](h *hasher, results *map[K]func() V, key K, fn fun
 	return result()
 }
 
-// compare compares the secret with a hash, "" for none.
+// compare compares the secret with a hash, which is "" if there is none.
 func (b *boundSecret) compare(h *hasher, text string) (likeness, error) {
 	switch {
 	case text == "":
@@ -114,19 +115,19 @@ func (b *boundSecret) compare(h *hasher, text string) (likeness, error) {
 	return different, nil
 }
 
-// comparison is a secret beside the hash in a database.
+// comparison is a secret compared with the hash in a database.
 type comparison struct {
 	boundSecret
 	like     likeness
 	database *engine.Database
-	hash     string // that the database has
+	hash     string // in the database
 }
 
-// errNoTable means that hashes of secrets cannot be kept yet.
+// errNoTable means that the database has no table for hashes yet.
 var errNoTable = fault.New(fault.Unavailable, "the table of the secrets' hashes is missing: run holdfast migrate")
 
 // compareSecrets compares the secrets of a service with the hashes in its databases.
-// Each database may take patience to return them.
+// patience is the timeout for each database.
 func (s *opened) compareSecrets(ctx context.Context, h *hasher, patience time.Duration) (all []comparison, err error) {
 	if len(s.bound) == 0 {
 		return nil, nil
@@ -152,11 +153,11 @@ func (s *opened) compareSecrets(ctx context.Context, h *hasher, patience time.Du
 	return all, nil
 }
 
-// verification is what is known about the secrets of an open service.
+// verification is the state of verifying the secrets of an open service.
 type verification struct {
 	mu   sync.Mutex
 	done bool
-	err  error // of the last try
+	err  error // of the last attempt; nil when done
 }
 
 func (v *verification) set(err error) {
@@ -165,13 +166,11 @@ func (v *verification) set(err error) {
 	v.done, v.err = err == nil, err
 }
 
-// unverified returns why the secrets are not verified yet; nil when they are.
+// unverified returns the error of the last attempt; nil after success and before the
+// first attempt.
 func (v *verification) unverified() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.done || v.err == nil {
-		return nil
-	}
 	return v.err
 }
 
@@ -181,22 +180,22 @@ func (v *verification) isDone() bool {
 	return v.done
 }
 
-// SecretsError says which secrets are not those that data was written with.
+// SecretsError lists the secrets that differ from those that the data was written with.
 type SecretsError struct{ Lines []string }
 
 func (e *SecretsError) Error() string { return strings.Join(e.Lines, "\n") }
 
-// How long a database server may take to return or to record the hashes.
+// Timeouts for reading and recording hashes on a database server.
 const (
-	startPatience = 2 * time.Second // a start does not wait longer
+	startPatience = 2 * time.Second // before the server serves
 	patience      = 10 * time.Second
 )
 
 // verifySecrets compares the secrets of every service with the hashes in its
-// databases, and records those that have none yet. The error is a *SecretsError when
-// one is different, and nothing is recorded then: the secrets of all services come
-// from one place, so when one is wrong the others may be too. A database server that
-// is away is left for later; others are not compared again.
+// databases, and records hashes of those that have none yet. If a secret differs, it
+// returns a *SecretsError and records nothing: the secrets of all services come from
+// one place, so the others may be wrong, too. Services that are already verified or
+// whose database server is unavailable are skipped.
 func (a *App) verifySecrets(ctx context.Context, patience time.Duration) error {
 	for {
 		all, err := a.compareAll(ctx, patience)
@@ -206,40 +205,41 @@ func (a *App) verifySecrets(ctx context.Context, patience time.Duration) error {
 		if wrong := a.differences(all); len(wrong) > 0 && !a.newSecrets {
 			return &SecretsError{wrong}
 		}
-		outrun, err := a.recordAll(ctx, patience, all)
-		if err != nil || !outrun {
+		conflict, err := a.recordAll(ctx, patience, all)
+		if err != nil || !conflict {
 			return err
 		}
 	}
 }
 
-// recordAll records what is missing, always in the same order and database servers
-// first: of two processes that start at once with secrets of their own one is outrun
-// at the first secret that they share, finds then that it has the wrong ones, and has
-// recorded none in files of its own.
-func (a *App) recordAll(ctx context.Context, patience time.Duration, all map[*opened][]comparison) (outrun bool, err error) {
+// recordAll records the missing hashes. conflict means that another process recorded
+// one first, so all secrets must be compared again. Database servers come before files:
+// if two processes with different generated secrets start at once, one of them gets a
+// conflict on the first secret that they share, before it has recorded any hash in its
+// own files.
+func (a *App) recordAll(ctx context.Context, patience time.Duration, all map[*opened][]comparison) (conflict bool, err error) {
 	servers, files := a.byPlace()
 	for _, s := range servers {
 		found, compared := all[s]
 		if !compared {
 			continue
 		}
-		outrun, err := a.record(ctx, patience, found)
-		if outrun {
+		conflict, err := a.record(ctx, patience, found)
+		if conflict {
 			return true, nil
 		}
 		s.secrets.set(err)
 	}
 	if len(a.made) > 0 && slices.ContainsFunc(servers, func(s *opened) bool { return !s.secrets.isDone() }) {
-		return false, nil // secrets that were just generated may be the wrong ones for a server that is away
+		return false, nil // a database server that is unavailable may have hashes of other secrets
 	}
 	for _, s := range files {
 		found, compared := all[s]
 		if !compared {
 			continue
 		}
-		if outrun, err := a.record(ctx, patience, found); outrun || err != nil {
-			return outrun, err
+		if conflict, err := a.record(ctx, patience, found); conflict || err != nil {
+			return conflict, err
 		}
 		s.secrets.set(nil)
 	}
@@ -259,8 +259,8 @@ func (a *App) byPlace() (servers, files []*opened) {
 	return servers, files
 }
 
-// compareAll compares the secrets of all services that are not verified. Hashing takes
-// longer than all else at a start, so it is spread over the processors.
+// compareAll compares the secrets of all services that are not verified yet. It does so
+// in parallel, because hashing takes most of the time of a start.
 func (a *App) compareAll(ctx context.Context, patience time.Duration) (map[*opened][]comparison, error) {
 	var mu sync.Mutex
 	all := map[*opened][]comparison{}
@@ -293,7 +293,7 @@ func (s *opened) isEmbedded() bool {
 	return !slices.ContainsFunc(s.Databases, func(d *engine.Database) bool { return !d.Embedded() })
 }
 
-// differences describes the secrets that are different, each once.
+// differences describes each secret that differs in one or more databases.
 func (a *App) differences(all map[*opened][]comparison) (lines []string) {
 	by := map[string][]comparison{}
 	var settings []string
@@ -315,13 +315,9 @@ func (a *App) differences(all map[*opened][]comparison) (lines []string) {
 	return lines
 }
 
-// describe says what is wrong with a secret that is different in some databases, and
-// how to fix it.
+// describe describes a secret that differs in some databases, and how to fix it.
 func describe(all []comparison, data string) (says, fix string) {
-	file := filepath.Join(data, SecretsFile)
-	if abs, err := filepath.Abs(file); err == nil {
-		file = abs
-	}
+	file := secretsPath(data)
 	var users []string
 	for _, c := range all {
 		users = append(users, fmt.Sprintf("%s (%s)", c.database.Service, c.database.Where))
@@ -336,9 +332,9 @@ func describe(all []comparison, data string) (says, fix string) {
 		file, setting, section, key)
 }
 
-// record records the secrets that have no hash or another one. outrun means that
-// another process was faster and all is to be compared again.
-func (a *App) record(ctx context.Context, patience time.Duration, all []comparison) (outrun bool, err error) {
+// record records the secrets that have no hash or a different one. conflict means that
+// another process recorded one first.
+func (a *App) record(ctx context.Context, patience time.Duration, all []comparison) (conflict bool, err error) {
 	for _, c := range all {
 		if c.like == same || c.unsaved {
 			continue
@@ -355,7 +351,7 @@ func (a *App) record(ctx context.Context, patience time.Duration, all []comparis
 		}
 		a.recorded = true
 		if c.like == different {
-			a.log.Warn("accepted a new secret; what the former has signed is refused from now on", "setting", c.setting, "service", c.database.Service)
+			a.log.Warn("accepted a new secret, tokens signed with the former one are refused", "setting", c.setting, "service", c.database.Service)
 		}
 	}
 	return false, nil
@@ -368,13 +364,13 @@ func (a *App) startSecrets(ctx context.Context) error {
 	}
 	err := a.verifySecrets(ctx, startPatience)
 	if _, wrong := errors.AsType[*SecretsError](err); wrong && a.newFile && !a.recorded {
-		// The file with the right secrets is lost. Those of the new one belong to nothing.
+		// The file with the right secrets is lost, and the new one is of no use.
 		err = errors.Join(err, os.Remove(filepath.Join(a.data, SecretsFile)))
 	}
 	return err
 }
 
-// shortMaster warns of a master secret that can be guessed; "" when it cannot.
+// shortMaster returns a warning if the master secret is short enough to be guessed.
 func (c *Config) shortMaster() string {
 	n := utf8.RuneCountInString(c.Server.MasterSecret.Reveal())
 	if n == 0 || n >= minMasterSecret {
@@ -383,15 +379,15 @@ func (c *Config) shortMaster() string {
 	return fmt.Sprintf("%s has %s, fewer than %d: anyone who guesses it can read and change the records of every user", masterSetting, service.Count(int64(n), "character"), minMasterSecret)
 }
 
-// awaitSecrets verifies the secrets of services whose database server was away when
-// the server started. The error is that of a secret that is different.
+// awaitSecrets verifies the secrets of services whose database server was unavailable at
+// the start. It returns an error if a secret differs.
 func (a *App) awaitSecrets(ctx context.Context) error {
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		if !slices.ContainsFunc(a.opened, func(s *opened) bool { return !s.secrets.isDone() }) {
-			debug.FreeOSMemory() // hashing took some 10 MB, which nothing else needs now
+			debug.FreeOSMemory() // hashing took about 10 MB
 			return nil
 		}
-		if !clock.Rest(ctx, pause) {
+		if !clock.Sleep(ctx, pause) {
 			return nil
 		}
 		if err := a.verifySecrets(ctx, patience); err != nil && ctx.Err() == nil {
@@ -400,8 +396,8 @@ func (a *App) awaitSecrets(ctx context.Context) error {
 	}
 }
 
-// migrateSecrets records the secrets that the operator has set or the secrets file has,
-// after a migration. Those that are still to be generated are left to the first start.
+// migrateSecrets records the hashes of configured and saved secrets after a migration.
+// Secrets that do not exist yet are generated by the first start.
 func (a *App) migrateSecrets(ctx context.Context) error {
 	err := a.verifySecrets(ctx, patience)
 	for _, s := range a.opened {

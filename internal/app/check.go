@@ -18,8 +18,7 @@ import (
 	"holdfast/internal/db/sqlitedb"
 )
 
-// ConfigFindings says what reading the configuration came to; err is that of
-// Load.
+// ConfigFindings returns the findings about the configuration. err is the error of Load.
 func ConfigFindings(file string, report conf.Report, err error) []service.Finding {
 	from := "defaults and environment"
 	if file != "" {
@@ -42,7 +41,8 @@ func ConfigFindings(file string, report conf.Report, err error) []service.Findin
 	return found
 }
 
-// problem returns a finding about what is set, or about a setting that nobody set.
+// problem converts a problem of the configuration to a finding. A setting with its
+// default is named by its key, others by where they are set.
 func problem(state service.State, p conf.Problem) service.Finding {
 	if p.Where == "default" && p.Key != "" {
 		return service.Finding{State: state, What: p.Key, Says: p.What, Fix: p.Fix}
@@ -50,30 +50,28 @@ func problem(state service.State, p conf.Problem) service.Finding {
 	return service.Finding{State: state, What: p.Where, Says: p.Message(), Fix: p.Fix}
 }
 
-// checkTimeout bounds each thing that is reached.
+// checkTimeout is the timeout of the check of one service.
 const checkTimeout = 10 * time.Second
 
-// check is what the parts of Check share.
+// check is the state of Check.
 type check struct {
 	cfg  *Config
 	data string
 
-	// secretsBroken says that the secrets file cannot be used, so no secret is compared.
-	secretsBroken bool
-	// secretsLost says that there is no secret where data was written with one.
-	secretsLost bool
-	// usesFolder says that something is kept in the data folder.
-	usesFolder bool
-	folders    []folder // of embedded databases, besides the data folder
+	secretsBroken bool     // the secrets file cannot be used, so no secret is compared
+	secretsLost   bool     // a secret that data was written with does not exist any more
+	usesFolder    bool     // the configuration uses the data folder
+	folders       []folder // of SQLite databases outside of the data folder
 
-	held    *sqlitedb.InUseError // an embedded database that a running server has
-	running bool                 // a server of this configuration runs
+	held    *sqlitedb.InUseError // a SQLite database that a running server uses
+	running bool                 // a server with this configuration is running
 }
 
-// folder is where a service has an embedded database.
+// folder is the folder of a service's SQLite database.
 type folder struct{ what, dir string }
 
-// Check reaches everything that is configured. It changes nothing.
+// Check checks everything that the configuration names: files, addresses, databases,
+// other servers. It changes nothing.
 func Check(ctx context.Context, cfg *Config, data string) []service.Finding {
 	c := &check{cfg: cfg, data: data}
 	secrets := c.secrets()
@@ -101,7 +99,7 @@ func Check(ctx context.Context, cfg *Config, data string) []service.Finding {
 	return found
 }
 
-// service opens a service without creating or changing anything, and reaches its
+// service opens a service without creating or changing anything, and checks its
 // databases.
 func (c *check) service(ctx context.Context, s service.Service) []service.Finding {
 	what := s.Name + " database"
@@ -115,7 +113,7 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 	one.Services = []service.Service{s}
 	for _, secret := range one.generated() {
 		if secret.unset && c.secretsBroken {
-			secret.set(strings.Repeat("check", 8)) // a check signs nothing
+			secret.set(strings.Repeat("check", 8)) // any value: a check signs nothing
 		}
 		if secret.unset {
 			defer secret.set("")
@@ -132,6 +130,9 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 		c.keptIn(what, missing.Path)
 		return []service.Finding{{State: service.OK, What: what, Says: missing.Path + " will be created at the first start"}}
 	}
+	if invalid, ok := errors.AsType[*engine.URLError](err); ok {
+		return []service.Finding{{State: service.Wrong, What: invalid.Setting, Says: errors.Unwrap(invalid).Error(), Fix: "correct " + invalid.Setting + ", or unset it to use a SQLite file in the data folder"}}
+	}
 	if err != nil {
 		how := fix("correct " + s.Name + ".database_url; --data names the folder of the embedded databases")
 		if errors.Is(err, fs.ErrPermission) {
@@ -139,7 +140,7 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 		}
 		return []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: how}}
 	}
-	defer func() { _ = a.Close() }() // nothing was written
+	defer func() { _ = a.Close() }() // nothing was written, so nothing can be lost
 	var found []service.Finding
 	start := fix("start the database, or correct " + s.Name + ".database_url")
 	for _, d := range a.databases() {
@@ -170,11 +171,11 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 }
 
 // checkBound compares the secrets of a service with those that its data was written
-// with. lost means that there is none where there was one.
+// with. lost means that one of those does not exist any more.
 func (a *App) checkBound(ctx context.Context, s *opened) (found []service.Finding, lost bool) {
 	all, err := s.compareSecrets(ctx, &a.hasher, patience)
 	if errors.Is(err, errNoTable) {
-		return nil, false // a pending migration, which is a finding of its own
+		return nil, false // a pending migration, which has its own finding
 	}
 	what := s.name + " secrets"
 	if err != nil {
@@ -198,16 +199,16 @@ func (a *App) checkBound(ctx context.Context, s *opened) (found []service.Findin
 	return found, lost
 }
 
-// checkDatabase reaches a database.
+// checkDatabase checks the connection to a database, its migrations and its pooler.
 func checkDatabase(ctx context.Context, d *engine.Database, what, fix string) []service.Finding {
 	pending, err := d.Pending(ctx)
 	switch {
 	case err != nil:
 		return []service.Finding{{State: service.Wrong, What: what, Says: d.Where + ": " + err.Error(), Fix: fix}}
 	case len(pending) > 0 && d.Embedded():
-		return []service.Finding{{State: service.OK, What: what, Says: fmt.Sprintf("%s: %s will be applied at the next start", d.Where, migrations(len(pending)))}}
+		return []service.Finding{{State: service.OK, What: what, Says: fmt.Sprintf("%s: %s will be applied at the next start", d.Where, service.Count(int64(len(pending)), "migration"))}}
 	case len(pending) > 0:
-		return []service.Finding{{State: service.Wrong, What: what, Says: fmt.Sprintf("%s: %s not applied yet", d.Where, migrations(len(pending))), Fix: "run: holdfast migrate"}}
+		return []service.Finding{{State: service.Wrong, What: what, Says: fmt.Sprintf("%s: %s not applied yet", d.Where, service.Count(int64(len(pending)), "migration")), Fix: "run: holdfast migrate"}}
 	}
 	found := service.Finding{State: service.OK, What: what, Says: d.Where + ": reached, tables are up to date"}
 	if d.Pooler == nil {
@@ -227,21 +228,13 @@ func checkDatabase(ctx context.Context, d *engine.Database, what, fix string) []
 	return []service.Finding{found}
 }
 
-// migrations counts them in words.
-func migrations(n int) string {
-	if n == 1 {
-		return "1 migration"
-	}
-	return fmt.Sprintf("%d migrations", n)
-}
-
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	ip := net.ParseIP(host)
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// checkPublicURL asks the server under its public address.
+// checkPublicURL sends a request to the public URL.
 func checkPublicURL(ctx context.Context, cfg *Config) service.Finding {
 	const what = "server.public_url"
 	address := strings.TrimRight(cfg.Server.PublicURL, "/") + "/__heartbeat__"

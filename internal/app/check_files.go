@@ -8,13 +8,14 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"holdfast/internal/app/service"
 )
 
 const chooseFolder = "choose another folder with --data"
 
-// keptIn notes where an embedded database is, or will be.
+// keptIn records the folder of a SQLite database, which may not exist yet.
 func (c *check) keptIn(what, path string) {
 	dir := filepath.Dir(path)
 	if dir == filepath.Clean(c.data) {
@@ -26,11 +27,11 @@ func (c *check) keptIn(what, path string) {
 	}
 }
 
-// checkFolders looks at the folders that the server writes to.
+// checkFolders checks the folders that the server writes to.
 func (c *check) checkFolders() []service.Finding {
 	own := service.CheckFolder("data folder", c.data, chooseFolder)
 	if own.State == service.Wrong && !c.usesFolder {
-		own.State, own.Says = service.Warning, own.Says+"; nothing is kept in it with this configuration"
+		own.State, own.Says = service.Warning, own.Says+"; this configuration does not use it"
 	}
 	found := []service.Finding{own}
 	for _, f := range c.folders {
@@ -42,7 +43,7 @@ func (c *check) checkFolders() []service.Finding {
 	return found
 }
 
-// secrets looks at the secrets file and the length of the master secret.
+// secrets checks the secrets file and the lengths of the master secret and the admin token.
 func (c *check) secrets() (found []service.Finding) {
 	const what = "secrets"
 	path := filepath.Join(c.data, SecretsFile)
@@ -77,11 +78,18 @@ func (c *check) secrets() (found []service.Finding) {
 			Fix: "make one with: openssl rand -hex 32; keep the former in server.old_master_secrets for a day",
 		})
 	}
+	if n := utf8.RuneCountInString(c.cfg.Server.AdminToken.Reveal()); n > 0 && n < minMasterSecret {
+		found = append(found, service.Finding{
+			State: service.Warning, What: "server.admin_token",
+			Says: fmt.Sprintf("has %s, fewer than %d: anyone who guesses it controls the server", service.Count(int64(n), "character"), minMasterSecret),
+			Fix:  "make one with: openssl rand -hex 32",
+		})
+	}
 	return found
 }
 
-// missingSecrets replaces the finding that a secrets file will be created where one
-// is lost.
+// missingSecrets replaces the finding that a secrets file will be created, if one was
+// lost.
 func (c *check) missingSecrets(found []service.Finding) []service.Finding {
 	path := filepath.Join(c.data, SecretsFile)
 	if _, err := readSecrets(path); errors.Is(err, fs.ErrNotExist) && len(found) > 0 {
@@ -90,7 +98,7 @@ func (c *check) missingSecrets(found []service.Finding) []service.Finding {
 	return found
 }
 
-// certificate looks at the certificate of the main and the internal listener.
+// certificate checks the certificate of the main and the internal listener.
 func (c *check) certificate() []service.Finding {
 	const what = "server.tls_cert_file"
 	srv := &c.cfg.Server

@@ -13,12 +13,12 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// listeners reports whether the server can listen on its addresses, or does so now.
+// listeners reports whether the server can listen on its addresses, or already does.
 func (c *check) listeners(ctx context.Context) (found []service.Finding) {
 	instance := c.instance()
-	// They are open together, as in a server: two may have the same address.
+	// All stay open until the end, as in a server, because two may have the same address.
 	var open []net.Listener
-	by := map[string]string{} // setting by address that is bound
+	by := map[string]string{} // the setting of each bound address
 	for _, l := range c.cfg.listeners() {
 		if l.Address == "" {
 			continue
@@ -50,8 +50,8 @@ func (c *check) listeners(ctx context.Context) (found []service.Finding) {
 	return append(found, c.holder()...)
 }
 
-// holder warns of a running server that has the embedded databases and none of the
-// addresses. It may be this one, before a restart that changes all of them.
+// holder warns about a running server that uses the SQLite files and listens on none
+// of the addresses. It may be this server, before a restart that changes all of them.
 func (c *check) holder() []service.Finding {
 	if c.held == nil || c.running {
 		return nil
@@ -62,8 +62,8 @@ func (c *check) holder() []service.Finding {
 	}}
 }
 
-// instance is the identity that the server has while it runs; nil while its secrets
-// cannot be known.
+// instance returns the identity that the server has while it runs. It has no keys if
+// the secrets are not known.
 func (c *check) instance() *instance {
 	srv := &c.cfg.Server
 	var masters []string
@@ -75,18 +75,15 @@ func (c *check) instance() *instance {
 	for _, old := range srv.OldMasterSecrets {
 		masters = append(masters, old.Reveal())
 	}
-	if len(masters) == 0 {
-		return nil
-	}
 	i, err := newInstance(masters, c.data)
 	if err != nil {
-		return nil
+		return &instance{}
 	}
 	return i
 }
 
-// sharedWith returns the setting of another listener of this configuration that has
-// the address; "" when none has.
+// sharedWith returns the setting of another listener of this configuration with the
+// same address, or "".
 func sharedWith(ctx context.Context, address string, by map[string]string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -98,7 +95,7 @@ func sharedWith(ctx context.Context, address string, by map[string]string) strin
 			continue
 		}
 		ips, err := net.DefaultResolver.LookupHost(ctx, host)
-		if ip := net.ParseIP(otherHost); host == "" || err != nil || ip.IsUnspecified() {
+		if err != nil || isUnspecified(host) || isUnspecified(otherHost) {
 			return setting
 		}
 		for _, one := range ips {
@@ -116,19 +113,18 @@ func samePort(a, b string) bool {
 	return errA == nil && errB == nil && m == n
 }
 
-// inUse says who has an address that is in use. That it is the server of this
-// configuration it has to prove.
+// inUse describes the owner of an address that is in use.
 func inUse(ctx context.Context, l service.Listener, own *instance, tls bool) service.Finding {
 	f := cannotListen(l, syscall.EADDRINUSE)
-	if own == nil {
-		return f
-	}
 	id, err := own.ask(ctx, l.Address, tls && l.Name != service.Admin)
 	switch {
+	case errors.Is(err, errOtherSecrets):
+		f.Says = l.Address + " is in use by a Holdfast server with other secrets (probably another data folder), or by a proxy in front of one"
 	case err != nil:
 		return f
 	case id.Data != own.data:
-		f.Says, f.Fix = fmt.Sprintf("%s is in use by another Holdfast with the same master secret, whose data folder is %s", l.Address, id.Data), "stop it, or choose another port"
+		f.Says = fmt.Sprintf("%s is in use by another Holdfast server with the same master secret and the data folder %s", l.Address, id.Data)
+		f.Fix = "stop it, or choose another port"
 	case id.Listener != l.Name:
 		f.State, f.Fix = service.OK, ""
 		f.Says = fmt.Sprintf("%s is in use by the %s listener of this server, which is running (it has proved its secret and data folder)", l.Address, id.Listener)
@@ -139,7 +135,7 @@ func inUse(ctx context.Context, l service.Listener, own *instance, tls bool) ser
 	return f
 }
 
-// cannotListen says why the system does not let the server listen on an address.
+// cannotListen describes why the system does not let the server listen on an address.
 func cannotListen(l service.Listener, err error) service.Finding {
 	f := service.Finding{State: service.Wrong, What: l.Setting}
 	var dns *net.DNSError
@@ -163,9 +159,4 @@ func cannotListen(l service.Listener, err error) service.Finding {
 		f.Says, f.Fix = l.Address+": "+err.Error(), "choose another address"
 	}
 	return f
-}
-
-func portOf(address string) string {
-	_, port, _ := net.SplitHostPort(address)
-	return port
 }

@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// A storage user that new keys have replaced loses its data after the grace,
-// not before, and its successor keeps what it has.
+// The data of a replaced storage user is deleted after the grace period and not before,
+// and its successor keeps its own data.
 func TestReplacedUsersDataGoes(t *testing.T) {
 	t.Parallel()
 	storage := sync.New()

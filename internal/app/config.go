@@ -26,11 +26,11 @@ type Config struct {
 
 // Server is the section [server].
 type Server struct {
-	Listen         string   `toml:"listen" doc:"Address of the main listener, for clients."`
+	Listen         string   `toml:"listen" doc:"Address of the main listener, for clients: host:port. Without a host, as in :8000, it listens on all addresses."`
 	AdminListen    string   `toml:"admin_listen" doc:"Address of the admin listener: health, metrics, profiles and administration. Empty: no admin listener."`
 	InternalListen string   `toml:"internal_listen" doc:"Address of the internal listener, for your own services. Empty: no internal listener."`
-	PublicURL      string   `toml:"public_url" doc:"URL under which clients reach the server: scheme, host, port and path prefix. Unset: the address that each request was sent to."`
-	TrustedProxies []string `toml:"trusted_proxies" doc:"Addresses and networks of proxies whose Forwarded and X-Forwarded headers are trusted."`
+	PublicURL      string   `toml:"public_url" doc:"URL under which clients reach the server, such as https://sync.example.org, with its port and path prefix. Unset: the address that each request was sent to."`
+	TrustedProxies []string `toml:"trusted_proxies" doc:"Addresses and networks of proxies whose Forwarded and X-Forwarded headers are trusted, such as 127.0.0.1 or 10.0.0.0/8."`
 	TLSCert        string   `toml:"tls_cert_file" doc:"PEM file with the certificate chain. With tls_key_file, the main and the internal listener serve HTTPS."`
 	TLSKey         string   `toml:"tls_key_file" doc:"PEM file with the private key."`
 
@@ -43,7 +43,7 @@ type Server struct {
 	RequestMemory int64         `toml:"request_memory" unit:"bytes" doc:"Memory for request bodies, decoded values and responses of all requests together. Clients share it. A request that waits longer than queue_wait gets 503."`
 	HeaderTimeout time.Duration `toml:"header_timeout" doc:"How long a client may take to send the header of a request."`
 	ClientGrace   time.Duration `toml:"client_grace" doc:"Total time a client may stall while it sends a body or reads a response. Each KiB transferred earns one second back."`
-	IdleTimeout   time.Duration `toml:"idle_timeout" doc:"How long an idle connection stays open. Make it longer than the idle timeout of a proxy in front, which otherwise loses requests."`
+	IdleTimeout   time.Duration `toml:"idle_timeout" doc:"How long an idle connection stays open. A proxy in front must close its idle connections earlier, or it loses requests."`
 	DocumentsLink string        `toml:"documents_link" doc:"Link on the status page, which the server shows at /. Empty: no link."`
 	DrainDelay    time.Duration `toml:"drain_delay" doc:"How long the server keeps serving at shutdown after it reports that it is not ready."`
 	ShutdownGrace time.Duration `toml:"shutdown_grace" doc:"How long requests in progress may take at shutdown."`
@@ -78,7 +78,7 @@ func NewConfig(services []service.Service) *Config {
 	}
 }
 
-// sections are the configuration as package conf reads and describes it.
+// sections returns the configuration in the form of package conf.
 func (c *Config) sections() []conf.Section {
 	all := []conf.Section{
 		{Key: "server", Doc: "Listeners, secrets and the limits that all services share.", Value: &c.Server},
@@ -90,7 +90,7 @@ func (c *Config) sections() []conf.Section {
 	return all
 }
 
-// enabled are the services that are served.
+// enabled returns the enabled services.
 func (c *Config) enabled() (all []service.Service) {
 	for _, s := range c.Services {
 		if s.Config.IsEnabled() {
@@ -100,7 +100,7 @@ func (c *Config) enabled() (all []service.Service) {
 	return all
 }
 
-// aliases are the variables of Mozilla's server that are understood.
+// aliases returns the variables of Mozilla's server that are supported.
 func (c *Config) aliases() []conf.Alias {
 	all := []conf.Alias{
 		{Env: "SYNC_MASTER_SECRET", Path: "server.master_secret"},
@@ -112,6 +112,9 @@ func (c *Config) aliases() []conf.Alias {
 		{Env: "SYNC_WORKER_MAX_BLOCKING_THREADS", Note: "there are no worker threads"},
 		{Env: "SYNC_STATSD_HOST", Note: "Prometheus scrapes the admin listener instead"},
 		{Env: "SYNC_STATSD_PORT", Note: "Prometheus scrapes the admin listener instead"},
+		{Env: "SYNC_INCLUDE_HOSTNAME_TAG", Note: "Prometheus scrapes the admin listener instead"},
+		{Env: "SYNC_ENVIRONMENT", Note: "nothing depends on it"},
+		{Env: "SYNC_CORS_*", Note: "Firefox needs no CORS headers"},
 	}
 	for _, s := range c.Services {
 		all = append(all, s.Aliases...)
@@ -119,8 +122,8 @@ func (c *Config) aliases() []conf.Alias {
 	return all
 }
 
-// reserved are the sections of services to come.
-var reserved = []string{"guest", "buckets"}
+// reserved are the names of sections of future services.
+var reserved = []string{"guest"}
 
 var errListen = errors.New("changes a part of server.listen, which is not host:port")
 
@@ -141,8 +144,8 @@ func withPort(current, port string) (string, error) {
 }
 
 // Load reads the configuration of a server with these services: defaults, file,
-// environment, flags. The error is a *conf.Error with everything that is wrong,
-// the rules of the services included.
+// environment, flags. It returns a *conf.Error with all problems, including those that
+// the services report.
 func Load(services []service.Service, file string, environ []string, flags ...conf.Flag) (*Config, conf.Report, error) {
 	c := NewConfig(services)
 	report, err := conf.Load(c.sections(), conf.Options{File: file, Environ: environ, Flags: flags, Aliases: c.aliases(), Reserved: reserved})
@@ -150,8 +153,8 @@ func Load(services []service.Service, file string, environ []string, flags ...co
 	var wrong *conf.Error
 	switch {
 	case errors.As(err, &wrong):
-		// A setting that could not be read has its default, so the rules below
-		// do not report it a second time.
+		// A setting that could not be read has its default, so the checks below do not
+		// report it again.
 		problems = wrong.Problems
 	case err != nil:
 		return nil, report, err
@@ -244,8 +247,9 @@ func fileError(err error) error {
 	return err
 }
 
-// fits checks that the memory of requests is enough for the largest one of a service. A
-// request that needs more than all but the reserve would never be answered.
+// fits checks that the memory of requests is enough for the largest request of a
+// service. The reserve is not available to one client, so a request that needs it
+// would never be served.
 func (s *Server) fits(name string, largest int64) (problems conf.Problems) {
 	if least := largest + largest/6 + 1; s.RequestMemory < least { // the reserve is an eighth
 		problems.Addf("request_memory", "must be at least %d, for the largest request that the limits of %s allow", least, name)
@@ -253,7 +257,7 @@ func (s *Server) fits(name string, largest int64) (problems conf.Problems) {
 	return problems
 }
 
-// limits are those of the main listener's connections.
+// limits returns the limits of the connections to the main listener.
 func (s *Server) limits() web.Limits {
 	l := web.DefaultLimits()
 	l.Header, l.Idle, l.Pace.Grace = s.HeaderTimeout, s.IdleTimeout, s.ClientGrace
@@ -271,7 +275,7 @@ func (l *Log) check() (problems conf.Problems) {
 	default:
 		problems.Addf("format", "must be text or json")
 	}
-	if u, err := url.Parse(l.OTLPEndpoint); l.OTLPEndpoint != "" && (err != nil || u.Host == "") {
+	if u, err := url.Parse(l.OTLPEndpoint); l.OTLPEndpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		problems.Addf("otlp_endpoint", "must be a URL such as http://127.0.0.1:4318")
 	}
 	return problems

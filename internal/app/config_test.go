@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// section is the section of a service.
+// section returns the section of a service.
 func section[C service.Config](t *testing.T, cfg *Config) C {
 	t.Helper()
 	for _, s := range cfg.Services {
@@ -25,7 +25,7 @@ func section[C service.Config](t *testing.T, cfg *Config) C {
 	panic("no service has such a section")
 }
 
-// The names that operators of the reference server have in their files.
+// The variables of Mozilla's server are supported.
 func TestReferenceServersNames(t *testing.T) {
 	t.Parallel()
 	cfg, report, err := Load(Services(), "", []string{
@@ -54,6 +54,11 @@ func TestReferenceServersNames(t *testing.T) {
 		"SYNC_TOKENSERVER__ALLOW_NEW_USERS=false",
 		"SYNC_TOKENSERVER__TOKEN_DURATION=600",
 		"SYNC_HUMAN_LOGS=1",
+		"SYNC_ENVIRONMENT=production",
+		"SYNC_CORS_ALLOWED_ORIGIN=*",
+		"SYNC_SYNCSTORAGE__GCS_PAYLOAD_BUCKET=b",
+		"SYNC_SYNCSTORAGE__LBHEARTBEAT_TTL=60",
+		"SYNC_TOKENSERVER__FXA_BROWSERID_AUDIENCE=a",
 		"SYNC_SOMETHING_ELSE=1",
 	})
 	if err != nil {
@@ -79,7 +84,7 @@ func TestReferenceServersNames(t *testing.T) {
 	if len(report.Warnings) != 1 || report.Warnings[0].Where != "SYNC_SOMETHING_ELSE" {
 		t.Errorf("warnings %v", report.Warnings)
 	}
-	if len(report.Notes) != 2 {
+	if len(report.Notes) != 7 {
 		t.Errorf("notes %v", report.Notes)
 	}
 }
@@ -92,7 +97,7 @@ func TestHoldfastNamesWin(t *testing.T) {
 	}
 }
 
-// Everything that is wrong is said at once, with its place.
+// All problems are reported at once, each with its place.
 func TestAllProblemsAtOnce(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "holdfast.toml")
@@ -119,7 +124,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	}
 }
 
-// A service that is off may be configured wrongly.
+// A disabled service may have invalid settings.
 func TestServiceThatIsOffIsNotChecked(t *testing.T) {
 	t.Parallel()
 	_, _, err := Load(Services(), "", []string{"HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_SYNCSTORAGE__LIMITS__MAX_POST_RECORDS=1"})

@@ -4,8 +4,8 @@ package app
 
 import "syscall"
 
-// diskSpace is what the disk of a folder has left for the server, and its size,
-// in bytes.
+// diskSpace returns the free space for the server and the size of a folder's disk, in
+// bytes.
 func diskSpace(dir string) (free, size float64, err error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {

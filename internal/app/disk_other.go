@@ -4,7 +4,7 @@ package app
 
 import "errors"
 
-// diskSpace is not known here: the metrics of the disk are left out.
+// diskSpace is not supported on this system, which has no metrics of the disk.
 func diskSpace(string) (free, size float64, err error) {
 	return 0, 0, errors.ErrUnsupported
 }

@@ -20,8 +20,8 @@ import (
 	"holdfast/internal/web/dockerflow"
 )
 
-// mux serves the handlers of all services on a listener. What no service owns
-// goes to rest.
+// mux returns the handler of a listener: the mounts of all services, and rest for paths
+// that no service owns.
 func (a *App) mux(listener string, resolver *web.Resolver, o web.Options, rest web.Service) *web.Mux {
 	m := &web.Mux{Resolver: resolver, Options: o, Default: rest}
 	for _, s := range a.opened {
@@ -36,8 +36,8 @@ func (a *App) mux(listener string, resolver *web.Resolver, o web.Options, rest w
 	return m
 }
 
-// options are those of the listeners for clients: requests on all of them share
-// one gate.
+// options returns the options of the listeners for clients, which share one gate and
+// one memory budget.
 func (a *App) options() web.Options {
 	o := web.Options{
 		Log: a.log, Quiet: !a.cfg.Log.Access, ClientAddress: a.cfg.Log.ClientAddress,
@@ -49,35 +49,49 @@ func (a *App) options() web.Options {
 	return o
 }
 
-// mainHandler serves the main listener.
+// mainHandler returns the handler of the main listener.
 func (a *App) mainHandler() http.Handler {
 	return a.mux(service.Main, a.resolver, a.options(), web.Service{
 		Name: "server", Serve: a.dockerflow().Serve, Error: dockerflow.WriteError, Route: dockerflow.Label,
 	})
 }
 
-// otherHandler serves a listener besides the main and the admin one.
+// otherHandler returns the handler of a listener other than main and admin.
 func (a *App) otherHandler(listener string) http.Handler {
-	return a.mux(listener, &web.Resolver{}, a.options(), notFound)
+	return a.mux(listener, &web.Resolver{}, a.options(), a.notFound(listener))
 }
 
-// notFound serves what no service owns.
-var notFound = web.Service{
-	Name: "server", Route: func(string) string { return "other" },
-	Serve: func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
-		sendError(w, http.StatusNotFound, "no such path")
-		return nil
-	},
-	Error: func(w http.ResponseWriter, _ *http.Request, err error) {
-		if fault.Is(err, fault.Invalid) {
-			sendError(w, http.StatusBadRequest, fault.Message(err))
-			return
+// notFound serves the paths of a listener that no service owns. The error names the
+// paths of the server on this listener and those of the services.
+func (a *App) notFound(listener string, paths ...string) web.Service {
+	for _, s := range a.opened {
+		for _, m := range s.Mounts {
+			if m.Listener == listener {
+				paths = append(paths, m.Paths...)
+			}
 		}
-		sendError(w, http.StatusInternalServerError, "internal error")
-	},
+	}
+	message := "no such path: no enabled service uses this listener"
+	if len(paths) > 0 {
+		message = "no such path: expected " + strings.Join(paths, ", ")
+	}
+	return web.Service{
+		Name: "server", Route: func(string) string { return "other" },
+		Serve: func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
+			sendError(w, http.StatusNotFound, message)
+			return nil
+		},
+		Error: func(w http.ResponseWriter, _ *http.Request, err error) {
+			if fault.Is(err, fault.Invalid) {
+				sendError(w, http.StatusBadRequest, fault.Message(err))
+				return
+			}
+			sendError(w, http.StatusInternalServerError, "internal error")
+		},
+	}
 }
 
-// dockerflow serves the root of the main listener.
+// dockerflow returns the handler of the root of the main listener.
 func (a *App) dockerflow() *dockerflow.Handler {
 	d := &dockerflow.Handler{
 		Version: dockerflow.Version{Version: a.version.Version, Commit: a.version.Commit},
@@ -100,8 +114,8 @@ func (a *App) dockerflow() *dockerflow.Handler {
 	return d
 }
 
-// adminHandler serves health and metrics to everybody who reaches the admin
-// listener, and the rest to clients with the admin token.
+// adminHandler returns the handler of the admin listener. Health and metrics need no
+// token, everything else needs the admin token.
 func (a *App) adminHandler(draining *atomic.Bool) http.Handler {
 	open := http.NewServeMux()
 	open.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
@@ -114,12 +128,12 @@ func (a *App) adminHandler(draining *atomic.Bool) http.Handler {
 // adminHandler is the handler of the admin listener.
 type adminHandler struct{ http.Handler }
 
-// Refuse implements web.Refuser.
-func (adminHandler) Refuse(w http.ResponseWriter, _ *http.Request) {
+// ServeMalformed implements web.MalformedHandler.
+func (adminHandler) ServeMalformed(w http.ResponseWriter, _ *http.Request) {
 	sendError(w, http.StatusBadRequest, "the request is malformed")
 }
 
-// closed is what needs the admin token.
+// closed returns the handler of the paths that need the admin token.
 func (a *App) closed() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
@@ -127,8 +141,8 @@ func (a *App) closed() http.Handler {
 		_ = json.NewEncoder(w).Encode(map[string]string{"version": a.version.Version, "commit": a.version.Commit})
 	})
 	o := a.options()
-	o.Gate, o.Memory, o.Trace = nil, nil, nil // an operator gets through when clients have to wait
-	services := a.mux(service.Admin, &web.Resolver{}, o, notFound)
+	o.Gate, o.Memory, o.Trace = nil, nil, nil // operators do not wait for clients
+	services := a.mux(service.Admin, &web.Resolver{}, o, a.notFound(service.Admin, "/livez", "/readyz", "/metrics", "/version", "/debug/pprof/"))
 	mux.Handle("/", services)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
@@ -166,9 +180,9 @@ func (a *App) withToken(next http.Handler) http.Handler {
 	})
 }
 
-// checkHost refuses requests that name another host than the one that is
-// listened on: a page whose name was made to point at 127.0.0.1 has a browser
-// send such.
+// checkHost refuses requests with another Host than an IP address, localhost or the
+// listen address. It protects against DNS rebinding: a web page whose name resolves to
+// 127.0.0.1 could otherwise send requests from the operator's browser.
 func (a *App) checkHost(next http.Handler) http.Handler {
 	own, _, _ := net.SplitHostPort(a.cfg.Server.AdminListen)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,19 +12,19 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// Health asks the admin listener of a running server whether it is ready. The
-// error says why it is not.
+// Health asks the admin listener of a running server whether it is ready. If not, the
+// error has the reason.
 func Health(ctx context.Context, cfg *Config) error {
 	if cfg.Server.AdminListen == "" {
 		return errors.New("server.admin_listen is empty: the server has no listener to ask")
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // more than /readyz takes
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // longer than /readyz takes
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+cfg.Server.AdminListen+"/readyz", nil)
 	if err != nil {
 		return err
 	}
-	// A transport of its own: the proxies of the environment are for the way out.
+	// A transport without the proxies of the environment, which are for other hosts.
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {

@@ -12,41 +12,40 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"time"
 
+	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/ident"
 	"holdfast/internal/web"
 )
 
-// A check has to know whether an address is in use by the server that it checks. So it
-// asks the address: on each listener a server answers to whoever proves that it has
-// the same master secret, and proves the same. Neither shows the secret, and to
-// everybody else there is no such path: an answer without a proof would let anyone
-// try to guess a weak secret.
+// The check asks an address that is in use whether this server listens there. Both
+// prove that they have the same master secret, without sending it. A client without a
+// proof only learns that this is a Holdfast server, as it does from the status page: a
+// proof sent to everyone would let anyone guess a weak secret offline.
 const (
 	instancePath  = "/__instance__"
 	instanceNonce = "X-Holdfast-Nonce"
-	instanceProof = "X-Holdfast-Proof"
+	instanceProof = "X-Holdfast-Proof" // in a response: "refused"
 )
 
-// instance is the identity of a server on this machine.
+// instance identifies a server on this machine.
 type instance struct {
-	keys [][]byte // one of each master secret that is accepted
-	data string
+	keys [][]byte // one for each accepted master secret
+	data string   // the data folder
 }
 
-// identity is what an instance says of itself.
+// identity is the answer of an instance.
 type identity struct {
-	Data     string `json:"data"`     // its data folder
-	Listener string `json:"listener"` // that was asked
-	Port     string `json:"port"`     // that it was asked on, which is another one behind a proxy
+	Data     string `json:"data"`     // the data folder
+	Listener string `json:"listener"` // the name of the listener that was asked
+	Port     string `json:"port"`     // its port, which differs from the requested one behind a proxy
 	Proof    string `json:"proof"`
 }
 
 func newInstance(masters []string, data string) (*instance, error) {
-	i := &instance{data: data}
+	i := &instance{data: sqlitedb.CanonicalPath(data)}
 	for _, secret := range masters {
 		key, err := hkdf.Key(sha256.New, []byte(secret), nil, "holdfast instance", sha256.Size)
 		if err != nil {
@@ -54,16 +53,10 @@ func newInstance(masters []string, data string) (*instance, error) {
 		}
 		i.keys = append(i.keys, key)
 	}
-	if abs, err := filepath.Abs(data); err == nil {
-		i.data = abs
-	}
-	if path, err := filepath.EvalSymlinks(i.data); err == nil {
-		i.data = path
-	}
 	return i, nil
 }
 
-// prove makes a proof of a key.
+// prove computes the proof for a key.
 func prove(key []byte, parts ...string) string {
 	mac := hmac.New(sha256.New, key)
 	for _, p := range parts {
@@ -76,8 +69,8 @@ func proves(key []byte, proof string, parts ...string) bool {
 	return hmac.Equal([]byte(proof), []byte(prove(key, parts...)))
 }
 
-// instanceHandler answers on a listener for the instance; other requests go to the
-// handler.
+// instanceHandler answers for the instance on a listener and passes other requests to
+// the handler.
 type instanceHandler struct {
 	http.Handler
 	instance *instance
@@ -99,35 +92,41 @@ func (h *instanceHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 		}
+		w.Header().Set(instanceProof, "refused")
 	}
 	h.Handler.ServeHTTP(w, r)
 }
 
-// Refuse implements web.Refuser.
-func (h *instanceHandler) Refuse(w http.ResponseWriter, r *http.Request) {
-	h.Handler.(web.Refuser).Refuse(w, r)
+// ServeMalformed implements web.MalformedHandler.
+func (h *instanceHandler) ServeMalformed(w http.ResponseWriter, r *http.Request) {
+	h.Handler.(web.MalformedHandler).ServeMalformed(w, r)
 }
 
 // identified makes the handler of a listener answer for this instance.
 func (a *App) identified(listener string, h http.Handler) http.Handler {
-	if _, refuses := h.(web.Refuser); !refuses {
+	if _, ok := h.(web.MalformedHandler); !ok {
 		return h
 	}
 	return &instanceHandler{h, a.instance, listener}
 }
 
-// instanceTimeout bounds what an address may take to answer.
+// instanceTimeout limits how long an address may take to answer.
 const instanceTimeout = 3 * time.Second
 
-var errNotHoldfast = errors.New("no Holdfast with these secrets answers")
+var (
+	errNotHoldfast  = errors.New("no Holdfast server answers")
+	errOtherSecrets = errors.New("a Holdfast server with other secrets answers")
+)
 
-// ask returns who listens on an address of this machine. The error is errNotHoldfast
-// when it is no server that has one of the master secrets, or a proxy in front of one.
+// ask returns the identity of the server that listens on an address of this machine.
+// It returns errOtherSecrets if a Holdfast server answers that has none of the master
+// secrets, and errNotHoldfast for another program and for a proxy in front of this
+// server.
 func (i *instance) ask(ctx context.Context, address string, tlsFirst bool) (id identity, err error) {
 	ctx, cancel := context.WithTimeout(ctx, instanceTimeout)
 	defer cancel()
-	// Who answers is proved by the secret, so the certificate does not matter: it is for
-	// the public name. The proxies of the environment are for the way out.
+	// The certificate need not be valid: it is for the public name, and the secret proves
+	// the identity. No proxy of the environment is used for an address of this machine.
 	client := http.Client{
 		Transport: &http.Transport{
 			DisableKeepAlives: true,
@@ -135,19 +134,27 @@ func (i *instance) ask(ctx context.Context, address string, tlsFirst bool) (id i
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	schemes := []string{"http", "https"} // the server may still run with other settings
+	schemes := []string{"http", "https"} // the server may have been started with other settings
 	if tlsFirst {
 		slices.Reverse(schemes)
 	}
-	for _, key := range i.keys {
+	keys := i.keys
+	if len(keys) == 0 {
+		keys = [][]byte{nil} // without a secret it can still learn that it is a Holdfast server
+	}
+	result := errNotHoldfast
+	for _, key := range keys {
 		for _, scheme := range schemes {
-			id, err := askOnce(ctx, &client, scheme+"://"+reachable(address)+instancePath, key)
+			id, err := askOnce(ctx, &client, scheme+"://"+withHostName(address, "localhost")+instancePath, key)
 			if err == nil && samePort(id.Port, portOf(address)) {
 				return id, nil
 			}
+			if errors.Is(err, errOtherSecrets) {
+				result = errOtherSecrets
+			}
 		}
 	}
-	return id, errNotHoldfast
+	return id, result
 }
 
 func askOnce(ctx context.Context, client *http.Client, url string, key []byte) (id identity, err error) {
@@ -163,23 +170,14 @@ func askOnce(ctx context.Context, client *http.Client, url string, key []byte) (
 		return id, err
 	}
 	defer resp.Body.Close()
+	if resp.Header.Get(instanceProof) != "" {
+		return id, errOtherSecrets
+	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 16<<10)).Decode(&id); err != nil {
 		return id, errNotHoldfast
 	}
-	if !proves(key, id.Proof, "server", nonce, id.Data, id.Listener, id.Port) {
+	if len(key) == 0 || !proves(key, id.Proof, "server", nonce, id.Data, id.Listener, id.Port) {
 		return id, errNotHoldfast
 	}
 	return id, nil
-}
-
-// reachable is an address that a listener on "all addresses" is reached at.
-func reachable(address string) string {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return address
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "localhost"
-	}
-	return net.JoinHostPort(host, port)
 }

@@ -16,10 +16,10 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// refuser is a handler that finds nothing.
-type refuser struct{ http.Handler }
+// emptyHandler answers every request with 404.
+type emptyHandler struct{ http.Handler }
 
-func (refuser) Refuse(http.ResponseWriter, *http.Request) {}
+func (emptyHandler) ServeMalformed(http.ResponseWriter, *http.Request) {}
 
 func instanceOf(t *testing.T, data string, masters ...string) *instance {
 	t.Helper()
@@ -30,11 +30,11 @@ func instanceOf(t *testing.T, data string, masters ...string) *instance {
 	return i
 }
 
-// serving serves the identity of an instance.
+// serving starts a server that answers for an instance.
 func serving(t *testing.T, i *instance) *httptest.Server {
 	t.Helper()
 	a := &App{instance: i}
-	s := httptest.NewServer(a.identified(service.Main, refuser{http.NotFoundHandler()}))
+	s := httptest.NewServer(a.identified(service.Main, emptyHandler{http.NotFoundHandler()}))
 	t.Cleanup(s.Close)
 	return s
 }
@@ -49,13 +49,15 @@ func TestInstance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, masters := range [][]string{{"new"}, {"old"}, {"newest", "new"}} { // while a secret is changed
+	for _, masters := range [][]string{{"new"}, {"old"}, {"newest", "new"}} { // during a change of the secret
 		if id, err := instanceOf(t, data, masters...).ask(t.Context(), addressOf(s), false); err != nil || id.Data != folder || id.Listener != service.Main {
 			t.Errorf("%v: %+v, %v", masters, id, err)
 		}
 	}
-	if id, err := instanceOf(t, data, "other").ask(t.Context(), addressOf(s), false); !errors.Is(err, errNotHoldfast) {
-		t.Errorf("another secret: %+v, %v", id, err)
+	for _, masters := range [][]string{{"other"}, nil} { // nil: a new data folder
+		if id, err := instanceOf(t, data, masters...).ask(t.Context(), addressOf(s), false); !errors.Is(err, errOtherSecrets) || id != (identity{}) {
+			t.Errorf("%v: %+v, %v", masters, id, err)
+		}
 	}
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(data, link); err != nil {
@@ -68,8 +70,7 @@ func TestInstance(t *testing.T) {
 	}
 }
 
-// TestInstanceOfAnother: programs that listen on the address of a server do not pass
-// for it, whatever they answer.
+// TestInstanceOfAnother checks that no answer makes another program look like the server.
 func TestInstanceOfAnother(t *testing.T) {
 	t.Parallel()
 	own := instanceOf(t, t.TempDir(), "secret")
@@ -106,7 +107,7 @@ func TestInstanceOfAnother(t *testing.T) {
 			}
 		})
 	}
-	// Without a proof of the secret the server itself shows nothing.
+	// Without a proof the server does not show its identity.
 	for _, header := range []http.Header{{}, {instanceNonce: {"x"}}, {instanceNonce: {"x"}, instanceProof: {prove(own.keys[0], "check", "y")}}, {instanceProof: {prove(own.keys[0], "check", "")}}} {
 		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, instancePath, http.NoBody)
 		req.Header = header

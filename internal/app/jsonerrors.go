@@ -9,8 +9,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// sendError answers with an error that belongs to no service, in the form of those
-// of extension storage.
+// sendError sends an error of the server itself, in the format of extension storage.
 func sendError(w http.ResponseWriter, status int, message string) {
 	type body struct {
 		Code      string `json:"code"`
@@ -19,12 +18,12 @@ func sendError(w http.ResponseWriter, status int, message string) {
 	}
 	text, err := json.Marshal(map[string]body{"error": {errorCode(status), message, w.Header().Get("X-Request-Id")}})
 	if err != nil {
-		panic(err) // strings are always JSON
+		panic(err) // strings can always be encoded
 	}
-	web.SendJSON(w, status, text)
+	web.SendJSONLine(w, status, text)
 }
 
-// errorCode returns the code of a status.
+// errorCode returns the error code for a status.
 func errorCode(status int) string {
 	switch status {
 	case http.StatusBadRequest:
@@ -39,8 +38,8 @@ func errorCode(status int) string {
 	return strings.ToUpper(strings.ReplaceAll(http.StatusText(status), " ", "_"))
 }
 
-// withJSONErrors sends the errors that next writes as plain text, which those of the
-// standard library are, as JSON.
+// withJSONErrors converts errors that next writes as plain text to JSON. The handlers
+// of the standard library write plain text.
 func withJSONErrors(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := &errorWriter{ResponseWriter: w}
@@ -54,18 +53,18 @@ func withJSONErrors(next http.Handler) http.Handler {
 	})
 }
 
-// maxErrorText is the longest text of an error that is kept, in bytes.
+// maxErrorText is the maximum length of an error text in bytes; the rest is dropped.
 const maxErrorText = 4 << 10
 
-// errorWriter holds back an error in plain text.
+// errorWriter buffers an error in plain text and passes other responses through.
 type errorWriter struct {
 	http.ResponseWriter
 	begun  bool
-	status int // of an error that is held back; 0: none
+	status int // of the buffered error; 0: none
 	text   bytes.Buffer
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap supports http.ResponseController.
 func (w *errorWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *errorWriter) WriteHeader(status int) {
@@ -84,7 +83,7 @@ func (w *errorWriter) WriteHeader(status int) {
 
 func (w *errorWriter) Write(b []byte) (int, error) {
 	if !w.begun {
-		w.begun = true // with 200
+		w.begun = true // with status 200
 	}
 	if w.status == 0 {
 		return w.ResponseWriter.Write(b)

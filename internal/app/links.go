@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// storageOf is the sync storage of this server as accounts see it.
+// storageOf returns the sync storage of this server for the accounts.
 func storageOf(s *sync.Storage) accounts.Storage { return storageLink{s} }
 
 type storageLink struct{ *sync.Storage }
@@ -25,10 +25,10 @@ func (l storageLink) IsOpen() bool { return l.Opened() != nil }
 // Engine implements accounts.Storage.
 func (l storageLink) Engine() (engine.Kind, bool) { return l.Storage.Engine() }
 
-// Purge implements accounts.Storage: it deletes what a storage user has stored.
+// Purge implements accounts.Storage: it deletes the data of a storage user.
 func (l storageLink) Purge(ctx context.Context, u tokenserver.DueUser) error {
 	o := owner(&u.User)
-	if err := l.Opened().SetQuota(ctx, o, optional.Of[int64]{}); err != nil { // which would outlive the deletion
+	if err := l.Opened().SetQuota(ctx, o, optional.Of[int64]{}); err != nil { // DeleteAll keeps the quota
 		return err
 	}
 	return l.Opened().DeleteAll(ctx, o, syncstorage.Precondition{})
@@ -42,7 +42,7 @@ func (l storageLink) Usage(ctx context.Context, u *tokenserver.User) (usage acco
 	}
 	quota := l.Opened().Quota()
 	usage.OwnQuota = stored.Quota.Set
-	if usage.OwnQuota { // also where quotas are off
+	if usage.OwnQuota { // even if quotas are off
 		quota.User = stored.Quota.Value
 	}
 	usage.Quota, usage.CollectionQuota = quota.User, quota.Collection
@@ -78,7 +78,7 @@ func (l storageLink) SetQuota(ctx context.Context, u *tokenserver.User, bytes op
 // Export implements accounts.Storage.
 func (l storageLink) Export(ctx context.Context, u *tokenserver.User, to io.Writer, progress func(int64)) (int64, error) {
 	h := syncstorage.ExportHeader{Account: u.Account().FxAUID, Generation: max(u.Generation, 0)}
-	if u.KeyID() != (tokenserver.KeyID{}) { // not named by its number alone
+	if u.KeyID() != (tokenserver.KeyID{}) { // otherwise only the UID is known
 		h.Keys = u.KeyID().String()
 	}
 	return l.Opened().WriteExport(ctx, owner(u), h, l.Now(), to, progress)
@@ -109,8 +109,8 @@ func (l storageLink) Quotas() (counted, enforced bool) {
 	return q.Own, q.Enforce
 }
 
-// revokedBy is whose tokens the accounts of this server have revoked, or those that
-// another server keeps in the same database.
+// revokedBy returns the users whose tokens were revoked by the accounts of this server,
+// or by another server whose accounts are in the same database.
 func revokedBy(a *accounts.Accounts) sync.Revocations { return revokedLink{a} }
 
 type revokedLink struct{ accounts *accounts.Accounts }
@@ -123,7 +123,7 @@ func (l revokedLink) Watch(ctx context.Context, db *pgdb.DB, d *service.Deps) (s
 	return l.accounts.WatchBeside(ctx, db, d)
 }
 
-// owner is whose records a storage user's are.
+// owner returns the owner of a storage user's records.
 func owner(u *tokenserver.User) syncstorage.Owner {
 	return syncstorage.Owner{UID: u.UID, FxAUID: u.Account().FxAUID, FxAKID: u.KeyID().String()}
 }

@@ -16,23 +16,22 @@ import (
 )
 
 const (
-	// HeapFloor is memory that the program allocates first of all and never touches,
-	// so it takes address space only. The garbage collector starts when the heap has
-	// doubled, and under load one of 5 MB doubles every few hundred requests. With the
-	// floor it runs a quarter as often, for as much more memory at most. GOGC=400 takes
-	// as little CPU, but five times the memory of a large heap.
+	// HeapFloor is the size of a buffer that the program allocates first and never
+	// touches, so it takes only address space. The garbage collector starts when the heap
+	// has doubled, and a heap of 5 MB doubles every few hundred requests under load. With
+	// the buffer it runs a quarter as often and takes at most HeapFloor more memory.
+	// GOGC=400 saves as much CPU time, but needs five times the memory of a large heap.
 	HeapFloor = 16 << 20
 
-	// baseMemory is what the server has besides budgets and caches: 10 MB when idle,
-	// 20 KB for each connection, the work of a request that is not charged, and what
-	// the garbage collector needs so that it does not run all the time.
+	// baseMemory is for everything except budgets and caches: 10 MB when idle, 20 KB for
+	// each connection, memory of requests that is not charged, and a reserve without
+	// which the garbage collector would run all the time.
 	baseMemory = 32 << 20
 )
 
-// limitMemory tells the runtime how much memory the server may have, so that the
-// garbage collector runs before it has more. Without the operator's own GOMEMLIMIT it
-// returns a function that adjusts the limit to the caches as they are: space that they
-// do not use is not for garbage.
+// limitMemory sets the memory limit of the Go runtime, unless the operator has set
+// GOMEMLIMIT. adjust updates the limit to the current size of the caches, so that
+// garbage does not take the memory that they do not use.
 func (a *App) limitMemory() (adjust func()) {
 	now, most, outside := a.memoryNeeded()
 	group, limited := cgroupLimit("/proc/self/cgroup", "/sys/fs/cgroup")
@@ -40,7 +39,7 @@ func (a *App) limitMemory() (adjust func()) {
 	ceiling := int64(math.MaxInt64)
 	if limited {
 		attrs = append(attrs, slog.Int64("cgroup", group))
-		ceiling = max(group-group/10-outside, baseMemory) // what the runtime does not count takes some
+		ceiling = max(group-group/10-outside, baseMemory) // a tenth is for memory that the runtime does not count
 	}
 	level, limit, source := slog.LevelInfo, min(now, ceiling), "settings"
 	switch {
@@ -67,8 +66,8 @@ func (a *App) limitMemory() (adjust func()) {
 	}
 }
 
-// memoryNeeded is how much memory the server may take: in the heap of the runtime with
-// its caches as they are and as they may become, and outside of the heap.
+// memoryNeeded returns how much memory the server may need: in the heap with the current
+// size of the caches, in the heap with full caches, and outside of the heap.
 func (a *App) memoryNeeded() (now, most, outside int64) {
 	now = baseMemory + a.cfg.Server.RequestMemory
 	for _, d := range a.databases() {
@@ -87,12 +86,12 @@ func (a *App) memoryNeeded() (now, most, outside int64) {
 	return now, most, outside
 }
 
-// cgroupLimit is the least limit of memory of the process's control groups, of either
-// version. procFile is where the kernel names them and root where they are mounted.
+// cgroupLimit returns the smallest memory limit of the process's control groups, version
+// 1 or 2. procFile lists the groups, and root is where they are mounted.
 func cgroupLimit(procFile, root string) (limit int64, ok bool) {
 	groups, err := os.ReadFile(procFile)
 	if err != nil {
-		return 0, false // another system
+		return 0, false // not Linux
 	}
 	limit = math.MaxInt64
 	for line := range strings.Lines(string(groups)) {
@@ -109,8 +108,7 @@ func cgroupLimit(procFile, root string) (limit int64, ok bool) {
 		default:
 			continue
 		}
-		// In a container the path may be the one outside of it, and only the root is
-		// there.
+		// In a container the path may be that of the host, and only the root exists.
 		for path := filepath.Clean("/" + parts[2]); ; path = filepath.Dir(path) {
 			if text, err := os.ReadFile(filepath.Join(dir, path, file)); err == nil {
 				if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil {
@@ -122,24 +120,23 @@ func cgroupLimit(procFile, root string) (limit int64, ok bool) {
 			}
 		}
 	}
-	return limit, limit < 1<<60 // version 1 has a large number for none
+	return limit, limit < 1<<60 // in version 1 a large number means no limit
 }
 
-// tendMemory adjusts the memory limit, and gives memory back to the system soon after
-// requests have had much of it. The runtime collects garbage when the heap has grown or
-// after two minutes, and a server that is idle after much work would stay large for as
-// long.
+// tendMemory adjusts the memory limit, and returns memory to the system soon after
+// requests have used much of it. Without this an idle server would stay large for two
+// minutes, until the runtime collects garbage.
 func tendMemory(ctx context.Context, b *web.Memory, adjust func()) {
-	// Answers that the kernel takes at once are charged for a moment only, and much
-	// garbage all the same.
-	const every, much = 2 * time.Second, 64 // a sixty-fourth of the budget
-	for busy := false; clock.Rest(ctx, every); {
+	// The peak counts, because a response that the kernel takes at once is charged for a
+	// moment only, but leaves as much garbage.
+	const every, much = 2 * time.Second, 64 // 1/64 of the budget
+	for busy := false; clock.Sleep(ctx, every); {
 		adjust()
 		if b.TakePeak() > b.Stats().Capacity/much {
 			busy = true
 		} else if busy {
 			busy = false
-			debug.FreeOSMemory() // what pools keep survives one collection
+			debug.FreeOSMemory() // twice, because a sync.Pool survives one collection
 			debug.FreeOSMemory()
 		}
 	}

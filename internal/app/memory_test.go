@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The least limit of the process's groups and of those above them counts, in either
-// version, and in a container that sees only its root.
+// cgroupLimit returns the smallest limit of the process's groups and their parents, in
+// versions 1 and 2, and in a container that has only the root group.
 func TestCgroupLimit(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -50,7 +50,22 @@ func putFile(t *testing.T, path, text string) {
 	}
 }
 
-// A server is not started with less memory than one request may need.
+// The guide has the default of settings_need, the maximum memory in the log.
+func TestMemoryNeededByDefault(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for environ, rest := range map[string]string{"": "", "HOLDFAST_EXTSTORAGE__ENABLED=false": "Without extension storage "} {
+		_, most, outside := openApp(t, strings.Fields(environ)...).memoryNeeded()
+		if want := fmt.Sprintf("%d MiB", (most+outside)>>20); !strings.Contains(string(text), want) {
+			t.Errorf("%sdocs/operations.md does not say that the server needs at most %s", rest, want)
+		}
+	}
+}
+
+// A server does not start with less memory than the largest request needs.
 func TestLeastRequestMemory(t *testing.T) {
 	t.Parallel()
 	for value, fine := range map[string]bool{"0": false, "1048576": false, "67108864": true} {

@@ -12,8 +12,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// observe registers what is read when Prometheus scrapes. docs/monitoring.md
-// says what each metric is for.
+// observe registers the metrics that are read at each scrape. docs/monitoring.md
+// describes them.
 func (a *App) observe() {
 	m := a.metrics
 	m.Gauge("holdfast_clock_seconds", "Unix time of the server's clock.", func(set obs.Set) {
@@ -50,7 +50,7 @@ func (a *App) observe() {
 	a.refused = m.Counter("holdfast_refusals_total", "Rejected credentials and sign-ins, by reason.", "service", "reason")
 }
 
-// observeFiles registers what only embedded databases have.
+// observeFiles registers the metrics of SQLite databases.
 func (a *App) observeFiles() {
 	m := a.metrics
 	m.Gauge("holdfast_db_queued_writes", "Writes that are waiting for the writer.", a.eachFile(func(d *engine.Database, set obs.Set) {
@@ -75,7 +75,7 @@ func (a *App) observeFiles() {
 	}), "service")
 }
 
-// eachDatabase reads a metric of every database.
+// eachDatabase returns a function that reads a metric of every database.
 func (a *App) eachDatabase(read func(*engine.Database, obs.Set)) func(obs.Set) {
 	return func(set obs.Set) {
 		for _, d := range a.databases() {
@@ -84,7 +84,7 @@ func (a *App) eachDatabase(read func(*engine.Database, obs.Set)) func(obs.Set) {
 	}
 }
 
-// eachFile reads a metric of every embedded database.
+// eachFile returns a function that reads a metric of every SQLite database.
 func (a *App) eachFile(read func(*engine.Database, obs.Set)) func(obs.Set) {
 	return a.eachDatabase(func(d *engine.Database, set obs.Set) {
 		if d.Embedded() {
@@ -104,23 +104,23 @@ func (a *App) readReadiness(set obs.Set) {
 	}
 }
 
-// observeGate registers the requests under way at the main and the internal
+// observeGate registers the metrics of the requests on the main and the internal
 // listener.
 func (a *App) observeGate(g *web.Gate) {
 	m := a.metrics
 	m.Gauge("holdfast_load", "Active and waiting requests divided by server.max_requests. Above 1, requests wait; at 2, they are rejected.", func(set obs.Set) { set(g.Load()) })
 	m.Gauge("holdfast_http_requests", "Requests in progress: active, waiting for a slot, or idle (receiving a body, sending a response, long polling).", func(set obs.Set) {
 		c := g.Stats()
-		set(float64(c.Inside), "active")
+		set(float64(c.Active), "active")
 		set(float64(c.Waiting), "waiting")
 		set(float64(c.Idle), "idle")
 	}, "state")
-	m.Gauge("holdfast_http_requests_max", "Maximum number of active requests (server.max_requests).", func(set obs.Set) { set(float64(g.Stats().Places)) })
+	m.Gauge("holdfast_http_requests_max", "Maximum number of active requests (server.max_requests).", func(set obs.Set) { set(float64(g.Stats().Slots)) })
 	m.Total("holdfast_http_requests_shed_total", "Requests rejected with 503 because of overload.", func(set obs.Set) { set(float64(g.Stats().Shed)) })
 }
 
-// observeMemory registers what requests at the main and the internal listener keep in
-// memory.
+// observeMemory registers the metrics of the memory of requests on the main and the
+// internal listener.
 func (a *App) observeMemory(b *web.Memory) {
 	m := a.metrics
 	m.Gauge("holdfast_http_memory_bytes", "Memory charged to requests in progress: bodies, decoded data and responses.", func(set obs.Set) { set(float64(b.Stats().Used)) })
@@ -128,7 +128,7 @@ func (a *App) observeMemory(b *web.Memory) {
 	m.Total("holdfast_http_memory_refused_total", "Requests rejected with 503 because the memory for requests was used up.", func(set obs.Set) { set(float64(b.Stats().Refused)) })
 }
 
-// observeCertificate registers when the server's own certificate runs out.
+// observeCertificate registers the expiry of the certificate.
 func (a *App) observeCertificate(until time.Time) {
 	a.metrics.Gauge("holdfast_tls_certificate_expiry_timestamp_seconds", "Unix time at which the certificate of the main listener expires.",
 		func(set obs.Set) { set(float64(until.Unix())) })
@@ -147,8 +147,8 @@ func (a *App) sweep(ctx context.Context) {
 	}})
 }
 
-// countRefusals returns why a service refused a request, and counts it; nil for a
-// service that refuses nobody.
+// countRefusals returns a function that counts refused requests of a service and
+// returns the reason, or nil if the service has no reasons.
 func (a *App) countRefusals(s *opened) func(error) string {
 	if s.Refusal == nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// metrics is what /metrics says.
+// metrics returns the response of /metrics.
 func metrics(a *App) string {
 	var draining atomic.Bool
 	w := httptest.NewRecorder()
@@ -40,7 +40,7 @@ func TestReadinessIsAMetric(t *testing.T) {
 	wantLine(t, text, `holdfast_ready{service="tokenserver"} 1`)
 }
 
-// What is counted is what an operator would act upon, under its service.
+// Refused requests are counted by reason and service.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	a := openApp(t)

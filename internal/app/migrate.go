@@ -10,8 +10,8 @@ import (
 	"holdfast/internal/db/engine"
 )
 
-// Migrate applies what the databases still need and says what it did, a line
-// for each change. It goes on to the next service when one fails.
+// Migrate migrates all databases and returns a line for each change. If one service
+// fails, it continues with the next.
 func (a *App) Migrate(ctx context.Context) ([]string, error) {
 	lines, failed := migrateAll(ctx, a.databases())
 	if len(failed) == 0 {
@@ -27,7 +27,7 @@ func (a *App) Migrate(ctx context.Context) ([]string, error) {
 	return lines, err
 }
 
-// migrateAll migrates databases. failed has the services whose database could not be.
+// migrateAll migrates databases. failed has the errors by service.
 func migrateAll(ctx context.Context, databases []*engine.Database) (lines []string, failed map[string]error) {
 	failed = map[string]error{}
 	for _, d := range databases {
@@ -48,7 +48,7 @@ func migrateAll(ctx context.Context, databases []*engine.Database) (lines []stri
 	return lines, failed
 }
 
-// migrateEmbedded brings the SQLite files up to date.
+// migrateEmbedded migrates the SQLite databases.
 func (a *App) migrateEmbedded(ctx context.Context) error {
 	for _, d := range a.databases() {
 		if !d.Embedded() {
@@ -61,9 +61,8 @@ func (a *App) migrateEmbedded(ctx context.Context) error {
 	return nil
 }
 
-// settle does what a start has to do as soon as the databases can be reached:
-// the migrations that were asked for, and what the services need after them. failed
-// has the services for which it could not be done.
+// settle runs the migrations that are enabled for the start, and Settle of every
+// service. failed has the errors by service.
 func (a *App) settle(ctx context.Context) (failed map[string]error) {
 	var asked []*engine.Database
 	for _, d := range a.databases() {

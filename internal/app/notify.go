@@ -5,9 +5,9 @@ import (
 	"net"
 )
 
-// notify tells the service manager that started the server how far it is: the
-// datagram of sd_notify(3), which Type=notify of systemd waits for. A manager
-// that was not told gives up in its own time, so a failure is only logged.
+// notify sends the state of the server to the service manager by sd_notify(3), which
+// Type=notify of systemd waits for. A failure is only logged, because the manager has
+// its own timeout.
 func (a *App) notify(state string) {
 	if a.manager == "" {
 		return
@@ -17,8 +17,8 @@ func (a *App) notify(state string) {
 	}
 }
 
-// send writes one datagram to a Unix socket, whose name begins with @ when it
-// has no file.
+// send writes one datagram to a Unix socket. The name of an abstract socket begins
+// with @.
 func send(socket, text string) error {
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	readyTimeout   = 2 * time.Second  // of a check of a service
+	readyTimeout   = 2 * time.Second  // for the check of a service
 	readyPause     = 5 * time.Second  // between checks
 	unreadyPause   = time.Second      // between checks while a service is not ready
-	reasonInterval = 10 * time.Second // between lines about one service whose reason changes
+	reasonInterval = 10 * time.Second // between log lines when the reason of a service changes
 )
 
 // readiness logs when services become ready and not ready.
@@ -23,14 +23,14 @@ type readiness struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	newest  time.Time           // when the newest check began that was noted
+	newest  time.Time           // start of the latest check that was recorded
 	unready map[string]*outage  // services that are not ready
-	failed  map[string]error    // services whose start is not complete
+	failed  map[string]error    // services that could not complete their start
 	ready   map[string]struct{} // services that have been ready
 	server  bool                // the server is ready
 }
 
-// outage is the time in which a service is not ready.
+// outage is a period in which a service is not ready.
 type outage struct {
 	began  time.Time
 	logged time.Time
@@ -41,8 +41,8 @@ func newReadiness(log *slog.Logger) *readiness {
 	return &readiness{log: log, unready: map[string]*outage{}, ready: map[string]struct{}{}}
 }
 
-// note takes the result of a check of all services, which began at a time. Checks
-// overlap, and the result of one that began earlier is out of date.
+// note records the result of a check of all services. Checks overlap, so the result of
+// one that began before the latest is ignored.
 func (r *readiness) note(began time.Time, services []string, unready map[string]error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +93,7 @@ func (r *readiness) isReady(name string) bool {
 	return ready && r.unready[name] == nil
 }
 
-// setFailed sets what could not be done for services at the start.
+// setFailed sets the services that could not complete their start.
 func (r *readiness) setFailed(failed map[string]error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,7 +127,7 @@ func (a *App) unready(ctx context.Context) map[string]error {
 			unready[s.name] = errs[i]
 		}
 	}
-	if ctx.Err() == nil { // else the caller has left, and that is all the errors say
+	if ctx.Err() == nil { // otherwise the errors only say that the caller has left
 		a.ready.note(began, names, unready)
 	}
 	return unready
@@ -154,8 +154,8 @@ func (a *App) start(ctx context.Context) {
 	defer both.Wait()
 	tried := make(chan struct{})
 	both.Go(func() { a.completeStart(ctx, tried) })
-	// What the first attempt puts right, such as tables that are not up to date, is not
-	// worth a warning. It may also take hours, for an index.
+	// The first attempt may fix a service, for example by a migration, so readiness is
+	// checked after it. A migration may also take hours, so there is a timeout.
 	patience := time.NewTimer(readyTimeout)
 	defer patience.Stop()
 	select {
@@ -165,8 +165,8 @@ func (a *App) start(ctx context.Context) {
 	both.Go(func() { a.watchReadiness(ctx) })
 }
 
-// completeStart does what a start has to do, now or when the databases can be
-// reached, and closes tried after the first attempt.
+// completeStart settles the services and retries until it succeeds, for example when a
+// database becomes available. It closes tried after the first attempt.
 func (a *App) completeStart(ctx context.Context, tried chan<- struct{}) {
 	for first := true; ; first = false {
 		failed := a.settle(ctx)
@@ -174,21 +174,21 @@ func (a *App) completeStart(ctx context.Context, tried chan<- struct{}) {
 		if first {
 			close(tried)
 		}
-		if len(failed) == 0 || !clock.Rest(ctx, time.Second) {
+		if len(failed) == 0 || !clock.Sleep(ctx, time.Second) {
 			return
 		}
 	}
 }
 
-// watchReadiness checks the services until ctx ends, so that the log says when they
-// become ready and not ready.
+// watchReadiness checks the services until ctx ends, and so logs changes of their
+// readiness.
 func (a *App) watchReadiness(ctx context.Context) {
 	for {
 		pause := readyPause
 		if len(a.unready(ctx)) > 0 {
 			pause = unreadyPause
 		}
-		if !clock.Rest(ctx, pause) {
+		if !clock.Sleep(ctx, pause) {
 			return
 		}
 	}

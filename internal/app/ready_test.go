@@ -16,8 +16,7 @@ import (
 
 var logTime = regexp.MustCompile(`time=\S+ `)
 
-// The log has a line when the state of a service changes, with the reason, and no
-// line when it does not.
+// Each change of a service's state is logged once, with the reason.
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -45,14 +44,14 @@ func TestReadiness(t *testing.T) {
 	note(11*time.Second, nil, locked, `level=WARN msg="service is not ready" service=b error=locked`)
 	note(12*time.Second, nil, nil, `level=INFO msg="service is ready" service=b not_ready_for=12s`, `level=INFO msg="server is ready" services="[a b]"`)
 	note(13*time.Second, nil, nil)
-	note(11500*time.Millisecond, away, away) // began before what is known
+	note(11500*time.Millisecond, away, away) // began before the latest check
 	note(14*time.Second, away, locked, `level=WARN msg="service is not ready" service=a error="away: dial"`, `level=WARN msg="service is not ready" service=b error=locked`)
 	note(15*time.Second, nil, locked, `level=INFO msg="service is ready" service=a not_ready_for=1s`)
 	note(16*time.Second, nil, nil, `level=INFO msg="service is ready" service=b not_ready_for=2s`, `level=INFO msg="server is ready" services="[a b]"`)
 }
 
-// Services are checked at the same time, so that one which takes too long does not
-// make the others look bad, and what a start could not do counts.
+// Services are checked in parallel, so a slow one does not affect the others. A service
+// that could not complete its start is not ready.
 func TestUnready(t *testing.T) {
 	t.Parallel()
 	a := openApp(t)
@@ -66,7 +65,7 @@ func TestUnready(t *testing.T) {
 	if a.ready.isReady("slow") || !a.ready.isReady("syncstorage") {
 		t.Error("the state is not that of the check")
 	}
-	// A check whose caller has left says nothing.
+	// A check whose caller has left is ignored.
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
 	a.ready.setFailed(nil)

@@ -16,29 +16,38 @@ import (
 	"holdfast/internal/ident"
 )
 
-// SecretsFile is the name of the file in the data folder that holds what the
-// server has generated for itself. It is TOML in the form of the configuration:
-// section and key are those of the setting.
+// SecretsFile is the name of the file in the data folder with the generated secrets. It
+// is TOML with the sections and keys of the configuration.
 const SecretsFile = "secrets.toml"
 
-// minMasterSecret is the length below which a master secret can be guessed.
+// secretsPath returns the absolute path of the secrets file of a data folder.
+func secretsPath(data string) string {
+	path := filepath.Join(data, SecretsFile)
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// minMasterSecret is the recommended minimum length of a master secret: a shorter one
+// can be guessed.
 const minMasterSecret = 32
 
-// The settings of the server that are generated.
+// The settings of the server that can be generated.
 const (
 	masterSetting = "server.master_secret"
 	adminSetting  = "server.admin_token"
 )
 
-// secret is a setting that the server generates when it is unset.
+// secret is a setting that the server generates if it is unset.
 type secret struct {
 	setting string // SECTION.KEY
 	unset   bool
 	set     func(string)
 }
 
-// generated are the settings that the server can generate: its own and those of
-// the enabled services.
+// generated returns the secrets that the server can generate: its own and those of the
+// enabled services.
 func (c *Config) generated() []secret {
 	srv := &c.Server
 	all := []secret{
@@ -53,16 +62,16 @@ func (c *Config) generated() []secret {
 	return all
 }
 
-// absent says what happens to secrets that are neither set nor in the secrets file.
+// absent selects what to do about secrets that are neither set nor in the secrets file.
 type absent int
 
 const (
-	mustExist absent = iota // the file must exist; a secret that it does not have is made up
-	makeUp                  // they are made up for this process
-	create                  // they are generated and saved
+	mustExist absent = iota // the file must exist; secrets missing in it are generated, but not saved
+	makeUp                  // generate them for this process
+	create                  // generate and save them
 )
 
-// absentSecrets is what the options say about secrets that are not there.
+// absentSecrets returns what the options say about missing secrets.
 func (o *Options) absentSecrets() absent {
 	switch {
 	case o.NoSecrets:
@@ -73,7 +82,7 @@ func (o *Options) absentSecrets() absent {
 	return mustExist
 }
 
-// secrets completes the configuration by what the server generated.
+// secrets completes the configuration with generated secrets.
 func (a *App) secrets(how absent) error {
 	var unset []secret
 	var settings []string
@@ -105,15 +114,15 @@ func (a *App) secrets(how absent) error {
 	return nil
 }
 
-// loadedSecrets are secrets by setting.
+// loadedSecrets are the secrets of the file and generated ones, by setting.
 type loadedSecrets struct {
 	values  map[string]string
-	made    map[string]bool // those that were not in the file
+	made    map[string]bool // the generated ones, which were not in the file
 	newFile bool            // the file was created
 }
 
-// loadSecrets returns secrets from the file of a data folder. With create it makes
-// the file and adds to it what a newer release needs.
+// loadSecrets returns the secrets in the file of a data folder. With create it creates
+// the file, or adds the missing secrets to it.
 func loadSecrets(data string, how absent, settings []string) (loaded loadedSecrets, err error) {
 	path := filepath.Join(data, SecretsFile)
 	values, err := readSecrets(path)
@@ -138,13 +147,13 @@ func loadSecrets(data string, how absent, settings []string) (loaded loadedSecre
 	}
 	err = writeSecrets(path, values, missing)
 	if errors.Is(err, fs.ErrExist) {
-		return loadSecrets(data, how, settings) // another process was first
+		return loadSecrets(data, how, settings) // another process created it first
 	}
 	return loaded, err
 }
 
-// readSecrets reads the secrets file. The error is fs.ErrNotExist when there is none,
-// or a *SecretsFileError.
+// readSecrets reads the secrets file. The error is fs.ErrNotExist or a
+// *SecretsFileError.
 func readSecrets(path string) (values map[string]string, err error) {
 	text, err := os.ReadFile(path)
 	switch {
@@ -174,14 +183,14 @@ func readSecrets(path string) (values map[string]string, err error) {
 	return values, nil
 }
 
-// SecretsFileError is a secrets file that cannot be used.
+// SecretsFileError means that the secrets file cannot be used.
 type SecretsFileError struct{ Path, What, Fix string }
 
 func (e *SecretsFileError) Error() string { return e.Path + " " + e.What + "; " + e.Fix }
 
-// writeSecrets puts the file in its place at once, so that a crash leaves the
-// old one, the new one or none. A fresh file is linked, which fails when there
-// is one: of two servers that start together both must have the same secrets.
+// writeSecrets writes the file atomically. A fresh file is created by a link, which
+// fails if the file exists, so that two servers that start at once use the same
+// secrets.
 func writeSecrets(path string, values map[string]string, fresh bool) error {
 	sections := map[string]map[string]string{}
 	for setting, value := range values {
@@ -199,7 +208,7 @@ func writeSecrets(path string, values map[string]string, fresh bool) error {
 	if err != nil {
 		return fmt.Errorf("%s cannot be written: %s", path, service.Reason(err))
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // in place under its name, or useless
+	defer func() { _ = os.Remove(f.Name()) }() // after a rename it does not exist any more
 	head := "# Generated by holdfast. Keep it secret and keep a copy: without the master\n# secret every client has to sign in again.\n"
 	_, err = f.WriteString(head + string(text))
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {

@@ -24,7 +24,7 @@ func TestSecretsAreMadeOnce(t *testing.T) {
 	if entries, err := os.ReadDir(data); err != nil || len(entries) != 0 {
 		t.Errorf("the folder holds %v, %v", entries, err)
 	}
-	// Servers that start together agree.
+	// Servers that start at once use the same secrets.
 	made := make([]loadedSecrets, 8)
 	var wg sync.WaitGroup
 	for i := range made {
@@ -70,14 +70,14 @@ func TestSecretsOfAnOlderRelease(t *testing.T) {
 	if again, err := loadSecrets(data, mustExist, ownSecrets); err != nil || !maps.Equal(again.values, s.values) || len(again.made) > 0 {
 		t.Errorf("not kept: %+v, %v", again, err)
 	}
-	// What another release or service has there stays.
+	// Secrets of another release or service are kept.
 	if more, err := loadSecrets(data, create, []string{"toy.secret"}); err != nil || more.values[adminSetting] != s.values[adminSetting] || more.values["toy.secret"] == "" {
 		t.Errorf("%+v, %v", more, err)
 	}
 }
 
-// TestUnusableSecrets: a secrets file that others can read, that is broken or empty is
-// refused, whatever is to be done where there is none, and it stays as it is.
+// TestUnusableSecrets checks that a secrets file that is readable by others, invalid or
+// empty is an error in every mode and is not changed.
 func TestUnusableSecrets(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -98,7 +98,7 @@ func TestUnusableSecrets(t *testing.T) {
 			t.Parallel()
 			data := t.TempDir()
 			path := filepath.Join(data, SecretsFile)
-			if err := errors.Join(os.WriteFile(path, []byte(tc.text), 0o600), os.Chmod(path, tc.mode)); err != nil { // whatever the umask is
+			if err := errors.Join(os.WriteFile(path, []byte(tc.text), 0o600), os.Chmod(path, tc.mode)); err != nil { // independent of the umask
 				t.Fatal(err)
 			}
 			for _, how := range []absent{mustExist, makeUp, create} {

@@ -20,10 +20,9 @@ import (
 	"holdfast/internal/web"
 )
 
-// Run opens the services, serves until ctx ends, and closes them. With log.format
-// json an error is logged, since everything that is printed is then JSON, and the
-// error that is returned has only the exit status. notices about the configuration
-// are logged.
+// Run opens the services, serves until ctx ends, and closes them. It logs the notices
+// about the configuration. With log.format json it logs an error, because all output
+// must be JSON, and returns only the exit status.
 func Run(ctx context.Context, o Options, out io.Writer, notices []string) error {
 	log, err := obs.NewLog(o.LogTo, o.Config.Log.Level, o.Config.Log.Format)
 	if err != nil {
@@ -46,9 +45,9 @@ func Run(ctx context.Context, o Options, out io.Writer, notices []string) error 
 	return err
 }
 
-// Serve runs the listeners and the sweeps until ctx ends, then shuts down in
-// order: not ready, drain, listeners, sweeps, what services run in the
-// background. Addresses are printed to out.
+// Serve runs the listeners and the sweeps until ctx ends. Then it shuts down in this
+// order: readiness, drain delay, listeners, sweeps, background work of services. It
+// prints the start message to out.
 func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	adjustLimit := a.limitMemory()
 	traces, err := obs.StartTraces(ctx, strings.TrimRight(a.cfg.Log.OTLPEndpoint, "/"), a.version.Version, a.log)
@@ -73,11 +72,11 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 		return errors.Join(err, stopServices())
 	}
 	a.announce(out, listeners)
-	a.notify("READY=1") // from here on connections wait for their turn, and none is refused
+	a.notify("READY=1") // the sockets listen, so no connection is refused from here on
 
 	var draining atomic.Bool
-	// The admin listener and the sweeps outlive the other listeners: metrics and
-	// readiness are there while these drain.
+	// The admin listener and the sweeps end after the other listeners, so that metrics
+	// and readiness are available while those drain.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var rest errgroup.Group
@@ -88,7 +87,7 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 		return nil
 	})
 	drain := web.Drain{Delay: a.cfg.Server.DrainDelay, Grace: a.cfg.Server.ShutdownGrace}
-	clients, ctx := errgroup.WithContext(ctx) // without one of them the others end, too
+	clients, ctx := errgroup.WithContext(ctx) // if one fails, the others end, too
 	clients.Go(func() error { return a.awaitSecrets(ctx) })
 	for _, l := range listeners {
 		drain := drain
@@ -110,10 +109,10 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	}
 	err = clients.Wait()
 	stop()
-	return errors.Join(err, rest.Wait(), stopServices()) // last, what the others have done
+	return errors.Join(err, rest.Wait(), stopServices()) // services publish last, after all writes
 }
 
-// startServices starts what the services run in the background.
+// startServices starts the background work of the services.
 func (a *App) startServices(ctx context.Context) (stop func() error, err error) {
 	var stops []func() error
 	stop = func() (err error) {
@@ -135,7 +134,8 @@ func (a *App) startServices(ctx context.Context) (stop func() error, err error) 
 	return stop, nil
 }
 
-// certificates are those of the listeners for clients; nil without TLS.
+// certificates returns the TLS configuration of the listeners for clients, or nil
+// without TLS.
 func (a *App) certificates() (*tls.Config, error) {
 	if a.cfg.Server.TLSCert == "" {
 		return nil, nil
@@ -154,7 +154,7 @@ type listener struct {
 	net.Listener
 }
 
-// listeners are those that the server has itself, and those of its services.
+// listeners returns the listeners of the server and of its services.
 func (c *Config) listeners() []service.Listener {
 	all := []service.Listener{
 		{Name: service.Main, Setting: "server.listen", Address: c.Server.Listen},
@@ -189,7 +189,7 @@ func (a *App) listen() (all []listener, err error) {
 	return all, nil
 }
 
-// flushTraces sends the last spans, for a while.
+// flushTraces sends the remaining spans, with a timeout.
 func (a *App) flushTraces(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

@@ -2,15 +2,16 @@ package app
 
 import (
 	"holdfast/internal/app/accounts"
+	"holdfast/internal/app/buckets"
 	"holdfast/internal/app/ext"
 	"holdfast/internal/app/service"
 	"holdfast/internal/app/sync"
 )
 
-// Services are those of this release. They are opened in this order and backed
-// up in it: the accounts come after what they store, so every storage user that
-// has records in a backup is among the accounts of the backup, and its number is
-// given to nobody else.
+// Services returns the services of this release, in the order in which they are opened
+// and backed up. The accounts come after their storage, so a backup has the account of
+// every storage user with records in the backup. Otherwise a restored server could
+// assign the UID of such a user to another account.
 func Services() []service.Service {
 	storage := sync.New()
 	account := accounts.New(storageOf(storage))
@@ -19,5 +20,6 @@ func Services() []service.Service {
 		storage.Service(),
 		account.Service(),
 		ext.New().Service(),
+		buckets.New().Service(),
 	}
 }

@@ -19,20 +19,21 @@ import (
 //go:embed status.css
 var statusStyle string
 
-// statusPolicy lets the status page load nothing and use only its own style.
+// statusPolicy is the Content-Security-Policy of the status page: it loads nothing and
+// uses only its own style.
 var statusPolicy = func() string {
 	sum := sha256.Sum256([]byte(statusStyle))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }()
 
-// serverStatus is what everybody may know of the server.
+// serverStatus is the public status of the server.
 type serverStatus struct {
 	Status    string          `json:"status"` // "ready" or "not ready"
 	Services  []serviceStatus `json:"services"`
 	Documents string          `json:"documents,omitempty"`
 }
 
-// serviceStatus is that of a service.
+// serviceStatus is the public status of a service.
 type serviceStatus struct {
 	Name    string `json:"name"`
 	Title   string `json:"title"`
@@ -43,8 +44,8 @@ type serviceStatus struct {
 	guide   string
 }
 
-// statusPage is a web.Handler for the root of the main listener: HTML for browsers,
-// JSON for other clients.
+// statusPage handles the root of the main listener: HTML for browsers, JSON for other
+// clients.
 func (a *App) statusPage(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	status := a.status(at.String())
 	body, kind := status.page(at.String()), "text/html; charset=utf-8"
@@ -53,7 +54,7 @@ func (a *App) statusPage(w http.ResponseWriter, r *http.Request, at web.Address)
 		if body, err = json.Marshal(status); err != nil {
 			return fmt.Errorf("encode the status: %w", err)
 		}
-		kind = "application/json"
+		body, kind = append(body, '\n'), "application/json"
 	}
 	h := w.Header()
 	h.Set("Content-Type", kind)
@@ -64,12 +65,12 @@ func (a *App) statusPage(w http.ResponseWriter, r *http.Request, at web.Address)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Accept")
 	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(body) // a client that has left has no use for it
+	_, _ = w.Write(body) // an error means that the client has left
 	return nil
 }
 
-// status is the status of the server, as the last check found it, with the addresses
-// below a base.
+// status returns the result of the last check of the services. Addresses begin with
+// base.
 func (a *App) status(base string) serverStatus {
 	all := serverStatus{Status: "ready", Services: []serviceStatus{}, Documents: a.cfg.Server.DocumentsLink}
 	for _, s := range a.opened {
@@ -124,7 +125,7 @@ func (s *serverStatus) page(base string) []byte {
 	return []byte(b.String())
 }
 
-// prefersHTML reports whether a client accepts HTML, and JSON no better.
+// prefersHTML reports whether a client accepts HTML and does not prefer JSON.
 func prefersHTML(accept []string) bool {
 	quality := map[string]float64{}
 	for entry := range strings.SplitSeq(strings.Join(accept, ","), ",") {

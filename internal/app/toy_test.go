@@ -31,7 +31,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// toy is a whole service in sixty lines: it keeps the bodies of requests.
+// toy is a whole service in sixty lines. It stores the bodies of requests.
 type toy struct {
 	Enabled bool `toml:"enabled" doc:"Serve the toy."`
 	settings.Database
@@ -101,14 +101,14 @@ func (t *toy) exec(ctx context.Context, sql string, args ...any) error {
 	return t.db.Write(ctx, "toy", func(c *sqlite.Conn) error { return sqlitedb.Exec(c, sql, args...) })
 }
 
-// withToy are the services of this release and one entry more.
+// withToy returns the services of this release and the toy.
 func withToy() (*toy, []service.Service) {
 	t := &toy{Enabled: true, Database: settings.DefaultDatabase(), Most: 10}
 	return t, append(app.Services(), service.Service{Name: "toy", Doc: "A toy.", Config: t, Listeners: t.listeners, Open: t.open, Commands: t.commands})
 }
 
-// A service is added by one entry in the list: then it is configured, served,
-// checked, migrated, measured, swept, backed up, has commands and is shut down.
+// One entry in the list adds a service: it is configured, served, checked, migrated,
+// measured, swept, backed up and shut down, and has commands.
 func TestToyService(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -193,7 +193,7 @@ func TestToyService(t *testing.T) {
 	}
 }
 
-// announcement takes what Serve prints.
+// announcement receives the start message.
 type announcement chan<- string
 
 func (a announcement) Write(p []byte) (int, error) { a <- string(p); return len(p), nil }
@@ -216,7 +216,7 @@ func do(t *testing.T, method, url, body string) (status int, text string) {
 	return resp.StatusCode, string(all)
 }
 
-// Every listener has an address of its own.
+// A listener on an address that is in use is an error.
 func TestListenersConflict(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

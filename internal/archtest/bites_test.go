@@ -7,8 +7,7 @@ import (
 	"testing/fstest"
 )
 
-// TestRulesBite holds the checks against a house in which everything is wrong
-// that they are there to find.
+// TestRulesBite runs the checks on a tree that violates each of them.
 func TestRulesBite(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{
@@ -16,7 +15,7 @@ func TestRulesBite(t *testing.T) {
 		"a/a_test.go":          "package a_test\n\nimport (\n\t_ \"example.org/tool\"\n\t_ \"holdfast/a\"\n\t_ \"holdfast/b\"\n)\n",
 		"b/b.go":               "// Package b is fine.\npackage b\n\nimport (\n\t_ \"example.org/lib/sub\"\n\t_ \"holdfast/a\"\n)\n",
 		"b/x/x.go":             "package x\n\nimport (\n\t_ \"holdfast/b\"\n\t_ \"net/http\"\n\t_ \"log\"\n\t_ \"example.org/library\"\n)\n\nfunc init() {}\n",
-		"common/c.go":          "// Package common is a drawer.\npackage common\n",
+		"common/c.go":          "// Package common is anything.\npackage common\n",
 		"cmd/tool/main.go":     "// Command tool is fine.\npackage main\n\nfunc (t) init() {}\n\ntype t struct{}\n",
 		"long/storetest/a.go":  "// Package storetest is long.\npackage storetest\n" + strings.Repeat("\n", 900),
 		"long/long.go":         "// Package long is too long.\npackage long\n" + strings.Repeat("\n", 600),
@@ -39,26 +38,26 @@ func TestRulesBite(t *testing.T) {
 		{who: []string{"cmd/**", "long/**", "gone", "gone/*"}, reason: "R4"},
 	}))
 	want := []string{
-		"b/x: no comment says what the package is for",
-		"b/x/x.go:10: a function init: what happens is to be seen where it is called",
-		"common/c.go: a package common says nothing of what is in it",
-		"long/long.go has 602 lines, more than 600: cut it where the domain cuts",
-		"long/long_test.go has 1001 lines, more than 1000: cut it where the domain cuts",
+		"b/x: the package has no package comment",
+		"b/x/x.go:10: a function init: expected a function that is called where it is needed",
+		"common/c.go: the package name common does not describe the contents",
+		"long/long.go has 602 lines, more than 600: split it by subject",
+		"long/long_test.go has 1001 lines, more than 1000: split it by subject",
 		"b/x/x.go imports holdfast/b: R3",
 		"b/x/x.go imports net/http: R3",
 		"b/x/x.go imports log: " + forbiddenStd["log"],
-		"b/x/x.go imports example.org/library: it is not among the libraries of this package; R3",
-		"common: no rule covers it; say in archtest where it belongs",
-		"the rule for gone covers no package any more (R4)",
-		"the rule for gone/* covers no package any more (R4)",
+		"b/x/x.go imports example.org/library: the package may not import this library; R3",
+		"common: no rule covers this package: add it to a rule in archtest",
+		"the rule for gone covers no package (R4)",
+		"the rule for gone/* covers no package (R4)",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("found\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
 	}
 }
 
-// TestEveryRuleHasItsReason: who meets a rule must be able to judge whether it
-// still serves.
+// TestEveryRuleHasItsReason checks that every rule has a reason, so that a reader can
+// judge whether it is still needed.
 func TestEveryRuleHasItsReason(t *testing.T) {
 	t.Parallel()
 	for _, r := range rules() {
@@ -75,7 +74,7 @@ func TestEveryRuleHasItsReason(t *testing.T) {
 
 func TestMachinePaths(t *testing.T) {
 	t.Parallel()
-	// Joined here, so that a checkout in one of these does not find itself named.
+	// Joined here, so that TestNoPathsOfThisMachine does not find these paths in this file.
 	in := func(parts ...string) string { return "/" + strings.Join(parts, "/") }
 	mine, home := in("srv", "mine"), in("home", "a")
 	for root, want := range map[string]string{

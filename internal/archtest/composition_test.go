@@ -15,23 +15,23 @@ import (
 	"testing/fstest"
 )
 
-// The files of internal/app that know services by name: the one list, and the
-// ports between services.
+// The files of internal/app that may import services: the list of services, and the
+// interfaces between services.
 const (
 	listFile  = "internal/app/services.go"
 	linksFile = "internal/app/links.go"
 )
 
-// TestOneList: the server knows its services in one list, and what one needs of
-// another in one file.
+// TestOneList checks that the server has one list of its services, and one file for what
+// a service needs of another.
 func TestOneList(t *testing.T) {
 	t.Parallel()
-	house := readHouse(t)
+	m := readModule(t)
 	root, err := findRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	report(t, composition(house, os.DirFS(root), services))
+	report(t, composition(m, os.DirFS(root), services))
 }
 
 // composition checks which files of internal/app know services.
@@ -45,7 +45,7 @@ func composition(t *tree, source fs.FS, services []service) (wrong []string) {
 	for _, folder := range []string{"internal/app", "internal/app/cli", "internal/app/service"} {
 		p := t.packages[folder]
 		if p == nil {
-			return append(wrong, folder+" is gone; say in archtest where the server is composed")
+			return append(wrong, folder+" does not exist: change archtest to where the server is composed")
 		}
 		for _, f := range p.files {
 			if f.test {
@@ -57,19 +57,19 @@ func composition(t *tree, source fs.FS, services []service) (wrong []string) {
 				case slices.Contains(wirings, of) && f.path != listFile && f.path != linksFile:
 					wrong = append(wrong, fmt.Sprintf("%s imports %s: only %s and %s know services", f.path, of, listFile, linksFile))
 				case slices.ContainsFunc(roots, func(r string) bool { return of == r || strings.HasPrefix(of, r+"/") }) && f.path != linksFile:
-					wrong = append(wrong, fmt.Sprintf("%s imports %s: only %s, the ports between services, may", f.path, of, linksFile))
+					wrong = append(wrong, fmt.Sprintf("%s imports %s: only %s, the interfaces between services, may", f.path, of, linksFile))
 				}
 			}
 			for _, line := range linesNaming(source, f.path, names) {
-				wrong = append(wrong, fmt.Sprintf("%s:%d names a service: what differs between services belongs into the value that each hands over", f.path, line))
+				wrong = append(wrong, fmt.Sprintf("%s:%d names a service: put what differs between services into service.Service", f.path, line))
 			}
 		}
 	}
 	return wrong
 }
 
-// linesNaming are the lines of string literals of a file that are the name of a
-// service, such as the case of a switch.
+// linesNaming returns the lines of a file with a string literal that is the name of a
+// service.
 func linesNaming(source fs.FS, name string, services []string) (lines []int) {
 	text, err := fs.ReadFile(source, name)
 	if err != nil {
@@ -91,7 +91,7 @@ func linesNaming(source fs.FS, name string, services []string) (lines []int) {
 	return lines
 }
 
-// TestOneListBites runs the check on a house that breaks it.
+// TestOneListBites runs the check on a tree that violates it.
 func TestOneListBites(t *testing.T) {
 	t.Parallel()
 	source := fstest.MapFS{}
@@ -112,9 +112,9 @@ func TestOneListBites(t *testing.T) {
 	got := composition(tr, source, []service{{name: "toystorage", wiring: "toys"}})
 	want := []string{
 		"internal/app/app.go imports internal/app/toys: only internal/app/services.go and internal/app/links.go know services",
-		"internal/app/app.go imports internal/toystorage/sqlite: only internal/app/links.go, the ports between services, may",
-		"internal/app/app.go:8 names a service: what differs between services belongs into the value that each hands over",
-		"internal/app/service/toys.go:3 names a service: what differs between services belongs into the value that each hands over",
+		"internal/app/app.go imports internal/toystorage/sqlite: only internal/app/links.go, the interfaces between services, may",
+		"internal/app/app.go:8 names a service: put what differs between services into service.Service",
+		"internal/app/service/toys.go:3 names a service: put what differs between services into service.Service",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("found\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))

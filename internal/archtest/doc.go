@@ -1,11 +1,10 @@
-// Package archtest keeps the rules of the house by tests: who may import whom,
-// and what files, packages and the binary must look like. ARCHITECTURE.md tells
-// the rules; here they are data, each with its reason, which a failure prints.
+// Package archtest tests the rules of ARCHITECTURE.md: which package may import which,
+// and the form of files, packages and the binary. The rules are data. Each has a reason,
+// which a failure prints.
 //
-// A new service is one more line in services (services_test.go). A package that no rule
-// covers fails, and so does a rule that covers no package any more.
+// A new service is one more line in services (services_test.go). A package without a
+// rule fails, and so does a rule without a package.
 //
-// Everything is read in the test's own process, not through the go command: the
-// cache of go test notices which files were read, and would otherwise repeat an
-// answer about a tree that has changed.
+// The tests read all files in their own process and not through the go command, so that
+// the cache of go test notices a change of any file.
 package archtest

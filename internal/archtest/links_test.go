@@ -16,7 +16,7 @@ var (
 	mdMarkup = regexp.MustCompile("[`*]|\\[|\\]\\([^)]*\\)")
 )
 
-// Links between the documents lead somewhere: to a file, and in it to a heading.
+// TestLinks checks that links between the documents refer to existing files and headings.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
@@ -28,7 +28,7 @@ func TestLinks(t *testing.T) {
 		for _, link := range mdLink.FindAllStringSubmatch(text(t, file), -1) {
 			target, anchor, _ := strings.Cut(link[1], "#")
 			if strings.Contains(target, ":") {
-				continue // of the web
+				continue // on the web
 			}
 			links++
 			to := file
@@ -36,7 +36,7 @@ func TestLinks(t *testing.T) {
 				to = filepath.Join(filepath.Dir(file), target)
 			}
 			if _, err := os.Stat(to); err != nil {
-				t.Errorf("%s links to %s, which is not there", file, link[1])
+				t.Errorf("%s links to %s, which does not exist", file, link[1])
 			} else if anchor != "" && !anchors[to][anchor] {
 				t.Errorf("%s links to %s, which has no such heading", file, link[1])
 			}
@@ -47,7 +47,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// documents are the Markdown files of the repository.
+// documents returns the Markdown files of the repository.
 func documents(t *testing.T, root string) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
@@ -68,7 +68,7 @@ func documents(t *testing.T, root string) (files []string) {
 	return files
 }
 
-// text is a document without its blocks of code.
+// text returns a document without its code blocks.
 func text(t *testing.T, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -78,7 +78,7 @@ func text(t *testing.T, file string) string {
 	return fence.ReplaceAllString(string(data), "")
 }
 
-// anchorsOf are the names that web sites give to the headings of a document.
+// anchorsOf returns the anchors that web sites generate for the headings of a document.
 func anchorsOf(t *testing.T, file string) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}

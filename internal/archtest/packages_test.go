@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPackagesOfServices checks that every service can be tested by itself: one
-// that test/packages does not have is left out of make test SERVICE=.
+// TestPackagesOfServices checks that test/packages lists every service, so that make test
+// SERVICE= can test it.
 func TestPackagesOfServices(t *testing.T) {
 	t.Parallel()
 	script := func(args ...string) (string, error) {

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// rule says what some packages may import. The standard library is free, but
-// for what the rule or the house forbids.
+// rule says what some packages may import. The standard library is allowed, except for
+// notStd and forbiddenStd.
 type rule struct {
-	who    []string // folders, as patterns
-	ours   []string // folders of ours that they may import, as patterns
-	libs   []string // other modules, by the beginning of their import paths
-	tests  []string // folders of ours that their tests may import besides
-	notStd []string // packages of the standard library that they may not
+	who    []string // patterns of the folders that the rule covers
+	ours   []string // patterns of our folders that they may import
+	libs   []string // prefixes of the import paths of libraries that they may import
+	tests  []string // patterns of our folders that only their tests may import
+	notStd []string // packages of the standard library that they may not import
 	reason string
 }
 
-// A pattern is a folder in which a segment may be * for one segment, and the
-// last ** for any number of them.
+// matches reports whether a folder matches a pattern. In a pattern, the segment * is
+// one segment, and ** at the end is any number of segments.
 func matches(pattern, folder string) bool {
 	if rest, ok := strings.CutSuffix(pattern, "/**"); ok {
 		return folder == rest || strings.HasPrefix(folder, rest+"/")
@@ -32,7 +32,7 @@ func matchesAny(patterns []string, folder string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, folder) })
 }
 
-// ruleOf is the first rule that covers a folder.
+// ruleOf returns the first rule that covers a folder.
 func ruleOf(rules []rule, folder string) (rule, bool) {
 	i := slices.IndexFunc(rules, func(r rule) bool { return matchesAny(r.who, folder) })
 	if i < 0 {
@@ -41,12 +41,12 @@ func ruleOf(rules []rule, folder string) (rule, bool) {
 	return rules[i], true
 }
 
-// check holds a tree against rules and returns what is wrong.
+// check checks the imports of a tree and returns the violations.
 func check(t *tree, rules []rule) (wrong []string) {
 	for _, folder := range t.folders() {
 		r, ok := ruleOf(rules, folder)
 		if !ok {
-			wrong = append(wrong, fmt.Sprintf("%s: no rule covers it; say in archtest where it belongs", folder))
+			wrong = append(wrong, fmt.Sprintf("%s: no rule covers this package: add it to a rule in archtest", folder))
 			continue
 		}
 		for _, f := range t.packages[folder].files {
@@ -60,20 +60,20 @@ func check(t *tree, rules []rule) (wrong []string) {
 	return append(wrong, dead(t, rules)...)
 }
 
-// dead names the subjects of rules that cover nothing: whatever they meant has
-// been renamed or is gone.
+// dead returns the patterns of rules that cover no package, because it was renamed or
+// deleted.
 func dead(t *tree, rules []rule) (wrong []string) {
 	for _, r := range rules {
 		for _, pattern := range r.who {
 			if !slices.ContainsFunc(t.folders(), func(folder string) bool { return matches(pattern, folder) }) {
-				wrong = append(wrong, fmt.Sprintf("the rule for %s covers no package any more (%s)", pattern, r.reason))
+				wrong = append(wrong, fmt.Sprintf("the rule for %s covers no package (%s)", pattern, r.reason))
 			}
 		}
 	}
 	return wrong
 }
 
-// refuses says why a file of a folder may not import something; "" when it may.
+// refuses returns why a file of a folder may not import a package, or "" if it may.
 func (r rule) refuses(f *file, folder, imported string) string {
 	if of, ok := ours(imported); ok {
 		switch {
@@ -83,13 +83,13 @@ func (r rule) refuses(f *file, folder, imported string) string {
 		return r.reason
 	}
 	if f.test {
-		return "" // tests choose their tools; go.mod shows them
+		return "" // tests may use any library
 	}
 	if first, _, _ := strings.Cut(imported, "/"); strings.Contains(first, ".") {
 		if slices.ContainsFunc(r.libs, func(lib string) bool { return within(imported, lib) }) {
 			return ""
 		}
-		return "it is not among the libraries of this package; " + r.reason
+		return "the package may not import this library; " + r.reason
 	}
 	if slices.Contains(r.notStd, imported) {
 		return r.reason
@@ -97,15 +97,15 @@ func (r rule) refuses(f *file, folder, imported string) string {
 	return forbiddenStd[imported]
 }
 
-// within reports whether an import path is that of lib or below it; "*" is any.
+// within reports whether an import path is lib or below it; "*" is any path.
 func within(imported, lib string) bool {
 	return lib == "*" || imported == lib || strings.HasPrefix(imported, lib+"/")
 }
 
-// forbiddenStd is what no package imports that is not a test.
+// forbiddenStd are the packages of the standard library that only tests may import.
 var forbiddenStd = map[string]string{
-	"database/sql": "the drivers' own interfaces cost half the CPU of a read, and pgx pipelines only in its own",
-	"log":          "a *slog.Logger is passed in; the log of this package is a global with no level",
-	"math/rand":    "math/rand/v2 is seeded by itself and has the generic functions",
-	"unsafe":       "nothing here is worth it",
+	"database/sql": "with the drivers' own interfaces a read takes half the CPU time, and only pgx's own has pipelining",
+	"log":          "pass a *slog.Logger; this package is a global logger without levels",
+	"math/rand":    "math/rand/v2 needs no seed and has generic functions",
+	"unsafe":       "nothing in this repository needs it",
 }

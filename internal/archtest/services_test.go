@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// service is one service of the house.
+// service is a service of Holdfast.
 type service struct {
 	name     string
 	wiring   string // its folder in internal/app
 	backends []string
 	helpers  []helper
-	libs     []string // of its root
-	below    []string // packages of the ground floor that its domain is made of
-	wire     []string // libraries that its httpapi encodes and decodes with
+	libs     []string // libraries of its root
+	below    []string // shared packages of its root
+	wire     []string // libraries of its apis
+	apis     []string // folders of its protocols; nil: httpapi
 }
 
-// helper is a folder of a service that holds or wraps one thing and that the root
-// sees at most as an interface.
+// helper is a folder of a service that wraps one thing. The root does not import it.
 type helper struct {
 	name string
-	ours []string // what it wraps of the ground floor
-	libs []string // or of others
+	ours []string // shared packages that it wraps
+	libs []string // libraries that it wraps
 }
 
 var services = []service{
@@ -46,21 +46,31 @@ var services = []service{
 		libs:  []string{"github.com/hashicorp/golang-lru/v2"},
 		below: []string{"internal/canonjson"},
 	},
+	{
+		name: "buckets", wiring: "buckets", backends: []string{"sqlite"}, apis: []string{"s3api"},
+		libs: []string{"github.com/hashicorp/golang-lru/v2/expirable"},
+		helpers: []helper{
+			{name: "blobs", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
+			{name: "blobs/filedriver", ours: []string{"internal/buckets/blobs"}, libs: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/sys/unix"}},
+			{name: "blobs/clouddriver", ours: []string{"internal/buckets/blobs"}, libs: []string{"gocloud.dev", "cloud.google.com/go/storage", "github.com/aws/aws-sdk-go-v2"}},
+			{name: "blobs/drivertest", ours: []string{"internal/buckets/blobs"}, libs: []string{"pgregory.net/rapid"}},
+		},
+	},
 }
 
-// engines are what a backend of a name is made of.
+// engines are the packages of a backend, by its name.
 var engines = map[string]helper{
 	"sqlite":   {ours: []string{"internal/db/sqlitedb", "internal/outbox", "internal/outbox/sqlite"}, libs: []string{"zombiezen.com/go/sqlite"}},
 	"postgres": {ours: []string{"internal/db/pgdb", "internal/outbox", "internal/outbox/postgres"}, libs: []string{"github.com/jackc/pgx/v5"}},
 	"spanner":  {ours: []string{"internal/db/spannerdb", "internal/syncstorage/budget"}, libs: []string{"cloud.google.com/go/spanner"}},
 }
 
-// leaves may be imported by everybody.
+// leaves are the packages that all packages may import.
 var leaves = []string{"internal/fault", "internal/ident", "internal/clock", "internal/optional"}
 
-// ground is the ground floor in its order, with the libraries that each package
-// is there to wrap.
-var ground = []helper{
+// shared are the shared packages, with the libraries that each wraps. Each may import the
+// ones before it.
+var shared = []helper{
 	{name: "internal/canonjson"},
 	{name: "internal/conf", libs: []string{"github.com/pelletier/go-toml/v2"}},
 	{name: "internal/conf/settings"},
@@ -80,55 +90,56 @@ var ground = []helper{
 	{name: "internal/auth/hawk"},
 	{name: "internal/auth/tokenlib", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{name: "internal/auth/bearer", libs: []string{"github.com/go-jose/go-jose/v4", "github.com/hashicorp/golang-lru/v2"}},
+	{name: "internal/auth/sigv4"},
 	{name: "internal/fair"},
 	{name: "internal/web", libs: []string{"golang.org/x/sys/unix"}},
 	{name: "internal/web/dockerflow"},
 	{name: "internal/web/rate", libs: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/time/rate"}},
 }
 
-// rules of the whole house.
+// rules returns all rules.
 func rules() []rule {
 	all := []rule{{
 		who: leaves, notStd: []string{"net/http"},
-		reason: "everybody imports the leaves, so they import nobody",
+		reason: "all packages import the leaves, so these import none",
 	}}
-	all = append(all, groundRules()...)
+	all = append(all, sharedRules()...)
 	for _, r := range services {
 		all = append(all, r.rules()...)
 	}
 	return append(all,
 		rule{
-			who: []string{"internal/app"}, ours: slices.Concat(leaves, groundFloor(), []string{"internal/app/service"}, wirings(), serviceRoots()),
+			who: []string{"internal/app"}, ours: slices.Concat(leaves, sharedPackages(), []string{"internal/app/service"}, wirings(), serviceRoots()),
 			libs: []string{"*"}, tests: []string{"internal/**", "test/**"},
-			reason: "app composes what serves; what only tests use would end up in the binary",
+			reason: "app composes the server; packages for tests would become part of the binary",
 		},
 		rule{
 			who: []string{"internal/app/cli"}, ours: slices.Concat(leaves, []string{"internal/app", "internal/app/service", "internal/conf"}),
 			libs:   []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
-			reason: "cli has the commands of the server; those of a service come with it",
+			reason: "cli has the commands of the server; each service adds its own",
 		},
 		rule{
-			who: []string{"internal/app/service"}, ours: slices.Concat(leaves, groundFloor()),
+			who: []string{"internal/app/service"}, ours: slices.Concat(leaves, sharedPackages()),
 			libs:   []string{"github.com/spf13/cobra"},
-			reason: "it is what every service hands over, so it knows none",
+			reason: "it is the interface of every service, so it knows none",
 		},
 		rule{
-			who: []string{"internal/app/service/servicetest"}, ours: slices.Concat(leaves, groundFloor(), []string{"internal/app/service"}),
+			who: []string{"internal/app/service/servicetest"}, ours: slices.Concat(leaves, sharedPackages(), []string{"internal/app/service"}),
 			reason: "it opens any service for its tests, so it knows none",
 		},
 		rule{
 			who: []string{"cmd/holdfast"}, ours: []string{"internal/app", "internal/app/cli"}, libs: []string{"golang.org/x/crypto/x509roots/fallback"},
-			reason: "main hands its process over to cli; what it did itself could not be tested",
+			reason: "main only calls cli, because code in main cannot be tested",
 		},
 		rule{
 			who: []string{"internal/testdb", "internal/testdb/cmd/testservers"}, ours: []string{"internal/fault", "internal/ident", "internal/testdb"},
 			libs:   []string{"github.com/jackc/pgx/v5"},
-			reason: "testdb starts servers for everybody's tests, and would be part of a cycle if it knew who they are",
+			reason: "testdb starts servers for the tests of all packages, and importing one of these would be a cycle",
 		},
 		rule{
 			who: []string{"internal/testdb/spannertest"}, ours: []string{"internal/ident", "internal/testdb"},
 			libs:   []string{"cloud.google.com/go/spanner/admin", "google.golang.org/grpc"},
-			reason: "it is beside testdb so that the tests of other engines are not compiled with gRPC",
+			reason: "it is separate from testdb, so that the tests of other engines are not compiled with gRPC",
 		},
 		rule{
 			who: []string{"internal/testdb/opened"}, ours: []string{"internal/db/migrate", "internal/db/pgdb", "internal/db/sqlitedb", "internal/fault", "internal/testdb"},
@@ -141,97 +152,102 @@ func rules() []rule {
 		},
 		rule{
 			who: []string{"internal/openapitest"}, libs: []string{"github.com/santhosh-tekuri/jsonschema/v6"},
-			reason: "it holds any service's answers against its description, so it knows neither",
+			reason: "it checks responses of any service against its OpenAPI file, so it knows none",
 		},
 		rule{
 			who:    []string{"internal/archtest"},
-			reason: "it reads the house from outside: a house that does not build is still judged",
+			reason: "it reads source files, so that it works even if they do not compile",
 		},
 		rule{
-			who: []string{"bench"}, ours: []string{"internal/auth/*", "internal/db/*", "internal/syncstorage/*", "internal/extstorage/**", "internal/testdb"}, libs: []string{"*"}, tests: []string{"test/binary"},
-			reason: "it measures the binary from outside; of the inside it takes what the bare limit is made of",
+			who: []string{"bench"}, ours: []string{"internal/auth/**", "internal/db/*", "internal/syncstorage/*", "internal/extstorage/**", "internal/testdb"}, libs: []string{"*"}, tests: []string{"test/binary"},
+			reason: "it measures the binary from outside, and imports only what measures the engines without the server",
 		},
 		rule{
 			who: []string{"packaging/release"}, libs: []string{"github.com/goreleaser/nfpm/v2", "github.com/goreleaser/nfpm/v2/*", "github.com/CycloneDX/cyclonedx-go"},
-			reason: "it is a module of its own, so that what makes packages is no dependency of the server",
+			reason: "it is a separate module, so that its libraries are not dependencies of the server",
 		},
 		rule{
 			who: []string{"client/ext"}, tests: []string{"internal/openapitest", "test/binary"},
-			reason: "it is for programs of others, who get the standard library with it and nothing of the server",
+			reason: "other programs import it, and must not depend on packages of the server",
 		},
 		rule{
 			who: []string{"test/fault/clocked"}, ours: []string{"internal/app", "internal/app/cli"},
-			reason: "it is main with a clock that tests turn, which must not be in the binary",
+			reason: "it is main with a clock that tests set, which must not be in the binary",
 		},
 		rule{
-			who: []string{"test/**"}, ours: []string{"test/**", "internal/auth/*", "internal/testdb"}, libs: []string{"*"}, tests: []string{"internal/testdb/spannertest", "internal/openapitest"},
-			reason: "it tests the binary as its users meet it; knowing the inside would hide what they see",
+			who: []string{"test/**"}, ours: []string{"test/**", "internal/auth/**", "internal/testdb"}, libs: []string{"*"}, tests: []string{"internal/testdb/spannertest", "internal/openapitest"},
+			reason: "it tests the binary from outside, as its users run it",
 		},
 	)
 }
 
-// groundRules let each package of the ground floor import what stands before it.
-func groundRules() (all []rule) {
+// sharedRules returns a rule for each shared package, which may import the ones before it.
+func sharedRules() (all []rule) {
 	before := slices.Clone(leaves)
-	for _, g := range ground {
+	for _, g := range shared {
 		all = append(all, rule{
-			who: []string{g.name}, ours: slices.Clone(before), libs: g.libs, tests: []string{"internal/testdb/**", "internal/web/webtest"},
-			reason: "the ground floor carries every service, so it knows none, and its order keeps it free of cycles",
+			who: []string{g.name}, ours: slices.Clone(before), libs: g.libs, tests: []string{"internal/testdb/**", "internal/web/webtest", "internal/auth/sigv4/sigv4test"},
+			reason: "shared packages know no service, and their order prevents cycles",
 		})
 		before = append(before, g.name)
 	}
-	return all
+	return append(all, rule{
+		who:    []string{"internal/auth/sigv4/sigv4test"},
+		reason: "it signs what sigv4 verifies; with shared code, a mistake in both would not show",
+	})
 }
 
 func (r service) rules() []rule {
 	root := "internal/" + r.name
 	own := []string{root}
 	leaves := slices.Concat(leaves, r.below)
-	// Tests of a service run against its real backends.
-	tests := []string{root + "/**", "internal/db/*", "internal/auth/*", "internal/web/**", "internal/obs", "internal/testdb/**", "internal/openapitest"}
+	// Tests of a service use its real backends.
+	tests := []string{root + "/**", "internal/db/*", "internal/auth/**", "internal/web/**", "internal/obs", "internal/testdb/**", "internal/openapitest"}
 	all := []rule{
 		{
 			who: own, ours: append(slices.Clip(leaves), "internal/conf", "internal/conf/settings", "internal/fair"), libs: r.libs, tests: append(slices.Clip(tests), leaves...), notStd: []string{"net/http"},
-			reason: "the root holds the service's rules, to be read and tested without a server, a driver or another service",
-		},
-		{
-			who: []string{root + "/httpapi"}, ours: slices.Concat(own, leaves, []string{"internal/fair", "internal/web", "internal/web/rate", "internal/auth/*", "internal/obs"}),
-			libs: r.wire, tests: tests,
-			reason: "httpapi speaks the protocol and leaves what is kept to the Store that it is given",
+			reason: "the root has the rules of the service, which are tested without a server, a driver or another service",
 		},
 		{
 			who: []string{root + "/storetest"}, ours: slices.Concat(own, leaves, []string{"internal/testdb", "internal/suite"}), libs: []string{"pgregory.net/rapid"},
-			reason: "the suite is the contract: what only one backend has is not in it",
+			reason: "the suite is the contract of all backends, so it knows none",
 		},
+	}
+	for _, name := range r.protocols() {
+		all = append(all, rule{
+			who: []string{root + "/" + name}, ours: slices.Concat(own, leaves, []string{"internal/fair", "internal/web", "internal/web/rate", "internal/auth/*", "internal/obs"}),
+			libs: r.wire, tests: tests,
+			reason: "it implements a protocol and leaves storage to the Store",
+		})
 	}
 	for _, name := range r.backends {
 		engine := engines[name]
 		all = append(all, rule{
 			who: []string{root + "/" + name}, ours: slices.Concat(own, leaves, engine.ours, []string{"internal/db/migrate"}),
 			libs: engine.libs, notStd: []string{"net/http"}, tests: []string{root + "/storetest", "internal/testdb/**"},
-			reason: "a backend keeps what its own service says, in one engine; configuration and wiring are app's",
+			reason: "a backend stores the data of its service in one engine; configuration and wiring belong to app",
 		})
 	}
 	if r.wiring != "" {
 		all = append(all, rule{
-			who: []string{"internal/app/" + r.wiring}, ours: slices.Concat(leaves, groundFloor(), []string{"internal/app/service"}, r.folders()),
+			who: []string{"internal/app/" + r.wiring}, ours: slices.Concat(leaves, sharedPackages(), []string{"internal/app/service"}, r.folders()),
 			libs:   []string{"github.com/spf13/cobra", "github.com/prometheus/client_golang"},
 			tests:  []string{"internal/**"},
-			reason: "it makes one service a value; what it needs of another comes through a port (internal/app/links.go)",
+			reason: "it makes one service a value; what it needs of another is an interface (internal/app/links.go)",
 		})
 	}
 	for _, h := range r.helpers {
 		all = append(all, rule{
 			who: []string{root + "/" + h.name}, ours: slices.Concat(own, leaves, h.ours), libs: h.libs, tests: tests,
-			reason: "a helper wraps one thing for its service, and nothing else may come to lean on it",
+			reason: "a helper wraps one thing for its service, and nothing else may depend on it",
 		})
 	}
 	return all
 }
 
-// groundFloor are the packages of the ground floor.
-func groundFloor() (folders []string) {
-	for _, g := range ground {
+// sharedPackages returns the shared packages that are not for tests.
+func sharedPackages() (folders []string) {
+	for _, g := range shared {
 		if path.Base(g.name) != "storetest" {
 			folders = append(folders, g.name)
 		}
@@ -239,7 +255,7 @@ func groundFloor() (folders []string) {
 	return folders
 }
 
-// wirings are the folders that make each service one that the server composes.
+// wirings returns the folders of the services in internal/app.
 func wirings() (folders []string) {
 	for _, s := range services {
 		folders = append(folders, "internal/app/"+s.wiring)
@@ -247,7 +263,7 @@ func wirings() (folders []string) {
 	return folders
 }
 
-// serviceRoots are the roots of the services.
+// serviceRoots returns the roots of the services.
 func serviceRoots() (folders []string) {
 	for _, s := range services {
 		folders = append(folders, "internal/"+s.name)
@@ -255,10 +271,21 @@ func serviceRoots() (folders []string) {
 	return folders
 }
 
-// folders are the packages of a service that serve.
+// protocols returns the folders of the service's protocols.
+func (r service) protocols() []string {
+	if r.apis == nil {
+		return []string{"httpapi"}
+	}
+	return r.apis
+}
+
+// folders returns the packages of a service that are part of the binary.
 func (r service) folders() []string {
 	root := "internal/" + r.name
-	folders := []string{root, root + "/httpapi"}
+	folders := []string{root}
+	for _, name := range r.protocols() {
+		folders = append(folders, root+"/"+name)
+	}
 	for _, name := range r.backends {
 		folders = append(folders, root+"/"+name)
 	}

@@ -16,15 +16,15 @@ import (
 	"testing"
 )
 
-// module is the path that our packages begin with; see go.mod.
-const module = "holdfast/"
+// modulePath begins the import paths of our packages; see go.mod.
+const modulePath = "holdfast/"
 
 // tree is the Go source of the module.
 type tree struct {
 	packages map[string]*pkg // by folder, such as internal/web
 }
 
-// pkg is the Go files of one folder, tests of both kinds included.
+// pkg is the Go files of one folder, including tests.
 type pkg struct {
 	folder string
 	files  []*file
@@ -36,16 +36,16 @@ type file struct {
 	name    string // of the package
 	doc     string // of the package
 	lines   int
-	imports []string // ours without the module's path
-	inits   []int    // lines of functions init
+	imports []string
+	inits   []int // lines of functions init
 }
 
-// ours cuts the module's path off an import; ok is false for others.
+// ours returns the folder of an import path of ours; ok is false for other modules.
 func ours(importPath string) (folder string, ok bool) {
-	return strings.CutPrefix(importPath, module)
+	return strings.CutPrefix(importPath, modulePath)
 }
 
-// readTree reads every Go file below the root.
+// readTree reads all Go files below root.
 func readTree(root fs.FS) (*tree, error) {
 	t := &tree{packages: map[string]*pkg{}}
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
@@ -88,7 +88,7 @@ func readFile(root fs.FS, name string) (*file, error) {
 		name: syntax.Name.Name, doc: syntax.Doc.Text(), lines: bytes.Count(src, []byte("\n")),
 	}
 	if ast.IsGenerated(syntax) {
-		f.lines = 0 // nobody keeps one in mind
+		f.lines = 0 // no limit for generated files
 	}
 	for _, spec := range syntax.Imports {
 		imported, err := strconv.Unquote(spec.Path.Value)
@@ -105,7 +105,7 @@ func readFile(root fs.FS, name string) (*file, error) {
 	return f, nil
 }
 
-// folders are those that have Go files, in order.
+// folders returns the folders with Go files, sorted.
 func (t *tree) folders() []string {
 	all := make([]string, 0, len(t.packages))
 	for folder := range t.packages {
@@ -115,8 +115,8 @@ func (t *tree) folders() []string {
 	return all
 }
 
-// house is the tree of this module.
-var house = sync.OnceValues(func() (*tree, error) {
+// module returns the tree of this module.
+var module = sync.OnceValues(func() (*tree, error) {
 	root, err := findRoot()
 	if err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ var house = sync.OnceValues(func() (*tree, error) {
 	return readTree(os.DirFS(root))
 })
 
-// findRoot is the folder of go.mod.
+// findRoot returns the folder of go.mod.
 func findRoot() (string, error) {
 	dir, err := os.Getwd() // go test runs a test in its package's folder
 	if err != nil {
@@ -142,11 +142,11 @@ func findRoot() (string, error) {
 	}
 }
 
-func readHouse(t *testing.T) *tree {
+func readModule(t *testing.T) *tree {
 	t.Helper()
-	h, err := house()
+	m, err := module()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return h
+	return m
 }

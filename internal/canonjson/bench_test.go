@@ -9,8 +9,8 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// document is an object of about a kilobyte such as extensions keep: with
-// nested objects, arrays, numbers, and text that is not all ASCII.
+// document returns an object of about a kilobyte, as extensions store them: with
+// nested objects, arrays, numbers, and text that is not only ASCII.
 func document(t testing.TB) string {
 	t.Helper()
 	items := make([]any, 6)
@@ -42,7 +42,7 @@ func BenchmarkParse(b *testing.B) {
 		b.Fatal(err)
 	}
 	for _, bm := range []struct{ name, text string }{
-		{"1KB", document(b)}, // members by the alphabet, as most encoders write them
+		{"1KB", document(b)}, // members in alphabetical order, as most encoders write them
 		{"1KB/canonical", string(sorted)},
 		{"1KB/indented", indented.String()},
 		{"64KB", "[" + strings.Repeat(document(b)+",", 50) + "1]"},
@@ -64,7 +64,7 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// manyNames is an object of 5,500 members in no order.
+// manyNames returns an object of 5,500 members in random order.
 func manyNames() string {
 	var b strings.Builder
 	for i := range 5500 {

@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/fault"
 )
 
-// decode is a JSON text as maps, slices, strings and json.Number.
+// decode decodes a JSON text to maps, slices, strings and json.Number.
 func decode(t testing.TB, text string) any {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(text))
@@ -28,20 +28,20 @@ func decode(t testing.TB, text string) any {
 	return v
 }
 
-// rat is the exact value of a number.
+// rat returns the exact value of a number.
 func rat(t testing.TB, n json.Number) *big.Rat {
 	t.Helper()
 	if mantissa, _, _ := strings.Cut(strings.ToLower(string(n)), "e"); strings.Trim(mantissa, "-0.") == "" {
-		return new(big.Rat) // whatever its exponent is, which a Rat may not hold
+		return new(big.Rat) // its exponent may be too large for a Rat
 	}
 	r, ok := new(big.Rat).SetString(string(n))
 	if !ok {
-		t.Fatalf("%s is no fraction", n)
+		t.Fatalf("%s is not a number", n)
 	}
 	return r
 }
 
-// equal compares what decode returns, numbers by their value.
+// equal compares two results of decode, numbers by value.
 func equal(t testing.TB, a, b any) bool {
 	t.Helper()
 	switch a := a.(type) {
@@ -66,8 +66,9 @@ func equal(t testing.TB, a, b any) bool {
 	return a == b
 }
 
-// refusable says whether one of the documented reasons is there to refuse what
-// encoding/json reads, by looking at the text in another way than the parser.
+// refusable reports whether a text that encoding/json accepts has one of the
+// documented reasons for an error. It examines the text independently of the
+// parser.
 func refusable(t testing.TB, text []byte) bool {
 	t.Helper()
 	if !utf8.Valid(text) || brokenEscapes(text) {
@@ -78,13 +79,13 @@ func refusable(t testing.TB, text []byte) bool {
 	return refusableHere(t, d, 0)
 }
 
-// refusableHere looks at the next value.
+// refusableHere examines the next value.
 func refusableHere(t testing.TB, d *json.Decoder, depth int) bool {
 	t.Helper()
 	next := func() json.Token {
 		token, err := d.Token()
 		if err != nil {
-			t.Fatalf("it is valid, and then: %v", err)
+			t.Fatalf("a valid text failed: %v", err)
 		}
 		return token
 	}
@@ -196,7 +197,7 @@ func ordered(t testing.TB, text string) bool {
 	}
 }
 
-// seeds are JSON texts, right ones and wrong ones, that fuzzing begins with.
+// seeds are valid and invalid JSON texts for fuzzing.
 var seeds = []string{
 	`{"a":1,"b":[true,false,null,"x"],"c":{"d":1.50,"":-0}}`, `[1e308,1E-5,0.1e1,12345678901234567890123]`,
 	`"\u00e9\ud83d\ude00\/\b\f\n\r\t\"\\\u001f"`, `{"b":1,"a":2,"aa":3,"a":4}`, `["\u0000"]`, `["\ud800"]`, "\"\xff\"",
@@ -211,7 +212,7 @@ func FuzzValue(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if len(text) > anySize/1024 {
-			return // numbers then never exceed what may be written out
+			return // then numbers never exceed the limit of zeros
 		}
 		v, err := canonjson.Parse(text, anySize)
 		if err != nil {
@@ -220,10 +221,10 @@ func FuzzValue(f *testing.F) {
 				t.Fatalf("%q: %v is no *ValidationError", text, err)
 			}
 			if _, err := canonjson.ParsePointer(refused.Pointer); err != nil {
-				t.Fatalf("%q is refused at %q, which is no pointer", text, refused.Pointer)
+				t.Fatalf("%q is refused at %q, which is not a pointer", text, refused.Pointer)
 			}
 			if json.Valid(text) && !refusable(t, text) {
-				t.Fatalf("%q is refused for nothing: %s at %q", text, refused, refused.Pointer)
+				t.Fatalf("%q is refused without a reason: %s at %q", text, refused, refused.Pointer)
 			}
 			return
 		}
@@ -231,10 +232,10 @@ func FuzzValue(f *testing.F) {
 			t.Fatalf("%q should be refused, and is %q", text, v)
 		}
 		if !equal(t, decode(t, string(text)), decode(t, string(v))) {
-			t.Fatalf("%q has become %q, which is another value", text, v)
+			t.Fatalf("%q became %q, which is a different value", text, v)
 		}
 		if !ordered(t, string(v)) {
-			t.Fatalf("%q is not in order", v)
+			t.Fatalf("the members of %q are not sorted", v)
 		}
 		var compact bytes.Buffer
 		if json.Compact(&compact, []byte(v)) != nil || compact.String() != string(v) {
@@ -246,7 +247,7 @@ func FuzzValue(f *testing.F) {
 	})
 }
 
-// mergeModel is RFC 7396, section 2, word for word.
+// mergeModel implements RFC 7396, section 2, literally.
 func mergeModel(target, patch any) any {
 	changes, ok := patch.(map[string]any)
 	if !ok {
@@ -291,15 +292,15 @@ func FuzzMerge(f *testing.F) {
 		if again, err := canonjson.Parse([]byte(merged), anySize); err != nil || again != merged {
 			t.Fatalf("%q is not canonical: %q, %v", merged, again, err)
 		}
-		// A patch that was applied changes nothing any more.
+		// Applying the patch again changes nothing.
 		if twice, err := merged.Merge(patch, anySize); err != nil || twice != merged {
 			t.Fatalf("%q with %q again is %q, %v", merged, patch, twice, err)
 		}
 	})
 }
 
-// incrementModel adds to the number at the end of the names, in what decode
-// returns; false when there is none.
+// incrementModel adds to the number at the end of the path in a result of decode,
+// and reports whether there is one.
 func incrementModel(t testing.TB, v any, names canonjson.Pointer, by canonjson.Number, create bool) (any, bool) {
 	t.Helper()
 	if len(names) == 0 {
@@ -353,7 +354,8 @@ func FuzzIncrement(f *testing.F) {
 		after, sum, err := in.Apply(before, anySize)
 		want, ok := incrementModel(t, decode(t, string(before)), pointer, n, create)
 		if err != nil {
-			// Beside what the model refuses: depth, U+0000 in a new name, and digits.
+			// Reasons for an error that the model does not have: depth, U+0000 in a
+			// new name, and digits.
 			other := len(pointer) > canonjson.MaxDepth || depth(before)+len(pointer) > canonjson.MaxDepth || strings.Contains(place, "\x00") ||
 				strings.HasPrefix(err.Error(), "would be a number")
 			if ok && !other || !fault.Is(err, fault.Invalid) {
@@ -373,7 +375,7 @@ func FuzzIncrement(f *testing.F) {
 	})
 }
 
-// depth is how deep a canonical value is nested, or more.
+// depth returns an upper bound of a canonical value's nesting depth.
 func depth(v canonjson.Value) int {
 	return strings.Count(string(v), "{") + strings.Count(string(v), "[")
 }

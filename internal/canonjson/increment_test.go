@@ -12,14 +12,14 @@ import (
 	"holdfast/internal/fault"
 )
 
-// incrementCase is a line of the table that defines Increment.
+// incrementCase is a row of the table that defines Increment.
 type incrementCase struct {
 	name            string
 	value, pointer  string
 	by, least, most canonjson.Number
 	create          bool
-	want            string // the value, or
-	refused         string // where and why not
+	want            string // resulting value, or
+	refused         string // pointer and reason of the error
 }
 
 const (
@@ -31,7 +31,7 @@ const (
 	tooLittle = "/min the sum would be less than min"
 )
 
-// incrementCases is the table.
+// incrementCases returns the table.
 func incrementCases() []incrementCase {
 	nines := strings.Repeat("9", 309)
 	return []incrementCase{
@@ -55,7 +55,7 @@ func incrementCases() []incrementCase {
 		{name: "from digits to an exponent", value: "1" + strings.Repeat("0", 24) + "1", by: "-1", want: "1e25"},
 		{name: "the greatest", value: nines, by: "0", want: nines},
 		{name: "over the greatest", value: nines, by: "1", refused: tooLong},
-		{name: "more digits than there may be", value: "1e308", by: "1e-308", refused: tooLong},
+		{name: "more digits than allowed", value: "1e308", by: "1e-308", refused: tooLong},
 		{name: "under the least", value: "1.1e-308", by: "-1e-308", refused: tooLong},
 
 		{name: "within", value: "5", by: "1", least: "0", most: "10", want: "6"},
@@ -63,18 +63,18 @@ func incrementCases() []incrementCase {
 		{name: "more", value: "5", by: "5.01", most: "10", refused: tooMuch},
 		{name: "at least", value: "5", by: "-5", least: "0", want: "0"},
 		{name: "less", value: "5", by: "-5.00000000000000000000000001", least: "0", refused: tooLittle},
-		{name: "bounds are of the sum", value: "500", by: "-495", least: "0", most: "10", want: "5"},
+		{name: "bounds apply to the sum", value: "500", by: "-495", least: "0", most: "10", want: "5"},
 		{name: "out of bounds already", value: "500", by: "-1", most: "10", refused: tooMuch},
 		{name: "a negative bound", value: "-5", by: "-5", least: "-1e1", want: "-10"},
 
 		{name: "missing member", value: `{"a":1}`, pointer: "/b", by: "1", refused: notThere},
 		{name: "missing way", value: `{"a":1}`, pointer: "/b/c", by: "1", refused: notThere},
 		{name: "missing item", value: `[1]`, pointer: "/1", by: "1", refused: notThere},
-		{name: "item of nothing", value: `[]`, pointer: "/0", by: "1", refused: notThere},
-		{name: "behind the last item", value: `[1]`, pointer: "/-", by: "1", refused: notThere},
+		{name: "item of an empty array", value: `[]`, pointer: "/0", by: "1", refused: notThere},
+		{name: "after the last item", value: `[1]`, pointer: "/-", by: "1", refused: notThere},
 		{name: "an index with a zero", value: `[1,2]`, pointer: "/01", by: "1", refused: notThere},
 		{name: "an index with a sign", value: `[1,2]`, pointer: "/+1", by: "1", refused: notThere},
-		{name: "an index without end", value: `[1,2]`, pointer: "/99999999999999999999", by: "1", refused: notThere},
+		{name: "a very large index", value: `[1,2]`, pointer: "/99999999999999999999", by: "1", refused: notThere},
 		{name: "no index", value: `[1,2]`, pointer: "/", by: "1", refused: notThere},
 		{name: "a name in an array", value: `[1,2]`, pointer: "/a", by: "1", refused: notThere},
 		{name: "through a number", value: `{"a":1}`, pointer: "/a/b", by: "1", refused: notThere},
@@ -85,16 +85,16 @@ func incrementCases() []incrementCase {
 		{name: "true", value: `true`, by: "1", refused: notNumber},
 		{name: "an object", value: `{"a":{}}`, pointer: "/a", by: "1", refused: notNumber},
 		{name: "no value", pointer: "/a", by: "1", refused: notThere},
-		{name: "deeper than values are", value: "{}", pointer: strings.Repeat("/a", 33), by: "1", create: true, refused: tooDeep},
+		{name: "deeper than values may be", value: "{}", pointer: strings.Repeat("/a", 33), by: "1", create: true, refused: tooDeep},
 		{name: "much deeper", value: "{}", pointer: strings.Repeat("/a", 30_000), by: "1", create: true, refused: tooDeep},
 
 		{name: "create a member", value: `{"a":1,"c":2}`, pointer: "/b", by: "1", create: true, want: `{"a":1,"b":1,"c":2}`},
-		{name: "create in nothing", value: `{}`, pointer: "/b", by: "1.50", create: true, want: `{"b":1.5}`},
-		{name: "create the way", value: `[{"a":{"x":1}}]`, pointer: "/0/a/b/0/c", by: "1", create: true, want: `[{"a":{"b":{"0":{"c":1}},"x":1}}]`},
-		{name: "create beside escapes", value: `{"\n":1}`, pointer: "/\"\t", by: "1", create: true, want: `{"\n":1,"\"\t":1}`},
-		{name: "create as deep as can be", value: `{}`, pointer: strings.Repeat("/a", 32), by: "1", create: true,
+		{name: "create in an empty object", value: `{}`, pointer: "/b", by: "1.50", create: true, want: `{"b":1.5}`},
+		{name: "create objects on the path", value: `[{"a":{"x":1}}]`, pointer: "/0/a/b/0/c", by: "1", create: true, want: `[{"a":{"b":{"0":{"c":1}},"x":1}}]`},
+		{name: "create next to escapes", value: `{"\n":1}`, pointer: "/\"\t", by: "1", create: true, want: `{"\n":1,"\"\t":1}`},
+		{name: "create at the maximum depth", value: `{}`, pointer: strings.Repeat("/a", 32), by: "1", create: true,
 			want: strings.Repeat(`{"a":`, 32) + "1" + strings.Repeat("}", 32)},
-		{name: "create what is there", value: `{"b":1}`, pointer: "/b", by: "1", create: true, want: `{"b":2}`},
+		{name: "create an existing member", value: `{"b":1}`, pointer: "/b", by: "1", create: true, want: `{"b":2}`},
 		{name: "create a value", pointer: "/a/b", by: "7", create: true, want: `{"a":{"b":7}}`},
 		{name: "create a value that is a number", by: "7", create: true, want: `7`},
 		{name: "create out of bounds", value: `{}`, pointer: "/b", by: "1", least: "2", create: true, refused: tooLittle},
@@ -105,7 +105,7 @@ func incrementCases() []incrementCase {
 	}
 }
 
-// refusal is the place and the reason of an increment's error.
+// refusal returns the pointer and reason of an error.
 func refusal(err error) string {
 	if bound, ok := errors.AsType[*canonjson.BoundError](err); ok {
 		return bound.Pointer + " " + bound.Reason
@@ -170,7 +170,7 @@ func TestIncrementLimits(t *testing.T) {
 	}
 	in = canonjson.Increment{Pointer: canonjson.Pointer{"a\x00"}, By: "1", Create: true}
 	if _, _, err := in.Apply("{}", 100); refusal(err) != "/pointer would make a value that contains an unescaped control character in a string" && refusal(err) != "/pointer would make a value that contains the character U+0000, which cannot be stored" {
-		t.Errorf("a name that no value may have: %v", err)
+		t.Errorf("a name that values may not have: %v", err)
 	}
 }
 
@@ -207,8 +207,8 @@ func FuzzAdd(f *testing.F) {
 		want := new(big.Rat).Add(x, y)
 		sum, err := a.Add(b)
 		if err != nil {
-			// It is refused when it is spelled out, too; 400 digits fit before and
-			// 708 behind the point.
+			// It is also refused when written out; 400 digits fit before the point
+			// and 708 after it.
 			if _, again := canonjson.ParseNumber([]byte(want.FloatString(800))); !fault.Is(again, fault.Invalid) && !errors.Is(again, canonjson.ErrTooLarge) {
 				t.Fatalf("%s + %s is refused: %v", a, b, err)
 			}

@@ -14,11 +14,11 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// jsonb is what PostgreSQL makes of values.
+// jsonb is a value as PostgreSQL stores and returns it.
 type jsonb struct {
 	text  string
 	bytes int // of the text
-	kept  int // bytes of the row's column before compression
+	kept  int // bytes of the column before compression
 }
 
 func asJSONB(t *testing.T, conn *pgx.Conn, values []string) []jsonb {
@@ -42,7 +42,7 @@ func asJSONB(t *testing.T, conn *pgx.Conn, values []string) []jsonb {
 	return all
 }
 
-// chooser makes random JSON texts that ParseValue lets in.
+// chooser makes random JSON texts that Parse accepts.
 type chooser struct{ *rand.Rand }
 
 func (c chooser) pick(options ...string) string { return options[c.IntN(len(options))] }
@@ -116,7 +116,7 @@ func (c chooser) value(depth int) string {
 	}
 	var members []string
 	for i := range c.IntN(8) {
-		// The index keeps names apart, whatever the rest turns out to be.
+		// The index makes the names unique.
 		name := c.str()
 		name = name[:len(name)-1] + c.pick("", "x", "yy") + "#" + strconv.Itoa(i) + `"`
 		members = append(members, space()+name+space()+":"+c.value(depth-1))
@@ -129,8 +129,8 @@ var (
 	spaces    = strings.NewReplacer(": ", ":", ", ", ",")
 )
 
-// What jsonb gives back has the same canonical spelling, and is not much longer
-// than that.
+// TestRoundTripThroughJSONB: a value returned by jsonb has the same canonical form
+// and is not much longer.
 func TestRoundTripThroughJSONB(t *testing.T) {
 	t.Parallel()
 	conn, err := pgx.Connect(t.Context(), testdb.Postgres(t))
@@ -164,8 +164,8 @@ func TestRoundTripThroughJSONB(t *testing.T) {
 		if j.bytes > 3*limit {
 			t.Errorf("%d bytes came back as %d", len(values[i]), j.bytes)
 		}
-		// Without exponents the spelling is jsonb's own, but for its spaces: what it
-		// gives back needs no sorting.
+		// Without exponents the canonical form is that of jsonb except for spaces,
+		// so its members need no sorting.
 		if exponents.MatchString(values[i]) {
 			continue
 		}
@@ -179,8 +179,7 @@ func TestRoundTripThroughJSONB(t *testing.T) {
 	}
 }
 
-// No value that is let in grows beyond ten times the limit, whatever it is
-// made of.
+// TestGrowthInJSONB: no accepted value grows beyond ten times the limit.
 func TestGrowthInJSONB(t *testing.T) {
 	t.Parallel()
 	conn, err := pgx.Connect(t.Context(), testdb.Postgres(t))
@@ -196,7 +195,7 @@ func TestGrowthInJSONB(t *testing.T) {
 	} {
 		lo, hi := 0, limit
 		var best canonjson.Value
-		for lo < hi { // the greatest number of repetitions that is let in
+		for lo < hi { // the maximum number of repetitions that is accepted
 			n := (lo + hi + 1) / 2
 			v, err := canonjson.Parse([]byte("["+strings.Repeat(items+",", n-1)+items+"]"), limit)
 			if err != nil {
@@ -208,13 +207,13 @@ func TestGrowthInJSONB(t *testing.T) {
 		j := asJSONB(t, conn, []string{string(best)})[0]
 		t.Logf("%6.6s × %5d: %6d bytes, as text from jsonb %6d, in jsonb %6d", items, lo, len(best), j.bytes, j.kept)
 		if len(best) < limit/60 {
-			t.Errorf("%.20s: no more than %d bytes are let in", items, len(best))
+			t.Errorf("%.20s: no more than %d bytes are accepted", items, len(best))
 		}
 		if j.bytes >= 10*limit {
 			t.Errorf("%.20s: %d bytes came back as %d", items, len(best), j.bytes)
 		}
 		if back, err := canonjson.Restore([]byte(j.text)); err != nil || back != best {
-			t.Errorf("%.20s: came back as another value, %v", items, err)
+			t.Errorf("%.20s: came back as a different value, %v", items, err)
 		}
 	}
 }

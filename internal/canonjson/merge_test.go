@@ -38,13 +38,13 @@ func TestMerge(t *testing.T) {
 		{`{"e":null}`, `{"a":1}`, `{"a":1,"e":null}`},
 		{`[1,2]`, `{"a":"b","c":null}`, `{"a":"b"}`},
 		{`{}`, `{"a":{"bb":{"ccc":null}}}`, `{"a":{"bb":{}}}`},
-		// Its example in section 3.
+		// The example of section 3.
 		{
 			`{"title":"Goodbye!","author":{"givenName":"John","familyName":"Doe"},"tags":["example","sample"],"content":"This will be unchanged"}`,
 			`{"title":"Hello!","phoneNumber":"+01-123-456-7890","author":{"familyName":null},"tags":["example"]}`,
 			`{"title":"Hello!","author":{"givenName":"John"},"tags":["example"],"content":"This will be unchanged","phoneNumber":"+01-123-456-7890"}`,
 		},
-		// What is between the members of both.
+		// Members between each other.
 		{`{"b":1,"d":2,"f":3}`, `{"a":4,"c":5,"e":6,"g":7}`, `{"a":4,"b":1,"c":5,"d":2,"e":6,"f":3,"g":7}`},
 		{`{"b":1,"d":2,"f":3}`, `{"a":null,"b":null,"f":null,"g":null}`, `{"d":2}`},
 		{`{"a":1,"aa":2}`, `{"b":3,"A":4}`, `{"A":4,"a":1,"b":3,"aa":2}`},
@@ -61,7 +61,7 @@ func TestMerge(t *testing.T) {
 		}
 	}
 	if got, err := canonjson.Value("").Merge(`{"a":null,"b":1}`, 100); err != nil || got != `{"b":1}` {
-		t.Errorf("nothing with an object is %s, %v", got, err)
+		t.Errorf("an empty value with an object is %s, %v", got, err)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestMergeLimits(t *testing.T) {
 			t.Errorf("%s within %d: %v", tc.patch, tc.limit, err)
 		}
 	}
-	// What is let in alone need not be together.
+	// Each is accepted alone, but not both together.
 	bombs := "[" + strings.Repeat("1e308,", 12*canonjson.ZerosPerByte) + "1]"
 	refused := &canonjson.LimitError{}
 	_, err := value(t, `{"a":`+bombs+`}`).Merge(value(t, `{"b":{"c":`+bombs+`}}`), 4096)
@@ -92,6 +92,6 @@ func TestMergeLimits(t *testing.T) {
 	deep := value(t, strings.Repeat(`{"a":`, canonjson.MaxDepth)+"1"+strings.Repeat("}", canonjson.MaxDepth))
 	wide := value(t, strings.Repeat(`{"b":`, canonjson.MaxDepth)+"1"+strings.Repeat("}", canonjson.MaxDepth))
 	if got, err := deep.Merge(wide, anySize); err != nil || len(got) != len(deep)+len(wide)-1 {
-		t.Errorf("as deep as can be: %s, %v", got, err)
+		t.Errorf("at the maximum depth: %s, %v", got, err)
 	}
 }

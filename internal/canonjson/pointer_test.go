@@ -52,6 +52,6 @@ func TestLookup(t *testing.T) {
 		}
 	}
 	if _, found := canonjson.Value("").Lookup(nil); found {
-		t.Error("something is found in no value")
+		t.Error("Lookup found something in an empty value")
 	}
 }

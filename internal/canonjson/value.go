@@ -64,7 +64,7 @@ func Parse(text []byte, limit int) (Value, error) {
 func Restore(text []byte) (Value, error) {
 	v, err := canonical(text, math.MaxInt)
 	if err != nil {
-		return "", fault.Wrap(fault.Internal, "a stored value is not what was put", err)
+		return "", fault.Wrap(fault.Internal, "a stored value is not a valid value", err)
 	}
 	return v, nil
 }

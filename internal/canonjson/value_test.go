@@ -16,7 +16,7 @@ import (
 
 const anySize = 1 << 20
 
-// maxBytes is the limit of a service that keeps such values.
+// maxBytes is the limit of a service that stores such values.
 const maxBytes = 65_536
 
 func TestCanonical(t *testing.T) {
@@ -84,7 +84,7 @@ func TestCanonical(t *testing.T) {
 
 func nested(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
 
-// Reasons of refusals.
+// Reasons of errors.
 const (
 	notJSON   = "is not valid JSON"
 	twice     = "is a duplicate name"
@@ -94,8 +94,7 @@ const (
 	deep      = "is nested too deeply: the limit is 32 levels"
 )
 
-// refusals are JSON texts, or what is not quite, with why and where they are
-// refused.
+// refusals returns invalid texts with the pointer and the reason of their errors.
 func refusals() []struct{ in, pointer, reason string } {
 	return []struct{ in, pointer, reason string }{
 		{"", "", notJSON},
@@ -205,27 +204,28 @@ func TestSize(t *testing.T) {
 		{"at the limit", text(100), nil},
 		{"over it", text(101), canonjson.ErrTooLarge},
 		{"white space does not count", text(100) + strings.Repeat(" ", 300), nil},
-		{"but is read up to a bound", text(100) + strings.Repeat(" ", 301), canonjson.ErrTooLarge},
+		{"but is read up to a limit", text(100) + strings.Repeat(" ", 301), canonjson.ErrTooLarge},
 		{"nor do escapes", `"` + strings.Repeat(`\u00e9`, 49) + `"`, nil},
 		{"their characters do", `"` + strings.Repeat(`\u00e9`, 50) + `"`, canonjson.ErrTooLarge},
-		{"what is too large is not looked at", strings.Repeat("x", 401), canonjson.ErrTooLarge},
-		{"nor is what follows the limit", "[" + strings.Repeat("1,", 60) + "x]", canonjson.ErrTooLarge},
-		{"a number counts by its spelling", "[" + strings.Repeat("1.000,", 48) + "1]", nil},
+		{"a text that is too large is not parsed", strings.Repeat("x", 401), canonjson.ErrTooLarge},
+		{"nor is the rest after the limit", "[" + strings.Repeat("1,", 60) + "x]", canonjson.ErrTooLarge},
+		{"a number counts in its canonical form", "[" + strings.Repeat("1.000,", 48) + "1]", nil},
 	} {
 		if _, err := canonjson.Parse([]byte(tc.in), 100); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
 		}
 	}
 	if !fault.Is(canonjson.ErrTooLarge, fault.TooLarge) {
-		t.Error("the code of too large is another")
+		t.Error("the code is not TooLarge")
 	}
 }
 
-// Ten bytes must not stand for a thousand where an engine writes them out.
+// TestNumbersWrittenOut: ten bytes must not expand to a thousand on an engine that
+// writes exponents out.
 func TestNumbersWrittenOut(t *testing.T) {
 	t.Parallel()
 	const limit = 4096
-	const most = limit * canonjson.ZerosPerByte / 304 // numbers that stand for 304 zeros more than they are spelled with
+	const most = limit * canonjson.ZerosPerByte / 304 // numbers, each of which expands to 304 zeros more than it has
 	repeat := func(item string, n int) string { return "[" + strings.Repeat(item+",", n) + "1]" }
 	last := "/" + strconv.Itoa(most)
 	for name, tc := range map[string]struct {
@@ -254,18 +254,18 @@ func TestNumbersWrittenOut(t *testing.T) {
 	}
 	stored := "[" + strings.Repeat("1"+strings.Repeat("0", 308)+",", 20_000) + "1]"
 	if v, err := canonjson.Restore([]byte(stored)); err != nil || len(v) != 20_000*6+3 {
-		t.Errorf("what an engine has is %d bytes, %v", len(v), err)
+		t.Errorf("the engine's form is %d bytes, %v", len(v), err)
 	}
 }
 
-// TestRealNumbers: no measurement has so many exponents that it is refused. Each
-// number is repeated until its value is as large as a value may be.
+// TestRealNumbers: no list of measurements is refused for its exponents. Each
+// number is repeated until the value has the maximum size.
 func TestRealNumbers(t *testing.T) {
 	t.Parallel()
 	const limit = 64 << 10
 	for _, number := range []string{
 		"6.62607015e-34", "1e-45", "1e38", "-1e-45", "1.17549435e-38", "3.40282347e38", "1.602176634e-19", "1.5e53", "6.02214076e23",
-		"1.4e-45", "2.2250738585072014e-160", "1.7976931348623157e160", // doubles that are printed in full
+		"1.4e-45", "2.2250738585072014e-160", "1.7976931348623157e160", // doubles, printed with all digits
 	} {
 		canonical, err := canonjson.ParseNumber([]byte(number))
 		if err != nil {
@@ -277,16 +277,16 @@ func TestRealNumbers(t *testing.T) {
 			t.Errorf("%d × %s: %v", n, number, err)
 		}
 	}
-	// The cost of hostile ones is that of their text.
+	// Hostile numbers cost only as much as their text.
 	for _, number := range []string{"1e-300000", "1e-308", "1e999999999", "1e-" + strings.Repeat("0", 100_000) + "9"} {
 		text := "[" + strings.Repeat(number+",", 4*limit/(len(number)+1)-1) + number + "]"
 		if _, err := canonjson.Parse([]byte(text), limit); len(number) < 100 && err == nil {
-			t.Errorf("%s is let in", number)
+			t.Errorf("%s is accepted", number)
 		}
 	}
 }
 
-// TestLimitSize: a refusal has the size that counts, as long as the text is read.
+// TestLimitSize: the error has the canonical size, if the text was read.
 func TestLimitSize(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int64{
@@ -312,7 +312,7 @@ func TestMarshalJSON(t *testing.T) {
 	}
 }
 
-// A parser that comes from the pool has nothing of the text before.
+// TestParsersAreClean: a parser from the pool has no data of the previous text.
 func TestParsersAreClean(t *testing.T) {
 	t.Parallel()
 	texts := []string{
@@ -339,7 +339,7 @@ func TestParsersAreClean(t *testing.T) {
 	}
 }
 
-// The order of members is another in every case, and makes no difference.
+// TestOrderOfMembers: the order of the members in the text makes no difference.
 func TestOrderOfMembers(t *testing.T) {
 	t.Parallel()
 	names := []string{"a", "b", "aa", "ab", "ba", "", "é", "\n", "\"", "aaa", "\x01", "😀", "zzzz", "\\\\", "A"}

@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// aliasPrefix begins the variables of Mozilla's server. An unknown one is only a
-// warning: other programs use the prefix too.
+// aliasPrefix is the prefix of variables of Mozilla's server. An unknown one is only a
+// warning, because other programs use the prefix too.
 const aliasPrefix = "SYNC_"
 
-// Alias is a variable of Mozilla's server that this program understands.
+// Alias is a supported variable of Mozilla's server.
 type Alias struct {
-	// Env is the variable's name, or a prefix and "*": then the rest, split at
-	// double underscores, is the rest of Path. A full name takes precedence.
+	// Env is the name of the variable, or a prefix and "*". The part that "*" matches,
+	// split at double underscores, is then the rest of Path. A full name takes precedence.
 	Env string
-	// Path is the setting, as in "server.listen"; with "*" in Env the section,
-	// as in "syncstorage.limits.*". With an empty Path the variable is ignored.
+	// Path is the setting, such as "server.listen", or with "*" in Env the section, such
+	// as "syncstorage.limits.*". If it is empty, the variable is ignored.
 	Path string
-	// Note says why the variable is ignored.
+	// Note is the reason why the variable is ignored.
 	Note string
-	// Transform, if set, turns the variable's value into the setting's, given the
-	// setting's current text ("" when it is not text): so the variables for host
-	// and port can each change their part of one address. Its error is shown to
-	// the operator and must not quote a secret.
+	// Transform, if set, converts the value of the variable to the value of the setting.
+	// current is the current text of the setting, "" for other types: the variables for
+	// host and port each change a part of one address. The operator sees the error, which
+	// must not quote a secret.
 	Transform func(current, value string) (string, error)
 }
 
@@ -32,7 +32,7 @@ func (a Alias) path() []string {
 	return strings.Split(strings.TrimSuffix(a.Path, ".*"), ".")
 }
 
-// begins returns the part of Env before the "*"; ok is false when there is no "*".
+// begins returns the part of Env before the "*"; ok is false if there is no "*".
 func (a Alias) begins() (string, bool) { return strings.CutSuffix(a.Env, "*") }
 
 // readAliases reads the variables of Mozilla's server into the tree: full names
@@ -63,8 +63,8 @@ func (l *loader) readAliases(env map[string]string) {
 	}
 }
 
-// checkAlias panics when an alias has no setting: a bug that would otherwise hide
-// until somebody sets the variable.
+// checkAlias panics if the setting of an alias does not exist. The bug would otherwise
+// show only when somebody sets the variable.
 func (l *loader) checkAlias(a Alias) {
 	if a.Path == "" {
 		return

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// environment turns os.Environ's form into a map. The last of equal names wins,
-// as it does for os.Getenv's callers in most shells.
+// environment converts the result of os.Environ to a map. The last of equal names wins,
+// as in most shells.
 func environment(environ []string) map[string]string {
 	env := make(map[string]string, len(environ))
 	for _, entry := range environ {
@@ -27,18 +27,18 @@ const (
 	dataVariable   = prefix + "DATA"
 )
 
-// Kubernetes sets variables in the pods of a namespace for each service. For one
-// named "holdfast" or "holdfast-…" they begin with our prefix: serviceLink matches
-// HOLDFAST_SERVICE_HOST, HOLDFAST_ADMIN_PORT_8001_TCP_ADDR and the like, and
-// serviceLinkPort HOLDFAST_PORT, whose value is an address. A person who sets that
-// writes a number.
+// Kubernetes sets variables for each service of a namespace in its pods. Those of a
+// service named "holdfast" or "holdfast-…" have our prefix. serviceLink matches names
+// such as HOLDFAST_SERVICE_HOST and HOLDFAST_ADMIN_PORT_8001_TCP_ADDR. serviceLinkPort
+// matches HOLDFAST_PORT, which Kubernetes sets to an address; an operator would set it to
+// a number.
 var (
 	serviceLink     = regexp.MustCompile(`^HOLDFAST_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 	serviceLinkPort = regexp.MustCompile(`^HOLDFAST_([A-Z0-9_]+_)?PORT=(tcp|udp|sctp)://`)
 )
 
-// isServiceLink reports whether Kubernetes has set a variable. The operator did not,
-// so it is no mistake.
+// isServiceLink reports whether Kubernetes set a variable. Such a variable is not a
+// mistake of the operator.
 func isServiceLink(name, value string) bool {
 	return !strings.Contains(name, "__") && (serviceLink.MatchString(name) || serviceLinkPort.MatchString(name+"="+value))
 }
@@ -68,10 +68,9 @@ func (l *loader) readEnvironment(env map[string]string) {
 	}
 }
 
-// envPath returns the path below the section at start that the parts of a
-// variable's name mean; the node is nil when there is none. For a named section it
-// prefers a name that the tree has ("newtab-images" for NEWTAB_IMAGES) to the part
-// in lower case.
+// envPath returns the path below the section start for the parts of a variable name, or
+// a nil node if there is none. For a named section it prefers a name in the tree
+// ("newtab-images" for NEWTAB_IMAGES) over the part in lower case.
 func (l *loader) envPath(start, parts []string) ([]string, *node) {
 	path, n := slices.Clone(start), l.schema.find(start)
 	for _, part := range parts {
@@ -108,7 +107,7 @@ func (l *loader) nearestVariable(name string, parts []string) string {
 	return cmp.Or(didYouMean(name, candidates, dottedVariable), "unset it; holdfast config reference lists the variables")
 }
 
-// dottedVariable returns a variable's name in the form of a path.
+// dottedVariable converts the name of a variable to a path.
 func dottedVariable(name string) string {
 	name = strings.TrimPrefix(strings.TrimPrefix(name, prefix), aliasPrefix)
 	return strings.ReplaceAll(name, "__", ".")

@@ -24,8 +24,8 @@ func (l *loader) readFile(name string) {
 }
 
 // readTOML reads the settings of a document into the tree. It decodes into maps and
-// walks them along the schema: the decoder would stop at the first value of a
-// wrong type, and does not know reserved sections.
+// walks them along the schema, because the decoder would stop at the first value of a
+// wrong type and does not know reserved sections.
 func (l *loader) readTOML(name string, data []byte) {
 	tree := map[string]any{}
 	if err := toml.Unmarshal(data, &tree); err != nil {
@@ -40,7 +40,7 @@ func (l *loader) readTOML(name string, data []byte) {
 	slices.SortStableFunc(l.report.Warnings, byLine)
 }
 
-// reason returns the error of a file system without the operation and the name.
+// reason returns an error of the file system without operation and file name.
 func reason(err error) string {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err
@@ -48,8 +48,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// syntaxError names the place of an error. What the decoder says of it stays out: it
-// speaks of characters and states of its own.
+// syntaxError returns the place of an error. It drops the text of the decoder, which
+// describes the parser's state.
 func syntaxError(name string, err error) (at place, what string) {
 	at, what = place{name: name}, "not valid TOML"
 	if d, ok := errors.AsType[*toml.DecodeError](err); ok {
@@ -119,8 +119,8 @@ func (f *file) nearestPath(path []string) string {
 
 func joined(path []string) string { return strings.Join(path, "\x00") }
 
-// linesOf returns the line of every key in a valid document. The decoder has
-// positions only for what it refuses, so this uses the parser below it.
+// linesOf returns the line of every key in a valid document. The decoder reports
+// positions only for errors, so this uses its parser.
 func linesOf(data []byte) map[string]int {
 	lines := map[string]int{}
 	var p unstable.Parser
@@ -147,8 +147,8 @@ func noteValue(lines map[string]int, p *unstable.Parser, at []string, e *unstabl
 	}
 }
 
-// note records the line where each part of a dotted key first appears, and returns
-// the whole path.
+// note records the line where each part of a dotted key first appears. It returns the
+// whole path.
 func note(lines map[string]int, p *unstable.Parser, at []string, key unstable.Iterator) []string {
 	path := slices.Clone(at)
 	for key.Next() {

@@ -15,7 +15,7 @@ func FuzzEnvironment(f *testing.F) {
 	f.Add("HOLDFAST___", "__")
 	f.Fuzz(func(t *testing.T, name, value string) {
 		if strings.HasSuffix(name, "_FILE") {
-			return // would read whatever file the fuzzer thinks of
+			return // would read any file that the fuzzer names
 		}
 		o := Options{Environ: []string{name + "=" + value}, Aliases: aliases(), Reserved: []string{"guest"}}
 		got := defaults()
@@ -23,7 +23,7 @@ func FuzzEnvironment(f *testing.F) {
 		if _, ok := errors.AsType[*Error](err); err != nil && !ok {
 			t.Fatalf("%T %v", err, err)
 		}
-		// Words of our own sentences are not a secret that got out.
+		// A word of our own messages is not a leaked value.
 		if said := lines(append(report.Warnings, report.Notes...), ""); len(value) > 8 && !strings.Contains(name, value) {
 			if err != nil {
 				said = append(said, err.Error())
@@ -40,7 +40,7 @@ func FuzzEnvironment(f *testing.F) {
 			t.Fatalf("loaded %+v, again %+v, %v", got, again, err)
 		}
 		if changed := !reflect.DeepEqual(got, defaults()); changed && len(report.origins) != 1 {
-			t.Fatalf("changed by nobody: %+v, %v", got, report.origins)
+			t.Fatalf("changed without an origin: %+v, %v", got, report.origins)
 		}
 	})
 }
@@ -51,7 +51,7 @@ func FuzzFile(f *testing.F) {
 	f.Add("sync.collections.\"\".max_records = 1")
 	f.Fuzz(func(t *testing.T, content string) {
 		if strings.Contains(content, "_file") {
-			return // would read whatever file the fuzzer thinks of
+			return // would read any file that the fuzzer names
 		}
 		schema, root := schemaOf(defaults())
 		l := &loader{schema: schema, root: root, warned: map[string]bool{}, report: Report{origins: map[string]string{}}}

@@ -9,17 +9,17 @@ import (
 
 // Options are the sources of a configuration.
 type Options struct {
-	// File is the TOML file; "" for none.
+	// File is the path of the TOML file, or "".
 	File string
 	// Environ is the environment as os.Environ returns it. HOLDFAST_CONFIG and
 	// HOLDFAST_DATA belong to the command line and are skipped.
 	Environ []string
 	// Flags are settings of the command line; they override all others.
 	Flags []Flag
-	// Aliases are the variables of Mozilla's server that are understood.
+	// Aliases are the supported variables of Mozilla's server.
 	Aliases []Alias
-	// Reserved are top-level sections of a later release. They are ignored, with
-	// one warning each.
+	// Reserved are top-level sections of a later release. Each is ignored with one
+	// warning.
 	Reserved []string
 }
 
@@ -30,11 +30,10 @@ type Flag struct {
 	Value string
 }
 
-// Load overwrites the defaults in dst, a pointer to a struct or a []Section (see
-// the package comment), with file, environment and flags. The error is an *Error
-// that lists all problems. Settings that could not be read then keep their
-// defaults, so dst may be checked further but not used. The report is valid either
-// way.
+// Load overwrites the defaults in dst, a pointer to a struct or a []Section (see the
+// package comment), with the settings of file, environment and flags. The error is an
+// *Error that lists all problems. Settings with a problem then keep their defaults, so
+// the caller may check dst further but must not use it. The report is always valid.
 func Load(dst any, o Options) (Report, error) {
 	schema, root := schemaOf(dst)
 	l := &loader{Options: o, schema: schema, root: root, warned: map[string]bool{}}
@@ -71,7 +70,7 @@ type loader struct {
 	problems []Problem
 	warned   map[string]bool // reserved sections
 
-	layer map[string]*node // the node that set each path in this layer
+	layer map[string]*node // by path, the node that set it in the current source
 }
 
 func (l *loader) newLayer() { l.layer = map[string]*node{} }
@@ -88,7 +87,7 @@ func (l *loader) note(at place, what string) {
 	l.report.Notes = append(l.report.Notes, Problem{Where: at.String(), What: what})
 }
 
-// reserved reports whether a top-level section is reserved, and warns of it once.
+// reserved reports whether a top-level section is reserved. It warns once for each.
 func (l *loader) reserved(key string, at place) bool {
 	if !slices.Contains(l.Reserved, key) {
 		return false
@@ -100,8 +99,8 @@ func (l *loader) reserved(key string, at place) bool {
 	return true
 }
 
-// set stores the value of the leaf n at its path, or reports what was expected
-// when ok is false.
+// set stores the value of the leaf n at its path. If ok is false, it reports which value
+// was expected.
 func (l *loader) set(at place, path []string, n *node, value any, ok bool) {
 	dotted := strings.Join(path, ".")
 	if !ok {
@@ -127,8 +126,8 @@ func (l *loader) set(at place, path []string, n *node, value any, ok bool) {
 	l.report.origins[dotted] = at.String()
 }
 
-// readSecret reads the file of a secret, without the newline at its end; the lines
-// of the file where the secret is a list.
+// readSecret reads the file of a secret without the final newline. For a list of secrets
+// it returns the lines of the file.
 func (l *loader) readSecret(at place, key string, n *node, name string) (any, bool) {
 	data, err := os.ReadFile(name)
 	if err != nil {

@@ -43,7 +43,7 @@ func defaults() *config {
 	return c
 }
 
-// tomlFile writes a configuration into a folder of the test's own.
+// tomlFile writes a configuration into a folder of the test.
 func tomlFile(t testing.TB, content string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "holdfast.toml")
@@ -53,8 +53,8 @@ func tomlFile(t testing.TB, content string) string {
 	return name
 }
 
-// problems loads o over the defaults and returns what is wrong, a line each, with
-// the folder of the file cut off.
+// problems loads o over the defaults and returns the problems, one per line, without the
+// folder of the file.
 func problems(t *testing.T, o Options) []string {
 	t.Helper()
 	_, err := Load(defaults(), o)
@@ -63,7 +63,7 @@ func problems(t *testing.T, o Options) []string {
 	}
 	e, ok := errors.AsType[*Error](err)
 	if !ok || !fault.Is(err, fault.Invalid) {
-		t.Fatalf("%T %v is no *Error coded as invalid", err, err)
+		t.Fatalf("%T %v is not an *Error with fault.Invalid", err, err)
 	}
 	return lines(e.Problems, o.File)
 }
@@ -138,7 +138,7 @@ tabs.max_records = 5
 				t.Errorf("got %+v, %v", got, err)
 			}
 			if len(report.Warnings)+len(report.Notes) > 0 {
-				t.Errorf("unasked: %v %v", report.Warnings, report.Notes)
+				t.Errorf("unexpected: %v %v", report.Warnings, report.Notes)
 			}
 		})
 	}
@@ -321,8 +321,8 @@ func TestUnreadableFile(t *testing.T) {
 		"holdfast.toml:3: not valid TOML at column 1; quote strings, and set each key and section once; the rest of the file was not checked")
 }
 
-// A duration without a unit is a mistake, except where Mozilla's server counts in
-// seconds. 0 is the same in every unit.
+// TestDurationsNeedAUnit: a duration without a unit is an error, except 0 and in
+// variables of Mozilla's server, which count seconds.
 func TestDurationsNeedAUnit(t *testing.T) {
 	t.Parallel()
 	const says = `: invalid value: expected a duration with a unit, such as "30s", "5m" or "2h"`
@@ -352,8 +352,8 @@ func TestDurationsNeedAUnit(t *testing.T) {
 	}
 }
 
-// What Kubernetes sets for services named holdfast and holdfast-admin is skipped;
-// what a person may have meant is not.
+// TestServiceLinks: variables that Kubernetes sets for services named holdfast and
+// holdfast-admin are skipped; variables that an operator may have set are not.
 func TestServiceLinks(t *testing.T) {
 	t.Parallel()
 	got := defaults()
@@ -374,7 +374,8 @@ func TestServiceLinks(t *testing.T) {
 	}
 }
 
-// A name in the environment means the one that the file or the defaults have.
+// TestNamesOfTheEnvironmentFindThoseOfTheFile: a variable for a named section refers to
+// the name in the file or the defaults.
 func TestNamesOfTheEnvironmentFindThoseOfTheFile(t *testing.T) {
 	t.Parallel()
 	got := defaults()
@@ -392,7 +393,7 @@ func TestNamesOfTheEnvironmentFindThoseOfTheFile(t *testing.T) {
 	}
 }
 
-func TestShapesThatAreBugs(t *testing.T) {
+func TestInvalidStructsPanic(t *testing.T) {
 	t.Parallel()
 	for name, dst := range map[string]any{
 		"no pointer": config{},
@@ -404,7 +405,7 @@ func TestShapesThatAreBugs(t *testing.T) {
 		"two underscores": &struct {
 			A int `toml:"a__b"`
 		}{},
-		"type without a way": &struct {
+		"unsupported type": &struct {
 			A chan int `toml:"a"`
 		}{},
 		"secret number": &struct {

@@ -10,14 +10,14 @@ import (
 // Problem is an error in the configuration, or a warning or note about it.
 type Problem struct {
 	Where string // "holdfast.toml:12", an environment variable, or "default"
-	Key   string // the setting, such as "server.listen"; "" when it is none
+	Key   string // the setting, such as "server.listen"; may be ""
 	What  string // what is wrong: "must be at least 1"
-	Fix   string // what to do about it; may be ""
+	Fix   string // what to do; may be ""
 
-	line int // of the file, for the order
+	line int // in the file, for sorting
 }
 
-// place is where a setting comes from: a variable, or a line of the file.
+// place is the source of a setting: a variable or a line of the file.
 type place struct {
 	name string
 	line int
@@ -30,8 +30,8 @@ func (p place) String() string {
 	return fmt.Sprintf("%s:%d", p.name, p.line)
 }
 
-// Message says what is wrong. It begins with the setting, unless Where is the
-// setting's own variable or flag.
+// Message returns the problem without its place. It begins with the setting, unless
+// Where is the variable or flag of that setting.
 func (p Problem) Message() string {
 	variable := envName(strings.Split(p.Key, "."))
 	if p.Key == "" || p.Where == variable || p.Where == variable+"_FILE" || strings.HasPrefix(p.Where, "--") {
@@ -51,8 +51,8 @@ func (p Problem) String() string {
 	return s
 }
 
-// Error lists everything that makes a configuration invalid. Its code is
-// fault.Invalid. A caller with rules of its own adds its problems here.
+// Error lists all problems of a configuration. Its code is fault.Invalid. A caller may
+// add problems of its own checks.
 type Error struct{ Problems []Problem }
 
 func (e *Error) Error() string {
@@ -70,19 +70,19 @@ func (e *Error) Error() string {
 // FaultCode implements fault.Coder.
 func (e *Error) FaultCode() fault.Code { return fault.Invalid }
 
-// Report is what Load found that is not an error.
+// Report has the warnings, notes and origins of a loaded configuration.
 type Report struct {
-	Warnings []Problem // unknown names: probably a mistake
+	Warnings []Problem // unknown names, probably mistakes
 	Notes    []Problem // known names without effect
 
 	origins map[string]string
 }
 
-// fromDefault is the origin of a setting that nobody has set.
+// fromDefault is the origin of a setting that is not set.
 const fromDefault = "default"
 
 // Where returns the origin of a setting such as "server.listen": file and line, a
-// variable, or "default".
+// variable, a flag, or "default".
 func (r Report) Where(path string) string {
 	if w, ok := r.origins[path]; ok {
 		return w
@@ -90,10 +90,9 @@ func (r Report) Where(path string) string {
 	return fromDefault
 }
 
-// didYouMean returns "did you mean X?" for the candidate nearest to name, or "":
-// at most a quarter of the letters differ, or it is the only one with the same
-// last part (a key in the wrong section). Names are compared in the form that
-// dotted gives them.
+// didYouMean returns "did you mean X?" for the candidate nearest to name, or "". At most
+// a quarter of the letters may differ, unless it is the only candidate with the same last
+// part (a key in the wrong section). dotted converts names to paths for the comparison.
 func didYouMean(name string, candidates []string, dotted func(string) string) string {
 	unknown, name := name, dotted(name)
 	key := name[strings.LastIndex(name, ".")+1:]
@@ -101,7 +100,7 @@ func didYouMean(name string, candidates []string, dotted func(string) string) st
 	var sameKey []string
 	for _, c := range candidates {
 		if c == unknown {
-			continue // known, but a section
+			continue // a section
 		}
 		if d := editDistance(name, dotted(c)); d < bestDistance {
 			best, bestDistance = c, d
@@ -119,8 +118,8 @@ func didYouMean(name string, candidates []string, dotted func(string) string) st
 	return "did you mean " + best + "?"
 }
 
-// Nearest returns the candidate that name is most likely a misspelling of, or "":
-// at most a quarter of its letters differ, and at least one may.
+// Nearest returns the candidate that name is most likely a misspelling of, or "". At most
+// a quarter of the letters may differ, but always one.
 func Nearest(name string, candidates []string) string {
 	best, bestDistance := "", max(len(name)/4, 1)+1
 	for _, c := range candidates {
@@ -131,7 +130,7 @@ func Nearest(name string, candidates []string) string {
 	return best
 }
 
-// editDistance counts the letters to insert, delete or replace (Levenshtein).
+// editDistance returns the Levenshtein distance.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -152,16 +151,16 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// Problems collects the errors of a section, each with its key within the section.
+// Problems are the problems of a section. Their keys are relative to the section.
 type Problems []Problem
 
-// Addf adds a problem of a setting, such as "must be at least 1".
+// Addf adds a problem with a setting. The text is like "must be at least 1".
 func (p *Problems) Addf(key, format string, args ...any) {
 	*p = append(*p, Problem{Key: key, What: fmt.Sprintf(format, args...)})
 }
 
-// In returns the problems with the section's name before their keys and with the
-// origin of each setting.
+// In returns the problems with the path of the section in their keys and with the origin
+// of each setting.
 func (p Problems) In(section string, r Report) []Problem {
 	moved := make([]Problem, len(p))
 	for i, one := range p {

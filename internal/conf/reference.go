@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Reference writes the tree as Markdown: for each section a table of its settings
-// with type, default (the value in dst), variable and description, and at the end
-// the variables of Mozilla's server.
+// Reference returns the settings as Markdown: for each section a table with type, default
+// (the value in dst), variable and description, and at the end the variables of Mozilla's
+// server.
 func Reference(dst any, aliases ...Alias) string {
 	schema, root := schemaOf(dst)
 	var b strings.Builder
@@ -20,8 +20,8 @@ func Reference(dst any, aliases ...Alias) string {
 	return strings.TrimLeft(b.String(), "\n")
 }
 
-// Example writes the tree as a TOML file in which every setting is commented out
-// and has its default.
+// Example returns a TOML file in which every setting has its default and is commented
+// out.
 func Example(dst any) string {
 	schema, root := schemaOf(dst)
 	var b strings.Builder
@@ -31,8 +31,8 @@ func Example(dst any) string {
 	return strings.TrimLeft(b.String(), "\n")
 }
 
-// eachSection calls visit for n and every section below it, outer ones first. A
-// named section is visited once, as NAME and with the defaults of a new one.
+// eachSection calls visit for n and every section below it, parents first. A named
+// section is visited once, as NAME with the defaults of a new one.
 func eachSection(n *node, v reflect.Value, path []string, visit func(*node, reflect.Value, []string)) {
 	visit(n, v, path)
 	for _, c := range n.children {
@@ -94,7 +94,7 @@ func writeExample(b *strings.Builder, s *node, v reflect.Value, path []string) {
 		comment(b, s.doc)
 		header := "[" + strings.Join(path, ".") + "]"
 		if path[len(path)-1] == "NAME" || strings.Contains(header, ".NAME.") {
-			header = "#" + header // nobody wants a section with this very name
+			header = "#" + header // NAME is a placeholder
 		}
 		fmt.Fprintln(b, header)
 	}
@@ -120,7 +120,7 @@ func comment(b *strings.Builder, doc string) {
 	}
 }
 
-// typeName returns the type's name in the reference, with the unit.
+// typeName returns the type and unit of a setting for the reference.
 func (n *node) typeName() string {
 	name := [...]string{text: "string", boolean: "boolean", integer: "integer", number: "number", duration: "duration", list: "list of strings"}[n.kind]
 	if n.secret {
@@ -139,5 +139,5 @@ func code(s string) string {
 	return "`" + cell(s) + "`"
 }
 
-// cell escapes bars, which would end a table's cell.
+// cell escapes the separators of table cells.
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

@@ -38,8 +38,8 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// The example says what holds anyway, and is a configuration once its comments
-// are settings.
+// TestExampleIsAConfiguration: the example changes nothing, and with all settings
+// uncommented it sets the defaults.
 func TestExampleIsAConfiguration(t *testing.T) {
 	t.Parallel()
 	example := Example(defaults())

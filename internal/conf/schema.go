@@ -29,21 +29,20 @@ type node struct {
 	doc, unit string
 	secret    bool
 	typ       reflect.Type
-	index     []int         // of the field in the struct of its parent, through embedded structs
-	value     reflect.Value // of a Section: the struct itself, which has no parent
-	children  []*node       // of a section: its keys; of named: one, the section of a name
+	index     []int         // of the field in the struct of the parent, through embedded structs
+	value     reflect.Value // of a Section: the struct, which has no parent
+	children  []*node       // of a section: its keys; of named: only the section of a name
 }
 
-// Section is a top-level section of a tree that is composed at run time.
+// Section is a top-level section of a configuration that is composed at run time.
 type Section struct {
 	Key   string // such as "server"
 	Doc   string // one sentence for the reference
 	Value any    // pointer to a struct
 }
 
-// schemaOf returns the schema of dst, which is a pointer to a struct or a list of
-// sections. It panics on a field of an unknown type: that is a bug, and the first
-// start must show it.
+// schemaOf returns the schema of dst, a pointer to a struct or a []Section. It panics on
+// a field of an unsupported type, so that the first start shows the bug.
 func schemaOf(dst any) (*node, reflect.Value) {
 	if sections, ok := dst.([]Section); ok {
 		root := &node{kind: section}
@@ -83,13 +82,13 @@ func newNode(t reflect.Type) *node {
 	case t.Kind() == reflect.Struct:
 		n.addFields(t, nil)
 	default:
-		panic(fmt.Sprintf("conf: no setting can have the type %s", t))
+		panic(fmt.Sprintf("conf: unsupported type %s of a setting", t))
 	}
 	return n
 }
 
-// addFields adds the fields of the struct t, which is n's own or, at the index
-// outer, one that is embedded in it: its keys are keys of n.
+// addFields adds the fields of the struct t to the keys of n. t is the struct of n or is
+// embedded in it at the index outer.
 func (n *node) addFields(t reflect.Type, outer []int) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -157,14 +156,14 @@ func (n *node) in(v reflect.Value) reflect.Value {
 
 func (n *node) isLeaf() bool { return n.kind > named }
 
-// edit calls change with the value at a path below v, whose shape is n. The
-// path must be one that find knows.
+// edit calls change with the value at a path below v. n is the schema of v and must have
+// the path.
 func (n *node) edit(v reflect.Value, path []string, change func(reflect.Value)) {
 	switch n.kind {
 	case section:
 		c := n.child(path[0])
 		c.edit(c.in(v), path[1:], change)
-	case named: // what is in a map cannot be changed in place
+	case named: // map values cannot be changed in place
 		key := reflect.ValueOf(path[0]).Convert(n.typ.Key())
 		elem := reflect.New(n.typ.Elem()).Elem()
 		if old := v.MapIndex(key); old.IsValid() {
@@ -180,8 +179,8 @@ func (n *node) edit(v reflect.Value, path []string, change func(reflect.Value)) 
 	}
 }
 
-// at returns the value at a path below v, whose shape is n; the zero value where a
-// name of the path is not in its map. It cannot be set.
+// at returns the value at a path below v, or the zero value if a name in the path is not
+// in its map. n is the schema of v. The value cannot be set.
 func (n *node) at(v reflect.Value, path []string) reflect.Value {
 	for _, key := range path {
 		c := n.child(key)
@@ -199,8 +198,8 @@ func (n *node) at(v reflect.Value, path []string) reflect.Value {
 	return v
 }
 
-// paths lists every key below n as a path. In a named section it takes the name
-// from the same place in like, so that the paths can be compared with like.
+// paths returns the path of every key below n. For a named section it uses the name at
+// the same position in like, so that the paths can be compared with like.
 func (n *node) paths(at, like []string) [][]string {
 	var all [][]string
 	if n.kind == named {
@@ -220,8 +219,7 @@ func (n *node) paths(at, like []string) [][]string {
 
 const prefix = "HOLDFAST_"
 
-// envName returns the environment variable of the setting at a path such as
-// server, listen.
+// envName returns the environment variable of the setting at a path.
 func envName(path []string) string {
 	parts := make([]string, len(path))
 	for i, key := range path {
@@ -230,8 +228,8 @@ func envName(path []string) string {
 	return prefix + strings.Join(parts, "__")
 }
 
-// envPart returns a key as variables spell it: the names of named sections may have
-// characters that no shell allows in a variable.
+// envPart returns a key as it is spelled in variables. The names of named sections may
+// have characters that shells do not allow in a variable.
 func envPart(key string) string {
 	return strings.Map(func(c rune) rune {
 		switch {

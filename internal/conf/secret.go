@@ -11,7 +11,7 @@ type Secret string
 // Reveal returns the string itself.
 func (s Secret) Reveal() string { return string(s) }
 
-// String returns only whether the secret is set.
+// String returns "[set]" or "[not set]".
 func (s Secret) String() string {
 	if s == "" {
 		return "[not set]"
@@ -19,11 +19,12 @@ func (s Secret) String() string {
 	return "[set]"
 }
 
-// Format is String for every verb: %x and %#v would otherwise show the text.
+// Format implements fmt.Formatter. It writes String for every verb, because %x and %#v
+// would show the text.
 func (s Secret) Format(f fmt.State, _ rune) { fmt.Fprint(f, s.String()) }
 
-// LogValue is String, for slog.
+// LogValue implements slog.LogValuer. It returns String.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalText is String, for JSON, TOML and the like.
+// MarshalText implements encoding.TextMarshaler. It returns String.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

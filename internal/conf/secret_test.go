@@ -32,7 +32,7 @@ func TestSecretIsNotPrinted(t *testing.T) {
 	}
 }
 
-// Whatever is done wrong with a secret, its text stays out of what is reported.
+// TestSecretIsNotReported: no problem with a secret quotes its text.
 func TestSecretIsNotReported(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"

@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/conf"
 )
 
-// Pool is embedded, as settings are that several services have.
+// Pool is embedded, like settings that several services share.
 type Pool struct {
 	Size int    `toml:"pool_size" doc:"Connections."`
 	URL  string `toml:"url" secret:"true" doc:"Where it is."`
@@ -22,8 +22,8 @@ type second struct {
 	On bool `toml:"on"`
 }
 
-// A tree composed of sections reads, checks and prints like a struct of structs;
-// the keys of embedded structs are those of their section.
+// TestSections: a list of sections behaves like a struct of structs, and the keys of an
+// embedded struct are keys of its section.
 func TestSections(t *testing.T) {
 	t.Parallel()
 	a, b := first{Name: "x"}, second{}

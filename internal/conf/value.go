@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// expected describes the values of a leaf, for an error.
+// expected describes the valid values of a leaf for an error.
 func (n *node) expected() string {
 	var s string
 	switch n.kind {
@@ -33,7 +33,7 @@ func (n *node) expected() string {
 	return s
 }
 
-// fromText parses the value of a variable. The results are those that store takes.
+// fromText parses the value of a variable. The result is an argument of store.
 func (n *node) fromText(s string) (any, bool) {
 	switch n.kind {
 	case text, secretFile:
@@ -56,8 +56,8 @@ func (n *node) fromText(s string) (any, bool) {
 	return nil, false
 }
 
-// fromAlias is fromText for a variable of Mozilla's server, where the number of a
-// duration counts seconds.
+// fromAlias is fromText for a variable of Mozilla's server, where a duration is a number
+// of seconds.
 func (n *node) fromAlias(s string) (any, bool) {
 	if n.kind == duration {
 		if seconds, err := strconv.ParseInt(s, 10, 64); err == nil {
@@ -67,8 +67,7 @@ func (n *node) fromAlias(s string) (any, bool) {
 	return n.fromText(s)
 }
 
-// fromTOML converts a value of the TOML decoder. It keeps TOML's types apart: "8"
-// is not a number.
+// fromTOML converts a value of the TOML decoder. Types are strict: "8" is not a number.
 func (n *node) fromTOML(value any) (any, bool) {
 	switch v := value.(type) {
 	case string:
@@ -104,7 +103,7 @@ func (n *node) fromTOML(value any) (any, bool) {
 	return nil, false
 }
 
-// store puts a result of fromText or fromTOML into its field.
+// store sets a field to a result of fromText or fromTOML.
 func store(field reflect.Value, value any) {
 	switch v := value.(type) {
 	case string:
@@ -126,7 +125,8 @@ func store(field reflect.Value, value any) {
 	}
 }
 
-// literal writes a field's value as TOML, and of a secret only that it is set.
+// literal returns the value of a field as TOML. For a secret it returns only whether it
+// is set.
 func (n *node) literal(field reflect.Value) string {
 	if n.secret {
 		if field.Len() == 0 {
@@ -155,7 +155,7 @@ func (n *node) literal(field reflect.Value) string {
 	return ""
 }
 
-// formatNumber writes a decimal point: without one TOML reads an integer.
+// formatNumber always writes a decimal point, without which TOML reads an integer.
 func formatNumber(f float64) string {
 	s := strconv.FormatFloat(f, 'f', -1, 64)
 	if !strings.Contains(s, ".") {
@@ -164,7 +164,7 @@ func formatNumber(f float64) string {
 	return s
 }
 
-// FormatDuration writes 2h for what time.Duration writes as 2h0m0s.
+// FormatDuration formats a duration without zero units: 2h, not 2h0m0s.
 func FormatDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {

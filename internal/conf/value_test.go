@@ -72,8 +72,8 @@ func TestLiteral(t *testing.T) {
 	}
 }
 
-// A transform sees what stands in a named section too, and nothing where the
-// name is new.
+// TestTransformInNamedSection: a transform gets the current value in a named section, or
+// "" if the name is new.
 func TestTransformInNamedSection(t *testing.T) {
 	t.Parallel()
 	type node struct {

@@ -8,8 +8,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// TestAuditPayload: the payload is JSON that says what was done, whatever the names
-// are.
+// TestAuditPayload: the payload is valid JSON for any names.
 func TestAuditPayload(t *testing.T) {
 	t.Parallel()
 	for _, key := range []ext.Key{"plain", `"},{\u0022'`, "ü€\u2028<&>"} {

@@ -9,7 +9,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// asked is a registry that counts how often it is asked for active schemas.
+// asked is a registry that counts the reads of active schemas.
 type asked struct {
 	ext.Registry
 	times *atomic.Int64
@@ -20,8 +20,8 @@ func (a asked) Active(ctx context.Context, o ext.Owner, ns ext.Namespace) (ext.S
 	return a.Registry.Active(ctx, o, ns)
 }
 
-// A put is one step of the Store also where many installs without a schema are
-// at work.
+// TestSchemasAreAskedForOnce: a put is one operation of the Store, even while many
+// installs without a schema are active.
 func TestSchemasAreAskedForOnce(t *testing.T) {
 	t.Parallel()
 	var times atomic.Int64
@@ -31,7 +31,7 @@ func TestSchemasAreAskedForOnce(t *testing.T) {
 		for i := range installs {
 			r := m.r
 			r.Grant.Owner.Install = ext.InstallID(fmt.Sprintf("00000000-0000-4000-9000-%012d", i))
-			// One that changes nothing: what is looked at has happened before that.
+			// A put that changes nothing: the schema is looked up before.
 			put := task(ext.PutTask, "k", `1`)
 			put.Precondition.Revision = ext.Some[ext.Revision](7)
 			if _, err := m.Do(t.Context(), r, put); err == nil {
@@ -44,7 +44,7 @@ func TestSchemasAreAskedForOnce(t *testing.T) {
 	}
 }
 
-// A grant that is remembered is that of the same claims.
+// TestGrantsAreRemembered: a cached grant has the same claims.
 func TestGrantsAreRemembered(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -64,7 +64,7 @@ func TestGrantsAreRemembered(t *testing.T) {
 			}
 		}
 		if _, err := m.ParseGrant([]byte(`{"ns":{}}`)); err == nil {
-			t.Error("claims that name nobody are accepted")
+			t.Error("claims without an owner are accepted")
 		}
 	}
 }

@@ -22,8 +22,8 @@ type Config struct {
 	TokenSecret     string              `toml:"token_secret" secret:"true" doc:"Signs cursors and the tokens of holdfast ext token. At least 32 bytes, and the same on all processes that share a database. Unset: generated and kept in the secrets file."`
 	OldTokenSecrets []string            `toml:"old_token_secrets" secret:"true" doc:"Former token secrets whose tokens and cursors are still accepted, while you replace the token secret."`
 	TokenKeys       map[string]TokenKey `toml:"token_keys" doc:"Keys of other issuers of tokens, by a name of your choice."`
-	TokenIssuer     string              `toml:"token_issuer" doc:"Required iss of a token. Empty: any."`
-	TokenAudience   string              `toml:"token_audience" doc:"Required aud of a token. Empty: any."`
+	TokenIssuer     string              `toml:"token_issuer" doc:"Required issuer (iss) of a token. Empty: any."`
+	TokenAudience   string              `toml:"token_audience" doc:"Required audience (aud) of a token. Empty: any."`
 	TokenLeeway     time.Duration       `toml:"token_leeway" doc:"How far the clock of a token's issuer may be off."`
 
 	TokenMaxLifetime time.Duration `toml:"token_max_lifetime" doc:"Maximum lifetime of a token, from its iat (or else its nbf, or else now) to its exp. A longer one is refused."`
@@ -34,12 +34,12 @@ type Config struct {
 	Rates      Rates `toml:"rates" doc:"Rate limits, with rate_limits. Each process counts separately: n processes allow n times as much."`
 
 	Quota Quota            `toml:"quota" doc:"Quota of an install without a tier."`
-	Tiers map[string]Quota `toml:"tiers" doc:"Quotas by tier, which an install is registered with. 0: the number in extstorage.quota."`
+	Tiers map[string]Quota `toml:"tiers" doc:"Quotas of a tier, by its name. An install has those of the tier that it is registered with. 0: the number in extstorage.quota."`
 
 	SchemaMemory int64         `toml:"schema_memory" unit:"bytes" doc:"Memory for compiled schemas. Tenants share it. A schema takes at most 8 MiB, usually about 10 kB."`
 	DryRunTime   time.Duration `toml:"dry_run_time" doc:"How long a dry run of a schema may validate records before it stops and returns a cursor."`
 
-	Audit         string `toml:"audit" doc:"Where every write is reported: file:PATH, a line of JSON each; or log, the server's log, which then contains namespaces and keys. Empty: extstorage-audit.jsonl in the data folder."`
+	Audit         string `toml:"audit" doc:"Where every write is recorded: file:PATH, which gets a line of JSON for each, or log, the server's log, which then contains namespaces and keys. Empty: extstorage-audit.jsonl in the data folder."`
 	MetadataIndex bool   `toml:"metadata_index" doc:"Have holdfast migrate create an index on the records' metadata on PostgreSQL, for queries of your own. The server does not use it, and it slows down every write."`
 
 	PollEvery time.Duration `toml:"changes_poll_interval" doc:"How often the database is polled while a client waits for changes. Changes from the same process are seen at once."`

@@ -45,7 +45,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// same compares errors of the rule.
+// same compares two errors of the rule.
 func same(got, want error) bool {
 	if w, ok := errors.AsType[*ext.MismatchError](want); ok {
 		g, ok := errors.AsType[*ext.MismatchError](got)
@@ -54,13 +54,13 @@ func same(got, want error) bool {
 	return errors.Is(got, want)
 }
 
-// TestLedger: what counts is the end of a write, and what does not grow is never
-// refused.
+// TestLedger: only the usage after a write counts, and a write that does not add to
+// it is never refused.
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	type step struct {
 		ns           ext.Namespace
-		bytes        int64 // of the install after it
+		bytes        int64 // of the install afterwards
 		namespaces   int64
 		before, keys int64
 	}
@@ -69,7 +69,7 @@ func TestLedger(t *testing.T) {
 		name   string
 		before ext.Counters
 		steps  []step
-		what   string // "": it fits
+		what   string // """: within the quota
 		index  int
 		used   int64
 	}{

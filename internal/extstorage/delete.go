@@ -72,6 +72,15 @@ var ErrInstallDeleted error = fault.New(fault.Denied, "the install has been dele
 // ErrInstallDeleting is the error for clients while the deletion is in progress.
 var ErrInstallDeleting error = fault.New(fault.Denied, "the install is being deleted")
 
+// OwnedTables returns the names of the tables that have rows of an install. They
+// are the same on every engine.
+func OwnedTables() []string {
+	return []string{
+		"ext_storage_records", "ext_storage_schemas", "ext_storage_changes", "ext_storage_answers", "ext_storage_revoked_tokens",
+		"ext_storage_namespaces", "ext_storage_usage", "ext_storage_installs",
+	}
+}
+
 // Deletions deletes installs and tenants. The owner of a tenant is Services.
 //
 // Close starts the deletion of an owner: from then on all writes fail with

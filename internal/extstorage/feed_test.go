@@ -16,8 +16,8 @@ import (
 	"holdfast/internal/fault"
 )
 
-// TestChangesWait: who waits is told of a change of this process at once, of
-// another's after the interval, and of none when his time is over.
+// TestChangesWait: a waiting client gets a change of this process at once and one
+// of another process after the interval; otherwise the wait ends at its time limit.
 func TestChangesWait(t *testing.T) {
 	t.Parallel()
 	asleep, tick := make(chan time.Duration), make(chan time.Time)
@@ -110,7 +110,8 @@ func TestChangesBounds(t *testing.T) {
 	}
 }
 
-// Of changes that are all gone there must still be a number to begin with.
+// TestChangesBegin: if all changes were swept, the feed still returns a number to
+// start from.
 func TestChangesBegin(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -164,7 +165,7 @@ func TestCheckSchema(t *testing.T) {
 	wantPlace(t, "no schema", err, "/properties/x/type")
 }
 
-// slowClock moves the clock with every value that is validated.
+// slowClock advances the clock with every validated value.
 type slowClock struct {
 	validator
 	clock func() *clock.Manual
@@ -176,8 +177,8 @@ func (j slowClock) Validate(ctx context.Context, of ext.TenantID, document []byt
 	return j.validator.Validate(ctx, of, document, v)
 }
 
-// TestDryRunInPieces: a dry run that is out of time goes on where it stopped, with the
-// same document only; each piece checks a record, however long that takes.
+// TestDryRunInPieces: a dry run that exceeds its time continues where it stopped,
+// only for the same document. Each part checks at least one record.
 func TestDryRunInPieces(t *testing.T) {
 	t.Parallel()
 	const limit, records, small = 20 * time.Second, 130, 50
@@ -221,7 +222,7 @@ func TestDryRunInPieces(t *testing.T) {
 	}
 }
 
-// outOfTime is a context whose time is over once done is closed.
+// outOfTime is a context whose deadline passes when done is closed.
 type outOfTime struct {
 	context.Context
 	done chan struct{}
@@ -238,7 +239,7 @@ func (c outOfTime) Err() error {
 	}
 }
 
-// endingValidator ends the time of a request when it has validated the third value.
+// endingValidator ends the request's time after it has validated the third value.
 type endingValidator struct {
 	validator
 	done chan struct{}
@@ -253,8 +254,8 @@ func (j endingValidator) Validate(ctx context.Context, of ext.TenantID, document
 	return err
 }
 
-// TestDryRunOutOfTime: when the request itself is out of time, what has been checked is
-// answered.
+// TestDryRunOutOfTime: if the request itself runs out of time, it returns the
+// records checked so far.
 func TestDryRunOutOfTime(t *testing.T) {
 	t.Parallel()
 	done, n := make(chan struct{}), 0
@@ -272,8 +273,8 @@ func TestDryRunOutOfTime(t *testing.T) {
 	}
 }
 
-// TestOldSchemas: a schema that was registered by other limits is told of where it is
-// used, and there are ways out.
+// TestOldSchemas: a schema that was registered under other limits is reported when
+// it is used, and can be replaced.
 func TestOldSchemas(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -306,8 +307,7 @@ func TestOldSchemas(t *testing.T) {
 	wantPlace(t, "activating it again", err, "/status")
 }
 
-// slowValidator reports when it validates a value, and waits until it may
-// go on.
+// slowValidator reports when it validates a value, and waits until it is released.
 type slowValidator struct {
 	validator
 	begun, goOn chan struct{}
@@ -319,7 +319,8 @@ func (j slowValidator) Validate(ctx context.Context, of ext.TenantID, document [
 	return j.validator.Validate(ctx, of, document, v)
 }
 
-// waitingSlot is the slot of a request that says when it waits without it.
+// waitingSlot is the slot of a request; it reports when the request waits without
+// it.
 type waitingSlot chan struct{}
 
 func (s waitingSlot) Without(wait func() error) error {
@@ -327,9 +328,9 @@ func (s waitingSlot) Without(wait func() error) error {
 	return wait()
 }
 
-// TestSchemasTakeTurns: dry runs of a tenant wait for each other, without their
-// slots, and not those of another tenant for them; a dry run ends with its request,
-// in the middle of a page.
+// TestSchemasTakeTurns: dry runs of one tenant run one at a time and wait without
+// their slots; those of another tenant do not wait for them. A dry run ends with
+// its request, in the middle of a page.
 func TestSchemasTakeTurns(t *testing.T) {
 	t.Parallel()
 	slow := slowValidator{newValidator(), make(chan struct{}), make(chan struct{})}
@@ -388,8 +389,8 @@ func TestSchemasTakeTurns(t *testing.T) {
 	}
 }
 
-// TestExportImport: what is exported can be imported, and once more, which
-// changes nothing.
+// TestExportImport: an export can be imported, and importing it again changes
+// nothing.
 func TestExportImport(t *testing.T) {
 	t.Parallel()
 	m, to := newService(t), newService(t)
@@ -412,7 +413,7 @@ func TestExportImport(t *testing.T) {
 		}
 	}
 	to.clock.Advance(time.Minute)
-	for i, want := range []ext.Imported{{Written: 6, Expired: 1}, {Same: 6, Expired: 1}} {
+	for i, want := range []ext.Imported{{Written: 6, Expired: 1}, {Unchanged: 6, Expired: 1}} {
 		if got, err := to.Import(t.Context(), to.r, &ext.Import{}, all); err != nil || got != want {
 			t.Errorf("import %d: %+v, %v; want %+v", i, got, err, want)
 		}
@@ -425,8 +426,8 @@ func TestExportImport(t *testing.T) {
 	wantPlace(t, "an edited cursor", err, "/cursor")
 }
 
-// TestPreserve: revisions and moments stay as they were, no record goes back to an
-// earlier revision, and numbers of changes are behind those of elsewhere.
+// TestPreserve: revisions and times are preserved, no record gets an earlier
+// revision, and change numbers continue after those of the other server.
 func TestPreserve(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -463,14 +464,14 @@ func TestPreserve(t *testing.T) {
 	if _, err := m.Changes(t.Context(), m.r, 4000, 10, 0); !errors.Is(err, ext.ErrChangesGone) {
 		t.Errorf("changes since one of elsewhere: %v", err)
 	}
-	imported("again", ext.Imported{Same: 2}, record("1", 7, "1"), record("2", 1, "2"))
+	imported("again", ext.Imported{Unchanged: 2}, record("1", 7, "1"), record("2", 1, "2"))
 	imported("one that has gone on there", ext.Imported{Written: 1}, record("2", 2, "22"))
 	stored(record("2", 2, "22"))
 	put := m.do(t, task(ext.PutTask, "1", `"here"`))
 	if put.Revision != 8 || put.CreatedAt != now-1000 {
 		t.Errorf("the next write here: %+v", put)
 	}
-	imported("one that has gone on here", ext.Imported{Newer: 1, Same: 1}, record("1", 7, "1"), record("2", 2, "22"))
+	imported("one that has gone on here", ext.Imported{Newer: 1, Unchanged: 1}, record("1", 7, "1"), record("2", 2, "22"))
 	_, err = m.Import(t.Context(), m.r, im, []ext.Record{record("2", 3, "3"), record("1", 8, "1")})
 	if item, ok := errors.AsType[*ext.ItemError](err); !ok || item.Index != 1 || !errors.Is(err, ext.ErrDiverged) {
 		t.Errorf("the same revision with other contents: %v", err)
@@ -506,8 +507,8 @@ func TestPreserve(t *testing.T) {
 	}
 }
 
-// TestPreserveBesideWrites: a record that is written while an import goes on never
-// goes back to an earlier revision.
+// TestPreserveBesideWrites: a record that is written during an import never gets an
+// earlier revision.
 func TestPreserveBesideWrites(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -626,7 +627,7 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-// TestWriteOnly: who may only write learns nothing of what there is.
+// TestWriteOnly: a token that may only write does not reveal stored data.
 func TestWriteOnly(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -652,7 +653,7 @@ func TestWriteOnly(t *testing.T) {
 	}
 }
 
-// lookedAt counts how often it was asked for changes.
+// lookedAt counts the reads of changes.
 type lookedAt struct {
 	ext.Store
 	times int
@@ -663,8 +664,8 @@ func (l *lookedAt) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limi
 	return l.Store.Changes(ctx, o, since, limit, now)
 }
 
-// TestChangesHidden: many changes that the bearer may not read are passed over in
-// large steps, however few are asked for, and none of the others is lost.
+// TestChangesHidden: many changes that the token may not read are skipped in large
+// steps, regardless of the limit, and no readable change is lost.
 func TestChangesHidden(t *testing.T) {
 	t.Parallel()
 	var looked lookedAt

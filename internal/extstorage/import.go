@@ -21,20 +21,20 @@ type Import struct {
 	// things on the two servers.
 	LastChange Seq
 
-	brought map[Namespace]SchemaVersion // imported schemas that are active
+	activated map[Namespace]SchemaVersion // imported schemas that are active
 }
 
 // Imported counts the results of an import by record.
 type Imported struct {
-	Written int
-	Same    int // unchanged, because they existed already: an import can be repeated
-	Expired int // skipped as expired
-	Newer   int // skipped because the record here has a greater revision
+	Written   int
+	Unchanged int // skipped because the record here is the same, so an import can be repeated
+	Expired   int // skipped as expired
+	Newer     int // skipped because the record here has a greater revision
 }
 
 // Add adds the counts of another step.
 func (d *Imported) Add(n Imported) {
-	d.Written, d.Same, d.Expired, d.Newer = d.Written+n.Written, d.Same+n.Same, d.Expired+n.Expired, d.Newer+n.Newer
+	d.Written, d.Unchanged, d.Expired, d.Newer = d.Written+n.Written, d.Unchanged+n.Unchanged, d.Expired+n.Expired, d.Newer+n.Newer
 }
 
 // Limits of preserved numbers and times.
@@ -42,7 +42,7 @@ const (
 	maxImportedNumber = 1_000_000_000_000_000 // maximum revision and change number: numbers that count on from here still fit in every client's number type
 	maxImportedSchema = 1_000_000_000         // maximum schema version
 	maxClockAhead     = 24 * time.Hour        // maximum lead of the other server's clock
-	maxBrought        = 10_000                // namespaces with a schema that an import remembers
+	maxActivated      = 10_000                // namespaces with a schema that an import remembers
 
 	// seqLeap is how far above the other install's last change the numbers
 	// continue, because that install may have changed after the export.
@@ -99,7 +99,7 @@ func (s *Service) importOnce(ctx context.Context, p *Pass, r Request, im *Import
 		if err != nil && !errors.Is(err, ErrNoRecord) {
 			return Imported{}, err
 		}
-		t := Task{Namespace: rec.Namespace, Key: rec.Key, Value: rec.Value, Metadata: rec.Metadata, until: rec.ExpiresAt, brought: im.brought[rec.Namespace]}
+		t := Task{Namespace: rec.Namespace, Key: rec.Key, Value: rec.Value, Metadata: rec.Metadata, until: rec.ExpiresAt, validated: im.activated[rec.Namespace]}
 		if t.Metadata == "" {
 			t.Metadata = canonjson.EmptyObject
 		}
@@ -117,7 +117,7 @@ func (s *Service) importOnce(ctx context.Context, p *Pass, r Request, im *Import
 			equal = equal && *t.restored == Restored{old.Revision, old.CreatedAt, old.UpdatedAt}
 		}
 		if equal {
-			done.Same++
+			done.Unchanged++
 			continue
 		}
 		tasks, indexes = append(tasks, t), append(indexes, i)
@@ -188,7 +188,7 @@ func (s *Service) ImportSchema(ctx context.Context, r Request, im *Import, sc Sc
 		return false, &ValidationError{Pointer: "/version", Reason: "must be from 1 to 1000000000"}
 	case sc.Status != Draft && sc.Status != Active && sc.Status != Deprecated:
 		return false, &ValidationError{Pointer: "/status", Reason: "must be draft, active or deprecated"}
-	case len(im.brought) == maxBrought:
+	case len(im.activated) == maxActivated:
 		return false, &ValidationError{Pointer: "/namespace", Reason: "is one namespace too many: the import has schemas for too many namespaces"}
 	case im.Preserve:
 		err = checkMoments(sc.CreatedAt, sc.UpdatedAt, now)
@@ -213,10 +213,10 @@ func (s *Service) ImportSchema(ctx context.Context, r Request, im *Import, sc Sc
 	changed, err = s.opts.Registry.Restore(ctx, p.Owner, sc, s.quota(&p.install, now), now)
 	s.schemas.remove(namespaceOf{p.Owner, sc.Namespace}) // even on error: the change may have been committed
 	if err == nil && sc.Status == Active {
-		if im.brought == nil {
-			im.brought = map[Namespace]SchemaVersion{}
+		if im.activated == nil {
+			im.activated = map[Namespace]SchemaVersion{}
 		}
-		im.brought[sc.Namespace] = sc.Version
+		im.activated[sc.Namespace] = sc.Version
 	}
 	return changed, err
 }

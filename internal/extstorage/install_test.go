@@ -6,8 +6,8 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// TestAccessText: every access comes back from its spelling, and nothing else is
-// one.
+// TestAccessText: every access survives formatting and parsing, and nothing else
+// parses.
 func TestAccessText(t *testing.T) {
 	t.Parallel()
 	for text, access := range map[string]ext.Access{"": 0, "r": ext.Read, "w": ext.Modify, "rw": ext.Read | ext.Modify} {
@@ -28,7 +28,8 @@ func TestAccessText(t *testing.T) {
 	}
 }
 
-// TestOverrides: what is granted counts until its end, and only what is.
+// TestOverrides: only the overridden quotas change, and only until the end of the
+// override.
 func TestOverrides(t *testing.T) {
 	t.Parallel()
 	tier := ext.Quota{Bytes: 100, Namespaces: 10, Keys: 50}

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"holdfast/internal/fault"
+	"holdfast/internal/ident"
 )
 
 // TenantID is the ID of a tenant: a UUID in lower case, as databases return it.
@@ -30,24 +31,12 @@ func ParseInstallID(s string) (InstallID, error) {
 
 var errUUID = refuse("must be a UUID of 36 characters with hyphens, and not all zeros")
 
-const nilUUID = "00000000-0000-0000-0000-000000000000"
-
 func parseUUID(s string) (string, error) {
-	if len(s) != len(nilUUID) || s == nilUUID {
+	id, ok := ident.ParseUUID(s)
+	if !ok {
 		return "", errUUID
 	}
-	for i := range len(s) {
-		switch c := s[i]; {
-		case nilUUID[i] == '-':
-			if c != '-' {
-				return "", errUUID
-			}
-		case '0' <= c && c <= '9', 'a' <= c && c <= 'f', 'A' <= c && c <= 'F':
-		default:
-			return "", errUUID
-		}
-	}
-	return strings.ToLower(s), nil
+	return id, nil
 }
 
 // Owner identifies the records of a request. The tenant comes from the verified token

@@ -120,7 +120,7 @@ func TestTimeToLive(t *testing.T) {
 	}
 }
 
-// The numbers of the API are promised to clients.
+// TestDefaults: clients rely on the documented defaults.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	wantLimits := ext.Limits{

@@ -8,18 +8,18 @@ import (
 	"holdfast/internal/fault"
 )
 
-// guardCase is a line of the table that defines Precondition.
-type guardCase struct {
+// preconditionCase is a row of the table that defines Precondition.
+type preconditionCase struct {
 	name         string
 	precondition ext.Precondition
 	revision     ext.Revision // of the record; 0 if it does not exist
 	seq          ext.Seq
-	want, delete error // of Check and of CheckDelete: nil or a *MismatchError
+	want, delete error // results of Check and CheckDelete: nil or a *MismatchError
 }
 
-// guardCases is the table. The record is at revision 3, by change 40, where it
-// is there.
-func guardCases() []guardCase {
+// preconditionCases returns the table. An existing record has revision 3 and change
+// 40.
+func preconditionCases() []preconditionCase {
 	revision := func(r ext.Revision) ext.Precondition { return ext.Precondition{Revision: ext.Some(r)} }
 	match := func(seqs ...ext.Seq) ext.Precondition {
 		return ext.Precondition{Match: ext.Tags{Set: true, Seqs: seqs}}
@@ -36,7 +36,7 @@ func guardCases() []guardCase {
 	header := &ext.MismatchError{Current: 3, Header: true}
 	bodyGone := &ext.MismatchError{}
 	headerGone := &ext.MismatchError{Header: true}
-	return []guardCase{
+	return []preconditionCase{
 		{"none", ext.Precondition{}, 3, 40, nil, nil},
 		{"none, absent", ext.Precondition{}, 0, 0, nil, nil},
 
@@ -75,7 +75,7 @@ func guardCases() []guardCase {
 
 func TestPrecondition(t *testing.T) {
 	t.Parallel()
-	for _, tc := range guardCases() {
+	for _, tc := range preconditionCases() {
 		if err := tc.precondition.Check(tc.revision, tc.seq); !reflect.DeepEqual(err, tc.want) {
 			t.Errorf("%s: %#v, want %#v", tc.name, err, tc.want)
 		}

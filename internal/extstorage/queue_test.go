@@ -20,7 +20,8 @@ func enter(t *testing.T, q *ext.WriteQueue, o ext.Owner, alone bool) ext.Turn {
 	return turn
 }
 
-// TestWriteQueue: turns come in the order of arrival, and one that wants to be alone is.
+// TestWriteQueue: turns are in the order of arrival, and an exclusive one runs
+// alone.
 func TestWriteQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -55,7 +56,7 @@ func TestWriteQueue(t *testing.T) {
 		first.Leave()
 		entered(0)
 		second.Leave()
-		entered(0) // 1 wants to be alone
+		entered(0) // 1 is exclusive
 		(<-turns).Leave()
 		entered(0, 1)
 		(<-turns).Leave()
@@ -69,7 +70,8 @@ func TestWriteQueue(t *testing.T) {
 	})
 }
 
-// TestWriteQueueEnds: a request that ends leaves the queue, and those behind it move up.
+// TestWriteQueueEnds: a request that ends leaves the queue, and those after it move
+// up.
 func TestWriteQueueEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,21 +21,21 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// validator is that of the service, but a trial is not a process here.
+// validator is the service's, except that a trial runs in this process.
 type validator struct{ *jsonschema.Validator }
 
 func newValidator() validator { return validator{jsonschema.NewValidator(1<<20, nil)} }
 
 func (validator) Trial(context.Context, []byte, [][]byte) error { return nil }
 
-// service is a service on a database of its own, with a clock.
+// service is a service with its own database and clock.
 type service struct {
 	*ext.Service
 
-	options ext.Options // that it was made of
+	options ext.Options // the options of the service
 	store   *sqlite.Store
 	clock   *clock.Manual
-	r       ext.Request // that may do everything in the namespaces a and b, and read c
+	r       ext.Request // may do everything in the namespaces a and b, and read c
 }
 
 func openStore(t testing.TB) *sqlite.Store {
@@ -72,7 +72,7 @@ func task(kind ext.TaskKind, key, value string) ext.Task {
 
 func increment(key, pointer, by string) ext.Task {
 	t := task(ext.IncrementTask, key, "")
-	p, _ := canonjson.ParsePointer(pointer) // a test's own is right
+	p, _ := canonjson.ParsePointer(pointer) // valid in tests
 	t.Increment = canonjson.Increment{Pointer: p, By: canonjson.Number(by), Create: true}
 	return t
 }
@@ -113,7 +113,7 @@ func wantPlace(t testing.TB, what string, err error, pointer string) {
 	}
 }
 
-// TestIncrementsAddUp: whoever comes in between, no increment is lost.
+// TestIncrementsAddUp: no increment is lost, regardless of concurrent writes.
 func TestIncrementsAddUp(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -136,8 +136,8 @@ func TestIncrementsAddUp(t *testing.T) {
 	}
 }
 
-// TestPutMeetsActivation: a value that the new schema refuses is stored before
-// it is active or not at all.
+// TestPutMeetsActivation: a value that a new schema refuses is stored before the
+// schema is active, or not at all.
 func TestPutMeetsActivation(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -146,7 +146,7 @@ func TestPutMeetsActivation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Another process activates it, so that this one has the old one in its cache.
+	// Another process activates it, so this one has the old schema in its cache.
 	begun := make(chan struct{}, 8)
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -161,7 +161,7 @@ func TestPutMeetsActivation(t *testing.T) {
 					return
 				}
 			}
-			t.Error("the new schema was never held against a put")
+			t.Error("no put was validated by the new schema")
 		})
 	}
 	for range 8 {
@@ -183,7 +183,8 @@ func TestPutMeetsActivation(t *testing.T) {
 	if err != nil || end.Last != after.Last || end.Last < before.Last {
 		t.Errorf("changes %d before, %d after the activation and %d at the end, %v", before.Last, after.Last, end.Last, err)
 	}
-	// What only the new one lets pass, the old one in a cache does not refuse.
+	// A value that only the new schema allows is not refused because of a cached
+	// one.
 	m.do(t, task(ext.PutTask, "text", `"x"`))
 	if _, err := m.store.SetStatus(t.Context(), m.r.Grant.Owner, "a", 1, ext.Active, ext.At(m.clock.Now())); err != nil {
 		t.Fatal(err)
@@ -210,8 +211,8 @@ func TestSchemaVersion(t *testing.T) {
 	m.wantValue(t, "k", `[]`)
 }
 
-// TestArraysAreValidatedWhole: an array is one value, for whoever wants arrays and
-// for whoever wants what its elements are.
+// TestArraysAreValidatedWhole: a schema validates an array as one value, not its
+// elements.
 func TestArraysAreValidatedWhole(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -228,7 +229,7 @@ func TestArraysAreValidatedWhole(t *testing.T) {
 	}
 }
 
-// counted counts how often a value was held against a schema.
+// counted counts the validations.
 type counted struct {
 	ext.Validators
 	times int
@@ -239,8 +240,8 @@ func (c *counted) Validate(ctx context.Context, of ext.TenantID, document []byte
 	return c.Validators.Validate(ctx, of, document, v)
 }
 
-// TestRefusedOnce: what the active schema refuses is held against it once, which
-// may take half a second.
+// TestRefusedOnce: a value that the active schema refuses is validated only once,
+// because that may take half a second.
 func TestRefusedOnce(t *testing.T) {
 	t.Parallel()
 	var held counted
@@ -254,12 +255,12 @@ func TestRefusedOnce(t *testing.T) {
 	_, err := m.Do(t.Context(), m.r, task(ext.PutTask, "k", `{}`))
 	wantPlace(t, "an object", err, "/value")
 	if held.times != 1 {
-		t.Errorf("it was held against the schema %d times", held.times)
+		t.Errorf("it was validated %d times", held.times)
 	}
 }
 
-// TestRevisedMeetsActivation: what an increment makes is validated by the schema that
-// is active, also when another process has activated it.
+// TestRevisedMeetsActivation: the result of an increment is validated by the active
+// schema, even if another process has activated it.
 func TestRevisedMeetsActivation(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -314,7 +315,7 @@ func TestRevoked(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.wantValue(t, "k", "1")
-	if err := m.RevokeInstall(t.Context(), o); err != nil { // here: at once
+	if err := m.RevokeInstall(t.Context(), o); err != nil { // by this process: effective at once
 		t.Fatal(err)
 	}
 	if _, err := m.Do(t.Context(), m.r, task(ext.PutTask, "k", "2")); !errors.Is(err, ext.ErrRevoked) {
@@ -440,8 +441,8 @@ func TestCursors(t *testing.T) {
 	}
 }
 
-// TestCursorsOutliveTheirKey: a list that has begun goes on while the key is
-// changed, and ends when the old one is dropped.
+// TestCursorsOutliveTheirKey: after the cursor key is changed, existing cursors
+// stay valid until the old key is removed.
 func TestCursorsOutliveTheirKey(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -480,9 +481,9 @@ func TestCursorsOutliveTheirKey(t *testing.T) {
 	}
 }
 
-// TestSweepAfter: what has expired is removed when it has been expired for the
-// setting sweep_after, by the moment that the sweep is given, and not before. Its
-// change comes with the removal, and meanwhile it counts against no quota.
+// TestSweepAfter: expired records are removed once they have been expired for
+// sweep_after, and not before. Their changes are appended at the removal; meanwhile
+// they count against no quota.
 func TestSweepAfter(t *testing.T) {
 	t.Parallel()
 	m := newService(t, func(o *ext.Options) { o.Config.SweepAfter, o.Config.Quota.Keys = 2*time.Hour, 1 })
@@ -543,7 +544,8 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// TestBatch: tasks see what those before them did, and one that fails undoes all.
+// TestBatch: tasks see the results of those before them, and one that fails reverts
+// all.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -575,7 +577,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestIdempotencyKey: what was done is not done again, even if it would now fail.
+// TestIdempotencyKey: a repeated request is not applied again, even if it would now
+// fail.
 func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -630,7 +633,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// What has expired is in nobody's way, so it is not counted either.
+// TestUsageOfExpired: expired records do not count.
 func TestUsageOfExpired(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -645,8 +648,8 @@ func TestUsageOfExpired(t *testing.T) {
 	}
 }
 
-// TestWarnings: a warning begins at exactly 80 percent and has the share that is
-// used, also of a quota that is as large as a number can be.
+// TestWarnings: warnings start at exactly 80 percent and have the used share, even
+// for a quota of MaxInt64.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	const bytes = 160 // of two records
@@ -658,7 +661,7 @@ func TestWarnings(t *testing.T) {
 		for _, key := range []string{"k", "l"} {
 			m.do(t, task(ext.PutTask, key, `"`+strings.Repeat("x", bytes/2-4)+`"`))
 		}
-		quota := ext.Registration{Overrides: ext.Overrides{Quota: ext.Quota{Bytes: limit}}} // which may be less than there is
+		quota := ext.Registration{Overrides: ext.Overrides{Quota: ext.Quota{Bytes: limit}}} // may be less than the usage
 		if _, _, err := m.RegisterInstall(t.Context(), m.r.Grant.Owner, quota, false); err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"holdfast/internal/fault"
+	"holdfast/internal/ident"
 )
 
 // Span is a range of installs, in the order of tenant and install.
@@ -41,7 +42,7 @@ func (s Span) Check() error {
 // possible owner.
 func (s Span) Bounds() (after, last Owner) {
 	const end = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-	return cmp.Or(s.After, Owner{cmp.Or(s.Tenant, nilUUID), nilUUID}), cmp.Or(s.Last, Owner{cmp.Or(s.Tenant, end), end})
+	return cmp.Or(s.After, Owner{cmp.Or(s.Tenant, ident.NilUUID), ident.NilUUID}), cmp.Or(s.Last, Owner{cmp.Or(s.Tenant, end), end})
 }
 
 // EachUsage calls fn with the counters of the span's installs in order, page by

@@ -34,9 +34,9 @@ type Task struct {
 
 	// The following fields are for puts of an import:
 
-	until    Moment        // when the record expires
-	restored *Restored     // nil: the record continues its own revisions
-	brought  SchemaVersion // the value is not validated by this version, if active
+	until     Moment        // when the record expires
+	restored  *Restored     // nil: the record continues its own revisions
+	validated SchemaVersion // imported as active: do not validate the value by this version again
 }
 
 // Result is the result of a task.
@@ -185,8 +185,8 @@ func (a *plan) add(ctx context.Context, t *Task, op *Op) (err error) {
 			}
 		}
 		op.Restored = t.restored
-		if t.brought > 0 {
-			if active, err := a.service.activeSchema(ctx, at); err != nil || active.Version == t.brought {
+		if t.validated > 0 {
+			if active, err := a.service.activeSchema(ctx, at); err != nil || active.Version == t.validated {
 				op.Schema = active.Version
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"holdfast/internal/fault"
+	"holdfast/internal/ident"
 )
 
 // Token describes the token of a request.
@@ -26,7 +27,7 @@ type RevokedToken struct {
 
 // Services returns the owner of the tokens of a tenant's services. No install has
 // its ID.
-func Services(t TenantID) Owner { return Owner{t, nilUUID} }
+func Services(t TenantID) Owner { return Owner{t, ident.NilUUID} }
 
 // maxRevocation is the maximum lifetime of a revocation in milliseconds.
 const maxRevocation Moment = 100 * 365 * 24 * 60 * 60 * 1000

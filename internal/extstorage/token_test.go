@@ -12,14 +12,14 @@ import (
 	"holdfast/internal/fault"
 )
 
-// withToken is the request with a token.
+// withToken returns the request with a token.
 func (m *service) withToken(t ext.Token) ext.Request {
 	r := m.r
 	r.Grant.Token = t
 	return r
 }
 
-// onSameStore opens another process on the database of m.
+// onSameStore returns another process on the database of m.
 func (m *service) onSameStore(t *testing.T) *service {
 	t.Helper()
 	s, err := ext.NewService(m.options)
@@ -31,8 +31,8 @@ func (m *service) onSameStore(t *testing.T) *service {
 	return &other
 }
 
-// TestRevokeToken: one token is refused, here at once and by another process within
-// a second, and no other.
+// TestRevokeToken: only the revoked token is refused, by this process at once and
+// by another within a second.
 func TestRevokeToken(t *testing.T) {
 	t.Parallel()
 	m := newService(t)
@@ -104,13 +104,13 @@ func TestRevokeTokenBounds(t *testing.T) {
 	if _, err := m.RevokeToken(t.Context(), o, "last", 0); !fault.Is(err, fault.Quota) {
 		t.Errorf("one more: %v", err)
 	}
-	m.clock.Advance(time.Second) // when most of them have expired
+	m.clock.Advance(time.Second) // most of them have expired
 	if _, err := m.RevokeToken(t.Context(), o, "last", 0); err != nil {
 		t.Errorf("one more, later: %v", err)
 	}
 }
 
-// awayStore is a database that can be away.
+// awayStore is a store whose database can be unavailable.
 type awayStore struct {
 	ext.Installs
 	away *bool
@@ -123,8 +123,8 @@ func (s awayStore) InstallState(ctx context.Context, o ext.Owner, now ext.Moment
 	return s.Installs.InstallState(ctx, o, now)
 }
 
-// TestRevokedWhileDatabaseIsAway: what was read is good for a second; then requests
-// fail, since nobody can tell whether their token was revoked.
+// TestRevokedWhileDatabaseIsAway: the state of an install is valid for a second.
+// Then requests fail, because their token may have been revoked.
 func TestRevokedWhileDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	away := false
@@ -153,7 +153,7 @@ func TestRevokedWhileDatabaseIsAway(t *testing.T) {
 }
 
 // TestChangesEndWithTheToken: a wait for changes ends when its token expires or is
-// revoked, however seldom the database is asked for changes.
+// revoked, however long the polling interval is.
 func TestChangesEndWithTheToken(t *testing.T) {
 	t.Parallel()
 	asleep, tick := make(chan time.Duration), make(chan time.Time)
@@ -211,7 +211,7 @@ func TestChangesEndWithTheToken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !c.here || c.token.Service { // else it is woken
+		if !c.here || c.token.Service { // otherwise it is notified
 			wake(time.Second)
 		}
 		if err := <-ended; !errors.Is(err, ext.ErrTokenRevoked) {

@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/extstorage/storetest"
 )
 
-// traps are what stores of this kind have fallen into, each with the tests that
-// keep this one out: of the suite as "Group/Test", others as "package.Test".
+// traps are known mistakes of stores of this kind, with the tests that prevent
+// them: tests of the suite as "Group/Test", others as "package.Test".
 var traps = []struct{ what, tests string }{
 	1:  {"two first puts of a key get the same revision", "Revisions/FirstWriters Revisions/WithoutGap postgres.TestFirstWriters postgres.TestTwoWaiters"},
 	2:  {"no way to say that a record must not exist yet", "Preconditions/CreateOnly Preconditions/OneWins httpapi.TestPreconditions"},
@@ -29,7 +29,7 @@ var traps = []struct{ what, tests string }{
 	13: {"a version that is not active lets every value pass", "Registry/PutUnderASchemaThatChanges Registry/PutsAgainstActivations extstorage.TestSchemaVersion extstorage.TestPutMeetsActivation"},
 	14: {"a value that is an array is validated element by element", "extstorage.TestArraysAreValidatedWhole httpapi.TestArraysAreValidatedWhole"},
 	15: {"another dialect, unknown formats, validators that pile up or meet by $id", "jsonschema.TestCheckRefuses jsonschema.TestCheckAccepts jsonschema.TestCacheKeepsTenantsApart jsonschema.TestCacheHasABudget"},
-	16: {"schemas that nobody can register, nothing audited, limited or allowed by name", "Registry/LifeCycle Audit/PutsAndDeletes extstorage.TestAccess extstorage.TestCheckSchema httpapi.TestRates"},
+	16: {"schemas that no client can register; no audit, limits or permissions", "Registry/LifeCycle Audit/PutsAndDeletes extstorage.TestAccess extstorage.TestCheckSchema httpapi.TestRates"},
 	17: {"an install is looked for on all nodes", "postgres.TestDistribution postgres.TestOneMessage"},
 	18: {"who asks says whose tenant he is", "extstorage.TestParseGrant Isolation/SameInstallOfAnotherTenant httpapi.TestAnotherInstall"},
 	19: {"the runner's values are strings, its pages end, its deletes conflict", "httpapi.TestRunner"},
@@ -47,7 +47,7 @@ var traps = []struct{ what, tests string }{
 	31: {"an index that is made again is declared invalid", "pgdb.TestEnsureIndex postgres.TestInspectCitus"},
 }
 
-// TestTraps: the tests are there, under these names.
+// TestTraps checks that the tests exist.
 func TestTraps(t *testing.T) {
 	t.Parallel()
 	known := storetest.Names()

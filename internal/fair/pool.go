@@ -18,14 +18,14 @@ import (
 )
 
 // ErrFull means that the units did not become free in time. It is fault.Unavailable.
-var ErrFull = fault.New(fault.Unavailable, "the server has too much to do")
+var ErrFull = fault.New(fault.Unavailable, "the server is overloaded: retry later")
 
 // Options configure a pool.
 type Options struct {
 	Capacity int64         // in units of the resource, above 0
 	Reserve  int64         // units that a client above its share leaves free; less than Capacity
-	Waiting  int           // most acquisitions that may wait at once
-	Wait     time.Duration // longest wait of an acquisition
+	Waiting  int           // maximum number of waiting acquisitions
+	Wait     time.Duration // maximum wait of an acquisition
 }
 
 // Reserve returns the default reserve of a pool: an eighth of its capacity, and at
@@ -39,7 +39,7 @@ type Pool struct {
 	mu      sync.Mutex
 	used    int64
 	peak    int64
-	clients map[string]*client // those that use something or wait
+	clients map[string]*client // that use units or wait for them
 	waiting int
 	refused int64
 	arrived uint64
@@ -153,7 +153,7 @@ func (p *Pool) Release(name string, n int64) {
 func (p *Pool) giveBack(name string, n int64) {
 	c := p.clients[name]
 	if c == nil || c.used < n {
-		panic("fair: more is given back than was taken")
+		panic("fair: released more than was acquired")
 	}
 	c.used -= n
 	p.used -= n
@@ -197,7 +197,7 @@ func (p *Pool) leave(name string, w *waiter) {
 		if q == w {
 			p.dequeue(name, c, i)
 			p.refuse(w)
-			p.grant() // it may have stood before others
+			p.grant() // it may have blocked the waiters behind it
 			return
 		}
 	}
@@ -305,7 +305,7 @@ func (p *Pool) refuse(w *waiter) {
 type Stats struct {
 	Capacity int64
 	Used     int64
-	Clients  int   // that use something or wait
+	Clients  int   // that use units or wait for them
 	Waiting  int   // acquisitions
 	Refused  int64 // acquisitions by Acquire so far
 }

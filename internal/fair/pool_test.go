@@ -16,14 +16,14 @@ import (
 	"holdfast/internal/fair"
 )
 
-// long is a wait that no test sees the end of.
+// long is a wait that does not end during a test.
 const long = time.Hour
 
 func pool(capacity, reserve int64, waiting int) *fair.Pool {
 	return fair.NewPool(fair.Options{Capacity: capacity, Reserve: reserve, Waiting: waiting, Wait: long})
 }
 
-// most is how many single units a client can have at once.
+// most acquires single units until it fails, and returns their number.
 func most(p *fair.Pool, name string) (n int) {
 	for p.TryAcquire(name, 1) {
 		n++
@@ -59,7 +59,8 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// A client that has nothing may have more than its share, and none more than all.
+// TestLargeRequest: a client without units may take more than its share, up to the
+// capacity.
 func TestLargeRequest(t *testing.T) {
 	t.Parallel()
 	p := pool(10, 2, 1)
@@ -67,15 +68,15 @@ func TestLargeRequest(t *testing.T) {
 		t.Error("refused")
 	}
 	if err := p.Acquire(t.Context(), "c", 11); !errors.Is(err, fair.ErrFull) {
-		t.Errorf("more than there is: %v", err)
+		t.Errorf("more than the capacity: %v", err)
 	}
 	if s := p.Stats(); s.Used != 10 || s.Clients != 2 || s.Waiting != 0 || s.Refused != 1 {
 		t.Errorf("%+v", s)
 	}
 }
 
-// wait starts an acquisition and returns when it waits or has ended. It is for a
-// bubble of synctest.
+// wait starts an acquisition and returns when it waits or has ended. It must run in a
+// synctest bubble.
 func wait(t *testing.T, p *fair.Pool, name string, n int64, got chan<- string) {
 	t.Helper()
 	go func() {
@@ -88,7 +89,7 @@ func wait(t *testing.T, p *fair.Pool, name string, n int64, got chan<- string) {
 	synctest.Wait()
 }
 
-// What becomes free goes to the client that has least.
+// TestTurns: released units go to the client with the fewest.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, turns)
@@ -117,7 +118,7 @@ func turns(t *testing.T) {
 	}
 }
 
-// A client with many waiters does not keep others from waiting.
+// TestWaitingIsShared: a client with many waiters does not prevent others from waiting.
 func TestWaitingIsShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, waitingIsShared)
@@ -159,9 +160,9 @@ func TestWaitEnds(t *testing.T) {
 	}
 }
 
-// Under any sequence of operations a pool is never overdrawn, forgets clients that
-// have nothing, lets nobody above its share into the reserve, and leaves nobody waiting
-// for what is free.
+// TestPoolModel: after any sequence of operations, a pool has not exceeded its capacity,
+// has no state of idle clients, has given no part of the reserve to a client above its
+// share, and has no waiter for free units.
 func TestPoolModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -172,7 +173,7 @@ func TestPoolModel(t *testing.T) {
 	})
 }
 
-// poolModel is a pool and what its clients hold of it.
+// poolModel is a pool and the units that each client holds.
 type poolModel struct {
 	pool              *fair.Pool
 	capacity, reserve int64
@@ -199,7 +200,7 @@ func (m *poolModel) take(rt *rapid.T) {
 	}
 }
 
-// holder is a client that holds something; "": nobody does.
+// holder returns a client that holds units, or "" if there is none.
 func (m *poolModel) holder(rt *rapid.T) string {
 	if len(m.held) == 0 {
 		return ""
@@ -207,7 +208,7 @@ func (m *poolModel) holder(rt *rapid.T) string {
 	return rapid.SampledFrom(slices.Sorted(maps.Keys(m.held))).Draw(rt, "holder")
 }
 
-// less takes n from what a client holds.
+// less subtracts n from the units of a client.
 func (m *poolModel) less(name string, n int64) {
 	if m.held[name] -= n; m.held[name] == 0 {
 		delete(m.held, name)
@@ -244,7 +245,7 @@ func (m *poolModel) check(rt *rapid.T) {
 	}
 }
 
-// Do gives its unit back however fn ends, and a nil pool has no bounds.
+// TestDo: Do releases its unit after an error and a panic, and a nil pool is unlimited.
 func TestDo(t *testing.T) {
 	t.Parallel()
 	p := pool(1, 0, 0)
@@ -265,7 +266,8 @@ func TestDo(t *testing.T) {
 	}
 }
 
-// Many clients at once: all come through, and nothing is left.
+// TestConcurrency: many concurrent clients all get their units, and all units are
+// released.
 func TestConcurrency(t *testing.T) {
 	t.Parallel()
 	p := pool(10, 2, 1000)

@@ -32,7 +32,7 @@ var names = [...]string{
 	"too_large", "quota", "denied", "unavailable",
 }
 
-// String is the code's name as it appears in logs and metric labels.
+// String returns the name of the code for logs and metric labels.
 func (c Code) String() string {
 	if int(c) < len(names) {
 		return names[c]

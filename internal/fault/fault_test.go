@@ -18,7 +18,7 @@ func TestCodeOf(t *testing.T) {
 		message string
 	}{
 		{"nil", nil, fault.Internal, ""},
-		{"uncoded is ours", cause, fault.Internal, ""},
+		{"without a code", cause, fault.Internal, ""},
 		{"coded", fault.New(fault.NotFound, "no such record"), fault.NotFound, "no such record"},
 		{"through fmt", fmt.Errorf("get: %w", fault.New(fault.Quota, "full")), fault.Quota, "full"},
 		{"outermost wins", fault.Wrap(fault.Unavailable, "try later", fault.New(fault.Conflict, "busy")), fault.Unavailable, "try later"},

@@ -1,26 +1,25 @@
-// Package ident makes the identifiers and secrets that only have to be
-// unguessable: request ids, batch ids, generated keys.
+// Package ident generates random identifiers and secrets: request IDs, batch IDs, keys.
 package ident
 
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"strings"
 )
 
 // New returns 32 lower-case hex digits: 128 random bits.
 func New() string { return Hex(16) }
 
-// Hex returns n random bytes as 2n lower-case hex digits. It is made of the
-// system's entropy and does not fail: crypto/rand ends the process rather
-// than hand out less.
+// Hex returns n random bytes as 2n lower-case hex digits. It cannot fail: crypto/rand
+// ends the process if the system has no entropy.
 func Hex(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b)
 	return hex.EncodeToString(b)
 }
 
-// ValidRequestID reports whether a request id that a client or proxy sent may
-// be taken over: 1 to 64 of [A-Za-z0-9._-], so that it can stand in any log.
+// ValidRequestID reports whether a request ID from a client or proxy is safe to log: 1 to
+// 64 characters of [A-Za-z0-9._-].
 func ValidRequestID(s string) bool {
 	if s == "" || len(s) > 64 {
 		return false
@@ -33,4 +32,27 @@ func ValidRequestID(s string) bool {
 		}
 	}
 	return true
+}
+
+// NilUUID is the UUID that identifies nothing.
+const NilUUID = "00000000-0000-0000-0000-000000000000"
+
+// ParseUUID parses a UUID of 36 characters in either case and returns it in lower case,
+// as databases return it. It returns false for anything else, the nil UUID included.
+func ParseUUID(s string) (string, bool) {
+	if len(s) != len(NilUUID) || s == NilUUID {
+		return "", false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case NilUUID[i] == '-':
+			if c != '-' {
+				return "", false
+			}
+		case '0' <= c && c <= '9', 'a' <= c && c <= 'f', 'A' <= c && c <= 'F':
+		default:
+			return "", false
+		}
+	}
+	return strings.ToLower(s), true
 }

@@ -29,3 +29,21 @@ func TestValidRequestID(t *testing.T) {
 		}
 	}
 }
+
+func TestParseUUID(t *testing.T) {
+	t.Parallel()
+	const id = "0123abcd-89ef-4567-89ab-cdef01234567"
+	for text, want := range map[string]string{
+		id: id, strings.ToUpper(id): id,
+		"": "", ident.NilUUID: "", id[:35]: "", id + "0": "", "{" + id + "}": "",
+		strings.ReplaceAll(id, "-", ""):        "",
+		strings.Replace(id, "-", "0", 1):       "",
+		strings.Replace(id, "0", "-", 1):       "",
+		strings.Replace(id, "a", "g", 1):       "",
+		strings.Replace(id, "ab", "\u0430", 1): "", // two bytes
+	} {
+		if got, ok := ident.ParseUUID(text); got != want || ok != (want != "") {
+			t.Errorf("%q: %q, %v", text, got, ok)
+		}
+	}
+}

@@ -122,7 +122,7 @@ func (m *Metrics) Sweep(job string, rows int, err error, now time.Time) {
 	}
 }
 
-// seconds is a time as Prometheus writes it.
+// seconds returns the Unix time in seconds, as Prometheus writes it.
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 // Counter registers a counter of a service, with or without labels. Create its series
@@ -163,7 +163,7 @@ type Reading func(Set)
 // Set reports a value with the values of its labels.
 type Set = func(value float64, labels ...string)
 
-// asked is a prometheus.Collector of one metric.
+// asked is a prometheus.Collector of one metric that is read at each scrape.
 type asked struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -185,7 +185,7 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{Registry: m.Registry})
 }
 
-// outcome is a label for an error: "ok" or its fault code.
+// outcome returns the label of an error: "ok" or its fault code.
 func outcome(err error) string {
 	if err == nil {
 		return "ok"

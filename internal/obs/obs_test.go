@@ -79,7 +79,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// A span reaches the collector with the trace of its caller; the path does not.
+// TestTraces: a span reaches the collector with the trace ID of its caller and without
+// the path.
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	received := make(chan []byte, 1)
@@ -109,8 +110,8 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// The environment's endpoint is used when the configuration has none. It sets a
-// variable of the process, so it does not run beside others.
+// TestTracesByEnvironment: the endpoint of the environment is used if the configuration
+// has none. The test sets a variable of the process, so it is not parallel.
 func TestTracesByEnvironment(t *testing.T) {
 	received := make(chan string, 1)
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { received <- r.URL.Path }))

@@ -7,5 +7,5 @@ type Of[T any] struct {
 	Set   bool
 }
 
-// Some is a value that is there.
+// Some returns an Of with the value v.
 func Some[T any](v T) Of[T] { return Of[T]{Value: v, Set: true} }

@@ -31,7 +31,7 @@ type Event struct {
 	// visible in order. Gaps are harmless; a number must not be used twice.
 	Seq     int64
 	Topic   string
-	Key     string          // what the event is about, in the words of its topic
+	Key     string          // subject of the event; its form depends on the topic
 	Payload json.RawMessage // any JSON; small, since a batch of events is in memory
 	At      time.Time       // to the microsecond
 
@@ -46,12 +46,12 @@ type ID struct {
 	Seq           int64
 }
 
-// ID returns the event's identity.
+// ID returns the ID of the event.
 func (e *Event) ID() ID { return ID{e.Owner, e.Stream, e.Seq} }
 
-// Table names a service's table of events and the columns of its owner and stream,
-// such as tenant_id. The names are constants of the service and are inserted into SQL
-// unescaped.
+// Table has the name of a service's table of events and of its columns for owner and
+// stream, such as tenant_id. The names are constants of the service and are inserted into
+// SQL unescaped.
 type Table struct {
 	Name, Owner, Stream string
 

@@ -39,7 +39,7 @@ type Refusal struct {
 
 func (e *RefusedError) Error() string {
 	if len(e.Refusals) == 0 {
-		return "the sink refused events and did not say which"
+		return "the sink refused events without naming them"
 	}
 	return fmt.Sprintf("the sink refused %d of the events: %v", len(e.Refusals), e.Refusals[0].Err)
 }
@@ -77,16 +77,16 @@ func (r *Relay) publish(ctx context.Context, events []Event) (result, error) {
 	// One success shows that the failure is of the event and not of the sink: when a sink
 	// becomes unavailable, only a few events count as rejected.
 	if !r.works && len(res.taken) == 0 {
-		return result{}, &awayError{err}
+		return result{}, &sinkError{err}
 	}
 	r.works = len(res.taken) > 0
 	return res, nil
 }
 
-// awayError means that the sink accepts nothing.
-type awayError struct{ error }
+// sinkError means that the sink accepts no events.
+type sinkError struct{ error }
 
-func (e *awayError) Unwrap() error { return e.error }
+func (e *sinkError) Unwrap() error { return e.error }
 
 // call calls the sink. A panic of the sink is returned as an error, because the
 // server has others to serve.
@@ -99,7 +99,7 @@ func (r *Relay) call(ctx context.Context, events []Event) (err error) {
 	return r.o.Sink.Publish(ctx, events)
 }
 
-// split sorts events by the answer of the sink; valid is false if it named none of
+// split partitions events by the error of the sink. valid is false if it names none of
 // them.
 func split(events []Event, no *RefusedError) (res result, valid bool) {
 	refusals := make(map[int]Refusal, len(no.Refusals))
@@ -131,7 +131,7 @@ type stream struct{ owner, name string }
 // Limits of isolate.
 const (
 	maxAlone       = 16 // events that are tried
-	maxAloneFailed = 4  // failures without a success, after which the sink is away
+	maxAloneFailed = 4  // failures without a success, after which the sink counts as unavailable
 )
 
 // isolate publishes the first event of each of some streams alone. cause is the error
@@ -153,7 +153,7 @@ func (r *Relay) isolate(ctx context.Context, events []Event, cause error) (res r
 		seen[s] = true
 		err := r.call(ctx, []Event{e})
 		if ctx.Err() != nil {
-			break // the sink has not said anything of this one
+			break // canceled: not an answer of the sink
 		}
 		if err == nil {
 			res.taken = append(res.taken, e)
@@ -171,7 +171,7 @@ func reasonOf(err error) string {
 	if err == nil {
 		return "no reason given"
 	}
-	// PostgreSQL takes no NUL and nothing that is not UTF-8.
+	// PostgreSQL text must be UTF-8 without NUL.
 	text := strings.ReplaceAll(err.Error(), "\x00", "")
 	if len(text) > maxReason {
 		text = text[:maxReason]

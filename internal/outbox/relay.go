@@ -12,8 +12,8 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Options of a Relay. Box, Sink and Clock are required. Poll, Lease and Attempts
-// are the same in all processes.
+// Options configure a Relay. Box, Sink and Clock are required. Poll, Lease and Attempts
+// must be the same in all processes.
 type Options struct {
 	Box   Box
 	Sink  Sink
@@ -64,12 +64,12 @@ type Relay struct {
 	holder string
 
 	// Only Run and Pass use these, one after the other.
-	held    [Partitions]retry     // partitions that others held at the last try
-	refused [Partitions]time.Time // when a refused event is to be tried again; zero: none
-	works   bool                  // the sink has taken something since it last took nothing
+	held    [Partitions]retry     // partitions that were leased by others at the last try
+	refused [Partitions]time.Time // when a refused event is tried again; zero: none
+	works   bool                  // the sink has accepted an event since it was last unavailable
 }
 
-// retry is when a partition is tried again.
+// retry is the next try of a leased partition.
 type retry struct {
 	at    time.Time
 	tries int
@@ -155,11 +155,11 @@ func (r *Relay) Run(ctx context.Context) {
 		default:
 			first, failures = false, 0
 		}
-		if !clock.Rest(ctx, gather) {
+		if !clock.Sleep(ctx, gather) {
 			return
 		}
 		if wait := time.Until(resume); wait > 0 {
-			if !clock.Rest(ctx, wait) {
+			if !clock.Sleep(ctx, wait) {
 				return
 			}
 		} else if !r.await(ctx, poll) {
@@ -265,14 +265,14 @@ func (r *Relay) Pass(ctx context.Context) (published int, err error) {
 // fails for some, it tries others, and if it accepts those, the first ones again.
 func (r *Relay) round(ctx context.Context, todo Parts) (published int, err error) {
 	var (
-		failed Parts
-		away   *awayError
+		failed  Parts
+		sinkErr *sinkError
 	)
 	for todo != 0 {
 		parts := r.choose(todo)
 		n, more, err := r.turn(ctx, parts)
 		published += n
-		if errors.As(err, &away) && failed == 0 {
+		if errors.As(err, &sinkErr) && failed == 0 {
 			failed, todo = parts, todo&^parts
 			continue
 		}
@@ -289,7 +289,7 @@ func (r *Relay) round(ctx context.Context, todo Parts) (published int, err error
 		}
 	}
 	if failed != 0 {
-		return published, away
+		return published, sinkErr
 	}
 	return published, nil
 }
@@ -328,7 +328,7 @@ func (r *Relay) turn(ctx context.Context, parts Parts) (published int, more Part
 	}
 	// Before the events are read, because later events are reported again.
 	now := time.Now()
-	r.wakeRefused(held, now) // it is read now: another refusal is to set another pause
+	r.wakeRefused(held, now) // first, because another refusal sets another pause
 	was := r.o.Waker.take(held)
 	published, more, released, err := r.batch(ctx, held, was.owners(held), now)
 	if err != nil {
@@ -368,7 +368,7 @@ func (r *Relay) batch(ctx context.Context, held Parts, owners []string, now time
 	defer cancel()
 	for _, no := range res.refused {
 		if err := r.refuse(last, no); err != nil {
-			return 0, 0, false, fmt.Errorf("%d events are published and will be again: %w", len(res.taken), err)
+			return 0, 0, false, fmt.Errorf("%d published events could not be deleted and will be published again: %w", len(res.taken), err)
 		}
 	}
 	if len(res.taken) < len(events) {
@@ -381,7 +381,7 @@ func (r *Relay) batch(ctx context.Context, held Parts, owners []string, now time
 		return 0, more, false, nil
 	}
 	if err := r.o.Box.Done(last, r.holder, held, res.taken); err != nil {
-		return 0, 0, false, fmt.Errorf("%d events are published and will be again: %w", len(res.taken), err)
+		return 0, 0, false, fmt.Errorf("%d published events could not be deleted and will be published again: %w", len(res.taken), err)
 	}
 	oldest := res.taken[0].At
 	for _, e := range res.taken {

@@ -15,15 +15,14 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// memory is a box in which time passes only as the test lets it. Real boxes are
-// tested in their own packages.
+// memory is a box in memory for synctest. Real boxes are tested in their own packages.
 type memory struct {
 	outbox.Dead
 
 	mu     sync.Mutex
 	events []outbox.Event
 	leases [outbox.Leases]lease
-	asked  outbox.Query // the last one
+	asked  outbox.Query // the last query
 	calls  map[string]int
 	err    error
 }
@@ -45,7 +44,7 @@ func (m *memory) fail(err error) {
 	m.err = err
 }
 
-// count returns how often a method was called, or all of them.
+// count returns how often a method was called, or for "" all methods.
 func (m *memory) count(name string) (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -131,7 +130,7 @@ func (m *memory) CountDead(context.Context) (int, error) {
 	return 0, nil
 }
 
-// heard is a sink that reports when an event was published.
+// heard is a sink that sends the time of each published event.
 type heard chan time.Time
 
 func (h heard) Publish(ctx context.Context, events []outbox.Event) error {
@@ -151,20 +150,20 @@ func start(t *testing.T, o outbox.Options) (stop func()) {
 	return func() { cancel(); running.Wait() }
 }
 
-const owner, stream = "5", "3" // of partition 8
+const owner, stream = "5", "3" // in partition 8
 
 func happened(seq int64) outbox.Event {
 	return outbox.Event{Owner: owner, Stream: stream, Seq: seq, Payload: []byte(`{}`), At: time.Now()}
 }
 
-// TestWake: an event that the relay is woken for is published at once; more than
-// one in a short time together; one of another process at the next poll.
+// TestWake: an event is published at once when the relay is woken, several events in a
+// short time are published together, and an event of another process at the next poll.
 func TestWake(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		box, sink, waker := &memory{}, make(heard, 100), outbox.NewWaker()
 		defer start(t, outbox.Options{Box: box, Sink: sink, Waker: waker, Poll: 10 * time.Second})()
-		time.Sleep(time.Second) // the relay waits now
+		time.Sleep(time.Second) // until the relay waits
 		seq := int64(0)
 		for _, c := range []struct {
 			wakes bool
@@ -196,6 +195,8 @@ func TestWake(t *testing.T) {
 			t.Errorf("asked for %+v", got)
 		}
 		time.Sleep(time.Second)
+		waker.Wake(owner, stream)
+		synctest.Wait() // the relay makes a pause, so it takes all of the following together
 		for i := range 20 {
 			waker.Wake(strings.Repeat("x", i)+owner, stream)
 		}
@@ -207,15 +208,15 @@ func TestWake(t *testing.T) {
 	})
 }
 
-// TestNoRelay: a store of a process without a relay wakes nobody.
+// TestNoRelay: Wake without a relay does nothing.
 func TestNoRelay(t *testing.T) {
 	t.Parallel()
 	var none *outbox.Waker
 	none.Wake(owner, stream)
 }
 
-// TestIdle: of several relays with nothing to do one polls the table, and the
-// others look at its lease.
+// TestIdle: of several idle relays one polls the table, and the others only claim its
+// lease.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -242,8 +243,8 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// TestHeld: a relay that is woken while another one holds the partition tries
-// again after growing pauses, and has it soon after it is released.
+// TestHeld: a relay that is woken while another one has the lease retries after growing
+// pauses, and gets the lease soon after it is released.
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -265,8 +266,8 @@ func TestHeld(t *testing.T) {
 	})
 }
 
-// TestKilledWithWatch: when the process that polls is killed, another one takes
-// over, and finds what was left behind.
+// TestKilledWithWatch: when the polling process is killed, another one takes over and
+// finds the remaining events.
 func TestKilledWithWatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -282,8 +283,8 @@ func TestKilledWithWatch(t *testing.T) {
 	})
 }
 
-// TestBackoff: failures make the pauses longer, up to a minute, being woken does
-// not make them shorter, and one success makes them what they were.
+// TestBackoff: failures make the pauses longer, up to a minute. A wake does not shorten
+// them, and a success resets them.
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -329,7 +330,7 @@ func TestBackoff(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := len(failures); n < 2 || failures[n-1].Sub(failures[n-2]) > 2600*time.Millisecond {
-			t.Errorf("the pauses go on as before: %v", failures)
+			t.Errorf("the pauses were not reset: %v", failures)
 		}
 		stop()
 		if n := strings.Count(text.String(), "level=WARN"); n != len(failures) || !strings.Contains(text.String(), "no database") {
@@ -338,7 +339,7 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-// stopping is a sink in the middle of which the process is told to stop.
+// stopping is a sink that stops its process while it publishes.
 type stopping struct{ stop context.CancelFunc }
 
 func (s stopping) Publish(context.Context, []outbox.Event) error {
@@ -346,8 +347,8 @@ func (s stopping) Publish(context.Context, []outbox.Event) error {
 	return nil
 }
 
-// TestStop: what was published when the end came is not published again, and
-// nobody has to wait for a lease.
+// TestStop: events that are being published during a shutdown are not published again, and
+// the leases are released.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

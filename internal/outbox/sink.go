@@ -109,7 +109,7 @@ func (l *Lines) append(text []byte) error {
 		if _, err := l.file.ReadAt(last[:], info.Size()-1); err != nil {
 			return err
 		}
-		if last[0] != '\n' { // torn
+		if last[0] != '\n' { // a truncated line
 			text = append([]byte{'\n'}, text...)
 		}
 	}
@@ -143,7 +143,7 @@ func (l *Lines) open() error {
 		return errors.Join(fault.Wrap(fault.Unavailable, "the folder of events cannot be opened", err), f.Close())
 	}
 	defer folder.Close()
-	if err := folder.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) { // some file systems have no such thing
+	if err := folder.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) { // not supported by some file systems
 		return errors.Join(fault.Wrap(fault.Unavailable, "the folder of events cannot be written", err), f.Close())
 	}
 	l.file = f

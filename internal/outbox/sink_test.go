@@ -69,7 +69,7 @@ func TestLines(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	// Another process goes on in the same file.
+	// Another process appends to the same file.
 	other, err := outbox.OpenLines(path)
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestLines(t *testing.T) {
 	wantFile(t, path, lineOf(1), lineOf(2), lineOf(3), lineOf(4), lineOf(5))
 }
 
-// TestLinesRotated: in every way in which files are rotated.
+// TestLinesRotated: the file may be rotated in every usual way.
 func TestLinesRotated(t *testing.T) {
 	t.Parallel()
 	l, path := openLines(t)
@@ -111,7 +111,7 @@ func TestLinesRotated(t *testing.T) {
 	wantFile(t, path, lineOf(5))
 }
 
-// TestLinesTorn: half a line spoils no other.
+// TestLinesTorn: a truncated line does not damage the next one.
 func TestLinesTorn(t *testing.T) {
 	t.Parallel()
 	l, path := openLines(t)
@@ -124,7 +124,7 @@ func TestLinesTorn(t *testing.T) {
 	wantFile(t, path, lineOf(1), lineOf(2)[:20]+"\n", lineOf(2))
 }
 
-// TestLinesFail: what is not written is said, and a later try may succeed.
+// TestLinesFail: a failed write is reported, and a later one may succeed.
 func TestLinesFail(t *testing.T) {
 	t.Parallel()
 	if _, err := outbox.OpenLines(filepath.Join(t.TempDir(), "no", "folder")); !fault.Is(err, fault.Unavailable) {
@@ -144,7 +144,7 @@ func TestLinesFail(t *testing.T) {
 	}
 	for range 2 {
 		if err := l.Publish(t.Context(), []outbox.Event{event(1)}); !fault.Is(err, fault.Unavailable) {
-			t.Errorf("the folder is gone: %v", err)
+			t.Errorf("the folder was removed: %v", err)
 		}
 	}
 	if err := os.Rename(folder+"-gone", folder); err != nil {
@@ -163,11 +163,11 @@ func TestLinesFail(t *testing.T) {
 	}
 }
 
-// TestLinesDiskFull writes to the device that is always full.
+// TestLinesDiskFull writes to /dev/full.
 func TestLinesDiskFull(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/dev/full"); err != nil {
-		t.Skip("no device /dev/full on this system")
+		t.Skipf("needs the device /dev/full: %v", err)
 	}
 	path := filepath.Join(t.TempDir(), "events.jsonl")
 	if err := os.Symlink("/dev/full", path); err != nil {
@@ -190,8 +190,7 @@ func TestLinesDiskFull(t *testing.T) {
 	}
 }
 
-// TestLinesSynced writes to a device that takes everything and keeps nothing,
-// and says so when it is asked to make it safe.
+// TestLinesSynced writes to a device that accepts all data and fails on sync.
 func TestLinesSynced(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "events.jsonl")
@@ -203,7 +202,7 @@ func TestLinesSynced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := l.Publish(t.Context(), []outbox.Event{event(1)}); !fault.Is(err, fault.Unavailable) {
-		t.Errorf("what is not on a disk was published: %v", err)
+		t.Errorf("published without a sync: %v", err)
 	}
 }
 

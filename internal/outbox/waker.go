@@ -11,8 +11,8 @@ import (
 type Waker struct {
 	mu      sync.Mutex
 	pending [Partitions]pending
-	parts   Parts         // that have something pending
-	signal  chan struct{} // of capacity 1: filled when something is reported
+	parts   Parts         // partitions with pending events
+	signal  chan struct{} // of capacity 1; has a value after events were reported
 }
 
 // pending is the possibly unpublished part of a partition.
@@ -21,8 +21,8 @@ type pending struct {
 	owners []string // unless all
 }
 
-// maxOwners is the number of owners up to which the relay asks for the events of
-// each, which Citus answers from one node, instead of those of the partition.
+// maxOwners is the maximum number of owners whose events are queried one by one, which
+// runs on one node of Citus, and not by partition.
 const maxOwners = 8
 
 // NewWaker returns a Waker without pending events.
@@ -39,7 +39,7 @@ func (w *Waker) Wake(owner, stream string) {
 	w.mu.Unlock()
 	select {
 	case w.signal <- struct{}{}:
-	default: // it is filled already
+	default: // a wake is already pending
 	}
 }
 
@@ -71,14 +71,14 @@ func (w *Waker) addAll(part int) {
 	w.pending[part] = pending{all: true}
 }
 
-// waiting returns the partitions with something pending.
+// waiting returns the partitions with pending events.
 func (w *Waker) waiting() Parts {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.parts
 }
 
-// taken is what take has returned, by partition.
+// taken is a result of take, by partition.
 type taken map[int]pending
 
 // take returns the pending events of the partitions and clears them.
@@ -108,7 +108,7 @@ func (w *Waker) putBack(t taken, parts Parts) {
 	}
 }
 
-// owners returns those with new events in the partitions, or nil when any may
+// owners returns the owners with new events in the partitions, or nil if any owner may
 // have some.
 func (t taken) owners(parts Parts) (owners []string) {
 	for p := range parts.All() {

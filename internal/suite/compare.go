@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/fault"
 )
 
-// TB is what a case needs of a test. A random walk of rapid is one too.
+// TB is the part of testing.TB that cases use. rapid.T implements it.
 type TB interface {
 	Helper()
 	Error(args ...any)
@@ -47,8 +47,8 @@ func WantFault(t TB, what string, err error, codes ...fault.Code) {
 	t.Errorf("%s: %v, want the code %v", what, err, codes)
 }
 
-// Winners counts the callers that got through. Every other must have failed as a
-// loser does.
+// Winners counts the callers that succeeded. Every other must have failed with an error that lost
+// accepts.
 func Winners(t TB, errs []error, lost func(error) bool) (n int) {
 	t.Helper()
 	for _, err := range errs {

@@ -1,9 +1,9 @@
-// Package suite runs conformance suites: the storetest packages, each of which
-// is the contract of a service's stores as tests.
+// Package suite runs conformance suites: the storetest packages, each of which is the contract of
+// a service's stores as tests.
 //
-// A service brings the cases, in groups, and the environment that a case runs
-// in. The frame is here: names, exemptions, what runs in parallel, comparisons,
-// engines that fail at each of their points, random walks against a model.
+// A service provides the cases, in groups, and their environment. This package provides names,
+// exemptions, parallelism, comparisons, fault injection at each point of an engine, and random
+// walks against a model.
 package suite
 
 import (
@@ -12,36 +12,33 @@ import (
 	"testing"
 )
 
-// Case is one test; E is the environment that it gets.
+// Case is one test; E is its environment.
 type Case[E any] = struct {
 	Name string
 	Run  func(t *testing.T, e E)
 }
 
-// Group is the cases of one subject. Groups run in parallel, and so do the cases
-// of a group.
+// Group is the cases of one subject. Groups run in parallel, and so do the cases of a group.
 type Group[E any] struct {
 	Name  string
 	Cases []Case[E]
 
-	// Serial runs the cases one after the other: for those that sweep, which
-	// reaches the data of every case.
+	// Serial runs the cases one after the other, because they sweep the data of all cases.
 	Serial bool
 
-	// Own gives each case a database of its own: for those that look at whole
-	// tables.
+	// Own gives each case its own database, because it reads whole tables.
 	Own bool
 }
 
-// Suite is a contract on one backend.
+// Suite is the contract of one backend.
 type Suite[E any] struct {
 	Groups []Group[E]
 
-	// New makes the environment of a case; a cleanup of t closes what it opens.
+	// New opens the environment of a case; a cleanup of t closes it.
 	New func(t *testing.T, g Group[E]) E
 
-	// Exempt names cases that do not hold on the backend ("Group/Case"), with the
-	// reason.
+	// Exempt names cases that do not apply to the backend ("Group/Case"), with the reason. They
+	// are not run.
 	Exempt map[string]string
 }
 
@@ -55,12 +52,12 @@ func (s Suite[E]) Run(t *testing.T) {
 		t.Run(g.Name, func(t *testing.T) {
 			t.Parallel()
 			for _, c := range g.Cases {
+				if _, exempt := s.Exempt[g.Name+"/"+c.Name]; exempt {
+					continue
+				}
 				t.Run(c.Name, func(t *testing.T) {
 					if !g.Serial {
 						t.Parallel()
-					}
-					if reason, exempt := s.Exempt[g.Name+"/"+c.Name]; exempt {
-						t.Skip("exempt: " + reason)
 					}
 					c.Run(t, s.New(t, g))
 				})
@@ -69,8 +66,8 @@ func (s Suite[E]) Run(t *testing.T) {
 	}
 }
 
-// problems are mistakes in the suite itself: an exemption must mean exactly one
-// case and say why.
+// problems returns mistakes in the suite itself: an exemption must match exactly one case and have
+// a reason.
 func (s Suite[E]) problems() (all []string) {
 	known := map[string]bool{}
 	for _, name := range Names(s.Groups) {

@@ -12,8 +12,7 @@ import (
 	"holdfast/internal/fault"
 )
 
-// TestRun: every case runs once in an environment that was made for it, and an
-// exempt one does not run.
+// TestRun: every case runs once in its own environment, and an exempt one does not run.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	type env struct{ group, test string }
@@ -53,7 +52,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestProblems: a suite that is itself wrong says so.
+// TestProblems: mistakes in a suite are reported.
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	c := Case[int]{Name: "One"}
@@ -67,7 +66,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// recorder is a test that keeps what it is told.
+// recorder is a TB that records failures.
 type recorder struct{ failures []string }
 
 func (*recorder) Helper()                             {}
@@ -76,14 +75,14 @@ func (r *recorder) Error(args ...any)                 { r.failures = append(r.fa
 func (r *recorder) Errorf(format string, args ...any) { r.Error(fmt.Sprintf(format, args...)) }
 func (r *recorder) Fatalf(format string, args ...any) { r.Errorf(format, args...) }
 
-// TestComparisons: each comparison passes what is right and reports what is not.
+// TestComparisons: each comparison accepts what is right and reports what is not.
 func TestComparisons(t *testing.T) {
 	t.Parallel()
 	refused := fault.New(fault.Conflict, "refused")
 	lost := func(err error) bool { return errors.Is(err, refused) }
 	for name, c := range map[string]struct {
 		run  func(t TB)
-		want string // in the failure; "" when there is none
+		want string // in the failure; "" if there is none
 	}{
 		"equal":               {func(t TB) { Equal(t, "x", []int{1}, []int{1}) }, ""},
 		"equal, empty":        {func(t TB) { Equal(t, "x", []int{}, nil) }, ""},
@@ -105,8 +104,7 @@ func TestComparisons(t *testing.T) {
 	}
 }
 
-// TestFailEach: an operation with three points fails at each of them once, on a
-// state that was prepared for it.
+// TestFailEach: an operation with three points fails at each of them once, on a prepared state.
 func TestFailEach(t *testing.T) {
 	t.Parallel()
 	var p Trip

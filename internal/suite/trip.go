@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Trip is an engine that fails once, at the n-th point from now on.
+// Trip is an engine that fails once, at the n-th point.
 type Trip struct {
 	left  atomic.Int64
 	point atomic.Value // string: where it failed
@@ -29,7 +29,7 @@ func (p *Trip) Arm(n int64) {
 	p.left.Store(n)
 }
 
-// Disarm reports where the engine failed; "" when it did not get there.
+// Disarm returns where the engine failed; "" if it did not.
 func (p *Trip) Disarm() (point string) {
 	p.left.Store(0)
 	return p.point.Load().(string)

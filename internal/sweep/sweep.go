@@ -20,7 +20,7 @@ import (
 type Job struct {
 	Name  string        // in logs and metrics
 	Every time.Duration // from the end of one round to the start of the next; 0: only RunOnce runs it
-	Limit int           // most rows of a step, at least 1
+	Limit int           // maximum number of rows of a step, at least 1
 
 	// Run does one step of at most limit rows. It returns the number of rows, also with
 	// an error; limit means that there may be more.
@@ -61,7 +61,7 @@ const maxBackoff = 10 * time.Minute
 func (o Options) repeat(ctx context.Context, j Job) {
 	pause := rand.N(j.Every)
 	failures := 0
-	for clock.Rest(ctx, pause) {
+	for clock.Sleep(ctx, pause) {
 		n, err := RunOnce(ctx, j, o.Clock)
 		if ctx.Err() != nil {
 			return

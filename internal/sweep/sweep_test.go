@@ -61,8 +61,8 @@ func TestPanicIsAnError(t *testing.T) {
 	}
 }
 
-// TestRunLeavesOutWhatIsOnlyRunOnce: a job without an interval ends Run at once.
-func TestRunLeavesOutWhatIsOnlyRunOnce(t *testing.T) {
+// TestRunSkipsJobsWithoutInterval: Run returns at once if no job has an interval.
+func TestRunSkipsJobsWithoutInterval(t *testing.T) {
 	t.Parallel()
 	job := sweep.Job{Name: "test", Limit: 1, Run: func(context.Context, time.Time, int) (int, error) {
 		t.Error("it ran")
@@ -71,7 +71,7 @@ func TestRunLeavesOutWhatIsOnlyRunOnce(t *testing.T) {
 	sweep.Run(t.Context(), []sweep.Job{job}, sweep.Options{Clock: clock.System})
 }
 
-// The bubble's clock moves when everybody waits, so pauses cost no time.
+// TestRunRepeatsAndBacksOff uses the clock of synctest, so pauses take no time.
 func TestRunRepeatsAndBacksOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestRunRepeatsAndBacksOff(t *testing.T) {
 			{time.Minute, 75 * time.Second},
 			{2 * time.Minute, 150 * time.Second}, // after one failure
 			{4 * time.Minute, 300 * time.Second}, // after two
-			{time.Minute, 75 * time.Second},      // well again
+			{time.Minute, 75 * time.Second},      // after a success
 		} {
 			if d := at[i+1].Sub(at[i]); d < want.least || d > want.most+time.Second {
 				t.Errorf("pause %d was %v, want %v to %v", i, d, want.least, want.most)

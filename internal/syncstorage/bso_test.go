@@ -90,7 +90,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// sameBSO takes a nil payload for an empty one.
+// sameBSO compares two records; a nil payload equals an empty one.
 func sameBSO(a, b ss.BSO) bool {
 	same := bytes.Equal(a.Payload, b.Payload)
 	a.Payload, b.Payload = nil, nil
@@ -113,7 +113,8 @@ func updates(id string) *rapid.Generator[ss.Update] {
 	})
 }
 
-// TestDeltasAddUp: the deltas of any sequence of merges are what is there.
+// TestDeltasAddUp: the deltas of any sequence of merges add up to the stored
+// records and bytes.
 func TestDeltasAddUp(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -146,9 +147,8 @@ func TestStage(t *testing.T) {
 	}
 }
 
-// TestStageIsMergeInParts: staging two updates and merging the result is the
-// same as merging one after the other at the stamp of the commit, unless the
-// first one ends the record's life at once.
+// TestStageIsMergeInParts: staging two updates and merging the result is the same
+// as merging both at the stamp of the commit, unless the first one expires at once.
 func TestStageIsMergeInParts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

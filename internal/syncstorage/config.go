@@ -87,19 +87,20 @@ func (c *Config) Check() conf.Problems {
 		key   string
 		value int64
 		least int64
+		why   string
 	}{
-		// Below these, clients stop syncing instead of sending less at once.
-		{"limits.max_post_bytes", l.MaxPostBytes, 227<<10 + 1},
-		{"limits.max_post_records", l.MaxPostRecords, 6},
-		{"limits.max_record_payload_bytes", l.MaxRecordPayloadBytes, 1024},
-		{"limits.max_total_bytes", l.MaxTotalBytes, l.MaxPostBytes},
-		{"limits.max_total_records", l.MaxTotalRecords, l.MaxPostRecords},
-		{"limits.max_quota_limit", l.MaxQuotaLimit, 0},
-		{"limits.max_user_quota", l.MaxUserQuota, 0},
-		{"max_collection_names", int64(c.MaxNames), 0},
+		// Instead of sending less at once.
+		{"limits.max_post_bytes", l.MaxPostBytes, 227<<10 + 1, ": with less, Firefox stops syncing"},
+		{"limits.max_post_records", l.MaxPostRecords, 6, ": with less, Firefox stops syncing"},
+		{"limits.max_record_payload_bytes", l.MaxRecordPayloadBytes, 1024, ": with less, Firefox stops syncing"},
+		{"limits.max_total_bytes", l.MaxTotalBytes, l.MaxPostBytes, ", which is max_post_bytes"},
+		{"limits.max_total_records", l.MaxTotalRecords, l.MaxPostRecords, ", which is max_post_records"},
+		{"limits.max_quota_limit", l.MaxQuotaLimit, 0, ""},
+		{"limits.max_user_quota", l.MaxUserQuota, 0, ""},
+		{"max_collection_names", int64(c.MaxNames), 0, ""},
 	} {
 		if v.value < v.least {
-			wrong(v.key, "must be at least %d", v.least)
+			wrong(v.key, "must be at least %d%s", v.least, v.why)
 		}
 	}
 	if l.MaxRequestBytes < l.MaxPostBytes+requestOverhead {
@@ -153,7 +154,8 @@ func (l Limits) For(collection string) Limits {
 // Counts reports whether bytes are counted. Enforcing a quota implies counting.
 func (c *Config) Counts() bool { return c.EnableQuota || c.EnforceQuota }
 
-// Quota is the configured quota. Where bytes are counted a user's own takes its place.
+// Quota returns the configured quota. If bytes are counted, a user's own quota
+// replaces max_user_quota.
 func (c *Config) Quota() Quota {
 	if !c.Counts() {
 		return Quota{}

@@ -7,16 +7,16 @@
 //
 // The service guarantees, on every backend:
 //
-//   - conditional: X-If-Modified-Since and X-If-Unmodified-Since are judged
-//     under the same lock as the write they guard;
-//   - counted: the records and bytes of every collection are kept by delta in
-//     the transaction of the write, so a quota is exact at any moment;
-//   - expiring: a record whose time to live is over is absent everywhere, also
-//     before the sweep has removed it;
-//   - recorded: every write carries a stamp that is greater than every stamp
-//     of its user before, also when the machine's clock steps back.
+//   - conditional: X-If-Modified-Since and X-If-Unmodified-Since are checked under
+//     the same lock as the write;
+//   - counted: the transaction of a write updates the counters of records and
+//     bytes, so quotas are always exact;
+//   - expiring: an expired record is absent in every response, even before the
+//     sweep has removed it;
+//   - recorded: every write gets a stamp that is greater than all earlier stamps
+//     of the user, even if the machine's clock is set back.
 //
-// This package holds the types, the rules and the Store interface. The backends
-// are in the packages sqlite, postgres and spanner, HTTP is in httpapi, and the
-// test suite in storetest defines the contract of a backend.
+// This package holds the types, the rules and the Store interface. The backends are
+// in the packages sqlite, postgres and spanner, HTTP is in httpapi, and the test
+// suite in storetest defines the contract of a backend.
 package syncstorage

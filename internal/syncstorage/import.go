@@ -302,7 +302,7 @@ func (im *Import) step(ctx context.Context) (err error) {
 func (im *Import) restore(ctx context.Context) error {
 	restored, err := im.service.Restore(ctx, im.owner, Request{
 		Collection: im.collection.Name, Now: At(im.clock()),
-		// Exactly the last stamp, because a wipe resets it.
+		// Exactly the last stamp, because DeleteAll resets it.
 		If: Precondition{UnmodifiedSince: Some(im.last), ModifiedSince: Some(im.last - Tick)},
 	}, Restore{Modified: im.collection.Modified, Records: im.records})
 	if err != nil {

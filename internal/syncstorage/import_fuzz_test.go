@@ -10,7 +10,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// sink is a Store that takes what is restored and checks it.
+// sink is a Store that checks what is restored.
 type sink struct {
 	ss.Store
 	t       *testing.T
@@ -40,8 +40,8 @@ func (s *sink) Restore(_ context.Context, _ ss.Owner, w ss.Write, r ss.Restore) 
 	return ss.Restored{User: s.last}, nil
 }
 
-// FuzzImport: no file makes an import panic, hand an invalid record on, or pass for
-// complete when it is not.
+// FuzzImport: no file makes an import panic, pass on an invalid record, or count as
+// complete if it is not.
 func FuzzImport(f *testing.F) {
 	for _, seed := range []string{
 		"{\"export\":1,\"records\":1,\"exportedAt\":1}\n{\"collection\":\"tabs\",\"modified\":1700000000000}\n" +

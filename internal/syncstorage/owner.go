@@ -19,3 +19,16 @@ func (o Owner) CheckUID() error {
 	}
 	return nil
 }
+
+// UIDs returns the UIDs of the owners in their order, or the error of CheckUID for
+// the first owner without one.
+func UIDs(owners []Owner) ([]int64, error) {
+	uids := make([]int64, len(owners))
+	for i, o := range owners {
+		if err := o.CheckUID(); err != nil {
+			return nil, err
+		}
+		uids[i] = o.UID
+	}
+	return uids, nil
+}

@@ -42,7 +42,7 @@ func TestQueryCheckIDs(t *testing.T) {
 		ok   bool
 	}{
 		{"none", nil, true},
-		{"an empty list", []string{}, false}, // it would name the whole collection
+		{"an empty list", []string{}, false}, // it would select the whole collection
 		{"one", []string{"a"}, true},
 		{"as many as may be", many(100), true},
 		{"one more", many(101), false},
@@ -64,8 +64,8 @@ func sorts() *rapid.Generator[ss.Sort] {
 
 func ids() *rapid.Generator[string] { return rapid.StringMatching(`[ -~]{1,64}`) }
 
-// TestOffsetRoundTrip: a token needs no escaping, and what comes back is what
-// was handed out, for the same order and no other.
+// TestOffsetRoundTrip: a token needs no escaping, and parses to the same offset for
+// the same order only.
 func TestOffsetRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -109,7 +109,7 @@ func TestOffsetSkip(t *testing.T) {
 	}
 }
 
-// hostileOffsets are tokens that nobody was handed out.
+// hostileOffsets returns tokens that the server does not issue.
 func hostileOffsets() []string {
 	id := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 	return []string{
@@ -119,7 +119,7 @@ func hostileOffsets() []string {
 		"n99999999999999999999_" + id("a"), "i99999999999999999999_" + id("a"), "i1e3_" + id("a"), "i-_" + id("a"),
 		"n1000_" + id(""), "n1000_" + id("é"), "n1000_" + id("a\n"), "n1000_" + id("\x00"), "n1000_" + id(strings.Repeat("a", 65)),
 		"n1000_YQ==", "n1000_YR", "n1000_Y", "n1000_a+b/", "n1000_" + id("a") + "_", "n1000_" + id("a") + " ", "n1000__" + id("a"),
-		// Forms that mean the same as a token of ours and are none.
+		// Variants of valid tokens that must be rejected.
 		"n+1000_" + id("a"), "n01000_" + id("a"), "i+5_" + id("a"), "i-0_" + id("a"), "n1000_YQ\n", "n1000_\r\nYQ", "n-0_" + id("a"),
 		"1700000000120:3", "null", "\x00", "\xff", "é", strings.Repeat("n", 1<<20),
 	}
@@ -134,8 +134,7 @@ func TestHostileOffsets(t *testing.T) {
 	}
 }
 
-// TestOffsetBounds: a token from outside newer and older belongs to another
-// listing.
+// TestOffsetBounds: a token outside newer and older belongs to another listing.
 func TestOffsetBounds(t *testing.T) {
 	t.Parallel()
 	at := ss.Timestamp(1_700_000_000_120)
@@ -148,9 +147,9 @@ func TestOffsetBounds(t *testing.T) {
 		{"no bounds", ss.Newest, ss.Optional[ss.Timestamp]{}, ss.Optional[ss.Timestamp]{}, true},
 		{"inside", ss.Newest, ss.Some(at - 10), ss.Some(at + 10), true},
 		{"before newer", ss.Newest, ss.Some(at + 10), ss.Optional[ss.Timestamp]{}, false},
-		{"behind older", ss.Newest, ss.Optional[ss.Timestamp]{}, ss.Some(at - 10), false},
+		{"after older", ss.Newest, ss.Optional[ss.Timestamp]{}, ss.Some(at - 10), false},
 		{"oldest, before newer", ss.Oldest, ss.Some(at + 10), ss.Optional[ss.Timestamp]{}, false},
-		{"oldest, behind older", ss.Oldest, ss.Optional[ss.Timestamp]{}, ss.Some(at - 10), false},
+		{"oldest, after older", ss.Oldest, ss.Optional[ss.Timestamp]{}, ss.Some(at - 10), false},
 		{"by index there is no telling", ss.ByIndex, ss.Some(at + 10), ss.Some(at - 10), true},
 	} {
 		q := ss.Query{Sort: tc.sort, Newer: tc.newer, Older: tc.older, Offset: ss.OffsetAfter(tc.sort, &ss.BSO{ID: "a", Modified: at})}

@@ -21,6 +21,14 @@ func (q Quota) For(own Optional[int64]) Quota {
 	return q
 }
 
+// CheckOwnQuota returns fault.Invalid if a user's own quota is negative.
+func CheckOwnQuota(bytes Optional[int64]) error {
+	if bytes.Set && bytes.Value < 0 {
+		return fault.New(fault.Invalid, "a quota cannot be negative")
+	}
+	return nil
+}
+
 // Used is live payload bytes of one collection and of all collections of the user.
 type Used struct{ Collection, User int64 }
 

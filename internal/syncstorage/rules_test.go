@@ -127,7 +127,7 @@ func TestStandardCollections(t *testing.T) {
 	seen := map[string]bool{}
 	for i, c := range ss.StandardCollections() {
 		if int(c.ID) != i+1 || c.ID >= ss.FirstCustomID || !ss.ValidCollection(c.Name) || seen[c.Name] {
-			t.Errorf("%+v stands at %d", c, i)
+			t.Errorf("%+v is at %d", c, i)
 		}
 		seen[c.Name] = true
 	}

@@ -12,7 +12,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// writer is a Store that has written so many bytes.
+// writer is a Store whose writes return this usage.
 type writer struct {
 	ss.Store
 	used ss.Used
@@ -23,8 +23,7 @@ func (w *writer) Put(_ context.Context, _ ss.Owner, write ss.Write, _ ss.Update)
 	return ss.Written{Modified: 10, Used: w.used, Quota: write.Quota.For(w.own)}, nil
 }
 
-// TestOverQuota: a write over a limit that is not enforced is reported, and no
-// other.
+// TestOverQuota: exactly the writes over a limit that is not enforced are reported.
 func TestOverQuota(t *testing.T) {
 	t.Parallel()
 	var none ss.Optional[int64]
@@ -66,7 +65,7 @@ func TestOverQuota(t *testing.T) {
 	}
 }
 
-// sweeper is a Store that notes what it is asked to sweep.
+// sweeper is a Store that records the arguments of Sweep.
 type sweeper struct {
 	ss.Store
 	now   ss.Timestamp
@@ -91,7 +90,7 @@ func TestNewService(t *testing.T) {
 	}
 }
 
-// TestServiceSweep: a sweep spares what expired less than sweep_after ago.
+// TestServiceSweep: a sweep keeps records that expired less than sweep_after ago.
 func TestServiceSweep(t *testing.T) {
 	t.Parallel()
 	store, conf := &sweeper{}, ss.DefaultConfig()

@@ -11,18 +11,18 @@ import (
 	"holdfast/internal/fault"
 )
 
-// streams bounds the listings that are read from the engine while their
-// clients take them: each holds a connection and a snapshot of the engine for
-// as long as its client likes, and clients that take nothing would soon hold
-// all there are.
+// streams limits the listings that are read from the engine while their clients
+// receive them. Each holds a connection and a snapshot of the engine until its
+// client has read it, and clients that read nothing would soon hold all
+// connections.
 type streams struct {
-	places *fair.Pool // of users
-	now    clock.Clock
+	slots *fair.Pool // of users
+	now   clock.Clock
 }
 
-// streamTime is how long a client may take for a listing that is streamed:
-// 100 MB at 170 KB a second. A snapshot that is older costs everybody, because
-// nothing that was overwritten since can be thrown away.
+// streamTime is the maximum time for a client to receive a streamed listing: 100 MB
+// at 170 KB/s. An old snapshot slows down the whole database, which cannot discard
+// row versions that are newer than it.
 const streamTime = 10 * time.Minute
 
 var (
@@ -32,16 +32,16 @@ var (
 
 func newStreams(limit int, wait time.Duration, now clock.Clock) streams {
 	limit = max(limit, 1)
-	limit = max(limit, 1)
 	return streams{fair.New(int64(limit), 64*limit, wait), now}
 }
 
-// try takes a place if the user may have one at once.
-func (s streams) try(o Owner) bool { return s.places.TryAcquire(o.key(), 1) }
+// try acquires a slot if one is free for the user.
+func (s streams) try(o Owner) bool { return s.slots.TryAcquire(o.key(), 1) }
 
-// enter waits for a place; fault.Unavailable when none becomes free in time.
+// enter waits for a slot. It returns fault.Unavailable if none becomes free in
+// time.
 func (s streams) enter(ctx context.Context, o Owner) error {
-	switch err := s.places.Acquire(ctx, o.key(), 1); {
+	switch err := s.slots.Acquire(ctx, o.key(), 1); {
 	case errors.Is(err, fair.ErrFull):
 		return errListings
 	case err != nil:
@@ -50,7 +50,7 @@ func (s streams) enter(ctx context.Context, o Owner) error {
 	return nil
 }
 
-// take takes a place. It calls idle around the wait if there has to be one.
+// take acquires a slot. It runs a wait, if one is necessary, inside idle.
 func (s streams) take(ctx context.Context, o Owner, idle func(wait func() error) error) error {
 	if s.try(o) {
 		return nil
@@ -61,16 +61,16 @@ func (s streams) take(ctx context.Context, o Owner, idle func(wait func() error)
 		entered = err == nil
 		return err
 	})
-	if err != nil && entered { // idle has failed after the wait
+	if err != nil && entered { // idle failed after the wait
 		s.leave(o)
 	}
 	return err
 }
 
-func (s streams) leave(o Owner) { s.places.Release(o.key(), 1) }
+func (s streams) leave(o Owner) { s.slots.Release(o.key(), 1) }
 
-// hold makes a listing give its place back when it is closed, and end when its
-// time is over.
+// hold makes the listing release its slot when it is closed, and end after
+// streamTime.
 func (s streams) hold(o Owner, l *Listing) {
 	items, release, end := l.Items, l.release, s.now().Add(streamTime)
 	l.Items = func(yield func(*BSO, error) bool) {
@@ -91,5 +91,5 @@ func (s streams) hold(o Owner, l *Listing) {
 	}
 }
 
-// key names the user of the storage.
+// key returns the user's key in the pool.
 func (o Owner) key() string { return strconv.FormatInt(o.UID, 10) }

@@ -10,7 +10,8 @@ import (
 	"holdfast/internal/fault"
 )
 
-// A listing that is streamed has a place until it is closed, and an end.
+// TestStreams: a streamed listing holds a slot until it is closed, and ends after
+// streamTime.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	hands := clock.NewManual(time.UnixMilli(1_700_000_000_000))

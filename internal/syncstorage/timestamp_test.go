@@ -96,8 +96,8 @@ func TestTimestampString(t *testing.T) {
 	}
 }
 
-// TestTimestampRoundTrip: every stamp comes back from the wire as it was, and
-// so it does from a client that has added zeros or dropped them.
+// TestTimestampRoundTrip: every stamp survives formatting and parsing, even if a
+// client adds or drops zeros.
 func TestTimestampRoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -147,7 +147,7 @@ func TestNextStamp(t *testing.T) {
 	}{
 		{"the first", now, 0, now},
 		{"the clock runs", now, now - 10, now},
-		{"the clock stands", now, now, now + 10},
+		{"the clock does not advance", now, now, now + 10},
 		{"the clock steps back", now, now + 3_600_000, now + 3_600_010},
 		{"between ticks", now + 9, 0, now},
 		{"between ticks, within one", now + 9, now, now + 10},
@@ -160,8 +160,8 @@ func TestNextStamp(t *testing.T) {
 	}
 }
 
-// TestStampsGrow: whatever the clock does, stamps are ticks, each is greater
-// than the last, and none is behind the clock.
+// TestStampsGrow: regardless of the clock, stamps are multiples of Tick, greater
+// than the last one, and not before the clock.
 func TestStampsGrow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

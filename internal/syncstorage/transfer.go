@@ -1,11 +1,25 @@
 package syncstorage
 
-import "holdfast/internal/fault"
+import (
+	"iter"
+
+	"holdfast/internal/fault"
+)
 
 // Exported is a collection of an export, or one of its records.
 type Exported struct {
 	Collection CollectionStamp
 	BSO        *BSO // nil: the collection itself
+}
+
+// ExportSequence returns the result of Store.Export. run calls yield for each element and
+// returns when yield returns false. An error of run ends the sequence.
+func ExportSequence(run func(yield func(Exported) bool) error) iter.Seq2[Exported, error] {
+	return func(yield func(Exported, error) bool) {
+		if err := run(func(e Exported) bool { return yield(e, nil) }); err != nil {
+			yield(Exported{}, err)
+		}
+	}
 }
 
 // Restore is a step of an import that preserves stamps.

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// BenchPostgres returns the URL of a database to measure on, and a bare pool of
-// connections to it. With durable its server waits for the disk.
+// BenchPostgres returns the URL of a database for benchmarks, and a pool of connections to
+// it. With durable the server waits for the disk.
 func BenchPostgres(b *testing.B, conns int, durable bool) (url string, pool *pgxpool.Pool) {
 	b.Helper()
 	if durable {

@@ -13,11 +13,9 @@ import (
 	"holdfast/internal/ident"
 )
 
-// CitusDatabase returns the URL of a new database, distributed over the
-// cluster that TEST_CITUS_URL leads to and empty, which is dropped when the
-// test ends. The URL names a database of the coordinator of a cluster with
-// workers, all reachable from here under the names that they have for each
-// other.
+// CitusDatabase returns the URL of a new, empty database on the cluster of TEST_CITUS_URL.
+// It is dropped when the test ends. TEST_CITUS_URL is the URL of a database on the
+// coordinator. All workers must be reachable from here by the names in the cluster.
 func CitusDatabase(t testing.TB) string {
 	t.Helper()
 	base := os.Getenv("TEST_CITUS_URL")
@@ -27,7 +25,7 @@ func CitusDatabase(t testing.TB) string {
 	ran(t, EngineCitus)
 	name := "test_" + ident.New()
 	coordinator := withDatabase(t, base, name)
-	// Citus is of one database: a new one on every node is a cluster again.
+	// The extension belongs to one database, so the new databases form a new cluster.
 	nodes := citusNodes(t, base)
 	for _, n := range nodes {
 		server := withHost(t, base, n)
@@ -45,8 +43,8 @@ func CitusDatabase(t testing.TB) string {
 	return coordinator
 }
 
-// joined runs a statement by which a node joins. Citus sometimes loses its
-// connection to a node on which others make and drop databases meanwhile.
+// joined runs a statement that adds a node, with retries: Citus sometimes loses its
+// connection to a node while databases are created and dropped there.
 func joined(t testing.TB, url, sql string, args ...any) {
 	t.Helper()
 	for tries := 1; ; tries++ {
@@ -68,7 +66,7 @@ type citusNode struct {
 	coordinates bool
 }
 
-// citusNodes are the servers of a cluster, the coordinator first.
+// citusNodes returns the servers of a cluster, the coordinator first.
 func citusNodes(t testing.TB, base string) []citusNode {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

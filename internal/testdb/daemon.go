@@ -12,30 +12,29 @@ import (
 	"time"
 )
 
-// startTimeout bounds initdb and the start of a server.
+// startTimeout limits initdb and the start of a server.
 const startTimeout = time.Minute
 
-// daemon is a server that this process started, with a folder of its own.
+// daemon is a server that this process started, with its own folder.
 //
-// It ends with this process, however that ends: a small shell process holds
-// the reading end of a pipe, and when the writing end closes it kills the
-// server and removes the folder. A death signal (PR_SET_PDEATHSIG) would not
-// do: it is sent when the thread ends that started the child, and Go ends
-// threads when it likes.
+// It ends with this process in every case: a small shell process reads from a pipe, and at
+// EOF it kills the server and removes the folder. A death signal (PR_SET_PDEATHSIG) does
+// not work, because it is sent when the thread that started the child ends, and Go ends
+// threads at any time.
 type daemon struct {
-	dir        string // holds the log and what else the server has
+	dir        string // for the log and the data
 	attr       *syscall.SysProcAttr
-	stop, kill syscall.Signal // end it in good order, and as a crash does
+	stop, kill syscall.Signal // for a shutdown, and for a crash
 
 	watch  *exec.Cmd
-	pipe   io.WriteCloser // lines: the pid to kill, or an empty line for none
+	pipe   io.WriteCloser // lines: the PID to kill, or empty for none
 	server *exec.Cmd
 	exited chan struct{} // closed when server has ended
 }
 
-// watchScript kills the last pid that it read, and cleans up, when its input
-// ends. The server may be a child of init by then, and not every init reaps,
-// so the wait for its end is bounded.
+// watchScript kills the last PID that it read and removes the folder when its input ends.
+// The server may be a child of init by then, and not every init reaps, so the wait for its
+// end is limited.
 const watchScript = `
 while read -r line; do pid=$line; done
 if [ -n "$pid" ]; then
@@ -46,7 +45,7 @@ if [ -n "$pid" ]; then
 fi
 rm -rf "$1"`
 
-// guard starts the watching process, which comes before the server.
+// guard starts the watching process. It must be called before run.
 func (d *daemon) guard() (err error) {
 	d.watch = exec.Command("/bin/sh", "-c", watchScript, "sh", d.dir, strconv.Itoa(int(d.kill)))
 	d.watch.SysProcAttr = d.attr
@@ -57,14 +56,14 @@ func (d *daemon) guard() (err error) {
 	return d.watch.Start()
 }
 
-// run starts the server's program, which writes to the log.
+// run starts the program of the server, which writes to the log.
 func (d *daemon) run(program string, args ...string) error {
 	log, err := os.OpenFile(d.log(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	// A file, not a pipe: go test waits for whoever holds its own output.
+	// A file, not a pipe: go test waits for all processes that have its output open.
 	cmd := exec.Command(program, args...)
 	cmd.SysProcAttr, cmd.Dir, cmd.Stdout, cmd.Stderr = d.attr, "/", log, log
 	if err := cmd.Start(); err != nil {
@@ -73,7 +72,7 @@ func (d *daemon) run(program string, args ...string) error {
 	exited := make(chan struct{})
 	d.server, d.exited = cmd, exited
 	go func() {
-		// How it ended says nothing that the log does not.
+		// The log has the reason.
 		_ = cmd.Wait()
 		close(exited)
 	}()
@@ -85,7 +84,7 @@ func (d *daemon) run(program string, args ...string) error {
 
 func (d *daemon) log() string { return filepath.Join(d.dir, "log") }
 
-// await returns when the server answers, or says why it does not.
+// await returns when the server responds. The error has the reason why it does not.
 func (d *daemon) await(answers func() error) error {
 	deadline := time.NewTimer(startTimeout)
 	defer deadline.Stop()
@@ -100,14 +99,14 @@ func (d *daemon) await(answers func() error) error {
 		case <-tick.C:
 		case <-d.exited:
 			log, _ := os.ReadFile(d.log())
-			return fmt.Errorf("the server ended at once:\n%s", log)
+			return fmt.Errorf("the server exited during its start:\n%s", log)
 		case <-deadline.C:
-			return fmt.Errorf("the server does not answer: %w", err)
+			return fmt.Errorf("the server does not respond: %w", err)
 		}
 	}
 }
 
-// PID is the server's first process; 0 when it does not run.
+// PID returns the ID of the server's first process, or 0 if it does not run.
 func (d *daemon) PID() int {
 	if d.server == nil {
 		return 0
@@ -115,13 +114,13 @@ func (d *daemon) PID() int {
 	return d.server.Process.Pid
 }
 
-// Ended is closed when the server has ended, whoever ended it.
+// Ended returns a channel that is closed when the server has ended for any reason.
 func (d *daemon) Ended() <-chan struct{} { return d.exited }
 
-// Stop ends the server in good order; Start brings it back.
+// Stop shuts the server down. Start starts it again.
 func (d *daemon) Stop() error { return d.end(d.stop) }
 
-// Kill ends the server as a crash does; Start brings it back.
+// Kill ends the server like a crash. Start starts it again.
 func (d *daemon) Kill() error { return d.end(d.kill) }
 
 func (d *daemon) end(sig os.Signal) error {
@@ -139,7 +138,7 @@ func (d *daemon) end(sig os.Signal) error {
 
 // Remove ends the server and deletes its data.
 func (d *daemon) Remove() {
-	// Whatever fails here, the watching process ends what is left.
+	// If this fails, the watching process cleans up.
 	_ = d.Kill()
 	_ = d.pipe.Close()
 	_ = d.watch.Wait()

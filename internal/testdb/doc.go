@@ -1,15 +1,14 @@
 // Package testdb finds or starts the real servers that tests run against.
 //
-// A test asks for an engine with its testing.TB. What it gets depends on the
-// environment:
+// A test gets an engine by a function with its testing.TB. These variables of the
+// environment configure it:
 //
-//   - TEST_POSTGRES_URL, TEST_CITUS_URL, TEST_SPANNER_EMULATOR: a server that is
-//     there already;
+//   - TEST_POSTGRES_URL, TEST_CITUS_URL, TEST_SPANNER_EMULATOR: a running server;
 //   - TEST_REQUIRE=postgres,…: engines whose absence is a failure, not a skip;
-//   - TEST_ENGINE_LOG: a file that gets a line for every test that used an
-//     engine or had to go without, from which the command testservers counts.
+//   - TEST_ENGINE_LOG: a file that gets a line for every test that used an engine or was
+//     skipped without it, which the command testservers counts.
 //
-// Without these, PostgreSQL and the emulator of Spanner are started from the
-// binaries on the machine, once for each test process. A server that is present
-// but does not work is always a failure.
+// Without them, PostgreSQL and the Spanner emulator are started from the binaries on the
+// machine, once for each test process. An installed server that does not work is always a
+// failure.
 package testdb

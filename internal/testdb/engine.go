@@ -8,23 +8,23 @@ import (
 	"testing"
 )
 
-// Engines that a test may ask for, as they are named in TEST_REQUIRE.
+// Names of the engines, also in TEST_REQUIRE.
 const (
 	EngineSQLite   = "sqlite"
 	EnginePostgres = "postgres"
 	EngineCitus    = "citus"
-	EngineSpanner  = "spanner" // Google's emulator of it
+	EngineSpanner  = "spanner" // the emulator
 
 	EnginePgBouncer = "pgbouncer" // in front of PostgreSQL
 )
 
-// Engines lists the engines in the order in which they are reported.
+// Engines returns the engines in the order of the report.
 func Engines() []string {
 	return []string{EngineSQLite, EnginePostgres, EngineCitus, EngineSpanner, EnginePgBouncer}
 }
 
-// SQLite records that the test runs on SQLite, which is always there, and
-// returns a folder for its files.
+// SQLite records that the test runs on SQLite, which is always available, and returns a
+// folder for its files.
 func SQLite(t testing.TB) string {
 	t.Helper()
 	ran(t, EngineSQLite)
@@ -37,19 +37,19 @@ func ran(t testing.TB, engine string) {
 	record(t, engine, Ran, t.Name())
 }
 
-// absent ends a test whose engine is not there: as skipped, or as failed when
+// absent ends a test whose engine is not available: as skipped, or as failed if
 // TEST_REQUIRE names the engine.
 func absent(t testing.TB, engine, remedy string) {
 	t.Helper()
 	record(t, engine, Absent, remedy)
 	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), engine) {
-		t.Fatalf("%s is required by TEST_REQUIRE and is not there: %s", engine, remedy)
+		t.Fatalf("%s is required by TEST_REQUIRE and is not available: %s", engine, remedy)
 	}
 	t.Skipf("no %s: %s", engine, remedy)
 }
 
-// needsServer skips a test that needs a server when go test runs with -short:
-// such a run starts nothing.
+// needsServer skips a test that needs a server if go test runs with -short, which starts
+// no servers.
 func needsServer(t testing.TB, engine string) {
 	t.Helper()
 	if testing.Short() {
@@ -58,8 +58,8 @@ func needsServer(t testing.TB, engine string) {
 	}
 }
 
-// Kinds of lines in the engine log: a test ran on the engine, or it could not
-// and the text says what would help.
+// Kinds of lines in the engine log: a test ran on the engine, or it was skipped, and the
+// text is the remedy.
 const (
 	Ran    = "ran"
 	Absent = "absent"
@@ -76,7 +76,7 @@ func record(t testing.TB, engine, kind, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// One small write to a file opened for appending is not torn by others.
+	// A small write to a file opened for appending is atomic.
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatalf("TEST_ENGINE_LOG: %v", err)

@@ -8,12 +8,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Locks holds writers of a database at a lock and lets them go together. A step
-// that decided on what it had read before the wait, or beside the lock, would
-// let several win where one may.
+// Locks makes concurrent writers of a database wait for a lock and releases them together.
+// If an operation decides on data that it read before it had the lock, several writers
+// succeed where only one may.
 type Locks struct {
-	conn  *pgx.Conn // holds what the writers wait for
-	watch *pgx.Conn // sees them wait
+	conn  *pgx.Conn // has the locks
+	watch *pgx.Conn // counts the waiting writers
 }
 
 // NewLocks connects to the database.
@@ -25,7 +25,7 @@ func NewLocks(t *testing.T, url string) *Locks {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Not the test's context: that has ended when its cleanups run.
+		// Not the context of the test, which is canceled before its cleanups run.
 		t.Cleanup(func() { _ = conn.Close(context.Background()) })
 		*c = conn
 	}
@@ -65,8 +65,9 @@ func (l *Locks) Waiting(t *testing.T, n int) {
 	}
 }
 
-// Race starts the step twice while hold's transaction stands, ends that with
-// the word, and returns what the steps answered.
+// Race opens a transaction with the statement hold, starts step twice, waits until both
+// wait for a lock, ends the transaction with the statement end, and returns the errors of
+// the steps.
 func (l *Locks) Race(t *testing.T, hold, end string, step func(i int) error) [2]error {
 	t.Helper()
 	l.Exec(t, `BEGIN`)

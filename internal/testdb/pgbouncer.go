@@ -2,6 +2,7 @@ package testdb
 
 import (
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -51,7 +52,7 @@ func PgBouncer(t testing.TB, base string, connections int) string {
 	u := parse(t, base)
 	host := u.Query().Get("host")
 	if !filepath.IsAbs(host) {
-		t.Skip("PgBouncer is tried on servers with a Unix socket only")
+		t.Skip("needs a PostgreSQL server with a Unix socket: PgBouncer is configured for one; unset TEST_POSTGRES_URL to let the test start its own")
 	}
 	attr, owner, err := unprivileged()
 	if err != nil {
@@ -102,7 +103,7 @@ func PgBouncer(t testing.TB, base string, connections int) string {
 // a folder with a test's name in it.
 func shortDir() (string, error) { return os.MkdirTemp("", "holdfast-pgb-") }
 
-// awaitSocket returns when a socket is there.
+// awaitSocket returns when a socket accepts connections. Its file exists a moment earlier.
 func awaitSocket(t testing.TB, path, log string) {
 	t.Helper()
 	deadline := time.NewTimer(startTimeout)
@@ -110,7 +111,8 @@ func awaitSocket(t testing.TB, path, log string) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if _, err := os.Stat(path); err == nil {
+		if c, err := net.Dial("unix", path); err == nil {
+			_ = c.Close()
 			return
 		}
 		select {

@@ -60,7 +60,7 @@ func Explain(t *testing.T, url string) *Explained {
 	if e.conn, err = pgx.ConnectConfig(t.Context(), conf); err != nil {
 		t.Fatal(err)
 	}
-	// Not the test's context: that has ended when its cleanups run.
+	// Not the context of the test, which is canceled before its cleanups run.
 	t.Cleanup(func() { _ = e.conn.Close(context.Background()) })
 	_, err = e.conn.Exec(t.Context(), `
 		LOAD 'auto_explain';

@@ -7,10 +7,10 @@ import (
 	"net"
 )
 
-// FreePort is host:port that nobody listens on, for servers that cannot choose
-// one and say which, or that come back to theirs. It is none of those that
-// systems give to whoever asks for any, from 32768 on: between the look and the
-// start, one of those is somebody's other end every few hundred runs.
+// FreePort returns a host:port without a listener, for servers that cannot choose a port
+// and report it, or that restart on the same one. The port is below 32768, where the
+// ephemeral ports begin: one of those is taken between the check and the start of the
+// server every few hundred runs.
 func FreePort() (string, error) {
 	var all error
 	for range 100 {

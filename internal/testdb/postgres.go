@@ -15,16 +15,15 @@ import (
 	"holdfast/internal/ident"
 )
 
-// remedyPostgres is what a person does who has no server.
+// remedyPostgres is the remedy for a missing server.
 const remedyPostgres = "install PostgreSQL 15 or newer, or set TEST_POSTGRES_URL"
 
-// process is the server of this test process. It is the one thing here that
-// tests share without being handed it: they belong to different packages'
-// helpers and must still not start a server each.
+// process is the server of this test process. It is a global, because tests in helpers of
+// different packages must share it.
 var process = sync.OnceValues(func() (*PostgresServer, error) { return StartPostgres(PostgresOptions{}) })
 
-// Postgres returns the URL of a database that suites share. Every test in it
-// works on owners of its own and leaves them behind.
+// Postgres returns the URL of a database that suites share. Each test uses its own owners
+// and does not delete them.
 func Postgres(t testing.TB) string {
 	t.Helper()
 	needsServer(t, EnginePostgres)
@@ -43,9 +42,8 @@ func Postgres(t testing.TB) string {
 	return base
 }
 
-// PostgresDatabase returns the URL of a new, empty database, which is dropped
-// when the test ends: for tests of migrations, of what crosses owners, and of
-// plans.
+// PostgresDatabase returns the URL of a new, empty database, which is dropped when the test
+// ends. It is for tests of migrations, of plans, and of operations on all owners.
 func PostgresDatabase(t testing.TB) string {
 	t.Helper()
 	base := Postgres(t)
@@ -55,15 +53,14 @@ func PostgresDatabase(t testing.TB) string {
 	return withDatabase(t, base, name)
 }
 
-// DurablePostgres starts a server of the test's own that keeps what it has
-// acknowledged, and that the test may stop, kill and start: for benchmarks and
-// for tests of what happens when the server goes away.
+// DurablePostgres starts a durable server for one test, which may stop, kill and start it.
+// It is for benchmarks and for tests of an unavailable server.
 func DurablePostgres(t testing.TB) *PostgresServer {
 	t.Helper()
 	return OwnPostgres(t, PostgresOptions{Durable: true})
 }
 
-// OwnPostgres starts a server of the test's own.
+// OwnPostgres starts a server for one test.
 func OwnPostgres(t testing.TB, opts PostgresOptions) *PostgresServer {
 	t.Helper()
 	needsServer(t, EnginePostgres)
@@ -88,7 +85,7 @@ func execute(t testing.TB, url, sql string, args ...any) {
 }
 
 func try(url, sql string, args ...any) error {
-	// Not the test's context: that has ended when its cleanups run.
+	// Not the context of the test, which is canceled before its cleanups run.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, url)
@@ -99,8 +96,7 @@ func try(url, sql string, args ...any) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// WithParameter is the URL with one more parameter, such as a setting of the
-// session.
+// WithParameter returns the URL with an additional parameter, such as a session setting.
 func WithParameter(t testing.TB, base, name, value string) string {
 	t.Helper()
 	u := parse(t, base)

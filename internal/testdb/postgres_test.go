@@ -15,8 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestServersEndWithTheirProcess kills a process that has started the servers,
-// and waits until their folders are gone and nobody listens.
+// TestServersEndWithTheirProcess kills a process that has started the servers, and waits
+// until their folders are removed and their ports are closed.
 func TestServersEndWithTheirProcess(t *testing.T) {
 	if os.Getenv("TESTDB_CHILD") != "" {
 		child(t)
@@ -68,7 +68,7 @@ func endsWithItsProcess(t *testing.T, engine string) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // the error is that it was killed
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -80,16 +80,16 @@ func endsWithItsProcess(t *testing.T, engine string) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("%s is still there", dir)
+			t.Fatalf("%s still exists", dir)
 		}
 	}
 	if conn, err := net.Dial(network, address); err == nil {
-		t.Errorf("somebody still listens on %s", address)
+		t.Errorf("%s still has a listener", address)
 		_ = conn.Close()
 	}
 }
 
-// child starts a server, says where, and waits to be killed.
+// child starts a server, prints its folder and address, and waits to be killed.
 func child(t *testing.T) {
 	var dir, network, address string
 	switch os.Getenv("TESTDB_CHILD") {
@@ -152,7 +152,7 @@ func TestPostgresDatabaseIsDropped(t *testing.T) {
 		execute(t, fresh, `CREATE TABLE x ()`)
 	})
 	if conn, err := pgx.Connect(t.Context(), fresh); err == nil {
-		t.Error("the database is still there")
+		t.Error("the database still exists")
 		_ = conn.Close(t.Context())
 	}
 }

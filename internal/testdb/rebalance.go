@@ -13,26 +13,26 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// rebalancing bounds the moves of a few small shards.
+// rebalancing limits the time for moving a few small shards.
 const rebalancing = 5 * time.Minute
 
-// FewShards makes the tables of an empty Citus database have few shards, so
-// that to move them takes seconds. Call it before the migrations.
+// FewShards makes the tables of an empty Citus database have few shards, so that moving
+// them takes seconds. It must be called before the migrations.
 func FewShards(t testing.TB, url string) {
 	t.Helper()
 	conn := connect(t, url)
 	command(t, conn, `ALTER DATABASE `+pgx.Identifier{conn.Config().Database}.Sanitize()+` SET citus.shard_count = 4`)
 }
 
-// Rebalance drains a worker and rebalances onto it again, by the statements of
-// docs/postgresql.md, while write is called all the time by several callers. No
-// write may fail; write gets numbers that count up.
+// Rebalance drains a worker and rebalances the cluster, with the statements of
+// docs/postgresql.md, while several goroutines call write with increasing numbers. It
+// reports an error if a write fails.
 func Rebalance(t testing.TB, url string, write func(ctx context.Context, n int) error) {
 	t.Helper()
 	conn := connect(t, url)
 	worker := strings.SplitN(one(t, conn, `SELECT nodename || ' ' || nodeport FROM pg_dist_node WHERE shouldhaveshards ORDER BY nodeid LIMIT 1`), " ", 2)
 	if workers := one(t, conn, `SELECT count(*)::text FROM pg_dist_node WHERE shouldhaveshards`); workers == "1" {
-		t.Skip("the cluster has one worker, which cannot be drained")
+		t.Skip("needs a Citus cluster with two workers or more: the last worker cannot be drained")
 	}
 	placements := func() string {
 		return one(t, conn, `SELECT count(*)::text FROM citus_shards WHERE citus_table_type = 'distributed' AND nodename = $1 AND nodeport = $2::int`, worker[0], worker[1])
@@ -52,11 +52,12 @@ func Rebalance(t testing.TB, url string, write func(ctx context.Context, n int) 
 		t.Error("the worker has no shards after")
 	}
 	if n := stop(); n < 10 {
-		t.Errorf("only %d writes were made meanwhile", n)
+		t.Errorf("only %d concurrent writes", n)
 	}
 }
 
-// writing calls write by several callers until stop, which returns how often.
+// writing calls write from several goroutines until stop, which returns the number of
+// writes.
 func writing(t testing.TB, write func(ctx context.Context, n int) error) (stop func() int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -87,7 +88,7 @@ func writing(t testing.TB, write func(ctx context.Context, n int) error) (stop f
 	}
 }
 
-// guided runs a statement that the guide has, on the test's worker.
+// guided runs a statement of the guide with the worker of the test.
 func guided(t testing.TB, conn *pgx.Conn, worker []string, sql string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root(t), "docs", "postgresql.md"))
@@ -100,7 +101,7 @@ func guided(t testing.TB, conn *pgx.Conn, worker []string, sql string) {
 	command(t, conn, strings.ReplaceAll(sql, `'worker1.example.org', 5432`, fmt.Sprintf("'%s', %s", worker[0], worker[1])))
 }
 
-// root is the folder of the repository.
+// root returns the folder of the repository.
 func root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()

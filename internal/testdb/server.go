@@ -17,39 +17,35 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrNotInstalled says that the machine has no PostgreSQL of version 15 or
-// newer.
+// ErrNotInstalled means that the machine has no PostgreSQL 15 or newer.
 var ErrNotInstalled = errors.New("PostgreSQL 15 or newer is not installed")
 
-// PostgresOptions say what kind of server a test needs.
+// PostgresOptions configure a server.
 type PostgresOptions struct {
-	// Durable makes the server keep what it has acknowledged, as one in
-	// service does. Suites do without: nothing survives them, and fsync would
-	// be most of their time.
+	// Durable makes acknowledged writes survive a crash, as in production. Suites do not
+	// need it, and fsync would take most of their time.
 	Durable bool
 
-	// Settings are more of the server's, such as "max_connections=20".
+	// Settings are additional server settings, such as "max_connections=20".
 	Settings []string
 
-	// Initdb are more arguments of initdb.
+	// Initdb are additional arguments of initdb.
 	Initdb []string
 
-	// Dir is where the server's folder is made; empty: where the system keeps
-	// temporary files.
+	// Dir is the parent of the server's folder; "" means that of temporary files.
 	Dir string
 }
 
-// PostgresServer is a server that this process started, and that ends with it.
-// It listens on a Unix socket in a folder of its own, so it needs no free port
-// and nobody else reaches it. What it has acknowledged is there after Start,
-// if it is durable.
+// PostgresServer is a server that this process started and that ends with it. It listens on
+// a Unix socket in its own folder, so it needs no port and others cannot reach it. If it is
+// durable, acknowledged writes survive Kill and Start.
 type PostgresServer struct {
-	daemon // its folder holds data and the socket, too
+	daemon // its folder also has the data and the socket
 	opts   PostgresOptions
 	bin    string
 }
 
-// StartPostgres makes a new cluster and starts it.
+// StartPostgres creates a database cluster and starts its server.
 func StartPostgres(opts PostgresOptions) (*PostgresServer, error) {
 	bin, err := findPostgres()
 	if err != nil {
@@ -84,14 +80,13 @@ func StartPostgres(opts PostgresOptions) (*PostgresServer, error) {
 	return s, nil
 }
 
-// URL reaches the server's first database as its superuser.
+// URL returns the URL of the server's first database for its superuser.
 func (s *PostgresServer) URL() string {
 	return "postgres://postgres@/postgres?host=" + url.QueryEscape(s.dir)
 }
 
-// initdb makes the cluster. Its default collation is that of a language where
-// ICU is there, because text that must compare as bytes would pass on a
-// cluster whose default does that anyway.
+// initdb creates the database cluster. With ICU its default collation is that of a
+// language, because with a default of bytes, tests would not detect a missing COLLATE "C".
 func (s *PostgresServer) initdb() error {
 	args := []string{"-D", filepath.Join(s.dir, "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"}
 	args = append(args, s.opts.Initdb...)
@@ -111,7 +106,7 @@ func (s *PostgresServer) initdb() error {
 	return nil
 }
 
-// Start starts the server and waits until it answers.
+// Start starts the server and waits until it responds.
 func (s *PostgresServer) Start() error {
 	settings := []string{
 		"unix_socket_directories=" + s.dir, "listen_addresses=", "max_connections=200",
@@ -138,8 +133,8 @@ func (s *PostgresServer) Start() error {
 	})
 }
 
-// unprivileged says as whom to run the server, which refuses to be root. The
-// new session keeps a Ctrl-C for the tests from reaching it first.
+// unprivileged returns the user of the server process, because PostgreSQL does not run as
+// root. With its own session the server does not get a Ctrl-C for the tests.
 func unprivileged() (*syscall.SysProcAttr, *syscall.Credential, error) {
 	attr := &syscall.SysProcAttr{Setsid: true}
 	if os.Getuid() != 0 {
@@ -150,7 +145,7 @@ func unprivileged() (*syscall.SysProcAttr, *syscall.Credential, error) {
 		u, err = user.Lookup("nobody")
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("PostgreSQL does not run as root, and there is nobody else: %w", err)
+		return nil, nil, fmt.Errorf("PostgreSQL does not run as root, and there is no user nobody: %w", err)
 	}
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
 	if err != nil {
@@ -164,9 +159,9 @@ func unprivileged() (*syscall.SysProcAttr, *syscall.Credential, error) {
 	return attr, attr.Credential, nil
 }
 
-// findPostgres returns the folder of the newest server's programs.
+// findPostgres returns the folder with the programs of the newest version.
 func findPostgres() (string, error) {
-	// Debian keeps its versions side by side and out of PATH.
+	// Debian installs several versions, none of them in PATH.
 	dirs, err := filepath.Glob("/usr/lib/postgresql/*/bin")
 	if err != nil {
 		return "", err
@@ -192,8 +187,8 @@ func findPostgres() (string, error) {
 	return found, nil
 }
 
-// version is the major version of the server in a folder, 0 when there is
-// none that can be set up.
+// version returns the major version of the server in a folder, or 0 if there is none with
+// initdb.
 func version(dir string) int {
 	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
 		return 0
@@ -207,6 +202,6 @@ func version(dir string) int {
 		return 0
 	}
 	major, _, _ := strings.Cut(words[2], ".")
-	n, _ := strconv.Atoi(major) // 0 for a beta, which nobody needs here
+	n, _ := strconv.Atoi(major) // 0 for a beta
 	return n
 }

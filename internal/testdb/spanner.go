@@ -11,17 +11,17 @@ import (
 	"testing"
 )
 
-// ErrNoEmulator says that the machine has no emulator of Cloud Spanner.
+// ErrNoEmulator means that the machine has no Spanner emulator.
 var ErrNoEmulator = errors.New("the emulator of Cloud Spanner is not installed")
 
-// remedySpanner is what a person does who has no emulator. Debian has none.
+// remedySpanner is the remedy for a missing emulator, which Debian does not have.
 const remedySpanner = "install google-cloud-cli-spanner-emulator from Google's package source, or set TEST_SPANNER_EMULATOR_BIN or TEST_SPANNER_EMULATOR"
 
-// emulator is the one of this test process, as process is for PostgreSQL.
+// emulator is the emulator of this test process, as process is the PostgreSQL server.
 var emulator = sync.OnceValues(StartSpanner)
 
-// Spanner returns host:port of an emulator that tests share. Package
-// spannertest makes databases in it.
+// Spanner returns host:port of an emulator that tests share. Package spannertest creates
+// databases in it.
 func Spanner(t testing.TB) string {
 	t.Helper()
 	needsServer(t, EngineSpanner)
@@ -33,8 +33,7 @@ func Spanner(t testing.TB) string {
 	return host
 }
 
-// OwnSpanner starts an emulator of the test's own, which the test may stop,
-// kill and start.
+// OwnSpanner starts an emulator for one test, which may stop, kill and start it.
 func OwnSpanner(t testing.TB) *SpannerServer {
 	t.Helper()
 	needsServer(t, EngineSpanner)
@@ -56,8 +55,8 @@ func started(t testing.TB, start func() (*SpannerServer, error)) *SpannerServer 
 	return s
 }
 
-// SpannerServer is an emulator that this process started, and that ends with
-// it. It keeps everything in memory: after Start it is empty.
+// SpannerServer is an emulator that this process started and that ends with it. Its data is
+// in memory, so it is empty after Start.
 type SpannerServer struct {
 	daemon
 	program string
@@ -79,7 +78,7 @@ func StartSpanner() (*SpannerServer, error) {
 		return nil, err
 	}
 	s := &SpannerServer{program: program, host: host}
-	// The session of its own keeps a Ctrl-C for the tests from reaching it first.
+	// With its own session the emulator does not get a Ctrl-C for the tests.
 	s.daemon = daemon{dir: dir, attr: &syscall.SysProcAttr{Setsid: true}, stop: syscall.SIGTERM, kill: syscall.SIGKILL}
 	if err := s.guard(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
@@ -91,17 +90,17 @@ func StartSpanner() (*SpannerServer, error) {
 	return s, nil
 }
 
-// Host is host:port of the emulator's gRPC. It stays when the emulator is
-// stopped and started.
+// Host returns host:port of the gRPC service. It does not change when the emulator is
+// restarted.
 func (s *SpannerServer) Host() string { return s.host }
 
-// serving is in what the emulator says when it serves. It shares its port with
-// whoever else asks for the same, so an answer there would prove nothing.
+// serving is in the log of an emulator that is ready. A connection to its port would not
+// prove it, because another process may share the port.
 const serving = "Server address: "
 
-// Start starts the emulator and waits until it answers.
+// Start starts the emulator and waits until it is ready.
 func (s *SpannerServer) Start() error {
-	// What it said before it was stopped is not what it says now.
+	// Remove the log of the previous run.
 	if err := os.RemoveAll(s.log()); err != nil {
 		return err
 	}
@@ -114,13 +113,13 @@ func (s *SpannerServer) Start() error {
 			return err
 		}
 		if !bytes.Contains(said, []byte(serving)) {
-			return errors.New("it has not named its address")
+			return errors.New("the log has no address")
 		}
 		return nil
 	})
 }
 
-// findEmulator returns the emulator's program.
+// findEmulator returns the path of the emulator.
 func findEmulator() (string, error) {
 	if path := os.Getenv("TEST_SPANNER_EMULATOR_BIN"); path != "" {
 		return path, nil
@@ -128,7 +127,7 @@ func findEmulator() (string, error) {
 	if path, err := exec.LookPath("emulator_main"); err == nil {
 		return path, nil
 	}
-	home, _ := os.UserHomeDir() // without one, a folder that is not there is looked into
+	home, _ := os.UserHomeDir() // without one the path does not exist
 	for _, sdk := range []string{"/usr/lib/google-cloud-sdk", "/opt/google-cloud-sdk", filepath.Join(home, "google-cloud-sdk")} {
 		if path, err := exec.LookPath(filepath.Join(sdk, "bin/cloud_spanner_emulator/emulator_main")); err == nil {
 			return path, nil

@@ -16,12 +16,12 @@ type Account struct {
 	Domain string // the setting fxa_email_domain, the part of Email after the @
 }
 
-// Email returns the key of the account in the table users. It is not a real
-// address; the server knows none.
+// Email returns the key of the account in the table users. It is not an e-mail address;
+// the server knows none.
 func (a Account) Email() string { return a.FxAUID + "@" + a.Domain }
 
-// Check returns fault.Denied for an account without a name, such as the zero
-// Account, and for one that the tables cannot store.
+// Check returns fault.Denied for an account without an ID, such as the zero Account, and
+// for one that the tables cannot store.
 func (a Account) Check() error {
 	if a.FxAUID == "" || a.Domain == "" {
 		return fault.New(fault.Denied, "the account ID is empty")
@@ -38,8 +38,8 @@ func IsAccountID(s string) bool {
 	return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// ParseAccount parses an account as operators name it: by its ID, or by ID and
-// domain as in the table users.
+// ParseAccount parses an account as operators write it: an ID, or ID@domain as in the
+// table users.
 func ParseAccount(s, domain string) (Account, error) {
 	a := Account{FxAUID: strings.TrimSuffix(s, "@"+domain), Domain: domain}
 	if err := a.Check(); err != nil {

@@ -41,13 +41,13 @@ func TestParseAccount(t *testing.T) {
 		}
 	}
 	if _, err := ParseAccount("@example.org", "example.org"); err == nil {
-		t.Error("an account without a name")
+		t.Error("accepted an account without an ID")
 	}
 	if got := (&User{Email: want.Email()}).Account(); got != want {
 		t.Errorf("the row's account is %+v", got)
 	}
 	if got := (&User{Email: "nobody"}).Account(); got.Check() == nil {
-		t.Errorf("a row without a domain is of %+v", got)
+		t.Errorf("a row without a domain belongs to %+v", got)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestAccessSpelling(t *testing.T) {
 		}
 	}
 	if ParseAccess("perhaps") != Denied {
-		t.Error("an unknown word lets somebody in")
+		t.Error("an unknown value does not deny access")
 	}
 }
 

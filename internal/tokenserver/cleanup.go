@@ -27,8 +27,8 @@ const tokenMargin = 10 * time.Minute
 // issued.
 func (c *Config) TokenLife() time.Duration { return c.TokenDuration + tokenMargin }
 
-// deadlines returns what is due at now. A row is kept while tokens of its storage
-// user are valid; otherwise nothing would lead to data that they write later.
+// deadlines returns the deadlines at now. A row is kept while tokens of its storage user
+// are valid, because they may still write data, which is found by the row.
 func (s *Service) deadlines(now time.Time) Deadlines {
 	life := s.conf.TokenLife()
 	return Deadlines{Replaced: now.Add(-max(s.conf.ReplacedUserGrace, life)), Deleted: now.Add(-life)}

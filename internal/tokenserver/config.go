@@ -21,9 +21,9 @@ type Config struct {
 	DatabaseRequestTimeout time.Duration `toml:"database_request_timeout" doc:"How long a sign-in may take in the database. 0: as long as its request."`
 	RunMigrations          bool          `toml:"run_migrations" doc:"Migrate the tables of PostgreSQL at start. Tables in SQLite always are."`
 
-	FxAEmailDomain       string        `toml:"fxa_email_domain" doc:"Domain part of the account keys in the table users. It must be that of the accounts server."`
+	FxAEmailDomain       string        `toml:"fxa_email_domain" doc:"Domain that follows the account ID in the table users, as in ID@api.accounts.firefox.com. It must be that of the accounts server."`
 	FxAMetricsHashSecret string        `toml:"fxa_metrics_hash_secret" secret:"true" doc:"Key of the hashed account IDs that browsers get for their metrics. Unset: generated and kept in the secrets file."`
-	FxAOAuthServerURL    string        `toml:"fxa_oauth_server_url" doc:"URL of the accounts server that verifies OAuth tokens."`
+	FxAOAuthServerURL    string        `toml:"fxa_oauth_server_url" doc:"URL of the accounts server that verifies OAuth tokens, with or without /v1."`
 	FxAOAuthTimeout      time.Duration `toml:"fxa_oauth_request_timeout" doc:"How long a request to the accounts server may take."`
 	FxAOAuthPrimaryJWK   JWK           `toml:"fxa_oauth_primary_jwk" doc:"Public key that verifies OAuth tokens. Unset: fetched from the accounts server and cached."`
 	FxAOAuthSecondaryJWK JWK           `toml:"fxa_oauth_secondary_jwk" doc:"Second public key, for the time while the accounts server changes its key."`
@@ -36,12 +36,12 @@ type Config struct {
 	InitNodeURL             string  `toml:"init_node_url" doc:"URL of a storage node to add at start if it does not exist. Unset: this server, added once."`
 	InitNodeCapacity        int64   `toml:"init_node_capacity" unit:"accounts" doc:"Capacity of the node that is added at start."`
 	NodeType                string  `toml:"node_type" doc:"Engine of the storage nodes, which browsers report in telemetry. Unset: the engine of this server."`
-	NodeCapacityReleaseRate float64 `toml:"node_capacity_release_rate" doc:"Share of a node's capacity that is released when all nodes are full."`
+	NodeCapacityReleaseRate float64 `toml:"node_capacity_release_rate" doc:"Share of a node's capacity that is released when all nodes are full: above 0, at most 1."`
 	SpannerNodeID           int64   `toml:"spanner_node_id" doc:"ID of the node that gets all new accounts, whatever its load. 0: spread them over all nodes."`
 
 	AllowNewUsers     bool          `toml:"allow_new_users" doc:"Accept sign-ins from accounts that have never signed in here. Accounts on the allow list are always accepted, those on the deny list never."`
 	TokenDuration     time.Duration `toml:"token_duration" doc:"How long a storage token is valid."`
-	ReplacedUserGrace time.Duration `toml:"replaced_user_grace" doc:"How long the data of a replaced storage user is kept, for a browser that still uses the account's old keys. At least until the user's tokens have expired."`
+	ReplacedUserGrace time.Duration `toml:"replaced_user_grace" doc:"How long the data of an account's old keys is kept after a password reset, for a browser that still uses them. At least until the tokens of the old keys have expired."`
 }
 
 // JWK is a public key of the accounts server, with the fields of its JSON.
@@ -116,6 +116,12 @@ func (k JWK) usable() bool {
 func isBase64URL(s string) bool {
 	_, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(s, "="))
 	return s != "" && err == nil
+}
+
+// AccountsServer returns fxa_oauth_server_url without a slash and without the /v1 that
+// many settings of syncstorage-rs end with.
+func (c *Config) AccountsServer() string {
+	return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(c.FxAOAuthServerURL, "/"), "/v1"), "/")
 }
 
 func isWebURL(s string) bool {

@@ -60,3 +60,20 @@ func TestEverySettingIsExplained(t *testing.T) {
 		}
 	}
 }
+
+// TestAccountsServer: settings of syncstorage-rs name the server with or without /v1.
+func TestAccountsServer(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"https://oauth.example":        "https://oauth.example",
+		"https://oauth.example/":       "https://oauth.example",
+		"https://oauth.example/v1":     "https://oauth.example",
+		"https://oauth.example/v1/":    "https://oauth.example",
+		"https://oauth.example/fxa/v1": "https://oauth.example/fxa",
+		"https://oauth.example/fxav1":  "https://oauth.example/fxav1",
+	} {
+		if c := (Config{FxAOAuthServerURL: given}); c.AccountsServer() != want {
+			t.Errorf("%s: %s, want %s", given, c.AccountsServer(), want)
+		}
+	}
+}

@@ -190,10 +190,10 @@ func (st *AccountState) follow(current *User, s SignIn, created int64) Plan {
 	}
 	p := Plan{Op: Keep, User: next}
 	switch {
-	case s.Keys.ClientState != current.ClientState || current.homeless():
+	case s.Keys.ClientState != current.ClientState || current.needsNode():
 		// New keys create a new storage user on the same node. That resets the
 		// storage after a lost password.
-		p.Op, p.Allocate = Insert, current.homeless()
+		p.Op, p.Allocate = Insert, current.needsNode()
 		p.User.UID = 0
 		p.User.ClientState = s.Keys.ClientState
 		p.User.Replaced, p.User.ReplacedAt = false, 0

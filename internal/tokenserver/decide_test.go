@@ -63,8 +63,8 @@ func TestAllocate(t *testing.T) {
 	}
 }
 
-// What cannot be brought before a backend's HTTP: no accounts server hands out
-// a token of this generation.
+// TestDecideRetiredWithoutNode: no accounts server issues a token of this generation, so
+// the case is not in the suite.
 func TestDecideRetiredWithoutNode(t *testing.T) {
 	t.Parallel()
 	gone := tokenserver.User{Generation: tokenserver.Retired, Replaced: true, ReplacedAt: 1}

@@ -6,9 +6,9 @@ import (
 	"encoding/hex"
 )
 
-// hashedIDs are what an account and its device are called in metrics: HMACs
-// under the setting fxa_metrics_hash_secret, cut to 32 hex digits. There is no
-// device id in a sign-in any more; clients expect the hash of none.
+// hashedIDs returns the IDs of an account and its device for metrics: HMACs with the
+// setting fxa_metrics_hash_secret, truncated to 32 hex digits. Sign-ins no longer have a
+// device ID; clients expect the hash of a fixed text.
 func hashedIDs(secret, fxaUID string) (uid, device string) {
 	uid = shortMAC(secret, fxaUID)
 	return uid, shortMAC(secret, uid+"none")

@@ -16,13 +16,13 @@ type Identity struct {
 	Generation Mark
 }
 
-// ErrAccountsAway means that the accounts server returned neither keys nor a
-// verification result. It is not a refusal, because a refusal would make the
-// browser ask for the password.
-var ErrAccountsAway error = fault.New(fault.Unavailable, "the accounts server is unavailable")
+// ErrAccountsUnavailable means that the accounts server returned neither keys nor a
+// verification result. It is not a refusal, because a refusal would make the browser ask
+// for the password.
+var ErrAccountsUnavailable error = fault.New(fault.Unavailable, "the accounts server is unavailable")
 
-// Verifier verifies what the accounts server has signed. Its errors are *Refusal
-// with BadCredentials and ErrAccountsAway.
+// Verifier verifies tokens of the accounts server. Its errors are *Refusal with
+// BadCredentials, and ErrAccountsUnavailable.
 type Verifier interface {
 	// AccessToken verifies the bearer token of a sign-in, including its Scope.
 	AccessToken(ctx context.Context, token string) (Identity, error)
@@ -53,7 +53,7 @@ var eventKinds = [...]string{"other", "account_deleted", "password_changed"}
 // String returns the name of the kind in logs and metrics.
 func (k EventKind) String() string { return eventKinds[k] }
 
-// generation is the least generation that is accepted after the event, which is
-// reported at now: the token of the change itself bears the very moment. A change that
-// is reported for the future counts as of now, or no token would be accepted until then.
+// generation returns the minimum generation that is accepted after the event. It is one
+// less than the time of the event, because the token of the change itself has that time. A
+// time in the future counts as now; otherwise no token would be accepted until then.
 func (e Event) generation(now time.Time) int64 { return max(min(e.At, millis(now))-1, 0) }

@@ -10,16 +10,16 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// minter makes no tokens.
+// minter returns empty tokens.
 type minter struct{}
 
 func (minter) Mint(tokenserver.Claims) (token, key string, err error) { return "token", "key", nil }
 
-// A new storage user of an account gets its quota before its first token is given out,
-// and at each sign-in until the old one is cleaned up.
+// TestInherit: a new storage user inherits the quota before its first token is issued, and
+// at each sign-in until the old user is cleaned up.
 func TestInherit(t *testing.T) {
 	t.Parallel()
-	var asked [][]int64 // the user, and from whom it inherits
+	var asked [][]int64 // the user, and the users that it inherits from
 	var away error
 	s := newService(t, func(o *tokenserver.Options) {
 		o.Minter = minter{}
@@ -51,9 +51,9 @@ func TestInherit(t *testing.T) {
 	must(t, err)
 	must(t, signIn("a", 1))
 	want("a first sign-in")
-	away = fault.New(fault.Unavailable, "the storage is away")
+	away = fault.New(fault.Unavailable, "the storage is unavailable")
 	if err := signIn("a", 2); !errors.Is(err, away) {
-		t.Errorf("while the storage is away: %v", err)
+		t.Errorf("while the storage is unavailable: %v", err)
 	}
 	want("new keys", []int64{2, 1})
 	away = nil

@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// maxClientState is what the column users.client_state holds, in characters.
+// maxClientState is the length of the column users.client_state in characters.
 const maxClientState = 32
 
-// KeyID says under which encryption keys a browser works, from the header
-// X-KeyID. The server never sees the keys.
+// KeyID identifies the encryption keys of a browser, from the header X-KeyID. The server
+// never gets the keys.
 type KeyID struct {
-	ChangedAt   Mark   // when the account's keys last changed, in ms by the accounts server's clock
+	ChangedAt   Mark   // when the keys of the account last changed, in ms by the clock of the accounts server
 	ClientState string // a hash of the keys, at most 16 bytes, in lower-case hex; may be empty
 }
 
 var keyEncoding = base64.RawURLEncoding.Strict()
 
-// ParseKeyID reads "<keys_changed_at>-<base64url of the client state>". The
-// first dash divides: base64url may have more. The error is a *Refusal.
+// ParseKeyID parses "<keys_changed_at>-<base64url of the client state>". The first dash
+// is the separator, because base64url may contain dashes. The error is a *Refusal.
 func ParseKeyID(s string) (KeyID, error) {
 	for i := range len(s) {
 		if s[i] > '~' {
@@ -33,7 +33,7 @@ func ParseKeyID(s string) (KeyID, error) {
 	if !dashed || err != nil {
 		return KeyID{}, &Refusal{Reason: BadCredentials}
 	}
-	// The decoder passes over line ends, which no header has.
+	// The decoder skips line breaks, which a header cannot have.
 	raw, err := keyEncoding.DecodeString(state)
 	if err != nil || hex.EncodedLen(len(raw)) > maxClientState {
 		return KeyID{}, &Refusal{Reason: BadCredentials}
@@ -41,19 +41,18 @@ func ParseKeyID(s string) (KeyID, error) {
 	return KeyID{At(changed), hex.EncodeToString(raw)}, nil
 }
 
-// String is the id of the keys as storage tokens carry it (fxa_kid). It is
-// part of the key under which Spanner keeps a user, so it must come out the
-// same as long as the keys are the same.
+// String returns the key ID for storage tokens (fxa_kid). On Spanner it is a part of the
+// primary key of a user, so equal keys must have equal strings.
 func (k KeyID) String() string {
 	raw, err := hex.DecodeString(k.ClientState)
 	if err != nil {
-		raw = []byte(k.ClientState) // written by a server that took any text
+		raw = []byte(k.ClientState) // written by a server that accepted any text
 	}
 	return fmt.Sprintf("%013d-%s", k.ChangedAt.Value, keyEncoding.EncodeToString(raw))
 }
 
-// ValidClientState reports whether s can be the value of the header
-// X-Client-State: 1 to 32 of [a-zA-Z0-9._-].
+// ValidClientState reports whether s is a valid value of the header X-Client-State: 1 to
+// 32 characters of [a-zA-Z0-9._-].
 func ValidClientState(s string) bool {
 	if s == "" || len(s) > maxClientState {
 		return false

@@ -13,7 +13,7 @@ func TestParseKeyID(t *testing.T) {
 	for _, c := range []struct {
 		in     string
 		want   *KeyID
-		reason Reason // when want is nil
+		reason Reason // if want is nil
 	}{
 		{"1234-qqo", good(1234, "aaaa"), 0},
 		{"0000000001234-u7s", good(1234, "bbbb"), 0},
@@ -34,7 +34,7 @@ func TestParseKeyID(t *testing.T) {
 		{"9223372036854775808-qqo", nil, BadCredentials},
 		{"1234-qqo=", nil, BadCredentials},
 		{"1234-q", nil, BadCredentials},
-		{"1234-qqp", nil, BadCredentials}, // bits that say nothing are set
+		{"1234-qqp", nil, BadCredentials}, // unused bits are set
 		{"1234-q+o", nil, BadCredentials},
 		{"1234-!!", nil, BadCredentials},
 		{"1234-AAAAAAAAAAAAAAAAAAAAAAA", nil, BadCredentials}, // 17 bytes

@@ -10,33 +10,29 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Self is the node of a server that was started without a public URL: whoever
-// is sent there goes back to the address under which they reached us. So a
-// server that nobody configured serves a laptop at 127.0.0.1 and a phone by
-// the name of the house, and one that gets a public URL later needs no change
-// of its tables.
+// Self is the node of a server without a public URL. Its clients use the address of their
+// sign-in request. So a server without configuration can serve clients at several
+// addresses, and a public URL that is set later needs no change of the tables.
 const Self = "self"
 
-// maxNodeURL is what the column nodes.node holds, in characters.
+// maxNodeURL is the length of the column nodes.node in characters.
 const maxNodeURL = 64
 
-// Node is a row of the table nodes: a storage server and how many accounts it
-// takes.
+// Node is a row of the table nodes: a storage server and its capacity.
 type Node struct {
 	ID        int64
-	URL       string // without a slash at its end, or Self
-	Available int64  // accounts it takes before capacity is released again
-	Load      int64  // accounts it was given
-	Capacity  int64  // accounts it is made for
-	Downed    bool   // out of service: takes no account and is not cleaned up
-	Backoff   bool   // takes no account for now
+	URL       string // without a trailing slash, or Self
+	Available int64  // accounts that can be added before capacity is released again
+	Load      int64  // assigned accounts
+	Capacity  int64  // maximum number of accounts
+	Downed    bool   // out of service: gets no new accounts and is not cleaned up
+	Backoff   bool   // temporarily gets no new accounts
 }
 
-// ErrNoNode is the answer to a new account when every node is full or down.
+// ErrNoNode means that every node is full, down or in backoff.
 var ErrNoNode error = fault.New(fault.Unavailable, "no storage node has free capacity")
 
-// CheckNodeURL brings a node's URL into the form of the table, or says with
-// fault.Invalid what is wrong with it.
+// CheckNodeURL returns the URL of a node in the form of the table, or fault.Invalid.
 func CheckNodeURL(s string) (string, error) {
 	if s == Self {
 		return s, nil
@@ -54,12 +50,11 @@ func CheckNodeURL(s string) (string, error) {
 	return s, nil
 }
 
-// Allocate takes a place for one account: on the node whose id is fixed, or
-// when that is 0, on the one with the least logarithmic load; of equals on the
-// one with more places available, then on the lower id. When every node has
-// used up what is available, each gets rate × capacity more places first.
-// It returns the node as it is afterwards and all nodes that changed, which is
-// what a backend writes back. ErrNoNode.
+// Allocate assigns one account to a node: the node with the ID fixed, or if that is 0, the
+// node with the lowest logarithmic load, then the most available accounts, then the
+// lowest ID. If no node has available accounts, each first gets rate × capacity more. It
+// returns the node after the change and all changed nodes, which the backend must write.
+// The error is ErrNoNode.
 func Allocate(nodes []Node, rate float64, fixed int64) (taken Node, changed []Node, err error) {
 	nodes = slices.Clone(nodes)
 	if fixed != 0 {
@@ -84,8 +79,7 @@ func Allocate(nodes []Node, rate float64, fixed int64) (taken Node, changed []No
 	return *best, append(changed, *best), nil
 }
 
-// leastLoaded is the node that the next account goes to, nil when there is
-// none.
+// leastLoaded returns the node for the next account, or nil if there is none.
 func leastLoaded(nodes []Node) (best *Node) {
 	for i := range nodes {
 		n := &nodes[i]
@@ -99,14 +93,14 @@ func leastLoaded(nodes []Node) (best *Node) {
 	return best
 }
 
-// before orders nodes by who takes the next account: the less filled one, of
-// equals the one with more places available, then the lower id.
+// before reports whether n gets an account before o: by lower fill, then by more available
+// accounts, then by lower ID.
 func (n *Node) before(o *Node) bool {
 	return cmp.Or(cmp.Compare(n.fill(), o.fill()), cmp.Compare(o.Available, n.Available), cmp.Compare(n.ID, o.ID)) < 0
 }
 
-// fill orders nodes: empty ones first, then by ln(load) / ln(capacity), which
-// fills small and large nodes alike.
+// fill returns the sort key of a node: empty nodes are first, then it is
+// ln(load) / ln(capacity), which fills small and large nodes equally.
 func (n *Node) fill() float64 {
 	if n.Load <= 0 {
 		return -1
@@ -114,16 +108,15 @@ func (n *Node) fill() float64 {
 	return math.Log(float64(n.Load)) / math.Log(float64(n.Capacity))
 }
 
-// release makes places available on every node that has none left but has
-// capacity, and returns these nodes. Nodes in backoff are among them: they
-// come back with places.
+// release adds available accounts to every node that has capacity but none available, and
+// returns these nodes. It includes nodes in backoff.
 func release(nodes []Node, rate float64) (changed []Node) {
 	for i := range nodes {
 		n := &nodes[i]
 		if n.Available > 0 || n.Capacity <= n.Load || n.Downed {
 			continue
 		}
-		// At least one: a tenth of a node for five accounts is none.
+		// At least one, also for a node with a small capacity.
 		places := max(int64(float64(n.Capacity)*rate), 1)
 		n.Available = min(places, n.Capacity-n.Load)
 		changed = append(changed, *n)

@@ -10,8 +10,8 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Whatever the nodes, places are given out until capacity is used up, never
-// beyond it, and never on a node that is down.
+// TestAllocateFillsUp: random nodes get accounts until their capacity is used up, never
+// more, and never while they are down.
 func TestAllocateFillsUp(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Claims is what a storage token says.
+// Claims are the claims of a storage token.
 type Claims struct {
 	UID            int64
 	FxAUID         string
@@ -20,19 +20,19 @@ type Claims struct {
 	Expires        time.Time
 	HashedFxAUID   string
 	HashedDeviceID string
-	Cleanup        bool // for the Purger alone: good also when the user's tokens are revoked
+	Cleanup        bool // only for the Purger: valid even if the user's tokens are revoked
 }
 
-// Minter makes storage tokens, signed with a secret that the nodes know.
+// Minter issues storage tokens, signed with a secret that the nodes know.
 type Minter interface {
 	Mint(c Claims) (token, key string, err error)
 }
 
-// ErrElapsed is the answer when the database took longer than the setting
+// ErrElapsed means that the database took longer than the setting
 // database_request_timeout.
 var ErrElapsed error = fault.New(fault.Unavailable, "the database took too long")
 
-// Options is what a Service is made of. Local and CountEvent may be nil.
+// Options are the dependencies of a Service. Local, Inherit and CountEvent may be nil.
 type Options struct {
 	Config   Config
 	Store    Store
@@ -40,23 +40,23 @@ type Options struct {
 	Minter   Minter
 	Clock    clock.Clock
 
-	// PublicURL is this server's own address without a slash at its end, ""
-	// when it is whatever a request was sent to.
+	// PublicURL is the public URL of this server without a trailing slash, or "" if it is
+	// that of each request.
 	PublicURL string
 
-	// Local deletes on this server's own storage, nil when it has none; Remote
-	// on the node of the row.
+	// Local deletes data in the storage of this server, if it has one. Remote deletes data
+	// on other nodes.
 	Local, Remote Purger
 
-	// Inherit gives a new storage user of this server the quota of its own that the
-	// account had before, as one of the others, the newest first. nil: there are none.
+	// Inherit gives the new storage user to the own quota of an earlier one of the account.
+	// from is sorted newest first. nil if there are no quotas.
 	Inherit func(ctx context.Context, from []User, to *User) error
 
-	// CountEvent is told of every account event, acted upon or not.
+	// CountEvent is called for every account event.
 	CountEvent func(EventKind)
 }
 
-// Service is the service's use cases.
+// Service implements the use cases of the service.
 type Service struct {
 	conf          Config
 	store         Store
@@ -69,7 +69,7 @@ type Service struct {
 	countEvent    func(EventKind)
 }
 
-// NewService checks that nothing is missing which would show only later.
+// NewService returns a service. It returns fault.Invalid if the hash secret is missing.
 func NewService(o Options) (*Service, error) {
 	if o.Config.FxAMetricsHashSecret == "" {
 		return nil, fault.New(fault.Invalid, "fxa_metrics_hash_secret must not be empty")
@@ -83,16 +83,16 @@ func NewService(o Options) (*Service, error) {
 	}, nil
 }
 
-// EnsureNode sees to it that new accounts find a node: the one of the setting
-// init_node_url, unless it is there, or else this server, once in the life of
-// the tables. It returns the node's URL when it was added, else "".
+// EnsureNode adds a node for new accounts: that of the setting init_node_url if it does not
+// exist, or without the setting this server, once in the lifetime of the tables. It
+// returns the URL of the added node, or "".
 func (s *Service) EnsureNode(ctx context.Context) (string, error) {
 	ensure, address := s.store.EnsureFirstNode, s.publicURL
 	if s.conf.InitNodeURL != "" {
 		ensure, address = s.store.EnsureNode, s.conf.InitNodeURL
 	}
 	if address == "" || len(address) > maxNodeURL && s.conf.InitNodeURL == "" {
-		address = Self // which is where the public URL leads as well
+		address = Self // which resolves to the public URL
 	}
 	address, err := CheckNodeURL(address)
 	if err != nil {
@@ -106,15 +106,15 @@ func (s *Service) EnsureNode(ctx context.Context) (string, error) {
 	return address, nil
 }
 
-// Request is a sign-in as HTTP brings it, its access token already verified.
+// Request is a sign-in with a verified access token.
 type Request struct {
 	Identity Identity
 	Keys     KeyID
-	Duration string // the query argument, "" when there is none
-	Origin   string // the URL under which the client reached this server
+	Duration string // query parameter; "" if absent
+	Origin   string // URL at which the client reached this server
 }
 
-// Grant is the answer to a sign-in.
+// Grant is the result of a sign-in.
 type Grant struct {
 	Token, Key   string
 	UID          int64
@@ -124,13 +124,13 @@ type Grant struct {
 	NodeType     string
 }
 
-// AccessToken verifies the token that a sign-in presents. *Refusal.
+// AccessToken verifies the access token of a sign-in. Errors: *Refusal,
+// ErrAccountsUnavailable.
 func (s *Service) AccessToken(ctx context.Context, token string) (Identity, error) {
 	return s.verifier.AccessToken(ctx, token)
 }
 
-// SignIn gives an account a token for its storage. *Refusal, ErrNoNode,
-// ErrElapsed.
+// SignIn issues a storage token for an account. Errors: *Refusal, ErrNoNode, ErrElapsed.
 func (s *Service) SignIn(ctx context.Context, r Request) (Grant, error) {
 	now := s.now()
 	a := Account{r.Identity.FxAUID, s.conf.FxAEmailDomain}
@@ -171,7 +171,7 @@ func (s *Service) SignIn(ctx context.Context, r Request) (Grant, error) {
 	}, nil
 }
 
-// signIn is the Store's within the time that the setting allows.
+// signIn calls Store.SignIn with the timeout of the setting.
 func (s *Service) signIn(ctx context.Context, a Account, in SignIn) (User, error) {
 	if s.conf.DatabaseRequestTimeout <= 0 {
 		return s.store.SignIn(ctx, a, in)
@@ -185,8 +185,8 @@ func (s *Service) signIn(ctx context.Context, a Account, in SignIn) (User, error
 	return u, err
 }
 
-// duration is what the client asked for, if it is no more than what the server
-// gives; anything else means the server's.
+// duration returns the requested lifetime of a token if it is valid and at most
+// token_duration, and otherwise token_duration.
 func (s *Service) duration(asked string) time.Duration {
 	most := s.conf.TokenDuration.Truncate(time.Second)
 	n, err := strconv.ParseUint(asked, 10, 64)
@@ -196,13 +196,12 @@ func (s *Service) duration(asked string) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// TakesEvents reports whether the accounts server may report events here: the
-// setting fxa_webhook_enabled.
-func (s *Service) TakesEvents() bool { return s.conf.FxAWebhookEnabled }
+// AcceptsEvents returns the setting fxa_webhook_enabled.
+func (s *Service) AcceptsEvents() bool { return s.conf.FxAWebhookEnabled }
 
-// TakeEvents acts on a security event token of the accounts server. The error
-// is a *Refusal when it is not one for us.
-func (s *Service) TakeEvents(ctx context.Context, token string) error {
+// HandleEvents applies the events of a security event token of the accounts server. It
+// returns a *Refusal for a token that is not valid here.
+func (s *Service) HandleEvents(ctx context.Context, token string) error {
 	events, err := s.verifier.Events(ctx, token)
 	if err != nil {
 		return err

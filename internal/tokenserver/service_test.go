@@ -20,7 +20,7 @@ var t0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 const day = 24 * time.Hour
 
-// purger notes whose storage is deleted, and fails on the nodes in away.
+// purger records the deleted users, and fails on the nodes in away.
 type purger struct {
 	name string
 	away map[string]bool
@@ -30,7 +30,7 @@ type purger struct {
 func (p purger) Purge(_ context.Context, u tokenserver.DueUser) error {
 	*p.log = append(*p.log, p.name+" "+u.Node+" "+u.Account().FxAUID)
 	if p.away[u.Node] {
-		return fault.New(fault.Unavailable, "the node does not answer")
+		return fault.New(fault.Unavailable, "the node does not respond")
 	}
 	return nil
 }
@@ -41,7 +41,7 @@ type service struct {
 	store tokenserver.Store
 	hands *clock.Manual
 	log   []string        // of the purgers
-	away  map[string]bool // nodes
+	away  map[string]bool // unavailable nodes
 }
 
 func newService(t *testing.T, change func(*tokenserver.Options)) *service {
@@ -67,7 +67,7 @@ func (r *service) account(name string) tokenserver.Account {
 	return tokenserver.Account{FxAUID: name, Domain: tokenserver.DefaultConfig().FxAEmailDomain}
 }
 
-// signIn makes a user of the account, on the node when it is new.
+// signIn creates a user of the account. A new account is assigned to the node.
 func (r *service) signIn(t *testing.T, name string, generation int64, node string) tokenserver.User {
 	t.Helper()
 	in := tokenserver.SignIn{
@@ -90,7 +90,7 @@ func (r *service) signIn(t *testing.T, name string, generation int64, node strin
 	return u
 }
 
-// took returns what the purgers did since the last call.
+// took returns the deletions of the purgers since the last call.
 func (r *service) took() []string {
 	log := r.log
 	r.log = nil
@@ -111,7 +111,7 @@ func TestEnsureNode(t *testing.T) {
 	}{
 		{"nothing is configured", "", "", tokenserver.Self},
 		{"a public URL", "https://here.example/sync", "", "https://here.example/sync"},
-		{"a public URL that the table cannot hold", "https://here.example/" + strings.Repeat("s", 44), "", tokenserver.Self},
+		{"a public URL that the table cannot store", "https://here.example/" + strings.Repeat("s", 44), "", tokenserver.Self},
 		{"a node of its own", "https://here.example", "https://there.example/", "https://there.example"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -133,18 +133,18 @@ func TestEnsureNode(t *testing.T) {
 		o.Config.InitNodeURL = "https://there.example/" + strings.Repeat("s", 44)
 	})
 	if _, err := long.EnsureNode(t.Context()); !fault.Is(err, fault.Invalid) {
-		t.Errorf("a node that the table cannot hold: %v", err)
+		t.Errorf("a node that the table cannot store: %v", err)
 	}
 }
 
-func TestNewServiceWantsTheHashSecret(t *testing.T) {
+func TestNewServiceRequiresTheHashSecret(t *testing.T) {
 	t.Parallel()
 	if _, err := tokenserver.NewService(tokenserver.Options{Config: tokenserver.DefaultConfig()}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// Replaced users go after the grace and not before, each where it is.
+// TestCleanup: replaced users are deleted on their node after the grace period.
 func TestCleanup(t *testing.T) {
 	t.Parallel()
 	r := newService(t, nil)
@@ -177,8 +177,9 @@ func TestCleanup(t *testing.T) {
 	}
 }
 
-// A node that is away keeps its users and does not keep the others'.
-func TestCleanupPastANodeThatIsAway(t *testing.T) {
+// TestCleanupSkipsUnavailableNodes: users on an unavailable node are kept, others are
+// deleted.
+func TestCleanupSkipsUnavailableNodes(t *testing.T) {
 	t.Parallel()
 	r := newService(t, nil)
 	ctx := t.Context()
@@ -206,14 +207,15 @@ func TestCleanupPastANodeThatIsAway(t *testing.T) {
 	}
 }
 
-// What nobody keeps, and what is in use under the same key, is not deleted.
+// TestCleanupWithoutAPurge: there is no purge for a removed node, and none for data with a
+// key that is in use.
 func TestCleanupWithoutAPurge(t *testing.T) {
 	t.Parallel()
 	r := newService(t, func(o *tokenserver.Options) { o.Config.SpannerNodeID = 1 })
 	ctx := t.Context()
 	u := r.signIn(t, "alice", 1, "https://spanner.example")
 	if u.NodeID != 1 {
-		t.Fatalf("the first node has id %d", u.NodeID)
+		t.Fatalf("the first node has ID %d", u.NodeID)
 	}
 	_, err := r.store.Replace(ctx, r.account("alice"), r.hands.Now(), false)
 	must(t, err)
@@ -261,7 +263,7 @@ func TestDeleteAccount(t *testing.T) {
 	ctx, alice := t.Context(), r.account("alice")
 	r.signIn(t, "bob", 1, "https://there.example")
 	last := r.signIn(t, "alice", 1, "https://there.example")
-	for g := range int64(tokenserver.MaxUsers) { // more than one look sees
+	for g := range int64(tokenserver.MaxUsers) { // more users than one AccountState returns
 		last = r.signIn(t, "alice", g+2, "")
 	}
 
@@ -270,7 +272,7 @@ func TestDeleteAccount(t *testing.T) {
 		t.Errorf("deleted %d, %v", n, err)
 	}
 	if st, err := r.store.AccountState(ctx, alice); err != nil || !st.Users[0].Replaced {
-		t.Errorf("what could not be deleted is not left to the cleanup: %+v, %v", st, err)
+		t.Errorf("a user that could not be deleted is not left to the cleanup: %+v, %v", st, err)
 	}
 	delete(r.away, "https://there.example")
 	r.took()
@@ -279,15 +281,15 @@ func TestDeleteAccount(t *testing.T) {
 		t.Errorf("deleted %d by %q, %v", n, took, err)
 	}
 	if back := r.signIn(t, "alice", 1, ""); back.UID <= last.UID {
-		t.Errorf("came back as %+v", back)
+		t.Errorf("signed in again as %+v", back)
 	}
 	if _, err := r.DeleteAccount(ctx, tokenserver.Account{}); !fault.Is(err, fault.Denied) {
-		t.Errorf("nobody's account: %v", err)
+		t.Errorf("an account without an ID: %v", err)
 	}
 }
 
-// What the tokens of a deleted account write after the deletion is deleted when they
-// have expired, and only then nothing leads to it any more.
+// TestDeleteAccountDuringWrites: data that the tokens of a deleted account write later is
+// deleted after the tokens have expired, and then the rows are.
 func TestDeleteAccountDuringWrites(t *testing.T) {
 	t.Parallel()
 	for name, interrupted := range map[string]bool{"done": false, "interrupted": true} {
@@ -321,7 +323,8 @@ func TestDeleteAccountDuringWrites(t *testing.T) {
 	}
 }
 
-// However short the grace is, no row is forgotten before its tokens have expired.
+// TestCleanupAfterTokens: with any grace period, a row is kept until its tokens have
+// expired.
 func TestCleanupAfterTokens(t *testing.T) {
 	t.Parallel()
 	r := newService(t, func(o *tokenserver.Options) { o.Config.ReplacedUserGrace = 0 })
@@ -338,7 +341,7 @@ func TestCleanupAfterTokens(t *testing.T) {
 	}
 }
 
-// The numbers of a node are such as its table can hold on every engine.
+// TestNodeNumbers: numbers that the table cannot store on every engine are refused.
 func TestNodeNumbers(t *testing.T) {
 	t.Parallel()
 	r := newService(t, nil)

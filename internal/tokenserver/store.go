@@ -9,132 +9,126 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Store keeps the accounts, their storage users and the nodes. Every method is
-// one step that happens whole or not at all, and every method that takes an
-// Account refuses what Account.Check refuses, with fault.Denied.
+// Store stores the accounts, their storage users and the nodes. Every method is one atomic
+// operation. Every method with an Account returns fault.Denied if Account.Check does.
 //
-// The tables services, nodes and users may be written by other processes at
-// any time, so nothing of them outlives a step. What two steps of this service do
-// to one account happens one after the other, in however many processes.
+// Other processes may write the tables services, nodes and users at any time, so a store
+// must not cache them. Operations of this service on one account are serialized across all
+// processes.
 //
-// Any method may fail with fault.Unavailable when the engine is away, its
-// connections are used up, or its disk is full.
+// Any method may return fault.Unavailable if the engine is unavailable, its connections
+// are used up, or its disk is full.
 //
-// The contract is the suite in storetest.
+// The suite in storetest tests this contract.
 type Store interface {
 	Users
 	Nodes
 	Admission
 
-	// Ping reaches the engine and finds the schema that this binary needs, or
-	// says with fault.Unavailable what is missing.
+	// Ping checks that the engine is available and has the schema that this binary needs.
+	// The error is fault.Unavailable.
 	Ping(ctx context.Context) error
 }
 
 // Users is the table users.
 type Users interface {
-	// SignIn looks up the account, applies Decide, and writes what it plans: a
-	// place on a node, the row, the replacement of older rows. A refused
-	// account that was NotAdmitted, and is not Denied by name, is recorded.
-	// *Refusal, ErrNoNode; nothing else is written then.
+	// SignIn reads the account, applies Decide and writes the plan: the node, the row, the
+	// replacement of older rows. It returns the current user. Errors: *Refusal, ErrNoNode.
+	// With an error it writes nothing, except that it records an account that is
+	// NotAdmitted without being on the deny list.
 	SignIn(ctx context.Context, a Account, s SignIn) (User, error)
 
-	// AccountState is what the tables say of an account, with its newest MaxUsers
-	// rows. An account that nobody has heard of has none and is Unlisted.
+	// AccountState returns the stored state of an account with its newest MaxUsers rows.
+	// An unknown account has no rows and is Unlisted.
 	AccountState(ctx context.Context, a Account) (AccountState, error)
 
-	// ListUsers is a page of the table: at most limit rows with a UID greater
-	// than after, in their order; replaced rows only when asked for.
+	// ListUsers returns at most limit rows with a UID greater than after, ordered by UID.
+	// It includes replaced rows only if replaced is set.
 	ListUsers(ctx context.Context, after int64, limit int, replaced bool) ([]User, error)
 
-	// Replace marks all rows of an account as replaced at now and returns how
-	// many were not. The account may come back, as another storage user. With
-	// retire they get the generation Retired too: then it may not, until its
-	// rows are cleaned up.
+	// Replace marks all rows of an account as replaced at now and returns the number of
+	// rows that were not. The account may sign in again as another storage user. With
+	// retire all rows also get the generation Retired, and then it may not, until its rows
+	// are cleaned up.
 	Replace(ctx context.Context, a Account, now time.Time, retire bool) (int, error)
 
-	// Delete gives all rows of an account the generation Deleted, marks those that
-	// are not replaced as replaced at now, and returns all of them, the newest
-	// first.
+	// Delete sets the generation of all rows of an account to Deleted, marks unreplaced
+	// rows as replaced at now, and returns all rows, newest first.
 	Delete(ctx context.Context, a Account, now time.Time) ([]User, error)
 
-	// Revoked returns whose tokens are refused though they have not expired: the
-	// accounts that are Denied, and the storage users whose account was deleted,
-	// here or at the accounts server, since a moment.
+	// Revoked returns the users whose unexpired tokens are revoked: all users of accounts
+	// that are Denied, and users whose account was deleted since the given time, here or at
+	// the accounts server.
 	Revoked(ctx context.Context, since time.Time) (Revoked, error)
 
-	// ChangePassword lifts the generation of an account's unreplaced rows, so
-	// that tokens from before the change are refused; it never lowers it. It
-	// returns how many rows it lifted.
+	// ChangePassword raises the generation of the unreplaced rows of an account, so that
+	// tokens from before the change are refused. It never lowers a generation. It returns
+	// the number of changed rows.
 	ChangePassword(ctx context.Context, a Account, generation int64) (int, error)
 
-	// Due is a page of the rows that are due, at most limit of them behind after,
-	// longest replaced first. Rows on a node that is down are left out: nothing
-	// can be deleted there.
+	// Due returns at most limit due rows after the row after, longest replaced first. It
+	// skips rows on a node that is down, because nothing can be deleted there.
 	Due(ctx context.Context, d Deadlines, after DueUser, limit int) ([]DueUser, error)
 
-	// Forget deletes a row that is replaced; a row that is not, or that is not
-	// there, stays as it is.
+	// Forget deletes a row if it is replaced. It is not an error if the row is not
+	// replaced or does not exist.
 	Forget(ctx context.Context, uid int64) error
 }
 
-// Deadlines say which rows are due: those that were replaced before a moment.
+// Deadlines define which rows are due: those that were replaced before these times.
 type Deadlines struct {
-	Replaced time.Time // of rows in general
-	Deleted  time.Time // of rows with the generation Deleted; not before Replaced
+	Replaced time.Time // for rows in general
+	Deleted  time.Time // for rows with the generation Deleted; not before Replaced
 }
 
 // DueUser is a replaced row whose storage is to be deleted.
 type DueUser struct {
 	User
 
-	// KeysLive: the account's unreplaced row has the same key id. A storage
-	// that is keyed by account and key id, as on Spanner, then keeps under it
-	// what is in use.
+	// KeysLive means that the unreplaced row of the account has the same key ID. In a
+	// storage that is keyed by account and key ID, as on Spanner, the data is then in use.
 	KeysLive bool
 }
 
 // Nodes is the table nodes.
 type Nodes interface {
-	// ListNodes is all nodes by id.
+	// ListNodes returns all nodes, ordered by ID.
 	ListNodes(ctx context.Context) ([]Node, error)
 
-	// AddNode adds a node and returns it with its id. fault.Conflict when its
-	// URL is there already.
+	// AddNode adds a node and returns it with its ID. It returns fault.Conflict if the URL
+	// exists.
 	AddNode(ctx context.Context, n Node) (Node, error)
 
-	// EnsureNode adds a node unless its URL is there, and says whether it did.
+	// EnsureNode adds a node unless its URL exists.
 	EnsureNode(ctx context.Context, n Node) (added bool, err error)
 
-	// EnsureFirstNode adds a node if the table has never had one that this
-	// method saw, and says whether it did: an operator who has removed all
-	// nodes does not get one back.
+	// EnsureFirstNode adds a node if no call of this method has found or added one before.
+	// So an operator can remove all nodes.
 	EnsureFirstNode(ctx context.Context, n Node) (added bool, err error)
 
-	// SetNode changes what a node takes: Capacity, Available, Downed and
-	// Backoff, of the node with this URL. fault.NotFound.
+	// SetNode changes the node with this URL and returns it. The error is fault.NotFound
+	// if it does not exist.
 	SetNode(ctx context.Context, url string, c NodeChange) (Node, error)
 }
 
-// NodeChange is what an operator changes of a node; nil stays as it is.
+// NodeChange is a change of a node; nil fields stay unchanged.
 type NodeChange struct {
 	Available, Capacity *int64
 	Downed, Backoff     *bool
 }
 
-// Admission is who may have an account here.
+// Admission decides which accounts may sign in.
 type Admission interface {
-	// SetAccess lists an account as Allowed or Denied, with the operator's
-	// note, or with Unlisted takes it off the list. Either way it is no longer
-	// among the refused. What Rule.Check refuses is fault.Invalid.
+	// SetAccess sets the rule of an account, Allowed or Denied with a note, or removes it
+	// with Unlisted. It also removes the account from the refused ones. It returns
+	// fault.Invalid if Rule.Check does.
 	SetAccess(ctx context.Context, a Account, r Rule, now time.Time) error
 
-	// ListAccess is a page of the list: at most limit rules of accounts with
-	// an id greater than after, in their order.
+	// ListAccess returns at most limit rules of accounts with an ID greater than after,
+	// ordered by ID.
 	ListAccess(ctx context.Context, after string, limit int) ([]Rule, error)
 
-	// Refused is the accounts that were not admitted, at most limit, the last
-	// refused first.
+	// Refused returns at most limit accounts that were not admitted, most recent first.
 	Refused(ctx context.Context, limit int) ([]Refused, error)
 }
 
@@ -142,11 +136,11 @@ type Admission interface {
 type Rule struct {
 	FxAUID    string
 	Access    Access
-	Note      string // the operator's, at most MaxNote bytes
+	Note      string // of the operator, at most MaxNote bytes
 	CreatedAt int64  // ms since 1970
 }
 
-// MaxNote is the length of a Rule's note in bytes.
+// MaxNote is the maximum length of a Rule's note in bytes.
 const MaxNote = 255
 
 // Refused is a row of the table refused_sign_ins.
@@ -157,12 +151,12 @@ type Refused struct {
 	Attempts int64
 }
 
-// MaxRefused is how many accounts the table refused_sign_ins holds; one more
-// pushes out the one that was refused the longest ago. Whoever has an account
-// at the accounts server can get into it, and these are millions.
+// MaxRefused is the maximum number of rows in the table refused_sign_ins. A new row
+// replaces the one that was refused longest ago. Without the limit, the millions of
+// accounts of the accounts server could fill the table.
 const MaxRefused = 1000
 
-// Check refuses, with fault.Invalid, a note that the table cannot hold.
+// Check returns fault.Invalid for a note that the table cannot store.
 func (r Rule) Check() error {
 	if len(r.Note) > MaxNote || !utf8.ValidString(r.Note) || strings.ContainsRune(r.Note, 0) {
 		return fault.Newf(fault.Invalid, "a note must be text of at most %d bytes", MaxNote)

@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/fault"
 )
 
-// SendJSON writes a whole answer. A client that went away before it has no
-// effect: what it asked for is done.
+// SendJSON writes a complete response. It ignores write errors: the request has been
+// processed even if the client has disconnected.
 func SendJSON(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -21,16 +21,33 @@ func SendJSON(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// BodyErrors are a protocol's errors for a body that cannot be read.
-type BodyErrors struct {
-	Announced error // its Content-Length is more than a request may have
-	TooLarge  error // more bytes came than a request may have
-	TooSlow   error // it came slower than the listener allows
-	Cut       error // it ended early, or is malformed by the rules of HTTP
+// SendJSONLine is SendJSON for a response that people read with curl: it ends with a
+// newline.
+func SendJSONLine(w http.ResponseWriter, status int, body []byte) {
+	if bytes.HasSuffix(body, newline) {
+		SendJSON(w, status, body)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)+len(newline)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+	_, _ = w.Write(newline) // not appended, which could copy a large body
 }
 
-// Of returns the protocol's error for a failed read of a body. What a reader in
-// between has coded, such as a body with another hash than was signed, stays.
+var newline = []byte("\n")
+
+// BodyErrors are the errors of a protocol for a body that cannot be read.
+type BodyErrors struct {
+	Announced error // Content-Length exceeds the limit
+	TooLarge  error // more bytes were received than the limit
+	TooSlow   error // the body arrived slower than the listener allows
+	Cut       error // the body ended early or is malformed HTTP
+}
+
+// Of returns the error for a failed read of a body. It returns err itself if err has a
+// fault code, such as that of a body that does not match its signed hash.
 func (e *BodyErrors) Of(err error) error {
 	if _, coded := errors.AsType[fault.Coder](err); coded {
 		return err
@@ -45,23 +62,22 @@ func (e *BodyErrors) Of(err error) error {
 }
 
 const (
-	// unchargedBytes is the size of bodies and answers that are not charged to the
-	// budget of memory. A connection takes more by itself, 20 KB: net/http has a
-	// goroutine and two buffers of 4 KiB for it.
+	// unchargedBytes is the maximum size of bodies and responses that are not charged to
+	// the memory budget. A connection itself uses more, 20 KB: net/http has a goroutine
+	// and two buffers of 4 KiB for it.
 	unchargedBytes = 4 << 10
 
-	// firstBytes is what is charged and allocated when the first byte of a larger body
-	// is awaited. Each time that is full, it grows by bodyGrowth, so that a client which
-	// announces a large body and withholds it has little of the budget.
+	// firstBytes is the buffer that is charged and allocated before the first byte of a
+	// larger body. A full buffer grows by bodyGrowth, so that a client that announces a
+	// large body and does not send it uses little of the budget.
 	firstBytes = 64 << 10
 	bodyGrowth = 4
 )
 
-// ReadBody reads the body of a request, of at most limit bytes, to its end: also
-// one that is as long as it was announced, because only there a signature is
-// verified and a body that was cut off fails. What it allocates for more than 4 KiB is
-// charged to the request (ChargeMemory) as the body arrives. The error is one of e or
-// of ChargeMemory.
+// ReadBody reads the body of a request, of at most limit bytes. It always reads to EOF,
+// because signatures are verified and truncated bodies fail only there. Buffers of more
+// than 4 KiB are charged to the request (ChargeMemory) as the body arrives. The error is
+// one of e or of ChargeMemory.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, e *BodyErrors) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, e.Announced
@@ -70,7 +86,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, e *BodyErrors
 	if r.ContentLength >= 0 {
 		most = r.ContentLength
 	}
-	most += bytes.MinRead // to meet the end in
+	most += bytes.MinRead // room for the read that returns EOF
 	size := min(most, unchargedBytes)
 	if r.ContentLength > unchargedBytes-bytes.MinRead {
 		size = min(most, firstBytes)

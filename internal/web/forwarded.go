@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// element is one proxy's part of a Forwarded header (RFC 7239).
+// element is an element of a Forwarded header (RFC 7239). Each proxy adds one.
 type element struct {
 	node  string // of "for": an IP address, "unknown", or an obfuscated name; "" when absent
 	host  string
 	proto string
 }
 
-// parseForwarded reads the value of a Forwarded header to the letter of RFC
-// 7239: no blanks around "=" and ";", no parameter twice in an element, what is
-// no token quoted. Parameters it does not know are checked for their form only.
+// parseForwarded reads the value of a Forwarded header strictly by RFC 7239: no blanks
+// around "=" and ";", no repeated parameter in an element, quotes around a value that is
+// not a token. For unknown parameters it checks only the syntax.
 func parseForwarded(value string) ([]element, error) {
 	var elements []element
 	for rest := value; ; {
@@ -25,7 +25,7 @@ func parseForwarded(value string) ([]element, error) {
 		if err != nil {
 			return nil, err
 		}
-		if after != rest { // lists may have empty entries, which say nothing
+		if after != rest { // lists may have empty entries
 			elements = append(elements, e)
 		}
 		after = strings.TrimLeft(after, " \t")
@@ -65,7 +65,7 @@ func nextElement(s string) (e element, rest string, err error) {
 	return e, rest, nil
 }
 
-// nextPair cuts name=value from the front of s; the name comes in lower case.
+// nextPair cuts name=value from the front of s. It returns the name in lower case.
 func nextPair(s string) (name, value, rest string, err error) {
 	n := tokenLen(s)
 	if n == 0 || n == len(s) || s[n] != '=' {
@@ -83,7 +83,7 @@ func nextPair(s string) (name, value, rest string, err error) {
 	return name, rest[:n], rest[n:], nil
 }
 
-// quoted reads a quoted string behind its opening quote.
+// quoted reads a quoted string after its opening quote.
 func quoted(s string) (value, rest string, err error) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -117,7 +117,7 @@ func (e *element) set(name, value string) (err error) {
 		}
 		e.host = value
 	case "proto":
-		e.proto = value // whether it is one that we serve is judged later
+		e.proto = value // checked later
 	}
 	return err
 }
@@ -149,7 +149,8 @@ func parseNode(s string) (string, error) {
 	return bare, nil
 }
 
-// obfuscated accepts a name that a proxy made up, to hide an address or port.
+// obfuscated reports whether s is an obfuscated identifier (RFC 7239, section 6.3), which
+// hides an address or port.
 func obfuscated(s string) bool {
 	if len(s) < 2 || s[0] != '_' {
 		return false
@@ -162,7 +163,7 @@ func obfuscated(s string) bool {
 	return true
 }
 
-// tokenLen is how many bytes at the front of s are of a token (RFC 7230).
+// tokenLen returns the length of the token at the front of s (RFC 7230).
 func tokenLen(s string) int {
 	for i := range len(s) {
 		if c := s[i]; !alphanumeric(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {

@@ -98,8 +98,8 @@ func Client(w http.ResponseWriter) string {
 
 // GateStats are the numbers of requests at a gate.
 type GateStats struct {
-	Places  int   // maximum that are processed at once
-	Inside  int   // being processed
+	Slots   int   // maximum that are processed at once
+	Active  int   // being processed, with a slot
 	Waiting int   // for a slot
 	Idle    int   // without a slot: receiving the body, sending the response, or waiting for something else
 	Clients int   // that have these requests
@@ -110,7 +110,7 @@ type GateStats struct {
 func (g *Gate) Stats() GateStats {
 	s := g.slots.Stats()
 	return GateStats{
-		Places: int(s.Capacity), Inside: int(s.Used), Waiting: s.Waiting, Clients: s.Clients, Shed: s.Refused,
+		Slots: int(s.Capacity), Active: int(s.Used), Waiting: s.Waiting, Clients: s.Clients, Shed: s.Refused,
 		Idle: max(int(g.open.Load()-s.Used)-s.Waiting, 0), // one may have ended in between
 	}
 }
@@ -119,7 +119,7 @@ func (g *Gate) Stats() GateStats {
 // idle, 1 is full, 2 means that requests are rejected.
 func (g *Gate) Load() float64 { return g.slots.Load() }
 
-// Times that clients are asked to wait.
+// Delays that clients are asked for.
 const (
 	retryAfter   = 10 * time.Second // after a rejected request; at most twice that
 	leastBackoff = time.Minute      // for periodic clients while the gate is just full

@@ -16,23 +16,24 @@ import (
 	"holdfast/internal/web"
 )
 
-// crowd sends requests to a gated service whose handler ends when it is told to.
+// crowd sends requests to a service behind a gate. Its handler returns when release gets
+// a value.
 type crowd struct {
 	gate    *web.Gate
 	service web.Service
 	handler http.Handler
-	release chan struct{} // one value ends one request that is inside
+	release chan struct{} // one value ends one active request
 	clients atomic.Int64
 
 	mu      sync.Mutex
 	answers map[int]int // how many by status
-	retry   []int       // Retry-After of those that were turned away
+	retry   []int       // Retry-After of rejected requests
 }
 
 func newCrowd(places int, wait time.Duration) *crowd {
 	c := &crowd{gate: web.NewGate(places, wait), release: make(chan struct{}), answers: map[int]int{}}
 	c.service = service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
-		web.Identify(w, fmt.Sprint(c.clients.Add(1))) // each is another
+		web.Identify(w, fmt.Sprint(c.clients.Add(1))) // each request is of another client
 		if err := web.AcquireSlot(w, r); err != nil {
 			return err
 		}
@@ -43,12 +44,12 @@ func newCrowd(places int, wait time.Duration) *crowd {
 	return c
 }
 
-// open makes the handler of the service.
+// open creates the handler of the service.
 func (c *crowd) open() {
 	c.handler = c.service.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: c.gate})
 }
 
-// send starts n requests and returns when all have come as far as they can.
+// send starts n requests and returns when all of them wait or have ended.
 func (c *crowd) send(n int) { c.sendTo("/", n) }
 
 func (c *crowd) sendTo(target string, n int) {
@@ -73,7 +74,7 @@ func (c *crowd) expect(t *testing.T, ok, shed int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.answers[200] != ok || c.answers[503] != shed {
-		t.Errorf("answers %v; want %d good ones and %d turned away", c.answers, ok, shed)
+		t.Errorf("answers %v; want %d with 200 and %d rejected", c.answers, ok, shed)
 	}
 }
 
@@ -101,7 +102,7 @@ func TestGateShedsLoad(t *testing.T) {
 		c.expect(t, 0, 0)
 		c.send(3) // more than may wait
 		c.expect(t, 0, 3)
-		if got, want := c.gate.Stats(), (web.GateStats{Places: 4, Inside: 4, Waiting: 4, Clients: 8, Shed: 3}); got != want {
+		if got, want := c.gate.Stats(), (web.GateStats{Slots: 4, Active: 4, Waiting: 4, Clients: 8, Shed: 3}); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 		c.expectLoad(t, 2, 10*time.Minute)
@@ -109,14 +110,14 @@ func TestGateShedsLoad(t *testing.T) {
 		c.release <- struct{}{}
 		c.expect(t, 1, 3)
 		c.expectLoad(t, 1.75, time.Minute+9*time.Minute*3/4)
-		time.Sleep(time.Second) // of the test's own clock: those that wait have waited enough
+		time.Sleep(time.Second) // of synctest: the waiting requests time out
 		c.expect(t, 1, 6)
 		c.expectLoad(t, 1, time.Minute)
 
 		close(c.release)
 		c.expect(t, 5, 6)
 		c.expectLoad(t, 0, 0)
-		if got, want := c.gate.Stats(), (web.GateStats{Places: 4, Shed: 6}); got != want {
+		if got, want := c.gate.Stats(), (web.GateStats{Slots: 4, Shed: 6}); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 		for _, seconds := range c.retry {
@@ -127,7 +128,7 @@ func TestGateShedsLoad(t *testing.T) {
 	})
 }
 
-// TestGateOpensAfterPanic: a place is given back however a request ends.
+// TestGateOpensAfterPanic: a request releases its slot also after a panic.
 func TestGateOpensAfterPanic(t *testing.T) {
 	t.Parallel()
 	r := service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
@@ -150,8 +151,8 @@ func TestGateOpensAfterPanic(t *testing.T) {
 	}
 }
 
-// TestReleaseSlot: a handler that waits without its slot lets another in, and
-// takes a slot again before it goes on; one that never does has none to release.
+// TestReleaseSlot: a handler that waits without its slot lets another request have it,
+// and acquires a slot again before it continues. Without a gate ReleaseSlot does nothing.
 func TestReleaseSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -177,7 +178,7 @@ func TestReleaseSlot(t *testing.T) {
 		outside <- "in"
 		c.send(0)
 		c.expectLoad(t, 1, time.Minute)
-		outside <- "in" // waits for the place
+		outside <- "in" // waits for the slot
 		c.send(0)
 		c.expectLoad(t, 2, 10*time.Minute)
 		time.Sleep(time.Second)
@@ -187,14 +188,14 @@ func TestReleaseSlot(t *testing.T) {
 		c.expect(t, 2, 1)
 		c.expectLoad(t, 0, 0)
 		ask(service(func(w http.ResponseWriter, req *http.Request, _ web.Address) error {
-			web.ReleaseSlot(w) // of no gate
+			web.ReleaseSlot(w) // without a gate
 			return web.AcquireSlot(w, req)
 		}).Handler(web.Options{Log: slog.New(slog.DiscardHandler)}), http.MethodGet, "/", nil)
 	})
 }
 
-// A client that takes all it can get leaves slots for others, and a request whose
-// answer has begun has none.
+// TestSlotsAreShared: a client that takes all it can get leaves slots for others, and a
+// request releases its slot when its response begins.
 func TestSlotsAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -211,20 +212,20 @@ func TestSlotsAreShared(t *testing.T) {
 			return nil
 		}).Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: c.gate})
 		c.sendTo("/?client=a", 20)
-		want := web.GateStats{Places: 8, Inside: 7, Waiting: 8, Clients: 1, Shed: 5}
+		want := web.GateStats{Slots: 8, Active: 7, Waiting: 8, Clients: 1, Shed: 5}
 		if got := c.gate.Stats(); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 		c.sendTo("/?client=b", 1)
-		if got := c.gate.Stats(); got.Inside != 8 || got.Clients != 2 {
-			t.Errorf("a neighbour: %+v", got)
+		if got := c.gate.Stats(); got.Active != 8 || got.Clients != 2 {
+			t.Errorf("another client: %+v", got)
 		}
 		close(c.release)
 		synctest.Wait()
 		c.release = make(chan struct{})
 		c.sendTo("/answer?client=a", 20)
-		if got := c.gate.Stats(); got.Inside != 0 || got.Waiting != 0 {
-			t.Errorf("while they are answered: %+v", got)
+		if got := c.gate.Stats(); got.Active != 0 || got.Waiting != 0 {
+			t.Errorf("while the responses are sent: %+v", got)
 		}
 		close(c.release)
 	})
@@ -265,19 +266,19 @@ func TestGateSharesTurns(t *testing.T) {
 		}
 		send("/greedy", 40)
 		if n := count(&inside, "/greedy"); n != 3 {
-			t.Errorf("%d of 4 turns for one client that is alone, want 3", n)
+			t.Errorf("%d of 4 turns for the only client, want 3", n)
 		}
 		send("/modest", 1)
 		if n := count(&inside, "/modest"); n != 1 {
-			t.Error("a newcomer has to wait")
+			t.Error("a new client has to wait")
 		}
-		if s := turns.Stats(); s.Used != 4 || s.Waiting != 37 || gate.Stats().Inside != 41 {
-			t.Errorf("%+v, and %d with a slot", s, gate.Stats().Inside)
+		if s := turns.Stats(); s.Used != 4 || s.Waiting != 37 || gate.Stats().Active != 41 {
+			t.Errorf("%+v, and %d with a slot", s, gate.Stats().Active)
 		}
 		close(release)
 		synctest.Wait()
-		if s := turns.Stats(); s.Used != 0 || s.Waiting != 0 || gate.Stats().Inside != 0 || count(&done, true) != 41 {
-			t.Errorf("%+v, %d with a slot and %d done in the end", s, gate.Stats().Inside, count(&done, true))
+		if s := turns.Stats(); s.Used != 0 || s.Waiting != 0 || gate.Stats().Active != 0 || count(&done, true) != 41 {
+			t.Errorf("%+v, %d with a slot and %d done in the end", s, gate.Stats().Active, count(&done, true))
 		}
 	})
 }
@@ -289,12 +290,12 @@ func TestGateGivesSlotsBackWithoutATurn(t *testing.T) {
 		c.service.Turns = fair.NewPool(fair.Options{Capacity: 1, Waiting: 100, Wait: time.Minute})
 		c.open()
 		c.send(3)
-		if n := c.gate.Stats().Inside; n != 3 {
+		if n := c.gate.Stats().Active; n != 3 {
 			t.Errorf("%d have a slot, want 3", n)
 		}
 		time.Sleep(time.Minute)
 		c.expect(t, 0, 2)
-		if n := c.gate.Stats().Inside; n != 1 {
+		if n := c.gate.Stats().Active; n != 1 {
 			t.Errorf("%d have a slot, want 1", n)
 		}
 		close(c.release)

@@ -55,7 +55,7 @@ type Mux struct {
 	Resolver *Resolver
 	Options  Options
 	Mounts   []Mount // the first that owns a path serves it
-	Default  Service // serves paths that nobody owns
+	Default  Service // serves all other paths
 }
 
 // ServeHTTP implements http.Handler.
@@ -118,13 +118,13 @@ type Options struct {
 	// fixed sets; 499 means that the client closed the connection.
 	Observe func(service, route, method string, status int, d time.Duration)
 
-	// Pace at which a client must send its body and take the answer.
+	// Pace is the minimum rate at which a client must send its body and read the response.
 	Pace Rate
 }
 
-// statusGone is logged and counted for a request that failed because its client closed
-// the connection. It is not a server error, and 5xx would be.
-const statusGone = 499
+// statusClientClosed is logged and counted for a request that failed because its client
+// closed the connection. A 5xx would be a server error.
+const statusClientClosed = 499
 
 // handle serves a request with everything that surrounds the handler of a service. It
 // sets X-Request-Id to that of the client if it is valid, else to a new one. An
@@ -149,7 +149,7 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 
 	err := service.serve(rec, r, at)
 	begun := rec.status != 0
-	left := err != nil && gone(r, body, err)
+	left := err != nil && clientClosed(r, body, err)
 	reason := ""
 	switch {
 	case begun:
@@ -163,11 +163,11 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 		if service.Reason != nil {
 			reason = service.Reason(err)
 		}
-		service.Error(rec, r, err) // also for a client that seems to have left: it may only have closed its side
+		service.Error(rec, r, err) // also if the client has closed the connection: it may only have closed its side
 	}
 	x := exchange{id: id, route: route, method: method(r.Method), status: rec.status, bytes: rec.pace.bytes, start: start, took: time.Since(start), left: left, reason: reason}
 	if left && !begun {
-		x.status = statusGone
+		x.status = statusClientClosed
 	}
 	if o.Observe != nil {
 		o.Observe(service.Name, x.route, x.method, x.status, x.took)
@@ -182,7 +182,7 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 	if begun && err != nil {
 		panic(http.ErrAbortHandler) // the server's way to cut a connection
 	}
-	rec.wait(time.Now(), 0) // for what is still to be sent
+	rec.wait(time.Now(), 0) // for the buffered rest of the response
 	if body != nil {
 		body.linger()
 	}
@@ -207,10 +207,10 @@ type panicked struct {
 
 func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
-// gone reports whether a request failed because its client closed the connection. A
-// body that is sent too slowly ends the context as well, but then the client is still
-// connected.
-func gone(r *http.Request, body *pacedBody, err error) bool {
+// clientClosed reports whether a request failed because its client closed the
+// connection. A body that is sent too slowly ends the context too, but then the client is
+// still connected.
+func clientClosed(r *http.Request, body *pacedBody, err error) bool {
 	_, bug := errors.AsType[*panicked](err)
 	return errors.Is(r.Context().Err(), context.Canceled) && (body == nil || !body.late) && !bug
 }
@@ -229,10 +229,10 @@ func method(m string) string {
 type exchange struct {
 	id, route, method string
 	status            int
-	bytes             int64 // of the answer's body
+	bytes             int64 // of the response body
 	start             time.Time
 	took              time.Duration
-	left              bool   // the client did not wait for the end
+	left              bool   // the client closed the connection
 	client            string // its address; "" when it is not logged or not known
 	reason            string // why the request was refused; "" otherwise
 }

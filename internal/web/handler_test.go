@@ -19,7 +19,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// plainError is the ErrorWriter of a protocol that answers with the code's name.
+// plainError is the ErrorWriter of a protocol that answers with the name of the code.
 func plainError(w http.ResponseWriter, _ *http.Request, err error) {
 	status := map[fault.Code]int{fault.Internal: 500, fault.Unavailable: 503, fault.Invalid: 400, fault.Denied: 401}[fault.CodeOf(err)]
 	w.WriteHeader(status)
@@ -95,7 +95,7 @@ func TestObserveAndLog(t *testing.T) {
 		{"a refusal", "POST", func(http.ResponseWriter, *http.Request, web.Address) error {
 			return fault.New(fault.Denied, "no such key")
 		}, 401, []string{"level=INFO", "status=401", "fault=denied", `error="no such key"`}},
-		{"an engine away", "POST", func(http.ResponseWriter, *http.Request, web.Address) error {
+		{"a database that is unavailable", "POST", func(http.ResponseWriter, *http.Request, web.Address) error {
 			return fault.Wrap(fault.Unavailable, "try later", cause)
 		}, 503, []string{"level=WARN", "status=503", "fault=unavailable", "disk on fire"}},
 		{"a bug", "POST", func(http.ResponseWriter, *http.Request, web.Address) error { return cause }, 500, []string{"level=ERROR", "fault=internal", "disk on fire"}},
@@ -167,14 +167,14 @@ func TestQuietLog(t *testing.T) {
 	}
 }
 
-// TestErrorAfterTheAnswerBegan: the client must not take what it got for the
+// TestErrorAfterTheAnswerBegan: the client must not mistake a part of a response for the
 // whole.
 func TestErrorAfterTheAnswerBegan(t *testing.T) {
 	t.Parallel()
 	for name, serve := range map[string]web.Handler{
 		"error": func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
 			_, _ = io.WriteString(w, "the first half")
-			return errors.New("the snapshot is gone")
+			return errors.New("the snapshot has expired")
 		},
 		"panic": func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
 			_, _ = io.WriteString(w, "the first half")
@@ -191,7 +191,7 @@ func TestErrorAfterTheAnswerBegan(t *testing.T) {
 				_ = res.Body.Close()
 			}
 			if err == nil {
-				t.Error("the answer came to a good end")
+				t.Error("the response ended without an error")
 			}
 			if !strings.Contains(log.String(), "level=ERROR") {
 				t.Errorf("log: %s", log.String())
@@ -200,8 +200,8 @@ func TestErrorAfterTheAnswerBegan(t *testing.T) {
 	}
 }
 
-// TestClientLeaves: a request that fails because nobody waits for it is not a
-// failure of ours.
+// TestClientLeaves: a request that fails because its client has disconnected is not a
+// server error.
 func TestClientLeaves(t *testing.T) {
 	t.Parallel()
 	var log journal
@@ -250,8 +250,8 @@ func BenchmarkHandler(b *testing.B) {
 	}
 }
 
-// The line of a request has the address of its client where that is known, and only
-// if it is asked for. A refused request then has a line also in a quiet log.
+// TestLogClientAddress: with ClientAddress the log line of a request has the address of
+// its client if it is known, and a refused request has a line in a quiet log too.
 func TestLogClientAddress(t *testing.T) {
 	t.Parallel()
 	refused, ok := fault.New(fault.Denied, "no"), error(nil)
@@ -266,7 +266,7 @@ func TestLogClientAddress(t *testing.T) {
 		{"refused", false, true, "192.0.2.9:1", "", refused, ` request_id=\S+ client_address=192.0.2.9 reason=why fault=`},
 		{"served", false, true, "192.0.2.9:1", "", ok, ` request_id=\S+ client_address=192.0.2.9\n$`},
 		{"a proxy", false, true, "10.0.0.1:1", "203.0.113.9, 2001:db8::7", ok, ` client_address=2001:db8::7\n$`},
-		{"a proxy that does not say", false, true, "10.0.0.1:1", "unknown", refused, ` request_id=\S+ reason=why `},
+		{"a proxy without a client address", false, true, "10.0.0.1:1", "unknown", refused, ` request_id=\S+ reason=why `},
 		{"not a proxy", false, true, "192.0.2.9:1", "203.0.113.9", ok, ` client_address=192.0.2.9\n$`},
 		{"quiet", true, false, "192.0.2.9:1", "", refused, ""},
 		{"quiet, refused", true, true, "192.0.2.9:1", "", refused, ` client_address=192.0.2.9 reason=why `},

@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// listener gives its connections more patience than net/http has: with clients
-// that open a connection before they have a request, and with clients that read
-// slowly but steadily.
+// listener gives connections more time than net/http does: to clients that open a
+// connection before they have a request, and to clients that read slowly but steadily.
 type listener struct {
 	net.Listener
-	limits  Limits
-	refuser Refuser // nil: net/http answers malformed requests
+	limits    Limits
+	malformed MalformedHandler // nil: net/http answers malformed requests
 }
 
 // Accept implements net.Listener.
@@ -23,7 +22,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	if tcp, ok := c.(*net.TCPConn); ok {
-		return &conn{TCPConn: tcp, limits: &l.limits, refuser: l.refuser}, nil
+		return &conn{TCPConn: tcp, limits: &l.limits, malformed: l.malformed}, nil
 	}
 	return c, nil
 }
@@ -31,23 +30,22 @@ func (l *listener) Accept() (net.Conn, error) {
 // conn is a connection of a listener.
 type conn struct {
 	*net.TCPConn
-	limits  *Limits
-	refuser Refuser     // nil: as in listener
-	line    requestLine // by the one goroutine that reads
-	begun   bool        // by the one goroutine that reads before there is a request
-	sent    int64       // bytes, by the one goroutine that writes
-	acked   int64       // bytes of those that the peer had acknowledged when it was last late
+	limits    *Limits
+	malformed MalformedHandler // nil: as in listener
+	line      requestLine      // used only by the goroutine that reads
+	begun     bool             // a byte was received; used only by the goroutine that reads
+	sent      int64            // bytes; used only by the goroutine that writes
+	acked     int64            // bytes that the peer had acknowledged at the last missed deadline
 }
 
-// Read gives a new connection the time of an idle one for its first byte. net/http
-// counts the time for the first header from the accept on, but clients open
-// connections before they have a request for them: browsers in advance, and Go's
-// client when another connection becomes free before the new one is up. A request
-// that is sent as such a connection is closed is lost. Over TLS the first byte is
-// that of the handshake; a client of HTTP/1.1 then has the time of a header.
+// Read allows a new connection the idle timeout for its first byte. net/http starts the
+// header timeout at the accept. But clients open connections before they have a request:
+// browsers in advance, and Go's client when another connection becomes free first. A
+// request that is sent while such a connection is closed is lost. Over TLS the first byte
+// is that of the handshake, and then a client of HTTP/1.1 has the header timeout.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.read(p)
-	if c.refuser != nil && n > 0 {
+	if c.malformed != nil && n > 0 {
 		c.line.add(p[:n], len(p))
 	}
 	return n, err
@@ -64,7 +62,7 @@ func (c *conn) read(p []byte) (int, error) {
 	return n, err
 }
 
-// after is the deadline of a wait; 0 has none.
+// after returns the deadline of a timeout; 0 has none.
 func after(d time.Duration) (deadline time.Time) {
 	if d > 0 {
 		deadline = time.Now().Add(d)
@@ -72,12 +70,12 @@ func after(d time.Duration) (deadline time.Time) {
 	return deadline
 }
 
-// Write goes on after its deadline while the peer takes what was written before. A
-// writer cannot see that: the kernel holds megabytes, and takes more only when a
-// third of them has been sent, and a peer acknowledges in lumps as well.
+// Write continues after its deadline while the peer acknowledges earlier bytes. The
+// write itself does not show this: the kernel buffers megabytes and accepts more only
+// when a third of them has been sent, and a peer acknowledges in batches.
 func (c *conn) Write(p []byte) (written int, err error) {
-	if c.refuser != nil && isRefused(p) {
-		return len(p), c.refuse()
+	if c.malformed != nil && isMalformedAnswer(p) {
+		return len(p), c.answerMalformed()
 	}
 	for {
 		n, err := c.TCPConn.Write(p[written:])
@@ -94,12 +92,12 @@ func (c *conn) Write(p []byte) (written int, err error) {
 	}
 }
 
-// graces is how many graces a peer can earn at once. Lumps of 60 KiB, which are
-// usual, take that long at the default pace.
-const graces = 3
+// maxGraces limits the time that a peer can earn at once, in grace periods. Batches of
+// 60 KiB, which are usual, take that long at the default pace.
+const maxGraces = 3
 
-// earned is the time that a peer may still take for what it has acknowledged since
-// it was last asked.
+// earned returns the time that a peer has earned by acknowledging bytes since the last
+// call.
 func (c *conn) earned() time.Duration {
 	queued, ok := unacknowledged(c.TCPConn)
 	if !ok || c.limits.Pace.Grace <= 0 {
@@ -107,7 +105,7 @@ func (c *conn) earned() time.Duration {
 	}
 	acked := c.sent - queued
 	p := pace{rate: c.limits.Pace}
-	earned := min(p.worth(int(acked-c.acked)), graces*c.limits.Pace.Grace)
+	earned := min(p.earned(int(acked-c.acked)), maxGraces*c.limits.Pace.Grace)
 	c.acked = acked
 	return earned
 }

@@ -13,32 +13,31 @@ import (
 	"holdfast/internal/fault"
 )
 
-// A request that is malformed by the rules of HTTP, such as one for /storage/%zz, never
-// reaches a handler: net/http writes an answer of its own, in plain text, to the
-// connection and closes it. Our connections write the service's error instead. Over TLS
-// they see only what is encrypted, and the answer stays net/http's; HTTP/2 has none, it
-// resets the stream.
+// A malformed HTTP request, such as one for /storage/%zz, never reaches a handler:
+// net/http writes its own response in plain text to the connection and closes it. Our
+// connections write the error of the service instead. Over TLS they see only encrypted
+// bytes, so the response is that of net/http. HTTP/2 resets the stream.
 
 // errMalformed is the error of such a request.
 var errMalformed = fault.New(fault.Invalid, "malformed HTTP request: check the request line, Host and the header fields")
 
-// Refuser is a handler that answers malformed requests too.
-type Refuser interface {
-	// Refuse answers a request of which only the address of its peer is known and,
-	// where they could be read, the method and the target.
-	Refuse(w http.ResponseWriter, r *http.Request)
+// MalformedHandler is a handler that also answers malformed requests.
+type MalformedHandler interface {
+	// ServeMalformed answers a malformed request. r has the address of the peer and, if
+	// they could be read, the method and the target.
+	ServeMalformed(w http.ResponseWriter, r *http.Request)
 }
 
-// How an answer begins that net/http writes to a malformed request, behind which it
-// may give a reason, and all of its header.
+// The beginning of the response that net/http writes to a malformed request, which a
+// reason may follow, and all of its header.
 const (
 	refusedStatus = "HTTP/1.1 400 Bad Request"
 	refusedHeader = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 )
 
-// isRefused reports whether net/http writes such an answer. Those of handlers have more
-// in their header, a date at least.
-func isRefused(p []byte) bool {
+// isMalformedAnswer reports whether p is such a response. Responses of handlers have more
+// header fields, at least a date.
+func isMalformedAnswer(p []byte) bool {
 	if len(p) < len(refusedStatus) || string(p[:len(refusedStatus)]) != refusedStatus {
 		return false
 	}
@@ -46,29 +45,31 @@ func isRefused(p []byte) bool {
 	return i >= 0 && bytes.HasPrefix(p[i:], []byte(refusedHeader))
 }
 
-// Refuse implements Refuser: the service that owns the path answers with its error.
-func (m *Mux) Refuse(w http.ResponseWriter, r *http.Request) {
+// ServeMalformed implements MalformedHandler: the service that owns the path writes the
+// error.
+func (m *Mux) ServeMalformed(w http.ResponseWriter, r *http.Request) {
 	at := m.Resolver.Resolve(r)
 	refusing := *m.owner(at.Path)
-	refusing.Serve = refuseMalformed
+	refusing.Serve = serveMalformed
 	m.serve(&refusing, w, r, at)
 }
 
-// refuseMalformed is the handler of malformed requests.
-func refuseMalformed(http.ResponseWriter, *http.Request, Address) error { return errMalformed }
+// serveMalformed is the handler of malformed requests.
+func serveMalformed(http.ResponseWriter, *http.Request, Address) error { return errMalformed }
 
-// lineBytes is how much of a request line is kept: enough to find the service.
+// lineBytes is the length of the stored part of a request line, enough to find the
+// service.
 const lineBytes = 512
 
-// requestLine is the beginning of a connection's current request, as it was read.
+// requestLine is the beginning of the current request of a connection.
 type requestLine struct {
 	text  []byte
-	whole bool // nothing is added
-	ahead byte // of the next request, where hasAhead: read while this one is answered
+	whole bool // the line is complete
+	ahead byte // first byte of the next request, if hasAhead; read while this one is answered
 	has   bool
 }
 
-// next begins a request.
+// next starts the next request.
 func (l *requestLine) next() {
 	l.text, l.whole = l.text[:0], false
 	if l.has {
@@ -76,11 +77,11 @@ func (l *requestLine) next() {
 	}
 }
 
-// add adds what was read into a buffer of so many bytes. net/http reads a single byte
-// when a body has ended, to notice that the peer leaves: it is the next request's.
-func (l *requestLine) add(p []byte, room int) {
+// add adds bytes that were read into a buffer of the given size. After a body net/http
+// reads a single byte to detect a disconnect: it belongs to the next request.
+func (l *requestLine) add(p []byte, size int) {
 	if l.whole {
-		if room == 1 && len(p) == 1 {
+		if size == 1 && len(p) == 1 {
 			l.ahead, l.has = p[0], true
 		}
 		return
@@ -93,7 +94,7 @@ func (l *requestLine) add(p []byte, room int) {
 	l.whole = l.whole || len(l.text) == lineBytes
 }
 
-// request is the malformed request that the line begins.
+// request returns the malformed request of the line.
 func (l *requestLine) request(peer net.Addr) *http.Request {
 	r := &http.Request{
 		URL: &url.URL{}, Header: http.Header{}, Body: http.NoBody, RemoteAddr: peer.String(),
@@ -113,12 +114,13 @@ func startRequest(c net.Conn, state http.ConnState) {
 	}
 }
 
-// refuse writes the service's error in the place of net/http's. A peer that still
-// sends would lose it when the connection is closed: see pacedBody.linger.
-func (c *conn) refuse() error {
+// answerMalformed writes the error of the service in place of that of net/http. It
+// lingers, because closing the connection would discard the response for a peer that is
+// still sending: see pacedBody.linger.
+func (c *conn) answerMalformed() error {
 	a := &shortAnswer{header: http.Header{"Connection": {"close"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}}}
 	r := c.line.request(c.RemoteAddr())
-	c.refuser.Refuse(a, r)
+	c.malformed.ServeMalformed(a, r)
 	if r.Method == http.MethodHead {
 		a.body.Reset()
 	}
@@ -127,11 +129,11 @@ func (c *conn) refuse() error {
 	}
 	_ = c.CloseWrite()
 	_ = c.SetReadDeadline(time.Now().Add(lingerTime))
-	_, _ = io.CopyN(io.Discard, c.TCPConn, lingerBytes) // until the peer has closed its side, too
+	_, _ = io.CopyN(io.Discard, c.TCPConn, lingerBytes) // until the peer has closed its side too
 	return nil
 }
 
-// shortAnswer is an answer that is written at once.
+// shortAnswer is a response that is written in one piece.
 type shortAnswer struct {
 	header http.Header
 	status int
@@ -154,12 +156,12 @@ func (a *shortAnswer) Write(p []byte) (int, error) {
 	return a.body.Write(p)
 }
 
-// bytes is the answer as it goes over the wire.
+// bytes returns the response in wire format.
 func (a *shortAnswer) bytes() []byte {
 	a.header.Set("Content-Length", strconv.Itoa(a.body.Len()))
 	var b bytes.Buffer
 	b.WriteString("HTTP/1.1 " + strconv.Itoa(a.status) + " " + http.StatusText(a.status) + "\r\n")
-	_ = a.header.Write(&b) // a buffer takes everything
+	_ = a.header.Write(&b) // a buffer never fails
 	b.WriteString("\r\n")
 	b.Write(a.body.Bytes())
 	return b.Bytes()

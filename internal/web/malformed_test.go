@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// malformed are requests that net/http refuses.
+// malformed are requests that net/http rejects.
 var malformed = map[string]string{
 	"an escape":        "GET /b/%zz HTTP/1.1\r\nHost: a\r\n\r\n",
 	"an escape's end":  "GET /b/x%4 HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -30,7 +30,7 @@ var malformed = map[string]string{
 	"no version":       "GET /b/%zz\r\n\r\n",
 }
 
-// named is a service whose errors begin with its name.
+// named returns a service whose errors begin with its name.
 func named(name string) web.Service {
 	return web.Service{
 		Name: name, Route: func(string) string { return name },
@@ -46,7 +46,7 @@ func named(name string) web.Service {
 	}
 }
 
-// observed counts what a Mux was observed to answer.
+// observed counts the responses of a Mux.
 type observed struct {
 	mu  sync.Mutex
 	all map[string]int
@@ -70,7 +70,7 @@ func startNamed(t *testing.T) (base string, seen *observed) {
 	}, web.DefaultLimits()), seen
 }
 
-// wantRefused reads the answer of a service to a malformed request and the end.
+// wantRefused expects the response of a service to a malformed request, then EOF.
 func wantRefused(t *testing.T, r *bufio.Reader, name string) {
 	t.Helper()
 	res, err := http.ReadResponse(r, nil)
@@ -87,7 +87,8 @@ func wantRefused(t *testing.T, r *bufio.Reader, name string) {
 	}
 }
 
-// A malformed request is answered by the service that owns its path, and counted.
+// TestMalformedRequests: the service that owns the path answers a malformed request, and
+// the request is counted.
 func TestMalformedRequests(t *testing.T) {
 	t.Parallel()
 	base, seen := startNamed(t)
@@ -135,20 +136,20 @@ func TestMalformedRequests(t *testing.T) {
 // onlyReader has no WriteTo.
 type onlyReader struct{ io.Reader }
 
-// A malformed request whose body is on its way gets its answer, too.
+// TestMalformedRequestWithBody: a malformed request is answered while its body is sent.
 func TestMalformedRequestWithBody(t *testing.T) {
 	t.Parallel()
 	base, _ := startNamed(t)
 	nothing := dial(t, base)
-	send(t, nothing, "\x16\x03\x01\r\n\r\n") // nobody's
+	send(t, nothing, "\x16\x03\x01\r\n\r\n") // no path
 	wantRefused(t, bufio.NewReader(nothing), "rest")
 	conn := dial(t, base)
 	send(t, conn, "PUT /b/%zz HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"+strings.Repeat("x", 500_000))
 	wantRefused(t, bufio.NewReader(conn), "bee")
 }
 
-// What a handler answers in the words of net/http stays as it is, and so do malformed
-// requests to a handler that does not answer them.
+// TestPlainAnswers: a response of a handler that looks like that of net/http is not
+// replaced, and neither is that of net/http if the handler is not a MalformedHandler.
 func TestPlainAnswers(t *testing.T) {
 	t.Parallel()
 	plain := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -161,7 +162,7 @@ func TestPlainAnswers(t *testing.T) {
 	for _, h := range []http.Handler{plain, mux.Handler(web.Options{Log: quiet})} {
 		base := start(t, h, web.DefaultLimits())
 		for _, text := range []string{"GET /b HTTP/1.1\r\nHost: a\r\n\r\n", "GET /%zz HTTP/1.1\r\nHost: a\r\n\r\n"} {
-			if _, ours := h.(web.Refuser); ours && strings.Contains(text, "%zz") {
+			if _, ours := h.(web.MalformedHandler); ours && strings.Contains(text, "%zz") {
 				continue
 			}
 			conn := dial(t, base)

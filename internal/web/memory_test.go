@@ -12,8 +12,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// rich serves requests on a budget of 80 bytes, 10 of them a reserve, of which up to 4
-// wait a second.
+// rich serves requests with a budget of 80 bytes, 10 of them a reserve. Up to 4 requests
+// wait for at most a second.
 func rich(m *web.Memory, serve web.Handler) http.Handler {
 	s := service(serve)
 	return s.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: web.NewGate(4, time.Second), Memory: m})
@@ -28,8 +28,8 @@ func expectUsed(t *testing.T, m *web.Memory, want int64) {
 	}
 }
 
-// What a request was charged is given back however it ends.
-func TestMemoryIsGivenBack(t *testing.T) {
+// TestMemoryIsReleased: a request releases its memory however it ends.
+func TestMemoryIsReleased(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(http.ResponseWriter) error{
 		"an answer": func(w http.ResponseWriter) error { web.SendJSON(w, http.StatusOK, []byte("{}")); return nil },
@@ -51,7 +51,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 			return end(w)
 		})
 		func() {
-			defer func() { _ = recover() }() // of the cut
+			defer func() { _ = recover() }() // http.ErrAbortHandler
 			ask(h, http.MethodGet, "/", nil)
 		}()
 		if inside != 40 {
@@ -61,7 +61,8 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	}
 }
 
-// A request that does not fit waits without a slot, and is then refused.
+// TestMemoryRunsOut: a request that does not fit waits without a slot, and is then
+// rejected.
 func TestMemoryRunsOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -83,7 +84,7 @@ func TestMemoryRunsOut(t *testing.T) {
 		c := &crowd{gate: gate, handler: r.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: gate, Memory: m}), answers: map[int]int{}}
 		c.send(2)
 		expectUsed(t, m, 60)
-		c.expectLoad(t, 0, 0) // nobody has the slot: one waits for its client, the other for memory
+		c.expectLoad(t, 0, 0) // the slot is free: one request waits for its client, the other for memory
 		time.Sleep(time.Second)
 		c.expect(t, 0, 1)
 		if s := m.Stats(); s.Refused != 1 || s.Waiting != 0 {
@@ -101,8 +102,9 @@ func TestMemoryRunsOut(t *testing.T) {
 	})
 }
 
-// Before it is known who sent a request, its address is charged, and from then on the
-// client: many clients behind one address do not use up each other's share.
+// TestMemoryIsChargedToTheClient: memory is charged to the address of a request until
+// Identify, and then to the client, so that clients behind one address have separate
+// shares.
 func TestMemoryIsChargedToTheClient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -133,7 +135,7 @@ func TestMemoryIsChargedToTheClient(t *testing.T) {
 	})
 }
 
-// Handlers run without a budget, too.
+// TestWithoutMemory: charges without a budget succeed.
 func TestWithoutMemory(t *testing.T) {
 	t.Parallel()
 	h := rich(nil, func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
@@ -146,7 +148,7 @@ func TestWithoutMemory(t *testing.T) {
 	}
 }
 
-// What a charge costs: a request that takes none, and one that takes memory once.
+// BenchmarkChargeMemory compares requests without a charge and with one.
 func BenchmarkChargeMemory(b *testing.B) {
 	for name, n := range map[string]int64{"none": 0, "once": 100 << 10} {
 		h := rich(web.NewMemory(256<<20, 256, time.Second), func(w http.ResponseWriter, r *http.Request, _ web.Address) error {

@@ -10,8 +10,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// A request goes to the first service that owns its raw path, below the public
-// prefix or without it, and its address is resolved once for all of them.
+// TestMux: the first service that owns the raw path serves a request, with or without the
+// public prefix, and the address is resolved once.
 func TestMux(t *testing.T) {
 	t.Parallel()
 	var routes []string

@@ -9,19 +9,18 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Origin is where clients reach this server: what they sign, and what the URLs
-// that we hand out are made of.
+// Origin is the public address of the server. Clients sign it, and it is the base of the
+// URLs that the server returns.
 type Origin struct {
 	Scheme string // http or https
 	Host   string // lower case; an IPv6 literal without brackets
 	Port   uint16 // never 0
-	Prefix string // of the path: "", or "/…" without a slash at its end
+	Prefix string // of the path: "", or "/…" without a trailing slash
 }
 
-// ParseOrigin reads a public URL, such as https://example.org:8443/sync. The
-// path is the prefix under which everything is served. fault.Invalid when it
-// has another scheme, a user, a query, a fragment, or a path that clients could
-// write in more than one way.
+// ParseOrigin reads a public URL, such as https://example.org:8443/sync. The path is the
+// prefix of all paths of the server. It returns fault.Invalid for a scheme other than http
+// and https, for a user, query or fragment, and for a path with more than one spelling.
 func ParseOrigin(text string) (Origin, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -45,13 +44,13 @@ func ParseOrigin(text string) (Origin, error) {
 		port = defaultPort(u.Scheme)
 	}
 	if ip, err := netip.ParseAddr(host); err == nil {
-		host = ip.String() // as browsers write it before they sign it
+		host = ip.String() // browsers normalize it before they sign it
 	}
 	return Origin{Scheme: u.Scheme, Host: host, Port: port, Prefix: prefix}, nil
 }
 
-// String is the URL, without the scheme's own port and without a slash at its
-// end.
+// String returns the URL without the default port of the scheme and without a trailing
+// slash.
 func (o Origin) String() string {
 	host := o.Host
 	if strings.Contains(host, ":") {
@@ -63,12 +62,12 @@ func (o Origin) String() string {
 	return o.Scheme + "://" + host + o.Prefix
 }
 
-// Map finds what a raw path (and query) means that reached this process: with
-// the prefix, or without it, because the proxy in front took it off. public is
-// what the client has sent, inner what is left of it without the prefix.
+// Map interprets a raw path (and query) that reached this process with the prefix, or
+// without it because a proxy removed it. public is the target that the client sent, inner
+// is the target without the prefix.
 //
-// A path that begins with the prefix is taken to have it, so a proxy that takes
-// the prefix off must not be used with paths like /sync/sync/….
+// A target that begins with the prefix counts as complete. So a proxy that removes the
+// prefix must not receive paths like /sync/sync/….
 func (o Origin) Map(target string) (public, inner string) {
 	if o.Prefix == "" {
 		return target, target
@@ -91,8 +90,8 @@ func defaultPort(scheme string) uint16 {
 	return 80
 }
 
-// splitHost reads a host with an optional port, as in a Host header; port is 0
-// when there is none.
+// splitHost splits a host and an optional port, as in a Host header. port is 0 if it is
+// absent.
 func splitHost(s string) (host string, port uint16, ok bool) {
 	host = s
 	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
@@ -119,8 +118,8 @@ func parsePort(s string) (uint16, bool) {
 	return uint16(n), err == nil
 }
 
-// validName accepts host names and IPv4 literals. The underscore is not in the
-// standards, and in use.
+// validName reports whether s may be a host name or an IPv4 literal. It allows the
+// underscore, which is not in the standards but in use.
 func validName(s string) bool {
 	if s == "" || len(s) > 253 {
 		return false
@@ -133,8 +132,8 @@ func validName(s string) bool {
 	return true
 }
 
-// plainPath accepts "" and paths that have one spelling only: no escapes, no
-// empty segments, no dots to be resolved.
+// plainPath reports whether s is "" or a path with only one spelling: without escapes,
+// empty segments, "." and "..".
 func plainPath(s string) bool {
 	if s == "" {
 		return true

@@ -12,7 +12,7 @@ func TestParseOrigin(t *testing.T) {
 	for _, tc := range []struct {
 		text string
 		want web.Origin
-		back string // what String makes of it
+		back string // result of String
 	}{
 		{"https://Example.org", web.Origin{Scheme: "https", Host: "example.org", Port: 443}, "https://example.org"},
 		{"http://example.org:8000/", web.Origin{Scheme: "http", Host: "example.org", Port: 8000}, "http://example.org:8000"},

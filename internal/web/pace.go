@@ -9,55 +9,54 @@ import (
 	"time"
 )
 
-// Rate is the least pace at which a peer must send or take a body. Without it
-// a few peers that trickle bytes would hold connections, and what a request
-// holds besides, as long as they like.
+// Rate is the minimum rate at which a peer must send or read a body. Without it a few
+// slow peers could hold connections, and the resources of their requests, for any time.
 type Rate struct {
-	// Grace is how long a peer may keep us waiting, at once or in sum. 0 lifts
-	// the limit.
+	// Grace is the total time that a peer may stall. 0 means no limit.
 	Grace time.Duration
-	// BytesPerSecond is the pace at which waits are forgiven: so many bytes
-	// make good for one second.
+	// BytesPerSecond is the number of bytes that earns back one second of Grace.
 	BytesPerSecond int64
 }
 
-// pace is how long one side of a connection may still keep us waiting. Only
-// the waits count, not what a handler does between them.
+// pace tracks how long one side of a connection may still stall. It counts only the
+// waits for the peer, not the time of the handler.
 type pace struct {
 	rate  Rate
-	left  time.Duration // never more than the grace
-	bytes int64         // sent or taken so far
+	left  time.Duration // at most the grace
+	bytes int64         // transferred so far
 }
 
 func newPace(rate Rate) pace { return pace{rate: rate, left: rate.Grace} }
 
-// deadline is when a wait for n bytes that begins now must end.
-func (p *pace) deadline(now time.Time, n int) time.Time { return now.Add(p.left + p.worth(n)) }
+// deadline returns the deadline of a transfer of n bytes that starts now.
+func (p *pace) deadline(now time.Time, n int) time.Time { return now.Add(p.left + p.earned(n)) }
 
-// count counts n bytes that were waited for.
+// count records a transfer of n bytes and its duration.
 func (p *pace) count(n int, waited time.Duration) {
 	p.bytes += int64(n)
-	p.left = min(p.left+p.worth(n)-waited, p.rate.Grace)
+	p.left = min(p.left+p.earned(n)-waited, p.rate.Grace)
 }
 
-func (p *pace) worth(n int) time.Duration {
+// earned returns the time that n bytes earn back.
+func (p *pace) earned(n int) time.Duration {
 	return time.Duration(float64(n) / float64(max(p.rate.BytesPerSecond, 1)) * float64(time.Second))
 }
 
-// pacedBody is a request body whose reads fail with os.ErrDeadlineExceeded
-// when it comes too slowly.
+// pacedBody is a request body whose reads fail with os.ErrDeadlineExceeded if it arrives
+// too slowly.
 type pacedBody struct {
 	io.ReadCloser
 	pace    pace
 	conn    *http.ResponseController
-	streams bool // of HTTP/2, which ends a body that nobody wants by itself
+	streams bool // HTTP/2, which cancels an unread body itself
 	expects bool // the peer waits for 100 Continue before it sends the body
-	begun   bool // the handler has read from it
-	ended   bool // read to its end
-	late    bool // the peer kept us waiting too long
+	begun   bool // the handler has read from the body
+	ended   bool // the body was read to EOF
+	late    bool // the peer stalled for too long
 }
 
-// paceBody limits the pace of r's body. nil when there is nothing to limit.
+// paceBody limits the pace of the body of r. It returns nil if there is no body or no
+// limit.
 func paceBody(w http.ResponseWriter, r *http.Request, rate Rate) *pacedBody {
 	if rate.Grace == 0 || r.Body == nil || r.Body == http.NoBody {
 		return nil
@@ -88,18 +87,18 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A body that the handler has not read to its end is dealt with here, because
-// net/http would read up to 256 KiB of it before it sends the answer, and so wait
-// for a client that sends its body late or waits for the answer first.
+// Limits for the unread rest of a body. net/http would read up to 256 KiB of it before it
+// sends the response, and so wait for a client that sends its body late or waits for the
+// response first.
 const (
-	restBytes   = 256 << 10              // what is read of a body so that its connection can be used again,
-	restTime    = 20 * time.Millisecond  // if it comes within this time
-	lingerBytes = 4 << 20                // what is read besides, after the answer,
-	lingerTime  = 400 * time.Millisecond // in this time; net/http takes up to 500 ms more to close
+	restBytes   = 256 << 10              // maximum that is read before the response, to reuse the connection,
+	restTime    = 20 * time.Millisecond  // within this time
+	lingerBytes = 4 << 20                // maximum that is read after the response,
+	lingerTime  = 400 * time.Millisecond // within this time; net/http takes up to 500 ms more to close
 )
 
-// finish is called before the header of the answer is sent. It reads the rest of
-// the body if that is there already, and else makes the answer the last one on the
+// finish is called before the header of the response is sent. It reads the rest of the
+// body if it has already arrived. Otherwise it makes the response the last one on the
 // connection.
 func (b *pacedBody) finish(answer http.Header) {
 	if b.ended || b.streams {
@@ -115,20 +114,20 @@ func (b *pacedBody) finish(answer http.Header) {
 	answer.Set("Connection", "close")
 }
 
-// withheld reports whether the peer sends nothing before it is asked to.
+// withheld reports whether the peer is waiting for 100 Continue.
 func (b *pacedBody) withheld() bool { return b.expects && !b.begun }
 
-// end notes that the body has been read. From then on the server watches the
-// connection, and a deadline would end that watch, and with it the request's context.
+// end records the EOF and removes the read deadline. From now on net/http watches the
+// connection in the background, and a deadline would cancel the context of the request.
 func (b *pacedBody) end() {
 	b.ended = true
 	_ = b.conn.SetReadDeadline(time.Time{})
 }
 
-// linger sends the answer and reads what still comes of the body, for a while: to
-// close a connection with bytes unread resets it, and a peer that is still sending,
-// such as a proxy, takes that for a failure of the server. A peer that expects 100
-// Continue may send without it: Caddy does. It gets none once the answer has begun.
+// linger sends the response and discards the rest of the body for a limited time. Closing
+// a connection with unread bytes resets it, which a peer that is still sending, such as a
+// proxy, reports as a failure of the server. A peer that expects 100 Continue may send the
+// body without it, as Caddy does; it gets none once the response has begun.
 func (b *pacedBody) linger() {
 	if b.ended || b.streams {
 		return
@@ -138,14 +137,14 @@ func (b *pacedBody) linger() {
 		end := time.Now().Add(lingerTime)
 		_ = b.conn.SetReadDeadline(end)
 		if _, err := io.CopyN(io.Discard, b.ReadCloser, lingerBytes); err == nil {
-			time.Sleep(time.Until(end)) // the peer cannot send more, and has time to read the answer
+			time.Sleep(time.Until(end)) // lets the peer read the response
 		}
 	}
-	_ = b.conn.SetReadDeadline(time.Unix(1, 0)) // net/http waits for nothing more
+	_ = b.conn.SetReadDeadline(time.Unix(1, 0)) // net/http must not read more
 }
 
-// limit sets the deadline of the next wait. Where a connection has none, as in
-// tests of a handler alone, nothing is limited.
+// limit sets the deadline of the next read. Connections without deadlines, as in tests of
+// a handler, are not limited.
 func (b *pacedBody) limit(now time.Time) {
 	_ = b.conn.SetReadDeadline(b.pace.deadline(now, 0))
 }

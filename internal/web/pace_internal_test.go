@@ -15,7 +15,7 @@ func TestPace(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		parts []part
-		next  int // bytes to be written
+		next  int // bytes to write
 		left  time.Duration
 	}{
 		{"at the start", nil, 0, 20 * time.Second},

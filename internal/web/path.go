@@ -7,13 +7,13 @@ import (
 	"holdfast/internal/fault"
 )
 
-// errPath answers a path that cannot be split.
+// errPath is the error of Segments.
 var errPath = fault.New(fault.Invalid, "malformed path: check the percent-encoding")
 
-// Segments splits a raw path at its slashes and decodes what is between them:
-// "/a%2Fb//.." is "a/b", "" and "..". Nothing is cleaned; a slash at the end
-// makes a last segment that is empty. fault.Invalid when the path does not
-// begin with a slash or has a broken escape.
+// Segments splits a raw path at its slashes and decodes the segments: "/a%2Fb//.." has the
+// segments "a/b", "" and "..". The path is not cleaned, and after a trailing slash the
+// last segment is empty. It returns fault.Invalid for a path that does not begin with a
+// slash or has an invalid escape.
 func Segments(path string) ([]string, error) {
 	if path == "" || path[0] != '/' {
 		return nil, errPath

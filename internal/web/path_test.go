@@ -32,8 +32,7 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// FuzzSegments: what was split can be put together again, to a path that is
-// split the same way.
+// FuzzSegments: the escaped and joined segments of a path have the same segments.
 func FuzzSegments(f *testing.F) {
 	for _, path := range []string{"/", "/a%2Fb//..", "/%", "/a b", "*"} {
 		f.Add(path)

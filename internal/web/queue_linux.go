@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unacknowledged is how many bytes were written to a connection that its peer has
-// not acknowledged yet.
+// unacknowledged returns the number of written bytes that the peer has not acknowledged.
 func unacknowledged(c *net.TCPConn) (n int64, ok bool) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -4,5 +4,6 @@ package web
 
 import "net"
 
-// unacknowledged is not known here: a reader has the time for its next piece only.
+// unacknowledged is not known on this system, so a slow reader cannot earn time by
+// acknowledging earlier bytes.
 func unacknowledged(*net.TCPConn) (n int64, ok bool) { return 0, false }

@@ -11,29 +11,29 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Address is where a request arrived, as its client sees it.
+// Address is the address of a request as its client sees it.
 type Address struct {
 	Origin
 	Target string // path and query as the client sent them, with the public prefix
 	Path   string // raw path without query and without prefix
 
-	// Err says why the address is not known: fault.Invalid when the request
-	// target is not a path, when the Host header is missing or malformed, or when
-	// a trusted proxy forwards what cannot be parsed. Of the other fields only
-	// Path is then set, if the request has one.
+	// Err is set if the address is not known. It is fault.Invalid if the request target
+	// is not a path, the Host header is missing or malformed, or a forwarding header of a
+	// trusted proxy is malformed. Of the other fields only Path may then be set.
 	Err error
 }
 
-// Resolver finds the public address of requests, and the address of their clients. It is safe for concurrent use.
+// Resolver determines the public address of requests and the address of their clients.
+// It is safe for concurrent use.
 type Resolver struct {
 	public  *Origin // nil: see each request
 	trusted []netip.Prefix
 }
 
-// NewResolver returns a resolver. With a public URL that is every request's
-// origin. Without one, publicURL being "", it is what the Host header says, or,
-// from the peers in trustedProxies (addresses or CIDRs), what their Forwarded
-// or X-Forwarded-… headers say. fault.Invalid for what cannot be parsed.
+// NewResolver returns a resolver. If publicURL is not "", it is the origin of every
+// request. Otherwise the origin comes from the Host header or, for peers in
+// trustedProxies (addresses or CIDRs), from their Forwarded or X-Forwarded-… headers. It
+// returns fault.Invalid for a malformed argument.
 func NewResolver(publicURL string, trustedProxies []string) (*Resolver, error) {
 	r := &Resolver{}
 	if publicURL != "" {
@@ -68,7 +68,7 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return ip.Unmap().Prefix(ip.Unmap().BitLen())
 }
 
-// Resolve returns where a request arrived.
+// Resolve returns the address of a request.
 func (r *Resolver) Resolve(req *http.Request) Address {
 	target, ok := originForm(req.RequestURI)
 	if !ok {
@@ -76,7 +76,7 @@ func (r *Resolver) Resolve(req *http.Request) Address {
 	}
 	o, err := r.origin(req)
 	if err != nil {
-		path, _, _ := strings.Cut(target, "?") // a public URL, whose prefix it could have, has no such error
+		path, _, _ := strings.Cut(target, "?") // without a prefix: a public URL, which could have one, has no such error
 		return Address{Path: path, Err: err}
 	}
 	public, inner := o.Map(target)
@@ -84,8 +84,8 @@ func (r *Resolver) Resolve(req *http.Request) Address {
 	return Address{Origin: o, Target: public, Path: path}
 }
 
-// originForm is path and query of a request target. A client that believes to
-// be talking to a proxy sends the whole URL.
+// originForm returns the path and query of a request target. A client that takes the
+// server for a proxy sends the whole URL.
 func originForm(target string) (string, bool) {
 	if strings.HasPrefix(target, "/") {
 		return target, true
@@ -130,17 +130,17 @@ func (r *Resolver) trusts(ip netip.Addr) bool {
 	return false
 }
 
-// trustsNode is trusts for an address that a proxy has noted.
+// trustsNode is trusts for a node of a forwarding header.
 func (r *Resolver) trustsNode(node string) bool {
 	ip, err := netip.ParseAddr(node)
 	return err == nil && r.trusts(ip)
 }
 
-// forwarded is what is known of the public address of a request.
+// forwarded has the known parts of the public address of a request.
 type forwarded struct {
 	host  string // with or without a port
 	proto string
-	port  string // "" when only the host or the protocol tells it
+	port  string // "" if it follows from the host or the protocol
 }
 
 func (f forwarded) origin() (Origin, error) {
@@ -163,10 +163,10 @@ func (f forwarded) origin() (Origin, error) {
 	return Origin{Scheme: scheme, Host: host, Port: port}, nil
 }
 
-// follow replaces what the connection shows by what the trusted proxies say.
-// Each has added its part at the end, so the way goes from the last entry to
-// the first, as long as the entry's own sender is one of ours; what a stranger
-// wrote in front of it is never read.
+// follow replaces the address of the connection by that of the forwarding headers. Each
+// proxy appends its entry, so follow reads from the last entry to the first, as long as
+// the sender of the entry is a trusted proxy. It ignores the entries before that, which
+// anybody may have written.
 func (r *Resolver) follow(f *forwarded, h http.Header) error {
 	if values := h.Values("Forwarded"); len(values) > 0 {
 		elements, err := parseForwarded(strings.Join(values, ","))
@@ -194,18 +194,18 @@ func (r *Resolver) follow(f *forwarded, h http.Header) error {
 		"X-Forwarded-Host": &f.host, "X-Forwarded-Proto": &f.proto, "X-Forwarded-Port": &f.port,
 	} {
 		if values := list(h, name); len(values) > 0 {
-			// Many proxies replace these headers instead of adding to them, so
-			// there may be fewer entries than hops.
+			// Many proxies replace these headers instead of appending to them, so there
+			// may be fewer entries than hops.
 			*into = values[max(0, len(values)-hops)]
 		}
 	}
 	return nil
 }
 
-// Client returns the address of a request's client. It believes only trusted
-// proxies. ok is false when those do not say, or when Forwarded and X-Forwarded-For
-// differ: a proxy that sets one of them may pass on the other as its client sent it.
-// ip is then the address of a proxy.
+// Client returns the address of the client of a request. It trusts only the headers of
+// trusted proxies. ok is false if they do not contain it, or if Forwarded and
+// X-Forwarded-For differ: a proxy that sets one of them may pass on the other unchanged
+// from its client. ip is then the address of a proxy.
 func (r *Resolver) Client(req *http.Request) (ip netip.Addr, ok bool) {
 	peer, err := netip.ParseAddrPort(req.RemoteAddr)
 	if err != nil {
@@ -232,8 +232,8 @@ func (r *Resolver) Client(req *http.Request) (ip netip.Addr, ok bool) {
 	return client, ok
 }
 
-// sender is the address that sent a request to the first trusted proxy. nodes are
-// the addresses that proxies have noted, the nearest last.
+// sender returns the address that sent a request to the first trusted proxy. nodes are
+// the addresses of a forwarding header, the nearest last.
 func (r *Resolver) sender(proxy netip.Addr, nodes []string) (ip netip.Addr, ok bool) {
 	ip = proxy
 	for _, node := range slices.Backward(nodes) {
@@ -248,9 +248,9 @@ func (r *Resolver) sender(proxy netip.Addr, nodes []string) (ip netip.Addr, ok b
 	return ip, true
 }
 
-// Network names where a request came from: the address of its client or, as one
-// client may have all addresses of it, an IPv6 network of 64 bits. Where only a proxy
-// is known it is that one.
+// Network returns a name for the source of a request: the address of its client, for
+// IPv6 the /64 network, because one client may have all of its addresses. If the client
+// is not known, it is that of a proxy.
 func (r *Resolver) Network(req *http.Request) string {
 	ip, _ := r.Client(req)
 	switch {
@@ -262,8 +262,8 @@ func (r *Resolver) Network(req *http.Request) string {
 	return netip.PrefixFrom(ip, 64).Masked().String()
 }
 
-// forwardedNodes are the addresses in the header Forwarded; none when it has other
-// parameters only.
+// forwardedNodes returns the "for" parameters of the header Forwarded, or none if it has
+// only other parameters.
 func forwardedNodes(h http.Header) (nodes []string, err error) {
 	elements, err := parseForwarded(strings.Join(h.Values("Forwarded"), ","))
 	if err != nil {
@@ -280,7 +280,7 @@ func forwardedNodes(h http.Header) (nodes []string, err error) {
 	return nodes, nil
 }
 
-// list is the entries of a header that is a list, over all of its lines.
+// list returns the entries of a list header, over all of its lines.
 func list(h http.Header, name string) []string {
 	lines := h.Values(name)
 	if len(lines) == 0 {

@@ -10,9 +10,9 @@ import (
 	"holdfast/internal/web"
 )
 
-// arrival is a request as the listener sees it.
+// arrival is a request as it reaches the listener.
 type arrival struct {
-	peer   string // default: a stranger
+	peer   string // default: not a proxy
 	tls    bool
 	host   string
 	target string            // default "/x?y"
@@ -164,7 +164,7 @@ func TestResolvePublicURL(t *testing.T) {
 		"http://h?q":              {Target: "/sync/?q", Path: "/"},
 	} {
 		want.Origin = web.Origin{Scheme: "https", Host: "example.org", Port: 443, Prefix: "/sync"}
-		// Whatever host the request names, and be it none.
+		// For any Host header, also an invalid one.
 		in := arrival{peer: proxy, target: target, host: "a b", header: map[string]string{"X-Forwarded-Host": "x"}}
 		if got := r.Resolve(in.request()); got != want {
 			t.Errorf("%s: %+v; want %+v", target, got, want)
@@ -177,7 +177,7 @@ func TestResolvePublicURL(t *testing.T) {
 	}
 }
 
-// The path is known without a host.
+// TestPath: the path is known without a valid Host header.
 func TestPath(t *testing.T) {
 	t.Parallel()
 	for public, targets := range map[string]map[string]string{
@@ -210,7 +210,7 @@ func TestNewResolverRefuses(t *testing.T) {
 	}
 }
 
-// FuzzResolve: whatever a proxy forwards gives a usable origin or fault.Invalid.
+// FuzzResolve: any forwarding headers result in a valid origin or fault.Invalid.
 func FuzzResolve(f *testing.F) {
 	f.Add("host", "/x", "for=10.0.0.1;host=a;proto=https, host=b", "a, b", "https", "81")
 	f.Add("[::1]:80", "http://h?q", "", "", "", "")

@@ -7,8 +7,8 @@ import (
 	"holdfast/internal/fair"
 )
 
-// response notes what a handler answers and limits how slowly the client may
-// take it.
+// response records the response of a handler and limits how slowly the client may read
+// it.
 type response struct {
 	http.ResponseWriter
 	status int // 0 until the header is written
@@ -20,27 +20,25 @@ type response struct {
 	resolver *Resolver  // nil: the address of the client is not known
 	gate     *Gate      // nil: no limit
 	turns    *fair.Pool // nil: no limit
-	slot     string     // the client whose slot of the gate, and turn, the request has; "" without
-	client   string     // that sent the request; "" while only its address is known
+	slot     string     // client to which the slot and the turn of the request are charged; "" without a slot
+	client   string     // set by Identify; "" before
 	memory   *Memory    // nil: no limit
-	charged  int64      // bytes of memory that the request has, charged to client
+	charged  int64      // bytes of memory that are charged for the request
 }
 
-// newResponse also lifts the server's own deadline for the answer, which counts
-// from the request's header on: over HTTP/2 it would end the exchange while a
-// long body still comes in.
+// newResponse also removes the write deadline of the server, which starts at the header of
+// the request: over HTTP/2 it would end the exchange while a long body still arrives.
 func newResponse(w http.ResponseWriter, body *pacedBody, rate Rate) *response {
 	r := &response{ResponseWriter: w, pace: newPace(rate), body: body}
 	if rate.Grace > 0 {
 		r.conn = http.NewResponseController(w)
-		_ = r.conn.SetWriteDeadline(time.Time{}) // as with pacedBody.limit
+		_ = r.conn.SetWriteDeadline(time.Time{}) // may fail: see pacedBody.limit
 	}
 	return r
 }
 
-// wait sets the deadline for writing n bytes. It also stands when the server
-// flushes what the handler has left in its buffer: a header stays there until bytes
-// of the body follow, or the exchange ends.
+// wait sets the deadline for writing n bytes. It also applies when the server flushes its
+// buffer: a header stays there until bytes of the body follow or the exchange ends.
 func (r *response) wait(now time.Time, n int) {
 	if r.conn == nil {
 		return
@@ -52,7 +50,7 @@ func (r *response) wait(now time.Time, n int) {
 func (r *response) WriteHeader(status int) {
 	if r.status == 0 && status >= http.StatusOK { // others are provisional
 		r.status = status
-		ReleaseSlot(r) // the work is done, and the client may take its time
+		ReleaseSlot(r) // processing is done; sending may take long
 		if r.body != nil {
 			r.body.finish(r.Header())
 		}
@@ -60,14 +58,14 @@ func (r *response) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// FlushError is for http.ResponseController.
+// FlushError implements what http.ResponseController expects.
 func (r *response) FlushError() error {
 	r.wait(time.Now(), 0)
 	return http.NewResponseController(r.ResponseWriter).Flush()
 }
 
-// pieceBytes is what a client is given time for at once. More would let one
-// that takes nothing at all wait for as long as one that takes it slowly.
+// pieceBytes is the size of the writes that have a deadline each. With larger ones a
+// client that reads nothing would get as much time as one that reads slowly.
 const pieceBytes = 16 << 10
 
 func (r *response) Write(p []byte) (written int, err error) {
@@ -80,7 +78,7 @@ func (r *response) Write(p []byte) (written int, err error) {
 		r.wait(start, len(piece))
 		n, err := r.ResponseWriter.Write(piece)
 		r.pace.count(n, time.Since(start))
-		r.pace.left = max(r.pace.left, 0) // conn.Write may have given it more
+		r.pace.left = max(r.pace.left, 0) // conn.Write may have allowed more
 		written += n
 		if err != nil || written == len(p) {
 			return written, err
@@ -88,7 +86,7 @@ func (r *response) Write(p []byte) (written int, err error) {
 	}
 }
 
-// chargedTo names the client that the request is charged to.
+// chargedTo returns the client to which the request is charged.
 func (r *response) chargedTo() string {
 	if r.client == "" && r.resolver != nil {
 		r.client = "address " + r.resolver.Network(r.request)
@@ -96,5 +94,5 @@ func (r *response) chargedTo() string {
 	return r.client
 }
 
-// Unwrap lets http.ResponseController find what is underneath.
+// Unwrap implements what http.ResponseController expects.
 func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }

@@ -11,13 +11,12 @@ import (
 	"time"
 )
 
-// Limits bound what a connection may send and hold before and between
-// requests.
+// Limits are the limits of a connection.
 type Limits struct {
-	Header      time.Duration // in which a request's header must have come, from its first byte on
-	Idle        time.Duration // how long a connection may wait for its first or next request
-	HeaderBytes int           // of a request line and its header, about
-	Pace        Rate          // of bodies, both ways
+	Header      time.Duration // maximum time for the header of a request, from its first byte
+	Idle        time.Duration // maximum wait for the first or the next request
+	HeaderBytes int           // approximate maximum of a request line and its header
+	Pace        Rate          // minimum rate of bodies, in both directions
 }
 
 // DefaultLimits suit clients on slow mobile networks.
@@ -33,24 +32,24 @@ func DefaultLimits() Limits {
 // Server is an HTTP server with limits.
 type Server struct {
 	*http.Server
-	limits  Limits
-	refuser Refuser // nil: net/http answers malformed requests
+	limits    Limits
+	malformed MalformedHandler // nil: net/http answers malformed requests
 }
 
-// NewServer returns a server with these limits. Over the limits of the header net/http
-// answers itself, with 431 or by closing the connection. A handler that is a Refuser
-// answers malformed requests. A handler that is not a Mux must answer within the grace
-// of the pace, including its body, because nothing extends its deadlines.
+// NewServer returns a server with these limits. If a header exceeds them, net/http itself
+// answers with 431 or closes the connection. A MalformedHandler answers malformed
+// requests. A handler that is not a Mux must read the body and respond within
+// l.Pace.Grace, because nothing extends its deadlines.
 func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
-	refuser, _ := h.(Refuser)
-	return &Server{limits: l, refuser: refuser, Server: &http.Server{
+	malformed, _ := h.(MalformedHandler)
+	return &Server{limits: l, malformed: malformed, Server: &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: l.Header,
 		IdleTimeout:       l.Idle,
-		// net/http allows 4 KiB over what it is told.
+		// net/http adds 4 KiB.
 		MaxHeaderBytes: max(l.HeaderBytes-4<<10, 1),
-		// For answers that no handler of ours writes; it also makes net/http
-		// set a fresh deadline for each request on a connection.
+		// For responses of net/http itself. It also makes net/http set a new deadline for
+		// each request on a connection.
 		WriteTimeout: l.Pace.Grace,
 		ConnState:    startRequest,
 		ErrorLog:     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
@@ -88,7 +87,7 @@ type Drain struct {
 func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 	l = &listener{Listener: l, limits: srv.limits}
 	if srv.TLSConfig == nil {
-		l.(*listener).refuser = srv.refuser
+		l.(*listener).malformed = srv.malformed
 	}
 	var draining atomic.Bool
 	ending, end := context.WithCancel(context.Background())

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -41,8 +40,7 @@ func start(t *testing.T, h http.Handler, l web.Limits) (base string) {
 	return base
 }
 
-// serve is start for tests that look at the end; stop returns when the server
-// has drained.
+// serve is start for tests of the shutdown; stop returns when the server has drained.
 func serve(t *testing.T, h http.Handler, l web.Limits, d web.Drain) (base string, stop func() error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,14 +56,15 @@ func serve(t *testing.T, h http.Handler, l web.Limits, d web.Drain) (base string
 	}
 }
 
-// impatient are limits whose pace a test can outwait, and a busy machine keeps.
+// impatient returns limits with a pace that is short for a test and long enough for a busy
+// machine.
 func impatient() web.Limits {
 	l := web.DefaultLimits()
 	l.Pace = web.Rate{Grace: 300 * time.Millisecond, BytesPerSecond: 1 << 20}
 	return l
 }
 
-// reader answers with the length of the body, or with how reading it failed.
+// reader answers with the length of the body or with the error of reading it.
 func reader(_ *testing.T, l web.Limits) http.Handler {
 	return service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
 		n, err := io.Copy(io.Discard, r.Body)
@@ -97,7 +96,7 @@ func send(t *testing.T, w io.Writer, text string) {
 	}
 }
 
-// answer reads a response, and what comes after it on the connection.
+// answer reads a response and then the end of the connection.
 func answer(t *testing.T, conn net.Conn) (status int, rest error) {
 	t.Helper()
 	r := bufio.NewReader(conn)
@@ -123,14 +122,13 @@ func TestSlowHeader(t *testing.T) {
 	}
 }
 
-// TestUnusedConnection: a connection that a client opens before it has a request
-// waits as long as one between requests, and no longer.
+// TestUnusedConnection: a new connection without a request has the idle timeout.
 func TestUnusedConnection(t *testing.T) {
 	t.Parallel()
 	l := impatient()
 	l.Header, l.Idle = 50*time.Millisecond, time.Minute
 	conn := dial(t, start(t, reader(t, l), l))
-	time.Sleep(4 * l.Header) // nothing shows that a connection stays open
+	time.Sleep(4 * l.Header) // there is no signal that a connection stays open
 	send(t, conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
 	if status, _ := answer(t, conn); status != http.StatusOK {
 		t.Errorf("got %d", status)
@@ -163,12 +161,12 @@ func TestHugeHeader(t *testing.T) {
 	}
 }
 
-// TestSlowBody: bodies that stop, trickle, or are not even read by the handler.
+// TestSlowBody: a body that stops or trickles fails, also if the handler does not read it.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	l := impatient()
 	deaf := service(func(http.ResponseWriter, *http.Request, web.Address) error {
-		return fault.New(fault.Denied, "who are you")
+		return fault.New(fault.Denied, "no credentials")
 	}).
 		Handler(web.Options{Log: quiet, Pace: l.Pace})
 	for name, tc := range map[string]struct {
@@ -176,9 +174,9 @@ func TestSlowBody(t *testing.T) {
 		trickle bool
 		status  int
 	}{
-		"stops":           {reader(t, l), false, 400},
-		"trickles":        {reader(t, l), true, 400},
-		"nobody reads it": {deaf, true, 401},
+		"stops":    {reader(t, l), false, 400},
+		"trickles": {reader(t, l), true, 400},
+		"not read": {deaf, true, 401},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -215,13 +213,13 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// TestTruncatedBody: a client that closes its side too early is answered.
+// TestTruncatedBody: a client that closes its side too early gets a response.
 func TestTruncatedBody(t *testing.T) {
 	t.Parallel()
 	l := web.DefaultLimits()
 	base := start(t, service(func(_ http.ResponseWriter, r *http.Request, _ web.Address) error {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
-			return fault.New(fault.Invalid, "the body is not whole")
+			return fault.New(fault.Invalid, "the body is truncated")
 		}
 		return nil
 	}).Handler(web.Options{Log: quiet, Pace: l.Pace}), l)
@@ -235,8 +233,8 @@ func TestTruncatedBody(t *testing.T) {
 	}
 }
 
-// TestRefusedBody: a body that nobody reads gets its answer and then an end, not
-// a reset, which a proxy takes for a failure.
+// TestRefusedBody: a request whose body is not read gets its response and then EOF, not a
+// reset, which a proxy reports as a failure.
 func TestRefusedBody(t *testing.T) {
 	t.Parallel()
 	l := web.DefaultLimits()
@@ -261,7 +259,7 @@ func TestRefusedBody(t *testing.T) {
 		if res.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s: status %d", connection, res.StatusCode)
 		}
-		// It was on its way when the answer came.
+		// More of the body arrives after the response.
 		send(t, conn, strings.Repeat("x", 10_000))
 		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 			t.Fatal(err)
@@ -272,38 +270,9 @@ func TestRefusedBody(t *testing.T) {
 	}
 }
 
-// TestSteadyReader: a client that reads faster than it must gets the whole answer,
-// however much the kernels on the way hold.
-func TestSteadyReader(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("elsewhere the server does not know what a client has acknowledged")
-	}
-	l := web.DefaultLimits()
-	l.Pace = web.Rate{Grace: 2 * time.Second, BytesPerSecond: 64 << 10} // more than the timers of TCP
-	const size = 6 << 20
-	conn := dial(t, start(t, service(func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
-		_, err := w.Write(make([]byte, size))
-		return err
-	}).Handler(web.Options{Log: quiet, Pace: l.Pace}), l))
-	send(t, conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	piece := make([]byte, 8*l.Pace.BytesPerSecond/100)
-	for n := 0; ; <-tick.C {
-		got, err := io.ReadFull(conn, piece)
-		if n += got; err != nil {
-			if n < size {
-				t.Errorf("cut off after %d bytes: %v", n, err)
-			}
-			return
-		}
-	}
-}
-
-// TestEarlyAnswer: a client that waits before it sends its body, or sends it late,
-// is answered at once, and the connection ends soon. One whose body is there, and
-// small, keeps its connection.
+// TestEarlyAnswer: a client that sends its body late or waits before it gets a response at
+// once, and the connection is closed soon after. With a small body that has arrived the
+// connection is reused.
 func TestEarlyAnswer(t *testing.T) {
 	t.Parallel()
 	l := web.DefaultLimits()
@@ -325,7 +294,7 @@ func TestEarlyAnswer(t *testing.T) {
 			if status, rest := answer(t, conn); status != http.StatusUnauthorized || !errors.Is(rest, io.EOF) {
 				t.Errorf("status %d, then %v", status, rest)
 			}
-			if took := time.Since(begun); took > l.Pace.Grace/2 { // it used to be the whole grace
+			if took := time.Since(begun); took > l.Pace.Grace/2 {
 				t.Errorf("after %v", took)
 			}
 		})
@@ -343,9 +312,9 @@ func TestEarlyAnswer(t *testing.T) {
 	}
 }
 
-// TestPaceIsOfThePeerOnly: a handler may take longer than the peer's grace,
-// before, between and after its reads; neither the body nor the request's
-// context suffers from it, and the connection stays good.
+// TestPaceIsOfThePeerOnly: a handler may take longer than the grace of the peer before,
+// between and after its reads. The body and the context of the request do not fail, and
+// the connection is reused.
 func TestPaceIsOfThePeerOnly(t *testing.T) {
 	t.Parallel()
 	l := impatient()
@@ -396,7 +365,7 @@ func TestPaceIsOfThePeerOnly(t *testing.T) {
 	})
 	t.Run("HTTP/2", func(t *testing.T) {
 		t.Parallel()
-		// Without TLS, whose handshake net/http lets take as long as an answer.
+		// Without TLS, because net/http applies the write timeout to its handshake.
 		var plain http.Protocols
 		plain.SetUnencryptedHTTP2(true)
 		srv := httptest.NewUnstartedServer(nil)
@@ -419,8 +388,7 @@ func TestPaceIsOfThePeerOnly(t *testing.T) {
 	})
 }
 
-// TestSlowReader: a client that does not take its answer does not hold the
-// handler.
+// TestSlowReader: a client that does not read its response does not block the handler.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	l := impatient()
@@ -440,9 +408,8 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestDrainUnderLoad: clients send as fast as they can until they see that the
-// server is not ready. All of them are answered, and so is the one whose
-// request takes longer than the server's listener lives.
+// TestDrainUnderLoad: clients send as fast as they can until the server is not ready. All
+// requests are answered, including one that continues after the listener is closed.
 func TestDrainUnderLoad(t *testing.T) {
 	t.Parallel()
 	var served atomic.Int64
@@ -479,7 +446,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	<-held
 	ended := make(chan error, 1)
 	go func() { ended <- stop() }()
-	clients.Wait() // that takes a part of the delay
+	clients.Wait() // takes a part of the delay
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for listening(base) {
@@ -499,8 +466,8 @@ func TestDrainUnderLoad(t *testing.T) {
 	}
 }
 
-// hammer posts until the server is not ready, and then until it is told that a
-// connection is of no more use, which takes a moment.
+// hammer posts until the server is not ready and then until a response closes the
+// connection.
 func hammer(t *testing.T, base string, notReady <-chan struct{}) {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -534,7 +501,8 @@ func listening(base string) bool {
 	return true
 }
 
-// TestDrainRunsOutOfGrace: what does not end in time is cut off, and said so.
+// TestDrainRunsOutOfGrace: a request that does not end in time is cut off, and Serve
+// reports it.
 func TestDrainRunsOutOfGrace(t *testing.T) {
 	t.Parallel()
 	entered, left := make(chan struct{}), make(chan error, 1)
@@ -555,8 +523,8 @@ func TestDrainRunsOutOfGrace(t *testing.T) {
 	}
 }
 
-// Who waits for something is told that the server ends, and can answer.
-func TestEnding(t *testing.T) {
+// TestShuttingDown: a handler that waits is notified of the shutdown and can respond.
+func TestShuttingDown(t *testing.T) {
 	t.Parallel()
 	waiting := make(chan struct{})
 	base, stop := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -581,7 +549,7 @@ func TestEnding(t *testing.T) {
 	}
 	http.DefaultClient.CloseIdleConnections()
 	if web.ShuttingDown(t.Context()).Done() != nil {
-		t.Error("a request of no server ends with one")
+		t.Error("a request without a server has a shutdown signal")
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// arch is an architecture by its names.
+// arch is an architecture with its names.
 type arch struct {
-	name   string // in names of files
+	name   string // in file names
 	goarch string
 	nfpm   string
 }
@@ -27,10 +27,10 @@ func archNames() (names []string) {
 	return names
 }
 
-// goos is the environment in which Go compiles for the architecture.
+// goos returns the environment with which Go compiles for the architecture.
 func (a arch) goos() []string { return []string{"GOOS=linux", "GOARCH=" + a.goarch, "GOARM=7"} }
 
-// tree is the folder with what the tarball has.
+// tree returns the folder with the contents of the tarball.
 func (r *release) tree(a arch) string { return filepath.Join(r.out, "linux_"+a.name) }
 
 func (r *release) build(env []string, binary string) error {
@@ -47,8 +47,8 @@ func (r *release) build(env []string, binary string) error {
 	return nil
 }
 
-// generate writes what the binary prints of itself: the example of a configuration,
-// completions and manual pages. They are the same for every architecture.
+// generate writes what the binary prints: the example configuration, completions
+// and manual pages. They are the same for every architecture.
 func (r *release) generate(dir string) error {
 	native, err := r.native(dir)
 	if err != nil {
@@ -80,7 +80,7 @@ func (r *release) generate(dir string) error {
 	return compressAll(filepath.Join(dir, "man"))
 }
 
-// native is a binary that runs here.
+// native returns a binary that runs on this machine.
 func (r *release) native(dir string) (string, error) {
 	path := filepath.Join(dir, "native")
 	for _, a := range r.arches {
@@ -96,7 +96,7 @@ func (r *release) native(dir string) (string, error) {
 
 func (r *release) ask(binary string, args ...string) ([]byte, error) {
 	cmd := exec.Command(binary, args...)
-	// No setting of this shell's, and the date of the manual pages.
+	// No environment of this shell, and the date of the manual pages.
 	cmd.Env = []string{fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.time.Unix())}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -107,7 +107,8 @@ func (r *release) ask(binary string, args ...string) ([]byte, error) {
 	return text, nil
 }
 
-// compressAll compresses the files of a folder, as Debian has its manual pages.
+// compressAll compresses the files of a folder, as Debian requires for manual
+// pages.
 func compressAll(dir string) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -140,7 +141,7 @@ func compressAll(dir string) error {
 	return nil
 }
 
-// write writes a file, and the folders that lead to it.
+// write writes a file and creates its folders.
 func write(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

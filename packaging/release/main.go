@@ -1,8 +1,8 @@
-// Command release makes the files of a release in a folder: for each architecture a
-// tarball, packages for Debian, RPM and Alpine, and an SBOM; and SHA256SUMS of all.
-// `make dist` runs it. The same commit gives the same bytes with the same Go.
+// Command release builds the files of a release: for each architecture a tarball,
+// packages for Debian, RPM and Alpine, and an SBOM; and SHA256SUMS. `make dist`
+// runs it. The same commit and the same version of Go give identical files.
 //
-// It is a module of its own, so the libraries that make packages are no
+// It is a separate module, so that the libraries that build packages are not
 // dependencies of the server. Its go.mod pins their versions.
 package main
 
@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// release is what is released, and where its files go.
+// release describes a release and the folder of its files.
 type release struct {
 	source  string // the repository
 	out     string
@@ -42,12 +42,12 @@ func run(args []string, stdout io.Writer) error {
 	r := release{}
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.StringVar(&r.source, "source", "../..", "folder of the repository")
-	flags.StringVar(&r.out, "out", "", "folder of the files; what an earlier run left there is removed")
+	flags.StringVar(&r.out, "out", "", "output folder; files of an earlier run are removed")
 	described := flags.String("version", "dev", "version, as git describe --tags --dirty prints it")
 	flags.StringVar(&r.commit, "commit", "", "short hash of the commit")
 	flags.StringVar(&r.ldflags, "ldflags", "", "linker flags of the binary")
 	flags.StringVar(&r.tags, "tags", "", "build tags of the binary")
-	epoch := flags.Int64("epoch", 0, "time of the commit in seconds since 1970, which every file gets")
+	epoch := flags.Int64("epoch", 0, "time of the commit in seconds since 1970; every file gets it")
 	printed := flags.String("print-version", "", "print the version for deb, rpm or apk instead of making files")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -75,7 +75,7 @@ func run(args []string, stdout io.Writer) error {
 	return r.make(stdout)
 }
 
-// make writes all files. Every path is absolute from here on.
+// make writes all files. It makes every path absolute first.
 func (r *release) make(stdout io.Writer) (err error) {
 	for _, path := range []*string{&r.source, &r.out} {
 		if *path, err = filepath.Abs(*path); err != nil {
@@ -108,7 +108,7 @@ func (r *release) make(stdout io.Writer) (err error) {
 	return r.sums(stdout)
 }
 
-// clear makes the folder of the files and removes what an earlier run left in it.
+// clear creates the output folder and removes files of an earlier run.
 func (r *release) clear() error {
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return err
@@ -124,6 +124,6 @@ func (r *release) clear() error {
 			}
 		}
 	}
-	// An empty folder of the image; see packaging/Dockerfile.
+	// An empty folder for the image; see packaging/Dockerfile.
 	return os.Mkdir(filepath.Join(r.out, "data"), 0o700)
 }

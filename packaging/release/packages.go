@@ -8,15 +8,15 @@ import (
 	"strings"
 
 	"github.com/goreleaser/nfpm/v2"
-	_ "github.com/goreleaser/nfpm/v2/apk" // each registers its kind of package
+	_ "github.com/goreleaser/nfpm/v2/apk" // each registers a package format
 	_ "github.com/goreleaser/nfpm/v2/deb"
 	_ "github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// packages makes the packages that packaging/nfpm.yaml describes.
+// packages builds the packages that packaging/nfpm.yaml describes.
 func (r *release) packages(a arch) error {
-	// nfpm reads the sources of a package in the working directory: what the tarball
-	// has is in tree/, the files of packages alone are in packaging/.
+	// nfpm reads the sources in the working directory: tree/ has the contents of
+	// the tarball, packaging/ the files of packages only.
 	work, err := os.MkdirTemp("", "holdfast-package-")
 	if err != nil {
 		return err
@@ -75,7 +75,8 @@ func (r *release) pack(a arch, format string) error {
 	return f.Close()
 }
 
-// readContact reads where the project can be reached; what is empty is omitted.
+// readContact reads the address and contact of the project; empty values are
+// omitted.
 func (r *release) readContact() error {
 	text, err := os.ReadFile(filepath.Join(r.source, "CONTACT"))
 	if err != nil {

@@ -13,9 +13,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// sbom writes which modules the binary was linked with, as Go has recorded them in
-// it, in the format of CycloneDX. It has no serial number: that would have to be
-// random.
+// sbom writes a CycloneDX list of the modules in the binary, as Go recorded them.
+// It has no serial number, which would have to be random.
 func (r *release) sbom(a arch) error {
 	info, err := buildinfo.ReadFile(filepath.Join(r.tree(a), "holdfast"))
 	if err != nil {
@@ -30,7 +29,7 @@ func (r *release) sbom(a arch) error {
 			{Name: "cdx:gomod:build:env:GOARCH", Value: a.goarch},
 		},
 	}
-	// The standard library is linked in as well, and has advisories of its own.
+	// The standard library is part of the binary and has its own advisories.
 	goVersion := strings.TrimPrefix(info.GoVersion, "go")
 	goVersion, _, _ = strings.Cut(goVersion, " ")
 	components := []cdx.Component{{
@@ -64,7 +63,7 @@ func (r *release) sbom(a arch) error {
 	return f.Close()
 }
 
-// componentOf describes a module; its checksum is that of go.sum.
+// componentOf describes a module; its checksum is the one in go.sum.
 func componentOf(m *debug.Module) (cdx.Component, error) {
 	if m.Replace != nil {
 		m = m.Replace

@@ -12,10 +12,11 @@ import (
 	"path/filepath"
 )
 
-// name is how the files of an architecture begin that are not packages.
+// name returns the beginning of the names of the files of an architecture, except
+// packages.
 func (r *release) name(a arch) string { return "holdfast_" + r.version.files + "_linux_" + a.name }
 
-// tarball packs the tree. WalkDir goes through it in lexical order.
+// tarball packs the tree. WalkDir walks it in lexical order.
 func (r *release) tarball(a arch) error {
 	f, err := os.Create(filepath.Join(r.out, r.name(a)+".tar.gz"))
 	if err != nil {
@@ -71,7 +72,7 @@ func (r *release) add(archive *tar.Writer, a arch, path string, entry fs.DirEntr
 	return err
 }
 
-// sums writes SHA256SUMS of all files that are published.
+// sums writes SHA256SUMS of all published files.
 func (r *release) sums(stdout io.Writer) error {
 	files, err := filepath.Glob(filepath.Join(r.out, `holdfast[_\-]*`))
 	if err != nil {

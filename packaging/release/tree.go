@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// shipped are the files of the repository that a release has, and their names in it.
+// shipped are the files of the repository in a release, and their names there.
 var shipped = [][2]string{
 	{"README.md", ""}, {"CHANGELOG.md", ""}, {"LICENSE", ""}, {"SECURITY.md", ""}, {"CONTACT", ""}, {"docs", ""},
 	{"packaging/holdfast.service", "holdfast.service"},
@@ -19,7 +19,7 @@ var shipped = [][2]string{
 	{"packaging/holdfast.logrotate", "holdfast.logrotate"},
 }
 
-// fillTree puts beside the binary what the tarball and the packages have.
+// fillTree adds the files of the tarball and the packages to the binary.
 func (r *release) fillTree(a arch, generated string) error {
 	tree := r.tree(a)
 	if err := os.CopyFS(tree, os.DirFS(generated)); err != nil {
@@ -55,7 +55,8 @@ func copyAll(from, to string) error {
 	return write(to, text)
 }
 
-// seal gives files the modes and times that do not depend on who makes them when.
+// seal sets modes and times, so that they do not depend on the machine and the time
+// of the build.
 func seal(tree string, at time.Time) error {
 	return filepath.WalkDir(tree, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -72,11 +73,11 @@ func seal(tree string, at time.Time) error {
 	})
 }
 
-// link is a link or a picture of Markdown whose address is a path.
+// link matches a Markdown link or image whose address is a path.
 var link = regexp.MustCompile(`!?\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s:#]+)(#[^)\s]*)?\)`)
 
-// unlinkMissing leaves of links to files that the tree does not have their text, and
-// nothing of such pictures.
+// unlinkMissing replaces links to files that are not in the tree by their text, and
+// removes such images.
 func unlinkMissing(tree string) error {
 	return filepath.WalkDir(tree, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".md" {

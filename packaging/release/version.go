@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// version is one version as different programs write it. Later commits are upgrades
-// for all of them: v1.2.0 is 1.2.0, v1.2.0-rc1 comes before it, the 4th commit after
-// it comes after it. Without a tag, the time of the commit decides.
+// version is a version in the formats of different programs. In each of them a
+// later commit is an upgrade: v1.2.0-rc1 comes before v1.2.0, and the 4th commit
+// after it comes after it. Without a tag, the time of the commit decides.
 type version struct {
-	files string // in names of files
+	files string // in file names
 	deb   string // 1.2.0~rc1, 1.2.0+4.0123abc; RPM compares them in the same way
 	apk   string // 1.2.0_rc1, 1.2.0_p4
 }
 
-// described is what git describe --tags --dirty prints for a tag, the commits after
-// it, or a working tree with changes.
+// described matches the output of git describe --tags --dirty for a tag, for
+// commits after it, and for a working tree with changes.
 var described = regexp.MustCompile(`^v([0-9]+(?:\.[0-9]+)*)(-[A-Za-z][A-Za-z0-9.]*)??(?:-([0-9]+)-g([0-9a-f]+))?(-dirty)?$`)
 
 func parseVersion(text, commit string, at time.Time) version {
@@ -41,7 +41,7 @@ func parseVersion(text, commit string, at time.Time) version {
 	return v
 }
 
-// of returns the version for a kind of package.
+// of returns the version for a package format.
 func (v version) of(format string) (string, error) {
 	switch format {
 	case "deb", "rpm":
@@ -49,5 +49,5 @@ func (v version) of(format string) (string, error) {
 	case "apk":
 		return v.apk, nil
 	}
-	return "", fmt.Errorf("unknown kind of package %q: expected deb, rpm or apk", format)
+	return "", fmt.Errorf("unknown package format %q: expected deb, rpm or apk", format)
 }

@@ -1,5 +1,4 @@
-// Package binary builds the binary and runs it, for tests that meet it as its
-// operators and clients do.
+// Package binary builds the binary and runs it, for tests that use it like operators and clients.
 package binary
 
 import (
@@ -16,16 +15,16 @@ import (
 	"time"
 )
 
-// path is what is tested: HOLDFAST_BIN, or what Main builds.
+// path is the binary under test: HOLDFAST_BIN, or the one that Main builds.
 var path string
 
-// programs is where Main and Build put what they build.
+// programs is the folder of what Main and Build compile.
 var programs struct {
 	sync.Mutex
 	dir string
 }
 
-// Main runs a package's tests on the binary.
+// Main runs the tests of a package with the binary.
 func Main(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "holdfast-binary-")
 	if err != nil {
@@ -45,7 +44,7 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// build compiles a package of ours into a program.
+// build compiles one of our packages into a program.
 func build(program, pkg string) error {
 	cmd := exec.Command("go", "build", "-o", program, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -55,8 +54,8 @@ func build(program, pkg string) error {
 	return nil
 }
 
-// Build is where a program of ours is that only tests need. It is built once for
-// all tests of a package.
+// Build returns the path of a program that only tests need. It is compiled once for all tests of a
+// package.
 func Build(t *testing.T, pkg string) string {
 	t.Helper()
 	programs.Lock()
@@ -71,11 +70,10 @@ func Build(t *testing.T, pkg string) string {
 	return program
 }
 
-// Path is where the binary is.
+// Path returns the path of the binary.
 func Path() string { return path }
 
-// Environ is this process's environment without anything that configures
-// Holdfast, and with vars.
+// Environ returns this process's environment without settings of Holdfast, and with vars.
 func Environ(vars ...string) []string {
 	var env []string
 	for _, kv := range os.Environ() {
@@ -86,7 +84,7 @@ func Environ(vars ...string) []string {
 	return append(env, vars...)
 }
 
-// Result is what a command came to.
+// Result is the result of a command.
 type Result struct {
 	Status         int
 	Stdout, Stderr string
@@ -98,7 +96,7 @@ func Run(t *testing.T, env []string, args ...string) Result {
 	return RunOf(t, path, env, args...)
 }
 
-// RunOf is Run of another release's binary.
+// RunOf is Run with the binary of another release.
 func RunOf(t *testing.T, path string, env []string, args ...string) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Bound)
@@ -117,5 +115,5 @@ func RunOf(t *testing.T, path string, env []string, args ...string) Result {
 	return Result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// Bound is how long anything that is waited for may take.
+// Bound limits every wait.
 const Bound = 30 * time.Second

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Certificate writes a certificate of 127.0.0.1, localhost and example.org and its key, and returns their
-// paths and a client that trusts it.
+// Certificate writes a certificate for 127.0.0.1, localhost and example.org and its key, and
+// returns their paths and a client that trusts it.
 func Certificate(t *testing.T) (cert, key string, client *http.Client) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -22,14 +22,14 @@ type Credentials struct {
 	Duration int64  `json:"duration"` // seconds
 }
 
-// Answer is a response with its body read.
+// Answer is a response and its body.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   string
 }
 
-// Request makes a signed request; path begins behind the user's endpoint.
+// Request returns a signed request; path is relative to the user's endpoint.
 func (c Credentials) Request(ctx context.Context, method, path, body string) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.Endpoint+path, strings.NewReader(body))
 	if err != nil {
@@ -43,12 +43,12 @@ func (c Credentials) Request(ctx context.Context, method, path, body string) (*h
 	return req, hawk.SignHTTP(req, c.ID, c.Key, time.Now(), hash)
 }
 
-// Send sends a signed request; path begins behind the user's endpoint.
+// Send sends a signed request; path is relative to the user's endpoint.
 func (c Credentials) Send(method, path, body string) (Answer, error) {
 	return c.SendBy(context.Background(), http.DefaultClient, method, path, body)
 }
 
-// SendBy is Send by a client of its own.
+// SendBy is Send with another client.
 func (c Credentials) SendBy(ctx context.Context, client *http.Client, method, path, body string) (Answer, error) {
 	req, err := c.Request(ctx, method, path, body)
 	if err != nil {
@@ -65,7 +65,7 @@ func (c Credentials) SendBy(ctx context.Context, client *http.Client, method, pa
 	return Answer{resp.StatusCode, resp.Header, string(text)}, err
 }
 
-// Want sends a request that must be answered with the status.
+// Want sends a request and expects the status.
 func (c Credentials) Want(t *testing.T, status int, method, path, body string) Answer {
 	t.Helper()
 	a, err := c.Send(method, path, body)

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Output collects what a process prints while it is read.
+// Output collects the output of a process, and can be read at any time.
 type Output struct {
 	mu    sync.Mutex
 	text  bytes.Buffer
-	grown chan struct{} // closed at the next write; nil when nobody waits
+	grown chan struct{} // closed at the next write; nil if nobody waits
 }
 
 func (o *Output) Write(p []byte) (int, error) {
@@ -30,8 +30,8 @@ func (o *Output) String() string {
 	return o.text.String()
 }
 
-// await returns the groups of re as soon as it is in the output, and nil when
-// the process ended or the Bound passed before.
+// await returns the groups of re when it is in the output, and nil when the process has ended or
+// Bound has passed.
 func (o *Output) await(re *regexp.Regexp, ended <-chan struct{}) []string {
 	timeout := time.NewTimer(Bound)
 	defer timeout.Stop()

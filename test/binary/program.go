@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// Program is where a program is that a test starts. Where it is missing the
-// test is skipped, or has failed when TEST_REQUIRE names it.
+// Program returns the path of a program that a test starts. If it is missing, the test is skipped,
+// or fails if TEST_REQUIRE names it.
 func Program(t *testing.T, name string) string {
 	t.Helper()
-	for _, where := range []string{name, "/usr/sbin/" + name} { // Debian keeps servers out of a user's PATH
+	for _, where := range []string{name, "/usr/sbin/" + name} { // Debian does not put servers into a user's PATH
 		if path, err := exec.LookPath(where); err == nil {
 			return path
 		}
@@ -21,8 +21,7 @@ func Program(t *testing.T, name string) string {
 	return ""
 }
 
-// Absentf skips a test for which something is missing and says what, or fails it
-// where TEST_REQUIRE names that.
+// Absentf skips a test because something is missing, or fails it if TEST_REQUIRE names it.
 func Absentf(t *testing.T, name, format string, args ...any) {
 	t.Helper()
 	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), name) {

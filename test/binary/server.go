@@ -20,15 +20,15 @@ import (
 type Server struct {
 	t      *testing.T
 	Cmd    *exec.Cmd
-	Env    []string // of commands that are about this server
+	Env    []string // of commands for this server
 	Data   string
-	URL    string // of the main listener, without a public URL's name and prefix
+	URL    string // of the main listener, without the name and prefix of a public URL
 	Admin  string
 	Output *Output
 	Ended  chan struct{}
 }
 
-// Start runs a server and waits until it is ready.
+// Start starts a server and waits until it is ready.
 func Start(t *testing.T, data string, vars ...string) *Server {
 	t.Helper()
 	s := Launch(t, data, vars...)
@@ -36,25 +36,24 @@ func Start(t *testing.T, data string, vars ...string) *Server {
 	return s
 }
 
-// announced is what a server prints of its listeners, as text or as JSON. A public URL
-// stands before the address that is listened on.
+// announced matches what a server prints about its listeners, as text or as JSON. A public URL
+// comes before the listen address.
 var announced = regexp.MustCompile(`(?m)^  clients +(\S+)(?: \(listening on (\S+)\))?\n  admin +(\S+)` +
 	`|"clients":"([^"]+)",(?:"clients_note":"listening on ([^"]+)",)?"admin":"([^"]+)"`)
 
-// Launch runs a server, on ports of the system's choice unless vars say
-// others, and waits until it is alive.
+// Launch starts a server, on free ports unless vars set them, and waits until it is alive.
 func Launch(t *testing.T, data string, vars ...string) *Server {
 	t.Helper()
 	return LaunchOf(t, path, data, vars...)
 }
 
-// LaunchOf is Launch of another release's binary.
+// LaunchOf is Launch with the binary of another release.
 func LaunchOf(t *testing.T, path, data string, vars ...string) *Server {
 	t.Helper()
 	return LaunchProgram(t, path, data, vars...)
 }
 
-// LaunchProgram is Launch of another program with the same command line.
+// LaunchProgram is Launch with another program that has the same command line.
 func LaunchProgram(t *testing.T, program, data string, vars ...string) *Server {
 	t.Helper()
 	return launch(t, program, nil, data, vars)
@@ -69,15 +68,15 @@ func LaunchFlags(t *testing.T, flags []string, data string, vars ...string) *Ser
 func launch(t *testing.T, program string, flags []string, data string, vars []string) *Server {
 	t.Helper()
 	s := &Server{t: t, Data: data, Output: &Output{}, Ended: make(chan struct{})}
-	// The ports are not looked for beforehand: over thousands of starts one
-	// would be taken when it is wanted.
+	// The system chooses the ports: over thousands of starts a free port found beforehand would be
+	// taken at some time.
 	s.Env = Environ(append([]string{"HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0", "HOLDFAST_DATA=" + data}, vars...)...)
 	s.Cmd = exec.Command(program, append([]string{"serve"}, flags...)...)
 	s.Cmd.Env, s.Cmd.Stdout, s.Cmd.Stderr = s.Env, s.Output, s.Output
 	if err := s.Cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = s.Cmd.Wait(); close(s.Ended) }() // how it ended is in ProcessState
+	go func() { _ = s.Cmd.Wait(); close(s.Ended) }() // the exit status is in ProcessState
 	t.Cleanup(func() {
 		s.Kill()
 		if t.Failed() {
@@ -96,41 +95,40 @@ func launch(t *testing.T, program string, flags []string, data string, vars []st
 	return s
 }
 
-// Signal sends a signal to a server that has not ended.
+// Signal sends a signal to a running server.
 func (s *Server) Signal(sig syscall.Signal) {
 	select {
 	case <-s.Ended:
 	default:
-		_ = s.Cmd.Process.Signal(sig) // it may end meanwhile
+		_ = s.Cmd.Process.Signal(sig) // it may have ended
 	}
 }
 
-// Kill ends the server as a crash does.
+// Kill kills the server.
 func (s *Server) Kill() {
 	s.Signal(syscall.SIGKILL)
 	<-s.Ended
 }
 
-// Await asks the admin listener until it answers with the status. The server
-// has no other signal for a process that did not start it.
+// Await polls the admin listener until it answers with the status.
 func (s *Server) Await(path string, status int) string {
 	s.t.Helper()
 	return s.AwaitAnswer(path, func(got int, _ string) bool { return got == status })
 }
 
-// AwaitMetric waits until a line is among the metrics.
+// AwaitMetric waits until the metrics contain a line.
 func (s *Server) AwaitMetric(line string) {
 	s.t.Helper()
 	s.AwaitAnswer("/metrics", func(_ int, body string) bool { return strings.Contains(body, "\n"+line+"\n") })
 }
 
-// AwaitAnswer asks the admin listener until its answer is the right one.
+// AwaitAnswer polls the admin listener until done accepts its answer.
 func (s *Server) AwaitAnswer(path string, done func(status int, body string) bool) string {
 	s.t.Helper()
 	return s.AwaitLong(Bound, path, done)
 }
 
-// AwaitLong is AwaitAnswer for what may take longer than Bound.
+// AwaitLong is AwaitAnswer with another limit than Bound.
 func (s *Server) AwaitLong(most time.Duration, path string, done func(status int, body string) bool) string {
 	s.t.Helper()
 	deadline := time.NewTimer(most)
@@ -157,7 +155,7 @@ func (s *Server) AwaitLong(most time.Duration, path string, done func(status int
 	}
 }
 
-// AwaitOutput waits until the output matches re and returns the groups.
+// AwaitOutput waits until the output matches re, and returns the groups.
 func (s *Server) AwaitOutput(re string) []string {
 	s.t.Helper()
 	found := s.Output.await(regexp.MustCompile(re), s.Ended)
@@ -167,7 +165,7 @@ func (s *Server) AwaitOutput(re string) []string {
 	return found
 }
 
-// FreePort is an address that nobody listens on.
+// FreePort returns a free address.
 func FreePort(t *testing.T) string {
 	t.Helper()
 	address, err := testdb.FreePort()
@@ -177,7 +175,7 @@ func FreePort(t *testing.T) string {
 	return address
 }
 
-// Get asks the main listener without credentials.
+// Get sends a GET request without credentials to the main listener.
 func (s *Server) Get(path string) (status int, body string) {
 	s.t.Helper()
 	resp, err := http.Get(s.URL + path)
@@ -192,7 +190,7 @@ func (s *Server) Get(path string) (status int, body string) {
 	return resp.StatusCode, string(text)
 }
 
-// Verb runs a command on the server's data and wants it to succeed.
+// Verb runs a command on the server's data and expects success.
 func (s *Server) Verb(args ...string) string {
 	s.t.Helper()
 	r := Run(s.t, s.Env, args...)
@@ -202,7 +200,7 @@ func (s *Server) Verb(args ...string) string {
 	return r.Stdout
 }
 
-// Token makes credentials of a storage user.
+// Token issues credentials of a storage user.
 func (s *Server) Token(uid int64, flags ...string) Credentials {
 	s.t.Helper()
 	out := s.Verb(append([]string{"sync", "token", "--uid", fmt.Sprint(uid)}, flags...)...)

@@ -14,7 +14,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// installing are the commands of the section Install of a README.
+// installing returns the commands in the section Install of a README.
 func installing(t *testing.T, readme string) (commands []string) {
 	t.Helper()
 	text, err := os.ReadFile(readme)
@@ -29,7 +29,7 @@ func installing(t *testing.T, readme string) (commands []string) {
 	return commands
 }
 
-// example is the first block of a language in a README.
+// example returns the first block of a language in a README.
 func example(t *testing.T, readme, language string) string {
 	t.Helper()
 	text, err := os.ReadFile(readme)
@@ -43,7 +43,7 @@ func example(t *testing.T, readme, language string) string {
 	return found[1] + "\n"
 }
 
-// shell runs a command as a reader types it, in a folder.
+// shell runs a command in a folder, as a reader types it.
 func shell(ctx context.Context, t *testing.T, dir, command string, env ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
@@ -55,7 +55,7 @@ func shell(ctx context.Context, t *testing.T, dir, command string, env ...string
 	return string(out)
 }
 
-// The Go client works in an empty folder by the commands and the example of its README.
+// The Go client works in an empty folder with the commands and the example of its README.
 func TestGoInstall(t *testing.T) {
 	t.Parallel()
 	const readme = "../../client/ext/README.md"
@@ -84,8 +84,8 @@ func TestGoInstall(t *testing.T) {
 	}
 }
 
-// installTypeScript builds the package in dir, where `npm ci` has been run, and uses
-// it in an empty folder: its code by node, its types by tsc.
+// installTypeScript builds the package in dir, after `npm ci`, and uses it in an empty folder: its
+// code with node, its types with tsc.
 func installTypeScript(ctx context.Context, t *testing.T, dir string) {
 	readme := filepath.Join(dir, "README.md")
 	commands := installing(t, readme)
@@ -128,5 +128,16 @@ console.log("revision", revision, theme?.value.dark);
 	out := shell(ctx, t, project, "node index.js", "BASE_URL="+server.URL, "INSTALL="+install, "TOKEN="+token(server))
 	if out != "revision 1 true\n" {
 		t.Errorf("the program printed %q", out)
+	}
+
+	main := strings.Replace(example(t, readme, "js"), "http://127.0.0.1:8000", server.URL, 1)
+	main = regexp.MustCompile(`install: "[^"]*"`).ReplaceAllString(main, `install: "`+install+`"`)
+	if err := os.WriteFile(filepath.Join(project, "main.mjs"), []byte(main), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out = shell(ctx, t, project, "node main.mjs", "STORAGE_TOKEN="+
+		strings.TrimSpace(server.Verb("ext", "token", "--tenant", tenant, "--install", install, "--namespace", "settings=rw")))
+	if out != "revision 2 { dark: true, accent: '#0a84ff' }\nstats { visits: 1 }\n" {
+		t.Errorf("the example of the README printed %q", out)
 	}
 }

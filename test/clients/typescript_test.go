@@ -1,5 +1,5 @@
-// Package clients tests the clients in other languages: that they are what the
-// description says, and that they get along with the built binary.
+// Package clients tests the clients in other languages: they match the OpenAPI description and
+// work with the built binary.
 package clients
 
 import (
@@ -19,13 +19,13 @@ const (
 	install = "3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10"
 )
 
-// most is how long all of it may take; half a minute is what it takes on two idle cores.
+// most is the timeout; on two idle cores it takes half a minute.
 const most = 6 * time.Minute
 
 func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
 
-// The package is built in a copy, as it is published: with what package-lock.json
-// names, and without what somebody has lying about.
+// The package is built from a copy, as it is published: with the dependencies of package-lock.json
+// and without local files.
 func TestTypeScript(t *testing.T) {
 	t.Parallel()
 	node, npm := binary.Program(t, "node"), binary.Program(t, "npm")
@@ -57,7 +57,7 @@ func TestTypeScript(t *testing.T) {
 		"HOLDFAST_EXTSTORAGE__DRY_RUN_TIME=1ns")
 	limited := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true",
 		"HOLDFAST_EXTSTORAGE__RATES__WRITES_PER_MINUTE=30", "HOLDFAST_EXTSTORAGE__RATES__WRITE_BURST=1")
-	// Without npm, which would not end what it has started.
+	// Without npm, which would not end its child processes.
 	out, err := run([]string{
 		"INSTALL=" + install,
 		"BASE_URL=" + free.URL, "TOKEN=" + token(free),
@@ -97,7 +97,7 @@ func take(t *testing.T, root, part string) {
 	}
 }
 
-// token is good for the namespaces of the tests.
+// token returns a token for the namespaces of the tests.
 func token(s *binary.Server) string {
 	args := []string{"ext", "token", "--tenant", tenant, "--install", install}
 	for _, ns := range []string{"life", "keys", "errors", "lists", "batches", "feed", "usage", "schemas", "numbers", "digits", "again", "once"} {

@@ -11,8 +11,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// backupUnit is the service of the timer with its folders under root. run runs its
-// commands one after the other, as systemd does, and says which failed.
+// backupUnit is the service of the timer, with its folders under root. run runs its commands in
+// order, like systemd, and reports which failed.
 type backupUnit struct {
 	t       *testing.T
 	tree    string
@@ -54,11 +54,11 @@ func newBackupUnit(t *testing.T) *backupUnit {
 	return u
 }
 
-// run returns whether all commands succeeded, and what they printed.
+// run reports whether all commands succeeded, and what they printed.
 func (u *backupUnit) run(env ...string) (ok bool, text string) {
 	u.t.Helper()
 	for _, line := range u.lines {
-		// systemd's quoting: a literal % and $ are doubled.
+		// In systemd a literal % and $ are doubled.
 		shell, script, found := strings.Cut(strings.NewReplacer("%%", "%", "$$", "$").Replace(line), "c '")
 		if !found || !strings.HasSuffix(script, "'") {
 			u.t.Fatalf("a command that this test does not understand: %s", line)
@@ -97,7 +97,7 @@ func (u *backupUnit) mkdir(names ...string) {
 	}
 }
 
-// systemd accepts the timer and its service, and the service may do little.
+// systemd accepts the timer and its service, and the service has few permissions.
 func TestBackupUnits(t *testing.T) {
 	t.Parallel()
 	need(t, "systemd", "systemd-analyze")
@@ -123,8 +123,8 @@ func TestBackupUnits(t *testing.T) {
 	output(t, "systemd-analyze", "calendar", unitSetting(t, string(text), "OnCalendar"))
 }
 
-// The timer's service backs up a running server and keeps the newest backups. What
-// it has not made stays, and a backup that fails deletes nothing.
+// The timer's service backs up a running server and keeps the newest backups. It deletes only its
+// own, and none if a backup fails.
 func TestBackupKeeps(t *testing.T) {
 	t.Parallel()
 	u := newBackupUnit(t)
@@ -145,7 +145,7 @@ func TestBackupKeeps(t *testing.T) {
 		t.Fatalf("kept %v, want %v", kept, want)
 	}
 
-	// What was backed up is a folder that a server starts on.
+	// A server starts on a backup.
 	restored := filepath.Join(t.TempDir(), "restored")
 	output(t, "cp", "-a", filepath.Join(u.backups, fresh[0]), restored)
 	again := exec.Command(filepath.Join(u.tree, "holdfast"), "serve", "--data", restored)

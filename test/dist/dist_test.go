@@ -1,5 +1,5 @@
-// Package dist tests the files of a release: that they are complete and the same
-// each time, that dpkg, rpm and systemd accept them, and that what is in them starts.
+// Package dist tests the files of a release: they are complete and reproducible, dpkg, rpm and
+// systemd accept them, and the programs in them start.
 package dist
 
 import (
@@ -19,13 +19,13 @@ import (
 	"holdfast/test/binary"
 )
 
-// What the files under test are made of. Other architectures take minutes to
-// compile; they are made like this one.
+// Parameters of the release under test. It has only this architecture, because others take minutes
+// to compile.
 const (
 	version = "v1.2.3"
 	commit  = "0123abc"
 	epoch   = 1700000000                         // seconds
-	tags    = "disable_grpc_modules,grpcnotrace" // the Makefile's
+	tags    = "disable_grpc_modules,grpcnotrace" // as in the Makefile
 )
 
 // arch has the names of this machine's architecture.
@@ -37,7 +37,7 @@ var arches = map[string]arch{
 	"arm":   {"armv7", "armhf", "armv7hl", "armv7"},
 }
 
-// scratch is a folder of all tests.
+// scratch is the temporary folder of all tests.
 var scratch string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -52,18 +52,17 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// native is this machine's architecture.
+// native returns this machine's architecture.
 func native(t *testing.T) arch {
 	t.Helper()
 	a, ok := arches[runtime.GOARCH]
 	if !ok || runtime.GOOS != "linux" {
-		t.Skipf("no release for %s on %s", runtime.GOOS, runtime.GOARCH)
+		t.Skipf("needs Linux on a released architecture: this is %s on %s", runtime.GOOS, runtime.GOARCH)
 	}
 	return a
 }
 
-// need skips a test whose program is not there; where TEST_REQUIRE names its
-// package it fails.
+// need skips a test whose program is missing; if TEST_REQUIRE names its package, the test fails.
 func need(t *testing.T, pkg string, programs ...string) {
 	t.Helper()
 	for _, program := range programs {
@@ -77,11 +76,11 @@ func need(t *testing.T, pkg string, programs ...string) {
 func needRoot(t *testing.T, why string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("only root may " + why)
+		t.Skip("needs root, to " + why)
 	}
 }
 
-// release is the folder with the files of a release; it is made once.
+// release returns the folder with the files of a release, which is made once.
 func release(t *testing.T) string {
 	t.Helper()
 	native(t)
@@ -92,7 +91,7 @@ func release(t *testing.T) string {
 	return dir
 }
 
-// tree is the folder with what is in the tarball.
+// tree returns the folder with the contents of the tarball.
 func tree(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(release(t), "linux_"+native(t).dist)
@@ -100,8 +99,8 @@ func tree(t *testing.T) string {
 
 var released = sync.OnceValues(func() (string, error) { return makeRelease("here-", "umask 022") })
 
-// makeRelease copies the source and makes a release of the copy, in a shell that
-// runs first before. The files must not depend on where they are made.
+// makeRelease copies the source and makes a release of the copy, after a shell command. The files
+// must not depend on the folder.
 func makeRelease(where, first string) (string, error) {
 	dir, err := os.MkdirTemp(scratch, where)
 	if err != nil {
@@ -132,7 +131,7 @@ func makeRelease(where, first string) (string, error) {
 	return out, nil
 }
 
-// releaseCommand runs the command in a folder of source, as `make dist` does.
+// releaseCommand returns the command that `make dist` runs, for a folder of source.
 func releaseCommand(first, source string, args ...string) *exec.Cmd {
 	cmd := exec.Command("sh", append([]string{"-c", first + `; exec go run . "$@"`, "sh"}, args...)...)
 	cmd.Dir = source
@@ -141,7 +140,7 @@ func releaseCommand(first, source string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// output runs a command that must succeed.
+// output runs a command and expects success.
 func output(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	text, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
@@ -151,8 +150,8 @@ func output(t *testing.T, name string, args ...string) string {
 	return string(text)
 }
 
-// serve runs a server on free ports until the test ends, and returns the
-// address of its admin listener when it has said that it is ready.
+// serve runs a server on free ports until the test ends, and returns the address of its admin
+// listener when it has printed that it is ready.
 func serve(t *testing.T, cmd *exec.Cmd) (admin string) {
 	t.Helper()
 	socket := "@" + t.TempDir()
@@ -161,7 +160,7 @@ func serve(t *testing.T, cmd *exec.Cmd) (admin string) {
 		t.Fatal(err)
 	}
 	defer manager.Close()
-	// A file, because it has all that was written when the server is ready.
+	// A file contains everything that was written when the server is ready.
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)

@@ -16,8 +16,7 @@ import (
 	"testing"
 )
 
-// everywhere are files that every package has, systemds those of a system with
-// systemd.
+// everywhere are files of every package, systemds those for systems with systemd.
 var (
 	everywhere = []string{
 		"/usr/bin/holdfast", "/etc/holdfast/holdfast.toml", "/etc/logrotate.d/holdfast", "/usr/share/man/man1/holdfast.1.gz",
@@ -32,7 +31,7 @@ var (
 	}
 )
 
-// has fails for each of the files that a package does not list.
+// has fails for each of the files that is missing in the list of a package.
 func has(t *testing.T, listed []string, files ...string) {
 	t.Helper()
 	for _, file := range files {
@@ -53,7 +52,7 @@ func TestDebianFiles(t *testing.T) {
 	has(t, listed, "/usr/share/doc/holdfast/copyright", "/usr/share/zsh/vendor-completions/_holdfast")
 }
 
-// rpm reads the package, finds its checksums right, and installs it into a folder.
+// rpm reads the package, verifies its checksums, and installs it into a folder.
 func TestRPM(t *testing.T) {
 	t.Parallel()
 	need(t, "rpm", "rpm")
@@ -136,7 +135,7 @@ func TestAlpine(t *testing.T) {
 	}
 }
 
-// Manual pages say which release they are of, and bash accepts its completions.
+// Manual pages contain the version of the release, and bash accepts its completions.
 func TestManual(t *testing.T) {
 	t.Parallel()
 	page := output(t, "zcat", filepath.Join(tree(t), "man/holdfast-serve.1.gz"))
@@ -154,7 +153,7 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// The SBOM has the modules that Go has recorded in the binary, and Go itself.
+// The SBOM contains the modules that Go recorded in the binary, and Go itself.
 func TestSBOM(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(release(t), "holdfast_1.2.3_linux_"+native(t).dist+".cdx.json"))
@@ -193,7 +192,7 @@ func TestSBOM(t *testing.T) {
 	}
 }
 
-// links checks that what the documents of a package link to is in the package.
+// links checks that the links in the documents of a package lead to files in the package.
 func links(t *testing.T, root string) {
 	t.Helper()
 	address := regexp.MustCompile(`\]\(([^)\s:#]+)(?:#[^)\s]*)?\)`)
@@ -219,7 +218,7 @@ func links(t *testing.T, root string) {
 	}
 }
 
-// documented checks that what units call their documentation is in the package.
+// documented checks that the documentation named in units is in the package.
 func documented(t *testing.T, root string) {
 	t.Helper()
 	units, err := filepath.Glob(filepath.Join(root, "usr/lib/systemd/system/*"))

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// image is what the Dockerfile says.
+// image is the content of the Dockerfile.
 type image struct {
 	copies     []copied
 	env        []string
@@ -27,8 +27,7 @@ type copied struct {
 	chown    string // "" or "uid:gid"
 }
 
-// readDockerfile reads the instructions that our Dockerfile has, and fails on
-// others.
+// readDockerfile reads the instructions that our Dockerfile uses, and fails on others.
 func readDockerfile(t *testing.T) (im image) {
 	t.Helper()
 	text, err := os.ReadFile("../../packaging/Dockerfile")
@@ -87,7 +86,7 @@ func owner(t *testing.T, text string) (uid, gid int) {
 	return uid, gid
 }
 
-// lay puts into root what the Dockerfile copies, as a container finds it.
+// lay copies into root what the Dockerfile copies.
 func (im image) lay(t *testing.T, context, root string) {
 	t.Helper()
 	for _, c := range im.copies {
@@ -102,7 +101,7 @@ func (im image) lay(t *testing.T, context, root string) {
 	}
 }
 
-// Everything that the Dockerfile copies is made by dist.sh.
+// A release contains every file that the Dockerfile copies.
 func TestDockerfile(t *testing.T) {
 	t.Parallel()
 	dir := release(t)
@@ -117,14 +116,14 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// In a system that has nothing but what the Dockerfile copies, as its user, the
-// server starts and is found healthy, and its data is where the volume will be.
+// In a root that contains only what the Dockerfile copies, as its user, the server starts and is
+// healthy, and its data is in the folder of the volume.
 func TestImage(t *testing.T) {
 	t.Parallel()
 	needRoot(t, "change the root of a process")
 	im, root := readDockerfile(t), t.TempDir()
 	im.lay(t, release(t), root)
-	if err := os.Chmod(root, 0o755); err != nil { // whose it is not, looks into it
+	if err := os.Chmod(root, 0o755); err != nil { // another user looks into it
 		t.Fatal(err)
 	}
 	run := func(words []string, env ...string) *exec.Cmd {

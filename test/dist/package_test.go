@@ -99,8 +99,8 @@ func TestPackageVersions(t *testing.T) {
 	}
 }
 
-// system is a folder that dpkg takes for a system of its own. The scripts of
-// packages run outside of it and are told of it, since it has no shell.
+// system is a folder that dpkg treats as a system. The scripts of packages run outside of it with
+// DPKG_ROOT, because it has no shell.
 type system struct {
 	t    *testing.T
 	root string
@@ -137,7 +137,7 @@ func (s *system) write(name, text string) {
 	}
 }
 
-// has says whether there is such a file, or a link to one.
+// has reports whether a file or a link exists.
 func (s *system) has(name string) bool {
 	_, err := os.Lstat(filepath.Join(s.root, name))
 	return err == nil
@@ -152,7 +152,7 @@ func (s *system) want(when string, there bool, names ...string) {
 	}
 }
 
-// newer is the package in a later version.
+// newer returns the package in a later version.
 func newer(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -163,8 +163,8 @@ func newer(t *testing.T) string {
 	return file
 }
 
-// From the installation to the purge. What an operator has changed stays, and
-// so does, to the end, what people have stored.
+// From the installation to the purge. Changes by an operator are kept, and the data is never
+// deleted.
 func TestPackageLife(t *testing.T) {
 	t.Parallel()
 	const (
@@ -204,7 +204,7 @@ func TestPackageLife(t *testing.T) {
 	s.want("removed", false, program, "usr/lib/systemd/system/holdfast.service")
 	s.want("removed", true, config, stored)
 
-	if out := s.dpkg("-P", "holdfast"); !strings.Contains(out, "the data stays in /var/lib/holdfast") {
+	if out := s.dpkg("-P", "holdfast"); !strings.Contains(out, "the data remains in /var/lib/holdfast") {
 		t.Errorf("the purge does not say what it leaves:\n%s", out)
 	}
 	s.want("purged", false, "etc/holdfast", "var/lib/dpkg/info/holdfast.list", timer)

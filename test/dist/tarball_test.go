@@ -20,8 +20,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// The same commit gives the same bytes, wherever, by whomever, whenever and on
-// however many processors it is made.
+// The same commit gives the same bytes in any folder, for any user, at any time and with any
+// number of processors.
 func TestReproducible(t *testing.T) {
 	t.Parallel()
 	first := release(t)
@@ -34,7 +34,7 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// sums reads SHA256SUMS, which must be those of all files to be published.
+// sums reads SHA256SUMS, which must list all published files.
 func sums(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
@@ -102,7 +102,7 @@ func TestTarball(t *testing.T) {
 	}
 }
 
-// The binary runs where there is nothing else, and says what it is.
+// The binary runs in an otherwise empty root and prints its version.
 func TestBinary(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(tree(t), "holdfast")
@@ -124,10 +124,10 @@ func TestBinary(t *testing.T) {
 	}
 }
 
-// commented is a setting or a section of the example, which words of prose are not.
+// commented matches a setting or a section of the example, but not prose.
 var commented = regexp.MustCompile(`(?m)^#([a-z_]+ = |\[)`)
 
-// Every setting of the example is one, and its default a value that it takes.
+// Every setting of the example exists, and its default is a valid value.
 func TestExampleConfiguration(t *testing.T) {
 	t.Parallel()
 	tree := tree(t)
@@ -145,7 +145,7 @@ func TestExampleConfiguration(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("sqlite:"+filepath.Join(dir, "own.db")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// A secret is set by itself or by a file that has it: once so, once so.
+	// A secret is set directly or from a file: both are tested.
 	uncommented := commented.ReplaceAllString(string(example), "$1")
 	files := regexp.MustCompile(`(?m)^(\w+)_file = ""$`)
 	var secrets []string

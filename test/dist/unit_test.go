@@ -12,7 +12,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// unit reads the unit as it is released.
+// unit reads the released unit.
 func unit(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(tree(t), "holdfast.service"))
@@ -22,7 +22,7 @@ func unit(t *testing.T) string {
 	return string(text)
 }
 
-// unitSetting is the value of a key that stands once in the unit.
+// unitSetting returns the value of a key that occurs once in the unit.
 func unitSetting(t *testing.T, text, key string) string {
 	t.Helper()
 	found := regexp.MustCompile(`(?m)^`+key+`=(.*)$`).FindAllStringSubmatch(text, -1)
@@ -32,8 +32,8 @@ func unitSetting(t *testing.T, text, key string) string {
 	return found[0][1]
 }
 
-// systemd knows every word of the unit, and has little to say against it; the
-// same with what docs/operations.md adds for HTTPS.
+// systemd accepts every line of the unit and rates its exposure low; the same with the additions
+// of docs/operations.md for HTTPS.
 func TestUnit(t *testing.T) {
 	t.Parallel()
 	need(t, "systemd", "systemd-analyze")
@@ -41,7 +41,7 @@ func TestUnit(t *testing.T) {
 	if override == nil {
 		t.Fatal("the documentation has no override of the unit")
 	}
-	// Nothing is installed where the unit looks for it.
+	// Nothing is installed at the path in the unit.
 	text := strings.Replace(unit(t), "ExecStart=holdfast ", "ExecStart="+filepath.Join(tree(t), "holdfast")+" ", 1)
 	for _, tc := range []struct{ name, more, exposure string }{{"released", "", "15"}, {"overridden", override[1], "18"}} {
 		path := filepath.Join(t.TempDir(), "holdfast.service")
@@ -51,8 +51,8 @@ func TestUnit(t *testing.T) {
 		if out := output(t, "systemd-analyze", "verify", "--man=no", path); strings.Contains(out, "holdfast") {
 			t.Errorf("%s: %s", tc.name, out)
 		}
-		// In tenths; what is left is the network, which is the service, and
-		// what newer versions of systemd may ask for.
+		// In tenths. What is left is the network, which the service needs, and checks of newer
+		// versions of systemd.
 		output(t, "systemd-analyze", "security", "--offline=yes", "--threshold="+tc.exposure, path)
 	}
 }
@@ -66,8 +66,8 @@ func operations(t *testing.T) string {
 	return string(text)
 }
 
-// What the documentation installs from the tarball is in it, and the unit finds
-// it where it comes to be.
+// The files that the documentation installs from the tarball exist, and the unit finds them at
+// their destination.
 func TestInstallByHand(t *testing.T) {
 	t.Parallel()
 	installed := map[string]string{}
@@ -82,8 +82,8 @@ func TestInstallByHand(t *testing.T) {
 	}
 }
 
-// The command of the unit, with its environment, starts a server that tells
-// systemd so. It may take to stop what it takes by default.
+// The command of the unit, with its environment, starts a server that notifies systemd. Its
+// default stop timeout fits.
 func TestUnitStarts(t *testing.T) {
 	t.Parallel()
 	text := unit(t)

@@ -16,8 +16,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// An account moves to a server on another engine that has never heard of it, though
-// the import was killed on the way, and its browser finds what it knew, to the stamp.
+// An account moves to a new server on another engine, although the import was killed once, and its
+// browser finds the same data and timestamps.
 func TestMoveUser(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
@@ -30,7 +30,7 @@ func TestMoveUser(t *testing.T) {
 
 	const account = "0123456789abcdef0123456789abcdef"
 	fxa.signIn(t, from, account, 1)
-	c, a := fxa.signIn(t, from, account, 2) // with keys that are not the first
+	c, a := fxa.signIn(t, from, account, 2) // with keys that are not the first ones
 	if a.Status != http.StatusOK {
 		t.Fatalf("sign in: %d %s", a.Status, a.Body)
 	}
@@ -46,7 +46,7 @@ func TestMoveUser(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "user.ndjson")
 	from.Verb("sync", "user", "export", account, "-o", file)
 	whole := readFile(t, file)
-	if text := from.Verb("sync", "user", "export", account); len(text) != len(whole) { // all but exportedAt
+	if text := from.Verb("sync", "user", "export", account); len(text) != len(whole) { // everything but exportedAt
 		t.Errorf("the file has %d bytes, the standard output %d", len(whole), len(text))
 	}
 
@@ -82,8 +82,8 @@ func TestMoveUser(t *testing.T) {
 	}
 	moved.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"life goes on"}`)
 
-	// What must not be imported.
-	run(1, "the export is of account "+account, "somebody", file)
+	// Imports that are refused.
+	run(1, "the export is of account "+account, strings.Repeat("0", 32), file)
 	run(1, "the user has records here", account, file)
 	if _, a := fxa.signIn(t, to, account, 3); a.Status != http.StatusOK {
 		t.Fatalf("new keys: %d %s", a.Status, a.Body)
@@ -95,11 +95,10 @@ func TestMoveUser(t *testing.T) {
 	}
 	run(2, "FILE is required", account)
 	run(2, "unexpected argument", account, file, "more")
-	run(1, "no such file", account, file+"x")
+	run(1, "does not exist", account, file+"x")
 }
 
-// killUserImport kills an import that has written some records and waits for the rest of
-// its lines.
+// killUserImport kills an import that has written some records and waits for more lines.
 func killUserImport(t *testing.T, s *binary.Server, account, whole string) {
 	t.Helper()
 	cmd := exec.Command(binary.Path(), "sync", "user", "import", account, "-", "--preserve")
@@ -116,7 +115,7 @@ func killUserImport(t *testing.T, s *binary.Server, account, whole string) {
 	if _, err := io.WriteString(in, whole[:len(whole)*3/4]); err != nil {
 		t.Fatalf("%v: %s", err, said.String())
 	}
-	// What the pipe and the reader do not hold was read, and so its steps are written soon.
+	// All lines that do not fit into the pipe and the buffer were read, so they will be written.
 	stored := false
 	for deadline := time.Now().Add(time.Minute); !stored && time.Now().Before(deadline); {
 		stored = !strings.Contains(s.Verb("sync", "user", "quota", account), "stored  0\n")

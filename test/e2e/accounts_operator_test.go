@@ -8,7 +8,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// An operator keeps strangers out and lets a friend in, while the server runs.
+// An operator closes a running server to new accounts and allows one.
 func TestAllowAndDeny(t *testing.T) {
 	t.Parallel()
 	const friend = "0f21e4d0000000000000000000000001"
@@ -52,7 +52,7 @@ func TestAllowAndDeny(t *testing.T) {
 	if out := s.Verb("sync", "user", "show", friend); strings.Contains(out, "record,") {
 		t.Errorf("the deleted user still has data:\n%s", out)
 	}
-	if r := binary.Run(t, s.Env, "sync", "user", "delete", "nobody", "--yes"); r.Status != 1 || !strings.Contains(r.Stderr, "no storage here") {
+	if r := binary.Run(t, s.Env, "sync", "user", "delete", strings.Repeat("0", 32), "--yes"); r.Status != 1 || !strings.Contains(r.Stderr, "no storage here") {
 		t.Errorf("deleting nobody: %d %s", r.Status, r.Stderr)
 	}
 }
@@ -93,7 +93,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// Numbers that make no sense are refused, and change nothing.
+// Invalid numbers are refused and change nothing.
 func TestNonsenseNumbers(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir())
@@ -105,7 +105,7 @@ func TestNonsenseNumbers(t *testing.T) {
 		{"the capacity of a node must be from 1 to 2147483647 accounts", []string{"node", "add", "https://a.example", "--capacity", "-5"}},
 		{"the capacity of a node must be from 1 to 2147483647 accounts", []string{"node", "add", "https://a.example", "--capacity", "0"}},
 		{"the capacity of a node must be from 1 to 2147483647 accounts", []string{"node", "add", "https://a.example", "--capacity", "2147483648"}},
-		{"account nobody has no storage here", []string{"user", "delete", "nobody", "--yes"}},
+		{"account " + strings.Repeat("0", 32) + " has no storage here", []string{"user", "delete", strings.Repeat("0", 32), "--yes"}},
 		{"--limit: must be at least 1", []string{"user", "list", "--limit", "0"}},
 		{"--limit: must be at least 1", []string{"user", "list", "--access", "--limit", "-1"}},
 		{`--after: invalid value "5a": expected a uid`, []string{"user", "list", "--after", "5a"}},
@@ -117,7 +117,7 @@ func TestNonsenseNumbers(t *testing.T) {
 	} {
 		r := binary.Run(t, s.Env, append([]string{"sync"}, tc.args...)...)
 		status := 1
-		if strings.HasPrefix(tc.says, "--") { // a flag, which needs no server to be wrong
+		if strings.HasPrefix(tc.says, "--") { // an invalid flag, which needs no server
 			status = 2
 		}
 		if r.Status != status || !strings.Contains(r.Stderr, tc.says) || r.Stdout != "" {
@@ -129,7 +129,8 @@ func TestNonsenseNumbers(t *testing.T) {
 	}
 }
 
-// New keys are a new storage user; the accounts server away is no 401.
+// New keys create a new storage user. If the accounts server is unavailable, the answer is not
+// 401.
 func TestNewKeys(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)

@@ -14,8 +14,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// An account's own quota holds from its next write on, for a server that runs, and a
-// client that wipes its storage or gets new keys keeps it.
+// The quota of an account takes effect with the next write on a running server. A client cannot
+// remove it by wiping its storage or by getting new keys.
 func TestOwnQuota(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
@@ -52,7 +52,7 @@ func TestOwnQuota(t *testing.T) {
 	put(&renewed, http.StatusOK, 2048)
 
 	s.Verb("sync", "user", "quota", account, "none")
-	if _, a := fxa.signIn(t, s, account, 2); a.Status != http.StatusOK { // does not bring it back
+	if _, a := fxa.signIn(t, s, account, 2); a.Status != http.StatusOK { // it stays removed
 		t.Fatalf("sign in again: %d %s", a.Status, a.Body)
 	}
 	if out := s.Verb("sync", "user", "quota", account); !strings.Contains(out, "stored  2048") || !strings.Contains(out, "100, the setting syncstorage.limits.max_user_quota") {
@@ -64,7 +64,7 @@ func TestOwnQuota(t *testing.T) {
 		t.Errorf("info/quota: %s", a.Body)
 	}
 
-	// A storage user by its number, which need not have written.
+	// A storage user is named by its number, and need not have data.
 	if out := s.Verb("sync", "user", "quota", "--uid", "77", "5"); !strings.Contains(out, "5, the account's own") {
 		t.Errorf("quota of a storage user:\n%s", out)
 	}
@@ -74,7 +74,7 @@ func TestOwnQuota(t *testing.T) {
 	}{
 		{[]string{account, "1.5GiB"}, `invalid quota "1.5GiB": expected a number of bytes`},
 		{[]string{account, "0"}, `invalid quota "0"`},
-		{[]string{"nobody", "5"}, "account nobody has no storage here"},
+		{[]string{strings.Repeat("0", 32), "5"}, "account " + strings.Repeat("0", 32) + " has no storage here"},
 		{[]string{"nobody", "lots"}, `invalid quota "lots": expected a number of bytes`},
 		{[]string{"--uid", "77", "lots"}, `invalid quota "lots": expected a number of bytes`},
 		{[]string{"--uid", "0", "5"}, "--uid: must be at least 1"},
@@ -93,13 +93,12 @@ type listed struct {
 	Here           bool
 	Bytes, Records *int64
 	Quota          *int64
-	LastWrite      time.Time // zero: null
+	LastWrite      time.Time // null is the zero time
 	CreatedAt      time.Time
 	Next           string
 }
 
-// latest are the accounts of lines that are in the order of their ids, the latest moment
-// first.
+// latest sorts the accounts of lines by a time, the latest first.
 func latest(lines []listed, at func(listed) time.Time) (accounts []string) {
 	sorted := slices.Clone(lines)
 	slices.SortStableFunc(sorted, func(a, b listed) int { return at(b).Compare(at(a)) })
@@ -109,7 +108,7 @@ func latest(lines []listed, at func(listed) time.Time) (accounts []string) {
 	return accounts
 }
 
-// The list has what accounts store, in every order, page by page.
+// The list shows what accounts store, in every order, page by page.
 func TestUserList(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
@@ -158,7 +157,7 @@ func TestUserList(t *testing.T) {
 		t.Errorf("one on another node is %+v", far)
 	}
 	r := binary.Run(t, s.Env, "sync", "user", "list", "--limit", "2")
-	if r.Status != 0 || !strings.Contains(r.Stdout, "account1") || !strings.Contains(r.Stderr, "go on with --after 2\n") {
+	if r.Status != 0 || !strings.Contains(r.Stdout, "account1") || !strings.Contains(r.Stderr, "continue with --after 2\n") {
 		t.Errorf("a page as a table: %s%s", r.Stdout, r.Stderr)
 	}
 }
@@ -181,7 +180,7 @@ func TestUserListFlags(t *testing.T) {
 	}
 }
 
-// listUsers is one page of the list, and where the next begins.
+// listUsers returns one page of the list and the start of the next.
 func listUsers(t *testing.T, s *binary.Server, args ...string) (lines []listed, next string) {
 	t.Helper()
 	out := s.Verb(append([]string{"sync", "user", "list", "--json"}, args...)...)
@@ -198,7 +197,7 @@ func listUsers(t *testing.T, s *binary.Server, args ...string) (lines []listed, 
 	return lines, ""
 }
 
-// pagesOf are the accounts of the whole list, read page by page.
+// pagesOf returns the accounts of the whole list, read page by page.
 func pagesOf(t *testing.T, s *binary.Server, limit int, args ...string) (accounts []string) {
 	t.Helper()
 	for next := ""; ; {

@@ -13,8 +13,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// Who signs in after a backup was made has a token and records that the backup
-// knows nothing of. When it is restored nobody else may become that user.
+// A user who signs in after a backup has a token and records that the backup does not contain.
+// After a restore nobody else gets the same storage user.
 func TestRestoredUsersAreNotMixedUp(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
@@ -22,7 +22,7 @@ func TestRestoredUsersAreNotMixedUp(t *testing.T) {
 	s := binary.Start(t, t.TempDir(), trusts)
 	dir := t.TempDir()
 	none, one := filepath.Join(dir, "none"), filepath.Join(dir, "one")
-	s.Verb("backup", none) // before anybody has signed in
+	s.Verb("backup", none) // before the first sign-in
 	before, _ := fxa.signIn(t, s, "before", 1)
 	s.Verb("backup", one)
 	after, _ := fxa.signIn(t, s, "after", 1)
@@ -39,8 +39,7 @@ func TestRestoredUsersAreNotMixedUp(t *testing.T) {
 	}
 }
 
-// The same on PostgreSQL, where it takes the last line of what the operators'
-// guide says of a restore.
+// The same on PostgreSQL, which needs the last command of the guide for a restore.
 func TestRestoredUsersAreNotMixedUpOnPostgres(t *testing.T) {
 	t.Parallel()
 	guide, err := os.ReadFile("../../docs/operations.md")

@@ -11,14 +11,14 @@ import (
 	"holdfast/test/binary"
 )
 
-// soon is within a second, with some time for a machine that is busy.
+// soon is one second, and some time for a busy machine.
 const soon = 2 * time.Second
 
-// aliceID is an account ID as commands take it.
+// aliceID is an account ID in the format of commands.
 const aliceID = "a11ce000000000000000000000000001"
 
-// A token of an account that was denied or deleted stops writing while it is good,
-// and an account that is let in again writes again.
+// A valid token of a denied or deleted account cannot write any more, and that of an account that
+// is allowed again can.
 func TestRevokedTokens(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
@@ -45,7 +45,7 @@ func TestRevokedTokens(t *testing.T) {
 	back.Want(t, http.StatusOK, "PUT", path, body)
 	alice.Want(t, http.StatusUnauthorized, "PUT", path, body)
 
-	// The deleted storage user is known until its tokens have expired.
+	// The deleted storage user is kept until its tokens have expired.
 	if out := s.Verb("sync", "user", "list", "--replaced"); !strings.Contains(out, fmt.Sprintf("\n%d ", alice.UID)) {
 		t.Errorf("the deleted storage user %d is not listed:\n%s", alice.UID, out)
 	}
@@ -54,8 +54,8 @@ func TestRevokedTokens(t *testing.T) {
 	}
 }
 
-// Accounts and storage are two servers that share a database: the one deletes by HTTP
-// what an account stores, and the other refuses its tokens.
+// Accounts and storage are two servers on one database: one deletes the data of an account by
+// HTTP, and the other refuses its tokens.
 func TestRevokedTokensOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	fxa, url, listen := newAccounts(t), testdb.PostgresDatabase(t), binary.FreePort(t)
@@ -80,12 +80,12 @@ func TestRevokedTokensOfAnotherServer(t *testing.T) {
 	await(t, alice, http.StatusUnauthorized)
 	accounts.Verb("sync", "user", "delete", "bob", "--yes")
 	await(t, bob, http.StatusUnauthorized)
-	accounts.Verb("sync", "user", "delete", "bob", "--yes") // by a token of its own
+	accounts.Verb("sync", "user", "delete", "bob", "--yes") // with its own token
 	accounts.Verb("sync", "user", "allow", aliceID)
 	await(t, alice, http.StatusOK)
 }
 
-// await writes until the answer has the status, which must be soon.
+// await writes until the answer has the status.
 func await(t *testing.T, c binary.Credentials, status int) {
 	t.Helper()
 	start := time.Now()

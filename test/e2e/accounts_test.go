@@ -18,7 +18,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// accounts is an accounts server: a key, and who asks for it.
+// accounts is an accounts server, with its key and its requests.
 type accounts struct {
 	*httptest.Server
 	signer jose.Signer
@@ -47,8 +47,8 @@ func newAccounts(t *testing.T) *accounts {
 	return a
 }
 
-// signIn asks the server under test for a storage token, as Firefox would;
-// keys tells one set of the account's keys from the next.
+// signIn requests a storage token from the server under test, as Firefox does; keys distinguishes
+// key sets of the account.
 func (a *accounts) signIn(t *testing.T, s *binary.Server, account string, keys byte) (binary.Credentials, binary.Answer) {
 	t.Helper()
 	token, err := jwt.Signed(a.signer).Claims(map[string]any{

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"errors"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,7 +14,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// A backup that cannot be made says why, and leaves things as they were.
+// A backup that cannot be made says why and changes nothing.
 func TestBackupRefused(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir())
@@ -49,15 +51,15 @@ func TestBackupRefused(t *testing.T) {
 	}
 }
 
-// tmpfs is a file system of a size, which only root can mount.
+// tmpfs mounts a file system with the options.
 func tmpfs(t *testing.T, options string) string {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("no small file system: to mount one the test must be run as root")
+		t.Skip("needs root, to mount a tmpfs")
 	}
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
-		t.Skipf("no small file system: mount: %v", err)
+		t.Skipf("needs permission to mount a tmpfs: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, 0); err != nil {
@@ -67,7 +69,7 @@ func tmpfs(t *testing.T, options string) string {
 	return dir
 }
 
-// A disk that is too small gets its space back, and the server goes on.
+// A failed backup frees the space that it used, and the server continues.
 func TestBackupToAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := tmpfs(t, "size=1m")
@@ -92,21 +94,27 @@ func TestBackupToAFullDisk(t *testing.T) {
 
 func TestBackupWithoutRights(t *testing.T) {
 	t.Parallel()
+	run, data, dir := asNobody(t), openFolder(t), openFolder(t)
+	s := binary.Start(t, data)
+	s.Kill()
 	if os.Getuid() == 0 {
-		t.Skip("root may write everywhere; TestBackupToAFullDisk has a read-only file system instead")
+		err := filepath.WalkDir(data, func(path string, _ fs.DirEntry, err error) error {
+			return errors.Join(err, os.Chown(path, nobody, nobody))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	s := binary.Start(t, t.TempDir())
-	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o500); err != nil {
 		t.Fatal(err)
 	}
-	r := binary.Run(t, s.Env, "backup", dir+"/backup")
+	r := run(s.Env, "backup", dir+"/backup")
 	if r.Status != 1 || !strings.Contains(r.Stderr, "permission denied") {
 		t.Errorf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 }
 
-// What is on a database server is not in the backup, and the operator is told.
+// A backup does not contain databases on a server, and says so.
 func TestBackupBesidePostgres(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -123,8 +131,8 @@ func TestBackupBesidePostgres(t *testing.T) {
 	}
 }
 
-// A backup is made before an upgrade, maybe by the new binary: it must not be
-// what upgrades the database.
+// A backup is made before an upgrade, possibly by the new binary, so it must not migrate the
+// database.
 func TestBackupDoesNotMigrate(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

@@ -1,5 +1,4 @@
-// Package e2e drives the built binary from outside, as an operator and a
-// client would.
+// Package e2e uses the built binary like an operator and a client.
 package e2e
 
 import (

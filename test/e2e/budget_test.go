@@ -9,7 +9,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// An operator asks what fits into a commit on Spanner, before there is one.
+// An operator computes what fits into a commit on Spanner, without a database.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	const (
@@ -61,7 +61,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// squeezed has one space where a table has several.
+// squeezed replaces runs of spaces by one.
 func squeezed(table string) string {
 	lines := strings.SplitAfter(table, "\n")
 	for i, line := range lines {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,16 +16,16 @@ import (
 	"holdfast/test/binary"
 )
 
-// checked is the environment of a check in which all is well: an accounts server that
-// answers, free ports, no data yet.
+// checked returns the environment of a check without problems: an accounts server that answers,
+// free ports, no data yet.
 func checked(t *testing.T, data string) []string {
 	t.Helper()
 	return binary.Environ("HOLDFAST_DATA="+data, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+newAccounts(t).URL,
 		"HOLDFAST_SERVER__LISTEN="+binary.FreePort(t), "HOLDFAST_SERVER__ADMIN_LISTEN="+binary.FreePort(t))
 }
 
-// wrong fails the test unless a check has failed, with one line about what that has
-// all parts in itself and its fix.
+// wrong fails the test unless a check has failed with one line about what, which contains all
+// parts, and its fix.
 func wrong(t *testing.T, r binary.Result, what string, parts ...string) {
 	t.Helper()
 	if r.Status != 1 {
@@ -48,7 +49,7 @@ func wrong(t *testing.T, r binary.Result, what string, parts ...string) {
 	t.Errorf("%s is not wrong:\n%s%s", what, r.Stdout, r.Stderr)
 }
 
-// right fails the test unless a check has found nothing wrong and says the parts.
+// right fails the test unless a check has succeeded and printed the parts.
 func right(t *testing.T, r binary.Result, parts ...string) {
 	t.Helper()
 	if r.Status != 0 || strings.Contains(r.Stdout, "WRONG") {
@@ -61,7 +62,7 @@ func right(t *testing.T, r binary.Result, parts ...string) {
 	}
 }
 
-// refused fails the test unless serve ends with status 1 and says the parts.
+// refused fails the test unless serve ends with status 1 and prints the parts.
 func refused(t *testing.T, env []string, parts ...string) {
 	t.Helper()
 	r := binary.Run(t, env, "serve")
@@ -93,7 +94,7 @@ func TestCheckSecretsFile(t *testing.T) {
 			if err := os.WriteFile(path, []byte(tc.text), tc.mode); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Chmod(path, tc.mode); err != nil { // whatever the umask is
+			if err := os.Chmod(path, tc.mode); err != nil { // independent of the umask
 				t.Fatal(err)
 			}
 			env := checked(t, data)
@@ -103,7 +104,7 @@ func TestCheckSecretsFile(t *testing.T) {
 			if strings.Contains(r.Stdout+r.Stderr, "hunter2") || readFile(t, path) != tc.text {
 				t.Errorf("the secret is printed, or the file was changed:\n%s%s", r.Stdout, r.Stderr)
 			}
-			// Where everything is set in the configuration nobody reads the file.
+			// If the configuration has all secrets, the file is not read.
 			env = append(env, "HOLDFAST_SERVER__MASTER_SECRET="+strings.Repeat("m", 32), "HOLDFAST_SERVER__ADMIN_TOKEN=a",
 				"HOLDFAST_EXTSTORAGE__TOKEN_SECRET="+strings.Repeat("t", 32), "HOLDFAST_TOKENSERVER__FXA_METRICS_HASH_SECRET=h")
 			right(t, binary.Run(t, env, "check"), tc.says)
@@ -142,22 +143,23 @@ func TestCheckListeners(t *testing.T) {
 	})
 }
 
-// TestCheckPrivilegedPort: a port that only root may listen on is told from one that is
-// in use.
+// TestCheckPrivilegedPort: a port that needs root has another error than a port in use.
 func TestCheckPrivilegedPort(t *testing.T) {
 	t.Parallel()
-	if first, err := os.ReadFile("/proc/sys/net/ipv4/ip_unprivileged_port_start"); err != nil || strings.TrimSpace(string(first)) != "1024" {
-		t.Skipf("everybody may listen on any port here: %s, %v", first, err)
-	}
 	run := asNobody(t)
-	env := append(checked(t, openFolder(t)), "HOLDFAST_SERVER__LISTEN=127.0.0.1:443")
+	// Containers often let everybody use every port. A new network namespace has the kernel's default.
+	const sysctl = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
+	if first, err := os.ReadFile(sysctl); err != nil || strings.TrimSpace(string(first)) != "1024" {
+		run = asNobodyWith(t, syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET})
+	}
+	env := append(checked(t, openFolder(t)), "HOLDFAST_SERVER__LISTEN=0.0.0.0:443")
 	wrong(t, run(env, "check"), "server.listen", "no permission to listen on this port", "CAP_NET_BIND_SERVICE")
 	if r := run(env, "serve"); r.Status != 1 || !strings.Contains(r.Stderr, "CAP_NET_BIND_SERVICE") {
 		t.Errorf("serve: %d\n%s", r.Status, r.Stderr)
 	}
 }
 
-// openFolder is a folder that everybody can write to.
+// openFolder returns a folder that everybody may write to.
 func openFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -169,11 +171,23 @@ func openFolder(t *testing.T) string {
 	return dir
 }
 
-// asNobody returns how to run the binary without the rights of root.
+// nobody is the user and the group without permissions.
+const nobody = 65534
+
+// asNobody returns a function that runs the binary without the permissions of root.
 func asNobody(t *testing.T) func(env []string, args ...string) binary.Result {
 	t.Helper()
 	if os.Getuid() != 0 {
 		return func(env []string, args ...string) binary.Result { return binary.Run(t, env, args...) }
+	}
+	return asNobodyWith(t, syscall.SysProcAttr{})
+}
+
+// asNobodyWith is asNobody with further attributes of the process, which need root.
+func asNobodyWith(t *testing.T, attr syscall.SysProcAttr) func(env []string, args ...string) binary.Result {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to start a process in a namespace of its own")
 	}
 	program := filepath.Join(openFolder(t), "holdfast")
 	text, err := os.ReadFile(binary.Path())
@@ -183,12 +197,17 @@ func asNobody(t *testing.T) func(env []string, args ...string) binary.Result {
 	if err := os.WriteFile(program, text, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	attr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
 	return func(env []string, args ...string) binary.Result {
 		cmd := exec.CommandContext(t.Context(), program, args...)
 		var out, errs strings.Builder
 		cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = env, "/", &out, &errs
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-		if err := cmd.Run(); cmd.ProcessState == nil {
+		cmd.SysProcAttr = &attr
+		err := cmd.Run()
+		if errors.Is(err, os.ErrPermission) {
+			t.Skipf("needs permission to create a namespace: %v", err)
+		}
+		if cmd.ProcessState == nil {
 			t.Fatal(err)
 		}
 		return binary.Result{Status: cmd.ProcessState.ExitCode(), Stdout: out.String(), Stderr: errs.String()}
@@ -251,8 +270,7 @@ func TestCheckFolder(t *testing.T) {
 	})
 }
 
-// TestCheckDisk: a check fails on a disk that is full or cannot be written, before the
-// first start and after it.
+// TestCheckDisk: a check fails on a full or read-only disk, before the first start and after it.
 func TestCheckDisk(t *testing.T) {
 	t.Parallel()
 	disk := tmpfs(t, "size=8m")
@@ -290,8 +308,8 @@ func TestCheckDisk(t *testing.T) {
 	refused(t, env, "read-only file system")
 }
 
-// TestCheckWhileServing: the addresses of a running server are in use by itself, which
-// it proves, and by nobody else who has not the same secret and data folder.
+// TestCheckWhileServing: addresses in use by the checked server are not an error, because the
+// server proves that it has the same secret and data folder.
 func TestCheckWhileServing(t *testing.T) {
 	t.Parallel()
 	accounts := "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL=" + newAccounts(t).URL
@@ -324,13 +342,13 @@ func TestCheckWhileServing(t *testing.T) {
 
 			other := append(slices.Clip(s.Env), "HOLDFAST_DATA="+t.TempDir())
 			if name == "all" {
-				wrong(t, binary.Run(t, other, "check"), "server.listen", "another Holdfast with the same master secret, whose data folder is "+s.Data)
+				wrong(t, binary.Run(t, other, "check"), "server.listen", "another Holdfast server with the same master secret and the data folder "+s.Data)
 			} else {
-				wrong(t, binary.Run(t, other, "check"), "server.listen", "in use by another program")
+				wrong(t, binary.Run(t, other, "check"), "server.listen", "in use by a Holdfast server with other secrets")
 			}
 			refused(t, other, "server.listen", "in use by another program")
 
-			// A second server on the same files, which all listeners would let start.
+			// A second server on the same files, with other addresses.
 			elsewhere := append(slices.Clip(s.Env), "HOLDFAST_SERVER__LISTEN="+binary.FreePort(t), "HOLDFAST_SERVER__ADMIN_LISTEN="+binary.FreePort(t),
 				"HOLDFAST_SERVER__INTERNAL_LISTEN=")
 			r = binary.Run(t, elsewhere, "check")
@@ -338,7 +356,8 @@ func TestCheckWhileServing(t *testing.T) {
 				t.Error("a server is warned of itself")
 			}
 
-			// Settings that wait for a restart: what is in use is this server's all the same.
+			// With settings that take effect after a restart, the addresses in use still belong to
+			// this server.
 			swapped := append(slices.Clip(s.Env), "HOLDFAST_SERVER__ADMIN_LISTEN="+strings.TrimPrefix(strings.TrimPrefix(s.URL, "https://"), "http://"),
 				"HOLDFAST_SERVER__LISTEN="+strings.TrimPrefix(s.Admin, "http://"))
 			right(t, binary.Run(t, swapped, "check"), "in use by the main listener of this server", "in use by the admin listener of this server")
@@ -346,7 +365,7 @@ func TestCheckWhileServing(t *testing.T) {
 	}
 }
 
-// TestCheckCertificate: a certificate that cannot be loaded is wrong.
+// TestCheckCertificate: a certificate that cannot be loaded is an error.
 func TestCheckCertificate(t *testing.T) {
 	t.Parallel()
 	cert, key, _ := binary.Certificate(t)
@@ -362,8 +381,34 @@ func TestCheckCertificate(t *testing.T) {
 	refused(t, env, "server.tls_cert_file")
 }
 
-// TestShortMasterSecret: a master secret that can be guessed is a warning, of check and
-// at start.
+// TestCheckAdminToken: an admin token that can be guessed is a warning.
+func TestCheckAdminToken(t *testing.T) {
+	t.Parallel()
+	for length, warns := range map[int]bool{1: true, 31: true, 32: false} {
+		r := binary.Run(t, append(checked(t, t.TempDir()), "HOLDFAST_SERVER__ADMIN_TOKEN="+strings.Repeat("x", length)), "check")
+		right(t, r)
+		if strings.Contains(r.Stdout, "server.admin_token") != warns || strings.Contains(r.Stdout, strings.Repeat("x", 20)) {
+			t.Errorf("an admin token of %d characters:\n%s", length, r.Stdout)
+		}
+	}
+}
+
+// TestCheckDatabaseURL: a database_url of another engine is wrong, and the fix is not
+// to start a database.
+func TestCheckDatabaseURL(t *testing.T) {
+	t.Parallel()
+	for _, service := range []string{"syncstorage", "tokenserver", "extstorage"} {
+		for _, url := range []string{"mysql://u:hunter2@h/d", "/var/lib/sync.db"} {
+			r := binary.Run(t, append(checked(t, t.TempDir()), "HOLDFAST_"+strings.ToUpper(service)+"__DATABASE_URL="+url), "check")
+			wrong(t, r, service+".database_url", "expected sqlite:PATH", "unset it to use a SQLite file")
+			if strings.Contains(r.Stdout, "hunter2") || strings.Contains(r.Stdout, "start the database") {
+				t.Errorf("%s %s:\n%s", service, url, r.Stdout)
+			}
+		}
+	}
+}
+
+// TestShortMasterSecret: check and serve warn of a short master secret.
 func TestShortMasterSecret(t *testing.T) {
 	t.Parallel()
 	for length, warns := range map[int]bool{1: true, 31: true, 32: false, 64: false} {

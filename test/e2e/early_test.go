@@ -13,9 +13,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// A request that is refused before its body is read is answered at once, whether the
-// client waits to be asked for the body, sends it late, or does not stop sending, and
-// then the connection ends.
+// A request that is refused before its body is read is answered at once, whether the client waits
+// for 100 Continue, sends the body late, or sends without end. Then the connection is closed.
 func TestEarlyAnswers(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir())
@@ -61,7 +60,7 @@ func TestEarlyAnswers(t *testing.T) {
 			"sends":     {"Content-Length: 100000000"},
 		} {
 			if way == "chunks" && tc.status == http.StatusRequestEntityTooLarge {
-				continue // nobody knows yet
+				continue // not known yet
 			}
 			t.Run(strings.Join([]string{tc.name, tc.method, http.StatusText(tc.status), way}, " "), func(t *testing.T) {
 				t.Parallel()
@@ -73,8 +72,8 @@ func TestEarlyAnswers(t *testing.T) {
 	}
 }
 
-// early sends the head of a request, and if it is to send the body for as long as it
-// may, and wants the answer and the end of the connection soon.
+// early sends the head of a request, and optionally a body without end, and expects the answer and
+// the end of the connection soon.
 func early(t *testing.T, address, head string, sends bool, status int) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -89,7 +88,7 @@ func early(t *testing.T, address, head string, sends bool, status int) {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		for block := make([]byte, 32<<10); sends; time.Sleep(time.Millisecond) { // not faster than a network
+		for block := make([]byte, 32<<10); sends; time.Sleep(time.Millisecond) { // at the speed of a network
 			if _, err := conn.Write(block); err != nil {
 				return
 			}
@@ -106,7 +105,7 @@ func early(t *testing.T, address, head string, sends bool, status int) {
 	if err != nil || res.StatusCode != status || answered > soon {
 		t.Errorf("%d, %v after %v, want %d", res.StatusCode, err, answered, status)
 	}
-	// A client that goes on sending after the answer is reset, which is its end, too.
+	// A client that continues to send after the answer is reset, which also ends the connection.
 	if _, err := r.ReadByte(); err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("after the answer: %v", err)
 	}

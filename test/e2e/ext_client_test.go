@@ -11,7 +11,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// tenant has all the installs of these tests.
+// tenant is the tenant of all installs in these tests.
 const tenant = "7e000000-0000-4000-8000-000000000001"
 
 // extension is a client of extension storage: an install with its token.
@@ -21,7 +21,7 @@ type extension struct {
 	install, token string
 }
 
-// newExtension makes a token by the command that the server announces.
+// newExtension creates a token with the command that the server prints.
 func newExtension(t *testing.T, s *binary.Server, install string, namespaces ...string) extension {
 	t.Helper()
 	args := []string{"ext", "token", "--tenant", tenant, "--install", install}
@@ -31,7 +31,7 @@ func newExtension(t *testing.T, s *binary.Server, install string, namespaces ...
 	return extension{t, s, install, strings.TrimSpace(s.Verb(args...))}
 }
 
-// at is the same client at another server.
+// at returns the same client at another server.
 func (e extension) at(s *binary.Server) extension {
 	e.server = s
 	return e
@@ -39,7 +39,7 @@ func (e extension) at(s *binary.Server) extension {
 
 func (e extension) flags() []string { return []string{"--tenant", tenant, "--install", e.install} }
 
-// verb runs a command that is about the install.
+// verb runs a command on the install.
 func (e extension) verb(args ...string) string {
 	e.t.Helper()
 	return e.server.Verb(append(args, e.flags()...)...)
@@ -58,8 +58,7 @@ func (e extension) want(status int, method, path, body string) binary.Answer {
 	return a
 }
 
-// register registers a schema: again where the machine was too busy to try it in
-// time.
+// register registers a schema, and retries if the machine was too busy to try it in time.
 func (e extension) register(status int, namespace, schema string) (a binary.Answer) {
 	e.t.Helper()
 	path, body := "/namespaces/"+namespace+"/schemas", `{"schema":`+schema+`}`
@@ -94,7 +93,7 @@ func ask(method, url, token, body string) (a binary.Answer, err error) {
 	return binary.Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(text)}, err
 }
 
-// wantAsked is ask where the answer is known.
+// wantAsked sends a request and expects the status.
 func wantAsked(t *testing.T, status int, method, url, token, body string) binary.Answer {
 	t.Helper()
 	a, err := ask(method, url, token, body)
@@ -104,8 +103,8 @@ func wantAsked(t *testing.T, status int, method, url, token, body string) binary
 	return a
 }
 
-// wantRefused wants that a request which begins a second after its install was
-// revoked, or later, is refused.
+// wantRefused expects that requests are refused at the latest one second after the install was
+// revoked.
 func (e extension) wantRefused(revoked time.Time) {
 	e.t.Helper()
 	for {
@@ -119,11 +118,11 @@ func (e extension) wantRefused(revoked time.Time) {
 		case began.Sub(revoked) > time.Second:
 			e.t.Fatalf("%v after the revocation: %d %s", began.Sub(revoked), a.Status, a.Body)
 		}
-		time.Sleep(20 * time.Millisecond) // there is no other signal for a client
+		time.Sleep(20 * time.Millisecond) // a client has no other signal
 	}
 }
 
-// poll waits for the next change of an install, and gives it when it has come.
+// poll waits for the next change of an install and sends it to the channel.
 func (e extension) poll(since string) <-chan string {
 	answered := make(chan string, 1)
 	go func() {
@@ -136,7 +135,7 @@ func (e extension) poll(since string) <-chan string {
 	return answered
 }
 
-// wantChange wants a poll to be answered by what was written, and not by its end.
+// wantChange expects that a poll is answered with a change of key, and not by its timeout.
 func (e extension) wantChange(answered <-chan string, key string) {
 	e.t.Helper()
 	select {
@@ -149,7 +148,7 @@ func (e extension) wantChange(answered <-chan string, key string) {
 	}
 }
 
-// audited are the lines of the audit that are about the install.
+// audited returns the audit lines of the install.
 func (e extension) audited() (lines []string) {
 	e.t.Helper()
 	for line := range strings.Lines(readFile(e.t, e.server.Data+"/extstorage-audit.jsonl")) {
@@ -160,7 +159,7 @@ func (e extension) audited() (lines []string) {
 	return lines
 }
 
-// internalURL is what a server announces of its internal listener.
+// internalURL returns the URL of the internal listener that a server prints.
 func internalURL(t *testing.T, s *binary.Server) string {
 	t.Helper()
 	found := regexp.MustCompile(`(?m)^  internal +(\S+)$`).FindStringSubmatch(s.Output.String())
@@ -170,7 +169,7 @@ func internalURL(t *testing.T, s *binary.Server) string {
 	return found[1]
 }
 
-// secretOf is a secret that the server has generated.
+// secretOf returns a secret that the server has generated.
 func secretOf(t *testing.T, s *binary.Server, name string) string {
 	t.Helper()
 	found := regexp.MustCompile(`(?m)^` + name + ` = '([0-9a-f]{64})'$`).FindStringSubmatch(readFile(t, s.Data+"/secrets.toml"))

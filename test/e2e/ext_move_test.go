@@ -19,8 +19,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestMoveToPostgres and TestMoveToSQLite: an install moves to a server on the other
-// engine and is the same there, though the import was killed on the way.
+// TestMoveToPostgres and TestMoveToSQLite: an install moves to a server on the other engine
+// without changes, although the import was killed once.
 func TestMoveToPostgres(t *testing.T) {
 	t.Parallel()
 	moveInstall(t, moveServer(t), moveServer(t, "HOLDFAST_EXTSTORAGE__DATABASE_URL="+testdb.PostgresDatabase(t)))
@@ -80,12 +80,12 @@ func moveInstall(t *testing.T, from, to *binary.Server) {
 		}
 	}
 	target.want(http.StatusBadRequest, "PUT", "/namespaces/schemas/records/new", `{"value":"text"}`)
-	target.want(http.StatusGone, "GET", "/changes?since=1", "") // a number of the other server
+	target.want(http.StatusGone, "GET", "/changes?since=1", "") // a change number of the other server
 	target.verb("ext", "usage", "--audit")
 }
 
-// live makes all kinds of records: expiring, large, with odd names, deleted,
-// written often, and older than the schema that is active.
+// live writes all kinds of records: expiring, large, with unusual names, deleted, written often,
+// and older than the active schema.
 func live(e extension) {
 	e.t.Helper()
 	put := func(ns, key, body string) {
@@ -120,7 +120,7 @@ func live(e extension) {
 	put("schemas", "newer", `{"value":1}`)
 }
 
-// killImport kills an import when a part of the lines has come and is there.
+// killImport kills an import when some of the lines have been stored.
 func killImport(t *testing.T, e extension, lines string) {
 	t.Helper()
 	polled := e.poll("0")
@@ -138,7 +138,7 @@ func killImport(t *testing.T, e extension, lines string) {
 	if _, err := io.WriteString(stdin, lines[:len(lines)/2]); err != nil {
 		t.Errorf("the import has ended: %v\n%s", err, out.String())
 	}
-	if answer := <-polled; !strings.Contains(answer, "CHANGES_EXPIRED") { // by the numbers of the other server
+	if answer := <-polled; !strings.Contains(answer, "CHANGES_EXPIRED") { // change numbers of the other server
 		t.Errorf("the poll was answered %s", answer)
 	}
 	if err := cmd.Process.Kill(); err != nil {
@@ -156,5 +156,5 @@ var (
 
 func withoutCursors(lines string) string { return cursorLine.ReplaceAllString(lines, "") }
 
-// withoutNumbers are the lines of an export without what is not preserved.
+// withoutNumbers removes from an export what is not preserved.
 func withoutNumbers(lines string) string { return ownNumbers.ReplaceAllString(lines, "") }

@@ -14,8 +14,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestProgress: an export and an import show on a terminal how far they are, and
-// nowhere else.
+// TestProgress: an export and an import show their progress on a terminal only.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	script := binary.Program(t, "script")
@@ -39,7 +38,7 @@ func TestProgress(t *testing.T) {
 	}{
 		{export, os.DevNull, fmt.Sprintf("%s %d of %d records\r\n", whole, records, records)},
 		{imported, os.DevNull, fmt.Sprintf("%s %d of %d bytes\r\n", whole, size, size)},
-		{command("import", "-"), file, fmt.Sprintf("\r%d bytes\r\n", size)}, // how much will come is not known
+		{command("import", "-"), file, fmt.Sprintf("\r%d bytes\r\n", size)}, // the total is unknown
 	} {
 		if shown := onTerminal(t, script, s, tc.from, tc.args); !strings.HasSuffix(shown, tc.end) {
 			t.Errorf("%v shows %q, want %q at its end", tc.args, shown, tc.end)
@@ -52,8 +51,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// onTerminal runs a command whose messages go to a terminal, and returns what is
-// shown there.
+// onTerminal runs a command with its messages on a terminal, and returns them.
 func onTerminal(t *testing.T, script string, s *binary.Server, from string, args []string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), binary.Bound)

@@ -24,9 +24,9 @@ func readFile(t *testing.T, path string) string {
 	return string(text)
 }
 
-// From the first token that the server announces to a schema that was tried in
-// a process of its own; services and operators at their own listeners; and what
-// the commands do beside the server, which it sees within a second.
+// From the first token that the server prints to a schema that is tried in a separate process;
+// services and operators on their own listeners; and commands that run beside the server, which
+// sees their changes within a second.
 func TestExtensionStorage(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0", "HOLDFAST_EXTSTORAGE__SWEEP_INTERVAL=0")
@@ -49,8 +49,8 @@ func TestExtensionStorage(t *testing.T) {
 	t.Run("beside", func(t *testing.T) { beside(t, e) })
 }
 
-// schemaLife: a schema is registered, which the binary tries by a verb of its own,
-// and holds from its activation on.
+// schemaLife registers a schema, which the binary tries in a separate process. It applies from its
+// activation on.
 func schemaLife(t *testing.T, e extension) {
 	e.t = t
 	e.register(http.StatusCreated, "settings", `{"type":"object","required":["dark"]}`)
@@ -59,7 +59,7 @@ func schemaLife(t *testing.T, e extension) {
 	if !strings.Contains(a.Body, `"VALIDATION_FAILED"`) {
 		t.Errorf("refused with %s", a.Body)
 	}
-	// Its work doubles with each level of a value, which only trying it shows.
+	// Its work doubles with each level of a value, which is detected only by trying it.
 	doubling := `{"anyOf":[{"type":"object","properties":{"a":{"$ref":"#"}}},{"type":"object","additionalProperties":{"$ref":"#"}}]}`
 	a = e.register(http.StatusBadRequest, "settings", doubling)
 	if !strings.Contains(a.Body, "too many steps") {
@@ -67,7 +67,7 @@ func schemaLife(t *testing.T, e extension) {
 	}
 }
 
-// services speak for any install of their tenant, on the internal listener only.
+// services use any install of their tenant, on the internal listener only.
 func services(t *testing.T, e extension) {
 	e.t = t
 	url := internalURL(t, e.server) + "/internal/ext-storage/install/" + e.install
@@ -81,7 +81,7 @@ func services(t *testing.T, e extension) {
 	wantAsked(t, http.StatusNotFound, "GET", internalURL(t, e.server)+"/ext/openapi.json", service, "")
 }
 
-// operators register, show and revoke at the admin listener, with its token.
+// operators register, show and revoke on the admin listener, with its token.
 func operators(t *testing.T, e extension) {
 	e.t, e.install = t, "7e000000-0000-4000-8000-000000000012"
 	e = newExtension(t, e.server, e.install, "settings=rw")
@@ -95,13 +95,13 @@ func operators(t *testing.T, e extension) {
 		t.Errorf("show:\n%s", out)
 	}
 	wantAsked(t, http.StatusNoContent, "DELETE", url, admin, "")
-	e.want(http.StatusForbidden, "GET", "/usage", "") // here at once
+	e.want(http.StatusForbidden, "GET", "/usage", "") // immediately on this server
 	if a := wantAsked(t, http.StatusOK, "GET", url, admin, ""); strings.Contains(a.Body, `"revokedAt":null`) {
 		t.Errorf("revoked: %s", a.Body)
 	}
 }
 
-// beside: commands work on the database of a server that runs.
+// beside: commands work on the database of a running server.
 func beside(t *testing.T, e extension) {
 	s := e.server
 	e = newExtension(t, s, "7e000000-0000-4000-8000-000000000013", "a=rw", "b=rw")
@@ -120,7 +120,7 @@ func beside(t *testing.T, e extension) {
 		t.Errorf("audit of all:\n%s", out)
 	}
 
-	// Out by the command, in by the command and by the API: the same records.
+	// Exported by the command, and imported by the command and by the API: the same records.
 	file := filepath.Join(t.TempDir(), "install.ndjson")
 	e.verb("ext", "export", "-o", file)
 	if a := e.want(http.StatusOK, "GET", "/export", ""); a.Body != readFile(t, file) {
@@ -131,7 +131,7 @@ func beside(t *testing.T, e extension) {
 	if out := other.verb("ext", "import", file); out != "records: 30, written: 30, unchanged: 0, expired: 0; schemas: 0\n" {
 		t.Errorf("import: %s", out)
 	}
-	other.wantChange(polled, "k00") // of another process
+	other.wantChange(polled, "k00") // by another process
 	if out := other.verb("ext", "import", file); out != "records: 30, written: 0, unchanged: 30, expired: 0; schemas: 0\n" {
 		t.Errorf("import again: %s", out)
 	}
@@ -164,7 +164,7 @@ func beside(t *testing.T, e extension) {
 	}
 }
 
-// extensionsAtTwo: what one process does with extension storage the other sees.
+// extensionsAtTwo: changes by one process are visible to the other.
 func extensionsAtTwo(t *testing.T, s, other *binary.Server) {
 	t.Helper()
 	e := newExtension(t, s, "7e000000-0000-4000-8000-000000000031", "a=rw")
@@ -191,7 +191,7 @@ func extensionsAtTwo(t *testing.T, s, other *binary.Server) {
 		t.Errorf("after %d increments: %s", writers*writes, a.Body)
 	}
 	e.verb("ext", "usage", "--audit")
-	// Both have a relay, and one of them publishes each event.
+	// Both have a relay, and each event is published by one of them.
 	s.AwaitAnswer("/livez", func(int, string) bool { return len(e.audited()) >= 1+writers*writes })
 	if n := len(e.audited()); n != 1+writers*writes {
 		t.Errorf("%d events of %d writes", n, 1+writers*writes)
@@ -202,7 +202,7 @@ func extensionsAtTwo(t *testing.T, s, other *binary.Server) {
 	e.at(other).wantRefused(time.Now())
 }
 
-// Every write is in the audit, also of a server that was killed right after it.
+// Every write is in the audit, also if the server was killed right after it.
 func TestAuditAfterACrash(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir())
@@ -236,7 +236,8 @@ func TestAuditAfterACrash(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &event); err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}
-		// What was published and not yet struck out at the crash comes again, as it was.
+		// An event that was published and not yet deleted before the crash is published again,
+		// unchanged.
 		if twice := lines[event.Seq]; twice != "" && twice != line {
 			t.Errorf("event %d is %sand %s", event.Seq, twice, line)
 		}
@@ -254,7 +255,7 @@ func TestAuditAfterACrash(t *testing.T) {
 		t.Errorf("%d events of %d writes", len(lines), writes)
 	}
 
-	// An end in order leaves nothing behind.
+	// A normal stop leaves nothing behind.
 	e.at(again).want(http.StatusCreated, "PUT", "/namespaces/a/records/last", `{"value":"x"}`)
 	again.Signal(syscall.SIGTERM)
 	<-again.Ended

@@ -16,12 +16,11 @@ import (
 	"holdfast/test/binary"
 )
 
-// typed is a command as the guide prints it, and its answer.
+// typed is a command of the guide and the output that it prints.
 type typed struct{ command, answer string }
 
-// sessions are the blocks of a text that are typed: those of sh as they are, and
-// those of console, in which "$ " begins a command, which goes on in indented
-// lines, and what follows is its answer.
+// sessions returns the commands in a text: blocks of sh as a whole, and blocks of console, in
+// which a command begins with "$ " and continues in indented lines, and the rest is its output.
 func sessions(text string) (all []typed) {
 	for _, block := range regexp.MustCompile("(?ms)^```(sh|console)\n(.*?)^```$").FindAllStringSubmatch(text, -1) {
 		if block[1] == "sh" {
@@ -40,21 +39,21 @@ func sessions(text string) (all []typed) {
 	return all
 }
 
-// What differs from run to run.
+// Values that differ from run to run.
 var (
 	varies  = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z|Ratelimit-[A-Za-z]+: \d+`)
 	spacing = regexp.MustCompile(`\s+`)
 )
 
-// answers reports whether got is what the guide prints: … stands for anything,
-// and white space for none, since the guide breaks lines.
+// answers reports whether got is the output in the guide: … stands for anything, and white space
+// is ignored because the guide breaks lines.
 func (c *typed) answers(got string) bool {
 	plain := func(s string) string { return spacing.ReplaceAllString(varies.ReplaceAllString(s, "«varies»"), "") }
 	want := strings.ReplaceAll(regexp.QuoteMeta(plain(c.answer)), "…", ".*")
 	return regexp.MustCompile("(?s)^" + want + "$").MatchString(plain(got))
 }
 
-// guide is a page of the documents.
+// guide reads a page of the documents.
 func guide(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
@@ -64,16 +63,15 @@ func guide(t *testing.T, name string) string {
 	return string(text)
 }
 
-// typeAll types commands in one shell and in their order, and compares what
-// comes with what is printed. Addresses are pairs: the guide's and that of the
-// test.
+// typeAll types the commands in one shell, in order, and compares their output. Addresses are
+// pairs of the guide's and the test's.
 func typeAll(t *testing.T, env []string, folder string, addresses []string, commands []typed) {
 	t.Helper()
 	shell, _ := binary.Program(t, "sh"), binary.Program(t, "curl")
 	const end = "\n\x1e\n"                              // of each answer
-	script := "curl() { command curl -sS \"$@\"; }\n" + // no progress, which a terminal erases
+	script := "curl() { command curl -sS \"$@\"; }\n" + // no progress bar, which a terminal erases
 		"holdfast() { '" + binary.Path() + "' \"$@\"; }\n" +
-		"head() { until test -s \"$3\"; do sleep 0.05; done; command head \"$@\"; }\n" // the audit comes a little later
+		"head() { until test -s \"$3\"; do sleep 0.05; done; command head \"$@\"; }\n" // the audit is written a little later
 	for _, c := range commands {
 		script += strings.ReplaceAll(c.command, "bin/holdfast ", "holdfast ") + "\nprintf '\\n\\036\\n'\n"
 	}
@@ -101,7 +99,7 @@ func typeAll(t *testing.T, env []string, folder string, addresses []string, comm
 	}
 }
 
-// host is the host and the port of an address.
+// host returns host and port of an address.
 func host(t *testing.T, address string) string {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -111,7 +109,7 @@ func host(t *testing.T, address string) string {
 	return u.Host
 }
 
-// TestGuide types what the guide of extension storage has its readers type.
+// TestGuide types the commands of the extension storage guide.
 func TestGuide(t *testing.T) {
 	t.Parallel()
 	commands := sessions(guide(t, "extension-storage.md"))
@@ -125,8 +123,8 @@ func TestGuide(t *testing.T) {
 	}, commands)
 }
 
-// TestDevicesGuide makes the certificates of the guide of devices, serves with
-// them, and types the commands that check it.
+// TestDevicesGuide creates the certificates of the devices guide, serves with them, and types the
+// commands that check it.
 func TestDevicesGuide(t *testing.T) {
 	t.Parallel()
 	binary.Program(t, "openssl")
@@ -152,8 +150,8 @@ func TestDevicesGuide(t *testing.T) {
 	}, commands)
 }
 
-// TestTroubleshootingGuide types the commands of the guide for a Firefox that
-// does not sync; test/firefox has the rest of it.
+// TestTroubleshootingGuide types the commands of the troubleshooting guide; test/firefox tests the
+// rest.
 func TestTroubleshootingGuide(t *testing.T) {
 	t.Parallel()
 	commands := sessions(guide(t, "troubleshooting.md"))
@@ -165,8 +163,7 @@ func TestTroubleshootingGuide(t *testing.T) {
 	typeAll(t, s.Env, folder, []string{"127.0.0.1:8000", host(t, s.URL)}, commands)
 }
 
-// TestNamesOfComingFrom: every variable that the guide for operators of other
-// servers names is known.
+// TestNamesOfComingFrom: every variable in the guide for operators of other servers is known.
 func TestNamesOfComingFrom(t *testing.T) {
 	t.Parallel()
 	env := binary.Environ("HOLDFAST_DATA=" + filepath.Join(t.TempDir(), "data"))
@@ -183,7 +180,7 @@ func TestNamesOfComingFrom(t *testing.T) {
 	}
 }
 
-// blocks are the code blocks of a text whose first line is ```info.
+// blocks returns the code blocks of a text whose first line is ```info.
 func blocks(text, info string) (all []string) {
 	for _, m := range regexp.MustCompile("(?ms)^ *```"+regexp.QuoteMeta(info)+"\n(.*?)^ *```$").FindAllStringSubmatch(text, -1) {
 		all = append(all, m[1])
@@ -191,8 +188,8 @@ func blocks(text, info string) (all []string) {
 	return all
 }
 
-// TestSQLOfGuides runs the queries that guides have operators run on PostgreSQL.
-// Those of Citus need a cluster, and those of an extension need the extension.
+// TestSQLOfGuides runs the queries of the guides on PostgreSQL, except those that need Citus or an
+// extension.
 func TestSQLOfGuides(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

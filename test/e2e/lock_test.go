@@ -11,8 +11,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// A second server on a SQLite file is refused by name, commands are not, and the lock
-// ends with its process, however that ends.
+// A second server on a SQLite file is refused by name, commands are not, and the lock ends with
+// its process.
 func TestSecondServer(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -47,9 +47,8 @@ func TestSecondServer(t *testing.T) {
 	refused()
 }
 
-// Services may share one file in one server. Each keeps its locks of the file when
-// another opens it: otherwise a command that ends takes the log away that the server
-// writes to.
+// Services of one server may share a file. Each keeps its locks when another opens the file:
+// otherwise a command that ends would remove the log that the server writes to.
 func TestServicesShareFile(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

@@ -18,7 +18,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// The log follows each service from the start to the end, and names the database.
+// The log reports the state of each service from start to stop, and names the database.
 func TestReadinessInLog(t *testing.T) {
 	t.Parallel()
 	db := testdb.DurablePostgres(t)
@@ -52,7 +52,7 @@ func TestReadinessInLog(t *testing.T) {
 	}
 }
 
-// jsonProgram is a server whose output is taken apart.
+// jsonProgram is a server whose output is parsed as JSON.
 type jsonProgram struct {
 	cmd    *exec.Cmd
 	lines  *bufio.Scanner // of stdout
@@ -91,7 +91,7 @@ func serveJSON(t *testing.T, data string, vars ...string) *jsonProgram {
 	return p
 }
 
-// With log.format=json everything that serve prints is JSON, whatever happens.
+// With log.format=json everything that serve prints is JSON.
 func TestJSONOutput(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

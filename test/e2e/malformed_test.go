@@ -11,8 +11,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// A path that is no path is answered in the form of the service that it belongs to, on
-// every listener.
+// A malformed path is answered in the format of the service that owns it, on every listener.
 func TestMalformedPaths(t *testing.T) {
 	t.Parallel()
 	internal := binary.FreePort(t)
@@ -30,7 +29,7 @@ func TestMalformedPaths(t *testing.T) {
 		{clients, "/1.0/sync/%zz", signIn},
 		{clients, "/token/1.0/sync/%zz", signIn},
 		{clients, "/ext/v1/installs/%zz", json},
-		{clients, "/%zz", sync}, // the server's own
+		{clients, "/%zz", sync}, // not of a service
 		{internal, "/internal/ext-storage/%zz", json},
 		{internal, "/%zz", json},
 		{admin, "/ext/installs/%zz", json},

@@ -13,7 +13,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// manager is the socket of a service manager that waits for word.
+// manager returns the socket of a service manager (sd_notify).
 func manager(t *testing.T, name string) *net.UnixConn {
 	t.Helper()
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
@@ -36,9 +36,8 @@ func wantWord(t *testing.T, conn *net.UnixConn, want string) {
 	}
 }
 
-// A service manager hears of the server when it can be reached, and when it
-// begins to stop. Those that have no folder for sockets give them a name that
-// begins with @.
+// A service manager is notified when the server can be reached, and when it begins to stop. An
+// abstract socket has a name that begins with @.
 func TestServiceManager(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -55,7 +54,7 @@ func TestServiceManager(t *testing.T) {
 	}
 }
 
-// A manager that does not listen is no reason not to serve.
+// The server starts even if the manager does not listen.
 func TestServiceManagerAway(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir(), "NOTIFY_SOCKET="+filepath.Join(t.TempDir(), "nobody"))
@@ -66,7 +65,7 @@ func TestServiceManagerAway(t *testing.T) {
 
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	const nobody = "127.0.0.1:1" // a port that only root may take, and that no service has had for decades
+	const nobody = "127.0.0.1:1" // a privileged port that no service has used for decades
 
 	ready := binary.Start(t, t.TempDir())
 	waits := binary.Launch(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL=postgres://nobody@"+nobody+"/none")

@@ -16,8 +16,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// A release that the database is too new for says so and touches nothing; one
-// that the newer release has left its ways goes on.
+// A release that is too old for the database says so and changes nothing. A release that the newer
+// one still supports continues.
 func TestNewerSchemaOnSQLite(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, testdb.SQLite(t))
@@ -51,8 +51,7 @@ func TestNewerSchemaOnSQLite(t *testing.T) {
 	}
 }
 
-// On a database server the one that is too old waits for its operator, and says
-// why it is not ready.
+// On a database server a release that is too old keeps running, and says why it is not ready.
 func TestNewerSchemaOnPostgres(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -75,12 +74,12 @@ func TestNewerSchemaOnPostgres(t *testing.T) {
 	}
 }
 
-// A migration that fails leaves the ones before it, says what to do, and is
-// done when that was done.
+// A migration that fails leaves the earlier ones in place and says what to do; it succeeds when
+// that was done.
 func TestMigrateWithoutRights(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
-	execute(t, url, `CREATE TABLE bsos ()`) // what another program has left stands in the way of a table
+	execute(t, url, `CREATE TABLE bsos ()`) // a table of another program has the name
 	env := binary.Environ("HOLDFAST_DATA="+t.TempDir(), "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url)
 	if r := binary.Run(t, env, "migrate"); r.Status != 1 || !strings.Contains(r.Stderr, `migration 0001_tables`) || !strings.Contains(r.Stderr, `"bsos" already exists`) {
 		t.Errorf("a table in the way: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
@@ -100,13 +99,13 @@ func TestMigrateWithoutRights(t *testing.T) {
 	}
 }
 
-// The database is on a disk that is full, and then is not. The server is the
-// test's own: one with a full disk fails others too.
+// The disk of the database is full, and then has space again. The database server belongs to this
+// test, because a full disk would affect others.
 func TestMigrateOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	postgres, err := user.Lookup("postgres")
 	if err != nil {
-		t.Skipf("no small disk: nobody to give it to: %v", err)
+		t.Skipf("needs the user postgres, which runs PostgreSQL if the test is run as root: %v", err)
 	}
 	disk := tmpfs(t, "size=12m,mode=700,uid="+postgres.Uid)
 	if err := os.Chmod(filepath.Dir(disk), 0o755); err != nil {
@@ -138,7 +137,7 @@ func TestMigrateOnAFullDisk(t *testing.T) {
 	}
 }
 
-// lines is how many migrations a database has.
+// lines returns the number of migrations of a database.
 func lines(t *testing.T, url string) (n int) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -161,10 +160,10 @@ func execute(t *testing.T, url, sql string) {
 	}
 }
 
-// try runs statements.
+// try runs statements and returns the error.
 func try(t *testing.T, url, sql string) error {
 	t.Helper()
-	ctx := context.WithoutCancel(t.Context()) // which has ended when cleanups run
+	ctx := context.WithoutCancel(t.Context()) // t.Context() has ended when cleanups run
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)

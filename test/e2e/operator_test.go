@@ -11,7 +11,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// A backup made while the server runs is a server.
+// A backup of a running server can be served.
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir())
@@ -31,7 +31,7 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// The command sweeps also where the server does not.
+// The command sweeps even if the server does not.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__SWEEP_INTERVAL=0", "HOLDFAST_SYNCSTORAGE__SWEEP_AFTER=0")
@@ -61,7 +61,7 @@ func TestCheck(t *testing.T) {
 	closed := binary.FreePort(t)
 	for _, tc := range []struct{ name, variable, says, mend string }{
 		{"database away", "HOLDFAST_SYNCSTORAGE__DATABASE_URL=postgres://u:hunter2@" + closed + "/d", "syncstorage database", "start the database"},
-		{"unknown engine", "HOLDFAST_SYNCSTORAGE__DATABASE_URL=mysql://u:hunter2@h/d", "syncstorage database", ""},
+		{"unknown engine", "HOLDFAST_SYNCSTORAGE__DATABASE_URL=mysql://u:hunter2@h/d", `the scheme "mysql" is not supported`, "fix: correct syncstorage.database_url"},
 		{"accounts away", "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL=http://" + closed, "accounts server", "let the server reach it"},
 		{"bad setting", "HOLDFAST_SERVER__LISTEN=nowhere", "HOLDFAST_SERVER__LISTEN", ""},
 		{"misspelt", "HOLDFAST_SERVER__LISTN=127.0.0.1:1", "HOLDFAST_SERVER__LISTN", "LISTEN"},
@@ -106,8 +106,7 @@ func TestWrongCalls(t *testing.T) {
 	}
 }
 
-// What is wrong keeps the server from starting, all of it is said, and nothing
-// is left behind.
+// Errors of the configuration prevent the start. All are reported, and nothing is left behind.
 func TestRefusesToStart(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")

@@ -25,8 +25,7 @@ func TestTwoProcessesOnOneCitus(t *testing.T) {
 	twoProcesses(t, testdb.CitusDatabase(t))
 }
 
-// From an empty database: not ready, migrated, ready by itself; then two
-// processes serve one user.
+// From an empty database: not ready, migrated, ready by itself; then two processes serve one user.
 func twoProcesses(t *testing.T, url string) {
 	t.Helper()
 	fxa := newAccounts(t)
@@ -65,8 +64,7 @@ func twoProcesses(t *testing.T, url string) {
 	}
 }
 
-// writeAtBoth: writes of one user at two processes have stamps that are all
-// different and grow.
+// writeAtBoth: writes of one user at two processes have unique, growing timestamps.
 func writeAtBoth(t *testing.T, mine, theirs binary.Credentials) {
 	t.Helper()
 	const writers, writes = 4, 25
@@ -103,8 +101,7 @@ func writeAtBoth(t *testing.T, mine, theirs binary.Credentials) {
 	}
 }
 
-// A server that is told to migrate does so when the database comes, which may
-// be later than the server.
+// serve --migrate migrates when the database is available, which may be later than its start.
 func TestServeMigrates(t *testing.T) {
 	t.Parallel()
 	db := testdb.DurablePostgres(t)
@@ -119,8 +116,8 @@ func TestServeMigrates(t *testing.T) {
 	s.Await("/readyz", http.StatusOK)
 }
 
-// With the database away the server answers, and serves again when it is back;
-// what was acknowledged is there.
+// While the database is unavailable the server answers, and it serves again when the database is
+// back, without losing acknowledged writes.
 func TestPostgresGoesAndComes(t *testing.T) {
 	t.Parallel()
 	db := testdb.DurablePostgres(t)

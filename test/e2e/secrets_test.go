@@ -14,13 +14,19 @@ import (
 	"holdfast/test/binary"
 )
 
-// onEachEngine runs a test with settings that keep the services in a new database of
-// each engine.
+// onEachEngine runs a test with settings for a new database of each engine.
 func onEachEngine(t *testing.T, fn func(t *testing.T, data string, vars []string)) {
+	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		fn(t, testdb.SQLite(t), nil)
 	})
+	onEachServer(t, fn)
+}
+
+// onEachServer runs a test on the engines that are servers, which several processes may use.
+func onEachServer(t *testing.T, fn func(t *testing.T, data string, vars []string)) {
+	t.Helper()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		url := testdb.PostgresDatabase(t)
@@ -39,8 +45,8 @@ const (
 	remedy      = "holdfast serve --new-secrets"
 )
 
-// TestLostSecrets: a server whose secrets are lost or others does not start, check says
-// why, nothing is changed, and each remedy works.
+// TestLostSecrets: a server whose secrets are lost or different does not start, check says why,
+// nothing is changed, and each remedy works.
 func TestLostSecrets(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, data string, vars []string) {
@@ -58,7 +64,7 @@ func TestLostSecrets(t *testing.T) {
 	})
 }
 
-// written is data that a server has written with secrets, which file has.
+// written is data that a server has written with the secrets in file.
 type written struct {
 	data       string
 	vars, env  []string
@@ -67,7 +73,7 @@ type written struct {
 	master     string
 }
 
-// newWritten migrates a database and writes a record by a server that has ended.
+// newWritten migrates a database and writes a record with a server that has stopped.
 func newWritten(t *testing.T, data string, vars []string) *written {
 	t.Helper()
 	w := &written{data: data, vars: append(vars, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+newAccounts(t).URL), path: filepath.Join(data, "secrets.toml")}
@@ -86,7 +92,7 @@ func newWritten(t *testing.T, data string, vars []string) *written {
 	return w
 }
 
-// with is the environment of commands with more variables.
+// with returns the environment of commands with more variables.
 func (w *written) with(vars ...string) []string { return append(slices.Clip(w.env), vars...) }
 
 func (w *written) check(t *testing.T, vars ...string) binary.Result {
@@ -114,7 +120,7 @@ func (w *written) lost(t *testing.T) {
 	}
 }
 
-// others tries other secrets, in the file and in the environment.
+// others tries different secrets, in the file and in the environment.
 func (w *written) others(t *testing.T) {
 	t.Helper()
 	for _, tc := range []struct{ text, variable, says, silent string }{
@@ -139,7 +145,7 @@ func (w *written) others(t *testing.T) {
 	}
 }
 
-// restored puts the file back. Another admin token does not matter.
+// restored restores the file. A different admin token does not matter.
 func (w *written) restored(t *testing.T) {
 	t.Helper()
 	const admin = "HOLDFAST_SERVER__ADMIN_TOKEN=another"
@@ -151,7 +157,7 @@ func (w *written) restored(t *testing.T) {
 	s.Kill()
 }
 
-// replaced names the former secret as an old one, which is then not needed any more.
+// replaced names the former secret as an old one, which is then no longer needed.
 func (w *written) replaced(t *testing.T) {
 	t.Helper()
 	next := strings.Repeat("n", 40)
@@ -164,7 +170,7 @@ func (w *written) replaced(t *testing.T) {
 	right(t, w.check(t))
 }
 
-// givenUp has new secrets accepted once, by serve and by migrate.
+// givenUp accepts new secrets once, by serve and by migrate.
 func (w *written) givenUp(t *testing.T) {
 	t.Helper()
 	const first, second = "HOLDFAST_SERVER__MASTER_SECRET=a new secret of 32 characters, 1.", "HOLDFAST_SERVER__MASTER_SECRET=a new secret of 32 characters, 2."
@@ -179,7 +185,7 @@ func (w *written) givenUp(t *testing.T) {
 	if err := os.Remove(w.path); err != nil {
 		t.Fatal(err)
 	}
-	accept(t, w.data, w.vars...) // nothing is left: it makes a new file
+	accept(t, w.data, w.vars...) // all files are lost: it creates a new one
 	s := w.start(t)
 	if readFile(t, w.path) == w.file {
 		t.Error("the lost file is back")
@@ -194,7 +200,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// accept starts a server with --new-secrets and ends it when it is ready.
+// accept starts a server with --new-secrets and kills it when it is ready.
 func accept(t *testing.T, data string, vars ...string) {
 	t.Helper()
 	s := binary.LaunchFlags(t, []string{"--new-secrets"}, data, vars...)
@@ -205,14 +211,11 @@ func accept(t *testing.T, data string, vars ...string) {
 	s.Kill()
 }
 
-// TestSecretsOfTwoServers: of two servers that start at once on an empty database with
-// secrets of their own one serves and the other ends; with the same secrets both serve.
+// TestSecretsOfTwoServers: if two servers with different secrets start at once on an empty
+// database, one serves and the other ends. With the same secrets both serve.
 func TestSecretsOfTwoServers(t *testing.T) {
 	t.Parallel()
-	onEachEngine(t, func(t *testing.T, data string, vars []string) {
-		if vars == nil {
-			t.Skip("a file has one server")
-		}
+	onEachServer(t, func(t *testing.T, data string, vars []string) {
 		if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
 			t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
 		}
@@ -229,7 +232,7 @@ func TestSecretsOfTwoServers(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(loser.data, "secrets.toml")); err == nil {
 			t.Error("the server that was refused has left secrets")
 		}
-		// With the file of the first the second serves beside it.
+		// With the secrets of the first the second serves as well.
 		write(t, filepath.Join(loser.data, "secrets.toml"), readFile(t, filepath.Join(winner.data, "secrets.toml")))
 		s := binary.Start(t, loser.data, vars...)
 		right(t, binary.Run(t, append(s.Env, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+newAccounts(t).URL), "check"))
@@ -241,7 +244,7 @@ func TestSecretsOfTwoServers(t *testing.T) {
 	})
 }
 
-// process is a server with a data folder of its own that may end by itself.
+// process is a server with its own data folder that may end by itself.
 type process struct {
 	cmd    *exec.Cmd
 	data   string
@@ -265,8 +268,8 @@ func begin(t *testing.T, vars []string, ended chan<- *process) *process {
 	return p
 }
 
-// TestSecretsOfADatabaseThatWasAway: a server that starts while its database is away
-// ends when the database comes back and was written with other secrets.
+// TestSecretsOfADatabaseThatWasAway: a server that starts while its database is unavailable ends
+// when the database is back and was written with other secrets.
 func TestSecretsOfADatabaseThatWasAway(t *testing.T) {
 	t.Parallel()
 	postgres := testdb.OwnPostgres(t, testdb.PostgresOptions{})
@@ -288,7 +291,7 @@ func TestSecretsOfADatabaseThatWasAway(t *testing.T) {
 		t.Errorf("status %d\n%s", code, other.Output)
 	}
 	same.Await("/readyz", http.StatusOK)
-	// With the right secrets it starts: it has recorded the wrong ones nowhere.
+	// With the right secrets it starts: the wrong ones were not recorded.
 	write(t, filepath.Join(other.Data, "secrets.toml"), readFile(t, filepath.Join(first.Data, "secrets.toml")))
 	binary.Start(t, other.Data, service)
 }

@@ -47,8 +47,7 @@ func TestFirstStart(t *testing.T) {
 	}
 }
 
-// What was acknowledged is there after a crash, and secrets stay: the tokens
-// of before are good.
+// Acknowledged writes survive a crash, and so do secrets: earlier tokens are valid.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -72,8 +71,7 @@ func TestPublicURLWithPrefix(t *testing.T) {
 	if c.Endpoint != "https://sync.example.org/fox/1.5/1" {
 		t.Fatalf("endpoint %s", c.Endpoint)
 	}
-	// A client signs the public address; proxies pass the full or the
-	// stripped path.
+	// A client signs the public address; proxies pass the full or the stripped path.
 	for _, path := range []string{"/fox/1.5/1/info/collections", "/1.5/1/info/collections"} {
 		if status := through(t, c, s.URL+path, "https://sync.example.org/fox/1.5/1/info/collections"); status != http.StatusOK {
 			t.Errorf("%s: %d", path, status)
@@ -96,8 +94,8 @@ func TestReferenceNames(t *testing.T) {
 	}
 }
 
-// The server sets its memory limit by its settings, or by its control group where that
-// is less, unless the operator has set one.
+// The server sets its memory limit from its settings, or from its control group if that is less,
+// unless the operator has set one.
 func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

@@ -17,13 +17,13 @@ import (
 	"holdfast/test/binary"
 )
 
-// onSpanner are settings that lead to a database in an emulator, whose host is
-// in Google's own variable alone.
+// onSpanner returns settings for a database in an emulator, whose host is only in Google's
+// variable.
 func onSpanner(emulator, database string) []string {
 	return []string{"SPANNER_EMULATOR_HOST=" + emulator, "SYNC_SYNCSTORAGE__DATABASE_URL=spanner://" + database}
 }
 
-// startOnSpanner runs a server on a database of its own.
+// startOnSpanner starts a server on a new database.
 func startOnSpanner(t *testing.T, vars ...string) *binary.Server {
 	t.Helper()
 	s := binary.Launch(t, t.TempDir(), append(onSpanner(spannertest.Name(t)), vars...)...)
@@ -32,8 +32,8 @@ func startOnSpanner(t *testing.T, vars ...string) *binary.Server {
 	return s
 }
 
-// From nothing at all: not ready, migrated, ready by itself, and an operator's
-// commands beside it.
+// From an empty instance: not ready, migrated, ready by itself, and commands of an operator at the
+// same time.
 func TestSpanner(t *testing.T) {
 	t.Parallel()
 	fxa := newAccounts(t)
@@ -58,12 +58,12 @@ func TestSpanner(t *testing.T) {
 	if out := s.Verb("migrate"); out != "all tables are up to date\n" {
 		t.Errorf("migrate again:\n%s", out)
 	}
-	if out := s.Verb("check"); !strings.Contains(out, "which keeps no data") || strings.Contains(out, "WRONG") {
+	if out := s.Verb("check"); !strings.Contains(out, "which keeps data in memory only") || strings.Contains(out, "WRONG") {
 		t.Errorf("check:\n%s", out)
 	}
 	requests(t, c)
 
-	// The tokenserver keeps its accounts in a file beside it.
+	// The tokenserver keeps its accounts in a file.
 	signedIn, a := fxa.signIn(t, s, "bob", 1)
 	if a.Status != http.StatusOK {
 		t.Fatalf("sign in: %d %s", a.Status, a.Body)
@@ -93,8 +93,7 @@ func TestSpanner(t *testing.T) {
 	}
 }
 
-// requests are one of each kind, from a user who has nothing and at the end has
-// nothing again.
+// requests sends one request of each kind, by a user who has no data before and after.
 func requests(t *testing.T, c binary.Credentials) {
 	t.Helper()
 	put := c.Want(t, http.StatusOK, "PUT", "/storage/bookmarks/%7Bguid%7D", `{"payload":"hello","sortindex":3}`)
@@ -134,8 +133,8 @@ func requests(t *testing.T, c binary.Credentials) {
 	}
 }
 
-// Users are kept by their account and keys, which a token has to name; the
-// numeric uid is nothing but a part of the path.
+// Users are identified by account and keys, which a token has to contain. The numeric uid is only
+// part of the path.
 func TestWhoSpannerKeepsApart(t *testing.T) {
 	t.Parallel()
 	s := startOnSpanner(t)
@@ -190,8 +189,8 @@ func TestWhoSpannerKeepsApart(t *testing.T) {
 	}
 }
 
-// A batch as large as any travels as clients send it and is read back in pages;
-// one record more is refused.
+// A batch of the maximum size is sent like clients do and is read in pages; one more record is
+// refused.
 func TestFullBatchOnSpanner(t *testing.T) {
 	t.Parallel()
 	for name, vars := range map[string][]string{
@@ -269,8 +268,8 @@ func fullBatch(t *testing.T, c binary.Credentials) {
 	}
 }
 
-// With the emulator away the server answers in time, and serves again when it is
-// back, empty as it then is.
+// While the emulator is unavailable the server answers in time, and it serves again when the
+// emulator is back, which is then empty.
 func TestSpannerGoesAndComes(t *testing.T) {
 	t.Parallel()
 	emulator := testdb.OwnSpanner(t)

@@ -7,14 +7,13 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// alter does with a database file what no server does.
+// alter changes a database file in a way that no server does.
 func alter(t *testing.T, path, sql string) {
 	t.Helper()
 	number(t, path, sql)
 }
 
-// number runs a statement on a database file and returns the number it asks
-// for, if it does.
+// number runs a statement on a database file and returns its number, if any.
 func number(t *testing.T, path, sql string) (n int64) {
 	t.Helper()
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)

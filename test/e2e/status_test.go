@@ -15,7 +15,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// page asks for the root of a server.
+// page requests the root of a server.
 func page(t *testing.T, method, url, accept, host string) binary.Answer {
 	t.Helper()
 	req, err := http.NewRequest(method, url, nil)
@@ -91,7 +91,7 @@ func TestStatusPage(t *testing.T) {
 	}
 }
 
-// tellsNothing wants a page without data, paths, secrets or other addresses.
+// tellsNothing checks that a page has no data, paths, secrets or other addresses.
 func tellsNothing(t *testing.T, s *binary.Server, body string) {
 	t.Helper()
 	hidden := []string{"hidden", s.Data, strings.TrimPrefix(s.Admin, "http://"), "sqlite", "SQLite", "go1."}
@@ -109,8 +109,7 @@ func tellsNothing(t *testing.T, s *binary.Server, body string) {
 	}
 }
 
-// Programs get JSON, with the address that clients must use, and only the services
-// that are on.
+// Programs get JSON, with the address for clients and the enabled services.
 func TestStatusJSON(t *testing.T) {
 	t.Parallel()
 	s := binary.Launch(t, t.TempDir(), "HOLDFAST_SERVER__PUBLIC_URL=https://sync.example.org/fox",

@@ -24,10 +24,9 @@ import (
 	program "holdfast/test/binary"
 )
 
-// accountsService is sign-ins under faults. An acknowledged sign-in promises that
-// the account stays that storage user as long as it has these keys, that no other
-// account and no other keys ever are that user, and that what was before is
-// refused from then on.
+// accountsService is sign-ins under faults. After an acknowledged sign-in the account keeps that
+// storage user as long as it has these keys, no other account and no other keys ever get it, and
+// earlier generations are refused.
 func accountsService() service {
 	return service{
 		name: "accounts", section: "TOKENSERVER",
@@ -50,8 +49,8 @@ func accountsService() service {
 	}
 }
 
-// accountsKey signs the tokens of all accounts. It is made once: that takes a
-// tenth of a second.
+// accountsKey signs the tokens of all accounts. It is created once, because that takes a tenth of
+// a second.
 var accountsKey = sync.OnceValue(func() *rsa.PrivateKey {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -60,7 +59,7 @@ var accountsKey = sync.OnceValue(func() *rsa.PrivateKey {
 	return key
 })
 
-// accountsVars are settings of a server that knows the key.
+// accountsVars are settings of a server that trusts the key.
 func accountsVars() []string {
 	raw, err := (&jose.JSONWebKey{Key: accountsKey().Public(), KeyID: "fault", Algorithm: "RS256", Use: "sig"}).MarshalJSON()
 	if err != nil {
@@ -74,12 +73,12 @@ func accountsVars() []string {
 	return []string{prefix + "KTY=" + k.Kty, prefix + "KID=" + k.Kid, prefix + "N=" + k.N, prefix + "E=" + k.E}
 }
 
-// accountsWorkload is accounts, each with one browser.
+// accountsWorkload has one browser per account.
 type accountsWorkload struct {
 	browsers []*browser
 
 	mu    sync.Mutex
-	given map[int64]string // whose and under which keys a storage user is
+	given map[int64]string // account and keys of each storage user
 }
 
 // browser signs an account in, one request after the other.
@@ -88,17 +87,17 @@ type browser struct {
 	of     *accountsWorkload
 	choose *mathrand.Rand
 
-	state   progress // acknowledged last
-	past    progress // what it was before that
+	state   progress // last acknowledged
+	past    progress // the one before it
 	trail   []progress
-	lost    *progress // asked for, and not answered
-	refused bool      // every time that it was asked for
+	lost    *progress // sent without an answer
+	refused bool      // on every attempt
 }
 
-// progress is how far an account is. Each has a greater generation than the one
-// before; some have new keys.
+// progress is the state of an account. Each has a greater generation than the one before; some
+// have new keys.
 type progress struct {
-	generation, keys int64 // keys are as old as a generation; 0: never signed in
+	generation, keys int64 // generation of the last new keys; 0: never signed in
 	uid              int64
 	sent, acked      int64 // by the harness's clock
 }
@@ -125,14 +124,14 @@ func (w *accountsWorkload) clients(h *harness, l *load) (all []client) {
 	return all
 }
 
-// run signs in until the fault is over. A sign-in without an answer is asked for
-// again: it happens once, whatever became of it.
+// run signs in until the fault is over. It repeats a sign-in without an answer, which is
+// idempotent.
 func (b *browser) run(h *harness, l *load) {
 	for !closed(l.over) {
 		p := b.next()
 		if b.lost != nil {
 			p = *b.lost
-			pause(l.over, 20*time.Millisecond) // clients that are refused do not come back at once
+			pause(l.over, 20*time.Millisecond) // clients that are refused wait before they retry
 		} else {
 			p.sent = h.clock.Add(1)
 		}
@@ -143,7 +142,7 @@ func (b *browser) run(h *harness, l *load) {
 				b.lost = &p
 			}
 			if l.deadly {
-				return // perhaps with the server
+				return // the server may be dead
 			}
 			continue
 		}
@@ -157,8 +156,8 @@ func (b *browser) run(h *harness, l *load) {
 	}
 }
 
-// next chooses how to sign in: as before, with new keys or another password, or
-// as one does who has not heard of the last change.
+// next chooses how to sign in: as before, with new keys, with another password, or with outdated
+// credentials.
 func (b *browser) next() progress {
 	p := b.state
 	switch n := b.choose.IntN(8); {
@@ -220,7 +219,7 @@ func (b *browser) took(h *harness, p progress, a program.Answer) error {
 	return b.reached(h, p, uid)
 }
 
-// uidOf is the storage user that an answer lets in.
+// uidOf returns the storage user in an answer.
 func uidOf(a program.Answer) (int64, error) {
 	var c program.Credentials
 	if a.Status != http.StatusOK {
@@ -232,7 +231,7 @@ func uidOf(a program.Answer) (int64, error) {
 	return c.UID, nil
 }
 
-// reached makes the browser know that the account is a storage user.
+// reached records that the account is a storage user.
 func (b *browser) reached(h *harness, p progress, uid int64) error {
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()
@@ -241,7 +240,7 @@ func (b *browser) reached(h *harness, p progress, uid int64) error {
 		return fmt.Errorf("%s and %s are both the storage user %d", other, whose, uid)
 	}
 	if b.of.given[uid] = whose; p.keys == b.state.keys && uid != b.state.uid {
-		return fmt.Errorf("%s at %v is the storage user %d, and was %d", b.name(), p, uid, b.state.uid)
+		return fmt.Errorf("%s at %v is the storage user %d, before it was %d", b.name(), p, uid, b.state.uid)
 	}
 	if p.uid = uid; p.generation > b.state.generation {
 		p.acked = h.clock.Add(1)
@@ -260,22 +259,21 @@ func (w *accountsWorkload) unanswered() (all []string) {
 	return all
 }
 
-// check looks first at what shows that an acknowledged sign-in was done: the
-// account is counted, and what it was before is refused. To sign in again would
-// do what was lost.
+// check first tests what does not change the state: the account is counted, and its earlier state
+// is refused. Another sign-in would repeat a lost one.
 func (w *accountsWorkload) check(h *harness) {
 	h.t.Helper()
 	w.counted(h)
 	for _, b := range w.browsers {
-		if err := errors.Join(b.refusesPast(h), b.settle(h)); err != nil {
+		if err := errors.Join(b.refusesSuperseded(h), b.settle(h)); err != nil {
 			h.t.Error(err)
 		}
 	}
 }
 
-// settle decides what has become of a sign-in without an answer.
+// settle determines whether a sign-in without an answer was done.
 func (b *browser) settle(h *harness) error {
-	done, err := b.isPast(h)
+	done, err := b.isSuperseded(h)
 	if err != nil || b.lost == nil {
 		return err
 	}
@@ -289,9 +287,9 @@ func (b *browser) settle(h *harness) error {
 	return b.took(h, p, a)
 }
 
-// isPast signs in as after the last acknowledged change. It reports whether that
-// is refused because the sign-in without an answer was done.
-func (b *browser) isPast(h *harness) (bool, error) {
+// isSuperseded signs in with the last acknowledged state. It reports whether that is refused
+// because the sign-in without an answer was done.
+func (b *browser) isSuperseded(h *harness) (bool, error) {
 	if b.state.keys == 0 {
 		return false, nil
 	}
@@ -308,8 +306,8 @@ func (b *browser) isPast(h *harness) (bool, error) {
 	return false, nil
 }
 
-// refusesPast signs in as before the last change.
-func (b *browser) refusesPast(h *harness) error {
+// refusesSuperseded checks that the state before the last change is refused.
+func (b *browser) refusesSuperseded(h *harness) error {
 	if b.past.keys == 0 {
 		return nil
 	}
@@ -320,8 +318,8 @@ func (b *browser) refusesPast(h *harness) error {
 	return b.took(h, b.past, a)
 }
 
-// counted: every account that has signed in takes one place on the one node. Of
-// one whose first sign-in has no answer that is not known.
+// counted checks that every account that has signed in takes one place on the node. An account
+// whose first sign-in has no answer may take one.
 func (w *accountsWorkload) counted(h *harness) {
 	h.t.Helper()
 	least, most := 0, 0
@@ -342,11 +340,11 @@ func (w *accountsWorkload) counted(h *harness) {
 			return
 		}
 	}
-	h.t.Errorf("the node is not there:\n%s", table)
+	h.t.Errorf("the node is missing:\n%s", table)
 }
 
-// checkCopy finds out how far each account is in a copy: the first progress that
-// is not refused is there. What was never signed in is let in as somebody new.
+// checkCopy finds the state of each account in a copy: the first one that is not refused. An
+// account that never signed in is accepted as a new one.
 func (w *accountsWorkload) checkCopy(h *harness, begun, ended int64, _ bool) {
 	h.t.Helper()
 	for _, b := range w.browsers {
@@ -359,12 +357,12 @@ func (w *accountsWorkload) checkCopy(h *harness, begun, ended int64, _ bool) {
 		case err != nil:
 			h.t.Error(err)
 		case steps[at].sent > ended || at+1 < len(b.trail) && b.trail[at+1].acked < begun:
-			h.t.Errorf("a copy has %s at %v, which was not so in the span from %d to %d: %+v", b.name(), steps[at], begun, ended, steps)
+			h.t.Errorf("a copy has %s at %v, which was not its state from %d to %d: %+v", b.name(), steps[at], begun, ended, steps)
 		}
 	}
 }
 
-// found is which of the steps a copy has.
+// found returns which of the states a copy has.
 func (b *browser) found(h *harness, steps []progress) (at int, err error) {
 	for i, p := range steps {
 		if p.keys == 0 {
@@ -386,12 +384,12 @@ func (b *browser) found(h *harness, steps []progress) (at int, err error) {
 		case i > 0 && steps[i-1].keys == 0:
 			return i - 1, nil
 		}
-		return 0, fmt.Errorf("in a copy %s at %v is the storage user %d, and was %d", b.name(), p, uid, p.uid)
+		return 0, fmt.Errorf("in a copy %s at %v is the storage user %d, before it was %d", b.name(), p, uid, p.uid)
 	}
 	if len(steps) == 1 && steps[0].keys == 0 {
 		return 0, nil
 	}
-	return 0, fmt.Errorf("a copy refuses %s whatever it was: %+v", b.name(), steps)
+	return 0, fmt.Errorf("a copy refuses %s in every state: %+v", b.name(), steps)
 }
 
 func (w *accountsWorkload) finish(h *harness) {
@@ -400,11 +398,11 @@ func (w *accountsWorkload) finish(h *harness) {
 }
 
 func (w *accountsWorkload) probe(h *harness, to *program.Server) (program.Answer, error) {
-	return (&browser{n: stranger}).send(h, to, progress{generation: 1, keys: 1})
+	return (&browser{n: probeUser}).send(h, to, progress{generation: 1, keys: 1})
 }
 
-// reads leaves out accounts with a sign-in that was not answered: if it was done, the
-// server refuses what they were before.
+// reads leaves out accounts with a sign-in that was not answered: if it was done, the server
+// refuses their earlier state.
 func (w *accountsWorkload) reads(h *harness) (all []func() (program.Answer, error)) {
 	for _, b := range w.browsers {
 		if b.state.keys > 0 && b.lost == nil {

@@ -16,15 +16,14 @@ import (
 	"holdfast/test/binary"
 )
 
-// A copy that is made while all write is what was there at one moment while it
-// was made.
+// A backup that is made during writes contains the state of one moment of the backup.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
 	onEach(t, map[engine]func(*testing.T){onSQLite: backupOfSQLite, onPostgres: dumpOfPostgres})
 }
 
-// backupOfSQLite makes backups, also while the server dies. When the backup itself
-// dies there is none, or a whole one, and the next succeeds.
+// backupOfSQLite makes backups, also while the server is killed. A killed backup leaves nothing or
+// a complete backup, and the next one succeeds.
 func backupOfSQLite(t *testing.T) {
 	t.Helper()
 	h := newHarness(t, testdb.SQLite(t))
@@ -37,25 +36,25 @@ func backupOfSQLite(t *testing.T) {
 		b.moment = time.Duration(choose.Int64N(int64(length)))
 		switch round % 4 {
 		case 1:
-			return fault{strike: b.makeAndKill, recover: b.restore}
+			return fault{inject: b.makeAndKill, recover: b.restore}
 		case 3:
-			return fault{strike: b.makeWhileServerDies, recover: func() {
+			return fault{inject: b.makeWhileServerDies, recover: func() {
 				b.restore()
 				h.server = h.serve()
 			}, deadly: true}
 		}
-		return fault{strike: func() {
+		return fault{inject: func() {
 			start := time.Now()
 			b.make()
 			length = min(length, time.Since(start))
 		}, recover: func() {
-			b.nobodyNoticed()
+			b.wantNoFailures()
 			b.restore()
 		}}
 	})
 }
 
-// dumpOfPostgres copies with PostgreSQL's own tools.
+// dumpOfPostgres copies with pg_dump and pg_restore.
 func dumpOfPostgres(t *testing.T) {
 	t.Helper()
 	dump, restore := binary.Program(t, "pg_dump"), binary.Program(t, "pg_restore")
@@ -64,7 +63,7 @@ func dumpOfPostgres(t *testing.T) {
 	h.server = h.serve()
 	for round := range min(int(number(t, "FAULT_ROUNDS", 1)), 20) {
 		b := &backup{harness: h, dir: filepath.Join(t.TempDir(), "dump")}
-		h.quietly(round, func() {
+		h.withoutFailures(round, func() {
 			b.begun = h.clock.Add(1)
 			run(t, dump, "--format=custom", "--file="+b.dir, url)
 			b.ended = h.clock.Add(1)
@@ -88,11 +87,11 @@ func run(t *testing.T, path string, args ...string) {
 	}
 }
 
-// backup is one that is made of the harness's server.
+// backup is a backup of the harness's server.
 type backup struct {
 	*harness
 	dir          string
-	moment       time.Duration // when something dies, after the beginning
+	moment       time.Duration // of the kill, after the beginning
 	begun, ended int64         // by the harness's clock
 }
 
@@ -107,7 +106,7 @@ func (b *backup) make() {
 	}
 }
 
-// makeWhileServerDies ends the server at a moment of the backup.
+// makeWhileServerDies kills the server during the backup.
 func (b *backup) makeWhileServerDies() {
 	var making sync.WaitGroup
 	making.Go(b.make)
@@ -116,8 +115,7 @@ func (b *backup) makeWhileServerDies() {
 	making.Wait()
 }
 
-// makeAndKill ends the backup at a moment of it, and makes another unless the
-// first is whole.
+// makeAndKill kills the backup, and makes another unless the first is complete.
 func (b *backup) makeAndKill() {
 	b.t.Helper()
 	b.begun = b.clock.Add(1)
@@ -140,8 +138,8 @@ func (b *backup) makeAndKill() {
 	}
 }
 
-// nobodyNoticed fails if a request went without an answer.
-func (h *harness) nobodyNoticed() {
+// wantNoFailures fails if a request had no answer.
+func (h *harness) wantNoFailures() {
 	h.t.Helper()
 	for _, w := range h.workloads {
 		for _, lost := range w.unanswered() {
@@ -150,8 +148,8 @@ func (h *harness) nobodyNoticed() {
 	}
 }
 
-// restore serves a copy of the backup, made as an operator does, and holds what
-// is there against what the writers know.
+// restore restores the backup as an operator does, serves it, and compares its data with what the
+// writers know.
 func (b *backup) restore() {
 	b.t.Helper()
 	data := filepath.Join(b.t.TempDir(), "restored")
@@ -160,9 +158,9 @@ func (b *backup) restore() {
 	must(b.t, errors.Join(os.RemoveAll(data), os.RemoveAll(b.dir))) // a long run would fill the disk
 }
 
-// serveAs checks what another server has, which is what was there at one
-// moment of a span of the clock. It ends that server. One that leaps leaves out
-// the numbers of changes that the original may have given out since.
+// serveAs checks that the data of another server is that of one moment of the span of the clock,
+// and stops that server. A server that leaps skips the change numbers that the original may have
+// assigned since.
 func (h *harness) serveAs(other *binary.Server, begun, ended int64, leaps bool) {
 	h.t.Helper()
 	live := h.server

@@ -13,66 +13,64 @@ import (
 	"time"
 )
 
-// An attack on the memory of a server: as many connections as it says send its request,
-// and then neither read what comes nor send what is left. Those that are refused try
-// again.
+// attack fills the memory of a server: on each connection a client sends the request, and then
+// neither reads the answer nor sends the rest. Refused clients try again.
 type attack struct {
 	name        string
 	connections int
 	request     string
-	fills       bool // it uses most of the memory of requests; others are stopped by other bounds
+	fills       bool // it uses most of the memory of requests; other attacks are stopped by other limits
 }
 
 const (
-	// requestMemory is server.request_memory in these tests, less than by default, so
-	// that what is not charged shows.
+	// requestMemory is server.request_memory in these tests. It is less than the default, so that
+	// memory which is not charged shows.
 	requestMemory = 64 << 20
 
-	// besideBudget is what a server may have besides the memory of requests: what it has
-	// when idle, connections, and caches.
-	besideBudget = 100 << 20
+	// memoryOverhead is what a server may use besides the memory of requests: its idle size,
+	// connections and caches.
+	memoryOverhead = 100 << 20
 
-	// attackTime is how long an attack lasts when it has reached all that it can.
+	// attackTime is how long an attack lasts when it has reached its limit.
 	attackTime = 2 * time.Second
 
 	recoverTime = time.Minute
 )
 
-// One client that takes as much memory as it can gets no more than the budget, does not
-// keep others from theirs, and leaves nothing behind. FAULT_MINUTE does not make it
-// longer.
+// A client that takes as much memory as it can gets no more than the budget, does not affect
+// others, and leaves nothing behind. FAULT_MINUTE does not apply.
 //
-//nolint:paralleltest // the collector keeps to the limit as far as it gets processors
+//nolint:paralleltest // the garbage collector keeps the limit only if it gets enough CPU
 func TestSyncMemoryBudget(t *testing.T) {
 	onEngines(t, []service{syncService()}, both(), syncMemoryBudget)
 }
 
 func syncMemoryBudget(t *testing.T, _ engine, data string, vars ...string) {
 	t.Helper()
-	h := openHouse(t, besides+1, data, append(vars, memoryVar, "HOLDFAST_LOG__LEVEL=error")...)
+	h := startInstance(t, otherCount+1, data, append(vars, memoryVar, "HOLDFAST_LOG__LEVEL=error")...)
 	attacker := h.users[0]
-	h.fill(attacker, "history", 16<<20) // streamed, after it is sorted
+	h.fill(attacker, "history", 16<<20) // streamed after it is sorted
 	body := `[{"id":"held","payload":"` + strings.Repeat("x", 2<<20) + `"}]`
 	upload := string(h.text(attacker, http.MethodPost, "/storage/tabs?batch=true", body))
-	h.withstand([]attack{
+	h.runAttacks([]attack{
 		{"slow readers", 200, string(h.text(attacker, http.MethodGet, "/storage/history?full=1&sort=index", "")), false},
 		{"held bodies", 170, upload[:len(upload)-10], true},
-	}, func() func() { return h.bystand(besides).stop })
+	}, func() func() { return h.startOthers(otherCount).stop })
 }
 
-// besides is how many clients work beside an attack.
-const besides = 4
+// otherCount is the number of clients that work during an attack.
+const otherCount = 4
 
 var memoryVar = "HOLDFAST_SERVER__REQUEST_MEMORY=" + strconv.Itoa(requestMemory)
 
-// withstand runs one attack after the other, and neighbours beside each, which must
-// meet no error. It checks the memory of the server in each and after it.
-func (h *house) withstand(attacks []attack, neighbours func() (stop func())) {
+// runAttacks runs the attacks one after the other, and neighbours during each, which must get no
+// error. It checks the memory of the server during and after each attack.
+func (h *instance) runAttacks(attacks []attack, neighbours func() (stop func())) {
 	h.t.Helper()
 	before := h.resident("VmRSS")
 	for _, a := range attacks {
-		before = max(before, h.resident("VmRSS")) // less after one that was large, until the server works again
-		h.forgetPeak()
+		before = max(before, h.resident("VmRSS")) // after a large attack it is less until the server works again
+		h.resetPeak()
 		end := h.begin(a)
 		if a.fills {
 			h.server.AwaitAnswer("/metrics", func(_ int, metrics string) bool { return memoryUsed(metrics) > requestMemory/2 })
@@ -83,15 +81,15 @@ func (h *house) withstand(attacks []attack, neighbours func() (stop func())) {
 		end()
 		peak := h.resident("VmHWM")
 		h.t.Logf("%s: %d MB before, %d MB at the peak", a.name, before>>20, peak>>20)
-		if peak > requestMemory+besideBudget {
-			h.t.Errorf("%s: %d MB at the peak, at most %d MB are right", a.name, peak>>20, (requestMemory+besideBudget)>>20)
+		if peak > requestMemory+memoryOverhead {
+			h.t.Errorf("%s: %d MB at the peak, want at most %d MB", a.name, peak>>20, (requestMemory+memoryOverhead)>>20)
 		}
 		h.awaitMemory(a.name, before)
 	}
 }
 
 // awaitMemory waits until the server has about as much memory as before an attack.
-func (h *house) awaitMemory(name string, before int64) {
+func (h *instance) awaitMemory(name string, before int64) {
 	h.t.Helper()
 	h.server.AwaitMetric("holdfast_http_memory_bytes 0")
 	start := time.Now()
@@ -105,7 +103,7 @@ func (h *house) awaitMemory(name string, before int64) {
 	h.t.Logf("%s: %d MB after %v", name, h.resident("VmRSS")>>20, time.Since(start).Round(100*time.Millisecond))
 }
 
-// memoryUsed is the memory of requests under way.
+// memoryUsed returns the memory of requests in progress.
 func memoryUsed(metrics string) (n float64) {
 	if found := memoryLine.FindStringSubmatch(metrics); found != nil {
 		n, _ = strconv.ParseFloat(found[1], 64)
@@ -115,8 +113,8 @@ func memoryUsed(metrics string) (n float64) {
 
 var memoryLine = regexp.MustCompile(`(?m)^holdfast_http_memory_bytes (\S+)$`)
 
-// begin starts an attack, and end ends it.
-func (h *house) begin(a attack) (end func()) {
+// begin starts an attack; end stops it.
+func (h *instance) begin(a attack) (end func()) {
 	over := make(chan struct{})
 	var all sync.WaitGroup
 	for range a.connections {
@@ -133,9 +131,9 @@ func (h *house) begin(a attack) (end func()) {
 	}
 }
 
-// hold sends a request and reads no more than the status of the answer until the end,
-// or until the request is refused.
-func (h *house) hold(request string, over <-chan struct{}) {
+// hold sends a request and reads only the status of the answer. It returns at the end of the
+// attack or when the request is refused.
+func (h *instance) hold(request string, over <-chan struct{}) {
 	conn, err := h.connect(4 << 10)
 	if err != nil {
 		return
@@ -159,8 +157,8 @@ func (h *house) hold(request string, over <-chan struct{}) {
 	<-refused
 }
 
-// forgetPeak makes VmHWM start again.
-func (h *house) forgetPeak() {
+// resetPeak resets VmHWM.
+func (h *instance) resetPeak() {
 	h.t.Helper()
 	must(h.t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", h.server.Cmd.Process.Pid), []byte("5"), 0))
 }

@@ -13,19 +13,18 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// The database is stopped and started as its operator does it: the fast way,
-// which ends its clients' connections, and the smart one, which waits for them
-// and takes no new ones.
+// The database is stopped and started by its operator: in fast mode, which closes the connections
+// of clients, and in smart mode, which waits for them and accepts no new ones.
 func TestDatabaseStops(t *testing.T) {
 	t.Parallel()
 	db := testdb.OwnPostgres(t, testdb.PostgresOptions{})
 	o := newOutage(t, db.URL(), db.URL())
 	o.rounds(4, func(round int) fault {
 		choose := o.choice(round)
-		return fault{strike: func() {
+		return fault{inject: func() {
 			if round%2 == 1 {
 				must(t, syscall.Kill(db.PID(), syscall.SIGTERM))
-				o.await(o.load.after(10)) // on the connections that there are
+				o.await(o.load.after(10)) // on the existing connections
 			}
 			must(t, db.Stop())
 			o.hold(round, 2, choose)
@@ -38,8 +37,8 @@ func TestDatabaseStops(t *testing.T) {
 	o.end()
 }
 
-// Others take the connections that the server needs: all that the database has,
-// or all that it allows the server's role.
+// Others use up the connections that the server needs: all of the database, or all that the
+// server's role may have.
 func TestNoConnectionLeft(t *testing.T) {
 	t.Parallel()
 	db := testdb.OwnPostgres(t, testdb.PostgresOptions{Settings: []string{"max_connections=40"}})
@@ -53,10 +52,10 @@ func TestNoConnectionLeft(t *testing.T) {
 	o := newOutage(t, db.URL(), as("holdfast", db.URL()))
 	o.rounds(4, func(round int) fault {
 		choose := o.choice(round)
-		terminate := func() { // at least one, and any number
+		terminate := func() { // at least one
 			o.execute(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'holdfast' ORDER BY random() LIMIT $1`, 1+choose.IntN(10))
 		}
-		return fault{strike: func() {
+		return fault{inject: func() {
 			if round%2 == 0 {
 				o.execute(`ALTER ROLE holdfast CONNECTION LIMIT 0`)
 				terminate()
@@ -76,7 +75,7 @@ func TestNoConnectionLeft(t *testing.T) {
 	o.end()
 }
 
-// as is the URL for another role.
+// as returns the URL for another role.
 func as(role, base string) string {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -101,8 +100,7 @@ func takeAll(t *testing.T, url string) (taken []*pgx.Conn) {
 	}
 }
 
-// A pool of two connections, and many who need one, while others hold what the
-// two wait for.
+// Many requests need one of two connections, which wait for a lock that others hold.
 func TestPoolOfTwo(t *testing.T) {
 	t.Parallel()
 	db := testdb.PostgresDatabase(t)
@@ -114,14 +112,14 @@ func TestPoolOfTwo(t *testing.T) {
 	}
 	o.rounds(4, func(round int) fault {
 		choose := o.choice(round)
-		return fault{strike: func() {
+		return fault{inject: func() {
 			o.locked(rows[round%len(rows)], func() { o.hold(round, len(rows), choose) })
 		}, recover: o.recovered}
 	})
 	o.end()
 }
 
-// Others hold rows, or a whole table, that requests need.
+// Others lock rows, or a whole table, that requests need.
 func TestLocks(t *testing.T) {
 	t.Parallel()
 	db := testdb.PostgresDatabase(t)
@@ -132,14 +130,14 @@ func TestLocks(t *testing.T) {
 	}
 	o.rounds(uint64(len(locks)), func(round int) fault {
 		choose := o.choice(round)
-		return fault{strike: func() {
+		return fault{inject: func() {
 			o.locked(locks[round%len(locks)], func() { o.hold(round, len(locks), choose) })
 		}, recover: o.recovered}
 	})
 	o.end()
 }
 
-// locked does something while a transaction of the operator holds a lock.
+// locked calls a function while a transaction of the operator holds a lock.
 func (o *outage) locked(sql string, during func()) {
 	o.t.Helper()
 	o.execute(`BEGIN`)

@@ -18,15 +18,15 @@ import (
 	"holdfast/test/binary"
 )
 
-// The disk of the embedded database fills up while all write, and is full while
-// the server dies or ends, starts, or one of its commands runs. Who writes is
-// refused, who reads is not, and it is over when there is space again.
+// The disk of the embedded database fills up during writes, and is full while the server is
+// killed, stops or starts, or a command runs. Writes are refused and reads are not. Writes succeed
+// again when there is space.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	if !private(t) {
 		return
 	}
-	testdb.SQLite(t) // for the count
+	testdb.SQLite(t) // it counts the test
 	d := newDisk(t, "64m")
 	data := filepath.Join(d.dir, "data")
 	h := newHarness(t, data, "HOLDFAST_LOG__ACCESS=false")
@@ -34,25 +34,25 @@ func TestFullDisk(t *testing.T) {
 	full := func(round int) {
 		d.fill(h.choice(round).IntN(40))
 		h.tally.held++
-		pause(h.load.refused, time.Second) // what the log file has taken it may use again
+		pause(h.load.refused, time.Second) // the log file may still use the space that it has
 	}
 	h.rounds(5, func(round int) fault {
 		switch round % 5 {
 		default:
-			return fault{readable: true, certain: true, strike: func() {
+			return fault{readable: true, certain: true, inject: func() {
 				full(round)
 				d.free()
 			}, recover: func() {}}
 		case 1:
-			return fault{readable: true, certain: true, strike: func() {
+			return fault{readable: true, certain: true, inject: func() {
 				full(round)
 				h.commands(d)
-				h.server.Await("/readyz", http.StatusOK) // for those who read
+				h.server.Await("/readyz", http.StatusOK) // for the readers
 				d.free()
 			}, recover: func() {}}
 		case 2, 3, 4:
 			end := []syscall.Signal{syscall.SIGKILL, syscall.SIGKILL, syscall.SIGTERM}[round%5-2]
-			return fault{deadly: true, strike: func() {
+			return fault{deadly: true, inject: func() {
 				full(round)
 				h.server.Signal(end)
 				<-h.server.Ended
@@ -65,12 +65,12 @@ func TestFullDisk(t *testing.T) {
 			}}
 		}
 	})
-	h.struck()
+	h.injected()
 }
 
-// The disk of the database server fills up: it refuses what needs space, and
-// when it has none for its log it falls, and where it does not get up again on
-// the full disk, its operator makes space and starts it.
+// The disk of the database server fills up. The server refuses what needs space, and crashes when
+// its log needs some. If it does not start on the full disk, the operator makes space and starts
+// it.
 func TestFullDiskOnPostgres(t *testing.T) {
 	t.Parallel()
 	if !private(t) {
@@ -84,13 +84,13 @@ func TestFullDiskOnPostgres(t *testing.T) {
 	o := newOutage(t, db.URL(), db.URL())
 	fell, lay := 0, 0
 	o.rounds(2, func(round int) fault {
-		return fault{strike: func() {
+		return fault{inject: func() {
 			d.fill(o.choice(round).IntN(40))
 			pause(o.load.refused, 100*time.Millisecond)
 			if round%2 == 1 {
 				ctx, cancel := context.WithTimeout(t.Context(), bound)
 				defer cancel()
-				for err := error(nil); err == nil; { // the log takes what it has still
+				for err := error(nil); err == nil; { // the log still uses the space that it has
 					_, err = o.admin.Exec(ctx, `SELECT pg_logical_emit_message(false, '', repeat('x', 100000))`)
 				}
 				pause(o.load.refused, bound)
@@ -104,11 +104,11 @@ func TestFullDiskOnPostgres(t *testing.T) {
 			o.recovered()
 		}}
 	})
-	t.Logf("the database fell %d times, and %d times it did not get up by itself", fell, lay)
+	t.Logf("the database crashed %d times, and did not restart by itself %d times", fell, lay)
 	o.end()
 }
 
-// restart starts the database if it has ended, and returns when it is there.
+// restart starts the database if it has ended, and returns when it is ready.
 func (o *outage) restart(db *testdb.PostgresServer) (ended bool) {
 	o.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -116,7 +116,7 @@ func (o *outage) restart(db *testdb.PostgresServer) (ended bool) {
 	for deadline := time.Now().Add(bound); ; <-tick.C {
 		if closed(db.Ended()) {
 			ended = true
-			must(o.t, db.Stop()) // it knows now
+			must(o.t, db.Stop()) // now testdb knows that it has ended
 			must(o.t, db.Start())
 		}
 		conn, err := pgx.Connect(o.t.Context(), o.url)
@@ -131,8 +131,8 @@ func (o *outage) restart(db *testdb.PostgresServer) (ended bool) {
 	}
 }
 
-// startFull runs a server on the full disk: it serves, or it says why not and
-// ends.
+// startFull starts a server on the full disk: it serves, or it ends with an error that names the
+// cause.
 func (h *harness) startFull() {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), bound)
@@ -151,13 +151,13 @@ func (h *harness) startFull() {
 	if serves {
 		_ = cmd.Process.Kill() // it may end by itself
 	}
-	_ = cmd.Wait() // its status is looked at
+	_ = cmd.Wait() // the status is checked below
 	if ctx.Err() != nil || !serves && !refusal(cmd.ProcessState.ExitCode(), stderr.String()) {
 		h.t.Errorf("serve on a full disk: %v\n%s", cmd.ProcessState, &stderr)
 	}
 }
 
-// refusal reports whether a command ended in good order because of the disk.
+// refusal reports whether a command ended with an error about the disk.
 func refusal(status int, stderr string) bool {
 	if status != 1 || !strings.HasPrefix(stderr, "holdfast: ") {
 		return false
@@ -170,8 +170,8 @@ func refusal(status int, stderr string) bool {
 	return true
 }
 
-// commands runs what an operator may run while the disk is full. What writes
-// nothing there succeeds.
+// commands runs the operator's commands while the disk is full. Those that write nothing to it
+// succeed.
 func (h *harness) commands(d *disk) {
 	h.t.Helper()
 	elsewhere := filepath.Join(h.t.TempDir(), "backup")
@@ -180,7 +180,7 @@ func (h *harness) commands(d *disk) {
 			h.t.Errorf("%v on a full disk: status %d\n%s%s", args, r.Status, r.Stdout, r.Stderr)
 		}
 	}
-	// What writes there may succeed: a little space is left at times.
+	// Those that write to it may succeed: sometimes a little space is left.
 	here := filepath.Join(d.dir, "backup")
 	r := binary.Run(h.t, h.server.Env, "backup", here)
 	left, err := filepath.Glob(here + "*")
@@ -191,15 +191,15 @@ func (h *harness) commands(d *disk) {
 	must(h.t, os.RemoveAll(here))
 }
 
-// A first start where there is no space says so, and leaves nothing that the
-// next one would stumble over.
+// A first start without space fails with a clear error, and leaves nothing that makes the next one
+// fail.
 func TestBeginOnFullDisk(t *testing.T) {
 	t.Parallel()
 	if !private(t) {
 		return
 	}
 	d := newDisk(t, "8m")
-	const most = 24 // pages that a first start can do with
+	const most = 24 // pages that are enough for a first start
 	rounds := min(int(number(t, "FAULT_ROUNDS", 8)), most)
 	for round := range rounds {
 		leave := round * most / rounds

@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/testdb/spannertest"
 )
 
-// engine is what services keep their data in.
+// engine is a database engine.
 type engine string
 
 const (
@@ -17,7 +17,7 @@ const (
 	onSpanner  engine = "Spanner"
 )
 
-// onEach runs a fault on each engine: what strikes depends on it.
+// onEach runs a fault that differs between engines.
 func onEach(t *testing.T, faults map[engine]func(t *testing.T)) {
 	t.Helper()
 	for e, run := range faults {
@@ -28,8 +28,8 @@ func onEach(t *testing.T, faults map[engine]func(t *testing.T)) {
 	}
 }
 
-// onEngines runs a fault that is the same on every engine, with the folder of a
-// server's data and the settings that lead some services to the engine.
+// onEngines runs the same fault on several engines, with a data folder and the settings that make
+// some services use the engine.
 func onEngines(t *testing.T, of []service, engines []engine, run func(t *testing.T, e engine, data string, vars ...string)) {
 	t.Helper()
 	for _, e := range engines {
@@ -41,10 +41,10 @@ func onEngines(t *testing.T, of []service, engines []engine, run func(t *testing
 	}
 }
 
-// both are the engines that every service has.
+// both returns the engines that every service supports.
 func both() []engine { return []engine{onSQLite, onPostgres} }
 
-// open makes a database. In PostgreSQL all services share it.
+// open creates a database. On PostgreSQL all services share it.
 func (e engine) open(t *testing.T, of []service) (data string, vars []string) {
 	t.Helper()
 	switch e {
@@ -58,7 +58,7 @@ func (e engine) open(t *testing.T, of []service) (data string, vars []string) {
 	return testdb.SQLite(t), nil
 }
 
-// servers is how many processes the tests let share a database.
+// servers is the number of processes that share a database in the tests.
 func (e engine) servers() int {
 	if e == onSQLite {
 		return 1
@@ -66,13 +66,13 @@ func (e engine) servers() int {
 	return 2
 }
 
-// inSpanner are settings that lead to a database in an emulator.
+// inSpanner returns the settings for a database in an emulator.
 func inSpanner(emulator, database string) []string {
 	vars := []string{"SPANNER_EMULATOR_HOST=" + emulator, "HOLDFAST_LOG__ACCESS=false"}
 	return append(vars, settings(withSpanner(), "DATABASE_URL", "spanner://"+database)...)
 }
 
-// withSpanner are the services with a backend for it.
+// withSpanner returns the services that have a backend for Spanner.
 func withSpanner() (some []service) {
 	for _, s := range services() {
 		if s.spanner {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// auditLine is an event in the file of the audit.
+// auditLine is an event in the audit file.
 type auditLine struct {
 	Owner   string `json:"owner"`
 	Stream  string `json:"stream"`
@@ -26,14 +26,14 @@ type auditLine struct {
 	} `json:"payload"`
 }
 
-// audited wants that the audit has been told of every change of an install, in
-// their order, and that its counters are right. Who dies in the middle of
-// telling tells again, and a line that was torn then stands there whole.
-func (h *harness) audited(installs []*install) {
+// checkAudit checks that the audit has every change of an install in order, and that its counters
+// are right. A process that is killed while it publishes does so again, and a torn line is
+// followed by the whole one.
+func (h *harness) checkAudit(installs []*install) {
 	h.t.Helper()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.Now().Add(2 * bound) // who died may have held the right to tell, for half a minute
+	deadline := time.Now().Add(2 * bound) // a killed process may hold the lease for half a minute
 	for ; ; <-tick.C {
 		told := auditLines(h.t, filepath.Join(h.data, "extstorage-audit.jsonl"))
 		var why error
@@ -52,7 +52,7 @@ func (h *harness) audited(installs []*install) {
 	h.server.Verb("ext", "usage", "--audit")
 }
 
-// auditLines are those of the audit's file, by install.
+// auditLines reads the audit file, by install.
 func auditLines(t *testing.T, path string) map[string][]auditLine {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -67,9 +67,9 @@ func auditLines(t *testing.T, path string) map[string][]auditLine {
 	return all
 }
 
-// audit holds what the audit was told of an install against its feed.
+// audit compares the audit of an install with its feed.
 func (in *install) audit(lines []auditLine) error {
-	seen := int64(0) // what was told once may be told again
+	seen := int64(0) // an event may be published twice
 	next := 0
 	for _, l := range lines {
 		if l.Seq <= seen {
@@ -79,19 +79,19 @@ func (in *install) audit(lines []auditLine) error {
 			next++
 		}
 		if next == len(in.feed) {
-			return fmt.Errorf("%s: the audit was told of %+v, which has not happened", in.id, l)
+			return fmt.Errorf("%s: the audit has %+v, which did not happen", in.id, l)
 		}
 		want, got := in.feed[next], l.Payload
 		if l.Owner != extTenant || l.Seq != want.seq || l.Topic != "extstorage."+want.op || l.Key != want.namespace+"/"+want.key ||
 			got.Operation != want.op || got.Namespace != want.namespace || got.Key != want.key || got.Revision != want.revision || got.Caller != "token" {
-			return fmt.Errorf("%s: the audit was told of %+v, and it was %v", in.id, l, want)
+			return fmt.Errorf("%s: the audit has %+v, want %v", in.id, l, want)
 		}
 		seen = l.Seq
 		next++
 	}
 	for ; next < len(in.feed); next++ {
 		if in.feed[next].op != "expire" {
-			return fmt.Errorf("%s: the audit was not told of %v", in.id, in.feed[next])
+			return fmt.Errorf("%s: the audit lacks %v", in.id, in.feed[next])
 		}
 	}
 	return nil

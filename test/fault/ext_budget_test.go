@@ -10,44 +10,44 @@ import (
 	"time"
 )
 
-// One tenant that takes as much memory as it can, with rates that are not limited, gets
-// no more than the budget, does not keep another from its own, and leaves nothing
-// behind. FAULT_MINUTE does not make it longer.
+// A tenant that takes as much memory as it can, without rate limits, gets no more than the
+// budget, does not affect another tenant, and leaves nothing behind. FAULT_MINUTE does not
+// apply.
 //
-//nolint:paralleltest // the collector keeps to the limit as far as it gets processors
+//nolint:paralleltest // the garbage collector keeps the limit only if it gets enough CPU
 func TestExtensionMemoryBudget(t *testing.T) {
 	onEngines(t, []service{extService()}, both(), extensionMemoryBudget)
 }
 
 func extensionMemoryBudget(t *testing.T, _ engine, data string, vars ...string) {
 	t.Helper()
-	h := openHouse(t, 0, data, append(vars, memoryVar, "HOLDFAST_LOG__LEVEL=error")...)
+	h := startInstance(t, 0, data, append(vars, memoryVar, "HOLDFAST_LOG__LEVEL=error")...)
 	in := newInstall(t, 1)
-	h.stock(in, "log", 100, 65_000) // of which a page had 6.5 MB before pages were bounded
+	h.fillNamespace(in, "log", 100, 65_000) // a page of these had 6.5 MB before pages were limited
 	document := `{"schema":{"description":"` + strings.Repeat("x", 65_000) + `"}}`
 	for range 17 { // more than a page
 		h.want(in, http.StatusCreated, call{method: http.MethodPost, path: "/namespaces/settings/schemas", body: document})
 	}
 	held := string(h.call(in, call{method: http.MethodPost, path: "/batch", body: `{"ops":[{"op":"put","namespace":"log","key":"` + strings.Repeat("x", 2_400_000) + `"}]}`}))
 	lines := string(h.call(in, call{method: http.MethodPost, path: "/import", body: strings.Repeat("x", 290_000)}))
-	h.withstand([]attack{
+	h.runAttacks([]attack{
 		{"slow readers of lists", 200, string(h.call(in, call{method: http.MethodGet, path: "/namespaces/log/records?limit=100&values=true"})), false},
 		{"slow readers of exports", 200, string(h.call(in, call{method: http.MethodGet, path: "/export"})), true},
 		{"readers of schemas", 48, string(h.call(in, call{method: http.MethodGet, path: "/namespaces/settings/schemas?limit=100"})), false},
 		{"held batches", 170, held[:len(held)-10], true},
 		{"held lines of imports", 170, lines[:len(lines)-10], false},
-	}, func() func() { return h.bystandExt(2) })
+	}, func() func() { return h.startOthersExt(2) })
 }
 
-// bystandExt has an install of another tenant write, read and list until stop is called.
-// It must meet no error.
-func (h *house) bystandExt(n int) (stop func()) {
+// startOthersExt writes, reads and lists as an install of another tenant until stop is called. It
+// expects no error.
+func (h *instance) startOthersExt(n int) (stop func()) {
 	in := newInstall(h.t, n)
 	in.token = tenantToken(h.t, "7e4a4e1c-0000-4000-8000-000000000002", in.id, map[string]string{"settings": "rw"}, time.Now(), time.Hour)
 	ctx, end := context.WithCancel(h.t.Context())
 	var all sync.WaitGroup
 	var longest time.Duration
-	value := strings.Repeat("x", 20_000) // which is charged
+	value := strings.Repeat("x", 20_000) // large enough to be charged
 	all.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
 			path := fmt.Sprintf("/namespaces/settings/records/%d", i%20)
@@ -60,7 +60,7 @@ func (h *house) bystandExt(n int) (stop func()) {
 				start := time.Now()
 				a, err := in.send(h.t.Context(), h.client, h.server.URL, c)
 				if err != nil || a.Status/100 != 2 {
-					h.t.Errorf("a bystander: %v: %d %.200s %v", c, a.Status, a.Body, err)
+					h.t.Errorf("a other client: %v: %d %.200s %v", c, a.Status, a.Body, err)
 					return
 				}
 				longest = max(longest, time.Since(start))
@@ -72,9 +72,9 @@ func (h *house) bystandExt(n int) (stop func()) {
 		h.t.Helper()
 		end()
 		all.Wait() // requests are bounded
-		h.t.Logf("the longest request of a bystander took %v", longest)
+		h.t.Logf("the longest request of another client took %v", longest)
 		if longest == 0 || longest > patience {
-			h.t.Errorf("a bystander's requests took up to %v", longest)
+			h.t.Errorf("requests of another client took up to %v", longest)
 		}
 	}
 }

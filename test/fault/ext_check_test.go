@@ -27,7 +27,7 @@ type wireRecord struct {
 	Metadata  json.RawMessage `json:"metadata"`
 }
 
-// entry is what an author knows of a record.
+// entry returns what a writer knows of a record.
 func (r *wireRecord) entry() (e entry, err error) {
 	if e.value, err = parseDocument(r.Value); err != nil {
 		return e, err
@@ -49,7 +49,7 @@ type wireFeed struct {
 	Next int64 `json:"nextSince"`
 }
 
-// after are the changes of an answer, which follow on one another from a number.
+// after returns the changes of an answer, which must follow a number without a gap.
 func (f *wireFeed) after(since int64) (lines []change, err error) {
 	for i, c := range f.Changes {
 		if c.Seq != since+int64(i)+1 {
@@ -58,13 +58,12 @@ func (f *wireFeed) after(since int64) (lines []change, err error) {
 		lines = append(lines, change{op: c.Op, spot: spot{c.Namespace, c.Key}, rowState: rowState{c.Revision, c.Seq}})
 	}
 	if f.Next != since+int64(len(lines)) {
-		return nil, fmt.Errorf("%d changes since %d, and then it goes on with %d", len(lines), since, f.Next)
+		return nil, fmt.Errorf("%d changes after %d, and the next cursor is %d", len(lines), since, f.Next)
 	}
 	return lines, nil
 }
 
-// read lists what an install's authors share, and what has changed, until the
-// fault is over.
+// read lists shared records and changes until the fault is over.
 func (in *install) read(h *harness, l *load, choose *rand.Rand) {
 	since := in.knows()
 	for n := 0; !closed(l.over); n++ {
@@ -78,7 +77,7 @@ func (in *install) read(h *harness, l *load, choose *rand.Rand) {
 			c.path = fmt.Sprintf("/changes?limit=1000&since=%d", since)
 		}
 		known := in.knows()
-		if a, answered := h.tell(l, server, in, c); answered {
+		if a, answered := h.askExt(l, server, in, c); answered {
 			var err error
 			if n%2 == 0 {
 				_, err = listedEntries(a)
@@ -96,8 +95,8 @@ func (in *install) read(h *harness, l *load, choose *rand.Rand) {
 	}
 }
 
-// followed judges an answer with the changes since one, when another was known
-// already, and returns with which it goes on.
+// followed checks an answer with the changes after a number, given one that was known before, and
+// returns the number to continue with.
 func followed(a binary.Answer, since, known int64) (int64, error) {
 	var f wireFeed
 	if err := json.Unmarshal([]byte(a.Body), &f); err != nil || a.Status != http.StatusOK {
@@ -105,12 +104,12 @@ func followed(a binary.Answer, since, known int64) (int64, error) {
 	}
 	lines, err := f.after(since)
 	if err == nil && len(lines) < 1000 && f.Next < known {
-		err = fmt.Errorf("the changes end with %d, and %d was known when they were asked for", f.Next, known)
+		err = fmt.Errorf("the changes end with %d, but %d was known before the request", f.Next, known)
 	}
 	return f.Next, err
 }
 
-// listedEntries are the records of a page.
+// listedEntries returns the records of a page.
 func listedEntries(a binary.Answer) (map[string]entry, error) {
 	var page struct {
 		Items []wireRecord `json:"items"`
@@ -130,14 +129,14 @@ func listedEntries(a binary.Answer) (map[string]entry, error) {
 	return all, nil
 }
 
-// look reads a record of an author who has lost a deed: it is as it was before,
-// or as the deed has made it.
-func (w *author) look(h *harness, l *load) {
+// look reads a record of a writer that has lost an operation: it is in the state before or after
+// the operation.
+func (w *extWriter) look(h *harness, l *load) {
 	if len(w.state) == 0 {
 		return
 	}
-	at := w.somewhere()
-	a, answered := h.tell(l, h.serverOf(w.n), w.of, call{method: http.MethodGet, path: at.at()})
+	at := w.existingSpot()
+	a, answered := h.askExt(l, h.serverOf(w.n), w.of, call{method: http.MethodGet, path: at.at()})
 	if !answered {
 		return
 	}
@@ -148,7 +147,7 @@ func (w *author) look(h *harness, l *load) {
 	}
 }
 
-func (w *author) saw(at spot, a binary.Answer) error {
+func (w *extWriter) saw(at spot, a binary.Answer) error {
 	before, after := w.state[at], w.lost.applied(w.state)[at]
 	if a.Status == http.StatusNotFound && after == (entry{}) {
 		return nil
@@ -167,8 +166,7 @@ func (w *author) saw(at spot, a binary.Answer) error {
 	return nil
 }
 
-// is reports whether a record that was read is one of which only the number of
-// its change is not known.
+// is compares a record that was read with one whose change number may be unknown.
 func (e entry) is(expected entry) bool {
 	if expected.seq = e.seq; e.seq == 0 {
 		return false
@@ -176,26 +174,25 @@ func (e entry) is(expected entry) bool {
 	return e == expected
 }
 
-// checkInstall compares what is there of an install with what its authors know,
-// and makes them know what is there.
+// checkInstall compares the data of an install with what its writers know, and tells them what is
+// there.
 func (h *harness) checkInstall(in *install) {
 	h.t.Helper()
-	for _, w := range in.authors {
-		h.again(w)
+	for _, w := range in.extWriters {
+		h.retryLost(w)
 	}
 	there := h.entries(in)
-	for _, w := range in.authors {
-		h.settleDeed(w, there)
+	for _, w := range in.extWriters {
+		h.settleOperation(w, there)
 	}
 	h.checkTrails(in, h.checkFeed(in, there))
 	if got := there[counter].value.n; got != in.counted {
-		h.t.Errorf("%s: the counter of all is %d, and was counted up to %d", in.id, got, in.counted)
+		h.t.Errorf("%s: the shared counter is %d, want %d", in.id, got, in.counted)
 	}
 }
 
-// again asks for what was not answered and happens once: now it is done,
-// whether it was before or not.
-func (h *harness) again(w *author) {
+// retryLost repeats the idempotent operations without an answer.
+func (h *harness) retryLost(w *extWriter) {
 	h.t.Helper()
 	d := w.lost
 	if d == nil || d.once() == "" {
@@ -214,9 +211,9 @@ func (h *harness) again(w *author) {
 	h.decided(d, d.refused, a.Header.Get("Idempotency-Replayed") != "")
 }
 
-// settleDeed decides what has become of a deed without an answer: it was done as
-// a whole, or nothing of it was, and all the others are there in any case.
-func (h *harness) settleDeed(w *author, all entries) {
+// settleOperation determines whether an operation without an answer was done. It was done as a
+// whole or not at all, and all other records are unaffected.
+func (h *harness) settleOperation(w *extWriter, all entries) {
 	h.t.Helper()
 	there := entries{}
 	for at, e := range all {
@@ -227,7 +224,7 @@ func (h *harness) settleDeed(w *author, all entries) {
 	d := w.lost
 	w.lost = nil
 	if maps.Equal(there, w.state) {
-		// What deletes what is not there does nothing: then it makes no difference.
+		// Deleting what does not exist does nothing, so it does not matter.
 		if d != nil {
 			h.decided(d, d.refused, false)
 		}
@@ -252,8 +249,7 @@ func (h *harness) settleDeed(w *author, all entries) {
 	w.state = there
 }
 
-// entries are all that is there of an install. What the server says of it must
-// agree with itself: pages, export, counts and usage.
+// entries returns all records of an install. Pages, export, counts and usage must agree.
 func (h *harness) entries(in *install) entries {
 	h.t.Helper()
 	exported := h.export(in)
@@ -281,7 +277,7 @@ func (h *harness) entries(in *install) entries {
 		}
 	}
 	if !maps.Equal(all, exported) {
-		h.t.Errorf("%s: what is exported is not what is listed:%s", in.id, difference(exported, all))
+		h.t.Errorf("%s: export and listing differ:%s", in.id, difference(exported, all))
 	}
 	if !slices.Equal(usage.By, sums) || usage.Keys.Used != keys || usage.Bytes.Used != bytes || usage.Namespaces.Used != int64(len(sums)) {
 		h.t.Errorf("%s: the usage is %+v, listed %+v", in.id, usage, sums)
@@ -299,7 +295,7 @@ type namespaceUsage struct {
 	Keys, Bytes int64
 }
 
-// pages are the records of a namespace, a few at a time.
+// pages returns the records of a namespace, read in small pages.
 func (h *harness) pages(in *install, namespace string) (all []wireRecord) {
 	h.t.Helper()
 	for cursor := ""; ; {
@@ -315,7 +311,7 @@ func (h *harness) pages(in *install, namespace string) (all []wireRecord) {
 	}
 }
 
-// export is all that an install has, in one answer, which is whole.
+// export returns all records of an install from one export, which must be complete.
 func (h *harness) export(in *install) entries {
 	h.t.Helper()
 	a := h.call(in, http.StatusOK, call{method: http.MethodGet, path: "/export"}, nil)
@@ -332,7 +328,7 @@ func (h *harness) export(in *install) entries {
 		must(h.t, json.Unmarshal(lines.Bytes(), &line))
 		switch {
 		case complete:
-			h.t.Errorf("behind the end of an export: %s", lines.Text())
+			h.t.Errorf("after the end of an export: %s", lines.Text())
 		case line.Complete:
 			if complete = true; line.Records != len(all) {
 				h.t.Errorf("an export has %d records and says %d", len(all), line.Records)
@@ -344,12 +340,12 @@ func (h *harness) export(in *install) entries {
 		}
 	}
 	if !complete {
-		h.t.Errorf("an export breaks off: %.200s", a.Body)
+		h.t.Errorf("an export is cut off: %.200s", a.Body)
 	}
 	return all
 }
 
-// changes are those of an install since one, to the newest.
+// changes returns the changes of an install after a number.
 func (h *harness) changes(in *install, since int64) (all []change) {
 	h.t.Helper()
 	for {
@@ -363,8 +359,7 @@ func (h *harness) changes(in *install, since int64) (all []change) {
 	}
 }
 
-// checkFeed holds the changes since the last check, which it returns, against
-// what is there.
+// checkFeed compares the changes since the last check with the records, and returns them.
 func (h *harness) checkFeed(in *install, there entries) []change {
 	h.t.Helper()
 	lines := h.changes(in, int64(len(in.feed)))
@@ -375,17 +370,16 @@ func (h *harness) checkFeed(in *install, there entries) []change {
 		rows[at] = e.rowState
 	}
 	if !maps.Equal(rows, in.rows) {
-		h.t.Errorf("%s: what is there is not what the changes come to: %v, %v", in.id, rows, in.rows)
+		h.t.Errorf("%s: records and changes differ: %v, %v", in.id, rows, in.rows)
 	}
 	return lines
 }
 
-// checkTrails holds changes against what each author knows to have changed, in
-// its order.
+// checkTrails compares changes with what each writer has changed, in order.
 func (h *harness) checkTrails(in *install, lines []change) {
 	h.t.Helper()
 	counted := 0
-	for _, w := range in.authors {
+	for _, w := range in.extWriters {
 		var own, told []change
 		for _, line := range lines {
 			if strings.HasPrefix(line.key, w.name+"-") {
@@ -403,7 +397,7 @@ func (h *harness) checkTrails(in *install, lines []change) {
 			}
 		}
 		if !slices.EqualFunc(own, told, change.like) {
-			h.t.Errorf("%s: of %s's the feed has %v, and there were %v", in.id, w.name, own, told)
+			h.t.Errorf("%s: of the writer %s the feed has %v, want %v", in.id, w.name, own, told)
 		}
 	}
 	for _, line := range lines {
@@ -412,12 +406,12 @@ func (h *harness) checkTrails(in *install, lines []change) {
 		}
 	}
 	if counted != 0 {
-		h.t.Errorf("%s: of the counter the feed has %d changes too few", in.id, counted)
+		h.t.Errorf("%s: the feed lacks %d changes of the counter", in.id, counted)
 	}
 }
 
-// copied are the changes that a copy has. Those of one that leaps end in a gap,
-// which is told as such.
+// copied returns the changes of a copy. Those of a copy that leaps end in a gap, which must be
+// reported.
 func (h *harness) copied(in *install, leaps bool) (all []change) {
 	h.t.Helper()
 	for {
@@ -433,16 +427,15 @@ func (h *harness) copied(in *install, leaps bool) (all []change) {
 		switch {
 		case len(lines) > 0:
 		case leaps:
-			h.t.Fatalf("the changes of a copy end with %d, and not in a gap: %d %s", len(all), a.Status, a.Body)
+			h.t.Fatalf("the changes of a copy end with %d, want a gap: %d %s", len(all), a.Status, a.Body)
 		default:
 			return all
 		}
 	}
 }
 
-// checkInstallMoment wants that what is there of an install, in a copy, is what
-// was there at one moment of a span of the clock: every deed that was
-// acknowledged before it, none that was sent after it, and each as a whole.
+// checkInstallMoment checks that a copy has the data of an install at one moment of a span of the
+// clock: every operation acknowledged before it, none sent after it, and each as a whole.
 func (h *harness) checkInstallMoment(in *install, begun, ended int64, leaps bool) {
 	h.t.Helper()
 	there := h.entries(in)
@@ -453,22 +446,21 @@ func (h *harness) checkInstallMoment(in *install, begun, ended int64, leaps bool
 		copied[at] = e.rowState
 	}
 	if !maps.Equal(rows, copied) {
-		h.t.Errorf("%s: what was copied is not what the changes come to: %v, %v", in.id, copied, rows)
+		h.t.Errorf("%s: records and changes of the copy differ: %v, %v", in.id, copied, rows)
 	}
 	before := in.feed[:in.before]
 	if len(lines) < len(before) || !slices.Equal(lines[:len(before)], before) {
-		h.t.Fatalf("%s: of %d changes of before the copy has not all", in.id, len(before))
+		h.t.Fatalf("%s: the copy does not have all of the %d earlier changes", in.id, len(before))
 	}
-	for _, w := range in.authors {
+	for _, w := range in.extWriters {
 		if !w.had(lines[len(before):], begun, ended) {
-			h.t.Errorf("%s, who has changed %v, and has no answer to %v, was never so in the span from %d to %d: %v", w.name, w.trail, w.lost, begun, ended, lines[len(before):])
+			h.t.Errorf("%s, with the changes %v and no answer to %v, never had this state from %d to %d: %v", w.name, w.trail, w.lost, begun, ended, lines[len(before):])
 		}
 	}
 }
 
-// had reports whether the author's changes, in a feed with those of others, were
-// these at a moment of the span.
-func (w *author) had(lines []change, begun, ended int64) bool {
+// had reports whether a feed has the writer's changes of some moment of the span.
+func (w *extWriter) had(lines []change, begun, ended int64) bool {
 	own := func(all []change) (some []change) {
 		for _, line := range all {
 			if strings.HasPrefix(line.key, w.name+"-") {
@@ -496,8 +488,8 @@ func (c change) like(known change) bool {
 	return c.op == known.op && c.spot == known.spot && c.revision == known.revision && (known.seq == 0 || known.seq == c.seq)
 }
 
-// follow applies changes to what was there, and wants that each life of a key
-// has the revisions from 1 on.
+// follow applies changes to records, and checks that the revisions of each key start at 1 and have
+// no gap.
 func (h *harness) follow(rows map[spot]rowState, lines []change) {
 	h.t.Helper()
 	for _, line := range lines {

@@ -10,9 +10,9 @@ import (
 	"holdfast/test/binary"
 )
 
-// A record is there until the millisecond before it expires, and from then on it
-// is nowhere, nor in anybody's way, although nobody has swept: by the server's
-// clock, whatever the database believes of the time.
+// A record exists until the millisecond before its expiry. From then on nothing returns or counts
+// it, although it was not swept yet. The server's clock counts, whatever the database's clock
+// says.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	onEngines(t, []service{extService()}, both(), expiry)
@@ -33,51 +33,51 @@ func expiry(t *testing.T, _ engine, data string, vars ...string) {
 	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
 		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
 	}
-	hands := newHands(t)
-	h := &harness{t: t, client: &http.Client{Timeout: bound}, server: hands.serve(data, vars...)}
+	testClock := newTestClock(t)
+	h := &harness{t: t, client: &http.Client{Timeout: bound}, server: testClock.serve(data, vars...)}
 	t.Cleanup(h.client.CloseIdleConnections)
 	for i, off := range []time.Duration{0, -5 * 365 * 24 * time.Hour, 5 * 365 * 24 * time.Hour} {
-		v := &vigil{harness: h, hands: hands, begin: time.Now().Add(off).Truncate(time.Millisecond).UTC()}
+		v := &expiryTest{harness: h, testClock: testClock, begin: time.Now().Add(off).Truncate(time.Millisecond).UTC()}
 		v.in = v.install(10 * i)
 		v.lives()
 		v.in = v.install(10*i + 1)
-		v.makesRoom("keys", func(n int) call { return v.put("settings", fmt.Sprint(n), 10) }, fewKeys)
+		v.expiryFreesQuota("keys", func(n int) call { return v.put("settings", fmt.Sprint(n), 10) }, fewKeys)
 		v.in = v.install(10*i + 2)
-		v.makesRoom("bytes", func(n int) call { return v.put("settings", fmt.Sprint(n), fewBytes/2-10) }, 2)
+		v.expiryFreesQuota("bytes", func(n int) call { return v.put("settings", fmt.Sprint(n), fewBytes/2-10) }, 2)
 		v.in = v.install(10*i + 3)
-		v.makesRoom("namespaces", func(n int) call { return v.put([]string{"settings", "log", "counters"}[n], "x", 10) }, fewNamespaces)
+		v.expiryFreesQuota("namespaces", func(n int) call { return v.put([]string{"settings", "log", "counters"}[n], "x", 10) }, fewNamespaces)
 		v.tokens(v.install(10*i + 4))
 	}
 }
 
-// vigil watches an install at moments.
-type vigil struct {
+// expiryTest reads an install at chosen times.
+type expiryTest struct {
 	*harness
-	hands *hands
-	begin time.Time // by the server's clock
-	in    *install
+	testClock *testClock
+	begin     time.Time // by the server's clock
+	in        *install
 }
 
-// lifetime is the shortest that there is.
+// lifetime is the shortest one that is accepted.
 const lifetime = time.Minute
 
-// install is a new one, with a token of the server's time.
-func (v *vigil) install(n int) *install {
+// install creates an install with a token of the server's time.
+func (v *expiryTest) install(n int) *install {
 	in := newInstall(v.t, n)
 	in.token = extToken(v.t, in.id, map[string]string{"settings": "rw", "log": "rw", "counters": "rw"}, v.begin, time.Hour)
 	return in
 }
 
 // at stops the clock so long after the beginning.
-func (v *vigil) at(after time.Duration) { v.hands.stop(v.begin.Add(after)) }
+func (v *expiryTest) at(after time.Duration) { v.testClock.stop(v.begin.Add(after)) }
 
-// put is of a record that lives for a minute.
-func (v *vigil) put(namespace, key string, size int) call {
+// put is a put of a record that lives for a minute.
+func (v *expiryTest) put(namespace, key string, size int) call {
 	return call{method: http.MethodPut, path: spot{namespace, key}.at(),
 		body: fmt.Sprintf(`{"value":%q,"ttlSeconds":%d}`, strings.Repeat("x", size), int(lifetime.Seconds()))}
 }
 
-// counts are what is told of an install.
+// counts are the counters that the API reports of an install.
 type counts struct {
 	Bytes       struct{ Used int64 }
 	Keys        struct{ Used int64 }
@@ -86,8 +86,8 @@ type counts struct {
 	Warnings    []struct{ What string }
 }
 
-// seen is everything that lists what is there.
-func (v *vigil) seen() (items, exported int, used counts) {
+// seen reads everything that lists records.
+func (v *expiryTest) seen() (items, exported int, used counts) {
 	v.t.Helper()
 	for _, ns := range []string{"settings", "log", "counters"} {
 		items += len(v.pages(v.in, ns))
@@ -97,8 +97,8 @@ func (v *vigil) seen() (items, exported int, used counts) {
 	return items, strings.Count(a.Body, `"revision":`), used
 }
 
-// lives follows one record beyond its end.
-func (v *vigil) lives() {
+// lives follows a record until after its expiry.
+func (v *expiryTest) lives() {
 	v.t.Helper()
 	at := spot{"settings", "brief"}
 	record := func(method, body string, header ...string) call {
@@ -117,7 +117,7 @@ func (v *vigil) lives() {
 	v.at(lifetime / 2)
 	first := v.call(v.in, http.StatusOK, record(http.MethodPatch, `{"n":1}`), &meta).Header.Get("ETag")
 	if want := v.begin.Add(lifetime).Format("2006-01-02T15:04:05.000Z"); meta.Expires == nil || *meta.Expires != want {
-		v.t.Errorf("a patch has made it expire at %v, want %s", meta.Expires, want)
+		v.t.Errorf("after a patch it expires at %v, want %s", meta.Expires, want)
 	}
 
 	v.at(lifetime - time.Millisecond)
@@ -142,10 +142,10 @@ func (v *vigil) lives() {
 		v.t.Errorf("at its end: %d listed, %d exported, %+v", items, exported, used)
 	}
 	if lines := v.changes(v.in, 0); len(lines) != 2 {
-		v.t.Errorf("reading and being refused has changed something: %v", lines)
+		v.t.Errorf("reads and refused writes have changed something: %v", lines)
 	}
 
-	// What is written there is another life.
+	// A record that is written now is a new one.
 	second := v.call(v.in, http.StatusCreated, record(http.MethodPut, `{"value":{"n":1}}`, "If-None-Match", "*"), &meta).Header.Get("ETag")
 	if meta.Revision != 1 || second == first || meta.Expires != nil {
 		v.t.Errorf("written over it: revision %d, tags %s and then %s, expires %v", meta.Revision, first, second, meta.Expires)
@@ -157,9 +157,9 @@ func (v *vigil) lives() {
 	v.call(v.in, http.StatusOK, record(http.MethodGet, ""), nil)
 }
 
-// makesRoom uses up a quota with records that live for a minute. Up to their end
-// one more is refused, and from then on it is not.
-func (v *vigil) makesRoom(what string, put func(n int) call, most int) {
+// expiryFreesQuota uses up a quota with records that live for a minute. Until they expire one more
+// is refused; afterwards it is accepted.
+func (v *expiryTest) expiryFreesQuota(what string, put func(n int) call, most int) {
 	v.t.Helper()
 	v.at(0)
 	for n := range most {
@@ -180,12 +180,12 @@ func (v *vigil) makesRoom(what string, put func(n int) call, most int) {
 		v.t.Errorf("%s: %s, and again after %s s", what, a.Body, a.Header.Get("Retry-After"))
 	}
 	if !warned() {
-		v.t.Errorf("%s: they are used up, and nobody is warned", what)
+		v.t.Errorf("%s: no warning of a full quota", what)
 	}
 
 	v.at(lifetime)
 	if warned() {
-		v.t.Errorf("%s: what has expired is warned of", what)
+		v.t.Errorf("%s: a warning because of expired records", what)
 	}
 	v.call(v.in, http.StatusCreated, put(most), nil)
 	if items, exported, used := v.seen(); items != 1 || exported != 1 || used.Keys.Used != 1 {
@@ -196,12 +196,12 @@ func (v *vigil) makesRoom(what string, put func(n int) call, most int) {
 	}
 }
 
-// tokens are good for half a minute before and after their time, as the clocks
-// of those who sign them may be wrong.
-func (v *vigil) tokens(in *install) {
+// tokens are valid for half a minute before and after their time, because the clock of the signer
+// may differ.
+func (v *expiryTest) tokens(in *install) {
 	v.t.Helper()
 	const leeway = 30 * time.Second
-	begin := v.begin.Truncate(time.Second) // as tokens have it
+	begin := v.begin.Truncate(time.Second) // the precision of tokens
 	in.token = extToken(v.t, in.id, map[string]string{"settings": "r"}, begin, lifetime)
 	for at, status := range map[time.Time]int{
 		begin.Add(-leeway - time.Millisecond):           http.StatusUnauthorized,
@@ -209,7 +209,7 @@ func (v *vigil) tokens(in *install) {
 		begin.Add(lifetime + leeway - time.Millisecond): http.StatusOK,
 		begin.Add(lifetime + leeway):                    http.StatusUnauthorized,
 	} {
-		v.hands.stop(at)
+		v.testClock.stop(at)
 		a := v.call(in, status, call{method: http.MethodGet, path: "/namespaces/settings/records"}, nil)
 		if challenge := a.Header.Get("WWW-Authenticate"); (status == http.StatusOK) != (challenge == "") {
 			v.t.Errorf("%v after a token's time begins: %d, and the challenge %q", at.Sub(begin), status, challenge)

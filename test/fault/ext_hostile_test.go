@@ -18,16 +18,16 @@ import (
 	"holdfast/test/binary"
 )
 
-// call is one as it goes over the wire.
-func (h *house) call(in *install, c call) []byte {
+// call returns a call in wire format.
+func (h *instance) call(in *install, c call) []byte {
 	h.t.Helper()
 	req, err := in.request(h.t.Context(), h.server.URL, c)
 	must(h.t, err)
 	return h.wire(req)
 }
 
-// want makes a call that must be answered with the status.
-func (h *house) want(in *install, status int, c call) binary.Answer {
+// want sends a call and expects the status.
+func (h *instance) want(in *install, status int, c call) binary.Answer {
 	h.t.Helper()
 	a, err := in.send(h.t.Context(), h.client, h.server.URL, c)
 	if err != nil || a.Status != status {
@@ -36,14 +36,13 @@ func (h *house) want(in *install, status int, c call) binary.Answer {
 	return a
 }
 
-// Requests that are larger than anything that is kept, that never end, or that
-// end in their middle are refused without being kept in memory, and leave nothing
-// behind. An import keeps the steps that came whole.
+// Requests that are larger than any limit, never end, or end in the middle are refused without
+// being kept in memory, and leave nothing behind. An import keeps the complete steps.
 func TestHostileExtensions(t *testing.T) {
 	t.Parallel()
-	h := openHouse(t, 1, testdb.SQLite(t), "HOLDFAST_SERVER__CLIENT_GRACE=5s")
+	h := startInstance(t, 1, testdb.SQLite(t), "HOLDFAST_SERVER__CLIENT_GRACE=5s")
 	in := newInstall(t, 1)
-	beside := h.bystand(1)
+	beside := h.startOthers(1)
 	before := h.resident("VmRSS")
 	record := spot{"settings", "x"}
 	large := strings.Repeat("x", 20<<20)
@@ -70,18 +69,17 @@ func TestHostileExtensions(t *testing.T) {
 			t.Errorf("%s: %.200s", name, a.Body)
 		}
 	}
-	h.endless(in)
-	h.halves(in)
+	h.sendEndless(in)
+	h.sendTruncated(in)
 	beside.stop()
 	if grown := h.resident("VmHWM") - before; grown > 64<<20 {
-		t.Errorf("refusing has taken %d MB", grown>>20)
+		t.Errorf("refused requests took %d MB", grown>>20)
 	}
 	h.want(in, http.StatusNotFound, call{method: http.MethodGet, path: record.at()})
 }
 
-// endless sends bodies that say of no length and never end, until the server
-// has enough of them.
-func (h *house) endless(in *install) {
+// sendEndless sends bodies of unknown length that never end, until the server refuses them.
+func (h *instance) sendEndless(in *install) {
 	h.t.Helper()
 	for path, beginning := range map[string]string{
 		"/namespaces/settings/records/x": `{"value":"`,
@@ -98,16 +96,16 @@ func (h *house) endless(in *install) {
 		req.Body, req.ContentLength, req.GetBody = body, -1, nil
 		resp, err := h.client.Do(req)
 		if err != nil {
-			continue // the connection may end while it is written to
+			continue // the server may close the connection during a write
 		}
 		must(h.t, resp.Body.Close())
 		if resp.StatusCode != http.StatusRequestEntityTooLarge || body.sent > 64<<20 {
-			h.t.Errorf("%s without an end: %s after %d bytes", path, resp.Status, body.sent)
+			h.t.Errorf("endless %s: %s after %d bytes", path, resp.Status, body.sent)
 		}
 	}
 }
 
-// endlessBody is a beginning and then the same for ever.
+// endlessBody is a beginning, then the same text for ever.
 type endlessBody struct {
 	rest *strings.Reader
 	sent int64
@@ -126,8 +124,8 @@ func (b *endlessBody) Read(p []byte) (int, error) {
 
 func (b *endlessBody) Close() error { return nil }
 
-// halves sends requests that end in their middle.
-func (h *house) halves(in *install) {
+// sendTruncated sends requests that end in the middle.
+func (h *instance) sendTruncated(in *install) {
 	h.t.Helper()
 	var lines strings.Builder
 	for i := range 50 {
@@ -150,18 +148,18 @@ func (h *house) halves(in *install) {
 			h.t.Errorf("half of %v: %.300q", c, answer)
 		}
 	}
-	// Of the import two steps came whole, and of the third all but its end.
+	// Of the import two steps were complete; the third lacked its end.
 	var page struct{ Items []wireRecord }
 	a := h.want(in, http.StatusOK, call{method: http.MethodGet, path: "/namespaces/log/records?limit=100&prefix=line-"})
 	must(h.t, json.Unmarshal([]byte(a.Body), &page))
 	if n := len(page.Items); n != 40 {
-		h.t.Errorf("of half an import there are %d records, want the 40 of its whole steps", n)
+		h.t.Errorf("half an import has stored %d records, want the 40 of its complete steps", n)
 	}
 	h.want(in, http.StatusOK, call{method: http.MethodGet, path: "/namespaces/settings/records"})
 }
 
-// stock writes records of one size into a namespace, in bulk.
-func (h *house) stock(in *install, namespace string, keys, size int) {
+// fillNamespace writes records of one size into a namespace, in bulk.
+func (h *instance) fillNamespace(in *install, namespace string, keys, size int) {
 	h.t.Helper()
 	perBulk := max(1, min(20, 500_000/size))
 	value := strings.Repeat("x", size)
@@ -174,9 +172,9 @@ func (h *house) stock(in *install, namespace string, keys, size int) {
 	}
 }
 
-// Clients that take an export slowly or not at all, and others that break it off
-// and go on, beside listings of a full namespace and large imports: the memory
-// stays small, others are served, and what was asked for piece by piece is whole.
+// Clients read exports slowly or not at all, others interrupt and resume them, and full namespaces
+// are listed and large imports sent at the same time. The memory stays small, others are served,
+// and resumed exports are complete.
 func TestExtensionMemory(t *testing.T) {
 	t.Parallel()
 	onEngines(t, []service{extService()}, both(), extensionMemory)
@@ -185,16 +183,16 @@ func TestExtensionMemory(t *testing.T) {
 func extensionMemory(t *testing.T, _ engine, data string, vars ...string) {
 	t.Helper()
 	const keys, size, stalled, listing, importing = 5000, 4000, 24, 3, 2
-	h := openHouse(t, 1, data, append(vars, "HOLDFAST_SERVER__CLIENT_GRACE=2s")...)
-	h.client.Timeout = 4 * bound // of imports as a whole
+	h := startInstance(t, 1, data, append(vars, "HOLDFAST_SERVER__CLIENT_GRACE=2s")...)
+	h.client.Timeout = 4 * bound // imports take long
 	in := newInstall(t, 1)
-	h.stock(in, "settings", keys, size)
-	beside := h.bystand(1)
+	h.fillNamespace(in, "settings", keys, size)
+	beside := h.startOthers(1)
 	var clients sync.WaitGroup
 	for range stalled {
 		conn := h.dial(4 << 10)
 		must(t, conn.SetDeadline(time.Now().Add(bound)))
-		clients.Go(func() { // and takes no more than the first line
+		clients.Go(func() { // and reads only the first line
 			_, err := conn.Write(h.call(in, call{method: http.MethodGet, path: "/export"}))
 			answer := make([]byte, len("HTTP/1.1 200"))
 			if err == nil {
@@ -207,7 +205,7 @@ func extensionMemory(t *testing.T, _ engine, data string, vars ...string) {
 	}
 	for range listing {
 		clients.Go(func() {
-			if n := h.texts(in, "settings"); n != keys {
+			if n := h.countValues(in, "settings"); n != keys {
 				t.Errorf("%d records are listed, want %d", n, keys)
 			}
 		})
@@ -216,20 +214,20 @@ func extensionMemory(t *testing.T, _ engine, data string, vars ...string) {
 		other := newInstall(t, n+2)
 		clients.Go(func() { h.importAll(other, keys/4, size) })
 	}
-	clients.Go(func() { h.piecemeal(in, keys) })
+	clients.Go(func() { h.exportInParts(in, keys) })
 	clients.Wait() // requests are bounded
 	beside.stop()
-	// A blocked piece of 16 KiB has its 16 s and three graces: see TestStalledReaders.
+	// A blocked piece of 16 KiB has 16 s and three times the grace: see TestStalledReaders.
 	h.server.AwaitLong(2*bound, "/metrics", func(_ int, body string) bool { return loaded(body) == 0 })
 	peak := h.resident("VmHWM")
 	t.Logf("%d MB at the peak", peak>>20)
 	if peak > loadMemory {
-		t.Errorf("%d MB at the peak, at most %d MB are right", peak>>20, loadMemory>>20)
+		t.Errorf("%d MB at the peak, want at most %d MB", peak>>20, loadMemory>>20)
 	}
 }
 
-// texts counts the records of a namespace, page by page, with their values.
-func (h *house) texts(in *install, namespace string) (n int) {
+// countValues counts the records of a namespace, page by page, with their values.
+func (h *instance) countValues(in *install, namespace string) (n int) {
 	for cursor := ""; ; {
 		a, err := in.send(h.t.Context(), h.client, h.server.URL, call{method: http.MethodGet, path: "/namespaces/" + namespace + "/records?limit=100&values=true" + cursor})
 		_, next, whole := strings.Cut(a.Body, `,"nextCursor":`)
@@ -245,14 +243,14 @@ func (h *house) texts(in *install, namespace string) (n int) {
 	}
 }
 
-// importAll imports records in one request, whose body is made while it is sent.
-func (h *house) importAll(in *install, keys, size int) {
+// importAll imports records in one request, whose body is generated while it is sent.
+func (h *instance) importAll(in *install, keys, size int) {
 	body, lines := io.Pipe()
 	go func() {
 		value := strings.Repeat("x", size)
 		for i := range keys {
 			if _, err := fmt.Fprintf(lines, `{"namespace":"log","key":"%06d","value":%q}`+"\n", i, value); err != nil {
-				break // the server has had enough
+				break // the server has refused it
 			}
 		}
 		_, _ = fmt.Fprintf(lines, `{"complete":true,"records":%d}`+"\n", keys) // likewise
@@ -271,21 +269,21 @@ func (h *house) importAll(in *install, keys, size int) {
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if want := fmt.Sprintf(`{"lines":%d,"records":%d,"written":%[2]d,"same":0,"expired":0,"schemas":0}`, keys+1, keys); err != nil || strings.TrimSpace(string(text)) != want {
+	if want := fmt.Sprintf(`{"lines":%d,"records":%d,"written":%[2]d,"unchanged":0,"expired":0,"schemas":0}`, keys+1, keys); err != nil || strings.TrimSpace(string(text)) != want {
 		h.t.Errorf("an import: %d %.300s %v, want %s", resp.StatusCode, text, err, want)
 	}
 }
 
-// piecemeal exports everything, breaking off again and again and going on from
-// the last cursor that has come.
-func (h *house) piecemeal(in *install, keys int) {
+// exportInParts exports everything, and interrupts and resumes the export at the last cursor again
+// and again.
+func (h *instance) exportInParts(in *install, keys int) {
 	seen := map[string]bool{}
 	for cursor, pieces := "", 0; ; pieces++ {
 		path := "/export"
 		if cursor != "" {
 			path += "?cursor=" + url.QueryEscape(cursor)
 		}
-		complete, next, err := h.piece(in, path, seen, 500+rand.IntN(500))
+		complete, next, err := h.exportPart(in, path, seen, 500+rand.IntN(500))
 		if err != nil {
 			h.t.Errorf("an export: %v", err)
 			return
@@ -299,8 +297,8 @@ func (h *house) piecemeal(in *install, keys int) {
 	}
 }
 
-// piece reads some lines of an export and breaks it off.
-func (h *house) piece(in *install, path string, seen map[string]bool, lines int) (complete bool, cursor string, err error) {
+// exportPart reads some lines of an export and closes it.
+func (h *instance) exportPart(in *install, path string, seen map[string]bool, lines int) (complete bool, cursor string, err error) {
 	req, err := in.request(h.t.Context(), h.server.URL, call{method: http.MethodGet, path: path})
 	if err != nil {
 		return false, "", err
@@ -313,11 +311,11 @@ func (h *house) piece(in *install, path string, seen map[string]bool, lines int)
 	if resp.StatusCode != http.StatusOK {
 		return false, "", fmt.Errorf("%s", resp.Status)
 	}
-	page := map[string]bool{} // behind the last cursor
+	page := map[string]bool{} // after the last cursor
 	for text := bufio.NewScanner(resp.Body); lines > 0 && text.Scan(); lines-- {
 		var line struct {
 			Key, Cursor string
-			Export      int // the version of the first line
+			Export      int // the version in the first line
 			Complete    bool
 		}
 		if err := json.Unmarshal(text.Bytes(), &line); err != nil {
@@ -328,7 +326,7 @@ func (h *house) piece(in *install, path string, seen map[string]bool, lines int)
 		case line.Cursor != "" || line.Complete:
 			for key := range page {
 				if seen[key] {
-					return false, "", fmt.Errorf("%s is there twice", key)
+					return false, "", fmt.Errorf("%s is listed twice", key)
 				}
 				seen[key] = true
 			}

@@ -17,43 +17,43 @@ import (
 	"holdfast/test/binary"
 )
 
-// install is an install of an extension, whose records several authors share.
+// install is an install of an extension, whose records several writers share.
 type install struct {
-	id      string
-	token   string
-	authors []*author
+	id         string
+	token      string
+	extWriters []*extWriter
 
 	mu      sync.Mutex
-	newest  int64 // change that anybody has been told of
-	counted int64 // what the shared counter has come to
+	newest  int64 // newest change that any client has seen
+	counted int64 // sum of the acknowledged increments of the shared counter
 
-	// As of the last check.
-	feed   []change          // all that was changed
-	before int               // how much of it before the round
-	rows   map[spot]rowState // what that comes to
+	// State at the last check.
+	feed   []change          // all changes
+	before int               // number of changes before the round
+	rows   map[spot]rowState // the result of the changes
 }
 
-// spot is where a record is in an install.
+// spot is the place of a record in an install.
 type spot struct{ namespace, key string }
 
-// extNamespaces are those that all authors of an install write to.
+// extNamespaces are the namespaces that all writers of an install use.
 func extNamespaces() []string { return []string{"settings", "log"} }
 
-// counter is a record that all authors of an install count up.
+// counter is a record that all writers of an install increment.
 var counter = spot{"counters", "shared"}
 
-// extSecret signs the tokens of installs, extTenant is whose they are.
+// extSecret signs the tokens of installs; extTenant owns them.
 const (
 	extSecret = "of the fault harness's extensions"
 	extTenant = "7e4a4e1c-0000-4000-8000-000000000001"
 )
 
-// extVars are settings of a server whose installs are known here.
+// extVars are settings of a server that accepts these tokens.
 func extVars() []string {
 	return []string{"HOLDFAST_EXTSTORAGE__TOKEN_SECRET=" + extSecret, "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false", "HOLDFAST_EXTSTORAGE__TOKEN_MAX_LIFETIME=87600h"}
 }
 
-// newInstall has a token that no clock of these tests outlives.
+// newInstall returns an install with a token that does not expire during these tests.
 func newInstall(t *testing.T, n int) *install {
 	t.Helper()
 	in := &install{id: installID(n), rows: map[spot]rowState{}}
@@ -65,13 +65,13 @@ func newInstall(t *testing.T, n int) *install {
 	return in
 }
 
-// extToken is a token of an install.
+// extToken returns a token of an install.
 func extToken(t *testing.T, install string, access map[string]string, now time.Time, life time.Duration) string {
 	t.Helper()
 	return tenantToken(t, extTenant, install, access, now, life)
 }
 
-// tenantToken is a token of an install of any tenant.
+// tenantToken returns a token of an install of any tenant.
 func tenantToken(t *testing.T, tenant, install string, access map[string]string, now time.Time, life time.Duration) string {
 	t.Helper()
 	keys, err := bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{{Alg: bearer.HS256, Text: extSecret}}})
@@ -81,7 +81,7 @@ func tenantToken(t *testing.T, tenant, install string, access map[string]string,
 	return token
 }
 
-// call is a request about an install; the path begins behind it.
+// call is a request to an install; the path is relative to it.
 type call struct {
 	method, path, body string
 	header             map[string]string
@@ -89,7 +89,7 @@ type call struct {
 
 func (c call) String() string { return c.method + " " + c.path }
 
-// request makes the request of a call to a server under an address.
+// request returns the HTTP request of a call to a server.
 func (in *install) request(ctx context.Context, base string, c call) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, c.method, base+"/ext/v1/installs/"+in.id+c.path, strings.NewReader(c.body))
 	if err != nil {
@@ -110,7 +110,7 @@ func (in *install) request(ctx context.Context, base string, c call) (*http.Requ
 	return req, nil
 }
 
-// send makes a call and reads the answer.
+// send sends a call and reads the answer.
 func (in *install) send(ctx context.Context, client *http.Client, base string, c call) (binary.Answer, error) {
 	req, err := in.request(ctx, base, c)
 	if err != nil {
@@ -125,33 +125,33 @@ func (in *install) send(ctx context.Context, client *http.Client, base string, c
 	return binary.Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(text)}, err
 }
 
-// at is the path of a record.
+// at returns the path of a record.
 func (s spot) at() string {
 	return "/namespaces/" + s.namespace + "/records/" + url.PathEscape(s.key)
 }
 
-// knows is the newest change that anybody has been told of.
+// knows returns the newest change that any client has seen.
 func (in *install) knows() int64 {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.newest
 }
 
-// told records that somebody has been told of a change.
-func (in *install) told(seq int64) {
+// noteChange records that a client has seen a change.
+func (in *install) noteChange(seq int64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.newest = max(in.newest, seq)
 }
 
-// count records that the shared counter went up.
+// count records an acknowledged increment of the shared counter.
 func (in *install) count(by int64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.counted += by
 }
 
-// call makes a call that is answered with the status, and reads its JSON.
+// call sends a call, expects the status, and decodes the JSON of the answer.
 func (h *harness) call(in *install, status int, c call, into any) binary.Answer {
 	h.t.Helper()
 	a, err := in.send(h.t.Context(), h.client, h.server.URL, c)
@@ -166,7 +166,7 @@ func (h *harness) call(in *install, status int, c call, into any) binary.Answer 
 	return a
 }
 
-// seqOf is the change that an entity tag tells of.
+// seqOf returns the change in an entity tag.
 func seqOf(etag string) (int64, error) {
 	text, err := strconv.Unquote(etag)
 	if err != nil {

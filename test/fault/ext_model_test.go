@@ -7,46 +7,45 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// cellar is all that is known of one key of an install.
-type cellar struct {
-	revision int64 // 0: there is no record
+// keyState is the state of one key of an install.
+type keyState struct {
+	revision int64 // 0: no record
 	seq      int64 // of the change that wrote it
 	n        int64 // its number, which no put sends twice
-	p        int64 // what a patch has set
-	last     int64 // the newest change of the key that anybody was told of
+	p        int64 // set by a patch
+	last     int64 // the newest change of the key that any client has seen
 }
 
-// move is what a request does to a key.
+// move is the effect of a request on a key.
 type move struct {
-	kind  string // "put", "patch", "increment", "delete", "get", or "check", which is a get that does not see the value
-	value int64  // of a put the number, of a patch what it sets, of an increment what it adds
-	guard moveGuard
+	kind         string // "put", "patch", "increment", "delete", "get", or "check", which is a get without the value
+	value        int64  // the number of a put, what a patch sets, or what an increment adds
+	precondition movePrecondition
 }
 
-// moveGuard is what a request wants of the record: "" nothing, else a member
-// that says so, and its value.
-type moveGuard struct {
+// movePrecondition is the precondition of a request: "" for none, else the name of the member and
+// its value.
+type movePrecondition struct {
 	name  string // "ifRevision", "ifMatch"
 	value int64  // a revision, a change
 }
 
-// outcome is what its answer says.
+// outcome is the answer to a move.
 type outcome struct {
-	status        int // of the request, or of the item that it has failed by
+	status        int // of the request, or of the item that failed
 	revision, seq int64
 	n, p          int64 // of a get, and n of an increment
-	current       int64 // of a refusal
-	existed       int   // of a delete: 1, or -1 when it did not; 0: it does not say
+	current       int64 // of an error
+	existed       int   // of a delete: 1, or -1 if there was no record; 0: unknown
 }
 
-// step says whether a server that has c may answer a move with o, and what it
-// has then.
-func (c cellar) step(m move, o outcome) (bool, cellar) {
+// step reports whether a server in state c may answer a move with o, and returns its next state.
+func (c keyState) step(m move, o outcome) (bool, keyState) {
 	failed := 0
 	switch {
-	case m.guard.name == "ifMatch" && (c.revision == 0 || m.guard.value != c.seq):
+	case m.precondition.name == "ifMatch" && (c.revision == 0 || m.precondition.value != c.seq):
 		failed = http.StatusPreconditionFailed
-	case m.guard.name == "ifRevision" && m.guard.value != c.revision, m.kind == "delete" && m.guard.name != "" && c.revision == 0:
+	case m.precondition.name == "ifRevision" && m.precondition.value != c.revision, m.kind == "delete" && m.precondition.name != "" && c.revision == 0:
 		failed = http.StatusConflict
 	}
 	if failed != 0 {
@@ -65,7 +64,7 @@ func (c cellar) step(m move, o outcome) (bool, cellar) {
 		return o.revision == c.revision && o.seq == c.seq, c
 	case "delete":
 		ok := o.existed == 0 || (o.existed > 0) == (c.revision > 0)
-		return ok, cellar{last: c.last}
+		return ok, keyState{last: c.last}
 	}
 	if o.revision != c.revision+1 || o.seq <= c.last {
 		return false, c
@@ -84,12 +83,12 @@ func (c cellar) step(m move, o outcome) (bool, cellar) {
 	return true, c
 }
 
-// keyModel is a key, to which everything happens at one moment.
+// keyModel is the model of one key with atomic operations.
 func keyModel() porcupine.Model {
 	return porcupine.Model{
-		Init:  func() any { return cellar{} },
-		Step:  func(c, m, o any) (bool, any) { return c.(cellar).step(m.(move), o.(outcome)) },
-		Equal: func(a, b any) bool { return a.(cellar) == b.(cellar) },
+		Init:  func() any { return keyState{} },
+		Step:  func(c, m, o any) (bool, any) { return c.(keyState).step(m.(move), o.(outcome)) },
+		Equal: func(a, b any) bool { return a.(keyState) == b.(keyState) },
 	}
 }
 
@@ -111,7 +110,7 @@ var keyHistories = map[string]struct {
 		h.happened(0, 2, 3, move{kind: "increment", value: 2}, outcome{status: 200, revision: 2, seq: 11, n: 3})
 		h.happened(0, 4, 5, move{kind: "patch", value: 7}, wroteAs(3, 14))
 		h.happened(0, 6, 7, move{kind: "get"}, outcome{status: 200, revision: 3, seq: 14, n: 3, p: 7})
-		h.happened(0, 8, 9, move{kind: "delete", guard: moveGuard{"ifMatch", 14}}, outcome{status: 204})
+		h.happened(0, 8, 9, move{kind: "delete", precondition: movePrecondition{"ifMatch", 14}}, outcome{status: 204})
 		h.happened(0, 10, 11, putNumber(2), wroteAs(1, 16))
 	}},
 	"a revision twice": {false, func(h *history) {
@@ -131,20 +130,20 @@ var keyHistories = map[string]struct {
 		h.happened(0, 2, 9, move{kind: "increment", value: 2}, outcome{status: 200, revision: 2, seq: 11, n: 3})
 		h.happened(1, 2, 9, move{kind: "increment", value: 3}, outcome{status: 200, revision: 3, seq: 12, n: 4})
 	}},
-	"a guard that did not hold": {false, func(h *history) {
+	"a precondition that did not hold": {false, func(h *history) {
 		h.happened(0, 0, 1, putNumber(1), wroteAs(1, 10))
-		h.happened(0, 2, 3, move{kind: "put", value: 2, guard: moveGuard{"ifRevision", 0}}, wroteAs(2, 11))
+		h.happened(0, 2, 3, move{kind: "put", value: 2, precondition: movePrecondition{"ifRevision", 0}}, wroteAs(2, 11))
 	}},
-	"a refusal with the revision of another time": {false, func(h *history) {
+	"a refusal with an outdated revision": {false, func(h *history) {
 		h.happened(0, 0, 1, putNumber(1), wroteAs(1, 10))
 		h.happened(0, 2, 3, putNumber(2), wroteAs(2, 11))
-		h.happened(0, 4, 5, move{kind: "put", value: 2, guard: moveGuard{"ifRevision", 0}}, outcome{status: 409, current: 1})
+		h.happened(0, 4, 5, move{kind: "put", value: 2, precondition: movePrecondition{"ifRevision", 0}}, outcome{status: 409, current: 1})
 	}},
-	"a tag that meets another life": {false, func(h *history) {
+	"an ETag that matches a new record": {false, func(h *history) {
 		h.happened(0, 0, 1, putNumber(1), wroteAs(1, 10))
 		h.happened(0, 2, 3, move{kind: "delete"}, outcome{status: 204})
 		h.happened(0, 4, 5, putNumber(2), wroteAs(1, 12))
-		h.happened(0, 6, 7, move{kind: "put", value: 3, guard: moveGuard{"ifMatch", 10}}, wroteAs(2, 13))
+		h.happened(0, 6, 7, move{kind: "put", value: 3, precondition: movePrecondition{"ifMatch", 10}}, wroteAs(2, 13))
 	}},
 	"a stale read": {false, func(h *history) {
 		h.happened(0, 0, 1, putNumber(1), wroteAs(1, 10))
@@ -163,8 +162,8 @@ var keyHistories = map[string]struct {
 	}},
 }
 
-// The model accepts what a server may do with a key and nothing else.
-func TestKeyModelBites(t *testing.T) {
+// The model accepts exactly the answers that a server may give.
+func TestKeyModel(t *testing.T) {
 	t.Parallel()
 	for name, c := range keyHistories {
 		t.Run(name, func(t *testing.T) {

@@ -14,12 +14,12 @@ import (
 	"holdfast/test/binary"
 )
 
-// Who waits for changes when the server is told to end is answered, and nobody
-// waits for them.
+// A client that waits for changes is answered when the server stops, and the server does not wait
+// for it.
 func TestPollsAtStop(t *testing.T) {
 	t.Parallel()
-	const polls = 40 // more than there are slots, and no more than have one or may wait for one
-	h := openHouse(t, 0, testdb.SQLite(t), "HOLDFAST_SERVER__MAX_REQUESTS=25", "HOLDFAST_EXTSTORAGE__CHANGES_POLL_INTERVAL=1h")
+	const polls = 40 // more than there are slots, and no more than slots and queue together
+	h := startInstance(t, 0, testdb.SQLite(t), "HOLDFAST_SERVER__MAX_REQUESTS=25", "HOLDFAST_EXTSTORAGE__CHANGES_POLL_INTERVAL=1h")
 	in := newInstall(t, 1)
 	h.client.Timeout = 2 * time.Minute
 	var asking sync.WaitGroup
@@ -31,9 +31,9 @@ func TestPollsAtStop(t *testing.T) {
 			}
 		})
 	}
-	// Each looks once, and again when it has left its place at the gate.
+	// Each reads once, and again when it has released its slot.
 	h.server.AwaitMetric(fmt.Sprintf(`holdfast_db_statement_duration_seconds_count{engine="sqlite",outcome="ok",service="extstorage",statement="ext.changes"} %d`, 2*polls))
-	h.want(in, http.StatusOK, call{method: http.MethodGet, path: "/usage"}) // there is room for others
+	h.want(in, http.StatusOK, call{method: http.MethodGet, path: "/usage"}) // others still get slots
 	start := time.Now()
 	h.server.Signal(syscall.SIGTERM)
 	asking.Wait() // requests are bounded
@@ -43,15 +43,15 @@ func TestPollsAtStop(t *testing.T) {
 	}
 }
 
-// Who waits for changes hears of those that another process makes, is told to
-// come again when the database is away, and has then missed nothing.
+// A client that waits for changes is notified of changes by another process. While the database is
+// unavailable it is told to retry, and it misses nothing.
 func TestPollsThroughOutage(t *testing.T) {
 	t.Parallel()
 	db := testdb.PostgresDatabase(t)
 	n := newNetwork(t, db)
 	slow := []string{"HOLDFAST_EXTSTORAGE__DATABASE_POOL_CONNECTION_TIMEOUT=" + dbPatience.String(), "HOLDFAST_EXTSTORAGE__DATABASE_STATEMENT_TIMEOUT=" + dbPatience.String()}
-	near := openHouse(t, 0, t.TempDir(), servicesOn(db)...)
-	far := openHouse(t, 0, t.TempDir(), append(slow, servicesOn(n.url)...)...)
+	near := startInstance(t, 0, t.TempDir(), servicesOn(db)...)
+	far := startInstance(t, 0, t.TempDir(), append(slow, servicesOn(n.url)...)...)
 	in := newInstall(t, 1)
 	poll := func(since int64) (binary.Answer, time.Duration) {
 		start := time.Now()
@@ -75,12 +75,12 @@ func TestPollsThroughOutage(t *testing.T) {
 		}
 	}
 	hears(0)
-	for since, away := range []func(){n.cut, func() {}} { // the connections end, or nobody hears any more
+	for since, away := range []func(){n.cut, func() {}} { // the connections are closed, or the notifications are lost
 		n.silence()
 		away()
 		a, took := poll(int64(since) + 1)
 		if a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || took > 15*time.Second {
-			t.Errorf("the database is away: after %v %d %s", took, a.Status, a.Body)
+			t.Errorf("the database is unavailable: after %v %d %s", took, a.Status, a.Body)
 		}
 		n.cut()
 		n.heal()

@@ -14,15 +14,14 @@ import (
 	"holdfast/test/binary"
 )
 
-// Many write and delete at the limits of an install, by turns at two server
-// processes where the engine allows them. None of its quotas is exceeded at any
-// moment, and nobody is refused what there was room for.
+// Many clients write and delete at the limits of an install, on two server processes where the
+// engine supports it. No quota is ever exceeded, and nothing is refused that would have fit.
 func TestQuotaEdge(t *testing.T) {
 	t.Parallel()
 	onEngines(t, []service{extService()}, []engine{onSQLite, onPostgres, onCitus}, quotaEdge)
 }
 
-// The quota of the install, which all three reach.
+// The quota of the install. The test reaches all three limits.
 const (
 	edgeKeys       = 6
 	edgeNamespaces = 3
@@ -33,13 +32,13 @@ const (
 	edgePeriod  = 250 * time.Millisecond
 )
 
-// edge is what is written at the limits.
+// edge is clients that write at the limits.
 type edge struct {
-	*throng
+	*extContention
 	wmu     sync.Mutex
 	sizes   map[int64]int64 // of what a change has put
-	sent    map[int64]int64 // when the request was sent that made a change
-	ends    map[int64]bool  // the change was the last of its step
+	sent    map[int64]int64 // time when the request of a change was sent
+	ends    map[int64]bool  // the change was the last of its transaction
 	refused []overQuota
 }
 
@@ -49,8 +48,8 @@ type sized struct {
 	bytes int64
 }
 
-// overQuota is a refusal: of puts that there was no room for at a moment between
-// a change and the time of the answer.
+// overQuota is a refusal: the puts exceeded a quota at some moment between a change and the time
+// of the answer.
 type overQuota struct {
 	puts []sized
 	what string
@@ -60,9 +59,9 @@ type overQuota struct {
 
 func quotaEdge(t *testing.T, on engine, data string, vars ...string) {
 	t.Helper()
-	c, h := gather(t, on.servers(), data, append(vars, fmt.Sprintf("HOLDFAST_EXTSTORAGE__QUOTA__KEYS=%d", edgeKeys),
+	c, h := openContention(t, on.servers(), data, append(vars, fmt.Sprintf("HOLDFAST_EXTSTORAGE__QUOTA__KEYS=%d", edgeKeys),
 		fmt.Sprintf("HOLDFAST_EXTSTORAGE__QUOTA__NAMESPACES=%d", edgeNamespaces), fmt.Sprintf("HOLDFAST_EXTSTORAGE__QUOTA__BYTES=%d", edgeBytes))...)
-	e := &edge{throng: c, sizes: map[int64]int64{}, sent: map[int64]int64{}, ends: map[int64]bool{}}
+	e := &edge{extContention: c, sizes: map[int64]int64{}, sent: map[int64]int64{}, ends: map[int64]bool{}}
 	access := map[string]string{}
 	for n := range edgeNamespaces + 1 {
 		access[e.namespace(n)] = "rw"
@@ -84,19 +83,19 @@ func quotaEdge(t *testing.T, on engine, data string, vars ...string) {
 
 func (e *edge) namespace(n int) string { return fmt.Sprintf("n%d", n) }
 
-// next puts one record or some, or deletes one.
+// next puts some records, or deletes one.
 func (e *edge) next() error {
 	ns := e.namespace(rand.IntN(edgeNamespaces + 1))
-	anywhere := func() spot { return spot{ns, fmt.Sprint(rand.IntN(2 * edgeKeys))} }
-	r := &request{throng: e.throng}
+	anySpot := func() spot { return spot{ns, fmt.Sprint(rand.IntN(2 * edgeKeys))} }
+	r := &request{extContention: e.extContention}
 	if rand.IntN(5) < 2 {
-		_, err := r.send(call{method: http.MethodDelete, path: anywhere().at()})
+		_, err := r.send(call{method: http.MethodDelete, path: anySpot().at()})
 		return err
 	}
 	var puts []sized
 	var items []any
 	for range 1 + rand.IntN(3) {
-		if put := (sized{anywhere(), int64(100 + rand.IntN(400))}); len(puts) == 0 || put.spot != puts[0].spot && put.spot != puts[len(puts)-1].spot {
+		if put := (sized{anySpot(), int64(100 + rand.IntN(400))}); len(puts) == 0 || put.spot != puts[0].spot && put.spot != puts[len(puts)-1].spot {
 			puts = append(puts, put)
 			items = append(items, map[string]any{"key": put.key, "value": strings.Repeat("x", int(put.bytes)-4)}) // the quotes, and {} as metadata
 		}
@@ -109,7 +108,7 @@ func (e *edge) next() error {
 	return e.record(r, puts, from, a)
 }
 
-// record takes down an answer to puts.
+// record stores an answer to puts.
 func (e *edge) record(r *request, puts []sized, from int64, a binary.Answer) error {
 	e.wmu.Lock()
 	defer e.wmu.Unlock()
@@ -137,12 +136,12 @@ func (e *edge) record(r *request, puts []sized, from int64, a binary.Answer) err
 			return err
 		}
 		e.sizes[seq], e.sent[seq], e.ends[seq] = puts[i].bytes, r.from, i == len(puts)-1
-		e.in.told(seq)
+		e.in.noteChange(seq)
 	}
 	return nil
 }
 
-// judge goes through all that has happened, in its order.
+// judge checks all changes and refusals in order.
 func (e *edge) judge(lines []change) {
 	e.t.Helper()
 	rows, open, reached := map[spot]int64{}, map[int]bool{}, map[string]int{}
@@ -160,8 +159,8 @@ func (e *edge) judge(lines []change) {
 	met(0)
 	for _, line := range lines {
 		for i := range open {
-			if o := &e.refused[i]; e.sent[line.seq] > o.at { // who was answered before this was asked for has not met it
-				e.t.Errorf("refused although there was room for it: %+v", o)
+			if o := &e.refused[i]; e.sent[line.seq] > o.at { // an answer before the request was sent cannot have been affected by it
+				e.t.Errorf("refused below the quota: %+v", o)
 				delete(open, i)
 			}
 		}
@@ -169,7 +168,7 @@ func (e *edge) judge(lines []change) {
 			rows[line.spot] = e.sizes[line.seq]
 		}
 		if line.op == "put" && !e.ends[line.seq] {
-			continue // there never was a moment between this and the next
+			continue // no request could see the state between this change and the next
 		}
 		for _, what := range []string{"keys", "namespaces", "bytes"} {
 			if over(rows, what) {
@@ -179,17 +178,17 @@ func (e *edge) judge(lines []change) {
 		met(line.seq)
 	}
 	for i := range open {
-		e.t.Errorf("refused although there was room for it: %+v", e.refused[i])
+		e.t.Errorf("refused below the quota: %+v", e.refused[i])
 	}
 	for _, what := range []string{"keys", "namespaces", "bytes"} {
 		if reached[what] == 0 {
-			e.t.Errorf("nobody has reached the quota of %s: %v", what, reached)
+			e.t.Errorf("no request has reached the quota of %s: %v", what, reached)
 		}
 	}
 	e.t.Logf("%d changes, %d refused: %v", len(lines), len(e.refused), reached)
 }
 
-// after is what would be there if there were room.
+// after returns the records as they would be with the puts.
 func (o *overQuota) after(rows map[spot]int64) map[spot]int64 {
 	after := maps.Clone(rows)
 	for _, put := range o.puts {
@@ -198,7 +197,7 @@ func (o *overQuota) after(rows map[spot]int64) map[spot]int64 {
 	return after
 }
 
-// over reports whether records take more than a quota.
+// over reports whether records exceed a quota.
 func over(rows map[spot]int64, what string) bool {
 	keys, bytes, most := map[string]int{}, int64(0), 0
 	for at, size := range rows {

@@ -12,24 +12,23 @@ import (
 	"time"
 )
 
-// One tenant registers schemas that are as large as they may be, activates them and
-// writes by each. The memory of the server stays within the budget of schemas, and a
-// tenant that writes by a schema of its own is answered. No more is sent than the
-// default rates let through.
+// One tenant registers schemas of the maximum size, activates them and writes with each. The
+// memory of the server stays within the budget of schemas, and a tenant that writes with its own
+// schema is served. The default rate limits apply.
 func TestSchemaMemory(t *testing.T) {
 	t.Parallel()
 	onEngines(t, []service{extService()}, both(), schemaMemory)
 }
 
 const (
-	// schemaMemoryLimit is extstorage.schema_memory here: the least that may be set.
+	// schemaMemoryLimit is extstorage.schema_memory in this test: the minimum.
 	schemaMemoryLimit = 16 << 20
 
 	hostileSchemas = 40
 )
 
-// hostileSchema is a document whose compiled schema takes 1 to 3 MB, another one for
-// each i.
+// hostileSchema returns a document whose compiled schema takes 1 to 3 MB, a different one for each
+// i.
 func hostileSchema(i int) string {
 	numbers := make([]string, 9_000)
 	for n := range numbers {
@@ -39,7 +38,7 @@ func hostileSchema(i int) string {
 }
 
 func schemaMemory(t *testing.T, _ engine, data string, vars ...string) {
-	h := openHouse(t, 0, data, append(vars, memoryVar, "HOLDFAST_EXTSTORAGE__SCHEMA_MEMORY="+strconv.Itoa(schemaMemoryLimit))...)
+	h := startInstance(t, 0, data, append(vars, memoryVar, "HOLDFAST_EXTSTORAGE__SCHEMA_MEMORY="+strconv.Itoa(schemaMemoryLimit))...)
 	namespaces := map[string]string{}
 	for i := range hostileSchemas {
 		namespaces[fmt.Sprint("ns", i)] = "rw"
@@ -59,7 +58,7 @@ func schemaMemory(t *testing.T, _ engine, data string, vars ...string) {
 		h.want(in, status, call{method: http.MethodPut, path: "/namespaces/" + ns + "/records/k", body: `{"value":` + value + `}`})
 	}
 	put(neighbour, "ns", `{"n":0}`, 0)
-	h.forgetPeak()
+	h.resetPeak()
 
 	over := make(chan struct{})
 	puts := 0
@@ -96,8 +95,8 @@ func schemaMemory(t *testing.T, _ engine, data string, vars ...string) {
 
 	peak := h.resident("VmHWM")
 	t.Logf("%d MB at the peak, %d puts of the neighbour", peak>>20, puts)
-	if most := int64(requestMemory + schemaMemoryLimit + besideBudget); peak > most {
-		t.Errorf("%d MB at the peak, at most %d MB are right", peak>>20, most>>20)
+	if most := int64(requestMemory + schemaMemoryLimit + memoryOverhead); peak > most {
+		t.Errorf("%d MB at the peak, want at most %d MB", peak>>20, most>>20)
 	}
 	h.server.AwaitAnswer("/metrics", func(_ int, metrics string) bool {
 		held, given := metric(metrics, "storage_schema_cache_bytes"), metric(metrics, "storage_schema_cache_evictions_total")
@@ -106,7 +105,7 @@ func schemaMemory(t *testing.T, _ engine, data string, vars ...string) {
 }
 
 // setSchema registers and activates the first schema of a namespace.
-func (h *house) setSchema(in *install, ns, document string) {
+func (h *instance) setSchema(in *install, ns, document string) {
 	h.t.Helper()
 	path := "/namespaces/" + ns + "/schemas"
 	made := h.want(in, http.StatusCreated, call{method: http.MethodPost, path: path, body: `{"schema":` + document + `}`})
@@ -119,7 +118,7 @@ func (h *house) setSchema(in *install, ns, document string) {
 	}
 }
 
-// metric is the value of a metric without labels.
+// metric returns the value of a metric without labels.
 func metric(metrics, name string) (n float64) {
 	if found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(metrics); found != nil {
 		n, _ = strconv.ParseFloat(found[1], 64)

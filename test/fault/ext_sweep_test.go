@@ -10,8 +10,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// A server dies again and again while it removes what has expired. In the end
-// each record was removed once, by a change of its own, and the counters agree.
+// A server is killed again and again while it removes expired records. In the end each record was
+// removed once, by one change, and the counters are right.
 func TestKilledSweep(t *testing.T) {
 	t.Parallel()
 	onEngines(t, []service{extService()}, both(), killedSweep)
@@ -25,11 +25,11 @@ func killedSweep(t *testing.T, _ engine, data string, vars ...string) {
 	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
 		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
 	}
-	hands := newHands(t)
+	testClock := newTestClock(t)
 	in := newInstall(t, 1)
 	h := &harness{t: t, data: data, client: &http.Client{Timeout: bound}, workloads: []workload{&extWorkload{installs: []*install{in}}}, seed: number(t, "FAULT_SEED", rand.Uint64()>>1)}
 	t.Cleanup(h.client.CloseIdleConnections)
-	h.server = hands.serve(data, vars...)
+	h.server = testClock.serve(data, vars...)
 	for from := 0; from < keys; from += 20 {
 		var items []any
 		for i := range 20 {
@@ -38,8 +38,8 @@ func killedSweep(t *testing.T, _ engine, data string, vars ...string) {
 		h.call(in, http.StatusOK, call{method: http.MethodPost, path: "/namespaces/settings/records", body: asJSON(map[string]any{"items": items})}, nil)
 	}
 	h.checkFeed(in, h.entries(in))
-	h.finish() // before anybody dies who tells
-	hands.set(time.Hour)
+	h.finish() // before servers that publish events are killed
+	testClock.set(time.Hour)
 	for choose, kills := h.choice(0), 0; ; kills++ {
 		lines := h.changes(in, int64(len(in.feed)))
 		h.follow(in.rows, lines)
@@ -49,10 +49,10 @@ func killedSweep(t *testing.T, _ engine, data string, vars ...string) {
 		pause(nil, time.Duration(choose.IntN(30))*time.Millisecond)
 		if kills < 3 {
 			h.server.Kill()
-			h.server = hands.serve(data, vars...)
+			h.server = testClock.serve(data, vars...)
 		}
 	}
-	h.checkFeed(in, h.entries(in)) // what it is about is not there, swept or not
+	h.checkFeed(in, h.entries(in)) // expired, whether swept or not
 	expired := 0
 	for _, line := range in.feed {
 		if line.op == "expire" {
@@ -60,7 +60,7 @@ func killedSweep(t *testing.T, _ engine, data string, vars ...string) {
 		}
 	}
 	if expired != keys || len(in.feed) != 2*keys || len(in.rows) != 0 {
-		t.Errorf("seed %d: %d changes, of which %d removed something that has expired; %v are left", h.seed, len(in.feed), expired, in.rows)
+		t.Errorf("seed %d: %d changes, of which %d removed expired records; left: %v", h.seed, len(in.feed), expired, in.rows)
 	}
 	h.finish()
 }

@@ -24,7 +24,7 @@ func extService() service {
 			return newExtWorkload(t, 2)
 		},
 		afterRestore: leaveOutNumbers,
-		guest:        func(t *testing.T) guest { return &extGuest{newInstall(t, stranger)} },
+		largeOwner:   func(t *testing.T) largeOwner { return &largeInstall{newInstall(t, probeUser)} },
 		someRows:     `SELECT 1 FROM ext_storage_usage WHERE extension_install_id = '` + installID(1) + `' FOR UPDATE`,
 		locks: []string{
 			`SELECT 1 FROM ext_storage_usage FOR UPDATE`,
@@ -44,10 +44,10 @@ func extService() service {
 
 const authorsPerInstall = 2
 
-// extWorkload is installs, each with authors that share its numbers of changes.
+// extWorkload is installs, each with writers that share its change numbers.
 type extWorkload struct {
-	installs []*install
-	authors  []*author
+	installs   []*install
+	extWriters []*extWriter
 }
 
 func newExtWorkload(t *testing.T, installs int) *extWorkload {
@@ -59,26 +59,26 @@ func newExtWorkload(t *testing.T, installs int) *extWorkload {
 	return e
 }
 
-// join adds an install and those who write to it.
-func (e *extWorkload) join(t *testing.T, authors int) {
+// join adds an install and its writers.
+func (e *extWorkload) join(t *testing.T, extWriters int) {
 	t.Helper()
 	in := newInstall(t, len(e.installs)+1)
 	e.installs = append(e.installs, in)
-	for range authors {
-		w := newAuthor(in, len(e.authors))
-		in.authors, e.authors = append(in.authors, w), append(e.authors, w)
+	for range extWriters {
+		w := newAuthor(in, len(e.extWriters))
+		in.extWriters, e.extWriters = append(in.extWriters, w), append(e.extWriters, w)
 	}
 }
 
 func (e *extWorkload) grow(t *testing.T, n int) {
 	t.Helper()
-	for len(e.authors) < n {
+	for len(e.extWriters) < n {
 		e.join(t, 11)
 	}
 }
 
 func (e *extWorkload) clients(h *harness, l *load) (all []client) {
-	for _, w := range e.authors {
+	for _, w := range e.extWriters {
 		all = append(all, func(choose *rand.Rand) {
 			w.trail, w.choose = nil, choose
 			w.run(h, l)
@@ -92,7 +92,7 @@ func (e *extWorkload) clients(h *harness, l *load) (all []client) {
 }
 
 func (e *extWorkload) unanswered() (all []string) {
-	for _, w := range e.authors {
+	for _, w := range e.extWriters {
 		if w.lost != nil {
 			all = append(all, w.lost.String())
 		}
@@ -113,23 +113,23 @@ func (e *extWorkload) checkCopy(h *harness, begun, ended int64, restored bool) {
 		h.checkInstallMoment(in, begun, ended, restored)
 		a := h.call(in, http.StatusCreated, call{method: http.MethodPut, path: "/namespaces/settings/records/restored", body: `{"value":1}`}, nil)
 		if seq, err := seqOf(a.Header.Get("ETag")); err != nil || restored && seq <= in.knows() {
-			h.t.Errorf("a copy gives out the number %d again, of %d that are known: %v", seq, in.knows(), err)
+			h.t.Errorf("a copy assigns the number %d again, although %d are known: %v", seq, in.knows(), err)
 		}
 	}
 }
 
 func (e *extWorkload) finish(h *harness) {
 	h.t.Helper()
-	h.audited(e.installs)
+	h.checkAudit(e.installs)
 }
 
 func (e *extWorkload) probe(h *harness, to *binary.Server) (binary.Answer, error) {
 	c := call{method: http.MethodPut, path: "/namespaces/settings/records/probe", body: `{"value":1}`}
-	return newInstall(h.t, stranger).send(h.t.Context(), h.client, to.URL, c)
+	return newInstall(h.t, probeUser).send(h.t.Context(), h.client, to.URL, c)
 }
 
 func (e *extWorkload) reads(h *harness) (all []func() (binary.Answer, error)) {
-	for _, w := range slices.Repeat(e.authors, 4) { // and those who read, and the audit
+	for _, w := range slices.Repeat(e.extWriters, 4) { // and readers, and the audit
 		all = append(all, func() (binary.Answer, error) {
 			return w.of.send(h.t.Context(), h.client, h.serverOf(w.n).URL, call{method: http.MethodGet, path: "/usage"})
 		})
@@ -137,42 +137,42 @@ func (e *extWorkload) reads(h *harness) (all []func() (binary.Answer, error)) {
 	return all
 }
 
-// extGuest is an install with a large namespace.
-type extGuest struct{ install *install }
+// largeInstall is an install with a large namespace.
+type largeInstall struct{ install *install }
 
-func (g *extGuest) fill(h *house, bytes int) {
+func (g *largeInstall) fill(h *instance, bytes int) {
 	const size = 4000
-	h.stock(g.install, "settings", bytes/size+1, size)
+	h.fillNamespace(g.install, "settings", bytes/size+1, size)
 }
 
-func (g *extGuest) request(h *house, c call) *http.Request {
+func (g *largeInstall) request(h *instance, c call) *http.Request {
 	h.t.Helper()
 	req, err := g.install.request(h.t.Context(), h.server.URL, c)
 	must(h.t, err)
 	return req
 }
 
-func (g *extGuest) download(h *house) *http.Request {
+func (g *largeInstall) download(h *instance) *http.Request {
 	return g.request(h, call{method: http.MethodGet, path: "/export"})
 }
 
-func (g *extGuest) upload(h *house, id string) *http.Request {
+func (g *largeInstall) upload(h *instance, id string) *http.Request {
 	return g.request(h, call{method: http.MethodPut, path: spot{"log", id}.at(), body: fmt.Sprintf(`{"value":%q}`, strings.Repeat("x", 60_000))})
 }
 
-func (g *extGuest) uploaded(h *house, id string) *http.Request {
+func (g *largeInstall) uploaded(h *instance, id string) *http.Request {
 	return g.request(h, call{method: http.MethodGet, path: spot{"log", id}.at()})
 }
 
-// leaveOutNumbers does with a restored database what the guide says: the numbers
-// of changes that the original may have given out since are left out.
+// leaveOutNumbers skips change numbers that the original may have assigned after the backup, as
+// the guide says.
 func leaveOutNumbers(t *testing.T, url string) {
 	t.Helper()
 	guide, err := os.ReadFile("../../docs/operations.md")
 	must(t, err)
 	leap := regexp.MustCompile(`(?m)^psql \S+ (--command=)"(UPDATE .*)"$`).FindSubmatch(guide)
 	if leap == nil {
-		t.Fatal("the guide does not say how numbers of changes are left out")
+		t.Fatal("the guide does not say how to skip change numbers")
 	}
 	run(t, binary.Program(t, "psql"), url, string(leap[1])+string(leap[2]))
 }

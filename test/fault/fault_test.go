@@ -1,35 +1,31 @@
-// Package fault starts the built binary, drives a recorded workload through the
-// real protocol, ends the server or its database as a crash does at a random
-// moment, or takes away for a while what they need, and afterwards checks every
-// acknowledgement against what is there.
+// Package fault starts the built binary, runs a workload through the real protocol, and kills the
+// server or its database at a random moment, or takes away for a while what they need. Afterwards
+// it checks every acknowledgement against the data.
 //
-// What is promised: an acknowledged write is there, as it was sent and with the
-// stamp that was answered. A write whose answer was lost is whole or absent,
-// also when it is a POST of many records or the commit of a batch. No stamp of
-// a user is given twice, and none is at or before one that was known when its
-// request was sent. Counts and usage are the sums of what is listed.
+// The promise: an acknowledged write is there, as it was sent and with the timestamp of the
+// answer. A write whose answer was lost is there as a whole or not at all, also a POST of many
+// records or the commit of a batch. No timestamp of a user is assigned twice, and each is greater
+// than those known when its request was sent. Counts and usage are the sums of what is listed.
 //
-// Extension storage promises as much of its
-// revisions and changes, and more: a request with a key of its own happens once,
-// however often it comes; the feed has all changes, without a gap and in their
-// order; and the audit was told of each, at least once. Of accounts the promise
-// is that keys and storage users belong together for good.
+// Extension storage promises the same of its revisions and changes, and more: a request with an
+// idempotency key happens once; the feed has all changes, in order and without a gap; and each is
+// published to the audit at least once. Accounts promise that keys and storage users belong
+// together for good.
 //
-// While a server lives it answers in bounded time, at worst with 503 and when to
-// come again; it finds its way back by itself and leaves nothing open behind.
+// While a server runs it answers in bounded time, at worst with 503 and Retry-After. It recovers
+// by itself and leaves nothing open.
 //
-// A fault is written once, and names the engines that it can happen to. A service
-// brings a workload: how its clients write and read, and what an acknowledgement
-// promises. One server runs the workloads of all services, so every fault meets
-// every service on every engine that both have; FAULT_SERVICE leaves one. What
-// only one service has to promise is in the files that begin with its name.
+// A fault is written once, and names the engines to which it applies. A service brings a workload:
+// how its clients write and read, and what an acknowledgement promises. One server runs the
+// workloads of all services, so every fault is tested with every service on every engine that both
+// support; FAULT_SERVICE selects one. Tests of one service are in the files that begin with its
+// name.
 //
-// All rounds of a test share one data folder: each recovers what the one before
-// has recovered. By default there are as many as a fault has kinds, so that each
-// kind happens; FAULT_ROUNDS says otherwise. The random choices of a client
-// follow from FAULT_SEED, the round and the client; what the machine does
-// meanwhile does not, so a replay repeats the workload and the intended moment,
-// not the instruction at which a process died.
+// All rounds of a test share one data folder, so each recovers what the one before has recovered.
+// By default there are as many rounds as a fault has kinds; FAULT_ROUNDS changes that. The random
+// choices of a client follow from FAULT_SEED, the round and the client. The timing does not, so a
+// replay repeats the workload and the intended moment, not the instruction at which a process was
+// killed.
 package fault
 
 import (
@@ -49,21 +45,20 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// These tests wait for faults to pass more than for a processor.
+	// These tests wait for faults more than they compute.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
 	os.Exit(binary.Main(m))
 }
 
-// fault is what happens to a server under load, which goes on until strike has
-// returned: a strike may also be the end of its fault. recover comes after all
-// that was under way.
+// fault is what happens to a server under load. The load continues until inject returns, which may
+// include the end of the fault. recover is called when all requests have ended.
 type fault struct {
-	strike, recover func()
-	deadly          bool // a server dies: from then on requests may have no answer
-	readable        bool // who reads is not refused
-	certain         bool // a write that is refused has not been done
+	inject, recover func()
+	deadly          bool // a server is killed: from then on requests may have no answer
+	readable        bool // reads are not refused
+	certain         bool // a refused write was not done
 }
 
 // harness is a server, the workloads of its services, and the fault.
@@ -77,27 +72,26 @@ type harness struct {
 	second    *binary.Server // on the same database, for every other client; may be nil
 	workloads []workload
 	load      *load         // of the round
-	leaps     bool          // the clock does, and open batches may end by it
-	enough    int           // at most 20 more acknowledgements than this are waited for in a round
-	bound     time.Duration // in which a request is answered, come what may
+	leaps     bool          // the clock leaps, which may end open batches
+	enough    int           // a round waits for at most 20 more acknowledgements than this
+	bound     time.Duration // for the answer to a request, whatever the fault
 	tally     tally
 	clock     atomic.Int64 // ticks when a request is sent and when it is acknowledged
 }
 
-// newHarness migrates what a server finds under the settings, and has the
-// workload of every service.
+// newHarness migrates the databases of the settings, and has the workload of every service.
 func newHarness(t *testing.T, data string, vars ...string) *harness {
 	t.Helper()
 	return harnessOf(t, services(), false, data, vars...)
 }
 
-// harnessOf has the workloads of some services, with few clients or more.
+// harnessOf has the workloads of some services, with few or more clients.
 func harnessOf(t *testing.T, of []service, few bool, data string, vars ...string) *harness {
 	t.Helper()
 	if len(of) == 0 {
-		t.Skip("the service that FAULT_SERVICE names has no backend for the engine")
+		t.Skipf("service %q, which FAULT_SERVICE selects, has no backend on this engine", os.Getenv("FAULT_SERVICE"))
 	}
-	h := &harness{t: t, seed: number(t, "FAULT_SEED", rand.Uint64()>>1)} // a seed is easier to pass on without a sign
+	h := &harness{t: t, seed: number(t, "FAULT_SEED", rand.Uint64()>>1)} // a seed without a sign is easier to pass on
 	h.data = data
 	h.vars = slices.Clone(vars)
 	for _, s := range all() {
@@ -118,10 +112,10 @@ func harnessOf(t *testing.T, of []service, few bool, data string, vars ...string
 	return h
 }
 
-// serve runs a server on the harness's data.
+// serve starts a server on the harness's data.
 func (h *harness) serve() *binary.Server { return binary.Start(h.t, h.data, h.vars...) }
 
-// number is a variable of the environment, or what holds without it.
+// number returns a variable of the environment as a number, or the default.
 func number(t *testing.T, name string, otherwise uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -135,8 +129,7 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// rounds strikes again and again, and stops at the first thing that is wrong:
-// what comes after would be judged by a model that is no longer true.
+// rounds injects faults until the first error: the model does not hold after one.
 func (h *harness) rounds(otherwise uint64, what func(round int) fault) {
 	n := int(number(h.t, "FAULT_ROUNDS", otherwise))
 	if n < 1 {
@@ -159,20 +152,19 @@ func (h *harness) rounds(otherwise uint64, what func(round int) fault) {
 	h.t.Logf("%s", &h.tally)
 }
 
-// struck fails where faults lasted until somebody was refused, and nobody was:
-// they were none.
-func (h *harness) struck() {
+// injected fails if a fault should have lasted until a write was refused, and none was.
+func (h *harness) injected() {
 	h.t.Helper()
 	if h.tally.held > 0 && h.tally.refused.Load() == 0 && !h.t.Failed() {
-		h.t.Errorf("nobody was refused in %d rounds", h.tally.rounds)
+		h.t.Errorf("no request was refused in %d rounds", h.tally.rounds)
 	}
 }
 
-// bound is how long anything that is waited for may take.
+// bound limits every wait.
 const bound = binary.Bound
 
-// round lets all write until some number of acknowledgements has come, and
-// strikes a moment later, so that the moment falls anywhere in a request.
+// round runs the writers until some acknowledgements have come, and injects the fault a moment
+// later, so that the moment falls anywhere in a request.
 func (h *harness) round(r int, f fault) {
 	choose := h.random(r, 0xffff)
 	load := newLoad(f)
@@ -189,8 +181,8 @@ func (h *harness) round(r int, f fault) {
 	}
 	h.await(enough)
 	pause(nil, wait)
-	close(load.struck)
-	f.strike()
+	close(load.injected)
+	f.inject()
 	close(load.over)
 	writing.Wait() // requests are bounded
 	if h.t.Failed() {
@@ -203,12 +195,12 @@ func (h *harness) round(r int, f fault) {
 	}
 }
 
-// random is the source of the choices that somebody makes in a round.
+// random returns the source of random choices of a client in a round.
 func (h *harness) random(round int, who uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(h.seed, uint64(round)<<16|who))
 }
 
-// finish checks what may come later than the rounds.
+// finish checks what may happen after the rounds.
 func (h *harness) finish() {
 	h.t.Helper()
 	for _, w := range h.workloads {
@@ -243,7 +235,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// tally is what a test has seen.
+// tally counts the events of a test.
 type tally struct {
 	rounds, held                int // held: those that lasted until a write was refused
 	acknowledged, there, absent int64

@@ -12,13 +12,13 @@ import (
 	"holdfast/internal/testdb/spannertest"
 )
 
-// The database stands still: it answers nobody, and nobody hears that it is gone.
+// The database hangs: it answers nothing, and its connections stay open.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
 	onEach(t, map[engine]func(*testing.T){onPostgres: frozenPostgres, onSpanner: frozenSpanner})
 }
 
-// frozenPostgres stops the processes that serve the server, or all.
+// frozenPostgres stops the backend processes of the server, or all processes.
 func frozenPostgres(t *testing.T) {
 	t.Helper()
 	db := testdb.OwnPostgres(t, testdb.PostgresOptions{})
@@ -31,10 +31,10 @@ func frozenPostgres(t *testing.T) {
 			}
 		}
 	}
-	t.Cleanup(func() { signal(syscall.SIGCONT) }) // the server cannot be ended otherwise
+	t.Cleanup(func() { signal(syscall.SIGCONT) }) // a stopped server cannot end
 	o.rounds(4, func(round int) fault {
 		choose := o.choice(round)
-		return fault{strike: func() {
+		return fault{inject: func() {
 			rows, err := o.admin.Query(t.Context(), `SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'holdfast%' OR $1 AND pid <> pg_backend_pid()`, round%2 == 1)
 			must(t, err)
 			pids, err = pgx.CollectRows(rows, pgx.RowTo[int])
@@ -59,10 +59,10 @@ func frozenSpanner(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	t.Cleanup(func() { signal(syscall.SIGCONT) }) // it cannot be ended otherwise
+	t.Cleanup(func() { signal(syscall.SIGCONT) }) // it cannot end otherwise
 	h.rounds(2, func(round int) fault {
 		choose := h.choice(round)
-		return fault{strike: func() {
+		return fault{inject: func() {
 			signal(syscall.SIGSTOP)
 			h.hold(round, 1, choose)
 			signal(syscall.SIGCONT)

@@ -15,13 +15,13 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// Clients that send their header or their body byte by byte are ended in time,
-// and others do not notice them.
+// Clients that send their header or body byte by byte are disconnected in time, and do not affect
+// others.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	const slow, limit = 100, 2 * time.Second
-	h := openHouse(t, 5, testdb.SQLite(t), "HOLDFAST_SERVER__HEADER_TIMEOUT=2s", "HOLDFAST_SERVER__CLIENT_GRACE=2s")
-	beside := h.bystand(4)
+	h := startInstance(t, 5, testdb.SQLite(t), "HOLDFAST_SERVER__HEADER_TIMEOUT=2s", "HOLDFAST_SERVER__CLIENT_GRACE=2s")
+	beside := h.startOthers(4)
 	body := `[{"id":"slow","payload":"` + strings.Repeat("x", 100_000) + `"}]`
 	whole := string(h.text(h.users[0], http.MethodPost, "/storage/tabs", body))
 	end := strings.Index(whole, "\r\n\r\n") + 4
@@ -32,9 +32,9 @@ func TestSlowClients(t *testing.T) {
 	var clients sync.WaitGroup
 	for name, c := range map[string]struct {
 		first, drip string
-		status      string // that is answered, if there is an answer
+		status      string // of the answer, if there is one
 	}{
-		"header":        {whole[:20], whole[20:], "400"}, // by net/http, of what was half a line
+		"header":        {whole[:20], whole[20:], "400"}, // by net/http, about half a line
 		"body":          {whole[:end], whole[end:], "408"},
 		"value":         {put[:1000], put[1000:], "408"},
 		"import":        {lines[:1000], lines[1000:], "408"},
@@ -57,14 +57,13 @@ func TestSlowClients(t *testing.T) {
 	clients.Wait() // each is bounded
 	beside.stop()
 	if err := h.send(h.users[0], http.MethodGet, "/storage/tabs/slow", ""); err == nil {
-		t.Error("half a request was taken for a whole")
+		t.Error("half a request was accepted")
 	}
 	h.want(in, http.StatusNotFound, call{method: http.MethodGet, path: "/namespaces/settings/records/slow"})
 }
 
-// dripping sends a beginning at once and the rest byte by byte, until the
-// server ends the connection or all patience is over, and returns what it has
-// answered.
+// dripping sends a beginning at once and the rest byte by byte, until the server closes the
+// connection or the deadline passes. It returns the answer.
 func dripping(conn net.Conn, first, rest string) string {
 	_ = conn.SetDeadline(time.Now().Add(2 * bound)) // fails only on a closed connection
 	ended := make(chan string, 1)
@@ -86,21 +85,20 @@ func dripping(conn net.Conn, first, rest string) string {
 	return <-ended
 }
 
-// Ten thousand connections that wait for their next request cost a bounded
-// amount of memory, leave room for others, and are closed when their time is
-// over.
+// Ten thousand idle connections cost a bounded amount of memory, do not affect others, and are
+// closed in time.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
-	const crowd, most = 10_000, 400 << 20
+	const connections, most = 10_000, 400 << 20
 	var files syscall.Rlimit
 	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
-	if files.Max < crowd+1000 { // programs in Go go up to the hard limit by themselves
-		t.Skipf("a process may open %d files, and %d connections are wanted: raise the hard limit (ulimit -Hn)", files.Max, crowd)
+	if files.Max < connections+1000 { // the Go runtime raises the limit to the hard one
+		t.Skipf("needs a hard limit of %d open files (ulimit -Hn), which is %d", connections+1000, files.Max)
 	}
-	h := openHouse(t, 4, testdb.SQLite(t), "HOLDFAST_SERVER__IDLE_TIMEOUT=20s")
-	h.client.Transport.(*http.Transport).IdleConnTimeout = time.Second // the server's turn must not come first
+	h := startInstance(t, 4, testdb.SQLite(t), "HOLDFAST_SERVER__IDLE_TIMEOUT=20s")
+	h.client.Transport.(*http.Transport).IdleConnTimeout = time.Second // the client must close them before the server does
 	before := h.resident("VmRSS")
-	conns := make([]net.Conn, crowd)
+	conns := make([]net.Conn, connections)
 	for i := range conns {
 		conns[i] = h.dial(4 << 10)
 		_, err := io.WriteString(conns[i], "GET /1.5/1/info/configuration HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -113,11 +111,11 @@ func TestIdleConnections(t *testing.T) {
 		}
 	}
 	after := h.resident("VmRSS")
-	t.Logf("%d MB before, %d MB with %d idle connections: %d bytes each", before>>20, after>>20, crowd, (after-before)/crowd)
+	t.Logf("%d MB before, %d MB with %d idle connections: %d bytes each", before>>20, after>>20, connections, (after-before)/connections)
 	if after > most {
-		t.Errorf("%d MB with %d idle connections, at most %d MB are right", after>>20, crowd, most>>20)
+		t.Errorf("%d MB with %d idle connections, want at most %d MB", after>>20, connections, most>>20)
 	}
-	beside := h.bystand(4)
+	beside := h.startOthers(4)
 	deadline := time.Now().Add(2 * bound)
 	var closed sync.WaitGroup
 	for i, conn := range conns {

@@ -12,57 +12,57 @@ import (
 	"holdfast/internal/testdb/spannertest"
 )
 
-// A server is killed, or its database is, and comes back.
+// A server or its database is killed and restarted.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	onEach(t, map[engine]func(*testing.T){onSQLite: killOnSQLite, onPostgres: killOnPostgres, onSpanner: killOnSpanner})
 }
 
-// killOnSQLite: a kill -9 takes away what the server had in memory and not yet in a file.
+// killOnSQLite kills a server that has data in memory and not yet in a file.
 func killOnSQLite(t *testing.T) {
 	t.Helper()
 	h := newHarness(t, testdb.SQLite(t))
 	h.server = h.serve()
 	h.rounds(5, func(int) fault {
-		return fault{strike: h.server.Kill, recover: func() { h.server = h.serve() }, deadly: true}
+		return fault{inject: h.server.Kill, recover: func() { h.server = h.serve() }, deadly: true}
 	})
 }
 
-// killOnPostgres: the server and the database are killed in turns: one leaves transactions
-// behind at the other, the other takes them from it.
+// killOnPostgres kills the server and the database in turn. A killed server leaves transactions in
+// the database; a killed database takes them from the server.
 func killOnPostgres(t *testing.T) {
 	t.Helper()
 	db := testdb.DurablePostgres(t)
 	h := newHarness(t, t.TempDir(), servicesOn(db.URL())...)
 	h.server = h.serve()
-	server := fault{strike: func() { h.server.Kill() }, recover: func() {
+	server := fault{inject: func() { h.server.Kill() }, recover: func() {
 		abandoned(t, db.URL())
 		h.server = h.serve()
 	}, deadly: true}
-	database := fault{strike: func() { must(t, db.Kill()) }, recover: func() {
+	database := fault{inject: func() { must(t, db.Kill()) }, recover: func() {
 		must(t, db.Start())
 		h.server.Await("/readyz", http.StatusOK)
 	}}
 	h.rounds(4, func(round int) fault { return []fault{server, database}[round%2] })
 }
 
-// killOnSpanner: a killed server leaves a transaction behind at the database, which is in
-// nobody's way for long.
+// killOnSpanner kills a server, which leaves a transaction in the database that soon stops
+// blocking others.
 func killOnSpanner(t *testing.T) {
 	t.Helper()
 	emulator, database := spannertest.Name(t)
 	h := newSpanner(t, emulator, database)
 	h.server = h.serve()
 	h.rounds(2, func(int) fault {
-		return fault{strike: h.server.Kill, recover: func() {
+		return fault{inject: h.server.Kill, recover: func() {
 			h.server = h.serve()
 			h.unblocked(h.server)
 		}, deadly: true}
 	})
 }
 
-// abandoned returns when the database has dealt with what a dead server asked
-// of it: a statement that it has begun it also ends, and commits.
+// abandoned returns when the database has finished the statements of a killed server, which it
+// completes and commits.
 func abandoned(t *testing.T, url string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bound)

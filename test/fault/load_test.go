@@ -9,28 +9,29 @@ import (
 	"holdfast/test/binary"
 )
 
-// load is what the writers of a round and the fault know of each other.
+// load is the state that the writers of a round and the fault share.
 type load struct {
 	fault
-	struck  chan struct{} // from now on requests may be refused, or be lost where the fault is deadly
-	refused chan struct{} // a write was
-	over    chan struct{} // the fault has happened: write no more
-	once    sync.Once     // closes refused
+	injected chan struct{} // from now on requests may be refused, or lost if the fault is deadly
+	refused  chan struct{} // a write was refused
+	over     chan struct{} // the fault has happened: stop writing
+	once     sync.Once     // closes refused
 
 	mu           sync.Mutex
 	acknowledged int64
-	marks        map[int64]chan struct{} // closed when as many have come
-	ended        bool                    // something is wrong: nobody needs to wait any more
+	marks        map[int64]chan struct{} // closed when the count is reached
+	ended        bool                    // an error was found: stop waiting
 }
 
 func newLoad(f fault) *load {
 	return &load{
-		fault: f, struck: make(chan struct{}), refused: make(chan struct{}), over: make(chan struct{}),
+		fault: f, injected: make(chan struct{}), refused: make(chan struct{}), over: make(chan struct{}),
 		marks: map[int64]chan struct{}{},
 	}
 }
 
-// after is closed when n more acknowledgements have come, or never will.
+// after returns a channel that is closed after n more acknowledgements, or when an error has ended
+// the load.
 func (l *load) after(n int) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +80,7 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// serverOf is the server that the n-th client of a workload talks to.
+// serverOf returns the server of the n-th client of a workload.
 func (h *harness) serverOf(n int) *binary.Server {
 	if h.second != nil && n%2 == 1 {
 		return h.second
@@ -92,15 +93,14 @@ func (h *harness) ask(l *load, s *binary.Server, u *user, method, path, body str
 	return h.judge(l, method, path, func() (binary.Answer, error) { return u.sendTo(h, s, method, path, body) })
 }
 
-// unavailable is a refusal that says when to come again.
+// unavailable reports whether an answer is a 503 with Retry-After.
 func unavailable(a binary.Answer) bool {
 	return a.Status == http.StatusServiceUnavailable && a.Header.Get("Retry-After") != ""
 }
 
-// judge sends a request of a round. It is answered in time, and after the fault
-// at worst by such a refusal; answered is false then.
-// Only a server that dies may leave it without an answer, and only a listing
-// may break off in its middle.
+// judge sends a request of a round and checks that it is answered in time, and after the fault at
+// worst with a 503 and Retry-After; answered is false then. Only a killed server may leave it
+// without an answer, and only a listing may be cut off.
 func (h *harness) judge(l *load, method, path string, send func() (binary.Answer, error)) (a binary.Answer, answered bool) {
 	start := time.Now()
 	a, err := send()
@@ -114,7 +114,7 @@ func (h *harness) judge(l *load, method, path string, send func() (binary.Answer
 		wrong = "too slow"
 	case err == nil && a.Status < http.StatusInternalServerError:
 		return a, true
-	case !closed(l.struck):
+	case !closed(l.injected):
 		wrong = "before any fault"
 	case err != nil:
 		if !l.deadly && !(method == http.MethodGet && a.Status == http.StatusOK) {
@@ -136,7 +136,7 @@ func (h *harness) judge(l *load, method, path string, send func() (binary.Answer
 	return a, false
 }
 
-// decided takes note of what has become of a write without an answer.
+// decided counts whether a write without an answer was done.
 func (h *harness) decided(write fmt.Stringer, refused, there bool) {
 	h.t.Helper()
 	if !there {

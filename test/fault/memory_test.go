@@ -8,7 +8,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// A server with every service on that has nothing to do is small.
+// An idle server with every service needs little memory.
 func TestIdleMemory(t *testing.T) {
 	t.Parallel()
 	run := func(t *testing.T, data string, vars ...string) {
@@ -16,14 +16,14 @@ func TestIdleMemory(t *testing.T) {
 		if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
 			t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
 		}
-		h := &house{t: t, server: binary.Start(t, data, vars...)}
+		h := &instance{t: t, server: binary.Start(t, data, vars...)}
 		if status, body := h.server.Get("/__heartbeat__"); status != http.StatusOK {
 			t.Fatalf("%d %s", status, body)
 		}
 		n := h.resident("VmRSS")
 		t.Logf("%d MB", n>>20)
 		if n > idleMemory {
-			t.Errorf("%d MB, at most %d MB are right", n>>20, idleMemory>>20)
+			t.Errorf("%d MB, want at most %d MB", n>>20, idleMemory>>20)
 		}
 	}
 	t.Run("SQLite", func(t *testing.T) {
@@ -37,13 +37,12 @@ func TestIdleMemory(t *testing.T) {
 	})
 }
 
-// Memory that is right, in bytes, whatever is measured.
+// Limits of the memory, in bytes.
 const (
 	idleMemory = 60 << 20
 
-	// loadMemory is for 64 uploads and 16 downloads at once: an upload holds
-	// its body of 100 KB and what is read from it, a download a page of 2 MB
-	// and the 4 MB that SQLite may keep of the file. That is 115 MB; what the
-	// collector has not yet taken back may be as much.
+	// loadMemory is for 64 uploads and 16 downloads at once: an upload holds its body of 100 KB
+	// and the decoded records, a download a page of 2 MB and up to 4 MB of the file in SQLite's
+	// cache. That is 115 MB; garbage may take as much.
 	loadMemory = 256 << 20
 )

@@ -16,20 +16,20 @@ import (
 	"holdfast/test/binary"
 )
 
-// migrationLock is the key under which schemas change.
+// migrationLock is the key of the advisory lock of migrations.
 const migrationLock = 0x686f6c6466617374
 
-// Every migration is a transaction with its line in the ledger. Each run here
-// is killed when it has done one, as it begins the next.
+// Every migration is a transaction with its line in the ledger. Each run here is killed when it
+// has done one, as it begins the next.
 func TestMigrateKilledBetween(t *testing.T) {
 	t.Parallel()
-	one := []string{"HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false"} // which would have turns at the lock of their own
+	one := []string{"HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false"} // their migrations have locks of their own
 	want, all := uninterrupted(t, one...)
 	url := testdb.PostgresDatabase(t)
 	env := inPostgres(t, url, one...)
 	for n := range all {
-		// The lock is given in the order in which it was asked for: to first,
-		// to the run for one migration, to second.
+		// The lock is granted in the order of the requests: to first, to the run for one
+		// migration, to second.
 		first, second := dial(t, url), dial(t, url)
 		query(t, first, `SELECT pg_advisory_lock($1)`, int64(migrationLock))
 		cmd := exec.Command(binary.Path(), "migrate")
@@ -56,7 +56,7 @@ func TestMigrateKilledBetween(t *testing.T) {
 	sameSchema(t, url, want)
 }
 
-// A run that is killed anywhere leaves whole migrations, and the next does the
+// A run that is killed at any moment leaves complete migrations, and the next run applies the
 // others.
 func TestMigrateKilledAnywhere(t *testing.T) {
 	t.Parallel()
@@ -72,7 +72,7 @@ func TestMigrateKilledAnywhere(t *testing.T) {
 		must(t, cmd.Start())
 		if i > 0 {
 			pause(nil, length*time.Duration(i)/time.Duration(n-1))
-			must(t, cmd.Process.Kill()) // one that has ended is not waited for yet
+			must(t, cmd.Process.Kill()) // it may have ended, but was not waited for
 		}
 		if err := cmd.Wait(); i == 0 {
 			must(t, err)
@@ -89,14 +89,14 @@ func TestMigrateKilledAnywhere(t *testing.T) {
 	}
 }
 
-// killsOf is how many times a command is run that is killed at moments spread
-// over the length of the first run, which nobody kills.
+// killsOf returns how many commands are killed, at moments spread over the duration of the first
+// run, which is not killed.
 func killsOf(t *testing.T) int {
 	t.Helper()
 	return min(1+int(number(t, "FAULT_ROUNDS", 4)), 40)
 }
 
-// Of many runs at once each migration is done by one.
+// Of many concurrent runs one applies each migration.
 func TestMigrateAtOnce(t *testing.T) {
 	t.Parallel()
 	want, all := uninterrupted(t)
@@ -137,7 +137,7 @@ func TestMigrateAtOnce(t *testing.T) {
 	sameSchema(t, url, want)
 }
 
-// uninterrupted is the schema that migrations make, and their ledger.
+// uninterrupted returns the schema and the ledger that migrations create.
 func uninterrupted(t *testing.T, vars ...string) (schema string, lines []string) {
 	t.Helper()
 	url := testdb.PostgresDatabase(t)
@@ -154,7 +154,7 @@ func uninterrupted(t *testing.T, vars ...string) (schema string, lines []string)
 	return schema, lines
 }
 
-// inPostgres is the environment in which all services are in a database.
+// inPostgres returns the environment in which all services use a database.
 func inPostgres(t *testing.T, url string, vars ...string) []string {
 	t.Helper()
 	return binary.Environ(append(vars, "HOLDFAST_DATA="+t.TempDir(),
@@ -162,7 +162,7 @@ func inPostgres(t *testing.T, url string, vars ...string) []string {
 		"HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url, "HOLDFAST_TOKENSERVER__DATABASE_URL="+url, "HOLDFAST_EXTSTORAGE__DATABASE_URL="+url)...)
 }
 
-// sqlSchema is everything that migrations make, as text.
+// sqlSchema returns everything that migrations create, as text.
 const sqlSchema = `
 	SELECT string_agg(x, E'\n' ORDER BY x) FROM (
 		SELECT concat_ws(' ', table_name, ordinal_position, column_name, data_type, is_nullable, column_default) AS x
@@ -181,7 +181,7 @@ func sameSchema(t *testing.T, url, want string) {
 	must(t, conn.Close(t.Context()))
 }
 
-// ledger is the migrations that were applied, in order.
+// ledger returns the applied migrations in order.
 func ledger(t *testing.T, conn *pgx.Conn) []string {
 	t.Helper()
 	if query(t, conn, `SELECT to_regclass('schema_migrations')`) == "" {
@@ -190,14 +190,14 @@ func ledger(t *testing.T, conn *pgx.Conn) []string {
 	return strings.Fields(query(t, conn, `SELECT string_agg(service || '/' || version, ' ' ORDER BY service, version) FROM schema_migrations`))
 }
 
-// waiting returns when some others wait for the migrations' lock.
+// waiting returns when n processes wait for the lock of the migrations.
 func waiting(t *testing.T, conn *pgx.Conn, n int) {
 	t.Helper()
 	const sql = `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 	for start := time.Now(); query(t, conn, sql) != fmt.Sprint(n); pause(nil, 5*time.Millisecond) {
 		if time.Since(start) > bound {
-			t.Fatalf("not %d wait for the lock", n)
+			t.Fatalf("want %d processes that wait for the lock", n)
 		}
 	}
 }
@@ -210,7 +210,7 @@ func dial(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// query is the one value that a statement returns, as text.
+// query returns the single value of a statement, as text.
 func query(t *testing.T, conn *pgx.Conn, sql string, args ...any) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bound)

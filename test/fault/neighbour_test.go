@@ -20,8 +20,7 @@ import (
 	program "holdfast/test/binary"
 )
 
-// One client does all that it can to use the server up, and its neighbours are
-// answered, never with 503.
+// One client uses as much of the server as it can. Other clients are served, never with 503.
 func TestNeighbours(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
@@ -37,7 +36,7 @@ func TestNeighbours(t *testing.T) {
 func neighbours(t *testing.T, data string, vars ...string) {
 	t.Helper()
 	const neighbouring, large = 4, 4 << 20
-	h := openHouse(t, neighbouring+2, data, vars...)
+	h := startInstance(t, neighbouring+2, data, vars...)
 	attacker, reader := h.users[0], h.users[1]
 	for _, u := range []*user{attacker, reader} {
 		h.fill(u, "history", large)
@@ -60,7 +59,7 @@ func neighbours(t *testing.T, data string, vars ...string) {
 			must(t, err)
 			conns[i] = conn
 		}
-		beside := h.bystand(neighbouring)
+		beside := h.startOthers(neighbouring)
 		in := newInstall(t, 2)
 		for i := range 20 {
 			if _, err := h.download(reader, "history"); err != nil {
@@ -78,8 +77,8 @@ func neighbours(t *testing.T, data string, vars ...string) {
 	}
 }
 
-// Sign-ins with tokens that only the accounts server could judge, while it does not
-// answer, hold up neither other requests nor sign-ins from elsewhere.
+// Sign-ins with tokens that only the accounts server can verify, while it does not answer, delay
+// neither other requests nor sign-ins from other addresses.
 func TestSlowAccountsServer(t *testing.T) {
 	t.Parallel()
 	const attacks = 600
@@ -133,7 +132,7 @@ func TestSlowAccountsServer(t *testing.T) {
 	}
 }
 
-// accessToken is one that the key of accountsVars verifies.
+// accessToken returns a token signed with the key of accountsVars.
 func accessToken(t *testing.T, account string) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: accountsKey(), KeyID: "fault"}},

@@ -10,9 +10,8 @@ import (
 	"holdfast/internal/testdb/spannertest"
 )
 
-// The network between the server and its database goes silent and comes back,
-// with what was sent meanwhile or without; it is slow; it resets connections
-// at any moment; it forgets those that there are.
+// The network between the server and its database drops packets and recovers, with or without what
+// was sent meanwhile; it is slow; it resets connections; it forgets existing connections.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	onEach(t, map[engine]func(*testing.T){onPostgres: networkToPostgres, onSpanner: networkToSpanner})
@@ -25,11 +24,11 @@ func networkToPostgres(t *testing.T) {
 	o := newOutage(t, db, n.url)
 	o.rounds(5, func(round int) fault {
 		choose := o.choice(round)
-		f := fault{strike: func() { n.strike(o.harness, round, choose) }, recover: o.recovered}
+		f := fault{inject: func() { n.inject(o.harness, round, choose) }, recover: o.recovered}
 		if round%20 == 4 {
-			// It is found out by the statements that nobody answers. New
-			// connections then take the place of the old.
-			f = fault{strike: func() {
+			// Statements without an answer reveal the fault. New connections then replace the old
+			// ones.
+			f = fault{inject: func() {
 				n.forget()
 				pause(o.load.refused, o.bound)
 			}, recover: func() {
@@ -38,7 +37,7 @@ func networkToPostgres(t *testing.T) {
 				if took := time.Since(start); took > o.bound {
 					t.Errorf("ready after %v", took)
 				}
-				n.heal() // so that the database hears of the ends
+				n.heal() // so that the database sees that the connections were closed
 				o.recovered()
 			}}
 		}
@@ -54,7 +53,7 @@ func networkToSpanner(t *testing.T) {
 	h := patientSpanner(t, n.listener.Addr().String(), database)
 	h.rounds(4, func(round int) fault {
 		choose := h.choice(round)
-		return fault{strike: func() { n.strike(h, round, choose) }, recover: func() {
+		return fault{inject: func() { n.inject(h, round, choose) }, recover: func() {
 			h.server.Await("/readyz", http.StatusOK)
 			h.unblocked(h.server)
 		}}
@@ -62,8 +61,8 @@ func networkToSpanner(t *testing.T) {
 	h.end()
 }
 
-// strike breaks the network as one does that comes back.
-func (n *network) strike(h *harness, round int, choose *rand.Rand) {
+// inject breaks the network in a way that recovers.
+func (n *network) inject(h *harness, round int, choose *rand.Rand) {
 	switch round % 4 {
 	case 0: // what was sent arrives late
 		n.silence()

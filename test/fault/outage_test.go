@@ -15,33 +15,32 @@ import (
 	"holdfast/test/binary"
 )
 
-// outage is a database that is there for a harness's server at times.
+// outage is a database that is not always available to a harness's server.
 type outage struct {
 	*harness
-	url   string // that leads to the database in any case
+	url   string // always leads to the database
 	admin *pgx.Conn
 }
 
-// dbPatience is how long the server of an outage waits for a connection, and how
-// long for a statement.
+// dbPatience is the server's timeout for a connection, and for a statement.
 const dbPatience = 4 * time.Second
 
-// newOutage runs a server on the database under the address at, which may lead
-// through what breaks.
+// newOutage starts a server on the database at the address, which may lead through a network that
+// fails.
 func newOutage(t *testing.T, url, at string, vars ...string) *outage {
 	t.Helper()
 	vars = append(append(vars, "HOLDFAST_LOG__ACCESS=false"), servicesOn(at)...)
 	vars = append(vars, timeouts(services(), dbPatience)...)
 	o := &outage{newHarness(t, t.TempDir(), vars...), url, nil}
-	// A wait for a connection, one for the statement, a second in which the
-	// database is told to stop it; and the machine may be busy.
+	// The timeouts for a connection and a statement, a second to cancel the statement, and the
+	// delays of a busy machine.
 	o.bound = 2*dbPatience + time.Second + 5*time.Second
 	o.server = o.serve()
 	o.connect()
 	return o
 }
 
-// connect makes the connection of the operator, who sees what goes on.
+// connect opens the operator's connection, which observes the database.
 func (o *outage) connect() {
 	o.t.Helper()
 	ctx, cancel := context.WithTimeout(o.t.Context(), bound)
@@ -50,7 +49,7 @@ func (o *outage) connect() {
 	o.admin, err = pgx.Connect(ctx, o.url)
 	must(o.t, err)
 	conn := o.admin
-	o.t.Cleanup(func() { _ = conn.Close(context.Background()) }) // its server may be gone
+	o.t.Cleanup(func() { _ = conn.Close(context.Background()) }) // its server may be stopped
 }
 
 // execute runs a statement of the operator.
@@ -62,14 +61,13 @@ func (o *outage) execute(sql string, args ...any) {
 	must(o.t, err)
 }
 
-// choice are the random choices of a strike.
+// choice returns the random choices of a round.
 func (h *harness) choice(round int) *rand.Rand {
 	return h.random(round, 0xfffe)
 }
 
-// hold lasts for a moment in most rounds, and in one of three until a write is
-// refused, which has to happen in time. Faults that come in several kinds, one
-// after the other, take their turns at that.
+// hold lasts for a moment in most rounds, and in one of three until a write is refused, which must
+// happen in time. Faults of several kinds take turns.
 func (h *harness) hold(round, kinds int, choose *rand.Rand) {
 	if (round/kinds+round%kinds)%3 == 1 {
 		pause(h.load.refused, h.bound+time.Second)
@@ -78,11 +76,9 @@ func (h *harness) hold(round, kinds int, choose *rand.Rand) {
 	pause(nil, time.Duration(choose.IntN(200))*time.Millisecond)
 }
 
-// recovered waits until the server has found its way back by itself, and until
-// the database has dealt with all that it was asked for: a statement that
-// nobody waits for any more may still be carried out. What is left are the
-// connections of the server's pools, with nothing open on them; a few that nobody
-// has used since may be there at the server only.
+// recovered waits until the server has recovered by itself, and the database has finished all
+// statements, also those whose client is gone. What is left are the idle connections of the
+// server's pools. A few that were not used since may exist only in the server.
 func (o *outage) recovered() {
 	o.t.Helper()
 	o.server.Await("/readyz", http.StatusOK)
@@ -115,8 +111,8 @@ func (o *outage) recovered() {
 	}
 }
 
-// useAll sends as many requests at once as there are writers, so that the
-// server finds the connections that the database has ended.
+// useAll sends as many concurrent requests as there are writers, so that the server discovers
+// closed connections.
 func (o *outage) useAll() {
 	o.t.Helper()
 	var asking sync.WaitGroup
@@ -132,10 +128,10 @@ func (o *outage) useAll() {
 	asking.Wait()
 }
 
-// connections are those of a server's services to their databases.
+// connections matches the connections of a server's services to their databases.
 var connections = regexp.MustCompile(`(?m)^holdfast_db_connections\{.*\} (\d+)$`)
 
-// pooled is how many connections to the database a server has.
+// pooled returns the number of connections of a server to the database.
 func (o *outage) pooled(s *binary.Server) (n int) {
 	o.t.Helper()
 	s.AwaitAnswer("/metrics", func(_ int, body string) bool {
@@ -153,8 +149,8 @@ func (o *outage) pooled(s *binary.Server) (n int) {
 // end fails if the outages have left something behind in the server.
 func (h *harness) end() {
 	h.t.Helper()
-	if h.second == nil { // with two there is always one that serves
-		h.struck()
+	if h.second == nil { // with two servers one is always available
+		h.injected()
 	}
 	h.client.CloseIdleConnections()
 	http.DefaultClient.CloseIdleConnections()

@@ -14,29 +14,29 @@ import (
 	"holdfast/test/binary"
 )
 
-// capSysAdmin is the right to mount, from linux/capability.h.
+// capSysAdmin is CAP_SYS_ADMIN of linux/capability.h.
 const capSysAdmin = 21
 
-// private runs the test that calls it in a process whose mounts are its own, so
-// that none is left however it ends, and reports whether this is that process.
-// In the other one the test is then over.
+// private runs the calling test in a process with its own mount namespace, so that no mount is
+// left, and reports whether this is that process. In the other process the test has ended when it
+// returns.
 func private(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv("FAULT_PRIVATE") != "" {
 		err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
 		if errors.Is(err, os.ErrPermission) {
-			t.Skipf("no disk of its own: mounting is not allowed here: %v", err)
+			t.Skipf("needs permission to mount a tmpfs: %v", err)
 		}
 		must(t, err)
-		go func() { // also its parent may be killed
+		go func() { // the parent may be killed
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			os.Exit(1)
 		}()
 		return true
 	}
 	own := syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-	// Who is not root may mount as a user of a world of its own, where the user
-	// keeps the id that PostgreSQL wants not to be 0.
+	// Users other than root may mount in a user namespace. It keeps the user ID, because
+	// PostgreSQL refuses to run as 0.
 	asUser := syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
@@ -50,7 +50,7 @@ func private(t *testing.T) bool {
 	skipped := regexp.MustCompile(`(?m)^--- SKIP`).Match(out)
 	switch {
 	case forbidden(err):
-		t.Skipf("no disk of its own: a process with mounts of its own is not allowed here: %v", err)
+		t.Skipf("needs permission to create a mount namespace: %v", err)
 	case err != nil:
 		t.Errorf("%v\n%s", err, out)
 	case skipped:
@@ -74,13 +74,12 @@ func again(t *testing.T, attr syscall.SysProcAttr) ([]byte, error) {
 	return cmd.CombinedOutput()
 }
 
-// forbidden reports whether the system did not let a process have its mounts,
-// or has no room for more who do.
+// forbidden reports whether the system does not allow a mount namespace, or another one.
 func forbidden(err error) bool {
 	return errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.ENOSYS)
 }
 
-// disk is a small file system, in memory.
+// disk is a small file system in memory.
 type disk struct {
 	t   *testing.T
 	dir string
@@ -89,32 +88,32 @@ type disk struct {
 func newDisk(t *testing.T, size string) *disk {
 	t.Helper()
 	dir := t.TempDir()
-	must(t, os.Chmod(filepath.Dir(dir), 0o755)) // PostgreSQL is another user where this is root
+	must(t, os.Chmod(filepath.Dir(dir), 0o755)) // PostgreSQL runs as another user if this is root
 	must(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755,size="+size))
 	t.Cleanup(func() { must(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
 	return &disk{t, dir}
 }
 
-const page = 4096 // what a file takes at least
+const page = 4096 // minimum space of a file
 
-// fill takes all space but some pages, while others take of it too.
+// fill uses all space except some pages, while others use space as well.
 func (d *disk) fill(leave int) {
 	d.t.Helper()
 	f, err := os.OpenFile(d.dir+"/ballast", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	must(d.t, err)
 	defer f.Close()
-	for piece := make([]byte, 1<<20); len(piece) >= page; {
-		if _, err := f.Write(piece); err == nil {
+	for exportPart := make([]byte, 1<<20); len(exportPart) >= page; {
+		if _, err := f.Write(exportPart); err == nil {
 			continue
 		}
-		piece = piece[:len(piece)/16]
+		exportPart = exportPart[:len(exportPart)/16]
 	}
 	info, err := f.Stat()
 	must(d.t, err)
 	must(d.t, f.Truncate(max(0, info.Size()-int64(leave)*page)))
 }
 
-// free gives the space back.
+// free releases the space.
 func (d *disk) free() {
 	d.t.Helper()
 	must(d.t, os.Remove(d.dir+"/ballast"))

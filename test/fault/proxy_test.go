@@ -9,14 +9,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// network stands between a server and its database and breaks as networks do.
+// network is a TCP proxy between a server and its database that simulates faults of networks.
 type network struct {
-	url      string // of the database, through it
+	url      string // of the database, through the network
 	listener net.Listener
 	to       func() (net.Conn, error)
 
 	mu    sync.Mutex
-	flows chan struct{} // closed while what is sent arrives
+	flows chan struct{} // closed while data is delivered
 	delay time.Duration // of each piece
 	links map[*link]struct{}
 }
@@ -27,7 +27,7 @@ type link struct {
 	flows     chan struct{} // of this link, when it is forgotten
 }
 
-// newNetwork leads to the PostgreSQL database under a URL.
+// newNetwork returns a network to the PostgreSQL database at a URL.
 func newNetwork(t *testing.T, url string) *network {
 	t.Helper()
 	conf, err := pgconn.ParseConfig(url)
@@ -38,7 +38,7 @@ func newNetwork(t *testing.T, url string) *network {
 	return n
 }
 
-// networkTo leads to an address.
+// networkTo returns a network to an address.
 func networkTo(t *testing.T, kind, address string) *network {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -68,8 +68,7 @@ func networkTo(t *testing.T, kind, address string) *network {
 	return n
 }
 
-// serve carries a connection until one of its sides ends, and what was sent
-// before that end.
+// serve copies data until one side closes, including what was sent before that.
 func (n *network) serve(near net.Conn) {
 	far, err := n.to()
 	if err != nil {
@@ -84,7 +83,7 @@ func (n *network) serve(near net.Conn) {
 	for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
 		both.Go(func() {
 			n.carry(l, way[0], way[1])
-			way[1].Close() // and so, in turn, the other way ends
+			way[1].Close() // which ends the other direction as well
 		})
 	}
 	both.Wait()
@@ -94,20 +93,20 @@ func (n *network) serve(near net.Conn) {
 }
 
 func (n *network) carry(l *link, from, to net.Conn) {
-	piece := make([]byte, 16<<10)
+	exportPart := make([]byte, 16<<10)
 	for {
-		size, err := from.Read(piece)
+		size, err := from.Read(exportPart)
 		pause(nil, n.pass(l))
 		if err != nil {
 			return
 		}
-		if _, err := to.Write(piece[:size]); err != nil {
+		if _, err := to.Write(exportPart[:size]); err != nil {
 			return
 		}
 	}
 }
 
-// pass returns when what is sent arrives, and how late that is.
+// pass returns when data may be delivered, and its delay.
 func (n *network) pass(l *link) time.Duration {
 	for {
 		n.mu.Lock()
@@ -123,15 +122,15 @@ func (n *network) pass(l *link) time.Duration {
 	}
 }
 
-// silence lets nothing through any more, and says so to nobody.
+// silence drops all traffic without closing connections.
 func (n *network) silence() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.flows = make(chan struct{})
 }
 
-// forget is silence for ever on the connections that there are, as of a
-// router that was replaced. New ones are as good as ever.
+// forget is silence for ever on the existing connections, as after a router was replaced. New ones
+// work.
 func (n *network) forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -140,14 +139,14 @@ func (n *network) forget() {
 	}
 }
 
-// slow delays all that is sent.
+// slow delays all data.
 func (n *network) slow(delay time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.delay = delay
 }
 
-// heal lets everything through, what was sent meanwhile to begin with.
+// heal delivers all data again, beginning with what was sent meanwhile.
 func (n *network) heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -162,7 +161,7 @@ func (n *network) heal() {
 	}
 }
 
-// cut resets all connections; what is on its way is lost.
+// cut resets all connections; data in transit is lost.
 func (n *network) cut() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

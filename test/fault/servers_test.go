@@ -9,8 +9,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// Two servers share a database, and clients of each owner are at both. One of
-// them dies, or is told to end, and comes back while the other goes on.
+// Two servers share a database, and each owner has clients at both. One of them is killed or
+// stopped, and restarted while the other continues.
 func TestTwoServers(t *testing.T) {
 	t.Parallel()
 	onEach(t, map[engine]func(*testing.T){onPostgres: twoServersOnPostgres, onSpanner: twoServersOnSpanner})
@@ -25,7 +25,7 @@ func twoServersOnPostgres(t *testing.T) {
 		victim := []**binary.Server{&o.server, &o.second}[round%2]
 		end := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM}[round/2%2]
 		var fresh *binary.Server
-		return fault{strike: func() {
+		return fault{inject: func() {
 			(*victim).Signal(end)
 			o.await(o.load.after(10)) // of the other
 			<-(*victim).Ended
@@ -47,7 +47,7 @@ func twoServersOnSpanner(t *testing.T) {
 	h.rounds(2, func(round int) fault {
 		victim := []**binary.Server{&h.server, &h.second}[round%2]
 		other := []*binary.Server{h.second, h.server}[round%2]
-		return fault{strike: func() {
+		return fault{inject: func() {
 			(*victim).Kill()
 			h.await(h.load.after(10)) // of the other
 		}, recover: func() {

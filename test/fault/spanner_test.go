@@ -8,8 +8,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// newSpanner is a harness on a database in an emulator, which has one
-// transaction at a time and reads whole tables: fewer write less.
+// newSpanner returns a harness on a database in an emulator. It has few writers, because the
+// emulator runs one transaction at a time and reads whole tables.
 func newSpanner(t *testing.T, emulator, database string, vars ...string) *harness {
 	t.Helper()
 	h := harnessOf(t, withSpanner(), true, t.TempDir(), append(inSpanner(emulator, database), vars...)...)
@@ -17,13 +17,12 @@ func newSpanner(t *testing.T, emulator, database string, vars ...string) *harnes
 	return h
 }
 
-// abandonment is how long a transaction of a server that is gone may be in the
-// way. Spanner aborts one that is idle for 10 s; the emulator one that is in the
-// way of others, when they have asked a few times.
+// abandonment is how long a transaction of a killed server may block others. Spanner aborts one
+// that is idle for 10 s; the emulator one that blocks others, after they have retried a few times.
 const abandonment = 10 * time.Second
 
-// unblocked returns when a write is done, which comes after all that a server
-// began that is gone: there is one transaction at a time.
+// unblocked returns when a write is done, which comes after the transactions of the killed server:
+// the emulator runs one at a time.
 func (h *harness) unblocked(s *binary.Server) {
 	h.t.Helper()
 	for _, w := range h.workloads {
@@ -36,15 +35,14 @@ func (h *harness) unblocked(s *binary.Server) {
 	}
 }
 
-// patientSpanner runs a server that waits a while for the emulator, and no
-// longer.
+// patientSpanner starts a server with a limited timeout for the emulator.
 func patientSpanner(t *testing.T, emulator, database string) *harness {
 	t.Helper()
 	const patience = 8 * time.Second // writes wait for each other, on a busy machine for seconds
 	h := newSpanner(t, emulator, database,
 		timeouts(withSpanner(), patience)...)
-	// A wait for one of the transactions, one for the emulator's only one, one
-	// for its answer; and the machine may be busy.
+	// Waits for one of the transactions, for the emulator's only one, and for its answer; and the
+	// delays of a busy machine.
 	h.bound = 3*patience + 5*time.Second
 	h.server = h.serve()
 	return h

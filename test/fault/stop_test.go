@@ -15,49 +15,49 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// SIGTERM breaks no request: what was taken is answered as a whole, also an
-// upload and a download that are in their middle, and what was not answered was
-// never taken. The process ends by itself, and with status 0.
+// SIGTERM interrupts no request: an accepted one is answered completely, also an upload or a
+// download in progress, and one without an answer was not executed. The process ends by itself,
+// with status 0.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	onEngines(t, services(), both(), func(t *testing.T, _ engine, data string, vars ...string) { newHarness(t, data, vars...).stops() })
 }
 
-// stops ends the server in rounds.
+// stops ends the server while requests are in progress, in rounds.
 func (h *harness) stops() {
 	h.server = h.serve()
 	h.client.Transport = &whole{h.client.Transport.(*http.Transport), h.t}
-	var guests []guest
+	var largeOwners []largeOwner
 	for _, s := range services() {
-		if s.guest != nil {
-			guests = append(guests, s.guest(h.t))
+		if s.largeOwner != nil {
+			largeOwners = append(largeOwners, s.largeOwner(h.t))
 		}
 	}
 	const size = 16 << 20
-	for _, g := range guests {
-		g.fill(h.house(), size)
+	for _, g := range largeOwners {
+		g.fill(h.instance(), size)
 	}
 	h.rounds(3, func(round int) fault {
 		id := fmt.Sprintf("upload-%d", round)
-		return fault{deadly: true, strike: func() {
-			s := h.house()
+		return fault{deadly: true, inject: func() {
+			s := h.instance()
 			var up, down []*exchange
-			for _, g := range guests {
+			for _, g := range largeOwners {
 				up, down = append(up, s.beginUpload(g.upload(s, id))), append(down, s.beginDownload(g.download(s)))
 			}
 			h.server.Signal(syscall.SIGTERM)
-			if len(guests) > 0 { // the server waits for them
+			if len(largeOwners) > 0 { // the server waits for them
 				h.server.Await("/readyz", http.StatusServiceUnavailable)
 			}
-			for i := range guests {
+			for i := range largeOwners {
 				up[i].finish(h.t, 0)
 				down[i].finish(h.t, size)
 			}
 			ended(h)
 		}, recover: func() {
 			h.server = h.serve()
-			for _, g := range guests {
-				s := h.house()
+			for _, g := range largeOwners {
+				s := h.instance()
 				resp, err := s.client.Do(g.uploaded(s, id))
 				must(h.t, err)
 				must(h.t, resp.Body.Close())
@@ -68,11 +68,11 @@ func (h *harness) stops() {
 		}}
 	})
 	if h.tally.there > 0 {
-		h.t.Errorf("%d writes without an answer are there", h.tally.there)
+		h.t.Errorf("%d writes without an answer were done", h.tally.there)
 	}
 }
 
-// whole is a transport whose answers must not break off once they have begun.
+// whole is a transport that reports answers which are cut off.
 type whole struct {
 	*http.Transport
 	t *testing.T
@@ -95,12 +95,12 @@ type wholeBody struct {
 func (b *wholeBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && err != io.EOF {
-		b.t.Errorf("an answer breaks off: %v", err)
+		b.t.Errorf("an answer is cut off: %v", err)
 	}
 	return n, err
 }
 
-// ended waits for the server's end, which is to be a good one.
+// ended waits until the server has ended with status 0.
 func ended(h *harness) {
 	h.t.Helper()
 	pause(h.server.Ended, bound)
@@ -112,10 +112,10 @@ func ended(h *harness) {
 	}
 }
 
-// house is the harness's server for somebody beside the clients.
-func (h *harness) house() *house { return &house{t: h.t, server: h.server, client: h.client} }
+// instance returns the harness's server for requests outside of the workload.
+func (h *harness) instance() *instance { return &instance{t: h.t, server: h.server, client: h.client} }
 
-// exchange is a request that was taken and is not over.
+// exchange is a request in progress.
 type exchange struct {
 	conn   net.Conn
 	answer *bufio.Reader
@@ -123,7 +123,7 @@ type exchange struct {
 }
 
 // open sends the beginning of a request.
-func (h *house) open(first []byte) *exchange {
+func (h *instance) open(first []byte) *exchange {
 	h.t.Helper()
 	conn := h.dial(256 << 10)
 	must(h.t, conn.SetDeadline(time.Now().Add(bound)))
@@ -132,9 +132,8 @@ func (h *house) open(first []byte) *exchange {
 	return &exchange{conn: conn, answer: bufio.NewReader(conn)}
 }
 
-// beginUpload sends the header of a POST and returns when the server wants the
-// body.
-func (h *house) beginUpload(req *http.Request) *exchange {
+// beginUpload sends the header of a POST and returns when the server asks for the body.
+func (h *instance) beginUpload(req *http.Request) *exchange {
 	h.t.Helper()
 	text := h.wire(req)
 	text = bytes.Replace(text, []byte("\r\n"), []byte("\r\nExpect: 100-continue\r\n"), 1)
@@ -142,7 +141,7 @@ func (h *house) beginUpload(req *http.Request) *exchange {
 	x := h.open(text[:end])
 	line, err := x.answer.ReadString('\n')
 	if err != nil || !strings.Contains(line, " 100 ") {
-		h.t.Fatalf("the server does not go on: %q %v", line, err)
+		h.t.Fatalf("the server does not ask for the body: %q %v", line, err)
 	}
 	_, err = x.answer.ReadString('\n')
 	must(h.t, err)
@@ -151,7 +150,7 @@ func (h *house) beginUpload(req *http.Request) *exchange {
 }
 
 // beginDownload returns when a large answer has begun.
-func (h *house) beginDownload(req *http.Request) *exchange {
+func (h *instance) beginDownload(req *http.Request) *exchange {
 	h.t.Helper()
 	x := h.open(h.wire(req))
 	_, err := x.answer.Peek(1)
@@ -159,8 +158,7 @@ func (h *house) beginDownload(req *http.Request) *exchange {
 	return x
 }
 
-// finish sends the rest, and wants the whole of an answer of at least so many
-// bytes.
+// finish sends the rest, and reads the whole answer, which has at least so many bytes.
 func (x *exchange) finish(t *testing.T, least int64) {
 	t.Helper()
 	_, err := x.conn.Write(x.rest)
@@ -177,19 +175,19 @@ func (x *exchange) finish(t *testing.T, least int64) {
 	}
 }
 
-// A second SIGTERM does not wait for anybody.
+// After a second SIGTERM the server ends without waiting.
 func TestSecondStop(t *testing.T) {
 	t.Parallel()
-	h := openHouse(t, 0, testdb.SQLite(t))
+	h := startInstance(t, 0, testdb.SQLite(t))
 	for _, s := range services() {
-		if s.guest != nil {
-			h.beginUpload(s.guest(t).upload(h, "never"))
+		if s.largeOwner != nil {
+			h.beginUpload(s.largeOwner(t).upload(h, "never"))
 		}
 	}
 	h.server.Signal(syscall.SIGTERM)
 	h.server.Await("/readyz", http.StatusServiceUnavailable)
 	h.server.Signal(syscall.SIGTERM)
-	pause(h.server.Ended, bound/2) // half of what an upload would be waited for
+	pause(h.server.Ended, bound/2) // half of the wait for an upload
 	if !closed(h.server.Ended) {
 		t.Fatal("the server still waits")
 	}

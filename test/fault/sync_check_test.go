@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// check compares what is there of a user with what the writers know, and makes
-// them know what is there.
+// check compares the data of a user with what the writers know, and tells them what is there.
 func (h *harness) check(u *user) {
 	h.t.Helper()
 	stamps, there := h.read(u)
@@ -19,13 +18,13 @@ func (h *harness) check(u *user) {
 	}
 	for _, collection := range shared() {
 		if last := u.touched[collection]; last > 0 && h.stamp(stamps[collection]) < last {
-			h.t.Errorf("%s is of %q, and a write there has the stamp %v", collection, stamps[collection], last)
+			h.t.Errorf("%s has the timestamp %q, but a write there has %v", collection, stamps[collection], last)
 		}
 	}
 }
 
-// read is all that is there of a user: the stamps of the collections, and the
-// records by writer. What the server says of it must agree with itself.
+// read returns all data of a user: the timestamps of the collections, and the records by writer.
+// The server's answers must agree with each other.
 func (h *harness) read(u *user) (stamps map[string]json.Number, there map[string]state) {
 	h.t.Helper()
 	h.get(u, "/info/collections", &stamps)
@@ -41,14 +40,14 @@ func (h *harness) read(u *user) (stamps map[string]json.Number, there map[string
 		for _, r := range listed {
 			name, _, _ := strings.Cut(r.ID, "-")
 			if there[name] == nil {
-				h.t.Fatalf("a record of nobody: %s/%s", collection, r.ID)
+				h.t.Fatalf("a record that was never sent: %s/%s", collection, r.ID)
 			}
 			there[name][key{collection, r.ID}] = record{r.Payload, r.Sortindex, h.stamp(r.Modified)}
 			records[collection]++
 			bytes[collection] += int64(len(r.Payload))
 			all += int64(len(r.Payload))
 			if h.stamp(r.Modified) > stamp {
-				h.t.Errorf("%s is of %v, and its collection %s of %v", r.ID, r.Modified, collection, stamp)
+				h.t.Errorf("%s has the timestamp %v, its collection %s has %v", r.ID, r.Modified, collection, stamp)
 			}
 		}
 	}
@@ -56,15 +55,15 @@ func (h *harness) read(u *user) (stamps map[string]json.Number, there map[string
 	return stamps, there
 }
 
-// settle decides what has become of the write without an answer: it is there as
-// a whole, or nothing of it is, and all the others are there in any case.
+// settle determines whether the write without an answer was done. It was done as a whole or not at
+// all, and all other records are unaffected.
 func (h *harness) settle(w *writer, there state) {
 	h.t.Helper()
 	lost := w.lost
 	w.lost = nil
 	if lost == nil || lost.staged {
 		if lost != nil {
-			w.batch = nil // who knows what is in it; it is never committed
+			w.batch = nil // its contents are unknown; it is never committed
 		}
 		if !maps.Equal(there, w.state) {
 			h.t.Errorf("%s, all acknowledged:%s", w.name, difference(there, w.state))
@@ -75,13 +74,13 @@ func (h *harness) settle(w *writer, there state) {
 	after := lost.applied(w.state, stamp)
 	switch {
 	case maps.Equal(there, w.state):
-		h.decided(lost, lost.refused, false) // its batch is open still, and can be committed
+		h.decided(lost, lost.refused, false) // its batch is still open and can be committed
 	case maps.Equal(there, after):
 		h.decided(lost, lost.refused, true)
 		if lost.commits {
 			w.batch = nil
 		}
-		if stamp > 0 { // of a deletion nothing shows it
+		if stamp > 0 { // nothing shows the timestamp of a deletion
 			if err := w.user.stamped(lost, stamp); err != nil {
 				h.t.Error(err)
 			}
@@ -92,7 +91,7 @@ func (h *harness) settle(w *writer, there state) {
 	w.state = there
 }
 
-// sums compares what is counted with what is listed.
+// sums compares counts and sizes with the listed records.
 func (h *harness) sums(u *user, records, bytes map[string]int64, all int64) {
 	h.t.Helper()
 	var counts map[string]int64
@@ -108,7 +107,7 @@ func (h *harness) sums(u *user, records, bytes map[string]int64, all int64) {
 	if !maps.Equal(usage, listed) {
 		h.t.Errorf("usage %v, listed %v", usage, listed)
 	}
-	quota := [2]float64{} // the second is null: there is no limit
+	quota := [2]float64{} // the second is null: no limit
 	h.get(u, "/info/quota", &quota)
 	if want := float64(all) / 1024; quota[0] != want {
 		h.t.Errorf("quota %v, listed %v", quota[0], want)
@@ -130,7 +129,7 @@ func (h *harness) get(u *user, path string, into any) {
 	}
 }
 
-// stamp reads a number of an answer; one that is not there is 0.
+// stamp parses a timestamp of an answer; 0 if it is missing.
 func (h *harness) stamp(n json.Number) moment {
 	h.t.Helper()
 	if n == "" {
@@ -141,7 +140,7 @@ func (h *harness) stamp(n json.Number) moment {
 	return stamp
 }
 
-// difference names the first few records that are not as they should be.
+// difference names the first few records that differ.
 func difference[K, V comparable](there, want map[K]V) string {
 	var lines []string
 	for at, r := range want {

@@ -12,8 +12,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// A clock that was wrong for a while has destroyed nothing, and clients whose
-// credentials it has refused are let in again.
+// A wrong clock destroys nothing, and clients whose credentials were refused are accepted again.
 func TestClockLeap(t *testing.T) {
 	t.Parallel()
 	onEngines(t, []service{syncService()}, both(), leap)
@@ -25,7 +24,7 @@ func leap(t *testing.T, _ engine, data string, vars ...string) {
 	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
 		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
 	}
-	clock := newHands(t)
+	clock := newTestClock(t)
 	s := clock.serve(data, vars...)
 	lasting, hour := token(t, s, 100*365*24*time.Hour), token(t, s, time.Hour)
 	want := func(c binary.Credentials, status int, method, path, body string) binary.Answer {
@@ -39,7 +38,7 @@ func leap(t *testing.T, _ engine, data string, vars ...string) {
 	_, batch, _ = strings.Cut(batch, `"batch":"`)
 	batch, _, _ = strings.Cut(batch, `"`)
 
-	// A day ahead. What ends within the day is not there; the server sweeps.
+	// A day ahead: what expires within the day is gone, and the server sweeps.
 	clock.set(24 * time.Hour)
 	swept(s)
 	want(lasting, 404, http.MethodGet, "/storage/tabs/short", "")
@@ -48,10 +47,10 @@ func leap(t *testing.T, _ engine, data string, vars ...string) {
 	if now, err := parseMoment(refused.Header.Get("X-Weave-Timestamp")); err != nil || time.Duration(now)*10*time.Millisecond < time.Duration(time.Now().Unix())*time.Second+23*time.Hour {
 		t.Errorf("a refusal says that it is %v, %v", now, err)
 	}
-	want(hour, 200, http.MethodGet, "/info/collections", "") // is there anything new?
+	want(hour, 200, http.MethodGet, "/info/collections", "") // poll for changes
 	ahead := stamped(t, want(lasting, 200, http.MethodPut, "/storage/clients/long", `{"payload":"of tomorrow"}`))
 
-	// And back: all is there.
+	// Back again: everything is there.
 	clock.set(0)
 	want(lasting, 200, http.MethodGet, "/storage/tabs/short", "")
 	want(lasting, 200, http.MethodPost, "/storage/tabs?batch="+batch+"&commit=true", `[]`)
@@ -59,21 +58,21 @@ func leap(t *testing.T, _ engine, data string, vars ...string) {
 	want(hour, 200, http.MethodGet, "/storage/clients/long", "")
 	after := want(lasting, 200, http.MethodPut, "/storage/clients/brief", `{"payload":"x","ttl":60}`)
 	if got := stamped(t, after); got <= ahead {
-		t.Errorf("the stamp %v comes after %v", got, ahead)
+		t.Errorf("the timestamp %v comes after %v", got, ahead)
 	}
 	if now, err := parseMoment(after.Header.Get("X-Weave-Timestamp")); err != nil || now < ahead {
-		t.Errorf("the server's time is %v, before its own stamp %v (%v)", now, ahead, err)
+		t.Errorf("the server's time is %v, before its timestamp %v (%v)", now, ahead, err)
 	}
 	want(lasting, 200, http.MethodGet, "/storage/clients/brief", "")
 
-	// Who signs by a clock of another year is refused, and told the time.
+	// A client with the clock of another year is refused, and gets the server's time.
 	clock.set(-2 * 365 * 24 * time.Hour)
 	want(lasting, 401, http.MethodGet, "/storage/clients/long", "")
 	if status := signedAt(t, lasting, "/storage/clients/long", time.Now().Add(-2*365*24*time.Hour)); status != http.StatusOK {
 		t.Errorf("signed by the server's clock: %d", status)
 	}
 
-	// A clock that is wrong by more than sweep_after is believed.
+	// A clock that is wrong by more than sweep_after deletes expired records.
 	clock.set(0)
 	want(lasting, 200, http.MethodGet, "/storage/forms/short", "")
 	clock.set(48 * time.Hour)
@@ -83,7 +82,7 @@ func leap(t *testing.T, _ engine, data string, vars ...string) {
 	want(lasting, 200, http.MethodGet, "/storage/clients/long", "")
 }
 
-// swept returns when a sweep that has begun by now is over.
+// swept returns when a sweep that begins now has ended.
 func swept(s *binary.Server) {
 	rounds := func(body string) (n int) {
 		_, text, _ := strings.Cut(body, `holdfast_sweep_rounds_total{outcome="ok",sweep="expired records and batches"} `)
@@ -99,7 +98,7 @@ func swept(s *binary.Server) {
 	})
 }
 
-// token is a user's, for a time by the machine's clock.
+// token returns a token of a user, valid for some time by the machine's clock.
 func token(t *testing.T, s *binary.Server, life time.Duration) binary.Credentials {
 	t.Helper()
 	keys, err := tokenlib.NewKeyring(secret)
@@ -110,7 +109,7 @@ func token(t *testing.T, s *binary.Server, life time.Duration) binary.Credential
 	return c
 }
 
-// stamped is the stamp of a write's answer.
+// stamped returns the timestamp in the answer to a write.
 func stamped(t *testing.T, a binary.Answer) moment {
 	t.Helper()
 	m, err := parseMoment(a.Header.Get("X-Last-Modified"))
@@ -118,7 +117,7 @@ func stamped(t *testing.T, a binary.Answer) moment {
 	return m
 }
 
-// signedAt is the answer to a request that was signed by another clock.
+// signedAt sends a request that was signed with another clock.
 func signedAt(t *testing.T, c binary.Credentials, path string, now time.Time) (status int) {
 	t.Helper()
 	req, err := c.Request(t.Context(), http.MethodGet, path, "")

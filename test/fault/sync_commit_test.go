@@ -10,8 +10,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// A server dies in the middle of the commit of a batch. The batch is there as a
-// whole, or nothing of it is: then it is open still, and can be committed.
+// A server is killed during the commit of a batch. The batch is there as a whole, or nothing of
+// it, and then it is still open and can be committed.
 func TestKilledCommit(t *testing.T) {
 	t.Parallel()
 	onEngines(t, []service{syncService()}, append(both(), onSpanner), killedCommits)
@@ -21,11 +21,15 @@ func killedCommits(t *testing.T, _ engine, data string, vars ...string) {
 	t.Helper()
 	h := harnessOf(t, []service{syncService()}, false, data, append(vars, "HOLDFAST_SYNCSTORAGE__LIMITS__MAX_POST_RECORDS=1000")...)
 	h.server = h.serve()
-	u := newUser(t, secret, stranger)
+	u := newUser(t, secret, probeUser)
+	const names = 50 // of collections of a user; the server limits them
 	const records = 300
 	whole, nothing := 0, 0
-	length := time.Hour // of the shortest commit so far; nobody disturbs the first
+	length := time.Hour // of the shortest commit so far; the first is not disturbed
 	for round := range int(number(t, "FAULT_ROUNDS", 4)) {
+		if round%names == names-1 {
+			u = newUser(t, secret, probeUser+int64(round))
+		}
 		collection := fmt.Sprintf("batch-%d", round)
 		path := "/storage/" + collection + "?commit=true&batch=" + h.stage(u, collection, records)
 		var a binary.Answer
@@ -47,8 +51,7 @@ func killedCommits(t *testing.T, _ engine, data string, vars ...string) {
 		<-answered
 		h.server = h.serve()
 		acknowledged := err == nil && a.Status == http.StatusOK
-		// What was asked for may still be under way, and the same request comes
-		// after it.
+		// The commit may still be in progress; this request is executed after it.
 		there := h.counted(u, collection)
 		again, err := u.send(h, http.MethodPost, path, "[]")
 		must(t, err)
@@ -61,14 +64,14 @@ func killedCommits(t *testing.T, _ engine, data string, vars ...string) {
 			t.Fatalf("round %d, seed %d: the commit was answered with %d %s, then %d of %d records were there, then %d %s", round, h.seed, a.Status, a.Body, there, records, again.Status, again.Body)
 		}
 		if n := h.counted(u, collection); n != records {
-			t.Fatalf("round %d, seed %d: %d of %d records are there in the end", round, h.seed, n, records)
+			t.Fatalf("round %d, seed %d: %d of %d records at the end", round, h.seed, n, records)
 		}
 		h.must(u, http.StatusOK, http.MethodDelete, "/storage/"+collection, "")
 	}
 	t.Logf("%d commits were done, %d were not; one takes %v", whole, nothing, length)
 }
 
-// stage opens a batch of some records and returns its id.
+// stage opens a batch of some records and returns its ID.
 func (h *harness) stage(u *user, collection string, records int) (id string) {
 	h.t.Helper()
 	all := make([]string, records)
@@ -81,7 +84,7 @@ func (h *harness) stage(u *user, collection string, records int) (id string) {
 	return id
 }
 
-// counted is how many records a collection has.
+// counted returns the number of records of a collection.
 func (h *harness) counted(u *user, collection string) int64 {
 	h.t.Helper()
 	var counts map[string]int64
@@ -89,7 +92,7 @@ func (h *harness) counted(u *user, collection string) int64 {
 	return counts[collection]
 }
 
-// must makes a request that is answered with the status.
+// must sends a request and expects the status.
 func (h *harness) must(u *user, status int, method, path, body string) binary.Answer {
 	h.t.Helper()
 	a, err := u.send(h, method, path, body)

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// checkMoment looks for a stamp at which the user had just what is there. With
-// it every write acknowledged before the span is there, none that was sent
-// after it is, and every other is there or not as a whole and in order.
+// checkMoment looks for a timestamp at which the user had exactly this data. Every write
+// acknowledged before the span is included, none that was sent after it is, and every other is
+// included or not as a whole and in order.
 func (h *harness) checkMoment(u *user, begun, ended int64) {
 	h.t.Helper()
 	_, there := h.read(u)
@@ -25,12 +25,12 @@ func (h *harness) checkMoment(u *user, begun, ended int64) {
 		}
 	}
 	for _, w := range u.writers {
-		h.t.Errorf("%s was never so, in the order of stamps; at the end it differed by%s", w.name, difference(there[w.name], w.state))
+		h.t.Errorf("%s never had this state, in the order of timestamps; the last one differs by%s", w.name, difference(there[w.name], w.state))
 	}
 }
 
-// was reports whether the writer's state was this when the user's newest stamp
-// was that, and whether that can have been in the span.
+// was reports whether the writer had this state when the user's newest timestamp was this one, and
+// whether that can have been in the span.
 func (w *writer) was(there state, newest moment, begun, ended int64) bool {
 	after, _ := slices.BinarySearchFunc(w.trail, newest+1, func(v version, m moment) int { return cmp.Compare(v.stamp, m) })
 	at, final := w.trail[after-1], after == len(w.trail)

@@ -8,31 +8,31 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// The records that everybody wants are few: a history is checked user by user,
-// because one user's stamps are one sequence over all collections.
+// The contended records are few: a history is checked user by user, because one user's timestamps
+// are one sequence over all collections.
 const (
 	hotCollections = 2
 	hotRecords     = 3
 )
 
-// world is all that a user has stored.
-type world struct {
-	last   moment                 // the user's newest stamp
-	stamps [hotCollections]moment // 0: there is no such collection
+// userState is all data of a user.
+type userState struct {
+	last   moment                 // the user's newest timestamp
+	stamps [hotCollections]moment // 0: the collection does not exist
 	cells  [hotCollections]cells
 }
 
 // cells are the records of a collection.
 type cells [hotRecords]cell
 
-// cell is a record; its payload is a number that is never sent twice, and 0
-// when it is not there.
+// cell is a record. Its payload is a number that is never sent twice, 0 if the record does not
+// exist.
 type cell struct {
 	payload  int
 	modified moment
 }
 
-// kind is what a request does.
+// kind is the kind of a request.
 type kind int
 
 const (
@@ -50,7 +50,7 @@ func (k kind) String() string {
 	return [...]string{"PUT", "POST", "DELETE", "DELETE all of", "GET", "GET all of", "GET info/collections"}[k]
 }
 
-// ask is a request on the hot records of a user.
+// ask is a request on the contended records of a user.
 type ask struct {
 	kind               kind
 	collection, record int
@@ -67,7 +67,7 @@ func (a ask) String() string {
 	return text
 }
 
-// reply is what its answer says.
+// reply is the answer to an ask.
 type reply struct {
 	status   int
 	modified moment                 // X-Last-Modified
@@ -76,9 +76,8 @@ type reply struct {
 	stamps   [hotCollections]moment // of info/collections
 }
 
-// step says whether a server that stores w may answer a with r, and what it
-// stores then.
-func (w world) step(a ask, r reply) (bool, world) {
+// step reports whether a server in state w may answer a with r, and returns its next state.
+func (w userState) step(a ask, r reply) (bool, userState) {
 	at := &w.cells[a.collection][a.record]
 	target := w.stamps[a.collection]
 	switch a.kind {
@@ -123,12 +122,12 @@ func (w world) step(a ask, r reply) (bool, world) {
 	return ok, w
 }
 
-// model is a user's storage, to which everything happens at one moment.
+// model is a user's storage with atomic operations.
 func model() porcupine.Model {
 	return porcupine.Model{
-		Init:  func() any { return world{} },
-		Step:  func(w, a, r any) (bool, any) { return w.(world).step(a.(ask), r.(reply)) },
-		Equal: func(a, b any) bool { return a.(world) == b.(world) },
+		Init:  func() any { return userState{} },
+		Step:  func(w, a, r any) (bool, any) { return w.(userState).step(a.(ask), r.(reply)) },
+		Equal: func(a, b any) bool { return a.(userState) == b.(userState) },
 	}
 }
 
@@ -136,7 +135,7 @@ func (h *history) add(from, to int64, a ask, r reply) {
 	*h = append(*h, porcupine.Operation{Input: a, Call: from, Output: r, Return: to, Metadata: len(*h)})
 }
 
-// What the histories below are made of.
+// Parts of the histories below.
 var (
 	cellOne, cellTwo = cell{1, 100}, cell{2, 200}
 	putOne           = ask{kind: doPut, payloads: [hotRecords]int{1}}
@@ -163,7 +162,7 @@ var histories = map[string]struct {
 		h.add(6, 7, ask{kind: doList}, found(cellTwo))
 		h.add(8, 9, ask{kind: doStamps}, reply{status: 200, modified: 200, stamps: [hotCollections]moment{200}})
 	}},
-	"a read beside a write sees it or not": {true, func(h *history) {
+	"a read during a write sees it or not": {true, func(h *history) {
 		h.add(0, 1, putOne, wrote(100))
 		h.add(2, 9, putTwo, wrote(200))
 		h.add(3, 4, ask{kind: doGet}, found(cellOne))
@@ -185,7 +184,7 @@ var histories = map[string]struct {
 		h.add(2, 9, unless(putTwo, 100), wrote(200))
 		h.add(2, 9, unless(ask{kind: doPut, payloads: [hotRecords]int{3}}, 100), wrote(300))
 	}},
-	"a record made twice": {false, func(h *history) {
+	"a record created twice": {false, func(h *history) {
 		h.add(0, 9, unless(putOne, 0), wrote(100))
 		h.add(0, 9, unless(putTwo, 0), wrote(200))
 	}},
@@ -193,7 +192,7 @@ var histories = map[string]struct {
 		h.add(0, 1, putOne, wrote(100))
 		h.add(2, 3, unless(putTwo, 100), reply{status: 412, modified: 100})
 	}},
-	"a refusal with the stamp of another time": {false, func(h *history) {
+	"a refusal with an outdated timestamp": {false, func(h *history) {
 		h.add(0, 1, putOne, wrote(100))
 		h.add(2, 3, putTwo, wrote(200))
 		h.add(4, 5, unless(putTwo, 0), reply{status: 412, modified: 100})
@@ -202,11 +201,11 @@ var histories = map[string]struct {
 		h.add(0, 1, putOne, wrote(100))
 		h.add(2, 3, unless(putTwo, 0), reply{status: 412, modified: 100})
 	}},
-	"a stamp twice": {false, func(h *history) {
+	"a timestamp twice": {false, func(h *history) {
 		h.add(0, 9, putOne, wrote(100))
 		h.add(0, 9, ask{kind: doPut, record: 1, payloads: [hotRecords]int{0, 2}}, wrote(100))
 	}},
-	"stamps against the order of time": {false, func(h *history) {
+	"timestamps against the order of time": {false, func(h *history) {
 		h.add(0, 1, putOne, wrote(200))
 		h.add(2, 3, ask{kind: doPut, collection: 1, payloads: [hotRecords]int{2}}, wrote(100))
 	}},
@@ -232,9 +231,9 @@ var histories = map[string]struct {
 	}},
 }
 
-// The model accepts what a server may do and nothing else: a wrong answer in a
-// history that is otherwise right must be found.
-func TestModelBites(t *testing.T) {
+// The model accepts exactly what a server may do: a wrong answer in an otherwise correct history
+// is found.
+func TestSyncModel(t *testing.T) {
 	t.Parallel()
 	for name, c := range histories {
 		t.Run(name, func(t *testing.T) {

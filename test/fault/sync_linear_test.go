@@ -18,31 +18,30 @@ import (
 	"holdfast/test/binary"
 )
 
-// Requests of many clients, by turns to two server processes where the engine
-// allows them, happen as if one after the other: there is an order, which keeps
-// to what was over before something else began, in which each answer is true.
+// Requests of many clients, on two server processes where the engine supports it, are
+// linearizable: there is an order, consistent with their times, in which every answer is correct.
 //
-// FAULT_MINUTE says how long the clients go on.
+// FAULT_MINUTE says how long the clients continue.
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	onEngines(t, []service{syncService()}, []engine{onSQLite, onPostgres, onCitus, onSpanner}, runCrowd)
 }
 
 const (
-	crowdUsers = 4 // at a time
+	contentionUsers = 4 // at a time
 
-	// All clients begin at once and make a few requests each: the load is
-	// modest and what overlaps is much.
+	// All clients begin at the same time and make a few requests each: a modest load with much
+	// overlap.
 	wavePeriod = 400 * time.Millisecond
 	waveMost   = 4 // requests of a client
 
-	// After so many waves the clients go on to new users, whose first writes
-	// also meet. It bounds the history that is searched for an order.
+	// After so many waves the clients move to new users, whose first writes also compete. This
+	// limits the history that is searched for an order.
 	wavesPerUser = 8
 )
 
-// crowd is clients that want the same few records.
-type crowd struct {
+// contention is clients that write the same few records.
+type contention struct {
 	t       *testing.T
 	client  *http.Client
 	server  *binary.Server
@@ -55,15 +54,15 @@ type crowd struct {
 
 func runCrowd(t *testing.T, e engine, data string, vars ...string) {
 	t.Helper()
-	long := crowdTime(t)
+	long := contentionTime(t)
 	if e == onSpanner {
-		long /= 4 // the emulator is busy all the time, and its writes wait for each other
+		long /= 4 // the emulator is always busy, and its writes wait for each other
 	}
-	h := startCrowd(t, syncService(), e.servers(), data, vars...)
+	h := startContention(t, syncService(), e.servers(), data, vars...)
 	h.client.Timeout = bound
-	c := &crowd{t: t, client: h.client, server: h.server, start: time.Now(), history: map[*user]history{}}
+	c := &contention{t: t, client: h.client, server: h.server, start: time.Now(), history: map[*user]history{}}
 	waves := max(1, int(long/wavePeriod))
-	for uid := range (waves/wavesPerUser + 2) * crowdUsers {
+	for uid := range (waves/wavesPerUser + 2) * contentionUsers {
 		c.users = append(c.users, newUser(t, secret, int64(uid+1)))
 	}
 	c.run(waves)
@@ -81,16 +80,16 @@ func runCrowd(t *testing.T, e engine, data string, vars ...string) {
 	t.Logf("%d requests of %d users in %v", requests, len(c.users), time.Since(c.start).Round(time.Second))
 }
 
-// run lets the clients make their requests, wave by wave.
-func (c *crowd) run(waves int) {
+// run runs the clients, wave by wave.
+func (c *contention) run(waves int) {
 	inWaves(c.t, waves, wavePeriod, func(client, wave int) error {
-		// A user's first and last clients change at different waves.
-		return c.burst(client, c.users[(wave+client%wavesPerUser)/wavesPerUser*crowdUsers+client%crowdUsers])
+		// The first and the last clients of a user change at different waves.
+		return c.burst(client, c.users[(wave+client%wavesPerUser)/wavesPerUser*contentionUsers+client%contentionUsers])
 	})
 }
 
 // burst makes a few requests and records them.
-func (c *crowd) burst(client int, u *user) error {
+func (c *contention) burst(client int, u *user) error {
 	var known moment
 	for range 1 + rand.IntN(waveMost) {
 		a := c.next(known)
@@ -103,17 +102,17 @@ func (c *crowd) burst(client int, u *user) error {
 	return nil
 }
 
-// next chooses a request of a client that knows a user's stamps up to one.
-func (c *crowd) next(known moment) ask {
+// next chooses a request of a client that has seen the timestamps of a user up to one.
+func (c *contention) next(known moment) ask {
 	a := ask{kind: kind(rand.IntN(int(kinds))), collection: rand.IntN(hotCollections), record: rand.IntN(hotRecords)}
-	switch n := rand.IntN(20); { // most are about one record; to delete all would leave nothing to fight for
+	switch n := rand.IntN(20); { // most concern one record; deleting everything would leave no contention
 	case n < 8:
 		a.kind = doPut
 	case n < 12:
 		a.kind = doGet
 	}
 	switch a.kind {
-	case doStamps: // of no collection and no record
+	case doStamps: // without a collection and records
 		a.collection, a.record = 0, 0
 	case doPut:
 		a.payloads[a.record] = int(c.serial.Add(1))
@@ -133,8 +132,8 @@ func (c *crowd) next(known moment) ask {
 	return a
 }
 
-// record makes a request and puts it into the user's history.
-func (c *crowd) record(client int, u *user, a ask) (reply, error) {
+// record sends a request and adds it to the user's history.
+func (c *contention) record(client int, u *user, a ask) (reply, error) {
 	from := time.Since(c.start)
 	r, err := c.send(u, a)
 	to := time.Since(c.start)
@@ -149,8 +148,8 @@ func (c *crowd) record(client int, u *user, a ask) (reply, error) {
 	return r, nil
 }
 
-// settle reads what is there at the end, and holds the sums against it.
-func (c *crowd) settle(h *harness, i int, u *user) {
+// settle reads the final state and compares it with the sums.
+func (c *contention) settle(h *harness, i int, u *user) {
 	c.t.Helper()
 	records, bytes, all := map[string]int64{}, map[string]int64{}, int64(0)
 	for collection := range hotCollections {
@@ -168,10 +167,10 @@ func (c *crowd) settle(h *harness, i int, u *user) {
 	h.sums(u, records, bytes, all)
 }
 
-// hot is the name of a collection, which every new server has to learn.
+// hot returns the name of a contended collection, which every new server has to look up.
 func hot(collection int) string { return fmt.Sprintf("hot-%d", collection) }
 
-// payload is the text of one that has a number.
+// payload returns the payload of a number.
 func payload(n int) string { return fmt.Sprintf("%d %s", n, strings.Repeat("x", n%300)) }
 
 func numberOf(payload string) (int, error) {
@@ -179,8 +178,8 @@ func numberOf(payload string) (int, error) {
 	return strconv.Atoi(digits)
 }
 
-// send makes a request and reads its answer.
-func (c *crowd) send(u *user, a ask) (r reply, err error) {
+// send sends a request and reads its answer.
+func (c *contention) send(u *user, a ask) (r reply, err error) {
 	method, path, body := a.wire()
 	to := binary.Credentials{ID: u.id, Key: u.key, Endpoint: c.server.URL + u.path}
 	req, err := to.Request(c.t.Context(), method, path, body)
@@ -202,7 +201,7 @@ func (c *crowd) send(u *user, a ask) (r reply, err error) {
 	return a.read(resp, text)
 }
 
-// wire is the request as it is sent; the path begins behind the user's storage.
+// wire returns method, path and body; the path is relative to the user's storage.
 func (a ask) wire() (method, path, body string) {
 	path = "/storage/" + hot(a.collection)
 	records := []wire{}
@@ -230,12 +229,11 @@ func (a ask) wire() (method, path, body string) {
 	return http.MethodGet, "/info/collections", ""
 }
 
-// read is what an answer says. One that the protocol does not have here is an
-// error.
+// read decodes an answer. One that the protocol does not allow here is an error.
 func (a ask) read(resp *http.Response, text []byte) (r reply, err error) {
 	r.status = resp.StatusCode
 	if r.status == http.StatusNotFound {
-		return r, nil // says no more
+		return r, nil // it contains nothing else
 	}
 	if r.modified, err = parseMoment(resp.Header.Get("X-Last-Modified")); err != nil {
 		return r, fmt.Errorf("%d %s: %w", r.status, text, err)
@@ -279,11 +277,11 @@ func (a ask) read(resp *http.Response, text []byte) (r reply, err error) {
 	return r, err
 }
 
-// add puts a record that was read in its place.
+// add stores a record that was read.
 func (r *reply) add(w wire) error {
 	i, err := strconv.Atoi(w.ID)
 	if err != nil || i >= hotRecords {
-		return fmt.Errorf("a record of nobody: %q", w.ID)
+		return fmt.Errorf("a record that was never sent: %q", w.ID)
 	}
 	modified, err := parseMoment(w.Modified.String())
 	if err != nil {
@@ -291,13 +289,13 @@ func (r *reply) add(w wire) error {
 	}
 	n, err := numberOf(w.Payload)
 	if err != nil || payload(n) != w.Payload {
-		return fmt.Errorf("a payload of nobody: %q", w.Payload)
+		return fmt.Errorf("a payload that was never sent: %q", w.Payload)
 	}
 	r.cells[i] = cell{n, modified}
 	return nil
 }
 
-// stampOf is the stamp in the answer to a write, bare or as modified.
+// stampOf returns the timestamp in the answer to a write, a number or the member modified.
 func stampOf(text []byte) (moment, error) {
 	var n json.Number
 	if err := json.Unmarshal(text, &n); err == nil {

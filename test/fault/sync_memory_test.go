@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// Many who upload large batches, and many who download a large collection,
-// take only the memory of what is under way.
+// Many uploads of large batches and downloads of a large collection need only the memory of the
+// requests in progress.
 //
-// FAULT_RECORDS is how many records a batch has; its tenfold in KB is what the
-// collection has, at least 20 MB.
+// FAULT_RECORDS is the number of records of a batch; the collection has ten times as many KB, at
+// least 20 MB.
 func TestMemoryUnderLoad(t *testing.T) {
 	t.Parallel()
 	onEngines(t, []service{syncService()}, both(), memoryUnderLoad)
@@ -24,8 +24,8 @@ func memoryUnderLoad(t *testing.T, _ engine, data string, vars ...string) {
 	t.Helper()
 	const uploads, downloads, times = 64, 16, 2
 	records := int(number(t, "FAULT_RECORDS", 1000))
-	h := openHouse(t, uploads+1, data, vars...)
-	h.client.Timeout = 0 // of a whole test: batches and downloads may be large
+	h := startInstance(t, uploads+1, data, vars...)
+	h.client.Timeout = 0 // batches and downloads may be large; the timeout of the test applies
 	size := max(20<<20, records*10<<10)
 	large := h.users[uploads]
 	h.fill(large, "history", size)
@@ -46,11 +46,11 @@ func memoryUnderLoad(t *testing.T, _ engine, data string, vars ...string) {
 			}
 		})
 	}
-	clients.Wait() // the test's own time bounds them
+	clients.Wait() // the timeout of the test limits them
 	peak := h.resident("VmHWM")
 	t.Logf("%d MB at the peak", peak>>20)
 	if peak > loadMemory {
-		t.Errorf("%d MB at the peak, at most %d MB are right", peak>>20, loadMemory>>20)
+		t.Errorf("%d MB at the peak, want at most %d MB", peak>>20, loadMemory>>20)
 	}
 	for _, u := range h.users[:uploads] {
 		a, err := h.credentials(u).SendBy(t.Context(), h.client, http.MethodGet, "/info/collection_counts", "")
@@ -61,7 +61,7 @@ func memoryUnderLoad(t *testing.T, _ engine, data string, vars ...string) {
 }
 
 // upload writes records as one batch, in requests of a hundred.
-func (h *house) upload(u *user, records int) error {
+func (h *instance) upload(u *user, records int) error {
 	query := "?batch=true"
 	for from := 0; from < records; from += 100 {
 		n := min(100, records-from)
@@ -85,8 +85,8 @@ func (h *house) upload(u *user, records int) error {
 	return nil
 }
 
-// download takes a collection and keeps nothing of it.
-func (h *house) download(u *user, collection string) (int64, error) {
+// download reads a collection and discards it.
+func (h *instance) download(u *user, collection string) (int64, error) {
 	req, err := h.credentials(u).Request(h.t.Context(), http.MethodGet, "/storage/"+collection+"?full=1", "")
 	if err != nil {
 		return 0, err
@@ -102,12 +102,12 @@ func (h *house) download(u *user, collection string) (int64, error) {
 	return io.Copy(io.Discard, resp.Body)
 }
 
-// fill writes a collection of so many bytes, in full requests.
-func (h *house) fill(u *user, collection string, size int) {
+// fill writes a collection of at least so many bytes, in full requests.
+func (h *instance) fill(u *user, collection string, size int) {
 	h.t.Helper()
 	const perRequest, records = 2 << 20, 20
 	payload := strings.Repeat("x", perRequest/records)
-	for n := range size / perRequest {
+	for n := range (size + perRequest - 1) / perRequest {
 		all := make([]string, records)
 		for i := range all {
 			all[i] = fmt.Sprintf(`{"id":"%d-%d","payload":%q}`, n, i, payload)

@@ -12,7 +12,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// read lists what a user's writers share until the fault is over.
+// read lists the shared collections of a user until the fault is over.
 func (u *user) read(h *harness, l *load, choose *rand.Rand) {
 	for n := 0; !closed(l.over); n++ {
 		collection := shared()[choose.IntN(len(shared()))]
@@ -34,8 +34,8 @@ func (u *user) read(h *harness, l *load, choose *rand.Rand) {
 	}
 }
 
-// listed judges a listing: it is whole, and not of before a write that was
-// acknowledged when it was asked for.
+// listed checks a listing: it is complete, and includes every write that was acknowledged before
+// the request.
 func listed(a binary.Answer, known moment) error {
 	if a.Status != http.StatusOK {
 		return fmt.Errorf("%d %s", a.Status, a.Body)
@@ -45,7 +45,7 @@ func listed(a binary.Answer, known moment) error {
 		return err
 	}
 	if stamp < known {
-		return fmt.Errorf("it is of %v, and a write of %v was acknowledged before", stamp, known)
+		return fmt.Errorf("it has the timestamp %v, but a write of %v was acknowledged before", stamp, known)
 	}
 	var records []wire
 	if err := json.Unmarshal([]byte(a.Body), &records); err != nil {
@@ -55,14 +55,14 @@ func listed(a binary.Answer, known moment) error {
 		name, _, _ := strings.Cut(r.ID, "-")
 		modified, err := parseMoment(r.Modified.String())
 		if err != nil || modified > stamp || !strings.HasPrefix(r.Payload, name+"/") {
-			return fmt.Errorf("as of %v it has %.80v", stamp, r)
+			return fmt.Errorf("at %v it has %.80v", stamp, r)
 		}
 	}
 	return nil
 }
 
-// look reads a record of a writer who has lost a write: it is as it was before,
-// or as that write has made it.
+// look reads a record of a writer that has lost a write: it is in the state before or after that
+// write.
 func (w *writer) look(h *harness, l *load) {
 	keys := w.state.keys()
 	if len(keys) == 0 {

@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// moment is a stamp of the protocol, in hundredths of a second; 0 is never.
+// moment is a timestamp of the protocol, in hundredths of a second; 0 is never.
 type moment int64
 
-// parseMoment reads decimal seconds with exactly two decimals, which is how a
-// server writes them.
+// parseMoment reads decimal seconds with exactly two decimals, which is how a server writes them.
 func parseMoment(text string) (moment, error) {
 	seconds, hundredths, _ := strings.Cut(text, ".")
 	n, err := strconv.ParseUint(seconds+hundredths, 10, 63)
 	if err != nil || len(hundredths) != 2 {
-		return 0, fmt.Errorf("%q is no stamp", text)
+		return 0, fmt.Errorf("%q is not a timestamp", text)
 	}
 	return moment(n), nil
 }

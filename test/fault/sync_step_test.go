@@ -12,47 +12,46 @@ import (
 	"holdfast/test/binary"
 )
 
-// key is where a record is.
+// key is the place of a record.
 type key struct{ collection, id string }
 
-// record is what is stored there. Payloads are never sent twice, so one tells
-// which write it is of.
+// record is the content of a record. Payloads are never sent twice, so one identifies its write.
 type record struct {
 	payload   string
 	sortindex int64
 	modified  moment
 }
 
-// state is all that a writer has stored.
+// state is all data of a writer.
 type state map[key]record
 
-// keys are in order: a choice among them is to follow from the seed.
+// keys returns the keys in order, so that a choice among them follows from the seed.
 func (s state) keys() []key {
 	return slices.SortedFunc(maps.Keys(s), func(a, b key) int {
 		return cmp.Or(strings.Compare(a.collection, b.collection), strings.Compare(a.id, b.id))
 	})
 }
 
-// step is one request, and what it does when it is acknowledged.
+// step is one request and its effects when it is acknowledged.
 type step struct {
 	writer       string
-	method, path string // the path begins behind the user's storage
+	method, path string // the path is relative to the user's storage
 	body         string
 	collection   string
-	known        moment // the newest stamp when it was sent
-	sent         int64  // when, by the harness's clock
+	known        moment // the newest timestamp when it was sent
+	sent         int64  // by the harness's clock
 	status       int    // of an acknowledgement
 
-	puts    state // with no stamps yet
+	puts    state // without timestamps yet
 	deletes []key
 	refused bool // not merely lost
-	staged  bool // puts wait in the batch
+	staged  bool // puts are added to the batch
 	commits bool // the batch ends
 }
 
 func (s *step) String() string { return s.writer + "'s " + s.method + " " + s.path }
 
-// applied is the state after the step, which is left as it was.
+// applied returns the state after the step. It does not change before.
 func (s *step) applied(before state, stamp moment) state {
 	after := maps.Clone(before)
 	if s.staged {
@@ -68,7 +67,7 @@ func (s *step) applied(before state, stamp moment) state {
 	return after
 }
 
-// stampIn is the stamp of the step if any of its records is there.
+// stampIn returns the timestamp of the step if any of its records is there.
 func (s *step) stampIn(there state) moment {
 	for k, r := range s.puts {
 		if there[k].payload == r.payload {
@@ -78,17 +77,17 @@ func (s *step) stampIn(there state) moment {
 	return 0
 }
 
-// acknowledgement is what an answer of success says.
+// acknowledgement is a successful answer.
 type acknowledgement struct {
 	Modified json.Number       `json:"modified"`
 	Success  []string          `json:"success"`
 	Failed   map[string]string `json:"failed"`
 	Batch    string            `json:"batch"`
 
-	stamp moment // 0 of what is staged
+	stamp moment // 0 for records added to a batch
 }
 
-// read judges an answer that is not about a fault.
+// read checks an answer that is not caused by a fault.
 func (s *step) read(a binary.Answer, sent int) (ack acknowledgement, err error) {
 	if a.Status != s.status {
 		return ack, fmt.Errorf("%s: %d %s, want %d", s, a.Status, a.Body, s.status)

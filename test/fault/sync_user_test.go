@@ -10,16 +10,16 @@ import (
 	"holdfast/test/binary"
 )
 
-// user is one whose storage several writers share.
+// user is a user whose storage several writers share.
 type user struct {
 	path    string // of the storage
 	id, key string // sign requests
 	writers []*writer
 
 	mu      sync.Mutex
-	newest  moment            // of the stamps below
-	given   map[moment]string // which write has a stamp
-	touched map[string]moment // the newest stamp of each shared collection
+	newest  moment            // of the timestamps below
+	given   map[moment]string // the write of each timestamp
+	touched map[string]moment // the newest timestamp of each shared collection
 }
 
 func newUser(t *testing.T, secret string, uid int64) *user {
@@ -32,22 +32,23 @@ func newUser(t *testing.T, secret string, uid int64) *user {
 	return u
 }
 
-// known is the newest stamp that anybody has been told.
+// known returns the newest timestamp that any client has seen.
 func (u *user) known() moment {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.newest
 }
 
-// stamped records the stamp of a write that was sent when another was known.
+// stamped records the timestamp of a write, which must be greater than the one known when it was
+// sent.
 func (u *user) stamped(s *step, stamp moment) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if stamp <= s.known {
-		return fmt.Errorf("%s has the stamp %v, and %v was known before", s, stamp, s.known)
+		return fmt.Errorf("%s has the timestamp %v, but %v was known before", s, stamp, s.known)
 	}
 	if other, twice := u.given[stamp]; twice {
-		return fmt.Errorf("%s and %s both have the stamp %v", other, s, stamp)
+		return fmt.Errorf("%s and %s both have the timestamp %v", other, s, stamp)
 	}
 	u.given[stamp] = s.String()
 	u.newest = max(u.newest, stamp)
@@ -55,14 +56,14 @@ func (u *user) stamped(s *step, stamp moment) error {
 	return nil
 }
 
-// wrote is the newest stamp of a shared collection that anybody has been told.
+// wrote returns the newest timestamp of a shared collection that any client has seen.
 func (u *user) wrote(collection string) moment {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.touched[collection]
 }
 
-// send makes a signed request; path begins behind the user's storage.
+// send sends a signed request; path is relative to the user's storage.
 func (u *user) send(h *harness, method, path, body string) (binary.Answer, error) {
 	return u.sendTo(h, h.server, method, path, body)
 }

@@ -21,8 +21,8 @@ func syncService() service {
 			}
 			return newSyncWorkload(t, 3)
 		},
-		guest:    func(t *testing.T) guest { return &syncGuest{newUser(t, secret, stranger)} },
-		someRows: `SELECT 1 FROM user_collections WHERE collection_id = 0 AND user_id IN (1, 2) FOR UPDATE`,
+		largeOwner: func(t *testing.T) largeOwner { return &largeSyncUser{newUser(t, secret, probeUser)} },
+		someRows:   `SELECT 1 FROM user_collections WHERE collection_id = 0 AND user_id IN (1, 2) FOR UPDATE`,
 		locks: []string{
 			`SELECT 1 FROM user_collections WHERE collection_id = 0 FOR UPDATE`,
 			`LOCK TABLE user_collections IN ACCESS EXCLUSIVE MODE`,
@@ -59,10 +59,10 @@ const secret = "of the fault harness"
 
 const (
 	writersPerUser = 3
-	stranger       = 1000 // the id of a user that no workload has
+	probeUser      = 1000 // ID of a user outside of the workloads
 )
 
-// syncWorkload is users, each with writers that share the user's stamps.
+// syncWorkload is users, each with writers that share the user's timestamps.
 type syncWorkload struct {
 	users   []*user
 	writers []*writer
@@ -77,7 +77,7 @@ func newSyncWorkload(t *testing.T, users int) *syncWorkload {
 	return s
 }
 
-// join adds a user and those who write for it.
+// join adds a user and its writers.
 func (s *syncWorkload) join(t *testing.T, writers int) {
 	t.Helper()
 	u := newUser(t, secret, int64(len(s.users)+1))
@@ -136,7 +136,7 @@ func (s *syncWorkload) checkCopy(h *harness, begun, ended int64, _ bool) {
 func (s *syncWorkload) finish(*harness) {}
 
 func (s *syncWorkload) probe(h *harness, to *binary.Server) (binary.Answer, error) {
-	return newUser(h.t, secret, stranger).sendTo(h, to, http.MethodPut, "/storage/tabs/x", `{"payload":"x"}`)
+	return newUser(h.t, secret, probeUser).sendTo(h, to, http.MethodPut, "/storage/tabs/x", `{"payload":"x"}`)
 }
 
 func (s *syncWorkload) reads(h *harness) (all []func() (binary.Answer, error)) {
@@ -148,19 +148,19 @@ func (s *syncWorkload) reads(h *harness) (all []func() (binary.Answer, error)) {
 	return all
 }
 
-// syncGuest is a user with a large collection.
-type syncGuest struct{ user *user }
+// largeSyncUser is a user with a large collection.
+type largeSyncUser struct{ user *user }
 
-func (g *syncGuest) fill(h *house, bytes int) { h.fill(g.user, "history", bytes) }
+func (g *largeSyncUser) fill(h *instance, bytes int) { h.fill(g.user, "history", bytes) }
 
-func (g *syncGuest) download(h *house) *http.Request {
+func (g *largeSyncUser) download(h *instance) *http.Request {
 	return h.request(g.user, http.MethodGet, "/storage/history?full=1", "")
 }
 
-func (g *syncGuest) upload(h *house, id string) *http.Request {
+func (g *largeSyncUser) upload(h *instance, id string) *http.Request {
 	return h.request(g.user, http.MethodPost, "/storage/tabs", fmt.Sprintf(`[{"id":%q,"payload":%q}]`, id, strings.Repeat("x", 100_000)))
 }
 
-func (g *syncGuest) uploaded(h *house, id string) *http.Request {
+func (g *largeSyncUser) uploaded(h *instance, id string) *http.Request {
 	return h.request(g.user, http.MethodGet, "/storage/tabs/"+id, "")
 }

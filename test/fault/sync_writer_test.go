@@ -17,9 +17,9 @@ import (
 // shared are the collections that all writers of a user write to.
 func shared() []string { return []string{"bookmarks", "history", "addons-of-a-fault"} }
 
-// writer writes records that nobody else writes, one request after the other,
-// so that it knows what must be there. The collections, and the row that gives
-// out the stamps, it shares with others; one collection is its own to delete.
+// writer writes records that nobody else writes, one request after the other, so it knows what
+// must be there. Writers of a user share the collections and the row that assigns timestamps; each
+// has one collection of its own, which it may delete.
 type writer struct {
 	n      int
 	name   string
@@ -29,19 +29,19 @@ type writer struct {
 
 	state state
 	batch *batch
-	lost  *step // whose answer did not come
+	lost  *step // without an answer
 	trail []version
 }
 
-// version is the state of a writer after a write of this round; the first is
-// what it began with.
+// version is the state of a writer after a write of this round; the first is its state before the
+// round.
 type version struct {
 	state       state
 	stamp       moment
 	sent, acked int64 // by the harness's clock
 }
 
-// batch is one that is open at the server.
+// batch is an open batch.
 type batch struct {
 	id, collection string
 	staged         state
@@ -53,14 +53,13 @@ func newWriter(u *user, n int) *writer {
 	return w
 }
 
-// run writes until the fault is over. Who does not know what has become of a
-// write looks at what is there until then.
+// run writes until the fault is over. If the answer to a write is lost, it reads what is there.
 func (w *writer) run(h *harness, l *load) {
 	w.trail = []version{{state: w.state}}
 	for !closed(l.over) {
 		if w.lost != nil {
 			w.look(h, l)
-			pause(l.over, 20*time.Millisecond) // clients that are refused do not come back at once
+			pause(l.over, 20*time.Millisecond) // clients that are refused wait before they retry
 			continue
 		}
 		step, sent := w.next()
@@ -70,7 +69,7 @@ func (w *writer) run(h *harness, l *load) {
 			step.refused = a.Status == http.StatusServiceUnavailable
 			w.lost = step
 			if l.deadly {
-				return // perhaps with the server
+				return // the server may be dead
 			}
 			continue
 		}
@@ -108,7 +107,7 @@ func (w *writer) took(h *harness, s *step, a binary.Answer, sent int) error {
 	return w.user.stamped(s, ack.stamp)
 }
 
-// next chooses a request, and says how many records it sends.
+// next chooses a request, and returns how many records it sends.
 func (w *writer) next() (s *step, sent int) {
 	switch n := w.choose.IntN(12); {
 	case n < 3:
@@ -129,16 +128,15 @@ func (w *writer) collection() string { return w.among(append(shared(), w.own()))
 
 func (w *writer) among(names []string) string { return names[w.choose.IntN(len(names))] }
 
-// in are the keys of a collection where the writer has something, all of them
-// for "".
+// in returns the keys of a collection where the writer has a record; "" means all collections.
 func (w *writer) in(collection string) []key {
 	return slices.DeleteFunc(w.state.keys(), func(k key) bool { return collection != "" && k.collection != collection })
 }
 
-// idsPerCollection is few, so that most writes replace something.
+// idsPerCollection is small, so that most writes replace something.
 const idsPerCollection = 40
 
-// records are up to n new contents for a collection.
+// records returns up to n new records for a collection.
 func (w *writer) records(collection string, n int) state {
 	s := state{}
 	for range 1 + w.choose.IntN(n) {
@@ -174,8 +172,8 @@ func (w *writer) post() (*step, int) {
 	return s, len(s.puts)
 }
 
-// stage opens a batch, appends to the open one, or commits it. A collection
-// that is deleted takes its batches along, so they are where that is not done.
+// stage opens a batch, appends to the open one, or commits it. Deleting a collection deletes its
+// batches, so batches are in another one.
 func (w *writer) stage() (*step, int) {
 	if w.batch == nil {
 		c := w.among(shared())
@@ -198,7 +196,7 @@ func (w *writer) stage() (*step, int) {
 	return s, sent
 }
 
-// delete is of a record, or of some in a collection.
+// delete deletes a record, or some of a collection.
 func (w *writer) delete() *step {
 	keys := w.in("")
 	k := keys[w.choose.IntN(len(keys))]

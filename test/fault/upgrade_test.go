@@ -18,9 +18,8 @@ import (
 	"holdfast/test/binary"
 )
 
-// One release takes the place of another, which may come back, and nothing that
-// was acknowledged is lost on the way. The next release is this one with a
-// migration more in every service, see next.
+// One release replaces another and may be rolled back without losing an acknowledged write. The
+// next release is this one with another migration in every service, see next.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	newer := next(t)
@@ -29,8 +28,8 @@ func TestUpgrade(t *testing.T) {
 	t.Run("SQLiteKilled", func(t *testing.T) { t.Parallel(); upgradeKilled(t, newer) })
 }
 
-// rollingUpgrade upgrades a database under a server of the release before,
-// which serves on and never fails a request.
+// rollingUpgrade upgrades a database while a server of the previous release continues and fails no
+// request.
 func rollingUpgrade(t *testing.T, newer string) {
 	url := testdb.PostgresDatabase(t)
 	h := newHarness(t, t.TempDir(), servicesOn(url)...)
@@ -41,7 +40,7 @@ func rollingUpgrade(t *testing.T, newer string) {
 	if why := upgraded.Await("/readyz", http.StatusServiceUnavailable); !strings.Contains(why, "holdfast migrate") {
 		t.Errorf("before the migration the next release says %q", why)
 	}
-	h.quietly(0, func() {
+	h.withoutFailures(0, func() {
 		if r := binary.RunOf(t, newer, upgraded.Env, "migrate"); r.Status != 0 || strings.Count(r.Stdout, "_future") != len(services()) {
 			t.Errorf("migrate: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 		}
@@ -50,12 +49,12 @@ func rollingUpgrade(t *testing.T, newer string) {
 		old.Await("/readyz", http.StatusOK)
 	})
 
-	// Writers of one user are at servers of both releases.
+	// Writers of one user use servers of both releases.
 	h.second = upgraded
-	h.quietly(1, func() { h.await(h.load.after(300)) })
+	h.withoutFailures(1, func() { h.await(h.load.after(300)) })
 
 	h.server, h.second = upgraded, nil
-	h.quietly(2, func() {
+	h.withoutFailures(2, func() {
 		old.Signal(syscall.SIGTERM)
 		<-old.Ended
 		h.await(h.load.after(100))
@@ -80,10 +79,10 @@ func rollingUpgrade(t *testing.T, newer string) {
 	t.Log(&h.tally)
 }
 
-// quietly lets all write while something happens of which nobody may notice.
-func (h *harness) quietly(round int, what func()) {
+// withoutFailures lets all clients write during something that must not affect them.
+func (h *harness) withoutFailures(round int, what func()) {
 	h.t.Helper()
-	h.round(round, fault{strike: what, recover: h.nobodyNoticed})
+	h.round(round, fault{inject: what, recover: h.wantNoFailures})
 	if n := h.tally.refused.Load(); n > 0 {
 		h.t.Errorf("%d requests were refused", n)
 	}
@@ -92,12 +91,12 @@ func (h *harness) quietly(round int, what func()) {
 	}
 }
 
-// upgradeInPlace changes the release that serves a file, forth, back and forth.
+// upgradeInPlace upgrades, rolls back and upgrades the release on a file.
 func upgradeInPlace(t *testing.T, newer string) {
 	h := newHarness(t, testdb.SQLite(t))
 	h.server = h.serve()
 	for round, path := range []string{newer, binary.Path(), newer} {
-		h.round(round, fault{strike: func() {}, recover: func() {
+		h.round(round, fault{inject: func() {}, recover: func() {
 			h.server.Signal(syscall.SIGTERM)
 			<-h.server.Ended
 			h.server = binary.LaunchOf(t, path, h.data, h.vars...)
@@ -111,13 +110,13 @@ func upgradeInPlace(t *testing.T, newer string) {
 	t.Log(&h.tally)
 }
 
-// upgradeKilled kills upgrades at any moment. Both releases can serve what that
-// leaves, and have all.
+// upgradeKilled kills upgrades at any moment. Both releases can serve the result, which has all
+// data.
 func upgradeKilled(t *testing.T, newer string) {
 	h := newHarness(t, testdb.SQLite(t))
 	h.server = h.serve()
 	length := time.Second // of a migration
-	h.quietly(0, func() {})
+	h.withoutFailures(0, func() {})
 	h.server.Kill() // it leaves a log that is not in the file yet
 	n := killsOf(t)
 	for i := range n {
@@ -142,8 +141,8 @@ func upgradeKilled(t *testing.T, newer string) {
 	}
 }
 
-// next builds the next release: this tree with what is next of every service
-// laid over it. Its migrations only add, which is the rule for every migration.
+// next builds the next release: this tree with the changes of every service. Its migrations only
+// add, as every migration must.
 func next(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")

@@ -15,11 +15,11 @@ import (
 	"holdfast/test/firefox/marionette"
 )
 
-// patience is how long one thing asked of a program may take on a slow machine.
+// patience limits one step on a slow machine.
 const patience = 2 * time.Minute
 
-// bounded is a context for one such thing. It ends early enough before the test
-// binary's own deadline that everything started can still be killed.
+// bounded returns a context for one step. It ends before the deadline of the test binary, so that
+// all processes can be killed.
 func bounded(t *testing.T) (context.Context, context.CancelFunc) {
 	end := time.Now().Add(patience)
 	if last, ok := t.Deadline(); ok && last.Add(-10*time.Second).Before(end) {
@@ -33,16 +33,16 @@ func bounded(t *testing.T) (context.Context, context.CancelFunc) {
 //go:embed device.js
 var deviceJS string
 
-// listening is what Firefox writes when it can be spoken to.
+// listening is what Firefox prints when Marionette is ready.
 var listening = regexp.MustCompile(`Marionette\s+INFO\s+Listening on port (\d+)`)
 
-// browser is one running Firefox with a profile of its own.
+// browser is a running Firefox with its own profile.
 type browser struct {
 	name   string
 	remote *marionette.Client
 }
 
-// startBrowser starts program headless on a new profile and returns when it has its first window.
+// startBrowser starts program headless on a new profile and returns when its first window is open.
 func startBrowser(t *testing.T, program, name, accountsURL, storageURL string, network *journal) (*browser, error) {
 	ctx, cancel := bounded(t)
 	defer cancel()
@@ -52,11 +52,11 @@ func startBrowser(t *testing.T, program, name, accountsURL, storageURL string, n
 	}
 	t.Cleanup(func() { showSyncLogs(t, name, profile) })
 	env := []string{
-		"HOME=" + home, // as root, Firefox refuses to run in the home of somebody else
+		"HOME=" + home, // as root, Firefox refuses to run in another user's home
 		"PATH=" + os.Getenv("PATH"),
 		"MOZ_HEADLESS=1",
 		"MOZ_CRASHREPORTER_DISABLE=1",
-		"MOZ_DISABLE_NONLOCAL_CONNECTIONS=1", // a second lock on the door that the wire keeps
+		"MOZ_DISABLE_NONLOCAL_CONNECTIONS=1", // a second safeguard besides the proxy
 	}
 	p, err := start(t, name, env, program, "--marionette", "--remote-allow-system-access", "--no-remote", "--profile", profile)
 	if err != nil {
@@ -74,7 +74,7 @@ func startBrowser(t *testing.T, program, name, accountsURL, storageURL string, n
 	return &browser{name: name, remote: remote}, nil
 }
 
-// showSyncLogs shows what about:sync-log would, if the test failed.
+// showSyncLogs prints the content of about:sync-log if the test failed.
 func showSyncLogs(t *testing.T, name, profile string) {
 	if !t.Failed() {
 		return
@@ -84,7 +84,7 @@ func showSyncLogs(t *testing.T, name, profile string) {
 		t.Error(err)
 	}
 	slices.Sort(logs)
-	// The last one is of the sync that failed.
+	// The last one is that of the sync that failed.
 	for _, path := range logs[max(0, len(logs)-1):] {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -112,7 +112,7 @@ func (b *browser) do(t *testing.T, function string, args ...any) {
 	call[any](t, b, function, args...)
 }
 
-// outcome is how a sync ended, in Firefox's own codes.
+// outcome is the result of a sync, in Firefox's own codes.
 type outcome struct {
 	Service string            `json:"service"`
 	Login   string            `json:"login"`
@@ -120,7 +120,7 @@ type outcome struct {
 	Engines map[string]string `json:"engines"`
 }
 
-// sync syncs everything and fails the test unless all of it succeeded.
+// sync syncs everything and fails the test if any of it failed.
 func (b *browser) sync(t *testing.T) {
 	t.Helper()
 	got := call[outcome](t, b, "sync")
@@ -129,7 +129,7 @@ func (b *browser) sync(t *testing.T) {
 	}
 }
 
-// signIn signs the browser in to the account; the browser does not sync yet.
+// signIn signs the browser in to the account, without a sync.
 func (b *browser) signIn(t *testing.T, account *accounts.Server) {
 	t.Helper()
 	credentials, err := account.SignIn()

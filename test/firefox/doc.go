@@ -1,4 +1,4 @@
-// Package firefox tests the built binary with the client that matters most:
+// Package firefox tests the built binary with its most important client:
 // two real Firefox browsers, headless, that sync one account through it.
 //
 // # Running it
@@ -25,11 +25,11 @@
 //     refuses whatever is not on loopback and keeps the journal that the steps
 //     look into.
 //
-// # How a browser is told what to do
+// # How a browser is controlled
 //
 // The test speaks Marionette (package marionette) and runs the functions of
 // device.js inside the browser's own process, where they use the modules that
-// the browser's menus use. They return when the browser says that it is done;
+// the browser's menus use. they return when the browser is done;
 // nothing here sleeps. Firefox would also sync by itself, after each change and
 // by the clock; signIn stops that, so each sync in the journal is one that a
 // step asked for.
@@ -40,7 +40,7 @@
 // of both browsers in order with its status, the end of each program's output,
 // and the end of each browser's last sync log (about:sync-log, at level Trace).
 // A 401 of the tokenserver followed by `error.login.reason.account` is a token
-// that Holdfast refused; a 412 on a POST is a collection whose stamp moved
+// that Holdfast refused; a 412 on a POST is a collection whose timestamp changed
 // between two requests of one batch.
 //
 // The functions of device.js lean on modules of the browser that promise no

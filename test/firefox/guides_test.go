@@ -17,7 +17,7 @@ import (
 	"holdfast/test/firefox/accounts"
 )
 
-// guide is a page of the documents.
+// guide reads a page of the documents.
 func guide(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
@@ -27,7 +27,7 @@ func guide(t *testing.T, name string) string {
 	return string(text)
 }
 
-// blocks are the contents of the code blocks of a text that begin with ```info.
+// blocks returns the code blocks of a text that begin with ```info.
 func blocks(text, info string) (all []string) {
 	for _, m := range regexp.MustCompile("(?ms)^```"+regexp.QuoteMeta(info)+"\n(.*?)^```$").FindAllStringSubmatch(text, -1) {
 		all = append(all, m[1])
@@ -35,9 +35,9 @@ func blocks(text, info string) (all []string) {
 	return all
 }
 
-// lonely starts one browser that is signed in, on a profile that prefs are added
-// to, and an account for it. It reaches loopback without a proxy.
-func lonely(t *testing.T, firefox string) (b *browser, fxa string) {
+// startSingleBrowser starts one signed-in browser, with additional prefs, and an account for it.
+// It reaches loopback without a proxy.
+func startSingleBrowser(t *testing.T, firefox string) (b *browser, fxa string) {
 	t.Helper()
 	account, err := accounts.New()
 	if err != nil {
@@ -53,8 +53,8 @@ func lonely(t *testing.T, firefox string) (b *browser, fxa string) {
 	return b, server.URL
 }
 
-// TestAutoConfig: the files of the guide set the address and install an
-// authority, and with them a browser syncs over HTTPS.
+// TestAutoConfig: the files of the guide set the address and install a certificate authority, and
+// with them a browser syncs over HTTPS.
 func TestAutoConfig(t *testing.T) {
 	t.Parallel()
 	binary.Program(t, "openssl")
@@ -84,7 +84,7 @@ func TestAutoConfig(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b, fxa := lonely(t, filepath.Join(folder, "firefox"))
+	b, fxa := startSingleBrowser(t, filepath.Join(folder, "firefox"))
 	if got, locked := call[string](t, b, "pref", "identity.sync.tokenserver.uri"), call[bool](t, b, "isLocked", "identity.sync.tokenserver.uri"); got != "https://"+port+"/1.0/sync/1.5" || !locked {
 		t.Errorf("the browser has the address %s, locked: %t", got, locked)
 	}
@@ -93,8 +93,8 @@ func TestAutoConfig(t *testing.T) {
 	b.sync(t)
 }
 
-// installed is a copy of the folder of a Firefox, of which only the program and
-// what administrators put there are files of its own.
+// installed copies the folder of a Firefox, as links except for the program and the
+// administrator's folders.
 func installed(t *testing.T, program string) string {
 	t.Helper()
 	program, err := filepath.EvalSymlinks(program)
@@ -103,7 +103,7 @@ func installed(t *testing.T, program string) string {
 	}
 	from, to := filepath.Dir(program), t.TempDir()
 	if _, err := os.Stat(filepath.Join(from, "omni.ja")); err != nil {
-		t.Skipf("%s is not in the folder of its files: %v", program, err)
+		t.Skipf("needs a Firefox that is installed in the folder of its program: %v", err)
 	}
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -133,21 +133,21 @@ func installed(t *testing.T, program string) string {
 	return to
 }
 
-// trouble is a server that a browser cannot sync with, and the section of the
-// guide that says what both write then.
-type trouble struct {
+// failure is a server that a browser cannot sync with, and the section of the guide that quotes
+// both logs.
+type failure struct {
 	section string
-	part    int // the blocks of a section belong to different troubles
+	part    int // the blocks of a section belong to different failures
 	address string
 	server  *binary.Server // nil: none
 }
 
-// TestTroubleshooting: what the guide quotes of the browser's sync log and of
-// the server's log is there when what the guide describes goes wrong.
+// TestTroubleshooting: the lines that the guide quotes from the browser's sync log and from the
+// server's log are there after the failure that it describes.
 func TestTroubleshooting(t *testing.T) {
 	t.Parallel()
 	text := guide(t, "troubleshooting.md")
-	b, fxa := lonely(t, program(t))
+	b, fxa := startSingleBrowser(t, program(t))
 	b.do(t, "usualLogs")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -164,12 +164,12 @@ func TestTroubleshooting(t *testing.T) {
 	plain, encrypted := start(), start("HOLDFAST_SERVER__TLS_CERT_FILE="+cert, "HOLDFAST_SERVER__TLS_KEY_FILE="+key)
 	refusing, alone := start("HOLDFAST_TOKENSERVER__ALLOW_NEW_USERS=false"), start("HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL="+closed)
 	const right = "/1.0/sync/1.5"
-	for _, c := range []trouble{
+	for _, c := range []failure{
 		{"Firefox syncs with Mozilla instead", 0, "https://token.services.mozilla.com" + right, nil},
 		{"Firefox does not reach the server", 0, closed + right, nil},
 		{"Firefox does not reach the server", 1, encrypted.URL + right, encrypted},
 		{"The address is wrong", 0, plain.URL + "/sync/1.5", plain},
-		{"The address is wrong", 1, careless(t, plain.URL, strings.TrimPrefix(closed, "http://")) + right, nil},
+		{"The address is wrong", 1, hostRewritingProxy(t, plain.URL, strings.TrimPrefix(closed, "http://")) + right, nil},
 		{"The account is not allowed", 0, refusing.URL + right, refusing},
 		{"The server cannot ask the accounts server", 0, alone.URL + right, alone},
 	} {
@@ -197,8 +197,8 @@ func TestTroubleshooting(t *testing.T) {
 	}
 }
 
-// careless is a proxy that sends a server another Host than clients typed.
-func careless(t *testing.T, to, host string) string {
+// hostRewritingProxy is a proxy that sends another Host than clients typed.
+func hostRewritingProxy(t *testing.T, to, host string) string {
 	t.Helper()
 	target, err := url.Parse(to)
 	if err != nil {
@@ -212,8 +212,7 @@ func careless(t *testing.T, to, host string) string {
 	return proxy.URL
 }
 
-// wantLines checks that a log has the lines of a quotation, in which … stands
-// for anything.
+// wantLines checks that a log has the quoted lines, in which … stands for anything.
 func wantLines(t *testing.T, what, quoted, log string) {
 	t.Helper()
 	for line := range strings.Lines(quoted) {

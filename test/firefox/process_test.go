@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// process is a program that the test started. When the test ends it is killed
-// together with its children, and what it wrote is shown if the test failed.
+// process is a program started by the test. At the end of the test it is killed with its children,
+// and its output is printed if the test failed.
 type process struct {
 	name   string
 	ended  chan struct{}
@@ -22,20 +22,20 @@ type process struct {
 	grown  chan struct{} // closed at the next write
 }
 
-// start runs a program in an environment of its own.
+// start starts a program with an environment.
 func start(t *testing.T, name string, env []string, program string, args ...string) (*process, error) {
 	p := &process{name: name, ended: make(chan struct{}), grown: make(chan struct{})}
 	cmd := exec.Command(program, args...)
 	cmd.Env = env
 	cmd.Stdout, cmd.Stderr = p, p
-	// A group of its own: Firefox runs several processes, and all of them have to end before its profile can be removed.
+	// A process group: all processes of Firefox must end before its profile can be removed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = 5 * time.Second // for a child that left the group and keeps the output open
+	cmd.WaitDelay = 5 * time.Second // for a child that has left the group and keeps the output open
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	go func() {
-		// Wait returns when the last of the group has closed the output, not only the first process.
+		// Wait returns when the last process has closed the output, not only the first.
 		_ = cmd.Wait()
 		close(p.ended)
 	}()
@@ -57,7 +57,7 @@ func (p *process) Write(b []byte) (int, error) {
 	return p.output.Write(b)
 }
 
-// await returns the first group of re in the output, as soon as it is there.
+// await returns the first group of re when it is in the output.
 func (p *process) await(ctx context.Context, re *regexp.Regexp) (string, error) {
 	for {
 		p.mu.Lock()
@@ -76,10 +76,10 @@ func (p *process) await(ctx context.Context, re *regexp.Regexp) (string, error) 
 	}
 }
 
-// tailSize is how much of a log is worth showing, in bytes.
+// tailSize is the size of the printed part of a log, in bytes.
 const tailSize = 64 << 10
 
-// tail is the end of a log, where the trouble is.
+// tail returns the end of a log.
 func tail(b []byte) []byte {
 	return b[max(0, len(b)-tailSize):]
 }

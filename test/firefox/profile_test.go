@@ -11,10 +11,9 @@ import (
 	"strings"
 )
 
-// writeProfile makes dir the profile of a browser that signs in at accounts,
-// syncs with the tokenserver at storage and reaches both through wire.
-// Marionette brings a good part of what makes a browser quiet by itself; here
-// is what it leaves.
+// writeProfile creates the profile of a browser that signs in at accounts, syncs with the
+// tokenserver at storage and reaches both through wire. It disables background activity that
+// Marionette does not.
 func writeProfile(dir, accounts, storage string, wire *net.TCPAddr) error {
 	prefs := map[string]any{
 		"identity.fxaccounts.allowHttp":          true,
@@ -24,7 +23,7 @@ func writeProfile(dir, accounts, storage string, wire *net.TCPAddr) error {
 		"identity.fxaccounts.remote.profile.uri": accounts + "/v1",
 		"identity.sync.tokenserver.uri":          storage + "/1.0/sync/1.5",
 
-		"marionette.port": 0, // any free one; the browser says which
+		"marionette.port": 0, // any free one, which the browser prints
 
 		"network.proxy.type":                      1,
 		"network.proxy.http":                      wire.IP.String(),
@@ -35,9 +34,9 @@ func writeProfile(dir, accounts, storage string, wire *net.TCPAddr) error {
 		"network.proxy.failover_direct":           false,
 		"network.trr.mode":                        5, // no DNS over HTTPS
 
-		// The test says when to sync: neither a sign-in nor a sibling's message does.
+		// The test decides when to sync: neither a sign-in nor a message of another device does.
 		"services.sync.testing.tps": true,
-		// A tenth of all syncs would download everything once more, to compare.
+		// Otherwise a tenth of all syncs would download everything again, to compare.
 		"services.sync.engine.bookmarks.validation.percentageChance": 0,
 		"services.sync.engine.passwords.validation.percentageChance": 0,
 		"services.sync.log.logger":                                   "Trace",

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func crossing(t *testing.T, h *household) {
+func crossing(t *testing.T, h *pair) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprint(w, "<title>A page</title>")
@@ -36,7 +36,7 @@ func crossing(t *testing.T, h *household) {
 	}
 }
 
-func renaming(t *testing.T, h *household) {
+func renaming(t *testing.T, h *pair) {
 	bookmark := call[string](t, h.a, "addBookmark", "To rename", "http://127.0.0.1/rename")
 	h.a.sync(t)
 	h.b.sync(t)
@@ -46,7 +46,7 @@ func renaming(t *testing.T, h *household) {
 	h.a.wantBookmark(t, bookmark, "Renamed on B ☃")
 }
 
-func deleting(t *testing.T, h *household) {
+func deleting(t *testing.T, h *pair) {
 	bookmark := call[string](t, h.a, "addBookmark", "To delete", "http://127.0.0.1/delete")
 	h.a.sync(t)
 	h.b.sync(t)
@@ -57,7 +57,7 @@ func deleting(t *testing.T, h *household) {
 	h.b.wantBookmark(t, bookmark, "")
 }
 
-// wantBookmark fails the test unless the bookmark has that title; "" wants no bookmark.
+// wantBookmark fails the test unless the bookmark has that title; "" expects no bookmark.
 func (b *browser) wantBookmark(t *testing.T, guid, title string) {
 	t.Helper()
 	if got := call[string](t, b, "bookmark", guid); got != title {
@@ -65,10 +65,10 @@ func (b *browser) wantBookmark(t *testing.T, guid, title string) {
 	}
 }
 
-// many is more bookmarks than a page of a download (1,000) and far more than a POST (100) may hold.
+// many is a number of bookmarks larger than a page of a download (1,000) and a POST (100).
 const many = 2000
 
-func importing(t *testing.T, h *household) {
+func importing(t *testing.T, h *pair) {
 	mark := h.network.mark()
 	h.folder = call[string](t, h.a, "addFolder", "Import", "http://127.0.0.1/import", many)
 	h.a.sync(t)
@@ -94,7 +94,7 @@ func importing(t *testing.T, h *household) {
 	h.b.wantImport(t, h.folder)
 }
 
-// wantImport fails the test unless the imported folder is whole and in its order.
+// wantImport fails the test unless the imported folder is complete and in order.
 func (b *browser) wantImport(t *testing.T, folder string) {
 	t.Helper()
 	want := make([]string, many)
@@ -106,9 +106,9 @@ func (b *browser) wantImport(t *testing.T, folder string) {
 	}
 }
 
-// recovering has B wipe the server: A notices that the storage is empty and
-// fills it from what it has, and B, emptied too, gets all of it from there.
-func recovering(t *testing.T, h *household) {
+// wiping lets B wipe the server: A notices that the storage is empty and uploads its
+// data, and B, emptied as well, downloads all of it.
+func wiping(t *testing.T, h *pair) {
 	h.b.do(t, "wipeServer")
 	if got := call[map[string]int](t, h.a, "counts"); len(got) != 0 {
 		t.Fatalf("after the wipe the server still holds %v", got)
@@ -126,11 +126,10 @@ func recovering(t *testing.T, h *household) {
 	h.b.wantImport(t, h.folder)
 }
 
-// resetting gives the account a new password. B learns it first: its new key
-// takes it to a new uid with empty storage, which it fills. From then on the
-// old key and the old token must open nothing, so A is refused until its user
-// signs in as well.
-func resetting(t *testing.T, h *household) {
+// resettingPassword gives the account a new password. B gets it first: its new key leads to a new
+// uid with empty storage, which it fills. From then on the old key and the old token must not
+// work, so A is refused until its user signs in again.
+func resettingPassword(t *testing.T, h *pair) {
 	old := call[string](t, h.b, "endpoint")
 	h.account.ResetPassword()
 

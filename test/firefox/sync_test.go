@@ -15,8 +15,8 @@ import (
 	"holdfast/test/firefox/accounts"
 )
 
-// household is one account with two browsers, all of it on this machine.
-type household struct {
+// pair is one account with two browsers, a server, and the proxies between them.
+type pair struct {
 	account *accounts.Server
 	network *journal
 	a, b    *browser
@@ -25,30 +25,30 @@ type household struct {
 
 func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
 
-// TestSync takes two browsers through the life of an account.
+// TestSync runs two browsers through the life of an account.
 func TestSync(t *testing.T) {
-	live(t, settle(t, program(t)))
+	runSteps(t, startPair(t, program(t)))
 }
 
-// TestSyncOnSpanner is the same with the records in Spanner. The accounts are in a file, as everywhere else.
+// TestSyncOnSpanner is the same with the records in Spanner. The accounts are in a file.
 func TestSyncOnSpanner(t *testing.T) {
 	firefox := program(t)
 	emulator, database := spannertest.Name(t)
-	live(t, settle(t, firefox, "SPANNER_EMULATOR_HOST="+emulator, "SYNC_SYNCSTORAGE__DATABASE_URL=spanner://"+database))
+	runSteps(t, startPair(t, firefox, "SPANNER_EMULATOR_HOST="+emulator, "SYNC_SYNCSTORAGE__DATABASE_URL=spanner://"+database))
 }
 
-// live is the life of an account. The steps build on each other, so the first that fails is the last.
-func live(t *testing.T, h *household) {
+// runSteps runs the steps, which build on each other, until the first that fails.
+func runSteps(t *testing.T, h *pair) {
 	for _, step := range []struct {
 		name string
-		run  func(*testing.T, *household)
+		run  func(*testing.T, *pair)
 	}{
 		{"what is made on A is seen on B", crossing},
 		{"a bookmark renamed on B is renamed on A", renaming},
 		{"a bookmark deleted on A is gone from B", deleting},
 		{"two thousand bookmarks travel in batches", importing},
-		{"a wiped server is filled again by A", recovering},
-		{"a new password moves both to new storage", resetting},
+		{"a wiped server is filled again by A", wiping},
+		{"a new password moves both to new storage", resettingPassword},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.run(t, h) }) {
 			return
@@ -56,7 +56,7 @@ func live(t *testing.T, h *household) {
 	}
 }
 
-// program is the Firefox to be tested.
+// program returns the path of the Firefox to test.
 func program(t *testing.T) string {
 	path, err := exec.LookPath(cmp.Or(os.Getenv("FIREFOX_BIN"), "firefox-esr"))
 	if err == nil {
@@ -66,9 +66,9 @@ func program(t *testing.T) string {
 	return ""
 }
 
-// settle starts everything, the server with settings of its own, and signs both browsers in.
-func settle(t *testing.T, firefox string, settings ...string) *household {
-	h := &household{network: &journal{}}
+// startPair starts everything, with settings for the server, and signs both browsers in.
+func startPair(t *testing.T, firefox string, settings ...string) *pair {
+	h := &pair{network: &journal{}}
 	var err error
 	if h.account, err = accounts.New(); err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func settle(t *testing.T, firefox string, settings ...string) *household {
 	server := httptest.NewServer(h.account)
 	t.Cleanup(server.Close)
 	storage := binary.Launch(t, t.TempDir(), append(settings, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+server.URL)...)
-	storage.Verb("migrate") // which a file does not need
+	storage.Verb("migrate") // a file is migrated automatically
 	storage.Await("/readyz", http.StatusOK)
 	t.Cleanup(func() { h.network.show(t) })
 	var starting errgroup.Group
@@ -89,7 +89,8 @@ func settle(t *testing.T, firefox string, settings ...string) *household {
 	if err := starting.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	// Both before the first sync: a browser hides what comes from devices that were not in the list it then fetches.
+	// Both before the first sync: a browser hides what comes from devices that are not in the list
+	// which it fetches then.
 	h.a.signIn(t, h.account)
 	h.b.signIn(t, h.account)
 	return h

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// journal is what the browsers asked of the network, in the order of the answers.
+// journal records the requests of the browsers, in the order of the answers.
 type journal struct {
 	mu        sync.Mutex
 	exchanges []exchange
@@ -34,14 +34,14 @@ func (j *journal) add(e exchange) {
 	j.exchanges = append(j.exchanges, e)
 }
 
-// mark is the place in the journal at which what comes next begins; see since.
+// mark returns the current position in the journal, for since.
 func (j *journal) mark() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return len(j.exchanges)
 }
 
-// since picks the requests after a mark by browser, method and a part of the URL.
+// since returns the requests after a mark by browser, method and a part of the URL.
 func (j *journal) since(mark int, browser, method, part string) []exchange {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -54,7 +54,7 @@ func (j *journal) since(mark int, browser, method, part string) []exchange {
 	return found
 }
 
-// show writes the journal to the log of a test that failed.
+// show prints the journal if the test failed.
 func (j *journal) show(t *testing.T) {
 	if !t.Failed() {
 		return
@@ -66,13 +66,12 @@ func (j *journal) show(t *testing.T) {
 	}
 }
 
-// wire starts the only way out that a browser has: an HTTP proxy that forwards
-// what goes to loopback, refuses the rest with 403 and writes both down. A
-// closed port as proxy would keep a browser in as well, but would show nothing.
-// It returns the proxy's host and port.
+// wire starts the only network access of a browser: an HTTP proxy that forwards requests to
+// loopback, refuses others with 403 and records both. It returns the proxy's host and port. (A
+// closed port as proxy would record nothing.)
 func (j *journal) wire(t *testing.T, browser string) *net.TCPAddr {
 	forward := &httputil.ReverseProxy{
-		// The target is in the request line already, and Host must stay: the Hawk MAC covers it.
+		// The request line has the target already, and Host must be kept: the Hawk MAC covers it.
 		Rewrite:   func(*httputil.ProxyRequest) {},
 		Transport: &http.Transport{Proxy: nil, DisableCompression: true},
 		ModifyResponse: func(r *http.Response) error {

@@ -27,7 +27,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// panels are those of the dashboard that show something.
+// panel is a panel of the dashboard that shows something.
 type panel struct {
 	ID          int
 	Type, Title string
@@ -73,14 +73,14 @@ func TestDashboardIsWhole(t *testing.T) {
 	}
 }
 
-// used are the metrics and labels of a text with expressions.
+// used matches the metrics and labels in expressions.
 var (
 	metricName  = regexp.MustCompile(`\b(?:holdfast|storage|ttl|process|go)_[a-z0-9_]+`)
 	matchedName = regexp.MustCompile(`[{,]\s*([a-z_]+)\s*(?:=~|!~|!=|=)\s*"`)
 	groupedName = regexp.MustCompile(`\b(?:by|ignoring|on|without)\s*\(([^)]*)\)`)
 )
 
-// inDashboard are the names of metrics in its expressions and variables.
+// inDashboard returns the expressions and variables of the dashboard.
 func inDashboard(t *testing.T) (exprs string) {
 	t.Helper()
 	var d struct {
@@ -100,8 +100,8 @@ func inDashboard(t *testing.T) (exprs string) {
 	return exprs
 }
 
-// TestNamesExist holds every metric and label of the dashboard and the rules
-// against those that a server has.
+// TestNamesExist checks every metric and label of the dashboard and the rules against those of a
+// server.
 func TestNamesExist(t *testing.T) {
 	t.Parallel()
 	server := served(t)
@@ -141,8 +141,7 @@ func TestNamesExist(t *testing.T) {
 	}
 }
 
-// TestEveryRuleIsProven: promtool runs the proofs, and does not mind a rule
-// without one.
+// TestEveryRuleIsProven: promtool runs the tests of rules, and does not report a rule without one.
 func TestEveryRuleIsProven(t *testing.T) {
 	t.Parallel()
 	_, rules, _ := strings.Cut(read(t, alerts), "rules:\n")
@@ -163,13 +162,12 @@ func TestEveryRuleIsProven(t *testing.T) {
 	}
 }
 
-// own reports whether a metric is one of ours: storage_ and ttl_ begin the names
-// that runtimes of extensions have for theirs.
+// own reports whether a metric is ours. Those that extension runtimes expect begin with storage_ and ttl_.
 func own(name string) bool {
 	return strings.HasPrefix(name, "holdfast_") || strings.HasPrefix(name, "storage_") || strings.HasPrefix(name, "ttl_")
 }
 
-// family is the metric that a series belongs to: a histogram has three, a summary two more.
+// family returns the metric of a series: a histogram has three, a summary two more.
 func family(series string, server map[string]metric) string {
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
 		if name, ok := strings.CutSuffix(series, suffix); ok && (server[name].kind == "histogram" || server[name].kind == "summary") {
@@ -179,10 +177,10 @@ func family(series string, server map[string]metric) string {
 	return series
 }
 
-// row is a line of the table of metrics.
+// row matches a line of the table of metrics.
 var row = regexp.MustCompile("(?m)^\\| `((?:holdfast|storage|ttl)_[a-z_]+)` \\| (\\w+) \\|([^|]*)\\| (.+) \\|$")
 
-// TestEveryMetricIsDocumented holds the table against a server, both ways.
+// TestEveryMetricIsDocumented compares the table with a server, both ways.
 func TestEveryMetricIsDocumented(t *testing.T) {
 	t.Parallel()
 	server := served(t)

@@ -25,7 +25,7 @@ func TestRules(t *testing.T) {
 	promtool(t, "test", "rules", proofs)
 }
 
-// TestMetricsAreWellNamed checks names, units and help of all metrics by promtool.
+// TestMetricsAreWellNamed checks names, units and help of all metrics with promtool.
 func TestMetricsAreWellNamed(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), binary.Program(t, "promtool"), "check", "metrics")
@@ -35,8 +35,8 @@ func TestMetricsAreWellNamed(t *testing.T) {
 	}
 }
 
-// TestDashboardExpressions has each expression parsed, as a rule that records
-// it: Grafana replaces what begins with a dollar.
+// TestDashboardExpressions parses each expression as a recording rule, after replacing Grafana's
+// variables.
 func TestDashboardExpressions(t *testing.T) {
 	t.Parallel()
 	type rule struct {

@@ -1,5 +1,5 @@
-// Package monitoring holds what operators watch a server with (the table of
-// metrics, the dashboard, the alerting rules) against what a server exports.
+// Package monitoring checks the table of metrics, the dashboard and the alerting rules against the
+// metrics that a server exports.
 package monitoring
 
 import (
@@ -31,13 +31,13 @@ var (
 	label    = regexp.MustCompile(`([a-z_]+)="([^"]*)"`)
 )
 
-// once keeps what the first test that asked has scraped.
+// once caches the first scrape.
 var once struct {
 	sync.Mutex
 	text string
 }
 
-// exported is what /metrics says after a server has done one of each.
+// exported returns /metrics of a server that has served one request of each kind.
 func exported(t *testing.T) string {
 	t.Helper()
 	once.Lock()
@@ -48,7 +48,7 @@ func exported(t *testing.T) string {
 	return once.text
 }
 
-// served are its metrics, and those of Spanner, which a server elsewhere has not.
+// served returns these metrics, and those that exist only on Spanner.
 func served(t *testing.T) map[string]metric {
 	t.Helper()
 	metrics := parse(t, exported(t))
@@ -63,7 +63,7 @@ func served(t *testing.T) map[string]metric {
 
 var onSpanner = []string{"holdfast_sync_spanner_mutations_total", "holdfast_sync_spanner_predicted_mutations_total"}
 
-// TestMetricsOnSpanner holds those that served adds against a server there.
+// TestMetricsOnSpanner checks the metrics that served adds.
 func TestMetricsOnSpanner(t *testing.T) {
 	t.Parallel()
 	emulator, database := spannertest.Name(t)
@@ -90,8 +90,7 @@ func TestMetricsOnSpanner(t *testing.T) {
 	}
 }
 
-// scrape starts a server, with a certificate because that has a metric, and
-// lets it answer.
+// scrape starts a server, with a certificate because that has a metric, and sends requests.
 func scrape(t *testing.T) string {
 	t.Helper()
 	cert, key, client := binary.Certificate(t)
@@ -108,7 +107,7 @@ func scrape(t *testing.T) string {
 	})
 }
 
-// useExtension puts a record of an extension, and is refused another one.
+// useExtension puts a record of an extension, and another one that is refused.
 func useExtension(t *testing.T, s *binary.Server, client *http.Client) {
 	t.Helper()
 	const install = "7e000000-0000-4000-8000-000000000011"

@@ -73,7 +73,7 @@ func run() error {
 	return os.WriteFile("docs/images/terminal.svg", draw(append(append(lines, ""), typed...)), 0o644)
 }
 
-// banner is what the server prints for people, without its log.
+// banner returns what the server prints for people, without its log.
 func banner(printed string) (lines []string) {
 	for line := range strings.Lines(printed) {
 		if line = strings.TrimRight(line, "\r\n"); !strings.HasPrefix(line, "time=") {
@@ -104,7 +104,7 @@ func typeCommands(ctx context.Context, dir string) (lines []string, err error) {
 	return append(lines, strings.Split(strings.TrimSpace(string(out)), "\n")...), err
 }
 
-// draw makes a picture of a terminal with these lines.
+// draw returns an SVG of a terminal with these lines.
 func draw(lines []string) []byte {
 	var rows []string
 	for _, line := range lines {
@@ -131,7 +131,7 @@ func draw(lines []string) []byte {
 			continue
 		}
 		fmt.Fprintf(&b, `<text x="%d" y="%d" textLength="%.0f"%s>`, margin, margin+24+(i+1)*lineHeight-5, float64(len([]rune(row)))*charWidth, colour)
-		_ = xml.EscapeText(&b, []byte(row)) // a buffer takes everything
+		_ = xml.EscapeText(&b, []byte(row)) // a buffer never fails
 		b.WriteString("</text>\n")
 	}
 	b.WriteString("</g>\n</svg>\n")

@@ -12,12 +12,12 @@ import (
 	"holdfast/test/binary"
 )
 
-// TestPgBouncer: a server of ten connections that has two to the database, each
-// for the length of a transaction. Migrations go the same way.
+// TestPgBouncer: ten connections of a server share two to the database, each for a transaction.
+// Migrations work as well.
 func TestPgBouncer(t *testing.T) {
 	t.Parallel()
 	through := testdb.PgBouncer(t, testdb.PostgresDatabase(t), 2)
-	// As the guide has it.
+	// As in the guide.
 	url := testdb.WithParameter(t, through, "default_query_exec_mode", "exec")
 	onBoth := func(url string) []string {
 		return []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + url, "HOLDFAST_TOKENSERVER__DATABASE_URL=" + url,
@@ -66,8 +66,8 @@ func TestPgBouncerUnprepared(t *testing.T) {
 	if r := binary.Run(t, binary.Environ("HOLDFAST_DATA="+s.Data, "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url, "HOLDFAST_TOKENSERVER__ENABLED=false"), "migrate"); r.Status != 0 {
 		t.Fatalf("migrate directly: %s%s", r.Stdout, r.Stderr)
 	}
-	// Sooner or later a statement meets a connection that does not know it, or
-	// one that knows its name: both clients and servers share the few there are.
+	// At some time a statement reaches a connection that has not prepared it, or one that has
+	// another of the same name.
 	said := func() bool {
 		return strings.Contains(s.Output.String(), "add default_query_exec_mode=exec to database_url")
 	}

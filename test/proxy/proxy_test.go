@@ -1,5 +1,5 @@
-// Package proxy runs the binary behind the programs that operators put in
-// front of it, each by the configuration that docs/operations.md prints.
+// Package proxy runs the binary behind reverse proxies, each with the configuration in
+// docs/operations.md.
 package proxy
 
 import (
@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
 
-// block is the only fenced block of a language in the operators' guide.
+// block returns the only fenced block of a language in the operations guide.
 func block(t *testing.T, language string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.FromSlash("../../docs/operations.md"))
@@ -38,7 +38,7 @@ func block(t *testing.T, language string) string {
 	return found + "\n"
 }
 
-// replace swaps texts that must be there once, in pairs of old and new.
+// replace replaces texts that occur once, in pairs of old and new.
 func replace(t *testing.T, text string, pairs ...string) string {
 	t.Helper()
 	for i := 0; i < len(pairs); i += 2 {
@@ -50,15 +50,15 @@ func replace(t *testing.T, text string, pairs ...string) string {
 	return text
 }
 
-// program is a server of others that runs for a test.
+// program is another server that runs during a test.
 type program struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
-	said  bytes.Buffer // to be read when it has ended
+	said  bytes.Buffer // read after it has ended
 }
 
-// run starts a program and returns when its address is listened on, false when
-// somebody else has taken that meanwhile.
+// run starts a program and returns when it listens on the address, or false if another process has
+// taken the port.
 func run(t *testing.T, address string, cmd *exec.Cmd) (p *program, ok bool) {
 	t.Helper()
 	p = &program{cmd: cmd, ended: make(chan struct{})}
@@ -68,7 +68,7 @@ func run(t *testing.T, address string, cmd *exec.Cmd) (p *program, ok bool) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = cmd.Wait(); close(p.ended) }() // how it ended is in what it said
+	go func() { _ = cmd.Wait(); close(p.ended) }() // its output says how it ended
 	t.Cleanup(func() {
 		p.end()
 		if t.Failed() {
@@ -110,12 +110,12 @@ func (p *program) end() {
 // proxy is a kind of proxy.
 type proxy struct {
 	name string
-	away int // the status while the server does not run
-	// normalizes is whether it rewrites escapes that need not be (%41, %7b): a request
-	// with them has another signature then.
+	away int // status while the server is stopped
+	// normalizes reports whether the proxy rewrites unnecessary escapes (%41, %7b), which changes
+	// the signature of a request.
 	normalizes bool
-	// start runs it in front of the upstream and returns where it listens; edit
-	// changes the configuration of the guide.
+	// start runs the proxy in front of the upstream and returns its address; edit changes the
+	// configuration of the guide.
 	start func(t *testing.T, upstream, cert, key string, edit func(string) string) string
 }
 
@@ -139,7 +139,7 @@ func startNginx(t *testing.T, upstream, cert, key string, edit func(string) stri
 			"/etc/letsencrypt/live/example.org/fullchain.pem", cert,
 			"/etc/letsencrypt/live/example.org/privkey.pem", key,
 			"http://127.0.0.1:8000", upstream))
-		// What a distribution's nginx.conf has around a site, but for the folders.
+		// The rest of a distribution's nginx.conf, except for folders.
 		conf := "daemon off; master_process off; pid nginx.pid; error_log stderr;\n" +
 			"events {}\nhttp {\naccess_log off;\n"
 		for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
@@ -202,7 +202,7 @@ func startApache(t *testing.T, upstream, cert, key string, edit func(string) str
 			"/etc/letsencrypt/live/example.org/fullchain.pem", cert,
 			"/etc/letsencrypt/live/example.org/privkey.pem", key,
 			"http://127.0.0.1:8000", upstream))
-		// What a distribution's apache2.conf has around a site, and the modules of the guide.
+		// The rest of a distribution's apache2.conf, and the modules of the guide.
 		conf := "ServerRoot " + dir + "\nServerName localhost\nPidFile apache.pid\nDefaultRuntimeDir " + dir + "\nErrorLog /dev/stderr\nListen " + address + "\n"
 		if os.Geteuid() == 0 {
 			conf += "User nobody\nGroup nogroup\n"
@@ -220,7 +220,7 @@ func startApache(t *testing.T, upstream, cert, key string, edit func(string) str
 	return ""
 }
 
-// Debian has no package of Traefik: it is tested where somebody has installed it.
+// Debian has no package of Traefik: it is tested if it is installed.
 func startTraefik(t *testing.T, upstream, cert, key string, edit func(string) string) string {
 	t.Helper()
 	path := binary.Program(t, "traefik")
@@ -244,8 +244,8 @@ func startTraefik(t *testing.T, upstream, cert, key string, edit func(string) st
 	return ""
 }
 
-// awaitCertificate returns when a proxy shows the certificate: Traefik listens before it
-// has read its site.
+// awaitCertificate returns when a proxy uses the certificate: Traefik listens before it has read
+// its site.
 func awaitCertificate(t *testing.T, address, cert string) {
 	t.Helper()
 	text, err := os.ReadFile(cert)
@@ -286,26 +286,26 @@ func write(t *testing.T, path, text string) {
 type site struct {
 	proxy   proxy
 	server  *binary.Server
-	address string // where the proxy really is
-	public  string // where a client believes it to be
+	address string // the real address of the proxy
+	public  string // the address that clients use
 	client  *http.Client
 }
 
-// build starts a server and a proxy in front of it. public is the address that
-// clients type, such as https://example.org/sync.
+// build starts a server and a proxy in front of it. public is the address that clients use, such
+// as https://example.org/sync.
 func (p proxy) build(t *testing.T, public string, edit func(string) string, vars ...string) *site {
 	t.Helper()
 	if edit == nil {
 		edit = func(conf string) string { return conf }
 	}
-	if strings.Count(public, "/") == 2 { // a name of its own: the guide says to leave the prefix out
+	if strings.Count(public, "/") == 2 { // with its own host name there is no prefix
 		inner := edit
 		edit = func(conf string) string { return inner(strings.ReplaceAll(conf, "/sync/", "/")) }
 	}
 	cert, key, client := binary.Certificate(t)
 	server := binary.Start(t, t.TempDir(), vars...)
 	s := &site{proxy: p, server: server, address: p.start(t, server.URL, cert, key, edit), public: public, client: client}
-	// Names lead to the proxy, whatever they are.
+	// All host names lead to the proxy.
 	transport := client.Transport.(*http.Transport)
 	transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
 		var d net.Dialer
@@ -314,14 +314,14 @@ func (p proxy) build(t *testing.T, public string, edit func(string) string, vars
 	return s
 }
 
-// user is a client with credentials of the public address.
+// user returns a client with credentials for the public address.
 func (s *site) user(uid int64) binary.Credentials {
 	c := s.server.Token(uid)
 	c.Endpoint = fmt.Sprintf("%s/1.5/%d", s.public, uid)
 	return c
 }
 
-// want sends a request through the proxy that must be answered with the status.
+// want sends a request through the proxy and expects the status.
 func (s *site) want(t *testing.T, c binary.Credentials, status int, method, path, body string) binary.Answer {
 	t.Helper()
 	a, err := c.SendBy(t.Context(), s.client, method, path, body)

@@ -33,14 +33,14 @@ func each(t *testing.T, test func(*testing.T, proxy)) {
 	}
 }
 
-// TestSite has clients do what they do, under each kind of public address.
+// TestSite runs the requests of clients with each kind of public address.
 func TestSite(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p proxy) {
 		for name, mode := range map[string]struct {
 			public  string
 			setting string
-			version int // of HTTP, which the client speaks
+			version int // of HTTP, for the client
 		}{
 			"prefix":          {"https://example.org/sync", "HOLDFAST_SERVER__PUBLIC_URL=https://example.org/sync", 2},
 			"own name":        {"https://example.org", "HOLDFAST_SERVER__PUBLIC_URL=https://example.org", 1},
@@ -66,7 +66,7 @@ func TestSite(t *testing.T) {
 	})
 }
 
-// accounts is an accounts server that believes every token.
+// accounts is an accounts server that accepts every token.
 func accounts(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -77,7 +77,7 @@ func accounts(t *testing.T) string {
 	return s.URL
 }
 
-// signsIn gets a storage token by the public address; it must lead back there.
+// signsIn gets a storage token from the public address; its endpoint must be there, too.
 func signsIn(t *testing.T, s *site, version int) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.public+"/1.0/sync/1.5", http.NoBody)
@@ -109,12 +109,11 @@ func signsIn(t *testing.T, s *site, version int) {
 	s.want(t, c, http.StatusOK, "PUT", "/storage/meta/global", `{"payload":"x"}`)
 }
 
-// anyID writes and reads records with ids that a proxy might take for
-// something else.
+// anyID writes and reads records whose IDs a proxy might change.
 func anyID(t *testing.T, s *site) {
 	t.Helper()
 	c := s.user(2)
-	ids := map[string]string{ // as they are sent, and as they are
+	ids := map[string]string{ // escaped, and as they are
 		"%7Bguid%7D": "{guid}", "%7bguid2%7d": "{guid2}", "a%2Fb": "a/b", "..": "..", "%2e": ".", "with%20space": "with space",
 		"per%25cent": "per%cent", "q%3Fx": "q?x", "h%23x": "h#x", "%41": "A", "a+b": "a+b", "a;b": "a;b", "a:b@c": "a:b@c", "~x": "~x",
 		"back%5Cslash": `back\slash`, "a%26b=c": "a&b=c",
@@ -179,11 +178,11 @@ func preconditions(t *testing.T, s *site) {
 	}
 }
 
-// largest is syncstorage.limits.max_request_bytes as it is shipped.
+// largest is the default of syncstorage.limits.max_request_bytes.
 const largest = 2625536
 
-// largeBodies sends the largest body, one that is a little too large, and one
-// that no proxy of the guide lets through.
+// largeBodies sends the largest body, one that is a little too large, and one that the proxies of
+// the guide refuse.
 func largeBodies(t *testing.T, s *site) {
 	t.Helper()
 	c := s.user(4)
@@ -191,7 +190,7 @@ func largeBodies(t *testing.T, s *site) {
 		const frame = `{"payload":""}`
 		return strings.Replace(frame, `""`, `"`+strings.Repeat("x", size-len(frame))+`"`, 1)
 	}
-	// The payload may be 4 KiB less than the body, so that much is blank.
+	// The payload may be 4 KiB less than the body; the rest is white space.
 	s.want(t, c, http.StatusOK, "PUT", "/storage/col/large", body(largest-4096)+strings.Repeat(" ", 4096))
 	if a := s.want(t, c, http.StatusOK, "GET", "/storage/col/large", ""); len(a.Body) < largest-4096 {
 		t.Errorf("%d bytes came back", len(a.Body))
@@ -202,11 +201,11 @@ func largeBodies(t *testing.T, s *site) {
 	s.want(t, c, http.StatusNotFound, "GET", "/storage/col/larger", "")
 }
 
-// refusedBodies sends bodies that the server does not read to each service: its refusal
-// comes back soon, and is never the proxy's 502.
+// refusedBodies sends bodies that the server does not read to each service: the refusal arrives
+// soon, and is never the proxy's 502.
 func refusedBodies(t *testing.T, s *site) {
 	t.Helper()
-	const soon = 2 * time.Second // within one, on a machine that is busy
+	const soon = 2 * time.Second // one second, and some time for a busy machine
 	body := strings.Repeat("x", 2<<20)
 	for _, tc := range []struct {
 		method, path string
@@ -236,9 +235,9 @@ func refusedBodies(t *testing.T, s *site) {
 	}
 }
 
-// sendRaw sends a request by HTTP/1.1 and returns the status of its answer. It reads
-// while it sends: Go's client takes the end of a connection that it still writes to for
-// a failure, though the answer is there.
+// sendRaw sends a request with HTTP/1.1 and returns the status of its answer. It reads while it
+// sends: Go's client reports an error if the connection is closed during a write, although there
+// is an answer.
 func (s *site) sendRaw(t *testing.T, head, body string) int {
 	t.Helper()
 	config := s.client.Transport.(*http.Transport).TLSClientConfig.Clone()
@@ -269,8 +268,7 @@ func (s *site) sendRaw(t *testing.T, head, body string) int {
 	}
 }
 
-// spoofs has a client send what only a proxy may; nothing changes by it, and no
-// address comes into the log.
+// spoofs sends headers that only a proxy may send. They change nothing, and no address is logged.
 func spoofs(t *testing.T, s *site) {
 	t.Helper()
 	c := s.user(5)
@@ -295,12 +293,12 @@ func spoofs(t *testing.T, s *site) {
 	}
 }
 
-// TestLongPoll waits for changes through the proxy: one wait is answered by a
-// change, the longest one ends empty and is not cut off by the proxy.
+// TestLongPoll polls for changes through the proxy: one poll is answered by a change, the longest
+// one ends without changes and is not cut off by the proxy.
 func TestLongPoll(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("it waits for a minute")
+		t.Skip("takes a minute: not with -short")
 	}
 	const install = "7e000000-0000-4000-8000-000000000001"
 	each(t, func(t *testing.T, p proxy) {
@@ -345,7 +343,7 @@ func TestLongPoll(t *testing.T) {
 	})
 }
 
-// TestUntrusted: headers of a proxy that is not trusted are not believed.
+// TestUntrusted: headers of an untrusted proxy are ignored.
 func TestUntrusted(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p proxy) {
@@ -355,7 +353,7 @@ func TestUntrusted(t *testing.T) {
 	})
 }
 
-// TestCompression: an answer that the proxy has compressed is the same one.
+// TestCompression: an answer that the proxy compresses has the same content.
 func TestCompression(t *testing.T) {
 	t.Parallel()
 	compress := map[string]func(string) string{
@@ -376,7 +374,7 @@ func TestCompression(t *testing.T) {
 		c := s.user(1)
 		payload := strings.Repeat("abcd", 10_000)
 		stamp := s.want(t, c, http.StatusOK, "PUT", "/storage/col/x", `{"payload":"`+payload+`"}`).Header.Get("X-Last-Modified")
-		// The client asks for gzip by itself, and takes it off again.
+		// The client requests and decodes gzip by itself.
 		for _, path := range []string{"/storage/col/x", "/storage/col?full=1"} {
 			req, err := c.Request(t.Context(), http.MethodGet, path, "")
 			if err != nil {
@@ -395,8 +393,8 @@ func TestCompression(t *testing.T) {
 	})
 }
 
-// TestLargeDownload takes 50 MB at a phone's pace: all of it arrives, and the
-// server never holds much of it.
+// TestLargeDownload reads 50 MB at the speed of a phone: all of it arrives, and the server never
+// buffers much.
 func TestLargeDownload(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p proxy) {
@@ -435,15 +433,15 @@ func TestLargeDownload(t *testing.T) {
 	})
 }
 
-// resetPeak makes the kernel forget the greatest size of a process.
+// resetPeak resets the peak memory of a process.
 func resetPeak(t *testing.T, pid int) {
 	t.Helper()
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0o600); err != nil {
-		t.Skipf("the kernel does not count memory anew: %v", err)
+		t.Skipf("needs permission to reset the peak memory of a process: %v", err)
 	}
 }
 
-// peak is the greatest size of a process in bytes.
+// peak returns the peak memory of a process in bytes.
 func peak(t *testing.T, pid int) int64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -461,8 +459,8 @@ func peak(t *testing.T, pid int) int64 {
 	return kb << 10
 }
 
-// TestAbort: a client that goes away in the middle of an upload has written
-// nothing, and holds nothing.
+// TestAbort: a client that disconnects during an upload has written nothing, and uses no
+// resources.
 func TestAbort(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p proxy) {
@@ -500,8 +498,8 @@ func TestAbort(t *testing.T) {
 	})
 }
 
-// TestRestart: the proxy answers 502 or 503 while the server does not run, and finds
-// the next one by itself.
+// TestRestart: the proxy answers 502 or 503 while the server is stopped, and finds the next one by
+// itself.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p proxy) {
@@ -523,7 +521,7 @@ func TestRestart(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// A proxy may hold a server for dead a little longer than it is.
+				// A proxy may consider a server down for a while.
 				if back = a.Status == http.StatusOK; !back && a.Status != p.away {
 					t.Fatalf("after the restart: %d %s", a.Status, a.Body)
 				}

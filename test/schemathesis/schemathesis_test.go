@@ -1,7 +1,6 @@
-// Package schemathesis lets Schemathesis loose on the built binary: requests
-// made of the description of extension storage, good ones and bad ones, whose
-// answers must be as described. hooks.py and schemathesis.toml say what the
-// description has no words for.
+// Package schemathesis runs Schemathesis on the built binary: it generates valid and invalid
+// requests from the OpenAPI description of extension storage, and checks the answers. hooks.py and
+// schemathesis.toml contain what the description cannot express.
 package schemathesis
 
 import (
@@ -28,7 +27,7 @@ const (
 	install = "3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10"
 )
 
-// most is how long it may take; half a minute is what it takes on two cores.
+// most is the timeout; it takes half a minute on two cores.
 const most = 6 * time.Minute
 
 func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
@@ -69,7 +68,7 @@ func TestDescription(t *testing.T) {
 	t.Logf("%s", out[max(0, len(out)-400):])
 }
 
-// send sends what must be granted.
+// send sends a request and expects success.
 func send(t *testing.T, bearer, method, url, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -89,9 +88,8 @@ func send(t *testing.T, bearer, method, url, body string) {
 	}
 }
 
-// program is where Schemathesis is, which is made in bin/ the first time, as the
-// linter is. Where that cannot be done the test is skipped, or has failed when
-// TEST_REQUIRE names it.
+// program returns the path of Schemathesis, which is installed in bin/ the first time, like the
+// linter. If that fails the test is skipped, or fails if TEST_REQUIRE names it.
 func program(t *testing.T) string {
 	t.Helper()
 	st, err := makeProgram(t)

@@ -1,13 +1,13 @@
 import type { components } from "./schema.js";
 
 export type ErrorCode = components["schemas"]["ErrorCode"];
-/** A place in a value that its schema refuses. */
+/** A part of a value that is not valid by its schema. */
 export type SchemaFailure = components["schemas"]["SchemaFailure"];
 
 /** A request that the server refused. Members that do not apply are undefined. */
 export class HoldfastError extends Error {
   override readonly name = "HoldfastError";
-  /** The server's code; UNKNOWN if the answer is not from Holdfast, but for example from a proxy. */
+  /** The server's code; UNKNOWN if the response is not from Holdfast, but for example from a proxy. */
   readonly code: ErrorCode | "UNKNOWN";
   readonly status: number;
   /** With REVISION_MISMATCH: the current revision of the record; 0: it does not exist. */
@@ -16,10 +16,10 @@ export class HoldfastError extends Error {
   readonly retryable: boolean | undefined;
   /** The place in the request: a JSON pointer into the body, or "/" and a parameter's name. */
   readonly pointer: string | undefined;
-  /** With LIMIT_EXCEEDED and QUOTA_EXCEEDED: the most that is allowed, and what was sent or would be used, when that is known. */
+  /** With LIMIT_EXCEEDED and QUOTA_EXCEEDED: the limit, and the size that was sent or would be used, if known. */
   readonly limit: number | undefined;
   readonly size: number | undefined;
-  /** Why a schema refuses the value: up to 20 places, of which `pointer` and the message are the first. */
+  /** Why a schema refuses the value: up to 20 failures; `pointer` and the message are those of the first. */
   readonly failures: readonly SchemaFailure[];
   /** With BULK_PARTIAL_FAILURE: the index of the item that failed, from 0; `cause` is its own code. */
   readonly index: number | undefined;
@@ -30,7 +30,7 @@ export class HoldfastError extends Error {
 
   constructor(response: Response, body: unknown) {
     const detail = (body as Partial<components["schemas"]["ErrorBody"]> | undefined)?.error;
-    super(detail ? `${detail.code}: ${detail.message}` : `an answer with status ${response.status} that is not Holdfast's`);
+    super(detail ? `${detail.code}: ${detail.message}` : `status ${response.status}: the response is not from Holdfast`);
     this.code = detail?.code ?? "UNKNOWN";
     this.status = response.status;
     this.currentRevision = detail?.currentRevision;

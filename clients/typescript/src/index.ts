@@ -32,11 +32,11 @@ export interface ClientOptions {
   retries?: number;
   /** Longest Retry-After, in seconds, that the client waits for; default 60. If the server asks for more, the error is thrown. */
   maxWait?: number;
-  /** Reads the JSON of answers, instead of JSON.parse, which rounds numbers over 2^53. */
+  /** Decodes the JSON of responses; default JSON.parse, which rounds whole numbers over 2^53. */
   parse?: (text: string) => unknown;
-  /** Writes the JSON of requests, instead of JSON.stringify, which has no numbers over 2^53. */
+  /** Encodes the JSON of requests; default JSON.stringify, which cannot write whole numbers over 2^53 exactly. */
   stringify?: (value: unknown) => string;
-  /** Used instead of the global fetch. */
+  /** Sends the requests; default the global fetch. */
   fetch?: (request: Request) => Promise<Response>;
 }
 
@@ -71,7 +71,7 @@ export interface ListOptions extends CallOptions, NonNullable<operations["listRe
 
 export interface SchemaListOptions extends CallOptions, NonNullable<operations["listSchemas"]["parameters"]["query"]> {}
 
-/** Makes a client of one install. Throws a TypeError if an option is missing or not valid. */
+/** Returns a client of one install. Throws a TypeError if an option is missing or not valid. */
 export function createClient(options: ClientOptions): Client {
   return new Client(options);
 }
@@ -95,7 +95,7 @@ export class Client {
    */
   readonly raw: Fetch<paths>;
   /** @internal */
-  readonly call: <T>(twice: boolean, signal: AbortSignal | undefined, request: Parameters<typeof send>[3]) => Promise<T>;
+  readonly call: <T>(idempotent: boolean, signal: AbortSignal | undefined, request: Parameters<typeof send>[3]) => Promise<T>;
   /** @internal */
   readonly install: { install: string };
 
@@ -109,17 +109,17 @@ export class Client {
       throw new TypeError("token: expected a token, or a function that returns one");
     }
     this.install = { install };
-    // By a function, so that a global fetch is called as one, and one that is replaced later is seen.
+    // The wrapper calls the global fetch without a receiver, and uses one that is replaced later.
     this.raw = createFetch<paths>({ baseUrl, fetch: fetch ?? ((request) => globalThis.fetch(request)), bodySerializer: (body) => stringify(body) });
-    this.call = (twice, signal, request) => send({ token, retries, maxWait, parse }, twice, signal, request);
+    this.call = (idempotent, signal, request) => send({ token, retries, maxWait, parse }, idempotent, signal, request);
   }
 
-  /** The records of a namespace. */
+  /** Returns the records of a namespace. */
   namespace(name: string): Namespace {
     return new Namespace(this, name);
   }
 
-  /** Does all operations in order, or none. */
+  /** Applies all operations in order, or none. */
   async batch(ops: BatchOp[], { signal, idempotencyKey = newKey() }: CallOptions & { idempotencyKey?: string } = {}): Promise<BatchOpResult[]> {
     const { results } = await this.call<Schemas["BatchResult"]>(true, signal, (headers) =>
       this.raw.POST("/ext/v1/installs/{install}/batch", {
@@ -139,9 +139,9 @@ export class Client {
    */
   async *changes({ since = 0, wait = 30, limit, signal }: CallOptions & { since?: number; wait?: number; limit?: number } = {}): AsyncGenerator<ChangeList, void, void> {
     if (limit === 0) {
-      throw new RangeError("a page of no changes has no end: use lastChange");
+      throw new RangeError("limit: expected at least 1; use lastChange for the number of the last change");
     }
-    since = Number(since); // which parse may have made something else of
+    since = Number(since); // parse may return numbers of another type
     for (let idle = 0; ; ) {
       const query = { since, wait, ...defined({ limit }) };
       const began = Date.now();
@@ -156,7 +156,7 @@ export class Client {
       } else if (wait === 0) {
         return;
       } else if (Date.now() - began < wait * 500) {
-        // The server shuts down, or has no room for one more who waits.
+        // The server is shutting down, or has too many waiting requests.
         await pause((1 + Math.random()) * 125 * 2 ** Math.min(idle++, 5), signal);
       } else {
         idle = 0;
@@ -164,7 +164,7 @@ export class Client {
     }
   }
 
-  /** The number of the last change. Call it before you read all records, then pass it to `changes` as `since`. */
+  /** Returns the number of the last change. Call it before you read all records, then pass it to `changes` as `since`. */
   async lastChange({ signal }: CallOptions = {}): Promise<number> {
     const { nextSince } = await this.call<ChangeList>(true, signal, (headers) =>
       this.raw.GET("/ext/v1/installs/{install}/changes", { params: { path: this.install, query: { limit: 0 } }, ...text(headers, signal) }),
@@ -172,13 +172,14 @@ export class Client {
     return Number(nextSince);
   }
 
+  /** Returns the usage and quotas of the install. */
   usage({ signal }: CallOptions = {}): Promise<Usage> {
     return this.call(true, signal, (headers) =>
       this.raw.GET("/ext/v1/installs/{install}/usage", { params: { path: this.install }, ...text(headers, signal) }),
     );
   }
 
-  /** The namespaces that have records and that the token may access. */
+  /** Returns the namespaces that have records and that the token allows. */
   async namespaces({ signal }: CallOptions = {}): Promise<Schemas["NamespaceUsage"][]> {
     const { namespaces } = await this.call<Schemas["NamespaceList"]>(true, signal, (headers) =>
       this.raw.GET("/ext/v1/installs/{install}/namespaces", { params: { path: this.install }, ...text(headers, signal) }),
@@ -207,7 +208,7 @@ export class Namespace {
 
   private at(key: string): { install: string; namespace: string; key: string } {
     if (key === "." || key === "..") {
-      throw new RangeError(`a URL cannot end in the key "${key}": use batch and list`);
+      throw new RangeError(`key "${key}": a URL path cannot contain it; use batch and list`);
     }
     return { ...this.path, key };
   }
@@ -255,7 +256,7 @@ export class Namespace {
     );
   }
 
-  /** Adds to the number at a JSON pointer of the value. It is done once, even if the request is retried. */
+  /** Adds to the number at a JSON pointer in the value. Retries are safe: they carry the same idempotency key. */
   async increment(key: string, pointer: string, by: number, options: IncrementOptions = {}): Promise<IncrementResult> {
     const path = this.at(key);
     const { min, max, create, ifRevision, idempotencyKey = newKey(), signal } = options;
@@ -332,6 +333,7 @@ export class NamespaceSchemas {
     );
   }
 
+  /** Returns one version. */
   async get(version: number, { signal }: CallOptions = {}): Promise<Schema> {
     const path = { ...this.path, version: Number(version) };
     return this.client.call(true, signal, (headers) =>
@@ -346,6 +348,7 @@ export class NamespaceSchemas {
     );
   }
 
+  /** Activates a version, which deprecates the previously active one, or deprecates it. */
   async setStatus(version: number, status: "active" | "deprecated", { signal }: CallOptions = {}): Promise<Schema> {
     const path = { ...this.path, version: Number(version) };
     return this.client.call(true, signal, (headers) =>
@@ -377,7 +380,7 @@ export class NamespaceSchemas {
   }
 }
 
-/** Answers are read as text: parse is the caller's. */
+/** Returns options with which openapi-fetch does not decode the body, because ClientOptions.parse does. */
 function text(headers: Headers, signal: AbortSignal | undefined): { headers: Headers; parseAs: "text"; signal: AbortSignal | null } {
   return { headers, parseAs: "text", signal: signal ?? null };
 }
@@ -396,12 +399,12 @@ function revision({ ifRevision }: Precondition): { ifRevision?: number } {
 
 type Defined<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
 
-/** An object without its members that are undefined. */
+/** Returns the object without members that are undefined. */
 function defined<T extends object>(o: T): Defined<T> {
   return Object.fromEntries(Object.entries(o).filter(([, v]) => v !== undefined)) as Defined<T>;
 }
 
-/** A name for a request that nobody else gives. It is no secret, and crypto is not everywhere: Node 18, pages without TLS. */
+/** Returns a unique idempotency key. It need not be secret, and globalThis.crypto is missing in Node 18 and on pages without TLS. */
 function newKey(): string {
   return Array.from({ length: 4 }, () => Math.random().toString(36).slice(2, 12)).join("");
 }

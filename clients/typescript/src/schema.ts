@@ -917,9 +917,9 @@ export interface components {
             written: number;
             /**
              * Format: int64
-             * @description Records that already existed unchanged.
+             * @description Records that were skipped because the record here is the same.
              */
-            same: number;
+            unchanged: number;
             /**
              * Format: int64
              * @description Records that were skipped because they had expired.
@@ -1145,7 +1145,7 @@ export interface components {
                  *           "lines": 1,
                  *           "records": 0,
                  *           "written": 0,
-                 *           "same": 0,
+                 *           "unchanged": 0,
                  *           "expired": 0,
                  *           "schemas": 1
                  *         },
@@ -2856,7 +2856,7 @@ export interface operations {
                      *       "lines": 3,
                      *       "records": 2,
                      *       "written": 1,
-                     *       "same": 1,
+                     *       "unchanged": 1,
                      *       "expired": 0,
                      *       "schemas": 0
                      *     }

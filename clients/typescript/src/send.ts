@@ -7,25 +7,24 @@ export interface SendOptions {
   maxWait: number;
 }
 
-/** What openapi-fetch makes of an answer whose body is read as text. */
-interface Answer {
+/** The result of openapi-fetch with parseAs "text". */
+interface Result {
   data?: unknown;
   error?: unknown;
   response: Response;
 }
 
 /**
- * Sends a request until it has an answer that is not about time.
+ * Sends a request and retries it if that is safe.
  *
- * A 429 with Retry-After has done nothing and is always sent again. Behind a 503
- * or a lost connection the write may have happened, so only what may happen
- * `twice` is.
+ * The server has not done a request that it refused with 429 and Retry-After. After a 503 or a lost connection it may have, so
+ * only `idempotent` requests are retried.
  */
 export async function send<T>(
   o: SendOptions,
-  twice: boolean,
+  idempotent: boolean,
   signal: AbortSignal | undefined,
-  request: (headers: Record<string, string>) => Promise<Answer>,
+  request: (headers: Record<string, string>) => Promise<Result>,
 ): Promise<T> {
   for (let left = o.retries; ; left--) {
     const token = typeof o.token === "string" ? o.token : await o.token();
@@ -36,19 +35,19 @@ export async function send<T>(
         return (data === undefined ? undefined : o.parse(data as string)) as T;
       }
       const e = new HoldfastError(response, error);
-      const again = e.retryAfter !== undefined && e.retryAfter <= o.maxWait && (e.status === 429 || (e.status === 503 && twice));
+      const again = e.retryAfter !== undefined && e.retryAfter <= o.maxWait && (e.status === 429 || (e.status === 503 && idempotent));
       if (!again || left <= 0) {
         throw e;
       }
       wait = e.retryAfter ?? 0;
     } catch (e) {
-      // A TypeError is what fetch says of a connection.
-      if (!(e instanceof TypeError) || !twice || left <= 0) {
+      // fetch reports a failed connection as a TypeError.
+      if (!(e instanceof TypeError) || !idempotent || left <= 0) {
         throw e;
       }
       wait = 0;
     }
-    // Clients that were turned away together should not come back together.
+    // The random part spreads the retries of clients that were refused at the same time.
     await pause(wait * 1000 + Math.random() * 250 * 2 ** (o.retries - left), signal);
   }
 }

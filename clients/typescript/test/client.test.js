@@ -1,4 +1,4 @@
-// Runs the client against a real server; test/clients starts it and says where it is.
+// Tests the client with a real server, which test/clients starts; environment variables have its address.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
@@ -11,7 +11,7 @@ assert.ok(baseUrl && LIMITED_URL && install && token && LIMITED_TOKEN, "test/cli
 const client = (options) => createClient({ baseUrl, install, token, ...options });
 
 /**
- * What an error must be, which a call throws.
+ * Returns a check of a thrown error.
  * @param {Partial<HoldfastError>} want
  * @returns {(e: unknown) => true}
  */
@@ -23,8 +23,8 @@ const error = (want) => (e) => {
 };
 
 /**
- * A fetch that does what it should, and loses the first answer.
- * @param {() => Response} answer what comes instead of it, or is thrown
+ * Returns a fetch that sends every request and loses the first response.
+ * @param {() => Response} answer returns its replacement, or throws
  */
 function losing(answer) {
   let sent = 0;
@@ -43,7 +43,7 @@ const gone = () => {
 };
 const unavailable = () => Response.json({ error: { code: "UNAVAILABLE", message: "Later.", requestId: "r" } }, { status: 503, headers: { "Retry-After": "0" } });
 
-test("a record's life", async () => {
+test("a record is created, changed and deleted", async () => {
   const ns = client().namespace("life");
   assert.equal(await ns.get("theme"), undefined);
   const made = await ns.put("theme", { dark: true }, { metadata: { by: "test" }, ttlSeconds: 3600, ifRevision: 0 });
@@ -69,7 +69,7 @@ test("keys are taken as they are", async () => {
     await ns.put(key, key);
     assert.equal((await ns.get(key))?.value, key);
   }
-  // A URL loses these two on the way, so that another resource would be meant.
+  // A URL parser removes these two, so the path would name another resource.
   for (const key of [".", ".."]) {
     await assert.rejects(ns.put(key, 1), RangeError);
     await assert.rejects(ns.get(key), RangeError);
@@ -84,7 +84,7 @@ test("keys are taken as they are", async () => {
   await assert.rejects(ns.put("a/b", 1), error({ code: "VALIDATION_FAILED", status: 400, pointer: "/key" }));
 });
 
-test("errors say what the server said", async () => {
+test("errors have the fields of the response", async () => {
   const ns = client().namespace("errors");
   const { revision, etag } = await ns.put("k", 1);
   await assert.rejects(ns.put("k", 2, { ifRevision: 0 }), error({ code: "REVISION_MISMATCH", status: 409, currentRevision: revision }));
@@ -118,11 +118,11 @@ test("errors say what the server said", async () => {
     }),
   );
   await ns.schemas.setStatus(version, "deprecated");
-  // Who answers here is not the API: no record is missing.
+  // This response is not from the API, so it does not mean that the record is missing.
   await assert.rejects(client({ baseUrl: baseUrl + "/elsewhere" }).namespace("errors").get("k"), (e) => e instanceof HoldfastError && e.code === "UNKNOWN" && e.status === 404);
 });
 
-test("options that cannot work are refused at once", () => {
+test("invalid options are refused at once", () => {
   for (const wrong of ["", "127.0.0.1:8000", "localhost:8000", "/", "https://", "https://h.example?a=b", "https://h.example/#a"]) {
     assert.throws(() => client({ baseUrl: wrong }), { name: "TypeError", message: /expected http:\/\/ or https:\/\// }, wrong);
   }
@@ -131,7 +131,7 @@ test("options that cannot work are refused at once", () => {
   }
   assert.throws(() => client({ install: "" }), { name: "TypeError", message: /^install: / });
   assert.throws(() => client({ token: "" }), { name: "TypeError", message: /^token: / });
-  // Plain JavaScript leaves options out.
+  // Plain JavaScript allows missing options.
   for (const name of ["baseUrl", "install", "token"]) {
     assert.throws(() => client({ [name]: undefined }), { name: "TypeError", message: new RegExp("^" + name) }, name);
   }
@@ -155,7 +155,7 @@ test("lists come in pages", async () => {
   assert.equal(second.nextCursor, null);
 });
 
-test("a batch does all or nothing", async () => {
+test("a batch is all or nothing", async () => {
   const c = client();
   const ns = c.namespace("batches");
   await ns.put("old", 1);
@@ -179,7 +179,7 @@ test("a batch does all or nothing", async () => {
   assert.equal((await ns.get("new"))?.value, "x");
 });
 
-test("changes are followed, and gone on with", async () => {
+test("changes are followed and continued", async () => {
   const c = client();
   const ns = c.namespace("feed");
   await ns.put("a", 1);
@@ -192,7 +192,7 @@ test("changes are followed, and gone on with", async () => {
   }
   assert.deepEqual(seen, ["put a", "delete a"]);
 
-  // Nothing is there yet: the server holds the request until the put. Should it come late, the change is there already.
+  // There is no change yet, so the server holds the request until the put. If the request is late, the change exists already.
   /** @type {() => void} */
   let asked = () => {};
   /** @type {Promise<void>} */
@@ -260,7 +260,7 @@ test("schemas", async () => {
 
 test("large numbers", async () => {
   const big = 2n ** 63n + 1n;
-  // Members called big are whole numbers of any size.
+  // Members named big are whole numbers of any size.
   const exact = client({
     parse: (text) => JSON.parse(text.replace(/("big":)(\d+)/g, '$1"$2"'), (name, value) => (name === "big" ? BigInt(value) : value)),
     stringify: (value) => JSON.stringify(value, (_, v) => (typeof v === "bigint" ? `${v}` : v)).replace(/("big":)"(\d+)"/g, "$1$2"),
@@ -270,7 +270,7 @@ test("large numbers", async () => {
   assert.deepEqual((await client().namespace("numbers").get("k"))?.value, { big: 2 ** 63 }); // the 1 is lost
 });
 
-/** A number with its digits, as those of lossless-json are. */
+/** A number with its digits, like those of lossless-json. */
 class Digits {
   /** @param {string} text */
   constructor(text) {
@@ -284,7 +284,7 @@ class Digits {
   }
 }
 
-test("numbers that parse makes objects of are good for the next request", async () => {
+test("number objects of parse are accepted in requests", async () => {
   const c = client({
     parse: (text) =>
       JSON.parse(text.replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g, (token) => (token.startsWith('"') ? token : `"#${token}"`)), (_, v) =>
@@ -313,7 +313,7 @@ test("numbers that parse makes objects of are good for the next request", async 
   assert.deepEqual(ops, ["put", "put", "put", "delete"]);
 });
 
-test("what may be sent twice is", async () => {
+test("idempotent requests are retried", async () => {
   for (const answer of [gone, unavailable]) {
     const f = losing(answer);
     const ns = client({ fetch: f.fetch }).namespace("again");
@@ -332,7 +332,7 @@ test("what may be sent twice is", async () => {
   }
 });
 
-test("what may not be sent twice is not", async () => {
+test("other requests are not retried", async () => {
   const f = losing(unavailable);
   await assert.rejects(client({ fetch: f.fetch }).namespace("once").put("k", 1, { ifRevision: 0 }), error({ code: "UNAVAILABLE", retryAfter: 0 }));
   assert.equal(f.sent(), 1);
@@ -341,7 +341,7 @@ test("what may not be sent twice is not", async () => {
   assert.equal(g.sent(), 1);
 });
 
-test("who was too quick comes back when it is told to", async () => {
+test("a request over a rate is retried after Retry-After", async () => {
   let tokens = 0;
   let turnedAway = 0;
   const limited = client({
@@ -353,7 +353,7 @@ test("who was too quick comes back when it is told to", async () => {
       return answer;
     },
   }).namespace("again");
-  // The server lets one write through at once, and one in two seconds.
+  // The server allows one write at once, and one every two seconds.
   await Promise.all(["a", "b"].map((key) => limited.put(key, 1, { ifRevision: 0 })));
   assert.ok(turnedAway > 0);
   assert.equal(tokens, 2 + turnedAway);
@@ -364,7 +364,7 @@ test("who was too quick comes back when it is told to", async () => {
   );
 });
 
-test("a server that lets nobody wait is not asked without a pause", async () => {
+test("changes backs off if the server does not hold requests", async () => {
   let sent = 0;
   const stop = new AbortController();
   const busy = client({ fetch: async () => (sent++, Response.json({ changes: [], nextSince: 7 })) });

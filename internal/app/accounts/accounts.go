@@ -1,5 +1,5 @@
-// Package accounts makes the tokenserver, which signs Firefox accounts in, a
-// service of the server.
+// Package accounts makes the tokenserver, which signs in Firefox accounts, a service of
+// the server.
 package accounts
 
 import (
@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -31,65 +30,65 @@ import (
 // Name is the name of the service.
 const Name = "tokenserver"
 
-// cleanupEvery is how often the storage of replaced users is looked for; it is
-// kept for days, so minutes do not matter.
+// cleanupEvery is the interval of deleting the storage of replaced users. It is kept for
+// days, so minutes do not matter.
 const cleanupEvery = 10 * time.Minute
 
-// Storage is the sync storage of this server, as far as accounts need it.
+// Storage is what the accounts need of the server's sync storage.
 type Storage interface {
 	tokenserver.Purger
 	IsOpen() bool
-	Engine() (kind engine.Kind, ok bool) // that the settings select; false when there is no storage here
+	Engine() (kind engine.Kind, ok bool) // the configured engine; false if the storage is disabled
 	Usage(ctx context.Context, u *tokenserver.User) (Usage, error)
 
-	// Totals reads what users store by the counters, in one query.
+	// Totals reads the counters of users in one query.
 	Totals(ctx context.Context, users []tokenserver.User) ([]Total, error)
 
-	// SetQuota gives a storage user a quota of its own, or takes it away when bytes is
-	// not set; 0 is no limit.
+	// SetQuota sets the quota of a storage user, or removes it if bytes is not set; 0
+	// means no limit.
 	SetQuota(ctx context.Context, u *tokenserver.User, bytes optional.Of[int64]) error
 
-	// Export writes all that a storage user stores, of one snapshot.
+	// Export writes all data of a storage user from one snapshot.
 	Export(ctx context.Context, u *tokenserver.User, to io.Writer, progress func(records int64)) (records int64, err error)
 
-	// Import reads an export and writes it into the storage user that target returns.
+	// Import reads an export and writes it to the storage user that target returns.
 	Import(ctx context.Context, from io.Reader, o ImportOptions, target func(ExportedUser) (*tokenserver.User, error)) (Imported, error)
 
 	// Quotas reports whether quotas are counted, and whether they are enforced.
 	Quotas() (counted, enforced bool)
 }
 
-// ExportedUser is whose records an export has, as its header says.
+// ExportedUser identifies the user of an export, from its header.
 type ExportedUser struct {
 	Account, Keys string
 	Generation    int64
 }
 
-// ImportOptions is what an operator says of an import.
+// ImportOptions are the options of an import.
 type ImportOptions struct{ Preserve, Merge bool }
 
 // Imported counts what an import did.
 type Imported struct {
 	Collections, Records, Written, Expired, Newer int64
-	Total                                         int64 // records that the header has
+	Total                                         int64 // number of records in the header
 }
 
-// Total is what a storage user stores by the counters: what has expired and is not
-// removed yet is in it.
+// Total is the usage of a storage user according to the counters, which include expired
+// records that have not been removed.
 type Total struct {
 	Bytes, Records int64
-	Counted        bool               // false: nobody has counted
-	ModifiedMillis int64              // 0: nothing was ever written
+	Counted        bool               // false: there are no counters
+	ModifiedMillis int64              // 0: never written
 	Quota          optional.Of[int64] // the user's own; 0: no limit
 }
 
-// Usage is what a storage user stores.
+// Usage is the usage of a storage user.
 type Usage struct {
 	Bytes           int64
-	Quota           int64 // of Bytes; 0: none
+	Quota           int64 // maximum of Bytes; 0: no limit
 	OwnQuota        bool  // Quota is the user's own
-	CollectionQuota int64 // of the bytes of each collection; 0: none
-	ModifiedMillis  int64 // 0: nothing was ever written
+	CollectionQuota int64 // maximum bytes of each collection; 0: no limit
+	ModifiedMillis  int64 // 0: never written
 	Collections     []Collection
 }
 
@@ -105,7 +104,7 @@ type Accounts struct {
 	cfg     tokenserver.Config
 	storage Storage
 	opened  *tokenserver.Service
-	revoked atomic.Pointer[tokenserver.Revoked] // nil: not watched
+	revoked atomic.Pointer[tokenserver.Revoked] // nil: unknown, or not watched
 }
 
 // New returns the service with its default settings.
@@ -113,23 +112,25 @@ func New(storage Storage) *Accounts {
 	return &Accounts{cfg: tokenserver.DefaultConfig(), storage: storage}
 }
 
-// Opened is the open service; nil while it is not.
+// Opened returns the open service, or nil.
 func (s *Accounts) Opened() *tokenserver.Service { return s.opened }
 
-// Service is what the server composes.
+// Service returns the service for the server.
 func (s *Accounts) Service() service.Service {
 	return service.Service{
-		Name: Name, Doc: "Accounts: verifies sign-ins of Firefox accounts and assigns each a storage node.",
+		Name: Name, Doc: "Accounts: verifies sign-ins with Mozilla accounts and assigns each account a storage node.",
 		Config: &s.cfg, Probe: s.probe, Open: s.open, Commands: s.commands,
 		Aliases: []conf.Alias{
 			{Env: "SYNC_TOKENSERVER__STATSD_LABEL", Note: "Prometheus scrapes the admin listener instead"},
 			{Env: "SYNC_TOKENSERVER__ADDITIONAL_BLOCKING_THREADS_FOR_FXA_REQUESTS", Note: "there are no worker threads"},
+			{Env: "SYNC_TOKENSERVER__FXA_BROWSERID_*", Note: "browsers sign in by OAuth"},
+			{Env: "SYNC_TOKENSERVER__FXA_CLIENT_ID", Note: "the client of an OAuth token is not checked"},
 			{Env: "SYNC_TOKENSERVER__*", Path: "tokenserver.*"},
 		},
-		// Only browsers' own metrics have what fxa_metrics_hash_secret makes, so nothing here
-		// is bound to it.
+		// Only the metrics of browsers contain hashes made with fxa_metrics_hash_secret, so no
+		// data is bound to it.
 		Secrets:       []service.Secret{{Name: "fxa_metrics_hash_secret", Setting: &s.cfg.FxAMetricsHashSecret}},
-		BoundToMaster: true, // storage nodes accept what it signs
+		BoundToMaster: true, // storage nodes accept the tokens that it signs
 	}
 }
 
@@ -149,7 +150,7 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	if err != nil {
 		return nil, err
 	}
-	db.AfterBackup, db.MigrateAtStart = sqlite.Leap, s.cfg.RunMigrations
+	db.AfterBackup, db.MigrateAtStart = sqlite.SkipUIDs, s.cfg.RunMigrations
 	opened := &service.Opened{Databases: []*engine.Database{db}}
 	verifier, err := fxa.New(s.cfg, d.Clock)
 	if err != nil {
@@ -198,8 +199,8 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	return opened, nil
 }
 
-// nodeEngine is what storage nodes keep their records in, if they are like this
-// server; one that has no storage itself is like its own accounts.
+// nodeEngine returns the engine that storage nodes are assumed to use: that of this
+// server's storage, or of its accounts if the storage is disabled.
 func (s *Accounts) nodeEngine(accounts engine.Kind) engine.Kind {
 	if kind, ok := s.storage.Engine(); ok {
 		return kind
@@ -207,7 +208,7 @@ func (s *Accounts) nodeEngine(accounts engine.Kind) engine.Kind {
 	return accounts
 }
 
-// ensureNode gives a new database its first node.
+// ensureNode adds the first node to a new database.
 func (s *Accounts) ensureNode(ctx context.Context, d *service.Deps) error {
 	if err := s.opened.Ping(ctx); err != nil {
 		return err
@@ -219,7 +220,7 @@ func (s *Accounts) ensureNode(ctx context.Context, d *service.Deps) error {
 	return err
 }
 
-// countEvents counts what the accounts server reports.
+// countEvents returns a function that counts events of the accounts server.
 func countEvents(d *service.Deps) func(tokenserver.EventKind) {
 	events := d.Metrics.Counter("holdfast_tokenserver_account_events_total", "Events received from the accounts server.", "event")
 	for _, k := range []tokenserver.EventKind{tokenserver.OtherEvent, tokenserver.AccountDeleted, tokenserver.PasswordChanged} {
@@ -228,7 +229,7 @@ func countEvents(d *service.Deps) func(tokenserver.EventKind) {
 	return func(k tokenserver.EventKind) { events.WithLabelValues(k.String()).Inc() }
 }
 
-// minter makes the storage tokens of the tokenserver.
+// minter creates the storage tokens of the tokenserver.
 type minter struct{ keyring *tokenlib.Keyring }
 
 func (m minter) Mint(c tokenserver.Claims) (token, key string, err error) {
@@ -242,10 +243,9 @@ func (m minter) Mint(c tokenserver.Claims) (token, key string, err error) {
 	})
 }
 
-// refusals name why a request was not served, besides those that the service
-// names itself.
+// refusals are the reasons of refused requests that the service does not name itself.
 var refusals = service.Refusals{
-	{tokenserver.ErrAccountsAway, "accounts-server-away"},
+	{tokenserver.ErrAccountsUnavailable, "accounts-server-unavailable"},
 	{tokenserver.ErrNoNode, "no-node"},
 }
 
@@ -258,23 +258,23 @@ func reasons() (all []string) {
 }
 
 func refusal(err error) string {
-	if r, ok := errors.AsType[*tokenserver.Refusal](err); ok { // first: what it wraps is only its cause
+	if r, ok := errors.AsType[*tokenserver.Refusal](err); ok { // checked first, because it may wrap one of the others
 		return r.Reason.String()
 	}
 	return refusals.Reason(err)
 }
 
-// probe asks the accounts server for its keys.
+// probe requests the keys of the accounts server.
 func (s *Accounts) probe(ctx context.Context) []service.Finding {
 	const what = "accounts server"
 	if s.cfg.FxAOAuthPrimaryJWK.IsSet() {
 		return []service.Finding{{State: service.OK, What: what, Says: "not needed: its key is configured"}}
 	}
-	base := strings.TrimRight(s.cfg.FxAOAuthServerURL, "/")
+	base := s.cfg.AccountsServer()
 	status, err := service.Fetch(ctx, base+"/v1/jwks")
 	switch {
 	case err != nil:
-		return []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: "let the server reach it (HTTPS_PROXY is honoured), or set tokenserver.fxa_oauth_primary_jwk"}}
+		return []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: "let the server reach it, by HTTPS_PROXY if it needs a proxy, or set tokenserver.fxa_oauth_primary_jwk"}}
 	case status != 200:
 		return []service.Finding{{State: service.Wrong, What: what, Says: fmt.Sprintf("%s/v1/jwks answers %d", base, status), Fix: "correct tokenserver.fxa_oauth_server_url"}}
 	}

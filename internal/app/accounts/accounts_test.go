@@ -46,7 +46,7 @@ func (noStorage) Import(context.Context, io.Reader, ImportOptions, func(Exported
 
 func (noStorage) Quotas() (counted, enforced bool) { return false, false }
 
-// Accounts are kept in SQLite or PostgreSQL.
+// Accounts do not support Spanner.
 func TestNotInSpanner(t *testing.T) {
 	t.Parallel()
 	s := New(noStorage{})
@@ -54,13 +54,13 @@ func TestNotInSpanner(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := s.open(t.Context(), servicetest.Deps(t))
-	want := `tokenserver.database_url begins with "spanner": expected sqlite:PATH or postgres://user@host/database`
+	want := `tokenserver.database_url: the scheme "spanner" is not supported: expected sqlite:PATH or postgres://user@host/database`
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
 
-// Without a storage of its own a server takes its nodes for ones like itself.
+// A server without storage assumes that its nodes use the same engine as itself.
 func TestOpensWithoutStorage(t *testing.T) {
 	t.Parallel()
 	s := New(noStorage{})
@@ -80,12 +80,12 @@ func TestOpensWithoutStorage(t *testing.T) {
 	}
 }
 
-// refused requests are counted under what an operator would act upon.
+// Refused requests have a reason.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]string{
 		tokenserver.ErrNoNode: "no-node",
-		fmt.Errorf("%w: %w", tokenserver.ErrAccountsAway, errors.New("timeout")):              "accounts-server-away",
+		fmt.Errorf("%w: %w", tokenserver.ErrAccountsUnavailable, errors.New("timeout")):       "accounts-server-unavailable",
 		&tokenserver.Refusal{Reason: tokenserver.BadGeneration, Cause: tokenserver.ErrNoNode}: "invalid-generation",
 		fault.New(fault.Quota, "full"): "",
 	} {

@@ -10,8 +10,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// commands are below the command sync, where operators of Firefox Sync look for
-// them.
+// commands returns subcommands of sync, where operators of Firefox Sync look for them.
 func (s *Accounts) commands(sh *service.Shell) []*cobra.Command {
 	c := &command{Shell: sh, state: s}
 	user := &cobra.Command{Use: "user", Short: "Manage accounts and who may sign in"}
@@ -23,7 +22,7 @@ func (s *Accounts) commands(sh *service.Shell) []*cobra.Command {
 	return []*cobra.Command{cmd}
 }
 
-// command is what the commands share.
+// command is the state that the commands share.
 type command struct {
 	*service.Shell
 	state *Accounts
@@ -41,7 +40,7 @@ func (c *command) withService(fn func(ctx context.Context, s *tokenserver.Servic
 	})
 }
 
-// withAccount runs fn on the account that the first argument names.
+// withAccount runs fn on the account in the first argument.
 func (c *command) withAccount(fn func(ctx context.Context, s *tokenserver.Service, a tokenserver.Account) error) func(*cobra.Command, []string) error {
 	return c.withService(func(ctx context.Context, s *tokenserver.Service, args []string) error {
 		a, err := s.ParseAccount(args[0])

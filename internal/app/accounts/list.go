@@ -69,7 +69,7 @@ func (c *command) userList() *cobra.Command {
 	return cmd
 }
 
-// list is a page of accounts with what they store.
+// list prints a page of accounts with their usage.
 type list struct {
 	*command
 	service                   *tokenserver.Service
@@ -77,20 +77,20 @@ type list struct {
 	sort, after               string
 	limit                     int
 
-	unknown, uncounted bool // a line has no numbers, because of another node or of no counters
+	unknown, uncounted bool // some line has no numbers: it is on another node, or has no counters
 }
 
-// row is a line of it.
+// row is a line of the list.
 type row struct {
 	tokenserver.User
-	here bool // the storage is this server's
+	here bool // the storage is on this server
 	Total
 }
 
-// pageRows is how many accounts are read at once, with one query of their counters.
+// pageRows is how many accounts are read at once, with one query for their counters.
 const pageRows = 500
 
-// mostSorted bounds the lines that are in memory to be sorted.
+// mostSorted limits the lines that are sorted in memory.
 const mostSorted = 100_000
 
 func (l *list) run(ctx context.Context) error {
@@ -122,7 +122,7 @@ func (l *list) run(ctx context.Context) error {
 	return l.end(o, last)
 }
 
-// inOrder prints the accounts behind a uid, page by page.
+// inOrder prints the accounts after a UID, page by page.
 func (l *list) inOrder(ctx context.Context, after int64) (last *row, err error) {
 	for left := l.limit; ; {
 		rows, err := l.read(ctx, after, min(left+1, pageRows))
@@ -143,7 +143,7 @@ func (l *list) inOrder(ctx context.Context, after int64) (last *row, err error) 
 	}
 }
 
-// sorted prints the first accounts behind a place in an order.
+// sorted prints the first accounts after a place in an order.
 func (l *list) sorted(ctx context.Context, o order, at place) (last *row, err error) {
 	top := newTop(l.limit+1, o)
 	for after := int64(0); ; {
@@ -169,7 +169,7 @@ func (l *list) sorted(ctx context.Context, o order, at place) (last *row, err er
 	return &rows[n-1], nil
 }
 
-// read is a page of accounts in the order of their uids, with what they store here.
+// read returns a page of accounts ordered by UID, with their usage on this server.
 func (l *list) read(ctx context.Context, after int64, limit int) ([]row, error) {
 	users, err := l.service.ListUsers(ctx, after, limit, l.replaced)
 	if err != nil {
@@ -203,8 +203,8 @@ func (l *list) head() error {
 	return w.Flush()
 }
 
-// line has columns of a fixed width: who prints a million lines cannot wait for the
-// longest. What is wider moves the rest of its line.
+// line prints columns of a fixed width, because a million lines cannot be buffered to
+// find the widest. A wider value moves the rest of its line.
 func (l *list) line(w *tabwriter.Writer, uid, account, node, bytes, quota, records, used, created, replaced string) {
 	fmt.Fprintf(w, "%-8s  %-32s  %-24s  %12s  %12s  %9s  %-20s  %-20s", uid, account, node, bytes, quota, records, used, created)
 	if l.replaced {
@@ -245,7 +245,7 @@ func (l *list) print(rows []row) error {
 	return w.Flush()
 }
 
-// size is a number of bytes: exact, or short on a terminal.
+// size formats a number of bytes: exact, or rounded on a terminal.
 func (c *command) size(n int64) string {
 	if c.OnTerminal() {
 		return service.FormatBytes(n)
@@ -253,12 +253,12 @@ func (c *command) size(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// rowLine is a row as JSON; null is what is not known.
+// rowLine is a row as JSON; unknown values are null.
 type rowLine struct {
 	UID        int64      `json:"uid"`
 	Account    string     `json:"account"`
 	Node       string     `json:"node"`
-	Here       bool       `json:"here"` // the storage is this server's
+	Here       bool       `json:"here"` // the storage is on this server
 	Bytes      *int64     `json:"bytes"`
 	Records    *int64     `json:"records"`
 	Quota      *int64     `json:"quota"` // the account's own; 0: no limit
@@ -289,13 +289,13 @@ func moment(ms int64) *time.Time {
 	return &t
 }
 
-// end says how to go on, and what the dashes are.
+// end prints how to continue and what the dashes mean.
 func (l *list) end(o order, last *row) error {
 	if l.unknown && !l.asJSON {
-		fmt.Fprintln(l.Stderr, "some accounts have their storage on another node: run the command there, or sync user show, to see what they store")
+		fmt.Fprintln(l.Stderr, "some accounts have their storage on another node: run the command there to see their usage")
 	}
 	if l.uncounted && !l.asJSON {
-		fmt.Fprintln(l.Stderr, "some users were not counted: on Spanner bytes are counted when users write with syncstorage.enable_quota; sync user show counts now")
+		fmt.Fprintln(l.Stderr, "some users have no counters: on Spanner, bytes are counted when users write with syncstorage.enable_quota; sync user show counts now")
 	}
 	switch {
 	case last == nil:
@@ -303,6 +303,6 @@ func (l *list) end(o order, last *row) error {
 	case l.asJSON:
 		return l.PrintLine(map[string]string{"next": o.place(last).String()})
 	}
-	_, err := fmt.Fprintf(l.Stderr, "there are more: go on with --after %s\n", o.place(last))
+	_, err := fmt.Fprintf(l.Stderr, "there are more: continue with --after %s\n", o.place(last))
 	return err
 }

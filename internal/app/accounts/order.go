@@ -10,20 +10,19 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// order is an order of accounts. Those with the same value are in the order of their
-// uids, so that every order is total.
+// order is a total order of accounts: by value, then by UID.
 type order struct {
-	value   func(*row) int64 // the greatest first; nil: by uid, the smallest first
+	value   func(*row) int64 // the greatest first; nil: by UID, the smallest first
 	reverse bool
 }
 
-// parseOrder reads --sort.
+// parseOrder parses --sort.
 func parseOrder(name string, reverse bool) (order, error) {
 	o := order{reverse: reverse}
 	counted := func(value func(*row) int64) func(*row) int64 {
 		return func(r *row) int64 {
 			if !r.here || !r.Counted {
-				return -1 // less than all that is known
+				return -1 // unknown values come last
 			}
 			return value(r)
 		}
@@ -49,10 +48,10 @@ func parseOrder(name string, reverse bool) (order, error) {
 	return o, nil
 }
 
-// byID reports whether the order is that in which accounts are read.
+// byID reports whether the order is the order in which accounts are read.
 func (o order) byID() bool { return o.value == nil && !o.reverse }
 
-// place is where a row is in an order: behind it a page may begin.
+// place is the position of a row in an order. A page may begin after it.
 type place struct {
 	given  bool
 	valued bool // the order has a value
@@ -67,7 +66,7 @@ func (o order) place(r *row) place {
 	return place{true, true, o.value(r), r.UID}
 }
 
-// String is the place as --after takes it.
+// String formats the place for --after.
 func (p place) String() string {
 	if !p.valued {
 		return strconv.FormatInt(p.uid, 10)
@@ -75,14 +74,14 @@ func (p place) String() string {
 	return strconv.FormatInt(p.value, 10) + ":" + strconv.FormatInt(p.uid, 10)
 }
 
-// parseAfter reads --after; "" is the beginning.
+// parseAfter parses --after; "" is the beginning.
 func (o order) parseAfter(s string) (p place, err error) {
 	if s == "" {
 		return p, nil
 	}
 	p.given = true
 	value, uid, valued := strings.Cut(s, ":")
-	expected := "what the end of a page says in this order, such as 5000:17"
+	expected := "a value printed at the end of a page in this order, such as 5000:17"
 	if o.value == nil {
 		expected, uid, value = "a uid", value, "0"
 	}
@@ -104,7 +103,7 @@ func (o order) compare(a, b place) int {
 	return n
 }
 
-// top keeps the first n of any number of rows.
+// top collects the first n rows of an order.
 type top struct {
 	n    int
 	o    order
@@ -113,7 +112,7 @@ type top struct {
 
 func newTop(n int, o order) *top { return &top{n: n, o: o} }
 
-// add sorts only when twice as many are there, which is once for every n.
+// add adds a row. It sorts and cuts once for every n rows.
 func (t *top) add(r row) {
 	if t.kept = append(t.kept, r); len(t.kept) >= 2*t.n {
 		t.cut()
@@ -128,7 +127,7 @@ func (t *top) cut() {
 	}
 }
 
-// rows are the first n, in order.
+// rows returns the first n rows in order.
 func (t *top) rows() []row {
 	t.cut()
 	return t.kept

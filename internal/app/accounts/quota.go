@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// inheritQuota gives a storage user the quota of its own that the account had before.
+// inheritQuota copies the account's own quota from its former storage users to a new one.
 func (s *Accounts) inheritQuota(ctx context.Context, from []tokenserver.User, to *tokenserver.User) error {
 	totals, err := s.storage.Totals(ctx, append([]tokenserver.User{*to}, from...))
 	if err != nil {
@@ -32,14 +32,14 @@ func (s *Accounts) inheritQuota(ctx context.Context, from []tokenserver.User, to
 	return nil
 }
 
-// target is whose storage a command is about: that of an account, or a storage user of
-// this server's storage, whose account another server has.
+// target names the storage of a command: by account, or by storage user (--uid) if the
+// accounts are on another server.
 type target struct {
 	uid            int64
 	fxaUID, fxaKID string
 }
 
-// The ends of what commands about storage users say.
+// The ends of the usage and help of commands with a target.
 const (
 	targetUse  = "(ACCOUNT | --uid N)"
 	targetLong = "ACCOUNT is the account's ID, as in sync user list. On a server with storage but without accounts, name\n" +
@@ -54,7 +54,7 @@ func (t *target) flags(cmd *cobra.Command) {
 	f.StringVar(&t.fxaKID, "fxa-kid", "", "with --uid: `ID` of the account's keys")
 }
 
-// args checks that there are at most so many arguments behind the account.
+// args checks that there are at most so many arguments after the account.
 func (t *target) args(cmd *cobra.Command, args []string, most int) error {
 	if !cmd.Flags().Changed("uid") {
 		most++
@@ -80,9 +80,9 @@ func (t *target) check(byUID bool, args []string) error {
 
 var errNoStorage = errors.New("storage of Firefox Sync is disabled: set syncstorage.enabled = true")
 
-// withTarget runs fn on the local storage users of an account, the current one first, or
-// on the one that is named. rest are the arguments behind the account.
-func (c *command) withTarget(t *target, fn func(ctx context.Context, users []tokenserver.User, rest []string) error) func(*cobra.Command, []string) error {
+// withStorage runs fn while the storage is open, after the target is checked. byUID means
+// that --uid names the target, and not the first argument.
+func (c *command) withStorage(t *target, fn func(ctx context.Context, byUID bool, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		byUID := cmd.Flags().Changed("uid")
 		if err := t.check(byUID, args); err != nil {
@@ -92,26 +92,34 @@ func (c *command) withTarget(t *target, fn func(ctx context.Context, users []tok
 			if !c.state.storage.IsOpen() {
 				return errNoStorage
 			}
-			if byUID {
-				u, err := c.namedUser(t)
-				if err != nil {
-					return err
-				}
-				return fn(ctx, []tokenserver.User{u}, args)
-			}
-			users, err := c.usersOf(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return fn(ctx, users, args[1:])
+			return fn(ctx, byUID, args)
 		})(cmd, args)
 	}
 }
 
-// namedUser is the storage user of --uid.
+// withTarget runs fn on the local storage users of the target, the current one first.
+// rest are the arguments after the account.
+func (c *command) withTarget(t *target, fn func(ctx context.Context, users []tokenserver.User, rest []string) error) func(*cobra.Command, []string) error {
+	return c.withStorage(t, func(ctx context.Context, byUID bool, args []string) error {
+		if byUID {
+			u, err := c.namedUser(t)
+			if err != nil {
+				return err
+			}
+			return fn(ctx, []tokenserver.User{u}, args)
+		}
+		users, err := c.usersOf(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return fn(ctx, users, args[1:])
+	})
+}
+
+// namedUser returns the storage user of --uid.
 func (c *command) namedUser(t *target) (u tokenserver.User, err error) {
 	if kind, _ := c.state.storage.Engine(); kind == engine.Spanner && (t.fxaUID == "" || t.fxaKID == "") {
-		return u, service.Usagef("--uid requires --fxa-uid and --fxa-kid on Spanner, whose keys they are")
+		return u, service.Usagef("--uid requires --fxa-uid and --fxa-kid on Spanner, where they are part of the key")
 	}
 	u = tokenserver.User{UID: t.uid, Email: t.fxaUID + "@"}
 	if t.fxaKID != "" {
@@ -124,11 +132,11 @@ func (c *command) namedUser(t *target) (u tokenserver.User, err error) {
 	return u, nil
 }
 
-// usersOf are the storage users of an account that are here, the current one first.
+// usersOf returns the storage users of an account on this server, the current one first.
 func (c *command) usersOf(ctx context.Context, name string) (users []tokenserver.User, err error) {
 	s := c.state.opened
 	if s == nil {
-		return nil, fmt.Errorf("%w, or name a storage user by --uid", errDisabled)
+		return nil, fmt.Errorf("%w, or name a storage user with --uid", errDisabled)
 	}
 	a, err := s.ParseAccount(name)
 	if err != nil {
@@ -159,12 +167,20 @@ func (c *command) usersOf(ctx context.Context, name string) (users []tokenserver
 	return users, nil
 }
 
-// withoutStorage is the error for an account without a storage user.
+// withoutStorage returns the error for an account without a storage user.
 func withoutStorage(a tokenserver.Account) error {
+	if !tokenserver.IsAccountID(a.FxAUID) {
+		return invalidAccount(a.FxAUID)
+	}
 	return fault.Newf(fault.NotFound, "account %s has no storage here: it has never signed in, or was deleted", a.FxAUID)
 }
 
-// elsewhere is the error for an account whose storage is on another node.
+// invalidAccount returns the error for an argument that cannot be an account.
+func invalidAccount(name string) error {
+	return service.Usagef("invalid account ID %q: expected 32 hexadecimal digits (0-9, a-f)", name)
+}
+
+// elsewhere returns the error for an account whose storage is on another node.
 func elsewhere(a tokenserver.Account, u *tokenserver.User) error {
 	return fault.Newf(fault.Conflict, "the storage of account %s is on node %s: run the command there with --uid %d --fxa-uid %s --fxa-kid %s",
 		a.FxAUID, u.Node, u.UID, a.FxAUID, u.KeyID())
@@ -224,8 +240,8 @@ func parseQuota(text string) (quota optional.Of[int64], err error) {
 	return optional.Some(n), nil
 }
 
-// setQuota sets the quota of all storage users of an account: the tokens of those that
-// are replaced may still be good, and a new one takes over what the last one had.
+// setQuota sets the quota of all storage users of an account. Tokens of replaced ones may
+// still be valid, and a new storage user inherits the quota of the last one.
 func (c *command) setQuota(ctx context.Context, users []tokenserver.User, quota optional.Of[int64]) error {
 	for i := range users {
 		if err := c.state.storage.SetQuota(ctx, &users[i], quota); err != nil {

@@ -13,30 +13,28 @@ import (
 	"holdfast/internal/tokenserver/postgres"
 )
 
-// revokedEvery is the pause between two looks at whose tokens are revoked. An
-// operator expects that a denied account writes for a second at most, and a request
-// must not ask the database.
+// revokedEvery is the pause between two reads of the revoked users. A denied account must
+// not write for more than a second, and a request must not query the database.
 const revokedEvery = 300 * time.Millisecond
 
-// restFor is the pause after a look that took so long: reading a long list takes a tenth
-// of the time at most, unless an operator's second would be missed.
+// restFor returns the pause after a read that took so long. Reading a long list takes at
+// most a tenth of the time, but the pause stays below a second.
 func restFor(took time.Duration) time.Duration {
 	return min(max(revokedEvery, 10*took), 900*time.Millisecond)
 }
 
-// firstLook bounds how long a server waits for its database before it starts.
+// firstLook is the timeout of the first read, which a start waits for.
 const firstLook = 2 * time.Second
 
-// IsRevoked reports whether the tokens of a storage user are refused though they
-// have not expired.
+// IsRevoked reports whether the unexpired tokens of a storage user are revoked.
 func (s *Accounts) IsRevoked(fxaUID string, uid int64) bool {
 	r := s.revoked.Load()
 	return r != nil && r.Has(fxaUID, uid)
 }
 
-// WatchBeside makes IsRevoked report what another server's accounts say that are kept in
-// db, the database of this server's storage, if there are any. It does nothing where
-// this server has accounts itself. stop ends it.
+// WatchBeside makes IsRevoked use the accounts of another server that are in db, the
+// database of this server's storage, if there are any. It does nothing if this server
+// has accounts itself.
 func (s *Accounts) WatchBeside(ctx context.Context, db *pgdb.DB, d *service.Deps) (stop func() error) {
 	if s.cfg.Enabled {
 		return func() error { return nil }
@@ -53,14 +51,14 @@ func (s *Accounts) WatchBeside(ctx context.Context, db *pgdb.DB, d *service.Deps
 	}, d.Log)
 }
 
-// errNoAccounts means that the database has no accounts, or not yet.
-var errNoAccounts = errors.New("no accounts are kept here")
+// errNoAccounts means that the database has no tables of accounts.
+var errNoAccounts = errors.New("the database has no accounts")
 
-// besideEvery is the pause before accounts are looked for again.
+// besideEvery is the pause between two checks whether a database has accounts.
 const besideEvery = 10 * time.Second
 
-// watchRevoked keeps up to date what IsRevoked reports until stop is called. While
-// the database is away, what was known last counts.
+// watchRevoked updates the revoked users of IsRevoked until stop is called. While the
+// database is unavailable, IsRevoked uses the last result.
 func (s *Accounts) watchRevoked(
 	ctx context.Context, revoked func(context.Context) (tokenserver.Revoked, error), log *slog.Logger,
 ) (stop func() error) {
@@ -84,7 +82,7 @@ func (s *Accounts) watchRevoked(
 			if errors.Is(err, errNoAccounts) {
 				pause = besideEvery
 			}
-			if !clock.Rest(ctx, pause) {
+			if !clock.Sleep(ctx, pause) {
 				return
 			}
 			begun = time.Now()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -74,42 +73,25 @@ func (c *command) userImport() *cobra.Command {
 		}
 		return t.args(cmd, args, 1)
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		byUID := cmd.Flags().Changed("uid")
-		if err := t.check(byUID, args); err != nil {
-			return err
+	cmd.RunE = c.withStorage(&t, func(ctx context.Context, byUID bool, args []string) error {
+		find := func(ExportedUser) (*tokenserver.User, error) {
+			u, err := c.namedUser(&t)
+			return &u, err
 		}
-		return c.Run(func(ctx context.Context, args []string) error {
-			if !c.state.storage.IsOpen() {
-				return errNoStorage
-			}
-			find := func(ExportedUser) (*tokenserver.User, error) {
-				u, err := c.namedUser(&t)
-				return &u, err
-			}
-			if !byUID {
-				find = func(from ExportedUser) (*tokenserver.User, error) { return c.importTarget(ctx, args[0], from) }
-			}
-			return c.importFile(ctx, args[len(args)-1], o, find)
-		})(cmd, args)
-	}
+		if !byUID {
+			find = func(from ExportedUser) (*tokenserver.User, error) { return c.importTarget(ctx, args[0], from) }
+		}
+		return c.importFile(ctx, args[len(args)-1], o, find)
+	})
 	return cmd
 }
 
 func (c *command) importFile(ctx context.Context, name string, o ImportOptions, find func(ExportedUser) (*tokenserver.User, error)) error {
-	lines, size := c.Stdin, int64(0)
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		info, err := f.Stat()
-		if err != nil {
-			return err
-		}
-		lines, size = f, info.Size()
+	lines, size, err := c.OpenInput(name)
+	if err != nil {
+		return err
 	}
+	defer lines.Close()
 	bar := c.Bar("bytes", size)
 	done, err := c.state.storage.Import(ctx, bar.Reader(lines), o, find)
 	bar.End()
@@ -125,13 +107,13 @@ func (c *command) importFile(ctx context.Context, name string, o ImportOptions, 
 		err = errors.New("stopped before the end")
 	}
 	if err != nil && done.Written > 0 {
-		err = fmt.Errorf("%w\nthe import is not complete: go on with the same file and --merge, before browsers sync", err)
+		err = fmt.Errorf("%w\nthe import is not complete: import the same file again with --merge, before browsers sync", err)
 	}
 	return err
 }
 
-// importTarget is the storage user that an export is imported into: that of the account,
-// or the first one of an account that has none.
+// importTarget returns the storage user to import into: that of the account, or a new one
+// if the account has none.
 func (c *command) importTarget(ctx context.Context, name string, from ExportedUser) (*tokenserver.User, error) {
 	users, err := c.usersOf(ctx, name)
 	if fault.Is(err, fault.NotFound) && from.Account != "" {
@@ -158,7 +140,7 @@ func (c *command) importTarget(ctx context.Context, name string, from ExportedUs
 
 var errBadKeys = errors.New("line 1: keys: expected the id of an account's keys")
 
-// adopt makes the storage user of an account that only the other server has known.
+// adopt creates the storage user of an account that this server does not know.
 func (c *command) adopt(ctx context.Context, name string, from ExportedUser) (*tokenserver.User, error) {
 	s := c.state.opened
 	a, err := s.ParseAccount(name)
@@ -174,11 +156,11 @@ func (c *command) adopt(ctx context.Context, name string, from ExportedUser) (*t
 	}
 	u, err := s.Adopt(ctx, a, from.Generation, keys)
 	if err != nil {
-		return nil, fmt.Errorf("make the storage user of account %s: %w", a.FxAUID, err)
+		return nil, fmt.Errorf("create the storage user of account %s: %w", a.FxAUID, err)
 	}
 	if !s.IsLocal(&u) {
 		return nil, elsewhere(a, &u)
 	}
-	fmt.Fprintf(c.Stderr, "made storage user %d of account %s\n", u.UID, a.FxAUID)
+	fmt.Fprintf(c.Stderr, "created storage user %d of account %s\n", u.UID, a.FxAUID)
 	return &u, nil
 }

@@ -1,7 +1,6 @@
 package accounts
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/fault"
 	"holdfast/internal/tokenserver"
 )
 
@@ -49,6 +49,9 @@ func (c *command) userShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if len(st.Users) == 0 && st.Access == tokenserver.Unlisted {
+				return unknown(acc)
+			}
 			w := c.Table()
 			fmt.Fprintf(w, "account\t%s\naccess\t%s\n", acc.FxAUID, st.Access)
 			for i := range st.Users {
@@ -62,6 +65,16 @@ func (c *command) userShow() *cobra.Command {
 			return w.Flush()
 		}),
 	}
+}
+
+// unknown returns the error for an account that is not in the database. Accounts are
+// looked up before their IDs are checked, because a database may have other IDs than
+// those of Mozilla's accounts server.
+func unknown(a tokenserver.Account) error {
+	if !tokenserver.IsAccountID(a.FxAUID) {
+		return invalidAccount(a.FxAUID)
+	}
+	return fault.Newf(fault.NotFound, "account %s is unknown: it has never signed in here, or was deleted, and is not on the allow or deny list; sync user list and sync user list --refused print known IDs", a.FxAUID)
 }
 
 func (c *command) showUser(ctx context.Context, s *tokenserver.Service, w *tabwriter.Writer, u *tokenserver.User) error {
@@ -89,7 +102,7 @@ func (c *command) showUser(ctx context.Context, s *tokenserver.Service, w *tabwr
 	return nil
 }
 
-// bytesOf is bytes with their limit, where there is one.
+// bytesOf formats a number of bytes with its limit, if there is one.
 func bytesOf(n, limit int64) string {
 	if limit == 0 {
 		return service.Count(n, "byte")
@@ -109,7 +122,7 @@ func (c *command) userDelete() *cobra.Command {
 		Example: "  holdfast sync user delete 0123456789abcdef0123456789abcdef --yes",
 		Args:    service.Args("ACCOUNT"),
 		RunE: c.withAccount(func(ctx context.Context, s *tokenserver.Service, acc tokenserver.Account) error {
-			if !sure && !c.confirm(fmt.Sprintf("Delete everything that account %s stores? [y/N] ", acc.FxAUID)) {
+			if !sure && !c.Confirm(fmt.Sprintf("Delete everything that account %s stores?", acc.FxAUID)) {
 				return errors.New("nothing was deleted: answer y, or use --yes")
 			}
 			n, err := s.DeleteAccount(ctx, acc)
@@ -126,17 +139,7 @@ func (c *command) userDelete() *cobra.Command {
 	return cmd
 }
 
-func (c *command) confirm(question string) bool {
-	fmt.Fprint(c.Stderr, question)
-	line, err := bufio.NewReader(c.Stdin).ReadString('\n')
-	if err != nil {
-		fmt.Fprintln(c.Stderr)
-	}
-	answer := strings.ToLower(strings.TrimSpace(line))
-	return answer == "y" || answer == "yes"
-}
-
-// userAccess is allow and deny.
+// userAccess returns the command allow or deny.
 func (c *command) userAccess(access tokenserver.Access) *cobra.Command {
 	var (
 		note   string
@@ -156,20 +159,23 @@ func (c *command) userAccess(access tokenserver.Access) *cobra.Command {
 		Args: service.Args("ACCOUNT"),
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			if id, _, _ := strings.Cut(args[0], "@"); !forget && !tokenserver.IsAccountID(id) {
-				return service.Usagef("invalid account ID %q: expected 32 hexadecimal digits (0-9, a-f)", args[0])
+				return invalidAccount(args[0])
 			}
 			return nil
 		},
 		RunE: c.withAccount(func(ctx context.Context, s *tokenserver.Service, acc tokenserver.Account) error {
-			rule := tokenserver.Rule{FxAUID: acc.FxAUID, Access: access, Note: note}
-			if forget {
-				rule.Access = tokenserver.Unlisted
+			rule, done := tokenserver.Rule{FxAUID: acc.FxAUID, Access: access, Note: note}, "allowed account %s"
+			switch {
+			case forget:
+				rule.Access, done = tokenserver.Unlisted, "removed account %s from the allow and deny lists"
+			case access == tokenserver.Denied:
+				done = "denied account %s: its sign-ins and tokens are refused, its data is kept"
 			}
 			if err := s.SetAccess(ctx, acc, rule); err != nil {
 				return err
 			}
-			fmt.Fprintf(c.Stdout, "%s: %s\n", acc.FxAUID, rule.Access)
-			return nil
+			_, err := fmt.Fprintf(c.Stdout, done+"\n", acc.FxAUID)
+			return err
 		}),
 	}
 	cmd.Flags().StringVar(&note, "note", "", "a `NOTE` for yourself, which sync user list --access shows")

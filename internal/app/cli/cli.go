@@ -1,5 +1,4 @@
-// Package cli is the command line of the server: its own commands and those of
-// its services.
+// Package cli is the command line: the commands of the server and of its services.
 package cli
 
 import (
@@ -22,25 +21,25 @@ import (
 	"holdfast/internal/conf"
 )
 
-// Env is what a command gets from its process.
+// Env is the environment of a command.
 type Env struct {
-	Args    []string // without the program's name
+	Args    []string // without the program name
 	Environ []string
 	Stdin   io.Reader
 	Stdout  io.Writer
 	Stderr  io.Writer
 	Version app.Version
-	Clock   clock.Clock // nil: the machine's
+	Clock   clock.Clock // nil: the system clock
 
-	Services []service.Service // nil: those of this release
+	Services []service.Service // nil: the services of this release
 }
 
-// Main runs a command and returns the exit status: 0, 1 when it failed, 2 when
-// it was called wrongly or the configuration is wrong.
+// Main runs a command and returns the exit status: 0, 1 if it failed, 2 if it was typed
+// wrongly or the configuration is invalid.
 func Main(env Env) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// The first signal asks for an end in order; the second ends at once.
+	// The first signal shuts down gracefully; the second kills the process.
 	context.AfterFunc(ctx, stop)
 	return Run(ctx, env)
 }
@@ -84,15 +83,15 @@ func (c *command) report(cmd *cobra.Command, err error) int {
 		fmt.Fprintf(c.env.Stderr, "%s: %s\nRun '%s --help' for usage.\n", cmd.CommandPath(), usage.Message, cmd.CommandPath())
 		return 2
 	}
-	// The operating system's own words: "open x: no such file or directory".
-	if p, ok := err.(*fs.PathError); ok { //nolint:errorlint // one that is wrapped has a text of ours before it
+	// An error of the operating system, such as "open x: no such file or directory".
+	if p, ok := err.(*fs.PathError); ok { //nolint:errorlint // a wrapped one already has a text of ours
 		err = fmt.Errorf("cannot %s %s: %w", p.Op, p.Path, p.Err)
 	}
 	fmt.Fprintln(c.env.Stderr, "holdfast:", err)
 	return 1
 }
 
-// command is what the verbs share.
+// command is the state that the commands share.
 type command struct {
 	env      Env
 	services []service.Service
@@ -163,7 +162,8 @@ func (c *command) addCommands(root *cobra.Command) {
 	}
 }
 
-// fromEnvironment sets the flags that have a variable, unless they were given.
+// fromEnvironment sets the flags that have an environment variable, unless they were
+// given.
 func (c *command) fromEnvironment(cmd *cobra.Command) {
 	for name, value := range map[string]*string{"config": &c.file, "data": &c.data} {
 		if !cmd.Flags().Changed(name) {
@@ -172,8 +172,8 @@ func (c *command) fromEnvironment(cmd *cobra.Command) {
 	}
 }
 
-// merge adds commands to a parent. Of two with one name the later adds its own
-// commands to the earlier.
+// merge adds commands to a parent. If a name exists, the subcommands of the new command
+// are added to the existing one.
 func merge(parent *cobra.Command, commands []*cobra.Command) {
 	for _, cmd := range commands {
 		i := slices.IndexFunc(parent.Commands(), func(have *cobra.Command) bool { return have.Name() == cmd.Name() })
@@ -187,7 +187,7 @@ func merge(parent *cobra.Command, commands []*cobra.Command) {
 	}
 }
 
-// shell is what the commands of services share with the others.
+// shell returns the Shell for the commands of services.
 func (c *command) shell() *service.Shell {
 	return &service.Shell{
 		Stdin: c.env.Stdin, Stdout: c.env.Stdout, Stderr: c.env.Stderr,
@@ -226,7 +226,7 @@ func (c *command) print(report conf.Report) {
 	}
 }
 
-// notices are the warnings and notes about a configuration.
+// notices returns the warnings and notes about a configuration.
 func notices(report conf.Report) (all []string) {
 	for _, w := range report.Warnings {
 		all = append(all, "warning: "+w.String())
@@ -237,8 +237,8 @@ func notices(report conf.Report) (all []string) {
 	return all
 }
 
-// with runs fn on the open services, also while a server runs on the same data.
-// With leave the tables of embedded databases stay as they are.
+// with runs fn on the open services, even while a server runs on the same data. With
+// leave it does not migrate SQLite databases.
 func (c *command) with(ctx context.Context, leave bool, fn func(context.Context, *app.App) error) error {
 	cfg, err := c.load()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// shells are those that completion writes a script for.
+// shells are the supported shells of completion.
 var shells = []string{"bash", "zsh", "fish", "powershell"}
 
 func (c *command) completion() *cobra.Command {
@@ -56,7 +56,7 @@ func (c *command) man() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // everybody reads manual pages
+			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // all users read manual pages
 				return err
 			}
 			cmd.Root().DisableAutoGenTag = true
@@ -67,8 +67,8 @@ func (c *command) man() *cobra.Command {
 	}
 }
 
-// manDate is the date of manual pages: that of the source where a reproducible
-// build gives it, otherwise today.
+// manDate returns the date of manual pages: SOURCE_DATE_EPOCH of a reproducible build, or
+// today.
 func (c *command) manDate() (time.Time, error) {
 	epoch := c.getenv("SOURCE_DATE_EPOCH", "")
 	if epoch == "" {

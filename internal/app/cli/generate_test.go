@@ -32,13 +32,13 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%s: exit status %d, %s, want a script with %q", shell, status, errs, want)
 		}
 	}
-	// What the scripts ask while a line is typed.
+	// The scripts run this command while a line is typed.
 	if _, out, _ := run(t, nil, "__complete", "sync", "user", "li"); !strings.HasPrefix(out, "list\t") {
 		t.Errorf("completing `sync user li` gives %q", out)
 	}
 }
 
-// The pages depend on the source alone, so that packages are reproducible.
+// Manual pages are reproducible: they depend only on the source.
 func TestMan(t *testing.T) {
 	t.Parallel()
 	dirs := []string{filepath.Join(t.TempDir(), "share", "man1"), t.TempDir()}

@@ -16,9 +16,8 @@ import (
 	"holdfast/internal/conf"
 )
 
-// usage prints what cobra's own usage does, in our words and without the flags of a
-// parent where only its commands can be run. It is not a template: package text/template
-// would keep the linker from leaving out methods that nobody calls, 10 MB of them.
+// usage prints the usage of a command, in place of cobra's own. It is not a template,
+// because with text/template the linker cannot remove unused methods: 10 MB.
 func usage(cmd *cobra.Command) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Usage:\n  %s\n", cmd.UseLine())
@@ -59,7 +58,7 @@ func listCommands(b *strings.Builder, title string, cmd *cobra.Command, group st
 	}
 }
 
-// printVersion gives a command the flags --version and -v, without cobra's template.
+// printVersion adds the flags --version and -v to a command, without cobra's template.
 func printVersion(cmd *cobra.Command, version string) {
 	show := cmd.Flags().BoolP("version", "v", false, "print the version")
 	other := cmd.RunE
@@ -72,8 +71,8 @@ func printVersion(cmd *cobra.Command, version string) {
 	}
 }
 
-// completeCommands finishes the commands below cmd: see completeGroup. Flags show a
-// default such as 1h, where pflag would show 1h0m0s.
+// completeCommands calls completeGroup for cmd and its subcommands, and formats default
+// durations as 1h, which pflag prints as 1h0m0s.
 func completeCommands(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		completeCommands(sub)
@@ -86,8 +85,8 @@ func completeCommands(cmd *cobra.Command) {
 	completeGroup(cmd)
 }
 
-// completeGroup gives a command that only has other commands an action:
-// it prints its help, and refuses a command that does not exist.
+// completeGroup makes a command that only has subcommands print its help, and refuse
+// unknown subcommands.
 func completeGroup(cmd *cobra.Command) {
 	if cmd.Runnable() || !cmd.HasAvailableSubCommands() {
 		return
@@ -98,8 +97,8 @@ func completeGroup(cmd *cobra.Command) {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
-// help is the command help. It replaces cobra's, which prints the help of
-// holdfast for a command that does not exist.
+// help returns the command help. It replaces cobra's, which prints the help of holdfast
+// for an unknown command.
 func (c *command) help() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND]",
@@ -131,9 +130,9 @@ func (c *command) help() *cobra.Command {
 	}
 }
 
-// flagError says what is wrong with a flag.
+// flagError converts an error of pflag.
 func flagError(cmd *cobra.Command, err error) error {
-	// A command that does not exist explains a flag that does not either.
+	// If the command is unknown, its flags are, too.
 	if typed := cmd.Flags().Args(); len(typed) > 0 && strings.HasSuffix(cmd.Use, " COMMAND") {
 		return service.UnknownCommand(cmd, typed[0])
 	}
@@ -168,7 +167,7 @@ func unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
 	return service.Usagef("unknown flag --%s", name)
 }
 
-// expected says what a flag takes.
+// expected describes the value of a flag.
 func expected(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "int", "int64":
@@ -184,16 +183,16 @@ func expected(f *pflag.Flag) string {
 	return "text"
 }
 
-// The annotations by which cobra keeps what MarkFlagsMutuallyExclusive,
-// MarkFlagsRequiredTogether and MarkFlagsOneRequired say.
+// The annotations in which cobra stores MarkFlagsMutuallyExclusive,
+// MarkFlagsRequiredTogether and MarkFlagsOneRequired.
 const (
 	exclusiveFlags = "cobra_annotation_mutually_exclusive"
 	togetherFlags  = "cobra_annotation_required_if_others_set"
 	oneOfFlags     = "cobra_annotation_one_required"
 )
 
-// checkFlags checks which flags were given together. Cobra has the same checks and
-// reports them in lists of bare names.
+// checkFlags checks required flags and combinations of flags. Cobra has the same checks,
+// but its errors do not name flags as they are typed.
 func checkFlags(cmd *cobra.Command) error {
 	var missing []string
 	groups := map[string][][]string{}
@@ -228,7 +227,7 @@ func checkFlags(cmd *cobra.Command) error {
 	return nil
 }
 
-// divide divides flags into those that were given and those that were not.
+// divide separates flags that were given from flags that were not.
 func divide(cmd *cobra.Command, names []string) (given, missing []string) {
 	for _, name := range names {
 		if cmd.Flags().Changed(name) {
@@ -240,7 +239,7 @@ func divide(cmd *cobra.Command, names []string) (given, missing []string) {
 	return given, missing
 }
 
-// flagNames writes flags as they are typed: "--a, --b and --c".
+// flagNames formats flags as they are typed: "--a, --b and --c".
 func flagNames(names []string, conjunction string) string {
 	typed := make([]string, len(names))
 	for i, name := range names {

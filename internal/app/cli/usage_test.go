@@ -15,8 +15,8 @@ const (
 	install = "c7b0d2e4-6f18-4a59-9d03-1e5f8a2b4c6d"
 )
 
-// What a user may type wrongly is refused with status 2, in the words that were
-// typed, and with the name of the help to read.
+// A wrong command line ends with status 2. The error quotes what was typed and names the
+// help to read.
 func TestWrongCommandLines(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ typed, says, help string }{
@@ -101,7 +101,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// A command that only has other commands prints its help, in every way to ask.
+// A command that only has subcommands prints its help.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, of := range []string{"", "sync", "sync user", "sync node", "ext", "ext install", "ext audit", "config"} {
@@ -140,8 +140,8 @@ func commands(t *testing.T) (all []string) {
 	return all
 }
 
-// Every command and flag has a help text, lines fit a terminal, and too many
-// arguments are refused in our words. What stands in the examples is understood.
+// Every command and flag has a help text with short lines, refuses too many arguments,
+// and has valid examples.
 func TestEveryCommand(t *testing.T) {
 	t.Parallel()
 	all := commands(t)
@@ -171,8 +171,8 @@ func TestEveryCommand(t *testing.T) {
 	}
 }
 
-// testExample types an example with an invalid configuration. A command that reads
-// it reports that; others succeed.
+// testExample runs an example with an invalid configuration. A command that reads the
+// configuration reports that; others succeed.
 func testExample(t *testing.T, of, line string) {
 	t.Helper()
 	typed, _, _ := strings.Cut(strings.TrimSpace(line), " #")
@@ -198,7 +198,7 @@ func testExample(t *testing.T, of, line string) {
 	}
 }
 
-// The environment completes the flags, and what was typed wins over it.
+// Environment variables set global flags, and typed flags override them.
 func TestEnvironmentOfFlags(t *testing.T) {
 	t.Parallel()
 	environ := []string{"HOLDFAST_CONFIG=/none/of-environment.toml"}
@@ -210,7 +210,7 @@ func TestEnvironmentOfFlags(t *testing.T) {
 	}
 }
 
-// An error of the configuration names each setting as it was typed.
+// Configuration errors name each setting as it was set.
 func TestInvalidConfiguration(t *testing.T) {
 	t.Parallel()
 	status, _, errs := run(t, []string{"HOLDFAST_SERVER_LISTEN=:1", "HOLDFAST_SERVER__QUEUE_WAIT=2"}, "serve", "--listen", "8000", "--data", t.TempDir())
@@ -223,7 +223,7 @@ func TestInvalidConfiguration(t *testing.T) {
 	}
 }
 
-// A command that is interrupted ends, and prints no usage.
+// An interrupted command ends without printing its usage.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

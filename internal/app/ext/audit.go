@@ -19,7 +19,7 @@ import (
 // auditFile is the file of the audit in the data folder.
 const auditFile = "extstorage-audit.jsonl"
 
-// auditSink opens what the audit of extensions' records is written to.
+// auditSink opens the sink of the audit.
 func (s *Extensions) auditSink() (sink outbox.Sink, end func() error, err error) {
 	setting := s.cfg.Audit
 	if setting == "log" {
@@ -39,8 +39,8 @@ func (s *Extensions) auditSink() (sink outbox.Sink, end func() error, err error)
 	return lines, lines.Close, nil
 }
 
-// startRelay publishes the audit until end is called, which publishes what is
-// left, for a while.
+// startRelay starts to publish the audit. end publishes the remaining events, with a
+// timeout, and stops.
 func (s *Extensions) startRelay(ctx context.Context) (end func() error, err error) {
 	sink, closeSink, err := s.auditSink()
 	if err != nil {
@@ -72,11 +72,11 @@ func (s *Extensions) startRelay(ctx context.Context) (end func() error, err erro
 	}, nil
 }
 
-// awaitDatabase waits until the service's database can be used: one that is still to
-// be migrated has no events. It is false when ctx ended.
+// awaitDatabase waits until the database is reachable and migrated. It returns false if
+// ctx ended.
 func (s *Extensions) awaitDatabase(ctx context.Context) bool {
 	for s.opened.Ping(ctx) != nil {
-		if !clock.Rest(ctx, time.Second) {
+		if !clock.Sleep(ctx, time.Second) {
 			return false
 		}
 	}

@@ -14,7 +14,8 @@ import (
 	"holdfast/internal/extstorage/postgres"
 )
 
-// inspect reports on the tables on PostgreSQL or Citus; indexed is metadata_index.
+// inspect checks the tables on PostgreSQL or Citus. indexed is the setting
+// metadata_index.
 func inspect(ctx context.Context, db *pgdb.DB, indexed bool) ([]service.Finding, error) {
 	const what = "extstorage tables"
 	in, err := postgres.Inspect(ctx, db)
@@ -30,7 +31,7 @@ func inspect(ctx context.Context, db *pgdb.DB, indexed bool) ([]service.Finding,
 		found = append(found, service.Finding{State: service.Warning, What: what, Says: "the index of the metadata is missing", Fix: "run: holdfast migrate"})
 	case !indexed && in.MetadataIndex:
 		found = append(found, service.Finding{
-			State: service.Warning, What: what, Says: "there is an index of the metadata, which costs every write, and extstorage.metadata_index is off",
+			State: service.Warning, What: what, Says: "the metadata has an index, which slows down every write, but extstorage.metadata_index is off",
 			Fix: "set it, or run: DROP INDEX CONCURRENTLY ext_storage_metadata_gin",
 		})
 	}
@@ -40,7 +41,7 @@ func inspect(ctx context.Context, db *pgdb.DB, indexed bool) ([]service.Finding,
 	return []service.Finding{{State: service.OK, What: what, Says: fmt.Sprintf("Citus %s: distributed by tenant in %d shards, all of a tenant in one place", in.Citus, in.Shards)}}, nil
 }
 
-// probe reports whether there is a folder for the file of the audit.
+// probe checks the file of the audit and its folder.
 func (s *Extensions) probe(context.Context) []service.Finding {
 	const what = "extstorage.audit"
 	path, ok := strings.CutPrefix(s.cfg.Audit, "file:")

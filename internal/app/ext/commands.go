@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/extstorage/jsonschema"
 )
 
-// command is what the commands share.
+// command is the state that the commands share.
 type command struct {
 	*service.Shell
 	state *Extensions
@@ -27,7 +27,7 @@ func (s *Extensions) commands(sh *service.Shell) []*cobra.Command {
 	cmd := &cobra.Command{Use: "ext", Short: "Manage extension storage: tokens, installs, schemas, usage, exports and imports"}
 	cmd.AddCommand(c.token(), c.install(), c.tenant(), c.schema(), c.usage(), c.audit(), c.export(), c.importInto())
 	return []*cobra.Command{cmd, {
-		// Not for people: the server starts it to try a schema.
+		// The server starts this command to try a schema. It is not for users.
 		Use: trialCommandName, Hidden: true, Args: service.Args(),
 		RunE: func(*cobra.Command, []string) error { return jsonschema.Main(sh.Stdin, sh.Stdout) },
 	}}
@@ -35,20 +35,25 @@ func (s *Extensions) commands(sh *service.Shell) []*cobra.Command {
 
 var errDisabled = errors.New("extension storage is disabled, or no server has been started on this data yet")
 
-// withService runs fn on the open service.
-func (c *command) withService(fn func(ctx context.Context, s *ext.Service) error) func(*cobra.Command, []string) error {
-	return c.Run(func(ctx context.Context, _ []string) error {
+// withArgs runs fn on the open service, with the arguments of the command.
+func (c *command) withArgs(fn func(ctx context.Context, s *ext.Service, args []string) error) func(*cobra.Command, []string) error {
+	return c.Run(func(ctx context.Context, args []string) error {
 		if c.state.opened == nil {
 			return errDisabled
 		}
-		return fn(ctx, c.state.opened)
+		return fn(ctx, c.state.opened, args)
 	})
 }
 
-// now is the present moment of the open service.
+// withService runs fn on the open service.
+func (c *command) withService(fn func(ctx context.Context, s *ext.Service) error) func(*cobra.Command, []string) error {
+	return c.withArgs(func(ctx context.Context, s *ext.Service, _ []string) error { return fn(ctx, s) })
+}
+
+// now returns the current time of the open service's clock.
 func (c *command) now() ext.Moment { return ext.At(c.state.deps.Clock()) }
 
-// owner is --tenant and --install.
+// owner has the flags --tenant and --install.
 type owner struct{ tenant, install string }
 
 func (o *owner) flags(cmd *cobra.Command) {
@@ -66,7 +71,7 @@ func (o *owner) optional(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.install, "install", "", "`UUID` of the install")
 }
 
-// parse reads the flags; an install may be left out where it is not needed.
+// parse parses the flags. --install may be omitted unless needInstall is set.
 func (o *owner) parse(needInstall bool) (parsed ext.Owner, err error) {
 	if parsed.Tenant, err = ext.ParseTenantID(o.tenant); err != nil {
 		return parsed, service.Usagef("--tenant: %v", err)
@@ -80,7 +85,7 @@ func (o *owner) parse(needInstall bool) (parsed ext.Owner, err error) {
 	return parsed, nil
 }
 
-// named returns an error about a field of a request with the flag of that name.
+// named converts an error about a field of a request to one about the flag of that name.
 func named(err error) error {
 	if e, ok := errors.AsType[*ext.ValidationError](err); ok {
 		return service.Usagef("--%s: %s", path.Base(e.Pointer), e.Reason)
@@ -88,7 +93,8 @@ func named(err error) error {
 	return err
 }
 
-// parseAccess reads settings=rw, and settings= where mayBeNone.
+// parseAccess parses words such as settings=rw. With mayBeNone it accepts settings=,
+// which means no access.
 func parseAccess(flag string, words []string, mayBeNone bool) (map[ext.Namespace]ext.Access, error) {
 	access := map[ext.Namespace]ext.Access{}
 	for _, word := range words {
@@ -160,14 +166,14 @@ func (c *command) token() *cobra.Command {
 	return cmd
 }
 
-// holderFlags are --tenant, --install and --services of a command about revoked tokens.
+// holderFlags adds the flags of a command about revoked tokens.
 func (o *owner) holderFlags(cmd *cobra.Command, services *bool) {
 	o.optional(cmd)
-	cmd.Flags().BoolVar(services, "services", false, "of services of the tenant instead of an install")
+	cmd.Flags().BoolVar(services, "services", false, "tokens of the tenant's services instead of an install")
 	cmd.MarkFlagsMutuallyExclusive("install", "services")
 }
 
-// holder is whose tokens holderFlags name.
+// holder returns the owner of the tokens that the flags of holderFlags name.
 func (o *owner) holder(services bool) (ext.Owner, error) {
 	switch {
 	case o.tenant == "":
@@ -191,9 +197,9 @@ func (c *command) revokeToken() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke (TOKEN | --tenant T (--install I | --services) --id ID)",
 		Short: "Revoke one token",
-		Long: "Revoke one token on every running server within a second: TOKEN, or the one with the ID (jti) that an\n" +
-			"audit event or ext token --json shows. The revocation is kept until the token has expired; without\n" +
-			"--expires, until every token of today has.",
+		Long: "Revoke one token on every running server within a second: TOKEN, or the token with the ID (jti) that\n" +
+			"an audit event or ext token --json shows. The revocation is kept until the token has expired; without\n" +
+			"--expires, until every token of today has expired.",
 		Example: "  holdfast ext token revoke $TOKEN\n" +
 			"  holdfast ext token revoke --tenant $TENANT --install $INSTALL --id $ID",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -203,11 +209,8 @@ func (c *command) revokeToken() *cobra.Command {
 			return service.Args("TOKEN")(cmd, args)
 		},
 	}
-	cmd.RunE = c.Run(func(ctx context.Context, args []string) (err error) {
-		s := c.state.opened
+	cmd.RunE = c.withArgs(func(ctx context.Context, s *ext.Service, args []string) (err error) {
 		switch {
-		case s == nil:
-			return errDisabled
 		case len(args) == 1 && slices.ContainsFunc([]string{"tenant", "install", "services", "id", "expires"}, cmd.Flags().Changed):
 			return service.Usagef("TOKEN cannot be used together with flags: it contains its tenant, ID and expiry")
 		case len(args) == 1:

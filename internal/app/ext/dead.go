@@ -13,8 +13,8 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// deadHint is logged with an event of the audit that is set aside.
-const deadHint = "see holdfast ext audit dead; when the cause is removed: holdfast ext audit retry --all"
+// deadHint is logged when an audit event is set aside.
+const deadHint = "run holdfast ext audit dead to list such events, and holdfast ext audit retry --all to publish them"
 
 func (c *command) audit() *cobra.Command {
 	cmd := &cobra.Command{Use: "audit", Short: "Manage audit events that were set aside because they could not be published"}
@@ -39,7 +39,7 @@ func (c *command) auditDead() *cobra.Command {
 	return cmd
 }
 
-// deadLine is an event that was set aside, as JSON.
+// deadLine is a set-aside event as JSON.
 type deadLine struct {
 	Tenant   string    `json:"tenant"`
 	Install  string    `json:"install"`
@@ -100,7 +100,7 @@ func (c *command) dropDead(ctx context.Context, id outbox.ID) (bool, error) {
 	return c.state.audit.DropDead(ctx, id)
 }
 
-// auditEvent is a command for one event, or all of them.
+// auditEvent returns a command that does something to one set-aside event or to all.
 func (c *command) auditEvent(name, short, long, done string, do func(context.Context, outbox.ID) (bool, error)) *cobra.Command {
 	var (
 		o   owner
@@ -125,7 +125,7 @@ func (c *command) auditEvent(name, short, long, done string, do func(context.Con
 		}),
 	}
 	o.optional(cmd)
-	cmd.Flags().Int64Var(&seq, "seq", 0, "`NUMBER` of the event in its install")
+	cmd.Flags().Int64Var(&seq, "seq", 0, "`NUMBER` of the event, as ext audit dead prints it")
 	cmd.Flags().BoolVar(&all, "all", false, "all set-aside events")
 	cmd.MarkFlagsOneRequired("all", "seq")
 	for _, flag := range []string{"tenant", "install", "seq"} {

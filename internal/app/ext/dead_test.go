@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestDeadEvents: events that were set aside are listed, retried and dropped.
+// TestDeadEvents lists, retries and drops set-aside events.
 func TestDeadEvents(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {

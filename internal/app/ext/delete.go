@@ -1,17 +1,15 @@
 package ext
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"holdfast/internal/app/service"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
 )
 
 func (c *command) tenant() *cobra.Command {
@@ -20,20 +18,23 @@ func (c *command) tenant() *cobra.Command {
 	return cmd
 }
 
-// deletionFlags are those of both commands that delete.
-type deletionFlags struct{ yes, dryRun, asJSON bool }
+// deletionFlags are the flags of both commands that delete.
+type deletionFlags struct{ yes, dryRun, missing, asJSON bool }
 
 func (d *deletionFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&d.yes, "yes", false, "delete without asking; required where there is no terminal")
+	f.BoolVar(&d.yes, "yes", false, "delete without asking; required without a terminal")
 	f.BoolVar(&d.dryRun, "dry-run", false, "print what would be deleted and change nothing")
+	f.BoolVar(&d.missing, "allow-missing", false, "succeed for an ID that is unknown, and refuse its tokens")
 	f.BoolVar(&d.asJSON, "json", false, "print the counts as JSON")
 	cmd.MarkFlagsMutuallyExclusive("yes", "dry-run")
 }
 
-const deleteHelp = "It is deleted in small steps while servers run and other installs write. From the\n" +
-	"first step on its tokens get 403 INSTALL_DELETED. If the command is interrupted, run it again to continue.\n" +
-	"An audit event reports the counts. This cannot be undone: first export what you want to keep.\n\n"
+const deleteHelp = "Data is deleted in small steps while servers run and other installs write. From the first\n" +
+	"step on, tokens get 403 INSTALL_DELETED. If the command is interrupted, run it again to continue. An\n" +
+	"audit event reports the counts. This cannot be undone: export the data that you want to keep first.\n\n" +
+	"An ID without data and registration is an error unless --allow-missing is set, because it may be\n" +
+	"mistyped. After a deletion its ID is known until the tokens of today have expired.\n\n"
 
 func (c *command) installDelete() *cobra.Command {
 	var o owner
@@ -42,8 +43,8 @@ func (c *command) installDelete() *cobra.Command {
 		Use:   "delete --tenant T --install I",
 		Short: "Delete an install: records, schemas, changes, revoked tokens and its registration",
 		Long: "Delete an install, registered or not, with everything that belongs to it.\n\n" + deleteHelp +
-			"Until the tokens of today have expired the install stays closed. To use its ID again before that,\n" +
-			"without its old data: ext install set --restore.",
+			"The install stays closed until the tokens of today have expired. To use its ID again before that,\n" +
+			"without its old data, run ext install set --restore.",
 		Example: "  holdfast ext install delete --tenant $TENANT --install $INSTALL --dry-run\n" +
 			"  holdfast ext install delete --tenant $TENANT --install $INSTALL --yes",
 		Args: service.Args(),
@@ -67,18 +68,14 @@ func (c *command) tenantDelete() *cobra.Command {
 		Use:   "delete --tenant T",
 		Short: "Delete a tenant with all its installs",
 		Long: "Delete a tenant with all its installs, registered or not, and everything that belongs to them.\n\n" + deleteHelp +
-			"Until the tokens of today have expired the tenant stays closed, also for new installs. To use its ID\n" +
-			"again before that: ext tenant restore.",
+			"The tenant stays closed, also for new installs, until the tokens of today have expired. To use its ID\n" +
+			"again before that, run ext tenant restore.",
 		Example: "  holdfast ext tenant delete --tenant $TENANT --dry-run\n" +
 			"  holdfast ext tenant delete --tenant $TENANT --yes",
 		Args: service.Args(),
-		RunE: c.withService(func(ctx context.Context, s *ext.Service) error {
-			who, err := o.parse(false)
-			if err != nil {
-				return err
-			}
-			return c.delete(ctx, s, ext.Services(who.Tenant), "tenant "+string(who.Tenant), &d, func(progress func(ext.Deletion) bool) (ext.Deletion, error) {
-				return s.DeleteTenant(ctx, who.Tenant, ext.Caller{Kind: "admin"}, progress)
+		RunE: c.withTenant(&o, func(ctx context.Context, s *ext.Service, tenant ext.TenantID) error {
+			return c.delete(ctx, s, ext.Services(tenant), "tenant "+string(tenant), &d, func(progress func(ext.Deletion) bool) (ext.Deletion, error) {
+				return s.DeleteTenant(ctx, tenant, ext.Caller{Kind: "admin"}, progress)
 			})
 		}),
 	}
@@ -92,24 +89,20 @@ func (c *command) tenantRestore() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore --tenant T",
 		Short: "Allow a deleted tenant to be used again",
-		Long: "Let a tenant that was deleted be used again, by tokens that are made from now on. What was deleted\n" +
-			"stays deleted, and so do its old installs: begin one anew with ext install set --restore.",
+		Long: "Allow a deleted tenant to be used again, with tokens created from now on. Deleted data does not come\n" +
+			"back, and its old installs stay closed: restore them with ext install set --restore.",
 		Args: service.Args(),
-		RunE: c.withService(func(ctx context.Context, s *ext.Service) error {
-			who, err := o.parse(false)
-			if err != nil {
-				return err
-			}
-			restored, err := s.RestoreTenant(ctx, who.Tenant)
+		RunE: c.withTenant(&o, func(ctx context.Context, s *ext.Service, tenant ext.TenantID) error {
+			restored, err := s.RestoreTenant(ctx, tenant)
 			switch {
 			case errors.Is(err, ext.ErrInstallDeleted):
 				return errors.New("the deletion of the tenant has not finished: run ext tenant delete again first")
 			case err != nil:
 				return err
 			case !restored:
-				return errors.New("the tenant was not deleted, or its deletion is so long ago that it can be used again")
+				return errors.New("the tenant was not deleted, or its deletion has expired: it can be used")
 			}
-			_, err = fmt.Fprintf(c.Stdout, "tenant %s can be used again, with new tokens\n", who.Tenant)
+			_, err = fmt.Fprintf(c.Stdout, "tenant %s can be used again, with new tokens\n", tenant)
 			return err
 		}),
 	}
@@ -117,7 +110,8 @@ func (c *command) tenantRestore() *cobra.Command {
 	return cmd
 }
 
-// delete asks, shows how far the deletion is, and prints what was deleted.
+// delete asks for confirmation, runs the deletion with a progress bar, and prints what
+// was deleted.
 func (c *command) delete(
 	ctx context.Context, s *ext.Service, o ext.Owner, what string, flags *deletionFlags,
 	run func(progress func(ext.Deletion) bool) (ext.Deletion, error),
@@ -126,18 +120,23 @@ func (c *command) delete(
 	if err != nil {
 		return err
 	}
+	if !flags.missing && holds == (ext.Holdings{}) {
+		if err := checkKnown(ctx, s, o, what); err != nil {
+			return err
+		}
+	}
 	if flags.dryRun {
-		return c.printHoldings("would be deleted of "+what, o, &holds, flags.asJSON)
+		return c.printHoldings("would be deleted from "+what, o, &holds, flags.asJSON)
 	}
 	if !flags.yes {
-		if err := c.confirm(what, o, &holds); err != nil {
+		if err := c.confirmDelete(what, o, &holds); err != nil {
 			return err
 		}
 	}
 	bar := c.Bar("records", holds.Records)
 	before := int64(-1)
 	d, err := run(func(d ext.Deletion) bool {
-		if before < 0 { // of an earlier command
+		if before < 0 { // what an interrupted command has deleted
 			before = max(d.Deleted.Records-holds.Records, 0)
 		}
 		bar.Show(d.Deleted.Records - before)
@@ -146,41 +145,36 @@ func (c *command) delete(
 	bar.End()
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("%w: run the command again to go on; until then all access to %s is refused", errStopped, what)
+		return fmt.Errorf("%w: run the command again to continue; until then all access to %s is refused", errStopped, what)
 	case err != nil:
-		return fmt.Errorf("%w; run the command again to go on", err)
+		return fmt.Errorf("%w; run the command again to continue", err)
 	}
 	return c.printHoldings("deleted "+what+" at "+service.FormatMillis(int64(d.FinishedAt)), o, &d.Deleted, flags.asJSON)
 }
 
-// confirm asks on a terminal.
-func (c *command) confirm(what string, o ext.Owner, holds *ext.Holdings) error {
-	in, ok := c.Stdin.(*os.File)
-	if !ok || !isTerminal(in) {
-		return service.Usagef("--yes is required where there is no terminal to ask on; --dry-run shows what would be deleted")
+// checkKnown returns an error for an owner without data that is neither registered,
+// nor revoked, nor deleted. Its ID may be mistyped, and a deletion would refuse the
+// tokens of that ID for months.
+func checkKnown(ctx context.Context, s *ext.Service, o ext.Owner, what string) error {
+	_, err := s.ShowInstall(ctx, o)
+	if errors.Is(err, ext.ErrNoInstall) {
+		return fault.Newf(fault.NotFound, "%s is unknown: it has no data and no registration; check the ID, or delete it anyway with --allow-missing", what)
 	}
-	if err := c.printHoldings("to be deleted of "+what, o, holds, false); err != nil {
+	return err
+}
+
+// confirmDelete asks the operator, who must be at a terminal.
+func (c *command) confirmDelete(what string, o ext.Owner, holds *ext.Holdings) error {
+	if !c.CanAsk() {
+		return service.Usagef("--yes is required without a terminal; --dry-run shows what would be deleted")
+	}
+	if err := c.printHoldings("data of "+what, o, holds, false); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(c.Stdout, "Delete it? It cannot be undone. [y/N] "); err != nil {
-		return err
-	}
-	line, err := bufio.NewReader(in).ReadString('\n')
-	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
+	if !c.Confirm("Delete all of it? This cannot be undone.") {
 		return errors.New("nothing was deleted")
 	}
 	return nil
-}
-
-// isTerminal reports whether somebody can answer: a service's standard input is
-// /dev/null, which is a character device, too.
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return false
-	}
-	null, err := os.Stat(os.DevNull)
-	return err != nil || !os.SameFile(info, null)
 }
 
 func (c *command) printHoldings(title string, o ext.Owner, h *ext.Holdings, asJSON bool) error {
@@ -210,8 +204,8 @@ func (c *command) installList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [--tenant T] [--revoked]",
 		Short: "List registered, revoked and deleted installs with the data that they hold",
-		Long: "List the installs that are registered, revoked, or deleted not long ago, with the data that they hold.\n" +
-			"With --revoked list only those whose access was ended, and how to delete them.",
+		Long: "List the installs that are registered, revoked or recently deleted, with the data that they hold.\n" +
+			"With --revoked list only installs without access, and how to delete them.",
 		Example: "  holdfast ext install list\n" +
 			"  holdfast ext install list --revoked",
 		Args: service.Args(),
@@ -228,8 +222,8 @@ func (c *command) installList() *cobra.Command {
 		return c.listInstalls(ctx, s, span, revoked, asJSON)
 	})
 	cmd.Flags().StringVar(&o.tenant, "tenant", "", "`UUID` of the tenant (default: all)")
-	cmd.Flags().BoolVar(&revoked, "revoked", false, "only installs whose access was ended")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each install")
+	cmd.Flags().BoolVar(&revoked, "revoked", false, "only installs whose access was revoked")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON for each install")
 	return cmd
 }
 
@@ -275,7 +269,7 @@ func (c *command) listInstalls(ctx context.Context, s *ext.Service, span ext.Spa
 	return err
 }
 
-// stateOf is what an install may do.
+// stateOf returns the state of an install in lists.
 func stateOf(in *ext.Install) string {
 	switch {
 	case in.Deletion.FinishedAt != 0:

@@ -3,14 +3,15 @@ package ext_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	ext "holdfast/internal/extstorage"
 )
 
-// TestDeleteCommands: an operator sees what a deletion would do, is asked, and deletes;
-// what was deleted begins anew only when that is said.
+// TestDeleteCommands tests --dry-run, confirmation, deletion and restoration of installs
+// and tenants, and unknown IDs.
 func TestDeleteCommands(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {
@@ -39,12 +40,25 @@ func TestDeleteCommands(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		for _, of := range [][]string{command(o, "install"), command(tenant, "tenant")} {
+			of = append(slices.Insert(of, 2, "delete"), "--dry-run")
+			fails(" is unknown: it has no data and no registration", of...)
+			fails(" is unknown: it has no data and no registration", append(of[:len(of)-1], "--yes")...)
+		}
 		put()
 		prints("settings", command(o, "usage")...)
 		p.prints(command(o, "install", "revoke")...)
 		prints("revoked             1               5", "ext", "install", "list", "--revoked")
 		prints("holdfast ext install delete --tenant TENANT", "ext", "install", "list", "--revoked")
 		prints(`"state":"revoked"`, "ext", "install", "list", "--json", "--tenant", string(at.Tenant))
+
+		unknown := append(slices.Clone(tenant), "--install", string(owned(3, 2).Install))
+		fails("install "+string(owned(3, 2).Install)+" of tenant "+string(at.Tenant)+" is unknown", command(unknown, "install", "delete", "--yes")...)
+		fails("install is not registered", command(unknown, "install", "show")...) // it was not closed
+		prints("deleted install", command(unknown, "install", "delete", "--yes", "--allow-missing")...)
+		prints("deleted install", command(unknown, "install", "delete", "--yes")...) // its tombstone is known
+		p.prints(command(unknown, "install", "set", "--restore")...)
+		prints("deleted install", command(unknown, "install", "delete", "--yes")...) // registered, without data
 
 		fails("--yes is required", command(o, "install", "delete")...)
 		fails("--yes is required", command(tenant, "tenant", "delete")...)
@@ -53,20 +67,38 @@ func TestDeleteCommands(t *testing.T) {
 		prints("deleted install", command(o, "install", "delete", "--yes")...)
 		prints("deleted     ", command(o, "install", "show")...)
 		prints(`{"records":1,"bytes":5,"schemas":0,"changes":1,"answers":0,"tokens":0}`, command(o, "install", "delete", "--yes", "--json")...)
-		fails("--restore begins it anew", command(o, "install", "set")...)
+		fails("--restore allows its ID again", command(o, "install", "set")...)
 		p.prints(command(o, "install", "set", "--restore")...)
 		prints("bytes       0 of", command(o, "usage")...)
 
 		prints(`"installs":1,`, command(tenant, "tenant", "delete", "--yes", "--json")...)
-		fails("a tenant is restored by ext tenant restore", command(o, "install", "set", "--restore")...)
+		fails("restore a tenant with ext tenant restore", command(o, "install", "set", "--restore")...)
 		prints("can be used again", command(tenant, "tenant", "restore")...)
 		fails("was not deleted", command(tenant, "tenant", "restore")...)
 		p.prints(command(o, "install", "set", "--restore")...)
 	})
 }
 
-// TestSchemaCommands: the command line registers what the API takes, and refuses what it
-// refuses.
+// TestSchemaFile checks the errors for a file that cannot be read.
+func TestSchemaFile(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, func(t *testing.T, p operator) {
+		at := owned(4, 1)
+		dir := t.TempDir()
+		for name, says := range map[string]string{
+			dir:                               " is a folder: expected a file, or - for standard input",
+			filepath.Join(dir, "schema.json"): " does not exist: expected a file, or - for standard input",
+		} {
+			status, _, errs := p.types("ext", "schema", "put", name, "--tenant", string(at.Tenant), "--install", string(at.Install), "--namespace", "settings")
+			if status != 1 || !strings.Contains(errs, name+says) {
+				t.Errorf("put %s: %d %q", name, status, errs)
+			}
+		}
+	})
+}
+
+// TestSchemaCommands checks that the commands accept and refuse the same schemas as the
+// API.
 func TestSchemaCommands(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {

@@ -1,4 +1,4 @@
 package ext
 
-// NamedMost is how many installs an error of an audit names.
+// NamedMost is the maximum number of installs in an error of an audit.
 const NamedMost = namedMost

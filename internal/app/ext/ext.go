@@ -36,24 +36,24 @@ type Extensions struct {
 	opened     *ext.Service
 	tokens     *bearer.Keyring
 	audit      outbox.Box
-	waker      *outbox.Waker // wakes the relay of audit
-	relayShare int           // of the partitions; 0: the default
+	waker      *outbox.Waker // wakes the relay of the audit
+	relayShare int           // number of partitions of the relay; 0: the default
 	metrics    *metrics
 }
 
 // New returns the service with its default settings.
 func New() *Extensions { return &Extensions{cfg: ext.DefaultConfig()} }
 
-// Opened is the open service; nil while it is not.
+// Opened returns the open service, or nil.
 func (s *Extensions) Opened() *ext.Service { return s.opened }
 
-// Service is what the server composes.
+// Service returns the service for the server.
 func (s *Extensions) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Extension storage: JSON records of browser extensions, by tenant and install.",
 		Config: &s.cfg, Check: s.check, Probe: s.probe, Open: s.open, Commands: s.commands, Added: true,
 		LargestRequest: httpapi.LargestRequest,
-		// Tokens and cursors that clients hold are signed by it.
+		// It signs the tokens and cursors of clients.
 		Secrets:    []service.Secret{{Name: "token_secret", Setting: &s.cfg.TokenSecret, Old: &s.cfg.OldTokenSecrets, Bound: true}},
 		KeepsFiles: func() bool { return s.cfg.Audit == "" },
 	}
@@ -62,7 +62,7 @@ func (s *Extensions) Service() service.Service {
 // tokenSecret is the setting whose secret signs tokens.
 const tokenSecret = Name + ".token_secret"
 
-// store is what both backends are.
+// store is the interface of both backends.
 type store interface {
 	ext.Store
 	ext.Inspector
@@ -94,8 +94,8 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 	opened.Caches = func() (bytes, most int64) {
 		c := validator.Cache()
 		most = ext.CacheBytes + validator.MemoryBytes()
-		// Of the other caches only the most is known. They are full where a thousand
-		// installs are active and have documents of the largest size.
+		// Only the maximum size of the other caches is known. They are full if a thousand
+		// active installs have documents of the maximum size.
 		return int64(c.Bytes) + ext.CacheBytes/4, most
 	}
 	s.opened, err = ext.NewService(ext.Options{
@@ -136,7 +136,7 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 	return opened, nil
 }
 
-// sweepNames are what the sweep removes, in logs, metrics and the command sweep.
+// sweepNames are the names of the sweeps in logs, metrics and the command sweep.
 var sweepNames = [ext.SweptKinds]string{
 	ext.SweptRecords: "expired records of extensions",
 	ext.SweptChanges: "old changes of extensions",
@@ -152,7 +152,7 @@ func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (sto
 	st, db, err := engine.Open(ctx, s.deps.Engines, Name, s.cfg.Database, engine.Backends[store]{
 		SQLite: engine.Backend[*sqlitedb.DB, store]{Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) store {
 			st := sqlite.New(db, sqlite.Options{Waker: s.waker})
-			s.audit, s.relayShare = st.Outbox(s.deps.Clock), outbox.Partitions // no other process publishes what is in the file
+			s.audit, s.relayShare = st.Outbox(s.deps.Clock), outbox.Partitions // no other process publishes the events of a file
 			return st
 		}},
 		Postgres: engine.Backend[*pgdb.DB, store]{Migrations: postgres.Migrations, New: func(db *pgdb.DB) store {
@@ -181,8 +181,8 @@ func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (sto
 	return st, nil
 }
 
-// mounts are the API of clients on the main listener, that of services on the
-// internal one, and that of operators on the admin one.
+// mounts returns the APIs for clients on the main listener, for services on the internal
+// listener, and for operators on the admin listener.
 func (s *Extensions) mounts() ([]service.Mount, error) {
 	clock, m := s.deps.Clock, s.metrics
 	var rates *httpapi.Rates
@@ -199,17 +199,17 @@ func (s *Extensions) mounts() ([]service.Mount, error) {
 		{Listener: service.Main, Mount: web.Mount{Owns: httpapi.Owns, Service: web.Service{
 			Serve: m.count(client.Serve, clientOperation), Error: m.countErrors(httpapi.WriteError), Route: httpapi.Label,
 		}}},
-		{Listener: service.Internal, Mount: web.Mount{Owns: httpapi.OwnsRunner, Service: web.Service{
+		{Listener: service.Internal, Paths: []string{"/internal/ext-storage/install/INSTALL"}, Mount: web.Mount{Owns: httpapi.OwnsRunner, Service: web.Service{
 			Serve: m.count(runner.Serve, runnerOperation), Error: m.countErrors(httpapi.WriteInnerError), Route: httpapi.LabelRunner,
 		}}},
-		{Listener: service.Admin, Mount: web.Mount{Owns: httpapi.OwnsAdmin, Service: web.Service{
+		{Listener: service.Admin, Paths: []string{"/ext/installs/INSTALL", "/ext/tenants/TENANT/data", "/ext/tokens"}, Mount: web.Mount{Owns: httpapi.OwnsAdmin, Service: web.Service{
 			Serve: admin.Serve, Error: httpapi.WriteInnerError, Route: httpapi.LabelAdmin,
 		}}},
 	}, nil
 }
 
-// keyring verifies tokens by the server's own keys, the first of which also
-// signs, and by those of the configuration.
+// keyring returns the keys that verify tokens: the server's own keys, of which the first
+// one also signs, and those of the configuration.
 func keyring(cfg ext.Config) (*bearer.Keyring, error) {
 	var keys []bearer.Key
 	for _, secret := range cfg.TokenSecrets() {
@@ -222,9 +222,9 @@ func keyring(cfg ext.Config) (*bearer.Keyring, error) {
 	return bearer.NewKeyring(bearer.Options{Keys: keys, Issuer: cfg.TokenIssuer, Audience: cfg.TokenAudience, Leeway: cfg.TokenLeeway, MaxLifetime: cfg.TokenMaxLifetime})
 }
 
-// check reports what is wrong with the keys and with where the audit goes.
+// check checks the keys and the setting of the audit.
 func (s *Extensions) check(in service.Settings) (problems conf.Problems) {
-	maps.DeleteFunc(s.cfg.TokenKeys, func(_ string, k ext.TokenKey) bool { return k == ext.TokenKey{} }) // as the example has one
+	maps.DeleteFunc(s.cfg.TokenKeys, func(_ string, k ext.TokenKey) bool { return k == ext.TokenKey{} }) // an empty one, as in the example
 	for _, name := range slices.Sorted(maps.Keys(s.cfg.TokenKeys)) {
 		k := s.cfg.TokenKeys[name]
 		if _, err := bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{{ID: k.KeyID(name), Alg: k.Alg, Text: k.Key}}}); err != nil {
@@ -237,8 +237,7 @@ func (s *Extensions) check(in service.Settings) (problems conf.Problems) {
 	return problems
 }
 
-// refusals name why a client is not let in, where the status alone does not say
-// what an operator would do about it.
+// refusals are the reasons of refused requests.
 var refusals = service.Refusals{
 	{bearer.ErrExpired, "bearer-expired"},
 	{bearer.ErrSignature, "bearer-signature"},

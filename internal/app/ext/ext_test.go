@@ -26,8 +26,8 @@ import (
 	"holdfast/internal/fault"
 )
 
-// TestMain is also the process that tries a schema: the server starts its own
-// program for that, which here is this one.
+// TestMain is also the process that tries a schema, because the server starts its own
+// program for that.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == trialCommandName {
 		if err := jsonschema.Main(os.Stdin, os.Stdout); err != nil {
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 
 var someInstall = ext.Owner{Tenant: "7e000000-0000-4000-8000-000000000001", Install: "7e000000-0000-4000-8000-000000000011"}
 
-// server is the open service in its tests.
+// server is an open service.
 type server struct {
 	*Extensions
 	*servicetest.Server
@@ -52,7 +52,7 @@ func open(t *testing.T, change func(*service.Deps), environ ...string) *server {
 	return &server{x, servicetest.Open(t, x.Service(), change, environ...)}
 }
 
-// refused requests are counted under what an operator would act upon.
+// Refused requests have a reason.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]string{
@@ -67,7 +67,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A key of somebody else comes from a file, or from the environment alone.
+// Keys of other issuers come from a file or from the environment.
 func TestTokenKeys(t *testing.T) {
 	t.Parallel()
 	_, private, err := ed25519.GenerateKey(nil)
@@ -117,8 +117,8 @@ func TestTokenKeys(t *testing.T) {
 	}
 }
 
-// TestOldTokenSecrets: while the server's own key is changed, tokens by either
-// are good on all processes; what signs is the new one.
+// TestOldTokenSecrets checks that tokens of the old and the new secret are valid on all
+// processes while the secret is changed, and that the new one signs.
 func TestOldTokenSecrets(t *testing.T) {
 	t.Parallel()
 	const secret, old = "HOLDFAST_EXTSTORAGE__TOKEN_SECRET=", "HOLDFAST_EXTSTORAGE__OLD_TOKEN_SECRETS="
@@ -129,7 +129,7 @@ func TestOldTokenSecrets(t *testing.T) {
 	for _, signer := range []struct {
 		a     *server
 		by    string
-		still error // what it is after the old one was dropped
+		still error // after the old secret was removed
 	}{{before, first, bearer.ErrSignature}, {after, second, nil}} {
 		made, err := signer.a.makeToken(tokenRequest{Owner: someInstall, Namespaces: map[ext.Namespace]ext.Access{"a": ext.Read}, TTL: time.Minute})
 		if err != nil {
@@ -188,7 +188,7 @@ func TestExtProblems(t *testing.T) {
 	}
 }
 
-// A token of a key that no server has would be good for nothing.
+// No token is created with a key that is not saved, because no server would accept it.
 func TestNoTokenByAKeyThatIsNotKept(t *testing.T) {
 	t.Parallel()
 	a := open(t, func(d *service.Deps) { d.Unsaved = map[string]bool{tokenSecret: true} })
@@ -197,8 +197,8 @@ func TestNoTokenByAKeyThatIsNotKept(t *testing.T) {
 	}
 }
 
-// TestSchemas: what is wrong with a schema or a value is told with its place, and
-// a schema is tried by this very program.
+// TestSchemas checks that errors of schemas and values have their place, and that the
+// program tries a schema in another process.
 func TestSchemas(t *testing.T) {
 	t.Parallel()
 	j := jsonschema.NewValidator(0, trialCommand)
@@ -209,7 +209,7 @@ func TestSchemas(t *testing.T) {
 			t.Errorf("%#v, want a refusal at %s", err, pointer)
 		}
 	}
-	// A machine that is busy leaves a trial no time to judge.
+	// On a busy machine a trial may time out.
 	try := func(document string, samples ...[]byte) (err error) {
 		for range 20 {
 			if err = j.Trial(t.Context(), []byte(document), samples); !fault.Is(err, fault.Unavailable) {
@@ -234,8 +234,8 @@ func TestSchemas(t *testing.T) {
 	wantPlace(err, "/type")
 }
 
-// TestExtMetrics: operations are counted by what they do and how they end, and
-// totals are those of a minute ago at most.
+// TestExtMetrics checks that operations are counted by operation and result, and that
+// totals are at most a minute old.
 func TestExtMetrics(t *testing.T) {
 	t.Parallel()
 	at := time.Now()
@@ -263,7 +263,7 @@ func TestExtMetrics(t *testing.T) {
 	send(http.StatusBadRequest, "PUT", "/namespaces/a/records/k", `{"value":`)
 	send(http.StatusNotFound, "GET", "/namespaces/a/records/none", "")
 	send(http.StatusBadRequest, "POST", "/namespaces/a/records", `{"items":[{"key":"x","value":1},{"key":"y/z","value":1}]}`)
-	token.Token = strings.Replace(token.Token, ".", ".e30", 1) // not what was signed
+	token.Token = strings.Replace(token.Token, ".", ".e30", 1) // invalid signature
 	send(http.StatusUnauthorized, "GET", "/usage", "")
 	runner, err := a.makeToken(tokenRequest{Owner: ext.Owner{Tenant: someInstall.Tenant}, Service: "runner", TTL: time.Hour})
 	if err != nil {
@@ -307,8 +307,7 @@ func TestEachOperationHasAName(t *testing.T) {
 	}
 }
 
-// TestAuditTo: what was written is where the setting says when the relay has
-// ended.
+// TestAuditTo checks that the audit is in the configured place when the relay has ended.
 func TestAuditTo(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "audit.jsonl")

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestFlagsRefused: what would make a token or a registration of no use is an error
-// that says what to type.
+// TestFlagsRefused checks that flags that would create a useless token or registration are
+// errors that say what to type.
 func TestFlagsRefused(t *testing.T) {
 	t.Parallel()
 	someInstall := owned(1, 1)

@@ -20,6 +20,17 @@ func (c *command) install() *cobra.Command {
 	return cmd
 }
 
+// withTenant runs fn on the tenant that the flag names.
+func (c *command) withTenant(o *owner, fn func(ctx context.Context, s *ext.Service, tenant ext.TenantID) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		parsed, err := o.parse(false)
+		if err != nil {
+			return err
+		}
+		return c.withService(func(ctx context.Context, s *ext.Service) error { return fn(ctx, s, parsed.Tenant) })(cmd, args)
+	}
+}
+
 // withInstall runs fn on the install that the flags name.
 func (c *command) withInstall(o *owner, fn func(ctx context.Context, s *ext.Service, install ext.Owner) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
@@ -43,7 +54,7 @@ func (c *command) installSet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set --tenant T --install I",
 		Short: "Register an install, or replace its registration",
-		Long: "Register an install, or replace its registration: what is left out is removed. Quotas override\n" +
+		Long: "Register an install, or replace its registration: values that are not given are removed. Quotas override\n" +
 			"those of the tier, for at most 14 days. With --namespace, tokens can use the named namespaces\n" +
 			"only, with at most that access.",
 		Example: "  holdfast ext install set --tenant $TENANT --install $INSTALL --tier large\n" +
@@ -69,9 +80,9 @@ func (c *command) installSet() *cobra.Command {
 			in, _, err := s.RegisterInstall(ctx, install, r, restore)
 			switch {
 			case errors.Is(err, ext.ErrInstallDeleted) && restore:
-				return errors.New("the deletion of the install, or of its tenant, has not finished, or the tenant was deleted: finish it with ext install delete or ext tenant delete; a tenant is restored by ext tenant restore")
+				return errors.New("the deletion of the install or its tenant has not finished, or the tenant was deleted: finish it with ext install delete or ext tenant delete; restore a tenant with ext tenant restore")
 			case errors.Is(err, ext.ErrInstallDeleted):
-				return errors.New("the install was deleted: --restore begins it anew, without its old data")
+				return errors.New("the install was deleted: --restore allows its ID again, without its old data")
 			}
 			if err != nil {
 				return named(err)
@@ -89,11 +100,11 @@ func (c *command) installSet() *cobra.Command {
 	f.Int64Var(&r.Overrides.Keys, "keys", 0, "quota: `N` keys in each namespace")
 	f.StringVar(&until, "until", "", "`TIME` when --bytes, --namespaces and --keys end (default: in 14 days)")
 	f.StringArrayVar(&namespaces, "namespace", nil, "maximum access of tokens to a namespace, as `NS=ACCESS`, such as log=r; repeatable")
-	f.BoolVar(&restore, "restore", false, "restore access after ext install revoke, or begin anew after ext install delete")
+	f.BoolVar(&restore, "restore", false, "restore access after ext install revoke or ext install delete")
 	return cmd
 }
 
-// checkQuotas refuses quotas below 1 of those that are given.
+// checkQuotas refuses given quotas below 1.
 func checkQuotas(given func(flag string) bool, q ext.Quota) error {
 	for _, quota := range []struct {
 		flag string

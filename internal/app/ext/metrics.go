@@ -20,8 +20,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// metrics are what the service counts. The names are those that the runtime of
-// extensions has for them, without the labels that would name an owner.
+// metrics are the metrics of the service. Their names are those of the extension
+// runtime, without labels for the owner.
 type metrics struct {
 	ops      *prometheus.CounterVec
 	latency  *prometheus.HistogramVec
@@ -34,8 +34,8 @@ type metrics struct {
 
 	mu     sync.Mutex
 	totals ext.Totals
-	asked  time.Time // when totals were read, or could not be
-	known  bool
+	asked  time.Time // of the last read, which may have failed
+	known  bool      // the last read succeeded
 
 	near      ext.NearQuota
 	nearAsked time.Time
@@ -81,7 +81,7 @@ func observe(m *obs.Metrics, s *ext.Service, now clock.Clock) *metrics {
 			}
 		})
 	}
-	m.Gauge("storage_installs_near_quota", "Installs that have at least so many percent of a quota.", func(set obs.Set) {
+	m.Gauge("storage_installs_near_quota", "Installs that use at least this percentage of a quota.", func(set obs.Set) {
 		near, known := r.nearQuota()
 		if !known {
 			return
@@ -106,16 +106,16 @@ func observeSchemas(m *obs.Metrics, v *jsonschema.Validator) {
 	m.Gauge("storage_schema_cache_bytes", "Memory used by compiled schemas.", of(func(c jsonschema.CacheStats) float64 { return float64(c.Bytes) }))
 	m.Gauge("storage_schema_cache_capacity_bytes", "Maximum memory for compiled schemas (extstorage.schema_memory).", of(func(c jsonschema.CacheStats) float64 { return float64(c.Capacity) }))
 	m.Gauge("storage_schema_cache_schemas", "Compiled schemas in memory.", of(func(c jsonschema.CacheStats) float64 { return float64(c.Schemas) }))
-	m.Total("storage_schema_cache_evictions_total", "Compiled schemas evicted to make room for others.", of(func(c jsonschema.CacheStats) float64 { return float64(c.Evictions) }))
+	m.Total("storage_schema_cache_evictions_total", "Compiled schemas evicted from memory.", of(func(c jsonschema.CacheStats) float64 { return float64(c.Evictions) }))
 }
 
-// codeInvalid is the code of what is refused for its form, or by a schema.
+// codeInvalid is the error code of invalid requests and of values that a schema rejects.
 const codeInvalid = "VALIDATION_FAILED"
 
-// totalsAge is how old totals may be: they are read from all installs.
+// totalsAge is the maximum age of the totals, because reading them scans all installs.
 const totalsAge = time.Minute
 
-// total is the service's totals, if the database could be asked.
+// total returns the totals, and false if they could not be read.
 func (m *metrics) total() (ext.Totals, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -128,11 +128,12 @@ func (m *metrics) total() (ext.Totals, bool) {
 	return m.totals, m.known
 }
 
-// nearAge is how old the counts of installs near a quota may be: they are read from all
-// namespaces.
+// nearAge is the maximum age of the counts of installs near a quota, because reading them
+// scans all namespaces.
 const nearAge = 5 * time.Minute
 
-// nearQuota is the service's, if the database could be asked.
+// nearQuota returns the counts of installs near a quota, and false if they could not be
+// read.
 func (m *metrics) nearQuota() (ext.NearQuota, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -154,8 +155,7 @@ func (m *metrics) countSwept(sweep func(context.Context, time.Time, int) (int, e
 	}
 }
 
-// count wraps a handler. named returns what a request did; it is called when the
-// request is done.
+// count wraps a handler. named returns the operation of a request and is called after it.
 func (m *metrics) count(serve web.Handler, named func(*http.Request, web.Address) string) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request, at web.Address) error {
 		m.inflight.Add(1)
@@ -169,8 +169,7 @@ func (m *metrics) count(serve web.Handler, named func(*http.Request, web.Address
 	}
 }
 
-// resultOf is how a request ended: well, refused for what it was, failed, or
-// left by its client.
+// resultOf returns the result of a request: ok, refused, failed, or left by its client.
 func resultOf(r *http.Request, err error) string {
 	switch {
 	case err == nil:
@@ -195,18 +194,18 @@ func (m *metrics) countErrors(write web.ErrorWriter) web.ErrorWriter {
 	}
 }
 
-// operations are what clients and services do with records.
+// operations are the values of the label operation.
 var operations = []string{
 	"put", "get", "list", "delete", "bulkPut", "patch", "increment", "batch", "changes", "usage", "namespaces",
 	"schemas", "registerSchema", "setSchema", "checkSchema", "export", "import", "other",
 }
 
-// clientOperation is what a request on the main listener does.
+// clientOperation returns the operation of a request on the main listener.
 func clientOperation(r *http.Request, at web.Address) string {
 	return operationOf(httpapi.Label(at.Path), r.Method)
 }
 
-// operationOf is what a request does, by its route and method.
+// operationOf returns the operation of a route and method.
 func operationOf(route, method string) string {
 	switch route + " " + method {
 	case "record PUT":
@@ -233,10 +232,10 @@ func operationOf(route, method string) string {
 	if slices.Contains([]string{"increment", "batch", "changes", "usage", "namespaces", "export", "import"}, route) {
 		return route
 	}
-	return "other" // what is public, and what is not there
+	return "other" // public documents and unknown paths
 }
 
-// runnerOperation is what a request on the internal listener does.
+// runnerOperation returns the operation of a request on the internal listener.
 func runnerOperation(r *http.Request, _ web.Address) string {
 	if r.Pattern != "" {
 		return r.Pattern

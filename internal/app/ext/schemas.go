@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,7 +19,7 @@ func (c *command) schema() *cobra.Command {
 	return cmd
 }
 
-// namespaceFlags are the namespace of an install.
+// namespaceFlags has the flags of a namespace of an install.
 type namespaceFlags struct {
 	owner
 
@@ -34,19 +33,20 @@ func (n *namespaceFlags) add(cmd *cobra.Command) {
 	_ = cmd.MarkFlagRequired("namespace")
 }
 
-// withNamespace runs fn on the namespace that the flags name, as the operator.
-func (c *command) withNamespace(n *namespaceFlags, fn func(context.Context, *ext.Service, ext.Request, ext.Namespace) error) func(context.Context, *ext.Service) error {
-	return func(ctx context.Context, s *ext.Service) error {
+// withNamespace runs fn on the namespace that the flags name, with the rights of an
+// operator and the arguments of the command.
+func (c *command) withNamespace(n *namespaceFlags, fn func(context.Context, *ext.Service, ext.Request, ext.Namespace, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
 		install, err := n.parse(true)
 		if err != nil {
 			return err
 		}
 		ns, err := ext.ParseNamespace(n.namespace)
 		if err != nil {
-			return fmt.Errorf("--namespace %w", err)
+			return service.Usagef("--namespace: %v", err)
 		}
 		r := ext.Request{Grant: ext.Grant{Owner: install, Every: ext.Read | ext.Modify}, Caller: ext.Caller{Kind: "admin"}}
-		return fn(ctx, s, r, ns)
+		return c.withArgs(func(ctx context.Context, s *ext.Service, args []string) error { return fn(ctx, s, r, ns, args) })(cmd, args)
 	}
 }
 
@@ -55,42 +55,38 @@ func (c *command) schemaPut() *cobra.Command {
 	var activate bool
 	cmd := &cobra.Command{
 		Use:   "put --tenant T --install I --namespace NS [FILE]",
-		Short: "Register a schema as a draft; with --activate validate values by it from now on",
-		Long: "Register a JSON Schema (draft 2020-12) for a namespace, from a file or from the standard input. It is\n" +
-			"checked as the API checks it, and becomes the namespace's next version: a draft. With --activate it\n" +
-			"takes the place of the active one. Records that are stored are not validated again.",
+		Short: "Register a schema as a draft; with --activate, validate new values by it",
+		Long: "Register a JSON Schema (draft 2020-12) for a namespace, from a file or from standard input. It is\n" +
+			"checked as in the API and becomes the next version of the namespace's schema: a draft. With --activate\n" +
+			"it replaces the active version. Stored records are not validated again.",
 		Example: "  holdfast ext schema put --tenant $TENANT --install $INSTALL --namespace settings schema.json --activate\n" +
 			"  echo '{\"type\":\"object\"}' | holdfast ext schema put --tenant $TENANT --install $INSTALL --namespace settings",
 		Args: optionalFile,
 	}
-	cmd.RunE = c.Run(func(ctx context.Context, args []string) error {
-		if c.state.opened == nil {
-			return errDisabled
-		}
-		return c.withNamespace(&n, func(ctx context.Context, s *ext.Service, r ext.Request, ns ext.Namespace) error {
-			document, err := c.readSchema(args)
-			if err != nil {
-				return err
-			}
-			sc, err := s.RegisterSchema(ctx, r, ns, document)
-			if err != nil {
-				return placed(err)
-			}
-			if activate {
-				if sc, err = s.SetSchema(ctx, r, ns, sc.Version, ext.Active); err != nil {
-					return fmt.Errorf("version %d was registered and could not be activated: %w", sc.Version, placed(err))
-				}
-			}
-			_, err = fmt.Fprintf(c.Stdout, "registered version %d of the schema of %s: %s\n", sc.Version, ns, sc.Status)
+	cmd.RunE = c.withNamespace(&n, func(ctx context.Context, s *ext.Service, r ext.Request, ns ext.Namespace, args []string) error {
+		document, err := c.readSchema(args)
+		if err != nil {
 			return err
-		})(ctx, c.state.opened)
+		}
+		sc, err := s.RegisterSchema(ctx, r, ns, document)
+		if err != nil {
+			return placed(err)
+		}
+		if activate {
+			version := sc.Version
+			if sc, err = s.SetSchema(ctx, r, ns, version, ext.Active); err != nil {
+				return fmt.Errorf("version %d was registered but could not be activated: %w", version, placed(err))
+			}
+		}
+		_, err = fmt.Fprintf(c.Stdout, "registered version %d of the schema of %s: %s\n", sc.Version, ns, sc.Status)
+		return err
 	})
 	n.add(cmd)
 	cmd.Flags().BoolVar(&activate, "activate", false, "make it the active version")
 	return cmd
 }
 
-// optionalFile is for a command that takes at most one file.
+// optionalFile checks that a command has at most one argument.
 func optionalFile(_ *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return service.Usagef("unexpected argument %q", args[1])
@@ -98,18 +94,14 @@ func optionalFile(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// readSchema reads a file, or the standard input.
+// readSchema reads a file, or standard input.
 func (c *command) readSchema(args []string) ([]byte, error) {
-	from := c.Stdin
-	if len(args) == 1 && args[0] != "-" {
-		f, err := os.Open(args[0])
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		from = f
+	from, _, err := c.OpenInput(append(args, "-")[0])
+	if err != nil {
+		return nil, err
 	}
-	const most = 4 * ext.MaxSchemaBytes // as the API takes
+	defer from.Close()
+	const most = 4 * ext.MaxSchemaBytes // as in the API
 	document, err := io.ReadAll(io.LimitReader(from, most+1))
 	switch {
 	case err != nil:
@@ -117,12 +109,12 @@ func (c *command) readSchema(args []string) ([]byte, error) {
 	case len(document) > most:
 		return nil, fmt.Errorf("the schema has more than %d bytes", most)
 	case len(strings.TrimSpace(string(document))) == 0:
-		return nil, errors.New("the schema is empty: name a file, or write it to the standard input")
+		return nil, errors.New("the schema is empty: name a file, or write the schema to standard input")
 	}
 	return document, nil
 }
 
-// placed says where in a document an error is.
+// placed adds the place in the document to an error.
 func placed(err error) error {
 	if pointer, ok := ext.PointerOf(err); ok && pointer != "" {
 		return fmt.Errorf("%s %w", pointer, err)
@@ -136,7 +128,7 @@ func (c *command) schemaList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list --tenant T --install I --namespace NS", Short: "List the schemas of a namespace, the newest first", Args: service.Args(),
 	}
-	cmd.RunE = c.withService(c.withNamespace(&n, func(ctx context.Context, s *ext.Service, r ext.Request, ns ext.Namespace) error {
+	cmd.RunE = c.withNamespace(&n, func(ctx context.Context, s *ext.Service, r ext.Request, ns ext.Namespace, _ []string) error {
 		w := c.Table()
 		if !documents {
 			fmt.Fprintln(w, "VERSION\tSTATUS\tCREATED\tUPDATED\tBYTES")
@@ -161,9 +153,9 @@ func (c *command) schemaList() *cobra.Command {
 				return w.Flush()
 			}
 		}
-	}))
+	})
 	n.add(cmd)
-	cmd.Flags().BoolVar(&documents, "documents", false, "print the documents instead, one in a line")
+	cmd.Flags().BoolVar(&documents, "documents", false, "print only the documents, one per line")
 	return cmd
 }
 
@@ -174,12 +166,12 @@ func (c *command) schemaDelete() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete --tenant T --install I --namespace NS (--version N | --all)",
 		Short: "Delete one version of a namespace's schemas, or all",
-		Long: "Delete one version of a namespace's schemas, which must be neither the active nor the newest one, or\n" +
-			"all. After --all any JSON may be put into the namespace, and it no longer counts toward the quota of\n" +
-			"namespaces unless it has a key. Numbers of versions are not used again.",
+		Long: "Delete one version of a namespace's schema, which must be neither the active nor the newest one, or\n" +
+			"all versions. After --all the namespace accepts any JSON, and it no longer counts toward the quota of\n" +
+			"namespaces unless it has a key. Version numbers are not used again.",
 		Args: service.Args(),
 	}
-	cmd.RunE = c.withService(c.withNamespace(&n, func(ctx context.Context, s *ext.Service, r ext.Request, ns ext.Namespace) error {
+	cmd.RunE = c.withNamespace(&n, func(ctx context.Context, s *ext.Service, r ext.Request, ns ext.Namespace, _ []string) error {
 		if !all && version < 1 {
 			return service.Usagef("--version %d: must be 1 or more", version)
 		}
@@ -190,13 +182,9 @@ func (c *command) schemaDelete() *cobra.Command {
 		case deleted == 0 && !all:
 			return fmt.Errorf("namespace %s has no version %d of a schema", ns, version)
 		}
-		noun := "versions"
-		if deleted == 1 {
-			noun = "version"
-		}
-		_, err = fmt.Fprintf(c.Stdout, "deleted %d %s of the schema of %s\n", deleted, noun, ns)
+		_, err = fmt.Fprintf(c.Stdout, "deleted %s of the schema of %s\n", service.Count(int64(deleted), "version"), ns)
 		return err
-	}))
+	})
 	n.add(cmd)
 	cmd.Flags().Int32Var(&version, "version", 0, "version `N`")
 	cmd.Flags().BoolVar(&all, "all", false, "all versions")

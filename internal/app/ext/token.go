@@ -12,38 +12,38 @@ import (
 	"holdfast/internal/ident"
 )
 
-// tokenRequest is what `holdfast ext token` asks for.
+// tokenRequest is what `holdfast ext token` creates.
 type tokenRequest struct {
-	Owner      ext.Owner                    // of a service, only the tenant
-	Namespaces map[ext.Namespace]ext.Access // of an install
-	Service    string                       // that speaks for installs of the tenant; "" for an install itself
+	Owner      ext.Owner                    // for a service only the tenant
+	Namespaces map[ext.Namespace]ext.Access // for an install
+	Service    string                       // name of a service that acts for installs of the tenant; "" for an install
 	Schemas    bool                         // a service may write schemas
 	TTL        time.Duration
 }
 
-// token is what it prints.
+// token is the output of `holdfast ext token`.
 type token struct {
 	Token   string    `json:"token"`
-	ID      string    `json:"id"` // by which the audit tells tokens apart
+	ID      string    `json:"id"` // of the token in the audit
 	Expires time.Time `json:"expires"`
-	URL     string    `json:"url,omitempty"` // where it is good; "" when this server has no internal listener
+	URL     string    `json:"url,omitempty"` // where to use it; "" if this server has no internal listener
 }
 
-// revocation is a token that is to be revoked.
+// revocation is a token to revoke.
 type revocation struct {
 	owner   ext.Owner // an install, or ext.Services
 	id      string
 	expires ext.Moment // 0: unknown
 }
 
-// read takes what a token says of itself.
+// read reads the owner, ID and expiry from a token.
 func (r *revocation) read(s *Extensions, token string) error {
 	c, err := s.tokens.Verify(token, s.deps.Clock())
 	if err != nil {
-		return fmt.Errorf("the token cannot be used, so it need not be revoked: %w", err)
+		return fmt.Errorf("the token is not valid, so it need not be revoked: %w", err)
 	}
 	if c.ID == "" {
-		return fault.New(fault.Invalid, "the token has no ID (jti) to revoke it by: revoke the install, or replace the key that signs tokens")
+		return fault.New(fault.Invalid, "the token has no ID (jti) and cannot be revoked: revoke the install, or replace the key that signs tokens")
 	}
 	r.id, r.expires = c.ID, ext.At(c.Ends)+1
 	if grant, err := s.opened.ParseGrant(c.Raw); err == nil {
@@ -55,7 +55,7 @@ func (r *revocation) read(s *Extensions, token string) error {
 	return err
 }
 
-// makeToken makes a token of an install, or of a service.
+// makeToken creates a token for an install or a service.
 func (s *Extensions) makeToken(r tokenRequest) (t token, err error) {
 	d := s.deps
 	if r.TTL < time.Second {

@@ -10,7 +10,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// minted is what the command that makes a token prints of it.
+// minted is the output of ext token --json.
 type minted struct {
 	Token, ID string
 	Expires   time.Time
@@ -25,8 +25,8 @@ func mint(t *testing.T, p operator, args ...string) (m minted) {
 	return m
 }
 
-// TestRevokeTokenCommand: a token is revoked by itself or by its ID, of an install or
-// of services, beside a server that is open on the same database.
+// TestRevokeTokenCommand revokes tokens of installs and services, by token and by ID,
+// while a server is open on the same database.
 func TestRevokeTokenCommand(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -42,7 +41,7 @@ func (c *command) export() *cobra.Command {
 	return cmd
 }
 
-// exportTo writes what is there when its page is read.
+// exportTo writes an export. Each page is read when it is written.
 func (c *command) exportTo(ctx context.Context, s *ext.Service, install ext.Owner, to io.Writer) error {
 	page, err := s.ExportInstall(ctx, install, "")
 	if err != nil {
@@ -114,22 +113,11 @@ func (c *command) importInto() *cobra.Command {
 }
 
 func (c *command) importFile(ctx context.Context, s *ext.Service, install ext.Owner, preserve bool, name string) error {
-	lines, size := c.Stdin, int64(0)
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		info, err := f.Stat()
-		if err != nil {
-			return err
-		}
-		if info.IsDir() {
-			return fmt.Errorf("cannot import %s: it is a folder", name)
-		}
-		lines, size = f, info.Size()
+	lines, size, err := c.OpenInput(name)
+	if err != nil {
+		return err
 	}
+	defer lines.Close()
 	bar := c.Bar("bytes", size)
 	request := ext.Request{Grant: ext.Grant{Owner: install, Every: ext.Read | ext.Modify}, Caller: ext.Caller{Kind: "admin"}}
 	done, err := exthttp.Import(ctx, s, request, preserve, bar.Reader(lines))
@@ -139,7 +127,7 @@ func (c *command) importFile(ctx context.Context, s *ext.Service, install ext.Ow
 		newer = fmt.Sprintf(", newer here: %d", done.Newer)
 	}
 	fmt.Fprintf(c.Stdout, "records: %d, written: %d, unchanged: %d, expired: %d%s; schemas: %d\n",
-		done.Records, done.Written, done.Same, done.Expired, newer, done.Schemas)
+		done.Records, done.Written, done.Unchanged, done.Expired, newer, done.Schemas)
 	if item, ok := errors.AsType[*ext.ItemError](err); ok {
 		switch pointer, ok := ext.PointerOf(item.Err); {
 		case ok && pointer == "":

@@ -31,7 +31,7 @@ func (c *command) usage() *cobra.Command {
 			"  holdfast ext usage --audit",
 	}
 	o.optional(cmd)
-	given := cmd.Flags().Changed // an empty word is a mistake, and not everybody
+	given := cmd.Flags().Changed // an empty --tenant or --install is an error, and does not mean all
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if given("install") && !given("tenant") {
 			return service.Usagef("--install requires --tenant")
@@ -60,7 +60,7 @@ func (c *command) usage() *cobra.Command {
 	return cmd
 }
 
-// usageLine is an install as JSON, in the words of the API.
+// usageLine is an install as JSON, with the members of the API.
 type usageLine struct {
 	Tenant      ext.TenantID     `json:"tenant"`
 	Install     ext.InstallID    `json:"install"`
@@ -92,7 +92,8 @@ func newUsageLine(in *ext.InstallUsage, q ext.Quota) usageLine {
 	return line
 }
 
-// usageOf looks past what is registered: a revoked install still has what it has.
+// usageOf prints the usage of an install, which need not be registered and may be
+// revoked.
 func (c *command) usageOf(ctx context.Context, s *ext.Service, o ext.Owner, now ext.Moment, audit, asJSON bool) error {
 	if audit {
 		found, err := s.AuditInstall(ctx, o)
@@ -132,8 +133,8 @@ func (c *command) usageOf(ctx context.Context, s *ext.Service, o ext.Owner, now 
 	return w.Flush()
 }
 
-// usageRow is of a fixed width: who prints a million lines cannot wait for the
-// longest.
+// usageRow has columns of a fixed width, because a million lines cannot be buffered to
+// find the widest.
 const usageRow = "%-36s  %-36s  %14v  %6s  %9v  %10v\n"
 
 func (c *command) listUsage(ctx context.Context, s *ext.Service, span ext.Span, now ext.Moment, asJSON bool) error {
@@ -165,13 +166,13 @@ func (c *command) listUsage(ctx context.Context, s *ext.Service, span ext.Span, 
 	return err
 }
 
-// errStopped is the end of a command that somebody interrupts.
+// errStopped is the error of an interrupted command.
 var errStopped = errors.New("stopped before the end")
 
-// namedMost is how many installs an error names; the output has them all.
+// namedMost is the maximum number of installs in an error; the output has all.
 const namedMost = 10
 
-// auditAll tells of every install as JSON, or of those that differ.
+// auditAll prints every install as JSON, or those that differ as text.
 func (c *command) auditAll(ctx context.Context, s *ext.Service, span ext.Span, asJSON bool) error {
 	audited, wrong, named := 0, 0, ""
 	err := s.AuditAll(ctx, span, func(o ext.Owner, found *ext.Audit) error {

@@ -25,15 +25,15 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// operator is who types commands beside a server that is open.
+// operator runs commands while a server is open.
 type operator struct {
 	t       *testing.T
 	environ []string
 	records *ext.Service
-	damage  func(t *testing.T, sql string) // does to the tables what no server does
+	damage  func(t *testing.T, sql string) // changes the tables directly
 }
 
-// onEachEngine runs a test on a database of each.
+// onEachEngine runs a test on each engine.
 func onEachEngine(t *testing.T, fn func(t *testing.T, p operator)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
@@ -97,7 +97,7 @@ func (p *operator) types(args ...string) (status int, out, errs string) {
 	return status, stdout.String(), stderr.String()
 }
 
-// prints is types of a command that must succeed, by lines.
+// prints runs a command that must succeed and returns its output in lines.
 func (p *operator) prints(args ...string) []string {
 	p.t.Helper()
 	status, out, errs := p.types(args...)
@@ -107,7 +107,7 @@ func (p *operator) prints(args ...string) []string {
 	return strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 }
 
-// put stores records of 3 bytes in as many namespaces.
+// put stores records of 3 bytes, each in its own namespace.
 func (p *operator) put(o ext.Owner, namespaces ...ext.Namespace) {
 	p.t.Helper()
 	var tasks []ext.Task
@@ -127,13 +127,13 @@ func owned(tenant, install int) ext.Owner {
 	}
 }
 
-// where is the condition of SQL for an owner.
+// where returns the SQL condition for an owner.
 func where(o ext.Owner) string {
 	return fmt.Sprintf(` WHERE tenant_id = '%s' AND extension_install_id = '%s'`, o.Tenant, o.Install)
 }
 
-// TestUsageOfAll: every install that has or had a record has its line, in order,
-// whatever the number of pages; and those of a tenant have theirs.
+// TestUsageOfAll checks that every install that has or had a record has a line, in order
+// and across pages, for all tenants and for one.
 func TestUsageOfAll(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {
@@ -185,14 +185,14 @@ func TestUsageOfAll(t *testing.T) {
 	})
 }
 
-// alike compares lines of which the wanted has … for what is different each time.
+// alike compares lines; … in want stands for any text.
 func alike(got, want string) bool {
 	before, after, _ := strings.Cut(want, "…")
 	return strings.HasPrefix(got, before) && strings.HasSuffix(got, after) && len(got) > len(before)+len(after)
 }
 
-// TestAuditFindsDamage: whose counters are wrong is found among those whose are
-// right, and named; also who has lost them.
+// TestAuditFindsDamage checks that the audit names installs with wrong or missing
+// counters.
 func TestAuditFindsDamage(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {
@@ -237,7 +237,7 @@ func TestAuditFindsDamage(t *testing.T) {
 	})
 }
 
-// auditAsJSON: every install has a line, and those are not right.
+// auditAsJSON checks that every install has a line and damaged ones are not right.
 func (p *operator) auditAsJSON(wrong ...ext.Owner) {
 	p.t.Helper()
 	status, out, errs := p.types("ext", "usage", "--audit", "--json")
@@ -266,8 +266,8 @@ func (p *operator) auditAsJSON(wrong ...ext.Owner) {
 	}
 }
 
-// TestAuditNamesSome: of very many that have lost their counters an error names a
-// few, and the output all.
+// TestAuditNamesSome checks that the error names only some of many damaged installs, and
+// the output all.
 func TestAuditNamesSome(t *testing.T) {
 	t.Parallel()
 	p := onSQLite(t)
@@ -287,8 +287,8 @@ type hook func() error
 
 func (h hook) Write(b []byte) (int, error) { return len(b), h() }
 
-// TestUsageIsStopped: who is interrupted in the middle, or whose output is full,
-// ends at once, with a status that says so.
+// TestUsageIsStopped checks that a command ends at once with an error if it is interrupted
+// or its output fails.
 func TestUsageIsStopped(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {
@@ -311,7 +311,7 @@ func TestUsageIsStopped(t *testing.T) {
 	})
 }
 
-// TestUsageOfNobody: a word that is empty, or missing, is never everybody.
+// TestUsageOfNobody checks that an empty or missing flag value does not mean all.
 func TestUsageOfNobody(t *testing.T) {
 	t.Parallel()
 	p := onSQLite(t)

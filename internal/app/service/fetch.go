@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// fetchTimeout bounds what a check waits for an answer.
+// fetchTimeout is the timeout of a request by a check.
 const fetchTimeout = 10 * time.Second
 
-// Fetch asks an address, for checks, and returns the status of the answer.
+// Fetch sends a GET request for a check and returns the status of the response.
 func Fetch(ctx context.Context, address string) (status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -30,7 +30,7 @@ func Fetch(ctx context.Context, address string) (status int, err error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// NoAnswer says in one line why an HTTP client got no answer from an address.
+// NoAnswer returns an error of one line that says why an HTTP client got no response.
 func NoAnswer(address string, err error) error {
 	reason := err
 	if u, ok := errors.AsType[*url.Error](err); ok {

@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// spare is how much is written to learn whether a disk has space: a server that
-// starts writes less, one that is used soon more.
+// spare is how many bytes are written to find out whether a disk has space. A server
+// writes less when it starts, but soon more.
 const spare = 1 << 20
 
 // CheckFolder reports whether files can be created, written and read in a folder, or
-// the folder can be created. It leaves nothing there. otherwise says how to choose
-// another one.
+// the folder can be created. It removes what it creates. otherwise says how to choose
+// another folder.
 func CheckFolder(what, dir, otherwise string) Finding {
 	info, err := os.Stat(dir)
 	switch {
@@ -35,7 +35,7 @@ func CheckFolder(what, dir, otherwise string) Finding {
 	return Finding{State: OK, What: what, Says: dir + " is writable"}
 }
 
-// checkNewFolder reports whether a folder can be created where there is none.
+// checkNewFolder reports whether a folder that does not exist can be created.
 func checkNewFolder(what, dir, otherwise string) Finding {
 	parent := dir
 	for {
@@ -71,7 +71,7 @@ func tryWrite(dir string) error {
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
-// folderFinding says what the system refuses and how to fix it.
+// folderFinding describes an error of the file system and how to fix it.
 func folderFinding(what, dir string, err error, otherwise string) Finding {
 	f := Finding{State: Wrong, What: what, Says: dir + ": " + Reason(err), Fix: otherwise}
 	switch {
@@ -85,7 +85,7 @@ func folderFinding(what, dir string, err error, otherwise string) Finding {
 	return f
 }
 
-// Reason is why the system refuses something, without the operation and the path.
+// Reason returns the text of an error without the operation and the path.
 func Reason(err error) string {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err.Error()

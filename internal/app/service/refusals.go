@@ -2,14 +2,14 @@ package service
 
 import "errors"
 
-// Refusals name why a client is not let in, where the status alone does not say
-// what an operator would do about it.
+// Refusals map errors to reasons of refused requests. They are for operators, where the
+// status alone does not say what to do.
 type Refusals []struct {
 	Err    error
 	Reason string
 }
 
-// Reasons are all reasons, for Opened.Reasons.
+// Reasons returns all reasons, for Opened.Reasons.
 func (r Refusals) Reasons() (all []string) {
 	for _, one := range r {
 		all = append(all, one.Reason)

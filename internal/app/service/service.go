@@ -1,7 +1,7 @@
-// Package service says what a service of Holdfast hands over to the server that
-// composes it: one value of type Service. The server reads its configuration,
-// opens it, serves its handlers, migrates, checks, sweeps and backs up its
-// databases, measures it, adds its commands and shuts it down.
+// Package service is the interface between a service of Holdfast and the server that
+// composes it: a value of type Service. The server reads its configuration, opens it,
+// serves its handlers, migrates, checks, sweeps and backs up its databases, exports its
+// metrics, adds its commands and shuts it down.
 package service
 
 import (
@@ -20,8 +20,8 @@ import (
 	"holdfast/internal/web/dockerflow"
 )
 
-// Service is one part of Holdfast. Name, Config and Open are required. A value
-// is good for one server: it may hold what Open has opened.
+// Service is one service of Holdfast. Name, Config and Open are required. Use a value
+// for one server only, because it may hold state after Open.
 type Service struct {
 	Name    string       // its section of the configuration and its label in logs and metrics; names its SQLite file
 	Doc     string       // of the section, one sentence
@@ -29,48 +29,48 @@ type Service struct {
 	Aliases []conf.Alias // variables of the server that it replaces
 	Secrets []Secret
 
-	// BoundToMaster says that clients hold what server.master_secret has signed, so the
-	// data is of use only with the same one; see Secret.Bound.
+	// BoundToMaster says that clients hold tokens signed with server.master_secret, so
+	// the data is of use only with the same secret; see Secret.Bound.
 	BoundToMaster bool
 
-	// KeepsFiles, when set, reports whether the service needs the data folder for other
-	// files than its database.
+	// KeepsFiles, if set, reports whether the service stores files other than its
+	// database in the data folder.
 	KeepsFiles func() bool
 
-	// Added says that a later release than the first has added the service, so
-	// there is data without it: commands pass over it while its SQLite file does
-	// not exist.
+	// Added says that the service was added after the first release, so an existing data
+	// folder may be without it: commands skip the service while its SQLite file does not
+	// exist.
 	Added bool
 
-	// Listeners, when set, are those of the service's own, as the section says.
+	// Listeners, if set, returns the additional listeners of the service.
 	Listeners func() []Listener
 
-	// Check, when set, reports what is wrong with the settings besides what
-	// Config.Check finds, and may fit settings to each other.
+	// Check, if set, returns the problems of the settings that Config.Check does not
+	// find. It may adjust settings to each other.
 	Check func(Settings) conf.Problems
 
-	// LargestRequest, when set, returns how many bytes the request that needs the most
-	// memory needs at once (web.ChargeMemory). A server with less is not started.
+	// LargestRequest, if set, returns how many bytes the largest request needs at once
+	// (web.ChargeMemory). A server with less server.request_memory does not start.
 	LargestRequest func() int64
 
-	// Probe, when set, reaches for `holdfast check` what the service needs besides
-	// its databases. It changes nothing.
+	// Probe, if set, checks for `holdfast check` what the service needs besides its
+	// databases. It changes nothing.
 	Probe func(context.Context) []Finding
 
-	// DatabaseFix, when set, says how to fix a database that cannot be used.
+	// DatabaseFix, if set, says how to fix a database that cannot be used.
 	DatabaseFix func() string
 
-	// Open opens the service. Embedded databases are migrated after it; database
-	// servers may be away.
+	// Open opens the service. SQLite databases are migrated after it; database servers
+	// may be unavailable.
 	Open func(context.Context, *Deps) (*Opened, error)
 
-	// Commands, when set, returns the service's commands. Commands of several
-	// services that have the same name become one.
+	// Commands, if set, returns the commands of the service. Commands of several services
+	// with the same name are merged.
 	Commands func(*Shell) []*cobra.Command
 }
 
-// CheckSettings applies all rules of the service to its section. What the operator
-// set without effect is noted in the report.
+// CheckSettings runs all checks of the service on its section. Settings without effect
+// are added to the notes of the report.
 func (s *Service) CheckSettings(report *conf.Report, logLevel string) []conf.Problem {
 	problems := s.Config.Check()
 	if s.Check != nil {
@@ -94,26 +94,26 @@ type Config interface {
 	Check() conf.Problems
 }
 
-// Secret is a setting that the server generates when the operator has not set
-// it, and keeps in its secrets file.
+// Secret is a setting that the server generates and keeps in its secrets file if the
+// operator has not set it.
 type Secret struct {
-	Name    string    // of the setting, in the section of the service, there and in the secrets file
+	Name    string    // key of the setting in the service's section of the configuration and the secrets file
 	Setting *string   // in Config
-	Old     *[]string // in Config: the setting old_NAMEs, which are accepted too; nil: there is none
+	Old     *[]string // in Config: the setting old_NAMEs with former secrets that are still accepted; nil if there is none
 
-	// Bound says that the data is of use only with the secret. Its hash is kept in the
-	// database, and the server does not start with another one.
+	// Bound says that the data is of use only with this secret. The database keeps its
+	// hash, and the server does not start with another secret.
 	Bound bool
 }
 
-// Settings is what a check knows besides the section of its service.
+// Settings is what Service.Check gets besides the section of the service.
 type Settings struct {
 	LogLevel string
-	Origin   func(key string) string // names where a setting of the section comes from; "default" when nobody set it
-	Note     func(key, what string)  // tells the operator that a setting which somebody set has no effect
+	Origin   func(key string) string // returns where a setting of the section was set, or "default"
+	Note     func(key, what string)  // notes that a setting of the operator has no effect
 }
 
-// Deps is what the server gives to a service.
+// Deps is what a service gets from the server.
 type Deps struct {
 	Server  Server
 	Engines *engine.Opener
@@ -121,97 +121,97 @@ type Deps struct {
 	Metrics *obs.Metrics
 	Clock   clock.Clock
 	Data    string          // the data folder
-	Create  bool            // the data folder and files in it are created when missing
-	Unsaved map[string]bool // secrets by setting, such as "extstorage.token_secret", that were generated for this process only
+	Create  bool            // create the data folder and files in it if they are missing
+	Unsaved map[string]bool // settings of secrets that were generated for this process only, such as "extstorage.token_secret"
 }
 
-// Server is what a service knows of the server that it is part of.
+// Server is what a service knows about the server.
 type Server struct {
-	PublicURL      string // "" when unset; without a slash at its end
+	PublicURL      string // "" if unset; without a slash at the end
 	Listen         string // address of the main listener
 	InternalListen string // "" if unset
 	Scheme         string // of the main and the internal listener
 	MasterSecrets  []string
-	QueueWait      time.Duration        // how long a request may wait for its turn
-	Backoff        func() time.Duration // how long clients that need not come back soon should stay away
+	QueueWait      time.Duration        // maximum time of a request in a queue
+	Backoff        func() time.Duration // how long clients should wait before their next request; 0 without load
 
-	// Address is where clients reach a listener that listens on an address.
+	// Address returns the URL at which clients reach a listener.
 	Address func(listen string) string
 }
 
-// Names of the listeners that the server has itself.
+// Names of the listeners of the server.
 const (
 	Main     = "main"     // for clients
 	Internal = "internal" // for services of the operator
-	Admin    = "admin"    // for the operator; the admin token is verified before
+	Admin    = "admin"    // for the operator; the server verifies the admin token
 )
 
-// Mount is a handler on a listener, for the paths that it owns there.
+// Mount is a handler for the paths that it owns on a listener.
 type Mount struct {
-	Listener string // Main, Internal, Admin, or one of Service.Listeners
+	Listener string   // Main, Internal, Admin, or one of Service.Listeners
+	Paths    []string // its paths, for the error that an unknown path of the listener gets
 	web.Mount
 }
 
-// Listener is a listener of a service's own.
+// Listener is an additional listener of a service.
 type Listener struct {
 	Name    string // for Mount, logs and the start message
-	Setting string // that holds the address, such as "buckets.listen"
-	Address string // host:port; "" for none
+	Setting string // the setting with the address, such as "buckets.listen"
+	Address string // host:port; "" if disabled
 }
 
-// Opened is an open service. Every field may be left out.
+// Opened is an open service. Every field is optional.
 type Opened struct {
 	Mounts    []Mount
 	Databases []*engine.Database
 	Jobs      []sweep.Job
-	SweepNote string // what `holdfast sweep` prints of a service that needs no sweep
+	SweepNote string // what `holdfast sweep` prints for a service without sweeps
 
-	// Ready returns why the service cannot serve.
+	// Ready returns an error if the service cannot serve requests.
 	Ready func(context.Context) error
 
-	// Inspect reports on the tables of a database that is reachable and up to
-	// date, for `holdfast check`.
+	// Inspect checks the tables of a database that is reachable and migrated, for
+	// `holdfast check`.
 	Inspect func(context.Context) ([]Finding, error)
 
-	// Settle does what a new database needs after its migrations. It is
-	// idempotent and called again until it succeeds.
+	// Settle initializes a new database after its migrations. It is idempotent and
+	// called until it succeeds.
 	Settle func(context.Context) error
 
-	// Start starts what runs in the background. stop is called after the last
-	// request and the last sweep have ended.
+	// Start starts background work. stop is called after the last request and the last
+	// sweep have ended.
 	Start func(context.Context) (stop func() error, err error)
 
-	// Caches, when set, returns how much memory the caches of the service take now, and
-	// at most.
+	// Caches returns the current and the maximum memory of the service's caches.
 	Caches func() (bytes, most int64)
 
-	// Reasons are those that Refusal may return: why a request was not let in,
-	// which the server counts. Refusal returns "" for other errors.
+	// Refusal returns the reason why a request was refused, which the server counts, or
+	// "" for other errors. Reasons are all possible results.
 	Reasons []string
 	Refusal func(error) string
 
 	Quota  *dockerflow.Quota        // for /__heartbeat__
 	Pool   func() dockerflow.Pool   // for /__lbheartbeat__
-	Hint   func(base string) Hint   // printed at the start: what a new user does next
+	Hint   func(base string) Hint   // printed at the start for new users
 	Client func(base string) Client // shown on the status page
 
-	Close func() // what is open besides the databases
+	Close func() // closes everything except the databases
 }
 
-// Hint says what a new user does next, with the addresses below the base of the main
+// Hint tells a new user what to do next. Its addresses begin with the URL of the main
 // listener.
 type Hint struct {
-	Text  string   // a sentence without its end
-	Lines []string // that the user types or copies
+	Text  string   // a sentence that ends before its colon
+	Lines []string // for the user to type or copy
 }
 
-// Client says what clients of a service are configured with. Everybody can read it.
+// Client describes how to configure clients of a service. It is public.
 type Client struct {
-	Title   string // the service as its users call it
+	Title   string // name of the service for its users
 	Text    string // what to do with the setting or the address; without an address, what the service does
-	Setting string // name of the client's setting; "" when it has none
+	Setting string // name of the client's setting, or ""
 	Address string
-	Guide   string // file of the guide, which comes with the server
+	Guide   string // file of the guide, which is shipped with the server
 }
 
 // State is the result of a check.
@@ -229,5 +229,5 @@ type Finding struct {
 	State State
 	What  string // what was checked
 	Says  string // what was found
-	Fix   string // what to do about it; "" when nothing is to be done
+	Fix   string // what to do about it, or ""
 }

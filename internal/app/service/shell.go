@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/clock"
 )
 
-// Shell is what the commands of a service share with those of the server.
+// Shell is what the commands of services use of the command line.
 type Shell struct {
 	Stdin  io.Reader
 	Stdout io.Writer
@@ -26,22 +26,21 @@ type Shell struct {
 	Open func(ctx context.Context, fn func(context.Context) error) error
 }
 
-// Run makes fn the action of a command: it is called while all services are
-// open.
+// Run returns the RunE of a command that calls fn while all services are open.
 func (s *Shell) Run(fn func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		return s.Open(cmd.Context(), func(ctx context.Context) error { return fn(ctx, args) })
 	}
 }
 
-// Table returns a writer of columns that are separated by tabs. The caller
-// flushes it.
+// Table returns a writer that aligns columns separated by tabs. The caller must flush
+// it.
 func (s *Shell) Table() *tabwriter.Writer { return tabwriter.NewWriter(s.Stdout, 0, 4, 2, ' ', 0) }
 
 // PrintJSON prints a value as indented JSON.
 func (s *Shell) PrintJSON(v any) error { return s.encode(v, "  ") }
 
-// PrintLine prints a value as a line of JSON.
+// PrintLine prints a value as one line of JSON.
 func (s *Shell) PrintLine(v any) error { return s.encode(v, "") }
 
 func (s *Shell) encode(v any, indent string) error {
@@ -51,7 +50,7 @@ func (s *Shell) encode(v any, indent string) error {
 	return e.Encode(v)
 }
 
-// Count formats a number of things: "1 record", "2 records".
+// Count formats a number with a noun: "1 record", "2 records".
 func Count(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -68,7 +67,7 @@ func ParseTime(flag, value string) (time.Time, error) {
 	return t, nil
 }
 
-// ExitError ends a command with a status; the command has printed why.
+// ExitError ends a command with an exit status and without a message.
 type ExitError struct{ Status int }
 
 func (e *ExitError) Error() string { return fmt.Sprintf("exit status %d", e.Status) }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// WriteWhole makes a file that is there when all is in it.
+// WriteWhole writes a file that gets its name when it is complete.
 func WriteWhole(name string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".partial-*") // mode 0600
 	if err != nil {
@@ -26,16 +26,16 @@ func WriteWhole(name string, write func(io.Writer) error) error {
 	return nil
 }
 
-// Bar shows on a terminal how far a command is.
+// Bar shows the progress of a command on a terminal.
 type Bar struct {
 	to    io.Writer // nil: nothing is shown
 	what  string
 	n     int64
-	total int64 // 0: not known
+	total int64 // 0: unknown
 	drawn time.Time
 }
 
-// Bar returns a bar of so many of something; 0 is a number that nobody knows.
+// Bar returns a progress bar with a total number of what; 0 if the total is unknown.
 func (s *Shell) Bar(what string, total int64) *Bar {
 	b := &Bar{what: what, total: total}
 	if isTerminal(s.Stderr) {
@@ -44,19 +44,7 @@ func (s *Shell) Bar(what string, total int64) *Bar {
 	return b
 }
 
-// OnTerminal reports whether somebody reads the output on a terminal.
-func (s *Shell) OnTerminal() bool { return isTerminal(s.Stdout) }
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-// Show is for every step; ten times a second are enough to see.
+// Show updates the bar. It may be called often, and draws ten times a second.
 func (b *Bar) Show(n int64) {
 	b.n = n
 	if b.to != nil && time.Since(b.drawn) >= 100*time.Millisecond {
@@ -76,7 +64,7 @@ func (b *Bar) draw() {
 	fmt.Fprintf(b.to, "\r[%s%s] %d of %d %s", strings.Repeat("#", filled), strings.Repeat(".", barWidth-filled), b.n, b.total, b.what)
 }
 
-// End draws the bar a last time.
+// End draws the bar for the last time.
 func (b *Bar) End() {
 	if b.to != nil && !b.drawn.IsZero() {
 		b.draw()
@@ -84,7 +72,7 @@ func (b *Bar) End() {
 	}
 }
 
-// Reader returns a reader that shows how much was read of r.
+// Reader returns a reader of r that shows the number of bytes read.
 func (b *Bar) Reader(r io.Reader) io.Reader { return &counting{r, b, 0} }
 
 type counting struct {
@@ -101,7 +89,7 @@ func (r *counting) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// units are those of FormatBytes and ParseBytes.
+// units are the units of FormatBytes and ParseBytes.
 var units = []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
 
 // FormatBytes formats a number of bytes for people, such as 1.5 MiB.
@@ -116,7 +104,7 @@ func FormatBytes(n int64) string {
 	return fmt.Sprintf("%.1f %s", v, units[i])
 }
 
-// ParseBytes reads a number of bytes, which may have a unit: 5000, 5000B, 10GiB.
+// ParseBytes parses a number of bytes with an optional unit: 5000, 5000B, 10GiB.
 func ParseBytes(s string) (int64, bool) {
 	digits, factor := strings.TrimSuffix(s, "B"), int64(1)
 	for i, unit := range units {

@@ -32,7 +32,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// A file is there when it is whole, and nothing is left of one that is not.
+// A file exists when it is complete, and nothing remains of an incomplete one.
 func TestWriteWhole(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

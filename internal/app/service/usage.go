@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// UsageError is a command that cannot be run as it was typed. The program prints
-// it with the name of the command's help and exits with status 2.
+// UsageError means that a command was typed wrongly. The program prints it with a
+// reference to the command's help and exits with status 2.
 type UsageError struct {
 	Message string
-	Command *cobra.Command // whose help to read; nil: the command's own
+	Command *cobra.Command // the command whose help to read; nil: the one that failed
 }
 
 func (e *UsageError) Error() string { return e.Message }
@@ -21,8 +21,7 @@ func Usagef(format string, args ...any) error {
 	return &UsageError{Message: fmt.Sprintf(format, args...)}
 }
 
-// Args makes a command take one argument for each name, such as ACCOUNT, and no
-// more.
+// Args checks that a command has one argument for each name, such as ACCOUNT.
 func Args(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -37,7 +36,7 @@ func Args(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// UnknownCommand returns the error for a command that is not one of parent's.
+// UnknownCommand returns the error for a name that is not a subcommand of parent.
 func UnknownCommand(parent *cobra.Command, name string) error {
 	text := fmt.Sprintf("unknown command %q", name)
 	parent.SuggestionsMinimumDistance = 2

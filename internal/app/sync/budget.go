@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/syncstorage/budget"
 )
 
-// mostRecords is what the arithmetic is good for on every machine.
+// mostRecords limits --records, so that an int of 32 bits does not overflow.
 const mostRecords = 100_000_000
 
 func (s *Storage) budget(sh *service.Shell) *cobra.Command {
@@ -19,7 +19,7 @@ func (s *Storage) budget(sh *service.Shell) *cobra.Command {
 		Use:   "budget",
 		Short: "Print the mutations of a batch commit on Spanner and how many records fit",
 		Long: fmt.Sprintf("Print the mutations of each step of a batch commit on Cloud Spanner, and how many records fit\n"+
-			"into the %d mutations that a commit may have. No database is needed. The exit status is 1 when\n"+
+			"into the limit of %d mutations of a commit. No database is needed. The exit status is 1 when\n"+
 			"the records do not fit.", budget.Limit),
 		Example: "  holdfast sync budget\n" +
 			"  holdfast sync budget --records 12000 --quota",

@@ -18,7 +18,7 @@ func (s *Storage) commands(sh *service.Shell) []*cobra.Command {
 	return []*cobra.Command{cmd}
 }
 
-// Token is what `holdfast sync token` prints.
+// Token is the output of `holdfast sync token`.
 type Token struct {
 	ID       string `json:"id"`
 	Key      string `json:"key"`
@@ -65,7 +65,7 @@ func (s *Storage) token(sh *service.Shell) *cobra.Command {
 	return cmd
 }
 
-// maxTTL is how long a token may be valid: ten years.
+// maxTTL is the maximum lifetime of a token: ten years.
 const maxTTL = 10 * 365 * 24 * time.Hour
 
 // mint creates a token for any user, as the tokenserver does.

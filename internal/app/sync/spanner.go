@@ -12,11 +12,12 @@ import (
 	"holdfast/internal/db/spannerdb"
 	"holdfast/internal/syncstorage"
 	"holdfast/internal/syncstorage/budget"
+	"holdfast/internal/syncstorage/spanner"
 )
 
-// fitSpanner fits the limits on Spanner to what one commit there holds, and
-// reports those of the operator's limits that do not fit. Settings without effect
-// are noted. On other engines it leaves the limits alone.
+// fitSpanner adjusts default limits to the mutation limits of a Spanner commit, and
+// reports limits of the operator that exceed them. It notes settings without effect. On
+// other engines it does not change the limits.
 func (s *Storage) fitSpanner(settings service.Settings) (problems conf.Problems) {
 	note := settings.Note
 	note("database_pool_sweeper_task_interval", "ignored: the Spanner client has no session pool to sweep")
@@ -41,7 +42,7 @@ func (s *Storage) fitSpanner(settings service.Settings) (problems conf.Problems)
 	return problems
 }
 
-// databaseFix says how to fix a database that cannot be used.
+// databaseFix implements service.Service.DatabaseFix.
 func (s *Storage) databaseFix() string {
 	const correct = ", or correct " + Name + ".database_url"
 	switch {
@@ -53,7 +54,7 @@ func (s *Storage) databaseFix() string {
 	return "check that the database exists and that the account may use it (gcloud auth application-default login, or a key named by GOOGLE_APPLICATION_CREDENTIALS)" + correct
 }
 
-// spannerOptions completes the options of Spanner's client.
+// spannerOptions completes the options of the Spanner client.
 func (s *Storage) spannerOptions(o *spannerdb.Options) {
 	m := s.deps.Metrics
 	predicted := m.Counter("holdfast_sync_spanner_predicted_mutations_total", "Predicted mutations of Spanner commits.", "statement")
@@ -68,7 +69,7 @@ func (s *Storage) spannerOptions(o *spannerdb.Options) {
 	}
 }
 
-// warnOfEmulator is called when the server starts on Spanner.
+// warnOfEmulator logs a warning at the start if the emulator is used.
 func (s *Storage) warnOfEmulator(context.Context) (stop func() error, err error) {
 	if host := s.cfg.EmulatorHost; host != "" {
 		s.deps.Log.Warn("using the Spanner emulator: data is not durable and writes are serialized", "service", Name, "emulator", host)
@@ -76,18 +77,30 @@ func (s *Storage) warnOfEmulator(context.Context) (stop func() error, err error)
 	return func() error { return nil }, nil
 }
 
-// inspectEmulator reports that the database is in an emulator.
-func (s *Storage) inspectEmulator(context.Context) ([]service.Finding, error) {
-	if s.cfg.EmulatorHost == "" {
-		return nil, nil
+// inspectSpanner reports an emulator, and tables that an older release of Mozilla's
+// server created and that differ from Holdfast's.
+func (s *Storage) inspectSpanner(ctx context.Context, store *spanner.Store) (found []service.Finding, err error) {
+	warn := func(says, fix string) {
+		found = append(found, service.Finding{State: service.Warning, What: Name + " database", Says: says, Fix: fix})
 	}
-	return []service.Finding{{
-		State: service.Warning, What: Name + " database", Says: "in the Spanner emulator on " + s.cfg.EmulatorHost + ", which keeps no data",
-		Fix: "for anything but tests, unset syncstorage.spanner_emulator_host",
-	}}, nil
+	if s.cfg.EmulatorHost != "" {
+		warn("in the Spanner emulator on "+s.cfg.EmulatorHost+", which keeps data in memory only", "for anything but tests, unset syncstorage.spanner_emulator_host")
+	}
+	in, err := store.Inspect(ctx)
+	if err != nil {
+		return found, err
+	}
+	for _, name := range in.Indexes {
+		warn("the index "+name+" adds mutations to each record: Spanner may refuse a batch that max_total_records allows", "run on the database: DROP INDEX "+name)
+	}
+	for _, name := range in.Unswept {
+		warn("the table "+name+" has no row deletion policy: expired rows are never deleted",
+			"run on the database: ALTER TABLE "+name+" ADD ROW DELETION POLICY (OLDER_THAN(expiry, INTERVAL 0 DAY))")
+	}
+	return found, nil
 }
 
-// fitRecords checks the numbers of records against the mutations of a commit.
+// fitRecords checks the numbers of records against the mutation limit of a commit.
 func fitRecords(l *syncstorage.Limits, quota bool) (problems conf.Problems) {
 	for _, v := range []struct {
 		key     string
@@ -98,7 +111,7 @@ func fitRecords(l *syncstorage.Limits, quota bool) (problems conf.Problems) {
 		{"max_post_records", l.MaxPostRecords, budget.Current().Open()},
 	} {
 		if v.records > int64(v.plan.MaxRecords(budget.Limit)) {
-			n := int(min(v.records, math.MaxInt32)) // an int has no more on some machines
+			n := int(min(v.records, math.MaxInt32)) // an int may have 32 bits
 			problems.Addf("limits."+v.key, "too large for one commit on Spanner: %s", v.plan.Explain(n, budget.Limit))
 		}
 	}
@@ -108,8 +121,8 @@ func fitRecords(l *syncstorage.Limits, quota bool) (problems conf.Problems) {
 	return problems
 }
 
-// fitBytes checks the sizes of requests and records against the limits of a commit
-// and a column, those of single collections too.
+// fitBytes checks the sizes of requests and records against the limits of a commit and
+// a column, including the limits of single collections.
 func fitBytes(l *syncstorage.Limits) (problems conf.Problems) {
 	fit := func(section string, post, record int64) {
 		if post > budget.LoadSize {

@@ -30,7 +30,7 @@ func load(environ ...string) (*Storage, conf.Report, error) {
 // limit sets one of the limits of Sync storage.
 func limit(name, value string) string { return "HOLDFAST_SYNCSTORAGE__LIMITS__" + name + "=" + value }
 
-// The names that operators of the reference server have for Spanner.
+// The Spanner variables of Mozilla's server are supported.
 func TestReferenceServersNamesOfSpanner(t *testing.T) {
 	t.Parallel()
 	cfg, report, err := load(
@@ -60,7 +60,7 @@ func TestReferenceServersNamesOfSpanner(t *testing.T) {
 	}
 }
 
-// noted are the places that the notes are about.
+// noted returns the places of the notes.
 func noted(r conf.Report) (where []string) {
 	for _, n := range r.Notes {
 		where = append(where, n.Where)
@@ -93,7 +93,7 @@ func TestEmulatorHost(t *testing.T) {
 	}
 }
 
-// What nobody has set fits; what fits is taken as it is set.
+// Defaults fit, and settings that fit are not changed.
 func TestLimitsThatFitSpanner(t *testing.T) {
 	t.Parallel()
 	on := "HOLDFAST_SYNCSTORAGE__ENABLE_QUOTA=true"
@@ -125,7 +125,7 @@ func TestLimitsThatFitSpanner(t *testing.T) {
 	}
 }
 
-// What does not fit is refused where it is set, with the arithmetic.
+// Limits that do not fit are problems with their place and the calculation.
 func TestLimitsThatDoNotFitSpanner(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -143,7 +143,7 @@ func TestLimitsThatDoNotFitSpanner(t *testing.T) {
 		{"far too many", []string{limit("MAX_TOTAL_RECORDS", "9223372036854775807")}, []string{"MAX_TOTAL_RECORDS: too large for one commit on Spanner"}},
 		{"requests beyond the default", []string{limit("MAX_POST_RECORDS", "9985")}, []string{"MAX_POST_RECORDS: must be at most limits.max_total_records, which is 9984 on Spanner; set that too"}},
 		{"requests beyond a commit", []string{limit("MAX_POST_RECORDS", "10000")}, []string{"MAX_POST_RECORDS: too large for one commit on Spanner: 4 + 8 × 10000 + 5 = 80009"}},
-		// It could be committed, but not be opened in one request.
+		// Such a batch could be committed, but not opened in one request.
 		{"a batch in one request", []string{limit("MAX_POST_RECORDS", "9999"), limit("MAX_TOTAL_RECORDS", "9999")}, []string{"MAX_POST_RECORDS: too large for one commit on Spanner: 4 + 8 × 9999 + 5 = 80001 of 80000 mutations, 1 too many; at most 9998 records fit"}},
 		{"a large request", []string{limit("MAX_POST_BYTES", "100000001"), limit("MAX_REQUEST_BYTES", "200000000")}, []string{"MAX_POST_BYTES: must be at most 100000000 on Spanner"}},
 		{"a large record", []string{limit("MAX_RECORD_PAYLOAD_BYTES", "2621441")}, []string{"MAX_RECORD_PAYLOAD_BYTES: must be at most 2621440 on Spanner"}},
@@ -169,7 +169,7 @@ func TestLimitsThatDoNotFitSpanner(t *testing.T) {
 	}
 }
 
-// Other engines keep their limits, and so does a service that is off.
+// Limits do not change on other engines and in a disabled service.
 func TestLimitsElsewhere(t *testing.T) {
 	t.Parallel()
 	large := []string{
@@ -201,7 +201,7 @@ func TestLimitsElsewhere(t *testing.T) {
 	}
 }
 
-// The description of the settings says the numbers that the code has.
+// The description of the settings has the numbers of the code.
 func TestReferenceKnowsSpannersNumbers(t *testing.T) {
 	t.Parallel()
 	text := conf.Reference([]conf.Section{{Key: Name, Value: &syncstorage.Config{}}})
@@ -212,7 +212,7 @@ func TestReferenceKnowsSpannersNumbers(t *testing.T) {
 	}
 }
 
-// refused requests are counted under what an operator would act upon.
+// Refused requests have a reason.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]string{

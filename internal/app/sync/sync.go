@@ -32,36 +32,36 @@ type Storage struct {
 	deps    *service.Deps
 	keyring *tokenlib.Keyring
 	opened  *syncstorage.Service
-	revoked Revocations // nil: nobody's tokens are
+	revoked Revocations // nil: no tokens are revoked
 }
 
-// Revocations are the owners whose tokens are refused though they have not expired.
+// Revocations knows the owners whose unexpired tokens are revoked.
 type Revocations interface {
 	Has(o syncstorage.Owner) bool
 
-	// Watch is called with a database that the storage is kept in, where there may be
-	// accounts of another server. stop is called when the storage is closed.
+	// Watch is called with the database of the storage, which may also have the accounts
+	// of another server. stop is called when the storage is closed.
 	Watch(ctx context.Context, db *pgdb.DB, d *service.Deps) (stop func() error)
 }
 
 // New returns the service with its default settings.
 func New() *Storage { return &Storage{cfg: syncstorage.DefaultConfig()} }
 
-// RefuseRevoked has requests refused of owners whose tokens are revoked. It is called
+// RefuseRevoked sets whose requests are refused because their tokens are revoked. Call it
 // before the service is opened.
 func (s *Storage) RefuseRevoked(r Revocations) { s.revoked = r }
 
-// Opened is the open service; nil while it is not.
+// Opened returns the open service, or nil.
 func (s *Storage) Opened() *syncstorage.Service { return s.opened }
 
-// Now is the present moment of the open service.
+// Now returns the current time of the open service's clock.
 func (s *Storage) Now() syncstorage.Timestamp { return syncstorage.At(s.deps.Clock()) }
 
-// Clock is that of the open service.
+// Clock returns the clock of the open service.
 func (s *Storage) Clock() clock.Clock { return s.deps.Clock }
 
-// Engine is the engine that the settings select; false when the service is off
-// or the settings are wrong.
+// Engine returns the engine that the settings select, and false if the service is
+// disabled or the settings are invalid.
 func (s *Storage) Engine() (engine.Kind, bool) {
 	t, err := engine.Parse(s.cfg.DatabaseURL, "", engine.SQLite, engine.Postgres, engine.Spanner)
 	return t.Kind, err == nil && s.cfg.Enabled
@@ -73,7 +73,7 @@ func (s *Storage) onSpanner() bool {
 	return ok && kind == engine.Spanner
 }
 
-// Service is what the server composes.
+// Service returns the service for the server.
 func (s *Storage) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Firefox Sync storage: the records of browsers.",
@@ -83,6 +83,9 @@ func (s *Storage) Service() service.Service {
 		Aliases: []conf.Alias{
 			{Env: "SYNC_SYNCSTORAGE__DATABASE_USE_TEST_TRANSACTIONS", Note: "only Mozilla's tests use it"},
 			{Env: "SYNC_SYNCSTORAGE__STATSD_LABEL", Note: "Prometheus scrapes the admin listener instead"},
+			{Env: "SYNC_SYNCSTORAGE__GLEAN_ENABLED", Note: "no telemetry is sent"},
+			{Env: "SYNC_SYNCSTORAGE__LBHEARTBEAT_*", Note: "the server does not stop by itself"},
+			{Env: "SYNC_SYNCSTORAGE__GCS_*", Note: "payloads in Google Cloud Storage are not supported"},
 			{Env: "SPANNER_EMULATOR_HOST", Path: "syncstorage.spanner_emulator_host"}, // Google's own name for it
 			{Env: "SYNC_SYNCSTORAGE__LIMITS__*", Path: "syncstorage.limits.*"},
 			{Env: "SYNC_SYNCSTORAGE__*", Path: "syncstorage.*"},
@@ -149,17 +152,17 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	opened.Client = func(string) service.Client {
 		return service.Client{Title: "Firefox Sync storage", Text: "Stores the encrypted records of browsers. Firefox gets its address at sign-in"}
 	}
-	if s.onSpanner() {
+	if onSpanner, ok := store.(*spanner.Store); ok {
 		opened.SweepNote = "expired records and batches: Spanner removes them by itself"
-		opened.Start, opened.Inspect = s.warnOfEmulator, s.inspectEmulator
+		opened.Start = s.warnOfEmulator
+		opened.Inspect = func(ctx context.Context) ([]service.Finding, error) { return s.inspectSpanner(ctx, onSpanner) }
 		return opened, nil
 	}
 	opened.Jobs = []sweep.Job{{Name: "expired records and batches", Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit, Run: s.opened.Sweep}}
 	return opened, nil
 }
 
-// refusals name why a client is not let in, where the status alone does not say
-// what an operator would do about it.
+// refusals are the reasons of refused requests.
 var refusals = service.Refusals{
 	{hawk.ErrMAC, "hawk-mac"},
 	{hawk.ErrSkew, "hawk-clock"},

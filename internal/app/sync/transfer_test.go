@@ -67,13 +67,13 @@ func onSpanner(t *testing.T) ss.Store {
 	return spanner.New(db)
 }
 
-// owner is somebody whom every engine takes.
+// owner returns an owner that is valid on every engine.
 func owner(uid int64) ss.Owner {
 	return ss.Owner{UID: uid, FxAUID: fmt.Sprintf("account%d", uid), FxAKID: "1-qqo"}
 }
 
-// fill stores what an export must carry: 250 records in one collection, an empty
-// collection, texts that JSON escapes, times to live and sortindexes.
+// fill stores data for an export: 250 records in one collection, an empty collection,
+// texts that JSON escapes, times to live and sortindexes.
 func fill(t *testing.T, s *ss.Service, o ss.Owner) {
 	t.Helper()
 	post := func(collection string, us ...ss.Update) {
@@ -103,7 +103,7 @@ func fill(t *testing.T, s *ss.Service, o ss.Owner) {
 	post("mine", ss.Update{ID: "x", Payload: ss.Some([]byte("a name of its own"))})
 }
 
-// export is an export without the moment at which it was made.
+// export returns an export made at a fixed time.
 func export(t *testing.T, s *ss.Service, o ss.Owner) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -123,8 +123,8 @@ func runImport(ctx context.Context, s *ss.Service, o ss.Owner, from io.Reader, o
 
 var preserve = ss.ImportOptions{Preserve: true}
 
-// An export is the same, to the byte but for the order of collections with names of
-// their own, on whichever engine it has been.
+// An export is the same in every byte after it was imported on another engine, except
+// for the order of collections with custom names.
 func TestTransferBetweenEngines(t *testing.T) {
 	t.Parallel()
 	first := newService(t, onSQLite(t), nil)
@@ -156,7 +156,7 @@ func TestTransferBetweenEngines(t *testing.T) {
 				t.Errorf("back again the export is another:\n%.2000s", again)
 			}
 
-			// Without the times: all is there, and newer than all that browsers know.
+			// Without preserved times, all records are newer than those that browsers know.
 			if done, err = runImport(t.Context(), there, owner(20), strings.NewReader(want), ss.ImportOptions{}); err != nil || done.Written != 254 {
 				t.Fatalf("%+v, %v", done, err)
 			}
@@ -173,7 +173,7 @@ func TestTransferBetweenEngines(t *testing.T) {
 	}
 }
 
-// failing is a reader that is away at the end of what it has.
+// failing is a reader that fails at the end of its data.
 type failing struct{ io.Reader }
 
 var errAway = errors.New("away")
@@ -186,7 +186,7 @@ func (r failing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// An import that is cut anywhere says so, with both numbers, and goes on with Merge.
+// A truncated import is an error with both numbers, and can be continued with Merge.
 func TestImportCut(t *testing.T) {
 	t.Parallel()
 	s := newService(t, onSQLite(t), nil)
@@ -214,11 +214,11 @@ func TestImportCut(t *testing.T) {
 			t.Errorf("cut at %d, the export is another:\n%.2000s", cut, got)
 		}
 	}
-	// A reader that fails is no end of the file.
+	// A failing reader is not the end of the file.
 	if _, err := runImport(t.Context(), s, owner(200), failing{strings.NewReader(whole[:len(whole)/2])}, preserve); !errors.Is(err, errAway) {
 		t.Errorf("a reader that fails: %v", err)
 	}
-	// One that is stopped between two steps.
+	// An import that is stopped between two steps.
 	ctx, stop := context.WithCancel(t.Context())
 	first := strings.NewReader(whole[:len(whole)/2])
 	done, err := runImport(ctx, s, owner(201), io.MultiReader(first, stopping{stop}, strings.NewReader(whole[len(whole)/2:])), preserve)
@@ -230,12 +230,12 @@ func TestImportCut(t *testing.T) {
 	}
 }
 
-// stopping cancels when it is read.
+// stopping calls stop when it is read.
 type stopping struct{ stop func() }
 
 func (s stopping) Read([]byte) (int, error) { s.stop(); return 0, io.EOF }
 
-// A browser that writes between two steps is noticed, and so is one that wipes.
+// An import fails if a browser writes or deletes between two steps.
 func TestImportRace(t *testing.T) {
 	t.Parallel()
 	s := newService(t, onSQLite(t), nil)
@@ -258,7 +258,7 @@ func TestImportRace(t *testing.T) {
 	}
 }
 
-// Broken lines are refused, with the line that is wrong.
+// Errors name the invalid line.
 func TestImportOfNonsense(t *testing.T) {
 	t.Parallel()
 	s := newService(t, onSQLite(t), func(c *ss.Config) {

@@ -1,15 +1,15 @@
 // Package bearer signs and verifies JSON Web Tokens (RFC 7519) that a request sends in
 // its Authorization header as "Bearer TOKEN" (RFC 6750).
 //
-// Each key has one algorithm. The alg of a token must match that of the key that its
-// kid names, and decides nothing else. Apart from the header, nothing of a token is
-// read before its signature is verified. JSON is parsed strictly: names are case
-// sensitive and must be unique. Claims.Raw has all claims, for those of a service.
+// Each key has one algorithm. The kid of a token selects the key; the alg of the token
+// must match that key and has no other effect. Only the header of a token is read
+// before its signature is verified. JSON is parsed strictly: names are case sensitive
+// and must be unique. Claims.Raw has all claims, including those of a service.
 package bearer
 
 import "holdfast/internal/fault"
 
-// Why a token is rejected. All are answered with 401. A returned error may add
+// Errors of Parse and Verify. All are answered with 401. A returned error may add
 // detail, so compare with errors.Is.
 var (
 	// ErrMissing means that the header has no bearer token.
@@ -17,11 +17,11 @@ var (
 	// ErrMalformed means that the text is not a token, or that its header or claims
 	// are not valid.
 	ErrMalformed error = fault.New(fault.Denied, "malformed token")
-	// ErrSignature means that none of our keys has signed this token.
+	// ErrSignature means that no key of the Keyring signed this token.
 	ErrSignature error = fault.New(fault.Denied, "the token is not signed by a key of this server")
-	// ErrExpired means that the token was valid once.
+	// ErrExpired means that the token has expired.
 	ErrExpired error = fault.New(fault.Denied, "the token has expired")
-	// ErrNotYet means that the token is from the future, or that a clock is wrong.
+	// ErrNotYet means that nbf or iat is in the future. A clock may be wrong.
 	ErrNotYet error = fault.New(fault.Denied, "the token is not valid yet: nbf or iat is in the future")
 	// ErrTooLong means that the lifetime of the token exceeds Options.MaxLifetime.
 	ErrTooLong error = fault.New(fault.Denied, "the lifetime of the token is longer than this server accepts")

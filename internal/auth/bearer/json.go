@@ -8,10 +8,9 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// object reads the claims, a JSON object. It must have a canonical form, so that
-// all readers read the same: names stand there once, of two readers one takes the
-// first and the other the last.
-func object(raw []byte) (map[string]json.RawMessage, error) {
+// parseClaims reads the claims, a JSON object with unique names. Parsers disagree on a
+// repeated name: some take the first value and some the last.
+func parseClaims(raw []byte) (map[string]json.RawMessage, error) {
 	if _, err := canonjson.Parse(raw, maxToken); err != nil {
 		return nil, malformed("the claims are not valid JSON: the text " + err.Error())
 	}
@@ -22,8 +21,8 @@ func object(raw []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// text is a member that is a string; "" when it is not there.
-func text(members map[string]json.RawMessage, name string) (string, error) {
+// stringClaim returns a claim that is a string, or "" if it is absent.
+func stringClaim(members map[string]json.RawMessage, name string) (string, error) {
 	raw, ok := members[name]
 	if !ok {
 		return "", nil
@@ -35,10 +34,10 @@ func text(members map[string]json.RawMessage, name string) (string, error) {
 	return *s, nil
 }
 
-// texts is a member that is a string or a list of strings.
-func texts(members map[string]json.RawMessage, name string) ([]string, error) {
+// stringsClaim returns a claim that is a string or a list of strings.
+func stringsClaim(members map[string]json.RawMessage, name string) ([]string, error) {
 	if raw, ok := members[name]; !ok || raw[0] != '[' {
-		one, err := text(members, name)
+		one, err := stringClaim(members, name)
 		if one == "" || err != nil {
 			return nil, err
 		}
@@ -58,18 +57,19 @@ func texts(members map[string]json.RawMessage, name string) ([]string, error) {
 	return list, nil
 }
 
-// maxMoment keeps the conversion from float exact, and far from overflow.
-const maxMoment = 1 << 53
+// maxSeconds is the largest accepted time. Up to here a float64 is exact and far from
+// overflow.
+const maxSeconds = 1 << 53
 
-// moment is a member that is a number of seconds since 1970, if it is there. What
-// is less than a second is cut off.
-func moment(members map[string]json.RawMessage, name string) (at time.Time, ok bool, err error) {
+// timeClaim returns a claim that is a number of seconds since 1970, without its
+// fraction. ok is false if the claim is absent.
+func timeClaim(members map[string]json.RawMessage, name string) (at time.Time, ok bool, err error) {
 	raw, ok := members[name]
 	if !ok {
 		return time.Time{}, false, nil
 	}
 	var seconds *float64
-	if err := json.Unmarshal(raw, &seconds); err != nil || seconds == nil || *seconds < 0 || *seconds > maxMoment {
+	if err := json.Unmarshal(raw, &seconds); err != nil || seconds == nil || *seconds < 0 || *seconds > maxSeconds {
 		return time.Time{}, false, malformed(name + " must be a number of seconds since 1970")
 	}
 	return time.Unix(int64(*seconds), 0), true, nil

@@ -13,40 +13,40 @@ import (
 	"holdfast/internal/fault"
 )
 
-// The algorithms, as tokens and settings spell them.
+// Supported algorithms, as tokens and settings spell them.
 const (
 	EdDSA = "EdDSA" // Ed25519
 	ES256 = "ES256" // ECDSA over P-256 with SHA-256
 	HS256 = "HS256" // HMAC with SHA-256
 )
 
-// algorithms are all of them: a token of another one is refused unread.
+// algorithms is the list for the parser, which rejects tokens of other algorithms.
 var algorithms = []jose.SignatureAlgorithm{EdDSA, ES256, HS256}
 
-// minSecret is the least length of an HS256 secret, in bytes: that of its hash
+// minSecret is the minimum length of an HS256 secret in bytes: the length of the hash
 // (RFC 7518, section 3.2).
 const minSecret = 32
 
-// Key is a key as settings have it.
+// Key is a key as it is configured.
 type Key struct {
-	ID  string // the kid of tokens; may be empty when there is no other key
+	ID  string // kid of the tokens; may be empty if there is only one key
 	Alg string // EdDSA, ES256 or HS256
 
-	// Text is, for HS256, the secret itself, at least 32 bytes, as they are. For
-	// the others it is PEM: PUBLIC KEY, which verifies, or PRIVATE KEY or EC
-	// PRIVATE KEY, which also signs.
+	// Text is the secret itself for HS256, at least 32 bytes, not decoded. For the
+	// other algorithms it is PEM: PUBLIC KEY, which can only verify, or PRIVATE KEY or
+	// EC PRIVATE KEY, which can also sign.
 	Text string
 }
 
-// key is a Key that was read.
+// key is a parsed Key.
 type key struct {
 	id     string
 	alg    jose.SignatureAlgorithm
 	verify any         // ed25519.PublicKey, *ecdsa.PublicKey or the secret as []byte
-	signer jose.Signer // nil when only others can sign
+	signer jose.Signer // nil for a public key
 }
 
-// read takes a Key apart. Its errors, fault.Invalid, quote nothing of the text.
+// read parses a Key. Its errors are fault.Invalid and do not quote Text.
 func (k Key) read() (key, error) {
 	refused := func(why string) (key, error) {
 		return key{}, fault.Newf(fault.Invalid, "bearer key %q: %s", k.ID, why)
@@ -89,7 +89,7 @@ func (k Key) read() (key, error) {
 	return out.withSigner(private)
 }
 
-// withSigner is the key with a signer by its private half.
+// withSigner returns the key with a signer that uses its private half.
 func (k key) withSigner(private any) (key, error) {
 	header := new(jose.SignerOptions).WithType("JWT")
 	if k.id != "" {
@@ -103,7 +103,7 @@ func (k key) withSigner(private any) (key, error) {
 	return k, nil
 }
 
-// algorithmOf is the algorithm of a curve, "" for those that are not supported.
+// algorithmOf returns the algorithm of a curve, or "" if it is not supported.
 func algorithmOf(c elliptic.Curve) jose.SignatureAlgorithm {
 	if c != elliptic.P256() {
 		return ""

@@ -17,31 +17,31 @@ import (
 	"holdfast/internal/fault"
 )
 
-// maxToken is the longest token that is looked at, in bytes.
+// maxToken is the maximum length of a token in bytes.
 const maxToken = 8 << 10
 
-// maxVerified is how many good tokens are remembered, mostly of less than a
-// kilobyte each; ones of the greatest length would take 60 MB.
+// maxVerified is the number of tokens in the cache. Most are shorter than a kilobyte;
+// tokens of the maximum length would take 60 MB.
 const maxVerified = 4096
 
-// encoding is strict, so that each token has one spelling only.
+// encoding is strict, so that each token has only one spelling.
 var encoding = base64.RawURLEncoding.Strict()
 
-// Options of a Keyring. Only Keys are needed.
+// Options configure a Keyring. Only Keys is required.
 type Options struct {
-	// Keys verify tokens, and the first one signs, if it can. To change it
-	// without a moment of 401s, put the new one last everywhere, then first
-	// everywhere, then drop the old one when its last token has expired.
+	// Keys verify tokens. The first one also signs, if it can. To rotate it without
+	// 401s, add the new key last on every server, then move it first on every server,
+	// then remove the old one when its last token has expired.
 	Keys []Key
 
-	// Issuer and Audience, when set, are what a token must say in iss and aud.
-	// Tokens that are signed here say so.
+	// Issuer and Audience, if set, are the required iss and aud of a token. Sign sets
+	// them.
 	Issuer, Audience string
 
-	// Leeway is how far another machine's clock may be off, in either direction.
+	// Leeway is the tolerated difference between clocks, in either direction.
 	Leeway time.Duration
 
-	// MaxLifetime, when above 0, is how long a token may be good for.
+	// MaxLifetime, if above 0, is the maximum lifetime of a token.
 	MaxLifetime time.Duration
 }
 
@@ -50,40 +50,39 @@ type Keyring struct {
 	keys []key
 	opts Options
 
-	// verified remembers good tokens: a client sends the same one with every
-	// request, and a signature costs more than the rest of its authentication.
-	verified *lru.Cache[string, verified]
+	// cache has verified tokens. A client sends the same token with every request, and
+	// verifying its signature costs more than the rest of the authentication.
+	cache *lru.Cache[string, verified]
 }
 
-// verified is a token whose signature was found good. What it says does not
-// change, except that its time comes and goes.
+// verified is a token with a valid signature. Its times are checked on every use.
 type verified struct {
 	Claims
 	hasFrom, hasIssuedAt bool
 }
 
-// Claims are what a token says whose signature is good.
+// Claims are the claims of a verified token.
 type Claims struct {
-	KeyID    string // of the key that has signed the token
+	KeyID    string // of the key that signed the token
 	Issuer   string
 	Subject  string
 	ID       string // jti
 	Audience []string
-	Expires  time.Time // always set; the others are zero when the token does not say
-	Ends     time.Time // when Verify begins to refuse it: Expires and the leeway
+	Expires  time.Time // always set; the other times are zero if the claim is absent
+	Ends     time.Time // when Verify starts to reject the token: Expires plus Leeway
 	IssuedAt time.Time
 	From     time.Time       // nbf
-	Raw      json.RawMessage // the whole object, strict JSON; not to be changed
+	Raw      json.RawMessage // the whole object, strict JSON; read-only
 }
 
-// NewKeyring reads the keys. The error is fault.Invalid: a key that cannot be
-// read, no key at all, or one of several that has no id or that of another.
+// NewKeyring parses the keys. It returns fault.Invalid for a key that cannot be parsed,
+// for an empty list, and, with several keys, for an empty or repeated ID.
 func NewKeyring(o Options) (*Keyring, error) {
-	remembered, err := lru.New[string, verified](maxVerified)
+	cache, err := lru.New[string, verified](maxVerified)
 	if err != nil {
-		return nil, fmt.Errorf("make room for tokens: %w", err)
+		return nil, fmt.Errorf("create the token cache: %w", err)
 	}
-	k := &Keyring{opts: o, verified: remembered}
+	k := &Keyring{opts: o, cache: cache}
 	k.opts.Keys = nil // they are secrets
 	for _, given := range o.Keys {
 		read, err := given.read()
@@ -101,7 +100,7 @@ func NewKeyring(o Options) (*Keyring, error) {
 	return k, nil
 }
 
-// Format keeps the secrets out of logs, whatever the verb.
+// Format implements fmt.Formatter. It keeps the secrets out of logs with every verb.
 func (k *Keyring) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "bearer.Keyring(%d keys)", len(k.keys))
 }
@@ -125,11 +124,10 @@ func (k *Keyring) Parse(header string, now time.Time) (Claims, error) {
 	return k.Verify(token, now)
 }
 
-// Verify checks the token's signature, what it must say and its times. The
-// errors are ErrMalformed, ErrSignature, ErrExpired, ErrNotYet, ErrTooLong and
-// ErrForeign.
+// Verify checks the signature, the required claims and the times of a token. The errors
+// are ErrMalformed, ErrSignature, ErrExpired, ErrNotYet, ErrTooLong and ErrForeign.
 func (k *Keyring) Verify(token string, now time.Time) (Claims, error) {
-	v, known := k.verified.Get(token)
+	v, known := k.cache.Get(token)
 	if !known {
 		var err error
 		if v, err = k.verify(token); err != nil {
@@ -141,12 +139,12 @@ func (k *Keyring) Verify(token string, now time.Time) (Claims, error) {
 		return Claims{}, err
 	}
 	if !known {
-		k.verified.Add(strings.Clone(token), v) // it may be part of a whole header
+		k.cache.Add(strings.Clone(token), v) // a clone, because token may be a part of a header
 	}
 	return v.Claims, nil
 }
 
-// verify is Verify for a token that is not remembered, whenever it is valid.
+// verify checks a token that is not in the cache, except for its times.
 func (k *Keyring) verify(token string) (verified, error) {
 	if err := checkEncoding(token); err != nil {
 		return verified{}, err
@@ -169,13 +167,13 @@ func (k *Keyring) verify(token string) (verified, error) {
 	return decode(raw, by.id)
 }
 
-// checkEncoding refuses what the parser would pass over: a token has one
-// spelling, and its header is in UTF-8.
+// checkEncoding rejects what the parser accepts: a second spelling of the same token,
+// and a header that is not UTF-8.
 func checkEncoding(token string) error {
 	if len(token) > maxToken {
 		return malformed("longer than " + strconv.Itoa(maxToken) + " bytes")
 	}
-	if strings.ContainsAny(token, "\r\n") { // which decoders skip
+	if strings.ContainsAny(token, "\r\n") { // decoders skip them
 		return malformed("a JWT contains no line breaks")
 	}
 	first := true
@@ -194,14 +192,14 @@ func checkEncoding(token string) error {
 
 var errNoKey = fmt.Errorf("%w: no key with this kid and alg", ErrSignature)
 
-// signer is the key that a header names.
+// signer returns the key that a header names.
 func (k *Keyring) signer(h jose.Header) (key, error) {
 	for _, name := range []jose.HeaderKey{"crit", "b64"} {
 		if _, ok := h.ExtraHeaders[name]; ok {
 			return key{}, malformed("the header parameters crit and b64 are not supported")
 		}
 	}
-	// A token that was made for something else must not serve here (RFC 8725, section 3.11).
+	// A token that was made for another purpose must not be accepted (RFC 8725, section 3.11).
 	if given, ok := h.ExtraHeaders[jose.HeaderType]; ok {
 		kind, isText := given.(string)
 		if kind = strings.ToLower(kind); !isText || kind != "" && kind != "jwt" && kind != "at+jwt" {
@@ -218,21 +216,21 @@ func (k *Keyring) signer(h jose.Header) (key, error) {
 	return by, nil
 }
 
-// decode reads claims that were signed by the key of an id.
+// decode reads claims that the key keyID signed.
 func decode(raw []byte, keyID string) (verified, error) {
-	members, err := object(raw)
+	members, err := parseClaims(raw)
 	if err != nil {
 		return verified{}, err
 	}
 	var errs [7]error
 	v := verified{Claims: Claims{KeyID: keyID, Raw: raw}}
-	v.Issuer, errs[0] = text(members, "iss")
-	v.Subject, errs[1] = text(members, "sub")
-	v.ID, errs[2] = text(members, "jti")
-	v.Audience, errs[3] = texts(members, "aud")
-	v.Expires, _, errs[4] = moment(members, "exp")
-	v.From, v.hasFrom, errs[5] = moment(members, "nbf")
-	v.IssuedAt, v.hasIssuedAt, errs[6] = moment(members, "iat")
+	v.Issuer, errs[0] = stringClaim(members, "iss")
+	v.Subject, errs[1] = stringClaim(members, "sub")
+	v.ID, errs[2] = stringClaim(members, "jti")
+	v.Audience, errs[3] = stringsClaim(members, "aud")
+	v.Expires, _, errs[4] = timeClaim(members, "exp")
+	v.From, v.hasFrom, errs[5] = timeClaim(members, "nbf")
+	v.IssuedAt, v.hasIssuedAt, errs[6] = timeClaim(members, "iat")
 	if err := errors.Join(errs[:]...); err != nil {
 		return verified{}, err
 	}
@@ -242,9 +240,8 @@ func decode(raw []byte, keyID string) (verified, error) {
 	return v, nil
 }
 
-// valid checks a token against the clock and the settings. go-jose has such
-// checks too, but a token would be good at the very moment of its expiry, where
-// RFC 7519 ends it.
+// valid checks a token against the clock and the options. The checks of go-jose accept
+// a token at the time of its expiry, which RFC 7519 does not.
 func (k *Keyring) valid(v *verified, now time.Time) error {
 	earliest, latest := now.Add(-k.opts.Leeway), now.Add(k.opts.Leeway)
 	switch {
@@ -252,7 +249,7 @@ func (k *Keyring) valid(v *verified, now time.Time) error {
 		return ErrExpired
 	case v.hasFrom && v.From.After(latest), v.hasIssuedAt && v.IssuedAt.After(latest):
 		return ErrNotYet
-	case k.opts.MaxLifetime > 0 && v.Expires.Sub(v.begins(now)) > k.opts.MaxLifetime:
+	case k.opts.MaxLifetime > 0 && v.Expires.Sub(v.start(now)) > k.opts.MaxLifetime:
 		return ErrTooLong
 	case k.opts.Issuer != "" && v.Issuer != k.opts.Issuer,
 		k.opts.Audience != "" && !slices.Contains(v.Audience, k.opts.Audience):
@@ -261,9 +258,8 @@ func (k *Keyring) valid(v *verified, now time.Time) error {
 	return nil
 }
 
-// begins is when a token begins to be good. One that does not say may have been made
-// now.
-func (v *verified) begins(now time.Time) time.Time {
+// start returns when the lifetime of a token starts: iat, else nbf, else now.
+func (v *verified) start(now time.Time) time.Time {
 	switch {
 	case v.hasIssuedAt:
 		return v.IssuedAt
@@ -273,11 +269,10 @@ func (v *verified) begins(now time.Time) time.Time {
 	return now
 }
 
-// Sign makes a token that is good from now for ttl, at least a second. claims
-// becomes a JSON object; iat and exp, and iss and aud where the Keyring has
-// them, are added. The errors are fault.Invalid: claims that are no object or
-// say one of these themselves, a token that would be too long, and a first key
-// that is public.
+// Sign returns a token that is valid from now for ttl, at least one second. claims must
+// encode to a JSON object. Sign adds iat, exp, and the Issuer and Audience of the
+// Keyring. It returns fault.Invalid if claims is not an object or has one of these
+// claims, if the token would be too long, or if the first key is public.
 func (k *Keyring) Sign(claims any, now time.Time, ttl time.Duration) (string, error) {
 	by := k.keys[0]
 	if by.signer == nil {
@@ -293,7 +288,7 @@ func (k *Keyring) Sign(claims any, now time.Time, ttl time.Duration) (string, er
 	if err != nil {
 		return "", fault.Wrap(fault.Invalid, "the claims cannot be encoded as JSON", err)
 	}
-	members, err := object(raw)
+	members, err := parseClaims(raw)
 	if err != nil {
 		return "", fault.Wrap(fault.Invalid, "the claims must be a JSON object", err)
 	}
@@ -322,7 +317,7 @@ func (k *Keyring) Sign(claims any, now time.Time, ttl time.Duration) (string, er
 	if err != nil {
 		return "", fmt.Errorf("sign a token: %w", err)
 	}
-	// What is signed here must be accepted here.
+	// Never return a token that Verify would reject.
 	if _, err := k.verify(signed); err != nil {
 		return "", fault.Wrap(fault.Invalid, "the token would be rejected", err)
 	}

@@ -39,7 +39,7 @@ func pemOf(t testing.TB, kind string, der []byte, err error) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// pair is the PEM of a private key and of its public half.
+// pair returns a private key and its public half in PEM.
 func pair(t testing.TB, k crypto.Signer) (private, public string) {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(k)
@@ -75,8 +75,8 @@ func keyring(t testing.TB, o Options) *Keyring {
 	return k
 }
 
-// sign makes a signature of the text with a private key or secret as RFC 7518 and
-// RFC 8037 have it, by the standard library alone.
+// sign signs a text with a private key or secret as RFC 7518 and RFC 8037 define, using
+// only the standard library.
 func sign(t testing.TB, private any, text string) []byte {
 	t.Helper()
 	switch k := private.(type) {
@@ -103,7 +103,7 @@ func sign(t testing.TB, private any, text string) []byte {
 	return nil
 }
 
-// isSigned is the other direction, with a public key or secret.
+// isSigned verifies such a signature with a public key or secret.
 func isSigned(public any, text string, signature []byte) bool {
 	hash := sha256.Sum256([]byte(text))
 	switch k := public.(type) {
@@ -119,21 +119,21 @@ func isSigned(public any, text string, signature []byte) bool {
 	return false
 }
 
-// signedBy signs any bytes as a token, as the owner of the key could.
+// signedBy returns a token with any bytes as header and payload, signed with a key.
 func signedBy(t testing.TB, private any, header, payload string) string {
 	t.Helper()
 	text := encoding.EncodeToString([]byte(header)) + "." + encoding.EncodeToString([]byte(payload))
 	return text + "." + encoding.EncodeToString(sign(t, private, text))
 }
 
-// signed is a token over any bytes, signed with secret.
+// signed is signedBy with secret.
 func signed(t testing.TB, header, payload string) string {
 	t.Helper()
 	return signedBy(t, []byte(secret), header, payload)
 }
 
-// The tokens of RFC 7515, appendix A.1, and RFC 8037, appendix A.4: what others
-// have signed is verified as they meant it. A.1 is a JWT; A.4 signs a text.
+// TestVectors verifies the tokens of RFC 7515, appendix A.1, and RFC 8037, appendix A.4.
+// A.1 is a JWT; A.4 signs a plain text.
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	secretBytes, err := encoding.DecodeString("AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow")
@@ -154,15 +154,15 @@ func TestVectors(t *testing.T) {
 	k = keyring(t, Options{Keys: []Key{{Alg: EdDSA, Text: pemOf(t, "PUBLIC KEY", der, err)}}})
 	const ed = "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc.hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg"
 	if _, err := k.Verify(ed, now); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "not valid JSON") {
-		t.Errorf("EdDSA: the signature is good, what is signed is no JSON; got %v", err)
+		t.Errorf("EdDSA: the signature is valid but the payload is not JSON; got %v", err)
 	}
 	if _, err := k.Verify(strings.Replace(ed, ".hg", ".hh", 1), now); !errors.Is(err, ErrSignature) {
 		t.Errorf("EdDSA, changed: %v", err)
 	}
 }
 
-// Every kind of key signs what its public half verifies, and the standard library
-// agrees.
+// TestSignVerify: the public half of each kind of key and the standard library verify
+// what the private half signs.
 func TestSignVerify(t *testing.T) {
 	t.Parallel()
 	edPrivate, edPublic := pair(t, newEd(t))
@@ -198,14 +198,14 @@ func TestSignVerify(t *testing.T) {
 			t.Errorf("%s: the header is %s", c.name, header)
 		}
 		if !isSigned(verifier.keys[1].verify, parts[0]+"."+parts[1], signature) {
-			t.Errorf("%s: the standard library does not accept the signature", c.name)
+			t.Errorf("%s: the standard library rejects the signature", c.name)
 		}
 		if c.public == c.private {
 			continue
 		}
 		reader := keyring(t, Options{Keys: []Key{{"k1", c.alg, c.public}}})
 		if token, err := reader.Sign(struct{}{}, now, time.Minute); !fault.Is(err, fault.Invalid) || token != "" {
-			t.Errorf("%s: a public key has signed: %q, %v", c.name, token, err)
+			t.Errorf("%s: signed with a public key: %q, %v", c.name, token, err)
 		}
 	}
 }
@@ -274,7 +274,7 @@ func TestIssuerAndAudience(t *testing.T) {
 	}
 }
 
-// TestHostile: what must not be accepted although somebody has taken trouble.
+// TestHostile: forged and malformed tokens are rejected.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	ed, other := newEd(t), newEd(t)
@@ -283,7 +283,7 @@ func TestHostile(t *testing.T) {
 	_, ecPublic := pair(t, ec)
 	k := keyring(t, Options{Keys: []Key{{"ed", EdDSA, edPrivate}, {"ec", ES256, ecPublic}, {"hs", HS256, secret}}})
 	const claims = `{"exp":1790000060}`
-	// by signs with a key of the attacker's choice; nil: not at all.
+	// by signs with a key that the attacker chooses; nil: no signature.
 	by := func(private any, header string) string { return signedBy(t, private, header, claims) }
 	good := signedBy(t, ed, `{"alg":"EdDSA","kid":"ed"}`, claims)
 	if _, err := k.Verify(good, now); err != nil {
@@ -338,8 +338,8 @@ func TestHostile(t *testing.T) {
 		"empty":                              {"", ErrMalformed},
 		"dots":                               {"..", ErrMalformed},
 		"padded":                             {good + "==", ErrMalformed},
-		"a line end within":                  {good[:9] + "\n" + good[9:], ErrMalformed},
-		"a line end behind":                  {good + "\r\n", ErrMalformed},
+		"a line break inside":                {good[:9] + "\n" + good[9:], ErrMalformed},
+		"a line break at the end":            {good + "\r\n", ErrMalformed},
 		"standard alphabet":                  {parts[0] + "." + parts[1] + ".+/" + parts[2][2:], ErrMalformed},
 		"spare bits of the signature":        {good[:len(good)-1] + next(good[len(good)-1]), ErrMalformed},
 		"ES256, zeros":                       {ecGood[0] + "." + ecGood[1] + "." + encoding.EncodeToString(make([]byte, 64)), ErrSignature},
@@ -350,12 +350,12 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %v", name, got, err, c.want)
 		}
 	}
-	if n := k.verified.Len(); n != 1 {
-		t.Errorf("%d tokens are remembered, want the good one", n)
+	if n := k.cache.Len(); n != 1 {
+		t.Errorf("%d tokens are cached, want only the valid one", n)
 	}
 }
 
-// TestHostileClaims: a good signature makes nobody read what is not clear.
+// TestHostileClaims: ambiguous or invalid claims are rejected despite a valid signature.
 func TestHostileClaims(t *testing.T) {
 	t.Parallel()
 	k := keyring(t, Options{Keys: []Key{{"", HS256, secret}}})
@@ -368,17 +368,17 @@ func TestHostileClaims(t *testing.T) {
 		"expiry is null":             `{"exp":null}`,
 		"expiry is text":             `{"exp":"1790000060"}`,
 		"expiry in another case":     `{"EXP":1790000060}`,
-		"expiry beyond time":         `{"exp":1e300}`,
-		"expiry below time":          `{"exp":-1}`,
+		"expiry too large":           `{"exp":1e300}`,
+		"expiry negative":            `{"exp":-1}`,
 		"expiry twice":               `{"exp":1,"exp":1790000060}`,
-		"a name twice, deep within":  `{"exp":1790000060,"ns":[{"a":{"log":"r","log":"rw"}}]}`,
+		"a name twice, nested":       `{"exp":1790000060,"ns":[{"a":{"log":"r","log":"rw"}}]}`,
 		"a name twice, once escaped": `{"exp":1790000060,"ns":{"log":"r","l\u006fg":"rw"}}`,
 		"nested too deep":            deep(canonjson.MaxDepth),
 		"not UTF-8":                  "{\"exp\":1790000060,\"a\":\"\xff\"}",
 		"claims are null":            `null`,
 		"claims are a list":          `[{"exp":1790000060}]`,
-		"claims are nothing":         ``,
-		"claims are cut":             `{"exp":1790000060`,
+		"claims are empty":           ``,
+		"claims are truncated":       `{"exp":1790000060`,
 	} {
 		got, err := k.Verify(signed(t, `{"alg":"HS256"}`, payload), now)
 		if !errors.Is(err, ErrMalformed) || !fault.Is(err, fault.Denied) || got.Raw != nil {
@@ -390,7 +390,7 @@ func TestHostileClaims(t *testing.T) {
 	}
 }
 
-// next is the letter that differs from c in the last bit.
+// next returns the letter that differs from c in the last bit.
 func next(c byte) string {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	return string(letters[strings.IndexByte(letters, c)^1])
@@ -426,9 +426,8 @@ func TestParseHeader(t *testing.T) {
 	}
 }
 
-// A remembered token's time comes and goes like any other's, and no more are
-// remembered than there is room for.
-func TestRemembered(t *testing.T) {
+// TestCache: the times of a cached token are checked, and the cache is bounded.
+func TestCache(t *testing.T) {
 	t.Parallel()
 	k := keyring(t, Options{Keys: []Key{{"", HS256, secret}}})
 	token, err := k.Sign(struct{}{}, now, time.Minute)
@@ -461,13 +460,13 @@ func TestRemembered(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := k.verified.Len(); n != maxVerified {
-		t.Errorf("%d tokens are remembered, want %d", n, maxVerified)
+	if n := k.cache.Len(); n != maxVerified {
+		t.Errorf("%d tokens are cached, want %d", n, maxVerified)
 	}
 }
 
-// TestRotation walks through a change of the key as Options tells it, with two
-// servers that are never in the same step.
+// TestRotation rotates a key as documented on Options, with two servers that are one
+// step apart.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	before, _ := pair(t, newEd(t))
@@ -549,7 +548,7 @@ func TestSignRefuses(t *testing.T) {
 		t.Errorf("less than a second: %v", err)
 	}
 	if _, err := k.Sign(map[string]string{"aud": "x"}, now, time.Second); err != nil {
-		t.Errorf("an audience of the caller's: %v", err)
+		t.Errorf("aud set by the caller: %v", err)
 	}
 }
 
@@ -563,8 +562,7 @@ func TestKeyringPrintsNoSecret(t *testing.T) {
 	}
 }
 
-// TestMaxLifetime: a token is good for so long at most, from when it says that it
-// begins.
+// TestMaxLifetime: the lifetime of a token is limited, counted from its start.
 func TestMaxLifetime(t *testing.T) {
 	t.Parallel()
 	const leeway, most = 5 * time.Second, time.Hour
@@ -574,14 +572,14 @@ func TestMaxLifetime(t *testing.T) {
 		name, claims string
 		want         error
 	}{
-		{"as long as a token may", fmt.Sprintf(`{"iat":%d,"exp":%d}`, at, at+3600), nil},
+		{"maximum", fmt.Sprintf(`{"iat":%d,"exp":%d}`, at, at+3600), nil},
 		{"a second more", fmt.Sprintf(`{"iat":%d,"exp":%d}`, at, at+3601), ErrTooLong},
-		{"a second more, of which the most is over", fmt.Sprintf(`{"iat":%d,"exp":%d}`, at-3600, at+1), ErrTooLong},
+		{"a second more, mostly elapsed", fmt.Sprintf(`{"iat":%d,"exp":%d}`, at-3600, at+1), ErrTooLong},
 		{"made in the future", fmt.Sprintf(`{"iat":%d,"exp":%d}`, at+6, at+3600), ErrNotYet},
 		{"by nbf", fmt.Sprintf(`{"nbf":%d,"exp":%d}`, at-1, at+3600), ErrTooLong},
 		{"iat counts before nbf", fmt.Sprintf(`{"iat":%d,"nbf":%d,"exp":%d}`, at-60, at, at+3600), ErrTooLong},
-		{"without a beginning", fmt.Sprintf(`{"exp":%d}`, at+3600), nil},
-		{"without a beginning, too long", fmt.Sprintf(`{"exp":%d}`, at+3601), ErrTooLong},
+		{"without a start", fmt.Sprintf(`{"exp":%d}`, at+3600), nil},
+		{"without a start, too long", fmt.Sprintf(`{"exp":%d}`, at+3601), ErrTooLong},
 		{"for centuries", `{"iat":0,"exp":9007199254740992}`, ErrTooLong},
 		{"too long, and expired", fmt.Sprintf(`{"iat":%d,"exp":%d}`, at-7200, at-5), ErrExpired},
 	} {
@@ -621,7 +619,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("Bearer "+strings.TrimRight(good, "A"), `{"alg":"none"}`, `{"exp":1790000060,"\u0000":"\ud800"}`)
 	f.Fuzz(func(t *testing.T, header, head, payload string) {
 		if c, err := k.Parse(header, now); err == nil && !strings.Contains(header, good) {
-			t.Fatalf("a token nobody signed is good: %q %+v", header, c)
+			t.Fatalf("an unsigned token is accepted: %q %+v", header, c)
 		} else if err != nil && !fault.Is(err, fault.Denied) {
 			t.Fatalf("%q: %v", header, err)
 		}
@@ -635,10 +633,10 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// accepted holds the claims of a good token against its payload.
+// accepted compares the claims of an accepted token with its payload.
 func accepted(t *testing.T, k *Keyring, c Claims, payload string) {
 	t.Helper()
-	// What is accepted says the same to a reader that knows no better.
+	// A lenient parser reads the same claims.
 	var all map[string]any
 	if err := json.Unmarshal(c.Raw, &all); err != nil || string(c.Raw) != payload {
 		t.Fatalf("%s: %v", payload, err)
@@ -649,20 +647,20 @@ func accepted(t *testing.T, k *Keyring, c Claims, payload string) {
 	if iss, _ := all["iss"].(string); iss != c.Issuer {
 		t.Fatalf("%s: issuer %q", payload, c.Issuer)
 	}
-	// It can be signed again, but for what Sign adds.
+	// The claims can be signed again, except those that Sign adds.
 	for _, name := range []string{"exp", "iat"} {
 		delete(all, name)
 	}
 	again, err := k.Sign(all, now, time.Hour)
 	if err != nil {
-		return // numbers and texts may be longer now
+		return // re-encoded numbers and strings may be longer
 	}
 	d, err := k.Verify(again, now)
 	if err == nil && (d.Subject != c.Subject || d.ID != c.ID || !slices.Equal(d.Audience, c.Audience)) {
 		t.Fatalf("%+v became %+v", c, d)
 	}
 	if err != nil && !errors.Is(err, ErrNotYet) {
-		t.Fatalf("%s: signed and refused: %v", payload, err)
+		t.Fatalf("%s: signed, then rejected: %v", payload, err)
 	}
 }
 

@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-// SignHTTP sets the Authorization header of an outgoing request. The key with
-// this id is known to the server; payloadHash is PayloadHash of the body, or ""
-// to leave the body unsigned. The error is ErrMalformed when the request has no
-// address that could be signed.
+// SignHTTP sets the Authorization header of an outgoing request. The server must know
+// key under id. payloadHash is PayloadHash of the body, or "" to leave the body
+// unsigned. It returns ErrMalformed if the URL of the request has no valid host and port.
 func SignHTTP(r *http.Request, id, key string, now time.Time, payloadHash string) error {
 	authority := r.Host
 	if authority == "" {
@@ -29,10 +28,10 @@ func SignHTTP(r *http.Request, id, key string, now time.Time, payloadHash string
 	return nil
 }
 
-// HostPort splits the authority of a URL or the value of a Host header into
-// what Request wants: the host in lower case, an IPv6 literal without brackets,
-// and the port, which defaults to that of the URL scheme ("https" 443, else
-// 80). The error is ErrMalformed.
+// HostPort splits the authority of a URL or the value of a Host header into the fields
+// of Request: the host in lower case, an IPv6 literal without brackets, and the port,
+// which defaults to 443 for the scheme "https" and to 80 for others. The error is
+// ErrMalformed.
 func HostPort(authority, urlScheme string) (host string, port uint16, err error) {
 	u := url.URL{Host: authority}
 	host, port = strings.ToLower(u.Hostname()), 80
@@ -42,18 +41,18 @@ func HostPort(authority, urlScheme string) (host string, port uint16, err error)
 	if text := u.Port(); text != "" {
 		n, err := strconv.ParseUint(text, 10, 16)
 		if err != nil {
-			return "", 0, malformed("the port is not a port")
+			return "", 0, malformed("the port must be a number from 0 to 65535")
 		}
 		port = uint16(n)
 	}
 	if !validHost(host) {
-		return "", 0, malformed("the host is not a host name")
+		return "", 0, malformed("the host is not a valid host name")
 	}
 	return host, port, nil
 }
 
-// validHost refuses what could not have been a host, so that nothing odd gets
-// into the text under the MAC: an unclosed bracket, a blank, a newline.
+// validHost rejects an unclosed bracket, a blank, a newline and other characters that
+// could forge a line of the text under the MAC.
 func validHost(host string) bool {
 	if strings.Contains(host, ":") {
 		return net.ParseIP(host) != nil

@@ -1,30 +1,29 @@
-// Package hawk authenticates HTTP requests by the Hawk scheme, version 1, with
-// SHA-256, as Firefox Sync clients speak it. It has both sides: Header.Verify
-// for the server and SignHTTP for clients of ours.
+// Package hawk authenticates HTTP requests with the Hawk scheme, version 1, with
+// SHA-256, as Firefox Sync clients use it. Header.Verify is for the server and SignHTTP
+// for clients.
 //
-// A request is signed over its raw target, method, host and port by a key that
-// both sides know; the key itself never travels. What the client calls host and
-// port is the address it typed, which behind a proxy is not the address that
-// the server sees. This package therefore takes both from the caller.
+// A MAC covers the raw target, method, host and port of a request. Its key is known to
+// both sides and never sent. The client signs the host and port that it connects to,
+// which behind a proxy differ from those that the server sees, so the caller provides
+// both.
 //
-// There is no cache of nonces: a Sync client may have a clock that is months
-// off, so the window in which a nonce would have to be kept is no bound at all.
-// Replay is limited by the life of the key instead.
+// There is no cache of nonces. The clock of a Sync client may be months off, so the
+// window in which nonces would have to be stored is too long. The lifetime of the key
+// limits replay instead.
 package hawk
 
 import "holdfast/internal/fault"
 
-// What can be wrong with a request's credentials. All are answered with 401;
-// they differ so that an operator's log can say which it was. A returned error
-// may add detail, so compare with errors.Is.
+// Errors of credentials. All are answered with 401; they are separate so that the log
+// shows which one it was. A returned error may add detail, so compare with errors.Is.
 var (
-	// ErrMalformed: the header, or an address to be signed, does not follow the grammar.
+	// ErrMalformed means that the header, or an address to be signed, has a syntax error.
 	ErrMalformed error = fault.New(fault.Denied, "malformed Hawk credentials")
-	// ErrMAC: the MAC does not fit the request; either the key differs or the
-	// target, host or port that the client signed.
+	// ErrMAC means that the MAC does not match the request: the client signed with
+	// another key, or another target, host or port.
 	ErrMAC error = fault.New(fault.Denied, "the Hawk MAC does not match the request")
-	// ErrSkew: the MAC is right, the client's clock is too far from ours.
+	// ErrSkew means that the MAC is right but the clock of the client differs too much.
 	ErrSkew error = fault.New(fault.Denied, "the Hawk timestamp differs too much from the clock of this server")
-	// ErrPayload: the body is not the one whose hash was signed.
+	// ErrPayload means that the body does not match the signed hash.
 	ErrPayload error = fault.New(fault.Denied, "the Hawk payload hash does not match the body")
 )

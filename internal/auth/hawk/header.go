@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Longest accepted texts, in bytes. They bound the work that a stranger can ask
-// for; real clients stay far below (a token is the longest, at some 500).
+// Maximum lengths in bytes. They bound the work for unauthenticated clients. Real
+// values are much shorter; the longest is a token of about 500 bytes.
 const (
 	maxHeader = 4096
 	maxID     = 2048
@@ -21,16 +21,16 @@ const scheme = "Hawk "
 
 // Header is the content of an Authorization header of the Hawk scheme.
 type Header struct {
-	ID    string // names the key; here a tokenlib token
-	TS    int64  // when the client signed, in seconds since 1970 by its clock
+	ID    string // identifies the key; here a tokenlib token
+	TS    int64  // when the client signed: seconds since 1970 by its clock
 	Nonce string
-	Hash  string // base64 of the payload hash, "" when the body is not signed
-	Ext   string // opaque to us, signed
+	Hash  string // base64 of the payload hash, "" if the body is not signed
+	Ext   string // opaque, signed
 	MAC   string // base64
 }
 
-// String writes the header's value as it is sent. For a Header that came from
-// ParseHeader, or whose fields it would accept, ParseHeader reads it back.
+// String returns the value of the header. ParseHeader reads it back if it accepts the
+// fields.
 func (h Header) String() string {
 	b := make([]byte, 0, 160+len(h.ID)+len(h.Ext))
 	b = append(b, scheme...)
@@ -59,9 +59,9 @@ func appendField(b []byte, name, value string) []byte {
 	return append(b, '"')
 }
 
-// ParseHeader reads the value of an Authorization header. id, ts, nonce and mac
-// must be there, hash and ext may be; nothing else, nothing twice, nothing
-// empty. The error is ErrMalformed with the reason, which never quotes a value.
+// ParseHeader reads the value of an Authorization header. id, ts, nonce and mac are
+// required, hash and ext are optional. Other fields, repeated fields and empty values
+// are errors. The error is ErrMalformed with a reason that quotes no value.
 func ParseHeader(value string) (Header, error) {
 	if len(value) > maxHeader {
 		return Header{}, malformed("longer than %d bytes", maxHeader)
@@ -113,7 +113,7 @@ func nextField(s string) (name, text, rest string, err error) {
 	return name, text, rest, nil
 }
 
-// fields is the set of the fields that were read.
+// fields is the set of fields that have been read.
 type fields uint8
 
 const (
@@ -162,8 +162,8 @@ func (h *Header) set(seen *fields, name, text string) error {
 	return nil
 }
 
-// parseTS accepts only the form that is written back the same: the MAC is
-// computed over the written form.
+// parseTS accepts only the canonical form of a number, because the MAC is computed over
+// the text.
 func parseTS(text string) (int64, bool) {
 	if text == "" || len(text) > maxTS || (text[0] == '0' && text != "0") {
 		return 0, false

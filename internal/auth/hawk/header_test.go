@@ -96,7 +96,8 @@ func TestParseHeaderRefuses(t *testing.T) {
 	}
 }
 
-// An error may end in a log, and what was sent may be a password in the wrong field.
+// TestParseHeaderQuotesNothing: errors are logged, and a value may be a password in the
+// wrong field.
 func TestParseHeaderQuotesNothing(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{`Hawk id="hunter2" x`, `Hawk hunter2="a"`, `Basic hunter2`, `Hawk ts="hunter2"`, `Hawk hunter2`} {

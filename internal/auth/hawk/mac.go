@@ -12,12 +12,11 @@ import (
 // Request is the part of a request that every Hawk signature covers.
 type Request struct {
 	Method string
-	// Target is path and query, byte for byte as they stood in the request line:
-	// re-encoding would break the MAC of every client that escapes otherwise
-	// than we do (`%7B` for `{`).
+	// Target is the path and query exactly as in the request line. Re-encoding them would
+	// break the MAC of clients that escape differently (`%7B` for `{`).
 	Target string
-	// Host and Port are where the client believes to be talking to, of the
-	// public address. An IPv6 literal stands without brackets, as Firefox signs it.
+	// Host and Port are those of the public address, which the client connects to. An
+	// IPv6 literal has no brackets, as Firefox signs it.
 	Host string
 	Port uint16
 }
@@ -29,11 +28,10 @@ func (h Header) Sign(key string, r Request) Header {
 	return h
 }
 
-// Verify checks the MAC over h and r under the key, and then that the client's
-// clock is at most skew away from now, either way. The errors are ErrMAC and
-// ErrSkew. The comparison takes the same time whatever the MAC.
+// Verify checks the MAC over h and r under the key, and then that h.TS differs from now
+// by at most skew. The errors are ErrMAC and ErrSkew. MACs are compared in constant time.
 //
-// A body is not covered: when h.Hash is set, read the body through Body.
+// The MAC does not cover the body: if h.Hash is set, read the body through Body.
 func (h Header) Verify(key string, r Request, now time.Time, skew time.Duration) error {
 	want := h.mac(key, r)
 	if subtle.ConstantTimeCompare(want[:], []byte(h.MAC)) != 1 {
@@ -45,7 +43,7 @@ func (h Header) Verify(key string, r Request, now time.Time, skew time.Duration)
 	return nil
 }
 
-// mac is the base64 of the HMAC over the canonical text of h and r.
+// mac returns the base64 of the HMAC over the canonical text of h and r.
 func (h Header) mac(key string, r Request) [44]byte {
 	text := make([]byte, 0, 64+len(h.Nonce)+len(r.Method)+len(r.Target)+len(r.Host)+len(h.Hash)+len(h.Ext))
 	text = append(text, "hawk.1.header\n"...)

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/fault"
 )
 
-// The example key of the public Hawk specification.
+// specKey is the example key of the Hawk specification.
 const specKey = "werxhqb98rpaxn39848xrunpaw3489ruxnpa98w4rxn"
 
 var (
@@ -20,8 +20,8 @@ var (
 
 const year = 52 * 7 * 24 * time.Hour
 
-// The first two are the specification's own examples, the others were computed
-// with Python's hmac and hashlib.
+// The first two vectors are from the specification. The others were computed with
+// Python's hmac and hashlib.
 func TestMACVectors(t *testing.T) {
 	t.Parallel()
 	posted := specHeader
@@ -115,7 +115,7 @@ func TestSignHTTPIsVerifiedByAServer(t *testing.T) {
 		}
 		h, err := ParseHeader(r.Header.Get("Authorization"))
 		if err != nil {
-			t.Errorf("%s: own header refused: %v", c.url, err)
+			t.Errorf("%s: parse the header: %v", c.url, err)
 		}
 		if err := h.Verify(specKey, c.want, specTime, 0); err != nil || h.ID != "some-id" {
 			t.Errorf("%s: %+v: %v", c.url, h, err)

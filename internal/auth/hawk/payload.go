@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// PayloadHash is what a client puts into Header.Hash: the base64 of the SHA-256
-// over the body and its content type. Parameters of the content type (charset)
-// and its case do not matter.
+// PayloadHash returns the value for Header.Hash: the base64 of the SHA-256 over the body
+// and its content type. Case and parameters of the content type (charset) are ignored.
 func PayloadHash(contentType string, body []byte) string {
 	p := newPayload(contentType)
 	p.Write(body)
@@ -18,12 +17,9 @@ func PayloadHash(contentType string, body []byte) string {
 	return string(sum[:])
 }
 
-// Body returns a reader of the body that hashes what passes through it and, in
-// place of io.EOF, returns ErrPayload when the hash is not the signed one. So a
-// caller that reads to the end and respects the error never acts on a forged
-// body; one that stops before the end has checked nothing.
-//
-// The body is returned as it is when the client signed none.
+// Body returns a reader that hashes the body and returns ErrPayload instead of io.EOF if
+// the hash differs from the signed one. The caller must read to the end: before that,
+// nothing is verified. Without a signed hash Body returns body itself.
 func (h Header) Body(body io.ReadCloser, contentType string) io.ReadCloser {
 	if h.Hash == "" {
 		return body
@@ -35,7 +31,7 @@ type verifiedBody struct {
 	io.ReadCloser
 	payload payload
 	want    string
-	end     error // what the first end of the body said, for later reads
+	end     error // returned at the end of the body, and by later reads
 }
 
 func (b *verifiedBody) Read(p []byte) (int, error) {
@@ -53,7 +49,7 @@ func (b *verifiedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// payload is a hash over "hawk.1.payload", the content type and what is written.
+// payload hashes "hawk.1.payload", the content type and the written bytes.
 type payload struct{ hash.Hash }
 
 func newPayload(contentType string) payload {
@@ -65,7 +61,7 @@ func newPayload(contentType string) payload {
 	return p
 }
 
-// sum ends the text; nothing may be written after it.
+// sum finishes the hash; nothing may be written after it.
 func (p payload) sum() [44]byte {
 	io.WriteString(p, "\n")
 	return digest(p.Sum(nil))

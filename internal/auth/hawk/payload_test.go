@@ -9,8 +9,8 @@ import (
 	"testing/iotest"
 )
 
-// The first is the specification's own example, the others were computed with
-// Python's hashlib.
+// The first vector is from the specification. The others were computed with Python's
+// hashlib.
 func TestPayloadHashVectors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ contentType, body, want string }{

@@ -7,27 +7,26 @@ import (
 	"time"
 )
 
-// What the tokens of this server say in Claims.Origin.
+// Values of Claims.Origin in tokens of this server.
 const (
 	Origin        = "holdfast"
-	CleanupOrigin = "holdfast-cleanup" // with which the tokenserver deletes the storage of replaced users
+	CleanupOrigin = "holdfast-cleanup" // of tokens that delete the storage of replaced users
 )
 
-// Claims is what a token of Firefox Sync says. Only UID, Expires and Salt must
-// be there.
+// Claims are the claims of a Firefox Sync token. Only UID, Expires and Salt are required.
 type Claims struct {
 	UID            int64  // the storage user, above 0
-	FxAUID         string // the account at the accounts server
-	FxAKID         string // which of the account's keys: "keys_changed_at-client_state"
-	Node           string // URL of the storage node the client was sent to
+	FxAUID         string // ID of the account at the accounts server
+	FxAKID         string // ID of the account's key: "keys_changed_at-client_state"
+	Node           string // URL of the storage node of the user
 	Expires        time.Time
 	HashedFxAUID   string // for metrics
 	HashedDeviceID string // for metrics
-	Salt           string // makes two tokens of one second differ
-	Origin         string // which tokenserver made the token; "python" when it does not say
+	Salt           string // distinguishes two tokens of the same second
+	Origin         string // the tokenserver that made the token; "python" if absent
 }
 
-// wire is the JSON of Claims, in the order in which the Rust tokenserver writes it.
+// wire is the JSON of Claims, in the field order of the Rust tokenserver.
 type wire struct {
 	Node           string  `json:"node"`
 	FxAKID         string  `json:"fxa_kid"`
@@ -40,7 +39,8 @@ type wire struct {
 	Salt           string  `json:"salt"`
 }
 
-// maxExpires keeps the conversion from float exact, and far from overflow.
+// maxExpires is the largest accepted expiry. Up to here a float64 is exact and far from
+// overflow.
 const maxExpires = 1 << 53
 
 func (c Claims) encode() ([]byte, error) {

@@ -1,22 +1,22 @@
-// Package tokenlib makes and opens the tokens with which a tokenserver sends a
-// client to a storage node. Both sides know the master secret and keep nothing
-// else in common: the token says whose storage it opens and until when, its
-// signature says that a tokenserver made it, and the key that the client signs
-// its requests with (see package hawk) is derived from the token's own text.
+// Package tokenlib makes and verifies the tokens that a tokenserver gives to clients of
+// a storage node. Tokenserver and node share the master secret and no other state: the
+// token names the user and its expiry, its signature proves that a tokenserver made it,
+// and the key that signs the requests of the client (see package hawk) is derived from
+// the text of the token.
 //
-// The format is that of Mozilla's tokenlib, version 1, whose Python and Rust
-// makers write the same claims in different order, spacing and number form.
+// The format is Mozilla's tokenlib, version 1. The Python and Rust tokenservers write
+// the same claims with different field order, spacing and number format.
 package tokenlib
 
 import "holdfast/internal/fault"
 
-// Why a token does not open. All are answered with 401, upon which a Sync client
-// fetches a new token. A returned error may add detail, so compare with errors.Is.
+// Errors of Open. All are answered with 401, and then a Sync client fetches a new token.
+// A returned error may add detail, so compare with errors.Is.
 var (
-	// ErrMalformed: the text is no token, or its claims are not the ones of Sync.
+	// ErrMalformed means that the text is not a token, or that its claims are not valid.
 	ErrMalformed error = fault.New(fault.Denied, "malformed token")
-	// ErrSignature: none of our master secrets made this token.
+	// ErrSignature means that the token was not made with one of the master secrets.
 	ErrSignature error = fault.New(fault.Denied, "the token is not signed with a master secret of this server")
-	// ErrExpired: the token was good once.
+	// ErrExpired means that the token has expired.
 	ErrExpired error = fault.New(fault.Denied, "the token has expired")
 )

@@ -20,51 +20,50 @@ const (
 	infoSigning = "services.mozilla.com/tokenlib/v1/signing"
 	infoDerive  = "services.mozilla.com/tokenlib/v1/derive/"
 
-	maxToken  = 2048 // bytes of text; what package hawk takes as an id
+	maxToken  = 2048 // bytes; the maximum ID in package hawk
 	saltBytes = 3
 )
 
-// Strict, so that each token has one spelling only.
+// encoding is strict, so that each token has only one spelling.
 var encoding = base64.URLEncoding.Strict()
 
-// Keyring makes and opens tokens with the master secrets of a server. It is
-// safe for concurrent use.
+// Keyring makes and verifies tokens with the master secrets of a server. It is safe for
+// concurrent use.
 type Keyring struct {
 	secrets []secret
 
-	// opened remembers good tokens: a client sends the same one with every
-	// request of an hour, and opening it costs more than the rest of the
-	// request's authentication.
-	opened *lru.Cache[string, opened]
+	// cache has verified tokens. A client sends the same token with every request for an
+	// hour, and verifying it costs more than the rest of the authentication.
+	cache *lru.Cache[string, opened]
 }
 
-// opened is a token whose signature was found good. What it says does not
-// change, except that it expires.
+// opened is a token with a valid signature. Its expiry is checked on every use.
 type opened struct {
 	claims Claims
 	key    string
 }
 
-// maxOpened is how many tokens are remembered, of about a kilobyte each.
+// maxOpened is the number of tokens in the cache, of about a kilobyte each.
 const maxOpened = 4096
 
 type secret struct {
-	master  []byte // the secret's text as it is, also when it looks like hex
+	master  []byte // the text of the secret, not decoded even if it is hex
 	signing []byte
 }
 
-// NewKeyring takes the master secrets, none of them empty. The first makes
-// tokens, all open them: to change a secret without a moment of 401s, put the new
-// one last everywhere, then first everywhere, then drop the old one.
+// NewKeyring returns a Keyring. The first master secret makes tokens and all of them
+// verify tokens. To rotate a secret without 401s, add the new one last on every server,
+// then move it first on every server, then remove the old one. It returns fault.Invalid
+// if there is no secret or an empty one.
 func NewKeyring(masters ...string) (*Keyring, error) {
 	if len(masters) == 0 {
 		return nil, fault.New(fault.Invalid, "at least one master secret is required")
 	}
-	remembered, err := lru.New[string, opened](maxOpened)
+	cache, err := lru.New[string, opened](maxOpened)
 	if err != nil {
-		return nil, fmt.Errorf("make room for tokens: %w", err)
+		return nil, fmt.Errorf("create the token cache: %w", err)
 	}
-	k := &Keyring{opened: remembered}
+	k := &Keyring{cache: cache}
 	for _, m := range masters {
 		if m == "" {
 			return nil, fault.New(fault.Invalid, "a master secret must not be empty")
@@ -78,14 +77,14 @@ func NewKeyring(masters ...string) (*Keyring, error) {
 	return k, nil
 }
 
-// Format keeps the secrets out of logs, whatever the verb.
+// Format implements fmt.Formatter. It keeps the secrets out of logs with every verb.
 func (k *Keyring) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "tokenlib.Keyring(%d secrets)", len(k.secrets))
 }
 
-// Mint makes a token and the Hawk key that belongs to it. A random salt is
-// chosen when c has none; Expires is cut to the second. The error is
-// ErrMalformed when c is not what Open would give back.
+// Mint returns a token and its Hawk key. It adds a random salt if c has none, and
+// truncates Expires to the second. It returns ErrMalformed for claims that Open would
+// not return.
 func (k *Keyring) Mint(c Claims) (token, key string, err error) {
 	if c.Salt == "" {
 		var salt [saltBytes]byte
@@ -105,17 +104,16 @@ func (k *Keyring) Mint(c Claims) (token, key string, err error) {
 	return token, key, err
 }
 
-// Open checks the token's signature and returns its claims and its Hawk key. The
-// errors are ErrMalformed, ErrSignature and ErrExpired (Expires is not after
-// now). Only with ErrExpired are claims and key returned too, for the one route
-// that serves the holders of expired tokens.
+// Open verifies the signature of a token and returns its claims and its Hawk key. The
+// errors are ErrMalformed, ErrSignature and ErrExpired (Expires is not after now). With
+// ErrExpired it also returns claims and key, for the route that accepts expired tokens.
 func (k *Keyring) Open(token string, now time.Time) (c Claims, key string, err error) {
-	o, known := k.opened.Get(token)
+	o, known := k.cache.Get(token)
 	if !known {
 		if o, err = k.open(token); err != nil {
 			return Claims{}, "", err
 		}
-		k.opened.Add(strings.Clone(token), o) // it may be part of a whole header
+		k.cache.Add(strings.Clone(token), o) // a clone, because token may be a part of a header
 	}
 	if !o.claims.Expires.After(now) {
 		return o.claims, o.key, ErrExpired
@@ -123,7 +121,7 @@ func (k *Keyring) Open(token string, now time.Time) (c Claims, key string, err e
 	return o.claims, o.key, nil
 }
 
-// open is Open for a token that is not remembered, whenever it expires.
+// open verifies a token that is not in the cache, except for its expiry.
 func (k *Keyring) open(token string) (o opened, err error) {
 	payload, by, err := k.verify(token)
 	if err != nil {
@@ -138,7 +136,7 @@ func (k *Keyring) open(token string) (o opened, err error) {
 
 // verify returns the signed part of the token and the secret that signed it.
 func (k *Keyring) verify(token string) ([]byte, secret, error) {
-	// The decoder passes over line ends, which would give a token a second spelling.
+	// The decoder skips line breaks, which would give a token a second spelling.
 	if len(token) > maxToken || strings.ContainsAny(token, "\r\n") {
 		return nil, secret{}, fmt.Errorf("%w: too long, or with line breaks", ErrMalformed)
 	}
@@ -161,8 +159,8 @@ func sign(key, payload []byte) []byte {
 	return m.Sum(nil)
 }
 
-// derive gives the Hawk key of a token. The key is the base64 text itself: the
-// HMAC of a request is keyed by these 44 bytes, not by what they decode to.
+// derive returns the Hawk key of a token. The key is the base64 text itself: these 44
+// bytes, not decoded, key the HMAC of a request.
 func (s secret) derive(token, salt string) (string, error) {
 	key, err := hkdf.Key(sha256.New, s.master, []byte(salt), infoDerive+token, sha256.Size)
 	if err != nil {

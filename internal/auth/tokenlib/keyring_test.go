@@ -16,7 +16,8 @@ const master = "0123456789abcdef-master"
 
 var now = time.Unix(1790000000, 0)
 
-// Made with Python's hmac, hashlib, base64 and json, from the algorithm's description.
+// Tokens made with Python's hmac, hashlib, base64 and json, from the description of the
+// algorithm.
 const (
 	rustToken = "eyJub2RlIjoiaHR0cDovL2xvY2FsaG9zdDo4MDAwIiwiZnhhX2tpZCI6IjAwMDAwMDAwMDIzNDUtdTdzIiwiZnhhX3VpZCI6Ijg2OTJmN2JiZDNlNjQwYThiMGM0YTZmNGM2ZDhjMWFiIiwiaGFzaGVkX2RldmljZV9pZCI6ImQxIiwiaGFzaGVkX2Z4YV91aWQiOiJoMSIsImV4cGlyZXMiOjE3OTAwMDM2MDAsInVpZCI6NDIsInRva2Vuc2VydmVyX29yaWdpbiI6InJ1c3QiLCJzYWx0IjoiYTFiMmMzIn1gjgDtDL15VTDz8iAMuFzn0b6Jdm9wI2TDD4tmakLi1w=="
 	rustKey   = "UW746Fy_CuxNeMq9dxuD0H2HNNjT4J7yrKfRX0Qf1lA="
@@ -40,7 +41,7 @@ func keyring(t testing.TB, masters ...string) *Keyring {
 	return k
 }
 
-// signed is a token over any bytes, as a tokenserver with our secret could make it.
+// signed returns a token with any bytes as claims, signed with the first secret.
 func signed(k *Keyring, payload string) string {
 	return encoding.EncodeToString(append([]byte(payload), sign(k.secrets[0].signing, []byte(payload))...))
 }
@@ -92,14 +93,14 @@ func TestExpiry(t *testing.T) {
 			t.Errorf("expires %s at %s: %v, want %v", c.expires, c.now, err, c.want)
 		}
 		if got.UID != 7 || key == "" {
-			t.Errorf("expires %s: claims and key must come along, got %+v, %q", c.expires, got, key)
+			t.Errorf("expires %s: claims and key must be returned too, got %+v, %q", c.expires, got, key)
 		}
 	}
 }
 
-// A remembered token expires like any other, and only good ones are remembered,
-// no more than there is room for.
-func TestRemembered(t *testing.T) {
+// TestCache: a cached token expires, only valid tokens are cached, and the cache is
+// bounded.
+func TestCache(t *testing.T) {
 	t.Parallel()
 	k := keyring(t, master)
 	token := signed(k, `{"uid":7,"salt":"s","expires":1790000001}`)
@@ -120,16 +121,16 @@ func TestRemembered(t *testing.T) {
 			t.Errorf("under another secret: %v", err)
 		}
 	}
-	if n := other.opened.Len(); n != 0 {
-		t.Errorf("%d bad tokens are remembered", n)
+	if n := other.cache.Len(); n != 0 {
+		t.Errorf("%d bad tokens are cached", n)
 	}
 	for i := range maxOpened + 10 {
 		if _, _, err := k.Open(signed(k, fmt.Sprintf(`{"uid":%d,"salt":"s","expires":1790000001}`, i+1)), now); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := k.opened.Len(); n != maxOpened {
-		t.Errorf("%d tokens are remembered, want %d", n, maxOpened)
+	if n := k.cache.Len(); n != maxOpened {
+		t.Errorf("%d tokens are cached, want %d", n, maxOpened)
 	}
 }
 
@@ -154,14 +155,14 @@ func TestOpenRefuses(t *testing.T) {
 		{"not base64", "!!!!", ErrMalformed},
 		{"standard alphabet", strings.NewReplacer("-", "+", "_", "/").Replace(pythonToken), ErrMalformed},
 		{"no padding", strings.TrimRight(rustToken, "="), ErrMalformed},
-		{"a line end within", rustToken[:8] + "\n" + rustToken[8:], ErrMalformed},
+		{"a line break inside", rustToken[:8] + "\n" + rustToken[8:], ErrMalformed},
 		{"spare bits set", strings.TrimSuffix(rustToken, "w==") + "x==", ErrMalformed},
 		{"signature alone", encoding.EncodeToString(raw[len(raw)-32:]), ErrMalformed},
 		{"claims changed", flipped(10), ErrSignature},
 		{"signature changed", flipped(len(raw) - 1), ErrSignature},
 		{"cut short", encoding.EncodeToString(raw[:len(raw)-1]), ErrSignature},
 		{"another secret", signed(keyring(t, "other"), `{"uid":7,"salt":"s","expires":1790003600}`), ErrSignature},
-		{"claims no JSON", signed(k, `hello`), ErrMalformed},
+		{"claims not JSON", signed(k, `hello`), ErrMalformed},
 		{"claims a list", signed(k, `[]`), ErrMalformed},
 		{"claims null", signed(k, `null`), ErrMalformed},
 		{"text after the claims", signed(k, `{"uid":7,"salt":"s","expires":1790003600}x`), ErrMalformed},
@@ -261,7 +262,7 @@ func FuzzParseToken(f *testing.F) {
 	k := keyring(f, master)
 	f.Fuzz(func(t *testing.T, token string, payload []byte) {
 		if c, key, err := k.Open(token, now); err == nil && token != rustToken && token != pythonToken {
-			t.Fatalf("a token nobody signed opens: %q %+v %s", token, c, key)
+			t.Fatalf("an unsigned token is accepted: %q %+v %s", token, c, key)
 		}
 		c, _, err := k.Open(signed(k, string(payload)), time.Time{})
 		if err != nil {
@@ -272,7 +273,7 @@ func FuzzParseToken(f *testing.F) {
 		}
 		again, key, err := k.Mint(c)
 		if errors.Is(err, ErrMalformed) {
-			return // claims that only their compact form made short enough
+			return // only the compact form of the claims was short enough
 		}
 		reopened, rekey, err := k.Open(again, time.Time{})
 		if c.Origin == "" {
@@ -284,7 +285,7 @@ func FuzzParseToken(f *testing.F) {
 	})
 }
 
-// The whole of what a storage request costs before it is let in.
+// BenchmarkAuthenticate measures the whole authentication of a storage request.
 func BenchmarkAuthenticate(b *testing.B) {
 	b.ReportAllocs()
 	k := keyring(b, master)
@@ -315,7 +316,7 @@ func BenchmarkOpen(b *testing.B) {
 			}
 		}
 	})
-	b.Run("remembered", func(b *testing.B) {
+	b.Run("cached", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if _, _, err := k.Open(rustToken, now); err != nil {

@@ -11,12 +11,12 @@ import (
 // Database configures where a service stores its data and how many connections it may
 // use.
 type Database struct {
-	DatabaseURL           string        `toml:"database_url" secret:"true" doc:"Database of the service: sqlite:PATH, postgres://user@host/database (also a Citus cluster) or, for Firefox Sync, spanner://projects/P/instances/I/databases/D. Empty: a SQLite file in the data folder, named after the service."`
+	DatabaseURL           string        `toml:"database_url" secret:"true" doc:"Database of the service: sqlite:PATH, postgres://user@host/database (also a Citus cluster) or, for syncstorage only, spanner://projects/P/instances/I/databases/D. Empty: a SQLite file in the data folder, named after the service."`
 	PoolMaxSize           int           `toml:"database_pool_max_size" doc:"Maximum number of PostgreSQL connections; on Spanner, of concurrent transactions."`
 	PoolConnectionTimeout time.Duration `toml:"database_pool_connection_timeout" doc:"How long a request waits for a connection (on Spanner: for a transaction) before it gets 503."`
 	StatementTimeout      time.Duration `toml:"database_statement_timeout" doc:"How long a PostgreSQL statement may take, lock waits included, or a Spanner transaction with its retries, before the request gets 503."`
-	PoolLifespan          time.Duration `toml:"database_pool_connection_lifespan" doc:"Age at which a connection is replaced. 0: never. No effect on Spanner."`
-	PoolMaxIdle           time.Duration `toml:"database_pool_connection_max_idle" doc:"How long a connection may be idle before it is closed. 0: the driver's default. No effect on Spanner."`
+	PoolLifespan          time.Duration `toml:"database_pool_connection_lifespan" doc:"Age at which a PostgreSQL connection is replaced. 0: an hour."`
+	PoolMaxIdle           time.Duration `toml:"database_pool_connection_max_idle" doc:"How long a PostgreSQL connection may be idle before it is closed. 0: 30 minutes."`
 }
 
 // DefaultDatabase selects the embedded database.
@@ -43,13 +43,13 @@ type Sweep struct {
 	SweepLimit int           `toml:"sweep_limit" unit:"rows" doc:"Maximum number of rows that one step of a sweep deletes. No effect on Spanner."`
 }
 
-// DefaultSweep deletes data a day after its expiry, which is longer than the
-// difference of any two time zones, in case one is mistaken for another.
+// DefaultSweep deletes data a day after its expiry. That is longer than the error of a
+// clock that is set to a wrong time zone.
 func DefaultSweep() Sweep {
 	return Sweep{SweepEvery: time.Minute, SweepAfter: 24 * time.Hour, SweepLimit: 500}
 }
 
-// Check reports every setting that cannot be used.
+// Check returns every setting that is not valid.
 func (s *Sweep) Check() (problems conf.Problems) {
 	notNegative(&problems, "sweep_interval", s.SweepEvery)
 	notNegative(&problems, "sweep_after", s.SweepAfter)

@@ -14,8 +14,8 @@ import (
 type Database struct {
 	Service string
 	Target  Target
-	Where   string        // for people: the path or URL, without secrets
-	Wait    time.Duration // longest that a caller waits for a connection
+	Where   string        // for messages: the path or URL, without secrets
+	Wait    time.Duration // maximum wait of a caller for a connection
 
 	// Pooler reports whether a connection pooler is in between, and whether statements
 	// are prepared. nil: not supported by the engine.
@@ -35,7 +35,7 @@ type Database struct {
 
 	sets []migrate.Set // of the server and of the service
 	conn connection
-	file *sqlitedb.DB // nil: not embedded
+	file *sqlitedb.DB // nil for a database server
 }
 
 // pool is the common interface of all engines.

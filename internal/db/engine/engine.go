@@ -44,26 +44,26 @@ func Parse(databaseURL, file string, supported ...Kind) (Target, error) {
 	}
 	scheme, rest, found := strings.Cut(databaseURL, ":")
 	if !found {
-		return Target{}, fmt.Errorf("is not a URL: expected %s", examples(supported))
+		return Target{}, fmt.Errorf("not a URL: expected %s", examples(supported))
 	}
 	kind := Kind(scheme)
 	if scheme == "postgresql" {
 		kind = Postgres
 	}
 	if !slices.Contains(supported, kind) {
-		return Target{}, fmt.Errorf("begins with %q: expected %s", scheme, examples(supported))
+		return Target{}, fmt.Errorf("the scheme %q is not supported: expected %s", scheme, examples(supported))
 	}
 	switch kind {
 	case SQLite:
 		path, err := url.PathUnescape(strings.TrimPrefix(rest, "//")) // sqlite:relative, sqlite:/path and sqlite:///path
 		if err != nil || path == "" {
-			return Target{}, fmt.Errorf("names no file: expected %s", example[SQLite])
+			return Target{}, fmt.Errorf("no file name: expected %s", example[SQLite])
 		}
 		return Target{Kind: SQLite, Path: path}, nil
 	case Spanner:
 		name := strings.TrimPrefix(rest, "//")
 		if !spannerDatabase.MatchString(name) {
-			return Target{}, fmt.Errorf("names no Spanner database: expected %s", example[Spanner])
+			return Target{}, fmt.Errorf("not a valid Spanner database name: expected %s", example[Spanner])
 		}
 		return Target{Kind: Spanner, URL: name}, nil
 	}

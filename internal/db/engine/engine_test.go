@@ -20,17 +20,17 @@ func TestParse(t *testing.T) {
 		{"postgresql:///d?host=/run/postgresql", Target{Kind: Postgres, URL: "postgresql:///d?host=/run/postgresql"}, ""},
 		{"spanner://projects/p-1/instances/i-1/databases/d_1", Target{Kind: Spanner, URL: "projects/p-1/instances/i-1/databases/d_1"}, ""},
 		{"spanner:projects/example.com:pp/instances/ii/databases/dd", Target{Kind: Spanner, URL: "projects/example.com:pp/instances/ii/databases/dd"}, ""},
-		{"spanner://projects/pp/instances/ii/databases/d", Target{}, "names no Spanner database"},
-		{"spanner://projects/pp/instances/i/databases/dd", Target{}, "names no Spanner database"},
-		{"spanner://projects/pp/instances/ii/databases/" + strings.Repeat("d", 31), Target{}, "names no Spanner database"},
-		{"spanner://projects/pp/instances/" + strings.Repeat("i", 65) + "/databases/dd", Target{}, "names no Spanner database"},
-		{"spanner://projects/pp/instances/ii/databases/Secret", Target{}, "names no Spanner database"},
-		{"spanner://projects/pp/instances/ii/databases/secret?x=y", Target{}, "names no Spanner database"},
-		{"spanner://projects/pp/instances/ii", Target{}, "names no Spanner database"},
-		{"spanner:", Target{}, "names no Spanner database"},
-		{"sqlite:", Target{}, "names no file"},
-		{"mysql://u:secret@h/d", Target{}, `begins with "mysql": expected sqlite:PATH or postgres://user@host/database or spanner:`},
-		{"secret", Target{}, "is not a URL"},
+		{"spanner://projects/pp/instances/ii/databases/d", Target{}, "not a valid Spanner database name"},
+		{"spanner://projects/pp/instances/i/databases/dd", Target{}, "not a valid Spanner database name"},
+		{"spanner://projects/pp/instances/ii/databases/" + strings.Repeat("d", 31), Target{}, "not a valid Spanner database name"},
+		{"spanner://projects/pp/instances/" + strings.Repeat("i", 65) + "/databases/dd", Target{}, "not a valid Spanner database name"},
+		{"spanner://projects/pp/instances/ii/databases/Secret", Target{}, "not a valid Spanner database name"},
+		{"spanner://projects/pp/instances/ii/databases/secret?x=y", Target{}, "not a valid Spanner database name"},
+		{"spanner://projects/pp/instances/ii", Target{}, "not a valid Spanner database name"},
+		{"spanner:", Target{}, "not a valid Spanner database name"},
+		{"sqlite:", Target{}, "no file name"},
+		{"mysql://u:secret@h/d", Target{}, `the scheme "mysql" is not supported: expected sqlite:PATH or postgres://user@host/database or spanner:`},
+		{"secret", Target{}, "not a URL"},
 	} {
 		got, err := Parse(tc.url, "data/syncstorage.db", SQLite, Postgres, Spanner)
 		if tc.err == "" && (err != nil || got != tc.want) {
@@ -40,7 +40,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q: %v", tc.url, err)
 		}
 	}
-	if _, err := Parse("spanner://projects/pp/instances/ii/databases/dd", "", SQLite, Postgres); err == nil || err.Error() != `begins with "spanner": expected sqlite:PATH or postgres://user@host/database` {
+	if _, err := Parse("spanner://projects/pp/instances/ii/databases/dd", "", SQLite, Postgres); err == nil || err.Error() != `the scheme "spanner" is not supported: expected sqlite:PATH or postgres://user@host/database` {
 		t.Errorf("a service without Spanner: %v", err)
 	}
 }

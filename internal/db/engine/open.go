@@ -33,7 +33,7 @@ type Backends[S any] struct {
 	SpannerOptions func(*spannerdb.Options)
 }
 
-// supported are the engines that have a backend.
+// supported returns the engines that have a backend.
 func (b Backends[S]) supported() (kinds []Kind) {
 	if b.SQLite.New != nil {
 		kinds = append(kinds, SQLite)
@@ -49,15 +49,15 @@ func (b Backends[S]) supported() (kinds []Kind) {
 
 // Opener opens the databases of one process.
 type Opener struct {
-	Data    string // folder of the SQLite files that no setting names
-	Create  bool   // missing folders and files are created
-	Lock    bool   // SQLite files are locked: no other server may use them
+	Data    string // folder of the SQLite files without a database_url
+	Create  bool   // create missing folders and files
+	Lock    bool   // lock SQLite files, so that no other server uses them
 	Metrics *obs.Metrics
 
 	locks []*sqlitedb.Lock
 }
 
-// Close releases the locks. The databases are closed before.
+// Close releases the locks. The databases must be closed before.
 func (o *Opener) Close() (err error) {
 	for _, l := range o.locks {
 		err = errors.Join(err, l.Release())
@@ -86,13 +86,24 @@ func (o *Opener) lock(ctx context.Context, service, path string) error {
 // File returns the SQLite file of a service without a database_url.
 func (o *Opener) File(service string) string { return filepath.Join(o.Data, service+".db") }
 
+// URLError means that a database_url is not valid.
+type URLError struct {
+	Setting string
+	err     error
+}
+
+func (e *URLError) Error() string { return e.Setting + ": " + e.err.Error() }
+
+// Unwrap returns what is wrong with the URL.
+func (e *URLError) Unwrap() error { return e.err }
+
 // Open opens the database selected by the settings of a service, and the store of the
 // service on it. It does not migrate, and a database server may be unavailable. The
 // caller must Close the Database.
 func Open[S any](ctx context.Context, o *Opener, service string, s settings.Database, b Backends[S]) (store S, db *Database, err error) {
 	t, err := Parse(s.DatabaseURL, o.File(service), b.supported()...)
 	if err != nil {
-		return store, nil, fmt.Errorf("%s.database_url %w", service, err)
+		return store, nil, &URLError{Setting: service + ".database_url", err: err}
 	}
 	db = &Database{Service: service, Target: t, Wait: s.PoolConnectionTimeout}
 	switch t.Kind {
@@ -165,8 +176,8 @@ func (o *Opener) openPostgres(ctx context.Context, d *Database, s settings.Datab
 }
 
 func (o *Opener) openSpanner(ctx context.Context, d *Database, s settings.Database, complete func(*spannerdb.Options)) (*spannerdb.DB, error) {
-	// The driver prefers this variable to its options. Whether it applies was decided
-	// when the configuration was read.
+	// The driver prefers this variable to its options, but the configuration decides
+	// whether it applies.
 	if err := os.Unsetenv("SPANNER_EMULATOR_HOST"); err != nil {
 		return nil, err
 	}
@@ -189,7 +200,7 @@ func (o *Opener) openSpanner(ctx context.Context, d *Database, s settings.Databa
 type MissingError struct{ Service, Path string }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("the %s database %s does not exist; --data names the folder where the server keeps it", e.Service, e.Path)
+	return fmt.Sprintf("the %s database %s does not exist; set --data to the data folder of the server", e.Service, e.Path)
 }
 
 // MakeFolder creates a folder that only its owner can read, unless it exists.

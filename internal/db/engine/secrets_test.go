@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/testdb/spannertest"
 )
 
-// openAt opens the database of a service without tables of its own, as a process does.
+// openAt opens the database of a service without its own tables, like a process.
 func openAt(t *testing.T, service, url, emulator string) *engine.Database {
 	t.Helper()
 	none := func() (migrate.Set, error) { return migrate.Set{Service: service}, nil }
@@ -40,8 +40,8 @@ func openAt(t *testing.T, service, url, emulator string) *engine.Database {
 	return db
 }
 
-// TestSecretHashes: each engine keeps the hashes of secrets for each service, and of
-// processes that write at once one wins.
+// TestSecretHashes: each engine stores the hashes of secrets for each service, and of
+// concurrent writers one wins.
 func TestSecretHashes(t *testing.T) {
 	t.Parallel()
 	for name, create := range map[string]func(t *testing.T) (url, emulator string){
@@ -102,7 +102,7 @@ func replaceHashes(t *testing.T, processes []*engine.Database) {
 	}
 	race(t, processes, hashes["a.x"], "second")
 	if changed, err := db.SetSecretHash(t.Context(), "a.x", hashes["a.x"], "late"); err != nil || changed {
-		t.Errorf("replaced a hash that is not there any more: %v, %v", changed, err)
+		t.Errorf("replaced an outdated hash: %v, %v", changed, err)
 	}
 	if changed, err := db.SetSecretHash(t.Context(), "a.y", "", "other"); err != nil || !changed {
 		t.Errorf("another setting: %v, %v", changed, err)
@@ -112,7 +112,7 @@ func replaceHashes(t *testing.T, processes []*engine.Database) {
 	}
 }
 
-// race has all processes replace one hash at once.
+// race lets all processes replace one hash concurrently.
 func race(t *testing.T, processes []*engine.Database, old, name string) {
 	t.Helper()
 	won := make([]bool, len(processes))

@@ -28,12 +28,12 @@ import (
 // Migration is one migration.
 type Migration struct {
 	Version  int    // 1, 2, 3 … without a gap
-	Name     string // what it does, from the file's name
+	Name     string // from the file name
 	SQL      string
 	Checksum string // SHA-256 of SQL, hex
 }
 
-// Applied is a row of the ledger.
+// Applied is a row of the ledger, the table schema_migrations.
 type Applied struct {
 	Version  int
 	Name     string
@@ -52,7 +52,7 @@ type Set struct {
 
 var needs = regexp.MustCompile(`_needs_(\d{4})$`)
 
-// needed is the newest migration that a release must know to work with the schema
+// needed returns the newest migration that a release must know to work with the schema
 // after this one; 0 if this one only adds.
 func needed(name string) int {
 	m := needs.FindStringSubmatch(name)
@@ -90,10 +90,10 @@ func Load(service string, fsys fs.FS, dir string) (Set, error) {
 	slices.SortFunc(set.Migrations, func(a, b Migration) int { return a.Version - b.Version })
 	for i, m := range set.Migrations {
 		if m.Version != i+1 {
-			return Set{}, fmt.Errorf("migrations of %s: %04d_%s stands where %04d is due", service, m.Version, m.Name, i+1)
+			return Set{}, fmt.Errorf("migrations of %s: found %04d_%s, expected number %04d", service, m.Version, m.Name, i+1)
 		}
 		if needed(m.Name) >= m.Version {
-			return Set{}, fmt.Errorf("migrations of %s: %04d_%s needs what comes after it", service, m.Version, m.Name)
+			return Set{}, fmt.Errorf("migrations of %s: %04d_%s needs a later migration", service, m.Version, m.Name)
 		}
 	}
 	return set, nil

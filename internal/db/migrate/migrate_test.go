@@ -22,10 +22,10 @@ func TestLoadRefusesMistakes(t *testing.T) {
 		name, want string
 		files      []string
 	}{
-		{"a gap", "0003_c stands where 0002 is due", []string{"0001_a.sql", "0003_c.sql"}},
-		{"a repeat", "0001_b stands where 0002 is due", []string{"0001_a.sql", "0001_b.sql"}},
+		{"a gap", "found 0003_c, expected number 0002", []string{"0001_a.sql", "0003_c.sql"}},
+		{"a repeat", "found 0001_b, expected number 0002", []string{"0001_a.sql", "0001_b.sql"}},
 		{"a stray file", "is not named", []string{"0001_a.sql", "notes.txt"}},
-		{"a need of the future", "needs what comes after it", []string{"0001_a.sql", "0002_b_needs_0002.sql"}},
+		{"a need of a later migration", "needs a later migration", []string{"0001_a.sql", "0002_b_needs_0002.sql"}},
 		{"upper case", "is not named", []string{"0001_A.sql"}},
 	} {
 		_, err := migrate.Load("service", files(tc.files...), "m")
@@ -59,9 +59,9 @@ func TestPending(t *testing.T) {
 		{"a new database", nil, 3, ""},
 		{"half way", []migrate.Applied{line(1)}, 2, ""},
 		{"done", []migrate.Applied{line(1), line(2), line(3)}, 0, ""},
-		{"a newer release was here", []migrate.Applied{line(1), line(2), line(3), newer}, 0, ""},
-		{"a newer release took away what the last one needed", []migrate.Applied{line(1), line(2), line(3), kind}, 0, ""},
-		{"a newer release took away what this one needs", []migrate.Applied{line(1), line(2), line(3), cruel}, 0, "too old for the database"},
+		{"migrated by a newer release", []migrate.Applied{line(1), line(2), line(3), newer}, 0, ""},
+		{"a newer release removed what older ones needed", []migrate.Applied{line(1), line(2), line(3), kind}, 0, ""},
+		{"a newer release removed what this one needs", []migrate.Applied{line(1), line(2), line(3), cruel}, 0, "too old for the database"},
 		{"another text", []migrate.Applied{line(1), edited}, 0, "another text"},
 		{"a hole", []migrate.Applied{line(1), line(3)}, 0, "was not"},
 	} {

@@ -6,9 +6,9 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Ready pings a database and returns fault.Unavailable if migrations are pending,
-// because only a release itself may change the tables of a running server. says is the
-// message for clients, with %d for the number of pending migrations.
+// Ready checks that a database is available and has no pending migrations. Otherwise it
+// returns fault.Unavailable. says is the message for clients, with %d for the number of
+// pending migrations.
 func Ready(ctx context.Context, set func() (Set, error), pending func(context.Context, Set) ([]Migration, error), says string) error {
 	wanted, err := set()
 	if err != nil {

@@ -13,11 +13,10 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Call runs a statement that returns one value of type bigint[], without NULLs:
-// a function of a service. It does what QueryRow does, and costs half of the
-// driver's time: arguments are encoded where they are known, into memory of the
-// right size, and the driver looks up no type. Parameters and result travel in
-// the binary format, in the simple protocol's mode too.
+// Call runs a statement, a call of a function of a service, that returns one value of type
+// bigint[] without NULLs. It takes half of the time that the driver needs for QueryRow,
+// because the caller encodes the arguments into one buffer and no types are looked up.
+// Arguments and result have the binary format, also in the simple protocol mode.
 func (db *DB) Call(ctx context.Context, s Statement, a *Args) (result []int64, err error) {
 	err = db.alone(ctx, s.Name, func(ctx context.Context, c *pgx.Conn) error {
 		result, err = call(ctx, c, s, a, db.prepares)
@@ -64,8 +63,8 @@ func bigints(b []byte) ([]int64, error) {
 	return result, nil
 }
 
-// Args are the arguments of a Call, in the order of its parameters. Each must
-// have the type to which the statement casts its parameter.
+// Args are the arguments of a Call, in the order of the parameters. Each must have the
+// type to which the statement casts the parameter.
 type Args struct {
 	values [][]byte
 	buffer []byte
@@ -74,8 +73,8 @@ type Args struct {
 // NewArgs returns the arguments of a statement with n parameters.
 func NewArgs(n int) *Args { return &Args{values: make([][]byte, 0, n), buffer: make([]byte, 0, 16*n)} }
 
-// add appends what encode appends to the buffer. Values before it stay where
-// they are when the buffer grows.
+// add adds the value that encode appends to the buffer. Earlier values stay valid when the
+// buffer grows.
 func (a *Args) add(encode func(b []byte) []byte) {
 	from := len(a.buffer)
 	a.buffer = encode(a.buffer)
@@ -108,7 +107,7 @@ func (a *Args) Boolean(v bool) {
 // Text adds a text.
 func (a *Args) Text(v string) { a.add(func(b []byte) []byte { return append(b, v...) }) }
 
-// Bytea adds a bytea, which is not copied; nil is an empty one.
+// Bytea adds a bytea without copying it; nil is an empty one.
 func (a *Args) Bytea(v []byte) {
 	if v == nil {
 		v = []byte{}
@@ -116,7 +115,7 @@ func (a *Args) Bytea(v []byte) {
 	a.values = append(a.values, v)
 }
 
-// timestampEpoch is the moment 0 of a timestamp, 2000-01-01, as Unix time in microseconds.
+// timestampEpoch is the epoch of timestamp, 2000-01-01, in Unix microseconds.
 const timestampEpoch = 946_684_800_000_000
 
 // Timestamp adds a timestamp in UTC.
@@ -155,7 +154,7 @@ func (a *Args) Byteas(n int, element func(i int) ([]byte, bool)) {
 	})
 }
 
-// array adds an array whose elements have so many bytes together.
+// array adds an array of n elements of the type of; size is their total size in bytes.
 func (a *Args) array(n int, of uint32, size int, element func(b []byte, i int) ([]byte, bool)) {
 	a.add(func(b []byte) []byte {
 		b = slices.Grow(b, 20+4*n+size)

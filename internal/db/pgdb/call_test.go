@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// echo returns what the server has understood of an argument of each type.
+// echo returns the server's values of an argument of each type.
 var echo = pgdb.Statement{Name: "echo", SQL: `
 	SELECT ARRAY[$1::bigint, $2::integer, octet_length($3::text), octet_length($4::bytea), coalesce($5::bigint, -5), $6::boolean::int,
 		(date_part('epoch', $7::timestamp) * 1000)::bigint,
@@ -44,7 +44,7 @@ func TestCall(t *testing.T) {
 			t.Parallel()
 			db := open(t, pgdb.Options{URL: testdb.WithParameter(t, url, "default_query_exec_mode", mode)})
 			want := []int64{-1 << 62, -7, 7, 0, -5, 1, at.UnixMilli(), 2, -1, 9, 1, 34, 2, 2, -2}
-			for range 2 { // the second time it is prepared
+			for range 2 { // not prepared, then prepared
 				if got, err := db.Call(t.Context(), echo, whole); err != nil || !slices.Equal(got, want) {
 					t.Errorf("got %v, %v, want %v", got, err, want)
 				}
@@ -83,7 +83,7 @@ func TestCallErrors(t *testing.T) {
 		_, err := db.Call(t.Context(), pgdb.Statement{Name: "test", SQL: sql}, pgdb.NewArgs(0))
 		wantCode(t, err, code)
 	}
-	// The connection is as good as before.
+	// The connection stays usable.
 	got, err := db.Call(t.Context(), pgdb.Statement{Name: "test", SQL: `SELECT ARRAY[1]::bigint[]`}, pgdb.NewArgs(0))
 	if err != nil || !slices.Equal(got, []int64{1}) {
 		t.Errorf("got %v, %v", got, err)

@@ -13,15 +13,15 @@ import (
 	"holdfast/internal/fault"
 )
 
-// isRetryable reports whether the server took back a step so that others could go
-// on; nothing of the step is there and it may be tried again.
+// isRetryable reports whether the server rolled back a transaction because of concurrent
+// ones, so that it can be retried.
 func isRetryable(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01")
 }
 
-// classify codes an error of the driver. Errors that carry a code already,
-// which a service's step returned, pass.
+// classify adds a fault code to an error of the driver. It returns an error with a code,
+// such as one of a service, unchanged.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -31,8 +31,8 @@ func classify(err error) error {
 	}
 	var pg *pgconn.PgError
 	switch {
-	// First what the caller did: the driver wraps it in whatever it caused.
-	case errors.Is(err, context.DeadlineExceeded): // a step without patience is canceled as well
+	// The context first: the driver wraps its error in others.
+	case errors.Is(err, context.DeadlineExceeded): // patience cancels too
 		return fault.Wrap(fault.Unavailable, "the database took too long", err)
 	case errors.Is(err, context.Canceled):
 		return fault.Wrap(fault.Unavailable, "the request ended before the database answered", err)
@@ -45,7 +45,7 @@ func classify(err error) error {
 	return fault.Wrap(fault.Internal, "internal error", err)
 }
 
-// lost reports an error of the connection rather than of the server.
+// lost reports whether an error is of the connection and not of the server.
 func lost(err error) bool {
 	var (
 		connect *pgconn.ConnectError
@@ -56,8 +56,8 @@ func lost(err error) bool {
 		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, puddle.ErrClosedPool)
 }
 
-// connectError says in one line why there is no connection. The driver's text has a
-// line for each address and each way of encryption that it tried.
+// connectError is a connection error in one line. The text of the driver has a line for
+// each address, with and without TLS.
 type connectError struct{ err error }
 
 func (e *connectError) Unwrap() error { return e.err }
@@ -80,30 +80,30 @@ func (e *connectError) Error() string {
 	return e.err.Error()
 }
 
-// classifyState is the code and sentence for an SQLSTATE (PostgreSQL manual,
+// classifyState returns the code and message for an SQLSTATE (PostgreSQL manual,
 // appendix A).
 func classifyState(state string) (fault.Code, string) {
 	switch state {
 	case "42P01", "42883", "42703", "3F000": // a table, function, column or schema is missing
-		return fault.Unavailable, "the database lacks what this release needs: run holdfast migrate"
+		return fault.Unavailable, "the schema of the database is outdated: run holdfast migrate"
 	case "26000", "42P05": // a prepared statement is on another connection
-		return fault.Unavailable, "a connection pooler keeps no prepared statements: add default_query_exec_mode=exec to database_url"
+		return fault.Unavailable, "a connection pooler does not support prepared statements: add default_query_exec_mode=exec to database_url"
 	case "53100":
 		return fault.Unavailable, "the database's disk is full"
 	case "53300":
-		return fault.Unavailable, "the database has no connection left"
+		return fault.Unavailable, "the database server has no free connection"
 	case "25006":
 		return fault.Unavailable, "the database is read-only"
-	case "57014", "25P03": // the latter of a transaction that was idle for too long
+	case "57014", "25P03": // 25P03: idle in a transaction for too long
 		return fault.Unavailable, "the database took too long"
 	case "42501", "3D000":
-		return fault.Unavailable, "the database, or the right to use it, is missing"
+		return fault.Unavailable, "the database does not exist, or access is denied"
 	case "40001", "40P01", "55P03":
-		return fault.Unavailable, "others hold what the request needs"
+		return fault.Unavailable, "lock conflict, retry"
 	}
 	switch class(state) {
 	case "08", "28", "53", "57", "58": // connection, authorization, resources, operator, system
-		return fault.Unavailable, "the database cannot serve"
+		return fault.Unavailable, "the database is unavailable"
 	}
 	return fault.Internal, "internal error"
 }

@@ -56,7 +56,7 @@ type Options struct {
 type DB struct {
 	pool     *pgxpool.Pool
 	opts     Options
-	prepares bool // statements are prepared, and stay so on their connection
+	prepares bool // statements are prepared on each connection
 	where    string
 }
 
@@ -65,7 +65,7 @@ type DB struct {
 func Open(ctx context.Context, opts Options) (*DB, error) {
 	conf, err := pgxpool.ParseConfig(opts.URL)
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, "the PostgreSQL URL cannot be read", err)
+		return nil, fault.Wrap(fault.Invalid, "the PostgreSQL URL is not valid", err)
 	}
 	orElse := func(d *time.Duration, otherwise time.Duration) {
 		if *d <= 0 {
@@ -101,7 +101,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, conf)
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, "the PostgreSQL pool cannot be made", err)
+		return nil, fault.Wrap(fault.Invalid, "cannot create the PostgreSQL connection pool", err)
 	}
 	return &DB{
 		pool: pool, opts: opts, where: describe(conf.ConnConfig),
@@ -109,8 +109,8 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	}, nil
 }
 
-// Where names the database for people: the hosts and ports or the socket that the
-// URL and the environment select, and never a password.
+// Where returns the database for messages: the hosts and ports, or the socket, that the
+// URL and the environment select, without the password.
 func (db *DB) Where() string { return db.where }
 
 func describe(c *pgx.ConnConfig) string {
@@ -158,7 +158,7 @@ func (db *DB) Pooler(ctx context.Context) (pooled, prepares bool, err error) {
 	p.pause()
 	defer conn.Release()
 	var backend uint32
-	// A pooler makes up the process ID that it gives to its clients.
+	// A pooler sends its clients another process ID than that of the server.
 	err = conn.QueryRow(ctx, `SELECT pg_backend_pid()`, pgx.QueryExecModeSimpleProtocol).Scan(&backend)
 	mode := conn.Conn().Config().DefaultQueryExecMode
 	return backend != conn.Conn().PgConn().PID(), mode == pgx.QueryExecModeCacheStatement, classify(err)
@@ -193,7 +193,7 @@ const maxTries = 5
 func (db *DB) retry(ctx context.Context, fn func(context.Context, *pgx.Conn) error) error {
 	for try := 1; ; try++ {
 		err := db.once(ctx, fn)
-		if err == nil || try == maxTries || !isRetryable(err) || !clock.Rest(ctx, rand.N(time.Duration(try)*10*time.Millisecond)) {
+		if err == nil || try == maxTries || !isRetryable(err) || !clock.Sleep(ctx, rand.N(time.Duration(try)*10*time.Millisecond)) {
 			return classify(err)
 		}
 	}
@@ -236,11 +236,11 @@ func release(conn *pgxpool.Conn, spoiled bool) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_ = c.Close(ctx) // whatever becomes of it
+		_ = c.Close(ctx) // best effort
 	}()
 }
 
-// fault calls the hook of the tests.
+// fault calls Options.Fault.
 func (db *DB) fault(point string) error {
 	if db.opts.Fault == nil {
 		return nil

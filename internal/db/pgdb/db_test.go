@@ -50,7 +50,7 @@ func TestOneExecEach(t *testing.T) {
 			if _, err := db.Exec(ctx, statement(`CREATE TEMP TABLE t (id bigint, b bytea)`)); err != nil {
 				t.Fatal(err)
 			}
-			// The pool hands out its last connection first, and only this test uses it.
+			// The pool returns the last used connection first, and only this test uses it.
 			n, err := db.Exec(ctx, statement(`INSERT INTO t SELECT u.id, u.b FROM unnest($1::bigint[], $2::bytea[]) u (id, b)`),
 				[]int64{1, 2}, [][]byte{{0, 255}, nil})
 			if err != nil || n != 2 {
@@ -114,9 +114,9 @@ func TestClassification(t *testing.T) {
 		{"missing function", `SELECT no_such_function()`, fault.Unavailable, "holdfast migrate"},
 		{"disk full", `DO $$ BEGIN RAISE SQLSTATE '53100'; END $$`, fault.Unavailable, "disk is full"},
 		{"read only", `DO $$ BEGIN RAISE SQLSTATE '25006'; END $$`, fault.Unavailable, "read-only"},
-		{"shutdown", `DO $$ BEGIN RAISE SQLSTATE '57P01'; END $$`, fault.Unavailable, "cannot serve"},
-		{"connection", `DO $$ BEGIN RAISE SQLSTATE '08006'; END $$`, fault.Unavailable, "cannot serve"},
-		{"deadlock, again and again", `DO $$ BEGIN RAISE SQLSTATE '40P01'; END $$`, fault.Unavailable, "others hold"},
+		{"shutdown", `DO $$ BEGIN RAISE SQLSTATE '57P01'; END $$`, fault.Unavailable, "the database is unavailable"},
+		{"connection", `DO $$ BEGIN RAISE SQLSTATE '08006'; END $$`, fault.Unavailable, "the database is unavailable"},
+		{"deadlock, again and again", `DO $$ BEGIN RAISE SQLSTATE '40P01'; END $$`, fault.Unavailable, "lock conflict"},
 		{"our mistake", `SELECT 1/0`, fault.Internal, "internal"},
 		{"terminated", `SELECT pg_terminate_backend(pg_backend_pid())`, fault.Unavailable, ""},
 	} {
@@ -125,7 +125,7 @@ func TestClassification(t *testing.T) {
 			_, err := db.Exec(t.Context(), pgdb.Statement{Name: "test", SQL: c.sql})
 			wantCode(t, err, c.code)
 			if !strings.Contains(fault.Message(err), c.message) {
-				t.Errorf("the sentence is %q", fault.Message(err))
+				t.Errorf("the message is %q", fault.Message(err))
 			}
 		})
 	}
@@ -137,7 +137,7 @@ func TestOpenRefusesNonsense(t *testing.T) {
 	wantCode(t, err, fault.Invalid)
 }
 
-// The reason why there is no connection is one line, without the driver's prefixes.
+// TestConnectErrors: a connection error is one line, without the prefixes of the driver.
 func TestConnectErrors(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
@@ -165,12 +165,12 @@ func TestStatementTimeout(t *testing.T) {
 	}
 }
 
-// wantTooLong checks the error of a statement that its timeout ended.
+// wantTooLong expects the error of a statement timeout.
 func wantTooLong(t *testing.T, err error) {
 	t.Helper()
 	wantCode(t, err, fault.Unavailable)
 	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v; want one of a deadline", err)
+		t.Errorf("%v; want a deadline error", err)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestPoolWaitIsBounded(t *testing.T) {
 	if n, _ := db.Waits(); n != before+1 {
 		t.Errorf("%d waits after one more than %d", n, before)
 	}
-	for rows.Next() { // at its end the connection is free at once
+	for rows.Next() { // the connection is free after the last row
 	}
 	rows.Close()
 	if _, err := db.Exec(t.Context(), selectOne); err != nil {
@@ -237,8 +237,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestGivenUp: a connection on which a statement was given up is not used
-// again, because the word to stop may come late and stop another.
+// TestGivenUp: a connection on which a statement was cancelled is not used again, because
+// the cancel request may arrive late and cancel another statement.
 func TestGivenUp(t *testing.T) {
 	t.Parallel()
 	db := open(t, pgdb.Options{URL: testdb.Postgres(t), MaxConns: 1, StatementTimeout: time.Second})
@@ -263,7 +263,7 @@ func TestGivenUp(t *testing.T) {
 	pid := backend()
 	stream(6000)
 	if _, err := db.Exec(t.Context(), pgdb.Statement{Name: "broken", SQL: `SELECT 1/0`}); err == nil || backend() != pid {
-		t.Error("a good connection was given away")
+		t.Error("a usable connection was closed")
 	}
 	for _, giveUp := range []func(){
 		func() { _, _ = db.Exec(t.Context(), sleep, 60.0) },
@@ -282,7 +282,7 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// TestStreamGoesSilent has a server that stops in the middle of an answer.
+// TestStreamGoesSilent: a server stops in the middle of a result.
 func TestStreamGoesSilent(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -308,8 +308,8 @@ func TestStreamGoesSilent(t *testing.T) {
 	}
 }
 
-// TestSerializationIsRetried lets two transactions at SERIALIZABLE, which the
-// URL asks for, read what the other writes; the server undoes one of them.
+// TestSerializationIsRetried: two SERIALIZABLE transactions each read what the other
+// writes, and the server rolls back one of them.
 func TestSerializationIsRetried(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -318,7 +318,7 @@ func TestSerializationIsRetried(t *testing.T) {
 	if _, err := db.Exec(t.Context(), statement(`CREATE TABLE t (n bigint)`)); err != nil {
 		t.Fatal(err)
 	}
-	var both sync.WaitGroup // reached by each first try once it has read
+	var both sync.WaitGroup // waits until the first try of each has read
 	both.Add(2)
 	errs := make(chan error, 2)
 	tries := make(chan int, 2)
@@ -395,8 +395,8 @@ func TestTxPassesCodedErrors(t *testing.T) {
 	}
 }
 
-// TestServerGoesAndComes opens before the server is there, and uses the same
-// pool through a stop and a crash.
+// TestServerGoesAndComes opens a pool before the server is started, and uses it through a
+// shutdown and a crash of the server.
 func TestServerGoesAndComes(t *testing.T) {
 	t.Parallel()
 	server := testdb.DurablePostgres(t)
@@ -411,7 +411,7 @@ func TestServerGoesAndComes(t *testing.T) {
 		if err := server.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// No connection of before is handed out.
+		// The pool returns no connection from before.
 		for range conns {
 			if _, err := db.Exec(t.Context(), selectOne); err != nil {
 				t.Errorf("the server is back: %v", err)
@@ -425,7 +425,7 @@ func TestServerGoesAndComes(t *testing.T) {
 			}
 		}
 		for _, rows := range held {
-			for rows.Next() { // at its end the connection is free at once
+			for rows.Next() { // the connection is free after the last row
 			}
 			rows.Close()
 		}

@@ -11,7 +11,7 @@ import (
 // a ping is a round trip. It does not detect a server that disappeared silently.
 func hasPendingData(conn net.Conn) bool {
 	if c, ok := conn.(interface{ NetConn() net.Conn }); ok {
-		conn = c.NetConn() // under TLS, which may speak of itself: a ping decides
+		conn = c.NetConn() // TLS may send data of its own: then a ping decides
 	}
 	c, ok := conn.(syscall.Conn)
 	if !ok {
@@ -21,8 +21,8 @@ func hasPendingData(conn net.Conn) bool {
 	if err != nil {
 		return true
 	}
-	// Not Read, which waits for its turn: after a slow write, a reader of the driver may
-	// still be waiting there.
+	// Not Read, which would block behind a reader that the driver leaves after a slow
+	// write.
 	var quiet bool
 	err = raw.Control(func(fd uintptr) {
 		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestSpoken(t *testing.T) {
+func TestHasPendingData(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,21 +35,21 @@ func TestSpoken(t *testing.T) {
 	}
 
 	quiet, _ := pair()
-	// The driver's own reader, which a slow write leaves behind, has its turn.
+	// A reader blocks, like that of the driver after a slow write.
 	go func() { _, _ = quiet.Read(make([]byte, 1)) }()
 	if hasPendingData(quiet) {
-		t.Error("nobody has said anything")
+		t.Error("pending data on a quiet connection")
 	}
 	told, far := pair()
 	if _, err := far.Write([]byte("E")); err != nil || !hears(told) {
-		t.Errorf("a word was not heard: %v", err)
+		t.Errorf("received data was not detected: %v", err)
 	}
 	left, far := pair()
 	if err := far.Close(); err != nil || !hears(left) {
-		t.Errorf("an end was not heard: %v", err)
+		t.Errorf("EOF was not detected: %v", err)
 	}
 	left.Close()
 	if !hasPendingData(left) {
-		t.Error("a closed connection passes")
+		t.Error("a closed connection was not detected")
 	}
 }

@@ -7,9 +7,8 @@ import (
 	"holdfast/internal/fault"
 )
 
-// indexLock is the key of the advisory lock under which indexes are created. No
-// statement waits for it, unlike for that of migrations: the creation of the index
-// would wait for the statement.
+// indexLock is the key of the advisory lock for creating indexes. Unlike migrationLock, no
+// statement waits for it, because CREATE INDEX CONCURRENTLY would wait for that statement.
 const indexLock = migrationLock + 1
 
 var (
@@ -34,8 +33,8 @@ func (db *DB) EnsureIndex(ctx context.Context, name, create string) (made bool, 
 		if err != nil || !busy {
 			return made, err
 		}
-		if !clock.Rest(ctx, lockPause) {
-			return false, fault.Wrap(fault.Unavailable, "the caller has gone", context.Cause(ctx))
+		if !clock.Sleep(ctx, lockPause) {
+			return false, fault.Wrap(fault.Unavailable, "canceled while another process creates the index", context.Cause(ctx))
 		}
 	}
 }

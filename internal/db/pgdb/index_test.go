@@ -25,8 +25,7 @@ func validIndex(t *testing.T, db *pgdb.DB) (valid, found bool) {
 	return valid, found
 }
 
-// TestEnsureIndex: an index is made once; one that did not come to its end is
-// made again.
+// TestEnsureIndex: an index is created once, and an incomplete one is created again.
 func TestEnsureIndex(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -34,10 +33,10 @@ func TestEnsureIndex(t *testing.T) {
 	db := open(t, pgdb.Options{URL: url})
 	ctx := t.Context()
 	if made, err := db.EnsureIndex(ctx, indexName, createIndex); made || err == nil {
-		t.Errorf("where two are the same: %t, %v", made, err)
+		t.Errorf("with duplicate rows: %t, %v", made, err)
 	}
 	if valid, found := validIndex(t, db); valid || !found {
-		t.Fatalf("nothing is left of the attempt: %t, %t", valid, found)
+		t.Fatalf("the failed attempt left no invalid index: %t, %t", valid, found)
 	}
 	testdb.Script(t, url, `DELETE FROM things`)
 	if made, err := db.EnsureIndex(ctx, indexName, createIndex); !made || err != nil {
@@ -47,11 +46,11 @@ func TestEnsureIndex(t *testing.T) {
 		t.Error("the index is not valid")
 	}
 	if made, err := db.EnsureIndex(ctx, indexName, createIndex); made || err != nil {
-		t.Errorf("where it is: %t, %v", made, err)
+		t.Errorf("with the index: %t, %v", made, err)
 	}
 }
 
-// TestEnsureIndexAtOnce: of those who want an index, one makes it.
+// TestEnsureIndexAtOnce: of concurrent callers, one creates the index.
 func TestEnsureIndexAtOnce(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -74,6 +73,6 @@ func TestEnsureIndexAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	if n := count.Load(); n != 1 {
-		t.Errorf("%d have made the index", n)
+		t.Errorf("%d callers created the index", n)
 	}
 }

@@ -14,8 +14,7 @@ import (
 	"holdfast/internal/fault"
 )
 
-// migrationLock is the key of the advisory lock under which schemas change:
-// "holdfast" as bytes.
+// migrationLock is the key of the advisory lock for migrations: the bytes "holdfast".
 const migrationLock = 0x686f6c6466617374
 
 // longestMigration limits a migration, such as an index on a large table, and the wait
@@ -75,10 +74,10 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 		var pg *pgconn.PgError
 		blocked := errors.As(err, &pg) && pg.Code == "55P03"
 		switch {
-		case blocked && tries < lockTries && clock.Rest(ctx, lockPause):
+		case blocked && tries < lockTries && clock.Sleep(ctx, lockPause):
 			tries++
 		case blocked:
-			return applied, fault.Wrap(fault.Unavailable, "others use the table for long, maybe a dump: run holdfast migrate again when they are done", err)
+			return applied, fault.Wrap(fault.Unavailable, "a long transaction, maybe a dump, locks the table: run holdfast migrate again when it has ended", err)
 		case pg != nil && pg.Code == "42501":
 			return applied, fault.Wrap(fault.Unavailable, "the role may not change the tables: run holdfast migrate as their owner, or GRANT it CREATE on the schema", err)
 		case err != nil || next == nil:
@@ -135,7 +134,7 @@ func checkVersion(tx *Tx) error {
 		return err
 	}
 	if number < oldest*10000 {
-		return fault.Newf(fault.Unavailable, "PostgreSQL %d or newer is needed, this is %d", oldest, number/10000)
+		return fault.Newf(fault.Unavailable, "PostgreSQL %d or newer is required, but the server has version %d", oldest, number/10000)
 	}
 	return nil
 }
@@ -149,7 +148,7 @@ func (tx *Tx) ledger(service string) (ledger []migrate.Applied, err error) {
 	return ledger, development(err)
 }
 
-// development is a ledger without the column service.
+// development returns migrate.ErrDevelopment for a ledger without the column service.
 func development(err error) error {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "42703" {
 		return migrate.ErrDevelopment
@@ -208,7 +207,7 @@ func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration
 	}, &a.Version, &a.Name, &a.Checksum)
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == "42P01" {
-		err = nil // no ledger: nothing was ever applied
+		err = nil // no ledger: no migration was applied
 	}
 	if err != nil {
 		return nil, development(err)

@@ -48,7 +48,7 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("again: applied %v, %v", versions(applied), err)
 	}
 
-	// A change that fails leaves nothing of itself, and what stood before it.
+	// A failed migration is rolled back; earlier ones stay.
 	first["0002_c.sql"] = "CREATE TABLE c ();"
 	first["0003_d.sql"] = "CREATE TABLE d (); SELECT 1/0;"
 	set = load(t, first)
@@ -71,7 +71,7 @@ func TestMigrate(t *testing.T) {
 	wantCode(t, err, fault.Internal)
 }
 
-// TestMigrateAtOnce has many processes migrate one empty database.
+// TestMigrateAtOnce: many processes migrate an empty database concurrently.
 func TestMigrateAtOnce(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -97,12 +97,11 @@ func TestMigrateAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	if count[1] != 1 || count[2] != 1 {
-		t.Errorf("each change is applied once, not %v times", count)
+		t.Errorf("each migration was applied %v times, want once", count)
 	}
 }
 
-// TestMigrateTakesItsTime: a bound on the statements of every day, set for a
-// role or a database, is none on a change.
+// TestMigrateTakesItsTime: timeouts of a role or a database do not apply to migrations.
 func TestMigrateTakesItsTime(t *testing.T) {
 	t.Parallel()
 	url := testdb.WithParameter(t, testdb.PostgresDatabase(t), "statement_timeout", "200")
@@ -123,8 +122,8 @@ func TestIsCitus(t *testing.T) {
 	}
 }
 
-// TestMigrateBesideADump has a change wait for a transaction that reads its
-// table for long. Others are served meanwhile, and the change comes in the end.
+// TestMigrateBesideADump: a migration waits for a long transaction that reads its table.
+// Other statements run meanwhile, and the migration succeeds in the end.
 func TestMigrateBesideADump(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -157,7 +156,7 @@ func TestMigrateBesideADump(t *testing.T) {
 			t.Errorf("applied %v, %v", versions(applied), err)
 		}
 	})
-	// Whoever asks for the table while the change waits is behind it.
+	// Statements on the table queue behind the waiting migration.
 	waits := pgdb.Statement{Name: "waits", SQL: `SELECT FROM pg_locks WHERE relation = 'a'::regclass AND mode = 'AccessExclusiveLock' AND NOT granted`}
 	for found := false; !found; {
 		var err error
@@ -169,13 +168,14 @@ func TestMigrateBesideADump(t *testing.T) {
 		t.Error(err)
 	}
 	if pending, err := db.Pending(ctx, set); err != nil || len(pending) != 1 {
-		t.Errorf("the change came while its table was read: %v, %v", versions(pending), err)
+		t.Errorf("migrated while the table was read: %v, %v", versions(pending), err)
 	}
 	close(done)
 	others.Wait()
 }
 
-// A ledger of a development version is refused before anything is changed.
+// TestLedgerOfDevelopment: a ledger of a development version is rejected, and nothing is
+// changed.
 func TestLedgerOfDevelopment(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)

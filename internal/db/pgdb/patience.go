@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// patience limits each of a series of steps with one context and one timer.
+// patience is a timeout for each of a series of steps, with one context and one timer.
 type patience struct {
 	context.Context
 	cancel context.CancelCauseFunc

@@ -48,7 +48,7 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// alone runs a statement in a transaction of its own.
+// alone runs a single statement.
 func (db *DB) alone(ctx context.Context, name string, fn func(context.Context, *pgx.Conn) error) error {
 	if db.opts.Fault == nil {
 		return db.run(ctx, name, fn)
@@ -74,7 +74,7 @@ func one(ctx context.Context, q querier, s Statement, args, dest []any) (bool, e
 		if err := rows.Scan(dest...); err != nil {
 			return false, err
 		}
-		rows.Close() // before Err, which knows of the rest only then
+		rows.Close() // before Err, which is complete only then
 	}
 	return found, rows.Err()
 }

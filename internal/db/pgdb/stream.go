@@ -13,9 +13,9 @@ import (
 type Rows struct {
 	rows     pgx.Rows
 	conn     *pgxpool.Conn
-	patience *patience // while the server is waited for
+	patience *patience // runs while waiting for the server
 	timeout  time.Duration
-	ahead    bool // the first row has been asked for and not been handed out
+	ahead    bool // the first row was fetched and not yet returned
 	ended    bool
 	closed   bool
 }
@@ -62,7 +62,7 @@ func (db *DB) stream(ctx context.Context, s Statement, args []any) (*Rows, error
 	return r, nil
 }
 
-// Next advances to the next row, at first to the first one.
+// Next advances to the next row. It returns false at the end and after an error.
 func (r *Rows) Next() bool {
 	if r.ahead {
 		r.ahead = false

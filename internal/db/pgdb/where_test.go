@@ -6,8 +6,7 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// Messages name the server that is meant, whatever the form of the URL, and never a
-// password.
+// TestWhere: Where returns the selected server for every form of URL, without a password.
 func TestWhere(t *testing.T) {
 	t.Setenv("PGHOST", "pg.example")
 	t.Setenv("PGPORT", "6543")

@@ -1,9 +1,8 @@
-// Package secrethash makes salted slow hashes of the server's secrets, which a
-// database keeps to notice that a secret was lost or exchanged.
+// Package secrethash makes salted slow hashes of the server's secrets. A database stores
+// them to detect that a secret was lost or replaced.
 //
-// A generated secret has 256 bits, so its hash gives nothing away whatever it
-// costs. The cost protects secrets that an operator has chosen badly, from
-// readers of a database or a backup.
+// A generated secret has 256 bits and cannot be guessed. The cost of the hash protects
+// weak secrets of operators from readers of a database or a backup.
 package secrethash
 
 import (
@@ -18,13 +17,12 @@ import (
 	"holdfast/internal/fault"
 )
 
-// cost is what a hash costs: about 10 ms and 4 MB on a server, more on a small board.
-// A start makes one for each secret, so twice the cost would double the time in which
-// a server is ready.
+// cost is about 10 ms and 4 MB on a server, more on a small board. A start computes one
+// hash for each secret, so a higher cost delays it.
 var cost = params{memory: 4 << 10, passes: 3}
 
-// Bounds of what is accepted from a database, so that nobody who can write to it
-// makes a server compute for minutes.
+// Limits of parameters in a database, so that a writer of the database cannot make a
+// server compute for minutes.
 const (
 	mostMemory = 64 << 10
 	mostPasses = 16
@@ -56,9 +54,9 @@ type Hash struct {
 	salt, key []byte
 }
 
-var errFormat = fault.New(fault.Internal, "the hash of a secret has a form that this release does not know: run the release that has made it")
+var errFormat = fault.New(fault.Internal, "unknown format of a secret hash: run the release that made it")
 
-// Parse reads a hash that New has made, also one of other costs.
+// Parse parses a result of New, also with another cost.
 func Parse(text string) (h Hash, err error) {
 	fields := strings.Split(text, "$")
 	if len(fields) != 6 || fields[0] != "" || fields[1] != "argon2id" || fields[2] != fmt.Sprintf("v=%d", argon2.Version) {
@@ -79,7 +77,7 @@ func Parse(text string) (h Hash, err error) {
 	return h, nil
 }
 
-// Matches reports whether it is the hash of a secret.
+// Matches reports whether h is a hash of secret.
 func (h Hash) Matches(secret string) bool {
 	return subtle.ConstantTimeCompare(h.params.key(secret, h.salt), h.key) == 1
 }

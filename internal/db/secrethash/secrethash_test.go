@@ -27,8 +27,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestKnown: a hash that an earlier release has made stays good, also when the costs
-// have changed since.
+// TestKnown: a hash of an earlier release stays valid, also with another cost.
 func TestKnown(t *testing.T) {
 	t.Parallel()
 	for secret, text := range map[string]string{

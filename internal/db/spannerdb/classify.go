@@ -14,8 +14,8 @@ import (
 	"holdfast/internal/fault"
 )
 
-// classify codes an error of the driver. Errors that carry a code already,
-// which a service's step returned, pass.
+// classify adds a fault code to an error of the driver. It returns an error with a code,
+// such as one of a service, unchanged.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -23,24 +23,37 @@ func classify(err error) error {
 	if _, coded := errors.AsType[fault.Coder](err); coded {
 		return err
 	}
+	cause := &statusError{err}
 	switch {
 	case errors.Is(err, context.Canceled):
-		return fault.Wrap(fault.Unavailable, "the request ended before the database answered", err)
+		return fault.Wrap(fault.Unavailable, "the request ended before the database answered", cause)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fault.Wrap(fault.Unavailable, "the database took too long", err)
+		return fault.Wrap(fault.Unavailable, "the database took too long", cause)
 	}
 	if tooLarge(err) {
-		return fault.Wrap(fault.TooLarge, "the request is more than the database takes at once", err)
+		return fault.Wrap(fault.TooLarge, "the request exceeds the limits of a database transaction", cause)
 	}
 	code, message := classifyStatus(spanner.ErrCode(err), spanner.ErrDesc(err))
-	return fault.Wrap(code, message, err)
+	return fault.Wrap(code, message, cause)
 }
 
-// tooLarge reports whether Spanner has refused a request for its size: of the
-// mutations or the bytes of a transaction by InvalidArgument, of a message by
-// ResourceExhausted. Its own refusals carry a link to the page of its limits.
-// That is lost where they come as the result of a statement in a batch, and gRPC
-// sends none, so the wording decides as well.
+// statusError prints Spanner's message and status without the labels and quotes of
+// the driver.
+type statusError struct{ err error }
+
+func (e *statusError) Unwrap() error { return e.err }
+
+func (e *statusError) Error() string {
+	if code := spanner.ErrCode(e.err); code != codes.Unknown {
+		return "Spanner: " + spanner.ErrDesc(e.err) + " (" + code.String() + ")"
+	}
+	return e.err.Error()
+}
+
+// tooLarge reports whether Spanner rejected a request for its size: InvalidArgument for
+// the mutations or the bytes of a transaction, ResourceExhausted for a message. Its errors
+// have a link to the page of the limits. The link is missing in results of a statement in
+// a batch and in errors of gRPC, so the text is checked too.
 func tooLarge(err error) bool {
 	text := spanner.ErrDesc(err)
 	says := func(phrases ...string) bool {
@@ -51,15 +64,15 @@ func tooLarge(err error) bool {
 		return linksToLimits(err) ||
 			says("too many mutations", "exceeds the maximum total bytes-size", "Transaction resource limits exceeded")
 	case codes.ResourceExhausted:
-		// A message that this process was to receive is of another size: gRPC for
-		// Go has it in lower case.
+		// Not "received message larger than max" in lower case: that is of gRPC for Go, and
+		// the response is too large.
 		return says("send message larger than max", "Received message larger than max")
 	}
 	return false
 }
 
-// linksToLimits looks for the link among the details of an error and of those that
-// it wraps: the driver's own status has none.
+// linksToLimits looks for the link in the details of an error and of the errors that it
+// wraps, because the status of the driver has none.
 func linksToLimits(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if slices.ContainsFunc(status.Convert(err).Details(), isLinkToLimits) {
@@ -76,7 +89,7 @@ func isLinkToLimits(detail any) bool {
 	})
 }
 
-// classifyStatus is the code and sentence for a gRPC status.
+// classifyStatus returns the code and message for a gRPC status.
 func classifyStatus(status codes.Code, text string) (fault.Code, string) {
 	switch status {
 	case codes.Canceled:
@@ -86,21 +99,20 @@ func classifyStatus(status codes.Code, text string) (fault.Code, string) {
 	case codes.Unavailable:
 		return fault.Unavailable, "the database cannot be reached"
 	case codes.Aborted:
-		return fault.Unavailable, "others hold what the request needs"
+		return fault.Unavailable, "lock conflict, retry"
 	case codes.ResourceExhausted:
 		return fault.Unavailable, "the database has no capacity left"
 	case codes.Unauthenticated, codes.PermissionDenied:
-		return fault.Unavailable, "the database, or the right to use it, is missing"
+		return fault.Unavailable, "the database does not exist, or access is denied"
 	case codes.NotFound:
 		if strings.Contains(text, lostSession) {
 			return fault.Unavailable, "the database was replaced by another"
 		}
 		return fault.Unavailable, "the database, or a table that this release needs, is missing: run holdfast migrate"
 	case codes.InvalidArgument:
-		// A statement on a table or column that is not there; the others are
-		// our mistakes.
+		// A table or column does not exist. Other causes are bugs.
 		if strings.Contains(text, "not found") {
-			return fault.Unavailable, "the database lacks what this release needs: run holdfast migrate"
+			return fault.Unavailable, "the schema of the database is outdated: run holdfast migrate"
 		}
 	}
 	return fault.Internal, "internal error"

@@ -64,8 +64,8 @@ type DB struct {
 	client   atomic.Pointer[spanner.Client]
 	renewing sync.Mutex
 	opts     Options
-	slots    chan struct{} // one for each transaction that may be under way
-	alone    chan struct{} // the one read-write transaction of an emulator; nil: any number
+	slots    chan struct{} // one for each open transaction
+	alone    chan struct{} // for the only read-write transaction of an emulator; nil: any number
 
 	waits   atomic.Int64
 	waiting atomic.Int64 // nanoseconds
@@ -90,7 +90,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	}
 	client, err := opts.connect(ctx)
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, "the Spanner client cannot be made", err)
+		return nil, fault.Wrap(fault.Invalid, "cannot create the Spanner client", err)
 	}
 	db.client.Store(client)
 	return db, nil
@@ -99,7 +99,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 func (o *Options) connect(ctx context.Context) (*spanner.Client, error) {
 	return spanner.NewClientWithConfig(ctx, o.Database, spanner.ClientConfig{
 		DisableRouteToLeader: !o.RouteToLeader,
-		DisableNativeMetrics: true, // ours are scraped
+		DisableNativeMetrics: true, // Options.Observe replaces them
 	}, o.client()...)
 }
 
@@ -116,14 +116,14 @@ func (db *DB) renew(old *spanner.Client, err error) {
 	db.renewing.Lock()
 	defer db.renewing.Unlock()
 	if db.client.Load() != old {
-		return // others have been here
+		return // another request has renewed it
 	}
-	fresh, err := db.opts.connect(context.Background()) // it outlives the request
+	fresh, err := db.opts.connect(context.Background()) // the client outlives the request
 	if err != nil {
 		return // the next request tries again
 	}
 	db.client.Store(fresh)
-	time.AfterFunc(db.opts.Timeout, old.Close) // others may have it in their hands
+	time.AfterFunc(db.opts.Timeout, old.Close) // other requests may still use it
 }
 
 // client returns the options of the driver.
@@ -151,7 +151,7 @@ func (db *DB) Waits() (n int64, total time.Duration) {
 	return db.waits.Load(), time.Duration(db.waiting.Load())
 }
 
-var errBusy = fault.New(fault.Unavailable, "too many transactions are under way")
+var errBusy = fault.New(fault.Unavailable, "too many open transactions")
 
 // enter waits for a slot, or for the emulator.
 func (db *DB) enter(ctx context.Context, slots chan struct{}) error {
@@ -188,7 +188,7 @@ func (db *DB) observe(name string, start time.Time, err error) error {
 	return err
 }
 
-// fault calls the hook of the tests.
+// fault calls Options.Fault.
 func (db *DB) fault(point string) error {
 	if db.opts.Fault == nil {
 		return nil

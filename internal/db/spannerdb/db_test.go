@@ -59,7 +59,7 @@ func open(t *testing.T, opts spannerdb.Options) *spannerdb.DB {
 	return db
 }
 
-// options lead to a new database with the accounts.
+// options returns the options of a new database with the accounts.
 func options(t *testing.T) spannerdb.Options {
 	t.Helper()
 	emulator, database := spannertest.Database(t)
@@ -92,7 +92,7 @@ func amounts(t *testing.T, db *spannerdb.DB) map[string]int64 {
 	return all
 }
 
-// change adds to an account what it reads there first.
+// change reads an account and adds to it.
 func change(ctx context.Context, db *spannerdb.DB, id string, by int64) error {
 	return db.Write(ctx, "test.change", func(tx *spannerdb.Tx) error {
 		var amount int64
@@ -104,8 +104,8 @@ func change(ctx context.Context, db *spannerdb.DB, id string, by int64) error {
 	})
 }
 
-// TestConcurrentWrites: two clients, as two processes have, change what they
-// have read. The emulator aborts all but one; none of that is seen outside.
+// TestConcurrentWrites: two clients, like two processes, change what they have read. The
+// emulator aborts all but one, and the aborted ones are retried.
 func TestConcurrentWrites(t *testing.T) {
 	t.Parallel()
 	opts := options(t)
@@ -127,7 +127,7 @@ func TestConcurrentWrites(t *testing.T) {
 	}
 }
 
-// TestWriteUndone: an error of the step leaves no trace and passes as it is.
+// TestWriteUndone: an error of fn rolls back the transaction and is returned unchanged.
 func TestWriteUndone(t *testing.T) {
 	t.Parallel()
 	opts := options(t)
@@ -158,14 +158,14 @@ func TestWriteUndone(t *testing.T) {
 		t.Errorf("too few rows: %v", err)
 	}
 	if got := amounts(t, db); got["a"] != 0 || got["b"] != 0 {
-		t.Errorf("there is %v", got)
+		t.Errorf("the amount is %v", got)
 	}
 	if got := strings.Join(steps, " "); got != "test.refused test.rows" {
 		t.Errorf("observed errors of %q", got)
 	}
 }
 
-// TestFault: what fails at any point leaves nothing behind.
+// TestFault: a failure at any point rolls back the transaction.
 func TestFault(t *testing.T) {
 	t.Parallel()
 	opts := options(t)
@@ -203,12 +203,12 @@ func TestFault(t *testing.T) {
 		t.Errorf("a has %d", got)
 	}
 	if active, _, _ := db.Connections(); active != 0 {
-		t.Errorf("%d transactions are under way at the end", active)
+		t.Errorf("%d transactions are open at the end", active)
 	}
 }
 
-// TestSlots: so many transactions are under way and no more; who waits in vain
-// is told so.
+// TestSlots: the number of open transactions is limited, and a caller that waits too long
+// gets an error.
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	opts := options(t)
@@ -223,7 +223,7 @@ func TestSlots(t *testing.T) {
 		held = append(held, rows)
 	}
 	if active, _, most := db.Connections(); active != 2 || most != 2 {
-		t.Errorf("%d of %d are under way", active, most)
+		t.Errorf("%d of %d are open", active, most)
 	}
 	if err := change(t.Context(), db, "a", 1); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("one too many: %v", err)
@@ -231,7 +231,7 @@ func TestSlots(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := change(ended, db, "a", 1); !fault.Is(err, fault.Unavailable) {
-		t.Errorf("a caller that has gone: %v", err)
+		t.Errorf("a canceled caller: %v", err)
 	}
 	if n, total := db.Waits(); n != 2 || total < opts.Wait {
 		t.Errorf("%d have waited %v", n, total)
@@ -239,12 +239,12 @@ func TestSlots(t *testing.T) {
 	held[0].Close()
 	held[0].Close()
 	if err := change(t.Context(), db, "a", 1); err != nil {
-		t.Errorf("after a place is free: %v", err)
+		t.Errorf("after a slot is free: %v", err)
 	}
 	held[1].Close()
 }
 
-// TestSnapshot: what is read beside a stream is of the stream's moment.
+// TestSnapshot: Beside reads the snapshot of the stream.
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	db := open(t, options(t))
@@ -291,7 +291,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestMutations: a commit tells what was predicted; the emulator counts nothing.
+// TestMutations: a commit reports the predicted mutations; the emulator counts none.
 func TestMutations(t *testing.T) {
 	t.Parallel()
 	opts := options(t)
@@ -302,12 +302,12 @@ func TestMutations(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(told) != 3 || told[0] != "test.change" || told[1] != 2 || told[2] != 0 {
-		t.Errorf("told %v", told)
+		t.Errorf("reported %v", told)
 	}
 }
 
-// TestAway: nobody answers. Opening does not fail; all else does, in time.
-func TestAway(t *testing.T) {
+// TestUnavailable: without a server Open succeeds, and everything else fails in time.
+func TestUnavailable(t *testing.T) {
 	t.Parallel()
 	db := open(t, spannerdb.Options{
 		Database: "projects/p/instances/ii/databases/dd", EmulatorHost: "127.0.0.1:1", Timeout: 100 * time.Millisecond,
@@ -326,9 +326,8 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// TestLostSession: the emulator begins anew, as a database does that is restored
-// under its name. Who meets it first is refused, in all ways of asking; the next
-// is served.
+// TestLostSession: the emulator restarts empty, like a database that is restored under its
+// name. The first request of each kind fails, and the next one succeeds.
 func TestLostSession(t *testing.T) {
 	t.Parallel()
 	emulator := testdb.OwnSpanner(t)
@@ -362,7 +361,7 @@ func TestLostSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		anew()
-		// Several at once find one lost session.
+		// Several concurrent requests find one lost session.
 		var asking sync.WaitGroup
 		for range 5 {
 			asking.Go(func() {
@@ -378,8 +377,8 @@ func TestLostSession(t *testing.T) {
 	}
 }
 
-// TestMigrate: from a database that is not there, on an emulator, to one that
-// has everything; each change once, whoever comes.
+// TestMigrate: on an emulator the database is created. Concurrent processes apply each
+// migration once.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	emulator, database := spannertest.Name(t)
@@ -410,19 +409,19 @@ func TestMigrate(t *testing.T) {
 	}
 	wg.Wait()
 	if sum := fresh[0] + fresh[1] + fresh[2]; sum != 1 {
-		t.Errorf("%d say that they applied the second", sum)
+		t.Errorf("%d processes applied the second", sum)
 	}
 	if got := amounts(t, db); got["a"] != 3 {
-		t.Errorf("after all that: %v", got)
+		t.Errorf("at the end: %v", got)
 	}
 	if _, err := db.Migrate(t.Context(), set(t, accounts+"-- edited\n")); err == nil || !strings.Contains(err.Error(), "another text") {
-		t.Errorf("an edited change: %v", err)
+		t.Errorf("an edited migration: %v", err)
 	}
 }
 
-// TestMigrateMeetsAnEarlierAnswer: the driver asks for its session when the
-// client is made, and on an emulator there may be no database yet. That answer
-// may come when there is one.
+// TestMigrateMeetsAnEarlierAnswer: the driver requests its session when the client is
+// created, before the database of an emulator exists. The failure may arrive after the
+// database has been created.
 func TestMigrateMeetsAnEarlierAnswer(t *testing.T) {
 	t.Parallel()
 	emulator, database := spannertest.Name(t)
@@ -445,7 +444,7 @@ func TestMigrateMeetsAnEarlierAnswer(t *testing.T) {
 		EmulatorHost: emulator, Database: database,
 		Client: []option.ClientOption{option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(wire))},
 		Fault: func(point string) error {
-			if point == "migrate.ledger" { // and now it waits for the session
+			if point == "migrate.ledger" { // before it waits for the session
 				read.Do(func() { close(reading) })
 			}
 			return nil
@@ -456,8 +455,8 @@ func TestMigrateMeetsAnEarlierAnswer(t *testing.T) {
 	}
 }
 
-// TestMigrateInterrupted: a change whose schema is there and whose data is not
-// is begun again.
+// TestMigrateInterrupted: a migration that changed the schema and not the data is applied
+// again.
 func TestMigrateInterrupted(t *testing.T) {
 	t.Parallel()
 	emulator, database := spannertest.Database(t)
@@ -474,12 +473,12 @@ func TestMigrateInterrupted(t *testing.T) {
 	}
 	db := open(t, opts)
 	if len(amounts(t, db)) != 0 {
-		t.Error("data of an interrupted change is there")
+		t.Error("an interrupted migration changed data")
 	}
 	if applied, err := db.Migrate(t.Context(), set(t, accounts)); err != nil || len(applied) != 1 {
-		t.Errorf("begun again: %v, %v", applied, err)
+		t.Errorf("applied again: %v, %v", applied, err)
 	}
 	if len(amounts(t, db)) != 2 {
-		t.Error("the data is not there")
+		t.Error("the migration did not change the data")
 	}
 }

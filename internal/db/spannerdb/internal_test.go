@@ -43,8 +43,31 @@ func TestClassifyStatus(t *testing.T) {
 	}
 }
 
-// TestTooLarge: what Spanner refuses for its size is told from its other
-// refusals, by the link that it sends and, without one, by its words.
+// TestStatusError: the text of a failure has Spanner's message and status, without
+// the labels and quotes of the driver.
+func TestStatusError(t *testing.T) {
+	t.Parallel()
+	late := spanner.ToSpannerError(status.Error(codes.DeadlineExceeded, "timeout"))
+	for _, tc := range []struct {
+		err  error
+		want string
+	}{
+		{late, "the database took too long: Spanner: timeout (DeadlineExceeded)"},
+		{fmt.Errorf("commit: %w", late), "the database took too long: Spanner: timeout (DeadlineExceeded)"},
+		{
+			spanner.ToSpannerError(status.Error(codes.NotFound, "Instance not found: projects/demo")),
+			"the database, or a table that this release needs, is missing: run holdfast migrate: Spanner: Instance not found: projects/demo (NotFound)",
+		},
+		{errors.New("no credentials"), "internal error: no credentials"},
+	} {
+		if got := classify(tc.err); got.Error() != tc.want || !errors.Is(got, tc.err) {
+			t.Errorf("%v: got %q, want %q", tc.err, got, tc.want)
+		}
+	}
+}
+
+// TestTooLarge: a request that is too large is recognized by the link in the error and,
+// without a link, by its text.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	const (
@@ -63,8 +86,8 @@ func TestTooLarge(t *testing.T) {
 		{"mutations, as the result of a statement", codes.InvalidArgument, mutations, "", fault.TooLarge},
 		{"bytes", codes.InvalidArgument, bytes, "", fault.TooLarge},
 		{"resources", codes.InvalidArgument, "Transaction resource limits exceeded", "", fault.TooLarge},
-		{"other words", codes.InvalidArgument, "This is rather much.", limits, fault.TooLarge},
-		{"other words, newer page", codes.InvalidArgument, "This is rather much.", "https://docs.cloud.google.com/spanner/quotas#limits-for", fault.TooLarge},
+		{"another text", codes.InvalidArgument, "This is rather much.", limits, fault.TooLarge},
+		{"another text, newer page", codes.InvalidArgument, "This is rather much.", "https://docs.cloud.google.com/spanner/quotas#limits-for", fault.TooLarge},
 		{"a message, by the server", codes.ResourceExhausted, "SERVER: Received message larger than max (1000422248 vs. 104857600)", "", fault.TooLarge},
 		{"a message, by the client", codes.ResourceExhausted, "trying to send message larger than max (5 vs. 4)", "", fault.TooLarge},
 
@@ -113,7 +136,7 @@ UPDATE a SET b = 1 WHERE TRUE;
 	}
 }
 
-// trimmed is the statements without the indentation of their lines.
+// trimmed returns the statements without indentation.
 func trimmed(statements []string) (all []string) {
 	for _, s := range statements {
 		all = append(all, stripped(s))

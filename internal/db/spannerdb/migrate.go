@@ -19,12 +19,11 @@ import (
 	"holdfast/internal/fault"
 )
 
-// longestMigration bounds a change, and the wait for others that change the
-// schema.
+// longestMigration limits a migration, and the wait for other schema changes.
 const longestMigration = 6 * time.Hour
 
-// Schemas change one at a time; who comes second is refused by some engines,
-// and comes again.
+// A database runs one schema change at a time. Some engines reject a concurrent one, which
+// is then retried.
 const (
 	schemaPause = time.Second
 	schemaTries = 300
@@ -41,7 +40,7 @@ const createLedger = `CREATE TABLE IF NOT EXISTS schema_migrations (
 var readLedger = Statement{"migrate.ledger", `
 	SELECT version, name, checksum FROM schema_migrations WHERE service = @service ORDER BY version`}
 
-// Pending says which of the service's changes the database does not have yet.
+// Pending returns the migrations of the service that have not been applied.
 func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration, error) {
 	var ledger []migrate.Applied
 	err := db.ForEach(ctx, readLedger, Params{"service": set.Service}, func(r *spanner.Row) error {
@@ -50,7 +49,7 @@ func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration
 		return err
 	})
 	if spanner.ErrCode(err) == codes.InvalidArgument && fault.Is(err, fault.Unavailable) {
-		err = nil // no ledger: nothing was ever applied
+		err = nil // no ledger: no migration was applied
 	}
 	if err != nil {
 		return nil, err
@@ -65,19 +64,18 @@ func line(r *spanner.Row) (a migrate.Applied, err error) {
 	return a, err
 }
 
-// Migrate applies what the database still needs of the service's changes, and
-// returns what it has applied. On an emulator the database is made first, when
-// it is missing, and its instance too.
+// Migrate applies the pending migrations of the service and returns them. On an emulator
+// it first creates the database and its instance if they do not exist.
 //
-// Spanner has no transaction around changes of the schema: a change that is
-// interrupted is begun again, so each of its statements must bear that (IF NOT
-// EXISTS). Two processes may migrate at once.
+// Spanner has no transactional schema changes. An interrupted migration is applied again,
+// so each of its statements must be idempotent (IF NOT EXISTS). Two processes may migrate
+// concurrently.
 func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.Migration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, longestMigration)
 	defer cancel()
 	admin, err := database.NewDatabaseAdminClient(ctx, db.opts.client()...)
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, "the Spanner admin client cannot be made", err)
+		return nil, fault.Wrap(fault.Invalid, "cannot create the Spanner admin client", err)
 	}
 	defer func() { err = errors.Join(err, admin.Close()) }()
 	if db.opts.EmulatorHost != "" {
@@ -90,8 +88,8 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 	}
 	pending, err := db.Pending(ctx, set)
 	if spanner.ErrCode(err) == codes.NotFound {
-		// The driver asked for its session before there was a database, and was
-		// answered now. It forgets such an answer, and asks again.
+		// The driver requested its session before the database existed, and got the error
+		// only now. It requests a new session after such an error.
 		pending, err = db.Pending(ctx, set)
 	}
 	if err != nil {
@@ -109,8 +107,7 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 	return applied, nil
 }
 
-// apply makes a change. It reports whether it is this process that has entered
-// it into the ledger.
+// apply applies a migration. fresh is set if this process has added it to the ledger.
 func (db *DB) apply(ctx context.Context, admin *database.DatabaseAdminClient, set migrate.Set, m migrate.Migration) (fresh bool, err error) {
 	ddl, dml := split(m.SQL)
 	if len(ddl) > 0 {
@@ -150,7 +147,7 @@ func (db *DB) apply(ctx context.Context, admin *database.DatabaseAdminClient, se
 	return fresh, err
 }
 
-// alter changes the schema and waits until it is changed.
+// alter changes the schema and waits until the change is complete.
 func (db *DB) alter(ctx context.Context, admin *database.DatabaseAdminClient, ddl ...string) error {
 	for tries := 1; ; tries++ {
 		op, err := admin.UpdateDatabaseDdl(ctx, &databasepb.UpdateDatabaseDdlRequest{Database: db.opts.Database, Statements: ddl})
@@ -160,25 +157,24 @@ func (db *DB) alter(ctx context.Context, admin *database.DatabaseAdminClient, dd
 		switch code := spanner.ErrCode(err); {
 		case err == nil:
 			return nil
-		case code == codes.FailedPrecondition && strings.Contains(err.Error(), "concurrent") && tries < schemaTries && clock.Rest(ctx, schemaPause):
+		case code == codes.FailedPrecondition && strings.Contains(err.Error(), "concurrent") && tries < schemaTries && clock.Sleep(ctx, schemaPause):
 		case code == codes.FailedPrecondition:
-			return fault.Wrap(fault.Internal, "Spanner refuses the change: "+spanner.ErrDesc(err), err)
+			return fault.Wrap(fault.Internal, "Spanner rejected the schema change: "+spanner.ErrDesc(err), err)
 		case code == codes.NotFound:
-			return fault.Wrap(fault.Unavailable, "the database does not exist: make it first, with gcloud spanner databases create", err)
+			return fault.Wrap(fault.Unavailable, "the database does not exist: create it with gcloud spanner databases create", err)
 		case code == codes.PermissionDenied:
-			return fault.Wrap(fault.Unavailable, "the account may not change the tables: run holdfast migrate with the role roles/spanner.databaseUser", err)
+			return fault.Wrap(fault.Unavailable, "permission to change the tables denied: run holdfast migrate with the role roles/spanner.databaseUser", err)
 		default:
 			return classify(err)
 		}
 	}
 }
 
-// create makes the database on an emulator, and its instance, unless they are
-// there.
+// create creates the database on an emulator, and its instance, unless they exist.
 func (db *DB) create(ctx context.Context, admin *database.DatabaseAdminClient) (err error) {
 	parts := strings.Split(db.opts.Database, "/") // projects P instances I databases D
 	if len(parts) != 6 {
-		return fault.New(fault.Invalid, "the database is not of the form projects/P/instances/I/databases/D")
+		return fault.New(fault.Invalid, "invalid Spanner database name: expected projects/P/instances/I/databases/D")
 	}
 	instances, err := instance.NewInstanceAdminClient(ctx, db.opts.client()...)
 	if err != nil {
@@ -208,9 +204,9 @@ func (db *DB) create(ctx context.Context, admin *database.DatabaseAdminClient) (
 	return nil
 }
 
-// split takes a migration apart into its statements: those that change the
-// schema, which Spanner runs first, and those that change data. A statement ends
-// with a semicolon at the end of a line; a comment is a line of its own.
+// split splits a migration into the statements that change the schema, which Spanner runs
+// first, and those that change data. A statement ends with a semicolon at the end of a
+// line, and a comment is a line of its own.
 func split(sql string) (ddl, dml []string) {
 	var statement strings.Builder
 	for line := range strings.Lines(sql) {

@@ -15,7 +15,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// ServerMigrations are the tables that the server keeps beside those of a service.
+// ServerMigrations returns the migrations of the server's own tables, which are in each
+// database of a service.
 func ServerMigrations() (migrate.Set, error) {
 	return migrate.Load("server", migrations, "migrations")
 }
@@ -25,8 +26,8 @@ var (
 	readSecretHash   = Statement{"secrets.read_one", `SELECT setting, hashed FROM secret_hashes WHERE service = @service AND setting = @setting`}
 )
 
-// SecretHashes returns the hashes of a service's secrets by setting; nil while the
-// table is missing.
+// SecretHashes returns the hashes of the secrets of a service by setting, or nil if the
+// table does not exist.
 func (db *DB) SecretHashes(ctx context.Context, service string) (map[string]string, error) {
 	hashes := map[string]string{}
 	err := db.ForEach(ctx, readSecretHashes, Params{"service": service}, func(r *spanner.Row) error {
@@ -36,13 +37,13 @@ func (db *DB) SecretHashes(ctx context.Context, service string) (map[string]stri
 		return err
 	})
 	if spanner.ErrCode(err) == codes.InvalidArgument && fault.Is(err, fault.Unavailable) {
-		return nil, nil // there is no such table
+		return nil, nil // the table does not exist
 	}
 	return hashes, err
 }
 
-// SetSecretHash replaces the hash old of a service's secret, "" for none. It reports
-// whether it did: another process may have been faster.
+// SetSecretHash replaces the hash old of a secret, or adds a hash if old is "". It returns
+// false if another process was faster.
 func (db *DB) SetSecretHash(ctx context.Context, service, setting, old, hash string) (changed bool, err error) {
 	err = db.Write(ctx, "secrets.set", func(tx *Tx) error {
 		var have, name string

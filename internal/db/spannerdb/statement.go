@@ -105,7 +105,7 @@ func (tx *Tx) ForEach(s Statement, p Params, fn func(*spanner.Row) error) error 
 // Predict adds to the predicted number of mutations of the commit.
 func (tx *Tx) Predict(mutations int) { tx.predicted += mutations }
 
-// Predicted returns that number.
+// Predicted returns the predicted number of mutations of the commit.
 func (tx *Tx) Predicted() int { return tx.predicted }
 
 // Buffer adds mutations that are sent with the commit, in one message. Statements of
@@ -116,7 +116,7 @@ func (tx *Tx) Buffer(ms ...*spanner.Mutation) error { return tx.tx.BufferWrite(m
 type Change struct {
 	Statement
 	Params Params
-	Rows   int // how many it must change; -1: any number
+	Rows   int // required number of changed rows; -1: any number
 }
 
 // Exec runs statements that write, in order, in one message.

@@ -11,23 +11,23 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Rows is the answer of a query that is read row by row, all of one snapshot.
-// It counts as a transaction under way until Close.
+// Rows is the result of a query that is read row by row from one snapshot. It counts as an
+// open transaction until Close.
 type Rows struct {
 	db       *DB
 	ctx      context.Context
 	cancel   context.CancelFunc
-	patience *time.Timer // cancels when it runs out, while the next row is waited for
+	patience *time.Timer // cancels the query; runs while waiting for the next row
 	tx       *spanner.ReadOnlyTransaction
 	rows     *spanner.RowIterator
 	first    *spanner.Row
-	ahead    bool // the first row has been asked for and not been handed out
+	ahead    bool // the first row was fetched and not yet returned
 	late     bool
 	closed   bool
 }
 
-// Stream runs a query whose answer may be larger than what should be in memory.
-// It returns when the first row is there.
+// Stream runs a query whose result may be too large for memory. It returns when the first
+// row has arrived.
 func (db *DB) Stream(ctx context.Context, s Statement, p Params) (*Rows, error) {
 	start := time.Now()
 	r, err := db.stream(ctx, s, p)
@@ -60,7 +60,7 @@ func (db *DB) stream(ctx context.Context, s Statement, p Params) (*Rows, error) 
 
 var errLate = fault.New(fault.Unavailable, "the database took too long")
 
-// next is the next row, or nil at the end.
+// next fetches the next row, or nil at the end.
 func (r *Rows) next() (*spanner.Row, error) {
 	if r.late {
 		return nil, errLate
@@ -77,7 +77,7 @@ func (r *Rows) next() (*spanner.Row, error) {
 	return row, err
 }
 
-// Next is the next row, the first one to begin with, or nil at the end.
+// Next returns the next row, or nil at the end.
 func (r *Rows) Next() (*spanner.Row, error) {
 	if r.ahead {
 		r.ahead = false
@@ -87,7 +87,7 @@ func (r *Rows) Next() (*spanner.Row, error) {
 	return row, classify(err)
 }
 
-// Beside runs another query on the snapshot that the rows are of.
+// Beside runs another query on the snapshot of the rows.
 func (r *Rows) Beside(s Statement, p Params, fn func(*spanner.Row) error) error {
 	start := time.Now()
 	return r.db.observe(s.Name, start, r.beside(s, p, fn))
@@ -106,7 +106,7 @@ func (r *Rows) beside(s Statement, p Params, fn func(*spanner.Row) error) error 
 	return r.db.client.Load().Single().WithTimestampBound(spanner.ReadTimestamp(at)).Query(ctx, s.with(p)).Do(fn)
 }
 
-// Close gives up what has not been read; a second call does nothing.
+// Close discards the remaining rows. A second call does nothing.
 func (r *Rows) Close() {
 	if r.closed {
 		return

@@ -10,8 +10,8 @@ import (
 	"holdfast/internal/fault"
 )
 
-// openError is classify for a file that cannot be opened. It names what an operator
-// can do something about without the engine's text.
+// openError is classify for a file that cannot be opened. Errors that an operator can fix
+// do not have the text of the engine.
 func openError(path string, err error) error {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultNotADB:
@@ -22,8 +22,8 @@ func openError(path string, err error) error {
 	return classify(fmt.Errorf("open %s: %w", filepath.Base(path), err))
 }
 
-// classify codes an error of the engine by its result code. Errors that carry
-// a code already, which a service's step returned, pass.
+// classify adds a fault code to an error of the engine by its result code. It returns an
+// error with a code, such as one of a service, unchanged.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -32,14 +32,14 @@ func classify(err error) error {
 		return err
 	}
 	code := sqlite.ErrCode(err)
-	if code == sqlite.ResultIOErrSHMSize { // the index of the log finds no space
+	if code == sqlite.ResultIOErrSHMSize { // no space for the index of the WAL
 		code = sqlite.ResultFull
 	}
 	switch code.ToPrimary() {
 	case sqlite.ResultFull:
 		return fault.Wrap(fault.Unavailable, "the disk is full", err)
 	case sqlite.ResultBusy, sqlite.ResultLocked:
-		return fault.Wrap(fault.Unavailable, "another process holds the database", err)
+		return fault.Wrap(fault.Unavailable, "another process has locked the database", err)
 	case sqlite.ResultIOErr, sqlite.ResultCantOpen, sqlite.ResultReadOnly, sqlite.ResultPerm,
 		sqlite.ResultNoMem, sqlite.ResultInterrupt, sqlite.ResultAuth:
 		return fault.Wrap(fault.Unavailable, "the database file cannot be used", err)

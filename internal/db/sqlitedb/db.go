@@ -73,9 +73,9 @@ func Open(_ context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
-// create creates the file unless it exists. One that exists is not opened here:
-// when a process closes any descriptor of a file, it loses the locks that SQLite
-// has on it for another DB of the process.
+// create creates the file unless it exists. It does not open an existing file: when a
+// process closes any descriptor of a file, it loses the locks that SQLite has on it for
+// another DB of the process.
 func create(path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(err, access(path))
@@ -87,14 +87,14 @@ func create(path string) error {
 	return f.Close()
 }
 
-// openConn opens a connection with the pragmas that every one needs.
+// openConn opens a connection with the pragmas of every connection.
 func openConn(path string, mode sqlite.OpenFlags) (*sqlite.Conn, error) {
 	conn, err := sqlite.OpenConn(path, mode)
 	if err != nil {
 		return nil, err
 	}
-	// Another process (a command that runs beside the server) may hold the lock for the
-	// length of its transaction, or a backup may be restoring the WAL.
+	// Another process, such as a command, may hold the lock during its transaction, or may
+	// be recovering the WAL.
 	conn.SetBusyTimeout(patience)
 	pragmas := []string{`foreign_keys = ON`, `temp_store = MEMORY`}
 	if mode&sqlite.OpenReadWrite == 0 {
@@ -122,7 +122,7 @@ const (
 	readerCache = 128 << 10
 	writerCache = 4 << 20
 	perPage     = 2
-	perConn     = 128 << 10 // what a connection has besides
+	perConn     = 128 << 10 // other memory of a connection
 )
 
 func cacheSize(n int) string { return fmt.Sprintf(`cache_size = -%d`, n>>10) }

@@ -67,12 +67,12 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// hold occupies the writer until release is called, so that what is written
-// meanwhile becomes one group.
+// hold blocks the writer until release is called, so that writes in between become one
+// group.
 func hold(t *testing.T, db *sqlitedb.DB) (release func()) {
 	t.Helper()
 	started, released, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	start := sync.OnceFunc(func() { close(started) }) // the step may run twice
+	start := sync.OnceFunc(func() { close(started) }) // the function may run twice
 	go func() {
 		done <- db.Write(context.Background(), "hold", func(*sqlite.Conn) error {
 			start()
@@ -84,7 +84,7 @@ func hold(t *testing.T, db *sqlitedb.DB) (release func()) {
 	return func() { close(released); must(t, <-done) }
 }
 
-// await returns when so many steps wait for the writer.
+// await returns when the given number of writes wait for the writer.
 func await(db *sqlitedb.DB, steps int) {
 	for db.Queued() < steps {
 		runtime.Gosched()
@@ -137,14 +137,14 @@ func TestStepsOfAGroupAreIndependent(t *testing.T) {
 	if n := count(t, db); n != 10 {
 		t.Errorf("%d rows, want the 10 of the steps that succeeded", n)
 	}
-	if n := commits.Load(); n > 10 { // one, or more where all this takes longer than a group may
-		t.Errorf("%d commits for 31 steps that waited", n)
+	if n := commits.Load(); n > 10 { // one, or more on a machine that is slower than groupTime
+		t.Errorf("%d commits for 31 waiting steps", n)
 	}
 }
 
-// TestJudgedSteps: a step without a savepoint that fails in the middle undoes
-// nothing of the others in its group, and leaves nothing itself.
-func TestJudgedSteps(t *testing.T) {
+// TestWriteChecked: a write without a savepoint that fails in the middle is rolled back,
+// and the others of its group are not.
+func TestWriteChecked(t *testing.T) {
 	t.Parallel()
 	db := open(t, sqlitedb.Options{})
 	must(t, write(db, `CREATE TABLE t (k INTEGER PRIMARY KEY)`))
@@ -204,11 +204,11 @@ func TestJudgedSteps(t *testing.T) {
 	}
 }
 
-// What a group is made of is observed when its callers go on, also when the
-// engine refused it.
+// TestGroupsAreObserved: a group is observed before its callers continue, also if it
+// failed.
 func TestGroupsAreObserved(t *testing.T) {
 	t.Parallel()
-	var groups []sqlitedb.Group // the writer's until a write has returned
+	var groups []sqlitedb.Group // written by the writer, read after a write has returned
 	var fail atomic.Bool
 	db := open(t, sqlitedb.Options{
 		ObserveGroup: func(g sqlitedb.Group) { groups = append(groups, g) },
@@ -229,12 +229,12 @@ func TestGroupsAreObserved(t *testing.T) {
 		wg.Go(func() { must(t, write(db, `INSERT INTO t VALUES (NULL)`)) })
 	}
 	for db.Queued() < 5 {
-		runtime.Gosched() // until all wait behind the step that holds the writer
+		runtime.Gosched() // until all wait behind the write that blocks the writer
 	}
 	release()
 	wg.Wait()
 	if steps := groups[1].Steps; len(groups) > 3 || steps < 1 {
-		t.Errorf("six writes of which five waited together: %+v", groups[1:])
+		t.Errorf("six writes, five of which waited together: %+v", groups[1:])
 	}
 	total := 0
 	for _, g := range groups {
@@ -252,8 +252,8 @@ func TestGroupsAreObserved(t *testing.T) {
 	}
 }
 
-// The first step of a group has no savepoint of its own: what it did is undone
-// all the same, and nothing else.
+// TestFirstStepFails: the first write of a group has no savepoint. If it fails, only its
+// changes are rolled back.
 func TestFirstStepFails(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func() error{
@@ -261,7 +261,7 @@ func TestFirstStepFails(t *testing.T) {
 		"a panic":  func() error { panic("a bug in a step") },
 	} {
 		grouped := false
-		for try := 0; try < 20 && !grouped; try++ { // a group ends also when its time is over
+		for try := 0; try < 20 && !grouped; try++ { // a group may end earlier by its time
 			grouped = firstStepFails(t, name, end)
 		}
 		if !grouped {
@@ -299,12 +299,12 @@ func firstStepFails(t *testing.T, name string, end func() error) (grouped bool) 
 	return grouped
 }
 
-// A step that is to be alone shares no transaction, whoever waits before and
-// after it; failing, it undoes all of its own.
+// TestWriteAlone: WriteAlone shares its transaction with no waiting write, and rolls it
+// back after an error.
 func TestWriteAlone(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
-	var ran []string // in the group under way
+	var ran []string // in the current group
 	groups := map[string]int{}
 	db := open(t, sqlitedb.Options{ObserveGroup: func(g sqlitedb.Group) {
 		for _, name := range ran {
@@ -443,13 +443,13 @@ func TestReadersAreBounded(t *testing.T) {
 	third.Release()
 }
 
-// wantBusy checks that a read finds no connection.
+// wantBusy expects that a read gets no connection.
 func wantBusy(t *testing.T, db *sqlitedb.DB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if _, err := db.Snapshot(ctx); !fault.Is(err, fault.Unavailable) {
-		t.Errorf("a read more than there may be: %v", err)
+		t.Errorf("one read above the limit: %v", err)
 	}
 }
 
@@ -474,9 +474,9 @@ func TestReadersThatStream(t *testing.T) {
 		t.Errorf("%d reads at once of %d", working, most)
 	}
 	for len(open) < most {
-		open[len(open)-working].Stream() // another may work beside it
+		open[len(open)-working].Stream() // lets another read work
 		if !take() {
-			t.Fatalf("no read beside %d that work and %d that stream", working-1, len(open)-working+1)
+			t.Fatalf("no slot with %d reads that work and %d that stream", working-1, len(open)-working+1)
 		}
 	}
 	for _, s := range open[:most-working] {
@@ -524,7 +524,7 @@ func TestCloseServesWhatItAccepted(t *testing.T) {
 	must(t, db.Close())
 	wg.Wait()
 	if _, err := os.Stat(path + "-wal"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the log is still there: %v", err)
+		t.Errorf("the WAL still exists: %v", err)
 	}
 	if _, err := db.Snapshot(t.Context()); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a read after Close: %v", err)
@@ -572,7 +572,6 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// TestOpenAtOnce has many open a new file, as a server and commands do.
 func TestOpenWhatIsNoDatabase(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "t.db")
@@ -586,6 +585,8 @@ func TestOpenWhatIsNoDatabase(t *testing.T) {
 	}
 }
 
+// TestOpenAtOnce: several processes open a new file concurrently, like a server and
+// commands.
 func TestOpenAtOnce(t *testing.T) {
 	t.Parallel()
 	for i := range 50 {
@@ -641,8 +642,7 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("applied %d times", total.Load())
 	}
 
-	// A migration that fails leaves nothing, not even its predecessors of
-	// the same run.
+	// A failed migration rolls back all migrations of the same run.
 	fsys["m/0002_more.sql"] = &fstest.MapFile{Data: []byte(`INSERT INTO t VALUES (2)`)}
 	fsys["m/0003_broken.sql"] = &fstest.MapFile{Data: []byte(`INSERT INTO nowhere VALUES (1)`)}
 	if _, err := db.Migrate(t.Context(), load()); err == nil {
@@ -684,7 +684,8 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// A ledger of a development version is refused before anything is changed.
+// TestLedgerOfDevelopment: a ledger of a development version is rejected, and nothing is
+// changed.
 func TestLedgerOfDevelopment(t *testing.T) {
 	t.Parallel()
 	db := open(t, sqlitedb.Options{Path: filepath.Join(t.TempDir(), "test.db")})

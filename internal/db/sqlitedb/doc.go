@@ -1,13 +1,10 @@
-// Package sqlitedb opens SQLite files for the services that are embedded.
+// Package sqlitedb opens SQLite files for the services.
 //
-// A file has one writer, which commits in groups, and a number of readers,
-// which see snapshots. An acknowledged write survives the loss of power: WAL
-// with synchronous=FULL. One fsync is then the price of a commit, and sharing
-// it among the callers that wait at that moment is what makes FULL nearly as
-// fast as NORMAL; splitting a service over several files loses that and was
-// measured slower.
+// A file has one writer, which commits in groups, and several readers, which use
+// snapshots. An acknowledged write survives a power failure: WAL with synchronous=FULL. A
+// commit then costs one fsync, which waiting callers share, so that FULL is nearly as fast
+// as NORMAL. Several files for one service would share fewer fsyncs, and were slower.
 //
-// The driver is zombiezen.com/go/sqlite over modernc.org/sqlite: pure Go, and
-// its native API neither allocates per row nor hides statements behind
-// database/sql.
+// The driver is zombiezen.com/go/sqlite over modernc.org/sqlite: pure Go, and its native
+// API neither allocates per row nor hides statements behind database/sql.
 package sqlitedb

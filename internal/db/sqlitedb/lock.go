@@ -7,36 +7,34 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"time"
 
 	"holdfast/internal/clock"
 )
 
-// Lock keeps other servers away from a SQLite file: each would believe that it is
-// the only one to write to it. Commands do not take the lock.
+// Lock prevents other servers from using a SQLite file, because a server relies on being
+// the only one. Commands do not take the lock.
 //
-// It is a lock of the kernel, so it ends with its process, on a file of its own:
-// SQLite's locks of a process are lost when the process closes any descriptor of
-// the database file. The lock file stays when the lock is released. To remove it
-// would let two servers lock two files of one name.
+// It is a kernel lock, so it ends with its process. It is on a separate file, because a
+// process that closes any descriptor of the database file loses SQLite's locks. Release
+// does not remove the lock file; otherwise two servers could lock two files of one name.
 type Lock struct{ f *os.File }
 
 // Locks reports whether the lock is that of the SQLite file at path.
 func (l *Lock) Locks(path string) bool { return l.f.Name() == lockFile(path) }
 
-// lockSuffix is what the name of the lock file has besides that of the SQLite file.
+// lockSuffix is the suffix of the lock file.
 const lockSuffix = ".lock"
 
-// lockPatience is how long AcquireLock waits for a server that is ending, or for
-// InUse, which takes the lock for a moment.
+// lockPatience is how long AcquireLock waits for a server that is shutting down, or for
+// InUse, which holds the lock briefly.
 const lockPatience = time.Second
 
-// InUseError says that another server holds the lock of a SQLite file.
+// InUseError means that another server has the lock of a SQLite file.
 type InUseError struct {
 	Path   string
-	Holder string // such as "process 4711"; "" when it is not known
+	Holder string // such as "process 4711"; "" if unknown
 }
 
 func (e *InUseError) Error() string {
@@ -47,12 +45,11 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("%s is in use by %s", e.Path, by)
 }
 
-// errLocked is the lock of another open file.
+// errLocked means that another open file has the lock.
 var errLocked = errors.New("locked")
 
-// AcquireLock locks the SQLite file at path, which need not exist; its folder
-// must. The error is an *InUseError while another Lock of the file is held, by
-// this process or another one.
+// AcquireLock locks the SQLite file at path. The file need not exist, but its folder must.
+// It returns an *InUseError if this process or another one has the lock.
 func AcquireLock(ctx context.Context, path string) (*Lock, error) {
 	name := lockFile(path)
 	for deadline := time.Now().Add(lockPatience); ; {
@@ -63,19 +60,19 @@ func AcquireLock(ctx context.Context, path string) (*Lock, error) {
 			return l, nil
 		case !errors.Is(err, errLocked):
 			return nil, fmt.Errorf("cannot lock the database: %w", err)
-		case time.Now().After(deadline) || !clock.Rest(ctx, 10*time.Millisecond):
+		case time.Now().After(deadline) || !clock.Sleep(ctx, 10*time.Millisecond):
 			return nil, &InUseError{Path: path, Holder: holder(name)}
 		}
 	}
 }
 
-// InUse reports whether a server holds the lock of the SQLite file at path. If so,
-// the error is an *InUseError; another one when the lock file cannot be used.
+// InUse returns an *InUseError if a server has the lock of the SQLite file at path, and
+// another error if the lock file cannot be used.
 func InUse(path string) error {
 	name := lockFile(path)
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // no server has used it
+		return nil // no server has used the file
 	}
 	if err != nil {
 		return err
@@ -90,8 +87,8 @@ func InUse(path string) error {
 // Release releases the lock.
 func (l *Lock) Release() error { return l.f.Close() }
 
-// tryLock locks the lock file. Somebody may have removed or replaced it before it
-// was locked; then the lock would keep nobody away.
+// tryLock locks the lock file. It fails if the file was removed or replaced before it was
+// locked, because then the lock has no effect.
 func tryLock(name string) (*Lock, error) {
 	for {
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
@@ -114,19 +111,11 @@ func tryLock(name string) (*Lock, error) {
 	}
 }
 
-// lockFile is the lock file of a SQLite file, which may have several names.
-func lockFile(path string) string {
-	if file, err := filepath.EvalSymlinks(path); err == nil {
-		return file + lockSuffix
-	}
-	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
-		path = filepath.Join(dir, filepath.Base(path))
-	}
-	return path + lockSuffix
-}
+// lockFile returns the lock file of a SQLite file, which may have several names.
+func lockFile(path string) string { return CanonicalPath(path) + lockSuffix }
 
-// describe writes down who holds the lock. On a full disk nobody can read it, and
-// the lock is held all the same.
+// describe writes the holder into the lock file. It ignores errors such as a full disk,
+// because the text is only for messages.
 func (l *Lock) describe() {
 	host, err := os.Hostname()
 	if err != nil || l.f.Truncate(0) != nil {
@@ -135,8 +124,8 @@ func (l *Lock) describe() {
 	_, _ = fmt.Fprintf(l.f, "%d %s\n", os.Getpid(), host)
 }
 
-// holder reads who holds the lock. Process IDs of another machine or container mean
-// nothing without its name.
+// holder reads the holder from the lock file. For a process on another machine or in
+// another container it includes the host name.
 func holder(name string) string {
 	f, err := os.Open(name)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/db/sqlitedb"
 )
 
-// wantInUse wants an error that names this process as the holder of a lock.
+// wantInUse expects an error that names this process as the holder of the lock.
 func wantInUse(t *testing.T, what string, err error) {
 	t.Helper()
 	inUse, ok := errors.AsType[*sqlitedb.InUseError](err)
@@ -56,7 +56,7 @@ func TestLock(t *testing.T) {
 		t.Fatalf("the lock of another file: %v", err)
 	}
 	if other.Locks(path) {
-		t.Error("the lock of another file is that of this one, too")
+		t.Error("two files have the same lock")
 	}
 	if err := errors.Join(lock.Release(), other.Release()); err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// A server that starts while the one before it ends waits for its lock.
+// TestLockIsAwaited: a server that starts while another one shuts down waits for the lock.
 func TestLockIsAwaited(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.db")
@@ -104,7 +104,7 @@ func TestLockIsAwaited(t *testing.T) {
 	}
 }
 
-// What is in the lock file is only for people.
+// TestLockFileIsForeign: any content of the lock file is accepted.
 func TestLockFileIsForeign(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{

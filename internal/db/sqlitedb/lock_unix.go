@@ -13,7 +13,7 @@ func lockExclusive(f *os.File) error { return flock(f, unix.LOCK_EX) }
 
 func lockShared(f *os.File) error { return flock(f, unix.LOCK_SH) }
 
-// flock locks an open file, and not for a process as fcntl does.
+// flock locks an open file. Unlike fcntl it does not lock for the whole process.
 func flock(f *os.File, how int) error {
 	for {
 		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
@@ -29,7 +29,7 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// access reports why this process may not read and write a file.
+// access returns an error if this process may not read and write a file.
 func access(path string) error {
 	if err := unix.Access(path, unix.R_OK|unix.W_OK); err != nil {
 		return &os.PathError{Op: "open", Path: path, Err: err}

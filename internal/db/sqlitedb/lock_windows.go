@@ -11,8 +11,8 @@ func lockExclusive(f *os.File) error { return lockFileEx(f, windows.LOCKFILE_EXC
 
 func lockShared(f *os.File) error { return lockFileEx(f, 0) }
 
-// lockFileEx locks a byte far behind the text of the file: what is locked cannot be
-// read by others.
+// lockFileEx locks a byte far after the text of the file, because others cannot read
+// locked bytes.
 func lockFileEx(f *os.File, flags uint32) error {
 	at := &windows.Overlapped{OffsetHigh: 1}
 	err := windows.LockFileEx(windows.Handle(f.Fd()), flags|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, at)
@@ -25,5 +25,5 @@ func lockFileEx(f *os.File, flags uint32) error {
 	return nil
 }
 
-// access leaves it to SQLite to find out whether the file may be used.
+// access does nothing on Windows: SQLite reports errors when it opens the file.
 func access(string) error { return nil }

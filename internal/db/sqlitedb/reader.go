@@ -39,8 +39,8 @@ type Snapshot struct {
 	working bool
 }
 
-// Snapshot begins a read transaction. It must be released soon: a snapshot keeps
-// the WAL from being checkpointed past it, and readers are limited.
+// Snapshot begins a read transaction. The caller must release it soon, because the WAL
+// grows until then and readers are limited.
 func (db *DB) Snapshot(ctx context.Context) (*Snapshot, error) {
 	s := &Snapshot{readers: &db.readers, working: true}
 	if err := s.readers.wait(ctx, s.readers.working); err != nil {
@@ -75,8 +75,7 @@ func (s *Snapshot) Stream() {
 
 // Release ends the transaction and returns the connection.
 func (s *Snapshot) Release() {
-	// Ending a read transaction cannot fail in a way that matters: the
-	// connection is checked when it is handed out again.
+	// An error does not matter: the connection is checked before it is used again.
 	_ = sqlitex.Execute(s.Conn, `ROLLBACK`, nil)
 	s.readers.giveBack(s.Conn)
 	s.Stream()
@@ -104,19 +103,18 @@ func (db *DB) Queued() int { return len(db.queue) }
 // stay open when there is little load.
 type readers struct {
 	path    string
-	free    chan struct{} // a token for each connection that is handed out
-	working chan struct{} // a token for each read but those that stream
+	free    chan struct{} // a token for each connection in use
+	working chan struct{} // a token for each read that does not stream
 
-	waits, waited atomic.Int64 // how often no token was free, and the time that cost
+	waits, waited atomic.Int64 // number of waits for a token, and their total in nanoseconds
 
 	mu     sync.Mutex
 	idle   []*sqlite.Conn
 	closed bool
 }
 
-// newReaders returns at most `most` readers of a file. Reads that do not wait for a
-// client are bound by the CPU: more than a few for each processor would only use
-// memory.
+// newReaders returns at most `most` readers of a file. Reads that do not stream are limited
+// to a few for each processor, because they are CPU bound and use memory.
 func newReaders(path string, most int) readers {
 	working := min(most, max(8, 4*runtime.GOMAXPROCS(0)))
 	return readers{path: path, free: make(chan struct{}, most), working: make(chan struct{}, working)}
@@ -171,7 +169,7 @@ func (r *readers) pop() (*sqlite.Conn, error) {
 	return conn, classify(err)
 }
 
-// giveBack returns a connection to the pool.
+// giveBack returns a connection to the readers.
 func (r *readers) giveBack(conn *sqlite.Conn) {
 	r.mu.Lock()
 	keep := !r.closed && conn.AutocommitEnabled()

@@ -13,13 +13,14 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// ServerMigrations are the tables that the server keeps beside those of a service.
+// ServerMigrations returns the migrations of the server's own tables, which are in each
+// database of a service.
 func ServerMigrations() (migrate.Set, error) {
 	return migrate.Load("server", migrations, "migrations")
 }
 
-// SecretHashes returns the hashes of a service's secrets by setting; nil while the
-// table is missing.
+// SecretHashes returns the hashes of the secrets of a service by setting, or nil if the
+// table does not exist.
 func (db *DB) SecretHashes(ctx context.Context, service string) (hashes map[string]string, err error) {
 	err = db.Read(ctx, "secrets.read", func(c *sqlite.Conn) error {
 		_, found, err := QueryRow(c, `SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'secret_hashes'`,
@@ -36,8 +37,8 @@ func (db *DB) SecretHashes(ctx context.Context, service string) (hashes map[stri
 	return hashes, err
 }
 
-// SetSecretHash replaces the hash old of a service's secret, "" for none. It reports
-// whether it did: another process may have been faster.
+// SetSecretHash replaces the hash old of a secret, or adds a hash if old is "". It returns
+// false if another process was faster.
 func (db *DB) SetSecretHash(ctx context.Context, service, setting, old, hash string) (changed bool, err error) {
 	now := time.Now().UTC().Format(time.RFC3339)
 	err = db.Write(ctx, "secrets.set", func(c *sqlite.Conn) error {

@@ -7,11 +7,11 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// What runs a statement that the connection keeps, and leaves it ready for the
-// next time. An argument is a whole number, a bool, text or bytes, of a service's
-// own type or not. nil is NULL; empty text and bytes are not.
+// These functions run a statement from the statement cache of the connection and reset it
+// afterwards. An argument is an integer, bool, string or []byte, or of a type based on one
+// of these. nil is NULL; empty strings and slices are not.
 
-// QueryRow runs a statement that returns one row at most.
+// QueryRow runs a statement that returns at most one row.
 func QueryRow[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args ...any) (v T, found bool, err error) {
 	stmt, err := bind(c, sql, args)
 	if err != nil {
@@ -33,7 +33,7 @@ func Exec(c *sqlite.Conn, sql string, args ...any) error {
 	return reset(stmt, err)
 }
 
-// ForEach runs a statement and hands every row to fn; an error of fn ends it.
+// ForEach runs a statement and calls fn for every row. An error of fn ends it.
 func ForEach(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt) error, args ...any) error {
 	stmt, err := bind(c, sql, args)
 	if err != nil {
@@ -99,7 +99,7 @@ func bind(c *sqlite.Conn, sql string, args []any) (*sqlite.Stmt, error) {
 	return stmt, nil
 }
 
-// reset leaves a statement that ended with err ready for the next time.
+// reset prepares a statement for its next use. err is the result of its last one.
 func reset(stmt *sqlite.Stmt, err error) error {
 	if again := stmt.Reset(); err == nil {
 		err = again
@@ -107,8 +107,8 @@ func reset(stmt *sqlite.Stmt, err error) error {
 	return err
 }
 
-// Repeat runs a statement that returns no rows n times. bind sets every parameter
-// for the i-th time.
+// Repeat runs a statement that returns no rows n times. bind sets all parameters for the
+// i-th run.
 func Repeat(c *sqlite.Conn, sql string, n int, bind func(i int, s *sqlite.Stmt)) error {
 	if n == 0 {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/db/sqlitedb"
 )
 
-// TestArguments: what a statement is called with arrives as what it is, of a
-// service's own type or not.
+// TestArguments: arguments of every supported type, and of types based on them, are bound
+// correctly.
 func TestArguments(t *testing.T) {
 	t.Parallel()
 	type (
@@ -45,7 +45,7 @@ func TestArguments(t *testing.T) {
 	}))
 }
 
-// TestForEach: an error ends a statement, which runs from its beginning the next time.
+// TestForEach: an error ends a statement, and the next run starts from the beginning.
 func TestForEach(t *testing.T) {
 	t.Parallel()
 	const sql = `SELECT value FROM json_each(?)`
@@ -67,17 +67,16 @@ func TestForEach(t *testing.T) {
 			t.Errorf("%v, %v", all, err)
 		}
 		if _, found, err := sqlitedb.QueryRow(c, sql, text, `[]`); err != nil || found {
-			t.Errorf("a row of none: %v", err)
+			t.Errorf("a query without rows: %v", err)
 		}
 		if err := sqlitedb.ForEach(c, sql, func(*sqlite.Stmt) error { return nil }, `[`); err == nil {
-			t.Error("the engine's error is lost")
+			t.Error("the error of the engine is lost")
 		}
 		return nil
 	}))
 }
 
-// TestRepeat runs one statement with the parameters of every time, and stops at
-// the first error.
+// TestRepeat: each run has its own parameters, and the first error ends it.
 func TestRepeat(t *testing.T) {
 	t.Parallel()
 	db := open(t, sqlitedb.Options{})
@@ -91,7 +90,7 @@ func TestRepeat(t *testing.T) {
 		must(t, insert())
 		must(t, insert(3, 1, 2))
 		if err := insert(4, 1, 5); err == nil {
-			t.Error("a row that is there already was inserted")
+			t.Error("a duplicate row was inserted")
 		}
 		all, err := sqlitedb.QueryAll(c, `SELECT n FROM seen ORDER BY n`, func(s *sqlite.Stmt) int64 { return s.ColumnInt64(0) })
 		if !slices.Equal(all, []int64{1, 2, 3, 4}) {

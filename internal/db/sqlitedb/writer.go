@@ -267,7 +267,7 @@ func (w *writer) runFirst(s *step) error {
 // group.
 func (w *writer) runChecked(s *step) error {
 	if s.err = w.check(s); s.err != nil {
-		return nil //nolint:nilerr // it is the step's, which has changed nothing
+		return nil //nolint:nilerr // the error is stored in the step, which has changed nothing
 	}
 	if s.err = w.protect(s, s.fn); s.err == nil {
 		return nil
@@ -312,10 +312,10 @@ func (w *writer) runStep(s *step) (err error) {
 	return err
 }
 
-// givenUp is the error of a write after which SQLite rolled back the transaction.
+// givenUp returns the error of a write after which SQLite rolled back the transaction.
 func givenUp(err error) error {
 	if err == nil {
-		err = fault.New(fault.Unavailable, "the transaction was given up by the engine")
+		err = fault.New(fault.Unavailable, "SQLite rolled back the transaction")
 	}
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// adminDo sends an operator's request about the client's install.
+// adminDo sends an operator's request for the client's install.
 func (c *client) adminDo(method, body string, headers ...string) *answer {
 	c.t.Helper()
 	return c.adminAt(method, "/ext/installs/"+c.install+"?tenant="+c.tenant, body, headers...)
@@ -23,7 +23,7 @@ func (c *client) adminAt(method, target, body string, headers ...string) *answer
 	return c.sendBy(c.admin.Client(), c.with("").requestTo(c.admin.URL, method, target, r, headers...)).has("Access-Control-Allow-Origin", "")
 }
 
-// adminPut registers the client's install, which is there already.
+// adminPut registers the client's install, which exists.
 func (c *client) adminPut(body string) *answer {
 	c.t.Helper()
 	a := c.adminDo(http.MethodPut, body)
@@ -56,7 +56,7 @@ func TestAdmin(t *testing.T) {
 	c.adminDo(http.MethodPut, `{}`).is(http.StatusOK).says(`{"overrides":null,"namespaces":null,"revokedAt":"2026-09-21T14:13:21.123Z"}`)
 	c.adminDo(http.MethodPut, `{"revoked":false}`).is(http.StatusOK).says(`{"revokedAt":null}`)
 
-	// Who revokes need not have registered.
+	// An install that is not registered can be revoked.
 	other := c.server.install(t)
 	other.adminDo(http.MethodDelete, "").is(http.StatusNoContent)
 	other.get("/usage").fails(403, "UNAUTHORIZED")
@@ -100,7 +100,7 @@ func TestAdmin(t *testing.T) {
 	c.adminAt(http.MethodGet, path+"/x", "").fails(404, "NOT_FOUND")
 }
 
-// TestAdminTokens: an operator revokes one token and lists what is revoked.
+// TestAdminTokens: an operator revokes a token and lists the revoked ones.
 func TestAdminTokens(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -143,7 +143,7 @@ func TestAdminTokens(t *testing.T) {
 	c.adminAt(http.MethodGet, "/ext/tokens/a"+of, "").fails(405, "METHOD_NOT_ALLOWED").has("Allow", "DELETE")
 }
 
-// What is registered is what the public API goes by.
+// TestOverridesAreQuotas: the public API applies the registered overrides.
 func TestOverridesAreQuotas(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

@@ -17,16 +17,16 @@ import (
 
 // unauthenticated returns a 401 for a request without valid authentication.
 func unauthenticated(cause error) error {
-	return &stranger{refusal{http.StatusUnauthorized, codeStranger, "", cause.Error(), fault.Denied}, cause}
+	return &authError{refusal{http.StatusUnauthorized, codeUnauthenticated, "", cause.Error(), fault.Denied}, cause}
 }
 
-// stranger is an authentication error with a cause for the metrics.
-type stranger struct {
+// authError is an authentication error with a cause for the metrics.
+type authError struct {
 	refusal
 	cause error
 }
 
-func (s *stranger) Unwrap() []error { return []error{&s.refusal, s.cause} }
+func (s *authError) Unwrap() []error { return []error{&s.refusal, s.cause} }
 
 // claims verifies the token in the request's single Authorization header.
 func claims(r *http.Request, tokens *bearer.Keyring, now time.Time) (bearer.Claims, error) {

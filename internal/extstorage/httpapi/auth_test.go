@@ -40,7 +40,7 @@ func TestTokens(t *testing.T) {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
 		}
 	}
-	c.with("x").get("/ext/v1/installs/none/usage").fails(401, "UNAUTHENTICATED") // before its path is looked at
+	c.with("x").get("/ext/v1/installs/none/usage").fails(401, "UNAUTHENTICATED") // the token is checked before the path
 	r := c.request(http.MethodGet, records, nil)
 	r.Header.Add("Authorization", "Bearer "+c.token)
 	c.send(r).fails(401, "UNAUTHENTICATED")
@@ -74,7 +74,7 @@ func TestAccess(t *testing.T) {
 		{"GET", in("d"), "", 403, unauthorized},
 		{"GET", "/namespaces/d/records", "", 403, unauthorized},
 		{"GET", "/namespaces/z/records", "", 403, denied},
-		{"PATCH", in("d"), `{}`, 403, unauthorized}, // what comes of it tells what was there
+		{"PATCH", in("d"), `{}`, 403, unauthorized}, // the response would reveal the stored value
 		{"POST", "/namespaces/z/records", `{"items":[{"key":"k","value":1}]}`, 403, denied},
 		{"POST", "/namespaces/c/records", `{"items":[{"key":"k","value":1}]}`, 403, unauthorized},
 		{"GET", "/namespaces/z/schemas", "", 403, denied},
@@ -98,8 +98,8 @@ func TestAccess(t *testing.T) {
 	nobody.get("/namespaces").is(http.StatusOK).says(`{"namespaces":[]}`)
 }
 
-// TestAnotherInstall is a token of one tenant with the ids of another, on every
-// route that there is: the description's, which is held against the server's.
+// TestAnotherInstall sends a token of one tenant with the IDs of another to every
+// route of the API description, which is compared with the server's routes.
 func TestAnotherInstall(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -141,8 +141,8 @@ func TestAnotherInstall(t *testing.T) {
 	a.do("GET", "/ext/v1/installs/"+strings.ToUpper(a.install)+"/usage", "").is(http.StatusOK) // the same UUID
 }
 
-// An install that is revoked is refused everywhere, and has everything when it
-// gets its access back. What is registered narrows what tokens may do.
+// TestRegisteredAndRevoked: a revoked install is refused on every route and has all
+// its data when it is restored. A registration restricts what tokens allow.
 func TestRegisteredAndRevoked(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -178,7 +178,7 @@ func TestRegisteredAndRevoked(t *testing.T) {
 	c.get(records + "/k").is(http.StatusOK).says(`{"value":1}`)
 }
 
-// bodyFor is a good body of each operation that has one.
+// bodyFor has a valid body for each operation with a body.
 var bodyFor = map[string]string{
 	"putRecord": `{"value":1}`, "patchRecord": `{}`, "incrementRecord": `{"pointer":"","by":1}`, "bulkPutRecords": `{"items":[{"key":"k","value":1}]}`,
 	"registerSchema": `{"schema":true}`, "setSchemaStatus": `{"status":"active"}`, "checkSchema": `{"schema":true}`,

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// The benchmarks are of what a request costs besides the network.
+// The benchmarks measure requests without the network.
 
 func benchmark(b *testing.B, method, inner, body string) {
 	s := start(b, setup{alone: true, log: slog.New(slog.DiscardHandler)})
@@ -48,7 +48,8 @@ func BenchmarkList(b *testing.B) {
 	benchmark(b, http.MethodGet, records+"?limit=100&values=true", "")
 }
 
-// What the work on a large body takes besides it. See workCopies.
+// BenchmarkLargeBatch measures the memory that a large body takes in addition to
+// it. See workCopies.
 func BenchmarkLargeBatch(b *testing.B) {
 	ops := make([]string, 20)
 	for i := range ops {

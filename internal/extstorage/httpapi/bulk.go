@@ -135,7 +135,10 @@ func (x *exchange) batch(f *fields) error {
 func (x *exchange) readOp(raw []byte) (word string, t ext.Task, err error) {
 	f := parseFields(raw, "", anyOp...)
 	word = f.text("op")
-	if f.only(opNames[word]); opNames[word] == nil {
+	switch f.only(opNames[word]); {
+	case !f.has("op"):
+		f.fail("op", "is required: put, delete, check or increment")
+	case opNames[word] == nil:
 		f.fail("op", "must be put, delete, check or increment")
 	}
 	t.Namespace, t.Key = ext.Namespace(f.text("namespace")), ext.Key(f.text("key"))

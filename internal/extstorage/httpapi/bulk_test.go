@@ -26,7 +26,8 @@ func TestBulkPut(t *testing.T) {
 	}
 }
 
-// TestItemsFail: an item that fails says which and why, and nothing is written.
+// TestItemsFail: the error of a failed item has its index and reason, and nothing
+// is written.
 func TestItemsFail(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -126,8 +127,8 @@ func TestBatch(t *testing.T) {
 	c.post("/batch", `{"ops":[`+strings.Repeat(`{"op":"delete","namespace":"a","key":"x"},`, 20)+`{"op":"delete","namespace":"a","key":"x"}]}`).fails(413, "LIMIT_EXCEEDED")
 }
 
-// TestFirstFailing: of several operations that fail the first is told of, whether
-// it takes the database or not to find out that it does.
+// TestFirstFailing: the error is that of the first failing operation, whether or
+// not the failure is found in the database.
 func TestFirstFailing(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -182,15 +183,15 @@ func TestIdempotency(t *testing.T) {
 	if one.body != two.body {
 		t.Errorf("%s is answered again with %s", one.body, two.body)
 	}
-	// What failed is not kept; another install has keys of its own.
+	// Failures are not stored, and idempotency keys belong to an install.
 	c.post(inc, `{"pointer":"/x","by":1}`, "Idempotency-Key: 4").is(http.StatusBadRequest)
 	c.post(inc, body, "Idempotency-Key: 4").is(http.StatusOK).has("Idempotency-Replayed", "")
 	c.installOf(t, c.tenant).post(inc, body, "Idempotency-Key: 1").is(http.StatusCreated).has("Idempotency-Replayed", "")
 	c.post(inc, body, "Idempotency-Key: "+strings.Repeat("~", 255)).is(http.StatusOK)
 }
 
-// Increments of many clients at once are all counted, each with its own
-// revision; a request that is sent twice at once counts once.
+// TestConcurrentIncrements: concurrent increments are all applied, each with its
+// own revision, and one request sent twice at once is applied once.
 func TestConcurrentIncrements(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

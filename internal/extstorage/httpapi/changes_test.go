@@ -47,8 +47,8 @@ func TestChanges(t *testing.T) {
 	c.get("/changes?since=4").says(`{"nextSince":5}`)
 }
 
-// TestLongPoll: who waits has no place at the gate, learns of a change at once,
-// and is answered with nothing when his time is over.
+// TestLongPoll: a waiting client holds no slot, gets a change at once, and an empty
+// response at its time limit.
 func TestLongPoll(t *testing.T) {
 	t.Parallel()
 	waits := make(chan chan time.Time, 10)
@@ -66,7 +66,7 @@ func TestLongPoll(t *testing.T) {
 	}
 	first, second := poll(0), poll(0)
 	<-waits
-	<-waits // both wait, and the one place is free:
+	<-waits // both wait, and the only slot is free:
 	c.put("k", `{"value":1}`).is(http.StatusCreated)
 	for _, done := range []<-chan *answer{first, second} {
 		(<-done).is(http.StatusOK).says(`{"nextSince":1}`)
@@ -74,27 +74,27 @@ func TestLongPoll(t *testing.T) {
 	third := poll(1)
 	tick := <-waits
 	s.clock.Advance(59 * time.Second)
-	tick <- t0 // it looks at the database, and waits on
+	tick <- t0 // it polls the database and keeps waiting
 	tick = <-waits
 	s.clock.Advance(time.Second)
 	tick <- t0
 	if a := <-third; a.is(http.StatusOK).body != `{"changes":[],"nextSince":1}` {
 		t.Errorf("nothing is %s", a.body)
 	}
-	// Who waits is told when the access has ended.
+	// A revocation ends the wait.
 	fourth := poll(1)
 	tick = <-waits
 	c.adminDo(http.MethodDelete, "").is(http.StatusNoContent)
 	s.clock.Advance(2 * time.Second)
 	tick <- t0
 	(<-fourth).fails(403, "UNAUTHORIZED")
-	if crowd := gate.Stats(); crowd.Inside != 0 {
-		t.Errorf("at the gate: %+v", crowd)
+	if stats := gate.Stats(); stats.Active != 0 {
+		t.Errorf("at the gate: %+v", stats)
 	}
 }
 
-// Who waits when the server shuts down is answered, and does not hold it up; an
-// import that waits for its rate is told to come again.
+// TestShutdownEndsWaits: a shutdown ends waits for changes without delay, and an
+// import that waits for its rate gets a retryable error.
 func TestShutdownEndsWaits(t *testing.T) {
 	t.Parallel()
 	waits := make(chan struct{}, 10)
@@ -150,7 +150,7 @@ func TestSchemas(t *testing.T) {
 	if want := `{"namespace":"a","version":1,"status":"draft","schema":` + document + `,` + times; made.body != want {
 		t.Errorf("registered is %s, want %s", made.body, want)
 	}
-	c.put("bad", `{"value":{"n":"y"}}`).is(http.StatusOK) // a draft refuses nothing
+	c.put("bad", `{"value":{"n":"y"}}`).is(http.StatusOK) // a draft does not validate values
 	var failures struct {
 		Records struct {
 			Checked, Failed int
@@ -170,9 +170,9 @@ func TestSchemas(t *testing.T) {
 	c.patch(records+"/good", `{"n":"x"}`).fails(400, "VALIDATION_FAILED", "pointer /n")
 	c.post(records+"/good/increment", `{"pointer":"/n","by":0.5}`).fails(400, "VALIDATION_FAILED", "pointer /by")
 	c.post(records, `{"items":[{"key":"x","value":{}},{"key":"y","value":{"n":[]}}]}`).fails(400, "BULK_PARTIAL_FAILURE", "index 1", "pointer /items/1/value/n")
-	c.get(records + "/bad").is(http.StatusOK) // what is there is not looked at again
+	c.get(records + "/bad").is(http.StatusOK) // stored values are not validated again
 
-	// Another version, which breaks what was good.
+	// Another version, for which the valid values are not valid.
 	c.post(at, `{"schema":{"type":"object","properties":{"n":{"type":"string"}}}}`).is(http.StatusCreated)
 	c.post(at+"/check", `{"version":2}`).is(http.StatusOK).says(`{"activeVersion":1}`)
 	var compared struct {
@@ -192,7 +192,7 @@ func TestSchemas(t *testing.T) {
 		t.Errorf("the versions are %+v", all)
 	}
 	c.pagesOfSchemas(t, at)
-	// A version that is not the active one lets nothing pass unseen.
+	// Puts with a version that is not active are refused.
 	for _, version := range []string{"1", "3", "999"} {
 		c.put("x", `{"value":{},"schemaVersion":`+version+`}`).fails(400, "VALIDATION_FAILED", "pointer /schemaVersion")
 	}
@@ -208,7 +208,7 @@ func TestSchemas(t *testing.T) {
 	c.post(at, `{"schema":{"const":"`+strings.Repeat("x", ext.MaxSchemaBytes)+`"}}`).fails(413, "LIMIT_EXCEEDED", "pointer /schema")
 }
 
-// An array is one value, and its schema is of the array.
+// TestArraysAreValidatedWhole: an array is one value, validated as a whole.
 func TestArraysAreValidatedWhole(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -220,7 +220,8 @@ func TestArraysAreValidatedWhole(t *testing.T) {
 	c.put("k", `{"value":[1,"x"]}`).fails(400, "VALIDATION_FAILED", "pointer /value/1")
 }
 
-// A token without a subject that is a UUID registers a schema of nobody.
+// TestWhoRegistered: if the token's subject is not a UUID, the schema has no
+// author.
 func TestWhoRegistered(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -239,7 +240,7 @@ func TestDescriptionIsServed(t *testing.T) {
 	if a.member("openapi") != `"3.1.0"` && a.member("openapi") != `"3.1.1"` {
 		t.Errorf("openapi is %s", a.member("openapi"))
 	}
-	c.do(http.MethodHead, "/ext/openapi.json", "").is(http.StatusOK).has("Content-Length", fmt.Sprint(len(a.body)))
+	c.do(http.MethodHead, "/ext/openapi.json", "").is(http.StatusOK).has("Content-Length", fmt.Sprint(len(a.body)+1))
 	if !json.Valid([]byte(a.body)) {
 		t.Error("it is no JSON")
 	}
@@ -264,8 +265,8 @@ func TestCORS(t *testing.T) {
 	}
 }
 
-// pagesOfSchemas: the two versions in pages of one, by cursors that are good for the
-// namespace only.
+// pagesOfSchemas lists two versions in pages of one. The cursors are valid only for
+// that namespace.
 func (c *client) pagesOfSchemas(t *testing.T, at string) {
 	t.Helper()
 	var page struct {

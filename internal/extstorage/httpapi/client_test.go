@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// client is who has a token for an install of its own.
+// client has a token for its own install.
 type client struct {
 	t testing.TB
 	*server
@@ -23,26 +23,26 @@ type client struct {
 	token           string
 }
 
-// everything is what the tokens of tests grant unless they say something else.
+// everything is what the tokens of most tests grant.
 const everything = `{"a":"rw","b":"rw","c":"r","d":"w"}`
 
-// newClient is a client of a server of its own.
+// newClient returns a client of a new server.
 func newClient(t testing.TB) *client { return start(t, setup{}).install(t) }
 
-// install makes a client of a tenant that the server has never seen.
+// install returns a client of a new tenant.
 func (s *server) install(t testing.TB) *client {
 	n := s.made.Add(1)
 	return s.installOf(t, fmt.Sprintf("00000000-0000-4000-8000-%012d", n))
 }
 
-// installOf makes a client with an install of its own of a tenant.
+// installOf returns a client with a new install of a tenant.
 func (s *server) installOf(t testing.TB, tenant string) *client {
 	c := &client{t: t, server: s, tenant: tenant, install: fmt.Sprintf("11111111-1111-4111-8111-%012d", s.made.Add(1))}
 	c.token = s.sign(t, c.claims(everything))
 	return c
 }
 
-// claims are those of a token for the client's install.
+// claims returns the claims of a token for the client's install.
 func (c *client) claims(ns string) map[string]any {
 	return map[string]any{"tenant_id": c.tenant, "install_id": c.install, "ns": json.RawMessage(ns), "sub": "5b0c11c1-ab6c-4c5e-9b0c-0d7a3b1d2e3f"}
 }
@@ -56,18 +56,18 @@ func (s *server) sign(t testing.TB, claims map[string]any) string {
 	return token
 }
 
-// with is the client with another token.
+// with returns the client with another token.
 func (c *client) with(token string) *client {
 	other := *c
 	other.token = token
 	return &other
 }
 
-// granted is the client with a token that grants something else.
+// granted returns the client with a token that grants something else.
 func (c *client) granted(ns string) *client { return c.with(c.sign(c.t, c.claims(ns))) }
 
-// path is a target in the client's install, raw as it will be sent; one that
-// begins with /ext is whole.
+// path returns a target in the client's install, exactly as it is sent. One that
+// begins with /ext is complete.
 func (c *client) path(inner string) string {
 	if strings.HasPrefix(inner, "/ext") {
 		return inner
@@ -75,9 +75,9 @@ func (c *client) path(inner string) string {
 	return "/ext/v1/installs/" + c.install + inner
 }
 
-// request is a request with the client's token. A body is sent as JSON unless
-// the headers, which have the form "Name: value", say something else; one
-// without a value is left out.
+// request returns a request with the client's token. A body is sent as JSON unless
+// the headers, in the form "Name: value", say otherwise; a header without a value
+// is omitted.
 func (c *client) request(method, target string, body io.Reader, headers ...string) *http.Request {
 	c.t.Helper()
 	return c.requestTo(c.URL, method, c.path(target), body, headers...)
@@ -133,7 +133,7 @@ func (c *client) delete(key string, headers ...string) *answer {
 // records is the namespace in which most tests write.
 const records = "/namespaces/a/records"
 
-// send sends a request and holds the answer against what is true of all.
+// send sends a request and checks what is true of every response.
 func (c *client) send(r *http.Request) *answer {
 	c.t.Helper()
 	return c.sendBy(c.server.client, r)
@@ -150,12 +150,19 @@ func (c *client) sendBy(by *http.Client, r *http.Request) *answer {
 	if err != nil {
 		c.t.Fatalf("%s %s: read the body: %v", r.Method, r.URL.Opaque, err)
 	}
-	a := &answer{t: c.t, what: r.Method + " " + r.URL.Opaque, method: r.Method, status: res.StatusCode, header: res.Header, body: string(body)}
+	text, isLine := strings.CutSuffix(string(body), "\n")
+	if !isLine && text != "" && res.Header.Get("Content-Type") == "application/json" {
+		c.t.Errorf("%s %s: the response does not end with a newline: %q", r.Method, r.URL.Opaque, clip(text))
+	}
+	if res.Header.Get("Content-Type") != "application/json" {
+		text = string(body)
+	}
+	a := &answer{t: c.t, what: r.Method + " " + r.URL.Opaque, method: r.Method, status: res.StatusCode, header: res.Header, body: text}
 	a.lawful()
 	return a
 }
 
-// answer is what came back.
+// answer is a response.
 type answer struct {
 	t            testing.TB
 	what, method string
@@ -164,7 +171,7 @@ type answer struct {
 	body         string
 }
 
-// problem is an error as clients get it.
+// problem is an error response.
 type problem struct {
 	Code            string
 	Message         string
@@ -175,7 +182,7 @@ type problem struct {
 	RequestID       string
 }
 
-// lawful checks what the protocol says of every answer.
+// lawful checks what the API description requires of every response.
 func (a *answer) lawful() {
 	a.t.Helper()
 	fail := func(format string, args ...any) {
@@ -221,8 +228,8 @@ func (a *answer) is(status int) *answer {
 	return a
 }
 
-// fails checks an error: its status, its code, and then whatever is given of
-// "pointer /x", "index 3", "cause X" and "revision 2".
+// fails checks the status and code of an error, and optionally "pointer /x", "index
+// 3", "cause X" and "revision 2".
 func (a *answer) fails(status int, code string, more ...string) *answer {
 	a.t.Helper()
 	a.is(status)
@@ -248,7 +255,7 @@ func (a *answer) fails(status int, code string, more ...string) *answer {
 	return a
 }
 
-// has checks a header; "" means that it must not be there.
+// has checks a header; "": it must be absent.
 func (a *answer) has(name, value string) *answer {
 	a.t.Helper()
 	if got := a.header.Get(name); got != value {
@@ -257,7 +264,7 @@ func (a *answer) has(name, value string) *answer {
 	return a
 }
 
-// into decodes the body; numbers keep their spelling in an any.
+// into decodes the body; in an any, numbers keep their format.
 func (a *answer) into(v any) {
 	a.t.Helper()
 	d := json.NewDecoder(strings.NewReader(a.body))
@@ -267,7 +274,7 @@ func (a *answer) into(v any) {
 	}
 }
 
-// members decodes the body, an object.
+// members decodes the body as an object.
 func (a *answer) members() map[string]any {
 	a.t.Helper()
 	var m map[string]any
@@ -275,7 +282,7 @@ func (a *answer) members() map[string]any {
 	return m
 }
 
-// member is a member of the body, in JSON.
+// member returns a member of the body as JSON.
 func (a *answer) member(name string) string {
 	a.t.Helper()
 	var m map[string]json.RawMessage
@@ -283,7 +290,7 @@ func (a *answer) member(name string) string {
 	return string(m[name])
 }
 
-// says checks members of the body, each in JSON.
+// says checks members of the body as JSON.
 func (a *answer) says(want string) *answer {
 	a.t.Helper()
 	var members map[string]any
@@ -301,7 +308,7 @@ func (a *answer) says(want string) *answer {
 	return a
 }
 
-// keys are those of a listing.
+// keys returns the keys of a listing.
 func (a *answer) keys() (keys []string, next string) {
 	a.t.Helper()
 	var page struct {

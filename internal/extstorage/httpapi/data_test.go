@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestAdminData: an operator counts what an install and a tenant have, and deletes it;
-// clients are told.
+// TestAdminData: an operator counts and deletes the data of an install and a
+// tenant, and clients get errors that say so.
 func TestAdminData(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -40,7 +40,7 @@ func TestAdminData(t *testing.T) {
 	c.adminDo(http.MethodPut, `{}`).fails(403, "INSTALL_DELETED")
 	c.adminDo(http.MethodDelete, "").fails(403, "INSTALL_DELETED")
 
-	// It begins anew, for tokens of then.
+	// After a restore, only newer tokens are accepted.
 	c.clock.Advance(10 * time.Second)
 	c.adminDo(http.MethodPut, `{"revoked":false}`).is(http.StatusCreated)
 	c.get("/usage").fails(401, "UNAUTHENTICATED")
@@ -70,8 +70,8 @@ func TestAdminData(t *testing.T) {
 	}
 }
 
-// TestRunnerSchemas: a service whose token says so registers and activates schemas as
-// clients do; others may only read them.
+// TestRunnerSchemas: a service whose token allows it registers and activates
+// schemas like clients; others may only read them.
 func TestRunnerSchemas(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

@@ -61,14 +61,14 @@ func methodNotAllowed(w http.ResponseWriter, methods ...string) error {
 
 // Codes used by several errors.
 const (
-	codeDenied   = "UNAUTHORIZED"
-	codeNotFound = "NOT_FOUND"
-	codeInvalid  = "VALIDATION_FAILED"
-	codeMismatch = "REVISION_MISMATCH"
-	codeLimit    = "LIMIT_EXCEEDED"
-	codeStranger = "UNAUTHENTICATED"
-	codeItem     = "BULK_PARTIAL_FAILURE"
-	codeRate     = "RATE_LIMITED"
+	codeDenied          = "UNAUTHORIZED"
+	codeNotFound        = "NOT_FOUND"
+	codeInvalid         = "VALIDATION_FAILED"
+	codeMismatch        = "REVISION_MISMATCH"
+	codeLimit           = "LIMIT_EXCEEDED"
+	codeUnauthenticated = "UNAUTHENTICATED"
+	codeItem            = "BULK_PARTIAL_FAILURE"
+	codeRate            = "RATE_LIMITED"
 )
 
 // CodeOf returns the code in the answer to an error; for an ItemError, the code of
@@ -247,7 +247,7 @@ func statusOf(err error, code fault.Code) (int, string) {
 	case mismatch:
 		return http.StatusConflict, codeMismatch
 	case errors.Is(err, ext.ErrTokenRevoked), errors.Is(err, ext.ErrTokenExpired):
-		return http.StatusUnauthorized, codeStranger
+		return http.StatusUnauthorized, codeUnauthenticated
 	case errors.Is(err, ext.ErrInstallDeleted), errors.Is(err, ext.ErrInstallDeleting):
 		return http.StatusForbidden, "INSTALL_DELETED"
 	case errors.Is(err, ext.ErrSchemaConflict), errors.Is(err, ext.ErrSchemaNeeded):
@@ -306,7 +306,7 @@ func WriteInnerError(w http.ResponseWriter, _ *http.Request, err error) {
 	case p.status == http.StatusServiceUnavailable && h.Get("Retry-After") == "":
 		h.Set("Retry-After", "10")
 	}
-	web.SendJSON(w, p.status, p.appendTo(nil, h.Get("X-Request-Id")))
+	web.SendJSONLine(w, p.status, p.appendTo(nil, h.Get("X-Request-Id")))
 }
 
 func (p *problem) appendTo(b []byte, requestID string) []byte {

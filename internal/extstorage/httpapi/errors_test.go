@@ -11,7 +11,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// detail is the error of an answer without its requestId.
+// detail returns the error of a response without its requestId.
 func (a *answer) detail() string {
 	a.t.Helper()
 	text, _, ok := strings.Cut(strings.TrimPrefix(a.body, `{"error":`), `,"requestId"`)
@@ -32,7 +32,7 @@ func (a *answer) wants(status int, detail string) {
 const orderSchema = `{"schema":{"type":"object","required":["id"],"properties":{
 	"n":{"type":"number","maximum":5},"lines":{"items":{"properties":{"n":{"minimum":1,"maximum":9}}}}}}}`
 
-// TestPlacesOfWrites: whatever comes of a write, pointer leads into what was sent.
+// TestPlacesOfWrites: the pointer of every error of a write refers to the request.
 func TestPlacesOfWrites(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -62,7 +62,7 @@ func TestPlacesOfWrites(t *testing.T) {
 	c.post(inc, `{"pointer":"/n","by":-1,"min":1}`).wants(409, `{"code":"BOUND_REACHED","message":"the sum would be less than min","retryable":false,"pointer":"/min"}`)
 	c.post("/batch", `{"ops":[{"op":"increment",`+in+`,"pointer":"/n","by":1,"max":1}]}`).fails(409, "BULK_PARTIAL_FAILURE", "cause BOUND_REACHED", "pointer /ops/0/max")
 
-	// A patch: where it has the failing place, or what is the nearest around it.
+	// A patch: the failing member, or its nearest parent in the patch.
 	for patch, places := range map[string]string{
 		`{"n":7}`:                               "/n /n",
 		`{"id":null}`:                           "/id /id",
@@ -84,7 +84,7 @@ func TestPlacesOfWrites(t *testing.T) {
 	c.post("/import", `{"namespace":"a","key":"x","value":{"id":1}}`+"\n"+`{"namespace":"a","key":"y","value":{"id":1,"n":9}}`, lines).
 		fails(400, "BULK_PARTIAL_FAILURE", "index 1", "pointer /value/n")
 
-	// Twenty failures at most, in a value of any size.
+	// At most twenty failures, for a value of any size.
 	var many strings.Builder
 	for i := range 5_000 {
 		fmt.Fprintf(&many, `{"n":%d},`, i%2)
@@ -96,7 +96,7 @@ func TestPlacesOfWrites(t *testing.T) {
 	c.get(records + "/k").says(`{"revision":1}`)
 }
 
-// TestLimitsSay: what is too large is told with its limit, its size and its place.
+// TestLimitsSay: the error of something too large has its limit, size and location.
 func TestLimitsSay(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -134,10 +134,10 @@ func TestLimitsSay(t *testing.T) {
 	unsaid.ContentLength = -1
 	c.send(unsaid).wants(413, `{"code":"LIMIT_EXCEEDED","message":"the body is too large: the limit is 294912 bytes","retryable":false,"pointer":"","limit":294912}`)
 	c.post("/import", strings.Repeat("x", 300_000), lines).
-		wants(413, `{"code":"BULK_PARTIAL_FAILURE","message":"line 1 is too large: the limit is 294912 bytes","retryable":false,"pointer":"","limit":294912,"index":0,"cause":"LIMIT_EXCEEDED","imported":{"lines":0,"records":0,"written":0,"same":0,"expired":0,"schemas":0}}`)
+		wants(413, `{"code":"BULK_PARTIAL_FAILURE","message":"line 1 is too large: the limit is 294912 bytes","retryable":false,"pointer":"","limit":294912,"index":0,"cause":"LIMIT_EXCEEDED","imported":{"lines":0,"records":0,"written":0,"unchanged":0,"expired":0,"schemas":0}}`)
 }
 
-// TestQuotaIsNotRetryable: a quota that is used up is 429, and repeating does not help.
+// TestQuotaIsNotRetryable: an exceeded quota is 429 and not retryable.
 func TestQuotaIsNotRetryable(t *testing.T) {
 	t.Parallel()
 	c := start(t, setup{config: func(config *ext.Config) { config.Quota.Keys, config.Quota.Bytes = 2, 100 }}).install(t)

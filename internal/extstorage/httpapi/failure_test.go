@@ -16,7 +16,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// TestFailures: what is ours has a status of ours, and no cause.
+// TestFailures: failures of the server have a 5xx status and do not reveal their
+// cause.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{log: quiet})
@@ -32,7 +33,7 @@ func TestFailures(t *testing.T) {
 		code   string
 	}{
 		"no code":                        {errors.New(secret), 500, "INTERNAL_ERROR"},
-		"internal":                       {fault.Wrap(fault.Internal, "a kept answer is not whole", errors.New(secret)), 500, "INTERNAL_ERROR"},
+		"internal":                       {fault.Wrap(fault.Internal, "a stored answer is not valid", errors.New(secret)), 500, "INTERNAL_ERROR"},
 		"away":                           {fault.Wrap(fault.Unavailable, "the database is away", errors.New(secret)), 503, "UNAVAILABLE"},
 		"away because of what an item's": {fault.Wrap(fault.Unavailable, "the request was overtaken too often", item), 503, "UNAVAILABLE"},
 		"a conflict that is no client's": {fault.Wrap(fault.Conflict, "deadlock", errors.New(secret)), 503, "UNAVAILABLE"},
@@ -55,7 +56,7 @@ func TestFailures(t *testing.T) {
 	c.get(records+"/k").fails(500, "INTERNAL_ERROR").has("Access-Control-Allow-Origin", "*")
 }
 
-// A request that takes too long ends, and its work with it.
+// TestDeadline: a request that takes too long ends, with its work.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{log: quiet, timeout: 20 * time.Millisecond})
@@ -71,7 +72,7 @@ func TestDeadline(t *testing.T) {
 	c.runner().ask(`{"operation":"get","namespace":"a","key":"k"}`).fails(503, "UNAVAILABLE")
 }
 
-// slow is a body of which the end comes when a test says so.
+// slow is a body that ends when the test says so.
 type slow struct {
 	io.Reader
 	wait <-chan struct{}
@@ -85,7 +86,7 @@ func (s slow) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A body that is too slow for the listener is refused as that.
+// TestSlowBody: a body that arrives too slowly gets the error for that.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{timeout: time.Minute, pace: web.Rate{Grace: 50 * time.Millisecond, BytesPerSecond: 1 << 20}})
@@ -98,7 +99,7 @@ func TestSlowBody(t *testing.T) {
 	c.sendBy(c.Client(), r).fails(408, "REQUEST_TIMEOUT")
 }
 
-// A server that sheds load answers as every error is.
+// TestShedding: an overloaded server responds with the normal error format.
 func TestShedding(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{log: quiet, gate: web.NewGate(1, time.Nanosecond)})
@@ -117,7 +118,7 @@ func TestShedding(t *testing.T) {
 	(<-done).is(http.StatusNotFound)
 }
 
-// TestLogQuotesNothing: whatever a client sends, no line of the log has it.
+// TestLogQuotesNothing: the log never contains what a client sent.
 func TestLogQuotesNothing(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -142,7 +143,7 @@ func TestLogQuotesNothing(t *testing.T) {
 	c.with("").get("/" + mark)
 	c.runner().ask(`{"operation":"` + mark + `"}`)
 	c.adminPut(`{"tier":"` + mark + `"}`)
-	s.Close() // no request is under way
+	s.Close() // no request is in progress
 	s.internal.Close()
 	s.admin.Close()
 	if text := log.String(); strings.Contains(text, mark) || strings.Count(text, "\n") < 18 || strings.Contains(text, c.install) {

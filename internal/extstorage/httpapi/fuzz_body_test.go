@@ -10,8 +10,8 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// FuzzFields: what is taken apart and read member by member is what the parser of
-// values makes of the whole, and nothing that it refuses is taken.
+// FuzzFields: reading an object member by member gives the same as parsing the
+// whole value, and accepts nothing that the parser rejects.
 func FuzzFields(f *testing.F) {
 	for _, text := range []string{
 		`{}`, ` { } `, `{"a":1}`, `{"a":1,"b":[{"c":"}]"}]}`, `{"a":1,"a":1}`, `{"\u0061":1,"a":1}`, `{"c":1}`, `{"a":1,}`, `{,}`, `{"a" 1}`, `{"a":1 "b":2}`,
@@ -30,7 +30,7 @@ func FuzzFields(f *testing.F) {
 		whole, err := canonjson.Parse(text, limit)
 		var members map[string]json.RawMessage
 		if err == nil {
-			if json.Unmarshal([]byte(whole), &members) != nil { // it is another value
+			if json.Unmarshal([]byte(whole), &members) != nil { // not an object
 				members = nil
 			}
 		}
@@ -47,7 +47,7 @@ func FuzzFields(f *testing.F) {
 		if !json.Valid(text) {
 			t.Fatalf("%q is taken", text)
 		}
-		if err != nil { // deeper by one than a value may be
+		if err != nil { // one level deeper than values may be
 			return
 		}
 		if !known || string(members["a"]) != string(a) || string(members["b"]) != string(b) || len(fields.members) != len(members) {
@@ -88,7 +88,7 @@ func FuzzList(f *testing.F) {
 	})
 }
 
-// FuzzAppendString: what is written is JSON, and read the same.
+// FuzzAppendString: the output is valid JSON and decodes to the same string.
 func FuzzAppendString(f *testing.F) {
 	for _, s := range []string{"", "a", `"\`, "\x00\x1f\n", "é🐘", "\xff", "a\xc3", "\u2028", "\x7f"} {
 		f.Add(s)
@@ -102,7 +102,7 @@ func FuzzAppendString(f *testing.F) {
 	})
 }
 
-// A body of two megabytes must not become lists of fifty.
+// TestListEnds: a body of 2 MB must not become a list of 50 MB.
 func TestListEnds(t *testing.T) {
 	t.Parallel()
 	f := &fields{members: []member{{"l", []byte("[" + strings.Repeat("1,", 1<<20) + "1]")}}}

@@ -12,8 +12,8 @@ import (
 	"holdfast/internal/openapitest"
 )
 
-// FuzzHandler: whatever is sent to the public listener is answered as the
-// description says, and never with a failure of ours.
+// FuzzHandler: every response of the public listener is valid by the API
+// description and never a 5xx.
 func FuzzHandler(f *testing.F) {
 	s := start(f, setup{})
 	c := s.install(f)
@@ -47,7 +47,7 @@ func FuzzHandler(f *testing.F) {
 		target := c.path(inner)
 		u, err := url.ParseRequestURI(target)
 		if err != nil || strings.ContainsAny(target, " \r\n\x00") || u.Query().Has("wait") {
-			return // net/http refuses it, or it takes its time
+			return // net/http rejects it, or it takes long
 		}
 		name := methods[int(method)%len(methods)]
 		if !strings.HasPrefix(name, "P") {
@@ -73,7 +73,7 @@ func FuzzHandler(f *testing.F) {
 		}
 		x := openapitest.Exchange{Method: r.Method, Target: target, Header: r.Header, Body: body, Status: w.Code, AnswerHeader: w.Header(), AnswerBody: w.Body.Bytes()}
 		if r.Method == http.MethodHead {
-			x.AnswerBody = nil // net/http leaves it out
+			x.AnswerBody = nil // net/http omits it
 		}
 		if err := document.Check(&x); err != nil {
 			t.Fatal(err)

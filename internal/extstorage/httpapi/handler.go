@@ -155,7 +155,7 @@ func (x *exchange) ctx() context.Context { return x.in.Context() }
 
 // answer writes a complete answer.
 func (x *exchange) answer(status int, body []byte) error {
-	web.SendJSON(x.out, status, body)
+	web.SendJSONLine(x.out, status, body)
 	return nil
 }
 

@@ -21,7 +21,7 @@ import (
 // maxLine is the maximum length of an import line in bytes.
 const maxLine = recordBody
 
-// Members of the lines of an export. The last four of a record are assigned anew
+// Members of the lines of an export. The last four of a record get new values
 // unless they are preserved.
 var (
 	headerNames   = []string{"export", "records", "lastChange"}
@@ -92,7 +92,7 @@ func (d *Imported) appendTo(b []byte) []byte {
 	b = appendInt(append(b, `{"lines":`...), d.Lines)
 	b = appendInt(key(b, "records"), d.Records)
 	b = appendInt(key(b, "written"), d.Written)
-	b = appendInt(key(b, "same"), d.Same)
+	b = appendInt(key(b, "unchanged"), d.Unchanged)
 	b = appendInt(key(b, "expired"), d.Expired)
 	return append(appendInt(key(b, "schemas"), d.Schemas), '}')
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// fill puts records with these keys.
+// fill writes records with these keys.
 func (c *client) fill(ns string, keys ...string) {
 	c.t.Helper()
 	for part := range slices.Chunk(keys, 20) {
@@ -21,7 +21,7 @@ func (c *client) fill(ns string, keys ...string) {
 	}
 }
 
-// all follows the cursors of a listing.
+// all reads all pages of a listing.
 func (c *client) all(args string) (keys []string) {
 	c.t.Helper()
 	for cursor := ""; ; {
@@ -33,7 +33,7 @@ func (c *client) all(args string) (keys []string) {
 	}
 }
 
-// Pages meet: no key is left out or there twice, whatever their length.
+// TestPagesMeet: pages have every key exactly once, whatever the length of keys.
 func TestPagesMeet(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -56,7 +56,8 @@ func TestPagesMeet(t *testing.T) {
 	if got := c.all("prefix=%F4%8F%BF%BF&limit=1"); !slices.Equal(got, []string{"\U0010FFFF"}) {
 		t.Errorf("the last prefix: %q", got)
 	}
-	// A page goes on behind its last key, also when that is gone.
+	// The next page starts after the last key of the page, even if that was
+	// deleted.
 	page, next := c.get(records + "?limit=2").keys()
 	c.delete(page[1]).is(http.StatusNoContent)
 	if got, _ := c.get(records + "?limit=1&cursor=" + next).keys(); !slices.Equal(got, keys[2:3]) {
@@ -79,8 +80,8 @@ func TestDefaultPage(t *testing.T) {
 	}
 }
 
-// A cursor is good for its own question only, and no letter of it may be
-// another.
+// TestCursorIsBound: a cursor is valid only for its own request, and not if any
+// character is changed.
 func TestCursorIsBound(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -107,7 +108,7 @@ func TestCursorIsBound(t *testing.T) {
 	}
 }
 
-// False is false.
+// TestBooleansOfQueries: "false" is accepted as false.
 func TestBooleansOfQueries(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

@@ -12,8 +12,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// expectFree waits until no memory is used any more: a client has the answer a moment
-// before.
+// expectFree waits until all memory is released, which may be shortly after the
+// response.
 func expectFree(t *testing.T, m *web.Memory, what string) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); m.Stats().Used > 0; time.Sleep(time.Millisecond) {
@@ -23,7 +23,7 @@ func expectFree(t *testing.T, m *web.Memory, what string) {
 	}
 }
 
-// fillLarge puts records of 60,000 bytes, and as many schemas.
+// fillLarge writes records of 60,000 bytes, and as many schemas.
 func (c *client) fillLarge(n int) {
 	c.t.Helper()
 	large := strings.Repeat("x", 60_000)
@@ -37,13 +37,13 @@ func (c *client) fillLarge(n int) {
 	}
 }
 
-// reads are requests whose answers are charged.
+// reads are requests whose responses are charged.
 var reads = []string{
 	records + "?values=true&limit=100", records + "/001", "/namespaces/a/schemas?limit=100", "/namespaces/a/schemas/1", "/export", "/changes?limit=1000",
 }
 
-// The least memory with which a server starts is enough for every request, one at a
-// time, and all of it is given back.
+// TestLeastMemory: the minimum memory with which a server starts is enough for
+// every single request, and all of it is released.
 func TestLeastMemory(t *testing.T) {
 	t.Parallel()
 	memory := web.NewMemory(httpapi.LargestRequest()*7/6+1, 0, 0)
@@ -54,7 +54,7 @@ func TestLeastMemory(t *testing.T) {
 		c.get(target).is(http.StatusOK)
 		expectFree(t, memory, target)
 	}
-	large := strings.Repeat(`\u0061`, 26_000) // written as long as it may be
+	large := strings.Repeat(`\u0061`, 26_000) // in its longest form
 	ops := make([]string, 20)
 	for i := range ops {
 		ops[i] = fmt.Sprintf(`{"op":"put","namespace":"a","key":"%03d","value":"%s"}`, i, large[:len(large)/2])
@@ -71,8 +71,8 @@ func TestLeastMemory(t *testing.T) {
 	}
 }
 
-// Without memory a request is refused before it has done anything, and small ones need
-// none.
+// TestNoMemory: without memory a request is refused before it has an effect, and
+// small requests need none.
 func TestNoMemory(t *testing.T) {
 	t.Parallel()
 	const all = 8 << 20
@@ -95,7 +95,7 @@ func TestNoMemory(t *testing.T) {
 	}
 	for _, target := range reads {
 		if strings.HasPrefix(target, "/changes") {
-			continue // of few
+			continue // small
 		}
 		c.get(target).fails(http.StatusServiceUnavailable, "UNAVAILABLE")
 	}
@@ -110,7 +110,8 @@ func TestNoMemory(t *testing.T) {
 	}
 }
 
-// occupy takes all memory of a budget for another client until release is called.
+// occupy acquires all memory of a budget for another client until release is
+// called.
 func occupy(m *web.Memory, bytes int64) (release func()) {
 	over, taken, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	h := web.Service{

@@ -11,7 +11,8 @@ import (
 	"holdfast/internal/openapitest"
 )
 
-// What the server routes is what the description tells, and nothing else.
+// TestDescriptionHasTheRoutes: the API description has exactly the routes of the
+// server.
 func TestDescriptionHasTheRoutes(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("openapi.json")
@@ -39,14 +40,16 @@ func TestDescriptionHasTheRoutes(t *testing.T) {
 	}
 }
 
-// parameter is one of an operation in the description, or where it is described.
+// parameter is a parameter of an operation in the description, or a reference to
+// one.
 type parameter struct {
 	Name string `json:"name"`
 	In   string `json:"in"`
 	Ref  string `json:"$ref"`
 }
 
-// conditions are the conditional headers that an operation is described with, sorted.
+// conditions returns the conditional headers of an operation in the description,
+// sorted.
 func conditions(t *testing.T, operation []byte, shared map[string]parameter) (names []string) {
 	t.Helper()
 	var described struct{ Parameters []parameter }
@@ -65,7 +68,8 @@ func conditions(t *testing.T, operation []byte, shared map[string]parameter) (na
 	return names
 }
 
-// TestDescriptionHasTheGuards: the conditional headers of a write in the description are those that it supports.
+// TestDescriptionHasTheGuards: the description of a write has exactly the
+// conditional headers that it supports.
 func TestDescriptionHasTheGuards(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("openapi.json")
@@ -73,7 +77,7 @@ func TestDescriptionHasTheGuards(t *testing.T) {
 		t.Fatal(err)
 	}
 	var description struct {
-		Paths      map[string]map[string]json.RawMessage // some members of a path are not operations
+		Paths      map[string]map[string]json.RawMessage // some members are not operations
 		Components struct{ Parameters map[string]parameter }
 	}
 	if err := json.Unmarshal(text, &description); err != nil {

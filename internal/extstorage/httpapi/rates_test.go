@@ -17,19 +17,19 @@ func TestRates(t *testing.T) {
 		t.Helper()
 		return a.has("RateLimit-Limit", limit).has("RateLimit-Remaining", remaining).has("RateLimit-Reset", reset)
 	}
-	// What is not the client's does not count.
+	// Requests without a valid token do not count.
 	c.with("").get(records).is(http.StatusUnauthorized).has("RateLimit-Limit", "")
 	c.get("/ext/v1/installs/33333333-3333-4333-8333-333333333333/usage").is(http.StatusForbidden).has("RateLimit-Limit", "")
 	c.get("/nothing").is(http.StatusNotFound).has("RateLimit-Limit", "")
 
 	limits(c.put("k", `{"value":1}`).is(http.StatusCreated), "2", "1", "1")
-	limits(c.put("k", `{}`).is(http.StatusBadRequest), "2", "0", "2") // also what is wrong
+	limits(c.put("k", `{}`).is(http.StatusBadRequest), "2", "0", "2") // invalid requests count too
 	limits(c.put("k", `{"value":2}`).fails(429, "RATE_LIMITED"), "2", "0", "2").has("Retry-After", "1")
 	c.delete("k").fails(429, "RATE_LIMITED")
-	c.put("a%2Fb", `x`, "Content-Type: text/plain").fails(429, "RATE_LIMITED") // before what is wrong is looked at
+	c.put("a%2Fb", `x`, "Content-Type: text/plain").fails(429, "RATE_LIMITED") // before the request is validated
 	limits(c.get(records+"/k").is(http.StatusOK).says(`{"value":1}`), "3", "2", "1")
 	c.do(http.MethodHead, records+"/k", "").is(http.StatusOK)
-	c.post("/namespaces/a/schemas/check", `{"schema":true}`).is(http.StatusOK) // a read
+	c.post("/namespaces/a/schemas/check", `{"schema":true}`).is(http.StatusOK) // counts as a read
 	limits(c.get(records).fails(429, "RATE_LIMITED"), "3", "0", "3").has("Retry-After", "1")
 	limits(s.installOf(t, c.tenant).get(records).is(http.StatusOK), "3", "2", "1")
 
@@ -39,8 +39,9 @@ func TestRates(t *testing.T) {
 	c.get(records).fails(429, "RATE_LIMITED")
 }
 
-// All installs of a tenant have a rate together, of which one that is over its
-// own takes nothing. The headers are of the rate that refuses next.
+// TestTenantsRate: the installs of a tenant share a rate. A request that exceeds
+// its install's own rate does not count for the tenant's. The headers are of the
+// rate that will refuse next.
 func TestTenantsRate(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{rates: &ext.Rates{Reads: 60, ReadBurst: 3, Writes: 60, WriteBurst: 3, Tenant: 2, TenantBurst: 5}})
@@ -53,20 +54,20 @@ func TestTenantsRate(t *testing.T) {
 		one.get("/usage").fails(429, "RATE_LIMITED").has("RateLimit-Limit", "3")
 	}
 	two.get("/usage").is(http.StatusOK).has("RateLimit-Limit", "5").has("RateLimit-Remaining", "0").has("RateLimit-Reset", "2")
-	two.put("k", `{"value":1}`).fails(429, "RATE_LIMITED").has("RateLimit-Limit", "5").has("RateLimit-Remaining", "0") // the last is for one that comes
+	two.put("k", `{"value":1}`).fails(429, "RATE_LIMITED").has("RateLimit-Limit", "5").has("RateLimit-Remaining", "0") // the rest is reserved for new installs
 	three.get("/usage").is(http.StatusOK).has("RateLimit-Limit", "5").has("RateLimit-Remaining", "0")
 	four := s.installOf(t, one.tenant)
 	four.get("/usage").fails(429, "RATE_LIMITED").has("RateLimit-Limit", "5").has("RateLimit-Remaining", "0").has("RateLimit-Reset", "3").has("Retry-After", "1")
-	s.install(t).get("/usage").is(http.StatusOK) // of another tenant
+	s.install(t).get("/usage").is(http.StatusOK) // another tenant
 	s.clock.Advance(500 * time.Millisecond)
-	four.get("/usage").is(http.StatusOK).has("RateLimit-Limit", "5").has("RateLimit-Remaining", "0") // what was refused has cost nothing
+	four.get("/usage").is(http.StatusOK).has("RateLimit-Limit", "5").has("RateLimit-Remaining", "0") // refused requests do not count
 	s.clock.Advance(time.Hour)
 	three.get("/usage").is(http.StatusOK).has("RateLimit-Limit", "3").has("RateLimit-Remaining", "2")
 }
 
-// TestDefaultRates: by the defaults an install that is alone may use its bursts, reads
-// and writes; others of its tenant find most of theirs after it, and what they ask for
-// now and then always.
+// TestDefaultRates: with the defaults, a single install may use its whole bursts of
+// reads and writes. Others of its tenant still get most of theirs, and occasional
+// requests always succeed.
 func TestDefaultRates(t *testing.T) {
 	t.Parallel()
 	rates := ext.DefaultConfig().Rates
@@ -89,7 +90,7 @@ func TestDefaultRates(t *testing.T) {
 	if reads, writes := use(two); reads+writes < 300 {
 		t.Errorf("another may read %d and write %d times at once", reads, writes)
 	}
-	// A minute in which they ask all the time, and a third asks now and then.
+	// For a minute two send requests all the time, and a third one sends a few.
 	three, refused := s.installOf(t, one.tenant), 0
 	for range 60 {
 		s.clock.Advance(time.Second)

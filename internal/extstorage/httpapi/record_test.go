@@ -36,7 +36,8 @@ func TestRecord(t *testing.T) {
 	c.put("k", `{"value":1}`).is(http.StatusCreated).says(`{"revision":1,"etag":"\"4\""}`)
 }
 
-// A record is there until the millisecond before its time to live is over.
+// TestTimeToLiveEndsExactly: a record is visible until the millisecond before its
+// expiry.
 func TestTimeToLiveEndsExactly(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -87,7 +88,7 @@ func TestPreconditions(t *testing.T) {
 	c.patch(records+"/k?ifRevision=4", `5`).is(http.StatusOK)
 	c.post(records+"/k/increment", `{"pointer":"","by":1,"ifRevision":5e0}`).is(http.StatusOK)
 
-	// What is not there has revision 0, for every kind of precondition.
+	// An absent record has revision 0, for every kind of precondition.
 	c.put("none", `{"value":1,"ifRevision":3}`).fails(409, mismatch, "revision 0")
 	c.put("none", `{"value":1}`, `If-Match: *`).fails(412, mismatch, "revision 0")
 	c.delete("none?ifRevision=0").fails(409, mismatch, "revision 0")
@@ -114,7 +115,8 @@ func TestNotModified(t *testing.T) {
 	c.get(records+"/k", `If-None-Match: 1`).fails(400, "VALIDATION_FAILED", "pointer /if-none-match")
 }
 
-// The tag of an earlier life of a key does not hold in a later one.
+// TestTagOfAnEarlierLife: the tag of a deleted record does not match a later one
+// with the same key.
 func TestTagOfAnEarlierLife(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -125,7 +127,8 @@ func TestTagOfAnEarlierLife(t *testing.T) {
 	c.get(records+"/k", "If-None-Match: "+first).is(http.StatusOK)
 }
 
-// What is no revision is no mismatch but a fault of the request.
+// TestRevisionHeaderThatIsNone: an invalid revision is a validation error, not a
+// mismatch.
 func TestRevisionHeaderThatIsNone(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -137,7 +140,8 @@ func TestRevisionHeaderThatIsNone(t *testing.T) {
 	c.get(records+"/k", "If-Revision-Match: 1", "If-Revision-Match: 1").fails(400, "VALIDATION_FAILED", "pointer /if-revision-match")
 }
 
-// TestUnsupportedPreconditions: each write refuses the conditional headers that it does not support.
+// TestUnsupportedPreconditions: each write refuses conditional headers that it does
+// not support.
 func TestUnsupportedPreconditions(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -195,7 +199,7 @@ func TestUnsupportedPreconditions(t *testing.T) {
 	c.get("/changes").says(`{"nextSince":1}`)
 }
 
-// Numbers keep their exact decimal value on their way through.
+// TestNumbersAreExact: numbers keep their exact decimal value.
 func TestNumbersAreExact(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -240,7 +244,7 @@ func TestIncrement(t *testing.T) {
 	c.get(records + "/k").says(`{"value":{"n":{"m":-1.5}},"revision":2}`)
 }
 
-// Keys are text: a path is neither cleaned nor decoded twice.
+// TestKeysInPaths: a path is neither cleaned nor decoded twice.
 func TestKeysInPaths(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

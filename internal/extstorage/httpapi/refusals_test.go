@@ -11,13 +11,13 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// refusal is a wrong request and the error that a developer gets for it.
+// refusal is an invalid request and its error.
 type refusal struct {
 	method, target, body string
 	headers              []string
 	status               int
-	code                 string // of the error or, in a bulk, its cause
-	message              string // a part of it
+	code                 string // code of the error or, for an item, its cause
+	message              string // part of the message
 }
 
 // check sends the request to the public listener.
@@ -41,7 +41,7 @@ func (x *refusal) checkAnswer(a *answer) {
 	}
 }
 
-// apiRoutes are the paths of the API in an install, and their methods.
+// apiRoutes are the paths of the API within an install, with their methods.
 var apiRoutes = map[string][]string{
 	"/namespaces":                 {"GET"},
 	"/namespaces/a/records":       {"GET", "POST"},
@@ -57,7 +57,7 @@ var apiRoutes = map[string][]string{
 	"/import":                     {"POST"},
 }
 
-// eachRoute calls fn with each route and method that has a body in its answer.
+// eachRoute calls fn for each route and method whose response has a body.
 func eachRoute(fn func(method, target string)) {
 	for _, target := range slices.Sorted(maps.Keys(apiRoutes)) {
 		for _, method := range apiRoutes[target] {
@@ -68,7 +68,7 @@ func eachRoute(fn func(method, target string)) {
 	}
 }
 
-// mediaOf is the content type of a route's body; "" if it has none.
+// mediaOf returns the content type of a route's body; "" if it has none.
 func mediaOf(method, target string) string {
 	switch {
 	case method == http.MethodGet || method == http.MethodDelete:
@@ -112,7 +112,7 @@ func TestRoutesAreAll(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfEveryRoute sends to each route what every route refuses.
+// TestRefusalsOfEveryRoute sends requests that every route refuses.
 func TestRefusalsOfEveryRoute(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -164,7 +164,7 @@ func TestRefusalsOfEveryRoute(t *testing.T) {
 	})
 }
 
-// TestRefusalsOfEveryBody sends to each write the bodies that each refuses.
+// TestRefusalsOfEveryBody sends bodies that every write refuses.
 func TestRefusalsOfEveryBody(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -215,7 +215,7 @@ func TestRefusalsOfEveryBody(t *testing.T) {
 	})
 }
 
-// fieldRefusals are wrong parts of requests.
+// fieldRefusals are requests with one invalid part.
 var fieldRefusals = []refusal{
 	{"PUT", records + "/a%2Fb", `{"value":1}`, nil, 400, "VALIDATION_FAILED", "/key must not contain / or control characters"},
 	{"PUT", records + "/%00", `{"value":1}`, nil, 400, "VALIDATION_FAILED", "/key must not contain / or control characters"},
@@ -265,7 +265,9 @@ var fieldRefusals = []refusal{
 	{"POST", records, `{"items":[{"key":1,"value":1}]}`, nil, 400, "VALIDATION_FAILED", "/items/0/key must be a string"},
 	{"POST", records, `{"items":[{"key":"q","value":1},{"key":"q","value":1}]}`, nil, 400, "VALIDATION_FAILED", "/items/1/key is a duplicate: each key may occur once"},
 	{"POST", records, `{"items":[` + strings.Repeat(`{"key":"k","value":1},`, 20) + `{}]}`, nil, 413, "LIMIT_EXCEEDED", "/items has 21 items: the limit is 20"},
-	{"POST", "/batch", `{"ops":[{}]}`, nil, 400, "VALIDATION_FAILED", "/ops/0/op must be put, delete, check or increment"},
+	{"POST", "/batch", `{"ops":[{}]}`, nil, 400, "VALIDATION_FAILED", "/ops/0/op is required: put, delete, check or increment"},
+	{"POST", "/batch", `{"ops":[{"namespace":"a","key":"k","value":1}]}`, nil, 400, "VALIDATION_FAILED", "/ops/0/op is required: put, delete, check or increment"},
+	{"POST", "/batch", `{"ops":[{"op":"set","namespace":"a","key":"k","value":1}]}`, nil, 400, "VALIDATION_FAILED", "/ops/0/op must be put, delete, check or increment"},
 	{"POST", "/batch", `{"ops":[{"op":"check","namespace":"a","key":"k"}]}`, nil, 400, "VALIDATION_FAILED", "/ops/0/ifRevision or ifMatch is required in a check"},
 	{"POST", "/batch", `{"ops":[{"op":"delete","namespace":"a","key":"k","value":1}]}`, nil, 400, "VALIDATION_FAILED", "/ops/0/value is not a member of this object: expected op, namespace, key, ifRevision, ifMatch"},
 	{"POST", "/batch", `{"ops":[{"op":"delete","namespace":"z","key":"k"}]}`, nil, 403, "NAMESPACE_DENIED", "the token grants no access to this namespace"},
@@ -299,20 +301,20 @@ var fieldRefusals = []refusal{
 	{"POST", "/import", `{"namespace":"a","key":"x","value":1,"ttlExpiresAt":"x"}`, []string{lines}, 400, "VALIDATION_FAILED", "line 1: /ttlExpiresAt must be an RFC 3339 time such as "},
 }
 
-// TestRefusalsOfFields sends requests of which one part is wrong.
+// TestRefusalsOfFields sends requests with one invalid part.
 func TestRefusalsOfFields(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
 	for i := range fieldRefusals {
 		fieldRefusals[i].check(c)
 	}
-	if keys, _ := c.get(records).keys(); len(keys) != 1 || keys[0] != "x" { // of the incomplete import
+	if keys, _ := c.get(records).keys(); len(keys) != 1 || keys[0] != "x" { // from the incomplete import
 		t.Errorf("something was written: %q", keys)
 	}
 }
 
-// storedRefusals are requests that are refused because of what is stored: the record k
-// with the revision 2, an idempotency key, and an active schema.
+// storedRefusals are requests that are refused because of stored data: the record k
+// with revision 2, an idempotency key, and an active schema.
 var storedRefusals = []refusal{
 	{"GET", records + "/absent", "", nil, 404, "NOT_FOUND", "record not found"},
 	{"PATCH", records + "/absent", `{}`, nil, 404, "NOT_FOUND", "record not found"},
@@ -336,7 +338,8 @@ var storedRefusals = []refusal{
 	{"GET", "/changes?since=9999", "", nil, 410, "CHANGES_EXPIRED", "changes after this number are not available: read all records again"},
 }
 
-// TestRefusalsByEngine: what is stored is refused in the same words by every engine.
+// TestRefusalsByEngine: every engine returns the same messages for refusals that
+// depend on stored data.
 func TestRefusalsByEngine(t *testing.T) {
 	t.Parallel()
 	for name, open := range engines {
@@ -358,7 +361,7 @@ func TestRefusalsByEngine(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfServices sends wrong envelopes to the internal listener.
+// TestRefusalsOfServices sends invalid envelopes to the internal listener.
 func TestRefusalsOfServices(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -385,7 +388,7 @@ func TestRefusalsOfServices(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfOperators sends wrong requests to the admin listener.
+// TestRefusalsOfOperators sends invalid requests to the admin listener.
 func TestRefusalsOfOperators(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

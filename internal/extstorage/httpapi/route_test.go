@@ -6,7 +6,8 @@ import (
 	"holdfast/internal/extstorage/httpapi"
 )
 
-// Labels are of a small set: nothing that a client chose is in one.
+// TestLabels: labels come from a small fixed set and contain nothing that a client
+// chose.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	const install = "/ext/v1/installs/11111111-1111-4111-8111-000000000001"

@@ -10,7 +10,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// runner is a service that speaks for the tenant of a client.
+// runner is a service with a token for the tenant of a client.
 type runner struct {
 	*client
 }
@@ -19,7 +19,7 @@ func (c *client) runner() *runner {
 	return &runner{c.with(c.sign(c.t, map[string]any{"tenant_id": c.tenant, "service": "runner-1"}))}
 }
 
-// ask sends an envelope about the client's install.
+// ask sends an envelope for the client's install.
 func (r *runner) ask(body string, headers ...string) *answer {
 	r.t.Helper()
 	return r.at(http.MethodPost, "/internal/ext-storage/install/"+r.install, body, headers...)
@@ -34,7 +34,7 @@ func (r *runner) at(method, target, body string, headers ...string) *answer {
 	return r.sendBy(r.internal.Client(), r.requestTo(r.internal.URL, method, target, reader, headers...)).has("Access-Control-Allow-Origin", "")
 }
 
-// TestRunner: each operation answers as its route does.
+// TestRunner: each operation returns the same as its route.
 func TestRunner(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -42,7 +42,7 @@ func TestRunner(t *testing.T) {
 	const in = `"namespace":"a","key":"k"`
 	r.ask(`{"operation":"put",`+in+`,"value":{"n":1},"ttlSeconds":60,"ifRevision":0,"metadata":{"m":1}}`).is(http.StatusCreated).
 		has("ETag", `"1"`).has("Location", "").says(`{"revision":1,"ttlExpiresAt":"2026-09-21T14:14:20.123Z"}`)
-	// A value is the value that it is, with its metadata and time to live.
+	// The value is returned unchanged, with its metadata and time to live.
 	if a, b := r.ask(`{"operation":"get",`+in+`}`).is(http.StatusOK).has("ETag", `"1"`), c.get(records+"/k"); a.body != b.body {
 		t.Errorf("the runner gets %s, a client %s", a.body, b.body)
 	}
@@ -99,8 +99,8 @@ func TestRunner(t *testing.T) {
 	r.at(http.MethodPost, "/internal/ext-storage/install/x", `{"operation":"usage"}`).fails(403, "UNAUTHORIZED")
 }
 
-// Who a service may speak for is in its token, and that is good nowhere
-// else; a client's token is no good here.
+// TestRunnersToken: a service's token names its tenant and is valid only on the
+// internal listener, where a client's token is not valid.
 func TestRunnersToken(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -128,12 +128,12 @@ func TestRunnersToken(t *testing.T) {
 	}
 	r.get(records+"/k").fails(401, "UNAUTHENTICATED") // on the public listener
 
-	// Of another tenant there is nothing, whatever install it names.
+	// An envelope cannot reach installs of another tenant.
 	stranger := c.server.install(t).runner()
 	stranger.install = c.install
 	stranger.ask(get).fails(404, "NOT_FOUND")
 
-	// What is registered narrows what services may do, too.
+	// A registration restricts services too.
 	c.adminPut(`{"namespaces":{"a":"r"}}`)
 	r.ask(get).is(http.StatusOK)
 	r.ask(`{"operation":"put","namespace":"a","key":"k","value":1}`).fails(403, "UNAUTHORIZED")
@@ -142,7 +142,7 @@ func TestRunnersToken(t *testing.T) {
 	r.ask(get).fails(403, "UNAUTHORIZED")
 }
 
-// The audit names the invocation, or the service.
+// TestRunnersName: the audit has the ID of the invocation, or else of the service.
 func TestRunnersName(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})

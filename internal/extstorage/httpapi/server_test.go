@@ -30,18 +30,19 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// TestMain looks for goroutines that are left. One waits for the PostgreSQL of the tests.
+// TestMain checks for leaked goroutines. One waits for the PostgreSQL server of the
+// tests.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("holdfast/internal/testdb.(*daemon).run.func1"))
 }
 
-// t0 is when tests begin.
+// t0 is the time at which tests begin.
 var t0 = time.UnixMilli(1_790_000_000_123)
 
-// quiet is the log of a server whose failures are expected.
+// quiet discards the log of a server whose failures are expected.
 var quiet = slog.New(slog.DiscardHandler)
 
-// setup is what a test wants otherwise than by default.
+// setup holds the options of a test server.
 type setup struct {
 	open    func(testing.TB) backend // nil: openStore
 	config  func(*ext.Config)
@@ -52,25 +53,25 @@ type setup struct {
 	memory  *web.Memory
 	pace    web.Rate
 	after   func(time.Duration) <-chan time.Time
-	log     *slog.Logger // nil: one that has failures of the server fail the test
-	alone   bool         // what is exchanged is not HTTP as the description has it
+	log     *slog.Logger // nil: a log that fails the test on a server error
+	alone   bool         // do not check requests and responses against the description
 }
 
-// server is the service's three listeners, on a database of its own and a clock
-// that stands until a test moves it.
+// server is the service's three listeners, with its own database and a clock that
+// only the test advances.
 type server struct {
-	*httptest.Server // the public one
+	*httptest.Server // the public listener
 
 	internal, admin *httptest.Server
 	service         *ext.Service
 	store           *faulty
 	clock           *clock.Manual
 	tokens          *bearer.Keyring
-	client          *http.Client // of the public one
+	client          *http.Client // client of the public listener
 	made            atomic.Int64
 }
 
-// backend is a store of an engine.
+// backend is a store on an engine.
 type backend interface {
 	ext.Store
 	ext.Inspector
@@ -80,7 +81,7 @@ type backend interface {
 	ext.Deletions
 }
 
-// engines are the stores on which a test of the answers runs.
+// engines are the stores for tests of responses.
 var engines = map[string]func(testing.TB) backend{
 	"sqlite": openStore,
 	"postgres": func(t testing.TB) backend {
@@ -88,7 +89,7 @@ var engines = map[string]func(testing.TB) backend{
 	},
 }
 
-// faulty is the real store, which fails or waits where a test says.
+// faulty is the real store, with injected failures and waits.
 type faulty struct {
 	backend
 	apply  func(context.Context) error
@@ -174,7 +175,7 @@ func start(t testing.TB, with setup) *server {
 	return s
 }
 
-// description is the document of the API, read once for all tests.
+// description returns the API description, which all tests share.
 var description = func() func(testing.TB) *openapitest.Document {
 	var once sync.Once
 	var d *openapitest.Document
@@ -206,7 +207,7 @@ func openStore(t testing.TB) backend {
 	return sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), sqlite.Options{})
 }
 
-// validator is that of the service, but a trial is not a process here.
+// validator is the service's, except that a trial runs in this process.
 type validator struct{ *jsonschema.Validator }
 
 func newValidator() validator { return validator{jsonschema.NewValidator(1<<20, nil)} }

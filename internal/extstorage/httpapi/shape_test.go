@@ -10,7 +10,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// shapes are what is wrong with requests, and where it says so.
+// shapes are invalid requests and the pointers of their errors.
 var shapes = []struct{ method, inner, body, pointer string }{
 	{"PUT", records + "/k", ``, ""},
 	{"PUT", records + "/k", `x`, ""},
@@ -149,7 +149,8 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// Headers that guard or name a request have their place, too.
+// TestHeaderShapes: errors of preconditions and idempotency keys have a pointer
+// too.
 func TestHeaderShapes(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -176,7 +177,7 @@ func TestHeaderShapes(t *testing.T) {
 	r = c.request("POST", records+"/k/increment", strings.NewReader(`{"pointer":"","by":1,"create":true}`))
 	r.Header["Idempotency-Key"] = []string{""}
 	c.send(r).fails(400, "VALIDATION_FAILED", "pointer /idempotency-key")
-	c.put("k", `{"value":1}`, "Idempotency-Key: a b").is(http.StatusCreated) // it has none
+	c.put("k", `{"value":1}`, "Idempotency-Key: a b").is(http.StatusCreated) // a put has no idempotency key
 }
 
 func TestContentTypes(t *testing.T) {
@@ -197,7 +198,7 @@ func TestContentTypes(t *testing.T) {
 	}
 }
 
-// unread is a body that nobody may want.
+// unread is a body that must not be read.
 type unread struct{ t testing.TB }
 
 func (u unread) Read([]byte) (int, error) {
@@ -205,15 +206,16 @@ func (u unread) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// A body over its bound is refused before it is looked at: what says how long it
-// is without being read, and what does not as soon as it is too long.
+// TestOversizeIsRefusedUnparsed: a body over its limit is refused before it is
+// parsed: with a Content-Length without reading it, and otherwise as soon as it
+// exceeds the limit.
 func TestOversizeIsRefusedUnparsed(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
 	const small = 16 << 10
 	const bound = 4*(ext.MaxValueBytes+ext.MaxMetadataBytes) + small
 	const items, schema = 4*ext.MaxItemsBytes + 20*small, 4*ext.MaxSchemaBytes + small
-	c.server.Client().Transport.(*http.Transport).ExpectContinueTimeout = time.Minute // who asks waits for the answer
+	c.server.Client().Transport.(*http.Transport).ExpectContinueTimeout = time.Minute // a client with Expect waits for the response
 	for _, x := range []struct {
 		method, inner string
 		bound         int
@@ -234,7 +236,7 @@ func TestOversizeIsRefusedUnparsed(t *testing.T) {
 		said := c.request(x.method, x.inner, unread{t}, headers...)
 		said.ContentLength = int64(x.bound + 1)
 		c.sendBy(c.Client(), said).fails(413, "LIMIT_EXCEEDED")
-		unsaid := io.MultiReader(strings.NewReader(strings.Repeat(" ", x.bound+1))) // of which net/http does not see the length
+		unsaid := io.MultiReader(strings.NewReader(strings.Repeat(" ", x.bound+1))) // net/http does not know its length
 		c.send(c.request(x.method, x.inner, unsaid, headers...)).fails(413, "LIMIT_EXCEEDED")
 		c.do(x.method, x.inner, strings.Repeat(" ", x.bound), headers[1:]...).fails(400, "VALIDATION_FAILED")
 	}
@@ -242,7 +244,7 @@ func TestOversizeIsRefusedUnparsed(t *testing.T) {
 	c.put("k", `{"value":1`+pad+`}`).is(http.StatusCreated)
 	c.put("k", `{"value":1`+pad+` }`).fails(413, "LIMIT_EXCEEDED")
 
-	// The size of a value is that of its canonical spelling.
+	// The size of a value is that of its canonical form.
 	text := strings.Repeat("x", ext.MaxValueBytes-2)
 	c.put("v", `{"value": "`+text+`"}`).is(http.StatusCreated)
 	c.put("v", `{"value":"`+text+`x"}`).fails(413, "LIMIT_EXCEEDED")
@@ -251,8 +253,8 @@ func TestOversizeIsRefusedUnparsed(t *testing.T) {
 	c.put("v", `{"value":1,"metadata":{"m":"`+strings.Repeat("x", ext.MaxMetadataBytes-7)+`"}}`).fails(413, "LIMIT_EXCEEDED")
 }
 
-// Errors of all routes have one shape, which answer.lawful checks; here are
-// those that come before any route.
+// TestUnknownRoutesAndMethods: errors before routing have the same format as all
+// others, which answer.lawful checks.
 func TestUnknownRoutesAndMethods(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

@@ -19,7 +19,7 @@ import (
 
 const lines = "Content-Type: application/x-ndjson"
 
-// exported are the lines of an export.
+// exported returns the lines of an export.
 func (a *answer) exported() (list []map[string]any) {
 	a.t.Helper()
 	a.is(http.StatusOK).has("Content-Type", "application/x-ndjson")
@@ -35,7 +35,7 @@ func (a *answer) exported() (list []map[string]any) {
 	return list
 }
 
-// end is the line that ends an export.
+// end returns the last line of an export.
 func end(records int) string { return fmt.Sprintf("\n{\"complete\":true,\"records\":%d}", records) }
 
 func numbered(n int) []string {
@@ -65,7 +65,7 @@ func TestExport(t *testing.T) {
 		`"updatedAt":"2026-09-21T14:13:20.123Z","value":1.5,"metadata":{"m":1}}`; text[152] != want {
 		t.Errorf("a line is %s, want %s", text[152], want)
 	}
-	// It goes on behind a page, and counts the page.
+	// It continues after a page and counts that page.
 	rest := c.get("/export?cursor=" + url.QueryEscape(list[101]["cursor"].(string)))
 	if want := strings.Join(text[102:153], "\n") + "\n{\"complete\":true,\"records\":151,\"schemas\":0}\n"; rest.body != want {
 		t.Errorf("the rest is %q, want %q", clip(rest.body), clip(want))
@@ -73,7 +73,8 @@ func TestExport(t *testing.T) {
 	c.installOf(t, c.tenant).get("/export?cursor="+list[101]["cursor"].(string)).fails(400, "VALIDATION_FAILED", "pointer /cursor")
 }
 
-// A failure in the middle cuts the connection, lest a part be taken for all.
+// TestExportThatFails: a failure during an export closes the connection, so that a
+// part does not look complete.
 func TestExportThatFails(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{log: quiet})
@@ -99,7 +100,7 @@ func TestExportThatFails(t *testing.T) {
 	c.get("/export").fails(500, "INTERNAL_ERROR").has("Content-Type", "application/json")
 }
 
-// Pages that are large come whole, too.
+// TestExportOfLargeValues: large pages are complete too.
 func TestExportOfLargeValues(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -118,7 +119,7 @@ func TestExportOfLargeValues(t *testing.T) {
 	}
 }
 
-// A page is on its way before the next one is read.
+// TestExportIsFlushed: a page is sent before the next one is read.
 func TestExportIsFlushed(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -158,30 +159,31 @@ func TestImport(t *testing.T) {
 
 	c.clock.Advance(time.Minute)
 	other := c.installOf(t, c.tenant)
-	if a := other.post("/import", file, lines).is(http.StatusOK); a.body != `{"lines":135,"records":132,"written":131,"same":0,"expired":1,"schemas":0}` {
+	if a := other.post("/import", file, lines).is(http.StatusOK); a.body != `{"lines":135,"records":132,"written":131,"unchanged":0,"expired":1,"schemas":0}` {
 		t.Errorf("imported: %s", a.body)
 	}
 	other.get(records + "/ttl").says(`{"value":"é","metadata":{"m":1},"ttlExpiresAt":"2026-09-21T15:13:20.123Z","revision":1,"createdAt":"2026-09-21T14:14:20.123Z"}`)
-	if a := other.post("/import", file, lines).is(http.StatusOK); a.body != `{"lines":135,"records":132,"written":0,"same":131,"expired":1,"schemas":0}` {
+	if a := other.post("/import", file, lines).is(http.StatusOK); a.body != `{"lines":135,"records":132,"written":0,"unchanged":131,"expired":1,"schemas":0}` {
 		t.Errorf("imported again: %s", a.body)
 	}
-	// By hand: no line has to have more than it needs, and a key may come twice.
+	// Written by hand: lines with only the required members, and a key that occurs
+	// twice.
 	const byHand = "\n{\"namespace\":\"b\",\"key\":\"k\",\"value\":1}\r\n\n{\"namespace\":\"b\",\"key\":\"k\",\"value\":2,\"ttlExpiresAt\":null}\n{\"cursor\":\"x\"}\n" +
 		"{\"namespace\":\"b\",\"key\":\"l\",\"value\":3}\n{\"complete\":true,\"records\":3}"
-	if a := other.post("/import", byHand, lines).is(http.StatusOK); a.body != `{"lines":7,"records":3,"written":3,"same":0,"expired":0,"schemas":0}` {
+	if a := other.post("/import", byHand, lines).is(http.StatusOK); a.body != `{"lines":7,"records":3,"written":3,"unchanged":0,"expired":0,"schemas":0}` {
 		t.Errorf("imported by hand: %s", a.body)
 	}
 	other.get("/namespaces/b/records/k").says(`{"value":2,"revision":2}`)
-	if a := other.post("/import", `{"namespace":"b","key":"old","value":1,"ttlExpiresAt":"1970-01-01T00:00:00.000Z"}`+end(1), lines); a.body != `{"lines":2,"records":1,"written":0,"same":0,"expired":1,"schemas":0}` {
+	if a := other.post("/import", `{"namespace":"b","key":"old","value":1,"ttlExpiresAt":"1970-01-01T00:00:00.000Z"}`+end(1), lines); a.body != `{"lines":2,"records":1,"written":0,"unchanged":0,"expired":1,"schemas":0}` {
 		t.Errorf("imported from 1970: %s", a.body)
 	}
-	if a := other.post("/import", end(0)+"\n\n", lines).is(http.StatusOK); a.body != `{"lines":3,"records":0,"written":0,"same":0,"expired":0,"schemas":0}` {
+	if a := other.post("/import", end(0)+"\n\n", lines).is(http.StatusOK); a.body != `{"lines":3,"records":0,"written":0,"unchanged":0,"expired":0,"schemas":0}` {
 		t.Errorf("nothing: %s", a.body)
 	}
 }
 
-// TestImportThatFails: a line that is wrong says which, and what came in steps
-// before it stays.
+// TestImportThatFails: the error names the line, and the steps before it stay
+// written.
 func TestImportThatFails(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -221,7 +223,7 @@ func TestImportThatFails(t *testing.T) {
 		{strings.Repeat(" ", 4*len(large)+32<<10) + `{`, 413, []string{"cause LIMIT_EXCEEDED"}},
 		{`{"namespace":"z","key":"k","value":1}`, 403, []string{"cause NAMESPACE_DENIED"}},
 		{`{"namespace":"c","key":"k","value":1}`, 403, []string{"cause UNAUTHORIZED"}},
-		{`{"namespace":"d","key":"k","value":1}`, 403, []string{"cause UNAUTHORIZED"}}, // whether it is the same tells what was there
+		{`{"namespace":"d","key":"k","value":1}`, 403, []string{"cause UNAUTHORIZED"}}, // "unchanged" would reveal the stored value
 	} {
 		by := c.installOf(t, c.tenant)
 		by.post("/import", good.String()+x.line, lines).fails(x.status, partial, append(x.more, "index 25")...)
@@ -231,17 +233,17 @@ func TestImportThatFails(t *testing.T) {
 	}
 	c.adminPut(`{"overrides":{"keys":22}}`)
 	a := c.post("/import", good.String()+end(25), lines).fails(429, partial, "index 22", "cause QUOTA_EXCEEDED").has("Retry-After", "")
-	if !strings.Contains(a.body, `"imported":{"lines":27,"records":25,"written":20,"same":0,"expired":0,"schemas":0}`) {
+	if !strings.Contains(a.body, `"imported":{"lines":27,"records":25,"written":20,"unchanged":0,"expired":0,"schemas":0}`) {
 		t.Errorf("what was imported before: %s", a.body)
 	}
 	c.adminPut(`{}`)
-	if a := c.post("/import", good.String()+end(25), lines).is(http.StatusOK); a.body != `{"lines":27,"records":25,"written":5,"same":20,"expired":0,"schemas":0}` {
+	if a := c.post("/import", good.String()+end(25), lines).is(http.StatusOK); a.body != `{"lines":27,"records":25,"written":5,"unchanged":20,"expired":0,"schemas":0}` {
 		t.Errorf("it goes on: %s", a.body)
 	}
 }
 
-// TestImportOfAPart: what is not a whole export is imported as far as it goes, and
-// is an error that names both numbers. The whole then adds what was missing.
+// TestImportOfAPart: an incomplete export is imported as far as it goes, with an
+// error that has both numbers. Importing the whole export then adds the rest.
 func TestImportOfAPart(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -270,7 +272,7 @@ func TestImportOfAPart(t *testing.T) {
 		by := c.installOf(t, c.tenant)
 		a := by.post("/import", x.file, lines).fails(400, "IMPORT_INCOMPLETE")
 		distinct := min(x.records, 130)
-		done := fmt.Sprintf(`"imported":{"lines":%d,"records":%d,"written":%d,"same":%d,"expired":0,"schemas":0}`, x.lines, x.records, distinct, x.records-distinct)
+		done := fmt.Sprintf(`"imported":{"lines":%d,"records":%d,"written":%d,"unchanged":%d,"expired":0,"schemas":0}`, x.lines, x.records, distinct, x.records-distinct)
 		if !strings.Contains(a.body, x.message) || !strings.Contains(a.body, done) {
 			t.Errorf("%s: %s", x.name, a.body)
 		}
@@ -278,15 +280,15 @@ func TestImportOfAPart(t *testing.T) {
 		if fmt.Sprint(left[len(left)-1]["records"]) != fmt.Sprint(distinct) {
 			t.Errorf("%s: at the end is %v", x.name, left[len(left)-1])
 		}
-		by.post("/import", whole, lines).is(http.StatusOK).says(fmt.Sprintf(`{"records":130,"written":%d,"same":%d}`, 130-distinct, distinct))
+		by.post("/import", whole, lines).is(http.StatusOK).says(fmt.Sprintf(`{"records":130,"written":%d,"unchanged":%d}`, 130-distinct, distinct))
 	}
 	by := c.installOf(t, c.tenant)
 	by.post("/import", strings.Join(all[:102], "")+rest, lines).is(http.StatusOK).says(`{"lines":133,"records":130,"written":130}`)
 	by.post("/import", whole+all[1], lines).fails(400, "BULK_PARTIAL_FAILURE", "index 133", "cause VALIDATION_FAILED")
 }
 
-// TestImportOfSchemas: schemas come with their versions and statuses, before the
-// records, which may be older than the active one.
+// TestImportOfSchemas: schemas are imported with versions and statuses before the
+// records, which may be older than the active schema.
 func TestImportOfSchemas(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -307,7 +309,7 @@ func TestImportOfSchemas(t *testing.T) {
 		t.Errorf("lines are\n%s\n%s, want\n%s", text[1], text[7], want)
 	}
 	other := c.installOf(t, c.tenant)
-	const once = `{"lines":8,"records":2,"written":2,"same":0,"expired":0,"schemas":4}`
+	const once = `{"lines":8,"records":2,"written":2,"unchanged":0,"expired":0,"schemas":4}`
 	if a := other.post("/import", file, lines).is(http.StatusOK); a.body != once {
 		t.Errorf("imported: %s", a.body)
 	}
@@ -318,10 +320,11 @@ func TestImportOfSchemas(t *testing.T) {
 	}
 	other.put("third", `{"value":"text"}`).fails(400, "VALIDATION_FAILED", "pointer /value")
 	other.post(schemas, `{"schema":true}`).is(http.StatusCreated).says(`{"version":4}`)
-	if a := other.post("/import", file, lines).is(http.StatusOK); a.body != strings.Replace(once, `"written":2,"same":0`, `"written":0,"same":2`, 1) {
+	if a := other.post("/import", file, lines).is(http.StatusOK); a.body != strings.Replace(once, `"written":2,"unchanged":0`, `"written":0,"unchanged":2`, 1) {
 		t.Errorf("imported again: %s", a.body)
 	}
-	// A part alone, and what is validated by a schema that did not come along.
+	// A part of the export, and values that are validated by a schema that is not
+	// part of it.
 	rest := strings.Join(append([]string{text[0]}, text[5:]...), "\n")
 	other.post("/import", rest, lines).fails(400, "IMPORT_INCOMPLETE")
 	other.do("DELETE", "/namespaces/a/records/older", "").is(http.StatusNoContent)
@@ -336,7 +339,7 @@ func TestImportOfSchemas(t *testing.T) {
 	}
 }
 
-// TestImportOfBadLines: the first line, and those of schemas.
+// TestImportOfBadLines: invalid first lines and schema lines.
 func TestImportOfBadLines(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -380,7 +383,7 @@ func TestImportOfBadLines(t *testing.T) {
 	}
 }
 
-// late is a body that is asked for, and then comes when a test says so.
+// late is a body that arrives when the test says so.
 type late struct {
 	io.Reader
 	asked chan<- struct{}
@@ -393,7 +396,7 @@ func (l late) Read(p []byte) (int, error) {
 	return l.Reader.Read(p)
 }
 
-// An import whose lines come slowly has no place at the gate meanwhile.
+// TestSlowImport: an import whose lines arrive slowly holds no slot meanwhile.
 func TestSlowImport(t *testing.T) {
 	t.Parallel()
 	gate := web.NewGate(1, time.Minute)
@@ -410,18 +413,18 @@ func TestSlowImport(t *testing.T) {
 	go func() {
 		done <- c.sendBy(c.Client(), c.request("POST", "/import", body, lines, "Expect: 100-continue"))
 	}()
-	for range 2 { // before the first line, and behind the last
+	for range 2 { // before the first line, and after the last
 		<-asked
 		c.get("/usage").is(http.StatusOK)
 		come <- struct{}{}
 	}
 	(<-done).is(http.StatusOK).says(`{"written":21}`)
-	if crowd := gate.Stats(); crowd.Inside != 0 {
-		t.Errorf("at the gate: %+v", crowd)
+	if stats := gate.Stats(); stats.Active != 0 {
+		t.Errorf("at the gate: %+v", stats)
 	}
 }
 
-// An import that is over the rate waits, beside the gate, and so does an export.
+// TestTransfersWait: an import or export over its rate waits without a slot.
 func TestTransfersWait(t *testing.T) {
 	t.Parallel()
 	gate := web.NewGate(1, time.Minute)
@@ -440,19 +443,19 @@ func TestTransfersWait(t *testing.T) {
 	file.WriteString(end(101))
 	done := make(chan *answer)
 	go func() { done <- c.post("/import", file.String(), lines) }()
-	for range 4 { // two of six steps may be at once
+	for range 4 { // two of six steps may run at once
 		d := <-waits
 		if d < time.Second || d > 2*time.Second {
 			t.Errorf("it waits %s", d)
 		}
-		s.installOf(t, "99999999-0000-4000-8000-000000000000").get("/usage").is(http.StatusOK) // the one place is free
+		s.installOf(t, "99999999-0000-4000-8000-000000000000").get("/usage").is(http.StatusOK) // the only slot is free
 		s.clock.Advance(d)
 		may <- t0
 	}
 	(<-done).is(http.StatusOK).says(`{"written":101}`)
 
 	s.clock.Advance(time.Hour - 20*time.Second)
-	c.get(records).is(http.StatusOK) // of two reads, so that an export has one
+	c.get(records).is(http.StatusOK) // two reads, so an export gets one
 	go func() { done <- c.get("/export") }()
 	s.clock.Advance(<-waits)
 	may <- t0

@@ -21,7 +21,7 @@ const benchSchema = `{"type":"object","required":["id","items"],"additionalPrope
 		"sku":{"type":"string","minLength":3},"count":{"type":"integer","minimum":0},"state":{"enum":["open","paid","sent"]},
 		"tags":{"type":"array","items":{"type":"string"}}}}}}`
 
-// benchValue is a value of about so many bytes that benchSchema lets pass.
+// benchValue returns a value of about size bytes that is valid by benchSchema.
 func benchValue(size int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"id":"0190163d-8694-739b-aea5-966c26f8","title":"a list of things","items":[`)
@@ -74,7 +74,7 @@ func BenchmarkValidate(b *testing.B) {
 	})
 }
 
-// largest is about the most that a document may be in every way at once.
+// largest returns a document that is near every limit at once.
 func largest() []byte {
 	var b strings.Builder
 	b.WriteString(`{"properties":{`)
@@ -102,7 +102,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// BenchmarkCompile also says what a compiled schema keeps.
+// BenchmarkCompile also reports the memory of a compiled schema.
 func BenchmarkCompile(b *testing.B) {
 	for name, document := range map[string][]byte{"plain": []byte(benchSchema), "largest": largest()} {
 		b.Run(name, func(b *testing.B) {

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/fault"
 )
 
-// budget is that of the caches here.
+// budget is the budget of the caches in these tests.
 const budget = 2 * jsonschema.MaxCompiled
 
 func acquire(t *testing.T, c *jsonschema.Cache, tenant, document string) *jsonschema.Entry {
@@ -46,8 +46,8 @@ func TestCacheCompilesOnce(t *testing.T) {
 	}
 }
 
-// TestCacheKeepsTenantsApart: two documents with one $id, and one $anchor, are
-// two schemas.
+// TestCacheKeepsTenantsApart: two documents with the same $id and $anchor are two
+// schemas.
 func TestCacheKeepsTenantsApart(t *testing.T) {
 	t.Parallel()
 	c := jsonschema.NewCache(budget)
@@ -62,13 +62,13 @@ func TestCacheKeepsTenantsApart(t *testing.T) {
 	}
 }
 
-// heavy is a document whose schema is large, another for each number.
+// heavy returns a document with a large schema, a different one for each number.
 func heavy(i int) string {
 	return fmt.Sprintf(`{"enum":[%s,"x%d"]}`, repeated(10_000, "%d"), i)
 }
 
-// TestCacheHasABudget: the bytes of what is kept are bounded, whatever a tenant does;
-// what another tenant has used last stays.
+// TestCacheHasABudget: the bytes of cached schemas are limited, and a tenant cannot
+// evict the schema that another has used last.
 func TestCacheHasABudget(t *testing.T) {
 	t.Parallel()
 	c := jsonschema.NewCache(budget)
@@ -98,7 +98,7 @@ func TestCacheHasABudget(t *testing.T) {
 	if s := c.Stats(); s != before {
 		t.Errorf("an error is kept: %+v", s)
 	}
-	for i := range 20 { // each tenant with one
+	for i := range 20 { // one per tenant
 		c.Release(acquire(t, c, fmt.Sprint(i), heavy(100+i)))
 	}
 	if s := c.Stats(); s.Bytes > budget {
@@ -106,8 +106,8 @@ func TestCacheHasABudget(t *testing.T) {
 	}
 }
 
-// TestCacheWaits: schemas that are in use are not given up. Others wait until one is
-// released, and no longer than their request; other tenants find the reserve.
+// TestCacheWaits: schemas in use are not evicted. Others wait until one is
+// released, at most until their request ends; other tenants use the reserve.
 func TestCacheWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestCacheWaits(t *testing.T) {
 	})
 }
 
-// TestCacheIsShared: many tenants and schemas at once leave the books in order.
+// TestCacheIsShared: concurrent use by many tenants keeps the accounting correct.
 func TestCacheIsShared(t *testing.T) {
 	t.Parallel()
 	c := jsonschema.NewCache(0)

@@ -12,7 +12,8 @@ import (
 	"holdfast/internal/fault"
 )
 
-// refused asserts an *Error at a place, with a reason that holds some words.
+// refused checks for an *Error with a pointer and a reason that contains some
+// words.
 func refused(t *testing.T, err error, pointer, words string) {
 	t.Helper()
 	e, ok := errors.AsType[*jsonschema.Error](err)
@@ -30,8 +31,8 @@ func refused(t *testing.T, err error, pointer, words string) {
 	}
 }
 
-// doubled is a schema of n levels in which each offers the next one twice,
-// through what format makes of the pair.
+// doubled returns a schema of n levels, each of which refers to the next one twice,
+// in the form given by format.
 func doubled(n int, format string) string {
 	var b strings.Builder
 	b.WriteString(`{"$ref":"#/$defs/s0","$defs":{`)
@@ -44,15 +45,15 @@ func doubled(n int, format string) string {
 	return b.String()
 }
 
-// nested is a schema with n levels of members within each other.
+// nested returns a schema with n levels of nested members.
 func nested(n int) string {
 	return strings.Repeat(`{"properties":{"a":`, n) + `true` + strings.Repeat(`}}`, n)
 }
 
-// refusal is a document that is no schema, where, and words of the reason.
+// refusal is an invalid document with the pointer and words of the reason.
 type refusal struct{ name, document, pointer, words string }
 
-// refusedPatterns are those that are not RE2, or compile to too much.
+// refusedPatterns returns patterns that are not RE2 or compile to too much.
 func refusedPatterns() []refusal {
 	return []refusal{
 		{"lookahead", `{"properties":{"a":{"pattern":"^(?=x)"}}}`, "/properties/a/pattern", "RE2"},
@@ -165,7 +166,7 @@ func TestCheckAccepts(t *testing.T) {
 		`{"pattern":"(?i)^[a-zà-ÿ0-9_-]+\\P{L}$","patternProperties":{"(?i)^[\\p{L}\\p{M}' -]{1,100}$":{}}}`,
 	} {
 		if err := jsonschema.Check([]byte(document)); err != nil {
-			e := err.(*jsonschema.Error) //nolint:forcetypeassert // Check returns no other
+			e := err.(*jsonschema.Error) //nolint:forcetypeassert // Check returns no other type
 			t.Errorf("%s\nrefused at %q: %v", document, e.Pointer, err)
 			continue
 		}

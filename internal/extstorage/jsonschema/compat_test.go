@@ -23,7 +23,7 @@ func TestCompatible(t *testing.T) {
 	for _, c := range []struct {
 		before, after string
 		effect        jsonschema.Effect
-		pointer       string // of the first change of this effect; "-" for no change at all
+		pointer       string // of the first change with this effect; "-": no change
 	}{
 		{`{"type":"string","title":"a"}`, `{"title":"b","type":["string"],"format":"date"}`, harmless, "-"},
 		{`true`, `{}`, harmless, "-"},
@@ -94,9 +94,9 @@ func TestCompatible(t *testing.T) {
 	refused(t, err, "/type", "")
 }
 
-// TestCompatibleIsSound: when a report has nothing but harmless changes, every
-// value that the old schema lets pass, the new one does. Members that are added
-// to an open object are the exception that the report names.
+// TestCompatibleIsSound: if a report has only harmless changes, every value that is
+// valid by the old schema is valid by the new one, except for members added to an
+// open object, which the report names.
 func TestCompatibleIsSound(t *testing.T) {
 	t.Parallel()
 	harmless, passed := 0, 0
@@ -154,8 +154,8 @@ func TestCompatibleIsSound(t *testing.T) {
 	t.Logf("%d harmless changes, %d values", harmless, passed)
 }
 
-// TestCompatibleEnds: two documents of the size that is let in have many millions
-// of pairs and differences, and the report remains small and quick.
+// TestCompatibleEnds: for documents of the maximum size, with many millions of
+// pairs and differences, the report stays small and fast.
 func TestCompatibleEnds(t *testing.T) {
 	t.Parallel()
 	circle := func(n int, keyword string) string {

@@ -1,19 +1,19 @@
 package jsonschema
 
-// Spent is the steps of the last validation, of a schema that nobody uses.
+// Spent returns the steps of the last validation by a schema that is not in use.
 func (s *Schema) Spent() int {
 	i := <-s.idle
 	defer func() { s.idle <- i }()
 	return MaxSteps - i.steps
 }
 
-// Confine limits the process as a trial's is.
+// Confine limits this process like that of a trial.
 func Confine() error { return confine() }
 
-// Try is a trial in this process, without limits.
+// Try runs a trial in this process, without limits.
 func Try(document []byte) error { return try(document, nil) }
 
-// Probes are the values of a trial.
+// Probes returns the values of a trial.
 func Probes(document []byte) ([]any, error) {
 	d, err := parse(document)
 	if err != nil {
@@ -22,10 +22,11 @@ func Probes(document []byte) ([]any, error) {
 	return d.probes(), nil
 }
 
-// Measured is the bytes of a schema that nobody uses, and of one more instance.
+// Measured returns the bytes of a schema that is not in use, and of another
+// instance.
 func (s *Schema) Measured() (all, each int) { return s.bytes(), s.each }
 
-// Matching is the part of an instance that is kept by matches, not by the schema.
+// Matching returns the part of an instance that its matches hold.
 func (s *Schema) Matching() int {
 	longest := 0
 	for _, p := range s.document.expressions {
@@ -34,7 +35,7 @@ func (s *Schema) Matching() int {
 	return matching(longest)
 }
 
-// Charged is the bytes of the schemas of a cache that nobody uses.
+// Charged returns the bytes of a cache's schemas that are not in use.
 func (c *Cache) Charged() (sum int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

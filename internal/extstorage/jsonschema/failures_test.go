@@ -11,7 +11,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// told are the failures of a value, each as its location, keyword and bound.
+// told returns the failures of a value, each as its location, keyword and bound.
 func told(t *testing.T, err error) (all []string) {
 	t.Helper()
 	refused, ok := errors.AsType[*ext.SchemaError](err)
@@ -58,7 +58,7 @@ func TestFailures(t *testing.T) {
 		{`{"minimum":` + strings.Repeat("9", 300) + `}`, `1`, []string{` minimum`}},
 	} {
 		s := compile(t, c.schema)
-		for range 10 { // chance must not show
+		for range 10 { // the result must not depend on chance
 			if got := told(t, s.Validate(t.Context(), canonical(t, []byte(c.value)))); !reflect.DeepEqual(got, c.want) {
 				t.Fatalf("%s: %q, want %q", c.value, got, c.want)
 			}
@@ -70,8 +70,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestFailuresOfLargeValues: a value that takes too long to be explained as a whole
-// names its locations all the same.
+// TestFailuresOfLargeValues: for a value that takes too long to explain completely,
+// the failures still have locations.
 func TestFailuresOfLargeValues(t *testing.T) {
 	t.Parallel()
 	lines := strings.Repeat(`{"n":3},`, 6_500)
@@ -120,8 +120,8 @@ func twenty(format string) (all []string) {
 	return all
 }
 
-// TestSearchIsBounded: what a search allocates is bounded, whatever fails.
-func TestSearchIsBounded(t *testing.T) { //nolint:paralleltest // the garbage of others would be counted
+// TestSearchIsBounded: the memory of a search is limited, whatever fails.
+func TestSearchIsBounded(t *testing.T) { //nolint:paralleltest // it measures the allocations of the process
 	s := compile(t, `{"items":{"anyOf":[{"minimum":9}`+strings.Repeat(`,{"minimum":10}`, 9)+`]}}`)
 	v := canonical(t, []byte("["+strings.Repeat("1,", 6_000)+"1]"))
 	var before, after runtime.MemStats

@@ -18,8 +18,8 @@ import (
 	"holdfast/internal/extstorage/jsonschema"
 )
 
-// TestVerdictIsTheLibrarys: what this package takes out of the library's hands
-// does not change what is valid.
+// TestVerdictIsTheLibrarys: the keywords that this package implements itself give
+// the same results as the library's.
 func TestVerdictIsTheLibrarys(t *testing.T) {
 	t.Parallel()
 	valid, invalid := 0, 0
@@ -60,7 +60,7 @@ func TestVerdictIsTheLibrarys(t *testing.T) {
 	}
 }
 
-// plain is a schema as the library alone has it.
+// plain returns a schema compiled by the library alone.
 func plain(t fataler, document []byte) *santhosh.Schema {
 	t.Helper()
 	doc, err := santhosh.UnmarshalJSON(bytes.NewReader(document))
@@ -78,8 +78,8 @@ func plain(t fataler, document []byte) *santhosh.Schema {
 	return schema
 }
 
-// FuzzValidate: no document and no value makes a panic or takes long, and what
-// Check lets pass compiles.
+// FuzzValidate: no document and value panics or takes long, and every document that
+// passes Check compiles.
 func FuzzValidate(f *testing.F) {
 	for _, c := range validity {
 		f.Add([]byte(c.schema), []byte(c.good))
@@ -114,7 +114,7 @@ func FuzzValidate(f *testing.F) {
 	})
 }
 
-// schemas are small ones, in which keywords meet often.
+// schemas generates small schemas with many combinations of keywords.
 func schemas(depth int) *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
 		if rapid.IntRange(0, 9).Draw(t, "boolean") == 0 {
@@ -134,8 +134,8 @@ func schemas(depth int) *rapid.Generator[any] {
 	})
 }
 
-// everything is the keywords of a schema, and ofMembers those that mean
-// something only together.
+// everything has the keywords of a schema, and ofMembers those that only have an
+// effect together.
 var (
 	everything = strings.Fields(`type enum const required minimum maximum exclusiveMinimum multipleOf minLength maxItems
 		uniqueItems minProperties properties additionalProperties patternProperties propertyNames items prefixItems contains
@@ -143,7 +143,7 @@ var (
 	ofMembers = strings.Fields(`properties additionalProperties patternProperties required`)
 )
 
-// nesting are the keywords that hold or name schemas.
+// nesting has the keywords that contain or refer to schemas.
 var nesting = strings.Fields(`properties additionalProperties patternProperties propertyNames items prefixItems contains
 	anyOf allOf oneOf not if then unevaluatedProperties dependentSchemas $ref`)
 
@@ -179,7 +179,7 @@ func operand(t *rapid.T, keyword string, depth int) any {
 	return small.Draw(t, keyword)
 }
 
-// values are small ones, too.
+// values generates small values.
 func values(depth int) *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
 		kinds := 7

@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/extstorage/jsonschema"
 )
 
-// canonical is a value as the service has it.
+// canonical returns a value in the form of the service.
 func canonical(t fataler, text []byte) canonjson.Value {
 	t.Helper()
 	v, err := canonjson.Parse(text, 1<<20)
@@ -32,8 +32,8 @@ func compile(t fataler, document string) *jsonschema.Schema {
 	return s
 }
 
-// validity is every keyword with a value that it lets pass and, unless pointer
-// is "-", one that it does not, with the place and the reason.
+// validity has every keyword with a valid value and, unless pointer is "-", an
+// invalid one with its pointer and reason.
 var validity = []struct{ schema, good, bad, pointer, reason string }{
 	{`true`, `[]`, ``, "-", ""},
 	{`{}`, `[]`, ``, "-", ""},
@@ -94,12 +94,12 @@ var validity = []struct{ schema, good, bad, pointer, reason string }{
 	{`{"$id":"https://a.example/tree","$dynamicAnchor":"node","$ref":"t","unevaluatedProperties":false,
 	  "$defs":{"t":{"$id":"t","$dynamicAnchor":"node","properties":{"kids":{"items":{"$dynamicRef":"#node"}}}}}}`,
 		`{"kids":[{"kids":[]}]}`, `{"kids":[{"kinds":[]}]}`, "/kids/0/kinds", "is not allowed"},
-	// Annotations refuse nothing.
+	// Annotations do not validate.
 	{`{"format":"date-time","contentEncoding":"base64","contentMediaType":"application/json","contentSchema":false}`, `"x"`, ``, "-", ""},
-	// An array is held against the schema as a whole, not item by item.
+	// An array is validated as a whole, not item by item.
 	{`{"type":"array"}`, `[]`, `"x"`, "", "must be of type array"},
 	{`{"type":"object"}`, `{}`, `[]`, "", "must be of type object"},
-	// The variant that is meant is the one that is told about.
+	// The error is that of the variant that the value is closest to.
 	{`{"oneOf":[{"properties":{"kind":{"const":"a"},"x":{"type":"null"}}},{"properties":{"kind":{"enum":["b","c"]},"x":{"type":"string"}}}]}`,
 		`{"kind":"c","x":""}`, `{"kind":"b","x":1}`, "/x", "must be of type string"},
 }
@@ -114,7 +114,7 @@ func TestValidate(t *testing.T) {
 		if c.pointer == "-" {
 			continue
 		}
-		for range 20 { // the library walks maps: chance must not show
+		for range 20 { // the library iterates over maps in random order
 			refused(t, s.Validate(context.Background(), canonical(t, []byte(c.bad))), c.pointer, c.reason)
 		}
 		if t.Failed() {
@@ -123,11 +123,11 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// soon is what a busy machine may make of a fraction of a second. What does not
-// end takes 2^24 times that, or more.
+// soon is enough for a fraction of a second on a busy machine. A validation that
+// does not end takes at least 2^24 times that.
 const soon = 30 * time.Second
 
-// TestSteps: whatever the schema and the value, a validation ends soon.
+// TestSteps: a validation ends soon for every schema and value.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	var numbers, records, words strings.Builder
@@ -142,7 +142,7 @@ func TestSteps(t *testing.T) {
 	}
 	deep := strings.Repeat(`{"a":`, 31) + `1` + strings.Repeat(`}`, 31)
 	large := `[1e300` + strings.Repeat(`,1e300`, 230) + `]`
-	larger := `[1e300` + strings.Repeat(`,1e300`, 1_770) + `]` // no more of them make a value
+	larger := `[1e300` + strings.Repeat(`,1e300`, 1_770) + `]` // the maximum size of a value
 	long := `[1` + strings.Repeat(`,123456789012345678901`, 2_900) + `]`
 	for _, c := range []struct{ name, schema, value, refuses string }{
 		{"the largest plain value", `{"items":{"type":["object","integer"],"properties":{"a":{"type":"integer"},"b":{"items":{"minimum":0}},"c":{"maxLength":100}}}}`, `[0` + records.String() + `]`, ""},
@@ -184,8 +184,8 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// chain is a schema with n in-place references, one after the other, each of
-// which has a dynamic one beside it.
+// chain returns a schema with n consecutive in-place references, each next to a
+// dynamic one.
 func chain(n int) string {
 	var b strings.Builder
 	b.WriteString(`{"$ref":"#/$defs/s0","$defs":{"x":{"$dynamicAnchor":"x"}`)
@@ -196,7 +196,7 @@ func chain(n int) string {
 	return b.String()
 }
 
-// TestConcurrent: many goroutines share a schema, and each gets its own answer.
+// TestConcurrent: goroutines that share a schema get independent results.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	s := compile(t, `{"items":{"maximum":100}}`)
@@ -214,7 +214,7 @@ func TestConcurrent(t *testing.T) {
 	all.Wait()
 }
 
-// fataler is a test, or a step of a property.
+// fataler is a *testing.T or a *rapid.T.
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)

@@ -10,8 +10,8 @@ import (
 	"holdfast/internal/extstorage/jsonschema"
 )
 
-// TestSize compares the measured bytes of compiled schemas with what the heap has
-// grown by: they are never less by more than a twentieth, nor more by a quarter.
+// TestSize compares the measured bytes of compiled schemas with the growth of the
+// heap: they may be at most a twentieth less and a quarter more.
 func TestSize(t *testing.T) { //nolint:paralleltest // the garbage of others would be counted
 	documents := map[string]string{}
 	maps.Copy(documents, large())
@@ -21,14 +21,14 @@ func TestSize(t *testing.T) { //nolint:paralleltest // the garbage of others wou
 		}
 	}
 	for name, document := range documents {
-		if _, err := jsonschema.Compile([]byte(document)); err != nil { // what is made once, by the first
+		if _, err := jsonschema.Compile([]byte(document)); err != nil { // initialize what all schemas share
 			t.Fatalf("%s: %v", name, err)
 		}
 		measured, grown := 0, 0
 		fits := func() bool {
 			return float64(measured) >= 0.95*float64(grown)-1000 && float64(measured) <= 1.25*float64(grown)+1000
 		}
-		for range 3 { // something else may have freed memory meanwhile
+		for range 3 { // other code may have freed memory meanwhile
 			before := heap()
 			s, err := jsonschema.Compile([]byte(document))
 			if err != nil {
@@ -48,7 +48,7 @@ func TestSize(t *testing.T) { //nolint:paralleltest // the garbage of others wou
 	}
 }
 
-// TestTextIsNotKept: a compiled schema does not hold the buffer that its text was read into.
+// TestTextIsNotKept: a compiled schema does not reference the buffer of its text.
 func TestTextIsNotKept(t *testing.T) {
 	t.Parallel()
 	for _, document := range []string{`{"type":"string"}`, `{"enum":["a",1]}`, `{"properties":{"a":{"pattern":"^a"}}}`} {
@@ -81,7 +81,7 @@ func repeated(n int, format string) string {
 	return strings.Join(parts, ",")
 }
 
-// large are documents that are large in one way each.
+// large returns documents that are large in one respect each.
 func large() map[string]string {
 	deep := strings.Repeat(`{"properties":{"a":`, 12) + `{"properties":{` + repeated(1900, `"m%d":{}`) + `}}` + strings.Repeat(`}}`, 12)
 	return map[string]string{

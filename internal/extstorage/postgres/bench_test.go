@@ -17,10 +17,10 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// What counts is the ratio of two benchmarks in one run. With a disk that does
-// not wait, what is compared is the work.
+// Compare two benchmarks of one run. With a disk that does not wait, they compare
+// CPU time.
 
-// bench is a store and a bare pool on one database.
+// bench is a store and a plain connection pool on one database.
 type bench struct {
 	store *postgres.Store
 	pool  *pgxpool.Pool
@@ -39,15 +39,14 @@ func run(b *testing.B, n int, step func(ctx context.Context, o ext.Owner, i int6
 	testdb.RunBench(b, n, func(ctx context.Context, i int64) error { return step(ctx, owner(byte(i%200)), i) })
 }
 
-// key is one of a few for each install, so that after a while all writes are
-// updates.
+// key returns one of a few keys for each install, so that most writes are updates.
 func key(i int64) ext.Key { return ext.Key(fmt.Sprint(i / 200 % 20)) }
 
 // value has 500 bytes.
 var value = canonjson.Value(`{"text":"` + strings.Repeat("x", 489) + `"}`)
 
-// callApply has the very function that a put calls, with arguments that the
-// driver has least to do with.
+// callApply calls the function that a put calls, with arguments that cost the
+// driver the least.
 const callApply = `SELECT ext_apply_v2($1::uuid, $2::uuid, '{0}', '{settings}', ARRAY[$3::text], '{NULL}', '{NULL}', '{NULL}',
 	ARRAY[$4::text], '{"{}"}', '{NULL}', '{f}', '{0}', '"token"', '"t"',
 	$5::timestamptz, 268435456, 32, 5120, NULL::text, NULL::bytea, NULL::timestamptz, NULL::text[])`
@@ -59,8 +58,8 @@ const upsert = `INSERT INTO ext_storage_records AS r (tenant_id, extension_insta
 	ON CONFLICT (tenant_id, extension_install_id, namespace, key) DO UPDATE
 	SET revision = r.revision + 1, value = EXCLUDED.value, updated_at = EXCLUDED.updated_at`
 
-// BenchmarkPut compares the store with a bare call of the function and with a
-// bare upsert.
+// BenchmarkPut compares the store with a plain call of the function and with a
+// plain upsert.
 func BenchmarkPut(b *testing.B) {
 	for _, c := range []struct {
 		conns   int
@@ -91,7 +90,7 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// filled puts a namespace's keys.
+// filled writes the keys of a namespace.
 func filled(b *testing.B, s *postgres.Store, o ext.Owner, ns ext.Namespace, keys int) {
 	b.Helper()
 	for at := 0; at < keys; at += ext.MaxItems {
@@ -107,8 +106,8 @@ func filled(b *testing.B, s *postgres.Store, o ext.Owner, ns ext.Namespace, keys
 
 func keyOf(i int) ext.Key { return ext.Key(fmt.Sprintf("key-%05d", i)) }
 
-// BenchmarkKeys shows that a step costs the same whatever else the namespace
-// has.
+// BenchmarkKeys shows that the cost of an operation does not depend on the number
+// of keys in the namespace.
 func BenchmarkKeys(b *testing.B) {
 	be := newBench(b, 1, false)
 	o := owner(1)
@@ -149,8 +148,8 @@ func BenchmarkKeys(b *testing.B) {
 	}
 }
 
-// BenchmarkLargeBatch shows what a write of large values takes besides them; httpapi
-// charges a request for it.
+// BenchmarkLargeBatch measures the memory that a write of large values takes in
+// addition to them. httpapi charges requests for it.
 func BenchmarkLargeBatch(b *testing.B) {
 	be := newBench(b, 1, false)
 	w := ext.Write{Now: start, Quota: ext.DefaultQuota()}
@@ -164,8 +163,8 @@ func BenchmarkLargeBatch(b *testing.B) {
 	})
 }
 
-// BenchmarkRead compares get and a page of a list with a bare loop of the
-// driver that reads the same columns.
+// BenchmarkRead compares Get and a page of a list with a plain loop of the driver
+// that reads the same columns.
 func BenchmarkRead(b *testing.B) {
 	const (
 		keys = 1000

@@ -19,8 +19,8 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestDistribution: on Citus what a tenant has is together, and what a request
-// waits for is one task on the tenant's node.
+// TestDistribution checks that on Citus a tenant's rows are on one node, and that a
+// request needs one task on that node.
 func TestDistribution(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
@@ -47,7 +47,7 @@ func TestDistribution(t *testing.T) {
 		t.Errorf("invalid indexes: %v", broken)
 	}
 
-	// Every node is asked for these.
+	// Every node runs these.
 	s, o := New(db, Options{}), ext.Owner{Tenant: filledTenant, Install: filledInstall}
 	w := ext.Write{Now: filledAt, Quota: ext.DefaultQuota(), Ops: []ext.Op{
 		{Namespace: "a", Key: "k", Value: "1", Metadata: canonjson.EmptyObject},
@@ -66,8 +66,8 @@ func TestDistribution(t *testing.T) {
 	}
 }
 
-// TestSpansOnCitus: a page of all installs is a task on every shard, of which
-// none has them all, and comes in their order.
+// TestSpansOnCitus checks that a page of all installs is one task per shard, and
+// that the result is in order although no shard has all installs.
 func TestSpansOnCitus(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.CitusDatabase(t)}, Migrations)
@@ -105,8 +105,8 @@ func TestSpansOnCitus(t *testing.T) {
 	}
 }
 
-// TestOneMessage: on Citus a write is one message to the node that has the
-// tenant, which asks no other for it, and nothing is committed in two phases.
+// TestOneMessage checks that on Citus a write is one message to the tenant's node,
+// which sends none to others, and that nothing is committed in two phases.
 func TestOneMessage(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
@@ -115,8 +115,8 @@ func TestOneMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Every node tells what it sends to others and what it does itself; the
-	// coordinator passes on what the others tell.
+	// Every node logs what it sends to others and what it runs itself. The
+	// coordinator forwards the logs of the others.
 	var sent, did []string
 	conf.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
 		if strings.HasPrefix(n.Message, "executing the") {
@@ -148,7 +148,7 @@ func TestOneMessage(t *testing.T) {
 		{"put of a new key", ext.Write{Ops: w.Ops[:1], Now: w.Now, Quota: w.Quota}},
 		{"put", ext.Write{Ops: w.Ops[:1], Now: w.Now, Quota: w.Quota}},
 		{"batch once", ext.Write{Ops: w.Ops, Now: w.Now, Quota: w.Quota, IdempotencyKey: &ext.IdempotencyKey{Key: "once"}}},
-		{"put that counts anew", ext.Write{Ops: w.Ops[:1], Now: w.Now + 1, Quota: ext.Quota{Bytes: 3, Keys: 1, Namespaces: 1}}},
+		{"put that recounts", ext.Write{Ops: w.Ops[:1], Now: w.Now + 1, Quota: ext.Quota{Bytes: 3, Keys: 1, Namespaces: 1}}},
 	} {
 		sent, did = nil, nil
 		var answer []byte
@@ -156,7 +156,7 @@ func TestOneMessage(t *testing.T) {
 			t.Fatalf("%s: %s, %v", c.name, answer, err)
 		}
 		if len(sent) != 1 || !strings.HasPrefix(sent[0], "issuing SELECT public.ext_apply_v2(") || len(did) < 6 {
-			t.Errorf("%s: the messages are\n%s\nand was done on the node\n%s", c.name, strings.Join(sent, "\n"), strings.Join(did, "\n"))
+			t.Errorf("%s: the messages are\n%s\nand the node ran\n%s", c.name, strings.Join(sent, "\n"), strings.Join(did, "\n"))
 		}
 	}
 
@@ -167,11 +167,10 @@ func TestOneMessage(t *testing.T) {
 		t.Fatalf("two writes: %s, %v", answers, err)
 	}
 	if len(sent) != 1 || !strings.HasPrefix(sent[0], "issuing SELECT public.ext_apply_all_v2(") || len(did) < 6 {
-		t.Errorf("two writes: the messages are\n%s\nand was done on the node\n%s", strings.Join(sent, "\n"), strings.Join(did, "\n"))
+		t.Errorf("two writes: the messages are\n%s\nand the node ran\n%s", strings.Join(sent, "\n"), strings.Join(did, "\n"))
 	}
 
-	// What would be seen otherwise: in a block the write is no longer sent as the
-	// call that it is.
+	// For comparison: in a transaction block the write is not delegated as a call.
 	sent = nil
 	tx, err := conn.Begin(t.Context())
 	if err != nil {
@@ -188,7 +187,7 @@ func TestOneMessage(t *testing.T) {
 	}
 }
 
-// nodes are connections to the servers of a cluster.
+// nodes returns connections to the servers of a cluster.
 func nodes(t *testing.T, coordinator *pgx.ConnConfig) (all []*pgx.Conn) {
 	t.Helper()
 	connect := func(conf *pgx.ConnConfig) *pgx.Conn {
@@ -223,8 +222,8 @@ func execute(t *testing.T, conn *pgx.Conn, sql string) {
 	}
 }
 
-// TestRebalance: a worker is drained and filled again as the guide says, and no
-// write of a tenant notices.
+// TestRebalance drains a worker and fills it again as the guide says. No
+// acknowledged write may be lost.
 func TestRebalance(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
@@ -233,7 +232,7 @@ func TestRebalance(t *testing.T) {
 	owner := func(tenant int) ext.Owner {
 		return ext.Owner{Tenant: ext.TenantID(fmt.Sprintf("b0000000-0000-4000-8000-%012d", tenant)), Install: filledInstall}
 	}
-	written := make([]atomic.Int64, 20) // of each tenant
+	written := make([]atomic.Int64, 20) // per tenant
 	quota := ext.DefaultQuota()
 	quota.Keys = 1 << 30
 	testdb.Rebalance(t, url, func(ctx context.Context, n int) error {

@@ -20,8 +20,8 @@ var (
 		SELECT ext_delete_v1($1::uuid, $2::uuid, $3::timestamptz, $4::bigint, $5::bigint, $6::timestamptz, $7::text, $8::text)`}
 	sqlReopen = pgdb.Statement{Name: "ext.reopen", SQL: `SELECT ext_reopen_v1($1::uuid, $2::uuid, $3::timestamptz)`}
 
-	// The next install of each table, of which the first is that of all: what was
-	// written before there were closed rows, or was damaged, need not have counters.
+	// The first install after another one in every table: damaged data, and data
+	// written before closed rows existed, may have no counters.
 	sqlNextInstall = pgdb.Statement{Name: "ext.next_install", SQL: `
 		SELECT extension_install_id::text FROM (` + eachTable(func(table string) string {
 		return `(SELECT extension_install_id FROM ` + table + `
@@ -32,21 +32,16 @@ var (
 	sqlTenantHoldings = holdings(`tenant_id = $1::uuid AND $2::uuid IS NOT NULL`)
 )
 
-// ownedTables have what belongs to an install.
-var ownedTables = []string{
-	"ext_storage_records", "ext_storage_schemas", "ext_storage_changes", "ext_storage_answers", "ext_storage_revoked_tokens",
-	"ext_storage_namespaces", "ext_storage_usage", "ext_storage_installs",
-}
-
 func eachTable(query func(table string) string) string {
-	queries := make([]string, len(ownedTables))
-	for i, table := range ownedTables {
-		queries[i] = query(table)
+	var queries []string
+	for _, table := range ext.OwnedTables() {
+		queries = append(queries, query(table))
 	}
 	return strings.Join(queries, ` UNION ALL `)
 }
 
-// holdings is a line for each table; the sums of its columns are what an owner has.
+// holdings returns a statement with a row for each table. The sums of its columns
+// are the Holdings of an owner.
 func holdings(whose string) pgdb.Statement {
 	count := func(columns, table string) string {
 		return ` UNION ALL SELECT ` + columns + ` FROM ` + table + ` WHERE ` + whose
@@ -66,17 +61,18 @@ func holdings(whose string) pgdb.Statement {
 		) i WHERE extension_install_id <> '00000000-0000-0000-0000-000000000000'`}
 }
 
-// refusedClosed tells the refusal of a write by a closed row from other errors.
+// refusedClosed converts the error of a write to a closed row to ErrInstallDeleted,
+// and returns other errors unchanged.
 func refusedClosed(err error) error {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
-	// On Citus the name of a constraint ends with the number of the shard.
+	// On Citus the name of a constraint ends with the shard number.
 	if ok && (pg.Code == "HF410" || pg.Code == "23514" && strings.HasPrefix(pg.ConstraintName, "ext_storage_usage_closed")) {
 		return ext.ErrInstallDeleted
 	}
 	return err
 }
 
-// deletion reads what ext_deletion_v1 answers, which is NULL without a deletion.
+// deletion reads the result of ext_deletion_v1, which is NULL without a deletion.
 func (s *Store) deletion(ctx context.Context, st pgdb.Statement, args ...any) (d ext.Deletion, found bool, err error) {
 	var text []byte
 	if _, err := s.db.QueryRow(ctx, st, args, &text); err != nil || text == nil {

@@ -15,9 +15,9 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// fill makes tenants with two installs each, which have namespaces, records of
-// which half have a time to live, schemas, changes and answers, and many installs
-// that have nothing.
+// fill creates tenants with two installs each, which have namespaces, records half
+// of which have a time to live, schemas, changes and answers, and many empty
+// installs.
 const fill = `
 	CREATE TEMP TABLE install AS
 		SELECT ('a0000000-0000-4000-8000-' || lpad(t::text, 12, '0'))::uuid AS tenant, ('b0000000-0000-4000-8000-' || lpad(i::text, 12, '0'))::uuid AS install
@@ -42,16 +42,16 @@ const fill = `
 		SELECT tenant_id, extension_install_id, 'default', '2023-01-01', '2023-01-01' FROM ext_storage_usage;
 	DROP TABLE install`
 
-// filled is one of the installs of fill, and moment a time at which half of what
-// can expire has expired.
+// filled is one of the installs of fill, and filledAt a time at which half of the
+// records with a time to live have expired.
 const (
 	filledTenant  = "a0000000-0000-4000-8000-000000000050"
 	filledInstall = "b0000000-0000-4000-8000-000000000002"
 	filledAt      = ext.Moment(1_704_067_200_000 + 50*3_600_000) // 2024-01-01 and 50 hours
 )
 
-// step is a statement that a request or the sweep waits for, with the indexes
-// that its plan must name.
+// step is a statement that a request or the sweep waits for, with the indexes that
+// its plan must use.
 type step struct {
 	name    string
 	st      pgdb.Statement
@@ -59,7 +59,7 @@ type step struct {
 	indexes []string
 }
 
-// applying are the arguments of a write.
+// applying returns the arguments of a write.
 func applying(w ext.Write) []any {
 	return arguments(ext.Owner{Tenant: filledTenant, Install: filledInstall}, &w)
 }
@@ -99,7 +99,7 @@ func hot() []step {
 		{"put of a new key", sqlApply, write(ext.DefaultQuota(), fresh), []string{key, lock, active, names}},
 		{"put once", sqlApply, once, []string{key, lock, active, answers}},
 		{"batch", sqlApply, write(ext.DefaultQuota(), put, fresh, gone), []string{key, lock, active, names}},
-		{"put that counts anew", sqlApply, write(full, fresh), []string{key, lock, active, names, reclaim}},
+		{"put that recounts", sqlApply, write(full, fresh), []string{key, lock, active, names, reclaim}},
 		{"delete", sqlApply, write(ext.DefaultQuota(), gone), []string{key, lock, names}},
 		{"get", sqlGet, []any{tenant, install, "ns-1", "key-1", at}, []string{key}},
 		{"list", sqlList, page("", "", top), []string{key}},
@@ -126,7 +126,7 @@ func hot() []step {
 	}
 }
 
-// due are the statements that find what a sweep removes, on Citus on all nodes.
+// due returns the statements that find the rows of a sweep, on Citus on all nodes.
 func due() []step {
 	args := []any{now(filledAt), 100}
 	return []step{
@@ -137,8 +137,8 @@ func due() []step {
 	}
 }
 
-// TestPlans holds the plans of the hot statements to their indexes, as they
-// are made for the first calls and as they are kept for the later ones.
+// TestPlans checks that the hot statements use their indexes, both in the custom
+// plans of the first calls and in the generic plans of later ones.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -152,8 +152,8 @@ func TestPlans(t *testing.T) {
 	t.Run("totals", func(t *testing.T) { plansOfTotals(t, url, e) })
 }
 
-// plansOfPages: a page is read in the order of the index, and no further than its
-// limit.
+// plansOfPages checks that a page is read in the order of the index, and not beyond
+// its limit.
 func plansOfPages(t *testing.T, e *testdb.Explained) {
 	for _, h := range hot() {
 		if h.st.Name != sqlList.Name && h.st.Name != sqlExport.Name {
@@ -169,8 +169,8 @@ func plansOfPages(t *testing.T, e *testdb.Explained) {
 	}
 }
 
-// plansOfTotals: what has expired is counted by its index, and no further than it should
-// be, whatever there is of it.
+// plansOfTotals checks that expired records are counted with their index, and not
+// beyond the limit of the count.
 func plansOfTotals(t *testing.T, url string, e *testdb.Explained) {
 	db := opened.Postgres(t, pgdb.Options{URL: url}, nil)
 	at := filledAt + 60*24*3_600_000
@@ -182,15 +182,15 @@ func plansOfTotals(t *testing.T, url string, e *testdb.Explained) {
 	for _, p := range e.Run(t, sqlTotals.SQL, 1, now(at), ext.ExpiredCounted) {
 		p.Plan.Walk(func(n *testdb.Node) {
 			if n.Table == "ext_storage_records" && n.Index != "ext_storage_sweep_idx" {
-				t.Errorf("what has expired is found by %s %s", n.Type, n.Index)
+				t.Errorf("expired records are found by %s %s", n.Type, n.Index)
 			}
 		})
 	}
 }
 
-// TestPlansOfSpans: a page of all installs is read along the indexes, neither
-// sorted nor from before it, and what is not counted is looked for between its
-// bounds.
+// TestPlansOfSpans checks that a page of all installs is read along the indexes
+// from its beginning, without sorting, and that installs without counters are
+// searched only between its bounds.
 func TestPlansOfSpans(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -210,7 +210,7 @@ func TestPlansOfSpans(t *testing.T) {
 	const usage, installs = "ext_storage_usage_pkey", "ext_storage_installs_pkey"
 	for _, h := range []step{
 		{"from the first", sqlListUsage, bounds(ext.Span{All: true}, 100), []string{usage, installs}},
-		{"behind one", sqlListUsage, bounds(ext.Span{All: true, After: owner("80")}, 100), []string{usage, installs}},
+		{"after one", sqlListUsage, bounds(ext.Span{All: true, After: owner("80")}, 100), []string{usage, installs}},
 		{"of a tenant", sqlListUsage, bounds(ext.Span{Tenant: filledTenant}, 100), []string{usage, installs}},
 		{"not counted", sqlUncounted, bounds(ext.Span{All: true, After: owner("80"), Last: owner("88")}, 100),
 			[]string{usage, "ext_storage_records_pkey", "ext_storage_namespaces_pkey"}},
@@ -224,13 +224,13 @@ func TestPlansOfSpans(t *testing.T) {
 					case n.Type == "Seq Scan", h.st.Name == sqlListUsage.Name && n.Type == "Sort":
 						t.Errorf("%s: %s of %s in\n%s", h.name, n.Type, n.Table, p.Query)
 					case n.Index != "" && !strings.Contains(n.Cond, "ROW(tenant_id, extension_install_id) > ROW("):
-						t.Errorf("%s: %s is read from its beginning, but for %s", h.name, n.Index, n.Cond)
+						t.Errorf("%s: %s is read from its beginning, with the condition %s", h.name, n.Index, n.Cond)
 					}
 				})
 			}
 			for _, index := range h.indexes {
 				if !used[index] {
-					t.Errorf("%s: %s is not used, but %v", h.name, index, used)
+					t.Errorf("%s: %s is not used; used are %v", h.name, index, used)
 				}
 			}
 			if t.Failed() {
@@ -240,8 +240,8 @@ func TestPlansOfSpans(t *testing.T) {
 	}
 }
 
-// TestWritesCountNothing: a write reads the rows that it is about, however many
-// others the install has.
+// TestWritesCountNothing: a write reads only its own rows, however many the install
+// has.
 func TestWritesCountNothing(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -284,8 +284,8 @@ func TestWritesCountNothing(t *testing.T) {
 	}
 }
 
-// TestPlansWithoutStatistics looks at a database that was made a moment ago: a
-// record is found by its whole key, a page by its bounds.
+// TestPlansWithoutStatistics uses a new database. A record must be found by its
+// whole key, and a page by its bounds.
 func TestPlansWithoutStatistics(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -295,7 +295,7 @@ func TestPlansWithoutStatistics(t *testing.T) {
 		INSERT INTO ext_storage_schemas SELECT '`+filledTenant+`', '`+filledInstall+`', 'ns-' || n, 3, 'true', 'active' FROM generate_series(0, 3) n`)
 	e := testdb.Explain(t, url)
 	for _, h := range hot() {
-		if h.st.Name != sqlApply.Name && h.st.Name != sqlGet.Name && h.st.Name != sqlList.Name || h.name == "put that counts anew" {
+		if h.st.Name != sqlApply.Name && h.st.Name != sqlGet.Name && h.st.Name != sqlList.Name || h.name == "put that recounts" {
 			continue
 		}
 		t.Run(h.name, func(t *testing.T) {
@@ -316,7 +316,7 @@ func TestPlansWithoutStatistics(t *testing.T) {
 	}
 }
 
-// TestOutboxTable: the migration has the table that the relay reads.
+// TestOutboxTable checks that the migration has the table of the relay.
 func TestOutboxTable(t *testing.T) {
 	t.Parallel()
 	text, err := migrations.ReadFile("migrations/0001_tables.sql")

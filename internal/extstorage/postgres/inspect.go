@@ -8,38 +8,39 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// metadataIndex is for operators who look for records by their metadata. Every
-// write keeps it, so it is there only where it is asked for.
+// metadataIndex lets operators search records by metadata. Every write updates it,
+// so it exists only on request.
 const metadataIndex = "ext_storage_metadata_gin"
 
-// EnsureMetadataIndex makes the index over the metadata of records while they
-// are written, unless it is there, and reports whether it has.
+// EnsureMetadataIndex creates the index on the metadata of records, without
+// blocking writes, and reports whether it did. It does nothing if the index exists.
 func EnsureMetadataIndex(ctx context.Context, db *pgdb.DB) (made bool, err error) {
 	return db.EnsureIndex(ctx, metadataIndex, `CREATE INDEX CONCURRENTLY `+metadataIndex+` ON ext_storage_records USING gin (metadata)`)
 }
 
-// tables are those that have an owner, the first of which the others are beside.
+// tables are the tables that have an owner. The others are colocated with the
+// first.
 var tables = []string{
 	"ext_storage_records", "ext_storage_schemas", "ext_storage_usage", "ext_storage_namespaces",
 	"ext_storage_changes", "ext_storage_answers", "ext_storage_installs", "ext_storage_outbox", "ext_storage_outbox_refused", "ext_storage_revoked_tokens",
 }
 
-// Inspection is how the tables of a database stand.
+// Inspection describes the tables of a database.
 type Inspection struct {
-	Citus         string // its version; "" on a server of PostgreSQL
-	Shards        int    // of each table, on Citus
-	MetadataIndex bool   // is there
+	Citus         string // the version of Citus; "" without Citus
+	Shards        int    // per table, on Citus
+	MetadataIndex bool   // the index exists and is valid
 	Problems      []Problem
 }
 
-// Problem is something that an operator should mend.
+// Problem is something that an operator should fix.
 type Problem struct {
 	Says string
 	Fix  string
 }
 
-func (in *Inspection) problem(mend, says string, args ...any) {
-	in.Problems = append(in.Problems, Problem{fmt.Sprintf(says, args...), mend})
+func (in *Inspection) problem(fix, says string, args ...any) {
+	in.Problems = append(in.Problems, Problem{fmt.Sprintf(says, args...), fix})
 }
 
 var (
@@ -47,7 +48,7 @@ var (
 		SELECT indexrelid::regclass::text, indisvalid AND indisready
 		FROM pg_index WHERE indrelid IN (SELECT to_regclass(name) FROM unnest($1::text[]) name) ORDER BY 1`}
 	sqlCitus = pgdb.Statement{Name: "ext.inspect_citus", SQL: `SELECT extversion FROM pg_extension WHERE extname = 'citus'`}
-	// A table is in place by its method, column and company.
+	// Checks the method, the column and the colocation of each table.
 	sqlDistribution = pgdb.Statement{Name: "ext.inspect_distribution", SQL: `
 		SELECT name, coalesce(p.partmethod = 'h' AND column_to_column_name(p.logicalrelid, p.partkey) = 'tenant_id', false),
 			coalesce(p.colocationid = first.colocationid, false), coalesce(c.shardcount, 0)
@@ -58,15 +59,15 @@ var (
 		ORDER BY n`}
 	sqlDelegated = pgdb.Statement{Name: "ext.inspect_delegated", SQL: `
 		SELECT EXISTS (SELECT 1 FROM pg_dist_object WHERE classid = 'pg_proc'::regclass AND objid = to_regproc('ext_apply_v2') AND distribution_argument_index = 0)`}
-	// An index may be broken in a shard alone.
+	// An index may be invalid in a single shard.
 	sqlShardIndexes = pgdb.Statement{Name: "ext.inspect_shards", SQL: `
 		SELECT nodename || ':' || nodeport, success, result FROM run_command_on_workers($$
 			SELECT coalesce(string_agg(indexrelid::regclass::text, ', '), '') FROM pg_index
 			WHERE NOT (indisvalid AND indisready) AND indrelid::regclass::text ~ '^ext_storage_'$$) ORDER BY 1`}
 )
 
-// Inspect looks at the tables: whether all indexes are in use, and on Citus
-// whether what a tenant has is in one place. It changes nothing.
+// Inspect checks that all indexes are valid and, on Citus, that a tenant's rows of
+// all tables are on one node. It changes nothing.
 func Inspect(ctx context.Context, db *pgdb.DB) (in Inspection, err error) {
 	var (
 		name  string
@@ -98,10 +99,10 @@ func Inspect(ctx context.Context, db *pgdb.DB) (in Inspection, err error) {
 
 func (in *Inspection) citus(ctx context.Context, db *pgdb.DB) error {
 	var (
-		table, node, said        string
-		distributed, beside, can bool
-		shards                   int
-		broken                   []Problem
+		table, node, said           string
+		distributed, colocated, can bool
+		shards                      int
+		broken                      []Problem
 	)
 	err := db.ForEach(ctx, sqlDistribution, []any{tables}, func() { in.Shards, broken = 0, nil }, func() error {
 		switch {
@@ -109,9 +110,9 @@ func (in *Inspection) citus(ctx context.Context, db *pgdb.DB) error {
 			broken = append(broken, Problem{table + " is not distributed by tenant_id", distribute(table) + `')`})
 		case !distributed:
 			broken = append(broken, Problem{table + " is not distributed by tenant_id", distribute(table) + `', colocate_with => '` + tables[0] + `')`})
-		case !beside:
+		case !colocated:
 			broken = append(broken, Problem{
-				table + " is not beside " + tables[0],
+				table + " is not colocated with " + tables[0],
 				`SELECT update_distributed_table_colocation('` + table + `', colocate_with => '` + tables[0] + `')`,
 			})
 		}
@@ -119,7 +120,7 @@ func (in *Inspection) citus(ctx context.Context, db *pgdb.DB) error {
 			in.Shards = shards
 		}
 		return nil
-	}, &table, &distributed, &beside, &shards)
+	}, &table, &distributed, &colocated, &shards)
 	if err != nil {
 		return err
 	}
@@ -129,14 +130,14 @@ func (in *Inspection) citus(ctx context.Context, db *pgdb.DB) error {
 	}
 	if !can {
 		in.problem(`SELECT create_distributed_function('ext_apply_v2', 'p_tenant', colocate_with => 'ext_storage_records')`,
-			"writes are not done by the node that has the tenant")
+			"writes are not delegated to the tenant's node")
 	}
 	err = db.ForEach(ctx, sqlShardIndexes, nil, func() { broken = nil }, func() error {
 		switch {
 		case !can:
 			broken = append(broken, Problem{"node " + node + ": " + said, "see SELECT * FROM citus_check_cluster_node_health()"})
 		case said != "":
-			broken = append(broken, Problem{"node " + node + ": invalid indexes: " + strings.TrimSpace(said), "DROP INDEX CONCURRENTLY and make the index again, on the coordinator"})
+			broken = append(broken, Problem{"node " + node + ": invalid indexes: " + strings.TrimSpace(said), "DROP INDEX CONCURRENTLY and create the index again, on the coordinator"})
 		}
 		return nil
 	}, &node, &can, &said)
@@ -144,7 +145,7 @@ func (in *Inspection) citus(ctx context.Context, db *pgdb.DB) error {
 	return err
 }
 
-// distribute begins the statement that distributes a table.
+// distribute returns the beginning of the statement that distributes a table.
 func distribute(table string) string {
 	return `SELECT create_distributed_table('` + table + `', 'tenant_id`
 }

@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// wantInspection looks at the tables and returns what else is told of them.
+// wantInspection checks the problems and returns the inspection.
 func wantInspection(t *testing.T, db *pgdb.DB, problems ...string) Inspection {
 	t.Helper()
 	in, err := Inspect(t.Context(), db)
@@ -27,8 +27,8 @@ func wantInspection(t *testing.T, db *pgdb.DB, problems ...string) Inspection {
 	return in
 }
 
-// TestInspect: indexes that are not in use are told, and that of the metadata is
-// made, and made again where it broke.
+// TestInspect: invalid indexes are reported. The index on metadata is created, and
+// created again if it is invalid.
 func TestInspect(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -44,7 +44,7 @@ func TestInspect(t *testing.T) {
 	}
 	ensure(true)
 	if in := wantInspection(t, db); !in.MetadataIndex {
-		t.Error("the index of the metadata is not seen")
+		t.Error("MetadataIndex is false")
 	}
 	ensure(false)
 	testdb.Script(t, url, `UPDATE pg_index SET indisvalid = false
@@ -52,15 +52,15 @@ func TestInspect(t *testing.T) {
 	in := wantInspection(t, db, "the index ext_storage_metadata_gin is invalid: run: holdfast migrate",
 		"the index ext_storage_sweep_idx is invalid: REINDEX INDEX CONCURRENTLY ext_storage_sweep_idx")
 	if in.MetadataIndex {
-		t.Error("an index counts that is not in use")
+		t.Error("MetadataIndex is true for an invalid index")
 	}
 	ensure(true)
 	testdb.Script(t, url, in.Problems[1].Fix)
 	wantInspection(t, db)
 }
 
-// TestInspectCitus: tables are told that are not where a tenant's others are, by
-// what brings them there.
+// TestInspectCitus: tables that are not colocated with the others are reported with
+// the statement that fixes it.
 func TestInspectCitus(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
@@ -74,13 +74,13 @@ func TestInspectCitus(t *testing.T) {
 		}
 	}
 	if in := wantInspection(t, db); !in.MetadataIndex {
-		t.Error("the index of the metadata is not seen")
+		t.Error("MetadataIndex is false")
 	}
 	testdb.Script(t, url, `
 		SELECT undistribute_table('ext_storage_answers');
 		SELECT update_distributed_table_colocation('ext_storage_changes', colocate_with => 'none')`)
 	in := wantInspection(t, db,
-		"ext_storage_changes is not beside ext_storage_records: SELECT update_distributed_table_colocation('ext_storage_changes', colocate_with => 'ext_storage_records')",
+		"ext_storage_changes is not colocated with ext_storage_records: SELECT update_distributed_table_colocation('ext_storage_changes', colocate_with => 'ext_storage_records')",
 		"ext_storage_answers is not distributed by tenant_id: SELECT create_distributed_table('ext_storage_answers', 'tenant_id', colocate_with => 'ext_storage_records')")
 	for _, p := range in.Problems {
 		testdb.Script(t, url, p.Fix)
@@ -91,6 +91,6 @@ func TestInspectCitus(t *testing.T) {
 		WHERE indexrelid::regclass::text LIKE 'ext_storage_sweep_idx_%'$$)`)
 	in, err := Inspect(t.Context(), db)
 	if err != nil || len(in.Problems) == 0 || !strings.Contains(in.Problems[0].Says, "invalid indexes: ext_storage_sweep_idx_") {
-		t.Errorf("an index that is broken in the shards is not told: %+v, %v", in, err)
+		t.Errorf("an index that is invalid in the shards is not reported: %+v, %v", in, err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/fault"
 )
 
-// overrides are quotas as they are kept: what is not overridden is not there.
+// overrides are the stored quotas; those that are not overridden are absent.
 type overrides struct {
 	Bytes      int64 `json:"bytes,omitempty"`
 	Namespaces int64 `json:"namespaces,omitempty"`
@@ -34,7 +34,7 @@ func (s *Store) Install(ctx context.Context, o ext.Owner) (in ext.Install, err e
 	return row.install()
 }
 
-// installRow is installColumns.
+// installRow is a row of installColumns.
 type installRow struct {
 	tier                             string
 	granted                          []byte

@@ -18,25 +18,25 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// The tests here hold two writers at an install's lock and let them go together.
-// A step that decided on what it had read before the wait, or beside the lock,
-// would let both win.
+// These tests hold two writers at an install's lock and release them together. A
+// write that decides on data read before the lock was acquired would let both
+// succeed.
 
-// arena is a database with a store and its locks.
-type arena struct {
+// lockTest is a database with a store and its locks.
+type lockTest struct {
 	*testdb.Locks
 	store *postgres.Store
 	url   string
 }
 
-func newArena(t *testing.T) *arena {
+func newLockTest(t *testing.T) *lockTest {
 	t.Helper()
 	url := testdb.PostgresDatabase(t)
 	store := open(t, pgdb.Options{URL: url, MaxConns: 4})
-	return &arena{Locks: testdb.NewLocks(t, url), store: store, url: url} // the locks end first
+	return &lockTest{Locks: testdb.NewLocks(t, url), store: store, url: url} // the locks are released first
 }
 
-// install is where they meet.
+// install is the install of both writers.
 var install = owner(1)
 
 var holdInstall = `SELECT 1 FROM ext_storage_usage WHERE ` + ofInstall + ` FOR UPDATE`
@@ -51,15 +51,15 @@ func write(ops ...ext.Op) ext.Write {
 	return ext.Write{Ops: ops, Now: start, Quota: ext.DefaultQuota()}
 }
 
-// apply is Apply for its error alone.
+// apply returns the error of Apply.
 func apply(t testing.TB, s *postgres.Store, w ext.Write) error {
 	t.Helper()
 	_, err := s.Apply(t.Context(), install, w)
 	return err
 }
 
-// TestTwoWaiters runs each writing step twice at once, such that only one of the
-// two may succeed.
+// TestTwoWaiters runs each writing operation twice at once where only one may
+// succeed.
 func TestTwoWaiters(t *testing.T) {
 	t.Parallel()
 	guarded := func(op ext.Op, g ext.Precondition) ext.Write {
@@ -74,7 +74,7 @@ func TestTwoWaiters(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		w    func(i int) ext.Write
-		code fault.Code // of the one that loses
+		code fault.Code // of the one that fails
 	}{
 		{"create", func(int) ext.Write {
 			return guarded(putOf("new"), ext.Precondition{Revision: ext.Some[ext.Revision](0)})
@@ -112,14 +112,14 @@ func TestTwoWaiters(t *testing.T) {
 		}, fault.Conflict},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := newArena(t)
+			a := newLockTest(t)
 			if err := apply(t, a.store, write(putOf("there"))); err != nil {
 				t.Fatal(err)
 			}
 			answers := a.Race(t, holdInstall, `COMMIT`, func(i int) error { return apply(t, a.store, c.w(i)) })
 			lost := errors.Join(answers[0], answers[1])
 			if (answers[0] == nil) == (answers[1] == nil) || !fault.Is(lost, c.code) {
-				t.Errorf("the answers are %v and %v; one must be %v", answers[0], answers[1], c.code)
+				t.Errorf("the results are %v and %v; one must be %v", answers[0], answers[1], c.code)
 			}
 			if audit, err := a.store.Audit(t.Context(), install); err != nil || !audit.Right() {
 				t.Errorf("the counters are %+v, %v", audit, err)
@@ -128,10 +128,10 @@ func TestTwoWaiters(t *testing.T) {
 	}
 }
 
-// TestTwoAtOnce: both of two steps succeed, one after the other.
+// TestTwoAtOnce: two concurrent operations both succeed, one after the other.
 func TestTwoAtOnce(t *testing.T) {
 	t.Parallel()
-	a := newArena(t)
+	a := newLockTest(t)
 	if err := apply(t, a.store, write(putOf("there"))); err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestTwoAtOnce(t *testing.T) {
 	if err != nil || len(all) != 2 || (all[0].Status == ext.Active) == (all[1].Status == ext.Active) {
 		t.Errorf("the schemas are %+v, %v", all, err)
 	}
-	// A put that waits while a schema becomes active has not been validated by it.
+	// A put that waits while a schema is activated was not validated by it.
 	a.Exec(t, `UPDATE ext_storage_schemas SET status = 'deprecated' WHERE `+ofInstall)
 	answers = a.Race(t, holdInstall, `UPDATE ext_storage_schemas SET status = 'active' WHERE schema_version = 1 AND `+ofInstall+`; COMMIT`,
 		func(int) error { return apply(t, a.store, write(putOf("new"))) })
@@ -168,29 +168,29 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
-// TestFirstWriters: where an install has no lock yet, the writers still go one
-// after the other, whatever becomes of whoever makes it first.
+// TestFirstWriters: the first writers of an install, whose lock row does not exist
+// yet, are serialized too, even if the one that creates the row rolls back.
 func TestFirstWriters(t *testing.T) {
 	t.Parallel()
 	create := putOf("new")
 	create.Precondition.Revision = ext.Some[ext.Revision](0)
 	for _, end := range []string{`COMMIT`, `ROLLBACK`} {
 		t.Run(end, func(t *testing.T) {
-			a := newArena(t)
+			a := newLockTest(t)
 			answers := a.Race(t, `INSERT INTO ext_storage_usage VALUES ('`+string(install.Tenant)+`', '`+string(install.Install)+`')`, end,
 				func(int) error { return apply(t, a.store, write(create)) })
 			if (answers[0] == nil) == (answers[1] == nil) {
-				t.Errorf("the answers are %v and %v; one must win", answers[0], answers[1])
+				t.Errorf("the results are %v and %v; one must succeed", answers[0], answers[1])
 			}
 		})
 	}
 }
 
-// TestWaiterIsEnded: a writer whose connection the server ends leaves nothing,
-// and the store goes on.
+// TestWaiterIsEnded: a writer whose connection the server terminates leaves
+// nothing, and the store keeps working.
 func TestWaiterIsEnded(t *testing.T) {
 	t.Parallel()
-	a := newArena(t)
+	a := newLockTest(t)
 	if err := apply(t, a.store, write(putOf("there"))); err != nil {
 		t.Fatal(err)
 	}
@@ -212,11 +212,11 @@ func TestWaiterIsEnded(t *testing.T) {
 	}
 }
 
-// TestOthersDoNotWait: while one install's lock is held, other installs, the
-// same tenant's too, write, and everybody reads.
+// TestOthersDoNotWait: while one install's lock is held, other installs can write,
+// including those of the same tenant, and all can read.
 func TestOthersDoNotWait(t *testing.T) {
 	t.Parallel()
-	a := newArena(t)
+	a := newLockTest(t)
 	if err := apply(t, a.store, write(putOf("there"))); err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestOthersDoNotWait(t *testing.T) {
 	defer cancel()
 	sibling := ext.Owner{Tenant: install.Tenant, Install: owner(2).Install}
 	for _, o := range []ext.Owner{owner(2), sibling} {
-		for range 2 { // a new install, and one that is there
+		for range 2 { // a new install, and an existing one
 			if _, err := a.store.Apply(ctx, o, write(putOf("a"), putOf("b"))); err != nil {
 				t.Errorf("%v: %v", o, err)
 			}
@@ -244,10 +244,10 @@ func TestOthersDoNotWait(t *testing.T) {
 	a.Exec(t, `COMMIT`)
 }
 
-// TestNoDeadlock has 16 writers do mixed batches on two installs, over the same
-// few keys in any order, with records that expire, quotas that are too small and
-// sweeps in between. A deadlock would show as a fault.Unavailable, or in the
-// server's count.
+// TestNoDeadlock runs 16 writers of mixed batches on two installs, with the same
+// few keys in any order, records that expire, quotas that are too small, and
+// concurrent sweeps. A deadlock would show as fault.Unavailable or in the server's
+// count.
 func TestNoDeadlock(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -275,7 +275,7 @@ func TestNoDeadlock(t *testing.T) {
 	}
 }
 
-// mixed does some random batches and a few sweeps.
+// mixed runs random batches and a few sweeps.
 func mixed(t *testing.T, s *postgres.Store, random *rand.Rand) {
 	for i := range 40 {
 		w := ext.Write{Now: start + ext.Moment(i), Quota: ext.Quota{Bytes: 150, Namespaces: 2, Keys: 5}}

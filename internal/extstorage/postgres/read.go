@@ -13,21 +13,21 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// row is a record as it is read.
+// row is a record as read from the database.
 type row struct {
 	ext.Record
 
 	created, updated, expires pgtype.Timestamptz
-	value, metadata           []byte // in the engine's spelling; empty: not asked for
+	value, metadata           []byte // in the engine's format; empty: not selected
 }
 
-// columns are where the columns of header go. The driver takes long for types
-// that are not its own.
+// columns returns the destinations of the columns of header. They are types of the
+// driver, because it is slow with others.
 func (r *row) columns() []any {
 	return []any{(*int64)(&r.Revision), (*int64)(&r.Seq), &r.created, &r.updated, &r.expires, &r.ValueBytes, &r.MetadataBytes}
 }
 
-// record is what was read.
+// record converts the row.
 func (r *row) record() (ext.Record, error) {
 	rec := r.Record
 	rec.CreatedAt, rec.UpdatedAt, rec.ExpiresAt = momentOf(r.created), momentOf(r.updated), momentOf(r.expires)
@@ -53,7 +53,8 @@ func (s *Store) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext.
 	}, o, ns, key, at)
 }
 
-// query runs a statement that returns one row at most, alone or in a transaction.
+// query runs a statement that returns at most one row, with or without a
+// transaction.
 type query func(st pgdb.Statement, args []any, dest ...any) (found bool, err error)
 
 func get(one query, o ext.Owner, ns ext.Namespace, key ext.Key, at ext.Moment) (ext.Record, error) {
@@ -69,8 +70,8 @@ func get(one query, o ext.Owner, ns ext.Namespace, key ext.Key, at ext.Moment) (
 	return r.record()
 }
 
-// List implements extstorage.Store. It reads one record more than asked for,
-// which tells whether there is another.
+// List implements extstorage.Store. It reads one record more than the limit, which
+// shows whether there is a next page.
 func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (ext.Page, error) {
 	if err := o.Check(); err != nil {
 		return ext.Page{}, err
@@ -102,11 +103,11 @@ func (s *Store) Export(ctx context.Context, o ext.Owner, q ext.ExportQuery) (ext
 	}, string(o.Tenant), string(o.Install), string(q.After.Namespace), string(q.After.Key), now(q.Now))
 }
 
-// page reads the records of a page by a statement whose last parameters are how many
-// to find and the size up to which values are sent. They are sent at once where no
-// number of them could be too much for the page, which spares small values the
-// running sum in SQL that costs a fifth of such a read. Where the page has a larger
-// one, its length is known by then, and it is read again with all values.
+// page reads the records of a page with a statement whose last parameters are the
+// number of records and the maximum size of a value to return. The first read
+// returns every value of which any number fits into the page, so it needs no
+// running sum in SQL, which costs a fifth of a read. If the page has a larger
+// value, its size is known now, and a second read returns all values.
 func (s *Store) page(ctx context.Context, statement pgdb.Statement, q *ext.Query, r row, dest func(*row) []any, args ...any) (ext.Page, error) {
 	limit, sent := q.Limit, int64(cmp.Or(q.Bytes, ext.PageBytes)/q.Limit)
 	for {
@@ -135,16 +136,16 @@ func (s *Store) page(ctx context.Context, statement pgdb.Statement, q *ext.Query
 	}
 }
 
-// Changes implements extstorage.Store. The numbers have no gaps, so where the
-// next is not there it is not kept any more. Those before a gap, which the sweep
-// makes where a clock was turned, are given first.
+// Changes implements extstorage.Store. Numbers have no gaps, so a missing next
+// number was swept. A sweep after the clock was set back may leave a gap; the
+// changes before it are returned first.
 func (s *Store) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit int, _ ext.Moment) (feed ext.Feed, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Feed{}, err
 	}
 	var (
 		last          ext.Seq
-		seq, revision *int64 // NULL, as all that follows, when there is no change
+		seq, revision *int64 // NULL, like the following columns, if there is no change
 		op, namespace *string
 		key           *string
 		at            pgtype.Timestamptz

@@ -74,7 +74,7 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v 
 	return schema, err
 }
 
-// schemaOf reads what ext_schema_v1 answers.
+// schemaOf reads the result of ext_schema_v1.
 func schemaOf(fields []*string) (schema ext.Schema, err error) {
 	if len(fields) != 5 {
 		return schema, fault.Wrap(fault.Internal, "internal error", fmt.Errorf("%s answered %d fields", sqlSchemaStatus.Name, len(fields)))
@@ -96,16 +96,16 @@ func schemaOf(fields []*string) (schema ext.Schema, err error) {
 	return schema, err
 }
 
-// schemaRow is a schema as it is read.
+// schemaRow is a schema as read from the database.
 type schemaRow struct {
 	ext.Schema
 
 	created, updated pgtype.Timestamptz
-	document         []byte // in the engine's spelling; empty: left out
-	size             int64  // of it
+	document         []byte // in the engine's format; empty: not selected
+	size             int64  // of the document
 }
 
-// columns are where the columns go, but for the size.
+// columns returns the destinations of the columns, except the size.
 func (r *schemaRow) columns() []any {
 	return []any{&r.Version, &r.Status, &r.created, &r.updated, &r.CreatedBy, &r.document}
 }
@@ -121,7 +121,7 @@ func (r *schemaRow) schema() (ext.Schema, error) {
 	return sc, err
 }
 
-// Schemas implements extstorage.Registry. It reads as Store.page does.
+// Schemas implements extstorage.Registry. It reads pages like Store.page.
 func (s *Store) Schemas(ctx context.Context, o ext.Owner, q ext.SchemaQuery) (ext.SchemaPage, error) {
 	if err := o.Check(); err != nil {
 		return ext.SchemaPage{}, err

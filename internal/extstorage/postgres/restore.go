@@ -12,9 +12,9 @@ import (
 	"holdfast/internal/fault"
 )
 
-// restore does a write that takes over what was written elsewhere. It is rare, so
-// ext_apply_v2 does not know of it: what the write made of revisions and moments is
-// corrected in the same transaction.
+// restore runs a write that imports records with their revisions and times. It is
+// rare, so ext_apply_v2 does not support it: the same transaction corrects the
+// revisions and times afterwards.
 func (s *Store) restore(ctx context.Context, o ext.Owner, w *ext.Write) (applied ext.Applied, err error) {
 	var refused error
 	err = s.db.Tx(ctx, "ext.restore", func(tx *pgdb.Tx) (err error) {
@@ -26,7 +26,7 @@ func (s *Store) restore(ctx context.Context, o ext.Owner, w *ext.Write) (applied
 		}
 		if applied, err = apply(tx.QueryRow, o, w); err != nil {
 			if isRefusal(err) {
-				refused = err // which Tx does not know
+				refused = err // an error that the transaction does not know
 			}
 			return err
 		}
@@ -38,8 +38,8 @@ func (s *Store) restore(ctx context.Context, o ext.Owner, w *ext.Write) (applied
 	return applied, err
 }
 
-// correct gives the records that were written, their changes and their events what
-// the operations restore.
+// correct sets the revisions and times of the written records, their changes and
+// their events.
 func correct(tx *pgdb.Tx, o ext.Owner, w *ext.Write, items []ext.Item) error {
 	var namespaces, keys, seqs, revisions, created, updated array
 	for i := range w.Ops {

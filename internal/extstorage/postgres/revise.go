@@ -17,11 +17,11 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Writes whose values depend on stored ones. Those of an install that wait in this
-// process are done together: each is computed from what the one before leaves, and all
-// go to the server in one message and one transaction.
+// Writes whose values depend on stored ones. Those of one install that wait in this
+// process run together: each value is computed from the result of the write before,
+// and all are sent in one message and one transaction.
 
-// What is done together at most: writes, and bytes of what they write.
+// Maximum number of writes that run together, and of the bytes that they write.
 const (
 	togetherWrites = 32
 	togetherBytes  = 256 << 10
@@ -30,9 +30,9 @@ const (
 // revision is such a write.
 type revision struct {
 	w       *ext.Write
-	outcome outcome // once done is closed
+	outcome outcome // valid after done is closed
 	done    chan struct{}
-	finish  func() // ends the wait for a turn
+	finish  func() // cancels the wait for a turn
 }
 
 type outcome struct {
@@ -40,7 +40,7 @@ type outcome struct {
 	err     error
 }
 
-// revisions are those that wait, by install, in the order of their arrival.
+// revisions are the waiting writes of each install, in order of arrival.
 type revisions struct {
 	mu      sync.Mutex
 	waiting map[ext.Owner][]*revision
@@ -55,7 +55,7 @@ func (a *revisions) add(o ext.Owner, r *revision) {
 	a.waiting[o] = append(a.waiting[o], r)
 }
 
-// take takes away those that are next.
+// take removes and returns the next writes.
 func (a *revisions) take(o ext.Owner) []*revision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -65,7 +65,7 @@ func (a *revisions) take(o ext.Owner) []*revision {
 	return all[:n]
 }
 
-// remove takes one away, if it is still there.
+// remove removes a write if it is still waiting.
 func (a *revisions) remove(o ext.Owner, r *revision) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -84,8 +84,8 @@ func (a *revisions) keep(o ext.Owner, all []*revision) {
 	}
 }
 
-// revise does a write whose values depend on stored ones. Whoever gets a turn does all
-// that wait by then.
+// revise runs a write whose values depend on stored ones. The first that gets a
+// turn runs all that wait.
 func (s *Store) revise(ctx context.Context, o ext.Owner, w *ext.Write) (ext.Applied, error) {
 	if err := ctx.Err(); err != nil {
 		return ext.Applied{}, fault.Wrap(fault.Unavailable, "the request timed out waiting for other writes to the install", err)
@@ -102,9 +102,9 @@ func (s *Store) revise(ctx context.Context, o ext.Owner, w *ext.Write) (ext.Appl
 		}
 	}
 	if !r.isDone() && s.revisions.remove(o, r) {
-		return ext.Applied{}, err // ctx has ended
+		return ext.Applied{}, err // ctx is done
 	}
-	select { // somebody else does it
+	select { // another goroutine runs it
 	case <-r.done:
 		return r.outcome.applied, r.outcome.err
 	case <-ctx.Done():
@@ -127,18 +127,18 @@ func (r *revision) end(out outcome) {
 	r.finish()
 }
 
-// reviseAll does writes of an install, as many together as possible. It goes on when
-// the request has ended in which it is done: the others have not.
+// reviseAll runs writes of an install, as many together as possible. It continues
+// if the request that runs it ends, because the other requests have not.
 func (s *Store) reviseAll(ctx context.Context, o ext.Owner, all []*revision) {
 	ctx = context.WithoutCancel(ctx)
 	defer func() {
-		for _, r := range all { // a panic is on its way, which is not theirs
+		for _, r := range all { // after a panic, answer the others
 			r.end(outcome{err: fault.New(fault.Internal, "internal error")})
 		}
 	}()
 	for len(all) > 0 {
 		outcomes, err := s.reviseTogether(ctx, o, all)
-		if err != nil && len(all) > 1 && !fault.Is(err, fault.Unavailable) { // one of them is to blame
+		if err != nil && len(all) > 1 && !fault.Is(err, fault.Unavailable) { // one of them caused the error
 			outcomes, err = s.reviseTogether(ctx, o, all[:1])
 		}
 		if err != nil {
@@ -151,9 +151,10 @@ func (s *Store) reviseAll(ctx context.Context, o ext.Owner, all []*revision) {
 	}
 }
 
-// reviseTogether does as many of the writes as it can, the first at least. It takes the
-// lock before it reads only when another process was faster: that takes more messages,
-// and on Citus many more, and the install's other writers wait for all of them.
+// reviseTogether runs at least the first of the writes and as many as it can. It
+// acquires the lock before it reads only if another process changed a record in
+// between: that takes more messages, on Citus many more, during which the install's
+// other writers wait.
 func (s *Store) reviseTogether(ctx context.Context, o ext.Owner, all []*revision) ([]outcome, error) {
 	outcomes, err := optimistic(s.alone(ctx), o, all)
 	if err != nil || len(outcomes) > 0 {
@@ -169,15 +170,16 @@ func (s *Store) reviseTogether(ctx context.Context, o ext.Owner, all []*revision
 		}
 		outcomes, err = optimistic(tx.QueryRow, o, all)
 		if err == nil && len(outcomes) == 0 {
-			err = fault.Wrap(fault.Internal, "internal error", errors.New("a record has changed under the lock"))
+			err = fault.Wrap(fault.Internal, "internal error", errors.New("a record changed while its install was locked"))
 		}
 		return err
 	})
 	return outcomes, err
 }
 
-// optimistic does writes with what it reads before. It returns the outcomes of the
-// first of them, none when a record of the first has changed since.
+// optimistic runs writes with values that it reads without the lock. It returns the
+// outcomes of the first of them, and none if a record of the first one has changed
+// since.
 func optimistic(one query, o ext.Owner, all []*revision) (outcomes []outcome, _ error) {
 	var (
 		made  []*ext.Optimistic
@@ -191,10 +193,10 @@ func optimistic(one query, o ext.Owner, all []*revision) (outcomes []outcome, _ 
 				return nil, err
 			}
 			if err := a.Done(); err != nil {
-				return []outcome{{err: err}}, nil //nolint:nilerr // it is the error of the first write
+				return []outcome{{err: err}}, nil //nolint:nilerr // the error is the outcome of the first write
 			}
 		} else if err != nil || a.Done() != nil {
-			break // the next time it is the first
+			break // it will be the first in the next call
 		}
 		for j := range a.Write.Ops {
 			bytes += len(a.Write.Ops[j].Value) + len(a.Write.Ops[j].Metadata)
@@ -221,8 +223,8 @@ func optimistic(one query, o ext.Owner, all []*revision) (outcomes []outcome, _ 
 	return outcomes, nil
 }
 
-// applyAll calls ext_apply_all_v2, or ext_apply_v2 for a single write. It returns the
-// outcomes of the writes up to the first that is refused or was done before.
+// applyAll calls ext_apply_all_v2, or ext_apply_v2 for a single write. It returns
+// the outcomes up to the first write that is refused or was applied earlier.
 func applyAll(one query, o ext.Owner, all []*ext.Optimistic) ([]outcome, error) {
 	if len(all) == 1 {
 		applied, err := apply(one, o, &all[0].Write)
@@ -246,14 +248,14 @@ func applyAll(one query, o ext.Owner, all []*ext.Optimistic) ([]outcome, error) 
 	return outcomes, nil
 }
 
-// isRefusal reports whether a write was refused, and not the call.
+// isRefusal reports whether the error refuses one write rather than the call.
 func isRefusal(err error) bool {
 	_, item := errors.AsType[*ext.ItemError](err)
 	return item || errors.Is(err, ext.ErrKeyReused) || errors.Is(err, ext.ErrInstallDeleted)
 }
 
-// argumentsOfAll are those of ext_apply_all_v2: after the owner arrays of what
-// ext_apply_v2 has for each write.
+// argumentsOfAll returns the arguments of ext_apply_all_v2: the owner, and arrays
+// of the arguments that ext_apply_v2 has for each write.
 func argumentsOfAll(o ext.Owner, all []*ext.Optimistic) []any {
 	var arrays []array
 	for _, a := range all {
@@ -272,7 +274,7 @@ func argumentsOfAll(o ext.Owner, all []*ext.Optimistic) []any {
 	return args
 }
 
-// argument appends an argument of ext_apply_v2.
+// argument appends an argument of ext_apply_v2 to the array.
 func (a *array) argument(arg any) {
 	switch v := arg.(type) {
 	case string:
@@ -294,6 +296,6 @@ func (a *array) argument(arg any) {
 	case pgtype.Timestamptz:
 		a.text(v.Time.Format(time.RFC3339Nano))
 	default:
-		panic(fmt.Sprintf("no array of %T", arg)) // arguments has others now
+		panic(fmt.Sprintf("no array of %T", arg)) // arguments returns a new type
 	}
 }

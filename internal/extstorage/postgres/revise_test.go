@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// addTo is an increment of a number that is the whole value.
+// addTo returns an increment of a number that is the whole value.
 func addTo(key ext.Key) ext.Op {
 	op := putOf(key)
 	op.Keep = true
@@ -25,8 +25,8 @@ func addTo(key ext.Key) ext.Op {
 	return op
 }
 
-// TestTwoProcesses: increments and puts of two processes on one database. No sum is
-// lost or given twice, and nobody is refused for what somebody else did.
+// TestTwoProcesses runs increments and puts of two processes on one database. No
+// sum may be lost or returned twice, and no write may fail because of another.
 func TestTwoProcesses(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -61,7 +61,7 @@ func TestTwoProcesses(t *testing.T) {
 	}
 	for n := range 2 * writers * each {
 		if sum := canonjson.Number(fmt.Sprint(n + 1)); sums[sum] != 1 {
-			t.Errorf("the sum %s was given %d times", sum, sums[sum])
+			t.Errorf("the sum %s was returned %d times", sum, sums[sum])
 		}
 	}
 	if r, err := stores[0].Get(t.Context(), install, "toys", "m", start); err != nil || string(r.Value) != fmt.Sprint(2*writers*each) {
@@ -72,8 +72,8 @@ func TestTwoProcesses(t *testing.T) {
 	}
 }
 
-// TestTogether: what waits for the install is done in one call, each write with an
-// answer, a receipt and a refusal of its own.
+// TestTogether: writes that wait for the same install run in one call, each with
+// its own result, stored answer and error.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	var (
@@ -117,7 +117,7 @@ func TestTogether(t *testing.T) {
 			locks.Waiting(t, 1)
 		}
 	}
-	// Reads go on, and a put waits behind all of them.
+	// Reads do not wait, and a put waits for all of them.
 	if _, err := s.Get(t.Context(), install, "toys", "there", start); err != nil {
 		t.Error(err)
 	}
@@ -154,11 +154,11 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestWaitersLeaveConnections: writes that wait for one install leave connections to
-// others.
+// TestWaitersLeaveConnections: writes that wait for one install leave connections
+// for others.
 func TestWaitersLeaveConnections(t *testing.T) {
 	t.Parallel()
-	a := newArena(t) // with four connections
+	a := newLockTest(t) // with four connections
 	if err := apply(t, a.store, write(putOf("there"))); err != nil {
 		t.Fatal(err)
 	}
@@ -191,10 +191,10 @@ func TestWaitersLeaveConnections(t *testing.T) {
 }
 
 // TestStoppedProcess: a process that stops in the middle of a transaction loses the
-// install's lock, and others go on.
+// install's lock, and others can write.
 func TestStoppedProcess(t *testing.T) {
 	t.Parallel()
-	a := newArena(t)
+	a := newLockTest(t)
 	other := open(t, pgdb.Options{URL: testdb.WithParameter(t, a.url, "application_name", "other"), MaxConns: 2})
 	if err := apply(t, a.store, write(putOf("there"))); err != nil {
 		t.Fatal(err)

@@ -7,8 +7,8 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// Writes. Citus sends a function to the tenant's node only when it stands alone
-// in a SELECT, which is why none is in a FROM.
+// Writes. Citus delegates a function call to the tenant's node only if the SELECT
+// has nothing else, so no call is in a FROM clause.
 var (
 	sqlApply = pgdb.Statement{Name: "ext.apply", SQL: `
 		SELECT ext_apply_v2($1::uuid, $2::uuid, $3::smallint[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[],
@@ -19,13 +19,13 @@ var (
 			$9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[],
 			$16::timestamptz[], $17::bigint[], $18::bigint[], $19::bigint[], $20::text[], $21::bytea[], $22::timestamptz[], $23::text[])`}
 
-	// The lock of an install for a transaction that then computes. A process that
-	// stops in the middle of one loses the lock.
+	// Locks an install for a transaction that then computes. If its process stops
+	// in between, the lock is released.
 	sqlLock = pgdb.Statement{Name: "ext.lock", SQL: `
 		SELECT set_config('idle_in_transaction_session_timeout', '5s', true), (ext_lock_v1($1::uuid, $2::uuid, $3::timestamptz)).seq`}
 )
 
-// What takes over what was written elsewhere.
+// Corrections of imported records.
 var (
 	sqlLeap    = pgdb.Statement{Name: "ext.leap", SQL: `SELECT ext_leap_v1($1::uuid, $2::uuid, $3::timestamptz, $4::bigint)`}
 	sqlRestore = pgdb.Statement{Name: "ext.restore", SQL: `
@@ -40,7 +40,7 @@ var (
 		ORDER BY namespace, schema_version LIMIT $5::bigint`}
 )
 
-// The sweep: what has been over for longest of each kind, of any installs.
+// The sweep: the oldest rows of each kind that are due, of any installs.
 var (
 	sqlDueRecords = pgdb.Statement{Name: "ext.sweep_due_records", SQL: `
 		SELECT tenant_id::text, extension_install_id::text, 0::bigint, '' FROM ext_storage_records
@@ -74,8 +74,8 @@ var (
 		SELECT ext_drop_schemas_v1($1::uuid, $2::uuid, $3::text, $4::integer, $5::timestamptz)`}
 	sqlSchemaStatus = pgdb.Statement{Name: "ext.schema_status", SQL: `
 		SELECT ext_schema_status_v1($1::uuid, $2::uuid, $3::text, $4::integer, $5::text, $6::timestamptz)`}
-	// The size of a document is kept nowhere. Those larger than the last parameter
-	// are left out.
+	// The size of a document is not stored. Documents larger than the last
+	// parameter are not returned.
 	sqlSchemas = pgdb.Statement{Name: "ext.schemas", SQL: `
 		SELECT schema_version, status, created_at, updated_at, coalesce(created_by::text, ''),
 			CASE WHEN octet_length(document) <= $6::bigint THEN document ELSE '' END, octet_length(document)::bigint
@@ -97,8 +97,8 @@ var (
 	sqlInstall = pgdb.Statement{Name: "ext.install", SQL: `
 		SELECT ` + installColumns + `
 		FROM ext_storage_installs i WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid`}
-	// A line is the install's, if it is registered, and one the tenant's; the others
-	// are of tokens.
+	// One row is the install's, if it is registered, and one the tenant's; the
+	// others are revoked tokens.
 	sqlInstallState = pgdb.Statement{Name: "ext.install_state", SQL: `
 		SELECT ` + installColumns + `, CASE WHEN extension_install_id = $2::uuid THEN '' ELSE 'tenant' END, ''
 		FROM ext_storage_installs i
@@ -120,22 +120,22 @@ var (
 	sqlRevokeInstall = pgdb.Statement{Name: "ext.revoke_install", SQL: `SELECT ext_revoke_install_v1($1::uuid, $2::uuid, $3::timestamptz)`}
 )
 
-// installColumns are those of ext_storage_installs i, which may have no row.
+// installColumns are the columns of ext_storage_installs i, which may have no row.
 const installColumns = `coalesce(i.tier, ''), coalesce(i.overrides::text, '{}'), i.override_until, i.namespaces::text, i.revoked_at, i.created_at, i.updated_at,
 	i.deleting_at, i.deleted_at, coalesce(i.deletion::text, '{}'), i.tokens_after`
 
-// counted tells the counters of ext_storage_usage u from a row that a write has
-// made which was refused: as its lock, and without a word. A tombstone is none either.
+// counted excludes rows of ext_storage_usage u that were only inserted as the lock
+// of a refused write, and tombstones.
 const counted = `(u.bytes_used, u.keys_count, u.namespaces_count, CASE WHEN u.closed_seq IS NULL THEN u.change_seq ELSE 0 END) <> (0, 0, 0, 0)`
 
-// within are the bounds of a span: the owner behind which it begins, and its last.
-// Those of the tenant alone tell the planner how much of a table is between them.
+// within returns the condition of a span: after one owner, up to another. The
+// condition on the tenant alone lets the planner estimate the number of rows.
 func within(of string) string {
 	owner := `(` + of + `.tenant_id, ` + of + `.extension_install_id)`
 	return of + `.tenant_id BETWEEN $1::uuid AND $3::uuid AND ` + owner + ` > ($1::uuid, $2::uuid) AND ` + owner + ` <= ($3::uuid, $4::uuid)`
 }
 
-// uncounted are the owners of a table's rows who have no counters.
+// uncounted returns a query for owners of a table's rows that have no counters.
 func uncounted(table string) string {
 	return `
 		SELECT o.tenant_id, o.extension_install_id
@@ -148,7 +148,7 @@ func uncounted(table string) string {
 		)`
 }
 
-// header are the columns of a record without its value and metadata.
+// header are the columns of a record without value and metadata.
 const header = `revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes`
 
 // Reads of records.
@@ -168,13 +168,13 @@ var (
 		ORDER BY namespace, key LIMIT $6::bigint`}
 )
 
-// top is behind every key: a bound for a query that has none.
+// top is greater than every key: the bound of a query without one.
 var top = strings.Repeat("\U0010FFFF", ext.MaxKey+1)
 
-// listing is the statement of a page: keys behind one bound, from another on
-// and before a third. There is always all three, so that one plan serves every
-// query and never reads beyond them. Values larger than the last parameter are left
-// out.
+// listing returns the statement of a page: keys after one bound, from another, and
+// before a third. All three are always set, so one plan serves every query and
+// reads nothing outside them. Values larger than the last parameter are not
+// returned.
 func listing(order string) pgdb.Statement {
 	return pgdb.Statement{Name: "ext.list", SQL: `
 		SELECT key, ` + header + `, CASE WHEN $7::boolean AND value_bytes <= $11::bigint THEN value::text ELSE '' END,
@@ -186,8 +186,8 @@ func listing(order string) pgdb.Statement {
 		ORDER BY ` + order + ` LIMIT $10::bigint`}
 }
 
-// Reads of what an install has and of what has changed. The counters drive the
-// others, so that both are of one snapshot.
+// Reads of usage and changes. The row of counters drives the joins, so the results
+// are from one snapshot.
 var (
 	sqlChanges = pgdb.Statement{Name: "ext.changes", SQL: `
 		SELECT u.change_seq, c.seq, c.op, c.namespace, c.key, c.revision, c.at
@@ -205,8 +205,8 @@ var (
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid
 			AND (ttl_expires_at IS NULL OR ttl_expires_at > $3::timestamptz)
 		GROUP BY namespace ORDER BY namespace`}
-	// Without bounds of its own a join by merging would walk through all installs
-	// that are registered before the page.
+	// Without its own bounds, a merge join would scan all registered installs
+	// before the page.
 	sqlListUsage = pgdb.Statement{Name: "ext.list_usage", SQL: `
 		SELECT u.tenant_id::text, u.extension_install_id::text, u.bytes_used, u.keys_count, u.namespaces_count, ` + installColumns + `
 		FROM ext_storage_usage u
@@ -227,7 +227,7 @@ var (
 		SELECT tenant_id::text, extension_install_id::text
 		FROM (` + uncounted(`ext_storage_records`) + ` UNION ` + uncounted(`ext_storage_namespaces`) + `) lost
 		ORDER BY lost.tenant_id, lost.extension_install_id LIMIT $5::bigint`}
-	// Subqueries by install, which every shard of Citus can do alone.
+	// Subqueries per install, which each shard of Citus can run alone.
 	sqlFilled = pgdb.Statement{Name: "ext.filled", SQL: `
 		SELECT u.bytes_used, u.namespaces_count + coalesce(s.namespaces, 0), coalesce(n.keys, 0)::bigint, ` + installColumns + `
 		FROM ext_storage_usage u
@@ -243,8 +243,8 @@ var (
 		) s ON s.tenant_id = u.tenant_id AND s.extension_install_id = u.extension_install_id
 		WHERE u.closed_seq IS NULL AND (u.bytes_used >= $1::bigint OR u.namespaces_count + coalesce(s.namespaces, 0) >= $2::bigint
 			OR n.keys >= $3::bigint OR i.override_until > $4::timestamptz)`}
-	// By the order, what has expired is counted in its index. Citus asks every
-	// shard, and has no subqueries among the columns then.
+	// The ORDER BY makes the count of expired records use its index. Citus queries
+	// every shard and supports no subqueries among the columns then.
 	sqlTotals = pgdb.Statement{Name: "ext.totals", SQL: `
 		SELECT installs, bytes, keys, namespaces, over_soft, expired
 		FROM (

@@ -1,13 +1,14 @@
-// Package postgres keeps records in PostgreSQL, on one server or distributed by
-// Citus.
+// Package postgres stores extension storage in PostgreSQL, on one server or
+// distributed by Citus.
 //
-// A write is one call of a function of the migrations, which locks the install,
-// decides by the rules of package extstorage, restated there, and writes: one
-// round trip, one transaction. Values that depend on stored ones are computed from
-// what was read before the call, which fails if a record has changed; then they are
-// computed once more, in a transaction that takes the lock first. A read is one statement, and so one snapshot. The
-// tenant is the distribution column on Citus and stands in every statement but
-// those that find what the sweep has to do.
+// A write is one call of a PL/pgSQL function from the migrations, which locks the
+// install, applies the rules of package extstorage and writes, in one round trip
+// and one transaction. Values that depend on stored ones are computed from what was
+// read before the call. If a record has changed since, the call fails, and the
+// values are computed again in a transaction that first acquires the lock. A read
+// is one statement and therefore one snapshot. The tenant is the distribution
+// column on Citus and occurs in every statement except those that find work for the
+// sweep.
 package postgres
 
 import (
@@ -28,7 +29,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations are the schema changes of this backend.
+// Migrations returns the schema changes of this backend.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("extstorage", migrations, "migrations")
 }
@@ -52,43 +53,43 @@ var (
 	_ ext.Deletions = (*Store)(nil)
 )
 
-// Options of a Store.
+// Options configure a Store.
 type Options struct {
-	// Waker, when not nil, wakes the relay of the process after a write that has
-	// appended an event to the audit.
+	// Waker, if not nil, wakes the audit relay of the process after a write that
+	// appended an event.
 	Waker *outbox.Waker
 }
 
-// New returns a store on a database that Migrations have been applied to, or
-// will be before the first use.
+// New returns a store on a database. Apply Migrations to the database before the
+// first use.
 func New(db *pgdb.DB, o Options) *Store {
 	_, _, most := db.Connections()
 	return &Store{db: db, set: sync.OnceValues(Migrations), waker: o.Waker, queue: ext.NewWriteQueue(min(writersOfOne, (most+1)/2))}
 }
 
-// writersOfOne is how many connections the writes of an install have at most: one
-// holds its lock, and the next wait for it while the answer is on its way.
+// writersOfOne is the maximum number of connections for the writes of an install:
+// one holds its lock, and the others wait for it while its answer is in transit.
 const writersOfOne = 4
 
-// Ping implements extstorage.Store. It reads the ledger each time: a newer
-// release may change the tables of a server that runs.
+// Ping implements extstorage.Store. It reads the table of migrations each time,
+// because a newer release may migrate the database while this server runs.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the extension storage's database needs %d migrations: run holdfast migrate")
 }
 
-// Outbox is where the events of the audit wait to be published.
+// Outbox returns the audit's table of events for a relay.
 func Outbox(db *pgdb.DB) outbox.Box { return auditTable().Open(db) }
 
 func auditTable() *outboxpg.Outbox {
 	return outboxpg.New(outbox.Table{Name: ext.AuditTable, Owner: "tenant_id", Stream: "extension_install_id", Type: "uuid"})
 }
 
-// moment is a Moment as the driver sends it; 0 is NULL.
+// moment converts a Moment for the driver; 0 becomes NULL.
 func moment(m ext.Moment) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: m.Time(), Valid: m != 0}
 }
 
-// momentOf is a moment of the database; NULL is 0.
+// momentOf converts a time from the database; NULL becomes 0.
 func momentOf(t pgtype.Timestamptz) ext.Moment {
 	if !t.Valid {
 		return 0
@@ -96,13 +97,12 @@ func momentOf(t pgtype.Timestamptz) ext.Moment {
 	return ext.At(t.Time)
 }
 
-// now is the moment of a step, which is never NULL.
+// now converts the time of an operation, which is never NULL.
 func now(m ext.Moment) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: m.Time(), Valid: true}
 }
 
-// before is the moment that is older than a step by the time for which
-// something is kept.
+// before returns the time before which rows are older than their retention.
 func before(m ext.Moment, kept time.Duration) pgtype.Timestamptz {
 	return now(m - ext.Moment(kept.Milliseconds()))
 }

@@ -23,8 +23,8 @@ func open(t testing.TB, opts pgdb.Options) *postgres.Store {
 	return postgres.New(opened.Postgres(t, opts, postgres.Migrations), postgres.Options{})
 }
 
-// TestStore runs the contract. The database is the suite's own, because a
-// sweep reaches all that is in it.
+// TestStore runs the suite on its own database, because a sweep affects all
+// installs.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness { return harness(t, testdb.PostgresDatabase(t), nil) })
@@ -35,10 +35,9 @@ func TestStoreOnCitus(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.Harness { return harness(t, testdb.CitusDatabase(t), nil) })
 }
 
-// TestStoreBehindPgBouncer runs the contract where a transaction is all that a
-// connection is good for, and more callers are than connections. The suite's
-// callers give up before they begin, never in the middle, which PgBouncer 1.18
-// does not bear.
+// TestStoreBehindPgBouncer runs the suite in transaction pooling mode, with more
+// callers than connections. The suite's callers cancel before they begin, never
+// during a statement, which crashes PgBouncer 1.18.
 func TestStoreBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
@@ -49,7 +48,7 @@ func TestStoreBehindPgBouncer(t *testing.T) {
 
 func harness(t testing.TB, url string, fault func(point string) error) storetest.Harness {
 	t.Helper()
-	opened.Postgres(t, pgdb.Options{URL: url}, postgres.Migrations) // before there are faults
+	opened.Postgres(t, pgdb.Options{URL: url}, postgres.Migrations) // before the faults
 	h := harnessOn(opened.Postgres(t, pgdb.Options{URL: url, MaxConns: 20, Fault: fault}, nil))
 	h.Faulty = func(t testing.TB, fault func(point string) error) storetest.Harness {
 		return harness(t, testdb.PostgresDatabase(t), fault)
@@ -70,7 +69,7 @@ func harnessOn(db *pgdb.DB) storetest.Harness {
 	}
 }
 
-// events reads what an install has in the outbox.
+// events reads the outbox of an install.
 func events(t testing.TB, db *pgdb.DB, o ext.Owner) (all []storetest.Event) {
 	t.Helper()
 	var (
@@ -91,7 +90,7 @@ func events(t testing.TB, db *pgdb.DB, o ext.Owner) (all []storetest.Event) {
 	return all
 }
 
-// owner is an install with a number in its name, each of another tenant.
+// owner returns an install with a number in its ID, each of a different tenant.
 func owner(n byte) ext.Owner {
 	const digits = "0123456789abcdef"
 	tail := "00000000-0000-4000-8000-0000000000" + string([]byte{digits[n>>4], digits[n&15]})
@@ -100,7 +99,8 @@ func owner(n byte) ext.Owner {
 
 const start ext.Moment = 1_700_000_000_123
 
-// TestPing: the store says what is missing, and that nothing is.
+// TestPing checks that Ping reports missing migrations, and nothing on a migrated
+// database.
 func TestPing(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, nil)
@@ -111,9 +111,8 @@ func TestPing(t *testing.T) {
 	opened.WantPing(t, db, postgres.Migrations, s.Ping)
 }
 
-// TestWithoutPreparedStatements takes every step once in the modes that a
-// pooler may need: the driver then tells the server the types of arguments by
-// itself, or sends text.
+// TestWithoutPreparedStatements runs each operation in the modes that a pooler may
+// require: the driver then sends the types of arguments itself, or sends text.
 func TestWithoutPreparedStatements(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -176,7 +175,7 @@ func everyStep(t *testing.T, s *postgres.Store, o ext.Owner) {
 	reads(t, s, o, put.Key, canonical)
 	apply(ext.Op{Kind: ext.Delete, Namespace: "toys", Key: "b"})
 	later := start + ext.Moment(ext.ChangesKept.Milliseconds())
-	// The answer and four changes: the one of what expired is a minute younger.
+	// The answer and four changes: that of the expired record is a minute younger.
 	for kind, want := range map[ext.Swept]int{ext.SweptRecords: 0, ext.SweptChanges: 4, ext.SweptAnswers: 1, ext.SweptTokens: 0} {
 		if n, err := s.Sweep(ctx, kind, later, later, 100); err != nil || n != want {
 			t.Errorf("Sweep of kind %d: %d, %v, want %d", kind, n, err, want)
@@ -185,7 +184,7 @@ func everyStep(t *testing.T, s *postgres.Store, o ext.Owner) {
 	schemasAndInstalls(t, s, o)
 }
 
-// reads looks at what everyStep has put, and removes the record that expires.
+// reads checks what everyStep has written, and sweeps the expired record.
 func reads(t *testing.T, s *postgres.Store, o ext.Owner, key ext.Key, value canonjson.Value) {
 	t.Helper()
 	ctx := t.Context()
@@ -217,7 +216,7 @@ func reads(t *testing.T, s *postgres.Store, o ext.Owner, key ext.Key, value cano
 		t.Errorf("Uncounted: %v, %v", lost, err)
 	}
 	if n, err := s.Sweep(ctx, ext.SweptRecords, start+60_000, start+60_000, 10); err != nil || n != 1 {
-		t.Errorf("Sweep of what has expired: %d, %v", n, err)
+		t.Errorf("Sweep of expired records: %d, %v", n, err)
 	}
 	feed, err := s.Changes(ctx, o, 2, 10, start)
 	if err != nil || feed.Last != 4 || len(feed.Changes) != 2 || feed.Changes[1] != (ext.Change{
@@ -244,7 +243,7 @@ func schemasAndInstalls(t *testing.T, s *postgres.Store, o ext.Owner) {
 		}
 	}
 	if _, err := s.SetStatus(ctx, o, "toys", 3, ext.Active, start+1); !errors.Is(err, ext.ErrNoSchema) {
-		t.Errorf("SetStatus of none: %v", err)
+		t.Errorf("SetStatus of an absent version: %v", err)
 	}
 	if active, err := s.Active(ctx, o, "toys"); err != nil || active.Version != 2 || active.CreatedBy != by {
 		t.Errorf("Active: %+v, %v", active, err)

@@ -7,14 +7,14 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// part is what a sweep removes of one install.
+// part is what a sweep removes from one install.
 type part struct {
 	expired int64    // records
-	changes []int64  // by number
-	names   []string // of answers by key, of tokens by ID
+	changes []int64  // numbers
+	names   []string // keys of answers, or IDs of tokens
 }
 
-// sweep is a kind of rows: the statement that finds them, and the moment until which
+// sweep is a kind of rows: the statement that finds them, and the time until which
 // they are due.
 type sweep struct {
 	find pgdb.Statement
@@ -30,9 +30,8 @@ var sweeps = [ext.SweptKinds]sweep{
 	ext.SweptTombstones: {sqlDueTombstones, func(m ext.Moment) ext.Moment { return m }},
 }
 
-// Sweep implements extstorage.Store. Every install is a transaction of its own,
-// under the install's lock, so a sweep stands in nobody's way for long and never
-// holds two locks.
+// Sweep implements extstorage.Store. Each install is swept in a transaction under
+// its lock, so a sweep blocks nobody for long and never holds two locks.
 func (s *Store) Sweep(ctx context.Context, kind ext.Swept, at, due ext.Moment, limit int) (swept int, err error) {
 	var (
 		all    map[ext.Owner]*part

@@ -16,7 +16,7 @@ const (
 	times = "created_at timestamp with time zone not null default now()\nupdated_at timestamp with time zone not null default now()\n"
 )
 
-// documented are the tables as operators know them, with what is added.
+// documented are the tables as documented for operators, and the additions.
 var documented = map[string]opened.Table{
 	"ext_storage_records": {
 		Columns: both + `namespace text not null by C
@@ -28,14 +28,14 @@ ttl_expires_at timestamp with time zone
 ` + times + `value_bytes integer not null
 metadata_bytes integer not null
 change_seq bigint not null`,
-		// The key's check is stricter than the document's: no key is empty.
+		// The check on keys is stricter than documented: keys must not be empty.
 		Constraints: `PRIMARY KEY (` + owner + `, namespace, key)
 CHECK ((((length(key) >= 1) AND (length(key) <= 128)) AND (key !~ '/'::text)))
 CHECK (((length(namespace) <= 64) AND (namespace ~ '^[a-z0-9][a-z0-9-]*$'::text)))
 CHECK (((metadata IS NULL) OR (jsonb_typeof(metadata) = 'object'::text)))
 CHECK ((revision > 0))`,
-		// ext_storage_namespace_idx has the columns of the primary key, which
-		// stands for it.
+		// The primary key has the columns of the documented
+		// ext_storage_namespace_idx and replaces it.
 		Indexes: `CREATE INDEX ext_storage_expired_idx ON ext_storage_records USING btree (` + owner + `, namespace, key) WHERE (ttl_expires_at IS NOT NULL)
 CREATE INDEX ext_storage_reclaim_idx ON ext_storage_records USING btree (` + owner + `, ttl_expires_at, namespace, key) WHERE (ttl_expires_at IS NOT NULL)
 CREATE INDEX ext_storage_sweep_idx ON ext_storage_records USING btree (ttl_expires_at, ` + owner + `) WHERE (ttl_expires_at IS NOT NULL)`,
@@ -68,32 +68,31 @@ CHECK ((namespaces_count >= 0))`,
 	},
 }
 
-// TestTables reads in the catalogue that what operators and their tools rely on
-// is there: the columns, keys, checks and indexes of the three tables as they are
-// documented. Columns that are ours alone come after those.
+// TestTables checks in the catalog what operators and their tools depend on: the
+// documented columns, keys, checks and indexes of the three tables. Undocumented
+// columns come after those.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
 	db := opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
 	opened.CheckTables(t, db, documented)
-	// The lock of an install is updated by every write: beside itself, in the same
-	// page.
+	// Every write updates the install's lock row: in place, within the same page.
 	options := opened.Lines(t, db, `SELECT concat_ws(' ', relname, reloptions::text) FROM pg_class WHERE relname LIKE 'ext\_%' AND reloptions IS NOT NULL ORDER BY 1`)
 	if want := []string{
 		"ext_storage_namespaces {fillfactor=50}",
 		"ext_storage_records {autovacuum_vacuum_scale_factor=0.05,autovacuum_analyze_scale_factor=0.02}",
 		"ext_storage_usage {fillfactor=50}",
 	}; !slices.Equal(options, want) {
-		t.Errorf("the tables are kept as\n%s", strings.Join(options, "\n"))
+		t.Errorf("the storage parameters are\n%s", strings.Join(options, "\n"))
 	}
 	if triggers := opened.Lines(t, db, `SELECT tgname::text FROM pg_trigger WHERE NOT tgisinternal`); len(triggers) > 0 {
-		t.Errorf("Citus has no triggers, but %v", triggers)
+		t.Errorf("Citus supports no triggers; found %v", triggers)
 	}
-	// Citus moves tables online by their primary key, which has the column that
-	// they are distributed by.
+	// Citus moves tables online with their primary key, which must contain the
+	// distribution column.
 	owned := opened.Lines(t, db, `SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = 1 AND a.attname = 'tenant_id'
 		JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary AND 1 = ANY (i.indkey) WHERE c.relkind = 'r' ORDER BY 1`)
 	if want := slices.Sorted(slices.Values(tables)); !slices.Equal(owned, want) {
-		t.Errorf("with the tenant in the primary key are %v, want %v", owned, want)
+		t.Errorf("tables with the tenant in the primary key are %v, want %v", owned, want)
 	}
 }

@@ -109,7 +109,7 @@ func (s *Store) Totals(ctx context.Context, soft int64, at ext.Moment) (t ext.To
 	return t, nil
 }
 
-// Audit implements extstorage.Store. The first line of its statement is the
+// Audit implements extstorage.Store. The first row of its statement is the
 // install's, the others are of namespaces.
 func (s *Store) Audit(ctx context.Context, o ext.Owner) (audit ext.Audit, err error) {
 	if err := o.Check(); err != nil {

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestWake: every write wakes the relay of the audit.
+// TestWake checks that every write wakes the audit relay.
 func TestWake(t *testing.T) {
 	t.Parallel()
 	wake(t, testdb.PostgresDatabase(t))

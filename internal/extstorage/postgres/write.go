@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/fault"
 )
 
-// answer is the answer of ext_apply_v2, explained in its migration.
+// answer is the result of ext_apply_v2; its migration explains it.
 type answer struct {
 	Items    []ext.Item   `json:"items"`
 	Replayed bool         `json:"replayed"`
@@ -55,7 +55,7 @@ func (s *Store) applyInTurn(ctx context.Context, o ext.Owner, w *ext.Write) (ext
 	return apply(s.alone(ctx), o, w)
 }
 
-// alone runs statements that are transactions of their own.
+// alone runs statements outside of a transaction.
 func (s *Store) alone(ctx context.Context) query {
 	return func(st pgdb.Statement, args []any, dest ...any) (bool, error) {
 		return s.db.QueryRow(ctx, st, args, dest...)
@@ -75,7 +75,7 @@ func apply(one query, o ext.Owner, w *ext.Write) (ext.Applied, error) {
 	return a.applied(w, text)
 }
 
-// applied is what the answer says.
+// applied converts the result of a successful write.
 func (a *answer) applied(w *ext.Write, text []byte) (ext.Applied, error) {
 	if a.Error != "" {
 		return ext.Applied{}, a.err(w, text)
@@ -83,7 +83,7 @@ func (a *answer) applied(w *ext.Write, text []byte) (ext.Applied, error) {
 	return ext.Applied{Items: a.Items, Replayed: a.Replayed}, nil
 }
 
-// arguments are those of ext_apply_v2.
+// arguments returns the arguments of ext_apply_v2.
 func arguments(o ext.Owner, w *ext.Write) []any {
 	c := columnsOf(w)
 	var (
@@ -107,7 +107,7 @@ func unexpected(answer []byte) error {
 	return fault.Wrap(fault.Internal, "internal error", fmt.Errorf("%s answered %s", sqlApply.Name, answer))
 }
 
-// err is the refusal that an answer says.
+// err returns the error of a refused write.
 func (a *answer) err(w *ext.Write, text []byte) error {
 	switch a.Error {
 	case "key_reused":
@@ -136,8 +136,7 @@ func (a *answer) err(w *ext.Write, text []byte) error {
 	return &ext.ItemError{Index: a.Op, Err: err}
 }
 
-// mismatch is the error of an operation whose precondition does not hold, in the words of
-// the root.
+// mismatch returns the root package's error for a precondition that does not hold.
 func mismatch(op *ext.Op, revision ext.Revision, seq ext.Seq) error {
 	if op.Kind == ext.Delete {
 		return op.Precondition.CheckDelete(revision, seq)
@@ -145,11 +144,11 @@ func mismatch(op *ext.Op, revision ext.Revision, seq ext.Seq) error {
 	return op.Precondition.Check(revision, seq)
 }
 
-// columns are the operations of a write, an array for each field.
+// columns are the operations of a write, as an array for each field.
 type columns struct {
 	kinds, namespaces, keys, revisions, matches, noneMatches array
 	values, metadata, expiries, keeps, schemas               array
-	sums                                                     array // empty: none
+	sums                                                     array // empty: NULL
 }
 
 func columnsOf(w *ext.Write) *columns {
@@ -187,12 +186,12 @@ func columnsOf(w *ext.Write) *columns {
 	return &c
 }
 
-// array is an array as PostgreSQL spells it, without its last brace. The driver
-// sends a text as it is; slices, most of them of things that may be NULL, it
-// looks at by reflection, which took a tenth of a put's time.
+// array is an array in PostgreSQL's text format, without the closing brace. The
+// driver sends a text as it is; encoding slices by reflection, most of them of
+// nullable types, took a tenth of a put's time.
 type array []byte
 
-// whole is the text; of none it is an empty array.
+// whole returns the complete text; {} if there is no element.
 func (a array) whole() string {
 	if len(a) == 0 {
 		return "{}"
@@ -200,7 +199,7 @@ func (a array) whole() string {
 	return string(append(a, '}'))
 }
 
-// orNull is whole, but NULL of none.
+// orNull is whole, or NULL if there is no element.
 func (a array) orNull() *string {
 	if len(a) == 0 {
 		return nil
@@ -217,7 +216,7 @@ func (a *array) next() {
 	}
 }
 
-// word appends what needs no quotes.
+// word appends a text that needs no quotes.
 func (a *array) word(s string) {
 	a.next()
 	*a = append(*a, s...)
@@ -244,7 +243,7 @@ func (a *array) text(s string) {
 
 func (a *array) moment(m ext.Moment) { a.text(m.Time().Format(time.RFC3339Nano)) }
 
-// value appends NULL when there is none.
+// value appends a value, or NULL if it is empty.
 func (a *array) value(v canonjson.Value) {
 	if v == "" {
 		a.null()
@@ -253,8 +252,8 @@ func (a *array) value(v canonjson.Value) {
 	}
 }
 
-// tags appends * or their numbers as an array; NULL if they are not set. Nothing
-// else of what a client sent as a tag comes here.
+// tags appends * or an array of numbers; NULL if they are not set. Tags that are
+// not numbers have been removed before.
 func (a *array) tags(t ext.Tags) {
 	switch {
 	case !t.Set:

@@ -15,37 +15,36 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// step is a write of one install under way: what it found under the lock, and
-// what it has made of that so far.
+// step is a write of one install in progress: what it read and the new counters.
 type step struct {
-	c     *sqlite.Conn
-	o     ext.Owner
-	now   ext.Moment
-	known bool         // the install has a row
-	shut  bool         // that is closed
-	has   ext.Counters // now; stored by finish
-	first ext.Seq      // before the step
-	last  ext.Seq
-	keys  map[ext.Namespace]*space // whose counters the step has asked for
-	head  *row                     // what the write's first operation finds, once that was read
-	ns    ext.Namespace            // whose schema was read last
-	ver   ext.SchemaVersion        // of the active schema of ns; 0 without an active schema
+	c      *sqlite.Conn
+	o      ext.Owner
+	now    ext.Moment
+	known  bool         // the install has a row
+	closed bool         // the row is closed
+	has    ext.Counters // current counters; written by finish
+	first  ext.Seq      // before the write
+	last   ext.Seq
+	keys   map[ext.Namespace]*space // counters that the write has read
+	head   *row                     // record of the first operation, if it was read
+	ns     ext.Namespace            // namespace whose active schema was read last
+	ver    ext.SchemaVersion        // of the active schema of ns; 0 without an active schema
 
-	countedAt ext.Moment // of has
-	recounted bool       // countedAt is no longer what is stored
-	hidesKey  bool       // a put takes the place of a record that has expired and is counted
+	countedAt ext.Moment // time at which has counts
+	recounted bool       // countedAt differs from the stored time
+	hidesKey  bool       // a put replaces an expired record that is still counted
 
-	moves bool  // a namespace has got its first key, or lost its last
-	moved int64 // how many more namespaces have a schema and no key because of that
+	moves bool  // a namespace gained its first key or lost its last
+	moved int64 // the resulting change of the number of namespaces with a schema and no key
 }
 
-// row is a record as it was found.
+// row is a record before the write.
 type row struct {
 	header *ext.Header // nil if it does not exist
 	id     int64
 }
 
-// space is the counter of a namespace.
+// space is the key counter of a namespace: stored and new.
 type space struct{ found, keys int64 }
 
 func begin(c *sqlite.Conn, o ext.Owner, now ext.Moment) (*step, error) {
@@ -55,8 +54,9 @@ func begin(c *sqlite.Conn, o ext.Owner, now ext.Moment) (*step, error) {
 	return st, err
 }
 
-// beginWrite is begin, which for an install that has a row also finds what the
-// first operation needs: a put is most often the only one of its write.
+// beginWrite is begin for a write. For an install with a row it also reads the
+// record and schema of the first operation in the same statement: most writes are a
+// single put.
 func beginWrite(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, error) {
 	if len(w.Ops) == 0 {
 		return begin(c, o, w.Now)
@@ -77,7 +77,7 @@ func beginWrite(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, error) {
 // scanUsage reads the columns of usage and returns the number of the last change.
 func (st *step) scanUsage(r *sqlite.Stmt) ext.Seq {
 	st.has = ext.Counters{Bytes: r.ColumnInt64(0), Keys: r.ColumnInt64(1), Namespaces: r.ColumnInt64(2)}
-	st.countedAt, st.shut = ext.Moment(r.ColumnInt64(4)), !r.ColumnIsNull(5)
+	st.countedAt, st.closed = ext.Moment(r.ColumnInt64(4)), !r.ColumnIsNull(5)
 	return ext.Seq(r.ColumnInt64(3))
 }
 
@@ -87,10 +87,11 @@ func (st *step) found(last ext.Seq, known bool) {
 	}
 }
 
-// open refuses an install that is closed, or would be a new one of a closed tenant.
+// open returns ErrInstallDeleted if the install is closed, or if it is new and its
+// tenant is closed.
 func (st *step) open() error {
 	switch {
-	case st.shut:
+	case st.closed:
 		return ext.ErrInstallDeleted
 	case !st.known:
 		return refuseClosed(st.c, st.o)
@@ -110,8 +111,8 @@ func (st *step) active(ns ext.Namespace) (ext.SchemaVersion, error) {
 	return st.ver, err
 }
 
-// recount makes the counters those of another moment: records that expire between
-// the two are in those of the earlier one only.
+// recount changes the counters to those of another time, by the records that expire
+// between the two.
 func (st *step) recount(at ext.Moment) error {
 	if st.countedAt == at {
 		return nil
@@ -133,7 +134,7 @@ func (st *step) recount(at ext.Moment) error {
 	return nil
 }
 
-// finish stores the counters, when the step has changed anything.
+// finish writes the counters if they changed.
 func (st *step) finish() error {
 	if st.last == st.first && !st.recounted {
 		return nil
@@ -158,8 +159,8 @@ func (st *step) finish() error {
 	return sqlitedb.Exec(st.c, sql, st.o.Tenant, st.o.Install, st.has.Bytes, st.has.Keys, st.has.Namespaces, st.last, st.countedAt, st.now)
 }
 
-// count moves the counters. What a namespace has is asked for only when that
-// changes.
+// count updates the counters. It reads the counter of a namespace only if the
+// number of its keys changes.
 func (st *step) count(ns ext.Namespace, d ext.Delta) (before, after int64, err error) {
 	st.has.Bytes += d.Bytes
 	st.has.Keys += d.Keys
@@ -195,8 +196,8 @@ func (st *step) count(ns ext.Namespace, d ext.Delta) (before, after int64, err e
 	return before, sp.keys, err
 }
 
-// spare counts the namespaces that had a schema and no key before the operations. It
-// matters when they give a namespace its first key, or take its last.
+// spare counts the namespaces that had a schema and no key before the operations.
+// It is needed if a namespace gains its first key or loses its last.
 func (st *step) spare() (int64, error) {
 	if !st.moves {
 		return 0, nil
@@ -205,7 +206,7 @@ func (st *step) spare() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	for ns, sp := range st.keys { // what the database will have
+	for ns, sp := range st.keys { // apply the changes that are not written yet
 		if sp.found == 0 == (sp.keys == 0) {
 			continue
 		}
@@ -222,7 +223,7 @@ func (st *step) spare() (int64, error) {
 	return n - st.moved, nil
 }
 
-// change notes a change in the install's feed.
+// change appends a change to the install's feed.
 func (st *step) change(seq ext.Seq, op ext.ChangeOp, ns ext.Namespace, key ext.Key, revision ext.Revision) error {
 	return sqlitedb.Exec(st.c, sqlAddChange, st.o.Tenant, st.o.Install, seq, op, ns, key, revision, st.now)
 }
@@ -238,8 +239,9 @@ func scanHeader(r *sqlite.Stmt, i int) ext.Header {
 	}
 }
 
-// Apply implements extstorage.Store. What is made of stored records is computed in
-// the writer, except where that takes long: then the install's other writes wait.
+// Apply implements extstorage.Store. New values of stored records are computed in
+// the writer, unless that takes long. Then they are computed outside, and other
+// such writes of the install wait.
 func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ext.Applied, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Applied{}, err
@@ -256,7 +258,7 @@ func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 		}
 		return s.apply(ctx, o, w)
 	}
-	for changed := true; changed; { // only another process can have changed a record
+	for changed := true; changed; { // repeated only if another process changed a record
 		a, err := w.Optimistic(nil, func(ns ext.Namespace, key ext.Key) (ext.Record, error) { return s.Get(ctx, o, ns, key, w.Now) })
 		if err != nil {
 			return ext.Applied{}, err
@@ -272,7 +274,8 @@ func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 	return applied, nil
 }
 
-// apply does a write in a step of the writer. It is judged before it changes anything.
+// apply runs a write in the file's writer. It decides everything before it changes
+// anything.
 func (s *Store) apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ext.Applied, err error) {
 	var (
 		st      *step
@@ -291,8 +294,8 @@ func (s *Store) apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 		return err
 	})
 	if fault.Is(err, fault.Quota) && st.recounted {
-		// What was counted for a refusal is stored, so that the next one does not
-		// count it again.
+		// Store the counters of a recount even if the write is refused, so that the
+		// next one does not recount.
 		failed := s.db.Write(ctx, "ext.recount", func(c *sqlite.Conn) error {
 			st, err := begin(c, o, w.Now)
 			if err != nil {
@@ -313,7 +316,7 @@ func (s *Store) apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 	return applied, nil
 }
 
-// perform does what was judged.
+// perform carries out what decide returned.
 func (s *Store) perform(c *sqlite.Conn, st *step, w *ext.Write, effects []effect) (applied ext.Applied, err error) {
 	applied.Items = make([]ext.Item, len(w.Ops))
 	for i := range effects {
@@ -328,19 +331,19 @@ func (s *Store) perform(c *sqlite.Conn, st *step, w *ext.Write, effects []effect
 	return applied, keep(c, st.o, w, &applied)
 }
 
-// effect is what an operation will do to a record.
+// effect is the change of a record by an operation.
 type effect struct {
 	ext.Effect
 	old *ext.Header // the record before it; nil if it did not exist
-	seq ext.Seq     // of its change
+	seq ext.Seq     // number of its change
 
-	before *effect // the last one before it on the same record; nil: the row was read
-	rowid  int64   // of old, if it was read; of the record after it, when it was performed
+	before *effect // the preceding operation on the same record; nil: the row was read
+	rowid  int64   // rowid of old, or of the new record after perform
 }
 
-// decide returns what the operations will do, and checks it against the quota: by
-// the counters that are stored, and where those do not allow it by those of the
-// write's own moment. It writes nothing.
+// decide returns the effects of the operations and checks the quota, first with the
+// stored counters and, if these do not allow the write, with the counters at the
+// time of the write. It writes nothing.
 func decide(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, []effect, error) {
 	for exact := false; ; exact = true {
 		st, err := beginWrite(c, o, w)
@@ -371,7 +374,7 @@ func decide(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, []effect, error) 
 	}
 }
 
-// plan decides on the operations, one after the other.
+// plan decides on the operations in order.
 func (st *step) plan(w *ext.Write, ledger *ext.Ledger) (effects []effect, err error) {
 	effects = make([]effect, len(w.Ops))
 	for i := range w.Ops {
@@ -411,7 +414,7 @@ func (st *step) plan(w *ext.Write, ledger *ext.Ledger) (effects []effect, err er
 	return effects, nil
 }
 
-// record finds the row of an operation as those before it leave it.
+// record returns the row of an operation after the operations before it.
 func (st *step) record(w *ext.Write, before []effect, op *ext.Op, e *effect) error {
 	for i := len(before) - 1; i >= 0; i-- {
 		if w.Ops[i].Key == op.Key && w.Ops[i].Namespace == op.Namespace {
@@ -433,7 +436,7 @@ func (st *step) record(w *ext.Write, before []effect, op *ext.Op, e *effect) err
 	return err
 }
 
-// fill makes the value of an operation from the one that it finds.
+// fill computes the new value of an operation from the old one.
 func (st *step) fill(w *ext.Write, i int, e *effect) error {
 	op, value, read := &w.Ops[i], canonjson.Value(""), e.old != nil
 	for j := range i {
@@ -443,7 +446,7 @@ func (st *step) fill(w *ext.Write, i int, e *effect) error {
 	}
 	if read {
 		first := e
-		for first.before != nil { // a check
+		for first.before != nil { // skip checks
 			first = first.before
 		}
 		var err error
@@ -458,7 +461,7 @@ func (st *step) fill(w *ext.Write, i int, e *effect) error {
 	return nil
 }
 
-// do writes what comes of an operation: record, change, and event of the audit.
+// do writes the effect of an operation: record, change, and audit event.
 func (s *Store) do(st *step, w *ext.Write, i int, e *effect) error {
 	op := &w.Ops[i]
 	if e.before != nil {
@@ -479,7 +482,7 @@ func (s *Store) do(st *step, w *ext.Write, i int, e *effect) error {
 	return st.put(op, e)
 }
 
-// put writes a record over what was there, if anything was.
+// put inserts or updates a record.
 func (st *step) put(op *ext.Op, e *effect) error {
 	h := e.Next
 	switch {
@@ -488,7 +491,7 @@ func (st *step) put(op *ext.Op, e *effect) error {
 			h.Revision, h.Seq, h.CreatedAt, h.UpdatedAt, orNull(h.ExpiresAt), h.ValueBytes, h.MetadataBytes, op.Value, op.Metadata)
 		e.rowid = st.c.LastInsertRowID()
 		return err
-	case op.Keep && h.Revision > 1: // a new life has nothing to keep
+	case op.Keep && h.Revision > 1: // a new record has nothing to keep
 		return sqlitedb.Exec(st.c, sqlUpdateValue, e.rowid,
 			h.Revision, h.Seq, h.CreatedAt, h.UpdatedAt, orNull(h.ExpiresAt), h.ValueBytes, h.MetadataBytes, op.Value)
 	}
@@ -496,7 +499,7 @@ func (st *step) put(op *ext.Op, e *effect) error {
 		h.Revision, h.Seq, h.CreatedAt, h.UpdatedAt, orNull(h.ExpiresAt), h.ValueBytes, h.MetadataBytes, op.Value, op.Metadata)
 }
 
-// appendAudit appends what an operation has done to the audit.
+// appendAudit appends the audit event of an operation.
 func (s *Store) appendAudit(st *step, w *ext.Write, i int, e *effect) error {
 	var topic string
 	switch e.Change {
@@ -504,7 +507,7 @@ func (s *Store) appendAudit(st *step, w *ext.Write, i int, e *effect) error {
 		topic = ext.AuditPut
 	case ext.ChangeDelete:
 		topic = ext.AuditDelete
-	default: // nothing was done, or what had expired was removed
+	default: // nothing changed, or an expired record was removed
 		return nil
 	}
 	return s.audit.Append(st.c, outbox.Event{
@@ -513,7 +516,8 @@ func (s *Store) appendAudit(st *step, w *ext.Write, i int, e *effect) error {
 	})
 }
 
-// replay is the answer that is kept for the key of the write, if there is one.
+// replay returns the stored answer for the idempotency key of the write, if there
+// is one.
 func replay(c *sqlite.Conn, o ext.Owner, w *ext.Write) (applied ext.Applied, err error) {
 	if w.IdempotencyKey == nil {
 		return applied, nil
@@ -536,7 +540,7 @@ func replay(c *sqlite.Conn, o ext.Owner, w *ext.Write) (applied ext.Applied, err
 	return applied, nil
 }
 
-// keep keeps the answer for when the request comes again.
+// keep stores the answer for a repeated request.
 func keep(c *sqlite.Conn, o ext.Owner, w *ext.Write, applied *ext.Applied) error {
 	if w.IdempotencyKey == nil {
 		return nil

@@ -41,10 +41,10 @@ func fill(b *testing.B, s *store.Store, keys int) {
 	}
 }
 
-// BenchmarkPut writes 500 bytes over a record, in a namespace of 100 and of 5,000
-// keys: alone, so that each put waits for the disk, and 64 at once, which share a
-// commit. The limit beside it is an update of the same value in a transaction of
-// the writer, without lock, condition, counters, change and event.
+// BenchmarkPut overwrites a record with 500 bytes, in a namespace of 100 and of
+// 5,000 keys: one writer, which waits for the disk with each put, and 64 writers,
+// which share commits. For comparison it updates the same value in a transaction of
+// the writer, without lock, precondition, counters, change and event.
 func BenchmarkPut(b *testing.B) {
 	for _, keys := range []int{100, 5000} {
 		db := open(b, nil)

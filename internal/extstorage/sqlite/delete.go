@@ -21,7 +21,8 @@ const (
 		VALUES (?1, ?2, 0, 0, 0, ` + lastSeq + `, ?3, ?3, ` + lastSeq + `)
 		ON CONFLICT DO UPDATE SET change_seq = max(change_seq, ` + lastSeq + `), closed_seq = max(change_seq, ` + lastSeq + `)
 			WHERE closed_seq IS NULL`
-	// A row of counters that was lost, and is made again, must not give out numbers twice.
+	// If the row of counters was lost and is inserted again, numbers must not be
+	// issued twice.
 	lastSeq          = `(SELECT coalesce(max(seq), 0) FROM ext_storage_changes` + mine + `)`
 	sqlStartDeletion = `INSERT INTO ext_storage_installs
 		(tenant_id, extension_install_id, tier, overrides, created_at, updated_at, deleting_at, deletion) VALUES (?1, ?2, '', '{}', ?3, ?3, ?3, '{}')
@@ -52,7 +53,8 @@ const (
 	sqlForget = `DELETE FROM ext_storage_usage` + mine
 )
 
-// sqlDeleteRest deletes the first rows of a kind, which DeleteSome counts by its name.
+// sqlDeleteRest are the statements that delete the first rows of each kind, and the
+// counter of each in Holdings.
 var sqlDeleteRest = []struct {
 	sql   string
 	count func(*ext.Holdings) *int64
@@ -60,7 +62,7 @@ var sqlDeleteRest = []struct {
 	{deleteFirst("ext_storage_changes", "seq"), func(h *ext.Holdings) *int64 { return &h.Changes }},
 	{deleteFirst("ext_storage_answers", "once_key"), func(h *ext.Holdings) *int64 { return &h.Answers }},
 	{deleteFirst("ext_storage_revoked_tokens", "token_id"), func(h *ext.Holdings) *int64 { return &h.Tokens }},
-	// Only of an install whose counters were wrong.
+	// Rows remain only if the install's counters were wrong.
 	{deleteFirst("ext_storage_namespaces", "namespace"), func(*ext.Holdings) *int64 { return new(int64) }},
 }
 
@@ -68,15 +70,11 @@ func deleteFirst(table, key string) string {
 	return `DELETE FROM ` + table + mine + `AND ` + key + ` IN (SELECT ` + key + ` FROM ` + table + mine + `ORDER BY ` + key + ` LIMIT ?3 + 0)`
 }
 
-// sqlNextInstall finds the next install of each table, of which the first is that of
-// all: what was written before there were closed rows, or was damaged, need not have
-// counters.
+// sqlNextInstall finds the first install after another one in every table: damaged
+// data, and data written before closed rows existed, may have no counters.
 var sqlNextInstall = func() string {
 	var each []string
-	for _, table := range []string{
-		"ext_storage_records", "ext_storage_schemas", "ext_storage_changes", "ext_storage_answers", "ext_storage_revoked_tokens",
-		"ext_storage_namespaces", "ext_storage_usage", "ext_storage_installs",
-	} {
+	for _, table := range ext.OwnedTables() {
 		each = append(each, `SELECT min(extension_install_id) AS id FROM `+table+` WHERE tenant_id = ?1 AND extension_install_id > ?2`)
 	}
 	return `SELECT coalesce(min(id), '') FROM (` + strings.Join(each, ` UNION ALL `) + `)`
@@ -101,7 +99,7 @@ func holdings(whose string) string {
 		(SELECT count(*) FROM ext_storage_revoked_tokens` + whose + `)`
 }
 
-// refuseClosed refuses an owner that is closed, or whose tenant is.
+// refuseClosed returns ErrInstallDeleted if the owner or its tenant is closed.
 func refuseClosed(c *sqlite.Conn, o ext.Owner) error {
 	for _, of := range []ext.Owner{o, ext.Services(o.Tenant)} {
 		_, closed, err := sqlitedb.QueryRow(c, sqlClosed, scanInt64, of.Tenant, of.Install)
@@ -133,7 +131,7 @@ func (s *Store) Close(ctx context.Context, o ext.Owner, now ext.Moment) (d ext.D
 	return d, err
 }
 
-// deletionOf reads a deletion that has begun.
+// deletionOf reads a deletion that was started.
 func deletionOf(c *sqlite.Conn, o ext.Owner) (d ext.Deletion, found bool, err error) {
 	err = sqlitedb.ForEach(c, sqlInstall, func(r *sqlite.Stmt) error {
 		in, err := scanInstall(r)
@@ -210,7 +208,7 @@ func deleteSome(c *sqlite.Conn, o ext.Owner, step *ext.DeleteStep, done *ext.Hol
 	return false, nil
 }
 
-// deleteRecords deletes records of a closed install that a statement finds.
+// deleteRecords deletes the records of a closed install that a statement finds.
 func deleteRecords(c *sqlite.Conn, o ext.Owner, find string, step *ext.DeleteStep, done *ext.Holdings, args ...any) (n int64, err error) {
 	type record struct {
 		ns    ext.Namespace
@@ -254,26 +252,27 @@ func deleteRecords(c *sqlite.Conn, o ext.Owner, find string, step *ext.DeleteSte
 	return n, nil
 }
 
-// uncount takes records that are deleted off the counters. Counters that were wrong
-// before must not stop it.
+// uncount subtracts deleted records from the counters. It continues even if the
+// counters are too low.
 func uncount(c *sqlite.Conn, o ext.Owner, ns ext.Namespace, of ext.NamespaceUsage, now ext.Moment) error {
 	keys, _, err := sqlitedb.QueryRow(c, sqlNamespaceKeys, scanInt64, o.Tenant, o.Install, ns)
 	if err != nil {
 		return err
 	}
-	gone := 0
+	emptied := 0
 	if keys > of.Keys {
 		err = sqlitedb.Exec(c, sqlSetNamespace, o.Tenant, o.Install, ns, keys-of.Keys)
 	} else {
-		gone, err = 1, sqlitedb.Exec(c, sqlDeleteNamespace, o.Tenant, o.Install, ns)
+		emptied, err = 1, sqlitedb.Exec(c, sqlDeleteNamespace, o.Tenant, o.Install, ns)
 	}
 	if err != nil {
 		return err
 	}
-	return sqlitedb.Exec(c, sqlUncount, o.Tenant, o.Install, of.Bytes, of.Keys, gone, now)
+	return sqlitedb.Exec(c, sqlUncount, o.Tenant, o.Install, of.Bytes, of.Keys, emptied, now)
 }
 
-// deleteSchemas deletes the first schemas, whose numbers are not given out again.
+// deleteSchemas deletes the first schemas. Their version numbers are not used
+// again.
 func deleteSchemas(c *sqlite.Conn, o ext.Owner, limit int64) (n int64, err error) {
 	type version struct {
 		ns ext.Namespace
@@ -295,7 +294,7 @@ func deleteSchemas(c *sqlite.Conn, o ext.Owner, limit int64) (n int64, err error
 	return int64(len(all)), err
 }
 
-// finish makes the tombstone and appends the event of the audit.
+// finish writes the tombstone and appends the audit event.
 func (s *Store) finish(c *sqlite.Conn, o ext.Owner, step *ext.DeleteStep, d *ext.Deletion) error {
 	if err := sqlitedb.Exec(c, sqlTombstone, o.Tenant, o.Install, step.Now, step.KeptUntil); err != nil {
 		return err
@@ -388,7 +387,7 @@ func reopen(c *sqlite.Conn, o ext.Owner, now ext.Moment) (bool, error) {
 	return true, sqlitedb.Exec(c, sqlReopenInstall, o.Tenant, o.Install, now)
 }
 
-// sweepTombstones removes tombstones that are due.
+// sweepTombstones deletes tombstones that are due.
 func sweepTombstones(c *sqlite.Conn, due ext.Moment, limit int) (int, error) {
 	all, err := sqlitedb.QueryAll(c, sqlSweepTombstones, func(r *sqlite.Stmt) ext.Owner {
 		return ext.Owner{Tenant: ext.TenantID(r.ColumnText(0)), Install: ext.InstallID(r.ColumnText(1))}

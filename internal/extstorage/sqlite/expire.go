@@ -10,14 +10,14 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// remove removes at most limit records of an install that had expired at the moment
-// due, and returns how many.
+// remove removes at most limit records of an install that had expired at the time
+// due, and returns their number.
 func remove(c *sqlite.Conn, o ext.Owner, now, due ext.Moment, limit int) (n int, err error) {
 	st, err := begin(c, o, now)
 	if err != nil {
 		return 0, err
 	}
-	if st.shut {
+	if st.closed {
 		return removeClosed(c, o, now, due, limit)
 	}
 	type expired struct {
@@ -49,8 +49,8 @@ func remove(c *sqlite.Conn, o ext.Owner, now, due ext.Moment, limit int) (n int,
 	return len(all), st.finish()
 }
 
-// removeClosed is remove of an install that is being deleted: a part of its deletion,
-// without changes.
+// removeClosed is remove for an install that is being deleted. It is part of the
+// deletion and appends no changes.
 func removeClosed(c *sqlite.Conn, o ext.Owner, now, due ext.Moment, limit int) (int, error) {
 	d, found, err := deletionOf(c, o)
 	if err != nil || !found {
@@ -87,7 +87,7 @@ func (s *Store) Sweep(ctx context.Context, kind ext.Swept, now, due ext.Moment, 
 	return n, nil
 }
 
-// sweepOld removes what is from before a moment, the oldest first.
+// sweepOld deletes rows from before a time, the oldest first.
 func sweepOld(c *sqlite.Conn, sql string, before int64, limit int) (int, error) {
 	if err := sqlitedb.Exec(c, sql, before, limit); err != nil {
 		return 0, err
@@ -95,8 +95,7 @@ func sweepOld(c *sqlite.Conn, sql string, before int64, limit int) (int, error) 
 	return c.Changes(), nil
 }
 
-// sweepRecords removes expired records of those installs that have the ones which
-// expired first.
+// sweepRecords removes expired records of the installs whose records expired first.
 func sweepRecords(c *sqlite.Conn, now, due ext.Moment, limit int) (total int, err error) {
 	type part struct {
 		o ext.Owner

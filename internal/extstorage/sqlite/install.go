@@ -46,7 +46,7 @@ func scanInstall(r *sqlite.Stmt) (in ext.Install, err error) {
 	in.Deletion = ext.Deletion{StartedAt: ext.Moment(r.ColumnInt64(9)), FinishedAt: ext.Moment(r.ColumnInt64(10))}
 	if deletion := r.ColumnText(11); deletion != "" {
 		if err := json.Unmarshal([]byte(deletion), &in.Deletion.Deleted); err != nil {
-			return ext.Install{}, fault.Wrap(fault.Internal, "a kept deletion is not whole", err)
+			return ext.Install{}, fault.Wrap(fault.Internal, "the stored deletion is not valid JSON", err)
 		}
 	}
 	if namespaces := r.ColumnText(5); namespaces != "" {

@@ -13,8 +13,8 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestMigrationsKeepData goes from every schema, with data that was written
-// through it, to the newest.
+// TestMigrationsKeepData migrates databases that were filled under each older
+// schema to the newest.
 func TestMigrationsKeepData(t *testing.T) {
 	t.Parallel()
 	opened.SQLiteFromEachSchema(t, sqlite.Migrations, func(t *testing.T, db *sqlitedb.DB) {
@@ -22,7 +22,7 @@ func TestMigrationsKeepData(t *testing.T) {
 	})
 }
 
-// TestOutboxTable: the migration has the tables as package outbox reads them.
+// TestOutboxTable checks that the migration has the tables of package outbox.
 func TestOutboxTable(t *testing.T) {
 	t.Parallel()
 	set, err := sqlite.Migrations()

@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestPlans: no statement walks through rows that it does not need: each seeks by
-// all the columns that it could, and nothing of many rows is sorted.
+// TestPlans checks that no statement reads rows that it does not need: each
+// searches by all columns of its index that it can, and none sorts many rows.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	db := opened.SQLite(t, sqlitedb.Options{}, Migrations)
@@ -77,7 +77,7 @@ func TestPlans(t *testing.T) {
 			t.Errorf("%s\nsorts:\n%s", sql, all)
 		}
 		if sql == sqlExpired && !strings.Contains(all, "LAST 2 TERMS") && !strings.Contains(all, "RIGHT PART") {
-			t.Errorf("%s\nsorts more than what expires at one moment:\n%s", sql, fmt.Sprint(plan))
+			t.Errorf("%s\nsorts more than the records that expire at one time:\n%s", sql, fmt.Sprint(plan))
 		}
 	}
 }

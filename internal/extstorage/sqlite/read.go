@@ -13,8 +13,8 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// valueBytesColumn is where recordColumns has the size of the value, before that of
-// the metadata.
+// valueBytesColumn is the column of the value's size in recordColumns. The next one
+// has the size of the metadata.
 const valueBytesColumn = 7
 
 // scanRecord reads recordColumns, metadata and value.
@@ -57,7 +57,7 @@ func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (p ext.Page,
 			to = q.After
 		}
 	case q.After != "":
-		// No key has a control character, so none is between the two.
+		// No key has a control character, so no key is between the two.
 		from = max(from, string(q.After)+"\x01")
 	}
 	err = s.db.Read(ctx, "ext.list", func(c *sqlite.Conn) error {
@@ -67,7 +67,8 @@ func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (p ext.Page,
 	return p, err
 }
 
-// readPage reads the records of a page. The statement finds one more than its limit.
+// readPage reads the records of a page. The statement returns one more than the
+// limit.
 func readPage(c *sqlite.Conn, sql string, q *ext.Query, args ...any) (p ext.Page, err error) {
 	p.Records = make([]ext.Record, 0, min(q.Limit, ext.MaxPage))
 	end := ext.NewPageEnd(q.Limit, q.Bytes)
@@ -112,7 +113,7 @@ func (s *Store) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit i
 		next := since
 		err = sqlitedb.ForEach(c, sqlChanges, func(r *sqlite.Stmt) error {
 			if next++; ext.Seq(r.ColumnInt64(0)) != next {
-				return errStopped // a clock that was turned has made a gap
+				return errStopped // a gap, made by a sweep after the clock was set back
 			}
 			f.Changes = append(f.Changes, ext.Change{
 				Seq: next, Op: ext.ChangeOp(r.ColumnText(1)), Namespace: ext.Namespace(r.ColumnText(2)), Key: ext.Key(r.ColumnText(3)),
@@ -258,8 +259,7 @@ func (s *Store) Audit(ctx context.Context, o ext.Owner) (a ext.Audit, err error)
 	return a, err
 }
 
-// differ are the namespaces whose counter is not what was counted, in their
-// order.
+// differ returns the namespaces whose counter is not the counted number, sorted.
 func differ(counters, counted map[ext.Namespace]int64) (wrong []ext.NamespaceAudit) {
 	all := maps.Clone(counters)
 	maps.Copy(all, counted)

@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/fault"
 )
 
-// documentColumn is where schemaColumns has the document.
+// documentColumn is the column of the document in schemaColumns.
 const documentColumn = 5
 
 // scanSchema reads schemaColumns.
@@ -57,9 +57,9 @@ func (s *Store) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, doc
 	return sc, nil
 }
 
-// fitsNamespace refuses a schema by the limit of namespaces, and in a closed install.
-// It makes the row of an install that has none: as a new one it would not remember the
-// numbers of schemas.
+// fitsNamespace checks the limit of namespaces for a new schema, and that the
+// install is not closed. It inserts the install's row if there is none, because
+// that row stores the last number of deleted schemas.
 func fitsNamespace(c *sqlite.Conn, o ext.Owner, ns ext.Namespace, quota ext.Quota, now ext.Moment) error {
 	st, err := begin(c, o, now)
 	if err == nil {

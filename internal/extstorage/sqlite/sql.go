@@ -1,15 +1,15 @@
 package sqlite
 
-// Every statement is of one install, but for the sweep's. Parameters are
-// numbered where a statement uses one twice or another one's order.
+// Every statement except those of the sweep concerns one install. Parameters have
+// numbers where a statement uses one twice or in another order.
 
 const mine = ` WHERE tenant_id = ?1 AND extension_install_id = ?2 `
 
 // An install and its namespaces.
 const (
 	sqlInstallUsage = `SELECT bytes_used, keys_count, namespaces_count, change_seq, counted_at, closed_seq FROM ext_storage_usage` + mine
-	// Of an install that has a row, with what a write's first operation needs: for
-	// half of what the three statements cost.
+	// For an install with a row, with what the first operation of a write needs. It
+	// costs half as much as the three statements.
 	sqlBeginWrite = `SELECT bytes_used, keys_count, namespaces_count, u.change_seq, counted_at, closed_seq,
 			(SELECT schema_version FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND status = 'active'),
 			revision, r.change_seq, created_at, r.updated_at, ttl_expires_at, value_bytes, metadata_bytes, r.rowid
@@ -20,7 +20,8 @@ const (
 		(tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, change_seq, counted_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlSetUsage = `UPDATE ext_storage_usage SET bytes_used = ?3, keys_count = ?4, namespaces_count = ?5, change_seq = ?6, counted_at = ?7,
 		updated_at = ?8` + mine
-	// What expires between two moments, which is in the counters of the first.
+	// Records that expire between two times. The counters of the first time include
+	// them.
 	sqlExpiring = `SELECT namespace, count(*), sum(value_bytes + metadata_bytes) FROM ext_storage_records` + mine +
 		`AND ttl_expires_at > ?3 AND ttl_expires_at <= ?4 GROUP BY namespace`
 
@@ -37,10 +38,10 @@ const (
 
 	sqlValue  = `SELECT value FROM ext_storage_records WHERE rowid = ?1`
 	sqlHeader = `SELECT ` + headerColumns + `, rowid FROM ext_storage_records` + mine + `AND namespace = ?3 AND key = ?4`
-	// One of these, by what was found: an upsert costs as much as both.
+	// A write uses the one that fits what it read: an upsert costs as much as both.
 	sqlInsertRecord = `INSERT INTO ext_storage_records (tenant_id, extension_install_id, namespace, key, ` + headerColumns + `, value, metadata)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	// By the row that was found: its key is not looked up again.
+	// By the rowid that was read, which saves a search by key.
 	sqlUpdateRecord = `UPDATE ext_storage_records SET revision = ?2, change_seq = ?3, created_at = ?4, updated_at = ?5, ttl_expires_at = ?6,
 		value_bytes = ?7, metadata_bytes = ?8, value = ?9, metadata = ?10 WHERE rowid = ?1`
 	sqlUpdateValue = `UPDATE ext_storage_records SET revision = ?2, change_seq = ?3, created_at = ?4, updated_at = ?5, ttl_expires_at = ?6,
@@ -57,9 +58,9 @@ const (
 	sqlAddAnswer = `INSERT OR REPLACE INTO ext_storage_answers (tenant_id, extension_install_id, once_key, request, answer, at) VALUES (?, ?, ?, ?, ?, ?)`
 )
 
-// Reads. The last two parameters say whether values and metadata are wanted;
-// what is not is not read. A bare LIMIT ? would have SQLite plan the statement
-// anew for each number.
+// Reads. The last two parameters select values and metadata; what is not selected
+// is not read. With a bare LIMIT ?, SQLite would plan the statement again for each
+// number.
 const (
 	live = `AND (ttl_expires_at IS NULL OR ttl_expires_at > ?3) `
 
@@ -105,14 +106,14 @@ const (
 			GROUP BY s.tenant_id, s.extension_install_id
 		) s ON s.tenant_id = u.tenant_id AND s.extension_install_id = u.extension_install_id
 		WHERE closed_seq IS NULL AND (bytes_used >= ?1 OR namespaces_count + coalesce(s.namespaces, 0) >= ?2 OR n.keys >= ?3 OR override_until > ?4)`
-	// Not a tombstone.
+	// Excludes tombstones.
 	counted = `(u.bytes_used, u.keys_count, u.namespaces_count, CASE WHEN u.closed_seq IS NULL THEN u.change_seq ELSE 0 END) <> (0, 0, 0, 0)`
 
 	sqlChanges = `SELECT seq, op, namespace, key, revision, at FROM ext_storage_changes` + mine + `AND seq > ?3 ORDER BY seq LIMIT ?4 + 0`
 )
 
-// sqlUncounted finds owners of records, or of counters of namespaces, who have no
-// counters.
+// sqlUncounted finds owners of records, or of namespace counters, that have no row
+// of counters.
 var sqlUncounted = uncounted(`ext_storage_records`) + ` UNION ` + uncounted(`ext_storage_namespaces`) +
 	` ORDER BY tenant_id, extension_install_id LIMIT ?5 + 0`
 
@@ -126,7 +127,7 @@ func uncounted(table string) string {
 		)`
 }
 
-// What is over.
+// The sweep.
 const (
 	sqlExpired = `SELECT namespace, key, ` + headerColumns + ` FROM ext_storage_records` + mine +
 		`AND ttl_expires_at <= ?3 ORDER BY ttl_expires_at, namespace, key LIMIT ?4`
@@ -156,7 +157,7 @@ const (
 		`AND (namespace, schema_version) > (?3, ?4) ORDER BY namespace, schema_version LIMIT ?5 + 0`
 	sqlLastVersion = `SELECT coalesce(max(schema_version), 0) FROM ext_storage_schemas` + mine + `AND namespace = ?3`
 	sqlFloor       = `SELECT schema_floor FROM ext_storage_usage` + mine
-	// Namespaces that have a schema and no key.
+	// Namespaces with a schema and no key.
 	sqlOnlySchemas = `SELECT count(DISTINCT namespace) FROM ext_storage_schemas` + mine +
 		`AND namespace NOT IN (SELECT namespace FROM ext_storage_namespaces` + mine + `)`
 	sqlHasSchema    = `SELECT 1 FROM ext_storage_schemas` + mine + `AND namespace = ?3`

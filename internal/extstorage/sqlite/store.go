@@ -1,8 +1,8 @@
-// Package sqlite keeps extension storage in one SQLite file.
+// Package sqlite stores extension storage in one SQLite file.
 //
-// A write is one step of the file's group-commit writer, which is the lock that
-// the service's rules need: the step reads what is there, asks the rules of package
-// extstorage, and writes. A read is one snapshot.
+// A write runs in the file's group-commit writer, which is the lock that the rules
+// of package extstorage require: it reads the current state, applies the rules, and
+// writes. A read uses one snapshot.
 package sqlite
 
 import (
@@ -23,7 +23,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations are the schema changes of this backend.
+// Migrations returns the schema changes of this backend.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("extstorage", migrations, "migrations")
 }
@@ -46,15 +46,14 @@ var (
 	_ ext.Deletions = (*Store)(nil)
 )
 
-// Options of a Store.
+// Options configure a Store.
 type Options struct {
-	// Waker, when not nil, wakes the relay of the process after a write that has
-	// appended an event to the audit.
+	// Waker, if not nil, wakes the audit relay of the process after a write that
+	// appended an event.
 	Waker *outbox.Waker
 }
 
-// New returns a store on a file that Migrations have been applied to, or will
-// be before the first use.
+// New returns a store on a file. Apply Migrations to the file before the first use.
 func New(db *sqlitedb.DB, o Options) *Store {
 	return &Store{db: db, set: sync.OnceValues(Migrations), audit: newOutbox(), waker: o.Waker, queue: ext.NewWriteQueue(math.MaxInt)}
 }
@@ -63,19 +62,19 @@ func newOutbox() *outboxsqlite.Outbox {
 	return outboxsqlite.New(outbox.Table{Name: ext.AuditTable, Owner: "tenant_id", Stream: "extension_install_id", Type: "uuid"})
 }
 
-// Outbox is the table of the audit's events, as a relay needs it.
+// Outbox returns the audit's table of events for a relay.
 func (s *Store) Outbox(now clock.Clock) outbox.Box { return s.audit.Open(s.db, now) }
 
-// Ping implements extstorage.Store. It reads the ledger each time: a newer
-// release may change the tables of a server that runs.
+// Ping implements extstorage.Store. It reads the table of migrations each time,
+// because a newer release may migrate the file while this server runs.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of extension storage needs %d migrations")
 }
 
-// errStopped ends a statement whose reader wants no more rows.
+// errStopped ends a statement before its last row.
 var errStopped = fault.New(fault.Internal, "the reader stopped")
 
-// orNull is an argument that is NULL when it is 0 or empty.
+// orNull returns NULL for a zero value.
 func orNull[T comparable](v T) any {
 	var zero T
 	if v == zero {

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// TestWake: every write wakes the relay of the audit.
+// TestWake checks that every write wakes the audit relay.
 func TestWake(t *testing.T) {
 	t.Parallel()
 	waker := outbox.NewWaker()

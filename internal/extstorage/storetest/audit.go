@@ -18,7 +18,7 @@ func (u *user) events() []Event {
 	u.t.Helper()
 	t, ok := u.t.(testing.TB)
 	if !ok {
-		u.t.Fatalf("events are for tests that are not random")
+		u.t.Fatalf("events can be read only in tests that are not random")
 	}
 	return u.h.Events(t, u.owner)
 }
@@ -40,15 +40,15 @@ func (u *user) wantEvents(since int, want ...Event) {
 	for i := range got {
 		var p audited
 		must(u.t, "payload", json.Unmarshal([]byte(got[i].Payload), &p))
-		text, err := json.Marshal(p) // an engine may have its own spaces
+		text, err := json.Marshal(p) // engines differ in white space
 		must(u.t, "payload", err)
 		got[i].Payload = string(text)
 	}
 	equal(u.t, "events", got, want)
 }
 
-// auditEvents: a put and a delete that found something are told under their
-// change's number; what changes nothing, and what expires, is not.
+// auditEvents: a put, and a delete of an existing record, appends an event with the
+// number of its change. An operation that changes nothing, and an expiry, does not.
 func auditEvents(t *testing.T, u *user) {
 	u.activate("log", u.register("log", `{}`).Version)
 	validated := put("log", "b", `1`)
@@ -75,7 +75,7 @@ func auditEvents(t *testing.T, u *user) {
 	)
 }
 
-// auditOddNames: keys and callers stand in JSON as what they are.
+// auditOddNames: keys and callers are escaped correctly in JSON.
 func auditOddNames(t *testing.T, u *user) {
 	for _, key := range oddKeys {
 		w := u.write(put("s", key, `1`))
@@ -93,7 +93,7 @@ func auditOddNames(t *testing.T, u *user) {
 	}
 }
 
-// versionOf is the schema's version that an event tells of.
+// versionOf returns the schema version in an event.
 func versionOf(t *testing.T, e Event) int {
 	t.Helper()
 	var p audited

@@ -25,8 +25,8 @@ func batchChecks() []check {
 	}
 }
 
-// batchInOrder: each operation has its item, and changes are numbered in their
-// order.
+// batchInOrder: each operation has its item, and changes are numbered in the order
+// of the operations.
 func batchInOrder(t *testing.T, u *user) {
 	u.apply(put("settings", "b", `"old"`), put("settings", "c", `"old"`))
 	a := u.apply(put("settings", "z", `1`), put("settings", "b", `1`), del("settings", "c"), del("settings", "none"), look("settings", "none"), put("log", "a", `1`))
@@ -48,7 +48,7 @@ func batchInOrder(t *testing.T, u *user) {
 	u.state()
 }
 
-// after is what the install has after a write.
+// after returns the counters of the install after a write.
 func (u *user) after(ops ...ext.Op) ext.Counters {
 	u.t.Helper()
 	u.apply(ops...)
@@ -62,7 +62,7 @@ func batchEmpty(t *testing.T, u *user) {
 	equal(t, "counters", u.after(), ext.Counters{Bytes: 3, Keys: 1, Namespaces: 1})
 }
 
-// sameKeyTwice: an operation finds what those before it have left.
+// sameKeyTwice: an operation sees the result of those before it.
 func sameKeyTwice(t *testing.T, u *user) {
 	a := u.apply(put("s", "a", `1`), put("s", "a", `22`), guarded(put("s", "a", `333`), ifRevision(2)))
 	equal(t, "revisions", []ext.Revision{a.Items[0].Revision, a.Items[1].Revision, a.Items[2].Revision}, []ext.Revision{1, 2, 3})
@@ -77,8 +77,8 @@ func sameKeyTwice(t *testing.T, u *user) {
 	u.state()
 }
 
-// failureAtEveryPlace: whichever operation fails, its index is told and nothing
-// of the others is there.
+// failureAtEveryPlace: any operation may fail; the error has its index, and no
+// operation has an effect.
 func failureAtEveryPlace(t *testing.T, u *user) {
 	u.apply(put("s", "there", `1`), expiring("s", "expired", `1`, u.now+minute))
 	u.now += minute
@@ -105,10 +105,10 @@ func failureAtEveryPlace(t *testing.T, u *user) {
 			wantError(t, fmt.Sprintf("%s at %d", what, at), err, item(at, bad.err))
 		}
 	}
-	u.wantState("all that failed", before)
+	u.wantState("the failed batches", before)
 }
 
-// checksOnly write nothing.
+// checksOnly: a batch of checks writes nothing.
 func checksOnly(t *testing.T, u *user) {
 	it := u.do(put("s", "a", `1`))
 	before, events := u.state(), u.events()
@@ -122,8 +122,7 @@ func checksOnly(t *testing.T, u *user) {
 	equal(t, "events", u.events(), events)
 }
 
-// checkHolds: of many batches that check the same record and change it, one gets
-// in.
+// checkHolds: of many batches that check and change the same record, one succeeds.
 func checkHolds(t *testing.T, u *user) {
 	lock := u.do(put("s", "lock", `0`))
 	errs := testdb.Together(parallel, func(i int) error {
@@ -132,11 +131,10 @@ func checkHolds(t *testing.T, u *user) {
 	})
 	equal(t, "winners", suite.Winners(t, errs, isMismatch), 1)
 	winner := u.get("s", "lock").Value
-	equal(t, "what one has written", []canonjson.Value{u.get("s", "first").Value, u.get("s", "last").Value}, []canonjson.Value{winner, winner})
+	equal(t, "the records of the successful batch", []canonjson.Value{u.get("s", "first").Value, u.get("s", "last").Value}, []canonjson.Value{winner, winner})
 }
 
-// batchNamespaces: a namespace counts while it has a key, whatever a batch does
-// in between.
+// batchNamespaces: a namespace counts if it has a key after the batch.
 func batchNamespaces(t *testing.T, u *user) {
 	equal(t, "made and left", u.after(put("x", "a", `1`), del("x", "a")), ext.Counters{})
 	equal(t, "two", u.after(put("x", "a", `1`), put("y", "a", `1`), put("x", "b", `1`)).Namespaces, int64(2))
@@ -147,7 +145,7 @@ func batchNamespaces(t *testing.T, u *user) {
 	u.state()
 }
 
-// seenWhole: a reader never sees half of a batch.
+// seenWhole: a reader never sees a part of a batch.
 func seenWhole(t *testing.T, u *user) {
 	u.apply(put("s", "a", `0`), put("s", "b", `0`), put("s", "c", `0`))
 	errs := testdb.Together(8, func(i int) error {
@@ -165,7 +163,7 @@ func seenWhole(t *testing.T, u *user) {
 			}
 			for _, r := range p.Records {
 				if r.Value != p.Records[0].Value || len(p.Records) != 3 {
-					return fmt.Errorf("a list of half a batch: %+v", p.Records)
+					return fmt.Errorf("a list with a part of a batch: %+v", p.Records)
 				}
 			}
 		}
@@ -174,7 +172,8 @@ func seenWhole(t *testing.T, u *user) {
 	must(t, "writers and readers", errors.Join(errs...))
 }
 
-// transfer: sums that batches move from record to record under tags stay whole.
+// transfer: batches that move amounts between records with preconditions keep the
+// sum constant.
 func transfer(t *testing.T, u *user) {
 	const accounts, each = 4, 6
 	for i := range accounts {

@@ -8,29 +8,29 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// Moments of the cases: the first operation, and the second one an hour later.
+// Times of the cases: the first operation, and a second one an hour later.
 const (
 	CaseFirst  ext.Moment = 1_700_000_000_123
 	CaseSecond            = CaseFirst + 3_600_000
 )
 
-// DecideCase is a line of the table that defines Op.Decide: what an operation at
-// CaseSecond does after one at CaseFirst. Both are on the same key of an install
-// that has nothing else, so that the changes are 1 and 2.
+// DecideCase is a row of the table that defines Op.Decide: the effect of an
+// operation at CaseSecond after one at CaseFirst, on the same key of an empty
+// install, so that the changes are 1 and 2.
 type DecideCase struct {
 	Name   string
-	First  *ext.Op // a put; nil: no record is there
+	First  *ext.Op // a put; nil: the record does not exist
 	Active ext.SchemaVersion
 	Second ext.Op
 
 	Err    error
 	Item   ext.Item
-	Change ext.ChangeOp // "": none
+	Change ext.ChangeOp // """: no change
 	Delta  ext.Delta
-	Row    *Row // afterwards; nil: none
+	Row    *Row // the record afterwards; nil: does not exist
 }
 
-// Row is a stored record as the cases tell of it.
+// Row is a stored record of a case.
 type Row struct {
 	Value, Metadata                 canonjson.Value
 	Revision                        ext.Revision
@@ -38,9 +38,9 @@ type Row struct {
 	CreatedAt, UpdatedAt, ExpiresAt ext.Moment
 }
 
-// Operations of the cases. The first is a put of 5 and 7 bytes: one that stays,
-// one that ends a millisecond after the second operation, and one that has ended
-// at it, to the millisecond.
+// Operations of the cases. The first is a put of 5 and 7 bytes: one does not
+// expire, one expires a millisecond after the second operation, and one expires
+// exactly at it.
 var (
 	caseOld     = caseWrite(`"old"`, `{"m":1}`, 0, ext.Precondition{})
 	caseEnds    = caseWrite(`"old"`, `{"m":1}`, CaseSecond+1, ext.Precondition{})
@@ -59,7 +59,7 @@ func caseWrite(value, metadata canonjson.Value, expires ext.Moment, g ext.Precon
 	return op
 }
 
-// one is a put of 3 bytes.
+// one returns a put of 3 bytes.
 func one(g ext.Precondition) ext.Op { return caseWrite(`1`, `{}`, 0, g) }
 
 func keeping(op ext.Op) ext.Op { op.Keep = true; return op }
@@ -77,8 +77,8 @@ func (r *Row) item(created bool) ext.Item {
 	return ext.Item{Revision: r.Revision, Seq: r.Seq, Created: created, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, ExpiresAt: r.ExpiresAt}
 }
 
-// creates, updates, refuses, deletes and checks are lines of the table. What a
-// put leaves is written at CaseSecond.
+// creates, updates, refuses, deletes and checks return rows of the table. Puts
+// happen at CaseSecond.
 
 func creates(name string, first *ext.Op, op ext.Op, d ext.Delta, expires ext.Moment) DecideCase {
 	row := &Row{op.Value, op.Metadata, 1, 1, CaseSecond, CaseSecond, expires}
@@ -97,7 +97,7 @@ func refuses(name string, first *ext.Op, active ext.SchemaVersion, op ext.Op, er
 	return DecideCase{Name: name, First: first, Active: active, Second: op, Err: err, Row: left(first)}
 }
 
-// left is the row that the first operation leaves.
+// left returns the record after the first operation.
 func left(first *ext.Op) *Row {
 	switch first {
 	case &caseOld:
@@ -120,7 +120,7 @@ func checks(name string, first *ext.Op, g ext.Precondition) DecideCase {
 	return DecideCase{Name: name, First: first, Second: caseOp(ext.Check, g), Item: left(first).item(false), Row: left(first)}
 }
 
-// DecideCases is the table.
+// DecideCases returns the table.
 func DecideCases() []DecideCase { return slices.Concat(putCases(), preconditionCases(), deleteCases()) }
 
 func putCases() []DecideCase {
@@ -136,16 +136,16 @@ func putCases() []DecideCase {
 		creates("put new that keeps", nil, keeping(caseWrite(`1`, `{}`, later, none)), fresh, later),
 		updates("put over", &caseOld, one(none), `{}`, -9, 0),
 		updates("put the same", &caseOld, caseOld, `{"m":1}`, 0, 0),
-		updates("put takes the time to live away", &caseEnds, one(none), `{}`, -9, 0),
-		updates("put gives a time to live", &caseOld, caseWrite(`1`, `{}`, later, none), `{}`, -9, later),
+		updates("put removes the time to live", &caseEnds, one(none), `{}`, -9, 0),
+		updates("put sets a time to live", &caseOld, caseWrite(`1`, `{}`, later, none), `{}`, -9, later),
 		updates("put that keeps", &caseEnds, keeping(caseWrite(`12`, `{}`, later, none)), `{"m":1}`, -3, CaseSecond+1),
-		creates("put over what has expired", &caseOver, one(none), over, 0),
-		creates("put that keeps over what has expired", &caseOver, keeping(caseWrite(`1`, `{}`, later, none)), over, later),
+		creates("put over an expired record", &caseOver, one(none), over, 0),
+		creates("put that keeps over an expired record", &caseOver, keeping(caseWrite(`1`, `{}`, later, none)), over, later),
 
-		updates("put by a schema", &caseOld, by(one(none), 1), `{}`, -9, 0),
-		refuses("put by no schema where one is active", &caseOld, 1, one(none), ext.ErrSchemaChanged),
-		refuses("put by a schema that is none", &caseOld, 0, by(one(none), 1), ext.ErrSchemaChanged),
-		refuses("put by an old schema", &caseOld, 2, by(one(none), 1), ext.ErrSchemaChanged),
+		updates("put with a schema", &caseOld, by(one(none), 1), `{}`, -9, 0),
+		refuses("put without a schema while one is active", &caseOld, 1, one(none), ext.ErrSchemaChanged),
+		refuses("put with a schema that does not exist", &caseOld, 0, by(one(none), 1), ext.ErrSchemaChanged),
+		refuses("put with an old schema", &caseOld, 2, by(one(none), 1), ext.ErrSchemaChanged),
 		refuses("a precondition before the schema", &caseOld, 0, by(one(ifRevision(9)), 1), mismatch(1)),
 	}
 }
@@ -156,29 +156,29 @@ func preconditionCases() []DecideCase {
 	return []DecideCase{
 		updates("revision matches", &caseOld, one(ifRevision(1)), `{}`, -9, 0),
 		refuses("another revision", &caseOld, 0, one(ifRevision(2)), mismatch(1)),
-		refuses("revision of none", nil, 0, one(ifRevision(1)), mismatch(0)),
-		refuses("revision of what has expired", &caseOver, 0, one(ifRevision(1)), mismatch(0)),
-		creates("no record wanted", nil, one(ifRevision(0)), fresh, 0),
-		creates("no record wanted over what has expired", &caseOver, one(ifRevision(0)), over, 0),
-		refuses("no record wanted where one is", &caseOld, 0, one(ifRevision(0)), mismatch(1)),
+		refuses("revision of an absent record", nil, 0, one(ifRevision(1)), mismatch(0)),
+		refuses("revision of an expired record", &caseOver, 0, one(ifRevision(1)), mismatch(0)),
+		creates("no record required", nil, one(ifRevision(0)), fresh, 0),
+		creates("no record required, over an expired one", &caseOver, one(ifRevision(0)), over, 0),
+		refuses("no record required, but it exists", &caseOld, 0, one(ifRevision(0)), mismatch(1)),
 
 		updates("tag matches", &caseOld, one(ifMatch(1)), `{}`, -9, 0),
 		updates("one of the tags matches", &caseOld, one(ifMatch(7, 1)), `{}`, -9, 0),
 		refuses("another tag", &caseOld, 0, one(ifMatch(2)), headerMismatch(1)),
-		refuses("tags of nobody", &caseOld, 0, one(ifMatch()), headerMismatch(1)),
-		refuses("tag of none", nil, 0, one(ifMatch(1)), headerMismatch(0)),
-		refuses("tag of what has expired", &caseOver, 0, one(ifMatch(1)), headerMismatch(0)),
+		refuses("empty list of tags", &caseOld, 0, one(ifMatch()), headerMismatch(1)),
+		refuses("tag of an absent record", nil, 0, one(ifMatch(1)), headerMismatch(0)),
+		refuses("tag of an expired record", &caseOver, 0, one(ifMatch(1)), headerMismatch(0)),
 		updates("any tag", &caseOld, one(ifAny), `{}`, -9, 0),
-		refuses("any tag of none", nil, 0, one(ifAny), headerMismatch(0)),
-		refuses("any tag of what has expired", &caseOver, 0, one(ifAny), headerMismatch(0)),
+		refuses("any tag of an absent record", nil, 0, one(ifAny), headerMismatch(0)),
+		refuses("any tag of an expired record", &caseOver, 0, one(ifAny), headerMismatch(0)),
 
 		updates("not this tag", &caseOld, one(ifNoneMatch(2)), `{}`, -9, 0),
-		refuses("not this tag, which it is", &caseOld, 0, one(ifNoneMatch(2, 1)), headerMismatch(1)),
+		refuses("not this tag, but it matches", &caseOld, 0, one(ifNoneMatch(2, 1)), headerMismatch(1)),
 		creates("no tag", nil, one(ifNone), fresh, 0),
-		creates("no tag over what has expired", &caseOver, one(ifNone), over, 0),
-		refuses("no tag where one is", &caseOld, 0, one(ifNone), headerMismatch(1)),
-		refuses("a header before the revision", &caseOld, 0, one(both(ifMatch())), headerMismatch(1)),
-		refuses("the revision beside a header that holds", &caseOld, 0, one(both(ifAny)), mismatch(1)),
+		creates("no tag, over an expired record", &caseOver, one(ifNone), over, 0),
+		refuses("no tag, but the record exists", &caseOld, 0, one(ifNone), headerMismatch(1)),
+		refuses("the header is checked before the revision", &caseOld, 0, one(both(ifMatch())), headerMismatch(1)),
+		refuses("the header holds and the revision does not", &caseOld, 0, one(both(ifAny)), mismatch(1)),
 	}
 }
 
@@ -189,22 +189,22 @@ func deleteCases() []DecideCase {
 		deletes("delete", &caseOld, none, ext.ChangeDelete),
 		deletes("delete with its revision", &caseOld, ifRevision(1), ext.ChangeDelete),
 		deletes("delete with its tag", &caseOld, ifMatch(1), ext.ChangeDelete),
-		deletes("delete where none is", nil, none, ""),
-		deletes("delete what has expired", &caseOver, none, ext.ChangeExpire),
+		deletes("delete an absent record", nil, none, ""),
+		deletes("delete an expired record", &caseOver, none, ext.ChangeExpire),
 		refuses("delete with another revision", &caseOld, 0, of(ifRevision(2)), mismatch(1)),
 		refuses("delete with another tag", &caseOld, 0, of(ifMatch(2)), headerMismatch(1)),
-		refuses("delete with a revision where none is", nil, 0, of(ifRevision(1)), mismatch(0)),
-		refuses("delete of no record where none is", nil, 0, of(ifRevision(0)), mismatch(0)),
-		refuses("delete of what has expired with its revision", &caseOver, 0, of(ifRevision(1)), mismatch(0)),
-		refuses("delete of no record where one is", &caseOld, 0, of(ifRevision(0)), mismatch(1)),
+		refuses("delete an absent record with a revision", nil, 0, of(ifRevision(1)), mismatch(0)),
+		refuses("delete an absent record with revision 0", nil, 0, of(ifRevision(0)), mismatch(0)),
+		refuses("delete an expired record with its revision", &caseOver, 0, of(ifRevision(1)), mismatch(0)),
+		refuses("delete an existing record with revision 0", &caseOld, 0, of(ifRevision(0)), mismatch(1)),
 
 		checks("check a revision", &caseOld, ifRevision(1)),
 		checks("check a tag", &caseOld, ifMatch(1)),
 		checks("check nothing", &caseOld, none),
-		checks("check that there is none", nil, ifRevision(0)),
-		checks("check that there is none where one has expired", &caseOver, ifRevision(0)),
+		checks("check that a record is absent", nil, ifRevision(0)),
+		checks("check that an expired record is absent", &caseOver, ifRevision(0)),
 		refuses("check another revision", &caseOld, 0, caseOp(ext.Check, ifRevision(2)), mismatch(1)),
-		refuses("check a revision of what has expired", &caseOver, 0, caseOp(ext.Check, ifRevision(1)), mismatch(0)),
+		refuses("check a revision of an expired record", &caseOver, 0, caseOp(ext.Check, ifRevision(1)), mismatch(0)),
 	}
 }
 
@@ -216,7 +216,7 @@ func decideChecks() []check {
 	return checks
 }
 
-// decideCase runs a line of the table on the backend.
+// decideCase runs a row of the table on the backend.
 func decideCase(t *testing.T, u *user, c *DecideCase) {
 	u.now = CaseFirst
 	var before ext.Counters
@@ -256,7 +256,7 @@ func decideCase(t *testing.T, u *user, c *DecideCase) {
 		equal(t, "keys", after.Keys, int64(0))
 		return
 	}
-	// What has expired is still there for who lives before that.
+	// At an earlier time the expired record is still visible.
 	r := u.at(CaseFirst).get("settings", "a")
 	equal(t, "record", Row{r.Value, r.Metadata, r.Revision, r.Seq, r.CreatedAt, r.UpdatedAt, r.ExpiresAt}, *c.Row)
 	equal(t, "bytes of the record", r.Bytes(), after.Bytes)

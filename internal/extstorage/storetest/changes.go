@@ -26,7 +26,7 @@ func (u *user) feed(since ext.Seq, limit int) ext.Feed {
 	return f
 }
 
-// changeNumbers: put, delete and expire, with the revision that each was of.
+// changeNumbers: put, delete and expire changes have the revision of their record.
 func changeNumbers(t *testing.T, u *user) {
 	at := u.now
 	u.apply(put("s", "a", `1`))
@@ -66,18 +66,18 @@ func changePages(t *testing.T, u *user) {
 	equal(t, "pages", got, u.changes(0))
 }
 
-// changesBehind: a question from the end on, or from behind it, has no answer
-// yet, and neither has one of an install that has nothing.
+// changesBehind: since the last change, or a greater number, there are no changes.
+// The same holds for a new install.
 func changesBehind(t *testing.T, u *user) {
 	equal(t, "a new install", u.feed(0, 10), ext.Feed{})
-	equal(t, "a new install, from behind", u.feed(5, 10), ext.Feed{})
+	equal(t, "a new install, from a greater number", u.feed(5, 10), ext.Feed{})
 	u.apply(put("s", "a", `1`))
 	equal(t, "from the end", u.feed(1, 10), ext.Feed{Last: 1})
-	equal(t, "from behind it", u.feed(99, 10), ext.Feed{Last: 1})
+	equal(t, "from a greater number", u.feed(99, 10), ext.Feed{Last: 1})
 }
 
-// changesWhileWritten: a reader who goes on from what it has seen sees every
-// number in its order, though many write at once.
+// changesWhileWritten: a reader that continues from the last number it has seen
+// gets every number in order during concurrent writes.
 func changesWhileWritten(t *testing.T, u *user) {
 	const each = 10
 	stop := make(chan struct{})
@@ -86,7 +86,7 @@ func changesWhileWritten(t *testing.T, u *user) {
 		go func() {
 			seen, err := u.follow(stop)
 			if err == nil && seen != parallel*each*2 {
-				err = fmt.Errorf("%d changes in the end", seen)
+				err = fmt.Errorf("%d changes at the end", seen)
 			}
 			read <- err
 		}()
@@ -106,7 +106,7 @@ func changesWhileWritten(t *testing.T, u *user) {
 	}
 }
 
-// follow reads the feed until there is nothing more after stop.
+// follow reads the feed until stop is closed and no more changes follow.
 func (u *user) follow(stop <-chan struct{}) (seen ext.Seq, err error) {
 	for stopped := false; ; {
 		f, err := u.h.Store.Changes(u.t.Context(), u.owner, seen, 5, u.now)
@@ -115,12 +115,12 @@ func (u *user) follow(stop <-chan struct{}) (seen ext.Seq, err error) {
 		}
 		for _, c := range f.Changes {
 			if seen++; c.Seq != seen {
-				return seen, fmt.Errorf("change %d at the place of %d", c.Seq, seen)
+				return seen, fmt.Errorf("change %d, want %d", c.Seq, seen)
 			}
 		}
 		switch {
 		case f.Last < seen:
-			return seen, fmt.Errorf("the last is %d and %d was seen", f.Last, seen)
+			return seen, fmt.Errorf("the last change is %d, want %d", f.Last, seen)
 		case stopped && len(f.Changes) == 0:
 			return seen, nil
 		}
@@ -132,7 +132,7 @@ func (u *user) follow(stop <-chan struct{}) (seen ext.Seq, err error) {
 	}
 }
 
-// nothingForNothing: what changes nothing takes no number.
+// nothingForNothing: an operation that changes nothing uses no number.
 func nothingForNothing(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`))
 	u.apply(del("s", "b"), look("s", "a"))

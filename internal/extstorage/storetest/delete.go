@@ -29,10 +29,10 @@ func deleteChecks() []check {
 	}
 }
 
-// tombstoneChecks sweep.
+// tombstoneChecks are the tests that sweep.
 func tombstoneChecks() []check { return []check{{"Tombstones", sweepTombstones}} }
 
-// fillAll gives an install rows of every kind.
+// fillAll writes rows of every kind.
 func (u *user) fillAll() {
 	u.t.Helper()
 	u.setInstall(ext.Registration{Tier: "gold", Namespaces: map[ext.Namespace]ext.Access{"s": ext.Read}}, false)
@@ -50,7 +50,7 @@ func (u *user) fillAll() {
 	u.revokeToken("b", u.now+hour)
 }
 
-// filled is what fillAll gives.
+// filled is the Holdings after fillAll.
 var filled = ext.Holdings{Records: 14, Bytes: 6*9 + 7*3 + 3, Schemas: 3, Changes: 16, Answers: 1, Tokens: 2}
 
 func (u *user) holdings() ext.Holdings {
@@ -78,7 +78,8 @@ func (u *user) deleteSome(rows int64) ext.Deletion {
 	return d
 }
 
-// deleteAll closes the owner and deletes it, with the counters right after each step.
+// deleteAll closes the owner and deletes everything. The counters must be correct
+// after each step.
 func (u *user) deleteAll(rows int64) ext.Deletion {
 	u.t.Helper()
 	u.close()
@@ -93,14 +94,14 @@ func (u *user) deleteAll(rows int64) ext.Deletion {
 	return ext.Deletion{}
 }
 
-// whole is the user whose owner is the tenant as a whole.
+// whole returns a user for the tenant as a whole.
 func (u *user) whole() *user {
 	v := *u
 	v.owner = ext.Services(u.owner.Tenant)
 	return &v
 }
 
-// wantEvent holds the last event against the end of a deletion.
+// wantEvent checks the last event against a finished deletion.
 func (u *user) wantEvent(topic string, d ext.Deletion) {
 	u.t.Helper()
 	all := u.events()
@@ -119,8 +120,8 @@ func (u *user) wantEvent(topic string, d ext.Deletion) {
 		[]any{topic, d.FinishedAt, d.StartedAt, "admin", "x", d.Deleted})
 }
 
-// deleteInstall: everything of the install is deleted, in steps that can stop anywhere,
-// and nothing of others.
+// deleteInstall: all rows of the install are deleted, in steps that may be
+// interrupted, and none of others.
 func deleteInstall(t *testing.T, u *user) {
 	for _, rows := range []int64{1, 3, 1000} {
 		u := u.other()
@@ -160,17 +161,18 @@ func deleteInstall(t *testing.T, u *user) {
 	}
 }
 
-// deleteNothing: an install that nobody knows becomes a tombstone.
+// deleteNothing: an unknown install becomes a tombstone.
 func deleteNothing(t *testing.T, u *user) {
 	equal(t, "deleted", u.deleteAll(10), ext.Deletion{StartedAt: u.now, FinishedAt: u.now})
 	_, err := u.try(put("s", "a", `1`))
 	wantError(t, "a write", err, ext.ErrInstallDeleted)
 }
 
-// deleteByBytes: a step stops at its bytes, and deletes one record at least.
+// deleteByBytes: a step stops at its limit of bytes, and deletes at least one
+// record.
 func deleteByBytes(t *testing.T, u *user) {
 	for i := range 6 {
-		u.apply(put("s", fmt.Sprint(i), `"12345678"`)) // 12 bytes with its metadata
+		u.apply(put("s", fmt.Sprint(i), `"12345678"`)) // 12 bytes with metadata
 	}
 	u.close()
 	for _, tc := range []struct{ bytes, want int64 }{{1, 1}, {13, 3}, {12, 4}, {1000, 6}} {
@@ -183,7 +185,7 @@ func deleteByBytes(t *testing.T, u *user) {
 	}
 }
 
-// writers are all that write to an owner.
+// writers returns every way to write to an owner.
 func (u *user) writers() map[string]func() error {
 	ctx := u.t.Context()
 	return map[string]func() error{
@@ -226,7 +228,7 @@ func (u *user) wantClosed(when string) {
 	equal(u.t, "after the writes "+when, u.holdings(), before)
 }
 
-// deleteRefuses: nothing is written from the moment on at which the deletion begins.
+// deleteRefuses: nothing can be written after the deletion has started.
 func deleteRefuses(t *testing.T, u *user) {
 	u.apply(put("s", "o", `{}`))
 	u.fillAll()
@@ -255,7 +257,7 @@ func deleteRefuses(t *testing.T, u *user) {
 	wantError(t, "a token of a service", whole.h.Tokens.RevokeToken(t.Context(), whole.owner, ext.RevokedToken{ID: "a", ExpiresAt: u.now + 1}), ext.ErrInstallDeleted)
 }
 
-// deleteUnderWriters: what others write meanwhile is refused or deleted.
+// deleteUnderWriters: concurrent writes are refused or their data is deleted.
 func deleteUnderWriters(t *testing.T, u *user) {
 	for round := range 5 {
 		u := u.other()
@@ -286,7 +288,7 @@ func deleteUnderWriters(t *testing.T, u *user) {
 	}
 }
 
-// wholeTenant deletes a tenant as a service does.
+// wholeTenant deletes a tenant like the service does.
 func (u *user) wholeTenant(rows int64) ext.Deletion {
 	u.t.Helper()
 	whole := u.whole()
@@ -304,8 +306,8 @@ func (u *user) wholeTenant(rows int64) ext.Deletion {
 	}
 }
 
-// deleteTenant: all installs of the tenant are deleted, registered or not, and what its
-// services have.
+// deleteTenant: all installs of the tenant are deleted, registered or not, and the
+// rows of its services.
 func deleteTenant(t *testing.T, u *user) {
 	v, w, registered, schemas, stranger := u.other(), u.other(), u.other(), u.other(), u.other()
 	for _, of := range []*user{v, w, registered, schemas} {
@@ -330,7 +332,7 @@ func deleteTenant(t *testing.T, u *user) {
 	u.whole().wantEvent(ext.AuditDeleteTenant, d)
 	in, _, err := u.h.Installs.InstallState(t.Context(), u.other().owner, u.now)
 	must(t, "InstallState", err)
-	equal(t, "a stranger's tenant", in.Tenant, ext.TenantState{})
+	equal(t, "another tenant", in.Tenant, ext.TenantState{})
 	unknown := u.other()
 	unknown.owner.Tenant = u.owner.Tenant
 	in, _, err = u.h.Installs.InstallState(t.Context(), unknown.owner, u.now)
@@ -339,7 +341,7 @@ func deleteTenant(t *testing.T, u *user) {
 	equal(t, "the stranger", stranger.holdings(), filled)
 }
 
-// deleteTenantUnderWriters: no install that comes to be meanwhile is left behind.
+// deleteTenantUnderWriters: no install that is created during the deletion remains.
 func deleteTenantUnderWriters(t *testing.T, u *user) {
 	u.fillAll()
 	errs := testdb.Together(parallel, func(i int) error {
@@ -369,8 +371,8 @@ func deleteTenantUnderWriters(t *testing.T, u *user) {
 	equal(t, "left", u.whole().holdings(), ext.Holdings{})
 }
 
-// reopenInstall: an install that begins anew has nothing of what it had, and no number
-// of a change or of a schema means two things.
+// reopenInstall: a reopened install has none of its old data, and numbers of
+// changes and schemas are not used again.
 func reopenInstall(t *testing.T, u *user) {
 	u.fillAll()
 	last := u.state().last
@@ -421,7 +423,7 @@ func reopenTenant(t *testing.T, u *user) {
 	equal(t, "reopened again", reopened, false)
 }
 
-// deleteNotBegun: a step of no deletion does nothing, and so it is after one was undone.
+// deleteNotBegun: without a deletion, or after Reopen, DeleteSome does nothing.
 func deleteNotBegun(t *testing.T, u *user) {
 	u.fillAll()
 	v := u.other()
@@ -446,8 +448,8 @@ func deleteNotBegun(t *testing.T, u *user) {
 	wantFault(t, "NextInstall", err, fault.Denied)
 }
 
-// deleteWrongCounters: damage is deleted, too: rows without counters, counters without
-// rows, and counters that are too low.
+// deleteWrongCounters: damaged data is deleted too: rows without counters, counters
+// without rows, and counters that are too low.
 func deleteWrongCounters(t *testing.T, u *user) {
 	mine := func(u *user) string {
 		return fmt.Sprintf(` WHERE tenant_id = '%s' AND extension_install_id = '%s'`, u.owner.Tenant, u.owner.Install)
@@ -471,8 +473,9 @@ func deleteWrongCounters(t *testing.T, u *user) {
 	}
 }
 
-// deleteSwept: a sweep of an install that is deleted keeps the counters right and makes
-// no changes. It is of a store on which nobody else sweeps.
+// deleteSwept: a sweep of an install that is being deleted keeps the counters
+// correct and appends no changes. The test has its own database, because others
+// would sweep it.
 func deleteSwept(t *testing.T, u *user) {
 	u.faulty(t)
 	u.fillAll()
@@ -485,8 +488,8 @@ func deleteSwept(t *testing.T, u *user) {
 	equal(t, "deleted", u.deleteAll(3).Deleted, filled)
 }
 
-// sweepTombstones: a tombstone goes when it is due and its events are published; the
-// install then begins as one that never was.
+// sweepTombstones: a tombstone is deleted when it is due and its events are
+// published. Then the install is like a new one.
 func sweepTombstones(t *testing.T, u *user) {
 	u.clean()
 	u.fillAll()
@@ -507,10 +510,10 @@ func sweepTombstones(t *testing.T, u *user) {
 	equal(t, "a new record", u.do(put("s", "a", `1`)).Seq, ext.Seq(1))
 }
 
-// listInstalls: what is registered, revoked or deleted is listed in order, with what it
-// has.
+// listInstalls: registered, revoked and deleted installs are listed in order, with
+// their counters.
 func listInstalls(t *testing.T, u *user) {
-	s := newStreet(u)
+	s := newOwnerRange(u)
 	at := func(n int) *user { return s.of(s.owner(n/2+1, n+1)) }
 	at(0).setInstall(ext.Registration{Tier: "gold"}, false)
 	at(1).apply(put("s", "a", `1`)) // not registered
@@ -547,5 +550,5 @@ func listInstalls(t *testing.T, u *user) {
 	}
 	equal(t, "of a tenant", list(ext.Span{Tenant: at(2).owner.Tenant}, false, 10), []int{2, 3})
 	_, err := u.h.Installs.ListInstalls(t.Context(), ext.Span{}, false, 10)
-	wantFault(t, "a span of nobody", err, fault.Denied)
+	wantFault(t, "an empty span", err, fault.Denied)
 }

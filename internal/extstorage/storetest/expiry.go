@@ -18,8 +18,8 @@ func expiryChecks() []check {
 	}
 }
 
-// exactInstant: a record is there until the millisecond before its moment and
-// not at it, by every way to see it.
+// exactInstant: a record is visible until the millisecond before its expiry, in
+// every way to read it.
 func exactInstant(t *testing.T, u *user) {
 	until := u.now + minute
 	u.apply(expiring("s", "a", `1`, until), put("s", "b", `1`))
@@ -35,7 +35,7 @@ func exactInstant(t *testing.T, u *user) {
 	u.apply(guarded(look("s", "a"), ifRevision(0)))
 }
 
-// putClears: a put without a time to live takes it away.
+// putClears: a put without a time to live removes it.
 func putClears(t *testing.T, u *user) {
 	u.apply(expiring("s", "a", `1`, u.now+minute))
 	equal(t, "expires", u.do(put("s", "a", `2`)).ExpiresAt, ext.Moment(0))
@@ -44,7 +44,7 @@ func putClears(t *testing.T, u *user) {
 	equal(t, "expires", u.do(expiring("s", "a", `3`, u.now+hour)).ExpiresAt, u.now+hour)
 }
 
-// keepExpiry: a merge patch or an increment leaves the time to live as it is.
+// keepExpiry: a merge patch or an increment keeps the time to live.
 func keepExpiry(t *testing.T, u *user) {
 	until := u.now + minute
 	u.apply(expiring("s", "a", `1`, until))
@@ -57,8 +57,8 @@ func keepExpiry(t *testing.T, u *user) {
 	equal(t, "expires in a new life", []ext.Moment{it.ExpiresAt, it.CreatedAt}, []ext.Moment{until + hour, u.now})
 }
 
-// newLife: a put over what has expired begins anew, and what was before is
-// neither met nor brought back.
+// newLife: a put over an expired record creates a new one that keeps nothing of the
+// old.
 func newLife(t *testing.T, u *user) {
 	old := expiring("s", "a", `"old"`, u.now+minute)
 	old.Metadata = `{"old":true}`
@@ -73,8 +73,8 @@ func newLife(t *testing.T, u *user) {
 	u.state()
 }
 
-// expiredIsNotCounted: an expired record counts no more, whether its row is there, was
-// deleted, or has another life.
+// expiredIsNotCounted: an expired record does not count, whether its row exists,
+// was deleted, or was replaced.
 func expiredIsNotCounted(t *testing.T, u *user) {
 	for what, remove := range map[string]func(u *user){
 		"nothing": func(*user) {},
@@ -91,7 +91,7 @@ func expiredIsNotCounted(t *testing.T, u *user) {
 	}
 }
 
-// readsDoNotWrite: whatever is read of an expired record leaves it where it is.
+// readsDoNotWrite: reading an expired record does not remove it.
 func readsDoNotWrite(t *testing.T, u *user) {
 	u.apply(expiring("s", "a", `1`, u.now+minute), put("s", "b", `1`))
 	u.now += hour
@@ -105,5 +105,5 @@ func readsDoNotWrite(t *testing.T, u *user) {
 	u.wantState("reads", before)
 	equal(t, "counters", u.audited(), counters)
 	u.now -= hour
-	equal(t, "what is still there", u.get("s", "a").Value, canonjson.Value(`1`))
+	equal(t, "the record at an earlier time", u.get("s", "a").Value, canonjson.Value(`1`))
 }

@@ -24,14 +24,14 @@ func faultChecks() []check {
 func (u *user) faulty(t *testing.T) *suite.Trip {
 	t.Helper()
 	if u.h.Faulty == nil {
-		t.Skip("the backend has no Faulty in its Harness")
+		t.Fatal("Harness.Faulty is not set")
 	}
 	p := &suite.Trip{}
 	u.h = u.h.Faulty(t, p.Fault)
 	return p
 }
 
-// everything is state with what a client does not see beside it.
+// everything is state and the rows that clients do not see.
 type everything struct {
 	state
 	changes []ext.Change
@@ -50,9 +50,9 @@ func (u *user) everything() everything {
 	return everything{u.state(), u.changes(0), u.events(), u.schemas("s"), in, u.revoked()}
 }
 
-// faultyStep lets a step fail at its first point, then at its second, until it
-// gets through: every time an error comes back and nothing of the step is there,
-// and the same step works after it.
+// faultyStep makes an operation fail at its first point, then at its second, and so
+// on until it succeeds. Each failure must return an error and leave nothing behind,
+// and the same operation must then succeed.
 func faultyStep(t *testing.T, u *user, m method) {
 	p := u.faulty(t)
 	p.FailEach(t, m.name, func() (operation func() error, check func(what string)) {
@@ -60,7 +60,7 @@ func faultyStep(t *testing.T, u *user, m method) {
 		prepareSteps(u)
 		before := u.everything()
 		return func() error { return m.call(t.Context(), u) }, func(what string) {
-			equal(t, "what is there after "+what, u.everything(), before)
+			equal(t, "the state after "+what, u.everything(), before)
 			must(t, m.name+" after "+what, m.call(t.Context(), u))
 			wantLives(t, u)
 			u.state()
@@ -68,8 +68,8 @@ func faultyStep(t *testing.T, u *user, m method) {
 	})
 }
 
-// faultsUnderWriters: an engine that fails now and then under many writers: who
-// got an answer finds what it wrote, in lives without a gap.
+// faultsUnderWriters: with an engine that sometimes fails during concurrent writes,
+// every acknowledged write is stored, and revisions have no gaps.
 func faultsUnderWriters(t *testing.T, u *user) {
 	p := u.faulty(t)
 	var written [parallel]ext.Revision
@@ -81,7 +81,7 @@ func faultsUnderWriters(t *testing.T, u *user) {
 			case err == nil:
 				written[i] = a.Items[0].Revision
 			case !fault.Is(err, fault.Unavailable):
-				t.Errorf("a write under a failing engine: %v", err)
+				t.Errorf("a write on a failing engine: %v", err)
 			}
 			return err
 		})

@@ -20,7 +20,7 @@ func installChecks() []check {
 	}
 }
 
-// setInstall registers, and holds what comes back against what is then read.
+// setInstall registers the install and checks that a read returns the same.
 func (u *user) setInstall(r ext.Registration, restore bool) (created bool) {
 	u.t.Helper()
 	in, created, err := u.h.Installs.SetInstall(u.t.Context(), u.owner, r, restore, u.now)
@@ -51,7 +51,7 @@ func (u *user) wantInstall(want ext.Install) {
 	equal(u.t, "install", got, want)
 }
 
-// registrations are of every kind.
+// registrations returns registrations of every kind.
 func registrations() []ext.Registration {
 	return []ext.Registration{
 		{},
@@ -62,10 +62,10 @@ func registrations() []ext.Registration {
 	}
 }
 
-// setAndRead: what is registered comes back, every field of it.
+// setAndRead: a registered install is returned with every field.
 func setAndRead(t *testing.T, u *user) {
 	_, err := u.h.Installs.Install(t.Context(), u.owner)
-	wantError(t, "one that nobody registered", err, ext.ErrNoInstall)
+	wantError(t, "an install that is not registered", err, ext.ErrNoInstall)
 	for _, r := range registrations() {
 		u := u.other()
 		equal(t, "created", u.setInstall(r, false), true)
@@ -73,8 +73,7 @@ func setAndRead(t *testing.T, u *user) {
 	}
 }
 
-// changeInstall: what is registered again is changed as a whole, and keeps when
-// it was made.
+// changeInstall: registering again replaces everything except the time of creation.
 func changeInstall(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant
@@ -89,14 +88,14 @@ func changeInstall(t *testing.T, u *user) {
 	v.wantInstall(ext.Install{Registration: full, CreatedAt: t0, UpdatedAt: t0})
 }
 
-// revokeInstall: an install is revoked when it first was, registered or not, and
-// only who says so gives it access again.
+// revokeInstall: an install keeps the time of its first revocation, registered or
+// not, and only an explicit restore lifts it.
 func revokeInstall(t *testing.T, u *user) {
 	gold, tin := ext.Registration{Tier: "gold", Namespaces: map[ext.Namespace]ext.Access{"s": ext.Read}}, ext.Registration{Tier: "tin"}
 	v := u.other()
 	v.revoke()
 	v.wantInstall(ext.Install{RevokedAt: t0, CreatedAt: t0, UpdatedAt: t0})
-	equal(t, "created what was revoked", v.setInstall(gold, false), false)
+	equal(t, "created a revoked install", v.setInstall(gold, false), false)
 	v.wantInstall(ext.Install{Registration: gold, RevokedAt: t0, CreatedAt: t0, UpdatedAt: t0})
 
 	u.setInstall(gold, false)
@@ -117,7 +116,7 @@ func revokeInstall(t *testing.T, u *user) {
 	equal(t, "revoked again", u.install().RevokedAt, u.now)
 }
 
-// revokedWhileSet: who registers while another revokes takes nothing back.
+// revokedWhileSet: a concurrent registration does not lift a revocation.
 func revokedWhileSet(t *testing.T, u *user) {
 	for i := range 10 {
 		u := u.other()
@@ -137,7 +136,7 @@ func revokedWhileSet(t *testing.T, u *user) {
 	}
 }
 
-// setTogether: of those who register an install at once, one has made it.
+// setTogether: of many who register an install at once, one creates it.
 func setTogether(t *testing.T, u *user) {
 	created := make([]bool, parallel)
 	errs := testdb.Together(parallel, func(i int) (err error) {
@@ -151,11 +150,11 @@ func setTogether(t *testing.T, u *user) {
 			n++
 		}
 	}
-	equal(t, "who made it", n, 1)
+	equal(t, "the number of creations", n, 1)
 }
 
-// installApart: the store asks nobody whether an install is registered or
-// revoked; that is the service's.
+// installApart: the store does not check whether an install is registered or
+// revoked; the service does.
 func installApart(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`))
 	before := u.state()

@@ -33,14 +33,14 @@ func isolationChecks() []check {
 	}
 }
 
-// apart: nothing that one does reaches the other.
+// apart: operations of one install do not affect the other.
 func apart(t *testing.T, a, b *user) {
 	a.apply(put("s", "a", `"secret"`), put("s", "b", `"secret"`), expiring("t", "c", `"secret"`, a.now+minute))
 	a.activate("u", a.register("u", `{}`).Version)
 	a.register("u", `true`)
 	before, events, schemas := a.state(), a.events(), a.schemas("u")
 
-	b.wantState("a stranger's writes", state{})
+	b.wantState("another user's writes", state{})
 	b.wantGone("s", "a")
 	equal(t, "changes", b.changes(0), []ext.Change(nil))
 	equal(t, "events", len(b.events()), 0)
@@ -51,27 +51,27 @@ func apart(t *testing.T, a, b *user) {
 		_, err := b.try(guarded(put("s", "a", `1`), g))
 		wantFault(t, "a precondition of another's record", err, fault.Conflict, fault.Precondition)
 	}
-	b.apply(put("u", "a", `1`)) // no schema of another's counts
+	b.apply(put("u", "a", `1`)) // schemas of another install do not apply
 	equal(t, "item", b.do(guarded(put("s", "a", `"mine"`), ifNone)), ext.Item{Revision: 1, Seq: 2, Created: true, CreatedAt: b.now, UpdatedAt: b.now})
 	b.apply(put("s", "a", `"mine"`), put("t", "c", `"mine"`), del("s", "b"))
 	b.activate("u", b.register("u", `{}`).Version)
 	b.apply(del("u", "a"), del("s", "a"), del("t", "c"))
 	equal(t, "counters", b.audited(), ext.Counters{})
 
-	a.wantState("a stranger's life", before)
+	a.wantState("another user's operations", before)
 	equal(t, "events", a.events(), events)
 	equal(t, "schemas", a.schemas("u"), schemas)
 }
 
-// method is a step of a store as a caller of it.
+// method is an operation of a store.
 type method struct {
 	name   string
 	writes bool
 	call   func(ctx context.Context, u *user) error
 }
 
-// methods are all that take an owner. Each can succeed again and again on a user
-// that has the record s/a and the schema 1 of s, which is deprecated.
+// methods returns all operations that take an owner. Each can succeed repeatedly
+// for a user with the record s/a and the deprecated schema 1 of s.
 func methods() []method {
 	return slices.Concat(tokenMethods(), readMethods(), []method{
 		{"Apply", true, func(ctx context.Context, u *user) error {
@@ -80,7 +80,7 @@ func methods() []method {
 			_, err := u.h.Store.Apply(ctx, u.owner, w)
 			return err
 		}},
-		{"Apply over what has expired", true, func(ctx context.Context, u *user) error {
+		{"Apply over an expired record", true, func(ctx context.Context, u *user) error {
 			w := u.write(put("s", "over", `1`))
 			w.Quota.Keys = 3
 			_, err := u.h.Store.Apply(ctx, u.owner, w)
@@ -103,7 +103,7 @@ func methods() []method {
 			_, err := u.h.Registry.Restore(ctx, u.owner, elsewhere("s", 1000, ext.Active, `{}`), u.quota, u.now)
 			return err
 		}},
-		{"Apply what was elsewhere", true, func(ctx context.Context, u *user) error {
+		{"Apply imported records", true, func(ctx context.Context, u *user) error {
 			w := u.write(restored(put("restored", "a", `1`), 7, u.now, u.now))
 			w.After = 1000
 			_, err := u.h.Store.Apply(ctx, u.owner, w)
@@ -123,7 +123,7 @@ func methods() []method {
 	})
 }
 
-// readMethods are those that write nothing.
+// readMethods returns those that write nothing.
 func readMethods() []method {
 	return []method{
 		{"Get", false, func(ctx context.Context, u *user) error {
@@ -173,7 +173,7 @@ func readMethods() []method {
 	}
 }
 
-// nobody: an owner that is not whole is refused by every method.
+// nobody: every method rejects an incomplete owner.
 func nobody(t *testing.T, u *user) {
 	for _, m := range methods() {
 		for _, o := range []ext.Owner{{}, {Tenant: u.owner.Tenant}, {Install: u.owner.Install}} {
@@ -184,8 +184,8 @@ func nobody(t *testing.T, u *user) {
 	}
 }
 
-// callerGone: who has gone gets an error that says to come again, and a write
-// whose caller had gone before has not happened.
+// callerGone: a caller that has disconnected gets a retryable error, and its write
+// has no effect.
 func callerGone(t *testing.T, u *user) {
 	prepareSteps(u)
 	before := u.state()
@@ -197,11 +197,10 @@ func callerGone(t *testing.T, u *user) {
 		}
 		wantFault(t, m.name, m.call(ctx, u), fault.Unavailable)
 	}
-	u.wantState("writes of callers that had gone", before)
+	u.wantState("writes with a cancelled context", before)
 }
 
-// prepareSteps makes what methods need, with the clock where it has expired in
-// part.
+// prepareSteps writes the data that methods require, part of which has expired.
 func prepareSteps(u *user) {
 	u.apply(put("s", "a", `"old"`), put("s", "b", `"old"`), expiring("s", "c", `1`, u.now+second), expiring("x", "d", `1`, u.now+second))
 	u.register("s", `{}`)

@@ -40,7 +40,7 @@ func exportChecks() []check {
 	}
 }
 
-// hardKeys sort in another way by some collation, or by UTF-16.
+// hardKeys have a different order by some collations or in UTF-16.
 var hardKeys = []string{
 	"!", "%", "%a", "-", ".", "..", "0", "10", "2", "A", "B", "_", "_a", "a", "a-", "aB", "a_", "aa", "ab", "a\u00a0", "b", "~",
 	"Ä", "ß", "à", "é", "e\u0301", "ı", "日", "日本", "\ud7ff", "\ud7ffa", "\ue000", "\uffee", "\ufffd", "\U00010000", "😀", "😀a", "\U0010ffff", "\U0010ffffa", "\U0010ffff\U0010ffff",
@@ -66,7 +66,7 @@ func byteOrder(t *testing.T, u *user) {
 	u.state()
 }
 
-// wantPrefix lists by a prefix both ways, whole and in pages.
+// wantPrefix lists a prefix in both directions, at once and in pages.
 func wantPrefix(t *testing.T, u *user, keys []string, prefix string) {
 	t.Helper()
 	var want []string
@@ -95,18 +95,18 @@ func wantPrefix(t *testing.T, u *user, keys []string, prefix string) {
 	}
 }
 
-// prefixes are taken as they are, not as patterns.
+// prefixes: a prefix is not a pattern.
 func prefixes(t *testing.T, u *user) {
 	u.fill("s", hardKeys...)
-	u.fill("t", "a", "ab", "%") // not of this namespace
+	u.fill("t", "a", "ab", "%") // another namespace
 	for _, prefix := range []string{"", "a", "aa", "A", "%", "_", "_a", "-", ".", "e", "é", "日", "zz", "\\", "'", "😀", "a\u00a0", "aaa"} {
 		wantPrefix(t, u, hardKeys, prefix)
 	}
 }
 
-// prefixesAtTheEnd: what follows a prefix is found by the next character, which
-// the last one of Unicode does not have, and the one before the surrogates has
-// behind them.
+// prefixesAtTheEnd: the end of a prefix's range is its successor. The last
+// character of Unicode has none, and that before the surrogates has its successor
+// after them.
 func prefixesAtTheEnd(t *testing.T, u *user) {
 	keys := append(slices.Clone(hardKeys), "a\U0010ffff", "a\U0010ffffb", "a\U0010ffff\U0010ffff", "a\ud7ff", "a\ud7ffz", "a\ue000", "a\u007e", "a\u07ff", "a\u07ffz", "a\u0800", "a\uffee", "a\U00010000")
 	u.fill("s", keys...)
@@ -118,7 +118,7 @@ func prefixesAtTheEnd(t *testing.T, u *user) {
 	}
 }
 
-// numbered are n keys in their order.
+// numbered returns n keys in order.
 func numbered(n int) (keys []string) {
 	for i := range n {
 		keys = append(keys, fmt.Sprintf("%04d", i))
@@ -126,7 +126,7 @@ func numbered(n int) (keys []string) {
 	return keys
 }
 
-// pages in every size hold every key once.
+// pages: pages of any size have every key once.
 func pages(t *testing.T, u *user) {
 	keys := numbered(230)
 	u.fill("s", keys...)
@@ -160,8 +160,8 @@ func pagesOfOne(t *testing.T, u *user) {
 	wantPrefix(t, u, []string{"a", "b", "c", "d"}, "")
 }
 
-// more tells exactly whether there is another page, also when all that would be
-// on it has expired.
+// more: More reports exactly whether there is another page, even if all its records
+// have expired.
 func more(t *testing.T, u *user) {
 	u.fill("s", "a", "b", "c")
 	u.apply(expiring("s", "d", `1`, u.now+minute), expiring("s", "0", `1`, u.now+minute))
@@ -170,21 +170,20 @@ func more(t *testing.T, u *user) {
 		equal(t, fmt.Sprint("more after ", limit), u.list(ext.Query{Namespace: "s", Limit: limit}).More, want)
 		equal(t, fmt.Sprint("more in reverse after ", limit), u.list(ext.Query{Namespace: "s", Limit: limit, Reverse: true}).More, want)
 	}
-	equal(t, "more behind the last", u.list(ext.Query{Namespace: "s", After: "c"}).More, false)
+	equal(t, "more after the last", u.list(ext.Query{Namespace: "s", After: "c"}).More, false)
 }
 
-// afterGone: a page begins behind a key whether that is there or not.
+// afterGone: After need not be an existing key.
 func afterGone(t *testing.T, u *user) {
 	u.fill("s", "a", "b", "ba", "c")
 	u.apply(del("s", "b"))
-	u.wantKeys("behind one that is gone", u.list(ext.Query{Namespace: "s", After: "b"}), "ba", "c")
+	u.wantKeys("after a deleted key", u.list(ext.Query{Namespace: "s", After: "b"}), "ba", "c")
 	u.wantKeys("before it", u.list(ext.Query{Namespace: "s", After: "b", Reverse: true}), "a")
-	u.wantKeys("behind one that never was", u.list(ext.Query{Namespace: "s", After: "aa"}), "ba", "c")
-	u.wantKeys("behind one that others begin with", u.list(ext.Query{Namespace: "s", After: "a"}), "ba", "c")
+	u.wantKeys("after a key that never existed", u.list(ext.Query{Namespace: "s", After: "aa"}), "ba", "c")
+	u.wantKeys("after a key that is a prefix of others", u.list(ext.Query{Namespace: "s", After: "a"}), "ba", "c")
 }
 
-// afterOutside: a position outside the prefix neither leaves it nor brings
-// anything back.
+// afterOutside: an After outside the prefix does not extend the range.
 func afterOutside(t *testing.T, u *user) {
 	u.fill("s", "a", "ab", "b", "ba", "bb", "c")
 	q := ext.Query{Namespace: "s", Prefix: "b"}
@@ -201,7 +200,8 @@ func afterOutside(t *testing.T, u *user) {
 	}
 }
 
-// valuesAndMetadata come only when they are asked for, all else always.
+// valuesAndMetadata: values and metadata are returned only on request, everything
+// else always.
 func valuesAndMetadata(t *testing.T, u *user) {
 	op := expiring("s", "a", `{"v":1}`, u.now+hour)
 	op.Metadata = `{"m":1}`
@@ -222,21 +222,22 @@ func valuesAndMetadata(t *testing.T, u *user) {
 	}
 }
 
-// wantThroughout holds pages that were read while others came and went: in
-// order, nothing twice, and nothing left out of what was there throughout.
+// wantThroughout checks pages that were read during writes: in order, without
+// duplicates, and with every key that existed all the time.
 func wantThroughout(got, stays []string) error {
 	if !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
-		return fmt.Errorf("not in order, or something twice: %q", got)
+		return fmt.Errorf("not in order, or with duplicates: %q", got)
 	}
 	for _, key := range stays {
 		if !slices.Contains(got, key) {
-			return fmt.Errorf("%q is left out of %q", key, got)
+			return fmt.Errorf("%q is missing in %q", key, got)
 		}
 	}
 	return nil
 }
 
-// churn writes and deletes keys between those that stay until stop.
+// churn writes and deletes keys between those of wantThroughout, until stop is
+// closed.
 func (u *user) churn(stop <-chan struct{}, i int) error {
 	for j := 0; ; j++ {
 		select {
@@ -254,8 +255,8 @@ func (u *user) churn(stop <-chan struct{}, i int) error {
 	}
 }
 
-// pagesUnderWrites: who pages while others write misses nothing that lived
-// throughout and sees nothing twice.
+// pagesUnderWrites: a reader of pages during writes gets every key that existed all
+// the time, and none twice.
 func pagesUnderWrites(t *testing.T, u *user) {
 	stays := numbered(100)
 	u.fill("s", stays...)
@@ -280,7 +281,7 @@ func pagesUnderWrites(t *testing.T, u *user) {
 	})
 }
 
-// readUnderWrites lets readers read a few times while writers write.
+// readUnderWrites runs readers during concurrent writes.
 func readUnderWrites(t *testing.T, u *user, read func(i int) error) {
 	t.Helper()
 	stop, done := make(chan struct{}), make(chan error)
@@ -301,8 +302,8 @@ func readUnderWrites(t *testing.T, u *user, read func(i int) error) {
 	u.state()
 }
 
-// wantBounded holds a page against its bounds: it has no more than them, unless it
-// is one record, and something unless it is the last.
+// wantBounded checks that a page is within its limits, unless it is a single
+// record, and not empty unless it is the last.
 func wantBounded(t tb, p ext.Page, limit, bytes int) {
 	t.Helper()
 	sum := 0
@@ -314,8 +315,8 @@ func wantBounded(t tb, p ext.Page, limit, bytes int) {
 	}
 }
 
-// listBytes: a page ends before the record that would be too much, only what is
-// asked for counts, and the first record is there whatever its size.
+// listBytes: a page ends before the record that would exceed its bytes. Only what
+// was requested counts, and the first record is returned regardless of its size.
 func listBytes(t *testing.T, u *user) {
 	for key, n := range map[string]int{"a": 5, "b": 100, "c": 10, "d": 10, "e": 2} {
 		op := put("s", key, `"`+strings.Repeat("x", n-2)+`"`)
@@ -346,8 +347,8 @@ func listBytes(t *testing.T, u *user) {
 	equal(t, "more in reverse", p.More, true)
 }
 
-// largeValues: pages of the greatest records have a bound that no limit lifts, and
-// together every record whole.
+// largeValues: pages of records of maximum size are bounded without a limit too,
+// and together have every record completely.
 func largeValues(t *testing.T, u *user) {
 	want := u.fillLarge("s", 2*ext.PageBytes/ext.MaxValueBytes+3)
 	for _, reverse := range []bool{false, true} {
@@ -371,11 +372,11 @@ func largeValues(t *testing.T, u *user) {
 	}
 }
 
-// fillLarge puts n records of the greatest size.
+// fillLarge puts n records of the maximum size.
 func (u *user) fillLarge(ns string, n int) (all []ext.Record) {
 	u.t.Helper()
 	for _, key := range numbered(n) {
-		// What an engine may spell longer: every comma of a list.
+		// Some engines store this longer, with a space after every comma.
 		op := put(ns, key, "["+strings.Repeat("1,", ext.MaxValueBytes/2-2)+"11]")
 		op.Metadata = canonjson.Value(`{"m":"` + strings.Repeat("x", ext.MaxMetadataBytes-8) + `"}`)
 		u.apply(op)
@@ -410,11 +411,11 @@ func (u *user) export(limit, bytes int) (all []ext.Record) {
 		last := page.Records[len(page.Records)-1]
 		q.After = ext.Position{Namespace: last.Namespace, Key: last.Key}
 	}
-	u.t.Fatalf("the export does not come to an end")
+	u.t.Fatalf("the export does not end")
 	return nil
 }
 
-// exportOrder: by namespace and key in bytes, each record whole.
+// exportOrder: by namespace and key in bytes, with complete records.
 func exportOrder(t *testing.T, u *user) {
 	var want []string
 	for _, ns := range []string{"a-b", "ab", "a", "a-", "0"} {
@@ -439,7 +440,7 @@ func exportOrder(t *testing.T, u *user) {
 	equal(t, "order", got, want)
 }
 
-// exportPages in every size hold every record that is there once.
+// exportPages: pages of any size have every existing record once.
 func exportPages(t *testing.T, u *user) {
 	keys := numbered(40)
 	u.fill("s", keys...)
@@ -455,7 +456,7 @@ func exportPages(t *testing.T, u *user) {
 	for _, limit := range []int{1, 2, 7, 30, 35, 69, 70, 71} {
 		equal(t, fmt.Sprintf("pages of %d", limit), u.export(limit, 0), want)
 	}
-	for _, bytes := range []int{1, 8, 9, 50, 500, 559, 560, 561} { // each record has 8
+	for _, bytes := range []int{1, 8, 9, 50, 500, 559, 560, 561} { // 8 bytes per record
 		equal(t, fmt.Sprintf("pages of %d bytes", bytes), u.export(100, bytes), want)
 	}
 }

@@ -16,9 +16,9 @@ func modelChecks() []check {
 	return []check{{"RandomSteps", randomSteps}}
 }
 
-// machine takes random steps on a store and on the model, while time jumps both
-// ways, and compares every answer, and after every step everything that can be
-// seen.
+// machine performs random operations on a store and on the model, while the time
+// moves forward and back. It compares every result, and after each operation
+// everything that can be read.
 type machine struct {
 	*user
 	model *model
@@ -62,7 +62,8 @@ func drawKey(rt *rapid.T) ext.Key {
 	return ext.Key(rapid.SampledFrom(drawnKeys).Draw(rt, "key"))
 }
 
-// drawPrecondition is mostly none, and otherwise one near what is there.
+// drawPrecondition returns mostly no precondition, otherwise one near the current
+// state.
 func (m *machine) drawPrecondition(rt *rapid.T, at ext.Position) (g ext.Precondition) {
 	r := m.model.rows[at]
 	revision := r.Revision + rapid.SampledFrom([]ext.Revision{0, 0, 1, -r.Revision}).Draw(rt, "revision")
@@ -142,7 +143,7 @@ func (m *machine) stepGet(rt *rapid.T) {
 	}
 }
 
-// drawBytes are the bytes of a page: those of none or a few of the records, or any.
+// drawBytes returns a page size in bytes: the size of no or a few records, or any.
 func drawBytes(rt *rapid.T) int {
 	return rapid.SampledFrom([]int{0, 0, 1, 3, 9, 20, 40}).Draw(rt, "bytes")
 }
@@ -183,7 +184,7 @@ func (m *machine) stepChanges(rt *rapid.T) {
 	equal(rt, "last", got.Last, want.Last)
 }
 
-// stepSweep: nothing else is on the database that is due.
+// stepSweep: nothing else in the database is due.
 func (m *machine) stepSweep(rt *rapid.T) {
 	due := m.now - rapid.SampledFrom([]ext.Moment{0, second, hour, day}).Draw(rt, "not due before")
 	for {
@@ -220,8 +221,8 @@ func (m *machine) stepDrop(rt *rapid.T) {
 	delete(m.model.active, ns)
 }
 
-// stepDelete deletes the install, with a look at everything after some of the steps, and
-// begins it anew.
+// stepDelete deletes the install, compares everything after some of the steps, and
+// reopens it.
 func (m *machine) stepDelete(rt *rapid.T) {
 	m.close()
 	var d ext.Deletion
@@ -260,7 +261,7 @@ func (m *machine) stepTime(rt *rapid.T) {
 	m.now = min(max(m.now+by, early-100*day), early+500*day)
 }
 
-// compare holds everything that can be seen against the model.
+// compare compares everything that can be read with the model.
 func (m *machine) compare(rt *rapid.T) {
 	m.t = rt
 	what := fmt.Sprintf("at %d: ", m.now)

@@ -7,7 +7,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// deletion is one of memory, with when its tombstone goes.
+// deletion is a deletion in memory, with the time at which its tombstone is swept.
 type deletion struct {
 	ext.Deletion
 
@@ -19,7 +19,7 @@ func (s *memory) closed(o ext.Owner) bool {
 	return s.deletions[o] != nil || s.deletions[ext.Services(o.Tenant)] != nil
 }
 
-// always is write of an owner that may be closed.
+// always is write for an owner that may be closed.
 func (s *memory) always(o ext.Owner, fn func(m *model) error) error {
 	return s.read(o, func(m *model) error {
 		if err := s.fault("begin"); err != nil {
@@ -41,7 +41,7 @@ func (s *memory) Close(_ context.Context, o ext.Owner, now ext.Moment) (d ext.De
 	return d, err
 }
 
-// show has the entry of an install tell of its deletion.
+// show copies the deletion to the entry of an install.
 func (s *memory) show(o ext.Owner, now ext.Moment) {
 	in, known := s.installs[o]
 	if !known {
@@ -177,7 +177,7 @@ func (s *memory) Reopen(_ context.Context, o ext.Owner, now ext.Moment) (reopene
 	return reopened, err
 }
 
-// count has the model know of the schemas.
+// count copies the schemas to the model.
 func (s *memory) count(m *model, o ext.Owner) {
 	clear(m.schemas)
 	for ns, all := range s.schemas[o] {

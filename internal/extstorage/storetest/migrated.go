@@ -6,21 +6,20 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// Migrated holds a backend against data that was written through an earlier
-// schema: what was there is there, and life goes on. Every backend keeps the data
-// as a script for each of its schemas, written through what that schema had, in
-// testdata/schema. The database holds nothing else. All of it is of one install,
-// and at these milliseconds of second 1,700,000,000:
+// Migrated checks a backend on migrated data: everything is as it was, and writes
+// continue. For each of its schemas a backend has a script in testdata/schema that
+// writes this data of one install into an empty database, at these milliseconds
+// after second 1,700,000,000:
 //
 //	1   change 1  put settings/a, {"n":1.5} with the metadata {"m":1}
 //	2   change 2  put settings/a, {"n":[2,"ü"]} with the metadata {"m":1}
-//	3   change 3  put log/dies, 1 for an hour, by the idempotency key "once" with
-//	              a request whose hash ends with 1
+//	3   change 3  put log/dies, 1 with a time to live of an hour, with the
+//	              idempotency key "once" and a request whose hash ends with 1
 //	4   change 4  put log/gone, "x"
-//	5   change 5  delete log/gone: the one event that is not published yet
+//	5   change 5  delete log/gone: the only event that is not published yet
 //	6   register true for settings, active since 7, deprecated since 9
 //	8   register {"type":"object"} for settings, active since 9, by a user
-//	10  registered with the tier big, 70 keys a day long, and settings as "rw"
+//	10  registered with the tier big, 70 keys for a day, and settings as "rw"
 //	11  changed so that log is "r"
 func Migrated(t *testing.T, h Harness) {
 	t.Helper()
@@ -54,8 +53,8 @@ func Migrated(t *testing.T, h Harness) {
 	})
 	migratedRegistrations(u, then)
 
-	// Life goes on: where the numbers were, under the schema that is active, and
-	// with the preconditions of then.
+	// Writes continue with the next numbers, under the active schema, and with
+	// earlier preconditions.
 	op := guarded(put("settings", "a", `{}`), ifMatch(2))
 	op.Schema = 2
 	item := u.apply(op, del("log", "dies")).Items[0]
@@ -74,7 +73,7 @@ func Migrated(t *testing.T, h Harness) {
 	equal(t, "revoked tokens", revoked, []string{"t"})
 }
 
-// migratedRegistrations looks at the schemas and at the install.
+// migratedRegistrations checks the schemas and the install.
 func migratedRegistrations(u *user, then ext.Moment) {
 	u.t.Helper()
 	equal(u.t, "schemas", u.schemas("settings"), []ext.Schema{

@@ -9,18 +9,18 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// model is the contract of a Store for one install, as plain maps that use the
-// rules of the service: slow, simple, and not safe for concurrent use. A step that
-// is refused leaves it as it was.
+// model implements the contract of a Store for one install with maps and the rules
+// of the service: slow, simple, and not safe for concurrent use. A refused
+// operation does not change it.
 type model struct {
-	rows map[ext.Position]ext.Record // those that have expired too, until they are removed
+	rows map[ext.Position]ext.Record // includes expired records until they are removed
 	last ext.Seq
 
-	countedAt ext.Moment   // of the stored counters
-	feed      []ext.Change // what is kept
+	countedAt ext.Moment   // time of the stored counters
+	feed      []ext.Change // changes that are not swept
 	answers   map[string]modelAnswer
 	active    map[ext.Namespace]ext.SchemaVersion
-	schemas   map[ext.Namespace]int // how many versions
+	schemas   map[ext.Namespace]int // number of versions
 	events    []Event
 }
 
@@ -38,7 +38,7 @@ func inOrder(a, b ext.Record) int {
 	return cmp.Or(strings.Compare(string(a.Namespace), string(b.Namespace)), strings.Compare(string(a.Key), string(b.Key)))
 }
 
-// live are the records that a client sees, in order.
+// live returns the visible records in order.
 func (m *model) live(now ext.Moment) (all []ext.Record) {
 	for _, r := range m.rows {
 		if r.Live(now) {
@@ -49,7 +49,7 @@ func (m *model) live(now ext.Moment) (all []ext.Record) {
 	return all
 }
 
-// due are the records that have expired, the first to expire first.
+// due returns the expired records, the first to expire first.
 func (m *model) due(now ext.Moment) (all []ext.Record) {
 	for _, r := range m.rows {
 		if !r.Live(now) {
@@ -60,7 +60,7 @@ func (m *model) due(now ext.Moment) (all []ext.Record) {
 	return all
 }
 
-// keys are the live ones of a namespace.
+// keys returns the number of live keys of a namespace.
 func (m *model) keys(ns ext.Namespace, now ext.Moment) (n int64) {
 	for at, r := range m.rows {
 		if at.Namespace == ns && r.Live(now) {
@@ -70,10 +70,10 @@ func (m *model) keys(ns ext.Namespace, now ext.Moment) (n int64) {
 	return n
 }
 
-// stored are the counters that an audit finds.
+// stored returns the counters that an audit reads.
 func (m *model) stored() ext.Counters { return m.counters(m.countedAt) }
 
-// namespaces have a live record or a schema.
+// namespaces returns the namespaces with a live record or a schema.
 func (m *model) namespaces(now ext.Moment) map[ext.Namespace]bool {
 	all := map[ext.Namespace]bool{}
 	for _, n := range m.Usage(now).Namespaces {
@@ -87,14 +87,14 @@ func (m *model) namespaces(now ext.Moment) map[ext.Namespace]bool {
 	return all
 }
 
-// quota is what quotas count.
+// quota returns the usage for quotas.
 func (m *model) quota(now ext.Moment) ext.Counters {
 	c := m.counters(now)
 	c.Namespaces = int64(len(m.namespaces(now)))
 	return c
 }
 
-// fitsNamespace is the limit of namespaces for a schema.
+// fitsNamespace checks the limit of namespaces for a schema.
 func (m *model) fitsNamespace(ns ext.Namespace, q ext.Quota, now ext.Moment) error {
 	if all := m.namespaces(now); !all[ns] && int64(len(all)) >= q.Namespaces {
 		return ext.NamespaceQuota(q, int64(len(all))+1)
@@ -102,7 +102,7 @@ func (m *model) fitsNamespace(ns ext.Namespace, q ext.Quota, now ext.Moment) err
 	return nil
 }
 
-// counters counts what is live.
+// counters returns the counters of live records.
 func (m *model) counters(now ext.Moment) ext.Counters { return m.Usage(now).Counters }
 
 func (m *model) change(op ext.ChangeOp, ns ext.Namespace, key ext.Key, r ext.Revision, now ext.Moment) {
@@ -110,7 +110,7 @@ func (m *model) change(op ext.ChangeOp, ns ext.Namespace, key ext.Key, r ext.Rev
 	m.feed = append(m.feed, ext.Change{Seq: m.last, Op: op, Namespace: ns, Key: key, Revision: r, At: now})
 }
 
-// Apply is Store.Apply.
+// Apply implements Store.Apply.
 func (m *model) Apply(w ext.Write) (ext.Applied, error) {
 	if w.IdempotencyKey != nil {
 		if a, ok := m.answers[w.IdempotencyKey.Key]; ok && w.Now < a.at+answersKept {
@@ -131,7 +131,7 @@ func (m *model) Apply(w ext.Write) (ext.Applied, error) {
 	return a, nil
 }
 
-// clone is the install once more; what steps only append to is shared.
+// clone copies the install. Slices that are only appended to are shared.
 func (m *model) clone() *model {
 	c := *m
 	c.rows = maps.Clone(m.rows)
@@ -139,8 +139,7 @@ func (m *model) clone() *model {
 	return &c
 }
 
-// try does the operations on a copy, which takes the place of the install if all
-// goes well.
+// try runs the operations on a copy, which replaces the install if all succeed.
 func (m *model) try(w ext.Write) (a ext.Applied, err error) {
 	was := m
 	m = m.clone()
@@ -218,7 +217,7 @@ func (m *model) expire(r ext.Record, now ext.Moment) {
 	m.change(ext.ChangeExpire, r.Namespace, r.Key, r.Revision, now)
 }
 
-// remove removes what had expired at the moment due.
+// remove removes records that had expired at the time due.
 func (m *model) remove(now, due ext.Moment, limit int) int {
 	all := m.due(due)
 	all = all[:min(len(all), limit)]
@@ -228,7 +227,7 @@ func (m *model) remove(now, due ext.Moment, limit int) int {
 	return len(all)
 }
 
-// Sweep is Store.Sweep, of this install.
+// Sweep implements Store.Sweep for this install.
 func (m *model) Sweep(now, due ext.Moment, limit int) int {
 	n := m.remove(now, due, limit)
 	n += m.sweepChanges(due, limit-n)
@@ -257,7 +256,7 @@ func (m *model) sweepAnswers(due ext.Moment, limit int) (n int) {
 	return n
 }
 
-// Get is Store.Get.
+// Get implements Store.Get.
 func (m *model) Get(ns ext.Namespace, key ext.Key, now ext.Moment) (ext.Record, error) {
 	r, ok := m.rows[ext.Position{Namespace: ns, Key: key}]
 	if !ok || !r.Live(now) {
@@ -266,7 +265,7 @@ func (m *model) Get(ns ext.Namespace, key ext.Key, now ext.Moment) (ext.Record, 
 	return r, nil
 }
 
-// List is Store.List.
+// List implements Store.List.
 func (m *model) List(q ext.Query) (p ext.Page) {
 	all, end := m.live(q.Now), ext.NewPageEnd(q.Limit, q.Bytes)
 	if q.Reverse {
@@ -294,7 +293,7 @@ func (m *model) List(q ext.Query) (p ext.Page) {
 	return p
 }
 
-// Export is Store.Export.
+// Export implements Store.Export.
 func (m *model) Export(q ext.ExportQuery) (p ext.Page) {
 	end := ext.NewPageEnd(q.Limit, q.Bytes)
 	for _, r := range m.live(q.Now) {
@@ -310,7 +309,7 @@ func (m *model) Export(q ext.ExportQuery) (p ext.Page) {
 	return p
 }
 
-// Changes is Store.Changes.
+// Changes implements Store.Changes.
 func (m *model) Changes(since ext.Seq, limit int) (ext.Feed, error) {
 	f := ext.Feed{Last: m.last}
 	for _, c := range m.feed {
@@ -324,7 +323,7 @@ func (m *model) Changes(since ext.Seq, limit int) (ext.Feed, error) {
 	return f, nil
 }
 
-// Usage is Store.Usage.
+// Usage implements Store.Usage.
 func (m *model) Usage(now ext.Moment) ext.Usage {
 	var all []ext.NamespaceUsage
 	for _, r := range m.live(now) {
@@ -338,7 +337,8 @@ func (m *model) Usage(now ext.Moment) ext.Usage {
 	return ext.UsageOf(all)
 }
 
-// deleteRecords is a step of a deletion: it removes the first records, without changes.
+// deleteRecords is a step of a deletion: it deletes the first records, without
+// changes.
 func (m *model) deleteRecords(rows, most int64) (n, bytes int64) {
 	var all []ext.Record
 	for _, r := range m.rows {

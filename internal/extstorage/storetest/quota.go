@@ -36,7 +36,7 @@ func overQuota(i int, what string, limit, used int64) error {
 	return item(i, &ext.QuotaError{What: what, Limit: limit, Used: used})
 }
 
-// isQuota is a quota that is used up.
+// isQuota reports whether a quota is used up.
 func isQuota(err error) bool { return fault.Is(err, fault.Quota) }
 
 func quotaKeys(t *testing.T, u *user) {
@@ -46,12 +46,12 @@ func quotaKeys(t *testing.T, u *user) {
 	_, err := u.try(put("s", "d", `1`))
 	wantError(t, "a fourth key", err, overQuota(0, "keys", 3, 4))
 	u.wantState("it", before)
-	u.apply(put("s", "a", `"a key that is there may grow"`))
-	u.apply(put("other", "a", `1`)) // it is of each namespace
+	u.apply(put("s", "a", `"an existing key may grow"`))
+	u.apply(put("other", "a", `1`)) // the limit applies to each namespace
 	u.apply(del("s", "a"))
 	u.apply(put("s", "d", `1`))
 	_, err = u.try(put("s", "a", `1`))
-	wantError(t, "the fourth key anew", err, overQuota(0, "keys", 3, 4))
+	wantError(t, "the fourth key again", err, overQuota(0, "keys", 3, 4))
 }
 
 func quotaNamespaces(t *testing.T, u *user) {
@@ -65,16 +65,16 @@ func quotaNamespaces(t *testing.T, u *user) {
 	u.state()
 }
 
-// quotaBytes: what counts is value and metadata, to the byte.
+// quotaBytes: values and metadata count, to the byte.
 func quotaBytes(t *testing.T, u *user) {
 	u.quota.Bytes = 100
 	exact := put("s", "a", `"`+strings.Repeat("x", 88)+`"`)
 	exact.Metadata = `{"m":1234}`
 	_, err := u.try(put("s", "a", `"`+strings.Repeat("x", 97)+`"`))
-	wantError(t, "a byte too much", err, overQuota(0, "bytes", 100, 101))
+	wantError(t, "a byte too many", err, overQuota(0, "bytes", 100, 101))
 	equal(t, "bytes", u.after(exact).Bytes, int64(100))
 	_, err = u.try(put("s", "b", `1`))
-	wantError(t, "a byte more", err, overQuota(0, "bytes", 100, 103))
+	wantError(t, "another byte", err, overQuota(0, "bytes", 100, 103))
 	u.apply(put("s", "a", `"`+strings.Repeat("é", 48)+`"`)) // two bytes each
 	equal(t, "bytes", u.audited().Bytes, int64(100))
 	op := put("s", "a", `1`)
@@ -84,8 +84,8 @@ func quotaBytes(t *testing.T, u *user) {
 	u.state()
 }
 
-// quotaShrink: who is over a quota, because it was lowered, may do whatever does
-// not grow what is over it.
+// quotaShrink: an install over a quota that was lowered may still make any change
+// that does not increase what is over it.
 func quotaShrink(t *testing.T, u *user) {
 	u.apply(put("x", "a", `12345`), put("x", "b", `1`), put("x", "c", `1`), put("y", "a", `1`), put("z", "a", `1`))
 	u.quota = ext.Quota{Bytes: 5, Namespaces: 1, Keys: 1}
@@ -93,7 +93,7 @@ func quotaShrink(t *testing.T, u *user) {
 	u.apply(put("x", "a", `4321`))
 	u.apply(del("x", "c"))
 	u.apply(del("z", "a"))
-	u.apply(del("x", "b"), put("x", "d", `1`)) // one goes and one comes
+	u.apply(del("x", "b"), put("x", "d", `1`)) // one deleted, one added
 	before := u.state()
 	for what, c := range map[string]struct {
 		op  ext.Op
@@ -106,25 +106,25 @@ func quotaShrink(t *testing.T, u *user) {
 		_, err := u.try(c.op)
 		wantError(t, "more "+what, err, c.err)
 	}
-	u.wantState("what was refused", before)
+	u.wantState("the refused writes", before)
 	u.quota = ext.Quota{}
 	u.apply(del("x", "a"), del("x", "d"), del("y", "a"))
 	equal(t, "counters", u.audited(), ext.Counters{})
 }
 
-// quotaNet: what counts is what there is in the end.
+// quotaNet: only the usage after the write counts.
 func quotaNet(t *testing.T, u *user) {
 	u.quota = ext.Quota{Bytes: 6, Namespaces: 1, Keys: 2}
 	u.apply(put("x", "a", `1`), put("x", "b", `1`))
 	u.apply(put("x", "c", `1`), del("x", "a"))
 	u.apply(put("y", "a", `1`), put("y", "b", `1`), del("x", "b"), del("x", "c"))
-	u.apply(put("y", "a", `"far too long on the way"`), put("y", "a", `1`))
+	u.apply(put("y", "a", `"far too long in between"`), put("y", "a", `1`))
 	equal(t, "counters", u.audited(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 1})
 	u.state()
 }
 
-// quotaIndex: the index is that of the operation since which the install is over
-// its quota, up to the end.
+// quotaIndex: the index is that of the operation from which on the install stays
+// over its quota.
 func quotaIndex(t *testing.T, u *user) {
 	u.quota.Keys = 2
 	u.apply(put("s", "a", `1`))
@@ -150,7 +150,8 @@ func quotaIndex(t *testing.T, u *user) {
 	u.state()
 }
 
-// quotaOrder: of several quotas namespaces are told first, then keys, then bytes.
+// quotaOrder: of several exceeded quotas, namespaces are reported first, then keys,
+// then bytes.
 func quotaOrder(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`))
 	u.quota = ext.Quota{Bytes: 5, Namespaces: 1, Keys: 1}
@@ -164,8 +165,8 @@ func quotaOrder(t *testing.T, u *user) {
 	wantError(t, "bytes", err, overQuota(0, "bytes", 5, 16))
 }
 
-// expiredNeverCounts: what has expired and is still there stands in the way of no
-// quota, of any kind, from the millisecond at which it expires.
+// expiredNeverCounts: expired records that are not swept never count, for any
+// quota, from the millisecond at which they expire.
 func expiredNeverCounts(t *testing.T, u *user) {
 	for what, q := range map[string]ext.Quota{
 		"keys":       {Bytes: 1000, Namespaces: 9, Keys: 2},
@@ -187,28 +188,28 @@ func expiredNeverCounts(t *testing.T, u *user) {
 		u.apply(put("s", "c", `1`), put("n", "d", `1`))
 		equal(t, what+": counters", u.audited(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
 		equal(t, what+": stored counters", u.stored(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
-		// Nothing was removed for it.
+		// The write removed nothing.
 		equal(t, what+": changes", u.changes(2), []ext.Change{
 			{Seq: 3, Op: ext.ChangePut, Namespace: "s", Key: "c", Revision: 1, At: u.now},
 			{Seq: 4, Op: ext.ChangePut, Namespace: "n", Key: "d", Revision: 1, At: u.now},
 		})
 		u.state()
-		u.apply(del(other, "a"), del("s", "b")) // which count no more
+		u.apply(del(other, "a"), del("s", "b")) // these no longer count
 		equal(t, what+": counters", u.audited(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
 	}
 }
 
-// expiredIsNoRoom: when a quota was lowered, what expires meanwhile makes no room
-// for more than the quota.
+// expiredIsNoRoom: after a quota was lowered, records that expire do not allow more
+// than the new quota.
 func expiredIsNoRoom(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`), put("s", "b", `1`), expiring("s", "c", `1`, u.now+minute), expiring("s", "d", `1`, u.now+minute))
 	u.quota.Keys = 2
 	u.now += minute
 	before := u.state()
 	_, err := u.try(put("s", "e", `1`))
-	wantError(t, "a third that is there", err, overQuota(0, "keys", 2, 3))
+	wantError(t, "a third, existing key", err, overQuota(0, "keys", 2, 3))
 	_, err = u.try(del("s", "c"), put("s", "e", `1`))
-	wantError(t, "a third in the place of what has expired", err, overQuota(1, "keys", 2, 3))
+	wantError(t, "a third in place of an expired one", err, overQuota(1, "keys", 2, 3))
 	u.wantState("it", before)
 	u.apply(put("s", "a", `2`))
 	v := u.other()
@@ -216,17 +217,17 @@ func expiredIsNoRoom(t *testing.T, u *user) {
 	v.now += minute
 	v.quota.Keys = 0
 	_, err = v.try(put("s", "a", `1`))
-	wantError(t, "a key in the place of itself, which has expired", err, overQuota(0, "keys", 0, 1))
+	wantError(t, "a key over its expired record", err, overQuota(0, "keys", 0, 1))
 	v.quota.Keys, v.quota.Namespaces = 1, 1
 	_, err = v.try(put("s", "a", `1`), put("t", "a", `1`))
-	wantError(t, "two namespaces in the place of themselves", err, overQuota(1, "namespaces", 1, 2))
+	wantError(t, "two namespaces over their expired records", err, overQuota(1, "namespaces", 1, 2))
 	u.quota.Keys = 3
 	u.apply(put("s", "e", `1`))
 	equal(t, "keys", u.audited().Keys, int64(3))
 	u.state()
 }
 
-// manyExpired: however many have expired, a write needs no second try.
+// manyExpired: a write needs no second attempt, however many records have expired.
 func manyExpired(t *testing.T, u *user) {
 	const expired = 600
 	for n := 0; n < expired; n += 100 {
@@ -236,7 +237,7 @@ func manyExpired(t *testing.T, u *user) {
 		}
 		u.apply(ops...)
 	}
-	u.now += minute + expired/2 - 1 // half of them
+	u.now += minute + expired/2 - 1 // when half of them have expired
 	u.quota = ext.Quota{Bytes: 3*expired/2 + 3, Namespaces: 3, Keys: expired / 6}
 	_, err := u.try(put("s1", "new", `1`))
 	wantError(t, "a key too many", err, overQuota(0, "keys", expired/6, expired/6+1))
@@ -252,8 +253,8 @@ func manyExpired(t *testing.T, u *user) {
 	u.state()
 }
 
-// quotaRemovesNothing: a write at a quota removes no record that has expired,
-// whether it is done or refused: a clock that is turned back finds them again.
+// quotaRemovesNothing: a write at a quota removes no expired record, whether it
+// succeeds or not: when the clock is set back, they are visible again.
 func quotaRemovesNothing(t *testing.T, u *user) {
 	u.quota.Keys = 3
 	u.apply(put("s", "a", `1`), put("s", "b", `1`), expiring("s", "c", `1`, u.now+minute))
@@ -261,7 +262,7 @@ func quotaRemovesNothing(t *testing.T, u *user) {
 	u.now += minute
 	last := u.state().last
 	_, err := u.try(put("s", "d", `1`), put("s", "e", `1`))
-	wantError(t, "two for one place", err, overQuota(1, "keys", 3, 4))
+	wantError(t, "two keys where one fits", err, overQuota(1, "keys", 3, 4))
 	equal(t, "counters", u.audited(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 1})
 	equal(t, "changes", u.changes(last), []ext.Change(nil))
 	u.apply(put("s", "d", `1`))
@@ -271,8 +272,8 @@ func quotaRemovesNothing(t *testing.T, u *user) {
 	equal(t, "counters", u.audited(), ext.Counters{Bytes: 12, Keys: 4, Namespaces: 1})
 }
 
-// quotaOfTwoClocks: each of two servers, one of which is an hour fast, sees exact
-// quotas by its own clock, whichever has written last.
+// quotaOfTwoClocks: of two servers, one of which is an hour fast, each applies
+// exact quotas by its own clock, whichever wrote last.
 func quotaOfTwoClocks(t *testing.T, u *user) {
 	u.quota.Keys = 2
 	u.apply(expiring("s", "a", `1`, u.now+minute), put("s", "b", `1`))
@@ -280,16 +281,16 @@ func quotaOfTwoClocks(t *testing.T, u *user) {
 	fast.apply(put("s", "c", `1`))
 	_, err := fast.try(put("s", "d", `1`))
 	wantError(t, "a third by the fast clock", err, overQuota(0, "keys", 2, 3))
-	equal(t, "what has expired by the fast clock", u.get("s", "a").Value, canonjson.Value(`1`))
+	equal(t, "the record that has expired by the fast clock", u.get("s", "a").Value, canonjson.Value(`1`))
 	_, err = u.try(put("s", "d", `1`))
 	wantError(t, "a fourth by the other", err, overQuota(0, "keys", 2, 4))
-	u.apply(put("s", "a", `2`)) // which lives for ever now
+	u.apply(put("s", "a", `2`)) // it does not expire any more
 	_, err = fast.try(put("s", "d", `1`))
 	wantError(t, "a fourth by the fast clock", err, overQuota(0, "keys", 2, 4))
 	u.apply(del("s", "c"), del("s", "b"))
 	_, err = fast.try(put("s", "d", `1`), put("s", "e", `1`))
-	wantError(t, "two for one place", err, overQuota(1, "keys", 2, 3))
-	fast.apply(expiring("s", "d", `1`, u.now+minute)) // has expired by its own clock
+	wantError(t, "two keys where one fits", err, overQuota(1, "keys", 2, 3))
+	fast.apply(expiring("s", "d", `1`, u.now+minute)) // expired by its own clock
 	fast.apply(put("s", "e", `1`))
 	_, err = u.try(put("s", "f", `1`))
 	wantError(t, "a fourth by the other", err, overQuota(0, "keys", 2, 4))
@@ -297,7 +298,7 @@ func quotaOfTwoClocks(t *testing.T, u *user) {
 	fast.state()
 }
 
-// lastPlace: of many who come for the last places, as many get in as there are.
+// lastPlace: of many concurrent writes at a quota, exactly as many succeed as fit.
 func lastPlace(t *testing.T, u *user) {
 	for what, q := range map[string]ext.Quota{
 		"keys":       {Bytes: 1000, Namespaces: 99, Keys: 5},
@@ -317,17 +318,17 @@ func lastPlace(t *testing.T, u *user) {
 			return err
 		})
 		got := suite.Winners(t, errs, isQuota)
-		equal(t, what+": writers that got in", got, 5)
+		equal(t, what+": successful writers", got, 5)
 		if err := errors.Join(errs...); err == nil {
-			t.Error("nobody was refused")
+			t.Error("no write was refused")
 		}
 		s := u.state()
 		equal(t, what+": records", len(s.records), 5)
 	}
 }
 
-// lastPlaceByTwoClocks: where those who come for the last places do not agree on
-// what has expired, as many get in as there are by the later clock.
+// lastPlaceByTwoClocks: if the writers' clocks differ, at most as many succeed as
+// fit by the later clock.
 func lastPlaceByTwoClocks(t *testing.T, u *user) {
 	u.quota.Keys = 5
 	u.apply(expiring("s", "old", `1`, u.now+minute), expiring("s", "older", `1`, u.now+minute), put("s", "a", `1`))
@@ -337,7 +338,7 @@ func lastPlaceByTwoClocks(t *testing.T, u *user) {
 		return err
 	})
 	if got := suite.Winners(t, errs, isQuota); got != 4 {
-		t.Errorf("%d got in for 2 places by one clock and 4 by the other", got)
+		t.Errorf("%d writes succeeded where 2 fit by one clock and 4 by the other", got)
 	}
 	equal(t, "keys by the later clock", fast.audited().Keys, int64(5))
 	equal(t, "keys by the earlier clock", u.audited().Keys, int64(7))

@@ -72,12 +72,12 @@ func (u *user) schemaPages(ns ext.Namespace, limit, bytes int) (all []ext.Schema
 		}
 		q.Before = p.Schemas[len(p.Schemas)-1].Version
 	}
-	u.t.Fatalf("the schemas do not come to an end")
+	u.t.Fatalf("the pages of schemas do not end")
 	return nil
 }
 
-// schemaPagesOf: pages by count and by bytes hold every version once, whole, and a
-// page that is full says whether there is another.
+// schemaPagesOf: pages by count and by bytes have every version once, completely,
+// and More reports whether there is another page.
 func schemaPagesOf(t *testing.T, u *user) {
 	const n = 40
 	for i := range n {
@@ -112,7 +112,7 @@ func (u *user) active(ns ext.Namespace) ext.Schema {
 	return sc
 }
 
-// schemaVersions: each namespace of each install counts its own, from 1.
+// schemaVersions: each namespace of each install numbers its versions from 1.
 func schemaVersions(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant
@@ -130,10 +130,11 @@ func schemaVersions(t *testing.T, u *user) {
 	sc, err := u.h.Registry.Register(t.Context(), u.owner, "s", []byte(`true`), by, u.quota, u.now)
 	must(t, "Register", err)
 	equal(t, "by whom", []string{sc.CreatedBy, u.schemas("s")[0].CreatedBy}, []string{by, by})
-	equal(t, "schemas of nobody", u.schemas("none"), []ext.Schema(nil))
+	equal(t, "schemas of an unused namespace", u.schemas("none"), []ext.Schema(nil))
 }
 
-// schemaDocuments come back to the byte: they are canonical, and cached by hash.
+// schemaDocuments: documents are returned to the byte, because they are canonical
+// and cached by hash.
 func schemaDocuments(t *testing.T, u *user) {
 	for _, text := range []string{
 		`true`, `false`, `{}`, `{"$id":"https://example.com/é","type":["object","null"],"maximum":1e300,"multipleOf":0.01,"minimum":9007199254740993}`,
@@ -168,17 +169,17 @@ func schemaLifeCycle(t *testing.T, u *user) {
 	u.activate("s", 3)
 	equal(t, "statuses", statuses(), [3]ext.SchemaStatus{ext.Draft, ext.Deprecated, ext.Active})
 	equal(t, "when it was deprecated", u.schemas("s")[1].UpdatedAt, u.now)
-	u.activate("s", 2) // an older one may be brought back
+	u.activate("s", 2) // an older version may be activated again
 	equal(t, "statuses", statuses(), [3]ext.SchemaStatus{ext.Draft, ext.Active, ext.Deprecated})
 	u.setStatus("s", 1, ext.Deprecated)
 	u.setStatus("s", 2, ext.Deprecated)
 	equal(t, "statuses", statuses(), [3]ext.SchemaStatus{ext.Deprecated, ext.Deprecated, ext.Deprecated})
-	equal(t, "active of none", u.active("s"), ext.Schema{})
+	equal(t, "the active schema of a namespace without one", u.active("s"), ext.Schema{})
 	_, err := u.h.Registry.SetStatus(t.Context(), u.owner, "s", 2, ext.Draft, u.now)
 	wantFault(t, "a draft again", err, fault.Invalid)
 }
 
-// oneActive: activating in one namespace leaves the others' alone.
+// oneActive: activating a version in one namespace does not affect others.
 func oneActive(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant
@@ -210,8 +211,8 @@ func noSchema(t *testing.T, u *user) {
 	equal(t, "active", u.active("s").Version, ext.SchemaVersion(0))
 }
 
-// schemaChanges: a put counts only by what is active in its own step: not by a
-// version that was, that is a draft, or that was never registered.
+// schemaChanges: a put succeeds only with the version that is active at the write,
+// not with a deprecated, draft or unknown one.
 func schemaChanges(t *testing.T, u *user) {
 	by := func(v ext.SchemaVersion) ext.Op {
 		op := put("s", "a", `1`)
@@ -236,7 +237,7 @@ func schemaChanges(t *testing.T, u *user) {
 	try(1, true)
 	try(2, false)
 	try(999, false)
-	u.apply(put("t", "a", `1`)) // another namespace has none
+	u.apply(put("t", "a", `1`)) // another namespace has no schema
 	u.activate("s", 2)
 	try(1, false)
 	try(2, true)
@@ -248,7 +249,8 @@ func schemaChanges(t *testing.T, u *user) {
 	wantError(t, "in a batch", err, item(2, ext.ErrSchemaChanged))
 }
 
-// newestKept: old versions go, but not the active one, and no number comes twice.
+// newestKept: old versions are dropped, except the active one, and no number is
+// used twice.
 func newestKept(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant
@@ -261,7 +263,7 @@ func newestKept(t *testing.T, u *user) {
 			got = append(got, sc.Version)
 		}
 		all := []ext.SchemaVersion{got[0], got[len(got)-2], got[len(got)-1], ext.SchemaVersion(len(got))}
-		equal(t, "the newest, the two oldest and how many", all, want)
+		equal(t, "the newest, the two oldest and the number", all, want)
 	}
 	for range ext.SchemasKept {
 		u.register("s", `{}`)
@@ -272,7 +274,7 @@ func newestKept(t *testing.T, u *user) {
 	u.register("s", `{}`)
 	kept(102, 3, 1, 101)
 	_, err := u.h.Registry.SetStatus(t.Context(), u.owner, "s", 2, ext.Active, u.now)
-	wantError(t, "one that went", err, ext.ErrNoSchema)
+	wantError(t, "a dropped version", err, ext.ErrNoSchema)
 	equal(t, "active", u.active("s").Version, ext.SchemaVersion(1))
 	op := put("s", "a", `1`)
 	op.Schema = 1
@@ -325,9 +327,9 @@ func activateTogether(t *testing.T, u *user) {
 	}
 }
 
-// putsAgainstActivations: while versions change, every put that gets in was
-// validated by what was active then: what is written in the end, and the audit,
-// say so in the order of the changes.
+// putsAgainstActivations: while versions are activated, every successful put was
+// validated by the active one. The final records and the audit show it in the order
+// of the changes.
 func putsAgainstActivations(t *testing.T, u *user) {
 	const versions = 6
 	for range versions {

@@ -22,14 +22,14 @@ func restoreChecks() []check {
 	}
 }
 
-// restored is a put that takes over what was elsewhere.
+// restored returns a put that imports a record.
 func restored(op ext.Op, r ext.Revision, created, updated ext.Moment) ext.Op {
 	op.Restored = &ext.Restored{Revision: r, CreatedAt: created, UpdatedAt: updated}
 	return op
 }
 
-// restoreRecords: a record has the revision and the moments of elsewhere, whatever
-// was there, and the next write counts on from them.
+// restoreRecords: a record gets the imported revision and times, whatever existed
+// before, and the next write continues from them.
 func restoreRecords(t *testing.T, u *user) {
 	const most ext.Revision = 1_000_000_000_000_000
 	u.apply(put("s", "live", `"old"`), put("s", "live", `"older"`), expiring("s", "expired", `"old"`, u.now+second))
@@ -67,7 +67,7 @@ func restoreRecords(t *testing.T, u *user) {
 	u.audited()
 }
 
-// restoreBatch: one write restores, puts and deletes.
+// restoreBatch: one write imports, puts and deletes.
 func restoreBatch(t *testing.T, u *user) {
 	u.apply(put("s", "gone", `1`), put("s", "put", `1`))
 	a := u.apply(restored(put("s", "a", `1`), 5, t0-day, t0), del("s", "gone"), put("s", "put", `2`), restored(put("t", "b", `2`), 6, t0, t0-day), look("s", "a"))
@@ -83,8 +83,8 @@ func restoreBatch(t *testing.T, u *user) {
 	}
 }
 
-// restoreRefused: preconditions, schemas and quotas hold, and what is refused
-// leaves nothing, not even a number of a change.
+// restoreRefused: preconditions, schemas and quotas apply, and a refused write uses
+// no change number.
 func restoreRefused(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`))
 	u.activate("v", u.register("v", `{}`).Version)
@@ -107,8 +107,8 @@ func restoreRefused(t *testing.T, u *user) {
 	equal(t, "the next number", u.do(put("s", "c", `1`)).Seq, ext.Seq(2))
 }
 
-// restoreAfter: the numbers of changes go on behind another sequence, once, and
-// what was asked for by a number of that is gone.
+// restoreAfter: change numbers continue after those of the other server, once.
+// Changes since an earlier number are gone.
 func restoreAfter(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`), put("s", "b", `1`))
 	u.now += second
@@ -120,9 +120,9 @@ func restoreAfter(t *testing.T, u *user) {
 		equal(t, "numbers", []ext.Seq{a.Items[0].Seq, a.Items[1].Seq}, []ext.Seq{1_000_001 + 2*i, 1_000_002 + 2*i})
 	}
 	_, err := u.h.Store.Changes(t.Context(), u.owner, 2, 10, u.now)
-	wantError(t, "changes since a number of before", err, ext.ErrChangesGone)
+	wantError(t, "changes since an earlier number", err, ext.ErrChangesGone)
 	_, err = u.h.Store.Changes(t.Context(), u.owner, 999_999, 10, u.now)
-	wantError(t, "changes since a number of the other sequence", err, ext.ErrChangesGone)
+	wantError(t, "changes since a number of the other server", err, ext.ErrChangesGone)
 	equal(t, "changes since its last", len(u.changes(1_000_000)), 4)
 	u.audited()
 }
@@ -134,7 +134,7 @@ func (u *user) restoreSchema(sc ext.Schema) bool {
 	return changed
 }
 
-// elsewhere is a schema as it was elsewhere.
+// elsewhere returns a schema of another server.
 func elsewhere(ns ext.Namespace, v ext.SchemaVersion, status ext.SchemaStatus, document string) ext.Schema {
 	return ext.Schema{Namespace: ns, Version: v, Status: status, Document: []byte(document), CreatedAt: t0 - day, UpdatedAt: t0 - hour, CreatedBy: "c0000000-0000-4000-8000-000000000001"}
 }
@@ -145,7 +145,7 @@ func restoreSchemas(t *testing.T, u *user) {
 	last.CreatedBy = ""
 	for _, sc := range []ext.Schema{first, last} {
 		equal(t, "changed", u.restoreSchema(sc), true)
-		equal(t, "changed by the same", u.restoreSchema(sc), false)
+		equal(t, "restoring the same schema again", u.restoreSchema(sc), false)
 	}
 	equal(t, "schemas", u.schemas("s"), []ext.Schema{last, first})
 	equal(t, "active", u.active("s"), last)
@@ -163,8 +163,8 @@ func restoreSchemas(t *testing.T, u *user) {
 	u.apply(op)
 }
 
-// restoreSchemaStatus: of a version that is there the status changes, but not to a
-// draft.
+// restoreSchemaStatus: restoring an existing version changes its status, but not to
+// a draft.
 func restoreSchemaStatus(t *testing.T, u *user) {
 	for range 3 {
 		u.register("s", `{}`)
@@ -192,21 +192,21 @@ func restoreSchemaStatus(t *testing.T, u *user) {
 	statuses(ext.Active, ext.Draft, ext.Deprecated, ext.Deprecated)
 }
 
-// restoreSchemasKept: what is restored keeps the bound of Register.
+// restoreSchemasKept: the limit of Register applies to restored schemas.
 func restoreSchemasKept(t *testing.T, u *user) {
 	const newest = ext.SchemasKept + 50
 	u.restoreSchema(elsewhere("s", 2, ext.Active, `{}`))
 	for v := ext.SchemaVersion(40); v <= newest; v++ {
 		u.restoreSchema(elsewhere("s", v, ext.Draft, `{}`))
 	}
-	equal(t, "one that would be dropped", u.restoreSchema(elsewhere("s", 50, ext.Draft, `{}`)), false)
-	equal(t, "one that is the oldest", u.restoreSchema(elsewhere("s", 51, ext.Draft, `{}`)), false)
+	equal(t, "a version that would be dropped", u.restoreSchema(elsewhere("s", 50, ext.Draft, `{}`)), false)
+	equal(t, "a version that becomes the oldest", u.restoreSchema(elsewhere("s", 51, ext.Draft, `{}`)), false)
 	all := u.schemas("s")
 	equal(t, "schemas", len(all), ext.SchemasKept+1)
 	equal(t, "the oldest two", []ext.SchemaVersion{all[ext.SchemasKept-1].Version, all[ext.SchemasKept].Version}, []ext.SchemaVersion{51, 2})
 }
 
-// exportSchemas: all schemas of an install, in the order of namespace and version.
+// exportSchemas: all schemas of an install, by namespace and version.
 func exportSchemas(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant

@@ -28,10 +28,11 @@ func reviseChecks() []check {
 	}
 }
 
-// errNotNumber is the error of add where no number is.
+// errNotNumber is the error of add for a value that is not a number.
 var errNotNumber error = fault.New(fault.Invalid, "not a number")
 
-// add is an increment of a number that is the whole value; no record counts as 0.
+// add returns an increment of a number that is the whole value; an absent record
+// counts as 0.
 func add(ns, key string, by canonjson.Number) ext.Op {
 	op := put(ns, key, "")
 	op.Keep = true
@@ -45,7 +46,7 @@ func add(ns, key string, by canonjson.Number) ext.Op {
 	return op
 }
 
-// merge is a merge patch; no record is ErrNoRecord.
+// merge returns a merge patch; an absent record is ErrNoRecord.
 func merge(ns, key string, patch canonjson.Value) ext.Op {
 	op := put(ns, key, "")
 	op.Keep = true
@@ -61,11 +62,11 @@ func merge(ns, key string, patch canonjson.Value) ext.Op {
 
 func checked(op ext.Op, v ext.SchemaVersion) ext.Op { op.Schema = v; return op }
 
-// reviseFound: a value is made of the one that a client would read, and metadata and
-// time to live stay.
+// reviseFound: the new value is computed from the visible one; metadata and time to
+// live are kept.
 func reviseFound(t *testing.T, u *user) {
 	first := u.do(add("s", "n", "0.1"))
-	equal(t, "of no record", first, ext.Item{Revision: 1, Seq: 1, Created: true, CreatedAt: u.now, UpdatedAt: u.now, Sum: "0.1"})
+	equal(t, "of an absent record", first, ext.Item{Revision: 1, Seq: 1, Created: true, CreatedAt: u.now, UpdatedAt: u.now, Sum: "0.1"})
 	equal(t, "the number", u.get("s", "n").Value, `0.1`)
 	equal(t, "more", u.do(add("s", "n", "12345678901234567890.2")).Sum, "12345678901234567890.3")
 	op := expiring("s", "k", `{"a":1,"b":[1]}`, u.now+hour)
@@ -78,13 +79,13 @@ func reviseFound(t *testing.T, u *user) {
 	equal(t, "the record", []canonjson.Value{r.Value, r.Metadata}, []canonjson.Value{`{"a":1,"c":{"e":1}}`, `{"m":1}`})
 	u.now += hour
 	_, err := u.try(merge("s", "k", `{}`))
-	wantError(t, "a patch of what has expired", err, item(0, ext.ErrNoRecord))
-	equal(t, "an increment of what has expired", u.do(add("s", "k", "7")), ext.Item{Revision: 1, Seq: 5, Created: true, CreatedAt: u.now, UpdatedAt: u.now, Sum: "7"})
+	wantError(t, "a patch of an expired record", err, item(0, ext.ErrNoRecord))
+	equal(t, "an increment of an expired record", u.do(add("s", "k", "7")), ext.Item{Revision: 1, Seq: 5, Created: true, CreatedAt: u.now, UpdatedAt: u.now, Sum: "7"})
 	equal(t, "metadata of a new life", u.get("s", "k").Metadata, canonjson.EmptyObject)
 	u.state()
 }
 
-// reviseInABatch: an operation finds what those before it leave.
+// reviseInABatch: an operation sees the result of those before it.
 func reviseInABatch(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`), put("s", "b", `{"x":1}`))
 	a := u.apply(add("s", "a", "1"), guarded(look("s", "a"), ifRevision(2)), add("s", "a", "1"), merge("s", "b", `{"y":2}`), put("s", "a", `10`),
@@ -100,8 +101,8 @@ func reviseInABatch(t *testing.T, u *user) {
 	u.state()
 }
 
-// reviseRefused: of several failures the first operation's counts, and of one
-// operation's the precondition. Nothing is written.
+// reviseRefused: of several failing operations the first is reported, and of one
+// operation the precondition comes first. Nothing is written.
 func reviseRefused(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`), put("s", "text", `"x"`))
 	before, events := u.state(), u.events()
@@ -111,16 +112,16 @@ func reviseRefused(t *testing.T, u *user) {
 		want error
 	}{
 		{"no number", []ext.Op{add("s", "text", "1")}, item(0, errNotNumber)},
-		{"no number after a put", []ext.Op{put("s", "b", `1`), add("s", "text", "1")}, item(1, errNotNumber)},
-		{"no number, made so", []ext.Op{put("s", "a", `"x"`), add("s", "a", "1")}, item(1, errNotNumber)},
-		{"no record, made so", []ext.Op{del("s", "a"), merge("s", "a", `{}`)}, item(1, ext.ErrNoRecord)},
+		{"not a number, after a put", []ext.Op{put("s", "b", `1`), add("s", "text", "1")}, item(1, errNotNumber)},
+		{"not a number after an operation of the batch", []ext.Op{put("s", "a", `"x"`), add("s", "a", "1")}, item(1, errNotNumber)},
+		{"no record after an operation of the batch", []ext.Op{del("s", "a"), merge("s", "a", `{}`)}, item(1, ext.ErrNoRecord)},
 		{"a precondition", []ext.Op{guarded(add("s", "a", "1"), ifRevision(2))}, item(0, mismatch(1))},
-		{"a precondition before the value", []ext.Op{guarded(add("s", "text", "1"), ifMatch(9))}, item(0, headerMismatch(1))},
-		{"a precondition of none", []ext.Op{guarded(merge("s", "none", `1`), ifRevision(2))}, item(0, mismatch(0))},
-		{"a record where there is to be none", []ext.Op{guarded(add("s", "a", "1"), ifRevision(0))}, item(0, mismatch(1))},
+		{"the precondition is checked before the value", []ext.Op{guarded(add("s", "text", "1"), ifMatch(9))}, item(0, headerMismatch(1))},
+		{"a precondition on an absent record", []ext.Op{guarded(merge("s", "none", `1`), ifRevision(2))}, item(0, mismatch(0))},
+		{"a record exists where none is required", []ext.Op{guarded(add("s", "a", "1"), ifRevision(0))}, item(0, mismatch(1))},
 		{"a precondition in between", []ext.Op{add("s", "a", "1"), guarded(add("s", "a", "1"), ifRevision(1)), add("s", "text", "1")}, item(1, mismatch(2))},
 		{"a check before", []ext.Op{guarded(look("s", "a"), ifRevision(9)), add("s", "text", "1")}, item(0, mismatch(1))},
-		{"a check behind", []ext.Op{add("s", "text", "1"), guarded(look("s", "a"), ifRevision(9))}, item(0, errNotNumber)},
+		{"a check after", []ext.Op{add("s", "text", "1"), guarded(look("s", "a"), ifRevision(9))}, item(0, errNotNumber)},
 		{"no such schema", []ext.Op{checked(add("s", "a", "1"), 7)}, item(0, ext.ErrSchemaChanged)},
 	} {
 		_, err := u.try(c.ops...)
@@ -132,18 +133,18 @@ func reviseRefused(t *testing.T, u *user) {
 	equal(t, "events", u.events(), events)
 }
 
-// reviseQuota: what a value becomes counts.
+// reviseQuota: the size of the new value counts.
 func reviseQuota(t *testing.T, u *user) {
 	u.apply(put("s", "a", `99`))
-	u.quota.Bytes = 4 // with metadata
+	u.quota.Bytes = 4 // including metadata
 	_, err := u.try(add("s", "a", "1"))
 	wantError(t, "a longer number", err, item(0, &ext.QuotaError{What: "bytes", Limit: 4, Used: 5}))
 	equal(t, "a shorter one", u.do(add("s", "a", "-90")).Sum, "9")
 	u.state()
 }
 
-// reviseReplay: what comes again gets the answer of the first time, with its sums,
-// whatever has happened since.
+// reviseReplay: a repeated request gets the first answer with its sums, regardless
+// of later changes.
 func reviseReplay(t *testing.T, u *user) {
 	u.apply(put("s", "p", `{"a":1}`))
 	ops := []ext.Op{add("s", "n", "0.5"), put("s", "x", `1`), add("s", "n", "1e30"), merge("s", "p", `{"b":2}`), look("s", "n"), del("s", "x")}
@@ -170,9 +171,9 @@ func reviseReplay(t *testing.T, u *user) {
 	}
 }
 
-// reviseTogether: many writers count in one record, set members of another, and write
-// others beside them. No answer is lost or given twice, and nobody is refused for
-// what somebody else did.
+// reviseTogether: many writers increment one record, set members of another, and
+// write others. No answer is lost or returned twice, and no write fails because of
+// another.
 func reviseTogether(t *testing.T, u *user, v ext.SchemaVersion) {
 	const each = 8
 	u.apply(checked(put("s", "members", `{}`), v))
@@ -225,8 +226,8 @@ func reviseTogether(t *testing.T, u *user, v ext.SchemaVersion) {
 	u.state()
 }
 
-// reviseSchemaChanges: a value that a schema has validated is stored while that is
-// active, or not at all.
+// reviseSchemaChanges: a value that was validated by a schema is stored only while
+// that schema is active.
 func reviseSchemaChanges(t *testing.T, u *user) {
 	one := u.activate("s", u.register("s", `{}`).Version).Version
 	two := u.register("s", `{}`).Version
@@ -234,7 +235,7 @@ func reviseSchemaChanges(t *testing.T, u *user) {
 	u.activate("s", two)
 	for _, v := range []ext.SchemaVersion{0, one} {
 		_, err := u.try(checked(add("s", "n", "1"), v))
-		wantError(t, "by a schema that is not active", err, item(0, ext.ErrSchemaChanged))
+		wantError(t, "with a schema that is not active", err, item(0, ext.ErrSchemaChanged))
 	}
-	equal(t, "by the active one", u.do(checked(add("s", "n", "1"), two)).Sum, "2")
+	equal(t, "with the active one", u.do(checked(add("s", "n", "1"), two)).Sum, "2")
 }

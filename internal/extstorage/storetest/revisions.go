@@ -22,8 +22,8 @@ func revisionChecks() []check {
 	}
 }
 
-// revisionsWithoutGap: within one life the revisions that writers get are 1 to n,
-// each once, and the last writer's value is what stays.
+// revisionsWithoutGap: concurrent writers of a record get the revisions 1 to n,
+// each once, and the value of the last revision remains.
 func revisionsWithoutGap(t *testing.T, u *user) {
 	const each = 10
 	var mu sync.Mutex
@@ -40,7 +40,7 @@ func revisionsWithoutGap(t *testing.T, u *user) {
 			it := a.Items[0]
 			mu.Lock()
 			if other, twice := got[it.Revision]; twice || seqs[it.Seq] {
-				err = fmt.Errorf("revision %d, change %d come twice (%s and %s)", it.Revision, it.Seq, other, value)
+				err = fmt.Errorf("revision %d, change %d occur twice (%s and %s)", it.Revision, it.Seq, other, value)
 			}
 			got[it.Revision], seqs[it.Seq] = value, true
 			mu.Unlock()
@@ -70,8 +70,8 @@ func revisionsWithoutGap(t *testing.T, u *user) {
 	u.state()
 }
 
-// firstWriters: the first write of an install has no row to wait for, and is
-// serialised all the same: of two first puts of a key one is the second.
+// firstWriters: concurrent first writes of an install, which has no row to lock,
+// are serialized too: of two first puts of a key, one gets revision 2.
 func firstWriters(t *testing.T, u *user) {
 	for range 5 {
 		u := u.other()
@@ -97,8 +97,8 @@ func firstWriters(t *testing.T, u *user) {
 	}
 }
 
-// livesUnderConcurrency: puts and deletes of one key at once: the feed tells of
-// each life its revisions from 1 without a gap.
+// livesUnderConcurrency: with concurrent puts and deletes of one key, the feed has
+// the revisions from 1 without gaps between two deletions.
 func livesUnderConcurrency(t *testing.T, u *user) {
 	errs := testdb.Together(parallel, func(i int) (err error) {
 		for j := 0; j < 8 && err == nil; j++ {
@@ -115,8 +115,8 @@ func livesUnderConcurrency(t *testing.T, u *user) {
 	u.state()
 }
 
-// wantLives holds the whole feed of an install: numbers without a gap, and for
-// each key lives of revisions 1 to n, each ended by a change with its last.
+// wantLives checks the feed of an install: numbers without gaps, and for each key
+// the revisions 1 to n, followed by a deletion with revision n.
 func wantLives(t *testing.T, u *user) {
 	t.Helper()
 	revisions := map[string]ext.Revision{}
@@ -126,7 +126,7 @@ func wantLives(t *testing.T, u *user) {
 		}
 		id := string(c.Namespace) + "/" + string(c.Key)
 		switch was := revisions[id]; {
-		case c.Op == ext.ChangePut && (c.Revision == was+1 || c.Revision == 1): // 1 also over what has expired
+		case c.Op == ext.ChangePut && (c.Revision == was+1 || c.Revision == 1): // also 1 over an expired record
 			revisions[id] = c.Revision
 		case c.Op != ext.ChangePut && c.Revision == was && was > 0:
 			revisions[id] = 0
@@ -152,7 +152,7 @@ func wantLives(t *testing.T, u *user) {
 	}
 }
 
-// moments: a record knows when it was made and when it was changed last.
+// moments: a record has the times of its creation and of its last change.
 func moments(t *testing.T, u *user) {
 	made := u.now
 	it := u.do(put("settings", "a", `1`))
@@ -162,14 +162,14 @@ func moments(t *testing.T, u *user) {
 	equal(t, "changed", []ext.Moment{it.CreatedAt, it.UpdatedAt}, []ext.Moment{made, u.now})
 	r := u.get("settings", "a")
 	equal(t, "kept", []ext.Moment{r.CreatedAt, r.UpdatedAt, r.ExpiresAt}, []ext.Moment{made, u.now, 0})
-	u.now = made - hour // a clock that was turned back
+	u.now = made - hour // the clock is set back
 	it = u.do(put("settings", "a", `3`))
-	equal(t, "changed by a clock that was turned back", []ext.Moment{it.CreatedAt, it.UpdatedAt}, []ext.Moment{made, u.now})
+	equal(t, "changed after the clock was set back", []ext.Moment{it.CreatedAt, it.UpdatedAt}, []ext.Moment{made, u.now})
 	equal(t, "revision", it.Revision, ext.Revision(3))
 }
 
-// incrementByPrecondition is how the service counts: read, add, put under the tag that
-// was read, and again when another was faster. No count is lost.
+// incrementByPrecondition increments with a read and a put under the tag that was
+// read, and retries if another write came first. No increment is lost.
 func incrementByPrecondition(t *testing.T, u *user) {
 	u.apply(put("settings", "n", `0`))
 	const each = 5
@@ -198,9 +198,9 @@ func incrementByPrecondition(t *testing.T, u *user) {
 	equal(t, "count", u.get("settings", "n").Value, canonjson.Value(fmt.Sprint(parallel*each)))
 }
 
-// mixedBatches: batches that touch the same keys in different orders, deletes and
-// quotas among them, never fail by each other, and leave counters
-// and a feed that are right.
+// mixedBatches: concurrent batches on the same keys in different orders, with
+// deletions and quotas, do not make each other fail, and leave correct counters and
+// a correct feed.
 func mixedBatches(t *testing.T, u *user) {
 	keys := []string{"a", "b", "c", "d", "e"}
 	errs := testdb.Together(parallel, func(i int) (err error) {
@@ -219,7 +219,7 @@ func mixedBatches(t *testing.T, u *user) {
 				}
 			}
 			if i%5 == 0 {
-				at.quota.Bytes = 0 // what expires is counted off, and the write is refused
+				at.quota.Bytes = 0 // expired records are subtracted, and the write is refused
 			}
 			if _, err = at.try(ops...); i%5 == 0 && isQuota(err) {
 				err = nil

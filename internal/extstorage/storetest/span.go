@@ -25,32 +25,32 @@ func spanChecks() []check {
 	}
 }
 
-// street is a part of all owners, of which nobody else is; next to each other
-// are installs of tenants whose installs have the same ids.
-type street struct {
+// ownerRange is a range of owners that no other test uses. The range has installs of
+// several tenants with the same IDs.
+type ownerRange struct {
 	*user
 	prefix string
 }
 
-func newStreet(u *user) street { return street{u, newUUID()[:24]} }
+func newOwnerRange(u *user) ownerRange { return ownerRange{u, newUUID()[:24]} }
 
-// owner is the install of a number of the tenant of a number, below 256.
-func (s street) owner(tenant, install int) ext.Owner {
+// owner returns the install with a number of the tenant with a number, below 256.
+func (s ownerRange) owner(tenant, install int) ext.Owner {
 	return ext.Owner{
 		Tenant:  ext.TenantID(fmt.Sprintf("%s%012x", s.prefix, tenant<<40)),
 		Install: ext.InstallID(fmt.Sprintf("%08x-0000-4000-8000-000000000000", install<<24)),
 	}
 }
 
-// of is who has an owner's records.
-func (s street) of(o ext.Owner) *user {
+// of returns the user of an owner.
+func (s ownerRange) of(o ext.Owner) *user {
 	v := *s.user
 	v.owner = o
 	return &v
 }
 
-// all is the span of all tenants of the street.
-func (s street) all() ext.Span {
+// all returns the span of all tenants of the range.
+func (s ownerRange) all() ext.Span {
 	return ext.Span{
 		All:   true,
 		After: ext.Owner{Tenant: ext.TenantID(s.prefix + "000000000000"), Install: "00000000-0000-0000-0000-000000000000"},
@@ -58,8 +58,8 @@ func (s street) all() ext.Span {
 	}
 }
 
-// list reads a span by pages of a size.
-func (s street) list(span ext.Span, limit int) (all []ext.InstallUsage) {
+// list reads a span in pages.
+func (s ownerRange) list(span ext.Span, limit int) (all []ext.InstallUsage) {
 	s.t.Helper()
 	for {
 		page, err := s.h.Inspector.ListUsage(s.t.Context(), span, limit)
@@ -71,17 +71,17 @@ func (s street) list(span ext.Span, limit int) (all []ext.InstallUsage) {
 	}
 }
 
-// uncounted are the installs of a span that have rows and no counters.
-func (s street) uncounted(span ext.Span, limit int) []ext.Owner {
+// uncounted returns the installs of a span that have rows and no counters.
+func (s ownerRange) uncounted(span ext.Span, limit int) []ext.Owner {
 	s.t.Helper()
 	all, err := s.h.Inspector.Uncounted(s.t.Context(), span, limit)
 	must(s.t, "Uncounted", err)
 	return all
 }
 
-// want holds a span, read in pages of any size, against the owners that should
-// be in it, with their counters.
-func (s street) want(what string, span ext.Span, owners ...ext.Owner) {
+// want checks that a span, read in pages of any size, has these owners with their
+// counters.
+func (s ownerRange) want(what string, span ext.Span, owners ...ext.Owner) {
 	s.t.Helper()
 	var want []ext.InstallUsage
 	for _, o := range owners {
@@ -98,10 +98,10 @@ func (s street) want(what string, span ext.Span, owners ...ext.Owner) {
 	equal(s.t, what+", uncounted", s.uncounted(span, 10), []ext.Owner(nil))
 }
 
-// spanPages: tenants come in their order, and the installs of each in theirs, in
-// whatever order they were made.
+// spanPages: tenants are in order, and so are the installs of each, regardless of
+// the order of creation.
 func spanPages(_ *testing.T, u *user) {
-	s := newStreet(u)
+	s := newOwnerRange(u)
 	var all []ext.Owner
 	for tenant := 1; tenant < 250; tenant += 80 { // digits and letters
 		for _, install := range []int{0x01, 0x0a, 0x9f, 0xa0, 0xff} {
@@ -116,16 +116,16 @@ func spanPages(_ *testing.T, u *user) {
 	for i, o := range all {
 		span.After = o
 		if i%6 == 0 {
-			s.want("all behind one", span, all[i+1:]...)
+			s.want("all after one", span, all[i+1:]...)
 		}
 	}
-	span.After = s.owner(1, 0x0b) // nobody's
-	s.want("all behind nobody", span, all[2:]...)
+	span.After = s.owner(1, 0x0b) // an unused ID
+	s.want("all after an unused ID", span, all[2:]...)
 }
 
-// spanTenant: of a tenant come its installs and no others.
+// spanTenant: the span of a tenant has its installs and no others.
 func spanTenant(_ *testing.T, u *user) {
-	s := newStreet(u)
+	s := newOwnerRange(u)
 	for tenant := range 3 {
 		for install := range 4 {
 			s.of(s.owner(tenant+1, install+1)).apply(put("a", "a", `1`))
@@ -139,13 +139,13 @@ func spanTenant(_ *testing.T, u *user) {
 	span.After = s.owner(2, 2)
 	s.want("behind one", span, s.owner(2, 3), s.owner(2, 4))
 	span.After = s.owner(2, 4)
-	s.want("behind its last", span)
+	s.want("after its last", span)
 }
 
-// spanWho: who has or had a record is told, with what has expired; who has never
-// written is not, whatever else there is of it.
+// spanWho: installs that have or had a record are listed, with expired records
+// counted; installs that have never written are not, even if they have other rows.
 func spanWho(t *testing.T, u *user) {
-	s := newStreet(u)
+	s := newOwnerRange(u)
 	writer, expired, empty, schemas := s.of(s.owner(1, 2)), s.of(s.owner(1, 3)), s.of(s.owner(2, 1)), s.of(s.owner(2, 2))
 	registered, revoked, refused := s.of(s.owner(3, 1)), s.of(s.owner(3, 2)), s.of(s.owner(4, 1))
 	writer.apply(put("a", "a", `1`))
@@ -160,13 +160,13 @@ func spanWho(t *testing.T, u *user) {
 	wantFault(t, "a precondition that does not hold", err, fault.Precondition)
 	refused.wantGone("a", "a")
 	s.want("all", s.all(), writer.owner, expired.owner, empty.owner)
-	equal(t, "what has expired is counted until a write moves the counters", s.list(s.all(), 10)[1].Counters, ext.Counters{Bytes: 3, Keys: 1, Namespaces: 1})
-	equal(t, "what was deleted is not", s.list(s.all(), 10)[2].Counters, ext.Counters{})
+	equal(t, "expired records are counted until a write updates the counters", s.list(s.all(), 10)[1].Counters, ext.Counters{Bytes: 3, Keys: 1, Namespaces: 1})
+	equal(t, "deleted records are not counted", s.list(s.all(), 10)[2].Counters, ext.Counters{})
 }
 
-// spanRegistered: what is registered comes with the counters, every field of it.
+// spanRegistered: registered installs are listed with every field.
 func spanRegistered(_ *testing.T, u *user) {
-	s := newStreet(u)
+	s := newOwnerRange(u)
 	var all []ext.Owner
 	for i, r := range registrations() {
 		v := s.of(s.owner(i/2, i+1))
@@ -181,9 +181,9 @@ func spanRegistered(_ *testing.T, u *user) {
 	s.want("all", s.all(), all...)
 }
 
-// spanUnderWriters: who was there is told once while others begin beside it.
+// spanUnderWriters: existing installs are listed once while others are created.
 func spanUnderWriters(t *testing.T, u *user) {
-	s := newStreet(u)
+	s := newOwnerRange(u)
 	var there []ext.Owner
 	for tenant := range 4 {
 		for install := range 4 {
@@ -208,7 +208,7 @@ func spanUnderWriters(t *testing.T, u *user) {
 			all = append(all, in.Owner)
 		}
 		if !slices.IsSortedFunc(all, ext.Owner.Compare) || len(slices.Compact(slices.Clone(all))) != len(all) {
-			t.Errorf("not in order, or twice: %v", all)
+			t.Errorf("not in order, or with duplicates: %v", all)
 		}
 		for _, o := range there {
 			if !slices.Contains(all, o) {
@@ -220,11 +220,10 @@ func spanUnderWriters(t *testing.T, u *user) {
 	must(t, "writers", <-written)
 }
 
-// spanUncounted: rows whose install has lost its counters, or had them set to
-// nothing, are found, of records or of a namespace's counter, and are a
-// difference in the audit.
+// spanUncounted: installs whose counters were lost or set to zero are found, by
+// records or namespace counters, and the audit reports a difference.
 func spanUncounted(t *testing.T, u *user) {
-	s := newStreet(u)
+	s := newOwnerRange(u)
 	var all []ext.Owner
 	for tenant := range 2 {
 		for install := range 4 {
@@ -250,7 +249,7 @@ func spanUncounted(t *testing.T, u *user) {
 	span.After, span.Last = gone, space
 	equal(t, "a part", s.uncounted(span, 10), []ext.Owner{records, space})
 	equal(t, "of a tenant", s.uncounted(ext.Span{Tenant: gone.Tenant}, 10), []ext.Owner{gone})
-	equal(t, "who is counted", len(s.list(s.all(), 3)), 4)
+	equal(t, "the counted installs", len(s.list(s.all(), 3)), 4)
 	for i, o := range all {
 		audit, err := u.h.Inspector.Audit(t.Context(), o)
 		must(t, "Audit", err)
@@ -258,7 +257,7 @@ func spanUncounted(t *testing.T, u *user) {
 	}
 }
 
-// spanNothing: on a database that has nothing there is nobody.
+// spanNothing: an empty database has no installs.
 func spanNothing(t *testing.T, u *user) {
 	u.faulty(t)
 	for _, span := range []ext.Span{{All: true}, {Tenant: u.owner.Tenant}, {All: true, After: u.owner}} {
@@ -275,7 +274,7 @@ func spanNothing(t *testing.T, u *user) {
 	equal(t, "the first", page, []ext.InstallUsage{{Owner: u.owner, Counters: ext.Counters{Bytes: 3, Keys: 1, Namespaces: 1}}})
 }
 
-// spanRefused: a tenant that was forgotten is not all of them.
+// spanRefused: a span without a tenant is not a span of all tenants.
 func spanRefused(t *testing.T, u *user) {
 	u.apply(put("a", "a", `1`))
 	other := u.other().owner

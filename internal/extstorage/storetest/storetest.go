@@ -1,14 +1,13 @@
-// Package storetest is the contract of extstorage's Store, Inspector, Registry and
-// Installs as tests.
+// Package storetest tests the contract of extstorage's Store, Inspector, Registry
+// and Installs.
 //
-// A backend calls Run from a test of its own; what is not in this suite no
-// caller may rely on. Every test has a fresh install on one database that all
-// tests share, as installs do, and all run in parallel. The suite turns the clock
-// itself, because every step of a Store is told what time it is.
+// A backend calls Run from its own test. Callers may rely only on what this suite
+// tests. Every test has a fresh install on one shared database, and all tests run
+// in parallel. The suite sets the time, which is a parameter of every operation.
 //
-// The table of cases of the service's rule is here too, exported, so that the rule
-// in package extstorage and its restatement in a backend's SQL are held against
-// the same lines.
+// The package also exports the table of cases of the service's rule, so that the
+// rule in package extstorage and its implementation in a backend's SQL are checked
+// by the same cases.
 package storetest
 
 import (
@@ -19,11 +18,11 @@ import (
 	"holdfast/internal/suite"
 )
 
-// Harness is a backend as the suite needs it.
+// Harness describes a backend to the suite.
 type Harness struct {
-	// Store is what is tested. Its database may hold other installs' data, but
-	// nobody else may sweep it: a sweep reaches every install, and the suite
-	// lets each of its tests live at a time of its own.
+	// Store is the store to test. Its database may have data of other installs, but
+	// only the suite may sweep it: a sweep affects every install, and each test of
+	// the suite runs at its own time.
 	Store     ext.Store
 	Inspector ext.Inspector
 	Registry  ext.Registry
@@ -31,19 +30,19 @@ type Harness struct {
 	Tokens    ext.Tokens
 	Deletions ext.Deletions
 
-	// Events reads the events that an install has in the outbox, by number.
+	// Events returns the events of an install in the outbox, by number.
 	Events func(t testing.TB, o ext.Owner) []Event
 
-	// Damage runs SQL that no Store would, of the tables that every backend has.
-	// Who has none is exempt from Span/Uncounted.
+	// Damage runs SQL that damages data, on the tables that every backend has. A
+	// backend without it is exempt from Span/Uncounted.
 	Damage func(t testing.TB, sql string)
 
-	// Faulty opens another Harness on a database of its own, whose engine asks
-	// fault at every point where it can fail, and treats what that returns as
-	// its error. nil leaves the group Faults out.
+	// Faulty opens another Harness on its own database, whose engine calls fault at
+	// every point where it can fail, and treats the error as its own. If Faulty is
+	// nil, the group Faults is skipped.
 	Faulty func(t testing.TB, fault func(point string) error) Harness
 
-	// Exempt names tests that do not hold on the backend ("Group/Test"), with
+	// Exempt lists the tests that do not apply to the backend ("Group/Test"), with
 	// the reason.
 	Exempt map[string]string
 }
@@ -57,7 +56,7 @@ type Event struct {
 	At      ext.Moment
 }
 
-// Run runs the suite. What open opens is closed by a cleanup of its t.
+// Run runs the suite. open closes what it opens in a cleanup of its t.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	h := open(t)
 	suite.Suite[*user]{
@@ -75,7 +74,7 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 // Names returns the names of all tests, as "Group/Test".
 func Names() []string { return suite.Names(groups()) }
 
-// Short names for what every suite has.
+// Short names of package suite.
 type tb = suite.TB
 
 var (
@@ -88,11 +87,11 @@ func equal[T any](t tb, what string, got, want T) {
 	suite.Equal(t, what, got, want)
 }
 
-// check is one test; the user it gets is fresh.
+// check is one test with a fresh user.
 type check = suite.Case[*user]
 
-// groups are the contract. Tests that sweep are serial and live long before all
-// the others, whose records they must not sweep.
+// groups returns the tests. Tests that sweep run serially, at times long before
+// those of all others, whose records they must not remove.
 func groups() []suite.Group[*user] {
 	return []suite.Group[*user]{
 		{Name: "Values", Cases: valueChecks()},

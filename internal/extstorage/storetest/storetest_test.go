@@ -14,8 +14,8 @@ import (
 	"holdfast/internal/fault"
 )
 
-// TestMemory runs the suite on the model behind a lock: what the suite says of
-// every store must be true of the plainest one.
+// TestMemory runs the suite on the model with a lock: the suite must accept the
+// simplest correct store.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	Run(t, func(testing.TB) Harness { return memoryHarness(func(string) error { return nil }) })
@@ -31,15 +31,15 @@ func memoryHarness(fault func(string) error) Harness {
 		},
 		Faulty: func(_ testing.TB, fault func(string) error) Harness { return memoryHarness(fault) },
 		Exempt: map[string]string{
-			"Span/Uncounted":        "it has no counters to lose: it counts what is there",
-			"Delete/WrongCounters":  "it has no counters to lose: it counts what is there",
-			"Delete/SweptMeanwhile": "it does not know of the deletion when it sweeps",
+			"Span/Uncounted":        "it has no stored counters: it counts the records",
+			"Delete/WrongCounters":  "it has no stored counters: it counts the records",
+			"Delete/SweptMeanwhile": "its sweep ignores deletions",
 			"Sweep/Tombstones":      "its events cannot be published",
 		},
 	}
 }
 
-// memory keeps models. It keeps no more than the suite needs.
+// memory is a Store of models. It stores only what the suite needs.
 type memory struct {
 	mu       sync.Mutex
 	fault    func(point string) error
@@ -49,10 +49,10 @@ type memory struct {
 	tokens   map[ext.Owner][]ext.RevokedToken
 
 	deletions map[ext.Owner]*deletion
-	floors    map[ext.Owner]ext.SchemaVersion // of numbers of schemas that were deleted
+	floors    map[ext.Owner]ext.SchemaVersion // greatest version number of deleted schemas
 }
 
-// read runs fn on the owner's model, alone.
+// read runs fn on the owner's model under the lock.
 func (s *memory) read(o ext.Owner, fn func(m *model) error) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (s *memory) read(o ext.Owner, fn func(m *model) error) error {
 func (s *memory) write(ctx context.Context, o ext.Owner, fn func(m *model) error) error {
 	return s.read(o, func(m *model) error {
 		if err := ctx.Err(); err != nil {
-			return fault.Wrap(fault.Unavailable, "the caller has gone", err)
+			return fault.Wrap(fault.Unavailable, "the caller disconnected", err)
 		}
 		if err := s.fault("begin"); err != nil {
 			return err
@@ -85,7 +85,7 @@ func (s *memory) Apply(ctx context.Context, o ext.Owner, w ext.Write) (a ext.App
 	return a, err
 }
 
-// Sweep takes what expired first of all installs, one at a time.
+// Sweep removes the rows of all installs that expired first, one at a time.
 func (s *memory) Sweep(_ context.Context, kind ext.Swept, now, due ext.Moment, limit int) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,8 +30,8 @@ func sweepChecks() []check {
 	}
 }
 
-// Moments after everything that tests in this group leave behind, and before
-// everything of the others. What expires leaves changes, which are swept later.
+// Times after all data of this group and before all data of other groups. Expired
+// records leave changes, which are swept later.
 const (
 	afterAll    = early + 1000*day
 	afterSwept  = afterAll + 8*day
@@ -44,7 +44,7 @@ func (u *user) sweep(limit int) int {
 	return u.sweepDue(u.now, limit)
 }
 
-// sweepDue sweeps one kind after the other, at most limit rows together.
+// sweepDue sweeps all kinds in turn, at most limit rows in total.
 func (u *user) sweepDue(due ext.Moment, limit int) (total int) {
 	u.t.Helper()
 	for kind := range ext.SweptKinds {
@@ -65,7 +65,7 @@ func (u *user) sweepKind(kind ext.Swept, due ext.Moment, limit int) int {
 	return n
 }
 
-// drain sweeps until nothing is due, and returns how much was.
+// drain sweeps until nothing is due and returns the number of removed rows.
 func (u *user) drain() (total int) {
 	u.t.Helper()
 	for {
@@ -77,15 +77,15 @@ func (u *user) drain() (total int) {
 	}
 }
 
-// clean removes what an earlier test has left.
+// clean removes data of an earlier test.
 func (u *user) clean() {
 	u.t.Helper()
 	u.at(afterAll).drain()
 	u.at(afterSwept).drain()
 }
 
-// sweepBounded: a sweep removes no more than it may, of any install, what is
-// first first, and nothing that a client sees.
+// sweepBounded: a sweep removes at most its limit, of any install, the oldest
+// first, and nothing that a client sees.
 func sweepBounded(t *testing.T, u *user) {
 	u.clean()
 	v := u.other()
@@ -100,7 +100,7 @@ func sweepBounded(t *testing.T, u *user) {
 		mine, other int64
 	}{{2, 3, 2}, {2, 2, 1}, {1, 1, 1}, {0, 1, 1}} {
 		equal(t, fmt.Sprint("sweep ", i), u.sweep(2), want.n)
-		equal(t, "records that are left", []int64{u.stored().Keys, v.stored().Keys}, []int64{want.mine, want.other})
+		equal(t, "the remaining records", []int64{u.stored().Keys, v.stored().Keys}, []int64{want.mine, want.other})
 		equal(t, "what a client sees", u.state().records, mine.records)
 		equal(t, "what a client sees", v.state().records, others.records)
 	}
@@ -115,14 +115,14 @@ func sweepBoundary(t *testing.T, u *user) {
 	u.now++
 	equal(t, "at the moment", u.sweep(10), 1)
 	u.now -= 10
-	u.wantGone("s", "a") // with the clock turned back
+	u.wantGone("s", "a") // after the clock was set back
 	u.now += 11
 	equal(t, "at the next", u.sweep(10), 1)
 	u.state()
 }
 
-// sweepTells: what is swept is in the feed as what expired, in the order of the
-// moments.
+// sweepTells: swept records are in the feed as expired, in the order of their
+// expiry.
 func sweepTells(t *testing.T, u *user) {
 	u.clean()
 	u.apply(expiring("s", "b", `1`, u.now+10), expiring("s", "a", `1`, u.now+20), expiring("a", "z", `1`, u.now+10))
@@ -138,8 +138,8 @@ func sweepTells(t *testing.T, u *user) {
 	wantLives(t, u)
 }
 
-// sweepOrder: what expired first goes first, each with a change of its own, with its
-// last revision.
+// sweepOrder: records are swept in the order of their expiry, each with a change
+// that has its last revision.
 func sweepOrder(t *testing.T, u *user) {
 	u.clean()
 	u.apply(expiring("s", "a", `1`, u.now+30), expiring("s", "b", `1`, u.now+10), expiring("t", "c", `1`, u.now+20), expiring("t", "d", `1`, u.now+40),
@@ -160,8 +160,8 @@ func sweepOrder(t *testing.T, u *user) {
 	equal(t, "stored counters", u.stored(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 1})
 }
 
-// sweepOnlyDue: a sweep removes what was due at the moment it is given and nothing
-// later, although that has expired; the change is of the moment of the sweep.
+// sweepOnlyDue: a sweep removes what was due at the given time, even if more has
+// expired since. The change has the time of the sweep.
 func sweepOnlyDue(t *testing.T, u *user) {
 	u.clean()
 	begin := u.now
@@ -172,15 +172,15 @@ func sweepOnlyDue(t *testing.T, u *user) {
 	equal(t, "before the first expires", u.sweepDue(begin+second-1, 10), 0)
 	equal(t, "when the first has expired", u.sweepDue(begin+second, 10), 1)
 	equal(t, "its change", u.changes(2), []ext.Change{{Seq: 3, Op: ext.ChangeExpire, Namespace: "s", Key: "a", Revision: 1, At: u.now}})
-	equal(t, "what is not due", u.at(begin).get("s", "b").Revision, ext.Revision(1))
+	equal(t, "the record that is not due", u.at(begin).get("s", "b").Revision, ext.Revision(1))
 	equal(t, "changes and answers are not due", u.sweepDue(begin+second, 10), 0)
-	equal(t, "the answer", u.sweepDue(begin+answersKept, 10), 2) // and b
+	equal(t, "the answer", u.sweepDue(begin+answersKept, 10), 2) // and the record b
 	equal(t, "the changes", u.sweepDue(begin+changesKept, 10), 2)
 	u.state()
 }
 
-// sweepCounters: what is removed is taken off the counters once, whether a write
-// has counted it off before or not.
+// sweepCounters: removed records are subtracted from the counters once, whether or
+// not a write has subtracted them before.
 func sweepCounters(t *testing.T, u *user) {
 	u.clean()
 	u.quota.Keys = 3
@@ -197,8 +197,8 @@ func sweepCounters(t *testing.T, u *user) {
 	u.state()
 }
 
-// clockTurnedBack: what was removed does not come back with the clock, and what
-// was not is there again.
+// clockTurnedBack: removed records do not come back when the clock is set back;
+// expired ones that were not removed do.
 func clockTurnedBack(t *testing.T, u *user) {
 	u.clean()
 	u.apply(expiring("s", "a", `1`, u.now+minute), expiring("s", "b", `1`, u.now+hour))
@@ -211,8 +211,8 @@ func clockTurnedBack(t *testing.T, u *user) {
 	u.state()
 }
 
-// sweepsChanges: changes are kept for their time, to the millisecond, and who
-// asks for older ones is told to begin anew.
+// sweepsChanges: changes are kept for exactly their time. A client that asks for
+// older ones gets ErrChangesGone.
 func sweepsChanges(t *testing.T, u *user) {
 	u.clean()
 	first := u.now
@@ -229,11 +229,11 @@ func sweepsChanges(t *testing.T, u *user) {
 		wantError(t, fmt.Sprint("since ", since), err, ext.ErrChangesGone)
 		wantFault(t, "its code", err, fault.Invalid)
 	}
-	equal(t, "since the last that is gone", keysOfChanges(u.changes(2)), []string{"c"})
+	equal(t, "since the last swept change", keysOfChanges(u.changes(2)), []string{"c"})
 	u.now += day
 	equal(t, "the rest", u.sweep(10), 1)
 	_, err := u.h.Store.Changes(t.Context(), u.owner, 2, 10, u.now)
-	wantError(t, "when none is kept", err, ext.ErrChangesGone)
+	wantError(t, "when all are swept", err, ext.ErrChangesGone)
 	equal(t, "from the end", u.feed(3, 10), ext.Feed{Last: 3})
 	equal(t, "the next number", u.do(put("s", "d", `1`)).Seq, ext.Seq(4))
 	equal(t, "records", len(u.state().records), 4)
@@ -246,8 +246,8 @@ func keysOfChanges(cs []ext.Change) (keys []string) {
 	return keys
 }
 
-// sweepsChangesOfOneMoment: of the changes of one moment a bounded sweep takes
-// the first ones, and so leaves no gap.
+// sweepsChangesOfOneMoment: of changes with the same time, a bounded sweep removes
+// the first, so it leaves no gap.
 func sweepsChangesOfOneMoment(t *testing.T, u *user) {
 	u.clean()
 	var ops []ext.Op
@@ -257,13 +257,13 @@ func sweepsChangesOfOneMoment(t *testing.T, u *user) {
 	u.apply(ops...)
 	u.now += 10 * day
 	equal(t, "sweep", u.sweep(2), 2)
-	equal(t, "what is left", keysOfChanges(u.changes(2)), []string{"c", "b", "a"})
+	equal(t, "the remaining changes", keysOfChanges(u.changes(2)), []string{"c", "b", "a"})
 	_, err := u.h.Store.Changes(t.Context(), u.owner, 1, 10, u.now)
-	wantError(t, "what is gone", err, ext.ErrChangesGone)
+	wantError(t, "swept changes", err, ext.ErrChangesGone)
 }
 
-// sweepsUnderATurnedClock: where the clock was turned between two changes the
-// later one may go first; who reads is told of that, and never skips it.
+// sweepsUnderATurnedClock: if the clock was set back between two changes, the later
+// one may be swept first. A reader gets an error and never skips it.
 func sweepsUnderATurnedClock(t *testing.T, u *user) {
 	u.clean()
 	u.apply(put("s", "a", `1`))
@@ -280,13 +280,13 @@ func sweepsUnderATurnedClock(t *testing.T, u *user) {
 		must(t, "Changes", err)
 		for _, c := range f.Changes {
 			if since++; c.Seq != since {
-				t.Fatalf("change %d at the place of %d", c.Seq, since)
+				t.Fatalf("change %d, want the one after %d", c.Seq, since)
 			}
 		}
 	}
 }
 
-// sweepsAnswers: answers are kept for their time, and then removed.
+// sweepsAnswers: answers are kept for their time and then removed.
 func sweepsAnswers(t *testing.T, u *user) {
 	u.clean()
 	for i := range 3 {
@@ -305,7 +305,7 @@ func sweepsAnswers(t *testing.T, u *user) {
 	equal(t, "replayed", a.Replayed, false)
 }
 
-// sweepsTokens: the revocation of a token is kept until the token has expired.
+// sweepsTokens: the revocation of a token is kept until the token expires.
 func sweepsTokens(t *testing.T, u *user) {
 	u.clean()
 	for i := range ext.Moment(3) {
@@ -317,10 +317,10 @@ func sweepsTokens(t *testing.T, u *user) {
 	equal(t, "sweeps", []int{u.sweep(10), u.sweep(10)}, []int{1, 0})
 	u.now += hour
 	equal(t, "sweeps", []int{u.sweep(1), u.sweep(1), u.sweep(1)}, []int{1, 1, 0})
-	equal(t, "with the clock turned back", u.at(u.now-2*hour).revoked(), []string(nil))
+	equal(t, "after the clock was set back", u.at(u.now-2*hour).revoked(), []string(nil))
 }
 
-// sweepsByKind: a sweep removes and counts rows of its kind, and no others.
+// sweepsByKind: a sweep removes and counts only rows of its kind.
 func sweepsByKind(t *testing.T, u *user) {
 	u.clean()
 	u.apply(expiring("s", "a", `1`, u.now+10))
@@ -338,8 +338,8 @@ func sweepsByKind(t *testing.T, u *user) {
 	}
 }
 
-// sweepWhileWritten: sweeps and writes of the same records never fail; what is
-// written anew stays.
+// sweepWhileWritten: concurrent sweeps and writes of the same records never fail,
+// and new records stay.
 func sweepWhileWritten(t *testing.T, u *user) {
 	u.clean()
 	for range 5 {
@@ -368,8 +368,7 @@ func sweepWhileWritten(t *testing.T, u *user) {
 	}
 }
 
-// sweepFault: a sweep that fails has removed nothing by halves, and the next one
-// goes on.
+// sweepFault: a failed sweep removes nothing in part, and the next one continues.
 func sweepFault(t *testing.T, u *user) {
 	p := u.faulty(t)
 	u.clean()

@@ -30,7 +30,8 @@ func (u *user) revokeToken(id string, expires ext.Moment) {
 	must(u.t, "RevokeToken", u.h.Tokens.RevokeToken(u.t.Context(), u.owner, ext.RevokedToken{ID: id, ExpiresAt: expires, RevokedAt: u.now}))
 }
 
-// revoked is what a request is checked against, which is what the list has.
+// revoked returns the revoked tokens that requests are checked against, and
+// compares them with the list.
 func (u *user) revoked() []string {
 	u.t.Helper()
 	_, ids, err := u.h.Installs.InstallState(u.t.Context(), u.owner, u.now)
@@ -50,8 +51,8 @@ func (u *user) revokedTokens() []ext.RevokedToken {
 	return all
 }
 
-// revokeToken: a token that is revoked is of one install, whose registration it
-// leaves as it is.
+// revokeToken: a revocation belongs to one install and does not change its
+// registration.
 func revokeToken(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant
@@ -71,8 +72,8 @@ func revokeToken(t *testing.T, u *user) {
 	equal(t, "of another install", v.revoked(), []string(nil))
 }
 
-// revokeTokenAgain: a token is revoked when it first was, until the latest of its
-// expiries.
+// revokeTokenAgain: a token keeps the time of its first revocation and the latest
+// of its expiries.
 func revokeTokenAgain(t *testing.T, u *user) {
 	u.revokeToken("a", u.now+hour)
 	first := u.now
@@ -83,8 +84,8 @@ func revokeTokenAgain(t *testing.T, u *user) {
 	equal(t, "until later", u.revokedTokens(), []ext.RevokedToken{{ID: "a", ExpiresAt: u.now + day, RevokedAt: first}})
 }
 
-// revokedTokenExpires: a token that has expired, to the millisecond, is among the
-// revoked no more, swept or not.
+// revokedTokenExpires: from the millisecond of its expiry, a token is not listed as
+// revoked, swept or not.
 func revokedTokenExpires(t *testing.T, u *user) {
 	u.revokeToken("a", u.now+10)
 	u.now += 9
@@ -93,8 +94,8 @@ func revokedTokenExpires(t *testing.T, u *user) {
 	equal(t, "at its expiry", u.revoked(), []string(nil))
 }
 
-// revokeOfServices: the tokens of services are the tenant's, beside those of its
-// installs.
+// revokeOfServices: tokens of services belong to the tenant, apart from those of
+// its installs.
 func revokeOfServices(t *testing.T, u *user) {
 	services := *u
 	services.owner = ext.Services(u.owner.Tenant)
@@ -107,8 +108,8 @@ func revokeOfServices(t *testing.T, u *user) {
 	equal(t, "of another tenant", v.revoked(), []string(nil))
 }
 
-// revokeUnregistered: an install has tokens before it is registered, and is not
-// registered by it.
+// revokeUnregistered: tokens of an unregistered install can be revoked, which does
+// not register it.
 func revokeUnregistered(t *testing.T, u *user) {
 	u.revokeToken("a", u.now+hour)
 	in, revoked, err := u.h.Installs.InstallState(t.Context(), u.owner, u.now)
@@ -123,7 +124,7 @@ func revokeUnregistered(t *testing.T, u *user) {
 	equal(t, "revoked at", in.RevokedAt, u.now)
 }
 
-// tokenText: an ID is any text, and is compared by its bytes.
+// tokenText: an ID is any text and is compared by its bytes.
 func tokenText(t *testing.T, u *user) {
 	want := []string{" ", "'", "A", "\\", "a", "a ", `{"a",b}`, strings.Repeat("\u00e9", ext.MaxTokenID/2), "\U0001f512"}
 	for i := range want {
@@ -132,7 +133,7 @@ func tokenText(t *testing.T, u *user) {
 	equal(t, "revoked", u.revoked(), want)
 }
 
-// revokeTogether: all of many that are revoked at once are.
+// revokeTogether: concurrent revocations all succeed.
 func revokeTogether(t *testing.T, u *user) {
 	errs := testdb.Together(parallel, func(i int) error {
 		return errors.Join(
@@ -155,7 +156,8 @@ func tokenZeroOwner(t *testing.T, u *user) {
 	}
 }
 
-// tokenMethods are those that take tokens, for isolation and faults.
+// tokenMethods returns the operations on tokens, for the tests of isolation and
+// faults.
 func tokenMethods() []method {
 	return []method{
 		{"RevokeToken", true, func(ctx context.Context, u *user) error {

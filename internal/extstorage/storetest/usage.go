@@ -22,7 +22,7 @@ func usageChecks() []check {
 	}
 }
 
-// usageLive: what has expired is not counted.
+// usageLive: expired records are not counted.
 func usageLive(t *testing.T, u *user) {
 	equal(t, "a new install", u.usage(), ext.Usage{})
 	op := put("b", "a", `"é"`)
@@ -40,8 +40,8 @@ func usageLive(t *testing.T, u *user) {
 	u.state()
 }
 
-// usageEveryMoment: an audit finds the counters right while others write and delete,
-// reach quotas, and have clocks that differ.
+// usageEveryMoment: an audit finds correct counters during writes and deletions, at
+// quotas, and with clocks that differ.
 func usageEveryMoment(t *testing.T, u *user) {
 	stop, done := make(chan struct{}), make(chan error)
 	go func() {
@@ -88,7 +88,7 @@ func usageEveryMoment(t *testing.T, u *user) {
 	u.state()
 }
 
-// totals: what all installs have, on a database where nobody else writes.
+// totals: the totals of all installs, on a database of its own.
 func totals(t *testing.T, u *user) {
 	u.faulty(t)
 	want := func(what string, soft int64, want ext.Totals) {
@@ -107,18 +107,18 @@ func totals(t *testing.T, u *user) {
 	want("of all", 16, all)
 	u.now += second
 	all.ExpiredPending, all.TenantsOverSoft = 1, 1
-	want("with one that has expired, and a tenant that has too much", 15, all)
+	want("with an expired record, and a tenant over the soft limit", 15, all)
 	u.now++
 	all.ExpiredPending, all.TenantsOverSoft = 2, 2
 	want("with both", 5, all)
 	equal(t, "swept", u.sweep(10), 2)
-	want("when they are removed", 6, ext.Totals{Installs: 3, Bytes: 16, Keys: 4, Namespaces: 4, TenantsOverSoft: 1})
+	want("after the sweep", 6, ext.Totals{Installs: 3, Bytes: 16, Keys: 4, Namespaces: 4, TenantsOverSoft: 1})
 	w.apply(del("a", "a"))
-	want("of one who has nothing any more", 100, ext.Totals{Installs: 3, Bytes: 10, Keys: 3, Namespaces: 3})
+	want("with an install that has deleted everything", 100, ext.Totals{Installs: 3, Bytes: 10, Keys: 3, Namespaces: 3})
 }
 
-// filledInstalls: installs that have much of a quota, or a quota of their own, on a database
-// where nobody else writes.
+// filledInstalls: installs that are near a quota, or have their own, on a database
+// of its own.
 func filledInstalls(t *testing.T, u *user) {
 	u.faulty(t)
 	least := ext.Quota{Bytes: 100, Namespaces: 5, Keys: 10}
@@ -133,7 +133,7 @@ func filledInstalls(t *testing.T, u *user) {
 	want("of nothing")
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant
-	u.apply(put("a", "a", `"`+strings.Repeat("x", 75)+`"`)) // 79 bytes with its metadata
+	u.apply(put("a", "a", `"`+strings.Repeat("x", 75)+`"`)) // 79 bytes with metadata
 	want("just below")
 	u.apply(put("a", "a", `"`+strings.Repeat("x", 76)+`"`))
 	full := ext.Filling{Bytes: 80, Namespaces: 1, Keys: 1}
@@ -158,7 +158,7 @@ func filledInstalls(t *testing.T, u *user) {
 	x.setInstall(ext.Registration{Tier: "gold", Overrides: ext.Overrides{Quota: ext.Quota{Keys: 1}, Until: u.now + second}}, false)
 	want("with overrides", ext.Filling{Bytes: 3, Namespaces: 1, Keys: 1, Registered: x.install()}, many, keys, full)
 	u.now += second
-	want("that have ended", many, keys, full)
+	want("with overrides that have ended", many, keys, full)
 	u.close()
 	want("one is deleted", many, keys)
 }

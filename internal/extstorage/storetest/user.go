@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// t0 is when tests begin.
+	// t0 is the time at which tests begin.
 	t0 ext.Moment = 1_700_000_000_123
-	// early is when tests that sweep begin: decades before t0, so that they
-	// find nothing of the others.
+	// early is the time at which tests that sweep begin, decades before t0, so that
+	// they do not find other tests' records.
 	early ext.Moment = 200_000_000_123
 
 	second ext.Moment = 1000
@@ -24,7 +24,7 @@ const (
 	day               = 24 * hour
 )
 
-// user is a fresh install on the store under test, and the hands of its clock.
+// user is a fresh install on the store under test, with its own clock.
 type user struct {
 	t     tb
 	h     Harness
@@ -46,27 +46,27 @@ func newUUID() string {
 	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", a>>32, a>>16&0xffff, a&0xfff, b>>52, b&0xffffffffffff)
 }
 
-// other is another fresh install on the same store, at the same time.
+// other returns another fresh install on the same store, at the same time.
 func (u *user) other() *user {
 	v := *u
 	v.owner = newOwner()
 	return &v
 }
 
-// at is the user with its clock at a moment; the original's stays.
+// at returns the user with another time; the original keeps its own.
 func (u *user) at(now ext.Moment) *user {
 	v := *u
 	v.now = now
 	return &v
 }
 
-// Operations. Metadata is an empty object unless a test is about it.
+// Operations. Metadata is an empty object, except in tests of metadata.
 
 func put(ns, key, value string) ext.Op {
 	return ext.Op{Kind: ext.Put, Namespace: ext.Namespace(ns), Key: ext.Key(key), Value: canonjson.Value(value), Metadata: canonjson.EmptyObject}
 }
 
-// mortal is a put of a record that is there until a moment.
+// expiring returns a put of a record that expires.
 func expiring(ns, key, value string, until ext.Moment) ext.Op {
 	op := put(ns, key, value)
 	op.ExpiresAt = until
@@ -86,7 +86,7 @@ func guarded(op ext.Op, g ext.Precondition) ext.Op {
 	return op
 }
 
-// Guards.
+// Preconditions.
 
 func ifRevision(r ext.Revision) ext.Precondition { return ext.Precondition{Revision: ext.Some(r)} }
 func ifMatch(seqs ...ext.Seq) ext.Precondition {
@@ -101,7 +101,7 @@ var (
 	ifNone = ext.Precondition{NoneMatch: ext.Tags{Set: true, Any: true}}
 )
 
-// write is the frame of a write.
+// write returns a write with the user's parameters.
 func (u *user) write(ops ...ext.Op) ext.Write {
 	return ext.Write{Ops: ops, Now: u.now, Quota: u.quota, Caller: ext.Caller{Kind: "token", ID: "7"}}
 }
@@ -110,7 +110,7 @@ func (u *user) try(ops ...ext.Op) (ext.Applied, error) {
 	return u.h.Store.Apply(u.t.Context(), u.owner, u.write(ops...))
 }
 
-// The steps below must succeed.
+// The operations below must succeed.
 
 func (u *user) apply(ops ...ext.Op) ext.Applied {
 	u.t.Helper()
@@ -122,7 +122,7 @@ func (u *user) apply(ops ...ext.Op) ext.Applied {
 	return a
 }
 
-// do is apply of one operation.
+// do applies one operation.
 func (u *user) do(op ext.Op) ext.Item {
 	u.t.Helper()
 	return u.apply(op).Items[0]
@@ -139,7 +139,7 @@ func (u *user) wantGone(ns, key string) {
 	u.t.Helper()
 	_, err := u.h.Store.Get(u.t.Context(), u.owner, ext.Namespace(ns), ext.Key(key), u.now)
 	if !errors.Is(err, ext.ErrNoRecord) {
-		u.t.Errorf("Get %s: %v, want that there is no record", key, err)
+		u.t.Errorf("Get %s: %v, want no record", key, err)
 	}
 }
 
@@ -166,7 +166,7 @@ func keysOf(rs []ext.Record) (keys []string) {
 	return keys
 }
 
-// changes are all that are kept after a number.
+// changes returns all changes after a number.
 func (u *user) changes(since ext.Seq) []ext.Change {
 	u.t.Helper()
 	f, err := u.h.Store.Changes(u.t.Context(), u.owner, since, 1_000_000, u.now)
@@ -181,15 +181,15 @@ func (u *user) usage() ext.Usage {
 	return us
 }
 
-// audited counts the live records, after an audit of the stored counters, which
-// must be right.
+// audited returns the counters of live records, after an audit, which must find the
+// stored counters correct.
 func (u *user) audited() ext.Counters {
 	u.t.Helper()
 	u.stored()
 	return u.usage().Counters
 }
 
-// stored are the stored counters, which must be right.
+// stored returns the stored counters, which must be correct.
 func (u *user) stored() ext.Counters {
 	u.t.Helper()
 	a, err := u.h.Inspector.Audit(u.t.Context(), u.owner)
@@ -200,14 +200,14 @@ func (u *user) stored() ext.Counters {
 	return a.Counters
 }
 
-// state is everything that can be seen of an install at a moment.
+// state is everything that can be read of an install at one time.
 type state struct {
 	records  []ext.Record
 	counters ext.Counters
 	last     ext.Seq
 }
 
-// state reads it, and holds what the methods say against each other.
+// state reads everything and checks that the methods agree.
 func (u *user) state() state {
 	u.t.Helper()
 	var s state
@@ -243,9 +243,8 @@ func (u *user) wantState(what string, want state) {
 	equal(u.t, "state after "+what, u.state(), want)
 }
 
-// wantError holds an error of a store against what the contract says: the
-// root's own errors by identity, its types with their fields, an ItemError by
-// its index and what it holds.
+// wantError checks the error of a store: the root package's own errors by identity,
+// its types by their fields, an ItemError by its index and the error in it.
 func wantError(t tb, what string, got, want error) {
 	t.Helper()
 	if !sameError(got, want) {
@@ -290,8 +289,8 @@ func describe(err error) string {
 	return fmt.Sprint(err)
 }
 
-// item is the failure of an operation.
+// item returns the error of an operation of a batch.
 func item(i int, err error) error { return &ext.ItemError{Index: i, Err: err} }
 
-// parallel is how many callers are at work at once.
+// parallel is the number of concurrent callers.
 const parallel = 16

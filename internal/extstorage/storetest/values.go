@@ -23,8 +23,8 @@ func valueChecks() []check {
 	}
 }
 
-// wantKept puts texts as a client would send them and reads them back as what
-// they canonically are, by every way there is.
+// wantKept puts values as a client would send them and checks that every way to
+// read returns their canonical form.
 func wantKept(t *testing.T, u *user, texts ...string) {
 	t.Helper()
 	for i, text := range texts {
@@ -39,8 +39,8 @@ func wantKept(t *testing.T, u *user, texts ...string) {
 	u.state()
 }
 
-// canonicalText: what is given back is to the byte what was put: an engine that
-// keeps JSON in its own way spells it its own way.
+// canonicalText: a value is returned to the byte. An engine that stores JSON in
+// another form must convert it back.
 func canonicalText(t *testing.T, u *user) {
 	wantKept(t, u, `null`, `true`, `false`, `0`, `-7`, `""`, `[]`, `{}`, `[[],{},""]`,
 		`{"b":1,"a":2,"aa":3,"":4,"B":5}`, `{"é":1,"z":2,"zz":3,"日本":4,"😀":5}`, ` { "a" : [ 1 , 2 ] } `,
@@ -48,21 +48,21 @@ func canonicalText(t *testing.T, u *user) {
 		`{"\u0001":1,"\"":2,"\\":3,"a/b":4,"__proto__":5}`, strings.Repeat("[", canonjson.MaxDepth)+strings.Repeat("]", canonjson.MaxDepth))
 }
 
-// exactNumbers: no number loses a digit, above 2^53 and behind the point.
+// exactNumbers: no number loses a digit, above 2^53 and after the decimal point.
 func exactNumbers(t *testing.T, u *user) {
 	wantKept(t, u, `9007199254740993`, `-9007199254740993`, `18446744073709551617`, `0.1`, `0.30000000000000004`, `1.0`, `-0`, `-0.0`, `1e0`,
 		`10e-1`, `1E2`, `100000000000000000000`, `1000000000000000000000`, `1e21`, `1.5e300`, `0.00001`, `1e-7`, `1e-20`, `1e-21`, `1e-308`,
 		`123456789012345678901234567890.123456789012345678901234567890`, `[1.50,2.00,3e3]`, `1e308`, `9.99e-300`)
 }
 
-// numbersOfManyDigits: as many digits as there may be.
+// numbersOfManyDigits: numbers with the maximum number of digits.
 func numbersOfManyDigits(t *testing.T, u *user) {
 	nines := strings.Repeat("9", canonjson.MaxDigits)
 	wantKept(t, u, nines[:308], "0."+nines[:300], "-"+nines[:200]+"."+nines[:200])
 }
 
-// numbersOfManyZeros: values full of exponents, which an engine may write out, come
-// back as they were put, alone and in a list.
+// numbersOfManyZeros: values with many exponents, which an engine may expand, are
+// returned as they were put, alone and in a list.
 func numbersOfManyZeros(t *testing.T, u *user) {
 	full := func(number string) string {
 		n := ext.MaxValueBytes / (len(number) + 1)
@@ -72,8 +72,8 @@ func numbersOfManyZeros(t *testing.T, u *user) {
 		"["+strings.Repeat("1e308,", 1_700)+"-1e-308]")
 }
 
-// largestValue: 64 KiB of value and 4 KiB of metadata come back whole, from a
-// list of them too.
+// largestValue: 64 KiB of value and 4 KiB of metadata are returned completely, from
+// a list too.
 func largestValue(t *testing.T, u *user) {
 	texts := []string{
 		`"` + strings.Repeat("x", ext.MaxValueBytes-2) + `"`,
@@ -90,7 +90,7 @@ func largestValue(t *testing.T, u *user) {
 	u.state()
 }
 
-// metadata is kept as the value is, and a put that brings none takes it away.
+// metadata: metadata is stored like the value, and a put without it removes it.
 func metadata(t *testing.T, u *user) {
 	op := put("settings", "a", `1`)
 	op.Metadata = `{"n":9007199254740993,"tag":"é"}`
@@ -103,17 +103,17 @@ func metadata(t *testing.T, u *user) {
 	equal(t, "metadata kept", r.Metadata, canonjson.Value(`{"n":9007199254740993,"tag":"é"}`))
 	equal(t, "value beside it", r.Value, canonjson.Value(`22`))
 	u.apply(put("settings", "a", `1`))
-	equal(t, "metadata taken away", u.get("settings", "a").Metadata, canonjson.EmptyObject)
+	equal(t, "metadata after a put without it", u.get("settings", "a").Metadata, canonjson.EmptyObject)
 	u.state()
 }
 
-// oddKeys are keys that something on the way might take for something else.
+// oddKeys are keys that software on the way might interpret.
 var oddKeys = []string{
 	".", "..", "%", "_", "%2F", "a%b", "a_b", "a*b", `a\b`, `a"b`, "a'b", "a b", " ", "  ", "a.b", "~", "-", "{c}", "$1", "?1", "NULL", "true", "0", "00",
 	"é", "日本語", "😀", "\U0010ffff", "\ue000", "\ud7ff", "\u00a0", "\u2028", "\ufeff", "\ufffd", strings.Repeat("k", ext.MaxKey), strings.Repeat("\U0001f600", ext.MaxKey),
 }
 
-// keyNames: any key that may be is kept, found and listed under its own name.
+// keyNames: every valid key is stored, read and listed under its own name.
 func keyNames(t *testing.T, u *user) {
 	for i, key := range oddKeys {
 		_, err := ext.ParseKey(key)
@@ -130,8 +130,8 @@ func keyNames(t *testing.T, u *user) {
 	equal(t, "counters", u.audited(), ext.Counters{})
 }
 
-// keysThatLookAlike are not the same: neither case nor composition is looked at,
-// and no space is cut off.
+// keysThatLookAlike: similar keys are different: neither case, composition nor
+// spaces are normalized.
 func keysThatLookAlike(t *testing.T, u *user) {
 	alike := []string{"a", "A", "a ", " a", "é", "e\u0301", "ﬁ", "fi", "ß", "ss", "i", "ı", "İ", "I", "１", "1", "\u212b", "Å"}
 	for i, key := range alike {
@@ -143,8 +143,8 @@ func keysThatLookAlike(t *testing.T, u *user) {
 	u.state()
 }
 
-// namespaceNames: the shortest and the longest, and those that begin alike, are
-// apart.
+// namespaceNames: the shortest and longest names, and names with a common prefix,
+// are different.
 func namespaceNames(t *testing.T, u *user) {
 	names := []string{"a", "a-", "a-b", "ab", "0", "00", "9z-", strings.Repeat("n", ext.MaxNamespace)}
 	for i, ns := range names {

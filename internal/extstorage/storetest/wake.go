@@ -7,9 +7,9 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// Woken fails unless each write that appends an event to the audit has it
-// published: by a relay that finds events only when the store wakes it, and that
-// sends their install and topic.
+// Woken checks that each write that appends an event wakes the relay: it fails
+// unless a relay that runs only when the store wakes it publishes every event.
+// published receives their install and topic.
 func Woken(t *testing.T, s ext.Store, published <-chan [2]string) {
 	t.Helper()
 	late := time.After(time.Minute)
@@ -29,7 +29,7 @@ func Woken(t *testing.T, s ext.Store, published <-chan [2]string) {
 				t.Errorf("write %d is published as %v, want %v", n, got, want)
 			}
 		case <-late:
-			t.Fatalf("write %d has not woken the relay", n)
+			t.Fatalf("write %d did not wake the relay", n)
 		}
 	}
 }

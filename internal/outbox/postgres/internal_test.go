@@ -54,8 +54,8 @@ func next(t testing.TB, b *box, limit int) []outbox.Event {
 	return events
 }
 
-// TestAsOnCitus: the statements for Citus read and delete what those for one
-// server do.
+// TestAsOnCitus: the statements for Citus read and delete the same events as those for one
+// server.
 func TestAsOnCitus(t *testing.T) {
 	t.Parallel()
 	b, _, _ := filled(t, testdb.PostgresDatabase(t), 5000)
@@ -101,11 +101,11 @@ func TestAsOnCitus(t *testing.T) {
 	}
 }
 
-// seqScan is a plan that reads the whole table.
+// seqScan matches a plan that reads the whole table.
 var seqScan = regexp.MustCompile(`Seq Scan on test_outbox( |$)`)
 
-// TestPlans: a relay that is far behind does not read all that waits for every
-// batch, be there statistics of the table or not.
+// TestPlans: a relay with a long backlog does not read the whole table for every batch,
+// with and without statistics.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	b, db, _ := filled(t, testdb.PostgresDatabase(t), 50_000)

@@ -1,12 +1,12 @@
-// Package postgres keeps a service's outbox in PostgreSQL, on one server or
-// distributed over many by Citus.
+// Package postgres stores the outbox of a service in PostgreSQL, on one server or
+// distributed by Citus.
 //
-// A service's own function appends: it inserts a row in the transaction of the
-// change. The columns are those of DDL, in the words of outbox.Event; payload is
-// json and not jsonb, so that it is published as it was written.
+// A function of the service appends an event: it inserts a row in the transaction of the
+// change. The columns are those of DDL, named after outbox.Event. payload is json and not
+// jsonb, so that it is published as it was written.
 //
-// On Citus the migration distributes the tables of events by their owner, beside
-// the service's others. The table of the leases stays on the coordinator.
+// On Citus the migration distributes the tables of events by owner, like the other tables
+// of the service. The table of the leases stays on the coordinator.
 package postgres
 
 import (
@@ -21,11 +21,11 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// DDL is the text that makes the tables. A migration of the service has a copy of
-// it, because a migration never changes.
+// DDL returns the statements that create the tables. A migration of the service has a copy
+// of them, because a migration never changes.
 func (o *Outbox) DDL() string { return o.ddl }
 
-// Open returns the table in a database, as a relay needs it.
+// Open returns the box of a relay in a database.
 func (o *Outbox) Open(db *pgdb.DB) outbox.Box { return &box{sql: o, db: db} }
 
 // box implements outbox.Box.
@@ -35,7 +35,7 @@ type box struct {
 	citus atomic.Pointer[bool]
 }
 
-// array is a set as an argument.
+// array converts a set to an argument.
 func array(parts outbox.Parts) []int16 {
 	all := make([]int16, 0, parts.Len())
 	for p := range parts.All() {
@@ -61,8 +61,8 @@ func (b *box) Release(ctx context.Context, holder string, parts outbox.Parts) er
 	return err
 }
 
-// Next implements outbox.Box: by one statement, or on Citus by one for each of
-// the owners, which is a matter of one node.
+// Next implements outbox.Box. It uses one statement, or on Citus one for each owner, which
+// runs on one node.
 func (b *box) Next(ctx context.Context, q outbox.Query) (events []outbox.Event, more outbox.Parts, err error) {
 	distributed, err := b.distributed(ctx)
 	if err != nil {
@@ -93,7 +93,7 @@ func (b *box) Next(ctx context.Context, q outbox.Query) (events []outbox.Event, 
 	return events, more, nil
 }
 
-// read returns events, and the partitions of which there are as many as limit.
+// read returns events, and the partitions with as many events as limit.
 func (b *box) read(ctx context.Context, s pgdb.Statement, limit int, args ...any) (events []outbox.Event, full outbox.Parts, err error) {
 	var (
 		e       outbox.Event
@@ -112,8 +112,8 @@ func (b *box) read(ctx context.Context, s pgdb.Statement, limit int, args ...any
 	return events, full, err
 }
 
-// Done implements outbox.Box: by one statement, or on Citus by one for each
-// stream, which is a matter of one node.
+// Done implements outbox.Box. It uses one statement, or on Citus one for each stream,
+// which runs on one node.
 func (b *box) Done(ctx context.Context, holder string, parts outbox.Parts, events []outbox.Event) error {
 	distributed, err := b.distributed(ctx)
 	if err != nil {
@@ -136,7 +136,7 @@ func (b *box) Done(ctx context.Context, holder string, parts outbox.Parts, event
 
 func partition(e outbox.Event) int16 { return int16(outbox.Partition(e.Owner, e.Stream)) }
 
-// atOnce is how many streams are deleted from at once.
+// atOnce is the number of concurrent statements of Done on Citus.
 const atOnce = 4
 
 func (b *box) doneStreams(ctx context.Context, events []outbox.Event) error {
@@ -157,7 +157,8 @@ func (b *box) doneStreams(ctx context.Context, events []outbox.Event) error {
 	return work.Wait()
 }
 
-// distributed asks the database once whether it is one of Citus.
+// distributed reports whether the tables are distributed by Citus. It queries the database
+// once.
 func (b *box) distributed(ctx context.Context) (bool, error) {
 	if known := b.citus.Load(); known != nil {
 		return *known, nil

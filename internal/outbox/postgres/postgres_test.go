@@ -42,7 +42,7 @@ func run(t testing.TB, db *pgdb.DB, script string) {
 
 var errUndo = errors.New("undo")
 
-// create makes an outbox; distribute is what follows on Citus.
+// create creates an outbox. distribute is the script that distributes it on Citus.
 func create(t testing.TB, url string, table outbox.Table, distribute string) storetest.Harness {
 	db := open(t, url)
 	o := postgres.New(table)
@@ -72,7 +72,7 @@ func create(t testing.TB, url string, table outbox.Table, distribute string) sto
 	}
 }
 
-// suite runs the contract in one database, with a table for each test.
+// suite runs the conformance suite in one database, with a table for each test.
 func suite(t *testing.T, url, column string, distribute func(table string) string) {
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
 		table := storetest.Table
@@ -89,7 +89,7 @@ func TestOutbox(t *testing.T) {
 	suite(t, testdb.PostgresDatabase(t), "uuid", local)
 }
 
-// TestOutboxOfTexts: owners may be texts, which are in the order of their bytes.
+// TestOutboxOfTexts: owners of the type text are ordered by bytes.
 func TestOutboxOfTexts(t *testing.T) {
 	t.Parallel()
 	suite(t, testdb.PostgresDatabase(t), "text", local)
@@ -103,7 +103,7 @@ SELECT create_distributed_table('` + table + `_refused', 'tenant_id', colocate_w
 	})
 }
 
-// TestWithoutPreparedStatements: in the modes that a pooler may need.
+// TestWithoutPreparedStatements runs the suite in the modes that poolers may need.
 func TestWithoutPreparedStatements(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -114,13 +114,13 @@ func TestWithoutPreparedStatements(t *testing.T) {
 	}
 }
 
-// TestClaimThatWaited: a relay that waits while another claims does not take the
-// lease from it, though its own claim is the later one and so would end later.
+// TestClaimThatWaited: a claim that waits for the lock of another claim does not take its
+// lease, although its own lease would end later.
 func TestClaimThatWaited(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
 	b := create(t, url, storetest.Table, "").Box(t)
-	for _, before := range []time.Duration{0, -time.Hour} { // it was free, or has expired
+	for _, before := range []time.Duration{0, -time.Hour} { // free, and expired
 		if _, err := b.Claim(t.Context(), "first", before, outbox.PartsOf(5)); err != nil {
 			t.Fatal(err)
 		}
@@ -129,10 +129,10 @@ func TestClaimThatWaited(t *testing.T) {
 			func(i int) error {
 				held, err := b.Claim(t.Context(), []string{"one", "two"}[i], time.Minute, outbox.PartsOf(3+i, 5))
 				if held.Has(5) {
-					err = errors.New("it was taken from the one who held it")
+					err = errors.New("the lease was taken from its holder")
 				}
 				if !held.Has(3 + i) {
-					err = errors.Join(err, errors.New("the one that was free was not taken"))
+					err = errors.Join(err, errors.New("the free lease was not granted"))
 				}
 				return err
 			})
@@ -177,8 +177,7 @@ func TestClaimsTogether(t *testing.T) {
 	}
 }
 
-// TestPartitions: the database puts a stream into the partition that the relay is
-// woken for.
+// TestPartitions: the database computes the same partition of a stream as the relay.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	h := create(t, testdb.PostgresDatabase(t), outbox.Table{Name: "test_outbox", Owner: "tenant_id", Stream: "install_id", Type: "text"}, "")
@@ -209,8 +208,8 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// TestIdle counts what relays with nothing to do ask the database: one process
-// looks at the table, the others at one lease.
+// TestIdle counts the statements of idle relays: one process reads the table, the others
+// only claim one lease.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -238,8 +237,8 @@ func TestIdle(t *testing.T) {
 	}
 	stop()
 	running.Wait()
-	// Each looks once when it starts. From then on one of them looks, and may lose
-	// the watch to another when it is slow.
+	// Each relay reads the table once when it starts. Then one of them polls, and may lose
+	// the lease for polling to another when it is slow.
 	polls := counts["outbox.claim"]
 	if polls < 10*relays {
 		t.Errorf("%d polls", polls)
@@ -255,7 +254,7 @@ func TestIdle(t *testing.T) {
 		case "outbox.claim", "outbox.next", "outbox.count_dead":
 		case "outbox.release":
 			if n != relays {
-				t.Errorf("%d relays have let go of the watch", n)
+				t.Errorf("%d relays have released the lease for polling", n)
 			}
 		default:
 			if n > relays {

@@ -8,8 +8,8 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Refuse implements outbox.Box. Its statements are of one row each, so that on
-// Citus the transaction is a matter of one node.
+// Refuse implements outbox.Box. Each of its statements affects one row, so that on Citus
+// the transaction runs on one node.
 func (b *box) Refuse(ctx context.Context, e outbox.Event, reason string, decide func(attempts int) outbox.Decision) error {
 	return b.db.Tx(ctx, "outbox.refuse", func(tx *pgdb.Tx) error {
 		var before int
@@ -49,7 +49,7 @@ func (b *box) ListDead(ctx context.Context, after outbox.ID, limit int) (dead []
 	return dead, err
 }
 
-// nullable is NULL for "", which is not a uuid.
+// nullable converts "" to NULL, because "" is not a uuid.
 func nullable(s string) *string {
 	if s == "" {
 		return nil
@@ -68,7 +68,7 @@ func (b *box) DropDead(ctx context.Context, id outbox.ID) (bool, error) {
 	return b.dead(ctx, "outbox.drop_dead", id, func(*pgdb.Tx, outbox.Event) error { return nil })
 }
 
-// dead takes an event out of those that were set aside.
+// dead removes an event from those that are set aside and calls to with it.
 func (b *box) dead(ctx context.Context, name string, id outbox.ID, to func(*pgdb.Tx, outbox.Event) error) (found bool, err error) {
 	err = b.db.Tx(ctx, name, func(tx *pgdb.Tx) error {
 		e := outbox.Event{Owner: id.Owner, Stream: id.Stream, Seq: id.Seq}

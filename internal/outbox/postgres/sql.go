@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Outbox is the SQL of a service's table.
+// Outbox has the SQL for the table of a service.
 type Outbox struct {
 	ddl string
 
@@ -19,7 +19,7 @@ type Outbox struct {
 	countDead, listDead, takeDead, putEvent pgdb.Statement
 }
 
-// New writes the SQL of a table.
+// New returns the SQL for a table.
 func New(t outbox.Table) *Outbox {
 	id := t.Owner + `, ` + t.Stream + `, seq`
 	event := id + `, topic, key, payload, created_at`
@@ -35,15 +35,15 @@ func New(t outbox.Table) *Outbox {
 		next: pgdb.Statement{Name: "outbox.next", SQL: `
 			SELECT ` + read + `, e.part FROM unnest($1::smallint[]) p (part), LATERAL (
 				SELECT ` + columns + ` FROM ` + t.Name + ` e WHERE e.part = p.part` + ready + inOrder + ` LIMIT $2::bigint) e`},
-		// Each shard sorts what it has: PostgreSQL before 17 does not read an index
-		// in order for several values of its first column.
+		// Each shard sorts its rows, because PostgreSQL before 17 does not read an index in
+		// order for several values of its first column.
 		nextOnCitus: pgdb.Statement{Name: "outbox.next_citus", SQL: `
 			SELECT ` + read + `, e.part FROM ` + t.Name + ` e WHERE e.part = ANY ($1::smallint[])` + ready + inOrder + ` LIMIT $2::bigint`},
 		nextOfOwner: pgdb.Statement{Name: "outbox.next_owner", SQL: `
 			SELECT ` + read + `, e.part FROM ` + t.Name + ` e
 			WHERE e.` + t.Owner + ` = $4::` + t.Type + ` AND e.part = ANY ($1::smallint[])` + ready + inOrder + ` LIMIT $2::bigint`},
-		// OFFSET keeps the planner from joining: it would read all of a table in
-		// which much waits. The leases end in the same message.
+		// OFFSET prevents a join, which would read the whole table of a long backlog. The
+		// leases are released by the same statement.
 		done: pgdb.Statement{Name: "outbox.done", SQL: `
 			WITH released AS (UPDATE ` + t.Name + `_relay SET held_until = '-infinity' WHERE holder = $5::text AND part = ANY ($6::smallint[]))
 			DELETE FROM ` + t.Name + ` WHERE ctid = ANY (ARRAY(
@@ -53,10 +53,9 @@ func New(t outbox.Table) *Outbox {
 		doneStream: pgdb.Statement{Name: "outbox.done_stream", SQL: `
 			DELETE FROM ` + t.Name + ` WHERE ` + t.Owner + ` = $1::` + t.Type + ` AND ` + t.Stream + ` = $2::` + t.Type + ` AND seq = ANY ($3::bigint[])
 			AND part = $4::smallint`},
-		// The clock is the server's. A lease that ends later than one that is
-		// granted now is of a clock that was turned back. A claim that waited for
-		// the lock of another one looks again at the row that it then finds, by the
-		// time that it is then. The order prevents deadlocks.
+		// The clock is that of the database server. A lease that ends later than a new one
+		// was granted before the clock was set back. A claim that waited for the lock of
+		// another one checks the new row at the new time. The order prevents deadlocks.
 		claim: pgdb.Statement{Name: "outbox.claim", SQL: `
 			UPDATE ` + t.Name + `_relay r SET holder = $1::text, held_until = clock_timestamp() + $2::bigint * interval '1 microsecond'
 			FROM (SELECT part FROM ` + t.Name + `_relay
@@ -85,8 +84,8 @@ func New(t outbox.Table) *Outbox {
 	}
 }
 
-// ddl is the tables. Who appends need not know of partitions: the column is
-// generated.
+// ddl returns the statements that create the tables. The column of the partition is
+// generated, so inserts do not set it.
 func ddl(t outbox.Table, id string) string {
 	column := t.Type
 	if column == "text" {
@@ -125,7 +124,7 @@ INSERT INTO ` + t.Name + `_relay SELECT n, '', '-infinity' FROM generate_series(
 `
 }
 
-// digit is what outbox.Partition adds up.
+// digit returns the SQL of the digits that outbox.Partition adds up.
 func digit(column string) string {
 	last := `ascii(right(` + column + `::text, 1))`
 	return `(` + last + ` & 15) + 9 * (` + last + ` >> 6)`

@@ -1,8 +1,8 @@
-// Package sqlite keeps a service's outbox in the service's SQLite file.
+// Package sqlite stores the outbox of a service in its SQLite file.
 //
-// The writer appends events in the order of their numbers, so the table is in the
-// order of commits: the events of a group share the last page. By owner and stream
-// each would be on a page of its own, which the commit writes as a whole.
+// The writer appends events in the order of commits, and the table has this order, so the
+// events of a group commit share the last page. In the order of owner and stream each
+// event would be on its own page, and a commit writes whole pages.
 package sqlite
 
 import (
@@ -18,14 +18,14 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// Outbox is the SQL of a service's table.
+// Outbox has the SQL for the table of a service.
 type Outbox struct {
 	ddl, add, next, done, claim, release     string
 	attempts, refuse                         string
 	countDead, listDead, readDead, forgetOne string
 }
 
-// New writes the SQL of a table. Its Type is not used: owner and stream are TEXT.
+// New returns the SQL for a table. It ignores Type: owner and stream are TEXT.
 func New(t outbox.Table) *Outbox {
 	id := t.Owner + `, ` + t.Stream + `, seq`
 	byID := ` WHERE ` + t.Owner + ` = ?1 AND ` + t.Stream + ` = ?2 AND seq = ?3`
@@ -64,11 +64,11 @@ CREATE TABLE ` + t.Name + `_relay (
 		next: `SELECT ` + event + `, position FROM ` + t.Name + ` e WHERE ?1 >> part & 1
 			AND NOT EXISTS (SELECT 1 FROM ` + t.Name + `_refused r
 				WHERE r.` + t.Owner + ` = e.` + t.Owner + ` AND r.` + t.Stream + ` = e.` + t.Stream + ` AND r.seq <= e.seq AND r.next_at > ?2)
-			ORDER BY position LIMIT ?3 + 0`, // a bare parameter would be planned anew for each number
-		// A position is given again when the table has been empty.
+			ORDER BY position LIMIT ?3 + 0`, // with a bare parameter SQLite would plan again for each value
+		// Positions are reused after the table was empty.
 		done: `DELETE FROM ` + t.Name + byID + ` AND position = ?4`,
-		// A lease that ends later than one that is granted now is of a clock that
-		// was turned back, and would last until the hour comes again.
+		// A lease that ends later than a new one was granted before the clock was set back,
+		// and would last too long.
 		claim: `INSERT INTO ` + t.Name + `_relay AS r (part, holder, held_until) VALUES (?4, ?1, ?3)
 			ON CONFLICT (part) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
 			WHERE r.holder = excluded.holder OR r.held_until <= ?2 OR r.held_until > excluded.held_until`,
@@ -86,12 +86,12 @@ CREATE TABLE ` + t.Name + `_relay (
 	}
 }
 
-// DDL is the text that makes the tables. A migration of the service has a copy of
-// it, because a migration never changes.
+// DDL returns the statements that create the tables. A migration of the service has a copy
+// of them, because a migration never changes.
 func (o *Outbox) DDL() string { return o.ddl }
 
-// Append adds an event in the transaction of a step of the writer. Its payload
-// must be JSON, and its number new: an error fails the step.
+// Append adds an event in a write transaction. The caller must return its error, which
+// rolls the transaction back. It fails if the payload is not JSON or the number exists.
 func (o *Outbox) Append(c *sqlite.Conn, e outbox.Event) error {
 	if !json.Valid(e.Payload) {
 		return fault.New(fault.Internal, "the payload of an event is not JSON")
@@ -100,7 +100,7 @@ func (o *Outbox) Append(c *sqlite.Conn, e outbox.Event) error {
 		outbox.Partition(e.Owner, e.Stream))
 }
 
-// Open returns the table in a file, as a relay needs it.
+// Open returns the box of a relay in a file.
 func (o *Outbox) Open(db *sqlitedb.DB, now clock.Clock) outbox.Box { return &box{o, db, now} }
 
 // box implements outbox.Box.
@@ -226,10 +226,10 @@ func (b *box) DropDead(ctx context.Context, id outbox.ID) (bool, error) {
 	return b.dead(ctx, "outbox.drop_dead", id, func(*sqlite.Conn, outbox.Event) error { return nil })
 }
 
-// Append is that of the Outbox.
+// Append calls Outbox.Append.
 func (b *box) Append(c *sqlite.Conn, e outbox.Event) error { return b.sql.Append(c, e) }
 
-// dead takes an event out of those that were set aside.
+// dead removes an event from those that are set aside and calls to with it.
 func (b *box) dead(ctx context.Context, name string, id outbox.ID, to func(*sqlite.Conn, outbox.Event) error) (found bool, err error) {
 	err = b.db.Write(ctx, name, func(c *sqlite.Conn) error {
 		var e outbox.Event

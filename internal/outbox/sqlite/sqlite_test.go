@@ -27,7 +27,7 @@ func open(t testing.TB, path string) *sqlitedb.DB {
 
 var errUndo = errors.New("undo")
 
-// create makes an outbox in a new file.
+// create creates an outbox in a new file.
 func create(t testing.TB) (path string, h storetest.Harness) {
 	path = filepath.Join(testdb.SQLite(t), "service.db")
 	db := open(t, path)
@@ -77,7 +77,7 @@ func TestCrash(t *testing.T) {
 	})
 }
 
-// TestAppendRefuses: a service's mistake is found in its own step, not by the relay.
+// TestAppendRefuses: an invalid event fails its own transaction, not the relay.
 func TestAppendRefuses(t *testing.T) {
 	t.Parallel()
 	path, h := create(t)
@@ -86,7 +86,7 @@ func TestAppendRefuses(t *testing.T) {
 	h.Append(t, false, good)
 	for name, change := range map[string]func(*outbox.Event){
 		"no payload":          func(e *outbox.Event) { e.Seq, e.Payload = 2, nil },
-		"a payload cut short": func(e *outbox.Event) { e.Seq, e.Payload = 2, []byte(`{"a":`) },
+		"a truncated payload": func(e *outbox.Event) { e.Seq, e.Payload = 2, []byte(`{"a":`) },
 		"no number":           func(e *outbox.Event) { e.Seq = 0 },
 	} {
 		e := good

@@ -14,13 +14,13 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// What a process that is to die needs to know.
+// Environment variables of the process that is killed.
 const (
 	crashPlace = "OUTBOX_CRASH_PLACE"
 	crashFile  = "OUTBOX_CRASH_FILE"
 )
 
-// fatal publishes, and kills its process before anybody hears of it.
+// fatal is a sink that kills its process after it has published.
 type fatal struct{ outbox.Sink }
 
 func (f fatal) Publish(ctx context.Context, events []outbox.Event) error {
@@ -30,11 +30,11 @@ func (f fatal) Publish(ctx context.Context, events []outbox.Event) error {
 	return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 }
 
-// Crash kills a process between publishing and deleting: another one publishes
-// all of it again when the lease has run out, and what came since.
+// Crash kills a process between publishing and deleting events. After the lease has
+// expired, another process publishes these events again, and later ones.
 //
-// The test that calls it, and does nothing else, is run in the other process
-// too, where open is given the place in which the first has made the outbox.
+// The calling test must do nothing else, because it also runs in the process that is
+// killed. There open gets the place that create returned.
 func Crash(t *testing.T, create func(t testing.TB) (place string, h Harness), open func(t testing.TB, place string) outbox.Box) {
 	if place := os.Getenv(crashPlace); place != "" {
 		lines, err := outbox.OpenLines(os.Getenv(crashFile))
@@ -42,7 +42,7 @@ func Crash(t *testing.T, create func(t testing.TB) (place string, h Harness), op
 			t.Fatal(err)
 		}
 		n, err := relay(open(t, place), fatal{lines}, outbox.Options{Lease: time.Hour}).Pass(t.Context())
-		t.Fatalf("lives on: %d, %v", n, err)
+		t.Fatalf("the process was not killed: %d, %v", n, err)
 	}
 	place, h := create(t)
 	want := story(3, 5)
@@ -55,7 +55,7 @@ func Crash(t *testing.T, create func(t testing.TB) (place string, h Harness), op
 		t.Fatalf("the other process has not killed itself:\n%s", out)
 	}
 	firsts := read(t, file)
-	same(t, "published by who was killed", inOrder(t, firsts), want)
+	same(t, "published by the killed process", inOrder(t, firsts), want)
 
 	b, s := h.Box(t), newSink()
 	after := event(8, 8, 1)
@@ -72,7 +72,7 @@ func Crash(t *testing.T, create func(t testing.TB) (place string, h Harness), op
 	same(t, "left", waiting(t, b), nil)
 }
 
-// read is what a file of lines holds.
+// read returns the events in a file of outbox.Lines.
 func read(t testing.TB, file string) (events []outbox.Event) {
 	t.Helper()
 	text, err := os.ReadFile(file)

@@ -11,12 +11,12 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// without is events without one of them.
+// without returns events without one of them.
 func without(events []outbox.Event, one outbox.Event) []outbox.Event {
 	return slices.DeleteFunc(slices.Clone(events), func(e outbox.Event) bool { return e.ID() == one.ID() })
 }
 
-// dead is what was set aside.
+// dead returns the events that are set aside.
 func dead(t testing.TB, b outbox.Box) []outbox.DeadEvent {
 	t.Helper()
 	list, err := b.ListDead(t.Context(), outbox.ID{}, 1000)
@@ -29,7 +29,7 @@ func dead(t testing.TB, b outbox.Box) []outbox.DeadEvent {
 	return list
 }
 
-// died fails unless one event was set aside.
+// died expects that exactly the event want is set aside.
 func died(t testing.TB, b outbox.Box, want outbox.Event, attempts int, reason string) {
 	t.Helper()
 	list := dead(t, b)
@@ -42,8 +42,8 @@ func died(t testing.TB, b outbox.Box, want outbox.Event, attempts int, reason st
 	}
 }
 
-// refusedThenTaken: an event that the sink refuses holds up its successors in the
-// stream, and nothing else, until the sink takes it.
+// refusedThenTaken: an event that the sink refuses delays only its successors in the
+// stream, until the sink accepts it.
 func refusedThenTaken(t *testing.T, h Harness) {
 	b, s, waker := h.Box(t), newSink(), outbox.NewWaker()
 	want := story(5, 4)
@@ -62,7 +62,7 @@ func refusedThenTaken(t *testing.T, h Harness) {
 	if n, err := r.Pass(t.Context()); n != len(want)-3 || err != nil {
 		t.Errorf("%d events before the first pause, want %d, %v", n, len(want)-3, err)
 	}
-	same(t, "left", waitingAt(t, b, start), nil) // of what is not held up
+	same(t, "left", waitingAt(t, b, start), nil) // of the events that are not delayed
 	takes.Store(true)
 	got := func() []outbox.Event {
 		run(t, r)
@@ -90,8 +90,8 @@ func (b latePoll) Claim(ctx context.Context, holder string, lease time.Duration,
 	return b.Box.Claim(ctx, holder, lease, parts)
 }
 
-// refusedAfterPoll: an event whose pause ends while the relay polls, and that is
-// refused once more, is tried again after the second pause.
+// refusedAfterPoll: an event whose pause ends while the relay polls, and that is refused
+// again, is tried again after the second pause.
 func refusedAfterPoll(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	want := story(1, 2)
@@ -106,8 +106,8 @@ func refusedAfterPoll(t *testing.T, h Harness) {
 	same(t, "published", inOrder(t, s.await(t, len(want))), want)
 }
 
-// setAside: an event that the sink refuses again and again is set aside, and its
-// successors go on.
+// setAside: an event that the sink keeps refusing is set aside, and its successors are
+// published.
 func setAside(t *testing.T, h Harness) {
 	b, s, waker := h.Box(t), newSink(), outbox.NewWaker()
 	want := story(5, 4)
@@ -135,7 +135,7 @@ func setAside(t *testing.T, h Harness) {
 	}
 }
 
-// permanent: an event that the sink will never take is set aside at once.
+// permanent: an event with a permanent refusal is set aside at once.
 func permanent(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	want := story(5, 4)
@@ -151,8 +151,8 @@ func permanent(t *testing.T, h Harness) {
 	died(t, b, no, 1, "the name of the topic is not valid")
 }
 
-// isolated: an event for which the sink fails without naming it is found, and
-// set aside, also when the sink panics.
+// isolated: an event for which the sink fails or panics without naming it is found and set
+// aside.
 func isolated(t *testing.T, h Harness) {
 	for name, fail := range map[string]func() (int, error){
 		"an error": func() (int, error) { return 0, errors.New("too large") },
@@ -185,7 +185,8 @@ func isolated(t *testing.T, h Harness) {
 	}
 }
 
-// listDead reads all events that were set aside at a moment, page by page.
+// listDead returns all events that are set aside, read page by page. It expects that they
+// were set aside at the time at.
 func listDead(t *testing.T, b outbox.Box, at time.Time) (got []outbox.Event) {
 	t.Helper()
 	for after := (outbox.ID{}); ; after = got[len(got)-1].ID() {
@@ -205,7 +206,7 @@ func listDead(t *testing.T, b outbox.Box, at time.Time) (got []outbox.Event) {
 	}
 }
 
-// deadEvents: what was set aside is listed page by page, and goes when it is
+// deadEvents: events that are set aside are listed page by page, and removed when they are
 // retried or dropped.
 func deadEvents(t *testing.T, h Harness) {
 	b := h.Box(t)
@@ -217,7 +218,7 @@ func deadEvents(t *testing.T, h Harness) {
 			if n != 1 {
 				t.Errorf("attempt %d", n)
 			}
-			// Every third waits only.
+			// Every third event only waits.
 			return outbox.Decision{SetAside: i%3 != 0, At: at, Next: at.Add(time.Hour)}
 		})
 		if err != nil {
@@ -252,7 +253,7 @@ func deadEvents(t *testing.T, h Harness) {
 		t.Errorf("%d events are left, %v", n, err)
 	}
 
-	// After the pause: what waits, and the event that was retried.
+	// After the pause: the waiting events and the retried one.
 	q := query(all, 1000)
 	q.Now = at.Add(2 * time.Hour)
 	events, _, err := b.Next(t.Context(), q)

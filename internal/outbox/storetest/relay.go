@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// order: a pass publishes everything, in bounded batches, and leaves nothing.
+// order: a pass publishes all events in bounded batches and deletes them.
 func order(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	want := story(7, 9)
@@ -38,8 +38,8 @@ func order(t *testing.T, h Harness) {
 	claim(t, b, "whoever", time.Second, all, all)
 }
 
-// sinkFails: what a sink that is away refuses, or takes in part, comes again, in
-// order, and is never set aside.
+// sinkFails: events that an unavailable sink does not accept, or accepts in part, are
+// published again in order, and never set aside.
 func sinkFails(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	away := true
@@ -59,7 +59,7 @@ func sinkFails(t *testing.T, h Harness) {
 	r := relay(b, s, outbox.Options{Batch: 8, Attempts: 1})
 	for range 10 {
 		if n, err := r.Pass(t.Context()); n != 0 || err == nil {
-			t.Errorf("while it is away: %d, %v", n, err)
+			t.Errorf("while it is unavailable: %d, %v", n, err)
 		}
 		claim(t, b, "whoever", 0, all, all)
 	}
@@ -76,14 +76,14 @@ func sinkFails(t *testing.T, h Harness) {
 	}
 }
 
-// broken is a box that deletes nothing.
+// broken is a box whose Done fails.
 type broken struct{ outbox.Box }
 
 func (broken) Done(context.Context, string, outbox.Parts, []outbox.Event) error {
 	return errors.New("no database")
 }
 
-// doneFails: what is published and not deleted is published again.
+// doneFails: published events that could not be deleted are published again.
 func doneFails(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	want := []outbox.Event{event(1, 1, 1), event(1, 1, 2), event(1, 1, 3)}
@@ -98,8 +98,8 @@ func doneFails(t *testing.T, h Harness) {
 	same(t, "published twice", s.published, slices.Concat(want, want))
 }
 
-// twoRelays: several processes write and publish at once; everything is
-// published once and in order, and no partition by two at a time.
+// twoRelays: several processes write and publish concurrently. All events are published
+// once and in order, and no partition by two processes at a time.
 func twoRelays(t *testing.T, h Harness) {
 	const writers, rounds = 6, 25
 	s := newSink()
@@ -130,7 +130,7 @@ func twoRelays(t *testing.T, h Harness) {
 	}
 	inOrder(t, got)
 	if s.busy.together.Load() {
-		t.Error("two have published of one partition at once")
+		t.Error("two relays published events of one partition at once")
 	}
 	if _, times := s.first(); len(s.published) != len(times) {
 		t.Errorf("%d events were published %d times", len(times), len(s.published))
@@ -138,7 +138,7 @@ func twoRelays(t *testing.T, h Harness) {
 	same(t, "left", waiting(t, h.Box(t)), nil)
 }
 
-// meeting is a sink that waits until the other one publishes too.
+// meeting is a sink that waits until the other sink publishes too.
 type meeting struct {
 	*sink
 	arrive func(ctx context.Context) error
@@ -159,7 +159,7 @@ func (m meeting) Publish(ctx context.Context, events []outbox.Event) error {
 	return nil
 }
 
-// meet returns what waits until it is called twice at once, or over is closed.
+// meet returns a function that waits until it is called twice at once, or over is closed.
 func meet(together, over chan struct{}) func(context.Context) error {
 	return func(ctx context.Context) error {
 		select {
@@ -173,8 +173,8 @@ func meet(together, over chan struct{}) func(context.Context) error {
 	}
 }
 
-// sharing: two relays with the same work do it side by side, each a part of the
-// partitions, and about as much as the other.
+// sharing: two relays with the same work publish concurrently, each about half of the
+// partitions.
 func sharing(t *testing.T, h Harness) {
 	const each = 12
 	var want []outbox.Event
@@ -184,8 +184,7 @@ func sharing(t *testing.T, h Harness) {
 		}
 	}
 	h.Append(t, false, want...)
-	// Both publish in step: a batch of one ends when a batch of the other ends,
-	// until there is no more for both.
+	// The batches of both relays end together, until there is no more work for both.
 	var (
 		together = make(chan struct{})
 		over     = make(chan struct{})
@@ -208,7 +207,7 @@ func sharing(t *testing.T, h Harness) {
 		case <-sinks[0].more:
 		case <-sinks[1].more:
 		case <-late:
-			t.Fatalf("in a minute they have published %v of %d events", counts, len(want))
+			t.Fatalf("in a minute the relays published %v of %d events", counts, len(want))
 		}
 		for i, s := range sinks {
 			counts[i] = s.count()
@@ -217,7 +216,7 @@ func sharing(t *testing.T, h Harness) {
 			select {
 			case <-over:
 			default:
-				// At the end one may have nothing left to do.
+				// At the end one relay may have no work.
 				close(over)
 				if counts[0] < len(want)/4 || counts[1] < len(want)/4 {
 					t.Errorf("they have published %v of %d events", counts, len(want))
@@ -226,7 +225,7 @@ func sharing(t *testing.T, h Harness) {
 		}
 	}
 	if busy.together.Load() {
-		t.Error("two have published of one partition at once")
+		t.Error("two relays published events of one partition at once")
 	}
 	if n := counts[0] + counts[1]; n != len(want) {
 		t.Errorf("%d events were published, want %d", n, len(want))
@@ -242,7 +241,7 @@ func sharing(t *testing.T, h Harness) {
 	}
 }
 
-// wake: an event is published when the relay is woken, not when it polls.
+// wake: an event is published when the relay is woken, before it polls.
 func wake(t *testing.T, h Harness) {
 	s, waker := newSink(), outbox.NewWaker()
 	run(t, relay(h.Box(t), s, outbox.Options{Waker: waker, Poll: time.Hour}))
@@ -251,7 +250,7 @@ func wake(t *testing.T, h Harness) {
 		waker.Wake(id(i), id(2*i))
 		s.await(t, i+1)
 	}
-	// More owners than are told apart.
+	// More owners than a Waker distinguishes.
 	for i := range 40 {
 		h.Append(t, false, event(100+i, 3, 1))
 		waker.Wake(id(100+i), id(3))
@@ -259,9 +258,8 @@ func wake(t *testing.T, h Harness) {
 	s.await(t, 45)
 }
 
-// wakeWhileHeld: a relay that is woken while another one holds the partition goes
-// on trying until it has the lease. It does not take it away, and publishes
-// other partitions meanwhile.
+// wakeWhileHeld: a relay that is woken while another one has the lease retries until it
+// gets it. It does not take the lease away, and publishes other partitions meanwhile.
 func wakeWhileHeld(t *testing.T, h Harness) {
 	b, s, waker := h.Box(t), newSink(), outbox.NewWaker()
 	mine, other := event(1, 1, 1), event(1, 2, 1)
@@ -275,8 +273,8 @@ func wakeWhileHeld(t *testing.T, h Harness) {
 	same(t, "published", s.await(t, 2), []outbox.Event{other, mine})
 }
 
-// leftBehind: one of the relays finds what a process has appended that was
-// killed before its relay published it, also when it dies with the watch.
+// leftBehind: a relay finds the events of a process that was killed before it published
+// them, even if that process had the lease for polling.
 func leftBehind(t *testing.T, h Harness) {
 	b, s := h.Box(t), newSink()
 	watch := outbox.PartsOf(outbox.Leases - 1)
@@ -290,7 +288,7 @@ func leftBehind(t *testing.T, h Harness) {
 	}
 }
 
-// slow publishes until it is told to stop.
+// slow is a sink that blocks until its context ends.
 type slow struct{}
 
 func (slow) Publish(ctx context.Context, _ []outbox.Event) error {
@@ -298,7 +296,7 @@ func (slow) Publish(ctx context.Context, _ []outbox.Event) error {
 	return ctx.Err()
 }
 
-// lateSink: a sink is stopped before its lease ends, and nothing is lost.
+// lateSink: a slow sink is canceled before its lease ends, and no event is lost.
 func lateSink(t *testing.T, h Harness) {
 	b := h.Box(t)
 	h.Append(t, false, event(1, 1, 1))
@@ -308,13 +306,13 @@ func lateSink(t *testing.T, h Harness) {
 	same(t, "left", waiting(t, b), []outbox.Event{event(1, 1, 1)})
 }
 
-// Discard is a sink that forgets.
+// Discard is a sink that discards events.
 type Discard struct{}
 
 // Publish implements outbox.Sink.
 func (Discard) Publish(context.Context, []outbox.Event) error { return nil }
 
-// Drain measures a relay that is behind: events in a second.
+// Drain measures a relay with a backlog, in events per second.
 func Drain(b *testing.B, r *outbox.Relay, fill func(n int)) {
 	b.Helper()
 	b.Run("drain", func(b *testing.B) {

@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// sink keeps what it is given.
+// sink records the published events.
 type sink struct {
 	mu        sync.Mutex
 	published []outbox.Event
@@ -23,15 +23,15 @@ type sink struct {
 	more      chan struct{}
 	busy      *partitions
 
-	// These are asked before events are kept, if they are set.
+	// These are called before events are recorded, if they are set.
 	fail   func(call int, events []outbox.Event) (take int, err error)
 	refuse func(e outbox.Event) *outbox.Refusal
 }
 
-// partitions notes who publishes of which partition.
+// partitions records which partitions are being published.
 type partitions struct {
 	busy     [outbox.Partitions]atomic.Int32
-	together atomic.Bool // two have published of one partition at once
+	together atomic.Bool // two sinks published events of one partition at once
 }
 
 func (p *partitions) enter(events []outbox.Event) (leave func()) {
@@ -89,7 +89,7 @@ func (s *sink) Publish(_ context.Context, events []outbox.Event) error {
 	return err
 }
 
-// refusal refuses one event of the story until it has done so some times.
+// refusal returns a function that refuses one event the given number of times.
 func refusal(of outbox.Event, times int, permanent bool) func(outbox.Event) *outbox.Refusal {
 	return func(e outbox.Event) *outbox.Refusal {
 		if e.ID() != of.ID() || times == 0 {
@@ -100,7 +100,8 @@ func refusal(of outbox.Event, times int, permanent bool) func(outbox.Event) *out
 	}
 }
 
-// first is what was published, each event the first time.
+// first returns the published events without repetitions, and how often each was
+// published.
 func (s *sink) first() (events []outbox.Event, times map[outbox.ID]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +114,7 @@ func (s *sink) first() (events []outbox.Event, times map[outbox.ID]int) {
 	return events, times
 }
 
-// await waits until so many different events are published.
+// await waits until n different events are published.
 func (s *sink) await(t testing.TB, n int) []outbox.Event {
 	t.Helper()
 	late := time.After(time.Minute)
@@ -130,8 +131,8 @@ func (s *sink) await(t testing.TB, n int) []outbox.Event {
 	}
 }
 
-// inOrder fails unless each stream's events came in the order of their numbers,
-// none left out, and returns them sorted.
+// inOrder expects that the events of each stream are in order and complete, and returns
+// all events sorted.
 func inOrder(t testing.TB, events []outbox.Event) []outbox.Event {
 	t.Helper()
 	last := map[string]int64{}
@@ -152,7 +153,7 @@ func relay(b outbox.Box, s outbox.Sink, o outbox.Options) *outbox.Relay {
 	return outbox.NewRelay(o)
 }
 
-// run runs a relay until end is called, or the test ends.
+// run runs a relay until end is called or the test ends.
 func run(t testing.TB, r *outbox.Relay) (end func()) {
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -162,7 +163,7 @@ func run(t testing.TB, r *outbox.Relay) (end func()) {
 	return end
 }
 
-// count is how many events were published.
+// count returns the number of published events.
 func (s *sink) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package storetest is what every outbox must do, whatever it is kept in.
+// Package storetest is the conformance suite of an outbox.Box.
 package storetest
 
 import (
@@ -17,19 +17,19 @@ import (
 // Table is the table of the suite.
 var Table = outbox.Table{Name: "test_outbox", Owner: "tenant_id", Stream: "install_id", Type: "uuid"}
 
-// Harness is an outbox that nobody else uses.
+// Harness is an outbox for one test.
 type Harness struct {
-	// Box is a handle on the table of another process.
+	// Box opens the table, each time like another process.
 	Box func(t testing.TB) outbox.Box
 
-	// Append adds events in one transaction, which is taken back when undo is set.
+	// Append adds events in one transaction, which is rolled back if undo is set.
 	Append func(t testing.TB, undo bool, events ...outbox.Event)
 
-	// Lapse ends whatever lease there is, as time would.
+	// Lapse makes all leases expire.
 	Lapse func(t testing.TB)
 }
 
-// Run runs the suite; open makes a new outbox for each case.
+// Run runs the suite. open creates an outbox for each case.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	suite.Suite[Harness]{
 		Groups: groups(),
@@ -41,7 +41,7 @@ func groups() []suite.Group[Harness] {
 	return []suite.Group[Harness]{
 		{Name: "Table", Own: true, Cases: []suite.Case[Harness]{
 			{"Values", values},
-			{"Undone", undone},
+			{"RolledBack", rolledBack},
 			{"Pages", pages},
 			{"Lease", lease},
 			{"LeaseRunsOut", leaseRunsOut},
@@ -68,12 +68,12 @@ func groups() []suite.Group[Harness] {
 	}
 }
 
-// id is a UUID with a number in it.
+// id returns a UUID that contains n.
 func id(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", n) }
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 123456000, time.UTC)
 
-// event is a thing that has happened to an owner.
+// event returns an event with these numbers.
 func event(owner, stream, seq int) outbox.Event {
 	return outbox.Event{
 		Owner: id(owner), Stream: id(stream), Seq: int64(seq), Topic: "put", Key: fmt.Sprintf("settings/%d", seq),
@@ -81,7 +81,7 @@ func event(owner, stream, seq int) outbox.Event {
 	}
 }
 
-// story is n events of each of some streams, in their order.
+// story returns n events of each of the streams, in order.
 func story(streams, n int) (events []outbox.Event) {
 	for s := range streams {
 		for seq := range n {
@@ -96,13 +96,13 @@ func less(a, b outbox.Event) int {
 	return slices.Compare([]string{a.Owner, a.Stream, fmt.Sprintf("%020d", a.Seq)}, []string{b.Owner, b.Stream, fmt.Sprintf("%020d", b.Seq)})
 }
 
-// waiting is what is in the table.
+// waiting returns the events in the table.
 func waiting(t testing.TB, b outbox.Box) []outbox.Event {
 	t.Helper()
 	return waitingAt(t, b, time.Now())
 }
 
-// waitingAt is what may be published at a moment.
+// waitingAt returns the events that may be published at now.
 func waitingAt(t testing.TB, b outbox.Box, now time.Time) []outbox.Event {
 	t.Helper()
 	q := query(all, 1_000_000)
@@ -115,8 +115,7 @@ func waitingAt(t testing.TB, b outbox.Box, now time.Time) []outbox.Event {
 	return events
 }
 
-// found are those of some events that are in the table, as Next returns them, and
-// the others as they are.
+// found returns events with those that are in the table replaced by the result of Next.
 func found(t testing.TB, b outbox.Box, events ...outbox.Event) []outbox.Event {
 	t.Helper()
 	in := map[outbox.ID]outbox.Event{}
@@ -132,7 +131,7 @@ func found(t testing.TB, b outbox.Box, events ...outbox.Event) []outbox.Event {
 	return events
 }
 
-// all is every partition.
+// all is the set of all partitions.
 const all outbox.Parts = 1<<outbox.Partitions - 1
 
 func query(parts outbox.Parts, limit int) outbox.Query {
@@ -147,7 +146,7 @@ func done(t testing.TB, b outbox.Box, events ...outbox.Event) {
 	}
 }
 
-// same compares events, but for where a box has them.
+// same compares events without their positions.
 func same(t testing.TB, what string, got, want []outbox.Event) {
 	t.Helper()
 	got = slices.Clone(got)
@@ -160,7 +159,7 @@ func same(t testing.TB, what string, got, want []outbox.Event) {
 	t.Errorf("%s: %d events\n%s\nwant %d\n%s", what, len(got), head(got), len(want), head(want))
 }
 
-// head is the beginning of a list, to be printed.
+// head returns the first events of a list as text.
 func head(events []outbox.Event) string {
 	lines := make([]string, 0, 20)
 	for _, e := range events[:min(len(events), cap(lines))] {
@@ -169,7 +168,7 @@ func head(events []outbox.Event) string {
 	return strings.Join(lines, "\n")
 }
 
-// values: what goes in comes out.
+// values: Next returns events as they were appended.
 func values(t *testing.T, h Harness) {
 	b := h.Box(t)
 	var want []outbox.Event
@@ -188,26 +187,26 @@ func values(t *testing.T, h Harness) {
 	in := found(t, b, want...)
 	done(t, b, in...)
 	same(t, "afterwards", waiting(t, b), nil)
-	done(t, b, in...) // what is gone may be deleted again
+	done(t, b, in...) // deleting twice is not an error
 	h.Append(t, false, event(3, 4, 1))
-	done(t, b, in...) // whatever came since to its place
-	same(t, "what came since", waiting(t, b), []outbox.Event{event(3, 4, 1)})
+	done(t, b, in...) // even if another event has the position now
+	same(t, "the other event", waiting(t, b), []outbox.Event{event(3, 4, 1)})
 }
 
-// undone: an event of a transaction that was rolled back never was.
-func undone(t *testing.T, h Harness) {
+// rolledBack: events of a transaction that was rolled back are not in the table.
+func rolledBack(t *testing.T, h Harness) {
 	h.Append(t, true, event(1, 1, 1))
 	h.Append(t, false, event(1, 1, 2))
 	h.Append(t, true, event(1, 1, 3))
 	same(t, "in the table", waiting(t, h.Box(t)), []outbox.Event{event(1, 1, 2)})
 }
 
-// pages: a limited batch has the first events of each stream, from the partitions
-// that were asked for and no others, and reports those with more.
+// pages: a limited batch has the first events of each stream, only from the requested
+// partitions, and reports the partitions with more.
 func pages(t *testing.T, h Harness) {
 	b := h.Box(t)
 	want := story(5, 4)
-	for seq := range int64(4) { // each stream in its order, the last ones first
+	for seq := range int64(4) { // each stream in order, the last streams first
 		for _, e := range slices.Backward(want) {
 			if e.Seq == seq+1 {
 				h.Append(t, false, e)
@@ -223,7 +222,7 @@ func pages(t *testing.T, h Harness) {
 		}
 		for _, e := range got {
 			if next[e.Stream]++; e.Seq != next[e.Stream] {
-				t.Errorf("stream %s: %d came when %d was next", e.Stream, e.Seq, next[e.Stream])
+				t.Errorf("stream %s: got %d, want %d", e.Stream, e.Seq, next[e.Stream])
 			}
 		}
 		done(t, b, got...)
@@ -241,7 +240,7 @@ func pages(t *testing.T, h Harness) {
 		t.Errorf("%d events of %d, %v", len(inSome), len(want), err)
 	}
 	done(t, b, found(t, b, want[1], want[8], event(9, 9, 9))...)
-	same(t, "what is left", waiting(t, b), slices.Concat(want[:1], want[2:8], want[9:]))
+	same(t, "left", waiting(t, b), slices.Concat(want[:1], want[2:8], want[9:]))
 }
 
 func part(e outbox.Event) int { return outbox.Partition(e.Owner, e.Stream) }
@@ -260,7 +259,7 @@ func release(t testing.TB, b outbox.Box, holder string, parts outbox.Parts) {
 	}
 }
 
-// lease: each partition is held by one, until he lets go or his time is over.
+// lease: each partition has one holder, until the lease is released or expires.
 func lease(t *testing.T, h Harness) {
 	one, two := h.Box(t), h.Box(t)
 	low, high, odd := outbox.PartsOf(0, 1, 2), outbox.PartsOf(13, 14, 15), outbox.PartsOf(1, 13)
@@ -284,12 +283,12 @@ func lease(t *testing.T, h Harness) {
 	h.Lapse(t)
 	claim(t, one, "one", time.Hour, all, all)
 	claim(t, two, "two", time.Hour, all, 0)
-	// These cannot have been granted by the clock of now.
+	// By the current clock these leases cannot have been granted.
 	claim(t, two, "two", time.Minute, low, low)
 	claim(t, one, "one", time.Hour, all, all&^low)
 }
 
-// leaseRunsOut waits for it.
+// leaseRunsOut waits until a lease expires.
 func leaseRunsOut(t *testing.T, h Harness) {
 	b := h.Box(t)
 	const length = 100 * time.Millisecond
@@ -301,13 +300,13 @@ func leaseRunsOut(t *testing.T, h Harness) {
 			t.Fatal(err)
 		}
 		if took := time.Since(before); mine != 0 {
-			// The clock that measures is not the one that counts: a moment less is fair.
+			// The clocks differ, so a little less is allowed.
 			if took < length*9/10 {
-				t.Errorf("it has lasted %s, want %s", took, length)
+				t.Errorf("the lease lasted %s, want %s", took, length)
 			}
 			return
 		} else if took > time.Minute {
-			t.Fatal("it does not end")
+			t.Fatal("the lease does not expire")
 		}
 	}
 }

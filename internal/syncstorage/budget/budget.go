@@ -1,9 +1,9 @@
-// Package budget foretells what a commit on Cloud Spanner costs.
+// Package budget computes the number of mutations of commits on Cloud Spanner.
 //
-// Spanner refuses a commit of more than 80,000 mutations as a whole and only at
-// its end, and counts columns, not rows: those of the key, those that are
-// written, and two for each index entry that changes. So the settings are held
-// against the budget when the server starts, and each commit before it is sent.
+// Spanner refuses a commit of more than 80,000 mutations as a whole, and only at
+// its end. It counts columns, not rows: those of the key, those that are written,
+// and two for each index entry that changes. So the server checks its settings
+// against this limit when it starts, and each commit before it is sent.
 package budget
 
 import (
@@ -12,24 +12,23 @@ import (
 	"strings"
 )
 
-// Limits of Spanner and of this server on it.
+// Limits of Spanner and of this server.
 const (
 	Limit       = 80_000      // mutations of one commit
 	LoadSize    = 100_000_000 // payload bytes of one batch
-	CommitBytes = 100 << 20   // bytes of one commit, keys and fixed columns included
+	CommitBytes = 100 << 20   // bytes of one commit, including keys and fixed columns
 	FieldLength = 2_621_440   // characters in a column of type STRING(MAX)
 
-	// Records is how many records a batch may have unless somebody says
-	// otherwise: a few less than fit, so that one more column of
-	// user_collections does not stop every full batch.
+	// Records is the default maximum of records in a batch. It is a few less than
+	// fit, so that a full batch still fits if user_collections gets another column.
 	Records = 9_984
 )
 
-// Delete is the mutations of deleting a row or a range of keys, with all that
-// is interleaved in it.
+// Delete is the number of mutations of deleting a row or a range of keys, including
+// interleaved rows.
 const Delete = 1
 
-// Table is what counts of a table. Columns are those besides the key.
+// Table describes a table. Columns are those that are not in the key.
 type Table struct {
 	Name         string
 	Key, Columns []string
@@ -42,13 +41,13 @@ type Index struct {
 	Columns []string
 }
 
-// Schema is the tables of a database.
+// Schema lists the tables of a database.
 type Schema []Table
 
 // ownQuota is the column of a user's own quota, which no commit of a batch writes.
 const ownQuota = "quota"
 
-// Current is the schema of this release.
+// Current returns the schema of this release.
 func Current() Schema {
 	return Schema{
 		{
@@ -74,7 +73,8 @@ func Current() Schema {
 	}
 }
 
-// table panics when there is none of the name, which is a bug of the caller.
+// table returns a table. It panics if the table does not exist, which is a bug of
+// the caller.
 func (s Schema) table(name string) Table {
 	i := slices.IndexFunc(s, func(t Table) bool { return t.Name == name })
 	if i < 0 {
@@ -83,16 +83,16 @@ func (s Schema) table(name string) Table {
 	return s[i]
 }
 
-// Write is the mutations of writing these columns of a row, key columns not
-// named: whether the row was there or not, they count as well. It panics when
-// the table has no such column.
+// Write returns the number of mutations of writing these columns of a row, in
+// addition to its key. It is the same for an insert and an update. It panics if the
+// table has no such column.
 func (s Schema) Write(table string, columns ...string) int {
 	t := s.table(table)
 	return len(t.Key) + len(columns) + 2*len(t.touched(columns))
 }
 
-// touched are the indexes of which an entry is deleted and another inserted
-// when the columns are written.
+// touched returns the indexes whose entries change when the columns are written:
+// one is deleted and another inserted.
 func (t Table) touched(columns []string) (touched []Index) {
 	for _, c := range columns {
 		if !slices.Contains(t.Columns, c) {
@@ -107,16 +107,16 @@ func (t Table) touched(columns []string) (touched []Index) {
 	return touched
 }
 
-// Step is one step of a commit.
+// Step is a part of a commit.
 type Step struct {
 	Name      string
 	Mutations int
-	Of        string // what they are, for people
+	Of        string // description of the mutations
 }
 
-// Steps are those of a batch's commit, in their order: the collection's row,
-// which must be there before what is interleaved in it; each record; the end of
-// the batch; and with a quota the collection's sums.
+// Steps returns the parts of a batch's commit in order: the collection's row, which
+// interleaved rows need; each record; the end of the batch; and with a quota the
+// collection's counters.
 func (s Schema) Steps(quota bool) []Step {
 	parent := []string{"modified"}
 	if quota {

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/fault"
 )
 
-// with is the schema with a column and an index more on a table.
+// with returns the schema with another column and another index on a table.
 func (s Schema) with(table, column string, indexes ...Index) Schema {
 	s = slices.Clone(s)
 	for i, t := range s {
@@ -24,7 +24,7 @@ func (s Schema) with(table, column string, indexes ...Index) Schema {
 	return s
 }
 
-// historical is the schema with the indexes that bsos once had.
+// historical returns the schema with the indexes that bsos once had.
 func historical() Schema {
 	return Current().with("bsos", "", Index{"BsoModified", []string{"modified"}}, Index{"BsoExpiry", []string{"expiry"}})
 }
@@ -37,8 +37,8 @@ func TestPlan(t *testing.T) {
 		quota bool
 		limit int
 
-		record, most       int // mutations of a record; records that fit
-		records, sum, left int // at the number that was chosen
+		record, most       int // mutations per record; maximum number of records
+		records, sum, left int // for the chosen number of records
 	}{
 		{"no quota", Current(), false, 80_000, 8, 9_999, 9_984, 79_877, 123},
 		{"quota", Current(), true, 80_000, 8, 9_998, 9_984, 79_885, 115},
@@ -47,11 +47,11 @@ func TestPlan(t *testing.T) {
 
 		{"a column of bsos", Current().with("bsos", "added"), true, 80_000, 9, 8_887, 8_887, 79_996, 4},
 		{"an index on bsos", Current().with("bsos", "", Index{"ByIndex", []string{"sortindex", "modified"}}), true, 80_000, 10, 7_998, 7_998, 79_993, 7},
-		// What the records that are left free are for.
+		// The unused records leave space for this.
 		{"a column of user_collections", Current().with("user_collections", "added"), true, 80_000, 8, 9_998, 9_984, 79_887, 113},
-		{"a column that nobody counts in", Current().with("user_collections", "added"), false, 80_000, 8, 9_999, 9_984, 79_877, 123},
+		{"a column, without a quota", Current().with("user_collections", "added"), false, 80_000, 8, 9_999, 9_984, 79_877, 123},
 		{"an index on the stamp", Current().with("user_collections", "", Index{"ByStamp", []string{"modified"}}), false, 80_000, 8, 9_999, 9_984, 79_879, 121},
-		{"a table beside", Current().with("batch_bsos", "added"), true, 80_000, 8, 9_998, 9_984, 79_885, 115},
+		{"a column of another table", Current().with("batch_bsos", "added"), true, 80_000, 8, 9_998, 9_984, 79_885, 115},
 	} {
 		p := tc.s.Commit(tc.quota)
 		if p.Record != tc.record || p.Mutations(tc.records) != tc.sum || tc.limit-p.Mutations(tc.records) != tc.left {
@@ -108,7 +108,7 @@ func TestWrite(t *testing.T) {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Error("a table or column that is not there costs something")
+					t.Error("Write accepted an unknown table or column")
 				}
 			}()
 			wrong()
@@ -116,7 +116,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// The steps are what the sum is made of, and say what they are made of.
+// TestSteps checks that the steps add up to the plan and have correct descriptions.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	for _, quota := range []bool{false, true} {
@@ -157,7 +157,7 @@ func TestCheck(t *testing.T) {
 		name string
 		p    Plan
 		l    Load
-		want string // in the refusal; "": there is none
+		want string // part of the error; "": no error
 	}{
 		{"nothing", on, Load{}, ""},
 		{"all that fits", on, Load{Records: 9_998}, ""},
@@ -181,7 +181,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The weights of rows are those of the tables that they are written for.
+// TestWeightsAreOfTheSchema compares the sizes of rows with the schema.
 func TestWeightsAreOfTheSchema(t *testing.T) {
 	t.Parallel()
 	number := []string{"collection_id", "sortindex", "count", "total_bytes", "quota"}

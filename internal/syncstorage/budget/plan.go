@@ -9,15 +9,16 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Plan is the mutations of each step of a commit with many records.
+// Plan is the number of mutations of each step of a commit with many records.
 type Plan struct {
 	Parent int // the collection's row
 	Record int // each record
 	Batch  int // the row of the batch
-	Quota  int // the collection's sums; 0 without a quota
+	Quota  int // the collection's counters; 0 without a quota
 }
 
-// Commit is the plan of a batch's commit; quota says whether bytes are counted.
+// Commit returns the plan of a batch's commit; quota says whether bytes are
+// counted.
 func (s Schema) Commit(quota bool) Plan {
 	steps := s.Steps(quota)
 	p := Plan{Parent: steps[0].Mutations, Record: steps[1].Mutations, Batch: steps[2].Mutations}
@@ -27,19 +28,19 @@ func (s Schema) Commit(quota bool) Plan {
 	return p
 }
 
-// Open is the plan of the request that opens a batch and stages records in it.
-// It is the dearest that a single request can have: one that writes its records
-// at once has no row of a batch.
+// Open returns the plan of the request that opens a batch and stages records in it.
+// No single request needs more: a request that writes its records at once does not
+// write a batch.
 func (s Schema) Open() Plan {
 	return Plan{
-		Parent: s.Write("user_collections", "modified"), // only a collection that is new needs it
+		Parent: s.Write("user_collections", "modified"), // only for a new collection
 		Record: s.Write("batch_bsos", s.table("batch_bsos").Columns...),
 		Batch:  s.Write("batches", s.table("batches").Columns...),
 	}
 }
 
-// Mutations is the sum for so many records, or the greatest number where that is
-// greater.
+// Mutations returns the number of mutations for a number of records, or the
+// greatest int if it would overflow.
 func (p Plan) Mutations(records int) int {
 	once := p.Parent + p.Batch + p.Quota
 	if records > (math.MaxInt-once)/p.Record {
@@ -48,12 +49,12 @@ func (p Plan) Mutations(records int) int {
 	return once + p.Record*records
 }
 
-// MaxRecords is how many records fit into a limit of mutations.
+// MaxRecords returns the number of records that fit into a number of mutations.
 func (p Plan) MaxRecords(limit int) int {
 	return max((limit-p.Mutations(0))/p.Record, 0)
 }
 
-// Explain is the arithmetic, in a line.
+// Explain returns the calculation as one line of text.
 func (p Plan) Explain(records, limit int) string {
 	sum := []string{strconv.Itoa(p.Parent), fmt.Sprintf("%d × %d", p.Record, records)}
 	for _, once := range []int{p.Batch, p.Quota} {
@@ -69,7 +70,7 @@ func (p Plan) Explain(records, limit int) string {
 	return fmt.Sprintf("%s = %d of %d mutations, %s; at most %d records fit", strings.Join(sum, " + "), total, limit, left, p.MaxRecords(limit))
 }
 
-// Load is what a commit carries.
+// Load is the size of a commit.
 type Load struct {
 	Records int
 	Payload int64 // bytes of all payloads
@@ -77,26 +78,27 @@ type Load struct {
 	User    int64 // bytes of the user's key: fxa_uid and fxa_kid
 }
 
-// What the fixed columns of rows weigh: 8 bytes a number, 12 a timestamp, and 8
-// of overhead for each column of a row, the key's included.
+// Sizes of the fixed columns: 8 bytes for a number, 12 for a timestamp, and 8 of
+// overhead for each column of a row, including the key.
 const (
 	numberBytes = 8
 	stampBytes  = 12
 	cellBytes   = 8
 
-	// The key fxa_uid, fxa_kid, collection_id; modified, count, total_bytes, quota.
+	// Key fxa_uid, fxa_kid, collection_id; columns modified, count, total_bytes,
+	// quota.
 	parentBytes = numberBytes + stampBytes + 3*numberBytes + 7*cellBytes
-	// The key with bso_id; sortindex, payload, modified, expiry.
+	// Key with bso_id; columns sortindex, payload, modified, expiry.
 	recordBytes = numberBytes + numberBytes + 2*stampBytes + 8*cellBytes
 )
 
-// Bytes is the weight of the commit: the rows that it writes, whole.
+// Bytes returns the size of the commit in bytes: complete rows.
 func (l Load) Bytes() int64 {
 	return l.Payload + l.IDs + int64(l.Records)*(l.User+recordBytes) + l.User + parentBytes
 }
 
-// Check refuses a commit that Spanner would refuse: fault.TooLarge, with the
-// arithmetic.
+// Check returns fault.TooLarge, with the calculation, for a commit that Spanner
+// would refuse.
 func (p Plan) Check(l Load) error {
 	if p.Mutations(l.Records) > Limit {
 		return fault.Newf(fault.TooLarge, "too many records for one commit: %d: %s", l.Records, p.Explain(l.Records, Limit))

@@ -16,8 +16,7 @@ import (
 
 func claims(uid int64) tokenlib.Claims { return tokenlib.Claims{UID: uid} }
 
-// refused checks that requests of the user are answered with 401, all but those
-// for the limits.
+// refused checks that requests of the user get 401, except those for the limits.
 func (u *user) refused(change func(*http.Request)) {
 	u.t.Helper()
 	for _, target := range []string{"/info/collections", "/info/quota", "/storage/toys", "/storage/toys/a", "/storage/toys/b"} {
@@ -85,13 +84,13 @@ func TestHawkHeader(t *testing.T) {
 	u.send(u.unsigned("GET", u.path("/info/configuration"), nil, "Authorization: garbage")).is(200)
 }
 
-// escapeLast spells the last byte of a target otherwise.
+// escapeLast percent-encodes the last byte of a target.
 func escapeLast(target string) string {
 	n := len(target) - 1
 	return fmt.Sprintf("%s%%%02X", target[:n], target[n])
 }
 
-// resign signs r as if it were another request.
+// resign signs r as if it were a different request.
 func (u *user) resign(r *http.Request, change func(*hawk.Request)) {
 	u.t.Helper()
 	host, port, err := hawk.HostPort(r.URL.Host, "http")
@@ -118,7 +117,7 @@ func TestHawkAccepts(t *testing.T) {
 			t.Errorf("%s: %d", name, a.status)
 		}
 	}
-	// The query is signed as it was sent, whatever its escapes.
+	// The query is signed as sent, with its escapes.
 	u.get("/storage/toys?ids=%7Ba%7D,{b},c+d&full=%31&x=%zz").is(400, "0")
 	u.get("/storage/toys?ids=%7Ba%7D,{b},c+d&full=%31&x=/?").is(200, "[]")
 }
@@ -138,7 +137,7 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// A client whose token has run out may ask one thing.
+// TestExpiredToken: an expired token allows only one request.
 func TestExpiredToken(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -164,7 +163,7 @@ func TestExpiredToken(t *testing.T) {
 	other.get("/info/collections").is(401, "0")
 }
 
-// 401 and not 400: the client then asks the tokenserver who and where it is.
+// TestAnotherUsersPath: 401, not 400, makes the client ask the tokenserver again.
 func TestAnotherUsersPath(t *testing.T) {
 	t.Parallel()
 	a := newUser(t)
@@ -209,7 +208,7 @@ func TestPayloadHash(t *testing.T) {
 	send(good, "application/json", true).is(200)
 	send(good, "Application/JSON; charset=utf-8", false).is(200)
 
-	// Without a body there is nothing that could differ.
+	// Without a body there is no difference.
 	r := u.unsigned("GET", u.path("/storage/toys"), nil)
 	if err := hawk.SignHTTP(r, u.id, u.secret, u.clock.Now(), hawk.PayloadHash("", nil)); err != nil {
 		t.Fatal(err)
@@ -227,7 +226,8 @@ func TestMasterSecretsRotate(t *testing.T) {
 	}
 }
 
-// The token decides whose records they are, not only the number in the path.
+// TestTokenWithAccount: the account in the token selects the records, not only the
+// number in the path.
 func TestTokenWithAccount(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -236,8 +236,8 @@ func TestTokenWithAccount(t *testing.T) {
 	u.get("/storage/toys").is(200, `["a"]`)
 }
 
-// A revoked token is refused, also when that happens while the body of a write is on its
-// way; only the tokenserver may still delete what the user has.
+// TestRevokedToken: a revoked token is refused, even if it is revoked while the
+// body of a write arrives. Only the tokenserver may still delete the user's data.
 func TestRevokedToken(t *testing.T) {
 	t.Parallel()
 	var revoked atomic.Int64 // a uid
@@ -272,7 +272,8 @@ func TestRevokedToken(t *testing.T) {
 	u.get("/storage/toys").is(200, `[]`)
 }
 
-// Behind a proxy a client signs the public address, whatever of it arrives.
+// TestPublicURL: behind a proxy a client signs the public address, whatever the
+// proxy forwards.
 func TestPublicURL(t *testing.T) {
 	t.Parallel()
 	u := start(t, setup{public: "https://example.org/sync"}).user(t)

@@ -12,7 +12,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// open opens a batch and returns its id.
+// open opens a batch and returns its ID.
 func (u *user) open(collection, body string) string {
 	u.t.Helper()
 	return u.post("/storage/"+collection+"?batch=true", body).is(202).posted().Batch
@@ -85,7 +85,7 @@ func TestBatchQueries(t *testing.T) {
 	u.get("/storage/toys").is(200, `["b","a"]`)
 }
 
-// A batch is one user's and one collection's.
+// TestBatchIsOnesOwn: a batch belongs to one user and one collection.
 func TestBatchIsOnesOwn(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -109,14 +109,14 @@ func TestBatchLifetime(t *testing.T) {
 	u.later(ss.BatchLifetime - 10*time.Millisecond)
 	u.post("/storage/toys?batch="+id, bsos("c")).is(202)
 	u.post("/storage/toys?commit=true&batch="+id, "[]").is(200)
-	u.post("/storage/toys?batch="+late, bsos("d")).is(202) // appending prolongs nothing
+	u.post("/storage/toys?batch="+late, bsos("d")).is(202) // appending does not extend the lifetime
 	u.later(10 * time.Millisecond)
 	u.post("/storage/toys?batch="+late, bsos("e")).is(400, "0")
 	u.post("/storage/toys?commit=true&batch="+late, bsos("e")).is(400, "0")
 	u.get("/storage/toys").is(200, `["c","a"]`)
 }
 
-// A time to live counts from the commit.
+// TestBatchTimeToLive: a time to live starts at the commit.
 func TestBatchTimeToLive(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -130,7 +130,8 @@ func TestBatchTimeToLive(t *testing.T) {
 	u.get("/storage/toys").is(200, `[]`)
 }
 
-// Each batch of a collection is its own; a wipe and a deletion end them.
+// TestBatchesSideBySide: batches of a collection are independent; deleting the
+// collection or everything ends them.
 func TestBatchesSideBySide(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -152,8 +153,8 @@ func TestBatchesSideBySide(t *testing.T) {
 	u.get("/info/collections").is(200, "{}")
 }
 
-// The precondition of a commit is held against the collection, and one that
-// fails leaves the batch open.
+// TestBatchPrecondition: the precondition of a commit is checked against the
+// collection, and a failed one leaves the batch open.
 func TestBatchPrecondition(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -169,7 +170,8 @@ func TestBatchPrecondition(t *testing.T) {
 	u.get("/storage/toys").is(200, `["e","c","b","a"]`)
 }
 
-// What a batch really holds is counted, whatever the client declared.
+// TestBatchTotals: limits apply to the actual size of a batch, not the declared
+// one.
 func TestBatchTotals(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{config: func(c *ss.Config) {
@@ -197,7 +199,8 @@ func TestBatchTotals(t *testing.T) {
 	}
 }
 
-// What a client says of its records is checked on every POST and nowhere else.
+// TestDeclaredSizes: declared sizes are checked on every POST and on no other
+// request.
 func TestDeclaredSizes(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)

@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// bench is the service without its listener; with options it has a mux around it.
+// bench returns the service without its listener; with options, inside a mux.
 func bench(b *testing.B, store ss.Store, o ...web.Options) (serve func(method, target, body string, status int)) {
 	b.Helper()
 	conf := ss.DefaultConfig()
@@ -62,7 +62,7 @@ func bench(b *testing.B, store ss.Store, o ...web.Options) (serve func(method, t
 	}
 }
 
-// sink is an answer that nobody reads.
+// sink discards a response.
 type sink struct {
 	header http.Header
 	status int
@@ -118,8 +118,8 @@ func BenchmarkGet1000(b *testing.B) {
 	}
 }
 
-// What a record takes at most: one with nothing but an id, of which all but a hundred
-// come back as failed. See itemBytes.
+// BenchmarkManyRecords measures the maximum memory per record: one with only an ID,
+// of which all but a hundred are returned as failed. See itemBytes.
 func BenchmarkManyRecords(b *testing.B) {
 	serve := bench(b, openStore(b, 0))
 	const n = 100000
@@ -139,7 +139,8 @@ func BenchmarkManyRecords(b *testing.B) {
 	b.ReportMetric(float64(len(body))/n, "B/body")
 }
 
-// What the work on a large body takes besides it. See workCopies.
+// BenchmarkLargeBody measures the memory that a large body takes in addition to it.
+// See workCopies.
 func BenchmarkLargeBody(b *testing.B) {
 	serve := bench(b, openStore(b, 0))
 	list := make([]string, 20)
@@ -154,8 +155,8 @@ func BenchmarkLargeBody(b *testing.B) {
 	b.ReportMetric(float64(len(body)), "B/body")
 }
 
-// hundred is the body of a POST of 100 records of about 500 bytes, in the form
-// of Firefox: the payload is JSON itself.
+// hundred returns the body of a POST of 100 records of about 500 bytes, in the form
+// of Firefox: the payload is itself JSON.
 func hundred(n int) string {
 	list := make([]string, 100)
 	for i := range list {
@@ -165,8 +166,8 @@ func hundred(n int) string {
 	return "[" + strings.Join(list, ",") + "]"
 }
 
-// What the budget of memory costs a request, with the frame that a listener puts around
-// it: each runs with a budget and without.
+// BenchmarkBudget measures the cost of the memory budget for a request, including
+// the wrapper of the listener: with and without a budget.
 func BenchmarkBudget(b *testing.B) {
 	store := openStore(b, 0)
 	serve := bench(b, store)

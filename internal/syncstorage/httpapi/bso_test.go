@@ -21,8 +21,8 @@ func TestPutAndGet(t *testing.T) {
 	u.get("/storage/meta/global").is(200, `{"id":"global","modified":1790000001.12,"payload":"{}"}`)
 }
 
-// A stamp grows with every write, also when the clock stands or steps back, and
-// X-Weave-Timestamp is never before it.
+// TestStampsGrow: stamps grow with every write, even if the clock stops or is set
+// back, and X-Weave-Timestamp is never before them.
 func TestStampsGrow(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -36,13 +36,13 @@ func TestStampsGrow(t *testing.T) {
 	u.get("/storage/toys").is(200).has("X-Last-Modified", "1790000000.15")
 	u.get("/info/collections").is(200, `{"toys":1790000000.15}`).has("X-Last-Modified", "1790000000.15")
 	u.later(2*time.Hour + 70*time.Millisecond)
-	u.put("/storage/games/a", `{}`).is(200, "1790003600.19") // a fraction of two decimals, floored
+	u.put("/storage/games/a", `{}`).is(200, "1790003600.19") // two decimals, rounded down
 	u.later(410 * time.Millisecond)
-	u.put("/storage/games/a", `{}`).is(200, "1790003600.60") // both decimals also where the second is 0
+	u.put("/storage/games/a", `{}`).is(200, "1790003600.60") // always two decimals
 }
 
-// Fields that are not sent stay; what a new record has without them is the
-// protocol's default.
+// TestPartialUpdate: fields that are not sent are kept; in a new record they get
+// the protocol's default.
 func TestPartialUpdate(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -61,7 +61,7 @@ func TestPartialUpdate(t *testing.T) {
 	u.get("/storage/toys").is(200).has("X-Last-Modified", "1790000003.12")
 
 	u.later(5 * time.Second)
-	u.put("/storage/toys/a", `{"payload":null,"sortindex":4,"ttl":null}`).is(200) // null is not sent
+	u.put("/storage/toys/a", `{"payload":null,"sortindex":4,"ttl":null}`).is(200) // null counts as not sent
 	u.later(4990 * time.Millisecond)
 	u.get("/storage/toys/a").is(200)
 	u.later(10 * time.Millisecond)
@@ -85,7 +85,8 @@ func TestTimeToLive(t *testing.T) {
 	u.get("/info/collection_counts").is(200, `{"tabs":1}`)
 }
 
-// Whatever is wrong with the body of a PUT is one answer, and nothing is kept.
+// TestPutRefusesBody: every invalid body of a PUT gets the same response, and
+// nothing is stored.
 func TestPutRefusesBody(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -137,7 +138,8 @@ func TestPutAcceptsBody(t *testing.T) {
 	u.get("/storage/toys").is(200, `["a"]`)
 }
 
-// Every string comes back as it was sent, in both forms of a listing too.
+// TestPayloadsComeBack: every string is returned as sent, in both formats of a
+// listing too.
 func TestPayloadsComeBack(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -166,7 +168,7 @@ func TestPayloadsComeBack(t *testing.T) {
 	}
 }
 
-// The path says the id; it is decoded once, and a slash may be in it.
+// TestIDsInPaths: the path has the ID; it is decoded once and may contain a slash.
 func TestIDsInPaths(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -232,7 +234,7 @@ func TestWrongMethod(t *testing.T) {
 			if strings.Contains(allow, method) {
 				continue
 			}
-			// The method is refused before anything else is looked at.
+			// The method is checked first.
 			a := u.send(u.unsigned(method, u.path(path), nil))
 			a.is(405).has("Allow", allow)
 			if method == http.MethodHead && a.body != "" {
@@ -242,7 +244,7 @@ func TestWrongMethod(t *testing.T) {
 	}
 }
 
-// The paths of the old all-in-one server lead to the same records.
+// TestOldPrefix: the paths of the old all-in-one server address the same records.
 func TestOldPrefix(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A preflight comes without credentials, asks about whatever path, and is
-// answered before either matters.
+// TestPreflight: a preflight has no credentials and may have any path; it is
+// answered before both are checked.
 func TestPreflight(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -38,8 +38,7 @@ func TestPreflight(t *testing.T) {
 	u.get("/info/collections").is(200).has("Access-Control-Allow-Origin", "").has("Vary", "")
 }
 
-// The clients that a good answer crashes are turned away with as little as
-// possible.
+// TestOldClients: clients that crash on a successful response get a minimal error.
 func TestOldClients(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)

@@ -39,18 +39,18 @@ func TestDeleteCollection(t *testing.T) {
 	u.get("/info/collections").is(200, `{"games":1790000001.12}`).has("X-Last-Modified", gone).has("X-Weave-Records", "1")
 	u.get("/info/collection_counts").is(200, `{"games":1}`)
 	u.get("/storage/toys").is(200, "[]").has("X-Last-Modified", "0.00")
-	// Nothing there: nothing happens, and the answer is the storage's stamp.
+	// Deleting nothing succeeds, with the stamp of the storage.
 	u.later(time.Second)
 	u.delete("/storage/toys").is(200, gone).has("X-Last-Modified", "0.00")
 	u.delete("/storage/nothing").is(200, gone)
 	u.get("/info/collections").is(200).has("X-Last-Modified", gone)
-	// Unknown arguments make no selection, and are none.
+	// Unknown arguments are ignored and select nothing.
 	u.delete("/storage/games?limit=1&sort=x").is(200)
 	u.get("/info/collections").is(200, `{}`)
 
 	fresh := u.server.user(t)
 	fresh.delete("/storage/toys").is(200, "0.00")
-	// A stamp is never used twice, also when what had it is gone.
+	// A stamp is never used twice, even if its record was deleted.
 	u.clock.Set(t0)
 	if got := u.put("/storage/toys/a", `{}`).is(200).body; seconds(t, got) <= seconds(t, gone) {
 		t.Errorf("the stamp %s comes after %s", got, gone)
@@ -70,12 +70,12 @@ func TestDeleteByIDs(t *testing.T) {
 	u.get("/info/collections").is(200, `{"toys":1790000002.12}`)
 	u.delete("/storage/toys?ids=b").is(200)
 	u.get("/storage/toys").is(200, "[]")
-	u.get("/info/collections").is(200).has("X-Weave-Records", "1") // empty, and still there
+	u.get("/info/collections").is(200).has("X-Weave-Records", "1") // empty but existing
 	u.delete("/storage/nothing?ids=a").is(200)
 	u.get("/info/collections").is(200).has("X-Weave-Records", "1")
 }
 
-// A list of ids that names none is a slip of a client and must not empty the
+// TestDeleteByNoIDs: an empty list of IDs is a client error and must not empty the
 // collection.
 func TestDeleteByNoIDs(t *testing.T) {
 	t.Parallel()
@@ -106,6 +106,6 @@ func TestDeleteBSO(t *testing.T) {
 	u.delete("/storage/toys/brief").is(404, "0") // expired
 	u.delete("/storage/nothing/a").is(404, "0")
 	u.get("/info/collections").is(200, `{"toys":`+gone+`}`)
-	// A body is of no interest.
+	// A body is ignored.
 	u.do("DELETE", "/storage/toys/b", `{"not":`).is(200)
 }

@@ -9,8 +9,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// Whatever bytes are stored, what is sent is JSON in UTF-8: a record that came
-// into the database by another way must not spoil a listing.
+// TestEncodeAnyBytes: the response is JSON in UTF-8 for any stored bytes. A record
+// that was written without the server must not make a listing invalid.
 func TestEncodeAnyBytes(t *testing.T) {
 	t.Parallel()
 	for _, payload := range []string{"", "\xff", "a\xffb", "\xc3", "\xc3(", "\xed\xa0\x80", "é\xe2\x82", "\xf0\x9f\x98\x80\xf0", "\xf8\x88\x80\x80\x80", "\x00\x7f\"\\", "\ufffd"} {
@@ -19,14 +19,14 @@ func TestEncodeAnyBytes(t *testing.T) {
 		if err := json.Unmarshal(text, &got); err != nil {
 			t.Fatalf("%q is encoded as %q: %v", payload, text, err)
 		}
-		want := []rune(payload) // U+FFFD for each byte that is none
+		want := []rune(payload) // U+FFFD for each invalid byte
 		if got.Payload != string(want) || strings.ContainsRune(got.ID, '\ufffd') {
 			t.Errorf("%q is encoded as %q", payload, text)
 		}
 	}
 }
 
-// What is skipped eight bytes at a time is what would be skipped one by one.
+// TestPlain: skipping eight bytes at a time skips the same as one by one.
 func TestPlain(t *testing.T) {
 	t.Parallel()
 	for length := range 20 {

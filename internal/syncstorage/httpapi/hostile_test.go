@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// guarded is a user with something to lose; undamaged says that it is there.
+// guarded returns a user with data; undamaged checks that the data is unchanged.
 func guarded(t *testing.T, s *server) (u *user, undamaged func()) {
 	t.Helper()
 	u = s.user(t)
@@ -27,7 +27,8 @@ func guarded(t *testing.T, s *server) (u *user, undamaged func()) {
 	}
 }
 
-// Bodies that are made to break a parser get one answer and leave no trace.
+// TestHostileBodies: bodies made to break a parser get one kind of response and
+// change nothing.
 func TestHostileBodies(t *testing.T) {
 	t.Parallel()
 	u, undamaged := guarded(t, start(t, setup{}))
@@ -83,7 +84,7 @@ func noise(n int) string {
 	return string(b)
 }
 
-// What is only large fails record by record.
+// TestLargeRecords: records that are only too large fail individually.
 func TestLargeRecords(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -108,7 +109,8 @@ func TestLargeRecords(t *testing.T) {
 	}
 }
 
-// Half a body is none, also where half of it would be a list.
+// TestTruncatedBodies: a truncated body is rejected, even if it is valid up to
+// there.
 func TestTruncatedBodies(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -131,7 +133,7 @@ func TestTruncatedBodies(t *testing.T) {
 			if err := w.CloseWrite(); err != nil {
 				t.Fatal(err)
 			}
-			// Whether there is an answer for who has left is of no interest.
+			// A client that has disconnected may or may not get a response.
 			if heard, _ := io.ReadAll(w.in); strings.Contains(string(heard), " 200 ") {
 				t.Errorf("%q", heard)
 			}
@@ -140,7 +142,7 @@ func TestTruncatedBodies(t *testing.T) {
 	}
 }
 
-// What is no body by the rules of HTTP is none by those of Sync.
+// TestMalformedChunks: malformed HTTP chunks are rejected.
 func TestMalformedChunks(t *testing.T) {
 	t.Parallel()
 	u, undamaged := guarded(t, start(t, setup{}))
@@ -154,7 +156,7 @@ func TestMalformedChunks(t *testing.T) {
 	undamaged()
 }
 
-// A body that trickles is given up.
+// TestSlowBody: the server stops reading a body that arrives too slowly.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	u, undamaged := guarded(t, start(t, setup{pace: web.Rate{Grace: 200 * time.Millisecond, BytesPerSecond: 1 << 20}}))
@@ -167,7 +169,7 @@ func TestSlowBody(t *testing.T) {
 	undamaged()
 }
 
-// Request lines and headers that no client would send.
+// TestHostileHeads: request lines and headers that no client sends.
 func TestHostileHeads(t *testing.T) {
 	t.Parallel()
 	u, undamaged := guarded(t, start(t, setup{}))
@@ -183,7 +185,7 @@ func TestHostileHeads(t *testing.T) {
 		"two slashes":             {u.head("GET", "/"+u.path("/storage/toys")), []int{404}},
 		"only slashes":            {u.head("GET", "//"), []int{404}},
 		"dots":                    {u.head("DELETE", "/x/../"+u.path("/storage/toys")[1:]), []int{404}},
-		"dots to the wipe":        {u.head("DELETE", u.path("/storage/toys/../..")), []int{404}},
+		"dots to the user":        {u.head("DELETE", u.path("/storage/toys/../..")), []int{404}},
 		"broken escape":           {u.head("DELETE", u.path("/storage/toys/%zz")), []int{400, 404}},
 		"cut escape":              {u.head("DELETE", u.path("/storage/toys/%")), []int{400, 404}},
 		"asterisk":                {u.head("OPTIONS", "*"), []int{200, 400}},

@@ -41,7 +41,7 @@ func TestInfo(t *testing.T) {
 	}
 	const last = "1790000001.14"
 	numbers("/info/collections", last, map[string]json.Number{"toys": "1790000000.13", "Own_name.2-x": toStamp, "tabs": "1790000001.13", "forms": last})
-	// Without a record that is live a collection has no line.
+	// A collection without a live record is not listed.
 	numbers("/info/collection_counts", last, map[string]json.Number{"toys": "2", "Own_name.2-x": "1"})
 	numbers("/info/collection_usage", last, map[string]json.Number{"toys": "1.5", "Own_name.2-x": "0.0009765625"})
 	u.get("/info/quota").is(200, "[1.5009765625,null]").has("X-Last-Modified", last).has("X-Weave-Records", "")
@@ -54,7 +54,7 @@ func TestConfiguration(t *testing.T) {
 	u := newUser(t)
 	const limits = `"max_post_bytes":2621440,"max_post_records":100,"max_record_payload_bytes":2621440,"max_request_bytes":2625536,` +
 		`"max_total_bytes":262144000,"max_total_records":10000,"max_quota_limit":2097152000,"max_user_quota":0`
-	// There is nothing to hide: no credentials, and any user will do.
+	// The limits are public: no credentials, and any user.
 	for _, path := range []string{u.path("/info/configuration"), "/1.5/999/info/configuration", "/1.5/0/info/configuration", "/storage/1.5/1/info/configuration"} {
 		u.send(u.unsigned("GET", path, nil)).is(200, "{"+limits+"}").has("X-Last-Modified", "0.00")
 	}
@@ -79,8 +79,8 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// Every one of the standard collections is there without taking one of the
-// names that a user may bring in.
+// TestCollectionNames: the standard collections do not count as names that a user
+// has added.
 func TestCollectionNames(t *testing.T) {
 	t.Parallel()
 	u := start(t, setup{config: func(c *ss.Config) { c.MaxNames = 2 }}).user(t)
@@ -95,7 +95,7 @@ func TestCollectionNames(t *testing.T) {
 	}
 	u.put("/storage/-._A/a", `{}`).is(200)
 	u.server.user(t).put("/storage/third/a", `{}`).is(200)
-	u.put("/storage/third/a", `{}`).is(200) // not new any more
+	u.put("/storage/third/a", `{}`).is(200) // no longer new
 }
 
 func TestBackoff(t *testing.T) {
@@ -109,8 +109,8 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// A server that has too much to do says so in its own words, and asks even
-// those whom it turns away to stay away for longer.
+// TestShedding: an overloaded server responds in the protocol's format and tells
+// even refused clients to wait longer.
 func TestShedding(t *testing.T) {
 	t.Parallel()
 	busy, done := make(chan struct{}), make(chan struct{})
@@ -128,7 +128,7 @@ func TestShedding(t *testing.T) {
 	put := u.request("PUT", u.path("/storage/toys/a"), strings.NewReader(`{}`))
 	first.Go(func() {
 		if status := u.status(put); status != 403 {
-			t.Errorf("the request that was let in: %d", status)
+			t.Errorf("the admitted request: %d", status)
 		}
 	})
 	<-busy

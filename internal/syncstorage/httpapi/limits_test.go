@@ -10,8 +10,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// small are limits that a test can reach quickly; they are near the least that
-// clients can live with.
+// small sets limits that a test reaches quickly, near the minimum for clients.
 func small(c *ss.Config) {
 	c.Limits.MaxPostBytes = 240000
 	c.Limits.MaxRecordPayloadBytes = 200000
@@ -23,7 +22,7 @@ func small(c *ss.Config) {
 	}
 }
 
-// sized is a record whose payload has n bytes and takes more in JSON.
+// sized returns a record whose payload has n bytes, and more in JSON.
 func sized(id string, n int) string { return bso(id, `"`+strings.Repeat("x", n-1)) }
 
 func TestPayloadLimit(t *testing.T) {
@@ -47,13 +46,13 @@ func TestPostBytes(t *testing.T) {
 	for i, row := range []struct {
 		name    string
 		sizes   []int
-		success string // of records a, b, c
+		success string // the successful ones of the records a, b, c
 	}{
 		{"exactly full", []int{100000, 100000, 40000}, "abc"},
 		{"one byte over", []int{100000, 100000, 40001}, "ab"},
 		{"full, and an empty one", []int{200000, 40000, 0}, "abc"},
-		{"what is too large takes no room", []int{200001, 10000, 20000}, "bc"},
-		{"what does not fit takes no room", []int{200000, 40001, 3000}, "ac"},
+		{"a record that is too large does not count", []int{200001, 10000, 20000}, "bc"},
+		{"a record that does not fit does not count", []int{200000, 40001, 3000}, "ac"},
 	} {
 		collection := fmt.Sprint("/storage/toys", i)
 		var list []string
@@ -79,8 +78,8 @@ func TestPostBytes(t *testing.T) {
 	}
 }
 
-// Sound records beyond the limit fail, from the end on; those that fail anyway
-// take no place.
+// TestPostRecords: valid records over the limit fail, starting at the end. Invalid
+// ones do not count.
 func TestPostRecords(t *testing.T) {
 	t.Parallel()
 	u := start(t, setup{config: small}).user(t)
@@ -100,8 +99,8 @@ func TestPostRecords(t *testing.T) {
 	}
 }
 
-// The default limits hold what they promise: a hundred records that are full
-// together.
+// TestFullPost: with the default limits, a hundred records of maximum total size
+// fit.
 func TestFullPost(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -142,7 +141,8 @@ func TestRequestBytes(t *testing.T) {
 				if chunked {
 					send(body+" ").is(400, "17")
 				} else {
-					// A client that asks first need not send what is too long.
+					// A client that waits for 100 Continue need not send a body
+					// that is too long.
 					send(body+" ", "Expect: 100-continue").is(413, "17")
 				}
 				u.get("/storage/"+collection).is(200, "[]").has("X-Last-Modified", "0.00")
@@ -150,8 +150,7 @@ func TestRequestBytes(t *testing.T) {
 			}
 		}
 	}
-	// One that does not ask gets the answer as well, here where the server reads
-	// on for a while.
+	// Others get the response too; here the server keeps reading for a while.
 	u.post("/storage/toys", strings.Repeat(" ", 244097)).is(413, "17")
 }
 
@@ -174,7 +173,7 @@ func TestEnforcedQuota(t *testing.T) {
 	} {
 		a.is(403, "14").has("X-Weave-Quota-Remaining", "")
 	}
-	// What a batch holds already counts.
+	// Staged records count too.
 	id := u.open("tabs", "["+sized("a", 1000)+"]")
 	u.post("/storage/tabs?batch="+id, "["+sized("b", 49)+"]").is(403, "14")
 	u.post("/storage/tabs?commit=true&batch="+id, "["+sized("b", 49)+"]").is(403, "14")
@@ -185,12 +184,12 @@ func TestEnforcedQuota(t *testing.T) {
 	u.delete("/storage/games/b").is(200)
 	u.delete("/storage/games").is(200)
 	u.put("/storage/toys/b", sized("b", 3072)).is(200)
-	u.put("/storage/toys/c", `{"sortindex":1}`).is(200) // needs no room
+	u.put("/storage/toys/c", `{"sortindex":1}`).is(200) // adds no bytes
 	u.server.user(t).put("/storage/toys/a", sized("a", 4096)).is(200)
 }
 
-// TestCollectionQuota: the remainder that is told is the smaller one of the
-// collection and of the user.
+// TestCollectionQuota: the response has the smaller of the remainders of the
+// collection and the user.
 func TestCollectionQuota(t *testing.T) {
 	t.Parallel()
 	for _, user := range []int64{0, 4096} {

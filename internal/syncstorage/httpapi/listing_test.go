@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// shelf is a user with seven toys: a to g, a second apart, c and d at once and
-// e and f at once. Their sortindexes are 3, none, -1, 3, none, 0 and 2.
-func shelf(t *testing.T) *user {
+// sevenToys returns a user with seven toys: a to g, a second apart, except that c and d
+// have one stamp, and e and f too. Their sortindexes are 3, none, -1, 3, none, 0
+// and 2.
+func sevenToys(t *testing.T) *user {
 	t.Helper()
 	u := newUser(t)
 	for _, body := range []string{
@@ -29,7 +30,7 @@ func shelf(t *testing.T) *user {
 
 func TestListing(t *testing.T) {
 	t.Parallel()
-	u := shelf(t)
+	u := sevenToys(t)
 	const newest, oldest, index = "gfedcba", "abcdefg", "dagfceb"
 	for query, want := range map[string]string{
 		"":                                     newest,
@@ -48,7 +49,7 @@ func TestListing(t *testing.T) {
 		"newer=0":                              newest,
 		"newer=1790000002.12":                  "gfe",
 		"newer=1790000002.11":                  "gfedc",
-		"newer=1790000002.119999":              "gfedc", // the third decimal is cut
+		"newer=1790000002.119999":              "gfedc", // the third decimal is dropped
 		"older=1790000002.12":                  "ba",
 		"older=1790000002.13":                  "dcba",
 		"older=0":                              "",
@@ -63,7 +64,7 @@ func TestListing(t *testing.T) {
 		"ids=a,b,c&limit=1":                    "c",
 		"ids=A":                                "",
 		"unknown=1&Sort=x&LIMIT=-1&ID=&commit=no&batch=x": newest,
-		"sort=oldest&sort=x":                              oldest, // the first counts
+		"sort=oldest&sort=x":                              oldest, // the first one applies
 		"&&":                                              newest,
 		"full":                                            newest, "full=": newest, "full=1": newest, "full=true": newest, "full=0": newest, "full=&sort=index": index,
 	} {
@@ -80,7 +81,7 @@ func TestListing(t *testing.T) {
 	u.get("/info/collections").is(200, `{"toys":1790000004.12}`) // reading creates nothing
 }
 
-// listed is the ids of a listing.
+// listed returns the IDs of a listing.
 func (a *answer) listed(full bool) []string {
 	a.t.Helper()
 	if !full {
@@ -100,7 +101,7 @@ func (a *answer) listed(full bool) []string {
 
 func TestListingRefusesQuery(t *testing.T) {
 	t.Parallel()
-	u := shelf(t)
+	u := sevenToys(t)
 	many := strings.Repeat("a,", 100) + "a"
 	for _, query := range []string{
 		"sort=", "sort=Newest", "sort=random", "sort=newest%00",
@@ -119,14 +120,14 @@ func TestListingRefusesQuery(t *testing.T) {
 	u.get("/storage/toys?ids="+many[2:]).is(200, `["a"]`)
 }
 
-// Every order pages through all records, each once, whatever the size of a
-// page; also when records are written or deleted meanwhile.
+// TestPaging: pages of any size and order have every record once, even if others
+// are written or deleted meanwhile.
 func TestPaging(t *testing.T) {
 	t.Parallel()
 	for _, sort := range []string{"", "newest", "oldest", "index"} {
 		t.Run(sort, func(t *testing.T) {
 			t.Parallel()
-			u := shelf(t)
+			u := sevenToys(t)
 			query := url.Values{"full": {""}}
 			if sort != "" {
 				query.Set("sort", sort)
@@ -138,7 +139,8 @@ func TestPaging(t *testing.T) {
 					t.Errorf("pages of %d: %q; want %q", size, got, whole)
 				}
 			}
-			// What is deleted from a page that was read moves nothing.
+			// Deleting a record of a page that was read does not shift the next
+			// page.
 			query.Set("limit", "2")
 			got := u.pages(query, func(page []string) { u.delete("/storage/toys/" + page[0]).is(200) })
 			if !slices.Equal(got, whole) {
@@ -148,7 +150,7 @@ func TestPaging(t *testing.T) {
 	}
 }
 
-// pages reads to the end and tells of each page.
+// pages reads all pages and calls read with each.
 func (u *user) pages(query url.Values, read func(page []string)) (all []string) {
 	u.t.Helper()
 	query = url.Values(map[string][]string(query))
@@ -172,10 +174,11 @@ func (u *user) pages(query url.Values, read func(page []string)) (all []string) 
 	}
 }
 
-// A page of nothing leads on to where it stands.
+// TestLimitOfNothing: the next page after a page with limit 0 starts at the same
+// place.
 func TestLimitOfNothing(t *testing.T) {
 	t.Parallel()
-	u := shelf(t)
+	u := sevenToys(t)
 	next := u.get("/storage/toys?limit=0").is(200, "[]").header.Get("X-Weave-Next-Offset")
 	if next == "" {
 		t.Fatal("no next page")
@@ -186,7 +189,7 @@ func TestLimitOfNothing(t *testing.T) {
 
 func TestAccept(t *testing.T) {
 	t.Parallel()
-	u := shelf(t)
+	u := sevenToys(t)
 	const lines, json = "application/newlines", "application/json"
 	for accept, want := range map[string]string{
 		"": json, " ": json, "*/*": json, "application/*": json, json: json, "Application/JSON": json, json + ";charset=utf-8": json,
@@ -211,7 +214,7 @@ func TestAccept(t *testing.T) {
 		`{"id":"a","modified":1790000000.12,"payload":"A","sortindex":3}`+"\n"+`{"id":"b","modified":1790000001.12,"payload":"B"}`+"\n").
 		has("X-Weave-Records", "2")
 	u.get("/storage/nothing", "Accept: "+lines).is(200, "").has("Content-Type", lines).has("X-Weave-Records", "0")
-	// Only a listing has a choice.
+	// Only listings have two formats.
 	u.get("/storage/toys/a", "Accept: text/html").is(200).has("Content-Type", json)
 	u.get("/info/collections", "Accept: text/html").is(200).has("Content-Type", json)
 }

@@ -13,8 +13,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// The least memory with which a server starts is enough for every request, one at a
-// time, and all of it is given back.
+// TestLeastMemory: the minimum memory with which a server starts is enough for
+// every single request, and all of it is released.
 func TestLeastMemory(t *testing.T) {
 	t.Parallel()
 	limits := ss.DefaultConfig().Limits
@@ -22,7 +22,7 @@ func TestLeastMemory(t *testing.T) {
 	memory := web.NewMemory(least, 0, 0)
 	u := start(t, setup{memory: memory}).user(t)
 	free := func(what string) { t.Helper(); expectFree(t, memory, what) }
-	u.fill(40, 220000) // a stream, when it is listed
+	u.fill(40, 220000) // large enough to be streamed
 	free("writing")
 	for _, target := range []string{"/storage/toys?full", "/storage/toys", "/storage/toys?full&limit=5", "/storage/toys/000001", "/storage/toys/none", "/info/collections"} {
 		u.get(target)
@@ -39,7 +39,7 @@ func TestLeastMemory(t *testing.T) {
 		u.get("/storage/tabs?full").is(200)
 		free("GET")
 	}
-	// As many records as a body may list, and more.
+	// More records than a body may have.
 	list := make([]string, 100*limits.MaxPostRecords+1)
 	for i := range list {
 		list[i] = fmt.Sprintf(`{"id":"%x"}`, i)
@@ -52,8 +52,8 @@ func TestLeastMemory(t *testing.T) {
 	free("many records")
 }
 
-// expectFree waits until no memory is used any more: a client has the answer a moment
-// before.
+// expectFree waits until all memory is released, which may be shortly after the
+// response.
 func expectFree(t *testing.T, m *web.Memory, what string) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); m.Stats().Used > 0; time.Sleep(time.Millisecond) {
@@ -63,8 +63,8 @@ func expectFree(t *testing.T, m *web.Memory, what string) {
 	}
 }
 
-// Without memory a request is refused before it has done anything, and small ones need
-// none.
+// TestNoMemory: without memory a request is refused before it has an effect, and
+// small requests need none.
 func TestNoMemory(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
@@ -93,7 +93,7 @@ func TestNoMemory(t *testing.T) {
 	}
 }
 
-// Ids are streamed too, when there are many of them.
+// TestManyIDs: many IDs are streamed too.
 func TestManyIDs(t *testing.T) {
 	t.Parallel()
 	memory := web.NewMemory(math.MaxInt32, 0, 0)

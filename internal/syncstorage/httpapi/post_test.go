@@ -29,7 +29,8 @@ func TestPost(t *testing.T) {
 	u.get("/info/collections").is(200).has("X-Weave-Records", "2")
 }
 
-// Payloads that get shorter as they are read do not touch each other.
+// TestPostEscapes: payloads with escapes, which get shorter when decoded, do not
+// overlap.
 func TestPostEscapes(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -55,7 +56,7 @@ func TestPostEscapes(t *testing.T) {
 	}
 }
 
-// What is wrong with one record keeps the others.
+// TestPostFailsRecords: an invalid record does not affect others.
 func TestPostFailsRecords(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -117,7 +118,7 @@ func TestPostFailsIDs(t *testing.T) {
 	u.get("/storage/toys").is(200, `["good"]`)
 }
 
-// What is wrong with the body as a whole stores nothing of it.
+// TestPostRefusesBody: nothing of an invalid body is stored.
 func TestPostRefusesBody(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
@@ -151,7 +152,7 @@ func TestLines(t *testing.T) {
 	good := bso("good", "x")
 	for name, row := range map[string]struct {
 		body   string
-		stored string // "": refused
+		stored string // """: rejected
 	}{
 		"nothing": {"", "[]"}, "one": {good, `["good"]`}, "one and its end": {good + "\n", `["good"]`}, "DOS": {bso("a", "") + "\r\n" + good + "\r\n", `["good","a"]`},
 		"two": {good + "\n" + bso("z", ""), `["z","good"]`}, "space around": {"  " + good + "\t \n", `["good"]`}, "escaped end in a payload": {`{"id":"good","payload":"a\nb"}`, `["good"]`},
@@ -189,12 +190,12 @@ func TestContentTypes(t *testing.T) {
 		u.put("/storage/toys/a", `{}`, "Content-Type:"+contentType).is(415, "0")
 		u.post("/storage/toys", `[]`, "Content-Type:"+contentType).is(415, "0")
 	}
-	u.put("/storage/toys/a", `{}`, "Content-Type: application/newlines").is(415, "0") // lines are for lists
+	u.put("/storage/toys/a", `{}`, "Content-Type: application/newlines").is(415, "0") // newlines format is only for lists
 	u.get("/info/collections").is(200, before)
 }
 
-// An initialisation vector of zeros is an old client's bug that must not reach
-// the keys of a user.
+// TestZeroVector: an all-zero initialization vector is a bug of an old client and
+// must not be stored in the crypto collection.
 func TestZeroVector(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -219,7 +220,7 @@ func TestZeroVector(t *testing.T) {
 		u.put("/storage/crypto/keys", body).is(status, code...)
 		u.post("/storage/crypto", "["+bso("good", "x")+","+body+"]").is(status, code...)
 		u.post("/storage/crypto?batch=true", "["+body+"]").is(map[bool]int{false: 202, true: 400}[bad])
-		u.put("/storage/toys/keys", body).is(200) // others may hold what they like
+		u.put("/storage/toys/keys", body).is(200) // other collections may have it
 		if bad {
 			u.get("/storage/crypto").is(200, "[]")
 		}

@@ -16,7 +16,7 @@ const (
 	myStamp = "1790000002.12" // of the user
 )
 
-// conditional is a user with records at those stamps.
+// conditional returns a user with records at those stamps.
 func conditional(s *server, t *testing.T) *user {
 	u := s.user(t)
 	u.clock.Set(t0)
@@ -28,8 +28,8 @@ func conditional(s *server, t *testing.T) *user {
 	return u
 }
 
-// Both headers are judged everywhere, each on what the request addresses, and a
-// request that fails one does nothing.
+// TestPreconditions: both headers are checked on every path, each against the
+// addressed resource, and a request that fails a check has no effect.
 func TestPreconditions(t *testing.T) {
 	t.Parallel()
 	for _, r := range []struct {
@@ -75,7 +75,7 @@ func TestPreconditions(t *testing.T) {
 				return a
 			}
 			met := []string{unless + r.stamp, unless + after, unless + "99999999999999999999"}
-			if r.stamp != "0.00" { // before which nothing is
+			if r.stamp != "0.00" { // nothing is older
 				met = append(met, since+before)
 				refused(412, unless+before).has("X-Last-Modified", r.stamp)
 				refused(412, unless+"0").has("X-Last-Modified", r.stamp)
@@ -97,7 +97,7 @@ func TestPreconditions(t *testing.T) {
 	}
 }
 
-// everything is all that is stored of a user, with its stamps.
+// everything returns all data of a user with stamps.
 func (u *user) everything() string {
 	u.t.Helper()
 	a := u.get("/info/collections").is(200)
@@ -109,8 +109,8 @@ func (u *user) everything() string {
 	return all
 }
 
-// A header without a value is a wrong one: taking it for none would write what
-// was not to be written.
+// TestEmptyPrecondition: a header without a value is invalid. Ignoring it would
+// allow a write that the client wanted to be conditional.
 func TestEmptyPrecondition(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -119,11 +119,12 @@ func TestEmptyPrecondition(t *testing.T) {
 		r.Header[name] = []string{""}
 		u.send(r).is(400, "0")
 	}
-	// Space around a value is none of it.
+	// Space around a value is ignored.
 	u.get("/info/collections", unless+"  0 ").is(200)
 }
 
-// The limits are the same for everybody, so nothing about them is conditional.
+// TestConfigurationHasNoPrecondition: the limits are the same for all users, so
+// preconditions do not apply.
 func TestConfigurationHasNoPrecondition(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -132,8 +133,8 @@ func TestConfigurationHasNoPrecondition(t *testing.T) {
 	}
 }
 
-// What is not there was modified at 0: a write with that precondition creates
-// and never overwrites. A record that is asked for and not there is 404, with
+// TestCreateOnly: an absent resource has the modified time 0, so a write with that
+// precondition creates and never overwrites. Reading an absent record is 404 with
 // any precondition.
 func TestCreateOnly(t *testing.T) {
 	t.Parallel()
@@ -152,7 +153,7 @@ func TestCreateOnly(t *testing.T) {
 	u.put("/storage/toys/a", `{"payload":"third"}`, unless+"0").is(200) // the first has expired
 }
 
-// Of many clients who saw the same state one may change it.
+// TestOneWins: of many clients with the same stamp, one succeeds.
 func TestOneWins(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -183,8 +184,8 @@ func TestOneWins(t *testing.T) {
 	}
 }
 
-// A client that lost the answer sends its request again, and can tell from the
-// second answer what became of the first.
+// TestRetries: a client that did not get the response retries, and learns from the
+// second response whether the first request succeeded.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/auth/hawk"
 )
 
-// wire is a connection on which a test says what no HTTP client would.
+// wire is a connection for requests that no HTTP client would send.
 type wire struct {
 	*net.TCPConn
 	t  testing.TB
@@ -29,7 +29,7 @@ func (s *server) dial(t testing.TB) *wire {
 	return &wire{TCPConn: conn.(*net.TCPConn), t: t, in: bufio.NewReader(conn)}
 }
 
-// say sends text as it is.
+// say sends the text unchanged.
 func (w *wire) say(text string) {
 	w.t.Helper()
 	if _, err := io.WriteString(w, text); err != nil {
@@ -37,7 +37,7 @@ func (w *wire) say(text string) {
 	}
 }
 
-// hear reads one answer.
+// hear reads one response.
 func (w *wire) hear(method string) *answer {
 	w.t.Helper()
 	res, err := http.ReadResponse(w.in, &http.Request{Method: method})
@@ -52,8 +52,8 @@ func (w *wire) hear(method string) *answer {
 	return &answer{t: w.t, what: method, status: res.StatusCode, header: res.Header, body: string(body)}
 }
 
-// head is the head of a signed request, as far as the empty line. A line that
-// comes in lines is not made up.
+// head returns the head of a signed request including the empty line. Headers in
+// lines replace generated ones.
 func (u *user) head(method, target string, lines ...string) string {
 	u.t.Helper()
 	host, port, err := hawk.HostPort(u.Listener.Addr().String(), "http")

@@ -23,20 +23,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// t0 is when tests begin. It is no multiple of a tick, so that a stamp that
-// was not floored would be seen.
+// t0 is the time at which tests begin. It is not a multiple of a tick, so that a
+// stamp that is not rounded down fails a test.
 var t0 = time.UnixMilli(1790000000123)
 
 const secret = "the master secret of these tests"
 
-// quiet is the log of a server whose failures are expected.
+// quiet discards the log of a server whose failures are expected.
 var quiet = slog.New(slog.DiscardHandler)
 
-// setup is what a test wants otherwise than by default.
+// setup holds the options of a test server.
 type setup struct {
 	config  func(*ss.Config)
-	store   func(ss.Store) ss.Store // put around the real one
-	readers int                     // connections of the real one
+	store   func(ss.Store) ss.Store // wraps the real store
+	readers int                     // connections of the real store
 	secrets []string
 	backoff func() time.Duration
 	revoked func(ss.Owner) bool
@@ -44,17 +44,17 @@ type setup struct {
 	pace    web.Rate
 	gate    *web.Gate
 	memory  *web.Memory
-	log     *slog.Logger // nil: one that has failures of the server fail the test
+	log     *slog.Logger // nil: a log that fails the test on a server error
 }
 
-// server is the service on a real listener, with a database of its own and a clock
-// that stands until a test moves it.
+// server is the service on a real listener, with its own database and a clock that
+// only the test advances.
 type server struct {
 	*httptest.Server
 	clock *clock.Manual
 	keys  *tokenlib.Keyring
 	users atomic.Int64
-	over  atomic.Pointer[ss.Used] // what the last user over the quota was reported with
+	over  atomic.Pointer[ss.Used] // the last usage reported as over quota
 }
 
 func start(t testing.TB, with setup) *server {
@@ -97,7 +97,7 @@ func start(t testing.TB, with setup) *server {
 		Resolver: addresses, Options: web.Options{Log: with.log, Pace: with.pace, Gate: with.gate, Memory: with.memory},
 		Default: web.Service{Name: "syncstorage", Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label},
 	})
-	s.Client().Transport.(*http.Transport).ExpectContinueTimeout = time.Minute // who asks waits for the answer
+	s.Client().Transport.(*http.Transport).ExpectContinueTimeout = time.Minute // a client with Expect waits for the response
 	return s
 }
 

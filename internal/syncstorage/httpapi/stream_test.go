@@ -13,7 +13,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// fill posts n records of size bytes to toys, as many at once as go.
+// fill posts n records of size bytes to toys, as many per request as fit.
 func (u *user) fill(n, size int) {
 	u.t.Helper()
 	payload := strings.Repeat("x", size)
@@ -35,8 +35,8 @@ func (u *user) fill(n, size int) {
 	}
 }
 
-// A collection that is too large for memory comes whole, and says beforehand
-// how many records it has.
+// TestLargeCollection: a collection that is too large for memory is listed
+// completely, with the number of records in a header.
 func TestLargeCollection(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
@@ -67,15 +67,15 @@ func TestLargeCollection(t *testing.T) {
 	check(rest.has("X-Weave-Next-Offset", ""), 30, n)
 }
 
-// A client that hangs up in the middle gives back what it was read from: there
-// is one reader here, and the next client gets it.
+// TestHangUp: a client that disconnects during a listing releases its connection to
+// the database. The server has only one, and the next client gets it.
 func TestHangUp(t *testing.T) {
 	t.Parallel()
 	u := start(t, setup{readers: 1}).user(t)
 	u.fill(40, 220000)
 	for range 2 {
 		w := u.dial(t)
-		if err := w.SetReadBuffer(4096); err != nil { // the rest must not fit between us
+		if err := w.SetReadBuffer(4096); err != nil { // the rest must not fit into buffers
 			t.Fatal(err)
 		}
 		w.say(u.head("GET", u.path("/storage/toys?full")))
@@ -90,7 +90,7 @@ func TestHangUp(t *testing.T) {
 	}
 }
 
-// brokenStore is a store of which one method fails in its own way.
+// brokenStore is a store with a method that fails.
 type brokenStore struct {
 	ss.Store
 	list func(*ss.Listing) (*ss.Listing, error)
@@ -112,7 +112,7 @@ func (b brokenStore) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Updat
 	return b.Store.Put(ctx, o, w, u)
 }
 
-// cutAfter is a listing that fails after n records.
+// cutAfter returns a listing that fails after n records.
 func cutAfter(n int, err error, released *bool) func(*ss.Listing) (*ss.Listing, error) {
 	return func(whole *ss.Listing) (*ss.Listing, error) {
 		cut := ss.NewListing(whole.Modified, whole.Records, func(yield func(*ss.BSO, error) bool) {
@@ -132,7 +132,8 @@ func cutAfter(n int, err error, released *bool) func(*ss.Listing) (*ss.Listing, 
 	}
 }
 
-// A listing that fails before anything of it is out is an error like any other.
+// TestListingFailsEarly: a listing that fails before a part of it was sent is a
+// normal error.
 func TestListingFailsEarly(t *testing.T) {
 	t.Parallel()
 	for status, err := range map[int]error{500: errors.New("disk on fire"), 503: fault.New(fault.Unavailable, "away")} {
@@ -152,8 +153,8 @@ func TestListingFailsEarly(t *testing.T) {
 	}
 }
 
-// Half a list must not look like a list: once a part is out, the only way left
-// to tell of a failure is to cut the connection.
+// TestListingFailsLate: a partial list must not look complete. Once a part was
+// sent, the only way to report a failure is to close the connection.
 func TestListingFailsLate(t *testing.T) {
 	t.Parallel()
 	released := false
@@ -178,7 +179,7 @@ func TestListingFailsLate(t *testing.T) {
 	}
 }
 
-// What fails below is answered by its kind, and with nothing of its text.
+// TestFaults: errors of the store get a status by their code, without their text.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	var failure func() error

@@ -46,7 +46,7 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 	return s.store(ctx, sqlCommit, &w, a)
 }
 
-// staged adds the updates for a batch and its limits.
+// staged adds the updates and limits of a batch.
 func (a *callArgs) staged(us []ss.Update, limits ss.BatchLimits) {
 	a.updates(us)
 	a.Bigint(limits.Records)

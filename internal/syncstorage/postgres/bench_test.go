@@ -16,11 +16,10 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// What counts is the ratio of two benchmarks in one run; docs/decisions has
-// what was found. With durable=false the disk has no part in it, and what is
-// compared is the work.
+// Compare two benchmarks of one run; docs/decisions has the results. With
+// durable=false they compare CPU time without the disk.
 
-// bench is a server with a store and a bare pool.
+// bench is a server with a store and a plain connection pool.
 type bench struct {
 	store *postgres.Store
 	pool  *pgxpool.Pool
@@ -38,16 +37,15 @@ func run(b *testing.B, n int, step func(ctx context.Context, user, i int64) erro
 	testdb.RunBench(b, n, func(ctx context.Context, i int64) error { return step(ctx, 1+i%200, i) })
 }
 
-// key is one of a few for each user, so that after a while all writes are
-// updates.
+// key returns one of a few keys for each user, so that most writes are updates.
 func key(i int64) string { return fmt.Sprint(i / 200 % 20) }
 
 func now() ss.Timestamp { return ss.At(time.Now()) }
 
-// BenchmarkPut compares the ways to do a conditional, counted write of 500
-// bytes: the function that the store calls, statements that lock first and
-// travel together, the same one by one, and, as the limit, the writing
-// statements without lock, condition or stamp.
+// BenchmarkPut compares ways to do a conditional, counted write of 500 bytes: the
+// function that the store calls; statements that lock first, sent together; the
+// same one by one; and as the limit the writing statements without lock, condition
+// or stamp.
 func BenchmarkPut(b *testing.B) {
 	payload := bytes.Repeat([]byte("x"), 500)
 	for _, c := range []struct {
@@ -124,8 +122,8 @@ func BenchmarkPost(b *testing.B) {
 	}
 }
 
-// BenchmarkCommit compares the commit of a batch of 10,000 records with plain
-// SQL that moves the same staged rows.
+// BenchmarkCommit compares the commit of a batch of 10,000 records with plain SQL
+// that moves the same rows.
 func BenchmarkCommit(b *testing.B) {
 	const records = 10_000
 	be := newBench(b, 1, false)
@@ -174,8 +172,8 @@ func BenchmarkCommit(b *testing.B) {
 	})
 }
 
-// BenchmarkList compares a listing of 1,000 whole records with reading the
-// rows by the driver.
+// BenchmarkList compares a listing of 1,000 full records with reading the rows by
+// the driver.
 func BenchmarkList(b *testing.B) {
 	be := newBench(b, 1, false)
 	o := ss.Owner{UID: 1}
@@ -223,7 +221,7 @@ func BenchmarkList(b *testing.B) {
 
 const batch = ss.BatchID("0123456789abcdef0123456789abcdef")
 
-// updates makes n records of so many bytes.
+// updates returns n records with payloads of a size in bytes.
 func updates(n, size int) []ss.Update {
 	us := make([]ss.Update, n)
 	for i := range us {
@@ -232,7 +230,7 @@ func updates(n, size int) []ss.Update {
 	return us
 }
 
-// bareUpsert writes what a put writes, and asks nothing.
+// bareUpsert writes what a put writes, without any check.
 const bareUpsert = `
 	WITH c AS (
 		INSERT INTO user_collections AS c (user_id, collection_id, modified, count, total_bytes)
@@ -243,8 +241,8 @@ const bareUpsert = `
 	INSERT INTO bsos (user_id, collection_id, bso_id, payload, modified) VALUES ($1::bigint, 7, $2::text, $3::bytea, now())
 	ON CONFLICT (user_id, collection_id, bso_id) DO UPDATE SET payload = EXCLUDED.payload, modified = EXCLUDED.modified`
 
-// lockFirst is a put as a transaction in one message: every statement reads
-// after the lock.
+// lockFirst is a put as a transaction in one message. Every statement reads after
+// the lock is acquired.
 func lockFirst(user int64, id string, payload []byte) *pgx.Batch {
 	b := &pgx.Batch{}
 	b.Queue(`BEGIN`)

@@ -14,9 +14,9 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestDistribution: on Citus a user's rows are together, and what a request
-// waits for is one task on the user's node. A write is sent there as the call
-// that it is.
+// TestDistribution checks that on Citus a user's rows are on one node, that a
+// request needs one task on that node, and that a write is delegated there as a
+// function call.
 func TestDistribution(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
@@ -36,16 +36,16 @@ func TestDistribution(t *testing.T) {
 
 	for _, h := range hot() {
 		switch h.st.Name {
-		case sqlDue.Name, // asks every node, once a sweep
-			sqlTotals.Name: // is about several users, for an operator
+		case sqlDue.Name, // queries every node, once per sweep
+			sqlTotals.Name: // reads several users, for an operator
 			continue
 		}
 		opened.WantOneTask(t, db, h.name, h.st.SQL, h.args...)
 	}
 }
 
-// TestRebalance: a worker is drained and filled again as the guide says, and no
-// write of a user notices.
+// TestRebalance drains a worker and fills it again as the guide says. No
+// acknowledged write may be lost.
 func TestRebalance(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)

@@ -16,14 +16,14 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// miscounted are the collections whose counters are not what they count.
+// miscounted counts the collections whose counters are wrong.
 const miscounted = `SELECT count(*) FROM user_collections c WHERE collection_id <> 0 AND (c.count, c.total_bytes) <> (
 	SELECT count(*), coalesce(sum(octet_length(payload)), 0) FROM bsos b
 	WHERE b.user_id = c.user_id AND b.collection_id = c.collection_id)`
 
 // TestCountersAreExact: sync_post_v3 and sync_commit_v3 look up no record in a
-// collection whose counter is 0. They may, because whatever writers and sweeps do at
-// once, no counter is 0 while there is a record, expired or not.
+// collection whose counter is 0. That is safe because, with any concurrent writes
+// and sweeps, no counter is 0 while a record exists, expired or not.
 func TestCountersAreExact(t *testing.T) {
 	t.Parallel()
 	const (
@@ -57,7 +57,7 @@ func TestCountersAreExact(t *testing.T) {
 	}
 }
 
-// randomWrite makes a step on five records, of which some expire at once.
+// randomWrite does a random write on five records, some of which expire at once.
 func randomWrite(ctx context.Context, s *postgres.Store, rnd *rand.Rand, o ss.Owner, w ss.Write) (err error) {
 	var us []ss.Update
 	for id := range 5 {
@@ -95,8 +95,9 @@ func randomWrite(ctx context.Context, s *postgres.Store, rnd *rand.Rand, o ss.Ow
 	return err
 }
 
-// TestWrongCounterOfZero: a counter that a foreign hand has set to 0 makes a POST of a
-// record that is there fail as a whole; it is never there twice, and nothing of it changes.
+// TestWrongCounterOfZero: if an administrator has set a counter to 0 by hand, a
+// POST of a record that exists fails as a whole. The record is not duplicated and
+// does not change.
 func TestWrongCounterOfZero(t *testing.T) {
 	t.Parallel()
 	const second ss.Timestamp = 1_700_000_000_000
@@ -114,19 +115,19 @@ func TestWrongCounterOfZero(t *testing.T) {
 	changed.Payload = ss.Some([]byte("changed"))
 	_, err := store.Post(ctx, o, w, []ss.Update{fresh, changed})
 	if !fault.Is(err, fault.Internal) {
-		t.Errorf("a POST of a record that is there: %v", err)
+		t.Errorf("a POST of a record that exists: %v", err)
 	}
 	var records int
 	var payload string
 	if err := db.QueryRow(ctx, `SELECT count(*), min(convert_from(payload, 'UTF8')) FROM bsos`).Scan(&records, &payload); err != nil || records != 1 || payload != "old" {
 		t.Errorf("%d records, %q, %v", records, payload, err)
 	}
-	if _, err := store.Put(ctx, o, w, changed); err != nil { // does not look at the counter
+	if _, err := store.Put(ctx, o, w, changed); err != nil { // does not use the counter
 		t.Error(err)
 	}
 }
 
-// connect opens a connection of a foreign hand.
+// connect opens a connection that does not belong to the store.
 func connect(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)

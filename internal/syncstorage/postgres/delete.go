@@ -6,9 +6,9 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// delete runs a deletion in the collection of a name. Where that is not known
-// the answer is the user's stamp, which may be of a write that has brought the
-// name in meanwhile: then it is run again.
+// delete runs a deletion in a collection. If the collection's name is unknown, the
+// result is the user's stamp, which may be from a concurrent write that created the
+// name. Then it runs again.
 func (s *Store) delete(ctx context.Context, name string, run func(coll int32) (ss.Written, error)) (ss.Written, error) {
 	for {
 		coll, err := s.lookup(ctx, name)

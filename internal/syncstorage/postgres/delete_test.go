@@ -11,9 +11,9 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// A name comes into being, with a record, between the moment when a deletion
-// looks for it and that when it reads the user's stamp: the answer must not have
-// the one and not the other.
+// TestDeletionMeetsNewName creates a name and a record after a deletion has looked
+// up the name and before it reads the user's stamp. The result must not have that
+// stamp without that collection.
 func TestDeletionMeetsNewName(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -35,7 +35,7 @@ func TestDeletionMeetsNewName(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Previous != put.Modified || got.Modified <= put.Modified {
-		t.Errorf("the deletion answers with %v, and %v before, after a write of %v", got.Modified, got.Previous, put.Modified)
+		t.Errorf("the deletion returned %v, before %v, after a write at %v", got.Modified, got.Previous, put.Modified)
 	}
 	if cs, err := other.Collections(t.Context(), owner); err != nil || len(cs.Stamps) != 0 {
 		t.Errorf("collections %v, %v", cs.Stamps, err)

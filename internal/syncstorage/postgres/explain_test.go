@@ -14,8 +14,8 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// fill makes users with a collection, records of which half have a time to
-// live, and an open batch each, and many names of collections.
+// fill creates users with a collection, half of whose records have a time to live,
+// an open batch each, and many names of collections.
 const fill = `
 	INSERT INTO collections (name) SELECT 'name-' || n FROM generate_series(1, 3000) n;
 	INSERT INTO user_collections SELECT u, c, now(), 100, 5000 FROM generate_series(1, 400) u, generate_series(0, 9) c;
@@ -26,8 +26,8 @@ const fill = `
 	INSERT INTO batch_bsos SELECT u, 7, 'batch', 'id-' || n, NULL, 'x', NULL FROM generate_series(50, 150) n, generate_series(1, 400) u;
 	ANALYZE`
 
-// hot is every statement that a request or the sweep waits for, with the
-// indexes that its plan must name.
+// hot returns every statement that a request or the sweep waits for, with the
+// indexes that its plan must use.
 func hot() []struct {
 	name    string
 	st      pgdb.Statement
@@ -87,8 +87,8 @@ func hot() []struct {
 	}
 }
 
-// TestPlans holds the plans of the hot statements to their indexes, as they
-// are made for the first calls and as they are kept for the later ones.
+// TestPlans checks that the hot statements use their indexes, both in the custom
+// plans of the first calls and in the generic plans of later ones.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -100,8 +100,8 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// TestPlansWithoutStatistics looks at a database that was made a moment ago:
-// where records are looked up beside others, each is found by its whole key.
+// TestPlansWithoutStatistics uses a new database. Every lookup of a record must use
+// the whole key.
 func TestPlansWithoutStatistics(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -122,7 +122,7 @@ func TestPlansWithoutStatistics(t *testing.T) {
 				for _, p := range e.Run(t, h.st.SQL, h.args...) {
 					p.Plan.Walk(func(n *testdb.Node) {
 						byCTID = byCTID || n.Type == "Tid Scan"
-						// The sum of what has expired is not such a lookup.
+						// The sum of expired records is not a lookup.
 						if n.Table == "bsos" && strings.HasSuffix(n.Type, "Scan") && n.Type != "Tid Scan" && n.Index != "bsos_user_expiry_idx" &&
 							(n.Index != "bsos_pkey" || !strings.Contains(n.Cond, "bso_id")) {
 							t.Errorf("%s with %s finds a record in\n%s", n.Index, n.Cond, p.Query)

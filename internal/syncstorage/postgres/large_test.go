@@ -9,8 +9,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// What the work on a large POST takes besides its body; httpapi charges a request for
-// it.
+// BenchmarkLargePost measures the memory that a large POST takes in addition to its
+// body. httpapi charges requests for it.
 func BenchmarkLargePost(b *testing.B) {
 	be := newBench(b, 1, false)
 	us := make([]ss.Update, 20)

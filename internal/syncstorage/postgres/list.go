@@ -13,9 +13,9 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// streamFrom is the size of a page, in bytes of payload, from which on it is
-// counted first and then streamed. Below it the rows are gathered in memory,
-// for as long as the client takes, which spares the database the counting.
+// streamFrom is the payload size in bytes above which a page is counted first and
+// then streamed. Smaller pages are gathered in memory and held until the client has
+// received them, which saves the count.
 const streamFrom = 1 << 20
 
 // List implements syncstorage.Store.
@@ -34,12 +34,12 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing,
 	return l, err
 }
 
-// errLarge ends the gathering of a page that has the large records of its
+// errLarge ends the gathering of a page that is larger than its share of the
 // collection.
 var errLarge = fault.New(fault.Internal, "the page is larger than expected")
 
-// list streams a page that is likely to be larger than so many bytes, and
-// gathers others.
+// list streams a page that is likely to be larger than large bytes, and gathers
+// others.
 func (s *Store) list(ctx context.Context, o ss.Owner, coll int32, q *ss.Query, large int64) (*ss.Listing, error) {
 	statement, args := arguments(o, coll, q, large)
 	rows, err := s.db.Stream(ctx, statement, args...)
@@ -60,10 +60,10 @@ var (
 	never  = pgtype.Timestamp{InfinityModifier: pgtype.Infinity, Valid: true}
 )
 
-// noIndex is what stands in the place of a sortindex that is not there.
+// noIndex stands for the sortindex of a record without one.
 const noIndex = -10_000_000_000
 
-// arguments is a query as a statement.
+// arguments returns the statement of a query and its arguments.
 func arguments(o ss.Owner, coll int32, q *ss.Query, large int64) (pgdb.Statement, []any) {
 	orElse := func(t ss.Optional[ss.Timestamp], otherwise pgtype.Timestamp) pgtype.Timestamp {
 		if t.Set {
@@ -73,10 +73,10 @@ func arguments(o ss.Owner, coll int32, q *ss.Query, large int64) (pgdb.Statement
 	}
 	limit := pgtype.Int8{}
 	if !q.Full && large >= 0 {
-		large = math.MaxInt64 // the statement knows nothing of how many bytes ids have
+		large = math.MaxInt64 // the statement estimates payload bytes, and a list of IDs has none
 	}
 	if q.Limit.Set {
-		limit = pgtype.Int8{Int64: int64(min(q.Limit.Value, math.MaxInt32)), Valid: true} // the statement adds to it
+		limit = pgtype.Int8{Int64: int64(min(q.Limit.Value, math.MaxInt32)), Valid: true} // the statement adds 1
 	}
 	args := []any{o.UID, coll, moment(q.Now), q.Full, large,
 		orElse(q.If.ModifiedSince, always), orElse(q.If.UnmodifiedSince, never),
@@ -88,8 +88,8 @@ func arguments(o ss.Owner, coll int32, q *ss.Query, large int64) (pgdb.Statement
 	return lists[q.Sort][1], append(args, q.IDs)
 }
 
-// behind is the key of the record that the page starts after, or one before
-// all others.
+// behind returns the sort key of the record before the page, or a key before all
+// records.
 func behind(q *ss.Query) any {
 	at := q.Offset
 	switch {
@@ -108,22 +108,21 @@ func behind(q *ss.Query) any {
 	}
 }
 
-// reader makes a listing of the rows of its statement.
+// reader converts the rows of a statement to a listing.
 type reader struct {
 	q     *ss.Query
 	rows  *pgdb.Rows
 	pages *ss.Pages
 
 	collection pgtype.Timestamp
-	records    pgtype.Int8 // on the page, the one too many included; only when large
-	last       row         // of the page; only when large and there is another page
+	records    pgtype.Int8 // on the page, including the extra one; only if large
+	last       row         // of the page; only if large and there is a next page
 
 	row     row
-	payload pgtype.DriverBytes // of the row, until the next
+	payload pgtype.DriverBytes // of the current row; valid until the next one
 }
 
-// row is a record without its payload. It is not valid where the join found
-// none.
+// row is a record without its payload. It is not valid if the join found none.
 type row struct {
 	id        pgtype.Text
 	sortindex pgtype.Int8
@@ -135,7 +134,7 @@ func (r *row) bso() ss.BSO {
 }
 
 func (r *reader) listing() (*ss.Listing, error) {
-	if !r.rows.Next() { // there is no such collection
+	if !r.rows.Next() { // the collection does not exist
 		if err := r.rows.Err(); err != nil {
 			return nil, err
 		}
@@ -150,7 +149,7 @@ func (r *reader) listing() (*ss.Listing, error) {
 		return nil, err
 	}
 	if err := r.q.If.Check(stamp(r.collection)); err != nil {
-		r.rows.Next() // the statement has found no more, but must hear so
+		r.rows.Next() // there are no more rows, but the statement must be read to its end
 		return nil, err
 	}
 	if r.records.Valid {
@@ -159,7 +158,7 @@ func (r *reader) listing() (*ss.Listing, error) {
 	return r.gather()
 }
 
-// next goes to the next row; the columns of the collection do not change.
+// next reads the next row. The columns of the collection are the same in every row.
 func (r *reader) next() (bool, error) {
 	if !r.rows.Next() {
 		return false, r.rows.Err()
@@ -167,7 +166,7 @@ func (r *reader) next() (bool, error) {
 	return true, r.rows.Scan(nil, nil, nil, nil, nil, &r.row.id, &r.row.sortindex, &r.row.modified, &r.payload)
 }
 
-// must is next for a row that was counted.
+// must is next for a row that must exist, because it was counted.
 func (r *reader) must() error {
 	found, err := r.next()
 	if err == nil && !found {
@@ -176,7 +175,7 @@ func (r *reader) must() error {
 	return err
 }
 
-// gather reads the page into memory, unless it is too large for that.
+// gather reads the page into memory. It returns errLarge if the page is too large.
 func (r *reader) gather() (*ss.Listing, error) {
 	g := r.pages.New()
 	for more := r.row.id.Valid; more; {
@@ -193,13 +192,13 @@ func (r *reader) gather() (*ss.Listing, error) {
 	return r.gathered(g), nil
 }
 
-// gathered is a listing from memory. It gives the connection back at once.
+// gathered returns a listing from memory and releases the connection.
 func (r *reader) gathered(g *ss.Page) *ss.Listing {
 	r.rows.Close()
 	return g.Listing(stamp(r.collection), r.q)
 }
 
-// streamed is a listing that reads the page from the server as it goes.
+// streamed returns a listing that reads the page from the server row by row.
 func (r *reader) streamed() *ss.Listing {
 	n, more := r.q.Page(int(r.records.Int64))
 	l := ss.NewListing(stamp(r.collection), n, r.items(n), r.rows.Close)
@@ -214,7 +213,7 @@ func (r *reader) streamed() *ss.Listing {
 	return l
 }
 
-// items yields the first n rows, of which the first has been read.
+// items yields the first n rows, of which the first has already been read.
 func (r *reader) items(n int) iter.Seq2[*ss.BSO, error] {
 	return func(yield func(*ss.BSO, error) bool) {
 		for i := range n {
@@ -230,8 +229,7 @@ func (r *reader) items(n int) iter.Seq2[*ss.BSO, error] {
 				return
 			}
 		}
-		// The record too many, and the end: otherwise Close would take the
-		// statement for one that has to be stopped.
+		// Read the extra record and the end, or Close would cancel the statement.
 		for r.rows.Next() {
 		}
 	}

@@ -12,27 +12,26 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// The tests here hold two writers at a user's lock and let them go together. A
-// step that decided on what it had read before the wait, or beside the lock,
-// would let both win.
+// These tests hold two writers at a user's lock and release them together. A write
+// that decides on data read before the lock was acquired would let both succeed.
 
-// arena is a database with a store and its locks.
-type arena struct {
+// lockTest is a database with a store and its locks.
+type lockTest struct {
 	*testdb.Locks
 	store *postgres.Store
 }
 
-func newArena(t *testing.T) *arena {
+func newLockTest(t *testing.T) *lockTest {
 	t.Helper()
 	url := testdb.PostgresDatabase(t)
 	store := open(t, pgdb.Options{URL: url, MaxConns: 4})
-	return &arena{Locks: testdb.NewLocks(t, url), store: store} // the locks end first
+	return &lockTest{Locks: testdb.NewLocks(t, url), store: store} // the locks are released first
 }
 
 const holdUser = `SELECT 1 FROM user_collections WHERE user_id = 1 AND collection_id = 0 FOR UPDATE`
 
-// TestTwoWaiters runs each writing function twice at once, such that only one
-// of the two may succeed.
+// TestTwoWaiters runs each writing function twice at once where only one may
+// succeed.
 func TestTwoWaiters(t *testing.T) {
 	t.Parallel()
 	const second ss.Timestamp = 1_700_000_000_000
@@ -57,7 +56,7 @@ func TestTwoWaiters(t *testing.T) {
 		name  string
 		setup func(s *postgres.Store) error
 		step  func(s *postgres.Store, i int) error
-		code  fault.Code // of the one that loses
+		code  fault.Code // of the one that fails
 	}{
 		{"Put that creates", nil, func(s *postgres.Store, _ int) error {
 			_, err := s.Put(t.Context(), o, iff(0), record)
@@ -97,7 +96,7 @@ func TestTwoWaiters(t *testing.T) {
 		}, fault.Precondition},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := newArena(t)
+			a := newLockTest(t)
 			if _, err := a.store.Put(t.Context(), o, w, ss.Update{ID: "there"}); err != nil {
 				t.Fatal(err)
 			}
@@ -109,14 +108,14 @@ func TestTwoWaiters(t *testing.T) {
 			answers := a.Race(t, holdUser, `COMMIT`, func(i int) error { return c.step(a.store, i) })
 			lost := errors.Join(answers[0], answers[1])
 			if (answers[0] == nil) == (answers[1] == nil) || !fault.Is(lost, c.code) {
-				t.Errorf("the answers are %v and %v; one must be %v", answers[0], answers[1], c.code)
+				t.Errorf("the results are %v and %v; one must be %v", answers[0], answers[1], c.code)
 			}
 		})
 	}
 }
 
-// TestFirstWriters: where a user has no lock yet, the writers still go one
-// after the other, whatever becomes of whoever makes it first.
+// TestFirstWriters: the first writers of a user, whose lock row does not exist yet,
+// are serialized too, even if the one that creates the row rolls back.
 func TestFirstWriters(t *testing.T) {
 	t.Parallel()
 	o := ss.Owner{UID: 1}
@@ -125,29 +124,29 @@ func TestFirstWriters(t *testing.T) {
 	const insert = `INSERT INTO user_collections (user_id, collection_id, modified) VALUES (1, 0, 'epoch')`
 	for _, c := range []struct{ name, setup, hold, end string }{
 		{"the first commits", `SELECT 1`, insert, `COMMIT`},
-		{"the first gives up", `SELECT 1`, insert, `ROLLBACK`},
+		{"the first rolls back", `SELECT 1`, insert, `ROLLBACK`},
 		{"the user is deleted meanwhile", insert, `DELETE FROM user_collections WHERE user_id = 1`, `COMMIT`},
-		{"the user is not deleted after all", insert, `DELETE FROM user_collections WHERE user_id = 1`, `ROLLBACK`},
+		{"the deletion of the user is rolled back", insert, `DELETE FROM user_collections WHERE user_id = 1`, `ROLLBACK`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := newArena(t)
+			a := newLockTest(t)
 			a.Exec(t, c.setup)
 			answers := a.Race(t, c.hold, c.end, func(int) error {
 				_, err := a.store.Put(t.Context(), o, w, ss.Update{ID: "a"})
 				return err
 			})
 			if (answers[0] == nil) == (answers[1] == nil) {
-				t.Errorf("the answers are %v and %v; one must win", answers[0], answers[1])
+				t.Errorf("the results are %v and %v; one must succeed", answers[0], answers[1])
 			}
 		})
 	}
 }
 
-// TestWaiterIsEnded: a writer whose connection the server ends leaves nothing,
-// and the store goes on.
+// TestWaiterIsEnded: a writer whose connection the server terminates leaves nothing
+// behind, and the store keeps working.
 func TestWaiterIsEnded(t *testing.T) {
 	t.Parallel()
-	a := newArena(t)
+	a := newLockTest(t)
 	o := ss.Owner{UID: 1}
 	w := ss.Write{Collection: "bookmarks", Now: 1_700_000_000_000}
 	if _, err := a.store.Put(t.Context(), o, w, ss.Update{ID: "a"}); err != nil {
@@ -173,12 +172,12 @@ func TestWaiterIsEnded(t *testing.T) {
 	}
 }
 
-// TestNewNameWaits: a name that another user is making right now is waited
-// for, and is one name then.
+// TestNewNameWaits: a write waits for a name that another user is creating, and
+// both get one ID.
 func TestNewNameWaits(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{`COMMIT`, `ROLLBACK`} {
-		a := newArena(t)
+		a := newLockTest(t)
 		answers := a.Race(t, `INSERT INTO collections (name) VALUES ('toys')`, end, func(i int) error {
 			_, err := a.store.Put(t.Context(), ss.Owner{UID: int64(1 + i)},
 				ss.Write{Collection: "toys", Now: 1_700_000_000_000, MaxNames: 1}, ss.Update{ID: "a"})

@@ -11,12 +11,12 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// TestStoreBehindPgBouncer runs the contract where a transaction is all that a
-// connection is good for, and more callers are than connections.
+// TestStoreBehindPgBouncer runs the suite in transaction pooling mode, with more
+// callers than connections.
 func TestStoreBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	if !testdb.PgBouncerCancels(t) {
-		t.Skip("the suite cancels statements, upon which PgBouncer 1.18 ends; install 1.19 or later")
+		t.Skip("the suite cancels statements, which crashes PgBouncer 1.18: install 1.19 or later")
 	}
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
 		through := testdb.PgBouncer(t, testdb.PostgresDatabase(t), 4)
@@ -24,8 +24,8 @@ func TestStoreBehindPgBouncer(t *testing.T) {
 	})
 }
 
-// BenchmarkModes has what it costs to send statements unprepared, and to go
-// through a pooler besides; without a disk, which would hide it.
+// BenchmarkModes measures the cost of unprepared statements and of a pooler,
+// without a disk, which would hide it.
 func BenchmarkModes(b *testing.B) {
 	url := testdb.PostgresDatabase(b)
 	through := testdb.PgBouncer(b, url, 16)

@@ -13,8 +13,8 @@ var (
 		SELECT sync_name_v1($1::bigint, $2::text, $3::bigint)`}
 )
 
-// Writes. Citus sends a function to the user's node only when it stands alone
-// in a SELECT, which is why none is in a FROM.
+// Writes. Citus delegates a function call to the user's node only if the SELECT has
+// nothing else, so no call is in a FROM clause.
 var (
 	sqlPut = pgdb.Statement{Name: "sync.put", SQL: `
 		SELECT sync_put_v3($1::bigint, $2::integer, $3::text, $4::bigint, $5::bytea, $6::bigint,
@@ -40,9 +40,9 @@ var (
 		SELECT sync_delete_all_v2($1::bigint, $2::timestamp, $3::timestamp)`}
 )
 
-// What operators ask and set of users.
+// Statements for operators.
 var (
-	// Each user's rows by their key; on Citus on the nodes that have the users.
+	// Reads each user's rows by their key, on Citus on the users' nodes.
 	sqlTotals = pgdb.Statement{Name: "sync.totals", SQL: `
 		SELECT user_id, max(modified), coalesce(sum(count) FILTER (WHERE collection_id <> 0), 0)::bigint,
 			coalesce(sum(total_bytes) FILTER (WHERE collection_id <> 0), 0)::bigint, max(quota)
@@ -52,7 +52,7 @@ var (
 		ON CONFLICT (user_id, collection_id) DO UPDATE SET quota = EXCLUDED.quota`}
 	sqlDropQuota = pgdb.Statement{Name: "sync.drop_quota", SQL: `
 		UPDATE user_collections SET quota = NULL WHERE user_id = $1::bigint AND collection_id = 0`}
-	// One statement, and so one snapshot.
+	// One statement, so one snapshot.
 	sqlExport = pgdb.Statement{Name: "sync.export", SQL: `
 		SELECT n.name, c.modified, b.bso_id, b.sortindex, b.modified, b.expiry, b.payload
 		FROM user_collections c
@@ -67,7 +67,7 @@ var (
 			$9::timestamp, $10::timestamp, $11::timestamp, $12::bigint, $13::bigint, $14::boolean, $15::boolean)`}
 )
 
-// The sweep. The users whose records expired first come first.
+// The sweep. Users whose records expired first come first.
 var (
 	sqlDue = pgdb.Statement{Name: "sync.sweep_due", SQL: `
 		SELECT DISTINCT user_id FROM (
@@ -79,8 +79,8 @@ var (
 		SELECT sync_sweep_v1($1::bigint, $2::timestamp, $3::bigint)`}
 )
 
-// Reads. A collection whose stamp is the epoch does not exist yet; expiry is
-// judged by syncstorage.Horizon, which is the greatest() in each.
+// Reads. A collection whose stamp is the epoch does not exist yet. Expiry is
+// checked at syncstorage.Horizon, which is the greatest() in each statement.
 var (
 	sqlCollections = pgdb.Statement{Name: "sync.collections", SQL: `
 		SELECT n.name, c.modified FROM user_collections c LEFT JOIN collections n ON n.collection_id = c.collection_id
@@ -106,21 +106,21 @@ var (
 			AND (b.expiry IS NULL OR b.expiry > greatest($4::timestamp, c.modified))`}
 )
 
-// listing is the statement of a query: the collection with each of the page's
-// records beside it, so that stamp and records are of one snapshot without a
-// transaction around them. Its one row of user_collections drives the join, so
-// the records come in the order of the inner SELECT. A bound that the query
-// does not have is infinite.
+// listing returns the statement of a query. It joins the collection with the
+// records of the page, so that stamp and records are from one snapshot without a
+// transaction. The single row of user_collections drives the join, so the records
+// keep the order of the inner SELECT. A bound that the query does not set is
+// infinite.
 //
-// A page is one record longer than asked for, which tells whether there is
-// another. How many there are and which is the last is found beforehand only
-// when the page will not be gathered in memory: when it is large, if its records
-// are like the others of the collection.
+// A page has one record more than requested, which shows whether there is a next
+// page. The number of records and the last one are computed in advance only if the
+// page is too large to gather in memory, estimated from the average record of the
+// collection.
 func listing(sort ss.Sort, byID bool) pgdb.Statement {
 	order, from, most := listOrders[sort], `bsos`, `$12::bigint`
 	if byID {
-		// A lookup for each id: the planner would rather walk the whole
-		// collection in the order asked for, if it believes it to be small.
+		// One lookup per ID. Otherwise the planner scans the whole collection in
+		// the requested order if it believes that the collection is small.
 		from = `(SELECT DISTINCT unnest($14::text[]) AS id) u CROSS JOIN LATERAL (
 				SELECT user_id, collection_id, bso_id, sortindex, payload, modified, expiry FROM bsos
 				WHERE user_id = $1::bigint AND collection_id = $2::integer AND bso_id = u.id LIMIT 1
@@ -153,8 +153,8 @@ func listing(sort ss.Sort, byID bool) pgdb.Statement {
 		) b ON true`}
 }
 
-// listOrders are the orders of a listing and what lies behind an offset in
-// them. A record without a sortindex stands behind all that have one.
+// listOrders are the orders of a listing and the conditions for records after an
+// offset. Records without a sortindex come last.
 var listOrders = [...]struct{ by, after string }{
 	ss.Newest: {
 		by:    `modified DESC, bso_id DESC`,
@@ -170,7 +170,7 @@ var listOrders = [...]struct{ by, after string }{
 	},
 }
 
-// lists are the statements of listings, by order and by whether ids are named.
+// lists are the statements of listings, by order and by whether the query has IDs.
 var lists = [...][2]pgdb.Statement{
 	ss.Newest:  {listing(ss.Newest, false), listing(ss.Newest, true)},
 	ss.Oldest:  {listing(ss.Oldest, false), listing(ss.Oldest, true)},

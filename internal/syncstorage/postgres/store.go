@@ -1,12 +1,11 @@
-// Package postgres keeps Firefox Sync storage in PostgreSQL, on one server or
-// distributed over many by Citus.
+// Package postgres stores Firefox Sync data in PostgreSQL, on one server or
+// distributed by Citus.
 //
-// A write is one call of a PL/pgSQL function of the migrations, which locks
-// the user, decides by the rules of package syncstorage, restated there, and
-// writes: one round trip, one transaction. A read is one statement, and so one
-// snapshot. Users are keyed by Owner.UID, which is the distribution column on
-// Citus and stands in every statement but those that find what the sweep has
-// to do.
+// A write is one call of a PL/pgSQL function from the migrations, which locks the
+// user, applies the rules of package syncstorage and writes, in one round trip and
+// one transaction. A read is one statement and therefore one snapshot. Users are
+// keyed by Owner.UID. It is the distribution column on Citus and occurs in every
+// statement except those that find work for the sweep.
 package postgres
 
 import (
@@ -24,7 +23,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations are the schema changes of this backend.
+// Migrations returns the schema changes of this backend.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("syncstorage", migrations, "migrations")
 }
@@ -33,27 +32,27 @@ func Migrations() (migrate.Set, error) {
 type Store struct {
 	db    *pgdb.DB
 	set   func() (migrate.Set, error)
-	names sync.Map // collection name (string) to id (int32); ids never change
+	names sync.Map // collection name (string) to ID (int32); IDs never change
 	pages ss.Pages
 }
 
 var _ ss.Store = (*Store)(nil)
 
-// New returns a store on a database that Migrations have been applied to, or
-// will be before the first use.
+// New returns a store on a database. Apply Migrations to the database before the
+// first use.
 func New(db *pgdb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
 
-// Ping implements syncstorage.Store. It reads the ledger each time: a newer
-// release may change the tables of a server that runs.
+// Ping implements syncstorage.Store. It reads the table of migrations each time,
+// because a newer release may migrate the database while this server runs.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations: run holdfast migrate")
 }
 
-// unknown is the id of a collection whose name the server does not know; no
-// row has it.
+// unknown is the ID of a collection whose name is not in the table of collections.
+// No row has it.
 const unknown int32 = -1
 
-// lookup is the id of a collection's name, or unknown.
+// lookup returns the ID of a collection's name, or unknown.
 func (s *Store) lookup(ctx context.Context, name string) (int32, error) {
 	if id, ok := s.names.Load(name); ok {
 		return id.(int32), nil
@@ -67,8 +66,8 @@ func (s *Store) lookup(ctx context.Context, name string) (int32, error) {
 	return id, nil
 }
 
-// resolve is the id of a collection's name, which is made when the server does
-// not know it. That stays, whatever becomes of the write.
+// resolve returns the ID of a collection's name and inserts the name if it is new.
+// The name stays even if the write fails.
 func (s *Store) resolve(ctx context.Context, o ss.Owner, w ss.Write) (int32, error) {
 	id, err := s.lookup(ctx, w.Collection)
 	if err != nil || id != unknown {
@@ -84,12 +83,12 @@ func (s *Store) resolve(ctx context.Context, o ss.Owner, w ss.Write) (int32, err
 	return id, nil
 }
 
-// moment is a timestamp as the driver sends it.
+// moment converts a timestamp for the driver.
 func moment(t ss.Timestamp) pgtype.Timestamp {
 	return pgtype.Timestamp{Time: t.Time(), Valid: true}
 }
 
-// stamp is a moment of the database, which is NULL for "never".
+// stamp converts a timestamp from the database; NULL means never.
 func stamp(t pgtype.Timestamp) ss.Timestamp {
 	if !t.Valid {
 		return 0

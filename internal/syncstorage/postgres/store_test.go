@@ -20,8 +20,7 @@ func open(t testing.TB, opts pgdb.Options) *postgres.Store {
 	return postgres.New(opened.Postgres(t, opts, postgres.Migrations))
 }
 
-// TestStore runs the contract. The database is the suite's own, because a
-// sweep reaches all that is in it.
+// TestStore runs the suite on its own database, because a sweep affects all users.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness { return harness(t, testdb.PostgresDatabase(t)) })
@@ -36,13 +35,14 @@ func harness(t testing.TB, url string) storetest.Harness {
 	return storetest.Harness{
 		Store: open(t, pgdb.Options{URL: url, MaxConns: 20}),
 		Faulty: func(t testing.TB, fault func(point string) error) ss.Store {
-			// Migrated above; the fault would meet the migrations here.
+			// Migrated above, so that the fault does not affect the migrations.
 			return postgres.New(opened.Postgres(t, pgdb.Options{URL: url, Fault: fault}, nil))
 		},
 	}
 }
 
-// TestPing: the store says what is missing, and that nothing is.
+// TestPing checks that Ping reports missing migrations, and nothing on a migrated
+// database.
 func TestPing(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, nil)
@@ -53,9 +53,8 @@ func TestPing(t *testing.T) {
 	opened.WantPing(t, db, postgres.Migrations, s.Ping)
 }
 
-// TestWithoutPreparedStatements takes every step once in the modes that a
-// pooler may need: the driver then tells the server the types of arguments by
-// itself, or sends text.
+// TestWithoutPreparedStatements runs each operation in the modes that a pooler may
+// require: the driver then sends the types of arguments itself, or sends text.
 func TestWithoutPreparedStatements(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
@@ -107,7 +106,7 @@ func everyStep(t *testing.T, s *postgres.Store, o ss.Owner) {
 	}
 	l, err := s.List(ctx, o, &ss.Query{Collection: "toys", Limit: ss.Some(math.MaxInt), Offset: ss.Offset{Skip: math.MaxInt32}, Now: w.Now})
 	if err != nil || l.Records != 0 || l.More {
-		t.Errorf("List far behind the end: %+v, %v", l, err)
+		t.Errorf("List far after the end: %+v, %v", l, err)
 	}
 	must("DeleteBSO")(s.DeleteBSO(ctx, o, w, "b"))
 	must("DeleteBSOs")(s.DeleteBSOs(ctx, o, w, []string{"c"}))

@@ -11,14 +11,14 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestTables checks in the catalogue what operators, their tools and the other
-// release rely on: columns with type, length and nullability, keys and indexes.
+// TestTables checks in the catalog what operators, their tools and other releases
+// depend on: columns with type, length and nullability, keys and indexes.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, Migrations)
 	opened.CheckTables(t, db, map[string]opened.Table{
 		"collections": {
-			// The numbers come from an identity, on Citus from a sequence.
+			// The IDs come from an identity column, on Citus from a sequence.
 			Columns: `collection_id integer not null
 name character varying(32) not null by C`,
 			Constraints: `UNIQUE (name)
@@ -78,17 +78,17 @@ FOREIGN KEY (user_id, collection_id, batch_id) REFERENCES batches(user_id, colle
 	// Every write updates a row of user_collections; payloads are ciphertext.
 	options := opened.Lines(t, db, `SELECT concat_ws(' ', relname, reloptions::text) FROM pg_class WHERE relkind = 'r' AND reloptions IS NOT NULL ORDER BY 1`)
 	if want := []string{"user_collections {fillfactor=70}"}; !slices.Equal(options, want) {
-		t.Errorf("the tables are kept as %q, want %q", options, want)
+		t.Errorf("the storage parameters are %q, want %q", options, want)
 	}
 	stored := opened.Lines(t, db, `SELECT concat_ws(' ', attrelid::regclass, attname) FROM pg_attribute JOIN pg_class c ON c.oid = attrelid
 		WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND attstorage = 'e' ORDER BY 1`)
 	if want := []string{"batch_bsos payload", "bsos payload"}; !slices.Equal(stored, want) {
-		t.Errorf("not compressed are %v, want %v", stored, want)
+		t.Errorf("the uncompressed columns are %v, want %v", stored, want)
 	}
 }
 
-// TestCollectionIDs: the standard names have their ids, and others follow from
-// 100 on.
+// TestCollectionIDs checks the IDs of the standard collections, and that others
+// start at 100.
 func TestCollectionIDs(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, Migrations)

@@ -15,15 +15,11 @@ import (
 
 // Export implements syncstorage.Store.
 func (s *Store) Export(ctx context.Context, o ss.Owner, now ss.Timestamp) iter.Seq2[ss.Exported, error] {
-	return func(yield func(ss.Exported, error) bool) {
-		if err := s.export(ctx, o, now, func(e ss.Exported) bool { return yield(e, nil) }); err != nil {
-			yield(ss.Exported{}, err)
-		}
-	}
+	return ss.ExportSequence(func(yield func(ss.Exported) bool) error { return s.export(ctx, o, now, yield) })
 }
 
-// export stops when add returns false.
-func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, add func(ss.Exported) bool) error {
+// export calls yield for each collection and record until it returns false.
+func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, yield func(ss.Exported) bool) error {
 	if err := o.CheckUID(); err != nil {
 		return err
 	}
@@ -46,7 +42,7 @@ func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, add fu
 		}
 		if name != coll.Name {
 			coll = ss.CollectionStamp{Name: name, Modified: stamp(collStamp)}
-			if !add(ss.Exported{Collection: coll}) {
+			if !yield(ss.Exported{Collection: coll}) {
 				return nil
 			}
 		}
@@ -55,7 +51,7 @@ func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, add fu
 		}
 		b := row.bso()
 		b.Expiry, b.Payload = stamp(expiry), payload
-		if !add(ss.Exported{Collection: coll, BSO: &b}) {
+		if !yield(ss.Exported{Collection: coll, BSO: &b}) {
 			return nil
 		}
 	}

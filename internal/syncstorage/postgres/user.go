@@ -5,18 +5,14 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"holdfast/internal/fault"
 	ss "holdfast/internal/syncstorage"
 )
 
 // Totals implements syncstorage.Store.
 func (s *Store) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, error) {
-	users := make([]int64, len(owners))
-	for i, o := range owners {
-		if err := o.CheckUID(); err != nil {
-			return nil, err
-		}
-		users[i] = o.UID
+	users, err := ss.UIDs(owners)
+	if err != nil {
+		return nil, err
 	}
 	found := make(map[int64]ss.Total, len(owners))
 	var (
@@ -25,7 +21,7 @@ func (s *Store) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, erro
 		records, bytes int64
 		quota          pgtype.Int8
 	)
-	err := s.db.ForEach(ctx, sqlTotals, []any{users}, func() { clear(found) }, func() error {
+	err = s.db.ForEach(ctx, sqlTotals, []any{users}, func() { clear(found) }, func() error {
 		found[user] = ss.Total{Modified: stamp(modified), Records: records, Bytes: bytes, Counted: true, Quota: index(quota)}
 		return nil
 	}, &user, &modified, &records, &bytes, &quota)
@@ -45,8 +41,8 @@ func (s *Store) SetQuota(ctx context.Context, o ss.Owner, bytes ss.Optional[int6
 	if err := o.CheckUID(); err != nil {
 		return err
 	}
-	if bytes.Value < 0 {
-		return fault.New(fault.Invalid, "a quota cannot be negative")
+	if err := ss.CheckOwnQuota(bytes); err != nil {
+		return err
 	}
 	if !bytes.Set {
 		_, err := s.db.Exec(ctx, sqlDropQuota, o.UID)

@@ -12,7 +12,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// Statuses of the writing functions, explained in their migration.
+// Statuses that the writing functions return; their migration explains them.
 const (
 	done int64 = iota
 	refused
@@ -21,10 +21,11 @@ const (
 	batchTooLarge
 )
 
-// quotaRefused is the SQLSTATE that undoes a write over the quota.
+// quotaRefused is the SQLSTATE with which a function rolls back a write over the
+// quota.
 const quotaRefused = "HF001"
 
-// call runs a writing function.
+// call calls a writing function.
 func (s *Store) call(ctx context.Context, f pgdb.Statement, p ss.Precondition, a *callArgs) (ss.Written, error) {
 	result, err := s.db.Call(ctx, f, &a.Args)
 	var pg *pgconn.PgError
@@ -60,8 +61,8 @@ func (s *Store) call(ctx context.Context, f pgdb.Statement, p ss.Precondition, a
 	return ss.Written{}, fault.Wrap(fault.Internal, "internal error", fmt.Errorf("%s answered %v", f.Name, result))
 }
 
-// store is call for a function that stores, which returns the quota that held for
-// the user.
+// store is call for a function that stores records, which also returns the user's
+// quota.
 func (s *Store) store(ctx context.Context, f pgdb.Statement, w *ss.Write, a *callArgs) (ss.Written, error) {
 	written, err := s.call(ctx, f, w.If, a)
 	if err != nil {
@@ -117,8 +118,7 @@ func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update
 // callArgs are the arguments of a writing function.
 type callArgs struct{ pgdb.Args }
 
-// callArgsOf returns n arguments, of which the first are the user and the
-// collection.
+// callArgsOf returns n arguments that begin with the user and the collection.
 func callArgsOf(n int, o ss.Owner, coll int32) *callArgs {
 	a := &callArgs{*pgdb.NewArgs(n)}
 	a.Bigint(o.UID)
@@ -126,7 +126,7 @@ func callArgsOf(n int, o ss.Owner, coll int32) *callArgs {
 	return a
 }
 
-// number adds a bigint that is NULL when it is not set.
+// number adds a bigint, or NULL if it is not set.
 func (a *callArgs) number(n ss.Optional[int64]) {
 	if !n.Set {
 		a.Null()
@@ -135,7 +135,7 @@ func (a *callArgs) number(n ss.Optional[int64]) {
 	a.Bigint(n.Value)
 }
 
-// stamp adds a timestamp that is NULL when it is not set.
+// stamp adds a timestamp, or NULL if it is not set.
 func (a *callArgs) stamp(t ss.Optional[ss.Timestamp]) {
 	if !t.Set {
 		a.Null()
@@ -144,7 +144,7 @@ func (a *callArgs) stamp(t ss.Optional[ss.Timestamp]) {
 	a.Timestamp(t.Value.Time())
 }
 
-// condition adds the moment of a write and its precondition.
+// condition adds the time of a write and its precondition.
 func (a *callArgs) condition(w *ss.Write) {
 	a.Timestamp(w.Now.Time())
 	a.stamp(w.If.ModifiedSince)
@@ -159,8 +159,8 @@ func (a *callArgs) quota(w *ss.Write) {
 	a.Boolean(w.Quota.Own)
 }
 
-// updates adds an array for each field of updates, and one for the sizes of
-// their payloads. Each id comes once, because one statement cannot write a row
+// updates adds an array for each field of the updates and one for the sizes of
+// their payloads. IDs must be unique, because one statement cannot write a row
 // twice.
 func (a *callArgs) updates(us []ss.Update) {
 	us = ss.Distinct(us)

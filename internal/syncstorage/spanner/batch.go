@@ -46,8 +46,8 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 	return written, err
 }
 
-// openBatch finds the batch, or makes it, which needs its collection as its
-// parent: until a write has given that a stamp, nobody sees it.
+// openBatch finds or creates the batch. A batch needs the row of its collection,
+// which stays invisible until a write gives it a stamp.
 func (st *step) openBatch(b ss.BatchID, create bool) error {
 	if !create {
 		if !st.batch.open || st.batch.expiry <= st.w.Now {
@@ -63,8 +63,8 @@ func (st *step) openBatch(b ss.BatchID, create bool) error {
 	return nil
 }
 
-// stage adds one record to the batch. Columns that it does not write stay as an
-// earlier append left them, which is syncstorage.Stage.
+// stage adds one record to the batch. Columns that it does not write keep the
+// values of earlier appends, as syncstorage.Stage requires.
 func (st *step) stage(b ss.BatchID, u *ss.Update) ss.Delta {
 	var columns []string
 	values := append(st.key(), string(b), u.ID)
@@ -85,7 +85,7 @@ func (st *step) stage(b ss.BatchID, u *ss.Update) ss.Delta {
 	return st.added(u)
 }
 
-// added is what the record adds to the totals of the batch.
+// added returns the growth of the batch by the record.
 func (st *step) added(u *ss.Update) (more ss.Delta) {
 	before, there := st.batch.staged[u.ID]
 	if !there {
@@ -97,9 +97,9 @@ func (st *step) added(u *ss.Update) (more ss.Delta) {
 	return more
 }
 
-// stagedQuota checks what there would be, if the batch were committed now,
-// against the quota. What the staged records will replace is looked up only
-// where it decides: that goes through the whole batch.
+// stagedQuota checks the usage after a commit of the batch against the quota. The
+// bytes that the staged records will replace are read only if the result depends on
+// them, because that reads the whole batch.
 func (st *step) stagedQuota(b ss.BatchID, us []ss.Update, total ss.Delta) (used ss.Used, err error) {
 	q := st.w.Quota
 	if !q.Limited() {
@@ -131,8 +131,8 @@ func (st *step) stagedQuota(b ss.BatchID, us []ss.Update, total ss.Delta) (used 
 	return after, q.Check(before, after)
 }
 
-// pending is by how much staging the record changes what a commit of the batch
-// would make of the live bytes.
+// pending returns the change that staging the record makes to the live bytes after
+// a commit.
 func (st *step) pending(u *ss.Update) int64 {
 	var stored int64
 	if had, there := st.records[u.ID]; there && had.Live(st.stamp) {
@@ -162,10 +162,10 @@ func (st *step) pending(u *ss.Update) int64 {
 	return change(payload, ttl) - before
 }
 
-// Commit implements syncstorage.Store. The records of the request are merged
-// with what is staged of them by a statement of their own, and not staged first:
-// so they cost the commit no more mutations than the others, and a commit that is
-// refused leaves the batch as it was.
+// Commit implements syncstorage.Store. A separate statement merges the records of
+// the request with their staged versions, without staging them first. So they need
+// no more mutations than the others, and a refused commit leaves the batch
+// unchanged.
 func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID, us []ss.Update, limits ss.BatchLimits) (written ss.Written, err error) {
 	read := readCommit
 	if w.Quota.Limited() {
@@ -195,8 +195,7 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 	return written, err
 }
 
-// merge adds what the commit makes of one record of its request to what it makes
-// of those that are staged.
+// merge adds the effect of one record of the request to that of the staged records.
 func (st *step) merge(u *ss.Update) {
 	was := st.batch.staged[u.ID]
 	had, there := st.records[u.ID]
@@ -210,7 +209,7 @@ func (st *step) merge(u *ss.Update) {
 	}
 	if !st.w.Quota.Limited() {
 		if !payload.Set {
-			st.merged.new += had.bytes // the others' payloads are in the totals of the batch
+			st.merged.new += had.bytes // the totals of the batch include the other payloads
 		}
 		return
 	}
@@ -231,10 +230,9 @@ func (st *step) merge(u *ss.Update) {
 	}
 }
 
-// drain moves what is staged, and with it the records of the request, to where it
-// is seen, step by step: the collection's row, which must be there before its
-// records; the records; the batch, with which goes what was staged; and the
-// counters, under a quota.
+// drain writes the staged records and those of the request to the collection, in
+// this order: the collection's row, which its records need; the records; the batch,
+// whose deletion deletes what was staged; and with a quota the counters.
 func (st *step) drain(b ss.BatchID, us []ss.Update) (ss.Written, error) {
 	total, m, quota := st.batch.total, st.merged, st.w.Quota.Limited()
 	plan := st.s.schema.Commit(quota)
@@ -257,7 +255,7 @@ func (st *step) drain(b ss.BatchID, us []ss.Update) (ss.Written, error) {
 	if err != nil {
 		return ss.Written{}, err
 	}
-	now := st.rows[st.coll] // its counters as they are before, if anybody has counted
+	now := st.rows[st.coll] // the counters before, if not NULL
 	p := of(st.o, spannerdb.Params{
 		"coll": st.coll, "batch": string(b), "stamp": st.stamp.Time(), "end": ss.MaxTimestamp.Time(),
 		"longest": int64((ss.MaxTimestamp - st.stamp) / 1000), "never": expiresAt(st.stamp, 0), "forever": int64(forever * 1000),
@@ -274,7 +272,7 @@ func (st *step) drain(b ss.BatchID, us []ss.Update) (ss.Written, error) {
 		parent.Statement = sqlParentCounted
 		parent.Params = with(spanner.NullInt64{Int64: now.count, Valid: true}, spanner.NullInt64{Int64: now.bytes, Valid: true})
 	case count.write:
-		st.tx.Predict(2) // the counters, which go
+		st.tx.Predict(2) // the counters, reset to NULL
 		parent.Statement, parent.Params = sqlParentCounted, with(count.count, count.bytes)
 	}
 	changes := []spannerdb.Change{parent, {Statement: sqlDrain, Params: p, Rows: load.Records - len(us)}}
@@ -299,7 +297,7 @@ func (st *step) drain(b ss.BatchID, us []ss.Update) (ss.Written, error) {
 	return ss.Written{Modified: st.stamp, Previous: st.found.modified, Used: count.used, Quota: st.w.Quota}, nil
 }
 
-// sent is a record of a request as a parameter of sqlMerge.
+// sent is a record of a request in a parameter of sqlMerge.
 type sent struct {
 	ID        string             `spanner:"id"`
 	SortIndex spanner.NullInt64  `spanner:"sortindex"`
@@ -307,11 +305,11 @@ type sent struct {
 	TTL       spanner.NullInt64  `spanner:"ttl"`
 }
 
-// messageBytes is how many bytes of payload travel with one message of
-// statements, of which Spanner takes 10 MB. With a commit it takes more.
+// messageBytes is the maximum size of the payloads in one message of statements.
+// Spanner accepts 10 MB, and more with a commit.
 const messageBytes = 8_000_000
 
-// messages are the records in as few messages as carry them.
+// messages splits the records into as few messages as possible.
 func messages(us []ss.Update) (all [][]sent) {
 	size := 0
 	for i := range us {

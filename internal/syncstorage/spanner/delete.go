@@ -33,7 +33,7 @@ func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []st
 		if err := w.If.Check(st.found.modified); err != nil {
 			return err
 		}
-		if st.found.modified == 0 { // no such collection, at most an open batch of it
+		if st.found.modified == 0 { // the collection does not exist, or only an open batch of it
 			written = ss.Written{Modified: st.last}
 			return nil
 		}
@@ -46,7 +46,7 @@ func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []st
 	return written, err
 }
 
-// take deletes a record.
+// take plans the deletion of a record.
 func (st *step) take(had record) {
 	st.remove("bsos", append(st.key(), had.ID)...)
 	st.delta = st.delta.Add(ss.Delta{Records: -1, Bytes: -had.bytes})
@@ -55,8 +55,8 @@ func (st *step) take(had record) {
 	}
 }
 
-// DeleteCollection implements syncstorage.Store. The collection's records and
-// batches go with its row; its stamp lives on in the row of collection 0.
+// DeleteCollection implements syncstorage.Store. Deleting the collection's row
+// deletes its records and batches. The row of collection 0 keeps the stamp.
 func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (written ss.Written, err error) {
 	err = s.write(ctx, "sync.delete_collection", o, w, readUser, nil, func(st *step) error {
 		if err := w.If.Check(st.found.modified); err != nil {
@@ -68,7 +68,7 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (w
 		}
 		st.remove("user_collections", st.key()...)
 		if st.found.modified == 0 {
-			return nil // only open batches were there
+			return nil // there were only open batches
 		}
 		written = ss.Written{Modified: st.stamp, Previous: st.found.modified}
 		st.change(spanner.InsertOrUpdate, "user_collections", userKey(), []string{"modified"}, append(keyOf(o, ss.TombstoneID), st.stamp.Time())...)
@@ -77,8 +77,8 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (w
 	return written, err
 }
 
-// DeleteAll implements syncstorage.Store. Nothing stays but the count of the
-// names that the user brought in, and the quota.
+// DeleteAll implements syncstorage.Store. Only the quota and the number of names
+// that the user has added remain.
 func (s *Store) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) error {
 	return s.write(ctx, "sync.delete_all", o, ss.Write{}, readUser, nil, func(st *step) error {
 		if err := p.Check(st.last); err != nil {

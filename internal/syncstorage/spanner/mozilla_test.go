@@ -13,11 +13,10 @@ import (
 	backend "holdfast/internal/syncstorage/spanner"
 )
 
-// theirTables are the tables as Mozilla's server creates them, and theirRows what
-// it has written into them for two users: without a quota, so nothing is
-// counted. Never means 2,100,000,000 s after the write. A batch is opened in
-// a collection whose row has the first moment of all as its stamp, and collection
-// 0 has the stamp of the last deletion.
+// theirTables are the tables as Mozilla's server creates them. theirRows are rows
+// that it wrote for two users, without a quota and therefore without counters.
+// 2,100,000,000 s after the write means never. A batch is opened in a collection
+// with the stamp 0, and collection 0 has the stamp of the last deletion.
 const theirTables = `
 CREATE TABLE user_collections (
 	fxa_uid STRING(MAX) NOT NULL, fxa_kid STRING(MAX) NOT NULL, collection_id INT64 NOT NULL,
@@ -72,8 +71,8 @@ INSERT INTO batches (fxa_uid, fxa_kid, collection_id, batch_id, expiry) VALUES
 INSERT INTO batch_bsos (fxa_uid, fxa_kid, collection_id, batch_id, batch_bso_id, sortindex, payload, ttl) VALUES
 	('alice', '0000000000001-qqo', 8, '1d9f4e3c5b6a47988a1b2c3d4e5f6071', 'prefs', NULL, 'staged', NULL);`
 
-// taken is a store on a database that Mozilla's server has filled, and the
-// moment at which it takes over.
+// taken returns a store on a database that Mozilla's server has filled, and the
+// time of the takeover.
 func taken(t *testing.T) (*backend.Store, ss.Timestamp) {
 	t.Helper()
 	opts := options(t)
@@ -89,8 +88,8 @@ func taken(t *testing.T) (*backend.Store, ss.Timestamp) {
 	return backend.New(openDB(t, opts)), ss.Timestamp(time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC).UnixMilli())
 }
 
-// TestMozillasTables: a database that Mozilla's server has filled is served as it
-// is, after the migrations have found all tables there.
+// TestMozillasTables checks that the data of Mozilla's server is served after the
+// migrations, which keep its tables.
 func TestMozillasTables(t *testing.T) {
 	t.Parallel()
 	s, now := taken(t)
@@ -150,9 +149,9 @@ func TestMozillasTables(t *testing.T) {
 	}
 }
 
-// TestWritesInMozillasTables: records that Mozilla's server has written are
-// changed by the same rules as our own, a batch that it has opened is
-// committed, and a quota counts what nobody has counted.
+// TestWritesInMozillasTables checks that records of Mozilla's server change by the
+// same rules, that a batch that it opened can be committed, and that a quota counts
+// records without counters.
 func TestWritesInMozillasTables(t *testing.T) {
 	t.Parallel()
 	s, now := taken(t)
@@ -162,7 +161,7 @@ func TestWritesInMozillasTables(t *testing.T) {
 		return ss.Write{Collection: collection, Now: now + ss.Timestamp(1000*i), MaxNames: 10}
 	}
 
-	// What is not sent stays, and never stays never.
+	// Fields that are not sent are kept, and a record that never expires stays so.
 	if _, err := s.Put(ctx, alice, write("bookmarks", 1), ss.Update{ID: "toolbar", Payload: ss.Some([]byte("new"))}); err != nil {
 		t.Fatal(err)
 	}
@@ -170,13 +169,13 @@ func TestWritesInMozillasTables(t *testing.T) {
 	if err != nil || string(bso.Payload) != "new" || bso.SortIndex != ss.Some[int64](150) || bso.Modified != now+1000 || bso.Expiry != 0 {
 		t.Errorf("after a put %+v, %v", bso, err)
 	}
-	// A precondition is about their stamp.
+	// Preconditions are checked against the stamp of Mozilla's server.
 	w := write("bookmarks", 2)
 	w.If = ss.Precondition{UnmodifiedSince: ss.Some(ss.Timestamp(1))}
 	if _, err := s.Put(ctx, alice, w, ss.Update{ID: "menu", Payload: ss.Some([]byte("lost"))}); err == nil {
-		t.Error("a record is written over although it is newer than the precondition says")
+		t.Error("a write succeeded although the record is newer than the precondition allows")
 	}
-	// Their batch.
+	// Commit the batch of Mozilla's server.
 	limits := ss.BatchLimits{Records: 100, Bytes: 1 << 20}
 	if _, err := s.Commit(ctx, alice, write("prefs", 3), "1d9f4e3c5b6a47988a1b2c3d4e5f6071", nil, limits); err != nil {
 		t.Fatal(err)
@@ -184,11 +183,11 @@ func TestWritesInMozillasTables(t *testing.T) {
 	if bso, err := s.Get(ctx, alice, "prefs", "prefs", ss.Precondition{}, now+3000); err != nil || string(bso.Payload) != "staged" {
 		t.Errorf("after the commit of their batch %+v, %v", bso, err)
 	}
-	// A new name follows on theirs.
+	// A new name gets the next ID.
 	if _, err := s.Put(ctx, alice, write("mine", 4), ss.Update{ID: "a", Payload: ss.Some([]byte("x"))}); err != nil {
 		t.Fatal(err)
 	}
-	// A quota, of which only the live records are counted: menu, new, tabs, ext, staged, x, and y.
+	// A quota counts only the live records: menu, new, tabs, ext, staged, x, and y.
 	w = write("mine", 5)
 	w.Quota = ss.Quota{User: 22, Enforce: true}
 	if _, err := s.Put(ctx, alice, w, ss.Update{ID: "b", Payload: ss.Some([]byte("y"))}); err != nil {
@@ -196,7 +195,7 @@ func TestWritesInMozillasTables(t *testing.T) {
 	}
 	w.Now += 1000
 	if _, err := s.Put(ctx, alice, w, ss.Update{ID: "c", Payload: ss.Some([]byte("z"))}); err == nil {
-		t.Error("a write over the quota is taken")
+		t.Error("a write over the quota succeeded")
 	}
 	if err := s.DeleteAll(ctx, alice, ss.Precondition{}); err != nil {
 		t.Fatal(err)

@@ -14,14 +14,14 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// sums are the counters of a collection and what they should be.
+// sums are the counters of a collection and their correct values.
 type sums struct {
 	collection   int64
 	count, bytes spanner.NullInt64
 	rows, size   int64
 }
 
-// counted reads the counters of a user's collections beside the rows themselves.
+// counted reads the counters of a user's collections and counts their rows.
 func counted(t testing.TB, db *spannerdb.DB, o ss.Owner) (all []sums) {
 	t.Helper()
 	err := db.ForEach(t.Context(), spannerdb.Statement{Name: "test", SQL: `
@@ -42,12 +42,12 @@ func counted(t testing.TB, db *spannerdb.DB, o ss.Owner) (all []sums) {
 	return all
 }
 
-// wrong reports whether counters that are there are not what they should be.
+// wrong reports whether counters are set and not correct.
 func (s sums) wrong() bool {
 	return s.count.Valid != s.bytes.Valid || s.count.Valid && (s.count.Int64 != s.rows || s.bytes.Int64 != s.size)
 }
 
-// recounts is how often the calls have counted a user's records anew.
+// recounts returns how often the calls counted a user's records.
 func recounts(calls []*call) (n int) {
 	for _, c := range calls {
 		if r, ok := c.request.(interface{ GetSql() string }); ok && strings.Contains(r.GetSql(), "GROUP BY c.collection_id") {
@@ -57,9 +57,9 @@ func recounts(calls []*call) (n int) {
 	return n
 }
 
-// TestReapedCounters: Spanner removes records behind the server's back, and the
-// counters stay too high. That refuses nobody, and the write for which they
-// decide puts them right in every collection.
+// TestReapedCounters: when Spanner has removed expired records, the counters are
+// too high. Writes are not refused for that, and the write that the counters would
+// refuse corrects them in every collection.
 func TestReapedCounters(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(s *tapped, o ss.Owner, q ss.Quota, us []ss.Update) (ss.Written, error){
@@ -89,18 +89,18 @@ func TestReapedCounters(t *testing.T) {
 				t.Errorf("counted %d times", n)
 			}
 			checkCounted(t, s, o)
-			// What is there decides, not what was there.
+			// The existing records decide, not the counters.
 			if _, err := s.Put(t.Context(), o, to("tabs", 102, q), update("more", strings.Repeat("z", 61))); !fault.Is(err, fault.Quota) {
 				t.Errorf("a byte too many: %v", err)
 			}
 			if w, err := s.Put(t.Context(), o, to("tabs", 103, q), update("more", strings.Repeat("z", 60))); err != nil || w.Used.User != 100 {
-				t.Errorf("all that is left: %v used, %v", w.Used, err)
+				t.Errorf("the rest of the quota: %v used, %v", w.Used, err)
 			}
 		})
 	}
 }
 
-// fillAndReap lets two collections have counters of 45 bytes each, and no record.
+// fillAndReap creates two collections with counters of 45 bytes each and no record.
 func fillAndReap(t *testing.T, s *tapped, o ss.Owner, q ss.Quota) {
 	t.Helper()
 	for i, collection := range []string{"forms", "tabs"} {
@@ -117,7 +117,7 @@ func fillAndReap(t *testing.T, s *tapped, o ss.Owner, q ss.Quota) {
 	}
 }
 
-// checkCounted holds that every collection has counters, and the right ones.
+// checkCounted checks that every collection has correct counters.
 func checkCounted(t *testing.T, s *tapped, o ss.Owner) {
 	t.Helper()
 	for _, c := range counted(t, s.db, o) {
@@ -127,8 +127,8 @@ func checkCounted(t *testing.T, s *tapped, o ss.Owner) {
 	}
 }
 
-// TestUncountedOnce: counters that are not there are made by the first write
-// that needs them, in all collections, and then kept.
+// TestUncountedOnce: the first write that needs missing counters sets them in all
+// collections, and later writes update them.
 func TestUncountedOnce(t *testing.T) {
 	t.Parallel()
 	s, o := newTapped(t, nil), user("a")
@@ -145,7 +145,7 @@ func TestUncountedOnce(t *testing.T) {
 	}
 	for _, c := range counted(t, s.db, o) {
 		if c.count.Valid || c.bytes.Valid {
-			t.Errorf("without a quota somebody has counted: %+v", c)
+			t.Errorf("counters were set without a quota: %+v", c)
 		}
 	}
 	for i, collection := range []string{"tabs", "forms", "history", "prefs"} {
@@ -162,8 +162,9 @@ func TestUncountedOnce(t *testing.T) {
 	}
 }
 
-// TestQuotaFlips: a quota is switched off and on between any two writes, as two
-// configurations on one database do. Counters are then right, or not there.
+// TestQuotaFlips switches a quota off and on between random writes, as two servers
+// with different configurations on one database do. Counters must be correct or
+// NULL.
 func TestQuotaFlips(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -171,7 +172,7 @@ func TestQuotaFlips(t *testing.T) {
 			t.Parallel()
 			s := newTapped(t, nil)
 			f := flips{t: t, s: s, o: user("a"), r: rand.New(rand.NewPCG(seed, 0))}
-			written := map[bool]int{} // by whether there was a quota
+			written := map[bool]int{} // with or without a quota
 			for i := range 60 {
 				w := to([]string{"forms", "tabs"}[f.r.IntN(2)], i, ss.Quota{})
 				if f.r.IntN(2) == 0 {
@@ -195,14 +196,14 @@ func TestQuotaFlips(t *testing.T) {
 	}
 }
 
-// flips takes random steps.
+// flips makes random writes.
 type flips struct {
 	t    *testing.T
 	s    *tapped
 	o    ss.Owner
 	r    *rand.Rand
-	open string // the collection that a batch is open in; "": in none
-	made int    // batches so far, the last of which may be open
+	open string // the collection with an open batch; "": none
+	made int    // number of batches, of which the last may be open
 }
 
 func (f *flips) step(w ss.Write) (kind string, err error) {
@@ -230,7 +231,7 @@ func (f *flips) step(w ss.Write) (kind string, err error) {
 	return "DeleteCollection", err
 }
 
-// batch opens a batch, or commits the one that is open.
+// batch opens a batch, or commits the open one.
 func (f *flips) batch(w ss.Write) (kind string, err error) {
 	if f.open != "" {
 		w.Collection = f.open
@@ -246,8 +247,8 @@ func (f *flips) batch(w ss.Write) (kind string, err error) {
 	return "Append", err
 }
 
-// updates are up to three records of six: with a payload or without, and some
-// that expire soon or at once.
+// updates returns up to three updates of six records, with or without payload; some
+// expire soon or at once.
 func (f *flips) updates() []ss.Update {
 	us := make([]ss.Update, 1+f.r.IntN(3))
 	for i := range us {

@@ -45,9 +45,9 @@ func (s *Store) Collections(ctx context.Context, o ss.Owner) (cs ss.Collections,
 	return cs, nil
 }
 
-// nameAll tells the names of collections. Names never change, so those that
-// this process has met are not read again, and a snapshot is not needed.
-func (s *Store) nameAll(ctx context.Context, ids []int64, tell func(i int, name string)) error {
+// nameAll calls set with the name of each collection. Names never change, so cached
+// ones are not read again, and no snapshot is needed.
+func (s *Store) nameAll(ctx context.Context, ids []int64, set func(i int, name string)) error {
 	var strange []int64
 	for _, id := range ids {
 		if _, known := s.names.Load(id); !known {
@@ -73,13 +73,13 @@ func (s *Store) nameAll(ctx context.Context, ids []int64, tell func(i int, name 
 		if !known {
 			return fault.Wrap(fault.Internal, "internal error", fmt.Errorf("collection %d has no name", id))
 		}
-		tell(i, name.(string))
+		set(i, name.(string))
 	}
 	return nil
 }
 
-// Usage implements syncstorage.Store. It goes through the user's records: the
-// counters may be too high, or not there.
+// Usage implements syncstorage.Store. It reads all the user's records, because the
+// counters may be too high or NULL.
 func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Timestamp) (us ss.Usage, err error) {
 	if err := checkOwner(o); err != nil {
 		return us, err

@@ -11,9 +11,9 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// TestSpannerRefusesTheSize: what Spanner itself refuses as too large, though it
-// was predicted to fit, is the request's fault and leaves nothing behind. The
-// emulator has no such limits.
+// TestSpannerRefusesTheSize: if Spanner refuses a request as too large although the
+// prediction fitted, the client gets fault.TooLarge and nothing is written. The
+// emulator has no such limits, so the test injects the errors.
 func TestSpannerRefusesTheSize(t *testing.T) {
 	t.Parallel()
 	mutations, err := status.New(codes.InvalidArgument, "The transaction contains too many mutations. (Maximum number: 80000)").
@@ -65,6 +65,6 @@ func TestSpannerRefusesTheSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	if u, err := s.Usage(t.Context(), o, at(10)); err != nil || len(u.Collections) != 1 || u.Collections[0].Records != 3 {
-		t.Errorf("in the end there is %v, %v", u, err)
+		t.Errorf("at the end: %v, %v", u, err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	backend "holdfast/internal/syncstorage/spanner"
 )
 
-// What a step is made of.
+// The messages of an operation.
 const (
 	query    = "ExecuteStreamingSql"
 	dml      = "ExecuteBatchDml"
@@ -28,11 +28,11 @@ var (
 	commits = []string{query, dml, commit}
 )
 
-// and is one series of calls behind another.
+// and concatenates series of calls.
 func and(all ...[]string) []string { return slices.Concat(all...) }
 
-// tapped is a store whose messages are noted, and that has been used before: it
-// has its session.
+// tapped is a store whose messages are recorded. It has been used before, so it has
+// a session.
 type tapped struct {
 	ss.Store
 	db   *spannerdb.DB
@@ -42,13 +42,13 @@ type tapped struct {
 	told []commitStats
 }
 
-// commitStats is what Options.Mutations is told.
+// commitStats is an argument of Options.Mutations.
 type commitStats struct {
 	name      string
 	predicted int
 }
 
-// newTapped makes a store on a database of its own; change may alter its options.
+// newTapped returns a store on its own database. change may change its options.
 func newTapped(t *testing.T, change func(*spannerdb.Options)) *tapped {
 	t.Helper()
 	s := &tapped{wire: &wire{}}
@@ -67,10 +67,10 @@ func newTapped(t *testing.T, change func(*spannerdb.Options)) *tapped {
 	return s
 }
 
-// clear forgets what was noted.
+// clear discards the recorded messages.
 func (s *tapped) clear() { s.wire.taken(); s.told = nil }
 
-// other is a process beside this one, on the same database.
+// other returns the store of another process on the same database.
 func (s *tapped) other(t *testing.T) ss.Store {
 	t.Helper()
 	return backend.New(openDB(t, s.opts))
@@ -81,7 +81,7 @@ var (
 	large = ss.Quota{User: 1 << 40, Enforce: true}
 )
 
-// at is the i-th moment of a test.
+// at returns the i-th time of a test.
 func at(i int) ss.Timestamp { return ss.Timestamp(1_700_000_000_000 + 1_000*int64(i)) }
 
 func to(collection string, i int, q ss.Quota) ss.Write {
@@ -92,7 +92,7 @@ func update(id, payload string) ss.Update {
 	return ss.Update{ID: id, Payload: ss.Some([]byte(payload))}
 }
 
-// updates are n records with payloads of so many bytes.
+// updates returns n records with payloads of a size in bytes.
 func updates(n, bytes int) []ss.Update {
 	us := make([]ss.Update, n)
 	for i := range us {
@@ -117,12 +117,12 @@ func drained(l *ss.Listing, err error) error {
 		n++
 	}
 	if n != l.Records {
-		return fmt.Errorf("%d records, %d were announced", n, l.Records)
+		return fmt.Errorf("%d records, want Records = %d", n, l.Records)
 	}
 	return nil
 }
 
-// trip is a step and the messages that it takes.
+// trip is an operation and its expected messages.
 type trip struct {
 	name string
 	want []string
@@ -130,8 +130,8 @@ type trip struct {
 	why  string
 }
 
-// TestRoundTrips holds every method at the least number of messages. The lines
-// follow each other on one user: what a step needs, the ones before have made.
+// TestRoundTrips checks that every method sends the least number of messages. The
+// operations run in order for one user and build on each other.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	s := newTapped(t, nil)
@@ -154,8 +154,9 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// checkSelectors holds that reads begin nothing that must be ended, and that a
-// write begins with its first statement, without a message of its own.
+// checkSelectors checks that reads begin no transaction that must be ended, and
+// that a write begins its transaction with its first statement, without a separate
+// message.
 func checkSelectors(t *testing.T, name string, calls []*call) {
 	t.Helper()
 	var open bool
@@ -193,7 +194,7 @@ func writeTrips(t *testing.T, s *tapped, name string, o ss.Owner, q ss.Quota) []
 	end := func(i int, us []ss.Update) func() error {
 		return func() error { _, err := s.Commit(ctx, o, to("bookmarks", i, q), batch, us, wide); return err }
 	}
-	const readAndCommit = "one query reads all that it decides on, and what it writes travels with the commit"
+	const readAndCommit = "one query reads everything that the decision needs, and the commit carries the changes"
 	return []trip{
 		{name + ": the first Put", writes, func() error { _, err := s.Put(ctx, o, to("bookmarks", 1, q), update("a", "x")); return err }, readAndCommit},
 		{name + ": Put", writes, func() error { _, err := s.Put(ctx, o, to("bookmarks", 2, q), update("a", "y")); return err }, readAndCommit},
@@ -206,30 +207,30 @@ func writeTrips(t *testing.T, s *tapped, name string, o ss.Owner, q ss.Quota) []
 		}, readAndCommit},
 		{name + ": Append that opens", writes, stage(7, true), readAndCommit},
 		{name + ": Append", writes, stage(8, false), readAndCommit},
-		{name + ": Commit", commits, end(9, nil), "what is staged moves inside the database, by statements in one message"},
+		{name + ": Commit", commits, end(9, nil), "statements in one message move the staged records inside the database"},
 		{name + ": the next batch", writes, stage(10, true), readAndCommit},
 		{
 			name + ": Commit with records", commits, end(11, updates(3, 10)),
-			"its records are merged by a statement of their own, which goes with the others",
+			"a separate statement in the same message merges its records",
 		},
 		{name + ": another batch", writes, stage(11, true), readAndCommit},
 		{
-			name + ": Commit with more than a message takes", []string{query, dml, dml, commit}, end(11, updates(4, 2_500_000)),
-			"Spanner takes 10 MB in a message that is no commit",
+			name + ": Commit with more than one message can hold", []string{query, dml, dml, commit}, end(11, updates(4, 2_500_000)),
+			"Spanner accepts 10 MB in a message without a commit",
 		},
 		{name + ": a precondition fails", []string{query, rollback}, func() error {
 			w := to("bookmarks", 12, q)
 			w.If.UnmodifiedSince = ss.Some(at(1))
 			_, err := s.Put(ctx, o, w, update("r00005", "z"))
 			return refused(err, fault.Precondition)
-		}, "the locks are given back at once"},
+		}, "the locks are released at once"},
 		{name + ": DeleteCollection", writes, func() error { _, err := s.DeleteCollection(ctx, o, to("bookmarks", 13, q)); return err }, readAndCommit},
 		{name + ": DeleteAll", writes, func() error { return s.DeleteAll(ctx, o, ss.Precondition{}) }, readAndCommit},
 		{name + ": Sweep", nil, func() error { _, err := s.Sweep(ctx, at(14), 500); return err }, "Spanner does it"},
 	}
 }
 
-// refused is nil when err is of the code.
+// refused returns nil if err has the code.
 func refused(err error, code fault.Code) error {
 	if fault.Is(err, code) {
 		return nil
@@ -256,19 +257,20 @@ func readTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 		{"Collections", reads, func() error { _, err := s.Collections(ctx, o); return err }, one},
 		{"Usage", reads, func() error { _, err := s.Usage(ctx, o, at(2)); return err }, one},
 		{"Get", reads, func() error { _, err := get("history", "r00001"); return err }, one},
-		{"Get what is not there", reads, func() error { _, err := get("history", "nobody"); return refused(err, fault.NotFound) }, one},
+		{"Get of an absent record", reads, func() error { _, err := get("history", "nobody"); return refused(err, fault.NotFound) }, one},
 		{"List", reads, list(ss.Query{Collection: "history", Full: true}), one},
 		{"List of ids, a page", reads, list(ss.Query{Collection: "history", Limit: ss.Some(5), Sort: ss.Newest}), one},
 		{"List of an empty collection", reads, list(ss.Query{Collection: "tabs", Full: true}), one},
 		{
 			"List of more than fits in memory", and(reads, reads), list(ss.Query{Collection: "forms", Full: true}),
-			"how many there are must be said before the last is read, so they are counted beside, on the same snapshot",
+			"the number must be known before the last record is read, so a second query on the same snapshot counts",
 		},
 		{"Ping", reads, func() error { return s.Ping(ctx) }, one},
 	}
 }
 
-// nameTrips are steps on names that the process has not met, or nobody.
+// nameTrips are operations on names that this process, or every process, does not
+// know.
 func nameTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 	ctx, neighbour := t.Context(), s.other(t)
 	named := func(names ...string) {
@@ -290,27 +292,27 @@ func nameTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 	return []trip{
 		{
 			"Put in a name that is new", and(reads, writes, writes), put("mine", 1),
-			"it is looked for, then made in a transaction of its own, so that users who need the same one do not wait for the write",
+			"after the lookup it is inserted in a separate transaction, so that users who need the same name do not wait for the write",
 		},
 		{"Put in it again", writes, put("mine", 2), once},
 		{"Put in a name that another process made", and(reads, writes), put("theirs-put", 3), once},
 		{"Put in that again", writes, put("theirs-put", 4), once},
 		{"Get of a name that another process made", and(reads, reads), func() error { return get("theirs-get") }, once},
 		{"Get of that again", reads, func() error { return get("theirs-get") }, once},
-		{"Get of a name that nobody has", reads, func() error { return refused(get("nobodys"), fault.NotFound) }, "a collection without a name has no record to look for"},
-		{"List of a name that nobody has", reads, func() error {
+		{"Get of an unknown name", reads, func() error { return refused(get("nobodys"), fault.NotFound) }, "a collection without a name has no record to look for"},
+		{"List of an unknown name", reads, func() error {
 			return drained(s.List(ctx, o, &ss.Query{Collection: "nobodys", Now: at(9)}))
 		}, "the same"},
 		{"DeleteCollection of a name that another process made", and(reads, writes), func() error {
 			_, err := s.DeleteCollection(ctx, o, to("theirs-delete", 5, ss.Quota{}))
 			return err
-		}, "looked up in the same transaction, so that whoever makes the name comes before or after"},
+		}, "looked up in the same transaction, so that a write that creates the name is entirely before or after"},
 		{"Collections with a name that another process made", and(reads, reads), func() error { _, err := s.Collections(ctx, o); return err }, once},
 		{"Collections again", reads, func() error { _, err := s.Collections(ctx, o); return err }, once},
 	}
 }
 
-// quotaTrips are the steps that count anew.
+// quotaTrips are operations that count records.
 func quotaTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 	ctx := t.Context()
 	small := ss.Quota{User: 30, Enforce: true}
@@ -320,31 +322,31 @@ func quotaTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 	full := func(step func() error) func() error { return func() error { return refused(step(), fault.Quota) } }
 	recount, undone := []string{query, query, commit}, []string{query, query, rollback}
 	return []trip{
-		{"Put that nobody counts", writes, put(1, ss.Quota{}, "0123456789"), ""},
+		{"Put without a quota", writes, put(1, ss.Quota{}, "0123456789"), ""},
 		{"Put, the first that is counted", recount, put(2, large, "0123456789"), "there are no counters yet"},
-		{"Put, the next", writes, put(3, large, "0123456789"), "the counters say that there is room"},
-		{"Put over the quota", undone, full(put(4, small, strings.Repeat("x", 31))), "the counters may be too high, so they refuse nobody"},
+		{"Put, the next", writes, put(3, large, "0123456789"), "the counters are within the quota"},
+		{"Put over the quota", undone, full(put(4, small, strings.Repeat("x", 31))), "the counters may be too high, so the records are counted"},
 		{"Append over the quota", []string{query, query, query, rollback}, full(func() error {
 			_, err := s.Append(ctx, o, to("prefs", 5, small), "b", true, []ss.Update{update("b", strings.Repeat("x", 21))}, wide)
 			return err
-		}), "what the staged records will replace is looked up where it decides"},
-		{"Append that nobody counts", writes, func() error {
+		}), "the bytes that the staged records will replace are read if the result depends on them"},
+		{"Append without a quota", writes, func() error {
 			_, err := s.Append(ctx, o, to("prefs", 6, ss.Quota{}), "b", true, []ss.Update{update("b", "0123456789")}, wide)
 			return err
 		}, ""},
 		{"Commit over the quota", undone, full(func() error {
 			_, err := s.Commit(ctx, o, to("prefs", 7, ss.Quota{User: 15, Enforce: true}), "b", nil, wide)
 			return err
-		}), "counted anew, and nothing is written"},
-		{"Commit that is not counted any more", commits, func() error {
+		}), "the records are counted, and nothing is written"},
+		{"Commit without a quota", commits, func() error {
 			_, err := s.Commit(ctx, o, to("prefs", 8, ss.Quota{}), "b", nil, wide)
 			return err
-		}, "the counters go with the collection's row"},
+		}, "the counters are reset with the collection's row"},
 	}
 }
 
-// TestRouteToLeader: the header goes with what writes, where it is wanted, and
-// never with a read, which any replica may answer.
+// TestRouteToLeader: with the option, read-write transactions carry the header.
+// Reads never do, because any replica may serve them.
 func TestRouteToLeader(t *testing.T) {
 	t.Parallel()
 	for _, wanted := range []bool{false, true} {
@@ -376,8 +378,8 @@ func TestRouteToLeader(t *testing.T) {
 	}
 }
 
-// TestCommitStats: Spanner is asked how many mutations a commit had, where
-// somebody wants to know.
+// TestCommitStats: commit statistics are requested only if Options.Mutations is
+// set.
 func TestCommitStats(t *testing.T) {
 	t.Parallel()
 	for _, wanted := range []bool{false, true} {

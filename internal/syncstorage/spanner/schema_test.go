@@ -18,7 +18,7 @@ import (
 	"holdfast/internal/syncstorage/budget"
 )
 
-// all reads the rows of a query, in which every column is a string.
+// all reads the rows of a query whose columns are strings.
 func all(t testing.TB, db *spannerdb.DB, sql string) (rows [][]string) {
 	t.Helper()
 	err := db.ForEach(t.Context(), spannerdb.Statement{Name: "test", SQL: sql}, nil, func(r *spanner.Row) error {
@@ -39,7 +39,7 @@ func all(t testing.TB, db *spannerdb.DB, sql string) (rows [][]string) {
 	return rows
 }
 
-// deployed is the schema that a database has, but for the ledger of migrations.
+// deployed returns the schema of a database, without the table of migrations.
 func deployed(t testing.TB, db *spannerdb.DB) (schema budget.Schema) {
 	t.Helper()
 	tables := map[string]*budget.Table{}
@@ -77,9 +77,9 @@ func deployed(t testing.TB, db *spannerdb.DB) (schema budget.Schema) {
 	return schema
 }
 
-// TestSchemaIsTheBudgets: a column or an index that the budget does not know
-// would make every commit dearer than is foretold, and one that is gone would
-// refuse what fits.
+// TestSchemaIsTheBudgets: with a column or an index that the budget does not have,
+// commits would need more mutations than predicted. With one that no longer exists,
+// it would refuse requests that fit.
 func TestSchemaIsTheBudgets(t *testing.T) {
 	t.Parallel()
 	db := openDB(t, options(t))
@@ -88,7 +88,7 @@ func TestSchemaIsTheBudgets(t *testing.T) {
 	if got := deployed(t, db); fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
 		t.Errorf("the tables are\n%q, the budget has\n%q", got, want)
 	}
-	// What is interleaved where, goes with what, and is swept by Spanner.
+	// Interleaving, deletion by cascade, and row deletion policies.
 	const reap = "OLDER_THAN(expiry, INTERVAL 0 DAY)"
 	tables := all(t, db, `
 		SELECT table_name, parent_table_name, on_delete_action, row_deletion_policy_expression FROM information_schema.tables
@@ -110,8 +110,8 @@ func TestSchemaIsTheBudgets(t *testing.T) {
 	}
 }
 
-// TestCollectionIDs: the standard names have their ids, and others follow from
-// 100 on.
+// TestCollectionIDs checks the IDs of the standard collections, and that others
+// start at 100.
 func TestCollectionIDs(t *testing.T) {
 	t.Parallel()
 	s := newTapped(t, nil)
@@ -136,8 +136,7 @@ func TestCollectionIDs(t *testing.T) {
 	}
 }
 
-// counter counts the mutations of what is sent, as Spanner does, by the tables
-// that are there.
+// counter counts the mutations of messages as Spanner does, for a schema.
 type counter struct{ schema budget.Schema }
 
 func (c counter) table(t testing.TB, name string) budget.Table {
@@ -149,7 +148,7 @@ func (c counter) table(t testing.TB, name string) budget.Table {
 	return c.schema[i]
 }
 
-// row is the mutations of a row of which columns are written, the key included.
+// row returns the mutations of a row with these written columns, including the key.
 func (c counter) row(t testing.TB, table string, columns []string) int {
 	t.Helper()
 	n := len(columns)
@@ -181,7 +180,7 @@ var (
 	deleteDML = regexp.MustCompile(`^\s*DELETE FROM (\w+) `)
 )
 
-// statement is the mutations of DML that has changed so many rows.
+// statement returns the mutations of a DML statement that changed so many rows.
 func (c counter) statement(t testing.TB, sql string, rows int) int {
 	t.Helper()
 	if m := insertDML.FindStringSubmatch(sql); m != nil {
@@ -202,7 +201,7 @@ func (c counter) statement(t testing.TB, sql string, rows int) int {
 	return 0
 }
 
-// commits are the mutations of each commit among the calls.
+// commits returns the mutations of each commit among the calls.
 func (c counter) commits(t testing.TB, calls []*call) (sums []int) {
 	t.Helper()
 	sum := 0
@@ -228,7 +227,7 @@ func (c counter) commits(t testing.TB, calls []*call) (sums []int) {
 	return sums
 }
 
-// TestPredictions: what is foretold of every commit is what it then has.
+// TestPredictions checks that every commit has the predicted number of mutations.
 func TestPredictions(t *testing.T) {
 	t.Parallel()
 	s := newTapped(t, nil)
@@ -251,19 +250,19 @@ func TestPredictions(t *testing.T) {
 		}
 		sums := c.commits(t, s.wire.taken())
 		if !slices.Equal(sums, told) {
-			t.Errorf("%s: commits of %v mutations, foretold were %v", trip.name, sums, told)
+			t.Errorf("%s: commits of %v mutations, predicted %v", trip.name, sums, told)
 		}
 		for _, sum := range sums {
 			written += sum
 		}
 	}
-	// 10 commits of 800 and more, which nobody should have missed.
+	// 10 commits of at least 800 mutations, which must have been recorded.
 	if written < 8_000 {
 		t.Errorf("all commits together had %d mutations", written)
 	}
 }
 
-// keptTrips are writes that leave something as it is.
+// keptTrips are writes that do not change every column.
 func keptTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 	ctx := t.Context()
 	index := func(i int) ss.Update { return ss.Update{ID: fmt.Sprintf("r%05d", i), SortIndex: ss.Some(int64(i))} }
@@ -298,8 +297,8 @@ func keptTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 	)
 }
 
-// TestTooMuchIsNotSent: what Spanner would refuse is refused before a statement
-// or a commit leaves, however wide the limits of the batch are.
+// TestTooMuchIsNotSent: a request that Spanner would refuse is refused before a
+// statement or a commit is sent, even if it is within the limits of a batch.
 func TestTooMuchIsNotSent(t *testing.T) {
 	t.Parallel()
 	s := newTapped(t, nil)
@@ -325,7 +324,7 @@ func TestTooMuchIsNotSent(t *testing.T) {
 	}
 	most := budget.Current().Commit(true).MaxRecords(budget.Limit) // 9,998
 	records := updates(most+1, 1)
-	for i := range records { // all columns, or the append is cheaper than the commit
+	for i := range records { // all columns, or the append needs fewer mutations than the commit
 		records[i].SortIndex, records[i].TTL = ss.Some[int64](1), ss.Some[int64](1_000)
 	}
 	refusedUnsent("Post of a record too many", func() error {

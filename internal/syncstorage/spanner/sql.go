@@ -20,14 +20,14 @@ var (
 			(SELECT modified FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = 0)`}
 )
 
-// What a write reads, all in one message: parts of one statement, told apart by
-// their first column. Each part leads to its rows by their key. The hint makes
-// the locks exclusive from the start: with shared ones two writers of one user
-// would each wait for the other to give up, and Spanner would abort one.
+// What a write reads, in one message: a UNION of parts, numbered in the first
+// column. Each part finds its rows by their key. The hint acquires exclusive locks
+// at once: with shared locks, two writers of one user would wait for each other,
+// and Spanner would abort one.
 const (
 	exclusive = `@{LOCK_SCANNED_RANGES=exclusive}`
 
-	// One seek by the whole key for each name, whatever the planner thinks.
+	// One seek by the whole key for each name, whatever the planner would choose.
 	seek = `JOIN@{JOIN_METHOD=APPLY_JOIN,FORCE_JOIN_ORDER=TRUE}`
 
 	partUser    = `SELECT 0 AS part, CAST(NULL AS STRING) AS id, collection_id AS n, modified, count AS a, CAST(NULL AS TIMESTAMP) AS expiry, total_bytes AS b, quota AS c, 0 AS d FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid`
@@ -36,12 +36,12 @@ const (
 	partTotals  = `SELECT 3, NULL, 0, NULL, COUNT(*), NULL, SUM(BYTE_LENGTH(payload)), SUM(BYTE_LENGTH(batch_bso_id)), 0 FROM batch_bsos WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch`
 	partStaged  = `SELECT 4, batch_bso_id, ttl, NULL, BYTE_LENGTH(payload), NULL, 0, 0, 0 FROM UNNEST(@ids) AS named ` + seek + ` batch_bsos ON fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch AND batch_bso_id = named`
 
-	// stamped is syncstorage.NextStamp, of a user who has a row.
+	// stamped is syncstorage.NextStamp for a user who has a row.
 	stamped = `GREATEST(@now, (SELECT TIMESTAMP_ADD(MAX(modified), INTERVAL 10 MILLISECOND) FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid))`
 
-	// What the commit of the staged records that its request does not name again
-	// will make of the collection: how many of its records are there already,
-	// their bytes, those that take their place, and of both what is alive.
+	// The effect of committing the staged records that the request does not
+	// contain: the number of existing records, their bytes, the bytes of the
+	// records that replace them, and the live bytes of both.
 	partMerged = `SELECT 5, NULL, COUNT(o.bso_id), NULL, SUM(BYTE_LENGTH(o.payload)), NULL,
 			SUM(COALESCE(BYTE_LENGTH(s.payload), IF(o.expiry > ` + stamped + `, BYTE_LENGTH(o.payload), 0), 0)),
 			SUM(IF(o.expiry > ` + stamped + `, BYTE_LENGTH(o.payload), 0)),
@@ -49,8 +49,8 @@ const (
 		FROM batch_bsos s LEFT JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
 		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch AND s.batch_bso_id NOT IN UNNEST(@ids)`
 
-	// The same where nobody counts: only the bytes of payloads that are kept
-	// because the client did not send them.
+	// The same without a quota: only the bytes of payloads that are kept because
+	// the client did not send them.
 	partKept = `SELECT 5, NULL, 0, NULL, 0, NULL, SUM(BYTE_LENGTH(o.payload)), 0, 0
 		FROM batch_bsos s JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
 		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch AND s.payload IS NULL AND s.batch_bso_id NOT IN UNNEST(@ids)`
@@ -69,9 +69,8 @@ var (
 	readCommitQuota = read("sync.read_commit", partUser, partBatch, partTotals, partStaged, partRecords, partMerged)
 )
 
-// sqlRecount counts a user's records: rows, their bytes, and the bytes of those
-// that are alive at the stamp of the write, or for other collections by
-// syncstorage.Horizon.
+// sqlRecount counts a user's records: rows, their bytes, and the live bytes, at the
+// stamp of the write or, for other collections, at syncstorage.Horizon.
 var sqlRecount = spannerdb.Statement{Name: "sync.recount", SQL: `
 	SELECT c.collection_id, COUNT(b.bso_id), IFNULL(SUM(BYTE_LENGTH(b.payload)), 0),
 		IFNULL(SUM(IF(b.expiry > IF(c.collection_id = @coll, @stamp, GREATEST(@now, c.modified)), BYTE_LENGTH(b.payload), 0)), 0)
@@ -80,8 +79,8 @@ var sqlRecount = spannerdb.Statement{Name: "sync.recount", SQL: `
 	WHERE c.fxa_uid = @uid AND c.fxa_kid = @kid
 	GROUP BY c.collection_id`}
 
-// sqlPending is by how much the user's live bytes would change if the batch were
-// committed at the stamp.
+// sqlPending returns the change of the user's live bytes by a commit of the batch
+// at the stamp.
 var sqlPending = spannerdb.Statement{Name: "sync.pending", SQL: `
 	SELECT IFNULL(SUM(IF(s.ttl = 0, 0, COALESCE(BYTE_LENGTH(s.payload), BYTE_LENGTH(o.payload), 0)) - COALESCE(BYTE_LENGTH(o.payload), 0)), 0)
 	FROM batch_bsos s
@@ -89,10 +88,10 @@ var sqlPending = spannerdb.Statement{Name: "sync.pending", SQL: `
 		AND o.expiry > @stamp
 	WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch`}
 
-// The commit of a batch, in the order of its steps: the collection's row, the
-// staged records, those of the request, the batch, the counters. What a client
-// did not send of a record stays as it is, in one that is alive; every record
-// gets the stamp. A record that never expires goes on doing so: see forever.
+// The commit of a batch, in the order of execution: the collection's row, the
+// staged records, those of the request, the batch, the counters. Fields that a
+// client did not send are kept from a live record. Every record gets the stamp. A
+// record that never expires stays so: see forever.
 var (
 	sqlParent = spannerdb.Statement{Name: "sync.commit.parent", SQL: `
 		INSERT OR UPDATE INTO user_collections (fxa_uid, fxa_kid, collection_id, modified) VALUES (@uid, @kid, @coll, @stamp)`}
@@ -121,8 +120,8 @@ var (
 		WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll`}
 )
 
-// committedExpiry is the expiry of a record by the time to live that the batch
-// has for it, and otherwise that of o, the record in its place.
+// committedExpiry returns the expiry of a record with a staged time to live, or
+// that of the existing record o.
 func committedExpiry(ttl string) string {
 	return `CASE
 				WHEN ` + ttl + ` > @longest THEN @end
@@ -132,8 +131,8 @@ func committedExpiry(ttl string) string {
 			END`
 }
 
-// Reads. A collection whose stamp is the epoch does not exist yet; expiry is
-// judged by syncstorage.Horizon, which is the GREATEST in each.
+// Reads. A collection whose stamp is the epoch does not exist yet. Expiry is
+// checked at syncstorage.Horizon, which is the GREATEST in each statement.
 var (
 	sqlCollections = spannerdb.Statement{Name: "sync.collections", SQL: `
 		SELECT collection_id, modified FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid AND modified > @epoch`}
@@ -152,15 +151,15 @@ var (
 			AND b.expiry > GREATEST(@now, c.modified)`}
 )
 
-// What operators ask of users.
+// Statements for operators.
 var (
-	// Each user's rows by their key.
+	// Reads each user's rows by their key.
 	sqlTotals = spannerdb.Statement{Name: "sync.totals", SQL: `
 		SELECT named.n, MAX(u.modified), SUM(IF(u.collection_id > 0, u.count, 0)), SUM(IF(u.collection_id > 0, u.total_bytes, 0)),
 			LOGICAL_OR(u.collection_id > 0 AND u.modified > @epoch AND (u.count IS NULL OR u.total_bytes IS NULL)), MAX(u.quota)
 		FROM UNNEST(@owners) AS named ` + seek + ` user_collections u ON u.fxa_uid = named.uid AND u.fxa_kid = named.kid
 		GROUP BY named.n`}
-	// One query, and so one snapshot.
+	// One query, so one snapshot.
 	sqlExport = spannerdb.Statement{Name: "sync.export", SQL: `
 		SELECT n.name, c.modified, b.bso_id, b.sortindex, b.modified, b.expiry, b.payload
 		FROM user_collections c
@@ -171,9 +170,8 @@ var (
 		ORDER BY c.collection_id, b.bso_id`}
 )
 
-// listOrders are the orders of a listing and what lies behind an offset in them.
-// A record without a sortindex stands behind all that have one: NULL is the
-// least value.
+// listOrders are the orders of a listing and the conditions for records after an
+// offset. Records without a sortindex come last: NULL is the least value.
 var listOrders = [...]struct{ by, after string }{
 	ss.Newest: {
 		by:    `modified DESC, bso_id DESC`,

@@ -1,20 +1,20 @@
-// Package spanner keeps Firefox Sync storage in Cloud Spanner.
+// Package spanner stores Firefox Sync data in Cloud Spanner.
 //
-// Users are keyed by the pair (Owner.FxAUID, Owner.FxAKID), which leads every
-// key: all of a user's data lies together, and deleting a row deletes what is
-// interleaved in it. A read is one query on one snapshot. A write is one
-// read-write transaction: one query reads all that it decides on, the rules of
-// package syncstorage decide, and what they decide travels with the commit. The
-// commit of a batch moves what is staged inside the database, by statements in
-// one message.
+// The pair (Owner.FxAUID, Owner.FxAKID) is the first part of every key, so all data
+// of a user is stored together, and deleting a row deletes the rows that are
+// interleaved in it. A read is one query on one snapshot. A write is one read-write
+// transaction: one query reads everything that the decision needs, the rules of
+// package syncstorage decide, and the commit carries the changes. The commit of a
+// batch moves the staged records inside the database, with statements in one
+// message.
 //
-// There is no lock but Spanner's own: every write reads all rows of
-// user_collections that the user has, and changes one of them, so the writes of
-// one user are serialised.
+// There is no lock but Spanner's own. Every write reads all the user's rows of
+// user_collections and changes one of them, so the writes of one user are
+// serialized.
 //
-// Spanner removes what has expired by itself and tells nobody, so the counters
-// of user_collections may be too high. Where one of them decides, the records
-// are counted anew.
+// Spanner removes expired records itself and does not report it, so the counters of
+// user_collections may be too high. Where a counter would cause a refusal, the
+// records are counted again.
 package spanner
 
 import (
@@ -36,7 +36,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations are the schema changes of this backend.
+// Migrations returns the schema changes of this backend.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("syncstorage", migrations, "migrations")
 }
@@ -46,15 +46,15 @@ type Store struct {
 	db     *spannerdb.DB
 	set    func() (migrate.Set, error)
 	schema budget.Schema
-	ids    sync.Map // collection name (string) to id (int64); neither ever changes
-	names  sync.Map // the other way round
+	ids    sync.Map // collection name (string) to ID (int64); neither ever changes
+	names  sync.Map // ID to name
 	pages  ss.Pages
 }
 
 var _ ss.Store = (*Store)(nil)
 
-// New returns a store on a database that Migrations have been applied to, or
-// will be before the first use.
+// New returns a store on a database. Apply Migrations to the database before the
+// first use.
 func New(db *spannerdb.DB) *Store {
 	s := &Store{db: db, set: sync.OnceValues(Migrations), schema: budget.Current()}
 	for _, c := range ss.StandardCollections() {
@@ -68,18 +68,18 @@ func (s *Store) know(id int64, name string) {
 	s.names.Store(id, name)
 }
 
-// Ping implements syncstorage.Store. It reads the ledger each time: a newer
-// release may change the tables of a server that runs.
+// Ping implements syncstorage.Store. It reads the table of migrations each time,
+// because a newer release may migrate the database while this server runs.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations: run holdfast migrate")
 }
 
-// Sweep implements syncstorage.Store: there is nothing to do, because the row
-// deletion policies of the tables remove what has expired.
+// Sweep implements syncstorage.Store. It does nothing, because the row deletion
+// policies of the tables remove expired rows.
 func (s *Store) Sweep(context.Context, ss.Timestamp, int) (int, error) { return 0, nil }
 
-// checkOwner refuses users whom the token does not name by account and keys:
-// they would all be the same one here.
+// checkOwner rejects an owner without an account and key ID. With empty keys, users
+// would share data.
 func checkOwner(o ss.Owner) error {
 	if o.FxAUID == "" || o.FxAKID == "" {
 		return fault.New(fault.Denied, "the token has no fxa_uid or fxa_kid, which Spanner storage needs")
@@ -87,26 +87,26 @@ func checkOwner(o ss.Owner) error {
 	return nil
 }
 
-// of is the key of an owner's data, as parameters with some more.
+// of returns an owner's key as parameters, with more added.
 func of(o ss.Owner, more spannerdb.Params) spannerdb.Params {
 	p := spannerdb.Params{"uid": o.FxAUID, "kid": o.FxAKID}
 	maps.Copy(p, more)
 	return p
 }
 
-// unknown is the id of a collection whose name the server does not know; no row
-// has it.
+// unknown is the ID of a collection whose name is not in the table of collections.
+// No row has it.
 const unknown int64 = -1
 
-// lookup is the id of a collection's name, or unknown.
+// lookup returns the ID of a collection's name, or unknown.
 func (s *Store) lookup(ctx context.Context, name string) (int64, error) {
 	return s.find(name, func(st spannerdb.Statement, p spannerdb.Params, fn func(*spanner.Row) error) error {
 		return s.db.ForEach(ctx, st, p, fn)
 	})
 }
 
-// find looks a name up in memory, and then by each, a query on a snapshot or in
-// a transaction.
+// find looks a name up in the cache and then with each, which runs a query on a
+// snapshot or in a transaction.
 func (s *Store) find(name string, each func(spannerdb.Statement, spannerdb.Params, func(*spanner.Row) error) error) (int64, error) {
 	if id, ok := s.ids.Load(name); ok {
 		return id.(int64), nil
@@ -122,10 +122,9 @@ func (s *Store) find(name string, each func(spannerdb.Statement, spannerdb.Param
 	return id, nil
 }
 
-// ensure gives a collection's name an id when the server has none for it, and
-// remembers it: in a transaction of its own, so that users who need the same new
-// name wait for each other no longer than that takes. It stays, whatever becomes
-// of the write.
+// ensure inserts a collection's name if it is new and caches its ID. It uses its
+// own short transaction, so users who need the same new name do not wait for each
+// other's writes. The name stays even if the write fails.
 func (s *Store) ensure(ctx context.Context, o ss.Owner, w ss.Write) error {
 	if err := checkOwner(o); err != nil {
 		return err
@@ -136,7 +135,7 @@ func (s *Store) ensure(ctx context.Context, o ss.Owner, w ss.Write) error {
 	}
 	err = s.db.Write(ctx, "sync.name", func(tx *spannerdb.Tx) error {
 		var (
-			next, mine int64 // the id that is free, and how many names are the user's
+			next, mine int64 // the next free ID, and the number of names that the user has added
 			modified   = epoch
 		)
 		id = unknown
@@ -179,14 +178,13 @@ func userKey() []string { return []string{"fxa_uid", "fxa_kid", "collection_id"}
 
 func keyOf(o ss.Owner, coll int64) []any { return []any{o.FxAUID, o.FxAKID, coll} }
 
-// forever is how long a record lives of which nobody has said so, in seconds:
-// the reference server's DEFAULT_BSO_TTL, some 66 years. Expiry is never NULL,
-// so a record that never expires is one whose expiry is exactly that far from
-// its stamp, or at the end of time; no ttl that a client may send is half as
-// long.
+// forever is the time to live, in seconds, of a record for which no client set one:
+// the reference server's DEFAULT_BSO_TTL, about 66 years. Expiry is never NULL. A
+// record never expires if its expiry is exactly that long after its stamp, or the
+// end of time. Clients cannot set half as much.
 const forever = 2_100_000_000
 
-// expiresAt is what is stored for an expiry.
+// expiresAt converts an expiry to the stored value.
 func expiresAt(modified, expiry ss.Timestamp) time.Time {
 	if expiry == 0 {
 		expiry = ss.ExpiresAt(modified, forever)
@@ -194,7 +192,7 @@ func expiresAt(modified, expiry ss.Timestamp) time.Time {
 	return expiry.Time()
 }
 
-// expiryOf is expiresAt, read back.
+// expiryOf is the inverse of expiresAt.
 func expiryOf(modified ss.Timestamp, stored time.Time) ss.Timestamp {
 	expiry := stamp(stored)
 	if expiry-modified == forever*1000 || expiry == ss.MaxTimestamp {
@@ -209,7 +207,7 @@ func optional(n spanner.NullInt64) ss.Optional[int64] {
 	return ss.Optional[int64]{Value: n.Int64, Set: n.Valid}
 }
 
-// number is an integer that is NULL when it is not set.
+// number returns an integer, or NULL if it is not set.
 func number(n ss.Optional[int64]) spanner.NullInt64 {
 	return spanner.NullInt64{Int64: n.Value, Valid: n.Set}
 }

@@ -16,9 +16,9 @@ import (
 	"holdfast/internal/testdb/spannertest"
 )
 
-// TestMain lets the random steps take fewer tries than elsewhere, and more tests
-// run at once, unless told otherwise: the emulator takes a hundred times as long
-// as a database, and half of that it waits.
+// TestMain reduces the random tests and runs more tests in parallel, unless flags
+// set these: the emulator is a hundred times slower than a database and is idle
+// half of that time.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	for name, value := range map[string]string{"rapid.checks": "8", "test.parallel": "8"} {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// openDB opens a database of the test's own, migrated.
+// openDB opens a new migrated database.
 func openDB(t testing.TB, opts spannerdb.Options) *spannerdb.DB {
 	t.Helper()
 	db, err := spannerdb.Open(t.Context(), opts)
@@ -49,14 +49,14 @@ func openDB(t testing.TB, opts spannerdb.Options) *spannerdb.DB {
 	return db
 }
 
-// options lead to a new database.
+// options returns the options of a new database.
 func options(t testing.TB) spannerdb.Options {
 	t.Helper()
 	emulator, database := spannertest.Database(t)
 	return spannerdb.Options{EmulatorHost: emulator, Database: database, MaxTransactions: 100}
 }
 
-// TestStore runs the contract.
+// TestStore runs the suite.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
@@ -76,19 +76,20 @@ func TestStore(t *testing.T) {
 				return backend.New(db)
 			},
 			BatchRecords: 9_984,
-			Apart:        true, // the emulator reads a table from end to end
+			Apart:        true, // the emulator scans whole tables
 			Exempt: map[string]string{
-				"Sweep/Bounded":        "Spanner removes what has expired by itself",
-				"Sweep/BatchesInSteps": "Spanner removes what has expired by itself",
-				"Sweep/Fault":          "Spanner removes what has expired by itself",
+				"Sweep/Bounded":        "Spanner removes expired rows itself",
+				"Sweep/BatchesInSteps": "Spanner removes expired rows itself",
+				"Sweep/Fault":          "Spanner removes expired rows itself",
 
-				"Values/PayloadsOfAnyBytes": "a STRING holds UTF-8, which is all that the protocol lets pass",
+				"Values/PayloadsOfAnyBytes": "a STRING holds UTF-8, and the protocol allows nothing else",
 			},
 		}
 	})
 }
 
-// reap does what the row deletion policies do, which the emulator leaves undone.
+// reap does what the row deletion policies do, which the emulator does not
+// implement.
 func reap(ctx context.Context, db *spannerdb.DB, now ss.Timestamp) (n int, err error) {
 	err = db.Write(ctx, "reap", func(tx *spannerdb.Tx) error {
 		n = 0
@@ -113,7 +114,8 @@ func reap(ctx context.Context, db *spannerdb.DB, now ss.Timestamp) (n int, err e
 	return n, err
 }
 
-// TestPing: the store says what is missing, and that nothing is.
+// TestPing checks that Ping reports missing migrations, and nothing on a migrated
+// database.
 func TestPing(t *testing.T) {
 	t.Parallel()
 	opts := options(t)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// documented are the tables as operators and Mozilla's server know them: the
-// columns with type, length and nullability, and the columns of the key.
+// documented are the tables as operators and Mozilla's server expect them: the
+// columns with type, length and nullability, and the key columns.
 var documented = map[string]struct{ columns, key string }{
 	"collections": {
 		columns: `collection_id INT64 not null
@@ -55,8 +55,8 @@ ttl INT64`,
 	},
 }
 
-// TestTables checks in the catalogue that the tables are as they are documented.
-// Indexes and interleaving are TestSchemaIsTheBudgets.
+// TestTables checks in the catalog that the tables are as documented.
+// TestSchemaIsTheBudgets checks indexes and interleaving.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	db := openDB(t, options(t))

@@ -15,15 +15,11 @@ import (
 
 // Export implements syncstorage.Store.
 func (s *Store) Export(ctx context.Context, o ss.Owner, now ss.Timestamp) iter.Seq2[ss.Exported, error] {
-	return func(yield func(ss.Exported, error) bool) {
-		if err := s.export(ctx, o, now, func(e ss.Exported) bool { return yield(e, nil) }); err != nil {
-			yield(ss.Exported{}, err)
-		}
-	}
+	return ss.ExportSequence(func(yield func(ss.Exported) bool) error { return s.export(ctx, o, now, yield) })
 }
 
-// export stops when add returns false.
-func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, add func(ss.Exported) bool) error {
+// export calls yield for each collection and record until it returns false.
+func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, yield func(ss.Exported) bool) error {
 	if err := checkOwner(o); err != nil {
 		return err
 	}
@@ -50,7 +46,7 @@ func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, add fu
 		}
 		if name != coll.Name {
 			coll = ss.CollectionStamp{Name: name, Modified: stamp(collStamp)}
-			if !add(ss.Exported{Collection: coll}) {
+			if !yield(ss.Exported{Collection: coll}) {
 				return nil
 			}
 		}
@@ -62,7 +58,7 @@ func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, add fu
 			ID: id.StringVal, SortIndex: optional(sortindex), Payload: []byte(payload.StringVal),
 			Modified: m, Expiry: expiryOf(m, expiry.Time),
 		}
-		if !add(ss.Exported{Collection: coll, BSO: &b}) {
+		if !yield(ss.Exported{Collection: coll, BSO: &b}) {
 			return nil
 		}
 	}
@@ -73,7 +69,7 @@ func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restor
 	ids := make([]string, len(r.Records))
 	for i := range r.Records {
 		if ids[i] = r.Records[i].ID; !utf8.Valid(r.Records[i].Payload) {
-			return ss.Restored{}, fault.New(fault.Invalid, "a payload is not UTF-8, which is all that Spanner stores")
+			return ss.Restored{}, fault.New(fault.Invalid, "a payload is not UTF-8: Spanner stores only UTF-8")
 		}
 	}
 	if err := s.ensure(ctx, o, w); err != nil {
@@ -110,7 +106,8 @@ func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restor
 	return restored, nil
 }
 
-// restore writes a record as it is, unless a later one is there.
+// restore plans to write a record with its own stamp and reports true, unless a
+// later one exists.
 func (st *step) restore(b *ss.BSO) bool {
 	had, there := st.records[b.ID]
 	if there && b.Keeps(&had.BSO, st.stamp) {

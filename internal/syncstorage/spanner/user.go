@@ -6,18 +6,17 @@ import (
 	"cloud.google.com/go/spanner"
 
 	"holdfast/internal/db/spannerdb"
-	"holdfast/internal/fault"
 	ss "holdfast/internal/syncstorage"
 )
 
-// named is an owner as a parameter of sqlTotals.
+// named is an owner in a parameter of sqlTotals.
 type named struct {
-	N   int64  `spanner:"n"` // its position
+	N   int64  `spanner:"n"` // index in the list
 	UID string `spanner:"uid"`
 	KID string `spanner:"kid"`
 }
 
-// Totals implements syncstorage.Store. Without a quota nobody counts.
+// Totals implements syncstorage.Store. Collections are counted only with a quota.
 func (s *Store) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, error) {
 	all := make([]named, len(owners))
 	totals := make([]ss.Total, len(owners))
@@ -52,8 +51,8 @@ func (s *Store) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, erro
 
 // SetQuota implements syncstorage.Store.
 func (s *Store) SetQuota(ctx context.Context, o ss.Owner, bytes ss.Optional[int64]) error {
-	if bytes.Value < 0 {
-		return fault.New(fault.Invalid, "a quota cannot be negative")
+	if err := ss.CheckOwnQuota(bytes); err != nil {
+		return err
 	}
 	return s.write(ctx, "sync.set_quota", o, ss.Write{}, readUser, nil, func(st *step) error {
 		w, columns, values := spanner.Update, []string{"quota"}, append(keyOf(o, ss.TombstoneID), number(bytes))

@@ -13,25 +13,25 @@ import (
 	"holdfast/internal/db/spannerdb"
 )
 
-// wire notes what the driver sends.
+// wire records the messages of the driver.
 type wire struct {
 	mu    sync.Mutex
 	calls []*call
 
-	// refuse is asked before a message of one answer is sent, unless it is nil;
-	// its error is the answer.
+	// refuse, if set, is called before a message of a response is sent. Its error
+	// replaces the response.
 	refuse func(method string) error
 }
 
-// call is one message and its answer.
+// call is a message and its response.
 type call struct {
 	method  string // ExecuteStreamingSql, Commit …
-	leader  bool   // it is to be routed to the leader
+	leader  bool   // routed to the leader
 	request any    // *sppb.…Request
-	answer  any    // nil of a stream
+	answer  any    // nil for a stream
 }
 
-// tap lets the wire note what leaves by the options.
+// tap returns options with which the wire records all messages.
 func (w *wire) tap(opts spannerdb.Options) spannerdb.Options {
 	opts.Client = append(opts.Client,
 		option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(w.unary)),
@@ -39,7 +39,7 @@ func (w *wire) tap(opts spannerdb.Options) spannerdb.Options {
 	return opts
 }
 
-// taken is what was sent since it was last asked for.
+// taken returns the calls since it was last called.
 func (w *wire) taken() []*call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,7 +75,7 @@ func (w *wire) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Clien
 	return &sent{s, c}, err
 }
 
-// sent notes the message that a stream begins with.
+// sent records the first message of a stream.
 type sent struct {
 	grpc.ClientStream
 	call *call
@@ -86,7 +86,7 @@ func (s *sent) SendMsg(m any) error {
 	return s.ClientStream.SendMsg(m)
 }
 
-// methods are the names of the calls.
+// methods returns the names of the calls.
 func methods(calls []*call) []string {
 	names := make([]string, len(calls))
 	for i, c := range calls {
@@ -95,7 +95,7 @@ func methods(calls []*call) []string {
 	return names
 }
 
-// transaction is the one that a call is part of; nil where it names none.
+// transaction returns the transaction selector of a call, or nil.
 func (c *call) transaction() *sppb.TransactionSelector {
 	r, _ := c.request.(interface {
 		GetTransaction() *sppb.TransactionSelector

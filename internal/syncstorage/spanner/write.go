@@ -11,35 +11,35 @@ import (
 	"holdfast/internal/syncstorage/budget"
 )
 
-// step is a write under way: what it found, and what it is going to change.
+// step is a write in progress: what it read and what it will change.
 type step struct {
 	s    *Store
 	tx   *spannerdb.Tx
 	o    ss.Owner
 	w    ss.Write
-	coll int64 // unknown where the server does not know the name
+	coll int64 // unknown if the name is not in the table of collections
 
-	rows    map[int64]collection // all of the user's
+	rows    map[int64]collection // of the user, by ID
 	own     ss.Optional[int64]   // the user's own quota
 	last    ss.Timestamp
-	found   collection // the write's
+	found   collection // the collection of the write
 	stamp   ss.Timestamp
-	records map[string]record // of those named, the ones that are there
+	records map[string]record // existing records among those of the request
 	batch   batch
 	merged  merged
 
-	parent  *spanner.Mutation   // the collection's row, which comes before its records
-	changes []*spanner.Mutation // the others
-	load    budget.Load         // what the commit carries
+	parent  *spanner.Mutation   // the collection's row, which must precede its records
+	changes []*spanner.Mutation // all others
+	load    budget.Load         // size of the commit
 	delta   ss.Delta            // of the collection's rows
-	live    int64               // by how much the user's live bytes change
+	live    int64               // change of the user's live bytes
 }
 
 // collection is a row of user_collections.
 type collection struct {
 	row      bool
 	modified ss.Timestamp // 0: does not exist, or only its open batches do
-	counted  bool         // count and bytes are there
+	counted  bool         // count and bytes are not NULL
 	count    int64
 	bytes    int64
 }
@@ -50,7 +50,7 @@ type record struct {
 	bytes int64
 }
 
-// batch is an open batch, and what is staged in it of the records named.
+// batch is an open batch with the staged versions of the request's records.
 type batch struct {
 	open   bool
 	expiry ss.Timestamp
@@ -64,15 +64,15 @@ type staged struct {
 	ttl     ss.Optional[int64]
 }
 
-// merged is what the commit of a batch makes of the collection.
+// merged describes the collection after the commit of a batch.
 type merged struct {
-	there    int64 // records that are there already
-	old, new int64 // bytes of those, and of what takes their place
-	oldLive  int64 // the same of what is alive
+	there    int64 // records that already exist
+	old, new int64 // bytes of those, and of the records that replace them
+	oldLive  int64 // live bytes of the same
 	newLive  int64
 }
 
-// part reads a row of a statement made by read.
+// part reads a row of a statement that read returned.
 func (st *step) part(r *spanner.Row) error {
 	var (
 		part             int64
@@ -110,7 +110,7 @@ func (st *step) part(r *spanner.Row) error {
 	return nil
 }
 
-// write runs fn as one transaction, after reading what the statement has.
+// write runs the statement and then fn in one transaction.
 func (s *Store) write(ctx context.Context, name string, o ss.Owner, w ss.Write, statement spannerdb.Statement, p spannerdb.Params, fn func(*step) error) error {
 	if err := checkOwner(o); err != nil {
 		return err
@@ -119,9 +119,9 @@ func (s *Store) write(ctx context.Context, name string, o ss.Owner, w ss.Write, 
 		st := &step{s: s, tx: tx, o: o, w: w, coll: unknown, rows: map[int64]collection{}, records: map[string]record{}}
 		st.batch.staged = map[string]staged{}
 		if w.Collection != "" {
-			// A name that this process has not met is looked up in this
-			// transaction, so that a write which brings it in comes as a whole
-			// before this one or after it.
+			// A name that is not cached is looked up in this transaction, so that a
+			// concurrent write that creates it is entirely before or after this
+			// one.
 			var err error
 			if st.coll, err = s.find(w.Collection, tx.ForEach); err != nil {
 				return err
@@ -141,7 +141,8 @@ func (s *Store) write(ctx context.Context, name string, o ss.Owner, w ss.Write, 
 	})
 }
 
-// send hands over what the step changes, unless Spanner would refuse it.
+// send buffers the changes for the commit, or returns an error if Spanner would
+// refuse them.
 func (st *step) send() error {
 	if st.parent != nil {
 		st.changes = append([]*spanner.Mutation{st.parent}, st.changes...)
@@ -159,20 +160,20 @@ func (st *step) send() error {
 	return st.tx.Buffer(st.changes...)
 }
 
-// way is one of the driver's to write a row.
-type way func(table string, columns []string, values []any) *spanner.Mutation
+// mutate is a function of the driver that returns a mutation of a row.
+type mutate func(table string, columns []string, values []any) *spanner.Mutation
 
-// change notes a row to be written; columns are those besides the key.
-func (st *step) change(w way, table string, key, columns []string, values ...any) {
+// change adds a row to write; columns are those that are not in the key.
+func (st *step) change(w mutate, table string, key, columns []string, values ...any) {
 	st.changes = append(st.changes, st.row(w, table, key, columns, values...))
 }
 
-func (st *step) row(w way, table string, key, columns []string, values ...any) *spanner.Mutation {
+func (st *step) row(w mutate, table string, key, columns []string, values ...any) *spanner.Mutation {
 	st.tx.Predict(st.s.schema.Write(table, columns...))
 	return w(table, append(key, columns...), values)
 }
 
-// remove notes a row, with all that is interleaved in it, to be deleted.
+// remove adds the deletion of a row and everything interleaved in it.
 func (st *step) remove(table string, key ...any) {
 	st.tx.Predict(budget.Delete)
 	st.changes = append(st.changes, spanner.Delete(table, spanner.Key(key)))
@@ -193,7 +194,7 @@ func (st *step) put(u *ss.Update) {
 	b, delta := ss.Merge(old, u, st.stamp, ss.Direct)
 	size := int64(len(b.Payload))
 	if alive && !u.Payload.Set {
-		// The payload stays where it is; old was read without it.
+		// The payload stays; old was read without it.
 		size = had.bytes
 		st.change(spanner.Update, "bsos", bsoKey(), []string{"sortindex", "modified", "expiry"},
 			append(st.key(), b.ID, number(b.SortIndex), b.Modified.Time(), expiresAt(b.Modified, b.Expiry))...)
@@ -211,12 +212,11 @@ func (st *step) put(u *ss.Update) {
 	if alive {
 		st.live -= had.bytes
 	}
-	// The same id may come once more, which the protocol refuses.
+	// For a client that sends an ID twice, which the protocol forbids.
 	st.records[u.ID] = record{BSO: b, bytes: size}
 }
 
-// finish moves the stamp of the collection and counts what the step changes,
-// where somebody wants to know.
+// finish writes the stamp of the collection and, with a quota, its counters.
 func (st *step) finish() (ss.Written, error) {
 	count, err := st.quota()
 	if err != nil {
@@ -230,15 +230,15 @@ func (st *step) finish() (ss.Written, error) {
 	return ss.Written{Modified: st.stamp, Previous: st.found.modified, Used: count.used, Quota: st.w.Quota}, nil
 }
 
-// counters are what becomes of the collection's.
+// counters are the new counters of the collection.
 type counters struct {
-	write        bool // they are to be written
+	write        bool // count and bytes must be written
 	count, bytes spanner.NullInt64
 	used         ss.Used // 0 without a quota
 }
 
-// quota holds the step against the quota. Without one, counters that are there
-// would be wrong from now on, and go.
+// quota checks the write against the quota. Without a quota it resets counters to
+// NULL, because they would be wrong after this write.
 func (st *step) quota() (counters, error) {
 	q := st.w.Quota
 	if !q.Limited() {
@@ -265,7 +265,8 @@ func (st *step) sum(before collection, used ss.Used) counters {
 	}
 }
 
-// counted is the bytes by the counters, unless one of them is not there.
+// counted returns the bytes according to the counters; counted is false if one of
+// them is NULL.
 func (st *step) counted() (used ss.Used, counted bool) {
 	used.Collection = st.found.bytes
 	for id, c := range st.rows {
@@ -280,8 +281,8 @@ func (st *step) counted() (used ss.Used, counted bool) {
 	return used, true
 }
 
-// recount returns the live bytes, and corrects the counters that it finds
-// wrong; those of the write's own collection it leaves to the caller.
+// recount returns the live bytes and corrects wrong counters, except those of the
+// write's collection, which the caller writes.
 func (st *step) recount() (live ss.Used, err error) {
 	p := of(st.o, spannerdb.Params{"coll": st.coll, "stamp": st.stamp.Time(), "now": st.w.Now.Time()})
 	err = st.tx.ForEach(sqlRecount, p, func(r *spanner.Row) error {
@@ -308,16 +309,15 @@ func (st *step) recount() (live ss.Used, err error) {
 	return live, err
 }
 
-// correct writes the counters of a collection as a recount has found them,
-// unless the commit has no room for that: then a later write does.
+// correct writes the counters that a recount found, unless the mutation limit of
+// the commit leaves no space for them. Then a later write does it.
 func (st *step) correct(id int64) {
 	if c := st.rows[id]; c.row && st.tx.Predicted()+st.rest() < budget.Limit {
 		st.change(spanner.Update, "user_collections", userKey(), []string{"count", "total_bytes"}, append(keyOf(st.o, id), c.count, c.bytes)...)
 	}
 }
 
-// rest is more than what any step predicts after a recount, one correction
-// included.
+// rest is more than any write predicts after a recount, including one correction.
 func (st *step) rest() int {
 	return 3 * st.s.schema.Write("user_collections", "modified", "count", "total_bytes")
 }

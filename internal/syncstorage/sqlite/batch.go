@@ -72,16 +72,16 @@ func (st *step) batch(b ss.BatchID) (ss.Delta, error) {
 	return totals, err
 }
 
-// staged says of each update what an earlier append has staged under its id.
+// staged holds, for each update, what earlier appends have staged under its ID.
 type staged []struct {
-	there   bool
-	payload ss.Optional[int64] // its bytes, when it has one
+	exists  bool
+	payload ss.Optional[int64] // size in bytes, if one is staged
 }
 
-// delta is what staging the updates adds to the batch.
+// delta returns the growth of the batch by the updates.
 func (old staged) delta(us []ss.Update) (d ss.Delta) {
 	for i := range us {
-		if !old[i].there {
+		if !old[i].exists {
 			d.Records++
 		}
 		if us[i].Payload.Set {
@@ -91,7 +91,7 @@ func (old staged) delta(us []ss.Update) (d ss.Delta) {
 	return d
 }
 
-// staged looks the updates up in the batch.
+// staged reads what the batch has of the updates' IDs.
 func (st *step) staged(b ss.BatchID, totals ss.Delta, us []ss.Update) (staged, error) {
 	old := make(staged, len(us))
 	if totals.Records == 0 || len(us) == 0 {
@@ -103,17 +103,17 @@ func (st *step) staged(b ss.BatchID, totals ss.Delta, us []ss.Update) (staged, e
 	}
 	err = sqlitedb.ForEach(st.c, sqlStagedSizes, func(s *sqlite.Stmt) error {
 		o := &old[s.ColumnInt(0)]
-		o.there, o.payload = true, optional(s, 1)
+		o.exists, o.payload = true, optional(s, 1)
 		return nil
 	}, ids, st.user, st.coll, b)
 	return old, err
 }
 
-// addToBatch stages the updates, over what old says is staged.
+// addToBatch stages the updates and merges them with what is staged already.
 func (st *step) addToBatch(b ss.BatchID, us []ss.Update, old staged) error {
 	for i := range us {
 		u, sql := &us[i], sqlStage
-		if old[i].there {
+		if old[i].exists {
 			sql = sqlStageOver
 		}
 		err := sqlitedb.Exec(st.c, sql, orNull(u.SortIndex), orNull(u.TTL), orNull(u.Payload), st.user, st.coll, b, u.ID)
@@ -124,10 +124,10 @@ func (st *step) addToBatch(b ss.BatchID, us []ss.Update, old staged) error {
 	return nil
 }
 
-// stagedBytes is what there would be if the batch were committed now, with the
-// given updates, which totals has counted already. What has expired and what the
-// batch will replace is subtracted only above the quota: below it there is
-// nothing to decide.
+// stagedBytes returns the live bytes after a commit of the batch with the given
+// updates, which totals already includes. Below the quota the result may be too
+// high: expired records, and records that the batch will replace, are subtracted
+// only above it, where the result decides.
 func (st *step) stagedBytes(b ss.BatchID, totals ss.Delta, us []ss.Update, old staged) (ss.Used, error) {
 	q := st.w.Quota
 	if !q.Limited() {
@@ -147,7 +147,7 @@ func (st *step) stagedBytes(b ss.BatchID, totals ss.Delta, us []ss.Update, old s
 	}
 	for i := range us {
 		if !us[i].Payload.Set || old[i].payload.Set {
-			continue // it replaces nothing, or has been counted
+			continue // it replaces nothing, or sqlReplacedBytes includes it
 		}
 		h, err := st.lookUp(us[i].ID)
 		if err != nil {
@@ -196,8 +196,8 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 	return written, err
 }
 
-// drain writes every staged record, one at a time: a batch may be much larger
-// than what should be in memory.
+// drain writes the staged records one at a time, because a batch may be too large
+// for the memory.
 func (st *step) drain(b ss.BatchID) error {
 	var payload []byte
 	return sqlitedb.ForEach(st.c, sqlStaged, func(s *sqlite.Stmt) error {
@@ -209,7 +209,7 @@ func (st *step) drain(b ss.BatchID) error {
 			u.Payload = ss.Some(payload)
 		}
 		var old header
-		if st.found.Count > 0 { // a first sync has nothing to look up, and a batch no id twice
+		if st.found.Count > 0 { // in an empty collection nothing is stored under the ID, and a batch has each ID once
 			var err error
 			if old, err = st.lookUp(u.ID); err != nil {
 				return err

@@ -13,10 +13,9 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// streamFrom is the size of a page, in bytes of payload, from which on it is
-// counted first and then streamed. Below it the rows are read at once, which
-// costs one statement instead of two or three, and memory for as long as the
-// client takes.
+// streamFrom is the payload size in bytes above which a page is counted first and
+// then streamed. A smaller page is gathered in memory with one statement instead of
+// three, and held until the client has received it.
 const streamFrom = 1 << 20
 
 // List implements syncstorage.Store.
@@ -36,8 +35,8 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing,
 	return l, nil
 }
 
-// list answers on a snapshot, which it releases unless it fails or the listing
-// streams from it.
+// list releases the snapshot, unless it fails or the listing streams from the
+// snapshot.
 func (s *Store) list(snapshot *sqlitedb.Snapshot, user int64, q *ss.Query) (*ss.Listing, error) {
 	c := snapshot.Conn
 	id, err := s.lookup(c, q.Collection)
@@ -65,19 +64,19 @@ func (s *Store) list(snapshot *sqlitedb.Snapshot, user int64, q *ss.Query) (*ss.
 	switch {
 	case err != nil:
 		return nil, err
-	case !whole: // the page has the large ones of the collection
+	case !whole: // the page is larger than its share of the collection
 		return p.stream(snapshot, coll.Modified)
 	}
 	snapshot.Release()
 	return g.Listing(coll.Modified, q), nil
 }
 
-// page is a query as SQL.
+// page is a query translated to SQL.
 type page struct {
 	q     *ss.Query
 	where string // from FROM to ORDER BY
 	args  []any
-	limit int // -1: none
+	limit int // -1: no limit
 }
 
 func newPage(user, coll int64, q *ss.Query, horizon ss.Timestamp) *page {
@@ -127,14 +126,15 @@ func newPage(user, coll int64, q *ss.Query, horizon ss.Timestamp) *page {
 	return p
 }
 
-// rows is the statement for at most n rows from the skip-th on; n < 0: all.
+// rows returns the statement for at most n rows after skipping some; n < 0: all.
 func (p *page) rows(columns string, n, skip int) (string, []any) {
-	// A bare parameter would be looked at by the planner, and the statement
-	// compiled anew whenever it is bound.
+	// With a bare parameter the planner depends on its value, and SQLite compiles
+	// the statement again for each value.
 	bounds := ` LIMIT ? + 0 OFFSET ? + 0`
 	args := append(slices.Clip(p.args), n, p.q.Offset.Skip+skip)
 	if columns == fullColumns && (p.q.Sort == ss.ByIndex || p.q.IDs != nil) {
-		// No index has this order, and what is sorted is in memory: not the payloads.
+		// No index has this order, so SQLite sorts in memory: sort only the row
+		// IDs, without payloads.
 		return `SELECT ` + columns + ` FROM (SELECT rowid AS sorted` + p.where + bounds + `) CROSS JOIN bsos ON bsos.rowid = sorted`, args
 	}
 	return `SELECT ` + columns + p.where + bounds, args
@@ -156,7 +156,7 @@ func scanRow(r *sqlite.Stmt) ss.BSO {
 	return ss.BSO{ID: r.ColumnText(0), Modified: ss.Timestamp(r.ColumnInt64(1)), SortIndex: optional(r, 2)}
 }
 
-// most is how many records there can be on the page; -1: no bound.
+// most returns the maximum number of records on the page; -1: no limit.
 func (p *page) most() int {
 	if p.q.IDs != nil && (p.limit < 0 || len(p.q.IDs) < p.limit) {
 		return len(p.q.IDs)
@@ -164,8 +164,8 @@ func (p *page) most() int {
 	return p.limit
 }
 
-// gather reads the page into memory, and with it one row more, which tells
-// whether there is a next page. It is not whole when it is too large for that.
+// gather reads the page into memory, with one more row that shows whether there is
+// a next page. whole is false if the page is too large.
 func (p *page) gather(c *sqlite.Conn, g *ss.Page) (whole bool, err error) {
 	n := p.limit
 	if n >= 0 {
@@ -193,8 +193,8 @@ func (p *page) gather(c *sqlite.Conn, g *ss.Page) (whole bool, err error) {
 	return whole, err
 }
 
-// share is how many bytes n of the collection's records have, if they are like
-// the others; n < 0: all.
+// share estimates the bytes of n of the collection's records from their average, or
+// of all if n < 0.
 func (c collection) share(n int) int64 {
 	if n < 0 || int64(n) >= c.Count {
 		return c.Bytes
@@ -202,8 +202,8 @@ func (c collection) share(n int) int64 {
 	return c.Bytes * int64(n) / c.Count
 }
 
-// stream answers row by row from the snapshot, after counting the rows and
-// finding the last on it.
+// stream counts the rows, finds the last one, and returns a listing that reads row
+// by row from the snapshot.
 func (p *page) stream(snapshot *sqlitedb.Snapshot, modified ss.Timestamp) (*ss.Listing, error) {
 	c := snapshot.Conn
 	n := p.limit

@@ -9,8 +9,8 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// TestMigrationsKeepData goes from every schema, with data that was written
-// through it, to the newest.
+// TestMigrationsKeepData migrates databases that were filled under each older
+// schema to the newest.
 func TestMigrationsKeepData(t *testing.T) {
 	t.Parallel()
 	opened.SQLiteFromEachSchema(t, sqlite.Migrations, func(t *testing.T, db *sqlitedb.DB) {

@@ -79,7 +79,7 @@ func (s *Store) Get(ctx context.Context, o ss.Owner, collection, id string, p ss
 	return b, nil
 }
 
-// lookup is the id of a collection's name, or 0, under which no record is.
+// lookup returns the ID of a collection's name, or 0, which no record has.
 func (s *Store) lookup(c *sqlite.Conn, name string) (int64, error) {
 	if id := s.cached(name); id != 0 {
 		return id, nil

@@ -14,7 +14,7 @@ import (
 // header is a stored record without its payload.
 type header struct {
 	ss.BSO
-	row   int64 // 0: there is no record
+	row   int64 // 0: the record does not exist
 	bytes int64 // of the payload
 }
 
@@ -26,10 +26,11 @@ func scanHeader(s *sqlite.Stmt, id string) header {
 	}
 }
 
-// live reports whether there is a record and the horizon sees it.
+// live reports whether the record exists and is visible at the horizon.
 func (h *header) live(horizon ss.Timestamp) bool { return h.row != 0 && h.Live(horizon) }
 
-// modified is the stamp of a record as a precondition sees it.
+// modified returns the stamp for a precondition: 0 if the record does not exist or
+// has expired.
 func (h *header) modified(horizon ss.Timestamp) ss.Timestamp {
 	if !h.live(horizon) {
 		return 0
@@ -43,23 +44,23 @@ func (st *step) lookUp(id string) (header, error) {
 	return h, err
 }
 
-// descending returns the updates by descending id, as bsos_modified_idx sorts
-// records with the same stamp. When records that were written together are
-// written again, each index entry is then removed and added at the same position.
-// In ascending order they are removed at one end and added at the other, and
-// rebalancing the index took 15 % of the CPU of the store alone.
+// descending returns the updates sorted by descending ID, the order of
+// bsos_modified_idx for records with the same stamp. When records that were written
+// together are written again, each index entry is then removed and added at the
+// same position. In ascending order entries are removed at one end and added at the
+// other: rebalancing the index took 15 % of the store's CPU time.
 func descending(us []ss.Update) []ss.Update {
 	us = slices.Clone(us)
 	slices.SortFunc(us, func(a, b ss.Update) int { return strings.Compare(b.ID, a.ID) })
 	return us
 }
 
-// lookUpAll reads n records, whose ids descend, in one statement. For 100 records
-// that costs half of as many statements. It costs less again where they are most of
-// the collection, which is then read as a range.
+// lookUpAll reads n records, whose IDs descend, in one statement. For 100 records
+// that costs half as much as 100 statements. If they are most of the collection,
+// reading it as a range costs even less.
 func (st *step) lookUpAll(n int, id func(int) string) ([]header, error) {
 	all := make([]header, n)
-	if st.found.Count == 0 || n == 0 { // a first sync has nothing to look up
+	if st.found.Count == 0 || n == 0 { // the collection is empty
 		return all, nil
 	}
 	if st.found.Count <= 2*int64(n) {
@@ -77,8 +78,8 @@ func (st *step) lookUpAll(n int, id func(int) string) ([]header, error) {
 	return all, err
 }
 
-// lookUpRange reads the collection from the greatest id to the least and keeps the
-// records with the given ids.
+// lookUpRange reads the collection from the greatest ID to the least and keeps the
+// records with the given IDs.
 func (st *step) lookUpRange(all []header, id func(int) string) error {
 	var buf [ss.MaxIDLength]byte
 	next := 0
@@ -93,7 +94,7 @@ func (st *step) lookUpRange(all []header, id func(int) string) error {
 	}, st.user, st.coll, id(len(all)-1), id(0))
 }
 
-// jsonList is n ids as the argument of json_each.
+// jsonList returns n IDs as an argument of json_each.
 func jsonList(n int, id func(int) string) (string, error) {
 	ids := make([]string, n)
 	for i := range ids {
@@ -109,14 +110,15 @@ type change struct {
 	row int64 // of the stored record
 }
 
-// changes are the records that a step writes, by the statement that each needs.
+// changes are the records that a step writes, by statement.
 type changes struct {
 	insert, update []change
-	header         []change // the payload stays where it is
+	header         []change // the payload does not change
 	remove         []int64  // rows
 }
 
-// expect makes room for n records, most of which are new or most of which are not.
+// expect allocates space for n records: for inserts if most are new, for updates
+// otherwise.
 func (st *step) expect(n int) {
 	if st.found.Count < int64(n) {
 		st.insert = make([]change, 0, n)
@@ -125,7 +127,7 @@ func (st *step) expect(n int) {
 	}
 }
 
-// plan merges one record into the collection, to be written by apply.
+// plan merges one record into the collection. apply writes it.
 func (st *step) plan(old *header, u *ss.Update, mode ss.MergeMode) {
 	stored := &old.BSO
 	if old.row == 0 {

@@ -1,6 +1,6 @@
 package sqlite
 
-// Parameters are numbered where a statement uses one twice.
+// Parameters have numbers where a statement uses one twice.
 
 // Names of collections.
 const (
@@ -21,13 +21,13 @@ const (
 		WHERE user_id = ? AND collection_id = ?`
 	sqlSetQuota = `INSERT INTO user_collections (user_id, collection_id, modified, quota) VALUES (?, 0, 0, ?)
 		ON CONFLICT DO UPDATE SET quota = excluded.quota`
-	// A row that says nothing but that there was a quota.
+	// Deletes a row that was only needed for the quota.
 	sqlDeleteNoQuota = `DELETE FROM user_collections WHERE user_id = ? AND collection_id = 0 AND modified = 0 AND count = 0 AND quota IS NULL`
-	// Of the users of a JSON list, with the position in it.
+	// For a JSON list of users; j.key is the index in the list.
 	sqlTotals = `SELECT j.key, max(u.modified), coalesce(sum(u.count) FILTER (WHERE u.collection_id > 0), 0),
 			coalesce(sum(u.total_bytes) FILTER (WHERE u.collection_id > 0), 0), max(u.quota)
 		FROM json_each(?) j CROSS JOIN user_collections u WHERE u.user_id = j.value GROUP BY j.key`
-	// Of the collection, and of all.
+	// In the collection, and in all collections.
 	sqlExpiredBytes = `SELECT coalesce(sum(length(payload)) FILTER (WHERE collection_id = ?), 0), coalesce(sum(length(payload)), 0)
 		FROM bsos WHERE expiry <= ? AND user_id = ?`
 )
@@ -36,14 +36,15 @@ const (
 const (
 	sqlHeader = `SELECT rowid, sortindex, modified, expiry, length(payload) FROM bsos
 		WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
-	// Of the ids of a JSON list, with the position in it.
+	// For a JSON list of IDs; j.key is the index in the list.
 	sqlHeaders = `SELECT b.rowid, b.sortindex, b.modified, b.expiry, length(b.payload), j.key
 		FROM json_each(?) j CROSS JOIN bsos b
 		WHERE b.user_id = ? AND b.collection_id = ? AND b.bso_id = j.value`
 	sqlHeaderRange = `SELECT rowid, sortindex, modified, expiry, length(payload), bso_id FROM bsos
 		WHERE user_id = ? AND collection_id = ? AND bso_id BETWEEN ? AND ? ORDER BY bso_id DESC`
-	// One of these, by what was found: an upsert costs as much as both. A stored
-	// record is written by its rowid, which saves a search in the primary key.
+	// A write uses the one that fits what it read: an upsert costs as much as both.
+	// A stored record is updated by its rowid, which saves a search of the primary
+	// key.
 	sqlInsertBSO        = `INSERT INTO bsos (sortindex, modified, expiry, payload, user_id, collection_id, bso_id) VALUES (?, ?, ?, ?, ?, ?, ?)`
 	sqlUpdateBSO        = `UPDATE bsos SET sortindex = ?, modified = ?, expiry = ?, payload = ? WHERE rowid = ?`
 	sqlUpdateHeader     = `UPDATE bsos SET sortindex = ?, modified = ?, expiry = ? WHERE rowid = ?`
@@ -61,20 +62,20 @@ const (
 	sqlBatch    = `SELECT count, total_bytes FROM batches
 		WHERE user_id = ? AND collection_id = ? AND batch_id = ? AND expiry > ?`
 	sqlCountBatch = `UPDATE batches SET count = ?, total_bytes = ? WHERE user_id = ? AND collection_id = ? AND batch_id = ?`
-	// Of the ids of a JSON list, with the position in it.
+	// For a JSON list of IDs; j.key is the index in the list.
 	sqlStagedSizes = `SELECT j.key, length(s.payload) FROM json_each(?) j CROSS JOIN batch_bsos s
 		WHERE s.user_id = ? AND s.collection_id = ? AND s.batch_id = ? AND s.batch_bso_id = j.value`
 	sqlStage = `INSERT INTO batch_bsos (sortindex, ttl, payload, user_id, collection_id, batch_id, batch_bso_id) VALUES (?, ?, ?, ?, ?, ?, ?)`
-	// What this record does not say stays as an earlier one has said it.
+	// Fields that this record does not set keep their staged value.
 	sqlStageOver = `UPDATE batch_bsos SET sortindex = coalesce(?, sortindex), ttl = coalesce(?, ttl), payload = coalesce(?, payload)
 		WHERE user_id = ? AND collection_id = ? AND batch_id = ? AND batch_bso_id = ?`
 	sqlStaged = `SELECT batch_bso_id, sortindex, ttl, payload FROM batch_bsos
 		WHERE user_id = ? AND collection_id = ? AND batch_id = ? ORDER BY batch_bso_id DESC`
-	// Before the batch itself: by the cascade the engine would keep all of them
-	// in memory until the statement ends.
+	// Run this before sqlDeleteBatch: with ON DELETE CASCADE, SQLite would hold all
+	// the records in memory until the statement ends.
 	sqlDeleteStaged = `DELETE FROM batch_bsos WHERE user_id = ? AND collection_id = ? AND batch_id = ?`
 	sqlDeleteBatch  = `DELETE FROM batches WHERE user_id = ? AND collection_id = ? AND batch_id = ?`
-	// What the staged records will replace, and so does not count beside them.
+	// The bytes that the staged records will replace.
 	sqlReplacedBytes = `SELECT coalesce(sum(length(b.payload)), 0)
 		FROM batch_bsos s JOIN bsos b ON b.user_id = s.user_id AND b.collection_id = s.collection_id AND b.bso_id = s.batch_bso_id
 		WHERE s.user_id = ? AND s.collection_id = ? AND s.batch_id = ? AND s.payload IS NOT NULL

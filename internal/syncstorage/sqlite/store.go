@@ -1,8 +1,8 @@
-// Package sqlite keeps Firefox Sync storage in one SQLite file.
+// Package sqlite stores Firefox Sync data in one SQLite file.
 //
-// A write is one step of the file's group-commit writer, which is the lock
-// that the service's rules need: the step reads what is there, asks the rules of
-// package syncstorage, and writes. A read is one snapshot.
+// A write runs in the file's group-commit writer, which is the lock that the rules
+// of package syncstorage require: it reads the current state, applies the rules,
+// and writes. A read uses one snapshot.
 package sqlite
 
 import (
@@ -18,7 +18,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations are the schema changes of this backend.
+// Migrations returns the schema changes of this backend.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("syncstorage", migrations, "migrations")
 }
@@ -27,23 +27,22 @@ func Migrations() (migrate.Set, error) {
 type Store struct {
 	db    *sqlitedb.DB
 	set   func() (migrate.Set, error)
-	names sync.Map // collection name (string) to id (int64); ids never change
+	names sync.Map // collection name (string) to ID (int64); IDs never change
 	pages syncstorage.Pages
 }
 
 var _ syncstorage.Store = (*Store)(nil)
 
-// New returns a store on a file that Migrations have been applied to, or will
-// be before the first use.
+// New returns a store on a file. Apply Migrations to the file before the first use.
 func New(db *sqlitedb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
 
-// Ping implements syncstorage.Store. It reads the ledger each time: a newer
-// release may change the tables of a server that runs.
+// Ping implements syncstorage.Store. It reads the table of migrations each time,
+// because a newer release may migrate the file while this server runs.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations")
 }
 
-// orNull is an optional value as an argument.
+// orNull returns the value as an argument of a statement, or NULL if it is not set.
 func orNull[T any](o syncstorage.Optional[T]) any {
 	if !o.Set {
 		return nil

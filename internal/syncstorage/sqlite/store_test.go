@@ -25,8 +25,8 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// TestStatements runs every kind of step once against the schema, so that a
-// statement that does not fit it is found here by its own name.
+// TestStatements runs each kind of write once, so that a statement that does not
+// fit the schema fails here under its own name.
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	s, ctx := open(t, nil), t.Context()
@@ -81,6 +81,6 @@ func TestStatements(t *testing.T) {
 	cs, err := s.Collections(ctx, o)
 	must(err)
 	if cs.Modified != 0 || len(cs.Stamps) != 0 {
-		t.Errorf("after a wipe: %+v", cs)
+		t.Errorf("after DeleteAll: %+v", cs)
 	}
 }

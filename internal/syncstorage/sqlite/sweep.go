@@ -10,7 +10,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// errStopped ends a statement whose reader wants no more rows.
+// errStopped ends a statement before its last row.
 var errStopped = fault.New(fault.Internal, "the reader stopped")
 
 // Sweep implements syncstorage.Store.
@@ -62,11 +62,10 @@ func sweepRecords(c *sqlite.Conn, now ss.Timestamp, limit int) (int, error) {
 	return len(due), nil
 }
 
-// sweepBatch removes at most limit rows of one expired batch: its records
-// first, the batch itself once it is empty, and then the collection if it was
-// only there for the batch. A batch that has lost some of its records must not
-// come back when the clock steps back, so its expiry moves to the beginning of
-// time.
+// sweepBatch removes at most limit rows of one expired batch: first its records,
+// then the batch, then the collection if it existed only for the batch. A batch
+// that has lost records must stay expired if the clock is set back, so its expiry
+// is set to 0.
 func sweepBatch(c *sqlite.Conn, now ss.Timestamp, limit int) (int, error) {
 	type batch struct {
 		user, coll int64

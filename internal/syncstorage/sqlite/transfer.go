@@ -12,20 +12,21 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// Export implements syncstorage.Store. The snapshot lets others read beside it, like
-// that of a listing that streams.
+// Export implements syncstorage.Store. Like a streamed listing, it does not keep
+// other reads from running.
 func (s *Store) Export(ctx context.Context, o ss.Owner, now ss.Timestamp) iter.Seq2[ss.Exported, error] {
-	return func(yield func(ss.Exported, error) bool) {
+	return ss.ExportSequence(func(yield func(ss.Exported) bool) error {
 		err := s.export(ctx, o, now, func(e ss.Exported) error {
-			if !yield(e, nil) {
+			if !yield(e) {
 				return errStopped
 			}
 			return nil
 		})
-		if err != nil && err != errStopped { //nolint:errorlint // ours, as it is
-			yield(ss.Exported{}, err)
+		if err == errStopped { //nolint:errorlint // returned by add, never wrapped
+			return nil
 		}
-	}
+		return err
+	})
 }
 
 func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, add func(ss.Exported) error) error {
@@ -72,7 +73,7 @@ func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, add fu
 // Restore implements syncstorage.Store.
 func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restore) (restored ss.Restored, err error) {
 	records := slices.Clone(r.Records)
-	slices.SortFunc(records, func(a, b ss.BSO) int { return strings.Compare(b.ID, a.ID) }) // as descending does
+	slices.SortFunc(records, func(a, b ss.BSO) int { return strings.Compare(b.ID, a.ID) }) // see descending
 	err = s.write(ctx, kind{name: "sync.restore", creates: true}, o, w, func(st *step) error {
 		restored.Newer = 0
 		if err := w.If.Check(st.last); err != nil {
@@ -113,7 +114,7 @@ func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restor
 	return restored, nil
 }
 
-// planRestored plans to write a record as it is.
+// planRestored plans to write a record with its own stamp.
 func (st *step) planRestored(old *header, b *ss.BSO) {
 	delta := ss.Delta{Records: 1, Bytes: int64(len(b.Payload))}
 	c := change{*b, old.row}

@@ -7,18 +7,14 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
 	ss "holdfast/internal/syncstorage"
 )
 
 // Totals implements syncstorage.Store.
 func (s *Store) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, error) {
-	users := make([]int64, len(owners))
-	for i, o := range owners {
-		if err := o.CheckUID(); err != nil {
-			return nil, err
-		}
-		users[i] = o.UID
+	users, err := ss.UIDs(owners)
+	if err != nil {
+		return nil, err
 	}
 	list, err := json.Marshal(users)
 	if err != nil {
@@ -47,8 +43,8 @@ func (s *Store) SetQuota(ctx context.Context, o ss.Owner, bytes ss.Optional[int6
 	if err := o.CheckUID(); err != nil {
 		return err
 	}
-	if bytes.Value < 0 {
-		return fault.New(fault.Invalid, "a quota cannot be negative")
+	if err := ss.CheckOwnQuota(bytes); err != nil {
+		return err
 	}
 	return s.db.Write(ctx, "sync.set_quota", func(c *sqlite.Conn) error {
 		if err := sqlitedb.Exec(c, sqlSetQuota, o.UID, orNull(bytes)); err != nil {

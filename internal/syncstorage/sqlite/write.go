@@ -9,27 +9,26 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// step is a write under way: what it found under the lock and what it is going
-// to change.
+// step is a write in progress: what it read and what it will change.
 type step struct {
 	c     *sqlite.Conn
 	user  int64
 	w     ss.Write
-	coll  int64 // 0: the collection's name is unknown
-	named bool  // the collection's name is new, and change creates it
+	coll  int64 // 0: the name is not in the table of collections
+	named bool  // the name is new, and the change inserts it
 	known bool  // the user has a row
 	last  ss.Timestamp
 	found collection
-	used  ss.Used      // by the counters, before the step
+	used  ss.Used      // by the counters, before the write
 	stamp ss.Timestamp // of this write
 
 	changes
 	delta   ss.Delta
-	expired int64 // bytes of expired records that the step replaces or deletes
-	expires int64 // bytes of records that have expired by the end of the step
-	applied bool  // records are written already
+	expired int64 // bytes of expired records that the write replaces or deletes
+	expires int64 // bytes of written records that have already expired
+	applied bool  // the records have been written
 	stage   staged
-	after   ss.Used // what quota has found
+	after   ss.Used // the result of quota
 }
 
 // collection is a row of user_collections.
@@ -44,17 +43,16 @@ func scanCollection(s *sqlite.Stmt) collection {
 	return collection{ss.Timestamp(s.ColumnInt64(0)), s.ColumnInt64(1), s.ColumnInt64(2), true}
 }
 
-// kind is what the steps of a method have in common.
+// kind holds what all writes of a method have in common.
 type kind struct {
 	name    string
-	creates bool // the collection's name, when that is new
-	large   bool // they may change any number of records
+	creates bool // inserts the collection's name if it is new
+	large   bool // may change any number of records
 }
 
-// write runs a step of the writer in two parts: judge reads and decides, and
-// change writes what was decided. Both may run again and start over then. A new
-// name reaches the cache only once it is durable.
-func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, judge, change func(*step) error) error {
+// write runs a write in two parts: check reads and decides, change writes. Both may
+// run twice and must be idempotent. A new name is cached only after the commit.
+func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, check, change func(*step) error) error {
 	if err := o.CheckUID(); err != nil {
 		return err
 	}
@@ -65,7 +63,7 @@ func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, judge
 		if err := st.begin(k.creates); err != nil {
 			return err
 		}
-		return judge(st)
+		return check(st)
 	}
 	end := func(*sqlite.Conn) error {
 		if err := st.name(); err != nil {
@@ -99,8 +97,8 @@ func (s *Store) cached(name string) int64 {
 
 func scanInt64(s *sqlite.Stmt) int64 { return s.ColumnInt64(0) }
 
-// begin reads the id of the collection's name and the counters of the user, in
-// one statement: a user has few collections.
+// begin reads the ID of the collection's name, and all counters of the user in one
+// statement: a user has few collections.
 func (st *step) begin(creates bool) error {
 	if st.coll == 0 {
 		id, found, err := sqlitedb.QueryRow(st.c, sqlCollectionID, scanInt64, st.w.Collection)
@@ -135,7 +133,7 @@ func (st *step) begin(creates bool) error {
 	return nil
 }
 
-// name gives a new name its id.
+// name inserts a new name.
 func (st *step) name() error {
 	if !st.named {
 		return nil
@@ -147,8 +145,8 @@ func (st *step) name() error {
 	return sqlitedb.Exec(st.c, sqlCountName, st.user)
 }
 
-// open makes sure that the collection has a row, which its records need as
-// their parent.
+// open inserts the collection's row if it does not exist. Its records refer to it
+// by a foreign key.
 func (st *step) open(modified ss.Timestamp) error {
 	if st.found.Row {
 		return nil
@@ -156,7 +154,7 @@ func (st *step) open(modified ss.Timestamp) error {
 	return sqlitedb.Exec(st.c, sqlAddCollection, st.user, st.coll, modified)
 }
 
-// finish moves the stamps and counts what the step changed.
+// finish updates the stamps and the counters.
 func (st *step) finish() (ss.Written, error) {
 	err := sqlitedb.Exec(st.c, sqlSetCollection, st.stamp, st.delta.Records, st.delta.Bytes, st.user, st.coll)
 	if err == nil {
@@ -165,7 +163,7 @@ func (st *step) finish() (ss.Written, error) {
 	return ss.Written{Modified: st.stamp, Previous: st.found.Modified, Used: st.after, Quota: st.w.Quota}, err
 }
 
-// setUser moves the user's stamp.
+// setUser updates the user's stamp.
 func (st *step) setUser() error {
 	sql := sqlSetUser
 	if !st.known {
@@ -174,16 +172,17 @@ func (st *step) setUser() error {
 	return sqlitedb.Exec(st.c, sql, st.stamp, st.user)
 }
 
-// quota checks what the step has planned, or applied, against the quota. What has expired and
-// is not swept yet is subtracted only where it decides, because finding it costs.
+// quota checks the planned or applied changes against the quota. Expired records
+// that are not swept yet are subtracted only if the result depends on it, because
+// summing them is expensive.
 func (st *step) quota() error {
 	q := st.w.Quota
 	if !q.Limited() {
 		return nil
 	}
 	st.after = st.used.Add(st.delta.Bytes)
-	// A record that takes the place of an expired one is new to the quota,
-	// though the counters may not grow.
+	// Replacing an expired record counts as growth, although the counters may not
+	// grow.
 	grown := st.delta.Bytes + st.expired
 	if q.Exceeded(st.after.Add(-grown), st.after) {
 		expired, err := st.expiredBytes()
@@ -198,7 +197,7 @@ func (st *step) quota() error {
 	return q.Check(st.after.Add(-grown), st.after)
 }
 
-// expiredBytes is what has expired and is not swept yet.
+// expiredBytes returns the bytes of expired records that are not swept yet.
 func (st *step) expiredBytes() (ss.Used, error) {
 	used, _, err := sqlitedb.QueryRow(st.c, sqlExpiredBytes, func(s *sqlite.Stmt) ss.Used {
 		return ss.Used{Collection: s.ColumnInt64(0), User: s.ColumnInt64(1)}
@@ -255,7 +254,7 @@ func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update
 	return written, err
 }
 
-// store writes the planned records, whose collection may be new.
+// store writes the planned records and, if it is new, their collection.
 func (st *step) store() (ss.Written, error) {
 	if err := st.open(st.stamp); err != nil {
 		return ss.Written{}, err

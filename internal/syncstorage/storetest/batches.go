@@ -28,7 +28,7 @@ func batchChecks() []check {
 	}
 }
 
-// batchLife: nothing is visible before the commit, everything after it.
+// batchLife: nothing is visible before the commit, and everything after it.
 func batchLife(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", "old"), bso("b", "old"))
 	before := u.state()
@@ -53,7 +53,8 @@ func batchLife(t *testing.T, u *user) {
 	u.state()
 }
 
-// emptyBatch: its commit creates the collection, or moves its stamp.
+// emptyBatch: committing an empty batch creates the collection or updates its
+// stamp.
 func emptyBatch(t *testing.T, u *user) {
 	first := u.commit("bookmarks", u.stage("bookmarks"))
 	equal(t, "Previous", first.Previous, 0)
@@ -61,18 +62,18 @@ func emptyBatch(t *testing.T, u *user) {
 	u.wait(1e9)
 	w := u.commit("bookmarks", u.stage("bookmarks"))
 	equal(t, "second commit", w, ss.Written{Modified: u.now, Previous: first.Modified})
-	equal(t, "records", u.state().shelves["bookmarks"].records, 0)
+	equal(t, "records", u.state().collections["bookmarks"].records, 0)
 }
 
-// batchTotals: what is counted is what decides, and the request that is too
-// much stages nothing.
+// batchTotals: limits are checked against the counted totals, and a request over a
+// limit stages nothing.
 func batchTotals(t *testing.T, u *user) {
 	for _, tc := range []struct {
 		name   string
 		limits ss.BatchLimits
 		fits   []ss.Update
 		excess []ss.Update
-		then   []ss.Update // what still fits after the refusal
+		then   []ss.Update // records that still fit after the refusal
 	}{
 		{"records", ss.BatchLimits{Records: 3, Bytes: 100},
 			[]ss.Update{bso("a", ""), bso("b", "")}, []ss.Update{bso("c", ""), bso("d", "")}, []ss.Update{bso("e", "")}},
@@ -97,7 +98,7 @@ func batchTotals(t *testing.T, u *user) {
 	}
 }
 
-// batchHolds: an id that is staged again counts once, with its last payload.
+// batchHolds: an ID that is staged twice counts once, with its last payload.
 func batchHolds(t *testing.T, u *user) {
 	l := ss.BatchLimits{Records: 2, Bytes: 10}
 	w := u.write("bookmarks")
@@ -119,7 +120,7 @@ func batchHolds(t *testing.T, u *user) {
 	equal(t, "b", u.get("bookmarks", "b").payload, "12345678")
 }
 
-// tooLargeAtCommit leaves the batch as it was.
+// tooLargeAtCommit: a commit over the limits leaves the batch unchanged.
 func tooLargeAtCommit(t *testing.T, u *user) {
 	l := ss.BatchLimits{Records: 2, Bytes: 10}
 	b := u.stage("bookmarks", bso("a", "x"), bso("b", "x"))
@@ -134,7 +135,7 @@ func tooLargeAtCommit(t *testing.T, u *user) {
 	equalIDs(t, "records", u.list("bookmarks"), "a", "b")
 }
 
-// tooLargeAtCreation opens nothing.
+// tooLargeAtCreation: a first append over the limits opens no batch.
 func tooLargeAtCreation(t *testing.T, u *user) {
 	b := newBatch()
 	_, err := u.store.Append(t.Context(), u.owner, u.write("bookmarks"), b, true, []ss.Update{bso("a", "x"), bso("b", "x")}, ss.BatchLimits{Records: 1, Bytes: 10})
@@ -153,8 +154,8 @@ func batchTTL(t *testing.T, u *user) {
 	equalIDs(t, "records", u.list("bookmarks"), "a", "b")
 }
 
-// batchLifetime: two hours from the creation, to the tick; appends extend
-// nothing.
+// batchLifetime: a batch expires exactly two hours after its creation; appends do
+// not extend it.
 func batchLifetime(t *testing.T, u *user) {
 	for _, tc := range []struct {
 		age  ss.Timestamp
@@ -180,7 +181,7 @@ func batchLifetime(t *testing.T, u *user) {
 	}
 }
 
-// batchSlowClock: the lifetime is by the clock, not by the stamps, which may
+// batchSlowClock: the lifetime is measured by the clock, not by stamps, which may
 // be far ahead of it.
 func batchSlowClock(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
@@ -192,8 +193,8 @@ func batchSlowClock(t *testing.T, u *user) {
 	equalIDs(t, "records", u.list("bookmarks"), "a", "b", "c")
 }
 
-// refusedCommit: a commit that is refused, for whatever reason, leaves the batch
-// as it was. What came with it is not there after a good commit.
+// refusedCommit: a refused commit leaves the batch unchanged. The records of that
+// request are not part of a later commit.
 func refusedCommit(t *testing.T, u *user) {
 	for _, tc := range []struct {
 		name   string
@@ -247,12 +248,12 @@ func sideBySide(t *testing.T, u *user) {
 	equalIDs(t, "after the first commit", u.list("bookmarks"), "a", "b", "two")
 	u.commit("bookmarks", one)
 	equalIDs(t, "after the second commit", u.list("bookmarks"), "two", "a", "b", "one")
-	equal(t, "the later commit wins", u.get("bookmarks", "b").payload, "one")
+	equal(t, "the later commit replaces the record", u.get("bookmarks", "b").payload, "one")
 	u.commit("tabs", elsewhere)
 	equal(t, "the other collection", u.get("tabs", "a").payload, "elsewhere")
 }
 
-// writeMeanwhile: a batch is merged with what is there at its commit.
+// writeMeanwhile: a batch is merged with the records that exist at its commit.
 func writeMeanwhile(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "old"))
 	b := u.stage("bookmarks", ss.Update{ID: "a", SortIndex: ss.Some[int64](7)}, ss.Update{ID: "b", SortIndex: ss.Some[int64](7)})
@@ -266,7 +267,8 @@ func writeMeanwhile(t *testing.T, u *user) {
 	equal(t, "c", u.get("bookmarks", "c").payload, "meanwhile")
 }
 
-// endsWithCollection: also when the collection was only there for the batch.
+// endsWithCollection: deleting a collection deletes its batches, even if the
+// collection existed only for a batch.
 func endsWithCollection(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	old := u.stage("bookmarks", bso("b", "x"))
@@ -298,8 +300,7 @@ func endsWithUser(t *testing.T, u *user) {
 	u.wantState("DeleteAll", state{})
 }
 
-// largeBatch is what a first sync sends: many appends, half of it over records
-// that are there.
+// largeBatch does a first sync: many appends, half of whose records exist already.
 func largeBatch(t *testing.T, u *user) {
 	records := 2000
 	if bound := u.h.BatchRecords; bound > 0 {

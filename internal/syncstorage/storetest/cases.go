@@ -2,33 +2,33 @@ package storetest
 
 import ss "holdfast/internal/syncstorage"
 
-// Moments of the cases: the first write, and the second one a minute later.
+// Times of the cases: the first write, and a second one a minute later.
 const (
 	CaseFirst  ss.Timestamp = 1_700_000_000_120
 	CaseSecond ss.Timestamp = CaseFirst + 60_000
 )
 
-// MergeCase is a line of the table that defines Merge: what a record is after
-// an update at CaseSecond.
+// MergeCase is a row of the table that defines Merge: a record after an update at
+// CaseSecond.
 type MergeCase struct {
 	Name   string
-	First  *ss.Update // written at CaseFirst; nil: no record is there
+	First  *ss.Update // written at CaseFirst; nil: the record does not exist
 	Second ss.Update
 	Mode   ss.MergeMode
 	Want   ss.BSO
-	Delta  ss.Delta // of the second write
+	Delta  ss.Delta // change of the counters by the second write
 }
 
-// MergeCases is the table. Every record has the id "a".
+// MergeCases returns the table. Every record has the ID "a".
 func MergeCases() []MergeCase {
 	var (
 		none   ss.Optional[int64]
 		five   = ss.Some[int64](5)
 		nine   = ss.Some[int64](-9)
 		long   = ss.Some[int64](3600)
-		minute = ss.Some[int64](60) // has run out at CaseSecond, to the tick
+		minute = ss.Some[int64](60) // expires exactly at CaseSecond
 		zero   = ss.Some[int64](0)
-		// The full record that most cases begin with.
+		// Most cases begin with this record.
 		full    = &ss.Update{ID: "a", SortIndex: five, Payload: text("old"), TTL: long}
 		expires = CaseFirst + 3_600_000
 		renewed = CaseSecond + 3_600_000
@@ -73,14 +73,14 @@ func MergeCases() []MergeCase {
 
 func text(s string) ss.Optional[[]byte] { return ss.Some([]byte(s)) }
 
-// StageCase is a line of the table that defines Stage: what two appends that
-// name the same id leave in the batch.
+// StageCase is a row of the table that defines Stage: the staged update after two
+// appends with the same ID.
 type StageCase struct {
 	Name                string
 	First, Second, Want ss.Update
 }
 
-// StageCases is the table. Every record has the id "a".
+// StageCases returns the table. Every record has the ID "a".
 func StageCases() []StageCase {
 	full := ss.Update{ID: "a", SortIndex: ss.Some[int64](5), Payload: text("old"), TTL: ss.Some[int64](3600)}
 	with := func(change func(*ss.Update)) ss.Update {
@@ -96,12 +96,12 @@ func StageCases() []StageCase {
 		{"empty payload", full, bso("a", ""), with(func(u *ss.Update) { u.Payload = text("") })},
 		{"sortindex", full, ss.Update{ID: "a", SortIndex: ss.Some[int64](0)}, with(func(u *ss.Update) { u.SortIndex = ss.Some[int64](0) })},
 		{"ttl", full, ss.Update{ID: "a", TTL: ss.Some[int64](7)}, with(func(u *ss.Update) { u.TTL = ss.Some[int64](7) })},
-		{"payload beside a sortindex", ss.Update{ID: "a", SortIndex: ss.Some[int64](5)}, bso("a", "new"),
+		{"payload after a sortindex", ss.Update{ID: "a", SortIndex: ss.Some[int64](5)}, bso("a", "new"),
 			ss.Update{ID: "a", SortIndex: ss.Some[int64](5), Payload: text("new")}},
 	}
 }
 
-// PreconditionCase is a line of the table that defines Precondition.Check.
+// PreconditionCase is a row of the table that defines Precondition.Check.
 type PreconditionCase struct {
 	Name     string
 	If       ss.Precondition
@@ -109,7 +109,7 @@ type PreconditionCase struct {
 	Want     error        // nil, or a *syncstorage.PreconditionError
 }
 
-// PreconditionCases is the table.
+// PreconditionCases returns the table.
 func PreconditionCases() []PreconditionCase {
 	changed := &ss.PreconditionError{Modified: CaseFirst}
 	unchanged := &ss.PreconditionError{Modified: CaseFirst, NotModified: true}
@@ -136,16 +136,16 @@ func PreconditionCases() []PreconditionCase {
 	}
 }
 
-// QuotaCase is a line of the table that defines Quota.Exceeded.
+// QuotaCase is a row of the table that defines Quota.Exceeded.
 type QuotaCase struct {
 	Name             string
-	Collection, User int64 // limits in bytes; 0: none
+	Collection, User int64 // limits in bytes; 0: no limit
 	Others           int64 // bytes in the user's other collections
 	Before, After    int64 // bytes of the collection
 	Exceeded         bool
 }
 
-// QuotaCases is the table.
+// QuotaCases returns the table.
 func QuotaCases() []QuotaCase {
 	return []QuotaCase{
 		{"no limit", 0, 0, 0, 0, 1 << 16, false},
@@ -167,7 +167,7 @@ func QuotaCases() []QuotaCase {
 		{"collection: over it and growing", 100, 0, 0, 150, 151, true},
 		{"collection: over it and shrinking", 100, 0, 0, 150, 149, false},
 		{"collection: others do not count", 100, 0, 500, 0, 100, false},
-		{"collection: over it beside others", 100, 0, 500, 0, 101, true},
+		{"collection: over it with others", 100, 0, 500, 0, 101, true},
 
 		{"both: to both limits", 50, 100, 50, 0, 50, false},
 		{"both: over that of the collection", 50, 100, 10, 0, 51, true},
@@ -178,12 +178,12 @@ func QuotaCases() []QuotaCase {
 	}
 }
 
-// Quota is the limits of the case.
+// Quota returns the limits of the case.
 func (c QuotaCase) Quota(enforce bool) ss.Quota {
 	return ss.Quota{Collection: c.Collection, User: c.User, Enforce: enforce}
 }
 
-// Used is the bytes of the case when the collection has so many.
+// Used returns the usage of the case with the given bytes in the collection.
 func (c QuotaCase) Used(bytes int64) ss.Used {
 	return ss.Used{Collection: bytes, User: c.Others + bytes}
 }

@@ -23,8 +23,8 @@ func collectionChecks() []check {
 	}
 }
 
-// standardNames are known to the server from the first migration on: using
-// them counts for nobody.
+// standardNames: the standard names exist from the first migration on and do not
+// count for any user.
 func standardNames(t *testing.T, u *user) {
 	w := u.write("")
 	w.MaxNames = 0
@@ -36,15 +36,15 @@ func standardNames(t *testing.T, u *user) {
 	for _, c := range ss.StandardCollections() {
 		equal(t, c.Name, u.get(c.Name, "a").payload, c.Name)
 	}
-	equal(t, "collections", len(u.state().shelves), len(ss.StandardCollections()))
+	equal(t, "collections", len(u.state().collections), len(ss.StandardCollections()))
 }
 
-// firstUse: every write but a delete creates its collection.
+// firstUse: every write except a deletion creates its collection.
 func firstUse(t *testing.T, u *user) {
 	for _, way := range ways() {
 		name := newName()
 		stamp := way.write(u, name, bso("a", "x")).Modified
-		s := u.state().shelves[name]
+		s := u.state().collections[name]
 		equal(t, way.name+": stamp", s.modified, stamp)
 		equal(t, way.name+": records", s.records, 1)
 	}
@@ -54,8 +54,8 @@ func firstUse(t *testing.T, u *user) {
 	equal(t, "collections", len(u.collections().Stamps), len(ways())+1)
 }
 
-// tooManyNames: a user may bring in so many names that are new to the server.
-// Those of others and those that the user has already stay usable.
+// tooManyNames: the number of new names per user is limited. Names of other users,
+// and the user's existing names, stay usable.
 func tooManyNames(t *testing.T, u *user) {
 	w := u.write(newName())
 	w.MaxNames = 2
@@ -74,7 +74,7 @@ func tooManyNames(t *testing.T, u *user) {
 	wantError(t, "Post", err, ss.ErrTooManyNames)
 	_, err = u.store.Append(t.Context(), u.owner, w, newBatch(), true, []ss.Update{bso("a", "x")}, limits())
 	wantError(t, "Append", err, ss.ErrTooManyNames)
-	u.wantState("names over the cap", before)
+	u.wantState("names over the limit", before)
 
 	for _, known := range []string{first, "bookmarks"} {
 		w.Collection = known
@@ -97,7 +97,7 @@ func namesOfOthers(t *testing.T, u *user) {
 	must(t, "Put under an own name", err)
 }
 
-// namesSurvive: who wipes everything does not get new names for it.
+// namesSurvive: deleting all data does not allow a user more new names.
 func namesSurvive(t *testing.T, u *user) {
 	w := u.write(newName())
 	w.MaxNames = 1
@@ -112,7 +112,7 @@ func namesSurvive(t *testing.T, u *user) {
 	wantError(t, "Put under a new name", err, ss.ErrTooManyNames)
 }
 
-// refusedName: the name of a refused user is as good as new for the next.
+// refusedName: a name that was refused for one user is still new for the next.
 func refusedName(t *testing.T, u *user) {
 	w := u.write(newName())
 	w.MaxNames = 0
@@ -125,7 +125,7 @@ func refusedName(t *testing.T, u *user) {
 	must(t, "Put", err)
 }
 
-// concurrentFirstUse: many users bring in one name at the same moment.
+// concurrentFirstUse: many users create the same name at once.
 func concurrentFirstUse(t *testing.T, u *user) {
 	for range 3 {
 		name := newName()
@@ -145,9 +145,9 @@ func concurrentFirstUse(t *testing.T, u *user) {
 	}
 }
 
-// concurrentNames: the cap holds for one user with many requests at once.
+// concurrentNames: the limit holds for concurrent requests of one user.
 func concurrentNames(t *testing.T, u *user) {
-	brought := 0
+	added := 0
 	for _, err := range testdb.Together(parallel, func(int) error {
 		w := u.write(newName())
 		w.MaxNames = 3
@@ -155,17 +155,17 @@ func concurrentNames(t *testing.T, u *user) {
 		return err
 	}) {
 		if err == nil {
-			brought++
+			added++
 			continue
 		}
 		wantError(t, "Put", err, ss.ErrTooManyNames)
 	}
-	equal(t, "new names", brought, 3)
-	equal(t, "collections", len(u.state().shelves), 3)
+	equal(t, "new names", added, 3)
+	equal(t, "collections", len(u.state().collections), 3)
 }
 
-// hiddenCollection: a batch on a collection that is not there does not make it
-// appear.
+// hiddenCollection: a batch in a collection that does not exist leaves it
+// invisible.
 func hiddenCollection(t *testing.T, u *user) {
 	for _, name := range []string{"tabs", newName()} {
 		b := u.stage(name, bso("a", "x"))
@@ -174,7 +174,7 @@ func hiddenCollection(t *testing.T, u *user) {
 		equal(t, "List", u.list(name).modified, 0)
 	}
 	u.put("bookmarks", bso("a", "x"))
-	equal(t, "collections", len(u.state().shelves), 1)
+	equal(t, "collections", len(u.state().collections), 1)
 
 	b := u.stage("forms", bso("a", "x"))
 	stamp := u.put("forms", bso("b", "x"))
@@ -195,7 +195,7 @@ func emptyCollection(t *testing.T, u *user) {
 	u.wait(5e9)
 	s := u.state()
 	for _, name := range []string{"bookmarks", "tabs", "forms", "history"} {
-		if c, ok := s.shelves[name]; !ok || c.records != 0 || c.bytes != 0 {
+		if c, ok := s.collections[name]; !ok || c.records != 0 || c.bytes != 0 {
 			t.Errorf("%s: %+v", name, c)
 		}
 	}

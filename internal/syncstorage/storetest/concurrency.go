@@ -25,10 +25,10 @@ func concurrencyChecks() []check {
 	}
 }
 
-// parallel is how many callers are at work at once.
+// parallel is the number of concurrent callers.
 const parallel = 16
 
-// stamped collects stamps and fails on one that comes twice.
+// stamped collects stamps and fails if one occurs twice.
 type stamped struct {
 	mu   sync.Mutex
 	seen map[ss.Timestamp]string
@@ -50,8 +50,8 @@ func (s *stamped) add(what string, w ss.Written, err error) error {
 	return nil
 }
 
-// writers of one user wait for each other and all succeed, each with a stamp
-// of its own and greater than the last it has seen.
+// writers: concurrent writes of one user are serialized and all succeed, each with
+// a unique stamp that is greater than the last one its caller has seen.
 func writers(t *testing.T, u *user) {
 	var all stamped
 	errs := testdb.Together(parallel, func(i int) error {
@@ -82,15 +82,15 @@ func writers(t *testing.T, u *user) {
 	must(t, "writers", errors.Join(errs...))
 	s := u.state()
 	var records int
-	for _, c := range s.shelves {
+	for _, c := range s.collections {
 		records += len(c.list)
 	}
-	equal(t, "records", records, parallel*3+3) // of five, three leave a record; one shared in each collection
+	equal(t, "records", records, parallel*3+3) // three of five writes leave a record; one is shared in each collection
 	equal(t, "stamps without a gap", s.modified, t0+(parallel*5-1)*tick)
 }
 
-// firstWriters: the first write of a user has no row to wait for, and is
-// serialised all the same.
+// firstWriters: the first writes of a user, who has no row to lock, are serialized
+// too.
 func firstWriters(t *testing.T, u *user) {
 	for range 5 {
 		u := u.other()
@@ -102,12 +102,12 @@ func firstWriters(t *testing.T, u *user) {
 		})
 		must(t, "first writers", errors.Join(errs...))
 		s := u.state()
-		equal(t, "records", len(s.shelves["clients"].list)+len(s.shelves["crypto"].list), parallel)
+		equal(t, "records", len(s.collections["clients"].list)+len(s.collections["crypto"].list), parallel)
 		equal(t, "stamps without a gap", s.modified, t0+(parallel-1)*tick)
 	}
 }
 
-// wantOneWinner: one writer succeeded, and the others were told of its stamp.
+// wantOneWinner checks that one writer succeeded and the others got its stamp.
 func wantOneWinner(t *testing.T, errs []error, stamp ss.Timestamp) {
 	t.Helper()
 	won := 0
@@ -116,12 +116,12 @@ func wantOneWinner(t *testing.T, errs []error, stamp ss.Timestamp) {
 			won++
 			continue
 		}
-		wantError(t, "a writer that lost", err, &ss.PreconditionError{Modified: stamp})
+		wantError(t, "another writer", err, &ss.PreconditionError{Modified: stamp})
 	}
 	equal(t, "winners", won, 1)
 }
 
-// oneWins: of many writers who have seen the same stamp, one gets in.
+// oneWins: of many writers with the same precondition, one succeeds.
 func oneWins(t *testing.T, u *user) {
 	for name, write := range map[string]func(u *user, w ss.Write, i int) error{
 		"Put": func(u *user, w ss.Write, i int) error {
@@ -150,13 +150,13 @@ func oneWins(t *testing.T, u *user) {
 			if name == "Put" {
 				records = 1
 			}
-			equal(t, name+": records", len(u.state().shelves["bookmarks"].list), records)
+			equal(t, name+": records", len(u.state().collections["bookmarks"].list), records)
 		}
 	}
 }
 
-// createOnly: of many writers who create a record, one does, in a collection
-// that is there and in one that is not.
+// createOnly: of many writers who create a record, one succeeds, in an existing
+// collection and in a new one.
 func createOnly(t *testing.T, u *user) {
 	for _, prepare := range []func(u *user){
 		func(*user) {},
@@ -190,7 +190,7 @@ func concurrentAppends(t *testing.T, u *user) {
 	})
 	must(t, "Append", errors.Join(errs...))
 	u.commit("bookmarks", b)
-	equal(t, "records", len(u.state().shelves["bookmarks"].list), parallel*3+1)
+	equal(t, "records", len(u.state().collections["bookmarks"].list), parallel*3+1)
 
 	b = u.stage("tabs")
 	exact := ss.BatchLimits{Records: 5, Bytes: 100}
@@ -208,8 +208,8 @@ func concurrentAppends(t *testing.T, u *user) {
 	equal(t, "appends that fitted", fitted, 5)
 }
 
-// concurrentCommits: a batch is committed once, and of the records that come
-// with the commits only those of that one are written.
+// concurrentCommits: a batch is committed once, with only the records of the
+// successful request.
 func concurrentCommits(t *testing.T, u *user) {
 	b := u.stage("bookmarks", bso("a", "x"))
 	committed, winner := 0, -1
@@ -230,7 +230,8 @@ func concurrentCommits(t *testing.T, u *user) {
 	equal(t, "stamp", u.collections().Modified, t0)
 }
 
-// concurrentBatches of one user end in the order of their stamps.
+// concurrentBatches: concurrent batches of one user are applied in the order of
+// their stamps.
 func concurrentBatches(t *testing.T, u *user) {
 	batches := make([]ss.BatchID, parallel)
 	for i := range batches {
@@ -246,15 +247,15 @@ func concurrentBatches(t *testing.T, u *user) {
 	shared := u.get("bookmarks", "shared")
 	for i, w := range written {
 		if w.Modified == shared.modified {
-			equal(t, "the last commit wins", shared.payload, fmt.Sprint(i))
+			equal(t, "the payload of the last commit", shared.payload, fmt.Sprint(i))
 		}
 	}
 	equal(t, "the last stamp", shared.modified, t0+(parallel-1)*tick)
-	equal(t, "records", len(u.state().shelves["bookmarks"].list), parallel+1)
+	equal(t, "records", len(u.state().collections["bookmarks"].list), parallel+1)
 }
 
-// deleteAgainstWrite: deletes and writes of one collection all succeed, and
-// what is left is what the stamps tell.
+// deleteAgainstWrite: concurrent deletions and writes of one collection all
+// succeed, and the remaining records follow from the order of the stamps.
 func deleteAgainstWrite(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", "x"), bso("b", "x"))
 	errs := testdb.Together(parallel, func(i int) (err error) {
@@ -274,8 +275,8 @@ func deleteAgainstWrite(t *testing.T, u *user) {
 	})
 	must(t, "deletes and writes", errors.Join(errs...))
 	s := u.state()
-	for _, r := range s.shelves["bookmarks"].list {
-		if r.modified > s.shelves["bookmarks"].modified {
+	for _, r := range s.collections["bookmarks"].list {
+		if r.modified > s.collections["bookmarks"].modified {
 			t.Errorf("%v is newer than its collection", r)
 		}
 	}
@@ -283,11 +284,11 @@ func deleteAgainstWrite(t *testing.T, u *user) {
 	if last < s.modified {
 		t.Errorf("stamp %v after %v", last, s.modified)
 	}
-	equal(t, "collections", len(u.state().shelves), 0)
+	equal(t, "collections", len(u.state().collections), 0)
 }
 
-// deleteAllAgainstWrite: a user who wipes everything while another device
-// writes has, afterwards, whole steps or nothing.
+// deleteAllAgainstWrite: when a user deletes everything while another device
+// writes, each write remains as a whole or not at all.
 func deleteAllAgainstWrite(t *testing.T, u *user) {
 	errs := testdb.Together(parallel, func(i int) (err error) {
 		for j := 0; j < 4 && err == nil; j++ {
@@ -302,7 +303,7 @@ func deleteAllAgainstWrite(t *testing.T, u *user) {
 				}
 				_, err = u.store.Commit(t.Context(), u.owner, u.write(name), b, nil, limits())
 				if errors.Is(err, ss.ErrNoBatch) || fault.Is(err, fault.Precondition) {
-					err = nil // the wipe came between
+					err = nil // DeleteAll came in between
 				}
 			default:
 				_, err = u.store.Post(t.Context(), u.owner, u.write(name), []ss.Update{bso("a", "x"), bso("b", "x")})
@@ -310,12 +311,12 @@ func deleteAllAgainstWrite(t *testing.T, u *user) {
 		}
 		return err
 	})
-	must(t, "wipes and writes", errors.Join(errs...))
-	for name, c := range u.state().shelves {
+	must(t, "DeleteAll and writes", errors.Join(errs...))
+	for name, c := range u.state().collections {
 		if len(c.list)%2 != 0 {
-			t.Errorf("%s holds half a step: %v", name, c.list)
+			t.Errorf("%s has a part of a write: %v", name, c.list)
 		}
 	}
 	u.deleteAll()
-	u.wantState("the last wipe", state{})
+	u.wantState("the last DeleteAll", state{})
 }

@@ -28,13 +28,13 @@ func deleteOne(t *testing.T, u *user) {
 	p := u.list("bookmarks")
 	equalIDs(t, "records", p, "b")
 	equal(t, "collection", p.modified, u.now)
-	equal(t, "what is left", p.records[0].modified, t0)
+	equal(t, "the stamp of the remaining record", p.records[0].modified, t0)
 	u.state()
 	written := u.put("bookmarks", ss.Update{ID: "a"})
-	equal(t, "written anew", u.get("bookmarks", "a"), record{id: "a", modified: written.Modified})
+	equal(t, "written again", u.get("bookmarks", "a"), record{id: "a", modified: written.Modified})
 }
 
-// deleteSome: ids may be absent and may repeat.
+// deleteSome: IDs may be absent and may repeat.
 func deleteSome(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", "x"), bso("b", "x"), bso("c", "x"), bso("d", "x"))
 	u.put("tabs", bso("a", "x"))
@@ -45,7 +45,7 @@ func deleteSome(t *testing.T, u *user) {
 	u.wait(1e9)
 	equal(t, "stamp without a match", u.deleteBSOs("bookmarks", "absent").Modified, u.now)
 	u.deleteBSOs("bookmarks", "b", "d")
-	equal(t, "records", u.state().shelves["bookmarks"].records, 0)
+	equal(t, "records", u.state().collections["bookmarks"].records, 0)
 }
 
 func deleteWhole(t *testing.T, u *user) {
@@ -55,7 +55,7 @@ func deleteWhole(t *testing.T, u *user) {
 	u.wait(1e9)
 	w := u.deleteCollection("bookmarks")
 	equal(t, "stamp", w.Modified, u.now)
-	delete(before.shelves, "bookmarks")
+	delete(before.collections, "bookmarks")
 	before.modified = u.now
 	u.wantState("DeleteCollection", before)
 	equal(t, "a second time", u.deleteCollection("bookmarks"), ss.Written{Modified: w.Modified})
@@ -81,15 +81,15 @@ func deleteEverything(t *testing.T, u *user) {
 	v.wantState("DeleteAll of another user", untouched)
 }
 
-// deleteExpired: deletes reach what has expired too, so that the counters stay
-// right.
+// deleteExpired: deletions include expired records, so that the counters stay
+// correct.
 func deleteExpired(t *testing.T, u *user) {
 	u.post("bookmarks", expiring("a", "expired", 10), expiring("b", "expired", 10), bso("c", "x"))
 	u.wait(20e9)
 	u.deleteBSOs("bookmarks", "a", "c")
-	equal(t, "records", u.state().shelves["bookmarks"].records, 0)
+	equal(t, "records", u.state().collections["bookmarks"].records, 0)
 	u.put("bookmarks", bso("b", "y"))
-	equal(t, "bytes", u.state().shelves["bookmarks"].bytes, 1)
+	equal(t, "bytes", u.state().collections["bookmarks"].bytes, 1)
 	u.post("tabs", expiring("a", "expired", 10))
 	u.wait(20e9)
 	u.deleteCollection("tabs")

@@ -7,9 +7,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// sameError reports whether a store answered what the contract says: the
-// root's own errors by identity, a precondition with its fields, and others by
-// their code.
+// sameError reports whether a store returned the error of the contract: the root's
+// own errors by identity, a *PreconditionError by its fields, others by their code.
 func sameError(got, want error) bool {
 	if got == nil || want == nil {
 		return got == want
@@ -26,5 +25,5 @@ func sameError(got, want error) bool {
 	return fault.CodeOf(got) == fault.CodeOf(want)
 }
 
-// errNotFound is what a missing record is answered with.
+// errNotFound is the error for a missing record.
 var errNotFound error = fault.New(fault.NotFound, "record not found")

@@ -19,7 +19,7 @@ func expiryChecks() []check {
 	}
 }
 
-// wantVisible holds every way to read a collection against what is alive.
+// wantVisible checks that every way to read a collection returns the live records.
 func (u *user) wantVisible(when, collection string, want ...string) {
 	u.t.Helper()
 	equalIDs(u.t, when, u.list(collection), want...)
@@ -42,8 +42,7 @@ func (u *user) wantVisible(when, collection string, want ...string) {
 	}
 }
 
-// expiryBoundary: a record lives until its expiry and is gone at it, not a
-// millisecond later.
+// expiryBoundary: a record is visible until its expiry, to the millisecond.
 func expiryBoundary(t *testing.T, u *user) {
 	u.post("tabs", expiring("a", "x", 10), expiring("b", "x", 20), bso("c", "x"))
 	for _, tc := range []struct {
@@ -67,7 +66,7 @@ func expiryBoundary(t *testing.T, u *user) {
 	v.deleteBSO("tabs", "b")
 }
 
-// expiredAtOnce: a ttl of 0 is a record that nobody sees.
+// expiredAtOnce: a record with a ttl of 0 is never visible.
 func expiredAtOnce(t *testing.T, u *user) {
 	for _, way := range ways() {
 		u := u.other()
@@ -77,22 +76,22 @@ func expiredAtOnce(t *testing.T, u *user) {
 	}
 }
 
-// horizon: a reader whose clock is behind the collection's stamp judges by the
-// stamp. Otherwise what has expired would come back to life.
+// horizon: if the clock is behind the collection's stamp, expiry is checked at the
+// stamp. Otherwise expired records would become visible again.
 func horizon(t *testing.T, u *user) {
 	u.put("tabs", bso("c", "x"))
 	u.now -= hour // the next stamps are ahead of the clock
 	u.put("tabs", expiring("a", "x", 0))
 	u.wantVisible("a ttl of 0 with a slow clock", "tabs", "c")
 	w := u.put("tabs", expiring("b", "x", 1))
-	u.wantVisible("a living one with a slow clock", "tabs", "c", "b")
+	u.wantVisible("a live record with a slow clock", "tabs", "c", "b")
 	u.now = w.Modified + second
 	u.put("tabs", bso("c", "y"))
 	u.now -= hour
 	u.wantVisible("after a write at its expiry, with a slow clock", "tabs", "c")
 }
 
-// horizonOfEach: a write in one collection does not age another.
+// horizonOfEach: a write in one collection does not change the horizon of another.
 func horizonOfEach(t *testing.T, u *user) {
 	u.put("tabs", expiring("a", "x", 60))
 	u.now += hour
@@ -102,7 +101,7 @@ func horizonOfEach(t *testing.T, u *user) {
 	u.state()
 }
 
-// expiredWrittenOver: nothing of an expired record comes back.
+// expiredWrittenOver: a write over an expired record takes nothing from it.
 func expiredWrittenOver(t *testing.T, u *user) {
 	for _, way := range ways() {
 		u := u.other()
@@ -115,7 +114,7 @@ func expiredWrittenOver(t *testing.T, u *user) {
 	}
 }
 
-// expiredAreNotListed: neither do they take a place on a page.
+// expiredAreNotListed: expired records are not counted by a page's limit.
 func expiredAreNotListed(t *testing.T, u *user) {
 	u.post("tabs", expiring("0", "x", 1), bso("a", "x"), expiring("aa", "x", 1), bso("b", "x"), expiring("bb", "x", 1), bso("c", "x"), expiring("d", "x", 1))
 	u.wait(5e9)
@@ -126,7 +125,7 @@ func expiredAreNotListed(t *testing.T, u *user) {
 	equalIDs(t, "the next page", p, "c")
 	equal(t, "more", p.more, false)
 	q.Offset.Skip = 1
-	equalIDs(t, "behind one", u.query(q), "b", "c")
+	equalIDs(t, "the next page", u.query(q), "b", "c")
 	q.Limit, q.Offset = ss.Some(3), ss.Offset{}
 	equal(t, "more of exactly the limit", u.query(q).more, false)
 }

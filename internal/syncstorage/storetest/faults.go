@@ -19,15 +19,15 @@ func faultChecks() []check {
 func (u *user) faulty(t *testing.T) *suite.Trip {
 	t.Helper()
 	if u.h.Faulty == nil {
-		t.Skip("the backend has no Faulty in its Harness")
+		t.Fatal("Harness.Faulty is not set")
 	}
 	p := &suite.Trip{}
 	u.store = u.h.Faulty(t, p.Fault)
 	return p
 }
 
-// faultySteps are the writes, each of which can succeed again and again on
-// what prepare has left.
+// faultySteps returns the writes, each of which can succeed repeatedly after
+// prepare.
 func faultySteps() []method {
 	var steps []method
 	for _, m := range methods() {
@@ -42,9 +42,9 @@ func faultySteps() []method {
 		}})
 }
 
-// faultyStep lets a step fail at its first point, then at its second, until it
-// gets through: every time an error comes back and nothing of the step is
-// there, and the next step works.
+// faultyStep makes a write fail at its first point, then at its second, and so on
+// until it succeeds. Each failure must return an error and leave nothing behind,
+// and the next write must succeed.
 func faultyStep(t *testing.T, u *user, m method) {
 	p := u.faulty(t)
 	p.FailEach(t, m.name, func() (operation func() error, check func(what string)) {
@@ -66,8 +66,7 @@ func faultyStep(t *testing.T, u *user, m method) {
 	})
 }
 
-// faultySweep: a sweep that fails has removed nothing of what is alive, and
-// the next one goes on.
+// faultySweep: a failed sweep removes no live record, and the next one continues.
 func faultySweep(t *testing.T, u *user) {
 	p := u.faulty(t)
 	u.at(lastSweep).drain()

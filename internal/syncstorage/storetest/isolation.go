@@ -11,8 +11,8 @@ func isolationChecks() []check {
 	return []check{
 		{"Strangers", func(t *testing.T, u *user) { apart(t, u, u.other()) }},
 		{"OneAccountTwoKeys", func(t *testing.T, u *user) {
-			// After a change of the password the account is the same, the keys
-			// and the number are new, and the old data is not readable.
+			// After a password change the account is the same, the keys and the UID
+			// are new, and the old data cannot be read.
 			v := u.other()
 			v.owner.FxAUID = u.owner.FxAUID
 			apart(t, u, v)
@@ -25,14 +25,14 @@ func isolationChecks() []check {
 	}
 }
 
-// apart: nothing that one does reaches the other.
+// apart: operations of one owner do not affect the other.
 func apart(t *testing.T, a, b *user) {
 	a.post("bookmarks", bso("a", "secret"), bso("b", "secret"))
 	a.put("tabs", bso("a", "secret"))
 	batch := a.stage("bookmarks", bso("c", "secret"))
 	before := a.state()
 
-	b.wantState("a stranger's writes", state{})
+	b.wantState("another user's writes", state{})
 	equalIDs(t, "List", b.query(ss.Query{Collection: "bookmarks", IDs: []string{"a", "b"}}))
 	_, err := b.store.Get(t.Context(), b.owner, "bookmarks", "a", ss.Precondition{}, b.now)
 	wantFault(t, "Get", err, fault.NotFound)
@@ -42,7 +42,7 @@ func apart(t *testing.T, a, b *user) {
 	equal(t, "DeleteCollection", b.deleteCollection("bookmarks"), ss.Written{})
 	_, err = b.store.Commit(t.Context(), b.owner, b.write("bookmarks"), batch, nil, limits())
 	wantError(t, "Commit", err, ss.ErrNoBatch)
-	a.wantState("what a stranger tried", before)
+	a.wantState("another user's deletions", before)
 
 	equal(t, "stamp", b.put("bookmarks", bso("a", "mine")), ss.Written{Modified: t0})
 	b.commit("bookmarks", b.stage("bookmarks", bso("d", "mine")))
@@ -50,7 +50,7 @@ func apart(t *testing.T, a, b *user) {
 	b.deleteCollection("bookmarks")
 	b.put("tabs", bso("a", "mine"))
 	b.deleteAll()
-	a.wantState("a stranger's life", before)
+	a.wantState("the writes of another user", before)
 	a.commit("bookmarks", batch)
 	equalIDs(t, "records", a.list("bookmarks"), "a", "b", "c")
 }

@@ -25,9 +25,9 @@ func listingChecks() []check {
 	}
 }
 
-// library fills a collection with every kind of record: ties of stamp and of
-// sortindex, records without an index, expired ones. It returns the model of
-// what it wrote.
+// library fills a collection with all kinds of records: equal stamps, equal sort
+// indexes, records without a sort index, expired ones. It returns a model with the
+// same records.
 func library(u *user) *model {
 	u.t.Helper()
 	m := newModel()
@@ -51,7 +51,8 @@ func library(u *user) *model {
 	return m
 }
 
-// sorts in full, spelled out: the model of AnyQuery agrees with them.
+// sorts checks each order against a literal list; anyQuery checks them against the
+// model.
 func sorts(t *testing.T, u *user) {
 	library(u)
 	for sort, want := range map[ss.Sort][]string{
@@ -63,10 +64,10 @@ func sorts(t *testing.T, u *user) {
 		equalIDs(t, fmt.Sprintf("sort %d", sort), u.query(ss.Query{Collection: "bookmarks", Sort: sort}), want...)
 		equalIDs(t, fmt.Sprintf("sort %d, full", sort), u.query(ss.Query{Collection: "bookmarks", Sort: sort, Full: true}), want...)
 	}
-	equal(t, "the order of a query without one", ss.Query{}.Sort, ss.Newest)
+	equal(t, "the default order", ss.Query{}.Sort, ss.Newest)
 }
 
-// listedFields: a full listing has what Get has.
+// listedFields: a full listing has the same fields as Get.
 func listedFields(t *testing.T, u *user) {
 	library(u)
 	for _, r := range u.list("bookmarks").records {
@@ -76,7 +77,7 @@ func listedFields(t *testing.T, u *user) {
 	}
 }
 
-// listBounds: newer and older are strict.
+// listBounds: newer and older are exclusive.
 func listBounds(t *testing.T, u *user) {
 	var stamps []ss.Timestamp
 	for _, id := range []string{"0", "1", "2", "3", "4"} {
@@ -116,7 +117,8 @@ func listBounds(t *testing.T, u *user) {
 	}
 }
 
-// listIDs: absent and expired ones are left out, repeated ones listed once.
+// listIDs: absent and expired records are omitted, and repeated IDs are listed
+// once.
 func listIDs(t *testing.T, u *user) {
 	library(u)
 	q := ss.Query{Collection: "bookmarks", Sort: ss.Oldest}
@@ -169,11 +171,11 @@ func listLimits(t *testing.T, u *user) {
 		q.Limit, q.Offset = ss.Some(5), p.next
 		equalIDs(t, "what follows limit 0", u.query(q), "b", "c")
 	}
-	equal(t, "more behind limit 0", p.more, true)
+	equal(t, "more after limit 0", p.more, true)
 	equal(t, "more of nothing", u.query(ss.Query{Collection: "tabs", Limit: ss.Some(0)}).more, false)
 }
 
-// anyQuery holds random queries against the model.
+// anyQuery compares random queries with the model.
 func anyQuery(t *testing.T, u *user) {
 	m := library(u)
 	full, err := m.List(&ss.Query{Collection: "bookmarks", Sort: ss.Oldest, Full: true, Now: u.now})
@@ -211,8 +213,8 @@ func anyQuery(t *testing.T, u *user) {
 	})
 }
 
-// samePage compares what a store and the model answer to a query. Records of
-// a page that is not full have only their ids.
+// samePage compares the pages of a store and of the model. Records of a page that
+// is not full have only their IDs.
 func samePage(t tb, q *ss.Query, got, want page) {
 	t.Helper()
 	if !q.Full {
@@ -237,8 +239,8 @@ func optional[T any](rt *rapid.T, label string, g *rapid.Generator[T]) ss.Option
 	return ss.Some(g.Draw(rt, label))
 }
 
-// largeListing: a collection that no server should hold in memory is listed
-// with the right count, whole and in pages.
+// largeListing: a collection that should not be held in memory is listed
+// completely, at once and in pages, with the right count.
 func largeListing(t *testing.T, u *user) {
 	const n, size = 24, 1 << 19 // 12 MiB
 	for i := 0; i < n; i += 4 {
@@ -266,7 +268,7 @@ func largeListing(t *testing.T, u *user) {
 		paged, q.Offset = append(paged, p.records...), p.next
 	}
 	if !slices.Equal(paged, whole.records) {
-		t.Error("the pages are not the whole")
+		t.Error("the pages differ from the whole listing")
 	}
 	q = ss.Query{Collection: "history", Sort: ss.Newest, Full: true, Limit: ss.Some(n)}
 	equal(t, "more of exactly the limit", u.query(q).more, false)
@@ -281,8 +283,8 @@ func largeListing(t *testing.T, u *user) {
 	equalIDs(t, "limit 0", u.query(q))
 }
 
-// largeAmongSmall: a page is much larger than the collection's size and count
-// let expect.
+// largeAmongSmall: a page is much larger than the average record of the collection
+// suggests.
 func largeAmongSmall(t *testing.T, u *user) {
 	const small, large, size = 400, 8, 1 << 19 // the large ones are 4 MiB
 	for from := 0; from < small; from += 50 {
@@ -317,8 +319,8 @@ func largeAmongSmall(t *testing.T, u *user) {
 	}
 }
 
-// closedUnread: a listing gives back what it holds when it is closed, read or
-// not. A store that keeps a connection for each would run out of them.
+// closedUnread: closing a listing releases its resources, whether or not it was
+// read. Otherwise a store would run out of connections.
 func closedUnread(t *testing.T, u *user) {
 	for _, id := range []string{"a", "b", "c", "d", "e"} {
 		u.put("history", bso(id, xs(2<<20)))

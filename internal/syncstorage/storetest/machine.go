@@ -19,20 +19,20 @@ func modelChecks() []check {
 	}
 }
 
-// machine takes random steps on a store and on the model, while time jumps
-// both ways, and compares every answer, and after every step everything that
-// can be seen.
+// machine performs random operations on a store and on the model, while the time
+// moves forward and back. It compares every result, and after each operation
+// everything that can be read.
 type machine struct {
 	*user
 	model *model
 
-	// quota makes the steps run into one. Their records do not expire then:
-	// what a quota counts between an expiry and the sweep is left open by the
-	// contract, within bounds that other tests keep.
+	// quota limits the operations. Their records then do not expire: between an
+	// expiry and the sweep, the contract allows a range of results, which other
+	// tests check.
 	quota bool
 
 	limits ss.BatchLimits
-	open   []ss.BatchID // some of them ended
+	open   []ss.BatchID // includes ended batches
 }
 
 func randomSteps(t *testing.T, u *user) {
@@ -42,7 +42,7 @@ func randomSteps(t *testing.T, u *user) {
 		m.t, m.now = rt, early
 		m.quota = rapid.Bool().Draw(rt, "under a quota")
 		m.limits = ss.BatchLimits{Records: rapid.Int64Range(1, 5).Draw(rt, "records"), Bytes: rapid.Int64Range(5, 50).Draw(rt, "bytes")}
-		// The next run counts what it sweeps.
+		// The next run must not sweep records of this one.
 		rt.Cleanup(func() {
 			if err := m.store.DeleteAll(context.Background(), m.owner, ss.Precondition{}); err != nil {
 				rt.Errorf("DeleteAll: %v", err)
@@ -98,7 +98,7 @@ func (m *machine) drawUpdates(rt *rapid.T) []ss.Update {
 	return us
 }
 
-// drawIf is mostly no precondition, and otherwise one near what is there.
+// drawIf returns mostly no precondition, otherwise one near the current stamp.
 func (m *machine) drawIf(rt *rapid.T, collection string) (p ss.Precondition) {
 	kind := rapid.IntRange(0, 5).Draw(rt, "if")
 	if kind < 4 {
@@ -129,7 +129,7 @@ func (m *machine) drawWrite(rt *rapid.T) ss.Write {
 	return w
 }
 
-// answered compares the answers to a write, all but Used.
+// answered compares the results of a write, except Used.
 func (m *machine) answered(got ss.Written, err error) func(ss.Written, error) {
 	return func(want ss.Written, wantErr error) {
 		m.t.Helper()
@@ -141,8 +141,8 @@ func (m *machine) answered(got ss.Written, err error) func(ss.Written, error) {
 	}
 }
 
-// stored compares the answers to a write that stores something. slack is how
-// much more than the model a store may have in Used.
+// stored compares the results of a write that stores records. The store's Used may
+// exceed the model's by slack.
 func (m *machine) stored(w ss.Write, slack int64, got ss.Written, err error) func(ss.Written, error) {
 	return func(want ss.Written, wantErr error) {
 		m.t.Helper()
@@ -205,7 +205,7 @@ func (m *machine) stepOpen(rt *rapid.T) {
 
 func (m *machine) stepAppend(rt *rapid.T) { m.appendTo(rt, m.drawBatch(rt), false) }
 
-// drawBatch is one that was opened once; it may have ended, or be of another
+// drawBatch returns a batch that was opened; it may have ended, or be of another
 // collection.
 func (m *machine) drawBatch(rt *rapid.T) ss.BatchID {
 	i := rapid.IntRange(-1, len(m.open)-1).Draw(rt, "batch")
@@ -218,8 +218,8 @@ func (m *machine) drawBatch(rt *rapid.T) ss.BatchID {
 func (m *machine) appendTo(rt *rapid.T, b ss.BatchID, create bool) {
 	w, us := m.drawWrite(rt), m.drawUpdates(rt)
 	got, err := m.store.Append(rt.Context(), m.owner, w, b, create, us, m.limits)
-	// A store may count a stored record beside the staged one that will
-	// replace it, as long as that does not decide.
+	// A store may count both a stored record and the staged one that will replace
+	// it, if that does not change the decision.
 	slack := m.model.collection(w.Collection).usage(m.now).Bytes
 	m.stored(w, slack, got, err)(m.model.Append(w, b, create, us, m.limits))
 }
@@ -251,21 +251,21 @@ func (m *machine) stepDeleteCollection(rt *rapid.T) {
 
 func (m *machine) stepDeleteAll(rt *rapid.T) {
 	if rapid.IntRange(0, 3).Draw(rt, "sure") > 0 {
-		rt.Skip("too rare to do it each time")
+		rt.Skip("skipped most of the time")
 	}
 	p := m.drawIf(rt, "bookmarks")
 	err := m.store.DeleteAll(rt.Context(), m.owner, p)
 	wantError(rt, "answer", err, m.model.DeleteAll(p))
 }
 
-// stepSweep: the number of swept records is the model's. A batch counts at
-// least once; what is staged in it may count too.
+// stepSweep: the number of swept records is the model's. A batch counts at least
+// once; its staged records may count too.
 func (m *machine) stepSweep(rt *rapid.T) {
 	limit := rapid.SampledFrom([]int{1, 3, 1000}).Draw(rt, "limit")
 	swept := m.sweep(limit)
 	if swept == limit {
-		// Which ones a bounded sweep takes is the store's choice: the model
-		// knows only what is left when nothing is due any more.
+		// Which records a limited sweep removes is not defined, so compare after
+		// everything due is removed.
 		swept += m.drain()
 	}
 	staged := 0
@@ -287,14 +287,14 @@ func (m *machine) stepTime(rt *rapid.T) {
 	m.now = max(m.now+by, early-1000*hour)
 }
 
-// compare holds everything that can be seen against the model.
+// compare compares everything that can be read with the model.
 func (m *machine) compare(rt *rapid.T) {
 	m.t = rt
-	want := state{modified: m.model.last, shelves: map[string]shelf{}}
+	want := state{modified: m.model.last, collections: map[string]collectionState{}}
 	for _, c := range m.model.Usage(m.now).Collections {
 		p, err := m.model.List(&ss.Query{Collection: c.Name, Sort: ss.Oldest, Full: true, Now: m.now})
 		must(rt, "the model's List", err)
-		want.shelves[c.Name] = shelf{m.model.collections[c.Name].modified, c.Records, c.Bytes, p.records}
+		want.collections[c.Name] = collectionState{m.model.collections[c.Name].modified, c.Records, c.Bytes, p.records}
 	}
 	m.wantState(fmt.Sprintf("the step, at %v,", m.now), want)
 }

@@ -18,8 +18,8 @@ func mergeChecks() []check {
 	}
 }
 
-// mergeTable runs the root's table on every road to a collection. The second
-// record of the same collection shows that only the named one changes.
+// mergeTable runs the table of the root package for every way to write. A second
+// record of the collection must not change.
 func mergeTable(t *testing.T, u *user) {
 	for _, way := range ways() {
 		for _, tc := range MergeCases() {
@@ -39,15 +39,15 @@ func mergeTable(t *testing.T, u *user) {
 			equal(t, name+": stamp", written.Modified, CaseSecond)
 			equal(t, name, u.get("bookmarks", "a"), recordOf(&tc.Want))
 			equal(t, name+": bystander", u.get("bookmarks", "bystander"), bystander)
-			if c := u.state().shelves["bookmarks"]; c.modified != CaseSecond || c.records != 2 || c.bytes != int64(len(tc.Want.Payload))+1 {
+			if c := u.state().collections["bookmarks"]; c.modified != CaseSecond || c.records != 2 || c.bytes != int64(len(tc.Want.Payload))+1 {
 				t.Errorf("%s: the collection is %+v", name, c)
 			}
 		}
 	}
 }
 
-// stageTable runs the root's table on appends of one batch, and on the commit's
-// own records over what was appended.
+// stageTable runs the table of the root package on two appends, and on an append
+// and the records of the commit.
 func stageTable(t *testing.T, u *user) {
 	for _, tc := range StageCases() {
 		for _, last := range []string{"append", "commit"} {
@@ -74,7 +74,8 @@ func stageTable(t *testing.T, u *user) {
 	}
 }
 
-// newAndOld: one write may create, change, touch and revive records.
+// newAndOld: one write may create and update records, change only a ttl, and
+// replace expired records.
 func newAndOld(t *testing.T, u *user) {
 	u.post("bookmarks", bso("change", "old"), bso("touch", "kept"), expiring("revive", "dead", 1), bso("keep", "kept"))
 	first := u.get("bookmarks", "touch").modified
@@ -92,8 +93,8 @@ func newAndOld(t *testing.T, u *user) {
 	u.state()
 }
 
-// fewAndMany: a write finds its records whether they are few or most of the
-// collection, in any order, beside ids that are new.
+// fewAndMany: a write finds its existing records, whether they are few or most of
+// the collection, in any order, and together with new IDs.
 func fewAndMany(t *testing.T, u *user) {
 	const records = 20
 	id := func(i int) string { return fmt.Sprintf("%c%d", "bB"[i%2], i) }
@@ -116,12 +117,12 @@ func fewAndMany(t *testing.T, u *user) {
 		for i := range records - n {
 			equal(t, id(i), u.get("bookmarks", id(i)), record{id: id(i), payload: "old", modified: before})
 		}
-		equal(t, "records", u.state().shelves["bookmarks"].records, records+3)
+		equal(t, "records", u.state().collections["bookmarks"].records, records+3)
 	}
 }
 
-// onlyTTL keeps the record's stamp and moves the collection's, and a ttl of 0
-// ends the record at once.
+// onlyTTL: a write of only a ttl keeps the record's stamp and updates the
+// collection's. A ttl of 0 ends the record at once.
 func onlyTTL(t *testing.T, u *user) {
 	first := u.put("bookmarks", bso("a", "x")).Modified
 	u.wait(1e9)

@@ -7,15 +7,13 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// Migrated holds a store against data that was written through an earlier
-// schema: what was there is there to the byte and the stamp, and life goes on.
-// Every backend keeps the data as a script for each of its schemas, written
-// through what that schema had, in testdata/schema. The database holds nothing
-// else. In the order of their stamps:
+// Migrated checks a store on migrated data: every byte and stamp is as it was, and
+// writes continue. For each of its schemas a backend has a script in
+// testdata/schema that writes this data, in this order, into an empty database:
 //
 //	.100  user 7 puts bookmarks/a (00 ff 27, sortindex 5); user 8 puts tabs/x
 //	.110  user 7 puts bookmarks/..
-//	.120  user 7 posts toys/forever, empty, and toys/mortal, for an hour
+//	.120  user 7 posts toys/forever, empty, and toys/mortal, with a ttl of an hour
 //	.130  user 7 opens a batch in bookmarks, of a and c
 //	.140  user 7 puts tabs/x
 //	.150  user 7 deletes tabs
@@ -25,17 +23,17 @@ func Migrated(t *testing.T, s ss.Store) {
 	u := &user{t: t, store: s, owner: ss.Owner{UID: 7, FxAUID: "seven", FxAKID: "1-qqo"}, now: then + 150}
 	other := *u
 	other.owner = ss.Owner{UID: 8, FxAUID: "eight", FxAKID: "1-qqo"}
-	theirs := state{then + 100, map[string]shelf{
+	theirs := state{then + 100, map[string]collectionState{
 		"tabs": {then + 100, 1, 5, []record{{id: "x", payload: "other", modified: then + 100}}},
 	}}
 	five, mortalIndex := ss.Some[int64](5), ss.Some[int64](-999999999)
 	forever := record{id: "forever", modified: then + 120}
 	mortal := record{id: "mortal", index: mortalIndex, payload: "dies", modified: then + 120}
-	toys := shelf{then + 120, 2, 4, []record{forever, mortal}}
+	toys := collectionState{then + 120, 2, 4, []record{forever, mortal}}
 	dots := record{id: "..", payload: "two", modified: then + 110}
 
 	must(t, "Ping", s.Ping(t.Context()))
-	u.wantState("the migrations", state{then + 150, map[string]shelf{
+	u.wantState("the migrations", state{then + 150, map[string]collectionState{
 		"bookmarks": {then + 110, 2, 6, []record{
 			{id: "a", index: five, payload: "\x00\xff'", modified: then + 100}, dots,
 		}},
@@ -54,7 +52,7 @@ func Migrated(t *testing.T, s ss.Store) {
 	must(t, "Commit", err)
 	equal(t, "stamp of the commit", w.Modified, then+170)
 	u.now = then + 170
-	u.wantState("a write and a commit", state{then + 170, map[string]shelf{
+	u.wantState("a write and a commit", state{then + 170, map[string]collectionState{
 		"bookmarks": {then + 170, 5, 15, []record{
 			dots,
 			{id: "d", payload: "four", modified: then + 160},
@@ -65,7 +63,7 @@ func Migrated(t *testing.T, s ss.Store) {
 		"toys": toys,
 	}})
 
-	// The name "toys" is counted already.
+	// The name "toys" counts for the user.
 	two := ss.Write{Collection: "second", Now: u.now, MaxNames: 2}
 	_, err = s.Put(t.Context(), u.owner, two, bso("x", ""))
 	must(t, "Put into a second new name", err)
@@ -79,7 +77,7 @@ func Migrated(t *testing.T, s ss.Store) {
 	equal(t, "records swept", n, 1)
 	equal(t, "usage", u.usage().Bytes(), 15)
 	u.deleteAll()
-	u.wantState("a wipe", state{shelves: map[string]shelf{}})
+	u.wantState("DeleteAll", state{collections: map[string]collectionState{}})
 	other.now = expires
 	other.wantState("another's wipe", theirs)
 }

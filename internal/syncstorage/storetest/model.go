@@ -8,18 +8,17 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// model is the contract of a Store for one user, as plain maps that use the
-// rules of the service: slow, simple, and not safe for concurrent use. A step
-// that is refused leaves it as it was.
+// model implements the contract of a Store for one user with maps and the rules of
+// the service: slow, simple, and not safe for concurrent use. A refused operation
+// does not change it.
 type model struct {
-	last        ss.Timestamp // the user's greatest stamp, tombstones included
+	last        ss.Timestamp // the user's greatest stamp, including deletions
 	collections map[string]*modelCollection
 	batches     map[ss.BatchID]*modelBatch
 	quota       ss.Optional[int64] // the user's own
 }
 
-// modelCollection keeps expired records until they are swept, as an engine
-// does.
+// modelCollection keeps expired records until they are swept, like an engine.
 type modelCollection struct {
 	modified ss.Timestamp
 	records  map[string]ss.BSO
@@ -31,12 +30,12 @@ type modelBatch struct {
 	records    map[string]ss.Update
 }
 
-// newModel is a user without data.
+// newModel returns a user without data.
 func newModel() *model {
 	return &model{collections: map[string]*modelCollection{}, batches: map[ss.BatchID]*modelBatch{}}
 }
 
-// collection is what is there under the name, or an empty one.
+// collection returns the collection, or an empty one.
 func (m *model) collection(name string) *modelCollection {
 	if c := m.collections[name]; c != nil {
 		return c
@@ -44,7 +43,7 @@ func (m *model) collection(name string) *modelCollection {
 	return &modelCollection{}
 }
 
-// live is the record, when a reader can see it at the horizon.
+// live returns the record if it is visible at the horizon.
 func (c *modelCollection) live(id string, horizon ss.Timestamp) (ss.BSO, bool) {
 	b, ok := c.records[id]
 	return b, ok && b.Live(horizon)
@@ -59,7 +58,7 @@ func (c *modelCollection) usage(now ss.Timestamp) (u ss.Delta) {
 	return u
 }
 
-// Collections is Store.Collections; the names are in order.
+// Collections implements Store.Collections; the names are sorted.
 func (m *model) Collections() ss.Collections {
 	cs := ss.Collections{Modified: m.last}
 	for _, name := range slices.Sorted(maps.Keys(m.collections)) {
@@ -68,7 +67,7 @@ func (m *model) Collections() ss.Collections {
 	return cs
 }
 
-// Usage is Store.Usage; the names are in order.
+// Usage implements Store.Usage; the names are sorted.
 func (m *model) Usage(now ss.Timestamp) ss.Usage {
 	us := ss.Usage{Modified: m.last, Quota: m.quota}
 	for _, name := range slices.Sorted(maps.Keys(m.collections)) {
@@ -78,7 +77,7 @@ func (m *model) Usage(now ss.Timestamp) ss.Usage {
 	return us
 }
 
-// Get is Store.Get.
+// Get implements Store.Get.
 func (m *model) Get(collection, id string, p ss.Precondition, now ss.Timestamp) (ss.BSO, error) {
 	c := m.collection(collection)
 	b, ok := c.live(id, ss.Horizon(now, c.modified))
@@ -88,7 +87,7 @@ func (m *model) Get(collection, id string, p ss.Precondition, now ss.Timestamp) 
 	return b, p.Check(b.Modified)
 }
 
-// List is Store.List with the records in a slice.
+// List implements Store.List with the records in a slice.
 func (m *model) List(q *ss.Query) (page, error) {
 	c := m.collection(q.Collection)
 	if err := q.If.Check(c.modified); err != nil {
@@ -124,12 +123,12 @@ func (m *model) List(q *ss.Query) (page, error) {
 	return p, nil
 }
 
-// behind is a record at the place of the offset.
+// behind returns a record at the position of the offset.
 func behind(o ss.Offset) ss.BSO {
 	return ss.BSO{ID: o.ID, Modified: o.Modified, SortIndex: o.SortIndex}
 }
 
-// inOrder compares two records by their places in a listing.
+// inOrder compares two records by their order in a listing.
 func inOrder(s ss.Sort, a, b ss.BSO) int {
 	key := func(r ss.BSO) int64 {
 		switch {

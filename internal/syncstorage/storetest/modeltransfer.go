@@ -7,7 +7,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// Total is what Store.Totals has of the user.
+// Total returns the user's entry of Store.Totals.
 func (m *model) Total() ss.Total {
 	t := ss.Total{Modified: m.last, Counted: true, Quota: m.quota}
 	for _, c := range m.collections {
@@ -19,7 +19,7 @@ func (m *model) Total() ss.Total {
 	return t
 }
 
-// Export is Store.Export as a slice.
+// Export implements Store.Export as a slice.
 func (m *model) Export(now ss.Timestamp) (all []ss.Exported) {
 	for _, name := range slices.Sorted(maps.Keys(m.collections)) {
 		c := m.collections[name]
@@ -34,7 +34,7 @@ func (m *model) Export(now ss.Timestamp) (all []ss.Exported) {
 	return all
 }
 
-// Restore is Store.Restore.
+// Restore implements Store.Restore.
 func (m *model) Restore(w ss.Write, r ss.Restore) (restored ss.Restored, err error) {
 	if err := w.If.Check(m.last); err != nil {
 		return restored, err

@@ -6,12 +6,12 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// used is what counts for a quota.
+// used returns the usage for a quota.
 func (m *model) used(collection string, now ss.Timestamp) ss.Used {
 	return ss.Used{Collection: m.collection(collection).usage(now).Bytes, User: m.Usage(now).Bytes()}
 }
 
-// merged is the collection after the updates at the stamp.
+// merged returns the collection after the updates at the stamp.
 func (m *model) merged(name string, us map[string]ss.Update, stamp ss.Timestamp, mode ss.MergeMode) *modelCollection {
 	c := &modelCollection{stamp, map[string]ss.BSO{}}
 	maps.Copy(c.records, m.collection(name).records)
@@ -25,8 +25,7 @@ func (m *model) merged(name string, us map[string]ss.Update, stamp ss.Timestamp,
 	return c
 }
 
-// replace puts the collection in the place of the one that is there, unless
-// the quota forbids it.
+// replace replaces the collection, unless the quota forbids it.
 func (m *model) replace(w ss.Write, c *modelCollection) (ss.Written, error) {
 	old := m.collection(w.Collection)
 	before := m.used(w.Collection, w.Now)
@@ -39,7 +38,7 @@ func (m *model) replace(w ss.Write, c *modelCollection) (ss.Written, error) {
 	return ss.Written{Modified: c.modified, Previous: old.modified, Used: used, Quota: quota}, nil
 }
 
-// Put is Store.Put.
+// Put implements Store.Put.
 func (m *model) Put(w ss.Write, u ss.Update) (ss.Written, error) {
 	stamp := ss.NextStamp(w.Now, m.last)
 	var modified ss.Timestamp
@@ -52,7 +51,7 @@ func (m *model) Put(w ss.Write, u ss.Update) (ss.Written, error) {
 	return m.replace(w, m.merged(w.Collection, map[string]ss.Update{u.ID: u}, stamp, ss.Direct))
 }
 
-// Post is Store.Post.
+// Post implements Store.Post.
 func (m *model) Post(w ss.Write, us []ss.Update) (ss.Written, error) {
 	if err := w.If.Check(m.collection(w.Collection).modified); err != nil {
 		return ss.Written{}, err
@@ -60,7 +59,7 @@ func (m *model) Post(w ss.Write, us []ss.Update) (ss.Written, error) {
 	return m.replace(w, m.merged(w.Collection, staged(nil, us), ss.NextStamp(w.Now, m.last), ss.Direct))
 }
 
-// staged is what a batch holds after an append.
+// staged returns the contents of a batch after an append.
 func staged(old map[string]ss.Update, us []ss.Update) map[string]ss.Update {
 	all := map[string]ss.Update{}
 	maps.Copy(all, old)
@@ -81,7 +80,7 @@ func totals(us map[string]ss.Update) ss.Delta {
 	return d
 }
 
-// batch is the open batch, with what the request adds to it.
+// batch returns the open batch with the updates of the request.
 func (m *model) batch(w ss.Write, id ss.BatchID, us []ss.Update, limits ss.BatchLimits) (*modelBatch, error) {
 	if err := w.If.Check(m.collection(w.Collection).modified); err != nil {
 		return nil, err
@@ -94,8 +93,8 @@ func (m *model) batch(w ss.Write, id ss.BatchID, us []ss.Update, limits ss.Batch
 	return after, limits.Check(totals(after.records))
 }
 
-// Append is Store.Append. What is staged is held against the quota as if it
-// were committed now.
+// Append implements Store.Append. The quota is checked as if the batch were
+// committed now.
 func (m *model) Append(w ss.Write, id ss.BatchID, create bool, us []ss.Update, limits ss.BatchLimits) (ss.Written, error) {
 	if create {
 		m.batches[id] = &modelBatch{w.Collection, w.Now + ss.Timestamp(ss.BatchLifetime.Milliseconds()), nil}
@@ -120,7 +119,7 @@ func (m *model) Append(w ss.Write, id ss.BatchID, create bool, us []ss.Update, l
 	return ss.Written{}, err
 }
 
-// Commit is Store.Commit.
+// Commit implements Store.Commit.
 func (m *model) Commit(w ss.Write, id ss.BatchID, us []ss.Update, limits ss.BatchLimits) (ss.Written, error) {
 	b, err := m.batch(w, id, us, limits)
 	if err != nil {
@@ -133,7 +132,7 @@ func (m *model) Commit(w ss.Write, id ss.BatchID, us []ss.Update, limits ss.Batc
 	return written, err
 }
 
-// DeleteBSO is Store.DeleteBSO.
+// DeleteBSO implements Store.DeleteBSO.
 func (m *model) DeleteBSO(w ss.Write, id string) (ss.Written, error) {
 	b, ok := m.collection(w.Collection).live(id, ss.NextStamp(w.Now, m.last))
 	if !ok {
@@ -145,7 +144,7 @@ func (m *model) DeleteBSO(w ss.Write, id string) (ss.Written, error) {
 	return m.without(w, []string{id})
 }
 
-// DeleteBSOs is Store.DeleteBSOs.
+// DeleteBSOs implements Store.DeleteBSOs.
 func (m *model) DeleteBSOs(w ss.Write, ids []string) (ss.Written, error) {
 	if err := w.If.Check(m.collection(w.Collection).modified); err != nil {
 		return ss.Written{}, err
@@ -164,7 +163,7 @@ func (m *model) without(w ss.Write, ids []string) (ss.Written, error) {
 	return m.replace(w, c)
 }
 
-// DeleteCollection is Store.DeleteCollection.
+// DeleteCollection implements Store.DeleteCollection.
 func (m *model) DeleteCollection(w ss.Write) (ss.Written, error) {
 	c := m.collection(w.Collection)
 	if err := w.If.Check(c.modified); err != nil {
@@ -178,7 +177,7 @@ func (m *model) DeleteCollection(w ss.Write) (ss.Written, error) {
 	return ss.Written{Modified: m.last, Previous: c.modified}, nil
 }
 
-// DeleteAll is Store.DeleteAll.
+// DeleteAll implements Store.DeleteAll.
 func (m *model) DeleteAll(p ss.Precondition) error {
 	if err := p.Check(m.last); err != nil {
 		return err
@@ -189,8 +188,8 @@ func (m *model) DeleteAll(p ss.Precondition) error {
 	return nil
 }
 
-// Sweep is Store.Sweep without a limit: it returns how many records and
-// batches were due.
+// Sweep implements Store.Sweep without a limit. It returns the number of removed
+// records and batches.
 func (m *model) Sweep(now ss.Timestamp) (records, batches int) {
 	for _, c := range m.collections {
 		n := len(c.records)

@@ -25,8 +25,7 @@ func ownQuotaChecks() []check {
 	}
 }
 
-// counted is the frame of a write where bytes are counted, under an enforced quota
-// for every user.
+// counted returns the parameters of a write with an enforced quota for every user.
 func (u *user) counted(collection string, limit int64) ss.Write {
 	w := u.limited(collection, limit)
 	w.Quota.Own = true
@@ -38,17 +37,17 @@ func (u *user) setQuota(bytes ss.Optional[int64]) {
 	must(u.t, "SetQuota", u.store.SetQuota(u.t.Context(), u.owner, bytes))
 }
 
-// ownQuotaFromTheFirstWrite: the quota holds of a user who has no row, and leaves no
-// trace but itself.
+// ownQuotaFromTheFirstWrite: the quota applies to a user without a row, and changes
+// nothing else.
 func ownQuotaFromTheFirstWrite(t *testing.T, u *user) {
 	u.setQuota(ss.Some[int64](30))
-	u.wantState("SetQuota", state{shelves: map[string]shelf{}})
+	u.wantState("SetQuota", state{collections: map[string]collectionState{}})
 	equal(t, "the quota", u.usage().Quota, ss.Some[int64](30))
 	_, err := u.store.Put(t.Context(), u.owner, u.counted("bookmarks", 100), bso("a", xs(31)))
-	wantError(t, "a byte too much", err, ss.ErrQuota)
+	wantError(t, "a byte too many", err, ss.ErrQuota)
 	w, err := u.store.Put(t.Context(), u.owner, u.counted("bookmarks", 100), bso("a", xs(30)))
 	must(t, "exactly the quota", err)
-	equal(t, "the quota that held", w.Quota.User, 30)
+	equal(t, "the quota", w.Quota.User, 30)
 	equal(t, "what is left", w.Quota.Remaining(w.Used), ss.Some[int64](0))
 	v := u.other()
 	w, err = v.store.Put(t.Context(), v.owner, v.counted("bookmarks", 100), bso("a", xs(100)))
@@ -57,8 +56,8 @@ func ownQuotaFromTheFirstWrite(t *testing.T, u *user) {
 	equal(t, "another user's own quota", v.usage().Quota, ss.Optional[int64]{})
 }
 
-// ownQuotaByEveryWrite: a user's own quota takes the place of a smaller one and of a
-// larger one, for each way to store.
+// ownQuotaByEveryWrite: a user's own quota replaces a smaller and a larger one, for
+// each way to write.
 func ownQuotaByEveryWrite(t *testing.T, u *user) {
 	for _, way := range []string{"Put", "Post", "Append", "Commit"} {
 		for _, servers := range []int64{0, 10, 500} {
@@ -69,13 +68,13 @@ func ownQuotaByEveryWrite(t *testing.T, u *user) {
 			wantError(t, way+" over it", err, ss.ErrQuota)
 			w, err := u.storeBy(t.Context(), way, u.counted("bookmarks", servers), bso("a", xs(40)))
 			must(t, way+" up to it", err)
-			equal(t, way+": the quota that held", w.Quota, ss.Quota{User: 100, Enforce: true, Own: true})
+			equal(t, way+": the quota", w.Quota, ss.Quota{User: 100, Enforce: true, Own: true})
 			equal(t, way+": Used", w.Used, ss.Used{Collection: 40, User: 100})
 		}
 	}
 }
 
-// ownQuotaNoLimit: 0 lifts the limit of the server.
+// ownQuotaNoLimit: 0 removes the server's limit.
 func ownQuotaNoLimit(t *testing.T, u *user) {
 	u.setQuota(ss.Some[int64](0))
 	for _, way := range []string{"Put", "Post", "Append", "Commit"} {
@@ -86,8 +85,8 @@ func ownQuotaNoLimit(t *testing.T, u *user) {
 }
 
 func ownQuotaTakenAway(t *testing.T, u *user) {
-	u.setQuota(ss.Optional[int64]{}) // there is none
-	u.wantState("taking away what is not there", state{shelves: map[string]shelf{}})
+	u.setQuota(ss.Optional[int64]{}) // the user has no own quota
+	u.wantState("removing a quota that is not set", state{collections: map[string]collectionState{}})
 	u.setQuota(ss.Some[int64](200))
 	u.put("bookmarks", bso("a", xs(150)))
 	u.setQuota(ss.Some[int64](160))
@@ -96,41 +95,41 @@ func ownQuotaTakenAway(t *testing.T, u *user) {
 	u.wantState("SetQuota", before)
 	equal(t, "the quota", u.usage().Quota, ss.Optional[int64]{})
 	_, err := u.store.Put(t.Context(), u.owner, u.counted("bookmarks", 100), bso("b", "x"))
-	wantError(t, "over the server's", err, ss.ErrQuota)
+	wantError(t, "over the server's quota", err, ss.ErrQuota)
 }
 
-// ownQuotaWhereNobodyCounts: where quotas are off, those of users are.
+// ownQuotaWhereNobodyCounts: if quotas are off, so are the users' own.
 func ownQuotaWhereNobodyCounts(t *testing.T, u *user) {
 	u.setQuota(ss.Some[int64](10))
 	w := u.put("bookmarks", bso("a", xs(50)))
-	equal(t, "the quota that held", w.Quota, ss.Quota{})
+	equal(t, "the quota", w.Quota, ss.Quota{})
 }
 
-// ownQuotaBesideTheCollections: the limit of a collection holds beside it.
+// ownQuotaBesideTheCollections: the limit of a collection applies too.
 func ownQuotaBesideTheCollections(t *testing.T, u *user) {
 	u.setQuota(ss.Some[int64](100))
 	w := u.counted("bookmarks", 10)
 	w.Quota.Collection = 40
 	_, err := u.store.Put(t.Context(), u.owner, w, bso("a", xs(41)))
-	wantError(t, "over that of the collection", err, ss.ErrQuota)
+	wantError(t, "over the limit of the collection", err, ss.ErrQuota)
 	got, err := u.store.Put(t.Context(), u.owner, w, bso("a", xs(40)))
 	must(t, "up to it", err)
 	equal(t, "what is left", got.Quota.Remaining(got.Used), ss.Some[int64](0))
 }
 
-// ownQuotaOutlivesAWipe: a client that deletes everything does not get rid of it.
+// ownQuotaOutlivesAWipe: a client cannot remove the quota by deleting everything.
 func ownQuotaOutlivesAWipe(t *testing.T, u *user) {
 	u.setQuota(ss.Some[int64](30))
 	u.put("bookmarks", bso("a", "x"))
 	u.deleteCollection("bookmarks")
 	u.deleteAll()
-	u.wantState("a wipe", state{shelves: map[string]shelf{}})
+	u.wantState("DeleteAll", state{collections: map[string]collectionState{}})
 	equal(t, "the quota", u.usage().Quota, ss.Some[int64](30))
 	_, err := u.store.Put(t.Context(), u.owner, u.counted("bookmarks", 100), bso("a", xs(31)))
-	wantError(t, "a byte too much", err, ss.ErrQuota)
-	u.put(newName(), bso("a", "x")) // the name is counted in the same row
+	wantError(t, "a byte too many", err, ss.ErrQuota)
+	u.put(newName(), bso("a", "x")) // the number of names is in the same row
 	u.deleteAll()
-	equal(t, "the quota after another wipe", u.usage().Quota, ss.Some[int64](30))
+	equal(t, "the quota after another DeleteAll", u.usage().Quota, ss.Some[int64](30))
 }
 
 func ownQuotaNegative(t *testing.T, u *user) {
@@ -138,7 +137,7 @@ func ownQuotaNegative(t *testing.T, u *user) {
 	equal(t, "the quota", u.usage().Quota, ss.Optional[int64]{})
 }
 
-// ownQuotaWritersAtOnce: no two writers fit into the last place.
+// ownQuotaWritersAtOnce: concurrent writers cannot exceed the quota.
 func ownQuotaWritersAtOnce(t *testing.T, u *user) {
 	u.setQuota(ss.Some[int64](50))
 	var wg sync.WaitGroup
@@ -164,13 +163,13 @@ func totalsChecks() []check {
 	return []check{{"ByTheCounters", totalsByTheCounters}}
 }
 
-// totalsByTheCounters: Totals has the owners in their order, those that nobody has
-// heard of too. Where nobody counts it may say so.
+// totalsByTheCounters: Totals returns the owners in order, including unknown ones.
+// Without a quota a store may report them as not counted.
 func totalsByTheCounters(t *testing.T, u *user) {
 	a, b, nobody := u.other(), u.other(), u.other()
 	none, err := u.store.Totals(t.Context(), nil)
-	must(t, "Totals of nobody", err)
-	equal(t, "totals of nobody", len(none), 0)
+	must(t, "Totals of no owners", err)
+	equal(t, "totals of no owners", len(none), 0)
 	a.setQuota(ss.Some[int64](0))
 	var last ss.Timestamp
 	for _, collection := range []string{"bookmarks", "tabs"} {
@@ -184,9 +183,9 @@ func totalsByTheCounters(t *testing.T, u *user) {
 	totals, err := u.store.Totals(t.Context(), []ss.Owner{b.owner, nobody.owner, a.owner})
 	must(t, "Totals", err)
 	equal(t, "totals", len(totals), 3)
-	equal(t, "of one that has deleted all", totals[0], ss.Total{Modified: b.collections().Modified, Counted: true, Quota: ss.Some[int64](77)})
-	equal(t, "of nobody", totals[1], ss.Total{Counted: true})
-	equal(t, "of one that stores", totals[2], ss.Total{Modified: last, Records: 2, Bytes: 40, Counted: true, Quota: ss.Some[int64](0)})
+	equal(t, "the total after DeleteAll", totals[0], ss.Total{Modified: b.collections().Modified, Counted: true, Quota: ss.Some[int64](77)})
+	equal(t, "the total of an unknown user", totals[1], ss.Total{Counted: true})
+	equal(t, "the total of a user with records", totals[2], ss.Total{Modified: last, Records: 2, Bytes: 40, Counted: true, Quota: ss.Some[int64](0)})
 	b.put("tabs", bso("a", "xyz"))
 	totals, err = u.store.Totals(t.Context(), []ss.Owner{b.owner})
 	must(t, "Totals", err)

@@ -16,7 +16,7 @@ func pagingChecks() []check {
 	}
 }
 
-// turn is the query of the next page, as a client comes back with the token.
+// turn returns the query of the next page, with the offset from its token.
 func turn(t tb, q ss.Query, p page) ss.Query {
 	t.Helper()
 	next, err := ss.ParseOffset(p.next.Token())
@@ -26,7 +26,7 @@ func turn(t tb, q ss.Query, p page) ss.Query {
 	return q
 }
 
-// wholeInPages: pages of any size are the whole listing, cut.
+// wholeInPages: pages of any size add up to the whole listing.
 func wholeInPages(t *testing.T, u *user) {
 	library(u)
 	first := u.list("bookmarks").records[0].modified
@@ -54,8 +54,8 @@ func wholeInPages(t *testing.T, u *user) {
 	}
 }
 
-// pagesUnderWrites: records that do not change are seen once, whatever
-// happens to others between the pages.
+// pagesUnderWrites: records that do not change are listed once, even if others
+// change between the pages.
 func pagesUnderWrites(t *testing.T, u *user) {
 	for _, sort := range []ss.Sort{ss.Newest, ss.Oldest, ss.ByIndex} {
 		u := u.other()
@@ -81,7 +81,7 @@ func pagesUnderWrites(t *testing.T, u *user) {
 			if !p.more || turns > 2*n {
 				break
 			}
-			// Odd records change: one goes, one moves to the front, one is new.
+			// Odd records change: one is deleted, one is updated, one is new.
 			u.deleteBSOs("bookmarks", fmt.Sprintf("%02d", (turns*4+1)%n))
 			u.put("bookmarks", ss.Update{ID: fmt.Sprintf("%02d", (turns*4+3)%n), Payload: text("y"), SortIndex: ss.Some(int64(turns % 5))})
 			u.put("bookmarks", ss.Update{ID: fmt.Sprintf("new%d", turns), SortIndex: ss.Some(int64(turns%7 - 1))})
@@ -96,7 +96,8 @@ func pagesUnderWrites(t *testing.T, u *user) {
 	}
 }
 
-// behindDeleted: the record that a page ended with may be gone.
+// behindDeleted: the last record of a page may be deleted before the next page is
+// read.
 func behindDeleted(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", "x"), bso("b", "x"), bso("c", "x"), bso("d", "x"))
 	for _, sort := range []ss.Sort{ss.Newest, ss.ByIndex} {

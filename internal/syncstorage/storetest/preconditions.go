@@ -22,8 +22,8 @@ func preconditionChecks() []check {
 	}
 }
 
-// preconditionTable runs the root's table on every method; what is refused
-// leaves no trace.
+// preconditionTable runs the table of the root package on every method. A refused
+// request changes nothing.
 func preconditionTable(t *testing.T, u *user) {
 	for _, m := range methods() {
 		for _, tc := range PreconditionCases() {
@@ -47,7 +47,7 @@ func preconditionTable(t *testing.T, u *user) {
 }
 
 // preconditionResource: the record, its collection and the user have different
-// stamps, and every method judges the one that it addresses.
+// stamps, and every method checks that of its resource.
 func preconditionResource(t *testing.T, u *user) {
 	for _, m := range methods() {
 		u := u.other()
@@ -68,8 +68,8 @@ func preconditionResource(t *testing.T, u *user) {
 	}
 }
 
-// preconditionTombstone: a deleted collection was modified at 0, and the user
-// when it was deleted.
+// preconditionTombstone: a deleted collection has the modified time 0, and the user
+// that of the deletion.
 func preconditionTombstone(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	gone := u.deleteCollection("bookmarks").Modified
@@ -84,14 +84,14 @@ func preconditionTombstone(t *testing.T, u *user) {
 	must(t, "create-only after the end", err)
 }
 
-// preconditionExpired: an expired record was modified at 0, also before it is
-// swept.
+// preconditionExpired: an expired record has the modified time 0, before it is
+// swept too.
 func preconditionExpired(t *testing.T, u *user) {
 	stamp := u.put("bookmarks", expiring("a", "x", 60)).Modified
 	u.put("bookmarks", expiring("b", "x", 60))
 	u.wait(59e9)
 	_, err := u.store.Put(t.Context(), u.owner, u.writeIf("bookmarks", ifUnmodifiedSince(0)), bso("a", "y"))
-	wantError(t, "create-only over a living record", err, &ss.PreconditionError{Modified: stamp})
+	wantError(t, "create-only over a live record", err, &ss.PreconditionError{Modified: stamp})
 	u.wait(2e9)
 	_, err = u.store.Put(t.Context(), u.owner, u.writeIf("bookmarks", ifModifiedSince(0)), bso("b", "y"))
 	wantError(t, "if modified over an expired record", err, &ss.PreconditionError{NotModified: true})
@@ -113,8 +113,8 @@ func preconditionDeleted(t *testing.T, u *user) {
 	equal(t, "payload", u.get("bookmarks", "a").payload, "y")
 }
 
-// preconditionMissing: reading or deleting a record that is not there is
-// NotFound, whatever the precondition says.
+// preconditionMissing: reading or deleting a missing record is NotFound, with any
+// precondition.
 func preconditionMissing(t *testing.T, u *user) {
 	u.put("bookmarks", expiring("expired", "x", 1))
 	u.wait(5e9)
@@ -127,11 +127,10 @@ func preconditionMissing(t *testing.T, u *user) {
 			wantFault(t, "DeleteBSO", err, fault.NotFound)
 		}
 	}
-	u.wantState("asking for what is not there", before)
+	u.wantState("reading and deleting missing resources", before)
 }
 
-// preconditionHidden: a collection that has only an open batch was modified
-// at 0.
+// preconditionHidden: a collection with only an open batch has the modified time 0.
 func preconditionHidden(t *testing.T, u *user) {
 	b := u.stage("bookmarks", bso("a", "x"))
 	err := u.tryList(t.Context(), &ss.Query{Collection: "bookmarks", Now: u.now, If: ifModifiedSince(0)})
@@ -140,7 +139,7 @@ func preconditionHidden(t *testing.T, u *user) {
 	must(t, "create-only commit", err)
 }
 
-// refusedAppend: an append that is refused stages nothing and opens nothing.
+// refusedAppend: a refused append stages nothing and opens no batch.
 func refusedAppend(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	never := u.writeIf("bookmarks", ifUnmodifiedSince(0))
@@ -148,7 +147,7 @@ func refusedAppend(t *testing.T, u *user) {
 	_, err := u.store.Append(t.Context(), u.owner, never, b, true, []ss.Update{bso("b", "x")}, limits())
 	wantFault(t, "Append with create", err, fault.Precondition)
 	_, err = u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), b, nil, limits())
-	wantError(t, "Commit of what was not opened", err, ss.ErrNoBatch)
+	wantError(t, "Commit of a batch that was not opened", err, ss.ErrNoBatch)
 
 	b = u.stage("bookmarks", bso("b", "x"))
 	_, err = u.store.Append(t.Context(), u.owner, never, b, false, []ss.Update{bso("b", "y"), bso("c", "y")}, limits())

@@ -27,7 +27,7 @@ func quotaChecks() []check {
 	}
 }
 
-// limited is the frame of a write under an enforced quota.
+// limited returns the parameters of a write with an enforced quota.
 func (u *user) limited(collection string, limit int64) ss.Write {
 	w := u.write(collection)
 	w.Quota = ss.Quota{User: limit, Enforce: true}
@@ -43,10 +43,10 @@ func (u *user) limitedEach(collection string, limit int64) ss.Write {
 
 func xs(n int64) string { return strings.Repeat("x", int(n)) }
 
-// quotaTable runs the root's table on every write that stores: enforced, it
-// refuses and leaves no trace; reported, it writes. Either way Used is told
-// where there is a limit. On an engine that is slow each case has one of the
-// ways to write.
+// quotaTable runs the table of the root package for every way to write records. An
+// enforced quota refuses without a change; one that is not enforced lets the write
+// succeed. Either way Used is returned. On a slow engine each case uses one of the
+// ways.
 func quotaTable(t *testing.T, u *user) {
 	for i, tc := range QuotaCases() {
 		for j, way := range []string{"Put", "Post", "Append", "Commit"} {
@@ -58,7 +58,7 @@ func quotaTable(t *testing.T, u *user) {
 	}
 }
 
-// quotaCase runs a case of the table by one way to write.
+// quotaCase runs a case of the table with one way to write.
 func quotaCase(t *testing.T, u *user, tc *QuotaCase, way string, enforce bool) {
 	name := fmt.Sprintf("%s by %s, enforced %v", tc.Name, way, enforce)
 	if tc.Others > 0 {
@@ -77,7 +77,7 @@ func quotaCase(t *testing.T, u *user, tc *QuotaCase, way string, enforce bool) {
 	wantError(t, name, err, nil)
 	if way == "Append" {
 		u.wantState(name, before)
-		return // Used may have what will be replaced
+		return // Used may include records that will be replaced
 	}
 	u.wantUsage(name, "bookmarks", 1, tc.After)
 	if w.Quota.Limited() {
@@ -85,7 +85,7 @@ func quotaCase(t *testing.T, u *user, tc *QuotaCase, way string, enforce bool) {
 	}
 }
 
-// storeBy writes an update in one of the ways that there are.
+// storeBy writes an update in one of the ways.
 func (u *user) storeBy(ctx context.Context, way string, w ss.Write, update ss.Update) (ss.Written, error) {
 	updates := []ss.Update{update}
 	switch way {
@@ -100,13 +100,13 @@ func (u *user) storeBy(ctx context.Context, way string, w ss.Write, update ss.Up
 	}
 }
 
-// quotaSum: the quota is the user's, over all collections.
+// quotaSum: the user's quota limits all collections together.
 func quotaSum(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", xs(40)))
 	u.put("tabs", bso("a", xs(50)))
 	_, err := u.store.Put(t.Context(), u.owner, u.limited("forms", 100), bso("a", xs(11)))
 	wantError(t, "a byte too much", err, ss.ErrQuota)
-	equal(t, "collections", len(u.state().shelves), 2)
+	equal(t, "collections", len(u.state().collections), 2)
 	w, err := u.store.Put(t.Context(), u.owner, u.limited("forms", 100), bso("a", xs(10)))
 	must(t, "exactly the quota", err)
 	equal(t, "Used", w.Used.User, 100)
@@ -115,8 +115,8 @@ func quotaSum(t *testing.T, u *user) {
 	must(t, "another user", err)
 }
 
-// quotaOfACollection: each collection has the limit for itself, in batches too,
-// and what has expired does not count.
+// quotaOfACollection: each collection has its own limit, in batches too, and
+// expired records do not count.
 func quotaOfACollection(t *testing.T, u *user) {
 	for _, name := range []string{"bookmarks", "tabs", newName()} {
 		w := u.limitedEach(name, 100)
@@ -137,7 +137,7 @@ func quotaOfACollection(t *testing.T, u *user) {
 	}
 	u.wait(11e9)
 	got, err := u.store.Put(t.Context(), u.owner, u.limitedEach("tabs", 100), bso("d", xs(30)))
-	must(t, "Put in the place of what has expired", err)
+	must(t, "Put over an expired record", err)
 	if got.Used.Collection < 100 || got.Used.User < got.Used.Collection {
 		t.Errorf("Used is %v", got.Used)
 	}
@@ -145,8 +145,8 @@ func quotaOfACollection(t *testing.T, u *user) {
 	wantError(t, "Put of a byte more", err, ss.ErrQuota)
 }
 
-// quotaShrinking: who is over the limit, because it was lowered, can still
-// write what does not grow, and delete.
+// quotaShrinking: a user over a limit that was lowered can still delete, and write
+// what does not add bytes.
 func quotaShrinking(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", xs(100)), bso("b", xs(100)), bso("c", xs(100)), bso("d", xs(100)))
 	w := u.limited("bookmarks", 50)
@@ -168,7 +168,7 @@ func quotaShrinking(t *testing.T, u *user) {
 	used("DeleteCollection", 0)(u.store.DeleteCollection(t.Context(), u.owner, w))
 }
 
-// quotaShrinkingByBatch: the same for a batch, which is how a browser writes.
+// quotaShrinkingByBatch: the same with a batch, as browsers write.
 func quotaShrinkingByBatch(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", xs(100)), bso("b", xs(100)))
 	w := u.limited("bookmarks", 50)
@@ -185,7 +185,7 @@ func quotaShrinkingByBatch(t *testing.T, u *user) {
 	u.wantUsage("Commit", "bookmarks", 2, 140)
 }
 
-// quotaStaged: what is staged counts beside what is stored, and a refused
+// quotaStaged: staged records count in addition to stored ones, and a refused
 // append stages nothing.
 func quotaStaged(t *testing.T, u *user) {
 	u.put("tabs", bso("a", xs(40)))
@@ -194,17 +194,17 @@ func quotaStaged(t *testing.T, u *user) {
 	_, err := u.store.Append(t.Context(), u.owner, w, b, true, []ss.Update{bso("a", xs(61))}, limits())
 	wantError(t, "Append with create", err, ss.ErrQuota)
 	_, err = u.store.Append(t.Context(), u.owner, w, b, false, nil, limits())
-	wantError(t, "Append to what was not opened", err, ss.ErrNoBatch)
+	wantError(t, "Append to a batch that was not opened", err, ss.ErrNoBatch)
 	got, err := u.store.Append(t.Context(), u.owner, w, b, true, []ss.Update{bso("a", xs(30))}, limits())
 	must(t, "Append with create", err)
 	equal(t, "Used", got.Used.User, 70)
 	_, err = u.store.Append(t.Context(), u.owner, w, b, false, []ss.Update{bso("b", xs(1)), bso("c", xs(30))}, limits())
 	wantError(t, "Append", err, ss.ErrQuota)
 	got, err = u.store.Append(t.Context(), u.owner, w, b, false, []ss.Update{bso("c", xs(30))}, limits())
-	must(t, "Append of what fits exactly", err)
+	must(t, "Append that fits exactly", err)
 	equal(t, "Used", got.Used.User, 100)
 	got, err = u.store.Append(t.Context(), u.owner, w, b, false, []ss.Update{bso("a", xs(20)), bso("d", xs(10))}, limits())
-	must(t, "Append over what is staged", err)
+	must(t, "Append over a staged record", err)
 	equal(t, "Used", got.Used.User, 100)
 	got, err = u.store.Commit(t.Context(), u.owner, w, b, nil, limits())
 	must(t, "Commit", err)
@@ -212,8 +212,8 @@ func quotaStaged(t *testing.T, u *user) {
 	u.wantUsage("Commit", "bookmarks", 3, 60)
 }
 
-// quotaStagedOverStored: what a staged record will replace does not count
-// beside it when that decides.
+// quotaStagedOverStored: if the result depends on it, records that a staged one
+// will replace do not count.
 func quotaStagedOverStored(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", xs(90)), bso("b", xs(5)))
 	w := u.limited("bookmarks", 100)
@@ -221,7 +221,7 @@ func quotaStagedOverStored(t *testing.T, u *user) {
 	_, err := u.store.Append(t.Context(), u.owner, w, b, false, []ss.Update{bso("a", xs(96))}, limits())
 	wantError(t, "Append of a byte too much", err, ss.ErrQuota)
 	_, err = u.store.Append(t.Context(), u.owner, w, b, false, []ss.Update{bso("a", xs(95))}, limits())
-	must(t, "Append over what is stored", err)
+	must(t, "Append over a stored record", err)
 	_, err = u.store.Append(t.Context(), u.owner, w, b, false, []ss.Update{{ID: "b", SortIndex: ss.Some[int64](1)}}, limits())
 	must(t, "Append of a sortindex", err)
 	_, err = u.store.Append(t.Context(), u.owner, w, b, false, []ss.Update{bso("c", "x")}, limits())
@@ -232,8 +232,8 @@ func quotaStagedOverStored(t *testing.T, u *user) {
 	u.wantUsage("Commit", "bookmarks", 2, 100)
 }
 
-// quotaCommit: the commit judges by what is there then, and a refused one
-// leaves the batch open.
+// quotaCommit: the commit checks the quota against the current records, and a
+// refused commit leaves the batch open.
 func quotaCommit(t *testing.T, u *user) {
 	w := u.limited("bookmarks", 100)
 	b := newBatch()
@@ -250,7 +250,7 @@ func quotaCommit(t *testing.T, u *user) {
 	equal(t, "Used", got.Used.User, 60)
 }
 
-// quotaExpired: what has expired is not held against the user, swept or not.
+// quotaExpired: expired records do not count, swept or not.
 func quotaExpired(t *testing.T, u *user) {
 	u.post("bookmarks", expiring("a", xs(60), 10), bso("b", xs(30)))
 	u.put("tabs", expiring("a", xs(10), 10))
@@ -265,22 +265,21 @@ func quotaExpired(t *testing.T, u *user) {
 	must(t, "Post over the expired", err)
 	u.wantUsage("Post", "bookmarks", 2, 50)
 
-	// A row that takes no more space than the expired one in its place is new
-	// to the quota all the same.
+	// A record that replaces an expired one of the same size still counts as new.
 	v := u.other()
 	v.post("tabs", expiring("a", xs(60), 10), bso("b", xs(90)))
 	v.wait(11e9)
 	_, err = v.store.Put(t.Context(), v.owner, v.limited("tabs", 100), bso("a", xs(11)))
-	wantError(t, "Put over the expired of a byte too much", err, ss.ErrQuota)
+	wantError(t, "Put of a byte too many over the expired", err, ss.ErrQuota)
 	_, err = v.store.Post(t.Context(), v.owner, v.limited("tabs", 100), []ss.Update{bso("a", xs(60))})
-	wantError(t, "Post over the expired of as much", err, ss.ErrQuota)
+	wantError(t, "Post of the same size over the expired", err, ss.ErrQuota)
 	_, err = v.store.Commit(t.Context(), v.owner, v.limited("tabs", 100), v.stage("tabs"), []ss.Update{bso("a", xs(60))}, limits())
-	wantError(t, "Commit over the expired of as much", err, ss.ErrQuota)
+	wantError(t, "Commit of the same size over the expired", err, ss.ErrQuota)
 	_, err = v.store.Put(t.Context(), v.owner, v.limited("tabs", 100), bso("a", xs(10)))
 	must(t, "Put over the expired", err)
 }
 
-// quotaExpiredByBatch is quotaExpired for what is staged.
+// quotaExpiredByBatch is quotaExpired for staged records.
 func quotaExpiredByBatch(t *testing.T, u *user) {
 	u.put("tabs", expiring("a", xs(100), 10))
 	u.wait(11e9)
@@ -296,7 +295,7 @@ func quotaExpiredByBatch(t *testing.T, u *user) {
 	equal(t, "Used", got.Used.User, 100)
 }
 
-// quotaUsed: every write that stores tells what the user has after it.
+// quotaUsed: every write that stores records returns the usage after it.
 func quotaUsed(t *testing.T, u *user) {
 	u.put("tabs", bso("a", xs(7)))
 	w := u.limited("bookmarks", 1000)
@@ -318,8 +317,9 @@ func quotaUsed(t *testing.T, u *user) {
 	used("Put after deletes", 13)(u.store.Put(t.Context(), u.owner, w, ss.Update{ID: "d", SortIndex: ss.Some[int64](1)}))
 }
 
-// quotaEdge: of many writers who would each just fit, one gets in, whichever the
-// limit. Those who write to different collections do not share the limit of one.
+// quotaEdge: if each of many concurrent writes would just fit, one succeeds, with
+// either limit. Writers of different collections do not share the limit of a
+// collection.
 func quotaEdge(t *testing.T, u *user) {
 	for name, limited := range map[string]func(u *user, collection string, limit int64) ss.Write{
 		"quota of the user": (*user).limited, "quota of a collection": (*user).limitedEach,
@@ -360,12 +360,11 @@ func quotaEdgeOf(t *testing.T, u *user, limit string, limited func(u *user, coll
 		if name == many && limited(u, "bookmarks", 1).Quota.User == 0 {
 			want = 8
 		}
-		equal(t, limit+", "+name+": writers that got in", won, want)
+		equal(t, limit+", "+name+": successful writers", won, want)
 		u.commit("bookmarks", sharedBatch)
 		equal(t, limit+", "+name+": bytes", u.usage().Bytes(), int64(60*want))
 	}
 }
 
-// sharedBatch is the same id in the hands of several users, each of whom has a
-// batch of that name.
+// sharedBatch is the ID of batches of several users.
 const sharedBatch ss.BatchID = "0123456789abcdef0123456789abcdef"

@@ -20,16 +20,16 @@ func refusalChecks() []check {
 	}
 }
 
-// kind is what a method does to what can be seen.
+// kind is the effect of a method on visible data.
 type kind int
 
 const (
 	reads  kind = iota
-	stages      // writes what cannot be seen before a commit
+	stages      // writes records that are invisible until a commit
 	writes
 )
 
-// resource is what a method's precondition is judged on.
+// resource is the resource whose stamp a method's precondition is checked against.
 type resource int
 
 const (
@@ -38,7 +38,7 @@ const (
 	theUser
 )
 
-// method is a step with a precondition, on the record "a" of a collection and
+// method is an operation with a precondition, on the record "a" of a collection and
 // on an open batch.
 type method struct {
 	name string
@@ -47,7 +47,7 @@ type method struct {
 	call func(ctx context.Context, u *user, collection string, b ss.BatchID, p ss.Precondition) error
 }
 
-// methods are all that take a precondition.
+// methods returns all operations with a precondition.
 func methods() []method {
 	up := []ss.Update{bso("a", "changed")}
 	return []method{
@@ -109,7 +109,7 @@ func (u *user) tryList(ctx context.Context, q *ss.Query) error {
 	return err
 }
 
-// The zero owner would make strangers share their data.
+// zeroOwner: with the zero owner, users would share data.
 func zeroOwner(t *testing.T, u *user) {
 	b := u.stage("bookmarks", bso("a", "x"))
 	nobody := *u
@@ -131,8 +131,9 @@ func zeroOwner(t *testing.T, u *user) {
 	}
 }
 
-// A collection that the user does not have is empty and was modified at 0,
-// whether or not the server knows the name; asking for it does not create it.
+// unknownCollection: a collection that the user does not have is empty and has the
+// modified time 0, whether or not another user created the name. Reading it does
+// not create it.
 func unknownCollection(t *testing.T, u *user) {
 	stamp := u.put("bookmarks", bso("a", "x")).Modified
 	before := u.state()
@@ -173,7 +174,7 @@ func unknownRecord(t *testing.T, u *user) {
 	u.wantState("asking for what is not there", before)
 }
 
-// unknownBatch: whatever is wrong with a batch is one error.
+// unknownBatch: every kind of wrong batch returns the same error.
 func unknownBatch(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	open := u.stage("bookmarks", bso("b", "x"))
@@ -189,7 +190,7 @@ func unknownBatch(t *testing.T, u *user) {
 		batch      ss.BatchID
 	}{
 		{"unknown", u, "bookmarks", newBatch()},
-		{"unknown, in a collection that is not there", u, "tabs", newBatch()},
+		{"unknown, in an absent collection", u, "tabs", newBatch()},
 		{"unknown, in a collection of no name", u, newName(), newBatch()},
 		{"of another user", stranger, "bookmarks", open},
 		{"of another collection", u, "tabs", open},
@@ -202,10 +203,11 @@ func unknownBatch(t *testing.T, u *user) {
 	}
 	u.wantState("requests with wrong batches", before)
 	u.commit("bookmarks", open)
-	equalIDs(t, "what was staged", u.query(ss.Query{Collection: "bookmarks", Sort: ss.Oldest}), "a", "b")
+	equalIDs(t, "the staged record", u.query(ss.Query{Collection: "bookmarks", Sort: ss.Oldest}), "a", "b")
 }
 
-// cancelledCaller: a step whose caller has gone fails and leaves nothing.
+// cancelledCaller: an operation whose caller has disconnected fails and leaves
+// nothing behind.
 func cancelledCaller(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	b := u.stage("bookmarks", bso("b", "x"))
@@ -214,18 +216,18 @@ func cancelledCaller(t *testing.T, u *user) {
 	cancel()
 	for _, m := range methods() {
 		if m.kind == reads {
-			continue // nobody is harmed by an answer
+			continue // a read may succeed
 		}
 		if err := m.call(gone, u, "bookmarks", b, ss.Precondition{}); err == nil {
-			t.Errorf("%s succeeded for a caller that has gone", m.name)
+			t.Errorf("%s succeeded with a cancelled context", m.name)
 		} else if c := fault.CodeOf(err); c != fault.Unavailable && !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v, which is neither unavailable nor the caller's own", m.name, err)
+			t.Errorf("%s: %v, want Unavailable or the error of the context", m.name, err)
 		}
 	}
 	u.wantState("cancelled steps", before)
 	u.commit("bookmarks", b)
-	equal(t, "what was staged", u.get("bookmarks", "b").payload, "x")
-	equal(t, "what was not", u.get("bookmarks", "a").payload, "x")
+	equal(t, "the staged record", u.get("bookmarks", "b").payload, "x")
+	equal(t, "the record that was not staged", u.get("bookmarks", "a").payload, "x")
 }
 
 func ping(t *testing.T, u *user) { must(t, "Ping", u.store.Ping(t.Context())) }

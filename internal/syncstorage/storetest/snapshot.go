@@ -19,8 +19,8 @@ func snapshotChecks() []check {
 	}
 }
 
-// listingWhileWritten: what a listing yields is what was there when it was
-// asked for, whatever happens while it is read.
+// listingWhileWritten: a listing yields the records from when it was opened,
+// regardless of later writes.
 func listingWhileWritten(t *testing.T, u *user, payload string) {
 	for i := range 10 {
 		u.put("history", bso(fmt.Sprint(i), payload))
@@ -55,10 +55,9 @@ func listingWhileWritten(t *testing.T, u *user, payload string) {
 	equalIDs(t, "afterwards", u.list("history"))
 }
 
-// stampAndRows: while a writer adds one record after the other, a listing with
-// a stamp has exactly the records that were written up to it. A client that
-// asks next time for what is newer than the stamp would lose for ever what
-// this listing left out.
+// stampAndRows: while a writer adds records, a listing has exactly the records up
+// to its stamp. A client that later asks for what is newer than that stamp would
+// never read a record that the listing left out.
 func stampAndRows(t *testing.T, u *user) {
 	const n = 60
 	var (
@@ -66,11 +65,11 @@ func stampAndRows(t *testing.T, u *user) {
 		stamps []ss.Timestamp // of the i-th record
 	)
 	ctx, done := context.WithCancelCause(t.Context())
-	finished := errors.New("the writer has finished")
+	finished := errors.New("the writer finished")
 	go func() {
 		for i := range n {
-			// The stamp of a record is written down before a reader that has
-			// seen it looks here.
+			// The stamp is stored before a reader that has seen the record looks it
+			// up.
 			mu.Lock()
 			w, err := u.store.Put(t.Context(), u.owner, u.write("history"), bso(fmt.Sprintf("%03d", i), "x"))
 			stamps = append(stamps, w.Modified)
@@ -105,8 +104,8 @@ func stampAndRows(t *testing.T, u *user) {
 	equal(t, "records", len(u.list("history").records), n)
 }
 
-// infosOfOneSnapshot: the user's stamp in Collections and Usage is that of the
-// collections beside it, and the counters of a step move together.
+// infosOfOneSnapshot: the user's stamp in Collections and Usage matches the
+// collections in the same result, and the counters of one write change together.
 func infosOfOneSnapshot(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", "x"))
 	done := make(chan error, 1)
@@ -136,7 +135,7 @@ func infosOfOneSnapshot(t *testing.T, u *user) {
 			if c.Name == "bookmarks" {
 				odd = 1
 			}
-			equal(t, "records of whole steps in "+c.Name, c.Records%2, odd)
+			equal(t, "records of complete writes in "+c.Name, c.Records%2, odd)
 			equal(t, "bytes of "+c.Name, c.Bytes, c.Records)
 		}
 	}

@@ -22,8 +22,8 @@ func stampChecks() []check {
 	}
 }
 
-// clockRuns: where the clock allows it, the stamp of a write is the time of
-// the request.
+// clockRuns: if the clock has advanced, the stamp of a write is the time of the
+// request.
 func clockRuns(t *testing.T, u *user) {
 	b := u.stage("forms")
 	for name, write := range map[string]func() ss.Written{
@@ -72,8 +72,7 @@ func stampsGrow(t *testing.T, u *user, step ss.Timestamp) {
 	}
 }
 
-// clockBetweenTicks: a stamp has the resolution of the wire, which the clock
-// need not have.
+// clockBetweenTicks: stamps are multiples of Tick, even if the clock is not.
 func clockBetweenTicks(t *testing.T, u *user) {
 	u.now += 7
 	equal(t, "first", u.put("bookmarks", bso("a", "x")).Modified, t0)
@@ -98,8 +97,8 @@ func oneStampPerWrite(t *testing.T, u *user) {
 	}
 }
 
-// acrossCollections: a write moves the stamp of its own collection only, and
-// no two writes of a user have the same stamp.
+// acrossCollections: a write changes the stamp of its own collection only, and no
+// two writes of a user have the same stamp.
 func acrossCollections(t *testing.T, u *user) {
 	want := map[string]ss.Timestamp{}
 	for range 3 {
@@ -120,8 +119,8 @@ func acrossCollections(t *testing.T, u *user) {
 	equal(t, "user", cs.Modified, want["forms"])
 }
 
-// tombstones: the user's stamp remembers a deleted collection, and so do the
-// stamps that follow.
+// tombstones: after the deletion of a collection, the user's stamp and all later
+// stamps are not before it.
 func tombstones(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	u.put("tabs", bso("a", "x"))
@@ -131,14 +130,14 @@ func tombstones(t *testing.T, u *user) {
 	equal(t, "Collections", u.collections().Modified, gone.Modified)
 	equal(t, "Usage", u.usage().Modified, gone.Modified)
 	u.now = t0
-	equal(t, "the next write after the clock has stepped back", u.put("forms", bso("a", "x")).Modified, gone.Modified+tick)
+	equal(t, "the next write after the clock was set back", u.put("forms", bso("a", "x")).Modified, gone.Modified+tick)
 	gone = u.deleteCollection("forms")
 	u.deleteCollection("tabs")
 	equal(t, "Collections without any", u.collections().Modified, gone.Modified+tick)
 	equal(t, "the first write again", u.put("bookmarks", bso("a", "x")).Modified, gone.Modified+2*tick)
 }
 
-// newLife: nothing of a user is left after DeleteAll, not even the stamp.
+// newLife: nothing of a user remains after DeleteAll, not even the stamp.
 func newLife(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	u.put("tabs", bso("a", "x"))
@@ -150,7 +149,7 @@ func newLife(t *testing.T, u *user) {
 	equalIDs(t, "records", u.list("bookmarks"), "b")
 }
 
-// previous is the collection's stamp before the write.
+// previous: Previous is the collection's stamp before the write.
 func previous(t *testing.T, u *user) {
 	var last ss.Timestamp
 	check := func(what string, w ss.Written) {
@@ -177,7 +176,7 @@ func previous(t *testing.T, u *user) {
 	equal(t, "Commit without a collection", v.commit("bookmarks", b).Previous, 0)
 }
 
-// nothingWritten: reads, appends and refused writes take no stamp.
+// nothingWritten: reads, appends and refused writes do not use a stamp.
 func nothingWritten(t *testing.T, u *user) {
 	stamp := u.put("bookmarks", bso("a", "x")).Modified
 	u.wait(1e9)

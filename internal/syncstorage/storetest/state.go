@@ -9,8 +9,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// record is a BSO in a form that can be compared. A nil payload is an empty
-// one.
+// record is a comparable BSO. A nil payload is an empty one.
 type record struct {
 	id       string
 	index    ss.Optional[int64]
@@ -23,7 +22,7 @@ func recordOf(b *ss.BSO) record {
 	return record{b.ID, b.SortIndex, string(b.Payload), b.Modified, b.Expiry}
 }
 
-// String is short also for a payload of megabytes.
+// String shortens long payloads.
 func (r record) String() string {
 	payload := r.payload
 	if len(payload) > 40 {
@@ -36,16 +35,15 @@ func (r record) String() string {
 	return fmt.Sprintf("{%q index %s payload %q modified %v expiry %v}", r.id, index, payload, r.modified, r.expiry)
 }
 
-// page is a listing that was read to its end.
+// page is a listing that was read completely.
 type page struct {
 	modified ss.Timestamp
-	records  []record // without expiry, which a listing does not promise
+	records  []record // without expiry, which listings do not include
 	next     ss.Offset
 	more     bool
 }
 
-// readPage copies a listing and closes it, and holds its count against what it
-// yields.
+// readPage copies and closes a listing, and checks its count.
 func readPage(l *ss.Listing) (page, error) {
 	defer l.Close()
 	p := page{modified: l.Modified, next: l.Next, more: l.More}
@@ -58,12 +56,12 @@ func readPage(l *ss.Listing) (page, error) {
 		p.records = append(p.records, r)
 	}
 	if len(p.records) != l.Records {
-		return p, fmt.Errorf("the listing announced %d records and yielded %d", l.Records, len(p.records))
+		return p, fmt.Errorf("the listing has Records = %d and yielded %d", l.Records, len(p.records))
 	}
 	return p, nil
 }
 
-// ids are those of the page's records, in order.
+// ids returns the IDs of the page's records in order.
 func (p page) ids() []string {
 	ids := []string{}
 	for _, r := range p.records {
@@ -72,44 +70,43 @@ func (p page) ids() []string {
 	return ids
 }
 
-// state is everything of a user that a client can see at a moment.
+// state is everything that a client can read of a user at one time.
 type state struct {
-	modified ss.Timestamp // of the user
-	shelves  map[string]shelf
+	modified    ss.Timestamp // of the user
+	collections map[string]collectionState
 }
 
-// shelf is what can be seen of one collection.
-type shelf struct {
+// collectionState is everything that a client can read of one collection.
+type collectionState struct {
 	modified       ss.Timestamp
-	records, bytes int64 // by Usage
+	records, bytes int64 // from Usage
 	list           []record
 }
 
 func (s state) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "modified %v", s.modified)
-	for _, name := range slices.Sorted(maps.Keys(s.shelves)) {
-		c := s.shelves[name]
+	for _, name := range slices.Sorted(maps.Keys(s.collections)) {
+		c := s.collections[name]
 		fmt.Fprintf(&b, "\n  %s modified %v, %d records, %d bytes: %v", name, c.modified, c.records, c.bytes, c.list)
 	}
 	return b.String()
 }
 
 func (s state) equal(o state) bool {
-	return s.modified == o.modified && maps.EqualFunc(s.shelves, o.shelves, func(a, b shelf) bool {
+	return s.modified == o.modified && maps.EqualFunc(s.collections, o.collections, func(a, b collectionState) bool {
 		return a.modified == b.modified && a.records == b.records && a.bytes == b.bytes && slices.Equal(a.list, b.list)
 	})
 }
 
-// state reads what is there, and holds the ways to read it against each other:
-// they must agree wherever they tell of the same thing.
+// state reads everything and checks that the different ways to read agree.
 func (u *user) state() state {
 	u.t.Helper()
 	cs, usage := u.collections(), u.usage()
-	s := state{modified: cs.Modified, shelves: map[string]shelf{}}
+	s := state{modified: cs.Modified, collections: map[string]collectionState{}}
 	equal(u.t, "the stamp that Usage has of the user", usage.Modified, cs.Modified)
 	for _, c := range cs.Stamps {
-		if _, twice := s.shelves[c.Name]; twice {
+		if _, twice := s.collections[c.Name]; twice {
 			u.t.Errorf("Collections lists %q twice", c.Name)
 		}
 		if c.Modified > cs.Modified || c.Modified <= 0 {
@@ -117,11 +114,11 @@ func (u *user) state() state {
 		}
 		l := u.list(c.Name)
 		equal(u.t, "the stamp that List has of "+c.Name, l.modified, c.Modified)
-		s.shelves[c.Name] = shelf{modified: c.Modified, list: l.records}
+		s.collections[c.Name] = collectionState{modified: c.Modified, list: l.records}
 	}
 	equal(u.t, "collections that Usage counts", len(usage.Collections), len(cs.Stamps))
 	for _, c := range usage.Collections {
-		sh, ok := s.shelves[c.Name]
+		sh, ok := s.collections[c.Name]
 		if !ok {
 			u.t.Errorf("Usage counts %q, which Collections does not list", c.Name)
 		}
@@ -132,16 +129,16 @@ func (u *user) state() state {
 		}
 		equal(u.t, "the count of records in "+c.Name, c.Records, int64(len(sh.list)))
 		equal(u.t, "the count of bytes in "+c.Name, c.Bytes, sum)
-		s.shelves[c.Name] = sh
+		s.collections[c.Name] = sh
 	}
 	return s
 }
 
-// wantState fails when the user's data is not what it was.
+// wantState checks the user's data.
 func (u *user) wantState(after string, want state) {
 	u.t.Helper()
 	if got := u.state(); !got.equal(want) {
-		u.t.Errorf("after %s the user has\n%v\nand should have\n%v", after, got, want)
+		u.t.Errorf("after %s the user has\n%v\nwant\n%v", after, got, want)
 	}
 }
 
@@ -152,8 +149,7 @@ func equalIDs(t tb, what string, got page, want ...string) {
 	}
 }
 
-// wantError fails unless err is one of the root's errors; nil is one that a
-// test may want.
+// wantError checks that err is the wanted error of the root package, or nil.
 func wantError(t tb, step string, err, want error) {
 	t.Helper()
 	if !sameError(err, want) {

@@ -1,13 +1,12 @@
-// Package storetest is the contract of a syncstorage.Store as tests.
+// Package storetest tests the contract of a syncstorage.Store.
 //
-// A backend calls Run from a test of its own; what is not in this suite no
-// caller may rely on. Every test has a fresh owner on one database that all
-// tests share, as users do, and all run in parallel. The suite turns the clock
-// itself, because every step of a Store is told what time it is.
+// A backend calls Run from its own test. Callers may rely only on what this suite
+// tests. Every test has a fresh owner on one shared database, and all tests run in
+// parallel. The suite sets the time, which is a parameter of every operation.
 //
-// The tables of cases of the service's rules are here too, exported, so that the
-// rule in package syncstorage and its restatement in a backend's SQL are held
-// against the same lines.
+// The package also exports the tables of cases of the service's rules, so that a
+// rule in package syncstorage and its implementation in a backend's SQL are checked
+// by the same cases.
 package storetest
 
 import (
@@ -18,39 +17,38 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// Harness is a backend as the suite needs it.
+// Harness describes a backend to the suite.
 type Harness struct {
-	// Store is what is tested. Its database may hold other users' data, but
-	// nobody else may sweep it: a sweep reaches every user, and the suite lets
-	// each of its tests live at a time of its own.
+	// Store is the store to test. Its database may have data of other users, but
+	// only the suite may sweep it: a sweep affects every user, and each test of the
+	// suite runs at its own time.
 	Store ss.Store
 
-	// Faulty opens another store that asks fault at every point where the
-	// engine can fail, and treats what it returns as the engine's error. On
-	// which database is up to the backend; nil leaves the group Faults out.
+	// Faulty opens another store that calls fault at every point where the engine
+	// can fail, and treats its error as the engine's. The backend chooses the
+	// database. If Faulty is nil, the group Faults is skipped.
 	Faulty func(t testing.TB, fault func(point string) error) ss.Store
 
-	// Reap is set where the engine removes what has expired by itself and tells
-	// nobody, so that Sweep has nothing to do: it does at once what the engine
-	// does some time after the moment, and returns how many records and
-	// batches that were.
+	// Reap is set if the engine removes expired rows itself, so that Sweep does
+	// nothing. Reap does immediately what the engine would do some time later, and
+	// returns the number of removed records and batches.
 	Reap func(ctx context.Context, now ss.Timestamp) (int, error)
 
-	// Apart gives every test a database of its own, where an engine would slow
-	// down by what the others leave behind.
+	// Apart gives every test its own database, for an engine that would slow down
+	// with the data of other tests.
 	Apart bool
 
-	// BatchRecords is how many records a batch can hold where the engine sets
-	// a bound; 0 means that it sets none.
+	// BatchRecords is the engine's maximum number of records in a batch; 0: no
+	// limit.
 	BatchRecords int
 
-	// Exempt names tests that do not hold on the backend ("Group/Test"), with
+	// Exempt lists the tests that do not apply to the backend ("Group/Test"), with
 	// the reason.
 	Exempt map[string]string
 }
 
-// Run runs the suite. open is called once, and again for each test of a Harness
-// that is Apart; what it opens is closed by a cleanup of its t.
+// Run runs the suite. It calls open once, or once per test if Harness.Apart is set.
+// open closes what it opens in a cleanup of its t.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	h := open(t)
 	suite.Suite[*user]{
@@ -69,7 +67,7 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 	}.Run(t)
 }
 
-// Short names for what every suite has.
+// Short names of package suite.
 type tb = suite.TB
 
 var (
@@ -82,11 +80,11 @@ func equal[T any](t tb, what string, got, want T) {
 	suite.Equal(t, what, got, want)
 }
 
-// check is one test; the user it gets is fresh.
+// check is one test with a fresh user.
 type check = suite.Case[*user]
 
-// groups are the contract. Tests that sweep are serial and live long before all
-// the others, whose records they must not sweep.
+// groups returns the tests. Tests that sweep run serially, at times long before
+// those of all others, whose records they must not remove.
 func groups() []suite.Group[*user] {
 	return []suite.Group[*user]{
 		{Name: "Values", Cases: valueChecks()},

@@ -10,8 +10,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// TestMemory runs the suite on the model behind a lock: what the suite says of
-// every store must be true of the plainest one.
+// TestMemory runs the suite on the model with a lock: the suite must accept the
+// simplest correct store.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	Run(t, func(testing.TB) Harness {
@@ -26,12 +26,12 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// memory is a Store of models. It keeps no more than the suite needs.
+// memory is a Store of models. It stores only what the suite needs.
 type memory struct {
 	mu    sync.Mutex
 	users map[int64]*model
 	names map[string]bool
-	own   map[int64]int // how many names each user has brought in
+	own   map[int64]int // number of names that each user has added
 	fault func(point string) error
 }
 
@@ -45,13 +45,13 @@ func newMemory() *memory {
 	return s
 }
 
-// step runs fn on the user's model, alone.
+// step runs fn on the user's model under the lock.
 func (s *memory) step(ctx context.Context, o ss.Owner, fn func(m *model) error) error {
 	if err := o.CheckUID(); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return fault.Wrap(fault.Unavailable, "the caller has gone", err)
+		return fault.Wrap(fault.Unavailable, "the caller disconnected", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +64,7 @@ func (s *memory) step(ctx context.Context, o ss.Owner, fn func(m *model) error) 
 	return fn(s.users[o.UID])
 }
 
-// write is step for a write that may bring in a name.
+// write is step for a write that may add a name.
 func (s *memory) write(ctx context.Context, o ss.Owner, w ss.Write, create bool, fn func(m *model) (ss.Written, error)) (written ss.Written, err error) {
 	err = s.step(ctx, o, func(m *model) error {
 		fresh := create && !s.names[w.Collection]
@@ -164,8 +164,8 @@ func (s *memory) Totals(ctx context.Context, owners []ss.Owner) ([]ss.Total, err
 
 func (s *memory) SetQuota(ctx context.Context, o ss.Owner, bytes ss.Optional[int64]) error {
 	return s.step(ctx, o, func(m *model) error {
-		if bytes.Value < 0 {
-			return fault.New(fault.Invalid, "a quota cannot be negative")
+		if err := ss.CheckOwnQuota(bytes); err != nil {
+			return err
 		}
 		m.quota = bytes
 		return nil
@@ -223,7 +223,7 @@ func (s *memory) Sweep(ctx context.Context, now ss.Timestamp, limit int) (int, e
 
 func (s *memory) Ping(context.Context) error { return nil }
 
-// cloned is the updates with payloads of their own.
+// cloned returns the updates with copied payloads.
 func cloned(us []ss.Update) []ss.Update {
 	us = append([]ss.Update(nil), us...)
 	for i := range us {

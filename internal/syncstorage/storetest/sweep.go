@@ -25,8 +25,8 @@ func sweepChecks() []check {
 	}
 }
 
-// lastSweep is a moment after everything that tests in this group leave
-// behind, and before everything of the others.
+// lastSweep is a time after all data of this group and before all data of other
+// groups.
 const lastSweep = early + 10_000*hour
 
 func (u *user) sweep(limit int) int {
@@ -34,7 +34,7 @@ func (u *user) sweep(limit int) int {
 	n, err := u.store.Sweep(u.t.Context(), u.now, limit)
 	must(u.t, "Sweep", err)
 	if u.h.Reap != nil {
-		equal(u.t, "what Sweep removed where the engine does", n, 0)
+		equal(u.t, "the number that Sweep removed", n, 0)
 		n, err = u.h.Reap(u.t.Context(), u.now)
 		must(u.t, "Reap", err)
 		return n
@@ -45,7 +45,8 @@ func (u *user) sweep(limit int) int {
 	return n
 }
 
-// drain sweeps until nothing is due, and returns how much was.
+// drain sweeps until nothing is due and returns the number of removed records and
+// batches.
 func (u *user) drain() (total int) {
 	u.t.Helper()
 	for {
@@ -57,10 +58,10 @@ func (u *user) drain() (total int) {
 	}
 }
 
-// sweepBounded: a sweep removes no more than it may, tells how many it has
-// removed, and changes nothing that a client sees.
+// sweepBounded: a sweep removes at most its limit, returns the number, and changes
+// nothing that a client sees.
 func sweepBounded(t *testing.T, u *user) {
-	u.at(lastSweep).drain() // what an earlier run has left
+	u.at(lastSweep).drain() // data of an earlier run
 	v := u.other()
 	u.post("tabs", expiring("a", "x", 10), expiring("b", "x", 20), expiring("c", "x", 30), bso("d", "x"))
 	v.post("forms", expiring("a", "x", 10), expiring("b", "x", 20), expiring("c", "x", 3600))
@@ -73,10 +74,10 @@ func sweepBounded(t *testing.T, u *user) {
 		u.wantState("a sweep", before)
 		v.wantState("a sweep", other)
 	}
-	equal(t, "what had a longer life", u.at(early+2*hour).drain(), 1)
+	equal(t, "the record with the longer ttl", u.at(early+2*hour).drain(), 1)
 }
 
-// sweepBoundary: what is swept is gone for good, what is not yet due stays.
+// sweepBoundary: swept records do not come back, and records that are not due stay.
 func sweepBoundary(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
 	u.post("tabs", expiring("a", "x", 10), expiring("b", "x", 11), bso("c", "x"))
@@ -91,7 +92,7 @@ func sweepBoundary(t *testing.T, u *user) {
 	u.wantVisible("after it", "tabs", "c")
 }
 
-// sweepCounters: the counters lose what was swept, once.
+// sweepCounters: swept records are subtracted from the counters, once.
 func sweepCounters(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
 	u.post("tabs", expiring("a", xs(10), 10), expiring("b", xs(20), 10), bso("c", xs(30)))
@@ -110,7 +111,7 @@ func sweepCounters(t *testing.T, u *user) {
 	u.wantUsage("the delete of the rest", "tabs", 0, 0)
 }
 
-// sweepStamps: a sweep is no write.
+// sweepStamps: a sweep changes no stamp.
 func sweepStamps(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
 	u.put("tabs", expiring("a", "x", 10))
@@ -121,10 +122,10 @@ func sweepStamps(t *testing.T, u *user) {
 	after := u.collections()
 	equal(t, "stamps", fmt.Sprint(after.Modified, len(after.Stamps)), fmt.Sprint(before.Modified, len(before.Stamps)))
 	_, err := u.store.Put(t.Context(), u.owner, u.writeIf("tabs", ifUnmodifiedSince(0)), bso("a", "y"))
-	must(t, "create-only where the swept was", err)
+	must(t, "create-only over a swept record", err)
 }
 
-// sweepBatches: expired batches go, open ones stay.
+// sweepBatches: expired batches are removed, open ones stay.
 func sweepBatches(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
 	u.put("tabs", bso("a", "x"))
@@ -136,12 +137,12 @@ func sweepBatches(t *testing.T, u *user) {
 	if n := u.drain(); n < 2 {
 		t.Errorf("a sweep of two batches removed %d", n)
 	}
-	u.now -= hour // the clock steps back: what is swept stays gone
+	u.now -= hour // the clock is set back; swept batches stay removed
 	for collection, b := range map[string]ss.BatchID{"tabs": old, "forms": hidden} {
 		_, err := u.store.Commit(t.Context(), u.owner, u.write(collection), b, nil, limits())
 		wantError(t, "Commit in "+collection, err, ss.ErrNoBatch)
 	}
-	equal(t, "collections", len(u.state().shelves), 1)
+	equal(t, "collections", len(u.state().collections), 1)
 	u.commit("tabs", young)
 	u.commit("forms", younger)
 	equalIDs(t, "tabs", u.list("tabs"), "a", "c")
@@ -162,8 +163,8 @@ func sweepBatches(t *testing.T, u *user) {
 	v.wantUsage("the first write", "forms", 1, 1)
 }
 
-// sweepBatchesInSteps: a batch that is being removed in several sweeps cannot
-// be committed in part when the clock steps back between them.
+// sweepBatchesInSteps: a batch that is removed by several sweeps cannot be
+// committed in part if the clock is set back in between.
 func sweepBatchesInSteps(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
 	var us []ss.Update
@@ -181,7 +182,7 @@ func sweepBatchesInSteps(t *testing.T, u *user) {
 		_, err := u.store.Commit(t.Context(), u.owner, u.write("tabs"), b, nil, limits())
 		switch n := len(u.list("tabs").records); {
 		case err == nil && n != len(us), err != nil && n != 0:
-			t.Errorf("after %d sweeps a commit answers %v and leaves %d records of %d", sweeps, err, n, len(us))
+			t.Errorf("after %d sweeps a commit returned %v and left %d records of %d", sweeps, err, n, len(us))
 		case err != nil:
 			wantError(t, "Commit", err, ss.ErrNoBatch)
 		}
@@ -189,8 +190,8 @@ func sweepBatchesInSteps(t *testing.T, u *user) {
 	}
 }
 
-// sweepWhileWritten: sweeps and writes of the same records never fail, and the
-// counters stay right.
+// sweepWhileWritten: concurrent sweeps and writes of the same records never fail,
+// and the counters stay correct.
 func sweepWhileWritten(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
 	const writers, writes = 6, 15
@@ -225,8 +226,8 @@ func sweepWhileWritten(t *testing.T, u *user) {
 	u.at(lastSweep).wantUsage("everything", "tabs", 0, 0)
 }
 
-// sweepAgainstWrites: a record that is written anew while the sweep is after
-// what was there before it stays.
+// sweepAgainstWrites: a sweep of an expired record does not remove a new record
+// that replaces it concurrently.
 func sweepAgainstWrites(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
 	const rounds, records = 20, 30
@@ -251,6 +252,6 @@ func sweepAgainstWrites(t *testing.T, u *user) {
 		})
 		must(t, "sweeps and writes", errors.Join(errs...))
 		u.drain()
-		equal(t, "records written", len(u.state().shelves["tabs"].list), records-(records+3)/4)
+		equal(t, "records written", len(u.state().collections["tabs"].list), records-(records+3)/4)
 	}
 }

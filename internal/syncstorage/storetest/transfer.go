@@ -27,7 +27,7 @@ func transferChecks() []check {
 // dump is an export, by collection.
 type dump []ss.Restore
 
-// export reads all of the user; names are those of the collections.
+// export reads all data of the user, and the names of the collections.
 func (u *user) export() (names []string, d dump) {
 	u.t.Helper()
 	for e, err := range u.store.Export(u.t.Context(), u.owner, u.now) {
@@ -37,20 +37,20 @@ func (u *user) export() (names []string, d dump) {
 			continue
 		}
 		if e.Collection.Name != names[len(names)-1] {
-			u.t.Fatalf("a record of %s is behind %s", e.Collection.Name, names[len(names)-1])
+			u.t.Fatalf("a record of %s comes after %s", e.Collection.Name, names[len(names)-1])
 		}
 		b := *e.BSO
 		b.Payload = bytes.Clone(b.Payload)
 		last := &d[len(d)-1]
 		if n := len(last.Records); n > 0 && last.Records[n-1].ID >= b.ID {
-			u.t.Errorf("%q comes behind %q", b.ID, last.Records[n-1].ID)
+			u.t.Errorf("%q comes after %q", b.ID, last.Records[n-1].ID)
 		}
 		last.Records = append(last.Records, b)
 	}
 	return names, d
 }
 
-// restore puts one collection of an export.
+// restore restores one collection of an export.
 func (u *user) restore(w ss.Write, r ss.Restore) ss.Restored {
 	u.t.Helper()
 	restored, err := u.store.Restore(u.t.Context(), u.owner, w, r)
@@ -58,7 +58,7 @@ func (u *user) restore(w ss.Write, r ss.Restore) ss.Restored {
 	return restored
 }
 
-// records are those of a step, in a form that can be compared.
+// records returns the records of a step in comparable form.
 func records(r ss.Restore) (all []record) {
 	for i := range r.Records {
 		all = append(all, recordOf(&r.Records[i]))
@@ -70,8 +70,8 @@ func at(id, payload string, modified ss.Timestamp) ss.BSO {
 	return ss.BSO{ID: id, Payload: []byte(payload), Modified: modified}
 }
 
-// transferRoundTrip: what was exported is restored to the stamp, and life goes on
-// with later ones.
+// transferRoundTrip: exported data is restored with its stamps, and later writes
+// have later ones.
 func transferRoundTrip(t *testing.T, u *user) {
 	name := newName()
 	u.put("bookmarks", ss.Update{ID: "..", SortIndex: ss.Some[int64](-7), Payload: text("ż\x00'\"\\\n")})
@@ -80,7 +80,7 @@ func transferRoundTrip(t *testing.T, u *user) {
 	u.put("tabs", expiring("expired", "x", 1))
 	u.put("meta", bso("global", "{}"))
 	u.put(name, bso("~ ", "last"))
-	u.deleteBSO("meta", "global") // the collection stays, empty
+	u.deleteBSO("meta", "global") // the empty collection stays
 	u.wait(5e9)
 	names, exported := u.export()
 	before := u.state()
@@ -90,7 +90,7 @@ func transferRoundTrip(t *testing.T, u *user) {
 	for i, r := range exported {
 		restored := v.restore(v.write(names[i]), r)
 		equal(t, "the stamp of "+names[i], restored.Modified, r.Modified)
-		equal(t, "records that stayed", restored.Newer, 0)
+		equal(t, "newer records", restored.Newer, 0)
 	}
 	v.wantState("restoring all", before)
 	equal(t, "expiry", v.get("bookmarks", "mortal").expiry, expires)
@@ -100,19 +100,20 @@ func transferRoundTrip(t *testing.T, u *user) {
 		equal(t, "the stamp of "+names[i], again[i].Modified, exported[i].Modified)
 		equal(t, "the records of "+names[i], records(again[i]), records(exported[i]))
 	}
-	v.now = t0 - hour // the clock here is behind
+	v.now = t0 - hour // the clock of this server is behind
 	equal(t, "the stamp of the next write", v.put("forms", bso("a", "x")).Modified, before.modified+tick)
 }
 
 func transferOfNobody(t *testing.T, u *user) {
 	names, _ := u.export()
-	equal(t, "collections of nobody", len(names), 0)
-	u.stage("bookmarks", bso("a", "x")) // which nobody sees
+	equal(t, "collections of a user without data", len(names), 0)
+	u.stage("bookmarks", bso("a", "x")) // invisible
 	names, _ = u.export()
 	equal(t, "collections of a batch", len(names), 0)
 }
 
-// transferOneSnapshot: what is written while an export is read is not in it.
+// transferOneSnapshot: an export does not include writes that happen while it is
+// read.
 func transferOneSnapshot(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "old"))
 	u.put("tabs", bso("a", "old"))
@@ -132,7 +133,7 @@ func transferOneSnapshot(t *testing.T, u *user) {
 	equal(t, "records", records, 2)
 }
 
-// transferGivenUp: an export that is given up holds nothing that others need.
+// transferGivenUp: an export that is stopped early releases its resources.
 func transferGivenUp(t *testing.T, u *user) {
 	for i := range 5 {
 		u.put("bookmarks", bso(string(rune('a'+i)), xs(1000)))
@@ -147,7 +148,7 @@ func transferGivenUp(t *testing.T, u *user) {
 	equal(t, "collections", names, []string{"bookmarks"})
 }
 
-// transferLaterStays: no record goes back to an earlier stamp, nor the collection.
+// transferLaterStays: neither a record nor a collection gets an earlier stamp.
 func transferLaterStays(t *testing.T, u *user) {
 	first := u.put("bookmarks", bso("later", "here")).Modified
 	u.wait(1e9)
@@ -155,22 +156,23 @@ func transferLaterStays(t *testing.T, u *user) {
 	restored := u.restore(u.write("bookmarks"), ss.Restore{Modified: first, Records: []ss.BSO{
 		at("later", "there", first-tick), at("same", "as before", first), at("new", "x", first-tick),
 	}})
-	equal(t, "records that stayed", restored.Newer, 2)
+	equal(t, "newer records", restored.Newer, 2)
 	equal(t, "stamp", restored.Modified, second)
 	equal(t, "the user's stamp", restored.User, second)
 	u.restore(u.write("bookmarks"), ss.Restore{Modified: second, Records: []ss.BSO{at("same", "replaced", second)}})
-	equal(t, "one with the same stamp", u.get("bookmarks", "same").payload, "replaced")
-	equal(t, "one with a later stamp", u.get("bookmarks", "later").payload, "here")
-	equal(t, "a new one", u.get("bookmarks", "new").modified, first-tick)
+	equal(t, "the record with the same stamp", u.get("bookmarks", "same").payload, "replaced")
+	equal(t, "the record with a later stamp", u.get("bookmarks", "later").payload, "here")
+	equal(t, "the new record", u.get("bookmarks", "new").modified, first-tick)
 	u.wantUsage("Restore", "bookmarks", 3, 13)
 }
 
-// transferOverTheExpired: what has expired counts as absent, and its bytes go.
+// transferOverTheExpired: an expired record counts as absent, and its bytes are
+// subtracted.
 func transferOverTheExpired(t *testing.T, u *user) {
 	u.put("bookmarks", expiring("a", "12345", 10))
 	u.wait(60e9)
 	restored := u.restore(u.write("bookmarks"), ss.Restore{Modified: t0 - hour, Records: []ss.BSO{at("a", "xy", t0-hour)}})
-	equal(t, "records that stayed", restored.Newer, 0)
+	equal(t, "newer records", restored.Newer, 0)
 	equal(t, "the record", u.get("bookmarks", "a"), record{id: "a", payload: "xy", modified: t0 - hour})
 	u.wantUsage("Restore", "bookmarks", 1, 2)
 }
@@ -186,8 +188,8 @@ func transferAgain(t *testing.T, u *user) {
 	u.wantState("no record at all", before)
 }
 
-// transferBesideAWriter: what another has written since is noticed, a wipe too, and
-// nothing is restored.
+// transferBesideAWriter: a concurrent write, or DeleteAll, is detected, and nothing
+// is restored.
 func transferBesideAWriter(t *testing.T, u *user) {
 	r := ss.Restore{Modified: t0 - hour, Records: []ss.BSO{at("a", "xy", t0-hour)}}
 	last := u.restore(u.writeIf("bookmarks", ifUnmodifiedSince(0)), r).User
@@ -197,11 +199,12 @@ func transferBesideAWriter(t *testing.T, u *user) {
 	_, err := u.store.Restore(t.Context(), u.owner, u.writeIf("bookmarks", ifUnmodifiedSince(last)), ss.Restore{
 		Modified: t0 - hour, Records: []ss.BSO{at("b", "xy", t0-hour)},
 	})
-	wantError(t, "beside a writer", err, &ss.PreconditionError{Modified: stamp})
+	wantError(t, "with a concurrent writer", err, &ss.PreconditionError{Modified: stamp})
 	u.wantState("a restore that was refused", before)
 }
 
-// transferUnderAQuota: a restore is refused like any other write, and counted.
+// transferUnderAQuota: a restore is limited by the quota and counted like any other
+// write.
 func transferUnderAQuota(t *testing.T, u *user) {
 	u.put("tabs", bso("a", xs(50)))
 	u.setQuota(ss.Some[int64](60))
@@ -221,10 +224,10 @@ func transferTooManyNames(t *testing.T, u *user) {
 	w.MaxNames = 0
 	_, err := u.store.Restore(t.Context(), u.owner, w, ss.Restore{Modified: t0})
 	wantError(t, "a name too many", err, ss.ErrTooManyNames)
-	u.wantState("a name too many", state{shelves: map[string]shelf{}})
+	u.wantState("a name too many", state{collections: map[string]collectionState{}})
 }
 
-// transferBesideABatch: an open batch stays open, and may be committed.
+// transferBesideABatch: an open batch stays open and can be committed.
 func transferBesideABatch(t *testing.T, u *user) {
 	b := u.stage("bookmarks", bso("a", "staged"))
 	u.restore(u.write("bookmarks"), ss.Restore{Modified: t0 - hour, Records: []ss.BSO{at("a", "restored", t0-hour)}})
@@ -234,7 +237,7 @@ func transferBesideABatch(t *testing.T, u *user) {
 	u.wantUsage("the commit", "bookmarks", 1, 6)
 }
 
-// transferManyRecords: steps of a hundred, as an import has them.
+// transferManyRecords: steps of a hundred records, as in an import.
 func transferManyRecords(t *testing.T, u *user) {
 	var all []ss.BSO
 	for i := range 100 {

@@ -19,13 +19,13 @@ func usageChecks() []check {
 
 func (u *user) wantUsage(after, collection string, records, bytes int64) {
 	u.t.Helper()
-	c := u.state().shelves[collection] // which holds the counters against the records
+	c := u.state().collections[collection] // state compares the counters with the records
 	if c.records != records || c.bytes != bytes {
 		u.t.Errorf("after %s %s has %d records and %d bytes, want %d and %d", after, collection, c.records, c.bytes, records, bytes)
 	}
 }
 
-// usageByDelta: every kind of write moves the counters by what it changes.
+// usageByDelta: every kind of write updates the counters.
 func usageByDelta(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "12345"))
 	u.wantUsage("Put", "bookmarks", 1, 5)
@@ -49,7 +49,7 @@ func usageByDelta(t *testing.T, u *user) {
 	u.deleteCollection("bookmarks")
 	equal(t, "collections", len(u.usage().Collections), 0)
 	u.put("bookmarks", bso("a", "1"))
-	u.wantUsage("a new beginning", "bookmarks", 1, 1)
+	u.wantUsage("the first write after DeleteAll", "bookmarks", 1, 1)
 }
 
 func bytesNotCharacters(t *testing.T, u *user) {
@@ -59,7 +59,7 @@ func bytesNotCharacters(t *testing.T, u *user) {
 	u.wantUsage("Put", "bookmarks", 3, 8+2+4)
 }
 
-// usageOfExpired: what has expired does not count, swept or not.
+// usageOfExpired: expired records do not count, swept or not.
 func usageOfExpired(t *testing.T, u *user) {
 	u.post("bookmarks", expiring("a", "12345", 10), expiring("b", "123", 20), bso("c", "1"))
 	u.wait(10e9)
@@ -71,7 +71,7 @@ func usageOfExpired(t *testing.T, u *user) {
 	u.commit("bookmarks", u.stage("bookmarks", bso("b", "1")))
 	u.wantUsage("a commit over the expired", "bookmarks", 3, 4)
 	u.post("bookmarks", expiring("d", "123", 0))
-	u.wantUsage("one that expires at once", "bookmarks", 3, 4)
+	u.wantUsage("a record that expires at once", "bookmarks", 3, 4)
 	u.put("tabs", bso("a", "x"))
 	u.wantUsage("a write elsewhere", "bookmarks", 3, 4)
 }

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// t0 is when tests begin.
+	// t0 is the time at which tests begin.
 	t0 ss.Timestamp = 1_700_000_000_120
-	// early is when tests that sweep begin: decades before t0, so that they
-	// find nothing of the others.
+	// early is the time at which tests that sweep begin, decades before t0, so that
+	// they do not find other tests' records.
 	early ss.Timestamp = 200_000_000_120
 
 	tick   ss.Timestamp = ss.Tick
@@ -21,7 +21,7 @@ const (
 	hour                = 3600 * second
 )
 
-// user is a fresh owner on the store under test, and the hands of its clock.
+// user is a fresh owner on the store under test, with its own clock.
 type user struct {
 	t     tb
 	h     Harness
@@ -34,8 +34,8 @@ func newUser(t tb, h Harness) *user {
 	return &user{t: t, h: h, store: h.Store, owner: newOwner(), now: t0}
 }
 
-// newOwner makes an owner that no other test has. All three fields are set, so
-// that a backend may key by any of them.
+// newOwner returns an owner that no other test has. All three fields are unique,
+// because a backend may use any of them as the key.
 func newOwner() ss.Owner {
 	return ss.Owner{
 		UID:    1 + rand.Int64N(1<<53),
@@ -44,7 +44,7 @@ func newOwner() ss.Owner {
 	}
 }
 
-// newBatch makes the id of a batch as a service would.
+// newBatch returns a batch ID as a service would.
 func newBatch() ss.BatchID {
 	var b [16]byte
 	for i := range b {
@@ -53,27 +53,27 @@ func newBatch() ss.BatchID {
 	return ss.BatchID(hex.EncodeToString(b[:]))
 }
 
-// newName makes a collection name that the server has not seen.
+// newName returns a collection name that does not exist.
 func newName() string { return fmt.Sprintf("test-%016x", rand.Uint64()) }
 
-// other is another fresh owner on the same store, at the same time.
+// other returns another fresh owner on the same store, at the same time.
 func (u *user) other() *user {
 	v := *u
 	v.owner = newOwner()
 	return &v
 }
 
-// at is the user with its clock at a moment; the original's stays.
+// at returns the user with another time; the original keeps its own.
 func (u *user) at(now ss.Timestamp) *user {
 	v := *u
 	v.now = now
 	return &v
 }
 
-// wait turns the clock.
+// wait advances the clock.
 func (u *user) wait(d time.Duration) { u.now += ss.Timestamp(d.Milliseconds()) }
 
-// write is the frame of a write without conditions.
+// write returns the parameters of a write without conditions.
 func (u *user) write(collection string) ss.Write {
 	return ss.Write{Collection: collection, Now: u.now, MaxNames: 1000}
 }
@@ -85,7 +85,7 @@ func (u *user) writeIf(collection string, p ss.Precondition) ss.Write {
 	return w
 }
 
-// limits are wide enough for any batch that is not about them.
+// limits returns limits for batches in tests of other subjects.
 func limits() ss.BatchLimits { return ss.BatchLimits{Records: 10_000, Bytes: 100_000_000} }
 
 func ifUnmodifiedSince(t ss.Timestamp) ss.Precondition {
@@ -96,19 +96,19 @@ func ifModifiedSince(t ss.Timestamp) ss.Precondition {
 	return ss.Precondition{ModifiedSince: ss.Some(t)}
 }
 
-// bso is the update that sets a payload and nothing else.
+// bso returns an update of only the payload.
 func bso(id, payload string) ss.Update {
 	return ss.Update{ID: id, Payload: ss.Some([]byte(payload))}
 }
 
-// mortal is a payload with a time to live in seconds.
+// expiring returns an update with a payload and a time to live in seconds.
 func expiring(id, payload string, ttl int64) ss.Update {
 	u := bso(id, payload)
 	u.TTL = ss.Some(ttl)
 	return u
 }
 
-// The steps below must succeed.
+// The operations below must succeed.
 
 func (u *user) put(collection string, up ss.Update) ss.Written {
 	u.t.Helper()
@@ -120,7 +120,7 @@ func (u *user) post(collection string, us ...ss.Update) ss.Written {
 	return u.wrote("Post")(u.store.Post(u.t.Context(), u.owner, u.write(collection), us))
 }
 
-// stage opens a batch with the records.
+// stage opens a batch with these records.
 func (u *user) stage(collection string, us ...ss.Update) ss.BatchID {
 	u.t.Helper()
 	b := newBatch()
@@ -158,8 +158,8 @@ func (u *user) deleteAll() {
 	must(u.t, "DeleteAll", u.store.DeleteAll(u.t.Context(), u.owner, ss.Precondition{}))
 }
 
-// wrote checks the error of a write. Used is left out of what the store
-// returned: only a write under a quota promises it.
+// wrote checks the error of a write and clears Used, which is only defined with a
+// quota.
 func (u *user) wrote(step string) func(ss.Written, error) ss.Written {
 	u.t.Helper()
 	return func(w ss.Written, err error) ss.Written {
@@ -177,13 +177,13 @@ func (u *user) get(collection, id string) record {
 	return recordOf(&b)
 }
 
-// list is everything in a collection, oldest first.
+// list returns all records of a collection, oldest first.
 func (u *user) list(collection string) page {
 	u.t.Helper()
 	return u.query(ss.Query{Collection: collection, Sort: ss.Oldest, Full: true})
 }
 
-// query reads the page that q describes, at the user's time.
+// query reads the page of q at the user's time.
 func (u *user) query(q ss.Query) page {
 	u.t.Helper()
 	q.Now = u.now

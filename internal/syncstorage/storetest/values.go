@@ -22,7 +22,7 @@ func valueChecks() []check {
 	}
 }
 
-// way is a road on which records reach a collection.
+// way is a way to write records.
 type way struct {
 	name  string
 	mode  ss.MergeMode
@@ -59,8 +59,7 @@ func ways() []way {
 	}
 }
 
-// payloads are text, which is what the protocol has: nothing of them is read,
-// cut or converted.
+// payloads: payloads are text, stored without parsing, truncation or conversion.
 func payloads(t *testing.T, u *user) {
 	u.keeps(t, map[string]string{
 		"empty":        "",
@@ -73,7 +72,7 @@ func payloads(t *testing.T, u *user) {
 	})
 }
 
-// payloadsOfAnyBytes: an engine that keeps bytes keeps any.
+// payloadsOfAnyBytes: an engine that stores bytes stores any payload.
 func payloadsOfAnyBytes(t *testing.T, u *user) {
 	var every [256]byte
 	for i := range every {
@@ -87,8 +86,8 @@ func payloadsOfAnyBytes(t *testing.T, u *user) {
 	})
 }
 
-// keeps writes payloads, by the ids of their records, in every way and reads
-// them back; one is called JSON.
+// keeps writes payloads, by record ID, in every way and reads them back. One ID is
+// JSON.
 func (u *user) keeps(t *testing.T, values map[string]string) {
 	t.Helper()
 	for _, way := range ways() {
@@ -105,11 +104,11 @@ func (u *user) keeps(t *testing.T, values map[string]string) {
 		}
 		equal(t, "records", len(u.list("bookmarks").records), len(values))
 		way.write(u, "bookmarks", ss.Update{ID: "JSON", Payload: ss.Some([]byte(nil))})
-		equal(t, "no bytes at all over some, by "+way.name, u.get("bookmarks", "JSON").payload, "")
+		equal(t, "an empty payload over another, by "+way.name, u.get("bookmarks", "JSON").payload, "")
 	}
 }
 
-// The caller may use its buffers again as soon as a write has returned.
+// payloadIsCopied: the caller may reuse its buffers after a write has returned.
 func payloadIsCopied(t *testing.T, u *user) {
 	for i, way := range ways() {
 		id := fmt.Sprint(i)
@@ -126,7 +125,7 @@ func payloadIsCopied(t *testing.T, u *user) {
 	equal(t, "between append and commit", u.get("tabs", "a").payload, "as written")
 }
 
-// hostile are ids that are legal and that somebody's parser trips over.
+// hostile returns valid IDs that parsers often handle wrongly.
 func hostile() []string {
 	return []string{
 		" ", "  ", ".", "..", "...", "/", "a/b", "//", `\`, `\\`, `a\nb`, "{guid}", "{5f2a0b1c-6d1e-4f7a-9a64-2d3f1f0a7a11}",
@@ -161,15 +160,15 @@ func hostileIDs(t *testing.T, u *user) {
 	}
 }
 
-// orderOfIDs: ids compare as bytes, so that upper case, lower case, and what
-// stands between them have one order on every engine and in every locale.
+// orderOfIDs: IDs compare as bytes, so the order is the same on every engine and in
+// every locale.
 func orderOfIDs(t *testing.T, u *user) {
 	ids := []string{"a", "B", "A", "b", "_", "~", "-", " ", "0", "aa", "Aa", "aA", "a a", "a-a", "{", "z", "Z"}
 	var us []ss.Update
 	for _, id := range ids {
 		us = append(us, bso(id, id))
 	}
-	u.post("bookmarks", us...) // one stamp: the id alone decides
+	u.post("bookmarks", us...) // one stamp, so the ID decides
 	slices.Sort(ids)
 	equalIDs(t, "oldest", u.query(ss.Query{Collection: "bookmarks", Sort: ss.Oldest}), ids...)
 	slices.Reverse(ids)
@@ -206,7 +205,7 @@ func ttls(t *testing.T, u *user) {
 	}
 }
 
-// collectionNames that differ in anything are different collections.
+// collectionNames: names that differ in any character are different collections.
 func collectionNames(t *testing.T, u *user) {
 	unique := newName()
 	names := []string{

@@ -7,12 +7,12 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// Table is what PostgreSQL's catalogue has of a table, a line for each column,
-// constraint and index; the index of the primary key is among the constraints.
+// Table is the description of a table in the catalog of PostgreSQL, a line for each column,
+// constraint and index. The index of the primary key is one of the constraints.
 type Table struct{ Columns, Constraints, Indexes string }
 
-// What a line of each is made of. A column has its name, type with length, NOT
-// NULL, default and collation.
+// Queries for the lines. A column has its name, type with length, NOT NULL, default and
+// collation.
 const (
 	columnLines = `SELECT concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod), CASE WHEN a.attnotnull THEN 'not null' END,
 			'default ' || pg_get_expr(d.adbin, d.adrelid), 'by ' || nullif(c.collname, 'default'))
@@ -24,8 +24,8 @@ const (
 		AND indisvalid ORDER BY 1`
 )
 
-// CheckTables checks that the tables have the columns, constraints and indexes
-// that they should have, and no others.
+// CheckTables reports an error if the columns, constraints and indexes of the tables differ
+// from want.
 func CheckTables(t testing.TB, db *pgdb.DB, want map[string]Table) {
 	t.Helper()
 	for table, want := range want {

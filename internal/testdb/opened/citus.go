@@ -7,9 +7,9 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// CitusTables lists the tables of a database with how Citus distributes each:
-// its kind, its distribution column, and "colocated" when its shards are placed
-// with those of the table that is named.
+// CitusTables returns the tables of a database with their distribution by Citus: kind,
+// distribution column, and "colocated" if the shards are placed with those of the table
+// with.
 func CitusTables(t testing.TB, db *pgdb.DB, with string) []string {
 	t.Helper()
 	return Lines(t, db, `
@@ -20,7 +20,7 @@ func CitusTables(t testing.TB, db *pgdb.DB, with string) []string {
 		WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace ORDER BY c.relname`, with)
 }
 
-// WantOneTask checks that Citus answers a statement by one task on one node.
+// WantOneTask reports an error unless Citus runs a statement as one task on one node.
 func WantOneTask(t testing.TB, db *pgdb.DB, name, sql string, args ...any) {
 	t.Helper()
 	plan := strings.Join(Lines(t, db, `EXPLAIN `+sql, args...), "\n")

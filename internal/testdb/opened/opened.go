@@ -1,7 +1,7 @@
-// Package opened opens the databases of tests as the server does, through the
-// packages of the engines, and migrates them.
+// Package opened opens the databases of tests with the packages of the engines, as the
+// server does, and migrates them.
 //
-// It is not part of package testdb, which the tests of those packages import.
+// It is separate from package testdb, because the tests of those packages import that.
 package opened
 
 import (
@@ -21,10 +21,10 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// Migrations are those of a service's backend; nil leaves a database as it is.
+// Migrations returns the migrations of a backend. nil means no migrations.
 type Migrations func() (migrate.Set, error)
 
-// SQLite opens a file, which is the test's own and new where opts have no path.
+// SQLite opens a file. Without a path in opts it creates a new one for the test.
 func SQLite(t testing.TB, opts sqlitedb.Options, migrations Migrations) *sqlitedb.DB {
 	t.Helper()
 	if opts.Path == "" {
@@ -55,7 +55,7 @@ func Postgres(t testing.TB, opts pgdb.Options, migrations Migrations) *pgdb.DB {
 	return db
 }
 
-// Lines is the answer of a statement that returns lines of text.
+// Lines returns the rows of a statement with one column of text.
 func Lines(t testing.TB, db *pgdb.DB, sql string, args ...any) (all []string) {
 	t.Helper()
 	var line string
@@ -69,12 +69,12 @@ func Lines(t testing.TB, db *pgdb.DB, sql string, args ...any) (all []string) {
 	return all
 }
 
-// database is what an engine's package opens.
+// database is a database of any engine.
 type database interface {
 	Migrate(ctx context.Context, set migrate.Set) ([]migrate.Migration, error)
 }
 
-// Migrate brings a database to the newest schema.
+// Migrate migrates a database to the newest schema.
 func Migrate(t testing.TB, db database, migrations Migrations) {
 	t.Helper()
 	if migrations == nil {
@@ -89,8 +89,8 @@ func Migrate(t testing.TB, db database, migrations Migrations) {
 	}
 }
 
-// SQLiteFromEachSchema goes from every schema that a file may have, with data
-// that was written through it, to the newest, where check looks at the data.
+// SQLiteFromEachSchema migrates files with the data of every earlier schema to the newest
+// one, and calls check with each.
 func SQLiteFromEachSchema(t *testing.T, migrations Migrations, check func(*testing.T, *sqlitedb.DB)) {
 	fromEachSchema(t, migrations, func(t *testing.T) (*sqlitedb.DB, func(script string)) {
 		db := SQLite(t, sqlitedb.Options{}, nil)
@@ -103,7 +103,7 @@ func SQLiteFromEachSchema(t *testing.T, migrations Migrations, check func(*testi
 	}, check)
 }
 
-// PostgresFromEachSchema does the same in databases whose URLs create returns.
+// PostgresFromEachSchema is SQLiteFromEachSchema with databases whose URLs create returns.
 func PostgresFromEachSchema(t *testing.T, create func(testing.TB) string, migrations Migrations, check func(*testing.T, *pgdb.DB)) {
 	fromEachSchema(t, migrations, func(t *testing.T) (*pgdb.DB, func(script string)) {
 		url := create(t)
@@ -111,9 +111,8 @@ func PostgresFromEachSchema(t *testing.T, create func(testing.TB) string, migrat
 	}, check)
 }
 
-// fromEachSchema finds the data that was written through the k-th schema in
-// testdata/schema/NNNN.sql. Who adds a migration adds its script, so that the
-// next migration finds one.
+// fromEachSchema reads the data of each schema from testdata/schema/NNNN.sql. A new
+// migration needs a new script, which tests the migrations after it.
 func fromEachSchema[DB database](
 	t *testing.T, migrations Migrations, open func(*testing.T) (db DB, run func(script string)), check func(*testing.T, DB),
 ) {
@@ -142,8 +141,8 @@ func fromEachSchema[DB database](
 	}
 }
 
-// WantPing checks that a store on an empty database reports Unavailable, and is
-// ready once the database is migrated.
+// WantPing expects that ping returns fault.Unavailable on an empty database, and nil after
+// the migrations.
 func WantPing(t testing.TB, db database, migrations Migrations, ping func(context.Context) error) {
 	t.Helper()
 	if err := ping(t.Context()); !fault.Is(err, fault.Unavailable) {

@@ -1,11 +1,9 @@
-// Package spannertest makes databases in the emulator of Cloud Spanner, for one
-// test each.
+// Package spannertest creates databases for tests in the Spanner emulator.
 //
-// It is not part of package testdb, which most tests import: gRPC and what the
-// emulator's administration is made of would be compiled and linked into all
-// of them, which takes 20 s under the race detector. It uses the generated
-// stubs, not Google's client, so the environment (SPANNER_EMULATOR_HOST,
-// credentials) does not matter.
+// It is separate from package testdb, which most tests import: compiling and linking gRPC
+// and the admin API into all of them would take 20 s with the race detector. It uses the
+// generated stubs and not Google's client, so it ignores the environment
+// (SPANNER_EMULATOR_HOST, credentials).
 package spannertest
 
 import (
@@ -26,12 +24,11 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// timeout bounds all that a test does to the emulator's administration.
+// timeout limits the admin requests of a test.
 const timeout = time.Minute
 
-// Database returns host:port of an emulator, and the name of a new, empty
-// database in it (projects/P/instances/I/databases/D), which is dropped when
-// the test ends.
+// Database returns host:port of an emulator and the name of a new, empty database
+// (projects/P/instances/I/databases/D), which is dropped when the test ends.
 func Database(t testing.TB) (emulator, database string) {
 	t.Helper()
 	emulator, database = Name(t)
@@ -39,26 +36,25 @@ func Database(t testing.TB) (emulator, database string) {
 	return emulator, database
 }
 
-// Name returns host:port of an emulator, and a name for a database, which is
-// not there yet, and neither is its instance. If the test makes them, they are
-// dropped when it ends.
+// Name returns host:port of an emulator and a name for a database. Neither the database nor
+// its instance exists. If the test creates them, they are dropped when it ends.
 func Name(t testing.TB) (emulator, database string) {
 	t.Helper()
 	emulator = testdb.Spanner(t)
-	// An instance for each: the emulator has at most 100 databases in one.
+	// Each database has its own instance, because the emulator allows 100 databases in one.
 	database = NewName()
 	t.Cleanup(func() { drop(t, emulator, database) })
 	return emulator, database
 }
 
-// NewName is a name that no database has, in an instance that is not there, for
-// an emulator of the test's own.
+// NewName returns an unused name for a database in an instance that does not exist. It is
+// for tests with their own emulator.
 func NewName() string {
-	id := "t" + ident.Hex(12) // 2 to 30 characters, a letter first
+	id := "t" + ident.Hex(12) // 2 to 30 characters that begin with a letter
 	return "projects/test/instances/" + id + "/databases/" + id
 }
 
-// Create makes a database, empty, and its instance.
+// Create creates an empty database and its instance.
 func Create(t testing.TB, emulator, database string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
@@ -71,7 +67,7 @@ func Create(t testing.TB, emulator, database string) {
 		Parent: project, InstanceId: id,
 		Instance: &instancepb.Instance{Config: project + "/instanceConfigs/emulator-config", DisplayName: id, NodeCount: 1},
 	})
-	// The emulator answers when the work is done.
+	// The emulator responds when the operation is complete.
 	if err != nil || !op.GetDone() || op.GetError() != nil {
 		t.Fatalf("instance of %s: %v, %v", database, op, err)
 	}
@@ -83,10 +79,10 @@ func Create(t testing.TB, emulator, database string) {
 	}
 }
 
-// drop deletes a database and its instance, when they are there.
+// drop deletes a database and its instance if they exist.
 func drop(t testing.TB, emulator, database string) {
 	t.Helper()
-	// Not the test's context: that has ended when its cleanups run.
+	// Not the context of the test, which is canceled before its cleanups run.
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	conn := dial(t, emulator)

@@ -13,8 +13,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// databaseIs says whether a database is there, and instanceIs the same of its
-// instance: OK or NotFound.
+// databaseIs returns OK or NotFound for a database, and instanceIs for its instance.
 func databaseIs(t *testing.T, emulator, database string) codes.Code {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -58,7 +57,7 @@ func TestDatabaseIsEmptyAndDropped(t *testing.T) {
 		}
 	})
 	if code := databaseIs(t, emulator, fresh); code != codes.NotFound {
-		t.Errorf("the database is still there: %v", code)
+		t.Errorf("the database still exists: %v", code)
 	}
 }
 
@@ -82,8 +81,8 @@ func TestNameIsDroppedWhenTheTestMadeIt(t *testing.T) {
 	}
 }
 
-// TestOwnEmulatorComesBackEmpty also holds that nothing is left of a database
-// but the others' on an emulator that nobody else uses.
+// TestOwnEmulatorComesBackEmpty also checks that dropped databases leave nothing on an
+// emulator of one test.
 func TestOwnEmulatorComesBackEmpty(t *testing.T) {
 	t.Parallel()
 	s := testdb.OwnSpanner(t)
@@ -97,16 +96,16 @@ func TestOwnEmulatorComesBackEmpty(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s.PID() != 0 {
-			t.Errorf("%s: it runs", what)
+			t.Errorf("%s: the emulator runs", what)
 		}
 		if code := databaseIs(t, host, name); code != codes.Unavailable {
-			t.Errorf("%s: %v while it is away", what, code)
+			t.Errorf("%s: %v while it is stopped", what, code)
 		}
 		if err := s.Start(); err != nil {
 			t.Fatal(err)
 		}
 		if s.Host() != host {
-			t.Errorf("%s: it has moved to %s", what, s.Host())
+			t.Errorf("%s: the address changed to %s", what, s.Host())
 		}
 		if code := databaseIs(t, host, name); code != codes.NotFound {
 			t.Errorf("%s: %v after its start", what, code)

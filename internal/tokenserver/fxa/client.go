@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -16,26 +15,25 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// maxResponse bounds what is read of an answer, in bytes. A set of keys has
-// some hundreds.
+// maxResponse is the maximum size of a response in bytes. A key set has some hundreds.
 const maxResponse = 256 << 10
 
-// Client is a tokenserver.Verifier that trusts one accounts server.
+// Client is a tokenserver.Verifier for one accounts server.
 type Client struct {
-	base    string // without a slash at its end
+	base    string // without a trailing slash
 	timeout time.Duration
 	http    *http.Client
 	now     clock.Clock
 	keys    keySource
 
-	audience, issuer string // of event tokens; "" refuses them all
+	audience, issuer string // of event tokens; if "", all event tokens are refused
 }
 
-// New makes a client from the settings. A configured key that is none is an
-// error; the accounts server is not contacted.
+// New returns a client with the settings. It does not contact the accounts server. It
+// returns fault.Invalid for a configured key that is not valid.
 func New(cfg tokenserver.Config, now clock.Clock) (*Client, error) {
 	c := &Client{
-		base:     strings.TrimRight(cfg.FxAOAuthServerURL, "/"),
+		base:     cfg.AccountsServer(),
 		timeout:  cfg.FxAOAuthTimeout,
 		http:     newHTTP(),
 		now:      now,
@@ -60,11 +58,11 @@ func New(cfg tokenserver.Config, now clock.Clock) (*Client, error) {
 	return c, nil
 }
 
-// Close gives back idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// newHTTP is a client that goes through the proxy of the environment and
-// follows no redirect: tokens go to the configured server and nowhere else.
+// newHTTP returns an HTTP client that uses the proxy of the environment. It does not
+// follow redirects, so that tokens are sent only to the configured server.
 func newHTTP() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxResponseHeaderBytes = 64 << 10
@@ -74,8 +72,8 @@ func newHTTP() *http.Client {
 	}
 }
 
-// fetchKeys gets the accounts server's keys. Those that are no RSA key for
-// signatures are left out; there may be none.
+// fetchKeys fetches the keys of the accounts server. It skips keys that are not RSA keys
+// for signatures, and may return none.
 func (c *Client) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
 	status, body, err := c.call(ctx, http.MethodGet, "/v1/jwks", nil)
 	if err != nil {
@@ -85,7 +83,7 @@ func (c *Client) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
 		Keys []json.RawMessage `json:"keys"`
 	}
 	if status != http.StatusOK || json.Unmarshal(body, &set) != nil {
-		return nil, away(fmt.Errorf("no keys from %s/v1/jwks: status %d", c.base, status))
+		return nil, unavailable(fmt.Errorf("no keys from %s/v1/jwks: status %d", c.base, status))
 	}
 	var keys []jose.JSONWebKey
 	for _, raw := range set.Keys {
@@ -96,7 +94,7 @@ func (c *Client) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
 	return keys, nil
 }
 
-// remoteVerify has the accounts server judge a token.
+// remoteVerify verifies a token at the accounts server.
 func (c *Client) remoteVerify(ctx context.Context, token string) (tokenserver.Identity, error) {
 	question, err := json.Marshal(map[string]string{"token": token})
 	if err != nil {
@@ -109,7 +107,7 @@ func (c *Client) remoteVerify(ctx context.Context, token string) (tokenserver.Id
 	case isVerdict(status):
 		return tokenserver.Identity{}, refused("the accounts server does not know the token")
 	case status/100 != 2:
-		return tokenserver.Identity{}, away(fmt.Errorf("no result from %s/v1/verify: status %d", c.base, status))
+		return tokenserver.Identity{}, unavailable(fmt.Errorf("no result from %s/v1/verify: status %d", c.base, status))
 	}
 	var answer struct {
 		User       string `json:"user"`
@@ -117,13 +115,13 @@ func (c *Client) remoteVerify(ctx context.Context, token string) (tokenserver.Id
 		Generation int64  `json:"generation"`
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return tokenserver.Identity{}, away(fmt.Errorf("no result from %s/v1/verify: %w", c.base, err))
+		return tokenserver.Identity{}, unavailable(fmt.Errorf("no result from %s/v1/verify: %w", c.base, err))
 	}
 	return identity(answer.User, answer.Scope, answer.Generation)
 }
 
-// isVerdict reports whether a status says that the token is bad, and not that
-// the server is busy or is not what we think it is.
+// isVerdict reports whether a status means that the token is not valid, and not that the
+// server is busy or is not an accounts server.
 func isVerdict(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -132,14 +130,14 @@ func isVerdict(status int) bool {
 	return status/100 == 4
 }
 
-// call makes a request and reads the answer. A failure is
-// tokenserver.ErrAccountsAway.
+// call sends a request and reads the response. A failure is
+// tokenserver.ErrAccountsUnavailable.
 func (c *Client) call(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
-		return 0, nil, away(err)
+		return 0, nil, unavailable(err)
 	}
 	req.Header.Set("Accept", "application/json")
 	if body != nil {
@@ -147,18 +145,20 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte) (st
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return 0, nil, away(err)
+		return 0, nil, unavailable(err)
 	}
 	defer res.Body.Close()
 	answer, err = io.ReadAll(io.LimitReader(res.Body, maxResponse+1))
 	if err != nil {
-		return 0, nil, away(err)
+		return 0, nil, unavailable(err)
 	}
 	if len(answer) > maxResponse {
-		return 0, nil, away(fmt.Errorf("the response of %s%s has more than %d bytes", c.base, path, maxResponse))
+		return 0, nil, unavailable(fmt.Errorf("the response of %s%s has more than %d bytes", c.base, path, maxResponse))
 	}
 	return res.StatusCode, answer, nil
 }
 
-// away says that it is not the token's fault.
-func away(cause error) error { return fmt.Errorf("%w: %w", tokenserver.ErrAccountsAway, cause) }
+// unavailable wraps an error that is not the fault of the token.
+func unavailable(cause error) error {
+	return fmt.Errorf("%w: %w", tokenserver.ErrAccountsUnavailable, cause)
+}

@@ -1,11 +1,10 @@
-// Package fxa asks an accounts server (Firefox Accounts) what its tokens are
-// worth.
+// Package fxa verifies the tokens of an accounts server (Firefox Accounts).
 //
-// An access token is a JWT that is verified here, with keys that are configured
-// or fetched and kept, so that the accounts server is neither slow nor missing
-// at every sign-in. What cannot be judged here, because it is no JWT or because
-// there is no key, the accounts server judges itself.
+// An access token is a JWT. It is verified locally with keys that are configured or
+// fetched and cached, so that sign-ins neither wait for the accounts server nor fail while
+// it is unavailable. Tokens that are not a JWT or have no known key are verified by the
+// accounts server.
 //
-// That the accounts server cannot be reached is never the browser's fault:
-// every such failure is tokenserver.ErrAccountsAway.
+// If the accounts server is needed and unavailable, the error is
+// tokenserver.ErrAccountsUnavailable, not a refusal.
 package fxa

@@ -10,14 +10,14 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// The names of the events that concern us.
+// Names of the supported events.
 const (
 	deleteUser     = "https://schemas.accounts.firefox.com/event/delete-user"
 	passwordChange = "https://schemas.accounts.firefox.com/event/password-change"
 )
 
-// eventClaims are those of a security event token (RFC 8417). It needs no
-// expiry: what happened stays true.
+// eventClaims are the claims of a security event token (RFC 8417). An event does not
+// expire.
 type eventClaims struct {
 	Subject  string                     `json:"sub"`
 	Issuer   string                     `json:"iss"`
@@ -31,7 +31,7 @@ func (c *Client) Events(ctx context.Context, token string) ([]tokenserver.Event,
 		return nil, refused("events are not configured")
 	}
 	if len(token) > maxToken {
-		return nil, refused("a token of no possible length")
+		return nil, refused("the token is too long")
 	}
 	t, err := parse(token)
 	if err != nil {
@@ -43,19 +43,19 @@ func (c *Client) Events(ctx context.Context, token string) ([]tokenserver.Event,
 	}
 	switch {
 	case cl.Issuer != c.issuer:
-		return nil, refused("an event of another issuer")
+		return nil, refused("the event has another issuer")
 	case !cl.Audience.Contains(c.audience):
-		return nil, refused("an event for another client")
+		return nil, refused("the event is for another client")
 	case cl.Subject == "":
-		return nil, refused("an event of nobody")
+		return nil, refused("the event has no subject")
 	}
 	return cl.list()
 }
 
-// asRefusal refuses where an access token would be judged remotely. Without an
-// answer from the accounts server it must not: the event would not come again.
+// asRefusal returns a refusal where an access token would be verified remotely. It keeps
+// tokenserver.ErrAccountsUnavailable, because a refused event is not sent again.
 func asRefusal(err error) error {
-	if !errors.Is(err, tokenserver.ErrAccountsAway) && (errors.Is(err, errNoJWT) || errors.Is(err, errNoKey)) {
+	if !errors.Is(err, tokenserver.ErrAccountsUnavailable) && (errors.Is(err, errNoJWT) || errors.Is(err, errNoKey)) {
 		return refused(err.Error())
 	}
 	return err
@@ -73,7 +73,7 @@ func (cl *eventClaims) list() ([]tokenserver.Event, error) {
 				ChangeTime int64 `json:"changeTime"`
 			}
 			if err := json.Unmarshal(raw, &detail); err != nil || detail.ChangeTime <= 0 {
-				return nil, refused("a password change without its time")
+				return nil, refused("the password change has no changeTime")
 			}
 			e.Kind, e.At = tokenserver.PasswordChanged, detail.ChangeTime
 		}

@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// event is the claims of an event token for the stub's client.
+// event returns the claims of an event token for the client of the stub.
 func event(changes map[string]any) map[string]any {
 	c := map[string]any{
 		"iss": "https://accounts.example", "aud": "client", "sub": "alice", "iat": start.Unix(), "jti": "1",
@@ -44,8 +44,8 @@ func TestEvents(t *testing.T) {
 		{"something else", map[string]any{"events": map[string]any{"https://schemas.accounts.firefox.com/event/profile-change": map[string]any{"email": "a@b"}}},
 			[]tokenserver.Event{{Kind: tokenserver.OtherEvent, FxAUID: "alice"}}},
 		{"password change without a time", change(map[string]any{}), nil},
-		{"password change at a word", change(map[string]any{"changeTime": "t0"}), nil},
-		{"password change that is no object", change("x"), nil},
+		{"password change with a time as text", change(map[string]any{"changeTime": "t0"}), nil},
+		{"password change that is not an object", change("x"), nil},
 		{"another audience", map[string]any{"aud": "other"}, nil},
 		{"no audience", map[string]any{"aud": nil}, nil},
 		{"another issuer", map[string]any{"iss": "https://other.example"}, nil},
@@ -72,7 +72,7 @@ func TestEvents(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		if n := s.verdicts.Load(); n != 0 {
-			t.Errorf("%d events were sent to be judged as access tokens", n)
+			t.Errorf("%d events were sent to be verified as access tokens", n)
 		}
 	})
 }
@@ -102,7 +102,7 @@ func TestEventsWithFetchedKeys(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 
-	// An event that cannot be judged must not be thrown away.
+	// An event that cannot be verified must not be refused.
 	s.setJWKS(answer(http.StatusServiceUnavailable, ""))
 	fresh, _ := s.client(t, nil)
 	if _, err := fresh.Events(t.Context(), token); !isAway(err) {

@@ -21,33 +21,31 @@ import (
 const (
 	// keyLife is how long fetched keys are used before they are fetched again.
 	keyLife = time.Hour
-	// freshGap and failedGap are the least time between two fetches, whatever tokens
-	// come, after one that succeeded and after one that failed: anybody can make up a
-	// token with an unknown key. The first is how long an outage can go unnoticed, in
-	// which such a token is refused though nobody knows whether its key is new.
+	// freshGap and failedGap are the minimum time between two fetches, after a success
+	// and after a failure, because anybody can send tokens with an unknown key. During
+	// freshGap an outage is not noticed, and a token with a new key is refused.
 	freshGap  = time.Second
 	failedGap = time.Minute
 )
 
-// keySource is where the accounts server's public keys come from.
+// keySource provides the public keys of the accounts server.
 type keySource interface {
-	// current returns the keys, possibly none; the error,
-	// tokenserver.ErrAccountsAway, says why there are none.
+	// current returns the keys, possibly none. It returns
+	// tokenserver.ErrAccountsUnavailable if they cannot be fetched.
 	current(ctx context.Context) ([]jose.JSONWebKey, error)
-	// newer returns the keys after a token referred to one that is not among
-	// them; the error is tokenserver.ErrAccountsAway when nobody knows whether
-	// there are new ones.
+	// newer returns the keys after a token referred to an unknown key. It returns
+	// tokenserver.ErrAccountsUnavailable if they cannot be fetched.
 	newer(ctx context.Context) ([]jose.JSONWebKey, error)
 }
 
-// fixedKeys are those of the settings.
+// fixedKeys are the keys of the settings.
 type fixedKeys []jose.JSONWebKey
 
 func (k fixedKeys) current(context.Context) ([]jose.JSONWebKey, error) { return k, nil }
 func (k fixedKeys) newer(context.Context) ([]jose.JSONWebKey, error)   { return k, nil }
 
-// fetchedKeys are those that the accounts server publishes. Old keys are used
-// as long as new ones cannot be had.
+// fetchedKeys are the keys that the accounts server publishes. Old keys are used while
+// new ones cannot be fetched.
 type fetchedKeys struct {
 	fetch  func(context.Context) ([]jose.JSONWebKey, error)
 	now    clock.Clock
@@ -55,9 +53,9 @@ type fetchedKeys struct {
 
 	mu      sync.Mutex
 	keys    []jose.JSONWebKey
-	fetched time.Time // when keys were had
+	fetched time.Time // when the last successful fetch ended
 	tried   time.Time // when the last fetch ended
-	failure error     // how it ended
+	failure error     // of the last fetch
 }
 
 func (f *fetchedKeys) current(ctx context.Context) ([]jose.JSONWebKey, error) {
@@ -69,7 +67,7 @@ func (f *fetchedKeys) current(ctx context.Context) ([]jose.JSONWebKey, error) {
 	}
 	keys, err := f.newer(ctx)
 	if len(keys) > 0 {
-		return keys, nil // old ones must do when there are no new ones
+		return keys, nil // old keys, if the fetch failed
 	}
 	return nil, err
 }
@@ -85,7 +83,7 @@ func (f *fetchedKeys) newer(ctx context.Context) ([]jose.JSONWebKey, error) {
 	if recent {
 		return keys, failure
 	}
-	// One fetch for all who wait; it goes on when one of them leaves.
+	// All callers share one fetch, which continues if one of them cancels.
 	ended := f.flight.DoChan("", func() (any, error) {
 		f.refresh(context.WithoutCancel(ctx))
 		return nil, nil
@@ -93,7 +91,7 @@ func (f *fetchedKeys) newer(ctx context.Context) ([]jose.JSONWebKey, error) {
 	select {
 	case <-ended:
 	case <-ctx.Done():
-		return keys, away(ctx.Err())
+		return keys, unavailable(ctx.Err())
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,11 +108,11 @@ func (f *fetchedKeys) refresh(ctx context.Context) {
 	}
 }
 
-// since is how long ago t was; a clock that stepped back must not keep keys
-// for ever.
+// since returns the time since t. It is absolute, so that keys do not stay forever after
+// the clock is set back.
 func (f *fetchedKeys) since(t time.Time) time.Duration { return f.now().Sub(t).Abs() }
 
-// configuredKey is a key of the settings.
+// configuredKey parses a key of the settings.
 func configuredKey(k tokenserver.JWK) (jose.JSONWebKey, error) {
 	raw, err := json.Marshal(map[string]string{"kty": k.KTY, "alg": k.Alg, "kid": k.KID, "use": k.Use, "n": k.N, "e": k.E})
 	if err != nil {
@@ -127,13 +125,13 @@ func configuredKey(k tokenserver.JWK) (jose.JSONWebKey, error) {
 	return key, nil
 }
 
-// publicKey reads a key and refuses what RS256 cannot be verified with.
+// publicKey parses a key. It returns an error for a key that cannot verify RS256.
 func publicKey(raw []byte) (jose.JSONWebKey, error) {
 	var key jose.JSONWebKey
 	if err := key.UnmarshalJSON(raw); err != nil {
 		return key, err
 	}
-	// A text without a modulus reads as a key of zero bits.
+	// A key without a modulus is parsed as a key of zero bits.
 	if k, ok := key.Key.(*rsa.PublicKey); !ok || k.N.BitLen() < 1024 {
 		return key, errors.New("not a public RSA key")
 	}
@@ -143,7 +141,7 @@ func publicKey(raw []byte) (jose.JSONWebKey, error) {
 	return key, nil
 }
 
-// named reports whether a key has this name.
+// named reports whether a key has this ID.
 func named(keys []jose.JSONWebKey, kid string) bool {
 	return slices.ContainsFunc(keys, func(k jose.JSONWebKey) bool { return k.KeyID == kid })
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func isAway(err error) bool {
-	return errors.Is(err, tokenserver.ErrAccountsAway) && fault.Is(err, fault.Unavailable)
+	return errors.Is(err, tokenserver.ErrAccountsUnavailable) && fault.Is(err, fault.Unavailable)
 }
 
 func TestKeysAreKept(t *testing.T) {
@@ -63,7 +63,7 @@ func TestKeysAreKept(t *testing.T) {
 	s.setJWKS(answer(http.StatusBadGateway, ""))
 	hands.Advance(keyLife)
 	check("old keys during an outage", try(second), true, 7)
-	check("and again, without asking", try(second), true, 7)
+	check("and again, without a fetch", try(second), true, 7)
 	if err := try(third); !isAway(err) {
 		t.Errorf("an unknown key during an outage: %v", err)
 	}
@@ -90,7 +90,7 @@ func TestOneFetchForAll(t *testing.T) {
 	c, _ := s.client(t, nil)
 	token := key.sign(t, "at+jwt", key.kid, good())
 
-	// The one who started the fetch leaves; those who wait with it stay.
+	// The caller that started the fetch cancels; the others continue to wait.
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() {
@@ -108,7 +108,7 @@ func TestOneFetchForAll(t *testing.T) {
 	}
 	leave()
 	if err := <-left; !isAway(err) {
-		t.Errorf("the one who left: %v", err)
+		t.Errorf("the canceled caller: %v", err)
 	}
 	close(released)
 	wg.Wait()
@@ -199,7 +199,7 @@ func TestNoAnswer(t *testing.T) {
 	s.Close()
 	for _, token := range tokens {
 		if _, err := refusing.AccessToken(t.Context(), token); !isAway(err) {
-			t.Errorf("nobody listens: %v", err)
+			t.Errorf("no listener: %v", err)
 		}
 	}
 
@@ -212,7 +212,7 @@ func TestNoAnswer(t *testing.T) {
 	waiting, _ := hang.client(t, func(cfg *tokenserver.Config) { cfg.FxAOAuthTimeout = 20 * time.Millisecond })
 	for _, token := range tokens {
 		if _, err := waiting.AccessToken(t.Context(), token); !isAway(err) {
-			t.Errorf("nobody answers: %v", err)
+			t.Errorf("no response: %v", err)
 		}
 	}
 }

@@ -26,7 +26,7 @@ type signer struct {
 	key *rsa.PrivateKey
 }
 
-// testKeys are made once: an RSA key costs a tenth of a second.
+// testKeys are generated once, because an RSA key takes a tenth of a second.
 var testKeys = sync.OnceValue(func() [3]signer {
 	var all [3]signer
 	for i, kid := range []string{"first", "second", "third"} {
@@ -43,7 +43,7 @@ func (s signer) public() jose.JSONWebKey {
 	return jose.JSONWebKey{Key: s.key.Public(), KeyID: s.kid, Algorithm: "RS256", Use: "sig"}
 }
 
-// configured is the key as an operator writes it into the settings.
+// configured returns the key as an operator writes it into the settings.
 func (s signer) configured(t testing.TB) tokenserver.JWK {
 	t.Helper()
 	raw, err := s.public().MarshalJSON()
@@ -53,7 +53,7 @@ func (s signer) configured(t testing.TB) tokenserver.JWK {
 	return tokenserver.JWK{KTY: k.Kty, Alg: k.Alg, KID: k.Kid, Use: k.Use, N: k.N, E: k.E, CreatedAt: 1}
 }
 
-// sign makes a token; typ and kid are left out when empty.
+// sign returns a token. An empty typ or kid is omitted.
 func (s signer) sign(t testing.TB, typ, kid string, claims any) string {
 	t.Helper()
 	opts := &jose.SignerOptions{}
@@ -70,7 +70,7 @@ func (s signer) sign(t testing.TB, typ, kid string, claims any) string {
 	return token
 }
 
-// good is the claims of a token that lets its bearer in.
+// good returns the claims of a valid token.
 func good() map[string]any {
 	return map[string]any{
 		"sub": "alice", "exp": start.Add(time.Hour).Unix(), "fxa-generation": 7,
@@ -78,7 +78,7 @@ func good() map[string]any {
 	}
 }
 
-// with is good with some claims changed; nil leaves one out.
+// with returns good with changed claims; nil removes a claim.
 func with(changes map[string]any) map[string]any {
 	c := good()
 	for k, v := range changes {
@@ -135,7 +135,7 @@ func (s *stub) setVerify(h http.HandlerFunc) {
 	s.verify = h
 }
 
-// publish makes these the keys of the server.
+// publish sets the keys of the server.
 func (s *stub) publish(t testing.TB, keys ...signer) {
 	t.Helper()
 	var set jose.JSONWebKeySet
@@ -154,11 +154,11 @@ func answer(status int, body string) http.HandlerFunc {
 	}
 }
 
-// client is one of the stub, with the clock that it reads.
+// client returns a client of the stub, and its clock.
 func (s *stub) client(t testing.TB, change func(*tokenserver.Config)) (*Client, *clock.Manual) {
 	t.Helper()
 	cfg := tokenserver.DefaultConfig()
-	cfg.FxAOAuthServerURL = s.URL + "/"
+	cfg.FxAOAuthServerURL = s.URL + "/v1/"
 	cfg.FxAWebhookClientID, cfg.FxAWebhookIssuer = "client", "https://accounts.example"
 	if change != nil {
 		change(&cfg)

@@ -9,18 +9,18 @@ import (
 	"unicode"
 
 	"github.com/go-jose/go-jose/v4"
-	"github.com/go-jose/go-jose/v4/json" // takes no repeated keys and no other spelling of them
+	"github.com/go-jose/go-jose/v4/json" // rejects repeated keys; keys are case sensitive
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"holdfast/internal/tokenserver"
 )
 
-// maxToken bounds a token, in bytes. Those of the accounts server have about a
-// thousand.
+// maxToken is the maximum length of a token in bytes. Tokens of the accounts server have
+// about a thousand.
 const maxToken = 16 << 10
 
-// claims are those of an access token that matter. The audience does not: the
-// token is for whoever accepts its scope.
+// claims are the claims of an access token that are checked. The audience is not, because
+// the scope decides who may accept a token.
 type claims struct {
 	Subject    string           `json:"sub"`
 	Expires    *jwt.NumericDate `json:"exp"`
@@ -31,7 +31,7 @@ type claims struct {
 // AccessToken implements tokenserver.Verifier.
 func (c *Client) AccessToken(ctx context.Context, token string) (tokenserver.Identity, error) {
 	if token == "" || len(token) > maxToken {
-		return tokenserver.Identity{}, refused("a token of no possible length")
+		return tokenserver.Identity{}, refused("the token is empty or too long")
 	}
 	t, err := parse(token)
 	if errors.Is(err, errNoJWT) {
@@ -41,7 +41,7 @@ func (c *Client) AccessToken(ctx context.Context, token string) (tokenserver.Ide
 		return tokenserver.Identity{}, err
 	}
 	if !isAccessToken(t.Headers[0]) {
-		return tokenserver.Identity{}, refused("a token of another type")
+		return tokenserver.Identity{}, refused("the token is not an access token")
 	}
 	var cl claims
 	err = c.open(ctx, t, &cl)
@@ -62,31 +62,31 @@ var (
 	errNoKey = errors.New("no key to verify with")
 )
 
-// parse reads a token's form; nothing is verified yet. The error is errNoJWT
-// for a text that is no JWT at all.
+// parse parses a token without verifying it. It returns errNoJWT for a text that is not a
+// JWT.
 func parse(token string) (*jwt.JSONWebToken, error) {
 	t, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.RS256})
 	var algorithm *jose.ErrUnexpectedSignatureAlgorithm
 	switch {
 	case errors.As(err, &algorithm):
-		return nil, refused("a token signed by another algorithm")
+		return nil, refused("the token has another signature algorithm")
 	case err != nil || len(t.Headers) != 1:
 		return nil, errNoJWT
 	}
 	return t, nil
 }
 
-// isAccessToken checks the header typ (RFC 9068), without which an ID token
-// would pass for an access token.
+// isAccessToken checks the header typ (RFC 9068), which distinguishes access tokens from
+// ID tokens.
 func isAccessToken(h jose.Header) bool {
 	typ, _ := h.ExtraHeaders[jose.HeaderType].(string)
 	typ = strings.ToLower(typ)
 	return strings.TrimPrefix(typ, "application/") == "at+jwt"
 }
 
-// open verifies a token's signature and decodes its claims. The errors are
-// *tokenserver.Refusal, tokenserver.ErrAccountsAway, and errNoKey, with the
-// former in its chain when that is why.
+// open verifies the signature of a token and decodes its claims. The errors are
+// *tokenserver.Refusal, tokenserver.ErrAccountsUnavailable and errNoKey, which wraps the
+// reason why there is no key.
 func (c *Client) open(ctx context.Context, t *jwt.JSONWebToken, dst any) error {
 	keys, err := c.keys.current(ctx)
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *Client) open(ctx context.Context, t *jwt.JSONWebToken, dst any) error {
 	}
 	payload, ok := verified(t, keys)
 	if kid := t.Headers[0].KeyID; !ok && kid != "" && !named(keys, kid) {
-		// The accounts server may have changed its key since.
+		// The accounts server may have rotated its key.
 		keys, err := c.keys.newer(ctx)
 		if err != nil {
 			return err
@@ -105,16 +105,16 @@ func (c *Client) open(ctx context.Context, t *jwt.JSONWebToken, dst any) error {
 		payload, ok = verified(t, keys)
 	}
 	if !ok {
-		return refused("the signature fits no key")
+		return refused("no key matches the signature")
 	}
 	if err := json.Unmarshal(payload, dst); err != nil {
-		return refused("claims of the wrong form")
+		return refused("the claims are malformed")
 	}
 	return nil
 }
 
-// verified is the signed text, when one of the keys made the signature. The
-// name of the key in the token is only a hint: a configured key may have none.
+// verified returns the payload if one of the keys made the signature. The kid of the token
+// is only a hint, because a configured key may have none.
 func verified(t *jwt.JSONWebToken, keys []jose.JSONWebKey) ([]byte, bool) {
 	for _, k := range keys {
 		var payload json.RawMessage
@@ -125,24 +125,24 @@ func verified(t *jwt.JSONWebToken, keys []jose.JSONWebKey) ([]byte, bool) {
 	return nil, false
 }
 
-// identity checks what a verified token says.
+// identity checks the claims of a verified token.
 func identity(user string, scope scopes, generation int64) (tokenserver.Identity, error) {
 	if !slices.Contains(scope, tokenserver.Scope) {
-		return tokenserver.Identity{}, refused("a token for another scope")
+		return tokenserver.Identity{}, refused("the token has another scope")
 	}
 	if user == "" {
-		return tokenserver.Identity{}, refused("a token of nobody")
+		return tokenserver.Identity{}, refused("the token has no subject")
 	}
 	return tokenserver.Identity{FxAUID: user, Generation: tokenserver.At(generation)}, nil
 }
 
-// refused says what is wrong with a token, for the log.
+// refused returns a refusal with a reason for the log.
 func refused(why string) error {
 	return &tokenserver.Refusal{Reason: tokenserver.BadCredentials, Cause: errors.New(why)}
 }
 
-// scopes is a list that is written as one text, divided by blanks (OAuth) or
-// commas (the old way), or as a list.
+// scopes is a list that is encoded as one string, separated by spaces (OAuth) or commas
+// (legacy), or as an array.
 type scopes []string
 
 // UnmarshalJSON implements json.Unmarshaler.

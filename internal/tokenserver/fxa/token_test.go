@@ -33,22 +33,22 @@ func TestAccessTokenClaims(t *testing.T) {
 		{"as it comes", nil, tokenserver.Identity{FxAUID: "alice", Generation: tokenserver.At(7)}},
 		{"no generation", map[string]any{"fxa-generation": nil}, tokenserver.Identity{FxAUID: "alice"}},
 		{"generation null", map[string]any{"fxa-generation": json.RawMessage("null")}, tokenserver.Identity{FxAUID: "alice"}},
-		{"generation 0 is none", map[string]any{"fxa-generation": 0}, tokenserver.Identity{FxAUID: "alice"}},
+		{"generation 0 is unknown", map[string]any{"fxa-generation": 0}, tokenserver.Identity{FxAUID: "alice"}},
 		{"scopes divided by commas", map[string]any{"scope": "profile," + scope}, tokenserver.Identity{FxAUID: "alice", Generation: tokenserver.At(7)}},
 		{"scopes in a list", map[string]any{"scope": []string{"profile", scope}}, tokenserver.Identity{FxAUID: "alice", Generation: tokenserver.At(7)}},
 		{"audience of any form", map[string]any{"aud": []string{"a", "b"}}, tokenserver.Identity{FxAUID: "alice", Generation: tokenserver.At(7)}},
 		{"expires within the second", map[string]any{"exp": start.Unix() + 1}, tokenserver.Identity{FxAUID: "alice", Generation: tokenserver.At(7)}},
 		{"expired", map[string]any{"exp": start.Unix()}, tokenserver.Identity{}},
 		{"no expiry", map[string]any{"exp": nil}, tokenserver.Identity{}},
-		{"expiry no number", map[string]any{"exp": "tomorrow"}, tokenserver.Identity{}},
+		{"expiry not a number", map[string]any{"exp": "tomorrow"}, tokenserver.Identity{}},
 		{"expiry negative", map[string]any{"exp": -1}, tokenserver.Identity{}},
 		{"no scope", map[string]any{"scope": nil}, tokenserver.Identity{}},
 		{"another scope", map[string]any{"scope": "profile"}, tokenserver.Identity{}},
 		{"a longer scope", map[string]any{"scope": scope + ".read"}, tokenserver.Identity{}},
-		{"scope no text", map[string]any{"scope": 7}, tokenserver.Identity{}},
+		{"scope not text", map[string]any{"scope": 7}, tokenserver.Identity{}},
 		{"scope a list of numbers", map[string]any{"scope": []int{7}}, tokenserver.Identity{}},
 		{"no subject", map[string]any{"sub": nil}, tokenserver.Identity{}},
-		{"subject no text", map[string]any{"sub": 7}, tokenserver.Identity{}},
+		{"subject not text", map[string]any{"sub": 7}, tokenserver.Identity{}},
 		{"generation text", map[string]any{"fxa-generation": "7"}, tokenserver.Identity{}},
 		{"generation a fraction", map[string]any{"fxa-generation": 7.5}, tokenserver.Identity{}},
 		{"generation too large", map[string]any{"fxa-generation": 1e30}, tokenserver.Identity{}},
@@ -63,7 +63,7 @@ func TestAccessTokenClaims(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		if s.verdicts.Load() != 0 {
-			t.Errorf("the accounts server was asked %d times about tokens that can be judged here", s.verdicts.Load())
+			t.Errorf("%d tokens with a known key were verified remotely", s.verdicts.Load())
 		}
 		if s.fetches.Load() != 1 {
 			t.Errorf("keys were fetched %d times", s.fetches.Load())
@@ -132,15 +132,15 @@ func TestSecondaryKey(t *testing.T) {
 	}
 }
 
-func TestConfiguredKeyMustBeOne(t *testing.T) {
+func TestConfiguredKeyMustBeValid(t *testing.T) {
 	t.Parallel()
 	whole := testKeys()[0].configured(t)
 	for name, change := range map[string]func(*tokenserver.JWK){
-		"another type":      func(k *tokenserver.JWK) { k.KTY = "EC" },
-		"no modulus":        func(k *tokenserver.JWK) { k.N = "" },
-		"modulus no base64": func(k *tokenserver.JWK) { k.N = "!!" },
-		"for encryption":    func(k *tokenserver.JWK) { k.Use = "enc" },
-		"another algorithm": func(k *tokenserver.JWK) { k.Alg = "PS256" },
+		"another type":       func(k *tokenserver.JWK) { k.KTY = "EC" },
+		"no modulus":         func(k *tokenserver.JWK) { k.N = "" },
+		"modulus not base64": func(k *tokenserver.JWK) { k.N = "!!" },
+		"for encryption":     func(k *tokenserver.JWK) { k.Use = "enc" },
+		"another algorithm":  func(k *tokenserver.JWK) { k.Alg = "PS256" },
 	} {
 		k := whole
 		change(&k)
@@ -152,7 +152,7 @@ func TestConfiguredKeyMustBeOne(t *testing.T) {
 	}
 }
 
-func TestErrorsTellNoToken(t *testing.T) {
+func TestErrorsQuoteNoToken(t *testing.T) {
 	t.Parallel()
 	key := testKeys()[1]
 	s := newStub(t, testKeys()[0])
@@ -166,7 +166,7 @@ func TestErrorsTellNoToken(t *testing.T) {
 		}
 		for part := range strings.SplitSeq(token, ".") {
 			if strings.Contains(err.Error(), part) {
-				t.Errorf("the error tells the token: %v", err)
+				t.Errorf("the error quotes the token: %v", err)
 			}
 		}
 	}
@@ -193,7 +193,7 @@ func FuzzClaims(f *testing.F) {
 		case err != nil && !isRefusal(err) && len(token) <= maxToken:
 			t.Errorf("claims %q: %v", payload, err)
 		case err == nil && (id.FxAUID == "" || id.Generation.Known && id.Generation.Value <= 0):
-			t.Errorf("claims %q let in %+v", payload, id)
+			t.Errorf("claims %q are accepted as %+v", payload, id)
 		}
 	})
 }

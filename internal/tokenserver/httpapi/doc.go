@@ -1,8 +1,7 @@
-// Package httpapi speaks the TokenServer API 1.0.
+// Package httpapi serves the TokenServer API 1.0.
 //
-// A request goes: route from the raw path (route.go), then for a sign-in the
-// access token, the headers of the keys, the application, and the service
-// (signin.go), for an account event its token (events.go); every error leaves
-// through one writer (errors.go), as an object with a status and one entry in
-// a list of errors.
+// Each request is routed by its raw path (route.go). A sign-in then checks the access
+// token, the key headers and the application, and calls the service (signin.go). An
+// account event checks its token (events.go). One writer (errors.go) writes all errors, as
+// an object with a status and a list of one error.
 package httpapi

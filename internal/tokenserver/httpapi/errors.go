@@ -10,17 +10,17 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// answer is an error as the protocol writes it.
+// answer is an error of the protocol.
 type answer struct {
 	httpStatus                  int
 	status                      string
 	location, name, description string
 }
 
-// status is an error that names its own answer, for what only HTTP knows.
+// status is an error with its own answer, for errors of HTTP.
 type status struct {
 	answer
-	reason string // for the log, and without what the client sent
+	reason string // for the log; quotes nothing that the client sent
 }
 
 func (s *status) Error() string { return s.reason }
@@ -36,21 +36,21 @@ var (
 	errClientState   = &status{answer{http.StatusBadRequest, "error", "header", "X-Client-State", "Invalid client state value"}, "X-Client-State is malformed"}
 )
 
-// unsupported is the answer for another application than Sync 1.5.
+// unsupported returns the error for an application other than Sync 1.5.
 func unsupported(name, description string) error {
 	return &status{answer{http.StatusNotFound, "error", "url", name, description}, description}
 }
 
-// answerTo maps an error to its answer.
+// answerTo returns the answer for an error.
 func answerTo(err error) answer {
-	if refusal, ok := errors.AsType[*tokenserver.Refusal](err); ok { // first: what is below it is only its cause
+	if refusal, ok := errors.AsType[*tokenserver.Refusal](err); ok { // first, because its cause may have a code
 		return answerToRefusal(refusal)
 	}
 	if own, ok := errors.AsType[*status](err); ok {
 		return own.answer
 	}
 	switch {
-	case errors.Is(err, tokenserver.ErrAccountsAway):
+	case errors.Is(err, tokenserver.ErrAccountsUnavailable):
 		return answer{http.StatusServiceUnavailable, "error", "body", "", "Resource is not available"}
 	case errors.Is(err, tokenserver.ErrElapsed):
 		return answer{http.StatusGatewayTimeout, "elapsed", "body", "", "Elapsed"}
@@ -80,12 +80,11 @@ func answerToRefusal(r *tokenserver.Refusal) answer {
 	return a
 }
 
-// retryAfter is when a client may come back after a 503, in seconds.
+// retryAfter is the Retry-After of a 503 in seconds.
 const retryAfter = 10
 
-// WriteError answers with an error in the protocol's form. Together with the
-// handler's own errors it serves those of the listener: a panic, a server that
-// sheds load. What happened inside is never told.
+// WriteError writes an error in the form of the protocol. It also writes errors of the
+// listener, such as a panic or an overload. It never exposes causes.
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	a := answerTo(err)
 	h := w.Header()
@@ -106,7 +105,7 @@ func (a answer) body() []byte {
 		Name        string `json:"name"`
 		Description string `json:"description"`
 	}
-	// Texts alone: there is nothing in it that could not be encoded.
+	// Encoding strings cannot fail.
 	body, _ := json.Marshal(struct {
 		Status string  `json:"status"`
 		Errors []entry `json:"errors"`
@@ -114,7 +113,7 @@ func (a answer) body() []byte {
 	return body
 }
 
-// send writes a whole answer. It is for one client only.
+// send writes a complete response. It must not be cached.
 func send(w http.ResponseWriter, httpStatus int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -122,5 +121,5 @@ func send(w http.ResponseWriter, httpStatus int, body []byte) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(httpStatus)
-	_, _ = w.Write(body) // a client that went away
+	_, _ = w.Write(body) // fails only if the client has disconnected
 }

@@ -68,7 +68,7 @@ func TestEvents(t *testing.T) {
 	s.report(t, fxa.event(t, "alice", passwordChanged, map[string]any{"changeTime": 100}))
 	s.signIn(t, "alice", 98, "7-qqo").wantError(t, 401, "invalid-generation", "body", "", "Unauthorized")
 	s.signIn(t, "alice", 99, "7-qqo").grant(t)
-	s.report(t, fxa.event(t, "alice", passwordChanged, map[string]any{"changeTime": 50})) // came late
+	s.report(t, fxa.event(t, "alice", passwordChanged, map[string]any{"changeTime": 50})) // out of order
 	s.signIn(t, "alice", 99, "7-qqo").grant(t)
 
 	s.report(t, fxa.event(t, "alice", "https://schemas.accounts.firefox.com/event/subscription-state-change", map[string]any{}))
@@ -87,7 +87,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A change that is reported for a time far ahead does not keep out the tokens of now.
+// TestEventOfTheFuture: a password change with a time far in the future does not
+// invalidate current tokens.
 func TestEventOfTheFuture(t *testing.T) {
 	t.Parallel()
 	fxa := newReporter(t)
@@ -99,7 +100,7 @@ func TestEventOfTheFuture(t *testing.T) {
 	s.signIn(t, "alice", now, "7-qqo").grant(t)
 }
 
-// Without a configuration no report is authentic.
+// TestEventsAreOff: without a configuration every event is refused.
 func TestEventsAreOff(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
@@ -129,7 +130,8 @@ func TestEventsAreCountedOnly(t *testing.T) {
 	}
 }
 
-// An event that is not stored is not acknowledged: it has to come again.
+// TestEventsWithoutDatabase: an event that is not stored is not acknowledged, so that it
+// is sent again.
 func TestEventsWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	fxa := newReporter(t)

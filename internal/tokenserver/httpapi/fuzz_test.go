@@ -10,8 +10,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// FuzzSignIn sends headers that no HTTP client would: whatever they hold, the
-// answer is one of the protocol, and never that the server has failed.
+// FuzzSignIn: any headers get a response of the protocol and never a server error.
 func FuzzSignIn(f *testing.F) {
 	f.Add("Bearer "+token("alice", 7), "5-qqo", "aaaa", "12")
 	f.Add("Bearer eyJhbGciOiJSUzI1NiIsInR5cCI6ImF0K2p3dCJ9.e30.AAAA", "5-qqo", "", "")
@@ -35,12 +34,12 @@ func FuzzSignIn(f *testing.F) {
 		}
 		switch w.Code {
 		case 200, 400, 401:
-		case 503: // the stub repeats the token as its verdict, and that was none
+		case 503: // the stub returns the token as its response, which was not valid
 		default:
 			t.Errorf("status %d: %s", w.Code, w.Body)
 		}
 		if !json.Valid(w.Body.Bytes()) {
-			t.Errorf("the body is no JSON: %s", w.Body)
+			t.Errorf("the body is not JSON: %s", w.Body)
 		}
 	})
 }

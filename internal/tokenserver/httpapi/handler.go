@@ -18,21 +18,20 @@ type Handler struct {
 	Service *tokenserver.Service
 	Clock   clock.Clock
 
-	// Verifications bounds the tokens that are verified at once, for
-	// which the accounts server may be asked. Addresses share it. A request has no
-	// slot of the listener's gate meanwhile, so that an accounts server which takes
-	// long holds up sign-ins only. nil: no bound.
+	// Verifications limits concurrent verifications of tokens, which may call the accounts
+	// server. Client addresses share it. A request has no slot of the gate meanwhile, so a
+	// slow accounts server delays only sign-ins. nil means no limit.
 	Verifications *fair.Pool
 }
 
-// NewVerifications returns a pool for Handler.Verifications. wait is how long a
-// sign-in may wait for its turn.
+// NewVerifications returns a pool for Handler.Verifications. A sign-in waits for at most
+// wait.
 func NewVerifications(wait time.Duration) *fair.Pool {
 	const most = 128
 	return fair.New(most, most, wait)
 }
 
-// verify calls fn, which verifies a token, and then takes a slot for the request.
+// verify calls fn, which verifies a token, and then acquires a slot for the request.
 func (h *Handler) verify(w http.ResponseWriter, r *http.Request, fn func() error) error {
 	if err := h.Verifications.Do(r.Context(), web.Client(w), fn); err != nil {
 		return err
@@ -40,8 +39,7 @@ func (h *Handler) verify(w http.ResponseWriter, r *http.Request, fn func() error
 	return web.AcquireSlot(w, r)
 }
 
-// Serve answers one request. The errors it returns are for WriteError; it has
-// then written nothing but headers.
+// Serve is a web.Handler. Its web.ErrorWriter is WriteError.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	now := h.Clock()
 	w.Header().Set("X-Timestamp", strconv.FormatInt(now.Unix(), 10))
@@ -58,13 +56,12 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 		return errMethod
 	}
 	if rt.resource == events {
-		return h.takeEvents(w, r)
+		return h.events(w, r)
 	}
 	return h.signIn(w, r, rt, at)
 }
 
-// bearer is the token of the Authorization header: what is behind the first
-// blank, whatever it holds.
+// bearer returns the token of the Authorization header: everything after the first space.
 func bearer(r *http.Request) (string, error) {
 	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	switch {

@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// resource is what a path addresses.
+// resource is the resource of a path.
 type resource uint8
 
 const (
@@ -23,8 +23,8 @@ type route struct {
 	application, version string
 }
 
-// prefixes under which the service is served: that of the API, and that of the
-// old all-in-one server, whose users need not change a setting.
+// prefixes of the service: that of the API, and that of the old all-in-one server, so that
+// its users need not change a setting.
 var prefixes = []string{"/1.0/", "/token/1.0/"}
 
 // Owns reports whether a raw path belongs to this service.
@@ -39,7 +39,7 @@ func parseRoute(path string) route {
 		if !ok {
 			continue
 		}
-		// People write the address into about:config, with or without a slash.
+		// The address in about:config may have a trailing slash.
 		segments, err := web.Segments("/" + strings.TrimSuffix(rest, "/"))
 		switch {
 		case err != nil:
@@ -52,7 +52,7 @@ func parseRoute(path string) route {
 	return route{}
 }
 
-// method is the one that a resource has.
+// method returns the method of a resource.
 func (r resource) method() string {
 	if r == events {
 		return http.MethodPost
@@ -60,8 +60,7 @@ func (r resource) method() string {
 	return http.MethodGet
 }
 
-// Label names the route of a raw path for metrics and logs, without anything
-// that a client chose.
+// Label returns the route of a raw path for metrics and logs, from a fixed set.
 func Label(path string) string {
 	return labels[parseRoute(path).resource]
 }

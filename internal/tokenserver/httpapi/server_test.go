@@ -27,8 +27,8 @@ import (
 
 var t0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// server is the service as the binary has it: SQLite, the real verifier, which
-// asks a stub of the accounts server, and the ground of package web.
+// server is the service as in the binary: SQLite, the real verifier with a stub of the
+// accounts server, and package web.
 type server struct {
 	*httptest.Server
 	service *tokenserver.Service
@@ -38,8 +38,8 @@ type server struct {
 	db      *sqlitedb.DB
 }
 
-// accounts is an accounts server without usable keys, so that every token goes
-// to its verify endpoint. A token is the JSON of its answer.
+// accounts is an accounts server without usable keys, so that its verify endpoint gets
+// every token. A token is the JSON of its response.
 func accounts(t testing.TB) *httptest.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/jwks", func(w http.ResponseWriter, _ *http.Request) {
@@ -111,7 +111,7 @@ func (m minter) Mint(c tokenserver.Claims) (token, key string, err error) {
 	})
 }
 
-// logbook is what the server wrote into its log.
+// logbook is the log of the server.
 type logbook struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -129,14 +129,14 @@ func (l *logbook) String() string {
 	return l.text.String()
 }
 
-// reply is an answer of the server.
+// reply is a response of the server.
 type reply struct {
 	status int
 	head   http.Header
 	body   string
 }
 
-// do sends a request; headers are names and values in turn.
+// do sends a request. headers alternate names and values.
 func (s *server) do(t testing.TB, method, path string, headers ...string) reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, nil)
@@ -152,7 +152,7 @@ func (s *server) do(t testing.TB, method, path string, headers ...string) reply 
 	return reply{res.StatusCode, res.Header, string(body)}
 }
 
-// token is an access token that the stub lets pass.
+// token returns an access token that the stub accepts.
 func token(user string, generation int64) string {
 	b, err := json.Marshal(map[string]any{"user": user, "scope": []string{tokenserver.Scope}, "generation": generation})
 	if err != nil {
@@ -161,13 +161,13 @@ func token(user string, generation int64) string {
 	return string(b)
 }
 
-// signIn sends a good sign-in of this generation and key id.
+// signIn sends a valid sign-in with this generation and key ID.
 func (s *server) signIn(t testing.TB, user string, generation int64, keyID string) reply {
 	t.Helper()
 	return s.do(t, "GET", "/1.0/sync/1.5", "Authorization", "Bearer "+token(user, generation), "X-KeyID", keyID)
 }
 
-// grant is the answer to a sign-in that was let in.
+// grant is the response to a successful sign-in.
 type grant struct {
 	ID, Key      string
 	UID          int64
@@ -188,7 +188,7 @@ func (r reply) grant(t testing.TB) grant {
 	return g
 }
 
-// wantError compares an answer with an error of the protocol.
+// wantError compares a response with an error of the protocol.
 func (r reply) wantError(t testing.TB, status int, what, location, name, description string) {
 	t.Helper()
 	want := fmt.Sprintf(`{"status":%q,"errors":[{"location":%q,"name":%q,"description":%q}]}`, what, location, name, description)

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// grant is the body of the answer to a sign-in.
+// grant is the body of the response to a sign-in.
 type grant struct {
 	ID           string `json:"id"`
 	Key          string `json:"key"`
@@ -21,8 +21,8 @@ type grant struct {
 	NodeType     string `json:"node_type"`
 }
 
-// signIn verifies credentials before it looks at what they are for: clients
-// tell by the order whether to sign in again or to give up.
+// signIn verifies the credentials before the application and the keys. Clients rely on
+// this order to decide whether to sign in again or to give up.
 func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, rt route, at web.Address) error {
 	token, err := bearer(r)
 	if err != nil {
@@ -66,8 +66,8 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, rt route, at we
 	return nil
 }
 
-// keyID reads the headers that say under which keys the browser works. The
-// older one, X-Client-State, may be left out; it must not contradict.
+// keyID reads the headers with the key ID. The older X-Client-State is optional and must
+// match X-KeyID.
 func keyID(head http.Header) (tokenserver.KeyID, error) {
 	values := head.Values("X-KeyID")
 	if len(values) == 0 {
@@ -88,7 +88,7 @@ func keyID(head http.Header) (tokenserver.KeyID, error) {
 	return keys, nil
 }
 
-// check refuses what is not Sync 1.5.
+// check returns an error for an application other than Sync 1.5.
 func (rt route) check() error {
 	switch {
 	case rt.application != "sync":

@@ -44,7 +44,8 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// The node of a server without a public URL is wherever it was reached.
+// TestNodeIsWhereTheClientIs: the node of a server without a public URL has the address of
+// the request.
 func TestNodeIsWhereTheClientIs(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
@@ -92,8 +93,8 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// A change of keys is a new storage user; the rules of the service reach the wire
-// in the protocol's words.
+// TestRules: new keys create a new storage user, and refusals have the messages of the
+// protocol.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
@@ -165,7 +166,7 @@ func TestCredentials(t *testing.T) {
 		{"an unknown token", 401, bad, []string{"Authorization", "Bearer nonsense", "X-KeyID", "5-qqo"}},
 		{"an empty token", 401, none, []string{"Authorization", "Bearer  ", "X-KeyID", "5-qqo"}},
 		{"another scope", 401, bad, []string{"Authorization", `Bearer {"user":"alice","scope":["profile"]}`, "X-KeyID", "5-qqo"}},
-		{"a user that no table holds", 401, bad, []string{"Authorization", "Bearer " + token("a\x00b", 7), "X-KeyID", "5-qqo"}},
+		{"a user that the table cannot store", 401, bad, []string{"Authorization", "Bearer " + token("a\x00b", 7), "X-KeyID", "5-qqo"}},
 		{"a user that is too long", 401, bad, []string{"Authorization", "Bearer " + token(strings.Repeat("a", 300), 7), "X-KeyID", "5-qqo"}},
 		{"an outage", 503, [4]string{"error", "body", "", "Resource is not available"}, []string{"Authorization", "Bearer outage", "X-KeyID", "5-qqo"}},
 		{"no X-KeyID", 401, [4]string{"invalid-key-id", "header", "", "Missing X-KeyID header"}, []string{"Authorization", good}},
@@ -196,7 +197,7 @@ func TestCredentials(t *testing.T) {
 	t.Cleanup(func() {
 		for _, secret := range []string{"nonsense", tokenserver.Scope, "alice", "aa/aa"} {
 			if strings.Contains(s.log.String(), secret) {
-				t.Errorf("the log tells %q:\n%s", secret, s.log)
+				t.Errorf("the log contains %q:\n%s", secret, s.log)
 			}
 		}
 	})
@@ -231,7 +232,7 @@ func TestNoNode(t *testing.T) {
 	s.signIn(t, "alice", 7, "7-qqo").wantError(t, 503, "internal-error", "internal", "", "Server error")
 }
 
-func TestDatabaseAway(t *testing.T) {
+func TestDatabaseUnavailable(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
 	must(t, s.db.Close())

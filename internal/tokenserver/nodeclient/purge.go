@@ -1,8 +1,8 @@
-// Package nodeclient speaks to the storage nodes of a tokenserver that are not
-// this server: it deletes there what is left of users that were replaced.
+// Package nodeclient deletes the data of replaced users on storage nodes other than this
+// server.
 //
-// It comes as the user would, with a token that opens the user's storage and a
-// request signed by Hawk, so a node needs no interface of its own for it.
+// It authenticates as the user, with a storage token and Hawk, so nodes need no interface
+// for it.
 package nodeclient
 
 import (
@@ -20,14 +20,12 @@ import (
 )
 
 const (
-	// timeout is how long a node may take to delete a user's storage, which
-	// can be gigabytes.
+	// timeout limits a request, which may delete gigabytes.
 	timeout = time.Minute
-	// tokenLife is how long the token is good, beyond the request itself: the
-	// node's clock may be ahead of ours.
+	// tokenLife is the lifetime of a token. It is longer than the timeout, because the
+	// clock of the node may be ahead.
 	tokenLife = 10 * time.Minute
-	// maxAnswer is how much of an answer is read, in bytes, to use the
-	// connection again.
+	// maxAnswer is how many bytes of a response are read, to reuse the connection.
 	maxAnswer = 64 << 10
 )
 
@@ -38,21 +36,21 @@ type Purger struct {
 	http   *http.Client
 }
 
-// New makes a purger. The nodes know the secret that the minter signs with.
+// New returns a Purger. The nodes must know the secret of the minter.
 func New(minter tokenserver.Minter, now clock.Clock) *Purger {
 	return &Purger{minter: minter, now: now, http: &http.Client{
 		Timeout:   timeout,
 		Transport: http.DefaultTransport.(*http.Transport).Clone(),
-		// A signature is good for one address.
+		// A signature is valid for one address.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// Close gives back idle connections.
+// Close closes idle connections.
 func (p *Purger) Close() { p.http.CloseIdleConnections() }
 
-// Purge implements tokenserver.Purger. That the node knows nothing of the user
-// is fine; anything else than that and success is fault.Unavailable.
+// Purge implements tokenserver.Purger. It succeeds if the node does not know the user.
+// Other failures are fault.Unavailable.
 func (p *Purger) Purge(ctx context.Context, u tokenserver.DueUser) error {
 	now := p.now()
 	token, key, err := p.minter.Mint(tokenserver.Claims{
@@ -73,7 +71,7 @@ func (p *Purger) Purge(ctx context.Context, u tokenserver.DueUser) error {
 		return fault.Wrap(fault.Unavailable, "the node is unavailable", err)
 	}
 	defer res.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswer)) // the status says it all
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswer)) // only the status matters
 	if res.StatusCode/100 != 2 && res.StatusCode != http.StatusNotFound {
 		return fault.Newf(fault.Unavailable, "the node responded with status %d", res.StatusCode)
 	}

@@ -40,7 +40,7 @@ func due(node string) tokenserver.DueUser {
 	}}
 }
 
-// The node finds a request that the user could have sent.
+// TestPurgeIsSigned: the node gets a request with valid credentials of the user.
 func TestPurgeIsSigned(t *testing.T) {
 	t.Parallel()
 	p, keyring := newPurger(t)

@@ -9,8 +9,7 @@ import (
 	"holdfast/internal/tokenserver/storetest"
 )
 
-// TestMigrationsKeepData goes from every schema, with data that was written
-// through it, to the newest.
+// TestMigrationsKeepData migrates the data of every schema to the newest one.
 func TestMigrationsKeepData(t *testing.T) {
 	t.Parallel()
 	opened.PostgresFromEachSchema(t, schema, postgres.Migrations, func(t *testing.T, db *pgdb.DB) {

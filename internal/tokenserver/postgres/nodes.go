@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// nodeRow is a row of nodes. Its flags are numbers in the table.
+// nodeRow is a row of nodes. Flags are integers.
 type nodeRow struct {
 	n               tokenserver.Node
 	downed, backoff int64
@@ -23,7 +23,7 @@ func (r *nodeRow) node() tokenserver.Node {
 	return r.n
 }
 
-// flag is a flag as the table has it; nil stays nil.
+// flag converts a flag to the type of its column; nil stays nil.
 func flag(b *bool) *int64 {
 	if b == nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// TestPlans: with many accounts, no statement of a sign-in or of the cleanup
-// reads the whole table.
+// TestPlans: with many accounts, no statement of a sign-in or of the cleanup scans the
+// whole table.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -54,7 +54,7 @@ func TestPlans(t *testing.T) {
 		}
 		text := strings.Join(plan, "\n")
 		if strings.Contains(text, "Seq Scan on users") || !strings.Contains(text, c.index) {
-			t.Error(fmt.Sprintf("%s does not go by %s:\n", c.statement.Name, c.index), text)
+			t.Error(fmt.Sprintf("%s does not use %s:\n", c.statement.Name, c.index), text)
 		}
 	}
 }

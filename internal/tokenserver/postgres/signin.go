@@ -8,8 +8,8 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// SignIn implements tokenserver.Store. It decides on a snapshot first; only
-// when there is something to write does it lock the account and decide again.
+// SignIn implements tokenserver.Store. It decides without a lock first. If there is
+// something to write, it locks the account and decides again.
 func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserver.SignIn) (tokenserver.User, error) {
 	st, err := s.AccountState(ctx, a)
 	if err != nil {
@@ -29,11 +29,11 @@ func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserve
 		plan, refusal = tokenserver.Decide(r.state, in)
 		if refusal != nil {
 			if r.state.Records(refusal) {
-				return refuse(tx, a, in.Now)
+				return recordRefusal(tx, a, in.Now)
 			}
-			return nil // the refusal is the answer, not a failed step
+			return nil // commit the recorded refusal
 		}
-		u, err = carryOut(tx, a, in, plan)
+		u, err = apply(tx, a, in, plan)
 		return err
 	})
 	if err == nil {
@@ -42,8 +42,8 @@ func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserve
 	return u, err
 }
 
-// carryOut writes what a sign-in was planned to change.
-func carryOut(tx *pgdb.Tx, a tokenserver.Account, in tokenserver.SignIn, p tokenserver.Plan) (tokenserver.User, error) {
+// apply writes the plan of a sign-in.
+func apply(tx *pgdb.Tx, a tokenserver.Account, in tokenserver.SignIn, p tokenserver.Plan) (tokenserver.User, error) {
 	u := p.User
 	if p.Allocate {
 		node, err := allocate(tx, in)
@@ -73,7 +73,7 @@ func carryOut(tx *pgdb.Tx, a tokenserver.Account, in tokenserver.SignIn, p token
 	return u, nil
 }
 
-// allocate takes a place on a node.
+// allocate assigns an account to a node.
 func allocate(tx *pgdb.Tx, in tokenserver.SignIn) (tokenserver.Node, error) {
 	var r nodeRow
 	nodes, err := collectTx(tx, sqlLockNodes, nil, r.node, r.dest()...)
@@ -92,8 +92,8 @@ func allocate(tx *pgdb.Tx, in tokenserver.SignIn) (tokenserver.Node, error) {
 	return taken, nil
 }
 
-// refuse records that an account was not admitted.
-func refuse(tx *pgdb.Tx, a tokenserver.Account, now time.Time) error {
+// recordRefusal records that an account was not admitted.
+func recordRefusal(tx *pgdb.Tx, a tokenserver.Account, now time.Time) error {
 	if _, err := tx.Exec(sqlRefuse, a.FxAUID, now.UnixMilli()); err != nil {
 		return err
 	}

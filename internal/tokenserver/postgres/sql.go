@@ -2,24 +2,24 @@ package postgres
 
 import "holdfast/internal/db/pgdb"
 
-// service is the number of the only service.
+// service selects the ID of the only service.
 const service = `(SELECT id FROM services WHERE service = 'sync-1.5')`
 
-// userColumns is a row of users with the URL of its node, as userRow scans it.
+// userColumns are the columns of userRow: a row of users with the URL of its node.
 const userColumns = `u.uid, u.email, u.generation, u.client_state, u.created_at, u.replaced_at, u.nodeid, u.keys_changed_at, n.node`
 
-// lockClass makes the locks of accounts differ from those of other services in
-// the same database: "toke" as bytes.
+// lockClass separates the advisory locks of accounts from those of other services in the
+// same database: the bytes "toke".
 const lockClass = `1953458021`
 
-// sqlLock makes the steps of an account wait for each other until the end of
-// the transaction. There may be no row of it yet that could be locked.
+// sqlLock serializes the transactions of an account. It is an advisory lock, because the
+// account may have no row yet.
 var sqlLock = pgdb.Statement{Name: "token.lock", SQL: `
 	SELECT pg_advisory_xact_lock(` + lockClass + `, hashtext($1::text))`}
 
 // Users.
 var (
-	// One row for each user, or one with an access alone.
+	// One row for each user, or one row with only the access.
 	sqlAccountState = pgdb.Statement{Name: "token.account_state", SQL: `
 		SELECT a.access, u.* FROM (VALUES (1)) one
 		LEFT JOIN account_access a ON a.fxa_uid = $2::text
@@ -32,7 +32,7 @@ var (
 		INSERT INTO users (service, email, generation, client_state, created_at, nodeid, keys_changed_at)
 		VALUES (` + service + `, $1::text, $2::bigint, $3::text, $4::bigint, $5::bigint, $6::bigint)
 		RETURNING uid`}
-	// The guards hold against processes that write without having read what we did.
+	// The conditions protect against processes that write without the lock.
 	sqlUpdateUser = pgdb.Statement{Name: "token.update_user", SQL: `
 		UPDATE users SET generation = $1::bigint, keys_changed_at = $2::bigint
 		WHERE email = $3::text AND service = ` + service + ` AND replaced_at IS NULL
@@ -52,7 +52,7 @@ var (
 	sqlAllOfAccount = pgdb.Statement{Name: "token.all_of_account", SQL: `
 		SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
 		WHERE u.email = $1::text AND u.service = ` + service + ` ORDER BY u.created_at DESC, u.uid DESC`}
-	// A row for each account that is denied, with no UID, and for each storage user.
+	// A row without UID for each denied account, and a row for each storage user.
 	sqlRevoked = pgdb.Statement{Name: "token.revoked", SQL: `
 		SELECT fxa_uid, NULL FROM account_access WHERE access NOT IN ('allow', 'unlisted')
 		UNION ALL
@@ -77,14 +77,14 @@ var (
 		DELETE FROM users WHERE uid = $1::bigint AND service = ` + service + ` AND replaced_at IS NOT NULL`}
 )
 
-// nodeColumns is a row of nodes as nodeRow scans it.
+// nodeColumns are the columns of nodeRow.
 const nodeColumns = `id, node, available, current_load, capacity, downed, backoff`
 
 // Nodes.
 var (
 	sqlNodes = pgdb.Statement{Name: "token.nodes", SQL: `
 		SELECT ` + nodeColumns + ` FROM nodes WHERE service = ` + service + ` ORDER BY id`}
-	// All of them, in one order: which one is taken depends on all.
+	// The choice depends on all nodes. They are locked in one order.
 	sqlLockNodes = pgdb.Statement{Name: "token.lock_nodes", SQL: sqlNodes.SQL + ` FOR UPDATE`}
 	sqlTakeNode  = pgdb.Statement{Name: "token.take_node", SQL: `
 		UPDATE nodes SET available = $1::int, current_load = $2::int WHERE id = $3::bigint`}

@@ -1,11 +1,9 @@
-// Package postgres keeps the accounts and nodes of a tokenserver in
-// PostgreSQL.
+// Package postgres stores the accounts and nodes of a tokenserver in PostgreSQL.
 //
-// A sign-in that changes nothing, which nearly all do not, is one statement.
-// QueryRow that does is a transaction that locks the account first and then reads,
-// decides by the rules of package tokenserver, and writes. A new account also
-// locks the rows of the nodes, which makes first sign-ins wait for each other
-// for the length of a few statements.
+// Nearly all sign-ins change nothing and are one statement. The others are a transaction
+// that locks the account first and then reads, decides by the rules of package
+// tokenserver, and writes. A new account also locks the rows of the nodes, so first
+// sign-ins wait for each other for a few statements.
 package postgres
 
 import (
@@ -21,7 +19,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations are the schema changes of this backend.
+// Migrations returns the schema changes of this backend.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("tokenserver", migrations, "migrations")
 }
@@ -34,22 +32,21 @@ type Store struct {
 
 var _ tokenserver.Store = (*Store)(nil)
 
-// New returns a store on a database that Migrations have been applied to, or
-// will be before the first use.
+// New returns a store on a database. Migrations must be applied before the first use.
 func New(db *pgdb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
 
-// Ping implements tokenserver.Store. It reads the ledger each time: a newer
-// release may change the tables of a server that runs.
+// Ping implements tokenserver.Store. It checks the migrations each time, because a newer
+// release may change the tables while this server runs.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the token database needs %d migrations: run holdfast migrate")
 }
 
-// locked runs fn in a transaction in which no other step touches the account.
-// fn may run more than once.
+// locked runs fn in a transaction that has the lock of the account. fn may run more than
+// once and must be idempotent.
 func (s *Store) locked(ctx context.Context, name string, a tokenserver.Account, fn func(tx *pgdb.Tx) error) error {
 	return s.db.Tx(ctx, name, func(tx *pgdb.Tx) error {
-		// What is read later sees what the one before us has committed: each
-		// statement has a snapshot of its own.
+		// The lock is its own statement: the following ones get new snapshots, which see
+		// the commit of the previous owner.
 		if _, err := tx.Exec(sqlLock, a.Email()); err != nil {
 			return err
 		}
@@ -57,8 +54,8 @@ func (s *Store) locked(ctx context.Context, name string, a tokenserver.Account, 
 	})
 }
 
-// collect runs a statement and returns its rows. row is scanned into, anew for
-// each row, and value made of it.
+// collect runs a statement and returns its rows. It scans each row into the pointers in
+// row and then calls value.
 func collect[T any](
 	ctx context.Context, db *pgdb.DB, s pgdb.Statement, args []any, value func() T, row ...any,
 ) (rows []T, err error) {

@@ -22,8 +22,8 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// TestStoreWithoutPreparedStatements runs the contract as it is behind a
-// pooler that keeps no statements.
+// TestStoreWithoutPreparedStatements runs the suite as behind a connection pooler without
+// prepared statements.
 func TestStoreWithoutPreparedStatements(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB, faulty func(string) error) storetest.Database {
@@ -31,13 +31,13 @@ func TestStoreWithoutPreparedStatements(t *testing.T) {
 	})
 }
 
-// schema is the URL of an empty schema in the shared database. It does what a
-// database of its own would do, in a tenth of the time; the suite wants many.
+// schema returns the URL of an empty schema in the shared database. It replaces a database
+// of its own and takes a tenth of the time.
 func schema(t testing.TB) string {
 	t.Helper()
 	url, name := testdb.Postgres(t), "test_"+ident.New()
 	execute := func(sql string) {
-		ctx := context.WithoutCancel(t.Context()) // which has ended when the cleanup runs
+		ctx := context.WithoutCancel(t.Context()) // canceled when the cleanup runs
 		c, err := pgx.Connect(ctx, url)
 		must(t, err)
 		_, err = c.Exec(ctx, sql)
@@ -49,7 +49,7 @@ func schema(t testing.TB) string {
 	return testdb.WithParameter(t, url, "search_path", name)
 }
 
-// open migrates a database and opens it twice, as two processes do.
+// open migrates a database and opens it twice, like two processes.
 func open(t testing.TB, url string, faulty func(string) error) storetest.Database {
 	t.Helper()
 	other := opened.Postgres(t, pgdb.Options{URL: url}, postgres.Migrations)
@@ -102,8 +102,7 @@ func TestPingBeforeMigration(t *testing.T) {
 	opened.WantPing(t, db, postgres.Migrations, s.Ping)
 }
 
-// A database that another server's tables are in already is taken over with
-// what they hold.
+// TestMigrateOverForeignTables: the tables of another server are migrated with their data.
 func TestMigrateOverForeignTables(t *testing.T) {
 	t.Parallel()
 	url := schema(t)

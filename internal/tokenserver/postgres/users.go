@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// userRow is a row of users with its node's URL. In sqlAccountState all of it may
+// userRow is a row of users with the URL of its node. In sqlAccountState all columns may
 // be NULL.
 type userRow struct {
 	uid, generation, createdAt, nodeID *int64
@@ -39,7 +39,7 @@ func orZero[T any](v *T) (zero T) {
 	return *v
 }
 
-// nullable is a mark as a parameter.
+// nullable converts a mark to a parameter.
 func nullable(m tokenserver.Mark) *int64 {
 	if !m.Known {
 		return nil
@@ -47,7 +47,7 @@ func nullable(m tokenserver.Mark) *int64 {
 	return &m.Value
 }
 
-// stateRow gathers what sqlAccountState returns.
+// stateRow collects the rows of sqlAccountState.
 type stateRow struct {
 	access *string
 	userRow
@@ -114,7 +114,7 @@ func (s *Store) Delete(ctx context.Context, a tokenserver.Account, now time.Time
 
 // Revoked implements tokenserver.Store.
 func (s *Store) Revoked(ctx context.Context, since time.Time) (revoked tokenserver.Revoked, err error) {
-	var name string // of an account, as the table that it is from has it
+	var name string // of an account, in the form of its table
 	var uid *int64
 	begin := func() { revoked = tokenserver.Revoked{} }
 	add := func() error {
@@ -134,7 +134,7 @@ func (s *Store) ChangePassword(ctx context.Context, a tokenserver.Account, gener
 	return s.change(ctx, a, sqlChangePassword, generation, a.Email())
 }
 
-// change runs a statement on an account's rows and counts them.
+// change runs a statement on the rows of an account and returns their number.
 func (s *Store) change(ctx context.Context, a tokenserver.Account, statement pgdb.Statement, args ...any) (int, error) {
 	if err := a.Check(); err != nil {
 		return 0, err

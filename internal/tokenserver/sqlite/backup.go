@@ -8,11 +8,10 @@ import (
 	"holdfast/internal/db/sqlitedb"
 )
 
-// Leap makes a copy of a database leave out the next million uids. Who signs in
-// after the copy was made gets one of them, and keeps records under it on the
-// nodes, and a token for it; the copy knows nothing of that when it takes the
-// original's place, and must not make it somebody else's.
-func Leap(ctx context.Context, db *sqlitedb.DB) error {
+// SkipUIDs makes a copy of a database skip the next million UIDs. After the copy was made,
+// the original assigns these UIDs to new users, who have tokens and data on the nodes. If
+// the copy replaces the original, it must not assign them to other users.
+func SkipUIDs(ctx context.Context, db *sqlitedb.DB) error {
 	return db.Write(ctx, "token.leap", func(c *sqlite.Conn) error {
 		if err := sqlitedb.Exec(c, sqlFirstUID); err != nil {
 			return err

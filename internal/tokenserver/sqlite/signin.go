@@ -10,9 +10,8 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// SignIn implements tokenserver.Store. It decides on a snapshot first; only
-// when there is something to write does it take its turn with the writer, where
-// it decides again.
+// SignIn implements tokenserver.Store. It decides on a snapshot first. If there is
+// something to write, it decides again in a write transaction.
 func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserver.SignIn) (tokenserver.User, error) {
 	st, err := s.AccountState(ctx, a)
 	if err != nil {
@@ -31,11 +30,11 @@ func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserve
 		plan, refusal = tokenserver.Decide(st, in)
 		if refusal != nil {
 			if st.Records(refusal) {
-				return refuse(c, a, in.Now)
+				return recordRefusal(c, a, in.Now)
 			}
-			return nil // the refusal is the answer, not a failed step
+			return nil // commit the recorded refusal
 		}
-		u, err = carryOut(c, a, in, plan)
+		u, err = apply(c, a, in, plan)
 		return err
 	})
 	if err == nil {
@@ -44,8 +43,8 @@ func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserve
 	return u, err
 }
 
-// carryOut writes what a sign-in was planned to change.
-func carryOut(c *sqlite.Conn, a tokenserver.Account, in tokenserver.SignIn, p tokenserver.Plan) (tokenserver.User, error) {
+// apply writes the plan of a sign-in.
+func apply(c *sqlite.Conn, a tokenserver.Account, in tokenserver.SignIn, p tokenserver.Plan) (tokenserver.User, error) {
 	u := p.User
 	if p.Allocate {
 		node, err := allocate(c, in)
@@ -73,7 +72,7 @@ func carryOut(c *sqlite.Conn, a tokenserver.Account, in tokenserver.SignIn, p to
 	return u, nil
 }
 
-// allocate takes a place on a node.
+// allocate assigns an account to a node.
 func allocate(c *sqlite.Conn, in tokenserver.SignIn) (tokenserver.Node, error) {
 	nodes, err := sqlitedb.QueryAll(c, sqlNodes, scanNode)
 	if err != nil {
@@ -91,8 +90,8 @@ func allocate(c *sqlite.Conn, in tokenserver.SignIn) (tokenserver.Node, error) {
 	return taken, nil
 }
 
-// refuse records that an account was not admitted.
-func refuse(c *sqlite.Conn, a tokenserver.Account, now time.Time) error {
+// recordRefusal records that an account was not admitted.
+func recordRefusal(c *sqlite.Conn, a tokenserver.Account, now time.Time) error {
 	if err := sqlitedb.Exec(c, sqlRefuse, a.FxAUID, now.UnixMilli()); err != nil {
 		return err
 	}

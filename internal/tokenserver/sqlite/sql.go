@@ -1,9 +1,9 @@
 package sqlite
 
-// service is the number of the only service.
+// service selects the ID of the only service.
 const service = `(SELECT id FROM services WHERE service = 'sync-1.5')`
 
-// userColumns is a row of users with the URL of its node, as scanUser reads it.
+// userColumns are the columns of scanUser: a row of users with the URL of its node.
 const userColumns = `u.uid, u.email, u.generation, u.client_state, u.created_at, u.replaced_at, u.nodeid, u.keys_changed_at, n.node`
 
 // Users.
@@ -12,7 +12,7 @@ const (
 		WHERE u.email = ? AND u.service = ` + service + ` ORDER BY u.created_at DESC, u.uid DESC LIMIT ?`
 	sqlInsertUser = `INSERT INTO users (service, email, generation, client_state, created_at, nodeid, keys_changed_at)
 		VALUES (` + service + `, ?, ?, ?, ?, ?, ?)`
-	// The guards hold against processes that write without having read what we did.
+	// The conditions protect against processes that write without the lock.
 	sqlUpdateUser = `UPDATE users SET generation = ?1, keys_changed_at = ?2
 		WHERE email = ?3 AND service = ` + service + ` AND replaced_at IS NULL
 			AND generation <= ?1 AND coalesce(keys_changed_at, 0) <= coalesce(?2, keys_changed_at, 0)`
@@ -42,7 +42,7 @@ const (
 	sqlForget = `DELETE FROM users WHERE uid = ? AND service = ` + service + ` AND replaced_at IS NOT NULL`
 )
 
-// nodeColumns is a row of nodes as scanNode reads it.
+// nodeColumns are the columns of scanNode.
 const nodeColumns = `id, node, available, current_load, capacity, downed, backoff`
 
 // Nodes.
@@ -74,7 +74,7 @@ const (
 	sqlRefused      = `SELECT fxa_uid, first_at, last_at, attempts FROM refused_sign_ins ORDER BY last_at DESC, fxa_uid LIMIT ?`
 )
 
-// The last uid that was given out, which has no row before the first.
+// The last assigned UID. Before the first one there is no row.
 const (
 	sqlFirstUID = `INSERT INTO sqlite_sequence (name, seq) SELECT 'users', 0
 		WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'users')`

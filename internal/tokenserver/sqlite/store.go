@@ -1,9 +1,8 @@
-// Package sqlite keeps the accounts and nodes of a tokenserver in one SQLite
-// file.
+// Package sqlite stores the accounts and nodes of a tokenserver in one SQLite file.
 //
-// A write is one step of the file's writer, which is the lock that the service's
-// rules need, also against other processes on the file. A sign-in that changes
-// nothing, which nearly all do not, is a read.
+// A write is one transaction of the single writer, which is the lock that the rules of the
+// service need, also against other processes. Nearly all sign-ins change nothing and only
+// read.
 package sqlite
 
 import (
@@ -19,7 +18,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations are the schema changes of this backend.
+// Migrations returns the schema changes of this backend.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("tokenserver", migrations, "migrations")
 }
@@ -32,17 +31,16 @@ type Store struct {
 
 var _ tokenserver.Store = (*Store)(nil)
 
-// New returns a store on a file that Migrations have been applied to, or will
-// be before the first use.
+// New returns a store on a file. Migrations must be applied before the first use.
 func New(db *sqlitedb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
 
-// Ping implements tokenserver.Store. It reads the ledger each time: a newer
-// release may change the tables of a server that runs.
+// Ping implements tokenserver.Store. It checks the migrations each time, because a newer
+// release may change the tables while this server runs.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the token database needs %d migrations")
 }
 
-// nullable is a mark as a parameter.
+// nullable converts a mark to a parameter.
 func nullable(m tokenserver.Mark) any {
 	if !m.Known {
 		return nil
@@ -50,7 +48,7 @@ func nullable(m tokenserver.Mark) any {
 	return m.Value
 }
 
-// optional is what may be left as it is, as a parameter.
+// optional converts a pointer to a parameter; nil is NULL and leaves a column unchanged.
 func optional[T any](v *T) any {
 	if v == nil {
 		return nil

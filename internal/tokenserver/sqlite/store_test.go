@@ -19,7 +19,7 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, open)
 }
 
-// open makes a migrated file with two handles on it, as two processes have.
+// open migrates a file and opens it twice, like two processes.
 func open(t testing.TB, faulty func(string) error) storetest.Database {
 	t.Helper()
 	path := filepath.Join(testdb.SQLite(t), "tokenserver.db")
@@ -60,8 +60,7 @@ func TestPingBeforeMigration(t *testing.T) {
 	opened.WantPing(t, db, sqlite.Migrations, s.Ping)
 }
 
-// A file that another server's tables are in already is taken over with what
-// they hold.
+// TestMigrateOverForeignTables: the tables of another server are migrated with their data.
 func TestMigrateOverForeignTables(t *testing.T) {
 	t.Parallel()
 	db := opened.SQLite(t, sqlitedb.Options{}, nil)

@@ -112,7 +112,7 @@ func (s *Store) ChangePassword(ctx context.Context, a tokenserver.Account, gener
 	return s.change(ctx, "token.change_password", a, sqlChangePassword, generation, a.Email())
 }
 
-// change runs a statement on an account's rows and counts them.
+// change runs a statement on the rows of an account and returns their number.
 func (s *Store) change(ctx context.Context, name string, a tokenserver.Account, sql string, args ...any) (changed int, err error) {
 	if err := a.Check(); err != nil {
 		return 0, err

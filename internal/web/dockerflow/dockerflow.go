@@ -1,6 +1,6 @@
-// Package dockerflow serves the root of the main listener: the paths of
-// Mozilla's Dockerflow that monitors and load balancers of sync servers ask, and
-// a page for people who open the server in a browser.
+// Package dockerflow serves the root of the main listener: the paths of Mozilla's
+// Dockerflow, which monitoring and load balancers of sync servers request, and a status
+// page.
 package dockerflow
 
 import (
@@ -16,33 +16,32 @@ import (
 	"holdfast/internal/web"
 )
 
-// Handler serves the root whichever services are enabled, and answers other
-// paths with 404.
+// Handler serves the root, independent of the enabled services. It answers other paths
+// with 404.
 type Handler struct {
 	Version Version
 
-	// Ping reaches the databases of the enabled services; nil when there is none.
+	// Ping checks the databases of the enabled services. It may be nil.
 	Ping func(context.Context) error
 
-	// Quota is reported in /__heartbeat__ when a service has one.
+	// Quota, if set, is reported in /__heartbeat__.
 	Quota *Quota
 
-	// Pool is the state of the connections to a database; nil when no service
-	// has one that can run out.
+	// Pool, if set, returns the state of a pool of database connections.
 	Pool func() Pool
 
-	// Root, when not nil, serves the path "/".
+	// Root, if set, serves the path "/".
 	Root web.Handler
 }
 
-// Quota is what a user may store, as /__heartbeat__ answers it.
+// Quota is the user quota in the response of /__heartbeat__.
 type Quota struct {
 	Enabled bool  `json:"enabled"`
-	Size    int64 `json:"size"`                // bytes of a collection
-	User    int64 `json:"user_size,omitempty"` // bytes of a user
+	Size    int64 `json:"size"`                // maximum bytes of a collection
+	User    int64 `json:"user_size,omitempty"` // maximum bytes of a user
 }
 
-// Version says which build this is, as /__version__ answers it.
+// Version is the response of /__version__.
 type Version struct {
 	Source  string `json:"source"` // URL of the repository
 	Version string `json:"version"`
@@ -55,11 +54,11 @@ type Pool struct {
 	Active, Idle, Max int
 }
 
-// pingTimeout is when a database that does not answer counts as away: monitors
-// do not wait much longer themselves.
+// pingTimeout is the time after which a database counts as unavailable. Monitoring does
+// not wait much longer itself.
 const pingTimeout = 5 * time.Second
 
-// Serve is a web.Handler; its web.ErrorWriter is WriteError.
+// Serve is a web.Handler. Its web.ErrorWriter is WriteError.
 func (d *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	if at.Err != nil {
 		return at.Err
@@ -91,7 +90,7 @@ func (d *Handler) action(path string) web.Handler {
 	return nil
 }
 
-// heartbeat says whether the server can do its work.
+// heartbeat reports whether the databases are available.
 func (d *Handler) heartbeat(w http.ResponseWriter, r *http.Request, _ web.Address) error {
 	health := struct {
 		Version  string `json:"version"`
@@ -112,8 +111,8 @@ func (d *Handler) heartbeat(w http.ResponseWriter, r *http.Request, _ web.Addres
 	return sendValue(w, status, health)
 }
 
-// lbHeartbeat says whether the server can take another request: with all
-// connections to its database in use it would only wait.
+// lbHeartbeat reports whether the server can serve another request. It cannot while all
+// database connections are in use.
 func (d *Handler) lbHeartbeat(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
 	if d.Pool == nil {
 		return sendValue(w, http.StatusOK, struct{}{})
@@ -132,7 +131,7 @@ func (d *Handler) version(w http.ResponseWriter, _ *http.Request, _ web.Address)
 	return sendValue(w, http.StatusOK, d.Version)
 }
 
-// failOnPurpose lets an operator see that failures reach the log and the metrics.
+// failOnPurpose lets an operator verify that errors reach the log and the metrics.
 func failOnPurpose(http.ResponseWriter, *http.Request, web.Address) error {
 	return fault.New(fault.Internal, "test error requested by /__error__")
 }
@@ -142,7 +141,7 @@ func sendValue(w http.ResponseWriter, status int, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode an answer: %w", err)
 	}
-	web.SendJSON(w, status, body)
+	web.SendJSONLine(w, status, body)
 	return nil
 }
 
@@ -151,7 +150,7 @@ var (
 	errMethod = errors.New("method not allowed")
 )
 
-// Label names the route of a path.
+// Label returns the route of a path.
 func Label(path string) string {
 	switch path {
 	case "/", "/__heartbeat__", "/__lbheartbeat__", "/__version__", "/__error__":
@@ -160,7 +159,7 @@ func Label(path string) string {
 	return "other"
 }
 
-// WriteError answers with an error as the sync protocol does: an integer.
+// WriteError writes an error in the form of the sync protocol: an integer.
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	const codeMethod = 1
 	status, code := http.StatusInternalServerError, 0

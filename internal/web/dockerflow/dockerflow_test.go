@@ -41,7 +41,7 @@ func serveDockerflow(t *testing.T, d *dockerflow.Handler, log *slog.Logger) func
 	}
 }
 
-// answer is what came back, to be compared.
+// answer is a response to compare.
 type answer struct {
 	t      *testing.T
 	what   string
@@ -77,7 +77,7 @@ func TestDockerflow(t *testing.T) {
 		Version: dockerflow.Version{Source: "https://example.org/holdfast", Version: "1.2.3", Commit: "abc", Build: "https://example.org/build/1"},
 		Ping: func(ctx context.Context) error {
 			if _, bounded := ctx.Deadline(); !bounded {
-				t.Error("a database may take for ever")
+				t.Error("the ping has no deadline")
 			}
 			return away
 		},
@@ -88,17 +88,17 @@ func TestDockerflow(t *testing.T) {
 		},
 	}, slog.New(slog.NewTextHandler(&log, nil)))
 
-	do("GET", "/__heartbeat__").is(200, `{"version":"1.2.3","quota":{"enabled":true,"size":2048,"user_size":4096},"database":"Ok","status":"Ok"}`).
+	do("GET", "/__heartbeat__").is(200, `{"version":"1.2.3","quota":{"enabled":true,"size":2048,"user_size":4096},"database":"Ok","status":"Ok"}`+"\n").
 		has("Content-Type", "application/json").has("X-Weave-Timestamp", "")
 	do("HEAD", "/__heartbeat__").is(200, "")
-	away = fault.New(fault.Unavailable, "the cable is cut")
-	do("GET", "/__heartbeat__").is(503, `{"version":"1.2.3","quota":{"enabled":true,"size":2048,"user_size":4096},"database":"Err","status":"Err"}`)
+	away = fault.New(fault.Unavailable, "no route to host")
+	do("GET", "/__heartbeat__").is(503, `{"version":"1.2.3","quota":{"enabled":true,"size":2048,"user_size":4096},"database":"Err","status":"Err"}`+"\n")
 
-	do("GET", "/__lbheartbeat__").is(200, `{"active_connections":1,"idle_connections":2}`)
+	do("GET", "/__lbheartbeat__").is(200, `{"active_connections":1,"idle_connections":2}`+"\n")
 	pool = dockerflow.Pool{Active: 3, Max: 3}
-	do("GET", "/__lbheartbeat__").is(500, `{"active_connections":3,"idle_connections":0}`)
+	do("GET", "/__lbheartbeat__").is(500, `{"active_connections":3,"idle_connections":0}`+"\n")
 
-	do("GET", "/__version__").is(200, `{"source":"https://example.org/holdfast","version":"1.2.3","commit":"abc","build":"https://example.org/build/1"}`)
+	do("GET", "/__version__").is(200, `{"source":"https://example.org/holdfast","version":"1.2.3","commit":"abc","build":"https://example.org/build/1"}`+"\n")
 	do("GET", "/").is(200, "/")
 	do("GET", "/?x=1").is(200, "/")
 	do("HEAD", "/").is(200, "")
@@ -120,16 +120,16 @@ func TestDockerflow(t *testing.T) {
 	}
 }
 
-// Without a service that has one there is no quota, and without any service no
-// database that could be away.
+// TestDockerflowWithoutServices: without services there is no quota, and /__heartbeat__
+// needs no database.
 func TestDockerflowWithoutServices(t *testing.T) {
 	t.Parallel()
 	tokensOnly := serveDockerflow(t, &dockerflow.Handler{Ping: func(context.Context) error { return nil }}, quiet)
-	tokensOnly("GET", "/__heartbeat__").is(200, `{"version":"","database":"Ok","status":"Ok"}`)
-	tokensOnly("GET", "/__lbheartbeat__").is(200, `{}`)
+	tokensOnly("GET", "/__heartbeat__").is(200, `{"version":"","database":"Ok","status":"Ok"}`+"\n")
+	tokensOnly("GET", "/__lbheartbeat__").is(200, `{}`+"\n")
 	down := serveDockerflow(t, &dockerflow.Handler{Ping: func(context.Context) error { return errors.New("away") }}, quiet)
-	down("GET", "/__heartbeat__").is(503, `{"version":"","database":"Err","status":"Err"}`)
+	down("GET", "/__heartbeat__").is(503, `{"version":"","database":"Err","status":"Err"}`+"\n")
 	nothing := serveDockerflow(t, &dockerflow.Handler{Quota: &dockerflow.Quota{}}, quiet)
-	nothing("GET", "/__heartbeat__").is(200, `{"version":"","quota":{"enabled":false,"size":0},"status":"Ok"}`)
+	nothing("GET", "/__heartbeat__").is(200, `{"version":"","quota":{"enabled":false,"size":0},"status":"Ok"}`+"\n")
 	nothing("GET", "/").is(404, "0")
 }

@@ -1,9 +1,8 @@
-// Package rate bounds how often each of many clients may do something.
+// Package rate limits the rate of each client with token buckets.
 //
-// A client has a bucket of tokens that fills at a steady rate. It is kept in
-// this process only: a client that reaches n of them may do n times as much. The
-// number of buckets is bounded too; the one that has not been used for longest
-// makes room, and is full when its client comes again.
+// A bucket fills at a steady rate. Buckets are local to the process, so a client that
+// reaches n processes has n times the rate. The number of buckets is bounded: the least
+// recently used one is dropped, and is full when its client returns.
 package rate
 
 import (
@@ -21,8 +20,7 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Limit is what each client may do: Events in the length of Per, and at once as
-// many as Burst.
+// Limit is the limit of each client: Events in each Per, and at most Burst at once.
 type Limit struct {
 	Events int
 	Per    time.Duration
@@ -36,22 +34,22 @@ func (l Limit) check(clients int) error {
 	return nil
 }
 
-// every is how many tokens flow in within a second.
+// every returns the tokens that a bucket gains per second.
 func (l Limit) every() float64 { return float64(l.Events) / l.Per.Seconds() }
 
-// Buckets are the buckets of all clients. They are safe for concurrent use; nil
-// lets everything pass.
+// Buckets are the buckets of all clients. They are safe for concurrent use. A nil *Buckets
+// has no limit.
 type Buckets struct {
 	limit Limit
-	every float64 // tokens in a second
+	every float64 // tokens per second
 	now   clock.Clock
 
 	mu    sync.Mutex
 	byKey *simplelru.LRU[string, *rate.Limiter]
 }
 
-// New makes buckets for at most so many clients, some 300 bytes each. The error
-// is fault.Invalid: a number that is not above 0.
+// New returns buckets for at most the given number of clients, about 300 bytes each. It
+// returns fault.Invalid for a number that is not above 0.
 func New(l Limit, clients int, now clock.Clock) (*Buckets, error) {
 	if err := l.check(clients); err != nil {
 		return nil, err
@@ -63,17 +61,17 @@ func New(l Limit, clients int, now clock.Clock) (*Buckets, error) {
 	return &Buckets{limit: l, every: l.every(), now: now, byKey: byKey}, nil
 }
 
-// State is a client's bucket as its headers tell it. The zero value, of a
-// request that no limit applies to, tells nothing.
+// State is the state of a bucket for the response headers. The zero value, without a
+// limit, sets no headers.
 type State struct {
-	Limit     int           // how many tokens there may be
-	Remaining int           // and are
+	Limit     int           // maximum tokens in the bucket
+	Remaining int           // tokens in the bucket
 	Reset     time.Duration // until the bucket is full
-	Retry     time.Duration // until a refused request may be made again; 0 when it was let through
+	Retry     time.Duration // until a rejected request may be retried; 0 if it was allowed
 }
 
-// Tighter returns the state that refuses next: of two that refuse, the one that does
-// so for longer.
+// Tighter returns the state that rejects a request first, and if both have rejected one,
+// the state with the longer Retry.
 func (s State) Tighter(t State) State {
 	if s.Limit == 0 || t.Limit > 0 && cmp.Or(cmp.Compare(t.Retry, s.Retry), cmp.Compare(s.Remaining, t.Remaining), cmp.Compare(t.Reset, s.Reset)) > 0 {
 		return t
@@ -81,12 +79,11 @@ func (s State) Tighter(t State) State {
 	return s
 }
 
-// Allow takes n tokens of a client, if they are there, and says what it has
-// then. More than the burst are never there, so such a request takes a full
-// bucket.
+// Allow takes n tokens of a client if the bucket has them. It reports whether it did, and
+// the state after it. For more tokens than the burst it takes a full bucket.
 func (b *Buckets) Allow(key string, n int) (ok bool, s State) { return b.allow(key, n, true) }
 
-// Check is Allow that takes nothing.
+// Check is Allow without taking tokens.
 func (b *Buckets) Check(key string, n int) (ok bool, s State) { return b.allow(key, n, false) }
 
 func (b *Buckets) allow(key string, n int, take bool) (ok bool, s State) {
@@ -116,8 +113,8 @@ func (b *Buckets) allow(key string, n int, take bool) (ok bool, s State) {
 	return ok, s
 }
 
-// until is how long so many tokens take, and a microsecond: they are fractions,
-// which may lack the last bit.
+// until returns how long the bucket takes to gain tokens, plus a microsecond for the
+// rounding of fractions.
 func until(tokens, every float64) time.Duration {
 	if tokens <= 0 {
 		return 0
@@ -125,10 +122,10 @@ func until(tokens, every float64) time.Duration {
 	return time.Duration(tokens/every*1e6+1) * time.Microsecond
 }
 
-// SetHeaders adds the fields RateLimit-Limit, RateLimit-Remaining and
-// RateLimit-Reset, and Retry-After to a refusal, in whole seconds, rounded up.
-// They are the fields of draft-ietf-httpapi-ratelimit-headers-06, which clients
-// know; later drafts have fewer and structured ones.
+// SetHeaders sets RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset and, if the
+// request was rejected, Retry-After. Times are whole seconds, rounded up. The fields are
+// those of draft-ietf-httpapi-ratelimit-headers-06, which clients support; later drafts
+// have fewer, structured fields.
 func (s State) SetHeaders(h http.Header) {
 	if s.Limit == 0 {
 		return
@@ -141,7 +138,7 @@ func (s State) SetHeaders(h http.Header) {
 	}
 }
 
-// seconds rounds up what is more than a bit of a fraction.
+// seconds rounds up to whole seconds, except for rounding errors.
 func seconds(d time.Duration) string {
 	return strconv.FormatInt(int64(math.Ceil((d - 10*time.Microsecond).Seconds())), 10)
 }

@@ -19,7 +19,7 @@ import (
 
 var start = time.Unix(1_790_000_000, 0)
 
-// writes are 60 in a minute and 180 at once; reads 200 and 400.
+// writes are 60 per minute with a burst of 180; reads are 200 with a burst of 400.
 var (
 	writes = rate.Limit{Events: 60, Per: time.Minute, Burst: 180}
 	reads  = rate.Limit{Events: 200, Per: time.Minute, Burst: 400}
@@ -34,7 +34,7 @@ func buckets(t testing.TB, l rate.Limit, clients int, now clock.Clock) *rate.Buc
 	return b
 }
 
-// allowed is how many requests of one token pass before one is refused.
+// allowed returns how many requests of one token are allowed before one is rejected.
 func allowed(b *rate.Buckets, key string) (n int) {
 	for {
 		if ok, _ := b.Allow(key, 1); !ok {
@@ -74,7 +74,7 @@ func TestBurstAndRate(t *testing.T) {
 	}
 }
 
-// bit is what a promise is rounded up by.
+// bit is the rounding of until.
 const bit = time.Microsecond
 
 func TestState(t *testing.T) {
@@ -106,9 +106,9 @@ func TestState(t *testing.T) {
 	}
 }
 
-// TestPromise: who waits as long as it was told is let through, and who waits
-// clearly less is not. The second that the header says is never too short.
-func TestPromise(t *testing.T) {
+// TestRetryAfter: a request is allowed after Retry and rejected clearly before it. The
+// seconds of the header are never too few.
+func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		hands := clock.NewManual(start)
@@ -170,8 +170,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestClientsAreBounded: the client that was away for longest is forgotten, and
-// no other.
+// TestClientsAreBounded: only the least recently used bucket is dropped.
 func TestClientsAreBounded(t *testing.T) {
 	t.Parallel()
 	b := buckets(t, rate.Limit{Events: 1, Per: time.Hour, Burst: 2}, 3, clock.NewManual(start).Now)
@@ -190,7 +189,7 @@ func TestClientsAreBounded(t *testing.T) {
 	}
 }
 
-// TestClockTurnedBack: nobody waits until it is as late again as it was.
+// TestClockTurnedBack: after the clock is set back, buckets fill from the new time on.
 func TestClockTurnedBack(t *testing.T) {
 	t.Parallel()
 	hands := clock.NewManual(start)
@@ -223,7 +222,7 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-func TestNilLetsPass(t *testing.T) {
+func TestNilIsUnlimited(t *testing.T) {
 	t.Parallel()
 	var b *rate.Buckets
 	if ok, s := b.Allow("a", 1<<30); !ok || s != (rate.State{}) {

@@ -14,14 +14,14 @@ import (
 // Shared are buckets that the members of a group share, such as the installs of a
 // tenant. They are safe for concurrent use.
 //
-// What a member takes is its debt, and what flows into the bucket pays the debts of
-// all members at the same speed. As in package fair, there is a reserve. The share of a
-// member is the rest of the burst divided by the number of members in debt. A member
-// leaves as much of the reserve to others as it has used of its share, and all of it
-// above its share.
+// Tokens that a member takes are its debt, and tokens that the bucket gains pay the debts
+// of all members at the same rate. As in package fair, there is a reserve. The share of a
+// member is the rest of the burst divided by the number of members in debt. A member that
+// has used a fraction of its share must leave the same fraction of the reserve free, and
+// above its share all of it.
 type Shared struct {
 	limit   Limit
-	every   float64 // tokens in a second
+	every   float64 // tokens per second
 	reserve float64
 	now     clock.Clock
 
@@ -29,9 +29,9 @@ type Shared struct {
 	byKey *simplelru.LRU[string, *group]
 }
 
-// NewShared makes buckets for at most so many groups. A group has a record of some
-// 150 bytes for each member that is in debt, which ends when the debt is paid. The
-// error is fault.Invalid: a number that is not above 0.
+// NewShared returns buckets for at most the given number of groups. A group uses about
+// 150 bytes for each member in debt, until the debt is paid. It returns fault.Invalid for
+// a number that is not above 0.
 func NewShared(l Limit, groups int, now clock.Clock) (*Shared, error) {
 	if err := l.check(groups); err != nil {
 		return nil, err
@@ -43,10 +43,10 @@ func NewShared(l Limit, groups int, now clock.Clock) (*Shared, error) {
 	return &Shared{limit: l, every: l.every(), reserve: float64(fair.Reserve(int64(l.Burst))), now: now, byKey: byKey}, nil
 }
 
-// group is a bucket. Its members in debt are a heap by the end of their debts.
+// group is a bucket. Its members in debt are a heap, ordered by the end of their debts.
 type group struct {
-	at      time.Time // of which the rest is
-	paid    float64   // tokens that each member in debt has been paid since there was none
+	at      time.Time // of the last payment
+	paid    float64   // tokens paid to each member in debt since all debts were 0
 	debt    float64   // of all members
 	members map[string]*member
 	queue   []*member
@@ -55,17 +55,17 @@ type group struct {
 // member is a member that is in debt.
 type member struct {
 	name  string
-	until float64 // what paid is when the debt is paid
+	until float64 // value of group.paid at which the debt is paid
 	index int     // in the queue
 }
 
-// Allow takes n tokens for a member of a group, if it may have them, and returns what
-// the member may have then.
+// Allow takes n tokens for a member of a group if it may have them. It reports whether it
+// did, and the state for the member after it.
 func (b *Shared) Allow(key, name string, n int) (ok bool, s State) {
 	return b.allow(key, name, n, true)
 }
 
-// Check is Allow that takes nothing.
+// Check is Allow without taking tokens.
 func (b *Shared) Check(key, name string, n int) (ok bool, s State) {
 	return b.allow(key, name, n, false)
 }
@@ -117,17 +117,17 @@ func (b *Shared) view(g *group, name string) view {
 	return v
 }
 
-// tiny is what sums of fractions may be off by, in tokens.
+// tiny is the tolerated rounding error in tokens.
 const tiny = 1e-6
 
-// fits reports whether the member may have n tokens. One that owes nothing may have
-// any number that is free.
+// fits reports whether the member may take n tokens. A member without debt may take any
+// number of free tokens.
 func (v *view) fits(n float64) bool {
 	left := v.free - n + tiny
 	return left >= v.reserve || left >= v.reserve*(v.owed+n)/v.share || left >= 0 && v.owed <= tiny
 }
 
-// remaining is how many tokens the member may have, one after the other.
+// remaining returns how many single tokens the member may take.
 func (v *view) remaining() int {
 	below := (v.free - v.reserve*v.owed/v.share) / (1 + v.reserve/v.share)
 	left := int(max(v.free-v.reserve, below, 0) + tiny)
@@ -137,10 +137,10 @@ func (v *view) remaining() int {
 	return left
 }
 
-// wait is how many tokens have to flow in until the member may have n, when nobody
-// takes any meanwhile.
+// wait returns how many tokens the bucket must gain until the member may take n, if no
+// other member takes any.
 func (v *view) wait(n float64) float64 {
-	paid := v.owed * v.members // and it owes nothing
+	paid := v.owed * v.members // then its debt is 0
 	least := min(v.debt, max(paid, n-v.free))
 	if n+v.reserve <= v.burst {
 		least = min(least, n+v.reserve-v.free)
@@ -151,7 +151,7 @@ func (v *view) wait(n float64) float64 {
 	return least
 }
 
-// pay pays debts with tokens that have flowed in.
+// pay distributes gained tokens among the debts.
 func (g *group) pay(tokens float64) {
 	for tokens > 0 && len(g.queue) > 0 {
 		n, first := float64(len(g.queue)), g.queue[0]
@@ -168,7 +168,7 @@ func (g *group) pay(tokens float64) {
 		delete(g.members, first.name)
 	}
 	if len(g.queue) == 0 {
-		g.paid, g.debt = 0, 0 // what rounding has left
+		g.paid, g.debt = 0, 0 // remove rounding errors
 	}
 }
 
@@ -186,7 +186,7 @@ func (g *group) take(name string, n float64) {
 	heap.Fix(g, m.index)
 }
 
-// Len implements heap.Interface, as do the following.
+// Len, Less, Swap, Push and Pop implement heap.Interface.
 func (g *group) Len() int           { return len(g.queue) }
 func (g *group) Less(i, j int) bool { return g.queue[i].until < g.queue[j].until }
 

@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/clock"
 )
 
-// TestDebts: the debt of a group is that of its members, is never more than the
-// burst, and members whose debt is paid are forgotten.
+// TestDebts: the debt of a group is the sum of its members' debts and at most the burst,
+// and members without debt are removed.
 func TestDebts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/web/rate"
 )
 
-// tenant is 20 in a second and 80 at once, of which 10 are the reserve.
+// tenant is 20 per second with a burst of 80, of which 10 are the reserve.
 var tenant = rate.Limit{Events: 20, Per: time.Second, Burst: 80}
 
 func shared(t testing.TB, l rate.Limit, groups int, now clock.Clock) *rate.Shared {
@@ -24,7 +24,7 @@ func shared(t testing.TB, l rate.Limit, groups int, now clock.Clock) *rate.Share
 	return b
 }
 
-// taken is how many tokens a member gets before it is refused.
+// taken returns how many tokens a member gets before it is rejected.
 func taken(b *rate.Shared, member string) (n int) {
 	for {
 		if ok, _ := b.Allow("g", member, 1); !ok {
@@ -34,8 +34,8 @@ func taken(b *rate.Shared, member string) (n int) {
 	}
 }
 
-// TestSharedBurst: a member that is alone gets all but the reserve; the others find
-// that, and then what flows in.
+// TestSharedBurst: a single member gets all but the reserve. The others share the reserve
+// and then the gained tokens.
 func TestSharedBurst(t *testing.T) {
 	t.Parallel()
 	hands := clock.NewManual(start)
@@ -59,7 +59,7 @@ func TestSharedBurst(t *testing.T) {
 	}
 }
 
-// TestSharedState: what a member is told is what it then gets.
+// TestSharedState: the state for a member matches what it can take.
 func TestSharedState(t *testing.T) {
 	t.Parallel()
 	hands := clock.NewManual(start)
@@ -76,9 +76,9 @@ func TestSharedState(t *testing.T) {
 		{0, "a", 1, false, rate.State{Limit: 80, Remaining: 0, Reset: 3500*time.Millisecond + bit, Retry: 50*time.Millisecond + bit}},
 		{0, "b", 0, true, rate.State{Limit: 80, Remaining: 7, Reset: 3500*time.Millisecond + bit}},
 		{0, "b", 10, true, rate.State{Limit: 80, Remaining: 0, Reset: 4*time.Second + bit}},
-		// b, which owes 10 of its share of 35, leaves a part of the reserve to others.
+		// b, which owes 10 of its share of 35, must leave a part of the reserve free.
 		{0, "b", 1, false, rate.State{Limit: 80, Remaining: 0, Reset: 4*time.Second + bit, Retry: 181_250*time.Microsecond + bit}},
-		// a, which owes 70, leaves all of it.
+		// a, which owes 70, must leave all of it.
 		{0, "a", 1, false, rate.State{Limit: 80, Remaining: 0, Reset: 4*time.Second + bit, Retry: 550*time.Millisecond + bit}},
 		{550 * time.Millisecond, "a", 1, true, rate.State{Limit: 80, Remaining: 0, Reset: 3500*time.Millisecond + bit}},
 		{time.Hour, "a", 0, true, rate.State{Limit: 80, Remaining: 70}},
@@ -105,8 +105,8 @@ func TestSharedState(t *testing.T) {
 	}
 }
 
-// TestSharedFairly: members that ask without end get the same, and one that asks for
-// less than its share gets all that it asks for, however much the others ask.
+// TestSharedFairly: members with unlimited demand get the same number of tokens, and a
+// member that demands less than its share gets all of it.
 func TestSharedFairly(t *testing.T) {
 	t.Parallel()
 	hands := clock.NewManual(start)
@@ -131,10 +131,10 @@ func TestSharedFairly(t *testing.T) {
 			}
 		}
 	}
-	minute() // in which the burst goes
+	minute() // uses up the burst
 	minute()
 	if got["modest"] < 239 { // of 240, that is 4 a second of its share of 5
-		t.Errorf("of its 240 the modest one got %d", got["modest"])
+		t.Errorf("modest got %d of 240", got["modest"])
 	}
 	sum := got["modest"]
 	for i := range 3 {
@@ -149,9 +149,9 @@ func TestSharedFairly(t *testing.T) {
 	}
 }
 
-// TestSharedPromise: a member that waits as long as it was told is let through, when
-// nobody else asks, and the state says what it may take.
-func TestSharedPromise(t *testing.T) {
+// TestSharedRetryAfter: a member is allowed after Retry if no other member takes tokens,
+// and the state matches what it can take.
+func TestSharedRetryAfter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		hands := clock.NewManual(start)
@@ -189,7 +189,7 @@ func TestSharedPromise(t *testing.T) {
 
 func TestTighter(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ a, b rate.State }{ // of which the first refuses next
+	for _, c := range []struct{ a, b rate.State }{ // a is tighter
 		{rate.State{Limit: 9, Remaining: 1}, rate.State{}},
 		{rate.State{Limit: 9, Remaining: 1}, rate.State{Limit: 5, Remaining: 2}},
 		{rate.State{Limit: 9, Remaining: 1, Reset: 2}, rate.State{Limit: 5, Remaining: 1, Reset: 1}},

@@ -1,5 +1,4 @@
-// Package webtest serves services to their tests, and makes requests that go over
-// the wire as they are written.
+// Package webtest serves services for tests and creates requests with raw targets.
 package webtest
 
 import (
@@ -17,13 +16,13 @@ import (
 	"holdfast/internal/web"
 )
 
-// Serve serves a service as the binary does. Without a log of its own it fails the
-// test when the server finds a failure of its own.
+// Serve serves a service as the binary does. If o has no log, warnings and errors of the
+// server fail the test.
 func Serve(t testing.TB, service web.Service, o web.Options) *httptest.Server {
 	return Listen(t, &web.Mux{Resolver: &web.Resolver{}, Options: o, Default: service})
 }
 
-// Listen is Serve for a whole listener.
+// Listen is Serve for a Mux.
 func Listen(t testing.TB, m *web.Mux) *httptest.Server {
 	if m.Options.Log == nil {
 		m.Options.Log = slog.New(failures{t})
@@ -33,8 +32,8 @@ func Listen(t testing.TB, m *web.Mux) *httptest.Server {
 	return s
 }
 
-// failures is a log that turns warnings, which the server writes with a 5xx,
-// and panics into failures of a test.
+// failures is a log handler that fails the test on warnings and errors, which the server
+// logs for a 5xx and a panic.
 type failures struct{ t testing.TB }
 
 func (f failures) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
@@ -51,15 +50,15 @@ func (f failures) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// Request is a request to the server at base for a raw target. A body is said to
-// be JSON.
+// Request returns a request to the server at base with a raw target. A body has the
+// content type application/json.
 func Request(t testing.TB, base, method, target string, body io.Reader) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, base, body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Opaque goes over the wire as it is, where a path would be escaped anew.
+	// Opaque is sent unchanged; a path would be escaped again.
 	r.URL = &url.URL{Scheme: "http", Host: r.Host, Opaque: target}
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
@@ -67,8 +66,8 @@ func Request(t testing.TB, base, method, target string, body io.Reader) *http.Re
 	return r
 }
 
-// SetHeaders puts headers of the form "Name: value" in the place of those that
-// the request has; one without a value is left out.
+// SetHeaders replaces headers of a request. Each has the form "Name: value"; one without a
+// value is removed.
 func SetHeaders(r *http.Request, headers ...string) {
 	for i, h := range headers {
 		name, value, _ := strings.Cut(h, ":")

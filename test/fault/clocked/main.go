@@ -1,6 +1,6 @@
-// Command clocked is holdfast by a clock that a test turns. In the file CLOCKED_BY
-// is how far it is off the machine's, a duration such as -1h, or a time in RFC
-// 3339, at which it stands still.
+// Command clocked is holdfast with a clock that a test controls. The file named by CLOCKED_BY
+// contains the offset from the machine's clock, a duration such as -1h, or the time at which the
+// clock stands still, in RFC 3339.
 package main
 
 import (
@@ -23,7 +23,7 @@ func main() {
 	}))
 }
 
-// now has no monotonic reading, as a clock has none that somebody sets.
+// now has no monotonic reading, like a clock that was set.
 func now() time.Time {
 	text, err := os.ReadFile(os.Getenv("CLOCKED_BY"))
 	if err != nil {

@@ -1,14 +1,13 @@
-// Package accounts is a stand-in for the accounts server that Firefox signs in
-// to: one account, in memory, over plain HTTP on loopback.
+// Package accounts is a stub of the accounts server that Firefox signs in to: one account, in
+// memory, over plain HTTP on loopback.
 //
-// A sign-in page and its password protocol are left out: a test takes the
-// Credentials from SignIn and hands them to the browser, which is what the page
-// would do in the end. From there on the browser believes that it is signed in
-// and asks this server for OAuth tokens, its device list and its profile, while
-// the tokenserver under test asks it for the key that signs those tokens.
+// It has no sign-in page and no password protocol: a test passes the Credentials of SignIn to the
+// browser, as the page would do in the end. From then on the browser requests OAuth tokens, its
+// device list and its profile from this server, and the tokenserver under test requests the key
+// that signs those tokens.
 //
-// Hawk requests are told apart by their id; their MACs are not checked, since
-// the client of this server is not what is tested.
+// Hawk requests are distinguished by their ID; their MACs are not checked, because the client of
+// this server is not under test.
 package accounts
 
 import (
@@ -26,10 +25,10 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// SyncScope is the OAuth scope of Firefox Sync, and the name of the key that encrypts what is synced.
+// SyncScope is the OAuth scope of Firefox Sync, and the name of the key that encrypts synced data.
 const SyncScope = "https://identity.mozilla.com/apps/oldsync"
 
-// tokenLifetime is how long an access token is good for.
+// tokenLifetime is the lifetime of an access token.
 const tokenLifetime = 6 * time.Hour
 
 // Server is the accounts server and its one account. It is an http.Handler.
@@ -38,13 +37,13 @@ type Server struct {
 	key    *rsa.PrivateKey
 	signer jose.Signer
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	account  account
 	sessions map[string]*session // by Hawk id
-	tokens   map[string]grant    // issued and not destroyed, by the token itself
+	tokens   map[string]grant    // issued and not destroyed, by token
 }
 
-// account is what a password stands for.
+// account is the state that a password reset replaces.
 type account struct {
 	uid, email string
 	// generation grows with every change of password, keysChanged with every new key; both are milliseconds since the epoch.
@@ -52,13 +51,13 @@ type account struct {
 	key                     ScopedKey
 }
 
-// session is one browser that is signed in.
+// session is one signed-in browser.
 type session struct {
 	id     string
 	device *device // nil until the browser registers itself
 }
 
-// grant is what an access token says.
+// grant is the content of an access token.
 type grant struct {
 	clientID, scope string
 	generation      int64
@@ -72,7 +71,7 @@ type ScopedKey struct {
 	Kty   string `json:"kty"` // always "oct"
 }
 
-// Credentials are what the browser stores about the account that it is signed in to.
+// Credentials are what the browser stores about its account.
 type Credentials struct {
 	Email        string               `json:"email"`
 	UID          string               `json:"uid"`
@@ -81,7 +80,7 @@ type Credentials struct {
 	ScopedKeys   map[string]ScopedKey `json:"scopedKeys"`
 }
 
-// New makes the server, its signing key and the account.
+// New creates the server, its signing key and the account.
 func New() (*Server, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -128,9 +127,8 @@ func (s *Server) SignIn() (Credentials, error) {
 	}, nil
 }
 
-// ResetPassword gives the account a new password without the old one: every
-// session ends, and the key that encrypts the synced data is a new one. (Who
-// knows the old password keeps the key; then only the generation grows.)
+// ResetPassword sets a new password without the old one: every session ends, and synced data gets
+// a new key. (With the old password the key would be kept; then only the generation grows.)
 func (s *Server) ResetPassword() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// device is a browser as its siblings see it in their device lists.
+// device is a browser in the device list.
 type device struct {
 	ID         string            `json:"id"`
 	Name       string            `json:"name"`
@@ -16,9 +16,8 @@ type device struct {
 	LastAccess int64             `json:"lastAccessTime"` // ms since the epoch
 }
 
-// registerDevice is POST /v1/account/device: a browser names itself, or renames
-// itself when the body has an id. Tabs and clients of a browser that is in no
-// device list are hidden from its siblings.
+// registerDevice is POST /v1/account/device: a browser names itself, or renames itself if the body
+// has an ID. Tabs and clients of a browser in no device list are hidden from others.
 func (s *Server) registerDevice(w http.ResponseWriter, r *http.Request, own *session) {
 	in := device{ID: randomHex(16), Type: "desktop"}
 	if own.device != nil {
@@ -33,7 +32,7 @@ func (s *Server) registerDevice(w http.ResponseWriter, r *http.Request, own *ses
 	answer(w, in)
 }
 
-// listDevices is GET /v1/account/devices: every browser that is signed in.
+// listDevices is GET /v1/account/devices: every signed-in browser.
 func (s *Server) listDevices(w http.ResponseWriter, _ *http.Request, own *session) {
 	list := []device{}
 	for _, other := range s.sessions {
@@ -46,17 +45,19 @@ func (s *Server) listDevices(w http.ResponseWriter, _ *http.Request, own *sessio
 	answer(w, list)
 }
 
-// listClients is GET /v1/account/attached_clients: other programs that use the account. There are none.
+// listClients is GET /v1/account/attached_clients: other programs that use the account, always
+// none.
 func (s *Server) listClients(w http.ResponseWriter, _ *http.Request, _ *session) {
 	answer(w, []any{})
 }
 
-// notifyDevices is POST /v1/account/devices/notify: a message to the siblings. There is no push here, so it is dropped.
+// notifyDevices is POST /v1/account/devices/notify: a push message to other devices, which is
+// dropped.
 func (s *Server) notifyDevices(w http.ResponseWriter, _ *http.Request, _ *session) {
 	answer(w, struct{}{})
 }
 
-// listCommands is GET /v1/account/device/commands: tabs that siblings sent here. Nobody sends any.
+// listCommands is GET /v1/account/device/commands: tabs sent by other devices, always none.
 func (s *Server) listCommands(w http.ResponseWriter, _ *http.Request, _ *session) {
 	answer(w, map[string]any{"index": 0, "last": true, "messages": []any{}})
 }
@@ -72,8 +73,8 @@ func (s *Server) endSession(w http.ResponseWriter, _ *http.Request, own *session
 	answer(w, struct{}{})
 }
 
-// accountStatus is GET /v1/account/status: a browser whose session is refused
-// asks whether the account is gone or only its session.
+// accountStatus is GET /v1/account/status: a browser whose session is refused asks whether the
+// account was deleted.
 func (s *Server) accountStatus(w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string]any{"exists": r.URL.Query().Get("uid") == s.account.uid})
 }

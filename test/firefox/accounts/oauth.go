@@ -57,7 +57,7 @@ func (s *Server) issueToken(w http.ResponseWriter, r *http.Request, _ *session) 
 	})
 }
 
-// destroyToken is POST /v1/oauth/destroy: the browser throws an access token away.
+// destroyToken is POST /v1/oauth/destroy: the browser revokes an access token.
 func (s *Server) destroyToken(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Token string `json:"token"`
@@ -70,7 +70,7 @@ func (s *Server) destroyToken(w http.ResponseWriter, r *http.Request) {
 	answer(w, struct{}{})
 }
 
-// verifyToken is POST /v1/verify: what a tokenserver that checks no signatures asks.
+// verifyToken is POST /v1/verify, for a tokenserver that does not check signatures.
 func (s *Server) verifyToken(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Token string `json:"token"`
@@ -92,7 +92,7 @@ func (s *Server) verifyToken(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// publicKeys is GET /v1/jwks: what a tokenserver checks signatures with.
+// publicKeys is GET /v1/jwks, for a tokenserver that checks signatures.
 func (s *Server) publicKeys(w http.ResponseWriter, _ *http.Request) {
 	answer(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
 		{Key: s.key.Public(), KeyID: "stub", Algorithm: string(jose.RS256), Use: "sig"},

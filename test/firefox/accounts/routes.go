@@ -6,7 +6,7 @@ import (
 	"regexp"
 )
 
-// routes are the endpoints that Firefox (and, for the last two, a tokenserver) was seen to ask.
+// routes are the endpoints that Firefox requests (and, for the last two, a tokenserver).
 func (s *Server) routes() {
 	s.mux = http.NewServeMux()
 	s.mux.HandleFunc("POST /v1/oauth/token", s.signedIn(s.issueToken))
@@ -24,7 +24,7 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("GET /v1/jwks", s.locked(s.publicKeys))
 }
 
-// locked runs a handler under the server's lock: the state is small and the callers are two browsers.
+// locked runs a handler under the server's lock.
 func (s *Server) locked(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
@@ -35,9 +35,8 @@ func (s *Server) locked(h http.HandlerFunc) http.HandlerFunc {
 
 var hawkID = regexp.MustCompile(`^Hawk .*\bid="([0-9a-f]{64})"`)
 
-// signedIn admits requests of a live session only. A browser that is told
-// invalidToken asks /session/status and /account/status, and then waits for its
-// user to sign in again.
+// signedIn accepts only requests of a valid session. A browser that gets invalidToken asks
+// /session/status and /account/status, and then waits until its user signs in again.
 func (s *Server) signedIn(h func(http.ResponseWriter, *http.Request, *session)) http.HandlerFunc {
 	return s.locked(func(w http.ResponseWriter, r *http.Request) {
 		m := hawkID.FindStringSubmatch(r.Header.Get("Authorization"))
@@ -66,7 +65,7 @@ func refuse(w http.ResponseWriter, f refusal) { write(w, f.Code, f) }
 
 func answer(w http.ResponseWriter, body any) { write(w, http.StatusOK, body) }
 
-// write sends body; a browser that has gone away meanwhile is not this server's failure.
+// write sends body; a browser that has disconnected is not an error.
 func write(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -1,12 +1,10 @@
-// Package marionette is a client of Marionette, the remote control that is
-// built into Firefox and listens when the browser is started with
-// `--marionette --remote-allow-system-access`.
+// Package marionette is a client of Marionette, the remote control of Firefox, which listens if
+// the browser is started with `--marionette --remote-allow-system-access`.
 //
-// The wire is TCP on loopback. A packet is a decimal length, a colon and that
-// many bytes of JSON. The browser greets first; then the client sends
-// [0, id, command, parameters] and the browser answers [1, id, error, result].
-// Only what a test of the browser's own services needs is here: one session,
-// and scripts run with the rights of the browser itself.
+// The protocol is TCP on loopback. A packet is a decimal length, a colon and that many bytes of
+// JSON. The browser sends a greeting; then the client sends [0, id, command, parameters] and the
+// browser answers [1, id, error, result]. This package has only what tests of the browser's own
+// services need: one session, and scripts with the permissions of the browser.
 package marionette
 
 import (
@@ -21,34 +19,33 @@ import (
 	"time"
 )
 
-// protocolVersion is the packet format this client speaks; the browser names its own in the greeting.
+// protocolVersion is the packet format of this client; the greeting contains that of the browser.
 const protocolVersion = 3
 
-// maxPacket bounds what a broken length prefix can make us allocate, in bytes.
+// maxPacket limits the memory for a packet, in bytes.
 const maxPacket = 64 << 20
 
-// Client is one session with one browser. It sends one command at a time and
-// is not safe for concurrent use. A browser accepts one session.
+// Client is a session with a browser. It sends one command at a time and is not safe for
+// concurrent use. A browser accepts one session.
 type Client struct {
 	conn   net.Conn
 	in     *bufio.Reader
 	lastID int
 }
 
-// Error is what the browser answers when a command fails.
+// Error is the browser's answer to a failed command.
 type Error struct {
 	Kind    string `json:"error"` // WebDriver's error code, such as "javascript error"
 	Message string `json:"message"`
-	Stack   string `json:"stacktrace"` // the script's, not ours
+	Stack   string `json:"stacktrace"` // of the script
 }
 
 func (e *Error) Error() string {
 	return fmt.Sprintf("marionette: %s: %s\n%s", e.Kind, e.Message, e.Stack)
 }
 
-// Dial connects to the Marionette server at address (host:port), opens a
-// session and points it at the browser itself ("chrome") rather than at a page.
-// It returns when the browser's first window is up. ctx bounds the whole of it.
+// Dial connects to the Marionette server at address (host:port), opens a session and selects the
+// browser itself ("chrome") instead of a page. It returns when the browser's first window is open.
 func Dial(ctx context.Context, address string) (*Client, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", address)
@@ -78,8 +75,8 @@ func (c *Client) open(ctx context.Context) error {
 		params  any
 	}{
 		{"WebDriver:NewSession", struct{}{}},
-		// The context of each call is the limit of its script. WebDriver's "no limit", null,
-		// will not do: the browser then no longer waits for promises and answers null at once.
+		// The context of each call limits its script. With null, WebDriver's "no limit", the
+		// browser does not wait for promises and answers null at once.
 		{"WebDriver:SetTimeouts", map[string]any{"script": (24 * time.Hour).Milliseconds()}},
 		{"Marionette:SetContext", map[string]any{"value": "chrome"}},
 	} {
@@ -90,10 +87,10 @@ func (c *Client) open(ctx context.Context) error {
 	return nil
 }
 
-// Execute runs script, a function body that finds args in `arguments`, with the
-// rights of the browser, and decodes what it returns into result (nil drops
-// it). A promise is awaited. A script that throws is an *Error. When ctx ends
-// first the connection is useless afterwards: an answer may be half read.
+// Execute runs script, a function body with args in `arguments`, with the permissions of the
+// browser, and decodes its return value into result (nil discards it). It awaits a promise. An
+// exception is an *Error. If ctx ends first, the connection cannot be used any more, because an
+// answer may be half read.
 func (c *Client) Execute(ctx context.Context, script string, args []any, result any) error {
 	defer c.bound(ctx)()
 	if args == nil {
@@ -111,16 +108,16 @@ func (c *Client) Execute(ctx context.Context, script string, args []any, result 
 	return because(ctx, err)
 }
 
-// Close ends the connection and with it the session. The browser stays up.
+// Close closes the connection and the session. The browser continues.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// bound lets the end of ctx interrupt reads and writes; the caller runs what it returns when done.
+// bound lets the end of ctx interrupt reads and writes, until the returned function is called.
 func (c *Client) bound(ctx context.Context) func() {
 	stop := context.AfterFunc(ctx, func() { c.conn.SetDeadline(time.Unix(1, 0)) })
 	return func() { stop() }
 }
 
-// because names the context's end as the cause of an interrupted read or write.
+// because adds the context's error as the cause of an interrupted read or write.
 func because(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w (%w)", context.Cause(ctx), err)

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// respond plays a browser on one connection: it greets, then answers each command with what reply returns for it.
+// respond simulates a browser on one connection: it sends the greeting, then answers each command
+// with the result of reply.
 func respond(t *testing.T, greeting string, reply func(id int, command string, params map[string]any) string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

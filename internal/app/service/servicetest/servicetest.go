@@ -1,5 +1,4 @@
-// Package servicetest opens a single service for its own tests, as the server
-// would.
+// Package servicetest opens a single service for its tests, as the server does.
 package servicetest
 
 import (
@@ -20,8 +19,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// Load reads the settings of a service from an environment. The error is a
-// *conf.Error with everything that is wrong.
+// Load reads the settings of a service from an environment. It returns a *conf.Error
+// with all problems.
 func Load(s service.Service, environ ...string) (conf.Report, error) {
 	report, err := conf.Load([]conf.Section{{Key: s.Name, Doc: s.Doc, Value: s.Config}}, conf.Options{Environ: environ, Aliases: s.Aliases})
 	var problems []conf.Problem
@@ -44,8 +43,8 @@ type Server struct {
 	name string
 }
 
-// Open loads, opens and migrates a service in a new data folder. change, when not
-// nil, may change what the service is given. The test closes it.
+// Open loads, opens and migrates a service in a new data folder, and closes it at the end
+// of the test. change, if not nil, may change the Deps.
 func Open(t testing.TB, s service.Service, change func(*service.Deps), environ ...string) *Server {
 	t.Helper()
 	if _, err := Load(s, environ...); err != nil {
@@ -84,7 +83,7 @@ func Open(t testing.TB, s service.Service, change func(*service.Deps), environ .
 	return &Server{opened, d, s.Name}
 }
 
-// Handler serves what the service has on a listener.
+// Handler returns the handler of the service on a listener.
 func (s *Server) Handler(listener string) http.Handler {
 	m := &web.Mux{Resolver: &web.Resolver{}, Options: web.Options{Log: s.Deps.Log}, Default: web.Service{
 		Route: func(string) string { return "other" },
@@ -99,7 +98,7 @@ func (s *Server) Handler(listener string) http.Handler {
 	return m
 }
 
-// WantMetric fails the test unless /metrics has the line.
+// WantMetric reports an error unless /metrics has the line.
 func (s *Server) WantMetric(t testing.TB, line string) {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -109,7 +108,7 @@ func (s *Server) WantMetric(t testing.TB, line string) {
 	}
 }
 
-// Deps is what a service is given that is opened in a new data folder.
+// Deps returns Deps with a new data folder.
 func Deps(t testing.TB) *service.Deps {
 	t.Helper()
 	metrics, data := obs.NewMetrics("test", ""), t.TempDir()

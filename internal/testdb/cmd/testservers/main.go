@@ -1,12 +1,11 @@
-// Command testservers runs a command, such as go test, with the servers that
-// tests need:
+// Command testservers runs a command, such as go test, with the servers that tests need:
 //
 //	testservers -- go test ./...
 //
-// It starts what is not named by the environment, sets the variables that
-// package testdb reads, passes signals on to the command, stops what it
-// started, and ends with a line for each engine: how many tests ran on it, or
-// why none did. Its exit code is the command's.
+// It starts the servers that the environment does not name, sets the variables that
+// package testdb reads, and forwards signals to the command. At the end it stops the
+// servers and prints a line for each engine: how many tests ran on it, or why none did. It
+// returns the exit code of the command.
 package main
 
 import (
@@ -73,8 +72,8 @@ func run(args []string) (code int, err error) {
 	return code, report(os.Stdout, log)
 }
 
-// command runs the command to its end. Signals go to it: who sends one wants
-// the tests to stop, and the servers must outlive them.
+// command runs the command. It forwards signals, because they are meant for the tests, and
+// the servers must stop after them.
 func command(args, env []string) (code int, err error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, os.Stdin, os.Stdout, os.Stderr
@@ -89,12 +88,12 @@ func command(args, env []string) (code int, err error) {
 	for {
 		select {
 		case s := <-signals:
-			// From a terminal the command has had its own copy; a second one
-			// makes go test stop at once, which is what is wanted too.
+			// From a terminal the command gets the signal twice, and the second one makes go
+			// test stop at once.
 			_ = cmd.Process.Signal(s)
 		case err := <-ended:
 			if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-				return max(exit.ExitCode(), 1), nil // -1: a signal ended it
+				return max(exit.ExitCode(), 1), nil // -1: ended by a signal
 			}
 			return 0, err
 		}

@@ -24,10 +24,10 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "sqlite    2 tests ran\n" +
-		"postgres  no test ran: none asked for it\n" +
+		"postgres  no test ran: none uses it\n" +
 		"citus     no test ran: set TEST_CITUS_URL\n" +
-		"spanner   no test ran: none asked for it\n" +
-		"pgbouncer no test ran: none asked for it\n"
+		"spanner   no test ran: none uses it\n" +
+		"pgbouncer no test ran: none uses it\n"
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}

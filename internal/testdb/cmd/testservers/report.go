@@ -12,14 +12,14 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// report sums up the engine log, a line for each engine.
+// report writes a summary of the engine log, a line for each engine.
 func report(w io.Writer, log string) error {
 	tests, remedies, err := readLog(log)
 	if err != nil {
 		return err
 	}
 	for _, engine := range testdb.Engines() {
-		said := "no test ran: none asked for it"
+		said := "no test ran: none uses it"
 		switch {
 		case len(tests[engine]) > 0:
 			said = fmt.Sprintf("%d tests ran", len(tests[engine]))
@@ -33,8 +33,8 @@ func report(w io.Writer, log string) error {
 	return nil
 }
 
-// readLog returns, for each engine, the tests that ran on it, each once
-// however often it asked, and what would help those that did not run.
+// readLog returns, for each engine, the tests that ran on it and the remedy for those that
+// did not.
 func readLog(path string) (tests map[string]map[string]bool, remedies map[string]string, err error) {
 	tests, remedies = map[string]map[string]bool{}, map[string]string{}
 	f, err := os.Open(path)

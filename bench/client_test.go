@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// unsigned returns credentials of a test server that checks none.
+func unsigned(url string, retries int) credentials {
+	return credentials{Endpoint: url, sign: func(*http.Request) error { return nil }, retries: retries}
+}
+
+// An error of a refused request says what was sent and what the server answered.
+func TestRefusedRequest(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		status := http.StatusServiceUnavailable
+		if r.URL.Path == "/late" {
+			status = http.StatusRequestTimeout
+		}
+		http.Error(w, "the database has no connection left", status)
+	}))
+	t.Cleanup(server.Close)
+	c, err := dial(t.Context(), unsigned(server.URL, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.hangUp)
+	for _, test := range []struct {
+		path, want string
+		requests   int64
+		busy       bool
+	}{
+		{"/busy", `POST /busy: 503 Service Unavailable: "the database has no connection left\n"`, 3, true},
+		{"/late", `POST /late: 408 Request Timeout: "the database has no connection left\n"`, 1, false},
+	} {
+		requests.Store(0)
+		_, err := c.send(t.Context(), http.MethodPost, test.path, []byte("[]"), "")
+		if err == nil || err.Error() != test.want || errors.Is(err, errBusy) != test.busy {
+			t.Errorf("%s: %v, want %s", test.path, err, test.want)
+		}
+		if n := requests.Load(); n != test.requests {
+			t.Errorf("%s: %d requests, want %d", test.path, n, test.requests)
+		}
+	}
+}
+
+// A connection that the server has closed is an error that names the request.
+func TestNoResponse(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	t.Cleanup(server.Close)
+	c, err := dial(t.Context(), unsigned(server.URL, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.hangUp)
+	if _, err := c.send(t.Context(), http.MethodGet, "/gone", nil, ""); err == nil || !strings.HasPrefix(err.Error(), "GET /gone: no response: ") {
+		t.Error(err)
+	}
+}
+
+// A connection must not wait for its turn while others are filled: servers close those that
+// carry no request for a few seconds.
+func TestFillHasNoIdleConnections(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	unused, most := map[net.Conn]bool{}, 0
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.Config.ConnState = func(c net.Conn, state http.ConnState) {
+		mu.Lock()
+		defer mu.Unlock()
+		if state == http.StateNew {
+			unused[c] = true
+		} else {
+			delete(unused, c)
+		}
+		most = max(most, len(unused))
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	users := make([]credentials, 20)
+	for i := range users {
+		users[i] = unsigned(server.URL, 0)
+	}
+	if err := newSync().fill(t.Context(), &engine{}, users); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if most != 1 {
+		t.Errorf("%d connections waited at once, want 1", most)
+	}
+}

@@ -1,0 +1,172 @@
+// Package buckets makes the buckets service a service.Service.
+package buckets
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/buckets/s3api"
+	"holdfast/internal/buckets/sqlite"
+	"holdfast/internal/db/engine"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/sweep"
+	"holdfast/internal/web"
+)
+
+// Name is the name of the service.
+const Name = "buckets"
+
+// Listener is the name of the listener of S3.
+const Listener = "s3"
+
+// Buckets is the service before and after it is opened.
+type Buckets struct {
+	cfg     buckets.Config
+	deps    *service.Deps
+	opened  *buckets.Service
+	keys    *buckets.Keyring
+	cluster *blobs.Cluster
+	nodes   *nodes
+}
+
+// New returns the service with its default settings.
+func New() *Buckets { return &Buckets{cfg: buckets.DefaultConfig()} }
+
+// Service is what the server composes.
+func (s *Buckets) Service() service.Service {
+	return service.Service{
+		Name: Name, Doc: "Buckets: object storage with the protocol of Amazon S3.",
+		Config: &s.cfg, Open: s.open, Commands: s.commands, Added: true,
+		Listeners: func() []service.Listener {
+			return []service.Listener{{Name: Listener, Setting: Name + ".listen", Address: s.cfg.Listen}}
+		},
+		// The secrets of access keys are encrypted with it.
+		Secrets:    []service.Secret{{Name: "key_secret", Setting: &s.cfg.KeySecret, Old: &s.cfg.OldKeySecrets, Bound: true}},
+		KeepsFiles: func() bool { return len(s.cfg.Nodes) == 0 },
+	}
+}
+
+// store is what every backend is.
+type store interface {
+	buckets.Store
+	buckets.Uploads
+	buckets.Collector
+	buckets.References
+	buckets.Counters
+	buckets.Accounts
+	buckets.Nodes
+}
+
+func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
+	s.deps = d
+	st, db, err := engine.Open(ctx, d.Engines, Name, s.cfg.Database, engine.Backends[store]{
+		SQLite: engine.Backend[*sqlitedb.DB, store]{Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) store { return sqlite.New(db) }},
+	})
+	if err != nil {
+		return nil, err
+	}
+	opened := &service.Opened{Databases: []*engine.Database{db}}
+	if s.keys, err = buckets.NewKeyring(st, d.Clock, append([]string{s.cfg.KeySecret}, s.cfg.OldKeySecrets...)); err != nil {
+		return opened, err
+	}
+	s.cluster = blobs.NewCluster(blobs.Options{Clock: d.Clock, Report: s.report})
+	s.nodes = &nodes{cluster: s.cluster, store: st, cfg: &s.cfg, clock: d.Clock, log: d.Log, folder: filepath.Join(d.Data, Name), create: d.Create}
+	s.opened = buckets.NewService(buckets.Options{
+		Store: st, Uploads: st, Collector: st, References: st, Counters: st, Accounts: st, Nodes: st, Bodies: s.cluster, Clock: d.Clock,
+		Limits: buckets.Limits{Inline: s.cfg.Inline, Copies: s.cfg.Copies},
+	})
+	s3 := &s3api.Handler{
+		Service: s.opened, Verifier: sigv4.New(s.cfg.Region, d.Clock), Keys: s.keys, Clock: d.Clock, Region: s.cfg.Region, Domain: s.cfg.Domain,
+	}
+	opened.Mounts = []service.Mount{{Listener: Listener, Mount: web.Mount{
+		Owns: s3api.Owns, Service: web.Service{Serve: s3.Serve, Error: s3api.WriteError, Route: s3api.Label},
+	}}}
+	opened.Jobs = s.jobs()
+	opened.Ready = s.ready
+	opened.Settle = s.settle
+	opened.Start = s.start
+	opened.Hint = func(string) service.Hint {
+		return service.Hint{
+			Text:  "For S3, see the endpoint and an access key",
+			Lines: []string{os.Args[0] + " buckets key list " + firstAccount + " --secrets"},
+		}
+	}
+	opened.Client = func(string) service.Client {
+		return service.Client{
+			Title: "Buckets", Text: "Clients of S3 use this endpoint", Address: d.Server.Address(s.cfg.Listen), Guide: "docs/buckets.md",
+		}
+	}
+	return opened, nil
+}
+
+// jobs free what was deleted.
+func (s *Buckets) jobs() []sweep.Job {
+	job := func(name string, run func(ctx context.Context, now time.Time, limit int) (int, error)) sweep.Job {
+		return sweep.Job{Name: name, Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit, Run: run}
+	}
+	return []sweep.Job{
+		job("incomplete uploads to buckets", func(ctx context.Context, now time.Time, limit int) (int, error) {
+			if s.cfg.UploadsAfter == 0 {
+				return 0, nil
+			}
+			return s.opened.Uploads.AbortOld(ctx, buckets.At(now.Add(-s.cfg.UploadsAfter)), buckets.At(now), limit)
+		}),
+		job("deleted objects of buckets", func(ctx context.Context, now time.Time, limit int) (int, error) {
+			return s.opened.Collect(ctx, now.Add(-s.cfg.GarbageAfter), limit)
+		}),
+		job("deleted buckets", func(ctx context.Context, now time.Time, limit int) (int, error) {
+			return s.opened.CollectBuckets(ctx, now.Add(-s.cfg.GarbageAfter), limit)
+		}),
+	}
+}
+
+func (s *Buckets) ready(ctx context.Context) error { return s.opened.Store.Ping(ctx) }
+
+// firstAccount is the name of the account that a new database gets.
+const firstAccount = "main"
+
+// settle gives a new database an account with an access key.
+func (s *Buckets) settle(ctx context.Context) error {
+	accounts, err := s.opened.Accounts.ListAccounts(ctx, "", 1)
+	if err != nil || len(accounts) > 0 {
+		return err
+	}
+	a := buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: firstAccount, Created: buckets.At(s.deps.Clock())}
+	if err := s.opened.Accounts.CreateAccount(ctx, a); err != nil {
+		if errors.Is(err, buckets.ErrAccountExists) { // another process was faster
+			return nil
+		}
+		return err
+	}
+	_, _, err = s.keys.Create(ctx, a.ID)
+	return err
+}
+
+// start keeps the state of the storage nodes up to date.
+func (s *Buckets) start(ctx context.Context) (func() error, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.nodes.run(ctx)
+	}()
+	return func() error {
+		cancel()
+		<-ended
+		closing, done := context.WithTimeout(context.WithoutCancel(ctx), blobs.DefaultStall)
+		defer done()
+		return errors.Join(s.cluster.Close(closing), s.nodes.close())
+	}, nil
+}
+
+// report logs a copy of a body that is not as it should be.
+func (s *Buckets) report(f blobs.Finding) {
+	s.deps.Log.Warn("bad copy of a body", "node", f.Node, "path", f.Path, "problem", string(f.Problem))
+}

@@ -1,0 +1,164 @@
+package buckets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/buckets"
+)
+
+// command is what the commands share.
+type command struct {
+	*service.Shell
+	state *Buckets
+}
+
+func (s *Buckets) commands(sh *service.Shell) []*cobra.Command {
+	c := &command{sh, s}
+	cmd := &cobra.Command{Use: "buckets", Short: "Manage buckets: accounts and access keys"}
+	account := &cobra.Command{Use: "account", Short: "Manage accounts, which own buckets"}
+	account.AddCommand(c.createAccount(), c.listAccounts(), c.deleteAccount())
+	key := &cobra.Command{Use: "key", Short: "Manage the access keys of an account"}
+	key.AddCommand(c.createKey(), c.listKeys(), c.revokeKey())
+	cmd.AddCommand(account, key)
+	return []*cobra.Command{cmd}
+}
+
+var errDisabled = errors.New("buckets are disabled, or no server has been started on this data yet")
+
+func (c *command) run(fn func(ctx context.Context, s *buckets.Service, args []string) error) func(*cobra.Command, []string) error {
+	return c.Run(func(ctx context.Context, args []string) error {
+		if c.state.opened == nil {
+			return errDisabled
+		}
+		return fn(ctx, c.state.opened, args)
+	})
+}
+
+func (c *command) createAccount() *cobra.Command {
+	return &cobra.Command{
+		Use: "create NAME", Short: "Create an account with an access key", Args: service.Args("NAME"),
+		RunE: c.run(func(ctx context.Context, s *buckets.Service, args []string) error {
+			if err := buckets.CheckAccountName(args[0]); err != nil {
+				return err
+			}
+			a := buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: args[0], Created: buckets.At(c.state.deps.Clock())}
+			if err := s.Accounts.CreateAccount(ctx, a); err != nil {
+				return err
+			}
+			return c.printNewKey(ctx, a)
+		}),
+	}
+}
+
+// printNewKey creates an access key and prints it.
+func (c *command) printNewKey(ctx context.Context, a buckets.Account) error {
+	id, secret, err := c.state.keys.Create(ctx, a.ID)
+	if err != nil {
+		return err
+	}
+	w := c.Table()
+	fmt.Fprintf(w, "account\t%s\naccess key\t%s\nsecret key\t%s\n", a.Name, id, secret)
+	return w.Flush()
+}
+
+func (c *command) listAccounts() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List accounts", Args: service.Args(),
+		RunE: c.run(func(ctx context.Context, s *buckets.Service, _ []string) error {
+			w := c.Table()
+			fmt.Fprintln(w, "ACCOUNT\tID\tCREATED\tOBJECTS\tBYTES")
+			for after := ""; ; {
+				page, err := s.Accounts.ListAccounts(ctx, after, buckets.MaxPage)
+				if err != nil {
+					return err
+				}
+				for _, a := range page {
+					u, err := s.Counters.Usage(ctx, a.ID)
+					if err != nil {
+						return err
+					}
+					fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\n", a.Name, a.ID, a.Created.Time().Format(time.DateOnly), u.Total.Objects, u.Total.Bytes)
+					after = a.Name
+				}
+				if len(page) < buckets.MaxPage {
+					return w.Flush()
+				}
+			}
+		}),
+	}
+}
+
+func (c *command) deleteAccount() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NAME", Short: "Delete an account that has no buckets, with its access keys", Args: service.Args("NAME"),
+		RunE: c.run(func(ctx context.Context, s *buckets.Service, args []string) error {
+			a, err := s.Accounts.Account(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return s.Accounts.DeleteAccount(ctx, a.ID)
+		}),
+	}
+}
+
+func (c *command) createKey() *cobra.Command {
+	return &cobra.Command{
+		Use: "create ACCOUNT", Short: "Create an access key and print it with its secret", Args: service.Args("ACCOUNT"),
+		RunE: c.run(func(ctx context.Context, s *buckets.Service, args []string) error {
+			a, err := s.Accounts.Account(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return c.printNewKey(ctx, a)
+		}),
+	}
+}
+
+func (c *command) listKeys() *cobra.Command {
+	secrets := false
+	cmd := &cobra.Command{
+		Use: "list ACCOUNT", Short: "List the access keys of an account", Args: service.Args("ACCOUNT"),
+		RunE: c.run(func(ctx context.Context, s *buckets.Service, args []string) error {
+			a, err := s.Accounts.Account(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			keys, err := s.Accounts.Keys(ctx, a.ID)
+			if err != nil {
+				return err
+			}
+			w := c.Table()
+			fmt.Fprintln(w, "ACCESS KEY\tCREATED\tREVOKED\tSECRET KEY")
+			for _, k := range keys {
+				revoked, secret := "", "(--secrets shows it)"
+				if k.Revoked != 0 {
+					revoked = k.Revoked.Time().Format(time.DateOnly)
+				}
+				if secrets {
+					if secret, err = c.state.keys.Secret(k); err != nil {
+						return err
+					}
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", k.ID, k.Created.Time().Format(time.DateOnly), revoked, secret)
+			}
+			return w.Flush()
+		}),
+	}
+	cmd.Flags().BoolVar(&secrets, "secrets", false, "show the secret keys")
+	return cmd
+}
+
+func (c *command) revokeKey() *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke ACCESS-KEY", Short: "Revoke an access key", Args: service.Args("ACCESS-KEY"),
+		RunE: c.run(func(ctx context.Context, _ *buckets.Service, args []string) error {
+			return c.state.keys.Revoke(ctx, args[0])
+		}),
+	}
+}

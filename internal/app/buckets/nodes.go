@@ -1,0 +1,159 @@
+package buckets
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"sync"
+	"time"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/buckets/blobs/clouddriver"
+	"holdfast/internal/buckets/blobs/filedriver"
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+)
+
+// refreshEvery is how often the nodes and their free space are read.
+const refreshEvery = 10 * time.Second
+
+// localNode is the node that a server without configured nodes has.
+const localNode = "local:1"
+
+// nodes keeps a cluster's nodes: those of the configuration and those of the database.
+// A node of the configuration is initialized when the database does not know it yet.
+// Later its marker has to be there, so that a disk that is not mounted is noticed.
+type nodes struct {
+	cluster *blobs.Cluster
+	store   buckets.Nodes
+	cfg     *buckets.Config
+	clock   clock.Clock
+	log     *slog.Logger
+	folder  string // of the node of a server without configured nodes
+	create  bool   // nodes may be initialized
+
+	mu   sync.Mutex
+	open map[string]opened // by ID
+}
+
+type opened struct {
+	url    string
+	driver blobs.Driver
+}
+
+// run keeps the nodes up to date until ctx ends.
+func (n *nodes) run(ctx context.Context) {
+	for {
+		if err := n.load(ctx); err != nil && ctx.Err() == nil {
+			n.log.Warn("could not read the storage nodes", "error", err, "retry_in", refreshEvery)
+		}
+		n.cluster.Refresh(ctx)
+		if !clock.Sleep(ctx, refreshEvery) {
+			return
+		}
+	}
+}
+
+// load reads the nodes and opens those that are new.
+func (n *nodes) load(ctx context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	known, err := n.store.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	all := map[string]buckets.Node{}
+	for _, k := range known {
+		all[k.ID] = k
+	}
+	for id, address := range n.configured() {
+		node, ok := all[id]
+		if !ok {
+			node = buckets.Node{ID: id, URL: address, State: buckets.NodeActive, Added: buckets.At(n.clock())}
+			if err := n.add(ctx, node); err != nil {
+				n.log.Error("could not initialize a storage node", "node", id, "error", err)
+				continue
+			}
+		}
+		node.URL = address
+		all[id] = node
+	}
+	return n.use(all)
+}
+
+// configured returns the URLs of the nodes that are not only in the database.
+func (n *nodes) configured() map[string]string {
+	if len(n.cfg.Nodes) > 0 {
+		all := map[string]string{}
+		for id, c := range n.cfg.Nodes {
+			all[id] = c.URL
+		}
+		return all
+	}
+	return map[string]string{localNode: (&url.URL{Scheme: "file", Path: n.folder}).String()}
+}
+
+// add initializes a node and adds it to the database.
+func (n *nodes) add(ctx context.Context, node buckets.Node) error {
+	if !n.create {
+		return fault.New(fault.Unavailable, "the storage node is new: it is initialized when the server starts")
+	}
+	u, err := url.Parse(node.URL)
+	if err != nil {
+		return buckets.ErrNodeURL
+	}
+	if u.Scheme == "file" {
+		err = filedriver.Init(u.Path, node.ID)
+	} else {
+		err = clouddriver.Init(ctx, node.URL, node.ID)
+	}
+	if err != nil {
+		return err
+	}
+	return n.store.SetNode(ctx, node)
+}
+
+// use makes the cluster use the nodes, and closes drivers that are not used any more.
+func (n *nodes) use(all map[string]buckets.Node) error {
+	var list []blobs.Node
+	next := map[string]opened{}
+	for id, node := range all {
+		o, ok := n.open[id]
+		if !ok || o.url != node.URL {
+			driver, err := openDriver(node)
+			if err != nil {
+				n.log.Error("could not open a storage node", "node", id, "error", err)
+				continue
+			}
+			o = opened{node.URL, driver}
+		}
+		next[id] = o
+		list = append(list, blobs.Node{ID: id, State: node.State, Driver: o.driver})
+	}
+	n.cluster.Set(list...)
+	for id, o := range n.open {
+		if next[id] != o {
+			_ = o.driver.Close() // it is not used any more
+		}
+	}
+	n.open = next
+	return nil
+}
+
+func openDriver(node buckets.Node) (blobs.Driver, error) {
+	u, err := url.Parse(node.URL)
+	if err != nil {
+		return nil, buckets.ErrNodeURL
+	}
+	if u.Scheme == "file" {
+		return filedriver.New(u.Path, node.ID), nil
+	}
+	return clouddriver.New(node.URL, node.ID)
+}
+
+func (n *nodes) close() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.use(nil)
+}

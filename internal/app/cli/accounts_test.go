@@ -1,0 +1,66 @@
+package cli_test
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"holdfast/internal/app"
+)
+
+// An invalid account ID is a usage error, an unknown account is an error, and every
+// command prints what it did.
+func TestAccountCommands(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	cfg, _, err := app.Load(app.Services(), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: io.Discard, Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		typed      string
+		status     int
+		says, errs string
+	}{
+		{"sync user show abc", 2, "", `invalid account ID "abc": expected 32 hexadecimal digits`},
+		{"sync user delete abc --yes", 2, "", `invalid account ID "abc"`},
+		{"sync user quota abc 5", 2, "", `invalid account ID "abc"`},
+		{"sync user export abc", 2, "", `invalid account ID "abc"`},
+		{"sync user show " + uid, 1, "", "account " + uid + " is unknown: it has never signed in here"},
+		{"sync user delete " + uid + " --yes", 1, "", "account " + uid + " has no storage here"},
+		{"sync user deny " + uid, 0, "denied account " + uid + ": its sign-ins and tokens are refused, its data is kept\n", ""},
+		{"sync user show " + uid, 0, "access   deny\n", ""},
+		{"sync user allow " + uid, 0, "allowed account " + uid + "\n", ""},
+		{"sync user show " + uid, 0, "none: the account has never signed in here", ""},
+		{"sync user allow " + uid + " --remove", 0, "removed account " + uid + " from the allow and deny lists\n", ""},
+		{"sync user show " + uid, 1, "", "is unknown"},
+		{"sync user import " + uid + " " + data, 1, "", data + " is a folder: expected a file, or - for standard input"},
+		{"sync user import " + uid + " " + data + "/none", 1, "", data + "/none does not exist: expected a file, or - for standard input"},
+	} {
+		status, out, errs := run(t, []string{"HOLDFAST_DATA=" + data}, strings.Fields(tc.typed)...)
+		if status != tc.status || !strings.Contains(out, tc.says) || !strings.Contains(errs, tc.errs) || (tc.says == "") != (out == "") || (tc.errs == "") != (errs == "") {
+			t.Errorf("%s: exit status %d\n%s%s", tc.typed, status, out, errs)
+		}
+	}
+}
+
+// For a database_url with an unsupported scheme, check names the supported ones.
+func TestCheckOfUnsupportedEngine(t *testing.T) {
+	t.Parallel()
+	status, out, _ := run(t, []string{
+		"HOLDFAST_DATA=" + t.TempDir(), "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false",
+		"HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=", "HOLDFAST_SYNCSTORAGE__DATABASE_URL=mysql://u:hunter2@h/d",
+	}, "check")
+	if status != 1 || strings.Contains(out, "start the database") || strings.Contains(out, "hunter2") ||
+		!strings.Contains(out, `the scheme "mysql" is not supported: expected sqlite:PATH or postgres://user@host/database or spanner:`) ||
+		!strings.Contains(out, "fix: correct syncstorage.database_url") {
+		t.Errorf("exit status %d\n%s", status, out)
+	}
+}

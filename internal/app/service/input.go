@@ -1,0 +1,76 @@
+package service
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+)
+
+// OpenInput opens the FILE argument of a command for reading; "-" is standard input.
+// size is 0 if it is not known. The caller closes the input.
+func (s *Shell) OpenInput(name string) (in io.ReadCloser, size int64, err error) {
+	if name == "-" {
+		return io.NopCloser(s.Stdin), 0, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, 0, inputError(name, err)
+	}
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		err = fmt.Errorf("%s is a folder: expected a file, or - for standard input", name)
+	} else if err != nil {
+		err = inputError(name, err)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, info.Size(), nil
+}
+
+// inputError describes why a file cannot be opened.
+func inputError(name string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s does not exist: expected a file, or - for standard input", name)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s cannot be read: permission denied", name)
+	}
+	return fmt.Errorf("%s cannot be read: %s", name, Reason(err))
+}
+
+// Confirm asks a question and reports whether the answer is yes.
+func (s *Shell) Confirm(question string) bool {
+	fmt.Fprint(s.Stderr, question+" [y/N] ")
+	line, err := bufio.NewReader(s.Stdin).ReadString('\n')
+	if err != nil {
+		fmt.Fprintln(s.Stderr)
+	}
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes"
+}
+
+// CanAsk reports whether standard input is a terminal, so that a question is answered.
+func (s *Shell) CanAsk() bool { return isTerminal(s.Stdin) }
+
+// OnTerminal reports whether standard output is a terminal.
+func (s *Shell) OnTerminal() bool { return isTerminal(s.Stdout) }
+
+// isTerminal reports whether a stream of a command is a terminal. Services have
+// /dev/null as standard input, which is a character device but not a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
+}

@@ -1,0 +1,102 @@
+package sigv4_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/auth/sigv4/sigv4test"
+)
+
+func BenchmarkVerify(b *testing.B) {
+	put := httptest.NewRequest(http.MethodPut, "/bucket/photos/2013/05/24/example%20photo.jpg?x-id=PutObject", nil)
+	put.Header = header("Content-Type: image/jpeg", "x-amz-meta-a: 1", "x-amz-checksum-crc32: AAAAAA==", "Content-MD5: 1B2M2Y8AsgTpgAmY7PhCfg==", "Accept-Encoding: identity")
+	exampleSigner.Sign(put, emptyHash, exampleTime)
+	get := httptest.NewRequest(http.MethodGet, "/bucket/photos/2013/05/24/example%20photo.jpg", nil)
+	exampleSigner.Presign(get, time.Hour, exampleTime)
+	for name, r := range map[string]sigv4.Request{"header": received(put, nil), "presigned": received(get, nil)} {
+		b.Run(name, func(b *testing.B) {
+			v := verifierAt(exampleTime)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := v.Verify(b.Context(), r, exampleLookup); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkBody measures all that is computed over an object of 1 MiB. MD5, which S3 needs for the
+// ETag, is part of each and its limit: see BenchmarkDigest.
+func BenchmarkBody(b *testing.B) {
+	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	crc := []sigv4test.Trailer{{Name: "x-amz-checksum-crc32", Value: sigv4.Sum(sigv4.CRC32, data).String()}}
+	for name, c := range map[string]sigv4test.Chunks{
+		"unsigned":                {},
+		"hash":                    {},
+		"signed chunks of 64 KiB": {Mode: sigv4test.SignedChunks, Size: 64 << 10},
+		"signed chunks, CRC32":    {Mode: sigv4test.SignedChunksTrailer, Size: 64 << 10, Trailers: crc},
+		"unsigned chunks, CRC32":  {Mode: sigv4test.UnsignedChunksTrailer, Size: 64 << 10, Trailers: crc},
+	} {
+		r, framed := httptest.NewRequest(http.MethodPut, "/bucket/key", nil), data
+		switch name {
+		case "unsigned":
+			exampleSigner.Sign(r, sigv4test.Unsigned, exampleTime)
+		case "hash":
+			exampleSigner.Sign(r, sha256Of(string(data)), exampleTime)
+		default:
+			r, framed = chunked(b, string(data), int64(len(data)), c)
+		}
+		r.ContentLength = int64(len(framed))
+		s := verified(b, r)
+		buffer := make([]byte, 64<<10)
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(data)))
+			b.ReportAllocs()
+			for b.Loop() {
+				body, err := s.Body(bytes.NewReader(framed), sigv4.BodyOptions{MaxSize: int64(len(data))})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, body, buffer); err != nil || n != int64(len(data)) {
+					b.Fatal(n, err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkDigest(b *testing.B) {
+	data := make([]byte, 64<<10)
+	for _, a := range []sigv4.Algorithm{sigv4.CRC32, sigv4.CRC32C, sigv4.CRC64NVME, sigv4.SHA1, sigv4.SHA256} {
+		b.Run(a.String(), func(b *testing.B) {
+			b.SetBytes(int64(len(data)))
+			for b.Loop() {
+				sigv4.Sum(a, data)
+			}
+		})
+	}
+	b.Run("MD5", func(b *testing.B) {
+		b.SetBytes(int64(len(data)))
+		for b.Loop() {
+			md5Of(string(data))
+		}
+	})
+}
+
+func BenchmarkFullObject(b *testing.B) {
+	parts := make([]sigv4.Part, 10_000)
+	for i := range parts {
+		parts[i] = sigv4.Part{Checksum: sigv4.Sum(sigv4.CRC64NVME, []byte{byte(i)}), Size: 5<<20 + int64(i)}
+	}
+	for b.Loop() {
+		if _, ok := sigv4.FullObject(sigv4.CRC64NVME, parts); !ok {
+			b.Fatal("refused")
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package sigv4
+
+import (
+	"slices"
+	"strings"
+)
+
+// canonicalPaths returns the canonical forms of a path: as it was received and,
+// if it differs, as S3 would encode the key in it. Amazon signs the second: its example
+// of PUT sends /test$file.text and signs /test%24file.text. Both forms stand for the
+// same key, so accepting either allows nothing else.
+func canonicalPaths(path string) ([]string, error) {
+	decoded, ok := unescape(path, false)
+	if !ok {
+		return nil, refuse(MalformedURI, "the path of the request has an invalid percent-encoding")
+	}
+	encoded := string(appendEscaped(make([]byte, 0, len(path)+16), decoded, true))
+	if encoded == path {
+		return []string{path}, nil
+	}
+	return []string{encoded, path}, nil
+}
+
+// parameter is one of a query.
+type parameter struct{ name, value string }
+
+// parseQuery splits and decodes a query. A plus sign is a space, as it is for S3.
+func parseQuery(query string) ([]parameter, error) {
+	if query == "" {
+		return nil, nil
+	}
+	params := make([]parameter, 0, 1+strings.Count(query, "&"))
+	for part := range strings.SplitSeq(query, "&") {
+		if part == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(part, "=")
+		var p parameter
+		var ok1, ok2 bool
+		p.name, ok1 = unescape(name, true)
+		p.value, ok2 = unescape(value, true)
+		if !ok1 || !ok2 {
+			return nil, refuse(MalformedURI, "the query of the request has an invalid percent-encoding")
+		}
+		params = append(params, p)
+	}
+	return params, nil
+}
+
+// canonicalQuery encodes parameters and sorts them by encoded name, then by encoded
+// value. The signature of a presigned URL is not part of it.
+func canonicalQuery(params []parameter, presigned bool) string {
+	if len(params) == 0 {
+		return ""
+	}
+	encoded := make([]parameter, 0, len(params))
+	size := 0
+	for _, p := range params {
+		if presigned && p.name == "X-Amz-Signature" {
+			continue
+		}
+		p = parameter{string(appendEscaped(nil, p.name, false)), string(appendEscaped(nil, p.value, false))}
+		encoded = append(encoded, p)
+		size += len(p.name) + len(p.value) + 2
+	}
+	slices.SortFunc(encoded, func(a, b parameter) int {
+		if c := strings.Compare(a.name, b.name); c != 0 {
+			return c
+		}
+		return strings.Compare(a.value, b.value)
+	})
+	text := make([]byte, 0, size)
+	for i, p := range encoded {
+		if i > 0 {
+			text = append(text, '&')
+		}
+		text = append(text, p.name...)
+		text = append(text, '=')
+		text = append(text, p.value...)
+	}
+	return string(text)
+}
+
+// canonicalHeaders returns the signed headers, one line each. A header that was signed and
+// not sent is a mismatch, as it is for S3: the usual cause is a presigned URL that is used
+// without its Content-Type.
+func (r Request) canonicalHeaders(c claim) (string, error) {
+	var text []byte
+	for _, name := range c.signed {
+		value, ok := r.header(name)
+		if !ok {
+			e := mismatched(c, "")
+			e.Message, e.Headers = "the request does not have all the headers that are signed", []string{name}
+			return "", e
+		}
+		text = append(text, name...)
+		text = append(text, ':')
+		text = append(text, value...)
+		text = append(text, '\n')
+		if len(text) > maxHeaderBytes {
+			return "", refuse(MalformedHeader, "the signed headers are longer than %d bytes", maxHeaderBytes)
+		}
+	}
+	return string(text), nil
+}
+
+func unescape(s string, plusIsSpace bool) (string, bool) {
+	if !strings.Contains(s, "%") && !(plusIsSpace && strings.Contains(s, "+")) {
+		return s, true
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '%':
+			if i+2 >= len(s) {
+				return "", false
+			}
+			high, low := unhex(s[i+1]), unhex(s[i+2])
+			if high > 15 || low > 15 {
+				return "", false
+			}
+			b = append(b, high<<4|low)
+			i += 2
+		case c == '+' && plusIsSpace:
+			b = append(b, ' ')
+		default:
+			b = append(b, c)
+		}
+	}
+	return string(b), true
+}
+
+// unhex returns the value of a hexadecimal digit, or 255.
+func unhex(c byte) byte {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0'
+	case 'a' <= c && c <= 'f':
+		return c - 'a' + 10
+	case 'A' <= c && c <= 'F':
+		return c - 'A' + 10
+	}
+	return 255
+}
+
+// appendEscaped encodes all bytes but the unreserved characters of RFC 3986, as UriEncode
+// of the specification does.
+func appendEscaped(b []byte, s string, keepSlash bool) []byte {
+	const digits = "0123456789ABCDEF"
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9',
+			c == '-', c == '.', c == '_', c == '~', c == '/' && keepSlash:
+			b = append(b, c)
+		default:
+			b = append(b, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	return b
+}

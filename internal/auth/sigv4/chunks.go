@@ -1,0 +1,181 @@
+package sigv4
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// maxChunkLine is the longest line of the framing: 16 digits, ";chunk-signature=", 64 digits and
+// CRLF are 99 bytes, and a trailer with a SHA-256 is 68.
+const maxChunkLine = 128
+
+const (
+	emptySHA256    = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	chunkSignature = ";chunk-signature="
+	labelChunk     = "AWS4-HMAC-SHA256-PAYLOAD"
+	labelTrailer   = "AWS4-HMAC-SHA256-TRAILER"
+)
+
+// chunkReader removes the framing of a body in chunks. Each chunk is its length in
+// hexadecimal, its signature if chunks are signed, CRLF, the data and CRLF; the last one
+// is empty. The signature of a chunk is verified when its data ends, because a chunk may
+// be larger than memory. The last bytes of a chunk are returned only if it is right.
+type chunkReader struct {
+	r        *bufio.Reader
+	declared declared
+	chain    *chain     // nil if chunks are not signed
+	hash     hash.Hash  // of the chunk; nil if chunks are not signed
+	provided string     // signature of the chunk
+	left     int64      // bytes of the chunk that are not read yet
+	budget   int64      // bytes of the object that may still begin
+	sums     []Checksum // of the trailer
+	err      error
+}
+
+func newChunkReader(r io.Reader, d declared, maxSize int64, c *chain) *chunkReader {
+	// Large reads of data bypass the buffer, so it needs room for lines only.
+	reader := &chunkReader{r: bufio.NewReaderSize(r, 4096), declared: d, budget: maxSize}
+	if d.size >= 0 {
+		reader.budget = d.size
+	}
+	if d.mode.hasSignatures() {
+		reader.chain, reader.hash = c, sha256.New()
+	}
+	return reader
+}
+
+func (c *chunkReader) Read(p []byte) (int, error) {
+	if c.err != nil {
+		return 0, c.err
+	}
+	n, err := c.next(p)
+	if err != nil {
+		c.err = err
+		return 0, err
+	}
+	return n, nil
+}
+
+func (c *chunkReader) next(p []byte) (n int, err error) {
+	if c.left == 0 {
+		if err := c.begin(); err != nil {
+			return 0, err
+		}
+		if c.left == 0 {
+			return 0, c.finish()
+		}
+	}
+	n, err = c.r.Read(p[:min(int64(len(p)), c.left)])
+	c.left -= int64(n)
+	if c.hash != nil {
+		c.hash.Write(p[:n])
+	}
+	if c.left == 0 {
+		return n, c.endChunk() // a broken connection fails again there
+	}
+	return n, endedEarly(err)
+}
+
+// begin reads the line before the data of a chunk.
+func (c *chunkReader) begin() error {
+	line, err := c.line()
+	if err != nil {
+		return endedEarly(err)
+	}
+	line, ok := strings.CutSuffix(line, "\r\n")
+	if c.chain != nil && ok {
+		line, c.provided, ok = strings.Cut(line, chunkSignature)
+	}
+	size, err := strconv.ParseUint(line, 16, 63)
+	if !ok || err != nil || len(line) > 16 {
+		return refuse(MalformedChunk, "a chunk must begin with its length in hexadecimal, its signature if chunks are signed, and CRLF")
+	}
+	c.left = int64(size)
+	if c.left > c.budget {
+		if c.declared.size >= 0 {
+			return refuse(SizeMismatch, "the chunks have more bytes than x-amz-decoded-content-length")
+		}
+		return refuse(TooLarge, "the object is larger than allowed")
+	}
+	c.budget -= c.left
+	return nil
+}
+
+// endChunk reads the CRLF after the data of a chunk and verifies its signature.
+func (c *chunkReader) endChunk() error {
+	if err := c.crlf(); err != nil {
+		return err
+	}
+	return c.verifyChunk()
+}
+
+func (c *chunkReader) crlf() error {
+	var end [2]byte
+	if _, err := io.ReadFull(c.r, end[:]); err != nil {
+		return endedEarly(err)
+	}
+	if end != [2]byte{'\r', '\n'} {
+		return refuse(MalformedChunk, "the data of a chunk must have the length that precedes it and must end with CRLF")
+	}
+	return nil
+}
+
+func (c *chunkReader) verifyChunk() error {
+	if c.chain == nil {
+		return nil
+	}
+	var sum [sha256.Size]byte
+	c.hash.Sum(sum[:0])
+	c.hash.Reset()
+	return c.chain.verify(labelChunk, emptySHA256+"\n"+hex.EncodeToString(sum[:]), c.provided)
+}
+
+// finish reads what follows the line of the empty chunk. It returns io.EOF if all is right.
+func (c *chunkReader) finish() error {
+	if err := c.verifyChunk(); err != nil {
+		return err
+	}
+	if c.declared.mode.hasTrailer() {
+		if err := c.readTrailer(); err != nil {
+			return err
+		}
+		return io.EOF
+	}
+	if err := c.crlf(); err != nil {
+		return err
+	}
+	switch _, err := c.r.ReadByte(); err {
+	case nil:
+		return refuse(MalformedChunk, "the body continues after its last chunk")
+	case io.EOF:
+		return io.EOF
+	default:
+		return endedEarly(err)
+	}
+}
+
+// line reads a line with its end. It returns io.EOF only if there is nothing more.
+func (c *chunkReader) line() (string, error) {
+	line, err := c.r.ReadSlice('\n')
+	switch {
+	case len(line) > maxChunkLine || err == bufio.ErrBufferFull: //nolint:errorlint // as documented
+		return "", refuse(MalformedChunk, "a line between chunks is longer than %d bytes", maxChunkLine)
+	case err == io.EOF && len(line) > 0:
+		return "", io.ErrUnexpectedEOF
+	}
+	return string(line), err
+}
+
+// endedEarly makes an end of the input one that is too early. It keeps errors of
+// this package, and nil.
+func endedEarly(err error) error {
+	if err == nil {
+		return nil
+	}
+	return readError(err)
+}

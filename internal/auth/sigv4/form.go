@@ -1,0 +1,140 @@
+package sigv4
+
+import (
+	"context"
+	"crypto/hmac"
+	"strings"
+	"time"
+)
+
+// maxPolicy is the longest policy document in base64. S3 allows 20 KB for a whole form.
+const maxPolicy = 20 << 10
+
+// Form is a form upload with a valid signature. The caller must also check the
+// fields against Policy.
+type Form struct {
+	AccessKeyID string
+	Region      string
+	Policy      Policy
+}
+
+// VerifyForm verifies the signature and the expiration of a form upload. Fields are those of
+// the form before its file; their names are lower-case. The signature covers the policy
+// document, and the document covers the fields: see Policy.Check.
+func (v *Verifier) VerifyForm(ctx context.Context, fields map[string]string, lookup Lookup) (*Form, error) {
+	c, err := parseForm(fields)
+	if err != nil {
+		return nil, err
+	}
+	if err := v.checkScope(c); err != nil {
+		return nil, err
+	}
+	key, err := findKey(ctx, c.credential, lookup)
+	if err != nil {
+		return nil, err
+	}
+	if sum := mac(key[:], fields["policy"]); !hmac.Equal(sum[:], c.signature[:]) {
+		return nil, mismatched(c, fields["policy"])
+	}
+	policy, err := ParsePolicy(fields["policy"])
+	if err != nil {
+		return nil, err
+	}
+	if now := v.now().UTC(); now.After(policy.Expiration) {
+		return nil, &Error{Kind: PolicyExpired, Message: "the policy of the form has expired", Expires: policy.Expiration, ServerTime: now}
+	}
+	return &Form{AccessKeyID: c.keyID, Region: c.region, Policy: policy}, nil
+}
+
+func parseForm(fields map[string]string) (c claim, err error) {
+	_, old := fields["awsaccesskeyid"]
+	_, token := fields["x-amz-security-token"]
+	switch policy := fields["policy"]; {
+	case old:
+		return c, refuse(Unsupported, "Signature Version 2 is not supported: use %s", algorithm)
+	case token:
+		return c, refuse(SessionToken, "session tokens are not supported: use the access key of an account")
+	case policy == "" && fields["x-amz-signature"] == "":
+		return c, refuse(NoCredentials, "the form is not signed")
+	case policy == "":
+		return c, refuse(InvalidPolicy, "the form must have the field policy")
+	case len(policy) > maxPolicy:
+		return c, refuse(InvalidPolicy, "the policy of the form is longer than %d bytes", maxPolicy)
+	case fields["x-amz-algorithm"] != algorithm:
+		return c, refuse(Unsupported, "the form must have the field x-amz-algorithm with the value %s", algorithm)
+	}
+	var wrong string
+	var ok bool
+	if c.credential, wrong = parseCredential(fields["x-amz-credential"]); wrong != "" {
+		return c, refuse(MalformedHeader, "x-amz-credential: %s", wrong)
+	}
+	c.provided = fields["x-amz-signature"]
+	if c.signature, ok = parseSignature(c.provided); !ok {
+		return c, refuse(MalformedHeader, "x-amz-signature must be 64 lower-case hexadecimal digits")
+	}
+	c.stamp = fields["x-amz-date"]
+	if c.time, ok = parseStamp(c.stamp); !ok {
+		return c, refuse(MissingDate, "the form must have the field x-amz-date with a time such as 20130524T000000Z")
+	}
+	if c.stamp[:len(dateFormat)] != c.date {
+		return c, refuse(MalformedHeader, "the date of x-amz-credential must be that of x-amz-date")
+	}
+	return c, nil
+}
+
+// Check checks the fields of a form against the conditions of the policy. Fields
+// are those of the form, with lower-case names and with ${filename} already
+// replaced, and "bucket", which S3 takes from the address. The size of
+// the file is not checked: pass MinSize and MaxSize to NewFormBody.
+func (p Policy) Check(fields map[string]string) error {
+	covered := map[string]bool{"policy": true, "x-amz-signature": true, "file": true}
+	for _, c := range p.conditions {
+		if !c.holds(fields[c.field]) {
+			return &Error{Kind: PolicyConditionFailed, Message: "a condition of the policy does not hold for a field of the form", Field: c.field}
+		}
+		covered[c.field] = true
+	}
+	missing := ""
+	for name := range fields {
+		if !covered[name] && !strings.HasPrefix(name, "x-ignore-") && (missing == "" || name < missing) {
+			missing = name
+		}
+	}
+	if missing != "" {
+		return &Error{Kind: PolicyConditionMissing, Message: "the policy has no condition for a field of the form", Field: missing}
+	}
+	return nil
+}
+
+// Policy is the policy document of a form upload.
+type Policy struct {
+	Expiration time.Time
+	// MinSize and MaxSize bound the size of the file: content-length-range. MaxSize is
+	// math.MaxInt64 if the policy does not limit it.
+	MinSize, MaxSize int64
+
+	conditions []condition
+}
+
+// condition is about one field of the form.
+type condition struct {
+	field  string
+	prefix bool // starts-with, otherwise eq
+	value  string
+}
+
+// holds compares a value. For Content-Type, starts-with applies to each element of a list.
+func (c condition) holds(value string) bool {
+	switch {
+	case !c.prefix:
+		return value == c.value
+	case c.field == "content-type":
+		for part := range strings.SplitSeq(value, ",") {
+			if !strings.HasPrefix(strings.TrimLeft(part, " "), c.value) {
+				return false
+			}
+		}
+		return true
+	}
+	return strings.HasPrefix(value, c.value)
+}

@@ -1,0 +1,148 @@
+package sigv4_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/auth/sigv4/sigv4test"
+)
+
+// Whatever the header, the answer is an error of the request, or the header says the same as
+// that of the example.
+func FuzzAuthorization(f *testing.F) {
+	example := exampleRequests()["GET object"]
+	right := example.Header.Get("Authorization")
+	f.Add(right)
+	f.Add(strings.ReplaceAll(right, ",", ", "))
+	f.Add(strings.Replace(right, "Credential=", "Credential=,", 1))
+	f.Add("AWS4-HMAC-SHA256 Signature=,Signature=;,=,")
+	f.Fuzz(func(t *testing.T, value string) {
+		r := example
+		r.Header = example.Header.Clone()
+		r.Header.Set("Authorization", value)
+		_, err := verifierAt(exampleTime).Verify(t.Context(), r, exampleLookup)
+		if kindOf(t, err) != 0 {
+			return
+		}
+		for field := range strings.SplitSeq(strings.TrimPrefix(right, "AWS4-HMAC-SHA256 "), ",") {
+			if !strings.Contains(value, field) {
+				t.Errorf("%q is accepted", value)
+			}
+		}
+	})
+}
+
+// Whatever the query, the answer is an error of the request, or the query has the parameters of
+// the example.
+func FuzzPresigned(f *testing.F) {
+	example := exampleRequests()["presigned URL"]
+	_, right, _ := strings.Cut(example.Target, "?")
+	f.Add(right)
+	f.Add(right + "&X-Amz-Signature=1&acl")
+	f.Add(strings.ReplaceAll(right, "%2F", "/"))
+	f.Add("X-Amz-Algorithm&X-Amz-Credential=%&X-Amz-Signature=;")
+	want, err := url.ParseQuery(right)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, query string) {
+		r := example
+		r.Target = "/test.txt?" + query
+		_, err := verifierAt(exampleTime).Verify(t.Context(), r, exampleLookup)
+		if kindOf(t, err) != 0 {
+			return
+		}
+		got, err := url.ParseQuery(query)
+		if err != nil || got.Encode() != want.Encode() {
+			t.Errorf("%q is accepted: %v", query, err)
+		}
+	})
+}
+
+// What was encoded is decoded to the same bytes, and a change is an error or changes nothing.
+func FuzzChunks(f *testing.F) {
+	f.Add([]byte("Welcome to Amazon S3."), uint16(7), uint8(0), -1, byte(0))
+	f.Add([]byte("Welcome to Amazon S3."), uint16(100), uint8(2), 30, byte('\n'))
+	f.Add([]byte{}, uint16(1), uint8(4), 0, byte('0'))
+	f.Fuzz(func(t *testing.T, data []byte, size uint16, mode uint8, index int, value byte) {
+		modes := allModes(string(data))[:6] // nothing covers the data of the last
+		c := modes[int(mode)%len(modes)]
+		c.Size = int(size) + 1
+		r, framed := chunked(t, string(data), int64(len(data)), c)
+		s := verified(t, r)
+		read := func(framed []byte) ([]byte, error) {
+			body, err := s.Body(bytes.NewReader(framed), sigv4.BodyOptions{MaxSize: int64(len(data))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return io.ReadAll(body)
+		}
+		if got, err := read(framed); err != nil || !bytes.Equal(got, data) {
+			t.Fatalf("%s: %q is decoded as %q, %v", c.Mode, data, got, err)
+		}
+		if index < 0 || index >= len(framed) {
+			return
+		}
+		inserted := append(bytes.Clone(framed[:index]), append([]byte{value}, framed[index:]...)...)
+		removed := append(bytes.Clone(framed[:index]), framed[index+1:]...)
+		framed[index] = value
+		for _, changed := range [][]byte{framed, inserted, removed, framed[:index]} {
+			if got, err := read(changed); kindOf(t, err) == 0 && !bytes.Equal(got, data) {
+				t.Errorf("%s: %q is accepted as %q", c.Mode, changed, got)
+			}
+		}
+	})
+}
+
+// Whatever the framing, the result is no larger than allowed, and no error is ours.
+func FuzzFraming(f *testing.F) {
+	f.Add([]byte("5\r\nhello\r\n0\r\n"+crcHello+"\r\n\r\n"), true)
+	f.Add([]byte("5\r\nhello\r\n0\r\n\r\n"), false)
+	f.Add([]byte("ffffffffffffffff\r\n"), false)
+	f.Fuzz(func(t *testing.T, framed []byte, trailer bool) {
+		r := sigv4.Request{Header: http.Header{"X-Amz-Content-Sha256": {sigv4test.UnsignedChunksTrailer}}, ContentLength: -1}
+		if trailer {
+			r.Header["X-Amz-Trailer"] = []string{"x-amz-checksum-crc32"}
+		}
+		body, err := sigv4.NewBody(r, bytes.NewReader(framed), sigv4.BodyOptions{MaxSize: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(body)
+		if len(got) > 100 || len(got) > len(framed) {
+			t.Errorf("%q is decoded as %q", framed, got)
+		}
+		if kindOf(t, err) == 0 && trailer && !bytes.Contains(framed, []byte(sigv4.Sum(sigv4.CRC32, got).String())) {
+			t.Errorf("%q is accepted as %q", framed, got)
+		}
+	})
+}
+
+// Whatever the policy, it is refused, or it allows what its text says.
+func FuzzPolicy(f *testing.F) {
+	f.Add(examplePolicy, "key", "user/user1/a")
+	f.Add(`{"expiration": "2015-12-30T12:00:00Z", "conditions": [["content-length-range", "1", 2], {"acl": "a", "b": ""}]}`, "acl", "b")
+	f.Add(`{"expiration":"","conditions":[[],{},null,"",["eq","$",1]]}`, "", "")
+	f.Fuzz(func(t *testing.T, document, field, value string) {
+		p, err := sigv4.ParsePolicy(base64Of(document))
+		if kind := kindOf(t, err); kind != 0 {
+			if kind != sigv4.InvalidPolicy {
+				t.Errorf("%q: %v", document, err)
+			}
+			return
+		}
+		if p.MinSize < 0 || p.MinSize > p.MaxSize && strings.Count(document, "range") < 2 {
+			t.Errorf("%q allows %d to %d bytes", document, p.MinSize, p.MaxSize)
+		}
+		field = "x-" + strings.ToLower(field)
+		err = p.Check(map[string]string{field: value})
+		if kindOf(t, err) == 0 && !strings.HasPrefix(field, "x-ignore-") && !strings.Contains(strings.ToLower(document), `"`) {
+			t.Errorf("%q allows %s", document, field)
+		}
+	})
+}

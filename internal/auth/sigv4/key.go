@@ -1,0 +1,116 @@
+package sigv4
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"time"
+)
+
+const (
+	algorithm   = "AWS4-HMAC-SHA256"
+	terminator  = "aws4_request"
+	serviceS3   = "s3"
+	stampFormat = "20060102T150405Z"
+	dateFormat  = "20060102"
+)
+
+// credential is an access key with its scope: KEY/DATE/REGION/s3/aws4_request.
+type credential struct {
+	keyID, date, region string
+}
+
+func (c credential) scope() string {
+	return c.date + "/" + c.region + "/" + serviceS3 + "/" + terminator
+}
+
+// parseCredential returns what is wrong as a text, because header, query and form
+// report it with different codes.
+func parseCredential(text string) (c credential, wrong string) {
+	parts := strings.Split(text, "/")
+	if len(parts) != 5 {
+		return c, "the credential must be KEY/DATE/REGION/s3/aws4_request"
+	}
+	c = credential{keyID: parts[0], date: parts[1], region: parts[2]}
+	switch {
+	case !isPlain(c.keyID, maxKeyID):
+		return c, "the access key of the credential is not valid"
+	case !isDate(c.date):
+		return c, "the date of the credential must be YYYYMMDD"
+	case !isPlain(c.region, maxRegion):
+		return c, "the region of the credential is not valid"
+	case parts[3] != serviceS3:
+		return c, "the service of the credential must be s3"
+	case parts[4] != terminator:
+		return c, "the credential must end with aws4_request"
+	}
+	return c, ""
+}
+
+// isPlain reports whether text is visible ASCII that cannot be confused with
+// what separates credentials.
+func isPlain(text string, most int) bool {
+	if text == "" || len(text) > most {
+		return false
+	}
+	for i := range len(text) {
+		if c := text[i]; c <= ' ' || c > '~' || c == '/' || c == ',' {
+			return false
+		}
+	}
+	return true
+}
+
+func isDate(text string) bool {
+	_, err := time.Parse(dateFormat, text)
+	return err == nil && len(text) == len(dateFormat)
+}
+
+// parseStamp reads the time of x-amz-date.
+func parseStamp(text string) (time.Time, bool) {
+	if len(text) != len(stampFormat) {
+		return time.Time{}, false
+	}
+	t, err := time.Parse(stampFormat, text)
+	return t, err == nil
+}
+
+// signingKey derives the key that signs for one day, region and service.
+func signingKey(secret string, c credential) (key [32]byte) {
+	key = mac([]byte("AWS4"+secret), c.date)
+	key = mac(key[:], c.region)
+	key = mac(key[:], serviceS3)
+	return mac(key[:], terminator)
+}
+
+func mac(key []byte, text string) (sum [32]byte) {
+	m := hmac.New(sha256.New, key)
+	m.Write([]byte(text))
+	m.Sum(sum[:0])
+	return sum
+}
+
+// stringToSign is what the signature of a request covers.
+func stringToSign(stamp, scope, canonical string) string {
+	sum := sha256.Sum256([]byte(canonical))
+	return algorithm + "\n" + stamp + "\n" + scope + "\n" + hex.EncodeToString(sum[:])
+}
+
+// parseSignature reads 64 lower-case hexadecimal digits.
+func parseSignature(text string) (sum [32]byte, ok bool) {
+	if len(text) != 64 || !isLowerHex(text) {
+		return sum, false
+	}
+	_, err := hex.Decode(sum[:], []byte(text))
+	return sum, err == nil
+}
+
+func isLowerHex(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; !('0' <= c && c <= '9' || 'a' <= c && c <= 'f') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,158 @@
+package sigv4
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Values of x-amz-content-sha256 other than a hash.
+const (
+	unsignedPayload       = "UNSIGNED-PAYLOAD"
+	signedChunks          = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
+	signedChunksTrailer   = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"
+	unsignedChunksTrailer = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+)
+
+// mode is how a body is sent.
+type mode uint8
+
+const (
+	modeUnsigned       mode = iota // as it is, not signed
+	modeHash                       // as it is, its SHA-256 is signed
+	modeChunks                     // in signed chunks
+	modeChunksTrailer              // in signed chunks, with a signed trailer
+	modeUnsignedChunks             // in chunks with a trailer, not signed
+)
+
+func (m mode) hasSignatures() bool { return m == modeChunks || m == modeChunksTrailer }
+func (m mode) isChunked() bool     { return m >= modeChunks }
+func (m mode) hasTrailer() bool    { return m >= modeChunksTrailer }
+
+// payload is what x-amz-content-sha256 says.
+type payload struct {
+	mode mode
+	hash string // of modeHash, in hexadecimal
+}
+
+func parsePayload(value string) (payload, error) {
+	switch value {
+	case unsignedPayload:
+		return payload{mode: modeUnsigned}, nil
+	case signedChunks:
+		return payload{mode: modeChunks}, nil
+	case signedChunksTrailer:
+		return payload{mode: modeChunksTrailer}, nil
+	case unsignedChunksTrailer:
+		return payload{mode: modeUnsignedChunks}, nil
+	}
+	if strings.HasPrefix(value, "STREAMING-") {
+		return payload{}, refuse(Unsupported, "this payload mode of x-amz-content-sha256 is not supported: use %s, %s or %s", signedChunks, signedChunksTrailer, unsignedChunksTrailer)
+	}
+	if len(value) != 64 || !isLowerHex(value) {
+		return payload{}, refuse(InvalidPayloadHash, "x-amz-content-sha256 must be %s, a STREAMING- mode or a SHA-256 in lower-case hexadecimal", unsignedPayload)
+	}
+	return payload{mode: modeHash, hash: value}, nil
+}
+
+// declared is what the client says about the body.
+type declared struct {
+	payload
+	size     int64 // of the object, or -1 if it is not known
+	md5      string
+	sums     []Checksum  // in the header
+	trailers []Algorithm // to come in the trailer
+}
+
+// parseDeclared reads what the headers of a request say about its body.
+func (r Request) parseDeclared(p payload, ignoreChecksums bool) (d declared, err error) {
+	d.payload, d.size = p, r.ContentLength
+	if p.mode.isChunked() {
+		if d.size, err = decodedLength(r, p.mode); err != nil {
+			return d, err
+		}
+	}
+	if d.md5, err = parseMD5(r.Header); err != nil {
+		return d, err
+	}
+	if !ignoreChecksums {
+		if d.sums, err = parseChecksums(r.Header); err != nil {
+			return d, err
+		}
+	}
+	if p.mode.hasTrailer() {
+		d.trailers, err = parseTrailerNames(r.Header)
+	}
+	return d, err
+}
+
+// decodedLength is the size of the object in a body in chunks. The JavaScript SDK
+// does not know it when it sends a stream with Transfer-Encoding: chunked.
+func decodedLength(r Request, m mode) (int64, error) {
+	value, present, ok := single(r.Header, "X-Amz-Decoded-Content-Length")
+	switch {
+	case !present && m == modeUnsignedChunks && r.ContentLength < 0:
+		return -1, nil
+	case !present:
+		return 0, refuse(MissingLength, "a body in chunks must have an x-amz-decoded-content-length header")
+	}
+	n, err := strconv.ParseUint(value, 10, 63)
+	if err != nil || !ok {
+		return 0, refuse(InvalidLength, "x-amz-decoded-content-length must be a whole number")
+	}
+	return int64(n), nil
+}
+
+func parseMD5(h http.Header) (string, error) {
+	value, present, ok := single(h, "Content-Md5")
+	if !present {
+		return "", nil
+	}
+	if sum, valid := decodeSum(value, 16); ok && valid {
+		return string(sum), nil
+	}
+	return "", refuse(InvalidMD5, "Content-MD5 must be the base64 of 16 bytes")
+}
+
+const checksumPrefix = "x-amz-checksum-"
+
+// parseChecksums reads the x-amz-checksum-* headers that have a checksum. One of an
+// unknown algorithm is refused, because the client relies on its verification.
+func parseChecksums(h http.Header) (sums []Checksum, err error) {
+	for name := range h {
+		suffix, ok := strings.CutPrefix(strings.ToLower(name), checksumPrefix)
+		if !ok || suffix == "algorithm" || suffix == "type" || suffix == "mode" {
+			continue
+		}
+		a, ok := ParseAlgorithm(suffix)
+		if !ok {
+			return nil, refuse(InvalidChecksum, "the checksum algorithm is not supported: use CRC32, CRC32C, CRC64NVME, SHA1 or SHA256")
+		}
+		value, _, ok := single(h, name)
+		sum, valid := NewChecksum(a, value)
+		if !ok || !valid {
+			return nil, refuse(InvalidChecksum, "%s must be the base64 of %s", a.Header(), bytesOf(a.Size()))
+		}
+		sums = append(sums, sum)
+	}
+	return sums, nil
+}
+
+func bytesOf(n int) string { return strconv.Itoa(n) + " bytes" }
+
+// parseTrailerNames reads x-amz-trailer. S3 allows checksums only.
+func parseTrailerNames(h http.Header) (list []Algorithm, err error) {
+	var seen [numAlgorithms]bool
+	for _, value := range h["X-Amz-Trailer"] {
+		for name := range strings.SplitSeq(value, ",") {
+			suffix, ok := strings.CutPrefix(strings.ToLower(strings.Trim(name, " \t")), checksumPrefix)
+			a, known := ParseAlgorithm(suffix)
+			if !ok || !known || seen[a] {
+				return nil, refuse(InvalidChecksum, "x-amz-trailer must name x-amz-checksum-crc32, -crc32c, -crc64nvme, -sha1 or -sha256, each once")
+			}
+			seen[a] = true
+			list = append(list, a)
+		}
+	}
+	return list, nil
+}

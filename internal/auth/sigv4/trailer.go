@@ -1,0 +1,68 @@
+package sigv4
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+)
+
+const trailerSignature = "x-amz-trailer-signature"
+
+// readTrailer reads the lines after the empty chunk: the checksums that
+// x-amz-trailer announced, each once, and in signed bodies their signature. Clients differ in
+// the ends of lines. Amazon's SDKs end the trailer with one empty line, the example in
+// Amazon's chapter with none. minio-go ends a checksum with LF; one empty line follows, and
+// then the signature and an empty line, or in unsigned bodies another empty line.
+func (c *chunkReader) readTrailer() error {
+	var text []byte // what the signature covers
+	unsigned := c.chain != nil
+	for empty := 0; ; {
+		complete := len(c.sums) == len(c.declared.trailers) && !unsigned
+		line, err := c.line()
+		if complete && errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return endedEarly(err)
+		}
+		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
+		name, value, ok := strings.Cut(line, ":")
+		name, value = strings.ToLower(name), strings.Trim(value, " \t")
+		switch {
+		case line == "" && empty < 2:
+			empty++
+		case !ok || complete:
+			return refuse(MalformedTrailer, "the trailer must have what x-amz-trailer announces, and its signature if the body is signed")
+		case name == trailerSignature && len(c.sums) == len(c.declared.trailers):
+			sum := sha256.Sum256(text)
+			if err := c.chain.verify(labelTrailer, hex.EncodeToString(sum[:]), value); err != nil {
+				return err
+			}
+			unsigned = false
+		default:
+			if err := c.addTrailer(name, value); err != nil {
+				return err
+			}
+			text = append(text, name+":"+value+"\n"...)
+		}
+	}
+}
+
+// addTrailer reads a checksum of the trailer.
+func (c *chunkReader) addTrailer(name, value string) error {
+	suffix, ok := strings.CutPrefix(name, checksumPrefix)
+	a, known := ParseAlgorithm(suffix)
+	again := slices.ContainsFunc(c.sums, func(sum Checksum) bool { return sum.Algorithm == a })
+	if !ok || !known || again || !slices.Contains(c.declared.trailers, a) {
+		return refuse(MalformedTrailer, "the trailer must have what x-amz-trailer announces, and its signature if the body is signed")
+	}
+	sum, ok := NewChecksum(a, value)
+	if !ok {
+		return refuse(InvalidChecksum, "%s must be the base64 of %s", a.Header(), bytesOf(a.Size()))
+	}
+	c.sums = append(c.sums, sum)
+	return nil
+}

@@ -1,0 +1,206 @@
+package sigv4
+
+import (
+	"context"
+	"crypto/hmac"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"holdfast/internal/clock"
+)
+
+// MaxSkew is how far the clock of a client may differ from ours.
+const MaxSkew = 15 * time.Minute
+
+// Lookup returns the secret of an access key, or false if there is no such key. It may
+// read a database; its error is returned to the caller of Verify unchanged. A caller
+// that needs the owner of the key stores it in a variable of its own.
+type Lookup func(ctx context.Context, accessKeyID string) (secret string, ok bool, err error)
+
+// Verifier verifies signatures for one region. It is safe for concurrent use.
+type Verifier struct {
+	region string
+	now    clock.Clock
+}
+
+// New returns a Verifier that accepts signatures for the region, or for any if it is "".
+func New(region string, now clock.Clock) *Verifier {
+	return &Verifier{region: region, now: now}
+}
+
+// Signed is a request with a valid signature.
+type Signed struct {
+	AccessKeyID string
+	Region      string    // that the client signed for
+	Time        time.Time // when the client signed, by its clock
+	Presigned   bool
+
+	request Request
+	payload payload
+	key     [32]byte
+	claim   claim
+}
+
+// Verify verifies the signature of a request in its Authorization header or, if it is
+// presigned, in its query. It does not touch the body. An error about the request is an *Error.
+func (v *Verifier) Verify(ctx context.Context, r Request, lookup Lookup) (*Signed, error) {
+	path, params, c, err := r.parse()
+	if err != nil {
+		return nil, err
+	}
+	if err := v.checkScope(c); err != nil {
+		return nil, err
+	}
+	if err := v.checkTime(c); err != nil {
+		return nil, err
+	}
+	if err := r.checkSigned(c); err != nil {
+		return nil, err
+	}
+	payload, err := parsePayload(c.payload)
+	if err != nil {
+		return nil, err
+	}
+	if c.presigned && payload.mode.hasSignatures() {
+		return nil, refuse(Unsupported, "a presigned URL cannot have a body in signed chunks")
+	}
+	paths, err := canonicalPaths(path)
+	if err != nil {
+		return nil, err
+	}
+	headers, err := r.canonicalHeaders(c)
+	if err != nil {
+		return nil, err
+	}
+	key, err := findKey(ctx, c.credential, lookup)
+	if err != nil {
+		return nil, err
+	}
+	rest := "\n" + canonicalQuery(params, c.presigned) + "\n" + headers + "\n" + c.list + "\n" + c.payload
+	if err := verifyAny(key, c, r.Method, paths, rest); err != nil {
+		return nil, err
+	}
+	return &Signed{
+		AccessKeyID: c.keyID, Region: c.region, Time: c.time, Presigned: c.presigned,
+		request: r, payload: payload, key: key, claim: c,
+	}, nil
+}
+
+// parse reads the claim of a request, from its header or its query.
+func (r Request) parse() (path string, params []parameter, c claim, err error) {
+	if len(r.Target) > maxTarget {
+		return "", nil, c, refuse(MalformedURI, "the request target is longer than %d bytes", maxTarget)
+	}
+	path, query, _ := strings.Cut(r.Target, "?")
+	if !strings.HasPrefix(path, "/") {
+		return "", nil, c, refuse(MalformedURI, "the request target must begin with a slash")
+	}
+	if params, err = parseQuery(query); err != nil {
+		return "", nil, c, err
+	}
+	inHeader, inQuery := len(r.Header["Authorization"]) > 0, isPresigned(query)
+	switch {
+	case inHeader && (inQuery || isVersion2(query)):
+		return "", nil, c, refuse(SeveralCredentials, "the request has credentials in the Authorization header and in the query: use one of them")
+	case !inHeader && !inQuery && isVersion2(query):
+		return "", nil, c, refuse(Unsupported, "Signature Version 2 is not supported: use %s", algorithm)
+	case !inHeader && !inQuery:
+		return "", nil, c, refuse(NoCredentials, "the request is not signed")
+	case len(r.Header["X-Amz-Security-Token"]) > 0:
+		return "", nil, c, refuse(SessionToken, "session tokens are not supported: use the access key of an account")
+	case inHeader:
+		c, err = r.parseHeader()
+	default:
+		c, err = r.parsePresigned(params)
+	}
+	return path, params, c, err
+}
+
+func (v *Verifier) checkScope(c claim) error {
+	if v.region == "" || c.region == v.region {
+		return nil
+	}
+	kind := MalformedHeader
+	if c.presigned {
+		kind = MalformedQuery
+	}
+	return &Error{Kind: kind, Message: "the region of the credential is wrong: expected " + v.region, Region: v.region}
+}
+
+// checkTime checks the clock of the client and the life of a presigned URL.
+func (v *Verifier) checkTime(c claim) error {
+	now := v.now().UTC()
+	switch ahead := c.time.Sub(now); {
+	case c.presigned && ahead > MaxSkew:
+		return &Error{Kind: NotYetValid, Message: "the presigned URL is not valid yet", RequestTime: c.time, ServerTime: now}
+	case c.presigned && -ahead > c.expires:
+		return &Error{Kind: Expired, Message: "the presigned URL has expired", Expires: c.time.Add(c.expires), ServerTime: now}
+	case !c.presigned && ahead.Abs() > MaxSkew:
+		return &Error{
+			Kind: TimeTooSkewed, Message: "the time of the request differs too much from the time of the server",
+			RequestTime: c.time, ServerTime: now,
+		}
+	}
+	return nil
+}
+
+func findKey(ctx context.Context, c credential, lookup Lookup) (key [32]byte, err error) {
+	secret, ok, err := lookup(ctx, c.keyID)
+	if err != nil {
+		return key, err
+	}
+	// An empty secret would let everybody sign.
+	if !ok || secret == "" {
+		return key, &Error{Kind: UnknownKey, Message: "the access key does not exist", AccessKeyID: c.keyID}
+	}
+	return signingKey(secret, c), nil
+}
+
+// verifyAny accepts the signature over one of the forms of the path, and reports a
+// mismatch with the first.
+func verifyAny(key [32]byte, c claim, method string, paths []string, rest string) error {
+	var mismatch *Error
+	for _, path := range paths {
+		canonical := method + "\n" + path + rest
+		text := stringToSign(c.stamp, c.scope(), canonical)
+		if sum := mac(key[:], text); hmac.Equal(sum[:], c.signature[:]) {
+			return nil
+		}
+		if mismatch == nil {
+			mismatch = mismatched(c, text)
+			mismatch.CanonicalRequest = canonical
+		}
+	}
+	return mismatch
+}
+
+func mismatched(c claim, text string) *Error {
+	return &Error{
+		Kind: Mismatch, Message: "the signature does not match: check the secret key and the signing method",
+		AccessKeyID: c.keyID, Signature: c.provided, StringToSign: text,
+	}
+}
+
+// chain signs the chunks of a body one after the other.
+type chain struct {
+	claim    claim
+	key      [32]byte
+	previous string // the signature before, in hexadecimal
+}
+
+// verify checks the signature of the next chunk or trailer. The label names which, and
+// hashes are what it covers.
+func (c *chain) verify(label, hashes, provided string) error {
+	want, ok := parseSignature(provided)
+	text := label + "\n" + c.claim.stamp + "\n" + c.claim.scope() + "\n" + c.previous + "\n" + hashes
+	sum := mac(c.key[:], text)
+	if !ok || !hmac.Equal(sum[:], want[:]) {
+		e := mismatched(c.claim, text)
+		e.Message = "the signature of a chunk or trailer of the body does not match"
+		e.Signature = provided
+		return e
+	}
+	c.previous = hex.EncodeToString(sum[:])
+	return nil
+}

@@ -1,0 +1,29 @@
+package buckets
+
+import "holdfast/internal/fault"
+
+// Account owns buckets.
+type Account struct {
+	ID      AccountID
+	Name    string
+	Created Moment
+	Quota   Quota
+}
+
+// Key is an access key of an account.
+type Key struct {
+	ID      string // access key ID, 20 of A-Z and 2-7
+	Account AccountID
+	Secret  []byte // encrypted
+	Created Moment
+	Revoked Moment // 0: not revoked
+}
+
+// Errors of accounts and keys.
+var (
+	ErrNoAccount        = fault.New(fault.NotFound, "the account does not exist")
+	ErrAccountExists    = fault.New(fault.Conflict, "an account with this name exists")
+	ErrAccountHasBucket = fault.New(fault.Conflict, "the account has buckets: delete them first")
+	ErrNoKey            = fault.New(fault.NotFound, "the access key does not exist")
+	ErrKeyExists        = fault.New(fault.Conflict, "an access key with this ID exists")
+)

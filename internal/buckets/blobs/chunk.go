@@ -1,0 +1,101 @@
+package blobs
+
+import (
+	"context"
+	"io"
+	"sync"
+	"sync/atomic"
+)
+
+// chunkSize is the size of a buffer. A body of up to this size is in memory as a whole
+// while it is written or read.
+const chunkSize = 128 << 10
+
+// chunk is a buffer with several readers. The last one returns it to the pool.
+type chunk struct {
+	bytes   [chunkSize]byte
+	n       int
+	holders atomic.Int32
+}
+
+var chunks = sync.Pool{New: func() any { return new(chunk) }}
+
+// newChunk returns a chunk with one holder.
+func newChunk() *chunk {
+	c := chunks.Get().(*chunk)
+	c.n = 0
+	c.holders.Store(1)
+	return c
+}
+
+func (c *chunk) data() []byte { return c.bytes[:c.n] }
+
+func (c *chunk) hold() { c.holders.Add(1) }
+
+func (c *chunk) release() {
+	if c.holders.Add(-1) == 0 {
+		chunks.Put(c)
+	}
+}
+
+// fill reads until the chunk is full. It is io.ReadFull, except that it does not replace
+// the error of the reader: a client that hangs up is io.ErrUnexpectedEOF too.
+func (c *chunk) fill(r io.Reader) (err error) {
+	for c.n < len(c.bytes) && err == nil {
+		var n int
+		n, err = r.Read(c.bytes[c.n:])
+		c.n += n
+	}
+	return err
+}
+
+// queue is a body as the driver of one node reads it: chunks that the writer sends. It
+// ends when the writer closes feed, and fails when its context ends.
+type queue struct {
+	ctx     context.Context //nolint:containedctx // of the request
+	feed    chan *chunk
+	current *chunk
+	offset  int
+}
+
+// Read implements io.Reader.
+func (q *queue) Read(p []byte) (int, error) {
+	for q.current == nil || q.offset == q.current.n {
+		q.release()
+		select {
+		case <-q.ctx.Done():
+			return 0, q.ctx.Err()
+		case next, open := <-q.feed:
+			if !open {
+				return 0, io.EOF
+			}
+			q.current, q.offset = next, 0
+		}
+	}
+	n := copy(p, q.current.data()[q.offset:])
+	q.offset += n
+	return n, nil
+}
+
+func (q *queue) release() {
+	if q.current != nil {
+		q.current.release()
+		q.current = nil
+	}
+}
+
+// drain releases what the driver has not read.
+func (q *queue) drain() {
+	q.release()
+	for {
+		select {
+		case c, open := <-q.feed:
+			if !open {
+				return
+			}
+			c.release()
+		default:
+			return
+		}
+	}
+}

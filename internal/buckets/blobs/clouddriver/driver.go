@@ -1,0 +1,190 @@
+// Package clouddriver stores bodies in a bucket of a cloud provider, or of any server
+// that speaks its protocol: s3://, gs://, azblob://, and mem:// for tests. It wraps
+// gocloud.dev/blob, whose documentation lists the parameters of each URL.
+package clouddriver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/url"
+	"strings"
+	"sync"
+
+	"gocloud.dev/blob"
+	_ "gocloud.dev/blob/azureblob" // azblob://
+	_ "gocloud.dev/blob/gcsblob"   // gs://
+	_ "gocloud.dev/blob/memblob"   // mem://
+	_ "gocloud.dev/blob/s3blob"    // s3://
+	"gocloud.dev/gcerrors"
+
+	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/fault"
+)
+
+// Driver is a node that is a bucket, or a part of one: the parameter prefix of its URL.
+// It opens the bucket when it is first used, so credentials may come later.
+type Driver struct {
+	id  string
+	url *url.URL
+
+	mu     sync.Mutex
+	closed bool
+	bucket *blob.Bucket // nil if it is not open
+}
+
+var _ blobs.Driver = (*Driver)(nil)
+
+// IsScheme reports whether the driver serves URLs of a scheme.
+func IsScheme(scheme string) bool {
+	return scheme == "s3" || scheme == "gs" || scheme == "azblob" || scheme == "mem"
+}
+
+// New returns the driver of a bucket that Init made a node. A node in memory needs no
+// Init, and is empty when it is opened.
+func New(address, id string) (*Driver, error) {
+	u, err := url.Parse(address)
+	if err != nil || !IsScheme(u.Scheme) {
+		return nil, fault.Newf(fault.Invalid, "storage node %s: expected a URL with the scheme s3, gs, azblob or mem", id)
+	}
+	return &Driver{id: id, url: u}, nil
+}
+
+// Init makes a bucket a node: it writes the marker with the node's ID. It fails if the
+// bucket has other objects or is another node.
+func Init(ctx context.Context, address, id string) error {
+	d, err := New(address, id)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }()
+	bucket, err := blob.OpenBucket(ctx, address)
+	if err != nil {
+		return blobs.Unavailable(id, "bucket does not open", err)
+	}
+	defer func() { _ = bucket.Close() }()
+	err = d.checkMarker(ctx, bucket)
+	if gcerrors.Code(errors.Unwrap(err)) != gcerrors.NotFound {
+		return err
+	}
+	found, _, err := bucket.ListPage(ctx, blob.FirstPageToken, 1, nil)
+	switch {
+	case err != nil:
+		return blobs.Unavailable(id, "list objects", err)
+	case len(found) > 0:
+		return fault.Newf(fault.Invalid, "storage node %s: the bucket has objects but no %s: expected an empty bucket", id, blobs.MarkerName)
+	}
+	return d.writeMarker(ctx, bucket)
+}
+
+func (d *Driver) writeMarker(ctx context.Context, bucket *blob.Bucket) error {
+	err := bucket.WriteAll(ctx, blobs.MarkerName, []byte(d.id+"\n"), &blob.WriterOptions{ContentType: "text/plain"})
+	if err != nil {
+		return blobs.Unavailable(d.id, "write "+blobs.MarkerName, err)
+	}
+	return nil
+}
+
+// checkMarker returns an error unless a bucket has the marker of the node.
+func (d *Driver) checkMarker(ctx context.Context, bucket *blob.Bucket) error {
+	r, err := bucket.NewReader(ctx, blobs.MarkerName, nil)
+	var marker []byte
+	if err == nil {
+		marker, err = io.ReadAll(io.LimitReader(r, 1024))
+		err = errors.Join(err, r.Close())
+	}
+	switch found := strings.TrimSpace(string(marker)); {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case gcerrors.Code(err) == gcerrors.NotFound:
+		return blobs.Unavailable(d.id, "the bucket has no object "+blobs.MarkerName, err)
+	case err != nil:
+		return blobs.Unavailable(d.id, "read "+blobs.MarkerName, err)
+	case found != d.id:
+		return fault.Newf(fault.Unavailable, "storage node %s: the bucket is the storage node %.200q", d.id, found)
+	}
+	return nil
+}
+
+// open returns the bucket, and opens it if necessary.
+func (d *Driver) open(ctx context.Context) (*blob.Bucket, error) {
+	d.mu.Lock()
+	bucket, closed := d.bucket, d.closed
+	d.mu.Unlock()
+	if closed {
+		return nil, fault.Newf(fault.Unavailable, "storage node %s is closed", d.id)
+	}
+	if bucket != nil {
+		return bucket, nil
+	}
+	// Without the lock: a provider may be slow, and the contexts of callers differ.
+	bucket, err := blob.OpenBucket(ctx, d.url.String())
+	if err != nil {
+		return nil, blobs.Unavailable(d.id, "bucket does not open", err)
+	}
+	if d.url.Scheme == "mem" {
+		err = d.writeMarker(ctx, bucket)
+	} else {
+		err = d.checkMarker(ctx, bucket)
+	}
+	if err != nil {
+		_ = bucket.Close()
+		return nil, err
+	}
+	return d.keep(bucket), nil
+}
+
+// keep makes a bucket the one of the driver, unless another call was faster.
+func (d *Driver) keep(bucket *blob.Bucket) *blob.Bucket {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.bucket == nil && !d.closed {
+		d.bucket = bucket
+		return bucket
+	}
+	_ = bucket.Close() // its operations fail if the driver is closed
+	if d.bucket != nil {
+		return d.bucket
+	}
+	return bucket
+}
+
+// Close implements blobs.Driver.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	if d.bucket == nil {
+		return nil
+	}
+	err := d.bucket.Close()
+	d.bucket = nil
+	return err
+}
+
+// fail gives an error of the provider its code. path is the body that may not exist.
+func (d *Driver) fail(ctx context.Context, bucket *blob.Bucket, what, path string, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case gcerrors.Code(err) == gcerrors.NotFound && path != "":
+		// The bucket itself may be missing.
+		if err := d.checkMarker(ctx, bucket); err != nil {
+			return err
+		}
+		return blobs.NotFound(d.id, path)
+	}
+	return blobs.Unavailable(d.id, what, err)
+}
+
+// Space implements blobs.Driver. Buckets have no size; it checks the marker.
+func (d *Driver) Space(ctx context.Context) (blobs.Space, error) {
+	if err := ctx.Err(); err != nil {
+		return blobs.Space{}, err
+	}
+	bucket, err := d.open(ctx)
+	if err != nil {
+		return blobs.Space{}, err
+	}
+	return blobs.Unlimited, d.checkMarker(ctx, bucket)
+}

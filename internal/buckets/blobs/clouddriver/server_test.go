@@ -1,0 +1,113 @@
+package clouddriver_test
+
+import (
+	"crypto/rand"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/buckets/blobs/clouddriver"
+	"holdfast/internal/buckets/blobs/drivertest"
+	"holdfast/internal/fault"
+)
+
+// TestServer runs the suite on a bucket of a provider or of a server with its protocol.
+// TEST_NODE_URL is its URL; the test writes below prefixes of its own.
+func TestServer(t *testing.T) {
+	t.Parallel()
+	address := os.Getenv("TEST_NODE_URL")
+	if address == "" {
+		t.Skip("TEST_NODE_URL is not set")
+	}
+	drivertest.Run(t, func(t testing.TB) blobs.Driver {
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := u.Query()
+		q.Set("prefix", "holdfast-test-"+rand.Text()+"/")
+		u.RawQuery = q.Encode()
+		const id = "dc1:server"
+		if err := clouddriver.Init(t.Context(), u.String(), id); err != nil {
+			t.Fatal(err)
+		}
+		if err := clouddriver.Init(t.Context(), u.String(), id); err != nil {
+			t.Errorf("init of a node: %v", err)
+		}
+		if err := clouddriver.Init(t.Context(), u.String(), "dc1:other"); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("init of another node: %v, want the code unavailable", err)
+		}
+		d, err := clouddriver.New(u.String(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	})
+}
+
+func TestSchemes(t *testing.T) {
+	t.Parallel()
+	for address, ok := range map[string]bool{
+		"mem://": true, "s3://b": true, "gs://b": true, "azblob://b": true,
+		"file:///x": false, "": false, "http://b": false, "s3:\x00": false, "s4://b": false,
+	} {
+		if _, err := clouddriver.New(address, "dc1:x"); ok != (err == nil) || !ok && !fault.Is(err, fault.Invalid) {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+}
+
+// TestMissingBucket: a bucket that was deleted must not look as if all bodies were.
+func TestMissingBucket(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	const id = "dc1:x"
+	missing := false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !missing && strings.HasSuffix(r.URL.Path, blobs.MarkerName):
+			_, _ = w.Write([]byte(id + "\n"))
+		case missing:
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`<Error><Code>NoSuchBucket</Code></Error>`))
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`<Error><Code>NoSuchKey</Code></Error>`))
+		}
+	}))
+	defer server.Close()
+	d, err := clouddriver.New("s3://bucket?region=us-east-1&use_path_style=true&endpoint="+url.QueryEscape(server.URL), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	want := func(code fault.Code) {
+		t.Helper()
+		_, err1 := d.Get(t.Context(), "v2/x", 0, -1)
+		_, err2 := d.Stat(t.Context(), "v2/x")
+		for i, err := range []error{err1, err2, d.Copy(t.Context(), "v2/x", "v2/y")} {
+			if !fault.Is(err, code) {
+				t.Errorf("operation %d: %v, want the code %v", i, err, code)
+			}
+		}
+	}
+	if _, err := d.Space(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(fault.NotFound)
+	if err := d.Delete(t.Context(), "v2/x"); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+	missing = true
+	want(fault.Unavailable)
+	if err := d.Delete(t.Context(), "v2/x"); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("delete: %v, want the code unavailable", err)
+	}
+	if _, err := d.Space(t.Context()); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("space: %v, want the code unavailable", err)
+	}
+}

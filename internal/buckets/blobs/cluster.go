@@ -1,0 +1,271 @@
+package blobs
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+)
+
+// Defaults of Options.
+const (
+	DefaultStall     = 30 * time.Second
+	DefaultReadStall = 10 * time.Second
+	DefaultAvoid     = 15 * time.Second
+)
+
+// MaxCopies is the largest number of copies of a body.
+const MaxCopies = 9
+
+// badCopies is how many wrong or missing copies a Cluster remembers.
+const badCopies = 4096
+
+// Options of a Cluster.
+type Options struct {
+	Clock clock.Clock
+	// Stall is how long a node may make no progress before it counts as failed. A disk
+	// that is busy may take seconds to sync a file.
+	Stall time.Duration
+	// ReadStall is how long a node may take to read a chunk before another copy is read.
+	ReadStall time.Duration
+	// Avoid is how long a node is avoided after it failed.
+	Avoid time.Duration
+	// Report is called for each copy that is missing or wrong. It must not block.
+	Report func(Finding)
+}
+
+// Finding is a copy that is not as it should be.
+type Finding struct {
+	Node    string
+	Path    string
+	Problem Problem
+}
+
+// Problem is what is wrong with a copy.
+type Problem string
+
+// The problems.
+const (
+	Missing   Problem = "missing"
+	Truncated Problem = "truncated" // or longer than it should be
+	Corrupt   Problem = "corrupt"   // its MD5 is wrong
+	Suspect   Problem = "suspect"   // a body that was read from several copies has a wrong MD5
+)
+
+// Node is a storage node of a Cluster. Its ID is "datacenter:storage_id".
+type Node struct {
+	ID     string
+	State  buckets.NodeState
+	Driver Driver
+}
+
+// Status is the state of a node as a Cluster sees it.
+type Status struct {
+	ID       string
+	State    buckets.NodeState
+	Space    Space
+	HasSpace bool  // Space is known
+	Avoided  bool  // it failed recently
+	Err      error // why it failed the last time; nil after a success
+}
+
+// Cluster is all storage nodes. It is safe for concurrent use.
+type Cluster struct {
+	Options
+	bad *lru.Cache[badCopy, struct{}]
+
+	mu      sync.Mutex
+	random  *rand.Rand
+	members map[string]*member
+
+	// work is what goes on after a request: nodes that did not return in time, and the
+	// removal of what a failed write left.
+	work   sync.WaitGroup
+	ctx    context.Context //nolint:containedctx // of what outlives a request
+	cancel context.CancelFunc
+}
+
+var _ buckets.Bodies = (*Cluster)(nil)
+
+type badCopy struct{ node, path string }
+
+// member is a node. Cluster.mu protects all but the ID and the driver.
+type member struct {
+	id, datacenter string
+	driver         Driver
+
+	state      buckets.NodeState
+	space      Space
+	hasSpace   bool
+	refreshing bool
+	avoidUntil time.Time
+	err        error
+}
+
+// NewCluster returns a cluster without nodes.
+func NewCluster(o Options) *Cluster {
+	if o.Stall == 0 {
+		o.Stall = DefaultStall
+	}
+	if o.ReadStall == 0 {
+		o.ReadStall = DefaultReadStall
+	}
+	if o.Avoid == 0 {
+		o.Avoid = DefaultAvoid
+	}
+	bad, err := lru.New[badCopy, struct{}](badCopies)
+	if err != nil {
+		panic(err) // only if the size is not positive
+	}
+	c := &Cluster{
+		Options: o, bad: bad, members: map[string]*member{},
+		random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c
+}
+
+// Set replaces the nodes. Requests that use a node that is not among them anymore are
+// not interrupted; the caller closes its driver. A node with the same driver keeps its
+// health.
+func (c *Cluster) Set(nodes ...Node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	members := make(map[string]*member, len(nodes))
+	for _, n := range nodes {
+		m := c.members[n.ID]
+		if m == nil || m.driver != n.Driver {
+			m = &member{id: n.ID, datacenter: buckets.Datacenter(n.ID), driver: n.Driver}
+		}
+		m.state = n.State
+		members[n.ID] = m
+	}
+	c.members = members
+}
+
+// Nodes returns the state of all nodes, in the order of their IDs.
+func (c *Cluster) Nodes() []Status {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]Status, 0, len(c.members))
+	for _, m := range c.members {
+		all = append(all, Status{
+			ID: m.id, State: m.state, Space: m.space, HasSpace: m.hasSpace,
+			Avoided: c.isAvoided(m), Err: m.err,
+		})
+	}
+	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.ID, b.ID) })
+	return all
+}
+
+// Copies returns the number of copies that new bodies have by default: two if there are
+// several nodes.
+func (c *Cluster) Copies() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return min(2, max(1, len(c.members)))
+}
+
+// Refresh reads the free space of all nodes and finds out which ones work. Call it
+// every few seconds. It returns when all nodes have answered or stalled.
+func (c *Cluster) Refresh(ctx context.Context) {
+	c.mu.Lock()
+	var idle []*member
+	for _, m := range c.members {
+		if !m.refreshing {
+			m.refreshing = true
+			idle = append(idle, m)
+		}
+	}
+	c.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, m := range idle {
+		wg.Go(func() { c.refresh(ctx, m) })
+	}
+	wg.Wait()
+}
+
+func (c *Cluster) refresh(ctx context.Context, m *member) {
+	space, err := within(ctx, c, func(ctx context.Context) (Space, error) {
+		defer func() {
+			c.mu.Lock()
+			m.refreshing = false
+			c.mu.Unlock()
+		}()
+		return m.driver.Space(ctx)
+	})
+	if err != nil {
+		c.blame(ctx, m, err)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m.space, m.hasSpace, m.err = space, true, nil
+}
+
+// Close cancels what goes on after requests and waits for it until the context ends. It
+// does not close the drivers.
+func (c *Cluster) Close(ctx context.Context) error {
+	c.cancel()
+	return c.Wait(ctx)
+}
+
+// Wait waits until nothing goes on after requests, or the context ends.
+func (c *Cluster) Wait(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		c.work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Remove implements buckets.Bodies. It tries all nodes, even if one fails.
+func (c *Cluster) Remove(ctx context.Context, path string, sharks []string) error {
+	errs := make([]error, len(sharks))
+	var wg sync.WaitGroup
+	for i, id := range sharks {
+		m, err := c.member(id)
+		if err != nil {
+			errs[i] = err
+			continue
+		}
+		wg.Go(func() { errs[i] = c.remove(ctx, m, path) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (c *Cluster) remove(ctx context.Context, m *member, path string) error {
+	_, err := within(ctx, c, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, m.driver.Delete(ctx, path)
+	})
+	c.blame(ctx, m, err)
+	if err == nil {
+		c.bad.Remove(badCopy{m.id, path})
+	}
+	return err
+}
+
+func (c *Cluster) member(id string) (*member, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m := c.members[id]; m != nil {
+		return m, nil
+	}
+	return nil, fault.Newf(fault.Unavailable, "storage node %s is not configured", id)
+}

@@ -1,0 +1,226 @@
+// Package filedriver stores bodies in a folder, usually the root of a file system of its
+// own. It writes a temporary file in the folder of the body, syncs it, renames it and
+// syncs the folder.
+package filedriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/fault"
+)
+
+// Driver is a node that is a folder. It opens the folder when it is first used, and again
+// after it was unavailable, so a disk may be mounted later.
+type Driver struct {
+	id, dir string
+
+	mu     sync.Mutex
+	closed bool
+	disk   *disk // nil if the folder is not open
+}
+
+// disk is an open folder that has the marker of the node.
+type disk struct {
+	root    *os.Root
+	folders *folders
+}
+
+var _ blobs.Driver = (*Driver)(nil)
+
+// Init makes a folder a node: it creates the folder if it does not exist and writes the
+// marker with the node's ID. It fails if the folder has other files or is another node.
+func Init(dir, id string) error {
+	if err := makeFolder(dir); err != nil {
+		return fault.Wrap(fault.Invalid, "create folder "+dir, err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fault.Wrap(fault.Invalid, "open folder "+dir, err)
+	}
+	defer func() { _ = root.Close() }()
+	err = checkMarker(root, dir, id)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := checkEmpty(root, dir); err != nil {
+		return err
+	}
+	if err := writeMarker(root, id); err != nil {
+		return fault.Wrap(fault.Unavailable, fmt.Sprintf("write %s in folder %s", blobs.MarkerName, dir), err)
+	}
+	return nil
+}
+
+// makeFolder creates a folder and makes it durable. The folder above it must exist: a
+// typing error would otherwise create a tree somewhere.
+func makeFolder(dir string) error {
+	err := os.Mkdir(dir, 0o700)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	parent, err := os.OpenRoot(filepath.Dir(filepath.Clean(dir)))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = parent.Close() }()
+	return syncFolder(parent, ".")
+}
+
+// checkEmpty rejects a folder with files. lost+found is in the root of some file systems,
+// and a temporary file may be the marker of an Init that was killed.
+func checkEmpty(root *os.Root, dir string) error {
+	entries, err := readFolder(root, ".")
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, "read folder "+dir, err)
+	}
+	for _, e := range entries {
+		if name := e.Name(); name != "lost+found" && !blobs.IsTemporary(name) {
+			return fault.Newf(fault.Invalid, "folder %s has files but no %s: expected an empty folder", dir, blobs.MarkerName)
+		}
+	}
+	return nil
+}
+
+func writeMarker(root *os.Root, id string) error {
+	f, name, err := createTemporary(root)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(id + "\n")
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = root.Rename(name, blobs.MarkerName)
+	}
+	if err != nil {
+		_ = root.Remove(name)
+		return err
+	}
+	return syncFolder(root, ".")
+}
+
+// checkMarker returns an error unless a folder has the marker of the node.
+func checkMarker(root *os.Root, dir, id string) error {
+	marker, err := root.ReadFile(blobs.MarkerName)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return blobs.Unavailable(id, fmt.Sprintf("folder %s has no file %s: is the disk mounted?", dir, blobs.MarkerName), err)
+	case err != nil:
+		return blobs.Unavailable(id, fmt.Sprintf("read %s in folder %s", blobs.MarkerName, dir), err)
+	}
+	if found := strings.TrimSpace(string(marker)); found != id {
+		return fault.Newf(fault.Unavailable, "storage node %s: folder %s is the storage node %.200q", id, dir, found)
+	}
+	return nil
+}
+
+// New returns the driver of a folder that Init made a node. The folder may be unavailable
+// now.
+func New(dir, id string) *Driver { return &Driver{id: id, dir: dir} }
+
+// open returns the folder, and opens it if necessary.
+func (d *Driver) open() (*disk, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.closed:
+		return nil, fault.Newf(fault.Unavailable, "storage node %s is closed", d.id)
+	case d.disk != nil:
+		return d.disk, nil
+	}
+	root, err := os.OpenRoot(d.dir)
+	if err != nil {
+		return nil, blobs.Unavailable(d.id, fmt.Sprintf("folder %s does not open: is the disk mounted?", d.dir), err)
+	}
+	if err := checkMarker(root, d.dir, d.id); err != nil {
+		_ = root.Close()
+		return nil, err
+	}
+	d.disk = &disk{root: root, folders: newFolders(root)}
+	return d.disk, nil
+}
+
+// verify checks that the folder is still the one that was opened and has the marker. If
+// it is not, verify opens it again.
+func (d *Driver) verify() (*disk, error) {
+	now, err := d.open()
+	if err != nil {
+		return nil, err
+	}
+	opened, err1 := now.root.Stat(".")
+	here, err2 := os.Stat(d.dir)
+	if err1 == nil && err2 == nil && os.SameFile(opened, here) && checkMarker(now.root, d.dir, d.id) == nil {
+		return now, nil
+	}
+	d.mu.Lock()
+	if d.disk == now {
+		d.disk = nil
+		_ = now.root.Close()
+	}
+	d.mu.Unlock()
+	return d.open()
+}
+
+// Close implements blobs.Driver.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	if d.disk == nil {
+		return nil
+	}
+	err := d.disk.root.Close()
+	d.disk = nil
+	return err
+}
+
+// fail gives an error of the operating system its code. name is the path that may not
+// exist.
+func (d *Driver) fail(what, name string, err error) error {
+	switch {
+	case isFull(err):
+		return blobs.NotEnoughSpace(d.id, err)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, fs.ErrNotExist) && name != "":
+		if _, err := d.verify(); err != nil {
+			return err
+		}
+		return blobs.NotFound(d.id, name)
+	}
+	if _, err := d.verify(); err != nil {
+		return err
+	}
+	return blobs.Unavailable(d.id, what, err)
+}
+
+// Space implements blobs.Driver. It checks the marker too.
+func (d *Driver) Space(ctx context.Context) (blobs.Space, error) {
+	if err := ctx.Err(); err != nil {
+		return blobs.Space{}, err
+	}
+	at, err := d.verify()
+	if err != nil {
+		return blobs.Space{}, err
+	}
+	folder, err := at.root.Open(".")
+	if err != nil {
+		return blobs.Space{}, d.fail("open folder", "", err)
+	}
+	defer func() { _ = folder.Close() }()
+	space, err := freeSpace(folder)
+	if err != nil {
+		return blobs.Space{}, d.fail("read free space", "", err)
+	}
+	return space, nil
+}

@@ -1,0 +1,416 @@
+//go:build unix
+
+package filedriver_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/buckets/blobs/filedriver"
+	"holdfast/internal/fault"
+)
+
+func put(t testing.TB, d blobs.Driver, path, body string) error {
+	t.Helper()
+	_, err := d.Put(t.Context(), path, strings.NewReader(body), int64(len(body)))
+	return err
+}
+
+func wantCode(t testing.TB, what string, err error, code fault.Code) {
+	t.Helper()
+	if !fault.Is(err, code) {
+		t.Fatalf("%s: %v, want the code %v", what, err, code)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// files are all files below a folder.
+func files(t testing.TB, dir string) (all []string) {
+	t.Helper()
+	must(t, filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && d.Name() != blobs.MarkerName {
+			all = append(all, name)
+		}
+		return err
+	}))
+	return all
+}
+
+func TestInit(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "node")
+	for range 2 { // the second time it is a node already
+		must(t, filedriver.Init(dir, id))
+	}
+	d := filedriver.New(dir, id)
+	must(t, put(t, d, "v2/x", "x"))
+	must(t, filedriver.Init(dir, id)) // even with bodies
+	must(t, d.Close())
+	wantCode(t, "init as another node", filedriver.Init(dir, "dc1:other"), fault.Unavailable)
+	wantCode(t, "init below a folder that does not exist", filedriver.Init(filepath.Join(parent, "typo", "node"), id), fault.Invalid)
+	foreign := filepath.Join(parent, "foreign")
+	must(t, os.Mkdir(foreign, 0o700))
+	must(t, os.WriteFile(filepath.Join(foreign, "photo.jpg"), nil, 0o600))
+	wantCode(t, "init of a folder with files", filedriver.Init(foreign, id), fault.Invalid)
+	must(t, os.WriteFile(filepath.Join(parent, "file"), nil, 0o600))
+	wantCode(t, "init of a file", filedriver.Init(filepath.Join(parent, "file"), id), fault.Invalid)
+	disk := filepath.Join(parent, "disk")
+	must(t, os.MkdirAll(filepath.Join(disk, "lost+found"), 0o700))
+	must(t, filedriver.Init(disk, id))
+}
+
+// TestUnmounted: without the marker nothing is written, and when the disk is back the
+// node works again.
+func TestUnmounted(t *testing.T) {
+	t.Parallel()
+	d, dir := open(t)
+	t.Cleanup(func() { must(t, d.Close()) })
+	must(t, put(t, d, "v2/a/x", "x"))
+	away := dir + ".away"
+	must(t, os.Rename(dir, away))
+	must(t, os.Mkdir(dir, 0o700)) // the mount point
+
+	_, err := d.Space(t.Context())
+	wantCode(t, "space", err, fault.Unavailable)
+	wantCode(t, "put", put(t, d, "v2/a/y", "y"), fault.Unavailable)
+	_, err = d.Get(t.Context(), "v2/a/x", 0, -1)
+	wantCode(t, "get", err, fault.Unavailable)
+	wantCode(t, "delete", d.Delete(t.Context(), "v2/a/x"), fault.Unavailable)
+	for _, err = range d.Walk(t.Context(), "") {
+	}
+	wantCode(t, "walk", err, fault.Unavailable)
+	if left := files(t, dir); len(left) > 0 {
+		t.Errorf("files below the mount point: %q", left)
+	}
+
+	must(t, os.Remove(dir))
+	_, err = d.Space(t.Context())
+	wantCode(t, "space without a mount point", err, fault.Unavailable)
+	must(t, os.Rename(away, dir))
+	_, err = d.Space(t.Context())
+	must(t, err)
+	must(t, put(t, d, "v2/a/y", "y"))
+	if n := len(files(t, dir)); n != 2 {
+		t.Errorf("%d files, want 2", n)
+	}
+}
+
+// TestNotMountedAtStart: a disk may be mounted after the server starts.
+func TestNotMountedAtStart(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "node")
+	d := filedriver.New(dir, id)
+	t.Cleanup(func() { must(t, d.Close()) })
+	wantCode(t, "put", put(t, d, "v2/x", "x"), fault.Unavailable)
+	must(t, filedriver.Init(dir, "dc1:other"))
+	wantCode(t, "put on another node", put(t, d, "v2/x", "x"), fault.Unavailable)
+	must(t, os.RemoveAll(dir))
+	must(t, filedriver.Init(dir, id))
+	must(t, put(t, d, "v2/x", "x"))
+}
+
+// TestRemovedFolder: the folder of the node is removed while the server runs.
+func TestRemovedFolder(t *testing.T) {
+	t.Parallel()
+	d, dir := open(t)
+	must(t, put(t, d, "v2/a/x", "x"))
+	must(t, os.RemoveAll(dir))
+	wantCode(t, "put", put(t, d, "v2/a/y", "y"), fault.Unavailable)
+	wantCode(t, "delete", d.Delete(t.Context(), "v2/a/x"), fault.Unavailable)
+	_, err := d.Stat(t.Context(), "v2/a/x")
+	wantCode(t, "stat", err, fault.Unavailable)
+}
+
+// TestRemovedSubfolder: a folder that is known to exist is removed by someone else.
+func TestRemovedSubfolder(t *testing.T) {
+	t.Parallel()
+	d, dir := open(t)
+	must(t, put(t, d, "v2/a/b/x", "x"))
+	must(t, os.RemoveAll(filepath.Join(dir, "v2")))
+	must(t, put(t, d, "v2/a/b/y", "y"))
+	if n := len(files(t, dir)); n != 1 {
+		t.Errorf("%d files, want 1", n)
+	}
+}
+
+// TestEmptyFolders: they do not remain when the bodies of a bucket are deleted.
+func TestEmptyFolders(t *testing.T) {
+	t.Parallel()
+	d, dir := open(t)
+	for i := range 20 {
+		must(t, put(t, d, fmt.Sprintf("v2/o/b/%02d/x", i), "x"))
+	}
+	must(t, put(t, d, "v2/p/x", "x"))
+	for i := range 20 {
+		must(t, d.Delete(t.Context(), fmt.Sprintf("v2/o/b/%02d/x", i)))
+	}
+	if _, err := os.Stat(filepath.Join(dir, "v2", "o")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+	must(t, put(t, d, "v2/o/b/00/x", "x"))
+}
+
+// TestEscape: a symbolic link on the node does not lead out of it.
+func TestEscape(t *testing.T) {
+	t.Parallel()
+	d, dir := open(t)
+	outside := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(outside, "secret"), []byte("secret"), 0o600))
+	must(t, os.Symlink(outside, filepath.Join(dir, "v2")))
+	must(t, os.Symlink(filepath.Join(outside, "secret"), filepath.Join(dir, "link")))
+	if _, err := d.Get(t.Context(), "v2/secret", 0, -1); err == nil {
+		t.Error("read a file outside the node")
+	}
+	if _, err := d.Get(t.Context(), "link", 0, -1); err == nil {
+		t.Error("read a file outside the node by a link")
+	}
+	if put(t, d, "v2/new", "x") == nil {
+		t.Error("wrote a file outside the node")
+	}
+	for info, err := range d.Walk(t.Context(), "") {
+		t.Errorf("the walk returned %+v, %v", info, err)
+	}
+	if left := files(t, outside); len(left) != 1 {
+		t.Errorf("files outside the node: %q", left)
+	}
+}
+
+// TestTemporary: Walk returns what a killed process left, and Delete removes it.
+func TestTemporary(t *testing.T) {
+	t.Parallel()
+	d, dir := open(t)
+	must(t, put(t, d, "v2/a/x", "x"))
+	must(t, os.WriteFile(filepath.Join(dir, "v2", "a", blobs.TemporaryPrefix+"1"), []byte("abc"), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, blobs.TemporaryPrefix+"2"), nil, 0o600))
+	temporary := 0
+	for info, err := range d.Walk(t.Context(), "") {
+		must(t, err)
+		if info.Temporary {
+			temporary++
+			must(t, d.Delete(t.Context(), info.Path))
+		}
+	}
+	if left := files(t, dir); temporary != 2 || len(left) != 1 {
+		t.Errorf("%d temporary files, %q left; want 2 and one body", temporary, left)
+	}
+}
+
+// TestWalkDuringPut: the file of a Put in progress is temporary, and then it is a body.
+func TestWalkDuringPut(t *testing.T) {
+	t.Parallel()
+	d, _ := open(t)
+	r, w := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		_, err := d.Put(t.Context(), "v2/x", r, -1)
+		done <- err
+	}()
+	_, err := w.Write([]byte("first"))
+	must(t, err)
+	found := map[bool]int{}
+	walk := func() {
+		clear(found)
+		for info, err := range d.Walk(t.Context(), "") {
+			must(t, err)
+			found[info.Temporary]++
+		}
+	}
+	if walk(); found[true] != 1 || found[false] != 0 {
+		t.Errorf("during Put: %v, want one temporary file", found)
+	}
+	must(t, w.Close())
+	must(t, <-done)
+	if walk(); found[true] != 0 || found[false] != 1 {
+		t.Errorf("after Put: %v, want one body", found)
+	}
+}
+
+// TestReadOnly: root may write everywhere, so only a file system that is mounted
+// read-only refuses it.
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	dir := tmpfs(t, "size=1m")
+	must(t, filedriver.Init(dir, id))
+	d := filedriver.New(dir, id)
+	t.Cleanup(func() { must(t, d.Close()) })
+	must(t, put(t, d, "v2/x", "x"))
+	remount(t, dir, "remount,ro")
+	wantCode(t, "put", put(t, d, "v2/y", "y"), fault.Unavailable)
+	wantCode(t, "put in a new folder", put(t, d, "v2/n/y", "y"), fault.Unavailable)
+	wantCode(t, "delete", d.Delete(t.Context(), "v2/x"), fault.Unavailable)
+	if err := put(t, d, "v2/y", "y"); errors.Is(err, blobs.ErrNotEnoughSpace) {
+		t.Errorf("a read-only disk is not full: %v", err)
+	}
+	r, err := d.Get(t.Context(), "v2/x", 0, -1)
+	must(t, err)
+	must(t, r.Close())
+	remount(t, dir, "remount,rw")
+	must(t, put(t, d, "v2/y", "y"))
+}
+
+func TestFull(t *testing.T) {
+	t.Parallel()
+	dir := tmpfs(t, "size=1m")
+	must(t, filedriver.Init(dir, id))
+	d := filedriver.New(dir, id)
+	t.Cleanup(func() { must(t, d.Close()) })
+	must(t, put(t, d, "v2/x", "x"))
+	for range 3 {
+		err := put(t, d, "v2/y", strings.Repeat("y", 2<<20))
+		if !errors.Is(err, blobs.ErrNotEnoughSpace) {
+			t.Fatalf("put: %v, want ErrNotEnoughSpace", err)
+		}
+		wantCode(t, "put", err, fault.Unavailable)
+		if left := files(t, dir); len(left) != 1 {
+			t.Fatalf("files: %q, want one", left)
+		}
+	}
+	space, err := d.Space(t.Context())
+	if err != nil || space.Total != 1<<20 || space.Free <= 0 || space.Free >= 1<<20 {
+		t.Errorf("space: %+v, %v", space, err)
+	}
+	must(t, put(t, d, "v2/z", strings.Repeat("y", 100<<10)))
+}
+
+// tmpfs mounts a small file system, which needs root on Linux.
+func tmpfs(t *testing.T, options string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", options, "holdfast-test", dir).CombinedOutput(); err != nil {
+		t.Skipf("mounting a file system needs root on Linux: %v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", "-l", dir).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v: %s", err, out)
+		}
+	})
+	return dir
+}
+
+func remount(t *testing.T, dir, options string) {
+	t.Helper()
+	if out, err := exec.Command("mount", "-o", options, dir).CombinedOutput(); err != nil {
+		t.Fatalf("remount: %v: %s", err, out)
+	}
+}
+
+// TestFileSizeLimit: a limit of the process for one file is lack of space too. It runs in
+// a process of its own, because the limit applies to a whole process.
+func TestFileSizeLimit(t *testing.T) {
+	t.Parallel()
+	if dir := os.Getenv("HOLDFAST_TEST_LIMIT"); dir != "" {
+		signal.Ignore(syscall.SIGXFSZ)
+		must(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 100 << 10, Max: 100 << 10}))
+		d := filedriver.New(dir, id)
+		must(t, put(t, d, "v2/small", "x"))
+		if err := put(t, d, "v2/large", strings.Repeat("x", 200<<10)); !errors.Is(err, blobs.ErrNotEnoughSpace) {
+			t.Errorf("put: %v, want ErrNotEnoughSpace", err)
+		}
+		return
+	}
+	dir := t.TempDir()
+	must(t, filedriver.Init(dir, id))
+	cmd := self(t, "TestFileSizeLimit", "HOLDFAST_TEST_LIMIT="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if left := files(t, dir); len(left) != 1 {
+		t.Errorf("files: %q, want one", left)
+	}
+}
+
+// self runs one test of this binary in another process.
+func self(t *testing.T, test, env string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.v")
+	cmd.Env = append(os.Environ(), env)
+	return cmd
+}
+
+// TestKill kills a process that writes, at a random moment, many times. Afterwards there
+// are whole bodies and temporary files, and nothing else.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	body := bytes.Repeat([]byte("0123456789abcdef"), 16<<10)
+	if dir := os.Getenv("HOLDFAST_TEST_KILL"); dir != "" {
+		d := filedriver.New(dir, id)
+		for i := 0; ; i++ {
+			if _, err := d.Put(t.Context(), fmt.Sprintf("v2/%02d/%d-%d", i%7, os.Getpid(), i), bytes.NewReader(body), -1); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintln(os.Stdout, "acknowledged", i)
+		}
+	}
+	dir := t.TempDir()
+	must(t, filedriver.Init(dir, id))
+	rounds := 10
+	if testing.Short() {
+		rounds = 2
+	}
+	acknowledged, temporary := 0, 0
+	for round := range rounds {
+		acknowledged += killedWriter(t, dir, round)
+	}
+	d := filedriver.New(dir, id)
+	whole := 0
+	for info, err := range d.Walk(t.Context(), "") {
+		must(t, err)
+		switch {
+		case info.Temporary:
+			temporary++
+			must(t, d.Delete(t.Context(), info.Path))
+		case info.Size != int64(len(body)):
+			t.Errorf("%s has %d bytes, want %d", info.Path, info.Size, len(body))
+		default:
+			whole++
+		}
+	}
+	if whole < acknowledged || whole > acknowledged+rounds {
+		t.Errorf("%d bodies, acknowledged were %d in %d rounds", whole, acknowledged, rounds)
+	}
+	if n := len(files(t, dir)); n != whole {
+		t.Errorf("%d files, want %d", n, whole)
+	}
+	t.Logf("%d bodies, %d temporary files", whole, temporary)
+}
+
+// killedWriter starts a writer, kills it soon after its first body, and returns how many
+// bodies it acknowledged.
+func killedWriter(t *testing.T, dir string, round int) (acknowledged int) {
+	t.Helper()
+	cmd := self(t, "TestKill", "HOLDFAST_TEST_KILL="+dir)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	var all bytes.Buffer
+	buffer := make([]byte, 4096)
+	for !bytes.Contains(all.Bytes(), []byte("acknowledged 2\n")) {
+		n, err := out.Read(buffer)
+		all.Write(buffer[:n])
+		must(t, err)
+	}
+	time.Sleep(time.Duration(round) * 700 * time.Microsecond) // any moment will do
+	must(t, cmd.Process.Kill())
+	_, err = io.Copy(&all, out)
+	must(t, err)
+	_ = cmd.Wait()
+	return strings.Count(all.String(), "acknowledged ")
+}

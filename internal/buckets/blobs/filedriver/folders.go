@@ -1,0 +1,209 @@
+package filedriver
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"sync"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+// durableFolders is how many folders are known to exist, at about 200 bytes each: those
+// of 64 buckets with 256 folders each.
+const durableFolders = 16 << 10
+
+// folders creates the folders of a node, syncs them, and removes empty ones.
+//
+// A folder is durable when the one above it has been synced. The cache has folders that
+// are. A folder is removed only while no other goroutine is between finding it in the
+// cache and having a file in it.
+type folders struct {
+	root     *os.Root
+	removing sync.RWMutex
+	durable  *lru.Cache[string, struct{}]
+
+	mu    sync.Mutex
+	syncs map[string]*syncGroup
+}
+
+func newFolders(root *os.Root) *folders {
+	durable, err := lru.New[string, struct{}](durableFolders)
+	if err != nil {
+		panic(err) // only if the size is not positive
+	}
+	return &folders{root: root, durable: durable, syncs: map[string]*syncGroup{}}
+}
+
+// create makes a temporary file in a folder, and the folder if it does not exist.
+func (f *folders) create(folder string) (*temporary, error) {
+	f.removing.RLock()
+	defer f.removing.RUnlock()
+	opened, err := f.openFolder(folder)
+	if err != nil {
+		return nil, err
+	}
+	file, name, err := createTemporary(opened)
+	if err != nil {
+		_ = opened.Close()
+		return nil, err
+	}
+	return &temporary{folder: opened, file: file, name: name}, nil
+}
+
+// openFolder opens a folder, and makes it if it does not exist.
+func (f *folders) openFolder(folder string) (*os.Root, error) {
+	if err := f.ensure(folder); err != nil {
+		return nil, err
+	}
+	opened, err := f.root.OpenRoot(folder)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return opened, err
+	}
+	// Another process removed it, or a person.
+	f.forget(folder)
+	if err := f.ensure(folder); err != nil {
+		return nil, err
+	}
+	return f.root.OpenRoot(folder)
+}
+
+// ensure creates a folder with those above it, and makes them durable. One that exists
+// may be new too: it is known to be durable only after a sync of the one above it.
+func (f *folders) ensure(folder string) error {
+	if folder == "." {
+		return nil
+	}
+	if _, known := f.durable.Get(folder); known {
+		return nil
+	}
+	parent := path.Dir(folder)
+	if err := f.ensure(parent); err != nil {
+		return err
+	}
+	if err := f.root.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := f.syncByName(parent); err != nil {
+		return err
+	}
+	f.durable.Add(folder, struct{}{})
+	return nil
+}
+
+// forget removes a folder and those above it from the cache.
+func (f *folders) forget(folder string) {
+	for ; folder != "."; folder = path.Dir(folder) {
+		f.durable.Remove(folder)
+	}
+}
+
+// removeEmpty removes a folder, and those above it, if they are empty.
+func (f *folders) removeEmpty(folder string) {
+	for ; folder != "." && f.isEmpty(folder); folder = path.Dir(folder) {
+		f.removing.Lock()
+		f.durable.Remove(folder)
+		err := f.root.Remove(folder) // fails if it is not empty
+		f.removing.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (f *folders) isEmpty(folder string) bool {
+	opened, err := f.root.Open(folder)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = opened.Close() }()
+	_, err = opened.ReadDir(1)
+	return errors.Is(err, io.EOF)
+}
+
+// syncGroup is the syncs of one folder: one that runs, and those that wait for the next.
+type syncGroup struct {
+	next *syncBatch
+}
+
+type syncBatch struct {
+	begin chan struct{}
+	done  chan struct{}
+	err   error
+}
+
+// sync makes the names in a folder durable. One fsync serves all callers that arrived
+// before it began.
+func (f *folders) sync(folder string, opened *os.Root) error {
+	return f.group(folder, func() error { return syncFolder(opened, ".") })
+}
+
+func (f *folders) syncByName(folder string) error {
+	return f.group(folder, func() error { return syncFolder(f.root, folder) })
+}
+
+func (f *folders) group(folder string, sync func() error) error {
+	f.mu.Lock()
+	g := f.syncs[folder]
+	if g == nil {
+		f.syncs[folder] = &syncGroup{}
+		f.mu.Unlock()
+		defer f.finish(folder)
+		return sync()
+	}
+	batch := g.next
+	if batch != nil {
+		f.mu.Unlock()
+		<-batch.done
+		return batch.err
+	}
+	batch = &syncBatch{begin: make(chan struct{}), done: make(chan struct{})}
+	g.next = batch
+	f.mu.Unlock()
+	<-batch.begin
+	defer f.finish(folder)
+	defer close(batch.done)
+	batch.err = sync()
+	return batch.err
+}
+
+// finish starts the next sync of a folder, if any callers wait for it.
+func (f *folders) finish(folder string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g := f.syncs[folder]
+	if g.next == nil {
+		delete(f.syncs, folder)
+		return
+	}
+	close(g.next.begin)
+	g.next = nil
+}
+
+// readFolder returns the entries of a folder.
+func readFolder(root *os.Root, folder string) ([]fs.DirEntry, error) {
+	opened, err := root.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = opened.Close() }()
+	return opened.ReadDir(-1)
+}
+
+// sortKey orders the entries of a folder as the byte order of whole paths does: below
+// "a" come paths with "a/", which is after "a,b" and "a-b".
+func sortKey(e fs.DirEntry) string {
+	if e.IsDir() {
+		return e.Name() + "/"
+	}
+	return e.Name()
+}
+
+// isBefore reports whether all paths in a folder are up to after.
+func isBefore(folder, after string) bool {
+	prefix := folder + "/"
+	return prefix <= after && !strings.HasPrefix(after, prefix)
+}

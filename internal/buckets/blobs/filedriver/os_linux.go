@@ -1,0 +1,32 @@
+package filedriver
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// writeBack starts to store the window that ends at end, and waits for the one before it.
+// It returns errors of the disk, because Linux reports each of them only once: the sync
+// at the end of the body would not. File systems that lack the call are no error.
+func writeBack(f *os.File, end, window int64) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var start, wait error
+	err = conn.Control(func(fd uintptr) {
+		start = unix.SyncFileRange(int(fd), end-window, window, unix.SYNC_FILE_RANGE_WRITE)
+		if end > window {
+			const all = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
+			wait = unix.SyncFileRange(int(fd), end-2*window, window, all)
+		}
+	})
+	for _, e := range []error{start, wait} {
+		if errors.Is(e, unix.EIO) || isFull(e) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}

@@ -1,0 +1,44 @@
+//go:build linux || darwin || freebsd
+
+package filedriver
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"holdfast/internal/buckets/blobs"
+)
+
+// isFull reports whether an error means that a file did not fit. EFBIG is a limit of the
+// file system or of the process for one file.
+func isFull(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG)
+}
+
+// isNoLink reports whether an error means that a file cannot have another link.
+func isNoLink(err error) bool {
+	return errors.Is(err, unix.EMLINK) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.EXDEV)
+}
+
+func freeSpace(folder *os.File) (blobs.Space, error) {
+	var st unix.Statfs_t
+	for {
+		err := unix.Fstatfs(int(folder.Fd()), &st)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		block := int64(st.Bsize) //nolint:unconvert // int32 on some systems
+		return blobs.Space{Total: int64(st.Blocks) * block, Free: int64(st.Bavail) * block}, err
+	}
+}
+
+// syncFolder makes the names in a folder durable.
+func syncFolder(root *os.Root, folder string) error {
+	opened, err := root.Open(folder)
+	if err != nil {
+		return err
+	}
+	return errors.Join(opened.Sync(), opened.Close())
+}

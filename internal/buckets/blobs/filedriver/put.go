@@ -1,0 +1,204 @@
+package filedriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path"
+	"sync"
+
+	"holdfast/internal/buckets/blobs"
+)
+
+// bufferSize is large enough that the system calls of a stream cost little.
+const bufferSize = 128 << 10
+
+// window is how many bytes are written before the disk begins to store them, so that the
+// sync at the end of a large body does not take long.
+const window = 8 << 20
+
+var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+
+// Put implements blobs.Driver. It computes no checksum: the body that it gets reports its
+// end only after its MD5 was found right, and its readers compare it again.
+func (d *Driver) Put(ctx context.Context, name string, body io.Reader, size int64) (int64, error) {
+	if err := blobs.CheckPath(name); err != nil {
+		return 0, err
+	}
+	at, err := d.open()
+	if err != nil {
+		return 0, err
+	}
+	folder := path.Dir(name)
+	t, err := at.folders.create(folder)
+	if err != nil {
+		return 0, d.fail("create file", "", err)
+	}
+	finished := false
+	defer func() { // even if body panics
+		if !finished {
+			t.discard()
+		}
+		_ = t.folder.Close()
+	}()
+	n, err := copyBody(ctx, t.file, body, size)
+	if err == nil {
+		err = t.commit(path.Base(name))
+	}
+	if err == nil {
+		err = at.folders.sync(folder, t.folder)
+	}
+	switch {
+	case err == nil:
+		finished = true
+		return n, nil
+	case blobs.IsSourceError(err):
+		return 0, err
+	default:
+		return 0, d.fail("write file", "", err)
+	}
+}
+
+// copyBody writes a body to a file and syncs it.
+func copyBody(ctx context.Context, to *os.File, body io.Reader, size int64) (int64, error) {
+	buffer := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(buffer)
+	total := int64(0)
+	for {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		n, readErr := body.Read(buffer[:])
+		total += int64(n)
+		if size >= 0 && total > size {
+			return 0, blobs.CheckSize(total, size)
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return 0, err
+		}
+		if total/window > (total-int64(n))/window {
+			if err := writeBack(to, total/window*window, window); err != nil {
+				return 0, err
+			}
+		}
+		if blobs.IsEnd(readErr) {
+			break
+		} else if readErr != nil {
+			return 0, blobs.SourceError(readErr)
+		}
+	}
+	if err := errors.Join(blobs.CheckSize(total, size), ctx.Err()); err != nil {
+		return 0, err
+	}
+	return total, to.Sync()
+}
+
+// temporary is a file that is not finished, and the folder it is in.
+type temporary struct {
+	folder *os.Root
+	file   *os.File
+	name   string // what the file is called now
+}
+
+// createTemporary creates a file with a name that no other has.
+func createTemporary(folder *os.Root) (*os.File, string, error) {
+	name := fmt.Sprintf("%s%016x", blobs.TemporaryPrefix, rand.Uint64())
+	f, err := folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	return f, name, err
+}
+
+// commit gives the file its name. Some file systems report a failed write only when a
+// file is closed, so that comes first.
+func (t *temporary) commit(name string) error {
+	file := t.file
+	t.file = nil
+	if err := file.Close(); err != nil {
+		return err
+	}
+	if err := t.folder.Rename(t.name, name); err != nil {
+		return err
+	}
+	t.name = name
+	return nil
+}
+
+// discard removes the file under the name that it has now.
+func (t *temporary) discard() {
+	if t.file != nil {
+		_ = t.file.Close()
+		t.file = nil
+	}
+	_ = t.folder.Remove(t.name)
+}
+
+// Copy implements blobs.Driver with a hard link.
+func (d *Driver) Copy(ctx context.Context, from, to string) error {
+	if err := errors.Join(blobs.CheckPath(from), blobs.CheckPath(to), ctx.Err()); err != nil {
+		return err
+	}
+	at, err := d.open()
+	if err != nil {
+		return err
+	}
+	if _, err := d.Stat(ctx, from); err != nil || from == to {
+		return err
+	}
+	folder := path.Dir(to)
+	opened, err := at.folders.link(from, to)
+	switch {
+	case isNoLink(err):
+		return fmt.Errorf("storage node %s: link %s: %w", d.id, to, errors.ErrUnsupported)
+	case err != nil:
+		return d.fail("link file", from, err)
+	}
+	defer func() { _ = opened.Close() }()
+	if err := at.folders.sync(folder, opened); err != nil {
+		_ = opened.Remove(path.Base(to))
+		return d.fail("link file", "", err)
+	}
+	return nil
+}
+
+// replaceLink makes a link with a name that another file has.
+func replaceLink(root *os.Root, from, to string) error {
+	a, err1 := root.Lstat(from)
+	b, err2 := root.Lstat(to)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	if os.SameFile(a, b) {
+		return nil
+	}
+	name := path.Join(path.Dir(to), fmt.Sprintf("%s%016x", blobs.TemporaryPrefix, rand.Uint64()))
+	if err := root.Link(from, name); err != nil {
+		return err
+	}
+	if err := root.Rename(name, to); err != nil {
+		_ = root.Remove(name)
+		return err
+	}
+	return nil
+}
+
+// link makes a hard link and returns the open folder of the new name.
+func (f *folders) link(from, to string) (*os.Root, error) {
+	f.removing.RLock()
+	defer f.removing.RUnlock()
+	folder, err := f.openFolder(path.Dir(to))
+	if err != nil {
+		return nil, err
+	}
+	err = f.root.Link(from, to)
+	if errors.Is(err, fs.ErrExist) {
+		err = replaceLink(f.root, from, to)
+	}
+	if err != nil {
+		_ = folder.Close()
+		return nil, err
+	}
+	return folder, nil
+}

@@ -1,0 +1,73 @@
+package blobs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"holdfast/internal/fault"
+)
+
+// errStalled means that a node made no progress for Options.Stall.
+var errStalled = fault.New(fault.Unavailable, "storage node does not respond")
+
+// within runs an operation of a node and returns errStalled if it takes too long. The
+// operation then continues in the background, because a system call on a disk that hangs
+// cannot be interrupted.
+func within[T any](ctx context.Context, c *Cluster, run func(context.Context) (T, error)) (value T, err error) {
+	type result struct {
+		value T
+		err   error
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results := make(chan result, 1)
+	c.work.Go(func() {
+		value, err := run(ctx)
+		results <- result{value, err}
+	})
+	timer := time.NewTimer(c.Stall)
+	defer timer.Stop()
+	select {
+	case r := <-results:
+		return r.value, r.err
+	case <-timer.C:
+		return value, errStalled
+	case <-ctx.Done():
+		return value, ctx.Err()
+	}
+}
+
+// blame records the result of an operation of a node. A node is avoided for some time if
+// it failed, but not if the caller gave up, the body is missing, or the request is wrong.
+func (c *Cluster) blame(ctx context.Context, m *member, err error) {
+	if err != nil && (ctx.Err() != nil || IsSourceError(err) || fault.Is(err, fault.NotFound) || fault.Is(err, fault.Invalid)) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil:
+		m.err, m.avoidUntil = nil, time.Time{}
+	case errors.Is(err, ErrNotEnoughSpace):
+		m.err, m.hasSpace, m.space.Free = err, true, 0 // until the next Refresh
+	default:
+		m.err, m.avoidUntil = err, c.Clock().Add(c.Avoid)
+	}
+}
+
+// isAvoided reports whether a node failed recently. A clock that was set back does not
+// prolong that. The caller holds c.mu.
+func (c *Cluster) isAvoided(m *member) bool {
+	left := m.avoidUntil.Sub(c.Clock())
+	return left > 0 && left <= c.Avoid
+}
+
+// report passes on what is wrong with a copy, and remembers it so that the next read uses
+// another copy first.
+func (c *Cluster) report(m *member, path string, problem Problem) {
+	c.bad.Add(badCopy{m.id, path}, struct{}{})
+	if c.Report != nil {
+		c.Report(Finding{Node: m.id, Path: path, Problem: problem})
+	}
+}

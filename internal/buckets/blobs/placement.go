@@ -1,0 +1,167 @@
+package blobs
+
+import (
+	"slices"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/fault"
+)
+
+// Space that a node keeps free: some file systems become slow or fail when they are full.
+const (
+	keepFreePart = 100 // of the total
+	keepFreeMost = 1 << 30
+)
+
+// placement chooses nodes for some copies of one body. It returns no node twice.
+type placement struct {
+	c       *Cluster
+	size    int64
+	copies  int
+	used    map[*member]bool
+	have    map[*member]bool // nodes that had a copy before
+	spread  map[string]int   // copies in each datacenter
+	failure error            // of the last node that failed
+}
+
+func (c *Cluster) place(size int64, copies int) *placement {
+	return &placement{c: c, size: max(size, 0), copies: copies, used: map[*member]bool{}, have: map[*member]bool{}, spread: map[string]int{}}
+}
+
+// exclude marks nodes that have a copy already.
+func (p *placement) exclude(have []*member) {
+	for _, m := range have {
+		p.used[m], p.have[m] = true, true
+		p.spread[m.datacenter]++
+	}
+}
+
+// next returns n more nodes: those that did not fail recently first, then in the
+// datacenter that has the fewest copies, then at random, weighted by free space. It
+// returns an error if there are not as many.
+func (p *placement) next(n int) ([]*member, error) {
+	p.c.mu.Lock()
+	defer p.c.mu.Unlock()
+	var chosen []*member
+	for range n {
+		m := p.choose()
+		if m == nil {
+			for _, m := range chosen {
+				delete(p.used, m)
+				p.spread[m.datacenter]--
+			}
+			return nil, p.lack()
+		}
+		p.used[m] = true
+		p.spread[m.datacenter]++
+		chosen = append(chosen, m)
+	}
+	return chosen, nil
+}
+
+// failed takes note that a node did not store its copy.
+func (p *placement) failed(m *member, err error) {
+	p.spread[m.datacenter]--
+	p.failure = err
+}
+
+// choose returns one node, or nil.
+func (p *placement) choose() *member {
+	var best []*member
+	for _, m := range p.c.members {
+		if m.state != buckets.NodeActive || p.used[m] || !p.fits(m) {
+			continue
+		}
+		if len(best) > 0 {
+			switch order := p.order(m, best[0]); {
+			case order > 0:
+				continue
+			case order < 0:
+				best = best[:0]
+			}
+		}
+		best = append(best, m)
+	}
+	if len(best) == 0 {
+		return nil
+	}
+	return p.weighted(p.sameDatacenter(best))
+}
+
+// order compares two nodes; the smaller one is chosen.
+func (p *placement) order(a, b *member) int {
+	x, y := p.c.isAvoided(a), p.c.isAvoided(b)
+	switch {
+	case x != y && y:
+		return -1
+	case x != y:
+		return 1
+	}
+	return p.spread[a.datacenter] - p.spread[b.datacenter]
+}
+
+// sameDatacenter reduces nodes to those of one datacenter, so that each datacenter gets
+// as many copies, however many nodes it has.
+func (p *placement) sameDatacenter(nodes []*member) []*member {
+	var names []string
+	for _, m := range nodes {
+		if !slices.Contains(names, m.datacenter) {
+			names = append(names, m.datacenter)
+		}
+	}
+	name := names[p.c.random.IntN(len(names))]
+	return slices.DeleteFunc(nodes, func(m *member) bool { return m.datacenter != name })
+}
+
+// weighted chooses a node by free space. A node whose space is unknown counts as the
+// largest of the others.
+func (p *placement) weighted(nodes []*member) *member {
+	most := 1.0
+	for _, m := range nodes {
+		most = max(most, float64(m.space.Free))
+	}
+	weight := func(m *member) float64 {
+		if !m.hasSpace || m.space.Free < 0 {
+			return most
+		}
+		return max(1, float64(m.space.Free))
+	}
+	total := 0.0
+	for _, m := range nodes {
+		total += weight(m)
+	}
+	at := p.c.random.Float64() * total
+	for _, m := range nodes {
+		if at -= weight(m); at < 0 {
+			return m
+		}
+	}
+	return nodes[len(nodes)-1]
+}
+
+// fits reports whether a node has space for the body, as far as is known.
+func (p *placement) fits(m *member) bool {
+	if !m.hasSpace || m.space.Free < 0 {
+		return true
+	}
+	keep := min(m.space.Total/keepFreePart, keepFreeMost)
+	return m.space.Free-keep > p.size
+}
+
+// lack returns the error for too few nodes. It is lack of space if the nodes that do not
+// work now would not be enough either. The caller holds c.mu.
+func (p *placement) lack() error {
+	possible := 0
+	for _, m := range p.c.members {
+		if m.state == buckets.NodeActive && !p.have[m] && p.fits(m) {
+			possible++
+		}
+	}
+	if possible < p.copies {
+		return &fault.Error{
+			Code: fault.Unavailable, Cause: noSpace(p.failure),
+			Message: "too few storage nodes have enough space for the copies of the body",
+		}
+	}
+	return &fault.Error{Code: fault.Unavailable, Cause: p.failure, Message: "too few storage nodes work now; retry later"}
+}

@@ -1,0 +1,304 @@
+package blobs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"holdfast/internal/fault"
+)
+
+// queued is how many chunks a node may be behind the fastest one.
+const queued = 4
+
+// removeTimeout limits the removal of what a failed write left.
+const removeTimeout = time.Minute
+
+var errTooLarge = fault.New(fault.Invalid, "body is larger than was announced")
+
+// Write implements buckets.Bodies. The slowest node sets the pace. A node that fails or
+// stalls is replaced: by writing the body again if it is in memory, otherwise by copying
+// it from another node at the end.
+func (c *Cluster) Write(ctx context.Context, path string, size int64, copies int, src io.Reader) (sharks []string, err error) {
+	if err := CheckPath(path); err != nil {
+		return nil, err
+	}
+	if copies < 1 || copies > MaxCopies {
+		return nil, fault.Newf(fault.Invalid, "copies: expected 1 to %d", MaxCopies)
+	}
+	w := &write{c: c, ctx: ctx, path: path, size: size, copies: copies}
+	first := newChunk()
+	defer first.release()
+	switch err := first.fill(src); {
+	case size >= 0 && int64(first.n) > size:
+		return nil, errTooLarge
+	case IsEnd(err):
+		w.p = c.place(int64(first.n), copies)
+		err = w.whole(first)
+		return w.sharks(), err
+	case err != nil:
+		return nil, err
+	}
+	w.p = c.place(size, copies)
+	err = w.stream(first, src)
+	return w.sharks(), err
+}
+
+// write is one body on its way to the nodes.
+type write struct {
+	c      *Cluster
+	ctx    context.Context //nolint:containedctx // of the request
+	path   string
+	size   int64 // the most that the source may have; -1: unknown
+	copies int
+	p      *placement
+	total  int64
+	done   []*member // nodes that have the body
+}
+
+func (w *write) sharks() (ids []string) {
+	for _, m := range w.done {
+		ids = append(ids, m.id)
+	}
+	return ids
+}
+
+// put is a driver that stores a copy.
+type put struct {
+	node     *member
+	queue    *queue // nil if the body is in memory
+	cancel   context.CancelFunc
+	finished chan struct{}
+	err      error // once finished
+}
+
+// start lets a node store a body. release is called when the driver does not use the body
+// anymore, which may be long after the request.
+func (w *write) start(m *member, open func(context.Context) (body io.Reader, size int64, q *queue), release func(*queue)) *put {
+	ctx, cancel := context.WithCancel(w.ctx)
+	body, size, q := open(ctx)
+	p := &put{node: m, queue: q, cancel: cancel, finished: make(chan struct{})}
+	w.c.work.Go(func() {
+		defer release(q)
+		defer close(p.finished)
+		_, p.err = m.driver.Put(ctx, w.path, body, size)
+	})
+	return p
+}
+
+// settleAll waits for puts whose bodies have ended. All of them together may take as long
+// as a node may stall.
+func (w *write) settleAll(puts []*put) {
+	ctx, cancel := context.WithTimeoutCause(w.ctx, w.c.Stall, errStalled)
+	defer cancel()
+	for _, p := range puts {
+		w.settle(p, p.wait(ctx))
+	}
+}
+
+// wait returns the result of a put, or the cause why the context ended before.
+func (p *put) wait(ctx context.Context) error {
+	select {
+	case <-p.finished:
+	case <-ctx.Done():
+		select {
+		case <-p.finished:
+		default:
+			return context.Cause(ctx)
+		}
+	}
+	p.cancel()
+	return p.err
+}
+
+// settle takes note of how a put ended.
+func (w *write) settle(p *put, err error) {
+	w.c.blame(w.ctx, p.node, err)
+	if err != nil {
+		w.p.failed(p.node, err)
+		w.abandon(p)
+		return
+	}
+	w.done = append(w.done, p.node)
+	w.c.bad.Remove(badCopy{p.node.id, w.path})
+	w.c.wrote(p.node, w.total)
+}
+
+// wrote subtracts a body from the known free space of a node.
+func (c *Cluster) wrote(m *member, size int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m.space.Free >= 0 {
+		m.space.Free = max(0, m.space.Free-size)
+	}
+}
+
+// whole stores a body that is in memory.
+func (w *write) whole(body *chunk) error {
+	w.total = int64(body.n)
+	for len(w.done) < w.copies {
+		nodes, err := w.p.next(w.copies - len(w.done))
+		if err != nil {
+			w.undo()
+			return err
+		}
+		var puts []*put
+		for _, m := range nodes {
+			body.hold() // a driver that stalls keeps reading
+			puts = append(puts, w.start(m, func(context.Context) (io.Reader, int64, *queue) {
+				return bytes.NewReader(body.data()), int64(body.n), nil
+			}, func(*queue) { body.release() }))
+		}
+		w.settleAll(puts)
+		if err := w.ctx.Err(); err != nil {
+			w.undo()
+			return err
+		}
+	}
+	return nil
+}
+
+// stream stores a body of which the first chunk is known.
+func (w *write) stream(first *chunk, src io.Reader) (err error) {
+	nodes, err := w.p.next(w.copies)
+	if err != nil {
+		return err
+	}
+	var live []*put
+	defer func() { // after an error, and even if the source panics
+		for _, p := range live {
+			w.abandon(p)
+		}
+		if err != nil {
+			w.undo()
+		}
+	}()
+	for _, m := range nodes {
+		live = append(live, w.start(m, func(ctx context.Context) (io.Reader, int64, *queue) {
+			q := &queue{ctx: ctx, feed: make(chan *chunk, queued)}
+			return q, -1, q
+		}, (*queue).drain))
+	}
+	first.hold()
+	for next, end := first, false; ; {
+		live = w.send(next, live)
+		next.release()
+		switch {
+		case w.ctx.Err() != nil:
+			return w.ctx.Err()
+		case len(live) == 0:
+			return w.none()
+		case end:
+			return w.finish(&live)
+		}
+		next = newChunk()
+		err := next.fill(src)
+		switch {
+		case w.size >= 0 && w.total+int64(next.n) > w.size:
+			err = errTooLarge
+		case IsEnd(err):
+			end, err = true, nil
+		}
+		if err != nil {
+			next.release()
+			return err
+		}
+	}
+}
+
+// none is the error when every node has failed in the middle of a body. What was sent
+// cannot be sent again.
+func (w *write) none() error {
+	return &fault.Error{Code: fault.Unavailable, Cause: w.p.failure, Message: "all storage nodes failed while the body was written; retry"}
+}
+
+// send gives a chunk to all nodes and returns those that took it.
+func (w *write) send(next *chunk, live []*put) (kept []*put) {
+	w.total += int64(next.n)
+	if next.n == 0 {
+		return live
+	}
+	for _, p := range live {
+		next.hold()
+		if err := w.feed(p, next); err != nil {
+			next.release()
+			w.settle(p, err)
+			continue
+		}
+		kept = append(kept, p)
+	}
+	return kept
+}
+
+func (w *write) feed(p *put, next *chunk) error {
+	select { // most of the time, without a timer
+	case p.queue.feed <- next:
+		return nil
+	default:
+	}
+	timer := time.NewTimer(w.c.Stall)
+	defer timer.Stop()
+	select {
+	case p.queue.feed <- next:
+		return nil
+	case <-p.finished:
+		return errors.Join(errEarly, p.err)
+	case <-timer.C:
+		return errStalled
+	case <-w.ctx.Done():
+		return w.ctx.Err()
+	}
+}
+
+// errEarly means that a driver returned before the end of the body.
+var errEarly = fault.New(fault.Unavailable, "storage node stopped in the middle of a body")
+
+// finish ends the body, waits for the nodes and replaces those that failed.
+func (w *write) finish(live *[]*put) error {
+	for _, p := range *live {
+		close(p.queue.feed)
+	}
+	puts := *live
+	*live = nil
+	w.settleAll(puts)
+	switch {
+	case w.ctx.Err() != nil:
+		return w.ctx.Err()
+	case len(w.done) == 0:
+		return w.none()
+	}
+	added, err := w.c.replicate(w.ctx, w.path, w.total, nil, w.done, w.p, w.copies-len(w.done))
+	w.done = append(w.done, added...)
+	return err
+}
+
+// undo removes the copies of a body that has too few.
+func (w *write) undo() {
+	done := w.done
+	w.done = nil
+	for _, m := range done {
+		w.c.removeLater(m, w.path)
+	}
+}
+
+// abandon cancels a put, and removes its copy if there is one all the same.
+func (w *write) abandon(p *put) {
+	p.cancel()
+	w.c.work.Go(func() {
+		<-p.finished
+		if p.err == nil {
+			w.c.removeLater(p.node, w.path)
+		}
+	})
+}
+
+// removeLater removes a copy in the background. If that fails, an audit finds it.
+func (c *Cluster) removeLater(m *member, path string) {
+	c.work.Go(func() {
+		ctx, cancel := context.WithTimeout(c.ctx, removeTimeout)
+		defer cancel()
+		_ = m.driver.Delete(ctx, path)
+	})
+}

@@ -1,0 +1,81 @@
+package buckets
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// claimTime is how long a worker may take for a batch of garbage before another worker
+// claims it too. Bodies are removed idempotently, so then nothing is lost.
+const claimTime = 10 * time.Minute
+
+// Collect removes at most limit deleted objects from the storage nodes and then from the
+// database: those that were deleted at a time or before. It returns how many it has
+// removed. Garbage whose bodies cannot be removed stays, and is tried again after the
+// claim has expired.
+func (s *Service) Collect(ctx context.Context, before time.Time, limit int) (n int, err error) {
+	now := s.Clock()
+	claim := Claim{ID: NewUUID(), Before: At(before), Now: At(now), Expires: At(now.Add(claimTime)), Limit: limit}
+	garbage, err := s.Collector.Claim(ctx, claim)
+	if err != nil {
+		return 0, err
+	}
+	var removed []Garbage
+	var failed []error
+	for i := range garbage {
+		if err := s.removeBodies(ctx, &garbage[i]); err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		removed = append(removed, garbage[i])
+	}
+	if len(removed) > 0 {
+		n, err = s.Collector.Remove(ctx, claim.ID, removed)
+		failed = append(failed, err)
+	}
+	return n, errors.Join(failed...)
+}
+
+// removeBodies removes the bodies of a deleted object.
+func (s *Service) removeBodies(ctx context.Context, g *Garbage) error {
+	if len(g.Sharks) > 0 {
+		if err := s.Bodies.Remove(ctx, BodyPath(g.Owner, g.Bucket, g.ID, g.Name), g.Sharks); err != nil {
+			return err
+		}
+	}
+	if g.Upload == "" {
+		return nil
+	}
+	for after := 0; ; {
+		page, err := s.Collector.UploadBodies(ctx, g.Owner, g.Upload, after, segmentPage)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for i := range page {
+			if len(page[i].Sharks) == 0 {
+				continue
+			}
+			if err := s.Bodies.Remove(ctx, BodyPath(g.Owner, g.Bucket, page[i].ID, g.Name), page[i].Sharks); err != nil {
+				return err
+			}
+		}
+		after = page[len(page)-1].Number
+	}
+}
+
+// CollectBuckets removes at most limit buckets that were deleted at a time or before and
+// whose objects are removed. It returns how many steps it has taken.
+func (s *Service) CollectBuckets(ctx context.Context, before time.Time, limit int) (n int, err error) {
+	all, err := s.Collector.DeletedBuckets(ctx, At(before), limit)
+	if err != nil {
+		return 0, err
+	}
+	for _, b := range all {
+		if _, err := s.Collector.RemoveBucket(ctx, b, At(s.Clock()), limit); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}

@@ -1,0 +1,41 @@
+package buckets
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Garbage is a row of manta_bucket_deleted_object: a body that no object has any more.
+type Garbage struct {
+	Owner   AccountID
+	Bucket  BucketID
+	Name    string
+	ID      ObjectID
+	Length  int64 // of an aborted upload: that of all its parts
+	Sharks  []string
+	Upload  UploadID // not empty: the body is the parts of this upload, too
+	Deleted Moment   // when
+}
+
+// DeletedBucket is a row of manta_bucket_deleted_bucket.
+type DeletedBucket struct {
+	Bucket
+	Deleted Moment
+}
+
+// Claim reserves garbage for one worker for a time.
+type Claim struct {
+	ID      string // UUID of the batch
+	Before  Moment // what was deleted at this time or earlier
+	Now     Moment
+	Expires Moment // afterwards another worker may claim what has not been removed
+	Limit   int    // rows
+}
+
+// SortGarbage sorts garbage by the time of its deletion.
+func SortGarbage(all []Garbage) {
+	slices.SortStableFunc(all, func(a, b Garbage) int {
+		return cmp.Or(cmp.Compare(a.Deleted, b.Deleted), strings.Compare(string(a.ID), string(b.ID)))
+	})
+}

@@ -1,0 +1,130 @@
+package buckets
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/base64"
+	"errors"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/expirable"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+)
+
+// Keyring creates access keys and finds their secrets, which are encrypted in the
+// database. It is safe for concurrent use.
+type Keyring struct {
+	store   Accounts
+	clock   clock.Clock
+	ciphers []cipher.AEAD // the first encrypts
+	found   *expirable.LRU[string, found]
+}
+
+// found is an access key with its account, as it was a short time ago.
+type found struct {
+	account Account
+	secret  string
+}
+
+const (
+	cachedKeys = 10000
+	// KeyDelay is how long a key that was revoked on another process still works.
+	KeyDelay = 5 * time.Second
+)
+
+// NewKeyring returns a keyring. The secrets are those of Config; the first encrypts.
+func NewKeyring(store Accounts, now clock.Clock, secrets []string) (*Keyring, error) {
+	k := &Keyring{store: store, clock: now, found: expirable.NewLRU[string, found](cachedKeys, nil, KeyDelay)}
+	for _, s := range secrets {
+		key, err := hkdf.Key(sha256.New, []byte(s), nil, "buckets access keys", 32)
+		if err != nil {
+			return nil, err
+		}
+		block, err := aes.NewCipher(key)
+		if err != nil {
+			return nil, err
+		}
+		aead, err := cipher.NewGCMWithRandomNonce(block)
+		if err != nil {
+			return nil, err
+		}
+		k.ciphers = append(k.ciphers, aead)
+	}
+	return k, nil
+}
+
+// Create creates an access key for an account and returns its ID and secret.
+func (k *Keyring) Create(ctx context.Context, account AccountID) (id, secret string, err error) {
+	id, secret = newKeyID(), newKeySecret()
+	return id, secret, k.Add(ctx, account, id, secret)
+}
+
+// Add creates an access key with a given ID and secret.
+func (k *Keyring) Add(ctx context.Context, account AccountID, id, secret string) error {
+	return k.store.CreateKey(ctx, Key{
+		ID: id, Account: account, Created: At(k.clock()),
+		Secret: k.ciphers[0].Seal(nil, nil, []byte(secret), []byte(id)), //nolint:gosec // the cipher makes a random nonce
+	})
+}
+
+// Find returns the account and the secret of an access key that is not revoked.
+func (k *Keyring) Find(ctx context.Context, id string) (account Account, secret string, ok bool, err error) {
+	if f, ok := k.found.Get(id); ok {
+		return f.account, f.secret, true, nil
+	}
+	key, err := k.store.Key(ctx, id)
+	if errors.Is(err, ErrNoKey) || err == nil && key.Revoked != 0 {
+		return account, "", false, nil
+	}
+	if err != nil {
+		return account, "", false, err
+	}
+	if secret, err = k.Secret(key); err != nil {
+		return account, "", false, err
+	}
+	if account, err = k.store.AccountByID(ctx, key.Account); err != nil {
+		if errors.Is(err, ErrNoAccount) {
+			return account, "", false, nil
+		}
+		return account, "", false, err
+	}
+	k.found.Add(id, found{account, secret})
+	return account, secret, true, nil
+}
+
+// Secret decrypts the secret of a key.
+func (k *Keyring) Secret(key Key) (string, error) {
+	for _, c := range k.ciphers {
+		if text, err := c.Open(nil, nil, key.Secret, []byte(key.ID)); err == nil {
+			return string(text), nil
+		}
+	}
+	return "", fault.New(fault.Internal, "the secret of an access key was encrypted with another buckets.key_secret: restore it, or add it to buckets.old_key_secrets")
+}
+
+// Revoke revokes a key, here at once and in other processes within KeyDelay.
+func (k *Keyring) Revoke(ctx context.Context, id string) error {
+	defer k.found.Remove(id)
+	return k.store.RevokeKey(ctx, id, At(k.clock()))
+}
+
+// newKeyID returns an access key ID: HF and 18 of A-Z and 2-7.
+func newKeyID() string {
+	b := make([]byte, 12)
+	_, _ = rand.Read(b)
+	return "HF" + base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b)[:18]
+}
+
+// newKeySecret returns a secret of 40 characters, like Amazon's.
+func newKeySecret() string {
+	b := make([]byte, 30)
+	_, _ = rand.Read(b)
+	return base64.URLEncoding.EncodeToString(b)
+}

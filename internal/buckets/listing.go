@@ -1,0 +1,130 @@
+package buckets
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxPage is the largest number of entries of a page.
+const MaxPage = 1000
+
+// Position is where a page starts.
+type Position struct {
+	Name      string
+	Inclusive bool // the page may start with this name; otherwise after it
+}
+
+// Query selects a page of a bucket's objects, ordered by the bytes of their names.
+// Names that have the delimiter after the prefix are grouped: a group is the name up to
+// and including the first delimiter, and counts as one entry.
+type Query struct {
+	Prefix    string
+	Delimiter string // empty: no groups
+	Start     Position
+	Limit     int // 1 to MaxPage
+}
+
+// Entry is an object of a page, or a group.
+type Entry struct {
+	Group  string // not empty: a group; Object is zero
+	Object Object // without Headers, Roles, Inline and Sharks
+}
+
+// Page is the result of a Query.
+type Page struct {
+	Entries []Entry
+	More    bool     // there are more entries after the page
+	Next    Position // where they start
+}
+
+// Starting returns the query as it starts after a marker that a client has sent: after
+// an object's name, or after the whole group if the marker is one.
+func (q Query) Starting(marker string) Query {
+	q.Start = Position{Name: marker}
+	if group, ok := q.GroupOf(marker); ok && group == marker {
+		q.Start = q.after(group)
+	}
+	return q
+}
+
+// GroupOf returns the group that a name with the query's prefix belongs to.
+func (q *Query) GroupOf(name string) (group string, ok bool) {
+	if q.Delimiter == "" || !strings.HasPrefix(name, q.Prefix) {
+		return "", false
+	}
+	i := strings.Index(name[len(q.Prefix):], q.Delimiter)
+	if i < 0 {
+		return "", false
+	}
+	return name[:len(q.Prefix)+i+len(q.Delimiter)], true
+}
+
+// after returns the position after all names of a group.
+func (q *Query) after(group string) Position {
+	next, ok := Successor(group)
+	if !ok { // no valid name is greater
+		return Position{Name: strings.Repeat(string(utf8.MaxRune), MaxObjectName/utf8.UTFMax+1)}
+	}
+	return Position{Name: next, Inclusive: true}
+}
+
+// Lister builds a page. A backend feeds it the rows of the bucket in order, beginning at
+// From, and skips to the position that Add returns.
+type Lister struct {
+	q    Query
+	page Page
+}
+
+// NewLister returns a Lister for a query.
+func NewLister(q Query) *Lister { return &Lister{q: q} }
+
+// From returns where the rows begin: at the query's start, or at its prefix if that is
+// greater.
+func (l *Lister) From() Position {
+	if l.q.Start.Name < l.q.Prefix {
+		return Position{Name: l.q.Prefix, Inclusive: true}
+	}
+	return l.q.Start
+}
+
+// Add adds the next row. If skip, the rows up to next are of the same group, and the
+// backend continues there. If done, the page is complete.
+func (l *Lister) Add(o Object) (next Position, skip, done bool) {
+	if !strings.HasPrefix(o.Name, l.q.Prefix) {
+		return Position{}, false, true
+	}
+	group, grouped := l.q.GroupOf(o.Name)
+	if len(l.page.Entries) == l.q.Limit {
+		l.page.More = true
+		l.page.Next = Position{Name: o.Name, Inclusive: true}
+		return Position{}, false, true
+	}
+	if !grouped {
+		l.page.Entries = append(l.page.Entries, Entry{Object: o})
+		return Position{}, false, false
+	}
+	l.page.Entries = append(l.page.Entries, Entry{Group: group})
+	return l.q.after(group), true, false
+}
+
+// Page returns the page.
+func (l *Lister) Page() Page { return l.page }
+
+// Successor returns the least text, by bytes, that is greater than every text with the
+// prefix, or false if there is none. The result is valid UTF-8 if the prefix is, because
+// PostgreSQL accepts nothing else: Successor increments the last character that can be
+// incremented.
+func Successor(prefix string) (string, bool) {
+	for prefix != "" {
+		r, size := utf8.DecodeLastRuneInString(prefix)
+		prefix = prefix[:len(prefix)-size]
+		switch {
+		case r == utf8.MaxRune:
+			continue
+		case r == 0xd7ff: // the next code points are surrogates
+			r = 0xdfff
+		}
+		return prefix + string(r+1), true
+	}
+	return "", false
+}

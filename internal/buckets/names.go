@@ -1,0 +1,170 @@
+package buckets
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"net/netip"
+	"strings"
+	"unicode/utf8"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/ident"
+)
+
+// AccountID is the ID of an account, which owns buckets: a UUID in lower case, as
+// databases return it. It is the first column of every key.
+type AccountID string
+
+// BucketID identifies one incarnation of a bucket: a bucket that is deleted and created
+// again has another ID.
+type BucketID string
+
+// ObjectID is the ID of one version of an object, and of a body on storage nodes.
+type ObjectID string
+
+// UploadID is the ID of a multipart upload. IDs of later uploads compare greater.
+type UploadID string
+
+// NewUUID returns a random UUID (version 4).
+func NewUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	b[6] = b[6]&0x0f | 0x40
+	return formatUUID(b)
+}
+
+// NewUploadID returns the ID of an upload that begins now: a UUID (version 7), which
+// begins with the time in milliseconds.
+func NewUploadID(now Moment) UploadID {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	var ms [8]byte
+	binary.BigEndian.PutUint64(ms[:], uint64(now.Time().UnixMilli()))
+	copy(b[:6], ms[2:])
+	b[6] = b[6]&0x0f | 0x70
+	return UploadID(formatUUID(b))
+}
+
+func formatUUID(b [16]byte) string {
+	b[8] = b[8]&0x3f | 0x80
+	s := make([]byte, 0, 36)
+	for i, c := range b {
+		if i == 4 || i == 6 || i == 8 || i == 10 {
+			s = append(s, '-')
+		}
+		s = hex.AppendEncode(s, []byte{c})
+	}
+	return string(s)
+}
+
+// ParseUUID parses a UUID of 36 characters in either case and returns it in lower
+// case. The nil UUID is rejected.
+func ParseUUID(s string) (string, error) {
+	id, ok := ident.ParseUUID(s)
+	if !ok {
+		return "", errUUID
+	}
+	return id, nil
+}
+
+var errUUID = fault.New(fault.Invalid, "must be a UUID of 36 characters with hyphens, and not all zeros")
+
+// Check rejects the zero value and everything else that is not a UUID in lower case.
+func (id AccountID) Check() error {
+	if s, err := ParseUUID(string(id)); err != nil || s != string(id) {
+		return ErrNoAccountID
+	}
+	return nil
+}
+
+// ErrNoAccountID means that a caller did not say whose data it wants.
+var ErrNoAccountID = fault.New(fault.Denied, "the account is missing")
+
+// Lengths of names in bytes.
+const (
+	minBucketName = 3
+	maxBucketName = 63
+	MaxObjectName = 1024
+)
+
+// CheckBucketName rejects names that cannot be a label of a host name: a name has 3 to
+// 63 of a-z, 0-9, "-" and ".", its labels neither begin nor end with "-", and it is not
+// an IPv4 address.
+func CheckBucketName(s string) error {
+	if len(s) < minBucketName || len(s) > maxBucketName {
+		return ErrBucketName
+	}
+	for label := range strings.SplitSeq(s, ".") {
+		if label == "" || label[0] == '-' || label[len(label)-1] == '-' {
+			return ErrBucketName
+		}
+		for i := range len(label) {
+			switch c := label[i]; {
+			case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-':
+			default:
+				return ErrBucketName
+			}
+		}
+	}
+	if a, err := netip.ParseAddr(s); err == nil && a.Is4() || looksLikeIPv4(s) {
+		return ErrBucketName
+	}
+	return nil
+}
+
+// looksLikeIPv4 reports whether a name has four groups of one to three digits, as the
+// address 192.168.5.4 and the invalid address 999.1.1.1 have.
+func looksLikeIPv4(s string) bool {
+	groups := 0
+	for g := range strings.SplitSeq(s, ".") {
+		if len(g) > 3 || strings.Trim(g, "0123456789") != "" {
+			return false
+		}
+		groups++
+	}
+	return groups == 4
+}
+
+// ErrBucketName means that no bucket can have the name.
+var ErrBucketName = fault.New(fault.Invalid, `a bucket name has 3 to 63 of a-z, 0-9, "-" and ".", begins and ends each label with a letter or digit, and is not an IP address`)
+
+// CheckObjectName rejects names that are empty, too long, not UTF-8, or that contain
+// U+0000, which PostgreSQL cannot store. Everything else is a name: "..", "//", "%2e".
+func CheckObjectName(s string) error {
+	switch {
+	case s == "":
+		return ErrObjectNameEmpty
+	case len(s) > MaxObjectName:
+		return ErrObjectNameTooLong
+	case !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0:
+		return ErrObjectName
+	}
+	return nil
+}
+
+// Errors of CheckObjectName.
+var (
+	ErrObjectNameEmpty   = fault.New(fault.Invalid, "the object name is empty")
+	ErrObjectNameTooLong = fault.New(fault.TooLarge, "the object name is longer than 1,024 bytes")
+	ErrObjectName        = fault.New(fault.Invalid, "the object name is not UTF-8 or contains the character U+0000")
+)
+
+// CheckAccountName rejects account names that are not 1 to 63 of a-z, 0-9 and "-", or
+// that begin or end with "-": the name is a label of a host name.
+func CheckAccountName(s string) error {
+	if s == "" || len(s) > maxBucketName || s[0] == '-' || s[len(s)-1] == '-' {
+		return ErrAccountName
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-':
+		default:
+			return ErrAccountName
+		}
+	}
+	return nil
+}
+
+// ErrAccountName means that no account can have the name.
+var ErrAccountName = fault.New(fault.Invalid, `an account name has 1 to 63 of a-z, 0-9 and "-", and neither begins nor ends with "-"`)

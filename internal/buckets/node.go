@@ -1,0 +1,67 @@
+package buckets
+
+import (
+	"strings"
+
+	"holdfast/internal/fault"
+)
+
+// Node is a storage node.
+type Node struct {
+	ID    string // "datacenter:storage_id"
+	URL   string // of its driver, such as file:///srv/holdfast
+	State NodeState
+	Added Moment
+}
+
+// NodeState says what a node is used for.
+type NodeState string
+
+// The states of a node.
+const (
+	NodeActive   NodeState = "active"
+	NodeReadOnly NodeState = "read-only" // gets no new bodies
+	NodeDraining NodeState = "draining"  // gets no new bodies, and those it has are moved
+)
+
+// Datacenter returns the part of a node's ID before the colon.
+func Datacenter(id string) string {
+	dc, _, _ := strings.Cut(id, ":")
+	return dc
+}
+
+// CheckNodeID rejects IDs that are not "datacenter:storage_id", each with 1 to 128 of
+// a-z, A-Z, 0-9, ".", "_" and "-".
+func CheckNodeID(id string) error {
+	dc, storage, ok := strings.Cut(id, ":")
+	if !ok || !isNodeName(dc) || !isNodeName(storage) {
+		return ErrNodeID
+	}
+	return nil
+}
+
+func isNodeName(s string) bool {
+	if s == "" || len(s) > 128 {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// Errors of storage nodes.
+var (
+	ErrNodeID    = fault.New(fault.Invalid, `a storage node is named "datacenter:storage_id", each of a-z, A-Z, 0-9, ".", "_" and "-"`)
+	ErrNodeInUse = fault.New(fault.Conflict, "the storage node has bodies: drain it first")
+)
+
+// ErrNotEnoughSpace means that no storage node has space for a body.
+var ErrNotEnoughSpace = fault.New(fault.Unavailable, "no storage node has enough free space")
+
+// ErrNodeURL means that no driver has the URL.
+var ErrNodeURL = fault.New(fault.Invalid, "the URL of a storage node is file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER")

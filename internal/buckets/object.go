@@ -1,0 +1,140 @@
+package buckets
+
+import (
+	"crypto/md5" //nolint:gosec // the protocol's entity tag, not a security measure
+	"encoding/hex"
+	"encoding/json"
+
+	"holdfast/internal/fault"
+)
+
+// Object is a row of manta_bucket_object.
+type Object struct {
+	Name        string
+	Created     Moment
+	Modified    Moment    // when the object was written, or its metadata changed
+	Creator     AccountID // empty: the owner
+	ContentType string
+	Headers     map[string]string // names in lower case; user metadata begins with "m-"
+	Roles       []string          // UUIDs
+	Body
+	Properties
+}
+
+// Body is where the bytes of an object or a part are. A body with neither Inline nor
+// Sharks is empty, or is the parts of Properties.Upload.
+type Body struct {
+	ID     ObjectID
+	Length int64
+	MD5    []byte   // 16 bytes; nil if the body was uploaded in parts
+	Inline []byte   // the body itself, if it is in the row
+	Sharks []string // the storage nodes that have a copy, each "datacenter:storage_id"
+}
+
+// Properties are what the column properties has. Ours is the member "s3"; all other
+// members belong to clients of the native API.
+type Properties struct {
+	ETag     string            `json:"etag,omitempty"`   // of an upload in parts; otherwise the MD5
+	Upload   UploadID          `json:"upload,omitempty"` // the upload whose parts are the body
+	Parts    int               `json:"parts,omitempty"`  // their number
+	Checksum Checksum          `json:"checksum,omitzero"`
+	Tags     map[string]string `json:"tags,omitempty"`
+	Extra    json.RawMessage   `json:"-"` // the other members, a JSON object; nil: none
+}
+
+// Checksum is a checksum of a body that the client asked for.
+type Checksum struct {
+	Algorithm string `json:"algorithm"` // CRC32, CRC32C, CRC64NVME, SHA1 or SHA256
+	Value     string `json:"value"`     // base64; a composite checksum ends with "-" and the number of parts
+	Composite bool   `json:"composite,omitempty"`
+}
+
+// EntityTag returns S3's entity tag without quotes: the MD5 of the body in
+// hexadecimal, or for an object that was uploaded in parts the MD5 of their MD5s,
+// a hyphen, and their number.
+func (o *Object) EntityTag() string {
+	if o.ETag != "" {
+		return o.ETag
+	}
+	return hex.EncodeToString(o.MD5)
+}
+
+const propertiesMember = "s3"
+
+// Encode returns the JSON of the column properties, or nil if it is empty.
+func (p *Properties) Encode() ([]byte, error) {
+	ours, err := json.Marshal(p)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, "encode the properties", err)
+	}
+	all := map[string]json.RawMessage{}
+	if p.Extra != nil {
+		if err := CheckExtra(p.Extra); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(p.Extra, &all); err != nil {
+			return nil, ErrProperties
+		}
+	}
+	if string(ours) != "{}" {
+		all[propertiesMember] = ours
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(all)
+}
+
+// DecodeProperties decodes the column properties; nil is empty.
+func DecodeProperties(text []byte) (p Properties, err error) {
+	if len(text) == 0 {
+		return p, nil
+	}
+	all := map[string]json.RawMessage{}
+	if err := json.Unmarshal(text, &all); err != nil {
+		return p, fault.Wrap(fault.Internal, "decode the properties of an object", err)
+	}
+	if ours, ok := all[propertiesMember]; ok {
+		if err := json.Unmarshal(ours, &p); err != nil {
+			return p, fault.Wrap(fault.Internal, "decode the properties of an object", err)
+		}
+		delete(all, propertiesMember)
+	}
+	if len(all) > 0 {
+		p.Extra, err = json.Marshal(all)
+	}
+	return p, err
+}
+
+// CheckExtra rejects properties of a client that are not a JSON object, or that have
+// the member "s3".
+func CheckExtra(text json.RawMessage) error {
+	all := map[string]json.RawMessage{}
+	if json.Unmarshal(text, &all) != nil || all == nil {
+		return ErrProperties
+	}
+	if _, ok := all[propertiesMember]; ok {
+		return ErrProperties
+	}
+	return nil
+}
+
+// Errors of operations on objects.
+var (
+	ErrNoObject   = fault.New(fault.NotFound, "the object does not exist")
+	ErrProperties = fault.New(fault.Invalid, `properties must be a JSON object without the member "s3"`)
+)
+
+// BodyPath returns the path of a body on its storage nodes. It has all inputs of the
+// placement, so an auditor finds the row of a file without a search.
+func BodyPath(owner AccountID, bucket BucketID, id ObjectID, name string) string {
+	sum := md5.Sum([]byte(name)) //nolint:gosec // Manta's path
+	return "v2/" + string(owner) + "/" + string(bucket) + "/" + string(id[:2]) + "/" + string(id) + "," + hex.EncodeToString(sum[:])
+}
+
+// Segment is a part of a body: a Body that begins at an offset of the whole.
+type Segment struct {
+	Body
+	Number int   // of the part, from 1
+	Start  int64 // offset in the whole body
+}

@@ -1,0 +1,84 @@
+package buckets
+
+import (
+	"slices"
+
+	"holdfast/internal/fault"
+)
+
+// Condition is the expected state of an object. The zero value expects nothing.
+type Condition struct {
+	Match           Tags   // If-Match
+	NoneMatch       Tags   // If-None-Match
+	ModifiedSince   Moment // If-Modified-Since; 0: absent
+	UnmodifiedSince Moment // If-Unmodified-Since; 0: absent
+}
+
+// Tags are entity tags without quotes: S3's, or IDs of objects.
+type Tags struct {
+	Any  bool // the header is *
+	Tags []string
+}
+
+// IsSet reports whether there are any tags.
+func (t *Tags) IsSet() bool { return t.Any || len(t.Tags) > 0 }
+
+func (t *Tags) match(o *Object) bool {
+	return t.Any || slices.Contains(t.Tags, o.EntityTag()) || slices.Contains(t.Tags, string(o.ID))
+}
+
+// IsSet reports whether the condition expects anything.
+func (c *Condition) IsSet() bool {
+	return c.Match.IsSet() || c.NoneMatch.IsSet() || c.ModifiedSince != 0 || c.UnmodifiedSince != 0
+}
+
+// CheckWrite checks the condition of a write; o is nil if the object does not exist.
+// Dates are compared in seconds, because a client can send no other.
+//
+// A write with a condition expects an object, so without one it is ErrNoObject. The
+// exceptions are those of Manta: If-None-Match: * expects none, and If-Match: * is
+// ErrPrecondition.
+func (c *Condition) CheckWrite(o *Object) error {
+	if o == nil {
+		switch {
+		case c.Match.Any:
+			return ErrPrecondition
+		case c.NoneMatch.Any || !c.IsSet():
+			return nil
+		}
+		return ErrNoObject
+	}
+	if err := c.CheckRead(o); err != nil {
+		return ErrPrecondition
+	}
+	return nil
+}
+
+// CheckRead checks the condition of a read of an object that exists, in the order of
+// RFC 9110: the error is ErrPrecondition or ErrNotModified. If-Match replaces
+// If-Unmodified-Since, and If-None-Match replaces If-Modified-Since.
+func (c *Condition) CheckRead(o *Object) error {
+	switch {
+	case c.Match.IsSet():
+		if !c.Match.match(o) {
+			return ErrPrecondition
+		}
+	case c.UnmodifiedSince != 0 && o.Modified.Seconds() > c.UnmodifiedSince.Seconds():
+		return ErrPrecondition
+	}
+	switch {
+	case c.NoneMatch.IsSet():
+		if c.NoneMatch.match(o) {
+			return ErrNotModified
+		}
+	case c.ModifiedSince != 0 && o.Modified.Seconds() <= c.ModifiedSince.Seconds():
+		return ErrNotModified
+	}
+	return nil
+}
+
+// Errors of conditions.
+var (
+	ErrPrecondition = fault.New(fault.Precondition, "a precondition of the request does not hold")
+	ErrNotModified  = fault.New(fault.Precondition, "the object has not been modified")
+)

@@ -1,0 +1,105 @@
+package buckets
+
+import (
+	"bytes"
+	"context"
+	"io"
+)
+
+// segmentPage is the number of segments that a reader asks the store for at once.
+const segmentPage = 100
+
+// Open returns a reader of length bytes of an object's body from offset, which must be
+// in the body. It reads from storage nodes as it is read.
+func (s *Service) Open(ctx context.Context, owner AccountID, bucket BucketID, o *Object, offset, length int64) io.ReadCloser {
+	r := &reader{ctx: ctx, s: s, owner: owner, bucket: bucket, name: o.Name, upload: o.Upload, offset: offset, left: length}
+	if o.Upload == "" {
+		r.segments = []Segment{{Body: o.Body, Number: 1}}
+	}
+	return r
+}
+
+// reader reads the segments of a body one after another.
+type reader struct {
+	ctx      context.Context //nolint:containedctx // of the request that reads
+	s        *Service
+	owner    AccountID
+	bucket   BucketID
+	name     string
+	upload   UploadID  // not empty: there may be more segments
+	segments []Segment // those that are still to be read
+	current  io.ReadCloser
+	offset   int64 // of the next segment's first byte that is read
+	left     int64
+}
+
+func (r *reader) Read(p []byte) (int, error) {
+	for {
+		if r.current == nil {
+			if err := r.next(); err != nil {
+				return 0, err
+			}
+		}
+		n, err := r.current.Read(p)
+		if err == io.EOF { //nolint:errorlint // a wrapped EOF is not the end
+			err = r.current.Close()
+			r.current = nil
+		}
+		if n > 0 || err != nil {
+			return n, err
+		}
+	}
+}
+
+// next opens the next segment, or returns io.EOF.
+func (r *reader) next() error {
+	if r.left == 0 {
+		return io.EOF
+	}
+	if len(r.segments) == 0 {
+		if r.upload == "" {
+			return io.ErrUnexpectedEOF
+		}
+		page, err := r.s.Store.Segments(r.ctx, r.owner, r.upload, r.offset, segmentPage)
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			return io.ErrUnexpectedEOF
+		}
+		r.segments = page
+	}
+	seg := r.segments[0]
+	r.segments = r.segments[1:]
+	from := r.offset - seg.Start
+	n := min(seg.Length-from, r.left)
+	if from < 0 || n < 0 {
+		return io.ErrUnexpectedEOF
+	}
+	r.offset, r.left = r.offset+n, r.left-n
+	if n == 0 {
+		r.current = io.NopCloser(bytes.NewReader(nil))
+		return nil
+	}
+	if seg.Inline != nil {
+		r.current = io.NopCloser(bytes.NewReader(seg.Inline[from : from+n]))
+		return nil
+	}
+	opened, err := r.s.Bodies.Open(r.ctx, BodyPath(r.owner, r.bucket, seg.ID, r.name), seg.Body, from, n)
+	if err != nil {
+		return err
+	}
+	r.current = opened
+	return nil
+}
+
+// Close releases what is open.
+func (r *reader) Close() error {
+	r.left = 0
+	if r.current == nil {
+		return nil
+	}
+	err := r.current.Close()
+	r.current = nil
+	return err
+}

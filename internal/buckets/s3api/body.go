@@ -1,0 +1,150 @@
+package s3api
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/buckets"
+	"holdfast/internal/web"
+)
+
+const (
+	maxObject = 5 << 30 // bytes of a PUT or a part
+	maxXML    = 2 << 20 // a CompleteMultipartUpload with 10,000 parts has 1.5 MB
+	firstText = 16 << 10
+)
+
+// source is a buckets.Source on the body of a request.
+type source struct {
+	body   *sigv4.Body
+	prefer string // algorithm of the checksum that is stored
+}
+
+func (s source) Read(p []byte) (int, error) {
+	n, err := s.body.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = bodyErrors.Of(err)
+	}
+	return n, err
+}
+
+// Sums implements buckets.Source.
+func (s source) Sums() buckets.Sums {
+	r, ok := s.body.Result()
+	if !ok {
+		return buckets.Sums{}
+	}
+	sums := buckets.Sums{MD5: r.MD5[:]}
+	if c, ok := choose(r.Checksums, s.prefer); ok {
+		sums.Checksum = checksum(c)
+	}
+	return sums
+}
+
+// choose returns the checksum that is stored, if the client has declared several: the
+// one of the preferred algorithm, otherwise the longest.
+func choose(all []sigv4.Checksum, prefer string) (c sigv4.Checksum, ok bool) {
+	for _, sum := range all {
+		if strings.EqualFold(sum.Algorithm.String(), prefer) {
+			return sum, true
+		}
+		c, ok = sum, true // they are in the order of their lengths
+	}
+	return c, ok
+}
+
+// preferred is the algorithm that the client has named, or whose checksum is in the
+// trailer: SDKs compute that one for this body.
+func (x *request) preferred() string {
+	if name := x.in.Header.Get("X-Amz-Sdk-Checksum-Algorithm"); name != "" {
+		return name
+	}
+	name, _, _ := strings.Cut(strings.ToLower(x.in.Header.Get("X-Amz-Trailer")), ",")
+	return strings.TrimPrefix(strings.TrimSpace(name), "x-amz-checksum-")
+}
+
+func checksum(c sigv4.Checksum) buckets.Checksum {
+	return buckets.Checksum{Algorithm: c.Algorithm.String(), Value: c.String()}
+}
+
+var bodyErrors = web.BodyErrors{Announced: errTooLarge, TooLarge: errTooLarge, TooSlow: errTimeout, Cut: errIncomplete}
+
+// source returns the body of a request that writes an object or a part.
+func (x *request) source(o sigv4.BodyOptions) (source, int64, error) {
+	if o.MaxSize == 0 {
+		o.MaxSize = maxObject
+	}
+	var body *sigv4.Body
+	var err error
+	if x.signed != nil {
+		body, err = x.signed.Body(x.in.Body, o)
+	} else {
+		body, err = sigv4.NewBody(sigv4.FromHTTP(x.in), x.in.Body, o)
+	}
+	if err != nil {
+		return source{}, 0, err
+	}
+	return source{body, x.preferred()}, body.Size(), nil
+}
+
+// readXML reads the body of a request whose body is a document.
+func (x *request) readXML(v any, o sigv4.BodyOptions) error {
+	if o.MaxSize == 0 {
+		o.MaxSize = maxXML
+	}
+	text, err := x.readText(o)
+	if err != nil {
+		return err
+	}
+	if len(text) == 0 {
+		return errMalformedXML
+	}
+	if err := xml.Unmarshal(text, v); err != nil {
+		return errMalformedXML
+	}
+	return nil
+}
+
+// readText reads a small body.
+func (x *request) readText(o sigv4.BodyOptions) ([]byte, error) {
+	src, size, err := x.source(o)
+	if err != nil {
+		return nil, asTextError(err)
+	}
+	if size < 0 {
+		size = o.MaxSize
+	}
+	if err := web.ChargeMemory(x.out, x.in, min(size, firstText)); err != nil {
+		return nil, err
+	}
+	text := make([]byte, 0, min(size, firstText)+1)
+	for {
+		n, err := src.Read(text[len(text):cap(text)])
+		text = text[:len(text)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return text, x.ready()
+		case err != nil:
+			return nil, asTextError(err)
+		case len(text) < cap(text):
+			continue
+		}
+		more := max(min(size+1-int64(len(text)), int64(len(text))), 1)
+		if err := web.ChargeMemory(x.out, x.in, more); err != nil {
+			return nil, err
+		}
+		text = slices.Grow(text, int(more))
+	}
+}
+
+// asTextError is the error of a body that is not an object.
+func asTextError(err error) error {
+	if e, ok := errors.AsType[*sigv4.Error](err); ok && e.Kind == sigv4.TooLarge {
+		return errXMLTooLarge
+	}
+	return err
+}

@@ -1,0 +1,146 @@
+package s3api
+
+import (
+	"encoding/xml"
+	"errors"
+	"net/http"
+
+	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/buckets"
+)
+
+// listBuckets is ListBuckets.
+func (x *request) listBuckets() error {
+	q := buckets.BucketQuery{Prefix: x.query.Get("prefix"), After: x.query.Get("continuation-token"), Limit: buckets.MaxPage}
+	if err := x.checkText("prefix", "continuation-token"); err != nil {
+		return err
+	}
+	limit, err := x.count("max-buckets", 10000)
+	if err != nil {
+		return err
+	}
+	d := newDocument("ListAllMyBucketsResult")
+	d.begin("Owner")
+	d.text("ID", string(x.account.ID))
+	d.text("DisplayName", x.account.Name)
+	d.end()
+	d.begin("Buckets")
+	for more := true; more && limit > 0; {
+		q.Limit = min(limit, buckets.MaxPage)
+		var page []buckets.Bucket
+		if page, more, err = x.Service.Store.Buckets(x.in.Context(), x.account.ID, q); err != nil {
+			return err
+		}
+		for i := range page {
+			d.begin("Bucket")
+			d.text("Name", page[i].Name)
+			d.moment("CreationDate", page[i].Created)
+			d.end()
+			q.After = page[i].Name
+		}
+		limit -= len(page)
+		if limit == 0 && more {
+			d.end()
+			d.text("ContinuationToken", q.After)
+			sendXML(x.out, http.StatusOK, d)
+			return nil
+		}
+	}
+	sendXML(x.out, http.StatusOK, d)
+	return nil
+}
+
+// createBucket is CreateBucket. Its body may name the region.
+func (x *request) createBucket() error {
+	if x.signed == nil || x.route.account != "" && x.route.account != x.account.Name {
+		return errAccessDenied
+	}
+	if err := checkBucketName(x.route.bucket); err != nil {
+		return err
+	}
+	if err := x.checkGrants(); err != nil {
+		return err
+	}
+	public, err := cannedACL(x.in.Header.Get("X-Amz-Acl"))
+	if err != nil {
+		return err
+	}
+	if x.in.Header.Get("X-Amz-Bucket-Object-Lock-Enabled") == "true" {
+		return errNotImplemented
+	}
+	text, err := x.readText(sigv4.BodyOptions{MaxSize: 64 << 10})
+	if err != nil {
+		return err
+	}
+	var c struct {
+		XMLName  xml.Name `xml:"CreateBucketConfiguration"`
+		Location string   `xml:"LocationConstraint"`
+	}
+	if len(text) > 0 && xml.Unmarshal(text, &c) != nil {
+		return errMalformedXML
+	}
+	if c.Location != "" && c.Location != x.Region && c.Location != "EU" {
+		return refuse(http.StatusBadRequest, "InvalidLocationConstraint", "The specified location-constraint is not valid")
+	}
+	ctx, store := x.in.Context(), x.Service.Store
+	b, err := store.CreateBucket(ctx, x.account.ID, buckets.BucketRef{Name: x.route.bucket, ID: buckets.BucketID(buckets.NewUUID())}, x.now())
+	switch {
+	case errors.Is(err, buckets.ErrBucketExists) && x.Region == "us-east-1":
+		// As in Amazon's oldest region, so that clients may create it before each upload.
+	case err != nil:
+		return err
+	case public:
+		if err := store.SetBucket(ctx, x.account.ID, b.BucketRef, buckets.BucketSettings{PublicRead: true}); err != nil {
+			return err
+		}
+	}
+	x.out.Header().Set("Location", "/"+x.route.bucket)
+	return x.send(http.StatusOK)
+}
+
+// headBucket is HeadBucket.
+func (x *request) headBucket() error {
+	x.out.Header().Set("X-Amz-Bucket-Region", x.Region)
+	return x.send(http.StatusOK)
+}
+
+// deleteBucket is DeleteBucket.
+func (x *request) deleteBucket() error {
+	if err := x.ready(); err != nil {
+		return err
+	}
+	if err := x.Service.Store.DeleteBucket(x.in.Context(), x.owner, x.bucket.BucketRef, x.now()); err != nil {
+		return err
+	}
+	return x.send(http.StatusNoContent)
+}
+
+// getLocation is GetBucketLocation. The region us-east-1 has no name there.
+func (x *request) getLocation() error {
+	d := newDocument("LocationConstraint")
+	if x.Region != "us-east-1" {
+		d.b = appendText(d.b, x.Region)
+	}
+	sendXML(x.out, http.StatusOK, d)
+	return nil
+}
+
+// getVersioning is GetBucketVersioning: versioning was never enabled.
+func (x *request) getVersioning() error {
+	sendXML(x.out, http.StatusOK, newDocument("VersioningConfiguration"))
+	return nil
+}
+
+func (x *request) getRequestPayment() error {
+	d := newDocument("RequestPaymentConfiguration")
+	d.text("Payer", "BucketOwner")
+	sendXML(x.out, http.StatusOK, d)
+	return nil
+}
+
+func (x *request) getPolicyStatus() error {
+	d := newDocument("PolicyStatus")
+	d.flag("IsPublic", x.bucket.Settings.PublicRead)
+	sendXML(x.out, http.StatusOK, d)
+	return nil
+}

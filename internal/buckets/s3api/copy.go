@@ -1,0 +1,256 @@
+package s3api
+
+import (
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/buckets"
+	"holdfast/internal/web"
+)
+
+func hexOf(b []byte) string { return hex.EncodeToString(b) }
+
+// copied is a buckets.Source of an object that is stored here.
+type copied struct {
+	source
+	stored *stored
+}
+
+// stored notes why a body could not be read: that is not the client's fault.
+type stored struct {
+	io.Reader
+	err error
+}
+
+func (s *stored) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		s.err = err
+	}
+	return n, err
+}
+
+// newCopied returns a source that computes a checksum of an algorithm; "" for none.
+func newCopied(r io.Reader, size int64, algorithm string) (*copied, error) {
+	o := sigv4.BodyOptions{MaxSize: maxObject}
+	if a, ok := sigv4.ParseAlgorithm(algorithm); ok {
+		o.Compute = []sigv4.Algorithm{a}
+	}
+	from := &stored{Reader: r}
+	body, err := sigv4.NewBody(sigv4.Request{ContentLength: size}, from, o)
+	return &copied{source{body, algorithm}, from}, err
+}
+
+func (c *copied) Read(p []byte) (int, error) {
+	n, err := c.source.Read(p)
+	if c.stored.err != nil {
+		return 0, c.stored.err
+	}
+	return n, err
+}
+
+// copySource reads the source of a copy: its bucket, which the client may read, and the
+// object.
+func (x *request) copySource() (from *request, o buckets.Object, err error) {
+	source, version, _ := strings.Cut(x.in.Header.Get("X-Amz-Copy-Source"), "?")
+	if v, ok := strings.CutPrefix(version, "versionId="); ok && v != "null" {
+		return nil, o, invalidArgument("x-amz-copy-source", "Invalid version id specified")
+	}
+	source, err = url.PathUnescape(source)
+	if err != nil {
+		return nil, o, invalidArgument("x-amz-copy-source", "Invalid copy source encoding.")
+	}
+	bucket, key, ok := strings.Cut(strings.TrimPrefix(source, "/"), "/")
+	if !ok || bucket == "" || key == "" {
+		return nil, o, invalidArgument("x-amz-copy-source", "Copy Source must mention the source bucket and key: sourcebucket/sourcekey")
+	}
+	other := *x
+	other.hosted, other.route.account, other.route.bucket, other.key = false, "", bucket, key
+	if a, b, ok := strings.Cut(bucket, ":"); ok {
+		other.route.account, other.route.bucket = a, b
+	}
+	if err := buckets.CheckObjectName(key); err != nil {
+		return nil, o, err
+	}
+	if err := other.resolve(true); err != nil {
+		return nil, o, err
+	}
+	if o, err = x.Service.Store.Get(x.in.Context(), other.owner, other.bucket.ID, key); err != nil {
+		return nil, o, err
+	}
+	condition, err := x.condition("X-Amz-Copy-Source-")
+	if err != nil {
+		return nil, o, err
+	}
+	if err := condition.CheckRead(&o); err != nil {
+		return nil, o, buckets.ErrPrecondition // also where a GET would be 304
+	}
+	return &other, o, nil
+}
+
+// copyObject is CopyObject.
+func (x *request) copyObject() error {
+	from, o, err := x.copySource()
+	if err != nil {
+		return err
+	}
+	replace, err := x.directive("X-Amz-Metadata-Directive")
+	if err != nil {
+		return err
+	}
+	retag, err := x.directive("X-Amz-Tagging-Directive")
+	if err != nil {
+		return err
+	}
+	condition, err := x.writeCondition()
+	if err != nil {
+		return err
+	}
+	itself := from.owner == x.owner && from.bucket.ID == x.bucket.ID && o.Name == x.key
+	if itself && !replace && !retag {
+		return invalidRequest("This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.")
+	}
+	made := buckets.Object{Name: x.key, ContentType: o.ContentType, Headers: o.Headers, Properties: buckets.Properties{Tags: o.Tags, Extra: o.Extra}}
+	if replace {
+		if made.ContentType, made.Headers, err = x.metadata(); err != nil {
+			return err
+		}
+	}
+	if retag {
+		if made.Tags, err = x.tagsHeader(); err != nil {
+			return err
+		}
+	}
+	if itself {
+		made, err = x.updateItself(o, made, condition)
+	} else {
+		made, err = x.copyBody(from, o, made, condition)
+	}
+	if err != nil {
+		return err
+	}
+	d := newDocument("CopyObjectResult")
+	d.moment("LastModified", made.Modified)
+	d.text("ETag", `"`+made.EntityTag()+`"`)
+	if made.Checksum.Algorithm != "" {
+		d.text("Checksum"+made.Checksum.Algorithm, made.Checksum.Value)
+		d.text("ChecksumType", checksumType(made.Checksum))
+	}
+	sendXML(x.out, http.StatusOK, d)
+	return nil
+}
+
+// updateItself changes the metadata of an object that is copied onto itself, if it is
+// still the one that was read.
+func (x *request) updateItself(o, made buckets.Object, c buckets.Condition) (buckets.Object, error) {
+	if err := x.ready(); err != nil {
+		return o, err
+	}
+	if err := c.CheckWrite(&o); err != nil {
+		return o, err
+	}
+	made, err := x.Service.Store.Update(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.Update{
+		Name: o.Name, ContentType: &made.ContentType, Headers: made.Headers, Tags: &made.Tags, Touch: true,
+		Condition: buckets.Condition{Match: buckets.Tags{Tags: []string{string(o.ID)}}}, Now: x.now(),
+	})
+	if errors.Is(err, buckets.ErrPrecondition) || errors.Is(err, buckets.ErrNoObject) {
+		err = errInProgress // it was overwritten or deleted meanwhile
+	}
+	return made, err
+}
+
+// copyBody writes a new object with the body of another.
+func (x *request) copyBody(from *request, o, made buckets.Object, c buckets.Condition) (buckets.Object, error) {
+	if o.Length > maxObject {
+		return o, invalidRequest("The specified copy source is larger than the maximum allowable size for a copy source: 5368709120")
+	}
+	if err := web.ChargeMemory(x.out, x.in, copyBuffer); err != nil {
+		return o, err
+	}
+	algorithm, err := x.copyAlgorithm(&o)
+	if err != nil {
+		return o, err
+	}
+	body := x.Service.Open(x.in.Context(), from.owner, from.bucket.ID, &o, 0, o.Length)
+	defer func() { _ = body.Close() }() // it was only read
+	src, err := newCopied(body, o.Length, algorithm)
+	if err != nil {
+		return o, err
+	}
+	w, err := x.Service.PutObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.PutRequest{
+		Object: made, Condition: c, Size: o.Length, Ready: x.ready,
+	}, src)
+	return w.Object, err
+}
+
+// copyAlgorithm is the algorithm of a copy's checksum: the one that the client asks for,
+// otherwise that of the source. The checksum is computed again, because one of parts
+// would be wrong for a copy, which has none.
+func (x *request) copyAlgorithm(o *buckets.Object) (string, error) {
+	name := x.in.Header.Get("X-Amz-Checksum-Algorithm")
+	if name == "" {
+		return o.Checksum.Algorithm, nil
+	}
+	if _, ok := sigv4.ParseAlgorithm(name); !ok {
+		return "", errAlgorithm
+	}
+	return name, nil
+}
+
+// directive reads whether metadata or tags are replaced.
+func (x *request) directive(name string) (replace bool, err error) {
+	switch x.in.Header.Get(name) {
+	case "", "COPY":
+		return false, nil
+	case "REPLACE":
+		return true, nil
+	}
+	return false, invalidArgument(strings.ToLower(name), "Unknown metadata directive.")
+}
+
+// copyPart is UploadPartCopy.
+func (x *request) copyPart(r buckets.PartRequest, algorithm string) error {
+	from, o, err := x.copySource()
+	if err != nil {
+		return err
+	}
+	start, length := int64(0), o.Length
+	if header := x.in.Header.Get("X-Amz-Copy-Source-Range"); header != "" {
+		var ok bool
+		start, length, ok, err = parseRange(header, o.Length)
+		_, last, _ := strings.Cut(header, "-")
+		if end, valid := digits(last); strings.HasPrefix(header, "bytes=-") || !ok || err != nil || !valid || end >= o.Length {
+			return invalidArgument("x-amz-copy-source-range", "The x-amz-copy-source-range value must be of the form bytes=first-last where first and last are the zero-based offsets of the first and last bytes to copy")
+		}
+	}
+	if length > maxObject {
+		return errTooLarge
+	}
+	if err := web.ChargeMemory(x.out, x.in, copyBuffer); err != nil {
+		return err
+	}
+	body := x.Service.Open(x.in.Context(), from.owner, from.bucket.ID, &o, start, length)
+	defer func() { _ = body.Close() }() // it was only read
+	src, err := newCopied(body, length, algorithm)
+	if err != nil {
+		return err
+	}
+	r.Size = length
+	p, err := x.Service.PutPart(x.in.Context(), x.owner, x.bucket.BucketRef, r, src)
+	if err != nil {
+		return err
+	}
+	d := newDocument("CopyPartResult")
+	d.moment("LastModified", p.Created)
+	d.text("ETag", `"`+hexOf(p.MD5)+`"`)
+	if p.Checksum.Algorithm != "" {
+		d.text("Checksum"+p.Checksum.Algorithm, p.Checksum.Value)
+	}
+	sendXML(x.out, http.StatusOK, d)
+	return nil
+}

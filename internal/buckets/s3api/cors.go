@@ -1,0 +1,199 @@
+package s3api
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/buckets"
+	"holdfast/internal/web"
+)
+
+// corsConfiguration is the body of PutBucketCors.
+type corsConfiguration struct {
+	Rules []struct {
+		ID      string   `xml:"ID"`
+		Origins []string `xml:"AllowedOrigin"`
+		Methods []string `xml:"AllowedMethod"`
+		Headers []string `xml:"AllowedHeader"`
+		Expose  []string `xml:"ExposeHeader"`
+		MaxAge  int      `xml:"MaxAgeSeconds"`
+	} `xml:"CORSRule"`
+}
+
+// maxRules is the number of rules of a CORS configuration.
+const maxRules = 100
+
+// getCORS is GetBucketCors.
+func (x *request) getCORS() error {
+	rules := x.bucket.Settings.CORS
+	if len(rules) == 0 {
+		return refuse(http.StatusNotFound, "NoSuchCORSConfiguration", "The CORS configuration does not exist")
+	}
+	d := newDocument("CORSConfiguration")
+	for i := range rules {
+		d.begin("CORSRule")
+		d.optional("ID", rules[i].ID)
+		for _, v := range rules[i].AllowedMethods {
+			d.text("AllowedMethod", v)
+		}
+		for _, v := range rules[i].AllowedOrigins {
+			d.text("AllowedOrigin", v)
+		}
+		for _, v := range rules[i].AllowedHeaders {
+			d.text("AllowedHeader", v)
+		}
+		for _, v := range rules[i].ExposeHeaders {
+			d.text("ExposeHeader", v)
+		}
+		if rules[i].MaxAgeSeconds > 0 {
+			d.number("MaxAgeSeconds", int64(rules[i].MaxAgeSeconds))
+		}
+		d.end()
+	}
+	sendXML(x.out, http.StatusOK, d)
+	return nil
+}
+
+// putCORS is PutBucketCors.
+func (x *request) putCORS() error {
+	var c corsConfiguration
+	if err := x.readXML(&c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
+		return err
+	}
+	if len(c.Rules) == 0 || len(c.Rules) > maxRules {
+		return errMalformedXML
+	}
+	s := x.bucket.Settings
+	s.CORS = nil
+	for _, r := range c.Rules {
+		if len(r.Origins) == 0 || len(r.Methods) == 0 || r.MaxAge < 0 {
+			return errMalformedXML
+		}
+		for _, m := range r.Methods {
+			if !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodDelete}, m) {
+				return invalidRequest("Found unsupported HTTP method in CORS config. Unsupported method is " + m)
+			}
+		}
+		for _, text := range slices.Concat(r.Origins, r.Headers) {
+			if strings.IndexFunc(text, isControl) >= 0 {
+				return errMalformedXML
+			}
+			if strings.Count(text, "*") > 1 {
+				return invalidRequest("AllowedOrigin and AllowedHeader can not have more than one wildcard.")
+			}
+		}
+		for _, text := range r.Expose {
+			if !isToken(text) {
+				return invalidRequest("ExposeHeader must be the name of a header.")
+			}
+		}
+		s.CORS = append(s.CORS, buckets.CORSRule{
+			ID: r.ID, AllowedOrigins: r.Origins, AllowedMethods: r.Methods, AllowedHeaders: r.Headers, ExposeHeaders: r.Expose, MaxAgeSeconds: r.MaxAge,
+		})
+	}
+	return x.set(s, http.StatusOK)
+}
+
+// deleteCORS is DeleteBucketCors.
+func (x *request) deleteCORS() error {
+	if err := x.ready(); err != nil {
+		return err
+	}
+	s := x.bucket.Settings
+	s.CORS = nil
+	return x.set(s, http.StatusNoContent)
+}
+
+// matches compares text with a pattern in which one "*" stands for any text.
+func matches(pattern, text string) bool {
+	before, after, wild := strings.Cut(pattern, "*")
+	if !wild {
+		return pattern == text
+	}
+	return len(text) >= len(before)+len(after) && strings.HasPrefix(text, before) && strings.HasSuffix(text, after)
+}
+
+// corsRule finds the rule that allows an origin a method and headers, in lower case.
+func corsRule(rules []buckets.CORSRule, origin, method string, headers []string) *buckets.CORSRule {
+	for i := range rules {
+		r := &rules[i]
+		if slices.ContainsFunc(r.AllowedOrigins, func(p string) bool { return matches(p, origin) }) &&
+			slices.Contains(r.AllowedMethods, method) && !slices.ContainsFunc(headers, func(h string) bool {
+			return !slices.ContainsFunc(r.AllowedHeaders, func(p string) bool { return matches(strings.ToLower(p), h) })
+		}) {
+			return r
+		}
+	}
+	return nil
+}
+
+// preflight answers a browser that asks what it may do. It sends no credentials.
+func (x *request) preflight() error {
+	origin, method := x.in.Header.Get("Origin"), x.in.Header.Get("Access-Control-Request-Method")
+	if origin == "" || method == "" {
+		return refuse(http.StatusBadRequest, "BadRequest", "Insufficient information. Origin request header needed.")
+	}
+	denied := refuse(http.StatusForbidden, "AccessForbidden", "CORSResponse: This CORS request is not allowed. The CORS rules of the bucket do not allow the origin, the method or a header.")
+	if x.route.bucket == "" {
+		return denied
+	}
+	if err := web.AcquireSlot(x.out, x.in); err != nil {
+		return err
+	}
+	// The bucket may belong to any account: without credentials only its name is known.
+	if err := x.findBucket(); err != nil {
+		if errors.Is(err, buckets.ErrNoBucket) {
+			return denied
+		}
+		return err
+	}
+	var headers []string
+	for h := range strings.SplitSeq(x.in.Header.Get("Access-Control-Request-Headers"), ",") {
+		if h = strings.ToLower(strings.TrimSpace(h)); h != "" {
+			headers = append(headers, h)
+		}
+	}
+	rule := corsRule(x.bucket.Settings.CORS, origin, method, headers)
+	if rule == nil {
+		return denied
+	}
+	x.writeCORS(rule, origin)
+	h := x.out.Header()
+	if len(headers) > 0 {
+		h.Set("Access-Control-Allow-Headers", strings.Join(headers, ", "))
+	}
+	if rule.MaxAgeSeconds > 0 {
+		h.Set("Access-Control-Max-Age", strconv.Itoa(rule.MaxAgeSeconds))
+	}
+	return x.send(http.StatusOK)
+}
+
+// allowOrigin lets the page of a browser read the answer.
+func (x *request) allowOrigin() {
+	origin := x.in.Header.Get("Origin")
+	if origin == "" {
+		return
+	}
+	if rule := corsRule(x.bucket.Settings.CORS, origin, x.in.Method, nil); rule != nil {
+		x.writeCORS(rule, origin)
+	}
+}
+
+func (x *request) writeCORS(rule *buckets.CORSRule, origin string) {
+	h := x.out.Header()
+	if slices.Contains(rule.AllowedOrigins, "*") {
+		h.Set("Access-Control-Allow-Origin", "*")
+	} else {
+		h.Set("Access-Control-Allow-Origin", origin)
+		h.Set("Access-Control-Allow-Credentials", "true")
+	}
+	h.Add("Vary", "Origin, Access-Control-Request-Headers, Access-Control-Request-Method")
+	h.Set("Access-Control-Allow-Methods", strings.Join(rule.AllowedMethods, ", "))
+	if len(rule.ExposeHeaders) > 0 {
+		h.Set("Access-Control-Expose-Headers", strings.Join(rule.ExposeHeaders, ", "))
+	}
+}

@@ -1,0 +1,261 @@
+package s3api
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/buckets"
+	"holdfast/internal/fair"
+	"holdfast/internal/fault"
+	"holdfast/internal/ident"
+)
+
+// Error is an error as S3 writes it.
+type Error struct {
+	Status  int
+	Code    string // such as NoSuchKey
+	Message string
+	Fields  []Field // elements after the message
+	Cause   error
+}
+
+// Field is an element of an error.
+type Field struct{ Name, Value string }
+
+func (e *Error) Error() string {
+	if e.Cause != nil {
+		return e.Code + ": " + e.Cause.Error()
+	}
+	return e.Code + ": " + e.Message
+}
+
+func (e *Error) Unwrap() error { return e.Cause }
+
+// FaultCode implements fault.Coder.
+func (e *Error) FaultCode() fault.Code {
+	switch e.Status {
+	case http.StatusNotFound:
+		return fault.NotFound
+	case http.StatusForbidden:
+		return fault.Denied
+	case http.StatusConflict:
+		return fault.Conflict
+	case http.StatusPreconditionFailed, http.StatusNotModified:
+		return fault.Precondition
+	case http.StatusServiceUnavailable, http.StatusInsufficientStorage:
+		return fault.Unavailable
+	case http.StatusInternalServerError:
+		return fault.Internal
+	}
+	return fault.Invalid
+}
+
+func refuse(status int, code, message string) *Error {
+	return &Error{Status: status, Code: code, Message: message}
+}
+
+// Errors of the protocol.
+var (
+	errAccessDenied     = refuse(http.StatusForbidden, "AccessDenied", "Access Denied")
+	errMethod           = refuse(http.StatusMethodNotAllowed, "MethodNotAllowed", "The specified method is not allowed against this resource.")
+	errNotImplemented   = refuse(http.StatusNotImplemented, "NotImplemented", "A header or query you provided implies functionality that is not implemented.")
+	errMalformedXML     = refuse(http.StatusBadRequest, "MalformedXML", "The XML you provided was not well-formed or did not validate against our published schema.")
+	errNoSuchBucket     = refuse(http.StatusNotFound, "NoSuchBucket", "The specified bucket does not exist.")
+	errNoSuchKey        = refuse(http.StatusNotFound, "NoSuchKey", "The specified key does not exist.")
+	errNotModified      = refuse(http.StatusNotModified, "NotModified", "Not Modified")
+	errRange            = refuse(http.StatusRequestedRangeNotSatisfiable, "InvalidRange", "The requested range is not satisfiable.")
+	errPart             = refuse(http.StatusRequestedRangeNotSatisfiable, "InvalidPartNumber", "The requested partnumber is not satisfiable.")
+	errURI              = refuse(http.StatusBadRequest, "InvalidURI", "Couldn't parse the specified URI.")
+	errTimeout          = refuse(http.StatusBadRequest, "RequestTimeout", "Your socket connection to the server was not read from or written to within the timeout period.")
+	errIncomplete       = refuse(http.StatusBadRequest, "IncompleteBody", "You did not provide the number of bytes specified by the Content-Length HTTP header.")
+	errTooLarge         = refuse(http.StatusBadRequest, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed object size.")
+	errInProgress       = refuse(http.StatusConflict, "OperationAborted", "A conflicting conditional operation is currently in progress against this resource. Try again.")
+	errNoACL            = refuse(http.StatusBadRequest, "AccessControlListNotSupported", "The bucket does not allow ACLs: objects have the ACL of their bucket")
+	errXMLTooLarge      = refuse(http.StatusBadRequest, "MaxMessageLengthExceeded", "Your request was too large.")
+	errMetadataTooLarge = refuse(http.StatusBadRequest, "MetadataTooLarge", "Your metadata headers exceed the maximum allowed metadata size of 2,048 bytes.")
+	errAlgorithm        = invalidRequest("Checksum algorithm provided is unsupported. Please try again with any of the valid types: [CRC32, CRC32C, CRC64NVME, SHA1, SHA256]")
+	errNotOwner         = refuse(http.StatusConflict, "BucketAlreadyOwnedByYou", "Your previous request to create the named bucket succeeded and you already own it.")
+)
+
+func invalidArgument(name, message string) *Error {
+	return &Error{Status: http.StatusBadRequest, Code: "InvalidArgument", Message: message, Fields: []Field{{"ArgumentName", name}}}
+}
+
+func invalidRequest(message string) *Error {
+	return refuse(http.StatusBadRequest, "InvalidRequest", message)
+}
+
+// byStore are the errors of package buckets.
+var byStore = []struct {
+	err error
+	is  *Error
+}{
+	{buckets.ErrNoBucket, errNoSuchBucket},
+	{buckets.ErrBucketNotEmpty, refuse(http.StatusConflict, "BucketNotEmpty", "The bucket you tried to delete is not empty.")},
+	{buckets.ErrBucketName, refuse(http.StatusBadRequest, "InvalidBucketName", "The specified bucket is not valid.")},
+	{buckets.ErrBucketExists, errNotOwner},
+	{buckets.ErrNoObject, errNoSuchKey},
+	{buckets.ErrObjectNameTooLong, refuse(http.StatusBadRequest, "KeyTooLongError", "Your key is too long.")},
+	{buckets.ErrObjectNameEmpty, refuse(http.StatusBadRequest, "UserKeyMustBeSpecified", "The key is missing.")},
+	{buckets.ErrObjectName, invalidArgument("key", "The key is not UTF-8, or contains the character U+0000.")},
+	{buckets.ErrPrecondition, refuse(http.StatusPreconditionFailed, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")},
+	{buckets.ErrNotModified, errNotModified},
+	{buckets.ErrNoUpload, refuse(http.StatusNotFound, "NoSuchUpload", "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted or completed.")},
+	{buckets.ErrPartNumber, invalidArgument("partNumber", "Part number must be an integer between 1 and 10000, inclusive")},
+	{buckets.ErrNoParts, refuse(http.StatusBadRequest, "MalformedXML", "You must specify at least one part")},
+	{buckets.ErrPartOrder, refuse(http.StatusBadRequest, "InvalidPartOrder", "The list of parts was not in ascending order. Parts must be ordered by part number.")},
+	{buckets.ErrPart, refuse(http.StatusBadRequest, "InvalidPart", "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.")},
+	{buckets.ErrPartTooSmall, refuse(http.StatusBadRequest, "EntityTooSmall", "Your proposed upload is smaller than the minimum allowed size")},
+	{buckets.ErrNotEnoughSpace, refuse(http.StatusInsufficientStorage, "InsufficientStorage", "The storage nodes do not have enough free space.")},
+}
+
+// asError returns the S3 error of an error.
+func asError(err error) *Error {
+	if own, ok := errors.AsType[*Error](err); ok {
+		return own
+	}
+	if signature, ok := errors.AsType[*sigv4.Error](err); ok {
+		return ofSignature(signature)
+	}
+	for _, e := range byStore {
+		if errors.Is(err, e.err) {
+			return e.is
+		}
+	}
+	if _, ok := errors.AsType[*buckets.QuotaError](err); ok {
+		return &Error{Status: http.StatusForbidden, Code: "QuotaExceeded", Message: "The quota of the account or of the bucket is used up.", Cause: err}
+	}
+	switch {
+	case errors.Is(err, fair.ErrFull):
+		return &Error{Status: http.StatusServiceUnavailable, Code: "SlowDown", Message: "Please reduce your request rate.", Cause: err}
+	case fault.Is(err, fault.Unavailable):
+		return &Error{Status: http.StatusServiceUnavailable, Code: "ServiceUnavailable", Message: "Service is unable to handle request.", Cause: err}
+	}
+	for _, e := range byFault {
+		if fault.Is(err, e.code) {
+			return &Error{Status: e.status, Code: e.name, Message: e.message, Cause: err}
+		}
+	}
+	return &Error{Status: http.StatusInternalServerError, Code: "InternalError", Message: "We encountered an internal error. Please try again.", Cause: err}
+}
+
+// byFault are errors of the client that have no S3 error of their own, such as those of
+// package web.
+var byFault = []struct {
+	code          fault.Code
+	status        int
+	name, message string
+}{
+	{fault.Invalid, http.StatusBadRequest, "InvalidRequest", "The request is not valid."},
+	{fault.TooLarge, http.StatusBadRequest, "EntityTooLarge", errTooLarge.Message},
+	{fault.Denied, http.StatusForbidden, "AccessDenied", errAccessDenied.Message},
+	{fault.NotFound, http.StatusNotFound, "NoSuchKey", errNoSuchKey.Message},
+	{fault.Conflict, http.StatusConflict, "OperationAborted", errInProgress.Message},
+	{fault.Precondition, http.StatusPreconditionFailed, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold"},
+}
+
+// ofSignature adds what S3 says about a signature that it refuses.
+func ofSignature(e *sigv4.Error) *Error {
+	code := e.Kind.Code()
+	out := &Error{Status: http.StatusBadRequest, Code: code, Message: e.Message, Cause: e}
+	switch code {
+	case "AccessDenied", "RequestTimeTooSkewed", "SignatureDoesNotMatch", "InvalidAccessKeyId":
+		out.Status = http.StatusForbidden
+	case "MissingContentLength":
+		out.Status = http.StatusLengthRequired
+	}
+	add := func(name, value string) {
+		if value != "" {
+			out.Fields = append(out.Fields, Field{name, value})
+		}
+	}
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.UTC().Format("2006-01-02T15:04:05Z")
+	}
+	add("Region", e.Region)
+	add("AWSAccessKeyId", e.AccessKeyID)
+	add("StringToSign", e.StringToSign)
+	add("SignatureProvided", e.Signature)
+	add("CanonicalRequest", e.CanonicalRequest)
+	add("HeadersNotSigned", strings.Join(e.Headers, ", "))
+	add("RequestTime", at(e.RequestTime))
+	add("Expires", at(e.Expires))
+	add("ServerTime", at(e.ServerTime))
+	add("ExpectedDigest", e.Expected)
+	add("CalculatedDigest", e.Computed)
+	return out
+}
+
+// WriteError is the service's web.ErrorWriter.
+func WriteError(w http.ResponseWriter, r *http.Request, err error) {
+	e := asError(err)
+	h := w.Header()
+	if h.Get("X-Amz-Request-Id") == "" { // the error is older than the service
+		setRequestID(h)
+	}
+	if e.Status == http.StatusNotModified {
+		h.Del("Content-Length")
+		w.WriteHeader(e.Status)
+		return
+	}
+	for name := range h {
+		if isOfObject(name) && (name != "Content-Range" || e.Status != http.StatusRequestedRangeNotSatisfiable) {
+			h.Del(name)
+		}
+	}
+	d := &document{b: []byte(xmlHeader)}
+	d.begin("Error")
+	d.text("Code", e.Code)
+	d.text("Message", e.Message)
+	for _, f := range e.Fields {
+		d.text(f.Name, f.Value)
+		if f.Name == "Region" {
+			h.Set("X-Amz-Bucket-Region", f.Value) // an answer to HEAD has no body
+		}
+	}
+	d.text("Resource", resource(r))
+	d.text("RequestId", h.Get("X-Amz-Request-Id"))
+	body := d.bytes()
+	h.Set("Content-Type", "application/xml")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if e.Status == http.StatusServiceUnavailable {
+		h.Set("Retry-After", "1")
+	}
+	w.WriteHeader(e.Status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body) // a client that went away has no effect
+	}
+}
+
+// resource is the path of a request. The query is left out, because it may have a
+// signature, and so are the user and the host of a target that is a whole URL.
+func resource(r *http.Request) string {
+	path, _, _ := strings.Cut(sigv4.FromHTTP(r).Target, "?")
+	return path
+}
+
+// isOfObject reports whether a header describes an object. An error does not have it.
+func isOfObject(name string) bool {
+	switch name {
+	case "Etag", "Last-Modified", "Accept-Ranges", "Content-Range", "X-Amz-Tagging-Count", "X-Amz-Mp-Parts-Count":
+		return true
+	}
+	return slices.Contains(systemHeaders, name) || strings.HasPrefix(name, userHeader) || strings.HasPrefix(name, "X-Amz-Checksum-")
+}
+
+// setRequestID makes the ID of a request known by S3's name, too.
+func setRequestID(h http.Header) {
+	id := h.Get("X-Request-Id")
+	if id == "" {
+		id = ident.Hex(8)
+	}
+	h.Set("X-Amz-Request-Id", id)
+}

@@ -1,0 +1,179 @@
+package s3api
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strings"
+
+	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/buckets"
+	"holdfast/internal/web"
+)
+
+const (
+	maxFields = 100
+	maxField  = 20 << 10 // bytes of all fields of a form, as in S3
+)
+
+// isForm reports whether a request is an upload by an HTML form.
+func isForm(r *http.Request) bool {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && kind == "multipart/form-data"
+}
+
+var errForm = refuse(http.StatusBadRequest, "MalformedPOSTRequest", "The body of your POST request is not well-formed multipart/form-data.")
+
+// postForm is PostObject, an upload by an HTML form. Its fields come before its file and
+// have the signature.
+func (x *request) postForm() error {
+	if err := web.ChargeMemory(x.out, x.in, copyBuffer); err != nil {
+		return err
+	}
+	parts, err := x.in.MultipartReader()
+	if err != nil {
+		return errForm
+	}
+	fields, file, err := readForm(parts)
+	if err != nil {
+		return err
+	}
+	form, err := x.Verifier.VerifyForm(x.in.Context(), fields, x.lookup)
+	if err != nil {
+		return err
+	}
+	x.signed = &sigv4.Signed{AccessKeyID: form.AccessKeyID, Region: form.Region}
+	web.Identify(x.out, "buckets "+string(x.account.ID))
+	if err := x.resolve(false); err != nil {
+		return err
+	}
+	x.allowOrigin()
+	if fields["key"] == "" {
+		return buckets.ErrObjectNameEmpty
+	}
+	fields["key"] = strings.ReplaceAll(fields["key"], "${filename}", file.FileName())
+	fields["bucket"] = x.bucket.Name
+	if err := form.Policy.Check(fields); err != nil {
+		return err
+	}
+	x.key = fields["key"]
+	if err := buckets.CheckObjectName(x.key); err != nil {
+		return err
+	}
+	return x.putForm(fields, file, form.Policy)
+}
+
+// readForm reads the fields of a form up to its file.
+func readForm(parts *multipart.Reader) (map[string]string, *multipart.Part, error) {
+	fields, size := map[string]string{}, 0
+	for range maxFields {
+		p, err := parts.NextRawPart()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil, nil, refuse(http.StatusBadRequest, "InvalidArgument", "POST requires exactly one file upload per request.")
+			}
+			return nil, nil, errForm
+		}
+		name := strings.ToLower(p.FormName())
+		if name == "file" {
+			return fields, p, nil
+		}
+		value, err := io.ReadAll(io.LimitReader(p, maxField+1))
+		if err != nil {
+			return nil, nil, errForm
+		}
+		if size += len(name) + len(value); size > maxField {
+			return nil, nil, refuse(http.StatusBadRequest, "MaxPostPreDataLengthExceeded", "Your POST request fields preceding the upload file were too large.")
+		}
+		fields[name] = string(value)
+	}
+	return nil, nil, errForm
+}
+
+// putForm stores the file of a form.
+func (x *request) putForm(fields map[string]string, file io.Reader, policy sigv4.Policy) error {
+	// The fields of the form have the names of the headers of a PUT.
+	header := x.in.Header
+	x.in.Header = http.Header{}
+	defer func() { x.in.Header = header }()
+	for name, value := range fields {
+		if strings.HasPrefix(name, "x-amz-meta-") && !isToken(name) {
+			return invalidArgument(name, "The name of user metadata must be a valid name of a header")
+		}
+		x.in.Header.Set(textproto.CanonicalMIMEHeaderKey(name), value)
+	}
+	if acl := fields["acl"]; acl != "" {
+		x.in.Header.Set("X-Amz-Acl", acl)
+	}
+	o := buckets.Object{Name: x.key}
+	var err error
+	if err = x.checkFeatures(); err != nil {
+		return err
+	}
+	if o.ContentType, o.Headers, err = x.metadata(); err != nil {
+		return err
+	}
+	if o.Tags, err = formTags(fields["tagging"]); err != nil {
+		return err
+	}
+	prefer := x.preferred()
+	body, err := sigv4.NewFormBody(fields, file, sigv4.BodyOptions{MinSize: policy.MinSize, MaxSize: min(policy.MaxSize, maxObject)})
+	if err != nil {
+		return err
+	}
+	w, err := x.Service.PutObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.PutRequest{Object: o, Size: -1, Ready: x.ready}, source{body, prefer})
+	if err != nil {
+		return err
+	}
+	return x.sendForm(fields, &w.Object)
+}
+
+// formTags reads the field tagging of a form, which has the document of
+// PutObjectTagging.
+func formTags(text string) (map[string]string, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // no tags
+	}
+	var set tagSet
+	if xml.Unmarshal([]byte(text), &set) != nil {
+		return nil, errMalformedXML
+	}
+	return set.tags(10)
+}
+
+// sendForm answers as the form asks: with a redirect, or a status.
+func (x *request) sendForm(fields map[string]string, o *buckets.Object) error {
+	h := x.out.Header()
+	tag := `"` + o.EntityTag() + `"`
+	h.Set("Etag", tag)
+	location := x.at.Origin.String() + strings.TrimSuffix(resource(x.in), "/") + "/" + urlEncoded(o.Name)
+	h.Set("Location", location)
+	if to, err := url.Parse(firstOf(fields["success_action_redirect"], fields["redirect"])); err == nil && (to.Scheme == "http" || to.Scheme == "https") {
+		q := to.Query()
+		q.Set("bucket", x.bucket.Name)
+		q.Set("key", o.Name)
+		q.Set("etag", tag)
+		to.RawQuery = q.Encode()
+		h.Set("Location", to.String())
+		return x.send(http.StatusSeeOther)
+	}
+	switch fields["success_action_status"] {
+	case "200":
+		return x.send(http.StatusOK)
+	case "201":
+		d := &document{b: []byte(xmlHeader)}
+		d.begin("PostResponse")
+		d.text("Location", location)
+		d.text("Bucket", x.bucket.Name)
+		d.text("Key", o.Name)
+		d.text("ETag", tag)
+		sendXML(x.out, http.StatusCreated, d)
+		return nil
+	}
+	return x.send(http.StatusNoContent)
+}

@@ -1,0 +1,219 @@
+package s3api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/buckets"
+	"holdfast/internal/clock"
+	"holdfast/internal/web"
+)
+
+// Handler serves S3 on a listener of its own.
+type Handler struct {
+	Service  *buckets.Service
+	Verifier *sigv4.Verifier
+	Keys     Keys
+	Clock    clock.Clock
+	Region   string // that GetBucketLocation reports
+	Domain   string // below which buckets are host names; "" for none
+}
+
+// Keys finds the secrets of access keys.
+type Keys interface {
+	// Find returns the account and the secret of an access key that is not revoked.
+	Find(ctx context.Context, id string) (account buckets.Account, secret string, ok bool, err error)
+}
+
+// request is a request under way.
+type request struct {
+	*Handler
+	in  *http.Request
+	out http.ResponseWriter
+	at  web.Address
+	route
+
+	signed  *sigv4.Signed   // nil: anonymous
+	account buckets.Account // that has signed
+	owner   buckets.AccountID
+	bucket  buckets.Bucket
+}
+
+// Serve is the service's web.Handler.
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
+	w.Header().Set("Server", "Holdfast")
+	setRequestID(w.Header())
+	x := &request{Handler: h, in: r, out: w, at: at}
+	var err error
+	if x.route, err = parseRoute(r, at, h.Domain); err != nil {
+		return err
+	}
+	if r.Method == http.MethodOptions {
+		return x.preflight()
+	}
+	if r.Method == http.MethodPost && x.key == "" && x.route.bucket != "" && isForm(r) {
+		return x.postForm()
+	}
+	if err := x.authenticate(); err != nil {
+		return err
+	}
+	op, err := x.operation()
+	if err != nil {
+		return err
+	}
+	if op.reads {
+		if err := web.AcquireSlot(w, r); err != nil {
+			return err
+		}
+	}
+	if op.needsBucket {
+		if err := x.resolve(op.public); err != nil {
+			return err
+		}
+		x.allowOrigin()
+	}
+	return op.serve(x)
+}
+
+// authenticate verifies the signature of a request that has one.
+func (x *request) authenticate() error {
+	req := sigv4.FromHTTP(x.in)
+	if !req.HasCredentials() {
+		return nil
+	}
+	var err error
+	x.signed, err = x.Verifier.Verify(x.in.Context(), req, x.lookup)
+	if err != nil {
+		return err
+	}
+	web.Identify(x.out, "buckets "+string(x.account.ID))
+	if x.signed.Presigned {
+		x.hoisted()
+	}
+	return nil
+}
+
+// hoisted reads headers of a presigned URL that its signer has put into the query, as
+// the JavaScript SDK does. The hash and the checksum there are those of an empty body,
+// because the signer did not know the body.
+func (x *request) hoisted() {
+	for name, values := range x.query {
+		header := http.CanonicalHeaderKey(name)
+		if !strings.HasPrefix(header, "X-Amz-") || len(x.in.Header[header]) > 0 || strings.IndexFunc(values[0], isControl) >= 0 {
+			continue
+		}
+		switch header {
+		case "X-Amz-Acl", "X-Amz-Storage-Class", "X-Amz-Tagging", "X-Amz-Website-Redirect-Location", "X-Amz-Checksum-Mode":
+		default:
+			if !strings.HasPrefix(header, userHeader) && !strings.HasPrefix(header, "X-Amz-Server-Side-Encryption") &&
+				!strings.HasPrefix(header, "X-Amz-Object-Lock") && !strings.HasPrefix(header, "X-Amz-Copy-Source") {
+				continue
+			}
+		}
+		x.in.Header.Set(header, values[0])
+	}
+}
+
+// lookup is a sigv4.Lookup that keeps the account of the key.
+func (x *request) lookup(ctx context.Context, id string) (secret string, ok bool, err error) {
+	x.account, secret, ok, err = x.Keys.Find(ctx, id)
+	return secret, ok, err
+}
+
+// resolve finds the bucket of the request and checks that the client may use it. public
+// operations are open to everybody if the bucket is public. Only its owner learns whether
+// a bucket exists that is not public.
+func (x *request) resolve(public bool) error {
+	err := x.findBucket()
+	switch {
+	case errors.Is(err, buckets.ErrNoBucket) && (x.signed == nil || x.owner != x.account.ID):
+		return errAccessDenied
+	case err != nil:
+		return err
+	case x.signed != nil && x.owner == x.account.ID:
+		return nil
+	case public && x.bucket.Settings.PublicRead:
+		return nil
+	}
+	return errAccessDenied
+}
+
+func (x *request) findBucket() (err error) {
+	switch {
+	case x.route.account != "":
+		return x.bucketOf(x.route.account, x.route.bucket)
+	case x.signed != nil:
+		err = x.bucketIn(x.account.ID, x.route.bucket)
+		if errors.Is(err, buckets.ErrNoBucket) && x.hosted && strings.Contains(x.route.bucket, ".") {
+			return x.bucketOfLabels()
+		}
+		return err
+	}
+	if buckets.CheckBucketName(x.route.bucket) == nil {
+		same, err := x.Service.Store.Namesakes(x.in.Context(), x.route.bucket)
+		if err != nil {
+			return err
+		}
+		if len(same) == 1 {
+			x.bucket, x.owner = same[0], same[0].Owner
+			return nil
+		}
+	}
+	if x.hosted {
+		return x.bucketOfLabels()
+	}
+	return buckets.ErrNoBucket
+}
+
+// bucketOfLabels takes the last label of the host for the name of the account.
+func (x *request) bucketOfLabels() error {
+	i := strings.LastIndexByte(x.route.bucket, '.')
+	if i < 0 {
+		return buckets.ErrNoBucket
+	}
+	return x.bucketOf(x.route.bucket[i+1:], x.route.bucket[:i])
+}
+
+func (x *request) bucketOf(account, name string) error {
+	x.owner = ""
+	if buckets.CheckAccountName(account) != nil {
+		return buckets.ErrNoBucket
+	}
+	a, err := x.Service.Accounts.Account(x.in.Context(), account)
+	if errors.Is(err, buckets.ErrNoAccount) {
+		return buckets.ErrNoBucket
+	}
+	if err != nil {
+		return err
+	}
+	return x.bucketIn(a.ID, name)
+}
+
+// bucketIn reads a bucket of an account. Names that no bucket can have do not reach the
+// database, which might not be able to store them.
+func (x *request) bucketIn(owner buckets.AccountID, name string) (err error) {
+	x.owner = owner
+	if buckets.CheckBucketName(name) != nil {
+		return buckets.ErrNoBucket
+	}
+	x.bucket, err = x.Service.Store.Bucket(x.in.Context(), owner, name)
+	return err
+}
+
+// now is the time of the request's write.
+func (x *request) now() buckets.Moment { return buckets.At(x.Clock()) }
+
+// ready acquires the slot of a request whose body was read.
+func (x *request) ready() error { return web.AcquireSlot(x.out, x.in) }
+
+// send writes an answer without a body.
+func (x *request) send(status int) error {
+	if status != http.StatusNoContent {
+		x.out.Header().Set("Content-Length", "0")
+	}
+	x.out.WriteHeader(status)
+	return nil
+}

@@ -1,0 +1,363 @@
+package s3api_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/buckets/blobs/filedriver"
+	"holdfast/internal/buckets/s3api"
+	"holdfast/internal/buckets/sqlite"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/testdb/opened"
+	"holdfast/internal/web"
+	"holdfast/internal/web/webtest"
+)
+
+const (
+	region = "us-east-1"
+	domain = "s3.test"
+	// Larger bodies are on storage nodes, and parts may be this small.
+	inline, minPart = 8, 10
+)
+
+// server is S3 on SQLite and two storage nodes, with the accounts main and other. An
+// answer with a 5xx fails the test, unless the test has its own log.
+type server struct {
+	t           testing.TB
+	url         string
+	service     *buckets.Service
+	cluster     *blobs.Cluster
+	folders     []string
+	main, other sigv4test.Signer
+}
+
+func serve(t testing.TB, log ...*slog.Logger) *server {
+	t.Helper()
+	ctx := t.Context()
+	st := sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations))
+	s := &server{t: t, cluster: blobs.NewCluster(blobs.Options{Clock: time.Now})}
+	var nodes []blobs.Node
+	for _, id := range []string{"home:1", "home:2"} {
+		folder := t.TempDir()
+		s.folders = append(s.folders, folder)
+		if err := filedriver.Init(folder, id); err != nil {
+			t.Fatal(err)
+		}
+		nodes = append(nodes, blobs.Node{ID: id, State: buckets.NodeActive, Driver: filedriver.New(folder, id)})
+	}
+	s.cluster.Set(nodes...)
+	s.cluster.Refresh(ctx)
+	t.Cleanup(func() {
+		if err := s.cluster.Wait(context.WithoutCancel(ctx)); err != nil {
+			t.Error(err)
+		}
+	})
+	s.service = buckets.NewService(buckets.Options{
+		Store: st, Uploads: st, Collector: st, References: st, Counters: st, Accounts: st, Nodes: st, Bodies: s.cluster, Clock: time.Now,
+		Limits: buckets.Limits{Inline: inline, MinPart: minPart},
+	})
+	keys, err := buckets.NewKeyring(st, time.Now, []string{strings.Repeat("s", 32)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	account := func(name string) sigv4test.Signer {
+		a := buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: name, Created: buckets.At(time.Now())}
+		if err := st.CreateAccount(ctx, a); err != nil {
+			t.Fatal(err)
+		}
+		id, secret, err := keys.Create(ctx, a.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sigv4test.Signer{AccessKeyID: id, Secret: secret, Region: region}
+	}
+	s.main, s.other = account("main"), account("other")
+	h := &s3api.Handler{
+		Service: s.service, Verifier: sigv4.New(region, time.Now), Keys: keys, Clock: time.Now, Region: region, Domain: domain,
+	}
+	var o web.Options
+	if len(log) > 0 {
+		o.Log = log[0]
+	}
+	s.url = webtest.Serve(t, web.Service{Name: "buckets", Serve: h.Serve, Error: s3api.WriteError, Route: s3api.Label}, o).URL
+	return s
+}
+
+// withBucket is serve with the bucket photos of main.
+func withBucket(t testing.TB, log ...*slog.Logger) *server {
+	t.Helper()
+	s := serve(t, log...)
+	s.do("PUT", "/photos", "").want(200)
+	return s
+}
+
+// answer is an answer that was read whole.
+type answer struct {
+	t      testing.TB
+	what   string
+	status int
+	header http.Header
+	body   string
+}
+
+// request makes a request for a raw target that is not signed.
+func (s *server) request(method, target, body string, headers ...string) *http.Request {
+	s.t.Helper()
+	var content io.Reader
+	if body != "" {
+		content = strings.NewReader(body)
+	}
+	r := webtest.Request(s.t, s.url, method, target, content)
+	r.URL.Opaque, r.URL.RawQuery, _ = strings.Cut(target, "?")
+	r.Header.Del("Content-Type")
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ":")
+		if name == "Host" {
+			r.Host = strings.TrimSpace(value)
+			continue
+		}
+		r.Header.Add(name, strings.TrimSpace(value))
+	}
+	return r
+}
+
+// send sends a request.
+func (s *server) send(r *http.Request) answer {
+	s.t.Helper()
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer{s.t, r.Method + " " + r.URL.Opaque + "?" + r.URL.RawQuery, response.StatusCode, response.Header, string(body)}
+}
+
+// do sends a request that main has signed, with the hash of its body.
+func (s *server) do(method, target, body string, headers ...string) answer {
+	s.t.Helper()
+	return s.as(s.main, method, target, body, headers...)
+}
+
+func (s *server) as(signer sigv4test.Signer, method, target, body string, headers ...string) answer {
+	s.t.Helper()
+	r := s.request(method, target, body, headers...)
+	sum := sha256.Sum256([]byte(body))
+	signer.Sign(r, hex.EncodeToString(sum[:]), time.Now())
+	return s.send(r)
+}
+
+// anonymous sends a request that is not signed.
+func (s *server) anonymous(method, target, body string, headers ...string) answer {
+	s.t.Helper()
+	return s.send(s.request(method, target, body, headers...))
+}
+
+// want expects a status.
+func (a answer) want(status int) answer {
+	a.t.Helper()
+	if a.status != status {
+		a.t.Fatalf("%s: status %d, want %d\n%v\n%s", a.what, a.status, status, a.header, a.body)
+	}
+	return a
+}
+
+// fails expects an error with a code.
+func (a answer) fails(status int, code string) answer {
+	a.t.Helper()
+	a.want(status)
+	if got := a.element("Code"); got != code {
+		a.t.Fatalf("%s: code %s, want %s\n%s", a.what, got, code, a.body)
+	}
+	if id := a.element("RequestId"); id == "" || id != a.header.Get("X-Amz-Request-Id") {
+		a.t.Fatalf("%s: RequestId %q, header %q", a.what, id, a.header.Get("X-Amz-Request-Id"))
+	}
+	return a
+}
+
+// is expects a body.
+func (a answer) is(body string) answer {
+	a.t.Helper()
+	if a.body != body {
+		a.t.Fatalf("%s: body %.200q, want %.200q", a.what, a.body, body)
+	}
+	return a
+}
+
+// has expects text in the body.
+func (a answer) has(all ...string) answer {
+	a.t.Helper()
+	for _, text := range all {
+		if !strings.Contains(a.body, text) {
+			a.t.Fatalf("%s: no %s in %s", a.what, text, a.body)
+		}
+	}
+	return a
+}
+
+func (a answer) hasNot(text string) answer {
+	a.t.Helper()
+	if strings.Contains(a.body, text) {
+		a.t.Fatalf("%s: %s in %s", a.what, text, a.body)
+	}
+	return a
+}
+
+// head expects headers "Name: value"; without a value the header must be absent.
+func (a answer) head(all ...string) answer {
+	a.t.Helper()
+	for _, h := range all {
+		name, value, _ := strings.Cut(h, ":")
+		if got := a.header.Get(name); got != strings.TrimSpace(value) {
+			a.t.Fatalf("%s: header %s is %q, want %q", a.what, name, got, strings.TrimSpace(value))
+		}
+	}
+	return a
+}
+
+// element is the text of the first element with a name.
+func (a answer) element(name string) string {
+	_, rest, _ := strings.Cut(a.body, "<"+name+">")
+	text, _, ok := strings.Cut(rest, "</"+name+">")
+	if !ok {
+		return ""
+	}
+	return text
+}
+
+// elements are the texts of all elements with a name.
+func (a answer) elements(name string) (all []string) {
+	for rest := a.body; ; {
+		var ok bool
+		if _, rest, ok = strings.Cut(rest, "<"+name+">"); !ok {
+			return all
+		}
+		text, after, _ := strings.Cut(rest, "</"+name+">")
+		all, rest = append(all, text), after
+	}
+}
+
+// files counts the bodies on all nodes, also those that are not complete.
+func (s *server) files() (n int) {
+	s.t.Helper()
+	if err := s.cluster.Wait(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, folder := range s.folders {
+		err := filepath.WalkDir(filepath.Join(folder, "v2"), func(_ string, e fs.DirEntry, err error) error {
+			if err == nil && !e.IsDir() {
+				n++
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			s.t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// chunked sends a PUT in chunks.
+func (s *server) chunked(target, data string, size int64, c sigv4test.Chunks, headers ...string) answer {
+	s.t.Helper()
+	r := s.request("PUT", target, data, headers...)
+	s.main.SignChunked(r, bytes.NewReader([]byte(data)), size, c, time.Now())
+	return s.send(r)
+}
+
+// upload begins a multipart upload and returns its ID.
+func (s *server) upload(target string, headers ...string) string {
+	s.t.Helper()
+	return s.do("POST", target+"?uploads", "", headers...).want(200).element("UploadId")
+}
+
+// part uploads a part and returns its element for complete.
+func (s *server) part(target, id, number, body string, headers ...string) string {
+	s.t.Helper()
+	a := s.do("PUT", target+"?partNumber="+number+"&uploadId="+id, body, headers...).want(200)
+	return "<Part><PartNumber>" + number + "</PartNumber><ETag>" + a.header.Get("Etag") + "</ETag></Part>"
+}
+
+func (s *server) complete(target, id, parts string, headers ...string) answer {
+	s.t.Helper()
+	return s.do("POST", target+"?uploadId="+id, "<CompleteMultipartUpload>"+parts+"</CompleteMultipartUpload>", headers...)
+}
+
+func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
+
+func sha256Of(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+func sha256Hex(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])
+}
+
+// form makes a form upload to photos whose policy has a condition for each field.
+func (s *server) form(fields map[string]string, file string, conditions ...string) *http.Request {
+	s.t.Helper()
+	now := time.Now()
+	all := append([]string{`{"bucket": "photos"}`, s.main.FormConditions(now)}, conditions...)
+	for name, value := range fields {
+		text, err := json.Marshal(map[string]string{name: value})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if name != "key" || !strings.Contains(value, "$") {
+			all = append(all, string(text))
+		}
+	}
+	policy := `{"expiration": "` + now.Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000Z") + `", "conditions": [` + strings.Join(all, ", ") + `]}`
+	signed := maps.Clone(fields)
+	s.main.SignForm(signed, policy, now)
+	var body bytes.Buffer
+	w := multipart.NewWriter(&body)
+	for name, value := range signed {
+		if err := w.WriteField(name, value); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	part, err := w.CreateFormFile("file", "cat.jpg")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := io.WriteString(part, file); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		s.t.Fatal(err)
+	}
+	return s.request("POST", "/photos", body.String(), "Content-Type: "+w.FormDataContentType())
+}
+
+func md5Tag(s string) string {
+	sum := md5.Sum([]byte(s))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,270 @@
+package s3api
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"holdfast/internal/buckets"
+)
+
+// systemHeaders are stored with an object and returned with it, besides Content-Type.
+var systemHeaders = []string{
+	"Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Expires", "X-Amz-Website-Redirect-Location",
+}
+
+const (
+	userHeader = "X-Amz-Meta-"
+	userPrefix = "m-" // of user metadata, as in Manta
+	maxUser    = 2048 // bytes of the names and values of user metadata
+
+	defaultType = "binary/octet-stream"
+)
+
+// metadata reads the headers that a PUT, a copy or an upload stores.
+func (x *request) metadata() (contentType string, headers map[string]string, err error) {
+	contentType = x.in.Header.Get("Content-Type")
+	if contentType == "" {
+		contentType = defaultType
+	}
+	headers, size := map[string]string{}, 0
+	for name, values := range x.in.Header {
+		user, ok := strings.CutPrefix(name, userHeader)
+		switch {
+		case ok && !isToken(user):
+			return "", nil, invalidArgument(name, "The name of user metadata must be a valid name of a header")
+		case ok:
+			value := text(strings.Join(values, ","))
+			size += len(user) + len(value)
+			headers[userPrefix+strings.ToLower(user)] = value
+		case slices.Contains(systemHeaders, name):
+			headers[strings.ToLower(name)] = text(strings.Join(values, ","))
+		}
+	}
+	if size > maxUser {
+		return "", nil, errMetadataTooLarge
+	}
+	if encoding := withoutFraming(headers["content-encoding"]); encoding == "" {
+		delete(headers, "content-encoding")
+	} else {
+		headers["content-encoding"] = encoding
+	}
+	return text(contentType), headers, nil
+}
+
+// withoutFraming removes aws-chunked, which is the framing of the request and not the
+// encoding of the object.
+func withoutFraming(encoding string) string {
+	parts := strings.Split(encoding, ",")
+	parts = slices.DeleteFunc(parts, func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), "aws-chunked") })
+	return strings.TrimSpace(strings.Join(parts, ","))
+}
+
+// text returns the value of a header as UTF-8. What is not UTF-8 is Latin-1, the
+// encoding of headers in older versions of HTTP. Control characters, which only a form can
+// have, become spaces: no header can have them.
+func text(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if isControl(r) {
+			return ' '
+		}
+		return r
+	}, latin1(s))
+	return strings.TrimSpace(s)
+}
+
+func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+
+func latin1(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	runes := make([]rune, len(s))
+	for i := range len(s) {
+		runes[i] = rune(s[i])
+	}
+	return string(runes)
+}
+
+// checkFeatures refuses headers that ask for what is not implemented. Ignoring them
+// would store an object that is not encrypted, or not locked, as the client believes.
+func (x *request) checkFeatures() error {
+	for name := range x.in.Header {
+		switch {
+		case strings.HasPrefix(name, "X-Amz-Server-Side-Encryption"), strings.HasPrefix(name, "X-Amz-Object-Lock"),
+			strings.HasPrefix(name, "X-Amz-Grant"), name == "X-Amz-Write-Offset-Bytes":
+			return errNotImplemented
+		case name == "X-Amz-Storage-Class":
+			if class := x.in.Header.Get(name); class != "STANDARD" && class != "" {
+				return refuse(http.StatusBadRequest, "InvalidStorageClass", "The storage class you specified is not valid")
+			}
+		}
+	}
+	public, err := cannedACL(x.in.Header.Get("X-Amz-Acl"))
+	if err == nil && public && !x.bucket.Settings.PublicRead {
+		err = errNoACL
+	}
+	return err
+}
+
+// checkGrants refuses an ACL in headers that is not a canned one.
+func (x *request) checkGrants() error {
+	for name := range x.in.Header {
+		if strings.HasPrefix(name, "X-Amz-Grant") {
+			return errNotImplemented
+		}
+	}
+	return nil
+}
+
+// isToken reports whether text can be part of the name of a header.
+func isToken(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c > '~' || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// tags reads the header x-amz-tagging.
+func (x *request) tagsHeader() (map[string]string, error) {
+	header := x.in.Header.Get("X-Amz-Tagging")
+	if header == "" {
+		return nil, nil //nolint:nilnil // no tags
+	}
+	values, err := url.ParseQuery(header)
+	if err != nil {
+		return nil, errTags("The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name duplicates.")
+	}
+	tags := map[string]string{}
+	for name, v := range values {
+		if len(v) != 1 {
+			return nil, errTags("Cannot provide multiple Tags with the same key")
+		}
+		tags[name] = v[0]
+	}
+	return tags, checkTags(tags, 10)
+}
+
+func errTags(message string) error {
+	return refuse(http.StatusBadRequest, "InvalidTag", message)
+}
+
+// checkTags checks the limits of S3.
+func checkTags(tags map[string]string, most int) error {
+	if len(tags) > most {
+		return refuse(http.StatusBadRequest, "BadRequest", "There cannot be more than "+itoa(most)+" tags")
+	}
+	for k, v := range tags {
+		switch {
+		case k == "" || utf8.RuneCountInString(k) > 128 || !utf8.ValidString(k) || strings.IndexByte(k, 0) >= 0:
+			return errTags("The TagKey you have provided is invalid")
+		case utf8.RuneCountInString(v) > 256 || !utf8.ValidString(v) || strings.IndexByte(v, 0) >= 0:
+			return errTags("The TagValue you have provided is invalid")
+		}
+	}
+	return nil
+}
+
+// condition reads the conditional headers; prefix is that of a copy's source.
+func (x *request) condition(prefix string) (c buckets.Condition, err error) {
+	h := x.in.Header
+	if c.Match, err = parseTags(h.Values(prefix + "If-Match")); err != nil {
+		return c, err
+	}
+	if c.NoneMatch, err = parseTags(h.Values(prefix + "If-None-Match")); err != nil {
+		return c, err
+	}
+	// A date that cannot be read is ignored, as RFC 9110 requires.
+	c.ModifiedSince = date(h.Get(prefix + "If-Modified-Since"))
+	c.UnmodifiedSince = date(h.Get(prefix + "If-Unmodified-Since"))
+	return c, nil
+}
+
+func date(s string) buckets.Moment {
+	t, err := http.ParseTime(s)
+	if err != nil {
+		if t, err = time.Parse(time.RFC3339, s); err != nil {
+			return 0
+		}
+	}
+	return buckets.At(t)
+}
+
+// parseTags reads entity tags, quoted or not: clients send both.
+func parseTags(values []string) (t buckets.Tags, err error) {
+	for _, v := range values {
+		for tag := range strings.SplitSeq(v, ",") {
+			tag = strings.TrimSpace(tag)
+			if tag == "*" {
+				t.Any = true
+				continue
+			}
+			tag = strings.TrimPrefix(tag, "W/")
+			if tag = strings.Trim(tag, `"`); tag != "" {
+				t.Tags = append(t.Tags, tag)
+			}
+		}
+	}
+	if len(t.Tags) > 100 {
+		return t, invalidArgument("If-Match", "too many entity tags")
+	}
+	return t, nil
+}
+
+// writeMetadata sets the headers of an answer with an object.
+func (x *request) writeMetadata(o *buckets.Object) {
+	h := x.out.Header()
+	h.Set("Etag", `"`+o.EntityTag()+`"`)
+	h.Set("Last-Modified", httpTime(o.Modified))
+	h.Set("Accept-Ranges", "bytes")
+	if o.ContentType != "" {
+		h.Set("Content-Type", text(o.ContentType))
+	}
+	for name, value := range o.Headers {
+		if user, ok := strings.CutPrefix(name, userPrefix); ok {
+			name = userHeader + user
+		} else if !slices.Contains(systemHeaders, http.CanonicalHeaderKey(name)) {
+			continue // of the native API
+		}
+		h.Set(name, text(value))
+	}
+	if len(o.Tags) > 0 {
+		h.Set("X-Amz-Tagging-Count", itoa(len(o.Tags)))
+	}
+}
+
+// writeChecksum sets the headers of an object's checksum.
+func (x *request) writeChecksum(c buckets.Checksum) {
+	if c.Algorithm == "" {
+		return
+	}
+	x.out.Header().Set("X-Amz-Checksum-"+c.Algorithm, c.Value)
+	x.out.Header().Set("X-Amz-Checksum-Type", checksumType(c))
+}
+
+// overrides are the parameters of a signed GET that replace headers of the answer.
+var overrides = map[string]string{
+	"response-cache-control": "Cache-Control", "response-content-disposition": "Content-Disposition",
+	"response-content-encoding": "Content-Encoding", "response-content-language": "Content-Language",
+	"response-content-type": "Content-Type", "response-expires": "Expires",
+}
+
+func (x *request) override() error {
+	for name, header := range overrides {
+		if !x.has(name) {
+			continue
+		}
+		if x.signed == nil {
+			return invalidRequest("Request specific response headers cannot be used for anonymous GET requests.")
+		}
+		if value := x.query.Get(name); strings.IndexFunc(value, isControl) < 0 {
+			x.out.Header().Set(header, value)
+		}
+	}
+	return nil
+}

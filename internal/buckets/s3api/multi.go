@@ -1,0 +1,393 @@
+package s3api
+
+import (
+	"encoding/xml"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/buckets"
+	"holdfast/internal/web"
+)
+
+// createUpload is CreateMultipartUpload.
+func (x *request) createUpload() error {
+	if err := x.checkFeatures(); err != nil {
+		return err
+	}
+	u := buckets.Upload{Name: x.key, Created: x.now()}
+	u.ID = buckets.NewUploadID(u.Created)
+	var err error
+	if u.ContentType, u.Headers, err = x.metadata(); err != nil {
+		return err
+	}
+	if u.Tags, err = x.tagsHeader(); err != nil {
+		return err
+	}
+	if u.Checksum, err = x.chosenChecksum(); err != nil {
+		return err
+	}
+	if err := x.ready(); err != nil {
+		return err
+	}
+	if err := x.Service.Uploads.CreateUpload(x.in.Context(), x.owner, x.bucket.BucketRef, u); err != nil {
+		return err
+	}
+	if u.Checksum.Algorithm != "" {
+		x.out.Header().Set("X-Amz-Checksum-Algorithm", u.Checksum.Algorithm)
+		x.out.Header().Set("X-Amz-Checksum-Type", checksumType(u.Checksum))
+	}
+	d := newDocument("InitiateMultipartUploadResult")
+	d.text("Bucket", x.bucket.Name)
+	d.text("Key", x.key)
+	d.text("UploadId", string(u.ID))
+	sendXML(x.out, http.StatusOK, d)
+	return nil
+}
+
+// chosenChecksum reads the algorithm and the type of an upload's checksum.
+func (x *request) chosenChecksum() (c buckets.Checksum, err error) {
+	name, kind := x.in.Header.Get("X-Amz-Checksum-Algorithm"), x.in.Header.Get("X-Amz-Checksum-Type")
+	if name == "" {
+		if kind != "" {
+			return c, invalidRequest("The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header.")
+		}
+		return c, nil
+	}
+	a, ok := sigv4.ParseAlgorithm(name)
+	if !ok {
+		return c, errAlgorithm
+	}
+	c.Algorithm = a.String()
+	sha := a == sigv4.SHA1 || a == sigv4.SHA256
+	switch kind {
+	case "":
+		c.Composite = a != sigv4.CRC64NVME
+	case "COMPOSITE":
+		if c.Composite = true; a == sigv4.CRC64NVME {
+			return c, invalidRequest("The COMPOSITE checksum type cannot be used with the crc64nvme checksum algorithm.")
+		}
+	case "FULL_OBJECT":
+		if sha {
+			return c, invalidRequest("The FULL_OBJECT checksum type cannot be used with the " + strings.ToLower(c.Algorithm) + " checksum algorithm.")
+		}
+	default:
+		return c, invalidRequest("Value for x-amz-checksum-type header is invalid.")
+	}
+	return c, nil
+}
+
+func (x *request) uploadID() buckets.UploadID { return buckets.UploadID(x.query.Get("uploadId")) }
+
+// checkUploadID rejects IDs that no upload has, so that databases get UUIDs only.
+func (x *request) checkUploadID() error {
+	if id, err := buckets.ParseUUID(string(x.uploadID())); err != nil || id != string(x.uploadID()) {
+		return buckets.ErrNoUpload
+	}
+	return nil
+}
+
+func (x *request) partNumber() (int, error) {
+	n, err := strconv.Atoi(x.query.Get("partNumber"))
+	if err != nil || n < 1 || n > buckets.MaxParts {
+		return 0, buckets.ErrPartNumber
+	}
+	return n, nil
+}
+
+// putPart is UploadPart and UploadPartCopy.
+func (x *request) putPart() error {
+	if err := x.checkFeatures(); err != nil {
+		return err
+	}
+	if err := x.checkUploadID(); err != nil {
+		return err
+	}
+	number, err := x.partNumber()
+	if err != nil {
+		return err
+	}
+	r := buckets.PartRequest{Name: x.key, Upload: x.uploadID(), Number: number, Ready: x.ready}
+	u, err := x.Service.Uploads.Upload(x.in.Context(), x.owner, x.bucket.ID, x.key, r.Upload)
+	if err != nil {
+		return err
+	}
+	if x.in.Header.Get("X-Amz-Copy-Source") != "" {
+		return x.copyPart(r, u.Checksum.Algorithm)
+	}
+	var compute []sigv4.Algorithm
+	if a, ok := sigv4.ParseAlgorithm(u.Checksum.Algorithm); ok {
+		compute = []sigv4.Algorithm{a}
+	}
+	src, size, err := x.source(sigv4.BodyOptions{Compute: compute})
+	if err != nil {
+		return err
+	}
+	if err := web.ChargeMemory(x.out, x.in, copyBuffer); err != nil {
+		return err
+	}
+	r.Size = size
+	p, err := x.Service.PutPart(x.in.Context(), x.owner, x.bucket.BucketRef, r, source{src.body, firstOf(u.Checksum.Algorithm, src.prefer)})
+	if err != nil {
+		return err
+	}
+	x.out.Header().Set("Etag", `"`+hexOf(p.MD5)+`"`)
+	if p.Checksum.Algorithm != "" {
+		x.out.Header().Set("X-Amz-Checksum-"+p.Checksum.Algorithm, p.Checksum.Value)
+	}
+	return x.send(http.StatusOK)
+}
+
+// listParts is ListParts.
+func (x *request) listParts() error {
+	if err := x.checkUploadID(); err != nil {
+		return err
+	}
+	limit, err := x.count("max-parts", buckets.MaxPage)
+	if err != nil {
+		return err
+	}
+	marker := 0
+	if text := x.query.Get("part-number-marker"); text != "" {
+		if marker, err = strconv.Atoi(text); err != nil || marker < 0 {
+			return invalidArgument("part-number-marker", "Argument part-number-marker must be an integer between 0 and 2147483647")
+		}
+	}
+	u, err := x.Service.Uploads.Upload(x.in.Context(), x.owner, x.bucket.ID, x.key, x.uploadID())
+	if err != nil {
+		return err
+	}
+	var page []buckets.Part
+	more := false
+	if limit > 0 {
+		if page, more, err = x.Service.Uploads.Parts(x.in.Context(), x.owner, x.bucket.ID, x.key, u.ID, min(marker, buckets.MaxParts), limit); err != nil {
+			return err
+		}
+	}
+	d := newDocument("ListPartsResult")
+	d.text("Bucket", x.bucket.Name)
+	d.text("Key", x.key)
+	d.text("UploadId", string(u.ID))
+	x.writeOwner(d, "Initiator")
+	x.writeOwner(d, "Owner")
+	d.text("StorageClass", "STANDARD")
+	if u.Checksum.Algorithm != "" {
+		d.text("ChecksumAlgorithm", u.Checksum.Algorithm)
+		d.text("ChecksumType", checksumType(u.Checksum))
+	}
+	d.number("PartNumberMarker", int64(marker))
+	next := 0
+	if len(page) > 0 {
+		next = page[len(page)-1].Number
+	}
+	d.number("NextPartNumberMarker", int64(next))
+	d.number("MaxParts", int64(limit))
+	d.flag("IsTruncated", more)
+	for i := range page {
+		p := &page[i]
+		d.begin("Part")
+		d.number("PartNumber", int64(p.Number))
+		d.moment("LastModified", p.Created)
+		d.text("ETag", `"`+hexOf(p.MD5)+`"`)
+		d.number("Size", p.Length)
+		if p.Checksum.Algorithm != "" {
+			d.text("Checksum"+p.Checksum.Algorithm, p.Checksum.Value)
+		}
+		d.end()
+	}
+	sendXML(x.out, http.StatusOK, d)
+	return nil
+}
+
+// listUploads is ListMultipartUploads.
+func (x *request) listUploads() error {
+	limit, err := x.count("max-uploads", buckets.MaxPage)
+	if err != nil {
+		return err
+	}
+	encode, err := x.encoder()
+	if err != nil {
+		return err
+	}
+	if err := x.checkText("prefix", "delimiter", "key-marker"); err != nil {
+		return err
+	}
+	q := buckets.UploadQuery{
+		Prefix: x.query.Get("prefix"), Delimiter: x.query.Get("delimiter"), Limit: limit,
+		After: x.query.Get("key-marker"),
+	}
+	if id := x.query.Get("upload-id-marker"); q.After != "" && id != "" {
+		if id, err = buckets.ParseUUID(id); err != nil {
+			return invalidArgument("upload-id-marker", "Invalid uploadId marker")
+		}
+		q.AfterID = buckets.UploadID(id)
+	}
+	var page buckets.UploadPage
+	if limit > 0 {
+		if page, err = x.Service.Uploads.ListUploads(x.in.Context(), x.owner, x.bucket.ID, q); err != nil {
+			return err
+		}
+	}
+	d := newDocument("ListMultipartUploadsResult")
+	d.text("Bucket", x.bucket.Name)
+	d.text("KeyMarker", encode(q.After))
+	d.text("UploadIdMarker", string(q.AfterID))
+	d.text("NextKeyMarker", encode(page.After))
+	d.text("NextUploadIdMarker", string(page.AfterID))
+	d.optional("Prefix", encode(q.Prefix))
+	d.optional("Delimiter", encode(q.Delimiter))
+	d.optional("EncodingType", x.query.Get("encoding-type"))
+	d.number("MaxUploads", int64(limit))
+	d.flag("IsTruncated", page.More)
+	for i := range page.Uploads {
+		u := &page.Uploads[i]
+		d.begin("Upload")
+		d.text("Key", encode(u.Name))
+		d.text("UploadId", string(u.ID))
+		x.writeOwner(d, "Initiator")
+		x.writeOwner(d, "Owner")
+		d.text("StorageClass", "STANDARD")
+		d.moment("Initiated", u.Created)
+		if u.Checksum.Algorithm != "" {
+			d.text("ChecksumAlgorithm", u.Checksum.Algorithm)
+			d.text("ChecksumType", checksumType(u.Checksum))
+		}
+		d.end()
+	}
+	for _, g := range page.Groups {
+		d.begin("CommonPrefixes")
+		d.text("Prefix", encode(g))
+		d.end()
+	}
+	sendXML(x.out, http.StatusOK, d)
+	return nil
+}
+
+// completion is the body of CompleteMultipartUpload.
+type completion struct {
+	Parts partList `xml:"Part"`
+}
+
+type listedPart struct {
+	Number    int    `xml:"PartNumber"`
+	ETag      string `xml:"ETag"`
+	CRC32     string `xml:"ChecksumCRC32"`
+	CRC32C    string `xml:"ChecksumCRC32C"`
+	CRC64NVME string `xml:"ChecksumCRC64NVME"`
+	SHA1      string `xml:"ChecksumSHA1"`
+	SHA256    string `xml:"ChecksumSHA256"`
+}
+
+type partList []listedPart
+
+// UnmarshalXML implements xml.Unmarshaler. A small document may have many elements.
+func (l *partList) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
+	return appendXML((*[]listedPart)(l), buckets.MaxParts, d, start)
+}
+
+// completeUpload is CompleteMultipartUpload.
+func (x *request) completeUpload() error {
+	if err := x.checkUploadID(); err != nil {
+		return err
+	}
+	condition, err := x.writeCondition()
+	if err != nil {
+		return err
+	}
+	var list completion
+	if err := x.readXML(&list, sigv4.BodyOptions{IgnoreChecksums: true}); err != nil {
+		return err
+	}
+	c := buckets.Completion{
+		Object: buckets.ObjectID(buckets.NewUUID()), MinPart: x.Service.Limits.MinPart, Condition: condition, Now: x.now(),
+		Checksum: func(u buckets.Upload, sums []buckets.Checksum, sizes []int64) (buckets.Checksum, error) {
+			return x.combine(u, sums, sizes)
+		},
+	}
+	for i := range list.Parts {
+		p := &list.Parts[i]
+		c.Parts = append(c.Parts, buckets.PartRef{
+			Number: p.Number, ETag: strings.Trim(p.ETag, `"`), Checksum: firstOf(p.CRC32, p.CRC32C, p.CRC64NVME, p.SHA1, p.SHA256),
+		})
+	}
+	w, err := x.Service.Uploads.Complete(x.in.Context(), x.owner, x.bucket.BucketRef, x.key, x.uploadID(), c)
+	if err != nil {
+		return err
+	}
+	d := newDocument("CompleteMultipartUploadResult")
+	d.text("Location", x.at.Origin.String()+resource(x.in))
+	d.text("Bucket", x.bucket.Name)
+	d.text("Key", x.key)
+	d.text("ETag", `"`+w.Object.EntityTag()+`"`)
+	if s := w.Object.Checksum; s.Algorithm != "" {
+		d.text("Checksum"+s.Algorithm, s.Value)
+		d.text("ChecksumType", checksumType(s))
+	}
+	sendXML(x.out, http.StatusOK, d)
+	return nil
+}
+
+func firstOf(all ...string) string {
+	for _, s := range all {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// combine computes the checksum of an object from those of its parts, and compares it
+// with the one that the client expects.
+func (x *request) combine(u buckets.Upload, sums []buckets.Checksum, sizes []int64) (c buckets.Checksum, err error) {
+	total := int64(0)
+	for _, n := range sizes {
+		total += n
+	}
+	if size := x.in.Header.Get("X-Amz-Mp-Object-Size"); size != "" && size != strconv.FormatInt(total, 10) {
+		return c, invalidRequest("The provided 'x-amz-mp-object-size' header does not match what was computed.")
+	}
+	a, ok := sigv4.ParseAlgorithm(u.Checksum.Algorithm)
+	if !ok {
+		return c, nil
+	}
+	parts := make([]sigv4.Part, len(sums))
+	for i := range sums {
+		s, ok := sigv4.NewChecksum(a, sums[i].Value)
+		if !ok || sums[i].Algorithm != u.Checksum.Algorithm {
+			return c, nil // a part has none
+		}
+		parts[i] = sigv4.Part{Checksum: s, Size: sizes[i]}
+	}
+	c = buckets.Checksum{Algorithm: u.Checksum.Algorithm, Composite: u.Checksum.Composite}
+	if c.Composite {
+		c.Value, ok = sigv4.Composite(a, parts)
+	} else {
+		var whole sigv4.Checksum
+		if whole, ok = sigv4.FullObject(a, parts); ok {
+			c.Value = whole.String()
+		}
+	}
+	if !ok {
+		return buckets.Checksum{}, nil
+	}
+	if want := x.in.Header.Get(a.Header()); want != "" && want != c.Value {
+		return c, refuse(http.StatusBadRequest, "BadDigest", "The "+u.Checksum.Algorithm+" you specified did not match the calculated checksum.")
+	}
+	return c, nil
+}
+
+// abortUpload is AbortMultipartUpload.
+func (x *request) abortUpload() error {
+	if err := x.checkUploadID(); err != nil {
+		return err
+	}
+	if err := x.ready(); err != nil {
+		return err
+	}
+	err := x.Service.Uploads.Abort(x.in.Context(), x.owner, x.bucket.ID, x.key, x.uploadID(), x.now())
+	if err != nil {
+		return err
+	}
+	return x.send(http.StatusNoContent)
+}

@@ -1,0 +1,301 @@
+package s3api
+
+import (
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/buckets"
+	"holdfast/internal/web"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// copyBuffer is the memory of a body that is passed on.
+const copyBuffer = 64 << 10
+
+// putOrCopy is PutObject, or CopyObject if the request names a source.
+func (x *request) putOrCopy() error {
+	if err := x.checkFeatures(); err != nil {
+		return err
+	}
+	if x.query.Has("partNumber") { // without uploadId, which selects UploadPart
+		return invalidArgument("uploadId", "A part needs the parameter uploadId")
+	}
+	if x.in.Header.Get("X-Amz-Copy-Source") != "" {
+		return x.copyObject()
+	}
+	return x.putObject()
+}
+
+// putObject is PutObject.
+func (x *request) putObject() error {
+	o := buckets.Object{Name: x.key}
+	var err error
+	if o.ContentType, o.Headers, err = x.metadata(); err != nil {
+		return err
+	}
+	if o.Tags, err = x.tagsHeader(); err != nil {
+		return err
+	}
+	condition, err := x.writeCondition()
+	if err != nil {
+		return err
+	}
+	src, size, err := x.source(sigv4.BodyOptions{})
+	if err != nil {
+		return err
+	}
+	if err := web.ChargeMemory(x.out, x.in, copyBuffer); err != nil {
+		return err
+	}
+	w, err := x.Service.PutObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.PutRequest{
+		Object: o, Condition: condition, Size: size, Ready: x.ready,
+	}, src)
+	if err != nil {
+		return err
+	}
+	x.out.Header().Set("Etag", `"`+w.Object.EntityTag()+`"`)
+	x.writeChecksum(w.Object.Checksum)
+	return x.send(http.StatusOK)
+}
+
+// writeCondition reads the condition of a write. S3 has If-None-Match: * and If-Match.
+func (x *request) writeCondition() (buckets.Condition, error) {
+	c, err := x.condition("")
+	if err == nil && len(c.NoneMatch.Tags) > 0 {
+		err = errNotImplemented
+	}
+	c.ModifiedSince, c.UnmodifiedSince = 0, 0
+	return c, err
+}
+
+// getObject is GetObject and HeadObject.
+func (x *request) getObject() error {
+	condition, err := x.condition("")
+	if err != nil {
+		return err
+	}
+	if err := x.checkVersion(); err != nil {
+		return err
+	}
+	ctx := x.in.Context()
+	o, err := x.Service.Store.Get(ctx, x.owner, x.bucket.ID, x.key)
+	if err != nil {
+		if x.signed == nil && errors.Is(err, buckets.ErrNoObject) {
+			return errNoSuchKey
+		}
+		return err
+	}
+	if err := condition.CheckRead(&o); err != nil {
+		x.writeMetadata(&o)
+		return err
+	}
+	from, length, status, err := x.extent(&o)
+	if err != nil {
+		return err
+	}
+	x.writeMetadata(&o)
+	if err := x.override(); err != nil {
+		return err
+	}
+	if o.Parts > 0 && x.has("partNumber") {
+		x.out.Header().Set("X-Amz-Mp-Parts-Count", itoa(o.Parts))
+	}
+	if strings.EqualFold(x.in.Header.Get("X-Amz-Checksum-Mode"), "ENABLED") && status == http.StatusOK {
+		x.writeChecksum(o.Checksum)
+	}
+	h := x.out.Header()
+	h.Set("Content-Length", strconv.FormatInt(length, 10))
+	if status == http.StatusPartialContent {
+		h.Set("Content-Range", "bytes "+strconv.FormatInt(from, 10)+"-"+strconv.FormatInt(from+length-1, 10)+"/"+strconv.FormatInt(o.Length, 10))
+	}
+	if x.in.Method == http.MethodHead || length == 0 {
+		x.out.WriteHeader(status)
+		return nil
+	}
+	if err := web.ChargeMemory(x.out, x.in, copyBuffer); err != nil {
+		return err
+	}
+	body := x.Service.Open(ctx, x.owner, x.bucket.ID, &o, from, length)
+	return x.stream(status, body, length)
+}
+
+// stream sends a body. The first bytes are read before the status is sent, so that a
+// body that cannot be read is an error of the protocol.
+func (x *request) stream(status int, body io.ReadCloser, length int64) error {
+	defer func() { _ = body.Close() }() // it was only read
+	buf := make([]byte, min(copyBuffer, length))
+	n, err := io.ReadFull(body, buf)
+	if err != nil {
+		return err
+	}
+	x.out.WriteHeader(status)
+	if _, err := x.out.Write(buf[:n]); err != nil {
+		return nil // the client went away
+	}
+	if int64(n) == length {
+		return nil
+	}
+	sent, err := io.CopyBuffer(onlyWriter{x.out}, &io.LimitedReader{R: body, N: length - int64(n)}, buf)
+	if err == nil && sent != length-int64(n) {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// onlyWriter hides ReadFrom, which would ignore the buffer.
+type onlyWriter struct{ io.Writer }
+
+// checkVersion refuses versions: every object has the version null.
+func (x *request) checkVersion() error {
+	if v := x.query.Get("versionId"); v != "" && v != "null" {
+		return &Error{Status: http.StatusBadRequest, Code: "InvalidArgument", Message: "Invalid version id specified", Fields: []Field{{"ArgumentName", "versionId"}}}
+	}
+	return nil
+}
+
+// extent finds which bytes of an object the request asks for.
+func (x *request) extent(o *buckets.Object) (from, length int64, status int, err error) {
+	header := x.in.Header.Get("Range")
+	if number := x.query.Get("partNumber"); number != "" {
+		if header != "" {
+			return 0, 0, 0, invalidRequest("Cannot specify both Range header and partNumber query parameter")
+		}
+		return x.partExtent(o, number)
+	}
+	if header == "" || !x.ifRange(o) {
+		return 0, o.Length, http.StatusOK, nil
+	}
+	from, length, ok, err := parseRange(header, o.Length)
+	if err != nil {
+		x.out.Header().Set("Content-Range", "bytes */"+strconv.FormatInt(o.Length, 10))
+		return 0, 0, 0, &Error{Status: errRange.Status, Code: errRange.Code, Message: errRange.Message, Fields: []Field{
+			{"RangeRequested", header}, {"ActualObjectSize", strconv.FormatInt(o.Length, 10)},
+		}}
+	}
+	if !ok {
+		return 0, o.Length, http.StatusOK, nil
+	}
+	return from, length, http.StatusPartialContent, nil
+}
+
+// ifRange reports whether the range of the request applies to the object.
+func (x *request) ifRange(o *buckets.Object) bool {
+	header := x.in.Header.Get("If-Range")
+	switch {
+	case header == "":
+		return true
+	case strings.HasPrefix(header, `"`):
+		return strings.Trim(header, `"`) == o.EntityTag()
+	}
+	m := date(header)
+	return m != 0 && m.Seconds() == o.Modified.Seconds()
+}
+
+// partExtent finds the bytes of a part.
+func (x *request) partExtent(o *buckets.Object, text string) (from, length int64, status int, err error) {
+	number, err := strconv.Atoi(text)
+	if err != nil || number < 1 || number > buckets.MaxParts {
+		return 0, 0, 0, buckets.ErrPartNumber
+	}
+	if o.Upload == "" {
+		if number > 1 {
+			return 0, 0, 0, errPart
+		}
+		if o.Length == 0 {
+			return 0, 0, http.StatusOK, nil
+		}
+		return 0, o.Length, http.StatusPartialContent, nil
+	}
+	// Parts are numbered as they were uploaded; S3 counts them from 1.
+	for offset, n := int64(0), 0; ; {
+		page, err := x.Service.Store.Segments(x.in.Context(), x.owner, o.Upload, offset, 1000)
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		if len(page) == 0 {
+			return 0, 0, 0, errPart
+		}
+		if i := number - n - 1; i < len(page) {
+			return page[i].Start, page[i].Length, http.StatusPartialContent, nil
+		}
+		n += len(page)
+		offset = page[len(page)-1].Start + page[len(page)-1].Length
+	}
+}
+
+// parseRange reads a Range header with one range. ok is false for a header that is not
+// understood, or has several ranges: such a header is ignored. The error means that no
+// byte is in the range.
+func parseRange(header string, size int64) (from, length int64, ok bool, err error) {
+	spec, ok := strings.CutPrefix(header, "bytes=")
+	if !ok || strings.Contains(spec, ",") {
+		return 0, 0, false, nil
+	}
+	first, last, ok := strings.Cut(strings.TrimSpace(spec), "-")
+	if !ok {
+		return 0, 0, false, nil
+	}
+	if first == "" {
+		n, valid := digits(last)
+		switch {
+		case !valid:
+			return 0, 0, false, nil
+		case n == 0 || size == 0:
+			return 0, 0, false, errRange
+		}
+		n = min(n, size)
+		return size - n, n, true, nil
+	}
+	from, valid := digits(first)
+	end := int64(math.MaxInt64)
+	if last != "" {
+		var validEnd bool
+		if end, validEnd = digits(last); !validEnd {
+			valid = false
+		}
+	}
+	switch {
+	case !valid || end < from:
+		return 0, 0, false, nil
+	case from >= size:
+		return 0, 0, false, errRange
+	}
+	return from, min(end, size-1) - from + 1, true, nil
+}
+
+// digits reads a whole number without a sign; one that is too large is the largest.
+func digits(s string) (int64, bool) {
+	if s == "" || strings.Trim(s, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		n = math.MaxInt64
+	}
+	return n, true
+}
+
+// deleteObject is DeleteObject, which succeeds if there is no object.
+func (x *request) deleteObject() error {
+	condition, err := x.condition("")
+	if err != nil {
+		return err
+	}
+	if err := x.checkVersion(); err != nil {
+		return err
+	}
+	if err := x.ready(); err != nil {
+		return err
+	}
+	_, err = x.Service.Store.Delete(x.in.Context(), x.owner, x.bucket.BucketRef, x.key, condition, x.now())
+	if err != nil && (!errors.Is(err, buckets.ErrNoObject) || condition.IsSet()) {
+		return err
+	}
+	return x.send(http.StatusNoContent)
+}

@@ -1,0 +1,287 @@
+package s3api_test
+
+import (
+	"bufio"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/auth/sigv4/sigv4test"
+)
+
+func TestRanges(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	const body = "0123456789abcdef"
+	tag := s.do("PUT", "/photos/k", body).header.Get("Etag")
+	s.do("PUT", "/photos/empty", "")
+	for _, c := range []struct {
+		header string
+		status int
+		body   string
+		extent string
+	}{
+		{"bytes=0-3", 206, "0123", "bytes 0-3/16"},
+		{"bytes=10-", 206, "abcdef", "bytes 10-15/16"},
+		{"bytes=-4", 206, "cdef", "bytes 12-15/16"},
+		{"bytes=-100", 206, body, "bytes 0-15/16"},
+		{"bytes=14-99999999999999999999", 206, "ef", "bytes 14-15/16"},
+		{"bytes=0-1,4-5", 200, body, ""},
+		{"bytes=5-2", 200, body, ""},
+		{"bytes=x", 200, body, ""},
+		{"bytes=--1", 200, body, ""},
+		{"rows=0-1", 200, body, ""},
+	} {
+		s.do("GET", "/photos/k", "", "Range: "+c.header).want(c.status).is(c.body).head("Content-Range: "+c.extent, "Accept-Ranges: bytes")
+		s.do("HEAD", "/photos/k", "", "Range: "+c.header).want(c.status).is("").head("Content-Range: " + c.extent)
+	}
+	for _, header := range []string{"bytes=16-", "bytes=99-100", "bytes=-0"} {
+		s.do("GET", "/photos/k", "", "Range: "+header).fails(416, "InvalidRange").head("Content-Range: bytes */16", "Etag:", "Last-Modified:").has("<ActualObjectSize>16<")
+	}
+	s.do("GET", "/photos/empty", "", "Range: bytes=0-").fails(416, "InvalidRange")
+	s.do("GET", "/photos/k", "", "Range: bytes=0-0", "If-Range: "+tag).want(206).is("0")
+	s.do("GET", "/photos/k", "", "Range: bytes=0-0", `If-Range: "other"`).want(200).is(body)
+	s.do("GET", "/photos/k", "", "Range: bytes=0-0", "If-Range: W/"+tag).want(200)
+	modified := s.do("HEAD", "/photos/k", "").header.Get("Last-Modified")
+	s.do("GET", "/photos/k", "", "Range: bytes=0-0", "If-Range: "+modified).want(206)
+	s.do("GET", "/photos/k?partNumber=1", "", "Range: bytes=0-0").fails(400, "InvalidRequest")
+	s.do("GET", "/photos/k?partNumber=1", "").want(206).is(body)
+	s.do("GET", "/photos/k?partNumber=2", "").fails(416, "InvalidPartNumber")
+}
+
+func TestPartNumberOfParts(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	id := s.upload("/photos/k", "x-amz-meta-a: b")
+	parts := s.part("/photos/k", id, "3", "0123456789") + s.part("/photos/k", id, "7", "tail")
+	s.complete("/photos/k", id, parts).want(200)
+	s.do("GET", "/photos/k", "").is("0123456789tail").head("X-Amz-Meta-A: b", "X-Amz-Mp-Parts-Count:")
+	s.do("GET", "/photos/k?partNumber=2", "").want(206).is("tail").head("Content-Range: bytes 10-13/14", "X-Amz-Mp-Parts-Count: 2")
+	s.do("HEAD", "/photos/k?partNumber=1", "").want(206).head("Content-Length: 10")
+	s.do("GET", "/photos/k?partNumber=3", "").fails(416, "InvalidPartNumber")
+	s.do("GET", "/photos/k", "", "Range: bytes=8-11").want(206).is("89ta")
+	s.do("GET", "/photos/k?attributes", "", "x-amz-object-attributes: ETag,ObjectParts,ObjectSize").want(200).has("<PartsCount>2<", "<ObjectSize>14<")
+	s.do("GET", "/photos/k?attributes", "").fails(400, "InvalidArgument")
+}
+
+func TestConditions(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	s.do("PUT", "/photos/k", hello, `If-Match: "x"`).fails(404, "NoSuchKey")
+	a := s.do("PUT", "/photos/k", hello, "If-None-Match: *").want(200)
+	tag := a.header.Get("Etag")
+	modified := s.do("HEAD", "/photos/k", "").header.Get("Last-Modified")
+	s.do("PUT", "/photos/k", "other", "If-None-Match: *").fails(412, "PreconditionFailed")
+	s.do("PUT", "/photos/k", "other", `If-Match: "x"`).fails(412, "PreconditionFailed")
+	s.do("PUT", "/photos/k", "other", "If-None-Match: "+tag).fails(501, "NotImplemented")
+	s.do("GET", "/photos/k", "").is(hello)
+	if n := s.files(); n != 2 {
+		t.Errorf("%d files, want 2: a refused PUT leaves none", n)
+	}
+	old := time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)
+	for header, status := range map[string]int{
+		"If-Match: " + tag: 200, "If-Match: *": 200, `If-Match: "x"`: 412, `If-Match: "x", ` + tag: 200,
+		"If-None-Match: " + tag: 304, "If-None-Match: W/" + tag: 304, `If-None-Match: "x"`: 200, "If-None-Match: *": 304,
+		"If-Modified-Since: " + modified: 304, "If-Modified-Since: " + old: 200, "If-Modified-Since: nonsense": 200,
+		"If-Unmodified-Since: " + modified: 200, "If-Unmodified-Since: " + old: 412,
+	} {
+		got := s.do("GET", "/photos/k", "", header).want(status)
+		s.do("HEAD", "/photos/k", "", header).want(status)
+		switch status {
+		case 304:
+			got.is("").head("Etag: "+tag, "Last-Modified: "+modified)
+		case 412:
+			got.fails(412, "PreconditionFailed").head("Etag:")
+		}
+	}
+	s.do("PUT", "/photos/k", "new", "If-Match: "+tag).want(200)
+	s.do("DELETE", "/photos/k", "", "If-Match: "+tag).fails(412, "PreconditionFailed")
+
+	id := s.upload("/photos/k")
+	part := s.part("/photos/k", id, "1", hello)
+	s.complete("/photos/k", id, part, "If-None-Match: *").fails(412, "PreconditionFailed")
+	s.complete("/photos/k", id, part, "If-Match: "+tag).fails(412, "PreconditionFailed")
+	s.do("GET", "/photos/k", "").is("new")
+	s.complete("/photos/k", id, part, "If-Match: "+s.do("HEAD", "/photos/k", "").header.Get("Etag")).want(200)
+}
+
+func TestOverridesOfResponse(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	s.do("PUT", "/photos/k", hello, "Cache-Control: no-store", "Content-Disposition: inline", "Expires: Wed, 21 Oct 2026 07:28:00 GMT", "Content-Language: de").
+		want(200)
+	s.do("GET", "/photos/k", "").head("Cache-Control: no-store", "Content-Disposition: inline", "Expires: Wed, 21 Oct 2026 07:28:00 GMT", "Content-Language: de")
+	s.do("GET", "/photos/k?response-content-type=text%2Fplain&response-cache-control=a%0d%0ab%3a%20c", "").
+		head("Content-Type: text/plain", "Cache-Control: no-store", "B:")
+}
+
+// A stored header cannot split an answer, and what is not ASCII survives.
+func TestStoredHeaders(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	s.do("PUT", "/photos/k", hello, "x-amz-meta-name: Grüße 😀", "x-amz-meta-latin: caf\xe9").want(200)
+	s.do("GET", "/photos/k", "").head("X-Amz-Meta-Name: Grüße 😀", "X-Amz-Meta-Latin: café")
+	s.do("PUT", "/photos/k", hello, "x-amz-meta-big: "+strings.Repeat("x", 2049)).fails(400, "MetadataTooLarge")
+	form := s.form(map[string]string{"key": "f", "x-amz-meta-a": "one\r\nSet-Cookie: two", "content-type": "text/plain\r\n\r\nbody"}, hello)
+	s.send(form).want(204)
+	s.do("GET", "/photos/f", "").is(hello).head("Set-Cookie:", "X-Amz-Meta-A: one  Set-Cookie: two", "Content-Type: text/plain    body")
+	s.send(s.form(map[string]string{"key": "f", "x-amz-meta-a b": "x"}, hello)).want(400)
+}
+
+func TestChecksums(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	// Several: the one of the SDK's algorithm, then the one of the trailer, else the longest.
+	sum := crc32Of(hello)
+	sha := sha256Of(hello)
+	s.do("PUT", "/photos/k", hello, "x-amz-checksum-crc32: "+sum, "x-amz-checksum-sha256: "+sha).want(200).head("X-Amz-Checksum-Sha256: "+sha, "X-Amz-Checksum-Crc32:")
+	s.do("PUT", "/photos/k", hello, "x-amz-checksum-crc32: "+sum, "x-amz-checksum-sha256: "+sha, "x-amz-sdk-checksum-algorithm: CRC32").want(200).
+		head("X-Amz-Checksum-Crc32: "+sum, "X-Amz-Checksum-Sha256:")
+	c := sigv4test.Chunks{Mode: sigv4test.SignedChunksTrailer, Size: 8, Trailers: []sigv4test.Trailer{{Name: "x-amz-checksum-crc32", Value: sum}}}
+	s.chunked("/photos/k", hello, int64(len(hello)), c, "x-amz-checksum-sha256: "+sha).want(200).head("X-Amz-Checksum-Crc32: " + sum)
+	s.do("GET", "/photos/k", "").head("X-Amz-Checksum-Crc32:")
+	s.do("GET", "/photos/k?attributes", "", "x-amz-object-attributes: Checksum").has("<ChecksumCRC32>"+sum+"<", "<ChecksumType>FULL_OBJECT<")
+
+	// A part has the checksum of the upload's algorithm, also if the client sends another.
+	id := s.upload("/photos/m", "x-amz-checksum-algorithm: CRC32", "x-amz-checksum-type: FULL_OBJECT")
+	s.do("PUT", "/photos/m?partNumber=1&uploadId="+id, hello, "x-amz-checksum-sha256: "+sha).want(200).head("X-Amz-Checksum-Crc32: "+sum, "X-Amz-Checksum-Sha256:")
+	copied := s.do("PUT", "/photos/m?partNumber=2&uploadId="+id, "", "x-amz-copy-source: photos/k").want(200).has("<ChecksumCRC32>" + sum + "<")
+	part := func(number, tag string) string {
+		return "<Part><PartNumber>" + number + "</PartNumber><ETag>" + tag + "</ETag><ChecksumCRC32>" + sum + "</ChecksumCRC32></Part>"
+	}
+	tag := copied.element("ETag")
+	s.complete("/photos/m", id, part("1", tag)+part("2", tag), "x-amz-checksum-crc32: AAAAAA==").fails(400, "BadDigest")
+	s.complete("/photos/m", id, part("1", tag)+part("2", tag), "x-amz-checksum-crc32: "+crc32Of(hello+hello)).want(200).has("<ChecksumCRC32>" + crc32Of(hello+hello) + "<")
+
+	// A copy is not in parts, so its checksum is one of the whole.
+	s.do("PUT", "/photos/copy", "", "x-amz-copy-source: photos/m", "x-amz-checksum-algorithm: SHA256").want(200).has("<ChecksumSHA256>" + sha256Of(hello+hello) + "<")
+}
+
+func TestWrongBodiesAreNotStored(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	body := strings.Repeat("wrong ", 100000)
+	s.do("PUT", "/photos/k", body, "Content-MD5: "+md5Of("x")).fails(400, "BadDigest")
+	s.do("PUT", "/photos/k", body, "Content-MD5: short").fails(400, "InvalidDigest")
+	for _, name := range []string{"crc32: AAAAAA==", "crc32c: AAAAAA==", "crc64nvme: AAAAAAAAAAA=", "sha1: 2jmj7l5rSw0yVb/vlWAYkK/YBwk=", "sha256: " + sha256Of("")} {
+		s.do("PUT", "/photos/k", body, "x-amz-checksum-"+name).fails(400, "BadDigest")
+	}
+	s.do("PUT", "/photos/k", body, "x-amz-checksum-md9: AA==").fails(400, "InvalidRequest")
+	wrong := sigv4test.Chunks{Mode: sigv4test.UnsignedChunksTrailer, Size: 1000, Trailers: []sigv4test.Trailer{{Name: "x-amz-checksum-crc32", Value: "AAAAAA=="}}}
+	s.chunked("/photos/k", body, int64(len(body)), wrong).fails(400, "BadDigest")
+	r := s.request("PUT", "/photos/k", body)
+	s.main.Sign(r, sha256Hex("x"), time.Now())
+	s.send(r).fails(400, "XAmzContentSHA256Mismatch")
+	id := s.upload("/photos/k")
+	s.do("PUT", "/photos/k?partNumber=1&uploadId="+id, body, "Content-MD5: "+md5Of("x")).fails(400, "BadDigest")
+	s.do("GET", "/photos/k?uploadId="+id, "").want(200).hasNot("<Part>")
+	s.nothing("k")
+}
+
+// nothing expects that a key has no object and the nodes have no file.
+func (s *server) nothing(key string) {
+	s.t.Helper()
+	s.do("GET", "/photos/"+key, "").fails(404, "NoSuchKey")
+	if n := s.files(); n != 0 {
+		s.t.Errorf("%d files, want none", n)
+	}
+}
+
+// raw sends bytes over a connection and returns the answer, or nil if there is none.
+func (s *server) raw(request string) *http.Response {
+	s.t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, request); err != nil {
+		s.t.Fatal(err)
+	}
+	_ = c.(*net.TCPConn).CloseWrite()
+	response, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return nil
+	}
+	response.Body.Close()
+	return response
+}
+
+func TestTruncatedBodiesAreNotStored(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	body := strings.Repeat("body ", 100000)
+	for _, payload := range []string{sigv4test.Unsigned, sha256Hex(body)} {
+		r := s.request("PUT", "/photos/k", body)
+		s.main.Sign(r, payload, time.Now())
+		var text strings.Builder
+		if err := r.Write(&text); err != nil {
+			t.Fatal(err)
+		}
+		if a := s.raw(text.String()[:text.Len()-1000]); a != nil && a.StatusCode != 400 {
+			t.Errorf("status %d", a.StatusCode)
+		}
+	}
+	s.nothing("k")
+}
+
+// A body that breaks after the answer has begun closes the connection: the client must
+// not take it for a whole one.
+func TestBrokenBodyClosesConnection(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t, slog.New(slog.DiscardHandler)) // the server logs an error
+	body := strings.Repeat("0123456789", 200000)
+	s.do("PUT", "/photos/k", body).want(200)
+	s.damage(func(b []byte) { b[len(b)-1] ^= 1 })
+	r := s.request("GET", "/photos/k", "")
+	s.main.Sign(r, sigv4test.Unsigned, time.Now())
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if n, err := io.Copy(io.Discard, response.Body); err == nil || n >= int64(len(body)) {
+		t.Errorf("%d bytes without an error", n)
+	}
+}
+
+// damage changes all bodies on the nodes.
+func (s *server) damage(change func([]byte)) {
+	s.t.Helper()
+	for _, folder := range s.folders {
+		err := filepath.WalkDir(filepath.Join(folder, "v2"), func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			change(b)
+			return os.WriteFile(path, b, 0o600)
+		})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// A source that cannot be read is the server's failure, and nothing of it is stored.
+func TestCopyOfDamagedBody(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t, slog.New(slog.DiscardHandler)) // the server logs an error
+	s.do("PUT", "/photos/k", strings.Repeat("0123456789", 200000)).want(200)
+	s.damage(func(b []byte) { b[0] ^= 1 })
+	s.do("PUT", "/photos/copy", "", "x-amz-copy-source: photos/k").fails(500, "InternalError")
+	s.do("HEAD", "/photos/copy", "").want(404)
+	if n := s.files(); n != 2 {
+		t.Errorf("%d files, want the 2 of the source", n)
+	}
+}

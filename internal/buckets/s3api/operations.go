@@ -1,0 +1,157 @@
+package s3api
+
+import (
+	"net/http"
+
+	"holdfast/internal/buckets"
+)
+
+// operation is what a method does on a resource.
+type operation struct {
+	serve       func(*request) error
+	needsBucket bool // it exists, and the client may use it
+	public      bool // everybody may do it in a public bucket
+	reads       bool // it has no body, so it takes its slot at once
+}
+
+// bySubresource are the operations on buckets and objects with a parameter in the query
+// that selects them, in the order in which they are looked for.
+var ofBucket = []struct {
+	parameter string
+	byMethod  map[string]operation
+}{
+	{"location", methods{http.MethodGet: read((*request).getLocation)}},
+	{"uploads", methods{http.MethodGet: read((*request).listUploads)}},
+	{"delete", methods{http.MethodPost: write((*request).deleteObjects)}},
+	{"versioning", methods{http.MethodGet: read((*request).getVersioning), http.MethodPut: write((*request).notImplemented)}},
+	{"versions", methods{http.MethodGet: read((*request).listVersions)}},
+	{"acl", methods{http.MethodGet: read((*request).getACL), http.MethodPut: write((*request).putACL)}},
+	{"cors", methods{http.MethodGet: read((*request).getCORS), http.MethodPut: write((*request).putCORS), http.MethodDelete: write((*request).deleteCORS)}},
+	{"tagging", methods{http.MethodGet: read((*request).getBucketTags), http.MethodPut: write((*request).putBucketTags), http.MethodDelete: write((*request).deleteBucketTags)}},
+	{"policyStatus", methods{http.MethodGet: read((*request).getPolicyStatus)}},
+	{"ownershipControls", absent("OwnershipControlsNotFoundError", "The bucket ownership controls were not found")},
+	{"publicAccessBlock", absent("NoSuchPublicAccessBlockConfiguration", "The public access block configuration was not found")},
+	{"policy", absent("NoSuchBucketPolicy", "The bucket policy does not exist")},
+	{"lifecycle", absent("NoSuchLifecycleConfiguration", "The lifecycle configuration does not exist")},
+	{"encryption", absent("ServerSideEncryptionConfigurationNotFoundError", "The server side encryption configuration was not found")},
+	{"replication", absent("ReplicationConfigurationNotFoundError", "The replication configuration was not found")},
+	{"object-lock", absent("ObjectLockConfigurationNotFoundError", "Object Lock configuration does not exist for this bucket")},
+	{"website", absent("NoSuchWebsiteConfiguration", "The specified bucket does not have a website configuration")},
+	{"logging", empty("BucketLoggingStatus")},
+	{"notification", empty("NotificationConfiguration")},
+	{"accelerate", empty("AccelerateConfiguration")},
+	{"requestPayment", methods{http.MethodGet: read((*request).getRequestPayment), http.MethodPut: write((*request).notImplemented)}},
+	{"analytics", methods{}}, {"inventory", methods{}}, {"metrics", methods{}}, {"intelligent-tiering", methods{}},
+}
+
+var ofObject = []struct {
+	parameter string
+	byMethod  map[string]operation
+}{
+	{"uploadId", methods{
+		http.MethodPut: write((*request).putPart), http.MethodGet: read((*request).listParts),
+		http.MethodPost: write((*request).completeUpload), http.MethodDelete: write((*request).abortUpload),
+	}},
+	{"uploads", methods{http.MethodPost: write((*request).createUpload)}},
+	{"acl", methods{http.MethodGet: read((*request).getACL), http.MethodPut: write((*request).putObjectACL)}},
+	{"tagging", methods{http.MethodGet: read((*request).getTags), http.MethodPut: write((*request).putTags), http.MethodDelete: write((*request).deleteTags)}},
+	{"attributes", methods{http.MethodGet: read((*request).getAttributes)}},
+	{"legal-hold", absent("NoSuchObjectLockConfiguration", "The specified object does not have a ObjectLock configuration")},
+	{"retention", absent("NoSuchObjectLockConfiguration", "The specified object does not have a ObjectLock configuration")},
+	{"restore", methods{}}, {"select", methods{}}, {"torrent", methods{}},
+}
+
+type methods = map[string]operation
+
+func read(serve func(*request) error) operation {
+	return operation{serve: serve, needsBucket: true, reads: true}
+}
+
+func write(serve func(*request) error) operation { return operation{serve: serve, needsBucket: true} }
+
+func public(serve func(*request) error) operation {
+	return operation{serve: serve, needsBucket: true, public: true, reads: true}
+}
+
+// absent answers a probe for a configuration that no bucket has.
+func absent(code, message string) methods {
+	err := refuse(http.StatusNotFound, code, message)
+	return methods{
+		http.MethodGet:    read(func(*request) error { return err }),
+		http.MethodPut:    write((*request).notImplemented),
+		http.MethodDelete: write(func(x *request) error { return x.send(http.StatusNoContent) }),
+	}
+}
+
+// empty answers a probe with an empty configuration.
+func empty(root string) methods {
+	return methods{
+		http.MethodGet: read(func(x *request) error {
+			sendXML(x.out, http.StatusOK, newDocument(root))
+			return nil
+		}),
+		http.MethodPut: write((*request).notImplemented),
+	}
+}
+
+func (x *request) notImplemented() error { return errNotImplemented }
+
+// operation selects what the request asks for.
+func (x *request) operation() (operation, error) {
+	method := x.in.Method
+	switch {
+	case x.route.bucket == "":
+		if method != http.MethodGet {
+			return operation{}, errMethod
+		}
+		if x.signed == nil {
+			return operation{}, errAccessDenied
+		}
+		return operation{serve: (*request).listBuckets, reads: true}, nil
+	case x.key == "":
+		for _, s := range ofBucket {
+			if x.has(s.parameter) {
+				return byMethod(s.byMethod, method)
+			}
+		}
+		return byMethod(bucketMethods, method)
+	}
+	for _, s := range ofObject {
+		if x.has(s.parameter) {
+			return byMethod(s.byMethod, method)
+		}
+	}
+	return byMethod(objectMethods, method)
+}
+
+var bucketMethods = methods{
+	http.MethodGet:    public((*request).listObjects),
+	http.MethodHead:   public((*request).headBucket),
+	http.MethodPut:    {serve: (*request).createBucket},
+	http.MethodDelete: write((*request).deleteBucket),
+}
+
+var objectMethods = methods{
+	http.MethodGet:    public((*request).getObject),
+	http.MethodHead:   public((*request).getObject),
+	http.MethodPut:    write((*request).putOrCopy),
+	http.MethodDelete: write((*request).deleteObject),
+}
+
+func byMethod(all methods, method string) (operation, error) {
+	if len(all) == 0 {
+		return operation{}, errNotImplemented
+	}
+	if op, ok := all[method]; ok {
+		return op, nil
+	}
+	if method == http.MethodHead {
+		if op, ok := all[http.MethodGet]; ok {
+			return op, nil
+		}
+	}
+	return operation{}, errMethod
+}
+
+// checkBucketName rejects names that no new bucket may have.
+func checkBucketName(name string) error { return buckets.CheckBucketName(name) }

@@ -1,0 +1,309 @@
+package s3api_test
+
+import (
+	"crypto/md5"
+	"encoding/base64"
+	"hash/crc32"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/auth/sigv4/sigv4test"
+)
+
+func crc32Of(s string) string {
+	n := crc32.ChecksumIEEE([]byte(s))
+	return base64.StdEncoding.EncodeToString([]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+}
+
+func md5Of(s string) string {
+	sum := md5.Sum([]byte(s))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+const hello = "hello, storage nodes" // larger than what is in the row
+
+// New SDKs frame bodies; the frames must not be stored.
+func TestFramesAreNotStored(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	for _, size := range []int64{int64(len(hello)), -1} { // JavaScript's streams have no length
+		c := sigv4test.Chunks{Mode: sigv4test.UnsignedChunksTrailer, Size: 7, Trailers: []sigv4test.Trailer{{Name: "x-amz-checksum-crc32", Value: crc32Of(hello)}}}
+		s.chunked("/photos/k", hello, size, c).want(200).head("X-Amz-Checksum-Crc32: " + crc32Of(hello))
+		s.do("GET", "/photos/k", "", "x-amz-checksum-mode: ENABLED").want(200).is(hello).
+			head("X-Amz-Checksum-Crc32: "+crc32Of(hello), "X-Amz-Checksum-Type: FULL_OBJECT", "Content-Encoding:")
+	}
+	s.chunked("/photos/k", hello, int64(len(hello)), sigv4test.Chunks{Mode: sigv4test.SignedChunks, Size: 8}).want(200)
+	s.do("GET", "/photos/k", "").is(hello)
+}
+
+// aws-chunked is the framing; gzip is the encoding of the object.
+func TestStripAWSChunkedFromContentEncoding(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	s.do("PUT", "/photos/k", hello, "Content-Encoding: aws-chunked, gzip").want(200)
+	r := s.request("GET", "/photos/k", "", "Accept-Encoding: gzip")
+	s.main.Sign(r, sigv4test.Unsigned, time.Now())
+	s.send(r).want(200).head("Content-Encoding: gzip")
+}
+
+func TestDeleteObjectsNeedsNoContentMD5(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	s.do("PUT", "/photos/a", hello)
+	list := "<Delete><Object><Key>a</Key></Object><Object><Key>absent</Key></Object></Delete>"
+	s.do("POST", "/photos?delete", list, "x-amz-checksum-crc32: "+crc32Of(list)).want(200).has("<Deleted><Key>a</Key>", "<Deleted><Key>absent</Key>")
+	s.do("HEAD", "/photos/a", "").want(404)
+	s.do("POST", "/photos?delete", list, "x-amz-checksum-crc32: AAAAAA==").fails(400, "BadDigest")
+	s.do("POST", "/photos?delete", list, "Content-MD5: "+md5Of("other")).fails(400, "BadDigest")
+}
+
+// The JavaScript SDK puts the checksum of an empty body into presigned URLs.
+func TestPresignedPutOfJavaScriptSDK(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	r := s.request("PUT", "/photos/k", hello)
+	r.URL.RawQuery = "x-amz-checksum-crc32=AAAAAA==&x-amz-sdk-checksum-algorithm=CRC32&x-id=PutObject&x-amz-meta-camera=box&X-Amz-Content-Sha256=UNSIGNED-PAYLOAD"
+	s.main.Presign(r, time.Minute, time.Now())
+	s.send(r).want(200)
+	s.do("GET", "/photos/k", "").is(hello).head("X-Amz-Meta-Camera: box")
+}
+
+func TestPresignedURLs(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	s.do("PUT", "/photos/k", hello).want(200)
+	for method, status := range map[string]int{"GET": 200, "HEAD": 200} {
+		r := s.request(method, "/photos/k", "")
+		s.main.Presign(r, time.Minute, time.Now())
+		s.send(r).want(status)
+		r.URL.RawQuery = strings.ReplaceAll(r.URL.RawQuery, "Expires=60", "Expires=61")
+		s.send(r).want(403)
+	}
+	r := s.request("GET", "/photos/k", "")
+	s.main.Presign(r, time.Minute, time.Now().Add(-2*time.Minute))
+	s.send(r).fails(403, "AccessDenied")
+	r = s.request("DELETE", "/photos/k", "")
+	s.main.Presign(r, time.Minute, time.Now())
+	r.URL.RawQuery = strings.ReplaceAll(r.URL.RawQuery, "%3B", ";")
+	s.send(r).want(204)
+}
+
+// s3cmd signs its first mb for the region "US" and retries with the one in the error.
+func TestRegionInAuthorizationHeaderMalformed(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	wrong := s.main
+	wrong.Region = "US"
+	s.as(wrong, "PUT", "/photos/", "").fails(400, "AuthorizationHeaderMalformed").has("<Region>us-east-1</Region>")
+	s.as(wrong, "HEAD", "/photos", "").want(400).head("X-Amz-Bucket-Region: us-east-1").is("")
+}
+
+func TestLocationOfUSEast1IsEmpty(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	for _, target := range []string{"/photos?location", "/photos/?location="} {
+		s.do("GET", target, "").want(200).has(`<LocationConstraint xmlns="http://s3.amazonaws.com/doc/2006-03-01/"></LocationConstraint>`)
+	}
+}
+
+// rclone creates the bucket again before uploads.
+func TestCreateOwnBucketAgain(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	s.do("PUT", "/photos/k", hello)
+	s.do("PUT", "/photos", "<CreateBucketConfiguration><LocationConstraint>us-east-1</LocationConstraint></CreateBucketConfiguration>").want(200)
+	s.do("GET", "/photos/k", "").is(hello)
+	s.as(s.other, "PUT", "/photos", "").want(200)
+	s.as(s.other, "GET", "/photos/k", "").fails(404, "NoSuchKey")
+	s.do("PUT", "/photos", "<CreateBucketConfiguration><LocationConstraint>mars</LocationConstraint></CreateBucketConfiguration>").fails(400, "InvalidLocationConstraint")
+	s.do("PUT", "/Photos", "").fails(400, "InvalidBucketName")
+}
+
+// rclone updates the time of a file by a copy onto itself.
+func TestCopyOntoItselfReplacesMetadata(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	tag := s.do("PUT", "/photos/k", hello, "x-amz-meta-mtime: 1", "Content-Type: text/plain").header.Get("Etag")
+	s.do("PUT", "/photos/k", "", "x-amz-copy-source: photos/k").fails(400, "InvalidRequest")
+	s.do("PUT", "/photos/k", "", "x-amz-copy-source: photos/k", "x-amz-metadata-directive: REPLACE", "x-amz-meta-mtime: 2").want(200)
+	s.do("GET", "/photos/k", "").is(hello).head("X-Amz-Meta-Mtime: 2", "Content-Type: binary/octet-stream", "Etag: "+tag)
+	if n := s.files(); n != 2 {
+		t.Errorf("%d files, want one on each node", n)
+	}
+}
+
+// restic reads page after page with the token.
+func TestTruncatedListHasContinuationToken(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	for _, k := range []string{"keys/a", "keys/b", "keys/c"} {
+		s.do("PUT", "/photos/"+k, "")
+	}
+	a := s.do("GET", "/photos/?list-type=2&prefix=keys/&delimiter=/&max-keys=2", "").want(200).has("<IsTruncated>true<", "<KeyCount>2<")
+	s.do("GET", "/photos/?list-type=2&prefix=keys/&delimiter=/&max-keys=2&continuation-token="+escape(a.element("NextContinuationToken")), "").
+		has("<Key>keys/c</Key>", "<IsTruncated>false<").hasNot("keys/b")
+	s.do("HEAD", "/photos/config", "").want(404).is("")
+}
+
+// mc probes the signature with a bucket that does not exist.
+func TestProbeOfAbsentBucket(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	s.do("GET", "/probe-bsign-abc/?location=", "").fails(404, "NoSuchBucket")
+	forged := s.main
+	forged.Secret += "x"
+	s.as(forged, "GET", "/probe-bsign-abc/?location=", "").fails(403, "SignatureDoesNotMatch")
+	s.do("PUT", "/photos/k", hello)
+	s.do("GET", "/photos/?versions=", "").has("<VersionId>null</VersionId>", "<Key>k</Key>")
+	s.do("GET", "/photos/?object-lock=", "").fails(404, "ObjectLockConfigurationNotFoundError")
+	s.do("GET", "/photos/?list-type=2&max-keys=1", "").has("<Key>k</Key>")
+}
+
+func TestProbes(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	s.do("GET", "/photos?versioning", "").want(200).has("<VersioningConfiguration")
+	for query, code := range map[string]string{
+		"policy": "NoSuchBucketPolicy", "cors": "NoSuchCORSConfiguration", "lifecycle": "NoSuchLifecycleConfiguration", "tagging": "NoSuchTagSet",
+		"encryption": "ServerSideEncryptionConfigurationNotFoundError", "replication": "ReplicationConfigurationNotFoundError",
+	} {
+		s.do("GET", "/photos?"+query, "").fails(404, code)
+	}
+	s.do("PUT", "/photos/k", hello, "x-amz-acl: private", "x-amz-storage-class: STANDARD").want(200)
+	s.do("GET", "/photos/k?acl", "").want(200).has("FULL_CONTROL").hasNot("AllUsers")
+	s.do("PUT", "/photos/k", hello, "x-amz-server-side-encryption: AES256").fails(501, "NotImplemented")
+	s.do("PUT", "/photos/k", hello, "x-amz-acl: public-read").fails(400, "AccessControlListNotSupported")
+}
+
+// aws-cli sends keys with escapes, which are signed as they are.
+func TestRawPathIsSigned(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	s.do("PUT", "/photos/b%20%2Bc", hello).want(200).is("")
+	s.do("GET", "/photos", "").has("<Key>b +c</Key>")
+	s.do("GET", "/photos/b%20+c", "").is(hello)
+	s.do("GET", "/photos/b+%2Bc", "").fails(404, "NoSuchKey")
+}
+
+func TestEntityTagsAreQuoted(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	const tag = `"5d41402abc4b2a76b9719d911017c592"`
+	s.do("PUT", "/photos/k", "hello").head("Etag: " + tag)
+	s.do("GET", "/photos/k", "").head("Etag: " + tag)
+	s.do("GET", "/photos", "").has("<ETag>&quot;5d41402abc4b2a76b9719d911017c592&quot;</ETag>")
+	s.do("GET", "/photos/k", "", "If-None-Match: "+tag).want(304).is("").head("Etag: " + tag)
+	s.do("DELETE", "/photos/k", "").want(204).is("")
+	s.do("DELETE", "/photos/k", "").want(204)
+}
+
+// The server asks for a body only after it has checked the signature.
+func TestExpectContinue(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	forged := s.main
+	forged.Secret += "x"
+	for signer, status := range map[sigv4test.Signer]int{s.main: 200, forged: 403} {
+		asked := false
+		r := s.request("PUT", "/photos/k", hello, "Expect: 100-continue")
+		r.Body = readFunc(func(p []byte) (int, error) {
+			asked = true
+			return strings.NewReader(hello).Read(p)
+		})
+		signer.Sign(r, sigv4test.Unsigned, time.Now())
+		transport := &http.Transport{ExpectContinueTimeout: time.Minute}
+		defer transport.CloseIdleConnections()
+		response, err := transport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != status || asked != (status == 200) {
+			t.Errorf("status %d, want %d; the body was asked for: %t", response.StatusCode, status, asked)
+		}
+	}
+}
+
+type readFunc func(p []byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+func (f readFunc) Close() error               { return nil }
+
+// A client that did not get the answer repeats the request.
+func TestCompleteIsIdempotent(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	id := s.upload("/photos/k")
+	parts := s.part("/photos/k", id, "1", "0123456789") + s.part("/photos/k", id, "2", "x")
+	tag := s.complete("/photos/k", id, parts).want(200).element("ETag")
+	if again := s.complete("/photos/k", id, parts).want(200).element("ETag"); again != tag || !strings.HasSuffix(tag, "-2&quot;") {
+		t.Errorf("ETag %s, then %s", tag, again)
+	}
+	s.do("GET", "/photos/k", "").is("0123456789x")
+}
+
+func TestErrorsOfParts(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	id := s.upload("/photos/k")
+	one, two := s.part("/photos/k", id, "1", "small"), s.part("/photos/k", id, "2", "0123456789")
+	s.complete("/photos/k", id, one+two).fails(400, "EntityTooSmall")
+	s.complete("/photos/k", id, two+one).fails(400, "InvalidPartOrder")
+	s.complete("/photos/k", id, two+"<Part><PartNumber>3</PartNumber><ETag>x</ETag></Part>").fails(400, "InvalidPart")
+	s.complete("/photos/k", id, "<Part><PartNumber>2</PartNumber><ETag>x</ETag></Part>").fails(400, "InvalidPart")
+	s.complete("/photos/k", id, "").fails(400, "MalformedXML")
+	s.complete("/photos/k", id, one, "x-amz-mp-object-size: 4").fails(400, "InvalidRequest")
+	s.complete("/photos/k", "123", one).fails(404, "NoSuchUpload")
+	for _, number := range []string{"0", "10001", "x", "-1"} {
+		s.do("PUT", "/photos/k?uploadId="+id+"&partNumber="+number, hello).fails(400, "InvalidArgument")
+	}
+	var many strings.Builder
+	for i := range 10001 {
+		many.WriteString("<Part><PartNumber>" + strconv.Itoa(i+1) + "</PartNumber><ETag>x</ETag></Part>")
+	}
+	s.complete("/photos/k", id, many.String()).fails(400, "MalformedXML")
+	s.do("DELETE", "/photos/k?uploadId="+id, "").want(204)
+	s.do("GET", "/photos/k?uploadId="+id, "").fails(404, "NoSuchUpload")
+}
+
+func TestLimitsOfLists(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	s.do("PUT", "/photos/k", "")
+	for _, query := range []string{"list-type=2", "", "versions"} {
+		s.do("GET", "/photos?"+query+"&max-keys=0", "").want(200).has("<MaxKeys>0<", "<IsTruncated>false<").hasNot("<Key>")
+		s.do("GET", "/photos?"+query+"&max-keys=5000", "").want(200).has("<MaxKeys>1000<", "<Key>k<")
+		s.do("GET", "/photos?"+query+"&max-keys=-1", "").fails(400, "InvalidArgument")
+		s.do("GET", "/photos?"+query+"&encoding-type=rot13", "").fails(400, "InvalidArgument")
+	}
+	list := strings.Repeat("<Object><Key>k</Key></Object>", 1000)
+	s.do("POST", "/photos?delete", "<Delete><Quiet>true</Quiet>"+list+"</Delete>").want(200).hasNot("<Deleted>").hasNot("<Error>")
+	s.do("POST", "/photos?delete", "<Delete>"+list+"<Object><Key>k</Key></Object></Delete>").fails(400, "MalformedXML")
+	s.do("POST", "/photos?delete", "<Delete></Delete>").fails(400, "MalformedXML")
+	s.do("POST", "/photos?delete", "<Delete><Object><Key></Key></Object></Delete>").want(200).has("<Code>UserKeyMustBeSpecified</Code>")
+	s.do("PUT", "/photos/"+strings.Repeat("k", 1024), hello).want(200)
+	s.do("PUT", "/photos/"+strings.Repeat("k", 1025), hello).fails(400, "KeyTooLongError")
+}
+
+func TestGroupsAndKeysOfAPage(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	for _, k := range []string{"a", "b/1", "b/2", "b0", "c"} {
+		s.do("PUT", "/photos/"+k, "")
+	}
+	var all []string
+	for marker, more := "", "true"; more == "true"; {
+		a := s.do("GET", "/photos?delimiter=/&max-keys=1&marker="+escape(marker), "").want(200)
+		more, marker = a.element("IsTruncated"), a.element("NextMarker")
+		all = append(all, a.elements("Key")...)
+		all = append(all, a.elements("CommonPrefixes")...)
+	}
+	if got := strings.Join(all, " "); got != "a <Prefix>b/</Prefix> b0 c" {
+		t.Error(got)
+	}
+	s.do("GET", "/photos?max-keys=1", "").has("<IsTruncated>true<").hasNot("NextMarker")
+	s.do("GET", "/photos?delimiter=/2&prefix=b", "").has("<Prefix>b/2</Prefix>", "<Key>b/1</Key>")
+}

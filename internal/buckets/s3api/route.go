@@ -1,0 +1,83 @@
+package s3api
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/web"
+)
+
+// route is what a request addresses.
+type route struct {
+	account string // name of the account in ACCOUNT:BUCKET; "" if not given
+	hosted  bool   // bucket is from the host, and may be BUCKET.ACCOUNT
+	bucket  string // "": the list of buckets
+	key     string // "": the bucket
+	query   url.Values
+}
+
+// parseRoute splits the raw path: "/BUCKET", "/BUCKET/", "/BUCKET/KEY", with the name of
+// its account before the bucket if another account owns it. Below the domain, the bucket
+// is part of the host: BUCKET.DOMAIN or BUCKET.ACCOUNT.DOMAIN. The key is everything
+// after the slash, decoded once and not cleaned.
+func parseRoute(r *http.Request, at web.Address, domain string) (rt route, err error) {
+	_, raw, _ := strings.Cut(at.Target, "?")
+	// A semicolon does not separate parameters: clients leave it as it is in
+	// X-Amz-SignedHeaders.
+	if rt.query, err = url.ParseQuery(strings.ReplaceAll(raw, ";", "%3B")); err != nil {
+		return rt, errURI
+	}
+	path, ok := strings.CutPrefix(at.Path, "/")
+	if !ok {
+		return rt, errURI
+	}
+	if rt.bucket, rt.hosted = bucketOfHost(r.Host, domain); !rt.hosted {
+		var bucket string
+		bucket, path, _ = strings.Cut(path, "/")
+		if bucket, err = url.PathUnescape(bucket); err != nil {
+			return rt, errURI
+		}
+		if rt.account, rt.bucket, ok = strings.Cut(bucket, ":"); !ok {
+			rt.account, rt.bucket = "", bucket
+		}
+	}
+	if rt.key, err = url.PathUnescape(path); err != nil {
+		return rt, errURI
+	}
+	if rt.key == "" {
+		return rt, nil
+	}
+	return rt, buckets.CheckObjectName(rt.key)
+}
+
+// bucketOfHost returns what stands before the domain in a host name.
+func bucketOfHost(host, domain string) (labels string, ok bool) {
+	if domain == "" {
+		return "", false
+	}
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.CutSuffix(strings.ToLower(host), "."+strings.ToLower(domain))
+}
+
+// has reports whether the query has a parameter, with or without a value.
+func (rt *route) has(name string) bool { return rt.query.Has(name) }
+
+// Label names the route of a path for metrics.
+func Label(path string) string {
+	path = strings.TrimPrefix(path, "/")
+	switch bucket, key, _ := strings.Cut(path, "/"); {
+	case bucket == "":
+		return "service"
+	case key == "":
+		return "bucket"
+	}
+	return "object"
+}
+
+// Owns reports that the service owns every path of its listener.
+func Owns(string) bool { return true }

@@ -1,0 +1,293 @@
+package s3api
+
+import (
+	"encoding/xml"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/buckets"
+)
+
+// cannedACL reads a canned ACL. Objects and buckets are private, or everybody may read
+// them; clients that send an ACL with each upload send private.
+func cannedACL(name string) (public bool, err error) {
+	switch name {
+	case "", "private", "bucket-owner-full-control", "bucket-owner-read", "aws-exec-read":
+		return false, nil
+	case "public-read":
+		return true, nil
+	case "public-read-write", "authenticated-read", "log-delivery-write":
+		return false, errNotImplemented
+	}
+	return false, invalidArgument("x-amz-acl", "")
+}
+
+// maxSettings is the size of a document with settings of a bucket, in bytes.
+const maxSettings = 64 << 10
+
+const (
+	allUsers  = "http://acs.amazonaws.com/groups/global/AllUsers"
+	schemaXSI = "http://www.w3.org/2001/XMLSchema-instance"
+)
+
+// getACL is GetBucketAcl and GetObjectAcl.
+func (x *request) getACL() error {
+	if x.key != "" {
+		if _, err := x.Service.Store.Get(x.in.Context(), x.owner, x.bucket.ID, x.key); err != nil {
+			return err
+		}
+	}
+	d := newDocument("AccessControlPolicy")
+	x.writeOwner(d, "Owner")
+	d.begin("AccessControlList")
+	grant := func(kind, permission string, who func()) {
+		d.begin("Grant")
+		d.b = append(d.b, `<Grantee xmlns:xsi="`+schemaXSI+`" xsi:type="`+kind+`">`...)
+		who()
+		d.b = append(d.b, `</Grantee>`...)
+		d.text("Permission", permission)
+		d.end()
+	}
+	grant("CanonicalUser", "FULL_CONTROL", func() {
+		d.text("ID", string(x.owner))
+		d.text("DisplayName", x.account.Name)
+	})
+	if x.bucket.Settings.PublicRead {
+		grant("Group", "READ", func() { d.text("URI", allUsers) })
+	}
+	sendXML(x.out, http.StatusOK, d)
+	return nil
+}
+
+// accessControlPolicy is the body of PutBucketAcl.
+type accessControlPolicy struct {
+	Grants []struct {
+		Grantee struct {
+			ID  string `xml:"ID"`
+			URI string `xml:"URI"`
+		} `xml:"Grantee"`
+		Permission string `xml:"Permission"`
+	} `xml:"AccessControlList>Grant"`
+}
+
+// requestedACL reads the ACL of a PUT ?acl: a canned one, or a document with the same
+// meaning.
+func (x *request) requestedACL() (public bool, err error) {
+	text, err := x.readText(sigv4.BodyOptions{MaxSize: maxSettings})
+	if err != nil {
+		return false, err
+	}
+	if err := x.checkGrants(); err != nil {
+		return false, err
+	}
+	switch canned := x.in.Header.Get("X-Amz-Acl"); {
+	case canned != "":
+		return cannedACL(canned)
+	case len(text) == 0:
+		return false, refuse(http.StatusBadRequest, "MissingSecurityHeader", "Your request was missing a required header: x-amz-acl, or a document in the body")
+	}
+	var p accessControlPolicy
+	if xml.Unmarshal(text, &p) != nil {
+		return false, errMalformedXML
+	}
+	for _, g := range p.Grants {
+		switch {
+		case g.Grantee.ID == string(x.owner) && g.Permission == "FULL_CONTROL":
+		case g.Grantee.URI == allUsers && g.Permission == "READ":
+			public = true
+		default:
+			return false, errNotImplemented
+		}
+	}
+	return public, nil
+}
+
+// putACL is PutBucketAcl.
+func (x *request) putACL() error {
+	public, err := x.requestedACL()
+	if err != nil {
+		return err
+	}
+	s := x.bucket.Settings
+	s.PublicRead = public
+	return x.set(s, http.StatusOK)
+}
+
+// putObjectACL is PutObjectAcl. An object has the ACL of its bucket, so any other is
+// refused.
+func (x *request) putObjectACL() error {
+	public, err := x.requestedACL()
+	if err != nil {
+		return err
+	}
+	if public != x.bucket.Settings.PublicRead {
+		return errNoACL
+	}
+	if _, err := x.Service.Store.Get(x.in.Context(), x.owner, x.bucket.ID, x.key); err != nil {
+		return err
+	}
+	return x.send(http.StatusOK)
+}
+
+// set replaces the settings of the bucket.
+func (x *request) set(s buckets.BucketSettings, status int) error {
+	if err := x.Service.Store.SetBucket(x.in.Context(), x.owner, x.bucket.BucketRef, s); err != nil {
+		return err
+	}
+	return x.send(status)
+}
+
+// tagSet is the body of PutObjectTagging and PutBucketTagging.
+type tagSet struct {
+	Tags []struct {
+		Key   string `xml:"Key"`
+		Value string `xml:"Value"`
+	} `xml:"TagSet>Tag"`
+}
+
+func (x *request) readTags(most int) (map[string]string, error) {
+	var set tagSet
+	if err := x.readXML(&set, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
+		return nil, err
+	}
+	return set.tags(most)
+}
+
+// tags checks a set of tags.
+func (set *tagSet) tags(most int) (map[string]string, error) {
+	tags := map[string]string{}
+	for _, t := range set.Tags {
+		if _, ok := tags[t.Key]; ok {
+			return nil, errTags("Cannot provide multiple Tags with the same key")
+		}
+		tags[t.Key] = t.Value
+	}
+	return tags, checkTags(tags, most)
+}
+
+func (x *request) sendTags(tags map[string]string) error {
+	d := newDocument("Tagging")
+	d.begin("TagSet")
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
+		d.begin("Tag")
+		d.text("Key", k)
+		d.text("Value", tags[k])
+		d.end()
+	}
+	sendXML(x.out, http.StatusOK, d)
+	return nil
+}
+
+// getTags is GetObjectTagging.
+func (x *request) getTags() error {
+	o, err := x.Service.Store.Get(x.in.Context(), x.owner, x.bucket.ID, x.key)
+	if err != nil {
+		return err
+	}
+	return x.sendTags(o.Tags)
+}
+
+// putTags is PutObjectTagging.
+func (x *request) putTags() error {
+	tags, err := x.readTags(10)
+	if err != nil {
+		return err
+	}
+	return x.setTags(tags, http.StatusOK)
+}
+
+// deleteTags is DeleteObjectTagging.
+func (x *request) deleteTags() error {
+	if err := x.ready(); err != nil {
+		return err
+	}
+	return x.setTags(nil, http.StatusNoContent)
+}
+
+func (x *request) setTags(tags map[string]string, status int) error {
+	_, err := x.Service.Store.Update(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.Update{Name: x.key, Tags: &tags, Now: x.now()})
+	if err != nil {
+		return err
+	}
+	return x.send(status)
+}
+
+// getBucketTags is GetBucketTagging.
+func (x *request) getBucketTags() error {
+	if len(x.bucket.Settings.Tags) == 0 {
+		return refuse(http.StatusNotFound, "NoSuchTagSet", "The TagSet does not exist")
+	}
+	return x.sendTags(x.bucket.Settings.Tags)
+}
+
+// putBucketTags is PutBucketTagging.
+func (x *request) putBucketTags() error {
+	tags, err := x.readTags(50)
+	if err != nil {
+		return err
+	}
+	s := x.bucket.Settings
+	s.Tags = tags
+	return x.set(s, http.StatusNoContent)
+}
+
+// deleteBucketTags is DeleteBucketTagging.
+func (x *request) deleteBucketTags() error {
+	if err := x.ready(); err != nil {
+		return err
+	}
+	s := x.bucket.Settings
+	s.Tags = nil
+	return x.set(s, http.StatusNoContent)
+}
+
+// getAttributes is GetObjectAttributes.
+func (x *request) getAttributes() error {
+	o, err := x.Service.Store.Get(x.in.Context(), x.owner, x.bucket.ID, x.key)
+	if err != nil {
+		return err
+	}
+	asked := map[string]bool{}
+	for _, v := range x.in.Header.Values("X-Amz-Object-Attributes") {
+		for name := range strings.SplitSeq(v, ",") {
+			asked[strings.TrimSpace(name)] = true
+		}
+	}
+	if len(asked) == 0 {
+		return invalidArgument("x-amz-object-attributes", "The x-amz-object-attributes header specifying the attributes to be retrieved is either missing or empty")
+	}
+	for name := range asked {
+		switch name {
+		case "ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize":
+		default:
+			return invalidArgument("x-amz-object-attributes", "Invalid attribute name specified.")
+		}
+	}
+	x.out.Header().Set("Last-Modified", httpTime(o.Modified))
+	d := newDocument("GetObjectAttributesResponse")
+	if asked["ETag"] {
+		d.text("ETag", o.EntityTag())
+	}
+	if asked["Checksum"] && o.Checksum.Algorithm != "" {
+		d.begin("Checksum")
+		d.text("Checksum"+o.Checksum.Algorithm, o.Checksum.Value)
+		d.text("ChecksumType", checksumType(o.Checksum))
+		d.end()
+	}
+	if asked["ObjectParts"] && o.Parts > 0 {
+		d.begin("ObjectParts")
+		d.number("PartsCount", int64(o.Parts))
+		d.end()
+	}
+	if asked["StorageClass"] {
+		d.text("StorageClass", "STANDARD")
+	}
+	if asked["ObjectSize"] {
+		d.number("ObjectSize", o.Length)
+	}
+	sendXML(x.out, http.StatusOK, d)
+	return nil
+}

@@ -1,0 +1,215 @@
+package buckets
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+)
+
+// Bodies stores bodies on storage nodes. Paths are those of BodyPath.
+type Bodies interface {
+	// Write stores what src yields, at most size bytes if size is not negative, on as many
+	// nodes as copies says, and returns them. When it returns, all copies are durable. On
+	// an error nothing is left behind, or only what an audit finds.
+	Write(ctx context.Context, path string, size int64, copies int, src io.Reader) (sharks []string, err error)
+
+	// Open reads length bytes from offset of any good copy. A reader of the whole body
+	// returns an error instead of its last bytes if they do not match b.MD5.
+	Open(ctx context.Context, path string, b Body, offset, length int64) (io.ReadCloser, error)
+
+	// Copies returns the number of copies that bodies have by default.
+	Copies() int
+
+	// Remove removes a body from nodes. It is not an error if it is not there.
+	Remove(ctx context.Context, path string, sharks []string) error
+}
+
+// Source is a body that a client sends. Read returns io.EOF only after everything that
+// the client has said about the body (length, checksums, signatures) was found to be
+// true. Then Sums returns what was computed on the way.
+type Source interface {
+	io.Reader
+	Sums() Sums
+}
+
+// Sums are computed from a body.
+type Sums struct {
+	MD5      []byte
+	Checksum Checksum // zero: none was asked for
+}
+
+// Options of a Service. All but Limits are required.
+type Options struct {
+	Store      Store
+	Uploads    Uploads
+	Collector  Collector
+	References References
+	Counters   Counters
+	Accounts   Accounts
+	Nodes      Nodes
+	Bodies     Bodies
+	Clock      clock.Clock
+	Limits     Limits
+}
+
+// Limits of a Service.
+type Limits struct {
+	Inline  int   // bytes; larger bodies are on storage nodes
+	Copies  int   // of a body on storage nodes, 0: as many as Bodies says
+	MinPart int64 // of every part but the last; 0: MinPart
+}
+
+// Service has the use cases of the protocols.
+type Service struct {
+	Options
+}
+
+// NewService returns a service.
+func NewService(o Options) *Service {
+	if o.Limits.MinPart == 0 {
+		o.Limits.MinPart = MinPart
+	}
+	return &Service{Options: o}
+}
+
+// PutRequest is an object to be written, without its body.
+type PutRequest struct {
+	Object    Object // Name, Creator, ContentType, Headers, Roles and Properties
+	Condition Condition
+	Size      int64        // of the body; -1: unknown
+	Copies    int          // 0: Limits.Copies
+	Ready     func() error // called after the body was read and before the database is used; may be nil
+}
+
+// PutObject writes an object. If the body cannot be read to its end, nothing is written.
+func (s *Service) PutObject(ctx context.Context, owner AccountID, b BucketRef, r PutRequest, src Source) (Written, error) {
+	if err := s.checkEarly(ctx, owner, b, &r); err != nil {
+		return Written{}, err
+	}
+	o := r.Object
+	o.ID = ObjectID(NewUUID())
+	remove, err := s.writeBody(ctx, owner, b.ID, o.Name, r.Size, r.Copies, &o.Body, src, r.Ready)
+	if err != nil {
+		return Written{}, err
+	}
+	o.Checksum = src.Sums().Checksum
+	w, err := s.Store.Put(ctx, owner, b, Put{Object: o, Condition: r.Condition, Now: At(s.Clock())})
+	if err != nil && knownResult(err) {
+		remove()
+	}
+	return w, err
+}
+
+// checkEarly rejects a write whose condition does not hold now, so that the client need
+// not send the body. The store decides again.
+func (s *Service) checkEarly(ctx context.Context, owner AccountID, b BucketRef, r *PutRequest) error {
+	if !r.Condition.IsSet() {
+		return nil
+	}
+	o, err := s.Store.Get(ctx, owner, b.ID, r.Object.Name)
+	switch {
+	case err == nil:
+		return r.Condition.CheckWrite(&o)
+	case errors.Is(err, ErrNoObject):
+		return r.Condition.CheckWrite(nil)
+	}
+	return err
+}
+
+// knownResult reports whether a write with this error has had no effect. If that is not
+// known, the body stays: an audit finds it if no row has it.
+func knownResult(err error) bool {
+	return fault.CodeOf(err) != fault.Unavailable && fault.CodeOf(err) != fault.Internal
+}
+
+// writeBody stores a body and then calls ready, unless that is nil. remove takes the
+// body back; after an error nothing is left to take back.
+func (s *Service) writeBody(ctx context.Context, owner AccountID, bucket BucketID, name string, size int64, copies int, body *Body, src Source, ready func() error) (remove func(), err error) {
+	remove, err = s.placeBody(ctx, owner, bucket, name, size, copies, body, src)
+	if err != nil || ready == nil {
+		return remove, err
+	}
+	if err := ready(); err != nil {
+		remove()
+		return nil, err
+	}
+	return remove, nil
+}
+
+// placeBody reads a body into the row if it is small, and otherwise onto storage nodes.
+func (s *Service) placeBody(ctx context.Context, owner AccountID, bucket BucketID, name string, size int64, copies int, body *Body, src Source) (remove func(), err error) {
+	remove = func() {}
+	counted := &counter{Reader: src}
+	var reader io.Reader = counted
+	if size <= int64(s.Limits.Inline) {
+		head, err := io.ReadAll(io.LimitReader(counted, int64(s.Limits.Inline)+1))
+		if err != nil {
+			return remove, err
+		}
+		if len(head) <= s.Limits.Inline {
+			body.Inline, body.Length, body.MD5 = head, counted.n, src.Sums().MD5
+			return remove, nil
+		}
+		reader = io.MultiReader(bytes.NewReader(head), counted)
+	}
+	if copies = cmp.Or(copies, s.Limits.Copies); copies == 0 {
+		copies = s.Bodies.Copies()
+	}
+	path := BodyPath(owner, bucket, body.ID, name)
+	sharks, err := s.Bodies.Write(ctx, path, size, copies, reader)
+	if err != nil {
+		return remove, err
+	}
+	body.Sharks, body.Length, body.MD5 = sharks, counted.n, src.Sums().MD5
+	return func() {
+		// The client may be gone; a body that stays is found by an audit.
+		_ = s.Bodies.Remove(context.WithoutCancel(ctx), path, sharks)
+	}, nil
+}
+
+// counter counts the bytes that are read.
+type counter struct {
+	io.Reader
+	n int64
+}
+
+func (c *counter) Read(p []byte) (n int, err error) {
+	n, err = c.Reader.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// PartRequest is a part to be written, without its body.
+type PartRequest struct {
+	Name   string // of the object
+	Upload UploadID
+	Number int
+	Size   int64        // of the body; -1: unknown
+	Ready  func() error // as in PutRequest
+}
+
+// PutPart writes a part of an upload. The caller has found that the upload exists, so
+// that a client need not send a body in vain; the store decides again.
+func (s *Service) PutPart(ctx context.Context, owner AccountID, b BucketRef, r PartRequest, src Source) (Part, error) {
+	if r.Number < 1 || r.Number > MaxParts {
+		return Part{}, ErrPartNumber
+	}
+	p := Part{Number: r.Number, Body: Body{ID: ObjectID(NewUUID())}}
+	remove, err := s.writeBody(ctx, owner, b.ID, r.Name, r.Size, 0, &p.Body, src, r.Ready)
+	if err != nil {
+		return Part{}, err
+	}
+	p.Checksum, p.Created = src.Sums().Checksum, At(s.Clock())
+	if err := s.Uploads.PutPart(ctx, owner, b, r.Name, r.Upload, p); err != nil {
+		if knownResult(err) {
+			remove()
+		}
+		return Part{}, err
+	}
+	return p, nil
+}

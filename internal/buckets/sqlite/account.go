@@ -1,0 +1,228 @@
+package sqlite
+
+import (
+	"context"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/db/sqlitedb"
+)
+
+const (
+	sqlAccounts = `SELECT id, name, created, coalesce(max_objects, 0), coalesce(max_bytes, 0) FROM manta_bucket_account a
+		LEFT JOIN manta_bucket_usage u ON u.owner = a.id AND u.bucket_id = ''`
+	sqlAccountByName = sqlAccounts + ` WHERE name = ?`
+	sqlAccountByID   = sqlAccounts + ` WHERE id = ?`
+	sqlListAccounts  = sqlAccounts + ` WHERE name > ? ORDER BY name LIMIT ?`
+
+	sqlAddAccount    = `INSERT INTO manta_bucket_account (id, name, created) VALUES (?, ?, ?)`
+	sqlDeleteAccount = `DELETE FROM manta_bucket_account WHERE id = ?`
+	sqlAnyBucket     = `SELECT 1 FROM manta_bucket WHERE owner = ? LIMIT 1`
+	sqlDeleteKeys    = `DELETE FROM manta_bucket_key WHERE account = ?`
+
+	keyColumns   = `id, account, secret, created, revoked`
+	sqlKey       = `SELECT ` + keyColumns + ` FROM manta_bucket_key WHERE id = ?`
+	sqlKeys      = `SELECT ` + keyColumns + ` FROM manta_bucket_key WHERE account = ? ORDER BY id`
+	sqlAddKey    = `INSERT INTO manta_bucket_key (` + keyColumns + `) VALUES (?, ?, ?, ?, ?)`
+	sqlRevokeKey = `UPDATE manta_bucket_key SET revoked = ?2 WHERE id = ?1 AND revoked = 0`
+
+	sqlNodes      = `SELECT id, url, state, added FROM manta_bucket_node ORDER BY id`
+	sqlSetNode    = `INSERT OR REPLACE INTO manta_bucket_node (id, url, state, added) VALUES (?, ?, ?, ?)`
+	sqlDeleteNode = `DELETE FROM manta_bucket_node WHERE id = ?`
+	sqlNodeInUse  = `SELECT 1 FROM manta_bucket_object, json_each(sharks) WHERE value = ?1
+		UNION ALL SELECT 1 FROM manta_bucket_part, json_each(sharks) WHERE value = ?1
+		UNION ALL SELECT 1 FROM manta_bucket_deleted_object, json_each(sharks) WHERE value = ?1 LIMIT 1`
+)
+
+func scanAccount(r *sqlite.Stmt) buckets.Account {
+	return buckets.Account{
+		ID: buckets.AccountID(r.ColumnText(0)), Name: r.ColumnText(1), Created: buckets.Moment(r.ColumnInt64(2)),
+		Quota: buckets.Quota{Objects: r.ColumnInt64(3), Bytes: r.ColumnInt64(4)},
+	}
+}
+
+func scanKey(r *sqlite.Stmt) buckets.Key {
+	return buckets.Key{
+		ID: r.ColumnText(0), Account: buckets.AccountID(r.ColumnText(1)), Secret: blob(r, 2),
+		Created: buckets.Moment(r.ColumnInt64(3)), Revoked: buckets.Moment(r.ColumnInt64(4)),
+	}
+}
+
+// exists runs a statement and reports whether it returns a row.
+func exists(c *sqlite.Conn, sql string, args ...any) (bool, error) {
+	_, found, err := sqlitedb.QueryRow(c, sql, func(*sqlite.Stmt) bool { return true }, args...)
+	return found, err
+}
+
+// hasAccount returns ErrNoAccount if there is no account with the ID.
+func hasAccount(c *sqlite.Conn, id buckets.AccountID) error {
+	found, err := exists(c, sqlAccountByID, id)
+	if err == nil && !found {
+		return buckets.ErrNoAccount
+	}
+	return err
+}
+
+// CreateAccount implements buckets.Accounts.
+func (s *Store) CreateAccount(ctx context.Context, a buckets.Account) error {
+	if err := a.ID.Check(); err != nil {
+		return err
+	}
+	return s.db.WriteChecked(ctx, "create_account", func(c *sqlite.Conn) error {
+		for sql, arg := range map[string]string{sqlAccountByName: a.Name, sqlAccountByID: string(a.ID)} {
+			if found, err := exists(c, sql, arg); err != nil || found {
+				if err == nil {
+					err = buckets.ErrAccountExists
+				}
+				return err
+			}
+		}
+		return nil
+	}, func(c *sqlite.Conn) error {
+		if err := sqlitedb.Exec(c, sqlAddAccount, a.ID, a.Name, a.Created); err != nil {
+			return err
+		}
+		return sqlitedb.Exec(c, sqlSetQuota, a.ID, account, a.Quota.Objects, a.Quota.Bytes)
+	})
+}
+
+// readAccount reads one account, or returns ErrNoAccount.
+func (s *Store) readAccount(ctx context.Context, sql, arg string) (a buckets.Account, err error) {
+	err = s.db.Read(ctx, "account", func(c *sqlite.Conn) error {
+		var found bool
+		if a, found, err = sqlitedb.QueryRow(c, sql, scanAccount, arg); err == nil && !found {
+			err = buckets.ErrNoAccount
+		}
+		return err
+	})
+	return a, err
+}
+
+// Account implements buckets.Accounts.
+func (s *Store) Account(ctx context.Context, name string) (buckets.Account, error) {
+	return s.readAccount(ctx, sqlAccountByName, name)
+}
+
+// AccountByID implements buckets.Accounts.
+func (s *Store) AccountByID(ctx context.Context, id buckets.AccountID) (buckets.Account, error) {
+	return s.readAccount(ctx, sqlAccountByID, string(id))
+}
+
+// ListAccounts implements buckets.Accounts.
+func (s *Store) ListAccounts(ctx context.Context, after string, limit int) (all []buckets.Account, err error) {
+	err = s.db.Read(ctx, "list_accounts", func(c *sqlite.Conn) error {
+		all, err = sqlitedb.QueryAll(c, sqlListAccounts, scanAccount, after, limit)
+		return err
+	})
+	return all, err
+}
+
+// DeleteAccount implements buckets.Accounts.
+func (s *Store) DeleteAccount(ctx context.Context, id buckets.AccountID) error {
+	if err := id.Check(); err != nil {
+		return err
+	}
+	return s.db.WriteChecked(ctx, "delete_account", func(c *sqlite.Conn) error {
+		if err := hasAccount(c, id); err != nil {
+			return err
+		}
+		found, err := exists(c, sqlAnyBucket, id)
+		if err == nil && found {
+			err = buckets.ErrAccountHasBucket
+		}
+		return err
+	}, func(c *sqlite.Conn) error {
+		// The counters stay: deleted buckets may still have uploads.
+		if err := sqlitedb.Exec(c, sqlDeleteKeys, id); err != nil {
+			return err
+		}
+		return sqlitedb.Exec(c, sqlDeleteAccount, id)
+	})
+}
+
+// CreateKey implements buckets.Accounts.
+func (s *Store) CreateKey(ctx context.Context, k buckets.Key) error {
+	if err := k.Account.Check(); err != nil {
+		return err
+	}
+	return s.db.WriteChecked(ctx, "create_key", func(c *sqlite.Conn) error {
+		if err := hasAccount(c, k.Account); err != nil {
+			return err
+		}
+		found, err := exists(c, sqlKey, k.ID)
+		if err == nil && found {
+			err = buckets.ErrKeyExists
+		}
+		return err
+	}, func(c *sqlite.Conn) error {
+		return sqlitedb.Exec(c, sqlAddKey, k.ID, k.Account, k.Secret, k.Created, k.Revoked)
+	})
+}
+
+// Key implements buckets.Accounts.
+func (s *Store) Key(ctx context.Context, id string) (k buckets.Key, err error) {
+	err = s.db.Read(ctx, "key", func(c *sqlite.Conn) error {
+		var found bool
+		if k, found, err = sqlitedb.QueryRow(c, sqlKey, scanKey, id); err == nil && !found {
+			err = buckets.ErrNoKey
+		}
+		return err
+	})
+	return k, err
+}
+
+// Keys implements buckets.Accounts.
+func (s *Store) Keys(ctx context.Context, id buckets.AccountID) (all []buckets.Key, err error) {
+	if err := id.Check(); err != nil {
+		return nil, err
+	}
+	err = s.db.Read(ctx, "keys", func(c *sqlite.Conn) error {
+		if err := hasAccount(c, id); err != nil {
+			return err
+		}
+		all, err = sqlitedb.QueryAll(c, sqlKeys, scanKey, id)
+		return err
+	})
+	return all, err
+}
+
+// RevokeKey implements buckets.Accounts.
+func (s *Store) RevokeKey(ctx context.Context, id string, now buckets.Moment) error {
+	return s.db.WriteChecked(ctx, "revoke_key", func(c *sqlite.Conn) error {
+		found, err := exists(c, sqlKey, id)
+		if err == nil && !found {
+			err = buckets.ErrNoKey
+		}
+		return err
+	}, func(c *sqlite.Conn) error { return sqlitedb.Exec(c, sqlRevokeKey, id, now) })
+}
+
+// Nodes implements buckets.Nodes.
+func (s *Store) Nodes(ctx context.Context) (all []buckets.Node, err error) {
+	err = s.db.Read(ctx, "nodes", func(c *sqlite.Conn) error {
+		all, err = sqlitedb.QueryAll(c, sqlNodes, func(r *sqlite.Stmt) buckets.Node {
+			return buckets.Node{ID: r.ColumnText(0), URL: r.ColumnText(1), State: buckets.NodeState(r.ColumnText(2)), Added: buckets.Moment(r.ColumnInt64(3))}
+		})
+		return err
+	})
+	return all, err
+}
+
+// SetNode implements buckets.Nodes.
+func (s *Store) SetNode(ctx context.Context, n buckets.Node) error {
+	return s.db.Write(ctx, "set_node", func(c *sqlite.Conn) error {
+		return sqlitedb.Exec(c, sqlSetNode, n.ID, n.URL, string(n.State), n.Added)
+	})
+}
+
+// DeleteNode implements buckets.Nodes.
+func (s *Store) DeleteNode(ctx context.Context, id string) error {
+	return s.db.WriteChecked(ctx, "delete_node", func(c *sqlite.Conn) error {
+		found, err := exists(c, sqlNodeInUse, id)
+		if err == nil && found {
+			err = buckets.ErrNodeInUse
+		}
+		return err
+	}, func(c *sqlite.Conn) error { return sqlitedb.Exec(c, sqlDeleteNode, id) })
+}

@@ -1,0 +1,177 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/fault"
+)
+
+const (
+	garbageColumns = `owner, bucket_id, name, id, content_length, sharks, properties ->> '$.s3.upload', deleted_at`
+
+	sqlClaim = `UPDATE manta_bucket_deleted_object SET claim = ?1, claim_expires = ?2 WHERE rowid IN (
+			SELECT rowid FROM manta_bucket_deleted_object WHERE deleted_at <= ?3 AND (claim_expires IS NULL OR claim_expires <= ?4)
+			ORDER BY deleted_at LIMIT ?5)
+		RETURNING ` + garbageColumns
+	// The plus signs make SQLite use the index of id; that of the bucket has all its garbage.
+	oneGarbage = ` WHERE +owner = ?1 AND +bucket_id = ?2 AND name = ?3 AND id = ?4`
+	sqlRemove  = `DELETE FROM manta_bucket_deleted_object` + oneGarbage + ` AND claim = ?5 RETURNING 1`
+
+	sqlRemoveParts    = `DELETE FROM manta_bucket_part WHERE owner = ? AND upload_id = ?`
+	sqlDeletedBuckets = `SELECT id, name, owner, created, deleted_at FROM manta_bucket_deleted_bucket b WHERE deleted_at <= ?1 AND NOT EXISTS (
+			SELECT 1 FROM manta_bucket_deleted_object o WHERE o.owner = b.owner AND o.bucket_id = b.id)
+		ORDER BY deleted_at LIMIT ?2`
+	sqlRemoveBucket   = `DELETE FROM manta_bucket_deleted_bucket WHERE id = ? AND owner = ? AND name = ?`
+	sqlRemoveSettings = `DELETE FROM manta_bucket_settings WHERE owner = ? AND bucket_id = ?`
+	sqlRemoveUsage    = `DELETE FROM manta_bucket_usage WHERE owner = ? AND bucket_id = ?`
+	sqlBacklog        = `SELECT count(*), coalesce(sum(content_length), 0), coalesce(min(deleted_at), 0) FROM manta_bucket_deleted_object`
+
+	sqlObjectBodies = `SELECT owner, bucket_id, name, '', 0, id, content_length, content_md5, sharks FROM manta_bucket_object WHERE sharks IS NOT NULL`
+	sqlPartBodies   = `SELECT owner, bucket_id, name, upload_id, number, id, content_length, content_md5, sharks FROM manta_bucket_part
+		WHERE sharks IS NOT NULL`
+	sqlGarbageBodies = `SELECT owner, bucket_id, name, '', 0, id, content_length, content_md5, sharks FROM manta_bucket_deleted_object
+		WHERE sharks IS NOT NULL`
+	sqlMoveObject  = `UPDATE manta_bucket_object SET sharks = ?6 WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3 AND id = ?4 AND sharks = ?5 RETURNING 1`
+	sqlMovePart    = `UPDATE manta_bucket_part SET sharks = ?6 WHERE owner = ?1 AND upload_id = ?2 AND number = ?3 AND id = ?4 AND sharks = ?5 RETURNING 1`
+	sqlMoveGarbage = `UPDATE manta_bucket_deleted_object SET sharks = ?6` + oneGarbage + ` AND sharks = ?5 RETURNING 1`
+)
+
+// Claim implements buckets.Collector.
+func (s *Store) Claim(ctx context.Context, claim buckets.Claim) (all []buckets.Garbage, err error) {
+	err = s.db.Write(ctx, "claim_garbage", func(c *sqlite.Conn) error {
+		all = nil
+		return sqlitedb.ForEach(c, sqlClaim, func(r *sqlite.Stmt) error {
+			g := buckets.Garbage{
+				Owner: buckets.AccountID(r.ColumnText(0)), Bucket: buckets.BucketID(r.ColumnText(1)), Name: r.ColumnText(2),
+				ID: buckets.ObjectID(r.ColumnText(3)), Length: r.ColumnInt64(4), Upload: buckets.UploadID(r.ColumnText(6)),
+				Deleted: buckets.Moment(r.ColumnInt64(7)),
+			}
+			err := column(r, 5, &g.Sharks)
+			all = append(all, g)
+			return err
+		}, claim.ID, claim.Expires, claim.Before, claim.Now, claim.Limit)
+	})
+	buckets.SortGarbage(all)
+	return all, err
+}
+
+// Remove implements buckets.Collector.
+func (s *Store) Remove(ctx context.Context, claim string, garbage []buckets.Garbage) (n int, err error) {
+	err = s.db.Write(ctx, "remove_garbage", func(c *sqlite.Conn) error {
+		n = 0
+		for i := range garbage {
+			g := &garbage[i]
+			_, removed, err := sqlitedb.QueryRow(c, sqlRemove, func(*sqlite.Stmt) bool { return true }, g.Owner, g.Bucket, g.Name, g.ID, claim)
+			if err != nil {
+				return err
+			}
+			if !removed {
+				continue
+			}
+			n++
+			if g.Upload == "" {
+				continue
+			}
+			if err := sqlitedb.Exec(c, sqlRemoveParts, g.Owner, g.Upload); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return n, err
+}
+
+// DeletedBuckets implements buckets.Collector.
+func (s *Store) DeletedBuckets(ctx context.Context, before buckets.Moment, limit int) (all []buckets.DeletedBucket, err error) {
+	err = s.db.Read(ctx, "deleted_buckets", func(c *sqlite.Conn) error {
+		all, err = sqlitedb.QueryAll(c, sqlDeletedBuckets, func(r *sqlite.Stmt) (b buckets.DeletedBucket) {
+			b.ID, b.Name = buckets.BucketID(r.ColumnText(0)), r.ColumnText(1)
+			b.Owner, b.Created, b.Deleted = buckets.AccountID(r.ColumnText(2)), buckets.Moment(r.ColumnInt64(3)), buckets.Moment(r.ColumnInt64(4))
+			return b
+		}, before, limit)
+		return err
+	})
+	return all, err
+}
+
+// RemoveBucket implements buckets.Collector.
+func (s *Store) RemoveBucket(ctx context.Context, b buckets.DeletedBucket, now buckets.Moment, limit int) (done bool, err error) {
+	err = s.db.Write(ctx, "remove_bucket", func(c *sqlite.Conn) error {
+		n, err := abortAll(c, now, sqlOfBucket, b.Owner, b.ID, limit)
+		if done = n == 0; err != nil || !done {
+			return err
+		}
+		return errors.Join(
+			sqlitedb.Exec(c, sqlRemoveBucket, b.ID, b.Owner, b.Name),
+			sqlitedb.Exec(c, sqlRemoveSettings, b.Owner, b.ID),
+			sqlitedb.Exec(c, sqlRemoveUsage, b.Owner, b.ID),
+		)
+	})
+	return done, err
+}
+
+// Backlog implements buckets.Collector.
+func (s *Store) Backlog(ctx context.Context) (rows, bytes int64, oldest buckets.Moment, err error) {
+	err = s.db.Read(ctx, "backlog", func(c *sqlite.Conn) error {
+		_, _, err := sqlitedb.QueryRow(c, sqlBacklog, func(r *sqlite.Stmt) bool {
+			rows, bytes, oldest = r.ColumnInt64(0), r.ColumnInt64(1), buckets.Moment(r.ColumnInt64(2))
+			return true
+		})
+		return err
+	})
+	return rows, bytes, oldest, err
+}
+
+// References implements buckets.References.
+func (s *Store) References(ctx context.Context, fn func(buckets.Reference) error) error {
+	return s.db.Read(ctx, "references", func(c *sqlite.Conn) error {
+		for i, sql := range []string{sqlObjectBodies, sqlPartBodies, sqlGarbageBodies} {
+			err := sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
+				ref := buckets.Reference{
+					Owner: buckets.AccountID(r.ColumnText(0)), Bucket: buckets.BucketID(r.ColumnText(1)), Name: r.ColumnText(2),
+					Upload: buckets.UploadID(r.ColumnText(3)), Number: r.ColumnInt(4), Garbage: i == 2,
+					Body: buckets.Body{ID: buckets.ObjectID(r.ColumnText(5)), Length: r.ColumnInt64(6), MD5: blob(r, 7)},
+				}
+				if err := column(r, 8, &ref.Sharks); err != nil {
+					return err
+				}
+				return fn(ref)
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// SetSharks implements buckets.References.
+func (s *Store) SetSharks(ctx context.Context, ref buckets.Reference, sharks []string) (set bool, err error) {
+	if err := ref.Owner.Check(); err != nil {
+		return false, err
+	}
+	was, err1 := json.Marshal(ref.Sharks)
+	is, err2 := json.Marshal(sharks)
+	if err := errors.Join(err1, err2); err != nil {
+		return false, fault.Wrap(fault.Internal, "encode the nodes of a body", err)
+	}
+	err = s.db.Write(ctx, "set_sharks", func(c *sqlite.Conn) error {
+		yes := func(*sqlite.Stmt) bool { return true }
+		switch {
+		case ref.Upload != "":
+			_, set, err = sqlitedb.QueryRow(c, sqlMovePart, yes, ref.Owner, ref.Upload, ref.Number, ref.ID, string(was), string(is))
+		case ref.Garbage:
+			_, set, err = sqlitedb.QueryRow(c, sqlMoveGarbage, yes, ref.Owner, ref.Bucket, ref.Name, ref.ID, string(was), string(is))
+		default:
+			_, set, err = sqlitedb.QueryRow(c, sqlMoveObject, yes, ref.Owner, ref.Bucket, ref.Name, ref.ID, string(was), string(is))
+		}
+		return err
+	})
+	return set, err
+}

@@ -1,0 +1,145 @@
+-- The tables of RFD 149 with SQLite's types, and those that they lack. Moments are
+-- microseconds since 1970-01-01 UTC. UUIDs are in lower case. Text is compared and
+-- ordered by its bytes in UTF-8. headers and properties are JSON objects, roles and
+-- sharks JSON arrays.
+
+CREATE TABLE manta_bucket (
+	id      TEXT    NOT NULL,
+	name    TEXT    NOT NULL,
+	owner   TEXT    NOT NULL,
+	created INTEGER NOT NULL,
+	PRIMARY KEY (owner, name)
+);
+
+-- Buckets with a name, of any account.
+CREATE INDEX manta_bucket_name_idx ON manta_bucket (name, owner);
+
+-- The body is the last column, because SQLite reads through it to reach what follows.
+CREATE TABLE manta_bucket_object (
+	id             TEXT    NOT NULL,
+	name           TEXT    NOT NULL,
+	owner          TEXT    NOT NULL,
+	bucket_id      TEXT    NOT NULL,
+	created        INTEGER NOT NULL,
+	modified       INTEGER NOT NULL,
+	creator        TEXT,
+	content_length INTEGER,
+	content_md5    BLOB,
+	content_type   TEXT,
+	headers        TEXT,
+	roles          TEXT,
+	sharks         TEXT,
+	properties     TEXT,
+	body           BLOB,
+	PRIMARY KEY (owner, bucket_id, name),
+	CHECK (length(CAST(name AS BLOB)) BETWEEN 1 AND 1024)
+);
+
+CREATE TABLE manta_bucket_deleted_bucket (
+	id         TEXT    NOT NULL,
+	name       TEXT    NOT NULL,
+	owner      TEXT    NOT NULL,
+	created    INTEGER NOT NULL,
+	deleted_at INTEGER NOT NULL
+);
+CREATE INDEX manta_bucket_deleted_bucket_id_idx ON manta_bucket_deleted_bucket (id);
+CREATE INDEX manta_bucket_deleted_bucket_deleted_at_idx ON manta_bucket_deleted_bucket (deleted_at);
+
+-- Bodies in rows are gone at once, so the table has no column for them. A worker claims
+-- rows for a time.
+CREATE TABLE manta_bucket_deleted_object (
+	id             TEXT    NOT NULL,
+	name           TEXT    NOT NULL,
+	owner          TEXT    NOT NULL,
+	bucket_id      TEXT    NOT NULL,
+	created        INTEGER NOT NULL,
+	modified       INTEGER NOT NULL,
+	creator        TEXT,
+	content_length INTEGER,
+	content_md5    BLOB,
+	content_type   TEXT,
+	headers        TEXT,
+	roles          TEXT,
+	sharks         TEXT,
+	properties     TEXT,
+	deleted_at     INTEGER NOT NULL,
+	claim          TEXT,
+	claim_expires  INTEGER
+);
+CREATE INDEX manta_bucket_deleted_object_id_idx ON manta_bucket_deleted_object (id);
+CREATE INDEX manta_bucket_deleted_object_deleted_at_idx ON manta_bucket_deleted_object (deleted_at);
+CREATE INDEX manta_bucket_deleted_object_bucket_idx ON manta_bucket_deleted_object (owner, bucket_id);
+
+-- Multipart uploads that are neither complete nor aborted.
+CREATE TABLE manta_bucket_upload (
+	id           TEXT    NOT NULL, -- later ones are greater
+	name         TEXT    NOT NULL,
+	owner        TEXT    NOT NULL,
+	bucket_id    TEXT    NOT NULL,
+	created      INTEGER NOT NULL,
+	creator      TEXT,
+	content_type TEXT,
+	headers      TEXT,
+	roles        TEXT,
+	properties   TEXT,
+	PRIMARY KEY (owner, bucket_id, name, id)
+);
+CREATE INDEX manta_bucket_upload_created_idx ON manta_bucket_upload (created);
+
+-- Parts of uploads, and of the objects that uploads have become.
+CREATE TABLE manta_bucket_part (
+	owner          TEXT    NOT NULL,
+	upload_id      TEXT    NOT NULL,
+	number         INTEGER NOT NULL CHECK (number BETWEEN 1 AND 10000),
+	bucket_id      TEXT    NOT NULL,
+	name           TEXT    NOT NULL, -- of the object
+	id             TEXT    NOT NULL, -- of the body
+	created        INTEGER NOT NULL,
+	content_length INTEGER NOT NULL,
+	content_md5    BLOB    NOT NULL,
+	checksum       TEXT,
+	sharks         TEXT,
+	start          INTEGER,          -- offset in the object; NULL before the upload is complete
+	body           BLOB,
+	PRIMARY KEY (owner, upload_id, number)
+);
+
+CREATE TABLE manta_bucket_settings (
+	owner     TEXT NOT NULL,
+	bucket_id TEXT NOT NULL,
+	settings  TEXT NOT NULL,
+	PRIMARY KEY (owner, bucket_id)
+) WITHOUT ROWID;
+
+-- What an account has (bucket_id is '') and each of its buckets, and their quotas.
+CREATE TABLE manta_bucket_usage (
+	owner       TEXT    NOT NULL,
+	bucket_id   TEXT    NOT NULL,
+	objects     INTEGER NOT NULL DEFAULT 0,
+	bytes       INTEGER NOT NULL DEFAULT 0,
+	max_objects INTEGER NOT NULL DEFAULT 0, -- 0: no limit
+	max_bytes   INTEGER NOT NULL DEFAULT 0,
+	PRIMARY KEY (owner, bucket_id)
+) WITHOUT ROWID;
+
+CREATE TABLE manta_bucket_account (
+	id      TEXT    NOT NULL PRIMARY KEY,
+	name    TEXT    NOT NULL UNIQUE,
+	created INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE manta_bucket_key (
+	id      TEXT    NOT NULL PRIMARY KEY,
+	account TEXT    NOT NULL,
+	secret  BLOB    NOT NULL, -- encrypted
+	created INTEGER NOT NULL,
+	revoked INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE INDEX manta_bucket_key_account_idx ON manta_bucket_key (account, id);
+
+CREATE TABLE manta_bucket_node (
+	id    TEXT    NOT NULL PRIMARY KEY,
+	url   TEXT    NOT NULL,
+	state TEXT    NOT NULL,
+	added INTEGER NOT NULL
+) WITHOUT ROWID;

@@ -1,0 +1,260 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/db/sqlitedb"
+)
+
+const (
+	objectColumns = `id, name, created, modified, creator, content_length, content_md5, content_type, headers, roles, sharks, properties`
+	oneObject     = ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3`
+
+	sqlObject = `SELECT ` + objectColumns + `, body` + oneObject
+	// Without the body: a large row costs more to read.
+	sqlHead      = `SELECT ` + objectColumns + oneObject
+	sqlPutObject = `INSERT OR REPLACE INTO manta_bucket_object (owner, bucket_id, ` + objectColumns + `, body)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlUpdateObject = `UPDATE manta_bucket_object SET modified = ?4, content_type = ?5, headers = ?6, roles = ?7, properties = ?8
+		WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3`
+	sqlBuryObject = `INSERT INTO manta_bucket_deleted_object (owner, bucket_id, ` + objectColumns + `, deleted_at)
+		SELECT owner, bucket_id, ` + objectColumns + `, ?4` + oneObject
+	sqlDeleteObject = `DELETE` + oneObject
+
+	listColumns = `id, name, created, modified, creator, content_length, content_md5, content_type, NULL, NULL, NULL, properties`
+	sqlList     = `SELECT ` + listColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name > ?3 ORDER BY name LIMIT ?4`
+	sqlListFrom = `SELECT ` + listColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT ?4`
+)
+
+func scanObject(r *sqlite.Stmt) (o buckets.Object, err error) {
+	o = buckets.Object{
+		Name: r.ColumnText(1), Created: buckets.Moment(r.ColumnInt64(2)), Modified: buckets.Moment(r.ColumnInt64(3)),
+		Creator: buckets.AccountID(r.ColumnText(4)), ContentType: r.ColumnText(7),
+		Body: buckets.Body{ID: buckets.ObjectID(r.ColumnText(0)), Length: r.ColumnInt64(5), MD5: blob(r, 6)},
+	}
+	o.Properties, err = buckets.DecodeProperties(blob(r, 11))
+	return o, errors.Join(err, column(r, 8, &o.Headers), column(r, 9, &o.Roles), column(r, 10, &o.Sharks))
+}
+
+// object reads an object by sqlObject or sqlHead.
+func object(c *sqlite.Conn, sql string, owner buckets.AccountID, b buckets.BucketID, name string) (o buckets.Object, found bool, err error) {
+	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) (err error) {
+		found = true
+		if o, err = scanObject(r); err == nil && r.ColumnCount() > 12 {
+			o.Inline = blob(r, 12)
+		}
+		return err
+	}, owner, b, name)
+	return o, found, err
+}
+
+// values are the columns of an object that are JSON text.
+func values(headers map[string]string, roles, sharks []string, p buckets.Properties) (h, r, s, properties any, err error) {
+	h, err1 := jsonOrNull(headers, len(headers))
+	r, err2 := jsonOrNull(roles, len(roles))
+	s, err3 := jsonOrNull(sharks, len(sharks))
+	text, err4 := p.Encode()
+	if text != nil {
+		properties = string(text)
+	}
+	return h, r, s, properties, errors.Join(err1, err2, err3, err4)
+}
+
+// write is a change of one object: what it found, and what follows from that.
+type write struct {
+	owner  buckets.AccountID
+	bucket buckets.BucketRef
+	name   string
+	now    buckets.Moment
+
+	old   buckets.Object
+	found bool
+	delta buckets.Usage
+}
+
+// check reads the object and checks what every write checks. length is that of the body
+// that is added.
+func (w *write) check(c *sqlite.Conn, condition *buckets.Condition) error {
+	if err := hasBucket(c, w.owner, w.bucket); err != nil {
+		return err
+	}
+	var err error
+	if w.old, w.found, err = object(c, sqlHead, w.owner, w.bucket.ID, w.name); err != nil {
+		return err
+	}
+	w.delta = buckets.Usage{}
+	if w.found {
+		w.delta = buckets.Usage{Objects: -1, Bytes: -w.old.Length}
+		return condition.CheckWrite(&w.old)
+	}
+	return condition.CheckWrite(nil)
+}
+
+// adds checks the quotas for an object that takes the place of the old one.
+func (w *write) adds(c *sqlite.Conn, u buckets.Usage) error {
+	w.delta = w.delta.Plus(u)
+	return count(c, w.owner, w.bucket.ID, w.delta)
+}
+
+// bury makes the old object garbage and changes the counters.
+func (w *write) bury(c *sqlite.Conn) error {
+	if w.found {
+		if err := sqlitedb.Exec(c, sqlBuryObject, w.owner, w.bucket.ID, w.name, w.now); err != nil {
+			return err
+		}
+	}
+	return addUsage(c, w.owner, w.bucket.ID, w.delta)
+}
+
+// put stores an object.
+func (w *write) put(c *sqlite.Conn, o *buckets.Object) error {
+	headers, roles, sharks, properties, err := values(o.Headers, o.Roles, o.Sharks, o.Properties)
+	if err != nil {
+		return err
+	}
+	return sqlitedb.Exec(c, sqlPutObject, w.owner, w.bucket.ID, o.ID, o.Name, o.Created, o.Modified, orNull(o.Creator), o.Length,
+		bytesOrNull(o.MD5), o.ContentType, headers, roles, sharks, properties, bytesOrNull(o.Inline))
+}
+
+// Put implements buckets.Store.
+func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, p buckets.Put) (buckets.Written, error) {
+	if err := owner.Check(); err != nil {
+		return buckets.Written{}, err
+	}
+	o := p.Object
+	o.Created, o.Modified = p.Now, p.Now
+	w := &write{owner: owner, bucket: b, name: o.Name, now: p.Now}
+	err := s.db.WriteChecked(ctx, "put_object", func(c *sqlite.Conn) error {
+		if err := w.check(c, &p.Condition); err != nil {
+			return err
+		}
+		return w.adds(c, buckets.Usage{Objects: 1, Bytes: o.Length})
+	}, func(c *sqlite.Conn) error {
+		if err := w.bury(c); err != nil {
+			return err
+		}
+		return w.put(c, &o)
+	})
+	return buckets.Written{Object: o, Replaced: w.found}, err
+}
+
+// Get implements buckets.Store.
+func (s *Store) Get(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string) (o buckets.Object, err error) {
+	if err := owner.Check(); err != nil {
+		return o, err
+	}
+	err = s.db.Read(ctx, "get_object", func(c *sqlite.Conn) error {
+		var found bool
+		if o, found, err = object(c, sqlObject, owner, b, name); err == nil && !found {
+			err = buckets.ErrNoObject
+		}
+		return err
+	})
+	return o, err
+}
+
+// Update implements buckets.Store.
+func (s *Store) Update(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, u buckets.Update) (o buckets.Object, err error) {
+	if err := owner.Check(); err != nil {
+		return o, err
+	}
+	w := &write{owner: owner, bucket: b, name: u.Name, now: u.Now}
+	err = s.db.WriteChecked(ctx, "update_object", func(c *sqlite.Conn) error {
+		if err := w.check(c, &u.Condition); err != nil {
+			return err
+		}
+		if !w.found {
+			return buckets.ErrNoObject
+		}
+		return nil
+	}, func(c *sqlite.Conn) error {
+		o = u.Apply(w.old)
+		headers, roles, _, properties, err := values(o.Headers, o.Roles, nil, o.Properties)
+		if err != nil {
+			return err
+		}
+		return sqlitedb.Exec(c, sqlUpdateObject, owner, b.ID, u.Name, o.Modified, o.ContentType, headers, roles, properties)
+	})
+	return o, err
+}
+
+// Delete implements buckets.Store.
+func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, name string, condition buckets.Condition, now buckets.Moment) (buckets.Object, error) {
+	if err := owner.Check(); err != nil {
+		return buckets.Object{}, err
+	}
+	w := &write{owner: owner, bucket: b, name: name, now: now}
+	err := s.db.WriteChecked(ctx, "delete_object", func(c *sqlite.Conn) error {
+		if err := w.check(c, &condition); err != nil {
+			return err
+		}
+		if !w.found {
+			return buckets.ErrNoObject
+		}
+		return nil
+	}, func(c *sqlite.Conn) error {
+		if err := w.bury(c); err != nil {
+			return err
+		}
+		return sqlitedb.Exec(c, sqlDeleteObject, owner, b.ID, name)
+	})
+	return w.old, err
+}
+
+// List implements buckets.Store.
+func (s *Store) List(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.Query) (page buckets.Page, err error) {
+	if err := owner.Check(); err != nil {
+		return page, err
+	}
+	err = s.db.Read(ctx, "list_objects", func(c *sqlite.Conn) error {
+		l := buckets.NewLister(q)
+		for from, more := l.From(), true; more; {
+			if from, more, err = listFrom(c, owner, b, l, from, q.Limit+1); err != nil {
+				return err
+			}
+		}
+		page = l.Page()
+		return nil
+	})
+	return page, err
+}
+
+// listFrom feeds rows to a Lister until it wants to skip some; more is false when the
+// page is complete.
+func listFrom(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, l *buckets.Lister, from buckets.Position, limit int) (next buckets.Position, more bool, err error) {
+	sql := sqlList
+	if from.Inclusive {
+		sql = sqlListFrom
+	}
+	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
+		o, err := scanObject(r)
+		if err != nil {
+			return err
+		}
+		var done bool
+		if next, more, done = l.Add(o); more || done {
+			return errStop
+		}
+		return nil
+	}, owner, b, from.Name, limit)
+	if errors.Is(err, errStop) {
+		err = nil
+	}
+	return next, more, err
+}
+
+// Segments implements buckets.Store.
+func (s *Store) Segments(ctx context.Context, owner buckets.AccountID, u buckets.UploadID, from int64, limit int) (all []buckets.Segment, err error) {
+	if err := owner.Check(); err != nil {
+		return nil, err
+	}
+	err = s.db.Read(ctx, "segments", func(c *sqlite.Conn) error {
+		all, err = segments(c, sqlSegments, owner, u, from, limit)
+		return err
+	})
+	return all, err
+}

@@ -1,0 +1,76 @@
+package sqlite
+
+import (
+	"strings"
+	"testing"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/testdb/opened"
+)
+
+// TestPlans: no statement reads rows that it does not need: each seeks by all columns
+// that it can, and sorts nothing.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	db := opened.SQLite(t, sqlitedb.Options{}, Migrations)
+	const (
+		object  = "sqlite_autoindex_manta_bucket_object_1 (owner=? AND bucket_id=?"
+		upload  = "sqlite_autoindex_manta_bucket_upload_1 (owner=? AND bucket_id=?"
+		parts   = "sqlite_autoindex_manta_bucket_part_1 (owner=? AND upload_id=?"
+		garbage = "USING INDEX manta_bucket_deleted_object_id_idx (id=?)"
+	)
+	for sql, want := range map[string]string{
+		sqlBucket:         "sqlite_autoindex_manta_bucket_1 (owner=? AND name=?)",
+		sqlHasBucket:      "sqlite_autoindex_manta_bucket_1 (owner=? AND name=?)",
+		sqlListBuckets:    "sqlite_autoindex_manta_bucket_1 (owner=? AND name>?)",
+		sqlNamesakes:      "manta_bucket_name_idx (name=?)",
+		sqlObject:         object + " AND name=?)",
+		sqlHead:           object + " AND name=?)",
+		sqlUpdateObject:   object + " AND name=?)",
+		sqlBuryObject:     object + " AND name=?)",
+		sqlDeleteObject:   object + " AND name=?)",
+		sqlMoveObject:     object + " AND name=?)",
+		sqlList:           object + " AND name>?)",
+		sqlListFrom:       object + " AND name>?)",
+		sqlHasObjects:     object + ")",
+		sqlUpload:         upload + " AND name=? AND id=?)",
+		sqlEndUpload:      upload + " AND name=? AND id=?)",
+		sqlListUploads:    upload + " AND (name,id)>(?,?))",
+		sqlOfBucket:       upload + ")",
+		sqlOldUploads:     "manta_bucket_upload_created_idx (created<?)",
+		sqlPart:           parts + " AND number=?)",
+		sqlParts:          parts + " AND number>?)",
+		sqlStartPart:      parts + " AND number=?)",
+		sqlBuryPart:       parts + " AND number=?)",
+		sqlMovePart:       parts + " AND number=?)",
+		sqlSegments:       parts + ")",
+		sqlUploadBytes:    parts + ")",
+		sqlClaim:          "USING INDEX manta_bucket_deleted_object_deleted_at_idx (deleted_at<?)",
+		sqlRemove:         garbage,
+		sqlMoveGarbage:    garbage,
+		sqlDeletedBuckets: "COVERING INDEX manta_bucket_deleted_object_bucket_idx (owner=? AND bucket_id=?)",
+		sqlRemoveBucket:   "manta_bucket_deleted_bucket_id_idx (id=?)",
+		sqlUsage:          "USING PRIMARY KEY (owner=? AND bucket_id=?)",
+		sqlBucketUsage:    "SEARCH u USING PRIMARY KEY (owner=? AND bucket_id=?)",
+		sqlListAccounts:   "(name>?)",
+		sqlKeys:           "manta_bucket_key_account_idx (account=?)",
+	} {
+		var plan []string
+		err := db.Read(t.Context(), "plan", func(c *sqlite.Conn) (err error) {
+			explain := `EXPLAIN QUERY PLAN ` + sql
+			plan, err = sqlitedb.QueryAll(c, explain, func(r *sqlite.Stmt) string { return r.ColumnText(3) },
+				make([]any, c.Prep(explain).BindParamCount())...)
+			return err
+		})
+		if err != nil {
+			t.Errorf("%s: %v", sql, err)
+			continue
+		}
+		all := strings.Join(plan, "\n")
+		if !strings.Contains(all, want) || strings.Contains(all, "SCAN ") || strings.Contains(all, "TEMP B-TREE") {
+			t.Errorf("%s\nis done by\n%s\nwant %s, without a scan or a sort", sql, all, want)
+		}
+	}
+}

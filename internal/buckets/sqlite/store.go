@@ -1,0 +1,103 @@
+// Package sqlite stores the metadata of buckets in one SQLite file.
+//
+// A write is one step of the file's group-commit writer, which is the lock that the
+// rules of package buckets need: the step reads the current state, checks the rules, and
+// writes. A read is one snapshot.
+package sqlite
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"sync"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/db/migrate"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/fault"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrations are the schema changes of this backend.
+func Migrations() (migrate.Set, error) { return migrate.Load("buckets", migrations, "migrations") }
+
+// Store implements all store interfaces of package buckets.
+type Store struct {
+	db  *sqlitedb.DB
+	set func() (migrate.Set, error)
+}
+
+var (
+	_ buckets.Store      = (*Store)(nil)
+	_ buckets.Uploads    = (*Store)(nil)
+	_ buckets.Collector  = (*Store)(nil)
+	_ buckets.References = (*Store)(nil)
+	_ buckets.Counters   = (*Store)(nil)
+	_ buckets.Accounts   = (*Store)(nil)
+	_ buckets.Nodes      = (*Store)(nil)
+)
+
+// New returns a store on a file that Migrations have been applied to, or will be before
+// the first use.
+func New(db *sqlitedb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
+
+// Ping implements buckets.Store. It reads the ledger each time: a newer release may
+// change the tables of a server that runs.
+func (s *Store) Ping(ctx context.Context) error {
+	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of buckets needs %d migrations")
+}
+
+// errStop ends a statement early.
+var errStop = fault.New(fault.Internal, "the reader stopped")
+
+// orNull is an argument that is NULL when it is 0 or empty.
+func orNull[T comparable](v T) any {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return v
+}
+
+// bytesOrNull is an argument that is NULL when it is nil.
+func bytesOrNull(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return b
+}
+
+// jsonOrNull is an argument of JSON text, NULL when the list or map is empty.
+func jsonOrNull(v any, n int) (any, error) {
+	if n == 0 {
+		return nil, nil //nolint:nilnil // NULL
+	}
+	text, err := json.Marshal(v)
+	return string(text), err
+}
+
+// column decodes a column of JSON text into v, which stays as it is when the column is
+// NULL.
+func column(r *sqlite.Stmt, i int, v any) error {
+	if r.ColumnIsNull(i) {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(r.ColumnText(i)), v); err != nil {
+		return fault.Wrap(fault.Internal, "decode a column of the database of buckets", err)
+	}
+	return nil
+}
+
+// blob copies a column, which is nil when it is NULL.
+func blob(r *sqlite.Stmt, i int) []byte {
+	if r.ColumnIsNull(i) {
+		return nil
+	}
+	b := make([]byte, r.ColumnLen(i))
+	r.ColumnBytes(i, b)
+	return b
+}

@@ -1,0 +1,155 @@
+package sqlite
+
+import (
+	"context"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/db/sqlitedb"
+)
+
+const (
+	sqlUsage    = `SELECT objects, bytes, max_objects, max_bytes FROM manta_bucket_usage WHERE owner = ? AND bucket_id = ?`
+	sqlAddUsage = `INSERT INTO manta_bucket_usage (owner, bucket_id, objects, bytes) VALUES (?1, ?2, ?3, ?4)
+		ON CONFLICT DO UPDATE SET objects = objects + ?3, bytes = bytes + ?4`
+	sqlSetUsage = `INSERT INTO manta_bucket_usage (owner, bucket_id, objects, bytes) VALUES (?1, ?2, ?3, ?4)
+		ON CONFLICT DO UPDATE SET objects = ?3, bytes = ?4`
+	sqlSetQuota = `INSERT INTO manta_bucket_usage (owner, bucket_id, max_objects, max_bytes) VALUES (?1, ?2, ?3, ?4)
+		ON CONFLICT DO UPDATE SET max_objects = ?3, max_bytes = ?4`
+	sqlBucketUsage = `SELECT b.name, b.id, coalesce(objects, 0), coalesce(bytes, 0), coalesce(max_objects, 0), coalesce(max_bytes, 0)
+		FROM manta_bucket b LEFT JOIN manta_bucket_usage u ON u.owner = b.owner AND u.bucket_id = b.id
+		WHERE b.owner = ? ORDER BY b.name`
+	// What the rows of each bucket count, deleted buckets with uploads included.
+	sqlCount = `SELECT bucket_id, sum(objects), sum(bytes) FROM (
+			SELECT bucket_id, count(*) AS objects, sum(CASE WHEN properties ->> '$.s3.upload' IS NULL THEN content_length ELSE 0 END) AS bytes
+				FROM manta_bucket_object WHERE owner = ?1 GROUP BY bucket_id
+			UNION ALL
+			SELECT bucket_id, 0, sum(content_length) FROM manta_bucket_part WHERE owner = ?1 AND upload_id NOT IN (
+				SELECT properties ->> '$.s3.upload' FROM manta_bucket_deleted_object
+					WHERE owner = ?1 AND properties ->> '$.s3.upload' IS NOT NULL) GROUP BY bucket_id
+		) GROUP BY bucket_id`
+	sqlCounters = `SELECT bucket_id, objects, bytes FROM manta_bucket_usage WHERE owner = ?`
+)
+
+// account is the bucket_id of an account's own counters.
+const account = buckets.BucketID("")
+
+// count checks that a bucket and its account may change by delta. It changes nothing.
+func count(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, delta buckets.Usage) error {
+	if delta.Objects <= 0 && delta.Bytes <= 0 {
+		return nil
+	}
+	for _, id := range []buckets.BucketID{b, account} {
+		allowed, found, err := sqlitedb.QueryRow(c, sqlUsage, func(r *sqlite.Stmt) bool {
+			u := buckets.Usage{Objects: r.ColumnInt64(0), Bytes: r.ColumnInt64(1)}
+			q := buckets.Quota{Objects: r.ColumnInt64(2), Bytes: r.ColumnInt64(3)}
+			return q.Allows(u, delta)
+		}, owner, id)
+		if err != nil {
+			return err
+		}
+		if found && !allowed {
+			return &buckets.QuotaError{Account: id == account}
+		}
+	}
+	return nil
+}
+
+// addUsage changes the counters of a bucket and its account.
+func addUsage(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, delta buckets.Usage) error {
+	if delta == (buckets.Usage{}) {
+		return nil
+	}
+	for _, id := range []buckets.BucketID{b, account} {
+		if err := sqlitedb.Exec(c, sqlAddUsage, owner, id, delta.Objects, delta.Bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Usage implements buckets.Counters.
+func (s *Store) Usage(ctx context.Context, owner buckets.AccountID) (a buckets.AccountUsage, err error) {
+	if err := owner.Check(); err != nil {
+		return a, err
+	}
+	err = s.db.Read(ctx, "usage", func(c *sqlite.Conn) error {
+		_, _, err := sqlitedb.QueryRow(c, sqlUsage, func(r *sqlite.Stmt) bool {
+			a.Total = buckets.Usage{Objects: r.ColumnInt64(0), Bytes: r.ColumnInt64(1)}
+			a.Quota = buckets.Quota{Objects: r.ColumnInt64(2), Bytes: r.ColumnInt64(3)}
+			return true
+		}, owner, account)
+		if err != nil {
+			return err
+		}
+		a.Buckets, err = sqlitedb.QueryAll(c, sqlBucketUsage, func(r *sqlite.Stmt) buckets.BucketUsage {
+			return buckets.BucketUsage{
+				Bucket: buckets.BucketRef{Name: r.ColumnText(0), ID: buckets.BucketID(r.ColumnText(1))},
+				Usage:  buckets.Usage{Objects: r.ColumnInt64(2), Bytes: r.ColumnInt64(3)},
+				Quota:  buckets.Quota{Objects: r.ColumnInt64(4), Bytes: r.ColumnInt64(5)},
+			}
+		}, owner)
+		return err
+	})
+	return a, err
+}
+
+// SetQuota implements buckets.Counters.
+func (s *Store) SetQuota(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, q buckets.Quota) error {
+	if err := owner.Check(); err != nil {
+		return err
+	}
+	return s.db.WriteChecked(ctx, "set_quota", func(c *sqlite.Conn) error {
+		if b == (buckets.BucketRef{}) {
+			return hasAccount(c, owner)
+		}
+		return hasBucket(c, owner, b)
+	}, func(c *sqlite.Conn) error {
+		return sqlitedb.Exec(c, sqlSetQuota, owner, b.ID, q.Objects, q.Bytes)
+	})
+}
+
+// Audit implements buckets.Counters.
+func (s *Store) Audit(ctx context.Context, owner buckets.AccountID, repair bool) (wrong []buckets.Miscount, err error) {
+	if err := owner.Check(); err != nil {
+		return nil, err
+	}
+	compare := func(c *sqlite.Conn) error {
+		stored, err := usages(c, sqlCount, owner)
+		if err != nil {
+			return err
+		}
+		counted, err := usages(c, sqlCounters, owner)
+		if err != nil {
+			return err
+		}
+		wrong = buckets.Miscounts(counted, stored)
+		return nil
+	}
+	if !repair {
+		err = s.db.Read(ctx, "audit_usage", compare)
+		return wrong, err
+	}
+	err = s.db.WriteAlone(ctx, "repair_usage", func(c *sqlite.Conn) error {
+		if err := compare(c); err != nil {
+			return err
+		}
+		for _, m := range wrong {
+			if err := sqlitedb.Exec(c, sqlSetUsage, owner, m.Bucket, m.Stored.Objects, m.Stored.Bytes); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return wrong, err
+}
+
+func usages(c *sqlite.Conn, sql string, owner buckets.AccountID) (map[buckets.BucketID]buckets.Usage, error) {
+	all := map[buckets.BucketID]buckets.Usage{}
+	err := sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
+		all[buckets.BucketID(r.ColumnText(0))] = buckets.Usage{Objects: r.ColumnInt64(1), Bytes: r.ColumnInt64(2)}
+		return nil
+	}, owner)
+	return all, err
+}

@@ -1,0 +1,270 @@
+package buckets
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Store stores the metadata of buckets and objects. Every method is atomic, and every
+// method that takes an AccountID returns ErrNoAccountID for one that is not valid.
+//
+// Writes of one object exclude each other: a condition is checked against the current
+// state, and every version that is overwritten or deleted becomes Garbage exactly once.
+// Reads never write.
+//
+// A write to a bucket that no longer exists is ErrNoBucket, and so is one to a BucketRef
+// of an earlier incarnation. A write that would exceed a quota is a *QuotaError and
+// changes nothing. Any method may return fault.Unavailable when the engine is
+// unavailable. Then it had no effect, except that a lost connection may leave the result
+// of a write unknown.
+//
+// The test suite in storetest defines the contract.
+type Store interface {
+	// CreateBucket creates a bucket with the ID b.ID. If the account has one with this
+	// name, it returns that one and ErrBucketExists.
+	CreateBucket(ctx context.Context, owner AccountID, b BucketRef, now Moment) (Bucket, error)
+
+	// Bucket reads a bucket by name, or returns ErrNoBucket.
+	Bucket(ctx context.Context, owner AccountID, name string) (Bucket, error)
+
+	// Buckets reads a page of buckets; more reports whether others follow.
+	Buckets(ctx context.Context, owner AccountID, q BucketQuery) (page []Bucket, more bool, err error)
+
+	// Namesakes returns the buckets with this name of at most two accounts, by which
+	// a bucket without its account is found if only one account has it.
+	Namesakes(ctx context.Context, name string) ([]Bucket, error)
+
+	// SetBucket replaces the settings of a bucket.
+	SetBucket(ctx context.Context, owner AccountID, b BucketRef, s BucketSettings) error
+
+	// DeleteBucket deletes an empty bucket, or returns ErrBucketNotEmpty. Its
+	// incomplete uploads become invisible and are aborted by RemoveBucket.
+	DeleteBucket(ctx context.Context, owner AccountID, b BucketRef, now Moment) error
+
+	// Put writes an object. Created and Modified become w.Now. The error of w.Condition
+	// is that of Condition.CheckWrite.
+	Put(ctx context.Context, owner AccountID, b BucketRef, w Put) (Written, error)
+
+	// Get reads an object, or returns ErrNoObject.
+	Get(ctx context.Context, owner AccountID, b BucketID, name string) (Object, error)
+
+	// Segments reads the segments of an upload in order, beginning with the one that has
+	// the offset from, at most limit.
+	Segments(ctx context.Context, owner AccountID, u UploadID, from int64, limit int) ([]Segment, error)
+
+	// Update replaces the metadata of an object; the body, its ID and Created stay. It
+	// returns the object without Inline.
+	Update(ctx context.Context, owner AccountID, b BucketRef, w Update) (Object, error)
+
+	// Delete deletes an object and returns it without Inline, or returns ErrNoObject.
+	Delete(ctx context.Context, owner AccountID, b BucketRef, name string, c Condition, now Moment) (Object, error)
+
+	// List reads a page of a bucket from one snapshot. It reads about as many rows as
+	// the page has entries, however many objects a group has.
+	List(ctx context.Context, owner AccountID, b BucketID, q Query) (Page, error)
+
+	// Ping checks that the engine is reachable and has the schema that this binary
+	// requires. Otherwise it returns fault.Unavailable with the reason.
+	Ping(ctx context.Context) error
+}
+
+// Put is a write of an object.
+type Put struct {
+	Object    Object
+	Condition Condition
+	Now       Moment
+}
+
+// Written is the result of a Put.
+type Written struct {
+	Object   Object
+	Replaced bool // there was an object with this name
+}
+
+// Update is a change of an object's metadata. A nil field stays as it is.
+type Update struct {
+	Name        string
+	ContentType *string
+	Headers     map[string]string
+	Roles       *[]string
+	Tags        *map[string]string
+	Extra       *json.RawMessage // Properties.Extra; null: none
+	Touch       bool             // Modified becomes Now; tags alone do not change it
+	Condition   Condition
+	Now         Moment
+}
+
+// Uploads stores multipart uploads. Errors are those of Store; an upload that does not
+// exist, or that belongs to another name or bucket, is ErrNoUpload.
+type Uploads interface {
+	// CreateUpload begins an upload with the ID u.ID.
+	CreateUpload(ctx context.Context, owner AccountID, b BucketRef, u Upload) error
+
+	// Upload reads an upload.
+	Upload(ctx context.Context, owner AccountID, b BucketID, name string, id UploadID) (Upload, error)
+
+	// PutPart stores a part. A part with the same number becomes garbage.
+	PutPart(ctx context.Context, owner AccountID, b BucketRef, name string, id UploadID, p Part) error
+
+	// Parts reads at most limit parts with greater numbers than after.
+	Parts(ctx context.Context, owner AccountID, b BucketID, name string, id UploadID, after, limit int) (page []Part, more bool, err error)
+
+	// ListUploads reads a page of the uploads of a bucket.
+	ListUploads(ctx context.Context, owner AccountID, b BucketID, q UploadQuery) (UploadPage, error)
+
+	// Complete makes an object of an upload. The error of the list is that of Assemble.
+	// If the upload has become the current object with this name, Complete returns that
+	// object: a client that did not get the answer repeats the request.
+	Complete(ctx context.Context, owner AccountID, b BucketRef, name string, id UploadID, c Completion) (Written, error)
+
+	// Abort ends an upload; its parts become garbage.
+	Abort(ctx context.Context, owner AccountID, b BucketID, name string, id UploadID, now Moment) error
+
+	// AbortOld aborts at most limit uploads of any account that began before a time, and
+	// returns their number.
+	AbortOld(ctx context.Context, before, now Moment, limit int) (int, error)
+}
+
+// Completion completes an upload.
+type Completion struct {
+	Object    ObjectID // of the new object
+	Parts     []PartRef
+	MinPart   int64
+	Condition Condition
+	Now       Moment
+
+	// Checksum returns the checksum of the object from those of its parts, in order. It
+	// only computes. nil: the object has none.
+	Checksum func(Upload, []Checksum, []int64) (Checksum, error)
+}
+
+// Collector frees what was deleted. The worker that has claimed garbage removes its
+// bodies from the storage nodes and then the rows. All steps are idempotent, so a worker
+// that was killed is replaced by another one after its claim has expired.
+type Collector interface {
+	// Claim reserves garbage of any account, oldest first, that no unexpired claim has.
+	Claim(ctx context.Context, c Claim) ([]Garbage, error)
+
+	// UploadBodies reads the bodies of an upload's parts, of a complete one or of garbage,
+	// with greater numbers than after; at most limit.
+	UploadBodies(ctx context.Context, owner AccountID, u UploadID, after, limit int) ([]Segment, error)
+
+	// Remove removes rows that the claim still has, and returns their number. Of garbage
+	// with an upload, the rows of the parts are removed with it.
+	Remove(ctx context.Context, claim string, g []Garbage) (int, error)
+
+	// DeletedBuckets reads at most limit buckets of any account that were deleted before
+	// a time and have no garbage any more.
+	DeletedBuckets(ctx context.Context, before Moment, limit int) ([]DeletedBucket, error)
+
+	// RemoveBucket aborts at most limit incomplete uploads of a deleted bucket. If there
+	// were none, it removes the bucket's row, settings and counters and returns done.
+	RemoveBucket(ctx context.Context, b DeletedBucket, now Moment, limit int) (done bool, err error)
+
+	// Backlog counts the garbage, and the time of the oldest.
+	Backlog(ctx context.Context) (rows, bytes int64, oldest Moment, err error)
+}
+
+// References reads which bodies should be on storage nodes.
+type References interface {
+	// References calls fn for every body on storage nodes that an object, a part or
+	// garbage has, from one snapshot and in any order.
+	References(ctx context.Context, fn func(Reference) error) error
+
+	// SetSharks replaces the list of nodes of a body if it is still r.Sharks, and reports
+	// whether it was. It does not change Modified.
+	SetSharks(ctx context.Context, r Reference, sharks []string) (bool, error)
+}
+
+// Reference is a body on storage nodes and the row that has it.
+type Reference struct {
+	Owner   AccountID
+	Bucket  BucketID
+	Name    string
+	Upload  UploadID // not empty: a part
+	Number  int      // of the part
+	Garbage bool
+	Body
+}
+
+// Counters reads and sets usage and quotas.
+type Counters interface {
+	// Usage reads the counters of an account.
+	Usage(ctx context.Context, owner AccountID) (AccountUsage, error)
+
+	// SetQuota sets the quota of a bucket, or of the account if b is zero. It takes
+	// effect at once and deletes nothing.
+	SetQuota(ctx context.Context, owner AccountID, b BucketRef, q Quota) error
+
+	// Audit counts the rows of an account and returns the counters that differ. With
+	// repair it sets them.
+	Audit(ctx context.Context, owner AccountID, repair bool) ([]Miscount, error)
+}
+
+// Accounts stores accounts and their access keys.
+type Accounts interface {
+	// CreateAccount creates an account, or returns ErrAccountExists.
+	CreateAccount(ctx context.Context, a Account) error
+
+	// Account reads an account by name, or returns ErrNoAccount.
+	Account(ctx context.Context, name string) (Account, error)
+
+	// AccountByID reads an account by ID, or returns ErrNoAccount.
+	AccountByID(ctx context.Context, id AccountID) (Account, error)
+
+	// ListAccounts reads at most limit accounts with greater names than after.
+	ListAccounts(ctx context.Context, after string, limit int) ([]Account, error)
+
+	// DeleteAccount deletes an account with its keys, or returns ErrAccountHasBucket.
+	DeleteAccount(ctx context.Context, id AccountID) error
+
+	// CreateKey creates an access key, or returns ErrKeyExists or ErrNoAccount.
+	CreateKey(ctx context.Context, k Key) error
+
+	// Key reads an access key by ID, or returns ErrNoKey.
+	Key(ctx context.Context, id string) (Key, error)
+
+	// Keys reads the keys of an account, by ID.
+	Keys(ctx context.Context, id AccountID) ([]Key, error)
+
+	// RevokeKey revokes a key, or returns ErrNoKey.
+	RevokeKey(ctx context.Context, id string, now Moment) error
+}
+
+// Nodes stores the storage nodes that commands have added to those of the
+// configuration.
+type Nodes interface {
+	// Nodes reads all nodes, by ID.
+	Nodes(ctx context.Context) ([]Node, error)
+
+	// SetNode adds a node or replaces it.
+	SetNode(ctx context.Context, n Node) error
+
+	// DeleteNode removes a node that no body is on, or returns ErrNodeInUse.
+	DeleteNode(ctx context.Context, id string) error
+}
+
+// Apply returns an object as the update leaves it.
+func (u *Update) Apply(o Object) Object {
+	if u.ContentType != nil {
+		o.ContentType = *u.ContentType
+	}
+	if u.Headers != nil {
+		o.Headers = u.Headers
+	}
+	if u.Roles != nil {
+		o.Roles = *u.Roles
+	}
+	if u.Tags != nil {
+		o.Tags = *u.Tags
+	}
+	if u.Extra != nil {
+		if o.Extra = *u.Extra; string(o.Extra) == "null" {
+			o.Extra = nil
+		}
+	}
+	if u.Touch {
+		o.Modified = u.Now
+	}
+	return o
+}

@@ -1,0 +1,133 @@
+package storetest
+
+import (
+	"strings"
+	"testing"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/suite"
+	"holdfast/internal/testdb"
+)
+
+func accountChecks() []check {
+	return []check{
+		{"Account", accounts},
+		{"CreateRace", createAccountRace},
+		{"Keys", accessKeys},
+		{"Nodes", nodes},
+	}
+}
+
+func accounts(t *testing.T, u *user) {
+	ctx, s := t.Context(), u.h.Accounts
+	a := buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: "alice", Created: start, Quota: buckets.Quota{Objects: 1, Bytes: 2}}
+	must(t, "CreateAccount", s.CreateAccount(ctx, a))
+	got, err := s.Account(ctx, "alice")
+	must(t, "Account", err)
+	equal(t, "by name", got, a)
+	got, err = s.AccountByID(ctx, a.ID)
+	must(t, "AccountByID", err)
+	equal(t, "by ID", got, a)
+	wantError(t, "the same name", s.CreateAccount(ctx, buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: "alice"}), buckets.ErrAccountExists)
+	wantError(t, "the same ID", s.CreateAccount(ctx, buckets.Account{ID: a.ID, Name: "bob"}), buckets.ErrAccountExists)
+	bob := buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: "bob", Created: start}
+	must(t, "CreateAccount", s.CreateAccount(ctx, bob))
+	list := func(after string, limit int) []buckets.Account {
+		all, err := s.ListAccounts(ctx, after, limit)
+		must(t, "ListAccounts", err)
+		return all
+	}
+	equal(t, "a page", list("", 1), []buckets.Account{a})
+	equal(t, "the next page", list("alice", 1), []buckets.Account{bob})
+
+	alice := &user{t: t, h: u.h, owner: a.ID, now: start}
+	alice.bucket = alice.createBucket("bucket")
+	must(t, "CreateKey", s.CreateKey(ctx, buckets.Key{ID: "K", Account: a.ID, Secret: []byte("s"), Created: start}))
+	wantError(t, "with a bucket", s.DeleteAccount(ctx, a.ID), buckets.ErrAccountHasBucket)
+	alice.deleteBucket(alice.ref())
+	must(t, "DeleteAccount", s.DeleteAccount(ctx, a.ID))
+	wantError(t, "again", s.DeleteAccount(ctx, a.ID), buckets.ErrNoAccount)
+	_, err = s.Account(ctx, "alice")
+	wantError(t, "Account", err, buckets.ErrNoAccount)
+	_, err = s.AccountByID(ctx, a.ID)
+	wantError(t, "AccountByID", err, buckets.ErrNoAccount)
+	_, err = s.Key(ctx, "K")
+	wantError(t, "Key", err, buckets.ErrNoKey)
+	wantError(t, "SetQuota", u.h.Counters.SetQuota(ctx, a.ID, buckets.BucketRef{}, buckets.Quota{}), buckets.ErrNoAccount)
+	a.ID = buckets.AccountID(buckets.NewUUID())
+	must(t, "the name again", s.CreateAccount(ctx, a))
+}
+
+func createAccountRace(t *testing.T, u *user) {
+	errs := testdb.Together(parallel, func(int) error {
+		return u.h.Accounts.CreateAccount(t.Context(), buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: "race", Created: start})
+	})
+	equal(t, "winners", suite.Winners(t, errs, is(buckets.ErrAccountExists)), 1)
+}
+
+func accessKeys(t *testing.T, u *user) {
+	ctx, s := t.Context(), u.h.Accounts
+	one := buckets.Key{ID: "HFA", Account: u.owner, Secret: []byte("\x00\xff secret"), Created: start}
+	two := buckets.Key{ID: "HFB", Account: u.owner, Secret: []byte(strings.Repeat("x", 1000)), Created: start + 1}
+	must(t, "CreateKey", s.CreateKey(ctx, two))
+	must(t, "CreateKey", s.CreateKey(ctx, one))
+	wantError(t, "the same ID", s.CreateKey(ctx, one), buckets.ErrKeyExists)
+	other := u.other()
+	wantError(t, "the ID of another account's key", s.CreateKey(ctx, buckets.Key{ID: "HFA", Account: other.owner, Secret: []byte("x")}), buckets.ErrKeyExists)
+	none := buckets.Key{ID: "HFC", Account: buckets.AccountID(buckets.NewUUID()), Secret: []byte("x")}
+	wantError(t, "of no account", s.CreateKey(ctx, none), buckets.ErrNoAccount)
+	_, err := s.Keys(ctx, none.Account)
+	wantError(t, "keys of no account", err, buckets.ErrNoAccount)
+	_, err = s.Key(ctx, "HFC")
+	wantError(t, "Key", err, buckets.ErrNoKey)
+	wantError(t, "RevokeKey", s.RevokeKey(ctx, "HFC", u.now), buckets.ErrNoKey)
+
+	must(t, "RevokeKey", s.RevokeKey(ctx, "HFA", u.tick()))
+	one.Revoked = u.now
+	must(t, "RevokeKey again", s.RevokeKey(ctx, "HFA", u.tick()))
+	got, err := s.Key(ctx, "HFA")
+	must(t, "Key", err)
+	equal(t, "key", got, one)
+	all, err := s.Keys(ctx, u.owner)
+	must(t, "Keys", err)
+	equal(t, "keys", all, []buckets.Key{one, two})
+	all, err = s.Keys(ctx, other.owner)
+	must(t, "Keys", err)
+	equal(t, "keys of the other account", all, nil)
+}
+
+// nodes: a node is deleted only if no object, part or garbage is on it.
+func nodes(t *testing.T, u *user) {
+	ctx, s := t.Context(), u.h.Nodes
+	want := func(all ...buckets.Node) {
+		t.Helper()
+		got, err := s.Nodes(ctx)
+		must(t, "Nodes", err)
+		equal(t, "nodes", got, all)
+	}
+	want()
+	west := buckets.Node{ID: "west:2.stor", URL: "s3://bucket?region=x", State: buckets.NodeActive, Added: start}
+	east := buckets.Node{ID: "east:1.stor", URL: "file:///srv", State: buckets.NodeReadOnly, Added: start + 1}
+	must(t, "SetNode", s.SetNode(ctx, west))
+	must(t, "SetNode", s.SetNode(ctx, east))
+	want(east, west)
+	west.State = buckets.NodeDraining
+	must(t, "SetNode", s.SetNode(ctx, west))
+	want(east, west)
+
+	u.put("a")
+	wantError(t, "with an object", s.DeleteNode(ctx, west.ID), buckets.ErrNodeInUse)
+	u.delete("a")
+	wantError(t, "with garbage", s.DeleteNode(ctx, west.ID), buckets.ErrNodeInUse)
+	claim, all := u.claim(9)
+	u.remove(claim, all)
+	id := u.createUpload("up", u.now)
+	u.putPart("up", id, part(1, 10, u.now))
+	wantError(t, "with a part", s.DeleteNode(ctx, west.ID), buckets.ErrNodeInUse)
+	for _, r := range u.references() {
+		_, err := u.h.References.SetSharks(ctx, r, []string{"east:1.stor", "west:2.store"})
+		must(t, "SetSharks", err)
+	}
+	must(t, "DeleteNode", s.DeleteNode(ctx, west.ID))
+	want(east)
+}

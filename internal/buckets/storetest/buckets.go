@@ -1,0 +1,245 @@
+package storetest
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/suite"
+	"holdfast/internal/testdb"
+)
+
+func bucketChecks() []check {
+	return []check{
+		{"Create", createBucket},
+		{"CreateRace", createBucketRace},
+		{"List", listBuckets},
+		{"Settings", bucketSettings},
+		{"Namesakes", namesakes},
+		{"Delete", deleteBucket},
+		{"DeletedAndCreatedAgain", staleRefs},
+		{"PutsAgainstDelete", putsAgainstDelete},
+	}
+}
+
+func createBucket(t *testing.T, u *user) {
+	ref := newRef("photos")
+	b, err := u.h.Store.CreateBucket(t.Context(), u.owner, ref, u.tick())
+	must(t, "CreateBucket", err)
+	want := buckets.Bucket{BucketRef: ref, Owner: u.owner, Created: u.now}
+	equal(t, "created", b, want)
+	b, err = u.h.Store.Bucket(t.Context(), u.owner, "photos")
+	must(t, "Bucket", err)
+	equal(t, "read", b, want)
+
+	b, err = u.h.Store.CreateBucket(t.Context(), u.owner, newRef("photos"), u.tick())
+	wantError(t, "a second one", err, buckets.ErrBucketExists)
+	equal(t, "a second one is the first", b, want)
+	_, err = u.h.Store.Bucket(t.Context(), u.owner, "photo")
+	wantError(t, "another name", err, buckets.ErrNoBucket)
+}
+
+// createBucketRace: one caller creates the bucket, and all get the same.
+func createBucketRace(t *testing.T, u *user) {
+	got := make([]buckets.Bucket, parallel)
+	errs := testdb.Together(parallel, func(i int) (err error) {
+		got[i], err = u.h.Store.CreateBucket(t.Context(), u.owner, newRef("race"), start)
+		return err
+	})
+	equal(t, "winners", suite.Winners(t, errs, is(buckets.ErrBucketExists)), 1)
+	for i := range got {
+		equal(t, "bucket", got[i], got[0])
+	}
+}
+
+func listBuckets(t *testing.T, u *user) {
+	all := []string{"a--", "a-b", "a.b", "a0b", "aaa", "bucket", "zzz"} // by bytes, not by a language
+	for _, i := range []int{3, 0, 6, 1, 4, 2} {
+		u.createBucket(all[i])
+	}
+	names := func(q buckets.BucketQuery) (names []string, more bool) {
+		page, more, err := u.h.Store.Buckets(t.Context(), u.owner, q)
+		must(t, "Buckets", err)
+		for _, b := range page {
+			equal(t, "owner", b.Owner, u.owner)
+			names = append(names, b.Name)
+		}
+		return names, more
+	}
+	want := func(q buckets.BucketQuery, all []string, more bool) {
+		t.Helper()
+		got, gotMore := names(q)
+		equal(t, "buckets", got, all)
+		equal(t, "more", gotMore, more)
+	}
+	all = slices.DeleteFunc(all, func(s string) bool { return s == "bucket" })
+	all = slices.Insert(all, 5, "bucket")
+	want(buckets.BucketQuery{Limit: 10}, all, false)
+	want(buckets.BucketQuery{Limit: 7}, all, false)
+	want(buckets.BucketQuery{Limit: 6}, all[:6], true)
+	want(buckets.BucketQuery{Limit: 2, After: "a-b"}, all[2:4], true)
+	want(buckets.BucketQuery{Limit: 9, Prefix: "a"}, all[:5], false)
+	want(buckets.BucketQuery{Limit: 5, Prefix: "a"}, all[:5], false)
+	want(buckets.BucketQuery{Limit: 1, Prefix: "a-"}, all[:1], true)
+	want(buckets.BucketQuery{Limit: 1, Prefix: "a-", After: "a--"}, all[1:2], false)
+	want(buckets.BucketQuery{Limit: 9, Prefix: "b", After: "a"}, []string{"bucket"}, false)
+	want(buckets.BucketQuery{Limit: 9, Prefix: "b", After: "c"}, nil, false)
+	want(buckets.BucketQuery{Limit: 9, Prefix: "a_"}, nil, false)
+	want(buckets.BucketQuery{Limit: 9, Prefix: "%"}, nil, false)
+}
+
+func bucketSettings(t *testing.T, u *user) {
+	for _, s := range []buckets.BucketSettings{
+		{PublicRead: true},
+		{
+			CORS: []buckets.CORSRule{{ID: "1", AllowedOrigins: []string{"https://*.example"}, AllowedMethods: []string{"GET", "PUT"}, AllowedHeaders: []string{"*"}, ExposeHeaders: []string{"etag"}, MaxAgeSeconds: 60}},
+			Tags: map[string]string{"ü": "'\"\\%"},
+		},
+		{},
+	} {
+		must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), s))
+		b, err := u.h.Store.Bucket(t.Context(), u.owner, u.bucket.Name)
+		must(t, "Bucket", err)
+		want := u.bucket
+		want.Settings = s
+		equal(t, "bucket", b, want)
+		page, _, err := u.h.Store.Buckets(t.Context(), u.owner, buckets.BucketQuery{Limit: 10})
+		must(t, "Buckets", err)
+		equal(t, "listed", page, []buckets.Bucket{want})
+	}
+}
+
+func namesakes(t *testing.T, u *user) {
+	name := "n" + buckets.NewUUID()
+	want := func(what string, all ...buckets.Bucket) {
+		t.Helper()
+		got, err := u.h.Store.Namesakes(t.Context(), name)
+		must(t, "Namesakes", err)
+		slices.SortFunc(got, func(a, b buckets.Bucket) int { return int(a.Created - b.Created) })
+		equal(t, what, got, all)
+	}
+	want("of nobody")
+	first := u.createBucket(name)
+	must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, first.BucketRef, buckets.BucketSettings{PublicRead: true}))
+	first.Settings.PublicRead = true
+	want("of one account", first)
+	second := u.other()
+	second.now++
+	want("of two", first, second.createBucket(name))
+	third := u.other()
+	third.createBucket(name)
+	got, err := u.h.Store.Namesakes(t.Context(), name)
+	must(t, "Namesakes", err)
+	equal(t, "of three", len(got), 2)
+}
+
+func deleteBucket(t *testing.T, u *user) {
+	o := u.put("a")
+	wantError(t, "with an object", u.h.Store.DeleteBucket(t.Context(), u.owner, u.ref(), u.tick()), buckets.ErrBucketNotEmpty)
+	u.wantBodies(ids(o), nil)
+	u.delete("a")
+	u.deleteBucket(u.ref())
+	_, err := u.h.Store.Bucket(t.Context(), u.owner, "bucket")
+	wantError(t, "Bucket", err, buckets.ErrNoBucket)
+	wantError(t, "again", u.h.Store.DeleteBucket(t.Context(), u.owner, u.ref(), u.tick()), buckets.ErrNoBucket)
+	u.wantBodies(nil, ids(o))
+	equal(t, "usage", u.usage(), buckets.AccountUsage{})
+}
+
+// staleRefs: a write to an incarnation of a bucket that was deleted is ErrNoBucket,
+// also if there is another one with its name.
+func staleRefs(t *testing.T, u *user) {
+	old := u.bucket
+	id := u.createUpload("up", u.now)
+	u.deleteBucket(u.ref())
+	refused := func(what string) {
+		t.Helper()
+		for name, call := range u.writesTo(old.BucketRef, id) {
+			wantError(t, what+": "+name, call(), buckets.ErrNoBucket)
+		}
+	}
+	refused("deleted")
+	u.bucket = u.createBucket("bucket")
+	o := u.put("a")
+	refused("created again")
+	equal(t, "the object", u.get("a").ID, o.ID)
+	u.wantBodies(ids(o), nil)
+	u.wantUsage(1, 10)
+	_, err := u.h.Store.Get(t.Context(), u.owner, old.ID, "a")
+	wantError(t, "Get by the old ID", err, buckets.ErrNoObject)
+}
+
+// writesTo are all writes to a bucket.
+func (u *user) writesTo(b buckets.BucketRef, id buckets.UploadID) map[string]func() error {
+	ctx, s, up := u.t.Context(), u.h.Store, u.h.Uploads
+	text := "text/html"
+	return map[string]func() error{
+		"SetBucket":    func() error { return s.SetBucket(ctx, u.owner, b, buckets.BucketSettings{PublicRead: true}) },
+		"DeleteBucket": func() error { return s.DeleteBucket(ctx, u.owner, b, u.now) },
+		"Put": func() error {
+			_, err := s.Put(ctx, u.owner, b, buckets.Put{Object: object("a"), Now: u.now})
+			return err
+		},
+		"Update": func() error {
+			_, err := s.Update(ctx, u.owner, b, buckets.Update{Name: "a", ContentType: &text, Now: u.now})
+			return err
+		},
+		"Delete": func() error {
+			_, err := s.Delete(ctx, u.owner, b, "a", buckets.Condition{}, u.now)
+			return err
+		},
+		"CreateUpload": func() error {
+			return up.CreateUpload(ctx, u.owner, b, buckets.Upload{ID: buckets.NewUploadID(u.now), Name: "a", Created: u.now})
+		},
+		"PutPart": func() error { return up.PutPart(ctx, u.owner, b, "up", id, part(1, 10, u.now)) },
+		"Complete": func() error {
+			_, err := up.Complete(ctx, u.owner, b, "up", id, buckets.Completion{Object: buckets.ObjectID(buckets.NewUUID()), Now: u.now})
+			return err
+		},
+		"SetQuota": func() error { return u.h.Counters.SetQuota(ctx, u.owner, b, buckets.Quota{Objects: 1}) },
+	}
+}
+
+// putsAgainstDelete: either an object or the deletion of its bucket wins, and no object
+// is left in a bucket that is deleted.
+func putsAgainstDelete(t *testing.T, u *user) {
+	const puts = 50
+	for range 5 {
+		objects := make([]buckets.Object, puts)
+		for i := range objects {
+			objects[i] = object("o" + string(rune('a'+i)))
+		}
+		errs := testdb.Together(puts+1, func(i int) error {
+			if i == puts {
+				return u.h.Store.DeleteBucket(t.Context(), u.owner, u.ref(), u.now)
+			}
+			_, err := u.tryPut(objects[i], buckets.Condition{})
+			return err
+		})
+		var live []buckets.ObjectID
+		for i, err := range errs[:puts] {
+			if err == nil {
+				live = append(live, objects[i].ID)
+			} else {
+				wantError(t, "a Put that lost", err, buckets.ErrNoBucket)
+			}
+		}
+		_, err := u.h.Store.Bucket(t.Context(), u.owner, "bucket")
+		if deleted := errs[puts] == nil; deleted {
+			wantError(t, "Bucket", err, buckets.ErrNoBucket)
+			equal(t, "objects of a deleted bucket", live, nil)
+		} else {
+			must(t, "Bucket", err)
+			wantError(t, "DeleteBucket", errs[puts], buckets.ErrBucketNotEmpty)
+		}
+		u.wantBodies(live, nil)
+		u.wantUsage(int64(len(live)), 10*int64(len(live)))
+		u = u.other()
+	}
+}
+
+// is returns a function that reports whether an error is the one given.
+func is(want error) func(error) bool {
+	return func(err error) bool { return errors.Is(err, want) }
+}

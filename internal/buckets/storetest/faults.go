@@ -1,0 +1,115 @@
+package storetest
+
+import (
+	"testing"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/suite"
+)
+
+// fixture is what a write that fails finds.
+type fixture struct {
+	*user
+	upload buckets.UploadID
+	parts  []buckets.PartRef
+	claim  string
+	taken  []buckets.Garbage
+	gone   buckets.DeletedBucket
+}
+
+func newFixture(u *user) *fixture {
+	u = u.other()
+	f := &fixture{user: u}
+	// Nothing of the fixtures before this one is left to be collected.
+	for {
+		claim, all := u.claim(1000)
+		if u.remove(claim, all); len(all) == 0 {
+			break
+		}
+	}
+	u.putObject(full("a"))
+	u.putObject(buckets.Object{Name: "b", Body: inline("abc")})
+	u.createBucket("empty")
+	f.upload = u.createUpload("a", u.now)
+	f.parts = []buckets.PartRef{u.putPart("a", f.upload, part(1, 10, u.now)), u.putPart("a", f.upload, part(2, 20, u.now))}
+	u.put("garbage")
+	u.delete("garbage")
+	f.claim, f.taken = u.claim(1)
+	f.gone.Bucket, f.gone.Deleted = u.createBucket("gone"), u.now
+	u.deleteBucket(f.gone.BucketRef)
+	must(u.t, "CreateKey", u.h.Accounts.CreateKey(u.t.Context(), buckets.Key{ID: "K" + string(u.owner), Account: u.owner, Secret: []byte("s")}))
+	return f
+}
+
+// writes are the writes of all interfaces on a fixture.
+func (f *fixture) writes() map[string]func() error {
+	ctx := f.t.Context()
+	calls := f.writesTo(f.ref(), f.upload)
+	calls["DeleteBucket"] = func() error {
+		b, err := f.h.Store.Bucket(ctx, f.owner, "empty")
+		must(f.t, "Bucket", err)
+		return f.h.Store.DeleteBucket(ctx, f.owner, b.BucketRef, f.now)
+	}
+	calls["CreateBucket"] = f.accountCalls(f.upload)["CreateBucket"]
+	calls["PutPart"] = func() error {
+		return f.h.Uploads.PutPart(ctx, f.owner, f.ref(), "a", f.upload, part(1, 5, f.now))
+	}
+	calls["Complete"] = func() error {
+		_, err := f.tryComplete("a", f.upload, f.parts[1:], buckets.Condition{})
+		return err
+	}
+	calls["Abort"] = func() error { return f.h.Uploads.Abort(ctx, f.owner, f.bucket.ID, "a", f.upload, f.now) }
+	calls["AbortOld"] = func() error { _, err := f.h.Uploads.AbortOld(ctx, f.now+1, f.now, 100); return err }
+	calls["Claim"] = func() error {
+		_, err := f.h.Collector.Claim(ctx, buckets.Claim{ID: buckets.NewUUID(), Before: f.now, Now: f.now, Expires: f.now + hour, Limit: 9})
+		return err
+	}
+	calls["Remove"] = func() error { _, err := f.h.Collector.Remove(ctx, f.claim, f.taken); return err }
+	calls["RemoveBucket"] = func() error { _, err := f.h.Collector.RemoveBucket(ctx, f.gone, f.now, 9); return err }
+	calls["SetSharks"] = func() error {
+		for _, r := range f.references() {
+			if !r.Garbage && r.Upload == "" {
+				_, err := f.h.References.SetSharks(ctx, r, []string{"a:b"})
+				return err
+			}
+		}
+		f.t.Errorf("no reference")
+		return nil
+	}
+	calls["CreateKey"] = func() error {
+		return f.h.Accounts.CreateKey(ctx, buckets.Key{ID: "N" + string(f.owner), Account: f.owner, Secret: []byte("s")})
+	}
+	calls["RevokeKey"] = func() error { return f.h.Accounts.RevokeKey(ctx, "K"+string(f.owner), f.now) }
+	return calls
+}
+
+func faultChecks() []check {
+	var all []check
+	for _, name := range []string{
+		"SetBucket", "DeleteBucket", "Put", "Update", "Delete", "CreateUpload", "PutPart", "Complete", "SetQuota", "CreateBucket", "Abort", "AbortOld",
+		"Claim", "Remove", "RemoveBucket", "SetSharks", "CreateKey", "RevokeKey",
+	} {
+		all = append(all, check{name, func(t *testing.T, u *user) { failingWrite(t, u, name) }})
+	}
+	return all
+}
+
+// failingWrite fails a write at each of its points: nothing of it is stored, and the
+// same write works afterwards.
+func failingWrite(t *testing.T, u *user, name string) {
+	if u.h.Faulty == nil {
+		t.Skip("the backend has no Faulty in its Harness")
+	}
+	trip := &suite.Trip{}
+	u.h = u.h.Faulty(t, trip.Fault)
+	trip.FailEach(t, name, func() (operation func() error, check func(what string)) {
+		f := newFixture(u)
+		before := f.everything()
+		call := f.writes()[name]
+		return call, func(what string) {
+			equal(t, "what is stored after "+what, f.everything(), before)
+			must(t, name+" after "+what, call())
+			f.everything()
+		}
+	})
+}

@@ -1,0 +1,318 @@
+package storetest
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"strings"
+	"testing"
+
+	"holdfast/internal/buckets"
+)
+
+func objectChecks() []check {
+	return []check{
+		{"Values", objectValues},
+		{"Names", objectNames},
+		{"Bodies", objectBodies},
+		{"Overwrite", overwrite},
+		{"Update", updateObject},
+		{"UpdateNothing", updateNothing},
+		{"Delete", deleteObject},
+		{"NoBucket", noBucket},
+		{"Isolation", isolation},
+		{"NoAccountID", noAccountID},
+	}
+}
+
+// full is an object with every field.
+func full(name string) buckets.Object {
+	return buckets.Object{
+		Name: name, Creator: "5b3e8f6e-0d5e-4c56-8a7e-2f4d1c9b8a70", ContentType: `text/plain; charset="utf-8"`,
+		Headers: map[string]string{"m-ключ": "значение \"'\\%_\u2028\U0001f600", "cache-control": "no-store", "m-control": "\x01\x1f\x7f\t", "m-empty": ""},
+		Roles:   []string{"0f9f1e04-52a1-4c3e-9d3e-0a3c6a5a9f10", "f0f1e04a-52a1-4c3e-9d3e-0a3c6a5a9f11"},
+		Body:    stored(1 << 40),
+		Properties: buckets.Properties{
+			Checksum: buckets.Checksum{Algorithm: "CRC32", Value: "AAAAAA=="},
+			Tags:     map[string]string{"тег": "'; --"},
+			Extra:    json.RawMessage(`{"a":[1,2.50,12345678901234567890],"ü":"\u0000\"","z":null}`),
+		},
+	}
+}
+
+// wantObject checks that a read object is the one that was written.
+func wantObject(t tb, what string, got, want buckets.Object) {
+	t.Helper()
+	gotExtra, wantExtra := got.Extra, want.Extra
+	got.Extra, want.Extra = nil, nil
+	equal(t, what, got, want)
+	if (gotExtra == nil) != (wantExtra == nil) {
+		t.Errorf("%s: the properties are %s, want %s", what, gotExtra, wantExtra)
+		return
+	}
+	if wantExtra != nil {
+		equal(t, what+": properties", decoded(t, gotExtra), decoded(t, wantExtra))
+	}
+}
+
+// decoded decodes JSON with exact numbers.
+func decoded(t tb, text []byte) (v any) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("decode %q: %v", text, err)
+	}
+	return v
+}
+
+// objectValues: every field comes back as it was written.
+func objectValues(t *testing.T, u *user) {
+	for name, o := range map[string]buckets.Object{
+		"full":     full("full"),
+		"bare":     {Name: "bare", Body: stored(1)},
+		"no MD5":   {Name: "no MD5", Body: buckets.Body{ID: stored(1).ID, Length: 1, Sharks: []string{"a:b"}}},
+		"one copy": {Name: "one copy", Body: buckets.Body{ID: stored(1).ID, Length: 1, MD5: make([]byte, 16), Sharks: []string{"a:b.c_d-e"}}},
+	} {
+		w, err := u.tryPut(o, buckets.Condition{})
+		must(t, "Put", err)
+		o.Created, o.Modified = u.now, u.now
+		wantObject(t, name+": written", w.Object, o)
+		equal(t, name+": replaced", w.Replaced, false)
+		wantObject(t, name+": read", u.get(name), o)
+	}
+}
+
+// hostileNames are names of objects that a store may confuse.
+func hostileNames() []string {
+	names := []string{
+		"a", "A", "á", "a\u0301", "日本語", "\U0010ffff", "\U0001f600", "\uffff", "\ue000", "\ud7ff",
+		"..", "../..", ".", "//", "/", "a//b", "%2e%2e", "%", "_", `\`, `\%`, "a%", "a_", `a\`, "a*", "a?", "'", `"`, "';--", "?1", "$1",
+		" ", "  ", " a", "a ", "\t", "\n", "\r\n", "\x01", "\x1f", "\x7f", "\u0080", "\u2028", "+", "a+b", "null", "NULL", "1", "1.0", "01", "0x1",
+		strings.Repeat("a", buckets.MaxObjectName), strings.Repeat("é", buckets.MaxObjectName/2), strings.Repeat("\U0010ffff", buckets.MaxObjectName/4),
+	}
+	for c := byte(1); c < 0x80; c++ {
+		names = append(names, "c"+string(rune(c)))
+	}
+	return names
+}
+
+// objectNames: every name is an object of its own, and is listed by its bytes.
+func objectNames(t *testing.T, u *user) {
+	made := map[string]buckets.ObjectID{}
+	for _, name := range hostileNames() {
+		if err := buckets.CheckObjectName(name); err != nil {
+			t.Fatalf("%q: %v", name, err)
+		}
+		made[name] = u.put(name).ID
+	}
+	for name, id := range made {
+		equal(t, "the object "+name, u.get(name).ID, id)
+	}
+	equal(t, "listed", u.listed(buckets.Query{Limit: 7}), sorted(hostileNames()))
+	for _, name := range hostileNames() {
+		equal(t, "deleted", u.delete(name).ID, made[name])
+		delete(made, name)
+	}
+	equal(t, "listed afterwards", u.listed(buckets.Query{Limit: 7}), nil)
+}
+
+// objectBodies: a body in the row is stored to the byte.
+func objectBodies(t *testing.T, u *user) {
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
+	}
+	for name, text := range map[string]string{
+		"every byte": string(all), "zero": "\x00", "64 KiB": strings.Repeat(string(all), 256), "invalid UTF-8": "\xff\xfe", "1 byte": "a",
+	} {
+		o := u.putObject(buckets.Object{Name: name, Body: inline(text)})
+		equal(t, "the body "+name, u.get(name), o)
+	}
+	u.putObject(buckets.Object{Name: "empty", Body: inline("")})
+	got := u.get("empty")
+	equal(t, "length of an empty body", got.Length+int64(len(got.Inline)+len(got.Sharks)), 0)
+	u.wantBodies(nil, nil)
+}
+
+// overwrite: nothing of the old object is left.
+func overwrite(t *testing.T, u *user) {
+	first := u.putObject(full("a"))
+	u.tick()
+	second, err := u.tryPut(buckets.Object{Name: "a", Body: inline("abc")}, buckets.Condition{})
+	must(t, "Put", err)
+	equal(t, "replaced", second.Replaced, true)
+	wantObject(t, "the second", u.get("a"), buckets.Object{Name: "a", Created: u.now, Modified: u.now, Body: second.Object.Body})
+	u.wantBodies(nil, ids(first))
+	u.wantUsage(1, 3)
+	u.tick()
+	third := full("a")
+	third.Body = stored(20)
+	third = u.putObject(third)
+	wantObject(t, "the third", u.get("a"), third)
+	u.wantBodies(ids(third), ids(first))
+	u.wantUsage(1, 20)
+}
+
+func updateObject(t *testing.T, u *user) {
+	want := full("a")
+	want.Body = inline("abc")
+	want = u.putObject(want)
+	update := func(what string, up buckets.Update) {
+		t.Helper()
+		up.Name, up.Now = "a", u.tick()
+		want = up.Apply(want)
+		got, err := u.h.Store.Update(t.Context(), u.owner, u.ref(), up)
+		must(t, "Update", err)
+		got.Inline = want.Inline // it may be left out
+		wantObject(t, what+": returned", got, want)
+		wantObject(t, what+": read", u.get("a"), want)
+	}
+	text, empty, roles, none := "text/html", "", []string{"0f9f1e04-52a1-4c3e-9d3e-0a3c6a5a9f19"}, []string(nil)
+	tagged, untagged := map[string]string{"a": "b"}, map[string]string(nil)
+	extra, null := json.RawMessage(`{"b":true}`), json.RawMessage(`null`)
+	update("content type", buckets.Update{ContentType: &text, Touch: true})
+	update("headers", buckets.Update{Headers: map[string]string{"m-a": "b"}})
+	update("roles", buckets.Update{Roles: &roles})
+	update("tags", buckets.Update{Tags: &tagged})
+	update("properties", buckets.Update{Extra: &extra, Touch: true})
+	equal(t, "modified", want.Modified, u.now)
+	update("no content type", buckets.Update{ContentType: &empty})
+	update("no roles", buckets.Update{Roles: &none})
+	update("no properties", buckets.Update{Extra: &null})
+	update("no tags", buckets.Update{Tags: &untagged})
+	equal(t, "properties", want.Extra, nil)
+	equal(t, "created", want.Created, start)
+	u.wantUsage(1, 3)
+}
+
+func updateNothing(t *testing.T, u *user) {
+	text := "text/html"
+	_, err := u.h.Store.Update(t.Context(), u.owner, u.ref(), buckets.Update{Name: "a", ContentType: &text, Touch: true, Now: u.now})
+	wantError(t, "Update", err, buckets.ErrNoObject)
+	u.wantNone("a")
+}
+
+func deleteObject(t *testing.T, u *user) {
+	_, err := u.tryDelete("a", buckets.Condition{})
+	wantError(t, "of none", err, buckets.ErrNoObject)
+	a, b := u.putObject(full("a")), u.put("b")
+	got := u.delete("a")
+	wantObject(t, "deleted", got, a)
+	u.wantNone("a")
+	_, err = u.tryDelete("a", buckets.Condition{})
+	wantError(t, "again", err, buckets.ErrNoObject)
+	equal(t, "the other", u.get("b").ID, b.ID)
+	u.wantBodies(ids(b), ids(a))
+	u.wantUsage(1, 10)
+}
+
+// noBucket: a bucket that never existed, and the ID of one with the name of another.
+func noBucket(t *testing.T, u *user) {
+	u.createBucket("other")
+	for _, ref := range []buckets.BucketRef{newRef("none"), newRef("bucket"), {Name: "other", ID: u.bucket.ID}} {
+		for name, call := range u.writesTo(ref, buckets.NewUploadID(u.now)) {
+			wantError(t, name, call(), buckets.ErrNoBucket)
+		}
+	}
+	u.wantBodies(nil, nil)
+	u.wantUsage(0, 0)
+}
+
+// isolation: an account that knows every ID of another one changes and reads nothing.
+func isolation(t *testing.T, u *user) {
+	o := u.put("a")
+	id := u.createUpload("up", u.now)
+	ref := u.putPart("up", id, part(1, 10, u.now))
+	u.putObject(buckets.Object{Name: "empty", Body: inline("")})
+	before := u.everything()
+
+	thief := u.other()
+	for name, call := range thief.writesTo(u.ref(), id) {
+		wantError(t, name, call(), buckets.ErrNoBucket)
+	}
+	own := thief.bucket
+	thief.bucket = u.bucket
+	_, err := thief.tryGet("a")
+	wantError(t, "Get", err, buckets.ErrNoObject)
+	equal(t, "List", thief.listed(buckets.Query{Limit: 10}), nil)
+	_, err = thief.h.Uploads.Upload(t.Context(), thief.owner, u.bucket.ID, "up", id)
+	wantError(t, "Upload", err, buckets.ErrNoUpload)
+	_, _, err = thief.h.Uploads.Parts(t.Context(), thief.owner, u.bucket.ID, "up", id, 0, 10)
+	wantError(t, "Parts", err, buckets.ErrNoUpload)
+	wantError(t, "Abort", thief.h.Uploads.Abort(t.Context(), thief.owner, u.bucket.ID, "up", id, u.now), buckets.ErrNoUpload)
+	page, err := thief.h.Uploads.ListUploads(t.Context(), thief.owner, u.bucket.ID, buckets.UploadQuery{Limit: 10})
+	must(t, "ListUploads", err)
+	equal(t, "uploads", page, buckets.UploadPage{})
+	segments, err := thief.h.Store.Segments(t.Context(), thief.owner, id, 0, 10)
+	must(t, "Segments", err)
+	equal(t, "segments", segments, nil)
+	bodies, err := thief.h.Collector.UploadBodies(t.Context(), thief.owner, id, 0, 10)
+	must(t, "UploadBodies", err)
+	equal(t, "bodies", bodies, nil)
+	for _, r := range u.references() {
+		r.Owner = thief.owner
+		moved, err := thief.h.References.SetSharks(t.Context(), r, []string{"evil:1"})
+		must(t, "SetSharks", err)
+		equal(t, "moved", moved, false)
+	}
+
+	// The same names in an own bucket are other objects, even with the same upload ID.
+	thief.bucket = own
+	thief.put("a")
+	thief.delete("a")
+	must(t, "CreateUpload", thief.h.Uploads.CreateUpload(t.Context(), thief.owner, own.BucketRef, buckets.Upload{ID: id, Name: "up", Created: u.now}))
+	thief.putPart("up", id, part(1, 7, u.now))
+	must(t, "Abort", thief.h.Uploads.Abort(t.Context(), thief.owner, own.ID, "up", id, u.now))
+	thief.deleteBucket(own.BucketRef)
+	equal(t, "the account", u.everything(), before)
+	u.complete("up", id, ref)
+	equal(t, "the object", u.get("a").ID, o.ID)
+	u.wantAudit()
+}
+
+// noAccountID: no operation accepts an account that is not one.
+func noAccountID(t *testing.T, u *user) {
+	id := buckets.NewUploadID(u.now)
+	for _, owner := range []buckets.AccountID{"", "00000000-0000-0000-0000-000000000000", buckets.AccountID(strings.ToUpper(string(u.owner))), u.owner + " "} {
+		bad := *u
+		bad.owner = owner
+		calls := bad.writesTo(u.ref(), id)
+		maps.Copy(calls, bad.accountCalls(id))
+		for name, call := range calls {
+			wantError(t, name, call(), buckets.ErrNoAccountID)
+		}
+	}
+}
+
+// accountCalls are the other operations that have an account.
+func (u *user) accountCalls(id buckets.UploadID) map[string]func() error {
+	ctx, s, up := u.t.Context(), u.h.Store, u.h.Uploads
+	return map[string]func() error{
+		"CreateBucket": func() error { _, err := s.CreateBucket(ctx, u.owner, newRef("new"), u.now); return err },
+		"Bucket":       func() error { _, err := s.Bucket(ctx, u.owner, "bucket"); return err },
+		"Buckets":      func() error { _, _, err := s.Buckets(ctx, u.owner, buckets.BucketQuery{Limit: 1}); return err },
+		"Get":          func() error { _, err := u.tryGet("a"); return err },
+		"List":         func() error { _, err := s.List(ctx, u.owner, u.bucket.ID, buckets.Query{Limit: 1}); return err },
+		"Segments":     func() error { _, err := s.Segments(ctx, u.owner, id, 0, 1); return err },
+		"Upload":       func() error { _, err := up.Upload(ctx, u.owner, u.bucket.ID, "up", id); return err },
+		"Parts":        func() error { _, _, err := up.Parts(ctx, u.owner, u.bucket.ID, "up", id, 0, 1); return err },
+		"Abort":        func() error { return up.Abort(ctx, u.owner, u.bucket.ID, "up", id, u.now) },
+		"ListUploads": func() error {
+			_, err := up.ListUploads(ctx, u.owner, u.bucket.ID, buckets.UploadQuery{Limit: 1})
+			return err
+		},
+		"UploadBodies": func() error { _, err := u.h.Collector.UploadBodies(ctx, u.owner, id, 0, 1); return err },
+		"SetSharks": func() error {
+			_, err := u.h.References.SetSharks(ctx, buckets.Reference{Owner: u.owner}, nil)
+			return err
+		},
+		"Usage":            func() error { _, err := u.h.Counters.Usage(ctx, u.owner); return err },
+		"SetQuota account": func() error { return u.h.Counters.SetQuota(ctx, u.owner, buckets.BucketRef{}, buckets.Quota{}) },
+		"Audit":            func() error { _, err := u.h.Counters.Audit(ctx, u.owner, true); return err },
+		"CreateAccount":    func() error { return u.h.Accounts.CreateAccount(ctx, buckets.Account{ID: u.owner, Name: "new"}) },
+		"DeleteAccount":    func() error { return u.h.Accounts.DeleteAccount(ctx, u.owner) },
+		"CreateKey":        func() error { return u.h.Accounts.CreateKey(ctx, buckets.Key{ID: "new", Account: u.owner}) },
+		"Keys":             func() error { _, err := u.h.Accounts.Keys(ctx, u.owner); return err },
+	}
+}

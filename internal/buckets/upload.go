@@ -1,0 +1,201 @@
+package buckets
+
+import (
+	"bytes"
+	"crypto/md5" //nolint:gosec // the protocol's entity tag, not a security measure
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"holdfast/internal/fault"
+)
+
+// Upload is a multipart upload that is neither complete nor aborted. The object that it
+// becomes has its metadata.
+type Upload struct {
+	ID          UploadID
+	Name        string // of the object
+	Created     Moment
+	Creator     AccountID
+	ContentType string
+	Headers     map[string]string
+	Roles       []string
+	Properties  // Checksum.Algorithm and Checksum.Composite are those that the client has chosen; Value is empty
+}
+
+// Part is a part of an upload.
+type Part struct {
+	Number int // 1 to MaxParts
+	Body
+	Checksum Checksum
+	Created  Moment
+}
+
+// PartRef is a part as a client lists it to complete an upload.
+type PartRef struct {
+	Number   int
+	ETag     string // without quotes
+	Checksum string // base64; empty: not given
+}
+
+// Limits of multipart uploads.
+const (
+	MaxParts = 10000
+	MinPart  = 5 << 20 // bytes of every part but the last
+)
+
+// Errors of multipart uploads.
+var (
+	ErrNoUpload     = fault.New(fault.NotFound, "the upload does not exist: it was completed or aborted, or never created")
+	ErrPartNumber   = fault.New(fault.Invalid, "a part number is 1 to 10,000")
+	ErrNoParts      = fault.New(fault.Invalid, "an upload needs at least one part to be completed")
+	ErrPartOrder    = fault.New(fault.Invalid, "the parts must be listed in ascending order of their numbers")
+	ErrPart         = fault.New(fault.Invalid, "a part of the list was not uploaded, or has another entity tag or checksum")
+	ErrPartTooSmall = fault.New(fault.Invalid, "every part but the last must have at least 5 MiB")
+)
+
+// Assembly is what the parts of an upload make.
+type Assembly struct {
+	ETag   string
+	Length int64
+	Used   []Segment  // the parts of the object, with their offsets
+	Sums   []Checksum // of the used parts
+	Unused []Part     // the parts that the list leaves out
+}
+
+// Assemble checks the list with which a client completes an upload against the parts
+// that are stored, in order of their numbers. minPart is MinPart outside of tests.
+func Assemble(stored []Part, list []PartRef, minPart int64) (a Assembly, err error) {
+	if len(list) == 0 {
+		return a, ErrNoParts
+	}
+	sum := md5.New() //nolint:gosec // see above
+	next := 0
+	for i, ref := range list {
+		if i > 0 && ref.Number <= list[i-1].Number {
+			return Assembly{}, ErrPartOrder
+		}
+		for next < len(stored) && stored[next].Number < ref.Number {
+			a.Unused = append(a.Unused, stored[next])
+			next++
+		}
+		if next == len(stored) || stored[next].Number != ref.Number {
+			return Assembly{}, ErrPart
+		}
+		p := &stored[next]
+		next++
+		tag, err := hex.DecodeString(ref.ETag)
+		if err != nil || !bytes.Equal(tag, p.MD5) || ref.Checksum != "" && ref.Checksum != p.Checksum.Value {
+			return Assembly{}, ErrPart
+		}
+		if p.Length < minPart && i < len(list)-1 {
+			return Assembly{}, ErrPartTooSmall
+		}
+		sum.Write(p.MD5)
+		a.Used = append(a.Used, Segment{Body: p.Body, Number: p.Number, Start: a.Length})
+		a.Sums = append(a.Sums, p.Checksum)
+		a.Length += p.Length
+	}
+	a.Unused = append(a.Unused, stored[next:]...)
+	a.ETag = hex.EncodeToString(sum.Sum(nil)) + "-" + strconv.Itoa(len(list))
+	return a, nil
+}
+
+// UploadQuery selects a page of the uploads of a bucket, ordered by the bytes of the
+// object's name and then by ID.
+type UploadQuery struct {
+	Prefix    string
+	Delimiter string
+	After     string   // the page starts after this name
+	AfterID   UploadID // or, if set, after this upload of the name After
+	Limit     int      // 1 to MaxPage
+}
+
+// UploadPage is the result of an UploadQuery.
+type UploadPage struct {
+	Uploads []Upload
+	Groups  []string
+	More    bool
+	After   string // where the next page starts
+	AfterID UploadID
+}
+
+// Object returns the object that an upload becomes.
+func (a *Assembly) Object(u Upload, c Completion) (Object, error) {
+	o := Object{
+		Name: u.Name, Created: c.Now, Modified: c.Now, Creator: u.Creator, ContentType: u.ContentType,
+		Headers: u.Headers, Roles: u.Roles, Properties: u.Properties,
+		Body: Body{ID: c.Object, Length: a.Length},
+	}
+	o.ETag, o.Upload, o.Parts, o.Checksum = a.ETag, u.ID, len(a.Used), Checksum{}
+	if c.Checksum == nil {
+		return o, nil
+	}
+	lengths := make([]int64, len(a.Used))
+	for i := range a.Used {
+		lengths[i] = a.Used[i].Length
+	}
+	sum, err := c.Checksum(u, a.Sums, lengths)
+	o.Checksum = sum
+	return o, err
+}
+
+// UnusedBytes returns the length of the parts that the object does not have.
+func (a *Assembly) UnusedBytes() (n int64) {
+	for i := range a.Unused {
+		n += a.Unused[i].Length
+	}
+	return n
+}
+
+// UploadLister builds an UploadPage, as Lister builds a Page.
+type UploadLister struct {
+	q    UploadQuery
+	page UploadPage
+}
+
+// NewUploadLister returns an UploadLister for a query.
+func NewUploadLister(q UploadQuery) *UploadLister { return &UploadLister{q: q} }
+
+// lastUpload is greater than every UploadID.
+const lastUpload = UploadID("g")
+
+// From returns the name and ID after which the rows begin, in the order of both.
+func (l *UploadLister) From() (name string, id UploadID) {
+	if l.q.After < l.q.Prefix {
+		return l.q.Prefix, ""
+	}
+	objects := Query{Prefix: l.q.Prefix, Delimiter: l.q.Delimiter}
+	if group, ok := objects.GroupOf(l.q.After); ok && group == l.q.After {
+		return objects.after(group).Name, ""
+	}
+	if l.q.AfterID == "" {
+		return l.q.After, lastUpload
+	}
+	return l.q.After, l.q.AfterID
+}
+
+// Add adds the next row. If skip, the backend continues after name and id. If done, the
+// page is complete.
+func (l *UploadLister) Add(u Upload) (name string, id UploadID, skip, done bool) {
+	if !strings.HasPrefix(u.Name, l.q.Prefix) {
+		return "", "", false, true
+	}
+	if len(l.page.Uploads)+len(l.page.Groups) == l.q.Limit {
+		l.page.More = true
+		return "", "", false, true
+	}
+	objects := Query{Prefix: l.q.Prefix, Delimiter: l.q.Delimiter}
+	group, grouped := objects.GroupOf(u.Name)
+	if !grouped {
+		l.page.Uploads = append(l.page.Uploads, u)
+		l.page.After, l.page.AfterID = u.Name, u.ID
+		return "", "", false, false
+	}
+	l.page.Groups = append(l.page.Groups, group)
+	l.page.After, l.page.AfterID = group, ""
+	return objects.after(group).Name, "", true, false
+}
+
+// Page returns the page.
+func (l *UploadLister) Page() UploadPage { return l.page }

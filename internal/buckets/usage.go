@@ -1,0 +1,89 @@
+package buckets
+
+import (
+	"maps"
+	"slices"
+
+	"holdfast/internal/fault"
+)
+
+// Usage counts the objects of a bucket or an account, and their bytes, those of
+// incomplete uploads included.
+type Usage struct {
+	Objects int64 `json:"objects"`
+	Bytes   int64 `json:"bytes"`
+}
+
+// Plus returns the sum.
+func (u Usage) Plus(v Usage) Usage { return Usage{u.Objects + v.Objects, u.Bytes + v.Bytes} }
+
+// Minus returns the difference.
+func (u Usage) Minus(v Usage) Usage { return Usage{u.Objects - v.Objects, u.Bytes - v.Bytes} }
+
+// Quota limits a Usage; 0 is no limit.
+type Quota struct {
+	Objects int64 `json:"objects,omitempty"`
+	Bytes   int64 `json:"bytes,omitempty"`
+}
+
+// Allows reports whether usage may change by delta. A change that reduces a number is
+// allowed, whatever the quota: a quota may have been lowered below what is stored.
+func (q Quota) Allows(u, delta Usage) bool {
+	return (q.Objects == 0 || delta.Objects <= 0 || u.Objects+delta.Objects <= q.Objects) &&
+		(q.Bytes == 0 || delta.Bytes <= 0 || u.Bytes+delta.Bytes <= q.Bytes)
+}
+
+// QuotaError means that a write would exceed a quota.
+type QuotaError struct {
+	Account bool // the quota of the account; otherwise that of the bucket
+}
+
+func (e *QuotaError) Error() string {
+	if e.Account {
+		return "the quota of the account is used up"
+	}
+	return "the quota of the bucket is used up"
+}
+
+// FaultCode implements fault.Coder.
+func (e *QuotaError) FaultCode() fault.Code { return fault.Quota }
+
+// BucketUsage is the usage of a bucket with its quota.
+type BucketUsage struct {
+	Bucket BucketRef
+	Usage  Usage
+	Quota  Quota
+}
+
+// AccountUsage is the usage of an account and of each of its buckets.
+type AccountUsage struct {
+	Total   Usage
+	Quota   Quota
+	Buckets []BucketUsage // by name
+}
+
+// Miscount is a counter that differs from what is stored.
+type Miscount struct {
+	Bucket  BucketID // empty: the account
+	Counted Usage    // the counter
+	Stored  Usage    // the rows
+}
+
+// Miscounts compares the counters of an account and its buckets with what their rows
+// count, which has no entry for the account. It returns those that differ, by bucket.
+func Miscounts(counted, stored map[BucketID]Usage) (wrong []Miscount) {
+	var total Usage
+	for _, u := range stored {
+		total = total.Plus(u)
+	}
+	stored = maps.Clone(stored)
+	stored[""] = total
+	ids := maps.Clone(stored)
+	maps.Copy(ids, counted)
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		if counted[id] != stored[id] {
+			wrong = append(wrong, Miscount{Bucket: id, Counted: counted[id], Stored: stored[id]})
+		}
+	}
+	return wrong
+}

@@ -1,0 +1,18 @@
+package clock
+
+import (
+	"context"
+	"time"
+)
+
+// Sleep waits for d on the system clock. It returns false if ctx ended first.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,18 @@
+package sqlitedb
+
+import "path/filepath"
+
+// CanonicalPath returns the absolute path of a file or folder without symbolic links,
+// so that two names of it compare equal. The last element need not exist.
+func CanonicalPath(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		return resolved
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		return filepath.Join(dir, filepath.Base(path))
+	}
+	return path
+}

@@ -1,0 +1,94 @@
+package e2e
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/test/binary"
+)
+
+// s3 is a client of buckets with an access key.
+type s3 struct {
+	t      *testing.T
+	base   string
+	signer sigv4test.Signer
+}
+
+// newS3 reads the access key of the first account.
+func newS3(t *testing.T, s *binary.Server, base string) s3 {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(s.Verb("buckets", "key", "list", "main", "--secrets")), "\n")
+	fields := strings.Fields(lines[len(lines)-1])
+	if len(lines) != 2 || len(fields) != 3 {
+		t.Fatalf("keys: %q", lines)
+	}
+	return s3{t, base, sigv4test.Signer{AccessKeyID: fields[0], Secret: fields[2], Region: "us-east-1"}}
+}
+
+// want sends a signed request and expects a status.
+func (c s3) want(status int, method, path string, body []byte) []byte {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	sum := sha256.Sum256(body)
+	c.signer.Sign(r, hex.EncodeToString(sum[:]), time.Now())
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer a.Body.Close()
+	got, err := io.ReadAll(a.Body)
+	if err != nil || a.StatusCode != status {
+		c.t.Fatalf("%s %s: %d %s %v, want %d", method, path, a.StatusCode, got, err, status)
+	}
+	return got
+}
+
+// TestBuckets checks that objects which were acknowledged are there after the server was
+// killed: small ones in the database, large ones on the storage node.
+func TestBuckets(t *testing.T) {
+	t.Parallel()
+	data, listen := t.TempDir(), binary.FreePort(t)
+	vars := []string{"HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN=" + listen}
+	s := binary.Start(t, data, vars...)
+	c := newS3(t, s, "http://"+listen)
+	bodies := map[string][]byte{}
+	random := rand.NewChaCha8([32]byte{1})
+	for name, size := range map[string]int{"/photos/empty": 0, "/photos/small": 1000, "/photos/a%20+%2F..//large": 3 << 20} {
+		bodies[name] = make([]byte, size)
+		_, _ = random.Read(bodies[name])
+	}
+	c.want(http.StatusOK, http.MethodPut, "/photos", nil)
+	for name, body := range bodies {
+		c.want(http.StatusOK, http.MethodPut, name, body)
+	}
+	s.Kill()
+	s = binary.Start(t, data, vars...)
+	for name, body := range bodies {
+		if got := c.want(http.StatusOK, http.MethodGet, name, nil); !bytes.Equal(got, body) {
+			t.Errorf("%s: %d bytes, want %d", name, len(got), len(body))
+		}
+	}
+	if list := string(c.want(http.StatusOK, http.MethodGet, "/photos?list-type=2", nil)); !strings.Contains(list, "<KeyCount>3</KeyCount>") {
+		t.Errorf("list: %s", list)
+	}
+	c.want(http.StatusConflict, http.MethodDelete, "/photos", nil)
+	for name := range bodies {
+		c.want(http.StatusNoContent, http.MethodDelete, name, nil)
+	}
+	c.want(http.StatusNoContent, http.MethodDelete, "/photos", nil)
+	s.Verb("buckets", "key", "revoke", c.signer.AccessKeyID)
+	if out := s.Verb("buckets", "account", "create", "other"); !strings.Contains(out, "secret key") {
+		t.Errorf("create: %s", out)
+	}
+}

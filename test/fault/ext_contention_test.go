@@ -1,0 +1,579 @@
+package fault
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"holdfast/test/binary"
+)
+
+// Many clients write the same few records of one install, on two server processes where the engine
+// supports it. Operations on each key are linearizable, a request on several keys is atomic, the
+// feed has every change, nothing is counted twice or missed, and there is no server error.
+//
+// FAULT_MINUTE says how long they continue.
+func TestExtensionContention(t *testing.T) {
+	t.Parallel()
+	onEngines(t, []service{extService()}, []engine{onSQLite, onPostgres, onCitus}, runThrong)
+}
+
+const (
+	extContentionPeriod = 1500 * time.Millisecond
+	extContentionMost   = 3 // requests of a client in a wave
+
+	// So many keys of each namespace are written for so many waves. Then come new keys, whose
+	// first writes also compete.
+	extContentionKeys = 3
+	wavesPerKeys      = 5
+)
+
+// extContention is clients that write the same few records of an install.
+type extContention struct {
+	t      *testing.T
+	client *http.Client
+	base   string
+	start  time.Time
+	in     *install
+	serial atomic.Int64 // of values
+
+	mu       sync.Mutex
+	history  map[spot]history
+	acked    map[int64]change // by their numbers
+	deleted  int              // requests and items that may have deleted something
+	counts   []counting
+	pages    []snapshot
+	requests int
+}
+
+// counting is an acknowledged increment of the shared counter.
+type counting struct{ seq, by, sum int64 }
+
+// snapshot is a page that was read: the state of some keys at a moment after a change.
+type snapshot struct {
+	keys []spot
+	rows map[spot]rowState
+	from int64
+}
+
+// openContention migrates and starts servers, which get the requests in turn.
+func openContention(t *testing.T, servers int, data string, vars ...string) (*extContention, *harness) {
+	t.Helper()
+	h := startContention(t, extService(), servers, data, vars...)
+	c := &extContention{t: t, client: h.client, base: h.server.URL, start: time.Now(), in: newInstall(t, 1), history: map[spot]history{}, acked: map[int64]change{}}
+	return c, h
+}
+
+func runThrong(t *testing.T, e engine, data string, vars ...string) {
+	t.Helper()
+	c, h := openContention(t, e.servers(), data, vars...)
+	inWaves(t, max(1, int(contentionTime(t)/extContentionPeriod)), extContentionPeriod, func(client, wave int) error {
+		return c.burst(client, (wave+client%wavesPerKeys)/wavesPerKeys)
+	})
+	if t.Failed() {
+		return
+	}
+	c.settle(h)
+	(&extWorkload{installs: []*install{c.in}}).finish(h)
+	for _, at := range slices.SortedFunc(maps.Keys(c.history), spot.compare) {
+		if why := disorder(keyModel(), c.history[at]); why != "" {
+			t.Fatalf("%s/%s: %s", at.namespace, at.key, why)
+		}
+	}
+	t.Logf("%d requests, %d changes of %d keys, %d counted, %d pages, in %v",
+		c.requests, len(c.in.feed), len(c.history), len(c.counts), len(c.pages), time.Since(c.start).Round(time.Second))
+}
+
+// burst makes a few requests on the keys of a generation.
+func (c *extContention) burst(client, generation int) error {
+	known := map[spot]rowState{} // to this client
+	for range 1 + rand.IntN(extContentionMost) {
+		if err := c.next(client, generation, known); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hotSpots returns the keys of a generation in a namespace.
+func hotSpots(namespace string, generation int) (all []spot) {
+	for i := range extContentionKeys {
+		all = append(all, spot{namespace, fmt.Sprintf("%d-%d", generation, i)})
+	}
+	return all
+}
+
+// next makes a request.
+func (c *extContention) next(client, generation int, known map[spot]rowState) error {
+	namespaces := extNamespaces()
+	spots := hotSpots(namespaces[rand.IntN(len(namespaces))], generation)
+	at := spots[rand.IntN(len(spots))]
+	r := &request{extContention: c, client: client, known: known}
+	switch n := rand.IntN(24); {
+	case n < 3:
+		return r.get(at)
+	case n < 5:
+		return r.page(spots)
+	case n < 8:
+		return r.count()
+	case n < 11:
+		return r.bulk(spots)
+	case n < 15:
+		return r.batch(generation)
+	}
+	return r.one(at)
+}
+
+// request is a request of a client and its effect on keys.
+type request struct {
+	*extContention
+	client   int
+	known    map[spot]rowState
+	keys     []spot
+	moves    []move
+	from, to int64
+}
+
+// send sends the request.
+func (r *request) send(c call) (binary.Answer, error) {
+	r.from = int64(time.Since(r.start))
+	a, err := r.in.send(r.t.Context(), r.extContention.client, r.base, c)
+	r.to = int64(time.Since(r.start))
+	if err == nil && a.Status >= http.StatusInternalServerError {
+		err = errors.New("a server error")
+	}
+	if err != nil {
+		err = fmt.Errorf("%v %s: %d %s: %w", c, c.body, a.Status, a.Body, err)
+	}
+	return a, err
+}
+
+// record adds the effect of a request on a key to the history of the key.
+func (r *request) record(at spot, m move, o outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.history[at]
+	h.happened(r.client, r.from, r.to, m, o)
+	r.history[at] = h
+	switch {
+	case o.status >= http.StatusBadRequest:
+	case m.kind == "delete":
+		if delete(r.known, at); o.existed >= 0 {
+			r.deleted++
+		}
+	case m.kind == "get" || m.kind == "check":
+		r.known[at] = rowState{o.revision, o.seq}
+	default:
+		r.known[at] = rowState{o.revision, o.seq}
+		r.acked[o.seq] = change{op: "put", spot: at, rowState: rowState{o.revision, o.seq}}
+		r.in.noteChange(o.seq)
+	}
+}
+
+// refused is the error in an answer.
+type refused struct {
+	Error struct {
+		Code    string `json:"code"`
+		Cause   string `json:"cause"`
+		Index   int    `json:"index"`
+		Current int64  `json:"currentRevision"`
+	} `json:"error"`
+}
+
+// read decodes the JSON of an answer, or its error.
+func read(a binary.Answer, into any) (no *refused, err error) {
+	if a.Status >= http.StatusBadRequest {
+		no = &refused{}
+		into = no
+	}
+	if err := json.Unmarshal([]byte(a.Body), into); err != nil {
+		return nil, fmt.Errorf("%d %s: %w", a.Status, a.Body, err)
+	}
+	return no, nil
+}
+
+func (r *request) get(at spot) error {
+	a, err := r.send(call{method: http.MethodGet, path: at.at()})
+	if err != nil {
+		return err
+	}
+	var rec wireRecord
+	no, err := read(a, &rec)
+	if err != nil {
+		return err
+	}
+	o := outcome{status: a.Status}
+	if no == nil {
+		if o, err = rec.outcome(); err != nil {
+			return err
+		}
+	}
+	r.record(at, move{kind: "get"}, o)
+	return nil
+}
+
+// outcome returns what was read of a record.
+func (w *wireRecord) outcome() (outcome, error) {
+	e, err := w.entry()
+	return outcome{status: http.StatusOK, revision: e.revision, seq: e.seq, n: e.value.n, p: int64(e.value.p)}, err
+}
+
+// page lists the keys of a generation, which are all read at once.
+func (r *request) page(keys []spot) error {
+	prefix, _, _ := strings.Cut(keys[0].key, "-")
+	s := snapshot{keys: keys, rows: map[spot]rowState{}, from: r.in.knows()}
+	a, err := r.send(call{method: http.MethodGet, path: "/namespaces/" + keys[0].namespace + "/records?limit=100&values=true&metadata=true&prefix=" + prefix + "-"})
+	if err != nil {
+		return err
+	}
+	var page struct{ Items []wireRecord }
+	if no, err := read(a, &page); err != nil || no != nil {
+		return fmt.Errorf("a page: %d %s: %w", a.Status, a.Body, err)
+	}
+	there := map[spot]outcome{}
+	for i := range page.Items {
+		at := spot{keys[0].namespace, page.Items[i].Key}
+		if there[at], err = page.Items[i].outcome(); err != nil {
+			return err
+		}
+		s.rows[at] = rowState{there[at].revision, there[at].seq}
+	}
+	for _, at := range keys {
+		o, ok := there[at]
+		if !ok {
+			o.status = http.StatusNotFound
+		}
+		r.record(at, move{kind: "get"}, o)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pages = append(r.pages, s)
+	return nil
+}
+
+// choosePrecondition chooses a precondition for a key.
+func (r *request) choosePrecondition(at spot) movePrecondition {
+	known := r.known[at]
+	switch n := rand.IntN(6); {
+	case n == 0:
+		return movePrecondition{"ifRevision", known.revision}
+	case n == 1 && known.seq > 0:
+		return movePrecondition{"ifMatch", known.seq}
+	}
+	return movePrecondition{}
+}
+
+// say adds a precondition to an item.
+func (g movePrecondition) say(item map[string]any) {
+	switch g.name {
+	case "ifRevision":
+		item[g.name] = g.value
+	case "ifMatch":
+		item[g.name] = etag(g.value)
+	}
+}
+
+func etag(seq int64) string { return strconv.Quote(strconv.FormatInt(seq, 10)) }
+
+// item returns the members of a put or an increment.
+func (m *move) item() map[string]any {
+	if m.kind == "increment" {
+		return map[string]any{"pointer": "/n", "by": m.value, "create": true}
+	}
+	return map[string]any{"value": map[string]any{"n": m.value}}
+}
+
+// move chooses an operation for a key.
+func (r *request) move(at spot, kinds ...string) move {
+	m := move{kind: kinds[rand.IntN(len(kinds))], precondition: r.choosePrecondition(at)}
+	switch m.kind {
+	case "put":
+		m.value = r.serial.Add(1) << 16 // more than increments add
+	case "patch":
+		m.value = r.serial.Add(1)
+	case "increment":
+		m.value = 1 + rand.Int64N(9)
+	}
+	return m
+}
+
+// one sends an operation on one key.
+func (r *request) one(at spot) error {
+	m := r.move(at, "put", "put", "patch", "increment", "delete")
+	c := call{path: at.at(), header: map[string]string{}}
+	var body map[string]any
+	switch m.kind {
+	case "put":
+		c.method, body = http.MethodPut, m.item()
+	case "patch":
+		c.method, body = http.MethodPatch, map[string]any{"p": m.value}
+	case "increment":
+		c.method, body = http.MethodPost, m.item()
+		c.path += "/increment"
+	case "delete":
+		c.method = http.MethodDelete
+	}
+	switch inBody := m.kind == "put" || m.kind == "increment"; {
+	case m.precondition.name == "ifMatch":
+		c.header["If-Match"] = etag(m.precondition.value)
+	case m.precondition.name != "" && inBody:
+		m.precondition.say(body)
+	case m.precondition.name != "":
+		c.path += fmt.Sprintf("?ifRevision=%d", m.precondition.value)
+	}
+	if body != nil {
+		c.body = asJSON(body)
+	}
+	a, err := r.send(c)
+	if err != nil {
+		return err
+	}
+	if a.Status == http.StatusNoContent {
+		r.record(at, m, outcome{status: a.Status})
+		return nil
+	}
+	var res result
+	no, err := read(a, &res)
+	if err != nil {
+		return err
+	}
+	if no != nil {
+		r.record(at, m, outcome{status: a.Status, current: no.Error.Current})
+		return nil
+	}
+	return r.done(at, m, &res)
+}
+
+// done records a result.
+func (r *request) done(at spot, m move, res *result) (err error) {
+	o := outcome{status: http.StatusOK, revision: res.Revision}
+	if res.Existed != nil {
+		o.existed = map[bool]int{true: 1, false: -1}[*res.Existed]
+	}
+	if res.ETag != nil {
+		if o.seq, err = seqOf(*res.ETag); err != nil {
+			return err
+		}
+	}
+	if res.Sum != nil {
+		if o.n, err = res.Sum.Int64(); err != nil {
+			return err
+		}
+	}
+	r.record(at, m, o)
+	return nil
+}
+
+// bulk puts several keys.
+func (r *request) bulk(spots []spot) error {
+	var items []any
+	for _, at := range spots {
+		m := r.move(at, "put")
+		item := m.item()
+		m.precondition.say(item)
+		item["key"] = at.key
+		r.keys, r.moves, items = append(r.keys, at), append(r.moves, m), append(items, item)
+	}
+	a, err := r.send(call{method: http.MethodPost, path: "/namespaces/" + spots[0].namespace + "/records", body: asJSON(map[string]any{"items": items})})
+	if err != nil {
+		return err
+	}
+	return r.all(a, "items")
+}
+
+// batch does several things in both namespaces, often twice with one key.
+func (r *request) batch(generation int) error {
+	var ops []any
+	for _, ns := range extNamespaces() {
+		for _, at := range hotSpots(ns, generation) {
+			if rand.IntN(2) == 0 {
+				continue
+			}
+			m := r.move(at, "put", "increment", "delete", "check")
+			if m.kind == "check" {
+				m.precondition = movePrecondition{"ifRevision", r.known[at].revision}
+			}
+			item := map[string]any{}
+			if m.kind == "put" || m.kind == "increment" {
+				item = m.item()
+			}
+			m.precondition.say(item)
+			item["op"], item["namespace"], item["key"] = m.kind, at.namespace, at.key
+			r.keys, r.moves, ops = append(r.keys, at), append(r.moves, m), append(ops, item)
+		}
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	a, err := r.send(call{method: http.MethodPost, path: "/batch", body: asJSON(map[string]any{"ops": ops})})
+	if err != nil {
+		return err
+	}
+	return r.all(a, "results")
+}
+
+// all records the effects of a request on its keys: all of them at once, or the error of the item
+// that failed.
+func (r *request) all(a binary.Answer, list string) error {
+	lists := map[string]json.RawMessage{}
+	no, err := read(a, &lists)
+	if err != nil {
+		return err
+	}
+	if no != nil {
+		i := no.Error.Index
+		if no.Error.Code != "BULK_PARTIAL_FAILURE" || no.Error.Cause != "REVISION_MISMATCH" || i < 0 || i >= len(r.keys) {
+			return fmt.Errorf("%d %s", a.Status, a.Body)
+		}
+		r.record(r.keys[i], r.moves[i], outcome{status: a.Status, current: no.Error.Current})
+		return nil
+	}
+	var results []result
+	if err := json.Unmarshal(lists[list], &results); err != nil || len(results) != len(r.keys) {
+		return fmt.Errorf("%d results for %d items: %s: %w", len(results), len(r.keys), a.Body, err)
+	}
+	d := operation{extWriter: "a client", call: call{path: a.Body}}
+	for i := range results {
+		if err := r.done(r.keys[i], r.moves[i], &results[i]); err != nil {
+			return err
+		}
+		step := recordOp{op: r.moves[i].kind, spot: r.keys[i], after: entry{rowState: r.known[r.keys[i]]}}
+		if e := results[i].Existed; e != nil && *e {
+			step.before.revision = 1
+		}
+		d.acts = append(d.acts, step)
+	}
+	return d.together()
+}
+
+// count increments the shared counter by a request that is sent twice at once.
+func (r *request) count() error {
+	by := 1 + rand.Int64N(9)
+	m := move{kind: "increment", value: by}
+	c := call{method: http.MethodPost, path: counter.at() + "/increment", body: asJSON(m.item())}
+	c.header = map[string]string{"Idempotency-Key": fmt.Sprintf("count-%d", r.serial.Add(1))}
+	twin := *r
+	var a, b binary.Answer
+	var err, twinErr error
+	var both sync.WaitGroup
+	if rand.IntN(2) == 0 {
+		both.Go(func() { b, twinErr = twin.send(c) })
+	}
+	a, err = r.send(c)
+	both.Wait()
+	if err := errors.Join(err, twinErr); err != nil {
+		return err
+	}
+	if b.Status != 0 {
+		replayed := 0
+		for _, one := range []binary.Answer{a, b} {
+			if one.Header.Get("Idempotency-Replayed") == "true" {
+				replayed++
+			}
+		}
+		if replayed != 1 || a.Status != b.Status || a.Header.Get("ETag") != b.Header.Get("ETag") {
+			return fmt.Errorf("asked for at once: %d %s and %d %s, %d of them replayed", a.Status, a.Body, b.Status, b.Body, replayed)
+		}
+		if a.Header.Get("Idempotency-Replayed") == "true" {
+			a = b
+		}
+	}
+	var res result
+	if no, err := read(a, &res); err != nil || no != nil || res.ETag == nil || res.Sum == nil {
+		return fmt.Errorf("%d %s: %w", a.Status, a.Body, err)
+	}
+	seq, err := seqOf(*res.ETag)
+	if err != nil {
+		return err
+	}
+	sum, err := res.Sum.Int64()
+	r.in.noteChange(seq)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counts = append(r.counts, counting{seq, by, sum})
+	r.acked[seq] = change{op: "put", spot: counter, rowState: rowState{res.Revision, seq}}
+	return err
+}
+
+// settle reads the final state and compares it with the feed and all answers.
+func (c *extContention) settle(h *harness) {
+	c.t.Helper()
+	there := h.entries(c.in)
+	h.checkFeed(c.in, there)
+	deletes := 0
+	for _, line := range c.in.feed {
+		if line.op == "delete" {
+			deletes++
+		} else if known, ok := c.acked[line.seq]; !ok || !line.like(known) {
+			c.t.Errorf("the feed has %v, an answer had %v", line, known)
+		}
+	}
+	if told := len(c.in.feed) - deletes; told != len(c.acked) || deletes > c.deleted {
+		c.t.Errorf("the feed has %d puts and %d deletes, the answers %d and at most %d", told, deletes, len(c.acked), c.deleted)
+	}
+	slices.SortFunc(c.counts, func(a, b counting) int { return int(a.seq - b.seq) })
+	sum := int64(0)
+	for _, n := range c.counts {
+		if sum += n.by; n.sum != sum {
+			c.t.Errorf("the change %d counted up by %d to %d, want %d", n.seq, n.by, n.sum, sum)
+		}
+	}
+	if n := there[counter].value.n; n != sum {
+		c.t.Errorf("the counter is %d, want %d", n, sum)
+	}
+	c.snapshots()
+	c.requests = len(c.counts)
+	for _, h := range c.history {
+		c.requests += len(h)
+	}
+}
+
+// snapshots checks that each page has the records of one moment.
+func (c *extContention) snapshots() {
+	c.t.Helper()
+	slices.SortFunc(c.pages, func(a, b snapshot) int { return int(a.from - b.from) })
+	at := map[int64][]int{} // pages by the change from which the search starts
+	for i, s := range c.pages {
+		at[s.from] = append(at[s.from], i)
+	}
+	rows, open := map[spot]rowState{}, map[int]bool{}
+	for seq := int64(0); seq <= int64(len(c.in.feed)); seq++ {
+		if seq > 0 {
+			line := c.in.feed[seq-1]
+			if delete(rows, line.spot); line.op == "put" {
+				rows[line.spot] = line.rowState
+			}
+		}
+		for _, i := range at[seq] {
+			open[i] = true
+		}
+		for i := range open {
+			if c.pages[i].is(rows) {
+				delete(open, i)
+			}
+		}
+	}
+	for i := range open {
+		c.t.Errorf("a page after the change %d has records of no moment: %v", c.pages[i].from, c.pages[i].rows)
+	}
+}
+
+// is reports whether the page has these records.
+func (s *snapshot) is(rows map[spot]rowState) bool {
+	for _, at := range s.keys {
+		if rows[at] != s.rows[at] {
+			return false
+		}
+	}
+	return true
+}
