@@ -136,5 +136,8 @@ func (d *decoder) document(text []byte) (it ss.Item, named bool, err error) {
 	return it, named, nil
 }
 
-// atEnd reports whether only white space is left.
-func (d *decoder) atEnd() bool { return errors.Is(d.json.Skip(), io.EOF) }
+// atEnd reports whether only white space is left. Skip alone does not tell: a value
+// that is cut off ends with io.EOF too.
+func (d *decoder) atEnd() bool {
+	return d.json.Next() == jx.Invalid && errors.Is(d.json.Skip(), io.EOF)
+}

@@ -15,9 +15,9 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// FuzzBody holds the decoder against the standard library's: what is no JSON is
-// refused, what is a list of objects with distinct ids is taken, and a record
-// that is taken comes back the same from its own encoding.
+// FuzzBody compares the decoder with the standard library's: invalid JSON is
+// rejected, a list of objects with unique IDs is accepted, and an accepted record
+// is decoded the same after encoding it.
 func FuzzBody(f *testing.F) {
 	for _, body := range []string{
 		"", "[]", "{}", "[", "[[", "null", `[{"id":"a"}]`, `[{"id":"a","payload":"x","sortindex":-1,"ttl":5}]`, `[{"id":"a","payload":"\ud83d\ude00\n\"\\\/\u0000"}]`,
@@ -25,7 +25,7 @@ func FuzzBody(f *testing.F) {
 		`[{"id":"a","sortindex":1e9}]`, `[{"id":"a","sortindex":1.0}]`, `[{"id":"a","sortindex":-0}]`, `[{"id":"a","sortindex":100000000000000000000.0}]`, `[{"id":"a","ttl":100000000000000000000e1}]`, `[{"id":"a","ttl":01}]`, `[{"id":"a","ttl":1000000000000000000000000000000}]`,
 		`[{"id":"a","x":[{"y":[null,true,false,"z",1.5e-3]}]}]`, `[{"id":"a","modified":1,"collection":"b"}]`, "[{\"id\":\"a\",\"payload\":\"\xff\"}]", `[{"id":"a",}]`, `[{"id":"a"},]`,
 		`[{"\u0069d":"a"}]`, ` [ { "id" : "a" } ] `, `[{"id":"a"}]-`, `[{"id":"a"}]x`, "{\"id\":\"a\"}\n{\"id\":\"b\"}\n", "{\"id\":\"a\"}\r\n\r\n", "[{\"id\":\"a\",\"payload\":\"a\tb\"}]",
-		`[{"id":null,"payload":null}]`, `[{"id":""}]`, "\ufeff[]", `[{"id":"é"}]`, `[{"id":"a","modified":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}]`,
+		`[{"id":null,"payload":null}]`, `[{"id":""}]`, "\ufeff[]", `[{"id":"é"}]`, `{}{"":`, `{}[`, `{}"`, `[]{"":`, `[]-`, `[]t`, `[{"id":"a","modified":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}]`,
 	} {
 		f.Add([]byte(body))
 	}
@@ -56,9 +56,9 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// reference is what the standard library makes of a list of objects with
-// distinct string ids; nil when it is none. sure is false where the two may
-// differ: a key twice, or nesting that only one of them still follows.
+// reference decodes a list of objects with unique string IDs with the standard
+// library; nil: it is not one. sure is false if the two decoders may differ: on a
+// duplicate key, or on deep nesting.
 func reference(body []byte) (list []map[string]json.RawMessage, sure bool) {
 	list = []map[string]json.RawMessage{}
 	if !json.Valid(body) || !utf8.Valid(body) || !isRoundTripSafe(body) {
@@ -77,7 +77,7 @@ func reference(body []byte) (list []map[string]json.RawMessage, sure bool) {
 		}
 		var id *string
 		if raw, ok := object["id"]; !ok || json.Unmarshal(raw, &id) != nil || id == nil || seen[*id] {
-			// An id that repeats in its own object is refused, too.
+			// An ID that occurs twice in its object is rejected too.
 			return nil, !repeats(body)
 		}
 		seen[*id] = true
@@ -85,7 +85,7 @@ func reference(body []byte) (list []map[string]json.RawMessage, sure bool) {
 	return list, !repeats(body)
 }
 
-// repeats reports whether an object on the second level has a key twice.
+// repeats reports whether an object on the second level has a duplicate key.
 func repeats(body []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(body))
 	depth, key := 0, false
@@ -127,7 +127,7 @@ func repeats(body []byte) bool {
 	}
 }
 
-// checkAgainst compares an item with what the standard library reads.
+// checkAgainst compares an item with the standard library's result.
 func checkAgainst(t *testing.T, it ss.Item, want map[string]json.RawMessage) {
 	t.Helper()
 	sound := true
@@ -154,7 +154,7 @@ func checkAgainst(t *testing.T, it ss.Item, want map[string]json.RawMessage) {
 
 var wholeNumber = regexp.MustCompile(`^(null|-?[0-9]+)$`)
 
-// soundField reports whether a field is known and of its type.
+// soundField reports whether a field is known and has the right type.
 func soundField(key, raw string) bool {
 	switch key {
 	case "id", "modified", "collection":
@@ -169,7 +169,7 @@ func soundField(key, raw string) bool {
 	return false
 }
 
-// decoded is a value that the standard library can decode; null is not set.
+// decoded decodes a value with the standard library; null is not set.
 func decoded[T any](raw json.RawMessage) (v ss.Optional[T]) {
 	var p *T
 	if json.Unmarshal(raw, &p) == nil && p != nil {
@@ -178,7 +178,7 @@ func decoded[T any](raw json.RawMessage) (v ss.Optional[T]) {
 	return v
 }
 
-// checkItems checks what is true of all that the decoder takes.
+// checkItems checks what applies to every accepted body.
 func checkItems(t *testing.T, items []ss.Item, err error) {
 	t.Helper()
 	if err != nil {
@@ -208,7 +208,7 @@ func checkItems(t *testing.T, items []ss.Item, err error) {
 	}
 }
 
-// decoderOf is a decoder without bounds.
+// decoderOf returns a decoder without limits.
 func decoderOf(body []byte) *decoder {
 	return &decoder{body: body, most: math.MaxInt64, charge: func(int64) error { return nil }}
 }
