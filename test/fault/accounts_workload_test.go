@@ -98,7 +98,7 @@ type browser struct {
 // have new keys.
 type progress struct {
 	generation, keys int64 // generation of the last new keys; 0: never signed in
-	uid              int64
+	uid              int64 // the storage user; 0: not known, because the sign-in was not answered
 	sent, acked      int64 // by the harness's clock
 }
 
@@ -163,7 +163,7 @@ func (b *browser) next() progress {
 	switch n := b.choose.IntN(8); {
 	case p.keys == 0 || n < 2:
 		p.generation++
-		p.keys = p.generation
+		p.keys, p.uid = p.generation, 0 // new keys get a new storage user
 	case n < 4:
 		p.generation++
 	case n < 6 && b.past.keys > 0:
