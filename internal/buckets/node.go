@@ -22,6 +22,8 @@ const (
 	NodeActive   NodeState = "active"
 	NodeReadOnly NodeState = "read-only" // gets no new bodies
 	NodeDraining NodeState = "draining"  // gets no new bodies, and those it has are moved
+	NodeRemoving NodeState = "removing"  // is being removed, if no body is on it
+	NodeRemoved  NodeState = "removed"   // is not used any more; the configuration may still have it
 )
 
 // Datacenter returns the part of a node's ID before the colon.
@@ -56,8 +58,9 @@ func isNodeName(s string) bool {
 
 // Errors of storage nodes.
 var (
-	ErrNodeID    = fault.New(fault.Invalid, `a storage node is named "datacenter:storage_id", each of a-z, A-Z, 0-9, ".", "_" and "-"`)
-	ErrNodeInUse = fault.New(fault.Conflict, "the storage node has bodies: drain it first")
+	ErrNodeID      = fault.New(fault.Invalid, `a storage node is named "datacenter:storage_id", each of a-z, A-Z, 0-9, ".", "_" and "-"`)
+	ErrNodeRemoved = fault.New(fault.Unavailable, "a storage node of the body was removed meanwhile; retry")
+	ErrNodeInUse   = fault.New(fault.Conflict, "the storage node has bodies: drain it first")
 )
 
 // ErrNotEnoughSpace means that no storage node has space for a body.

@@ -124,7 +124,7 @@ func (s *Service) checkEarly(ctx context.Context, owner AccountID, b BucketRef, 
 // knownResult reports whether a write with this error has had no effect. If that is not
 // known, the body stays: an audit finds it if no row has it.
 func knownResult(err error) bool {
-	return fault.CodeOf(err) != fault.Unavailable && fault.CodeOf(err) != fault.Internal
+	return errors.Is(err, ErrNodeRemoved) || fault.CodeOf(err) != fault.Unavailable && fault.CodeOf(err) != fault.Internal
 }
 
 // writeBody stores a body and then calls ready, unless that is nil. remove takes the

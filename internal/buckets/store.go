@@ -172,7 +172,10 @@ type References interface {
 	References(ctx context.Context, fn func(Reference) error) error
 
 	// SetSharks replaces the list of nodes of a body if it is still r.Sharks, and reports
-	// whether it was. It does not change Modified.
+	// whether it was. It does not change Modified. The list of garbage may become empty.
+	// SetSharks ends the claim of garbage and of parts of garbage: the worker removes the
+	// body from the nodes of the old list, so the row must stay for the next worker. A
+	// node that is added and removed at the same time is ErrNodeRemoved.
 	SetSharks(ctx context.Context, r Reference, sharks []string) (bool, error)
 }
 
@@ -183,7 +186,7 @@ type Reference struct {
 	Name    string
 	Upload  UploadID // not empty: a part
 	Number  int      // of the part
-	Garbage bool
+	Garbage bool     // it is garbage, or a part of an upload that is
 	Body
 }
 
@@ -231,17 +234,21 @@ type Accounts interface {
 	RevokeKey(ctx context.Context, id string, now Moment) error
 }
 
-// Nodes stores the storage nodes that commands have added to those of the
-// configuration.
+// Nodes stores the storage nodes: those of the configuration, and those that commands
+// have added.
 type Nodes interface {
-	// Nodes reads all nodes, by ID.
+	// Nodes reads all nodes, by ID, with those that were removed.
 	Nodes(ctx context.Context) ([]Node, error)
 
 	// SetNode adds a node or replaces it.
 	SetNode(ctx context.Context, n Node) error
 
-	// DeleteNode removes a node that no body is on, or returns ErrNodeInUse.
-	DeleteNode(ctx context.Context, id string) error
+	// RemoveNode gives a node that no object, part or garbage is on the state NodeRemoved.
+	// If a body is on it, the node keeps its state, and the error is ErrNodeInUse. To find
+	// out, RemoveNode reads all rows without delaying writers. Meanwhile the state is
+	// NodeRemoving, and while it is that or NodeRemoved, Put, PutPart and SetSharks of a
+	// body on the node return ErrNodeRemoved. A node that is unknown or removed stays so.
+	RemoveNode(ctx context.Context, id string) error
 }
 
 // Apply returns an object as the update leaves it.

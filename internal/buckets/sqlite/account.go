@@ -26,13 +26,6 @@ const (
 	sqlKeys      = `SELECT ` + keyColumns + ` FROM manta_bucket_key WHERE account = ? ORDER BY id`
 	sqlAddKey    = `INSERT INTO manta_bucket_key (` + keyColumns + `) VALUES (?, ?, ?, ?, ?)`
 	sqlRevokeKey = `UPDATE manta_bucket_key SET revoked = ?2 WHERE id = ?1 AND revoked = 0`
-
-	sqlNodes      = `SELECT id, url, state, added FROM manta_bucket_node ORDER BY id`
-	sqlSetNode    = `INSERT OR REPLACE INTO manta_bucket_node (id, url, state, added) VALUES (?, ?, ?, ?)`
-	sqlDeleteNode = `DELETE FROM manta_bucket_node WHERE id = ?`
-	sqlNodeInUse  = `SELECT 1 FROM manta_bucket_object, json_each(sharks) WHERE value = ?1
-		UNION ALL SELECT 1 FROM manta_bucket_part, json_each(sharks) WHERE value = ?1
-		UNION ALL SELECT 1 FROM manta_bucket_deleted_object, json_each(sharks) WHERE value = ?1 LIMIT 1`
 )
 
 func scanAccount(r *sqlite.Stmt) buckets.Account {
@@ -196,33 +189,4 @@ func (s *Store) RevokeKey(ctx context.Context, id string, now buckets.Moment) er
 		}
 		return err
 	}, func(c *sqlite.Conn) error { return sqlitedb.Exec(c, sqlRevokeKey, id, now) })
-}
-
-// Nodes implements buckets.Nodes.
-func (s *Store) Nodes(ctx context.Context) (all []buckets.Node, err error) {
-	err = s.db.Read(ctx, "nodes", func(c *sqlite.Conn) error {
-		all, err = sqlitedb.QueryAll(c, sqlNodes, func(r *sqlite.Stmt) buckets.Node {
-			return buckets.Node{ID: r.ColumnText(0), URL: r.ColumnText(1), State: buckets.NodeState(r.ColumnText(2)), Added: buckets.Moment(r.ColumnInt64(3))}
-		})
-		return err
-	})
-	return all, err
-}
-
-// SetNode implements buckets.Nodes.
-func (s *Store) SetNode(ctx context.Context, n buckets.Node) error {
-	return s.db.Write(ctx, "set_node", func(c *sqlite.Conn) error {
-		return sqlitedb.Exec(c, sqlSetNode, n.ID, n.URL, string(n.State), n.Added)
-	})
-}
-
-// DeleteNode implements buckets.Nodes.
-func (s *Store) DeleteNode(ctx context.Context, id string) error {
-	return s.db.WriteChecked(ctx, "delete_node", func(c *sqlite.Conn) error {
-		found, err := exists(c, sqlNodeInUse, id)
-		if err == nil && found {
-			err = buckets.ErrNodeInUse
-		}
-		return err
-	}, func(c *sqlite.Conn) error { return sqlitedb.Exec(c, sqlDeleteNode, id) })
 }

@@ -32,14 +32,18 @@ const (
 	sqlRemoveUsage    = `DELETE FROM manta_bucket_usage WHERE owner = ? AND bucket_id = ?`
 	sqlBacklog        = `SELECT count(*), coalesce(sum(content_length), 0), coalesce(min(deleted_at), 0) FROM manta_bucket_deleted_object`
 
-	sqlObjectBodies = `SELECT owner, bucket_id, name, '', 0, id, content_length, content_md5, sharks FROM manta_bucket_object WHERE sharks IS NOT NULL`
-	sqlPartBodies   = `SELECT owner, bucket_id, name, upload_id, number, id, content_length, content_md5, sharks FROM manta_bucket_part
-		WHERE sharks IS NOT NULL`
-	sqlGarbageBodies = `SELECT owner, bucket_id, name, '', 0, id, content_length, content_md5, sharks FROM manta_bucket_deleted_object
-		WHERE sharks IS NOT NULL`
-	sqlMoveObject  = `UPDATE manta_bucket_object SET sharks = ?6 WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3 AND id = ?4 AND sharks = ?5 RETURNING 1`
-	sqlMovePart    = `UPDATE manta_bucket_part SET sharks = ?6 WHERE owner = ?1 AND upload_id = ?2 AND number = ?3 AND id = ?4 AND sharks = ?5 RETURNING 1`
-	sqlMoveGarbage = `UPDATE manta_bucket_deleted_object SET sharks = ?6` + oneGarbage + ` AND sharks = ?5 RETURNING 1`
+	bodyColumns     = `id, content_length, content_md5, sharks`
+	sqlObjectBodies = `SELECT owner, bucket_id, name, '', 0, 0, ` + bodyColumns + ` FROM manta_bucket_object WHERE sharks IS NOT NULL`
+	sqlPartBodies   = `SELECT owner, bucket_id, name, upload_id, number, (owner, upload_id) IN (
+			SELECT owner, properties ->> '$.s3.upload' FROM manta_bucket_deleted_object WHERE properties ->> '$.s3.upload' IS NOT NULL
+		), ` + bodyColumns + ` FROM manta_bucket_part WHERE sharks IS NOT NULL`
+	sqlGarbageBodies = `SELECT owner, bucket_id, name, '', 0, 1, ` + bodyColumns + ` FROM manta_bucket_deleted_object WHERE sharks IS NOT NULL`
+	sqlMoveObject    = `UPDATE manta_bucket_object SET sharks = ?6 WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3 AND id = ?4 AND sharks = ?5 RETURNING 1`
+	sqlMovePart      = `UPDATE manta_bucket_part SET sharks = ?6 WHERE owner = ?1 AND upload_id = ?2 AND number = ?3 AND id = ?4 AND sharks = ?5 RETURNING 1`
+	sqlMoveGarbage   = `UPDATE manta_bucket_deleted_object SET sharks = ?6, claim = NULL, claim_expires = NULL` + oneGarbage + ` AND sharks = ?5 RETURNING 1`
+	// The plus sign: SQLite would use the index of the bucket.
+	sqlEndClaim = `UPDATE manta_bucket_deleted_object SET claim = NULL, claim_expires = NULL
+		WHERE properties ->> '$.s3.upload' = ?2 AND +owner = ?1 AND claim IS NOT NULL`
 )
 
 // Claim implements buckets.Collector.
@@ -131,14 +135,14 @@ func (s *Store) Backlog(ctx context.Context) (rows, bytes int64, oldest buckets.
 // References implements buckets.References.
 func (s *Store) References(ctx context.Context, fn func(buckets.Reference) error) error {
 	return s.db.Read(ctx, "references", func(c *sqlite.Conn) error {
-		for i, sql := range []string{sqlObjectBodies, sqlPartBodies, sqlGarbageBodies} {
+		for _, sql := range []string{sqlObjectBodies, sqlPartBodies, sqlGarbageBodies} {
 			err := sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 				ref := buckets.Reference{
 					Owner: buckets.AccountID(r.ColumnText(0)), Bucket: buckets.BucketID(r.ColumnText(1)), Name: r.ColumnText(2),
-					Upload: buckets.UploadID(r.ColumnText(3)), Number: r.ColumnInt(4), Garbage: i == 2,
-					Body: buckets.Body{ID: buckets.ObjectID(r.ColumnText(5)), Length: r.ColumnInt64(6), MD5: blob(r, 7)},
+					Upload: buckets.UploadID(r.ColumnText(3)), Number: r.ColumnInt(4), Garbage: r.ColumnBool(5),
+					Body: buckets.Body{ID: buckets.ObjectID(r.ColumnText(6)), Length: r.ColumnInt64(7), MD5: blob(r, 8)},
 				}
-				if err := column(r, 8, &ref.Sharks); err != nil {
+				if err := column(r, 9, &ref.Sharks); err != nil {
 					return err
 				}
 				return fn(ref)
@@ -157,19 +161,23 @@ func (s *Store) SetSharks(ctx context.Context, ref buckets.Reference, sharks []s
 		return false, err
 	}
 	was, err1 := json.Marshal(ref.Sharks)
-	is, err2 := json.Marshal(sharks)
+	is, err2 := jsonOrNull(sharks, len(sharks))
 	if err := errors.Join(err1, err2); err != nil {
 		return false, fault.Wrap(fault.Internal, "encode the nodes of a body", err)
 	}
 	err = s.db.Write(ctx, "set_sharks", func(c *sqlite.Conn) error {
-		yes := func(*sqlite.Stmt) bool { return true }
+		if err := notRemoved(c, sharks, ref.Sharks); err != nil {
+			return err
+		}
 		switch {
 		case ref.Upload != "":
-			_, set, err = sqlitedb.QueryRow(c, sqlMovePart, yes, ref.Owner, ref.Upload, ref.Number, ref.ID, string(was), string(is))
+			if set, err = exists(c, sqlMovePart, ref.Owner, ref.Upload, ref.Number, ref.ID, string(was), is); err == nil && set {
+				err = sqlitedb.Exec(c, sqlEndClaim, ref.Owner, ref.Upload)
+			}
 		case ref.Garbage:
-			_, set, err = sqlitedb.QueryRow(c, sqlMoveGarbage, yes, ref.Owner, ref.Bucket, ref.Name, ref.ID, string(was), string(is))
+			set, err = exists(c, sqlMoveGarbage, ref.Owner, ref.Bucket, ref.Name, ref.ID, string(was), is)
 		default:
-			_, set, err = sqlitedb.QueryRow(c, sqlMoveObject, yes, ref.Owner, ref.Bucket, ref.Name, ref.ID, string(was), string(is))
+			set, err = exists(c, sqlMoveObject, ref.Owner, ref.Bucket, ref.Name, ref.ID, string(was), is)
 		}
 		return err
 	})

@@ -132,6 +132,9 @@ func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 		if err := w.check(c, &p.Condition); err != nil {
 			return err
 		}
+		if err := notRemoved(c, o.Sharks, nil); err != nil {
+			return err
+		}
 		return w.adds(c, buckets.Usage{Objects: 1, Bytes: o.Length})
 	}, func(c *sqlite.Conn) error {
 		if err := w.bury(c); err != nil {

@@ -50,6 +50,8 @@ func TestPlans(t *testing.T) {
 		sqlClaim:          "USING INDEX manta_bucket_deleted_object_deleted_at_idx (deleted_at<?)",
 		sqlRemove:         garbage,
 		sqlMoveGarbage:    garbage,
+		sqlEndClaim:       "manta_bucket_deleted_object_upload_idx (<expr>=?)",
+		sqlNodeState:      "(id=?)",
 		sqlDeletedBuckets: "COVERING INDEX manta_bucket_deleted_object_bucket_idx (owner=? AND bucket_id=?)",
 		sqlRemoveBucket:   "manta_bucket_deleted_bucket_id_idx (id=?)",
 		sqlUsage:          "USING PRIMARY KEY (owner=? AND bucket_id=?)",

@@ -29,6 +29,8 @@ func Migrations() (migrate.Set, error) { return migrate.Load("buckets", migratio
 type Store struct {
 	db  *sqlitedb.DB
 	set func() (migrate.Set, error)
+
+	removing sync.Mutex // of a node
 }
 
 var (

@@ -139,6 +139,9 @@ func (s *Store) PutPart(ctx context.Context, owner buckets.AccountID, b buckets.
 		if err != nil {
 			return err
 		}
+		if err := notRemoved(c, p.Sharks, nil); err != nil {
+			return err
+		}
 		if old, err = parts(c, sqlPart, owner, id, p.Number); err != nil {
 			return err
 		}

@@ -14,7 +14,6 @@ func accountChecks() []check {
 		{"Account", accounts},
 		{"CreateRace", createAccountRace},
 		{"Keys", accessKeys},
-		{"Nodes", nodes},
 	}
 }
 
@@ -94,40 +93,4 @@ func accessKeys(t *testing.T, u *user) {
 	all, err = s.Keys(ctx, other.owner)
 	must(t, "Keys", err)
 	equal(t, "keys of the other account", all, nil)
-}
-
-// nodes: a node is deleted only if no object, part or garbage is on it.
-func nodes(t *testing.T, u *user) {
-	ctx, s := t.Context(), u.h.Nodes
-	want := func(all ...buckets.Node) {
-		t.Helper()
-		got, err := s.Nodes(ctx)
-		must(t, "Nodes", err)
-		equal(t, "nodes", got, all)
-	}
-	want()
-	west := buckets.Node{ID: "west:2.stor", URL: "s3://bucket?region=x", State: buckets.NodeActive, Added: start}
-	east := buckets.Node{ID: "east:1.stor", URL: "file:///srv", State: buckets.NodeReadOnly, Added: start + 1}
-	must(t, "SetNode", s.SetNode(ctx, west))
-	must(t, "SetNode", s.SetNode(ctx, east))
-	want(east, west)
-	west.State = buckets.NodeDraining
-	must(t, "SetNode", s.SetNode(ctx, west))
-	want(east, west)
-
-	u.put("a")
-	wantError(t, "with an object", s.DeleteNode(ctx, west.ID), buckets.ErrNodeInUse)
-	u.delete("a")
-	wantError(t, "with garbage", s.DeleteNode(ctx, west.ID), buckets.ErrNodeInUse)
-	claim, all := u.claim(9)
-	u.remove(claim, all)
-	id := u.createUpload("up", u.now)
-	u.putPart("up", id, part(1, 10, u.now))
-	wantError(t, "with a part", s.DeleteNode(ctx, west.ID), buckets.ErrNodeInUse)
-	for _, r := range u.references() {
-		_, err := u.h.References.SetSharks(ctx, r, []string{"east:1.stor", "west:2.store"})
-		must(t, "SetSharks", err)
-	}
-	must(t, "DeleteNode", s.DeleteNode(ctx, west.ID))
-	want(east)
 }

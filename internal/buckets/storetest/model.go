@@ -275,7 +275,7 @@ func (m *machine) compare(rt *rapid.T) {
 			live = append(live, p.ID)
 		}
 	}
-	live = slices.AppendSeq(live, maps.Keys(m.unburied)) // found by the parts of their upload
+	garbage = slices.AppendSeq(garbage, maps.Keys(m.unburied)) // found by the parts of their upload
 	garbage = slices.AppendSeq(garbage, maps.Keys(m.garbage))
 	m.wantBodies(live, garbage)
 	u := m.usageNow()

@@ -11,6 +11,7 @@ func referenceChecks() []check {
 	return []check{
 		{"All", allReferences},
 		{"SetSharks", setSharks},
+		{"OfGarbage", referencesOfGarbage},
 		{"Stopped", referencesStopped},
 	}
 }
@@ -31,6 +32,28 @@ func allReferences(t *testing.T, u *user) {
 	})
 	u.complete("up", id, buckets.PartRef{Number: 7, ETag: hexTag(p)})
 	equal(t, "of a complete upload", u.references()[p.ID], buckets.Reference{Owner: u.owner, Bucket: bucket, Name: "up", Upload: id, Number: 7, Body: p.Body})
+}
+
+// referencesOfGarbage: parts of an aborted upload and of a deleted object are garbage.
+func referencesOfGarbage(t *testing.T, u *user) {
+	for _, name := range []string{"aborted", "deleted", "live"} {
+		id := u.createUpload(name, u.now)
+		p := part(1, 10, u.now)
+		ref := u.putPart(name, id, p)
+		want := buckets.Reference{Owner: u.owner, Bucket: u.bucket.ID, Name: name, Upload: id, Number: 1, Body: p.Body}
+		equal(t, "incomplete", u.references()[p.ID], want)
+		switch name {
+		case "aborted":
+			must(t, "Abort", u.h.Uploads.Abort(t.Context(), u.owner, u.bucket.ID, name, id, u.now))
+		case "deleted":
+			u.complete(name, id, ref)
+			u.delete(name)
+		case "live":
+			u.complete(name, id, ref)
+		}
+		want.Garbage = name != "live"
+		equal(t, name, u.references()[p.ID], want)
+	}
 }
 
 // setSharks: the nodes of a body change only if they are still those that were read.

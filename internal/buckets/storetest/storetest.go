@@ -72,6 +72,7 @@ func groups() []suite.Group[*user] {
 		{Name: "Usage", Cases: usageChecks()},
 		{Name: "Garbage", Cases: garbageChecks(), Own: true},
 		{Name: "Accounts", Cases: accountChecks(), Own: true},
+		{Name: "Nodes", Cases: nodeChecks(), Own: true},
 		{Name: "Faults", Cases: faultChecks()},
 		{Name: "Model", Cases: modelChecks(), Own: true},
 	}

@@ -1,0 +1,106 @@
+package sqlite
+
+import (
+	"context"
+	"slices"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/db/sqlitedb"
+)
+
+const (
+	sqlNodes     = `SELECT id, url, state, added FROM manta_bucket_node ORDER BY id`
+	sqlSetNode   = `INSERT OR REPLACE INTO manta_bucket_node (id, url, state, added) VALUES (?, ?, ?, ?)`
+	sqlNodeState = `SELECT state FROM manta_bucket_node WHERE id = ?`
+	sqlSetState  = `UPDATE manta_bucket_node SET state = ?2 WHERE id = ?1`
+	sqlNodeInUse = `SELECT 1 FROM manta_bucket_object, json_each(sharks) WHERE value = ?1
+		UNION ALL SELECT 1 FROM manta_bucket_part, json_each(sharks) WHERE value = ?1
+		UNION ALL SELECT 1 FROM manta_bucket_deleted_object, json_each(sharks) WHERE value = ?1 LIMIT 1`
+)
+
+// Nodes implements buckets.Nodes.
+func (s *Store) Nodes(ctx context.Context) (all []buckets.Node, err error) {
+	err = s.db.Read(ctx, "nodes", func(c *sqlite.Conn) error {
+		all, err = sqlitedb.QueryAll(c, sqlNodes, func(r *sqlite.Stmt) buckets.Node {
+			return buckets.Node{ID: r.ColumnText(0), URL: r.ColumnText(1), State: buckets.NodeState(r.ColumnText(2)), Added: buckets.Moment(r.ColumnInt64(3))}
+		})
+		return err
+	})
+	return all, err
+}
+
+// SetNode implements buckets.Nodes.
+func (s *Store) SetNode(ctx context.Context, n buckets.Node) error {
+	return s.db.Write(ctx, "set_node", func(c *sqlite.Conn) error {
+		return sqlitedb.Exec(c, sqlSetNode, n.ID, n.URL, string(n.State), n.Added)
+	})
+}
+
+// RemoveNode implements buckets.Nodes.
+func (s *Store) RemoveNode(ctx context.Context, id string) error {
+	// Two calls at once could each take back the state that the other relies on.
+	s.removing.Lock()
+	defer s.removing.Unlock()
+	was, err := s.changeState(ctx, id, func(buckets.NodeState) buckets.NodeState { return buckets.NodeRemoving })
+	if err != nil || was == "" || was == buckets.NodeRemoved {
+		return err
+	}
+	if was == buckets.NodeRemoving { // by a process that was killed
+		was = buckets.NodeDraining
+	}
+	var inUse bool
+	// No write that commits after this snapshot was taken adds a body to the node.
+	err = s.db.Read(ctx, "node_in_use", func(c *sqlite.Conn) error {
+		inUse, err = exists(c, sqlNodeInUse, id)
+		return err
+	})
+	if err == nil && inUse {
+		err = buckets.ErrNodeInUse
+	}
+	_, failed := s.changeState(context.WithoutCancel(ctx), id, func(now buckets.NodeState) buckets.NodeState {
+		switch {
+		case now != buckets.NodeRemoving: // another process has set it
+			return now
+		case err != nil:
+			return was
+		}
+		return buckets.NodeRemoved
+	})
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+// changeState changes the state of a node that is not removed, and returns the one that
+// it had; "" if there is no such node.
+func (s *Store) changeState(ctx context.Context, id string, change func(buckets.NodeState) buckets.NodeState) (was buckets.NodeState, err error) {
+	err = s.db.Write(ctx, "node_state", func(c *sqlite.Conn) error {
+		was, _, err = sqlitedb.QueryRow(c, sqlNodeState, func(r *sqlite.Stmt) buckets.NodeState { return buckets.NodeState(r.ColumnText(0)) }, id)
+		if err != nil || was == "" || was == buckets.NodeRemoved {
+			return err
+		}
+		return sqlitedb.Exec(c, sqlSetState, id, string(change(was)))
+	})
+	return was, err
+}
+
+// notRemoved returns ErrNodeRemoved if one of the nodes is removed, or about to be. It
+// ignores nodes that the row had before.
+func notRemoved(c *sqlite.Conn, sharks, before []string) error {
+	for _, id := range sharks {
+		if slices.Contains(before, id) {
+			continue
+		}
+		state, _, err := sqlitedb.QueryRow(c, sqlNodeState, func(r *sqlite.Stmt) buckets.NodeState { return buckets.NodeState(r.ColumnText(0)) }, id)
+		if err != nil {
+			return err
+		}
+		if state == buckets.NodeRemoving || state == buckets.NodeRemoved {
+			return buckets.ErrNodeRemoved
+		}
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/suite"
+	"holdfast/internal/testdb"
+)
+
+func nodeChecks() []check {
+	return []check{
+		{"Nodes", nodes},
+		{"RemovedNode", removedNode},
+		{"RemoveRace", removeNodeRace},
+		{"ClaimOfMovedGarbage", claimOfMovedGarbage},
+		{"ClaimOfMovedParts", claimOfMovedParts},
+	}
+}
+
+// westNode is a node that the bodies of the suite are on.
+func (u *user) westNode(state buckets.NodeState) buckets.Node {
+	u.t.Helper()
+	n := buckets.Node{ID: "west:2.stor", URL: "s3://bucket?region=x", State: state, Added: start}
+	must(u.t, "SetNode", u.h.Nodes.SetNode(u.t.Context(), n))
+	return n
+}
+
+func (u *user) wantNodes(want ...buckets.Node) {
+	u.t.Helper()
+	got, err := u.h.Nodes.Nodes(u.t.Context())
+	must(u.t, "Nodes", err)
+	equal(u.t, "nodes", got, want)
+}
+
+// nodes: a node is removed only if no object, part or garbage is on it.
+func nodes(t *testing.T, u *user) {
+	ctx, s := t.Context(), u.h.Nodes
+	u.wantNodes()
+	must(t, "RemoveNode of an unknown node", s.RemoveNode(ctx, "a:b"))
+	u.wantNodes()
+	west := u.westNode(buckets.NodeActive)
+	east := buckets.Node{ID: "east:1.stor", URL: "file:///srv", State: buckets.NodeReadOnly, Added: start + 1}
+	must(t, "SetNode", s.SetNode(ctx, east))
+	u.wantNodes(east, west)
+	west = u.westNode(buckets.NodeDraining)
+	u.wantNodes(east, west)
+
+	inUse := func(what string) {
+		t.Helper()
+		wantError(t, "with "+what, s.RemoveNode(ctx, west.ID), buckets.ErrNodeInUse)
+		u.wantNodes(east, west)
+	}
+	u.put("a")
+	inUse("an object")
+	u.delete("a")
+	inUse("garbage")
+	claim, all := u.claim(9)
+	u.remove(claim, all)
+	id := u.createUpload("up", u.now)
+	u.putPart("up", id, part(1, 10, u.now))
+	inUse("a part")
+	for _, r := range u.references() {
+		_, err := u.h.References.SetSharks(ctx, r, []string{"east:1.stor", "west:2.store"})
+		must(t, "SetSharks", err)
+	}
+	west.State = buckets.NodeRemoved
+	for range 2 {
+		must(t, "RemoveNode", s.RemoveNode(ctx, west.ID))
+		u.wantNodes(east, west)
+	}
+}
+
+// removedNode: nothing is written to a node that is removed, or being removed, until it
+// is added again.
+func removedNode(t *testing.T, u *user) {
+	ctx := t.Context()
+	u.westNode(buckets.NodeActive)
+	u.put("a")
+	id := u.createUpload("up", u.now)
+	var ref buckets.Reference
+	for _, ref = range u.references() {
+	}
+	for _, state := range []buckets.NodeState{buckets.NodeRemoving, buckets.NodeRemoved} {
+		u.westNode(state)
+		before := u.everything()
+		_, err := u.tryPut(object("a"), buckets.Condition{})
+		wantError(t, "Put", err, buckets.ErrNodeRemoved)
+		err = u.h.Uploads.PutPart(ctx, u.owner, u.ref(), "up", id, part(1, 10, u.now))
+		wantError(t, "PutPart", err, buckets.ErrNodeRemoved)
+		equal(t, "afterwards", u.everything(), before)
+		u.putObject(buckets.Object{Name: "inline", Body: inline("abc")})
+		u.delete("inline")
+		kept := []string{"west:2.stor", "north:3.stor"} // the row may keep a node that it has
+		set, err := u.h.References.SetSharks(ctx, ref, kept)
+		must(t, "SetSharks", err)
+		equal(t, "set", set, true)
+		was := ref.Sharks
+		ref.Sharks = []string{"north:3.stor"}
+		moved := ref
+		moved.Sharks = kept
+		_, err = u.h.References.SetSharks(ctx, moved, ref.Sharks)
+		must(t, "SetSharks", err)
+		_, err = u.h.References.SetSharks(ctx, ref, was)
+		wantError(t, "SetSharks", err, buckets.ErrNodeRemoved)
+		equal(t, "nodes", u.references()[ref.ID].Sharks, ref.Sharks)
+		u.westNode(buckets.NodeActive)
+		_, err = u.h.References.SetSharks(ctx, ref, was)
+		must(t, "SetSharks", err)
+		ref.Sharks = was
+	}
+	u.put("a")
+	u.putPart("up", id, part(1, 10, u.now))
+}
+
+// removeNodeRace: writes during RemoveNode either keep the node, or fail.
+func removeNodeRace(t *testing.T, u *user) {
+	const writers = 20
+	for round := range 5 {
+		u.westNode(buckets.NodeDraining)
+		var removed error
+		errs := testdb.Together(writers+1, func(i int) error {
+			if i == writers {
+				removed = u.h.Nodes.RemoveNode(t.Context(), "west:2.stor")
+				return nil
+			}
+			_, err := u.tryPut(object(fmt.Sprint(round, i)), buckets.Condition{})
+			return err
+		})
+		won := suite.Winners(t, errs[:writers], is(buckets.ErrNodeRemoved))
+		switch {
+		case removed == nil:
+			equal(t, "objects on a node that was removed", won, 0)
+		default:
+			wantError(t, "RemoveNode", removed, buckets.ErrNodeInUse)
+		}
+		for i, err := range errs[:writers] {
+			if err == nil {
+				u.delete(fmt.Sprint(round, i))
+			}
+		}
+		claim, all := u.claim(2 * writers)
+		u.remove(claim, all)
+	}
+}
+
+// claimOfMovedGarbage: a worker that has claimed garbage does not remove its row after
+// the body was moved, because it has removed it from the old nodes only.
+func claimOfMovedGarbage(t *testing.T, u *user) {
+	o := u.put("a")
+	u.delete("a")
+	first, old := u.claim(9)
+	ref := u.references()[o.ID]
+	set, err := u.h.References.SetSharks(t.Context(), ref, []string{"north:3.stor"})
+	must(t, "SetSharks", err)
+	equal(t, "set", set, true)
+	equal(t, "removed by the first claim", u.remove(first, old), 0)
+	second, moved := u.claim(9)
+	equal(t, "claimed again", len(moved), 1)
+	equal(t, "nodes", moved[0].Sharks, []string{"north:3.stor"})
+	ref.Sharks = moved[0].Sharks
+	set, err = u.h.References.SetSharks(t.Context(), ref, nil)
+	must(t, "SetSharks", err)
+	equal(t, "set", set, true)
+	u.wantBodies(nil, nil)
+	equal(t, "removed by the second claim", u.remove(second, moved), 0)
+	third, none := u.claim(9)
+	equal(t, "nodes", none[0].Sharks, nil)
+	equal(t, "removed by the third claim", u.remove(third, none), 1)
+	u.wantBacklog(0, 0, 0)
+}
+
+// claimOfMovedParts: so it is with the parts of garbage.
+func claimOfMovedParts(t *testing.T, u *user) {
+	id := u.createUpload("up", u.now)
+	p := part(1, 10, u.now)
+	u.putPart("up", id, p)
+	must(t, "Abort", u.h.Uploads.Abort(t.Context(), u.owner, u.bucket.ID, "up", id, u.now))
+	first, old := u.claim(9)
+	ref := u.references()[p.ID]
+	set, err := u.h.References.SetSharks(t.Context(), ref, []string{"north:3.stor"})
+	must(t, "SetSharks", err)
+	equal(t, "set", set, true)
+	equal(t, "removed by the first claim", u.remove(first, old), 0)
+	equal(t, "nodes", u.references()[p.ID].Sharks, []string{"north:3.stor"})
+	second, again := u.claim(9)
+	equal(t, "removed by the second claim", u.remove(second, again), 1)
+	u.wantBodies(nil, nil)
+}
