@@ -21,7 +21,8 @@ import (
 // The test suite in storetest defines the contract.
 type Store interface {
 	// CreateBucket creates a bucket with the ID b.ID. If the account has one with this
-	// name, it returns that one and ErrBucketExists.
+	// name, it returns that one and ErrBucketExists. An account that was deleted meanwhile
+	// is ErrNoAccount.
 	CreateBucket(ctx context.Context, owner AccountID, b BucketRef, now Moment) (Bucket, error)
 
 	// Bucket reads a bucket by name, or returns ErrNoBucket.
@@ -143,7 +144,19 @@ type Completion struct {
 // that was killed is replaced by another one after its claim has expired.
 type Collector interface {
 	// Claim reserves garbage of any account, oldest first, that no unexpired claim has.
+	// While a hold has not expired, it reserves nothing.
 	Claim(ctx context.Context, c Claim) ([]Garbage, error)
+
+	// Hold keeps Claim from reserving garbage, so that a backup finds all bodies that the
+	// database had when the hold began. Garbage that was claimed before may still be
+	// removed. A hold with the same ID is extended. Expired holds are removed.
+	Hold(ctx context.Context, id string, now, expires Moment) error
+
+	// Release ends a hold. It is not an error if there is none.
+	Release(ctx context.Context, id string) error
+
+	// Held returns when the last hold expires, 0 without one that has not expired.
+	Held(ctx context.Context, now Moment) (Moment, error)
 
 	// UploadBodies reads the bodies of an upload's parts, of a complete one or of garbage,
 	// with greater numbers than after; at most limit.

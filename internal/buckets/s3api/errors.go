@@ -96,6 +96,7 @@ var byStore = []struct {
 	is  *Error
 }{
 	{buckets.ErrNoBucket, errNoSuchBucket},
+	{buckets.ErrNoAccount, refuse(http.StatusForbidden, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.")},
 	{buckets.ErrBucketNotEmpty, refuse(http.StatusConflict, "BucketNotEmpty", "The bucket you tried to delete is not empty.")},
 	{buckets.ErrBucketName, refuse(http.StatusBadRequest, "InvalidBucketName", "The specified bucket is not valid.")},
 	{buckets.ErrBucketExists, errNotOwner},

@@ -50,6 +50,9 @@ func (s *Store) CreateBucket(ctx context.Context, owner buckets.AccountID, b buc
 		return made, err
 	}
 	err = s.db.WriteChecked(ctx, "create_bucket", func(c *sqlite.Conn) error {
+		if err := hasAccount(c, owner); err != nil {
+			return err
+		}
 		found, err := readBuckets(c, sqlBucket, owner, b.Name)
 		if err == nil && len(found) > 0 {
 			made, err = found[0], buckets.ErrBucketExists

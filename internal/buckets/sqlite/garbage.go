@@ -23,6 +23,12 @@ const (
 	oneGarbage = ` WHERE +owner = ?1 AND +bucket_id = ?2 AND name = ?3 AND id = ?4`
 	sqlRemove  = `DELETE FROM manta_bucket_deleted_object` + oneGarbage + ` AND claim = ?5 RETURNING 1`
 
+	sqlHold        = `INSERT OR REPLACE INTO manta_bucket_hold (id, expires) VALUES (?, ?)`
+	sqlEndHolds    = `DELETE FROM manta_bucket_hold WHERE expires <= ?`
+	sqlReleaseHold = `DELETE FROM manta_bucket_hold WHERE id = ?`
+	sqlIsHeld      = `SELECT 1 FROM manta_bucket_hold WHERE expires > ? LIMIT 1`
+	sqlHeld        = `SELECT coalesce(max(expires), 0) FROM manta_bucket_hold WHERE expires > ?`
+
 	sqlRemoveParts    = `DELETE FROM manta_bucket_part WHERE owner = ? AND upload_id = ?`
 	sqlDeletedBuckets = `SELECT id, name, owner, created, deleted_at FROM manta_bucket_deleted_bucket b WHERE deleted_at <= ?1 AND NOT EXISTS (
 			SELECT 1 FROM manta_bucket_deleted_object o WHERE o.owner = b.owner AND o.bucket_id = b.id)
@@ -50,6 +56,9 @@ const (
 func (s *Store) Claim(ctx context.Context, claim buckets.Claim) (all []buckets.Garbage, err error) {
 	err = s.db.Write(ctx, "claim_garbage", func(c *sqlite.Conn) error {
 		all = nil
+		if held, err := exists(c, sqlIsHeld, claim.Now); held || err != nil {
+			return err
+		}
 		return sqlitedb.ForEach(c, sqlClaim, func(r *sqlite.Stmt) error {
 			g := buckets.Garbage{
 				Owner: buckets.AccountID(r.ColumnText(0)), Bucket: buckets.BucketID(r.ColumnText(1)), Name: r.ColumnText(2),
@@ -63,6 +72,27 @@ func (s *Store) Claim(ctx context.Context, claim buckets.Claim) (all []buckets.G
 	})
 	buckets.SortGarbage(all)
 	return all, err
+}
+
+// Hold implements buckets.Collector.
+func (s *Store) Hold(ctx context.Context, id string, now, expires buckets.Moment) error {
+	return s.db.Write(ctx, "hold_garbage", func(c *sqlite.Conn) error {
+		return errors.Join(sqlitedb.Exec(c, sqlEndHolds, now), sqlitedb.Exec(c, sqlHold, id, expires))
+	})
+}
+
+// Release implements buckets.Collector.
+func (s *Store) Release(ctx context.Context, id string) error {
+	return s.db.Write(ctx, "release_garbage", func(c *sqlite.Conn) error { return sqlitedb.Exec(c, sqlReleaseHold, id) })
+}
+
+// Held implements buckets.Collector.
+func (s *Store) Held(ctx context.Context, now buckets.Moment) (until buckets.Moment, err error) {
+	err = s.db.Read(ctx, "held_garbage", func(c *sqlite.Conn) error {
+		until, _, err = sqlitedb.QueryRow(c, sqlHeld, func(r *sqlite.Stmt) buckets.Moment { return buckets.Moment(r.ColumnInt64(0)) }, now)
+		return err
+	})
+	return until, err
 }
 
 // Remove implements buckets.Collector.

@@ -13,6 +13,7 @@ func accountChecks() []check {
 	return []check{
 		{"Account", accounts},
 		{"CreateRace", createAccountRace},
+		{"DeleteRace", deleteAccountRace},
 		{"Keys", accessKeys},
 	}
 }
@@ -52,6 +53,8 @@ func accounts(t *testing.T, u *user) {
 	wantError(t, "AccountByID", err, buckets.ErrNoAccount)
 	_, err = s.Key(ctx, "K")
 	wantError(t, "Key", err, buckets.ErrNoKey)
+	_, err = u.h.Store.CreateBucket(ctx, a.ID, newRef("bucket"), start)
+	wantError(t, "CreateBucket", err, buckets.ErrNoAccount)
 	wantError(t, "SetQuota", u.h.Counters.SetQuota(ctx, a.ID, buckets.BucketRef{}, buckets.Quota{}), buckets.ErrNoAccount)
 	a.ID = buckets.AccountID(buckets.NewUUID())
 	must(t, "the name again", s.CreateAccount(ctx, a))
@@ -62,6 +65,31 @@ func createAccountRace(t *testing.T, u *user) {
 		return u.h.Accounts.CreateAccount(t.Context(), buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: "race", Created: start})
 	})
 	equal(t, "winners", suite.Winners(t, errs, is(buckets.ErrAccountExists)), 1)
+}
+
+// deleteAccountRace: no account is deleted while a bucket is created in it.
+func deleteAccountRace(t *testing.T, u *user) {
+	for range 20 {
+		a := buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: "race", Created: start}
+		must(t, "CreateAccount", u.h.Accounts.CreateAccount(t.Context(), a))
+		errs := testdb.Together(2, func(i int) error {
+			if i == 0 {
+				return u.h.Accounts.DeleteAccount(t.Context(), a.ID)
+			}
+			_, err := u.h.Store.CreateBucket(t.Context(), a.ID, newRef("bucket"), start)
+			return err
+		})
+		if errs[0] == nil {
+			wantError(t, "CreateBucket in a deleted account", errs[1], buckets.ErrNoAccount)
+			continue
+		}
+		wantError(t, "DeleteAccount", errs[0], buckets.ErrAccountHasBucket)
+		must(t, "CreateBucket", errs[1])
+		b, err := u.h.Store.Bucket(t.Context(), a.ID, "bucket")
+		must(t, "Bucket", err)
+		must(t, "DeleteBucket", u.h.Store.DeleteBucket(t.Context(), a.ID, b.BucketRef, start))
+		must(t, "DeleteAccount", u.h.Accounts.DeleteAccount(t.Context(), a.ID))
+	}
 }
 
 func accessKeys(t *testing.T, u *user) {

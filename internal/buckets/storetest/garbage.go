@@ -12,6 +12,7 @@ func garbageChecks() []check {
 		{"ClaimAndRemove", claimAndRemove},
 		{"ClaimExpires", claimExpires},
 		{"ClaimRace", claimRace},
+		{"Hold", holdGarbage},
 		{"Uploads", garbageOfUploads},
 		{"OldUploads", abortOldUploads},
 		{"DeletedBucket", collectDeletedBucket},
@@ -87,6 +88,43 @@ func claimExpires(t *testing.T, u *user) {
 	equal(t, "when it expires", again, all)
 	equal(t, "removed by the first", u.remove(first, all), 0)
 	equal(t, "removed by the second", u.remove(second, all), 1)
+}
+
+// holdGarbage: nothing is claimed while there is a hold. It ends by itself.
+func holdGarbage(t *testing.T, u *user) {
+	c := u.h.Collector
+	held := func(want buckets.Moment) {
+		t.Helper()
+		until, err := c.Held(t.Context(), u.now)
+		must(t, "Held", err)
+		equal(t, "held until", until, want)
+	}
+	u.put("a")
+	u.put("b")
+	u.delete("a")
+	before, claimed := u.claim(9)
+	u.delete("b")
+	held(0)
+	must(t, "Hold", c.Hold(t.Context(), "one", u.now, u.now+second))
+	must(t, "Hold", c.Hold(t.Context(), "two", u.now, u.now+hour))
+	held(u.now + hour)
+	_, none := u.claim(9)
+	equal(t, "during two holds", none, nil)
+	equal(t, "removed what was claimed before", u.remove(before, claimed), 1)
+	must(t, "Release", c.Release(t.Context(), "two"))
+	held(u.now + second)
+	_, none = u.claim(9)
+	equal(t, "during a hold", none, nil)
+	must(t, "Hold again", c.Hold(t.Context(), "one", u.now, u.now+hour))
+	u.now += hour - 1
+	_, none = u.claim(9)
+	equal(t, "before it expires", none, nil)
+	u.now++
+	held(0)
+	_, garbage := u.claim(9)
+	equal(t, "when it expires", len(garbage), 1)
+	must(t, "Release", c.Release(t.Context(), "one"))
+	must(t, "Release again", c.Release(t.Context(), "one"))
 }
 
 // claimRace: no two workers get the same garbage.

@@ -70,6 +70,12 @@ CREATE INDEX manta_bucket_deleted_object_id_idx ON manta_bucket_deleted_object (
 CREATE INDEX manta_bucket_deleted_object_deleted_at_idx ON manta_bucket_deleted_object (deleted_at);
 CREATE INDEX manta_bucket_deleted_object_bucket_idx ON manta_bucket_deleted_object (owner, bucket_id);
 
+-- While a hold has not expired, garbage is not claimed.
+CREATE TABLE manta_bucket_hold (
+	id      TEXT    NOT NULL PRIMARY KEY,
+	expires INTEGER NOT NULL
+) WITHOUT ROWID;
+
 -- Multipart uploads that are neither complete nor aborted.
 CREATE TABLE manta_bucket_upload (
 	id           TEXT    NOT NULL, -- later ones are greater
