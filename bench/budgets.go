@@ -15,7 +15,9 @@ import (
 var budgetFiles = []string{"holdfast/internal/web/gate.go", "holdfast/internal/web/memory.go", "holdfast/internal/fair/"}
 
 const (
-	budgetCallers = 16
+	// budgetCallers is less than the connections to PostgreSQL: with more, requests wait for
+	// their turn here instead of in the driver's pool, which is no cost of the budgets.
+	budgetCallers = 8
 	budgetGoal    = 0.03 // of the server's CPU
 	budgetSamples = 1000 // from which some must be in the budgets, or their files have moved
 )
@@ -58,6 +60,9 @@ func (op *operation) budgets(ctx context.Context, o *options, s *server, owners 
 		return err
 	})
 	if err != nil {
+		return err
+	}
+	if err := o.saveProfile("budgets "+op.name+" "+s.engine.name, data); err != nil {
 		return err
 	}
 	p, err := profile.ParseData(data)

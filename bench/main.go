@@ -125,7 +125,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&connections, "connections", "1,16,64", "numbers of connections of the parts load and ext")
 	f.StringVar(&engineNames, "engines", strings.Join(engines, ","), "engines")
 	f.StringVar(&rows, "rows", "1e4,1e5,1e6,1e7", "numbers of rows of the parts rows and extrows, ascending")
-	f.StringVar(&o.profiles, "profiles", "", "folder for CPU profiles of the server, one for each missed goal and each number of rows; empty: none")
+	f.StringVar(&o.profiles, "profiles", "", "folder for CPU profiles of the server, one for each missed goal, each number of rows and each row of the budgets; empty: none")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}

@@ -19,6 +19,14 @@ func (s *server) profile(ctx context.Context, o *options, name string, load func
 	if err != nil {
 		return err
 	}
+	return o.saveProfile(name, profile)
+}
+
+// saveProfile writes a profile to the folder o.profiles, if that is set.
+func (o *options) saveProfile(name string, profile []byte) error {
+	if o.profiles == "" {
+		return nil
+	}
 	name = strings.NewReplacer(": ", "-", " ", "-", "/", "-", ",", "").Replace(name) + ".pprof"
 	return os.WriteFile(filepath.Join(o.profiles, name), profile, 0o600)
 }

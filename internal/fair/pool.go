@@ -11,6 +11,7 @@ package fair
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,13 +41,18 @@ type Pool struct {
 	used    int64
 	peak    int64
 	clients map[string]*client // that use units or wait for them
+	queued  []*client          // of these, the ones that wait
 	waiting int
 	refused int64
 	arrived uint64
+	idle    []*client // to be used again
+
+	waiters sync.Pool // of *waiter
 }
 
 // client is the state of one client.
 type client struct {
+	name  string
 	used  int64
 	queue []*waiter // in the order of arrival
 }
@@ -55,8 +61,8 @@ type client struct {
 type waiter struct {
 	n       int64
 	arrived uint64
-	done    chan struct{} // closed when it is granted or refused
-	granted bool          // valid once done is closed
+	done    chan bool // receives whether it was granted; has room for that
+	timer   *time.Timer
 }
 
 // New returns a pool of capacity units, at least one, with the default reserve. At
@@ -79,17 +85,9 @@ func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
 	if w == nil {
 		return nil
 	}
-	timer := time.NewTimer(p.options.Wait)
-	defer timer.Stop()
-	select {
-	case <-w.done:
-	case <-timer.C:
-		p.leave(name, w)
-	case <-ctx.Done():
-		p.leave(name, w)
-	}
-	<-w.done
-	if w.granted {
+	granted := p.await(ctx, name, w)
+	p.waiters.Put(w)
+	if granted {
 		// A goroutine that wakes up runs before those whose connections have become
 		// readable. Without this a client with many waiting requests would delay requests of
 		// others that have not been read yet.
@@ -100,6 +98,19 @@ func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
 		return err
 	}
 	return ErrFull
+}
+
+// await waits until w is granted, refused, or gives up.
+func (p *Pool) await(ctx context.Context, name string, w *waiter) (granted bool) {
+	w.timer.Reset(p.options.Wait)
+	defer w.timer.Stop()
+	select {
+	case granted = <-w.done:
+		return granted
+	case <-w.timer.C:
+	case <-ctx.Done():
+	}
+	return p.leave(name, w)
 }
 
 // Do calls fn while the client has a unit. A nil pool is unlimited.
@@ -124,7 +135,7 @@ func (p *Pool) TryAcquire(name string, n int64) bool {
 	if ok {
 		p.take(c, n)
 	}
-	p.forget(name, c)
+	p.forget(c)
 	return ok
 }
 
@@ -157,7 +168,7 @@ func (p *Pool) giveBack(name string, n int64) {
 	}
 	c.used -= n
 	p.used -= n
-	p.forget(name, c)
+	p.forget(c)
 	p.grant()
 }
 
@@ -171,11 +182,15 @@ func (p *Pool) enter(name string, n int64) *waiter {
 		return nil
 	}
 	p.arrived++
-	w := &waiter{n: n, arrived: p.arrived, done: make(chan struct{})}
+	w := p.waiter()
+	w.n, w.arrived = n, p.arrived
 	if n > p.options.Capacity {
 		p.refuse(w)
-		p.forget(name, c)
+		p.forget(c)
 		return w
+	}
+	if len(c.queue) == 0 {
+		p.queued = append(p.queued, c)
 	}
 	c.queue = append(c.queue, w)
 	p.waiting++
@@ -185,37 +200,42 @@ func (p *Pool) enter(name string, n int64) *waiter {
 	return w
 }
 
-// leave removes a waiter that has given up, unless it was granted.
-func (p *Pool) leave(name string, w *waiter) {
+// waiter returns a waiter whose timer is stopped.
+func (p *Pool) waiter() *waiter {
+	if w, ok := p.waiters.Get().(*waiter); ok {
+		return w
+	}
+	w := &waiter{done: make(chan bool, 1), timer: time.NewTimer(p.options.Wait)}
+	w.timer.Stop()
+	return w
+}
+
+// leave removes a waiter that gives up, unless it was granted or refused before.
+func (p *Pool) leave(name string, w *waiter) (granted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c := p.clients[name]
-	if c == nil {
-		return
-	}
-	for i, q := range c.queue {
-		if q == w {
-			p.dequeue(name, c, i)
-			p.refuse(w)
+	if c := p.clients[name]; c != nil {
+		if i := slices.Index(c.queue, w); i >= 0 {
+			p.dequeue(c, i)
+			p.refused++
 			p.grant() // it may have blocked the waiters behind it
-			return
+			return false
 		}
 	}
+	return <-w.done
 }
 
 // refuseOne rejects the newest waiter of the client with the most waiters, so that one
 // client cannot fill the queue.
 func (p *Pool) refuseOne() {
-	var most *client
-	var name string
-	for n, c := range p.clients {
-		if most == nil || len(c.queue) > len(most.queue) ||
-			len(c.queue) == len(most.queue) && len(c.queue) > 0 && last(c).arrived > last(most).arrived {
-			most, name = c, n
+	most := p.queued[0]
+	for _, c := range p.queued[1:] {
+		if len(c.queue) > len(most.queue) || len(c.queue) == len(most.queue) && last(c).arrived > last(most).arrived {
+			most = c
 		}
 	}
 	w := last(most)
-	p.dequeue(name, most, len(most.queue)-1)
+	p.dequeue(most, len(most.queue)-1)
 	p.refuse(w)
 }
 
@@ -225,25 +245,20 @@ func last(c *client) *waiter { return c.queue[len(c.queue)-1] }
 // to the one that has waited longest. A waiter that needs more than is free blocks
 // those behind it, so that it gets its turn.
 func (p *Pool) grant() {
-	for p.waiting > 0 {
-		var next *client
-		var name string
-		for n, c := range p.clients {
-			if len(c.queue) == 0 {
-				continue
-			}
-			if next == nil || c.used < next.used || c.used == next.used && c.queue[0].arrived < next.queue[0].arrived {
-				next, name = c, n
+	for len(p.queued) > 0 {
+		next := p.queued[0]
+		for _, c := range p.queued[1:] {
+			if c.used < next.used || c.used == next.used && c.queue[0].arrived < next.queue[0].arrived {
+				next = c
 			}
 		}
 		w := next.queue[0]
 		if !p.fits(next, w.n) {
 			return
 		}
-		p.dequeue(name, next, 0)
-		p.take(p.client(name), w.n)
-		w.granted = true
-		close(w.done)
+		p.take(next, w.n)
+		p.dequeue(next, 0)
+		w.done <- true
 	}
 }
 
@@ -270,17 +285,30 @@ func (p *Pool) withinShare(c *client, n int64) bool {
 // calls forget or take.
 func (p *Pool) client(name string) *client {
 	c := p.clients[name]
-	if c == nil {
-		c = &client{}
-		p.clients[name] = c
+	if c != nil {
+		return c
 	}
+	if n := len(p.idle); n > 0 {
+		c, p.idle = p.idle[n-1], p.idle[:n-1]
+	} else {
+		c = &client{}
+	}
+	c.name = name
+	p.clients[name] = c
 	return c
 }
 
+// maxIdle is how many states of clients are kept to be used again.
+const maxIdle = 64
+
 // forget removes the state of a client that uses nothing and waits for nothing.
-func (p *Pool) forget(name string, c *client) {
-	if c.used == 0 && len(c.queue) == 0 {
-		delete(p.clients, name)
+func (p *Pool) forget(c *client) {
+	if c.used > 0 || len(c.queue) > 0 {
+		return
+	}
+	delete(p.clients, c.name)
+	if len(p.idle) < maxIdle {
+		p.idle = append(p.idle, c)
 	}
 }
 
@@ -290,15 +318,22 @@ func (p *Pool) take(c *client, n int64) {
 	p.peak = max(p.peak, p.used)
 }
 
-func (p *Pool) dequeue(name string, c *client, i int) {
-	c.queue = append(c.queue[:i], c.queue[i+1:]...)
+// dequeue removes a waiter of a client.
+func (p *Pool) dequeue(c *client, i int) {
+	c.queue = slices.Delete(c.queue, i, i+1)
 	p.waiting--
-	p.forget(name, c)
+	if len(c.queue) == 0 {
+		i := slices.Index(p.queued, c)
+		end := len(p.queued) - 1
+		p.queued[i] = p.queued[end]
+		p.queued = p.queued[:end]
+	}
+	p.forget(c)
 }
 
 func (p *Pool) refuse(w *waiter) {
 	p.refused++
-	close(w.done)
+	w.done <- false
 }
 
 // Stats is the state of a pool.
