@@ -6,7 +6,7 @@ import (
 )
 
 // MaxPage is the largest number of entries of a page.
-const MaxPage = 1000
+const MaxPage = 1024
 
 // Position is where a page starts.
 type Position struct {

@@ -2,6 +2,7 @@ package buckets
 
 import (
 	"slices"
+	"strings"
 
 	"holdfast/internal/fault"
 )
@@ -18,6 +19,31 @@ type Condition struct {
 type Tags struct {
 	Any  bool // the header is *
 	Tags []string
+}
+
+// maxTags is the maximum number of entity tags in a header.
+const maxTags = 100
+
+// ParseTags reads the values of If-Match or If-None-Match. Clients send tags with and
+// without quotes. It returns ErrTooManyTags for more than 100.
+func ParseTags(values []string) (t Tags, err error) {
+	for _, v := range values {
+		for tag := range strings.SplitSeq(v, ",") {
+			tag = strings.TrimSpace(tag)
+			if tag == "*" {
+				t.Any = true
+				continue
+			}
+			tag = strings.TrimPrefix(tag, "W/")
+			if tag = strings.Trim(tag, `"`); tag != "" {
+				t.Tags = append(t.Tags, tag)
+			}
+		}
+	}
+	if len(t.Tags) > maxTags {
+		return t, ErrTooManyTags
+	}
+	return t, nil
 }
 
 // IsSet reports whether there are any tags.
@@ -80,5 +106,6 @@ func (c *Condition) CheckRead(o *Object) error {
 // Errors of conditions.
 var (
 	ErrPrecondition = fault.New(fault.Precondition, "a precondition of the request does not hold")
+	ErrTooManyTags  = fault.New(fault.Invalid, "too many entity tags: at most 100 are allowed")
 	ErrNotModified  = fault.New(fault.Precondition, "the object has not been modified")
 )

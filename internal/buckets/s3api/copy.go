@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"holdfast/internal/auth/sigv4"
@@ -222,9 +223,9 @@ func (x *request) copyPart(r buckets.PartRequest, algorithm string) error {
 	start, length := int64(0), o.Length
 	if header := x.in.Header.Get("X-Amz-Copy-Source-Range"); header != "" {
 		var ok bool
-		start, length, ok, err = parseRange(header, o.Length)
+		start, length, ok, err = buckets.ParseRange(header, o.Length)
 		_, last, _ := strings.Cut(header, "-")
-		if end, valid := digits(last); strings.HasPrefix(header, "bytes=-") || !ok || err != nil || !valid || end >= o.Length {
+		if end, invalid := strconv.ParseInt(last, 10, 64); strings.HasPrefix(header, "bytes=-") || !ok || err != nil || invalid != nil || end >= o.Length {
 			return invalidArgument("x-amz-copy-source-range", "The x-amz-copy-source-range value must be of the form bytes=first-last where first and last are the zero-based offsets of the first and last bytes to copy")
 		}
 	}

@@ -27,7 +27,7 @@ type deletedList []deletedKey
 
 // UnmarshalXML implements xml.Unmarshaler. A small document may have many elements.
 func (l *deletedList) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
-	return appendXML((*[]deletedKey)(l), buckets.MaxPage, d, start)
+	return appendXML((*[]deletedKey)(l), maxPage, d, start)
 }
 
 // deleters is how many objects of a DeleteObjects are deleted at once. Databases commit

@@ -173,11 +173,11 @@ func checkTags(tags map[string]string, most int) error {
 // condition reads the conditional headers; prefix is that of a copy's source.
 func (x *request) condition(prefix string) (c buckets.Condition, err error) {
 	h := x.in.Header
-	if c.Match, err = parseTags(h.Values(prefix + "If-Match")); err != nil {
-		return c, err
+	if c.Match, err = buckets.ParseTags(h.Values(prefix + "If-Match")); err != nil {
+		return c, invalidArgument("If-Match", err.Error())
 	}
-	if c.NoneMatch, err = parseTags(h.Values(prefix + "If-None-Match")); err != nil {
-		return c, err
+	if c.NoneMatch, err = buckets.ParseTags(h.Values(prefix + "If-None-Match")); err != nil {
+		return c, invalidArgument("If-None-Match", err.Error())
 	}
 	// A date that cannot be read is ignored, as RFC 9110 requires.
 	c.ModifiedSince = date(h.Get(prefix + "If-Modified-Since"))
@@ -193,27 +193,6 @@ func date(s string) buckets.Moment {
 		}
 	}
 	return buckets.At(t)
-}
-
-// parseTags reads entity tags, quoted or not: clients send both.
-func parseTags(values []string) (t buckets.Tags, err error) {
-	for _, v := range values {
-		for tag := range strings.SplitSeq(v, ",") {
-			tag = strings.TrimSpace(tag)
-			if tag == "*" {
-				t.Any = true
-				continue
-			}
-			tag = strings.TrimPrefix(tag, "W/")
-			if tag = strings.Trim(tag, `"`); tag != "" {
-				t.Tags = append(t.Tags, tag)
-			}
-		}
-	}
-	if len(t.Tags) > 100 {
-		return t, invalidArgument("If-Match", "too many entity tags")
-	}
-	return t, nil
 }
 
 // writeMetadata sets the headers of an answer with an object.

@@ -10,6 +10,10 @@ import (
 	"holdfast/internal/buckets"
 )
 
+// maxPage is S3's largest number of entries of a page, and of objects that one request
+// deletes.
+const maxPage = 1000
+
 // count reads a parameter that is a number of entries, from 0 to most: more is most, as
 // in S3.
 func (x *request) count(name string, most int) (int, error) {
@@ -62,7 +66,7 @@ func (x *request) parseListing() (l listing, err error) {
 	if l.encode, err = x.encoder(); err != nil {
 		return l, err
 	}
-	l.limit, err = x.count("max-keys", buckets.MaxPage)
+	l.limit, err = x.count("max-keys", maxPage)
 	l.Limit = l.limit
 	return l, err
 }

@@ -144,7 +144,7 @@ func (x *request) listParts() error {
 	if err := x.checkUploadID(); err != nil {
 		return err
 	}
-	limit, err := x.count("max-parts", buckets.MaxPage)
+	limit, err := x.count("max-parts", maxPage)
 	if err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (x *request) listParts() error {
 
 // listUploads is ListMultipartUploads.
 func (x *request) listUploads() error {
-	limit, err := x.count("max-uploads", buckets.MaxPage)
+	limit, err := x.count("max-uploads", maxPage)
 	if err != nil {
 		return err
 	}

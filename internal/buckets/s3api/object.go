@@ -3,7 +3,6 @@ package s3api
 import (
 	"errors"
 	"io"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -171,7 +170,7 @@ func (x *request) extent(o *buckets.Object) (from, length int64, status int, err
 	if header == "" || !x.ifRange(o) {
 		return 0, o.Length, http.StatusOK, nil
 	}
-	from, length, ok, err := parseRange(header, o.Length)
+	from, length, ok, err := buckets.ParseRange(header, o.Length)
 	if err != nil {
 		x.out.Header().Set("Content-Range", "bytes */"+strconv.FormatInt(o.Length, 10))
 		return 0, 0, 0, &Error{Status: errRange.Status, Code: errRange.Code, Message: errRange.Message, Fields: []Field{
@@ -227,58 +226,6 @@ func (x *request) partExtent(o *buckets.Object, text string) (from, length int64
 		n += len(page)
 		offset = page[len(page)-1].Start + page[len(page)-1].Length
 	}
-}
-
-// parseRange reads a Range header with one range. ok is false for a header that is not
-// understood, or has several ranges: such a header is ignored. The error means that no
-// byte is in the range.
-func parseRange(header string, size int64) (from, length int64, ok bool, err error) {
-	spec, ok := strings.CutPrefix(header, "bytes=")
-	if !ok || strings.Contains(spec, ",") {
-		return 0, 0, false, nil
-	}
-	first, last, ok := strings.Cut(strings.TrimSpace(spec), "-")
-	if !ok {
-		return 0, 0, false, nil
-	}
-	if first == "" {
-		n, valid := digits(last)
-		switch {
-		case !valid:
-			return 0, 0, false, nil
-		case n == 0 || size == 0:
-			return 0, 0, false, errRange
-		}
-		n = min(n, size)
-		return size - n, n, true, nil
-	}
-	from, valid := digits(first)
-	end := int64(math.MaxInt64)
-	if last != "" {
-		var validEnd bool
-		if end, validEnd = digits(last); !validEnd {
-			valid = false
-		}
-	}
-	switch {
-	case !valid || end < from:
-		return 0, 0, false, nil
-	case from >= size:
-		return 0, 0, false, errRange
-	}
-	return from, min(end, size-1) - from + 1, true, nil
-}
-
-// digits reads a whole number without a sign; one that is too large is the largest.
-func digits(s string) (int64, bool) {
-	if s == "" || strings.Trim(s, "0123456789") != "" {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil {
-		n = math.MaxInt64
-	}
-	return n, true
 }
 
 // deleteObject is DeleteObject, which succeeds if there is no object.

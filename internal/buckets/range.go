@@ -1,0 +1,64 @@
+package buckets
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"holdfast/internal/fault"
+)
+
+// ErrRange means that no byte of an object is in a range.
+var ErrRange = fault.New(fault.Invalid, "the object has no byte in the range")
+
+// ParseRange reads a Range header with one range of an object of size bytes. ok is false
+// for a header that is not understood, or has several ranges: such a header is ignored.
+// The error is ErrRange.
+func ParseRange(header string, size int64) (from, length int64, ok bool, err error) {
+	spec, ok := strings.CutPrefix(header, "bytes=")
+	if !ok || strings.Contains(spec, ",") {
+		return 0, 0, false, nil
+	}
+	first, last, ok := strings.Cut(strings.TrimSpace(spec), "-")
+	if !ok {
+		return 0, 0, false, nil
+	}
+	if first == "" {
+		n, valid := digits(last)
+		switch {
+		case !valid:
+			return 0, 0, false, nil
+		case n == 0 || size == 0:
+			return 0, 0, false, ErrRange
+		}
+		n = min(n, size)
+		return size - n, n, true, nil
+	}
+	from, valid := digits(first)
+	end := int64(math.MaxInt64)
+	if last != "" {
+		var validEnd bool
+		if end, validEnd = digits(last); !validEnd {
+			valid = false
+		}
+	}
+	switch {
+	case !valid || end < from:
+		return 0, 0, false, nil
+	case from >= size:
+		return 0, 0, false, ErrRange
+	}
+	return from, min(end, size-1) - from + 1, true, nil
+}
+
+// digits reads a whole number without a sign; one that is too large is the largest.
+func digits(s string) (int64, bool) {
+	if s == "" || strings.Trim(s, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		n = math.MaxInt64
+	}
+	return n, true
+}
