@@ -21,6 +21,12 @@ func (s *Service) Collect(ctx context.Context, before time.Time, limit int) (n i
 	if err != nil {
 		return 0, err
 	}
+	return s.free(ctx, claim.ID, garbage)
+}
+
+// free removes the bodies of claimed garbage and then its rows. It returns how many rows
+// it has removed.
+func (s *Service) free(ctx context.Context, claim string, garbage []Garbage) (n int, err error) {
 	var removed []Garbage
 	var failed []error
 	for i := range garbage {
@@ -31,10 +37,45 @@ func (s *Service) Collect(ctx context.Context, before time.Time, limit int) (n i
 		removed = append(removed, garbage[i])
 	}
 	if len(removed) > 0 {
-		n, err = s.Collector.Remove(ctx, claim.ID, removed)
+		n, err = s.Collector.Remove(ctx, claim, removed)
 		failed = append(failed, err)
 	}
 	return n, errors.Join(failed...)
+}
+
+// Batch is garbage that a client of the native API has claimed.
+type Batch struct {
+	ID      string // empty: there is no garbage
+	Expires Moment // when the claim ends
+	Garbage []Garbage
+}
+
+// ClaimBatch claims at most limit deleted objects whose grace period has ended. A batch
+// that its client does not free is claimed again by somebody else after it has expired.
+func (s *Service) ClaimBatch(ctx context.Context, limit int) (Batch, error) {
+	now := s.Clock()
+	claim := Claim{ID: NewUUID(), Before: At(now.Add(-s.Limits.GarbageAfter)), Now: At(now), Expires: At(now.Add(claimTime)), Limit: limit}
+	garbage, err := s.Collector.Claim(ctx, claim)
+	if err != nil || len(garbage) == 0 {
+		return Batch{}, err
+	}
+	return Batch{claim.ID, claim.Expires, garbage}, nil
+}
+
+// ReadBatch reads what is left of a batch: nothing if it was freed or has expired.
+func (s *Service) ReadBatch(ctx context.Context, id string) ([]Garbage, error) {
+	return s.Collector.Claimed(ctx, id, At(s.Clock()))
+}
+
+// FreeBatch removes what is left of a batch: bodies that are still on storage nodes, and
+// then the rows. It is idempotent. What cannot be removed stays in the batch.
+func (s *Service) FreeBatch(ctx context.Context, id string) error {
+	garbage, err := s.ReadBatch(ctx, id)
+	if err != nil {
+		return err
+	}
+	_, err = s.free(ctx, id, garbage)
+	return err
 }
 
 // removeBodies removes the bodies of a deleted object.

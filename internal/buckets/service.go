@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"holdfast/internal/clock"
 	"holdfast/internal/fault"
@@ -62,6 +63,8 @@ type Limits struct {
 	Inline  int   // bytes; larger bodies are on storage nodes
 	Copies  int   // of a body on storage nodes, 0: as many as Bodies says
 	MinPart int64 // of every part but the last; 0: MinPart
+
+	GarbageAfter time.Duration // grace period of deleted objects, for ClaimBatch
 }
 
 // Service has the use cases of the protocols.

@@ -80,7 +80,7 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	s.nodes = &nodes{cluster: s.cluster, store: st, cfg: &s.cfg, clock: d.Clock, log: d.Log, folder: filepath.Join(d.Data, Name), create: d.Create}
 	s.opened = buckets.NewService(buckets.Options{
 		Store: st, Uploads: st, Collector: st, References: st, Counters: st, Accounts: st, Nodes: st, Bodies: s.cluster, Clock: d.Clock,
-		Limits: buckets.Limits{Inline: s.cfg.Inline, Copies: s.cfg.Copies},
+		Limits: buckets.Limits{Inline: s.cfg.Inline, Copies: s.cfg.Copies, GarbageAfter: s.cfg.GarbageAfter},
 	})
 	s3 := &s3api.Handler{
 		Service: s.opened, Verifier: sigv4.New(s.cfg.Region, d.Clock), Keys: s.keys, Clock: d.Clock, Region: s.cfg.Region, Domain: s.cfg.Domain,

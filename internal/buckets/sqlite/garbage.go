@@ -19,9 +19,11 @@ const (
 			SELECT rowid FROM manta_bucket_deleted_object WHERE deleted_at <= ?3 AND (claim_expires IS NULL OR claim_expires <= ?4)
 			ORDER BY deleted_at LIMIT ?5)
 		RETURNING ` + garbageColumns
-	// The plus signs make SQLite use the index of id; that of the bucket has all its garbage.
+	sqlClaimed = `SELECT ` + garbageColumns + ` FROM manta_bucket_deleted_object WHERE claim = ?1 AND claim_expires > ?2`
+	// The plus signs make SQLite use the index of id: that of the bucket has all its garbage,
+	// and that of the claim the whole batch.
 	oneGarbage = ` WHERE +owner = ?1 AND +bucket_id = ?2 AND name = ?3 AND id = ?4`
-	sqlRemove  = `DELETE FROM manta_bucket_deleted_object` + oneGarbage + ` AND claim = ?5 RETURNING 1`
+	sqlRemove  = `DELETE FROM manta_bucket_deleted_object` + oneGarbage + ` AND +claim = ?5 RETURNING 1`
 
 	sqlHold        = `INSERT OR REPLACE INTO manta_bucket_hold (id, expires) VALUES (?, ?)`
 	sqlEndHolds    = `DELETE FROM manta_bucket_hold WHERE expires <= ?`
@@ -59,17 +61,33 @@ func (s *Store) Claim(ctx context.Context, claim buckets.Claim) (all []buckets.G
 		if held, err := exists(c, sqlIsHeld, claim.Now); held || err != nil {
 			return err
 		}
-		return sqlitedb.ForEach(c, sqlClaim, func(r *sqlite.Stmt) error {
-			g := buckets.Garbage{
-				Owner: buckets.AccountID(r.ColumnText(0)), Bucket: buckets.BucketID(r.ColumnText(1)), Name: r.ColumnText(2),
-				ID: buckets.ObjectID(r.ColumnText(3)), Length: r.ColumnInt64(4), Upload: buckets.UploadID(r.ColumnText(6)),
-				Deleted: buckets.Moment(r.ColumnInt64(7)),
-			}
-			err := column(r, 5, &g.Sharks)
-			all = append(all, g)
-			return err
-		}, claim.ID, claim.Expires, claim.Before, claim.Now, claim.Limit)
+		all, err = readGarbage(c, sqlClaim, claim.ID, claim.Expires, claim.Before, claim.Now, claim.Limit)
+		return err
 	})
+	return all, err
+}
+
+// Claimed implements buckets.Collector.
+func (s *Store) Claimed(ctx context.Context, claim string, now buckets.Moment) (all []buckets.Garbage, err error) {
+	err = s.db.Read(ctx, "claimed_garbage", func(c *sqlite.Conn) error {
+		all, err = readGarbage(c, sqlClaimed, claim, now)
+		return err
+	})
+	return all, err
+}
+
+// readGarbage reads rows with garbageColumns, oldest first.
+func readGarbage(c *sqlite.Conn, sql string, args ...any) (all []buckets.Garbage, err error) {
+	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
+		g := buckets.Garbage{
+			Owner: buckets.AccountID(r.ColumnText(0)), Bucket: buckets.BucketID(r.ColumnText(1)), Name: r.ColumnText(2),
+			ID: buckets.ObjectID(r.ColumnText(3)), Length: r.ColumnInt64(4), Upload: buckets.UploadID(r.ColumnText(6)),
+			Deleted: buckets.Moment(r.ColumnInt64(7)),
+		}
+		err := column(r, 5, &g.Sharks)
+		all = append(all, g)
+		return err
+	}, args...)
 	buckets.SortGarbage(all)
 	return all, err
 }

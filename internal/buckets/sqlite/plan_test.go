@@ -48,6 +48,7 @@ func TestPlans(t *testing.T) {
 		sqlSegments:       parts + ")",
 		sqlUploadBytes:    parts + ")",
 		sqlClaim:          "USING INDEX manta_bucket_deleted_object_deleted_at_idx (deleted_at<?)",
+		sqlClaimed:        "USING INDEX manta_bucket_deleted_object_claim_idx (claim=?)",
 		sqlRemove:         garbage,
 		sqlMoveGarbage:    garbage,
 		sqlEndClaim:       "manta_bucket_deleted_object_upload_idx (<expr>=?)",

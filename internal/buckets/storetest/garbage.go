@@ -28,6 +28,13 @@ func (u *user) claim(limit int) (id string, all []buckets.Garbage) {
 	return id, all
 }
 
+func (u *user) claimed(claim string) []buckets.Garbage {
+	u.t.Helper()
+	all, err := u.h.Collector.Claimed(u.t.Context(), claim, u.now)
+	must(u.t, "Claimed", err)
+	return all
+}
+
 func (u *user) remove(claim string, g []buckets.Garbage) int {
 	u.t.Helper()
 	n, err := u.h.Collector.Remove(u.t.Context(), claim, g)
@@ -63,8 +70,11 @@ func claimAndRemove(t *testing.T, u *user) {
 	equal(t, "the third", one, want[2:])
 	_, none := u.claim(9)
 	equal(t, "nothing is left", none, nil)
+	equal(t, "claimed", u.claimed(first), two)
+	equal(t, "claimed by no one", u.claimed(buckets.NewUUID()), nil)
 	equal(t, "removed by another claim", u.remove(second, two), 0)
 	equal(t, "removed", u.remove(first, two[:1]), 1)
+	equal(t, "claimed after the first is removed", u.claimed(first), two[1:])
 	equal(t, "removed again", u.remove(first, two), 1)
 	equal(t, "removed a third time", u.remove(first, two), 0)
 	equal(t, "removed nothing", u.remove(first, nil), 0)
@@ -83,7 +93,9 @@ func claimExpires(t *testing.T, u *user) {
 	u.now += hour - 1
 	_, none := u.claim(9)
 	equal(t, "before it expires", none, nil)
+	equal(t, "claimed before it expires", u.claimed(first), all)
 	u.now++
+	equal(t, "claimed when it has expired", u.claimed(first), nil)
 	second, again := u.claim(9)
 	equal(t, "when it expires", again, all)
 	equal(t, "removed by the first", u.remove(first, all), 0)

@@ -68,6 +68,7 @@ CREATE TABLE manta_bucket_deleted_object (
 );
 CREATE INDEX manta_bucket_deleted_object_id_idx ON manta_bucket_deleted_object (id);
 CREATE INDEX manta_bucket_deleted_object_deleted_at_idx ON manta_bucket_deleted_object (deleted_at);
+CREATE INDEX manta_bucket_deleted_object_claim_idx ON manta_bucket_deleted_object (claim) WHERE claim IS NOT NULL;
 CREATE INDEX manta_bucket_deleted_object_bucket_idx ON manta_bucket_deleted_object (owner, bucket_id);
 
 -- While a hold has not expired, garbage is not claimed.
