@@ -233,6 +233,20 @@ func (s *Service) DeletionOf(ctx context.Context, o Owner) (Deletion, error) {
 	return in.Deletion, err
 }
 
+// IsKnown reports whether an install or a tenant has data or a registration, or was
+// revoked or deleted. The ID of one that is not known may be mistyped, and a deletion
+// would refuse the tokens of that ID for months.
+func (s *Service) IsKnown(ctx context.Context, o Owner, holds Holdings) (bool, error) {
+	if holds != (Holdings{}) {
+		return true, nil
+	}
+	_, err := s.opts.Installs.Install(ctx, o)
+	if fault.Is(err, fault.NotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // RestoreTenant makes a deleted tenant usable again before its tombstone is swept,
 // with tokens issued from now on. Deleted data does not come back. It reports
 // whether the tenant was deleted.

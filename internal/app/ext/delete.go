@@ -120,9 +120,11 @@ func (c *command) delete(
 	if err != nil {
 		return err
 	}
-	if !flags.missing && holds == (ext.Holdings{}) {
-		if err := checkKnown(ctx, s, o, what); err != nil {
+	if !flags.missing {
+		if known, err := s.IsKnown(ctx, o, holds); err != nil {
 			return err
+		} else if !known {
+			return fault.Newf(fault.NotFound, "%s is unknown: it has no data and no registration; check the ID, or delete it anyway with --allow-missing", what)
 		}
 	}
 	if flags.dryRun {
@@ -150,17 +152,6 @@ func (c *command) delete(
 		return fmt.Errorf("%w; run the command again to continue", err)
 	}
 	return c.printHoldings("deleted "+what+" at "+service.FormatMillis(int64(d.FinishedAt)), o, &d.Deleted, flags.asJSON)
-}
-
-// checkKnown returns an error for an owner without data that is neither registered,
-// nor revoked, nor deleted. Its ID may be mistyped, and a deletion would refuse the
-// tokens of that ID for months.
-func checkKnown(ctx context.Context, s *ext.Service, o ext.Owner, what string) error {
-	_, err := s.ShowInstall(ctx, o)
-	if errors.Is(err, ext.ErrNoInstall) {
-		return fault.Newf(fault.NotFound, "%s is unknown: it has no data and no registration; check the ID, or delete it anyway with --allow-missing", what)
-	}
-	return err
 }
 
 // confirmDelete asks the operator, who must be at a terminal.

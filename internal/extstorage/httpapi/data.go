@@ -7,6 +7,7 @@ import (
 	"time"
 
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
 )
 
 // adminTenants is the path under which operators delete a tenant.
@@ -30,7 +31,10 @@ func (h *Admin) serveData(w http.ResponseWriter, r *http.Request, s []string) (e
 	x := &exchange{in: r, out: w, service: h.Service}
 	tenant, names := s[2], []string(nil)
 	if s[1] == "installs" {
-		names = []string{"tenant"}
+		names = append(names, "tenant")
+	}
+	if r.Method == http.MethodDelete {
+		names = append(names, allowMissing)
 	}
 	if x.query, err = parseQuery(r.URL.RawQuery, names); err != nil {
 		return err
@@ -68,8 +72,28 @@ func (x *exchange) showData() error {
 	return x.answer(http.StatusOK, x.appendDeletion(nil, &d, &holds))
 }
 
+// allowMissing is the parameter with which an unknown install or tenant is deleted.
+const allowMissing = "allowMissing"
+
+var errUnknownOwner = fault.New(fault.NotFound, "the install or tenant is unknown: it has no data and no registration; check the ID, or delete it anyway with ?allowMissing=true")
+
 // deleteData deletes for at most deleteTime; 202 means that rows remain.
 func (h *Admin) deleteData(x *exchange) error {
+	missing := x.query.flag(allowMissing)
+	if err := x.query.fault(); err != nil {
+		return err
+	}
+	if !missing {
+		holds, err := x.service.Holdings(x.ctx(), x.ask.Grant.Owner)
+		if err != nil {
+			return err
+		}
+		if known, err := x.service.IsKnown(x.ctx(), x.ask.Grant.Owner, holds); err != nil {
+			return err
+		} else if !known {
+			return errUnknownOwner
+		}
+	}
 	o, by := x.ask.Grant.Owner, ext.Caller{Kind: "admin"}
 	until := h.Clock().Add(deleteTime)
 	inTime := func(ext.Deletion) bool { return h.Clock().Before(until) }

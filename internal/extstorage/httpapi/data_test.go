@@ -24,6 +24,8 @@ func TestAdminData(t *testing.T) {
 	}
 	is(c.adminAt(http.MethodGet, path, "").is(http.StatusOK),
 		`{`+ids+`"state":"active","startedAt":null,"finishedAt":null,"deleted":`+none+`,"present":`+none+`}`)
+	c.adminAt(http.MethodDelete, path, "").fails(404, "NOT_FOUND") // it may be a mistyped ID
+	c.adminAt(http.MethodDelete, path+"&allowMissing=yes", "").fails(400, "VALIDATION_FAILED", "pointer /allowMissing")
 	c.put("k", `{"value":1}`).is(http.StatusCreated)
 	c.post("/namespaces/a/schemas", `{"schema":true}`).is(http.StatusCreated)
 	c.adminAt(http.MethodGet, path, "").says(`{"present":` + one + `}`)
@@ -54,6 +56,10 @@ func TestAdminData(t *testing.T) {
 		`{"tenant":"`+c.tenant+`","state":"deleted",`+strings.ReplaceAll(at, ":20.", ":30.")+`"deleted":{"installs":1,`+one[1:]+`}`,
 		`"schemas":1`, `"schemas":0`, 1))
 	anew.get("/usage").fails(403, "INSTALL_DELETED")
+
+	unknown := "/ext/tenants/" + c.install + "/data" // no tenant has this ID
+	c.adminAt(http.MethodDelete, unknown, "").fails(404, "NOT_FOUND")
+	c.adminAt(http.MethodDelete, unknown+"?allowMissing=true", "").is(http.StatusOK).says(`{"state":"deleted"}`)
 
 	for _, x := range []struct{ method, target, code string }{
 		{http.MethodGet, "/ext/installs/x/data?tenant=" + c.tenant, "VALIDATION_FAILED"},
