@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"slices"
 )
 
 // segmentPage is the number of segments that a reader asks the store for at once.
@@ -85,12 +86,38 @@ func (r *reader) next() error {
 		r.current = io.NopCloser(bytes.NewReader(seg.Inline[from : from+n]))
 		return nil
 	}
-	opened, err := r.s.Bodies.Open(r.ctx, BodyPath(r.owner, r.bucket, seg.ID, r.name), seg.Body, from, n)
+	path := BodyPath(r.owner, r.bucket, seg.ID, r.name)
+	opened, err := r.s.Bodies.Open(r.ctx, path, seg.Body, from, n)
 	if err != nil {
-		return err
+		moved, ok := r.moved(&seg)
+		if !ok {
+			return err
+		}
+		if opened, err = r.s.Bodies.Open(r.ctx, path, moved, from, n); err != nil {
+			return err
+		}
 	}
 	r.current = opened
 	return nil
+}
+
+// moved returns a body with its nodes as they are now, if they are others than when the
+// row was read: a drained node has no copy any more.
+func (r *reader) moved(seg *Segment) (b Body, ok bool) {
+	if r.upload == "" {
+		o, err := r.s.Store.Get(r.ctx, r.owner, r.bucket, r.name)
+		if err != nil {
+			return b, false
+		}
+		b = o.Body
+	} else {
+		page, err := r.s.Store.Segments(r.ctx, r.owner, r.upload, seg.Start, 1)
+		if err != nil || len(page) == 0 {
+			return b, false
+		}
+		b = page[0].Body
+	}
+	return b, b.ID == seg.ID && !slices.Equal(b.Sharks, seg.Sharks)
 }
 
 // Close releases what is open.

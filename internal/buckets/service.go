@@ -44,6 +44,13 @@ type Sums struct {
 	Checksum Checksum // zero: none was asked for
 }
 
+// CommitWithin is how long after the end of a body its row may be written. A body that is
+// older and that no row has will never have one, so an audit may remove it.
+const CommitWithin = time.Hour
+
+// errLate means that the nodes or the database took longer than CommitWithin.
+var errLate = fault.New(fault.Unavailable, "the body was not stored in time; retry")
+
 // Options of a Service. All but Limits are required.
 type Options struct {
 	Store      Store
@@ -133,11 +140,18 @@ func knownResult(err error) bool {
 // writeBody stores a body and then calls ready, unless that is nil. remove takes the
 // body back; after an error nothing is left to take back.
 func (s *Service) writeBody(ctx context.Context, owner AccountID, bucket BucketID, name string, size int64, copies int, body *Body, src Source, ready func() error) (remove func(), err error) {
-	remove, err = s.placeBody(ctx, owner, bucket, name, size, copies, body, src)
-	if err != nil || ready == nil {
+	counted := &counter{Reader: src, clock: s.Clock}
+	remove, err = s.placeBody(ctx, owner, bucket, name, size, copies, body, src, counted)
+	if err != nil {
 		return remove, err
 	}
-	if err := ready(); err != nil {
+	if ready != nil {
+		err = ready()
+	}
+	if err == nil && s.Clock().Sub(counted.ended) > CommitWithin {
+		err = errLate
+	}
+	if err != nil {
 		remove()
 		return nil, err
 	}
@@ -145,9 +159,8 @@ func (s *Service) writeBody(ctx context.Context, owner AccountID, bucket BucketI
 }
 
 // placeBody reads a body into the row if it is small, and otherwise onto storage nodes.
-func (s *Service) placeBody(ctx context.Context, owner AccountID, bucket BucketID, name string, size int64, copies int, body *Body, src Source) (remove func(), err error) {
+func (s *Service) placeBody(ctx context.Context, owner AccountID, bucket BucketID, name string, size int64, copies int, body *Body, src Source, counted *counter) (remove func(), err error) {
 	remove = func() {}
-	counted := &counter{Reader: src}
 	var reader io.Reader = counted
 	if size <= int64(s.Limits.Inline) {
 		head, err := io.ReadAll(io.LimitReader(counted, int64(s.Limits.Inline)+1))
@@ -178,12 +191,17 @@ func (s *Service) placeBody(ctx context.Context, owner AccountID, bucket BucketI
 // counter counts the bytes that are read.
 type counter struct {
 	io.Reader
-	n int64
+	clock clock.Clock
+	n     int64
+	ended time.Time // when the last Read returned
 }
 
 func (c *counter) Read(p []byte) (n int, err error) {
 	n, err = c.Reader.Read(p)
 	c.n += int64(n)
+	if err != nil {
+		c.ended = c.clock()
+	}
 	return n, err
 }
 

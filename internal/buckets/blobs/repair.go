@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/fault"
@@ -45,6 +46,30 @@ func (c *Cluster) Replicate(ctx context.Context, path string, b buckets.Body, n 
 		ids = append(ids, m.id)
 	}
 	return ids, nil
+}
+
+// Restore copies a body to one node, and replaces the copy that it has, if any. b.Sharks
+// are the nodes to copy from.
+func (c *Cluster) Restore(ctx context.Context, path string, b buckets.Body, node string) error {
+	to, err := c.member(node)
+	if err != nil {
+		return err
+	}
+	var from []*member
+	for _, id := range b.Sharks {
+		m, err := c.member(id)
+		if err != nil {
+			return err
+		}
+		from = append(from, m)
+	}
+	err = c.copyTo(ctx, path, b.Length, b.MD5, from, to)
+	c.blame(ctx, to, err)
+	if err == nil {
+		c.bad.Remove(badCopy{to.id, path})
+		c.wrote(to, b.Length)
+	}
+	return err
 }
 
 // replicate copies a body to n nodes of a placement. On an error it returns those that
@@ -126,8 +151,7 @@ func (c *Cluster) Verify(ctx context.Context, path string, b buckets.Body, node 
 	if err != nil {
 		return err
 	}
-	info, err := within(ctx, c, func(ctx context.Context) (Info, error) { return m.driver.Stat(ctx, path) })
-	c.blame(ctx, m, err)
+	info, err := c.Stat(ctx, node, path)
 	switch {
 	case err != nil:
 		return err
@@ -163,4 +187,35 @@ func (c *Cluster) Copy(ctx context.Context, from, to string, sharks []string) er
 		done = append(done, m)
 	}
 	return nil
+}
+
+// Walk returns the files of a node; see Driver.
+func (c *Cluster) Walk(ctx context.Context, node, after string) iter.Seq2[Info, error] {
+	m, err := c.member(node)
+	if err != nil {
+		return func(yield func(Info, error) bool) { yield(Info{}, err) }
+	}
+	return m.driver.Walk(ctx, after)
+}
+
+// Stat returns the size and time of a copy.
+func (c *Cluster) Stat(ctx context.Context, node, path string) (Info, error) {
+	m, err := c.member(node)
+	if err != nil {
+		return Info{}, err
+	}
+	info, err := within(ctx, c, func(ctx context.Context) (Info, error) { return m.driver.Stat(ctx, path) })
+	c.blame(ctx, m, err)
+	return info, err
+}
+
+// Ping returns an error if a node does not work now.
+func (c *Cluster) Ping(ctx context.Context, node string) error {
+	m, err := c.member(node)
+	if err != nil {
+		return err
+	}
+	_, err = within(ctx, c, func(ctx context.Context) (Space, error) { return m.driver.Space(ctx) })
+	c.blame(ctx, m, err)
+	return err
 }
