@@ -1,0 +1,83 @@
+package maintenance
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"hash/maphash"
+
+	"holdfast/internal/buckets"
+)
+
+// body is a body that a row has, with its path on storage nodes.
+type body struct {
+	path string
+	ref  buckets.Reference
+}
+
+func newBody(r buckets.Reference) body {
+	return body{buckets.BodyPath(r.Owner, r.Bucket, r.ID, r.Name), r}
+}
+
+// encodeLine returns a line of a sorter.
+func encodeLine(path string, v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return append(append([]byte(path), '\t'), text...), nil
+}
+
+var errLine = errors.New("the file of an audit or a drain is damaged: run the command with --restart")
+
+// decodeLine decodes a line of a sorter into v.
+func decodeLine(line []byte, v any) (path string, err error) {
+	before, text, ok := bytes.Cut(line, []byte{'\t'})
+	if !ok || json.Unmarshal(text, v) != nil {
+		return "", errLine
+	}
+	return string(before), nil
+}
+
+// bodies reads a sorted file of bodies.
+type bodies struct {
+	*lines
+	body
+}
+
+// next reads the next body that keep returns true for, or sets ended.
+func (b *bodies) next(keep func(*buckets.Reference) bool) error {
+	for {
+		if err := b.lines.next(); err != nil || b.ended {
+			return err
+		}
+		b.body = body{}
+		var err error
+		if b.path, err = decodeLine(b.line, &b.ref); err != nil {
+			return err
+		}
+		if keep(&b.ref) {
+			return nil
+		}
+	}
+}
+
+// filter is a set of paths that may have more than were added.
+type filter struct {
+	seed maphash.Seed
+	bits []uint64
+}
+
+const filterBits = 1 << 25 // 4 MiB
+
+func newFilter() *filter { return &filter{maphash.MakeSeed(), make([]uint64, filterBits/64)} }
+
+func (f *filter) add(path string) {
+	h := maphash.String(f.seed, path) % filterBits
+	f.bits[h/64] |= 1 << (h % 64)
+}
+
+func (f *filter) has(path string) bool {
+	h := maphash.String(f.seed, path) % filterBits
+	return f.bits[h/64]&(1<<(h%64)) != 0
+}

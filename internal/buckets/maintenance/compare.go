@@ -1,0 +1,241 @@
+package maintenance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/fault"
+)
+
+// batchSize is how many copies are compared before the position is noted, and readers is
+// how many of them are read at once.
+const (
+	batchSize = 64
+	readers   = 4
+)
+
+// compareAll compares the files of all nodes with the references, one node after another.
+func (a *audit) compareAll(ctx context.Context) error {
+	var compared, total int64
+	for _, p := range a.state.Nodes {
+		total += p.Copies
+		compared += p.Compared
+	}
+	for _, id := range slices.Sorted(keys(a.state.Nodes)) {
+		p := a.state.Nodes[id]
+		if p.Done {
+			continue
+		}
+		before := p.Compared
+		c := &comparison{audit: a, node: id, at: p, show: func() { a.Show(Comparing, compared+p.Compared-before, total) }}
+		if err := c.run(ctx); err != nil {
+			return errors.Join(err, a.state.save())
+		}
+		compared += p.Compared - before
+		p.Done = true
+		if err := a.state.save(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func keys[V any](m map[string]V) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// comparison compares the files of one node with the bodies that should be there. Both
+// come in the order of their paths.
+type comparison struct {
+	*audit
+	node  string
+	at    *position
+	show  func()
+	batch []item
+}
+
+// item is a path with the file, the body, or both.
+type item struct {
+	file   *blobs.Info
+	body   *body
+	offset int64 // in the file of bodies, after this item
+	found  *Finding
+	failed error
+}
+
+func (i *item) path() string {
+	if i.file != nil {
+		return i.file.Path
+	}
+	return i.body.path
+}
+
+// errBadNode ends the comparison of a node.
+type errBadNode struct{ error }
+
+func (c *comparison) run(ctx context.Context) error {
+	err := c.merge(ctx)
+	bad, ok := errors.AsType[errBadNode](err)
+	if !ok || ctx.Err() != nil {
+		return err
+	}
+	return c.state.find(Finding{Problem: BadNode, Node: c.node, Detail: bad.Error()})
+}
+
+func (c *comparison) merge(ctx context.Context) error {
+	in, err := openLines(filepath.Join(c.Folder, bodiesFile), c.at.Offset)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	rows := &bodies{lines: in}
+	next, stop := iter.Pull2(c.Cluster.Walk(ctx, c.node, c.at.After))
+	defer stop()
+	here := func(r *buckets.Reference) bool { return slices.Contains(r.Sharks, c.node) }
+	var file *blobs.Info
+	advance := func() error {
+		info, err, ok := next()
+		file = &info
+		if !ok {
+			file = nil
+		}
+		if err != nil {
+			return errBadNode{err}
+		}
+		return nil
+	}
+	if err := errors.Join(advance(), rows.next(here)); err != nil {
+		return err
+	}
+	for file != nil || !rows.ended {
+		var i item
+		if file != nil && (rows.ended || file.Path <= rows.path) {
+			i.file = file
+		}
+		if !rows.ended && (file == nil || rows.path <= file.Path) {
+			b := rows.body
+			i.body = &b
+		}
+		i.offset = c.at.Offset
+		if n := len(c.batch); n > 0 {
+			i.offset = c.batch[n-1].offset
+		}
+		if i.body != nil {
+			i.offset = rows.offset
+			if err := rows.next(here); err != nil {
+				return err
+			}
+		}
+		if i.file != nil {
+			if err := advance(); err != nil {
+				if failed := c.flush(ctx); failed != nil {
+					return failed
+				}
+				return err
+			}
+		}
+		c.batch = append(c.batch, i)
+		if len(c.batch) == batchSize {
+			if err := c.flush(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return c.flush(ctx)
+}
+
+// flush checks the batch and notes the findings and the position.
+func (c *comparison) flush(ctx context.Context) error {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, readers)
+	for i := range c.batch {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			c.batch[i].found, c.batch[i].failed = c.check(ctx, &c.batch[i])
+		})
+	}
+	wg.Wait()
+	for i := range c.batch {
+		one := &c.batch[i]
+		if one.failed != nil {
+			return one.failed
+		}
+		if one.found != nil {
+			if err := c.state.find(*one.found); err != nil {
+				return err
+			}
+		}
+		c.at.After, c.at.Offset = one.path(), one.offset
+		if one.body != nil {
+			c.at.Compared++
+		}
+	}
+	c.batch = c.batch[:0]
+	c.show()
+	return c.state.saveEvery()
+}
+
+// check returns what is wrong with an item, or nil.
+func (c *comparison) check(ctx context.Context, i *item) (*Finding, error) {
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case i.body == nil:
+		if c.Clock().Sub(i.file.Modified) <= c.Grace {
+			return nil, nil
+		}
+		f := Finding{Problem: Unreferenced, Node: c.node, Path: i.file.Path, Size: i.file.Size, Modified: i.file.Modified}
+		if i.file.Temporary {
+			f.Detail = "of a write that did not end"
+		}
+		return &f, nil
+	case i.body.ref.Garbage:
+		return nil, nil
+	case i.file == nil:
+		f := Finding{Problem: Missing, Node: c.node}.of(i.body)
+		return &f, nil
+	case i.file.Size != i.body.ref.Length:
+		f := Finding{Problem: Corrupt, Node: c.node, Detail: fmt.Sprintf("the copy has %d bytes, expected %d", i.file.Size, i.body.ref.Length)}.of(i.body)
+		return &f, nil
+	case !c.Verify:
+		return nil, nil
+	}
+	detail, err := c.verify(ctx, c.node, i.body)
+	if err != nil || detail == "" {
+		return nil, err
+	}
+	f := Finding{Problem: Corrupt, Node: c.node, Detail: detail}.of(i.body)
+	return &f, nil
+}
+
+// verify reads a copy, and returns what is wrong with it. A copy that is missing is not:
+// it was removed after the walk, or the next audit finds that.
+func (a *audit) verify(ctx context.Context, node string, b *body) (detail string, err error) {
+	err = a.Cluster.Verify(ctx, b.path, b.ref.Body, node)
+	switch {
+	case err == nil, fault.Is(err, fault.NotFound):
+		return "", nil
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case errors.Is(err, blobs.ErrCorrupt):
+		return "the copy does not match its length or MD5", nil
+	}
+	if down := a.Cluster.Ping(ctx, node); down != nil {
+		return "", errBadNode{down}
+	}
+	return "the copy cannot be read: " + err.Error(), nil // a bad sector of a disk that works
+}

@@ -1,0 +1,288 @@
+package maintenance
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/fault"
+)
+
+// group is the findings of one path, with the body as the second reading has it.
+type group struct {
+	path     string
+	body     *body // nil: no row has it
+	findings []Finding
+}
+
+// decideAll goes through the findings and the references that were read again, which
+// both are sorted by path.
+func (a *audit) decideAll(ctx context.Context) error {
+	found, err := openLines(filepath.Join(a.Folder, sortedFile), 0)
+	if err != nil {
+		return err
+	}
+	defer found.close()
+	again, err := openLines(filepath.Join(a.Folder, againFile), 0)
+	if err != nil {
+		return err
+	}
+	defer again.close()
+	rows := &bodies{lines: again}
+	all := func(*buckets.Reference) bool { return true }
+	if err := errors.Join(found.next(), rows.next(all)); err != nil {
+		return err
+	}
+	done := int64(0)
+	for !found.ended {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		g, err := nextGroup(found)
+		if err != nil {
+			return err
+		}
+		for !rows.ended && rows.path < g.path {
+			if err := rows.next(all); err != nil {
+				return err
+			}
+		}
+		if !rows.ended && rows.path == g.path {
+			b := rows.body
+			g.body = &b
+		}
+		done += int64(len(g.findings))
+		if err := a.settle(ctx, g); err != nil {
+			return err
+		}
+		a.Show(Deciding, done, a.pending)
+	}
+	return nil
+}
+
+// nextGroup reads the findings of the current path.
+func nextGroup(found *lines) (*group, error) {
+	g := &group{}
+	for !found.ended {
+		var f Finding
+		path, err := decodeLine(found.line, &f)
+		if err != nil {
+			return nil, err
+		}
+		if len(g.findings) == 0 {
+			g.path = path
+		}
+		if path != g.path {
+			return g, nil
+		}
+		g.findings = append(g.findings, f)
+		if err := found.next(); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// settle checks the findings of a path again, repairs them, and reports what they are.
+func (a *audit) settle(ctx context.Context, g *group) error {
+	var left []Finding
+	for _, f := range g.findings {
+		holds, err := a.holds(ctx, g, &f)
+		if err != nil {
+			return err
+		}
+		if holds {
+			left = append(left, f)
+		}
+	}
+	g.findings = left
+	if a.Repair && len(left) > 0 {
+		a.repair(ctx, g)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	for _, f := range g.findings {
+		if err := a.say(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holds reports whether a finding is true now.
+func (a *audit) holds(ctx context.Context, g *group, f *Finding) (bool, error) {
+	row := g.body
+	live := row != nil && !row.ref.Garbage
+	switch f.Problem {
+	case Unreferenced:
+		if row != nil && slices.Contains(row.ref.Sharks, f.Node) {
+			return false, nil
+		}
+		return a.isUnchanged(ctx, f), ctx.Err()
+	case FewCopies:
+		return live && len(row.ref.Sharks) < a.Level, nil
+	case Missing:
+		if !live || !slices.Contains(row.ref.Sharks, f.Node) {
+			return false, nil
+		}
+		_, err := a.Cluster.Stat(ctx, f.Node, f.Path)
+		return err != nil, ctx.Err()
+	case Corrupt:
+		if !live || !slices.Contains(row.ref.Sharks, f.Node) {
+			return false, nil
+		}
+		if _, err := a.Cluster.Stat(ctx, f.Node, f.Path); fault.Is(err, fault.NotFound) {
+			f.Problem, f.Detail = Missing, ""
+			return true, nil
+		}
+		detail, err := a.verify(ctx, f.Node, row)
+		if detail != "" {
+			f.Detail = detail
+		}
+		return detail != "" || err != nil, ctx.Err()
+	}
+	return true, nil
+}
+
+// isUnchanged reports whether a file is still the one that was found. One that cannot be
+// read counts as such, so that it is reported.
+func (a *audit) isUnchanged(ctx context.Context, f *Finding) bool {
+	if blobs.IsTemporary(f.Path) {
+		return true // its time would be that of the last write, so no write goes on
+	}
+	info, err := a.Cluster.Stat(ctx, f.Node, f.Path)
+	if err != nil {
+		return !fault.Is(err, fault.NotFound)
+	}
+	return info.Size == f.Size && info.Modified.Equal(f.Modified)
+}
+
+// repair repairs the findings of a path. Copies that rows name come first: a file that no
+// row names may be the only good copy.
+func (a *audit) repair(ctx context.Context, g *group) {
+	var broken, strays []string
+	few := false
+	for _, f := range g.findings {
+		switch f.Problem {
+		case Missing, Corrupt:
+			broken = append(broken, f.Node)
+		case Unreferenced:
+			strays = append(strays, f.Node)
+		case FewCopies:
+			few = true
+		default:
+			return
+		}
+	}
+	var kept []string
+	if len(broken) > 0 || few {
+		var err error
+		if kept, err = a.restore(ctx, g.body, broken, strays); err != nil {
+			for i := range g.findings {
+				g.findings[i].Detail = strings.TrimPrefix(g.findings[i].Detail+"; not repaired: "+err.Error(), "; ")
+			}
+			return
+		}
+	}
+	for i := range g.findings {
+		f := &g.findings[i]
+		if f.Problem != Unreferenced || slices.Contains(kept, f.Node) {
+			f.Repaired = true
+			continue
+		}
+		// The last look before the removal. A copy that was made meanwhile is young; one that
+		// is made after this look is not possible, because drains and audits exclude each other.
+		if !a.isUnchanged(ctx, f) {
+			continue
+		}
+		err := a.Cluster.Remove(ctx, f.Path, []string{f.Node})
+		if f.Repaired = err == nil; err != nil {
+			f.Detail = "not removed: " + err.Error()
+		}
+	}
+}
+
+var (
+	errNoCopy  = errors.New("no good copy is left")
+	errChanged = errors.New("the object was changed meanwhile: run the audit again")
+)
+
+// restore makes a body have as many good copies as it should, and returns its nodes.
+// strays are nodes with a copy that the row does not name.
+func (a *audit) restore(ctx context.Context, b *body, broken, strays []string) (nodes []string, err error) {
+	want := max(len(b.ref.Sharks), a.Level)
+	from := b.ref.Body
+	from.Sharks = nil
+	for _, id := range b.ref.Sharks {
+		if !slices.Contains(broken, id) {
+			from.Sharks = append(from.Sharks, id)
+		}
+	}
+	nodes = slices.Clone(from.Sharks)
+	if len(broken) > 0 {
+		for _, id := range strays {
+			if a.Cluster.Verify(ctx, b.path, b.ref.Body, id) != nil {
+				continue
+			}
+			from.Sharks = append(from.Sharks, id)
+			if len(nodes) < want && a.nodes[id] == buckets.NodeActive || len(nodes) == 0 {
+				nodes = append(nodes, id)
+			}
+		}
+	}
+	if len(from.Sharks) == 0 {
+		return nil, errNoCopy
+	}
+	var failed []error
+	for _, id := range broken { // where it was, if possible: then the row stays as it is
+		if len(nodes) >= want || a.nodes[id] != buckets.NodeActive {
+			continue
+		}
+		if err := a.Cluster.Restore(ctx, b.path, from, id); err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		nodes = append(nodes, id)
+	}
+	if n := want - len(nodes); n > 0 {
+		have := slices.Concat(b.ref.Sharks, strays)
+		added, err := a.Cluster.Replicate(ctx, b.path, from, n, have)
+		if err != nil {
+			return nil, errors.Join(append(failed, err)...)
+		}
+		nodes = append(nodes, added...)
+	}
+	if err := a.setSharks(ctx, b, nodes); err != nil {
+		return nil, err
+	}
+	a.removeBroken(ctx, b, broken, nodes)
+	return nodes, nil
+}
+
+// setSharks changes the row of a body, if it names other nodes.
+func (a *audit) setSharks(ctx context.Context, b *body, nodes []string) error {
+	now, before := slices.Sorted(slices.Values(nodes)), slices.Sorted(slices.Values(b.ref.Sharks))
+	if slices.Equal(now, before) {
+		return nil
+	}
+	set, err := a.Store.SetSharks(ctx, b.ref, nodes)
+	if err == nil && !set {
+		err = errChanged
+	}
+	return err
+}
+
+// removeBroken removes bad copies that the row does not name any more. If that fails, the
+// next audit finds them.
+func (a *audit) removeBroken(ctx context.Context, b *body, broken, nodes []string) {
+	for _, id := range broken {
+		if _, known := a.nodes[id]; known && !slices.Contains(nodes, id) {
+			_ = a.Cluster.Remove(ctx, b.path, []string{id})
+		}
+	}
+}

@@ -1,0 +1,297 @@
+package maintenance
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/fault"
+)
+
+// drainFile has the bodies that are to be moved.
+const drainFile = "drain-bodies"
+
+// movers is how many bodies are moved at once.
+const movers = 8
+
+// maxRounds limits how often a drain begins again because bodies were written to the node
+// meanwhile.
+const maxRounds = 100
+
+// DrainOptions are what a drain does.
+type DrainOptions struct {
+	Keep        bool // do not remove the node
+	FewerCopies bool // accept one copy less where no other node can take it
+}
+
+// Drained is the result of a drain.
+type Drained struct {
+	Moved   int64    // bodies
+	Dropped int64    // copies that the other copies of the body replace, or that were garbage
+	Stray   int64    // files that could not be removed from the node
+	Failed  int64    // bodies that are still on the node
+	Reasons []string // why, a few
+	Removed bool     // the node was removed
+}
+
+// drain is a drain that runs.
+type drain struct {
+	Options
+	DrainOptions
+	node string
+
+	mu     sync.Mutex
+	result Drained
+	gone   bool // the node does not work
+	done   int64
+	total  int64
+}
+
+// Drain moves all bodies off a node and then removes it from the database. The node gets
+// the state NodeDraining first, and keeps it if bodies are left.
+//
+// A server that does not know the state yet, and a write that has begun before, may still
+// add bodies. They are moved in the next round. The last word has RemoveNode: while it
+// looks for bodies, and from then on, such a write fails and its client repeats it.
+//
+// A body is copied, then its row is changed, then the old copy is removed. A reader that
+// has read the row before finds no copy, and reads the row again. If the object is
+// overwritten or deleted between copy and change, its row has become garbage, which is
+// changed instead; the garbage collector then removes the new copy. If it is removed
+// altogether, the new copy is left for an audit.
+//
+// If Drain is interrupted, even by SIGKILL, the next call continues with the bodies that
+// are still on the node. A copy that was made and that no row names is left for an audit.
+func Drain(ctx context.Context, o Options, node buckets.Node, do DrainOptions) (Drained, error) {
+	d := &drain{Options: o, DrainOptions: do, node: node.ID}
+	if err := os.MkdirAll(o.Folder, 0o700); err != nil {
+		return Drained{}, err
+	}
+	node.State = buckets.NodeDraining
+	if err := o.Store.SetNode(ctx, node); err != nil {
+		return Drained{}, err
+	}
+	for range maxRounds {
+		n, err := d.list(ctx)
+		if err == nil && n > 0 {
+			err = d.moveAll(ctx)
+		}
+		switch {
+		case err != nil:
+			return d.result, err
+		case d.result.Failed > 0:
+			return d.result, nil
+		case n > 0:
+			continue
+		case do.Keep:
+			return d.result, d.clear()
+		}
+		err = o.Store.RemoveNode(ctx, node.ID)
+		if errors.Is(err, buckets.ErrNodeInUse) {
+			continue
+		}
+		d.result.Removed = err == nil
+		return d.result, errors.Join(err, d.clear())
+	}
+	return d.result, fault.Newf(fault.Unavailable, "bodies are still written to storage node %s: do all servers use this database?", node.ID)
+}
+
+func (d *drain) file() string { return filepath.Join(d.Folder, drainFile) }
+
+func (d *drain) clear() error {
+	if err := os.Remove(d.file()); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// list writes the bodies that are on the node to a file, and returns their number. The
+// database is not read while bodies are moved, which may take days.
+func (d *drain) list(ctx context.Context) (n int64, err error) {
+	s := newSorter(d.Folder, drainFile)
+	err = d.Store.References(ctx, func(r buckets.Reference) error {
+		if !slices.Contains(r.Sharks, d.node) {
+			return nil
+		}
+		n++
+		d.Show(Listing, n, 0)
+		b := newBody(r)
+		line, err := encodeLine(b.path, r)
+		if err != nil {
+			return err
+		}
+		return s.add(line)
+	})
+	if err == nil {
+		err = s.finish()
+	}
+	d.total = d.done + n
+	return n, err
+}
+
+// moveAll moves the bodies of the file.
+func (d *drain) moveAll(ctx context.Context) error {
+	in, err := openLines(d.file(), 0)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	rows := &bodies{lines: in}
+	slots := make(chan struct{}, movers)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		if err := rows.next(func(*buckets.Reference) bool { return true }); err != nil {
+			return err
+		}
+		if rows.ended {
+			wg.Wait()
+			return context.Cause(ctx)
+		}
+		b := rows.body
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if err := d.take(ctx, &b); err != nil {
+				stop(err)
+			}
+		})
+	}
+}
+
+// take moves a body and takes note of the result. It returns the errors after which no
+// other body can be moved either.
+func (d *drain) take(ctx context.Context, b *body) error {
+	was, err := d.move(ctx, b)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	stray := err == nil && was != changed && !d.remove(ctx, b.path)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case err != nil:
+		d.result.Failed++
+		if len(d.result.Reasons) < 5 {
+			d.result.Reasons = append(d.result.Reasons, b.ref.Name+": "+err.Error())
+		}
+	case was == moved:
+		d.result.Moved++
+	case was == dropped:
+		d.result.Dropped++
+	}
+	if stray {
+		d.result.Stray++
+	}
+	d.done++
+	d.Show(Moving, d.done, d.total)
+	if _, ok := errors.AsType[errDatabase](err); ok {
+		return err
+	}
+	return nil
+}
+
+// remove removes a copy from the node, and reports whether it did. It does not try again
+// after a failure, because a node that hangs would delay every body.
+func (d *drain) remove(ctx context.Context, path string) bool {
+	d.mu.Lock()
+	gone := d.gone
+	d.mu.Unlock()
+	if gone || d.Cluster.Remove(ctx, path, []string{d.node}) == nil {
+		return !gone
+	}
+	d.mu.Lock()
+	d.gone = true
+	d.mu.Unlock()
+	return false
+}
+
+// outcome is what became of a body.
+type outcome int
+
+const (
+	moved   outcome = iota
+	dropped         // the row names one node less
+	changed         // the row was changed meanwhile; the next round looks again
+)
+
+// errDatabase is an error of the database.
+type errDatabase struct{ error }
+
+func (e errDatabase) Unwrap() error { return e.error }
+
+// move makes the row of a body name other nodes.
+func (d *drain) move(ctx context.Context, b *body) (outcome, error) {
+	others := without(b.ref.Sharks, d.node)
+	if b.ref.Garbage && len(others) > 0 {
+		return d.set(ctx, b, others, dropped)
+	}
+	from := b.ref.Body
+	from.Sharks = d.known(b.ref.Sharks)
+	added, err := d.Cluster.Replicate(ctx, b.path, from, 1, b.ref.Sharks)
+	switch {
+	case err == nil:
+		return d.set(ctx, b, append(others, added...), moved)
+	case ctx.Err() != nil:
+		return changed, ctx.Err()
+	case b.ref.Garbage && blobs.IsSourceError(err):
+		// The collector has removed it, or the node is gone. No new request reads it.
+		return d.set(ctx, b, nil, dropped)
+	case errors.Is(err, blobs.ErrNotEnoughSpace) && d.FewerCopies && d.hasGoodCopy(ctx, b, others):
+		return d.set(ctx, b, others, dropped)
+	}
+	return changed, err
+}
+
+// set changes the row of a body. If the object was overwritten or deleted since the row
+// was read, the row is garbage now.
+func (d *drain) set(ctx context.Context, b *body, nodes []string, what outcome) (outcome, error) {
+	ref := b.ref
+	for {
+		set, err := d.Store.SetSharks(ctx, ref, nodes)
+		switch {
+		case errors.Is(err, buckets.ErrNodeRemoved):
+			return changed, err
+		case err != nil:
+			return changed, errDatabase{err}
+		case set:
+			return what, nil
+		case ref.Garbage || ref.Upload != "":
+			return changed, nil
+		}
+		ref.Garbage = true
+	}
+}
+
+// known returns the nodes that the cluster has.
+func (d *drain) known(ids []string) (known []string) {
+	for _, n := range d.Cluster.Nodes() {
+		if slices.Contains(ids, n.ID) {
+			known = append(known, n.ID)
+		}
+	}
+	return known
+}
+
+func without(ids []string, id string) []string {
+	return slices.DeleteFunc(slices.Clone(ids), func(other string) bool { return other == id })
+}
+
+// hasGoodCopy reads the other copies until one is good.
+func (d *drain) hasGoodCopy(ctx context.Context, b *body, others []string) bool {
+	return slices.ContainsFunc(others, func(id string) bool {
+		return d.Cluster.Verify(ctx, b.path, b.ref.Body, id) == nil
+	})
+}

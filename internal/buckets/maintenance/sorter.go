@@ -1,0 +1,191 @@
+package maintenance
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Limits of a sorter: the bytes that it sorts in memory, and the files that it merges at
+// once.
+const (
+	runSize  = 32 << 20
+	maxFiles = 128
+)
+
+// sorter sorts lines by their bytes, in files. A line begins with a path and a tab, which
+// is smaller than all characters of paths, so the order is that of the paths.
+type sorter struct {
+	folder, name string
+	runSize      int
+	lines        [][]byte
+	size         int
+	runs         []string
+	made         int
+}
+
+func newSorter(folder, name string) *sorter {
+	return &sorter{folder: folder, name: name, runSize: runSize}
+}
+
+// add adds a line, which must not have a line feed.
+func (s *sorter) add(line []byte) error {
+	s.lines = append(s.lines, bytes.Clone(line))
+	if s.size += len(line) + 64; s.size < s.runSize {
+		return nil
+	}
+	return s.spill()
+}
+
+// spill writes the lines in memory to a file.
+func (s *sorter) spill() error {
+	slices.SortFunc(s.lines, bytes.Compare)
+	err := s.write(func(w *bufio.Writer) error {
+		for _, line := range s.lines {
+			if err := writeLine(w, line); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	s.lines, s.size = nil, 0
+	if len(s.runs) < maxFiles || err != nil {
+		return err
+	}
+	return s.merge()
+}
+
+func writeLine(w *bufio.Writer, line []byte) error {
+	if _, err := w.Write(line); err != nil {
+		return err
+	}
+	return w.WriteByte('\n')
+}
+
+// write writes a new file of sorted lines.
+func (s *sorter) write(fill func(*bufio.Writer) error) error {
+	s.made++
+	name := filepath.Join(s.folder, fmt.Sprintf("%s.%d", s.name, s.made))
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	s.runs = append(s.runs, name)
+	w := bufio.NewWriterSize(f, 256<<10)
+	return errors.Join(fill(w), w.Flush(), f.Close())
+}
+
+// merge makes one file of all.
+func (s *sorter) merge() error {
+	from := s.runs
+	s.runs = nil
+	var inputs []*lines
+	defer func() {
+		for _, in := range inputs {
+			in.close()
+		}
+	}()
+	for _, name := range from {
+		in, err := openLines(name, 0)
+		if err != nil {
+			return err
+		}
+		inputs = append(inputs, in)
+		if err := in.next(); err != nil {
+			return err
+		}
+	}
+	err := s.write(func(w *bufio.Writer) error {
+		for {
+			var least *lines
+			for _, in := range inputs {
+				if !in.ended && (least == nil || bytes.Compare(in.line, least.line) < 0) {
+					least = in
+				}
+			}
+			if least == nil {
+				return nil
+			}
+			if err := writeLine(w, least.line); err != nil {
+				return err
+			}
+			if err := least.next(); err != nil {
+				return err
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range from {
+		if err := os.Remove(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish sorts all lines into the file name in the folder.
+func (s *sorter) finish() error {
+	if err := s.spill(); err != nil {
+		return err
+	}
+	if len(s.runs) > 1 {
+		if err := s.merge(); err != nil {
+			return err
+		}
+	}
+	return os.Rename(s.runs[0], filepath.Join(s.folder, s.name))
+}
+
+// lines reads a file of lines.
+type lines struct {
+	f      *os.File
+	r      *bufio.Reader
+	line   []byte // the current one, until the next call
+	offset int64  // of the line after it
+	ended  bool
+}
+
+// openLines opens a file of lines at an offset.
+func openLines(name string, offset int64) (*lines, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &lines{f: f, r: bufio.NewReaderSize(f, 64<<10), offset: offset}, nil
+}
+
+// next reads the next line, or sets ended.
+func (l *lines) next() error {
+	l.line = l.line[:0]
+	for {
+		part, err := l.r.ReadSlice('\n')
+		l.line = append(l.line, part...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF):
+			l.ended = true
+			if len(l.line) > 0 {
+				return io.ErrUnexpectedEOF
+			}
+			return nil
+		case err != nil:
+			return err
+		}
+		l.offset += int64(len(l.line))
+		l.line = l.line[:len(l.line)-1]
+		return nil
+	}
+}
+
+func (l *lines) close() { _ = l.f.Close() }

@@ -1,0 +1,195 @@
+package maintenance
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/fault"
+)
+
+// Files of an audit in its folder. Sorters add files with a number.
+const (
+	stateFile    = "audit.json"
+	bodiesFile   = "audit-bodies"
+	findingsFile = "audit-findings"
+	sortedFile   = "audit-findings-sorted"
+	againFile    = "audit-bodies-again"
+)
+
+// state is how far an audit is. It is saved every few seconds.
+type state struct {
+	folder   string
+	findings *os.File
+	buffer   *bufio.Writer
+	saved    time.Time
+
+	Verify bool          `json:"verify"`
+	Node   string        `json:"node"`
+	Level  int           `json:"level"`
+	Grace  time.Duration `json:"grace"`
+
+	Began    time.Time            `json:"began"`
+	Listed   bool                 `json:"listed"` // the file of bodies is complete
+	Bodies   int64                `json:"bodies"`
+	Findings int64                `json:"findings"`
+	Size     int64                `json:"size"` // bytes of the file of findings
+	Nodes    map[string]*position `json:"nodes"`
+}
+
+// position is how far a node was compared.
+type position struct {
+	After    string `json:"after"`  // the last path
+	Offset   int64  `json:"offset"` // of the next line in the file of bodies
+	Copies   int64  `json:"copies"` // that rows name
+	Compared int64  `json:"compared"`
+	Done     bool   `json:"done"`
+}
+
+// load reads the state of an interrupted audit with the same options, or begins a new
+// one.
+func (a *audit) load() error {
+	fresh := &state{folder: a.Folder, Verify: a.Verify, Node: a.Node, Level: a.Level, Grace: a.Grace, Began: a.Clock()}
+	a.state = &state{folder: a.Folder}
+	text, err := os.ReadFile(filepath.Join(a.Folder, stateFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	old := a.state
+	if a.Restart || err != nil || json.Unmarshal(text, old) != nil || !old.Listed || !a.continues(old) {
+		a.state = fresh
+		return fresh.clear()
+	}
+	return old.open()
+}
+
+// continues reports whether an audit can continue an older one.
+func (a *audit) continues(old *state) bool {
+	for id := range old.Nodes {
+		if _, ok := a.nodes[id]; !ok {
+			return false
+		}
+	}
+	info, err := os.Stat(filepath.Join(a.Folder, findingsFile))
+	return err == nil && info.Size() >= old.Size &&
+		old.Verify == a.Verify && old.Node == a.Node && old.Level == a.Level && old.Grace == a.Grace
+}
+
+// clear begins anew.
+func (s *state) clear() error {
+	s.close()
+	if err := s.remove(); err != nil {
+		return err
+	}
+	s.Listed, s.Bodies, s.Findings, s.Size, s.Nodes = false, 0, 0, 0, map[string]*position{}
+	return s.open()
+}
+
+// open opens the file of findings and cuts off what was written after the state was
+// saved.
+func (s *state) open() error {
+	f, err := os.OpenFile(filepath.Join(s.folder, findingsFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Truncate(s.Size); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if _, err := f.Seek(s.Size, 0); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	s.findings, s.buffer = f, bufio.NewWriter(f)
+	return nil
+}
+
+func (s *state) close() {
+	if s.findings != nil {
+		_ = s.findings.Close()
+		s.findings = nil
+	}
+}
+
+// remove removes the files of an audit.
+func (s *state) remove() error {
+	s.close()
+	for _, name := range []string{stateFile, bodiesFile, findingsFile, sortedFile, againFile} {
+		files, err := filepath.Glob(filepath.Join(escapeGlob(s.folder), name+"*"))
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// escapeGlob returns a pattern that matches only the path.
+func escapeGlob(path string) string {
+	var escaped []rune
+	for _, c := range path {
+		switch c {
+		case '*', '?', '[', '\\':
+			escaped = append(escaped, '[', c, ']')
+		default:
+			escaped = append(escaped, c)
+		}
+	}
+	return string(escaped)
+}
+
+// find takes note of a finding.
+func (s *state) find(f Finding) error {
+	line, err := encodeLine(f.Path, f)
+	if err != nil {
+		return err
+	}
+	s.Findings++
+	s.Size += int64(len(line)) + 1
+	return writeLine(s.buffer, line)
+}
+
+// save makes what was found so far survive the process.
+func (s *state) save() error {
+	if err := s.buffer.Flush(); err != nil {
+		return err
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(s.folder, stateFile)
+	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
+		return err
+	}
+	s.saved = time.Now()
+	return os.Rename(name+".new", name)
+}
+
+// saveEvery saves the state if it is old.
+func (s *state) saveEvery() error {
+	if time.Since(s.saved) < 2*time.Second {
+		return nil
+	}
+	return s.save()
+}
+
+func errNoNode(id string) error {
+	return fault.Newf(fault.NotFound, "there is no storage node %s: holdfast buckets node list shows all", id)
+}
+
+// usageFinding is a counter that differs.
+func usageFinding(account buckets.AccountID, m buckets.Miscount, repaired bool) Finding {
+	return Finding{
+		Problem: WrongUsage, Account: account, Bucket: m.Bucket, Repaired: repaired,
+		Detail: fmt.Sprintf("counted %d objects and %d bytes, stored %d and %d", m.Counted.Objects, m.Counted.Bytes, m.Stored.Objects, m.Stored.Bytes),
+	}
+}
