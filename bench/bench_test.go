@@ -76,6 +76,21 @@ func TestRun(t *testing.T) {
 			"extkeys": {`500 \| 50 \| 2 \| sqlite`, `500 \| 200 \| 2 \| sqlite`},
 			"extrows": {`1,000 \| 100 \| 10 \| sqlite`, `2,000 \| 100 \| 10 \| sqlite`, `2,000 \| 100 \| 20 \| sqlite`},
 		},
+		"buckets": {
+			"buckets": {
+				`s3 PUT 4 KiB \| sqlite \| 1`, `s3 PUT 4 KiB \| sqlite \| 2`, `s3 GET 4 KiB \| sqlite \| 1`, `s3 GET 4 KiB \| sqlite \| 2`,
+				`s3 PUT 1 MiB \| sqlite \| 1`, `s3 PUT 1 MiB \| sqlite \| 2`, `s3 GET 1 MiB \| sqlite \| 1`, `s3 GET 1 MiB \| sqlite \| 2`,
+				`s3 PUT 100 MiB \| sqlite \| 1`, `s3 PUT 100 MiB \| sqlite \| 2`, `s3 GET 100 MiB \| sqlite \| 1`, `s3 GET 100 MiB \| sqlite \| 2`,
+				`s3 list, page of 1,000 \| sqlite \| 1`, `s3 list, page of 1,000 \| sqlite \| 2`,
+				`s3 list, 100 groups \| sqlite \| 1`, `s3 list, 100 groups \| sqlite \| 2`,
+				`s3 DELETE 4 KiB \| sqlite \| 1`, `s3 DELETE 4 KiB \| sqlite \| 2`,
+				`bare file of 4 KiB, synced and renamed \| – \| 1`, `bare file of 4 KiB, synced and renamed \| – \| 2`,
+			},
+			"bucketsmemory": {`stores an object of 16 MiB \| sqlite`, `returns an object of 16 MiB \| sqlite`},
+			"bucketskeys": {
+				`200 \| sqlite \| page of 100`, `2,000 \| sqlite \| page of 100`, `200 \| sqlite \| 100 groups`, `2,000 \| sqlite \| 100 groups`,
+			},
+		},
 	} {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
@@ -100,11 +115,12 @@ func runParts(t *testing.T, parts map[string][]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.size = size{
+	*o.size = size{
 		batch: 250, batches: []int{100, 250}, batchCallers: 2, starts: 2, uploads: 2, downloads: 2, download: 100,
 		users: 10, ofOne: 200, manyRecords: 100, rowsCallers: 2, rowsPayload: 150,
 		extInstalls: 10, extSpread: 20, extNamespaces: []int{50, 200}, events: 1000,
 		hotCallers: []int{1, 2}, diskRecords: 400,
+		reads: 10, large: 2 << 20, listKeys: 2000, deletes: 20, huge: 16 << 20, bucketKeys: []int{200, 2000},
 	}
 	var terminal bytes.Buffer
 	if err := run(t.Context(), &o, &terminal); err != nil {
@@ -157,7 +173,7 @@ func TestCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.size = full
+	*o.size = full
 	var terminal bytes.Buffer
 	if err := run(t.Context(), &o, &terminal); err != nil {
 		t.Fatalf("%v\n%s", err, &terminal)
@@ -182,7 +198,7 @@ func TestRunOnPostgres(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.size = size{batch: 250, batchCallers: 2, users: 10, ofOne: 200, manyRecords: 100, rowsCallers: 2, rowsPayload: 150, extInstalls: 10, extSpread: 20, events: 1000, hotCallers: []int{2}}
+	*o.size = size{batch: 250, batchCallers: 2, users: 10, ofOne: 200, manyRecords: 100, rowsCallers: 2, rowsPayload: 150, extInstalls: 10, extSpread: 20, events: 1000, hotCallers: []int{2}}
 	var terminal bytes.Buffer
 	if err := run(t.Context(), &o, &terminal); err != nil {
 		t.Fatalf("%v\n%s", err, &terminal)

@@ -35,6 +35,9 @@ type caller struct {
 	in   *bufio.Reader
 	out  *bufio.Writer
 	body bytes.Buffer
+
+	number int    // of the connection, where each has objects of its own
+	token  string // where a listing continues
 }
 
 func dial(ctx context.Context, c credentials) (*caller, error) {
@@ -102,15 +105,20 @@ func refused(method, path string, resp *http.Response) error {
 
 // exchange is send for a body that is not kept.
 func (c *caller) exchange(ctx context.Context, method, path string, body []byte, records string, to io.Writer) error {
-	var sent io.Reader = http.NoBody
-	if body != nil {
-		sent = bytes.NewReader(body)
+	if body == nil {
+		return c.transfer(ctx, method, path, http.NoBody, 0, records, to)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.Endpoint+path, sent)
+	return c.transfer(ctx, method, path, bytes.NewReader(body), int64(len(body)), records, to)
+}
+
+// transfer is exchange for a body that is not in memory.
+func (c *caller) transfer(ctx context.Context, method, path string, body io.Reader, size int64, records string, to io.Writer) error {
+	req, err := http.NewRequestWithContext(ctx, method, c.Endpoint+path, body)
 	if err != nil {
 		return err
 	}
-	if body != nil {
+	req.ContentLength = size
+	if size > 0 {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if err := c.sign(req); err != nil {

@@ -93,7 +93,11 @@ func onBinaries(ctx context.Context, o *options, name string, sides []*side, fn 
 	own.binary = s.name
 	return onEngine(name, func(e *engine) error {
 		s.engine = e
-		return onServer(ctx, &own, e, nil, func(running *server) error {
+		enable, err := enabled(s.service)
+		if err != nil {
+			return err
+		}
+		return onServer(ctx, &own, e, enable, func(running *server) error {
 			s.server = running
 			return onBinaries(ctx, o, name, sides[1:], fn)
 		})

@@ -48,7 +48,7 @@ type options struct {
 	profiles    string
 
 	services []entry
-	size     size
+	size     *size // the services have it too
 }
 
 // size is the amount of work in a run.
@@ -72,6 +72,14 @@ type size struct {
 	events        int   // pending for a relay
 	hotCallers    []int // numbers of connections that write one record
 	diskRecords   int   // whose size on the disk is measured
+
+	// Of buckets.
+	reads      int   // small objects that are read
+	large      int   // bytes of a large object
+	listKeys   int   // objects of the bucket that is listed; a multiple of 1,000
+	deletes    int   // objects that are deleted in a window
+	huge       int64 // bytes of the object whose memory is measured
+	bucketKeys []int // numbers of keys of a bucket
 }
 
 // records returns the number of records of a batch, which on Spanner must fit into one commit.
@@ -88,6 +96,7 @@ var full = size{
 	users: 2_000, ofOne: 100_000, manyRecords: 100, rowsCallers: 16, rowsPayload: 150,
 	extInstalls: 100, extSpread: 2_000, extNamespaces: []int{100, 1_000, 5_000}, events: 50_000,
 	hotCallers: []int{1, 64, 240}, diskRecords: 20_000,
+	reads: 1000, large: 100 << 20, listKeys: 100_000, deletes: 2000, huge: 5 << 30, bucketKeys: []int{1000, 1_000_000},
 }
 
 func main() {
@@ -105,7 +114,8 @@ func main() {
 
 func parse(args []string) (options, error) {
 	var connections, names, engineNames, rows, works, pids string
-	o := options{command: "go run ./bench", services: services(), size: full}
+	sizes := full
+	o := options{command: "go run ./bench", services: services(&sizes), size: &sizes}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&o.binary, "binary", "bin/holdfast", "the server's binary")
 	f.StringVar(&o.against, "against", "", "compare -binary with this binary instead of with the bare limit, in alternating windows.\n"+
@@ -217,7 +227,7 @@ func parts(of []entry) (all []part) {
 }
 
 func partNames(slow bool) (names []string) {
-	for _, p := range parts(services()) {
+	for _, p := range parts(services(&size{})) {
 		if slow || !p.slow {
 			names = append(names, p.name)
 		}
@@ -290,7 +300,11 @@ func onServer(ctx context.Context, o *options, e *engine, settings []string, fn 
 
 // onFilled runs fn with a new server and n owners, filled for the operations of a service.
 func onFilled(ctx context.Context, o *options, e *engine, of service, n int, fn func(s *server, owners []credentials) error) error {
-	return onServer(ctx, o, e, nil, func(s *server) error {
+	own, err := enabled(of)
+	if err != nil {
+		return err
+	}
+	return onServer(ctx, o, e, own, func(s *server) error {
 		owners, err := s.filled(ctx, of, n)
 		if err != nil {
 			return fmt.Errorf("fill the server: %w", err)

@@ -29,8 +29,9 @@ type server struct {
 	env    []string
 	cmd    *exec.Cmd
 	ended  chan struct{}
-	next   int   // number of the next owner
-	theirs []int // processes of a server that was started elsewhere
+	next   int          // number of the next owner
+	theirs []int        // processes of a server that was started elsewhere
+	access *credentials // to its buckets, once they are known
 }
 
 // pids returns the server's processes; none if they are on another machine.

@@ -25,6 +25,23 @@ type service interface {
 	limit(ctx context.Context, o *options, e *engine, owners int) (limit, error)
 }
 
+// optional is a service that servers do not serve by default.
+type optional interface {
+	// enable returns the settings of a server that serves it.
+	enable() ([]string, error)
+}
+
+// enabled returns the settings of a server that serves a service.
+func enabled(s service) ([]string, error) {
+	if e, ok := s.(*entry); ok {
+		s = e.service
+	}
+	if o, ok := s.(optional); ok {
+		return o.enable()
+	}
+	return nil, nil
+}
+
 // entry is a service with its parts of the document.
 type entry struct {
 	service
@@ -36,8 +53,8 @@ type entry struct {
 }
 
 // services returns all measured services. A new service is one entry.
-func services() []entry {
-	sync, ext := newSync(), newExt()
+func services(n *size) []entry {
+	sync, ext, buckets := newSync(), newExt(), newBuckets(n)
 	return []entry{
 		{service: sync, part: "load", spanner: true, also: sync.measureBatches, parts: []part{
 			{name: "memory", head: memoryHead, measure: sync.measureMemory},
@@ -52,6 +69,10 @@ func services() []entry {
 			{name: "exthot", head: hotHead, measure: ext.measureHot},
 			{name: "extrows", slow: true, head: extRowsHead, measure: ext.measureRows},
 			{name: "outbox", head: outboxHead, measure: ext.measureOutbox},
+		}},
+		{service: buckets, part: "buckets", also: buckets.measureFiles, parts: []part{
+			{name: "bucketsmemory", head: bucketsMemoryHead, measure: buckets.measureMemory},
+			{name: "bucketskeys", head: bucketsKeysHead, measure: buckets.measureKeys},
 		}},
 	}
 }
@@ -72,6 +93,9 @@ type operation struct {
 	do func(ctx context.Context, c *caller, i int) error
 	// settle waits for the work that the requests leave to the server; may be nil.
 	settle func(ctx context.Context, s *server) error
+	// prepare creates what a window uses up; may be nil. Then a window is so many requests.
+	prepare func(ctx context.Context, all []*caller) error
+	times   int
 }
 
 // goal is the minimum ratio of server to limit and the maximum CPU of the server per operation; 0:
@@ -94,6 +118,12 @@ func (op *operation) load(ctx context.Context, s *server, owners []credentials, 
 		return phase{}, err
 	}
 	defer hangUp()
+	if op.prepare != nil {
+		if err := op.prepare(ctx, all); err != nil {
+			return phase{}, err
+		}
+		more = times(op.times / len(all))
+	}
 	return s.measured(ctx, len(all), more, func(ctx context.Context, c, i int) error { return op.do(ctx, all[c], i) }, op.settle)
 }
 

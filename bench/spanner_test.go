@@ -17,7 +17,7 @@ func TestRunOnSpanner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.size = size{batch: 150, batchCallers: 2}
+	*o.size = size{batch: 150, batchCallers: 2}
 	var terminal bytes.Buffer
 	if err := run(t.Context(), &o, &terminal); err != nil {
 		t.Fatalf("%v\n%s", err, &terminal)

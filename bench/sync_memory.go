@@ -29,7 +29,7 @@ func (w *syncLoad) measureMemory(ctx context.Context, o *options, e *engine, out
 			return fmt.Errorf("a batch of %d: %w", n, err)
 		}
 	}
-	return onServer(ctx, o, e, nil, func(s *server) error { return w.loadMemory(ctx, &o.size, s, out) })
+	return onServer(ctx, o, e, nil, func(s *server) error { return w.loadMemory(ctx, o.size, s, out) })
 }
 
 // batchMemory measures the appends and the commit of a single batch.

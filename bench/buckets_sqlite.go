@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"crypto/md5" //nolint:gosec // the ETag of S3
+	"errors"
+	"path/filepath"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	store "holdfast/internal/buckets/sqlite"
+)
+
+// Copies of the service's statements: TestStatements compares them.
+const (
+	bucketsColumns = `id, name, created, modified, creator, content_length, content_md5, content_type, headers, roles, sharks, properties`
+	bucketsOne     = ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3`
+	bucketsGet     = `SELECT ` + bucketsColumns + `, body` + bucketsOne
+	bucketsDelete  = `DELETE` + bucketsOne
+	bucketsPut     = `INSERT OR REPLACE INTO manta_bucket_object (owner, bucket_id, ` + bucketsColumns + `, body)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	bucketsList = `SELECT id, name, created, modified, creator, content_length, content_md5, content_type, NULL, NULL, NULL, properties FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT ?4`
+)
+
+// The owner of the rows and its buckets.
+const (
+	bucketsOwner   = "00000000-0000-4000-8000-000000000001"
+	bucketsObjects = "00000000-0000-4000-8000-000000000002"
+	bucketsListed  = "00000000-0000-4000-8000-000000000003"
+)
+
+// bucketsSQLite is the limit on SQLite: the row of an object through the group-commit writer, or
+// on a snapshot. Larger bodies are files.
+type bucketsSQLite struct {
+	liteFile
+
+	load  *s3Load
+	files *bucketsFiles
+}
+
+func bucketsFile(data string) string { return filepath.Join(data, "buckets.db") }
+
+func openBucketsSQLite(ctx context.Context, w *s3Load) (limit, error) {
+	f, err := openLite(ctx, bucketsFile(""), store.Migrations)
+	if err != nil {
+		return nil, err
+	}
+	files, err := newFiles(w)
+	if err != nil {
+		return nil, errors.Join(err, f.close())
+	}
+	l := &bucketsSQLite{f, w, files}
+	err = l.db.WriteAlone(ctx, "fill", func(c *sqlite.Conn) error {
+		for i := range w.size.reads {
+			if err := putRow(c, bucketsObjects, readKey(s3Small, i), w.body(s3Small)); err != nil {
+				return err
+			}
+		}
+		for i := range w.size.listKeys {
+			if err := putRow(c, bucketsListed, w.listKey(i), w.body(1)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	return l, nil
+}
+
+func (l *bucketsSQLite) close() error { return errors.Join(l.files.close(), l.liteFile.close()) }
+
+func putRow(c *sqlite.Conn, bucket, name string, body []byte) error {
+	now := time.Now().UnixMicro()
+	sum := md5.Sum(body) //nolint:gosec // the ETag of S3
+	return lite(c, bucketsPut, nil, bucketsOwner, bucket, bucketsOwner, name, now, now, nil, int64(len(body)),
+		sum[:], "binary/octet-stream", nil, nil, nil, nil, body)
+}
+
+func (l *bucketsSQLite) window(ctx context.Context, operation string, callers int, d time.Duration) (float64, error) {
+	small := l.load.body(s3Small)
+	put := func(ctx context.Context, key string) error {
+		return l.db.Write(ctx, "put", func(c *sqlite.Conn) error { return putRow(c, bucketsObjects, key, small) })
+	}
+	read := func(ctx context.Context, sql string, want int, args ...any) error {
+		rows := 0
+		err := l.db.Read(ctx, "read", func(c *sqlite.Conn) error { return lite(c, sql, func(s *sqlite.Stmt) { rows++; readRow(s) }, args...) })
+		return checked(rows, want, err)
+	}
+	switch operation {
+	case workPutSmall:
+		return rate(ctx, callers, lasting(d), func(ctx context.Context, _, _ int) error { return put(ctx, l.load.newKey()) })
+	case workGetSmall:
+		return rate(ctx, callers, lasting(d), func(ctx context.Context, _, i int) error {
+			return read(ctx, bucketsGet, 1, bucketsOwner, bucketsObjects, readKey(s3Small, i%l.load.size.reads))
+		})
+	case workListPage:
+		pages := l.load.size.listKeys / s3Page
+		return rate(ctx, callers, lasting(d), func(ctx context.Context, _, i int) error {
+			return read(ctx, bucketsList, s3Page, bucketsOwner, bucketsListed, l.load.listKey(i%pages*s3Page), int64(s3Page))
+		})
+	case workListGroups:
+		group := l.load.size.listKeys / s3Groups
+		return rate(ctx, callers, lasting(d), func(ctx context.Context, _, _ int) error {
+			for i := range s3Groups {
+				if err := read(ctx, bucketsList, 1, bucketsOwner, bucketsListed, l.load.listKey(i*group), int64(1)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	case workDelete:
+		n := l.load.size.deletes / callers
+		fill := func(ctx context.Context, c, i int) error { return put(ctx, deletedKey(c, i)) }
+		if _, err := rate(ctx, callers, times(n), fill); err != nil {
+			return 0, err
+		}
+		return rate(ctx, callers, times(n), func(ctx context.Context, caller, i int) error {
+			return l.db.Write(ctx, "delete", func(c *sqlite.Conn) error {
+				return lite(c, bucketsDelete, nil, bucketsOwner, bucketsObjects, deletedKey(caller, i))
+			})
+		})
+	}
+	return l.files.window(ctx, operation, callers, d)
+}
+
+// readRow copies a row as the service does.
+func readRow(s *sqlite.Stmt) {
+	_, _ = s.ColumnText(0), s.ColumnText(1)
+	for _, i := range []int{6, 12} {
+		if i < s.ColumnCount() {
+			b := make([]byte, s.ColumnLen(i))
+			s.ColumnBytes(i, b)
+		}
+	}
+}

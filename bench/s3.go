@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+)
+
+// Works of S3, by their names in the tables.
+const (
+	workPutSmall   = "s3 PUT 4 KiB"
+	workGetSmall   = "s3 GET 4 KiB"
+	workPutMiddle  = "s3 PUT 1 MiB"
+	workGetMiddle  = "s3 GET 1 MiB"
+	workPutLarge   = "s3 PUT 100 MiB"
+	workGetLarge   = "s3 GET 100 MiB"
+	workListPage   = "s3 list, page of 1,000"
+	workListGroups = "s3 list, 100 groups"
+	workDelete     = "s3 DELETE 4 KiB"
+)
+
+// Buckets, and the sizes of bodies.
+const (
+	s3Objects = "/objects"
+	s3List    = "/list"
+
+	s3Small  = 4 << 10
+	s3Middle = 1 << 20
+	s3Large  = 100 << 20
+
+	s3Page   = 1000
+	s3Groups = 100
+
+	// s3LargeCallers is the maximum of connections for 100 MiB: with more, a window takes
+	// a minute and fills the disk.
+	s3LargeCallers = 16
+	// s3Fillers is the number of connections that fill the buckets.
+	s3Fillers = 64
+)
+
+// s3Load is the load of a server of S3. All connections belong to one account, as they do at
+// servers that have no other, and use the same buckets.
+type s3Load struct {
+	size *size
+	data func() []byte // as large as the largest body
+	last atomic.Int64  // number of the last new object
+}
+
+func newS3(n *size) *s3Load {
+	return &s3Load{size: n, data: sync.OnceValue(func() []byte {
+		data := make([]byte, max(n.large, s3Middle))
+		_, _ = rand.NewChaCha8([32]byte{}).Read(data) // it never fails
+		return data
+	})}
+}
+
+func (w *s3Load) body(size int) []byte { return w.data()[:size] }
+
+// hashes returns the hashes of the bodies that clients sign. Large ones are streams whose hash
+// a client does not know.
+func (w *s3Load) hashes() map[int64]string {
+	all := map[int64]string{}
+	for _, size := range []int{0, 1, s3Small, s3Middle} {
+		all[int64(size)] = sha256Hex(w.body(size))
+	}
+	return all
+}
+
+// newKey returns a key that no object has. Keys are spread over folders.
+func (w *s3Load) newKey() string {
+	n := uint64(w.last.Add(1))
+	return fmt.Sprintf("%s/put/%02x/%012d", s3Objects, n*0x9e3779b97f4a7c15>>56, n)
+}
+
+// readKey returns the key of one of the objects that are read.
+func readKey(size, i int) string { return fmt.Sprintf("%s/get/%d/%06d", s3Objects, size, i) }
+
+// listKey returns the key of one of the objects that are listed, in s3Groups folders.
+func (w *s3Load) listKey(i int) string {
+	return fmt.Sprintf("%02d/%s", i/(w.size.listKeys/s3Groups), id(i))
+}
+
+func (w *s3Load) operations() []operation {
+	large := min(s3LargeCallers, s3Fillers)
+	return []operation{
+		{name: workPutSmall, do: w.put(s3Small)},
+		{name: workGetSmall, do: w.get(s3Small, w.size.reads)},
+		{name: workPutMiddle, do: w.put(s3Middle)},
+		{name: workGetMiddle, do: w.get(s3Middle, s3MiddleReads)},
+		{name: workPutLarge, most: large, do: w.put(w.size.large)},
+		{name: workGetLarge, most: large, do: w.get(w.size.large, s3LargeReads)},
+		{name: workListPage, do: w.listPage},
+		{name: workListGroups, do: w.listGroups},
+		{name: workDelete, times: w.size.deletes, prepare: w.putDeleted, do: w.delete},
+	}
+}
+
+// Numbers of objects that are read.
+const (
+	s3MiddleReads = 16
+	s3LargeReads  = 2
+)
+
+func (w *s3Load) put(size int) func(context.Context, *caller, int) error {
+	return func(ctx context.Context, c *caller, _ int) error {
+		return c.exchange(ctx, http.MethodPut, w.newKey(), w.body(size), "", io.Discard)
+	}
+}
+
+func (w *s3Load) get(size, objects int) func(context.Context, *caller, int) error {
+	return func(ctx context.Context, c *caller, i int) error {
+		var n counted
+		err := c.exchange(ctx, http.MethodGet, readKey(size, i%objects), nil, "", &n)
+		if err == nil && int(n) != size {
+			err = fmt.Errorf("read %d bytes, want %d", n, size)
+		}
+		return err
+	}
+}
+
+// counted counts what is written.
+type counted int64
+
+func (n *counted) Write(p []byte) (int, error) {
+	*n += counted(len(p))
+	return len(p), nil
+}
+
+// listPage reads the next page of the walk of a connection, which begins at a random key.
+func (w *s3Load) listPage(ctx context.Context, c *caller, i int) error {
+	query := "list-type=2&max-keys=" + fmt.Sprint(s3Page)
+	switch {
+	case i == 0:
+		query += "&start-after=" + queryEscape(w.listKey(rand.IntN(w.size.listKeys-s3Page)))
+	case c.token != "":
+		query = "continuation-token=" + queryEscape(c.token) + "&" + query
+	}
+	answer, err := c.send(ctx, http.MethodGet, s3List+"?"+query, nil, "")
+	if err != nil {
+		return err
+	}
+	_, token, more := bytes.Cut(answer, []byte("<NextContinuationToken>"))
+	token, _, _ = bytes.Cut(token, []byte("<"))
+	c.token = string(token)
+	if found := bytes.Count(answer, []byte("<Key>")); more && found != s3Page || found == 0 {
+		return fmt.Errorf("%d keys, want %d, in %.500s", found, s3Page, answer)
+	}
+	return nil
+}
+
+func (w *s3Load) listGroups(ctx context.Context, c *caller, _ int) error {
+	answer, err := c.send(ctx, http.MethodGet, s3List+"?delimiter=%2F&list-type=2&max-keys="+fmt.Sprint(s3Page), nil, "")
+	if found := bytes.Count(answer, []byte("<CommonPrefixes>")); err == nil && found != s3Groups {
+		err = fmt.Errorf("%d groups, want %d, in %.500s", found, s3Groups, answer)
+	}
+	return err
+}
+
+func deletedKey(c, i int) string { return fmt.Sprintf("%s/delete/%02x/%06d", s3Objects, c, i) }
+
+// putDeleted creates the objects that delete deletes.
+func (w *s3Load) putDeleted(ctx context.Context, all []*caller) error {
+	_, _, err := drive(ctx, len(all), times(w.size.deletes/len(all)), func(ctx context.Context, c, i int) error {
+		all[c].number = c
+		return all[c].exchange(ctx, http.MethodPut, deletedKey(c, i), w.body(s3Small), "", io.Discard)
+	})
+	return err
+}
+
+func (w *s3Load) delete(ctx context.Context, c *caller, i int) error {
+	return c.exchange(ctx, http.MethodDelete, deletedKey(c.number, i), nil, "", io.Discard)
+}
+
+// fill creates the buckets and what the operations read.
+func (w *s3Load) fill(ctx context.Context, _ *engine, owners []credentials) error {
+	all, hangUp, err := dialAll(ctx, repeated(owners[0], s3Fillers))
+	if err != nil {
+		return err
+	}
+	defer hangUp()
+	for _, bucket := range []string{s3Objects, s3List} {
+		if err := all[0].exchange(ctx, http.MethodPut, bucket, nil, "", io.Discard); err != nil {
+			return err
+		}
+	}
+	var jobs []func(ctx context.Context, c *caller) error
+	put := func(key string, body []byte) {
+		jobs = append(jobs, func(ctx context.Context, c *caller) error {
+			return c.exchange(ctx, http.MethodPut, key, body, "", io.Discard)
+		})
+	}
+	for size, objects := range map[int]int{s3Small: w.size.reads, s3Middle: s3MiddleReads, w.size.large: s3LargeReads} {
+		for i := range objects {
+			put(readKey(size, i), w.body(size))
+		}
+	}
+	for i := range w.size.listKeys {
+		put(s3List+"/"+w.listKey(i), w.body(1))
+	}
+	var next atomic.Int64
+	_, _, err = drive(ctx, len(all), times(1), func(ctx context.Context, c, _ int) (err error) {
+		for i := int(next.Add(1)) - 1; i < len(jobs) && err == nil; i = int(next.Add(1)) - 1 {
+			err = errors.Join(ctx.Err(), jobs[i](ctx, all[c]))
+		}
+		return err
+	})
+	return err
+}
+
+func repeated(c credentials, n int) (all []credentials) {
+	for range n {
+		all = append(all, c)
+	}
+	return all
+}
