@@ -1,18 +1,38 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+
+	"holdfast/internal/app/service"
 )
 
-// Backup copies the SQLite databases and the secrets file to a new folder and returns
-// the files. The folder is named DIR.partial-… until everything is on the disk, so a
-// folder named DIR is complete. If the backup fails, the folder is removed.
-func (a *App) Backup(ctx context.Context, dir string) (files []string, err error) {
+// BackupOptions are options of a backup.
+type BackupOptions struct {
+	WithoutFiles bool // copy databases and secrets only
+
+	// Progress, if set, is called with the number of files of a service that are copied.
+	Progress func(done, total int64)
+}
+
+// IncompleteError means that a backup was made, and lacks files that could not be read.
+type IncompleteError struct{ Lost int64 }
+
+func (e *IncompleteError) Error() string {
+	return fmt.Sprintf("the backup was made without %s that could not be read: see the lines above", service.Count(e.Lost, "file"))
+}
+
+// Backup copies the SQLite databases, the secrets file and the files of services to a new
+// folder and returns their names. The folder is named DIR.partial-… until everything is
+// on the disk, so a folder named DIR is complete. If the backup fails, the folder is
+// removed. After an *IncompleteError it is not.
+func (a *App) Backup(ctx context.Context, dir string, o BackupOptions) (files []string, err error) {
 	dir = filepath.Clean(dir)
 	if _, err := os.Lstat(dir); err == nil {
 		return nil, fmt.Errorf("%s already exists: name a folder that does not", dir)
@@ -21,15 +41,29 @@ func (a *App) Backup(ctx context.Context, dir string) (files []string, err error
 	if err != nil {
 		return nil, fmt.Errorf("cannot create a folder in %s: %w: choose a folder that exists and that this user may write to", filepath.Dir(dir), fileError(err))
 	}
+	var lost int64
 	defer func() {
-		if err != nil {
+		switch {
+		case err == nil && lost > 0:
+			err = &IncompleteError{lost}
+		case err != nil:
 			files, err = nil, errors.Join(fmt.Errorf("backup failed, nothing was kept: %w", err), os.RemoveAll(partial))
 		}
 	}()
+	ctx, release, err := a.hold(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	names, err := a.copyTo(ctx, partial)
 	if err != nil {
 		return nil, err
 	}
+	folders, lost, err := a.copyFiles(ctx, partial, o)
+	if err != nil {
+		return nil, err
+	}
+	names = append(names, folders...)
 	if err := errors.Join(syncDir(partial), os.Rename(partial, dir), syncDir(filepath.Dir(dir))); err != nil {
 		return nil, err
 	}
@@ -37,6 +71,58 @@ func (a *App) Backup(ctx context.Context, dir string) (files []string, err error
 		files = append(files, filepath.Join(dir, name))
 	}
 	return files, nil
+}
+
+// hold makes the services keep the files that their databases refer to.
+func (a *App) hold(ctx context.Context, o BackupOptions) (held context.Context, release func(), err error) {
+	var releases []func()
+	release = func() {
+		for _, release := range slices.Backward(releases) {
+			release()
+		}
+	}
+	for _, s := range a.opened {
+		if s.Files == nil || o.WithoutFiles {
+			continue
+		}
+		one, end, err := s.Files.Hold(ctx)
+		if err != nil {
+			release()
+			return nil, nil, fmt.Errorf("%s: %w", s.name, err)
+		}
+		ctx, releases = one, append(releases, end)
+	}
+	return ctx, release, nil
+}
+
+// copyFiles copies the files of the services, and logs what the backup lacks.
+func (a *App) copyFiles(ctx context.Context, dir string, o BackupOptions) (names []string, lost int64, err error) {
+	progress := o.Progress
+	if progress == nil {
+		progress = func(int64, int64) {}
+	}
+	for _, s := range a.opened {
+		if s.Files == nil {
+			continue
+		}
+		var copied service.Copied
+		if o.WithoutFiles {
+			copied.Missing, err = s.Files.Omitted(ctx)
+		} else {
+			copied, err = s.Files.Copy(ctx, dir, progress)
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("%s: %w", s.name, cmp.Or(context.Cause(ctx), err))
+		}
+		for _, what := range copied.Missing {
+			a.log.Warn("not in the backup", "service", s.name, "what", what)
+		}
+		for _, what := range copied.Lost {
+			a.log.Error("could not be read", "service", s.name, "what", what)
+		}
+		names, lost = append(names, copied.Names...), lost+int64(len(copied.Lost))
+	}
+	return names, lost, nil
 }
 
 // copyTo copies the files of a backup in the order of the services and returns their

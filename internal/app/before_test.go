@@ -23,7 +23,7 @@ func TestBeforeTheServicesFirstStart(t *testing.T) {
 		if there := len(a.databases()) == 3; there != create {
 			t.Errorf("created %v: the service is there: %v", create, there)
 		}
-		if files, err := a.Backup(t.Context(), filepath.Join(t.TempDir(), "copy")); err != nil || len(files) < 3 {
+		if files, err := a.Backup(t.Context(), filepath.Join(t.TempDir(), "copy"), BackupOptions{}); err != nil || len(files) < 3 {
 			t.Errorf("backup: %v, %v", files, err)
 		}
 		if err := a.Close(); err != nil {

@@ -91,6 +91,7 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	opened.Jobs = s.jobs()
 	opened.Ready = s.ready
 	opened.Settle = s.settle
+	opened.Files = s.files()
 	opened.Start = s.start
 	opened.Hint = func(string) service.Hint {
 		return service.Hint{

@@ -146,19 +146,24 @@ func (c *command) sweep() *cobra.Command {
 }
 
 func (c *command) backup() *cobra.Command {
-	return &cobra.Command{
+	var o app.BackupOptions
+	cmd := &cobra.Command{
 		Use:   "backup DIR",
-		Short: "Back up the SQLite databases and the secrets file while the server runs",
-		Long: "Copy the SQLite databases, each consistent in itself, and the secrets file to the new folder DIR\n" +
-			"while the server runs. The folder that DIR is in must exist. DIR is named DIR.partial-… until it is\n" +
-			"complete. Databases on PostgreSQL and Spanner are not copied: use their own tools.\n\n" +
+		Short: "Back up the SQLite databases, the secrets file and the bodies of objects while the server runs",
+		Long: "Copy the SQLite databases, each consistent in itself, the secrets file, and the bodies of objects in\n" +
+			"buckets that are on file nodes to the new folder DIR while the server runs. The folder that DIR is in\n" +
+			"must exist. DIR is named DIR.partial-… until it is complete. Databases on PostgreSQL and Spanner are\n" +
+			"not copied: use their own tools, first. Bodies on nodes of cloud providers are not copied either.\n\n" +
 			"To restore, stop the server, move its data folder away and put a copy of the backup in its place.",
 		Example: "  holdfast backup /var/backups/holdfast/$(date +%F)",
 		Args:    service.Args("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// A backup is also made before an upgrade, by the new binary.
 			return c.with(cmd.Context(), true, func(ctx context.Context, a *app.App) error {
-				files, err := a.Backup(ctx, args[0])
+				bar := c.shell().Bar("bodies", 0)
+				o.Progress = bar.ShowOf
+				files, err := a.Backup(ctx, args[0], o)
+				bar.End()
 				for _, f := range files {
 					fmt.Fprintln(c.env.Stdout, f)
 				}
@@ -166,6 +171,8 @@ func (c *command) backup() *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&o.WithoutFiles, "no-bodies", false, "leave out the bodies of objects on storage nodes, and print which nodes have them")
+	return cmd
 }
 
 func (c *command) config() *cobra.Command {

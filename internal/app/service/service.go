@@ -185,6 +185,9 @@ type Opened struct {
 	// Caches returns the current and the maximum memory of the service's caches.
 	Caches func() (bytes, most int64)
 
+	// Files, if set, is what the service stores outside of its databases.
+	Files *Files
+
 	// Refusal returns the reason why a request was refused, which the server counts, or
 	// "" for other errors. Reasons are all possible results.
 	Reasons []string
@@ -196,6 +199,27 @@ type Opened struct {
 	Client func(base string) Client // shown on the status page
 
 	Close func() // closes everything except the databases
+}
+
+// Files is the backup of what a service stores outside of its databases.
+type Files struct {
+	// Hold is called before the databases are copied. Until release, the service removes
+	// nothing that the copies refer to. held ends if that cannot be guaranteed any longer.
+	Hold func(ctx context.Context) (held context.Context, release func(), err error)
+
+	// Copy copies the files into dir, the folder of the backup, and reports how many of
+	// them are done. An error means that the backup cannot be made.
+	Copy func(ctx context.Context, dir string, progress func(done, total int64)) (Copied, error)
+
+	// Omitted says what a backup without Copy lacks, a line each.
+	Omitted func(ctx context.Context) ([]string, error)
+}
+
+// Copied is the result of Files.Copy.
+type Copied struct {
+	Names   []string // of new files and folders in the folder of the backup
+	Missing []string // what Copy does not include, a line each
+	Lost    []string // what it should include and could not read, a line each
 }
 
 // Hint tells a new user what to do next. Its addresses begin with the URL of the main

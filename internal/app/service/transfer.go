@@ -52,6 +52,12 @@ func (b *Bar) Show(n int64) {
 	}
 }
 
+// ShowOf updates the bar and its total.
+func (b *Bar) ShowOf(n, total int64) {
+	b.total = total
+	b.Show(n)
+}
+
 const barWidth = 30
 
 func (b *Bar) draw() {

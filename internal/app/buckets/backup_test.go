@@ -1,0 +1,140 @@
+package buckets
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5" //nolint:gosec // the entity tag of S3
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/app/service/servicetest"
+	"holdfast/internal/buckets"
+)
+
+// openBuckets opens the service on a data folder, as a process of its own.
+func openBuckets(t *testing.T, data string, environ ...string) (*Buckets, *servicetest.Server) {
+	t.Helper()
+	s := New()
+	environ = append([]string{"HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__INLINE=0", "HOLDFAST_BUCKETS__KEY_SECRET=" + string(bytes.Repeat([]byte("s"), 32))}, environ...)
+	o := servicetest.Open(t, s.Service(), func(d *service.Deps) { d.Data, d.Engines.Data = data, data }, environ...)
+	if err := s.settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.nodes.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(s.cluster.Close(context.Background()), s.nodes.close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, o
+}
+
+// text is the body of a test.
+type text struct{ *bytes.Reader }
+
+func (t text) Sums() buckets.Sums {
+	all := make([]byte, t.Size())
+	_, _ = t.ReadAt(all, 0)
+	sum := md5.Sum(all) //nolint:gosec // see above
+	return buckets.Sums{MD5: sum[:]}
+}
+
+// stored puts an object with a body into a new bucket of the first account.
+func (s *Buckets) stored(t *testing.T, body string) (owner buckets.AccountID, b buckets.BucketRef, path string) {
+	t.Helper()
+	a, err := s.opened.Accounts.Account(t.Context(), firstAccount)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = buckets.BucketRef{Name: "photos", ID: buckets.BucketID(buckets.NewUUID())}
+	if _, err := s.opened.Store.CreateBucket(t.Context(), a.ID, b, buckets.At(time.Now())); err != nil {
+		t.Fatal(err)
+	}
+	w, err := s.opened.PutObject(t.Context(), a.ID, b, buckets.PutRequest{Object: buckets.Object{Name: "k"}, Size: int64(len(body))}, text{bytes.NewReader([]byte(body))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.ID, b, buckets.BodyPath(a.ID, b.ID, w.Object.ID, "k")
+}
+
+func (s *Buckets) collect(t *testing.T, want int) {
+	t.Helper()
+	if n, err := s.opened.Collect(t.Context(), time.Now(), 10); n != want || err != nil {
+		t.Errorf("collected %d, %v, want %d", n, err, want)
+	}
+}
+
+// A body that is deleted while another process makes a backup is in the backup, and is
+// removed afterwards.
+func TestHold(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	server, _ := openBuckets(t, data)
+	_, opened := openBuckets(t, data)
+	owner, b, path := server.stored(t, "body")
+	held, release, err := opened.Files.Hold(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.opened.Store.Delete(t.Context(), owner, b, "k", buckets.Condition{}, buckets.At(time.Now())); err != nil {
+		t.Fatal(err)
+	}
+	server.collect(t, 0)
+	dir := t.TempDir()
+	copied, err := opened.Files.Copy(held, dir, func(int64, int64) {})
+	if err != nil || len(copied.Lost)+len(copied.Missing) > 0 || len(copied.Names) != 1 {
+		t.Fatalf("%+v, %v", copied, err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, Name, path)); err != nil || string(got) != "body" {
+		t.Errorf("in the backup: %q, %v", got, err)
+	}
+	release()
+	server.collect(t, 1)
+	if _, err := os.Stat(filepath.Join(data, Name, path)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("on the node: %v", err)
+	}
+}
+
+// A hold lasts as long as its process extends it, and expires afterwards.
+func TestHoldIsExtended(t *testing.T) {
+	t.Parallel()
+	s, o := openBuckets(t, t.TempDir())
+	until := func() buckets.Moment {
+		m, err := s.opened.Collector.Held(t.Context(), buckets.At(time.Now()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	alive, die := context.WithCancel(t.Context())
+	if _, _, err := s.hold(alive, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	first := until()
+	for until() <= first { // the test has a timeout
+		time.Sleep(10 * time.Millisecond)
+	}
+	die()
+	for until() != 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	// A hold that cannot be extended ends the backup.
+	held, release, err := s.hold(t.Context(), 100*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Databases[0].Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-held.Done()
+	if err := context.Cause(held); !errors.Is(err, errHoldLost) {
+		t.Errorf("the cause is %v", err)
+	}
+	release()
+}

@@ -1,0 +1,229 @@
+package e2e
+
+import (
+	"bytes"
+	"crypto/md5" //nolint:gosec // the entity tag of S3
+	"encoding/hex"
+	"encoding/xml"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"holdfast/test/binary"
+)
+
+// copyTree copies a folder with its permissions, as the guide does.
+func copyTree(t *testing.T, from, to string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), "cp", "-a", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("cp: %v %s", err, out)
+	}
+}
+
+// configFile writes a configuration with storage nodes in folders below dir.
+func configFile(t *testing.T, dir string, nodes []string, folder func(node string) string) string {
+	t.Helper()
+	var text strings.Builder
+	for _, id := range nodes {
+		fmt.Fprintf(&text, "[buckets.nodes.%q]\nurl = %q\n", id, "file://"+folder(id))
+	}
+	path := filepath.Join(dir, "holdfast.toml")
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// bodyFiles returns the files of bodies below a folder.
+func bodyFiles(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && strings.Contains(d.Name(), ",") {
+			all = append(all, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// objects lists the keys of a bucket with their entity tags.
+func (c s3) objects(bucket string) map[string]string {
+	c.t.Helper()
+	all, after := map[string]string{}, ""
+	for {
+		var page struct {
+			Contents []struct{ Key, ETag string }
+			Next     string `xml:"NextContinuationToken"`
+		}
+		query := "?list-type=2"
+		if after != "" {
+			query += "&continuation-token=" + url.QueryEscape(after)
+		}
+		if err := xml.Unmarshal(c.want(http.StatusOK, http.MethodGet, "/"+bucket+query, nil), &page); err != nil {
+			c.t.Fatal(err)
+		}
+		for _, o := range page.Contents {
+			all[o.Key] = strings.Trim(o.ETag, `"`)
+		}
+		if after = page.Next; after == "" {
+			return all
+		}
+	}
+}
+
+// multipart writes an object in one part.
+func (c s3) multipart(path string, body []byte) {
+	c.t.Helper()
+	var upload struct{ UploadId string } //nolint:revive,staticcheck // as S3 names it
+	if err := xml.Unmarshal(c.want(http.StatusOK, http.MethodPost, path+"?uploads", nil), &upload); err != nil {
+		c.t.Fatal(err)
+	}
+	c.want(http.StatusOK, http.MethodPut, path+"?partNumber=1&uploadId="+upload.UploadId, body)
+	sum := md5.Sum(body) //nolint:gosec // see above
+	list := `<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>` + hex.EncodeToString(sum[:]) + `</ETag></Part></CompleteMultipartUpload>`
+	c.want(http.StatusOK, http.MethodPost, path+"?uploadId="+upload.UploadId, []byte(list))
+}
+
+// write writes, overwrites and deletes a few keys until stop is closed.
+func (c s3) write(seed uint64, stop <-chan struct{}, wrote chan<- struct{}) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		path := fmt.Sprintf("/photos/k%d-%d", seed, random.IntN(8))
+		body := bytes.Repeat([]byte{byte(random.Uint32()), byte(random.Uint32())}, 1000+random.IntN(50_000))
+		switch random.IntN(6) {
+		case 0:
+			c.want(http.StatusNoContent, http.MethodDelete, path, nil)
+		case 1:
+			c.multipart(path, body)
+		default:
+			c.want(http.StatusOK, http.MethodPut, path, body)
+		}
+		select {
+		case wrote <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// TestBucketsBackup checks that a backup made under writes, while deleted bodies are
+// removed at once, restores to a state in which every object has its MD5.
+func TestBucketsBackup(t *testing.T) {
+	t.Parallel()
+	for name, nodes := range map[string][]string{"one node": nil, "three nodes": {"a:1", "b:1", "b:2"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			data, dir, listen := t.TempDir(), t.TempDir(), binary.FreePort(t)
+			vars := []string{
+				"HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN=" + listen, "HOLDFAST_BUCKETS__GARBAGE_AFTER=0s",
+				"HOLDFAST_BUCKETS__SWEEP_INTERVAL=10ms", "HOLDFAST_BUCKETS__INLINE=0",
+			}
+			config := func(dir string, folder func(string) string) []string {
+				return append(vars, "HOLDFAST_CONFIG="+configFile(t, dir, nodes, folder))
+			}
+			s := binary.Start(t, data, config(dir, func(id string) string { return filepath.Join(dir, id) })...)
+			c := newS3(t, s, "http://"+listen)
+			c.want(http.StatusOK, http.MethodPut, "/photos", nil)
+			stop := make(chan struct{})
+			wrote := make(chan struct{})
+			var writers sync.WaitGroup
+			for i := range 4 {
+				writers.Go(func() { c.write(uint64(i), stop, wrote) })
+			}
+			rounds := 2
+			if n, err := strconv.Atoi(os.Getenv("FAULT_ROUNDS")); err == nil {
+				rounds = n
+			}
+			backup := func(i int) string { return filepath.Join(dir, "backup"+strconv.Itoa(i)) }
+			for i := range rounds {
+				for range 50 {
+					<-wrote
+				}
+				if r := binary.Run(t, s.Env, "backup", backup(i)); r.Status != 0 || r.Stderr != "" {
+					t.Errorf("backup: %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+				}
+			}
+			close(stop)
+			writers.Wait()
+			s.Kill()
+			for i := range rounds {
+				restored := filepath.Join(t.TempDir(), "data")
+				copyTree(t, backup(i), restored)
+				s := binary.Start(t, restored, config(t.TempDir(), func(id string) string {
+					return filepath.Join(restored, "buckets.nodes", strings.Replace(id, ":", ",", 1))
+				})...)
+				all := c.objects("photos")
+				if len(all) < 10 {
+					t.Errorf("%d objects", len(all))
+				}
+				for key, tag := range all {
+					sum := md5.Sum(c.want(http.StatusOK, http.MethodGet, "/photos/"+key, nil)) //nolint:gosec // see above
+					want := hex.EncodeToString(sum[:])
+					if strings.HasSuffix(tag, "-1") {
+						outer := md5.Sum(sum[:]) //nolint:gosec // see above
+						want = hex.EncodeToString(outer[:]) + "-1"
+					}
+					if tag != want {
+						t.Errorf("%s has the MD5 %s, want %s", key, want, tag)
+					}
+				}
+				c.want(http.StatusOK, http.MethodPut, "/photos/new", []byte("x"))
+				s.Kill()
+			}
+		})
+	}
+}
+
+// TestBucketsBackupLacks checks what a backup says about bodies that it does not have.
+func TestBucketsBackupLacks(t *testing.T) {
+	t.Parallel()
+	data, dir, listen := t.TempDir(), t.TempDir(), binary.FreePort(t)
+	vars := []string{"HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN=" + listen, "HOLDFAST_BUCKETS__INLINE=0"}
+	s := binary.Start(t, data, vars...)
+	c := newS3(t, s, "http://"+listen)
+	c.want(http.StatusOK, http.MethodPut, "/photos", nil)
+	c.want(http.StatusOK, http.MethodPut, "/photos/a", []byte("body a"))
+	c.want(http.StatusOK, http.MethodPut, "/photos/b", []byte("body b"))
+
+	r := binary.Run(t, s.Env, "backup", "--no-bodies", dir+"/none")
+	if node := "the bodies on storage node local:1, file://" + data + "/buckets"; r.Status != 0 || !strings.Contains(r.Stderr, node) {
+		t.Errorf("without bodies: %d %s", r.Status, r.Stderr)
+	}
+	if all := bodyFiles(t, dir+"/none"); len(all) > 0 {
+		t.Errorf("without bodies: %v", all)
+	}
+	s.Verb("backup", dir+"/whole")
+	if n := number(t, data+"/buckets.db", `SELECT count(*) FROM manta_bucket_hold`); n != 0 {
+		t.Errorf("%d holds are left", n)
+	}
+	bodies := bodyFiles(t, data+"/buckets")
+	if got := bodyFiles(t, dir+"/whole/buckets"); len(got) != 2 || len(bodies) != 2 {
+		t.Fatalf("bodies %v, in the backup %v", bodies, got)
+	}
+	if err := os.WriteFile(bodies[0], []byte("body x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r = binary.Run(t, s.Env, "backup", dir+"/lacks")
+	if r.Status != 1 || !strings.Contains(r.Stderr, filepath.Base(bodies[0])) || !strings.Contains(r.Stderr, "without 1 file that could not be read") {
+		t.Errorf("with a corrupt body: %d %s", r.Status, r.Stderr)
+	}
+	if got := bodyFiles(t, dir+"/lacks/buckets"); len(got) != 1 || filepath.Base(got[0]) != filepath.Base(bodies[1]) {
+		t.Errorf("with a corrupt body: %v", got)
+	}
+}
