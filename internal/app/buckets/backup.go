@@ -15,8 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
@@ -261,35 +259,53 @@ func (c *copier) pass(ctx context.Context, dir string, first bool) (err error) {
 	if !first {
 		c.lost, total = map[string]string{}, c.done+total
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(copiers)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	work := make(chan body)
+	var workers sync.WaitGroup
+	for range copiers {
+		workers.Go(func() {
+			for b := range work {
+				if err := c.finish(&b, total, c.copy(ctx, &b)); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
 	decode := json.NewDecoder(bufio.NewReader(list))
 	for ctx.Err() == nil {
 		var b body
-		if err := decode.Decode(&b); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return errors.Join(err, group.Wait())
-		}
-		group.Go(func() error {
-			err := c.copy(ctx, &b)
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.done++
-			c.progress(c.done, total)
-			switch {
-			case !blobs.IsSourceError(err) || ctx.Err() != nil:
-				return err
-			case errors.Is(err, blobs.ErrCorrupt):
-				c.corrupt = append(c.corrupt, b.Path+": "+fault.Message(err))
-			default:
-				c.done--
-				c.lost[b.Path] = fault.Message(err)
+		if err := decode.Decode(&b); err != nil {
+			if !errors.Is(err, io.EOF) {
+				cancel(err)
 			}
-			return nil
-		})
+			break
+		}
+		work <- b
 	}
-	return group.Wait()
+	close(work)
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+// finish takes note of a body that was copied or could not be read. It returns other
+// errors.
+func (c *copier) finish(b *body, total int64, err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil:
+	case !blobs.IsSourceError(err) || errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, blobs.ErrCorrupt):
+		c.corrupt = append(c.corrupt, b.Path+": "+fault.Message(err))
+	default:
+		c.lost[b.Path] = fault.Message(err)
+		return nil
+	}
+	c.done++
+	c.progress(c.done, total)
+	return nil
 }
 
 // copy copies one body. An error of the nodes that it is read from is a source error.
