@@ -149,15 +149,20 @@ func clip(b []byte) []byte { return b[:min(len(b), 2000)] }
 func (d *Document) find(path string) (item place, params map[string]string) {
 	paths := place{"", d.root}.child("paths")
 	for _, template := range paths.names() {
-		if here, ok := match(template, path); ok && (params == nil || len(here) < len(params)) {
-			item, params = d.there(paths, template), here
+		this := d.there(paths, template)
+		if here, ok := match(template, path, this.members["x-rest"] == true); ok && (params == nil || len(here) < len(params)) {
+			item, params = this, here
 		}
 	}
 	return item, params
 }
 
-func match(template, path string) (map[string]string, bool) {
+// match matches a path. With rest, the last parameter is everything that follows.
+func match(template, path string, rest bool) (map[string]string, bool) {
 	want, have := strings.Split(template, "/"), strings.Split(path, "/")
+	if rest {
+		have = strings.SplitN(path, "/", len(want))
+	}
 	if len(want) != len(have) {
 		return nil, false
 	}
@@ -189,7 +194,10 @@ func (d *Document) answer(x *Exchange, response place) error {
 	var errs []error
 	headers := response.child("headers")
 	for name, values := range x.AnswerHeader {
-		i := slices.IndexFunc(headers.names(), func(n string) bool { return http.CanonicalHeaderKey(n) == name })
+		i := slices.IndexFunc(headers.names(), func(n string) bool {
+			start, all := strings.CutSuffix(n, "*")
+			return http.CanonicalHeaderKey(n) == name || all && strings.HasPrefix(name, http.CanonicalHeaderKey(start))
+		})
 		if i >= 0 && len(values) != 1 {
 			errs = append(errs, fmt.Errorf("header %s is there %d times", name, len(values)))
 		}
@@ -243,6 +251,9 @@ func (d *Document) body(said place, header http.Header, body []byte) error {
 		if len(body) > 0 {
 			return errors.New("a body is not described")
 		}
+		return nil
+	}
+	if content.child("*/*").members != nil { // bytes of any kind
 		return nil
 	}
 	name, _, err := mime.ParseMediaType(header.Get("Content-Type"))

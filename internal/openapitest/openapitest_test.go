@@ -34,6 +34,11 @@ const described = `{
 				"responses": {"204": {}}
 			}
 		},
+		"/files/{name}": {
+			"x-rest": true,
+			"parameters": [{"name": "name", "in": "path", "required": true, "schema": {"type": "string", "maxLength": 5}}],
+			"get": {"operationId": "getFile", "responses": {"200": {"headers": {"m-*": {"schema": {"type": "string"}}}, "content": {"*/*": {}}}}}
+		},
 		"/things/all": {"get": {"operationId": "allThings", "responses": {"200": {
 			"content": {"application/x-ndjson": {"schema": {"type": "string"}, "x-lines": {"$ref": "#/components/schemas/Thing"}}}}}}}
 	},
@@ -102,6 +107,9 @@ func TestWhatIsDescribed(t *testing.T) {
 		{name: "no such method and no word of others", request: "PATCH /things/a", status: 405, wrong: "Allow is missing"},
 		{name: "a method that is not described", request: "PATCH /things/a", status: 204, wrong: "status is not described"},
 		{name: "a preflight", request: "OPTIONS /odd", status: 204},
+		{name: "a path with slashes", request: "GET /files/a//..", status: 200, answerHeaders: "M-Of: 1\nM-Any: 2", answer: "bytes"},
+		{name: "a path with slashes beyond its bounds", request: "GET /files/a/b%2Fc/d", status: 200, answer: "bytes", wrong: "name"},
+		{name: "a header of another prefix", request: "GET /files/a", status: 200, answerHeaders: "N-Of: 1", wrong: "N-Of is not described"},
 		{name: "HEAD", request: "HEAD /things/a", status: 200},
 		{name: "HEAD with a body", request: "HEAD /things/a", status: 200, answer: "x", wrong: "HEAD has a body"},
 	} {
@@ -201,7 +209,7 @@ func TestRoutes(t *testing.T) {
 	for _, r := range load(t).Routes() {
 		routes = append(routes, r.Method+" "+r.Path+" "+r.ID)
 	}
-	want := "GET /things/all allThings, GET /things/{id} getThing, HEAD /things/{id} headThing, PUT /things/{id} putThing"
+	want := "GET /files/{name} getFile, GET /things/all allThings, GET /things/{id} getThing, HEAD /things/{id} headThing, PUT /things/{id} putThing"
 	if got := strings.Join(routes, ", "); got != want {
 		t.Errorf("routes are %s", got)
 	}
