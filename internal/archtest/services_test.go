@@ -47,8 +47,9 @@ var services = []service{
 		below: []string{"internal/canonjson"},
 	},
 	{
-		name: "buckets", wiring: "buckets", backends: []string{"sqlite"}, apis: []string{"s3api"},
-		libs: []string{"github.com/hashicorp/golang-lru/v2/expirable"},
+		name: "buckets", wiring: "buckets", backends: []string{"sqlite"}, apis: []string{"s3api", "httpapi"},
+		libs:  []string{"github.com/hashicorp/golang-lru/v2/expirable"},
+		below: []string{"internal/canonjson"},
 		helpers: []helper{
 			{name: "blobs", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
 			{name: "blobs/filedriver", ours: []string{"internal/buckets/blobs"}, libs: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/sys/unix"}},

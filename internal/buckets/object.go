@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 
+	"holdfast/internal/canonjson"
 	"holdfast/internal/fault"
 )
 
@@ -117,6 +118,22 @@ func CheckExtra(text json.RawMessage) error {
 		return ErrProperties
 	}
 	return nil
+}
+
+// MaxExtra is the largest size of a client's properties in bytes.
+const MaxExtra = 8 << 10
+
+// ParseExtra reads the properties of a client: a JSON object that every database stores
+// and returns as it is. {} is nil, none.
+func ParseExtra(text []byte) (json.RawMessage, error) {
+	v, err := canonjson.Parse(text, MaxExtra)
+	switch {
+	case err != nil:
+		return nil, fault.Newf(fault.Invalid, "properties are not valid: the text %v", err)
+	case v == canonjson.EmptyObject:
+		return nil, nil
+	}
+	return json.RawMessage(v), CheckExtra(json.RawMessage(v))
 }
 
 // Errors of operations on objects.

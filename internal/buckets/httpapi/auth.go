@@ -1,0 +1,65 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"holdfast/internal/auth/bearer"
+	"holdfast/internal/buckets"
+	"holdfast/internal/web"
+)
+
+// Audience is the claim aud of the tokens, so that no token for something else is
+// accepted.
+const Audience = "holdfast buckets"
+
+// Claims are the claims of a token for an account. With gc it may also claim and free
+// deleted objects of all accounts.
+func Claims(a buckets.Account, gc bool) map[string]any {
+	c := map[string]any{"sub": a.ID, "account": a.Name}
+	if gc {
+		c["gc"] = true
+	}
+	return c
+}
+
+// authenticate verifies the token in the request's only Authorization header, and
+// whether it allows the path.
+func (x *exchange) authenticate() error {
+	values := x.in.Header.Values("Authorization")
+	if len(values) != 1 {
+		return unauthenticated(bearer.ErrMissing)
+	}
+	c, err := x.Tokens.Parse(values[0], x.Clock())
+	if err != nil {
+		return unauthenticated(err)
+	}
+	x.owner = buckets.AccountID(c.Subject)
+	var members map[string]json.RawMessage // a struct would match names case-insensitively
+	var account string
+	if json.Unmarshal(c.Raw, &members) != nil || json.Unmarshal(members["account"], &account) != nil || x.owner.Check() != nil {
+		return unauthenticated(bearer.ErrMalformed)
+	}
+	web.Identify(x.out, "buckets "+string(x.owner))
+	switch x.route.resource {
+	case batchList, batch:
+		if string(members["gc"]) != "true" {
+			return errOperator
+		}
+	default:
+		if x.route.account != account {
+			return errAccount
+		}
+	}
+	return nil
+}
+
+var (
+	errAccount  = refuse(http.StatusForbidden, codeForbidden, "the token is for another account")
+	errOperator = refuse(http.StatusForbidden, codeForbidden, "deleted objects need a token that was created with --gc")
+)
+
+// unauthenticated returns a 401 for a request without a valid token.
+func unauthenticated(cause error) error {
+	return &refusal{http.StatusUnauthorized, codeCredentials, cause.Error(), cause}
+}

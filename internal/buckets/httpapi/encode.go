@@ -1,0 +1,161 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/fault"
+	"holdfast/internal/web"
+)
+
+// bucketJSON is a bucket in a response.
+type bucketJSON struct {
+	ID      buckets.BucketID  `json:"id"`
+	Name    string            `json:"name"`
+	Owner   buckets.AccountID `json:"owner"`
+	Created string            `json:"created"`
+}
+
+func ofBucket(b *buckets.Bucket) bucketJSON {
+	return bucketJSON{b.ID, b.Name, b.Owner, formatMoment(b.Created)}
+}
+
+// entryJSON is an object or a group of a page.
+type entryJSON struct {
+	Type string `json:"type"` // object or group
+	Name string `json:"name"`
+	*versionJSON
+}
+
+// versionJSON is what a page has of an object.
+type versionJSON struct {
+	ID            buckets.ObjectID `json:"id"`
+	EntityTag     string           `json:"entity_tag"` // S3's
+	Created       string           `json:"created"`
+	Modified      string           `json:"modified"`
+	ContentLength int64            `json:"content_length"`
+	ContentMD5    []byte           `json:"content_md5"` // null: uploaded in parts
+	ContentType   string           `json:"content_type"`
+	Checksum      *checksumJSON    `json:"checksum,omitempty"`
+	Parts         int              `json:"parts,omitempty"`
+}
+
+type checksumJSON struct {
+	Algorithm string `json:"algorithm"`
+	Value     string `json:"value"`
+	Composite bool   `json:"composite"`
+}
+
+// objectJSON is all metadata of an object.
+type objectJSON struct {
+	Name string `json:"name"`
+	versionJSON
+	Owner      buckets.AccountID `json:"owner"`
+	BucketID   buckets.BucketID  `json:"bucket_id"`
+	Creator    buckets.AccountID `json:"creator,omitempty"`
+	Headers    map[string]string `json:"headers"`
+	Roles      []string          `json:"roles"`
+	Sharks     []sharkJSON       `json:"sharks"`
+	Properties json.RawMessage   `json:"properties"`
+}
+
+// sharkJSON is a storage node that has a copy of a body.
+type sharkJSON struct {
+	Datacenter string `json:"datacenter"`
+	StorageID  string `json:"manta_storage_id"`
+}
+
+// garbageJSON is a deleted object of a batch.
+type garbageJSON struct {
+	ID            buckets.ObjectID  `json:"id"`
+	Owner         buckets.AccountID `json:"owner"`
+	BucketID      buckets.BucketID  `json:"bucket_id"`
+	Name          string            `json:"name"`
+	ContentLength int64             `json:"content_length"`
+	Sharks        []sharkJSON       `json:"sharks"`
+	Path          string            `json:"path,omitempty"`   // of the body on these nodes
+	Upload        buckets.UploadID  `json:"upload,omitempty"` // whose parts are the body
+	DeletedAt     string            `json:"deleted_at"`
+}
+
+func ofVersion(o *buckets.Object) versionJSON {
+	v := versionJSON{
+		ID: o.ID, EntityTag: o.EntityTag(), Created: formatMoment(o.Created), Modified: formatMoment(o.Modified),
+		ContentLength: o.Length, ContentMD5: o.MD5, ContentType: o.ContentType, Parts: o.Parts,
+	}
+	if c := o.Checksum; c.Algorithm != "" {
+		v.Checksum = &checksumJSON{c.Algorithm, c.Value, c.Composite}
+	}
+	return v
+}
+
+func (x *exchange) ofObject(o *buckets.Object) objectJSON {
+	v := objectJSON{
+		Name: o.Name, versionJSON: ofVersion(o), Owner: x.owner, BucketID: x.bucket.ID, Creator: o.Creator,
+		Headers: o.Headers, Roles: o.Roles, Sharks: ofSharks(o.Sharks), Properties: o.Extra,
+	}
+	if v.Headers == nil {
+		v.Headers = map[string]string{}
+	}
+	if v.Roles == nil {
+		v.Roles = []string{}
+	}
+	if v.Properties == nil {
+		v.Properties = json.RawMessage("{}")
+	}
+	return v
+}
+
+func ofSharks(all []string) []sharkJSON {
+	list := make([]sharkJSON, len(all))
+	for i, s := range all {
+		list[i].Datacenter, list[i].StorageID, _ = strings.Cut(s, ":")
+	}
+	return list
+}
+
+func ofGarbage(g *buckets.Garbage) garbageJSON {
+	v := garbageJSON{
+		ID: g.ID, Owner: g.Owner, BucketID: g.Bucket, Name: g.Name, ContentLength: g.Length,
+		Sharks: ofSharks(g.Sharks), Upload: g.Upload, DeletedAt: formatMoment(g.Deleted),
+	}
+	if len(g.Sharks) > 0 {
+		v.Path = buckets.BodyPath(g.Owner, g.Bucket, g.ID, g.Name)
+	}
+	return v
+}
+
+// formatMoment formats a time with microseconds.
+func formatMoment(m buckets.Moment) string { return m.Time().Format("2006-01-02T15:04:05.000000Z") }
+
+// send writes a complete response.
+func (x *exchange) send(status int, body []byte) error {
+	web.SendJSONLine(x.out, status, body)
+	return nil
+}
+
+// answer writes a complete response with a value as JSON.
+func (x *exchange) answer(status int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fault.Wrap(fault.Internal, "encode the response", err)
+	}
+	return x.send(status, body)
+}
+
+// page is a page of a list.
+type page[T any] struct {
+	Items      []T     `json:"items"`
+	NextMarker *string `json:"next_marker"` // null: the last page
+}
+
+// sendPage writes a page. The next one begins after marker.
+func sendPage[T any](x *exchange, items []T, more bool, marker string) error {
+	p := page[T]{Items: items}
+	if more {
+		p.NextMarker = &marker
+	}
+	return x.answer(http.StatusOK, p)
+}

@@ -1,0 +1,143 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"holdfast/internal/auth/bearer"
+	"holdfast/internal/buckets"
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+	"holdfast/internal/web"
+)
+
+// Handler serves the paths that Owns reports.
+type Handler struct {
+	Service *buckets.Service
+	Tokens  *bearer.Keyring
+	Clock   clock.Clock
+}
+
+// exchange is the state of a request and its response.
+type exchange struct {
+	*Handler
+	in  *http.Request
+	out http.ResponseWriter
+
+	route     route
+	query     url.Values
+	condition buckets.Condition
+	owner     buckets.AccountID // of the token
+	bucket    buckets.Bucket    // zero if the path names none, or for createBucket
+}
+
+// noCache is the Cache-Control of everything but objects that have their own.
+const noCache = "private, no-cache"
+
+// Serve is the service's web.Handler.
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) (err error) {
+	w.Header().Set("Cache-Control", noCache)
+	if at.Err != nil {
+		return fault.Wrap(fault.Invalid, "the Host or a Forwarded header is malformed", at.Err)
+	}
+	x := &exchange{Handler: h, in: r, out: w}
+	if x.route, err = parseRoute(at.Path); err != nil {
+		return err
+	}
+	methods := actions[x.route.resource]
+	if len(methods) == 0 {
+		return errRoute
+	}
+	act, ok := methods[r.Method]
+	if !ok {
+		return methodNotAllowed(w, slices.Sorted(maps.Keys(methods)))
+	}
+	if x.route.resource == document {
+		return act.serve(x)
+	}
+	if err := x.authenticate(); err != nil {
+		return err
+	}
+	if err := x.parse(act); err != nil {
+		return err
+	}
+	if err := web.AcquireSlot(w, r); err != nil {
+		return err
+	}
+	if err := x.resolve(); err != nil {
+		return err
+	}
+	return act.serve(x)
+}
+
+// parse reads the query and the conditional headers.
+func (x *exchange) parse(act *action) (err error) {
+	if x.query, err = parseQuery(x.in.URL.RawQuery, act.params); err != nil {
+		return err
+	}
+	if rt := x.route.resource; rt == object || rt == metadata {
+		if err := buckets.CheckObjectName(x.route.object); err != nil {
+			return err
+		}
+	}
+	if act.conditions {
+		x.condition, err = parseCondition(x.in.Header)
+	} else if x.in.Method != http.MethodGet && x.in.Method != http.MethodHead {
+		err = noCondition(x.in.Header)
+	}
+	if err == nil && !act.body {
+		err = x.bodiless()
+	}
+	return err
+}
+
+// resolve reads the account of the token, which may have been deleted, and the bucket of
+// the path.
+func (x *exchange) resolve() (err error) {
+	if _, err := x.Service.Accounts.AccountByID(x.ctx(), x.owner); err != nil {
+		return err
+	}
+	if x.route.bucket == "" || x.route.resource == bucket && x.in.Method == http.MethodPut {
+		return nil
+	}
+	if buckets.CheckBucketName(x.route.bucket) != nil {
+		return buckets.ErrNoBucket // the database might not be able to store it
+	}
+	x.bucket, err = x.Service.Store.Bucket(x.ctx(), x.owner, x.route.bucket)
+	return err
+}
+
+// bodiless rejects a body that the operation does not read: its client believes that it
+// has an effect.
+func (x *exchange) bodiless() error {
+	switch n, err := x.in.Body.Read(make([]byte, 1)); {
+	case n > 0:
+		return invalid("this request takes no body")
+	case err != nil && !isEOF(err):
+		return bodyErrors.Of(err)
+	}
+	return nil
+}
+
+func (x *exchange) ctx() context.Context { return x.in.Context() }
+
+// now is the time of the request's write.
+func (x *exchange) now() buckets.Moment { return buckets.At(x.Clock()) }
+
+// ready acquires the slot of a request whose body was read.
+func (x *exchange) ready() error { return web.AcquireSlot(x.out, x.in) }
+
+// nothing writes a 204.
+func (x *exchange) nothing() error {
+	x.out.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// errGone means that the token's account was deleted.
+var errGone = refuse(http.StatusUnauthorized, codeCredentials, "the account of the token was deleted")
+
+func isGone(err error) bool { return errors.Is(err, buckets.ErrNoAccount) }

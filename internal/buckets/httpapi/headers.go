@@ -1,0 +1,200 @@
+package httpapi
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/buckets"
+)
+
+// stored are the headers that are stored with an object and returned with it, besides
+// Content-Type and user metadata. Manta has the headers for CORS; those of S3 are here,
+// too, because an update replaces all.
+var stored = []string{
+	"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin",
+	"Access-Control-Expose-Headers", "Access-Control-Max-Age", "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language",
+	"Expires", "Surrogate-Key", "X-Amz-Website-Redirect-Location",
+}
+
+const (
+	userHeader  = "M-" // of user metadata, as net/http spells it
+	userPrefix  = "m-" // as it is stored
+	defaultType = "application/octet-stream"
+
+	maxHeaders = 4 << 10 // bytes of the names and values of user metadata; and of the other stored headers
+	maxRoles   = 32
+	maxCopies  = 9
+)
+
+// Headers of the API.
+const (
+	durabilityHeader = "Durability-Level"
+	rolesHeader      = "Object-Roles"
+	propertiesHeader = "Object-Properties"
+	checksumHeader   = "Object-Checksum"
+	sharksHeader     = "Object-Sharks"
+	createdHeader    = "Object-Created"
+)
+
+// newObject reads the headers of a PUT.
+func (x *exchange) newObject() (o buckets.Object, err error) {
+	h := x.in.Header
+	o.Name = x.route.object
+	if o.ContentType = text(h.Get("Content-Type")); o.ContentType == "" {
+		o.ContentType = defaultType
+	}
+	o.Headers = map[string]string{}
+	for name, values := range h {
+		if strings.HasPrefix(name, userHeader) || slices.Contains(stored, name) {
+			o.Headers[strings.ToLower(name)] = text(strings.Join(values, ","))
+		}
+	}
+	if err := checkHeaders(o.Headers); err != nil {
+		return o, err
+	}
+	if roles := h.Values(rolesHeader); len(roles) > 0 {
+		if o.Roles, err = parseRoles(strings.Split(strings.Join(roles, ","), ",")); err != nil {
+			return o, err
+		}
+	}
+	switch properties := h.Values(propertiesHeader); {
+	case len(properties) > 1:
+		return o, invalid(propertiesHeader + " occurs more than once")
+	case len(properties) == 1:
+		o.Extra, err = buckets.ParseExtra([]byte(properties[0]))
+	}
+	return o, err
+}
+
+// checkHeaders rejects headers of an object that cannot be stored or returned.
+func checkHeaders(all map[string]string) error {
+	user, other := 0, 0
+	for name, value := range all {
+		switch {
+		case strings.HasPrefix(name, userPrefix) && isToken(name) && name == strings.ToLower(name):
+			user += len(name) + len(value)
+		case name == strings.ToLower(name) && slices.Contains(stored, http.CanonicalHeaderKey(name)):
+			other += len(name) + len(value)
+		default:
+			return invalid(`headers must be m-* or one of ` + strings.ToLower(strings.Join(stored, ", ")) + `, in lower case`)
+		}
+		if strings.ContainsFunc(value, isControl) {
+			return invalid("the value of a header has control characters")
+		}
+	}
+	if user > maxHeaders || other > maxHeaders {
+		return invalid("the m-* headers, or the other headers, have more than 4096 bytes")
+	}
+	return nil
+}
+
+// parseRoles reads the roles of an object, UUIDs.
+func parseRoles(list []string) ([]string, error) {
+	var roles []string
+	for _, s := range list {
+		id, err := buckets.ParseUUID(strings.TrimSpace(s))
+		if err != nil {
+			return nil, invalid("a role is not valid: it " + err.Error())
+		}
+		if !slices.Contains(roles, id) {
+			roles = append(roles, id)
+		}
+	}
+	if len(roles) > maxRoles {
+		return nil, invalid("too many roles: at most " + strconv.Itoa(maxRoles) + " are allowed")
+	}
+	return roles, nil
+}
+
+var errDurability = refuse(http.StatusBadRequest, "InvalidDurabilityLevel", durabilityHeader+" must be a number of copies from 1 to 9")
+
+// durability reads the number of copies; 0 if the header is absent.
+func durability(h http.Header) (int, error) {
+	values := h.Values(durabilityHeader)
+	if len(values) == 0 {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(values[0])
+	if err != nil || len(values) > 1 || n < 1 || n > maxCopies {
+		return 0, errDurability
+	}
+	return n, nil
+}
+
+// digests reads Content-MD5 and Object-Checksum as fields for sigv4.NewFormBody.
+func digests(h http.Header) (fields map[string]string, err error) {
+	fields = map[string]string{}
+	if values := h.Values("Content-Md5"); len(values) > 0 {
+		fields["content-md5"] = strings.Join(values, ",")
+	}
+	values := h.Values(checksumHeader)
+	if len(values) == 0 {
+		return fields, nil
+	}
+	name, value, _ := strings.Cut(values[0], " ")
+	a, ok := sigv4.ParseAlgorithm(name)
+	if ok {
+		_, ok = sigv4.NewChecksum(a, value)
+	}
+	if !ok || len(values) > 1 {
+		return nil, invalid(checksumHeader + " must be one of CRC32, CRC32C, CRC64NVME, SHA1 and SHA256, a space, and the checksum in base64")
+	}
+	fields[a.Header()] = value
+	return fields, nil
+}
+
+// text returns the value of a header as UTF-8. What is not UTF-8 is Latin-1, the
+// encoding of headers in older versions of HTTP.
+func text(s string) string {
+	s = strings.TrimSpace(s)
+	if utf8.ValidString(s) {
+		return s
+	}
+	runes := make([]rune, len(s))
+	for i := range len(s) {
+		runes[i] = rune(s[i])
+	}
+	return string(runes)
+}
+
+func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+
+// isToken reports whether s can be the name of a header.
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) })
+}
+
+// writeObject sets the headers of a response with an object.
+func (x *exchange) writeObject(o *buckets.Object) {
+	h := x.out.Header()
+	x.writeVersion(o)
+	h.Set("Accept-Ranges", "bytes")
+	if o.ContentType != "" {
+		h.Set("Content-Type", o.ContentType)
+	}
+	for name, value := range o.Headers {
+		h.Set(name, value)
+	}
+	h.Set(createdHeader, formatMoment(o.Created))
+	if len(o.Sharks) > 0 {
+		h.Set(durabilityHeader, strconv.Itoa(len(o.Sharks)))
+		h.Set(sharksHeader, strings.Join(o.Sharks, ", "))
+	}
+	if len(o.Roles) > 0 {
+		h.Set(rolesHeader, strings.Join(o.Roles, ", "))
+	}
+	if o.Checksum.Algorithm != "" {
+		h.Set(checksumHeader, o.Checksum.Algorithm+" "+o.Checksum.Value)
+	}
+}
+
+// writeVersion sets the headers that conditions compare.
+func (x *exchange) writeVersion(o *buckets.Object) {
+	h := x.out.Header()
+	h.Set("Etag", `"`+string(o.ID)+`"`)
+	h.Set("Last-Modified", o.Modified.Time().Format(http.TimeFormat))
+}

@@ -1,0 +1,136 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// resource is the kind of a path's target.
+type resource uint8
+
+const (
+	nothing resource = iota
+	document
+	bucketList
+	bucket
+	objectList
+	object
+	metadata
+	batchList
+	batch
+)
+
+func (r resource) String() string {
+	return [...]string{
+		nothing: "unknown", document: "openapi", bucketList: "buckets", bucket: "bucket", objectList: "objects",
+		object: "object", metadata: "metadata", batchList: "gc/batches", batch: "gc/batch",
+	}[r]
+}
+
+// route is a parsed path. Names are unescaped but not validated yet.
+type route struct {
+	resource resource
+	account  string
+	bucket   string
+	object   string
+	batch    string
+}
+
+// Owns reports whether a raw path on the main listener belongs to this service.
+func Owns(path string) bool { return strings.HasPrefix(path, "/buckets/") }
+
+// Label returns the route of a raw path for metrics and logs, without client-chosen
+// parts.
+func Label(path string) string {
+	rt, err := parseRoute(path)
+	if err != nil {
+		return nothing.String()
+	}
+	return rt.resource.String()
+}
+
+// parseRoute parses the raw path of the request line. The name of an object is
+// everything after objects/ or metadata/, decoded once and not cleaned: "a/b" and
+// "a%2Fb" are the same name, and ".." is one.
+func parseRoute(path string) (rt route, err error) {
+	s := strings.SplitN(strings.TrimPrefix(path, "/"), "/", 8)
+	for i := range s {
+		if s[i], err = url.PathUnescape(s[i]); err != nil {
+			return rt, errPath
+		}
+	}
+	is := func(i int, name string) bool { return len(s) > i && s[i] == name }
+	switch {
+	case len(s) == 2 && is(0, "buckets") && is(1, "openapi.json"):
+		rt.resource = document
+	case !is(0, "buckets") || !is(1, "v1"):
+	case is(2, "gc") && is(3, "batches") && len(s) == 4:
+		rt.resource = batchList
+	case is(2, "gc") && is(3, "batches") && len(s) == 5:
+		rt.resource, rt.batch = batch, s[4]
+	case is(2, "accounts") && is(4, "buckets"):
+		return inAccount(s[3], s[5:]), nil
+	}
+	return rt, nil
+}
+
+// inAccount parses the path after buckets/.
+func inAccount(account string, s []string) (rt route) {
+	rt.account = account
+	switch {
+	case len(s) == 0:
+		rt.resource = bucketList
+		return rt
+	case len(s) == 1:
+		rt.resource = bucket
+	case len(s) == 2 && s[1] == "objects":
+		rt.resource = objectList
+	case len(s) == 3 && s[1] == "objects":
+		rt.resource, rt.object = object, s[2]
+	case len(s) == 3 && s[1] == "metadata":
+		rt.resource, rt.object = metadata, s[2]
+	}
+	rt.bucket = s[0]
+	return rt
+}
+
+// action is the handler for a method of a resource.
+type action struct {
+	serve      func(*exchange) error
+	params     []string // in the query
+	conditions bool     // it supports the conditional headers
+	body       bool     // it reads a body
+}
+
+// actions maps each resource to its methods.
+var actions = [...]map[string]*action{
+	nothing: {},
+	document: {
+		http.MethodGet:  {serve: (*exchange).document},
+		http.MethodHead: {serve: (*exchange).document},
+	},
+	bucketList: {http.MethodGet: {serve: (*exchange).listBuckets, params: []string{"prefix", "marker", "limit"}}},
+	bucket: {
+		http.MethodGet:    {serve: (*exchange).getBucket},
+		http.MethodHead:   {serve: (*exchange).getBucket},
+		http.MethodPut:    {serve: (*exchange).createBucket},
+		http.MethodDelete: {serve: (*exchange).deleteBucket},
+	},
+	objectList: {http.MethodGet: {serve: (*exchange).listObjects, params: []string{"prefix", "delimiter", "marker", "limit"}}},
+	object: {
+		http.MethodGet:    {serve: (*exchange).getObject, conditions: true},
+		http.MethodHead:   {serve: (*exchange).getObject, conditions: true},
+		http.MethodPut:    {serve: (*exchange).putObject, conditions: true, body: true},
+		http.MethodDelete: {serve: (*exchange).deleteObject, conditions: true},
+	},
+	metadata: {
+		http.MethodGet:   {serve: (*exchange).getMetadata},
+		http.MethodPatch: {serve: (*exchange).updateMetadata, conditions: true, body: true},
+	},
+	batchList: {http.MethodPost: {serve: (*exchange).claimBatch, params: []string{"limit"}}},
+	batch: {
+		http.MethodGet:    {serve: (*exchange).readBatch},
+		http.MethodDelete: {serve: (*exchange).freeBatch},
+	},
+}
