@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/auth/bearer"
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/buckets/httpapi"
 	"holdfast/internal/buckets/s3api"
 	"holdfast/internal/buckets/sqlite"
 	"holdfast/internal/db/engine"
@@ -32,6 +34,7 @@ type Buckets struct {
 	deps    *service.Deps
 	opened  *buckets.Service
 	keys    *buckets.Keyring
+	tokens  *bearer.Keyring
 	cluster *blobs.Cluster
 	nodes   *nodes
 }
@@ -73,7 +76,11 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 		return nil, err
 	}
 	opened := &service.Opened{Databases: []*engine.Database{db}}
-	if s.keys, err = buckets.NewKeyring(st, d.Clock, append([]string{s.cfg.KeySecret}, s.cfg.OldKeySecrets...)); err != nil {
+	secrets := append([]string{s.cfg.KeySecret}, s.cfg.OldKeySecrets...)
+	if s.keys, err = buckets.NewKeyring(st, d.Clock, secrets); err != nil {
+		return opened, err
+	}
+	if s.tokens, err = tokenKeys(secrets); err != nil {
 		return opened, err
 	}
 	s.cluster = blobs.NewCluster(blobs.Options{Clock: d.Clock, Report: s.report})
@@ -85,9 +92,15 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	s3 := &s3api.Handler{
 		Service: s.opened, Verifier: sigv4.New(s.cfg.Region, d.Clock), Keys: s.keys, Clock: d.Clock, Region: s.cfg.Region, Domain: s.cfg.Domain,
 	}
-	opened.Mounts = []service.Mount{{Listener: Listener, Mount: web.Mount{
-		Owns: s3api.Owns, Service: web.Service{Serve: s3.Serve, Error: s3api.WriteError, Route: s3api.Label},
-	}}}
+	native := &httpapi.Handler{Service: s.opened, Tokens: s.tokens, Clock: d.Clock}
+	opened.Mounts = []service.Mount{
+		{Listener: Listener, Mount: web.Mount{
+			Owns: s3api.Owns, Service: web.Service{Serve: s3.Serve, Error: s3api.WriteError, Route: s3api.Label},
+		}},
+		{Listener: service.Main, Mount: web.Mount{
+			Owns: httpapi.Owns, Service: web.Service{Serve: native.Serve, Error: httpapi.WriteError, Route: httpapi.Label},
+		}},
+	}
 	opened.Jobs = s.jobs()
 	opened.Ready = s.ready
 	opened.Settle = s.settle
