@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/buckets/blobs/filedriver"
 	"holdfast/internal/fault"
@@ -152,6 +154,42 @@ func TestRemovedSubfolder(t *testing.T) {
 }
 
 // TestEmptyFolders: they do not remain when the bodies of a bucket are deleted.
+// TestTwoProcesses: a process removes folders that are empty, and another one knows them.
+func TestTwoProcesses(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must(t, filedriver.Init(dir, id))
+	one, other := filedriver.New(dir, id), filedriver.New(dir, id)
+	defer one.Close()
+	defer other.Close()
+	must(t, put(t, one, "v2/owner/a/00/x", "x"))
+	must(t, other.Delete(t.Context(), "v2/owner/a/00/x")) // and the owner's folder
+	must(t, put(t, one, "v2/owner/b/00/x", "x"))
+	must(t, other.Delete(t.Context(), "v2/owner/b/00/x"))
+	must(t, put(t, other, "v2/from", "x"))
+	must(t, one.Copy(t.Context(), "v2/from", "v2/owner/c/00/x"))
+	must(t, one.Delete(t.Context(), "v2/owner/c/00/x"))
+	var writers errgroup.Group
+	for i, d := range []blobs.Driver{one, other} {
+		writers.Go(func() error {
+			for n := range 50 {
+				path := fmt.Sprintf("v2/owner/b/%02d/%d-%d", n%2, i, n)
+				if err := put(t, d, path, path); err != nil {
+					return err
+				}
+				if _, err := d.Stat(t.Context(), path); err != nil {
+					return err
+				}
+				if err := d.Delete(t.Context(), path); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	must(t, writers.Wait())
+}
+
 func TestEmptyFolders(t *testing.T) {
 	t.Parallel()
 	d, dir := open(t)

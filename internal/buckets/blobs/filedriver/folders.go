@@ -40,31 +40,45 @@ func newFolders(root *os.Root) *folders {
 
 // create makes a temporary file in a folder, and the folder if it does not exist.
 func (f *folders) create(folder string) (*temporary, error) {
-	f.removing.RLock()
-	defer f.removing.RUnlock()
-	opened, err := f.openFolder(folder)
+	var t *temporary
+	opened, err := f.in(folder, func(opened *os.Root) error {
+		file, name, err := createTemporary(opened)
+		t = &temporary{file: file, name: name}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	file, name, err := createTemporary(opened)
-	if err != nil {
-		_ = opened.Close()
-		return nil, err
-	}
-	return &temporary{folder: opened, file: file, name: name}, nil
+	t.folder = opened
+	return t, nil
 }
 
-// openFolder opens a folder, and makes it if it does not exist.
+// attempts is how often a folder is made that another process removes, because it is
+// empty, before there is a file in it.
+const attempts = 10
+
+// in opens a folder, and makes it if it does not exist, for add, which adds a file. It
+// returns the open folder.
+func (f *folders) in(folder string, add func(opened *os.Root) error) (opened *os.Root, err error) {
+	f.removing.RLock()
+	defer f.removing.RUnlock()
+	for range attempts {
+		if opened, err = f.openFolder(folder); err == nil {
+			if err = add(opened); err == nil {
+				return opened, nil
+			}
+			_ = opened.Close()
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		f.forget(folder) // another process removed it or one above it, or a person
+	}
+	return nil, err
+}
+
+// openFolder opens a folder, and makes it unless it is known to exist.
 func (f *folders) openFolder(folder string) (*os.Root, error) {
-	if err := f.ensure(folder); err != nil {
-		return nil, err
-	}
-	opened, err := f.root.OpenRoot(folder)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return opened, err
-	}
-	// Another process removed it, or a person.
-	f.forget(folder)
 	if err := f.ensure(folder); err != nil {
 		return nil, err
 	}

@@ -193,19 +193,11 @@ func replaceLink(root *os.Root, from, to string) error {
 
 // link makes a hard link and returns the open folder of the new name.
 func (f *folders) link(from, to string) (*os.Root, error) {
-	f.removing.RLock()
-	defer f.removing.RUnlock()
-	folder, err := f.openFolder(path.Dir(to))
-	if err != nil {
-		return nil, err
-	}
-	err = f.root.Link(from, to)
-	if errors.Is(err, fs.ErrExist) {
-		err = replaceLink(f.root, from, to)
-	}
-	if err != nil {
-		_ = folder.Close()
-		return nil, err
-	}
-	return folder, nil
+	return f.in(path.Dir(to), func(*os.Root) error {
+		err := f.root.Link(from, to)
+		if errors.Is(err, fs.ErrExist) {
+			err = replaceLink(f.root, from, to)
+		}
+		return err
+	})
 }
