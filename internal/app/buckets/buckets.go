@@ -133,6 +133,9 @@ func (s *Buckets) jobs() []sweep.Job {
 			return s.opened.Uploads.AbortOld(ctx, buckets.At(now.Add(-s.cfg.UploadsAfter)), buckets.At(now), limit)
 		}),
 		job("deleted objects of buckets", func(ctx context.Context, now time.Time, limit int) (int, error) {
+			if err := s.nodes.ensure(ctx); err != nil {
+				return 0, err
+			}
 			return s.opened.Collect(ctx, now.Add(-s.cfg.GarbageAfter), limit)
 		}),
 		job("deleted buckets", func(ctx context.Context, now time.Time, limit int) (int, error) {
@@ -163,9 +166,11 @@ func (s *Buckets) settle(ctx context.Context) error {
 	return err
 }
 
-// start keeps the state of the storage nodes up to date.
+// start keeps the state of the storage nodes up to date. They are known before the first request is
+// served.
 func (s *Buckets) start(ctx context.Context) (func() error, error) {
 	ctx, cancel := context.WithCancel(ctx)
+	s.nodes.reload(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -45,14 +45,30 @@ type opened struct {
 // run keeps the nodes up to date until ctx ends.
 func (n *nodes) run(ctx context.Context) {
 	for {
-		if err := n.load(ctx); err != nil && ctx.Err() == nil {
-			n.log.Warn("could not read the storage nodes", "error", err, "retry_in", refreshEvery)
-		}
 		n.cluster.Refresh(ctx)
 		if !clock.Sleep(ctx, refreshEvery) {
 			return
 		}
+		n.reload(ctx)
 	}
+}
+
+// reload is load for a server, which tries again later.
+func (n *nodes) reload(ctx context.Context) {
+	if err := n.load(ctx); err != nil && ctx.Err() == nil {
+		n.log.Warn("could not read the storage nodes", "error", err, "retry_in", refreshEvery)
+	}
+}
+
+// ensure loads the nodes in a command, which does not start the service.
+func (n *nodes) ensure(ctx context.Context) error {
+	n.mu.Lock()
+	loaded := n.open != nil
+	n.mu.Unlock()
+	if loaded {
+		return nil
+	}
+	return n.load(ctx)
 }
 
 // load reads the nodes and opens those that are new.
