@@ -46,6 +46,11 @@ type request struct {
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	w.Header().Set("Server", "Holdfast")
 	setRequestID(w.Header())
+	if r.ContentLength == 0 && r.Header.Get("Expect") != "" {
+		// There is no 100 Continue without a body. After an answer that comes without it,
+		// botocore cannot read the next one on the connection.
+		w.Header().Set("Connection", "close")
+	}
 	x := &request{Handler: h, in: r, out: w, at: at}
 	var err error
 	if x.route, err = parseRoute(r, at, h.Domain); err != nil {

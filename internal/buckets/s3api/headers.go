@@ -206,8 +206,11 @@ func (x *request) writeMetadata(o *buckets.Object) {
 	}
 	for name, value := range o.Headers {
 		if user, ok := strings.CutPrefix(name, userPrefix); ok {
-			name = userHeader + user
-		} else if !slices.Contains(systemHeaders, http.CanonicalHeaderKey(name)) {
+			// In lower case, as S3 sends it: SDKs take the name of the metadata from here.
+			h[strings.ToLower(userHeader)+user] = []string{text(value)}
+			continue
+		}
+		if !slices.Contains(systemHeaders, http.CanonicalHeaderKey(name)) {
 			continue // of the native API
 		}
 		h.Set(name, text(value))

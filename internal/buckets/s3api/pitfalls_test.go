@@ -4,6 +4,8 @@ import (
 	"crypto/md5"
 	"encoding/base64"
 	"hash/crc32"
+	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -224,6 +226,46 @@ func TestExpectContinue(t *testing.T) {
 		if response.StatusCode != status || asked != (status == 200) {
 			t.Errorf("status %d, want %d; the body was asked for: %t", response.StatusCode, status, asked)
 		}
+	}
+}
+
+// botocore sends Expect without a body, too, and gets no 100 Continue. Then it takes the next
+// answer on the connection for a part of this one.
+func TestExpectContinueWithoutBody(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	for _, signer := range []sigv4test.Signer{s.main, {AccessKeyID: "unknown", Region: region}} {
+		r := s.request("PUT", "/photos/k", "", "Expect: 100-continue")
+		signer.Sign(r, sigv4test.Unsigned, time.Now())
+		response, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if !response.Close {
+			t.Errorf("status %d: the connection is not closed", response.StatusCode)
+		}
+	}
+}
+
+// SDKs take the names of user metadata from the header of the answer as it was sent.
+func TestUserMetadataInLowerCase(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	s.do("PUT", "/photos/k", hello, "X-Amz-Meta-Camera-Model: box").want(200)
+	r := s.request("GET", "/photos/k", "")
+	s.main.Sign(r, sigv4test.Unsigned, time.Now())
+	conn, err := net.Dial("tcp", r.URL.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	r.Close = true
+	if err := r.Write(conn); err != nil {
+		t.Fatal(err)
+	}
+	if text := string(ok[[]byte](t)(io.ReadAll(conn))); !strings.Contains(text, "\r\nx-amz-meta-camera-model: box\r\n") {
+		t.Errorf("answer %q", text)
 	}
 }
 
