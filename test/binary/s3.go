@@ -1,0 +1,31 @@
+package binary
+
+import (
+	"strings"
+	"testing"
+
+	"holdfast/internal/auth/sigv4/sigv4test"
+)
+
+// S3 is where a server speaks S3, and an access key.
+type S3 struct {
+	URL string
+	sigv4test.Signer
+}
+
+// S3 returns the access key of the account that a new server has.
+func (s *Server) S3(t *testing.T) S3 {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(s.Verb("buckets", "key", "list", "main", "--secrets")), "\n")
+	fields := strings.Fields(lines[len(lines)-1])
+	if len(lines) != 2 || len(fields) != 3 {
+		t.Fatalf("buckets key list: %q", lines)
+	}
+	return S3{s.S3URL(), sigv4test.Signer{AccessKeyID: fields[0], Secret: fields[2], Region: "us-east-1"}}
+}
+
+// S3URL returns the address of the S3 listener.
+func (s *Server) S3URL() string {
+	s.t.Helper()
+	return s.AwaitOutput(`(?m)^  s3 +(\S+)$|"s3":"([^"]+)"`)[1]
+}

@@ -1,0 +1,304 @@
+// Package s3clients lets real clients of S3 do a day's work with the built binary: create a bucket, copy
+// and synchronize files, upload in parts and from a pipe, share links, list, move and delete. The
+// clients are programs (aws-cli, s3cmd, rclone, restic) and SDKs (Python, old and new; JavaScript; Go).
+package s3clients
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/test/binary"
+)
+
+// most is the timeout of one client, with its installation. All take half a minute on two cores.
+const most = 3 * time.Minute
+
+func TestMain(m *testing.M) {
+	// Clients wait for the server, and the server for the disk.
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
+	os.Exit(binary.Main(m))
+}
+
+// clients are the tests of the clients, the slowest first. Each deletes what it has stored.
+var clients = []struct {
+	name string
+	day  func(c *client)
+}{
+	{"aws-cli", awsCLI},
+	{"s3cmd", s3cmd},
+	{"rclone", rclone},
+	{"restic", restic},
+	{"boto3-old", func(c *client) { boto3(c, "old") }},
+	{"boto3-new", func(c *client) { boto3(c, "new") }},
+	{"javascript", javaScript},
+	{"go", goSDK},
+}
+
+func TestOneNode(t *testing.T) {
+	t.Parallel()
+	work(t, 1, "[buckets.nodes.\"home:1\"]\nurl = \"file://%s/1\"\n")
+}
+
+func TestThreeNodes(t *testing.T) {
+	t.Parallel()
+	work(t, 2, "[buckets]\ncopies = 2\n[buckets.nodes.\"east:1\"]\nurl = \"file://%[1]s/1\"\n[buckets.nodes.\"east:2\"]\nurl = \"file://%[1]s/2\"\n[buckets.nodes.\"west:1\"]\nurl = \"file://%[1]s/3\"\n")
+}
+
+// work runs every client. Afterwards the storage nodes are empty.
+func work(t *testing.T, copies int, config string) {
+	t.Helper()
+	dir := t.TempDir()
+	file, nodes := filepath.Join(dir, "holdfast.toml"), filepath.Join(dir, "nodes")
+	write(t, file, fmt.Appendf(nil, config, nodes))
+	if err := os.Mkdir(nodes, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	server := binary.Start(t, filepath.Join(dir, "data"), "HOLDFAST_CONFIG="+file, "HOLDFAST_BUCKETS__ENABLED=true",
+		"HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0", "HOLDFAST_BUCKETS__GARBAGE_AFTER=0s", "HOLDFAST_BUCKETS__SWEEP_INTERVAL=0s", "HOLDFAST_LOG__ACCESS=false",
+		"HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false")
+	s3 := server.S3(t)
+	t.Run("clients", func(t *testing.T) {
+		for _, c := range clients {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				c.day(newClient(t, s3))
+			})
+		}
+	})
+	swept := func() int {
+		t.Helper()
+		server.Verb("sweep")
+		return files(t, nodes)
+	}
+	if n := swept(); n != 0 && !t.Failed() {
+		t.Errorf("%d bodies on the nodes after the clients have deleted everything", n)
+	}
+	ctx := t.Context()
+	sdk := newSDK(s3)
+	if left := sdk.buckets(ctx, t); len(left) > 0 && !t.Failed() {
+		t.Errorf("left buckets %q", left)
+	}
+	sdk.create(ctx, t, "last")
+	sdk.put(ctx, t, "last", "object", bytes.Repeat([]byte("x"), 100_000))
+	if n := swept(); n != copies && !t.Failed() {
+		t.Errorf("%d copies of a body on the nodes, want %d", n, copies)
+	}
+	sdk.purge(ctx, t, "last")
+	if bad := server.Output.String(); strings.Contains(bad, "level=ERROR") || strings.Contains(bad, "bad copy") {
+		t.Errorf("the log has errors:\n%s", bad)
+	}
+}
+
+// files counts bodies and temporary files on all nodes.
+func files(t *testing.T, nodes string) (n int) {
+	t.Helper()
+	err := filepath.WalkDir(nodes, func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() && e.Name() != ".holdfast-node" {
+			n++
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// client is a program with a folder of its own.
+type client struct {
+	t      *testing.T
+	s3     binary.S3
+	dir    string
+	bucket string
+	env    []string
+}
+
+// big is the name of the file that is uploaded in parts.
+const (
+	big     = "big.bin"
+	bigSize = 20 << 20
+)
+
+// newClient returns a client whose folder has a folder day with files.
+func newClient(t *testing.T, s3 binary.S3) *client {
+	t.Helper()
+	c := &client{t: t, s3: s3, dir: t.TempDir(), bucket: "day-of-" + filepath.Base(t.Name())}
+	random := rand.NewChaCha8([32]byte{byte(len(t.Name()))})
+	for name, size := range map[string]int{
+		"empty": 0, "note.txt": 1000, "photos/b +c ü%.jpg": 100_000, "photos/2026/it's.jpg": 17_000, "photos/2026-index": 10, big: bigSize,
+	} {
+		text := make([]byte, size)
+		_, _ = random.Read(text) // never fails
+		write(t, c.path("day", name), text)
+	}
+	for _, kv := range os.Environ() {
+		// rclone fails if AWS_CA_BUNDLE is set, and nobody's configuration belongs here.
+		if name, _, _ := strings.Cut(kv, "="); !strings.HasPrefix(name, "AWS_") && !strings.HasPrefix(name, "RCLONE_") &&
+			!strings.HasPrefix(name, "RESTIC_") && !strings.HasSuffix(strings.ToLower(name), "_proxy") && name != "HOME" {
+			c.env = append(c.env, kv)
+		}
+	}
+	c.env = append(c.env, "HOME="+c.dir, "AWS_ACCESS_KEY_ID="+s3.AccessKeyID, "AWS_SECRET_ACCESS_KEY="+s3.Secret, "AWS_DEFAULT_REGION="+s3.Region,
+		"AWS_REGION="+s3.Region, "AWS_EC2_METADATA_DISABLED=true", "AWS_PAGER=", "AWS_CONFIG_FILE="+c.path("aws.conf"), "ENDPOINT="+s3.URL, "BUCKET="+c.bucket,
+		"PYTHONDONTWRITEBYTECODE=", "LC_ALL=C.UTF-8", "NO_COLOR=1", "RESTIC_PROGRESS_FPS=0.01")
+	return c
+}
+
+// path returns a path in the client's folder.
+func (c *client) path(parts ...string) string {
+	return filepath.Join(append([]string{c.dir}, parts...)...)
+}
+
+// run runs a command in the client's folder and returns what it prints.
+func (c *client) run(program string, args ...string) string {
+	c.t.Helper()
+	return c.pipe(nil, program, args...)
+}
+
+// pipe is run with an input of a length that the command does not know.
+func (c *client) pipe(input []byte, program string, args ...string) string {
+	c.t.Helper()
+	out, err := c.try(input, program, args...)
+	if err != nil {
+		c.t.Fatalf("%s %s: %v\n%s", filepath.Base(program), strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// try is pipe for a command that may fail. It returns what the command prints, also its errors.
+func (c *client) try(input []byte, program string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(c.t.Context(), most)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = c.dir, c.env, time.Second
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if input != nil {
+		cmd.Stdin = io.MultiReader(bytes.NewReader(input)) // a pipe
+	}
+	if err := cmd.Run(); err != nil {
+		return errs.String() + out.String(), err
+	}
+	return out.String(), nil
+}
+
+// fails runs a command that must fail with a text.
+func (c *client) fails(text, program string, args ...string) {
+	c.t.Helper()
+	if out, err := c.try(nil, program, args...); err == nil || !strings.Contains(out, text) {
+		c.t.Errorf("%s %s: %v, want an error with %q\n%s", filepath.Base(program), strings.Join(args, " "), err, text, out)
+	}
+}
+
+// same expects that a copy of the folder day, or of a file of it, is complete and has nothing else.
+func (c *client) same(part, copied string) {
+	c.t.Helper()
+	want, got := tree(c.t, c.path("day", part)), tree(c.t, c.path(copied))
+	for name, text := range want {
+		if other, ok := got[name]; !ok {
+			c.t.Errorf("%s: %q is missing", copied, name)
+		} else if !bytes.Equal(text, other) {
+			c.t.Errorf("%s: %q has %d other bytes than the %d of the original", copied, name, len(other), len(text))
+		}
+	}
+	for name := range got {
+		if _, ok := want[name]; !ok {
+			c.t.Errorf("%s: %q is not in the original", copied, name)
+		}
+	}
+}
+
+// is expects the content of a file of the folder day.
+func (c *client) is(part, text string) {
+	c.t.Helper()
+	if want := read(c.t, c.path("day", part)); text != string(want) {
+		c.t.Errorf("%s: %d bytes, which are not the %d of the original", part, len(text), len(want))
+	}
+}
+
+// fetch reads a URL with curl.
+func (c *client) fetch(url string) string {
+	c.t.Helper()
+	return c.run(binary.Program(c.t, "curl"), "--silent", "--show-error", "--fail", "--globoff", strings.TrimSpace(url))
+}
+
+// lines expects lines in what a command has printed, in any order, and no others.
+func (c *client) lines(out string, want ...string) {
+	c.t.Helper()
+	got := strings.Split(strings.TrimSpace(out), "\n")
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		c.t.Errorf("lines %q, want %q", got, want)
+	}
+}
+
+// absent expects that the bucket does not exist.
+func (c *client) absent() {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodHead, c.s3.URL+"/"+c.bucket, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.s3.Sign(r, "UNSIGNED-PAYLOAD", time.Now())
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusNotFound {
+		c.t.Errorf("the bucket after it was deleted: %s", answer.Status)
+	}
+}
+
+// tree reads all files of a folder, or one file with the name "".
+func tree(t *testing.T, root string) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			all[strings.TrimPrefix(path, root)] = read(t, path)
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// write writes a file and creates its folder.
+func write(t *testing.T, path string, text []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
