@@ -30,6 +30,10 @@ const (
 	lockTries = 100
 )
 
+// explained is the SQLSTATE of an error that a migration raises with a message for the
+// operator.
+const explained = "HF001"
+
 // oldest is the first supported major version.
 const oldest = 15
 
@@ -78,6 +82,8 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 			tries++
 		case blocked:
 			return applied, fault.Wrap(fault.Unavailable, "a long transaction, maybe a dump, locks the table: run holdfast migrate again when it has ended", err)
+		case pg != nil && pg.Code == explained:
+			return applied, fault.New(fault.Unavailable, pg.Message)
 		case pg != nil && pg.Code == "42501":
 			return applied, fault.Wrap(fault.Unavailable, "the role may not change the tables: run holdfast migrate as their owner, or GRANT it CREATE on the schema", err)
 		case err != nil || next == nil:

@@ -147,6 +147,14 @@ func (tx *Tx) Exec(s Statement, args ...any) (changed int64, err error) {
 	return exec(tx.ctx, tx.tx, s, args)
 }
 
+// Call is DB.Call in the transaction.
+func (tx *Tx) Call(s Statement, a *Args) (result []int64, err error) {
+	if err := tx.db.fault(s.Name); err != nil {
+		return nil, err
+	}
+	return call(tx.ctx, tx.tx.Conn(), s, a, tx.db.prepares)
+}
+
 // ForEach is DB.ForEach in the transaction, which is retried as a whole.
 func (tx *Tx) ForEach(s Statement, args []any, fn func() error, dest ...any) error {
 	if err := tx.db.fault(s.Name); err != nil {

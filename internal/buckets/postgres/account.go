@@ -1,0 +1,191 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/db/pgdb"
+)
+
+// accounts runs a statement that returns accounts.
+func (s *Store) accounts(ctx context.Context, st pgdb.Statement, args ...any) (all []buckets.Account, err error) {
+	var id string
+	var a buckets.Account
+	var created pgtype.Timestamptz
+	err = s.db.ForEach(ctx, st, args, func() { all = nil }, func() error {
+		a.ID, a.Created = buckets.AccountID(id), momentOf(created)
+		all = append(all, a)
+		return nil
+	}, &id, &a.Name, &created, &a.Quota.Objects, &a.Quota.Bytes)
+	return all, err
+}
+
+// oneAccount reads an account, or returns ErrNoAccount.
+func (s *Store) oneAccount(ctx context.Context, st pgdb.Statement, arg string) (buckets.Account, error) {
+	all, err := s.accounts(ctx, st, arg)
+	if err != nil {
+		return buckets.Account{}, err
+	}
+	if len(all) == 0 {
+		return buckets.Account{}, buckets.ErrNoAccount
+	}
+	return all[0], nil
+}
+
+// CreateAccount implements buckets.Accounts.
+func (s *Store) CreateAccount(ctx context.Context, a buckets.Account) error {
+	if err := a.ID.Check(); err != nil {
+		return err
+	}
+	return s.db.Tx(ctx, "buckets.create_account", func(tx *pgdb.Tx) error {
+		n, err := tx.Exec(sqlCreateAccount, string(a.ID), a.Name, at(a.Created), a.Quota.Objects, a.Quota.Bytes)
+		if err == nil && n == 0 {
+			err = buckets.ErrAccountExists
+		}
+		if err != nil {
+			return err
+		}
+		return setAccountQuota(tx, a.ID, a.Quota)
+	})
+}
+
+// Account implements buckets.Accounts.
+func (s *Store) Account(ctx context.Context, name string) (buckets.Account, error) {
+	return s.oneAccount(ctx, sqlAccount, name)
+}
+
+// AccountByID implements buckets.Accounts.
+func (s *Store) AccountByID(ctx context.Context, id buckets.AccountID) (buckets.Account, error) {
+	return s.oneAccount(ctx, sqlAccountByID, string(id))
+}
+
+// ListAccounts implements buckets.Accounts.
+func (s *Store) ListAccounts(ctx context.Context, after string, limit int) ([]buckets.Account, error) {
+	return s.accounts(ctx, sqlListAccounts, after, limit)
+}
+
+// DeleteAccount implements buckets.Accounts. The counters stay: deleted buckets may still
+// have uploads.
+func (s *Store) DeleteAccount(ctx context.Context, id buckets.AccountID) error {
+	if err := id.Check(); err != nil {
+		return err
+	}
+	return s.db.Tx(ctx, "buckets.delete_account", func(tx *pgdb.Tx) error {
+		n, err := tx.Exec(sqlDeleteAccount, string(id))
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return buckets.ErrNoAccount
+		}
+		found, err := tx.QueryRow(sqlHasBucket, []any{string(id)}, new(int))
+		if err != nil {
+			return err
+		}
+		if found {
+			return buckets.ErrAccountHasBucket
+		}
+		_, err = tx.Exec(sqlDeleteKeys, string(id))
+		return err
+	})
+}
+
+// CreateKey implements buckets.Accounts.
+func (s *Store) CreateKey(ctx context.Context, k buckets.Key) error {
+	if err := k.Account.Check(); err != nil {
+		return err
+	}
+	return s.db.Tx(ctx, "buckets.create_access_key", func(tx *pgdb.Tx) error {
+		found, err := tx.QueryRow(sqlLockAccount, []any{string(k.Account)}, new(int))
+		if err != nil {
+			return err
+		}
+		if !found {
+			return buckets.ErrNoAccount
+		}
+		n, err := tx.Exec(sqlCreateKey, k.ID, string(k.Account), k.Secret, at(k.Created), atOrNull(k.Revoked))
+		if err == nil && n == 0 {
+			err = buckets.ErrKeyExists
+		}
+		return err
+	})
+}
+
+// keys runs a statement that returns keys.
+func (s *Store) keys(ctx context.Context, st pgdb.Statement, arg string) (all []buckets.Key, err error) {
+	var id, account string
+	var secret []byte
+	var created, revoked pgtype.Timestamptz
+	err = s.db.ForEach(ctx, st, []any{arg}, func() { all = nil }, func() error {
+		all = append(all, buckets.Key{ID: id, Account: buckets.AccountID(account), Secret: secret, Created: momentOf(created), Revoked: momentOf(revoked)})
+		secret = nil
+		return nil
+	}, &id, &account, &secret, &created, &revoked)
+	return all, err
+}
+
+// Key implements buckets.Accounts.
+func (s *Store) Key(ctx context.Context, id string) (buckets.Key, error) {
+	all, err := s.keys(ctx, sqlKey, id)
+	if err != nil {
+		return buckets.Key{}, err
+	}
+	if len(all) == 0 {
+		return buckets.Key{}, buckets.ErrNoKey
+	}
+	return all[0], nil
+}
+
+// Keys implements buckets.Accounts.
+func (s *Store) Keys(ctx context.Context, id buckets.AccountID) ([]buckets.Key, error) {
+	if err := id.Check(); err != nil {
+		return nil, err
+	}
+	if _, err := s.AccountByID(ctx, id); err != nil {
+		return nil, err
+	}
+	return s.keys(ctx, sqlKeys, string(id))
+}
+
+// RevokeKey implements buckets.Accounts.
+func (s *Store) RevokeKey(ctx context.Context, id string, now buckets.Moment) error {
+	n, err := s.db.Exec(ctx, sqlRevokeKey, id, at(now))
+	if err == nil && n == 0 {
+		err = buckets.ErrNoKey
+	}
+	return err
+}
+
+// Nodes implements buckets.Nodes.
+func (s *Store) Nodes(ctx context.Context) (all []buckets.Node, err error) {
+	var n buckets.Node
+	var state string
+	var added pgtype.Timestamptz
+	err = s.db.ForEach(ctx, sqlNodes, nil, func() { all = nil }, func() error {
+		n.State, n.Added = buckets.NodeState(state), momentOf(added)
+		all = append(all, n)
+		return nil
+	}, &n.ID, &n.URL, &state, &added)
+	return all, err
+}
+
+// SetNode implements buckets.Nodes.
+func (s *Store) SetNode(ctx context.Context, n buckets.Node) error {
+	_, err := s.db.Exec(ctx, sqlSetNode, n.ID, n.URL, string(n.State), at(n.Added))
+	return err
+}
+
+// DeleteNode implements buckets.Nodes.
+func (s *Store) DeleteNode(ctx context.Context, id string) error {
+	found, err := s.db.QueryRow(ctx, sqlNodeInUse, []any{id}, new(int))
+	if err != nil {
+		return err
+	}
+	if found {
+		return buckets.ErrNodeInUse
+	}
+	_, err = s.db.Exec(ctx, sqlDeleteNode, id)
+	return err
+}

@@ -1,0 +1,110 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/fault"
+)
+
+// readBuckets runs a statement that returns buckets.
+func (s *Store) readBuckets(ctx context.Context, st pgdb.Statement, args ...any) (all []buckets.Bucket, err error) {
+	var (
+		id, name, owner string
+		created         pgtype.Timestamptz
+		settings        *string
+	)
+	err = s.db.ForEach(ctx, st, args, func() { all = nil }, func() error {
+		b := buckets.Bucket{BucketRef: buckets.BucketRef{Name: name, ID: buckets.BucketID(id)}, Owner: buckets.AccountID(owner), Created: momentOf(created)}
+		if settings != nil {
+			if err := json.Unmarshal([]byte(*settings), &b.Settings); err != nil {
+				return fault.Wrap(fault.Internal, "decode the settings of a bucket", err)
+			}
+		}
+		all = append(all, b)
+		return nil
+	}, &id, &name, &owner, &created, &settings)
+	return all, err
+}
+
+// CreateBucket implements buckets.Store.
+func (s *Store) CreateBucket(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, now buckets.Moment) (buckets.Bucket, error) {
+	if err := owner.Check(); err != nil {
+		return buckets.Bucket{}, err
+	}
+	for {
+		n, err := s.db.Exec(ctx, sqlCreateBucket, string(owner), b.Name, string(b.ID), at(now))
+		if err != nil {
+			return buckets.Bucket{}, err
+		}
+		if n > 0 {
+			return buckets.Bucket{BucketRef: b, Owner: owner, Created: now}, nil
+		}
+		found, err := s.readBuckets(ctx, sqlBucket, string(owner), b.Name)
+		if err != nil {
+			return buckets.Bucket{}, err
+		}
+		if len(found) > 0 { // otherwise it was deleted meanwhile
+			return found[0], buckets.ErrBucketExists
+		}
+	}
+}
+
+// Bucket implements buckets.Store.
+func (s *Store) Bucket(ctx context.Context, owner buckets.AccountID, name string) (buckets.Bucket, error) {
+	if err := owner.Check(); err != nil {
+		return buckets.Bucket{}, err
+	}
+	found, err := s.readBuckets(ctx, sqlBucket, string(owner), name)
+	if err != nil {
+		return buckets.Bucket{}, err
+	}
+	if len(found) == 0 {
+		return buckets.Bucket{}, buckets.ErrNoBucket
+	}
+	return found[0], nil
+}
+
+// Buckets implements buckets.Store.
+func (s *Store) Buckets(ctx context.Context, owner buckets.AccountID, q buckets.BucketQuery) (page []buckets.Bucket, more bool, err error) {
+	if err := owner.Check(); err != nil {
+		return nil, false, err
+	}
+	all, err := s.readBuckets(ctx, sqlListBuckets, string(owner), q.After, q.Prefix, q.Limit+1)
+	if err != nil {
+		return nil, false, err
+	}
+	page, more = q.Cut(all)
+	return page, more, nil
+}
+
+// Namesakes implements buckets.Store.
+func (s *Store) Namesakes(ctx context.Context, name string) ([]buckets.Bucket, error) {
+	return s.readBuckets(ctx, sqlNamesakes, name)
+}
+
+// SetBucket implements buckets.Store.
+func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, settings buckets.BucketSettings) error {
+	if err := owner.Check(); err != nil {
+		return err
+	}
+	text, err := json.Marshal(settings)
+	if err != nil {
+		return fault.Wrap(fault.Internal, "encode the settings of a bucket", err)
+	}
+	_, err = s.run(ctx, sqlSetSettings, string(owner), b.Name, string(b.ID), string(text))
+	return err
+}
+
+// DeleteBucket implements buckets.Store.
+func (s *Store) DeleteBucket(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, now buckets.Moment) error {
+	if err := owner.Check(); err != nil {
+		return err
+	}
+	_, err := s.run(ctx, sqlDeleteBucket, string(owner), b.Name, string(b.ID), at(now))
+	return err
+}

@@ -1,0 +1,279 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/fault"
+)
+
+// scanObject decodes a row of objectColumns.
+func scanObject(columns []*string) (buckets.Object, error) {
+	r := row{columns: columns}
+	o := buckets.Object{
+		Name: r.text(1), Created: buckets.Moment(r.number(2)), Modified: buckets.Moment(r.number(3)),
+		Creator: buckets.AccountID(r.text(4)), ContentType: r.text(7),
+		Body:       buckets.Body{ID: buckets.ObjectID(r.text(0)), Length: r.number(5), MD5: r.bytes(6)},
+		Properties: r.properties(11),
+	}
+	r.json(8, &o.Headers)
+	r.json(9, &o.Roles)
+	r.json(10, &o.Sharks)
+	return o, r.err
+}
+
+// Bits of the flags that the functions get with a condition.
+const (
+	conditionSet = 1 << iota
+	matchAny
+	noneMatchAny
+)
+
+func flags(c *buckets.Condition) (f int32) {
+	if c.IsSet() {
+		f |= conditionSet
+	}
+	if c.Match.Any {
+		f |= matchAny
+	}
+	if c.NoneMatch.Any {
+		f |= noneMatchAny
+	}
+	return f
+}
+
+// put is a call of bucket_put_v1.
+type put struct {
+	owner     buckets.AccountID
+	bucket    buckets.BucketRef
+	object    *buckets.Object
+	bytes     int64 // that the body adds to the usage
+	condition *buckets.Condition
+	now       buckets.Moment
+	all       bool
+}
+
+// arguments returns the arguments of bucket_put_v1.
+func (p *put) arguments() (*pgdb.Args, error) {
+	o := p.object
+	properties, err := o.Properties.Encode()
+	if err != nil {
+		return nil, err
+	}
+	a := pgdb.NewArgs(23)
+	uuid := func(id string) {
+		if id == "" {
+			a.Null()
+		} else {
+			a.Bytea(uuidBytes(id))
+		}
+	}
+	bytea := func(b []byte) {
+		if b == nil {
+			a.Null()
+		} else {
+			a.Bytea(b)
+		}
+	}
+	texts := func(list []string) {
+		if len(list) == 0 {
+			a.Null()
+		} else {
+			a.Texts(len(list), func(i int) string { return list[i] })
+		}
+	}
+	moment := func(m buckets.Moment) {
+		if m == 0 {
+			a.Null()
+		} else {
+			a.Timestamp(m.Time())
+		}
+	}
+	names, values := pairs(o.Headers)
+	uuid(string(p.owner))
+	a.Text(p.bucket.Name)
+	uuid(string(p.bucket.ID))
+	a.Text(o.Name)
+	a.Timestamp(p.now.Time())
+	uuid(string(o.ID))
+	uuid(string(o.Creator))
+	a.Bigint(o.Length)
+	bytea(o.MD5)
+	a.Text(o.ContentType)
+	texts(names)
+	texts(values)
+	texts(o.Roles)
+	texts(o.Sharks)
+	if properties == nil {
+		a.Null()
+	} else {
+		a.Text(string(properties))
+	}
+	bytea(o.Inline)
+	a.Bigint(p.bytes)
+	a.Integer(flags(p.condition))
+	texts(p.condition.Match.Tags)
+	texts(p.condition.NoneMatch.Tags)
+	moment(p.condition.ModifiedSince)
+	moment(p.condition.UnmodifiedSince)
+	a.Boolean(p.all)
+	return a, nil
+}
+
+// replaced returns whether there was an object, or the error of the call.
+func replaced(result []int64) (bool, error) {
+	if len(result) != 1 {
+		return false, fault.Newf(fault.Internal, "the database of buckets returned %v for an object that was stored", result)
+	}
+	return result[0] == 1, failed(result[0])
+}
+
+// Put implements buckets.Store.
+func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, w buckets.Put) (written buckets.Written, err error) {
+	if err := owner.Check(); err != nil {
+		return buckets.Written{}, err
+	}
+	written.Object = w.Object
+	written.Object.Created, written.Object.Modified = w.Now, w.Now
+	err = twice(func(all bool) error {
+		p := put{owner: owner, bucket: b, object: &w.Object, bytes: w.Object.Length, condition: &w.Condition, now: w.Now, all: all}
+		a, err := p.arguments()
+		if err != nil {
+			return err
+		}
+		result, err := s.db.Call(ctx, sqlPut, a)
+		if err != nil {
+			return err
+		}
+		written.Replaced, err = replaced(result)
+		return err
+	})
+	return written, err
+}
+
+// Get implements buckets.Store.
+func (s *Store) Get(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string) (o buckets.Object, err error) {
+	if err := owner.Check(); err != nil {
+		return o, err
+	}
+	var columns []*string
+	var body []byte
+	found, err := s.db.QueryRow(ctx, sqlGet, []any{string(owner), string(b), name}, &columns, &body)
+	if err != nil {
+		return o, err
+	}
+	if !found {
+		return o, buckets.ErrNoObject
+	}
+	o, err = scanObject(columns)
+	o.Inline = body
+	return o, err
+}
+
+// lock locks a bucket and a name in it, or returns ErrNoBucket.
+func lock(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, name string) error {
+	var locked bool
+	if _, err := tx.QueryRow(sqlLock, []any{string(owner), b.Name, string(b.ID), name}, &locked); err != nil {
+		return err
+	}
+	if !locked {
+		return buckets.ErrNoBucket
+	}
+	return nil
+}
+
+// head reads an object without its body and locks it; nil if there is none.
+func head(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketID, name string) (*buckets.Object, error) {
+	var columns []*string
+	found, err := tx.QueryRow(sqlHead, []any{string(owner), string(b), name}, &columns)
+	if err != nil || !found {
+		return nil, err
+	}
+	o, err := scanObject(columns)
+	return &o, err
+}
+
+// Update implements buckets.Store.
+func (s *Store) Update(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, u buckets.Update) (o buckets.Object, err error) {
+	if err := owner.Check(); err != nil {
+		return o, err
+	}
+	err = s.db.Tx(ctx, "buckets.update_object", func(tx *pgdb.Tx) error {
+		if err := lock(tx, owner, b, u.Name); err != nil {
+			return err
+		}
+		old, err := head(tx, owner, b.ID, u.Name)
+		if err != nil {
+			return err
+		}
+		if err := u.Condition.CheckWrite(old); err != nil {
+			return err
+		}
+		if old == nil {
+			return buckets.ErrNoObject
+		}
+		o = u.Apply(*old)
+		properties, err := o.Properties.Encode()
+		if err != nil {
+			return err
+		}
+		names, values := pairs(o.Headers)
+		_, err = tx.Exec(sqlUpdate, string(owner), string(b.ID), u.Name, at(o.Modified), o.ContentType, names, values, rolesOf(o.Roles), textOrNull(properties))
+		return err
+	})
+	return o, err
+}
+
+// rolesOf returns roles as an argument, NULL if there are none.
+func rolesOf(roles []string) []string {
+	if len(roles) == 0 {
+		return nil
+	}
+	return roles
+}
+
+// Delete implements buckets.Store.
+func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, name string, c buckets.Condition, now buckets.Moment) (buckets.Object, error) {
+	if err := owner.Check(); err != nil {
+		return buckets.Object{}, err
+	}
+	var columns []*string
+	_, err := s.db.QueryRow(ctx, sqlDelete, []any{
+		string(owner), b.Name, string(b.ID), name, at(now),
+		flags(&c), c.Match.Tags, c.NoneMatch.Tags, atOrNull(c.ModifiedSince), atOrNull(c.UnmodifiedSince),
+	}, &columns)
+	if err != nil {
+		return buckets.Object{}, err
+	}
+	if len(columns) == 1 && columns[0] != nil {
+		result, err := strconv.ParseInt(*columns[0], 10, 64)
+		return buckets.Object{}, errors.Join(err, failed(result))
+	}
+	return scanObject(columns)
+}
+
+// List implements buckets.Store.
+func (s *Store) List(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.Query) (buckets.Page, error) {
+	if err := owner.Check(); err != nil {
+		return buckets.Page{}, err
+	}
+	var columns []*string
+	l := buckets.NewLister(q)
+	from := l.From()
+	err := s.db.ForEach(ctx, sqlList, []any{string(owner), string(b), q.Prefix, q.Delimiter, from.Name, from.Inclusive, q.Limit + 1}, func() {
+		l = buckets.NewLister(q)
+	}, func() error {
+		o, err := scanObject(columns)
+		if err == nil {
+			l.Add(o) // the function has skipped the rest of a group
+		}
+		return err
+	}, &columns)
+	if err != nil {
+		return buckets.Page{}, err
+	}
+	return l.Page(), nil
+}

@@ -1,0 +1,196 @@
+package postgres
+
+import "holdfast/internal/db/pgdb"
+
+// micros returns a column of time as text in microseconds.
+func micros(column string) string {
+	return `(extract(epoch FROM ` + column + `) * 1000000)::bigint::text`
+}
+
+// objectColumns is a row of manta_bucket_object as scanObject reads it. The functions
+// have the same.
+var objectColumns = `ARRAY[id::text, name, ` + micros(`created`) + `, ` + micros(`modified`) + `, creator::text, content_length::text,
+	encode(content_md5, 'hex'), content_type, hstore_to_json(headers)::text, to_json(roles)::text, to_json(sharks)::text, properties::text]`
+
+const (
+	ofObject = ` FROM manta_bucket_object WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text`
+	ofUpload = ` FROM manta_bucket_upload WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text AND id = $4::uuid`
+	ofParts  = ` FROM manta_bucket_part WHERE owner = $1::uuid AND upload_id = $2::uuid`
+)
+
+// Buckets.
+var (
+	bucketColumns = `SELECT b.id::text, b.name, b.owner::text, b.created, s.settings::text FROM manta_bucket b
+		LEFT JOIN manta_bucket_settings s ON s.owner = b.owner AND s.bucket_id = b.id`
+	sqlBucket      = pgdb.Statement{Name: "buckets.bucket", SQL: bucketColumns + ` WHERE b.owner = $1::uuid AND b.name = $2::text`}
+	sqlNamesakes   = pgdb.Statement{Name: "buckets.namesakes", SQL: bucketColumns + ` WHERE b.name = $1::text ORDER BY b.owner LIMIT 2`}
+	sqlListBuckets = pgdb.Statement{Name: "buckets.buckets", SQL: bucketColumns + `
+		WHERE b.owner = $1::uuid AND b.name > $2::text AND b.name >= $3::text ORDER BY b.name LIMIT $4::bigint`}
+	sqlCreateBucket = pgdb.Statement{Name: "buckets.create_bucket", SQL: `
+		INSERT INTO manta_bucket (id, name, owner, created) VALUES ($3::uuid, $2::text, $1::uuid, $4::timestamptz)
+		ON CONFLICT (owner, name) DO NOTHING`}
+	sqlSetSettings  = pgdb.Statement{Name: "buckets.set_bucket", SQL: `SELECT bucket_set_settings_v1($1::uuid, $2::text, $3::uuid, $4::jsonb)`}
+	sqlDeleteBucket = pgdb.Statement{Name: "buckets.delete_bucket", SQL: `SELECT bucket_delete_bucket_v1($1::uuid, $2::text, $3::uuid, $4::timestamptz)`}
+	sqlHasBucket    = pgdb.Statement{Name: "buckets.has_bucket", SQL: `SELECT 1 FROM manta_bucket WHERE owner = $1::uuid LIMIT 1`}
+
+	// Locks a bucket and a name in it for a transaction that then computes. If its
+	// process stops in between, the lock is released.
+	sqlLock = pgdb.Statement{Name: "buckets.lock", SQL: `
+		SELECT set_config('idle_in_transaction_session_timeout', '10s', true) IS NOT NULL AND bucket_lock_v1($1::uuid, $2::text, $3::uuid, $4::text)`}
+)
+
+// Objects. Citus delegates a function call to the owner's node only if the SELECT has
+// nothing else, so no call is in a FROM clause.
+var (
+	sqlPut = pgdb.Statement{Name: "buckets.put", SQL: `
+		SELECT bucket_put_v1($1::uuid, $2::text, $3::uuid, $4::text, $5::timestamptz, $6::uuid, $7::uuid, $8::bigint, $9::bytea, $10::text,
+			$11::text[], $12::text[], $13::text[]::uuid[], $14::text[], $15::text::jsonb, $16::bytea, $17::bigint,
+			$18::integer, $19::text[], $20::text[], $21::timestamptz, $22::timestamptz, $23::boolean)`}
+	sqlDelete = pgdb.Statement{Name: "buckets.delete", SQL: `
+		SELECT bucket_delete_v1($1::uuid, $2::text, $3::uuid, $4::text, $5::timestamptz,
+			$6::integer, $7::text[], $8::text[], $9::timestamptz, $10::timestamptz)`}
+	sqlList = pgdb.Statement{Name: "buckets.list", SQL: `
+		SELECT bucket_list_v1($1::uuid, $2::uuid, $3::text, $4::text, $5::text, $6::boolean, $7::integer)`}
+	sqlGet    = pgdb.Statement{Name: "buckets.get", SQL: `SELECT ` + objectColumns + `, body` + ofObject}
+	sqlHead   = pgdb.Statement{Name: "buckets.head", SQL: `SELECT ` + objectColumns + ofObject + ` FOR UPDATE`}
+	sqlUpdate = pgdb.Statement{Name: "buckets.update", SQL: `
+		UPDATE manta_bucket_object SET modified = $4::timestamptz, content_type = $5::text, headers = hstore($6::text[], $7::text[]),
+			roles = $8::text[]::uuid[], properties = $9::jsonb
+		WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text`}
+)
+
+// Uploads.
+var (
+	uploadColumns = `ARRAY[id::text, name, ` + micros(`created`) + `, creator::text, content_type,
+		hstore_to_json(headers)::text, to_json(roles)::text, properties::text]`
+	partColumns = `ARRAY[number::text, id::text, ` + micros(`created`) + `, content_length::text, encode(content_md5, 'hex'), checksum::text,
+		to_json(sharks)::text, start::text]`
+
+	sqlCreateUpload = pgdb.Statement{Name: "buckets.create_upload", SQL: `
+		SELECT bucket_create_upload_v1($1::uuid, $2::text, $3::uuid, $4::text, $5::uuid, $6::timestamptz, $7::uuid, $8::text,
+			$9::text[], $10::text[], $11::text[]::uuid[], $12::jsonb)`}
+	sqlUpload      = pgdb.Statement{Name: "buckets.upload", SQL: `SELECT ` + uploadColumns + ofUpload}
+	sqlLockUpload  = pgdb.Statement{Name: "buckets.lock_upload", SQL: `SELECT ` + uploadColumns + ofUpload + ` FOR UPDATE`}
+	sqlListUploads = pgdb.Statement{Name: "buckets.list_uploads", SQL: `
+		SELECT ` + uploadColumns + ` FROM manta_bucket_upload WHERE owner = $1::uuid AND bucket_id = $2::uuid
+			AND (name, id) > ($3::text, $4::uuid) ORDER BY name, id LIMIT $5::bigint`}
+	sqlOldUploads = pgdb.Statement{Name: "buckets.old_uploads", SQL: `
+		SELECT owner::text, bucket_id::text, name, id::text FROM manta_bucket_upload WHERE created < $1::timestamptz ORDER BY created LIMIT $2::bigint`}
+	sqlPutPart = pgdb.Statement{Name: "buckets.put_part", SQL: `
+		SELECT bucket_put_part_v1($1::uuid, $2::text, $3::uuid, $4::text, $5::uuid, $6::integer, $7::timestamptz,
+			$8::uuid, $9::bigint, $10::bytea, $11::jsonb, $12::text[], $13::bytea, $14::boolean)`}
+	sqlParts    = pgdb.Statement{Name: "buckets.parts", SQL: `SELECT ` + partColumns + ofParts + ` AND number > $3::integer ORDER BY number LIMIT $4::bigint`}
+	sqlSegments = pgdb.Statement{Name: "buckets.segments", SQL: `SELECT ` + partColumns + `, body` + ofParts + `
+		AND start + content_length > $3::bigint ORDER BY number LIMIT $4::bigint`}
+	sqlAssemble = pgdb.Statement{Name: "buckets.assemble", SQL: `SELECT bucket_assemble_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::bigint[], $6::timestamptz)`}
+	sqlAbort    = pgdb.Statement{Name: "buckets.abort", SQL: `SELECT bucket_abort_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::timestamptz)`}
+)
+
+// Garbage. A claim is taken in two statements, because on Citus no statement locks rows
+// of several shards in order.
+var (
+	sqlGarbage = pgdb.Statement{Name: "buckets.garbage", SQL: `
+		SELECT id::text, garbage_id::text FROM manta_bucket_deleted_object
+		WHERE deleted_at <= $1::timestamptz AND (claim_expires IS NULL OR claim_expires <= $2::timestamptz)
+		ORDER BY deleted_at LIMIT $3::bigint`}
+	sqlClaim = pgdb.Statement{Name: "buckets.claim", SQL: `
+		UPDATE manta_bucket_deleted_object SET claim = $1::uuid, claim_expires = $2::timestamptz
+		WHERE id = ANY ($3::text[]::uuid[]) AND garbage_id = ANY ($4::text[]::uuid[]) AND (claim_expires IS NULL OR claim_expires <= $5::timestamptz)
+		RETURNING owner::text, bucket_id::text, name, id::text, coalesce(content_length, 0), sharks, coalesce(properties #>> '{s3,upload}', ''), deleted_at`}
+	sqlRemove = pgdb.Statement{Name: "buckets.remove", SQL: `
+		SELECT bucket_remove_garbage_v1($1::uuid, $2::uuid, $3::text[]::uuid[], $4::text[]::uuid[], $5::text[], $6::text[])`}
+	sqlDeletedBuckets = pgdb.Statement{Name: "buckets.deleted_buckets", SQL: `
+		SELECT id::text, name, owner::text, created, deleted_at FROM manta_bucket_deleted_bucket b
+		WHERE deleted_at <= $1::timestamptz AND NOT EXISTS (
+			SELECT 1 FROM manta_bucket_deleted_object o WHERE o.owner = b.owner AND o.bucket_id = b.id)
+		ORDER BY deleted_at LIMIT $2::bigint`}
+	sqlRemoveBucket = pgdb.Statement{Name: "buckets.remove_bucket", SQL: `
+		SELECT bucket_remove_bucket_v1($1::uuid, $2::uuid, $3::text, $4::timestamptz, $5::integer)`}
+	sqlBacklog = pgdb.Statement{Name: "buckets.backlog", SQL: `
+		SELECT count(*), coalesce(sum(content_length), 0)::bigint, min(deleted_at) FROM manta_bucket_deleted_object`}
+
+	sqlReferences = pgdb.Statement{Name: "buckets.references", SQL: `
+		SELECT owner, bucket_id, name, NULL::uuid, 0, false, id, content_length, content_md5, sharks FROM manta_bucket_object WHERE sharks IS NOT NULL
+		UNION ALL
+		SELECT owner, bucket_id, name, upload_id, number, false, id, content_length, content_md5, sharks FROM manta_bucket_part WHERE sharks IS NOT NULL
+		UNION ALL
+		SELECT owner, bucket_id, name, NULL::uuid, 0, true, id, content_length, content_md5, sharks FROM manta_bucket_deleted_object WHERE sharks IS NOT NULL`}
+	sqlMoveObject = pgdb.Statement{Name: "buckets.move_object", SQL: `
+		UPDATE manta_bucket_object SET sharks = $6::text[]
+		WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text AND id = $4::uuid AND sharks = $5::text[]`}
+	sqlMovePart = pgdb.Statement{Name: "buckets.move_part", SQL: `
+		UPDATE manta_bucket_part SET sharks = $6::text[]
+		WHERE owner = $1::uuid AND upload_id = $2::uuid AND number = $3::integer AND id = $4::uuid AND sharks = $5::text[]`}
+	sqlMoveGarbage = pgdb.Statement{Name: "buckets.move_garbage", SQL: `
+		UPDATE manta_bucket_deleted_object SET sharks = $6::text[]
+		WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text AND id = $4::uuid AND sharks = $5::text[]`}
+)
+
+// Usage. The nil UUID in bucket_id is the account.
+var (
+	// The account's row is first: its name is empty.
+	sqlUsage = pgdb.Statement{Name: "buckets.usage", SQL: `
+		SELECT coalesce(b.name, ''), u.bucket_id::text, u.objects, u.bytes, u.max_objects, u.max_bytes
+		FROM (
+			SELECT bucket_id, sum(objects)::bigint AS objects, sum(bytes)::bigint AS bytes, max(max_objects) AS max_objects, max(max_bytes) AS max_bytes
+			FROM manta_bucket_usage WHERE owner = $1::uuid GROUP BY bucket_id
+		) u LEFT JOIN manta_bucket b ON b.owner = $1::uuid AND b.id = u.bucket_id
+		WHERE b.name IS NOT NULL OR u.bucket_id = '00000000-0000-0000-0000-000000000000'
+		UNION ALL
+		SELECT b.name, b.id::text, 0, 0, 0, 0 FROM manta_bucket b WHERE b.owner = $1::uuid AND NOT EXISTS (
+			SELECT FROM manta_bucket_usage u WHERE u.owner = $1::uuid AND u.bucket_id = b.id)
+		ORDER BY 1`}
+	sqlSetQuota        = pgdb.Statement{Name: "buckets.set_quota", SQL: `SELECT bucket_set_quota_v1($1::uuid, $2::text, $3::uuid, $4::bigint, $5::bigint)`}
+	sqlSetAccountQuota = pgdb.Statement{Name: "buckets.set_account_quota", SQL: `
+		UPDATE manta_bucket_account SET max_objects = $2::bigint, max_bytes = $3::bigint WHERE id = $1::uuid`}
+	// What the rows of each bucket count, deleted buckets with uploads included, and in
+	// the same snapshot what the slots do.
+	sqlCount = pgdb.Statement{Name: "buckets.count", SQL: `
+		SELECT counted, bucket_id::text, sum(objects)::bigint, sum(bytes)::bigint FROM (
+			SELECT true AS counted, bucket_id, objects, bytes FROM manta_bucket_usage WHERE owner = $1::uuid
+			UNION ALL
+			SELECT false, bucket_id, 1, CASE WHEN properties #>> '{s3,upload}' IS NULL THEN content_length ELSE 0 END
+				FROM manta_bucket_object WHERE owner = $1::uuid
+			UNION ALL
+			SELECT false, bucket_id, 0, content_length FROM manta_bucket_part p WHERE owner = $1::uuid AND NOT EXISTS (
+				SELECT FROM manta_bucket_deleted_object d
+					WHERE d.owner = $1::uuid AND d.bucket_id = p.bucket_id AND d.properties #>> '{s3,upload}' = p.upload_id::text)
+		) everything GROUP BY counted, bucket_id`}
+	sqlLockUsage = pgdb.Statement{Name: "buckets.lock_usage", SQL: `SELECT bucket_lock_usage_v1($1::uuid)`}
+	sqlSetUsage  = pgdb.Statement{Name: "buckets.set_usage", SQL: `SELECT bucket_set_usage_v1($1::uuid, $2::uuid, $3::bigint, $4::bigint)`}
+)
+
+// Accounts, keys and nodes.
+var (
+	accountColumns   = `SELECT id::text, name, created, max_objects, max_bytes FROM manta_bucket_account`
+	sqlAccount       = pgdb.Statement{Name: "buckets.account", SQL: accountColumns + ` WHERE name = $1::text`}
+	sqlAccountByID   = pgdb.Statement{Name: "buckets.account_by_id", SQL: accountColumns + ` WHERE id = $1::uuid`}
+	sqlLockAccount   = pgdb.Statement{Name: "buckets.lock_account", SQL: `SELECT 1 FROM manta_bucket_account WHERE id = $1::uuid FOR SHARE`}
+	sqlListAccounts  = pgdb.Statement{Name: "buckets.list_accounts", SQL: accountColumns + ` WHERE name > $1::text ORDER BY name LIMIT $2::bigint`}
+	sqlCreateAccount = pgdb.Statement{Name: "buckets.create_account", SQL: `
+		INSERT INTO manta_bucket_account (id, name, created, max_objects, max_bytes)
+		VALUES ($1::uuid, $2::text, $3::timestamptz, $4::bigint, $5::bigint) ON CONFLICT DO NOTHING`}
+	sqlDeleteAccount = pgdb.Statement{Name: "buckets.delete_account", SQL: `DELETE FROM manta_bucket_account WHERE id = $1::uuid`}
+	sqlDeleteKeys    = pgdb.Statement{Name: "buckets.delete_keys", SQL: `DELETE FROM manta_bucket_key WHERE account = $1::uuid`}
+
+	keyColumns   = `SELECT id, account::text, secret, created, revoked FROM manta_bucket_key`
+	sqlKey       = pgdb.Statement{Name: "buckets.key", SQL: keyColumns + ` WHERE id = $1::text`}
+	sqlKeys      = pgdb.Statement{Name: "buckets.keys", SQL: keyColumns + ` WHERE account = $1::uuid ORDER BY id`}
+	sqlCreateKey = pgdb.Statement{Name: "buckets.create_key", SQL: `
+		INSERT INTO manta_bucket_key (id, account, secret, created, revoked)
+		VALUES ($1::text, $2::uuid, $3::bytea, $4::timestamptz, $5::timestamptz) ON CONFLICT (id) DO NOTHING`}
+	sqlRevokeKey = pgdb.Statement{Name: "buckets.revoke_key", SQL: `
+		UPDATE manta_bucket_key SET revoked = coalesce(revoked, $2::timestamptz) WHERE id = $1::text`}
+
+	sqlNodes   = pgdb.Statement{Name: "buckets.nodes", SQL: `SELECT id, url, state, added FROM manta_bucket_node ORDER BY id`}
+	sqlSetNode = pgdb.Statement{Name: "buckets.set_node", SQL: `
+		INSERT INTO manta_bucket_node (id, url, state, added) VALUES ($1::text, $2::text, $3::text, $4::timestamptz)
+		ON CONFLICT (id) DO UPDATE SET url = EXCLUDED.url, state = EXCLUDED.state, added = EXCLUDED.added`}
+	sqlDeleteNode = pgdb.Statement{Name: "buckets.delete_node", SQL: `DELETE FROM manta_bucket_node WHERE id = $1::text`}
+	sqlNodeInUse  = pgdb.Statement{Name: "buckets.node_in_use", SQL: `
+		SELECT 1 FROM (
+			SELECT owner, sharks FROM manta_bucket_object WHERE $1::text = ANY (sharks)
+			UNION ALL SELECT owner, sharks FROM manta_bucket_part WHERE $1::text = ANY (sharks)
+			UNION ALL SELECT owner, sharks FROM manta_bucket_deleted_object WHERE $1::text = ANY (sharks)
+		) bodies LIMIT 1`}
+)

@@ -1,0 +1,224 @@
+// Package postgres stores the metadata of buckets in PostgreSQL, on one server or
+// distributed by Citus.
+//
+// A frequent write is one call of a PL/pgSQL function from the migrations, which locks
+// the bucket against its deletion and the name of the object, applies the rules of
+// package buckets and writes, in one round trip and one transaction. Update and Complete
+// compute here, between the lock and the write of one transaction. A page of a listing is
+// one call too, and therefore one snapshot. The owner is the distribution column on Citus
+// and occurs in every statement except those that find work for the sweep.
+package postgres
+
+import (
+	"context"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/db/migrate"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/fault"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrations returns the schema changes of this backend.
+func Migrations() (migrate.Set, error) { return migrate.Load("buckets", migrations, "migrations") }
+
+// Store implements all store interfaces of package buckets.
+type Store struct {
+	db  *pgdb.DB
+	set func() (migrate.Set, error)
+}
+
+var (
+	_ buckets.Store      = (*Store)(nil)
+	_ buckets.Uploads    = (*Store)(nil)
+	_ buckets.Collector  = (*Store)(nil)
+	_ buckets.References = (*Store)(nil)
+	_ buckets.Counters   = (*Store)(nil)
+	_ buckets.Accounts   = (*Store)(nil)
+	_ buckets.Nodes      = (*Store)(nil)
+)
+
+// New returns a store on a database. Apply Migrations to the database before the first
+// use.
+func New(db *pgdb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
+
+// Ping implements buckets.Store. It reads the table of migrations each time, because a
+// newer release may migrate the database while this server runs.
+func (s *Store) Ping(ctx context.Context) error {
+	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of buckets needs %d migrations: run holdfast migrate")
+}
+
+// Results of the functions. 0 and more mean that it is done.
+const (
+	noBucket     = -1
+	precondition = -2
+	noObject     = -3
+	needsAll     = -4 // a slot's spare does not suffice: all slots must be locked
+	overBucket   = -5
+	overAccount  = -6
+	noUpload     = -7
+	notEmpty     = -8
+)
+
+// errAll means that the function must be called again with p_all.
+var errAll = fault.New(fault.Internal, "all slots must be locked")
+
+// failed returns the error of a result.
+func failed(result int64) error {
+	switch result {
+	case noBucket:
+		return buckets.ErrNoBucket
+	case precondition:
+		return buckets.ErrPrecondition
+	case noObject:
+		return buckets.ErrNoObject
+	case needsAll:
+		return errAll
+	case overBucket:
+		return &buckets.QuotaError{}
+	case overAccount:
+		return &buckets.QuotaError{Account: true}
+	case noUpload:
+		return buckets.ErrNoUpload
+	case notEmpty:
+		return buckets.ErrBucketNotEmpty
+	}
+	if result < 0 {
+		return fault.Newf(fault.Internal, "unknown result %d of a function of the database of buckets", result)
+	}
+	return nil
+}
+
+// twice calls a function, and again with all slots of the usage locked if it asks for
+// that.
+func twice(fn func(all bool) error) error {
+	err := fn(false)
+	if err == errAll { //nolint:errorlint // never wrapped
+		err = fn(true)
+	}
+	return err
+}
+
+// run calls a function that returns a result.
+func (s *Store) run(ctx context.Context, st pgdb.Statement, args ...any) (result int64, err error) {
+	if _, err = s.db.QueryRow(ctx, st, args, &result); err != nil {
+		return 0, err
+	}
+	return result, failed(result)
+}
+
+// at converts a Moment for the driver.
+func at(m buckets.Moment) time.Time { return m.Time() }
+
+// atOrNull converts a Moment for the driver; 0 becomes NULL.
+func atOrNull(m buckets.Moment) pgtype.Timestamptz {
+	return pgtype.Timestamptz{Time: m.Time(), Valid: m != 0}
+}
+
+// momentOf converts a time from the database; NULL becomes 0.
+func momentOf(t pgtype.Timestamptz) buckets.Moment {
+	if !t.Valid {
+		return 0
+	}
+	return buckets.At(t.Time)
+}
+
+// orNull is an argument that is NULL when it is empty.
+func orNull[T ~string](v T) *string {
+	if v == "" {
+		return nil
+	}
+	text := string(v)
+	return &text
+}
+
+// pairs returns the names and values of headers, nil if there are none.
+func pairs(headers map[string]string) (names, values []string) {
+	for name, value := range headers {
+		names, values = append(names, name), append(values, value)
+	}
+	return names, values
+}
+
+// textOrNull is an argument of JSON text.
+func textOrNull(text []byte) *string {
+	if text == nil {
+		return nil
+	}
+	s := string(text)
+	return &s
+}
+
+// row decodes a row that is an array of texts. The first error stays.
+type row struct {
+	columns []*string
+	err     error
+}
+
+func (r *row) fail(err error) {
+	if r.err == nil && err != nil {
+		r.err = fault.Wrap(fault.Internal, "decode a row of the database of buckets", err)
+	}
+}
+
+// text returns a column; "" if it is NULL.
+func (r *row) text(i int) string {
+	if r.columns[i] == nil {
+		return ""
+	}
+	return *r.columns[i]
+}
+
+// number returns a column; 0 if it is NULL.
+func (r *row) number(i int) int64 {
+	if r.columns[i] == nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(*r.columns[i], 10, 64)
+	r.fail(err)
+	return n
+}
+
+// bytes decodes a column in hexadecimal; nil if it is NULL.
+func (r *row) bytes(i int) []byte {
+	if r.columns[i] == nil {
+		return nil
+	}
+	b, err := hex.DecodeString(*r.columns[i])
+	r.fail(err)
+	return b
+}
+
+// json decodes a column into v, which stays as it is if the column is NULL.
+func (r *row) json(i int, v any) {
+	if r.columns[i] != nil {
+		r.fail(json.Unmarshal([]byte(*r.columns[i]), v))
+	}
+}
+
+// properties decodes a column.
+func (r *row) properties(i int) buckets.Properties {
+	p, err := buckets.DecodeProperties([]byte(r.text(i)))
+	r.fail(err)
+	return p
+}
+
+// uuidBytes returns the 16 bytes of a UUID, or those of the text if it is none.
+func uuidBytes[T ~string](id T) []byte {
+	b, err := hex.DecodeString(strings.ReplaceAll(string(id), "-", ""))
+	if err != nil {
+		return []byte(id)
+	}
+	return b
+}

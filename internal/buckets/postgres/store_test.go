@@ -1,0 +1,70 @@
+package postgres_test
+
+import (
+	"strings"
+	"testing"
+
+	"holdfast/internal/buckets/postgres"
+	"holdfast/internal/buckets/storetest"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
+)
+
+// TestStore runs the suite on its own database, because claims see the garbage of every
+// account.
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) storetest.Harness { return harness(t, testdb.PostgresDatabase, nil) })
+}
+
+func TestStoreOnCitus(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) storetest.Harness { return harness(t, testdb.CitusDatabase, nil) })
+}
+
+// TestStoreBehindPgBouncer runs the suite in transaction pooling mode, with more callers
+// than connections.
+func TestStoreBehindPgBouncer(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) storetest.Harness {
+		return harness(t, func(t testing.TB) string {
+			through := testdb.PgBouncer(t, testdb.PostgresDatabase(t), 4)
+			return testdb.WithParameter(t, through, "default_query_exec_mode", "exec")
+		}, nil)
+	})
+}
+
+// harness opens a new database.
+func harness(t testing.TB, create func(testing.TB) string, fault func(point string) error) storetest.Harness {
+	t.Helper()
+	url := create(t)
+	opened.Postgres(t, pgdb.Options{URL: url}, postgres.Migrations) // before the faults
+	h := harnessOn(opened.Postgres(t, pgdb.Options{URL: url, MaxConns: 20, Fault: fault}, nil))
+	h.Faulty = func(t testing.TB, fault func(point string) error) storetest.Harness {
+		return harness(t, testdb.PostgresDatabase, fault)
+	}
+	return h
+}
+
+func harnessOn(db *pgdb.DB) storetest.Harness {
+	s := postgres.New(db)
+	return storetest.Harness{
+		Store: s, Uploads: s, Collector: s, References: s, Counters: s, Accounts: s, Nodes: s,
+		Damage: func(t testing.TB, sql string) {
+			if strings.Contains(sql, "manta_bucket_usage") { // each counter has several slots
+				sql += ` AND slot = (SELECT min(slot) FROM manta_bucket_usage` + sql[strings.Index(sql, " WHERE "):] + `)`
+			}
+			if n, err := db.Exec(t.Context(), pgdb.Statement{Name: "damage", SQL: sql}); err != nil || n != 1 {
+				t.Fatalf("%d rows changed: %v", n, err)
+			}
+		},
+	}
+}
+
+// TestPing: the store says what is missing, and that nothing is.
+func TestPing(t *testing.T) {
+	t.Parallel()
+	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, nil)
+	opened.WantPing(t, db, postgres.Migrations, postgres.New(db).Ping)
+}

@@ -1,0 +1,323 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/fault"
+)
+
+// scanUpload decodes a row of uploadColumns.
+func scanUpload(columns []*string) (buckets.Upload, error) {
+	r := row{columns: columns}
+	u := buckets.Upload{
+		ID: buckets.UploadID(r.text(0)), Name: r.text(1), Created: buckets.Moment(r.number(2)),
+		Creator: buckets.AccountID(r.text(3)), ContentType: r.text(4), Properties: r.properties(7),
+	}
+	r.json(5, &u.Headers)
+	r.json(6, &u.Roles)
+	return u, r.err
+}
+
+// scanPart decodes a row of partColumns.
+func scanPart(columns []*string) (p buckets.Part, start int64, err error) {
+	r := row{columns: columns}
+	p = buckets.Part{
+		Number: int(r.number(0)), Created: buckets.Moment(r.number(2)),
+		Body: buckets.Body{ID: buckets.ObjectID(r.text(1)), Length: r.number(3), MD5: r.bytes(4)},
+	}
+	r.json(5, &p.Checksum)
+	r.json(6, &p.Sharks)
+	return p, r.number(7), r.err
+}
+
+// CreateUpload implements buckets.Uploads.
+func (s *Store) CreateUpload(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, u buckets.Upload) error {
+	if err := owner.Check(); err != nil {
+		return err
+	}
+	properties, err := u.Properties.Encode()
+	if err != nil {
+		return err
+	}
+	names, values := pairs(u.Headers)
+	_, err = s.run(ctx, sqlCreateUpload, string(owner), b.Name, string(b.ID), u.Name, string(u.ID), at(u.Created), orNull(u.Creator), u.ContentType,
+		names, values, rolesOf(u.Roles), textOrNull(properties))
+	return err
+}
+
+// readUpload reads an upload by a statement, or returns ErrNoUpload.
+func readUpload(query query, st pgdb.Statement, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.UploadID) (buckets.Upload, error) {
+	var columns []*string
+	found, err := query(st, []any{string(owner), string(b), name, string(id)}, &columns)
+	if err != nil {
+		return buckets.Upload{}, err
+	}
+	if !found {
+		return buckets.Upload{}, buckets.ErrNoUpload
+	}
+	return scanUpload(columns)
+}
+
+// query is QueryRow of a database or a transaction.
+type query func(st pgdb.Statement, args []any, dest ...any) (bool, error)
+
+// Upload implements buckets.Uploads.
+func (s *Store) Upload(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.UploadID) (buckets.Upload, error) {
+	if err := owner.Check(); err != nil {
+		return buckets.Upload{}, err
+	}
+	return readUpload(func(st pgdb.Statement, args []any, dest ...any) (bool, error) {
+		return s.db.QueryRow(ctx, st, args, dest...)
+	}, sqlUpload, owner, b, name, id)
+}
+
+// PutPart implements buckets.Uploads.
+func (s *Store) PutPart(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, name string, id buckets.UploadID, p buckets.Part) error {
+	if err := owner.Check(); err != nil {
+		return err
+	}
+	var sum *string
+	if p.Checksum.Algorithm != "" {
+		text, err := json.Marshal(p.Checksum)
+		if err != nil {
+			return fault.Wrap(fault.Internal, "encode a checksum", err)
+		}
+		sum = textOrNull(text)
+	}
+	return twice(func(all bool) error {
+		_, err := s.run(ctx, sqlPutPart, string(owner), b.Name, string(b.ID), name, string(id), p.Number, at(p.Created),
+			string(p.ID), p.Length, p.MD5, sum, p.Sharks, p.Inline, all)
+		return err
+	})
+}
+
+// Parts implements buckets.Uploads. The parts are read first: those of an upload that
+// ends meanwhile are not returned.
+func (s *Store) Parts(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.UploadID, after, limit int) (page []buckets.Part, more bool, err error) {
+	if err := owner.Check(); err != nil {
+		return nil, false, err
+	}
+	var columns []*string
+	err = s.db.ForEach(ctx, sqlParts, []any{string(owner), string(id), after, limit + 1}, func() { page = nil }, func() error {
+		p, _, err := scanPart(columns)
+		page = append(page, p)
+		return err
+	}, &columns)
+	if err != nil {
+		return nil, false, err
+	}
+	if _, err := s.Upload(ctx, owner, b, name, id); err != nil {
+		return nil, false, err
+	}
+	if len(page) > limit {
+		return page[:limit], true, nil
+	}
+	return page, false, nil
+}
+
+// The least UUID and the greatest.
+const (
+	nilUUID = "00000000-0000-0000-0000-000000000000"
+	maxUUID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+)
+
+// ListUploads implements buckets.Uploads.
+func (s *Store) ListUploads(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.UploadQuery) (buckets.UploadPage, error) {
+	if err := owner.Check(); err != nil {
+		return buckets.UploadPage{}, err
+	}
+	l := buckets.NewUploadLister(q)
+	name, id := l.From()
+	for limit := q.Limit + 1; ; limit = groupBatch {
+		all, err := s.uploads(ctx, owner, b, name, id, limit)
+		if err != nil {
+			return buckets.UploadPage{}, err
+		}
+		skip, done := false, false
+		for i := range all {
+			if name, id, skip, done = l.Add(all[i]); skip || done {
+				break
+			}
+			name, id = all[i].Name, all[i].ID
+		}
+		if done || !skip && len(all) < limit {
+			return l.Page(), nil
+		}
+	}
+}
+
+// groupBatch is the number of uploads that are read after a group.
+const groupBatch = 50
+
+// uploads reads the uploads of a bucket after a name and an ID.
+func (s *Store) uploads(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.UploadID, limit int) (all []buckets.Upload, err error) {
+	after := string(id)
+	switch {
+	case after == "":
+		after = nilUUID
+	case after > maxUUID:
+		after = maxUUID
+	}
+	var columns []*string
+	err = s.db.ForEach(ctx, sqlListUploads, []any{string(owner), string(b), name, after, limit}, func() { all = nil }, func() error {
+		u, err := scanUpload(columns)
+		all = append(all, u)
+		return err
+	}, &columns)
+	return all, err
+}
+
+// Complete implements buckets.Uploads.
+func (s *Store) Complete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, name string, id buckets.UploadID, c buckets.Completion) (w buckets.Written, err error) {
+	if err := owner.Check(); err != nil {
+		return buckets.Written{}, err
+	}
+	err = twice(func(all bool) error {
+		return s.db.Tx(ctx, "buckets.complete_upload", func(tx *pgdb.Tx) error {
+			w, err = complete(tx, owner, b, name, id, c, all)
+			return err
+		})
+	})
+	return w, err
+}
+
+func complete(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, name string, id buckets.UploadID, c buckets.Completion, all bool) (w buckets.Written, err error) {
+	if err := lock(tx, owner, b, name); err != nil {
+		return w, err
+	}
+	u, err := readUpload(tx.QueryRow, sqlLockUpload, owner, b.ID, name, id)
+	if err == buckets.ErrNoUpload { //nolint:errorlint // never wrapped
+		o, err := head(tx, owner, b.ID, name)
+		if err != nil {
+			return w, err
+		}
+		if o == nil || o.Upload != id {
+			return w, buckets.ErrNoUpload
+		}
+		return buckets.Written{Object: *o}, nil
+	}
+	if err != nil {
+		return w, err
+	}
+	stored, err := parts(tx, owner, id)
+	if err != nil {
+		return w, err
+	}
+	a, err := buckets.Assemble(stored, c.Parts, c.MinPart)
+	if err != nil {
+		return w, err
+	}
+	if w.Object, err = a.Object(u, c); err != nil {
+		return w, err
+	}
+	p := put{owner: owner, bucket: b, object: &w.Object, bytes: -a.UnusedBytes(), condition: &c.Condition, now: c.Now, all: all}
+	arguments, err := p.arguments()
+	if err != nil {
+		return w, err
+	}
+	result, err := tx.Call(sqlPut, arguments)
+	if err != nil {
+		return w, err
+	}
+	if w.Replaced, err = replaced(result); err != nil {
+		return w, err
+	}
+	_, err = tx.QueryRow(sqlAssemble, []any{string(owner), string(b.ID), name, string(id), starts(&a), at(c.Now)}, new(int64))
+	return w, err
+}
+
+// parts reads all parts of an upload.
+func parts(tx *pgdb.Tx, owner buckets.AccountID, id buckets.UploadID) (all []buckets.Part, err error) {
+	var columns []*string
+	err = tx.ForEach(sqlParts, []any{string(owner), string(id), 0, buckets.MaxParts}, func() error {
+		p, _, err := scanPart(columns)
+		all = append(all, p)
+		return err
+	}, &columns)
+	return all, err
+}
+
+// starts returns the offsets of parts by number, -1 for parts that the object does not
+// have.
+func starts(a *buckets.Assembly) []int64 {
+	most := a.Used[len(a.Used)-1].Number
+	if n := len(a.Unused); n > 0 {
+		most = max(most, a.Unused[n-1].Number)
+	}
+	all := make([]int64, most)
+	for i := range all {
+		all[i] = -1
+	}
+	for i := range a.Used {
+		all[a.Used[i].Number-1] = a.Used[i].Start
+	}
+	return all
+}
+
+// Segments implements buckets.Store.
+func (s *Store) Segments(ctx context.Context, owner buckets.AccountID, u buckets.UploadID, from int64, limit int) (all []buckets.Segment, err error) {
+	if err := owner.Check(); err != nil {
+		return nil, err
+	}
+	var columns []*string
+	var body []byte
+	err = s.db.ForEach(ctx, sqlSegments, []any{string(owner), string(u), from, limit}, func() { all = nil }, func() error {
+		p, start, err := scanPart(columns)
+		p.Inline, body = body, nil
+		all = append(all, buckets.Segment{Body: p.Body, Number: p.Number, Start: start})
+		return err
+	}, &columns, &body)
+	return all, err
+}
+
+// UploadBodies implements buckets.Collector.
+func (s *Store) UploadBodies(ctx context.Context, owner buckets.AccountID, u buckets.UploadID, after, limit int) (all []buckets.Segment, err error) {
+	if err := owner.Check(); err != nil {
+		return nil, err
+	}
+	var columns []*string
+	err = s.db.ForEach(ctx, sqlParts, []any{string(owner), string(u), after, limit}, func() { all = nil }, func() error {
+		p, _, err := scanPart(columns)
+		all = append(all, buckets.Segment{Body: p.Body, Number: p.Number})
+		return err
+	}, &columns)
+	return all, err
+}
+
+// Abort implements buckets.Uploads.
+func (s *Store) Abort(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.UploadID, now buckets.Moment) error {
+	if err := owner.Check(); err != nil {
+		return err
+	}
+	_, err := s.run(ctx, sqlAbort, string(owner), string(b), name, string(id), at(now))
+	return err
+}
+
+// AbortOld implements buckets.Uploads. Each upload is aborted by itself: the locks of
+// several accounts would not be in the order in which others take them.
+func (s *Store) AbortOld(ctx context.Context, before, now buckets.Moment, limit int) (n int, err error) {
+	type key struct{ owner, bucket, name, id string }
+	var k key
+	var all []key
+	err = s.db.ForEach(ctx, sqlOldUploads, []any{at(before), limit}, func() { all = nil }, func() error {
+		all = append(all, k)
+		return nil
+	}, &k.owner, &k.bucket, &k.name, &k.id)
+	if err != nil {
+		return 0, err
+	}
+	for _, k := range all {
+		err := s.Abort(ctx, buckets.AccountID(k.owner), buckets.BucketID(k.bucket), k.name, buckets.UploadID(k.id), now)
+		if err == buckets.ErrNoUpload { //nolint:errorlint // never wrapped
+			continue // completed or aborted meanwhile
+		}
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}

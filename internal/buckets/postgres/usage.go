@@ -1,0 +1,126 @@
+package postgres
+
+import (
+	"context"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/db/pgdb"
+)
+
+// Usage implements buckets.Counters.
+func (s *Store) Usage(ctx context.Context, owner buckets.AccountID) (a buckets.AccountUsage, err error) {
+	if err := owner.Check(); err != nil {
+		return a, err
+	}
+	var name, id string
+	var u buckets.Usage
+	var q buckets.Quota
+	err = s.db.ForEach(ctx, sqlUsage, []any{string(owner)}, func() { a = buckets.AccountUsage{} }, func() error {
+		if id == nilUUID {
+			a.Total, a.Quota = u, q
+		} else {
+			a.Buckets = append(a.Buckets, buckets.BucketUsage{Bucket: buckets.BucketRef{Name: name, ID: buckets.BucketID(id)}, Usage: u, Quota: q})
+		}
+		return nil
+	}, &name, &id, &u.Objects, &u.Bytes, &q.Objects, &q.Bytes)
+	return a, err
+}
+
+// SetQuota implements buckets.Counters.
+func (s *Store) SetQuota(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, q buckets.Quota) error {
+	if err := owner.Check(); err != nil {
+		return err
+	}
+	if b != (buckets.BucketRef{}) {
+		_, err := s.run(ctx, sqlSetQuota, string(owner), b.Name, string(b.ID), q.Objects, q.Bytes)
+		return err
+	}
+	return s.db.Tx(ctx, "buckets.set_quota_of_account", func(tx *pgdb.Tx) error {
+		n, err := tx.Exec(sqlSetAccountQuota, string(owner), q.Objects, q.Bytes)
+		if err == nil && n == 0 {
+			err = buckets.ErrNoAccount
+		}
+		if err != nil {
+			return err
+		}
+		return setAccountQuota(tx, owner, q)
+	})
+}
+
+// setAccountQuota sets the quota in the slots of an account.
+func setAccountQuota(tx *pgdb.Tx, owner buckets.AccountID, q buckets.Quota) error {
+	_, err := tx.QueryRow(sqlSetQuota, []any{string(owner), nil, nilUUID, q.Objects, q.Bytes}, new(int64))
+	return err
+}
+
+// Audit implements buckets.Counters.
+func (s *Store) Audit(ctx context.Context, owner buckets.AccountID, repair bool) (wrong []buckets.Miscount, err error) {
+	if err := owner.Check(); err != nil {
+		return nil, err
+	}
+	if !repair {
+		return s.compare(ctx, owner)
+	}
+	err = s.db.Tx(ctx, "buckets.repair_usage", func(tx *pgdb.Tx) error {
+		if _, err := tx.QueryRow(sqlLockUsage, []any{string(owner)}, new(int64)); err != nil {
+			return err
+		}
+		var t tally
+		if err := tx.ForEach(sqlCount, []any{string(owner)}, t.add, t.dest()...); err != nil {
+			return err
+		}
+		wrong = buckets.Miscounts(t.counted, t.stored)
+		for _, m := range wrong {
+			id := string(m.Bucket)
+			if id == "" {
+				id = nilUUID
+			}
+			if _, err := tx.QueryRow(sqlSetUsage, []any{string(owner), id, m.Stored.Objects, m.Stored.Bytes}, new(int64)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return wrong, err
+}
+
+// compare returns the counters of an account that differ from its rows.
+func (s *Store) compare(ctx context.Context, owner buckets.AccountID) ([]buckets.Miscount, error) {
+	var t tally
+	dest := t.dest()
+	if err := s.db.ForEach(ctx, sqlCount, []any{string(owner)}, t.reset, t.add, dest...); err != nil {
+		return nil, err
+	}
+	return buckets.Miscounts(t.counted, t.stored), nil
+}
+
+// tally collects the rows of sqlCount.
+type tally struct {
+	counted, stored map[buckets.BucketID]buckets.Usage
+
+	isCounter bool
+	id        string
+	u         buckets.Usage
+}
+
+func (t *tally) reset() {
+	t.counted, t.stored = map[buckets.BucketID]buckets.Usage{}, map[buckets.BucketID]buckets.Usage{}
+}
+
+// dest returns where a row is scanned to.
+func (t *tally) dest() []any {
+	t.reset()
+	return []any{&t.isCounter, &t.id, &t.u.Objects, &t.u.Bytes}
+}
+
+func (t *tally) add() error {
+	switch {
+	case !t.isCounter:
+		t.stored[buckets.BucketID(t.id)] = t.u
+	case t.id == nilUUID:
+		t.counted[""] = t.u
+	default:
+		t.counted[buckets.BucketID(t.id)] = t.u
+	}
+	return nil
+}
