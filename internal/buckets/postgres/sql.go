@@ -82,7 +82,8 @@ var (
 	sqlParts    = pgdb.Statement{Name: "buckets.parts", SQL: `SELECT ` + partColumns + ofParts + ` AND number > $3::integer ORDER BY number LIMIT $4::bigint`}
 	sqlSegments = pgdb.Statement{Name: "buckets.segments", SQL: `SELECT ` + partColumns + `, body` + ofParts + `
 		AND start + content_length > $3::bigint ORDER BY number LIMIT $4::bigint`}
-	sqlAssemble = pgdb.Statement{Name: "buckets.assemble", SQL: `SELECT bucket_assemble_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::bigint[], $6::timestamptz)`}
+	sqlAssemble = pgdb.Statement{Name: "buckets.assemble", SQL: `
+		SELECT bucket_assemble_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::integer[], $6::bigint[], $7::timestamptz)`}
 	sqlAbort    = pgdb.Statement{Name: "buckets.abort", SQL: `SELECT bucket_abort_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::timestamptz)`}
 )
 

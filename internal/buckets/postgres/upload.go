@@ -225,7 +225,8 @@ func complete(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, name st
 	if w.Replaced, err = replaced(result); err != nil {
 		return w, err
 	}
-	_, err = tx.QueryRow(sqlAssemble, []any{string(owner), string(b.ID), name, string(id), starts(&a), at(c.Now)}, new(int64))
+	numbers, starts := offsets(&a)
+	_, err = tx.QueryRow(sqlAssemble, []any{string(owner), string(b.ID), name, string(id), numbers, starts, at(c.Now)}, new(int64))
 	return w, err
 }
 
@@ -240,21 +241,12 @@ func parts(tx *pgdb.Tx, owner buckets.AccountID, id buckets.UploadID) (all []buc
 	return all, err
 }
 
-// starts returns the offsets of parts by number, -1 for parts that the object does not
-// have.
-func starts(a *buckets.Assembly) []int64 {
-	most := a.Used[len(a.Used)-1].Number
-	if n := len(a.Unused); n > 0 {
-		most = max(most, a.Unused[n-1].Number)
-	}
-	all := make([]int64, most)
-	for i := range all {
-		all[i] = -1
-	}
+// offsets returns the numbers of an object's parts and their offsets.
+func offsets(a *buckets.Assembly) (numbers []int32, starts []int64) {
 	for i := range a.Used {
-		all[a.Used[i].Number-1] = a.Used[i].Start
+		numbers, starts = append(numbers, int32(a.Used[i].Number)), append(starts, a.Used[i].Start)
 	}
-	return all
+	return numbers, starts
 }
 
 // Segments implements buckets.Store.
