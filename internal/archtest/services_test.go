@@ -47,7 +47,7 @@ var services = []service{
 		below: []string{"internal/canonjson"},
 	},
 	{
-		name: "buckets", wiring: "buckets", backends: []string{"sqlite"}, apis: []string{"s3api", "httpapi"},
+		name: "buckets", wiring: "buckets", backends: []string{"sqlite", "postgres"}, apis: []string{"s3api", "httpapi"},
 		libs:  []string{"github.com/hashicorp/golang-lru/v2/expirable"},
 		below: []string{"internal/canonjson"},
 		helpers: []helper{

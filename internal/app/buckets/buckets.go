@@ -14,9 +14,11 @@ import (
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/buckets/httpapi"
+	"holdfast/internal/buckets/postgres"
 	"holdfast/internal/buckets/s3api"
 	"holdfast/internal/buckets/sqlite"
 	"holdfast/internal/db/engine"
+	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/sweep"
 	"holdfast/internal/web"
@@ -70,7 +72,8 @@ type store interface {
 func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
 	s.deps = d
 	st, db, err := engine.Open(ctx, d.Engines, Name, s.cfg.Database, engine.Backends[store]{
-		SQLite: engine.Backend[*sqlitedb.DB, store]{Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) store { return sqlite.New(db) }},
+		SQLite:   engine.Backend[*sqlitedb.DB, store]{Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) store { return sqlite.New(db) }},
+		Postgres: engine.Backend[*pgdb.DB, store]{Migrations: postgres.Migrations, New: func(db *pgdb.DB) store { return postgres.New(db) }},
 	})
 	if err != nil {
 		return nil, err

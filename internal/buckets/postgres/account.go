@@ -92,18 +92,23 @@ func (s *Store) DeleteAccount(ctx context.Context, id buckets.AccountID) error {
 	})
 }
 
+// lockAccount keeps an account from being deleted, or returns ErrNoAccount.
+func lockAccount(tx *pgdb.Tx, id buckets.AccountID) error {
+	found, err := tx.QueryRow(sqlLockAccount, []any{string(id)}, new(int))
+	if err == nil && !found {
+		err = buckets.ErrNoAccount
+	}
+	return err
+}
+
 // CreateKey implements buckets.Accounts.
 func (s *Store) CreateKey(ctx context.Context, k buckets.Key) error {
 	if err := k.Account.Check(); err != nil {
 		return err
 	}
 	return s.db.Tx(ctx, "buckets.create_access_key", func(tx *pgdb.Tx) error {
-		found, err := tx.QueryRow(sqlLockAccount, []any{string(k.Account)}, new(int))
-		if err != nil {
+		if err := lockAccount(tx, k.Account); err != nil {
 			return err
-		}
-		if !found {
-			return buckets.ErrNoAccount
 		}
 		n, err := tx.Exec(sqlCreateKey, k.ID, string(k.Account), k.Secret, at(k.Created), atOrNull(k.Revoked))
 		if err == nil && n == 0 {
@@ -155,37 +160,5 @@ func (s *Store) RevokeKey(ctx context.Context, id string, now buckets.Moment) er
 	if err == nil && n == 0 {
 		err = buckets.ErrNoKey
 	}
-	return err
-}
-
-// Nodes implements buckets.Nodes.
-func (s *Store) Nodes(ctx context.Context) (all []buckets.Node, err error) {
-	var n buckets.Node
-	var state string
-	var added pgtype.Timestamptz
-	err = s.db.ForEach(ctx, sqlNodes, nil, func() { all = nil }, func() error {
-		n.State, n.Added = buckets.NodeState(state), momentOf(added)
-		all = append(all, n)
-		return nil
-	}, &n.ID, &n.URL, &state, &added)
-	return all, err
-}
-
-// SetNode implements buckets.Nodes.
-func (s *Store) SetNode(ctx context.Context, n buckets.Node) error {
-	_, err := s.db.Exec(ctx, sqlSetNode, n.ID, n.URL, string(n.State), at(n.Added))
-	return err
-}
-
-// DeleteNode implements buckets.Nodes.
-func (s *Store) DeleteNode(ctx context.Context, id string) error {
-	found, err := s.db.QueryRow(ctx, sqlNodeInUse, []any{id}, new(int))
-	if err != nil {
-		return err
-	}
-	if found {
-		return buckets.ErrNodeInUse
-	}
-	_, err = s.db.Exec(ctx, sqlDeleteNode, id)
 	return err
 }

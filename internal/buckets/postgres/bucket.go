@@ -37,7 +37,15 @@ func (s *Store) CreateBucket(ctx context.Context, owner buckets.AccountID, b buc
 		return buckets.Bucket{}, err
 	}
 	for {
-		n, err := s.db.Exec(ctx, sqlCreateBucket, string(owner), b.Name, string(b.ID), at(now))
+		var n int64
+		err := s.db.Tx(ctx, "buckets.create_bucket_in_account", func(tx *pgdb.Tx) error {
+			if err := lockAccount(tx, owner); err != nil {
+				return err
+			}
+			var err error
+			n, err = tx.Exec(sqlCreateBucket, string(owner), b.Name, string(b.ID), at(now))
+			return err
+		})
 		if err != nil {
 			return buckets.Bucket{}, err
 		}

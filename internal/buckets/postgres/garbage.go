@@ -14,29 +14,90 @@ import (
 // Claim implements buckets.Collector. Workers that claim at the same time may choose the
 // same rows; then one of them gets these.
 func (s *Store) Claim(ctx context.Context, c buckets.Claim) (all []buckets.Garbage, err error) {
-	var ids, rows []string
-	var id, garbage string
-	err = s.db.ForEach(ctx, sqlGarbage, []any{at(c.Before), at(c.Now), c.Limit}, func() { ids, rows = nil, nil }, func() error {
-		ids, rows = append(ids, id), append(rows, garbage)
-		return nil
-	}, &id, &garbage)
-	if err != nil || len(ids) == 0 {
-		return nil, err
-	}
-	var owner, bucket, name, upload string
-	var length int64
-	var sharks []string
-	var deleted pgtype.Timestamptz
-	err = s.db.ForEach(ctx, sqlClaim, []any{c.ID, at(c.Expires), ids, rows, at(c.Now)}, func() { all = nil }, func() error {
-		all = append(all, buckets.Garbage{
-			Owner: buckets.AccountID(owner), Bucket: buckets.BucketID(bucket), Name: name, ID: buckets.ObjectID(id),
-			Length: length, Sharks: sharks, Upload: buckets.UploadID(upload), Deleted: momentOf(deleted),
-		})
-		sharks = nil
-		return nil
-	}, &owner, &bucket, &name, &id, &length, &sharks, &upload, &deleted)
+	err = s.db.Tx(ctx, "buckets.claim_garbage", func(tx *pgdb.Tx) error {
+		all = nil
+		if _, err := tx.QueryRow(sqlShareHolds, nil, new(int)); err != nil {
+			return err
+		}
+		var until pgtype.Timestamptz
+		if _, err := tx.QueryRow(sqlHeld, []any{at(c.Now)}, &until); err != nil || until.Valid {
+			return err
+		}
+		var ids, rows []string
+		var id, row string
+		err := tx.ForEach(sqlGarbage, []any{at(c.Before), at(c.Now), c.Limit}, func() error {
+			ids, rows = append(ids, id), append(rows, row)
+			return nil
+		}, &id, &row)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		g := scanGarbage{all: &all}
+		return tx.ForEach(sqlClaim, []any{c.ID, at(c.Expires), ids, rows, at(c.Now)}, g.add, g.dest()...)
+	})
 	buckets.SortGarbage(all)
 	return all, err
+}
+
+// Claimed implements buckets.Collector.
+func (s *Store) Claimed(ctx context.Context, claim string, now buckets.Moment) (all []buckets.Garbage, err error) {
+	if _, err := buckets.ParseUUID(claim); err != nil {
+		return nil, nil //nolint:nilerr // nobody has claimed that
+	}
+	g := scanGarbage{all: &all}
+	err = s.db.ForEach(ctx, sqlClaimed, []any{claim, at(now)}, func() { all = nil }, g.add, g.dest()...)
+	buckets.SortGarbage(all)
+	return all, err
+}
+
+// scanGarbage scans rows of garbageColumns.
+type scanGarbage struct {
+	all *[]buckets.Garbage
+
+	owner, bucket, name, id, upload string
+	length                          int64
+	sharks                          []string
+	deleted                         pgtype.Timestamptz
+}
+
+func (g *scanGarbage) dest() []any {
+	return []any{&g.owner, &g.bucket, &g.name, &g.id, &g.length, &g.sharks, &g.upload, &g.deleted}
+}
+
+func (g *scanGarbage) add() error {
+	*g.all = append(*g.all, buckets.Garbage{
+		Owner: buckets.AccountID(g.owner), Bucket: buckets.BucketID(g.bucket), Name: g.name, ID: buckets.ObjectID(g.id),
+		Length: g.length, Sharks: g.sharks, Upload: buckets.UploadID(g.upload), Deleted: momentOf(g.deleted),
+	})
+	g.sharks = nil
+	return nil
+}
+
+// Hold implements buckets.Collector.
+func (s *Store) Hold(ctx context.Context, id string, now, expires buckets.Moment) error {
+	return s.db.Tx(ctx, "buckets.hold_garbage", func(tx *pgdb.Tx) error {
+		if _, err := tx.QueryRow(sqlLockHolds, nil, new(int)); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(sqlEndHolds, at(now)); err != nil {
+			return err
+		}
+		_, err := tx.Exec(sqlHold, id, at(expires))
+		return err
+	})
+}
+
+// Release implements buckets.Collector.
+func (s *Store) Release(ctx context.Context, id string) error {
+	_, err := s.db.Exec(ctx, sqlReleaseHold, id)
+	return err
+}
+
+// Held implements buckets.Collector.
+func (s *Store) Held(ctx context.Context, now buckets.Moment) (buckets.Moment, error) {
+	var until pgtype.Timestamptz
+	_, err := s.db.QueryRow(ctx, sqlHeld, []any{at(now)}, &until)
+	return momentOf(until), err
 }
 
 // Remove implements buckets.Collector.
@@ -97,7 +158,7 @@ func (s *Store) Backlog(ctx context.Context) (rows, bytes int64, oldest buckets.
 // References implements buckets.References. On Citus the bodies of an account are from
 // one snapshot.
 func (s *Store) References(ctx context.Context, fn func(buckets.Reference) error) error {
-	rows, err := s.db.Stream(ctx, sqlReferences)
+	rows, err := s.db.Patient(longestScan).Stream(ctx, sqlReferences)
 	if err != nil {
 		return err
 	}
@@ -126,15 +187,6 @@ func (s *Store) SetSharks(ctx context.Context, r buckets.Reference, sharks []str
 	if err := r.Owner.Check(); err != nil {
 		return false, err
 	}
-	var n int64
-	var err error
-	switch {
-	case r.Upload != "":
-		n, err = s.db.Exec(ctx, sqlMovePart, string(r.Owner), string(r.Upload), r.Number, string(r.ID), r.Sharks, sharks)
-	case r.Garbage:
-		n, err = s.db.Exec(ctx, sqlMoveGarbage, string(r.Owner), string(r.Bucket), r.Name, string(r.ID), r.Sharks, sharks)
-	default:
-		n, err = s.db.Exec(ctx, sqlMoveObject, string(r.Owner), string(r.Bucket), r.Name, string(r.ID), r.Sharks, sharks)
-	}
-	return n > 0, err
+	n, err := s.run(ctx, sqlSetSharks, string(r.Owner), string(r.Bucket), r.Name, orNull(r.Upload), r.Number, r.Garbage, string(r.ID), r.Sharks, listOrNil(sharks))
+	return n == 1, err
 }

@@ -221,18 +221,10 @@ func (s *Store) Update(ctx context.Context, owner buckets.AccountID, b buckets.B
 			return err
 		}
 		names, values := pairs(o.Headers)
-		_, err = tx.Exec(sqlUpdate, string(owner), string(b.ID), u.Name, at(o.Modified), o.ContentType, names, values, rolesOf(o.Roles), textOrNull(properties))
+		_, err = tx.Exec(sqlUpdate, string(owner), string(b.ID), u.Name, at(o.Modified), o.ContentType, names, values, listOrNil(o.Roles), textOrNull(properties))
 		return err
 	})
 	return o, err
-}
-
-// rolesOf returns roles as an argument, NULL if there are none.
-func rolesOf(roles []string) []string {
-	if len(roles) == 0 {
-		return nil
-	}
-	return roles
 }
 
 // Delete implements buckets.Store.

@@ -84,7 +84,7 @@ var (
 		AND start + content_length > $3::bigint ORDER BY number LIMIT $4::bigint`}
 	sqlAssemble = pgdb.Statement{Name: "buckets.assemble", SQL: `
 		SELECT bucket_assemble_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::integer[], $6::bigint[], $7::timestamptz)`}
-	sqlAbort    = pgdb.Statement{Name: "buckets.abort", SQL: `SELECT bucket_abort_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::timestamptz)`}
+	sqlAbort = pgdb.Statement{Name: "buckets.abort", SQL: `SELECT bucket_abort_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::timestamptz)`}
 )
 
 // Garbage. A claim is taken in two statements, because on Citus no statement locks rows
@@ -97,7 +97,19 @@ var (
 	sqlClaim = pgdb.Statement{Name: "buckets.claim", SQL: `
 		UPDATE manta_bucket_deleted_object SET claim = $1::uuid, claim_expires = $2::timestamptz
 		WHERE id = ANY ($3::text[]::uuid[]) AND garbage_id = ANY ($4::text[]::uuid[]) AND (claim_expires IS NULL OR claim_expires <= $5::timestamptz)
-		RETURNING owner::text, bucket_id::text, name, id::text, coalesce(content_length, 0), sharks, coalesce(properties #>> '{s3,upload}', ''), deleted_at`}
+		RETURNING ` + garbageColumns}
+	garbageColumns = `owner::text, bucket_id::text, name, id::text, coalesce(content_length, 0), sharks, coalesce(properties #>> '{s3,upload}', ''), deleted_at`
+	sqlClaimed     = pgdb.Statement{Name: "buckets.claimed", SQL: `
+		SELECT ` + garbageColumns + ` FROM manta_bucket_deleted_object WHERE claim = $1::uuid AND claim_expires > $2::timestamptz`}
+
+	sqlShareHolds  = pgdb.Statement{Name: "buckets.share_holds", SQL: `SELECT 1 FROM manta_bucket_hold WHERE id = '' FOR SHARE`}
+	sqlLockHolds   = pgdb.Statement{Name: "buckets.lock_holds", SQL: `SELECT 1 FROM manta_bucket_hold WHERE id = '' FOR UPDATE`}
+	sqlHeld        = pgdb.Statement{Name: "buckets.held", SQL: `SELECT max(expires) FROM manta_bucket_hold WHERE id <> '' AND expires > $1::timestamptz`}
+	sqlEndHolds    = pgdb.Statement{Name: "buckets.end_holds", SQL: `DELETE FROM manta_bucket_hold WHERE id <> '' AND expires <= $1::timestamptz`}
+	sqlReleaseHold = pgdb.Statement{Name: "buckets.release_hold", SQL: `DELETE FROM manta_bucket_hold WHERE id = $1::text AND id <> ''`}
+	sqlHold        = pgdb.Statement{Name: "buckets.hold", SQL: `
+		INSERT INTO manta_bucket_hold (id, expires) VALUES ($1::text, $2::timestamptz) ON CONFLICT (id) DO UPDATE SET expires = EXCLUDED.expires`}
+
 	sqlRemove = pgdb.Statement{Name: "buckets.remove", SQL: `
 		SELECT bucket_remove_garbage_v1($1::uuid, $2::uuid, $3::text[]::uuid[], $4::text[]::uuid[], $5::text[], $6::text[])`}
 	sqlDeletedBuckets = pgdb.Statement{Name: "buckets.deleted_buckets", SQL: `
@@ -113,18 +125,14 @@ var (
 	sqlReferences = pgdb.Statement{Name: "buckets.references", SQL: `
 		SELECT owner, bucket_id, name, NULL::uuid, 0, false, id, content_length, content_md5, sharks FROM manta_bucket_object WHERE sharks IS NOT NULL
 		UNION ALL
-		SELECT owner, bucket_id, name, upload_id, number, false, id, content_length, content_md5, sharks FROM manta_bucket_part WHERE sharks IS NOT NULL
+		SELECT owner, bucket_id, name, upload_id, number, EXISTS (
+				SELECT FROM manta_bucket_deleted_object d WHERE d.owner = p.owner AND d.properties #>> '{s3,upload}' = p.upload_id::text
+			), id, content_length, content_md5, sharks
+			FROM manta_bucket_part p WHERE sharks IS NOT NULL
 		UNION ALL
 		SELECT owner, bucket_id, name, NULL::uuid, 0, true, id, content_length, content_md5, sharks FROM manta_bucket_deleted_object WHERE sharks IS NOT NULL`}
-	sqlMoveObject = pgdb.Statement{Name: "buckets.move_object", SQL: `
-		UPDATE manta_bucket_object SET sharks = $6::text[]
-		WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text AND id = $4::uuid AND sharks = $5::text[]`}
-	sqlMovePart = pgdb.Statement{Name: "buckets.move_part", SQL: `
-		UPDATE manta_bucket_part SET sharks = $6::text[]
-		WHERE owner = $1::uuid AND upload_id = $2::uuid AND number = $3::integer AND id = $4::uuid AND sharks = $5::text[]`}
-	sqlMoveGarbage = pgdb.Statement{Name: "buckets.move_garbage", SQL: `
-		UPDATE manta_bucket_deleted_object SET sharks = $6::text[]
-		WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text AND id = $4::uuid AND sharks = $5::text[]`}
+	sqlSetSharks = pgdb.Statement{Name: "buckets.set_sharks", SQL: `
+		SELECT bucket_set_sharks_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::integer, $6::boolean, $7::uuid, $8::text[], $9::text[])`}
 )
 
 // Usage. The nil UUID in bucket_id is the account.
@@ -163,6 +171,8 @@ var (
 
 // Accounts, keys and nodes.
 var (
+	sqlLockTimeout = pgdb.Statement{Name: "buckets.lock_timeout", SQL: `SELECT set_config('lock_timeout', '2s', true)`}
+
 	accountColumns   = `SELECT id::text, name, created, max_objects, max_bytes FROM manta_bucket_account`
 	sqlAccount       = pgdb.Statement{Name: "buckets.account", SQL: accountColumns + ` WHERE name = $1::text`}
 	sqlAccountByID   = pgdb.Statement{Name: "buckets.account_by_id", SQL: accountColumns + ` WHERE id = $1::uuid`}
@@ -187,8 +197,9 @@ var (
 	sqlSetNode = pgdb.Statement{Name: "buckets.set_node", SQL: `
 		INSERT INTO manta_bucket_node (id, url, state, added) VALUES ($1::text, $2::text, $3::text, $4::timestamptz)
 		ON CONFLICT (id) DO UPDATE SET url = EXCLUDED.url, state = EXCLUDED.state, added = EXCLUDED.added`}
-	sqlDeleteNode = pgdb.Statement{Name: "buckets.delete_node", SQL: `DELETE FROM manta_bucket_node WHERE id = $1::text`}
-	sqlNodeInUse  = pgdb.Statement{Name: "buckets.node_in_use", SQL: `
+	sqlNodeState = pgdb.Statement{Name: "buckets.node_state", SQL: `SELECT state FROM manta_bucket_node WHERE id = $1::text FOR UPDATE`}
+	sqlSetState  = pgdb.Statement{Name: "buckets.set_node_state", SQL: `UPDATE manta_bucket_node SET state = $2::text WHERE id = $1::text`}
+	sqlNodeInUse = pgdb.Statement{Name: "buckets.node_in_use", SQL: `
 		SELECT 1 FROM (
 			SELECT owner, sharks FROM manta_bucket_object WHERE $1::text = ANY (sharks)
 			UNION ALL SELECT owner, sharks FROM manta_bucket_part WHERE $1::text = ANY (sharks)

@@ -37,6 +37,8 @@ func Migrations() (migrate.Set, error) { return migrate.Load("buckets", migratio
 type Store struct {
 	db  *pgdb.DB
 	set func() (migrate.Set, error)
+
+	removing sync.Mutex // of a node
 }
 
 var (
@@ -69,6 +71,7 @@ const (
 	overAccount  = -6
 	noUpload     = -7
 	notEmpty     = -8
+	nodeRemoved  = -9
 )
 
 // errAll means that the function must be called again with p_all.
@@ -93,6 +96,8 @@ func failed(result int64) error {
 		return buckets.ErrNoUpload
 	case notEmpty:
 		return buckets.ErrBucketNotEmpty
+	case nodeRemoved:
+		return buckets.ErrNodeRemoved
 	}
 	if result < 0 {
 		return fault.Newf(fault.Internal, "unknown result %d of a function of the database of buckets", result)
@@ -141,6 +146,14 @@ func orNull[T ~string](v T) *string {
 	}
 	text := string(v)
 	return &text
+}
+
+// listOrNil is an argument that is NULL when the list is empty.
+func listOrNil(list []string) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	return list
 }
 
 // pairs returns the names and values of headers, nil if there are none.

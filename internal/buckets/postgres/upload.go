@@ -44,7 +44,7 @@ func (s *Store) CreateUpload(ctx context.Context, owner buckets.AccountID, b buc
 	}
 	names, values := pairs(u.Headers)
 	_, err = s.run(ctx, sqlCreateUpload, string(owner), b.Name, string(b.ID), u.Name, string(u.ID), at(u.Created), orNull(u.Creator), u.ContentType,
-		names, values, rolesOf(u.Roles), textOrNull(properties))
+		names, values, listOrNil(u.Roles), textOrNull(properties))
 	return err
 }
 
@@ -89,7 +89,7 @@ func (s *Store) PutPart(ctx context.Context, owner buckets.AccountID, b buckets.
 	}
 	return twice(func(all bool) error {
 		_, err := s.run(ctx, sqlPutPart, string(owner), b.Name, string(b.ID), name, string(id), p.Number, at(p.Created),
-			string(p.ID), p.Length, p.MD5, sum, p.Sharks, p.Inline, all)
+			string(p.ID), p.Length, p.MD5, sum, listOrNil(p.Sharks), p.Inline, all)
 		return err
 	})
 }

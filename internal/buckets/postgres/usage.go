@@ -61,7 +61,7 @@ func (s *Store) Audit(ctx context.Context, owner buckets.AccountID, repair bool)
 	if !repair {
 		return s.compare(ctx, owner)
 	}
-	err = s.db.Tx(ctx, "buckets.repair_usage", func(tx *pgdb.Tx) error {
+	err = s.db.Patient(longestScan).Tx(ctx, "buckets.repair_usage", func(tx *pgdb.Tx) error {
 		if _, err := tx.QueryRow(sqlLockUsage, []any{string(owner)}, new(int64)); err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (s *Store) Audit(ctx context.Context, owner buckets.AccountID, repair bool)
 func (s *Store) compare(ctx context.Context, owner buckets.AccountID) ([]buckets.Miscount, error) {
 	var t tally
 	dest := t.dest()
-	if err := s.db.ForEach(ctx, sqlCount, []any{string(owner)}, t.reset, t.add, dest...); err != nil {
+	if err := s.db.Patient(longestScan).ForEach(ctx, sqlCount, []any{string(owner)}, t.reset, t.add, dest...); err != nil {
 		return nil, err
 	}
 	return buckets.Miscounts(t.counted, t.stored), nil

@@ -109,6 +109,14 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	}, nil
 }
 
+// Patient returns the database with another StatementTimeout, for statements that read
+// everything.
+func (db *DB) Patient(timeout time.Duration) *DB {
+	patient := *db
+	patient.opts.StatementTimeout = timeout
+	return &patient
+}
+
 // Where returns the database for messages: the hosts and ports, or the socket, that the
 // URL and the environment select, without the password.
 func (db *DB) Where() string { return db.where }

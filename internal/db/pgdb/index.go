@@ -26,8 +26,7 @@ var (
 // invalid. It uses two connections and is subject to the statement_timeout of the
 // role.
 func (db *DB) EnsureIndex(ctx context.Context, name, create string) (made bool, err error) {
-	patient := &DB{pool: db.pool, opts: db.opts}
-	patient.opts.StatementTimeout = longestMigration
+	patient := db.Patient(longestMigration)
 	for {
 		made, busy, err := patient.ensureIndex(ctx, name, create)
 		if err != nil || !busy {

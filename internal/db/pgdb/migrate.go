@@ -71,8 +71,7 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 	if pending, err := db.Pending(ctx, set); err == nil && len(pending) == 0 {
 		return nil, nil
 	}
-	patient := &DB{pool: db.pool, opts: db.opts, prepares: db.prepares}
-	patient.opts.StatementTimeout = longestMigration
+	patient := db.Patient(longestMigration)
 	for tries := 1; ; {
 		next, err := patient.migrateOne(ctx, set)
 		var pg *pgconn.PgError

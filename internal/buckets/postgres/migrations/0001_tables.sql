@@ -84,6 +84,18 @@ CREATE TABLE manta_bucket_deleted_object (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX manta_bucket_deleted_object_id_idx ON manta_bucket_deleted_object (id);
 CREATE INDEX manta_bucket_deleted_object_deleted_at_idx ON manta_bucket_deleted_object (deleted_at);
+CREATE INDEX manta_bucket_deleted_object_claim_idx ON manta_bucket_deleted_object (claim) WHERE claim IS NOT NULL;
+-- Finds the garbage that has the parts of an upload.
+CREATE INDEX manta_bucket_deleted_object_upload_idx ON manta_bucket_deleted_object (owner, (properties #>> '{s3,upload}'))
+	WHERE properties #>> '{s3,upload}' IS NOT NULL;
+
+-- While a hold has not expired, garbage is not claimed. The row without an ID is the lock
+-- that holds and claims take.
+CREATE TABLE manta_bucket_hold (
+	id      text COLLATE "C" PRIMARY KEY,
+	expires timestamptz NOT NULL
+);
+INSERT INTO manta_bucket_hold VALUES ('', '-infinity');
 
 -- Multipart uploads that are neither complete nor aborted.
 CREATE TABLE manta_bucket_upload (
@@ -178,6 +190,7 @@ SELECT create_distributed_table('manta_bucket_upload', 'owner', colocate_with =>
 SELECT create_distributed_table('manta_bucket_part', 'owner', colocate_with => 'manta_bucket');
 SELECT create_distributed_table('manta_bucket_settings', 'owner', colocate_with => 'manta_bucket');
 SELECT create_distributed_table('manta_bucket_usage', 'owner', colocate_with => 'manta_bucket');
+SELECT create_reference_table('manta_bucket_hold');
 SELECT create_reference_table('manta_bucket_account');
 SELECT create_reference_table('manta_bucket_key');
 SELECT create_reference_table('manta_bucket_node');

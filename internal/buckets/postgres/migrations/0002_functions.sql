@@ -5,8 +5,8 @@
 -- wait for: first a bucket's slots, then the account's.
 --
 -- Results: 0 or more: done; -1: no bucket, -2: precondition, -3: no object, -4: call it
--- again with p_all, -5 and -6: quota of the bucket or the account, -7: no upload. With a
--- negative result nothing was changed.
+-- again with p_all, -5 and -6: quota of the bucket or the account, -7: no upload, -9: a
+-- node was removed. With a negative result nothing was changed.
 
 -- Locks a bucket, and a name in it unless that is NULL. False: there is no such bucket.
 CREATE FUNCTION bucket_lock_v1(p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
@@ -54,6 +54,16 @@ BEGIN
 		RETURN -2;
 	END IF;
 	RETURN 0;
+END $$;
+
+-- Reports whether one of the nodes is removed, or about to be.
+CREATE FUNCTION bucket_removed_v1(p_sharks text[]) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	IF p_sharks IS NULL THEN
+		RETURN false;
+	END IF;
+	PERFORM 1 FROM manta_bucket_node WHERE id = ANY (p_sharks) AND state IN ('removing', 'removed');
+	RETURN FOUND;
 END $$;
 
 -- Changes the usage of a bucket and its account, or returns -4, -5 or -6. Without p_all
@@ -161,7 +171,8 @@ BEGIN
 	IF NOT FOUND THEN
 		RETURN '{-1}';
 	END IF;
-	-- The row is locked against bucket_set_sharks_v1.
+	-- The row is locked against bucket_set_sharks_v1, and the table, until the end,
+	-- against RemoveNode, which waits for those that may not have seen the node's state.
 	SELECT id, modified, coalesce(content_length, 0), coalesce(properties #>> '{s3,etag}', encode(content_md5, 'hex'), '')
 		INTO v_id, v_modified, v_length, v_etag
 		FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name FOR UPDATE;
@@ -171,6 +182,9 @@ BEGIN
 		IF v_result < 0 THEN
 			RETURN ARRAY[v_result];
 		END IF;
+	END IF;
+	IF bucket_removed_v1(p_sharks) THEN
+		RETURN '{-9}';
 	END IF;
 	IF v_found THEN
 		v_result := bucket_count_v1(p_owner, p_bucket_id, 0, p_bytes - v_length, p_all);
@@ -370,6 +384,9 @@ BEGIN
 		WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND id = p_upload;
 	SELECT content_length INTO v_length FROM manta_bucket_part WHERE owner = p_owner AND upload_id = p_upload AND number = p_number FOR UPDATE;
 	v_found := FOUND;
+	IF bucket_removed_v1(p_sharks) THEN
+		RETURN -9;
+	END IF;
 	v_result := bucket_count_v1(p_owner, p_bucket_id, 0, p_length - coalesce(v_length, 0), p_all);
 	IF v_result < 0 THEN
 		RETURN v_result;
@@ -474,6 +491,50 @@ BEGIN
 	RETURN v_removed;
 END $$;
 
+-- Replaces the nodes of a body if they are still p_was, and returns 1 if they were: of a
+-- part if p_upload is set, otherwise of garbage or of an object. Claims of the garbage
+-- end. What has the parts of an upload is first the upload, then an object, then garbage;
+-- the row is locked, so it does not change while the part does.
+CREATE FUNCTION bucket_set_sharks_v1(
+	p_owner uuid, p_bucket_id uuid, p_name text, p_upload uuid, p_number integer, p_garbage boolean, p_id uuid, p_was text[], p_is text[]
+) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_added text[] := array(SELECT unnest(p_is) EXCEPT SELECT unnest(p_was));
+BEGIN
+	IF p_upload IS NOT NULL THEN
+		PERFORM 1 FROM manta_bucket_upload
+			WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND id = p_upload FOR SHARE;
+		PERFORM 1 FROM manta_bucket_object
+			WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND properties #>> '{s3,upload}' = p_upload::text FOR SHARE;
+		PERFORM 1 FROM manta_bucket_deleted_object
+			WHERE owner = p_owner AND properties #>> '{s3,upload}' = p_upload::text FOR UPDATE;
+		PERFORM 1 FROM manta_bucket_part
+			WHERE owner = p_owner AND upload_id = p_upload AND number = p_number AND id = p_id AND sharks = p_was FOR UPDATE;
+	ELSIF p_garbage THEN
+		PERFORM 1 FROM manta_bucket_deleted_object
+			WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND id = p_id AND sharks = p_was FOR UPDATE;
+	ELSE
+		PERFORM 1 FROM manta_bucket_object
+			WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND id = p_id AND sharks = p_was FOR UPDATE;
+	END IF;
+	IF NOT FOUND THEN
+		RETURN 0;
+	ELSIF bucket_removed_v1(v_added) THEN
+		RETURN -9;
+	END IF;
+	IF p_upload IS NOT NULL THEN
+		UPDATE manta_bucket_part SET sharks = p_is WHERE owner = p_owner AND upload_id = p_upload AND number = p_number;
+		UPDATE manta_bucket_deleted_object SET claim = NULL, claim_expires = NULL
+			WHERE owner = p_owner AND properties #>> '{s3,upload}' = p_upload::text AND claim IS NOT NULL;
+	ELSIF p_garbage THEN
+		UPDATE manta_bucket_deleted_object SET sharks = p_is, claim = NULL, claim_expires = NULL
+			WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND id = p_id AND sharks = p_was;
+	ELSE
+		UPDATE manta_bucket_object SET sharks = p_is WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name;
+	END IF;
+	RETURN 1;
+END $$;
+
 -- Locks all usage of an account: what a write has changed is committed, and others wait.
 CREATE FUNCTION bucket_lock_usage_v1(p_owner uuid) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -517,3 +578,4 @@ SELECT create_distributed_function(
 	'p_owner', colocate_with => 'manta_bucket');
 SELECT create_distributed_function('bucket_abort_v1(uuid, uuid, text, uuid, timestamptz)', 'p_owner', colocate_with => 'manta_bucket');
 SELECT create_distributed_function('bucket_remove_bucket_v1(uuid, uuid, text, timestamptz, integer)', 'p_owner', colocate_with => 'manta_bucket');
+SELECT create_distributed_function('bucket_set_sharks_v1(uuid, uuid, text, uuid, integer, boolean, uuid, text[], text[])', 'p_owner', colocate_with => 'manta_bucket');
