@@ -4,12 +4,13 @@ import (
 	"errors"
 	"io"
 
+	"holdfast/internal/buckets"
 	"holdfast/internal/fault"
 )
 
 // ErrNotEnoughSpace is in the chain of an error if a body did not fit: on one node, or,
 // from a Cluster, on enough nodes. HTTP has the status 507 for it.
-var ErrNotEnoughSpace = errors.New("not enough space")
+var ErrNotEnoughSpace error = buckets.ErrNotEnoughSpace
 
 // full is an error that is ErrNotEnoughSpace and has a cause.
 type full struct{ cause error }

@@ -126,6 +126,17 @@ func TestResourceDoesNotLeak(t *testing.T) {
 	s.send(r).fails(403, "AccessDenied").has("<Resource>/photos/absent</Resource>").hasNot("secret")
 }
 
+// A body that does not fit on enough storage nodes is refused, and nothing is left of it.
+func TestNotEnoughSpace(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t, slog.New(slog.DiscardHandler))
+	s.service.Limits.Copies = 3
+	s.do("PUT", "/photos/k", hello+" on three nodes").fails(507, "InsufficientStorage")
+	if n := s.files(); n != 0 {
+		t.Errorf("%d files, want none", n)
+	}
+}
+
 // No request of a stranger or a client is answered with a 5xx, but 501 for what is
 // missing.
 func FuzzRequest(f *testing.F) {
