@@ -34,7 +34,7 @@ func (a *App) announce(out io.Writer, listeners []listener) {
 		all.log(out)
 		return
 	}
-	_, _ = io.WriteString(out, all.text())
+	_, _ = io.WriteString(out, all.text(service.IsTerminal(out)))
 }
 
 func (a *App) announcement(listeners []listener) (all announcement) {
@@ -71,8 +71,8 @@ func (a *App) announcement(listeners []listener) (all announcement) {
 	return all
 }
 
-// text formats the announcement for a terminal.
-func (all *announcement) text() string {
+// text formats the announcement for people. On a terminal it may have secrets.
+func (all *announcement) text(terminal bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Holdfast %s\n\n", all.version)
 	for _, r := range all.rows {
@@ -83,6 +83,9 @@ func (all *announcement) text() string {
 		b.WriteByte('\n')
 	}
 	for _, h := range all.hints {
+		if terminal && h.Private != nil {
+			h.Hint = *h.Private
+		}
 		fmt.Fprintf(&b, "\n%s:\n\n", h.Text)
 		for _, line := range h.Lines {
 			fmt.Fprintf(&b, "  %s\n", line)

@@ -19,11 +19,19 @@ type Key struct {
 	Revoked Moment // 0: not revoked
 }
 
+// ConfiguredKey is an access key of the configuration. It is not in the database.
+type ConfiguredKey struct {
+	ID      string
+	Account string // its name
+	Secret  string
+}
+
 // Errors of accounts and keys.
 var (
 	ErrNoAccount        = fault.New(fault.NotFound, "the account does not exist")
 	ErrAccountExists    = fault.New(fault.Conflict, "an account with this name exists")
 	ErrAccountHasBucket = fault.New(fault.Conflict, "the account has buckets: delete them first")
 	ErrNoKey            = fault.New(fault.NotFound, "the access key does not exist")
+	ErrKeyConfigured    = fault.New(fault.Conflict, "the access key is in the configuration: remove it there, and restart the server")
 	ErrKeyExists        = fault.New(fault.Conflict, "an access key with this ID exists")
 )

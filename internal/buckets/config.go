@@ -25,12 +25,25 @@ type Config struct {
 	KeySecret     string   `toml:"key_secret" secret:"true" doc:"Encrypts the secrets of access keys in the database. At least 32 bytes, and the same on all processes that share a database. Unset: generated and kept in the secrets file."`
 	OldKeySecrets []string `toml:"old_key_secrets" secret:"true" doc:"Former key secrets. Access keys that were created with them are still accepted."`
 
+	Accounts map[string]AccountConfig `toml:"accounts" doc:"Accounts, by name. The server creates those that do not exist. One that is removed here is not deleted, because it owns buckets."`
+
 	Nodes  map[string]NodeConfig `toml:"nodes" doc:"Storage nodes by DATACENTER:NAME. Empty: the folder buckets in the data folder."`
 	Copies int                   `toml:"copies" doc:"Copies of each body on storage nodes, 1 to 9. 0: 1 with one node, otherwise 2."`
 	Inline int                   `toml:"inline" unit:"bytes" doc:"Largest body that is stored in the database instead of on storage nodes. 0: all non-empty bodies are on storage nodes."`
 
 	GarbageAfter time.Duration `toml:"garbage_after" doc:"How long after an object was deleted or overwritten its body is removed from the storage nodes."`
 	UploadsAfter time.Duration `toml:"abort_uploads_after" doc:"How long after its start an incomplete multipart upload is aborted. 0: never."`
+}
+
+// AccountConfig is an account.
+type AccountConfig struct {
+	Keys map[string]KeyConfig `toml:"keys" doc:"Access keys of the account, by a name of your choice. They are not stored: a key that is removed here is not accepted after the next start."`
+}
+
+// KeyConfig is an access key of the configuration.
+type KeyConfig struct {
+	AccessKey string `toml:"access_key" doc:"The access key: 3 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'."`
+	SecretKey string `toml:"secret_key" secret:"true" doc:"Its secret, 16 to 128 characters without spaces."`
 }
 
 // NodeConfig is a storage node.
@@ -80,6 +93,7 @@ func (c *Config) Check() conf.Problems {
 	if slices.ContainsFunc(c.OldKeySecrets, func(old string) bool { return len(old) < minKeySecret }) {
 		wrong("old_key_secrets", "must have at least 32 bytes each")
 	}
+	c.checkAccounts(wrong)
 	for _, id := range slices.Sorted(maps.Keys(c.Nodes)) {
 		if CheckNodeID(id) != nil {
 			wrong("nodes."+id, "must be named DATACENTER:NAME, such as home:disk1")
@@ -101,6 +115,41 @@ func (c *Config) Check() conf.Problems {
 		wrong("abort_uploads_after", "must not be negative")
 	}
 	return problems
+}
+
+// checkAccounts reports every invalid account and access key.
+func (c *Config) checkAccounts(wrong func(key, what string)) {
+	used := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(c.Accounts)) {
+		if CheckAccountName(name) != nil {
+			wrong("accounts."+name, `must be named with 1 to 63 of a-z, 0-9 and "-", and neither begin nor end with "-"`)
+		}
+		for _, of := range slices.Sorted(maps.Keys(c.Accounts[name].Keys)) {
+			k, at := c.Accounts[name].Keys[of], "accounts."+name+".keys."+of
+			if !isAccessKey(k.AccessKey) {
+				wrong(at+".access_key", "must have 3 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'")
+			} else if used[k.AccessKey] {
+				wrong(at+".access_key", "is the access key of another key of the configuration")
+			}
+			used[k.AccessKey] = true
+			if n := len(k.SecretKey); n < 16 || n > 128 || strings.ContainsFunc(k.SecretKey, func(r rune) bool { return r <= ' ' || r > '~' }) {
+				wrong(at+".secret_key", "must have 16 to 128 characters of ASCII without spaces")
+			}
+		}
+	}
+}
+
+func isAccessKey(s string) bool { return len(s) >= 3 && isNodeName(s) }
+
+// ConfiguredKeys returns the access keys of the configuration.
+func (c *Config) ConfiguredKeys() (all []ConfiguredKey) {
+	for name, a := range c.Accounts {
+		for _, k := range a.Keys {
+			all = append(all, ConfiguredKey{ID: k.AccessKey, Account: name, Secret: k.SecretKey})
+		}
+	}
+	slices.SortFunc(all, func(a, b ConfiguredKey) int { return strings.Compare(a.ID, b.ID) })
+	return all
 }
 
 // CheckNodeURL rejects URLs that no driver of storage nodes has.

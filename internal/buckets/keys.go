@@ -24,6 +24,7 @@ type Keyring struct {
 	store   Accounts
 	clock   clock.Clock
 	ciphers []cipher.AEAD // the first encrypts
+	given   map[string]ConfiguredKey
 	found   *expirable.LRU[string, found]
 }
 
@@ -40,8 +41,12 @@ const (
 )
 
 // NewKeyring returns a keyring. The secrets are those of Config; the first encrypts.
-func NewKeyring(store Accounts, now clock.Clock, secrets []string) (*Keyring, error) {
-	k := &Keyring{store: store, clock: now, found: expirable.NewLRU[string, found](cachedKeys, nil, KeyDelay)}
+// Keys of the configuration have precedence over those of the database.
+func NewKeyring(store Accounts, now clock.Clock, secrets []string, configured ...ConfiguredKey) (*Keyring, error) {
+	k := &Keyring{store: store, clock: now, given: map[string]ConfiguredKey{}, found: expirable.NewLRU[string, found](cachedKeys, nil, KeyDelay)}
+	for _, c := range configured {
+		k.given[c.ID] = c
+	}
 	for _, s := range secrets {
 		key, err := hkdf.Key(sha256.New, []byte(s), nil, "buckets access keys", 32)
 		if err != nil {
@@ -79,6 +84,17 @@ func (k *Keyring) Find(ctx context.Context, id string) (account Account, secret 
 	if f, ok := k.found.Get(id); ok {
 		return f.account, f.secret, true, nil
 	}
+	if c, ok := k.given[id]; ok {
+		account, err = k.store.Account(ctx, c.Account)
+		switch {
+		case errors.Is(err, ErrNoAccount):
+			return account, "", false, nil
+		case err != nil:
+			return account, "", false, err
+		}
+		k.found.Add(id, found{account, c.Secret})
+		return account, c.Secret, true, nil
+	}
 	key, err := k.store.Key(ctx, id)
 	if errors.Is(err, ErrNoKey) || err == nil && key.Revoked != 0 {
 		return account, "", false, nil
@@ -111,6 +127,9 @@ func (k *Keyring) Secret(key Key) (string, error) {
 
 // Revoke revokes a key, here at once and in other processes within KeyDelay.
 func (k *Keyring) Revoke(ctx context.Context, id string) error {
+	if _, ok := k.given[id]; ok {
+		return ErrKeyConfigured
+	}
 	defer k.found.Remove(id)
 	return k.store.RevokeKey(ctx, id, At(k.clock()))
 }

@@ -4,8 +4,14 @@ package buckets
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"time"
 
 	"holdfast/internal/app/service"
@@ -39,7 +45,13 @@ type Buckets struct {
 	tokens  *bearer.Keyring
 	cluster *blobs.Cluster
 	nodes   *nodes
+
+	mu    sync.Mutex
+	first *newKey // of the account that this process gave a new database
 }
+
+// newKey is an access key with its secret.
+type newKey struct{ id, secret string }
 
 // New returns the service with its default settings.
 func New() *Buckets { return &Buckets{cfg: buckets.DefaultConfig()} }
@@ -80,7 +92,7 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	}
 	opened := &service.Opened{Databases: []*engine.Database{db}}
 	secrets := append([]string{s.cfg.KeySecret}, s.cfg.OldKeySecrets...)
-	if s.keys, err = buckets.NewKeyring(st, d.Clock, secrets); err != nil {
+	if s.keys, err = buckets.NewKeyring(st, d.Clock, secrets, s.cfg.ConfiguredKeys()...); err != nil {
 		return opened, err
 	}
 	if s.tokens, err = tokenKeys(secrets); err != nil {
@@ -109,12 +121,7 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	opened.Settle = s.settle
 	opened.Files = s.files()
 	opened.Start = s.start
-	opened.Hint = func(string) service.Hint {
-		return service.Hint{
-			Text:  "For S3, see the endpoint and an access key",
-			Lines: []string{os.Args[0] + " buckets key list " + firstAccount + " --secrets"},
-		}
-	}
+	opened.Hint = func(string) service.Hint { return s.hint(ctx, db.Embedded()) }
 	opened.Client = func(string) service.Client {
 		return service.Client{
 			Title: "Buckets", Text: "Clients of S3 use this endpoint", Address: d.Server.Address(s.cfg.Listen), Guide: "docs/buckets.md",
@@ -152,21 +159,76 @@ func (s *Buckets) ready(ctx context.Context) error { return s.opened.Store.Ping(
 // firstAccount is the name of the account that a new database gets.
 const firstAccount = "main"
 
-// settle gives a new database an account with an access key.
+// settle creates the accounts of the configuration. Without any it gives a new database
+// an account with an access key.
 func (s *Buckets) settle(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name := range s.cfg.Accounts {
+		_, err := s.opened.Accounts.Account(ctx, name)
+		if errors.Is(err, buckets.ErrNoAccount) {
+			_, err = s.createAccount(ctx, name)
+		}
+		if err != nil && !errors.Is(err, buckets.ErrAccountExists) { // another process was faster
+			return err
+		}
+	}
 	accounts, err := s.opened.Accounts.ListAccounts(ctx, "", 1)
 	if err != nil || len(accounts) > 0 {
 		return err
 	}
-	a := buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: firstAccount, Created: buckets.At(s.deps.Clock())}
-	if err := s.opened.Accounts.CreateAccount(ctx, a); err != nil {
-		if errors.Is(err, buckets.ErrAccountExists) { // another process was faster
-			return nil
-		}
+	a, err := s.createAccount(ctx, firstAccount)
+	if errors.Is(err, buckets.ErrAccountExists) { // another process was faster
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	_, _, err = s.keys.Create(ctx, a.ID)
+	var key newKey
+	if key.id, key.secret, err = s.keys.Create(ctx, a.ID); err == nil {
+		s.first = &key
+	}
 	return err
+}
+
+func (s *Buckets) createAccount(ctx context.Context, name string) (buckets.Account, error) {
+	a := buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: name, Created: buckets.At(s.deps.Clock())}
+	return a, s.opened.Accounts.CreateAccount(ctx, a)
+}
+
+// hint says how to use S3. Where a terminal shows it, the first start adds the access key
+// that it has created; elsewhere, such as in a journal, no secret is printed.
+func (s *Buckets) hint(ctx context.Context, embedded bool) service.Hint {
+	if embedded { // otherwise the database may be unavailable
+		_ = s.settle(ctx) // the server does it again, and reports the error
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	account := firstAccount
+	if len(s.cfg.Accounts) > 0 {
+		account = slices.Min(slices.Collect(maps.Keys(s.cfg.Accounts)))
+	}
+	h := service.Hint{
+		Text:  "For S3, see the endpoint " + s.endpoint() + " and an access key",
+		Lines: []string{os.Args[0] + " buckets key list " + account + " --secrets"},
+	}
+	if s.first != nil {
+		h.Private = &service.Hint{Text: "For S3, use this endpoint and access key, such as with aws-cli", Lines: []string{
+			"endpoint    " + s.endpoint(), "access key  " + s.first.id, "secret key  " + s.first.secret,
+			fmt.Sprintf("AWS_ACCESS_KEY_ID=%s AWS_SECRET_ACCESS_KEY=%s AWS_DEFAULT_REGION=%s aws --endpoint-url %s s3 mb s3://photos",
+				s.first.id, s.first.secret, s.cfg.Region, s.endpoint()),
+		}}
+	}
+	return h
+}
+
+// endpoint returns the URL of the listener on this machine.
+func (s *Buckets) endpoint() string {
+	host, port, _ := net.SplitHostPort(s.cfg.Listen)
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return s.deps.Server.Scheme + "://" + net.JoinHostPort(host, port)
 }
 
 // start keeps the state of the storage nodes up to date. They are known before the first request is

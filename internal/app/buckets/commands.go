@@ -20,16 +20,18 @@ type command struct {
 
 func (s *Buckets) commands(sh *service.Shell) []*cobra.Command {
 	c := &command{sh, s}
-	cmd := &cobra.Command{Use: "buckets", Short: "Manage buckets: accounts, access keys and tokens"}
+	cmd := &cobra.Command{Use: "buckets", Short: "Manage buckets: accounts, access keys, tokens and quotas"}
 	account := &cobra.Command{Use: "account", Short: "Manage accounts, which own buckets"}
 	account.AddCommand(c.createAccount(), c.listAccounts(), c.deleteAccount())
 	key := &cobra.Command{Use: "key", Short: "Manage the access keys of an account"}
 	key.AddCommand(c.createKey(), c.listKeys(), c.revokeKey())
-	cmd.AddCommand(account, key, c.token())
+	cmd.AddCommand(account, key, c.token(), c.quota(), c.list())
 	return []*cobra.Command{cmd}
 }
 
 var errDisabled = errors.New("buckets are disabled, or no server has been started on this data yet")
+
+var errAccountConfigured = errors.New("the account is in the configuration: remove it there, and restart the server")
 
 func (c *command) run(fn func(ctx context.Context, s *buckets.Service, args []string) error) func(*cobra.Command, []string) error {
 	return c.Run(func(ctx context.Context, args []string) error {
@@ -43,12 +45,12 @@ func (c *command) run(fn func(ctx context.Context, s *buckets.Service, args []st
 func (c *command) createAccount() *cobra.Command {
 	return &cobra.Command{
 		Use: "create NAME", Short: "Create an account with an access key", Args: service.Args("NAME"),
-		RunE: c.run(func(ctx context.Context, s *buckets.Service, args []string) error {
+		RunE: c.run(func(ctx context.Context, _ *buckets.Service, args []string) error {
 			if err := buckets.CheckAccountName(args[0]); err != nil {
 				return err
 			}
-			a := buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: args[0], Created: buckets.At(c.state.deps.Clock())}
-			if err := s.Accounts.CreateAccount(ctx, a); err != nil {
+			a, err := c.state.createAccount(ctx, args[0])
+			if err != nil {
 				return err
 			}
 			return c.printNewKey(ctx, a)
@@ -72,7 +74,7 @@ func (c *command) listAccounts() *cobra.Command {
 		Use: "list", Short: "List accounts", Args: service.Args(),
 		RunE: c.run(func(ctx context.Context, s *buckets.Service, _ []string) error {
 			w := c.Table()
-			fmt.Fprintln(w, "ACCOUNT\tID\tCREATED\tOBJECTS\tBYTES")
+			fmt.Fprintln(w, "ACCOUNT\tID\tCREATED\tOBJECTS\tQUOTA\tBYTES\tQUOTA")
 			for after := ""; ; {
 				page, err := s.Accounts.ListAccounts(ctx, after, buckets.MaxPage)
 				if err != nil {
@@ -83,7 +85,7 @@ func (c *command) listAccounts() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\n", a.Name, a.ID, a.Created.Time().Format(time.DateOnly), u.Total.Objects, u.Total.Bytes)
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", a.Name, a.ID, a.Created.Time().Format(time.DateOnly), usage(u.Total, u.Quota))
 					after = a.Name
 				}
 				if len(page) < buckets.MaxPage {
@@ -98,6 +100,9 @@ func (c *command) deleteAccount() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete NAME", Short: "Delete an account that has no buckets, with its access keys", Args: service.Args("NAME"),
 		RunE: c.run(func(ctx context.Context, s *buckets.Service, args []string) error {
+			if _, ok := c.state.cfg.Accounts[args[0]]; ok {
+				return errAccountConfigured
+			}
 			a, err := s.Accounts.Account(ctx, args[0])
 			if err != nil {
 				return err
@@ -135,6 +140,15 @@ func (c *command) listKeys() *cobra.Command {
 			}
 			w := c.Table()
 			fmt.Fprintln(w, "ACCESS KEY\tCREATED\tREVOKED\tSECRET KEY")
+			for _, k := range c.state.cfg.ConfiguredKeys() {
+				if k.Account == a.Name {
+					secret := "(configuration)"
+					if secrets {
+						secret = k.Secret
+					}
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", k.ID, "", "", secret)
+				}
+			}
 			for _, k := range keys {
 				revoked, secret := "", "(--secrets shows it)"
 				if k.Revoked != 0 {

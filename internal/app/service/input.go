@@ -55,14 +55,14 @@ func (s *Shell) Confirm(question string) bool {
 }
 
 // CanAsk reports whether standard input is a terminal, so that a question is answered.
-func (s *Shell) CanAsk() bool { return isTerminal(s.Stdin) }
+func (s *Shell) CanAsk() bool { return IsTerminal(s.Stdin) }
 
 // OnTerminal reports whether standard output is a terminal.
-func (s *Shell) OnTerminal() bool { return isTerminal(s.Stdout) }
+func (s *Shell) OnTerminal() bool { return IsTerminal(s.Stdout) }
 
-// isTerminal reports whether a stream of a command is a terminal. Services have
+// IsTerminal reports whether a stream of a command is a terminal. Services have
 // /dev/null as standard input, which is a character device but not a terminal.
-func isTerminal(stream any) bool {
+func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	if !ok {
 		return false

@@ -227,6 +227,10 @@ type Copied struct {
 type Hint struct {
 	Text  string   // a sentence that ends before its colon
 	Lines []string // for the user to type or copy
+
+	// Private, if set, replaces Text and Lines on a terminal, whose output is not stored. It
+	// may have secrets.
+	Private *Hint
 }
 
 // Client describes how to configure clients of a service. It is public.

@@ -38,7 +38,7 @@ type Bar struct {
 // Bar returns a progress bar with a total number of what; 0 if the total is unknown.
 func (s *Shell) Bar(what string, total int64) *Bar {
 	b := &Bar{what: what, total: total}
-	if isTerminal(s.Stderr) {
+	if IsTerminal(s.Stderr) {
 		b.to = s.Stderr
 	}
 	return b

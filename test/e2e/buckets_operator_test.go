@@ -1,0 +1,146 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/test/binary"
+)
+
+// TestBucketsQuota sets quotas and reaches them.
+func TestBucketsQuota(t *testing.T) {
+	t.Parallel()
+	listen := binary.FreePort(t)
+	s := binary.Start(t, t.TempDir(), "HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN="+listen)
+	c := newS3(t, s, "http://"+listen)
+	c.want(http.StatusOK, http.MethodPut, "/photos", nil)
+	c.want(http.StatusOK, http.MethodPut, "/photos/a", make([]byte, 1024))
+	verb := func(want string, args ...string) {
+		t.Helper()
+		lines := strings.Split(strings.TrimSpace(s.Verb(append([]string{"buckets"}, args...)...)), "\n")
+		if got := strings.Join(strings.Fields(lines[len(lines)-1]), " "); got != want {
+			t.Errorf("%v: %q, want %q", args, got, want)
+		}
+	}
+	verb("main 1 - 1.0 KiB -", "quota", "main")
+	verb("main 1 2 1.0 KiB 1.0 GiB", "quota", "main", "--bytes", "1GiB", "--objects", "2")
+	verb("photos 1 - 1.0 KiB 1.5 KiB", "quota", "main", "photos", "--bytes", "1536")
+	verb("photos 1 - 1.0 KiB 1.5 KiB", "list", "main")
+	c.want(http.StatusForbidden, http.MethodPut, "/photos/b", make([]byte, 1024))
+	verb("photos 1 - 1.0 KiB -", "quota", "main", "photos", "--bytes", "none")
+	c.want(http.StatusOK, http.MethodPut, "/photos/b", make([]byte, 1024))
+	c.want(http.StatusForbidden, http.MethodPut, "/photos/c", nil)
+	verb("main 2 2 2.0 KiB -", "quota", "main", "--bytes", "none")
+	if out := s.Verb("buckets", "account", "list"); !regexp.MustCompile(`main +\S+ +\S+ +2 +2 +2\.0 KiB +-`).MatchString(out) {
+		t.Errorf("accounts: %s", out)
+	}
+	for _, args := range [][]string{{"quota"}, {"quota", "main", "photos", "x"}, {"quota", "main", "--bytes", "many"}, {"quota", "main", "--objects", "0"}} {
+		if r := binary.Run(t, s.Env, append([]string{"buckets"}, args...)...); r.Status != 2 {
+			t.Errorf("%v: status %d %s", args, r.Status, r.Stderr)
+		}
+	}
+	if r := binary.Run(t, s.Env, "buckets", "quota", "main", "none"); r.Status != 1 || !strings.Contains(r.Stderr, "the bucket does not exist") {
+		t.Errorf("status %d %s", r.Status, r.Stderr)
+	}
+}
+
+// TestBucketsConfiguredKeys uses access keys of the configuration. One that is removed
+// there is not accepted any more, and the account stays.
+func TestBucketsConfiguredKeys(t *testing.T) {
+	t.Parallel()
+	data, listen, dir := t.TempDir(), binary.FreePort(t), t.TempDir()
+	secret := filepath.Join(dir, "secret")
+	if err := os.WriteFile(secret, []byte("the-secret-of-a-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	vars := []string{"HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN=" + listen}
+	const phone, laptop = "HOLDFAST_BUCKETS__ACCOUNTS__FAMILY__KEYS__PHONE__", "HOLDFAST_BUCKETS__ACCOUNTS__FAMILY__KEYS__LAPTOP__"
+	both := append(vars,
+		phone+"ACCESS_KEY=AKIAPHONE", phone+"SECRET_KEY=the-secret-of-a-variable", laptop+"ACCESS_KEY=laptop-1", laptop+"SECRET_KEY_FILE="+secret)
+	client := func(id, secret string) s3 {
+		return s3{t, "http://" + listen, sigv4test.Signer{AccessKeyID: id, Secret: secret, Region: "us-east-1"}}
+	}
+	one, two := client("AKIAPHONE", "the-secret-of-a-variable"), client("laptop-1", "the-secret-of-a-file")
+	for range 2 { // the second start changes nothing
+		s := binary.Start(t, data, both...)
+		one.want(http.StatusOK, http.MethodPut, "/photos", nil)
+		two.want(http.StatusOK, http.MethodPut, "/photos/a", []byte("a"))
+		if out := s.Verb("buckets", "account", "list"); strings.Count(out, "\n") != 2 || !strings.Contains(out, "family") {
+			t.Errorf("accounts: %s", out)
+		}
+		if out := s.Verb("buckets", "key", "list", "family"); !strings.Contains(out, "laptop-1") || strings.Contains(out, "secret-of") {
+			t.Errorf("keys: %s", out)
+		}
+		for _, args := range [][]string{{"key", "revoke", "laptop-1"}, {"account", "delete", "family"}} {
+			if r := binary.Run(t, s.Env, append([]string{"buckets"}, args...)...); r.Status != 1 || !strings.Contains(r.Stderr, "is in the configuration") {
+				t.Errorf("%v: %d %s", args, r.Status, r.Stderr)
+			}
+		}
+		s.Kill()
+	}
+	s := binary.Start(t, data, append(vars, phone+"ACCESS_KEY=AKIAPHONE", phone+"SECRET_KEY=another-secret-of-a-variable")...)
+	one.want(http.StatusForbidden, http.MethodGet, "/photos/a", nil)
+	two.want(http.StatusForbidden, http.MethodGet, "/photos/a", nil)
+	client("AKIAPHONE", "another-secret-of-a-variable").want(http.StatusOK, http.MethodGet, "/photos/a", nil)
+	s.Kill()
+	s = binary.Start(t, data, vars...)
+	one.want(http.StatusForbidden, http.MethodGet, "/photos/a", nil)
+	if out := s.Verb("buckets", "list", "family"); !strings.Contains(out, "photos") {
+		t.Errorf("buckets: %s", out)
+	}
+	r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data, phone+"ACCESS_KEY=a b", phone+"SECRET_KEY=short", laptop+"ACCESS_KEY=")...), "check")
+	for _, want := range []string{"PHONE__ACCESS_KEY", "PHONE__SECRET_KEY", "secret_key", "3 to 128", "16 to 128"} {
+		if r.Status != 1 || !strings.Contains(r.Stdout, want) || strings.Contains(r.Stdout, "short") {
+			t.Errorf("check, want %s: %d\n%s", want, r.Status, r.Stdout)
+		}
+	}
+}
+
+// TestBucketsFirstStart: the first start prints an access key on a terminal only, with a
+// command that works.
+func TestBucketsFirstStart(t *testing.T) {
+	t.Parallel()
+	script := binary.Program(t, "script")
+	listen := binary.FreePort(t)
+	vars := []string{"HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN=" + listen}
+
+	s := binary.Start(t, t.TempDir(), vars...)
+	if out := s.Output.String(); strings.Contains(out, "secret key") || !strings.Contains(out, "buckets key list main --secrets") {
+		t.Errorf("without a terminal: %s", out)
+	}
+	s.Kill()
+
+	program, data := filepath.Join(t.TempDir(), "holdfast"), t.TempDir()
+	text := "#!/bin/sh\nexec '" + script + "' --quiet --return --command \"stty -onlcr; exec '" + binary.Path() + "' $*\" /dev/null\n"
+	if err := os.WriteFile(program, []byte(text), 0o700); err != nil { //nolint:gosec // it is a program
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`AWS_ACCESS_KEY_ID=(\S+) AWS_SECRET_ACCESS_KEY=(\S+) AWS_DEFAULT_REGION=us-east-1 aws --endpoint-url (\S+) s3 mb s3://photos`)
+	s = binary.LaunchProgram(t, program, data, vars...)
+	s.Await("/readyz", http.StatusOK)
+	found := line.FindStringSubmatch(s.Output.String())
+	if found == nil {
+		t.Fatalf("on a terminal: %s", s.Output)
+	}
+	c := s3{t, found[3], sigv4test.Signer{AccessKeyID: found[1], Secret: found[2], Region: "us-east-1"}}
+	if _, err := exec.LookPath("aws"); err == nil {
+		if out, err := exec.CommandContext(t.Context(), "sh", "-c", found[0]).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v %s", found[0], err, out)
+		}
+	} else {
+		c.want(http.StatusOK, http.MethodPut, "/photos", nil)
+	}
+	c.want(http.StatusOK, http.MethodPut, "/photos/a", []byte("a"))
+	s.Verb("migrate")
+	s.Kill()
+	s = binary.LaunchProgram(t, program, data, vars...)
+	if out := s.Output.String(); strings.Contains(out, found[2]) || !strings.Contains(out, "buckets key list main --secrets") {
+		t.Errorf("the second start: %s", out)
+	}
+}
