@@ -1,6 +1,7 @@
 package buckets
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -98,6 +99,9 @@ func (l *Lister) Add(o Object) (next Position, skip, done bool) {
 		l.page.More = true
 		l.page.Next = Position{Name: o.Name, Inclusive: true}
 		return Position{}, false, true
+	}
+	if n := len(l.page.Entries); n == cap(l.page.Entries) {
+		l.page.Entries = slices.Grow(l.page.Entries, min(n+16, l.q.Limit-n)) // entries are large
 	}
 	if !grouped {
 		l.page.Entries = append(l.page.Entries, Entry{Object: o})

@@ -3,6 +3,7 @@ package s3api
 import (
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -173,8 +174,12 @@ func parseToken(token string) (buckets.Position, error) {
 	return buckets.Position{Name: string(text[1:]), Inclusive: text[0] == 'i'}, nil
 }
 
+// entryBytes is about what an entry of a page takes.
+const entryBytes = 300
+
 // entries writes the keys and the groups of a page.
 func (x *request) entries(d *document, l *listing, owner bool) {
+	d.b = slices.Grow(d.b, entryBytes*len(l.page.Entries))
 	for i := range l.page.Entries {
 		e := &l.page.Entries[i]
 		if e.Group != "" {
@@ -184,7 +189,7 @@ func (x *request) entries(d *document, l *listing, owner bool) {
 		d.begin("Contents")
 		d.text("Key", l.encode(o.Name))
 		d.moment("LastModified", o.Modified)
-		d.text("ETag", `"`+o.EntityTag()+`"`)
+		d.etag(o)
 		if o.Checksum.Algorithm != "" {
 			d.text("ChecksumAlgorithm", o.Checksum.Algorithm)
 			d.text("ChecksumType", checksumType(o.Checksum))
@@ -259,7 +264,7 @@ func (x *request) listVersions() error {
 		d.text("VersionId", "null")
 		d.flag("IsLatest", true)
 		d.moment("LastModified", e.Object.Modified)
-		d.text("ETag", `"`+e.Object.EntityTag()+`"`)
+		d.etag(&e.Object)
 		d.number("Size", e.Object.Length)
 		x.writeOwner(d, "Owner")
 		d.text("StorageClass", "STANDARD")

@@ -1,6 +1,7 @@
 package s3api
 
 import (
+	"encoding/hex"
 	"encoding/xml"
 	"net/http"
 	"strconv"
@@ -44,16 +45,27 @@ func (d *document) begin(name string) {
 func (d *document) end() {
 	name := d.open[len(d.open)-1]
 	d.open = d.open[:len(d.open)-1]
-	d.b = append(d.b, "</"...)
-	d.b = append(d.b, name...)
-	d.b = append(d.b, '>')
+	d.close(name)
 }
 
 // text adds an element with text.
 func (d *document) text(name, value string) {
-	d.begin(name)
+	d.b = append(append(append(d.b, '<'), name...), '>')
 	d.b = appendText(d.b, value)
-	d.end()
+	d.close(name)
+}
+
+func (d *document) close(name string) { d.b = append(append(append(d.b, "</"...), name...), '>') }
+
+// etag adds the element ETag of an object.
+func (d *document) etag(o *buckets.Object) {
+	d.b = append(d.b, "<ETag>&quot;"...)
+	if o.ETag != "" {
+		d.b = appendText(d.b, o.ETag)
+	} else {
+		d.b = hex.AppendEncode(d.b, o.MD5)
+	}
+	d.b = append(d.b, "&quot;</ETag>"...)
 }
 
 // optional adds an element unless its text is empty.
@@ -67,7 +79,11 @@ func (d *document) number(name string, n int64) { d.text(name, strconv.FormatInt
 
 func (d *document) flag(name string, v bool) { d.text(name, strconv.FormatBool(v)) }
 
-func (d *document) moment(name string, m buckets.Moment) { d.text(name, m.Time().Format(xmlTime)) }
+func (d *document) moment(name string, m buckets.Moment) {
+	d.b = append(append(append(d.b, '<'), name...), '>')
+	d.b = m.Time().AppendFormat(d.b, xmlTime)
+	d.close(name)
+}
 
 // bytes closes all elements and returns the document.
 func (d *document) bytes() []byte {
@@ -78,6 +94,9 @@ func (d *document) bytes() []byte {
 }
 
 func appendText(b []byte, s string) []byte {
+	if isPlain(s) {
+		return append(b, s...)
+	}
 	for _, r := range s {
 		switch {
 		case r == '&':
@@ -97,6 +116,16 @@ func appendText(b []byte, s string) []byte {
 		}
 	}
 	return b
+}
+
+// isPlain reports whether text is the same in XML.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '&' || c == '<' || c == '>' || c == '"' {
+			return false
+		}
+	}
+	return true
 }
 
 // sendXML writes an answer with a document.

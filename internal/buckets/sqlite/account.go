@@ -14,7 +14,7 @@ const (
 		LEFT JOIN manta_bucket_usage u ON u.owner = a.id AND u.bucket_id = ''`
 	sqlAccountByName = sqlAccounts + ` WHERE name = ?`
 	sqlAccountByID   = sqlAccounts + ` WHERE id = ?`
-	sqlListAccounts  = sqlAccounts + ` WHERE name > ? ORDER BY name LIMIT ?`
+	sqlListAccounts  = sqlAccounts + ` WHERE name > ? ORDER BY name LIMIT +?`
 
 	sqlAddAccount    = `INSERT INTO manta_bucket_account (id, name, created) VALUES (?, ?, ?)`
 	sqlDeleteAccount = `DELETE FROM manta_bucket_account WHERE id = ?`

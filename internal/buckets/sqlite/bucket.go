@@ -16,7 +16,7 @@ const (
 		LEFT JOIN manta_bucket_settings s ON s.owner = b.owner AND s.bucket_id = b.id`
 	sqlBucket      = sqlBuckets + ` WHERE b.owner = ? AND b.name = ?`
 	sqlNamesakes   = sqlBuckets + ` WHERE b.name = ? ORDER BY b.owner LIMIT 2`
-	sqlListBuckets = sqlBuckets + ` WHERE b.owner = ?1 AND b.name > ?2 AND b.name >= ?3 ORDER BY b.name LIMIT ?4`
+	sqlListBuckets = sqlBuckets + ` WHERE b.owner = ?1 AND b.name > ?2 AND b.name >= ?3 ORDER BY b.name LIMIT +?4`
 	sqlHasBucket   = `SELECT 1 FROM manta_bucket WHERE owner = ? AND name = ? AND id = ?`
 	sqlAddBucket   = `INSERT INTO manta_bucket (owner, name, id, created) VALUES (?, ?, ?, ?)`
 	sqlSetSettings = `INSERT OR REPLACE INTO manta_bucket_settings (owner, bucket_id, settings) VALUES (?, ?, ?)`

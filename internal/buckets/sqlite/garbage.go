@@ -17,7 +17,7 @@ const (
 
 	sqlClaim = `UPDATE manta_bucket_deleted_object SET claim = ?1, claim_expires = ?2 WHERE rowid IN (
 			SELECT rowid FROM manta_bucket_deleted_object WHERE deleted_at <= ?3 AND (claim_expires IS NULL OR claim_expires <= ?4)
-			ORDER BY deleted_at LIMIT ?5)
+			ORDER BY deleted_at LIMIT +?5)
 		RETURNING ` + garbageColumns
 	sqlClaimed = `SELECT ` + garbageColumns + ` FROM manta_bucket_deleted_object WHERE claim = ?1 AND claim_expires > ?2`
 	// The plus signs make SQLite use the index of id: that of the bucket has all its garbage,
@@ -34,7 +34,7 @@ const (
 	sqlRemoveParts    = `DELETE FROM manta_bucket_part WHERE owner = ? AND upload_id = ?`
 	sqlDeletedBuckets = `SELECT id, name, owner, created, deleted_at FROM manta_bucket_deleted_bucket b WHERE deleted_at <= ?1 AND NOT EXISTS (
 			SELECT 1 FROM manta_bucket_deleted_object o WHERE o.owner = b.owner AND o.bucket_id = b.id)
-		ORDER BY deleted_at LIMIT ?2`
+		ORDER BY deleted_at LIMIT +?2`
 	sqlRemoveBucket   = `DELETE FROM manta_bucket_deleted_bucket WHERE id = ? AND owner = ? AND name = ?`
 	sqlRemoveSettings = `DELETE FROM manta_bucket_settings WHERE owner = ? AND bucket_id = ?`
 	sqlRemoveUsage    = `DELETE FROM manta_bucket_usage WHERE owner = ? AND bucket_id = ?`

@@ -25,9 +25,11 @@ const (
 		SELECT owner, bucket_id, ` + objectColumns + `, ?4` + oneObject
 	sqlDeleteObject = `DELETE` + oneObject
 
-	listColumns = `id, name, created, modified, creator, content_length, content_md5, content_type, NULL, NULL, NULL, properties`
-	sqlList     = `SELECT ` + listColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name > ?3 ORDER BY name LIMIT ?4`
-	sqlListFrom = `SELECT ` + listColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT ?4`
+	listColumns = `id, name, created, modified, creator, content_length, content_md5, content_type, properties`
+	sqlList     = `SELECT ` + listColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name > ?3 ORDER BY name LIMIT +?4`
+	sqlListFrom = `SELECT ` + listColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT +?4`
+	// From the index alone.
+	sqlNextName = `SELECT name FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT 1`
 )
 
 func scanObject(r *sqlite.Stmt) (o buckets.Object, err error) {
@@ -38,6 +40,19 @@ func scanObject(r *sqlite.Stmt) (o buckets.Object, err error) {
 	}
 	o.Properties, err = buckets.DecodeProperties(blob(r, 11))
 	return o, errors.Join(err, column(r, 8, &o.Headers), column(r, 9, &o.Roles), column(r, 10, &o.Sharks))
+}
+
+// scanListed scans listColumns.
+func scanListed(r *sqlite.Stmt) (o buckets.Object, err error) {
+	o = buckets.Object{
+		Name: r.ColumnText(1), Created: buckets.Moment(r.ColumnInt64(2)), Modified: buckets.Moment(r.ColumnInt64(3)),
+		Creator: buckets.AccountID(r.ColumnText(4)), ContentType: r.ColumnText(7),
+		Body: buckets.Body{ID: buckets.ObjectID(r.ColumnText(0)), Length: r.ColumnInt64(5), MD5: blob(r, 6)},
+	}
+	if !r.ColumnIsNull(8) {
+		o.Properties, err = buckets.DecodeProperties(blob(r, 8))
+	}
+	return o, err
 }
 
 // object reads an object by sqlObject or sqlHead.
@@ -219,11 +234,34 @@ func (s *Store) List(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 			if from, more, err = listFrom(c, owner, b, l, from, q.Limit+1); err != nil {
 				return err
 			}
+			if more {
+				if from, more, err = listGroups(c, owner, b, &q, l, from); err != nil {
+					return err
+				}
+			}
 		}
 		page = l.Page()
 		return nil
 	})
 	return page, err
+}
+
+// listGroups feeds names to a Lister as long as they are of groups: their rows are not needed.
+// more is false when the page is complete; otherwise rows are needed from next on.
+func listGroups(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, q *buckets.Query, l *buckets.Lister, from buckets.Position) (next buckets.Position, more bool, err error) {
+	for {
+		name, found, err := sqlitedb.QueryRow(c, sqlNextName, func(r *sqlite.Stmt) string { return r.ColumnText(0) }, owner, b, from.Name)
+		if err != nil || !found {
+			return from, false, err
+		}
+		if _, grouped := q.GroupOf(name); !grouped {
+			return buckets.Position{Name: name, Inclusive: true}, true, nil
+		}
+		var done bool
+		if from, _, done = l.Add(buckets.Object{Name: name}); done {
+			return from, false, nil
+		}
+	}
 }
 
 // listFrom feeds rows to a Lister until it wants to skip some; more is false when the
@@ -234,7 +272,7 @@ func listFrom(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, l *bu
 		sql = sqlListFrom
 	}
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
-		o, err := scanObject(r)
+		o, err := scanListed(r)
 		if err != nil {
 			return err
 		}

@@ -34,6 +34,7 @@ func TestPlans(t *testing.T) {
 		sqlMoveObject:     object + " AND name=?)",
 		sqlList:           object + " AND name>?)",
 		sqlListFrom:       object + " AND name>?)",
+		sqlNextName:       "COVERING INDEX " + object + " AND name>?)",
 		sqlHasObjects:     object + ")",
 		sqlUpload:         upload + " AND name=? AND id=?)",
 		sqlEndUpload:      upload + " AND name=? AND id=?)",

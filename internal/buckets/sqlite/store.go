@@ -3,6 +3,9 @@
 // A write is one step of the file's group-commit writer, which is the lock that the
 // rules of package buckets need: the step reads the current state, checks the rules, and
 // writes. A read is one snapshot.
+//
+// Statements have LIMIT +? because SQLite would prepare those with LIMIT ? again for every
+// value that is bound.
 package sqlite
 
 import (

@@ -22,15 +22,15 @@ const (
 		(owner, bucket_id, id, name, created, modified, creator, content_length, content_type, properties, deleted_at)
 		SELECT owner, bucket_id, id, name, created, created AS modified, creator, ?7, content_type, ?6, ?5` + oneUpload
 	sqlListUploads = `SELECT ` + uploadColumns + ` FROM manta_bucket_upload WHERE owner = ?1 AND bucket_id = ?2
-		AND (name, id) > (?3, ?4) ORDER BY name, id LIMIT ?5`
-	sqlOldUploads = `SELECT owner, bucket_id, name, id FROM manta_bucket_upload WHERE created < ? ORDER BY created LIMIT ?`
-	sqlOfBucket   = `SELECT owner, bucket_id, name, id FROM manta_bucket_upload WHERE owner = ? AND bucket_id = ? LIMIT ?`
+		AND (name, id) > (?3, ?4) ORDER BY name, id LIMIT +?5`
+	sqlOldUploads = `SELECT owner, bucket_id, name, id FROM manta_bucket_upload WHERE created < ? ORDER BY created LIMIT +?`
+	sqlOfBucket   = `SELECT owner, bucket_id, name, id FROM manta_bucket_upload WHERE owner = ? AND bucket_id = ? LIMIT +?`
 
 	partColumns = `number, id, created, content_length, content_md5, checksum, sharks, start`
-	sqlParts    = `SELECT ` + partColumns + ` FROM manta_bucket_part WHERE owner = ? AND upload_id = ? AND number > ? ORDER BY number LIMIT ?`
+	sqlParts    = `SELECT ` + partColumns + ` FROM manta_bucket_part WHERE owner = ? AND upload_id = ? AND number > ? ORDER BY number LIMIT +?`
 	sqlPart     = `SELECT ` + partColumns + ` FROM manta_bucket_part WHERE owner = ? AND upload_id = ? AND number = ?`
 	sqlSegments = `SELECT ` + partColumns + `, body FROM manta_bucket_part WHERE owner = ?1 AND upload_id = ?2
-		AND start + content_length > ?3 ORDER BY number LIMIT ?4`
+		AND start + content_length > ?3 ORDER BY number LIMIT +?4`
 	sqlPutPart = `INSERT OR REPLACE INTO manta_bucket_part (owner, upload_id, bucket_id, name, ` + partColumns + `, body)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?)`
 	sqlStartPart = `UPDATE manta_bucket_part SET start = ?4 WHERE owner = ?1 AND upload_id = ?2 AND number = ?3`
