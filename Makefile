@@ -23,7 +23,7 @@ RACE       := $(if $(shell command -v gcc),-race)
 # each engine.
 WITHSERVERS = bin/testservers --
 
-.PHONY: help build run dist test quick service testservers test-deps test-firefox lint linter fuzz check bench bench-rows bench-peers soak soak-models soak-spanner soak-tests soak-race soak-faults soak-fuzz generate docs clean
+.PHONY: help build run dist test quick service testservers test-deps test-firefox lint linter fuzz check bench bench-rows bench-peers bench-peers-s3 soak soak-models soak-spanner soak-tests soak-race soak-faults soak-fuzz generate docs clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -171,8 +171,23 @@ bench-rows: build ## measure what a write costs at up to 10,000,000 rows, into d
 # PocketBase is built from its source, to be measured beside extension storage.
 POCKETBASE = v0.36.8
 
-bench-peers: build bin/pocketbase-$(POCKETBASE) ## measure the server beside PocketBase, into docs/performance.md
+bench-peers: build bin/pocketbase-$(POCKETBASE) bench-peers-s3 ## measure the server beside PocketBase, MinIO and versitygw, into docs/performance.md
 	$(BENCH) -pocketbase bin/pocketbase-$(POCKETBASE) -engines sqlite -connections 1,16,64 $(BENCHFLAGS)
+
+# MinIO has no releases in Go's module proxy, only commits. Both take minutes to compile.
+MINIO     = v0.0.0-20260212201848-7aac2a2c5b7c
+VERSITYGW = v1.8.0
+
+bench-peers-s3: build bin/minio-$(MINIO) bin/versitygw-$(VERSITYGW) #: buckets beside MinIO and versitygw
+	$(BENCH) -minio bin/minio-$(MINIO) -versitygw bin/versitygw-$(VERSITYGW) -engines sqlite -runs 3 -window 2s $(BENCHFLAGS)
+
+bin/minio-$(MINIO):
+	$(LIKEBIN) GOFLAGS= GOBIN=$(CURDIR)/bin $(GO) install github.com/minio/minio@$(MINIO)
+	mv bin/minio $@
+
+bin/versitygw-$(VERSITYGW):
+	$(LIKEBIN) GOFLAGS= GOBIN=$(CURDIR)/bin $(GO) install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW)
+	mv bin/versitygw $@
 
 bin/pocketbase-$(POCKETBASE):
 	$(LIKEBIN) GOFLAGS= GOBIN=$(CURDIR)/bin $(GO) install github.com/pocketbase/pocketbase/examples/base@$(POCKETBASE)

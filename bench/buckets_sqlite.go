@@ -20,7 +20,7 @@ const (
 	bucketsDelete  = `DELETE` + bucketsOne
 	bucketsPut     = `INSERT OR REPLACE INTO manta_bucket_object (owner, bucket_id, ` + bucketsColumns + `, body)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	bucketsList = `SELECT id, name, created, modified, creator, content_length, content_md5, content_type, NULL, NULL, NULL, properties FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT ?4`
+	bucketsList = `SELECT id, name, created, modified, creator, content_length, content_md5, content_type, properties FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT +?4`
 )
 
 // The owner of the rows and its buckets.

@@ -37,6 +37,8 @@ type options struct {
 	peerSecret  string
 	peerPIDs    []int
 	pocketBase  string // binary; "": none
+	minIO       string // binary; "": none
+	versityGW   string // binary; "": none
 	works       *regexp.Regexp
 	out         string
 	parts       []string
@@ -127,6 +129,8 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.peerSecret, "peer-secret", "", "master secret of the peer, which signs its tokens")
 	f.StringVar(&pids, "peer-pids", "", "PIDs of the peer on this machine, such as 123,456, to measure its CPU and memory")
 	f.StringVar(&o.pocketBase, "pocketbase", "", "compare the operations of extension storage with this PocketBase binary")
+	f.StringVar(&o.minIO, "minio", "", "compare the operations of buckets with this MinIO binary")
+	f.StringVar(&o.versityGW, "versitygw", "", "compare the operations of buckets with this versitygw binary")
 	f.StringVar(&works, "works", "", "measure only works whose name matches this regular expression, in the parts load and ext and with -against; empty: all")
 	f.StringVar(&o.out, "out", "", "document whose parts are replaced; empty: none")
 	f.StringVar(&names, "parts", strings.Join(partNames(false), ","), "parts to measure, of "+strings.Join(partNames(true), ", "))
@@ -140,7 +144,7 @@ func parse(args []string) (options, error) {
 		return o, err
 	}
 	f.Visit(func(f *flag.Flag) {
-		if !slices.Contains([]string{"binary", "against", "out", "profiles", "peer", "peer-secret", "peer-pids", "pocketbase"}, f.Name) { // they do not change what is measured
+		if !slices.Contains([]string{"binary", "against", "out", "profiles", "peer", "peer-secret", "peer-pids", "pocketbase", "minio", "versitygw"}, f.Name) { // they do not change what is measured
 			o.command += " -" + f.Name + " " + f.Value.String()
 		}
 	})
@@ -149,6 +153,12 @@ func parse(args []string) (options, error) {
 	}
 	if o.pocketBase != "" {
 		o.command += " -pocketbase " + filepath.Base(o.pocketBase)
+	}
+	if o.minIO != "" {
+		o.command += " -minio " + filepath.Base(o.minIO)
+	}
+	if o.versityGW != "" {
+		o.command += " -versitygw " + filepath.Base(o.versityGW)
 	}
 	var err error
 	if o.connections, err = numbers("connections", connections, 1000); err != nil {
@@ -245,7 +255,7 @@ func run(ctx context.Context, o *options, terminal io.Writer) error {
 		return compare(ctx, o, terminal)
 	}
 	r := report{terminal: terminal, document: o.out, begin: fmt.Sprintf("`%s` on %s", o.command, on)}
-	if o.peer != "" || o.pocketBase != "" {
+	if o.peer != "" || o.pocketBase != "" || o.minIO != "" || o.versityGW != "" {
 		return measurePeers(ctx, o, &r)
 	}
 	for _, p := range parts(o.services) {

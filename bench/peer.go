@@ -11,7 +11,8 @@ import (
 )
 
 // measurePeers compares the operations of Sync with those of a server that is already
-// running, and those of extension storage with PocketBase.
+// running, those of extension storage with PocketBase, and those of buckets with MinIO and
+// versitygw.
 func measurePeers(ctx context.Context, o *options, r *report) error {
 	var all []error
 	if o.peer != "" {
@@ -26,6 +27,16 @@ func measurePeers(ctx context.Context, o *options, r *report) error {
 				err = o.pocketStart(ctx, out)
 			}
 			return err
+		}))
+	}
+	if o.minIO != "" {
+		all = append(all, r.part("minio", func(out io.Writer) error {
+			return comparePeer(ctx, o, "MinIO", o.service("buckets"), o.withMinIO, out)
+		}))
+	}
+	if o.versityGW != "" {
+		all = append(all, r.part("versitygw", func(out io.Writer) error {
+			return comparePeer(ctx, o, "versitygw", o.service("buckets"), o.withVersityGW, out)
 		}))
 	}
 	return errors.Join(all...)
