@@ -20,6 +20,7 @@ type Store interface {
 	buckets.Counters
 	buckets.Accounts
 	buckets.Nodes
+	Held(ctx context.Context, now buckets.Moment) (buckets.Moment, error) // of buckets.Collector
 }
 
 // Options of an Audit or a Drain.
@@ -32,6 +33,28 @@ type Options struct {
 	// Show is called with the progress of each step; total is 0 if it is unknown. It may
 	// be called by one goroutine at a time.
 	Show func(step Step, n, total int64)
+	// Waiting is called when a backup holds the garbage collection, by several goroutines.
+	// Until the backup has ended, no row is changed and no copy is removed.
+	Waiting func()
+}
+
+// holdPoll is how often a hold is read again.
+const holdPoll = 200 * time.Millisecond
+
+// wait waits while a backup holds the garbage collection.
+func (o *Options) wait(ctx context.Context) error {
+	for first := true; ; first = false {
+		until, err := o.Store.Held(ctx, buckets.At(o.Clock()))
+		if err != nil || until == 0 {
+			return err
+		}
+		if first {
+			o.Waiting()
+		}
+		if !clock.Sleep(ctx, holdPoll) {
+			return ctx.Err()
+		}
+	}
 }
 
 // Step is a step of an audit or a drain.

@@ -101,6 +101,9 @@ func (a *audit) settle(ctx context.Context, g *group) error {
 	}
 	g.findings = left
 	if a.Repair && len(left) > 0 {
+		if err := a.wait(ctx); err != nil {
+			return err
+		}
 		a.repair(ctx, g)
 		if err := ctx.Err(); err != nil {
 			return err
@@ -212,6 +215,17 @@ var (
 	errChanged = errors.New("the object was changed meanwhile: run the audit again")
 )
 
+// elsewhere returns the nodes that a row does not name. After a backup was restored, or a
+// drain was killed, one of them may have a good copy, however young.
+func (a *audit) elsewhere(r *buckets.Reference) (ids []string) {
+	for _, id := range slices.Sorted(keys(a.nodes)) {
+		if !slices.Contains(r.Sharks, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // restore makes a body have as many good copies as it should, and returns its nodes.
 // strays are nodes with a copy that the row does not name.
 func (a *audit) restore(ctx context.Context, b *body, broken, strays []string) (nodes []string, err error) {
@@ -225,7 +239,7 @@ func (a *audit) restore(ctx context.Context, b *body, broken, strays []string) (
 	}
 	nodes = slices.Clone(from.Sharks)
 	if len(broken) > 0 {
-		for _, id := range strays {
+		for _, id := range a.elsewhere(&b.ref) {
 			if a.Cluster.Verify(ctx, b.path, b.ref.Body, id) != nil {
 				continue
 			}

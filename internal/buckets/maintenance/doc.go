@@ -26,6 +26,11 @@
 // Restoring a copy of an object that is deleted meanwhile may leave a file behind. So may
 // a drain. A later audit finds it.
 //
+// A backup copies the database and then the bodies that it names. While it holds the
+// garbage collection, audits and drains change no row and remove no copy. The bodies that
+// a drain moves at the moment when the hold begins may be in the backup on another node
+// than in its database: an audit of the restored data finds them there.
+//
 // An audit that another process continues has an old list of references. That only makes
 // more candidates: what counts is the second reading.
 package maintenance

@@ -174,6 +174,9 @@ func (d *drain) moveAll(ctx context.Context) error {
 // take moves a body and takes note of the result. It returns the errors after which no
 // other body can be moved either.
 func (d *drain) take(ctx context.Context, b *body) error {
+	if err := d.wait(ctx); err != nil {
+		return err
+	}
 	was, err := d.move(ctx, b)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -209,6 +212,9 @@ func (d *drain) remove(ctx context.Context, path string) bool {
 	d.mu.Lock()
 	gone := d.gone
 	d.mu.Unlock()
+	if err := d.wait(ctx); err != nil {
+		return false
+	}
 	if gone || d.Cluster.Remove(ctx, path, []string{d.node}) == nil {
 		return !gone
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -259,4 +260,45 @@ func TestDrainBesideWrites(t *testing.T) {
 	}
 	s.wantFiles()
 	s.wantAll(texts)
+}
+
+// TestBackupHolds: while a backup holds the garbage collection, a drain and a repair wait.
+func TestBackupHolds(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	o := s.put("a", "abc")
+	stray := o
+	stray.ID = buckets.ObjectID(buckets.NewUUID())
+	s.must(os.MkdirAll(filepath.Dir(s.file("west:1", &stray)), 0o700))
+	s.write(s.file("west:1", &stray), []byte("x"))
+	hold := func() (release func()) {
+		s.must(s.store.Hold(t.Context(), "backup", buckets.At(time.Now()), buckets.At(time.Now().Add(time.Hour))))
+		return func() { s.must(s.store.Release(t.Context(), "backup")) }
+	}
+	waits := 0
+	options := s.during("west:1")
+	release := hold()
+	options.Waiting = func() {
+		waits++
+		if now := s.row("a"); !slices.Equal(now.Sharks, o.Sharks) || len(s.files("west:1")) != 2 {
+			t.Errorf("changed during the backup: %v %v", now.Sharks, s.files("west:1"))
+		}
+		release()
+	}
+	result, err := maintenance.Audit(t.Context(), options, maintenance.AuditOptions{Repair: true}, func(maintenance.Finding) error { return nil })
+	if err != nil || result.Left != 0 || waits != 1 || len(s.files("west:1")) != 1 {
+		t.Errorf("audit: %+v %v, %d waits", result, err, waits)
+	}
+	s.put("b", "abc")
+	release = hold()
+	options.Waiting = func() {
+		waits++
+		if len(s.files("west:1")) != 2 {
+			t.Errorf("removed during the backup: %v", s.files("west:1"))
+		}
+		release()
+	}
+	if d, err := maintenance.Drain(t.Context(), options, s.node("west:1"), maintenance.DrainOptions{}); err != nil || !d.Removed || waits < 2 {
+		t.Errorf("drain: %+v %v, %d waits", d, err, waits)
+	}
 }
