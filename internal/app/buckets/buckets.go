@@ -40,6 +40,7 @@ const Listener = "s3"
 type Buckets struct {
 	cfg     buckets.Config
 	deps    *service.Deps
+	store   store
 	opened  *buckets.Service
 	keys    *buckets.Keyring
 	tokens  *bearer.Keyring
@@ -98,6 +99,7 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	if s.tokens, err = tokenKeys(secrets); err != nil {
 		return opened, err
 	}
+	s.store = st
 	s.cluster = blobs.NewCluster(blobs.Options{Clock: d.Clock, Report: s.report})
 	s.nodes = &nodes{cluster: s.cluster, store: st, cfg: &s.cfg, clock: d.Clock, log: d.Log, folder: filepath.Join(d.Data, Name), create: d.Create}
 	s.opened = buckets.NewService(buckets.Options{

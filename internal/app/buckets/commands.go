@@ -20,12 +20,12 @@ type command struct {
 
 func (s *Buckets) commands(sh *service.Shell) []*cobra.Command {
 	c := &command{sh, s}
-	cmd := &cobra.Command{Use: "buckets", Short: "Manage buckets: accounts, access keys, tokens and quotas"}
+	cmd := &cobra.Command{Use: "buckets", Short: "Manage buckets: accounts, access keys, tokens, quotas and storage nodes"}
 	account := &cobra.Command{Use: "account", Short: "Manage accounts, which own buckets"}
 	account.AddCommand(c.createAccount(), c.listAccounts(), c.deleteAccount())
 	key := &cobra.Command{Use: "key", Short: "Manage the access keys of an account"}
 	key.AddCommand(c.createKey(), c.listKeys(), c.revokeKey())
-	cmd.AddCommand(account, key, c.token(), c.quota(), c.list())
+	cmd.AddCommand(account, key, c.token(), c.quota(), c.list(), c.node(), c.audit())
 	return []*cobra.Command{cmd}
 }
 

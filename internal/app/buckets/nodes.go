@@ -2,9 +2,12 @@ package buckets
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"maps"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"holdfast/internal/buckets"
@@ -15,8 +18,12 @@ import (
 	"holdfast/internal/fault"
 )
 
-// refreshEvery is how often the nodes and their free space are read.
-const refreshEvery = 10 * time.Second
+// loadEvery is how often the nodes are read from the database, and refreshEvery is how
+// often their free space is.
+const (
+	loadEvery    = 2 * time.Second
+	refreshEvery = 10 * time.Second
+)
 
 // localNode is the node that a server without configured nodes has.
 const localNode = "local:1"
@@ -33,8 +40,13 @@ type nodes struct {
 	folder  string // of the node of a server without configured nodes
 	create  bool   // nodes may be initialized
 
-	mu   sync.Mutex
-	open map[string]opened // by ID
+	mu      sync.Mutex
+	open    map[string]opened       // by ID
+	last    map[string]buckets.Node // that the cluster uses
+	changed atomic.Bool             // since the last refresh
+
+	saying sync.Mutex
+	said   map[string]string // errors that were logged, by node
 }
 
 type opened struct {
@@ -44,9 +56,11 @@ type opened struct {
 
 // run keeps the nodes up to date until ctx ends.
 func (n *nodes) run(ctx context.Context) {
-	for {
-		n.cluster.Refresh(ctx)
-		if !clock.Sleep(ctx, refreshEvery) {
+	for i := 0; ; i++ {
+		if i%int(refreshEvery/loadEvery) == 0 || n.changed.Swap(false) {
+			n.cluster.Refresh(ctx)
+		}
+		if !clock.Sleep(ctx, loadEvery) {
 			return
 		}
 		n.reload(ctx)
@@ -55,8 +69,30 @@ func (n *nodes) run(ctx context.Context) {
 
 // reload is load for a server, which tries again later.
 func (n *nodes) reload(ctx context.Context) {
-	if err := n.load(ctx); err != nil && ctx.Err() == nil {
-		n.log.Warn("could not read the storage nodes", "error", err, "retry_in", refreshEvery)
+	err := n.load(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	n.say("", "could not read the storage nodes", err)
+}
+
+// say logs an error of a node, or of all with "", once as long as it stays the same.
+func (n *nodes) say(node, what string, err error) {
+	text := ""
+	if err != nil {
+		text = what + ": " + err.Error()
+	}
+	n.saying.Lock()
+	defer n.saying.Unlock()
+	if n.said[node] == text {
+		return
+	}
+	if n.said == nil {
+		n.said = map[string]string{}
+	}
+	n.said[node] = text
+	if err != nil {
+		n.log.Error(what, "node", node, "error", err, "retry_in", loadEvery)
 	}
 }
 
@@ -87,16 +123,23 @@ func (n *nodes) load(ctx context.Context) error {
 		node, ok := all[id]
 		if !ok {
 			node = buckets.Node{ID: id, URL: address, State: buckets.NodeActive, Added: buckets.At(n.clock())}
-			if err := n.add(ctx, node); err != nil {
-				n.log.Error("could not initialize a storage node", "node", id, "error", err)
+			err := n.add(ctx, node)
+			n.say(id, "could not initialize a storage node", err)
+			if err != nil {
 				continue
 			}
+		}
+		if node.State == buckets.NodeRemoved && len(n.cfg.Nodes) > 0 {
+			n.say(id, "a storage node was removed, but the configuration still has it", errConfigured)
 		}
 		node.URL = address
 		all[id] = node
 	}
+	maps.DeleteFunc(all, func(_ string, node buckets.Node) bool { return node.State == buckets.NodeRemoved })
 	return n.use(all)
 }
+
+var errConfigured = errors.New("remove it from buckets.nodes, or add it again with holdfast buckets node add")
 
 // configured returns the URLs of the nodes that are not only in the database.
 func (n *nodes) configured() map[string]string {
@@ -115,6 +158,11 @@ func (n *nodes) add(ctx context.Context, node buckets.Node) error {
 	if !n.create {
 		return fault.New(fault.Unavailable, "the storage node is new: it is initialized when the server starts")
 	}
+	return n.initialize(ctx, node)
+}
+
+// initialize makes a folder or a bucket a node, and adds it to the database.
+func (n *nodes) initialize(ctx context.Context, node buckets.Node) error {
 	u, err := url.Parse(node.URL)
 	if err != nil {
 		return buckets.ErrNodeURL
@@ -139,7 +187,7 @@ func (n *nodes) use(all map[string]buckets.Node) error {
 		if !ok || o.url != node.URL {
 			driver, err := openDriver(node)
 			if err != nil {
-				n.log.Error("could not open a storage node", "node", id, "error", err)
+				n.say(id, "could not open a storage node", err)
 				continue
 			}
 			o = opened{node.URL, driver}
@@ -154,6 +202,10 @@ func (n *nodes) use(all map[string]buckets.Node) error {
 		}
 	}
 	n.open = next
+	if !maps.Equal(n.last, all) {
+		n.last = all
+		n.changed.Store(true)
+	}
 	return nil
 }
 

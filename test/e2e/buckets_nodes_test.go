@@ -1,0 +1,153 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/test/binary"
+)
+
+// bodiesIn returns the files of bodies in a folder.
+func bodiesIn(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			all = append(all, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// killed runs a command and kills it when ready returns true. The command may have ended
+// before.
+func killed(t *testing.T, s *binary.Server, ready func() bool, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), binary.Bound)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary.Path(), args...)
+	cmd.Env = s.Env
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // it is killed
+	}()
+	for !ready() {
+		select {
+		case <-ended:
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+	_ = cmd.Process.Kill()
+	<-ended
+}
+
+// TestBucketsNodes: beside a running server, storage nodes are added, one is drained by a
+// command that is killed, and damage to the others is found and repaired. All objects are
+// readable all the time.
+func TestBucketsNodes(t *testing.T) {
+	t.Parallel()
+	data, disks, listen := t.TempDir(), t.TempDir(), binary.FreePort(t)
+	s := binary.Start(t, data, "HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN="+listen)
+	c := newS3(t, s, "http://"+listen)
+	c.want(http.StatusOK, http.MethodPut, "/box", nil)
+	body := func(i int) []byte { return bytes.Repeat([]byte{byte(i)}, 20_000+i) }
+	const objects = 60
+	check := func(what string) {
+		t.Helper()
+		for i := range objects {
+			if got := c.want(http.StatusOK, http.MethodGet, fmt.Sprintf("/box/o%d", i), nil); !bytes.Equal(got, body(i)) {
+				t.Fatalf("%s: object %d has %d bytes", what, i, len(got))
+			}
+		}
+	}
+	for i := range objects {
+		c.want(http.StatusOK, http.MethodPut, fmt.Sprintf("/box/o%d", i), body(i))
+	}
+	verb := func(args ...string) string { return s.Verb(append([]string{"buckets"}, args...)...) }
+	for _, id := range []string{"east:1", "east:2", "west:1"} {
+		verb("node", "add", id, "file://"+filepath.Join(disks, id))
+	}
+	if r := binary.Run(t, s.Env, "buckets", "node", "add", "west:2", "file://"+filepath.Join(disks, "west:1")); r.Status != 1 || !strings.Contains(r.Stderr, "west:1") {
+		t.Errorf("two nodes in one folder: %+v", r)
+	}
+	r := binary.Run(t, s.Env, "buckets", "audit")
+	if r.Status != 1 || !strings.Contains(r.Stdout, "few-copies") || !strings.Contains(r.Stdout, "40 more") {
+		t.Errorf("bodies with one copy and four nodes: %+v", r)
+	}
+	verb("audit", "--repair")
+	check("with two copies")
+
+	local := filepath.Join(data, "buckets")
+	drain := []string{"buckets", "node", "drain", "local:1"}
+	killed(t, s, func() bool { return len(bodiesIn(t, local)) < objects-5 }, drain...)
+	check("after the drain was killed")
+	if out := s.Verb(drain...); !strings.Contains(out, "storage node local:1 is removed") {
+		t.Errorf("drain: %s", out)
+	}
+	if left := bodiesIn(t, local); len(left) > 8 { // those that were moved when the first drain was killed
+		t.Errorf("left on the node: %v", left)
+	}
+	check("after the drain")
+	list := verb("node", "list", "--bodies")
+	if strings.Contains(list, "local:1") || strings.Count(list, "active") != 3 {
+		t.Errorf("nodes: %s", list)
+	}
+
+	files := bodiesIn(t, filepath.Join(disks, "west:1"))
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[1] ^= 4
+	stray := filepath.Join(filepath.Dir(files[0]), "00000000-0000-4000-8000-000000000000,00000000000000000000000000000000")
+	old := time.Now().Add(-25 * time.Hour)
+	for _, err := range []error{
+		os.WriteFile(files[0], text, 0o600), os.Remove(files[1]), os.WriteFile(stray, text, 0o600), os.Chtimes(stray, old, old),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	audit := []string{"buckets", "audit", "--verify", "--json"}
+	killed(t, s, func() bool {
+		_, err := os.Stat(filepath.Join(data, "buckets-maintenance", "work", "audit.json"))
+		return err == nil
+	}, audit...)
+	r = binary.Run(t, s.Env, audit...)
+	for _, problem := range []string{"corrupt", "missing", "unreferenced"} {
+		if strings.Count(r.Stdout, `{"problem":"`+problem+`","node":"west:1"`) != 1 {
+			t.Errorf("%s is not found once", problem)
+		}
+	}
+	if r.Status != 1 || !strings.Contains(r.Stdout, `"left":3`) {
+		t.Errorf("audit: %+v", r)
+	}
+	verb("audit", "--verify", "--repair")
+	if out := verb("audit", "--verify"); !strings.Contains(out, "none") {
+		t.Errorf("after the repair: %s", out)
+	}
+	check("after the repair")
+	if r := binary.Run(t, s.Env, "buckets", "audit", "--grace", "1m"); r.Status != 2 {
+		t.Errorf("a grace of a minute: %+v", r)
+	}
+	if r := binary.Run(t, s.Env, "buckets", "node", "drain", "local:1"); r.Status != 1 {
+		t.Errorf("drain of a removed node: %+v", r)
+	}
+}
