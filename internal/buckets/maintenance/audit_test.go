@@ -42,17 +42,17 @@ func (s *site) write(name string, text []byte) {
 	s.age()
 }
 
-// TestFindings: every kind of damage is found, repaired, and then gone.
-func TestFindings(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
+// damage is something that an audit finds.
+type damage struct {
 		name   string
 		damage func(s *site, o buckets.Object)
 		found  func(o buckets.Object) []string
 		verify bool
 		level  int
 		lost   bool // cannot be repaired
-	}{
+}
+
+var damages = []damage{
 		{
 			name: "nothing", damage: func(*site, buckets.Object) {},
 			found: func(buckets.Object) []string { return nil }, verify: true, level: 2,
@@ -154,7 +154,12 @@ func TestFindings(t *testing.T) {
 			},
 			found: func(buckets.Object) []string { return []string{"wrong-usage"} },
 		},
-	} {
+}
+
+// TestFindings: every kind of damage is found, repaired, and then gone.
+func TestFindings(t *testing.T) {
+	t.Parallel()
+	for _, tc := range damages {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)

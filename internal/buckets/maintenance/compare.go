@@ -101,60 +101,78 @@ func (c *comparison) merge(ctx context.Context) error {
 		return err
 	}
 	defer in.close()
-	rows := &bodies{lines: in}
 	next, stop := iter.Pull2(c.Cluster.Walk(ctx, c.node, c.at.After))
 	defer stop()
-	here := func(r *buckets.Reference) bool { return slices.Contains(r.Sharks, c.node) }
-	var file *blobs.Info
-	advance := func() error {
-		info, err, ok := next()
-		file = &info
-		if !ok {
-			file = nil
+	p := &pairs{rows: &bodies{lines: in}, node: c.node, next: next, offset: c.at.Offset}
+	err = errors.Join(p.nextFile(), p.nextRow())
+	for err == nil && !p.ended() {
+		var i item
+		i, err = p.take()
+		c.batch = append(c.batch, i)
+		if len(c.batch) == batchSize && err == nil {
+			err = c.flush(ctx)
 		}
-		if err != nil {
-			return errBadNode{err}
-		}
-		return nil
 	}
-	if err := errors.Join(advance(), rows.next(here)); err != nil {
+	if _, bad := errors.AsType[errBadNode](err); err != nil && !bad {
 		return err
 	}
-	for file != nil || !rows.ended {
-		var i item
-		if file != nil && (rows.ended || file.Path <= rows.path) {
-			i.file = file
-		}
-		if !rows.ended && (file == nil || rows.path <= file.Path) {
-			b := rows.body
-			i.body = &b
-		}
-		i.offset = c.at.Offset
-		if n := len(c.batch); n > 0 {
-			i.offset = c.batch[n-1].offset
-		}
-		if i.body != nil {
-			i.offset = rows.offset
-			if err := rows.next(here); err != nil {
-				return err
-			}
-		}
-		if i.file != nil {
-			if err := advance(); err != nil {
-				if failed := c.flush(ctx); failed != nil {
-					return failed
-				}
-				return err
-			}
-		}
-		c.batch = append(c.batch, i)
-		if len(c.batch) == batchSize {
-			if err := c.flush(ctx); err != nil {
-				return err
-			}
+	if failed := c.flush(ctx); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// pairs merges the files of a node and the rows that name it.
+type pairs struct {
+	rows   *bodies
+	node   string
+	next   func() (blobs.Info, error, bool)
+	file   *blobs.Info // the next one; nil: no more
+	offset int64       // in the file of bodies, after the last row that was taken
+}
+
+func (p *pairs) ended() bool { return p.file == nil && p.rows.ended }
+
+// nextFile reads the next file of the node.
+func (p *pairs) nextFile() error {
+	info, err, ok := p.next()
+	p.file = &info
+	if !ok {
+		p.file = nil
+	}
+	if err != nil {
+		p.file = nil
+		return errBadNode{err}
+	}
+	return nil
+}
+
+// nextRow reads the next row that names the node.
+func (p *pairs) nextRow() error {
+	return p.rows.next(func(r *buckets.Reference) bool { return slices.Contains(r.Sharks, p.node) })
+}
+
+// take returns the next path with its file, its row, or both. Its error is about what
+// comes after that.
+func (p *pairs) take() (i item, err error) {
+	file, row := p.file, !p.rows.ended
+	if file != nil && row {
+		row = p.rows.path <= file.Path
+		if p.rows.path < file.Path {
+			file = nil
 		}
 	}
-	return c.flush(ctx)
+	if row {
+		b := p.rows.body
+		i.body, p.offset = &b, p.rows.offset
+		err = p.nextRow()
+	}
+	i.offset = p.offset
+	if file != nil {
+		i.file = file
+		err = errors.Join(err, p.nextFile())
+	}
+	return i, err
 }
 
 // flush checks the batch and notes the findings and the position.

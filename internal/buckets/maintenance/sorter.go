@@ -101,33 +101,27 @@ func (s *sorter) merge() error {
 		}
 	}
 	err := s.write(func(w *bufio.Writer) error {
-		for {
-			var least *lines
-			for _, in := range inputs {
-				if !in.ended && (least == nil || bytes.Compare(in.line, least.line) < 0) {
-					least = in
-				}
-			}
-			if least == nil {
-				return nil
-			}
-			if err := writeLine(w, least.line); err != nil {
-				return err
-			}
-			if err := least.next(); err != nil {
+		for in := least(inputs); in != nil; in = least(inputs) {
+			if err := errors.Join(writeLine(w, in.line), in.next()); err != nil {
 				return err
 			}
 		}
+		return nil
 	})
-	if err != nil {
-		return err
-	}
 	for _, name := range from {
-		if err := os.Remove(name); err != nil {
-			return err
+		err = errors.Join(err, os.Remove(name))
+	}
+	return err
+}
+
+// least returns the input with the smallest line, or nil if all have ended.
+func least(inputs []*lines) (first *lines) {
+	for _, in := range inputs {
+		if !in.ended && (first == nil || bytes.Compare(in.line, first.line) < 0) {
+			first = in
 		}
 	}
-	return nil
+	return first
 }
 
 // finish sorts all lines into the file name in the folder.
