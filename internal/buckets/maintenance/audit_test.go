@@ -44,116 +44,116 @@ func (s *site) write(name string, text []byte) {
 
 // damage is something that an audit finds.
 type damage struct {
-		name   string
-		damage func(s *site, o buckets.Object)
-		found  func(o buckets.Object) []string
-		verify bool
-		level  int
-		lost   bool // cannot be repaired
+	name   string
+	damage func(s *site, o buckets.Object)
+	found  func(o buckets.Object) []string
+	verify bool
+	level  int
+	lost   bool // cannot be repaired
 }
 
 var damages = []damage{
-		{
-			name: "nothing", damage: func(*site, buckets.Object) {},
-			found: func(buckets.Object) []string { return nil }, verify: true, level: 2,
+	{
+		name: "nothing", damage: func(*site, buckets.Object) {},
+		found: func(buckets.Object) []string { return nil }, verify: true, level: 2,
+	},
+	{
+		name:   "deleted file",
+		damage: func(s *site, o buckets.Object) { s.must(os.Remove(s.file(o.Sharks[0], &o))) },
+		found:  func(o buckets.Object) []string { return []string{"missing " + o.Sharks[0] + " a"} },
+	},
+	{
+		name: "flipped bit",
+		damage: func(s *site, o buckets.Object) {
+			text := s.read(s.file(o.Sharks[1], &o))
+			text[len(text)/2] ^= 1
+			s.write(s.file(o.Sharks[1], &o), text)
 		},
-		{
-			name:   "deleted file",
-			damage: func(s *site, o buckets.Object) { s.must(os.Remove(s.file(o.Sharks[0], &o))) },
-			found:  func(o buckets.Object) []string { return []string{"missing " + o.Sharks[0] + " a"} },
+		found: func(o buckets.Object) []string { return []string{"corrupt " + o.Sharks[1] + " a"} }, verify: true,
+	},
+	{
+		name:   "truncated file",
+		damage: func(s *site, o buckets.Object) { s.must(os.Truncate(s.file(o.Sharks[0], &o), 10)) },
+		found:  func(o buckets.Object) []string { return []string{"corrupt " + o.Sharks[0] + " a"} },
+	},
+	{
+		name: "extra file",
+		damage: func(s *site, o buckets.Object) {
+			none := o
+			none.ID = buckets.ObjectID(buckets.NewUUID())
+			s.must(os.MkdirAll(s.dirs["west:1"]+"/v2/"+string(s.owner)+"/"+string(s.bucket.ID)+"/"+string(none.ID[:2]), 0o700))
+			s.write(s.file("west:1", &none), []byte("x"))
 		},
-		{
-			name: "flipped bit",
-			damage: func(s *site, o buckets.Object) {
-				text := s.read(s.file(o.Sharks[1], &o))
-				text[len(text)/2] ^= 1
-				s.write(s.file(o.Sharks[1], &o), text)
-			},
-			found: func(o buckets.Object) []string { return []string{"corrupt " + o.Sharks[1] + " a"} }, verify: true,
+		found: func(buckets.Object) []string { return []string{"unreferenced west:1"} },
+	},
+	{
+		name: "extra copy", // of a drain that was killed
+		damage: func(s *site, o buckets.Object) {
+			to := other(&o)
+			s.must(s.cluster.Restore(s.t.Context(), s.path(&o), o.Body, to))
+			s.age()
 		},
-		{
-			name:   "truncated file",
-			damage: func(s *site, o buckets.Object) { s.must(os.Truncate(s.file(o.Sharks[0], &o), 10)) },
-			found:  func(o buckets.Object) []string { return []string{"corrupt " + o.Sharks[0] + " a"} },
+		found: func(o buckets.Object) []string { return []string{"unreferenced " + other(&o)} },
+	},
+	{
+		name: "unfinished write",
+		damage: func(s *site, o buckets.Object) {
+			s.write(s.dirs["east:1"]+"/v2/"+string(s.owner)+"/.tmp-0123", []byte("x"))
 		},
-		{
-			name: "extra file",
-			damage: func(s *site, o buckets.Object) {
-				none := o
-				none.ID = buckets.ObjectID(buckets.NewUUID())
-				s.must(os.MkdirAll(s.dirs["west:1"]+"/v2/"+string(s.owner)+"/"+string(s.bucket.ID)+"/"+string(none.ID[:2]), 0o700))
-				s.write(s.file("west:1", &none), []byte("x"))
-			},
-			found: func(buckets.Object) []string { return []string{"unreferenced west:1"} },
+		found: func(buckets.Object) []string { return []string{"unreferenced east:1"} },
+	},
+	{
+		name: "wrong sharks, with another good copy",
+		damage: func(s *site, o buckets.Object) {
+			s.setSharks("a", o.Sharks[0], other(&o))
 		},
-		{
-			name: "extra copy", // of a drain that was killed
-			damage: func(s *site, o buckets.Object) {
-				to := other(&o)
-				s.must(s.cluster.Restore(s.t.Context(), s.path(&o), o.Body, to))
-				s.age()
-			},
-			found: func(o buckets.Object) []string { return []string{"unreferenced " + other(&o)} },
+		found: func(o buckets.Object) []string {
+			return []string{"missing " + other(&o) + " a", "unreferenced " + o.Sharks[1]}
 		},
-		{
-			name: "unfinished write",
-			damage: func(s *site, o buckets.Object) {
-				s.write(s.dirs["east:1"]+"/v2/"+string(s.owner)+"/.tmp-0123", []byte("x"))
-			},
-			found: func(buckets.Object) []string { return []string{"unreferenced east:1"} },
+	},
+	{
+		name:   "wrong sharks only",
+		damage: func(s *site, o buckets.Object) { s.setSharks("a", other(&o)) },
+		found: func(o buckets.Object) []string {
+			return []string{"few-copies  a", "missing " + other(&o) + " a", "unreferenced " + o.Sharks[0], "unreferenced " + o.Sharks[1]}
 		},
-		{
-			name: "wrong sharks, with another good copy",
-			damage: func(s *site, o buckets.Object) {
-				s.setSharks("a", o.Sharks[0], other(&o))
-			},
-			found: func(o buckets.Object) []string {
-				return []string{"missing " + other(&o) + " a", "unreferenced " + o.Sharks[1]}
-			},
+		level: 2,
+	},
+	{
+		name:   "unknown node",
+		damage: func(s *site, o buckets.Object) { s.setSharks("a", o.Sharks[0], "north:1") },
+		found: func(o buckets.Object) []string {
+			return []string{"missing north:1 a", "unreferenced " + o.Sharks[1]}
 		},
-		{
-			name:   "wrong sharks only",
-			damage: func(s *site, o buckets.Object) { s.setSharks("a", other(&o)) },
-			found: func(o buckets.Object) []string {
-				return []string{"few-copies  a", "missing " + other(&o) + " a", "unreferenced " + o.Sharks[0], "unreferenced " + o.Sharks[1]}
-			},
-			level: 2,
+	},
+	{
+		name: "few copies",
+		damage: func(s *site, o buckets.Object) {
+			s.setSharks("a", o.Sharks[0])
+			s.must(os.Remove(s.file(o.Sharks[1], &o)))
 		},
-		{
-			name:   "unknown node",
-			damage: func(s *site, o buckets.Object) { s.setSharks("a", o.Sharks[0], "north:1") },
-			found: func(o buckets.Object) []string {
-				return []string{"missing north:1 a", "unreferenced " + o.Sharks[1]}
-			},
+		found: func(o buckets.Object) []string { return []string{"few-copies  a"} }, level: 2,
+	},
+	{
+		name: "all copies",
+		damage: func(s *site, o buckets.Object) {
+			s.must(os.Remove(s.file(o.Sharks[0], &o)))
+			s.must(os.Truncate(s.file(o.Sharks[1], &o), 1))
 		},
-		{
-			name: "few copies",
-			damage: func(s *site, o buckets.Object) {
-				s.setSharks("a", o.Sharks[0])
-				s.must(os.Remove(s.file(o.Sharks[1], &o)))
-			},
-			found: func(o buckets.Object) []string { return []string{"few-copies  a"} }, level: 2,
+		found: func(o buckets.Object) []string {
+			return []string{"missing " + o.Sharks[0] + " a", "corrupt " + o.Sharks[1] + " a"}
 		},
-		{
-			name: "all copies",
-			damage: func(s *site, o buckets.Object) {
-				s.must(os.Remove(s.file(o.Sharks[0], &o)))
-				s.must(os.Truncate(s.file(o.Sharks[1], &o), 1))
-			},
-			found: func(o buckets.Object) []string {
-				return []string{"missing " + o.Sharks[0] + " a", "corrupt " + o.Sharks[1] + " a"}
-			},
-			lost: true,
+		lost: true,
+	},
+	{
+		name: "counters",
+		damage: func(s *site, _ buckets.Object) {
+			s.must(s.db.Write(s.t.Context(), "damage", func(c *zombiezen.Conn) error {
+				return sqlitex.Execute(c, `UPDATE manta_bucket_usage SET objects = objects + 7 WHERE bucket_id <> ''`, nil)
+			}))
 		},
-		{
-			name: "counters",
-			damage: func(s *site, _ buckets.Object) {
-				s.must(s.db.Write(s.t.Context(), "damage", func(c *zombiezen.Conn) error {
-					return sqlitex.Execute(c, `UPDATE manta_bucket_usage SET objects = objects + 7 WHERE bucket_id <> ''`, nil)
-				}))
-			},
-			found: func(buckets.Object) []string { return []string{"wrong-usage"} },
-		},
+		found: func(buckets.Object) []string { return []string{"wrong-usage"} },
+	},
 }
 
 // TestFindings: every kind of damage is found, repaired, and then gone.

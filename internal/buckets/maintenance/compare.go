@@ -187,8 +187,10 @@ func (c *comparison) flush(ctx context.Context) error {
 		})
 	}
 	wg.Wait()
-	for i := range c.batch {
-		one := &c.batch[i]
+	batch := c.batch
+	c.batch = c.batch[:0]
+	for i := range batch {
+		one := &batch[i]
 		if one.failed != nil {
 			return one.failed
 		}
@@ -202,7 +204,6 @@ func (c *comparison) flush(ctx context.Context) error {
 			c.at.Compared++
 		}
 	}
-	c.batch = c.batch[:0]
 	c.show()
 	return c.state.saveEvery()
 }
