@@ -258,6 +258,13 @@ func (d *drain) move(ctx context.Context, b *body) (outcome, error) {
 	case errors.Is(err, blobs.ErrNotEnoughSpace) && d.FewerCopies && d.hasGoodCopy(ctx, b, others):
 		return d.set(ctx, b, others, dropped)
 	}
+	// The object may have been deleted meanwhile, and its body too. To set what the row has
+	// tells whether it has changed.
+	if same, failed := d.Store.SetSharks(ctx, b.ref, b.ref.Sharks); failed != nil {
+		return changed, errDatabase{failed}
+	} else if !same {
+		return changed, nil
+	}
 	return changed, err
 }
 
