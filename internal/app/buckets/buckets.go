@@ -26,6 +26,7 @@ import (
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/fault"
 	"holdfast/internal/sweep"
 	"holdfast/internal/web"
 )
@@ -161,8 +162,18 @@ func (s *Buckets) ready(ctx context.Context) error { return s.opened.Store.Ping(
 // firstAccount is the name of the account that a new database gets.
 const firstAccount = "main"
 
+// needKeySecret returns an error if the key secret was generated for this process only, as in a
+// command before the first start of a server.
+func (s *Buckets) needKeySecret() error {
+	if s.deps.Unsaved[keySecret] {
+		return fault.New(fault.Invalid, "the secrets file has no key secret of buckets: start the server once to add it")
+	}
+	return nil
+}
+
 // settle creates the accounts of the configuration. Without any it gives a new database
-// an account with an access key.
+// an account with an access key, unless no key secret is saved yet, as in `holdfast migrate`:
+// no server could decrypt the access key.
 func (s *Buckets) settle(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +187,7 @@ func (s *Buckets) settle(ctx context.Context) error {
 		}
 	}
 	accounts, err := s.opened.Accounts.ListAccounts(ctx, "", 1)
-	if err != nil || len(accounts) > 0 {
+	if err != nil || len(accounts) > 0 || s.needKeySecret() != nil {
 		return err
 	}
 	a, err := s.createAccount(ctx, firstAccount)

@@ -46,7 +46,7 @@ func (c *command) createAccount() *cobra.Command {
 	return &cobra.Command{
 		Use: "create NAME", Short: "Create an account with an access key", Args: service.Args("NAME"),
 		RunE: c.run(func(ctx context.Context, _ *buckets.Service, args []string) error {
-			if err := buckets.CheckAccountName(args[0]); err != nil {
+			if err := errors.Join(buckets.CheckAccountName(args[0]), c.state.needKeySecret()); err != nil {
 				return err
 			}
 			a, err := c.state.createAccount(ctx, args[0])
@@ -60,6 +60,9 @@ func (c *command) createAccount() *cobra.Command {
 
 // printNewKey creates an access key and prints it.
 func (c *command) printNewKey(ctx context.Context, a buckets.Account) error {
+	if err := c.state.needKeySecret(); err != nil {
+		return err
+	}
 	id, secret, err := c.state.keys.Create(ctx, a.ID)
 	if err != nil {
 		return err

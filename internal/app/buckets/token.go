@@ -17,7 +17,6 @@ import (
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/httpapi"
 	"holdfast/internal/conf"
-	"holdfast/internal/fault"
 )
 
 const (
@@ -60,8 +59,8 @@ func (c *command) token() *cobra.Command {
 			if ttl < time.Second || ttl > maxTTL {
 				return service.Usagef("--ttl: must be from 1s to %s", conf.FormatDuration(maxTTL))
 			}
-			if c.state.deps.Unsaved[keySecret] {
-				return fault.New(fault.Invalid, "the secrets file has no key for tokens: start the server once to add it")
+			if err := c.state.needKeySecret(); err != nil {
+				return err
 			}
 			a, err := s.Accounts.Account(ctx, args[0])
 			if err != nil {
