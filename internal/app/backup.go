@@ -90,7 +90,7 @@ func (a *App) hold(ctx context.Context, o BackupOptions) (held context.Context, 
 			release()
 			return nil, nil, fmt.Errorf("%s: %w", s.name, err)
 		}
-		ctx, releases = one, append(releases, end)
+		ctx, releases = one, append(releases, end) //nolint:fatcontext // it ends when the hold of any service ends
 	}
 	return ctx, release, nil
 }

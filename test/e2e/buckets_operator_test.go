@@ -118,7 +118,7 @@ func TestBucketsFirstStart(t *testing.T) {
 
 	program, data := filepath.Join(t.TempDir(), "holdfast"), t.TempDir()
 	text := "#!/bin/sh\nexec '" + script + "' --quiet --return --command \"stty -onlcr; exec '" + binary.Path() + "' $*\" /dev/null\n"
-	if err := os.WriteFile(program, []byte(text), 0o700); err != nil { //nolint:gosec // it is a program
+	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	line := regexp.MustCompile(`AWS_ACCESS_KEY_ID=(\S+) AWS_SECRET_ACCESS_KEY=(\S+) AWS_DEFAULT_REGION=us-east-1 aws --endpoint-url (\S+) s3 mb s3://photos`)

@@ -360,17 +360,21 @@ func link(ctx context.Context, b *body, from, to target) error {
 // links.
 func (c *copier) sync() error {
 	for _, t := range c.targets {
-		err := filepath.WalkDir(t.dir, func(path string, d fs.DirEntry, err error) error {
+		root, err := os.OpenRoot(t.dir)
+		if err != nil {
+			return err
+		}
+		err = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !d.IsDir() {
 				return err
 			}
-			f, err := os.Open(path)
+			f, err := root.Open(path)
 			if err != nil {
 				return err
 			}
 			return errors.Join(f.Sync(), f.Close())
 		})
-		if err != nil {
+		if err := errors.Join(err, root.Close()); err != nil {
 			return err
 		}
 	}

@@ -52,8 +52,8 @@ func harnessOn(db *pgdb.DB) storetest.Harness {
 	return storetest.Harness{
 		Store: s, Uploads: s, Collector: s, References: s, Counters: s, Accounts: s, Nodes: s,
 		Damage: func(t testing.TB, sql string) {
-			if strings.Contains(sql, "manta_bucket_usage") { // each counter has several slots
-				sql += ` AND slot = (SELECT min(slot) FROM manta_bucket_usage` + sql[strings.Index(sql, " WHERE "):] + `)`
+			if _, where, ok := strings.Cut(sql, " WHERE "); ok && strings.Contains(sql, "manta_bucket_usage") { // each counter has several slots
+				sql += ` AND slot = (SELECT min(slot) FROM manta_bucket_usage WHERE ` + where + `)`
 			}
 			if n, err := db.Exec(t.Context(), pgdb.Statement{Name: "damage", SQL: sql}); err != nil || n != 1 {
 				t.Fatalf("%d rows changed: %v", n, err)
