@@ -92,3 +92,57 @@ func TestBuckets(t *testing.T) {
 		t.Errorf("create: %s", out)
 	}
 }
+
+// TestBucketsNative uses the native API with tokens of the command: for an account, and
+// for garbage.
+func TestBucketsNative(t *testing.T) {
+	t.Parallel()
+	listen := binary.FreePort(t)
+	s := binary.Start(t, t.TempDir(), "HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN="+listen, "HOLDFAST_BUCKETS__GARBAGE_AFTER=0s", "HOLDFAST_BUCKETS__SWEEP_INTERVAL=0s")
+	c := newS3(t, s, "http://"+listen)
+	do := func(token string, want int, method, path, body string) string {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		a, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		got, err := io.ReadAll(a.Body)
+		if err != nil || a.StatusCode != want {
+			t.Fatalf("%s %s: %d %s %v, want %d", method, path, a.StatusCode, got, err, want)
+		}
+		return string(got)
+	}
+	const bucket, batches = "/buckets/v1/accounts/main/buckets/photos", "/buckets/v1/gc/batches"
+	token := strings.TrimSpace(s.Verb("buckets", "token", "main", "--ttl", "1m"))
+	operator := strings.TrimSpace(s.Verb("buckets", "token", "main", "--gc"))
+	large := strings.Repeat("large ", 10000)
+	c.want(http.StatusOK, http.MethodPut, "/photos", nil)
+	c.want(http.StatusOK, http.MethodPut, "/photos/a//..", []byte(large))
+	if got := do(token, http.StatusOK, http.MethodGet, bucket+"/objects/a//..", ""); got != large {
+		t.Errorf("%d bytes, want %d", len(got), len(large))
+	}
+	if got := do(token, http.StatusOK, http.MethodGet, bucket+"/metadata/a//..", ""); !strings.Contains(got, `"sharks":[{"datacenter":"local","manta_storage_id":"1"}]`) {
+		t.Error(got)
+	}
+	do(token, http.StatusOK, http.MethodPut, bucket+"/objects/a//..", "new")
+	if got := c.want(http.StatusOK, http.MethodGet, "/photos/a//..", nil); string(got) != "new" {
+		t.Errorf("S3 reads %q", got)
+	}
+	do(token, http.StatusForbidden, http.MethodPost, batches, "")
+	if got := do(operator, http.StatusCreated, http.MethodPost, batches, ""); !strings.Contains(got, `"content_length":60000`) {
+		t.Error(got)
+	}
+	s.Verb("buckets", "account", "create", "other")
+	do(strings.TrimSpace(s.Verb("buckets", "token", "other")), http.StatusForbidden, http.MethodGet, bucket, "")
+	for _, args := range [][]string{{"absent"}, {"main", "--ttl", "0s"}, {"main", "--ttl", "2161h"}, {}} {
+		if r := binary.Run(t, s.Env, append([]string{"buckets", "token"}, args...)...); r.Status == 0 {
+			t.Errorf("buckets token %v: %s", args, r.Stdout)
+		}
+	}
+}
