@@ -45,7 +45,10 @@ func (b *garbage) names() (names []string) {
 // with its bodies, once.
 func TestGarbage(t *testing.T) {
 	t.Parallel()
-	s := withBucket(t)
+	onEachEngine(t, testGarbage)
+}
+
+func testGarbage(t *testing.T, s *server) {
 	gc := s.as(s.other, true)
 	for _, name := range []string{"a", "b", "c"} {
 		s.put(name, hello+name)

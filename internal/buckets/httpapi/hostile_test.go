@@ -25,7 +25,10 @@ import (
 // APIs.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
-	s := withBucket(t)
+	onEachEngine(t, testHostileNames)
+}
+
+func testHostileNames(t *testing.T, s *server) {
 	names := map[string]string{
 		"..": "..", "../../etc/passwd": "../../etc/passwd", "/": "/", "//": "//", "a//b": "a//b", "a/": "a/", ".": ".", "%2e%2e": "%252e%252e", "%": "%25", "_": "_", `\`: "%5C",
 		"a\x01b": "a%01b", "\r\n": "%0D%0A", "\x7f": "%7F", "<&\">": "%3C%26%22%3E", "\ufffe": "%EF%BF%BE", "\U0010ffff": "%F4%8F%BF%BF", strings.Repeat("é", 512): strings.Repeat("%C3%A9", 512),

@@ -54,7 +54,10 @@ func TestBuckets(t *testing.T) {
 
 func TestPutAndGet(t *testing.T) {
 	t.Parallel()
-	s := withBucket(t)
+	onEachEngine(t, testPutAndGet)
+}
+
+func testPutAndGet(t *testing.T, s *server) {
 	sum := sigv4.Sum(sigv4.CRC32C, []byte(hello)).String()
 	a := s.do("PUT", objects+"a", hello, "Content-Type: text/plain", "m-Camera: Böx", "Cache-Control: max-age=60", "Surrogate-Key: k", "Access-Control-Max-Age: 5", "X-Other: no",
 		"Object-Roles: "+strings.ToUpper(role)+", "+role, `Object-Properties: {"b": 1.0, "a": "ü"}`, "Durability-Level: 2", "Content-MD5: "+md5Of(hello), "Object-Checksum: crc32c "+sum)
@@ -230,7 +233,10 @@ func TestConditions(t *testing.T) {
 
 func TestUpdate(t *testing.T) {
 	t.Parallel()
-	s := withBucket(t)
+	onEachEngine(t, testUpdate)
+}
+
+func testUpdate(t *testing.T, s *server) {
 	o := s.put("k", hello, "m-a: 1", "m-b: 2", "Content-Type: text/plain", `Object-Properties: {"x":1}`, "Object-Roles: "+role)
 	s.clock.Advance(time.Minute)
 	u := s.do("PATCH", metadata+"k", `{"headers": {"m-c": "3", "content-language": "de"}}`).is(200).object()
@@ -263,7 +269,10 @@ func TestUpdate(t *testing.T) {
 
 func TestListObjects(t *testing.T) {
 	t.Parallel()
-	s := withBucket(t)
+	onEachEngine(t, testListObjects)
+}
+
+func testListObjects(t *testing.T, s *server) {
 	for _, name := range []string{"a", "b%2Fc", "b/d", "b/e/f", "b0", "%25", "_", "b%5C"} {
 		s.put(name, "x")
 	}

@@ -59,7 +59,10 @@ func TestObjectsOfS3(t *testing.T) {
 // TestObjectsForS3: what was written natively is read by S3.
 func TestObjectsForS3(t *testing.T) {
 	t.Parallel()
-	s := withBucket(t)
+	onEachEngine(t, testObjectsForS3)
+}
+
+func testObjectsForS3(t *testing.T, s *server) {
 	sum := sigv4.Sum(sigv4.CRC32, []byte(hello)).String()
 	o := s.put("a/b", hello, "Content-Type: text/plain", "m-camera: box", "Cache-Control: no-store", "Surrogate-Key: hidden", "Object-Checksum: CRC32 "+sum, "Object-Roles: "+role, `Object-Properties: {"x":1}`)
 	s.asS3("GET", "/photos/a/b", "", "x-amz-checksum-mode: ENABLED").is(200).says(hello).has(`ETag: "`+o.EntityTag+`"`, "x-amz-checksum-crc32: "+sum, "Content-Type: text/plain", "x-amz-meta-camera: box",

@@ -24,11 +24,14 @@ import (
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/buckets/blobs/filedriver"
 	"holdfast/internal/buckets/httpapi"
+	"holdfast/internal/buckets/postgres"
 	"holdfast/internal/buckets/s3api"
 	"holdfast/internal/buckets/sqlite"
 	"holdfast/internal/clock"
+	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/openapitest"
+	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
 	"holdfast/internal/web"
 	"holdfast/internal/web/webtest"
@@ -40,7 +43,42 @@ const (
 	grace  = time.Hour
 )
 
-// server is both APIs on SQLite and two storage nodes, with the accounts main and other,
+// backend is a store on an engine.
+type backend interface {
+	buckets.Store
+	buckets.Uploads
+	buckets.Collector
+	buckets.References
+	buckets.Counters
+	buckets.Accounts
+	buckets.Nodes
+}
+
+// engines are the stores for tests of what engines encode differently.
+var engines = map[string]func(testing.TB) backend{
+	"sqlite": openStore,
+	"postgres": func(t testing.TB) backend {
+		return postgres.New(opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, postgres.Migrations))
+	},
+}
+
+func openStore(t testing.TB) backend {
+	return sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations))
+}
+
+// onEachEngine runs a test with the bucket photos of main on each engine.
+func onEachEngine(t *testing.T, fn func(*testing.T, *server)) {
+	for name, open := range engines {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serveOn(t, open(t), web.Options{})
+			s.do("PUT", photos, "").is(201)
+			fn(t, s)
+		})
+	}
+}
+
+// server is both APIs on a store and two storage nodes, with the accounts main and other,
 // and a clock that only the test advances. Every response of the native API is checked
 // against its description, and a 5xx fails the test unless the test has its own log.
 type server struct {
@@ -58,9 +96,14 @@ type server struct {
 	token       string           // of main
 }
 
+// serve is serveOn with SQLite.
 func serve(t testing.TB, with ...web.Options) *server {
 	t.Helper()
-	st := sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations))
+	return serveOn(t, openStore(t), append(with, web.Options{})[0])
+}
+
+func serveOn(t testing.TB, st backend, o web.Options) *server {
+	t.Helper()
 	s := &server{t: t, cluster: blobs.NewCluster(blobs.Options{Clock: time.Now}), clock: clock.NewManual(time.Now().Truncate(time.Second))}
 	var nodes []blobs.Node
 	for _, id := range []string{"home:1", "home:2"} {
@@ -97,10 +140,6 @@ func serve(t testing.TB, with ...web.Options) *server {
 		t.Fatal(err)
 	}
 	s.token = s.sign(httpapi.Claims(s.main, false), time.Hour)
-	var o web.Options
-	if len(with) > 0 {
-		o = with[0]
-	}
 	h := &httpapi.Handler{Service: s.service, Tokens: s.tokens, Clock: s.clock.Now}
 	s.url = webtest.Serve(t, web.Service{Name: "buckets", Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label}, o).URL
 	s3 := &s3api.Handler{Service: s.service, Verifier: sigv4.New("us-east-1", s.clock.Now), Keys: keys, Clock: s.clock.Now, Region: "us-east-1"}
