@@ -11,12 +11,12 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// Claim implements buckets.Collector. Workers that claim at the same time may choose the
-// same rows; then one of them gets these.
+// Claim implements buckets.Collector. Claims are made one after another, so no two choose
+// the same rows.
 func (s *Store) Claim(ctx context.Context, c buckets.Claim) (all []buckets.Garbage, err error) {
 	err = s.db.Tx(ctx, "buckets.claim_garbage", func(tx *pgdb.Tx) error {
 		all = nil
-		if _, err := tx.QueryRow(sqlShareHolds, nil, new(int)); err != nil {
+		if _, err := tx.QueryRow(sqlLockHolds, nil, new(int)); err != nil {
 			return err
 		}
 		var until pgtype.Timestamptz

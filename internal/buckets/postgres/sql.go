@@ -87,8 +87,8 @@ var (
 	sqlAbort = pgdb.Statement{Name: "buckets.abort", SQL: `SELECT bucket_abort_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::timestamptz)`}
 )
 
-// Garbage. A claim is taken in two statements, because on Citus no statement locks rows
-// of several shards in order.
+// Garbage. A claim is taken in two statements under a lock, because on Citus no statement
+// locks rows of several shards in order.
 var (
 	sqlGarbage = pgdb.Statement{Name: "buckets.garbage", SQL: `
 		SELECT id::text, garbage_id::text FROM manta_bucket_deleted_object
@@ -102,7 +102,6 @@ var (
 	sqlClaimed     = pgdb.Statement{Name: "buckets.claimed", SQL: `
 		SELECT ` + garbageColumns + ` FROM manta_bucket_deleted_object WHERE claim = $1::uuid AND claim_expires > $2::timestamptz`}
 
-	sqlShareHolds  = pgdb.Statement{Name: "buckets.share_holds", SQL: `SELECT 1 FROM manta_bucket_hold WHERE id = '' FOR SHARE`}
 	sqlLockHolds   = pgdb.Statement{Name: "buckets.lock_holds", SQL: `SELECT 1 FROM manta_bucket_hold WHERE id = '' FOR UPDATE`}
 	sqlHeld        = pgdb.Statement{Name: "buckets.held", SQL: `SELECT max(expires) FROM manta_bucket_hold WHERE id <> '' AND expires > $1::timestamptz`}
 	sqlEndHolds    = pgdb.Statement{Name: "buckets.end_holds", SQL: `DELETE FROM manta_bucket_hold WHERE id <> '' AND expires <= $1::timestamptz`}

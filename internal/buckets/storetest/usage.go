@@ -17,6 +17,7 @@ func usageChecks() []check {
 		{"QuotaOfAccount", func(t *testing.T, u *user) { quotaIsExact(t, u, buckets.BucketRef{}) }},
 		{"BytesUnderConcurrency", func(t *testing.T, u *user) { bytesAreExact(t, u, u.ref()) }},
 		{"BytesOfAccountUnderConcurrency", func(t *testing.T, u *user) { bytesAreExact(t, u, buckets.BucketRef{}) }},
+		{"QuotaUnderChurn", quotaUnderChurn},
 		{"QuotaOfParts", quotaOfParts},
 		{"LoweredQuota", loweredQuota},
 		{"Audit", auditRepairs},
@@ -90,6 +91,45 @@ func bytesAreExact(t *testing.T, u *user, b buckets.BucketRef) {
 	won := suite.Winners(t, errs, func(err error) bool { _, ok := errors.AsType[*buckets.QuotaError](err); return ok })
 	equal(t, "objects", won, 37)
 	u.wantUsage(37, 370)
+}
+
+// quotaUnderChurn: writers that together never have more than the quotas allow are never
+// refused, although the quotas are used up again and again. Then not one object more fits.
+func quotaUnderChurn(t *testing.T, u *user) {
+	const writers, each, rounds = 20, 3, 4
+	quota := buckets.Quota{Objects: writers * each, Bytes: 10 * writers * each}
+	u.setQuota(u.ref(), quota)
+	u.setQuota(buckets.BucketRef{}, quota)
+	testdb.Together(writers, func(i int) error {
+		for round := range rounds {
+			for k := range each {
+				_, err := u.tryPut(object(fmt.Sprint(i, "/", k)), buckets.Condition{})
+				wantError(t, "Put", err, nil)
+			}
+			for k := range each {
+				if round == rounds-1 {
+					break
+				}
+				_, err := u.tryDelete(fmt.Sprint(i, "/", k), buckets.Condition{})
+				wantError(t, "Delete", err, nil)
+			}
+		}
+		return nil
+	})
+	u.wantUsage(writers*each, 10*writers*each)
+	errs := testdb.Together(writers, func(i int) error {
+		_, err := u.tryPut(buckets.Object{Name: fmt.Sprint("more", i), Body: inline("")}, buckets.Condition{})
+		return err
+	})
+	for _, err := range errs {
+		wantQuota(t, "one more", err, false)
+	}
+	u.delete("0/0")
+	u.put("0/0")
+	u.setQuota(buckets.BucketRef{}, buckets.Quota{})
+	u.setQuota(u.ref(), buckets.Quota{})
+	u.put("more")
+	u.wantUsage(writers*each+1, 10*writers*each+10)
 }
 
 func quotaOfParts(t *testing.T, u *user) {

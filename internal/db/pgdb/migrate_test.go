@@ -71,6 +71,20 @@ func TestMigrate(t *testing.T) {
 	wantCode(t, err, fault.Internal)
 }
 
+// TestMigrationExplains: the message of a migration for the operator is the whole error.
+func TestMigrationExplains(t *testing.T) {
+	t.Parallel()
+	db := open(t, pgdb.Options{URL: testdb.PostgresDatabase(t)})
+	set := load(t, map[string]string{"0001_extension.sql": `DO $$ BEGIN
+		RAISE EXCEPTION USING ERRCODE = 'HF001', MESSAGE = 'run CREATE EXTENSION x';
+	END $$`})
+	_, err := db.Migrate(t.Context(), set)
+	wantCode(t, err, fault.Unavailable)
+	if err == nil || err.Error() != "run CREATE EXTENSION x" {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 // TestMigrateAtOnce: many processes migrate an empty database concurrently.
 func TestMigrateAtOnce(t *testing.T) {
 	t.Parallel()

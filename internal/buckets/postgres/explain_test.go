@@ -1,0 +1,182 @@
+package postgres
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
+)
+
+// fill creates accounts with two buckets each, which have objects, uploads with parts,
+// garbage and usage.
+const fill = `
+	CREATE TEMP TABLE bucket AS
+		SELECT ('a0000000-0000-4000-8000-' || lpad(a::text, 12, '0'))::uuid AS owner, ('b0000000-0000-4000-8000-' || lpad((2 * a + b)::text, 12, '0'))::uuid AS id, b
+		FROM generate_series(1, 60) a, generate_series(0, 1) b;
+	ANALYZE bucket;
+	INSERT INTO manta_bucket SELECT id, 'bucket-' || b, owner, '2024-01-01' FROM bucket;
+	INSERT INTO manta_bucket_object (id, name, owner, bucket_id, content_length, content_type, sharks)
+		SELECT gen_random_uuid(), 'f' || n % 10 || '/' || n, owner, id, 10, 'text/plain', '{a:b}' FROM bucket, generate_series(1, 400) n;
+	INSERT INTO manta_bucket_deleted_object (id, name, owner, bucket_id, created, modified, content_length, deleted_at, garbage_id)
+		SELECT gen_random_uuid(), 'f/' || n, owner, id, '2024-01-01', '2024-01-01', 10, timestamptz '2024-01-01' + n * interval '1 h', gen_random_uuid()
+		FROM bucket, generate_series(1, 100) n;
+	INSERT INTO manta_bucket_deleted_bucket SELECT gen_random_uuid(), 'gone', owner, '2024-01-01', timestamptz '2024-01-01' + n * interval '1 h'
+		FROM bucket, generate_series(1, 10) n;
+	INSERT INTO manta_bucket_upload (id, name, owner, bucket_id, created)
+		SELECT ('c0000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'f/' || n, owner, id, timestamptz '2024-01-01' + n * interval '1 h' FROM bucket, generate_series(1, 100) n WHERE b = 0;
+	INSERT INTO manta_bucket_part SELECT owner, id, n, bucket_id, name, gen_random_uuid(), '2024-01-01', 10, '' FROM manta_bucket_upload, generate_series(1, 5) n;
+	INSERT INTO manta_bucket_usage (owner, bucket_id, slot, objects, bytes) SELECT owner, id, n, 25, 250 FROM bucket, generate_series(0, 15) n;
+	INSERT INTO manta_bucket_usage (owner, bucket_id, slot, objects, bytes) SELECT DISTINCT owner, '00000000-0000-0000-0000-000000000000'::uuid, n, 50, 500 FROM bucket, generate_series(0, 15) n;
+	INSERT INTO manta_bucket SELECT gen_random_uuid(), 'bucket-' || n, gen_random_uuid(), '2024-01-01' FROM generate_series(1, 5000) n;
+	INSERT INTO manta_bucket_settings SELECT owner, id, '{}' FROM manta_bucket;
+	INSERT INTO manta_bucket_account SELECT gen_random_uuid(), 'a' || n, '2024-01-01', 0, 0 FROM generate_series(1, 3000) n;
+	INSERT INTO manta_bucket_key SELECT 'K' || n, gen_random_uuid(), '', '2024-01-01' FROM generate_series(1, 3000) n;
+	INSERT INTO manta_bucket_node SELECT 'a:' || n, 'file:///srv', 'active', '2024-01-01' FROM generate_series(1, 3000) n;
+	DROP TABLE bucket`
+
+// filled is one of the buckets of fill.
+const (
+	filledOwner  = "a0000000-0000-4000-8000-000000000050"
+	filledBucket = "b0000000-0000-4000-8000-000000000100"
+	filledUpload = "c0000000-0000-4000-8000-000000000007"
+	filledAt     = buckets.Moment(1_704_067_200_000_000 + 50*3_600_000_000) // 2024-01-01 and 50 hours
+)
+
+// step is a statement that a request or the sweep waits for, with the indexes that its
+// plan must use.
+type step struct {
+	name    string
+	st      pgdb.Statement
+	args    []any
+	indexes []string
+}
+
+// ofOwner are the statements on one account's rows.
+func ofOwner() []step {
+	const (
+		owner, bucket, id, upload = filledOwner, "bucket-0", filledBucket, filledUpload
+		bucketKey                 = "manta_bucket_pkey"
+		objects                   = "manta_bucket_object_pkey"
+		uploads                   = "manta_bucket_upload_pkey"
+		parts                     = "manta_bucket_part_pkey"
+		garbage                   = "manta_bucket_deleted_object_pkey"
+		usage                     = "manta_bucket_usage_pkey"
+		settings                  = "manta_bucket_settings_pkey"
+		node                      = "manta_bucket_node_pkey"
+		body                      = "d0000000-0000-4000-8000-000000000001"
+	)
+	now := at(filledAt)
+	put := func(name string, flags int, all bool) []any {
+		return []any{owner, bucket, id, name, now, body, nil, int64(10), []byte{1}, "text/plain", nil, nil, nil, []string{"a:1"}, nil, nil, int64(10),
+			flags, nil, []string{"x"}, nil, nil, all}
+	}
+	none := pgtype.Timestamptz{}
+	return []step{
+		{"bucket", sqlBucket, []any{owner, bucket}, []string{settings}},
+		{"buckets", sqlListBuckets, []any{owner, "a", "b", 100}, []string{bucketKey, settings}},
+		{"put", sqlPut, put("f1/1", 0, false), []string{objects, node}},
+		{"put with a condition", sqlPut, put("f1/1", conditionSet, false), []string{objects}},
+		{"put of a new object", sqlPut, put("new", 0, false), []string{objects}},
+		{"put near a quota", sqlPut, put("new", 0, true), []string{objects, usage}},
+		{"get", sqlGet, []any{owner, id, "f1/1"}, []string{objects}},
+		{"delete", sqlDelete, []any{owner, bucket, id, "f1/1", now, 0, nil, nil, none, none}, []string{objects}},
+		{"list", sqlList, []any{owner, id, "", "", "f1", false, 101}, []string{objects}},
+		{"list groups", sqlList, []any{owner, id, "", "/", "", false, 101}, []string{objects}},
+		{"update", sqlUpdate, []any{owner, id, "f1/1", now, "text/html", nil, nil, nil, nil}, []string{objects}},
+		{"delete a bucket", sqlDeleteBucket, []any{owner, bucket, id, now}, []string{objects}},
+		{"create an upload", sqlCreateUpload, []any{owner, bucket, id, "new", upload, now, nil, "", nil, nil, nil, nil}, nil},
+		{"upload", sqlUpload, []any{owner, id, "f/7", upload}, []string{uploads}},
+		{"uploads", sqlListUploads, []any{owner, id, "f/7", upload, 100}, []string{uploads}},
+		{"put a part", sqlPutPart, []any{owner, bucket, id, "f/7", upload, 2, now, body, int64(10), []byte{1}, nil, []string{"a:1"}, nil, false}, []string{uploads, parts}},
+		{"parts", sqlParts, []any{owner, upload, 1, 10}, []string{parts}},
+		{"segments", sqlSegments, []any{owner, upload, int64(0), 10}, []string{parts}},
+		{"assemble", sqlAssemble, []any{owner, id, "f/7", upload, []int32{1, 3}, []int64{0, 10}, now}, []string{parts, uploads}},
+		{"abort", sqlAbort, []any{owner, id, "f/7", upload, now}, []string{parts, uploads}},
+		{"set nodes", sqlSetSharks, []any{owner, id, "f1/1", nil, 0, false, body, []string{"a:b"}, []string{"a:1"}}, []string{objects}},
+		{"set nodes of a part", sqlSetSharks, []any{owner, id, "f/7", upload, 1, false, body, []string{"a:b"}, []string{"a:1"}},
+			[]string{objects, uploads, parts, "manta_bucket_deleted_object_upload_idx"}},
+		{"set nodes of garbage", sqlSetSharks, []any{owner, id, "f/7", nil, 0, true, body, []string{"a:b"}, []string{"a:1"}}, nil},
+		{"remove a bucket", sqlRemoveBucket, []any{owner, id, "gone", now, 10}, []string{uploads, parts}},
+		{"remove garbage", sqlRemove, []any{owner, body, []string{id}, []string{body}, []string{"f/7"}, []string{""}}, nil},
+		{"usage", sqlUsage, []any{owner}, nil},
+		{"set a quota", sqlSetQuota, []any{owner, bucket, id, int64(5), int64(5)}, nil},
+	}
+}
+
+// ofAll are the statements on the rows of all accounts.
+func ofAll() []step {
+	at := at(filledAt)
+	return []step{
+		{"namesakes", sqlNamesakes, []any{"none"}, []string{"manta_bucket_name_idx"}},
+		{"old uploads", sqlOldUploads, []any{at, 10}, []string{"manta_bucket_upload_created_idx"}},
+		{"garbage", sqlGarbage, []any{at, at, 10}, []string{"manta_bucket_deleted_object_deleted_at_idx"}},
+		{"claimed", sqlClaimed, []any{filledUpload, at}, []string{"manta_bucket_deleted_object_claim_idx"}},
+		{"account", sqlAccount, []any{"a7"}, nil},
+		{"accounts", sqlListAccounts, []any{"a7", 10}, nil},
+		{"key", sqlKey, []any{"K7"}, nil},
+		{"keys", sqlKeys, []any{filledOwner}, []string{"manta_bucket_key_account_idx"}},
+	}
+}
+
+// TestPlans checks that the statements use their indexes, both in the custom plans of
+// the first calls and in the generic plans of later ones.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
+	testdb.Script(t, url, fill+`; ANALYZE`)
+	e := testdb.Explain(t, url)
+	for _, h := range append(ofOwner(), ofAll()...) {
+		t.Run(h.name, func(t *testing.T) { e.Uses(t, h.indexes, h.st.SQL, h.args...) })
+	}
+}
+
+// TestPageCost: a page costs the same in a bucket of 1,000 objects and in one of 100,000,
+// with and without groups.
+func TestPageCost(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	db := opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
+	cost := map[string][]int{}
+	for i, n := range []int{1_000, 100_000} {
+		testdb.Script(t, url, fmt.Sprintf(`INSERT INTO manta_bucket_object (id, name, owner, bucket_id, content_length)
+			SELECT gen_random_uuid(), lpad((n %% 100)::text, 3, '0') || '/' || n, '%s', 'b0000000-0000-4000-8000-00000000000%d', 1 FROM generate_series(1, %d) n`,
+			filledOwner, i, n))
+		testdb.Script(t, url, `VACUUM ANALYZE manta_bucket_object`)
+		bucket := fmt.Sprintf("b0000000-0000-4000-8000-00000000000%d", i)
+		for delimiter, from := range map[string]string{"": "050", "/": "010/"} {
+			cost[delimiter] = append(cost[delimiter], buffers(t, db, sqlList.SQL, filledOwner, bucket, "", delimiter, from, false, 51))
+		}
+	}
+	t.Logf("pages read for a page of 50 entries: %v without groups, %v with groups", cost[""], cost["/"])
+	for delimiter, c := range cost {
+		if c[1] > c[0]*2 {
+			t.Errorf("delimiter %q: %d pages of the database are read in the small bucket, %d in the large one", delimiter, c[0], c[1])
+		}
+	}
+}
+
+// buffers returns how many pages of the database a statement reads.
+func buffers(t *testing.T, db *pgdb.DB, sql string, args ...any) int {
+	t.Helper()
+	var plans []struct {
+		Plan struct {
+			Hit  int `json:"Shared Hit Blocks"`
+			Read int `json:"Shared Read Blocks"`
+		}
+	}
+	for range 2 { // the first call reads the catalog
+		text := strings.Join(opened.Lines(t, db, `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) `+sql, args...), "\n")
+		if err := json.Unmarshal([]byte(text), &plans); err != nil || len(plans) != 1 {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+	return plans[0].Plan.Hit + plans[0].Plan.Read
+}
