@@ -144,3 +144,45 @@ func TestBucketsFirstStart(t *testing.T) {
 		t.Errorf("the second start: %s", out)
 	}
 }
+
+// TestBucketsCheck: the check shows storage nodes, garbage and access keys, and the
+// metrics count.
+func TestBucketsCheck(t *testing.T) {
+	t.Parallel()
+	data, listen := t.TempDir(), binary.FreePort(t)
+	vars := []string{"HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN=" + listen, "HOLDFAST_BUCKETS__INLINE=0", "HOLDFAST_TOKENSERVER__ENABLED=false"}
+	s := binary.Start(t, data, vars...)
+	c := newS3(t, s, "http://"+listen)
+	c.want(http.StatusOK, http.MethodPut, "/photos", nil)
+	c.want(http.StatusOK, http.MethodPut, "/photos/a", []byte("body"))
+	c.want(http.StatusOK, http.MethodGet, "/photos/a", nil)
+	c.want(http.StatusNotFound, http.MethodGet, "/photos/b", nil)
+	c.want(http.StatusNoContent, http.MethodDelete, "/photos/a", nil)
+	for _, line := range []string{
+		`holdfast_buckets_operations_total{operation="PutObject",result="ok"} 1`,
+		`holdfast_buckets_operations_total{operation="GetObject",result="refused"} 1`,
+		`holdfast_buckets_node_bodies_total{event="written",node="local:1"} 1`,
+		`holdfast_buckets_node_bodies_total{event="read",node="local:1"} 1`,
+		`holdfast_buckets_received_bytes_total 4`, `holdfast_buckets_sent_bytes_total 4`,
+		`holdfast_buckets_node_up{node="local:1"} 1`,
+	} {
+		s.AwaitMetric(line)
+	}
+	check := func(status int, want string, more ...string) {
+		t.Helper()
+		r := binary.Run(t, append(s.Env, more...), "check")
+		if r.Status != status || !regexp.MustCompile(want).MatchString(r.Stdout) {
+			t.Errorf("check: %d, want %s\n%s%s", r.Status, want, r.Stdout, r.Stderr)
+		}
+	}
+	check(0, `(ok|warn) +buckets nodes +local:1, file://\S+/buckets: .* of .* free`)
+	check(0, `ok +buckets garbage +1 deleted object with 4 B`)
+	check(0, `ok +buckets keys +1 access key\n`)
+	check(1, `WRONG +buckets nodes +1 of 1 active nodes accept bodies, and each body has 3 copies`, "HOLDFAST_BUCKETS__COPIES=3")
+	check(1, `must be at least`, "HOLDFAST_SERVER__REQUEST_MEMORY=1000000")
+	s.Kill()
+	if err := os.Rename(data+"/buckets", data+"/away"); err != nil {
+		t.Fatal(err)
+	}
+	check(1, `WRONG +buckets nodes +local:1, .*is the disk mounted`)
+}

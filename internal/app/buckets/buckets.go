@@ -47,6 +47,7 @@ type Buckets struct {
 	tokens  *bearer.Keyring
 	cluster *blobs.Cluster
 	nodes   *nodes
+	metrics *metrics
 
 	mu    sync.Mutex
 	first *newKey // of the account that this process gave a new database
@@ -67,8 +68,9 @@ func (s *Buckets) Service() service.Service {
 			return []service.Listener{{Name: Listener, Setting: Name + ".listen", Address: s.cfg.Listen}}
 		},
 		// The secrets of access keys are encrypted with it.
-		Secrets:    []service.Secret{{Name: "key_secret", Setting: &s.cfg.KeySecret, Old: &s.cfg.OldKeySecrets, Bound: true}},
-		KeepsFiles: func() bool { return len(s.cfg.Nodes) == 0 },
+		Secrets:        []service.Secret{{Name: "key_secret", Setting: &s.cfg.KeySecret, Old: &s.cfg.OldKeySecrets, Bound: true}},
+		LargestRequest: s3api.LargestRequest,
+		KeepsFiles:     func() bool { return len(s.cfg.Nodes) == 0 },
 	}
 }
 
@@ -101,7 +103,9 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 		return opened, err
 	}
 	s.store = st
-	s.cluster = blobs.NewCluster(blobs.Options{Clock: d.Clock, Report: s.report})
+	s.cluster = blobs.NewCluster(blobs.Options{Clock: d.Clock, Report: s.report, Observe: func(node string, e blobs.Event) {
+		s.metrics.bodies.WithLabelValues(node, string(e)).Inc()
+	}})
 	s.nodes = &nodes{cluster: s.cluster, store: st, cfg: &s.cfg, clock: d.Clock, log: d.Log, folder: filepath.Join(d.Data, Name), create: d.Create}
 	s.opened = buckets.NewService(buckets.Options{
 		Store: st, Uploads: st, Collector: st, References: st, Counters: st, Accounts: st, Nodes: st, Bodies: s.cluster, Clock: d.Clock,
@@ -110,10 +114,11 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	s3 := &s3api.Handler{
 		Service: s.opened, Verifier: sigv4.New(s.cfg.Region, d.Clock), Keys: s.keys, Clock: d.Clock, Region: s.cfg.Region, Domain: s.cfg.Domain,
 	}
+	s.metrics = observe(d.Metrics, st, s.cluster, s3, d.Clock)
 	native := &httpapi.Handler{Service: s.opened, Tokens: s.tokens, Clock: d.Clock}
 	opened.Mounts = []service.Mount{
 		{Listener: Listener, Mount: web.Mount{
-			Owns: s3api.Owns, Service: web.Service{Serve: s3.Serve, Error: s3api.WriteError, Route: s3api.Label},
+			Owns: s3api.Owns, Service: web.Service{Serve: s.metrics.count(s3), Error: s3api.WriteError, Route: s3api.Label},
 		}},
 		{Listener: service.Main, Mount: web.Mount{
 			Owns: httpapi.Owns, Service: web.Service{Serve: native.Serve, Error: httpapi.WriteError, Route: httpapi.Label},
@@ -122,6 +127,7 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	opened.Jobs = s.jobs()
 	opened.Ready = s.ready
 	opened.Settle = s.settle
+	opened.Inspect = s.inspect
 	opened.Files = s.files()
 	opened.Start = s.start
 	opened.Hint = func(string) service.Hint { return s.hint(ctx, db.Embedded()) }
@@ -143,7 +149,9 @@ func (s *Buckets) jobs() []sweep.Job {
 			if s.cfg.UploadsAfter == 0 {
 				return 0, nil
 			}
-			return s.opened.Uploads.AbortOld(ctx, buckets.At(now.Add(-s.cfg.UploadsAfter)), buckets.At(now), limit)
+			n, err := s.opened.Uploads.AbortOld(ctx, buckets.At(now.Add(-s.cfg.UploadsAfter)), buckets.At(now), limit)
+			s.metrics.aborted.Add(int64(n))
+			return n, err
 		}),
 		job("deleted objects of buckets", func(ctx context.Context, now time.Time, limit int) (int, error) {
 			if err := s.nodes.ensure(ctx); err != nil {
@@ -265,5 +273,6 @@ func (s *Buckets) start(ctx context.Context) (func() error, error) {
 
 // report logs a copy of a body that is not as it should be.
 func (s *Buckets) report(f blobs.Finding) {
+	s.metrics.bodies.WithLabelValues(f.Node, string(f.Problem)).Inc()
 	s.deps.Log.Warn("bad copy of a body", "node", f.Node, "path", f.Path, "problem", string(f.Problem))
 }

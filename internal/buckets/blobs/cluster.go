@@ -41,6 +41,26 @@ type Options struct {
 	Avoid time.Duration
 	// Report is called for each copy that is missing or wrong. It must not block.
 	Report func(Finding)
+	// Observe, if set, is called for each copy that a node stored or began to read, or
+	// could not. It must not block.
+	Observe func(node string, e Event)
+}
+
+// Event is the result of a use of a node.
+type Event string
+
+// The events.
+const (
+	Written     Event = "written"
+	WriteFailed Event = "write_failed" // another node is used
+	Read        Event = "read"
+	ReadFailed  Event = "read_failed" // another copy is used, if there is one
+)
+
+func (c *Cluster) observe(m *member, e Event) {
+	if c.Observe != nil {
+		c.Observe(m.id, e)
+	}
 }
 
 // Finding is a copy that is not as it should be.

@@ -144,9 +144,11 @@ func (p *placement) fits(m *member) bool {
 	if !m.hasSpace || m.space.Free < 0 {
 		return true
 	}
-	keep := min(m.space.Total/keepFreePart, keepFreeMost)
-	return m.space.Free-keep > p.size
+	return m.space.Fits(p.size)
 }
+
+// Fits reports whether a node with a known space takes a body.
+func (s Space) Fits(size int64) bool { return s.Free-min(s.Total/keepFreePart, keepFreeMost) > size }
 
 // lack returns the error for too few nodes. It is lack of space if the nodes that do not
 // work now would not be enough either. The caller holds c.mu.

@@ -218,6 +218,7 @@ func (r *bodyReader) open() bool {
 func (r *bodyReader) use(m *member) {
 	if n := len(r.used); n == 0 || r.used[n-1] != m {
 		r.used = append(r.used, m)
+		r.c.observe(m, Read)
 	}
 }
 
@@ -232,6 +233,7 @@ func (r *bodyReader) fail(err error) {
 		r.c.report(m, r.path, Truncated)
 		err = fault.Wrap(fault.Internal, "storage node "+m.id+" has a truncated copy", errors.Join(ErrCorrupt, err))
 	default:
+		r.c.observe(m, ReadFailed)
 		r.c.blame(r.ctx, m, err)
 	}
 	r.errs = append(r.errs, err)

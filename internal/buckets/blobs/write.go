@@ -117,6 +117,9 @@ func (p *put) wait(ctx context.Context) error {
 func (w *write) settle(p *put, err error) {
 	w.c.blame(w.ctx, p.node, err)
 	if err != nil {
+		if w.ctx.Err() == nil && !IsSourceError(err) {
+			w.c.observe(p.node, WriteFailed)
+		}
 		w.p.failed(p.node, err)
 		w.abandon(p)
 		return
@@ -128,6 +131,7 @@ func (w *write) settle(p *put, err error) {
 
 // wrote subtracts a body from the known free space of a node.
 func (c *Cluster) wrote(m *member, size int64) {
+	c.observe(m, Written)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m.space.Free >= 0 {

@@ -18,6 +18,10 @@ const (
 	firstText = 16 << 10
 )
 
+// LargestRequest returns the maximum memory of one request in bytes: a document and the
+// buffer of a body.
+func LargestRequest() int64 { return maxXML + 1 + copyBuffer }
+
 // source is a buckets.Source on the body of a request.
 type source struct {
 	body   *sigv4.Body

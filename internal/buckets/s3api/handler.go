@@ -3,8 +3,11 @@ package s3api
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
@@ -20,6 +23,13 @@ type Handler struct {
 	Clock    clock.Clock
 	Region   string // that GetBucketLocation reports
 	Domain   string // below which buckets are host names; "" for none
+
+	// Observe, if set, is called after each request with the name of the operation, one of
+	// Operations.
+	Observe func(operation string, r *http.Request, err error, took time.Duration)
+
+	// Bytes of request bodies, with the framing of chunks, and of objects in answers.
+	Received, Sent atomic.Int64
 }
 
 // Keys finds the secrets of access keys.
@@ -44,6 +54,29 @@ type request struct {
 
 // Serve is the service's web.Handler.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
+	began := time.Now()
+	r.Body = &counted{r.Body, &h.Received}
+	x := &request{Handler: h, in: r, out: w, at: at}
+	err := x.serve(w, r, at)
+	if h.Observe != nil {
+		h.Observe(x.name(), r, err, time.Since(began))
+	}
+	return err
+}
+
+// counted counts the bytes of a body.
+type counted struct {
+	io.ReadCloser
+	n *atomic.Int64
+}
+
+func (c *counted) Read(p []byte) (n int, err error) {
+	n, err = c.ReadCloser.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) (err error) {
 	w.Header().Set("Server", "Holdfast")
 	setRequestID(w.Header())
 	if r.ContentLength == 0 && r.Header.Get("Expect") != "" {
@@ -51,9 +84,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 		// botocore cannot read the next one on the connection.
 		w.Header().Set("Connection", "close")
 	}
-	x := &request{Handler: h, in: r, out: w, at: at}
-	var err error
-	if x.route, err = parseRoute(r, at, h.Domain); err != nil {
+	if x.route, err = parseRoute(r, at, x.Domain); err != nil {
 		return err
 	}
 	if r.Method == http.MethodOptions {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
@@ -134,21 +135,31 @@ func (x *request) stream(status int, body io.ReadCloser, length int64) error {
 		return err
 	}
 	x.out.WriteHeader(status)
-	if _, err := x.out.Write(buf[:n]); err != nil {
+	out := onlyWriter{x.out, &x.Sent}
+	if _, err := out.Write(buf[:n]); err != nil {
 		return nil // the client went away
 	}
 	if int64(n) == length {
 		return nil
 	}
-	sent, err := io.CopyBuffer(onlyWriter{x.out}, &io.LimitedReader{R: body, N: length - int64(n)}, buf)
+	sent, err := io.CopyBuffer(out, &io.LimitedReader{R: body, N: length - int64(n)}, buf)
 	if err == nil && sent != length-int64(n) {
 		err = io.ErrUnexpectedEOF
 	}
 	return err
 }
 
-// onlyWriter hides ReadFrom, which would ignore the buffer.
-type onlyWriter struct{ io.Writer }
+// onlyWriter counts bytes, and hides ReadFrom, which would ignore the buffer.
+type onlyWriter struct {
+	io.Writer
+	n *atomic.Int64
+}
+
+func (w onlyWriter) Write(p []byte) (n int, err error) {
+	n, err = w.Writer.Write(p)
+	w.n.Add(int64(n))
+	return n, err
+}
 
 // checkVersion refuses versions: every object has the version null.
 func (x *request) checkVersion() error {

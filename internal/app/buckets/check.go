@@ -1,0 +1,158 @@
+package buckets
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/blobs"
+)
+
+const (
+	// inspectTime limits how long the check waits for storage nodes.
+	inspectTime = 5 * time.Second
+	// lateGarbage is how much later than buckets.garbage_after garbage may be removed.
+	lateGarbage = 24 * time.Hour
+)
+
+// inspect checks the storage nodes, the garbage collection and the access keys.
+func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err error) {
+	if err := s.nodes.load(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { _ = s.nodes.close() }() // nothing was written
+	urls, err := s.where(ctx)
+	if err != nil {
+		return nil, err
+	}
+	const what = "buckets nodes"
+	limited, cancel := context.WithTimeout(ctx, inspectTime)
+	defer cancel()
+	s.cluster.Refresh(limited)
+	all, active, reached := s.cluster.Nodes(), 0, 0
+	for i := range all {
+		n := &all[i]
+		f := inspectNode(n, urls[n.ID])
+		f.What = what
+		found = append(found, f)
+		if n.State == buckets.NodeActive {
+			active++
+			if f.State != service.Wrong {
+				reached++
+			}
+		}
+	}
+	for id, url := range s.nodes.configured() {
+		if _, known := urls[id]; !known {
+			found = append(found, service.Finding{State: service.OK, What: what, Says: fmt.Sprintf("%s, %s, will be initialized at the next start", id, url)})
+			active, reached = active+1, reached+1
+		}
+	}
+	copies := s.cfg.Copies
+	if copies == 0 {
+		copies = min(2, max(1, active))
+	}
+	if reached < copies {
+		found = append(found, service.Finding{
+			State: service.Wrong, What: what, Says: fmt.Sprintf("%d of %d active nodes accept bodies, and each body has %s", reached, active, copiesOf(copies)),
+			Fix: "repair or add nodes (holdfast buckets node add), or lower buckets.copies",
+		})
+	}
+	f, err := s.inspectGarbage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := s.inspectKeys(ctx)
+	return append(found, f, keys), err
+}
+
+func copiesOf(n int) string {
+	if n == 1 {
+		return "1 copy"
+	}
+	return fmt.Sprintf("%d copies", n)
+}
+
+func inspectNode(n *blobs.Status, url string) service.Finding {
+	name := n.ID + ", " + url
+	switch {
+	case n.Err != nil:
+		return service.Finding{State: service.Wrong, Says: name + ": " + n.Err.Error(), Fix: "mount its disk, or correct buckets.nodes; clients read other copies meanwhile"}
+	case !n.HasSpace:
+		return service.Finding{State: service.Wrong, Says: fmt.Sprintf("%s does not respond within %s", name, inspectTime), Fix: "look at its disk or its network"}
+	}
+	says := name
+	if n.Space.Total > 0 {
+		says += fmt.Sprintf(": %s of %s free", service.FormatBytes(n.Space.Free), service.FormatBytes(n.Space.Total))
+	}
+	if n.State != buckets.NodeActive {
+		return service.Finding{State: service.OK, Says: says + ", " + string(n.State) + ": it gets no new bodies"}
+	}
+	const fix = "make space, or add a node: holdfast buckets node add"
+	switch {
+	case n.Space.Total > 0 && !n.Space.Fits(0):
+		return service.Finding{State: service.Wrong, Says: says + ": it is full", Fix: fix}
+	case n.Space.Total > 0 && n.Space.Free < n.Space.Total/10:
+		return service.Finding{State: service.Warning, Says: says, Fix: fix}
+	}
+	return service.Finding{State: service.OK, Says: says}
+}
+
+func (s *Buckets) inspectGarbage(ctx context.Context) (f service.Finding, err error) {
+	f = service.Finding{State: service.OK, What: "buckets garbage"}
+	rows, bytes, oldest, err := s.opened.Collector.Backlog(ctx)
+	if err != nil {
+		return f, err
+	}
+	now := s.deps.Clock()
+	held, err := s.opened.Collector.Held(ctx, buckets.At(now))
+	f.Says = fmt.Sprintf("%s with %s", service.Count(rows, "deleted object"), service.FormatBytes(bytes))
+	if held != 0 {
+		f.Says += ", kept while a backup runs"
+	}
+	if oldest != 0 && now.Sub(oldest.Time()) > s.cfg.GarbageAfter+lateGarbage {
+		f.State = service.Warning
+		f.Says += ", the oldest for " + now.Sub(oldest.Time()).Round(time.Hour).String()
+		f.Fix = "start the server, and look for \"a sweep failed\" in its log: a storage node may be unreachable"
+	}
+	return f, err
+}
+
+// inspectKeys checks that the secrets of access keys can be decrypted.
+func (s *Buckets) inspectKeys(ctx context.Context) (f service.Finding, err error) {
+	f = service.Finding{State: service.OK, What: "buckets keys"}
+	var total, wrong int64
+	for after := ""; ; {
+		page, err := s.opened.Accounts.ListAccounts(ctx, after, buckets.MaxPage)
+		if err != nil {
+			return f, err
+		}
+		for _, a := range page {
+			keys, err := s.opened.Accounts.Keys(ctx, a.ID)
+			if err != nil {
+				return f, err
+			}
+			for _, k := range keys {
+				if total++; k.Revoked != 0 || s.deps.Unsaved[Name+".key_secret"] {
+					continue
+				}
+				if _, err := s.keys.Secret(k); err != nil {
+					wrong++
+				}
+			}
+			after = a.Name
+		}
+		if len(page) < buckets.MaxPage {
+			break
+		}
+	}
+	f.Says = service.Count(total, "access key")
+	if wrong > 0 {
+		f.State = service.Wrong
+		f.Says += fmt.Sprintf(", of which %d were encrypted with another buckets.key_secret", wrong)
+		f.Fix = "add the former secret to buckets.old_key_secrets, or revoke these keys and create new ones"
+	}
+	return f, nil
+}

@@ -1,0 +1,153 @@
+package buckets
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/buckets/s3api"
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+	"holdfast/internal/obs"
+	"holdfast/internal/web"
+)
+
+// metrics are the metrics of the service. None has a label for an account or a bucket.
+type metrics struct {
+	ops     *prometheus.CounterVec
+	latency *prometheus.HistogramVec
+	bodies  *prometheus.CounterVec
+	aborted atomic.Int64
+	store   buckets.Collector
+	now     clock.Clock
+
+	mu      sync.Mutex
+	backlog backlog
+	asked   time.Time // of the last read, which may have failed
+	known   bool      // the last read succeeded
+}
+
+type backlog struct {
+	rows, bytes int64
+	oldest      buckets.Moment
+}
+
+// events are the values of the label event of holdfast_buckets_node_bodies_total.
+var events = []string{
+	string(blobs.Written), string(blobs.WriteFailed), string(blobs.Read), string(blobs.ReadFailed),
+	string(blobs.Missing), string(blobs.Truncated), string(blobs.Corrupt), string(blobs.Suspect),
+}
+
+// observe registers the metrics.
+func observe(m *obs.Metrics, store buckets.Collector, cluster *blobs.Cluster, s3 *s3api.Handler, now clock.Clock) *metrics {
+	r := &metrics{
+		store: store, now: now,
+
+		ops:     m.Counter("holdfast_buckets_operations_total", "Operations of S3, by result.", "operation", "result"),
+		latency: m.Histogram("holdfast_buckets_operation_duration_seconds", "Duration of operations of S3, including the transfer of bodies.", "operation"),
+		bodies:  m.Counter("holdfast_buckets_node_bodies_total", "Copies of bodies that were written to and read from a storage node, and what failed.", "node", "event"),
+	}
+	for _, operation := range s3api.Operations {
+		r.ops.WithLabelValues(operation, "ok")
+		r.latency.WithLabelValues(operation)
+	}
+	total := func(name, help string, n *atomic.Int64) {
+		m.Total(name, help, func(set obs.Set) { set(float64(n.Load())) })
+	}
+	total("holdfast_buckets_received_bytes_total", "Bytes of request bodies of S3.", &s3.Received)
+	total("holdfast_buckets_sent_bytes_total", "Bytes of objects that were sent to clients.", &s3.Sent)
+	total("holdfast_buckets_uploads_aborted_total", "Incomplete uploads that were aborted because of their age.", &r.aborted)
+	nodes := func(name, help string, value func(*blobs.Status) (float64, bool)) {
+		m.Gauge(name, help, func(set obs.Set) {
+			for _, n := range cluster.Nodes() {
+				for _, e := range events {
+					r.bodies.WithLabelValues(n.ID, e)
+				}
+				if v, ok := value(&n); ok {
+					set(v, n.ID)
+				}
+			}
+		}, "node")
+	}
+	nodes("holdfast_buckets_node_up", "1 if the storage node works, else 0.", func(n *blobs.Status) (float64, bool) {
+		if n.Err != nil || !n.HasSpace {
+			return 0, true
+		}
+		return 1, true
+	})
+	nodes("holdfast_buckets_node_active", "1 if the storage node gets new bodies, 0 if it is read-only or drained.", func(n *blobs.Status) (float64, bool) {
+		if n.State == buckets.NodeActive {
+			return 1, true
+		}
+		return 0, true
+	})
+	nodes("holdfast_buckets_node_free_bytes", "Free space of the storage node.", func(n *blobs.Status) (float64, bool) {
+		return float64(n.Space.Free), n.HasSpace && n.Space.Free >= 0
+	})
+	nodes("holdfast_buckets_node_size_bytes", "Size of the storage node.", func(n *blobs.Status) (float64, bool) {
+		return float64(n.Space.Total), n.HasSpace && n.Space.Total >= 0
+	})
+	garbage := func(name, help string, value func(backlog) float64) {
+		m.Gauge(name, help, func(set obs.Set) {
+			if b, known := r.garbage(); known {
+				set(value(b))
+			}
+		})
+	}
+	garbage("holdfast_buckets_garbage_objects", "Deleted objects whose bodies are not removed yet.", func(b backlog) float64 { return float64(b.rows) })
+	garbage("holdfast_buckets_garbage_bytes", "Bytes of deleted objects that are not removed yet.", func(b backlog) float64 { return float64(b.bytes) })
+	garbage("holdfast_buckets_garbage_oldest_age_seconds", "Time since the deletion of the oldest object that is not removed yet, or 0.", func(b backlog) float64 {
+		if b.oldest == 0 {
+			return 0
+		}
+		return now().Sub(b.oldest.Time()).Seconds()
+	})
+	return r
+}
+
+// backlogAge is the maximum age of the backlog, because reading it scans all garbage.
+const backlogAge = time.Minute
+
+// garbage returns the backlog of the garbage collection, and false if it could not be
+// read.
+func (m *metrics) garbage() (backlog, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now := m.now(); m.asked.IsZero() || now.Sub(m.asked) >= backlogAge || now.Before(m.asked) {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		var b backlog
+		var err error
+		b.rows, b.bytes, b.oldest, err = m.store.Backlog(ctx)
+		m.backlog, m.asked, m.known = b, now, err == nil
+	}
+	return m.backlog, m.known
+}
+
+// count wraps the handler of S3.
+func (m *metrics) count(s3 *s3api.Handler) web.Handler {
+	s3.Observe = func(operation string, r *http.Request, err error, took time.Duration) {
+		m.ops.WithLabelValues(operation, resultOf(r, err)).Inc()
+		m.latency.WithLabelValues(operation).Observe(took.Seconds())
+	}
+	return s3.Serve
+}
+
+// resultOf returns the result of a request: ok, refused, failed, or left by its client.
+func resultOf(r *http.Request, err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case r.Context().Err() != nil:
+		return "left"
+	case fault.CodeOf(err) == fault.Internal || fault.Is(err, fault.Unavailable):
+		return "failed"
+	}
+	return "refused"
+}

@@ -1,0 +1,66 @@
+package s3api
+
+import "net/http"
+
+// Operations are the values of name.
+var Operations = []string{
+	"ListBuckets", "CreateBucket", "HeadBucket", "DeleteBucket", "ListObjects", "ListMultipartUploads", "DeleteObjects", "PostObject",
+	"GetObject", "HeadObject", "PutObject", "CopyObject", "DeleteObject", "CreateMultipartUpload", "UploadPart", "UploadPartCopy",
+	"ListParts", "CompleteMultipartUpload", "AbortMultipartUpload", other,
+}
+
+// other is the name of operations on settings, of preflights, and of requests that S3
+// does not have.
+const other = "other"
+
+// name is the name that S3 has for the operation of a request.
+func (x *request) name() string {
+	method := x.in.Method
+	switch {
+	case x.query == nil: // it could not be parsed
+		return other
+	case x.route.bucket == "":
+		return of(method, http.MethodGet, "ListBuckets")
+	case x.key == "":
+		switch {
+		case x.has("delete"):
+			return of(method, http.MethodPost, "DeleteObjects")
+		case x.has("uploads"):
+			return of(method, http.MethodGet, "ListMultipartUploads")
+		}
+		for _, s := range ofBucket {
+			if x.has(s.parameter) {
+				return other
+			}
+		}
+		return of(method, http.MethodGet, "ListObjects", http.MethodHead, "HeadBucket", http.MethodPut, "CreateBucket",
+			http.MethodDelete, "DeleteBucket", http.MethodPost, "PostObject")
+	}
+	put, part := "PutObject", "UploadPart"
+	if x.in.Header.Get("X-Amz-Copy-Source") != "" {
+		put, part = "CopyObject", "UploadPartCopy"
+	}
+	switch {
+	case x.has("uploadId"):
+		return of(method, http.MethodPut, part, http.MethodGet, "ListParts", http.MethodPost, "CompleteMultipartUpload",
+			http.MethodDelete, "AbortMultipartUpload")
+	case x.has("uploads"):
+		return of(method, http.MethodPost, "CreateMultipartUpload")
+	}
+	for _, s := range ofObject {
+		if x.has(s.parameter) {
+			return other
+		}
+	}
+	return of(method, http.MethodGet, "GetObject", http.MethodHead, "HeadObject", http.MethodPut, put, http.MethodDelete, "DeleteObject")
+}
+
+// of returns the name of a method in a list of methods and names.
+func of(method string, names ...string) string {
+	for i := 0; i < len(names); i += 2 {
+		if names[i] == method {
+			return names[i+1]
+		}
+	}
+	return other
+}
