@@ -14,7 +14,7 @@ import (
 
 // Config is the section [buckets].
 type Config struct {
-	Enabled bool   `toml:"enabled" doc:"Serve buckets. They are not finished: with SQLite only, without backups of bodies on storage nodes and metrics. Do not store anything that you need."`
+	Enabled bool   `toml:"enabled" doc:"Serve buckets. They are not finished: with SQLite only. Do not store anything that you need."`
 	Listen  string `toml:"listen" doc:"Address of the S3 protocol."`
 	settings.Database
 	settings.Sweep
