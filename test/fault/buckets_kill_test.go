@@ -3,6 +3,7 @@ package fault
 import (
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -44,16 +45,38 @@ func newBuckets(t *testing.T, data string, vars ...string) *harness {
 	return harnessOf(t, []service{bucketsService()}, false, data, append(vars, "HOLDFAST_CONFIG="+file)...)
 }
 
-// A server is killed at any moment of a PUT, a multipart upload or a DELETE. Every acknowledged write
-// is there, and bodies that no object has are found and removed.
+// A server or its database is killed at any moment of a PUT, a multipart upload or a DELETE. Every
+// acknowledged write is there, and bodies that no object has are found and removed.
 func TestBucketsKill(t *testing.T) {
 	t.Parallel()
+	onEach(t, map[engine]func(*testing.T){onSQLite: killBucketsOnSQLite, onPostgres: killBucketsOnPostgres})
+}
+
+func killBucketsOnSQLite(t *testing.T) {
+	t.Helper()
 	h := newBuckets(t, testdb.SQLite(t))
 	h.enough = 30
 	h.server = h.serve()
 	h.rounds(10, func(int) fault {
 		return fault{inject: h.server.Kill, recover: func() { h.server = h.serve() }, deadly: true}
 	})
+}
+
+func killBucketsOnPostgres(t *testing.T) {
+	t.Helper()
+	db := testdb.DurablePostgres(t)
+	h := newBuckets(t, t.TempDir(), settings([]service{bucketsService()}, "DATABASE_URL", db.URL())...)
+	h.enough = 30
+	h.server = h.serve()
+	server := fault{inject: func() { h.server.Kill() }, recover: func() {
+		abandoned(t, db.URL())
+		h.server = h.serve()
+	}, deadly: true}
+	database := fault{inject: func() { must(t, db.Kill()) }, recover: func() {
+		must(t, db.Start())
+		h.server.Await("/readyz", http.StatusOK)
+	}}
+	h.rounds(4, func(round int) fault { return []fault{server, database}[round%2] })
 }
 
 // bodyFiles returns the files of all storage nodes, temporary ones too.
