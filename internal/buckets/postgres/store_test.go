@@ -28,10 +28,12 @@ func TestStoreOnCitus(t *testing.T) {
 func TestStoreBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
-		return harness(t, func(t testing.TB) string {
+		h := harness(t, func(t testing.TB) string {
 			through := testdb.PgBouncer(t, testdb.PostgresDatabase(t), 4)
 			return testdb.WithParameter(t, through, "default_query_exec_mode", "exec")
 		}, nil)
+		h.Exempt = map[string]string{"References/Stopped": "it cancels a statement, which crashes PgBouncer 1.18"}
+		return h
 	})
 }
 
