@@ -52,7 +52,7 @@ func (w *bucketsLoad) owner(s *server, _ int) (credentials, error) {
 
 func (w *bucketsLoad) limit(ctx context.Context, _ *options, e *engine, _ int) (limit, error) {
 	if e.postgres != nil {
-		return nil, errors.New("buckets have no backend for PostgreSQL")
+		return openBucketsPostgres(ctx, e, w.s3Load)
 	}
 	return openBucketsSQLite(ctx, w.s3Load)
 }
