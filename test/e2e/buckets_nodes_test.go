@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -58,6 +59,22 @@ func killed(t *testing.T, s *binary.Server, ready func() bool, args ...string) {
 	<-ended
 }
 
+// damage corrupts a body, removes one, and adds one that no row names.
+func damage(t *testing.T, files []string) {
+	t.Helper()
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[1] ^= 4
+	stray := filepath.Join(filepath.Dir(files[0]), "00000000-0000-4000-8000-000000000000,00000000000000000000000000000000")
+	old := time.Now().Add(-25 * time.Hour)
+	err = errors.Join(os.WriteFile(files[0], text, 0o600), os.Remove(files[1]), os.WriteFile(stray, text, 0o600), os.Chtimes(stray, old, old))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestBucketsNodes: beside a running server, storage nodes are added, one is drained by a
 // command that is killed, and damage to the others is found and repaired. All objects are
 // readable all the time.
@@ -110,21 +127,7 @@ func TestBucketsNodes(t *testing.T) {
 		t.Errorf("nodes: %s", list)
 	}
 
-	files := bodiesIn(t, filepath.Join(disks, "west:1"))
-	text, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	text[1] ^= 4
-	stray := filepath.Join(filepath.Dir(files[0]), "00000000-0000-4000-8000-000000000000,00000000000000000000000000000000")
-	old := time.Now().Add(-25 * time.Hour)
-	for _, err := range []error{
-		os.WriteFile(files[0], text, 0o600), os.Remove(files[1]), os.WriteFile(stray, text, 0o600), os.Chtimes(stray, old, old),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	damage(t, bodiesIn(t, filepath.Join(disks, "west:1")))
 	audit := []string{"buckets", "audit", "--verify", "--json"}
 	killed(t, s, func() bool {
 		_, err := os.Stat(filepath.Join(data, "buckets-maintenance", "work", "audit.json"))

@@ -1,6 +1,9 @@
 package s3api
 
-import "net/http"
+import (
+	"net/http"
+	"slices"
+)
 
 // Operations are the values of name.
 var Operations = []string{
@@ -57,9 +60,9 @@ func (x *request) name() string {
 
 // of returns the name of a method in a list of methods and names.
 func of(method string, names ...string) string {
-	for i := 0; i < len(names); i += 2 {
-		if names[i] == method {
-			return names[i+1]
+	for pair := range slices.Chunk(names, 2) {
+		if pair[0] == method {
+			return pair[1]
 		}
 	}
 	return other
