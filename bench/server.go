@@ -92,7 +92,7 @@ func (s *server) configure(settings []string) (err error) {
 			s.env = append(s.env, kv)
 		}
 	}
-	s.env = append(s.env, "HOLDFAST_DATA="+s.data(), "HOLDFAST_SERVER__LISTEN="+s.listen, "HOLDFAST_SERVER__ADMIN_LISTEN="+s.admin, "HOLDFAST_SERVER__ADMIN_TOKEN="+s.token)
+	s.env = append(s.env, "HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0", "HOLDFAST_DATA="+s.data(), "HOLDFAST_SERVER__LISTEN="+s.listen, "HOLDFAST_SERVER__ADMIN_LISTEN="+s.admin, "HOLDFAST_SERVER__ADMIN_TOKEN="+s.token)
 	s.env = append(s.env, settings...)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"holdfast/internal/app/service"
@@ -143,7 +144,11 @@ func cannotListen(l service.Listener, err error) service.Finding {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		f.Says = l.Address + " is in use by another program"
-		f.Fix = "stop it, or choose another port; to find it: ss -ltnp 'sport = :" + portOf(l.Address) + "'"
+		f.Fix = "stop it, or choose another port"
+		if section, _, _ := strings.Cut(l.Setting, "."); section != "server" {
+			f.Fix += ", or set " + section + ".enabled = false"
+		}
+		f.Fix += "; to find it: ss -ltnp 'sport = :" + portOf(l.Address) + "'"
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		f.Says = l.Address + ": no permission to listen on this port"
 		f.Fix = "choose a port from 1024 on, or give the service the capability CAP_NET_BIND_SERVICE"

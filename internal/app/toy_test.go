@@ -112,7 +112,7 @@ func withToy() (*toy, []service.Service) {
 func TestToyService(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	environ := []string{"HOLDFAST_DATA=" + data, "HOLDFAST_TOY__MOST=5", "HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0", "HOLDFAST_LOG__LEVEL=error"}
+	environ := []string{"HOLDFAST_DATA=" + data, "HOLDFAST_TOY__MOST=5", "HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0", "HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0", "HOLDFAST_LOG__LEVEL=error"}
 	run := func(args ...string) (status int, out string) {
 		var stdout, stderr bytes.Buffer
 		_, services := withToy()
@@ -224,7 +224,7 @@ func TestListenersConflict(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	cfg, _, err := app.Load(app.Services(), "", []string{"HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=" + l.Addr().String()})
+	cfg, _, err := app.Load(app.Services(), "", []string{"HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=" + l.Addr().String(), "HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}

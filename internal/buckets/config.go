@@ -14,7 +14,7 @@ import (
 
 // Config is the section [buckets].
 type Config struct {
-	Enabled bool   `toml:"enabled" doc:"Serve buckets. They are not finished: with SQLite only. Do not store anything that you need."`
+	Enabled bool   `toml:"enabled" doc:"Serve buckets."`
 	Listen  string `toml:"listen" doc:"Address of the S3 protocol."`
 	settings.Database
 	settings.Sweep
@@ -61,6 +61,7 @@ const (
 // DefaultConfig returns the section's defaults.
 func DefaultConfig() Config {
 	return Config{
+		Enabled:      true,
 		Listen:       "127.0.0.1:9000",
 		Database:     settings.DefaultDatabase(),
 		Sweep:        settings.DefaultSweep(),

@@ -73,9 +73,10 @@ func Build(t *testing.T, pkg string) string {
 // Path returns the path of the binary.
 func Path() string { return path }
 
-// Environ returns this process's environment without settings of Holdfast, and with vars.
+// Environ returns this process's environment without settings of Holdfast, and with vars. The system
+// chooses the port for S3 unless vars set it.
 func Environ(vars ...string) []string {
-	var env []string
+	env := []string{"HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0"}
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "HOLDFAST_") && !strings.HasPrefix(kv, "SYNC_") {
 			env = append(env, kv)

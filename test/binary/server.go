@@ -41,6 +41,9 @@ func Start(t *testing.T, data string, vars ...string) *Server {
 var announced = regexp.MustCompile(`(?m)^  clients +(\S+)(?: \(listening on (\S+)\))?\n  admin +(\S+)` +
 	`|"clients":"([^"]+)",(?:"clients_note":"listening on ([^"]+)",)?"admin":"([^"]+)"`)
 
+// s3Announced matches the listener of S3 in the same message.
+var s3Announced = regexp.MustCompile(`(?m)^  s3 +\w+://(\S+)$|"s3":"\w+://([^"]+)"`)
+
 // Launch starts a server, on free ports unless vars set them, and waits until it is alive.
 func Launch(t *testing.T, data string, vars ...string) *Server {
 	t.Helper()
@@ -91,6 +94,9 @@ func launch(t *testing.T, program string, flags []string, data string, vars []st
 	_, listen, _ := strings.Cut(s.URL, "://")
 	_, admin, _ := strings.Cut(s.Admin, "://")
 	s.Env = append(s.Env, "HOLDFAST_SERVER__LISTEN="+listen, "HOLDFAST_SERVER__ADMIN_LISTEN="+admin)
+	if found := s3Announced.FindStringSubmatch(s.Output.String()); found != nil {
+		s.Env = append(s.Env, "HOLDFAST_BUCKETS__LISTEN="+cmp.Or(found[1], found[2]))
+	}
 	s.Await("/livez", http.StatusOK)
 	return s
 }

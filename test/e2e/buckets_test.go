@@ -59,7 +59,7 @@ func (c s3) want(status int, method, path string, body []byte) []byte {
 func TestBuckets(t *testing.T) {
 	t.Parallel()
 	data, listen := t.TempDir(), binary.FreePort(t)
-	vars := []string{"HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN=" + listen}
+	vars := []string{"HOLDFAST_BUCKETS__LISTEN=" + listen}
 	s := binary.Start(t, data, vars...)
 	c := newS3(t, s, "http://"+listen)
 	bodies := map[string][]byte{}

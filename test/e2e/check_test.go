@@ -21,7 +21,7 @@ import (
 func checked(t *testing.T, data string) []string {
 	t.Helper()
 	return binary.Environ("HOLDFAST_DATA="+data, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+newAccounts(t).URL,
-		"HOLDFAST_SERVER__LISTEN="+binary.FreePort(t), "HOLDFAST_SERVER__ADMIN_LISTEN="+binary.FreePort(t))
+		"HOLDFAST_SERVER__LISTEN="+binary.FreePort(t), "HOLDFAST_SERVER__ADMIN_LISTEN="+binary.FreePort(t), "HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t))
 }
 
 // wrong fails the test unless a check has failed with one line about what, which contains all
@@ -106,7 +106,7 @@ func TestCheckSecretsFile(t *testing.T) {
 			}
 			// If the configuration has all secrets, the file is not read.
 			env = append(env, "HOLDFAST_SERVER__MASTER_SECRET="+strings.Repeat("m", 32), "HOLDFAST_SERVER__ADMIN_TOKEN=a",
-				"HOLDFAST_EXTSTORAGE__TOKEN_SECRET="+strings.Repeat("t", 32), "HOLDFAST_TOKENSERVER__FXA_METRICS_HASH_SECRET=h")
+				"HOLDFAST_EXTSTORAGE__TOKEN_SECRET="+strings.Repeat("t", 32), "HOLDFAST_BUCKETS__KEY_SECRET="+strings.Repeat("k", 32), "HOLDFAST_TOKENSERVER__FXA_METRICS_HASH_SECRET=h")
 			right(t, binary.Run(t, env, "check"), tc.says)
 		})
 	}
@@ -120,18 +120,20 @@ func TestCheckListeners(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = other.Close() })
 	taken, free := other.Addr().String(), binary.FreePort(t)
-	for _, setting := range []string{"listen", "admin_listen", "internal_listen"} {
-		variable := "HOLDFAST_SERVER__" + strings.ToUpper(setting) + "="
+	for setting, fix := range map[string]string{
+		"server.listen": "", "server.admin_listen": "", "server.internal_listen": "", "buckets.listen": ", or set buckets.enabled = false",
+	} {
+		variable := "HOLDFAST_" + strings.ToUpper(strings.Replace(setting, ".", "__", 1)) + "="
 		for _, tc := range []struct{ address, says, fix string }{
-			{taken, taken + " is in use by another program", "stop it, or choose another port"},
+			{taken, taken + " is in use by another program", "stop it, or choose another port" + fix + "; to find it: ss -ltnp 'sport = :"},
 			{"192.0.2.1:8000", "192.0.2.1:8000 is not an address of this machine", "or :8000 for all of them"},
 			{"no-such-name.invalid:8000", "the name no-such-name.invalid has no address", "or :8000 for all of them"},
 		} {
 			t.Run(setting+" "+tc.address, func(t *testing.T) {
 				t.Parallel()
 				env := append(checked(t, t.TempDir()), variable+tc.address)
-				wrong(t, binary.Run(t, env, "check"), "server."+setting, tc.says, tc.fix)
-				refused(t, env, "server."+setting, tc.says, tc.fix)
+				wrong(t, binary.Run(t, env, "check"), setting, tc.says, tc.fix)
+				refused(t, env, setting, tc.says, tc.fix)
 			})
 		}
 	}
@@ -324,7 +326,7 @@ func TestCheckWhileServing(t *testing.T) {
 			s := binary.Start(t, t.TempDir(), vars...)
 			r := binary.Run(t, s.Env, "check")
 			right(t, r)
-			for _, setting := range []string{"server.listen", "server.admin_listen", "server.internal_listen"} {
+			for _, setting := range []string{"server.listen", "server.admin_listen", "server.internal_listen", "buckets.listen"} {
 				if !slices.ContainsFunc(strings.Split(r.Stdout, "\n"), func(line string) bool {
 					return strings.Contains(line, setting+" ") && strings.Contains(line, "in use by this server itself")
 				}) {
@@ -350,7 +352,7 @@ func TestCheckWhileServing(t *testing.T) {
 
 			// A second server on the same files, with other addresses.
 			elsewhere := append(slices.Clip(s.Env), "HOLDFAST_SERVER__LISTEN="+binary.FreePort(t), "HOLDFAST_SERVER__ADMIN_LISTEN="+binary.FreePort(t),
-				"HOLDFAST_SERVER__INTERNAL_LISTEN=")
+				"HOLDFAST_SERVER__INTERNAL_LISTEN=", "HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t))
 			r = binary.Run(t, elsewhere, "check")
 			if right(t, r, "that listens on none of these addresses"); strings.Contains(binary.Run(t, s.Env, "check").Stdout, "that listens on none") {
 				t.Error("a server is warned of itself")
@@ -397,7 +399,7 @@ func TestCheckAdminToken(t *testing.T) {
 // to start a database.
 func TestCheckDatabaseURL(t *testing.T) {
 	t.Parallel()
-	for _, service := range []string{"syncstorage", "tokenserver", "extstorage"} {
+	for _, service := range []string{"syncstorage", "tokenserver", "extstorage", "buckets"} {
 		for _, url := range []string{"mysql://u:hunter2@h/d", "/var/lib/sync.db"} {
 			r := binary.Run(t, append(checked(t, t.TempDir()), "HOLDFAST_"+strings.ToUpper(service)+"__DATABASE_URL="+url), "check")
 			wrong(t, r, service+".database_url", "expected sqlite:PATH", "unset it to use a SQLite file")

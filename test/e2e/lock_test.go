@@ -18,7 +18,7 @@ func TestSecondServer(t *testing.T) {
 	data := t.TempDir()
 	s := binary.Start(t, data)
 	elsewhere := append([]string{}, s.Env...)
-	elsewhere = append(elsewhere, "HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0")
+	elsewhere = append(elsewhere, "HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0", "HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0")
 	refused := func(env ...string) {
 		t.Helper()
 		r := binary.Run(t, append(elsewhere, env...), "serve")

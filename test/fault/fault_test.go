@@ -93,7 +93,7 @@ func harnessOf(t *testing.T, of []service, few bool, data string, vars ...string
 	}
 	h := &harness{t: t, seed: number(t, "FAULT_SEED", rand.Uint64()>>1)} // a seed without a sign is easier to pass on
 	h.data = data
-	h.vars = slices.Clone(vars)
+	h.vars = append(slices.Clone(vars), "HOLDFAST_BUCKETS__ENABLED=false") // no workload uses them
 	for _, s := range all() {
 		if !slices.ContainsFunc(of, func(o service) bool { return o.name == s.name }) {
 			h.vars = append(h.vars, "HOLDFAST_"+s.section+"__ENABLED=false")

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -131,12 +132,28 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	opened.Files = s.files()
 	opened.Start = s.start
 	opened.Hint = func(string) service.Hint { return s.hint(ctx, db.Embedded()) }
-	opened.Client = func(string) service.Client {
-		return service.Client{
-			Title: "Buckets", Text: "Clients of S3 use this endpoint", Address: d.Server.Address(s.cfg.Listen), Guide: "docs/buckets.md",
-		}
-	}
+	opened.Client = func(string) service.Client { return s.client() }
 	return opened, nil
+}
+
+// client is what the status page shows. Behind a proxy, only buckets.domain names the
+// endpoint.
+func (s *Buckets) client() service.Client {
+	c := service.Client{Title: "Buckets", Text: "Clients of S3 use this endpoint", Guide: "docs/buckets.md"}
+	server := &s.deps.Server
+	_, port, _ := net.SplitHostPort(s.cfg.Listen)
+	switch {
+	case server.PublicURL == "" && s.cfg.Domain == "":
+		c.Address = server.Address(s.cfg.Listen)
+	case server.PublicURL == "":
+		c.Address = server.Scheme + "://" + net.JoinHostPort(s.cfg.Domain, port)
+	case s.cfg.Domain == "":
+		c.Text = "Serves clients of S3"
+	default:
+		scheme, _, _ := strings.Cut(server.PublicURL, "://")
+		c.Address = scheme + "://" + s.cfg.Domain
+	}
+	return c
 }
 
 // jobs free what was deleted.

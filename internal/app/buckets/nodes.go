@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/url"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -150,7 +151,12 @@ func (n *nodes) configured() map[string]string {
 		}
 		return all
 	}
-	return map[string]string{localNode: (&url.URL{Scheme: "file", Path: n.folder}).String()}
+	folder, err := filepath.Abs(n.folder) // in a URL, the first part of a relative path would be a host
+	if err != nil {
+		n.log.Error("could not find the folder of bodies", "folder", n.folder, "error", err)
+		return nil
+	}
+	return map[string]string{localNode: (&url.URL{Scheme: "file", Path: folder}).String()}
 }
 
 // add initializes a node and adds it to the database.

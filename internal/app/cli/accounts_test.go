@@ -55,7 +55,7 @@ func TestAccountCommands(t *testing.T) {
 func TestCheckOfUnsupportedEngine(t *testing.T) {
 	t.Parallel()
 	status, out, _ := run(t, []string{
-		"HOLDFAST_DATA=" + t.TempDir(), "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false",
+		"HOLDFAST_DATA=" + t.TempDir(), "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_BUCKETS__ENABLED=false",
 		"HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=", "HOLDFAST_SYNCSTORAGE__DATABASE_URL=mysql://u:hunter2@h/d",
 	}, "check")
 	if status != 1 || strings.Contains(out, "start the database") || strings.Contains(out, "hunter2") ||
