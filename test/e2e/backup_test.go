@@ -122,11 +122,11 @@ func TestBackupBesidePostgres(t *testing.T) {
 	s.Verb("migrate")
 	dir := filepath.Join(t.TempDir(), "backup")
 	r := binary.Run(t, s.Env, "backup", dir)
-	if r.Status != 0 || r.Stdout != dir+"/tokenserver.db\n"+dir+"/extstorage.db\n"+dir+"/secrets.toml\n" ||
+	if r.Status != 0 || r.Stdout != dir+"/tokenserver.db\n"+dir+"/extstorage.db\n"+dir+"/buckets.db\n"+dir+"/secrets.toml\n"+dir+"/buckets\n" ||
 		!strings.Contains(r.Stderr, "not copied") || !strings.Contains(r.Stderr, "service=syncstorage") {
 		t.Errorf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
-	if found, err := os.ReadDir(dir); err != nil || len(found) != 3 {
+	if found, err := os.ReadDir(dir); err != nil || len(found) != 5 {
 		t.Errorf("in the backup are %v, %v", found, err)
 	}
 }

@@ -123,6 +123,19 @@ func TestGuide(t *testing.T) {
 	}, commands)
 }
 
+// TestBucketsGuide types the commands of the buckets guide, except those of clients, which
+// test/s3clients has.
+func TestBucketsGuide(t *testing.T) {
+	t.Parallel()
+	commands := sessions(guide(t, "buckets.md"))
+	if len(commands) < 20 {
+		t.Fatalf("%d commands", len(commands))
+	}
+	folder := t.TempDir()
+	s := binary.Start(t, filepath.Join(folder, "holdfast-data"))
+	typeAll(t, s.Env, folder, []string{"127.0.0.1:8000", host(t, s.URL), "127.0.0.1:9000", host(t, s.S3URL())}, commands)
+}
+
 // TestDevicesGuide creates the certificates of the devices guide, serves with them, and types the
 // commands that check it.
 func TestDevicesGuide(t *testing.T) {

@@ -53,7 +53,10 @@ func TestServicesShareFile(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	file := filepath.Join(data, "all.db")
-	vars := []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=sqlite:" + file, "HOLDFAST_TOKENSERVER__DATABASE_URL=sqlite:" + file, "HOLDFAST_EXTSTORAGE__DATABASE_URL=sqlite:" + file}
+	var vars []string
+	for _, service := range []string{"SYNCSTORAGE", "TOKENSERVER", "EXTSTORAGE", "BUCKETS"} {
+		vars = append(vars, "HOLDFAST_"+service+"__DATABASE_URL=sqlite:"+file)
+	}
 	s := binary.Start(t, data, vars...)
 	c := s.Token(1)
 	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/1", `{"payload":"x"}`)

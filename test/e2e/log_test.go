@@ -32,7 +32,7 @@ func TestReadinessInLog(t *testing.T) {
 	if r := binary.Run(t, s.Env, "check"); !regexp.MustCompile(`postgres://(\S+:\d+)?/\w+( \(socket /\S+\.s\.PGSQL\.\d+\))?: reached`).MatchString(r.Stdout) {
 		t.Errorf("check does not name the database's host and port or socket:\n%s", r.Stdout)
 	}
-	s.AwaitOutput(`level=INFO msg="server is ready" services="\[syncstorage tokenserver extstorage\]"`)
+	s.AwaitOutput(`level=INFO msg="server is ready" services="\[syncstorage tokenserver extstorage buckets\]"`)
 	if err := db.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestJSONOutput(t *testing.T) {
 			t.Errorf("no %q in\n%s", msg, p.stderr.String())
 		}
 	}
-	if hints != 2 {
+	if hints != 3 {
 		t.Errorf("%d hints", hints)
 	}
 }

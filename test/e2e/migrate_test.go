@@ -118,7 +118,8 @@ func TestMigrateOnAFullDisk(t *testing.T) {
 	for rows := 1 << 14; rows > 0; rows /= 2 { // to the last page
 		_ = try(t, small, fmt.Sprintf(`CREATE TABLE fill_%d AS SELECT repeat('x', 1000) FROM generate_series(1, %[1]d)`, rows))
 	}
-	env := binary.Environ("HOLDFAST_DATA="+t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+small, "HOLDFAST_TOKENSERVER__DATABASE_URL="+small, "HOLDFAST_EXTSTORAGE__ENABLED=false")
+	env := binary.Environ("HOLDFAST_DATA="+t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+small, "HOLDFAST_TOKENSERVER__DATABASE_URL="+small, "HOLDFAST_EXTSTORAGE__ENABLED=false",
+		"HOLDFAST_BUCKETS__ENABLED=false")
 	r := binary.Run(t, env, "migrate")
 	if r.Status != 1 || !strings.Contains(r.Stderr, "disk is full") {
 		t.Errorf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)

@@ -30,7 +30,7 @@ func twoProcesses(t *testing.T, url string) {
 	t.Helper()
 	fxa := newAccounts(t)
 	vars := append(onPostgres(url), "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL,
-		"HOLDFAST_EXTSTORAGE__DATABASE_URL="+url, "HOLDFAST_EXTSTORAGE__METADATA_INDEX=true")
+		"HOLDFAST_EXTSTORAGE__DATABASE_URL="+url, "HOLDFAST_EXTSTORAGE__METADATA_INDEX=true", "HOLDFAST_BUCKETS__ENABLED=false")
 	data := t.TempDir()
 	s := binary.Launch(t, data, vars...)
 	if why := s.Await("/readyz", http.StatusServiceUnavailable); !strings.Contains(why, "holdfast migrate") {

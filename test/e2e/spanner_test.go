@@ -75,13 +75,13 @@ func TestSpanner(t *testing.T) {
 
 	dir := filepath.Join(t.TempDir(), "backup")
 	r := binary.Run(t, s.Env, "backup", dir)
-	if r.Status != 0 || r.Stdout != dir+"/tokenserver.db\n"+dir+"/extstorage.db\n"+dir+"/secrets.toml\n" || !strings.Contains(r.Stderr, "not copied") || !strings.Contains(r.Stderr, "service=syncstorage") {
+	if r.Status != 0 || r.Stdout != dir+"/tokenserver.db\n"+dir+"/extstorage.db\n"+dir+"/buckets.db\n"+dir+"/secrets.toml\n"+dir+"/buckets\n" || !strings.Contains(r.Stderr, "not copied") || !strings.Contains(r.Stderr, "service=syncstorage") {
 		t.Errorf("backup: %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
-	if found, err := os.ReadDir(dir); err != nil || len(found) != 3 {
+	if found, err := os.ReadDir(dir); err != nil || len(found) != 5 {
 		t.Errorf("in the backup are %v, %v", found, err)
 	}
-	if r := binary.Run(t, s.Env, "sweep"); r.Status != 0 || r.Stdout != "expired records and batches: Spanner removes them by itself\nstorage of replaced users: 0\nexpired records of extensions: 0\nold changes of extensions: 0\nold answers of extensions: 0\nrevocations of expired tokens of extensions: 0\nentries of deleted installs of extensions: 0\n" {
+	if r := binary.Run(t, s.Env, "sweep"); r.Status != 0 || r.Stdout != "expired records and batches: Spanner removes them by itself\nstorage of replaced users: 0\nexpired records of extensions: 0\nold changes of extensions: 0\nold answers of extensions: 0\nrevocations of expired tokens of extensions: 0\nentries of deleted installs of extensions: 0\nincomplete uploads to buckets: 0\ndeleted objects of buckets: 0\ndeleted buckets: 0\n" {
 		t.Errorf("sweep: %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	s.Verb("sync", "user", "delete", "bob", "--yes")

@@ -125,7 +125,7 @@ func TestStatusJSON(t *testing.T) {
 		if err := json.Unmarshal([]byte(a.Body), &got); err != nil || a.Header.Get("Content-Type") != "application/json" {
 			t.Fatalf("%s: %v, %v\n%s", path, a.Header, err, a.Body)
 		}
-		if got.Status != "not ready" || len(got.Services) != 2 || got.Services[0].Name != "tokenserver" || got.Services[0].Status != "ready" ||
+		if got.Status != "not ready" || len(got.Services) != 3 || got.Services[0].Name != "tokenserver" || got.Services[0].Status != "ready" ||
 			got.Services[0].Setting != "identity.sync.tokenserver.uri" || got.Services[0].Address != "https://sync.example.org/fox/1.0/sync/1.5" ||
 			got.Services[1].Status != "not ready" || strings.Contains(a.Body, "hidden") || strings.Contains(a.Body, "127.0.0.1") {
 			t.Errorf("%s: %s", path, a.Body)
