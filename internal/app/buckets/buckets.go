@@ -104,7 +104,7 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 		return opened, err
 	}
 	s.store = st
-	s.cluster = blobs.NewCluster(blobs.Options{Clock: d.Clock, Report: s.report, Observe: func(node string, e blobs.Event) {
+	s.cluster = blobs.NewCluster(blobs.Options{Clock: d.Clock, Report: s.report, Missing: func(ctx context.Context) { s.nodes.reload(ctx) }, Observe: func(node string, e blobs.Event) {
 		s.metrics.bodies.WithLabelValues(node, string(e)).Inc()
 	}})
 	s.nodes = &nodes{cluster: s.cluster, store: st, cfg: &s.cfg, clock: d.Clock, log: d.Log, folder: filepath.Join(d.Data, Name), create: d.Create}

@@ -41,6 +41,9 @@ type Options struct {
 	Avoid time.Duration
 	// Report is called for each copy that is missing or wrong. It must not block.
 	Report func(Finding)
+	// Missing, if set, is called before a read fails because it has no such node. It may
+	// add the node: another process may have stored copies there right after it was added.
+	Missing func(context.Context)
 	// Observe, if set, is called for each copy that a node stored or began to read, or
 	// could not. It must not block.
 	Observe func(node string, e Event)

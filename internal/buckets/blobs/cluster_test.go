@@ -340,6 +340,31 @@ func (c *cluster) wantRanges(body buckets.Body, want []byte) {
 	}
 }
 
+// TestMissingNode: a read looks for a node that was added after the cluster was set.
+func TestMissingNode(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, time.Minute, "a:1", "b:1")
+	b := content(300_000)
+	body := c.mustWrite(b, 2)
+	asked := 0
+	var late *blobs.Cluster
+	late = blobs.NewCluster(blobs.Options{Clock: c.clock.Now, Missing: func(context.Context) {
+		if asked++; asked == 2 {
+			late.Set(blobs.Node{ID: "b:1", Driver: c.nodes["b:1"], State: buckets.NodeActive})
+		}
+	}})
+	if _, err := late.Open(t.Context(), path, body, 0, -1); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("without nodes: %v", err)
+	}
+	r, err := late.Open(t.Context(), path, body, 0, -1)
+	must(t, err)
+	got, err := io.ReadAll(r)
+	if err != nil || !bytes.Equal(got, b) || asked != 2 {
+		t.Errorf("%d bytes, %v, asked %d times", len(got), err, asked)
+	}
+	must(t, errors.Join(r.Close(), late.Close(t.Context())))
+}
+
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Minute, "a:1", "a:2", "b:1")

@@ -20,8 +20,22 @@ import (
 // on with another copy. A body of up to one chunk that is read whole is verified before
 // its first byte is returned; a wrong copy is then replaced by another one.
 func (c *Cluster) Open(ctx context.Context, path string, b buckets.Body, offset, length int64) (io.ReadCloser, error) {
-	var from []*member
-	var missing error
+	from, missing := c.copies(b)
+	if missing != nil && c.Missing != nil {
+		c.Missing(ctx)
+		from, missing = c.copies(b)
+	}
+	r, err := c.read(ctx, path, b, from, offset, length)
+	if err != nil && missing != nil && !fault.Is(err, fault.Invalid) {
+		// The missing node may have a good copy.
+		return nil, fault.Wrap(fault.Unavailable, "a storage node of the body is not configured", errors.Join(missing, err))
+	}
+	return r, err
+}
+
+// copies returns the nodes that have a copy of a body, and an error if one of them is
+// not in the cluster.
+func (c *Cluster) copies(b buckets.Body) (from []*member, missing error) {
 	for _, id := range b.Sharks {
 		m, err := c.member(id)
 		if err != nil {
@@ -30,12 +44,7 @@ func (c *Cluster) Open(ctx context.Context, path string, b buckets.Body, offset,
 		}
 		from = append(from, m)
 	}
-	r, err := c.read(ctx, path, b, from, offset, length)
-	if err != nil && missing != nil && !fault.Is(err, fault.Invalid) {
-		// The missing node may have a good copy.
-		return nil, fault.Wrap(fault.Unavailable, "a storage node of the body is not configured", errors.Join(missing, err))
-	}
-	return r, err
+	return from, missing
 }
 
 // read opens a body on some nodes.
