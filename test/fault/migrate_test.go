@@ -23,7 +23,7 @@ const migrationLock = 0x686f6c6466617374
 // has done one, as it begins the next.
 func TestMigrateKilledBetween(t *testing.T) {
 	t.Parallel()
-	one := []string{"HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false"} // their migrations have locks of their own
+	one := []string{"HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_BUCKETS__ENABLED=false"} // their migrations have locks of their own
 	want, all := uninterrupted(t, one...)
 	url := testdb.PostgresDatabase(t)
 	env := inPostgres(t, url, one...)
@@ -159,7 +159,8 @@ func inPostgres(t *testing.T, url string, vars ...string) []string {
 	t.Helper()
 	return binary.Environ(append(vars, "HOLDFAST_DATA="+t.TempDir(),
 		"HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0",
-		"HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url, "HOLDFAST_TOKENSERVER__DATABASE_URL="+url, "HOLDFAST_EXTSTORAGE__DATABASE_URL="+url)...)
+		"HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url, "HOLDFAST_TOKENSERVER__DATABASE_URL="+url, "HOLDFAST_EXTSTORAGE__DATABASE_URL="+url,
+		"HOLDFAST_BUCKETS__DATABASE_URL="+url)...)
 }
 
 // sqlSchema returns everything that migrations create, as text.
