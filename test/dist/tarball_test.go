@@ -147,6 +147,9 @@ func TestExampleConfiguration(t *testing.T) {
 	}
 	// A secret is set directly or from a file: both are tested.
 	uncommented := commented.ReplaceAllString(string(example), "$1")
+	// These have no defaults.
+	uncommented = strings.NewReplacer("buckets.accounts.NAME", "buckets.accounts.app", "buckets.nodes.NAME", `buckets.nodes."home:disk1"`,
+		`access_key = ""`, `access_key = "HFEXAMPLE"`, `secret_key = ""`, `secret_key = "sixteen-characters"`, "\nurl = \"\"", "\nurl = \"file://NODE\"").Replace(uncommented)
 	files := regexp.MustCompile(`(?m)^(\w+)_file = ""$`)
 	var secrets []string
 	for _, found := range files.FindAllStringSubmatch(uncommented, -1) {
@@ -165,6 +168,7 @@ func TestExampleConfiguration(t *testing.T) {
 	byFile = regexp.MustCompile(`(?s)(\n\[extstorage\.token_keys\.NAME\]\n.*?\nalg = )""`).ReplaceAllString(byFile, `${1}"HS256"`)
 	for name, text := range map[string]string{"commented": string(example), "by itself": byItself, "by file": byFile} {
 		config := filepath.Join(dir, name+".toml")
+		text = strings.ReplaceAll(text, "file://NODE", "file://"+t.TempDir())
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
