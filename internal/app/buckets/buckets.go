@@ -182,7 +182,14 @@ func (s *Buckets) jobs() []sweep.Job {
 	}
 }
 
-func (s *Buckets) ready(ctx context.Context) error { return s.opened.Store.Ping(ctx) }
+// ready reports whether the database works and the storage nodes are known. When the server
+// starts on a database without tables, they cannot be read.
+func (s *Buckets) ready(ctx context.Context) error {
+	if err := s.opened.Store.Ping(ctx); err != nil {
+		return err
+	}
+	return s.nodes.ensure(ctx)
+}
 
 // firstAccount is the name of the account that a new database gets.
 const firstAccount = "main"

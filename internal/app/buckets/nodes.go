@@ -97,7 +97,8 @@ func (n *nodes) say(node, what string, err error) {
 	}
 }
 
-// ensure loads the nodes in a command, which does not start the service.
+// ensure loads the nodes unless they are known: in a command, which does not start the service, and
+// in a server that started before its database had tables.
 func (n *nodes) ensure(ctx context.Context) error {
 	n.mu.Lock()
 	loaded := n.open != nil
