@@ -75,7 +75,7 @@ func compareSides(ctx context.Context, o *options, sides []*side, out io.Writer)
 	}
 	for _, op := range operations {
 		for _, n := range o.connections {
-			if n < op.least || op.most > 0 && n > op.most {
+			if op.most > 0 && n > op.most {
 				continue
 			}
 			if err := compareOperation(ctx, o, op.name, n, sides, out); err != nil {

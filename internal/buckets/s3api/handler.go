@@ -55,6 +55,8 @@ type request struct {
 // Serve is the service's web.Handler.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	began := time.Now()
+	counting := *r // net/http looks at the body of r to answer before it has arrived
+	r = &counting
 	r.Body = &counted{r.Body, &h.Received}
 	x := &request{Handler: h, in: r, out: w, at: at}
 	err := x.serve(w, r, at)

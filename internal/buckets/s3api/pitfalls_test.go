@@ -211,9 +211,10 @@ func TestExpectContinue(t *testing.T) {
 	for signer, status := range map[sigv4test.Signer]int{s.main: 200, forged: 403} {
 		asked := false
 		r := s.request("PUT", "/photos/k", hello, "Expect: 100-continue")
+		body := strings.NewReader(hello)
 		r.Body = readFunc(func(p []byte) (int, error) {
 			asked = true
-			return strings.NewReader(hello).Read(p)
+			return body.Read(p)
 		})
 		signer.Sign(r, sigv4test.Unsigned, time.Now())
 		transport := &http.Transport{ExpectContinueTimeout: time.Minute}
