@@ -60,11 +60,11 @@ dist: ## make the files of a release in dist/: tarballs, packages, SBOMs, checks
 # among goroutines, with. To compile Google's client of Spanner for the detector
 # takes more than a minute of processor time, and so do those of cloud storage, so
 # what imports them is tested without, too: db/engine and app, which wire them, and
-# auth, whose tests compare with an SDK. canonjson, jsonschema and archtest share
-# nothing among goroutines, and the suites on PostgreSQL take two minutes each.
+# auth, whose tests compare with an SDK. The suites on PostgreSQL take two minutes
+# each with it. The rest, from jsonschema to dockerflow, shares nothing among goroutines.
 # `make soak` has all of them with.
 # Those of test/ take longest: they begin first, and the others run beside them.
-UNRACED   = grep -wE "s3api|clouddriver|sqlite|postgres|jsonschema|spanner|spannerdb|spannertest|db/engine|app|holdfast/cmd|httpapi|client|test|bench|auth|canonjson|archtest|testdb"
+UNRACED   = grep -wE "s3api|clouddriver|sqlite|postgres|jsonschema|spanner|spannerdb|spannertest|db/engine|app|holdfast/cmd|httpapi|client|test|bench|auth|canonjson|archtest|testdb|storetest|suite|conf|ident|optional|fault|migrate|secrethash|budget|openapitest|nodeclient|dockerflow"
 TEST      = $(GO) test -count=1 -timeout 10m $(TESTFLAGS)
 
 # SERVICE=NAME takes one service; test/packages has their names and packages.

@@ -147,12 +147,12 @@ var (
 	liteGrowBucket = []string{`
 		WITH RECURSIVE k (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM k WHERE n < %[2]d - 1)
 		INSERT INTO manta_bucket_object (id, name, owner, bucket_id, created, modified, content_length, content_md5, content_type, body)
-		SELECT printf('00000000-0000-4000-8000-%%012d', n), printf('%%02d/%%012d', n / (%[2]d / 100), n), owner, id, created, created, 1,
+		SELECT printf('00000000-0000-4000-8000-%%012d', n), printf('%%02d/%%012d', n / (%[2]d / 100), n), owner, id, created AS created, created AS modified, 1,
 			x'0cc175b9c0f1b6a831c399e269772661', 'binary/octet-stream', x'61' FROM k JOIN manta_bucket ON name = '%[1]s'`}
 	pgGrowBucket = []string{`
 		INSERT INTO manta_bucket_object (id, name, owner, bucket_id, created, modified, content_length, content_md5, content_type, body)
 		SELECT ('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, lpad((n / (%[2]d / 100))::text, 2, '0') || '/' || lpad(n::text, 12, '0'),
-			owner, id, created, created, 1, '\x0cc175b9c0f1b6a831c399e269772661', 'binary/octet-stream', '\x61'
+			owner, id, created AS created, created AS modified, 1, '\x0cc175b9c0f1b6a831c399e269772661', 'binary/octet-stream', '\x61'
 		FROM generate_series(0, %[2]d - 1) n JOIN manta_bucket ON name = '%[1]s'`,
 		`VACUUM ANALYZE manta_bucket_object`, `CHECKPOINT`}
 )

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 )
@@ -134,7 +135,7 @@ func (n *counted) Write(p []byte) (int, error) {
 
 // listPage reads the next page of the walk of a connection, which begins at a random key.
 func (w *s3Load) listPage(ctx context.Context, c *caller, i int) error {
-	query := "list-type=2&max-keys=" + fmt.Sprint(s3Page)
+	query := "list-type=2&max-keys=" + strconv.Itoa(s3Page)
 	switch {
 	case i == 0:
 		query += "&start-after=" + queryEscape(w.listKey(rand.IntN(w.size.listKeys-s3Page)))
@@ -155,7 +156,7 @@ func (w *s3Load) listPage(ctx context.Context, c *caller, i int) error {
 }
 
 func (w *s3Load) listGroups(ctx context.Context, c *caller, _ int) error {
-	answer, err := c.send(ctx, http.MethodGet, s3List+"?delimiter=%2F&list-type=2&max-keys="+fmt.Sprint(s3Page), nil, "")
+	answer, err := c.send(ctx, http.MethodGet, s3List+"?delimiter=%2F&list-type=2&max-keys="+strconv.Itoa(s3Page), nil, "")
 	if found := bytes.Count(answer, []byte("<CommonPrefixes>")); err == nil && found != s3Groups {
 		err = fmt.Errorf("%d groups, want %d, in %.500s", found, s3Groups, answer)
 	}
