@@ -3,6 +3,7 @@ package buckets
 import (
 	"context"
 	"encoding/json"
+	"time"
 )
 
 // Store stores the metadata of buckets and objects. Every method is atomic, and every
@@ -265,6 +266,25 @@ type Nodes interface {
 	// NodeRemoving, and while it is that or NodeRemoved, Put, PutPart and SetSharks of a
 	// body on the node return ErrNodeRemoved. A node that is unknown or removed stays so.
 	RemoveNode(ctx context.Context, id string) error
+}
+
+// Leases let one process at a time do something, on whatever machine. A lease ends by
+// itself if its process does not extend it. The clock is that of the database server.
+type Leases interface {
+	// Lease gives l.Holder the lease l.Name for a time, or extends it. If another holder
+	// has it, Lease returns that one with the time that is left, and changes nothing.
+	Lease(ctx context.Context, l Lease) (Lease, error)
+
+	// EndLease ends a lease if the holder has it.
+	EndLease(ctx context.Context, name, holder string) error
+}
+
+// Lease is a lease and who has it.
+type Lease struct {
+	Name    string
+	Holder  string // one that asks again has the lease still
+	Process string // a description of the holder for people
+	Left    time.Duration
 }
 
 // Apply returns an object as the update leaves it.

@@ -59,7 +59,7 @@ func (c *command) runAudit(ctx context.Context, o maintenance.AuditOptions, asJS
 	var result maintenance.Result
 	all := map[maintenance.Problem][]maintenance.Finding{}
 	repaired := map[maintenance.Problem]int64{}
-	err := c.maintain(ctx, func(options maintenance.Options) (err error) {
+	err := c.maintain(ctx, func(ctx context.Context, options maintenance.Options) (err error) {
 		result, err = maintenance.Audit(ctx, options, o, func(f maintenance.Finding) error {
 			if f.Repaired {
 				repaired[f.Problem]++

@@ -84,6 +84,7 @@ type store interface {
 	buckets.Counters
 	buckets.Accounts
 	buckets.Nodes
+	buckets.Leases
 }
 
 func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {

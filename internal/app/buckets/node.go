@@ -259,7 +259,7 @@ func (c *command) drain(ctx context.Context, id string, o maintenance.DrainOptio
 		return fault.New(fault.Conflict, "there is no other active storage node: add one first")
 	}
 	var d maintenance.Drained
-	err = c.maintain(ctx, func(options maintenance.Options) (err error) {
+	err = c.maintain(ctx, func(ctx context.Context, options maintenance.Options) (err error) {
 		d, err = maintenance.Drain(ctx, options, n, o)
 		return err
 	})
@@ -294,8 +294,9 @@ func (c *command) printDrained(n buckets.Node, d maintenance.Drained) error {
 	return nil
 }
 
-// maintain runs an audit or a drain with a progress bar. Only one may run at a time.
-func (c *command) maintain(ctx context.Context, run func(maintenance.Options) error) error {
+// maintain runs an audit or a drain with a progress bar. Only one may run at a time on a
+// database, whatever machine it is on.
+func (c *command) maintain(ctx context.Context, run func(context.Context, maintenance.Options) error) error {
 	folder := filepath.Join(c.state.deps.Data, Name+"-maintenance")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
@@ -306,11 +307,17 @@ func (c *command) maintain(ctx context.Context, run func(maintenance.Options) er
 	} else if err != nil {
 		return err
 	}
+	err = c.leased(ctx, folder, func(ctx context.Context) error { return c.maintained(ctx, filepath.Join(folder, "work"), run) })
+	return errors.Join(err, lock.Release())
+}
+
+// maintained runs an audit or a drain that has the lease.
+func (c *command) maintained(ctx context.Context, folder string, run func(context.Context, maintenance.Options) error) error {
 	var bar *service.Bar
 	var current maintenance.Step
 	var waits sync.Once
-	err = run(maintenance.Options{
-		Store: c.state.store, Cluster: c.state.cluster, Clock: c.state.deps.Clock, Folder: filepath.Join(folder, "work"),
+	err := run(ctx, maintenance.Options{
+		Store: c.state.store, Cluster: c.state.cluster, Clock: c.state.deps.Clock, Folder: folder,
 		Show: func(step maintenance.Step, n, total int64) {
 			if step != current || bar == nil {
 				if bar != nil {
@@ -327,5 +334,5 @@ func (c *command) maintain(ctx context.Context, run func(maintenance.Options) er
 	if bar != nil {
 		bar.End()
 	}
-	return errors.Join(err, lock.Release())
+	return err
 }

@@ -23,6 +23,7 @@ func TestDistribution(t *testing.T) {
 		"manta_bucket_deleted_object distributed owner colocated",
 		"manta_bucket_hold reference <none>",
 		"manta_bucket_key reference <none>",
+		"manta_bucket_lease",
 		"manta_bucket_node reference <none>",
 		"manta_bucket_object distributed owner colocated",
 		"manta_bucket_part distributed owner colocated",

@@ -49,6 +49,7 @@ var (
 	_ buckets.Counters   = (*Store)(nil)
 	_ buckets.Accounts   = (*Store)(nil)
 	_ buckets.Nodes      = (*Store)(nil)
+	_ buckets.Leases     = (*Store)(nil)
 )
 
 // New returns a store on a database. Apply Migrations to the database before the first

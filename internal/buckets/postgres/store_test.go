@@ -44,7 +44,7 @@ func harness(t testing.TB, create func(testing.TB) string, fault func(point stri
 	opened.Postgres(t, pgdb.Options{URL: url}, postgres.Migrations) // before the faults
 	h := harnessOn(opened.Postgres(t, pgdb.Options{URL: url, MaxConns: 20, Fault: fault}, nil))
 	h.Faulty = func(t testing.TB, fault func(point string) error) storetest.Harness {
-		return harness(t, testdb.PostgresDatabase, fault)
+		return harness(t, create, fault)
 	}
 	return h
 }
@@ -52,7 +52,7 @@ func harness(t testing.TB, create func(testing.TB) string, fault func(point stri
 func harnessOn(db *pgdb.DB) storetest.Harness {
 	s := postgres.New(db)
 	return storetest.Harness{
-		Store: s, Uploads: s, Collector: s, References: s, Counters: s, Accounts: s, Nodes: s,
+		Store: s, Uploads: s, Collector: s, References: s, Counters: s, Accounts: s, Nodes: s, Leases: s,
 		Damage: func(t testing.TB, sql string) {
 			if _, where, ok := strings.Cut(sql, " WHERE "); ok && strings.Contains(sql, "manta_bucket_usage") { // each counter has several slots
 				sql += ` AND slot = (SELECT min(slot) FROM manta_bucket_usage WHERE ` + where + `)`

@@ -44,6 +44,7 @@ var (
 	_ buckets.Counters   = (*Store)(nil)
 	_ buckets.Accounts   = (*Store)(nil)
 	_ buckets.Nodes      = (*Store)(nil)
+	_ buckets.Leases     = (*Store)(nil)
 )
 
 // New returns a store on a file that Migrations have been applied to, or will be before

@@ -14,11 +14,15 @@ import (
 
 func harness(t testing.TB, fault func(string) error) storetest.Harness {
 	t.Helper()
-	db := opened.SQLite(t, sqlitedb.Options{Fault: fault}, sqlite.Migrations)
+	h := harnessOn(opened.SQLite(t, sqlitedb.Options{Fault: fault}, sqlite.Migrations))
+	h.Faulty = harness
+	return h
+}
+
+func harnessOn(db *sqlitedb.DB) storetest.Harness {
 	s := sqlite.New(db)
 	return storetest.Harness{
-		Store: s, Uploads: s, Collector: s, References: s, Counters: s, Accounts: s, Nodes: s,
-		Faulty: harness,
+		Store: s, Uploads: s, Collector: s, References: s, Counters: s, Accounts: s, Nodes: s, Leases: s,
 		Damage: func(t testing.TB, sql string) {
 			err := db.Write(t.Context(), "damage", func(c *zombiezen.Conn) error { return sqlitex.Execute(c, sql, nil) })
 			if err != nil {

@@ -1,5 +1,5 @@
 // Package storetest is the contract of the stores of package buckets as tests: Store,
-// Uploads, Collector, References, Counters, Accounts and Nodes.
+// Uploads, Collector, References, Counters, Accounts, Nodes and Leases.
 //
 // A backend calls Run from a test of its own; what is not in this suite no caller may
 // rely on. Every case has a new account on a database that the cases share, except for
@@ -26,6 +26,7 @@ type Harness struct {
 	Counters   buckets.Counters
 	Accounts   buckets.Accounts
 	Nodes      buckets.Nodes
+	Leases     buckets.Leases
 
 	// Damage runs a statement that no store would, on the tables that every backend has.
 	// Backends with other counters than manta_bucket_usage handle it themselves.
@@ -73,6 +74,7 @@ func groups() []suite.Group[*user] {
 		{Name: "Garbage", Cases: garbageChecks(), Own: true},
 		{Name: "Accounts", Cases: accountChecks(), Own: true},
 		{Name: "Nodes", Cases: nodeChecks(), Own: true},
+		{Name: "Leases", Cases: leaseChecks()},
 		{Name: "Faults", Cases: faultChecks()},
 		{Name: "Model", Cases: modelChecks(), Own: true},
 	}

@@ -180,6 +180,575 @@ CREATE TABLE manta_bucket_node (
 	added timestamptz NOT NULL
 );
 
+-- Which process has a lease, such as that of maintenance, of which one runs at a time. On
+-- Citus the table stays on the coordinator.
+CREATE TABLE manta_bucket_lease (
+	name    text COLLATE "C" PRIMARY KEY,
+	holder  text NOT NULL,
+	process text NOT NULL, -- for people
+	expires timestamptz NOT NULL
+);
+
+-- A write is one call. It locks the bucket against its deletion and then the name of the
+-- object, which may have no row, each by an advisory lock. Only then it reads. The locks
+-- are taken in a statement on the bucket's row, so on Citus they are on the node of that
+-- row, also where a call is not delegated to it. Usage is changed last of what others
+-- wait for: first a bucket's slots, then the account's.
+--
+-- Results: 0 or more: done; -1: no bucket, -2: precondition, -3: no object, -4: call it
+-- again with p_all, -5 and -6: quota of the bucket or the account, -7: no upload, -9: a
+-- node was removed. With a negative result nothing was changed.
+
+-- Locks a bucket, and a name in it unless that is NULL. False: there is no such bucket.
+CREATE FUNCTION bucket_lock_v1(p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	IF p_name IS NULL THEN
+		PERFORM pg_advisory_xact_lock_shared(uuid_hash_extended(p_bucket_id, 0))
+			FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;
+	ELSE
+		PERFORM pg_advisory_xact_lock_shared(uuid_hash_extended(p_bucket_id, 0)),
+				pg_advisory_xact_lock(hashtextextended(p_name, uuid_hash_extended(p_bucket_id, 1)))
+			FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;
+	END IF;
+	IF NOT FOUND THEN
+		RETURN false;
+	END IF;
+	-- It may have been deleted during the wait.
+	PERFORM 1 FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;
+	RETURN FOUND;
+END $$;
+
+-- Condition.CheckWrite of package buckets for a condition that is set. p_flags has 2 for
+-- If-Match: * and 4 for If-None-Match: *.
+CREATE FUNCTION bucket_refused_v1(
+	p_found boolean, p_id uuid, p_etag text, p_modified timestamptz,
+	p_flags integer, p_match text[], p_none_match text[], p_modified_since timestamptz, p_unmodified_since timestamptz
+) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+BEGIN
+	IF NOT p_found THEN
+		RETURN CASE WHEN p_flags & 2 <> 0 THEN -2 WHEN p_flags & 4 <> 0 THEN 0 ELSE -3 END;
+	END IF;
+	IF cardinality(p_match) > 0 THEN
+		IF p_flags & 2 = 0 AND p_etag <> ALL (p_match) AND p_id::text <> ALL (p_match) THEN
+			RETURN -2;
+		END IF;
+	ELSIF p_flags & 2 = 0 AND date_trunc('second', p_modified) > date_trunc('second', p_unmodified_since) THEN
+		RETURN -2;
+	END IF;
+	IF p_flags & 4 <> 0 THEN
+		RETURN -2;
+	ELSIF cardinality(p_none_match) > 0 THEN
+		IF p_etag = ANY (p_none_match) OR p_id::text = ANY (p_none_match) THEN
+			RETURN -2;
+		END IF;
+	ELSIF date_trunc('second', p_modified) <= date_trunc('second', p_modified_since) THEN
+		RETURN -2;
+	END IF;
+	RETURN 0;
+END $$;
+
+-- Reports whether one of the nodes is removed, or about to be.
+CREATE FUNCTION bucket_removed_v1(p_sharks text[]) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	IF p_sharks IS NULL THEN
+		RETURN false;
+	END IF;
+	PERFORM 1 FROM manta_bucket_node WHERE id = ANY (p_sharks) AND state IN ('removing', 'removed');
+	RETURN FOUND;
+END $$;
+
+-- Changes the usage of a bucket and its account, or returns -4, -5 or -6. Without p_all
+-- it changes one slot of each if their spares suffice. With p_all it locks all slots in
+-- order, compares their sum with the quota, and deals out what is left.
+CREATE FUNCTION bucket_count_v1(p_owner uuid, p_bucket_id uuid, p_objects bigint, p_bytes bigint, p_all boolean) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	c_ids     CONSTANT uuid[] := ARRAY[p_bucket_id, '00000000-0000-0000-0000-000000000000'];
+	v_slot    smallint := pg_backend_pid() % 16;
+	v_id      uuid;
+	v_objects bigint;
+	v_bytes   bigint;
+	v_max_objects bigint;
+	v_max_bytes   bigint;
+BEGIN
+	IF p_objects = 0 AND p_bytes = 0 THEN
+		RETURN 0;
+	END IF;
+	IF p_all THEN
+		FOREACH v_id IN ARRAY c_ids LOOP
+			PERFORM 1 FROM manta_bucket_usage WHERE owner = p_owner AND bucket_id = v_id ORDER BY slot FOR UPDATE;
+			SELECT coalesce(sum(objects), 0) + p_objects, coalesce(sum(bytes), 0) + p_bytes, max(max_objects), max(max_bytes)
+				INTO v_objects, v_bytes, v_max_objects, v_max_bytes
+				FROM manta_bucket_usage WHERE owner = p_owner AND bucket_id = v_id;
+			IF p_objects > 0 AND v_max_objects > 0 AND v_objects > v_max_objects OR p_bytes > 0 AND v_max_bytes > 0 AND v_bytes > v_max_bytes THEN
+				RETURN CASE WHEN v_id = p_bucket_id THEN -5 ELSE -6 END;
+			END IF;
+		END LOOP;
+	END IF;
+	FOREACH v_id IN ARRAY c_ids LOOP
+		INSERT INTO manta_bucket_usage AS u (owner, bucket_id, slot, objects, bytes) VALUES (p_owner, v_id, v_slot, p_objects, p_bytes)
+			ON CONFLICT (owner, bucket_id, slot) DO UPDATE
+			SET objects = u.objects + EXCLUDED.objects, bytes = u.bytes + EXCLUDED.bytes,
+				spare_objects = u.spare_objects - greatest(EXCLUDED.objects, 0), spare_bytes = u.spare_bytes - greatest(EXCLUDED.bytes, 0)
+			WHERE p_all OR coalesce(u.spare_objects >= EXCLUDED.objects OR EXCLUDED.objects <= 0, true)
+				AND coalesce(u.spare_bytes >= EXCLUDED.bytes OR EXCLUDED.bytes <= 0, true);
+		IF NOT FOUND THEN
+			IF v_id <> p_bucket_id THEN
+				UPDATE manta_bucket_usage SET objects = objects - p_objects, bytes = bytes - p_bytes,
+						spare_objects = spare_objects + greatest(p_objects, 0), spare_bytes = spare_bytes + greatest(p_bytes, 0)
+					WHERE owner = p_owner AND bucket_id = p_bucket_id AND slot = v_slot;
+			END IF;
+			RETURN -4;
+		END IF;
+		IF p_all THEN
+			PERFORM bucket_deal_v1(p_owner, v_id);
+		END IF;
+	END LOOP;
+	RETURN 0;
+END $$;
+
+-- Deals out what a quota leaves to the slots, all of which are locked.
+CREATE FUNCTION bucket_deal_v1(p_owner uuid, p_bucket_id uuid) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_objects bigint;
+	v_bytes   bigint;
+BEGIN
+	SELECT CASE WHEN max(max_objects) > 0 THEN div(greatest(max(max_objects) - sum(objects), 0), 16) END,
+			CASE WHEN max(max_bytes) > 0 THEN div(greatest(max(max_bytes) - sum(bytes), 0), 16) END
+		INTO v_objects, v_bytes
+		FROM manta_bucket_usage WHERE owner = p_owner AND bucket_id = p_bucket_id;
+	UPDATE manta_bucket_usage SET spare_objects = v_objects, spare_bytes = v_bytes
+		WHERE owner = p_owner AND bucket_id = p_bucket_id AND (spare_objects IS DISTINCT FROM v_objects OR spare_bytes IS DISTINCT FROM v_bytes);
+END $$;
+
+-- Sets a quota: of a bucket, or of the account if p_bucket is NULL.
+CREATE FUNCTION bucket_set_quota_v1(p_owner uuid, p_bucket text, p_bucket_id uuid, p_objects bigint, p_bytes bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	IF p_bucket IS NOT NULL AND NOT bucket_lock_v1(p_owner, p_bucket, p_bucket_id, NULL) THEN
+		RETURN -1;
+	END IF;
+	-- Makes the slots that do not exist, and locks the others.
+	FOR i IN 0 .. 15 LOOP
+		INSERT INTO manta_bucket_usage (owner, bucket_id, slot, max_objects, max_bytes) VALUES (p_owner, p_bucket_id, i, p_objects, p_bytes)
+			ON CONFLICT (owner, bucket_id, slot) DO UPDATE SET max_objects = EXCLUDED.max_objects, max_bytes = EXCLUDED.max_bytes;
+	END LOOP;
+	PERFORM bucket_deal_v1(p_owner, p_bucket_id);
+	RETURN 0;
+END $$;
+
+-- Writes an object. p_bytes is what its body adds to the usage.
+CREATE FUNCTION bucket_put_v1(
+	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_now timestamptz,
+	p_id uuid, p_creator uuid, p_length bigint, p_md5 bytea, p_type text, p_header_names text[], p_header_values text[],
+	p_roles uuid[], p_sharks text[], p_properties jsonb, p_body bytea, p_bytes bigint,
+	p_flags integer, p_match text[], p_none_match text[], p_modified_since timestamptz, p_unmodified_since timestamptz, p_all boolean
+) RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_found    boolean;
+	v_id       uuid;
+	v_modified timestamptz;
+	v_length   bigint;
+	v_etag     text;
+	v_result   bigint;
+	v_garbage  uuid;
+BEGIN
+	-- bucket_lock_v1, written out: the call takes longer than this.
+	PERFORM pg_advisory_xact_lock_shared(uuid_hash_extended(p_bucket_id, 0)),
+			pg_advisory_xact_lock(hashtextextended(p_name, uuid_hash_extended(p_bucket_id, 1)))
+		FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;
+	IF NOT FOUND THEN
+		RETURN '{-1}';
+	END IF;
+	PERFORM 1 FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;
+	IF NOT FOUND THEN
+		RETURN '{-1}';
+	END IF;
+	-- The row is locked against bucket_set_sharks_v1, and the table, until the end,
+	-- against RemoveNode, which waits for those that may not have seen the node's state.
+	SELECT id, modified, coalesce(content_length, 0), coalesce(properties #>> '{s3,etag}', encode(content_md5, 'hex'), '')
+		INTO v_id, v_modified, v_length, v_etag
+		FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name FOR UPDATE;
+	v_found := FOUND;
+	IF p_flags > 0 THEN
+		v_result := bucket_refused_v1(v_found, v_id, v_etag, v_modified, p_flags, p_match, p_none_match, p_modified_since, p_unmodified_since);
+		IF v_result < 0 THEN
+			RETURN ARRAY[v_result];
+		END IF;
+	END IF;
+	IF bucket_removed_v1(p_sharks) THEN
+		RETURN '{-9}';
+	END IF;
+	IF v_found THEN
+		v_result := bucket_count_v1(p_owner, p_bucket_id, 0, p_bytes - v_length, p_all);
+	ELSE
+		v_result := bucket_count_v1(p_owner, p_bucket_id, 1, p_bytes, p_all);
+	END IF;
+	IF v_result < 0 THEN
+		RETURN ARRAY[v_result];
+	END IF;
+	IF NOT v_found THEN
+		INSERT INTO manta_bucket_object (id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,
+				content_type, headers, roles, sharks, properties, body)
+			VALUES (p_id, p_name, p_owner, p_bucket_id, p_now, p_now, p_creator, p_length, p_md5,
+				p_type, hstore(p_header_names, p_header_values), p_roles, p_sharks, p_properties, p_body);
+		RETURN '{0}';
+	END IF;
+	v_garbage := gen_random_uuid();
+	INSERT INTO manta_bucket_deleted_object (id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,
+			content_type, headers, roles, sharks, properties, deleted_at, garbage_id)
+		SELECT id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,
+			content_type, headers, roles, sharks, properties, p_now, v_garbage
+		FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name;
+	UPDATE manta_bucket_object
+		SET id = p_id, created = p_now, modified = p_now, creator = p_creator, content_length = p_length, content_md5 = p_md5,
+			content_type = p_type, headers = hstore(p_header_names, p_header_values), roles = p_roles, sharks = p_sharks,
+			properties = p_properties, body = p_body
+		WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name;
+	RETURN '{1}';
+END $$;
+
+-- Deletes an object and returns its columns, or one element: a result below 0.
+CREATE FUNCTION bucket_delete_v1(
+	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_now timestamptz,
+	p_flags integer, p_match text[], p_none_match text[], p_modified_since timestamptz, p_unmodified_since timestamptz
+) RETURNS text[] LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_found    boolean;
+	v_id       uuid;
+	v_modified timestamptz;
+	v_length   bigint;
+	v_etag     text;
+	v_columns  text[];
+	v_result   bigint;
+	v_garbage  uuid;
+BEGIN
+	IF NOT bucket_lock_v1(p_owner, p_bucket, p_bucket_id, p_name) THEN
+		RETURN '{-1}';
+	END IF;
+	SELECT id, modified, coalesce(content_length, 0), coalesce(properties #>> '{s3,etag}', encode(content_md5, 'hex'), ''),
+			ARRAY[id::text, name, (extract(epoch FROM created) * 1000000)::bigint::text, (extract(epoch FROM modified) * 1000000)::bigint::text,
+				creator::text, content_length::text, encode(content_md5, 'hex'), content_type,
+				hstore_to_json(headers)::text, to_json(roles)::text, to_json(sharks)::text, properties::text]
+		INTO v_id, v_modified, v_length, v_etag, v_columns
+		FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name FOR UPDATE;
+	v_found := FOUND;
+	IF p_flags > 0 THEN
+		v_result := bucket_refused_v1(v_found, v_id, v_etag, v_modified, p_flags, p_match, p_none_match, p_modified_since, p_unmodified_since);
+		IF v_result < 0 THEN
+			RETURN ARRAY[v_result::text];
+		END IF;
+	END IF;
+	IF NOT v_found THEN
+		RETURN '{-3}';
+	END IF;
+	PERFORM bucket_count_v1(p_owner, p_bucket_id, -1, -v_length, false);
+	v_garbage := gen_random_uuid();
+	INSERT INTO manta_bucket_deleted_object (id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,
+			content_type, headers, roles, sharks, properties, deleted_at, garbage_id)
+		SELECT id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,
+			content_type, headers, roles, sharks, properties, p_now, v_garbage
+		FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name;
+	DELETE FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name;
+	RETURN v_columns;
+END $$;
+
+-- Returns the rows of a page: objects, and the first object of each group, which is at
+-- most p_limit rows. The first name is p_from, if p_inclusive, or a greater one.
+--
+-- A group is skipped in one step. What follows is read in batches, which grow while no
+-- group begins, so about as many rows are read as are returned. The settings keep the
+-- planner from sorting a bucket where it expects a small one.
+CREATE FUNCTION bucket_list_v1(
+	p_owner uuid, p_bucket_id uuid, p_prefix text, p_delimiter text, p_from text, p_inclusive boolean, p_limit integer
+) RETURNS SETOF text[] LANGUAGE plpgsql STABLE SET enable_sort = off SET enable_bitmapscan = off AS $$
+DECLARE
+	c_top    CONSTANT text := repeat(chr(1114111), 257); -- greater than every name
+	v_end    text := p_prefix || c_top;
+	v_start  integer := length(p_prefix) + 1;
+	v_from   text := p_from;
+	v_equal  boolean := p_inclusive;
+	v_left   integer := p_limit;
+	v_batch  integer := CASE WHEN p_delimiter = '' THEN p_limit ELSE 8 END;
+	v_rows   integer;
+	v_at     integer;
+	v_group  text;
+	r        record;
+BEGIN
+	LOOP
+		v_rows := 0;
+		v_group := NULL;
+		FOR r IN
+			SELECT id, name, created, modified, creator, content_length, content_md5, content_type, properties
+			FROM manta_bucket_object
+			WHERE owner = p_owner AND bucket_id = p_bucket_id AND name >= v_from AND name <= v_end AND (v_equal OR name > v_from)
+			ORDER BY name LIMIT least(v_batch, v_left)
+		LOOP
+			v_rows := v_rows + 1;
+			v_left := v_left - 1;
+			v_from := r.name;
+			RETURN NEXT ARRAY[r.id::text, r.name, (extract(epoch FROM r.created) * 1000000)::bigint::text, (extract(epoch FROM r.modified) * 1000000)::bigint::text,
+				r.creator::text, r.content_length::text, encode(r.content_md5, 'hex'), r.content_type, NULL, NULL, NULL, r.properties::text];
+			IF p_delimiter <> '' THEN
+				v_at := strpos(substr(r.name, v_start), p_delimiter);
+				IF v_at > 0 THEN
+					v_group := left(r.name, v_start + v_at + length(p_delimiter) - 2);
+					EXIT;
+				END IF;
+			END IF;
+		END LOOP;
+		v_equal := false;
+		IF v_group IS NOT NULL THEN
+			v_from := v_group || c_top;
+			v_batch := 2;
+		ELSIF v_rows < v_batch THEN
+			RETURN;
+		ELSE
+			v_batch := v_batch * 8;
+		END IF;
+		EXIT WHEN v_left <= 0;
+	END LOOP;
+END $$;
+
+CREATE FUNCTION bucket_set_settings_v1(p_owner uuid, p_bucket text, p_bucket_id uuid, p_settings jsonb) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	IF NOT bucket_lock_v1(p_owner, p_bucket, p_bucket_id, NULL) THEN
+		RETURN -1;
+	END IF;
+	INSERT INTO manta_bucket_settings (owner, bucket_id, settings) VALUES (p_owner, p_bucket_id, p_settings)
+		ON CONFLICT (owner, bucket_id) DO UPDATE SET settings = EXCLUDED.settings;
+	RETURN 0;
+END $$;
+
+-- Deletes a bucket, or returns -8: it has objects.
+CREATE FUNCTION bucket_delete_bucket_v1(p_owner uuid, p_bucket text, p_bucket_id uuid, p_now timestamptz) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	-- Waits for all writers, and those that come wait.
+	PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_bucket_id, 0))
+		FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;
+	PERFORM 1 FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;
+	IF NOT FOUND THEN
+		RETURN -1;
+	END IF;
+	PERFORM 1 FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id LIMIT 1;
+	IF FOUND THEN
+		RETURN -8;
+	END IF;
+	INSERT INTO manta_bucket_deleted_bucket (id, name, owner, created, deleted_at)
+		SELECT id, name, owner, created, p_now FROM manta_bucket WHERE owner = p_owner AND name = p_bucket;
+	DELETE FROM manta_bucket WHERE owner = p_owner AND name = p_bucket;
+	RETURN 0;
+END $$;
+
+CREATE FUNCTION bucket_create_upload_v1(
+	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_id uuid, p_created timestamptz, p_creator uuid, p_type text,
+	p_header_names text[], p_header_values text[], p_roles uuid[], p_properties jsonb
+) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	IF NOT bucket_lock_v1(p_owner, p_bucket, p_bucket_id, NULL) THEN
+		RETURN -1;
+	END IF;
+	INSERT INTO manta_bucket_upload (id, name, owner, bucket_id, created, creator, content_type, headers, roles, properties)
+		VALUES (p_id, p_name, p_owner, p_bucket_id, p_created, p_creator, p_type, hstore(p_header_names, p_header_values), p_roles, p_properties);
+	RETURN 0;
+END $$;
+
+-- Stores a part. Parts of an upload are stored at the same time, but not while it is
+-- completed or aborted.
+CREATE FUNCTION bucket_put_part_v1(
+	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_upload uuid, p_number integer, p_created timestamptz,
+	p_id uuid, p_length bigint, p_md5 bytea, p_checksum jsonb, p_sharks text[], p_body bytea, p_all boolean
+) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_length  bigint;
+	v_found   boolean;
+	v_result  bigint;
+	v_garbage uuid;
+BEGIN
+	IF NOT bucket_lock_v1(p_owner, p_bucket, p_bucket_id, NULL) THEN
+		RETURN -1;
+	END IF;
+	PERFORM 1 FROM manta_bucket_upload
+		WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND id = p_upload FOR KEY SHARE;
+	IF NOT FOUND THEN
+		RETURN -7;
+	END IF;
+	PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_upload, 2 + p_number)) FROM manta_bucket_upload
+		WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND id = p_upload;
+	SELECT content_length INTO v_length FROM manta_bucket_part WHERE owner = p_owner AND upload_id = p_upload AND number = p_number FOR UPDATE;
+	v_found := FOUND;
+	IF bucket_removed_v1(p_sharks) THEN
+		RETURN -9;
+	END IF;
+	v_result := bucket_count_v1(p_owner, p_bucket_id, 0, p_length - coalesce(v_length, 0), p_all);
+	IF v_result < 0 THEN
+		RETURN v_result;
+	END IF;
+	IF NOT v_found THEN
+		INSERT INTO manta_bucket_part (owner, upload_id, number, bucket_id, name, id, created, content_length, content_md5, checksum, sharks, body)
+			VALUES (p_owner, p_upload, p_number, p_bucket_id, p_name, p_id, p_created, p_length, p_md5, p_checksum, p_sharks, p_body);
+		RETURN 0;
+	END IF;
+	v_garbage := gen_random_uuid();
+	INSERT INTO manta_bucket_deleted_object (id, name, owner, bucket_id, created, modified, content_length, content_md5, sharks, deleted_at, garbage_id)
+		SELECT id, name, owner, bucket_id, created, created AS modified, content_length, content_md5, sharks, p_created, v_garbage
+		FROM manta_bucket_part WHERE owner = p_owner AND upload_id = p_upload AND number = p_number;
+	UPDATE manta_bucket_part
+		SET id = p_id, created = p_created, content_length = p_length, content_md5 = p_md5, checksum = p_checksum, sharks = p_sharks, body = p_body
+		WHERE owner = p_owner AND upload_id = p_upload AND number = p_number;
+	RETURN 0;
+END $$;
+
+-- Makes parts of an upload those of its object, with their offsets. The others become
+-- garbage. The offsets are joined: Citus 13 crashes on an element of an array in SET.
+CREATE FUNCTION bucket_assemble_v1(
+	p_owner uuid, p_bucket_id uuid, p_name text, p_upload uuid, p_numbers integer[], p_starts bigint[], p_now timestamptz
+) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_number  integer;
+	v_garbage uuid;
+BEGIN
+	UPDATE manta_bucket_part p SET start = u.start FROM unnest(p_numbers, p_starts) u (number, start)
+		WHERE p.owner = p_owner AND p.upload_id = p_upload AND p.number = u.number;
+	FOR v_number IN
+		SELECT number FROM manta_bucket_part WHERE owner = p_owner AND upload_id = p_upload AND start IS NULL ORDER BY number FOR UPDATE
+	LOOP
+		v_garbage := gen_random_uuid();
+		INSERT INTO manta_bucket_deleted_object (id, name, owner, bucket_id, created, modified, content_length, content_md5, sharks, deleted_at, garbage_id)
+			SELECT id, name, owner, bucket_id, created, created AS modified, content_length, content_md5, sharks, p_now, v_garbage
+			FROM manta_bucket_part WHERE owner = p_owner AND upload_id = p_upload AND number = v_number;
+		DELETE FROM manta_bucket_part WHERE owner = p_owner AND upload_id = p_upload AND number = v_number;
+	END LOOP;
+	DELETE FROM manta_bucket_upload WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND id = p_upload;
+	RETURN 0;
+END $$;
+
+-- Makes an upload garbage: one row for all parts.
+CREATE FUNCTION bucket_abort_v1(p_owner uuid, p_bucket_id uuid, p_name text, p_upload uuid, p_now timestamptz) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_bytes   bigint;
+	v_garbage uuid := gen_random_uuid();
+BEGIN
+	PERFORM 1 FROM manta_bucket_upload WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND id = p_upload FOR UPDATE;
+	IF NOT FOUND THEN
+		RETURN -7;
+	END IF;
+	SELECT coalesce(sum(content_length), 0) INTO v_bytes FROM manta_bucket_part WHERE owner = p_owner AND upload_id = p_upload;
+	PERFORM bucket_count_v1(p_owner, p_bucket_id, 0, -v_bytes, false);
+	INSERT INTO manta_bucket_deleted_object (id, name, owner, bucket_id, created, modified, creator, content_length, content_type, properties, deleted_at, garbage_id)
+		SELECT id, name, owner, bucket_id, created, created AS modified, creator, v_bytes, content_type,
+			jsonb_build_object('s3', jsonb_build_object('upload', p_upload::text)), p_now, v_garbage
+		FROM manta_bucket_upload WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND id = p_upload;
+	DELETE FROM manta_bucket_upload WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND id = p_upload;
+	RETURN 0;
+END $$;
+
+-- Aborts at most p_limit uploads of a deleted bucket and returns their number. If there
+-- were none, removes what is left of the bucket. Of several uploads, the rows are locked
+-- before the usage, as by everyone else.
+CREATE FUNCTION bucket_remove_bucket_v1(p_owner uuid, p_bucket_id uuid, p_name text, p_now timestamptz, p_limit integer) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_names   text[];
+	v_uploads uuid[];
+BEGIN
+	SELECT array_agg(name), array_agg(id) INTO v_names, v_uploads FROM (
+		SELECT name, id FROM manta_bucket_upload WHERE owner = p_owner AND bucket_id = p_bucket_id ORDER BY name, id LIMIT p_limit FOR UPDATE
+	) u;
+	FOR i IN 1 .. coalesce(cardinality(v_uploads), 0) LOOP
+		PERFORM bucket_abort_v1(p_owner, p_bucket_id, v_names[i], v_uploads[i], p_now);
+	END LOOP;
+	IF v_uploads IS NULL THEN
+		DELETE FROM manta_bucket_deleted_bucket WHERE owner = p_owner AND id = p_bucket_id AND name = p_name;
+		DELETE FROM manta_bucket_settings WHERE owner = p_owner AND bucket_id = p_bucket_id;
+		DELETE FROM manta_bucket_usage WHERE owner = p_owner AND bucket_id = p_bucket_id;
+		RETURN 0;
+	END IF;
+	RETURN cardinality(v_uploads);
+END $$;
+
+-- Removes garbage of an account that a claim has, with the parts of its uploads, and
+-- returns the number of rows.
+CREATE FUNCTION bucket_remove_garbage_v1(p_owner uuid, p_claim uuid, p_buckets uuid[], p_ids uuid[], p_names text[], p_uploads text[]) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_removed bigint := 0;
+BEGIN
+	FOR i IN 1 .. cardinality(p_ids) LOOP
+		DELETE FROM manta_bucket_deleted_object
+			WHERE owner = p_owner AND bucket_id = p_buckets[i] AND id = p_ids[i] AND name = p_names[i] AND claim = p_claim;
+		CONTINUE WHEN NOT FOUND;
+		v_removed := v_removed + 1;
+		IF p_uploads[i] <> '' THEN
+			DELETE FROM manta_bucket_part WHERE owner = p_owner AND upload_id = p_uploads[i]::uuid;
+		END IF;
+	END LOOP;
+	RETURN v_removed;
+END $$;
+
+-- Replaces the nodes of a body if they are still p_was, and returns 1 if they were: of a
+-- part if p_upload is set, otherwise of garbage or of an object. Claims of the garbage
+-- end. What has the parts of an upload is first the upload, then an object, then garbage;
+-- the row is locked, so it does not change while the part does.
+CREATE FUNCTION bucket_set_sharks_v1(
+	p_owner uuid, p_bucket_id uuid, p_name text, p_upload uuid, p_number integer, p_garbage boolean, p_id uuid, p_was text[], p_is text[]
+) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_added text[] := array(SELECT unnest(p_is) EXCEPT SELECT unnest(p_was));
+BEGIN
+	IF p_upload IS NOT NULL THEN
+		PERFORM 1 FROM manta_bucket_upload
+			WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND id = p_upload FOR SHARE;
+		PERFORM 1 FROM manta_bucket_object
+			WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND properties #>> '{s3,upload}' = p_upload::text FOR SHARE;
+		PERFORM 1 FROM manta_bucket_deleted_object
+			WHERE owner = p_owner AND properties #>> '{s3,upload}' = p_upload::text FOR UPDATE;
+		PERFORM 1 FROM manta_bucket_part
+			WHERE owner = p_owner AND upload_id = p_upload AND number = p_number AND id = p_id AND sharks = p_was FOR UPDATE;
+	ELSIF p_garbage THEN
+		PERFORM 1 FROM manta_bucket_deleted_object
+			WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND id = p_id AND sharks = p_was FOR UPDATE;
+	ELSE
+		PERFORM 1 FROM manta_bucket_object
+			WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND id = p_id AND sharks = p_was FOR UPDATE;
+	END IF;
+	IF NOT FOUND THEN
+		RETURN 0;
+	ELSIF bucket_removed_v1(v_added) THEN
+		RETURN -9;
+	END IF;
+	IF p_upload IS NOT NULL THEN
+		UPDATE manta_bucket_part SET sharks = p_is WHERE owner = p_owner AND upload_id = p_upload AND number = p_number;
+		UPDATE manta_bucket_deleted_object SET claim = NULL, claim_expires = NULL
+			WHERE owner = p_owner AND properties #>> '{s3,upload}' = p_upload::text AND claim IS NOT NULL;
+	ELSIF p_garbage THEN
+		UPDATE manta_bucket_deleted_object SET sharks = p_is, claim = NULL, claim_expires = NULL
+			WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND id = p_id AND sharks = p_was;
+	ELSE
+		UPDATE manta_bucket_object SET sharks = p_is WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name;
+	END IF;
+	RETURN 1;
+END $$;
+
+-- Locks all usage of an account: what a write has changed is committed, and others wait.
+CREATE FUNCTION bucket_lock_usage_v1(p_owner uuid) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	c_account CONSTANT uuid := '00000000-0000-0000-0000-000000000000';
+BEGIN
+	PERFORM 1 FROM manta_bucket_usage WHERE owner = p_owner AND bucket_id <> c_account ORDER BY bucket_id, slot FOR UPDATE;
+	FOR i IN 0 .. 15 LOOP
+		INSERT INTO manta_bucket_usage (owner, bucket_id, slot) VALUES (p_owner, c_account, i)
+			ON CONFLICT (owner, bucket_id, slot) DO UPDATE SET slot = EXCLUDED.slot;
+	END LOOP;
+	RETURN 0;
+END $$;
+
+-- Sets the usage of a bucket or account that is locked.
+CREATE FUNCTION bucket_set_usage_v1(p_owner uuid, p_bucket_id uuid, p_objects bigint, p_bytes bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	UPDATE manta_bucket_usage SET objects = 0, bytes = 0 WHERE owner = p_owner AND bucket_id = p_bucket_id;
+	INSERT INTO manta_bucket_usage (owner, bucket_id, slot, objects, bytes) VALUES (p_owner, p_bucket_id, 0, p_objects, p_bytes)
+		ON CONFLICT (owner, bucket_id, slot) DO UPDATE SET objects = EXCLUDED.objects, bytes = EXCLUDED.bytes;
+	PERFORM bucket_deal_v1(p_owner, p_bucket_id);
+	RETURN 0;
+END $$;
+
 -- citus
 
 SELECT create_distributed_table('manta_bucket', 'owner');
@@ -194,3 +763,22 @@ SELECT create_reference_table('manta_bucket_hold');
 SELECT create_reference_table('manta_bucket_account');
 SELECT create_reference_table('manta_bucket_key');
 SELECT create_reference_table('manta_bucket_node');
+SELECT create_distributed_function(
+	'bucket_put_v1(uuid, text, uuid, text, timestamptz, uuid, uuid, bigint, bytea, text, text[], text[], uuid[], text[], jsonb, bytea, bigint, integer, text[], text[], timestamptz, timestamptz, boolean)',
+	'p_owner', colocate_with => 'manta_bucket');
+SELECT create_distributed_function(
+	'bucket_delete_v1(uuid, text, uuid, text, timestamptz, integer, text[], text[], timestamptz, timestamptz)',
+	'p_owner', colocate_with => 'manta_bucket');
+SELECT create_distributed_function('bucket_list_v1(uuid, uuid, text, text, text, boolean, integer)', 'p_owner', colocate_with => 'manta_bucket');
+SELECT create_distributed_function('bucket_set_settings_v1(uuid, text, uuid, jsonb)', 'p_owner', colocate_with => 'manta_bucket');
+SELECT create_distributed_function('bucket_set_quota_v1(uuid, text, uuid, bigint, bigint)', 'p_owner', colocate_with => 'manta_bucket');
+SELECT create_distributed_function('bucket_delete_bucket_v1(uuid, text, uuid, timestamptz)', 'p_owner', colocate_with => 'manta_bucket');
+SELECT create_distributed_function(
+	'bucket_create_upload_v1(uuid, text, uuid, text, uuid, timestamptz, uuid, text, text[], text[], uuid[], jsonb)',
+	'p_owner', colocate_with => 'manta_bucket');
+SELECT create_distributed_function(
+	'bucket_put_part_v1(uuid, text, uuid, text, uuid, integer, timestamptz, uuid, bigint, bytea, jsonb, text[], bytea, boolean)',
+	'p_owner', colocate_with => 'manta_bucket');
+SELECT create_distributed_function('bucket_abort_v1(uuid, uuid, text, uuid, timestamptz)', 'p_owner', colocate_with => 'manta_bucket');
+SELECT create_distributed_function('bucket_remove_bucket_v1(uuid, uuid, text, timestamptz, integer)', 'p_owner', colocate_with => 'manta_bucket');
+SELECT create_distributed_function('bucket_set_sharks_v1(uuid, uuid, text, uuid, integer, boolean, uuid, text[], text[])', 'p_owner', colocate_with => 'manta_bucket');

@@ -70,6 +70,9 @@ CREATE INDEX manta_bucket_deleted_object_id_idx ON manta_bucket_deleted_object (
 CREATE INDEX manta_bucket_deleted_object_deleted_at_idx ON manta_bucket_deleted_object (deleted_at);
 CREATE INDEX manta_bucket_deleted_object_claim_idx ON manta_bucket_deleted_object (claim) WHERE claim IS NOT NULL;
 CREATE INDEX manta_bucket_deleted_object_bucket_idx ON manta_bucket_deleted_object (owner, bucket_id);
+-- Finds the garbage that has the parts of an upload.
+CREATE INDEX manta_bucket_deleted_object_upload_idx ON manta_bucket_deleted_object (properties ->> '$.s3.upload')
+	WHERE properties ->> '$.s3.upload' IS NOT NULL;
 
 -- While a hold has not expired, garbage is not claimed.
 CREATE TABLE manta_bucket_hold (
@@ -149,4 +152,12 @@ CREATE TABLE manta_bucket_node (
 	url   TEXT    NOT NULL,
 	state TEXT    NOT NULL,
 	added INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- Which process has a lease, such as that of maintenance, of which one runs at a time.
+CREATE TABLE manta_bucket_lease (
+	name    TEXT    NOT NULL PRIMARY KEY,
+	holder  TEXT    NOT NULL,
+	process TEXT    NOT NULL, -- for people
+	expires INTEGER NOT NULL
 ) WITHOUT ROWID;

@@ -1,0 +1,113 @@
+package buckets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+)
+
+// The lease of audits and drains. A process that dies leaves it to the next command in its
+// data folder at once, and to others after leaseTime.
+const (
+	leaseName = "maintenance"
+	leaseTime = 30 * time.Second
+	leasePoll = leaseTime / 6 // how often it is extended
+)
+
+var errLeaseLost = fault.New(fault.Unavailable,
+	"the lease of maintenance could not be extended, so another audit or drain may have begun: run the command again to continue")
+
+// leased runs fn while this process has the lease of maintenance. The data folder is
+// locked.
+func (c *command) leased(ctx context.Context, folder string, fn func(context.Context) error) error {
+	l, err := newLease(folder)
+	if err != nil {
+		return err
+	}
+	if err := c.takeLease(ctx, l); err != nil {
+		return err
+	}
+	held, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.extendLease(held, l, cancel)
+	}()
+	if err = fn(held); err != nil && ctx.Err() == nil && errors.Is(context.Cause(held), errLeaseLost) {
+		err = errLeaseLost
+	}
+	cancel(nil)
+	<-ended
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer done()
+	_ = c.state.store.EndLease(ctx, l.Name, l.Holder) // otherwise it expires
+	return err
+}
+
+// newLease returns the lease as this process asks for it. All commands in a data folder
+// are one holder, but a copy of the folder on another machine is another one.
+func newLease(folder string) (l buckets.Lease, err error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return l, err
+	}
+	name := filepath.Join(folder, "holder")
+	id, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(id) == 0 {
+		id = []byte(buckets.NewUUID())
+		err = os.WriteFile(name, id, 0o600)
+	}
+	return buckets.Lease{
+		Name: leaseName, Holder: strings.TrimSpace(string(id)) + "@" + host, Process: fmt.Sprintf("process %d on %s", os.Getpid(), host), Left: leaseTime,
+	}, err
+}
+
+// takeLease takes the lease. If another process has it, takeLease waits until the lease
+// has expired, or fails when that process extends it.
+func (c *command) takeLease(ctx context.Context, l buckets.Lease) error {
+	has, err := c.state.store.Lease(ctx, l)
+	begun, silent := time.Now(), true
+	for err == nil && has.Holder != l.Holder {
+		if silent && time.Since(begun) > leasePoll+time.Second {
+			silent = false
+			fmt.Fprintf(c.Stderr, "holdfast: another audit or drain (%s) was interrupted: waiting %s until its lease expires\n",
+				has.Process, has.Left.Round(time.Second))
+		}
+		if !clock.Sleep(ctx, 100*time.Millisecond) {
+			return ctx.Err()
+		}
+		before := has
+		has, err = c.state.store.Lease(ctx, l)
+		if err == nil && has.Holder != l.Holder && has.Left > before.Left {
+			return fault.Newf(fault.Conflict, "another audit or drain runs (%s): wait until it has ended", has.Process)
+		}
+	}
+	return err
+}
+
+// extendLease extends the lease until ctx ends, or cancels it when the lease is lost.
+func (c *command) extendLease(ctx context.Context, l buckets.Lease, cancel context.CancelCauseFunc) {
+	extended := time.Now()
+	for clock.Sleep(ctx, leasePoll) {
+		asked := time.Now()
+		ask, done := context.WithTimeout(ctx, leasePoll)
+		has, err := c.state.store.Lease(ask, l)
+		done()
+		switch {
+		case err == nil && has.Holder != l.Holder, err != nil && time.Since(extended) > leaseTime:
+			cancel(errLeaseLost)
+			return
+		case err == nil:
+			extended = asked
+		}
+	}
+}

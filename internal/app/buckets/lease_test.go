@@ -1,0 +1,141 @@
+package buckets
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/buckets"
+)
+
+// leases are those of a database in memory.
+type leases struct {
+	store
+	has     buckets.Lease
+	expires time.Time
+	down    atomic.Bool
+}
+
+func (s *leases) Lease(_ context.Context, l buckets.Lease) (buckets.Lease, error) {
+	if s.down.Load() {
+		return buckets.Lease{}, errors.New("down")
+	}
+	if left := time.Until(s.expires); s.has.Holder != l.Holder && left > 0 {
+		s.has.Left = left
+		return s.has, nil
+	}
+	s.has, s.expires = l, time.Now().Add(l.Left)
+	return l, nil
+}
+
+func (s *leases) EndLease(_ context.Context, _, holder string) error {
+	if s.has.Holder == holder {
+		s.expires = time.Time{}
+	}
+	return nil
+}
+
+func leasing(s *leases) (*command, *bytes.Buffer) {
+	var said bytes.Buffer
+	sh := &service.Shell{}
+	sh.Stderr = &said
+	return &command{sh, &Buckets{store: s, deps: &service.Deps{Log: slog.New(slog.DiscardHandler)}}}, &said
+}
+
+// TestLeaseOfKilled: the lease of a process that was killed is taken at once in its data
+// folder, and elsewhere when it has expired.
+func TestLeaseOfKilled(t *testing.T) {
+	t.Parallel()
+	folder, other := t.TempDir(), t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := &leases{}
+		c, said := leasing(s)
+		killed, err := newLease(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.takeLease(t.Context(), killed); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		ran := 0
+		run := func(context.Context) error { ran++; return nil }
+		if err := c.leased(t.Context(), folder, run); err != nil || time.Since(began) > 0 || said.Len() > 0 {
+			t.Errorf("in the same folder: %v after %s, %s", err, time.Since(began), said)
+		}
+		if err := c.takeLease(t.Context(), killed); err != nil {
+			t.Fatal(err)
+		}
+		err = c.leased(t.Context(), other, run)
+		if waited := time.Since(began); err != nil || waited < leaseTime || waited > leaseTime+time.Second || !strings.Contains(said.String(), "until its lease expires") {
+			t.Errorf("in another folder: %v after %s, %s", err, waited, said)
+		}
+		if ran != 2 {
+			t.Errorf("it ran %d times", ran)
+		}
+	})
+}
+
+// TestLeaseOfRunning: while a process extends the lease, others fail within seconds, and
+// say who has it. When it ends they need not wait.
+func TestLeaseOfRunning(t *testing.T) {
+	t.Parallel()
+	folder, other := t.TempDir(), t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := leasing(&leases{})
+		stop, ended := make(chan struct{}), make(chan error)
+		go func() { ended <- c.leased(t.Context(), folder, func(context.Context) error { <-stop; return nil }) }()
+		time.Sleep(10 * leaseTime)
+		began := time.Now()
+		host, _ := os.Hostname()
+		err := c.leased(t.Context(), other, func(context.Context) error { t.Error("it ran"); return nil })
+		if waited := time.Since(began); err == nil || !strings.Contains(err.Error(), " on "+host) || waited > leasePoll+time.Second {
+			t.Errorf("%v after %s", err, waited)
+		}
+		close(stop)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		began = time.Now()
+		if err := c.leased(t.Context(), other, func(context.Context) error { return nil }); err != nil || time.Since(began) > 0 {
+			t.Errorf("after the end: %v after %s", err, time.Since(began))
+		}
+	})
+}
+
+// TestLeaseLost: a process that cannot extend its lease, or finds that another has it,
+// stops, and the error says what to do.
+func TestLeaseLost(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(*leases){
+		"the database is unavailable": func(s *leases) { s.down.Store(true) },
+		"another process has it":      func(s *leases) { s.has.Holder = "other"; s.expires = time.Now().Add(time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := filepath.Join(t.TempDir())
+			synctest.Test(t, func(t *testing.T) {
+				s := &leases{}
+				c, _ := leasing(s)
+				began := time.Now()
+				err := c.leased(t.Context(), folder, func(ctx context.Context) error {
+					lose(s)
+					<-ctx.Done()
+					return ctx.Err()
+				})
+				if waited := time.Since(began); !errors.Is(err, errLeaseLost) || waited > leaseTime+leasePoll {
+					t.Errorf("%v after %s", err, waited)
+				}
+			})
+		})
+	}
+}
