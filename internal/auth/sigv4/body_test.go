@@ -101,6 +101,11 @@ func TestPlainBody(t *testing.T) {
 		"CRC32 of nothing, ignored":     {sigv4test.Unsigned, data, size, sigv4.BodyOptions{MaxSize: 100, IgnoreChecksums: true}, []string{"x-amz-checksum-crc32: AAAAAA=="}, 0},
 		"SHA-256, twice needed":         {sha256Of(data), data, size, allowed, []string{"x-amz-checksum-sha256: " + sha}, 0},
 		"CRC32 with a length of CRC64":  {sigv4test.Unsigned, data, size, allowed, []string{"x-amz-checksum-crc32: AAAAAAAAAAA="}, sigv4.InvalidChecksum},
+		"two checksums":                 {sigv4test.Unsigned, data, size, allowed, []string{"x-amz-checksum-crc32: " + crc, "x-amz-checksum-sha256: " + sha}, sigv4.InvalidChecksum},
+		"the SDK's algorithm":           {sigv4test.Unsigned, data, size, allowed, []string{"x-amz-checksum-crc32: " + crc, "x-amz-sdk-checksum-algorithm: crc32"}, 0},
+		"another than the SDK's":        {sigv4test.Unsigned, data, size, allowed, []string{"x-amz-checksum-crc32: " + crc, "x-amz-sdk-checksum-algorithm: SHA256"}, sigv4.InvalidChecksum},
+		"the SDK's algorithm alone":     {sigv4test.Unsigned, data, size, allowed, []string{"x-amz-sdk-checksum-algorithm: CRC32"}, sigv4.InvalidChecksum},
+		"unknown algorithm of the SDK":  {sigv4test.Unsigned, data, size, allowed, []string{"x-amz-checksum-crc32: " + crc, "x-amz-sdk-checksum-algorithm: MD9"}, sigv4.InvalidChecksum},
 		"CRC32 twice":                   {sigv4test.Unsigned, data, size, allowed, []string{"x-amz-checksum-crc32: " + crc, "x-amz-checksum-crc32: " + crc}, sigv4.InvalidChecksum},
 		"unknown checksum":              {sigv4test.Unsigned, data, size, allowed, []string{"x-amz-checksum-xxhash64: AAAA"}, sigv4.InvalidChecksum},
 		"algorithm, type and mode":      {sigv4test.Unsigned, data, size, allowed, []string{"x-amz-checksum-algorithm: CRC32", "x-amz-checksum-type: FULL_OBJECT", "x-amz-checksum-mode: ENABLED"}, 0},
@@ -177,11 +182,11 @@ func TestResult(t *testing.T) {
 	const data = "hello"
 	sum := func(a sigv4.Algorithm) sigv4.Checksum { return sigv4.Sum(a, []byte(data)) }
 	o := sigv4.BodyOptions{MaxSize: 100, Compute: []sigv4.Algorithm{sigv4.CRC64NVME, sigv4.CRC32C}}
-	body, err := plain(t, sha256Of(data), data, 5, o, "x-amz-checksum-sha1: "+sum(sigv4.SHA1).String(), "x-amz-checksum-crc32c: "+sum(sigv4.CRC32C).String())
+	body, err := plain(t, sha256Of(data), data, 5, o, "x-amz-checksum-sha1: "+sum(sigv4.SHA1).String(), "x-amz-sdk-checksum-algorithm: SHA1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := body.Declared(); !slices.Equal(got, []sigv4.Algorithm{sigv4.CRC32C, sigv4.SHA1}) {
+	if got := body.Declared(); !slices.Equal(got, []sigv4.Algorithm{sigv4.SHA1}) {
 		t.Errorf("declared: %v", got)
 	}
 	if _, ok := body.Result(); ok {
@@ -225,9 +230,10 @@ func allModes(data string) []sigv4test.Chunks {
 		{Mode: sigv4test.SignedChunks, Size: 7},
 		{Mode: sigv4test.SignedChunks, Size: 8192},
 		{Mode: sigv4test.SignedChunksTrailer, Size: 100, Trailers: all[:1]},
-		{Mode: sigv4test.SignedChunksTrailer, Size: 65536, Trailers: all},
+		{Mode: sigv4test.SignedChunksTrailer, Size: 65536, Trailers: all[2:3]},
 		{Mode: sigv4test.UnsignedChunksTrailer, Size: 100, Trailers: all[1:2]},
-		{Mode: sigv4test.UnsignedChunksTrailer, Size: 65536, Trailers: all},
+		{Mode: sigv4test.UnsignedChunksTrailer, Size: 65536, Trailers: all[3:4]},
+		{Mode: sigv4test.UnsignedChunksTrailer, Size: 300, Trailers: all[4:]},
 		{Mode: sigv4test.UnsignedChunksTrailer, Size: 65536},
 	}
 }

@@ -2,6 +2,7 @@ package sigv4
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -81,9 +82,35 @@ func (r Request) parseDeclared(p payload, ignoreChecksums bool) (d declared, err
 		}
 	}
 	if p.mode.hasTrailer() {
-		d.trailers, err = parseTrailerNames(r.Header)
+		if d.trailers, err = parseTrailerNames(r.Header); err != nil {
+			return d, err
+		}
+	}
+	if !ignoreChecksums {
+		err = d.checkAlgorithm(r.Header)
 	}
 	return d, err
+}
+
+// checkAlgorithm refuses several checksums, and a checksum of another algorithm than the
+// SDK of the client says, or none.
+func (d *declared) checkAlgorithm(h http.Header) error {
+	list := slices.Clone(d.trailers)
+	for _, c := range d.sums {
+		list = append(list, c.Algorithm)
+	}
+	if len(list) > 1 {
+		return refuse(InvalidChecksum, "expected a single x-amz-checksum-* header or trailer: several checksums are not allowed")
+	}
+	name, present, _ := single(h, "X-Amz-Sdk-Checksum-Algorithm")
+	switch a, ok := ParseAlgorithm(name); {
+	case !present:
+	case !ok || len(list) > 0 && list[0] != a:
+		return refuse(InvalidChecksum, "the value of the x-amz-sdk-checksum-algorithm header is invalid")
+	case len(list) == 0:
+		return refuse(InvalidChecksum, "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or x-amz-trailer headers were found")
+	}
+	return nil
 }
 
 // decodedLength is the size of the object in a body in chunks. The JavaScript SDK

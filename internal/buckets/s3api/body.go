@@ -1,7 +1,6 @@
 package s3api
 
 import (
-	"encoding/xml"
 	"errors"
 	"io"
 	"slices"
@@ -49,26 +48,16 @@ func (s source) Sums() buckets.Sums {
 	return sums
 }
 
-// choose returns the checksum that is stored, if the client has declared several: the
-// one of the preferred algorithm, otherwise the longest.
+// choose returns the checksum that is stored: the one of the preferred algorithm,
+// otherwise the one that the client has declared.
 func choose(all []sigv4.Checksum, prefer string) (c sigv4.Checksum, ok bool) {
 	for _, sum := range all {
 		if strings.EqualFold(sum.Algorithm.String(), prefer) {
 			return sum, true
 		}
-		c, ok = sum, true // they are in the order of their lengths
+		c, ok = sum, true
 	}
 	return c, ok
-}
-
-// preferred is the algorithm that the client has named, or whose checksum is in the
-// trailer: SDKs compute that one for this body.
-func (x *request) preferred() string {
-	if name := x.in.Header.Get("X-Amz-Sdk-Checksum-Algorithm"); name != "" {
-		return name
-	}
-	name, _, _ := strings.Cut(strings.ToLower(x.in.Header.Get("X-Amz-Trailer")), ",")
-	return strings.TrimPrefix(strings.TrimSpace(name), "x-amz-checksum-")
 }
 
 func checksum(c sigv4.Checksum) buckets.Checksum {
@@ -92,11 +81,11 @@ func (x *request) source(o sigv4.BodyOptions) (source, int64, error) {
 	if err != nil {
 		return source{}, 0, err
 	}
-	return source{body, x.preferred()}, body.Size(), nil
+	return source{body: body}, body.Size(), nil
 }
 
-// readXML reads the body of a request whose body is a document.
-func (x *request) readXML(v any, o sigv4.BodyOptions) error {
+// readXML reads the body of a request whose body is a document with the element root.
+func (x *request) readXML(root string, v any, o sigv4.BodyOptions) error {
 	if o.MaxSize == 0 {
 		o.MaxSize = maxXML
 	}
@@ -104,13 +93,7 @@ func (x *request) readXML(v any, o sigv4.BodyOptions) error {
 	if err != nil {
 		return err
 	}
-	if len(text) == 0 {
-		return errMalformedXML
-	}
-	if err := xml.Unmarshal(text, v); err != nil {
-		return errMalformedXML
-	}
-	return nil
+	return decodeXML(text, root, v)
 }
 
 // readText reads a small body.

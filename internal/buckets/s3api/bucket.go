@@ -1,7 +1,6 @@
 package s3api
 
 import (
-	"encoding/xml"
 	"errors"
 	"net/http"
 
@@ -55,7 +54,7 @@ func (x *request) createBucket() error {
 	if x.signed == nil || x.route.account != "" && x.route.account != x.account.Name {
 		return errAccessDenied
 	}
-	if err := checkBucketName(x.route.bucket); err != nil {
+	if err := buckets.CheckBucketName(x.route.bucket); err != nil {
 		return err
 	}
 	if err := x.checkGrants(); err != nil {
@@ -73,11 +72,12 @@ func (x *request) createBucket() error {
 		return err
 	}
 	var c struct {
-		XMLName  xml.Name `xml:"CreateBucketConfiguration"`
-		Location string   `xml:"LocationConstraint"`
+		Location string `xml:"LocationConstraint"`
 	}
-	if len(text) > 0 && xml.Unmarshal(text, &c) != nil {
-		return errMalformedXML
+	if len(text) > 0 {
+		if err := decodeXML(text, "CreateBucketConfiguration", &c); err != nil {
+			return err
+		}
 	}
 	if c.Location != "" && c.Location != x.Region && c.Location != "EU" {
 		return refuse(http.StatusBadRequest, "InvalidLocationConstraint", "The specified location-constraint is not valid")

@@ -60,7 +60,7 @@ func (c *copied) Read(p []byte) (int, error) {
 func (x *request) copySource() (from *request, o buckets.Object, err error) {
 	source, version, _ := strings.Cut(x.in.Header.Get("X-Amz-Copy-Source"), "?")
 	if v, ok := strings.CutPrefix(version, "versionId="); ok && v != "null" {
-		return nil, o, invalidArgument("x-amz-copy-source", "Invalid version id specified")
+		return nil, o, errVersion
 	}
 	source, err = url.PathUnescape(source)
 	if err != nil {

@@ -2,6 +2,7 @@ package s3api
 
 import (
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -61,7 +62,7 @@ func (x *request) getCORS() error {
 // putCORS is PutBucketCors.
 func (x *request) putCORS() error {
 	var c corsConfiguration
-	if err := x.readXML(&c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
+	if err := x.readXML("CORSConfiguration", &c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
 		return err
 	}
 	if len(c.Rules) == 0 || len(c.Rules) > maxRules {
@@ -70,7 +71,7 @@ func (x *request) putCORS() error {
 	s := x.bucket.Settings
 	s.CORS = nil
 	for _, r := range c.Rules {
-		if len(r.Origins) == 0 || len(r.Methods) == 0 || r.MaxAge < 0 {
+		if len(r.Origins) == 0 || len(r.Methods) == 0 || r.MaxAge < 0 || r.MaxAge > math.MaxInt32 || len(r.ID) > 255 {
 			return errMalformedXML
 		}
 		for _, m := range r.Methods {

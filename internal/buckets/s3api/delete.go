@@ -21,6 +21,10 @@ type deletedKey struct {
 	Key       string `xml:"Key"`
 	VersionID string `xml:"VersionId"`
 	ETag      string `xml:"ETag"`
+
+	// Conditions of directory buckets.
+	Modified *string `xml:"LastModifiedTime"`
+	Size     *string `xml:"Size"`
 }
 
 type deletedList []deletedKey
@@ -37,7 +41,7 @@ const deleters = 16
 // deleteObjects is DeleteObjects. Each object is deleted by itself.
 func (x *request) deleteObjects() error {
 	var list deletion
-	if err := x.readXML(&list, sigv4.BodyOptions{}); err != nil {
+	if err := x.readXML("Delete", &list, sigv4.BodyOptions{}); err != nil {
 		return err
 	}
 	if len(list.Objects) == 0 {
@@ -76,7 +80,7 @@ func (x *request) deleteAll(list []deletedKey) []error {
 	for range min(deleters, len(list)) {
 		wg.Go(func() {
 			for i := range next {
-				errs[i] = x.deleteOne(list[i].Key, list[i].VersionID, strings.Trim(list[i].ETag, `"`))
+				errs[i] = x.deleteOne(&list[i])
 			}
 		})
 	}
@@ -88,20 +92,23 @@ func (x *request) deleteAll(list []deletedKey) []error {
 	return errs
 }
 
-func (x *request) deleteOne(key, version, tag string) error {
-	if err := buckets.CheckObjectName(key); err != nil {
+func (x *request) deleteOne(o *deletedKey) error {
+	if err := buckets.CheckObjectName(o.Key); err != nil {
 		return err
 	}
-	if version != "" && version != "null" {
+	if o.VersionID != "" && o.VersionID != "null" {
 		return refuse(http.StatusBadRequest, "NoSuchVersion", "The specified version does not exist.")
 	}
+	if o.Modified != nil || o.Size != nil {
+		return errNotImplemented
+	}
 	var c buckets.Condition
-	if tag == "*" {
+	if tag := strings.Trim(o.ETag, `"`); tag == "*" {
 		c.Match.Any = true
 	} else if tag != "" {
 		c.Match.Tags = []string{tag}
 	}
-	_, err := x.Service.Store.Delete(x.in.Context(), x.owner, x.bucket.BucketRef, key, c, x.now())
+	_, err := x.Service.Store.Delete(x.in.Context(), x.owner, x.bucket.BucketRef, o.Key, c, x.now())
 	if errors.Is(err, buckets.ErrNoObject) && !c.IsSet() {
 		return nil
 	}

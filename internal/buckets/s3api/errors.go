@@ -78,6 +78,9 @@ var (
 	errNoACL            = refuse(http.StatusBadRequest, "AccessControlListNotSupported", "The bucket does not allow ACLs: objects have the ACL of their bucket")
 	errXMLTooLarge      = refuse(http.StatusBadRequest, "MaxMessageLengthExceeded", "Your request was too large.")
 	errMetadataTooLarge = refuse(http.StatusBadRequest, "MetadataTooLarge", "Your metadata headers exceed the maximum allowed metadata size of 2,048 bytes.")
+	errHeadersTooLarge  = refuse(http.StatusBadRequest, "RequestHeaderSectionTooLarge", "Your request header exceeds the maximum allowed size of 8,192 bytes.")
+	errPrecondition     = refuse(http.StatusPreconditionFailed, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
+	errVersion          = invalidArgument("versionId", "Invalid version id specified")
 	errAlgorithm        = invalidRequest("Checksum algorithm provided is unsupported. Please try again with any of the valid types: [CRC32, CRC32C, CRC64NVME, SHA1, SHA256]")
 	errNotOwner         = refuse(http.StatusConflict, "BucketAlreadyOwnedByYou", "Your previous request to create the named bucket succeeded and you already own it.")
 )
@@ -104,7 +107,7 @@ var byStore = []struct {
 	{buckets.ErrObjectNameTooLong, refuse(http.StatusBadRequest, "KeyTooLongError", "Your key is too long.")},
 	{buckets.ErrObjectNameEmpty, refuse(http.StatusBadRequest, "UserKeyMustBeSpecified", "The key is missing.")},
 	{buckets.ErrObjectName, invalidArgument("key", "The key is not UTF-8, or contains the character U+0000.")},
-	{buckets.ErrPrecondition, refuse(http.StatusPreconditionFailed, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")},
+	{buckets.ErrPrecondition, errPrecondition},
 	{buckets.ErrNotModified, errNotModified},
 	{buckets.ErrNoUpload, refuse(http.StatusNotFound, "NoSuchUpload", "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted or completed.")},
 	{buckets.ErrPartNumber, invalidArgument("partNumber", "Part number must be an integer between 1 and 10000, inclusive")},
@@ -157,7 +160,7 @@ var byFault = []struct {
 	{fault.Denied, http.StatusForbidden, "AccessDenied", errAccessDenied.Message},
 	{fault.NotFound, http.StatusNotFound, "NoSuchKey", errNoSuchKey.Message},
 	{fault.Conflict, http.StatusConflict, "OperationAborted", errInProgress.Message},
-	{fault.Precondition, http.StatusPreconditionFailed, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold"},
+	{fault.Precondition, errPrecondition.Status, errPrecondition.Code, errPrecondition.Message},
 }
 
 // ofSignature adds what S3 says about a signature that it refuses.

@@ -1,9 +1,9 @@
 package s3api
 
 import (
-	"encoding/xml"
 	"errors"
 	"io"
+	"math"
 	"mime"
 	"mime/multipart"
 	"net/http"
@@ -19,6 +19,7 @@ import (
 const (
 	maxFields = 100
 	maxField  = 20 << 10 // bytes of all fields of a form, as in S3
+	maxBefore = 64 << 10 // bytes of a form before its file, with what surrounds the fields
 )
 
 // isForm reports whether a request is an upload by an HTML form.
@@ -27,7 +28,10 @@ func isForm(r *http.Request) bool {
 	return err == nil && kind == "multipart/form-data"
 }
 
-var errForm = refuse(http.StatusBadRequest, "MalformedPOSTRequest", "The body of your POST request is not well-formed multipart/form-data.")
+var (
+	errForm       = refuse(http.StatusBadRequest, "MalformedPOSTRequest", "The body of your POST request is not well-formed multipart/form-data.")
+	errBeforeFile = refuse(http.StatusBadRequest, "MaxPostPreDataLengthExceeded", "Your POST request fields preceding the upload file were too large.")
+)
 
 // postForm is PostObject, an upload by an HTML form. Its fields come before its file and
 // have the signature.
@@ -35,11 +39,20 @@ func (x *request) postForm() error {
 	if err := web.ChargeMemory(x.out, x.in, copyBuffer); err != nil {
 		return err
 	}
+	before := &io.LimitedReader{R: x.in.Body, N: maxBefore}
+	x.in.Body = struct {
+		io.Reader
+		io.Closer
+	}{before, x.in.Body}
 	parts, err := x.in.MultipartReader()
 	if err != nil {
 		return errForm
 	}
 	fields, file, err := readForm(parts)
+	if before.N <= 0 {
+		return errBeforeFile
+	}
+	before.N = math.MaxInt64
 	if err != nil {
 		return err
 	}
@@ -88,7 +101,10 @@ func readForm(parts *multipart.Reader) (map[string]string, *multipart.Part, erro
 			return nil, nil, errForm
 		}
 		if size += len(name) + len(value); size > maxField {
-			return nil, nil, refuse(http.StatusBadRequest, "MaxPostPreDataLengthExceeded", "Your POST request fields preceding the upload file were too large.")
+			return nil, nil, errBeforeFile
+		}
+		if _, ok := fields[name]; ok {
+			return nil, nil, invalidArgument(name, "The form has the field twice")
 		}
 		fields[name] = string(value)
 	}
@@ -102,10 +118,12 @@ func (x *request) putForm(fields map[string]string, file io.Reader, policy sigv4
 	x.in.Header = http.Header{}
 	defer func() { x.in.Header = header }()
 	for name, value := range fields {
-		if strings.HasPrefix(name, "x-amz-meta-") && !isToken(name) {
-			return invalidArgument(name, "The name of user metadata must be a valid name of a header")
+		if user, ok := strings.CutPrefix(name, "x-amz-meta-"); ok {
+			name = userHeader + user // also if it is not the name of a header
+		} else {
+			name = textproto.CanonicalMIMEHeaderKey(name)
 		}
-		x.in.Header.Set(textproto.CanonicalMIMEHeaderKey(name), value)
+		x.in.Header[name] = []string{value}
 	}
 	if acl := fields["acl"]; acl != "" {
 		x.in.Header.Set("X-Amz-Acl", acl)
@@ -121,12 +139,11 @@ func (x *request) putForm(fields map[string]string, file io.Reader, policy sigv4
 	if o.Tags, err = formTags(fields["tagging"]); err != nil {
 		return err
 	}
-	prefer := x.preferred()
 	body, err := sigv4.NewFormBody(fields, file, sigv4.BodyOptions{MinSize: policy.MinSize, MaxSize: min(policy.MaxSize, maxObject)})
 	if err != nil {
 		return err
 	}
-	w, err := x.Service.PutObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.PutRequest{Object: o, Size: -1, Ready: x.ready}, source{body, prefer})
+	w, err := x.Service.PutObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.PutRequest{Object: o, Size: -1, Ready: x.ready}, source{body: body})
 	if err != nil {
 		return err
 	}
@@ -140,8 +157,8 @@ func formTags(text string) (map[string]string, error) {
 		return nil, nil //nolint:nilnil // no tags
 	}
 	var set tagSet
-	if xml.Unmarshal([]byte(text), &set) != nil {
-		return nil, errMalformedXML
+	if err := decodeXML([]byte(text), "Tagging", &set); err != nil {
+		return nil, err
 	}
 	return set.tags(10)
 }

@@ -89,6 +89,9 @@ func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	if x.route, err = parseRoute(r, at, x.Domain); err != nil {
 		return err
 	}
+	if err := checkHeaders(r.Header); err != nil {
+		return err
+	}
 	if r.Method == http.MethodOptions {
 		return x.preflight()
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/xml"
 	"errors"
 	"io"
 	"io/fs"
@@ -197,7 +198,13 @@ func (a answer) fails(status int, code string) answer {
 	if id := a.element("RequestId"); id == "" || id != a.header.Get("X-Amz-Request-Id") {
 		a.t.Fatalf("%s: RequestId %q, header %q", a.what, id, a.header.Get("X-Amz-Request-Id"))
 	}
-	return a
+	for d := xml.NewDecoder(strings.NewReader(a.body)); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return a
+		} else if err != nil {
+			a.t.Fatalf("%s: not XML: %v\n%s", a.what, err, a.body)
+		}
+	}
 }
 
 // is expects a body.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"holdfast/internal/buckets"
@@ -20,9 +21,28 @@ const (
 	userHeader = "X-Amz-Meta-"
 	userPrefix = "m-" // of user metadata, as in Manta
 	maxUser    = 2048 // bytes of the names and values of user metadata
+	maxHeaders = 8192 // bytes of the names and values of all headers
 
 	defaultType = "binary/octet-stream"
 )
+
+// checkHeaders refuses more headers than S3 accepts, and those of S3 that occur twice: a
+// proxy may have looked at one of them, and the server takes the other.
+func checkHeaders(h http.Header) error {
+	size := 0
+	for name, values := range h {
+		for _, v := range values {
+			size += len(name) + len(v)
+		}
+		if len(values) > 1 && strings.HasPrefix(name, "X-Amz-") && !strings.HasPrefix(name, userHeader) && name != "X-Amz-Object-Attributes" && name != "X-Amz-Trailer" {
+			return invalidArgument(strings.ToLower(name), "The header occurs more than once")
+		}
+	}
+	if size > maxHeaders {
+		return errHeadersTooLarge
+	}
+	return nil
+}
 
 // metadata reads the headers that a PUT, a copy or an upload stores.
 func (x *request) metadata() (contentType string, headers map[string]string, err error) {
@@ -143,12 +163,14 @@ func (x *request) tagsHeader() (map[string]string, error) {
 	tags := map[string]string{}
 	for name, v := range values {
 		if len(v) != 1 {
-			return nil, errTags("Cannot provide multiple Tags with the same key")
+			return nil, errTagTwice
 		}
 		tags[name] = v[0]
 	}
 	return tags, checkTags(tags, 10)
 }
+
+var errTagTwice = errTags("Cannot provide multiple Tags with the same key")
 
 func errTags(message string) error {
 	return refuse(http.StatusBadRequest, "InvalidTag", message)
@@ -161,13 +183,23 @@ func checkTags(tags map[string]string, most int) error {
 	}
 	for k, v := range tags {
 		switch {
-		case k == "" || utf8.RuneCountInString(k) > 128 || !utf8.ValidString(k) || strings.IndexByte(k, 0) >= 0:
+		case k == "" || !isTag(k, 128):
 			return errTags("The TagKey you have provided is invalid")
-		case utf8.RuneCountInString(v) > 256 || !utf8.ValidString(v) || strings.IndexByte(v, 0) >= 0:
+		case strings.HasPrefix(strings.ToLower(k), "aws:"):
+			return errTags("System tags cannot be added or updated by requester")
+		case !isTag(v, 256):
 			return errTags("The TagValue you have provided is invalid")
 		}
 	}
 	return nil
+}
+
+// isTag reports whether text has the characters that S3 allows in tags, and at most that
+// many.
+func isTag(s string, most int) bool {
+	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= most && !strings.ContainsFunc(s, func(r rune) bool {
+		return !unicode.In(r, unicode.L, unicode.N, unicode.Z) && !strings.ContainsRune("_.:/=+-@", r)
+	})
 }
 
 // condition reads the conditional headers; prefix is that of a copy's source.
@@ -192,7 +224,10 @@ func date(s string) buckets.Moment {
 			return 0
 		}
 	}
-	return buckets.At(t)
+	if m := buckets.At(t); m != 0 { // which means none
+		return m
+	}
+	return 1
 }
 
 // writeMetadata sets the headers of an answer with an object.

@@ -128,7 +128,7 @@ func (x *request) putPart() error {
 		return err
 	}
 	r.Size = size
-	p, err := x.Service.PutPart(x.in.Context(), x.owner, x.bucket.BucketRef, r, source{src.body, firstOf(u.Checksum.Algorithm, src.prefer)})
+	p, err := x.Service.PutPart(x.in.Context(), x.owner, x.bucket.BucketRef, r, source{src.body, u.Checksum.Algorithm})
 	if err != nil {
 		return err
 	}
@@ -296,7 +296,7 @@ func (x *request) completeUpload() error {
 		return err
 	}
 	var list completion
-	if err := x.readXML(&list, sigv4.BodyOptions{IgnoreChecksums: true}); err != nil {
+	if err := x.readXML("CompleteMultipartUpload", &list, sigv4.BodyOptions{IgnoreChecksums: true}); err != nil {
 		return err
 	}
 	c := buckets.Completion{

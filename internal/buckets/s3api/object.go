@@ -164,7 +164,7 @@ func (w onlyWriter) Write(p []byte) (n int, err error) {
 // checkVersion refuses versions: every object has the version null.
 func (x *request) checkVersion() error {
 	if v := x.query.Get("versionId"); v != "" && v != "null" {
-		return &Error{Status: http.StatusBadRequest, Code: "InvalidArgument", Message: "Invalid version id specified", Fields: []Field{{"ArgumentName", "versionId"}}}
+		return errVersion
 	}
 	return nil
 }
@@ -247,6 +247,9 @@ func (x *request) deleteObject() error {
 	}
 	if err := x.checkVersion(); err != nil {
 		return err
+	}
+	if x.in.Header.Get("X-Amz-If-Match-Size") != "" || x.in.Header.Get("X-Amz-If-Match-Last-Modified-Time") != "" {
+		return errNotImplemented // conditions of directory buckets
 	}
 	if err := x.ready(); err != nil {
 		return err

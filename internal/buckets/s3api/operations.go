@@ -1,10 +1,6 @@
 package s3api
 
-import (
-	"net/http"
-
-	"holdfast/internal/buckets"
-)
+import "net/http"
 
 // operation is what a method does on a resource.
 type operation struct {
@@ -152,6 +148,3 @@ func byMethod(all methods, method string) (operation, error) {
 	}
 	return operation{}, errMethod
 }
-
-// checkBucketName rejects names that no new bucket may have.
-func checkBucketName(name string) error { return buckets.CheckBucketName(name) }

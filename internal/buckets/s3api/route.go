@@ -44,6 +44,9 @@ func parseRoute(r *http.Request, at web.Address, domain string) (rt route, err e
 			rt.account, rt.bucket = "", bucket
 		}
 	}
+	if rt.bucket == "" && (rt.hosted || at.Path != "/") {
+		return rt, buckets.ErrBucketName // "//key", "/account:/key"
+	}
 	if rt.key, err = url.PathUnescape(path); err != nil {
 		return rt, errURI
 	}

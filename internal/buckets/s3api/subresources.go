@@ -1,7 +1,6 @@
 package s3api
 
 import (
-	"encoding/xml"
 	"maps"
 	"net/http"
 	"slices"
@@ -22,7 +21,7 @@ func cannedACL(name string) (public bool, err error) {
 	case "public-read-write", "authenticated-read", "log-delivery-write":
 		return false, errNotImplemented
 	}
-	return false, invalidArgument("x-amz-acl", "")
+	return false, invalidArgument("x-amz-acl", "The canned ACL is not one of private, public-read, bucket-owner-read and bucket-owner-full-control")
 }
 
 // maxSettings is the size of a document with settings of a bucket, in bytes.
@@ -84,14 +83,16 @@ func (x *request) requestedACL() (public bool, err error) {
 		return false, err
 	}
 	switch canned := x.in.Header.Get("X-Amz-Acl"); {
+	case canned != "" && len(text) > 0:
+		return false, refuse(http.StatusBadRequest, "UnexpectedContent", "This request does not support content: an ACL is in the header x-amz-acl or in the body")
 	case canned != "":
 		return cannedACL(canned)
 	case len(text) == 0:
 		return false, refuse(http.StatusBadRequest, "MissingSecurityHeader", "Your request was missing a required header: x-amz-acl, or a document in the body")
 	}
 	var p accessControlPolicy
-	if xml.Unmarshal(text, &p) != nil {
-		return false, errMalformedXML
+	if decodeXML(text, "AccessControlPolicy", &p) != nil {
+		return false, refuse(http.StatusBadRequest, "MalformedACLError", "The ACL that you provided was not well formed or did not validate against our published schema")
 	}
 	for _, g := range p.Grants {
 		switch {
@@ -150,7 +151,7 @@ type tagSet struct {
 
 func (x *request) readTags(most int) (map[string]string, error) {
 	var set tagSet
-	if err := x.readXML(&set, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
+	if err := x.readXML("Tagging", &set, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
 		return nil, err
 	}
 	return set.tags(most)
@@ -161,7 +162,7 @@ func (set *tagSet) tags(most int) (map[string]string, error) {
 	tags := map[string]string{}
 	for _, t := range set.Tags {
 		if _, ok := tags[t.Key]; ok {
-			return nil, errTags("Cannot provide multiple Tags with the same key")
+			return nil, errTagTwice
 		}
 		tags[t.Key] = t.Value
 	}

@@ -1,9 +1,12 @@
 package s3api
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/xml"
+	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -165,5 +168,116 @@ func appendXML[T any](list *[]T, most int, d *xml.Decoder, start xml.StartElemen
 		return err
 	}
 	*list = append(*list, one)
+	return nil
+}
+
+// Limits of a document that a client sends. Those of S3 are four levels deep, and their
+// elements have a name space and six children of different names at most.
+const (
+	maxTag      = 4 << 10 // bytes from "<" to ">"
+	maxDepth    = 16
+	maxChildren = 16 // of different names
+)
+
+// lists are the elements that may occur more than once in their parent.
+var lists = []string{"Object", "Part", "CORSRule", "AllowedOrigin", "AllowedMethod", "AllowedHeader", "ExposeHeader", "Tag", "Grant"}
+
+// decodeXML reads a document with the root element root. Like S3, and unlike
+// encoding/xml, it refuses another root, text after it, a document type, and an element
+// that occurs twice: v would have the last one only.
+func decodeXML(text []byte, root string, v any) error {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	for rest := text; ; {
+		i := bytes.IndexByte(rest, '<')
+		if i < 0 {
+			break
+		}
+		n := bytes.IndexByte(rest[i:], '>')
+		if n < 0 || n > maxTag { // a tag may have an attribute every four bytes
+			return errMalformedXML
+		}
+		rest = rest[i+n:]
+	}
+	t := &tokens{raw: xml.NewDecoder(bytes.NewReader(text)), root: root}
+	d := xml.NewTokenDecoder(t)
+	if d.Decode(v) != nil {
+		return errMalformedXML
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errMalformedXML
+	}
+	return nil
+}
+
+// tokens are the tokens of a document, with the checks of decodeXML.
+type tokens struct {
+	raw   *xml.Decoder
+	root  string
+	begun bool
+	open  []level
+}
+
+// level is an element that is open.
+type level struct {
+	children []string // names of those that may occur once
+	mixed    [2]bool  // it has text, it has children: never both
+}
+
+// Token implements xml.TokenReader.
+func (t *tokens) Token() (xml.Token, error) {
+	for {
+		token, err := t.raw.RawToken()
+		if err != nil {
+			return nil, err
+		}
+		switch v := token.(type) {
+		case xml.StartElement:
+			err = t.begin(v.Name.Local)
+		case xml.EndElement:
+			if len(t.open) == 0 {
+				return nil, errMalformedXML
+			}
+			t.open = t.open[:len(t.open)-1]
+		case xml.CharData:
+			err = t.text(v)
+		case xml.Directive:
+			err = errMalformedXML
+		default: // a comment, or <?xml?>
+			continue
+		}
+		return token, err
+	}
+}
+
+func (t *tokens) begin(name string) error {
+	switch n := len(t.open); {
+	case n == 0 && (t.begun || name != t.root), n == maxDepth:
+		return errMalformedXML
+	case n > 0:
+		in := &t.open[n-1]
+		in.mixed[1] = true
+		if !slices.Contains(lists, name) {
+			if len(in.children) == maxChildren || slices.Contains(in.children, name) {
+				return errMalformedXML
+			}
+			in.children = append(in.children, name)
+		}
+		if in.mixed[0] {
+			return errMalformedXML
+		}
+	}
+	t.begun = true
+	t.open = append(t.open, level{})
+	return nil
+}
+
+func (t *tokens) text(s []byte) error {
+	if len(bytes.TrimSpace(s)) == 0 {
+		return nil
+	}
+	if len(t.open) == 0 || t.open[len(t.open)-1].mixed[1] {
+		return errMalformedXML
+	}
+	t.open[len(t.open)-1].mixed[0] = true
 	return nil
 }

@@ -21,6 +21,7 @@ type Chunks struct {
 	Mode     string // SignedChunks, SignedChunksTrailer or UnsignedChunksTrailer
 	Size     int    // of a chunk
 	Trailers []Trailer
+	Stream   bool // send with Transfer-Encoding: chunked, although the size is known
 }
 
 // SignChunked signs a request whose body is size bytes of data in chunks, and sets the body. If
@@ -32,7 +33,9 @@ func (s Signer) SignChunked(r *http.Request, data io.Reader, size int64, c Chunk
 	r.ContentLength = -1
 	if size >= 0 {
 		r.Header.Set("X-Amz-Decoded-Content-Length", strconv.FormatInt(size, 10))
-		r.ContentLength = c.length(size)
+		if !c.Stream {
+			r.ContentLength = c.length(size)
+		}
 	}
 	var names []string
 	for _, t := range c.Trailers {
