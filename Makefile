@@ -63,7 +63,8 @@ dist: ## make the files of a release in dist/: tarballs, packages, SBOMs, checks
 # auth, whose tests compare with an SDK. The suites on PostgreSQL take two minutes
 # each with it. The rest, from jsonschema to dockerflow, shares nothing among goroutines.
 # `make soak` has all of them with.
-# Those of test/ take longest: they begin first, and the others run beside them.
+# Those of test/ take longest, most of the time waiting: they begin first, and the
+# others run beside them.
 UNRACED   = grep -wE "s3api|clouddriver|sqlite|postgres|jsonschema|spanner|spannerdb|spannertest|db/engine|app|holdfast/cmd|httpapi|client|test|bench|auth|canonjson|archtest|testdb|storetest|suite|conf|ident|optional|fault|migrate|secrethash|budget|openapitest|nodeclient|dockerflow"
 TEST      = $(GO) test -count=1 -timeout 10m $(TESTFLAGS)
 
@@ -73,10 +74,11 @@ SCENARIOS = $(if $(SERVICE),FAULT_SERVICE=$(SERVICE) $(TEST) $$(test/packages sc
 
 test: service test-deps build testservers ## run every test on every engine, real browsers included (SERVICE=sync: those of one service)
 	$(WITHSERVERS) sh -c 'failed=0; \
-		$(TEST) $(RACE) $$($(GO) list $$($(PACKAGES)) | $(UNRACED) -v) || failed=1; \
+		$(TEST) -p 1 $(RACE) $$($(GO) list $$($(PACKAGES)) | $(UNRACED) -v) & race=$$!; \
 		export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN); \
 		$(SCENARIOS) \
-		$(TEST) $$($(GO) list $$($(PACKAGES)) | $(UNRACED) | sort -r) && exit $$failed'
+		$(TEST) $$($(GO) list $$($(PACKAGES)) | $(UNRACED) | sort -r) || failed=1; \
+		wait $$race && exit $$failed'
 
 # go test takes from its cache what has not changed since.
 quick: service ## run unit tests and suites on SQLite; installs and starts nothing (SERVICE=sync: those of one service)

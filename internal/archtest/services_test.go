@@ -226,7 +226,7 @@ func (r service) rules() []rule {
 		engine := engines[name]
 		all = append(all, rule{
 			who: []string{root + "/" + name}, ours: slices.Concat(own, leaves, engine.ours, []string{"internal/db/migrate"}),
-			libs: engine.libs, notStd: []string{"net/http"}, tests: []string{root + "/storetest", "internal/testdb/**"},
+			libs: engine.libs, notStd: []string{"net/http"}, tests: []string{root + "/storetest", "internal/suite", "internal/testdb/**"},
 			reason: "a backend stores the data of its service in one engine; configuration and wiring belong to app",
 		})
 	}

@@ -1,6 +1,8 @@
 package suite
 
 import (
+	"flag"
+	"os"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -14,4 +16,19 @@ import (
 func Walk(t *testing.T, start func(rt *rapid.T) (steps map[string]func(*rapid.T))) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) { rt.Repeat(start(rt)) })
+}
+
+// Main runs the tests of a package in which a random test takes fewer walks or inputs
+// than rapid's 100: its database is slower than the others, on which the same tests
+// run. -rapid.checks and RAPID_CHECKS still set their number.
+func Main(m *testing.M, checks string) {
+	flag.Parse()
+	set := os.Getenv("RAPID_CHECKS") != ""
+	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "rapid.checks" })
+	if !set {
+		if err := flag.Set("rapid.checks", checks); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
 }

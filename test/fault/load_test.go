@@ -102,6 +102,9 @@ func unavailable(a binary.Answer) bool {
 // worst with a 503 and Retry-After; answered is false then. Only a killed server may leave it
 // without an answer, and only a listing may be cut off.
 func (h *harness) judge(l *load, method, path string, send func() (binary.Answer, error)) (a binary.Answer, answered bool) {
+	if closed(l.injected) { // a fault may last: few requests show its effects as well as many
+		pause(l.over, 100*time.Millisecond)
+	}
 	start := time.Now()
 	a, err := send()
 	took := time.Since(start)

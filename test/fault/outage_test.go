@@ -84,9 +84,8 @@ func (o *outage) recovered() {
 	o.server.Await("/readyz", http.StatusOK)
 	ctx, cancel := context.WithTimeout(o.t.Context(), bound)
 	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for used := false; ; {
+	used := false
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		var open, busy int
 		must(o.t, o.admin.QueryRow(ctx, `
 			SELECT count(*), count(*) FILTER (WHERE state <> 'idle') FROM pg_stat_activity
@@ -104,7 +103,7 @@ func (o *outage) recovered() {
 			used = true
 		}
 		select {
-		case <-tick.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
 			o.t.Fatalf("the database has %d connections of the server, %d of them busy; the server has %d", open, busy, pooled)
 		}

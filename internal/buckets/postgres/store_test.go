@@ -7,9 +7,12 @@ import (
 	"holdfast/internal/buckets/postgres"
 	"holdfast/internal/buckets/storetest"
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/suite"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
 )
+
+func TestMain(m *testing.M) { suite.Main(m, "25") }
 
 // TestStore runs the suite on its own database, because claims see the garbage of every
 // account.

@@ -13,9 +13,12 @@ import (
 	"holdfast/internal/extstorage/postgres"
 	"holdfast/internal/extstorage/storetest"
 	"holdfast/internal/fault"
+	"holdfast/internal/suite"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
 )
+
+func TestMain(m *testing.M) { suite.Main(m, "25") }
 
 // open returns a store on a migrated database.
 func open(t testing.TB, opts pgdb.Options) *postgres.Store {

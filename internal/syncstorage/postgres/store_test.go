@@ -7,12 +7,15 @@ import (
 
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/fault"
+	"holdfast/internal/suite"
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/syncstorage/postgres"
 	"holdfast/internal/syncstorage/storetest"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
 )
+
+func TestMain(m *testing.M) { suite.Main(m, "25") }
 
 // open returns a store on a migrated database.
 func open(t testing.TB, opts pgdb.Options) *postgres.Store {

@@ -21,7 +21,7 @@ import (
 // half of that time.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	for name, value := range map[string]string{"rapid.checks": "8", "test.parallel": "8"} {
+	for name, value := range map[string]string{"rapid.checks": "5", "test.parallel": "8"} {
 		if f := flag.Lookup(name); f.Value.String() == f.DefValue {
 			if err := f.Value.Set(value); err != nil {
 				panic(err)

@@ -9,11 +9,14 @@ import (
 
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/ident"
+	"holdfast/internal/suite"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
 	"holdfast/internal/tokenserver/postgres"
 	"holdfast/internal/tokenserver/storetest"
 )
+
+func TestMain(m *testing.M) { suite.Main(m, "25") }
 
 func TestStore(t *testing.T) {
 	t.Parallel()
