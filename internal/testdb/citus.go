@@ -92,6 +92,17 @@ func citusNodes(t testing.TB, base string) []citusNode {
 	return nodes
 }
 
+// LogRemoteCommands makes every server of a Citus database send the statements that it
+// sends to others as notices to its clients, from their next connection on.
+func LogRemoteCommands(t testing.TB, url string) {
+	t.Helper()
+	for _, n := range citusNodes(t, url) {
+		conn := connect(t, withHost(t, url, n))
+		command(t, conn, `SET citus.enable_ddl_propagation = off`)
+		command(t, conn, `ALTER DATABASE `+pgx.Identifier{conn.Config().Database}.Sanitize()+` SET citus.log_remote_commands = on`)
+	}
+}
+
 func withHost(t testing.TB, base string, n citusNode) string {
 	t.Helper()
 	u := parse(t, base)

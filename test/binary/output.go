@@ -30,9 +30,9 @@ func (o *Output) String() string {
 	return o.text.String()
 }
 
-// await returns the groups of re when it is in the output, and nil when the process has ended or
+// Await returns the groups of re when it is in the output, and nil when the process has ended or
 // Bound has passed.
-func (o *Output) await(re *regexp.Regexp, ended <-chan struct{}) []string {
+func (o *Output) Await(re *regexp.Regexp, ended <-chan struct{}) []string {
 	timeout := time.NewTimer(Bound)
 	defer timeout.Stop()
 	for {

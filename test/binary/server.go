@@ -86,7 +86,7 @@ func launch(t *testing.T, program string, flags []string, data string, vars []st
 			t.Logf("the server said:\n%s", s.Output)
 		}
 	})
-	where := s.Output.await(announced, s.Ended)
+	where := s.Output.Await(announced, s.Ended)
 	if where == nil {
 		t.Fatalf("the server does not say where it is:\n%s", s.Output)
 	}
@@ -165,7 +165,7 @@ var plain = &http.Client{Transport: &http.Transport{DisableCompression: true, Ma
 // AwaitOutput waits until the output matches re, and returns the groups.
 func (s *Server) AwaitOutput(re string) []string {
 	s.t.Helper()
-	found := s.Output.await(regexp.MustCompile(re), s.Ended)
+	found := s.Output.Await(regexp.MustCompile(re), s.Ended)
 	if found == nil {
 		s.t.Fatalf("no %s in\n%s", re, s.Output)
 	}

@@ -1,10 +1,17 @@
 package postgres
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"holdfast/internal/buckets"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
@@ -39,6 +46,99 @@ func TestDistribution(t *testing.T) {
 	for _, h := range ofOwner() {
 		if !slices.Contains(inside, h.st.Name) {
 			opened.WantOneTask(t, db, h.name, h.st.SQL, h.args...)
+		}
+	}
+}
+
+// TestOneMessage checks that on Citus a frequent operation is one message to the
+// account's node, which sends none to others, and that nothing is committed in two phases.
+func TestOneMessage(t *testing.T) {
+	t.Parallel()
+	url := testdb.CitusDatabase(t)
+	opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
+	conf, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Every node logs what it sends to others. The coordinator forwards the logs of the
+	// others.
+	var sent []string
+	conf.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
+		if !strings.HasPrefix(n.Message, "executing the") {
+			sent = append(sent, n.Message)
+		}
+	}
+	testdb.LogRemoteCommands(t, url)
+	conn, err := pgx.ConnectConfig(t.Context(), conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	if _, err := conn.Exec(t.Context(), `INSERT INTO manta_bucket (id, name, owner) VALUES ($1, 'bucket-0', $2)`, filledBucket, filledOwner); err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range ofOwner() {
+		if !slices.Contains([]string{
+			"put of a new object", "put", "put with a condition", "put near a quota", "get", "list", "list groups", "create an upload", "put a part", "delete",
+		}, h.name) {
+			continue
+		}
+		sent = nil
+		rows, err := conn.Query(t.Context(), h.st.SQL, h.args...)
+		if err == nil {
+			rows.Close()
+			err = rows.Err()
+		}
+		if err != nil {
+			t.Errorf("%s: %v", h.name, err)
+		}
+		if len(sent) != 1 || !strings.HasPrefix(sent[0], "issuing SELECT ") {
+			t.Errorf("%s: the messages are\n%s", h.name, strings.Join(sent, "\n"))
+		}
+	}
+}
+
+// TestRebalance drains a worker and fills it again as the guide says. No acknowledged
+// write may be lost.
+func TestRebalance(t *testing.T) {
+	t.Parallel()
+	url := testdb.CitusDatabase(t)
+	testdb.FewShards(t, url)
+	s := New(opened.Postgres(t, pgdb.Options{URL: url}, Migrations))
+	type account struct {
+		id      buckets.AccountID
+		bucket  buckets.BucketRef
+		written atomic.Int64
+	}
+	accounts := make([]account, 20)
+	for i := range accounts {
+		a := &accounts[i]
+		a.id = buckets.AccountID(fmt.Sprintf("a0000000-0000-4000-8000-%012d", i))
+		a.bucket = buckets.BucketRef{Name: "bucket", ID: buckets.BucketID(buckets.NewUUID())}
+		if err := s.CreateAccount(t.Context(), buckets.Account{ID: a.id, Name: fmt.Sprint(i), Created: filledAt}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.CreateBucket(t.Context(), a.id, a.bucket, filledAt); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testdb.Rebalance(t, url, func(ctx context.Context, n int) error {
+		a := &accounts[n%len(accounts)]
+		o := buckets.Object{Name: fmt.Sprint(n), Body: buckets.Body{ID: buckets.ObjectID(buckets.NewUUID()), Length: 3, MD5: make([]byte, 16), Inline: []byte("abc")}}
+		_, err := s.Put(ctx, a.id, a.bucket, buckets.Put{Object: o, Now: filledAt})
+		if err == nil {
+			a.written.Add(1)
+		}
+		return err
+	})
+	for i := range accounts {
+		a := &accounts[i]
+		usage, err := s.Usage(t.Context(), a.id)
+		if want := a.written.Load(); err != nil || usage.Total != (buckets.Usage{Objects: want, Bytes: 3 * want}) {
+			t.Errorf("account %d has %+v after %d writes, %v", i, usage.Total, want, err)
+		}
+		if wrong, err := s.Audit(t.Context(), a.id, false); err != nil || len(wrong) > 0 {
+			t.Errorf("account %d: %+v, %v", i, wrong, err)
 		}
 	}
 }

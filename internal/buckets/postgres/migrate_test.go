@@ -26,3 +26,28 @@ func TestMigrationsKeepDataOnCitus(t *testing.T) {
 		storetest.Migrated(t, harnessOn(db))
 	})
 }
+
+// TestTwoMigrate: of two processes that migrate an empty database at once, one does, and
+// the other waits for it.
+func TestTwoMigrate(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	set, err := postgres.Migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dbs := [2]*pgdb.DB{opened.Postgres(t, pgdb.Options{URL: url}, nil), opened.Postgres(t, pgdb.Options{URL: url}, nil)}
+	var applied [2]int
+	for _, err := range testdb.Together(2, func(i int) error {
+		all, err := dbs[i].Migrate(t.Context(), set)
+		applied[i] = len(all)
+		return err
+	}) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if applied[0]+applied[1] != len(set.Migrations) || applied[0]*applied[1] != 0 {
+		t.Errorf("they have applied %v migrations", applied)
+	}
+}

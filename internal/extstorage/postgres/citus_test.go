@@ -125,10 +125,7 @@ func TestOneMessage(t *testing.T) {
 			sent = append(sent, n.Message)
 		}
 	}
-	for _, n := range nodes(t, conf) {
-		execute(t, n, `SET citus.enable_ddl_propagation = off`)
-		execute(t, n, `ALTER DATABASE `+pgx.Identifier{conf.Database}.Sanitize()+` SET citus.log_remote_commands = on`)
-	}
+	testdb.LogRemoteCommands(t, url)
 	conn, err := pgx.ConnectConfig(t.Context(), conf)
 	if err != nil {
 		t.Fatal(err)
@@ -184,41 +181,6 @@ func TestOneMessage(t *testing.T) {
 	}
 	if len(sent) < 2 {
 		t.Errorf("in a block the messages are\n%s", strings.Join(sent, "\n"))
-	}
-}
-
-// nodes returns connections to the servers of a cluster.
-func nodes(t *testing.T, coordinator *pgx.ConnConfig) (all []*pgx.Conn) {
-	t.Helper()
-	connect := func(conf *pgx.ConnConfig) *pgx.Conn {
-		conn, err := pgx.ConnectConfig(t.Context(), conf)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = conn.Close(context.Background()) })
-		return conn
-	}
-	rows, err := connect(coordinator).Query(t.Context(), `SELECT nodename, nodeport FROM pg_dist_node`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	configs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*pgx.ConnConfig, error) {
-		conf := coordinator.Copy()
-		return conf, row.Scan(&conf.Host, &conf.Port)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, conf := range configs {
-		all = append(all, connect(conf))
-	}
-	return all
-}
-
-func execute(t *testing.T, conn *pgx.Conn, sql string) {
-	t.Helper()
-	if _, err := conn.Exec(t.Context(), sql); err != nil {
-		t.Fatalf("%s: %v", sql, err)
 	}
 }
 
