@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Certificate writes a certificate for 127.0.0.1, localhost and example.org and its key, and
-// returns their paths and a client that trusts it.
+// Certificate writes a certificate for 127.0.0.1, localhost, example.org and names below
+// s3.example.org and its key, and returns their paths and a client that trusts it.
 func Certificate(t *testing.T) (cert, key string, client *http.Client) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -26,7 +26,7 @@ func Certificate(t *testing.T) (cert, key string, client *http.Client) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost", "example.org"}, IsCA: true, BasicConstraintsValid: true,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost", "example.org", "s3.example.org", "*.s3.example.org"}, IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	if err != nil {

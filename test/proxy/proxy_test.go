@@ -23,16 +23,28 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
 
-// block returns the only fenced block of a language in the operations guide.
-func block(t *testing.T, language string) string {
+// guide is a document with the configuration of each proxy.
+type guide struct {
+	file     string
+	host     string // the name of the certificate
+	upstream string
+}
+
+var (
+	ofMain = guide{"operations.md", "example.org", "http://127.0.0.1:8000"}
+	ofS3   = guide{"buckets.md", "s3.example.org", "http://127.0.0.1:9000"}
+)
+
+// block returns the only fenced block of a language in the guide.
+func (g guide) block(t *testing.T, language string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.FromSlash("../../docs/operations.md"))
+	text, err := os.ReadFile(filepath.Join("../../docs", g.file))
 	if err != nil {
 		t.Fatal(err)
 	}
 	parts := strings.Split(string(text), "\n```"+language+"\n")
 	if len(parts) != 2 {
-		t.Fatalf("docs/operations.md has %d blocks of %s", len(parts)-1, language)
+		t.Fatalf("%s has %d blocks of %s", g.file, len(parts)-1, language)
 	}
 	found, _, _ := strings.Cut(parts[1], "\n```\n")
 	return found + "\n"
@@ -116,7 +128,7 @@ type proxy struct {
 	normalizes bool
 	// start runs the proxy in front of the upstream and returns its address; edit changes the
 	// configuration of the guide.
-	start func(t *testing.T, upstream, cert, key string, edit func(string) string) string
+	start func(t *testing.T, g guide, upstream, cert, key string, edit func(string) string) string
 }
 
 var proxies = []proxy{
@@ -129,16 +141,16 @@ var proxies = []proxy{
 // attempts is how often another port is tried.
 const attempts = 5
 
-func startNginx(t *testing.T, upstream, cert, key string, edit func(string) string) string {
+func startNginx(t *testing.T, g guide, upstream, cert, key string, edit func(string) string) string {
 	t.Helper()
 	path := binary.Program(t, "nginx")
 	for range attempts {
 		dir, address := t.TempDir(), binary.FreePort(t)
-		site := edit(replace(t, block(t, "nginx"),
+		site := edit(replace(t, g.block(t, "nginx"),
 			"listen 443 ", "listen "+address+" ",
-			"/etc/letsencrypt/live/example.org/fullchain.pem", cert,
-			"/etc/letsencrypt/live/example.org/privkey.pem", key,
-			"http://127.0.0.1:8000", upstream))
+			"/etc/letsencrypt/live/"+g.host+"/fullchain.pem", cert,
+			"/etc/letsencrypt/live/"+g.host+"/privkey.pem", key,
+			g.upstream, upstream))
 		// The rest of a distribution's nginx.conf, except for folders.
 		conf := "daemon off; master_process off; pid nginx.pid; error_log stderr;\n" +
 			"events {}\nhttp {\naccess_log off;\n"
@@ -154,15 +166,15 @@ func startNginx(t *testing.T, upstream, cert, key string, edit func(string) stri
 	return ""
 }
 
-func startCaddy(t *testing.T, upstream, cert, key string, edit func(string) string) string {
+func startCaddy(t *testing.T, g guide, upstream, cert, key string, edit func(string) string) string {
 	t.Helper()
-	return runCaddy(t, edit(replace(t, block(t, "caddyfile"),
-		"example.org {\n", fmt.Sprintf("example.org {\n\tbind 127.0.0.1\n\ttls %s %s\n", cert, key),
-		"127.0.0.1:8000", strings.TrimPrefix(upstream, "http://"))))
+	return runCaddy(t, edit(replace(t, g.block(t, "caddyfile"),
+		g.host+" {\n", fmt.Sprintf("%s {\n\tbind 127.0.0.1\n\ttls %s %s\n", g.host, cert, key),
+		strings.TrimPrefix(g.upstream, "http://"), strings.TrimPrefix(upstream, "http://"))))
 }
 
 // startCompose runs the Caddyfile of compose.yaml.
-func startCompose(t *testing.T, upstream, cert, key string, edit func(string) string) string {
+func startCompose(t *testing.T, _ guide, upstream, cert, key string, edit func(string) string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../packaging/Caddyfile")
 	if err != nil {
@@ -170,7 +182,7 @@ func startCompose(t *testing.T, upstream, cert, key string, edit func(string) st
 	}
 	return runCaddy(t, edit(replace(t, string(text),
 		"{$DOMAIN} {\n", fmt.Sprintf("{$DOMAIN} {\n\tbind 127.0.0.1\n\ttls %s %s\n", cert, key),
-		"holdfast:8000", strings.TrimPrefix(upstream, "http://"))), "DOMAIN=example.org")
+		"holdfast:8000", strings.TrimPrefix(upstream, "http://"))), "DOMAIN=example.org", "S3_DOMAIN=http://s3.invalid")
 }
 
 func runCaddy(t *testing.T, site string, env ...string) string {
@@ -192,16 +204,16 @@ func runCaddy(t *testing.T, site string, env ...string) string {
 	return ""
 }
 
-func startApache(t *testing.T, upstream, cert, key string, edit func(string) string) string {
+func startApache(t *testing.T, g guide, upstream, cert, key string, edit func(string) string) string {
 	t.Helper()
 	path := binary.Program(t, "apache2")
 	for range attempts {
 		dir, address := t.TempDir(), binary.FreePort(t)
-		site := edit(replace(t, block(t, "apache"),
+		site := edit(replace(t, g.block(t, "apache"),
 			"<VirtualHost *:443>", "<VirtualHost "+address+">",
-			"/etc/letsencrypt/live/example.org/fullchain.pem", cert,
-			"/etc/letsencrypt/live/example.org/privkey.pem", key,
-			"http://127.0.0.1:8000", upstream))
+			"/etc/letsencrypt/live/"+g.host+"/fullchain.pem", cert,
+			"/etc/letsencrypt/live/"+g.host+"/privkey.pem", key,
+			g.upstream, upstream))
 		// The rest of a distribution's apache2.conf, and the modules of the guide.
 		conf := "ServerRoot " + dir + "\nServerName localhost\nPidFile apache.pid\nDefaultRuntimeDir " + dir + "\nErrorLog /dev/stderr\nListen " + address + "\n"
 		if os.Geteuid() == 0 {
@@ -221,18 +233,18 @@ func startApache(t *testing.T, upstream, cert, key string, edit func(string) str
 }
 
 // Debian has no package of Traefik: it is tested if it is installed.
-func startTraefik(t *testing.T, upstream, cert, key string, edit func(string) string) string {
+func startTraefik(t *testing.T, g guide, upstream, cert, key string, edit func(string) string) string {
 	t.Helper()
 	path := binary.Program(t, "traefik")
 	for range attempts {
 		dir, address := t.TempDir(), binary.FreePort(t)
 		site := filepath.Join(dir, "holdfast.yml")
-		write(t, filepath.Join(dir, "traefik.yml"), replace(t, block(t, "yaml"),
+		write(t, filepath.Join(dir, "traefik.yml"), replace(t, g.block(t, "yaml"),
 			`":443"`, `"`+address+`"`, "/etc/traefik/holdfast.yml", site))
-		write(t, site, edit(replace(t, block(t, "yml"),
-			"/etc/letsencrypt/live/example.org/fullchain.pem", cert,
-			"/etc/letsencrypt/live/example.org/privkey.pem", key,
-			"http://127.0.0.1:8000", upstream)))
+		write(t, site, edit(replace(t, g.block(t, "yml"),
+			"/etc/letsencrypt/live/"+g.host+"/fullchain.pem", cert,
+			"/etc/letsencrypt/live/"+g.host+"/privkey.pem", key,
+			g.upstream, upstream)))
 		cmd := exec.Command(path, "--configFile="+filepath.Join(dir, "traefik.yml"))
 		cmd.Dir = dir
 		if _, ok := run(t, address, cmd); ok {
@@ -304,14 +316,17 @@ func (p proxy) build(t *testing.T, public string, edit func(string) string, vars
 	}
 	cert, key, client := binary.Certificate(t)
 	server := binary.Start(t, t.TempDir(), vars...)
-	s := &site{proxy: p, server: server, address: p.start(t, server.URL, cert, key, edit), public: public, client: client}
-	// All host names lead to the proxy.
-	transport := client.Transport.(*http.Transport)
-	transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, network, s.address)
-	}
+	s := &site{proxy: p, server: server, address: p.start(t, ofMain, server.URL, cert, key, edit), public: public, client: client}
+	dialOnly(client, s.address)
 	return s
+}
+
+// dialOnly makes all host names lead to the proxy.
+func dialOnly(client *http.Client, address string) {
+	client.Transport.(*http.Transport).DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, network, address)
+	}
 }
 
 // user returns a client with credentials for the public address.
