@@ -16,10 +16,10 @@ import (
 const (
 	bucketsColumns = `id, name, created, modified, creator, content_length, content_md5, content_type, headers, roles, sharks, properties`
 	bucketsOne     = ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3`
-	bucketsGet     = `SELECT ` + bucketsColumns + `, body` + bucketsOne
+	bucketsGet     = `SELECT ` + bucketsColumns + `, content_crc32c, body` + bucketsOne
 	bucketsDelete  = `DELETE` + bucketsOne
-	bucketsPut     = `INSERT OR REPLACE INTO manta_bucket_object (owner, bucket_id, ` + bucketsColumns + `, body)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	bucketsPut     = `INSERT OR REPLACE INTO manta_bucket_object (owner, bucket_id, ` + bucketsColumns + `, content_crc32c, body)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	bucketsList = `SELECT id, name, created, modified, creator, content_length, content_md5, content_type, properties FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT +?4`
 )
 
@@ -76,7 +76,7 @@ func putRow(c *sqlite.Conn, bucket, name string, body []byte) error {
 	now := time.Now().UnixMicro()
 	sum := md5.Sum(body) //nolint:gosec // the ETag of S3
 	return lite(c, bucketsPut, nil, bucketsOwner, bucket, bucketsOwner, name, now, now, nil, int64(len(body)),
-		sum[:], "binary/octet-stream", nil, nil, nil, nil, body)
+		sum[:], "binary/octet-stream", nil, nil, nil, nil, nil, body)
 }
 
 func (l *bucketsSQLite) window(ctx context.Context, operation string, callers int, d time.Duration) (float64, error) {
@@ -129,7 +129,7 @@ func (l *bucketsSQLite) window(ctx context.Context, operation string, callers in
 // readRow copies a row as the service does.
 func readRow(s *sqlite.Stmt) {
 	_, _ = s.ColumnText(0), s.ColumnText(1)
-	for _, i := range []int{6, 12} {
+	for _, i := range []int{6, 13} {
 		if i < s.ColumnCount() {
 			b := make([]byte, s.ColumnLen(i))
 			s.ColumnBytes(i, b)

@@ -7,6 +7,7 @@ import (
 
 	"holdfast/internal/canonjson"
 	"holdfast/internal/fault"
+	"holdfast/internal/optional"
 )
 
 // Object is a row of manta_bucket_object.
@@ -30,6 +31,10 @@ type Body struct {
 	MD5    []byte   // 16 bytes; nil if the body was uploaded in parts
 	Inline []byte   // the body itself, if it is in the row
 	Sharks []string // the storage nodes that have a copy, each "datacenter:storage_id"
+
+	// CRC32C is what a reader compares, because it takes a thirtieth of the time of MD5.
+	// Bodies in rows have none. Get and Segments of Store read it.
+	CRC32C optional.Of[uint32]
 }
 
 // Properties are what the column properties has. Ours is the member "s3"; all other

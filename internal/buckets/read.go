@@ -11,7 +11,7 @@ import (
 const segmentPage = 100
 
 // Open returns a reader of length bytes of an object's body from offset, which must be
-// in the body. It reads from storage nodes as it is read.
+// in the body. It reads from storage nodes as it is read. io.Copy from it needs no buffer.
 func (s *Service) Open(ctx context.Context, owner AccountID, bucket BucketID, o *Object, offset, length int64) io.ReadCloser {
 	r := &reader{ctx: ctx, s: s, owner: owner, bucket: bucket, name: o.Name, upload: o.Upload, offset: offset, left: length}
 	if o.Upload == "" {
@@ -48,6 +48,29 @@ func (r *reader) Read(p []byte) (int, error) {
 		}
 		if n > 0 || err != nil {
 			return n, err
+		}
+	}
+}
+
+// WriteTo implements io.WriterTo, which saves a copy of each byte.
+func (r *reader) WriteTo(w io.Writer) (total int64, err error) {
+	for {
+		if r.current == nil {
+			if err := r.next(); err == io.EOF { //nolint:errorlint // see Read
+				return total, nil
+			} else if err != nil {
+				return total, err
+			}
+		}
+		n, err := io.Copy(w, r.current)
+		total += n
+		if err != nil {
+			return total, err
+		}
+		err = r.current.Close()
+		r.current = nil
+		if err != nil {
+			return total, err
 		}
 	}
 }

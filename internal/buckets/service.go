@@ -5,11 +5,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"hash/crc32"
 	"io"
+	"slices"
 	"time"
 
 	"holdfast/internal/clock"
 	"holdfast/internal/fault"
+	"holdfast/internal/optional"
 )
 
 // Bodies stores bodies on storage nodes. Paths are those of BodyPath.
@@ -20,7 +23,8 @@ type Bodies interface {
 	Write(ctx context.Context, path string, size int64, copies int, src io.Reader) (sharks []string, err error)
 
 	// Open reads length bytes from offset of any good copy. A reader of the whole body
-	// returns an error instead of its last bytes if they do not match b.MD5.
+	// returns an error instead of its last bytes if they do not match b.CRC32C, or b.MD5 if
+	// b has no CRC32C.
 	Open(ctx context.Context, path string, b Body, offset, length int64) (io.ReadCloser, error)
 
 	// Copies returns the number of copies that bodies have by default.
@@ -50,6 +54,36 @@ const CommitWithin = time.Hour
 
 // errLate means that the nodes or the database took longer than CommitWithin.
 var errLate = fault.New(fault.Unavailable, "the body was not stored in time; retry")
+
+// Bodies passes a body on in chunks of ChunkSize bytes.
+const (
+	ChunkSize   = 128 << 10
+	WriteChunks = 6 // the most at once while a body is written: one is filled, four wait, one is being written
+	ReadChunks  = 2 // the most at once while a body is read: one is returned, one is read ahead
+)
+
+// WriteMemory returns how much memory in bytes a write of a body of size bytes needs, or
+// of an unknown size if size is -1.
+func (s *Service) WriteMemory(size int64) int64 {
+	switch {
+	case size >= 0 && size <= int64(s.Limits.Inline):
+		return size + 1
+	case size >= 0 && size < ChunkSize:
+		return ChunkSize
+	}
+	return WriteChunks * ChunkSize
+}
+
+// ReadMemory returns how much memory in bytes Open needs for length bytes of an object.
+func (s *Service) ReadMemory(o *Object, length int64) int64 {
+	switch {
+	case o.Inline != nil:
+		return length
+	case length <= ChunkSize:
+		return ChunkSize
+	}
+	return ReadChunks * ChunkSize
+}
 
 // Options of a Service. All but Limits are required.
 type Options struct {
@@ -163,7 +197,7 @@ func (s *Service) placeBody(ctx context.Context, owner AccountID, bucket BucketI
 	remove = func() {}
 	var reader io.Reader = counted
 	if size <= int64(s.Limits.Inline) {
-		head, err := io.ReadAll(io.LimitReader(counted, int64(s.Limits.Inline)+1))
+		head, err := readHead(counted, size, s.Limits.Inline+1)
 		if err != nil {
 			return remove, err
 		}
@@ -181,24 +215,50 @@ func (s *Service) placeBody(ctx context.Context, owner AccountID, bucket BucketI
 	if err != nil {
 		return remove, err
 	}
-	body.Sharks, body.Length, body.MD5 = sharks, counted.n, src.Sums().MD5
+	body.Sharks, body.Length, body.MD5, body.CRC32C = sharks, counted.n, src.Sums().MD5, optional.Some(counted.crc)
 	return func() {
 		// The client may be gone; a body that stays is found by an audit.
 		_ = s.Bodies.Remove(context.WithoutCancel(ctx), path, sharks)
 	}, nil
 }
 
-// counter counts the bytes that are read.
+// readHead reads at most limit bytes of a body that has size bytes, if that is not
+// negative.
+func readHead(r io.Reader, size int64, limit int) ([]byte, error) {
+	if size < 0 {
+		size = bytes.MinRead
+	}
+	head := make([]byte, 0, min(int(size)+1, limit))
+	for len(head) < limit {
+		if len(head) == cap(head) {
+			head = slices.Grow(head, min(len(head), limit-len(head)))
+		}
+		n, err := r.Read(head[len(head):min(cap(head), limit)])
+		head = head[:len(head)+n]
+		if err == io.EOF { //nolint:errorlint // a wrapped EOF is not the end
+			return head, nil
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return head, nil
+}
+
+// counter counts the bytes that are read, and computes their CRC32C.
 type counter struct {
 	io.Reader
 	clock clock.Clock
 	n     int64
+	crc   uint32
 	ended time.Time // when the last Read returned
 }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func (c *counter) Read(p []byte) (n int, err error) {
 	n, err = c.Reader.Read(p)
 	c.n += int64(n)
+	c.crc = crc32.Update(c.crc, castagnoli, p[:n])
 	if err != nil {
 		c.ended = c.clock()
 	}

@@ -5,11 +5,13 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+
+	"holdfast/internal/buckets"
 )
 
 // chunkSize is the size of a buffer. A body of up to this size is in memory as a whole
 // while it is written or read.
-const chunkSize = 128 << 10
+const chunkSize = buckets.ChunkSize
 
 // chunk is a buffer with several readers. The last one returns it to the pool.
 type chunk struct {
@@ -60,21 +62,46 @@ type queue struct {
 
 // Read implements io.Reader.
 func (q *queue) Read(p []byte) (int, error) {
-	for q.current == nil || q.offset == q.current.n {
-		q.release()
-		select {
-		case <-q.ctx.Done():
-			return 0, q.ctx.Err()
-		case next, open := <-q.feed:
-			if !open {
-				return 0, io.EOF
-			}
-			q.current, q.offset = next, 0
-		}
+	if err := q.advance(); err != nil {
+		return 0, err
 	}
 	n := copy(p, q.current.data()[q.offset:])
 	q.offset += n
 	return n, nil
+}
+
+// WriteTo implements io.WriterTo, which saves a copy of each byte.
+func (q *queue) WriteTo(w io.Writer) (total int64, err error) {
+	for {
+		if err := q.advance(); IsEnd(err) {
+			return total, nil
+		} else if err != nil {
+			return total, err
+		}
+		n, err := w.Write(q.current.data()[q.offset:])
+		q.offset += n
+		total += int64(n)
+		if err != nil {
+			return total, err
+		}
+	}
+}
+
+// advance waits until the current chunk has bytes that were not read.
+func (q *queue) advance() error {
+	for q.current == nil || q.offset == q.current.n {
+		q.release()
+		select {
+		case <-q.ctx.Done():
+			return q.ctx.Err()
+		case next, open := <-q.feed:
+			if !open {
+				return io.EOF
+			}
+			q.current, q.offset = next, 0
+		}
+	}
+	return nil
 }
 
 func (q *queue) release() {

@@ -80,8 +80,8 @@ type Problem string
 const (
 	Missing   Problem = "missing"
 	Truncated Problem = "truncated" // or longer than it should be
-	Corrupt   Problem = "corrupt"   // its MD5 is wrong
-	Suspect   Problem = "suspect"   // a body that was read from several copies has a wrong MD5
+	Corrupt   Problem = "corrupt"   // its checksum is wrong
+	Suspect   Problem = "suspect"   // a body that was read from several copies has a wrong checksum
 )
 
 // Node is a storage node of a Cluster. Its ID is "datacenter:storage_id".

@@ -6,6 +6,7 @@ import (
 	"crypto/md5"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -23,6 +24,7 @@ import (
 	"holdfast/internal/buckets/blobs/filedriver"
 	"holdfast/internal/clock"
 	"holdfast/internal/fault"
+	"holdfast/internal/optional"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -293,7 +295,8 @@ func (c *cluster) mustWrite(b []byte, copies int) buckets.Body {
 
 func bodyOf(b []byte, sharks []string) buckets.Body {
 	sum := md5.Sum(b)
-	return buckets.Body{Length: int64(len(b)), MD5: sum[:], Sharks: sharks}
+	crc := crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
+	return buckets.Body{Length: int64(len(b)), MD5: sum[:], CRC32C: optional.Some(crc), Sharks: sharks}
 }
 
 // wantOn checks that these nodes have a body, and no others.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/fault"
+	"holdfast/internal/optional"
 )
 
 // stall is long enough that a busy machine does not take a node that works for one that
@@ -266,6 +268,41 @@ func TestFindings(t *testing.T) {
 				t.Errorf("found %q, want %s", p, problem)
 			}
 		}
+	})
+}
+
+// TestBitFlips: a body that is read whole is never wrong, whichever bit is, and whether a
+// row has the CRC32C or only the MD5.
+func TestBitFlips(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b []byte) {
+		c := newCluster(t, time.Minute, "a:1")
+		withCRC := c.mustWrite(b, 1)
+		withMD5 := withCRC
+		withMD5.CRC32C = optional.Of[uint32]{}
+		onlyCRC := withCRC
+		onlyCRC.MD5 = nil
+		for _, body := range []buckets.Body{withCRC, withMD5, onlyCRC} {
+			c.wantRead(body, b)
+			for _, at := range []int{0, 4095, len(b) / 2, len(b) - 1, rand.IntN(len(b)), rand.IntN(len(b))} {
+				flip := func() { c.nodes["a:1"].corrupt(t, path, int64(at)) }
+				flip()
+				got, err := c.read(body, 0, -1)
+				if !errors.Is(err, blobs.ErrCorrupt) || len(got) == len(b) {
+					t.Errorf("CRC32C %v, MD5 %x, wrong byte %d: read %d bytes of %d, %v", body.CRC32C, body.MD5, at, len(got), len(b), err)
+				}
+				if got, want := c.problems(), []string{"a:1 corrupt"}; !slices.Equal(got, want) {
+					t.Errorf("found %q, want %q", got, want)
+				}
+				flip()
+			}
+		}
+		wrong := withCRC
+		wrong.CRC32C.Value++
+		if _, err := c.read(wrong, 0, -1); !errors.Is(err, blobs.ErrCorrupt) {
+			t.Errorf("read of a body with another CRC32C: %v", err)
+		}
+		must(t, c.Verify(t.Context(), path, wrong, "a:1")) // which compares the MD5
 	})
 }
 

@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/md5" //nolint:gosec // the ETag of S3
+	"encoding/binary"
 	"errors"
 	"hash"
+	"hash/crc32"
 	"io"
 	"slices"
 	"time"
@@ -59,8 +61,8 @@ func (c *Cluster) read(ctx context.Context, path string, b buckets.Body, from []
 		return io.NopCloser(bytes.NewReader(nil)), nil
 	}
 	r := &bodyReader{c: c, ctx: ctx, path: path, left: c.preference(from, path), start: offset, at: offset, end: offset + length}
-	if offset == 0 && length == b.Length && len(b.MD5) == md5.Size {
-		r.want, r.sum = b.MD5, md5.New() //nolint:gosec // the ETag of S3
+	if offset == 0 && length == b.Length {
+		r.want, r.sum = checksum(b)
 	}
 	if length == 0 {
 		return r, nil
@@ -70,6 +72,20 @@ func (c *Cluster) read(ctx context.Context, path string, b buckets.Body, from []
 		return nil, err
 	}
 	return r, nil
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum returns what a reader of the whole body compares, and what computes it: the
+// CRC32C, or for a body that has none the MD5. It returns nil if the body has neither.
+func checksum(b buckets.Body) (want []byte, sum hash.Hash) {
+	switch {
+	case b.CRC32C.Set:
+		return binary.BigEndian.AppendUint32(nil, b.CRC32C.Value), crc32.New(castagnoli)
+	case len(b.MD5) == md5.Size:
+		return b.MD5, md5.New() //nolint:gosec // the ETag of S3
+	}
+	return nil, nil
 }
 
 // preference orders copies: first those on nodes that work, last those that were found
@@ -106,8 +122,8 @@ type bodyReader struct {
 	used   []*member // copies that the bytes before at came from
 	errs   []error   // of copies
 
-	want    []byte // MD5 of the body, if it is read whole
-	sum     hash.Hash
+	want    []byte    // checksum of the body, if it is read whole
+	sum     hash.Hash // nil: none
 	current *chunk
 	offset  int // what was returned of the current chunk
 	failure error
@@ -179,7 +195,7 @@ func (r *bodyReader) discard() {
 }
 
 // fetch reads the next chunk from any copy. The last one of a body is returned only if
-// the MD5 of the whole is right.
+// the checksum of the whole is right.
 func (r *bodyReader) fetch() error {
 	r.discard()
 	for {
@@ -248,7 +264,7 @@ func (r *bodyReader) fail(err error) {
 	r.errs = append(r.errs, err)
 }
 
-// check adds a chunk to the MD5 and compares it at the end. If the body is wrong and
+// check adds a chunk to the checksum and compares it at the end. If the body is wrong and
 // nothing of it was returned, the next copy is read from the start.
 func (r *bodyReader) check(next *chunk) bool {
 	if r.sum == nil {

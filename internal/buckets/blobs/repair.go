@@ -9,11 +9,12 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/fault"
+	"holdfast/internal/optional"
 )
 
-// ErrCorrupt is in the chain of the error of a body that does not match its MD5 or its
-// length.
-var ErrCorrupt = errors.New("the body does not match its MD5")
+// ErrCorrupt is in the chain of the error of a body that does not match its checksum or
+// its length.
+var ErrCorrupt = errors.New("the body does not match its checksum")
 
 // Replicate copies a body to n more nodes and returns them. b.Sharks are the nodes to copy
 // from. Nodes that have a copy, even a bad one, are not chosen.
@@ -144,7 +145,7 @@ func (w *write) single(to *member, src io.Reader) error {
 	return err
 }
 
-// Verify reads one copy of a body whole. It returns nil if the copy is good, ErrCorrupt if
+// Verify reads one copy of a body whole and compares its MD5. It returns nil if the copy is good, ErrCorrupt if
 // it is not, and an error with fault.NotFound if it is missing.
 func (c *Cluster) Verify(ctx context.Context, path string, b buckets.Body, node string) error {
 	m, err := c.member(node)
@@ -158,6 +159,7 @@ func (c *Cluster) Verify(ctx context.Context, path string, b buckets.Body, node 
 	case info.Size != b.Length:
 		return fault.Wrap(fault.Internal, fmt.Sprintf("storage node %s: the copy has %d bytes, expected %d", node, info.Size, b.Length), ErrCorrupt)
 	}
+	b.CRC32C = optional.Of[uint32]{} // other readers compare it
 	r, err := c.read(ctx, path, b, []*member{m}, 0, b.Length)
 	if err != nil {
 		return err

@@ -7,11 +7,12 @@ import (
 	"io"
 	"time"
 
+	"holdfast/internal/buckets"
 	"holdfast/internal/fault"
 )
 
 // queued is how many chunks a node may be behind the fastest one.
-const queued = 4
+const queued = buckets.WriteChunks - 2
 
 // removeTimeout limits the removal of what a failed write left.
 const removeTimeout = time.Minute

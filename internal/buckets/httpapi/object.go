@@ -13,10 +13,7 @@ import (
 	"holdfast/internal/web"
 )
 
-const (
-	maxObject  = 5 << 30  // bytes, as in S3
-	copyBuffer = 64 << 10 // memory of a body that is passed on
-)
+const maxObject = 5 << 30 // bytes, as in S3
 
 // source is a buckets.Source on the body of a request.
 type source struct{ *sigv4.Body }
@@ -72,7 +69,7 @@ func (x *exchange) putObject() error {
 	if err != nil {
 		return err
 	}
-	if err := web.ChargeMemory(x.out, x.in, copyBuffer); err != nil {
+	if err := web.ChargeMemory(x.out, x.in, x.Service.WriteMemory(x.in.ContentLength)); err != nil {
 		return err
 	}
 	w, err := x.Service.PutObject(x.ctx(), x.owner, x.bucket.BucketRef, buckets.PutRequest{
@@ -121,7 +118,7 @@ func (x *exchange) getObject() error {
 		header()
 		return nil
 	}
-	if err := web.ChargeMemory(x.out, x.in, copyBuffer); err != nil {
+	if err := web.ChargeMemory(x.out, x.in, x.Service.ReadMemory(&o, length)); err != nil {
 		return err
 	}
 	return x.stream(x.Service.Open(x.ctx(), x.owner, x.bucket.ID, &o, from, length), length, header)
@@ -131,25 +128,26 @@ func (x *exchange) getObject() error {
 // body that cannot be read is an error of the API.
 func (x *exchange) stream(body io.ReadCloser, length int64, header func()) error {
 	defer func() { _ = body.Close() }() // it was only read
-	buf := make([]byte, min(copyBuffer, length))
-	n, err := io.ReadFull(body, buf)
-	if err != nil {
-		return err
-	}
-	header()
-	if _, err := x.out.Write(buf[:n]); err != nil {
-		return nil // the client went away
-	}
-	rest := length - int64(n)
-	sent, err := io.CopyBuffer(onlyWriter{x.out}, &io.LimitedReader{R: body, N: rest}, buf)
-	if err == nil && sent != rest {
+	sent, err := io.Copy(&sender{x.out, header}, body)
+	if err == nil && sent != length {
 		err = io.ErrUnexpectedEOF
 	}
 	return err
 }
 
-// onlyWriter hides ReadFrom, which would ignore the buffer.
-type onlyWriter struct{ io.Writer }
+// sender sends the header with the first bytes.
+type sender struct {
+	io.Writer
+	header func() // nil: it was sent
+}
+
+func (s *sender) Write(p []byte) (int, error) {
+	if s.header != nil {
+		s.header()
+		s.header = nil
+	}
+	return s.Writer.Write(p)
+}
 
 // extent finds which bytes of an object the request asks for.
 func (x *exchange) extent(o *buckets.Object) (from, length int64, status int, err error) {

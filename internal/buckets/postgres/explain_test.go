@@ -74,7 +74,7 @@ func ofOwner() []step {
 	)
 	now := at(filledAt)
 	put := func(name string, flags int, all bool) []any {
-		return []any{owner, bucket, id, name, now, body, nil, int64(10), []byte{1}, "text/plain", nil, nil, nil, []string{"a:1"}, nil, nil, int64(10),
+		return []any{owner, bucket, id, name, now, body, nil, int64(10), []byte{1}, "text/plain", nil, nil, nil, []string{"a:1"}, nil, nil, nil, int64(10),
 			flags, nil, []string{"x"}, nil, nil, all}
 	}
 	none := pgtype.Timestamptz{}
@@ -94,7 +94,7 @@ func ofOwner() []step {
 		{"create an upload", sqlCreateUpload, []any{owner, bucket, id, "new", upload, now, nil, "", nil, nil, nil, nil}, nil},
 		{"upload", sqlUpload, []any{owner, id, "f/7", upload}, []string{uploads}},
 		{"uploads", sqlListUploads, []any{owner, id, "f/7", upload, 100}, []string{uploads}},
-		{"put a part", sqlPutPart, []any{owner, bucket, id, "f/7", upload, 2, now, body, int64(10), []byte{1}, nil, []string{"a:1"}, nil, false}, []string{uploads, parts}},
+		{"put a part", sqlPutPart, []any{owner, bucket, id, "f/7", upload, 2, now, body, int64(10), []byte{1}, nil, []string{"a:1"}, nil, int64(7), false}, []string{uploads, parts}},
 		{"parts", sqlParts, []any{owner, upload, 1, 10}, []string{parts}},
 		{"segments", sqlSegments, []any{owner, upload, int64(0), 10}, []string{parts}},
 		{"assemble", sqlAssemble, []any{owner, id, "f/7", upload, []int32{1, 3}, []int64{0, 10}, now}, []string{parts, uploads}},

@@ -63,7 +63,7 @@ func (p *put) arguments() (*pgdb.Args, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := pgdb.NewArgs(23)
+	a := pgdb.NewArgs(24)
 	uuid := func(id string) {
 		if id == "" {
 			a.Null()
@@ -113,6 +113,11 @@ func (p *put) arguments() (*pgdb.Args, error) {
 		a.Text(string(properties))
 	}
 	bytea(o.Inline)
+	if o.CRC32C.Set {
+		a.Bigint(int64(o.CRC32C.Value))
+	} else {
+		a.Null()
+	}
 	a.Bigint(p.bytes)
 	a.Integer(flags(p.condition))
 	texts(p.condition.Match.Tags)
@@ -161,7 +166,8 @@ func (s *Store) Get(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 	}
 	var columns []*string
 	var body []byte
-	found, err := s.db.QueryRow(ctx, sqlGet, []any{string(owner), string(b), name}, &columns, &body)
+	var crc *int64
+	found, err := s.db.QueryRow(ctx, sqlGet, []any{string(owner), string(b), name}, &columns, &body, &crc)
 	if err != nil {
 		return o, err
 	}
@@ -169,7 +175,7 @@ func (s *Store) Get(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 		return o, buckets.ErrNoObject
 	}
 	o, err = scanObject(columns)
-	o.Inline = body
+	o.Inline, o.CRC32C = body, crc32c(crc)
 	return o, err
 }
 

@@ -44,14 +44,14 @@ var (
 var (
 	sqlPut = pgdb.Statement{Name: "buckets.put", SQL: `
 		SELECT bucket_put_v1($1::uuid, $2::text, $3::uuid, $4::text, $5::timestamptz, $6::uuid, $7::uuid, $8::bigint, $9::bytea, $10::text,
-			$11::text[], $12::text[], $13::text[]::uuid[], $14::text[], $15::text::jsonb, $16::bytea, $17::bigint,
-			$18::integer, $19::text[], $20::text[], $21::timestamptz, $22::timestamptz, $23::boolean)`}
+			$11::text[], $12::text[], $13::text[]::uuid[], $14::text[], $15::text::jsonb, $16::bytea, $17::bigint, $18::bigint,
+			$19::integer, $20::text[], $21::text[], $22::timestamptz, $23::timestamptz, $24::boolean)`}
 	sqlDelete = pgdb.Statement{Name: "buckets.delete", SQL: `
 		SELECT bucket_delete_v1($1::uuid, $2::text, $3::uuid, $4::text, $5::timestamptz,
 			$6::integer, $7::text[], $8::text[], $9::timestamptz, $10::timestamptz)`}
 	sqlList = pgdb.Statement{Name: "buckets.list", SQL: `
 		SELECT bucket_list_v1($1::uuid, $2::uuid, $3::text, $4::text, $5::text, $6::boolean, $7::integer)`}
-	sqlGet    = pgdb.Statement{Name: "buckets.get", SQL: `SELECT ` + objectColumns + `, body` + ofObject}
+	sqlGet    = pgdb.Statement{Name: "buckets.get", SQL: `SELECT ` + objectColumns + `, body, content_crc32c` + ofObject}
 	sqlHead   = pgdb.Statement{Name: "buckets.head", SQL: `SELECT ` + objectColumns + ofObject + ` FOR UPDATE`}
 	sqlUpdate = pgdb.Statement{Name: "buckets.update", SQL: `
 		UPDATE manta_bucket_object SET modified = $4::timestamptz, content_type = $5::text, headers = hstore($6::text[], $7::text[]),
@@ -78,9 +78,9 @@ var (
 		SELECT owner::text, bucket_id::text, name, id::text FROM manta_bucket_upload WHERE created < $1::timestamptz ORDER BY created LIMIT $2::bigint`}
 	sqlPutPart = pgdb.Statement{Name: "buckets.put_part", SQL: `
 		SELECT bucket_put_part_v1($1::uuid, $2::text, $3::uuid, $4::text, $5::uuid, $6::integer, $7::timestamptz,
-			$8::uuid, $9::bigint, $10::bytea, $11::jsonb, $12::text[], $13::bytea, $14::boolean)`}
+			$8::uuid, $9::bigint, $10::bytea, $11::jsonb, $12::text[], $13::bytea, $14::bigint, $15::boolean)`}
 	sqlParts    = pgdb.Statement{Name: "buckets.parts", SQL: `SELECT ` + partColumns + ofParts + ` AND number > $3::integer ORDER BY number LIMIT $4::bigint`}
-	sqlSegments = pgdb.Statement{Name: "buckets.segments", SQL: `SELECT ` + partColumns + `, body` + ofParts + `
+	sqlSegments = pgdb.Statement{Name: "buckets.segments", SQL: `SELECT ` + partColumns + `, body, content_crc32c` + ofParts + `
 		AND start + content_length > $3::bigint ORDER BY number LIMIT $4::bigint`}
 	sqlAssemble = pgdb.Statement{Name: "buckets.assemble", SQL: `
 		SELECT bucket_assemble_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::integer[], $6::bigint[], $7::timestamptz)`}

@@ -25,6 +25,7 @@ import (
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/fault"
+	"holdfast/internal/optional"
 )
 
 //go:embed migrations/*.sql
@@ -147,6 +148,19 @@ func orNull[T ~string](v T) *string {
 	}
 	text := string(v)
 	return &text
+}
+
+// crcOrNull is an argument that is NULL when there is no CRC.
+func crcOrNull(crc optional.Of[uint32]) pgtype.Int8 {
+	return pgtype.Int8{Int64: int64(crc.Value), Valid: crc.Set}
+}
+
+// crc32c decodes a column; NULL is not set.
+func crc32c(column *int64) optional.Of[uint32] {
+	if column == nil {
+		return optional.Of[uint32]{}
+	}
+	return optional.Some(uint32(*column)) //nolint:gosec // what was stored
 }
 
 // listOrNil is an argument that is NULL when the list is empty.

@@ -89,7 +89,7 @@ func (s *Store) PutPart(ctx context.Context, owner buckets.AccountID, b buckets.
 	}
 	return twice(func(all bool) error {
 		_, err := s.run(ctx, sqlPutPart, string(owner), b.Name, string(b.ID), name, string(id), p.Number, at(p.Created),
-			string(p.ID), p.Length, p.MD5, sum, listOrNil(p.Sharks), p.Inline, all)
+			string(p.ID), p.Length, p.MD5, sum, listOrNil(p.Sharks), p.Inline, crcOrNull(p.CRC32C), all)
 		return err
 	})
 }
@@ -256,12 +256,13 @@ func (s *Store) Segments(ctx context.Context, owner buckets.AccountID, u buckets
 	}
 	var columns []*string
 	var body []byte
+	var crc *int64
 	err = s.db.ForEach(ctx, sqlSegments, []any{string(owner), string(u), from, limit}, func() { all = nil }, func() error {
 		p, start, err := scanPart(columns)
-		p.Inline, body = body, nil
+		p.Inline, p.CRC32C, body = body, crc32c(crc), nil
 		all = append(all, buckets.Segment{Body: p.Body, Number: p.Number, Start: start})
 		return err
-	}, &columns, &body)
+	}, &columns, &body, &crc)
 	return all, err
 }
 

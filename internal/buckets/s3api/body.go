@@ -17,9 +17,11 @@ const (
 	firstText = 16 << 10
 )
 
-// LargestRequest returns the maximum memory of one request in bytes: a document and the
-// buffer of a body.
-func LargestRequest() int64 { return maxXML + 1 + copyBuffer }
+// LargestRequest returns the maximum memory of one request in bytes: a document, or a copy
+// of a body, which is read and written.
+func LargestRequest() int64 {
+	return max(maxXML+1, (buckets.ReadChunks+buckets.WriteChunks)*buckets.ChunkSize)
+}
 
 // source is a buckets.Source on the body of a request.
 type source struct {

@@ -36,7 +36,7 @@ var (
 // postForm is PostObject, an upload by an HTML form. Its fields come before its file and
 // have the signature.
 func (x *request) postForm() error {
-	if err := web.ChargeMemory(x.out, x.in, copyBuffer); err != nil {
+	if err := web.ChargeMemory(x.out, x.in, x.Service.WriteMemory(-1)); err != nil {
 		return err
 	}
 	before := &io.LimitedReader{R: x.in.Body, N: maxBefore}

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
@@ -14,9 +13,6 @@ import (
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
-
-// copyBuffer is the memory of a body that is passed on.
-const copyBuffer = 64 << 10
 
 // putOrCopy is PutObject, or CopyObject if the request names a source.
 func (x *request) putOrCopy() error {
@@ -50,7 +46,7 @@ func (x *request) putObject() error {
 	if err != nil {
 		return err
 	}
-	if err := web.ChargeMemory(x.out, x.in, copyBuffer); err != nil {
+	if err := web.ChargeMemory(x.out, x.in, x.Service.WriteMemory(size)); err != nil {
 		return err
 	}
 	w, err := x.Service.PutObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.PutRequest{
@@ -118,46 +114,32 @@ func (x *request) getObject() error {
 		x.out.WriteHeader(status)
 		return nil
 	}
-	if err := web.ChargeMemory(x.out, x.in, copyBuffer); err != nil {
+	if err := web.ChargeMemory(x.out, x.in, x.Service.ReadMemory(&o, length)); err != nil {
 		return err
 	}
 	body := x.Service.Open(ctx, x.owner, x.bucket.ID, &o, from, length)
-	return x.stream(status, body, length)
-}
-
-// stream sends a body. The first bytes are read before the status is sent, so that a
-// body that cannot be read is an error of the protocol.
-func (x *request) stream(status int, body io.ReadCloser, length int64) error {
 	defer func() { _ = body.Close() }() // it was only read
-	buf := make([]byte, min(copyBuffer, length))
-	n, err := io.ReadFull(body, buf)
-	if err != nil {
-		return err
-	}
-	x.out.WriteHeader(status)
-	out := onlyWriter{x.out, &x.Sent}
-	if _, err := out.Write(buf[:n]); err != nil {
-		return nil // the client went away
-	}
-	if int64(n) == length {
-		return nil
-	}
-	sent, err := io.CopyBuffer(out, &io.LimitedReader{R: body, N: length - int64(n)}, buf)
-	if err == nil && sent != length-int64(n) {
+	sent, err := io.Copy(&sender{x: x, status: status}, body)
+	if err == nil && sent != length {
 		err = io.ErrUnexpectedEOF
 	}
 	return err
 }
 
-// onlyWriter counts bytes, and hides ReadFrom, which would ignore the buffer.
-type onlyWriter struct {
-	io.Writer
-	n *atomic.Int64
+// sender sends a body. The status is sent with the first bytes, so that a body that cannot
+// be read is an error of the protocol.
+type sender struct {
+	x      *request
+	status int // 0: it was sent
 }
 
-func (w onlyWriter) Write(p []byte) (n int, err error) {
-	n, err = w.Writer.Write(p)
-	w.n.Add(int64(n))
+func (s *sender) Write(p []byte) (n int, err error) {
+	if s.status != 0 {
+		s.x.out.WriteHeader(s.status)
+		s.status = 0
+	}
+	n, err = s.x.out.Write(p)
+	s.x.Sent.Add(int64(n))
 	return n, err
 }
 

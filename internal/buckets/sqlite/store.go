@@ -20,6 +20,7 @@ import (
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/fault"
+	"holdfast/internal/optional"
 )
 
 //go:embed migrations/*.sql
@@ -77,6 +78,14 @@ func bytesOrNull(b []byte) any {
 	return b
 }
 
+// crcOrNull is an argument that is NULL when there is no CRC.
+func crcOrNull(crc optional.Of[uint32]) any {
+	if !crc.Set {
+		return nil
+	}
+	return int64(crc.Value)
+}
+
 // jsonOrNull is an argument of JSON text, NULL when the list or map is empty.
 func jsonOrNull(v any, n int) (any, error) {
 	if n == 0 {
@@ -96,6 +105,14 @@ func column(r *sqlite.Stmt, i int, v any) error {
 		return fault.Wrap(fault.Internal, "decode a column of the database of buckets", err)
 	}
 	return nil
+}
+
+// crc32c reads a column, which is not set when it is NULL.
+func crc32c(r *sqlite.Stmt, i int) optional.Of[uint32] {
+	if r.ColumnIsNull(i) {
+		return optional.Of[uint32]{}
+	}
+	return optional.Some(uint32(r.ColumnInt64(i))) //nolint:gosec // what was stored
 }
 
 // blob copies a column, which is nil when it is NULL.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/optional"
 	"holdfast/internal/suite"
 	"holdfast/internal/testdb"
 )
@@ -167,6 +168,10 @@ func uploadSegments(t *testing.T, u *user) {
 	id := u.createUpload("a", u.now)
 	small := buckets.Part{Number: 4, Body: inline("abc"), Created: u.now}
 	parts := []buckets.Part{part(1, 10, u.now), part(2, 20, u.now), part(3, 0, u.now), small}
+	parts[0].CRC32C, parts[2].CRC32C = optional.Some(uint32(1<<32-1)), optional.Some(uint32(0))
+	replaced := part(2, 20, u.now)
+	replaced.CRC32C = optional.Some(uint32(7))
+	u.putPart("a", id, replaced)
 	var refs []buckets.PartRef
 	for _, p := range parts {
 		refs = append(refs, u.putPart("a", id, p))

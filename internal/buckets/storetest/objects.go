@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/optional"
 )
 
 func objectChecks() []check {
@@ -15,6 +16,7 @@ func objectChecks() []check {
 		{"Values", objectValues},
 		{"Names", objectNames},
 		{"Bodies", objectBodies},
+		{"CRC32C", objectCRC32C},
 		{"Overwrite", overwrite},
 		{"Update", updateObject},
 		{"UpdateNothing", updateNothing},
@@ -133,6 +135,24 @@ func objectBodies(t *testing.T, u *user) {
 	got := u.get("empty")
 	equal(t, "length of an empty body", got.Length+int64(len(got.Inline)+len(got.Sharks)), 0)
 	u.wantBodies(nil, nil)
+}
+
+// objectCRC32C: the checksum is that of the body: it stays when the metadata change, and
+// ends with the body.
+func objectCRC32C(t *testing.T, u *user) {
+	for _, crc := range []uint32{0, 1, 1<<31 - 1, 1 << 31, 1<<32 - 1} {
+		body := stored(10)
+		body.CRC32C = optional.Some(crc)
+		u.putObject(buckets.Object{Name: "a", Body: body})
+		equal(t, "body", u.get("a").Body, body)
+		_, err := u.h.Store.Update(t.Context(), u.owner, u.ref(), buckets.Update{Name: "a", Headers: map[string]string{"m-a": "b"}, Now: u.now})
+		must(t, "Update", err)
+		equal(t, "body of the updated object", u.get("a").Body, body)
+	}
+	for _, body := range []buckets.Body{stored(10), inline("abc")} {
+		u.putObject(buckets.Object{Name: "a", Body: body})
+		equal(t, "body without a CRC", u.get("a").Body, body)
+	}
 }
 
 // overwrite: nothing of the old object is left.

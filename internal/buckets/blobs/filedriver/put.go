@@ -25,7 +25,7 @@ const window = 8 << 20
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
 // Put implements blobs.Driver. It computes no checksum: the body that it gets reports its
-// end only after its MD5 was found right, and its readers compare it again.
+// end only after its MD5 was found right, and its readers compare a checksum again.
 func (d *Driver) Put(ctx context.Context, name string, body io.Reader, size int64) (int64, error) {
 	if err := blobs.CheckPath(name); err != nil {
 		return 0, err
@@ -66,36 +66,53 @@ func (d *Driver) Put(ctx context.Context, name string, body io.Reader, size int6
 
 // copyBody writes a body to a file and syncs it.
 func copyBody(ctx context.Context, to *os.File, body io.Reader, size int64) (int64, error) {
-	buffer := buffers.Get().(*[bufferSize]byte)
-	defer buffers.Put(buffer)
-	total := int64(0)
-	for {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		n, readErr := body.Read(buffer[:])
-		total += int64(n)
-		if size >= 0 && total > size {
-			return 0, blobs.CheckSize(total, size)
-		}
-		if _, err := to.Write(buffer[:n]); err != nil {
-			return 0, err
-		}
-		if total/window > (total-int64(n))/window {
-			if err := writeBack(to, total/window*window, window); err != nil {
-				return 0, err
-			}
-		}
-		if blobs.IsEnd(readErr) {
-			break
-		} else if readErr != nil {
-			return 0, blobs.SourceError(readErr)
-		}
+	w := &writer{ctx: ctx, file: to, size: size}
+	var err error
+	if from, ok := body.(io.WriterTo); ok {
+		_, err = from.WriteTo(w)
+	} else {
+		buffer := buffers.Get().(*[bufferSize]byte)
+		defer buffers.Put(buffer)
+		_, err = io.CopyBuffer(w, body, buffer[:])
 	}
-	if err := errors.Join(blobs.CheckSize(total, size), ctx.Err()); err != nil {
+	switch {
+	case w.err != nil:
+		return 0, w.err
+	case err != nil:
+		return 0, blobs.SourceError(err)
+	}
+	if err := errors.Join(blobs.CheckSize(w.total, size), ctx.Err()); err != nil {
 		return 0, err
 	}
-	return total, to.Sync()
+	return w.total, to.Sync()
+}
+
+// writer writes a body of size bytes to a file. It keeps its error, which is not the
+// reader's.
+type writer struct {
+	ctx         context.Context //nolint:containedctx // of the request
+	file        *os.File
+	size, total int64
+	err         error
+}
+
+func (w *writer) Write(p []byte) (n int, err error) {
+	defer func() { w.err = err }()
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	before := w.total
+	w.total += int64(len(p))
+	if w.size >= 0 && w.total > w.size {
+		return 0, blobs.CheckSize(w.total, w.size)
+	}
+	if n, err = w.file.Write(p); err != nil {
+		return n, err
+	}
+	if w.total/window > before/window {
+		err = writeBack(w.file, w.total/window*window, window)
+	}
+	return n, err
 }
 
 // temporary is a file that is not finished, and the folder it is in.

@@ -41,6 +41,7 @@ CREATE TABLE manta_bucket_object (
 	sharks         text[],
 	properties     jsonb,
 	body           bytea, -- a small body, which is on no storage node
+	content_crc32c bigint, -- of a body on storage nodes
 	PRIMARY KEY (owner, bucket_id, name),
 	CHECK (octet_length(name) BETWEEN 1 AND 1024)
 );
@@ -128,6 +129,7 @@ CREATE TABLE manta_bucket_part (
 	sharks         text[],
 	start          bigint,           -- offset in the object; NULL before the upload is complete
 	body           bytea,
+	content_crc32c bigint,
 	PRIMARY KEY (owner, upload_id, number)
 );
 ALTER TABLE manta_bucket_part ALTER COLUMN body SET STORAGE EXTERNAL;
@@ -339,7 +341,7 @@ END $$;
 CREATE FUNCTION bucket_put_v1(
 	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_now timestamptz,
 	p_id uuid, p_creator uuid, p_length bigint, p_md5 bytea, p_type text, p_header_names text[], p_header_values text[],
-	p_roles uuid[], p_sharks text[], p_properties jsonb, p_body bytea, p_bytes bigint,
+	p_roles uuid[], p_sharks text[], p_properties jsonb, p_body bytea, p_crc32c bigint, p_bytes bigint,
 	p_flags integer, p_match text[], p_none_match text[], p_modified_since timestamptz, p_unmodified_since timestamptz, p_all boolean
 ) RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -387,9 +389,9 @@ BEGIN
 	END IF;
 	IF NOT v_found THEN
 		INSERT INTO manta_bucket_object (id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,
-				content_type, headers, roles, sharks, properties, body)
+				content_type, headers, roles, sharks, properties, body, content_crc32c)
 			VALUES (p_id, p_name, p_owner, p_bucket_id, p_now, p_now, p_creator, p_length, p_md5,
-				p_type, hstore(p_header_names, p_header_values), p_roles, p_sharks, p_properties, p_body);
+				p_type, hstore(p_header_names, p_header_values), p_roles, p_sharks, p_properties, p_body, p_crc32c);
 		RETURN '{0}';
 	END IF;
 	v_garbage := gen_random_uuid();
@@ -401,7 +403,7 @@ BEGIN
 	UPDATE manta_bucket_object
 		SET id = p_id, created = p_now, modified = p_now, creator = p_creator, content_length = p_length, content_md5 = p_md5,
 			content_type = p_type, headers = hstore(p_header_names, p_header_values), roles = p_roles, sharks = p_sharks,
-			properties = p_properties, body = p_body
+			properties = p_properties, body = p_body, content_crc32c = p_crc32c
 		WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name;
 	RETURN '{1}';
 END $$;
@@ -555,7 +557,7 @@ END $$;
 -- completed or aborted.
 CREATE FUNCTION bucket_put_part_v1(
 	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_upload uuid, p_number integer, p_created timestamptz,
-	p_id uuid, p_length bigint, p_md5 bytea, p_checksum jsonb, p_sharks text[], p_body bytea, p_all boolean
+	p_id uuid, p_length bigint, p_md5 bytea, p_checksum jsonb, p_sharks text[], p_body bytea, p_crc32c bigint, p_all boolean
 ) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v_length  bigint;
@@ -583,8 +585,10 @@ BEGIN
 		RETURN v_result;
 	END IF;
 	IF NOT v_found THEN
-		INSERT INTO manta_bucket_part (owner, upload_id, number, bucket_id, name, id, created, content_length, content_md5, checksum, sharks, body)
-			VALUES (p_owner, p_upload, p_number, p_bucket_id, p_name, p_id, p_created, p_length, p_md5, p_checksum, p_sharks, p_body);
+		INSERT INTO manta_bucket_part (owner, upload_id, number, bucket_id, name, id, created, content_length, content_md5, checksum, sharks, body,
+				content_crc32c)
+			VALUES (p_owner, p_upload, p_number, p_bucket_id, p_name, p_id, p_created, p_length, p_md5, p_checksum, p_sharks, p_body,
+				p_crc32c);
 		RETURN 0;
 	END IF;
 	v_garbage := gen_random_uuid();
@@ -592,7 +596,8 @@ BEGIN
 		SELECT id, name, owner, bucket_id, created, created AS modified, content_length, content_md5, sharks, p_created, v_garbage
 		FROM manta_bucket_part WHERE owner = p_owner AND upload_id = p_upload AND number = p_number;
 	UPDATE manta_bucket_part
-		SET id = p_id, created = p_created, content_length = p_length, content_md5 = p_md5, checksum = p_checksum, sharks = p_sharks, body = p_body
+		SET id = p_id, created = p_created, content_length = p_length, content_md5 = p_md5, checksum = p_checksum, sharks = p_sharks, body = p_body,
+			content_crc32c = p_crc32c
 		WHERE owner = p_owner AND upload_id = p_upload AND number = p_number;
 	RETURN 0;
 END $$;
@@ -764,7 +769,7 @@ SELECT create_reference_table('manta_bucket_account');
 SELECT create_reference_table('manta_bucket_key');
 SELECT create_reference_table('manta_bucket_node');
 SELECT create_distributed_function(
-	'bucket_put_v1(uuid, text, uuid, text, timestamptz, uuid, uuid, bigint, bytea, text, text[], text[], uuid[], text[], jsonb, bytea, bigint, integer, text[], text[], timestamptz, timestamptz, boolean)',
+	'bucket_put_v1(uuid, text, uuid, text, timestamptz, uuid, uuid, bigint, bytea, text, text[], text[], uuid[], text[], jsonb, bytea, bigint, bigint, integer, text[], text[], timestamptz, timestamptz, boolean)',
 	'p_owner', colocate_with => 'manta_bucket');
 SELECT create_distributed_function(
 	'bucket_delete_v1(uuid, text, uuid, text, timestamptz, integer, text[], text[], timestamptz, timestamptz)',
@@ -777,7 +782,7 @@ SELECT create_distributed_function(
 	'bucket_create_upload_v1(uuid, text, uuid, text, uuid, timestamptz, uuid, text, text[], text[], uuid[], jsonb)',
 	'p_owner', colocate_with => 'manta_bucket');
 SELECT create_distributed_function(
-	'bucket_put_part_v1(uuid, text, uuid, text, uuid, integer, timestamptz, uuid, bigint, bytea, jsonb, text[], bytea, boolean)',
+	'bucket_put_part_v1(uuid, text, uuid, text, uuid, integer, timestamptz, uuid, bigint, bytea, jsonb, text[], bytea, bigint, boolean)',
 	'p_owner', colocate_with => 'manta_bucket');
 SELECT create_distributed_function('bucket_abort_v1(uuid, uuid, text, uuid, timestamptz)', 'p_owner', colocate_with => 'manta_bucket');
 SELECT create_distributed_function('bucket_remove_bucket_v1(uuid, uuid, text, timestamptz, integer)', 'p_owner', colocate_with => 'manta_bucket');

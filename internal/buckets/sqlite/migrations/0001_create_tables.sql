@@ -30,6 +30,7 @@ CREATE TABLE manta_bucket_object (
 	roles          TEXT,
 	sharks         TEXT,
 	properties     TEXT,
+	content_crc32c INTEGER,
 	body           BLOB,
 	PRIMARY KEY (owner, bucket_id, name),
 	CHECK (length(CAST(name AS BLOB)) BETWEEN 1 AND 1024)
@@ -110,6 +111,7 @@ CREATE TABLE manta_bucket_part (
 	checksum       TEXT,
 	sharks         TEXT,
 	start          INTEGER,          -- offset in the object; NULL before the upload is complete
+	content_crc32c INTEGER,
 	body           BLOB,
 	PRIMARY KEY (owner, upload_id, number)
 );
