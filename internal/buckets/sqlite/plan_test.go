@@ -10,6 +10,9 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
+// withoutRows removes scans of what the statement itself has found.
+var withoutRows = strings.NewReplacer("SCAN g", "", "SCAN CONSTANT ROW", "")
+
 // TestPlans: no statement reads rows that it does not need: each seeks by all columns
 // that it can, and sorts nothing.
 func TestPlans(t *testing.T) {
@@ -34,7 +37,7 @@ func TestPlans(t *testing.T) {
 		sqlMoveObject:     object + " AND name=?)",
 		sqlList:           object + " AND name>?)",
 		sqlListFrom:       object + " AND name>?)",
-		sqlNextName:       "COVERING INDEX " + object + " AND name>?)",
+		sqlGroups:         "COVERING INDEX " + object + " AND name>?)",
 		sqlHasObjects:     object + ")",
 		sqlUpload:         upload + " AND name=? AND id=?)",
 		sqlEndUpload:      upload + " AND name=? AND id=?)",
@@ -72,7 +75,7 @@ func TestPlans(t *testing.T) {
 			t.Errorf("%s: %v", sql, err)
 			continue
 		}
-		all := strings.Join(plan, "\n")
+		all := withoutRows.Replace(strings.Join(plan, "\n"))
 		if !strings.Contains(all, want) || strings.Contains(all, "SCAN ") || strings.Contains(all, "TEMP B-TREE") {
 			t.Errorf("%s\nis done by\n%s\nwant %s, without a scan or a sort", sql, all, want)
 		}
