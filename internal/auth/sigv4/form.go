@@ -29,7 +29,7 @@ func (v *Verifier) VerifyForm(ctx context.Context, fields map[string]string, loo
 	if err := v.checkScope(c); err != nil {
 		return nil, err
 	}
-	key, err := findKey(ctx, c.credential, lookup)
+	key, err := v.findKey(ctx, c.credential, lookup)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"encoding/hex"
 	"strings"
+	"sync"
 	"time"
 
 	"holdfast/internal/clock"
@@ -22,11 +23,21 @@ type Lookup func(ctx context.Context, accessKeyID string) (secret string, ok boo
 type Verifier struct {
 	region string
 	now    clock.Clock
+
+	mu   sync.Mutex
+	keys map[derived][32]byte
 }
+
+// derived is what a signing key is derived from.
+type derived struct{ secret, date, region string }
+
+// cachedKeys is the number of signing keys that a Verifier remembers. Deriving one takes
+// longer than all else that a signature needs.
+const cachedKeys = 1000
 
 // New returns a Verifier that accepts signatures for the region, or for any if it is "".
 func New(region string, now clock.Clock) *Verifier {
-	return &Verifier{region: region, now: now}
+	return &Verifier{region: region, now: now, keys: map[derived][32]byte{}}
 }
 
 // Signed is a request with a valid signature.
@@ -73,7 +84,7 @@ func (v *Verifier) Verify(ctx context.Context, r Request, lookup Lookup) (*Signe
 	if err != nil {
 		return nil, err
 	}
-	key, err := findKey(ctx, c.credential, lookup)
+	key, err := v.findKey(ctx, c.credential, lookup)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +156,7 @@ func (v *Verifier) checkTime(c claim) error {
 	return nil
 }
 
-func findKey(ctx context.Context, c credential, lookup Lookup) (key [32]byte, err error) {
+func (v *Verifier) findKey(ctx context.Context, c credential, lookup Lookup) (key [32]byte, err error) {
 	secret, ok, err := lookup(ctx, c.keyID)
 	if err != nil {
 		return key, err
@@ -154,7 +165,18 @@ func findKey(ctx context.Context, c credential, lookup Lookup) (key [32]byte, er
 	if !ok || secret == "" {
 		return key, &Error{Kind: UnknownKey, Message: "the access key does not exist", AccessKeyID: c.keyID}
 	}
-	return signingKey(secret, c), nil
+	from := derived{secret, c.date, c.region}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	key, ok = v.keys[from]
+	if !ok {
+		if len(v.keys) == cachedKeys {
+			clear(v.keys)
+		}
+		key = signingKey(secret, c)
+		v.keys[from] = key
+	}
+	return key, nil
 }
 
 // verifyAny accepts the signature over one of the forms of the path, and reports a
