@@ -51,6 +51,7 @@ type server struct {
 	cluster     *blobs.Cluster
 	folders     []string
 	main, other sigv4test.Signer
+	handler     web.Service
 }
 
 func serve(t testing.TB, log ...*slog.Logger) *server {
@@ -101,7 +102,8 @@ func serve(t testing.TB, log ...*slog.Logger) *server {
 	if len(log) > 0 {
 		o.Log = log[0]
 	}
-	s.url = webtest.Serve(t, web.Service{Name: "buckets", Serve: h.Serve, Error: s3api.WriteError, Route: s3api.Label}, o).URL
+	s.handler = web.Service{Name: "buckets", Serve: h.Serve, Error: s3api.WriteError, Route: s3api.Label}
+	s.url = webtest.Serve(t, s.handler, o).URL
 	return s
 }
 
