@@ -57,6 +57,7 @@ func TestRun(t *testing.T) {
 				`Sync, 200 B \| sqlite \| 400`, `Sync, 500 B \| sqlite \| 400`, `Sync, 1,000 B \| sqlite \| 400`, `Sync, 10,000 B \| sqlite \| 100`,
 				`extension, 200 B \| sqlite \| 400`, `extension, 1,000 B \| sqlite \| 400`,
 				`extension, text of 64 KiB \| sqlite \| 10`, `extension, digits of 64 KiB \| sqlite \| 10`,
+				`object of 1,000 B \| sqlite \| 400`, `object of 10,000 B \| sqlite \| 40`, `object on a storage node \| sqlite \| 40`,
 			},
 			"rows": {`1,000 \| 100 \| 10 \| sqlite`, `2,000 \| 100 \| 10 \| sqlite`, `2,200 \| 100 \| 1 \| sqlite`, `2,200 \| 200 \| 1 \| sqlite`},
 		},

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -27,15 +28,28 @@ func diskHead(o *options, out io.Writer) {
 // diskWork is a kind of record whose size on the disk is measured.
 type diskWork struct {
 	name    string
-	ext     bool // of extension storage
-	share   int  // one in so many records is written: fewer large ones
-	batch   int  // records of a request
+	of      string // the service, by its part
+	share   int    // one in so many records is written: fewer large ones
+	batch   int    // records of a request
 	content func(i int) string
 }
 
+// diskTables are the tables of a service on PostgreSQL, and its file on SQLite. The last table of
+// extension storage is the change feed.
+var diskTables = map[string]struct {
+	tables []string
+	file   func(data string) string
+}{
+	"load":    {[]string{"bsos", "user_collections"}, syncFile},
+	"ext":     {[]string{"ext_storage_records", "ext_storage_usage", "ext_storage_namespaces", extFeed}, extFile},
+	"buckets": {[]string{"manta_bucket_object", "manta_bucket_usage"}, func(data string) string { return filepath.Join(data, "buckets.db") }},
+}
+
+const extFeed = "ext_storage_changes"
+
 // diskWorks returns the kinds. Values are random, like ciphertext, so that they do not compress.
-// The last two are the largest values of extension storage: a text, and the value that is largest
-// in jsonb.
+// Two are the largest values of extension storage: a text, and the value that is largest in jsonb.
+// Bodies of more than 16 KiB are on a storage node.
 func diskWorks() []diskWork {
 	const largest = 64 << 10
 	text := func(bytes int) func(int) string {
@@ -48,14 +62,17 @@ func diskWorks() []diskWork {
 		}
 	}
 	return []diskWork{
-		{name: "Sync, 200 B", share: 1, batch: 100, content: text(200)},
-		{name: "Sync, 500 B", share: 1, batch: 100, content: text(500)},
-		{name: "Sync, 1,000 B", share: 1, batch: 100, content: text(1000)},
-		{name: "Sync, 10,000 B", share: 10, batch: 100, content: text(10_000)},
-		{name: "extension, 200 B", ext: true, share: 1, batch: 20, content: value(200)},
-		{name: "extension, 1,000 B", ext: true, share: 1, batch: 20, content: value(1000)},
-		{name: "extension, text of 64 KiB", ext: true, share: 40, batch: 1, content: func(i int) string { return `"` + randomText(i, largest-2) + `"` }},
-		{name: "extension, digits of 64 KiB", ext: true, share: 40, batch: 1, content: func(i int) string { return randomDigits(i, largest) }},
+		{of: "load", name: "Sync, 200 B", share: 1, batch: 100, content: text(200)},
+		{of: "load", name: "Sync, 500 B", share: 1, batch: 100, content: text(500)},
+		{of: "load", name: "Sync, 1,000 B", share: 1, batch: 100, content: text(1000)},
+		{of: "load", name: "Sync, 10,000 B", share: 10, batch: 100, content: text(10_000)},
+		{of: "ext", name: "extension, 200 B", share: 1, batch: 20, content: value(200)},
+		{of: "ext", name: "extension, 1,000 B", share: 1, batch: 20, content: value(1000)},
+		{of: "ext", name: "extension, text of 64 KiB", share: 40, batch: 1, content: func(i int) string { return `"` + randomText(i, largest-2) + `"` }},
+		{of: "ext", name: "extension, digits of 64 KiB", share: 40, batch: 1, content: func(i int) string { return randomDigits(i, largest) }},
+		{of: "buckets", name: "object of 1,000 B", share: 1, batch: 1, content: text(1000)},
+		{of: "buckets", name: "object of 10,000 B", share: 10, batch: 1, content: text(10_000)},
+		{of: "buckets", name: "object on a storage node", share: 10, batch: 1, content: text(17_000)},
 	}
 }
 
@@ -83,13 +100,14 @@ func randomDigits(seed, bytes int) string {
 // measureDisk writes each kind of record into a new database.
 func measureDisk(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	for _, w := range diskWorks() {
-		of := o.service("load")
-		if w.ext {
-			of = o.service("ext")
+		of := o.service(w.of)
+		own, err := enabled(of)
+		if err != nil {
+			return err
 		}
-		err := onServer(ctx, o, e, nil, func(s *server) error {
+		err = onServer(ctx, o, e, own, func(s *server) error {
 			if e.postgres != nil { // the rows of the previous kind
-				if err := e.emptied(ctx, "bsos, user_collections, ext_storage_records, ext_storage_changes, ext_storage_usage, ext_storage_namespaces"); err != nil {
+				if err := e.emptied(ctx, "bsos, user_collections, ext_storage_records, ext_storage_changes, ext_storage_usage, ext_storage_namespaces, manta_bucket_object, manta_bucket_usage"); err != nil {
 					return err
 				}
 			}
@@ -108,12 +126,8 @@ func (e *engine) emptied(ctx context.Context, tables string) error {
 }
 
 func (w *diskWork) measure(ctx context.Context, o *options, s *server, of service, out io.Writer) error {
-	file, tables, feed := syncFile(s.data()), []string{"bsos", "user_collections"}, ""
-	if w.ext {
-		file, feed = extFile(s.data()), "ext_storage_changes"
-		tables = []string{"ext_storage_records", "ext_storage_usage", "ext_storage_namespaces", feed}
-	}
-	before, _, err := s.onDisk(ctx, file, tables, feed)
+	file, tables := diskTables[w.of].file(s.data()), diskTables[w.of].tables
+	before, _, err := s.onDisk(ctx, file, tables)
 	if err != nil {
 		return err
 	}
@@ -121,12 +135,12 @@ func (w *diskWork) measure(ctx context.Context, o *options, s *server, of servic
 	if err := w.write(ctx, s, of, records); err != nil {
 		return err
 	}
-	if w.ext {
+	if w.of == "ext" {
 		if err := extPublished(ctx, s); err != nil {
 			return err
 		}
 	}
-	after, changes, err := s.onDisk(ctx, file, tables, feed)
+	after, changes, err := s.onDisk(ctx, file, tables)
 	if err != nil {
 		return err
 	}
@@ -152,6 +166,9 @@ func (w *diskWork) write(ctx context.Context, s *server, of service, records int
 		if err != nil {
 			return err
 		}
+		if w.of == "buckets" && first == 0 {
+			err = c.exchange(ctx, http.MethodPut, s3Objects, nil, "", io.Discard)
+		}
 		for i := first; i < min(first+diskOwner, records) && err == nil; i += w.batch {
 			err = w.request(ctx, c, i)
 		}
@@ -165,9 +182,12 @@ func (w *diskWork) write(ctx context.Context, s *server, of service, records int
 
 // request writes a request with records from the i-th on.
 func (w *diskWork) request(ctx context.Context, c *caller, i int) error {
+	if w.of == "buckets" {
+		return c.exchange(ctx, http.MethodPut, s3Objects+"/"+id(i), []byte(w.content(i)), "", io.Discard)
+	}
 	var parts []string
 	for n := range w.batch {
-		if w.ext {
+		if w.of == "ext" {
 			parts = append(parts, fmt.Sprintf(`{"key":%q,"value":%s}`, id(i+n), w.content(i+n)))
 		} else {
 			parts = append(parts, fmt.Sprintf(`{"id":%q,"payload":%q}`, id(i+n), w.content(i+n)))
@@ -175,14 +195,14 @@ func (w *diskWork) request(ctx context.Context, c *caller, i int) error {
 	}
 	all := strings.Join(parts, ",")
 	path, body := "/storage/"+postCollection, "["+all+"]"
-	if w.ext {
+	if w.of == "ext" {
 		path, body = "/namespaces/"+extBulkNamespace+"/records", `{"items":[`+all+`]}`
 	}
 	answer, err := c.send(ctx, http.MethodPost, path, []byte(body), "")
 	if err != nil {
 		return err
 	}
-	if w.ext {
+	if w.of == "ext" {
 		var got struct {
 			Failed int `json:"failed"`
 		}
@@ -194,8 +214,8 @@ func (w *diskWork) request(ctx context.Context, c *caller, i int) error {
 }
 
 // onDisk returns the size of tables on disk with their indexes and TOAST, or of a whole SQLite
-// file; and of that the table feed, on PostgreSQL.
-func (s *server) onDisk(ctx context.Context, file string, tables []string, feed string) (all, fed int64, err error) {
+// file; and of that the change feed, on PostgreSQL.
+func (s *server) onDisk(ctx context.Context, file string, tables []string) (all, fed int64, err error) {
 	if s.engine.postgres == nil {
 		err := withFile(file, func(c *sqlite.Conn) error {
 			return sqlitex.ExecuteTransient(c, `PRAGMA wal_checkpoint(TRUNCATE)`, nil)
@@ -214,7 +234,7 @@ func (s *server) onDisk(ctx context.Context, file string, tables []string, feed 
 	}
 	err = s.engine.connect(ctx, func(conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT coalesce(sum(pg_total_relation_size(t::regclass)), 0)::bigint,
-			coalesce(sum(pg_total_relation_size(t::regclass)) FILTER (WHERE t = $2), 0)::bigint FROM unnest($1::text[]) AS t`, tables, feed).Scan(&all, &fed)
+			coalesce(sum(pg_total_relation_size(t::regclass)) FILTER (WHERE t = $2), 0)::bigint FROM unnest($1::text[]) AS t`, tables, extFeed).Scan(&all, &fed)
 	})
 	return all, fed, err
 }
