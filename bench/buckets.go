@@ -20,7 +20,10 @@ const bucketsListen = "HOLDFAST_BUCKETS__LISTEN="
 
 func newBuckets(n *size) *bucketsLoad { return &bucketsLoad{newS3(n)} }
 
-func (w *bucketsLoad) settings(e *engine) []string { return e.url("BUCKETS") }
+// settings have the secret that the database of several servers is bound to.
+func (w *bucketsLoad) settings(e *engine) []string {
+	return append(e.url("BUCKETS"), "HOLDFAST_BUCKETS__KEY_SECRET=the-key-secret-of-all-servers-of-a-bench")
+}
 
 // enable implements optional.
 func (w *bucketsLoad) enable() ([]string, error) {
