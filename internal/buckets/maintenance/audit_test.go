@@ -245,53 +245,54 @@ func (h *hooked) References(ctx context.Context, fn func(buckets.Reference) erro
 // after the references were listed are no findings, and no repair touches them.
 func TestAuditBesideWrites(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.put("kept", large('k'))
-	s.put("overwritten", large('o'))
-	s.put("collected", large('c'))
-	broken := s.put("deleted with a missing copy", "x")
-	s.must(os.Remove(s.file(broken.Sharks[0], &broken)))
-	s.age()
-	none := buckets.Object{Name: "uploading", Body: buckets.Body{ID: buckets.ObjectID(buckets.NewUUID())}}
-	store := &hooked{Store: s.store, after: func(reading int) {
-		if reading > 1 {
-			return
-		}
-		s.put("new", large('n'))
-		s.put("overwritten", large('p'))
-		s.remove("collected")
-		s.remove("deleted with a missing copy")
-		if _, err := s.service.Collect(t.Context(), time.Now(), 1); err != nil { // the body of "overwritten"
-			t.Error(err)
-		}
-		if _, err := s.service.Collect(t.Context(), time.Now(), 1); err != nil {
-			t.Error(err)
-		}
+	onEach(t, func(t *testing.T, s *site) {
+		s.put("kept", large('k'))
+		s.put("overwritten", large('o'))
+		s.put("collected", large('c'))
+		broken := s.put("deleted with a missing copy", "x")
+		s.must(os.Remove(s.file(broken.Sharks[0], &broken)))
 		s.age()
-		// A PUT between body and commit; its body is young.
-		if _, err := s.cluster.Write(t.Context(), s.path(&none), 5, 2, strings.NewReader("12345")); err != nil {
-			t.Error(err)
+		none := buckets.Object{Name: "uploading", Body: buckets.Body{ID: buckets.ObjectID(buckets.NewUUID())}}
+		store := &hooked{Store: s.store, after: func(reading int) {
+			if reading > 1 {
+				return
+			}
+			s.put("new", large('n'))
+			s.put("overwritten", large('p'))
+			s.remove("collected")
+			s.remove("deleted with a missing copy")
+			if _, err := s.service.Collect(t.Context(), time.Now(), 1); err != nil { // the body of "overwritten"
+				t.Error(err)
+			}
+			if _, err := s.service.Collect(t.Context(), time.Now(), 1); err != nil {
+				t.Error(err)
+			}
+			s.age()
+			// A PUT between body and commit; its body is young.
+			if _, err := s.cluster.Write(t.Context(), s.path(&none), 5, 2, strings.NewReader("12345")); err != nil {
+				t.Error(err)
+			}
+		}}
+		o := s.options()
+		o.Store = store
+		result, err := maintenance.Audit(t.Context(), o, maintenance.AuditOptions{Verify: true, Repair: true, Level: 2}, func(f maintenance.Finding) error {
+			t.Errorf("found %+v", f)
+			return nil
+		})
+		s.must(err)
+		if store.n != 2 || result.Left != 0 {
+			t.Errorf("%d readings, %+v", store.n, result)
 		}
-	}}
-	o := s.options()
-	o.Store = store
-	result, err := maintenance.Audit(t.Context(), o, maintenance.AuditOptions{Verify: true, Repair: true, Level: 2}, func(f maintenance.Finding) error {
-		t.Errorf("found %+v", f)
-		return nil
+		s.want("kept", large('k'))
+		s.want("new", large('n'))
+		s.want("overwritten", large('p'))
+		for _, id := range nodeIDs {
+			if _, err := os.Stat(s.file(id, &none)); err == nil {
+				return
+			}
+		}
+		t.Error("the body of the upload was removed")
 	})
-	s.must(err)
-	if store.n != 2 || result.Left != 0 {
-		t.Errorf("%d readings, %+v", store.n, result)
-	}
-	s.want("kept", large('k'))
-	s.want("new", large('n'))
-	s.want("overwritten", large('p'))
-	for _, id := range nodeIDs {
-		if _, err := os.Stat(s.file(id, &none)); err == nil {
-			return
-		}
-	}
-	t.Error("the body of the upload was removed")
 }
 
 func (s *site) remove(name string) {
@@ -303,84 +304,86 @@ func (s *site) remove(name string) {
 // process can leave, and finds the same.
 func TestAuditResumes(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	var want []string
-	for i := range 60 {
-		name := fmt.Sprintf("o%03d", i)
-		o := s.put(name, name)
-		if i%30 == 0 {
-			s.must(os.Remove(s.file(o.Sharks[0], &o)))
-			want = append(want, "missing "+o.Sharks[0]+" "+name)
+	onEach(t, func(t *testing.T, s *site) {
+		var want []string
+		for i := range 60 {
+			name := fmt.Sprintf("o%03d", i)
+			o := s.put(name, name)
+			if i%30 == 0 {
+				s.must(os.Remove(s.file(o.Sharks[0], &o)))
+				want = append(want, "missing "+o.Sharks[0]+" "+name)
+			}
 		}
-	}
-	s.age()
-	var folders []string
-	o := s.options()
-	o.Show = func(step maintenance.Step, n, _ int64) {
-		if step == maintenance.Listing && n%30 != 0 {
-			return
-		}
-		to := filepath.Join(t.TempDir(), "killed")
-		s.must(os.CopyFS(to, os.DirFS(s.folder)))
-		folders = append(folders, to)
-	}
-	audit := func(o maintenance.Options, ao maintenance.AuditOptions) (maintenance.Result, []string) {
-		var got []string
-		result, err := maintenance.Audit(t.Context(), o, ao, func(f maintenance.Finding) error {
-			got = append(got, describe(f))
-			return nil
-		})
-		s.must(err)
-		slices.Sort(got)
-		return result, got
-	}
-	slices.Sort(want)
-	if _, got := audit(o, maintenance.AuditOptions{Verify: true}); !slices.Equal(got, want) {
-		t.Fatalf("findings: %q, want %q", got, want)
-	}
-	resumed := 0
-	for _, folder := range folders {
+		s.age()
+		var folders []string
 		o := s.options()
-		o.Folder = folder
-		result, got := audit(o, maintenance.AuditOptions{Verify: true})
-		if !slices.Equal(got, want) || result.Bodies != 60 || result.Copies != 120 {
-			t.Errorf("%s: %+v %q, want %q", folder, result, got, want)
+		o.Show = func(step maintenance.Step, n, _ int64) {
+			if step == maintenance.Listing && n%30 != 0 {
+				return
+			}
+			to := filepath.Join(t.TempDir(), "killed")
+			s.must(os.CopyFS(to, os.DirFS(s.folder)))
+			folders = append(folders, to)
 		}
-		if result.Resumed {
-			resumed++
+		audit := func(o maintenance.Options, ao maintenance.AuditOptions) (maintenance.Result, []string) {
+			var got []string
+			result, err := maintenance.Audit(t.Context(), o, ao, func(f maintenance.Finding) error {
+				got = append(got, describe(f))
+				return nil
+			})
+			s.must(err)
+			slices.Sort(got)
+			return result, got
 		}
-		if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
-			t.Errorf("left behind: %v %v", left, err)
+		slices.Sort(want)
+		if _, got := audit(o, maintenance.AuditOptions{Verify: true}); !slices.Equal(got, want) {
+			t.Fatalf("findings: %q, want %q", got, want)
 		}
-	}
-	if resumed < 3 || resumed == len(folders) {
-		t.Errorf("%d of %d audits were continued", resumed, len(folders))
-	}
-	o.Show, o.Folder = func(maintenance.Step, int64, int64) {}, folders[len(folders)-1]
-	s.must(os.CopyFS(o.Folder, os.DirFS(folders[0])))
-	for _, ao := range []maintenance.AuditOptions{{}, {Restart: true, Verify: true}, {Node: "east:1", Verify: true}} {
-		if result, _ := audit(o, ao); result.Resumed {
-			t.Errorf("%+v continued another audit", ao)
+		resumed := 0
+		for _, folder := range folders {
+			o := s.options()
+			o.Folder = folder
+			result, got := audit(o, maintenance.AuditOptions{Verify: true})
+			if !slices.Equal(got, want) || result.Bodies != 60 || result.Copies != 120 {
+				t.Errorf("%s: %+v %q, want %q", folder, result, got, want)
+			}
+			if result.Resumed {
+				resumed++
+			}
+			if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v %v", left, err)
+			}
 		}
-	}
+		if resumed < 3 || resumed == len(folders) {
+			t.Errorf("%d of %d audits were continued", resumed, len(folders))
+		}
+		o.Show, o.Folder = func(maintenance.Step, int64, int64) {}, folders[len(folders)-1]
+		s.must(os.CopyFS(o.Folder, os.DirFS(folders[0])))
+		for _, ao := range []maintenance.AuditOptions{{}, {Restart: true, Verify: true}, {Node: "east:1", Verify: true}} {
+			if result, _ := audit(o, ao); result.Resumed {
+				t.Errorf("%+v continued another audit", ao)
+			}
+		}
+	})
 }
 
 // TestAuditOfOneNode: nothing else is walked or counted, and a node that cannot be read is
 // a finding.
 func TestAuditOfOneNode(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	o := s.put("a", "abc")
-	for _, id := range o.Sharks {
-		s.must(os.Remove(s.file(id, &o)))
-	}
-	s.age()
-	s.wantAudit("one node", maintenance.AuditOptions{Node: o.Sharks[1]}, "missing "+o.Sharks[1]+" a")
-	s.wantAudit("another node", maintenance.AuditOptions{Node: other(&o)})
-	gone := s.dirs[o.Sharks[0]]
-	s.must(os.Rename(gone, gone+"-unmounted"))
-	s.wantAudit("an unmounted disk", maintenance.AuditOptions{Verify: true, Repair: true}, "bad-node "+o.Sharks[0], "missing "+o.Sharks[1]+" a")
-	if _, err := maintenance.Audit(t.Context(), s.options(), maintenance.AuditOptions{Node: "no:1"}, nil); !fault.Is(err, fault.NotFound) {
-		t.Errorf("unknown node: %v", err)
-	}
+	onEach(t, func(t *testing.T, s *site) {
+		o := s.put("a", "abc")
+		for _, id := range o.Sharks {
+			s.must(os.Remove(s.file(id, &o)))
+		}
+		s.age()
+		s.wantAudit("one node", maintenance.AuditOptions{Node: o.Sharks[1]}, "missing "+o.Sharks[1]+" a")
+		s.wantAudit("another node", maintenance.AuditOptions{Node: other(&o)})
+		gone := s.dirs[o.Sharks[0]]
+		s.must(os.Rename(gone, gone+"-unmounted"))
+		s.wantAudit("an unmounted disk", maintenance.AuditOptions{Verify: true, Repair: true}, "bad-node "+o.Sharks[0], "missing "+o.Sharks[1]+" a")
+		if _, err := maintenance.Audit(t.Context(), s.options(), maintenance.AuditOptions{Node: "no:1"}, nil); !fault.Is(err, fault.NotFound) {
+			t.Errorf("unknown node: %v", err)
+		}
+	})
 }

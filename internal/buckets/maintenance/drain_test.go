@@ -74,238 +74,245 @@ func (s *site) wantAll(texts map[string]string) {
 // TestDrain: all bodies are on the other nodes, with as many copies as before.
 func TestDrain(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	texts := s.fill(20)
-	stale := s.row("o000")
-	node := stale.Sharks[0]
-	d := s.drain(node, maintenance.DrainOptions{})
-	if d.Moved < 2 || d.Failed != 0 || d.Stray != 0 || !d.Removed || s.state(node) != buckets.NodeRemoved {
-		t.Errorf("%+v, the node is %s", d, s.state(node))
-	}
-	if left := s.files(node); len(left) > 0 {
-		t.Errorf("files on the node: %v", left)
-	}
-	s.sync()
-	s.wantAll(texts)
-	s.wantFiles()
-	for name := range texts {
-		if o := s.row(name); o.Upload == "" && len(o.Sharks) != 2 {
-			t.Errorf("%s is on %v", name, o.Sharks)
+	onEach(t, func(t *testing.T, s *site) {
+		texts := s.fill(20)
+		stale := s.row("o000")
+		node := stale.Sharks[0]
+		d := s.drain(node, maintenance.DrainOptions{})
+		if d.Moved < 2 || d.Failed != 0 || d.Stray != 0 || !d.Removed || s.state(node) != buckets.NodeRemoved {
+			t.Errorf("%+v, the node is %s", d, s.state(node))
 		}
-	}
-	// A reader that has read the row before the body was moved.
-	r := s.service.Open(t.Context(), s.owner, s.bucket.ID, &stale, 0, stale.Length)
-	defer r.Close()
-	if n, err := r.Read(make([]byte, 10)); n == 0 || err != nil {
-		t.Errorf("read by an old row: %d %v", n, err)
-	}
-	s.must(s.store.SetNode(t.Context(), s.node(node)))
-	if d := s.drain(node, maintenance.DrainOptions{Keep: true}); d.Removed || s.state(node) != buckets.NodeDraining {
-		t.Errorf("keep: %+v, the node is %s", d, s.state(node))
-	}
+		if left := s.files(node); len(left) > 0 {
+			t.Errorf("files on the node: %v", left)
+		}
+		s.sync()
+		s.wantAll(texts)
+		s.wantFiles()
+		for name := range texts {
+			if o := s.row(name); o.Upload == "" && len(o.Sharks) != 2 {
+				t.Errorf("%s is on %v", name, o.Sharks)
+			}
+		}
+		// A reader that has read the row before the body was moved.
+		r := s.service.Open(t.Context(), s.owner, s.bucket.ID, &stale, 0, stale.Length)
+		defer r.Close()
+		if n, err := r.Read(make([]byte, 10)); n == 0 || err != nil {
+			t.Errorf("read by an old row: %d %v", n, err)
+		}
+		s.must(s.store.SetNode(t.Context(), s.node(node)))
+		if d := s.drain(node, maintenance.DrainOptions{Keep: true}); d.Removed || s.state(node) != buckets.NodeDraining {
+			t.Errorf("keep: %+v, the node is %s", d, s.state(node))
+		}
+	})
 }
 
 // TestDrainOfGoneNode: the other copies are copied.
 func TestDrainOfGoneNode(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	texts := s.fill(20)
-	node := "west:1"
-	s.must(os.RemoveAll(s.dirs[node]))
-	d := s.drain(node, maintenance.DrainOptions{})
-	if d.Failed != 0 || d.Stray == 0 || !d.Removed {
-		t.Errorf("%+v", d)
-	}
-	s.sync()
-	s.wantAll(texts)
-	s.wantFiles()
-	s.wantAudit("afterwards", maintenance.AuditOptions{Level: 2, Verify: true})
+	onEach(t, func(t *testing.T, s *site) {
+		texts := s.fill(20)
+		node := "west:1"
+		s.must(os.RemoveAll(s.dirs[node]))
+		d := s.drain(node, maintenance.DrainOptions{})
+		if d.Failed != 0 || d.Stray == 0 || !d.Removed {
+			t.Errorf("%+v", d)
+		}
+		s.sync()
+		s.wantAll(texts)
+		s.wantFiles()
+		s.wantAudit("afterwards", maintenance.AuditOptions{Level: 2, Verify: true})
+	})
 }
 
 // TestDrainOfLastCopy: a body without a good copy keeps its row and the node.
 func TestDrainOfLastCopy(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.put("a", "abc")
-	lost := s.put("lost", "lost")
-	for _, id := range lost.Sharks {
-		s.must(os.Remove(s.file(id, &lost)))
-	}
-	node := lost.Sharks[0]
-	d := s.drain(node, maintenance.DrainOptions{})
-	if d.Failed != 1 || d.Removed || len(d.Reasons) != 1 || s.state(node) != buckets.NodeDraining {
-		t.Errorf("%+v", d)
-	}
-	s.remove("lost")
-	if d = s.drain(node, maintenance.DrainOptions{}); d.Failed != 0 || !d.Removed {
-		t.Errorf("after it was deleted: %+v", d)
-	}
+	onEach(t, func(t *testing.T, s *site) {
+		s.put("a", "abc")
+		lost := s.put("lost", "lost")
+		for _, id := range lost.Sharks {
+			s.must(os.Remove(s.file(id, &lost)))
+		}
+		node := lost.Sharks[0]
+		d := s.drain(node, maintenance.DrainOptions{})
+		if d.Failed != 1 || d.Removed || len(d.Reasons) != 1 || s.state(node) != buckets.NodeDraining {
+			t.Errorf("%+v", d)
+		}
+		s.remove("lost")
+		if d = s.drain(node, maintenance.DrainOptions{}); d.Failed != 0 || !d.Removed {
+			t.Errorf("after it was deleted: %+v", d)
+		}
+	})
 }
 
 // TestDrainFewerCopies: without a node for the second copy, a drain fails, or drops it if
 // that is accepted.
 func TestDrainFewerCopies(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	texts := s.fill(5)
-	s.drain("east:1", maintenance.DrainOptions{})
-	s.sync()
-	d := s.drain("east:2", maintenance.DrainOptions{})
-	if d.Failed == 0 || d.Removed {
-		t.Errorf("%+v", d)
-	}
-	d = s.drain("east:2", maintenance.DrainOptions{FewerCopies: true})
-	if d.Failed != 0 || d.Dropped == 0 || !d.Removed {
-		t.Errorf("fewer copies: %+v", d)
-	}
-	s.sync()
-	s.wantAll(texts)
-	s.wantFiles()
+	onEach(t, func(t *testing.T, s *site) {
+		texts := s.fill(5)
+		s.drain("east:1", maintenance.DrainOptions{})
+		s.sync()
+		d := s.drain("east:2", maintenance.DrainOptions{})
+		if d.Failed == 0 || d.Removed {
+			t.Errorf("%+v", d)
+		}
+		d = s.drain("east:2", maintenance.DrainOptions{FewerCopies: true})
+		if d.Failed != 0 || d.Dropped == 0 || !d.Removed {
+			t.Errorf("fewer copies: %+v", d)
+		}
+		s.sync()
+		s.wantAll(texts)
+		s.wantFiles()
+	})
 }
 
 // TestDrainResumes: a drain that is stopped again and again ends.
 func TestDrainResumes(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	texts := s.fill(40)
-	stops := 0
-	for {
-		ctx, cancel := context.WithCancel(t.Context())
-		o := s.options()
-		o.Show = func(step maintenance.Step, n, _ int64) {
-			s.sync()
-			if step == maintenance.Moving && n == 3 {
-				cancel()
+	onEach(t, func(t *testing.T, s *site) {
+		texts := s.fill(40)
+		stops := 0
+		for {
+			ctx, cancel := context.WithCancel(t.Context())
+			o := s.options()
+			o.Show = func(step maintenance.Step, n, _ int64) {
+				s.sync()
+				if step == maintenance.Moving && n == 3 {
+					cancel()
+				}
+			}
+			d, err := maintenance.Drain(ctx, o, s.node("east:1"), maintenance.DrainOptions{})
+			cancel()
+			if err == nil {
+				if !d.Removed {
+					t.Errorf("%+v", d)
+				}
+				break
+			}
+			if stops++; !errors.Is(err, context.Canceled) || stops > 20 {
+				t.Fatalf("%d: %v", stops, err)
 			}
 		}
-		d, err := maintenance.Drain(ctx, o, s.node("east:1"), maintenance.DrainOptions{})
-		cancel()
-		if err == nil {
-			if !d.Removed {
-				t.Errorf("%+v", d)
-			}
-			break
+		if stops < 2 {
+			t.Errorf("%d stops", stops)
 		}
-		if stops++; !errors.Is(err, context.Canceled) || stops > 20 {
-			t.Fatalf("%d: %v", stops, err)
-		}
-	}
-	if stops < 2 {
-		t.Errorf("%d stops", stops)
-	}
-	s.sync()
-	s.wantAll(texts)
-	s.age()
-	s.audit(maintenance.AuditOptions{Repair: true}) // copies that no row names
-	s.wantFiles()
-	s.wantAll(texts)
+		s.sync()
+		s.wantAll(texts)
+		s.age()
+		s.audit(maintenance.AuditOptions{Repair: true}) // copies that no row names
+		s.wantFiles()
+		s.wantAll(texts)
+	})
 }
 
 // TestDrainBesideWrites: objects that are written, overwritten, deleted and collected
 // during a drain have good copies afterwards, and no row names the node.
 func TestDrainBesideWrites(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	texts := s.fill(30)
-	ctx, cancel := context.WithCancel(t.Context())
-	var writers sync.WaitGroup
-	var mu sync.Mutex
-	for w := range 3 {
-		writers.Go(func() {
-			for i := 0; ctx.Err() == nil; i++ {
-				name := fmt.Sprintf("o%03d", (7*i+w)%40)
-				text := fmt.Sprint(name, w, i)
-				mu.Lock() // the last text of a name is known
-				if i%5 == 4 {
-					_, err := s.store.Delete(t.Context(), s.owner, s.bucket, name, buckets.Condition{}, buckets.At(time.Now()))
-					if err == nil {
-						delete(texts, name)
+	onEach(t, func(t *testing.T, s *site) {
+		texts := s.fill(30)
+		ctx, cancel := context.WithCancel(t.Context())
+		var writers sync.WaitGroup
+		var mu sync.Mutex
+		for w := range 3 {
+			writers.Go(func() {
+				for i := 0; ctx.Err() == nil; i++ {
+					name := fmt.Sprintf("o%03d", (7*i+w)%40)
+					text := fmt.Sprint(name, w, i)
+					mu.Lock() // the last text of a name is known
+					if i%5 == 4 {
+						_, err := s.store.Delete(t.Context(), s.owner, s.bucket, name, buckets.Condition{}, buckets.At(time.Now()))
+						if err == nil {
+							delete(texts, name)
+						}
+					} else if _, err := s.service.PutObject(t.Context(), s.owner, s.bucket, buckets.PutRequest{Object: buckets.Object{Name: name}, Size: int64(len(text))}, newSource(text)); err == nil {
+						texts[name] = text
+					} else if !errors.Is(err, buckets.ErrNodeRemoved) {
+						t.Error(err)
 					}
-				} else if _, err := s.service.PutObject(t.Context(), s.owner, s.bucket, buckets.PutRequest{Object: buckets.Object{Name: name}, Size: int64(len(text))}, newSource(text)); err == nil {
-					texts[name] = text
-				} else if !errors.Is(err, buckets.ErrNodeRemoved) {
+					mu.Unlock()
+				}
+			})
+		}
+		writers.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := s.service.Collect(t.Context(), time.Now(), 10); err != nil && ctx.Err() == nil {
 					t.Error(err)
 				}
-				mu.Unlock()
 			}
 		})
-	}
-	writers.Go(func() {
-		for ctx.Err() == nil {
-			if _, err := s.service.Collect(t.Context(), time.Now(), 10); err != nil && ctx.Err() == nil {
-				t.Error(err)
+		d := s.drain("east:1", maintenance.DrainOptions{})
+		cancel()
+		writers.Wait()
+		if !d.Removed || d.Failed != 0 {
+			t.Errorf("%+v", d)
+		}
+		s.must(s.store.References(t.Context(), func(r buckets.Reference) error {
+			if slices.Contains(r.Sharks, "east:1") {
+				t.Errorf("%s is on %v", r.Name, r.Sharks)
+			}
+			return nil
+		}))
+		s.sync()
+		s.wantAll(texts)
+		s.age()
+		found, _ := s.audit(maintenance.AuditOptions{Repair: true, Verify: true, Level: 2})
+		for _, f := range found {
+			if f[:12] != "unreferenced" {
+				t.Errorf("found %s", f)
 			}
 		}
+		// A drain takes garbage from a collector that has removed its files and not its row.
+		if _, err := s.service.Collect(t.Context(), time.Now(), 10_000); err != nil {
+			t.Error(err)
+		}
+		s.wantFiles()
+		s.wantAll(texts)
 	})
-	d := s.drain("east:1", maintenance.DrainOptions{})
-	cancel()
-	writers.Wait()
-	if !d.Removed || d.Failed != 0 {
-		t.Errorf("%+v", d)
-	}
-	s.must(s.store.References(t.Context(), func(r buckets.Reference) error {
-		if slices.Contains(r.Sharks, "east:1") {
-			t.Errorf("%s is on %v", r.Name, r.Sharks)
-		}
-		return nil
-	}))
-	s.sync()
-	s.wantAll(texts)
-	s.age()
-	found, _ := s.audit(maintenance.AuditOptions{Repair: true, Verify: true, Level: 2})
-	for _, f := range found {
-		if f[:12] != "unreferenced" {
-			t.Errorf("found %s", f)
-		}
-	}
-	// A drain takes garbage from a collector that has removed its files and not its row.
-	if _, err := s.service.Collect(t.Context(), time.Now(), 10_000); err != nil {
-		t.Error(err)
-	}
-	s.wantFiles()
-	s.wantAll(texts)
 }
 
 // TestBackupHolds: while a backup holds the garbage collection, a drain and a repair wait.
 func TestBackupHolds(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	o := s.put("a", "abc")
-	stray := o
-	stray.ID = buckets.ObjectID(buckets.NewUUID())
-	s.must(os.MkdirAll(filepath.Dir(s.file("west:1", &stray)), 0o700))
-	s.write(s.file("west:1", &stray), []byte("x"))
-	hold := func() (release func()) {
-		s.must(s.store.Hold(t.Context(), "backup", buckets.At(time.Now()), buckets.At(time.Now().Add(time.Hour))))
-		return func() { s.must(s.store.Release(t.Context(), "backup")) }
-	}
-	waits := 0
-	options := s.during("west:1")
-	release := hold()
-	options.Waiting = func() {
-		waits++
-		if now := s.row("a"); !slices.Equal(now.Sharks, o.Sharks) || len(s.files("west:1")) != 2 {
-			t.Errorf("changed during the backup: %v %v", now.Sharks, s.files("west:1"))
+	onEach(t, func(t *testing.T, s *site) {
+		o := s.put("a", "abc")
+		stray := o
+		stray.ID = buckets.ObjectID(buckets.NewUUID())
+		s.must(os.MkdirAll(filepath.Dir(s.file("west:1", &stray)), 0o700))
+		s.write(s.file("west:1", &stray), []byte("x"))
+		hold := func() (release func()) {
+			s.must(s.store.Hold(t.Context(), "backup", buckets.At(time.Now()), buckets.At(time.Now().Add(time.Hour))))
+			return func() { s.must(s.store.Release(t.Context(), "backup")) }
 		}
-		release()
-	}
-	result, err := maintenance.Audit(t.Context(), options, maintenance.AuditOptions{Repair: true}, func(maintenance.Finding) error { return nil })
-	if err != nil || result.Left != 0 || waits != 1 || len(s.files("west:1")) != 1 {
-		t.Errorf("audit: %+v %v, %d waits", result, err, waits)
-	}
-	s.put("b", "abc")
-	release = hold()
-	var once sync.Once
-	options.Waiting = func() {
-		once.Do(func() { // several goroutines call it
+		waits := 0
+		options := s.during("west:1")
+		release := hold()
+		options.Waiting = func() {
 			waits++
-			if len(s.files("west:1")) != 2 {
-				t.Errorf("removed during the backup: %v", s.files("west:1"))
+			if now := s.row("a"); !slices.Equal(now.Sharks, o.Sharks) || len(s.files("west:1")) != 2 {
+				t.Errorf("changed during the backup: %v %v", now.Sharks, s.files("west:1"))
 			}
 			release()
-		})
-	}
-	if d, err := maintenance.Drain(t.Context(), options, s.node("west:1"), maintenance.DrainOptions{}); err != nil || !d.Removed || waits != 2 {
-		t.Errorf("drain: %+v %v, %d waits", d, err, waits)
-	}
+		}
+		result, err := maintenance.Audit(t.Context(), options, maintenance.AuditOptions{Repair: true}, func(maintenance.Finding) error { return nil })
+		if err != nil || result.Left != 0 || waits != 1 || len(s.files("west:1")) != 1 {
+			t.Errorf("audit: %+v %v, %d waits", result, err, waits)
+		}
+		s.put("b", "abc")
+		release = hold()
+		var once sync.Once
+		options.Waiting = func() {
+			once.Do(func() { // several goroutines call it
+				waits++
+				if len(s.files("west:1")) != 2 {
+					t.Errorf("removed during the backup: %v", s.files("west:1"))
+				}
+				release()
+			})
+		}
+		if d, err := maintenance.Drain(t.Context(), options, s.node("west:1"), maintenance.DrainOptions{}); err != nil || !d.Removed || waits != 2 {
+			t.Errorf("drain: %+v %v, %d waits", d, err, waits)
+		}
+	})
 }

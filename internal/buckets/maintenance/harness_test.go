@@ -19,17 +19,28 @@ import (
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/buckets/blobs/filedriver"
 	"holdfast/internal/buckets/maintenance"
+	"holdfast/internal/buckets/postgres"
 	"holdfast/internal/buckets/sqlite"
 	"holdfast/internal/clock"
+	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
 )
 
-// site is a service on SQLite with three nodes in two datacenters.
+// store is what every backend is.
+type store interface {
+	maintenance.Store
+	buckets.Store
+	buckets.Uploads
+	buckets.Collector
+}
+
+// site is a service with three nodes in two datacenters.
 type site struct {
 	t       *testing.T
-	db      *sqlitedb.DB
-	store   *sqlite.Store
+	db      *sqlitedb.DB // nil on PostgreSQL
+	store   store
 	cluster *blobs.Cluster
 	service *buckets.Service
 	owner   buckets.AccountID
@@ -41,11 +52,32 @@ type site struct {
 
 var nodeIDs = []string{"east:1", "east:2", "west:1"}
 
+// onEach runs a test on each engine.
+func onEach(t *testing.T, test func(*testing.T, *site)) {
+	t.Helper()
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		test(t, newSite(t))
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, postgres.Migrations)
+		test(t, newSiteOn(t, postgres.New(db)))
+	})
+}
+
 func newSite(t *testing.T) *site {
 	t.Helper()
 	db := opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations)
+	s := newSiteOn(t, sqlite.New(db))
+	s.db = db
+	return s
+}
+
+func newSiteOn(t *testing.T, st store) *site {
+	t.Helper()
 	s := &site{
-		t: t, db: db, store: sqlite.New(db), owner: buckets.AccountID(buckets.NewUUID()), folder: filepath.Join(t.TempDir(), "work"),
+		t: t, store: st, owner: buckets.AccountID(buckets.NewUUID()), folder: filepath.Join(t.TempDir(), "work"),
 		bucket: buckets.BucketRef{Name: "b", ID: buckets.BucketID(buckets.NewUUID())}, dirs: map[string]string{}, drivers: map[string]blobs.Driver{},
 	}
 	s.cluster = blobs.NewCluster(blobs.Options{Clock: clock.System, Stall: 5 * time.Second})
