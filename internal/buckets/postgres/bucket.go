@@ -11,23 +11,36 @@ import (
 	"holdfast/internal/fault"
 )
 
+// bucketRow is a row of bucketColumns.
+type bucketRow struct {
+	id, name, owner string
+	created         pgtype.Timestamptz
+	settings        *string
+}
+
+func (r *bucketRow) dest() []any { return []any{&r.id, &r.name, &r.owner, &r.created, &r.settings} }
+
+func (r *bucketRow) bucket() (buckets.Bucket, error) {
+	b := buckets.Bucket{
+		BucketRef: buckets.BucketRef{Name: r.name, ID: buckets.BucketID(r.id)},
+		Owner:     buckets.AccountID(r.owner), Created: momentOf(r.created),
+	}
+	if r.settings != nil {
+		if err := json.Unmarshal([]byte(*r.settings), &b.Settings); err != nil {
+			return b, fault.Wrap(fault.Internal, "decode the settings of a bucket", err)
+		}
+	}
+	return b, nil
+}
+
 // readBuckets runs a statement that returns buckets.
 func (s *Store) readBuckets(ctx context.Context, st pgdb.Statement, args ...any) (all []buckets.Bucket, err error) {
-	var (
-		id, name, owner string
-		created         pgtype.Timestamptz
-		settings        *string
-	)
+	var r bucketRow
 	err = s.db.ForEach(ctx, st, args, func() { all = nil }, func() error {
-		b := buckets.Bucket{BucketRef: buckets.BucketRef{Name: name, ID: buckets.BucketID(id)}, Owner: buckets.AccountID(owner), Created: momentOf(created)}
-		if settings != nil {
-			if err := json.Unmarshal([]byte(*settings), &b.Settings); err != nil {
-				return fault.Wrap(fault.Internal, "decode the settings of a bucket", err)
-			}
-		}
+		b, err := r.bucket()
 		all = append(all, b)
-		return nil
-	}, &id, &name, &owner, &created, &settings)
+		return err
+	}, r.dest()...)
 	return all, err
 }
 

@@ -80,6 +80,7 @@ func ofOwner() []step {
 	none := pgtype.Timestamptz{}
 	return []step{
 		{"bucket", sqlBucket, []any{owner, bucket}, []string{settings}},
+		{"find", sqlFind, []any{owner, bucket, "f/7"}, []string{settings, objects}},
 		{"buckets", sqlListBuckets, []any{owner, "a", "b", 100}, []string{bucketKey, settings}},
 		{"put", sqlPut, put("f1/1", 0, false), []string{objects, node}},
 		{"put with a condition", sqlPut, put("f1/1", conditionSet, false), []string{objects}},

@@ -179,6 +179,33 @@ func (s *Store) Get(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 	return o, err
 }
 
+// Find implements buckets.Store.
+func (s *Store) Find(ctx context.Context, owner buckets.AccountID, bucket, name string) (b buckets.Bucket, o buckets.Object, err error) {
+	if err := owner.Check(); err != nil {
+		return b, o, err
+	}
+	var row bucketRow
+	var columns []*string
+	var body []byte
+	var crc *int64
+	found, err := s.db.QueryRow(ctx, sqlFind, []any{string(owner), bucket, name}, append(row.dest(), &columns, &body, &crc)...)
+	switch {
+	case err != nil:
+		return b, o, err
+	case !found:
+		return b, o, buckets.ErrNoBucket
+	}
+	if b, err = row.bucket(); err != nil {
+		return b, o, err
+	}
+	if columns[0] == nil {
+		return b, o, buckets.ErrNoObject
+	}
+	o, err = scanObject(columns)
+	o.Inline, o.CRC32C = body, crc32c(crc)
+	return b, o, err
+}
+
 // lock locks a bucket and a name in it, or returns ErrNoBucket.
 func lock(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, name string) error {
 	var locked bool

@@ -7,13 +7,14 @@ func micros(column string) string {
 	return `(extract(epoch FROM ` + column + `) * 1000000)::bigint::text`
 }
 
-// objectColumns is a row of manta_bucket_object as scanObject reads it. The functions
+// objectColumns is a row of manta_bucket_object o as scanObject reads it. The functions
 // have the same.
-var objectColumns = `ARRAY[id::text, name, ` + micros(`created`) + `, ` + micros(`modified`) + `, creator::text, content_length::text,
-	encode(content_md5, 'hex'), content_type, hstore_to_json(headers)::text, to_json(roles)::text, to_json(sharks)::text, properties::text]`
+var objectColumns = `ARRAY[o.id::text, o.name, ` + micros(`o.created`) + `, ` + micros(`o.modified`) + `, o.creator::text, o.content_length::text,
+	encode(o.content_md5, 'hex'), o.content_type, hstore_to_json(o.headers)::text, to_json(o.roles)::text, to_json(o.sharks)::text,
+	o.properties::text]`
 
 const (
-	ofObject = ` FROM manta_bucket_object WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text`
+	ofObject = ` FROM manta_bucket_object o WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text`
 	ofUpload = ` FROM manta_bucket_upload WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text AND id = $4::uuid`
 	ofParts  = ` FROM manta_bucket_part WHERE owner = $1::uuid AND upload_id = $2::uuid`
 )
@@ -51,7 +52,14 @@ var (
 			$6::integer, $7::text[], $8::text[], $9::timestamptz, $10::timestamptz)`}
 	sqlList = pgdb.Statement{Name: "buckets.list", SQL: `
 		SELECT bucket_list_v1($1::uuid, $2::uuid, $3::text, $4::text, $5::text, $6::boolean, $7::integer)`}
-	sqlGet    = pgdb.Statement{Name: "buckets.get", SQL: `SELECT ` + objectColumns + `, body, content_crc32c` + ofObject}
+	sqlGet = pgdb.Statement{Name: "buckets.get", SQL: `SELECT ` + objectColumns + `, body, content_crc32c` + ofObject}
+	// One row if the bucket exists, with NULLs if the object does not.
+	sqlFind = pgdb.Statement{Name: "buckets.find", SQL: `
+		SELECT b.id::text, b.name, b.owner::text, b.created, s.settings::text, ` + objectColumns + `, o.body, o.content_crc32c
+		FROM manta_bucket b
+		LEFT JOIN manta_bucket_settings s ON s.owner = b.owner AND s.bucket_id = b.id
+		LEFT JOIN manta_bucket_object o ON o.owner = b.owner AND o.bucket_id = b.id AND o.name = $3::text
+		WHERE b.owner = $1::uuid AND b.name = $2::text`}
 	sqlHead   = pgdb.Statement{Name: "buckets.head", SQL: `SELECT ` + objectColumns + ofObject + ` FOR UPDATE`}
 	sqlUpdate = pgdb.Statement{Name: "buckets.update", SQL: `
 		UPDATE manta_bucket_object SET modified = $4::timestamptz, content_type = $5::text, headers = hstore($6::text[], $7::text[]),

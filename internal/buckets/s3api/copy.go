@@ -72,6 +72,7 @@ func (x *request) copySource() (from *request, o buckets.Object, err error) {
 	}
 	other := *x
 	other.hosted, other.route.account, other.route.bucket, other.key = false, "", bucket, key
+	other.object = found{wanted: true}
 	if a, b, ok := strings.Cut(bucket, ":"); ok {
 		other.route.account, other.route.bucket = a, b
 	}
@@ -81,7 +82,7 @@ func (x *request) copySource() (from *request, o buckets.Object, err error) {
 	if err := other.resolve(true); err != nil {
 		return nil, o, err
 	}
-	if o, err = x.Service.Store.Get(x.in.Context(), other.owner, other.bucket.ID, key); err != nil {
+	if o, err = other.stored(); err != nil {
 		return nil, o, err
 	}
 	condition, err := x.condition("X-Amz-Copy-Source-")

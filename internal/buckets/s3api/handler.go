@@ -50,6 +50,13 @@ type request struct {
 	account buckets.Account // that has signed
 	owner   buckets.AccountID
 	bucket  buckets.Bucket
+	object  found
+}
+
+// found is an object that is read with its bucket.
+type found struct {
+	wanted, read bool
+	buckets.Object
 }
 
 // Serve is the service's web.Handler.
@@ -111,6 +118,7 @@ func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 		}
 	}
 	if op.needsBucket {
+		x.object.wanted = op.object
 		if err := x.resolve(op.public); err != nil {
 			return err
 		}
@@ -240,8 +248,24 @@ func (x *request) bucketIn(owner buckets.AccountID, name string) (err error) {
 	if buckets.CheckBucketName(name) != nil {
 		return buckets.ErrNoBucket
 	}
-	x.bucket, err = x.Service.Store.Bucket(x.in.Context(), owner, name)
+	if !x.object.wanted {
+		x.bucket, err = x.Service.Store.Bucket(x.in.Context(), owner, name)
+		return err
+	}
+	x.bucket, x.object.Object, err = x.Service.Store.Find(x.in.Context(), owner, name, x.key)
+	x.object.read = err == nil
+	if errors.Is(err, buckets.ErrNoObject) {
+		return nil // stored finds out again, when it is clear that the client may know
+	}
 	return err
+}
+
+// stored returns the object of a request whose bucket is resolved.
+func (x *request) stored() (buckets.Object, error) {
+	if x.object.read {
+		return x.object.Object, nil
+	}
+	return x.Service.Store.Get(x.in.Context(), x.owner, x.bucket.ID, x.key)
 }
 
 // now is the time of the request's write.

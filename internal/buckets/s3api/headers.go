@@ -218,6 +218,9 @@ func (x *request) condition(prefix string) (c buckets.Condition, err error) {
 }
 
 func date(s string) buckets.Moment {
+	if s == "" { // an error takes long to format
+		return 0
+	}
 	t, err := http.ParseTime(s)
 	if err != nil {
 		if t, err = time.Parse(time.RFC3339, s); err != nil {
@@ -272,6 +275,9 @@ var overrides = map[string]string{
 }
 
 func (x *request) override() error {
+	if len(x.query) == 0 {
+		return nil
+	}
 	for name, header := range overrides {
 		if !x.has(name) {
 			continue

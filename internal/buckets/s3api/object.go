@@ -80,7 +80,7 @@ func (x *request) getObject() error {
 		return err
 	}
 	ctx := x.in.Context()
-	o, err := x.Service.Store.Get(ctx, x.owner, x.bucket.ID, x.key)
+	o, err := x.stored()
 	if err != nil {
 		if x.signed == nil && errors.Is(err, buckets.ErrNoObject) {
 			return errNoSuchKey

@@ -8,6 +8,7 @@ type operation struct {
 	needsBucket bool // it exists, and the client may use it
 	public      bool // everybody may do it in a public bucket
 	reads       bool // it has no body, so it takes its slot at once
+	object      bool // it needs the object, which is read with its bucket
 }
 
 // bySubresource are the operations on buckets and objects with a parameter in the query
@@ -128,8 +129,8 @@ var bucketMethods = methods{
 }
 
 var objectMethods = methods{
-	http.MethodGet:    public((*request).getObject),
-	http.MethodHead:   public((*request).getObject),
+	http.MethodGet:    {serve: (*request).getObject, needsBucket: true, public: true, reads: true, object: true},
+	http.MethodHead:   {serve: (*request).getObject, needsBucket: true, public: true, reads: true, object: true},
 	http.MethodPut:    write((*request).putOrCopy),
 	http.MethodDelete: write((*request).deleteObject),
 }

@@ -71,16 +71,23 @@ func (s *Store) Bucket(ctx context.Context, owner buckets.AccountID, name string
 		return b, err
 	}
 	err = s.db.Read(ctx, "bucket", func(c *sqlite.Conn) error {
-		found, err := readBuckets(c, sqlBucket, owner, name)
-		switch {
-		case err != nil:
-			return err
-		case len(found) == 0:
-			return buckets.ErrNoBucket
-		}
-		b = found[0]
-		return nil
+		b, err = readBucket(c, owner, name)
+		return err
 	})
+	return b, err
+}
+
+// readBucket reads a bucket, or returns ErrNoBucket.
+func readBucket(c *sqlite.Conn, owner buckets.AccountID, name string) (b buckets.Bucket, err error) {
+	found := false
+	err = sqlitedb.ForEach(c, sqlBucket, func(r *sqlite.Stmt) error {
+		found = true
+		b, err = scanBucket(r)
+		return err
+	}, owner, name)
+	if err == nil && !found {
+		err = buckets.ErrNoBucket
+	}
 	return b, err
 }
 

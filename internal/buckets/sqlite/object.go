@@ -186,6 +186,24 @@ func (s *Store) Get(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 	return o, err
 }
 
+// Find implements buckets.Store.
+func (s *Store) Find(ctx context.Context, owner buckets.AccountID, bucket, name string) (b buckets.Bucket, o buckets.Object, err error) {
+	if err := owner.Check(); err != nil {
+		return b, o, err
+	}
+	err = s.db.Read(ctx, "find_object", func(c *sqlite.Conn) error {
+		if b, err = readBucket(c, owner, bucket); err != nil {
+			return err
+		}
+		var found bool
+		if o, found, err = object(c, sqlObject, owner, b.ID, name); err == nil && !found {
+			err = buckets.ErrNoObject
+		}
+		return err
+	})
+	return b, o, err
+}
+
 // Update implements buckets.Store.
 func (s *Store) Update(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, u buckets.Update) (o buckets.Object, err error) {
 	if err := owner.Check(); err != nil {

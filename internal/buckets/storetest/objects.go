@@ -17,6 +17,7 @@ func objectChecks() []check {
 		{"Names", objectNames},
 		{"Bodies", objectBodies},
 		{"CRC32C", objectCRC32C},
+		{"Find", findObject},
 		{"Overwrite", overwrite},
 		{"Update", updateObject},
 		{"UpdateNothing", updateNothing},
@@ -135,6 +136,30 @@ func objectBodies(t *testing.T, u *user) {
 	got := u.get("empty")
 	equal(t, "length of an empty body", got.Length+int64(len(got.Inline)+len(got.Sharks)), 0)
 	u.wantBodies(nil, nil)
+}
+
+// findObject: a bucket and an object in it are what Bucket and Get read.
+func findObject(t *testing.T, u *user) {
+	must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), buckets.BucketSettings{PublicRead: true}))
+	bucket, err := u.h.Store.Bucket(t.Context(), u.owner, u.bucket.Name)
+	must(t, "Bucket", err)
+	other := u.createBucket("other")
+	body := stored(10)
+	body.CRC32C = optional.Some(uint32(7))
+	for _, o := range []buckets.Object{full("full"), {Name: "inline", Body: inline("abc")}, {Name: "stored", Body: body}} {
+		u.putObject(o)
+		b, got, err := u.h.Store.Find(t.Context(), u.owner, u.bucket.Name, o.Name)
+		must(t, "Find", err)
+		equal(t, "bucket", b, bucket)
+		equal(t, "object", got, u.get(o.Name))
+		b, _, err = u.h.Store.Find(t.Context(), u.owner, "other", o.Name)
+		wantError(t, "in another bucket", err, buckets.ErrNoObject)
+		equal(t, "the other bucket", b, other)
+		_, _, err = u.h.Store.Find(t.Context(), u.other().owner, "other", o.Name)
+		wantError(t, "in a bucket of another account", err, buckets.ErrNoBucket)
+	}
+	_, _, err = u.h.Store.Find(t.Context(), "", u.bucket.Name, "full")
+	wantError(t, "without an account", err, buckets.ErrNoAccountID)
 }
 
 // objectCRC32C: the checksum is that of the body: it stays when the metadata change, and
