@@ -235,7 +235,7 @@ func readHead(r io.Reader, size int64, limit int) ([]byte, error) {
 		}
 		n, err := r.Read(head[len(head):min(cap(head), limit)])
 		head = head[:len(head)+n]
-		if err == io.EOF { //nolint:errorlint // a wrapped EOF is not the end
+		if err == io.EOF {
 			return head, nil
 		} else if err != nil {
 			return nil, err

@@ -50,8 +50,8 @@ type Store interface {
 	// Get reads an object, or returns ErrNoObject.
 	Get(ctx context.Context, owner AccountID, b BucketID, name string) (Object, error)
 
-	// Find reads a bucket by name and an object in it from one snapshot, as Bucket and Get do.
-	// If only the bucket exists, it returns that with ErrNoObject.
+	// Find reads a bucket by name and an object in it, as Bucket and Get do. If only the
+	// bucket exists, it returns that with ErrNoObject.
 	Find(ctx context.Context, owner AccountID, bucket, name string) (Bucket, Object, error)
 
 	// Segments reads the segments of an upload in order, beginning with the one that has

@@ -160,7 +160,7 @@ func crc32c(column *int64) optional.Of[uint32] {
 	if column == nil {
 		return optional.Of[uint32]{}
 	}
-	return optional.Some(uint32(*column)) //nolint:gosec // what was stored
+	return optional.Some(uint32(*column))
 }
 
 // listOrNil is an argument that is NULL when the list is empty.

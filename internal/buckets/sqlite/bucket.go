@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"sync"
 
 	"zombiezen.com/go/sqlite"
 
@@ -32,6 +33,50 @@ func scanBucket(r *sqlite.Stmt) (b buckets.Bucket, err error) {
 		Owner:     buckets.AccountID(r.ColumnText(2)), Created: buckets.Moment(r.ColumnInt64(3)),
 	}
 	return b, column(r, 4, &b.Settings)
+}
+
+// bucketCache has buckets as they are in the database, because each request needs one. No
+// other process changes them: a server locks its file, and no command does.
+type bucketCache struct {
+	mu      sync.Mutex
+	buckets map[bucketName]buckets.Bucket
+	changes int
+}
+
+type bucketName struct {
+	owner buckets.AccountID
+	name  string
+}
+
+const cachedBuckets = 10_000
+
+// get returns a bucket if it is in the cache, otherwise the number of changes so far.
+func (c *bucketCache) get(n bucketName) (b buckets.Bucket, ok bool, changes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b, ok = c.buckets[n]
+	return b, ok, c.changes
+}
+
+// add adds a bucket that was read after the number of changes that get has returned.
+func (c *bucketCache) add(n bucketName, b buckets.Bucket, changes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.changes != changes {
+		return
+	}
+	if c.buckets == nil || len(c.buckets) == cachedBuckets {
+		c.buckets = map[bucketName]buckets.Bucket{}
+	}
+	c.buckets[n] = b
+}
+
+// changed removes a bucket after a change, also one with an unknown result.
+func (c *bucketCache) changed(n bucketName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.buckets, n)
+	c.changes++
 }
 
 // readBuckets runs a statement that returns buckets.
@@ -70,23 +115,24 @@ func (s *Store) Bucket(ctx context.Context, owner buckets.AccountID, name string
 	if err := owner.Check(); err != nil {
 		return b, err
 	}
-	err = s.db.Read(ctx, "bucket", func(c *sqlite.Conn) error {
-		b, err = readBucket(c, owner, name)
-		return err
+	key := bucketName{owner, name}
+	b, ok, changes := s.cache.get(key)
+	if ok {
+		return b, nil
+	}
+	err = s.db.ReadOne(ctx, "bucket", func(c *sqlite.Conn) error {
+		found, err := readBuckets(c, sqlBucket, owner, name)
+		switch {
+		case err != nil:
+			return err
+		case len(found) == 0:
+			return buckets.ErrNoBucket
+		}
+		b = found[0]
+		return nil
 	})
-	return b, err
-}
-
-// readBucket reads a bucket, or returns ErrNoBucket.
-func readBucket(c *sqlite.Conn, owner buckets.AccountID, name string) (b buckets.Bucket, err error) {
-	found := false
-	err = sqlitedb.ForEach(c, sqlBucket, func(r *sqlite.Stmt) error {
-		found = true
-		b, err = scanBucket(r)
-		return err
-	}, owner, name)
-	if err == nil && !found {
-		err = buckets.ErrNoBucket
+	if err == nil {
+		s.cache.add(key, b, changes)
 	}
 	return b, err
 }
@@ -131,6 +177,7 @@ func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b bucket
 	if err != nil {
 		return fault.Wrap(fault.Internal, "encode the settings of a bucket", err)
 	}
+	defer s.cache.changed(bucketName{owner, b.Name})
 	return s.db.WriteChecked(ctx, "set_bucket", func(c *sqlite.Conn) error {
 		return hasBucket(c, owner, b)
 	}, func(c *sqlite.Conn) error {
@@ -143,6 +190,7 @@ func (s *Store) DeleteBucket(ctx context.Context, owner buckets.AccountID, b buc
 	if err := owner.Check(); err != nil {
 		return err
 	}
+	defer s.cache.changed(bucketName{owner, b.Name})
 	return s.db.WriteChecked(ctx, "delete_bucket", func(c *sqlite.Conn) error {
 		if err := hasBucket(c, owner, b); err != nil {
 			return err

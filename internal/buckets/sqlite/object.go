@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"unicode/utf8"
 
 	"zombiezen.com/go/sqlite"
 
@@ -29,18 +28,8 @@ const (
 	listColumns = `id, name, created, modified, creator, content_length, content_md5, content_type, properties`
 	sqlList     = `SELECT ` + listColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name > ?3 ORDER BY name LIMIT +?4`
 	sqlListFrom = `SELECT ` + listColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT +?4`
-	// The first name of each group, from the index alone, and the first name that is of no
-	// group. ?4 is the length of the prefix and ?6 that of the delimiter ?5, in characters. No
-	// UTF-8 has the byte FF, so what follows a group is greater than the group with it. One
-	// statement for each name takes three times as long.
-	sqlGroups = `WITH RECURSIVE g (name) AS (
-			SELECT (SELECT name FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT 1)
-			UNION ALL
-			SELECT (
-				SELECT o.name FROM manta_bucket_object o WHERE owner = ?1 AND bucket_id = ?2
-					AND o.name > substr(g.name, 1, ?4 + instr(substr(g.name, ?4 + 1), ?5) + ?6 - 1) || CAST(x'FF' AS TEXT) ORDER BY o.name LIMIT 1
-			) FROM g WHERE instr(substr(g.name, ?4 + 1), ?5) > 0
-		) SELECT name FROM g WHERE name IS NOT NULL LIMIT +?7`
+	// From the index alone.
+	sqlNextName = `SELECT name FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT 1`
 )
 
 func scanObject(r *sqlite.Stmt) (o buckets.Object, err error) {
@@ -176,7 +165,7 @@ func (s *Store) Get(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 	if err := owner.Check(); err != nil {
 		return o, err
 	}
-	err = s.db.Read(ctx, "get_object", func(c *sqlite.Conn) error {
+	err = s.db.ReadOne(ctx, "get_object", func(c *sqlite.Conn) error {
 		var found bool
 		if o, found, err = object(c, sqlObject, owner, b, name); err == nil && !found {
 			err = buckets.ErrNoObject
@@ -188,19 +177,11 @@ func (s *Store) Get(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 
 // Find implements buckets.Store.
 func (s *Store) Find(ctx context.Context, owner buckets.AccountID, bucket, name string) (b buckets.Bucket, o buckets.Object, err error) {
-	if err := owner.Check(); err != nil {
+	if b, err = s.Bucket(ctx, owner, bucket); err != nil {
 		return b, o, err
 	}
-	err = s.db.Read(ctx, "find_object", func(c *sqlite.Conn) error {
-		if b, err = readBucket(c, owner, bucket); err != nil {
-			return err
-		}
-		var found bool
-		if o, found, err = object(c, sqlObject, owner, b.ID, name); err == nil && !found {
-			err = buckets.ErrNoObject
-		}
-		return err
-	})
+	// If the bucket is deleted meanwhile, it was empty before, and the result is of that time.
+	o, err = s.Get(ctx, owner, b.ID, name)
 	return b, o, err
 }
 
@@ -278,21 +259,19 @@ func (s *Store) List(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 // listGroups feeds names to a Lister as long as they are of groups: their rows are not needed.
 // more is false when the page is complete; otherwise rows are needed from next on.
 func listGroups(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, q *buckets.Query, l *buckets.Lister, from buckets.Position) (next buckets.Position, more bool, err error) {
-	err = sqlitedb.ForEach(c, sqlGroups, func(r *sqlite.Stmt) error {
-		name := r.ColumnText(0)
+	for {
+		name, found, err := sqlitedb.QueryRow(c, sqlNextName, func(r *sqlite.Stmt) string { return r.ColumnText(0) }, owner, b, from.Name)
+		if err != nil || !found {
+			return from, false, err
+		}
 		if _, grouped := q.GroupOf(name); !grouped {
-			next, more = buckets.Position{Name: name, Inclusive: true}, true
-			return errStop
+			return buckets.Position{Name: name, Inclusive: true}, true, nil
 		}
-		if _, _, done := l.Add(buckets.Object{Name: name}); done {
-			return errStop
+		var done bool
+		if from, _, done = l.Add(buckets.Object{Name: name}); done {
+			return from, false, nil
 		}
-		return nil
-	}, owner, b, from.Name, utf8.RuneCountInString(q.Prefix), q.Delimiter, utf8.RuneCountInString(q.Delimiter), q.Limit+1)
-	if errors.Is(err, errStop) {
-		err = nil
 	}
-	return next, more, err
 }
 
 // listFrom feeds rows to a Lister until it wants to skip some; more is false when the

@@ -10,9 +10,6 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-// withoutRows removes scans of what the statement itself has found.
-var withoutRows = strings.NewReplacer("SCAN g", "", "SCAN CONSTANT ROW", "")
-
 // TestPlans: no statement reads rows that it does not need: each seeks by all columns
 // that it can, and sorts nothing.
 func TestPlans(t *testing.T) {
@@ -37,7 +34,7 @@ func TestPlans(t *testing.T) {
 		sqlMoveObject:     object + " AND name=?)",
 		sqlList:           object + " AND name>?)",
 		sqlListFrom:       object + " AND name>?)",
-		sqlGroups:         "COVERING INDEX " + object + " AND name>?)",
+		sqlNextName:       "COVERING INDEX " + object + " AND name>?)",
 		sqlHasObjects:     object + ")",
 		sqlUpload:         upload + " AND name=? AND id=?)",
 		sqlEndUpload:      upload + " AND name=? AND id=?)",
@@ -60,6 +57,7 @@ func TestPlans(t *testing.T) {
 		sqlDeletedBuckets: "COVERING INDEX manta_bucket_deleted_object_bucket_idx (owner=? AND bucket_id=?)",
 		sqlRemoveBucket:   "manta_bucket_deleted_bucket_id_idx (id=?)",
 		sqlUsage:          "USING PRIMARY KEY (owner=? AND bucket_id=?)",
+		sqlMayGrow:        "USING PRIMARY KEY (owner=? AND bucket_id=?)",
 		sqlBucketUsage:    "SEARCH u USING PRIMARY KEY (owner=? AND bucket_id=?)",
 		sqlListAccounts:   "(name>?)",
 		sqlKeys:           "manta_bucket_key_account_idx (account=?)",
@@ -75,7 +73,7 @@ func TestPlans(t *testing.T) {
 			t.Errorf("%s: %v", sql, err)
 			continue
 		}
-		all := withoutRows.Replace(strings.Join(plan, "\n"))
+		all := strings.Join(plan, "\n")
 		if !strings.Contains(all, want) || strings.Contains(all, "SCAN ") || strings.Contains(all, "TEMP B-TREE") {
 			t.Errorf("%s\nis done by\n%s\nwant %s, without a scan or a sort", sql, all, want)
 		}

@@ -35,6 +35,7 @@ type Store struct {
 	set func() (migrate.Set, error)
 
 	removing sync.Mutex // of a node
+	cache    bucketCache
 }
 
 var (
@@ -112,7 +113,7 @@ func crc32c(r *sqlite.Stmt, i int) optional.Of[uint32] {
 	if r.ColumnIsNull(i) {
 		return optional.Of[uint32]{}
 	}
-	return optional.Some(uint32(r.ColumnInt64(i))) //nolint:gosec // what was stored
+	return optional.Some(uint32(r.ColumnInt64(i)))
 }
 
 // blob copies a column, which is nil when it is NULL.

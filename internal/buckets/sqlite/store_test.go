@@ -1,11 +1,13 @@
 package sqlite_test
 
 import (
+	"sync"
 	"testing"
 
 	zombiezen "zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/sqlite"
 	"holdfast/internal/buckets/storetest"
 	"holdfast/internal/db/sqlitedb"
@@ -42,4 +44,52 @@ func TestPing(t *testing.T) {
 func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness { return harness(t, nil) })
+}
+
+// TestCachedBucket: who has changed a bucket never reads what it was, although others
+// read it all the time.
+func TestCachedBucket(t *testing.T) {
+	t.Parallel()
+	s := harness(t, nil).Store
+	ctx, owner := t.Context(), buckets.AccountID(buckets.NewUUID())
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(s.(*sqlite.Store).CreateAccount(ctx, buckets.Account{ID: owner, Name: "main"}))
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					_, _ = s.Bucket(ctx, owner, "photos")
+				}
+			}
+		})
+	}
+	for i := range 100 {
+		ref := buckets.BucketRef{Name: "photos", ID: buckets.BucketID(buckets.NewUUID())}
+		_, err := s.CreateBucket(ctx, owner, ref, 1)
+		must(err)
+		for _, public := range []bool{true, false, true} {
+			must(s.SetBucket(ctx, owner, ref, buckets.BucketSettings{PublicRead: public}))
+			b, err := s.Bucket(ctx, owner, "photos")
+			must(err)
+			if b.ID != ref.ID || b.Settings.PublicRead != public {
+				t.Fatalf("bucket %d is %+v, want the ID %s and public %v", i, b, ref.ID, public)
+			}
+		}
+		must(s.DeleteBucket(ctx, owner, ref, 2))
+		if _, err := s.Bucket(ctx, owner, "photos"); err != buckets.ErrNoBucket {
+			t.Fatalf("bucket %d was deleted: %v", i, err)
+		}
+	}
+	close(done)
+	readers.Wait()
 }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 
 	"zombiezen.com/go/sqlite"
@@ -10,8 +11,11 @@ import (
 )
 
 const (
-	sqlUsage    = `SELECT objects, bytes, max_objects, max_bytes FROM manta_bucket_usage WHERE owner = ? AND bucket_id = ?`
-	sqlAddUsage = `INSERT INTO manta_bucket_usage (owner, bucket_id, objects, bytes) VALUES (?1, ?2, ?3, ?4)
+	sqlUsage = `SELECT objects, bytes, max_objects, max_bytes FROM manta_bucket_usage WHERE owner = ? AND bucket_id = ?`
+	// These are of a bucket and of its account.
+	sqlMayGrow = `SELECT bucket_id, objects, bytes, max_objects, max_bytes FROM manta_bucket_usage WHERE owner = ?1 AND bucket_id = ?2
+		UNION ALL SELECT bucket_id, objects, bytes, max_objects, max_bytes FROM manta_bucket_usage WHERE owner = ?1 AND bucket_id = ''`
+	sqlAddUsage = `INSERT INTO manta_bucket_usage (owner, bucket_id, objects, bytes) VALUES (?1, ?2, ?3, ?4), (?1, '', ?3, ?4)
 		ON CONFLICT DO UPDATE SET objects = objects + ?3, bytes = bytes + ?4`
 	sqlSetUsage = `INSERT INTO manta_bucket_usage (owner, bucket_id, objects, bytes) VALUES (?1, ?2, ?3, ?4)
 		ON CONFLICT DO UPDATE SET objects = ?3, bytes = ?4`
@@ -40,20 +44,16 @@ func count(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, delta bu
 	if delta.Objects <= 0 && delta.Bytes <= 0 {
 		return nil
 	}
-	for _, id := range []buckets.BucketID{b, account} {
-		allowed, found, err := sqlitedb.QueryRow(c, sqlUsage, func(r *sqlite.Stmt) bool {
-			u := buckets.Usage{Objects: r.ColumnInt64(0), Bytes: r.ColumnInt64(1)}
-			q := buckets.Quota{Objects: r.ColumnInt64(2), Bytes: r.ColumnInt64(3)}
-			return q.Allows(u, delta)
-		}, owner, id)
-		if err != nil {
-			return err
+	var refused error // that of the bucket, if both refuse
+	err := sqlitedb.ForEach(c, sqlMayGrow, func(r *sqlite.Stmt) error {
+		u := buckets.Usage{Objects: r.ColumnInt64(1), Bytes: r.ColumnInt64(2)}
+		q := buckets.Quota{Objects: r.ColumnInt64(3), Bytes: r.ColumnInt64(4)}
+		if ofAccount := r.ColumnText(0) == string(account); !q.Allows(u, delta) && (refused == nil || !ofAccount) {
+			refused = &buckets.QuotaError{Account: ofAccount}
 		}
-		if found && !allowed {
-			return &buckets.QuotaError{Account: id == account}
-		}
-	}
-	return nil
+		return nil
+	}, owner, b)
+	return cmp.Or(err, refused)
 }
 
 // addUsage changes the counters of a bucket and its account.
@@ -61,12 +61,7 @@ func addUsage(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, delta
 	if delta == (buckets.Usage{}) {
 		return nil
 	}
-	for _, id := range []buckets.BucketID{b, account} {
-		if err := sqlitedb.Exec(c, sqlAddUsage, owner, id, delta.Objects, delta.Bytes); err != nil {
-			return err
-		}
-	}
-	return nil
+	return sqlitedb.Exec(c, sqlAddUsage, owner, b, delta.Objects, delta.Bytes)
 }
 
 // Usage implements buckets.Counters.

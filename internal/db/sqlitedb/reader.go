@@ -17,14 +17,24 @@ import (
 // Read runs fn on one snapshot: all its statements see the same state. fn must
 // not write.
 func (db *DB) Read(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
+	return db.read(ctx, name, false, fn)
+}
+
+// ReadOne is Read for an fn that runs only one statement, once. That is a snapshot by
+// itself, and needs no transaction around it.
+func (db *DB) ReadOne(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
+	return db.read(ctx, name, true, fn)
+}
+
+func (db *DB) read(ctx context.Context, name string, one bool, fn func(*sqlite.Conn) error) error {
 	start := time.Now()
-	err := db.read(ctx, fn)
+	err := db.readOn(ctx, one, fn)
 	db.observe(name, start, err)
 	return err
 }
 
-func (db *DB) read(ctx context.Context, fn func(*sqlite.Conn) error) error {
-	s, err := db.Snapshot(ctx)
+func (db *DB) readOn(ctx context.Context, one bool, fn func(*sqlite.Conn) error) error {
+	s, err := db.snapshot(ctx, one)
 	if err != nil {
 		return err
 	}
@@ -37,12 +47,15 @@ type Snapshot struct {
 	Conn    *sqlite.Conn
 	readers *readers
 	working bool
+	one     bool // without a transaction
 }
 
 // Snapshot begins a read transaction. The caller must release it soon, because the WAL
 // grows until then and readers are limited.
-func (db *DB) Snapshot(ctx context.Context) (*Snapshot, error) {
-	s := &Snapshot{readers: &db.readers, working: true}
+func (db *DB) Snapshot(ctx context.Context) (*Snapshot, error) { return db.snapshot(ctx, false) }
+
+func (db *DB) snapshot(ctx context.Context, one bool) (*Snapshot, error) {
+	s := &Snapshot{readers: &db.readers, working: true, one: one}
 	if err := s.readers.wait(ctx, s.readers.working); err != nil {
 		return nil, err
 	}
@@ -54,7 +67,7 @@ func (db *DB) Snapshot(ctx context.Context) (*Snapshot, error) {
 }
 
 func (s *Snapshot) begin(ctx context.Context) (err error) {
-	if s.Conn, err = s.readers.take(ctx); err != nil {
+	if s.Conn, err = s.readers.take(ctx); err != nil || s.one {
 		return err
 	}
 	if err := sqlitex.Execute(s.Conn, `BEGIN`, nil); err != nil {
@@ -75,8 +88,10 @@ func (s *Snapshot) Stream() {
 
 // Release ends the transaction and returns the connection.
 func (s *Snapshot) Release() {
-	// An error does not matter: the connection is checked before it is used again.
-	_ = sqlitex.Execute(s.Conn, `ROLLBACK`, nil)
+	if !s.one {
+		// An error does not matter: the connection is checked before it is used again.
+		_ = sqlitex.Execute(s.Conn, `ROLLBACK`, nil)
+	}
 	s.readers.giveBack(s.Conn)
 	s.Stream()
 }
