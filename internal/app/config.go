@@ -122,9 +122,6 @@ func (c *Config) aliases() []conf.Alias {
 	return all
 }
 
-// reserved are the names of sections of future services.
-var reserved = []string{"guest"}
-
 var errListen = errors.New("changes a part of server.listen, which is not host:port")
 
 func withHost(current, host string) (string, error) {
@@ -148,7 +145,7 @@ func withPort(current, port string) (string, error) {
 // the services report.
 func Load(services []service.Service, file string, environ []string, flags ...conf.Flag) (*Config, conf.Report, error) {
 	c := NewConfig(services)
-	report, err := conf.Load(c.sections(), conf.Options{File: file, Environ: environ, Flags: flags, Aliases: c.aliases(), Reserved: reserved})
+	report, err := conf.Load(c.sections(), conf.Options{File: file, Environ: environ, Flags: flags, Aliases: c.aliases()})
 	var problems []conf.Problem
 	var wrong *conf.Error
 	switch {

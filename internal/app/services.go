@@ -4,6 +4,7 @@ import (
 	"holdfast/internal/app/accounts"
 	"holdfast/internal/app/buckets"
 	"holdfast/internal/app/ext"
+	"holdfast/internal/app/guest"
 	"holdfast/internal/app/service"
 	"holdfast/internal/app/sync"
 )
@@ -21,5 +22,6 @@ func Services() []service.Service {
 		account.Service(),
 		ext.New().Service(),
 		buckets.New().Service(),
+		guest.New().Service(),
 	}
 }

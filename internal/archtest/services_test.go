@@ -58,6 +58,12 @@ var services = []service{
 			{name: "blobs/drivertest", ours: []string{"internal/buckets/blobs"}, libs: []string{"pgregory.net/rapid"}},
 		},
 	},
+	{
+		name: "guest", wiring: "guest", backends: []string{"sqlite", "postgres"},
+		libs:    []string{"github.com/oklog/ulid/v2"},
+		below:   []string{"internal/canonjson"},
+		helpers: []helper{{name: "memory"}},
+	},
 }
 
 // engines are the packages of a backend, by its name.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -122,7 +121,7 @@ func TestLeaseLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			folder := filepath.Join(t.TempDir())
+			folder := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
 				s := &leases{}
 				c, _ := leasing(s)

@@ -1,0 +1,82 @@
+// Package guest makes the guest service a service.Service.
+package guest
+
+import (
+	"context"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/db/engine"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/httpapi"
+	"holdfast/internal/guest/memory"
+	"holdfast/internal/guest/postgres"
+	"holdfast/internal/guest/sqlite"
+	"holdfast/internal/sweep"
+	"holdfast/internal/web"
+)
+
+// Name is the name of the service.
+const Name = "guest"
+
+// Guest is the service before and after it is opened.
+type Guest struct{ cfg guest.Config }
+
+// New returns the service with its default settings.
+func New() *Guest { return &Guest{cfg: guest.DefaultConfig()} }
+
+// Service returns the service for the server.
+func (s *Guest) Service() service.Service {
+	return service.Service{
+		Name: Name, Doc: "Guest: anonymous sessions and wishlists of a consumer front end. In development.",
+		Config: &s.cfg, Open: s.open, Added: true,
+		Secrets: []service.Secret{{Name: "cookie_secret", Setting: &s.cfg.CookieSecret, Old: &s.cfg.OldCookieSecrets, Bound: true}},
+	}
+}
+
+// keepRemoved is how long entries that were removed from wishlists are kept.
+const keepRemoved = 30 * 24 * time.Hour
+
+func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
+	st, db, err := engine.Open(ctx, d.Engines, Name, s.cfg.Database, engine.Backends[guest.Store]{
+		SQLite:   engine.Backend[*sqlitedb.DB, guest.Store]{Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) guest.Store { return sqlite.New(db, d.Clock) }},
+		Postgres: engine.Backend[*pgdb.DB, guest.Store]{Migrations: postgres.Migrations, New: func(db *pgdb.DB) guest.Store { return postgres.New(db) }},
+	})
+	if err != nil {
+		return nil, err
+	}
+	hot := memory.New(d.Clock, s.cfg.SessionMemory)
+	h := &httpapi.Handler{Service: guest.NewService(guest.Options{
+		Store: st, Hot: hot, Cookies: guest.NewCookies(s.cfg.CookieSecret, s.cfg.OldCookieSecrets), Clock: d.Clock,
+	})}
+	job := func(name string, run func(ctx context.Context, now time.Time, limit int) (int, error)) sweep.Job {
+		return sweep.Job{Name: name, Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit, Run: run}
+	}
+	return &service.Opened{
+		Databases: []*engine.Database{db},
+		Mounts: []service.Mount{{Listener: service.Main, Paths: []string{"/bff/consumer/v1/"}, Mount: web.Mount{
+			Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label},
+		}}},
+		Jobs: []sweep.Job{
+			job("expired sessions of guests", hot.Sweep),
+			job("old answers of guests", st.DropAnswers),
+			job("removed wishes of guests", func(ctx context.Context, now time.Time, limit int) (int, error) {
+				return st.DropRemoved(ctx, now.Add(-keepRemoved), limit)
+			}),
+		},
+		Ready: st.Ping,
+		Caches: func() (bytes, most int64) {
+			n, _ := hot.Len()
+			return int64(n) * memory.SessionBytes, s.cfg.SessionMemory
+		},
+		Reasons: refusals.Reasons(), Refusal: refusals.Reason,
+	}, nil
+}
+
+var refusals = service.Refusals{
+	{Err: guest.ErrWishlistFull, Reason: "wishlist-full"},
+	{Err: guest.ErrKeyReused, Reason: "idempotency-key-reused"},
+	{Err: guest.ErrInFlight, Reason: "in-flight"},
+}

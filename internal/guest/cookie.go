@@ -1,0 +1,69 @@
+package guest
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"strings"
+)
+
+// Cookies signs the cookie of a session: its ID, the number of the key, and an
+// HMAC-SHA256 of both, joined by dots. So a session that the hot state has lost is still
+// known to be ours, and nobody can make one up. It is safe for concurrent use.
+type Cookies struct {
+	keys []cookieKey // the first one signs
+}
+
+type cookieKey struct {
+	id     string
+	secret []byte
+}
+
+// MaxCookie is the length of the longest cookie.
+const MaxCookie = 128
+
+// NewCookies returns a signer with the secrets of the configuration, the current one first.
+func NewCookies(secret string, old []string) *Cookies {
+	c := &Cookies{}
+	for _, s := range append([]string{secret}, old...) {
+		// The ID of a key says nothing about its secret but which one it is.
+		id := sha256.Sum256([]byte("guest cookie key\x00" + s))
+		sum := sha256.Sum256([]byte("guest cookie secret\x00" + s))
+		c.keys = append(c.keys, cookieKey{base64.RawURLEncoding.EncodeToString(id[:6]), sum[:]})
+	}
+	return c
+}
+
+// Sign returns the cookie of a session.
+func (c *Cookies) Sign(session ID) string {
+	text := string(session) + "." + c.keys[0].id
+	return text + "." + c.keys[0].sum(text)
+}
+
+// Verify returns the session of a cookie that one of the keys has signed. old reports that
+// it was not the current one, so the cookie should be replaced.
+func (c *Cookies) Verify(cookie string) (session ID, old, ok bool) {
+	if len(cookie) > MaxCookie {
+		return "", false, false
+	}
+	text, mac := cookie, ""
+	if i := strings.LastIndexByte(cookie, '.'); i >= 0 {
+		text, mac = cookie[:i], cookie[i+1:]
+	}
+	id, key, _ := strings.Cut(text, ".")
+	for i, k := range c.keys {
+		if k.id != key || !hmac.Equal([]byte(k.sum(text)), []byte(mac)) {
+			continue
+		}
+		if session, ok = ParseID(SessionPrefix, id); ok {
+			return session, i > 0, true
+		}
+	}
+	return "", false, false
+}
+
+func (k *cookieKey) sum(text string) string {
+	h := hmac.New(sha256.New, k.secret)
+	h.Write([]byte(text))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}

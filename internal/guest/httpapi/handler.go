@@ -1,0 +1,203 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"holdfast/internal/canonjson"
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+	"holdfast/internal/web"
+)
+
+// Handler serves the paths that Owns reports.
+type Handler struct {
+	Service *guest.Service
+}
+
+// exchange is the state of a request and its response.
+type exchange struct {
+	*Handler
+	in     *http.Request
+	out    http.ResponseWriter
+	at     web.Address
+	route  route
+	action *action
+
+	session  guest.ID // of the cookie; "" if there is none
+	mutation guest.Mutation
+	body     canonjson.Value
+}
+
+// maxBody is the size of the largest request in bytes.
+const maxBody = 16 << 10
+
+// Serve is the service's web.Handler.
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
+	w.Header().Set("Cache-Control", "private, no-store")
+	if at.Err != nil {
+		return fault.Wrap(fault.Invalid, "the Host or a Forwarded header is malformed", at.Err)
+	}
+	x := &exchange{Handler: h, in: r, out: w, at: at, route: parseRoute(at.Path)}
+	methods := actions[x.route.template]
+	if len(methods) == 0 {
+		return errPath
+	}
+	var ok bool
+	if x.action, ok = methods[r.Method]; !ok {
+		allowed := strings.Join(slices.Sorted(maps.Keys(methods)), ", ")
+		w.Header().Set("Allow", allowed)
+		return refuse(http.StatusMethodNotAllowed, "method-not-allowed", "this path supports "+allowed)
+	}
+	if err := x.sameSite(); err != nil {
+		return err
+	}
+	if err := x.authenticate(); err != nil {
+		return err
+	}
+	if err := x.read(); err != nil {
+		return err
+	}
+	if err := web.AcquireSlot(w, r); err != nil {
+		return err
+	}
+	return x.action.serve(x)
+}
+
+// sameSite rejects changes that another site makes a browser send: SameSite=Lax does not
+// stop those of other hosts of the site, and old browsers do not know it.
+func (x *exchange) sameSite() error {
+	if x.in.Method == http.MethodGet {
+		return nil
+	}
+	if site := x.in.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+		return errCrossSite
+	}
+	if origin := x.in.Header.Get("Origin"); origin != "" {
+		o, err := web.ParseOrigin(origin)
+		if err != nil || o != x.at.Origin {
+			return errCrossSite
+		}
+	}
+	return nil
+}
+
+// authenticate finds the session of the cookie. A browser may send several with one name;
+// only those that we signed count.
+func (x *exchange) authenticate() error {
+	name := x.cookieName()
+	for _, c := range x.in.CookiesNamed(name) {
+		session, old, ok := x.Service.Cookies.Verify(c.Value)
+		if !ok {
+			continue
+		}
+		x.session = session
+		web.Identify(x.out, string(session))
+		if old {
+			x.setCookie(session)
+		}
+		return nil
+	}
+	if !x.action.begins {
+		return errSession
+	}
+	return nil
+}
+
+// cookieName has the prefix that makes browsers refuse the cookie from other hosts and
+// over plain HTTP, where the prefix is not possible.
+func (x *exchange) cookieName() string {
+	if x.at.Scheme == "https" {
+		return "__Host-gms"
+	}
+	return "gms"
+}
+
+func (x *exchange) setCookie(session guest.ID) {
+	http.SetCookie(x.out, &http.Cookie{ //nolint:gosec // Secure is not possible over plain HTTP, on one machine
+		Name: x.cookieName(), Value: x.Service.Cookies.Sign(session), Path: "/", MaxAge: int(guest.SessionLife.Seconds()),
+		Secure: x.at.Scheme == "https", HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	})
+}
+
+// read reads the body and the idempotency key.
+func (x *exchange) read() (err error) {
+	text, err := web.ReadBody(x.out, x.in, maxBody, &bodyErrors)
+	if err != nil {
+		return err
+	}
+	switch {
+	case x.action.body:
+		if mediaType(x.in.Header.Get("Content-Type")) != "application/json" {
+			return errMediaType
+		}
+		if x.body, err = canonjson.Parse(text, maxBody); err != nil {
+			return err
+		}
+	case len(text) > 0:
+		return refuse(http.StatusBadRequest, "invalid", "this request takes no body")
+	}
+	if !x.action.mutates {
+		return nil
+	}
+	key, err := idempotencyKey(x.in.Header)
+	if err != nil {
+		return err
+	}
+	x.mutation = guest.Mutation{Session: x.session, Route: x.in.Method + " " + x.route.template, Key: key, Digest: x.digest()}
+	return nil
+}
+
+// digest is that of everything that the request says. Its parts have no line breaks.
+func (x *exchange) digest() [sha256.Size]byte {
+	query, _ := url.ParseQuery(x.in.URL.RawQuery)
+	return sha256.Sum256([]byte(x.in.Method + "\n" + x.at.Path + "\n" + query.Encode() + "\n" + string(x.body)))
+}
+
+// idempotencyKey reads the header, a quoted string (draft-ietf-httpapi-idempotency-key-header)
+// or the text alone, or its older name.
+func idempotencyKey(h http.Header) (key string, err error) {
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		for _, value := range h.Values(name) {
+			value = unquote(strings.TrimSpace(value))
+			if key != "" && key != value {
+				return "", refuse(http.StatusBadRequest, "idempotency-key-invalid", "the request has two different idempotency keys")
+			}
+			if err := guest.CheckKey(value); err != nil {
+				return "", refuse(http.StatusBadRequest, "idempotency-key-invalid", fault.Message(err))
+			}
+			key = value
+		}
+	}
+	if key == "" {
+		return "", refuse(http.StatusBadRequest, "idempotency-key-missing", "this request needs the header Idempotency-Key, a new text for each change, such as a UUID")
+	}
+	return key, nil
+}
+
+// unquote returns the value of a string of Structured Fields, or the text itself.
+func unquote(s string) string {
+	if len(s) < 2 || s[0] != '"' || s[len(s)-1] != '"' {
+		return s
+	}
+	var b strings.Builder
+	for in := s[1 : len(s)-1]; in != ""; in = in[1:] {
+		if in[0] == '\\' && len(in) > 1 {
+			in = in[1:]
+		}
+		b.WriteByte(in[0])
+	}
+	return b.String()
+}
+
+func mediaType(header string) string {
+	kind, _, _ := strings.Cut(header, ";")
+	return strings.ToLower(strings.TrimSpace(kind))
+}
+
+func (x *exchange) ctx() context.Context { return x.in.Context() }

@@ -1,0 +1,62 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// prefix of the paths that the service owns.
+const prefix = "/bff/consumer/v1/"
+
+// Owns reports whether a raw path on the main listener belongs to this service.
+func Owns(path string) bool { return strings.HasPrefix(path, prefix) }
+
+// route is a parsed path.
+type route struct {
+	template string // "" if there is no such path
+	property string // of /wishlist/{propertyId}, unescaped but not validated
+}
+
+// Label returns the template of a raw path for metrics and logs.
+func Label(path string) string {
+	if rt := parseRoute(path); rt.template != "" {
+		return rt.template
+	}
+	return "unknown"
+}
+
+func parseRoute(path string) (rt route) {
+	rest := strings.TrimPrefix(path, prefix)
+	switch rest {
+	case "session", "session/preferences", "session/clear", "wishlist":
+		rt.template = "/" + rest
+		return rt
+	}
+	if name, ok := strings.CutPrefix(rest, "wishlist/"); ok && name != "" && !strings.Contains(name, "/") {
+		if property, err := url.PathUnescape(name); err == nil {
+			return route{template: "/wishlist/{propertyId}", property: property}
+		}
+	}
+	return rt
+}
+
+// action is an operation of a path.
+type action struct {
+	serve func(*exchange) error
+
+	begins  bool // a request without a session begins one
+	mutates bool // needs an idempotency key
+	body    bool // has a JSON body
+}
+
+var actions = map[string]map[string]*action{
+	"/session": {
+		http.MethodPost: {serve: (*exchange).beginSession, begins: true},
+		http.MethodGet:  {serve: (*exchange).getSession},
+	},
+	"/session/preferences":   {http.MethodPatch: {serve: (*exchange).setPreferences, body: true}},
+	"/session/clear":         {http.MethodPost: {serve: (*exchange).clear, mutates: true}},
+	"/wishlist":              {http.MethodGet: {serve: (*exchange).listWishes}, http.MethodPost: {serve: (*exchange).addWish, mutates: true, body: true}},
+	"/wishlist/{propertyId}": {http.MethodPatch: {serve: (*exchange).setNote, mutates: true, body: true}, http.MethodDelete: {serve: (*exchange).removeWish, mutates: true}},
+}

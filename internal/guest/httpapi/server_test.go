@@ -1,0 +1,356 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/httpapi"
+	"holdfast/internal/guest/memory"
+	"holdfast/internal/guest/sqlite"
+	"holdfast/internal/testdb/opened"
+	"holdfast/internal/web"
+	"holdfast/internal/web/webtest"
+)
+
+const (
+	api      = "/bff/consumer/v1"
+	tenant   = "11111111-2222-4333-8444-555555555555"
+	property = "22222222-2222-4333-8444-555555555555"
+)
+
+// server is the service on a listener.
+type server struct {
+	t    testing.TB
+	base string
+	hot  *memory.Hot
+}
+
+func newServer(t testing.TB) *server {
+	t.Helper()
+	hot := memory.New(clock.System, 1<<20)
+	h := &httpapi.Handler{Service: guest.NewService(guest.Options{
+		Store: sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), clock.System), Hot: hot,
+		Cookies: guest.NewCookies(strings.Repeat("s", 32), nil), Clock: clock.System,
+	})}
+	s := webtest.Serve(t, web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label}, web.Options{})
+	return &server{t, s.URL, hot}
+}
+
+// browser is a client with a cookie.
+type browser struct {
+	*server
+	cookie string
+	keys   int
+}
+
+// answer is a response.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// send sends a request. Each change has a new idempotency key, unless headers have one.
+func (b *browser) send(method, path, body string, headers ...string) answer {
+	b.t.Helper()
+	var text io.Reader
+	if body != "" {
+		text = strings.NewReader(body)
+	}
+	r := webtest.Request(b.t, b.base, method, api+path, text)
+	b.keys++
+	r.Header.Set("Idempotency-Key", fmt.Sprintf(`"key-%d"`, b.keys))
+	if b.cookie != "" {
+		r.Header.Set("Cookie", "gms="+b.cookie)
+	}
+	webtest.SetHeaders(r, headers...)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	all, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, c := range resp.Cookies() {
+		b.cookie = c.Value
+	}
+	return answer{resp.StatusCode, resp.Header, string(all)}
+}
+
+// want sends a request, and expects a status and parts of the body.
+func (b *browser) want(status int, method, path, body string, parts ...string) answer {
+	b.t.Helper()
+	a := b.send(method, path, body)
+	b.check(a, status, parts...)
+	return a
+}
+
+func (b *browser) check(a answer, status int, parts ...string) {
+	b.t.Helper()
+	if a.status != status {
+		b.t.Errorf("%d %s, want %d", a.status, a.body, status)
+	}
+	for _, p := range parts {
+		if !strings.Contains(a.body, p) {
+			b.t.Errorf("no %s in %s", p, a.body)
+		}
+	}
+	if c := a.header.Get("Cache-Control"); c != "private, no-store" {
+		b.t.Errorf("Cache-Control: %s", c)
+	}
+	if kind := a.header.Get("Content-Type"); status >= 400 && kind != "application/problem+json" || status < 300 && status != 204 && kind != "application/json" {
+		b.t.Errorf("%d has Content-Type %s", status, kind)
+	}
+}
+
+func (s *server) begin() *browser {
+	s.t.Helper()
+	b := &browser{server: s}
+	b.want(http.StatusCreated, http.MethodPost, "/session", "", `"createdAt":`)
+	return b
+}
+
+func wish(property string) string {
+	return `{"tenantId":"` + tenant + `","propertyId":"` + property + `","source":"list"}`
+}
+
+// TestDay: what a guest does, with everything that the answers promise.
+func TestDay(t *testing.T) {
+	t.Parallel()
+	b := newServer(t).begin()
+	b.want(200, http.MethodPost, "/session", "", `"preferences":{}`)
+	b.want(200, http.MethodPatch, "/session/preferences", `{"locale":"de-AT","currency":"EUR"}`, `"locale":"de-AT"`, `"currency":"EUR"`)
+	b.want(200, http.MethodPatch, "/session/preferences", `{"currency":"CHF"}`, `"locale":"de-AT"`, `"currency":"CHF"`)
+	b.want(200, http.MethodGet, "/session", "", `"currency":"CHF"`)
+	b.want(200, http.MethodGet, "/wishlist", "", `{"items":[],"nextCursor":null}`)
+
+	added := b.want(201, http.MethodPost, "/wishlist", wish(property), `"id":"wsh_`, `"propertyId":"`+property+`"`)
+	if at := added.header.Get("Location"); at != api+"/wishlist/"+property {
+		t.Errorf("Location: %s", at)
+	}
+	again := b.send(http.MethodPost, "/wishlist", wish(strings.ToUpper(property)))
+	b.check(again, 200)
+	if again.body != added.body {
+		t.Errorf("added again: %s, want %s", again.body, added.body)
+	}
+	b.want(200, http.MethodPatch, "/wishlist/"+property, `{"note":"for <May> & \"June\""}`, `"note":"for \u003cMay\u003e \u0026 \"June\""`)
+	b.want(200, http.MethodGet, "/wishlist", "", `"note":"for`)
+	b.want(204, http.MethodDelete, "/wishlist/"+property, "")
+	b.want(204, http.MethodDelete, "/wishlist/"+property, "")
+	b.want(204, http.MethodDelete, "/wishlist/nothing", "")
+	b.want(404, http.MethodPatch, "/wishlist/"+property, `{"note":""}`, `"code":"not-found"`)
+	b.want(404, http.MethodPatch, "/wishlist/nothing", `{"note":""}`, `"code":"not-found"`)
+	b.want(200, http.MethodGet, "/wishlist", "", `"items":[]`)
+	b.want(201, http.MethodPost, "/wishlist", wish(property))
+
+	old := *b
+	b.want(204, http.MethodPost, "/session/clear", "")
+	if b.cookie == old.cookie {
+		t.Error("the session is the same after clear")
+	}
+	b.want(200, http.MethodGet, "/wishlist", "", `"items":[]`)
+	b.want(200, http.MethodGet, "/session", "", `"preferences":{}`)
+	old.want(200, http.MethodGet, "/wishlist", "", `"items":[]`)
+}
+
+// TestLostSession: a session that the hot state has lost goes on under its ID, empty,
+// with its wishlist.
+func TestLostSession(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	b := s.begin()
+	b.want(200, http.MethodPatch, "/session/preferences", `{"locale":"de"}`)
+	b.want(201, http.MethodPost, "/wishlist", wish(property))
+	id, _, _ := strings.Cut(b.cookie, ".")
+	if err := s.hot.DropSession(t.Context(), guest.ID(id)); err != nil {
+		t.Fatal(err)
+	}
+	b.want(200, http.MethodGet, "/session", "", `"preferences":{}`)
+	b.want(200, http.MethodGet, "/wishlist", "", property)
+}
+
+// TestIdempotency: a repeated request has the same answer, byte for byte, and is not done
+// again.
+func TestIdempotency(t *testing.T) {
+	t.Parallel()
+	b := newServer(t).begin()
+	first := b.send(http.MethodPost, "/wishlist", wish(property), `Idempotency-Key: "a"`)
+	b.check(first, 201)
+	b.want(204, http.MethodDelete, "/wishlist/"+property, "")
+	spaced := strings.ReplaceAll(wish(property), ",", " ,\n ")
+	for _, headers := range [][]string{
+		{`Idempotency-Key: "a"`}, {"Idempotency-Key: a"}, {"Idempotency-Key", "X-Idempotency-Key: a"}, {`Idempotency-Key: "a"`, "X-Idempotency-Key: a"},
+	} {
+		a := b.send(http.MethodPost, "/wishlist", spaced, headers...)
+		b.check(a, 201)
+		if a.body != first.body || a.header.Get("Idempotency-Replayed") != "true" || a.header.Get("Location") != first.header.Get("Location") {
+			t.Errorf("%s: %v %s, want %s", headers, a.header, a.body, first.body)
+		}
+	}
+	b.want(200, http.MethodGet, "/wishlist", "", `"items":[]`)
+
+	other := strings.Replace(wish(property), "list", "map", 1)
+	b.check(b.send(http.MethodPost, "/wishlist", other, "Idempotency-Key: a"), 422, `"code":"idempotency-key-reused"`)
+	b.check(b.send(http.MethodPost, "/wishlist?a=b", wish(property), "Idempotency-Key: a"), 422, `"code":"idempotency-key-reused"`)
+	for _, headers := range [][]string{{"Idempotency-Key"}, {"Idempotency-Key:  "}, {`Idempotency-Key: ""`}, {"Idempotency-Key: ä"}, {"X-Idempotency-Key: b"}, {"Idempotency-Key: " + strings.Repeat("a", 256)}} {
+		b.check(b.send(http.MethodPost, "/wishlist", wish(property), headers...), 400, `"code":"idempotency-key-`)
+	}
+	// A full list is an answer, too: it is stored.
+	for n := range guest.MaxWishes {
+		b.want(201, http.MethodPost, "/wishlist", wish(fmt.Sprintf("%08d%s", n, property[8:])))
+	}
+	full := b.send(http.MethodPost, "/wishlist", wish(property), "Idempotency-Key: full")
+	b.check(full, 409, `"code":"wishlist-full"`, `"retriable":false`)
+	b.want(204, http.MethodDelete, "/wishlist/00000000"+property[8:], "")
+	if a := b.send(http.MethodPost, "/wishlist", wish(property), "Idempotency-Key: full"); a.status != 409 || a.body != full.body {
+		t.Errorf("repeated: %d %s", a.status, a.body)
+	}
+	b.want(201, http.MethodPost, "/wishlist", wish(property))
+}
+
+// TestStorm: requests with one key at once have one effect.
+func TestStorm(t *testing.T) {
+	t.Parallel()
+	b := newServer(t).begin()
+	bodies := map[string]int{}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range 50 {
+		racer := *b
+		all.Go(func() {
+			a := racer.send(http.MethodPost, "/wishlist", wish(property), "Idempotency-Key: storm")
+			if a.status == 201 {
+				mu.Lock()
+				defer mu.Unlock()
+				bodies[a.body]++
+			} else if !strings.Contains(a.body, `"code":"in-flight"`) {
+				t.Errorf("%d %s", a.status, a.body)
+			}
+		})
+	}
+	all.Wait()
+	if len(bodies) != 1 {
+		t.Errorf("%d different answers: %v", len(bodies), bodies)
+	}
+}
+
+func TestPages(t *testing.T) {
+	t.Parallel()
+	b := newServer(t).begin()
+	for n := range 25 {
+		b.want(201, http.MethodPost, "/wishlist", wish(fmt.Sprintf("%08d%s", n, property[8:])))
+	}
+	for _, limit := range []int{1, 7, 25, 100} {
+		seen := map[string]bool{}
+		for cursor := ""; ; {
+			var page struct {
+				Items      []struct{ PropertyID string }
+				NextCursor *string
+			}
+			a := b.want(200, http.MethodGet, fmt.Sprintf("/wishlist?limit=%d%s", limit, cursor), "")
+			if err := json.Unmarshal([]byte(a.body), &page); err != nil || len(page.Items) > limit {
+				t.Fatal(a.body, err)
+			}
+			for _, w := range page.Items {
+				if seen[w.PropertyID] {
+					t.Errorf("%s twice", w.PropertyID)
+				}
+				seen[w.PropertyID] = true
+			}
+			if page.NextCursor == nil {
+				break
+			}
+			cursor = "&cursor=" + *page.NextCursor
+		}
+		if len(seen) != 25 {
+			t.Errorf("limit %d: %d entries", limit, len(seen))
+		}
+	}
+	for _, query := range []string{"?limit=0", "?limit=101", "?limit=x", "?limit=1&limit=2", "?cursor=x", "?cursor=", "?other=1", "?cursor=MS53", "?%zz"} {
+		b.want(400, http.MethodGet, "/wishlist"+query, "", `"code":"invalid"`)
+	}
+}
+
+// TestRefusals: bad input gets a problem that says what is wrong, and changes nothing.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	b := s.begin()
+	for name, c := range map[string]struct {
+		status             int
+		method, path, body string
+		headers            []string
+		code               string
+	}{
+		"no session":       {401, "GET", "/wishlist", "", []string{"Cookie"}, "session-required"},
+		"forged session":   {401, "GET", "/session", "", []string{"Cookie: gms=" + string(guest.NewID(guest.SessionPrefix, clock.System())) + ".a.b"}, "session-required"},
+		"unknown path":     {404, "GET", "/nothing", "", nil, "not-found"},
+		"deeper path":      {404, "GET", "/wishlist/a/b", "", nil, "not-found"},
+		"method":           {405, "PUT", "/wishlist", wish(property), nil, "method-not-allowed"},
+		"cross-site":       {403, "POST", "/wishlist", wish(property), []string{"Sec-Fetch-Site: cross-site"}, "cross-site"},
+		"same site":        {403, "POST", "/wishlist", wish(property), []string{"Sec-Fetch-Site: same-site"}, "cross-site"},
+		"other origin":     {403, "POST", "/session/clear", "", []string{"Origin: https://evil.example"}, "cross-site"},
+		"null origin":      {403, "DELETE", "/wishlist/" + property, "", []string{"Origin: null"}, "cross-site"},
+		"form":             {415, "POST", "/wishlist", wish(property), []string{"Content-Type: text/plain"}, "media-type"},
+		"no content type":  {415, "POST", "/wishlist", wish(property), []string{"Content-Type"}, "media-type"},
+		"no JSON":          {400, "POST", "/wishlist", `{"a"`, nil, "invalid"},
+		"empty":            {400, "POST", "/wishlist", "", []string{"Content-Type: application/json"}, "invalid"},
+		"two values":       {400, "POST", "/wishlist", `{}{}`, nil, "invalid"},
+		"no object":        {422, "POST", "/wishlist", `[]`, nil, "invalid"},
+		"null":             {422, "POST", "/wishlist", `null`, nil, "invalid"},
+		"unknown member":   {422, "POST", "/wishlist", `{"tenant":"x"}`, nil, "invalid"},
+		"wrong type":       {422, "POST", "/wishlist", `{"tenantId":1}`, nil, "invalid"},
+		"tenant":           {422, "POST", "/wishlist", `{"tenantId":"x","propertyId":"` + property + `","source":"list"}`, nil, "invalid"},
+		"property":         {422, "POST", "/wishlist", wish("x"), nil, "invalid"},
+		"source":           {422, "POST", "/wishlist", strings.Replace(wish(property), "list", "other", 1), nil, "invalid"},
+		"long note":        {422, "POST", "/wishlist", strings.Replace(wish(property), `"source"`, `"note":"`+strings.Repeat("ä", 281)+`","source"`, 1), nil, "invalid"},
+		"note with NUL":    {400, "POST", "/wishlist", strings.Replace(wish(property), `"source"`, `"note":"\u0000","source"`, 1), nil, "invalid"},
+		"large":            {413, "POST", "/wishlist", `{"note":"` + strings.Repeat("a", 17<<10) + `"}`, nil, "too-large"},
+		"no note":          {422, "PATCH", "/wishlist/" + property, `{}`, nil, "invalid"},
+		"body for nothing": {400, "POST", "/session/clear", `{}`, nil, "invalid"},
+		"locale":           {422, "PATCH", "/session/preferences", `{"locale":"deutsch-"}`, nil, "invalid"},
+		"currency":         {422, "PATCH", "/session/preferences", `{"currency":"eur"}`, nil, "invalid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			on := *b
+			on.server = &server{t, s.base, s.hot}
+			a := on.send(c.method, c.path, c.body, c.headers...)
+			on.check(a, c.status, `"code":"`+c.code+`"`, fmt.Sprintf(`"status":%d`, c.status), `"detail":"`)
+		})
+	}
+	b.want(200, http.MethodGet, "/wishlist", "", `"items":[]`)
+	b.check(b.send(http.MethodPost, "/wishlist", wish(property), "Sec-Fetch-Site: same-origin", "Origin: "+s.base), 201)
+}
+
+// TestCookies: nothing of one guest reaches another, and a cookie that is not ours counts
+// as none.
+func TestCookies(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	a, b := s.begin(), s.begin()
+	a.want(201, http.MethodPost, "/wishlist", wish(property))
+	b.want(200, http.MethodGet, "/wishlist", "", `"items":[]`)
+	b.check(b.send(http.MethodGet, "/wishlist", "", "Cookie: gms=x; gms="+a.cookie), 200, property)
+	fresh := &browser{server: s}
+	got := fresh.send(http.MethodPost, "/session", "", "Cookie: gms="+a.cookie[:len(a.cookie)-1])
+	fresh.check(got, 201)
+	header := got.header.Get("Set-Cookie")
+	for _, part := range []string{"gms=gms_", "Path=/", "Max-Age=2592000", "HttpOnly", "SameSite=Lax"} {
+		if !strings.Contains(header, part) {
+			t.Errorf("no %s in %s", part, header)
+		}
+	}
+	if strings.Contains(header, "Domain") || got.header.Get("Set-Cookie") == "" {
+		t.Errorf("Set-Cookie: %s", header)
+	}
+}

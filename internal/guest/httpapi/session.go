@@ -1,0 +1,75 @@
+package httpapi
+
+import (
+	"net/http"
+	"time"
+
+	"holdfast/internal/guest"
+)
+
+// sessionView is a session as clients see it. It does not have the ID, so that no page
+// passes it on.
+type sessionView struct {
+	CreatedAt   time.Time       `json:"createdAt"`
+	Preferences preferencesView `json:"preferences"`
+}
+
+type preferencesView struct {
+	Locale   string `json:"locale,omitempty"`
+	Currency string `json:"currency,omitempty"`
+}
+
+func (x *exchange) sendSession(status int, s guest.Session) error {
+	a, err := jsonAnswer(status, sessionView{s.Created, preferencesView{s.Locale, s.Currency}})
+	if err == nil {
+		send(x.out, a)
+	}
+	return err
+}
+
+// beginSession begins a session, or returns that of the cookie.
+func (x *exchange) beginSession() error {
+	if x.session != "" {
+		return x.getSession()
+	}
+	s, err := x.Service.Begin(x.ctx())
+	if err != nil {
+		return err
+	}
+	x.setCookie(s.ID)
+	return x.sendSession(http.StatusCreated, s)
+}
+
+func (x *exchange) getSession() error {
+	s, err := x.Service.Session(x.ctx(), x.session)
+	if err != nil {
+		return err
+	}
+	return x.sendSession(http.StatusOK, s)
+}
+
+func (x *exchange) setPreferences() error {
+	var patch struct {
+		Locale   *string `json:"locale"`
+		Currency *string `json:"currency"`
+	}
+	if err := decode(x.body, &patch); err != nil {
+		return err
+	}
+	s, err := x.Service.SetPreferences(x.ctx(), x.session, patch.Locale, patch.Currency)
+	if err != nil {
+		return err
+	}
+	return x.sendSession(http.StatusOK, s)
+}
+
+// clear ends the session. A repeated request has no session to end, but gets a cookie
+// again, whose first one may not have arrived.
+func (x *exchange) clear() error {
+	s, a, replayed, err := x.Service.Clear(x.ctx(), x.mutation, guest.Answer{Status: http.StatusNoContent})
+	if err != nil {
+		return err
+	}
+	x.setCookie(s.ID)
+	return x.reply(a, replayed, nil)
+}

@@ -1,0 +1,192 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"holdfast/internal/canonjson"
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+)
+
+// wishView is an entry of the wishlist as clients see it.
+type wishView struct {
+	ID         guest.ID  `json:"id"`
+	TenantID   string    `json:"tenantId"`
+	PropertyID string    `json:"propertyId"`
+	Source     string    `json:"source"`
+	Note       string    `json:"note,omitempty"`
+	AddedAt    time.Time `json:"addedAt"`
+}
+
+func viewOf(w guest.Wish) wishView {
+	return wishView{w.ID, w.Tenant, w.Property, w.Source, w.Note, w.Added}
+}
+
+// reply sends the answer of a mutation, or that it gave before.
+func (x *exchange) reply(a guest.Answer, replayed bool, err error) error {
+	if err != nil {
+		return err
+	}
+	if replayed {
+		x.out.Header().Set("Idempotency-Replayed", "true")
+	}
+	send(x.out, a)
+	return nil
+}
+
+func (x *exchange) addWish() error {
+	var in struct {
+		TenantID   string `json:"tenantId"`
+		PropertyID string `json:"propertyId"`
+		Source     string `json:"source"`
+		Note       string `json:"note"`
+	}
+	if err := decode(x.body, &in); err != nil {
+		return err
+	}
+	w := guest.Wish{Tenant: in.TenantID, Property: in.PropertyID, Source: in.Source, Note: in.Note}
+	return x.reply(x.Service.AddWish(x.ctx(), x.mutation, w, func(w guest.Wish, added bool, err error) (guest.Answer, error) {
+		if err != nil { // it is stored, so it names no request
+			e := asRefusal(err)
+			return guest.Answer{Status: e.status, ContentType: problemType, Body: encodeProblem(e, "")}, nil
+		}
+		status := http.StatusOK
+		if added {
+			status = http.StatusCreated
+		}
+		a, err := jsonAnswer(status, viewOf(w))
+		if added {
+			a.Location = prefix + "wishlist/" + w.Property
+		}
+		return a, err
+	}))
+}
+
+func (x *exchange) setNote() error {
+	var in struct {
+		Note *string `json:"note"`
+	}
+	if err := decode(x.body, &in); err != nil {
+		return err
+	}
+	if in.Note == nil {
+		return refuse(http.StatusUnprocessableEntity, "invalid", "note: expected a text; an empty one removes the note")
+	}
+	return x.reply(x.Service.SetNote(x.ctx(), x.mutation, x.route.property, *in.Note, func(w guest.Wish) (guest.Answer, error) {
+		return jsonAnswer(http.StatusOK, viewOf(w))
+	}))
+}
+
+func (x *exchange) removeWish() error {
+	return x.reply(x.Service.RemoveWish(x.ctx(), x.mutation, x.route.property, guest.Answer{Status: http.StatusNoContent}))
+}
+
+// Limits of a page.
+const (
+	defaultLimit = 100
+	maxLimit     = 100
+)
+
+func (x *exchange) listWishes() error {
+	limit, after, err := parsePage(x.in.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	all, err := x.Service.Store.Wishes(x.ctx(), x.session, after, limit+1)
+	if err != nil {
+		return err
+	}
+	page := struct {
+		Items      []wishView `json:"items"`
+		NextCursor *string    `json:"nextCursor"`
+	}{Items: []wishView{}}
+	if len(all) > limit {
+		all = all[:limit]
+		next := cursorOf(all[limit-1])
+		page.NextCursor = &next
+	}
+	for _, w := range all {
+		page.Items = append(page.Items, viewOf(w))
+	}
+	a, err := jsonAnswer(http.StatusOK, page)
+	if err != nil {
+		return err
+	}
+	send(x.out, a)
+	return nil
+}
+
+var errQuery = refuse(http.StatusBadRequest, "invalid", "query: expected limit (1 to 100) and cursor (nextCursor of the page before), each at most once")
+
+func parsePage(raw string) (limit int, after *guest.Wish, err error) {
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return 0, nil, errQuery
+	}
+	limit = defaultLimit
+	for name, values := range query {
+		switch {
+		case len(values) != 1:
+			return 0, nil, errQuery
+		case name == "limit":
+			if limit, err = strconv.Atoi(values[0]); err != nil || limit < 1 || limit > maxLimit {
+				return 0, nil, errQuery
+			}
+		case name == "cursor":
+			if after, err = parseCursor(values[0]); err != nil {
+				return 0, nil, err
+			}
+		default:
+			return 0, nil, errQuery
+		}
+	}
+	return limit, after, nil
+}
+
+// cursorOf returns the place after an entry.
+func cursorOf(w guest.Wish) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(w.Added.UnixMicro(), 10) + "." + string(w.ID)))
+}
+
+func parseCursor(text string) (*guest.Wish, error) {
+	place, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	micros, id, _ := strings.Cut(string(place), ".")
+	at, err2 := strconv.ParseInt(micros, 10, 64)
+	last, ok := guest.ParseID(guest.WishPrefix, id)
+	if err != nil || err2 != nil || !ok || at < 0 || at > 1<<52 {
+		return nil, errQuery
+	}
+	return &guest.Wish{ID: last, Added: time.UnixMicro(at).UTC()}, nil
+}
+
+// jsonAnswer returns an answer with a JSON body.
+func jsonAnswer(status int, body any) (guest.Answer, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return guest.Answer{}, fault.Wrap(fault.Internal, "encode the response", err)
+	}
+	return guest.Answer{Status: status, ContentType: "application/json", Body: append(text, '\n')}, nil
+}
+
+// decode reads a JSON object with the members of a struct only.
+func decode(body canonjson.Value, into any) error {
+	d := json.NewDecoder(bytes.NewReader([]byte(body)))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return refuse(http.StatusUnprocessableEntity, "invalid", strings.TrimPrefix(wrong.Field+": ", ": ")+"unexpected "+wrong.Value)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return refuse(http.StatusUnprocessableEntity, "invalid", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return nil
+}

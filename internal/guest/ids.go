@@ -1,0 +1,43 @@
+package guest
+
+import (
+	"crypto/rand"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// ID is a prefix and a ULID, such as gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B. It is compared
+// and sorted by bytes.
+type ID string
+
+// Prefixes of IDs.
+const (
+	SessionPrefix  = "gms_"
+	SearchPrefix   = "srs_"
+	WishPrefix     = "wsh_"
+	HandoffPrefix  = "bhd_"
+	PageViewPrefix = "mpv_"
+	FunnelPrefix   = "cfe_"
+	EventPrefix    = "evt_"
+)
+
+// NewID returns a new ID. Its 80 random bits come from the system's generator, and do not
+// follow from those of another ID of the same millisecond: a session cannot be guessed.
+func NewID(prefix string, now time.Time) ID {
+	return ID(prefix + ulid.MustNew(ulid.Timestamp(now), rand.Reader).String())
+}
+
+// ParseID returns false unless the text is an ID with the prefix, in upper case.
+func ParseID(prefix, text string) (ID, bool) {
+	digits, ok := strings.CutPrefix(text, prefix)
+	if !ok {
+		return "", false
+	}
+	u, err := ulid.ParseStrict(digits)
+	if err != nil || u.String() != digits {
+		return "", false
+	}
+	return ID(text), true
+}

@@ -1,0 +1,55 @@
+package guest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"holdfast/internal/fault"
+)
+
+// Mutation identifies a request that changes something, so that it happens once.
+type Mutation struct {
+	Session ID
+	Route   string   // method and path template, a constant of the server
+	Key     string   // of the client: 1 to 255 printable ASCII characters
+	Digest  [32]byte // of everything that the request says
+}
+
+// MutationLife is how long the answer of a mutation is kept.
+const MutationLife = 24 * time.Hour
+
+// CompositeKey identifies the mutation in databases: 64 hexadecimal digits. The session
+// has a fixed length and routes are constants, so different mutations have different keys.
+func (m *Mutation) CompositeKey() string {
+	sum := sha256.Sum256([]byte(string(m.Session) + "|" + m.Route + "|" + m.Key))
+	return hex.EncodeToString(sum[:])
+}
+
+// CheckKey rejects idempotency keys that are not 1 to 255 printable ASCII characters.
+func CheckKey(key string) error {
+	for i := range len(key) {
+		if key[i] < ' ' || key[i] > '~' {
+			return ErrKey
+		}
+	}
+	if key == "" || len(key) > 255 {
+		return ErrKey
+	}
+	return nil
+}
+
+// Answer is what a mutation answered. It is stored and sent again as it is.
+type Answer struct {
+	Status      int
+	ContentType string // "": no body
+	Location    string // "": none
+	Body        []byte
+}
+
+// Errors of idempotency keys.
+var (
+	ErrKey       = fault.New(fault.Invalid, "Idempotency-Key: expected 1 to 255 printable ASCII characters")
+	ErrKeyReused = fault.New(fault.Invalid, "Idempotency-Key: the key was used for another request")
+	ErrInFlight  = fault.New(fault.Conflict, "another request of this session is in progress: retry later")
+)

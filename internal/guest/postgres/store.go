@@ -1,0 +1,123 @@
+// Package postgres stores what guest must not lose in PostgreSQL. A mutation is a
+// transaction that begins with a lock of the session; the rules run between its
+// statements.
+package postgres
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"holdfast/internal/db/migrate"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrations returns the schema changes of this backend.
+func Migrations() (migrate.Set, error) { return migrate.Load("guest", migrations, "migrations") }
+
+// Store implements guest.Store.
+type Store struct {
+	db  *pgdb.DB
+	set func() (migrate.Set, error)
+}
+
+var _ guest.Store = (*Store)(nil)
+
+// New returns a store on a database. Apply Migrations to the database before the first
+// use.
+func New(db *pgdb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
+
+// Ping implements guest.Store. It reads the table of migrations each time, because a
+// newer release may migrate the database while this server runs.
+func (s *Store) Ping(ctx context.Context) error {
+	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of guest needs %d migrations: run holdfast migrate")
+}
+
+// mostWait is how long a mutation waits for others of its session.
+const mostWait = 5 * time.Second
+
+var wait = strconv.FormatInt(mostWait.Milliseconds(), 10)
+
+var (
+	sqlBegin = pgdb.Statement{Name: "guest.begin_mutation", SQL: `
+		SELECT at, coalesce(same, false), coalesce(status, 0), coalesce(content_type, ''), coalesce(location, ''), body
+		FROM bff_consumer.begin_mutation($1, $2, $3, $4)`}
+	sqlKeepAnswer = pgdb.Statement{Name: "guest.keep_answer", SQL: `
+		INSERT INTO bff_consumer.idempotency_keys
+			(composite_key, guest_session_id, route, request_digest, response_status, content_type, location, response_body, created_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+		ON CONFLICT (composite_key) DO UPDATE SET request_digest = excluded.request_digest, response_status = excluded.response_status,
+			content_type = excluded.content_type, location = excluded.location, response_body = excluded.response_body,
+			created_at = excluded.created_at, expires_at = excluded.expires_at`}
+	sqlDropAnswers = pgdb.Statement{Name: "guest.drop_answers", SQL: `
+		DELETE FROM bff_consumer.idempotency_keys WHERE composite_key = ANY (ARRAY(
+			SELECT composite_key FROM bff_consumer.idempotency_keys WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))`}
+	sqlDropRemoved = pgdb.Statement{Name: "guest.drop_removed", SQL: `
+		DELETE FROM bff_consumer.wishlist_anonymous WHERE id = ANY (ARRAY(
+			SELECT id FROM bff_consumer.wishlist_anonymous WHERE removed_at < $1 ORDER BY removed_at LIMIT $2 FOR UPDATE SKIP LOCKED))`}
+)
+
+// Mutate implements guest.Store.
+func (s *Store) Mutate(ctx context.Context, m guest.Mutation, fn func(guest.Tx) (guest.Answer, error)) (a guest.Answer, replayed bool, err error) {
+	key := m.CompositeKey()
+	err = s.db.Tx(ctx, "guest.mutate", func(t *pgdb.Tx) error {
+		a, replayed = guest.Answer{}, false
+		var now time.Time
+		var same bool
+		var before guest.Answer
+		_, err := t.QueryRow(sqlBegin, []any{string(m.Session), key, m.Digest[:], wait}, &now, &same, &before.Status, &before.ContentType, &before.Location, &before.Body)
+		switch pg, isPG := errors.AsType[*pgconn.PgError](err); {
+		case isPG && pg.Code == "55P03": // lock_not_available
+			return guest.ErrInFlight
+		case err != nil:
+			return err
+		case before.Status != 0 && !same:
+			return guest.ErrKeyReused
+		case before.Status != 0:
+			a, replayed = before, true
+			return nil
+		}
+		now = now.UTC()
+		if a, err = fn(&tx{t: t, session: m.Session, now: now}); err != nil {
+			return err
+		}
+		body := a.Body
+		if body == nil {
+			body = []byte{}
+		}
+		_, err = t.Exec(sqlKeepAnswer, key, string(m.Session), m.Route, m.Digest[:], a.Status, a.ContentType, a.Location, body, now, now.Add(guest.MutationLife))
+		return err
+	})
+	if err != nil {
+		return guest.Answer{}, false, err
+	}
+	return a, replayed, nil
+}
+
+// DropAnswers implements guest.Store.
+func (s *Store) DropAnswers(ctx context.Context, now time.Time, limit int) (int, error) {
+	return s.drop(ctx, sqlDropAnswers, now, limit)
+}
+
+// DropRemoved implements guest.Store.
+func (s *Store) DropRemoved(ctx context.Context, before time.Time, limit int) (int, error) {
+	return s.drop(ctx, sqlDropRemoved, before, limit)
+}
+
+func (s *Store) drop(ctx context.Context, statement pgdb.Statement, at time.Time, limit int) (int, error) {
+	if limit < 1 {
+		return 0, fault.New(fault.Invalid, "limit: expected at least 1")
+	}
+	n, err := s.db.Exec(ctx, statement, at, limit)
+	return int(n), err
+}

@@ -1,0 +1,94 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/postgres"
+	"holdfast/internal/guest/storetest"
+	"holdfast/internal/suite"
+	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
+)
+
+func TestMain(m *testing.M) { suite.Main(m, "25") }
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) storetest.Harness { return harness(t, testdb.PostgresDatabase(t), nil) })
+}
+
+// TestStoreBehindPgBouncer runs the suite through a pooler that gives each transaction
+// another connection.
+func TestStoreBehindPgBouncer(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) storetest.Harness {
+		through := testdb.PgBouncer(t, testdb.PostgresDatabase(t), 4)
+		return harness(t, testdb.WithParameter(t, through, "default_query_exec_mode", "exec"), nil)
+	})
+}
+
+func harness(t testing.TB, url string, fault func(string) error) storetest.Harness {
+	t.Helper()
+	db := opened.Postgres(t, pgdb.Options{URL: url, MaxConns: 10}, postgres.Migrations)
+	store := postgres.New(db)
+	if fault != nil { // not for the migrations
+		store = postgres.New(opened.Postgres(t, pgdb.Options{URL: url, Fault: fault}, nil))
+	}
+	return storetest.Harness{
+		Store:  store,
+		Faulty: func(t testing.TB, fault func(string) error) storetest.Harness { return harness(t, url, fault) },
+		Events: func(t suite.TB, session guest.ID) (all []guest.Event) {
+			t.Helper()
+			var e guest.Event
+			var id, payload string
+			err := db.ForEach(t.Context(), pgdb.Statement{Name: "test", SQL: `
+				SELECT id, topic, subject, retention_class, payload::text, created_at FROM bff_consumer.outbox WHERE ordering_key = $1 ORDER BY position`},
+				[]any{string(session)}, func() { all = nil }, func() error {
+					e.ID, e.Payload = guest.ID(id), []byte(payload)
+					all = append(all, e)
+					return nil
+				}, &id, &e.Type, &e.Subject, &e.Retention, &payload, &e.At)
+			suite.Must(t, "events", err)
+			return all
+		},
+	}
+}
+
+// TestPing: the store says what is missing, and that nothing is.
+func TestPing(t *testing.T) {
+	t.Parallel()
+	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, nil)
+	opened.WantPing(t, db, postgres.Migrations, postgres.New(db).Ping)
+}
+
+// TestWaitIsBounded: a mutation does not wait for another one of its session for ever.
+func TestWaitIsBounded(t *testing.T) {
+	t.Parallel()
+	h := harness(t, testdb.PostgresDatabase(t), nil)
+	session := guest.ID("gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B")
+	begun, end, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		_, _, err := h.Store.Mutate(context.Background(), guest.Mutation{Session: session, Key: "a"}, func(guest.Tx) (guest.Answer, error) {
+			close(begun)
+			<-end
+			return guest.Answer{Status: 200}, nil
+		})
+		ended <- err
+	}()
+	<-begun
+	_, _, err := h.Store.Mutate(t.Context(), guest.Mutation{Session: session, Key: "b"}, func(guest.Tx) (guest.Answer, error) {
+		t.Error("it ran beside the other")
+		return guest.Answer{Status: 200}, nil
+	})
+	if !errors.Is(err, guest.ErrInFlight) {
+		t.Errorf("got %v", err)
+	}
+	close(end)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,162 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/guest"
+)
+
+const columns = `id, tenant_id::text, property_id::text, source, coalesce(note, ''), added_at, removed_at`
+
+var (
+	sqlWishes = pgdb.Statement{Name: "guest.wishes", SQL: `
+		SELECT ` + columns + ` FROM bff_consumer.wishlist_anonymous
+		WHERE guest_session_id = $1 AND removed_at IS NULL ORDER BY added_at DESC, id LIMIT $2`}
+	sqlWishesAfter = pgdb.Statement{Name: "guest.wishes_after", SQL: `
+		SELECT ` + columns + ` FROM bff_consumer.wishlist_anonymous
+		WHERE guest_session_id = $1 AND removed_at IS NULL AND (added_at < $2 OR added_at = $2 AND id > $3)
+		ORDER BY added_at DESC, id LIMIT $4`}
+	sqlWish = pgdb.Statement{Name: "guest.wish", SQL: `
+		SELECT ` + columns + ` FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1 AND property_id = $2`}
+	sqlLive = pgdb.Statement{Name: "guest.count_wishes", SQL: `
+		SELECT count(*) FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1 AND removed_at IS NULL`}
+	sqlPutWish = pgdb.Statement{Name: "guest.put_wish", SQL: `
+		INSERT INTO bff_consumer.wishlist_anonymous (guest_session_id, id, tenant_id, property_id, source, note, added_at)
+		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7)
+		ON CONFLICT (guest_session_id, property_id) DO UPDATE
+		SET source = excluded.source, note = excluded.note, added_at = excluded.added_at, removed_at = NULL`}
+	sqlSetNote = pgdb.Statement{Name: "guest.set_note", SQL: `
+		UPDATE bff_consumer.wishlist_anonymous SET note = nullif($3, '') WHERE guest_session_id = $1 AND property_id = $2`}
+	sqlRemoveWish = pgdb.Statement{Name: "guest.remove_wish", SQL: `
+		UPDATE bff_consumer.wishlist_anonymous SET removed_at = $3 WHERE guest_session_id = $1 AND property_id = $2`}
+	sqlClearWishes = pgdb.Statement{Name: "guest.clear_wishes", SQL: `
+		DELETE FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1`}
+	sqlClearAnswers = pgdb.Statement{Name: "guest.clear_answers", SQL: `
+		DELETE FROM bff_consumer.idempotency_keys WHERE guest_session_id = $1`}
+	sqlAppend = pgdb.Statement{Name: "guest.append", SQL: `
+		INSERT INTO bff_consumer.outbox (id, topic, ordering_key, subject, payload, headers, retention_class, created_at)
+		VALUES ($1, $2, $3, $4, $5, '{}', $6, $7)`}
+)
+
+// scanWish scans rows of columns.
+type scanWish struct {
+	guest.Wish
+	id      string
+	removed pgtype.Timestamptz
+}
+
+func (s *scanWish) dest() []any {
+	return []any{&s.id, &s.Tenant, &s.Property, &s.Source, &s.Note, &s.Added, &s.removed}
+}
+
+func (s *scanWish) wish() guest.Wish {
+	w := s.Wish
+	w.ID, w.Added = guest.ID(s.id), w.Added.UTC()
+	if s.removed.Valid {
+		w.Removed = s.removed.Time.UTC()
+	}
+	return w
+}
+
+// Wishes implements guest.Store.
+func (s *Store) Wishes(ctx context.Context, session guest.ID, after *guest.Wish, limit int) (all []guest.Wish, err error) {
+	statement, args := sqlWishes, []any{string(session), limit}
+	if after != nil {
+		statement, args = sqlWishesAfter, []any{string(session), after.Added, string(after.ID), limit}
+	}
+	var row scanWish
+	err = s.db.ForEach(ctx, statement, args, func() { all = nil }, func() error {
+		all = append(all, row.wish())
+		return nil
+	}, row.dest()...)
+	return all, err
+}
+
+// tx implements guest.Tx.
+type tx struct {
+	t       *pgdb.Tx
+	session guest.ID
+	now     time.Time
+}
+
+// Now implements guest.Tx.
+func (t *tx) Now() time.Time { return t.now }
+
+func (t *tx) wish(property string) (w guest.Wish, found bool, err error) {
+	var row scanWish
+	found, err = t.t.QueryRow(sqlWish, []any{string(t.session), property}, row.dest()...)
+	return row.wish(), found, err
+}
+
+// AddWish implements guest.Tx.
+func (t *tx) AddWish(w guest.Wish) (result guest.Wish, added bool, err error) {
+	existing, exists, err := t.wish(w.Property)
+	if err != nil {
+		return guest.Wish{}, false, err
+	}
+	var live int
+	if _, err := t.t.QueryRow(sqlLive, []any{string(t.session)}, &live); err != nil {
+		return guest.Wish{}, false, err
+	}
+	w.Added, w.Removed = t.now, time.Time{}
+	result, added, err = guest.AddWish(w, existing, exists, live)
+	if err != nil || !added {
+		return result, false, err
+	}
+	_, err = t.t.Exec(sqlPutWish, string(t.session), string(result.ID), result.Tenant, result.Property, result.Source, result.Note, result.Added)
+	return result, true, err
+}
+
+// live returns a live entry.
+func (t *tx) live(property string) (guest.Wish, error) {
+	w, found, err := t.wish(property)
+	if err == nil && (!found || !w.Removed.IsZero()) {
+		err = guest.ErrNoWish
+	}
+	return w, err
+}
+
+// SetNote implements guest.Tx.
+func (t *tx) SetNote(property, note string) (guest.Wish, error) {
+	w, err := t.live(property)
+	if err != nil {
+		return guest.Wish{}, err
+	}
+	w.Note = note
+	_, err = t.t.Exec(sqlSetNote, string(t.session), property, note)
+	return w, err
+}
+
+// RemoveWish implements guest.Tx.
+func (t *tx) RemoveWish(property string) (w guest.Wish, removed bool, err error) {
+	w, err = t.live(property)
+	switch {
+	case errors.Is(err, guest.ErrNoWish):
+		return guest.Wish{}, false, nil
+	case err != nil:
+		return guest.Wish{}, false, err
+	}
+	w.Removed = t.now
+	_, err = t.t.Exec(sqlRemoveWish, string(t.session), property, t.now)
+	return w, true, err
+}
+
+// Clear implements guest.Tx.
+func (t *tx) Clear() error {
+	if _, err := t.t.Exec(sqlClearWishes, string(t.session)); err != nil {
+		return err
+	}
+	_, err := t.t.Exec(sqlClearAnswers, string(t.session))
+	return err
+}
+
+// Append implements guest.Tx.
+func (t *tx) Append(e guest.Event) error {
+	_, err := t.t.Exec(sqlAppend, string(e.ID), e.Type, string(t.session), e.Subject, string(e.Payload), e.Retention, e.At)
+	return err
+}

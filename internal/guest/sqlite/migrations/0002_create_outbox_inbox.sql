@@ -1,0 +1,35 @@
+-- position is the order of commits. Events of an ordering key are published by it.
+CREATE TABLE bff_consumer_outbox (
+	position        INTEGER PRIMARY KEY AUTOINCREMENT,
+	id              TEXT    NOT NULL UNIQUE CHECK (length(id) = 30 AND id GLOB 'evt_[0-7]*'),
+	topic           TEXT    NOT NULL,
+	ordering_key    TEXT    NOT NULL,
+	subject         TEXT    NOT NULL,
+	payload         TEXT    NOT NULL CHECK (json_valid(payload)),
+	headers         TEXT    NOT NULL CHECK (json_valid(headers)),
+	retention_class TEXT    NOT NULL CHECK (retention_class IN ('operational', 'audit')),
+	created_at      INTEGER NOT NULL,
+	published_at    INTEGER,
+	attempts        INTEGER NOT NULL DEFAULT 0,
+	last_error      TEXT,
+	next_attempt_at INTEGER,
+	dead_at         INTEGER
+) STRICT;
+
+CREATE INDEX bff_consumer_ix_outbox_unpublished ON bff_consumer_outbox (position)
+	WHERE published_at IS NULL AND dead_at IS NULL;
+CREATE INDEX bff_consumer_ix_outbox_published ON bff_consumer_outbox (published_at)
+	WHERE published_at IS NOT NULL;
+
+-- The ID of an event is unique for its source.
+CREATE TABLE bff_consumer_inbox (
+	source       TEXT    NOT NULL,
+	event_id     TEXT    NOT NULL,
+	subject      TEXT    NOT NULL,
+	received_at  INTEGER NOT NULL,
+	processed_at INTEGER,
+	digest       BLOB    NOT NULL CHECK (length(digest) = 32),
+	PRIMARY KEY (source, event_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX bff_consumer_ix_inbox_received ON bff_consumer_inbox (received_at);

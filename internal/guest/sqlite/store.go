@@ -1,0 +1,124 @@
+// Package sqlite stores what guest must not lose in one SQLite file. A mutation runs in
+// the file's group-commit writer, which excludes all others.
+package sqlite
+
+import (
+	"context"
+	"embed"
+	"sync"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/db/migrate"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrations returns the schema changes of this backend.
+func Migrations() (migrate.Set, error) { return migrate.Load("guest", migrations, "migrations") }
+
+// Store implements guest.Store.
+type Store struct {
+	db  *sqlitedb.DB
+	now clock.Clock // that of the database, which is this process
+	set func() (migrate.Set, error)
+}
+
+var _ guest.Store = (*Store)(nil)
+
+// New returns a store on a file. Apply Migrations to the file before the first use.
+func New(db *sqlitedb.DB, now clock.Clock) *Store {
+	return &Store{db: db, now: now, set: sync.OnceValues(Migrations)}
+}
+
+// Ping implements guest.Store. It reads the table of migrations each time, because a
+// newer release may migrate the file while this server runs.
+func (s *Store) Ping(ctx context.Context) error {
+	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of guest needs %d migrations")
+}
+
+const (
+	sqlAnswer = `SELECT request_digest = ?, response_status, content_type, location, response_body
+		FROM bff_consumer_idempotency_keys WHERE composite_key = ? AND expires_at > ?`
+	sqlKeepAnswer = `INSERT OR REPLACE INTO bff_consumer_idempotency_keys
+		(composite_key, guest_session_id, route, request_digest, response_status, content_type, location, response_body, created_at, expires_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlDropAnswers = `DELETE FROM bff_consumer_idempotency_keys WHERE composite_key IN
+		(SELECT composite_key FROM bff_consumer_idempotency_keys WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)`
+	sqlDropRemoved = `DELETE FROM bff_consumer_wishlist_anonymous WHERE id IN
+		(SELECT id FROM bff_consumer_wishlist_anonymous WHERE removed_at < ? ORDER BY removed_at LIMIT ?)`
+)
+
+// kept is an answer that a mutation has.
+type kept struct {
+	guest.Answer
+	same bool // the digest
+}
+
+// Mutate implements guest.Store.
+func (s *Store) Mutate(ctx context.Context, m guest.Mutation, fn func(guest.Tx) (guest.Answer, error)) (a guest.Answer, replayed bool, err error) {
+	key := m.CompositeKey()
+	err = s.db.Write(ctx, "mutate", func(c *sqlite.Conn) error {
+		now := s.now().Truncate(time.Microsecond).UTC()
+		before, found, err := sqlitedb.QueryRow(c, sqlAnswer, func(r *sqlite.Stmt) kept {
+			return kept{guest.Answer{Status: r.ColumnInt(1), ContentType: r.ColumnText(2), Location: r.ColumnText(3), Body: blob(r, 4)}, r.ColumnBool(0)}
+		}, m.Digest[:], key, now.UnixMicro())
+		switch {
+		case err != nil:
+			return err
+		case found && !before.same:
+			return guest.ErrKeyReused
+		case found:
+			a, replayed = before.Answer, true
+			return nil
+		}
+		replayed = false
+		if a, err = fn(&tx{c: c, session: m.Session, now: now}); err != nil {
+			return err
+		}
+		body := a.Body
+		if body == nil {
+			body = []byte{}
+		}
+		return sqlitedb.Exec(c, sqlKeepAnswer, key, string(m.Session), m.Route, m.Digest[:], a.Status, a.ContentType, a.Location, body,
+			now.UnixMicro(), now.Add(guest.MutationLife).UnixMicro())
+	})
+	if err != nil {
+		return guest.Answer{}, false, err
+	}
+	return a, replayed, nil
+}
+
+func blob(r *sqlite.Stmt, column int) []byte {
+	b := make([]byte, r.ColumnLen(column))
+	r.ColumnBytes(column, b)
+	return b
+}
+
+// DropAnswers implements guest.Store.
+func (s *Store) DropAnswers(ctx context.Context, now time.Time, limit int) (int, error) {
+	return s.drop(ctx, "drop_answers", sqlDropAnswers, now, limit)
+}
+
+// DropRemoved implements guest.Store.
+func (s *Store) DropRemoved(ctx context.Context, before time.Time, limit int) (int, error) {
+	return s.drop(ctx, "drop_removed", sqlDropRemoved, before, limit)
+}
+
+func (s *Store) drop(ctx context.Context, name, sql string, at time.Time, limit int) (n int, err error) {
+	if limit < 1 {
+		return 0, fault.New(fault.Invalid, "limit: expected at least 1")
+	}
+	err = s.db.Write(ctx, name, func(c *sqlite.Conn) error {
+		err := sqlitedb.Exec(c, sql, at.UnixMicro(), limit)
+		n = c.Changes()
+		return err
+	})
+	return n, err
+}

@@ -1,0 +1,59 @@
+package guest
+
+import (
+	"context"
+	"time"
+)
+
+// Store stores what must not be lost. Every method is atomic. Any method may return
+// fault.Unavailable when the engine is unavailable. Then it had no effect, except that
+// a lost connection may leave the result of a mutation unknown; repeating it is safe.
+//
+// The test suite in storetest defines the contract.
+type Store interface {
+	// Mutate runs fn in a transaction that excludes other mutations of the session, and
+	// stores its answer under the key of the mutation. If the key has an answer, Mutate
+	// returns it instead, with replayed set, or ErrKeyReused if the digest is another one.
+	// If fn returns an error, nothing is stored. fn may run twice and must not have other
+	// effects. A mutation that waits too long for others of its session is ErrInFlight.
+	Mutate(ctx context.Context, m Mutation, fn func(Tx) (Answer, error)) (a Answer, replayed bool, err error)
+
+	// Wishes reads live entries of a session, newest first and then by greater ID: at
+	// most limit, after the entry with the time and ID of after, or from the first if
+	// after is nil.
+	Wishes(ctx context.Context, session ID, after *Wish, limit int) ([]Wish, error)
+
+	// DropAnswers deletes at most limit answers that have expired, and returns their
+	// number.
+	DropAnswers(ctx context.Context, now time.Time, limit int) (int, error)
+
+	// DropRemoved deletes at most limit entries that were removed before a time, and
+	// returns their number.
+	DropRemoved(ctx context.Context, before time.Time, limit int) (int, error)
+
+	// Ping checks that the engine is reachable and has the schema that this binary
+	// requires. Otherwise it returns fault.Unavailable with the reason.
+	Ping(ctx context.Context) error
+}
+
+// Tx is the transaction of a mutation. It sees its own changes.
+type Tx interface {
+	// Now returns the time of the database, to the microsecond.
+	Now() time.Time
+
+	// AddWish is the rule AddWish on the session's wishlist. ID is that of a new entry.
+	AddWish(w Wish) (result Wish, added bool, err error)
+
+	// SetNote replaces the note of a live entry, or returns ErrNoWish.
+	SetNote(property, note string) (Wish, error)
+
+	// RemoveWish removes a live entry. It returns false if there is none.
+	RemoveWish(property string) (Wish, bool, error)
+
+	// Clear deletes the wishlist of the session, removed entries included, and the answers
+	// of its mutations.
+	Clear() error
+
+	// Append appends an event to the outbox.
+	Append(e Event) error
+}

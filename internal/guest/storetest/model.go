@@ -1,0 +1,166 @@
+package storetest
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"holdfast/internal/guest"
+	"holdfast/internal/suite"
+)
+
+func modelChecks() []check { return []check{{"RandomSteps", randomSteps}} }
+
+// machine takes random steps on a store and on a model of it, and compares after each
+// step all that can be seen.
+type machine struct {
+	*user
+	rows   map[string]guest.Wish // by property, removed ones too
+	events []guest.ID
+	done   []guest.Mutation
+}
+
+func randomSteps(t *testing.T, u *user) {
+	suite.Walk(t, func(rt *rapid.T) map[string]func(*rapid.T) {
+		u := *u
+		u.t = rt
+		m := &machine{user: u.other(), rows: map[string]guest.Wish{}}
+		return map[string]func(*rapid.T){
+			"add": m.stepAdd, "add more": m.stepAdd, "note": m.stepNote, "remove": m.stepRemove, "clear": m.stepClear, "repeat": m.stepRepeat, "": m.compare,
+		}
+	})
+}
+
+// do runs a mutation that appends an event, and may fail in the end.
+func (m *machine) do(rt *rapid.T, fn func(guest.Tx) error) (committed bool) {
+	mutation := m.mutation()
+	fails := rapid.IntRange(0, 4).Draw(rt, "fails") == 0
+	var e guest.Event
+	_, _, err := m.h.Store.Mutate(rt.Context(), mutation, func(tx guest.Tx) (guest.Answer, error) {
+		if err := fn(tx); err != nil {
+			return ok, err
+		}
+		e = m.event(tx.Now())
+		if err := tx.Append(e); err != nil {
+			return ok, err
+		}
+		if fails {
+			return ok, errTest
+		}
+		return ok, nil
+	})
+	switch {
+	case fails && errors.Is(err, errTest):
+		return false
+	case err != nil:
+		rt.Fatalf("Mutate: %v", err)
+	}
+	m.events, m.done = append(m.events, e.ID), append(m.done, mutation)
+	return true
+}
+
+var properties = rapid.IntRange(0, 5)
+
+func (m *machine) stepAdd(rt *rapid.T) {
+	w := wish(properties.Draw(rt, "property"))
+	w.Note = rapid.SampledFrom([]string{"", "a", "b"}).Draw(rt, "note")
+	before, exists := m.rows[w.Property]
+	var got guest.Wish
+	var added bool
+	if !m.do(rt, func(tx guest.Tx) (err error) { got, added, err = tx.AddWish(w); return err }) {
+		return
+	}
+	live := exists && before.Removed.IsZero()
+	switch {
+	case added == live:
+		rt.Fatalf("added %v, but it was live: %v", added, live)
+	case live:
+		suite.Equal(m.t, "the live entry", got, before)
+	default:
+		if exists {
+			w.ID = before.ID
+		}
+		w.Added = got.Added
+		suite.Equal(m.t, "the new entry", got, w)
+		m.rows[w.Property] = w
+	}
+}
+
+func (m *machine) stepNote(rt *rapid.T) {
+	p := property(properties.Draw(rt, "property"))
+	w, exists := m.rows[p]
+	if !exists || !w.Removed.IsZero() {
+		if err := m.try(func(tx guest.Tx) error { _, err := tx.SetNote(p, "x"); return err }); !errors.Is(err, guest.ErrNoWish) {
+			rt.Fatalf("SetNote without an entry: %v", err)
+		}
+		return
+	}
+	w.Note = rapid.SampledFrom([]string{"", "c", "d"}).Draw(rt, "note")
+	if m.do(rt, func(tx guest.Tx) error { _, err := tx.SetNote(p, w.Note); return err }) {
+		m.rows[p] = w
+	}
+}
+
+func (m *machine) stepRemove(rt *rapid.T) {
+	p := property(properties.Draw(rt, "property"))
+	w, exists := m.rows[p]
+	var removed bool
+	var at time.Time
+	if !m.do(rt, func(tx guest.Tx) (err error) { _, removed, err = tx.RemoveWish(p); at = tx.Now(); return err }) {
+		return
+	}
+	suite.Equal(m.t, "removed", removed, exists && w.Removed.IsZero())
+	if removed {
+		w.Removed = at
+		m.rows[p] = w
+	}
+}
+
+func (m *machine) stepClear(rt *rapid.T) {
+	if m.do(rt, guest.Tx.Clear) {
+		clear(m.rows)
+		m.done = m.done[len(m.done)-1:]
+	}
+}
+
+// stepRepeat repeats a request, which is not done again.
+func (m *machine) stepRepeat(rt *rapid.T) {
+	if len(m.done) == 0 {
+		rt.Skip("nothing to repeat")
+	}
+	_, replayed, err := m.h.Store.Mutate(rt.Context(), rapid.SampledFrom(m.done).Draw(rt, "mutation"), func(tx guest.Tx) (guest.Answer, error) {
+		return ok, tx.Clear()
+	})
+	if err != nil || !replayed {
+		rt.Fatalf("repeated: %v, %v", replayed, err)
+	}
+}
+
+func (m *machine) compare(rt *rapid.T) {
+	var want []guest.Wish
+	for _, w := range m.rows {
+		if w.Removed.IsZero() {
+			want = append(want, w)
+		}
+	}
+	slices.SortFunc(want, func(a, b guest.Wish) int {
+		if c := b.Added.Compare(a.Added); c != 0 {
+			return c
+		}
+		return strings.Compare(string(a.ID), string(b.ID))
+	})
+	if got := m.wishes(2); !slices.Equal(got, want) {
+		rt.Fatalf("wishes %v, want %v", got, want)
+	}
+	var got []guest.ID
+	for _, e := range m.h.Events(rt, m.session) {
+		got = append(got, e.ID)
+	}
+	if !slices.Equal(got, m.events) {
+		rt.Fatalf("events %v, want %v", got, m.events)
+	}
+}

@@ -1,0 +1,160 @@
+// Package storetest is the contract of guest.Store as tests.
+//
+// A backend calls Run from a test of its own; what is not in this suite no caller may
+// rely on. Every case has a new session on a database that the cases share, except for
+// cases that see the data of every session. All run in parallel.
+package storetest
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"testing"
+	"time"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/guest"
+	"holdfast/internal/suite"
+)
+
+// Harness is a backend as the suite needs it.
+type Harness struct {
+	Store guest.Store
+
+	// Events reads the outbox of a session, in order.
+	Events func(t suite.TB, session guest.ID) []guest.Event
+
+	// Faulty opens another Harness on its own database, whose engine calls fault at every
+	// point where it can fail, and uses its error.
+	Faulty func(t testing.TB, fault func(point string) error) Harness
+}
+
+// Run runs the suite. A cleanup of t closes what open opens.
+func Run(t *testing.T, open func(t testing.TB) Harness) {
+	h := open(t)
+	suite.Suite[*user]{
+		Groups: groups(),
+		New: func(t *testing.T, g suite.Group[*user]) *user {
+			if g.Own {
+				return newUser(t, open(t))
+			}
+			return newUser(t, h)
+		},
+	}.Run(t)
+}
+
+// Names returns the names of all cases, as "Group/Case".
+func Names() []string { return suite.Names(groups()) }
+
+// check is one case; its user is new.
+type check = suite.Case[*user]
+
+// groups are the contract. A group with Own sees the data of every session.
+func groups() []suite.Group[*user] {
+	return []suite.Group[*user]{
+		{Name: "Mutations", Cases: mutationChecks()},
+		{Name: "Wishes", Cases: wishChecks()},
+		{Name: "Retention", Cases: retentionChecks(), Own: true},
+		{Name: "Faults", Cases: faultChecks()},
+		{Name: "Model", Cases: modelChecks()},
+	}
+}
+
+// user is a session, and mutates with a new key each time.
+type user struct {
+	t       suite.TB
+	h       Harness
+	session guest.ID
+	keys    int
+}
+
+func newUser(t suite.TB, h Harness) *user {
+	return &user{t: t, h: h, session: guest.NewID(guest.SessionPrefix, clock.System())}
+}
+
+// other is a user with another session.
+func (u *user) other() *user { return newUser(u.t, u.h) }
+
+// mutation is a mutation with a new key.
+func (u *user) mutation() guest.Mutation {
+	u.keys++
+	return guest.Mutation{Session: u.session, Route: "POST /test", Key: fmt.Sprint("key-", u.keys), Digest: sha256.Sum256([]byte("request"))}
+}
+
+// ok is an answer without a body.
+var ok = guest.Answer{Status: 200}
+
+// mutate runs a mutation that must succeed.
+func (u *user) mutate(fn func(guest.Tx) error) {
+	u.t.Helper()
+	suite.Must(u.t, "Mutate", u.try(fn))
+}
+
+func (u *user) try(fn func(guest.Tx) error) error {
+	u.t.Helper()
+	_, replayed, err := u.h.Store.Mutate(u.t.Context(), u.mutation(), func(tx guest.Tx) (guest.Answer, error) { return ok, fn(tx) })
+	if replayed {
+		u.t.Error("a new key was replayed")
+	}
+	return err
+}
+
+// Constants of wishes.
+const (
+	tenant = "11111111-2222-4333-8444-555555555555"
+	second = "22222222-2222-4333-8444-555555555555"
+)
+
+// property returns the ID of the n-th property.
+func property(n int) string { return fmt.Sprintf("%08d-2222-4333-8444-555555555555", n) }
+
+func wish(n int) guest.Wish {
+	return guest.Wish{ID: guest.NewID(guest.WishPrefix, clock.System()), Tenant: tenant, Property: property(n), Source: "list"}
+}
+
+// add adds an entry that must be new.
+func (u *user) add(w guest.Wish) (result guest.Wish) {
+	u.t.Helper()
+	u.mutate(func(tx guest.Tx) error {
+		var added bool
+		var err error
+		if result, added, err = tx.AddWish(w); err == nil && !added {
+			u.t.Errorf("%s was not added", w.Property)
+		}
+		return err
+	})
+	return result
+}
+
+func (u *user) remove(n int) (removed bool) {
+	u.t.Helper()
+	u.mutate(func(tx guest.Tx) (err error) {
+		_, removed, err = tx.RemoveWish(property(n))
+		return err
+	})
+	return removed
+}
+
+// wishes reads the whole list in pages of some size.
+func (u *user) wishes(size int) (all []guest.Wish) {
+	u.t.Helper()
+	for {
+		var after *guest.Wish
+		if len(all) > 0 {
+			after = &all[len(all)-1]
+		}
+		page, err := u.h.Store.Wishes(u.t.Context(), u.session, after, size)
+		suite.Must(u.t, "Wishes", err)
+		all = append(all, page...)
+		if len(page) < size {
+			return all
+		}
+	}
+}
+
+// event returns a new event of the session.
+func (u *user) event(now time.Time) guest.Event {
+	return guest.Event{
+		ID: guest.NewID(guest.EventPrefix, now), Type: "test.v1", Subject: string(u.session), Retention: guest.Operational,
+		Payload: []byte(`{"a":1}`), At: now,
+	}
+}

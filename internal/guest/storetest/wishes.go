@@ -1,0 +1,303 @@
+package storetest
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/guest"
+	"holdfast/internal/suite"
+)
+
+func wishChecks() []check {
+	return []check{
+		{"AddAndList", addAndList},
+		{"AddAgain", addAgain},
+		{"Revive", revive},
+		{"OtherTenant", otherTenant},
+		{"Note", note},
+		{"RemoveMissing", removeMissing},
+		{"Full", fullList},
+		{"CapUnderRaces", capUnderRaces},
+		{"OneRowPerProperty", oneRowPerProperty},
+		{"Clear", clearAll},
+		{"Sessions", sessions},
+		{"Text", text},
+	}
+}
+
+// addAndList: entries come back as they were added, newest first, in pages of any size.
+func addAndList(_ *testing.T, u *user) {
+	var want []guest.Wish
+	for n := range 7 {
+		w := wish(n)
+		w.Source, w.Note = guest.Sources[n%len(guest.Sources)], strings.Repeat("ä", n)
+		got := u.add(w)
+		if got.Added.IsZero() {
+			u.t.Error("no time")
+		}
+		w.Added = got.Added
+		suite.Equal(u.t, "AddWish", got, w)
+		want = append(want, w)
+	}
+	slices.SortFunc(want, func(a, b guest.Wish) int {
+		if c := b.Added.Compare(a.Added); c != 0 {
+			return c
+		}
+		return strings.Compare(string(a.ID), string(b.ID))
+	})
+	for _, size := range []int{1, 2, 3, 7, 100} {
+		suite.Equal(u.t, "Wishes", u.wishes(size), want)
+	}
+}
+
+func addAgain(_ *testing.T, u *user) {
+	first := u.add(wish(1))
+	u.mutate(func(tx guest.Tx) error {
+		other := wish(1)
+		other.Note = "other"
+		w, added, err := tx.AddWish(other)
+		suite.Equal(u.t, "added", added, false)
+		suite.Equal(u.t, "entry", w, first)
+		return err
+	})
+	suite.Equal(u.t, "Wishes", u.wishes(10), []guest.Wish{first})
+}
+
+// revive: an entry that was removed and is added again keeps its ID.
+func revive(_ *testing.T, u *user) {
+	first := u.add(wish(1))
+	suite.Equal(u.t, "removed", u.remove(1), true)
+	suite.Equal(u.t, "Wishes", len(u.wishes(10)), 0)
+	suite.Equal(u.t, "removed twice", u.remove(1), false)
+	w := wish(1)
+	w.Source, w.Note = "map", "again"
+	again := u.add(w)
+	w.ID, w.Added = first.ID, again.Added
+	suite.Equal(u.t, "revived", again, w)
+	if again.Added.Before(first.Added) {
+		u.t.Errorf("added %v, before %v", again.Added, first.Added)
+	}
+	suite.Equal(u.t, "Wishes", u.wishes(10), []guest.Wish{again})
+}
+
+func otherTenant(_ *testing.T, u *user) {
+	first := u.add(wish(1))
+	w := wish(1)
+	w.Tenant = second
+	add := func(tx guest.Tx) error { _, _, err := tx.AddWish(w); return err }
+	if err := u.try(add); !errors.Is(err, guest.ErrOtherTenant) {
+		u.t.Errorf("got %v", err)
+	}
+	suite.Equal(u.t, "Wishes", u.wishes(10), []guest.Wish{first})
+	u.remove(1)
+	if err := u.try(add); !errors.Is(err, guest.ErrOtherTenant) {
+		u.t.Errorf("of a removed entry: %v", err)
+	}
+}
+
+func note(_ *testing.T, u *user) {
+	first := u.add(wish(1))
+	for _, text := range []string{"a", strings.Repeat("😀", guest.MaxNote), ""} {
+		u.mutate(func(tx guest.Tx) error {
+			w, err := tx.SetNote(property(1), text)
+			first.Note = text
+			suite.Equal(u.t, "SetNote", w, first)
+			return err
+		})
+		suite.Equal(u.t, "Wishes", u.wishes(10), []guest.Wish{first})
+	}
+	u.remove(1)
+	for n := range 2 { // removed, and never added
+		if err := u.try(func(tx guest.Tx) error { _, err := tx.SetNote(property(1+n), "x"); return err }); !errors.Is(err, guest.ErrNoWish) {
+			u.t.Errorf("got %v", err)
+		}
+	}
+}
+
+func removeMissing(_ *testing.T, u *user) {
+	suite.Equal(u.t, "removed", u.remove(1), false)
+}
+
+// fullList: the 101st live entry is refused, removed ones do not count, and an entry that
+// is live can be added again.
+func fullList(_ *testing.T, u *user) {
+	u.mutate(func(tx guest.Tx) error {
+		for n := range guest.MaxWishes {
+			if _, _, err := tx.AddWish(wish(n)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	add := func(n int) error {
+		return u.try(func(tx guest.Tx) error { _, _, err := tx.AddWish(wish(n)); return err })
+	}
+	if err := add(100); !errors.Is(err, guest.ErrWishlistFull) {
+		u.t.Errorf("the 101st: %v", err)
+	}
+	suite.Must(u.t, "a live one", add(7))
+	u.remove(3)
+	suite.Must(u.t, "after one was removed", add(100))
+	if err := add(3); !errors.Is(err, guest.ErrWishlistFull) {
+		u.t.Errorf("revived as the 101st: %v", err)
+	}
+	suite.Equal(u.t, "entries", len(u.wishes(1000)), guest.MaxWishes)
+}
+
+// capUnderRaces: the limit holds under concurrent adds.
+func capUnderRaces(_ *testing.T, u *user) {
+	const racers, each = 8, 20
+	var added, full atomic.Int64
+	var all sync.WaitGroup
+	for r := range racers {
+		racer := &user{t: u.t, h: u.h, session: u.session, keys: (r + 1) * 1000}
+		all.Go(func() {
+			for n := range each {
+				err := racer.try(func(tx guest.Tx) error { _, _, err := tx.AddWish(wish(r*each + n)); return err })
+				switch {
+				case err == nil:
+					added.Add(1)
+				case errors.Is(err, guest.ErrWishlistFull):
+					full.Add(1)
+				default:
+					u.t.Errorf("%v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	suite.Equal(u.t, "added and refused", []int64{added.Load(), full.Load()}, []int64{guest.MaxWishes, racers*each - guest.MaxWishes})
+	suite.Equal(u.t, "entries", len(u.wishes(1000)), guest.MaxWishes)
+}
+
+// oneRowPerProperty: concurrent adds of one property have one winner.
+func oneRowPerProperty(_ *testing.T, u *user) {
+	var winners atomic.Int64
+	var all sync.WaitGroup
+	for r := range 10 {
+		racer := &user{t: u.t, h: u.h, session: u.session, keys: (r + 1) * 1000}
+		all.Go(func() {
+			won := false
+			err := racer.try(func(tx guest.Tx) (err error) { _, won, err = tx.AddWish(wish(1)); return err })
+			suite.Must(u.t, "AddWish", err)
+			if won {
+				winners.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	suite.Equal(u.t, "winners", winners.Load(), 1)
+	suite.Equal(u.t, "entries", len(u.wishes(10)), 1)
+}
+
+// clearAll: nothing is left of the session, but its events.
+func clearAll(_ *testing.T, u *user) {
+	u.add(wish(1))
+	first := u.add(wish(2))
+	u.remove(1)
+	other := u.other()
+	kept := other.add(wish(2))
+	old := guest.Mutation{Session: u.session, Route: "POST /test", Key: "key-1", Digest: u.mutation().Digest}
+	m := u.mutation()
+	drop := func(tx guest.Tx) (guest.Answer, error) {
+		return ok, errors.Join(tx.Clear(), tx.Append(u.event(tx.Now())))
+	}
+	for i := range 2 {
+		_, replayed, err := u.h.Store.Mutate(u.t.Context(), m, drop)
+		suite.Must(u.t, "Clear", err)
+		suite.Equal(u.t, "its own answer is kept", replayed, i == 1)
+	}
+	suite.Equal(u.t, "Wishes", len(u.wishes(10)), 0)
+	suite.Equal(u.t, "of another session", other.wishes(10), []guest.Wish{kept})
+	_, replayed, err := u.h.Store.Mutate(u.t.Context(), old, func(guest.Tx) (guest.Answer, error) { return ok, nil })
+	suite.Must(u.t, "an older key", err)
+	suite.Equal(u.t, "an older key is replayed", replayed, false)
+	again := u.add(wish(2))
+	if again.ID == first.ID {
+		u.t.Error("a cleared entry was revived")
+	}
+	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 1)
+}
+
+// sessions: nothing of one session is visible to another.
+func sessions(_ *testing.T, u *user) {
+	other := u.other()
+	mine, theirs := u.add(wish(1)), other.add(wish(1))
+	if mine.ID == theirs.ID {
+		u.t.Error("two sessions share an entry")
+	}
+	suite.Equal(u.t, "removed", u.remove(1), true)
+	suite.Equal(u.t, "of the other", other.wishes(10), []guest.Wish{theirs})
+	suite.Equal(u.t, "events of the other", len(u.h.Events(u.t, other.session)), 0)
+}
+
+// text: any text that the rules accept comes back as it was.
+func text(_ *testing.T, u *user) {
+	for i, s := range []string{"'; DROP TABLE wishlist; --", "a\nb\tc\r", "\u202e\ufeff", "😀é", "%s_%", `\x00`, "\x01\x7f"} {
+		suite.Must(u.t, "CheckNote", guest.CheckNote(s))
+		w := wish(i)
+		w.Note = s
+		suite.Equal(u.t, "note", u.add(w).Note, s)
+	}
+	for _, w := range u.wishes(10) {
+		suite.Must(u.t, "CheckNote", guest.CheckNote(w.Note))
+	}
+}
+
+func retentionChecks() []check {
+	return []check{
+		{"Answers", dropAnswers},
+		{"Removed", dropRemoved},
+	}
+}
+
+// dropAnswers: an answer is dropped when it has expired, and not before.
+func dropAnswers(_ *testing.T, u *user) {
+	m := u.mutation()
+	for range 3 {
+		u.mutate(func(guest.Tx) error { return nil })
+	}
+	run := func() (replayed bool) {
+		_, replayed, err := u.h.Store.Mutate(u.t.Context(), m, func(guest.Tx) (guest.Answer, error) { return ok, nil })
+		suite.Must(u.t, "Mutate", err)
+		return replayed
+	}
+	run()
+	drop := func(at time.Time, limit int) int {
+		n, err := u.h.Store.DropAnswers(u.t.Context(), at, limit)
+		suite.Must(u.t, "DropAnswers", err)
+		return n
+	}
+	now := clock.System()
+	suite.Equal(u.t, "early", drop(now.Add(guest.MutationLife-time.Minute), 10), 0)
+	suite.Equal(u.t, "replayed", run(), true)
+	late := now.Add(guest.MutationLife + time.Minute)
+	suite.Equal(u.t, "late, in pieces", []int{drop(late, 3), drop(late, 3), drop(late, 3)}, []int{3, 1, 0})
+	suite.Equal(u.t, "replayed after it was dropped", run(), false)
+}
+
+// dropRemoved: removed entries are dropped, live ones are not.
+func dropRemoved(_ *testing.T, u *user) {
+	for n := range 4 {
+		u.add(wish(n))
+	}
+	for n := range 3 {
+		u.remove(n)
+	}
+	drop := func(before time.Time, limit int) int {
+		n, err := u.h.Store.DropRemoved(u.t.Context(), before, limit)
+		suite.Must(u.t, "DropRemoved", err)
+		return n
+	}
+	now := clock.System()
+	suite.Equal(u.t, "early", drop(now.Add(-time.Minute), 10), 0)
+	late := now.Add(time.Minute)
+	suite.Equal(u.t, "late, in pieces", []int{drop(late, 2), drop(late, 2), drop(late, 2)}, []int{2, 1, 0})
+	suite.Equal(u.t, "entries", len(u.wishes(10)), 1)
+}
