@@ -301,6 +301,13 @@ func onServer(ctx context.Context, o *options, e *engine, settings []string, fn 
 	for _, b := range o.services {
 		all = append(all, b.settings(e)...)
 	}
+	if e.postgres != nil {
+		// The bodies of the server before are gone with its data folder.
+		err := e.exec(ctx, `DO $$ BEGIN IF to_regclass('manta_bucket_node') IS NOT NULL THEN DELETE FROM manta_bucket_node; END IF; END $$`)
+		if err != nil {
+			return err
+		}
+	}
 	s, err := serve(ctx, o.binary, e, append(all, settings...))
 	if err != nil {
 		return err

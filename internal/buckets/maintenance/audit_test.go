@@ -304,67 +304,70 @@ func (s *site) remove(name string) {
 // process can leave, and finds the same.
 func TestAuditResumes(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, s *site) {
-		var want []string
-		for i := range 60 {
-			name := fmt.Sprintf("o%03d", i)
-			o := s.put(name, name)
-			if i%30 == 0 {
-				s.must(os.Remove(s.file(o.Sharks[0], &o)))
-				want = append(want, "missing "+o.Sharks[0]+" "+name)
-			}
+	onEach(t, auditResumes)
+}
+
+func auditResumes(t *testing.T, s *site) {
+	t.Helper()
+	var want []string
+	for i := range 60 {
+		name := fmt.Sprintf("o%03d", i)
+		o := s.put(name, name)
+		if i%30 == 0 {
+			s.must(os.Remove(s.file(o.Sharks[0], &o)))
+			want = append(want, "missing "+o.Sharks[0]+" "+name)
 		}
-		s.age()
-		var folders []string
+	}
+	s.age()
+	var folders []string
+	o := s.options()
+	o.Show = func(step maintenance.Step, n, _ int64) {
+		if step == maintenance.Listing && n%30 != 0 {
+			return
+		}
+		to := filepath.Join(t.TempDir(), "killed")
+		s.must(os.CopyFS(to, os.DirFS(s.folder)))
+		folders = append(folders, to)
+	}
+	audit := func(o maintenance.Options, ao maintenance.AuditOptions) (maintenance.Result, []string) {
+		var got []string
+		result, err := maintenance.Audit(t.Context(), o, ao, func(f maintenance.Finding) error {
+			got = append(got, describe(f))
+			return nil
+		})
+		s.must(err)
+		slices.Sort(got)
+		return result, got
+	}
+	slices.Sort(want)
+	if _, got := audit(o, maintenance.AuditOptions{Verify: true}); !slices.Equal(got, want) {
+		t.Fatalf("findings: %q, want %q", got, want)
+	}
+	resumed := 0
+	for _, folder := range folders {
 		o := s.options()
-		o.Show = func(step maintenance.Step, n, _ int64) {
-			if step == maintenance.Listing && n%30 != 0 {
-				return
-			}
-			to := filepath.Join(t.TempDir(), "killed")
-			s.must(os.CopyFS(to, os.DirFS(s.folder)))
-			folders = append(folders, to)
+		o.Folder = folder
+		result, got := audit(o, maintenance.AuditOptions{Verify: true})
+		if !slices.Equal(got, want) || result.Bodies != 60 || result.Copies != 120 {
+			t.Errorf("%s: %+v %q, want %q", folder, result, got, want)
 		}
-		audit := func(o maintenance.Options, ao maintenance.AuditOptions) (maintenance.Result, []string) {
-			var got []string
-			result, err := maintenance.Audit(t.Context(), o, ao, func(f maintenance.Finding) error {
-				got = append(got, describe(f))
-				return nil
-			})
-			s.must(err)
-			slices.Sort(got)
-			return result, got
+		if result.Resumed {
+			resumed++
 		}
-		slices.Sort(want)
-		if _, got := audit(o, maintenance.AuditOptions{Verify: true}); !slices.Equal(got, want) {
-			t.Fatalf("findings: %q, want %q", got, want)
+		if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v %v", left, err)
 		}
-		resumed := 0
-		for _, folder := range folders {
-			o := s.options()
-			o.Folder = folder
-			result, got := audit(o, maintenance.AuditOptions{Verify: true})
-			if !slices.Equal(got, want) || result.Bodies != 60 || result.Copies != 120 {
-				t.Errorf("%s: %+v %q, want %q", folder, result, got, want)
-			}
-			if result.Resumed {
-				resumed++
-			}
-			if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
-				t.Errorf("left behind: %v %v", left, err)
-			}
+	}
+	if resumed < 3 || resumed == len(folders) {
+		t.Errorf("%d of %d audits were continued", resumed, len(folders))
+	}
+	o.Show, o.Folder = func(maintenance.Step, int64, int64) {}, folders[len(folders)-1]
+	s.must(os.CopyFS(o.Folder, os.DirFS(folders[0])))
+	for _, ao := range []maintenance.AuditOptions{{}, {Restart: true, Verify: true}, {Node: "east:1", Verify: true}} {
+		if result, _ := audit(o, ao); result.Resumed {
+			t.Errorf("%+v continued another audit", ao)
 		}
-		if resumed < 3 || resumed == len(folders) {
-			t.Errorf("%d of %d audits were continued", resumed, len(folders))
-		}
-		o.Show, o.Folder = func(maintenance.Step, int64, int64) {}, folders[len(folders)-1]
-		s.must(os.CopyFS(o.Folder, os.DirFS(folders[0])))
-		for _, ao := range []maintenance.AuditOptions{{}, {Restart: true, Verify: true}, {Node: "east:1", Verify: true}} {
-			if result, _ := audit(o, ao); result.Resumed {
-				t.Errorf("%+v continued another audit", ao)
-			}
-		}
-	})
+	}
 }
 
 // TestAuditOfOneNode: nothing else is walked or counted, and a node that cannot be read is

@@ -210,66 +210,69 @@ func TestDrainResumes(t *testing.T) {
 // during a drain have good copies afterwards, and no row names the node.
 func TestDrainBesideWrites(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, s *site) {
-		texts := s.fill(30)
-		ctx, cancel := context.WithCancel(t.Context())
-		var writers sync.WaitGroup
-		var mu sync.Mutex
-		for w := range 3 {
-			writers.Go(func() {
-				for i := 0; ctx.Err() == nil; i++ {
-					name := fmt.Sprintf("o%03d", (7*i+w)%40)
-					text := fmt.Sprint(name, w, i)
-					mu.Lock() // the last text of a name is known
-					if i%5 == 4 {
-						_, err := s.store.Delete(t.Context(), s.owner, s.bucket, name, buckets.Condition{}, buckets.At(time.Now()))
-						if err == nil {
-							delete(texts, name)
-						}
-					} else if _, err := s.service.PutObject(t.Context(), s.owner, s.bucket, buckets.PutRequest{Object: buckets.Object{Name: name}, Size: int64(len(text))}, newSource(text)); err == nil {
-						texts[name] = text
-					} else if !errors.Is(err, buckets.ErrNodeRemoved) {
-						t.Error(err)
-					}
-					mu.Unlock()
-				}
-			})
-		}
+	onEach(t, drainBesideWrites)
+}
+
+func drainBesideWrites(t *testing.T, s *site) {
+	t.Helper()
+	texts := s.fill(30)
+	ctx, cancel := context.WithCancel(t.Context())
+	var writers sync.WaitGroup
+	var mu sync.Mutex
+	for w := range 3 {
 		writers.Go(func() {
-			for ctx.Err() == nil {
-				if _, err := s.service.Collect(t.Context(), time.Now(), 10); err != nil && ctx.Err() == nil {
+			for i := 0; ctx.Err() == nil; i++ {
+				name := fmt.Sprintf("o%03d", (7*i+w)%40)
+				text := fmt.Sprint(name, w, i)
+				mu.Lock() // the last text of a name is known
+				if i%5 == 4 {
+					_, err := s.store.Delete(t.Context(), s.owner, s.bucket, name, buckets.Condition{}, buckets.At(time.Now()))
+					if err == nil {
+						delete(texts, name)
+					}
+				} else if _, err := s.service.PutObject(t.Context(), s.owner, s.bucket, buckets.PutRequest{Object: buckets.Object{Name: name}, Size: int64(len(text))}, newSource(text)); err == nil {
+					texts[name] = text
+				} else if !errors.Is(err, buckets.ErrNodeRemoved) {
 					t.Error(err)
 				}
+				mu.Unlock()
 			}
 		})
-		d := s.drain("east:1", maintenance.DrainOptions{})
-		cancel()
-		writers.Wait()
-		if !d.Removed || d.Failed != 0 {
-			t.Errorf("%+v", d)
-		}
-		s.must(s.store.References(t.Context(), func(r buckets.Reference) error {
-			if slices.Contains(r.Sharks, "east:1") {
-				t.Errorf("%s is on %v", r.Name, r.Sharks)
-			}
-			return nil
-		}))
-		s.sync()
-		s.wantAll(texts)
-		s.age()
-		found, _ := s.audit(maintenance.AuditOptions{Repair: true, Verify: true, Level: 2})
-		for _, f := range found {
-			if f[:12] != "unreferenced" {
-				t.Errorf("found %s", f)
+	}
+	writers.Go(func() {
+		for ctx.Err() == nil {
+			if _, err := s.service.Collect(t.Context(), time.Now(), 10); err != nil && ctx.Err() == nil {
+				t.Error(err)
 			}
 		}
-		// A drain takes garbage from a collector that has removed its files and not its row.
-		if _, err := s.service.Collect(t.Context(), time.Now(), 10_000); err != nil {
-			t.Error(err)
-		}
-		s.wantFiles()
-		s.wantAll(texts)
 	})
+	d := s.drain("east:1", maintenance.DrainOptions{})
+	cancel()
+	writers.Wait()
+	if !d.Removed || d.Failed != 0 {
+		t.Errorf("%+v", d)
+	}
+	s.must(s.store.References(t.Context(), func(r buckets.Reference) error {
+		if slices.Contains(r.Sharks, "east:1") {
+			t.Errorf("%s is on %v", r.Name, r.Sharks)
+		}
+		return nil
+	}))
+	s.sync()
+	s.wantAll(texts)
+	s.age()
+	found, _ := s.audit(maintenance.AuditOptions{Repair: true, Verify: true, Level: 2})
+	for _, f := range found {
+		if f[:12] != "unreferenced" {
+			t.Errorf("found %s", f)
+		}
+	}
+	// A drain takes garbage from a collector that has removed its files and not its row.
+	if _, err := s.service.Collect(t.Context(), time.Now(), 10_000); err != nil {
+		t.Error(err)
+	}
+	s.wantFiles()
+	s.wantAll(texts)
 }
 
 // TestBackupHolds: while a backup holds the garbage collection, a drain and a repair wait.
