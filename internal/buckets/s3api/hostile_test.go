@@ -3,6 +3,7 @@ package s3api_test
 import (
 	"encoding/base64"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -173,9 +174,13 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			t.Skip() // the client refuses to send it
 		}
+		text, err := io.ReadAll(response.Body)
 		response.Body.Close()
 		if response.StatusCode >= 500 && response.StatusCode != http.StatusNotImplemented {
 			t.Errorf("status %d", response.StatusCode)
+		}
+		if a := (answer{t, target, response.StatusCode, response.Header, string(text)}); err == nil && response.StatusCode >= 400 && len(text) > 0 && response.Header.Get("Content-Type") == "application/xml" {
+			a.fails(response.StatusCode, a.element("Code"))
 		}
 	})
 }

@@ -245,7 +245,10 @@ func (t *tokens) Token() (xml.Token, error) {
 		default: // a comment, or <?xml?>
 			continue
 		}
-		return token, err
+		if err != nil {
+			return nil, err // a token would hide it
+		}
+		return token, nil
 	}
 }
 
