@@ -69,12 +69,14 @@ func Assemble(stored []Part, list []PartRef, minPart int64) (a Assembly, err err
 	if len(list) == 0 {
 		return a, ErrNoParts
 	}
+	for i := range list[1:] {
+		if list[i].Number >= list[i+1].Number {
+			return a, ErrPartOrder
+		}
+	}
 	sum := md5.New() //nolint:gosec // see above
 	next := 0
 	for i, ref := range list {
-		if i > 0 && ref.Number <= list[i-1].Number {
-			return Assembly{}, ErrPartOrder
-		}
 		for next < len(stored) && stored[next].Number < ref.Number {
 			a.Unused = append(a.Unused, stored[next])
 			next++

@@ -1,6 +1,6 @@
 // Package schemathesis runs Schemathesis on the built binary: it generates valid and invalid
-// requests from the OpenAPI description of extension storage, and checks the answers. hooks.py and
-// schemathesis.toml contain what the description cannot express.
+// requests from the OpenAPI descriptions of extension storage and of buckets, and checks the answers.
+// A TOML file and a Python file for each contain what the description cannot express.
 package schemathesis
 
 import (
@@ -21,8 +21,6 @@ import (
 )
 
 const (
-	description = "../../internal/extstorage/httpapi/openapi.json"
-
 	tenant  = "11111111-2222-4333-8444-555555555555"
 	install = "3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10"
 )
@@ -35,14 +33,6 @@ func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
 func TestDescription(t *testing.T) {
 	t.Parallel()
 	st := program(t)
-	text, err := os.ReadFile(description)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := openapitest.Load(text)
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true", "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false")
 	token := binary.Run(t, s.Env, "ext", "token", "--tenant", tenant, "--install", install, "--namespace", "records=rw", "--namespace", "schemas=rw")
 	if token.Status != 0 {
@@ -52,11 +42,35 @@ func TestDescription(t *testing.T) {
 	schemas := s.URL + "/ext/v1/installs/" + install + "/namespaces/records/schemas"
 	send(t, bearer, http.MethodPost, schemas, `{"schema":true}`)
 	send(t, bearer, http.MethodPatch, schemas+"/1", `{"status":"active"}`)
+	check(t, st, "../../internal/extstorage/httpapi/openapi.json", "schemathesis.toml", s.URL, "TOKEN="+bearer, "INSTALL="+install)
+}
+
+func TestDescriptionOfBuckets(t *testing.T) {
+	t.Parallel()
+	st := program(t)
+	s := binary.Start(t, t.TempDir(), "HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t))
+	bearer := strings.TrimSpace(s.Verb("buckets", "token", "main", "--gc"))
+	const bucket = "/buckets/v1/accounts/main/buckets/photos"
+	send(t, bearer, http.MethodPut, s.URL+bucket, "")
+	send(t, bearer, http.MethodPut, s.URL+bucket+"/objects/kept", strings.Repeat("kept ", 10000)) // so that nobody deletes the bucket
+	check(t, st, "../../internal/buckets/httpapi/openapi.json", "buckets.toml", s.URL, "TOKEN="+bearer)
+}
+
+// check runs Schemathesis on all operations of a description.
+func check(t *testing.T, st, description, config, url string, env ...string) {
+	t.Helper()
+	text, err := os.ReadFile(description)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := openapitest.Load(text)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), most)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, st, "--config-file", "schemathesis.toml", "run", description, "--url", s.URL)
-	cmd.Env = append(os.Environ(), "TOKEN="+bearer, "INSTALL="+install, "NO_COLOR=1",
-		"PYTHONDONTWRITEBYTECODE=1", "HYPOTHESIS_STORAGE_DIRECTORY="+t.TempDir())
+	cmd := exec.CommandContext(ctx, st, "--config-file", config, "run", description, "--url", url)
+	cmd.Env = append(append(os.Environ(), env...), "NO_COLOR=1", "PYTHONDONTWRITEBYTECODE=1", "HYPOTHESIS_STORAGE_DIRECTORY="+t.TempDir())
 	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil {

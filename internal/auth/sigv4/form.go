@@ -3,6 +3,8 @@ package sigv4
 import (
 	"context"
 	"crypto/hmac"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -94,14 +96,10 @@ func (p Policy) Check(fields map[string]string) error {
 		}
 		covered[c.field] = true
 	}
-	missing := ""
-	for name := range fields {
-		if !covered[name] && !strings.HasPrefix(name, "x-ignore-") && (missing == "" || name < missing) {
-			missing = name
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if !covered[name] && !strings.HasPrefix(name, "x-ignore-") {
+			return &Error{Kind: PolicyConditionMissing, Message: "the policy has no condition for a field of the form", Field: name}
 		}
-	}
-	if missing != "" {
-		return &Error{Kind: PolicyConditionMissing, Message: "the policy has no condition for a field of the form", Field: missing}
 	}
 	return nil
 }

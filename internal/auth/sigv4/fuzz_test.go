@@ -200,6 +200,7 @@ func policyAllows(t *testing.T, document, field, value string) bool {
 func FuzzSigned(f *testing.F) {
 	for change := range uint8(10) {
 		f.Add("PUT", "/bucket/a b/%2e%2e//k", "x-id=PutObject&uploads", "x-amz-meta-a", "one  two", change%2 == 0, change, "x")
+		f.Add("A", "/0", "}", "A", "", true, uint8(2), "0")
 		f.Add("GET", "/%C3%A4+$;*", "prefix=a/b%20c&prefix=&b+c=%2B&=", "content-type", "", change%2 == 1, change, "%41")
 	}
 	f.Fuzz(func(t *testing.T, method, path, query, name, value string, presigned bool, change uint8, other string) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"mime"
 	"net/http"
+	"strings"
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/canonjson"
@@ -83,7 +84,10 @@ func parseContentType(raw []byte) (*string, error) {
 	if json.Unmarshal(raw, &s) != nil || s == nil || *s == "" || len(*s) > maxHeaders {
 		return nil, invalid("content_type must be a string of 1 to 4096 bytes")
 	}
-	return s, checkHeaders(map[string]string{"cache-control": *s}) // with the same characters
+	if strings.ContainsFunc(*s, isControl) {
+		return nil, invalid("content_type has control characters")
+	}
+	return s, nil
 }
 
 func parseHeaders(raw []byte) (map[string]string, error) {

@@ -265,6 +265,11 @@ func testUpdate(t *testing.T, s *server) {
 	if got := s.do("GET", metadata+"k", "").object(); !reflect.DeepEqual(got, u) {
 		t.Errorf("changed by a refused update: %+v", got)
 	}
+	long := strings.Repeat("a", 4096)
+	if got := s.do("PATCH", metadata+"k", `{"content_type":"`+long+`"}`).is(200).object(); got.ContentType != long {
+		t.Errorf("content type of %d bytes, want 4096", len(got.ContentType))
+	}
+	s.do("PATCH", metadata+"k", `{"content_type":"`+long+`a"}`).fails(400, "InvalidArgument")
 }
 
 func TestListObjects(t *testing.T) {

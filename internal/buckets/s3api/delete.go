@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -46,6 +47,9 @@ func (x *request) deleteObjects() error {
 	}
 	if len(list.Objects) == 0 {
 		return errMalformedXML
+	}
+	if slices.ContainsFunc(list.Objects, func(o deletedKey) bool { return o.Modified != nil || o.Size != nil }) {
+		return errNotImplemented
 	}
 	errs := x.deleteAll(list.Objects)
 	d := newDocument("DeleteResult")
@@ -98,9 +102,6 @@ func (x *request) deleteOne(o *deletedKey) error {
 	}
 	if o.VersionID != "" && o.VersionID != "null" {
 		return refuse(http.StatusBadRequest, "NoSuchVersion", "The specified version does not exist.")
-	}
-	if o.Modified != nil || o.Size != nil {
-		return errNotImplemented
 	}
 	var c buckets.Condition
 	if tag := strings.Trim(o.ETag, `"`); tag == "*" {

@@ -48,6 +48,7 @@ type server struct {
 	t           testing.TB
 	url         string
 	service     *buckets.Service
+	s3          *s3api.Handler
 	cluster     *blobs.Cluster
 	folders     []string
 	main, other sigv4test.Signer
@@ -95,14 +96,14 @@ func serve(t testing.TB, log ...*slog.Logger) *server {
 		return sigv4test.Signer{AccessKeyID: id, Secret: secret, Region: region}
 	}
 	s.main, s.other = account("main"), account("other")
-	h := &s3api.Handler{
+	s.s3 = &s3api.Handler{
 		Service: s.service, Verifier: sigv4.New(region, time.Now), Keys: keys, Clock: time.Now, Region: region, Domain: domain,
 	}
 	var o web.Options
 	if len(log) > 0 {
 		o.Log = log[0]
 	}
-	s.handler = web.Service{Name: "buckets", Serve: h.Serve, Error: s3api.WriteError, Route: s3api.Label}
+	s.handler = web.Service{Name: "buckets", Serve: s.s3.Serve, Error: s3api.WriteError, Route: s3api.Label}
 	s.url = webtest.Serve(t, s.handler, o).URL
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -78,12 +79,10 @@ func (w *wire) usable(last *http.Response) {
 		}
 		return
 	}
-	if _, err := w.in.ReadByte(); err == nil || errors.Is(err, errTimeout) {
-		w.t.Errorf("the connection is not closed: %v", err)
+	if _, err := w.in.ReadByte(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		w.t.Errorf("the connection is not closed after %d %v: %v", last.StatusCode, last.Header, err)
 	}
 }
-
-var errTimeout = net.ErrClosed
 
 // Lengths that are wrong, huge or ambiguous are refused before anything is stored, and
 // what follows is not taken for another request.
@@ -113,7 +112,7 @@ func TestHostileLengths(t *testing.T) {
 		"huge chunk":                  {"Transfer-Encoding: chunked\r\n", "fffffffffffffffff\r\n" + smuggled, 400, "IncompleteBody"},
 		"chunk without CRLF":          {"Transfer-Encoding: chunked\r\n", "1\r\nxx\r\n0\r\n\r\n", 400, "IncompleteBody"},
 		"endless chunk extension":     {"Transfer-Encoding: chunked\r\n", "1;" + strings.Repeat("x", 100000), 400, "IncompleteBody"},
-		"decoded length more than":    {"Content-Length: 5\r\nRange: bytes=0-" + strings.Repeat("9", 9000) + "\r\n", "hello", 400, "RequestHeaderSectionTooLarge"},
+		"more than 8 KiB of headers":  {"Content-Length: 5\r\nRange: bytes=0-" + strings.Repeat("9", 9000) + "\r\n", "hello", 400, "RequestHeaderSectionTooLarge"},
 		"header that is continued":    {"Content-Length: 5\r\nIf-Match: a\r\n b\r\n", "hello", 404, "NoSuchKey"},
 		"control character":           {"Content-Length: 5\r\nContent-Type: a\x01b\r\n", "hello", 400, ""},
 		"NUL":                         {"Content-Length: 5\r\nContent-Type: a\x00b\r\n", "hello", 400, ""},
@@ -186,16 +185,12 @@ func TestHostileHeaders(t *testing.T) {
 		{400, "InvalidArgument", []string{"x-amz-acl: private", "x-amz-acl: private"}},
 		{400, "InvalidArgument", []string{"x-amz-copy-source: a/b", "x-amz-copy-source: c/d"}},
 		{400, "InvalidArgument", []string{"x-amz-acl: <script>"}},
-		{400, "InvalidArgument", []string{"x-amz-meta-{}: a"}},
 		{400, "InvalidStorageClass", []string{"x-amz-storage-class: GLACIER"}},
 		{501, "NotImplemented", []string{"x-amz-object-lock-mode: GOVERNANCE"}},
 		{501, "NotImplemented", []string{"x-amz-grant-read: id=1"}},
 		{501, "NotImplemented", []string{"x-amz-write-offset-bytes: 5"}},
 		{400, "InvalidArgument", []string{"If-Match: " + strings.Repeat(`"a",`, 101)}},
 	} {
-		if strings.Contains(c.headers[0], "{}") {
-			continue // Go's client does not send it
-		}
 		s.do("PUT", "/photos/k", hello, c.headers...).fails(c.status, c.code)
 		if c.code != "InvalidArgument" || !strings.HasPrefix(c.headers[0], "If-") && !strings.HasPrefix(c.headers[0], "x-amz-copy") {
 			s.do("POST", "/photos/k?uploads", "", c.headers...).fails(c.status, c.code)

@@ -54,6 +54,9 @@ func TestHostileKeys(t *testing.T) {
 	for _, bad := range []string{"/photos/%00", "/photos/%ff", "/photos/a%c3"} {
 		s.do("PUT", bad, hello).fails(400, "InvalidArgument")
 	}
+	for _, method := range []string{"GET", "PUT", "DELETE"} {
+		s.do(method, "/photos/"+strings.Repeat("%C3%A9", 512)+"a", "").fails(400, "KeyTooLongError")
+	}
 	for _, bad := range []string{"/photos?prefix=%ff", "/photos?marker=%00", "/photos?list-type=2&start-after=%ff", "/photos?delimiter=%ff", "/photos?versions&key-marker=%ff",
 		"/photos?uploads&key-marker=%ff", "/photos?uploads&key-marker=a&upload-id-marker=x", "/?prefix=%ff", "/photos?list-type=2&continuation-token=",
 		"/photos?list-type=2&continuation-token=zz", "/photos?list-type=2&continuation-token=" + base64.RawURLEncoding.EncodeToString([]byte("i\xff")),

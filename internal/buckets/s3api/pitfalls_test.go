@@ -124,6 +124,18 @@ func TestCreateOwnBucketAgain(t *testing.T) {
 	s.do("PUT", "/Photos", "").fails(400, "InvalidBucketName")
 }
 
+// Only us-east-1, Amazon's oldest region, lets an owner create a bucket twice, and has no
+// name as a location.
+func TestOtherRegions(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.s3.Region = "eu-central-1"
+	s.do("PUT", "/photos", "<CreateBucketConfiguration><LocationConstraint>eu-central-1</LocationConstraint></CreateBucketConfiguration>").want(200)
+	s.do("PUT", "/photos", "").fails(409, "BucketAlreadyOwnedByYou")
+	s.do("GET", "/photos?location", "").want(200).has(">eu-central-1</LocationConstraint>")
+	s.do("PUT", "/other", "<CreateBucketConfiguration><LocationConstraint>us-east-1</LocationConstraint></CreateBucketConfiguration>").fails(400, "InvalidLocationConstraint")
+}
+
 // rclone updates the time of a file by a copy onto itself.
 func TestCopyOntoItselfReplacesMetadata(t *testing.T) {
 	t.Parallel()

@@ -40,8 +40,11 @@ func parseRoute(r *http.Request, at web.Address, domain string) (rt route, err e
 		if bucket, err = url.PathUnescape(bucket); err != nil {
 			return rt, errURI
 		}
-		if rt.account, rt.bucket, ok = strings.Cut(bucket, ":"); !ok {
+		switch rt.account, rt.bucket, ok = strings.Cut(bucket, ":"); {
+		case !ok:
 			rt.account, rt.bucket = "", bucket
+		case rt.account == "":
+			return rt, buckets.ErrBucketName // ":bucket"
 		}
 	}
 	if rt.bucket == "" && (rt.hosted || at.Path != "/") {

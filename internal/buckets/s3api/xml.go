@@ -239,6 +239,9 @@ func (t *tokens) Token() (xml.Token, error) {
 			}
 			t.open = t.open[:len(t.open)-1]
 		case xml.CharData:
+			if len(t.open) == 0 && len(bytes.TrimSpace(v)) == 0 {
+				continue // so that nothing follows the root
+			}
 			err = t.text(v)
 		case xml.Directive:
 			err = errMalformedXML

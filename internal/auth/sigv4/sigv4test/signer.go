@@ -130,12 +130,22 @@ func (s Signer) signature(r *http.Request, q url.Values, names []string, payload
 	return hex.EncodeToString(sign(s.key(now), text))
 }
 
-// encode writes a query as the specification has it: %20 for a space.
+// encode writes a query as the specification has it: %20 for a space, in the order of the
+// encoded names and values.
 func encode(q url.Values) string {
-	for _, values := range q {
-		slices.Sort(values)
+	escape := func(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
+	var all [][2]string
+	for name, values := range q {
+		for _, v := range values {
+			all = append(all, [2]string{escape(name), escape(v)})
+		}
 	}
-	return strings.ReplaceAll(q.Encode(), "+", "%20")
+	slices.SortFunc(all, func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+	lines := make([]string, len(all))
+	for i, p := range all {
+		lines[i] = p[0] + "=" + p[1]
+	}
+	return strings.Join(lines, "&")
 }
 
 func (s Signer) scope(now time.Time) string {

@@ -1,0 +1,142 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/test/binary"
+)
+
+// TestBucketsHostile sends a sample of requests that no client sends to the built binary:
+// each is answered with the S3 error, nothing is stored, and the connection is usable or
+// closed.
+func TestBucketsHostile(t *testing.T) {
+	t.Parallel()
+	listen := binary.FreePort(t)
+	s := binary.Start(t, t.TempDir(), "HOLDFAST_BUCKETS__LISTEN="+listen)
+	c := newS3(t, s, "http://"+listen)
+	c.want(http.StatusOK, http.MethodPut, "/photos", nil)
+	hour := time.Now().Add(-time.Hour)
+	for name, r := range map[string]struct {
+		line, lines, body string
+		signed            time.Time // zero: now
+		status            int
+		code              string // "": of net/http
+	}{
+		"malformed path":        {line: "GET /photos/%zz", status: 400, code: "InvalidRequest"},
+		"NUL":                   {line: "PUT /photos/%00", status: 400, code: "InvalidArgument"},
+		"not UTF-8":             {line: "PUT /photos/%ff", status: 400, code: "InvalidArgument"},
+		"long key":              {line: "PUT /photos/" + strings.Repeat("%C3%A9", 513), status: 400, code: "KeyTooLongError"},
+		"bucket name":           {line: "PUT /..", status: 400, code: "InvalidBucketName"},
+		"no bucket":             {line: "GET //photos/k", status: 400, code: "InvalidBucketName"},
+		"replayed":              {line: "GET /photos", signed: hour, status: 403, code: "RequestTimeTooSkewed"},
+		"of the future":         {line: "GET /photos", signed: hour.Add(2 * time.Hour), status: 403, code: "RequestTimeTooSkewed"},
+		"forged":                {line: "GET /photos", lines: "x-amz-meta-a: b\r\n", status: 403, code: "AccessDenied"},
+		"two credentials":       {line: "GET /photos?X-Amz-Signature=a", lines: "", status: 400, code: "InvalidArgument"},
+		"5 GiB and more":        {line: "PUT /photos/k", lines: "Content-Length: 5368709121\r\n", status: 400, code: "EntityTooLarge"},
+		"negative length":       {line: "PUT /photos/k", lines: "Content-Length: -1\r\n", status: 400, code: "InvalidRequest"},
+		"two lengths":           {line: "PUT /photos/k", lines: "Content-Length: 1\r\nContent-Length: 2\r\n", body: "hello", status: 400, code: "InvalidRequest"},
+		"wrong chunks":          {line: "PUT /photos/k", lines: "Transfer-Encoding: chunked\r\n", body: "-1\r\nhello\r\n", status: 400, code: "IncompleteBody"},
+		"wrong MD5":             {line: "PUT /photos/k", lines: "Content-MD5: x\r\nContent-Length: 5\r\n", body: "hello", status: 400, code: "InvalidDigest"},
+		"9 KiB of headers":      {line: "PUT /photos/k", lines: "Content-Length: 5\r\nCache-Control: " + strings.Repeat("a", 9<<10) + "\r\n", body: "hello", status: 400, code: "RequestHeaderSectionTooLarge"},
+		"1 MB of headers":       {line: "PUT /photos/k", lines: "Content-Length: 5\r\nCache-Control: " + strings.Repeat("a", 1<<20) + "\r\n", body: "hello", status: 431},
+		"control character":     {line: "PUT /photos/k", lines: "Content-Type: a\x01\r\n", status: 400, code: "InvalidRequest"},
+		"XML bomb":              {line: "POST /photos?delete", body: `<!DOCTYPE a [<!ENTITY a "aa"><!ENTITY b "&a;&a;">]><Delete><Object><Key>&b;</Key></Object></Delete>`, status: 400, code: "MalformedXML"},
+		"form without end":      {line: "POST /photos", lines: "Content-Type: multipart/form-data; boundary=x\r\n", body: "--x\r\n" + strings.Repeat("a", 100<<10), status: 400, code: "MaxPostPreDataLengthExceeded"},
+		"part 10,001":           {line: "PUT /photos/k?partNumber=10001&uploadId=11111111-2222-4333-8444-555555555555", status: 400, code: "InvalidArgument"},
+		"upload that is not":    {line: "POST /photos/k?uploadId=..", status: 404, code: "NoSuchUpload"},
+		"method of nobody":      {line: "BREW /photos/k", status: 405, code: "MethodNotAllowed"},
+		"range without a byte":  {line: "GET /photos/kept", lines: "Range: bytes=99999999999999999999-\r\n", status: 416, code: "InvalidRange"},
+		"preflight of a bucket": {line: "OPTIONS /photos", lines: "Origin: a\r\nAccess-Control-Request-Method: GET\r\n", status: 403, code: "AccessForbidden"},
+	} {
+		c.want(http.StatusOK, http.MethodPut, "/photos/kept", []byte("kept"))
+		method, target, _ := strings.Cut(r.line, " ")
+		if r.signed.IsZero() {
+			r.signed = time.Now()
+		}
+		if r.body != "" && !strings.Contains(r.lines, "Content-Length") && !strings.Contains(r.lines, "Transfer-Encoding") {
+			r.lines += fmt.Sprintf("Content-Length: %d\r\n", len(r.body))
+		}
+		if err := hostile(c, method, target, r.lines, r.body, r.signed, r.status, r.code); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if list := string(c.want(http.StatusOK, http.MethodGet, "/photos", nil)); strings.Count(list, "<Key>") != 1 {
+		t.Errorf("list: %s", list)
+	}
+	s.Verb("buckets", "audit") // fails if it finds anything
+}
+
+// hostile writes a request, of which the lines and the body are not signed, and checks
+// the answer.
+func hostile(c s3, method, target, lines, body string, signed time.Time, status int, code string) error {
+	listen := strings.TrimPrefix(c.base, "http://")
+	conn, err := net.Dial("tcp", listen)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	r, err := http.NewRequestWithContext(c.t.Context(), method, c.base, nil)
+	if err != nil {
+		return err
+	}
+	r.URL.Opaque, r.URL.RawQuery, _ = strings.Cut(target, "?")
+	if strings.HasPrefix(target, "//") { // net/http would take it for a host
+		r.URL.Opaque = strings.TrimPrefix(r.URL.Opaque, "/")
+	}
+	c.signer.Sign(r, sigv4test.Unsigned, signed)
+	text := method + " " + target + " HTTP/1.1\r\nHost: " + listen + "\r\n"
+	for name := range r.Header {
+		text += name + ": " + r.Header.Get(name) + "\r\n"
+	}
+	go func() { _, _ = io.WriteString(conn, text+lines+"\r\n"+body) }() // the answer may come first
+	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		return err
+	}
+	in := bufio.NewReader(conn)
+	a, err := http.ReadResponse(in, r)
+	if err != nil {
+		return err
+	}
+	got, err := io.ReadAll(a.Body)
+	if err != nil {
+		return err
+	}
+	var e struct {
+		XMLName xml.Name `xml:"Error"`
+		Code    string
+	}
+	if code != "" {
+		if err := xml.NewDecoder(bytes.NewReader(got)).Decode(&e); err != nil {
+			return fmt.Errorf("%d %s: %w", a.StatusCode, got, err)
+		}
+	}
+	if a.StatusCode != status || e.Code != code {
+		return fmt.Errorf("%d %s, want %d %s", a.StatusCode, got, status, code)
+	}
+	if a.Close {
+		// Bytes that the server has not read may reset the connection.
+		if n, err := io.Copy(io.Discard, in); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+			return fmt.Errorf("%d bytes after the answer, %w", n, err)
+		}
+		return nil
+	}
+	if _, err := io.WriteString(conn, "GET /photos/kept HTTP/1.1\r\nHost: "+listen+"\r\n\r\n"); err != nil {
+		return err
+	}
+	if a, err = http.ReadResponse(in, nil); err != nil || a.StatusCode != http.StatusForbidden { // it is not signed
+		return fmt.Errorf("the next request on the connection: %v, %w", a, err)
+	}
+	return nil
+}
