@@ -119,7 +119,7 @@ func TestHostileLengths(t *testing.T) {
 		"space in the name":           {"Content-Length: 5\r\nContent Type: a\r\n", "hello", 400, ""},
 		"space before the colon":      {"Content-Length: 5\r\nContent-Length : 6\r\n", "hello", 400, ""},
 		"two hosts":                   {"Content-Length: 5\r\nHost: b\r\n", "hello", 400, ""},
-		"expectation that nobody has": {"Content-Length: 5\r\nExpect: gold\r\n", "", 417, ""},
+		"expectation that nobody has": {"Content-Length: 5\r\nExpect: gold\r\n", "hello", 417, ""},
 	} {
 		w := s.dial()
 		a := w.put(c.lines, c.body)
