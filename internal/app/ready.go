@@ -142,6 +142,11 @@ func (a *App) checkReady(ctx context.Context, s *opened) error {
 			return err
 		}
 	}
+	if s.FilesReady != nil {
+		if err := s.FilesReady(ctx); err != nil {
+			return err
+		}
+	}
 	if err := s.secrets.unverified(); err != nil {
 		return err
 	}

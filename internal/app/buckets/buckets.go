@@ -127,7 +127,8 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 		}},
 	}
 	opened.Jobs = s.jobs()
-	opened.Ready = s.ready
+	opened.Ready = st.Ping
+	opened.FilesReady = func(ctx context.Context) error { return s.nodes.check(ctx, s.cfg.Copies) }
 	opened.Settle = s.settle
 	opened.Inspect = s.inspect
 	opened.Files = s.files()
@@ -181,15 +182,6 @@ func (s *Buckets) jobs() []sweep.Job {
 			return s.opened.CollectBuckets(ctx, now.Add(-s.cfg.GarbageAfter), limit)
 		}),
 	}
-}
-
-// ready reports whether the database works and the storage nodes are known. When the server
-// starts on a database without tables, they cannot be read.
-func (s *Buckets) ready(ctx context.Context) error {
-	if err := s.opened.Store.Ping(ctx); err != nil {
-		return err
-	}
-	return s.nodes.ensure(ctx)
 }
 
 // firstAccount is the name of the account that a new database gets.

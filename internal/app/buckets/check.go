@@ -1,13 +1,18 @@
 package buckets
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"net/url"
+	"slices"
 	"time"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/buckets/blobs/filedriver"
 )
 
 const (
@@ -44,16 +49,20 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 			}
 		}
 	}
-	for id, url := range s.nodes.configured() {
-		if _, known := urls[id]; !known {
-			found = append(found, service.Finding{State: service.OK, What: what, Says: fmt.Sprintf("%s, %s, will be initialized at the next start", id, url)})
-			active, reached = active+1, reached+1
+	configured := s.nodes.configured()
+	for _, id := range slices.Sorted(maps.Keys(configured)) {
+		if _, known := urls[id]; known {
+			continue
+		}
+		active++
+		f := inspectNew(id, configured[id])
+		f.What = what
+		found = append(found, f)
+		if f.State != service.Wrong {
+			reached++
 		}
 	}
-	copies := s.cfg.Copies
-	if copies == 0 {
-		copies = min(2, max(1, active))
-	}
+	copies := cmp.Or(s.cfg.Copies, s.cluster.Copies())
 	if reached < copies {
 		found = append(found, service.Finding{
 			State: service.Wrong, What: what, Says: fmt.Sprintf("%d of %d active nodes accept bodies, and each body has %s", reached, active, copiesOf(copies)),
@@ -75,6 +84,17 @@ func copiesOf(n int) string {
 	return fmt.Sprintf("%d copies", n)
 }
 
+// inspectNew checks a node of the configuration that is not initialized yet.
+func inspectNew(id, address string) service.Finding {
+	name := id + ", " + address
+	if u, err := url.Parse(address); err == nil && u.Scheme == "file" {
+		if err := filedriver.CheckInit(u.Path, id); err != nil {
+			return service.Finding{State: service.Wrong, Says: name + ": " + err.Error(), Fix: "afterwards the server uses the node within seconds; or correct its URL in buckets.nodes"}
+		}
+	}
+	return service.Finding{State: service.OK, Says: name + ", will be initialized at the next start"}
+}
+
 func inspectNode(n *blobs.Status, url string) service.Finding {
 	name := n.ID + ", " + url
 	switch {
@@ -92,6 +112,8 @@ func inspectNode(n *blobs.Status, url string) service.Finding {
 	}
 	const fix = "make space, or add a node: holdfast buckets node add"
 	switch {
+	case n.Space.ReadOnly:
+		return service.Finding{State: service.Wrong, Says: says + ": it is read-only", Fix: "mount its file system for writing, or let the user of the server write to the folder; the kernel mounts a broken disk read-only"}
 	case n.Space.Total > 0 && !n.Space.Fits(0):
 		return service.Finding{State: service.Wrong, Says: says + ": it is full", Fix: fix}
 	case n.Space.Total > 0 && n.Space.Free < n.Space.Total/10:

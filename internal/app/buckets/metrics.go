@@ -82,7 +82,7 @@ func observe(m *obs.Metrics, store buckets.Collector, cluster *blobs.Cluster, s3
 		return 1, true
 	})
 	nodes("holdfast_buckets_node_active", "1 if the storage node gets new bodies, 0 if it is read-only or drained.", func(n *blobs.Status) (float64, bool) {
-		if n.State == buckets.NodeActive {
+		if n.State == buckets.NodeActive && !n.Space.ReadOnly {
 			return 1, true
 		}
 		return 0, true

@@ -181,6 +181,9 @@ func (c *command) nodeLines(ctx context.Context) (lines []*nodeLine, err error) 
 		if s.HasSpace && s.Space.Free >= 0 {
 			lines[i].Free, lines[i].Size = &s.Space.Free, &s.Space.Total
 		}
+		if s.Space.ReadOnly {
+			lines[i].Problem = "it is read-only"
+		}
 		if s.Err != nil {
 			lines[i].Problem = fault.Message(s.Err)
 		}

@@ -1,12 +1,14 @@
 package buckets
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"maps"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,6 +46,7 @@ type nodes struct {
 	mu      sync.Mutex
 	open    map[string]opened       // by ID
 	last    map[string]buckets.Node // that the cluster uses
+	failed  map[string]error        // nodes of the configuration that could not be initialized
 	changed atomic.Bool             // since the last refresh
 
 	saying sync.Mutex
@@ -117,7 +120,7 @@ func (n *nodes) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all := map[string]buckets.Node{}
+	all, failed := map[string]buckets.Node{}, map[string]error{}
 	for _, k := range known {
 		all[k.ID] = k
 	}
@@ -128,6 +131,7 @@ func (n *nodes) load(ctx context.Context) error {
 			err := n.add(ctx, node)
 			n.say(id, "could not initialize a storage node", err)
 			if err != nil {
+				failed[id] = err
 				continue
 			}
 		}
@@ -138,7 +142,54 @@ func (n *nodes) load(ctx context.Context) error {
 		all[id] = node
 	}
 	maps.DeleteFunc(all, func(_ string, node buckets.Node) bool { return node.State == buckets.NodeRemoved })
+	n.failed = failed
+	n.cluster.SetPending(len(failed))
 	return n.use(all)
+}
+
+// check returns an error if no body can be stored, because too few nodes were ever
+// initialized, or if none works now. A body has as many copies as copies says; 0 is the
+// default. Fewer nodes that work than copies are not an error: most bodies can be read.
+func (n *nodes) check(ctx context.Context, copies int) error {
+	if err := n.ensure(ctx); err != nil {
+		return err
+	}
+	copies = cmp.Or(copies, n.cluster.Copies())
+	n.mu.Lock()
+	failed := maps.Clone(n.failed)
+	n.mu.Unlock()
+	total, active, reason := n.working()
+	if total > 0 && active == 0 { // they may work again since the last refresh
+		n.cluster.Refresh(ctx)
+		total, active, reason = n.working()
+	}
+	switch {
+	case total < copies:
+		for _, id := range slices.Sorted(maps.Keys(failed)) {
+			return fault.Newf(fault.Unavailable, "too few storage nodes for %s of each body, because %s could not be initialized: %s", copiesOf(copies), id, fault.Message(failed[id]))
+		}
+		return fault.Newf(fault.Unavailable, "too few storage nodes for %s of each body: add one (holdfast buckets node add), or lower buckets.copies", copiesOf(copies))
+	case active == 0:
+		return fault.Newf(fault.Unavailable, "no storage node works: %s", reason)
+	}
+	return nil
+}
+
+// working counts the active nodes, and those of them that work, as far as is known. It
+// returns why one does not. A node that is full works: its bodies can be read.
+func (n *nodes) working() (total, works int, reason string) {
+	for _, s := range n.cluster.Nodes() {
+		switch {
+		case s.State != buckets.NodeActive:
+			continue
+		case s.Err == nil, errors.Is(s.Err, blobs.ErrNotEnoughSpace):
+			works++
+		default:
+			reason = fault.Message(s.Err)
+		}
+		total++
+	}
+	return total, works, reason
 }
 
 var errConfigured = errors.New("remove it from buckets.nodes, or add it again with holdfast buckets node add")

@@ -170,6 +170,10 @@ type Opened struct {
 	// Ready returns an error if the service cannot serve requests.
 	Ready func(context.Context) error
 
+	// FilesReady returns an error if what the service needs besides its databases does
+	// not work. It may be nil.
+	FilesReady func(context.Context) error
+
 	// Inspect checks the tables of a database that is reachable and migrated, for
 	// `holdfast check`.
 	Inspect func(context.Context) ([]Finding, error)

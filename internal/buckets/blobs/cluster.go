@@ -109,6 +109,7 @@ type Cluster struct {
 	mu      sync.Mutex
 	random  *rand.Rand
 	members map[string]*member
+	pending int // nodes that will be members
 
 	// work is what goes on after a request: nodes that did not return in time, and the
 	// removal of what a failed write left.
@@ -190,12 +191,21 @@ func (c *Cluster) Nodes() []Status {
 	return all
 }
 
+// SetPending sets how many nodes of the configuration are not initialized yet, such as
+// those whose disk is not mounted. They get no bodies, but bodies must not have fewer
+// copies meanwhile.
+func (c *Cluster) SetPending(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pending = n
+}
+
 // Copies returns the number of copies that new bodies have by default: two if there are
-// several nodes.
+// several nodes, those that are pending included.
 func (c *Cluster) Copies() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return min(2, max(1, len(c.members)))
+	return min(2, max(1, len(c.members)+c.pending))
 }
 
 // Refresh reads the free space of all nodes and finds out which ones work. Call it

@@ -498,6 +498,27 @@ func TestFreeSpace(t *testing.T) {
 	}
 }
 
+// TestPending: a node that is not initialized yet counts for the number of copies, and a
+// body that needs it is not stored. That is not a lack of space.
+func TestPending(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, time.Minute, "a:1")
+	if n := c.Copies(); n != 1 {
+		t.Errorf("%d copies with one node, want 1", n)
+	}
+	c.SetPending(1)
+	if n := c.Copies(); n != 2 {
+		t.Errorf("%d copies with one node and one that is pending, want 2", n)
+	}
+	_, err := c.write(content(1000), 2)
+	wantCode(t, "2 copies on one node", err, fault.Unavailable)
+	if errors.Is(err, blobs.ErrNotEnoughSpace) {
+		t.Errorf("%v: space is not the problem", err)
+	}
+	c.settled()
+	c.wantOn(nil)
+}
+
 func TestStates(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Minute, "a:1", "a:2")

@@ -42,7 +42,7 @@ type Driver interface {
 	// paths. It returns temporary files of killed processes too. What is written or
 	// deleted meanwhile may or may not be returned. Walk ends after an error.
 	Walk(ctx context.Context, after string) iter.Seq2[Info, error]
-	// Space returns the size of the node. It fails if the node does not work, so it also
+	// Space returns the size of the node. It fails if the node cannot be read, so it also
 	// serves as a health check.
 	Space(ctx context.Context) (Space, error)
 	// Close releases the resources of the driver.
@@ -61,8 +61,9 @@ type Info struct {
 
 // Space is the size of a node in bytes; -1 means unknown or unlimited.
 type Space struct {
-	Total int64
-	Free  int64
+	Total    int64
+	Free     int64
+	ReadOnly bool // bodies can be read but not written, as far as is known
 }
 
 // Unlimited is the space of a node that does not report any.

@@ -141,21 +141,22 @@ func (p *placement) weighted(nodes []*member) *member {
 
 // fits reports whether a node has space for the body, as far as is known.
 func (p *placement) fits(m *member) bool {
-	if !m.hasSpace || m.space.Free < 0 {
-		return true
-	}
-	return m.space.Fits(p.size)
+	return !m.hasSpace || m.space.Fits(p.size)
 }
 
 // Fits reports whether a node with a known space takes a body.
-func (s Space) Fits(size int64) bool { return s.Free-min(s.Total/keepFreePart, keepFreeMost) > size }
+func (s Space) Fits(size int64) bool { return !s.ReadOnly && s.hasRoom(size) }
+
+func (s Space) hasRoom(size int64) bool {
+	return s.Free < 0 || s.Free-min(s.Total/keepFreePart, keepFreeMost) > size
+}
 
 // lack returns the error for too few nodes. It is lack of space if the nodes that do not
 // work now would not be enough either. The caller holds c.mu.
 func (p *placement) lack() error {
-	possible := 0
+	possible := p.c.pending
 	for _, m := range p.c.members {
-		if m.state == buckets.NodeActive && !p.have[m] && p.fits(m) {
+		if m.state == buckets.NodeActive && !p.have[m] && (!m.hasSpace || m.space.hasRoom(p.size)) {
 			possible++
 		}
 	}

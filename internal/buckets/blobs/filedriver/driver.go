@@ -39,24 +39,69 @@ var _ blobs.Driver = (*Driver)(nil)
 // marker with the node's ID. It fails if the folder has other files or is another node.
 func Init(dir, id string) error {
 	if err := makeFolder(dir); err != nil {
-		return fault.Wrap(fault.Invalid, "create folder "+dir, err)
+		return cannotCreate(dir, err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return fault.Wrap(fault.Invalid, "open folder "+dir, err)
 	}
 	defer func() { _ = root.Close() }()
-	err = checkMarker(root, dir, id)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := checkEmpty(root, dir); err != nil {
+	if isNew, err := checkFolder(root, dir, id); err != nil || !isNew {
 		return err
 	}
 	if err := writeMarker(root, id); err != nil {
 		return fault.Wrap(fault.Unavailable, fmt.Sprintf("write %s in folder %s", blobs.MarkerName, dir), err)
 	}
 	return nil
+}
+
+// CheckInit returns an error if Init would fail, as far as that is known without writing.
+func CheckInit(dir, id string) error {
+	root, err := os.OpenRoot(dir)
+	switch {
+	case err == nil:
+	case errors.Is(err, fs.ErrNotExist):
+		if root, err = os.OpenRoot(filepath.Dir(filepath.Clean(dir))); err != nil {
+			return cannotCreate(dir, err)
+		}
+	default:
+		return fault.Wrap(fault.Invalid, "open folder "+dir, err)
+	}
+	defer func() { _ = root.Close() }()
+	isNew := true
+	if filepath.Clean(root.Name()) == filepath.Clean(dir) {
+		if isNew, err = checkFolder(root, dir, id); err != nil {
+			return err
+		}
+	}
+	opened, err := root.Open(".")
+	if err != nil {
+		return fault.Wrap(fault.Invalid, "open folder "+root.Name(), err)
+	}
+	defer func() { _ = opened.Close() }()
+	if isNew && !isWritable(opened) {
+		return fault.Newf(fault.Invalid, "folder %s is read-only, or belongs to another user than that of the server", root.Name())
+	}
+	return nil
+}
+
+// cannotCreate returns the error for a folder of a node that does not exist and cannot be
+// created.
+func cannotCreate(dir string, err error) error {
+	above := filepath.Dir(filepath.Clean(dir))
+	if _, missing := os.Stat(above); errors.Is(missing, fs.ErrNotExist) {
+		return fault.Newf(fault.Invalid, "cannot create folder %s, because %s does not exist: create it, or mount its disk", dir, above)
+	}
+	return fault.Wrap(fault.Invalid, "create folder "+dir, err)
+}
+
+// checkFolder reports whether a folder is to be made a node: it is empty. It returns an
+// error if the folder is another node or has files.
+func checkFolder(root *os.Root, dir, id string) (isNew bool, err error) {
+	if err := checkMarker(root, dir, id); !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	return true, checkEmpty(root, dir)
 }
 
 // makeFolder creates a folder and makes it durable. The folder above it must exist: a

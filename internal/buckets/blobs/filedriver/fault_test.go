@@ -60,20 +60,26 @@ func TestInit(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "node")
 	for range 2 { // the second time it is a node already
+		must(t, filedriver.CheckInit(dir, id))
 		must(t, filedriver.Init(dir, id))
 	}
 	d := filedriver.New(dir, id)
 	must(t, put(t, d, "v2/x", "x"))
 	must(t, filedriver.Init(dir, id)) // even with bodies
 	must(t, d.Close())
-	wantCode(t, "init as another node", filedriver.Init(dir, "dc1:other"), fault.Unavailable)
-	wantCode(t, "init below a folder that does not exist", filedriver.Init(filepath.Join(parent, "typo", "node"), id), fault.Invalid)
+	both := func(what, dir, id string, code fault.Code) {
+		t.Helper()
+		wantCode(t, "init of "+what, filedriver.Init(dir, id), code)
+		wantCode(t, "check of "+what, filedriver.CheckInit(dir, id), code)
+	}
+	both("another node", dir, "dc1:other", fault.Unavailable)
+	both("a folder below one that does not exist", filepath.Join(parent, "typo", "node"), id, fault.Invalid)
 	foreign := filepath.Join(parent, "foreign")
 	must(t, os.Mkdir(foreign, 0o700))
 	must(t, os.WriteFile(filepath.Join(foreign, "photo.jpg"), nil, 0o600))
-	wantCode(t, "init of a folder with files", filedriver.Init(foreign, id), fault.Invalid)
+	both("a folder with files", foreign, id, fault.Invalid)
 	must(t, os.WriteFile(filepath.Join(parent, "file"), nil, 0o600))
-	wantCode(t, "init of a file", filedriver.Init(filepath.Join(parent, "file"), id), fault.Invalid)
+	both("a file", filepath.Join(parent, "file"), id, fault.Invalid)
 	disk := filepath.Join(parent, "disk")
 	must(t, os.MkdirAll(filepath.Join(disk, "lost+found"), 0o700))
 	must(t, filedriver.Init(disk, id))
@@ -290,7 +296,18 @@ func TestReadOnly(t *testing.T) {
 	d := filedriver.New(dir, id)
 	t.Cleanup(func() { must(t, d.Close()) })
 	must(t, put(t, d, "v2/x", "x"))
+	readOnly := func(want bool) {
+		t.Helper()
+		space, err := d.Space(t.Context())
+		if must(t, err); space.ReadOnly != want || space.Fits(1) == want {
+			t.Errorf("%+v, read-only: %t", space, want)
+		}
+	}
+	readOnly(false)
 	remount(t, dir, "remount,ro")
+	readOnly(true)
+	wantCode(t, "a new node", filedriver.CheckInit(filepath.Join(dir, "new"), id), fault.Invalid)
+	must(t, filedriver.CheckInit(dir, id)) // it is the node already
 	wantCode(t, "put", put(t, d, "v2/y", "y"), fault.Unavailable)
 	wantCode(t, "put in a new folder", put(t, d, "v2/n/y", "y"), fault.Unavailable)
 	wantCode(t, "delete", d.Delete(t.Context(), "v2/x"), fault.Unavailable)
@@ -301,6 +318,7 @@ func TestReadOnly(t *testing.T) {
 	must(t, err)
 	must(t, r.Close())
 	remount(t, dir, "remount,rw")
+	readOnly(false)
 	must(t, put(t, d, "v2/y", "y"))
 }
 

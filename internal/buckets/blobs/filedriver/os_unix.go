@@ -30,8 +30,15 @@ func freeSpace(folder *os.File) (blobs.Space, error) {
 			continue
 		}
 		block := int64(st.Bsize) //nolint:unconvert // int32 on some systems
-		return blobs.Space{Total: int64(st.Blocks) * block, Free: int64(st.Bavail) * block}, err
+		return blobs.Space{Total: int64(st.Blocks) * block, Free: int64(st.Bavail) * block, ReadOnly: !isWritable(folder)}, err
 	}
+}
+
+// isWritable reports whether files may be created in a folder. Even root gets an error if
+// its file system is mounted read-only.
+func isWritable(folder *os.File) bool {
+	err := unix.Faccessat(int(folder.Fd()), ".", unix.W_OK, unix.AT_EACCESS)
+	return !errors.Is(err, unix.EROFS) && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EPERM)
 }
 
 // syncFolder makes the names in a folder durable.
