@@ -75,7 +75,9 @@ func dumpOfPostgres(t *testing.T) {
 				s.afterRestore(t, other)
 			}
 		}
-		h.serveAs(binary.Start(t, t.TempDir(), append(slices.Clone(h.vars), servicesOn(other)...)...), b.begun, b.ended, true)
+		data := filepath.Join(t.TempDir(), "data") // bodies are copied as files
+		run(t, "cp", "-a", h.data, data)
+		h.serveAs(binary.Start(t, data, append(slices.Clone(h.vars), servicesOn(other)...)...), b.begun, b.ended, true)
 	}
 }
 

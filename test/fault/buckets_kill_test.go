@@ -1,52 +1,74 @@
 package fault
 
 import (
+	"context"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
 	"holdfast/internal/testdb"
-	"holdfast/test/binary"
 )
 
-// bodyCopies is the number of copies of each body in these tests.
+// bodyCopies is the number of copies of each body on the three nodes of newBuckets.
 const bodyCopies = 2
 
-// nodesOf returns the folders of the storage nodes of a harness.
-func nodesOf(data string) (dirs []string) {
-	for n := range 3 {
-		dirs = append(dirs, filepath.Join(data, "nodes", strconv.Itoa(n)))
-	}
-	return dirs
-}
-
-// newBuckets returns a harness with three storage nodes in two datacenters.
-func newBuckets(t *testing.T, data string, vars ...string) *harness {
+// newBuckets returns a harness of buckets alone, with bodies of all sizes on three file nodes in
+// two datacenters, which are in the folders.
+func newBuckets(t *testing.T, folders []string, data string, vars ...string) (*harness, *bucketsWorkload) {
 	t.Helper()
 	if only := os.Getenv("FAULT_SERVICE"); only != "" && only != "buckets" {
 		t.Skipf("FAULT_SERVICE selects %s", only)
 	}
-	var text strings.Builder
-	fmt.Fprintf(&text, "[buckets]\ncopies = %d\n", bodyCopies)
-	for n, dir := range nodesOf(data) {
-		must(t, os.MkdirAll(dir, 0o700))
-		fmt.Fprintf(&text, "[buckets.nodes.%q]\nurl = \"file://%s\"\n", []string{"east:1", "east:2", "west:1"}[n], dir)
+	b := newBucketsWorkload(8)
+	b.large, b.parts, b.copies = true, true, bodyCopies
+	for i, id := range []string{"east:1", "east:2", "west:1"} {
+		b.nodes = append(b.nodes, &storageNode{id, filepath.Join(folders[i], "node")})
 	}
-	file := filepath.Join(data, "holdfast.toml")
-	must(t, os.WriteFile(file, []byte(text.String()), 0o600))
-	return harnessOf(t, []service{bucketsService()}, false, data, append(vars, "HOLDFAST_CONFIG="+file)...)
+	s := bucketsService()
+	s.workload = func(*testing.T, bool) workload { return b }
+	h := harnessOf(t, []service{s}, false, data, append(vars, "HOLDFAST_CONFIG="+b.configuration(t))...)
+	h.enough = 30
+	return h, b
 }
 
-// A server or its database is killed at any moment of a PUT, a multipart upload or a DELETE. Every
-// acknowledged write is there, and bodies that no object has are found and removed.
+// nodeFolders returns the folders of three nodes.
+func nodeFolders(t *testing.T) []string {
+	t.Helper()
+	return []string{t.TempDir(), t.TempDir(), t.TempDir()}
+}
+
+// configuration writes a configuration file with the nodes.
+func (b *bucketsWorkload) configuration(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "holdfast.toml")
+	must(t, os.WriteFile(file, []byte(b.text()), 0o600))
+	return file
+}
+
+// text returns the configuration of the nodes.
+func (b *bucketsWorkload) text() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "[buckets]\ncopies = %d\n", b.copies)
+	for _, n := range b.nodes {
+		fmt.Fprintf(&text, "[buckets.nodes.%q]\nurl = \"file://%s\"\n", n.id, n.dir)
+	}
+	return text.String()
+}
+
+// A server or its database is killed between the bodies of objects and their rows: bodies are on
+// their nodes, and the database cannot commit. It is also killed at any other moment of a PUT, a
+// multipart upload or a DELETE. Every acknowledged write is there, and bodies that no object has
+// are found and removed.
 func TestBucketsKill(t *testing.T) {
 	t.Parallel()
 	onEach(t, map[engine]func(*testing.T){onSQLite: killBucketsOnSQLite, onPostgres: killBucketsOnPostgres})
@@ -54,64 +76,141 @@ func TestBucketsKill(t *testing.T) {
 
 func killBucketsOnSQLite(t *testing.T) {
 	t.Helper()
-	h := newBuckets(t, testdb.SQLite(t))
-	h.enough = 30
+	h, b := newBuckets(t, nodeFolders(t), testdb.SQLite(t))
 	h.server = h.serve()
-	h.rounds(10, func(int) fault {
-		return fault{inject: h.server.Kill, recover: func() { h.server = h.serve() }, deadly: true}
+	h.rounds(10, func(round int) fault {
+		var lock *sqlite.Conn
+		var held *heldWrites
+		return fault{deadly: true, inject: func() {
+			if round%2 == 0 {
+				lock = lockSQLite(t, filepath.Join(h.data, "buckets.db"))
+				held = b.hold(h, round)
+			}
+			h.server.Kill()
+		}, recover: func() {
+			if lock != nil {
+				must(t, lock.Close())
+			}
+			h.server = h.serve()
+			held.check(h)
+		}}
 	})
+}
+
+// lockSQLite takes the lock of the writer of a database.
+func lockSQLite(t *testing.T, file string) *sqlite.Conn {
+	t.Helper()
+	conn, err := sqlite.OpenConn(file, sqlite.OpenReadWrite)
+	must(t, err)
+	conn.SetBusyTimeout(bound)
+	must(t, sqlitex.ExecuteTransient(conn, "BEGIN IMMEDIATE", nil))
+	return conn
+}
+
+// heldWrites are PUTs whose bodies are on their nodes and whose rows cannot be committed.
+type heldWrites struct {
+	of   *bucketsWorkload
+	keys []string
+	body string
+	done []bool // acknowledged
+	all  sync.WaitGroup
+}
+
+// hold sends PUTs while the database is locked, and returns when all copies of their bodies are
+// there.
+func (b *bucketsWorkload) hold(h *harness, round int) *heldWrites {
+	h.t.Helper()
+	const n = 3
+	w := &heldWrites{of: b, body: strings.Repeat("held", 50_000), done: make([]bool, n)}
+	for i := range n {
+		key := fmt.Sprintf("held-%d-%d", round, i)
+		w.keys = append(w.keys, key)
+		w.all.Go(func() {
+			a, err := b.send(h, h.server, http.MethodPut, "/fault/"+key, w.body)
+			w.done[i] = err == nil && a.Status == http.StatusOK
+		})
+	}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(bound); w.copies(h) < n*b.copies; <-tick.C {
+		if h.t.Failed() || time.Now().After(deadline) {
+			h.t.Errorf("%d copies of %d bodies while the database is locked", w.copies(h), n)
+			break
+		}
+	}
+	return w
+}
+
+// copies counts the copies of the bodies. The name of a file has the MD5 of the key.
+func (w *heldWrites) copies(h *harness) (n int) {
+	h.t.Helper()
+	for _, file := range w.of.files(h) {
+		_, sum, _ := strings.Cut(filepath.Base(file), ",")
+		if slices.ContainsFunc(w.keys, func(key string) bool { return md5Hex(key) == sum }) {
+			n++
+		}
+	}
+	return n
+}
+
+// check expects objects that were acknowledged, and removes them.
+func (w *heldWrites) check(h *harness) {
+	h.t.Helper()
+	if w == nil {
+		return
+	}
+	w.all.Wait() // requests are bounded
+	for i, key := range w.keys {
+		a, err := w.of.send(h, h.server, http.MethodGet, "/fault/"+key, "")
+		if sum := sumOf(a); err != nil || sum != md5Hex(w.body) && (w.done[i] || sum != "") {
+			h.t.Errorf("%s, acknowledged: %t, is %q: %v", key, w.done[i], sum, err)
+		}
+		w.of.want(h, http.StatusNoContent, http.MethodDelete, "/fault/"+key, "")
+	}
 }
 
 func killBucketsOnPostgres(t *testing.T) {
 	t.Helper()
 	db := testdb.DurablePostgres(t)
-	h := newBuckets(t, t.TempDir(), settings([]service{bucketsService()}, "DATABASE_URL", db.URL())...)
-	h.enough = 30
+	h, b := newBuckets(t, nodeFolders(t), t.TempDir(), settings([]service{bucketsService()}, "DATABASE_URL", db.URL())...)
 	h.server = h.serve()
-	server := fault{inject: func() { h.server.Kill() }, recover: func() {
-		abandoned(t, db.URL())
-		h.server = h.serve()
-	}, deadly: true}
-	database := fault{inject: func() { must(t, db.Kill()) }, recover: func() {
-		must(t, db.Start())
-		h.server.Await("/readyz", http.StatusOK)
-	}}
-	h.rounds(4, func(round int) fault { return []fault{server, database}[round%2] })
-}
-
-// bodyFiles returns the files of all storage nodes, temporary ones too.
-func (h *harness) bodyFiles() (all []string) {
-	h.t.Helper()
-	for _, dir := range nodesOf(h.data) {
-		must(h.t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-			if err == nil && !e.IsDir() && e.Name() != ".holdfast-node" {
-				all = append(all, path)
+	h.rounds(10, func(round int) fault {
+		server, between := round%2 == 0, round/2%2 == 0
+		var held *heldWrites
+		f := fault{deadly: server, recover: func() {
+			if server {
+				abandoned(t, db.URL())
+				h.server = h.serve()
+			} else {
+				must(t, db.Start())
+				h.server.Await("/readyz", http.StatusOK)
 			}
-			return err
-		}))
-	}
-	return all
+			held.check(h)
+		}}
+		f.inject = func() {
+			if between {
+				lock := dial(t, db.URL())
+				defer func() { _ = lock.Close(context.Background()) }() // its server may be killed
+				_, err := lock.Exec(t.Context(), `BEGIN; LOCK TABLE manta_bucket_object IN ACCESS EXCLUSIVE MODE`)
+				must(t, err)
+				held = b.hold(h, round)
+				if server && round/4%2 == 1 { // otherwise the database commits what the server has sent
+					defer terminateOthers(t, lock)
+				}
+			}
+			if server {
+				h.server.Kill()
+			} else {
+				must(t, db.Kill())
+			}
+		}
+		return f
+	})
 }
 
-// audited frees deleted bodies, lets an audit remove files that no object has, and expects the copies
-// of a number of bodies and nothing else on the nodes.
-func (h *harness) audited(bodies int) {
-	h.t.Helper()
-	h.server.Verb("sweep")
-	before := h.bodyFiles()
-	long := time.Now().Add(-48 * time.Hour)
-	for _, file := range before {
-		must(h.t, os.Chtimes(file, long, long)) // an audit ignores young files
-	}
-	r := binary.Run(h.t, h.server.Env, "buckets", "audit", "--verify", "--repair")
-	unexpected := regexp.MustCompile(`(?m)^(missing|corrupt|few-copies|wrong-usage|bad-node) .*`).FindAllString(r.Stdout, -1)
-	if r.Status != 0 || len(unexpected) > 0 {
-		h.t.Errorf("audit: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
-	}
-	after := h.bodyFiles()
-	h.t.Logf("%d files on the nodes, of which an audit has removed %d", len(before), len(before)-len(after))
-	if len(after) != bodies*bodyCopies {
-		slices.Sort(after)
-		h.t.Errorf("%d files of %d bodies with %d copies each are on the nodes after an audit:\n%s\n%s", len(after), bodies, bodyCopies, r.Stdout, strings.Join(after, "\n"))
-	}
+// terminateOthers ends the connections of the server without a commit.
+func terminateOthers(t *testing.T, by *pgx.Conn) {
+	t.Helper()
+	_, err := by.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'holdfast%'`)
+	must(t, err)
 }

@@ -12,6 +12,9 @@
 // published to the audit at least once. Accounts promise that keys and storage users belong
 // together for good.
 //
+// Buckets promise that an object is read with the MD5 with which it was acknowledged, and that a
+// storage node has no file that is neither a body of an object nor garbage, or an audit finds it.
+//
 // While a server runs it answers in bounded time, at worst with 503 and Retry-After. It recovers
 // by itself and leaves nothing open.
 //
@@ -93,7 +96,7 @@ func harnessOf(t *testing.T, of []service, few bool, data string, vars ...string
 	}
 	h := &harness{t: t, seed: number(t, "FAULT_SEED", rand.Uint64()>>1)} // a seed without a sign is easier to pass on
 	h.data = data
-	h.vars = append(slices.Clone(vars), "HOLDFAST_BUCKETS__ENABLED=false") // no workload uses them
+	h.vars = slices.Clone(vars)
 	for _, s := range all() {
 		if !slices.ContainsFunc(of, func(o service) bool { return o.name == s.name }) {
 			h.vars = append(h.vars, "HOLDFAST_"+s.section+"__ENABLED=false")

@@ -85,7 +85,13 @@ func (h *instance) wire(req *http.Request) []byte {
 // dial connects to the server, with a receive buffer of about so many bytes.
 func (h *instance) dial(buffer int) *net.TCPConn {
 	h.t.Helper()
-	conn, err := h.connect(buffer)
+	return h.dialTo(strings.TrimPrefix(h.server.URL, "http://"), buffer)
+}
+
+// dialTo is dial to another listener of the server.
+func (h *instance) dialTo(address string, buffer int) *net.TCPConn {
+	h.t.Helper()
+	conn, err := connectTo(address, buffer)
 	must(h.t, err)
 	h.t.Cleanup(func() { conn.Close() })
 	return conn
@@ -93,7 +99,11 @@ func (h *instance) dial(buffer int) *net.TCPConn {
 
 // connect is dial for any goroutine. The caller closes the connection.
 func (h *instance) connect(buffer int) (*net.TCPConn, error) {
-	conn, err := net.Dial("tcp", strings.TrimPrefix(h.server.URL, "http://"))
+	return connectTo(strings.TrimPrefix(h.server.URL, "http://"), buffer)
+}
+
+func connectTo(address string, buffer int) (*net.TCPConn, error) {
+	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		return nil, err
 	}

@@ -123,7 +123,7 @@ func (h *harness) judge(l *load, method, path string, send func() (binary.Answer
 		if !l.deadly && !(method == http.MethodGet && a.Status == http.StatusOK) {
 			wrong = "without an answer"
 		}
-	case !unavailable(a) || l.readable && method == http.MethodGet:
+	case !unavailable(a) && a.Status != http.StatusInsufficientStorage || l.readable && method == http.MethodGet:
 		wrong = "a failure that is none of the fault's"
 	}
 	if wrong != "" {

@@ -123,9 +123,9 @@ type exchange struct {
 }
 
 // open sends the beginning of a request.
-func (h *instance) open(first []byte) *exchange {
+func (h *instance) open(address string, first []byte) *exchange {
 	h.t.Helper()
-	conn := h.dial(256 << 10)
+	conn := h.dialTo(address, 256<<10)
 	must(h.t, conn.SetDeadline(time.Now().Add(bound)))
 	_, err := conn.Write(first)
 	must(h.t, err)
@@ -138,7 +138,7 @@ func (h *instance) beginUpload(req *http.Request) *exchange {
 	text := h.wire(req)
 	text = bytes.Replace(text, []byte("\r\n"), []byte("\r\nExpect: 100-continue\r\n"), 1)
 	end := bytes.Index(text, []byte("\r\n\r\n")) + 4
-	x := h.open(text[:end])
+	x := h.open(req.URL.Host, text[:end])
 	line, err := x.answer.ReadString('\n')
 	if err != nil || !strings.Contains(line, " 100 ") {
 		h.t.Fatalf("the server does not ask for the body: %q %v", line, err)
@@ -152,7 +152,7 @@ func (h *instance) beginUpload(req *http.Request) *exchange {
 // beginDownload returns when a large answer has begun.
 func (h *instance) beginDownload(req *http.Request) *exchange {
 	h.t.Helper()
-	x := h.open(h.wire(req))
+	x := h.open(req.URL.Host, h.wire(req))
 	_, err := x.answer.Peek(1)
 	must(h.t, err)
 	return x

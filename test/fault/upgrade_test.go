@@ -36,7 +36,7 @@ func rollingUpgrade(t *testing.T, newer string) {
 	h.server = h.serve()
 	old := h.server
 
-	upgraded := binary.LaunchOf(t, newer, t.TempDir(), h.vars...)
+	upgraded := binary.LaunchOf(t, newer, h.data, h.vars...)
 	if why := upgraded.Await("/readyz", http.StatusServiceUnavailable); !strings.Contains(why, "holdfast migrate") {
 		t.Errorf("before the migration the next release says %q", why)
 	}

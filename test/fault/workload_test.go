@@ -43,7 +43,9 @@ type nextRelease struct {
 }
 
 // all returns the services that have a workload.
-func all() []service { return []service{syncService(), accountsService(), extService()} }
+func all() []service {
+	return []service{syncService(), accountsService(), extService(), bucketsService()}
+}
 
 // services returns all services, or the one in FAULT_SERVICE. One server runs them all, so that a
 // fault affects requests of every service at once.

@@ -3,176 +3,17 @@ package fault
 import (
 	"bytes"
 	"crypto/md5"
-	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"html"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
-	"testing"
 	"time"
 
 	"holdfast/test/binary"
 )
-
-// bucketsService is S3 under faults. Deleted bodies are removed by `holdfast sweep` only.
-func bucketsService() service {
-	return service{
-		name: "buckets", section: "BUCKETS", vars: []string{
-			"HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0", "HOLDFAST_BUCKETS__GARBAGE_AFTER=0s",
-			"HOLDFAST_BUCKETS__SWEEP_INTERVAL=0s", "HOLDFAST_LOG__ACCESS=false",
-		},
-		workload: func(*testing.T, bool) workload { return newBucketsWorkload(8) },
-	}
-}
-
-// bucketsWorkload is writers of one bucket, each with keys of its own.
-type bucketsWorkload struct {
-	writers []*objectWriter
-	signer  func(s *binary.Server) binary.S3
-	created bool // the bucket
-}
-
-func newBucketsWorkload(writers int) *bucketsWorkload {
-	b := &bucketsWorkload{}
-	b.grow(nil, writers)
-	return b
-}
-
-func (b *bucketsWorkload) grow(_ *testing.T, n int) {
-	for len(b.writers) < n {
-		b.writers = append(b.writers, &objectWriter{of: b, n: len(b.writers), state: map[string]object{}})
-	}
-}
-
-// open reads the access key, and creates the bucket before the first round.
-func (b *bucketsWorkload) open(h *harness) {
-	h.t.Helper()
-	if b.created {
-		return
-	}
-	key := h.server.S3(h.t)
-	var at sync.Map // the address of each server
-	b.signer = func(s *binary.Server) binary.S3 {
-		url, ok := at.Load(s)
-		if !ok {
-			url = s.S3URL()
-			at.Store(s, url)
-		}
-		return binary.S3{URL: url.(string), Signer: key.Signer}
-	}
-	b.want(h, http.StatusOK, http.MethodPut, "/fault", "")
-	b.created = true
-}
-
-// send sends a signed request.
-func (b *bucketsWorkload) send(h *harness, s *binary.Server, method, target, body string, headers ...string) (binary.Answer, error) {
-	to := b.signer(s)
-	r, err := http.NewRequestWithContext(h.t.Context(), method, to.URL+target, strings.NewReader(body))
-	if err != nil {
-		return binary.Answer{}, err
-	}
-	for _, header := range headers {
-		name, value, _ := strings.Cut(header, ": ")
-		r.Header.Set(name, value)
-	}
-	sum := sha256.Sum256([]byte(body))
-	to.Sign(r, hex.EncodeToString(sum[:]), time.Now())
-	answer, err := h.client.Do(r)
-	if err != nil {
-		return binary.Answer{}, err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	return binary.Answer{Status: answer.StatusCode, Header: answer.Header, Body: string(text)}, err
-}
-
-// want sends a request outside of a round and expects the status.
-func (b *bucketsWorkload) want(h *harness, status int, method, target, body string) binary.Answer {
-	h.t.Helper()
-	a, err := b.send(h, h.server, method, target, body)
-	if err != nil || a.Status != status {
-		h.t.Fatalf("%s %s: %d %s %v, want %d", method, target, a.Status, a.Body, err, status)
-	}
-	return a
-}
-
-func (b *bucketsWorkload) clients(h *harness, l *load) (all []client) {
-	b.open(h)
-	for _, w := range b.writers {
-		all = append(all, func(choose *rand.Rand) {
-			w.choose = choose
-			w.run(h, l)
-		})
-	}
-	return all
-}
-
-func (b *bucketsWorkload) unanswered() (all []string) {
-	for _, w := range b.writers {
-		if w.lost != nil {
-			all = append(all, w.lost.String())
-		}
-	}
-	return all
-}
-
-// check reads every object. An unanswered write is there as a whole or not at all.
-func (b *bucketsWorkload) check(h *harness) {
-	h.t.Helper()
-	for _, w := range b.writers {
-		for key := range w.state {
-			if w.lost == nil || w.lost.key != key {
-				w.is(h, key, w.state[key])
-			}
-		}
-		d := w.lost
-		if d == nil {
-			continue
-		}
-		w.lost = nil
-		got := w.get(h, d.key)
-		switch {
-		case d.before.sum == d.after.sum:
-			w.is(h, d.key, d.before)
-		case got == d.after.sum:
-			h.decided(d, d.refused, true)
-			w.state[d.key] = d.after
-		case got == d.before.sum:
-			h.decided(d, d.refused, false)
-			w.state[d.key] = d.before
-		default:
-			h.t.Errorf("%s was not answered, and there is %q", d, got)
-		}
-	}
-}
-
-// checkCopy compares objects with those that the writers had at one moment of the copy.
-func (b *bucketsWorkload) checkCopy(h *harness, begun, ended int64, _ bool) {
-	h.t.Helper()
-	for _, w := range b.writers {
-		for key := range w.state {
-			w.wasAt(h, key, begun, ended)
-		}
-	}
-	b.want(h, http.StatusOK, http.MethodPut, "/fault/restored", "x")
-}
-
-func (b *bucketsWorkload) probe(h *harness, s *binary.Server) (binary.Answer, error) {
-	return b.send(h, s, http.MethodPut, "/fault/probe", "x")
-}
-
-func (b *bucketsWorkload) reads(h *harness) (all []func() (binary.Answer, error)) {
-	for n := range 4 * len(b.writers) {
-		all = append(all, func() (binary.Answer, error) { return b.send(h, h.serverOf(n), http.MethodGet, "/fault", "") })
-	}
-	return all
-}
 
 // object is what a writer knows of an object.
 type object struct {
@@ -264,9 +105,6 @@ func (w *objectWriter) run(h *harness, l *load) {
 
 func (w *objectWriter) done(d *objectWrite, now int64) {
 	w.state[d.key] = d.after
-	if w.history == nil {
-		w.history = map[string][]objectVersion{}
-	}
 	w.history[d.key] = append(w.history[d.key], objectVersion{d.after, d.sent, now})
 }
 
@@ -307,7 +145,7 @@ func (w *objectWriter) next() *objectWrite {
 		d.kind, d.parts = "create", []string{"never"} // refused
 	case n < 9:
 		d.kind, d.parts = "upload", []string{w.body(inlineBody + 1 + w.choose.IntN(50_000))}
-		if w.choose.IntN(6) == 0 {
+		if w.of.parts && w.choose.IntN(6) == 0 {
 			d.parts = append([]string{w.body(firstPart)}, d.parts...)
 		}
 		d.after = objectOf(d.parts)
@@ -315,7 +153,11 @@ func (w *objectWriter) next() *objectWrite {
 		d.kind, d.parts = "put", []string{w.body(w.choose.IntN(inlineBody))}
 		d.after = objectOf(d.parts)
 	default:
-		d.kind, d.parts = "put", []string{w.body(inlineBody + 1 + w.choose.IntN(200_000))}
+		most := 40_000
+		if w.of.large {
+			most = 400_000 // several chunks
+		}
+		d.kind, d.parts = "put", []string{w.body(inlineBody + 1 + w.choose.IntN(most))}
 		d.after = objectOf(d.parts)
 	}
 	return d
@@ -325,7 +167,8 @@ func (w *objectWriter) next() *objectWrite {
 func (w *objectWriter) body(size int) string {
 	w.serial++
 	text := make([]byte, size)
-	_, _ = rand.NewChaCha8([32]byte{byte(w.n), byte(w.serial), byte(w.serial >> 8), byte(w.serial >> 16)}).Read(text) // never fails
+	seed := [32]byte{byte(w.n), byte(w.n >> 8), byte(w.serial), byte(w.serial >> 8), byte(w.serial >> 16)}
+	_, _ = rand.NewChaCha8(seed).Read(text) // never fails
 	return string(text)
 }
 
@@ -435,33 +278,3 @@ func (w *objectWriter) wasAt(h *harness, key string, begun, ended int64) {
 	}
 }
 
-// uploads matches an incomplete upload in a list.
-var uploads = regexp.MustCompile(`<Key>([^<]*)</Key><UploadId>([^<]*)</UploadId>`)
-
-// finish frees what no object has, and compares the files on the storage nodes with the objects.
-func (b *bucketsWorkload) finish(h *harness) {
-	h.t.Helper()
-	for {
-		found := uploads.FindAllStringSubmatch(b.want(h, http.StatusOK, http.MethodGet, "/fault?uploads", "").Body, -1)
-		if len(found) == 0 {
-			break
-		}
-		for _, u := range found {
-			b.want(h, http.StatusNoContent, http.MethodDelete, "/fault/"+html.UnescapeString(u[1])+"?uploadId="+u[2], "")
-		}
-	}
-	want := 0
-	for _, w := range b.writers {
-		for _, o := range w.state {
-			want += o.bodies
-		}
-	}
-	h.audited(want)
-	for _, w := range b.writers {
-		for key := range w.state {
-			b.want(h, http.StatusNoContent, http.MethodDelete, "/fault/"+key, "")
-			w.state[key] = object{}
-		}
-	}
-	h.audited(0)
-}

@@ -1,0 +1,261 @@
+package fault
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// stored is objects by key, with their bodies.
+type stored map[string]string
+
+// store writes objects with bodies on storage nodes: of one chunk, of several, and one of two parts.
+func (b *bucketsWorkload) store(h *harness) stored {
+	h.t.Helper()
+	b.open(h)
+	w := &objectWriter{of: b, n: 100}
+	all := stored{}
+	for i := range 12 {
+		key := fmt.Sprintf("stored-%d", i)
+		all[key] = w.body([]int{20_000, 100_000, 300_000, 1 << 20}[i%4])
+		b.want(h, http.StatusOK, http.MethodPut, "/fault/"+key, all[key])
+	}
+	d := &objectWrite{kind: "upload", key: "stored-parts", parts: []string{w.body(firstPart), w.body(50_000)}}
+	all[d.key] = strings.Join(d.parts, "")
+	_, _, err := d.do(func(method, target, body string, headers ...string) (binary.Answer, bool) {
+		a, err := b.send(h, h.server, method, target, body, headers...)
+		must(h.t, err)
+		return a, true
+	})
+	must(h.t, err)
+	return all
+}
+
+// readable reads all objects at once. A body with a wrong copy may be cut off, but never more often
+// than it has parts, and it is never wrong.
+func (s stored) readable(b *bucketsWorkload, h *harness) (cut int) {
+	h.t.Helper()
+	var (
+		reading sync.WaitGroup
+		mu      sync.Mutex
+	)
+	for key, body := range s {
+		reading.Go(func() {
+			for range 3 {
+				a, err := b.send(h, h.server, http.MethodGet, "/fault/"+key, "")
+				if err == nil && a.Status == http.StatusOK && a.Body == body {
+					return
+				}
+				if err == nil || a.Status != http.StatusOK || a.Body == body {
+					h.t.Errorf("GET %s: %d, %d bytes, %v", key, a.Status, len(a.Body), err)
+				}
+				mu.Lock()
+				cut++
+				mu.Unlock()
+			}
+			h.t.Errorf("GET %s was cut off three times", key)
+		})
+	}
+	reading.Wait() // requests are bounded
+	return cut
+}
+
+// Each body has one wrong copy: bits are flipped, or the file is cut off, empty, too long, missing,
+// or another body. Readers get the other copy, and an audit restores the wrong ones.
+func TestBucketsWrongBytes(t *testing.T) {
+	t.Parallel()
+	h, b := newBuckets(t, nodeFolders(t), testdb.SQLite(t))
+	h.server = h.serve()
+	all := b.store(h)
+	before := b.contents(h)
+	var names []string
+	for name := range before {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	damaged := map[string]bool{} // bodies
+	for _, name := range names {
+		body := filepath.Base(name)
+		if damaged[body] {
+			continue
+		}
+		text := []byte(before[name])
+		switch len(damaged) % 8 {
+		case 0:
+			text[0] ^= 1
+		case 1:
+			text[len(text)/2] ^= 0x80
+		case 2:
+			text[len(text)-1] ^= 4
+		case 3:
+			text = text[:len(text)-1]
+		case 4:
+			text = nil
+		case 5:
+			text = append(text, 0)
+		case 6:
+			slices.Reverse(text)
+		case 7:
+			must(t, os.Remove(name))
+		}
+		if len(damaged)%8 < 7 {
+			must(t, os.WriteFile(name, text, 0o600))
+		}
+		damaged[body] = true
+	}
+	t.Logf("%d answers were cut off", all.readable(b, h))
+	r := binary.Run(t, h.server.Env, "buckets", "audit", "--verify")
+	if found := strings.Count(r.Stdout, "corrupt ") + strings.Count(r.Stdout, "missing "); r.Status != 1 || found < len(damaged) {
+		t.Errorf("%d bodies are damaged, and an audit found %d: status %d\n%s%s", len(damaged), found, r.Status, r.Stdout, r.Stderr)
+	}
+	if r := binary.Run(t, h.server.Env, "buckets", "audit", "--verify", "--repair"); r.Status != 0 {
+		t.Errorf("repair: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	after := b.contents(h)
+	for name, body := range before {
+		if after[name] != body {
+			t.Errorf("%s was not restored", name)
+		}
+	}
+	if len(after) != len(before) {
+		t.Errorf("%d files before the damage, %d after the repair", len(before), len(after))
+	}
+	if cut := all.readable(b, h); cut > 0 {
+		t.Errorf("%d answers were cut off after the repair", cut)
+	}
+	b.removeAll(h, all)
+}
+
+// contents reads all files on the nodes.
+func (b *bucketsWorkload) contents(h *harness) map[string]string {
+	h.t.Helper()
+	all := map[string]string{}
+	for _, file := range b.files(h) {
+		text, err := os.ReadFile(file)
+		must(h.t, err)
+		all[file] = string(text)
+	}
+	return all
+}
+
+// removeAll deletes the objects and expects that no file is left.
+func (b *bucketsWorkload) removeAll(h *harness, all stored) {
+	h.t.Helper()
+	for key := range all {
+		b.want(h, http.StatusNoContent, http.MethodDelete, "/fault/"+key, "")
+	}
+	b.audited(h, 0)
+}
+
+// The third node is a bucket of another server, behind a network that is slow and then silent.
+// Readers and writers use the file nodes.
+func TestBucketsSlowNode(t *testing.T) {
+	t.Parallel()
+	other := binary.Start(t, testdb.SQLite(t), "HOLDFAST_LOG__ACCESS=false")
+	key := other.S3(t)
+	_, address, _ := strings.Cut(key.URL, "://")
+	far := networkTo(t, "tcp", address)
+	h, b := newBuckets(t, nodeFolders(t), testdb.SQLite(t), "AWS_ACCESS_KEY_ID="+key.AccessKeyID, "AWS_SECRET_ACCESS_KEY="+key.Secret)
+	remote := &bucketsWorkload{key: key}
+	remote.want(&harness{t: t, server: other, client: h.client}, http.StatusOK, http.MethodPut, "/node", "")
+	config := h.config(t)
+	text, err := os.ReadFile(config)
+	must(t, err)
+	url := "s3://node?region=us-east-1&use_path_style=true&endpoint=http://" + far.listener.Addr().String()
+	must(t, os.WriteFile(config, []byte(strings.Replace(string(text), "file://"+b.nodes[2].dir, url, 1)), 0o600))
+	b.nodes = b.nodes[:2]
+	h.server = h.serve()
+
+	far.slow(10 * time.Millisecond)
+	all := b.store(h)
+	if n := len(b.files(h)); n == 2*(len(all)+1) {
+		t.Errorf("all %d copies are on the file nodes", n)
+	}
+	if cut := all.readable(b, h); cut > 0 {
+		t.Errorf("a slow node: %d answers were cut off", cut)
+	}
+	far.silence()
+	if cut := all.readable(b, h); cut > 0 { // after 10 seconds for those that asked the silent node first
+		t.Errorf("a silent node: %d answers were cut off", cut)
+	}
+	for i := range 5 {
+		key := fmt.Sprintf("while-silent-%d", i)
+		all[key] = (&objectWriter{n: 200 + i}).body(100_000)
+		b.want(h, http.StatusOK, http.MethodPut, "/fault/"+key, all[key])
+	}
+	far.heal()
+	h.server.AwaitMetric(`holdfast_buckets_node_up{node="west:1"} 1`)
+	if cut := all.readable(b, h); cut > 0 {
+		t.Errorf("afterwards: %d answers were cut off", cut)
+	}
+	if r := binary.Run(t, h.server.Env, "buckets", "audit", "--verify"); r.Status != 0 {
+		t.Errorf("audit: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	b.removeAll(h, all)
+	if list := remote.want(&harness{t: t, server: other, client: h.client}, http.StatusOK, http.MethodGet, "/node", "").Body; strings.Count(list, "<Key>") != 1 { // the marker
+		t.Errorf("left on the remote node: %s", list)
+	}
+}
+
+// config returns the path of the configuration file.
+func (h *harness) config(t *testing.T) string {
+	t.Helper()
+	for _, v := range h.vars {
+		if path, ok := strings.CutPrefix(v, "HOLDFAST_CONFIG="); ok {
+			return path
+		}
+	}
+	t.Fatal("no configuration file")
+	return ""
+}
+
+// The folder above that of a new node is missing. The server says so, and does not store bodies
+// with fewer copies; it uses the node as soon as the folder is there.
+func TestBucketsMissingFolder(t *testing.T) {
+	t.Parallel()
+	folders := nodeFolders(t)
+	folders[1] = filepath.Join(folders[1], "unmounted")
+	h, b := newBuckets(t, folders, testdb.SQLite(t))
+	b.nodes = b.nodes[:2]
+	must(t, os.WriteFile(h.config(t), []byte(strings.Replace(b.text(), "copies = 2\n", "", 1)), 0o600)) // the default
+	h.server = binary.Launch(t, h.data, h.vars...)
+	missing := folders[1] + " does not exist"
+	reason := h.server.AwaitAnswer("/readyz", func(status int, body string) bool {
+		return status == http.StatusServiceUnavailable && strings.Contains(body, missing)
+	})
+	if !strings.Contains(reason, "east:2") {
+		t.Errorf("the server is not ready: %s", reason)
+	}
+	check := func(status int, want string) {
+		t.Helper()
+		if r := binary.Run(t, h.server.Env, "check"); r.Status != status || !strings.Contains(r.Stdout, want) {
+			t.Errorf("check: status %d, expected %q\n%s%s", r.Status, want, r.Stdout, r.Stderr)
+		}
+	}
+	check(1, missing+": create it, or mount its disk")
+	b.open(h)
+	b.want(h, http.StatusOK, http.MethodPut, "/fault/small", "in the database")
+	body := b.writers[0].body(100_000)
+	if a := b.want(h, http.StatusServiceUnavailable, http.MethodPut, "/fault/large", body); !unavailable(a) || !strings.Contains(a.Body, "<Code>ServiceUnavailable<") {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	if left := b.files(h); len(left) > 0 {
+		t.Errorf("left after a refused write: %v", left)
+	}
+	must(t, os.Mkdir(folders[1], 0o700))
+	h.server.Await("/readyz", http.StatusOK)
+	b.want(h, http.StatusOK, http.MethodPut, "/fault/large", body)
+	if all := b.files(h); len(all) != 2 {
+		t.Errorf("two copies are expected on two nodes: %v", all)
+	}
+	check(0, "buckets nodes")
+}

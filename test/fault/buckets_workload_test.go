@@ -1,0 +1,350 @@
+package fault
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"html"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/test/binary"
+)
+
+// bucketsService is S3 under faults. Deleted bodies are removed by `holdfast sweep` only.
+func bucketsService() service {
+	return service{
+		name: "buckets", section: "BUCKETS", vars: []string{
+			"HOLDFAST_BUCKETS__GARBAGE_AFTER=0s", "HOLDFAST_BUCKETS__SWEEP_INTERVAL=0s", "HOLDFAST_LOG__ACCESS=false",
+		},
+		workload:   func(*testing.T, bool) workload { return newBucketsWorkload(4) },
+		largeOwner: func(*testing.T) largeOwner { return &largeBucket{} },
+		someRows:   `SELECT 1 FROM manta_bucket_object WHERE name LIKE 'w0/%' OR name LIKE 'w1/%' FOR UPDATE`,
+		locks: []string{
+			`SELECT 1 FROM manta_bucket_object FOR UPDATE`,
+			`LOCK TABLE manta_bucket_object IN ACCESS EXCLUSIVE MODE`,
+			`LOCK TABLE manta_bucket IN ACCESS EXCLUSIVE MODE`,
+		},
+		next: nextRelease{migrations: map[string]string{
+			"internal/buckets/sqlite": `
+				ALTER TABLE manta_bucket_object ADD COLUMN future BIGINT NOT NULL DEFAULT 0;
+				ALTER TABLE manta_bucket_usage ADD COLUMN future BIGINT;`,
+			"internal/buckets/postgres": `
+				ALTER TABLE manta_bucket_object ADD COLUMN future BIGINT NOT NULL DEFAULT 0;
+				ALTER TABLE manta_bucket_usage ADD COLUMN future BIGINT;`,
+		}},
+	}
+}
+
+// bucketsWorkload is writers of one bucket, each with keys of its own.
+type bucketsWorkload struct {
+	writers []*objectWriter
+	created bool           // the bucket
+	nodes   []*storageNode // nil: the one in the data folder
+	copies  int            // of each body
+	large   bool           // bodies of several chunks
+	parts   bool           // bodies of several parts
+
+	key  binary.S3
+	urls sync.Map // of S3, by server
+	skew sync.Map // of the clock, by server
+}
+
+// storageNode is a file node.
+type storageNode struct{ id, dir string }
+
+func newBucketsWorkload(writers int) *bucketsWorkload {
+	b := &bucketsWorkload{copies: 1}
+	b.grow(nil, writers)
+	return b
+}
+
+func (b *bucketsWorkload) grow(_ *testing.T, n int) {
+	for len(b.writers) < n {
+		b.writers = append(b.writers, &objectWriter{of: b, n: len(b.writers), state: map[string]object{}, history: map[string][]objectVersion{}})
+	}
+}
+
+// open reads the access key, and creates the bucket before the first round.
+func (b *bucketsWorkload) open(h *harness) {
+	h.t.Helper()
+	if b.created {
+		return
+	}
+	if b.nodes == nil {
+		b.nodes = []*storageNode{{"local:1", filepath.Join(h.data, "buckets")}}
+	}
+	b.key = h.server.S3(h.t)
+	b.want(h, http.StatusOK, http.MethodPut, "/fault", "")
+	b.created = true
+}
+
+// send sends a signed request. As the SDKs do, it sends it again if the server says that the clocks
+// differ, and if the clock leaped while the body was stored.
+func (b *bucketsWorkload) send(h *harness, s *binary.Server, method, target, body string, headers ...string) (binary.Answer, error) {
+	for {
+		a, err := b.sendOnce(h, s, method, target, body, headers)
+		switch {
+		case err != nil || !h.leaps:
+			return a, err
+		case strings.Contains(a.Body, "<Code>RequestTimeTooSkewed<"):
+			now, err := http.ParseTime(a.Header.Get("Date"))
+			if err != nil {
+				return a, err
+			}
+			b.skew.Store(s, time.Until(now))
+		case a.Status != http.StatusServiceUnavailable:
+			return a, nil
+		}
+	}
+}
+
+func (b *bucketsWorkload) sendOnce(h *harness, s *binary.Server, method, target, body string, headers []string) (binary.Answer, error) {
+	url, ok := b.urls.Load(s)
+	if !ok {
+		url = s.S3URL()
+		b.urls.Store(s, url)
+	}
+	r, err := http.NewRequestWithContext(h.t.Context(), method, url.(string)+target, strings.NewReader(body))
+	if err != nil {
+		return binary.Answer{}, err
+	}
+	for _, header := range headers {
+		name, value, _ := strings.Cut(header, ": ")
+		r.Header.Set(name, value)
+	}
+	skew, _ := b.skew.LoadOrStore(s, time.Duration(0))
+	sum := sha256.Sum256([]byte(body))
+	b.key.Sign(r, hex.EncodeToString(sum[:]), time.Now().Add(skew.(time.Duration)))
+	answer, err := h.client.Do(r)
+	if err != nil {
+		return binary.Answer{}, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	return binary.Answer{Status: answer.StatusCode, Header: answer.Header, Body: string(text)}, err
+}
+
+// want sends a request outside of a round and expects the status.
+func (b *bucketsWorkload) want(h *harness, status int, method, target, body string, headers ...string) binary.Answer {
+	h.t.Helper()
+	a, err := b.send(h, h.server, method, target, body, headers...)
+	if err != nil || a.Status != status {
+		h.t.Fatalf("%s %s: %d %s %v, want %d", method, target, a.Status, a.Body, err, status)
+	}
+	return a
+}
+
+func (b *bucketsWorkload) clients(h *harness, l *load) (all []client) {
+	b.open(h)
+	for _, w := range b.writers {
+		all = append(all, func(choose *rand.Rand) {
+			w.choose = choose
+			w.run(h, l)
+		})
+	}
+	return all
+}
+
+func (b *bucketsWorkload) unanswered() (all []string) {
+	for _, w := range b.writers {
+		if w.lost != nil {
+			all = append(all, w.lost.String())
+		}
+	}
+	return all
+}
+
+// check reads every object. An unanswered write is there as a whole or not at all.
+func (b *bucketsWorkload) check(h *harness) {
+	h.t.Helper()
+	for _, w := range b.writers {
+		for key := range w.state {
+			if w.lost == nil || w.lost.key != key {
+				w.is(h, key, w.state[key])
+			}
+		}
+		d := w.lost
+		if d == nil {
+			continue
+		}
+		w.lost = nil
+		got := w.get(h, d.key)
+		switch {
+		case d.before.sum == d.after.sum:
+			w.is(h, d.key, d.before)
+		case got == d.after.sum:
+			h.decided(d, d.refused, true)
+			w.done(d, h.clock.Add(1))
+		case got == d.before.sum:
+			h.decided(d, d.refused, false)
+			w.state[d.key] = d.before
+		default:
+			h.t.Errorf("%s was not answered, and there is %q", d, got)
+		}
+	}
+}
+
+// checkCopy compares objects with those that the writers had at one moment of the copy.
+func (b *bucketsWorkload) checkCopy(h *harness, begun, ended int64, _ bool) {
+	h.t.Helper()
+	for _, w := range b.writers {
+		for key := range w.state {
+			w.wasAt(h, key, begun, ended)
+		}
+	}
+	b.want(h, http.StatusOK, http.MethodPut, "/fault/restored", "x")
+}
+
+func (b *bucketsWorkload) probe(h *harness, s *binary.Server) (binary.Answer, error) {
+	return b.send(h, s, http.MethodPut, "/fault/probe", "x")
+}
+
+func (b *bucketsWorkload) reads(h *harness) (all []func() (binary.Answer, error)) {
+	for n := range 4 * len(b.writers) {
+		all = append(all, func() (binary.Answer, error) { return b.send(h, h.serverOf(n), http.MethodGet, "/fault", "") })
+	}
+	return all
+}
+
+// uploads matches an incomplete upload in a list.
+var uploads = regexp.MustCompile(`<Key>([^<]*)</Key><UploadId>([^<]*)</UploadId>`)
+
+// finish frees what no object has, and compares the files on the storage nodes with the objects.
+func (b *bucketsWorkload) finish(h *harness) {
+	h.t.Helper()
+	for {
+		found := uploads.FindAllStringSubmatch(b.want(h, http.StatusOK, http.MethodGet, "/fault?uploads", "").Body, -1)
+		if len(found) == 0 {
+			break
+		}
+		for _, u := range found {
+			b.want(h, http.StatusNoContent, http.MethodDelete, "/fault/"+html.UnescapeString(u[1])+"?uploadId="+u[2], "")
+		}
+	}
+	want := 0
+	for _, w := range b.writers {
+		for _, o := range w.state {
+			want += o.bodies
+		}
+	}
+	b.audited(h, want)
+	for _, w := range b.writers {
+		for key := range w.state {
+			b.want(h, http.StatusNoContent, http.MethodDelete, "/fault/"+key, "")
+			w.state[key] = object{}
+		}
+	}
+	b.audited(h, 0)
+}
+
+// files returns the files of all storage nodes, temporary ones too.
+func (b *bucketsWorkload) files(h *harness) (all []string) {
+	h.t.Helper()
+	for _, n := range b.nodes {
+		must(h.t, filepath.WalkDir(n.dir, func(path string, e fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // a file or an empty folder that was removed meanwhile
+			}
+			if err == nil && !e.IsDir() && e.Name() != ".holdfast-node" {
+				all = append(all, path)
+			}
+			return err
+		}))
+	}
+	return all
+}
+
+// audited frees deleted bodies, lets an audit remove files that no object has, and expects the
+// copies of a number of bodies and nothing else on the nodes.
+func (b *bucketsWorkload) audited(h *harness, bodies int) {
+	h.t.Helper()
+	b.sweep(h)
+	before := b.files(h)
+	long := time.Now().Add(-48 * time.Hour)
+	for _, file := range before {
+		must(h.t, os.Chtimes(file, long, long)) // an audit ignores young files
+	}
+	r := binary.Run(h.t, h.server.Env, "buckets", "audit", "--verify", "--repair")
+	unexpected := regexp.MustCompile(`(?m)^(missing|corrupt|few-copies|wrong-usage|bad-node) .*`).FindAllString(r.Stdout, -1)
+	if r.Status != 0 || len(unexpected) > 0 {
+		h.t.Errorf("audit: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	after := b.files(h)
+	h.t.Logf("%d files on the nodes, of which an audit has removed %d", len(before), len(before)-len(after))
+	if len(after) != bodies*b.copies {
+		slices.Sort(after)
+		h.t.Errorf("%d files are on the nodes after an audit, expected %d copies of %d bodies:\n%s\n%s", len(after), b.copies, bodies, r.Stdout, strings.Join(after, "\n"))
+	}
+}
+
+// sweep removes all garbage: that of the future, if the clock has leaped, and that whose claim has
+// not expired, because a storage node was not available.
+func (b *bucketsWorkload) sweep(h *harness) {
+	h.t.Helper()
+	c := newTestClock(h.t)
+	c.set(48 * time.Hour)
+	r := binary.RunOf(h.t, binary.Build(h.t, "holdfast/test/fault/clocked"), append(slices.Clone(h.server.Env), "CLOCKED_BY="+c.file), "sweep")
+	if r.Status != 0 {
+		h.t.Errorf("sweep: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+}
+
+// largeBucket is a bucket with a large object.
+type largeBucket struct {
+	key  binary.S3
+	once sync.Once // reads the key and creates the bucket
+}
+
+func (g *largeBucket) fill(h *instance, bytes int) {
+	h.t.Helper()
+	resp, err := h.client.Do(g.request(h, http.MethodPut, "/history", strings.Repeat("x", bytes)))
+	must(h.t, err)
+	must(h.t, resp.Body.Close())
+	if resp.StatusCode != http.StatusOK {
+		h.t.Fatalf("a large object: %s", resp.Status)
+	}
+}
+
+func (g *largeBucket) request(h *instance, method, target, body string) *http.Request {
+	h.t.Helper()
+	g.once.Do(func() {
+		g.key = h.server.S3(h.t)
+		resp, err := h.client.Do(g.signed(h, http.MethodPut, "", ""))
+		must(h.t, err)
+		must(h.t, resp.Body.Close())
+	})
+	return g.signed(h, method, target, body)
+}
+
+func (g *largeBucket) signed(h *instance, method, target, body string) *http.Request {
+	h.t.Helper()
+	r, err := http.NewRequestWithContext(h.t.Context(), method, h.server.S3URL()+"/large"+target, strings.NewReader(body))
+	must(h.t, err)
+	sum := sha256.Sum256([]byte(body))
+	g.key.Sign(r, hex.EncodeToString(sum[:]), time.Now())
+	return r
+}
+
+func (g *largeBucket) download(h *instance) *http.Request {
+	return g.request(h, http.MethodGet, "/history", "")
+}
+
+func (g *largeBucket) upload(h *instance, id string) *http.Request {
+	return g.request(h, http.MethodPut, "/"+id, strings.Repeat("x", 60_000))
+}
+
+func (g *largeBucket) uploaded(h *instance, id string) *http.Request {
+	return g.request(h, http.MethodGet, "/"+id, "")
+}
+
