@@ -111,6 +111,8 @@ type Cluster struct {
 	members map[string]*member
 	pending int // nodes that will be members
 
+	rechecked time.Time
+
 	// work is what goes on after a request: nodes that did not return in time, and the
 	// removal of what a failed write left.
 	work   sync.WaitGroup
@@ -225,6 +227,38 @@ func (c *Cluster) Refresh(ctx context.Context) {
 		wg.Go(func() { c.refresh(ctx, m) })
 	}
 	wg.Wait()
+}
+
+// recheckEvery limits how often nodes are asked again before a write is refused.
+const recheckEvery = time.Second
+
+// recheck reads the free space of the nodes that have none for a body, and reports whether
+// there are any. One body that did not fit must not keep out smaller ones until the next
+// Refresh.
+func (c *Cluster) recheck(ctx context.Context, size int64) bool {
+	c.mu.Lock()
+	now := c.Clock()
+	if age := now.Sub(c.rechecked); 0 <= age && age < recheckEvery {
+		c.mu.Unlock()
+		return false
+	}
+	var full []*member
+	for _, m := range c.members {
+		if m.hasSpace && !m.space.Fits(size) && !m.refreshing {
+			m.refreshing = true
+			full = append(full, m)
+		}
+	}
+	if len(full) > 0 {
+		c.rechecked = now
+	}
+	c.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, m := range full {
+		wg.Go(func() { c.refresh(ctx, m) })
+	}
+	wg.Wait()
+	return len(full) > 0
 }
 
 func (c *Cluster) refresh(ctx context.Context, m *member) {

@@ -1,6 +1,7 @@
 package blobs
 
 import (
+	"context"
 	"slices"
 
 	"holdfast/internal/buckets"
@@ -36,10 +37,20 @@ func (p *placement) exclude(have []*member) {
 	}
 }
 
-// next returns n more nodes: those that did not fail recently first, then in the
+// next returns n more nodes, see try. If there are not as many, nodes that were full or
+// read-only are asked again first.
+func (p *placement) next(ctx context.Context, n int) ([]*member, error) {
+	nodes, err := p.try(n)
+	if err != nil && p.c.recheck(ctx, p.size) {
+		return p.try(n)
+	}
+	return nodes, err
+}
+
+// try returns n more nodes: those that did not fail recently first, then in the
 // datacenter that has the fewest copies, then at random, weighted by free space. It
 // returns an error if there are not as many.
-func (p *placement) next(n int) ([]*member, error) {
+func (p *placement) try(n int) ([]*member, error) {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
 	var chosen []*member

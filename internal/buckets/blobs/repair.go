@@ -77,7 +77,7 @@ func (c *Cluster) Restore(ctx context.Context, path string, b buckets.Body, node
 // have it.
 func (c *Cluster) replicate(ctx context.Context, path string, size int64, md5 []byte, from []*member, p *placement, n int) (added []*member, err error) {
 	for len(added) < n {
-		nodes, err := p.next(1)
+		nodes, err := p.next(ctx, 1)
 		if err != nil {
 			return added, err
 		}

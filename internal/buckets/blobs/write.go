@@ -144,7 +144,7 @@ func (c *Cluster) wrote(m *member, size int64) {
 func (w *write) whole(body *chunk) error {
 	w.total = int64(body.n)
 	for len(w.done) < w.copies {
-		nodes, err := w.p.next(w.copies - len(w.done))
+		nodes, err := w.p.next(w.ctx, w.copies-len(w.done))
 		if err != nil {
 			w.undo()
 			return err
@@ -167,7 +167,7 @@ func (w *write) whole(body *chunk) error {
 
 // stream stores a body of which the first chunk is known.
 func (w *write) stream(first *chunk, src io.Reader) (err error) {
-	nodes, err := w.p.next(w.copies)
+	nodes, err := w.p.next(w.ctx, w.copies)
 	if err != nil {
 		return err
 	}
