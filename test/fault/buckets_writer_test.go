@@ -277,4 +277,3 @@ func (w *objectWriter) wasAt(h *harness, key string, begun, ended int64) {
 		h.t.Errorf("%s has in the copy the MD5 %q, expected one of %q", key, got, possible)
 	}
 }
-

@@ -45,6 +45,7 @@ func TestNoConnectionLeft(t *testing.T) {
 	admin, err := pgx.Connect(t.Context(), db.URL())
 	must(t, err)
 	_, err = admin.Exec(t.Context(), `
+		CREATE EXTENSION hstore;
 		CREATE ROLE holdfast LOGIN; GRANT CREATE ON SCHEMA public TO holdfast;
 		CREATE ROLE others LOGIN`)
 	must(t, err)
