@@ -111,7 +111,7 @@ func TestPoolOfTwo(t *testing.T) {
 		o.workloads[i].grow(t, 32)
 		rows = append(rows, s.someRows)
 	}
-	o.rounds(4, func(round int) fault {
+	o.rounds(uint64(len(rows)+1), func(round int) fault {
 		choose := o.choice(round)
 		return fault{inject: func() {
 			o.locked(rows[round%len(rows)], func() { o.hold(round, len(rows), choose) })
