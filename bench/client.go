@@ -124,7 +124,7 @@ func (c *caller) transfer(ctx context.Context, method, path string, body io.Read
 	if err := c.sign(req); err != nil {
 		return err
 	}
-	if err := c.conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.conn.SetDeadline(deadline(size)); err != nil {
 		return err
 	}
 	sendErr := req.Write(c.out)
@@ -146,6 +146,15 @@ func (c *caller) transfer(ctx context.Context, method, path string, body io.Read
 	if got := resp.Header.Get("X-Weave-Records"); records != "" && got != records {
 		return fmt.Errorf("%s %s: %q records, want %s", method, path, got, records)
 	}
+	if err := c.conn.SetDeadline(deadline(resp.ContentLength)); err != nil {
+		return err
+	}
 	_, err = io.Copy(to, resp.Body)
 	return err
+}
+
+// deadline returns the deadline of a transfer of n bytes: patience, and a second for each
+// 4 MiB, because a disk that is busy may take that long.
+func deadline(n int64) time.Time {
+	return time.Now().Add(patience + time.Duration(max(n, 0)>>22)*time.Second)
 }

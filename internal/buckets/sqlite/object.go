@@ -259,11 +259,21 @@ func (s *Store) List(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 // listGroups feeds names to a Lister as long as they are of groups: their rows are not needed.
 // more is false when the page is complete; otherwise rows are needed from next on.
 func listGroups(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, q *buckets.Query, l *buckets.Lister, from buckets.Position) (next buckets.Position, more bool, err error) {
+	stmt, err := sqlitedb.Bind(c, sqlNextName, owner, b, "")
+	if err != nil {
+		return from, false, err
+	}
+	defer func() { err = errors.Join(err, stmt.Reset()) }()
 	for {
-		name, found, err := sqlitedb.QueryRow(c, sqlNextName, func(r *sqlite.Stmt) string { return r.ColumnText(0) }, owner, b, from.Name)
+		if err := stmt.Reset(); err != nil {
+			return from, false, err
+		}
+		stmt.BindText(3, from.Name)
+		found, err := stmt.Step()
 		if err != nil || !found {
 			return from, false, err
 		}
+		name := stmt.ColumnText(0)
 		if _, grouped := q.GroupOf(name); !grouped {
 			return buckets.Position{Name: name, Inclusive: true}, true, nil
 		}

@@ -99,6 +99,10 @@ func bind(c *sqlite.Conn, sql string, args []any) (*sqlite.Stmt, error) {
 	return stmt, nil
 }
 
+// Bind prepares a statement with its arguments for a caller that steps it several times
+// and binds some of them again. The caller resets it before each step, and at the end.
+func Bind(c *sqlite.Conn, sql string, args ...any) (*sqlite.Stmt, error) { return bind(c, sql, args) }
+
 // reset prepares a statement for its next use. err is the result of its last one.
 func reset(stmt *sqlite.Stmt, err error) error {
 	if again := stmt.Reset(); err == nil {
