@@ -184,7 +184,7 @@ func policyAllows(t *testing.T, document, field, value string) bool {
 			case operator == "eq":
 				allowed = got == want && allowed
 			case strings.ToLower(name) == "content-type":
-				for _, part := range strings.Split(got, ",") {
+				for part := range strings.SplitSeq(got, ",") {
 					allowed = strings.HasPrefix(strings.TrimLeft(part, " "), want) && allowed
 				}
 			default:

@@ -379,14 +379,21 @@ func TestHostileForms(t *testing.T) {
 	r = s.request("POST", "/photos", strings.TrimSuffix(bodyOf(t, r), "\r\n--x--\r\n"), "Content-Type: multipart/form-data; boundary=x")
 	s.send(r).fails(400, "IncompleteBody")
 	s.nothing("k")
+}
 
-	// What follows the file is ignored, as are redirects that are none.
+// What follows the file of a form is ignored, as are redirects that are not valid and the
+// folder of the file.
+func TestIgnoredInForms(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	const key = `, {"key": "k"}`
+	k := map[string]string{"key": "k"}
 	parts := append(s.signedForm(time.Hour, key, k), field{name: "key", value: "other"}, field{"file", "another", "b"})
 	s.send(s.post(parts...)).want(204)
 	s.do("GET", "/photos/k", "").is(hello)
 	for _, to := range []string{"javascript:alert(1)", "https://a.test/\r\nSet-Cookie: a=b", "//a.test", "%zz"} {
 		conditions := key + `, ["starts-with", "$success_action_redirect", ""]`
-		s.send(s.post(s.signedForm(time.Hour, conditions, with("success_action_redirect", to))...)).want(204).head("Set-Cookie:", "Location: "+s.url+"/photos/k")
+		s.send(s.post(s.signedForm(time.Hour, conditions, map[string]string{"key": "k", "success_action_redirect": to})...)).want(204).head("Set-Cookie:", "Location: "+s.url+"/photos/k")
 	}
 	file := s.signedForm(time.Hour, `, ["starts-with", "$key", ""]`, map[string]string{"key": "up/${filename}"})
 	file[len(file)-1].file = "../../etc/passwd"

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/xml"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -203,7 +204,7 @@ func decodeXML(text []byte, root string, v any) error {
 	if d.Decode(v) != nil {
 		return errMalformedXML
 	}
-	if _, err := d.Token(); err != io.EOF {
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errMalformedXML
 	}
 	return nil
