@@ -58,7 +58,7 @@ func isNodeName(s string) bool {
 
 // Errors of storage nodes.
 var (
-	ErrNodeID      = fault.New(fault.Invalid, `a storage node is named "datacenter:storage_id", each of a-z, A-Z, 0-9, ".", "_" and "-"`)
+	ErrNodeID      = fault.New(fault.Invalid, `a storage node is named DATACENTER:NAME, such as home:disk1, each of a-z, A-Z, 0-9, ".", "_" and "-"`)
 	ErrNodeRemoved = fault.New(fault.Unavailable, "a storage node of the body was removed meanwhile; retry")
 	ErrNodeInUse   = fault.New(fault.Conflict, "the storage node has bodies: drain it first")
 )

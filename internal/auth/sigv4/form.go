@@ -53,7 +53,7 @@ func parseForm(fields map[string]string) (c claim, err error) {
 	_, token := fields["x-amz-security-token"]
 	switch policy := fields["policy"]; {
 	case old:
-		return c, refuse(Unsupported, "Signature Version 2 is not supported: use %s", algorithm)
+		return c, refuse(Unsupported, "Signature Version 2 is not supported: sign with version 4 (%s)", algorithm)
 	case token:
 		return c, refuse(SessionToken, "session tokens are not supported: use the access key of an account")
 	case policy == "" && fields["x-amz-signature"] == "":

@@ -115,7 +115,7 @@ func (r Request) parse() (path string, params []parameter, c claim, err error) {
 	case inHeader && (inQuery || isVersion2(query)):
 		return "", nil, c, refuse(SeveralCredentials, "the request has credentials in the Authorization header and in the query: use one of them")
 	case !inHeader && !inQuery && isVersion2(query):
-		return "", nil, c, refuse(Unsupported, "Signature Version 2 is not supported: use %s", algorithm)
+		return "", nil, c, refuse(Unsupported, "Signature Version 2 is not supported: sign with version 4 (%s)", algorithm)
 	case !inHeader && !inQuery:
 		return "", nil, c, refuse(NoCredentials, "the request is not signed")
 	case len(r.Header["X-Amz-Security-Token"]) > 0:
@@ -149,7 +149,7 @@ func (v *Verifier) checkTime(c claim) error {
 		return &Error{Kind: Expired, Message: "the presigned URL has expired", Expires: c.time.Add(c.expires), ServerTime: now}
 	case !c.presigned && ahead.Abs() > MaxSkew:
 		return &Error{
-			Kind: TimeTooSkewed, Message: "the time of the request differs too much from the time of the server",
+			Kind: TimeTooSkewed, Message: "the time of the request differs by more than 15 minutes from the time of the server: set the clocks of both",
 			RequestTime: c.time, ServerTime: now,
 		}
 	}
@@ -163,7 +163,7 @@ func (v *Verifier) findKey(ctx context.Context, c credential, lookup Lookup) (ke
 	}
 	// An empty secret would let everybody sign.
 	if !ok || secret == "" {
-		return key, &Error{Kind: UnknownKey, Message: "the access key does not exist", AccessKeyID: c.keyID}
+		return key, &Error{Kind: UnknownKey, Message: "the access key does not exist or is revoked", AccessKeyID: c.keyID}
 	}
 	from := derived{secret, c.date, c.region}
 	v.mu.Lock()

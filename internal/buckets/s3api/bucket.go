@@ -65,7 +65,7 @@ func (x *request) createBucket() error {
 		return err
 	}
 	if x.in.Header.Get("X-Amz-Bucket-Object-Lock-Enabled") == "true" {
-		return errNotImplemented
+		return errNotImplemented("x-amz-bucket-object-lock-enabled")
 	}
 	text, err := x.readText(sigv4.BodyOptions{MaxSize: 64 << 10})
 	if err != nil {
@@ -80,7 +80,7 @@ func (x *request) createBucket() error {
 		}
 	}
 	if c.Location != "" && c.Location != x.Region && c.Location != "EU" {
-		return refuse(http.StatusBadRequest, "InvalidLocationConstraint", "The specified location-constraint is not valid")
+		return refuse(http.StatusBadRequest, "InvalidLocationConstraint", "The specified location-constraint is not valid: expected "+x.Region)
 	}
 	ctx, store := x.in.Context(), x.Service.Store
 	b, err := store.CreateBucket(ctx, x.account.ID, buckets.BucketRef{Name: x.route.bucket, ID: buckets.BucketID(buckets.NewUUID())}, x.now())

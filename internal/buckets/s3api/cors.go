@@ -138,7 +138,7 @@ func (x *request) preflight() error {
 	if origin == "" || method == "" {
 		return refuse(http.StatusBadRequest, "BadRequest", "Insufficient information. Origin request header needed.")
 	}
-	denied := refuse(http.StatusForbidden, "AccessForbidden", "CORSResponse: This CORS request is not allowed. The CORS rules of the bucket do not allow the origin, the method or a header.")
+	denied := refuse(http.StatusForbidden, "AccessForbidden", "CORSResponse: This CORS request is not allowed. The bucket has no CORS rules, or they do not allow the origin, the method or a header.")
 	if x.route.bucket == "" {
 		return denied
 	}

@@ -49,7 +49,7 @@ func (x *request) deleteObjects() error {
 		return errMalformedXML
 	}
 	if slices.ContainsFunc(list.Objects, func(o deletedKey) bool { return o.Modified != nil || o.Size != nil }) {
-		return errNotImplemented
+		return errNotImplemented("LastModifiedTime and Size of DeleteObjects")
 	}
 	errs := x.deleteAll(list.Objects)
 	d := newDocument("DeleteResult")

@@ -63,7 +63,6 @@ func refuse(status int, code, message string) *Error {
 var (
 	errAccessDenied     = refuse(http.StatusForbidden, "AccessDenied", "Access Denied")
 	errMethod           = refuse(http.StatusMethodNotAllowed, "MethodNotAllowed", "The specified method is not allowed against this resource.")
-	errNotImplemented   = refuse(http.StatusNotImplemented, "NotImplemented", "A header or query you provided implies functionality that is not implemented.")
 	errMalformedXML     = refuse(http.StatusBadRequest, "MalformedXML", "The XML you provided was not well-formed or did not validate against our published schema.")
 	errNoSuchBucket     = refuse(http.StatusNotFound, "NoSuchBucket", "The specified bucket does not exist.")
 	errNoSuchKey        = refuse(http.StatusNotFound, "NoSuchKey", "The specified key does not exist.")
@@ -89,6 +88,11 @@ func invalidArgument(name, message string) *Error {
 	return &Error{Status: http.StatusBadRequest, Code: "InvalidArgument", Message: message, Fields: []Field{{"ArgumentName", name}}}
 }
 
+// errNotImplemented refuses what this server does not implement. The message names it.
+func errNotImplemented(what string) *Error {
+	return refuse(http.StatusNotImplemented, "NotImplemented", "A header or query you provided implies functionality that is not implemented: "+what)
+}
+
 func invalidRequest(message string) *Error {
 	return refuse(http.StatusBadRequest, "InvalidRequest", message)
 }
@@ -101,7 +105,7 @@ var byStore = []struct {
 	{buckets.ErrNoBucket, errNoSuchBucket},
 	{buckets.ErrNoAccount, refuse(http.StatusForbidden, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records.")},
 	{buckets.ErrBucketNotEmpty, refuse(http.StatusConflict, "BucketNotEmpty", "The bucket you tried to delete is not empty.")},
-	{buckets.ErrBucketName, refuse(http.StatusBadRequest, "InvalidBucketName", "The specified bucket is not valid.")},
+	{buckets.ErrBucketName, refuse(http.StatusBadRequest, "InvalidBucketName", "The specified bucket is not valid: "+buckets.ErrBucketName.Error())},
 	{buckets.ErrBucketExists, errNotOwner},
 	{buckets.ErrNoObject, errNoSuchKey},
 	{buckets.ErrObjectNameTooLong, refuse(http.StatusBadRequest, "KeyTooLongError", "Your key is too long.")},

@@ -51,6 +51,8 @@ type request struct {
 	owner   buckets.AccountID
 	bucket  buckets.Bucket
 	object  found
+
+	parameter string // of the query that selects the operation, such as acl
 }
 
 // found is an object that is read with its bucket.

@@ -116,10 +116,10 @@ func (x *request) checkFeatures() error {
 		switch {
 		case strings.HasPrefix(name, "X-Amz-Server-Side-Encryption"), strings.HasPrefix(name, "X-Amz-Object-Lock"),
 			strings.HasPrefix(name, "X-Amz-Grant"), name == "X-Amz-Write-Offset-Bytes":
-			return errNotImplemented
+			return errNotImplemented(strings.ToLower(name))
 		case name == "X-Amz-Storage-Class":
 			if class := x.in.Header.Get(name); class != "STANDARD" && class != "" {
-				return refuse(http.StatusBadRequest, "InvalidStorageClass", "The storage class you specified is not valid")
+				return refuse(http.StatusBadRequest, "InvalidStorageClass", "The storage class you specified is not valid: expected STANDARD")
 			}
 		}
 	}
@@ -134,7 +134,7 @@ func (x *request) checkFeatures() error {
 func (x *request) checkGrants() error {
 	for name := range x.in.Header {
 		if strings.HasPrefix(name, "X-Amz-Grant") {
-			return errNotImplemented
+			return errNotImplemented(strings.ToLower(name))
 		}
 	}
 	return nil

@@ -64,7 +64,7 @@ func (x *request) putObject() error {
 func (x *request) writeCondition() (buckets.Condition, error) {
 	c, err := x.condition("")
 	if err == nil && len(c.NoneMatch.Tags) > 0 {
-		err = errNotImplemented
+		err = errNotImplemented("If-None-Match with an ETag on a write; use *")
 	}
 	c.ModifiedSince, c.UnmodifiedSince = 0, 0
 	return c, err
@@ -231,7 +231,7 @@ func (x *request) deleteObject() error {
 		return err
 	}
 	if x.in.Header.Get("X-Amz-If-Match-Size") != "" || x.in.Header.Get("X-Amz-If-Match-Last-Modified-Time") != "" {
-		return errNotImplemented // conditions of directory buckets
+		return errNotImplemented("conditions of directory buckets")
 	}
 	if err := x.ready(); err != nil {
 		return err

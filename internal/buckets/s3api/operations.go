@@ -91,7 +91,9 @@ func empty(root string) methods {
 	}
 }
 
-func (x *request) notImplemented() error { return errNotImplemented }
+func (x *request) notImplemented() error {
+	return errNotImplemented(x.in.Method + " ?" + x.parameter)
+}
 
 // operation selects what the request asks for.
 func (x *request) operation() (operation, error) {
@@ -108,17 +110,17 @@ func (x *request) operation() (operation, error) {
 	case x.key == "":
 		for _, s := range ofBucket {
 			if x.has(s.parameter) {
-				return byMethod(s.byMethod, method)
+				return x.byMethod(s.byMethod, s.parameter)
 			}
 		}
-		return byMethod(bucketMethods, method)
+		return x.byMethod(bucketMethods, "")
 	}
 	for _, s := range ofObject {
 		if x.has(s.parameter) {
-			return byMethod(s.byMethod, method)
+			return x.byMethod(s.byMethod, s.parameter)
 		}
 	}
-	return byMethod(objectMethods, method)
+	return x.byMethod(objectMethods, "")
 }
 
 var bucketMethods = methods{
@@ -135,9 +137,12 @@ var objectMethods = methods{
 	http.MethodDelete: write((*request).deleteObject),
 }
 
-func byMethod(all methods, method string) (operation, error) {
+// byMethod selects one of the operations of a query parameter.
+func (x *request) byMethod(all methods, parameter string) (operation, error) {
+	method := x.in.Method
+	x.parameter = parameter
 	if len(all) == 0 {
-		return operation{}, errNotImplemented
+		return operation{}, x.notImplemented()
 	}
 	if op, ok := all[method]; ok {
 		return op, nil

@@ -19,7 +19,7 @@ func cannedACL(name string) (public bool, err error) {
 	case "public-read":
 		return true, nil
 	case "public-read-write", "authenticated-read", "log-delivery-write":
-		return false, errNotImplemented
+		return false, errNotImplemented("the canned ACL " + name + "; use private or public-read")
 	}
 	return false, invalidArgument("x-amz-acl", "The canned ACL is not one of private, public-read, bucket-owner-read and bucket-owner-full-control")
 }
@@ -100,7 +100,7 @@ func (x *request) requestedACL() (public bool, err error) {
 		case g.Grantee.URI == allUsers && g.Permission == "READ":
 			public = true
 		default:
-			return false, errNotImplemented
+			return false, errNotImplemented("a grant other than READ to everybody")
 		}
 	}
 	return public, nil

@@ -108,6 +108,9 @@ func checkFolder(root *os.Root, dir, id string) (isNew bool, err error) {
 // typing error would otherwise create a tree somewhere.
 func makeFolder(dir string) error {
 	err := os.Mkdir(dir, 0o700)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the folder %s does not exist: mount its disk, or create it", filepath.Dir(filepath.Clean(dir)))
+	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
