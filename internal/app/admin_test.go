@@ -117,6 +117,33 @@ func TestUnknownPathOfInternalListener(t *testing.T) {
 	}
 }
 
+// A client of S3 that uses the main listener learns of its mistake in the protocol that it speaks.
+func TestS3OnMainListener(t *testing.T) {
+	t.Parallel()
+	h := openApp(t).mainHandler()
+	for name, tc := range map[string]struct {
+		target, authorization string
+		status                int
+	}{
+		"signed":    {"/", "AWS4-HMAC-SHA256 Credential=HF/20261123/us-east-1/s3/aws4_request", http.StatusBadRequest},
+		"version 2": {"/photos/a", "AWS HF:c2ln", http.StatusBadRequest},
+		"presigned": {"/photos/a?X-Amz-Signature=00", "", http.StatusBadRequest},
+		"status":    {"/", "", http.StatusOK},
+		"no path":   {"/photos/a", "", http.StatusNotFound},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:8000"+tc.target, nil)
+		if tc.authorization != "" {
+			r.Header.Set("Authorization", tc.authorization)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		isRefused := strings.Contains(w.Body.String(), "<Code>InvalidRequest</Code>") && strings.Contains(w.Body.String(), "buckets.listen")
+		if w.Code != tc.status || isRefused != (tc.status == http.StatusBadRequest) {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+}
+
 func TestReadyz(t *testing.T) {
 	t.Parallel()
 	a := openApp(t)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -51,9 +52,33 @@ func (a *App) options() web.Options {
 
 // mainHandler returns the handler of the main listener.
 func (a *App) mainHandler() http.Handler {
+	root := a.dockerflow()
+	serve := func(w http.ResponseWriter, r *http.Request, at web.Address) error {
+		if isS3(r) {
+			return sendNotS3(w)
+		}
+		return root.Serve(w, r, at)
+	}
 	return a.mux(service.Main, a.resolver, a.options(), web.Service{
-		Name: "server", Serve: a.dockerflow().Serve, Error: dockerflow.WriteError, Route: dockerflow.Label,
+		Name: "server", Serve: serve, Error: dockerflow.WriteError, Route: dockerflow.Label,
 	})
+}
+
+// isS3 reports whether a client of S3 has signed the request.
+func isS3(r *http.Request) bool {
+	authorization := r.Header.Get("Authorization")
+	return strings.HasPrefix(authorization, "AWS4-") || strings.HasPrefix(authorization, "AWS ") || strings.Contains(r.URL.RawQuery, "X-Amz-Signature=")
+}
+
+// sendNotS3 answers a client of S3 that uses the main listener, in its protocol: clients
+// do not show JSON, and retry an answer of 200 that is not XML.
+func sendNotS3(w http.ResponseWriter) error {
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(http.StatusBadRequest)
+	_, _ = io.WriteString(w, `<?xml version="1.0" encoding="UTF-8"?>
+<Error><Code>InvalidRequest</Code><Message>this is not the endpoint of S3: use that of buckets.listen, which is http://127.0.0.1:9000 by default</Message></Error>
+`) // an error means that the client has left
+	return nil
 }
 
 // otherHandler returns the handler of a listener other than main and admin.
