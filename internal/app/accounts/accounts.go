@@ -215,7 +215,7 @@ func (s *Accounts) ensureNode(ctx context.Context, d *service.Deps) error {
 	}
 	node, err := s.opened.EnsureNode(ctx)
 	if err == nil && node != "" {
-		d.Log.Info("added a storage node", "node", node)
+		d.Log.Info("added the node of Firefox Sync", "node", node)
 	}
 	return err
 }

@@ -1,9 +1,11 @@
 package buckets
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -141,6 +143,16 @@ func (c *command) listKeys() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// The last line is a key that works: revoked keys come first.
+			slices.SortFunc(keys, func(a, b buckets.Key) int {
+				switch aRevoked, bRevoked := a.Revoked != 0, b.Revoked != 0; {
+				case aRevoked && !bRevoked:
+					return -1
+				case bRevoked && !aRevoked:
+					return 1
+				}
+				return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.ID, b.ID))
+			})
 			w := c.Table()
 			fmt.Fprintln(w, "ACCESS KEY\tCREATED\tREVOKED\tSECRET KEY")
 			for _, k := range c.state.cfg.ConfiguredKeys() {

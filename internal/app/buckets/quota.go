@@ -88,14 +88,15 @@ func parseLimit(flag, text string) (int64, error) {
 	if text == "" || text == "none" {
 		return 0, nil
 	}
-	n, ok := int64(0), false
+	n, ok, expected := int64(0), false, "a number"
 	if flag == "--bytes" {
 		n, ok = service.ParseBytes(text)
+		expected = "a number of bytes, such as 1048576 or 2GiB,"
 	} else if parsed, err := strconv.ParseInt(text, 10, 64); err == nil {
 		n, ok = parsed, true
 	}
 	if !ok || n < 1 || n == math.MaxInt64 {
-		return 0, service.Usagef("%s: invalid value %q: expected a number above 0, or none", flag, text)
+		return 0, service.Usagef("%s: invalid value %q: expected %s above 0, or none", flag, text, expected)
 	}
 	return n, nil
 }
