@@ -49,7 +49,7 @@ func (c *command) audit() *cobra.Command {
 	f.BoolVar(&o.Verify, "verify", false, "read every copy and compare its MD5")
 	f.BoolVar(&o.Repair, "repair", false, "repair what is found")
 	f.StringVar(&o.Node, "node", "", "audit only the storage node `DATACENTER:NAME`, and no counters")
-	f.DurationVar(&o.Grace, "grace", maintenance.DefaultGrace, "ignore unreferenced files that are younger than `DURATION` (at least 2h), such as those of uploads in progress")
+	f.DurationVar(&o.Grace, "grace", maintenance.DefaultGrace, "ignore unreferenced files younger than `DURATION`, at least 2h")
 	f.BoolVar(&o.Restart, "restart", false, "do not continue an interrupted audit")
 	f.BoolVar(&asJSON, "json", false, "print a line of JSON for each finding, and one for the result")
 	return cmd
