@@ -1,6 +1,7 @@
 package binary
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
@@ -13,9 +14,10 @@ type S3 struct {
 	sigv4test.Signer
 }
 
-// S3 returns the access key of the account that a new server has.
+// S3 returns the access key of the account that a new server has, once it is ready.
 func (s *Server) S3(t *testing.T) S3 {
 	t.Helper()
+	s.Await("/readyz", http.StatusOK)
 	lines := strings.Split(strings.TrimSpace(s.Verb("buckets", "key", "list", "main", "--secrets")), "\n")
 	fields := strings.Fields(lines[len(lines)-1])
 	if len(lines) != 2 || len(fields) != 3 {

@@ -50,8 +50,9 @@ func TestPollsThroughOutage(t *testing.T) {
 	db := testdb.PostgresDatabase(t)
 	n := newNetwork(t, db)
 	slow := []string{"HOLDFAST_EXTSTORAGE__DATABASE_POOL_CONNECTION_TIMEOUT=" + dbPatience.String(), "HOLDFAST_EXTSTORAGE__DATABASE_STATEMENT_TIMEOUT=" + dbPatience.String()}
-	near := startInstance(t, 0, t.TempDir(), servicesOn(db)...)
-	far := startInstance(t, 0, t.TempDir(), append(slow, servicesOn(n.url)...)...)
+	const alone = "HOLDFAST_BUCKETS__ENABLED=false" // each has a folder of its own
+	near := startInstance(t, 0, t.TempDir(), append(servicesOn(db), alone)...)
+	far := startInstance(t, 0, t.TempDir(), append(append(slow, alone), servicesOn(n.url)...)...)
 	in := newInstall(t, 1)
 	poll := func(since int64) (binary.Answer, time.Duration) {
 		start := time.Now()

@@ -3,6 +3,7 @@ package fault
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"holdfast/internal/testdb"
 	"holdfast/test/binary"
@@ -20,8 +21,12 @@ func TestIdleMemory(t *testing.T) {
 		if status, body := h.server.Get("/__heartbeat__"); status != http.StatusOK {
 			t.Fatalf("%d %s", status, body)
 		}
-		n := h.resident("VmRSS")
-		t.Logf("%d MB", n>>20)
+		n, start := h.resident("RssAnon"), time.Now()
+		for n > idleMemory && time.Since(start) < bound { // what the start took is returned within seconds
+			pause(nil, 200*time.Millisecond)
+			n = h.resident("RssAnon")
+		}
+		t.Logf("%d MB after %v", n>>20, time.Since(start).Round(time.Second))
 		if n > idleMemory {
 			t.Errorf("%d MB, want at most %d MB", n>>20, idleMemory>>20)
 		}
@@ -39,7 +44,9 @@ func TestIdleMemory(t *testing.T) {
 
 // Limits of the memory, in bytes.
 const (
-	idleMemory = 60 << 20
+	// idleMemory is without the pages of the program's file, which the system can drop: up
+	// to 60 MB if they are all in its cache.
+	idleMemory = 30 << 20
 
 	// loadMemory is for 64 uploads and 16 downloads at once: an upload holds its body of 100 KB
 	// and the decoded records, a download a page of 2 MB and up to 4 MB of the file in SQLite's
