@@ -42,7 +42,7 @@ const (
 //
 //nolint:paralleltest // the garbage collector keeps the limit only if it gets enough CPU
 func TestSyncMemoryBudget(t *testing.T) {
-	onEngines(t, []service{syncService()}, both(), syncMemoryBudget)
+	onEngines(t, []service{syncService()}, inTurn(onPostgres, onSQLite), syncMemoryBudget)
 }
 
 func syncMemoryBudget(t *testing.T, _ engine, data string, vars ...string) {

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"os"
 	"testing"
 
 	"holdfast/internal/testdb"
@@ -43,6 +44,15 @@ func onEngines(t *testing.T, of []service, engines []engine, run func(t *testing
 
 // both returns the engines that every service supports.
 func both() []engine { return []engine{onSQLite, onPostgres} }
+
+// inTurn returns the first engine, or all of them when FAULT_ROUNDS is set: for faults that
+// concern the memory or the clock of the process more than its engine.
+func inTurn(engines ...engine) []engine {
+	if os.Getenv("FAULT_ROUNDS") == "" {
+		return engines[:1]
+	}
+	return engines
+}
 
 // open creates a database. On PostgreSQL all services share it.
 func (e engine) open(t *testing.T, of []service) (data string, vars []string) {

@@ -16,7 +16,7 @@ import (
 //
 //nolint:paralleltest // the garbage collector keeps the limit only if it gets enough CPU
 func TestExtensionMemoryBudget(t *testing.T) {
-	onEngines(t, []service{extService()}, both(), extensionMemoryBudget)
+	onEngines(t, []service{extService()}, inTurn(onSQLite, onPostgres), extensionMemoryBudget)
 }
 
 func extensionMemoryBudget(t *testing.T, _ engine, data string, vars ...string) {

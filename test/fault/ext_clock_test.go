@@ -15,7 +15,7 @@ import (
 // says.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
-	onEngines(t, []service{extService()}, both(), expiry)
+	onEngines(t, []service{extService()}, inTurn(onPostgres, onSQLite), expiry)
 }
 
 // The quota of the installs of the test.

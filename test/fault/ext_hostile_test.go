@@ -177,7 +177,7 @@ func (h *instance) fillNamespace(in *install, namespace string, keys, size int) 
 // and resumed exports are complete.
 func TestExtensionMemory(t *testing.T) {
 	t.Parallel()
-	onEngines(t, []service{extService()}, both(), extensionMemory)
+	onEngines(t, []service{extService()}, inTurn(onPostgres, onSQLite), extensionMemory)
 }
 
 func extensionMemory(t *testing.T, _ engine, data string, vars ...string) {

@@ -17,7 +17,7 @@ import (
 // schema is served. The default rate limits apply.
 func TestSchemaMemory(t *testing.T) {
 	t.Parallel()
-	onEngines(t, []service{extService()}, both(), schemaMemory)
+	onEngines(t, []service{extService()}, inTurn(onSQLite, onPostgres), schemaMemory)
 }
 
 const (

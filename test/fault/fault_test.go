@@ -25,7 +25,8 @@
 // name.
 //
 // All rounds of a test share one data folder, so each recovers what the one before has recovered.
-// By default there are as many rounds as a fault has kinds; FAULT_ROUNDS changes that. The random
+// By default there are as many rounds as a fault has kinds, and some tests run on one engine only;
+// FAULT_ROUNDS changes both. The random
 // choices of a client follow from FAULT_SEED, the round and the client. The timing does not, so a
 // replay repeats the workload and the intended moment, not the instruction at which a process was
 // killed.

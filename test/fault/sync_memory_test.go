@@ -17,7 +17,7 @@ import (
 // least 20 MB.
 func TestMemoryUnderLoad(t *testing.T) {
 	t.Parallel()
-	onEngines(t, []service{syncService()}, both(), memoryUnderLoad)
+	onEngines(t, []service{syncService()}, inTurn(onSQLite, onPostgres), memoryUnderLoad)
 }
 
 func memoryUnderLoad(t *testing.T, _ engine, data string, vars ...string) {
