@@ -82,6 +82,9 @@ func (x *request) copySource() (from *request, o buckets.Object, err error) {
 	if err := other.resolve(true); err != nil {
 		return nil, o, err
 	}
+	if err := other.expectOwner("X-Amz-Source-Expected-Bucket-Owner"); err != nil {
+		return nil, o, err
+	}
 	if o, err = other.stored(); err != nil {
 		return nil, o, err
 	}

@@ -124,6 +124,9 @@ func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 		if err := x.resolve(op.public); err != nil {
 			return err
 		}
+		if err := x.expectOwner("X-Amz-Expected-Bucket-Owner"); err != nil {
+			return err
+		}
 		x.allowOrigin()
 	}
 	return op.serve(x)
@@ -190,6 +193,15 @@ func (x *request) resolve(public bool) error {
 		return nil
 	}
 	return errAccessDenied
+}
+
+// expectOwner refuses a request that names another owner of the bucket in a header: its
+// client believes to use a bucket of that account.
+func (x *request) expectOwner(header string) error {
+	if owner := x.in.Header.Get(header); owner != "" && owner != string(x.owner) {
+		return errAccessDenied
+	}
+	return nil
 }
 
 func (x *request) findBucket() (err error) {

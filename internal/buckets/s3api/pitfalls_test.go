@@ -176,6 +176,22 @@ func TestProbeOfAbsentBucket(t *testing.T) {
 	s.do("GET", "/photos/?list-type=2&max-keys=1", "").has("<Key>k</Key>")
 }
 
+// TestExpectedOwner: a request that names another owner of its bucket is refused.
+func TestExpectedOwner(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	_, owner, _ := strings.Cut(s.do("GET", "/", "").want(200).body, "<ID>")
+	owner, _, _ = strings.Cut(owner, "</ID>")
+	const other = "123456789012"
+	s.do("PUT", "/photos/k", hello, "x-amz-expected-bucket-owner: "+other).fails(403, "AccessDenied")
+	s.nothing("k")
+	s.do("PUT", "/photos/k", hello, "x-amz-expected-bucket-owner: "+owner).want(200)
+	s.do("GET", "/photos/k", "", "x-amz-expected-bucket-owner: "+other).fails(403, "AccessDenied")
+	s.do("PUT", "/photos/l", "", "x-amz-copy-source: photos/k", "x-amz-source-expected-bucket-owner: "+other).fails(403, "AccessDenied")
+	s.do("HEAD", "/photos/l", "").want(404)
+	s.do("PUT", "/photos/l", "", "x-amz-copy-source: photos/k", "x-amz-source-expected-bucket-owner: "+owner).want(200)
+}
+
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
