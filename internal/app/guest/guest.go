@@ -61,7 +61,9 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 		}}},
 		Jobs: []sweep.Job{
 			job("expired sessions of guests", hot.Sweep),
-			job("old answers of guests", st.DropAnswers),
+			job("old answers of guests", func(ctx context.Context, now time.Time, limit int) (int, error) {
+				return st.DropAnswers(ctx, now.Add(-s.cfg.SweepAfter), limit)
+			}),
 			job("removed wishes of guests", func(ctx context.Context, now time.Time, limit int) (int, error) {
 				return st.DropRemoved(ctx, now.Add(-keepRemoved), limit)
 			}),
