@@ -1,9 +1,9 @@
 package binary
 
 import (
-	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast/internal/auth/sigv4/sigv4test"
 )
@@ -14,11 +14,19 @@ type S3 struct {
 	sigv4test.Signer
 }
 
-// S3 returns the access key of the account that a new server has, once it is ready.
+// S3 returns the access key of the account that a new server has. It waits until the server
+// has created it.
 func (s *Server) S3(t *testing.T) S3 {
 	t.Helper()
-	s.Await("/readyz", http.StatusOK)
-	lines := strings.Split(strings.TrimSpace(s.Verb("buckets", "key", "list", "main", "--secrets")), "\n")
+	list := func() Result { return Run(t, s.Env, "buckets", "key", "list", "main", "--secrets") }
+	r := list()
+	for start := time.Now(); r.Status != 0; r = list() {
+		if time.Since(start) > Bound {
+			t.Fatalf("buckets key list: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	lines := strings.Split(strings.TrimSpace(r.Stdout), "\n")
 	fields := strings.Fields(lines[len(lines)-1])
 	if len(lines) != 2 || len(fields) != 3 {
 		t.Fatalf("buckets key list: %q", lines)

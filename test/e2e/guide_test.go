@@ -206,7 +206,7 @@ func blocks(text, info string) (all []string) {
 func TestSQLOfGuides(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
-	s := binary.Launch(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url, "HOLDFAST_EXTSTORAGE__DATABASE_URL="+url)
+	s := binary.Launch(t, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+url, "HOLDFAST_EXTSTORAGE__DATABASE_URL="+url, "HOLDFAST_BUCKETS__DATABASE_URL="+url)
 	s.Verb("migrate")
 	psql, ran := binary.Program(t, "psql"), 0
 	for _, name := range []string{"capacity.md", "postgresql.md"} {

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -106,13 +107,17 @@ func send(t *testing.T, bearer, method, url, body string) {
 // linter. If that fails the test is skipped, or fails if TEST_REQUIRE names it.
 func program(t *testing.T) string {
 	t.Helper()
+	making.Lock() // for all tests of the package
 	st, err := makeProgram(t)
+	making.Unlock()
 	if err == nil {
 		return st
 	}
 	binary.Absentf(t, "schemathesis", "no schemathesis; it needs python3-venv and pip's registry: %v", err)
 	return ""
 }
+
+var making sync.Mutex
 
 func makeProgram(t *testing.T) (string, error) {
 	t.Helper()
