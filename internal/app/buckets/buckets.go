@@ -50,9 +50,8 @@ type Buckets struct {
 	nodes   *nodes
 	metrics *metrics
 
-	mu      sync.Mutex
-	settled bool    // the accounts that the configuration asks for exist
-	first   *newKey // of the account that this process gave a new database
+	mu    sync.Mutex
+	first *newKey // of the account that this process gave a new database
 }
 
 // newKey is an access key with its secret.
@@ -128,7 +127,7 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 		}},
 	}
 	opened.Jobs = s.jobs()
-	opened.Ready = s.ready
+	opened.Ready = st.Ping
 	opened.FilesReady = func(ctx context.Context) error { return s.nodes.check(ctx, s.cfg.Copies) }
 	opened.Settle = s.settle
 	opened.Inspect = s.inspect
@@ -197,26 +196,12 @@ func (s *Buckets) needKeySecret() error {
 	return nil
 }
 
-// ready reports whether the database works and has the first accounts.
-func (s *Buckets) ready(ctx context.Context) error {
-	if err := s.store.Ping(ctx); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.settled {
-		return fault.New(fault.Unavailable, "the first accounts of buckets are not created yet")
-	}
-	return nil
-}
-
 // settle creates the accounts of the configuration. Without any it gives a new database
 // an account with an access key, unless no key secret is saved yet, as in `holdfast migrate`:
 // no server could decrypt the access key.
-func (s *Buckets) settle(ctx context.Context) (err error) {
+func (s *Buckets) settle(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer func() { s.settled = err == nil }()
 	for name := range s.cfg.Accounts {
 		_, err := s.opened.Accounts.Account(ctx, name)
 		if errors.Is(err, buckets.ErrNoAccount) {
