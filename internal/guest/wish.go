@@ -65,3 +65,11 @@ func AddWish(w Wish, existing Wish, exists bool, live int) (result Wish, added b
 	}
 	return w, true, nil
 }
+
+// CheckLive returns ErrNoWish unless an entry exists and is live.
+func CheckLive(w Wish, exists bool) error {
+	if !exists || !w.Removed.IsZero() {
+		return ErrNoWish
+	}
+	return nil
+}

@@ -84,8 +84,8 @@ func TestLeaseOfKilled(t *testing.T) {
 	})
 }
 
-// TestLeaseOfRunning: while a process extends the lease, others fail within seconds, and
-// say who has it. When it ends they need not wait.
+// TestLeaseOfRunning: while a process extends the lease, others fail within seconds with
+// the name of the holder. After its end they take it at once.
 func TestLeaseOfRunning(t *testing.T) {
 	t.Parallel()
 	folder, other := t.TempDir(), t.TempDir()

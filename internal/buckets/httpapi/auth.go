@@ -55,11 +55,11 @@ func (x *exchange) authenticate() error {
 }
 
 var (
-	errAccount  = refuse(http.StatusForbidden, codeForbidden, "the token is for another account")
-	errOperator = refuse(http.StatusForbidden, codeForbidden, "deleted objects need a token that was created with --gc")
+	errAccount  = web.Refuse(http.StatusForbidden, codeForbidden, "the token is for another account")
+	errOperator = web.Refuse(http.StatusForbidden, codeForbidden, "deleted objects need a token that was created with --gc")
 )
 
 // unauthenticated returns a 401 for a request without a valid token.
 func unauthenticated(cause error) error {
-	return &refusal{http.StatusUnauthorized, codeCredentials, cause.Error(), cause}
+	return web.RefuseFor(cause, http.StatusUnauthorized, codeCredentials, cause.Error())
 }

@@ -27,58 +27,16 @@ const (
 	codeObjectName  = "InvalidObjectName"
 )
 
-// refusal is an error with its status, code and message.
-type refusal struct {
-	status  int
-	code    string
-	message string
-	cause   error
-}
-
-func refuse(status int, code, message string) *refusal {
-	return &refusal{status: status, code: code, message: message}
-}
-
-func (r *refusal) Error() string {
-	if r.cause != nil {
-		return r.code + ": " + r.cause.Error()
-	}
-	return r.code + ": " + r.message
-}
-
-func (r *refusal) Unwrap() error { return r.cause }
-
-// FaultCode implements fault.Coder.
-func (r *refusal) FaultCode() fault.Code {
-	switch r.status {
-	case http.StatusNotFound:
-		return fault.NotFound
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return fault.Denied
-	case http.StatusConflict:
-		return fault.Conflict
-	case http.StatusPreconditionFailed, http.StatusNotModified:
-		return fault.Precondition
-	case http.StatusRequestEntityTooLarge:
-		return fault.TooLarge
-	case http.StatusServiceUnavailable, http.StatusInsufficientStorage:
-		return fault.Unavailable
-	case http.StatusInternalServerError:
-		return fault.Internal
-	}
-	return fault.Invalid
-}
-
 // invalid rejects a part of the request.
-func invalid(message string) error { return refuse(http.StatusBadRequest, codeInvalid, message) }
+func invalid(message string) error { return web.Refuse(http.StatusBadRequest, codeInvalid, message) }
 
 var (
-	errPath     = refuse(http.StatusBadRequest, codeInvalid, "malformed path: check the percent-encoding")
-	errRoute    = refuse(http.StatusNotFound, codeNotFound, "no such path: the paths are listed in /buckets/openapi.json")
-	errTooLarge = refuse(http.StatusRequestEntityTooLarge, codeTooLarge, "the body is too large")
-	errSlow     = refuse(http.StatusRequestTimeout, "UploadTimeout", "the body was sent too slowly")
-	errCut      = refuse(http.StatusBadRequest, "UploadAbandoned", "the body ended early or its encoding is malformed")
-	errLimit    = refuse(http.StatusBadRequest, "LimitConstraintError", "limit must be a number from 1 to 1024")
+	errPath     = web.Refuse(http.StatusBadRequest, codeInvalid, "malformed path: check the percent-encoding")
+	errRoute    = web.Refuse(http.StatusNotFound, codeNotFound, "no such path: the paths are listed in /buckets/openapi.json")
+	errTooLarge = web.Refuse(http.StatusRequestEntityTooLarge, codeTooLarge, "the body is too large")
+	errSlow     = web.Refuse(http.StatusRequestTimeout, "UploadTimeout", "the body was sent too slowly")
+	errCut      = web.Refuse(http.StatusBadRequest, "UploadAbandoned", "the body ended early or its encoding is malformed")
+	errLimit    = web.Refuse(http.StatusBadRequest, "LimitConstraintError", "limit must be a number from 1 to 1024")
 )
 
 var bodyErrors = web.BodyErrors{Announced: errTooLarge, TooLarge: errTooLarge, TooSlow: errSlow, Cut: errCut}
@@ -89,7 +47,7 @@ func isEOF(err error) bool { return errors.Is(err, io.EOF) }
 func methodNotAllowed(w http.ResponseWriter, methods []string) error {
 	allowed := strings.Join(methods, ", ")
 	w.Header().Set("Allow", allowed)
-	return refuse(http.StatusMethodNotAllowed, "MethodNotAllowed", "method not allowed: this path supports "+allowed)
+	return web.Refuse(http.StatusMethodNotAllowed, "MethodNotAllowed", "method not allowed: this path supports "+allowed)
 }
 
 // known are the errors of package buckets.
@@ -113,8 +71,8 @@ var known = []struct {
 }
 
 // asRefusal returns the refusal for an error.
-func asRefusal(err error) *refusal {
-	if own, ok := errors.AsType[*refusal](err); ok {
+func asRefusal(err error) *web.Refusal {
+	if own, ok := errors.AsType[*web.Refusal](err); ok {
 		return own
 	}
 	if isGone(err) {
@@ -122,39 +80,39 @@ func asRefusal(err error) *refusal {
 	}
 	for _, k := range known {
 		if errors.Is(err, k.err) {
-			return &refusal{k.status, k.code, k.err.Error(), err}
+			return web.RefuseFor(err, k.status, k.code, k.err.Error())
 		}
 	}
 	if digest, ok := errors.AsType[*sigv4.Error](err); ok {
 		return ofBody(digest)
 	}
 	if quota, ok := errors.AsType[*buckets.QuotaError](err); ok {
-		return &refusal{http.StatusForbidden, "QuotaExceeded", quota.Error(), err}
+		return web.RefuseFor(err, http.StatusForbidden, "QuotaExceeded", quota.Error())
 	}
 	message := fault.Message(err)
 	switch fault.CodeOf(err) {
 	case fault.Internal:
-		return &refusal{http.StatusInternalServerError, "InternalError", "internal error: the server log has the details under this requestId", err}
+		return web.RefuseFor(err, http.StatusInternalServerError, "InternalError", "internal error: the server log has the details under this requestId")
 	case fault.NotFound:
-		return &refusal{http.StatusNotFound, codeNotFound, message, err}
+		return web.RefuseFor(err, http.StatusNotFound, codeNotFound, message)
 	case fault.Denied:
-		return &refusal{http.StatusForbidden, codeForbidden, message, err}
+		return web.RefuseFor(err, http.StatusForbidden, codeForbidden, message)
 	case fault.TooLarge:
-		return &refusal{http.StatusRequestEntityTooLarge, codeTooLarge, message, err}
+		return web.RefuseFor(err, http.StatusRequestEntityTooLarge, codeTooLarge, message)
 	case fault.Invalid:
-		return &refusal{http.StatusBadRequest, codeInvalid, message, err}
+		return web.RefuseFor(err, http.StatusBadRequest, codeInvalid, message)
 	}
 	if errors.Is(err, fair.ErrFull) {
-		return &refusal{http.StatusServiceUnavailable, "Throttled", message, err}
+		return web.RefuseFor(err, http.StatusServiceUnavailable, "Throttled", message)
 	}
-	return &refusal{http.StatusServiceUnavailable, codeUnavailable, message, err}
+	return web.RefuseFor(err, http.StatusServiceUnavailable, codeUnavailable, message)
 }
 
 // ofBody returns the refusal of a body that is not as the client declared it.
-func ofBody(e *sigv4.Error) *refusal {
+func ofBody(e *sigv4.Error) *web.Refusal {
 	switch e.Kind {
 	case sigv4.InvalidMD5, sigv4.DigestMismatch:
-		return &refusal{http.StatusBadRequest, codeMD5, e.Message, e}
+		return web.RefuseFor(e, http.StatusBadRequest, codeMD5, e.Message)
 	case sigv4.TooLarge:
 		return errTooLarge
 	default:
@@ -176,21 +134,21 @@ func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	e := asRefusal(err)
 	h := w.Header()
 	h.Set("Cache-Control", noCache)
-	retryable := e.status == http.StatusServiceUnavailable || e.status == http.StatusRequestTimeout
+	retryable := e.Status == http.StatusServiceUnavailable || e.Status == http.StatusRequestTimeout
 	switch {
-	case e.status == http.StatusNotModified:
-		w.WriteHeader(e.status)
+	case e.Status == http.StatusNotModified:
+		w.WriteHeader(e.Status)
 		return
-	case e.status == http.StatusUnauthorized:
+	case e.Status == http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", "Bearer")
-	case e.status == http.StatusServiceUnavailable && h.Get("Retry-After") == "":
+	case e.Status == http.StatusServiceUnavailable && h.Get("Retry-After") == "":
 		h.Set("Retry-After", strconv.Itoa(retryAfter))
 	}
-	body, err := json.Marshal(map[string]problem{"error": {e.code, e.message, retryable, h.Get("X-Request-Id")}})
+	body, err := json.Marshal(map[string]problem{"error": {e.Code, e.Message, retryable, h.Get("X-Request-Id")}})
 	if err != nil {
 		body = []byte(`{}`) // not possible: it has only texts
 	}
-	web.SendJSONLine(w, e.status, body)
+	web.SendJSONLine(w, e.Status, body)
 }
 
 // retryAfter is the delay in seconds that clients are asked for when the server is not

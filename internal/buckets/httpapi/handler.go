@@ -138,6 +138,6 @@ func (x *exchange) nothing() error {
 }
 
 // errGone means that the token's account was deleted.
-var errGone = refuse(http.StatusUnauthorized, codeCredentials, "the account of the token was deleted")
+var errGone = web.Refuse(http.StatusUnauthorized, codeCredentials, "the account of the token was deleted")
 
 func isGone(err error) bool { return errors.Is(err, buckets.ErrNoAccount) }

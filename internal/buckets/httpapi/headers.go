@@ -9,6 +9,7 @@ import (
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
+	"holdfast/internal/web"
 )
 
 // stored are the headers that are stored with an object and returned with it, besides
@@ -110,7 +111,7 @@ func parseRoles(list []string) ([]string, error) {
 	return roles, nil
 }
 
-var errDurability = refuse(http.StatusBadRequest, "InvalidDurabilityLevel", durabilityHeader+" must be a number of copies from 1 to 9")
+var errDurability = web.Refuse(http.StatusBadRequest, "InvalidDurabilityLevel", durabilityHeader+" must be a number of copies from 1 to 9")
 
 // durability reads the number of copies; 0 if the header is absent.
 func durability(h http.Header) (int, error) {

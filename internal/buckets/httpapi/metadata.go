@@ -27,7 +27,7 @@ func (x *exchange) updateMetadata() error {
 	web.ReleaseSlot(x.out)
 	media, _, err := mime.ParseMediaType(x.in.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
-		return refuse(http.StatusUnsupportedMediaType, "UnsupportedMediaType", "unsupported content type: send the header Content-Type: application/json")
+		return web.Refuse(http.StatusUnsupportedMediaType, "UnsupportedMediaType", "unsupported content type: send the header Content-Type: application/json")
 	}
 	body, err := web.ReadBody(x.out, x.in, maxUpdate, &bodyErrors)
 	if err != nil {

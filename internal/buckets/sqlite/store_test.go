@@ -46,8 +46,8 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.Harness { return harness(t, nil) })
 }
 
-// TestCachedBucket: who has changed a bucket never reads what it was, although others
-// read it all the time.
+// TestCachedBucket: after a change of a bucket its old settings are never read again, also
+// while others read the bucket all the time.
 func TestCachedBucket(t *testing.T) {
 	t.Parallel()
 	s := harness(t, nil).Store

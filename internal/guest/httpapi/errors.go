@@ -12,54 +12,14 @@ import (
 	"holdfast/internal/web"
 )
 
-// refusal is an error with its status, code and message.
-type refusal struct {
-	status  int
-	code    string
-	message string
-	cause   error
-}
-
-func refuse(status int, code, message string) *refusal {
-	return &refusal{status: status, code: code, message: message}
-}
-
-func (r *refusal) Error() string {
-	if r.cause != nil {
-		return r.code + ": " + r.cause.Error()
-	}
-	return r.code + ": " + r.message
-}
-
-func (r *refusal) Unwrap() error { return r.cause }
-
-// FaultCode implements fault.Coder.
-func (r *refusal) FaultCode() fault.Code {
-	switch r.status {
-	case http.StatusNotFound:
-		return fault.NotFound
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return fault.Denied
-	case http.StatusConflict:
-		return fault.Conflict
-	case http.StatusRequestEntityTooLarge:
-		return fault.TooLarge
-	case http.StatusServiceUnavailable:
-		return fault.Unavailable
-	case http.StatusInternalServerError:
-		return fault.Internal
-	}
-	return fault.Invalid
-}
-
 var (
-	errPath      = refuse(http.StatusNotFound, "not-found", "no such path")
-	errSession   = refuse(http.StatusUnauthorized, "session-required", "this request needs the cookie of a session: begin one with POST "+prefix+"session")
-	errCrossSite = refuse(http.StatusForbidden, "cross-site", "the request comes from another site")
-	errMediaType = refuse(http.StatusUnsupportedMediaType, "media-type", "Content-Type: expected application/json")
-	errTooLarge  = refuse(http.StatusRequestEntityTooLarge, "too-large", "the body is larger than "+strconv.Itoa(maxBody)+" bytes")
-	errSlow      = refuse(http.StatusRequestTimeout, "timeout", "the body was sent too slowly")
-	errCut       = refuse(http.StatusBadRequest, "invalid", "the body ended early or its encoding is malformed")
+	errPath      = web.Refuse(http.StatusNotFound, "not-found", "no such path")
+	errSession   = web.Refuse(http.StatusUnauthorized, "session-required", "this request needs the cookie of a session: begin one with POST "+prefix+"session")
+	errCrossSite = web.Refuse(http.StatusForbidden, "cross-site", "the request comes from another site")
+	errMediaType = web.Refuse(http.StatusUnsupportedMediaType, "media-type", "Content-Type: expected application/json")
+	errTooLarge  = web.Refuse(http.StatusRequestEntityTooLarge, "too-large", "the body is larger than "+strconv.Itoa(maxBody)+" bytes")
+	errSlow      = web.Refuse(http.StatusRequestTimeout, "timeout", "the body was sent too slowly")
+	errCut       = web.Refuse(http.StatusBadRequest, "invalid", "the body ended early or its encoding is malformed")
 )
 
 var bodyErrors = web.BodyErrors{Announced: errTooLarge, TooLarge: errTooLarge, TooSlow: errSlow, Cut: errCut}
@@ -78,34 +38,34 @@ var known = []struct {
 }
 
 // asRefusal returns the refusal for an error.
-func asRefusal(err error) *refusal {
-	if own, ok := errors.AsType[*refusal](err); ok {
+func asRefusal(err error) *web.Refusal {
+	if own, ok := errors.AsType[*web.Refusal](err); ok {
 		return own
 	}
 	for _, k := range known {
 		if errors.Is(err, k.err) {
-			return &refusal{k.status, k.code, k.err.Error(), err}
+			return web.RefuseFor(err, k.status, k.code, k.err.Error())
 		}
 	}
 	message := fault.Message(err)
 	if wrong, ok := errors.AsType[*canonjson.Error](err); ok {
-		return &refusal{http.StatusBadRequest, "invalid", "the body is malformed: " + wrong.Error(), err}
+		return web.RefuseFor(err, http.StatusBadRequest, "invalid", "the body is malformed: "+wrong.Error())
 	}
 	switch fault.CodeOf(err) {
 	case fault.Internal:
-		return &refusal{http.StatusInternalServerError, "internal", "internal error: the server log has the details under this requestId", err}
+		return web.RefuseFor(err, http.StatusInternalServerError, "internal", "internal error: the server log has the details under this requestId")
 	case fault.NotFound:
-		return &refusal{http.StatusNotFound, "not-found", message, err}
+		return web.RefuseFor(err, http.StatusNotFound, "not-found", message)
 	case fault.Denied:
-		return &refusal{http.StatusForbidden, "denied", message, err}
+		return web.RefuseFor(err, http.StatusForbidden, "denied", message)
 	case fault.Conflict:
-		return &refusal{http.StatusConflict, "conflict", message, err}
+		return web.RefuseFor(err, http.StatusConflict, "conflict", message)
 	case fault.TooLarge:
-		return &refusal{http.StatusRequestEntityTooLarge, "too-large", message, err}
+		return web.RefuseFor(err, http.StatusRequestEntityTooLarge, "too-large", message)
 	case fault.Invalid:
-		return &refusal{http.StatusUnprocessableEntity, "invalid", message, err}
+		return web.RefuseFor(err, http.StatusUnprocessableEntity, "invalid", message)
 	}
-	return &refusal{http.StatusServiceUnavailable, "unavailable", message, err}
+	return web.RefuseFor(err, http.StatusServiceUnavailable, "unavailable", message)
 }
 
 // problem is the body of an error (RFC 9457).
@@ -122,10 +82,10 @@ type problem struct {
 const problemType = "application/problem+json"
 
 // encodeProblem returns the body of a refusal.
-func encodeProblem(e *refusal, requestID string) []byte {
+func encodeProblem(e *web.Refusal, requestID string) []byte {
 	body, err := json.Marshal(problem{
-		Type: "about:blank", Title: http.StatusText(e.status), Status: e.status, Detail: e.message, Code: e.code, RequestID: requestID,
-		Retriable: e.status == http.StatusServiceUnavailable || e.status == http.StatusRequestTimeout || e.code == "in-flight",
+		Type: "about:blank", Title: http.StatusText(e.Status), Status: e.Status, Detail: e.Message, Code: e.Code, RequestID: requestID,
+		Retriable: e.Status == http.StatusServiceUnavailable || e.Status == http.StatusRequestTimeout || e.Code == "in-flight",
 	})
 	if err != nil {
 		return []byte("{}") // not possible: it has only texts and numbers
@@ -139,10 +99,10 @@ func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	e := asRefusal(err)
 	h := w.Header()
 	h.Set("Cache-Control", "private, no-store")
-	if (e.status == http.StatusServiceUnavailable || e.code == "in-flight") && h.Get("Retry-After") == "" {
+	if (e.Status == http.StatusServiceUnavailable || e.Code == "in-flight") && h.Get("Retry-After") == "" {
 		h.Set("Retry-After", "1")
 	}
-	send(w, guest.Answer{Status: e.status, ContentType: problemType, Body: encodeProblem(e, h.Get("X-Request-Id"))})
+	send(w, guest.Answer{Status: e.Status, ContentType: problemType, Body: encodeProblem(e, h.Get("X-Request-Id"))})
 }
 
 // send writes a complete response. It ignores write errors: the request has been processed

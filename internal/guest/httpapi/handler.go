@@ -52,7 +52,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	if x.action, ok = methods[r.Method]; !ok {
 		allowed := strings.Join(slices.Sorted(maps.Keys(methods)), ", ")
 		w.Header().Set("Allow", allowed)
-		return refuse(http.StatusMethodNotAllowed, "method-not-allowed", "this path supports "+allowed)
+		return web.Refuse(http.StatusMethodNotAllowed, "method-not-allowed", "this path supports "+allowed)
 	}
 	if err := x.sameSite(); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (x *exchange) read() (err error) {
 			return err
 		}
 	case len(text) > 0:
-		return refuse(http.StatusBadRequest, "invalid", "this request takes no body")
+		return web.Refuse(http.StatusBadRequest, "invalid", "this request takes no body")
 	}
 	if !x.action.mutates {
 		return nil
@@ -166,16 +166,16 @@ func idempotencyKey(h http.Header) (key string, err error) {
 		for _, value := range h.Values(name) {
 			value = unquote(strings.TrimSpace(value))
 			if key != "" && key != value {
-				return "", refuse(http.StatusBadRequest, "idempotency-key-invalid", "the request has two different idempotency keys")
+				return "", web.Refuse(http.StatusBadRequest, "idempotency-key-invalid", "the request has two different idempotency keys")
 			}
 			if err := guest.CheckKey(value); err != nil {
-				return "", refuse(http.StatusBadRequest, "idempotency-key-invalid", fault.Message(err))
+				return "", web.Refuse(http.StatusBadRequest, "idempotency-key-invalid", fault.Message(err))
 			}
 			key = value
 		}
 	}
 	if key == "" {
-		return "", refuse(http.StatusBadRequest, "idempotency-key-missing", "this request needs the header Idempotency-Key, a new text for each change, such as a UUID")
+		return "", web.Refuse(http.StatusBadRequest, "idempotency-key-missing", "this request needs the header Idempotency-Key, a new text for each change, such as a UUID")
 	}
 	return key, nil
 }

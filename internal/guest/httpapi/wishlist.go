@@ -15,6 +15,7 @@ import (
 	"holdfast/internal/canonjson"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/web"
 )
 
 // wishView is an entry of the wishlist as clients see it.
@@ -57,7 +58,7 @@ func (x *exchange) addWish() error {
 	return x.reply(x.Service.AddWish(x.ctx(), x.mutation, w, func(w guest.Wish, added bool, err error) (guest.Answer, error) {
 		if err != nil { // it is stored, so it names no request
 			e := asRefusal(err)
-			return guest.Answer{Status: e.status, ContentType: problemType, Body: encodeProblem(e, "")}, nil
+			return guest.Answer{Status: e.Status, ContentType: problemType, Body: encodeProblem(e, "")}, nil
 		}
 		status := http.StatusOK
 		if added {
@@ -79,7 +80,7 @@ func (x *exchange) setNote() error {
 		return err
 	}
 	if in.Note == nil {
-		return refuse(http.StatusUnprocessableEntity, "invalid", "note: expected a text; an empty one removes the note")
+		return web.Refuse(http.StatusUnprocessableEntity, "invalid", "note: expected a text; an empty one removes the note")
 	}
 	return x.reply(x.Service.SetNote(x.ctx(), x.mutation, x.route.property, *in.Note, func(w guest.Wish) (guest.Answer, error) {
 		return jsonAnswer(http.StatusOK, viewOf(w))
@@ -125,7 +126,7 @@ func (x *exchange) listWishes() error {
 	return nil
 }
 
-var errQuery = refuse(http.StatusBadRequest, "invalid", "query: expected limit (1 to 100) and cursor (nextCursor of the page before), each at most once")
+var errQuery = web.Refuse(http.StatusBadRequest, "invalid", "query: expected limit (1 to 100) and cursor (nextCursor of the page before), each at most once")
 
 func parsePage(raw string) (limit int, after *guest.Wish, err error) {
 	query, err := url.ParseQuery(raw)
@@ -183,10 +184,10 @@ func decode(body canonjson.Value, into any) error {
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return refuse(http.StatusUnprocessableEntity, "invalid", strings.TrimPrefix(wrong.Field+": ", ": ")+"unexpected "+wrong.Value)
+		return web.Refuse(http.StatusUnprocessableEntity, "invalid", strings.TrimPrefix(wrong.Field+": ", ": ")+"unexpected "+wrong.Value)
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		return refuse(http.StatusUnprocessableEntity, "invalid", strings.TrimPrefix(err.Error(), "json: "))
+		return web.Refuse(http.StatusUnprocessableEntity, "invalid", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return nil
 }

@@ -115,8 +115,8 @@ func (t *tx) AddWish(w guest.Wish) (result guest.Wish, added bool, err error) {
 // live returns a live entry.
 func (t *tx) live(property string) (guest.Wish, error) {
 	w, found, err := t.wish(property)
-	if err == nil && (!found || !w.Removed.IsZero()) {
-		err = guest.ErrNoWish
+	if err == nil {
+		err = guest.CheckLive(w, found)
 	}
 	return w, err
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -98,8 +99,8 @@ func orNull(text string) any {
 // live returns a live entry.
 func (t *tx) live(property string) (guest.Wish, error) {
 	w, found, err := t.wish(property)
-	if err == nil && (!found || !w.Removed.IsZero()) {
-		err = guest.ErrNoWish
+	if err == nil {
+		err = guest.CheckLive(w, found)
 	}
 	return w, err
 }
@@ -118,7 +119,7 @@ func (t *tx) SetNote(property, note string) (guest.Wish, error) {
 func (t *tx) RemoveWish(property string) (w guest.Wish, removed bool, err error) {
 	w, err = t.live(property)
 	switch {
-	case err == guest.ErrNoWish: //nolint:errorlint // it was not wrapped
+	case errors.Is(err, guest.ErrNoWish):
 		return guest.Wish{}, false, nil
 	case err != nil:
 		return guest.Wish{}, false, err

@@ -3,7 +3,6 @@ package storetest
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -147,12 +146,7 @@ func (m *machine) compare(rt *rapid.T) {
 			want = append(want, w)
 		}
 	}
-	slices.SortFunc(want, func(a, b guest.Wish) int {
-		if c := b.Added.Compare(a.Added); c != 0 {
-			return c
-		}
-		return strings.Compare(string(a.ID), string(b.ID))
-	})
+	slices.SortFunc(want, newestFirst)
 	if got := m.wishes(2); !slices.Equal(got, want) {
 		rt.Fatalf("wishes %v, want %v", got, want)
 	}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -45,15 +46,15 @@ func addAndList(_ *testing.T, u *user) {
 		suite.Equal(u.t, "AddWish", got, w)
 		want = append(want, w)
 	}
-	slices.SortFunc(want, func(a, b guest.Wish) int {
-		if c := b.Added.Compare(a.Added); c != 0 {
-			return c
-		}
-		return strings.Compare(string(a.ID), string(b.ID))
-	})
+	slices.SortFunc(want, newestFirst)
 	for _, size := range []int{1, 2, 3, 7, 100} {
 		suite.Equal(u.t, "Wishes", u.wishes(size), want)
 	}
+}
+
+// newestFirst is the order of a list.
+func newestFirst(a, b guest.Wish) int {
+	return cmp.Or(b.Added.Compare(a.Added), cmp.Compare(a.ID, b.ID))
 }
 
 func addAgain(_ *testing.T, u *user) {

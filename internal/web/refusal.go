@@ -1,0 +1,56 @@
+package web
+
+import (
+	"net/http"
+
+	"holdfast/internal/fault"
+)
+
+// Refusal is an error with its HTTP status, and its code and message in the protocol. The
+// error writer of the protocol sends it.
+type Refusal struct {
+	Status  int
+	Code    string
+	Message string
+	Cause   error // for the log; may be nil
+}
+
+// Refuse returns a Refusal without a cause.
+func Refuse(status int, code, message string) *Refusal {
+	return &Refusal{Status: status, Code: code, Message: message}
+}
+
+// RefuseFor returns a Refusal with its cause.
+func RefuseFor(cause error, status int, code, message string) *Refusal {
+	return &Refusal{Status: status, Code: code, Message: message, Cause: cause}
+}
+
+func (r *Refusal) Error() string {
+	if r.Cause != nil {
+		return r.Code + ": " + r.Cause.Error()
+	}
+	return r.Code + ": " + r.Message
+}
+
+func (r *Refusal) Unwrap() error { return r.Cause }
+
+// FaultCode implements fault.Coder.
+func (r *Refusal) FaultCode() fault.Code {
+	switch r.Status {
+	case http.StatusNotFound:
+		return fault.NotFound
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return fault.Denied
+	case http.StatusConflict:
+		return fault.Conflict
+	case http.StatusPreconditionFailed, http.StatusNotModified:
+		return fault.Precondition
+	case http.StatusRequestEntityTooLarge:
+		return fault.TooLarge
+	case http.StatusServiceUnavailable, http.StatusInsufficientStorage:
+		return fault.Unavailable
+	case http.StatusInternalServerError:
+		return fault.Internal
+	}
+	return fault.Invalid
+}
