@@ -61,15 +61,15 @@ var services = []service{
 	{
 		name: "guest", wiring: "guest", backends: []string{"sqlite", "postgres"},
 		libs:    []string{"github.com/oklog/ulid/v2"},
-		below:   []string{"internal/canonjson"},
+		below:   []string{"internal/canonjson", "internal/inbox"},
 		helpers: []helper{{name: "memory"}},
 	},
 }
 
 // engines are the packages of a backend, by its name.
 var engines = map[string]helper{
-	"sqlite":   {ours: []string{"internal/db/sqlitedb", "internal/outbox", "internal/outbox/sqlite"}, libs: []string{"zombiezen.com/go/sqlite"}},
-	"postgres": {ours: []string{"internal/db/pgdb", "internal/outbox", "internal/outbox/postgres"}, libs: []string{"github.com/jackc/pgx/v5"}},
+	"sqlite":   {ours: []string{"internal/db/sqlitedb", "internal/outbox", "internal/outbox/sqlite", "internal/inbox", "internal/inbox/sqlite"}, libs: []string{"zombiezen.com/go/sqlite"}},
+	"postgres": {ours: []string{"internal/db/pgdb", "internal/outbox", "internal/outbox/postgres", "internal/inbox", "internal/inbox/postgres"}, libs: []string{"github.com/jackc/pgx/v5"}},
 	"spanner":  {ours: []string{"internal/db/spannerdb", "internal/syncstorage/budget"}, libs: []string{"cloud.google.com/go/spanner"}},
 }
 
@@ -95,6 +95,9 @@ var shared = []helper{
 	{name: "internal/outbox/storetest"},
 	{name: "internal/outbox/sqlite", libs: []string{"zombiezen.com/go/sqlite"}},
 	{name: "internal/outbox/postgres", libs: []string{"golang.org/x/sync/errgroup"}},
+	{name: "internal/inbox"},
+	{name: "internal/inbox/sqlite", libs: []string{"zombiezen.com/go/sqlite"}},
+	{name: "internal/inbox/postgres"},
 	{name: "internal/auth/hawk"},
 	{name: "internal/auth/tokenlib", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{name: "internal/auth/bearer", libs: []string{"github.com/go-jose/go-jose/v4", "github.com/hashicorp/golang-lru/v2"}},

@@ -11,6 +11,8 @@ import (
 //
 // The test suite in storetest defines the contract.
 type Store interface {
+	Suspensions
+
 	// Mutate runs fn in a transaction that excludes other mutations of the session, and
 	// stores its answer under the key of the mutation. If the key has an answer, Mutate
 	// returns it instead, with replayed set, or ErrKeyReused if the digest is another one.
@@ -53,6 +55,9 @@ type Tx interface {
 	// Clear deletes the wishlist of the session, removed entries included, and the answers
 	// of its mutations.
 	Clear() error
+
+	// Suspended reports whether a tenant, a UUID in lower case, is suspended.
+	Suspended(tenant string) (bool, error)
 
 	// Append appends an event to the outbox.
 	Append(e Event) error

@@ -53,6 +53,7 @@ func groups() []suite.Group[*user] {
 	return []suite.Group[*user]{
 		{Name: "Mutations", Cases: mutationChecks()},
 		{Name: "Wishes", Cases: wishChecks()},
+		{Name: "Suspensions", Cases: suspensionChecks()},
 		{Name: "Retention", Cases: retentionChecks(), Own: true},
 		{Name: "Faults", Cases: faultChecks()},
 		{Name: "Model", Cases: modelChecks()},

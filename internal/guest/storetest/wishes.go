@@ -255,6 +255,7 @@ func retentionChecks() []check {
 	return []check{
 		{"Answers", dropAnswers},
 		{"Removed", dropRemoved},
+		{"Received", dropReceived},
 	}
 }
 

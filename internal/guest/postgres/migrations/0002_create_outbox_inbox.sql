@@ -1,5 +1,6 @@
 -- A mutation appends under a lock of the ordering key that it holds until its commit, so
--- positions of a key become visible in order.
+-- positions of a key become visible in order. Other transactions may commit in any order:
+-- the relay looks for what is not published, and not for what is above a position.
 CREATE TABLE bff_consumer.outbox (
 	id              text COLLATE "C" PRIMARY KEY CHECK (id ~ '^evt_[0-7][0-9A-HJKMNP-TV-Z]{25}$'),
 	topic           text NOT NULL,
@@ -14,19 +15,32 @@ CREATE TABLE bff_consumer.outbox (
 	ordering_key    text COLLATE "C" NOT NULL,
 	subject         text NOT NULL,
 	next_attempt_at timestamptz,
-	dead_at         timestamptz
-);
+	dead_at         timestamptz,
+	part            smallint NOT NULL GENERATED ALWAYS AS (((ascii(right(ordering_key, 1)) & 15) + 9 * (ascii(right(ordering_key, 1)) >> 6)) % 16) STORED
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000, vacuum_index_cleanup = on);
 
-CREATE INDEX ix_outbox_unpublished ON bff_consumer.outbox (position)
+CREATE INDEX ix_outbox_unpublished ON bff_consumer.outbox (part, position)
 	WHERE published_at IS NULL AND dead_at IS NULL;
-CREATE INDEX ix_outbox_published ON bff_consumer.outbox (published_at)
+CREATE INDEX ix_outbox_delayed ON bff_consumer.outbox (ordering_key, position)
+	WHERE published_at IS NULL AND dead_at IS NULL AND next_attempt_at IS NOT NULL;
+CREATE INDEX ix_outbox_dead ON bff_consumer.outbox (position)
+	WHERE dead_at IS NOT NULL;
+CREATE INDEX ix_outbox_published ON bff_consumer.outbox (retention_class, published_at)
 	WHERE published_at IS NOT NULL;
+
+-- A lease for each partition, and that of the process that polls.
+CREATE TABLE bff_consumer.outbox_relay (
+	part       smallint PRIMARY KEY,
+	holder     text NOT NULL,
+	held_until timestamptz NOT NULL
+);
+INSERT INTO bff_consumer.outbox_relay SELECT n, '', '-infinity' FROM generate_series(0, 16) n;
 
 -- The ID of an event is unique for its source.
 CREATE TABLE bff_consumer.inbox (
 	source       text COLLATE "C" NOT NULL,
 	event_id     text COLLATE "C" NOT NULL,
-	subject      text NOT NULL,
+	subject      text NOT NULL, -- the type of the event
 	received_at  timestamptz NOT NULL DEFAULT now(),
 	processed_at timestamptz,
 	digest       bytea NOT NULL CHECK (length(digest) = 32),
@@ -34,3 +48,16 @@ CREATE TABLE bff_consumer.inbox (
 );
 
 CREATE INDEX ix_inbox_received ON bff_consumer.inbox (received_at);
+
+-- Events without effect: another event has their ID, or they cannot be understood.
+CREATE TABLE bff_consumer.inbox_quarantine (
+	source      text COLLATE "C" NOT NULL,
+	event_id    text COLLATE "C" NOT NULL,
+	subject     text NOT NULL,
+	event_at    timestamptz NOT NULL,
+	digest      bytea NOT NULL CHECK (length(digest) = 32),
+	body        bytea NOT NULL,
+	reason      text NOT NULL,
+	received_at timestamptz NOT NULL,
+	PRIMARY KEY (source, event_id, digest)
+);

@@ -3,7 +3,7 @@ CREATE TABLE bff_consumer_outbox (
 	position        INTEGER PRIMARY KEY AUTOINCREMENT,
 	id              TEXT    NOT NULL UNIQUE CHECK (length(id) = 30 AND id GLOB 'evt_[0-7]*'),
 	topic           TEXT    NOT NULL,
-	ordering_key    TEXT    NOT NULL,
+	ordering_key    TEXT    NOT NULL CHECK (ordering_key <> ''),
 	subject         TEXT    NOT NULL,
 	payload         TEXT    NOT NULL CHECK (json_valid(payload)),
 	headers         TEXT    NOT NULL CHECK (json_valid(headers)),
@@ -13,19 +13,32 @@ CREATE TABLE bff_consumer_outbox (
 	attempts        INTEGER NOT NULL DEFAULT 0,
 	last_error      TEXT,
 	next_attempt_at INTEGER,
-	dead_at         INTEGER
+	dead_at         INTEGER,
+	part            INTEGER NOT NULL GENERATED ALWAYS AS
+		(((unicode(substr(ordering_key, -1)) & 15) + 9 * (unicode(substr(ordering_key, -1)) >> 6)) % 16) VIRTUAL
 ) STRICT;
 
 CREATE INDEX bff_consumer_ix_outbox_unpublished ON bff_consumer_outbox (position)
 	WHERE published_at IS NULL AND dead_at IS NULL;
-CREATE INDEX bff_consumer_ix_outbox_published ON bff_consumer_outbox (published_at)
+CREATE INDEX bff_consumer_ix_outbox_delayed ON bff_consumer_outbox (ordering_key, position)
+	WHERE published_at IS NULL AND dead_at IS NULL AND next_attempt_at IS NOT NULL;
+CREATE INDEX bff_consumer_ix_outbox_dead ON bff_consumer_outbox (position)
+	WHERE dead_at IS NOT NULL;
+CREATE INDEX bff_consumer_ix_outbox_published ON bff_consumer_outbox (retention_class, published_at)
 	WHERE published_at IS NOT NULL;
+
+-- A lease for each partition, and that of the process that polls.
+CREATE TABLE bff_consumer_outbox_relay (
+	part       INTEGER PRIMARY KEY,
+	holder     TEXT    NOT NULL,
+	held_until INTEGER NOT NULL
+) STRICT;
 
 -- The ID of an event is unique for its source.
 CREATE TABLE bff_consumer_inbox (
 	source       TEXT    NOT NULL,
 	event_id     TEXT    NOT NULL,
-	subject      TEXT    NOT NULL,
+	subject      TEXT    NOT NULL, -- the type of the event
 	received_at  INTEGER NOT NULL,
 	processed_at INTEGER,
 	digest       BLOB    NOT NULL CHECK (length(digest) = 32),
@@ -33,3 +46,16 @@ CREATE TABLE bff_consumer_inbox (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX bff_consumer_ix_inbox_received ON bff_consumer_inbox (received_at);
+
+-- Events without effect: another event has their ID, or they cannot be understood.
+CREATE TABLE bff_consumer_inbox_quarantine (
+	source      TEXT    NOT NULL,
+	event_id    TEXT    NOT NULL,
+	subject     TEXT    NOT NULL,
+	event_at    INTEGER NOT NULL,
+	digest      BLOB    NOT NULL CHECK (length(digest) = 32),
+	body        BLOB    NOT NULL,
+	reason      TEXT    NOT NULL,
+	received_at INTEGER NOT NULL,
+	PRIMARY KEY (source, event_id, digest)
+) STRICT, WITHOUT ROWID;

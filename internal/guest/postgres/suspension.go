@@ -1,0 +1,89 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/guest"
+	"holdfast/internal/inbox"
+	inboxpg "holdfast/internal/inbox/postgres"
+)
+
+var received = inboxpg.New("bff_consumer.inbox")
+
+var (
+	sqlClock       = pgdb.Statement{Name: "guest.clock", SQL: `SELECT clock_timestamp()`}
+	sqlSuspended   = pgdb.Statement{Name: "guest.suspended", SQL: `SELECT suspended FROM bff_consumer.tenant_suspended_cache WHERE tenant_id = $1`}
+	sqlSuspensions = pgdb.Statement{Name: "guest.suspended_tenants", SQL: `
+		SELECT tenant_id::text, reason, last_event_at, last_event_id FROM bff_consumer.tenant_suspended_cache WHERE suspended ORDER BY tenant_id`}
+	// The rule is guest.Suspension.NewerThan. A transaction that waited for another event
+	// about the tenant compares with the new row.
+	sqlSetSuspension = pgdb.Statement{Name: "guest.set_suspension", SQL: `
+		INSERT INTO bff_consumer.tenant_suspended_cache AS t
+			(tenant_id, suspended, suspended_at, reason, last_event_at, last_event_id, refreshed_at) VALUES ($1, $2, $4, $3, $4, $5, $6)
+		ON CONFLICT (tenant_id) DO UPDATE SET suspended = excluded.suspended, reason = excluded.reason,
+			suspended_at = CASE WHEN excluded.suspended THEN excluded.suspended_at ELSE t.suspended_at END,
+			last_event_at = excluded.last_event_at, last_event_id = excluded.last_event_id, refreshed_at = excluded.refreshed_at
+		WHERE (excluded.last_event_at, excluded.last_event_id) > (t.last_event_at, t.last_event_id)`}
+)
+
+// Receive implements guest.Suspensions.
+func (s *Store) Receive(ctx context.Context, e inbox.Event, state guest.Suspension) (result inbox.Result, err error) {
+	err = s.db.Tx(ctx, "guest.receive", func(t *pgdb.Tx) error {
+		var now time.Time
+		if _, err := t.QueryRow(sqlClock, nil, &now); err != nil {
+			return err
+		}
+		result, err = received.Receive(t, &e, now, func() error {
+			_, err := t.Exec(sqlSetSuspension, state.Tenant, state.Suspended, state.Reason, state.At, state.Event, now)
+			return err
+		})
+		return err
+	})
+	return result, err
+}
+
+// Quarantine implements guest.Suspensions.
+func (s *Store) Quarantine(ctx context.Context, e inbox.Event, reason string) error {
+	return s.db.Tx(ctx, "guest.quarantine", func(t *pgdb.Tx) error {
+		var now time.Time
+		if _, err := t.QueryRow(sqlClock, nil, &now); err != nil {
+			return err
+		}
+		return received.Quarantine(t, &e, reason, now)
+	})
+}
+
+// Quarantined implements guest.Suspensions.
+func (s *Store) Quarantined(ctx context.Context, limit int) ([]inbox.Quarantine, error) {
+	return received.Quarantined(ctx, s.db, limit)
+}
+
+// Suspended implements guest.Suspensions.
+func (s *Store) Suspended(ctx context.Context, tenant string) (yes bool, err error) {
+	_, err = s.db.QueryRow(ctx, sqlSuspended, []any{tenant}, &yes)
+	return yes, err
+}
+
+// Suspended implements guest.Tx.
+func (t *tx) Suspended(tenant string) (yes bool, err error) {
+	_, err = t.t.QueryRow(sqlSuspended, []any{tenant}, &yes)
+	return yes, err
+}
+
+// SuspendedTenants implements guest.Suspensions.
+func (s *Store) SuspendedTenants(ctx context.Context) (all []guest.Suspension, err error) {
+	row := guest.Suspension{Suspended: true}
+	err = s.db.ForEach(ctx, sqlSuspensions, nil, func() { all = nil }, func() error {
+		row.At = row.At.UTC()
+		all = append(all, row)
+		return nil
+	}, &row.Tenant, &row.Reason, &row.At, &row.Event)
+	return all, err
+}
+
+// DropReceived implements guest.Suspensions.
+func (s *Store) DropReceived(ctx context.Context, now time.Time, limit int) (int, error) {
+	return received.Drop(ctx, s.db, now, limit)
+}

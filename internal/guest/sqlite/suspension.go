@@ -1,0 +1,93 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/guest"
+	"holdfast/internal/inbox"
+	inboxsqlite "holdfast/internal/inbox/sqlite"
+)
+
+var received = inboxsqlite.New("bff_consumer_inbox")
+
+const (
+	sqlSuspended   = `SELECT suspended FROM bff_consumer_tenant_suspended_cache WHERE tenant_id = ?`
+	sqlSuspensions = `SELECT tenant_id, reason, last_event_at, last_event_id FROM bff_consumer_tenant_suspended_cache
+		WHERE suspended ORDER BY tenant_id`
+	// The rule is guest.Suspension.NewerThan.
+	sqlSetSuspension = `INSERT INTO bff_consumer_tenant_suspended_cache AS t
+		(tenant_id, suspended, suspended_at, reason, last_event_at, last_event_id, refreshed_at) VALUES (?1, ?2, ?4, ?3, ?4, ?5, ?6)
+		ON CONFLICT (tenant_id) DO UPDATE SET suspended = excluded.suspended, reason = excluded.reason,
+			suspended_at = CASE WHEN excluded.suspended THEN excluded.suspended_at ELSE t.suspended_at END,
+			last_event_at = excluded.last_event_at, last_event_id = excluded.last_event_id, refreshed_at = excluded.refreshed_at
+		WHERE (excluded.last_event_at, excluded.last_event_id) > (t.last_event_at, t.last_event_id)`
+)
+
+// Receive implements guest.Suspensions.
+func (s *Store) Receive(ctx context.Context, e inbox.Event, state guest.Suspension) (result inbox.Result, err error) {
+	err = s.db.Write(ctx, "receive", func(c *sqlite.Conn) error {
+		now := s.now()
+		result, err = received.Receive(c, &e, now, func() error {
+			return sqlitedb.Exec(c, sqlSetSuspension, state.Tenant, state.Suspended, state.Reason, state.At.UnixMicro(), state.Event, now.UnixMicro())
+		})
+		return err
+	})
+	return result, err
+}
+
+// Quarantine implements guest.Suspensions.
+func (s *Store) Quarantine(ctx context.Context, e inbox.Event, reason string) error {
+	return s.db.Write(ctx, "quarantine", func(c *sqlite.Conn) error { return received.Quarantine(c, &e, reason, s.now()) })
+}
+
+// Quarantined implements guest.Suspensions.
+func (s *Store) Quarantined(ctx context.Context, limit int) (all []inbox.Quarantine, err error) {
+	err = s.db.Read(ctx, "quarantined", func(c *sqlite.Conn) error {
+		all, err = received.Quarantined(c, limit)
+		return err
+	})
+	return all, err
+}
+
+func suspended(c *sqlite.Conn, tenant string) (bool, error) {
+	yes, _, err := sqlitedb.QueryRow(c, sqlSuspended, func(r *sqlite.Stmt) bool { return r.ColumnBool(0) }, tenant)
+	return yes, err
+}
+
+// Suspended implements guest.Suspensions.
+func (s *Store) Suspended(ctx context.Context, tenant string) (yes bool, err error) {
+	err = s.db.Read(ctx, "suspended", func(c *sqlite.Conn) error {
+		yes, err = suspended(c, tenant)
+		return err
+	})
+	return yes, err
+}
+
+// Suspended implements guest.Tx.
+func (t *tx) Suspended(tenant string) (bool, error) { return suspended(t.c, tenant) }
+
+// SuspendedTenants implements guest.Suspensions.
+func (s *Store) SuspendedTenants(ctx context.Context) (all []guest.Suspension, err error) {
+	err = s.db.Read(ctx, "suspended_tenants", func(c *sqlite.Conn) error {
+		all, err = sqlitedb.QueryAll(c, sqlSuspensions, func(r *sqlite.Stmt) guest.Suspension {
+			return guest.Suspension{
+				Tenant: r.ColumnText(0), Suspended: true, Reason: r.ColumnText(1), At: time.UnixMicro(r.ColumnInt64(2)).UTC(), Event: r.ColumnText(3),
+			}
+		})
+		return err
+	})
+	return all, err
+}
+
+// DropReceived implements guest.Suspensions.
+func (s *Store) DropReceived(ctx context.Context, now time.Time, limit int) (n int, err error) {
+	err = s.db.Write(ctx, "drop_received", func(c *sqlite.Conn) error {
+		n, err = received.Drop(c, now, limit)
+		return err
+	})
+	return n, err
+}

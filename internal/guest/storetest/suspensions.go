@@ -1,0 +1,257 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/guest"
+	"holdfast/internal/ident"
+	"holdfast/internal/inbox"
+	"holdfast/internal/suite"
+)
+
+func suspensionChecks() []check {
+	return []check{
+		{"EventsOnce", eventsOnce},
+		{"ByTime", suspensionsByTime},
+		{"Concurrent", concurrentSuspensions},
+		{"Quarantine", quarantine},
+		{"InMutation", suspendedInMutation},
+	}
+}
+
+// about returns an event about a tenant, at some minutes after t0.
+func about(id, tenant string, suspended bool, minute int) inbox.Event {
+	kind := "melmastoon." + guest.TenantReinstated
+	if suspended {
+		kind = guest.TenantSuspended
+	}
+	body, _ := json.Marshal(map[string]string{"tenantId": tenant, "reason": id})
+	return inbox.Event{Source: "/tenants", ID: id, Type: kind, Time: t0.Add(time.Duration(minute) * time.Minute), Body: body}
+}
+
+var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+
+// receive receives an event as the service does.
+func (u *user) receive(e inbox.Event) inbox.Result {
+	u.t.Helper()
+	result, err := guest.NewService(guest.Options{Store: u.h.Store, Clock: clock.System}).ReceiveEvent(u.t.Context(), e)
+	suite.Must(u.t, "ReceiveEvent", err)
+	return result
+}
+
+func (u *user) suspended(tenant string) bool {
+	u.t.Helper()
+	yes, err := u.h.Store.Suspended(u.t.Context(), tenant)
+	suite.Must(u.t, "Suspended", err)
+	return yes
+}
+
+// eventsOnce: a repeated event has no effect; another event with its ID goes into
+// quarantine and has no effect either.
+func eventsOnce(_ *testing.T, u *user) {
+	tenant, id := newTenant(), ident.New()
+	first := about(id, tenant, true, 0)
+	suite.Equal(u.t, "unknown", u.suspended(tenant), false)
+	suite.Equal(u.t, "first", u.receive(first), inbox.Applied)
+	suite.Equal(u.t, "again", u.receive(first), inbox.Duplicate)
+	suite.Equal(u.t, "suspended", u.suspended(tenant), true)
+	for name, other := range map[string]inbox.Event{
+		"another effect": about(id, tenant, false, 0),
+		"another time":   about(id, tenant, true, 1),
+		"another tenant": about(id, newTenant(), true, 0),
+	} {
+		suite.Equal(u.t, name, u.receive(other), inbox.Quarantined)
+		suite.Equal(u.t, name+", again", u.receive(other), inbox.Quarantined)
+	}
+	suite.Equal(u.t, "suspended at the end", u.suspended(tenant), true)
+	elsewhere := about(id, tenant, false, 5)
+	elsewhere.Source = "/others"
+	suite.Equal(u.t, "the ID of another source", u.receive(elsewhere), inbox.Applied)
+	suite.Equal(u.t, "reinstated", u.suspended(tenant), false)
+}
+
+// suspensionsByTime is F10: the newest event wins in all orders of arrival, with
+// duplicates.
+func suspensionsByTime(_ *testing.T, u *user) {
+	var orders [][]int
+	var permute func(order, rest []int)
+	permute = func(order, rest []int) {
+		if len(rest) == 0 {
+			orders = append(orders, order)
+		}
+		for i, n := range rest {
+			permute(append(slices.Clone(order), n), slices.Delete(slices.Clone(rest), i, i+1))
+		}
+	}
+	permute(nil, []int{0, 1, 2, 3})
+	suite.Equal(u.t, "permutations", len(orders), 24)
+	for _, last := range []bool{false, true} {
+		for _, order := range orders {
+			tenant, run := newTenant(), ident.New()
+			for i, n := range order {
+				// The events alternate, and the one of minute 3 is the last.
+				e := about(fmt.Sprint(run, n), tenant, (n%2 == 1) == last, n)
+				suite.Equal(u.t, "received", u.receive(e), inbox.Applied)
+				if i%2 == 0 {
+					suite.Equal(u.t, "received again", u.receive(e), inbox.Duplicate)
+				}
+			}
+			if got := u.suspended(tenant); got != last {
+				u.t.Errorf("in the order %v: suspended is %v", order, got)
+			}
+		}
+	}
+	// Of one time, it is the one with the greater ID.
+	for _, order := range [][]string{{"a", "b"}, {"b", "a"}} {
+		tenant, run := newTenant(), ident.New()
+		for _, id := range order {
+			u.receive(about(run+id, tenant, id == "b", 0))
+		}
+		suite.Equal(u.t, "of one time, "+order[0]+" first", u.suspended(tenant), true)
+	}
+}
+
+// concurrentSuspensions is F9: three consumers get each event five times, shuffled.
+func concurrentSuspensions(_ *testing.T, u *user) {
+	const events = 20
+	tenants := []string{newTenant(), newTenant()}
+	run := ident.New()
+	var all []inbox.Event
+	for n := range events {
+		e := about(fmt.Sprintf("%s-%02d", run, n), tenants[n%2], n%4 < 2, n)
+		for range 5 {
+			all = append(all, e)
+		}
+	}
+	var mu sync.Mutex
+	results := map[inbox.Result]int{}
+	var consumers sync.WaitGroup
+	for consumer := range 3 {
+		consumers.Go(func() {
+			for i := range all {
+				if i%3 != consumer {
+					continue
+				}
+				e := all[(i*37+consumer*11)%len(all)] // 37 and 100 have no common factor
+				for {
+					result, err := u.h.Store.Receive(context.WithoutCancel(u.t.Context()), e, must(guest.ParseSuspension(&e)))
+					if err != nil {
+						continue // another transaction won
+					}
+					mu.Lock()
+					results[result]++
+					mu.Unlock()
+					break
+				}
+			}
+		})
+	}
+	consumers.Wait()
+	for _, e := range all { // those that the shuffle has left out
+		results[u.receive(e)]++
+	}
+	suite.Equal(u.t, "applied", results[inbox.Applied], events)
+	suite.Equal(u.t, "in quarantine", results[inbox.Quarantined], 0)
+	// 18 and 19 are the last ones; 18%4 and 19%4 are at least 2.
+	suite.Equal(u.t, "suspended", []bool{u.suspended(tenants[0]), u.suspended(tenants[1])}, []bool{false, false})
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// quarantine: events that cannot be understood are kept and have no effect.
+func quarantine(_ *testing.T, u *user) {
+	tenant := newTenant()
+	e := about(ident.New(), tenant, true, 0)
+	for name, body := range map[string]string{
+		"no JSON": "{", "no object": `[]`, "no tenant": `{}`, "not a tenant": `{"tenantId":"x"}`, "too long": strings.Repeat("x", inbox.MaxBody+1),
+	} {
+		e.Body = []byte(body)
+		suite.Equal(u.t, name, u.receive(e), inbox.Quarantined)
+	}
+	e.Type = "tenant.deleted.v1"
+	suite.Equal(u.t, "another type", u.receive(e), inbox.Quarantined)
+	list, err := u.h.Store.Quarantined(u.t.Context(), 100_000)
+	suite.Must(u.t, "Quarantined", err)
+	n := 0
+	for _, q := range list {
+		if q.ID == e.ID {
+			n++
+			if q.Source != e.Source || !q.Time.Equal(e.Time) || q.Reason == "" || len(q.Body) > inbox.MaxBody || time.Since(q.Received).Abs() > time.Hour {
+				u.t.Errorf("%+v", q)
+			}
+		}
+	}
+	suite.Equal(u.t, "in quarantine", n, 6)
+	suite.Equal(u.t, "suspended", u.suspended(tenant), false)
+	for name, bad := range map[string]inbox.Event{
+		"no source": {ID: "a", Type: "b", Time: t0}, "no ID": {Source: "a", Type: "b", Time: t0}, "NUL": {Source: "a\x00", ID: "a", Type: "b", Time: t0},
+		"no time": {Source: "a", ID: "a", Type: "b"}, "long": {Source: strings.Repeat("a", 1000), ID: "a", Type: "b", Time: t0},
+	} {
+		if _, err := guest.NewService(guest.Options{Store: u.h.Store}).ReceiveEvent(u.t.Context(), bad); err == nil {
+			u.t.Errorf("%s is accepted", name)
+		}
+	}
+}
+
+// suspendedInMutation: a mutation sees who is suspended.
+func suspendedInMutation(_ *testing.T, u *user) {
+	tenant := newTenant()
+	for i, want := range []bool{false, true, false} {
+		if i > 0 {
+			u.receive(about(ident.New(), tenant, want, i))
+		}
+		u.mutate(func(tx guest.Tx) error {
+			got, err := tx.Suspended(tenant)
+			if err == nil && got != want {
+				err = errors.New("suspended: " + fmt.Sprint(got))
+			}
+			return err
+		})
+	}
+}
+
+// dropReceived: events are forgotten after seven days, and those of quarantine after
+// thirty. An event that comes again after that changes nothing.
+func dropReceived(_ *testing.T, u *user) {
+	tenant := newTenant()
+	suspend, reinstate := about("a", tenant, true, 0), about("b", tenant, false, 1)
+	u.receive(suspend)
+	u.receive(reinstate)
+	u.receive(about("b", tenant, true, 9))
+	drop := func(after time.Duration, limit int) int {
+		n, err := u.h.Store.DropReceived(u.t.Context(), clock.System().Add(after), limit)
+		suite.Must(u.t, "DropReceived", err)
+		return n
+	}
+	suite.Equal(u.t, "early", drop(inbox.Keep-time.Minute, 10), 0)
+	suite.Equal(u.t, "early, again", u.receive(suspend), inbox.Duplicate)
+	late := inbox.Keep + time.Minute
+	suite.Equal(u.t, "late, in pieces", []int{drop(late, 1), drop(late, 1), drop(late, 1)}, []int{1, 1, 0})
+	suite.Equal(u.t, "quarantine", drop(inbox.KeepQuarantine+time.Minute, 10), 1)
+	suite.Equal(u.t, "forgotten", u.receive(suspend), inbox.Applied)
+	suite.Equal(u.t, "but without effect", u.suspended(tenant), false)
+	u.receive(about("c", tenant, true, 2))
+	all, err := u.h.Store.SuspendedTenants(u.t.Context())
+	suite.Must(u.t, "SuspendedTenants", err)
+	suite.Equal(u.t, "suspended tenants", all, []guest.Suspension{{Tenant: tenant, Suspended: true, Reason: "c", At: t0.Add(2 * time.Minute), Event: "c"}})
+}
+
+// newTenant returns a random UUID.
+func newTenant() string {
+	h := ident.New()
+	return h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-8" + h[17:20] + "-" + h[20:]
+}

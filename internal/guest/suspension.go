@@ -1,0 +1,140 @@
+package guest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/ident"
+	"holdfast/internal/inbox"
+)
+
+// Suspension is what the newest event about a tenant says. No handoff to a suspended
+// tenant is minted or consumed.
+type Suspension struct {
+	Tenant    string // UUID in lower case
+	Suspended bool   // false: it was reinstated
+	Reason    string
+	At        time.Time // of the event, to the microsecond
+	Event     string    // its ID
+}
+
+// NewerThan reports whether s replaces another state of the tenant: the event with the
+// later time does, whatever the order of their arrival. Of events with one time it is
+// the one with the greater ID.
+func (s *Suspension) NewerThan(o Suspension) bool {
+	if !s.At.Equal(o.At) {
+		return s.At.After(o.At)
+	}
+	return s.Event > o.Event
+}
+
+// ErrTenantSuspended refuses what a suspended tenant would be involved in.
+var ErrTenantSuspended = fault.New(fault.Denied, "the tenant is suspended")
+
+// Suspensions are the states of tenants, and the inbox of the events that change them.
+type Suspensions interface {
+	// Receive applies an event to the state of a tenant, if the inbox does not know it and
+	// it is newer than the state.
+	Receive(ctx context.Context, e inbox.Event, s Suspension) (inbox.Result, error)
+
+	// Quarantine stores an event that cannot be applied.
+	Quarantine(ctx context.Context, e inbox.Event, reason string) error
+
+	// Quarantined returns at most limit events in quarantine, the last one first.
+	Quarantined(ctx context.Context, limit int) ([]inbox.Quarantine, error)
+
+	// Suspended reports whether a tenant is suspended.
+	Suspended(ctx context.Context, tenant string) (bool, error)
+
+	// SuspendedTenants returns all tenants that are suspended, ordered by ID.
+	SuspendedTenants(ctx context.Context) ([]Suspension, error)
+
+	// DropReceived deletes at most limit events that the inbox need not remember any
+	// more, and returns their number.
+	DropReceived(ctx context.Context, now time.Time, limit int) (int, error)
+}
+
+// Types of the events that the service receives. Other services may put a prefix that
+// ends with a dot before them.
+const (
+	TenantSuspended  = "tenant.suspended.v1"
+	TenantReinstated = "tenant.reinstated.v1"
+)
+
+// ReceivesType reports whether the service receives events of a type.
+func ReceivesType(kind string) bool {
+	return hasType(kind, TenantSuspended) || hasType(kind, TenantReinstated)
+}
+
+// hasType reports whether kind is a type, with or without a prefix.
+func hasType(kind, want string) bool {
+	n := len(kind) - len(want)
+	return n == 0 && kind == want || n > 0 && kind[n-1] == '.' && kind[n:] == want
+}
+
+// maxSuspensionReason is the number of bytes of a reason that are kept.
+const maxSuspensionReason = 500
+
+// ParseSuspension reads an event about a tenant. Its body is a JSON object with the
+// members tenantId and reason; reason may be missing.
+func ParseSuspension(e *inbox.Event) (Suspension, error) {
+	s := Suspension{At: e.Time.Truncate(time.Microsecond).UTC(), Event: e.ID}
+	switch {
+	case hasType(e.Type, TenantSuspended):
+		s.Suspended = true
+	case !hasType(e.Type, TenantReinstated):
+		return s, fault.New(fault.Invalid, "type of the event: expected "+TenantSuspended+" or "+TenantReinstated)
+	}
+	var body struct {
+		TenantID string `json:"tenantId"`
+		Reason   string `json:"reason"`
+	}
+	if err := json.Unmarshal(e.Body, &body); err != nil {
+		return s, fault.New(fault.Invalid, "data of the event: expected a JSON object with tenantId and reason")
+	}
+	var ok bool
+	if s.Tenant, ok = ParseTenant(body.TenantID); !ok {
+		return s, fault.New(fault.Invalid, "tenantId in the data of the event: expected a UUID or tnt_ and a ULID")
+	}
+	s.Reason = plain(body.Reason, maxSuspensionReason)
+	return s, nil
+}
+
+// ParseTenant returns the UUID of a tenant, which is spelled as one or as tnt_ and a ULID.
+func ParseTenant(text string) (string, bool) {
+	digits, isULID := strings.CutPrefix(text, "tnt_")
+	if !isULID {
+		return ident.ParseUUID(text)
+	}
+	u, err := ulid.ParseStrict(digits)
+	if err != nil || u.String() != digits {
+		return "", false
+	}
+	return ident.ParseUUID(fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:]))
+}
+
+// plain returns the beginning of a text, without what PostgreSQL cannot store.
+func plain(text string, most int) string {
+	text = strings.ReplaceAll(text, "\x00", "")
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
+}
+
+// ReceiveEvent receives an event about a tenant. Events that cannot be understood are put
+// into quarantine. An error means that the event should be delivered again.
+func (s *Service) ReceiveEvent(ctx context.Context, e inbox.Event) (inbox.Result, error) {
+	e.Time = e.Time.Truncate(time.Microsecond).UTC()
+	if err := e.Check(); err != nil {
+		return "", err
+	}
+	state, err := ParseSuspension(&e)
+	if err != nil {
+		return inbox.Quarantined, s.Store.Quarantine(ctx, e, fault.Message(err))
+	}
+	return s.Store.Receive(ctx, e, state)
+}

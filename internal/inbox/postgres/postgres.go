@@ -1,0 +1,91 @@
+// Package postgres stores the inbox of a service in PostgreSQL.
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/inbox"
+)
+
+// Inbox has the SQL for the tables of a service, NAME and NAME_quarantine.
+type Inbox struct{ insert, digest, quarantine, list, drop, dropQuarantine pgdb.Statement }
+
+// New returns the SQL for a table. Its name is a constant of the service.
+func New(name string) *Inbox {
+	return &Inbox{
+		// It waits for another transaction that receives the same event.
+		insert: pgdb.Statement{Name: "inbox.insert", SQL: `
+			INSERT INTO ` + name + ` (source, event_id, subject, received_at, processed_at, digest) VALUES ($1, $2, $3, $4, $4, $5)
+			ON CONFLICT (source, event_id) DO NOTHING`},
+		digest: pgdb.Statement{Name: "inbox.digest", SQL: `SELECT digest = $3 FROM ` + name + ` WHERE source = $1 AND event_id = $2`},
+		quarantine: pgdb.Statement{Name: "inbox.quarantine", SQL: `
+			INSERT INTO ` + name + `_quarantine (source, event_id, subject, event_at, digest, body, reason, received_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`},
+		list: pgdb.Statement{Name: "inbox.quarantined", SQL: `
+			SELECT source, event_id, subject, event_at, body, reason, received_at FROM ` + name + `_quarantine
+			ORDER BY received_at DESC, source, event_id, digest LIMIT $1`},
+		drop: pgdb.Statement{Name: "inbox.drop", SQL: `
+			DELETE FROM ` + name + ` WHERE (source, event_id) IN (SELECT source, event_id FROM ` + name + `
+				WHERE received_at < $1 AND processed_at IS NOT NULL ORDER BY received_at LIMIT $2 FOR UPDATE SKIP LOCKED)`},
+		dropQuarantine: pgdb.Statement{Name: "inbox.drop_quarantine", SQL: `
+			DELETE FROM ` + name + `_quarantine WHERE (source, event_id, digest) IN (SELECT source, event_id, digest FROM ` + name + `_quarantine
+				WHERE received_at < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)`},
+	}
+}
+
+// Receive calls apply in a transaction if the event is new. The caller must return its
+// error, which rolls the transaction back.
+func (b *Inbox) Receive(tx *pgdb.Tx, e *inbox.Event, now time.Time, apply func() error) (inbox.Result, error) {
+	digest := e.Digest()
+	n, err := tx.Exec(b.insert, e.Source, e.ID, e.Type, now, digest[:])
+	if err != nil {
+		return "", err
+	}
+	if n == 1 {
+		return inbox.Applied, apply()
+	}
+	var same bool
+	if _, err := tx.QueryRow(b.digest, []any{e.Source, e.ID, digest[:]}, &same); err != nil {
+		return "", err
+	}
+	if same {
+		return inbox.Duplicate, nil
+	}
+	return inbox.Quarantined, b.Quarantine(tx, e, inbox.Reused, now)
+}
+
+// Quarantine puts an event into quarantine in a transaction.
+func (b *Inbox) Quarantine(tx *pgdb.Tx, e *inbox.Event, reason string, now time.Time) error {
+	digest := e.Digest()
+	body := e.Truncated()
+	if body == nil {
+		body = []byte{}
+	}
+	_, err := tx.Exec(b.quarantine, e.Source, e.ID, e.Type, e.Time, digest[:], body, reason, now)
+	return err
+}
+
+// Quarantined returns events in quarantine, the last one first.
+func (b *Inbox) Quarantined(ctx context.Context, db *pgdb.DB, limit int) (all []inbox.Quarantine, err error) {
+	var q inbox.Quarantine
+	err = db.ForEach(ctx, b.list, []any{limit}, func() { all = nil }, func() error {
+		q.Time, q.Received = q.Time.UTC(), q.Received.UTC()
+		all = append(all, q)
+		q.Body = nil
+		return nil
+	}, &q.Source, &q.ID, &q.Type, &q.Time, &q.Body, &q.Reason, &q.Received)
+	return all, err
+}
+
+// Drop deletes at most limit events that were received and processed Keep before now, and
+// as many from quarantine after KeepQuarantine. It returns their number.
+func (b *Inbox) Drop(ctx context.Context, db *pgdb.DB, now time.Time, limit int) (int, error) {
+	n, err := db.Exec(ctx, b.drop, now.Add(-inbox.Keep), limit)
+	if err != nil || int(n) == limit {
+		return int(n), err
+	}
+	q, err := db.Exec(ctx, b.dropQuarantine, now.Add(-inbox.KeepQuarantine), limit-int(n))
+	return int(n + q), err
+}
