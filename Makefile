@@ -96,7 +96,8 @@ testservers:
 DEPS := postgresql:/usr/lib/postgresql/*/bin/initdb firefox-esr:/usr/bin/firefox-esr systemd:/usr/bin/systemd-analyze \
 	nginx:/usr/sbin/nginx caddy:/usr/bin/caddy pgbouncer:/usr/sbin/pgbouncer prometheus:/usr/bin/promtool \
 	python3-venv:/usr/lib/python3*/ensurepip apache2-bin:/usr/sbin/apache2 rpm:/usr/bin/rpm npm:$(or $(shell command -v npm),/usr/bin/npm) curl:/usr/bin/curl \
-	awscli:/usr/bin/aws s3cmd:/usr/bin/s3cmd rclone:/usr/bin/rclone restic:/usr/bin/restic
+	awscli:/usr/bin/aws s3cmd:/usr/bin/s3cmd rclone:/usr/bin/rclone restic:/usr/bin/restic \
+	redis-server:/usr/bin/redis-server
 # A mirror may be slow, and another apt may be at work.
 APT := apt-get -qq -o Acquire::Retries=5 -o DPkg::Lock::Timeout=300
 # Debian has no emulator of Spanner, Google's package source has. It is installed

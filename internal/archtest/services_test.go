@@ -60,9 +60,12 @@ var services = []service{
 	},
 	{
 		name: "guest", wiring: "guest", backends: []string{"sqlite", "postgres"},
-		libs:    []string{"github.com/oklog/ulid/v2"},
-		below:   []string{"internal/canonjson", "internal/inbox"},
-		helpers: []helper{{name: "memory"}},
+		libs:  []string{"github.com/oklog/ulid/v2"},
+		below: []string{"internal/canonjson", "internal/inbox"},
+		helpers: []helper{
+			{name: "memory"},
+			{name: "redis", ours: []string{"internal/db/redisdb"}, libs: []string{"github.com/redis/rueidis"}},
+		},
 	},
 }
 
@@ -89,6 +92,7 @@ var shared = []helper{
 	{name: "internal/db/sqlitedb", libs: []string{"golang.org/x/sys/unix", "golang.org/x/sys/windows", "zombiezen.com/go/sqlite"}},
 	{name: "internal/db/pgdb", libs: []string{"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}},
 	{name: "internal/db/spannerdb", libs: []string{"cloud.google.com/go/spanner", "google.golang.org/api", "google.golang.org/genproto", "google.golang.org/grpc"}},
+	{name: "internal/db/redisdb", libs: []string{"github.com/redis/rueidis"}},
 	{name: "internal/db/engine"},
 	{name: "internal/outbox"},
 	{name: "internal/suite", libs: []string{"pgregory.net/rapid"}},

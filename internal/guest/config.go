@@ -1,6 +1,9 @@
 package guest
 
 import (
+	"regexp"
+	"time"
+
 	"holdfast/internal/conf"
 	"holdfast/internal/conf/settings"
 )
@@ -14,17 +17,32 @@ type Config struct {
 	CookieSecret     string   `toml:"cookie_secret" secret:"true" doc:"Signs the cookies of sessions. At least 32 bytes, and the same on all processes. Unset: generated and kept in the secrets file."`
 	OldCookieSecrets []string `toml:"old_cookie_secrets" secret:"true" doc:"Former cookie secrets. Cookies that were signed with them are still accepted."`
 
-	SessionMemory int64 `toml:"session_memory" unit:"bytes" doc:"Memory for sessions. When it is full, the session that was not used for longest is forgotten: its preferences are lost, its wishlist is not."`
+	Hot        string        `toml:"hot" secret:"true" doc:"Where sessions and other state that may be lost are kept: memory, for one process, or redis://user:password@host:port/0 (rediss:// with TLS), a Redis server or cluster that all processes share."`
+	HotTimeout time.Duration `toml:"hot_timeout" doc:"How long an operation of Redis may take. Afterwards the server goes on without it."`
+	HotPrefix  string        `toml:"hot_prefix" doc:"Beginning of all keys in Redis, such as the name of an environment. Processes that share sessions have the same."`
+
+	SessionMemory int64 `toml:"session_memory" unit:"bytes" doc:"Memory for sessions, without Redis. When it is full, the session that was not used for longest is forgotten: its preferences are lost, its wishlist is not."`
 }
 
 const (
 	minSecret        = 32
 	minSessionMemory = 1 << 20
+
+	// HotMemory is the value of hot that keeps hot state in the process.
+	HotMemory = "memory"
+	// maxHotTimeout keeps requests fast while Redis does not respond.
+	maxHotTimeout = 250 * time.Millisecond
 )
+
+// hotPrefix has no braces, which Redis Cluster gives a meaning.
+var hotPrefix = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
 
 // DefaultConfig returns the section's defaults.
 func DefaultConfig() Config {
-	return Config{Database: settings.DefaultDatabase(), Sweep: settings.DefaultSweep(), SessionMemory: 64 << 20}
+	return Config{
+		Database: settings.DefaultDatabase(), Sweep: settings.DefaultSweep(),
+		Hot: HotMemory, HotTimeout: 100 * time.Millisecond, HotPrefix: "prod", SessionMemory: 64 << 20,
+	}
 }
 
 // IsEnabled reports whether the service is configured to be served.
@@ -41,6 +59,12 @@ func (c *Config) Check() conf.Problems {
 			problems.Addf("old_cookie_secrets", "each must have at least %d bytes", minSecret)
 			break
 		}
+	}
+	if c.HotTimeout < time.Millisecond || c.HotTimeout > maxHotTimeout {
+		problems.Addf("hot_timeout", "must be from 1ms to %s", maxHotTimeout)
+	}
+	if !hotPrefix.MatchString(c.HotPrefix) {
+		problems.Addf("hot_prefix", "must have 1 to 63 letters, digits, dots, underscores and hyphens")
 	}
 	if c.SessionMemory < minSessionMemory {
 		problems.Addf("session_memory", "must be at least %d", minSessionMemory)

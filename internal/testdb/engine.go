@@ -16,11 +16,12 @@ const (
 	EngineSpanner  = "spanner" // the emulator
 
 	EnginePgBouncer = "pgbouncer" // in front of PostgreSQL
+	EngineRedis     = "redis"
 )
 
 // Engines returns the engines in the order of the report.
 func Engines() []string {
-	return []string{EngineSQLite, EnginePostgres, EngineCitus, EngineSpanner, EnginePgBouncer}
+	return []string{EngineSQLite, EnginePostgres, EngineCitus, EngineSpanner, EnginePgBouncer, EngineRedis}
 }
 
 // SQLite records that the test runs on SQLite, which is always available, and returns a

@@ -3,6 +3,7 @@ package guest
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"holdfast/internal/app/service"
@@ -11,7 +12,6 @@ import (
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/httpapi"
-	"holdfast/internal/guest/memory"
 	"holdfast/internal/guest/postgres"
 	"holdfast/internal/guest/sqlite"
 	"holdfast/internal/sweep"
@@ -47,32 +47,35 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 	if err != nil {
 		return nil, err
 	}
-	hot := memory.New(d.Clock, s.cfg.SessionMemory)
+	hot, err := s.openHot(ctx, d)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	h := &httpapi.Handler{Service: guest.NewService(guest.Options{
-		Store: st, Hot: hot, Cookies: guest.NewCookies(s.cfg.CookieSecret, s.cfg.OldCookieSecrets), Clock: d.Clock,
+		Store: st, Hot: hot.Hot, Cookies: guest.NewCookies(s.cfg.CookieSecret, s.cfg.OldCookieSecrets), Clock: d.Clock,
 	})}
 	job := func(name string, run func(ctx context.Context, now time.Time, limit int) (int, error)) sweep.Job {
 		return sweep.Job{Name: name, Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit, Run: run}
+	}
+	jobs := []sweep.Job{
+		job("old answers of guests", func(ctx context.Context, now time.Time, limit int) (int, error) {
+			return st.DropAnswers(ctx, now.Add(-s.cfg.SweepAfter), limit)
+		}),
+		job("removed wishes of guests", func(ctx context.Context, now time.Time, limit int) (int, error) {
+			return st.DropRemoved(ctx, now.Add(-keepRemoved), limit)
+		}),
+	}
+	if hot.sweep != nil {
+		jobs = append(jobs, job("expired sessions of guests", hot.sweep))
 	}
 	return &service.Opened{
 		Databases: []*engine.Database{db},
 		Mounts: []service.Mount{{Listener: service.Main, Paths: []string{"/bff/consumer/v1/"}, Mount: web.Mount{
 			Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label},
 		}}},
-		Jobs: []sweep.Job{
-			job("expired sessions of guests", hot.Sweep),
-			job("old answers of guests", func(ctx context.Context, now time.Time, limit int) (int, error) {
-				return st.DropAnswers(ctx, now.Add(-s.cfg.SweepAfter), limit)
-			}),
-			job("removed wishes of guests", func(ctx context.Context, now time.Time, limit int) (int, error) {
-				return st.DropRemoved(ctx, now.Add(-keepRemoved), limit)
-			}),
-		},
-		Ready: st.Ping,
-		Caches: func() (bytes, most int64) {
-			n, _ := hot.Len()
-			return int64(n) * memory.SessionBytes, s.cfg.SessionMemory
-		},
+		Jobs:   jobs,
+		Ready:  st.Ping,
+		Caches: hot.caches, Close: hot.close,
 		Reasons: refusals.Reasons(), Refusal: refusals.Reason,
 	}, nil
 }

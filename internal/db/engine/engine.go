@@ -1,6 +1,6 @@
 // Package engine opens the database that a service's database_url selects:
-// SQLite, PostgreSQL or Cloud Spanner, each with the same pool settings. It knows
-// no service.
+// SQLite, PostgreSQL or Cloud Spanner, each with the same pool settings; and Redis, for
+// data that may be lost. It knows no service.
 package engine
 
 import (
@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"holdfast/internal/db/redisdb"
 )
 
 // Kind is a database engine.
@@ -19,6 +21,7 @@ const (
 	SQLite   Kind = "sqlite"
 	Postgres Kind = "postgres"
 	Spanner  Kind = "spanner"
+	Redis    Kind = "redis" // not for a database_url
 )
 
 // example is a database_url of an engine.
@@ -26,13 +29,14 @@ var example = map[Kind]string{
 	SQLite:   "sqlite:PATH",
 	Postgres: "postgres://user@host/database",
 	Spanner:  "spanner://projects/P/instances/I/databases/D",
+	Redis:    "redis://user:password@host:port/0",
 }
 
 // Target is a parsed database_url.
 type Target struct {
 	Kind Kind
 	Path string // of a SQLite file; "" otherwise
-	URL  string // of a PostgreSQL database, or the name of a Spanner database; "" for a file
+	URL  string // of a PostgreSQL database or a Redis server, or the name of a Spanner database; "" for a file
 }
 
 // Parse reads a database_url. An empty one selects the SQLite file. supported
@@ -47,8 +51,11 @@ func Parse(databaseURL, file string, supported ...Kind) (Target, error) {
 		return Target{}, fmt.Errorf("not a URL: expected %s", examples(supported))
 	}
 	kind := Kind(scheme)
-	if scheme == "postgresql" {
+	switch scheme {
+	case "postgresql":
 		kind = Postgres
+	case "rediss":
+		kind = Redis
 	}
 	if !slices.Contains(supported, kind) {
 		return Target{}, fmt.Errorf("the scheme %q is not supported: expected %s", scheme, examples(supported))
@@ -66,6 +73,11 @@ func Parse(databaseURL, file string, supported ...Kind) (Target, error) {
 			return Target{}, fmt.Errorf("not a valid Spanner database name: expected %s", example[Spanner])
 		}
 		return Target{Kind: Spanner, URL: name}, nil
+	case Redis:
+		if _, err := redisdb.Parse(databaseURL); err != nil {
+			return Target{}, fmt.Errorf("not a valid URL of Redis: expected %s", example[Redis])
+		}
+		return Target{Kind: Redis, URL: databaseURL}, nil
 	}
 	return Target{Kind: Postgres, URL: databaseURL}, nil
 }

@@ -55,6 +55,17 @@ func run(args []string) (code int, err error) {
 			env = append(env, "TEST_POSTGRES_URL="+server.URL())
 		}
 	}
+	if os.Getenv("TEST_REDIS_URL") == "" {
+		server, err := testdb.StartRedis()
+		switch {
+		case errors.Is(err, testdb.ErrNoRedis): // the tests say so
+		case err != nil:
+			return 0, fmt.Errorf("redis-server is installed but does not start: %w", err)
+		default:
+			defer server.Remove()
+			env = append(env, "TEST_REDIS_URL="+server.URL())
+		}
+	}
 	if os.Getenv("TEST_SPANNER_EMULATOR") == "" {
 		server, err := testdb.StartSpanner()
 		switch {

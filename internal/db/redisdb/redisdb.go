@@ -1,0 +1,276 @@
+// Package redisdb connects to a Redis server or cluster whose data may be lost.
+//
+// An operation takes at most Options.Timeout and is not repeated. After several failures
+// in a row, operations fail at once, and a new connection is made in the background until
+// it works: so a server that is away costs its callers little.
+package redisdb
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+)
+
+// Options configure Open. Only URL is required.
+type Options struct {
+	// URL is redis://user:password@host:port/db, or rediss:// for TLS. It selects a
+	// cluster if the server is part of one; addr=host:port parameters name more of its
+	// servers.
+	URL string
+
+	// Timeout limits an operation; 0 means 100 ms.
+	Timeout time.Duration
+
+	// Probe, if set, checks a new connection before it is used: it should write something.
+	Probe func(ctx context.Context, c rueidis.Client) error
+
+	// Observe, if set, is called for every operation with its name, its duration and its
+	// error.
+	Observe func(name string, d time.Duration, err error)
+}
+
+// DB is a connection. It is safe for concurrent use.
+type DB struct {
+	opts   Options
+	client rueidis.ClientOption
+	where  string
+
+	mu       sync.Mutex
+	current  rueidis.Client // nil: not connected
+	failures int            // of current, in a row
+	last     error          // why current is nil
+	opened   atomic.Int64   // how often the connection was given up
+
+	broken chan struct{} // has a value if current was given up
+	first  chan struct{} // closed after the first attempt to connect
+	stop   context.CancelFunc
+	done   chan struct{}
+}
+
+const (
+	defaultTimeout = 100 * time.Millisecond
+
+	// maxFailures in a row make the client give up a connection.
+	maxFailures = 5
+
+	// dialTimeout limits an attempt to connect, and how long a connection may be silent.
+	dialTimeout = time.Second
+
+	// probeEvery is the time between attempts to connect.
+	probeEvery = time.Second
+
+	// buffer is the size of each of the two buffers of a connection.
+	buffer = 64 << 10
+)
+
+// Parse returns fault.Invalid unless the text is a URL of a Redis server.
+func Parse(url string) (rueidis.ClientOption, error) {
+	o, err := rueidis.ParseURL(url)
+	if err != nil {
+		return o, fault.Wrap(fault.Invalid, "the URL of Redis is not valid: expected redis://user:password@host:port/0", err)
+	}
+	return o, nil
+}
+
+// Open checks the options and begins to connect. It waits for the first attempt, whose
+// failure is not an error.
+func Open(ctx context.Context, opts Options) (*DB, error) {
+	o, err := Parse(opts.URL)
+	if err != nil {
+		return nil, err
+	}
+	if opts.Timeout <= 0 {
+		opts.Timeout = defaultTimeout
+	}
+	o.Dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}
+	o.ConnWriteTimeout = dialTimeout
+	// A caller that gives up must not cost the connection, which others share.
+	o.AlwaysPipelining = true
+	o.DisableRetry = true
+	o.DisableCache = true
+	o.ReadBufferEachConn, o.WriteBufferEachConn = buffer, buffer
+	o.ClientSetInfo = rueidis.DisableClientSetInfo
+	if o.ClientName == "" {
+		o.ClientName = "holdfast"
+	}
+	db := &DB{
+		opts: opts, client: o, where: "redis://" + strings.Join(o.InitAddress, ","),
+		broken: make(chan struct{}, 1), first: make(chan struct{}), done: make(chan struct{}),
+	}
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	db.stop = stop
+	go db.connect(background)
+	select {
+	case <-db.first:
+	case <-ctx.Done():
+	}
+	return db, nil
+}
+
+// Where returns the addresses for messages.
+func (db *DB) Where() string { return db.where }
+
+// Close closes the connection.
+func (db *DB) Close() {
+	db.stop()
+	<-db.done
+	db.mu.Lock()
+	c := db.current
+	db.current = nil
+	db.mu.Unlock()
+	if c != nil {
+		c.Close()
+	}
+}
+
+// State reports whether there is a connection, and how often one was given up.
+func (db *DB) State() (up bool, opened int64) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.current != nil, db.opened.Load()
+}
+
+// connect connects whenever there is no connection.
+func (db *DB) connect(ctx context.Context) {
+	defer close(db.done)
+	for first := true; ; first = false {
+		c, err := db.dial(ctx)
+		db.mu.Lock()
+		db.current, db.failures, db.last = c, 0, err
+		db.mu.Unlock()
+		if first {
+			close(db.first)
+		}
+		if c != nil {
+			select {
+			case <-db.broken:
+			case <-ctx.Done():
+				return
+			}
+		}
+		if !clock.Sleep(ctx, probeEvery) {
+			return
+		}
+	}
+}
+
+// dial makes a connection that works.
+func (db *DB) dial(ctx context.Context) (rueidis.Client, error) {
+	c, err := rueidis.NewClient(db.client)
+	if err != nil || db.opts.Probe == nil {
+		return c, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if err := db.opts.Probe(ctx, c); err != nil && !outOfMemory(err) {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Run runs an operation on the connection. Its error is fault.Unavailable if the server
+// is away, not ready or full, and fault.Internal for other errors of Redis. Then it is
+// not known whether the operation had an effect.
+func (db *DB) Run(ctx context.Context, name string, fn func(context.Context, rueidis.Client) error) error {
+	return db.RunWithin(ctx, name, db.opts.Timeout, fn)
+}
+
+// RunWithin is Run with a shorter timeout.
+func (db *DB) RunWithin(ctx context.Context, name string, timeout time.Duration, fn func(context.Context, rueidis.Client) error) error {
+	start := time.Now()
+	db.mu.Lock()
+	c, last := db.current, db.last
+	db.mu.Unlock()
+	if c == nil {
+		err := fault.Wrap(fault.Unavailable, "Redis is unavailable", last)
+		db.observe(name, start, err)
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, min(timeout, db.opts.Timeout))
+	err := classify(fn(limited, c))
+	cancel()
+	if ctx.Err() == nil { // the caller may have left, which says nothing about the server
+		db.judge(c, err)
+	}
+	db.observe(name, start, err)
+	return err
+}
+
+func (db *DB) observe(name string, start time.Time, err error) {
+	if db.opts.Observe != nil {
+		db.opts.Observe(name, time.Since(start), err)
+	}
+}
+
+// judge counts failures of a connection, and gives it up after too many.
+func (db *DB) judge(c rueidis.Client, err error) {
+	away := fault.Is(err, fault.Unavailable) && !outOfMemory(err)
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.current != c {
+		return
+	}
+	if !away {
+		db.failures = 0
+		return
+	}
+	db.failures++
+	if db.failures < maxFailures && !readOnly(err) {
+		return
+	}
+	db.current, db.last = nil, err
+	db.opened.Add(1)
+	go c.Close() // it waits up to a second for a silent server
+	select {
+	case db.broken <- struct{}{}:
+	default:
+	}
+}
+
+// refusals are the errors of a server that cannot serve anybody now.
+var refusals = []string{"OOM ", "READONLY ", "LOADING ", "CLUSTERDOWN ", "MASTERDOWN ", "NOREPLICAS ", "BUSY ", "TRYAGAIN ", "NOAUTH ", "WRONGPASS ", "NOPERM ", "MISCONF "}
+
+// classify gives an error its code.
+func classify(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[fault.Coder](err); ok {
+		return err
+	}
+	if reply, ok := errors.AsType[*rueidis.RedisError](err); ok {
+		for _, prefix := range refusals {
+			if strings.HasPrefix(reply.Error(), prefix) || strings.HasPrefix(reply.Error(), "-"+prefix) {
+				return fault.Wrap(fault.Unavailable, "Redis is unavailable", err)
+			}
+		}
+		return fault.Wrap(fault.Internal, "unexpected error of Redis", err)
+	}
+	if rueidis.IsParseErr(err) {
+		return fault.Wrap(fault.Internal, "unexpected reply of Redis", err)
+	}
+	return fault.Wrap(fault.Unavailable, "Redis is unavailable", err)
+}
+
+// outOfMemory reports whether the server refused a write because it is full. It still
+// serves reads.
+func outOfMemory(err error) bool { return hasReply(err, "OOM ") }
+
+// readOnly reports whether the server has become a replica: the one to write to may have
+// the same name, so it takes a new connection to reach it.
+func readOnly(err error) bool { return hasReply(err, "READONLY ") }
+
+func hasReply(err error, prefix string) bool {
+	reply, ok := errors.AsType[*rueidis.RedisError](err)
+	return ok && strings.Contains(reply.Error(), prefix)
+}

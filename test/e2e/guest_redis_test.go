@@ -1,0 +1,49 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// Processes share sessions in Redis. When Redis loses everything, or is away, the cookie
+// is still valid: a guest loses preferences, and nothing that the table has.
+func TestGuestRedis(t *testing.T) {
+	t.Parallel()
+	redis := testdb.OwnRedis(t)
+	vars := []string{
+		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__HOT=" + redis.URL(),
+		"HOLDFAST_GUEST__DATABASE_URL=" + testdb.PostgresDatabase(t), "HOLDFAST_GUEST__COOKIE_SECRET=" + strings.Repeat("s", 32),
+	}
+	data := t.TempDir()
+	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
+		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
+	}
+	servers := []*binary.Server{binary.Start(t, data, vars...), binary.Start(t, t.TempDir(), vars...)}
+	v := &visitor{t: t}
+	n := 0
+	want := func(status int, method, path, body, part string) {
+		t.Helper()
+		for _, s := range servers[n%len(servers):][:1] { // each request to another process
+			resp, text := v.send(s, method, path, body, "key-"+strings.Repeat("x", n))
+			if resp.StatusCode != status || !strings.Contains(text, part) {
+				t.Fatalf("%s %s: %d %s, want %d and %s", method, path, resp.StatusCode, text, status, part)
+			}
+		}
+		n++
+	}
+	want(http.StatusCreated, http.MethodPost, "/session", "", "createdAt")
+	want(http.StatusOK, http.MethodPatch, "/session/preferences", `{"locale":"de-AT"}`, "de-AT")
+	want(http.StatusOK, http.MethodGet, "/session", "", "de-AT")
+	want(http.StatusOK, http.MethodGet, "/session", "", "de-AT")
+	want(http.StatusCreated, http.MethodPost, "/wishlist",
+		`{"tenantId":"11111111-2222-4333-8444-555555555555","propertyId":"00000001-2222-4333-8444-555555555555","source":"map"}`, "wsh_")
+	redis.Must(t, "FLUSHALL")
+	for range servers {
+		want(http.StatusOK, http.MethodGet, "/session", "", `"preferences":{}`)
+		want(http.StatusOK, http.MethodGet, "/wishlist", "", "00000001-2222")
+	}
+}
