@@ -111,8 +111,6 @@ type Cluster struct {
 	members map[string]*member
 	pending int // nodes that will be members
 
-	rechecked time.Time
-
 	// work is what goes on after a request: nodes that did not return in time, and the
 	// removal of what a failed write left.
 	work   sync.WaitGroup
@@ -132,7 +130,7 @@ type member struct {
 	state      buckets.NodeState
 	space      Space
 	hasSpace   bool
-	refreshing bool
+	answer     chan struct{} // closed when the node has said how much space it has, or stalled; nil: it is not asked
 	avoidUntil time.Time
 	err        error
 }
@@ -212,66 +210,49 @@ func (c *Cluster) Copies() int {
 
 // Refresh reads the free space of all nodes and finds out which ones work. Call it
 // every few seconds. It returns when all nodes have answered or stalled.
-func (c *Cluster) Refresh(ctx context.Context) {
+func (c *Cluster) Refresh(ctx context.Context) { c.ask(ctx, func(*member) bool { return true }) }
+
+// ask reads the free space of some nodes, and returns their number. Callers share what is
+// asked at the same time, so that many refused writes do not load a node. A node that
+// stalled is not asked again before its driver returns. which is called with c.mu.
+func (c *Cluster) ask(ctx context.Context, which func(*member) bool) int {
 	c.mu.Lock()
-	var idle []*member
+	var answers []chan struct{}
 	for _, m := range c.members {
-		if !m.refreshing {
-			m.refreshing = true
-			idle = append(idle, m)
+		if !which(m) {
+			continue
 		}
+		if m.answer == nil {
+			answer := make(chan struct{})
+			m.answer = answer
+			c.work.Go(func() {
+				defer close(answer)
+				c.refresh(m)
+			})
+		}
+		answers = append(answers, m.answer)
 	}
 	c.mu.Unlock()
-	var wg sync.WaitGroup
-	for _, m := range idle {
-		wg.Go(func() { c.refresh(ctx, m) })
-	}
-	wg.Wait()
-}
-
-// recheckEvery limits how often nodes are asked again before a write is refused.
-const recheckEvery = time.Second
-
-// recheck reads the free space of the nodes that have none for a body, and reports whether
-// there are any. One body that did not fit must not keep out smaller ones until the next
-// Refresh.
-func (c *Cluster) recheck(ctx context.Context, size int64) bool {
-	c.mu.Lock()
-	now := c.Clock()
-	if age := now.Sub(c.rechecked); 0 <= age && age < recheckEvery {
-		c.mu.Unlock()
-		return false
-	}
-	var full []*member
-	for _, m := range c.members {
-		if m.hasSpace && !m.space.Fits(size) && !m.refreshing {
-			m.refreshing = true
-			full = append(full, m)
+	for _, answer := range answers {
+		select {
+		case <-answer:
+		case <-ctx.Done():
 		}
 	}
-	if len(full) > 0 {
-		c.rechecked = now
-	}
-	c.mu.Unlock()
-	var wg sync.WaitGroup
-	for _, m := range full {
-		wg.Go(func() { c.refresh(ctx, m) })
-	}
-	wg.Wait()
-	return len(full) > 0
+	return len(answers)
 }
 
-func (c *Cluster) refresh(ctx context.Context, m *member) {
-	space, err := within(ctx, c, func(ctx context.Context) (Space, error) {
+func (c *Cluster) refresh(m *member) {
+	space, err := within(c.ctx, c, func(ctx context.Context) (Space, error) {
 		defer func() {
 			c.mu.Lock()
-			m.refreshing = false
+			m.answer = nil
 			c.mu.Unlock()
 		}()
 		return m.driver.Space(ctx)
 	})
 	if err != nil {
-		c.blame(ctx, m, err)
+		c.blame(c.ctx, m, err)
 		return
 	}
 	c.mu.Lock()

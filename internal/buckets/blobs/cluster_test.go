@@ -41,6 +41,7 @@ type flaky struct {
 	hang     chan struct{} // operations wait until it is closed, or their context ends
 	deaf     bool          // operations that hang do not notice their context
 	space    *blobs.Space
+	asked    chan struct{} // gets a value for each call of Space
 	puts     int
 	gets     int
 }
@@ -143,6 +144,12 @@ func (f *flaky) Delete(ctx context.Context, path string) error {
 }
 
 func (f *flaky) Space(ctx context.Context) (blobs.Space, error) {
+	f.mu.Lock()
+	asked := f.asked
+	f.mu.Unlock()
+	if asked != nil {
+		asked <- struct{}{}
+	}
 	if err := f.begin(ctx, nil, nil); err != nil {
 		return blobs.Space{}, err
 	}

@@ -122,9 +122,39 @@ func TestNodeFull(t *testing.T) {
 			must(t, c.Remove(t.Context(), path, body.Sharks))
 		}
 		c.nodes["a:1"].set(func(f *flaky) { f.err = nil })
-		c.clock.Advance(time.Minute)
 		c.mustWrite(b, 2) // it has space again, and is asked before the write is refused
 	})
+}
+
+// TestSpaceAgain: a node that was full or read-only is used as soon as it is not, by all of
+// many writers at once, which share one question.
+func TestSpaceAgain(t *testing.T) {
+	t.Parallel()
+	const writers = 20
+	for _, full := range []blobs.Space{{Total: 1 << 30}, {Total: 1 << 30, Free: 1 << 30, ReadOnly: true}} {
+		c := newCluster(t, time.Minute, "a:1")
+		n := c.nodes["a:1"]
+		n.set(func(f *flaky) { f.space = &full })
+		c.Refresh(t.Context())
+		write := func(i int) error {
+			_, err := c.Write(t.Context(), fmt.Sprintf("%s%d", path, i), -1, 1, bytes.NewReader(content(5000)))
+			return err
+		}
+		if err := write(0); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("%+v: write: %v, want Unavailable", full, err)
+		}
+		asked := make(chan struct{})
+		n.set(func(f *flaky) { f.space, f.asked = nil, asked })
+		errs := make(chan error, writers)
+		for i := range writers {
+			go func() { errs <- write(i) }()
+		}
+		<-asked
+		n.set(func(f *flaky) { f.asked = nil }) // the test does not receive another question
+		for range writers {
+			must(t, <-errs)
+		}
+	}
 }
 
 // TestOnlyNodeFails: it is tried again at once, because there is no other.

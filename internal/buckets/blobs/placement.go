@@ -38,10 +38,10 @@ func (p *placement) exclude(have []*member) {
 }
 
 // next returns n more nodes, see try. If there are not as many, nodes that were full or
-// read-only are asked again first.
+// read-only are asked again first: a body is refused only if it does not fit now.
 func (p *placement) next(ctx context.Context, n int) ([]*member, error) {
 	nodes, err := p.try(n)
-	if err != nil && p.c.recheck(ctx, p.size) {
+	if err != nil && p.c.ask(ctx, func(m *member) bool { return m.state == buckets.NodeActive && !p.used[m] && !p.fits(m) }) > 0 {
 		return p.try(n)
 	}
 	return nodes, err
