@@ -35,7 +35,8 @@ type Options struct {
 	// Stall is how long a node may make no progress before it counts as failed. A disk
 	// that is busy may take seconds to sync a file.
 	Stall time.Duration
-	// ReadStall is how long a node may take to read a chunk before another copy is read.
+	// ReadStall is how long a node may take to read a chunk before another copy is read, and
+	// to say how much space it has.
 	ReadStall time.Duration
 	// Avoid is how long a node is avoided after it failed.
 	Avoid time.Duration
@@ -132,6 +133,7 @@ type member struct {
 	hasSpace   bool
 	answer     chan struct{} // closed when the node has said how much space it has, or stalled; nil: it is not asked
 	avoidUntil time.Time
+	stalled    bool // it did not respond the last time, so it gets no body before it does
 	err        error
 }
 
@@ -243,7 +245,7 @@ func (c *Cluster) ask(ctx context.Context, which func(*member) bool) int {
 }
 
 func (c *Cluster) refresh(m *member) {
-	space, err := within(c.ctx, c, func(ctx context.Context) (Space, error) {
+	space, err := within(c.ctx, c, c.ReadStall, func(ctx context.Context) (Space, error) {
 		defer func() {
 			c.mu.Lock()
 			m.answer = nil
@@ -257,7 +259,7 @@ func (c *Cluster) refresh(m *member) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m.space, m.hasSpace, m.err = space, true, nil
+	m.space, m.hasSpace, m.stalled, m.err = space, true, false, nil
 }
 
 // Close cancels what goes on after requests and waits for it until the context ends. It
@@ -299,7 +301,7 @@ func (c *Cluster) Remove(ctx context.Context, path string, sharks []string) erro
 }
 
 func (c *Cluster) remove(ctx context.Context, m *member, path string) error {
-	_, err := within(ctx, c, func(ctx context.Context) (struct{}, error) {
+	_, err := within(ctx, c, c.Stall, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, m.driver.Delete(ctx, path)
 	})
 	c.blame(ctx, m, err)

@@ -8,13 +8,13 @@ import (
 	"holdfast/internal/fault"
 )
 
-// errStalled means that a node made no progress for Options.Stall.
+// errStalled means that a node made no progress for Options.Stall or ReadStall.
 var errStalled = fault.New(fault.Unavailable, "storage node does not respond")
 
-// within runs an operation of a node and returns errStalled if it takes too long. The
+// within runs an operation of a node and returns errStalled if it takes longer. The
 // operation then continues in the background, because a system call on a disk that hangs
 // cannot be interrupted.
-func within[T any](ctx context.Context, c *Cluster, run func(context.Context) (T, error)) (value T, err error) {
+func within[T any](ctx context.Context, c *Cluster, stall time.Duration, run func(context.Context) (T, error)) (value T, err error) {
 	type result struct {
 		value T
 		err   error
@@ -26,7 +26,7 @@ func within[T any](ctx context.Context, c *Cluster, run func(context.Context) (T
 		value, err := run(ctx)
 		results <- result{value, err}
 	})
-	timer := time.NewTimer(c.Stall)
+	timer := time.NewTimer(stall)
 	defer timer.Stop()
 	select {
 	case r := <-results:
@@ -46,6 +46,7 @@ func (c *Cluster) blame(ctx context.Context, m *member, err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	m.stalled = errors.Is(err, errStalled)
 	switch {
 	case err == nil:
 		m.err, m.avoidUntil = nil, time.Time{}

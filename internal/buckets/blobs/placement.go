@@ -2,6 +2,7 @@ package blobs
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"holdfast/internal/buckets"
@@ -23,6 +24,7 @@ type placement struct {
 	have    map[*member]bool // nodes that had a copy before
 	spread  map[string]int   // copies in each datacenter
 	failure error            // of the last node that failed
+	stalled bool             // a node has stalled since the others were asked
 }
 
 func (c *Cluster) place(size int64, copies int) *placement {
@@ -37,11 +39,18 @@ func (p *placement) exclude(have []*member) {
 	}
 }
 
-// next returns n more nodes, see try. If there are not as many, nodes that were full or
-// read-only are asked again first: a body is refused only if it does not fit now.
+// next returns n more nodes, see try. If there are not as many, nodes that were full,
+// read-only or did not respond are asked again first: a body is refused only if it cannot
+// be stored now. After a node has stalled, all others are asked first, because several
+// may have one cause, and the client would wait for each.
 func (p *placement) next(ctx context.Context, n int) ([]*member, error) {
+	candidate := func(m *member) bool { return m.state == buckets.NodeActive && !p.used[m] }
+	if p.stalled {
+		p.stalled = false
+		p.c.ask(ctx, candidate)
+	}
 	nodes, err := p.try(n)
-	if err != nil && p.c.ask(ctx, func(m *member) bool { return m.state == buckets.NodeActive && !p.used[m] && !p.fits(m) }) > 0 {
+	if err != nil && p.c.ask(ctx, func(m *member) bool { return candidate(m) && (m.stalled || !p.fits(m)) }) > 0 {
 		return p.try(n)
 	}
 	return nodes, err
@@ -73,14 +82,14 @@ func (p *placement) try(n int) ([]*member, error) {
 // failed takes note that a node did not store its copy.
 func (p *placement) failed(m *member, err error) {
 	p.spread[m.datacenter]--
-	p.failure = err
+	p.failure, p.stalled = err, p.stalled || errors.Is(err, errStalled)
 }
 
 // choose returns one node, or nil.
 func (p *placement) choose() *member {
 	var best []*member
 	for _, m := range p.c.members {
-		if m.state != buckets.NodeActive || p.used[m] || !p.fits(m) {
+		if m.state != buckets.NodeActive || p.used[m] || m.stalled || !p.fits(m) {
 			continue
 		}
 		if len(best) > 0 {

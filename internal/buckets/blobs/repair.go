@@ -124,12 +124,10 @@ func (w *write) single(to *member, src io.Reader) error {
 			w.abandon(p)
 			return SourceError(readErr)
 		}
-		if next.n == 0 {
-			next.release()
-		} else if err := w.feed(p, next); err != nil {
-			next.release()
-			w.abandon(p)
-			return err
+		live := w.send(next, []*put{p})
+		next.release()
+		if len(live) == 0 {
+			return w.p.failure
 		}
 		if IsEnd(readErr) {
 			break
@@ -176,7 +174,7 @@ func (c *Cluster) Copy(ctx context.Context, from, to string, sharks []string) er
 	for _, id := range sharks {
 		m, err := c.member(id)
 		if err == nil {
-			_, err = within(ctx, c, func(ctx context.Context) (struct{}, error) {
+			_, err = within(ctx, c, c.Stall, func(ctx context.Context) (struct{}, error) {
 				return struct{}{}, m.driver.Copy(ctx, from, to)
 			})
 		}
@@ -206,7 +204,7 @@ func (c *Cluster) Stat(ctx context.Context, node, path string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	info, err := within(ctx, c, func(ctx context.Context) (Info, error) { return m.driver.Stat(ctx, path) })
+	info, err := within(ctx, c, c.Stall, func(ctx context.Context) (Info, error) { return m.driver.Stat(ctx, path) })
 	c.blame(ctx, m, err)
 	return info, err
 }
@@ -217,7 +215,7 @@ func (c *Cluster) Ping(ctx context.Context, node string) error {
 	if err != nil {
 		return err
 	}
-	_, err = within(ctx, c, func(ctx context.Context) (Space, error) { return m.driver.Space(ctx) })
+	_, err = within(ctx, c, c.ReadStall, func(ctx context.Context) (Space, error) { return m.driver.Space(ctx) })
 	c.blame(ctx, m, err)
 	return err
 }

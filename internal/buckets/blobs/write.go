@@ -219,15 +219,18 @@ func (w *write) none() error {
 	return &fault.Error{Code: fault.Unavailable, Cause: w.p.failure, Message: "all storage nodes failed while the body was written; retry"}
 }
 
-// send gives a chunk to all nodes and returns those that took it.
+// send gives a chunk to all nodes and returns those that took it. Nodes that stall at the
+// same time are waited for once.
 func (w *write) send(next *chunk, live []*put) (kept []*put) {
 	w.total += int64(next.n)
 	if next.n == 0 {
 		return live
 	}
+	wait := patience{}
+	defer wait.end()
 	for _, p := range live {
 		next.hold()
-		if err := w.feed(p, next); err != nil {
+		if err := w.feed(p, next, &wait); err != nil {
 			next.release()
 			w.settle(p, err)
 			continue
@@ -237,23 +240,39 @@ func (w *write) send(next *chunk, live []*put) (kept []*put) {
 	return kept
 }
 
-func (w *write) feed(p *put, next *chunk) error {
+// patience limits how long nodes are waited for. It begins with the first one.
+type patience struct {
+	ctx    context.Context //nolint:containedctx // begins later
+	cancel context.CancelFunc
+}
+
+func (p *patience) begin(w *write) context.Context {
+	if p.ctx == nil {
+		p.ctx, p.cancel = context.WithTimeoutCause(w.ctx, w.c.Stall, errStalled)
+	}
+	return p.ctx
+}
+
+func (p *patience) end() {
+	if p.cancel != nil {
+		p.cancel()
+	}
+}
+
+func (w *write) feed(p *put, next *chunk, wait *patience) error {
 	select { // most of the time, without a timer
 	case p.queue.feed <- next:
 		return nil
 	default:
 	}
-	timer := time.NewTimer(w.c.Stall)
-	defer timer.Stop()
+	ctx := wait.begin(w)
 	select {
 	case p.queue.feed <- next:
 		return nil
 	case <-p.finished:
 		return errors.Join(errEarly, p.err)
-	case <-timer.C:
-		return errStalled
-	case <-w.ctx.Done():
-		return w.ctx.Err()
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
