@@ -311,11 +311,17 @@ func (b *bucketsWorkload) audited(h *harness, bodies int) {
 // not expired, because a storage node was not available.
 func (b *bucketsWorkload) sweep(h *harness) {
 	h.t.Helper()
+	b.later(h, "sweep")
+}
+
+// later runs a command two days in the future.
+func (b *bucketsWorkload) later(h *harness, args ...string) {
+	h.t.Helper()
 	c := newTestClock(h.t)
 	c.set(48 * time.Hour)
-	r := binary.RunOf(h.t, binary.Build(h.t, "holdfast/test/fault/clocked"), append(slices.Clone(h.server.Env), "CLOCKED_BY="+c.file), "sweep")
+	r := binary.RunOf(h.t, binary.Build(h.t, "holdfast/test/fault/clocked"), append(slices.Clone(h.server.Env), "CLOCKED_BY="+c.file), args...)
 	if r.Status != 0 {
-		h.t.Errorf("sweep: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+		h.t.Errorf("%v: status %d\n%s%s", args, r.Status, r.Stdout, r.Stderr)
 	}
 }
 

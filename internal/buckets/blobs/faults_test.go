@@ -208,6 +208,59 @@ func TestNodeHangs(t *testing.T) {
 	}
 }
 
+// TestNodesHang: while several nodes hang, a write waits for them once, and later writes do
+// not wait for a node that has not responded again. It is used as soon as it responds.
+func TestNodesHang(t *testing.T) {
+	t.Parallel()
+	for _, deaf := range []bool{false, true} {
+		each(t, func(t *testing.T, b []byte) {
+			c := newCluster(t, stall, "a:1", "b:1", "c:1")
+			hang := make(chan struct{})
+			hung := []*flaky{c.nodes["a:1"], c.nodes["b:1"]}
+			for _, n := range hung {
+				n.set(func(f *flaky) { f.hang, f.deaf = hang, deaf })
+			}
+			refused := func() int {
+				t.Helper()
+				_, err := c.write(b, 2)
+				wantCode(t, "write", err, fault.Unavailable)
+				if errors.Is(err, blobs.ErrNotEnoughSpace) {
+					t.Errorf("write: %v, but space is not the reason", err)
+				}
+				return hung[0].putCount() + hung[1].putCount()
+			}
+			if tried := refused(); tried > 2 {
+				t.Errorf("a write tried the nodes that hang %d times, want once each", tried)
+			}
+			if before, after := hung[0].putCount()+hung[1].putCount(), refused(); after != before {
+				t.Errorf("another write tried a node that has not responded")
+			}
+			c.mustWriteOne(b, "c:1")
+			hung[1].set(func(f *flaky) { f.hang = nil })
+			if !deaf { // otherwise its earlier operations continue
+				sharks, err := c.write(b, 2)
+				must(t, err)
+				if slices.Contains(sharks, "a:1") {
+					t.Errorf("written to %q", sharks)
+				}
+			}
+			hung[0].set(func(f *flaky) { f.hang = nil })
+			close(hang)
+			c.settled()
+			c.mustWrite(b, 3)
+		})
+	}
+}
+
+// mustWriteOne writes a body with one copy, which must be on a node.
+func (c *cluster) mustWriteOne(b []byte, want string) {
+	c.t.Helper()
+	sharks, err := c.write(b, 1)
+	if err != nil || !slices.Equal(sharks, []string{want}) {
+		c.t.Fatalf("written to %q, %v; want %s", sharks, err, want)
+	}
+}
+
 func (f *flaky) putCount() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

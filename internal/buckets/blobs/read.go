@@ -99,7 +99,7 @@ func (c *Cluster) preference(from []*member, path string) []*member {
 		switch {
 		case c.bad.Contains(badCopy{m.id, path}):
 			return 2
-		case c.isAvoided(m):
+		case m.stalled, c.isAvoided(m):
 			return 1
 		}
 		return 0

@@ -1,0 +1,148 @@
+package fault
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// clientWaits is how long clients such as the SDKs of AWS wait for an answer.
+const clientWaits = time.Minute
+
+// nodeServer is a server that has a bucket which is a storage node of another server.
+type nodeServer struct {
+	*harness
+	*bucketsWorkload
+}
+
+const nodeKey, nodeSecret = "NODEKEY", "the-secret-of-a-storage-node"
+
+func newNodeServer(t *testing.T, client *http.Client) *nodeServer {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "holdfast.toml")
+	must(t, os.WriteFile(config, fmt.Appendf(nil, "[buckets.accounts.main.keys.node]\naccess_key = %q\nsecret_key = %q\n", nodeKey, nodeSecret), 0o600))
+	s := binary.Start(t, testdb.SQLite(t), "HOLDFAST_LOG__ACCESS=false", "HOLDFAST_CONFIG="+config)
+	n := &nodeServer{
+		harness:         &harness{t: t, server: s, client: client},
+		bucketsWorkload: &bucketsWorkload{key: binary.S3{URL: s.S3URL(), Signer: sigv4test.Signer{AccessKeyID: nodeKey, Secret: nodeSecret, Region: "us-east-1"}}},
+	}
+	n.want(n.harness, http.StatusOK, http.MethodPut, "/node", "")
+	t.Cleanup(n.proceed) // before the server is killed
+	return n
+}
+
+func (n *nodeServer) url() string {
+	return "s3://node?region=us-east-1&use_path_style=true&endpoint=" + n.key.URL
+}
+
+func (n *nodeServer) stop()    { n.server.Signal(syscall.SIGSTOP) }
+func (n *nodeServer) proceed() { n.server.Signal(syscall.SIGCONT) }
+
+// The processes of one and then two of three storage nodes are stopped, so that they accept
+// connections and do not respond. Each PUT ends while its client waits: it is stored on other nodes,
+// or refused. Bodies are read from the copies that are left, and all nodes are used again when they
+// respond.
+func TestBucketsStoppedNodes(t *testing.T) {
+	t.Parallel()
+	client := &http.Client{Timeout: clientWaits, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
+	t.Cleanup(client.CloseIdleConnections)
+	near, far := newNodeServer(t, client), newNodeServer(t, client)
+	h, b := newBuckets(t, nodeFolders(t), testdb.SQLite(t), "AWS_ACCESS_KEY_ID="+nodeKey, "AWS_SECRET_ACCESS_KEY="+nodeSecret)
+	h.client = client
+	text := strings.Replace(b.text(), "file://"+b.nodes[1].dir, near.url(), 1)
+	text = strings.Replace(text, "file://"+b.nodes[2].dir, far.url(), 1)
+	must(t, os.WriteFile(h.config(t), []byte(text), 0o600))
+	b.nodes = b.nodes[:1]
+	h.server = h.serve()
+	all := b.store(h)
+
+	near.stop()
+	b.putAll(h, all, "one", http.StatusOK)
+	far.stop()
+	b.putAll(h, nil, "two", http.StatusServiceUnavailable)
+	here := stored{}
+	for _, file := range b.files(h) {
+		_, sum, _ := strings.Cut(filepath.Base(file), ",")
+		for key, body := range all {
+			if md5Hex(key) == sum {
+				here[key] = body
+			}
+		}
+	}
+	if len(here) == 0 || len(here) == len(all) {
+		t.Fatalf("%d of %d bodies have a copy on the node that responds", len(here), len(all))
+	}
+	if cut := here.readable(b, h); cut > 0 {
+		t.Errorf("%d answers were cut off while one copy was left", cut)
+	}
+	far.proceed()
+	b.putAll(h, all, "again", http.StatusOK)
+	near.proceed()
+	if cut := all.readable(b, h); cut > 0 {
+		t.Errorf("%d answers were cut off after the nodes responded again", cut)
+	}
+	if r := binary.Run(t, h.server.Env, "buckets", "audit", "--verify"); r.Status != 0 {
+		t.Errorf("audit: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	b.removeAll(h, all)
+	b.later(h, "buckets", "audit", "--repair") // what the stopped processes stored when they continued
+	for _, n := range []*nodeServer{near, far} {
+		list := n.want(n.harness, http.StatusOK, http.MethodGet, "/node", "").Body
+		if strings.Count(list, "<Key>") != 1 { // the marker
+			t.Errorf("left on a node: %s", list)
+		}
+	}
+}
+
+// putAll writes bodies of one and of many chunks at once, and adds those that are stored to all.
+func (b *bucketsWorkload) putAll(h *harness, all stored, name string, status int) {
+	h.t.Helper()
+	before := len(b.files(h))
+	var (
+		writing sync.WaitGroup
+		mu      sync.Mutex
+	)
+	for i := range 8 {
+		key := fmt.Sprintf("%s-%d", name, i)
+		body := (&objectWriter{n: 300 + i}).body([]int{100_000, 3 << 20}[i%2])
+		writing.Go(func() {
+			begun := time.Now()
+			a, err := b.send(h, h.server, http.MethodPut, "/fault/"+key, body)
+			if err != nil || a.Status != status || status != http.StatusOK && !unavailable(a) {
+				h.t.Errorf("PUT %s: %d %s %v after %v, expected %d", key, a.Status, a.Body, err, time.Since(begun), status)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if status == http.StatusOK {
+				all[key] = body
+			}
+		})
+	}
+	writing.Wait() // the client has a time limit
+	if status == http.StatusOK {
+		return
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(bound); ; <-tick.C {
+		left := len(b.files(h))
+		if left == before {
+			return
+		}
+		if time.Now().After(deadline) {
+			h.t.Errorf("%d files are on the node that responds, after refused writes; %d before", left, before)
+			return
+		}
+	}
+}
