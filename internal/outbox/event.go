@@ -4,7 +4,8 @@
 // A service appends an event in the transaction of the change that it reports, to its
 // own table (see packages sqlite and postgres), and wakes the Relay of its process
 // with a Waker. The Relay publishes the events of the table to a Sink and then deletes
-// them. The sink decides how long published events are kept.
+// them, or marks them as published in a table that keeps them (Kept). Where they are
+// deleted, the sink decides how long published events are kept.
 //
 // An event of a committed transaction is published at least once, or set aside if the
 // sink keeps rejecting it. An event of a transaction that was rolled back is never
@@ -38,7 +39,16 @@ type Event struct {
 	// Position is the location of the event in the box. Next sets it; Done and Refuse use
 	// it. It is 0 in other events and in boxes that do not need it.
 	Position int64
+
+	// Only boxes that keep published events have these.
+	Name    string          // unique ID of the event
+	Headers json.RawMessage // object of strings
+	Class   string          // retention class
 }
+
+// ClassAudit is the retention class of events that are never set aside: they are tried
+// until they are published.
+const ClassAudit = "audit"
 
 // ID identifies an event.
 type ID struct {
@@ -86,6 +96,38 @@ type Box interface {
 	Refuse(ctx context.Context, e Event, reason string, decide func(attempts int) Decision) error
 
 	Dead
+}
+
+// Kept is a Box whose table keeps published events until they are dropped. An event of it
+// has its ordering key as Owner, no Stream, and its position as Seq.
+type Kept interface {
+	Box
+
+	// Backlog returns the number of events that are neither published nor set aside, at
+	// most MaxBacklog, and the time of the oldest, which is zero without events.
+	Backlog(ctx context.Context) (n int, oldest time.Time, err error)
+
+	// ListWaiting returns the next events after a position that are neither published nor
+	// set aside.
+	ListWaiting(ctx context.Context, after int64, limit int) ([]WaitingEvent, error)
+
+	// FindDead returns the ID of an event that was set aside, by its name.
+	FindDead(ctx context.Context, name string) (id ID, found bool, err error)
+
+	// DropPublished deletes at most limit events of a class that were published before a
+	// time, and returns their number.
+	DropPublished(ctx context.Context, class string, before time.Time, limit int) (int, error)
+}
+
+// MaxBacklog is the number of events up to which a backlog is counted.
+const MaxBacklog = 1_000_000
+
+// WaitingEvent is an event that is not published yet.
+type WaitingEvent struct {
+	Event
+	Attempts int       // how often the sink refused it
+	Reason   string    // of the last refusal
+	Next     time.Time // when it is tried again; zero: now
 }
 
 // Query selects events.

@@ -52,6 +52,10 @@ type Options struct {
 	// that are set aside.
 	ObserveDead func(n int)
 
+	// ObserveBacklog, if set, is called by the polling process with the number of events
+	// that wait and the time of the oldest, if the box is Kept.
+	ObserveBacklog func(n int, oldest time.Time)
+
 	// Hint is logged with an event that is set aside: what the operator can do.
 	Hint string
 }
@@ -85,6 +89,9 @@ func NewRelay(o Options) *Relay {
 	}
 	if o.ObserveDead == nil {
 		o.ObserveDead = func(int) {}
+	}
+	if o.ObserveBacklog == nil {
+		o.ObserveBacklog = func(int, time.Time) {}
 	}
 	if o.Waker == nil {
 		o.Waker = NewWaker()
@@ -231,13 +238,19 @@ func (r *Relay) poll(ctx context.Context, first bool, next *time.Time) error {
 		}
 		r.o.Waker.wakeAll(found)
 	}
-	dead := 0
+	dead, backlog, oldest := 0, 0, time.Time{}
 	if held != 0 {
 		if dead, err = r.o.Box.CountDead(ctx); err != nil {
 			return err
 		}
+		if kept, ok := r.o.Box.(Kept); ok {
+			if backlog, oldest, err = kept.Backlog(ctx); err != nil {
+				return err
+			}
+		}
 	}
 	r.o.ObserveDead(dead)
+	r.o.ObserveBacklog(backlog, oldest)
 	*next = time.Now().Add(r.o.Poll + rand.N(r.o.Poll/10+1))
 	return nil
 }
@@ -407,7 +420,7 @@ func (r *Relay) refuse(ctx context.Context, no refused) error {
 		attempts int
 	)
 	err := r.o.Box.Refuse(ctx, no.event, no.reason, func(n int) Decision {
-		attempts, d = n, Decision{At: time.Now(), SetAside: no.permanent || n >= r.o.Attempts}
+		attempts, d = n, Decision{At: time.Now(), SetAside: no.event.Class != ClassAudit && (no.permanent || n >= r.o.Attempts)}
 		d.Next = d.At.Add(pause(minRefused, maxRefused, n-1))
 		return d
 	})
@@ -418,6 +431,10 @@ func (r *Relay) refuse(ctx context.Context, no refused) error {
 	if !d.SetAside {
 		if next := &r.refused[Partition(e.Owner, e.Stream)]; next.IsZero() || d.Next.Before(*next) {
 			*next = d.Next
+		}
+		if attempts == r.o.Attempts {
+			r.o.Log.Error("event delays its successors because the sink rejects it", "event", e.Name, "owner", e.Owner, "topic", e.Topic,
+				"attempts", attempts, "error", no.reason)
 		}
 		return nil
 	}

@@ -271,3 +271,39 @@ func TestCrash(t *testing.T) {
 		return url, create(t, url, storetest.Table, "")
 	}, func(t testing.TB, url string) outbox.Box { return postgres.New(storetest.Table).Open(open(t, url)) })
 }
+
+// createKept creates an outbox that keeps published events.
+func createKept(t testing.TB, url string) (storetest.Harness, outbox.Kept) {
+	db, name := open(t, url), "test_outbox_"+ident.New()
+	run(t, db, postgres.KeptDDL(name))
+	insert := statement(`INSERT INTO ` + name + ` (id, ordering_key, topic, subject, payload, headers, retention_class, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`)
+	return storetest.Harness{
+		Box: func(t testing.TB) outbox.Box { return storetest.AsBox(postgres.OpenKept(open(t, url), name)) },
+		Append: func(t testing.TB, undo bool, events ...outbox.Event) {
+			t.Helper()
+			err := db.Tx(t.Context(), "test", func(tx *pgdb.Tx) error {
+				for _, e := range events {
+					r := storetest.NewKeptRow(e)
+					if _, err := tx.Exec(insert, r.ID, r.OrderingKey, r.Topic, r.Subject, r.Payload, r.Headers, r.Class, r.At); err != nil {
+						return err
+					}
+				}
+				if undo {
+					return errUndo
+				}
+				return nil
+			})
+			if err != nil && !errors.Is(err, errUndo) {
+				t.Error(err)
+			}
+		},
+		Lapse: func(t testing.TB) { run(t, db, `UPDATE `+name+`_relay SET held_until = clock_timestamp()`) },
+	}, postgres.OpenKept(db, name)
+}
+
+func TestKept(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	storetest.RunKept(t, func(t testing.TB) (storetest.Harness, outbox.Kept) { return createKept(t, url) })
+}

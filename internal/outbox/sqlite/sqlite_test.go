@@ -137,3 +137,46 @@ func BenchmarkOutbox(b *testing.B) {
 		}
 	})
 }
+
+// createKept creates an outbox that keeps published events.
+func createKept(t testing.TB) (storetest.Harness, outbox.Kept) {
+	path := filepath.Join(testdb.SQLite(t), "service.db")
+	db := open(t, path)
+	write := func(t testing.TB, fn func(*zombiezen.Conn) error) {
+		t.Helper()
+		if err := db.Write(t.Context(), "test", fn); err != nil && !errors.Is(err, errUndo) {
+			t.Error(err)
+		}
+	}
+	write(t, func(c *zombiezen.Conn) error { return sqlitex.ExecuteScript(c, sqlite.KeptDDL("test_outbox"), nil) })
+	return storetest.Harness{
+		Box: func(t testing.TB) outbox.Box {
+			return storetest.AsBox(sqlite.OpenKept(open(t, path), "test_outbox", clock.System))
+		},
+		Append: func(t testing.TB, undo bool, events ...outbox.Event) {
+			write(t, func(c *zombiezen.Conn) error {
+				for _, e := range events {
+					r := storetest.NewKeptRow(e)
+					if err := sqlitedb.Exec(c, `INSERT INTO test_outbox (id, ordering_key, topic, subject, payload, headers, retention_class, created_at)
+						VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, r.ID, r.OrderingKey, r.Topic, r.Subject, r.Payload, r.Headers, r.Class, r.At.UnixMicro()); err != nil {
+						return err
+					}
+				}
+				if undo {
+					return errUndo
+				}
+				return nil
+			})
+		},
+		Lapse: func(t testing.TB) {
+			write(t, func(c *zombiezen.Conn) error {
+				return sqlitex.Execute(c, `UPDATE test_outbox_relay SET held_until = ?1`, &sqlitex.ExecOptions{Args: []any{time.Now().UnixMicro()}})
+			})
+		},
+	}, sqlite.OpenKept(db, "test_outbox", clock.System)
+}
+
+func TestKept(t *testing.T) {
+	t.Parallel()
+	storetest.RunKept(t, createKept)
+}

@@ -1,0 +1,212 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"holdfast/internal/ident"
+	"holdfast/internal/outbox"
+)
+
+// KeptRow is an event of the suite as a row of a table that keeps published events.
+type KeptRow struct {
+	ID, OrderingKey, Topic, Subject, Payload, Headers, Class string
+	At                                                       time.Time
+}
+
+// NewKeptRow returns the row. Its headers have what the table has no columns for.
+func NewKeptRow(e outbox.Event) KeptRow {
+	headers, err := json.Marshal(map[string]string{"owner": e.Owner, "stream": e.Stream, "seq": strconv.FormatInt(e.Seq, 10)})
+	if err != nil {
+		panic(err)
+	}
+	class := e.Class
+	if class == "" {
+		class = "operational"
+	}
+	return KeptRow{
+		ID: ident.New(), OrderingKey: fmt.Sprintf("%s/%s/%x", e.Owner, e.Stream, part(e)), Topic: e.Topic, Subject: e.Key,
+		Payload: string(e.Payload), Headers: string(headers), Class: class, At: e.At,
+	}
+}
+
+// AsBox returns a box of rows that NewKeptRow has made, with the events of the suite.
+func AsBox(b outbox.Kept) outbox.Box { return adapted{b} }
+
+type adapted struct{ outbox.Kept }
+
+func suiteEvent(e outbox.Event) outbox.Event {
+	var h struct{ Owner, Stream, Seq string }
+	if err := json.Unmarshal(e.Headers, &h); err != nil {
+		panic(err)
+	}
+	seq, err := strconv.ParseInt(h.Seq, 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	if part(e) != outbox.Partition(h.Owner, h.Stream) {
+		panic("the table computes another partition")
+	}
+	class := e.Class
+	if class != outbox.ClassAudit {
+		class = ""
+	}
+	return outbox.Event{Owner: h.Owner, Stream: h.Stream, Seq: seq, Topic: e.Topic, Key: e.Key, Payload: e.Payload, At: e.At, Position: e.Position, Class: class}
+}
+
+func (a adapted) Next(ctx context.Context, q outbox.Query) ([]outbox.Event, outbox.Parts, error) {
+	events, more, err := a.Kept.Next(ctx, q)
+	for i, e := range events {
+		events[i] = suiteEvent(e)
+	}
+	return events, more, err
+}
+
+// dead returns all events that are set aside in the order of the suite, and their IDs.
+func (a adapted) dead(ctx context.Context) (list []outbox.DeadEvent, ids map[outbox.ID]outbox.ID, err error) {
+	ids = map[outbox.ID]outbox.ID{}
+	for after := (outbox.ID{}); ; {
+		page, err := a.Kept.ListDead(ctx, after, 3)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, d := range page {
+			after = d.ID()
+			d.Event = suiteEvent(d.Event)
+			ids[d.ID()] = after
+			list = append(list, d)
+		}
+		if len(page) < 3 {
+			slices.SortFunc(list, func(a, b outbox.DeadEvent) int { return less(a.Event, b.Event) })
+			return list, ids, nil
+		}
+	}
+}
+
+func (a adapted) ListDead(ctx context.Context, after outbox.ID, limit int) ([]outbox.DeadEvent, error) {
+	list, _, err := a.dead(ctx)
+	if i := slices.IndexFunc(list, func(d outbox.DeadEvent) bool { return d.ID() == after }); i >= 0 {
+		list = list[i+1:]
+	}
+	return list[:min(limit, len(list))], err
+}
+
+func (a adapted) RetryDead(ctx context.Context, id outbox.ID) (bool, error) {
+	_, ids, err := a.dead(ctx)
+	if err != nil {
+		return false, err
+	}
+	return a.Kept.RetryDead(ctx, ids[id])
+}
+
+func (a adapted) DropDead(ctx context.Context, id outbox.ID) (bool, error) {
+	_, ids, err := a.dead(ctx)
+	if err != nil {
+		return false, err
+	}
+	return a.Kept.DropDead(ctx, ids[id])
+}
+
+// RunKept runs the suite on a box that keeps published events, and what only such a box
+// does.
+func RunKept(t *testing.T, open func(t testing.TB) (Harness, outbox.Kept)) {
+	Run(t, func(t testing.TB) Harness {
+		h, _ := open(t)
+		return h
+	})
+	t.Run("Kept", func(t *testing.T) {
+		t.Parallel()
+		h, b := open(t)
+		keptEvents(t, h, b)
+	})
+	t.Run("Audit", func(t *testing.T) {
+		t.Parallel()
+		h, b := open(t)
+		auditIsNotSkipped(t, h, b)
+	})
+}
+
+// keptEvents: published events stay until they are dropped by their class, others are not
+// dropped at all; and what waits can be listed and counted.
+func keptEvents(t *testing.T, h Harness, b outbox.Kept) {
+	audit := event(1, 1, 3)
+	audit.Class = outbox.ClassAudit
+	h.Append(t, false, event(1, 1, 1), event(1, 1, 2), audit, event(1, 2, 1), event(1, 3, 1))
+	events, _, err := b.Next(t.Context(), query(all, 1000))
+	if err != nil || len(events) != 5 {
+		t.Fatal(len(events), err)
+	}
+	if n, oldest, err := b.Backlog(t.Context()); n != 5 || !oldest.Equal(event(1, 1, 1).At) || err != nil {
+		t.Errorf("backlog: %d since %s, %v", n, oldest, err)
+	}
+	next := time.Now().Add(time.Hour).Truncate(time.Microsecond).UTC()
+	refuse := func(e outbox.Event, d outbox.Decision) {
+		if err := b.Refuse(t.Context(), e, "no", func(int) outbox.Decision { return d }); err != nil {
+			t.Error(err)
+		}
+	}
+	refuse(events[3], outbox.Decision{At: time.Now(), Next: next})
+	refuse(events[4], outbox.Decision{At: time.Now(), SetAside: true})
+	done(t, b, events[:3]...)
+	waits, err := b.ListWaiting(t.Context(), 0, 10)
+	if err != nil || len(waits) != 1 || waits[0].Name != events[3].Name || waits[0].Attempts != 1 || waits[0].Reason != "no" || !waits[0].Next.Equal(next) {
+		t.Errorf("waiting: %+v, %v", waits, err)
+	}
+	if waits, err := b.ListWaiting(t.Context(), events[3].Position, 10); err != nil || len(waits) != 0 {
+		t.Errorf("after the last one: %+v, %v", waits, err)
+	}
+	if id, found, err := b.FindDead(t.Context(), events[4].Name); !found || id.Seq != events[4].Position || err != nil {
+		t.Errorf("found %v, %v, %v", id, found, err)
+	}
+	if _, found, err := b.FindDead(t.Context(), events[3].Name); found || err != nil {
+		t.Errorf("found, though it waits: %v", err)
+	}
+	later := time.Now().Add(time.Hour)
+	for i, c := range []struct {
+		class  string
+		before time.Time
+		limit  int
+		want   int
+	}{
+		{"operational", time.Now().Add(-time.Hour), 10, 0},
+		{"operational", later, 1, 1},
+		{"operational", later, 10, 1},
+		{"operational", later, 10, 0},
+		{outbox.ClassAudit, later, 10, 1},
+	} {
+		if n, err := b.DropPublished(t.Context(), c.class, c.before, c.limit); n != c.want || err != nil {
+			t.Errorf("%d: dropped %d, want %d, %v", i, n, c.want, err)
+		}
+	}
+	if n, _, err := b.Backlog(t.Context()); n != 1 || err != nil {
+		t.Errorf("backlog at the end: %d, %v", n, err)
+	}
+	if n, err := b.CountDead(t.Context()); n != 1 || err != nil {
+		t.Errorf("%d are set aside, %v", n, err)
+	}
+}
+
+// auditIsNotSkipped: an event of the class audit that the sink rejects is not set aside,
+// and neither are its successors published before it.
+func auditIsNotSkipped(t *testing.T, h Harness, b outbox.Kept) {
+	s := newSink()
+	audit, after, other := event(1, 1, 1), event(1, 1, 2), event(1, 2, 1)
+	audit.Class = outbox.ClassAudit
+	s.refuse = refusal(audit, 1_000, true)
+	h.Append(t, false, audit, after, other)
+	r := relay(h.Box(t), s, outbox.Options{Attempts: 1})
+	if n, err := r.Pass(t.Context()); n != 1 || err != nil {
+		t.Errorf("%d were published, want the other stream, %v", n, err)
+	}
+	if n, err := b.CountDead(t.Context()); n != 0 || err != nil {
+		t.Errorf("%d are set aside, %v", n, err)
+	}
+	s.refuse = nil
+	run(t, r)
+	same(t, "published", inOrder(t, s.await(t, 3)), []outbox.Event{audit, after, other})
+}
