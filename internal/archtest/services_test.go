@@ -61,7 +61,7 @@ var services = []service{
 	{
 		name: "guest", wiring: "guest", backends: []string{"sqlite", "postgres"},
 		libs:  []string{"github.com/oklog/ulid/v2"},
-		below: []string{"internal/canonjson", "internal/inbox"},
+		below: []string{"internal/canonjson", "internal/inbox", "internal/outbox"},
 		helpers: []helper{
 			{name: "memory"},
 			{name: "redis", ours: []string{"internal/db/redisdb"}, libs: []string{"github.com/redis/rueidis"}},
@@ -98,10 +98,12 @@ var shared = []helper{
 	{name: "internal/suite", libs: []string{"pgregory.net/rapid"}},
 	{name: "internal/outbox/storetest"},
 	{name: "internal/outbox/sqlite", libs: []string{"zombiezen.com/go/sqlite"}},
-	{name: "internal/outbox/postgres", libs: []string{"golang.org/x/sync/errgroup"}},
+	{name: "internal/outbox/postgres", libs: []string{"golang.org/x/sync/errgroup", "github.com/jackc/pgx/v5/pgtype"}},
 	{name: "internal/inbox"},
 	{name: "internal/inbox/sqlite", libs: []string{"zombiezen.com/go/sqlite"}},
 	{name: "internal/inbox/postgres"},
+	{name: "internal/broker"},
+	{name: "internal/broker/open"},
 	{name: "internal/auth/hawk"},
 	{name: "internal/auth/tokenlib", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{name: "internal/auth/bearer", libs: []string{"github.com/go-jose/go-jose/v4", "github.com/hashicorp/golang-lru/v2"}},

@@ -2,6 +2,7 @@ package guest
 
 import (
 	"regexp"
+	"slices"
 	"time"
 
 	"holdfast/internal/conf"
@@ -13,6 +14,7 @@ type Config struct {
 	Enabled bool `toml:"enabled" doc:"Serve guests. In development: it serves sessions and wishlists only."`
 	settings.Database
 	settings.Sweep
+	Events
 
 	CookieSecret     string   `toml:"cookie_secret" secret:"true" doc:"Signs the cookies of sessions. At least 32 bytes, and the same on all processes. Unset: generated and kept in the secrets file."`
 	OldCookieSecrets []string `toml:"old_cookie_secrets" secret:"true" doc:"Former cookie secrets. Cookies that were signed with them are still accepted."`
@@ -40,7 +42,7 @@ var hotPrefix = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
 // DefaultConfig returns the section's defaults.
 func DefaultConfig() Config {
 	return Config{
-		Database: settings.DefaultDatabase(), Sweep: settings.DefaultSweep(),
+		Database: settings.DefaultDatabase(), Sweep: settings.DefaultSweep(), Events: DefaultEvents(),
 		Hot: HotMemory, HotTimeout: 100 * time.Millisecond, HotPrefix: "prod", SessionMemory: 64 << 20,
 	}
 }
@@ -50,7 +52,7 @@ func (c *Config) IsEnabled() bool { return c.Enabled }
 
 // Check reports every invalid setting.
 func (c *Config) Check() conf.Problems {
-	problems := append(c.Database.Check(), c.Sweep.Check()...)
+	problems := slices.Concat(c.Database.Check(), c.Sweep.Check(), c.Events.Check())
 	if c.CookieSecret != "" && len(c.CookieSecret) < minSecret {
 		problems.Addf("cookie_secret", "must have at least %d bytes", minSecret)
 	}

@@ -14,6 +14,15 @@ type Mutation struct {
 	Route   string   // method and path template, a constant of the server
 	Key     string   // of the client: 1 to 255 printable ASCII characters
 	Digest  [32]byte // of everything that the request says
+	Trace   string   // traceparent of the request, for its events; "": none
+}
+
+// Headers returns the headers of the events of the mutation, a JSON object.
+func (m *Mutation) Headers() string {
+	if m.Trace == "" {
+		return "{}"
+	}
+	return `{"traceparent":"` + m.Trace + `"}` // hexadecimal digits and hyphens
 }
 
 // MutationLife is how long the answer of a mutation is kept.

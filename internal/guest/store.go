@@ -3,6 +3,8 @@ package guest
 import (
 	"context"
 	"time"
+
+	"holdfast/internal/outbox"
 )
 
 // Store stores what must not be lost. Every method is atomic. Any method may return
@@ -32,6 +34,9 @@ type Store interface {
 	// DropRemoved deletes at most limit entries that were removed before a time, and
 	// returns their number.
 	DropRemoved(ctx context.Context, before time.Time, limit int) (int, error)
+
+	// Outbox returns the events for a relay.
+	Outbox() outbox.Kept
 
 	// Ping checks that the engine is reachable and has the schema that this binary
 	// requires. Otherwise it returns fault.Unavailable with the reason.

@@ -26,6 +26,7 @@ type Metrics struct {
 	groups     *prometheus.HistogramVec
 	groupWaits *prometheus.HistogramVec
 	commits    *prometheus.HistogramVec
+	outboxes   outboxes
 }
 
 // requestBuckets range from a response out of memory to a large download.
@@ -69,6 +70,7 @@ func NewMetrics(version, commit string) *Metrics {
 			Name: "holdfast_db_commit_duration_seconds", Help: "Duration of commits.", Buckets: engineBuckets,
 		}, []string{"service"}),
 	}
+	m.outboxes.register(m.Registry)
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "holdfast_build_info", Help: "Always 1. The labels describe the build.",
 		ConstLabels: prometheus.Labels{"version": version, "commit": commit},

@@ -58,6 +58,18 @@ func (t *Traces) Trace(w http.ResponseWriter, r *http.Request, route string, nex
 	}
 }
 
+// TraceParent returns the header traceparent of W3C Trace Context for what a request
+// causes: that of its span, or what the client sent. It is "" without a valid one.
+func TraceParent(r *http.Request) string {
+	ctx := r.Context()
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
+	}
+	out := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, out)
+	return out["traceparent"]
+}
+
 // statusWriter records the status of a response.
 type statusWriter struct {
 	http.ResponseWriter

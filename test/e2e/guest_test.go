@@ -15,6 +15,7 @@ import (
 type visitor struct {
 	t      *testing.T
 	cookie *http.Cookie
+	trace  string // traceparent of its requests; "": none
 }
 
 // send sends a request with an idempotency key.
@@ -27,6 +28,9 @@ func (v *visitor) send(s *binary.Server, method, path, body, key string) (*http.
 	r.Header.Set("Idempotency-Key", key)
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
+	}
+	if v.trace != "" {
+		r.Header.Set("Traceparent", v.trace)
 	}
 	if v.cookie != nil {
 		r.AddCookie(v.cookie)

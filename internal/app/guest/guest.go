@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/guest/postgres"
 	"holdfast/internal/guest/sqlite"
+	"holdfast/internal/outbox"
 	"holdfast/internal/sweep"
 	"holdfast/internal/web"
 )
@@ -40,9 +41,13 @@ func (s *Guest) Service() service.Service {
 const keepRemoved = 30 * 24 * time.Hour
 
 func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
+	events := newEvents(s.cfg.Events)
 	st, db, err := engine.Open(ctx, d.Engines, Name, s.cfg.Database, engine.Backends[guest.Store]{
-		SQLite:   engine.Backend[*sqlitedb.DB, guest.Store]{Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) guest.Store { return sqlite.New(db, d.Clock) }},
-		Postgres: engine.Backend[*pgdb.DB, guest.Store]{Migrations: postgres.Migrations, New: func(db *pgdb.DB) guest.Store { return postgres.New(db) }},
+		SQLite: engine.Backend[*sqlitedb.DB, guest.Store]{Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) guest.Store {
+			events.share = outbox.Partitions // no other process publishes the events of a file
+			return sqlite.New(db, d.Clock, events.waker)
+		}},
+		Postgres: engine.Backend[*pgdb.DB, guest.Store]{Migrations: postgres.Migrations, New: func(db *pgdb.DB) guest.Store { return postgres.New(db, events.waker) }},
 	})
 	if err != nil {
 		return nil, err
@@ -65,6 +70,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 			return st.DropRemoved(ctx, now.Add(-keepRemoved), limit)
 		}),
 	}
+	jobs = append(jobs, events.jobs(st, job)...)
 	if hot.sweep != nil {
 		jobs = append(jobs, job("expired sessions of guests", hot.sweep))
 	}
@@ -75,6 +81,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 		}}},
 		Jobs:   jobs,
 		Ready:  st.Ping,
+		Start:  func(ctx context.Context) (func() error, error) { return events.start(ctx, d, st) },
 		Caches: hot.caches, Close: hot.close,
 		Reasons: refusals.Reasons(), Refusal: refusals.Reason,
 	}, nil

@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/canonjson"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/obs"
 	"holdfast/internal/web"
 )
 
@@ -149,7 +150,7 @@ func (x *exchange) read() (err error) {
 	if err != nil {
 		return err
 	}
-	x.mutation = guest.Mutation{Session: x.session, Route: x.in.Method + " " + x.route.template, Key: key, Digest: x.digest()}
+	x.mutation = guest.Mutation{Session: x.session, Route: x.in.Method + " " + x.route.template, Key: key, Digest: x.digest(), Trace: obs.TraceParent(x.in)}
 	return nil
 }
 

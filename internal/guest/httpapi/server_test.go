@@ -37,7 +37,7 @@ func newServer(t testing.TB) *server {
 	t.Helper()
 	hot := memory.New(clock.System, 1<<20)
 	h := &httpapi.Handler{Service: guest.NewService(guest.Options{
-		Store: sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), clock.System), Hot: hot,
+		Store: sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), clock.System, nil), Hot: hot,
 		Cookies: guest.NewCookies(strings.Repeat("s", 32), nil), Clock: clock.System,
 	})}
 	s := webtest.Serve(t, web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label}, web.Options{})

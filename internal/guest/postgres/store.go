@@ -17,6 +17,8 @@ import (
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/outbox"
+	outboxpg "holdfast/internal/outbox/postgres"
 )
 
 //go:embed migrations/*.sql
@@ -29,13 +31,20 @@ func Migrations() (migrate.Set, error) { return migrate.Load("guest", migrations
 type Store struct {
 	db  *pgdb.DB
 	set func() (migrate.Set, error)
+
+	waker *outbox.Waker
 }
 
 var _ guest.Store = (*Store)(nil)
 
 // New returns a store on a database. Apply Migrations to the database before the first
-// use.
-func New(db *pgdb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
+// use. The waker, if not nil, wakes the relay of the process after a mutation with events.
+func New(db *pgdb.DB, waker *outbox.Waker) *Store {
+	return &Store{db: db, set: sync.OnceValues(Migrations), waker: waker}
+}
+
+// Outbox implements guest.Store.
+func (s *Store) Outbox() outbox.Kept { return outboxpg.OpenKept(s.db, "bff_consumer.outbox") }
 
 // Ping implements guest.Store. It reads the table of migrations each time, because a
 // newer release may migrate the database while this server runs.
@@ -70,6 +79,7 @@ var (
 // Mutate implements guest.Store.
 func (s *Store) Mutate(ctx context.Context, m guest.Mutation, fn func(guest.Tx) (guest.Answer, error)) (a guest.Answer, replayed bool, err error) {
 	key := m.CompositeKey()
+	appended := false
 	err = s.db.Tx(ctx, "guest.mutate", func(t *pgdb.Tx) error {
 		a, replayed = guest.Answer{}, false
 		var now time.Time
@@ -88,9 +98,11 @@ func (s *Store) Mutate(ctx context.Context, m guest.Mutation, fn func(guest.Tx) 
 			return nil
 		}
 		now = now.UTC()
-		if a, err = fn(&tx{t: t, session: m.Session, now: now}); err != nil {
+		x := &tx{t: t, session: m.Session, now: now, headers: m.Headers()}
+		if a, err = fn(x); err != nil {
 			return err
 		}
+		appended = x.appended
 		body := a.Body
 		if body == nil {
 			body = []byte{}
@@ -100,6 +112,9 @@ func (s *Store) Mutate(ctx context.Context, m guest.Mutation, fn func(guest.Tx) 
 	})
 	if err != nil {
 		return guest.Answer{}, false, err
+	}
+	if appended && !replayed {
+		s.waker.Wake(string(m.Session), "")
 	}
 	return a, replayed, nil
 }

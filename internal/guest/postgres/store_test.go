@@ -34,9 +34,9 @@ func TestStoreBehindPgBouncer(t *testing.T) {
 func harness(t testing.TB, url string, fault func(string) error) storetest.Harness {
 	t.Helper()
 	db := opened.Postgres(t, pgdb.Options{URL: url, MaxConns: 10}, postgres.Migrations)
-	store := postgres.New(db)
+	store := postgres.New(db, nil)
 	if fault != nil { // not for the migrations
-		store = postgres.New(opened.Postgres(t, pgdb.Options{URL: url, Fault: fault}, nil))
+		store = postgres.New(opened.Postgres(t, pgdb.Options{URL: url, Fault: fault}, nil), nil)
 	}
 	return storetest.Harness{
 		Store:  store,
@@ -62,7 +62,7 @@ func harness(t testing.TB, url string, fault func(string) error) storetest.Harne
 func TestPing(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, nil)
-	opened.WantPing(t, db, postgres.Migrations, postgres.New(db).Ping)
+	opened.WantPing(t, db, postgres.Migrations, postgres.New(db, nil).Ping)
 }
 
 // TestWaitIsBounded: a mutation does not wait for another one of its session for ever.

@@ -40,7 +40,7 @@ var (
 		DELETE FROM bff_consumer.idempotency_keys WHERE guest_session_id = $1`}
 	sqlAppend = pgdb.Statement{Name: "guest.append", SQL: `
 		INSERT INTO bff_consumer.outbox (id, topic, ordering_key, subject, payload, headers, retention_class, created_at)
-		VALUES ($1, $2, $3, $4, $5, '{}', $6, $7)`}
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`}
 )
 
 // scanWish scans rows of columns.
@@ -82,6 +82,9 @@ type tx struct {
 	t       *pgdb.Tx
 	session guest.ID
 	now     time.Time
+
+	headers  string // of events
+	appended bool
 }
 
 // Now implements guest.Tx.
@@ -157,6 +160,7 @@ func (t *tx) Clear() error {
 
 // Append implements guest.Tx.
 func (t *tx) Append(e guest.Event) error {
-	_, err := t.t.Exec(sqlAppend, string(e.ID), e.Type, string(t.session), e.Subject, string(e.Payload), e.Retention, e.At)
+	t.appended = true
+	_, err := t.t.Exec(sqlAppend, string(e.ID), e.Type, string(t.session), e.Subject, string(e.Payload), t.headers, e.Retention, e.At)
 	return err
 }

@@ -15,6 +15,8 @@ import (
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/outbox"
+	outboxsqlite "holdfast/internal/outbox/sqlite"
 )
 
 //go:embed migrations/*.sql
@@ -28,13 +30,21 @@ type Store struct {
 	db  *sqlitedb.DB
 	now clock.Clock // that of the database, which is this process
 	set func() (migrate.Set, error)
+
+	waker *outbox.Waker
 }
 
 var _ guest.Store = (*Store)(nil)
 
-// New returns a store on a file. Apply Migrations to the file before the first use.
-func New(db *sqlitedb.DB, now clock.Clock) *Store {
-	return &Store{db: db, now: now, set: sync.OnceValues(Migrations)}
+// New returns a store on a file. Apply Migrations to the file before the first use. The
+// waker, if not nil, wakes the relay of the process after a mutation with events.
+func New(db *sqlitedb.DB, now clock.Clock, waker *outbox.Waker) *Store {
+	return &Store{db: db, now: now, set: sync.OnceValues(Migrations), waker: waker}
+}
+
+// Outbox implements guest.Store.
+func (s *Store) Outbox() outbox.Kept {
+	return outboxsqlite.OpenKept(s.db, "bff_consumer_outbox", s.now)
 }
 
 // Ping implements guest.Store. It reads the table of migrations each time, because a
@@ -64,6 +74,7 @@ type kept struct {
 // Mutate implements guest.Store.
 func (s *Store) Mutate(ctx context.Context, m guest.Mutation, fn func(guest.Tx) (guest.Answer, error)) (a guest.Answer, replayed bool, err error) {
 	key := m.CompositeKey()
+	appended := false
 	err = s.db.Write(ctx, "mutate", func(c *sqlite.Conn) error {
 		now := s.now().Truncate(time.Microsecond).UTC()
 		before, found, err := sqlitedb.QueryRow(c, sqlAnswer, func(r *sqlite.Stmt) kept {
@@ -79,9 +90,11 @@ func (s *Store) Mutate(ctx context.Context, m guest.Mutation, fn func(guest.Tx) 
 			return nil
 		}
 		replayed = false
-		if a, err = fn(&tx{c: c, session: m.Session, now: now}); err != nil {
+		t := &tx{c: c, session: m.Session, now: now, headers: m.Headers()}
+		if a, err = fn(t); err != nil {
 			return err
 		}
+		appended = t.appended
 		body := a.Body
 		if body == nil {
 			body = []byte{}
@@ -91,6 +104,9 @@ func (s *Store) Mutate(ctx context.Context, m guest.Mutation, fn func(guest.Tx) 
 	})
 	if err != nil {
 		return guest.Answer{}, false, err
+	}
+	if appended && !replayed {
+		s.waker.Wake(string(m.Session), "")
 	}
 	return a, replayed, nil
 }

@@ -23,7 +23,7 @@ func TestStore(t *testing.T) {
 func harness(t testing.TB, fault func(string) error) storetest.Harness {
 	t.Helper()
 	db := opened.SQLite(t, sqlitedb.Options{Fault: fault}, sqlite.Migrations)
-	return storetest.Harness{Store: sqlite.New(db, clock.System), Faulty: harness, Events: func(t suite.TB, session guest.ID) (all []guest.Event) {
+	return storetest.Harness{Store: sqlite.New(db, clock.System, nil), Faulty: harness, Events: func(t suite.TB, session guest.ID) (all []guest.Event) {
 		t.Helper()
 		err := db.Read(t.Context(), "events", func(c *zombiezen.Conn) (err error) {
 			all, err = sqlitedb.QueryAll(c, `SELECT id, topic, subject, retention_class, payload, created_at FROM bff_consumer_outbox
@@ -44,5 +44,5 @@ func harness(t testing.TB, fault func(string) error) storetest.Harness {
 func TestPing(t *testing.T) {
 	t.Parallel()
 	db := opened.SQLite(t, sqlitedb.Options{}, nil)
-	opened.WantPing(t, db, sqlite.Migrations, sqlite.New(db, clock.System).Ping)
+	opened.WantPing(t, db, sqlite.Migrations, sqlite.New(db, clock.System, nil).Ping)
 }

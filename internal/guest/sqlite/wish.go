@@ -29,7 +29,7 @@ const (
 	sqlClearWishes  = `DELETE FROM bff_consumer_wishlist_anonymous WHERE guest_session_id = ?`
 	sqlClearAnswers = `DELETE FROM bff_consumer_idempotency_keys WHERE guest_session_id = ?`
 	sqlAppend       = `INSERT INTO bff_consumer_outbox (id, topic, ordering_key, subject, payload, headers, retention_class, created_at)
-		VALUES (?, ?, ?, ?, ?, '{}', ?, ?)`
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 func scanWish(r *sqlite.Stmt) guest.Wish {
@@ -61,6 +61,9 @@ type tx struct {
 	c       *sqlite.Conn
 	session guest.ID
 	now     time.Time
+
+	headers  string // of events
+	appended bool
 }
 
 // Now implements guest.Tx.
@@ -138,5 +141,6 @@ func (t *tx) Clear() error {
 
 // Append implements guest.Tx.
 func (t *tx) Append(e guest.Event) error {
-	return sqlitedb.Exec(t.c, sqlAppend, string(e.ID), e.Type, string(t.session), e.Subject, string(e.Payload), e.Retention, e.At.UnixMicro())
+	t.appended = true
+	return sqlitedb.Exec(t.c, sqlAppend, string(e.ID), e.Type, string(t.session), e.Subject, string(e.Payload), t.headers, e.Retention, e.At.UnixMicro())
 }

@@ -1,0 +1,57 @@
+package guest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/broker"
+	"holdfast/internal/broker/open"
+	"holdfast/internal/guest"
+	"holdfast/internal/outbox"
+	"holdfast/internal/sweep"
+)
+
+// events publishes the events of the service.
+type events struct {
+	cfg    guest.Events
+	waker  *outbox.Waker
+	share  int // number of partitions of the relay; 0: the default
+	memory *broker.Memory
+}
+
+func newEvents(cfg guest.Events) *events {
+	return &events{cfg: cfg, waker: outbox.NewWaker(), memory: broker.NewMemory()}
+}
+
+// start starts the relay.
+func (e *events) start(ctx context.Context, d *service.Deps, st guest.Store) (end func() error, err error) {
+	sink, closeSink, err := open.Sink(ctx, open.Options{
+		Setting: e.cfg.Sink, Source: e.cfg.Source, Secret: e.cfg.Secret, Log: d.Log, Clock: d.Clock, Memory: e.memory,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("guest.events: %w", err)
+	}
+	return service.Relay{
+		Service: Name, Ping: st.Ping, Close: closeSink,
+		Options: outbox.Options{Box: st.Outbox(), Waker: e.waker, Sink: sink, Share: e.share, Attempts: e.cfg.Attempts, Hint: deadHint},
+	}.Start(ctx, d), nil
+}
+
+// deadHint is logged when an event is set aside.
+const deadHint = "run holdfast guest dead-letters list to list such events, and holdfast guest dead-letters retry --all to publish them"
+
+// jobs are the sweeps of old events.
+func (e *events) jobs(st guest.Store, job func(string, func(context.Context, time.Time, int) (int, error)) sweep.Job) []sweep.Job {
+	box := st.Outbox()
+	return []sweep.Job{
+		job("published events of guests", func(ctx context.Context, now time.Time, limit int) (int, error) {
+			return box.DropPublished(ctx, guest.Operational, now.Add(-e.cfg.Keep), limit)
+		}),
+		job("published audit events of guests", func(ctx context.Context, now time.Time, limit int) (int, error) {
+			return box.DropPublished(ctx, guest.Audit, now.Add(-e.cfg.KeepAudit), limit)
+		}),
+		job("received events of guests", st.DropReceived),
+	}
+}

@@ -1,0 +1,270 @@
+package broker
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Event is an event with the attributes of CloudEvents 1.0.
+type Event struct {
+	ID          string
+	Source      string // URI reference
+	Type        string
+	Subject     string            // "": none
+	Time        time.Time         // zero: none
+	ContentType string            // of Data; "": JSON
+	Extensions  map[string]string // names of lower-case letters and digits
+	Data        []byte
+}
+
+// Names of extensions.
+const (
+	PartitionKey = "partitionkey" // the ordering key
+	Sequence     = "sequence"     // ascending in the order of the key
+	TraceParent  = "traceparent"  // W3C Trace Context
+	Retention    = "retentionclass"
+)
+
+const (
+	specVersion = "1.0"
+	jsonType    = "application/json"
+)
+
+// contentType returns the content type of the data.
+func (e *Event) contentType() string {
+	if e.ContentType == "" {
+		return jsonType
+	}
+	return e.ContentType
+}
+
+// isJSON reports whether the data is JSON.
+func (e *Event) isJSON() bool {
+	media, _, _ := strings.Cut(e.contentType(), ";")
+	media = strings.ToLower(strings.TrimSpace(media))
+	return media == jsonType || strings.HasSuffix(media, "+json")
+}
+
+// attributes returns the context attributes except datacontenttype, by name.
+func (e *Event) attributes() map[string]string {
+	all := make(map[string]string, len(e.Extensions)+6)
+	maps.Copy(all, e.Extensions)
+	all["specversion"], all["id"], all["source"], all["type"] = specVersion, e.ID, e.Source, e.Type
+	if e.Subject != "" {
+		all["subject"] = e.Subject
+	}
+	if !e.Time.IsZero() {
+		all["time"] = e.Time.UTC().Format(time.RFC3339Nano)
+	}
+	return all
+}
+
+// set sets a context attribute.
+func (e *Event) set(name, value string) (err error) {
+	switch name {
+	case "specversion":
+		if value != specVersion {
+			err = errors.New("specversion: expected " + specVersion)
+		}
+	case "id":
+		e.ID = value
+	case "source":
+		e.Source = value
+	case "type":
+		e.Type = value
+	case "subject":
+		e.Subject = value
+	case "datacontenttype":
+		e.ContentType = value
+	case "time":
+		if e.Time, err = time.Parse(time.RFC3339Nano, value); err != nil {
+			err = errors.New("time: expected a time as in RFC 3339")
+		}
+	default:
+		if !isExtension(name) {
+			return errors.New("attributes: expected names of lower-case letters and digits")
+		}
+		if e.Extensions == nil {
+			e.Extensions = map[string]string{}
+		}
+		e.Extensions[name] = value
+	}
+	return err
+}
+
+func isExtension(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 64 && name != "data"
+}
+
+// check rejects an event without a required attribute.
+func (e *Event) check() error {
+	if e.ID == "" || e.Source == "" || e.Type == "" {
+		return errors.New("expected a CloudEvents event with id, source and type")
+	}
+	return nil
+}
+
+// prefix begins the names of attributes in the headers of a message.
+const prefix = "ce-"
+
+// Headers returns the attributes as headers of a message in the binary mode. The values
+// are not encoded.
+func (e *Event) Headers() map[string]string {
+	all := map[string]string{"content-type": e.contentType()}
+	for name, value := range e.attributes() {
+		all[prefix+name] = value
+	}
+	return all
+}
+
+// FromHeaders reads an event of the binary mode. Other headers are ignored. The case of
+// their names does not matter.
+func FromHeaders(headers map[string]string, data []byte) (e Event, err error) {
+	version := false
+	for name, value := range headers {
+		name = strings.ToLower(name)
+		if name == "content-type" {
+			e.ContentType = value
+		} else if attribute, ok := strings.CutPrefix(name, prefix); ok {
+			version = version || attribute == "specversion"
+			if err := e.set(attribute, value); err != nil {
+				return Event{}, err
+			}
+		}
+	}
+	e.Data = data
+	if !version {
+		return Event{}, errors.New("ce-specversion: expected the header")
+	}
+	return e, e.check()
+}
+
+// MarshalJSON returns the event in the JSON format.
+func (e *Event) MarshalJSON() ([]byte, error) {
+	all := map[string]any{"datacontenttype": e.contentType()}
+	for name, value := range e.attributes() {
+		all[name] = value
+	}
+	switch {
+	case len(e.Data) == 0:
+	case e.isJSON():
+		all["data"] = json.RawMessage(e.Data)
+	case utf8.Valid(e.Data):
+		all["data"] = string(e.Data)
+	default:
+		all["data_base64"] = e.Data
+	}
+	return json.Marshal(all)
+}
+
+// UnmarshalJSON reads an event in the JSON format.
+func (e *Event) UnmarshalJSON(text []byte) error {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(text, &all); err != nil {
+		return errors.New("expected a CloudEvents event in the JSON format")
+	}
+	*e = Event{}
+	if _, ok := all["specversion"]; !ok {
+		return errors.New("specversion: expected the attribute")
+	}
+	data, hasData := all["data"]
+	encoded, hasEncoded := all["data_base64"]
+	delete(all, "data")
+	delete(all, "data_base64")
+	for name, raw := range all {
+		value, err := attribute(raw)
+		if err == nil && value != nil {
+			err = e.set(name, *value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	switch {
+	case hasData && hasEncoded:
+		return errors.New("data: expected data or data_base64, not both")
+	case hasEncoded:
+		var text string
+		if json.Unmarshal(encoded, &text) != nil {
+			return errors.New("data_base64: expected a string")
+		}
+		var err error
+		if e.Data, err = base64.StdEncoding.DecodeString(text); err != nil {
+			return errors.New("data_base64: expected Base64")
+		}
+	case hasData && e.isJSON():
+		e.Data = data
+	case hasData:
+		var text string
+		if json.Unmarshal(data, &text) != nil {
+			return errors.New("data: expected a string, because datacontenttype is not JSON")
+		}
+		e.Data = []byte(text)
+	}
+	return e.check()
+}
+
+// attribute returns the canonical text of an attribute's value, or nil for null.
+func attribute(raw json.RawMessage) (*string, error) {
+	var value any
+	if err := json.Unmarshal(raw, &value); err != nil {
+		return nil, err
+	}
+	switch v := value.(type) {
+	case nil:
+		return nil, nil
+	case string:
+		return &v, nil
+	case bool:
+		text := fmt.Sprint(v)
+		return &text, nil
+	case float64:
+		if v == float64(int32(v)) {
+			text := fmt.Sprint(int32(v))
+			return &text, nil
+		}
+	}
+	return nil, errors.New("attributes: expected strings, booleans or integers")
+}
+
+// Escape encodes a value for headers that are ASCII: HTTP and NATS.
+func Escape(value string) string {
+	var b strings.Builder
+	for i := range len(value) {
+		if c := value[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '%' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// Unescape decodes a value of Escape. What is not encoded stays.
+func Unescape(value string) string {
+	if !strings.Contains(value, "%") {
+		return value
+	}
+	var b strings.Builder
+	for i := 0; i < len(value); i++ {
+		var c byte
+		if n, err := fmt.Sscanf(value[i:min(i+3, len(value))], "%%%02x", &c); n == 1 && err == nil && i+2 < len(value) {
+			b.WriteByte(c)
+			i += 2
+		} else {
+			b.WriteByte(value[i])
+		}
+	}
+	return b.String()
+}

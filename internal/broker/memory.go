@@ -1,0 +1,192 @@
+package broker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"holdfast/internal/fault"
+)
+
+// Memory is a broker in the process. Its messages are lost with the process.
+type Memory struct {
+	mu     sync.Mutex
+	topics map[string]map[string]*queue // topic, subscription
+}
+
+// NewMemory returns a broker without topics.
+func NewMemory() *Memory { return &Memory{topics: map[string]map[string]*queue{}} }
+
+// maxQueue is the number of messages that a subscription holds. When it is full, nothing
+// is published.
+const maxQueue = 100_000
+
+// workers is the number of messages of a subscription that are processed at once.
+const workers = 16
+
+// queue is a subscription.
+type queue struct {
+	items   []*item
+	busy    map[string]bool // keys with a message that is being processed
+	changed chan struct{}   // closed and replaced on changes
+}
+
+// item is a message of a subscription.
+type item struct {
+	Message
+	until time.Time // while it is being processed; zero: it waits
+	try   int       // counts deliveries, because an old one must not acknowledge a new one
+}
+
+// Ensure implements Broker.
+func (m *Memory) Ensure(_ context.Context, topic, subscription string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.topics[topic]
+	if t == nil {
+		t = map[string]*queue{}
+		m.topics[topic] = t
+	}
+	if subscription != "" && t[subscription] == nil {
+		t[subscription] = &queue{busy: map[string]bool{}, changed: make(chan struct{})}
+	}
+	return nil
+}
+
+// Publish implements Broker. All messages are stored, or none.
+func (m *Memory) Publish(_ context.Context, topic string, messages []Message) []error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t, ok := m.topics[topic]
+	if !ok {
+		return Failed(len(messages), fault.New(fault.NotFound, "the topic does not exist"))
+	}
+	for _, q := range t {
+		if len(q.items)+len(messages) > maxQueue {
+			return Failed(len(messages), fault.New(fault.Unavailable, "a subscription of the topic is full"))
+		}
+	}
+	for _, q := range t {
+		for _, message := range messages {
+			q.items = append(q.items, &item{Message: message})
+		}
+		q.wake()
+	}
+	return make([]error, len(messages))
+}
+
+func (q *queue) wake() {
+	close(q.changed)
+	q.changed = make(chan struct{})
+}
+
+// take returns a message that may be delivered, or nil and when to look again at the
+// latest.
+func (q *queue) take(now time.Time) (next *item, again time.Time) {
+	again = now.Add(AckWait)
+	waits := map[string]bool{}
+	for _, i := range q.items {
+		if !i.until.IsZero() && now.Before(i.until) {
+			if i.until.Before(again) {
+				again = i.until
+			}
+			continue
+		}
+		if i.Key != "" {
+			if waits[i.Key] || q.busy[i.Key] && i.until.IsZero() {
+				continue
+			}
+			waits[i.Key] = true
+			q.busy[i.Key] = true
+		}
+		i.until = now.Add(AckWait)
+		i.try++
+		return i, again
+	}
+	return nil, again
+}
+
+// Subscribe implements Broker.
+func (m *Memory) Subscribe(ctx context.Context, topic, subscription string, handle func(context.Context, *Delivery)) error {
+	m.mu.Lock()
+	q := m.topics[topic][subscription]
+	m.mu.Unlock()
+	if q == nil {
+		return fault.New(fault.NotFound, "the subscription does not exist")
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	slots := make(chan struct{}, workers)
+	for {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		i := m.await(ctx, q)
+		if i == nil {
+			return nil
+		}
+		running.Go(func() {
+			defer func() { <-slots }()
+			handle(ctx, m.delivery(q, i))
+		})
+	}
+}
+
+// await waits for a message that may be delivered. It returns nil if ctx has ended.
+func (m *Memory) await(ctx context.Context, q *queue) *item {
+	for ctx.Err() == nil {
+		m.mu.Lock()
+		i, again := q.take(time.Now())
+		changed := q.changed
+		m.mu.Unlock()
+		if i != nil {
+			return i
+		}
+		timer := time.NewTimer(time.Until(again))
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+func (m *Memory) delivery(q *queue, i *item) *Delivery {
+	try := i.try
+	// current calls fn unless the message was delivered again since, or acknowledged.
+	current := func(fn func()) func() {
+		return func() {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if i.try == try && !i.until.IsZero() {
+				fn()
+				q.wake()
+			}
+		}
+	}
+	end := func() {
+		i.until = time.Time{}
+		delete(q.busy, i.Key)
+	}
+	return &Delivery{
+		Message: i.Message,
+		Ack: current(func() {
+			end()
+			for n, other := range q.items {
+				if other == i {
+					q.items = append(q.items[:n], q.items[n+1:]...)
+					break
+				}
+			}
+		}),
+		Nack:   current(end),
+		Extend: current(func() { i.until = time.Now().Add(AckWait) }),
+	}
+}
+
+// Close implements Broker.
+func (m *Memory) Close() error { return nil }

@@ -1,0 +1,91 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/outbox"
+)
+
+// Sink publishes the events of an outbox to a topic.
+type Sink struct {
+	Broker Broker
+	Topic  string
+	Source string // of the events, a URI reference
+
+	ensured bool // only Publish uses it, one call after the other
+}
+
+// Publish implements outbox.Sink. It creates the topic, also after the broker has lost it.
+func (s *Sink) Publish(ctx context.Context, events []outbox.Event) error {
+	if !s.ensured {
+		if err := s.Broker.Ensure(ctx, s.Topic, ""); err != nil {
+			return err
+		}
+		s.ensured = true
+	}
+	messages := make([]Message, len(events))
+	for i := range events {
+		messages[i] = ToMessage(s.Source, &events[i])
+	}
+	results := s.Broker.Publish(ctx, s.Topic, messages)
+	for _, err := range results {
+		if fault.Is(err, fault.NotFound) {
+			s.ensured = false
+		}
+	}
+	return refusals(results)
+}
+
+// refusals returns the error of a sink for the results of events. If all of them failed,
+// the broker counts as unavailable unless it names a permanent reason.
+func refusals(results []error) error {
+	var refused outbox.RefusedError
+	permanent := false
+	for i, err := range results {
+		if err != nil {
+			_, no := errors.AsType[*PermanentError](err)
+			permanent = permanent || no
+			refused.Refusals = append(refused.Refusals, outbox.Refusal{Index: i, Err: err, Permanent: no})
+		}
+	}
+	switch {
+	case len(refused.Refusals) == 0:
+		return nil
+	case len(refused.Refusals) == len(results) && !permanent:
+		return results[0]
+	}
+	return &refused
+}
+
+// ToMessage makes a message of an event of an outbox. The key of the message is that of
+// the stream.
+func ToMessage(source string, e *outbox.Event) Message {
+	key, id := e.Owner, e.Name
+	if e.Stream != "" {
+		key += "/" + e.Stream
+	}
+	if id == "" {
+		id = key + "/" + strconv.FormatInt(e.Seq, 10)
+	}
+	extensions := map[string]string{}
+	if len(e.Headers) > 0 {
+		// What is not an object of strings has no place in an event.
+		_ = json.Unmarshal(e.Headers, &extensions)
+	}
+	for name := range extensions {
+		if !isExtension(name) {
+			delete(extensions, name)
+		}
+	}
+	extensions[PartitionKey], extensions[Sequence] = key, strconv.FormatInt(e.Seq, 10)
+	if e.Class != "" {
+		extensions[Retention] = e.Class
+	}
+	return Message{Key: key, Event: Event{
+		ID: id, Source: source, Type: e.Topic, Subject: e.Key, Time: e.At, Extensions: extensions, Data: e.Payload,
+	}}
+}

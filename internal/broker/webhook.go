@@ -1,0 +1,100 @@
+package broker
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+	"holdfast/internal/ident"
+	"holdfast/internal/outbox"
+)
+
+// Webhook is a sink that sends events to an HTTP server: a batch of CloudEvents in the
+// JSON format, with a signature of Standard Webhooks. A status of 2xx means that the
+// server has stored all of them.
+type Webhook struct {
+	URL    string
+	Secret string // of the signature; "": none
+	Source string // of the events, a URI reference
+	Clock  clock.Clock
+	Client *http.Client // nil: one that does not follow redirects
+}
+
+// batchType is the content type of a batch.
+const batchType = "application/cloudevents-batch+json; charset=utf-8"
+
+// Headers of Standard Webhooks.
+const (
+	webhookID        = "webhook-id"
+	webhookTimestamp = "webhook-timestamp"
+	webhookSignature = "webhook-signature"
+)
+
+var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
+// Publish implements outbox.Sink.
+func (w *Webhook) Publish(ctx context.Context, events []outbox.Event) error {
+	all := make([]*Event, len(events))
+	for i := range events {
+		m := ToMessage(w.Source, &events[i])
+		all[i] = &m.Event
+	}
+	body, err := json.Marshal(all)
+	if err != nil {
+		return fault.Wrap(fault.Internal, "encode events", err)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL, bytes.NewReader(body))
+	if err != nil {
+		return fault.Wrap(fault.Invalid, "the URL of the webhook is not valid", err)
+	}
+	r.Header.Set("Content-Type", batchType)
+	id, at := "msg_"+ident.New(), strconv.FormatInt(w.Clock().Unix(), 10)
+	r.Header.Set(webhookID, id)
+	r.Header.Set(webhookTimestamp, at)
+	if w.Secret != "" {
+		r.Header.Set(webhookSignature, Signature(w.Secret, id, at, body))
+	}
+	client := w.Client
+	if client == nil {
+		client = noRedirects
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, "the webhook does not answer", err)
+	}
+	defer resp.Body.Close()
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection is used again
+	if resp.StatusCode/100 != 2 {
+		return fault.New(fault.Unavailable, "the webhook answered with status "+strconv.Itoa(resp.StatusCode))
+	}
+	return nil
+}
+
+// Signature returns the value of the header webhook-signature.
+func Signature(secret, id, timestamp string, body []byte) string {
+	h := hmac.New(sha256.New, []byte(secret))
+	fmt.Fprintf(h, "%s.%s.%s", id, timestamp, body)
+	return "v1," + base64.StdEncoding.EncodeToString(h.Sum(nil))
+}
+
+// signatureLife limits the age of a signature, so that a request cannot be replayed.
+const signatureLife = 5 * time.Minute
+
+// Verify reports whether a request was signed with the secret less than five minutes ago.
+func Verify(secret string, h http.Header, body []byte, now time.Time) bool {
+	seconds, err := strconv.ParseInt(h.Get(webhookTimestamp), 10, 64)
+	if err != nil || now.Sub(time.Unix(seconds, 0)).Abs() > signatureLife {
+		return false
+	}
+	return hmac.Equal([]byte(h.Get(webhookSignature)), []byte(Signature(secret, h.Get(webhookID), h.Get(webhookTimestamp), body)))
+}

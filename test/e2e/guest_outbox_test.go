@@ -1,0 +1,119 @@
+package e2e
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// Events of a wishlist reach a webhook in their order, signed, with the trace of their
+// requests; those that it did not take arrive when the server is started again.
+func TestGuestEvents(t *testing.T) {
+	t.Parallel()
+	for name, vars := range map[string]func(t *testing.T) []string{
+		"SQLite": func(*testing.T) []string { return nil },
+		"PostgreSQL": func(t *testing.T) []string {
+			return []string{"HOLDFAST_GUEST__DATABASE_URL=" + testdb.PostgresDatabase(t)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const secret = "the secret of the webhook of this test"
+			hook := newHook(t, secret)
+			data := t.TempDir()
+			vars := append(vars(t), "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__EVENTS="+hook.URL+"/events",
+				"HOLDFAST_GUEST__EVENT_SECRET="+secret, "HOLDFAST_GUEST__EVENT_SOURCE=/bff/consumer/test")
+			if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
+				t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
+			}
+			s := binary.Start(t, data, vars...)
+			v := &visitor{t: t}
+			v.send(s, http.MethodPost, "/session", "", "")
+			const property = "00000001-2222-4333-8444-555555555555"
+			body := fmt.Sprintf(`{"tenantId":"11111111-2222-4333-8444-555555555555","propertyId":"%s","source":"map"}`, property)
+			const trace = "0af7651916cd43dd8448eb211c80319c"
+			v.trace = "00-" + trace + "-b7ad6b7169203331-01"
+			if resp, text := v.send(s, http.MethodPost, "/wishlist", body, "one"); resp.StatusCode != http.StatusCreated {
+				t.Fatal(resp.Status, text)
+			}
+			added := hook.next(t)
+			for name, want := range map[string]string{
+				"specversion": "1.0", "type": "melmastoon.bff.consumer.wishlist.added.v1", "source": "/bff/consumer/test", "id": "evt_", "subject": "wsh_",
+				"retentionclass": "operational", "partitionkey": "gms_", "sequence": "", "traceparent": "00-" + trace, "time": "20",
+			} {
+				if got, ok := added[name].(string); !ok || !strings.HasPrefix(got, want) {
+					t.Errorf("%s is %v, want %s", name, added[name], want)
+				}
+			}
+			if data, ok := added["data"].(map[string]any); !ok || data["propertyId"] != property || data["sessionId"] != added["partitionkey"] {
+				t.Errorf("data: %v", added["data"])
+			}
+			hook.refuses.Store(true)
+			if resp, text := v.send(s, http.MethodDelete, "/wishlist/"+property, "", "two"); resp.StatusCode != http.StatusNoContent {
+				t.Fatal(resp.Status, text)
+			}
+			s.Kill()
+			hook.refuses.Store(false)
+			binary.Start(t, data, vars...)
+			if removed := hook.next(t); removed["type"] != "melmastoon.bff.consumer.wishlist.removed.v1" || removed["subject"] != added["subject"] {
+				t.Errorf("%v", removed)
+			}
+		})
+	}
+}
+
+// hook is a webhook that stores events.
+type hook struct {
+	*httptest.Server
+	events  chan map[string]any
+	refuses atomic.Bool
+}
+
+func newHook(t *testing.T, secret string) *hook {
+	h := &hook{events: make(chan map[string]any, 1000)}
+	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		mac := hmac.New(sha256.New, []byte(secret))
+		fmt.Fprintf(mac, "%s.%s.%s", r.Header.Get("Webhook-Id"), r.Header.Get("Webhook-Timestamp"), body)
+		if got := r.Header.Get("Webhook-Signature"); err != nil || got != "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)) {
+			t.Errorf("%v, signature %q", err, got)
+		}
+		if h.refuses.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		var events []map[string]any
+		if err := json.Unmarshal(body, &events); err != nil {
+			t.Errorf("%v: %s", err, body)
+		}
+		for _, e := range events {
+			h.events <- e
+		}
+	}))
+	t.Cleanup(h.Close)
+	return h
+}
+
+// next returns the next event.
+func (h *hook) next(t *testing.T) map[string]any {
+	t.Helper()
+	select {
+	case e := <-h.events:
+		return e
+	case <-time.After(time.Minute):
+		t.Fatal("no event arrives")
+		return nil
+	}
+}
