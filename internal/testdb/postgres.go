@@ -48,7 +48,7 @@ func PostgresDatabase(t testing.TB) string {
 	t.Helper()
 	base := Postgres(t)
 	name := "test_" + ident.New()
-	execute(t, base, `CREATE DATABASE `+name+` TEMPLATE template0`)
+	execute(t, base, `CREATE DATABASE `+name+` TEMPLATE template0 STRATEGY file_copy`)
 	t.Cleanup(func() { execute(t, base, `DROP DATABASE `+name+` WITH (FORCE)`) })
 	return withDatabase(t, base, name)
 }

@@ -32,7 +32,8 @@ type PostgresOptions struct {
 	// Initdb are additional arguments of initdb.
 	Initdb []string
 
-	// Dir is the parent of the server's folder; "" means that of temporary files.
+	// Dir is the parent of the server's folder; "" means that of temporary files, or of
+	// files in memory if the server is not durable and there is enough of it.
 	Dir string
 }
 
@@ -54,6 +55,9 @@ func StartPostgres(opts PostgresOptions) (*PostgresServer, error) {
 	attr, owner, err := unprivileged()
 	if err != nil {
 		return nil, err
+	}
+	if opts.Dir == "" && !opts.Durable {
+		opts.Dir = memoryDir()
 	}
 	dir, err := os.MkdirTemp(opts.Dir, "holdfast-pg-")
 	if err != nil {
@@ -78,6 +82,18 @@ func StartPostgres(opts PostgresOptions) (*PostgresServer, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// memoryDir returns a folder of files in memory, or "" if there is none with space for the
+// databases of all tests. Each new database is hundreds of files, which take most of the
+// time of many tests on a disk.
+func memoryDir() string {
+	const dir, need = "/dev/shm", 4 << 30
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil || uint64(s.Bavail)*uint64(s.Bsize) < need {
+		return ""
+	}
+	return dir
 }
 
 // URL returns the URL of the server's first database for its superuser.

@@ -59,6 +59,30 @@ var accountsKey = sync.OnceValue(func() *rsa.PrivateKey {
 	return key
 })
 
+// accountsTokens are the tokens of all tests by claims: to sign one takes longer than to answer the
+// request.
+var accountsTokens sync.Map
+
+func accountsToken(account string, generation int64) (string, error) {
+	claims := fmt.Sprintf("%s %d", account, generation)
+	if token, ok := accountsTokens.Load(claims); ok {
+		return token.(string), nil
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: accountsKey(), KeyID: "fault"}},
+		(&jose.SignerOptions{}).WithType("at+jwt"))
+	if err != nil {
+		return "", err
+	}
+	token, err := jwt.Signed(signer).Claims(map[string]any{
+		"sub": account, "scope": "https://identity.mozilla.com/apps/oldsync", "exp": time.Now().Add(10 * 365 * 24 * time.Hour).Unix(),
+		"fxa-generation": generation,
+	}).Serialize()
+	if err == nil {
+		accountsTokens.Store(claims, token)
+	}
+	return token, err
+}
+
 // accountsVars are settings of a server that trusts the key.
 func accountsVars() []string {
 	raw, err := (&jose.JSONWebKey{Key: accountsKey().Public(), KeyID: "fault", Algorithm: "RS256", Use: "sig"}).MarshalJSON()
@@ -176,15 +200,7 @@ func (b *browser) name() string { return fmt.Sprintf("account-%d", b.n) }
 
 // send signs in.
 func (b *browser) send(h *harness, to *program.Server, p progress) (a program.Answer, err error) {
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: accountsKey(), KeyID: "fault"}},
-		(&jose.SignerOptions{}).WithType("at+jwt"))
-	if err != nil {
-		return a, err
-	}
-	token, err := jwt.Signed(signer).Claims(map[string]any{
-		"sub": b.name(), "scope": "https://identity.mozilla.com/apps/oldsync", "exp": time.Now().Add(10 * 365 * 24 * time.Hour).Unix(),
-		"fxa-generation": p.generation,
-	}).Serialize()
+	token, err := accountsToken(b.name(), p.generation)
 	if err != nil {
 		return a, err
 	}

@@ -16,6 +16,7 @@ type load struct {
 	refused  chan struct{} // a write was refused
 	over     chan struct{} // the fault has happened: stop writing
 	once     sync.Once     // closes refused
+	pace     time.Duration // of each client while the fault lasts
 
 	mu           sync.Mutex
 	acknowledged int64
@@ -103,7 +104,7 @@ func unavailable(a binary.Answer) bool {
 // without an answer, and only a listing may be cut off.
 func (h *harness) judge(l *load, method, path string, send func() (binary.Answer, error)) (a binary.Answer, answered bool) {
 	if closed(l.injected) { // a fault may last: few requests show its effects as well as many
-		pause(l.over, 100*time.Millisecond)
+		pause(l.over, l.pace)
 	}
 	start := time.Now()
 	a, err := send()
