@@ -64,6 +64,7 @@ var services = []service{
 		below: []string{"internal/canonjson", "internal/inbox", "internal/outbox"},
 		helpers: []helper{
 			{name: "memory"},
+			{name: "hottest", ours: []string{"internal/suite"}, libs: []string{"pgregory.net/rapid"}},
 			{name: "redis", ours: []string{"internal/db/redisdb"}, libs: []string{"github.com/redis/rueidis"}},
 		},
 	},

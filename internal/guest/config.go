@@ -23,17 +23,23 @@ type Config struct {
 	HotTimeout time.Duration `toml:"hot_timeout" doc:"How long an operation of Redis may take. Afterwards the server goes on without it."`
 	HotPrefix  string        `toml:"hot_prefix" doc:"Beginning of all keys in Redis, such as the name of an environment. Processes that share sessions have the same."`
 
-	SessionMemory int64 `toml:"session_memory" unit:"bytes" doc:"Memory for sessions, without Redis. When it is full, the session that was not used for longest is forgotten: its preferences are lost, its wishlist is not."`
+	HotMemory int64 `toml:"hot_memory" unit:"bytes" doc:"Memory for hot state, without Redis. When it is full, what was not used for longest is forgotten: caches first, then sessions, whose preferences are lost, but not their wishlists."`
+
+	RateLimits bool  `toml:"rate_limits" doc:"Limit the requests of each session and client address, as in guest.rates."`
+	Rates      Rates `toml:"rates" doc:"Requests of a session in a minute, by kind; a client address has ten times as much. A third of them, a half or a quarter may come at once."`
+	Processes  int   `toml:"processes" doc:"How many processes serve guests. While Redis is away each allows its part of guest.rates."`
 }
 
 const (
-	minSecret        = 32
-	minSessionMemory = 1 << 20
+	minSecret    = 32
+	minHotMemory = 1 << 20
 
 	// HotMemory is the value of hot that keeps hot state in the process.
 	HotMemory = "memory"
-	// maxHotTimeout keeps requests fast while Redis does not respond.
-	maxHotTimeout = 250 * time.Millisecond
+	// maxRate is one request in 60 microseconds.
+	maxRate = 1_000_000
+	// MaxHotTimeout keeps requests fast while Redis does not respond.
+	MaxHotTimeout = 250 * time.Millisecond
 )
 
 // hotPrefix has no braces, which Redis Cluster gives a meaning.
@@ -43,7 +49,8 @@ var hotPrefix = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
 func DefaultConfig() Config {
 	return Config{
 		Database: settings.DefaultDatabase(), Sweep: settings.DefaultSweep(), Events: DefaultEvents(),
-		Hot: HotMemory, HotTimeout: 100 * time.Millisecond, HotPrefix: "prod", SessionMemory: 64 << 20,
+		Hot: HotMemory, HotTimeout: 100 * time.Millisecond, HotPrefix: "prod", HotMemory: 64 << 20,
+		RateLimits: true, Rates: DefaultRates(), Processes: 1,
 	}
 }
 
@@ -62,14 +69,25 @@ func (c *Config) Check() conf.Problems {
 			break
 		}
 	}
-	if c.HotTimeout < time.Millisecond || c.HotTimeout > maxHotTimeout {
-		problems.Addf("hot_timeout", "must be from 1ms to %s", maxHotTimeout)
+	if c.HotTimeout < time.Millisecond || c.HotTimeout > MaxHotTimeout {
+		problems.Addf("hot_timeout", "must be from 1ms to %s", MaxHotTimeout)
 	}
 	if !hotPrefix.MatchString(c.HotPrefix) {
 		problems.Addf("hot_prefix", "must have 1 to 63 letters, digits, dots, underscores and hyphens")
 	}
-	if c.SessionMemory < minSessionMemory {
-		problems.Addf("session_memory", "must be at least %d", minSessionMemory)
+	if c.HotMemory < minHotMemory {
+		problems.Addf("hot_memory", "must be at least %d", minHotMemory)
+	}
+	if c.Processes < 1 {
+		problems.Addf("processes", "must be at least 1")
+	}
+	for name, n := range map[string]int{
+		"session": c.Rates.Session, "bootstrap": c.Rates.Bootstrap, "search": c.Rates.Search, "detail": c.Rates.Detail,
+		"wishlist": c.Rates.Wishlist, "mint": c.Rates.Mint, "telemetry": c.Rates.Telemetry,
+	} {
+		if n < 1 || n > maxRate {
+			problems.Addf("rates."+name, "must be from 1 to %d", maxRate)
+		}
 	}
 	return problems
 }

@@ -2,13 +2,61 @@ package guest
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 )
 
-// Session is the hot state of a session.
+// Hot stores what may be lost: sessions while they are used, copies of what the database
+// has, caches, counters and locks. It may lose any of it at any time; the service then
+// continues as after a restart of an empty Redis.
+//
+// Every method is atomic. Any may return fault.Unavailable; then it is not known whether
+// it had an effect.
+//
+// The test suite in hottest defines the contract.
+type Hot interface {
+	HotSessions
+	HotMirror
+	HotAnswers
+	HotCache
+	HotLimits
+	HotSuspensions
+
+	// Ping checks that the store is reachable. Otherwise it returns fault.Unavailable with
+	// the reason.
+	Ping(ctx context.Context) error
+}
+
+// HotSessions are sessions, with their lists and their searches.
+type HotSessions interface {
+	// Session reads a session, after it has changed what change has. A session that is not
+	// there begins at the time in its ID, without preferences. The life of the session, its
+	// lists and its mirror is extended.
+	Session(ctx context.Context, id ID, change Change) (Session, error)
+
+	// Push puts an item first in a list. An item with the same key is removed, and so is
+	// the last one if the list is full. It extends lives as Session does.
+	Push(ctx context.Context, id ID, list List, item Item) error
+
+	// Items reads a list, newest first.
+	Items(ctx context.Context, id ID, list List) ([]Item, error)
+
+	// PutSearch stores a search session for SearchLife.
+	PutSearch(ctx context.Context, s Search) error
+
+	// Search reads a search session.
+	Search(ctx context.Context, id ID) (s Search, found bool, err error)
+
+	// DropSession deletes a session, its lists, its mirror, and the search sessions in
+	// searches. It is not atomic.
+	DropSession(ctx context.Context, id ID, searches []ID) error
+}
+
+// Session is the state of a session.
 type Session struct {
-	ID      ID
-	Created time.Time
+	ID       ID
+	Created  time.Time // to the millisecond, as in the ID
+	LastSeen time.Time // when it was read or changed before; to the millisecond
 	Preferences
 }
 
@@ -18,18 +66,162 @@ type Preferences struct {
 	Currency string // ISO 4217, such as EUR
 }
 
-// SessionLife is how long a session that is not used is kept.
-const SessionLife = 30 * 24 * time.Hour
+// Change replaces those preferences that are not nil.
+type Change struct {
+	Locale   *string `json:"locale"`
+	Currency *string `json:"currency"`
+}
 
-// Hot stores sessions while they are used. It may lose any of them at any time: the
-// service then begins an empty session under the same ID.
-type Hot interface {
-	// Session reads a session, and extends its life.
-	Session(ctx context.Context, id ID) (s Session, found bool, err error)
+// Lives of hot state.
+const (
+	SessionLife = 30 * 24 * time.Hour // since the last use
+	SearchLife  = time.Hour
+)
 
-	// PutSession stores a session, and extends its life.
-	PutSession(ctx context.Context, s Session) error
+// List is a list of a session.
+type List string
 
-	// DropSession deletes a session, if there is one.
-	DropSession(ctx context.Context, id ID) error
+// The lists.
+const (
+	RecentlyViewed List = "recent"
+	SearchHistory  List = "history"
+)
+
+// Most returns how many items a list has at most.
+func (l List) Most() int {
+	if l == SearchHistory {
+		return 25
+	}
+	return 50
+}
+
+// Item is an item of a list.
+type Item struct {
+	Key   string // without spaces; identifies it in its list
+	Value json.RawMessage
+}
+
+// Search is a search session: a query that a guest may continue.
+type Search struct {
+	ID      ID
+	Session ID
+	Query   json.RawMessage
+	Created time.Time // to the millisecond
+}
+
+// HotMirror has copies of whole wishlists. A copy is only ever stored by the caller that
+// got the lease for it, and only if nothing has changed the wishlist since: readers that
+// are slow, and writers that do not come to their end, leave no old copy behind.
+type HotMirror interface {
+	// Mirror reads the copy of a session's wishlist. If there is none, and nobody else fills
+	// it, the caller gets a lease and should.
+	Mirror(ctx context.Context, id ID) (m Mirror, err error)
+
+	// FillMirror stores the copy if the lease is still valid.
+	FillMirror(ctx context.Context, id ID, lease string, wishes json.RawMessage) error
+
+	// BlockMirror deletes the copy before a change of the wishlist. Until DropMirror, or
+	// for BlockLife, there is none.
+	BlockMirror(ctx context.Context, id ID) error
+
+	// DropMirror deletes the copy after a change, and all leases.
+	DropMirror(ctx context.Context, id ID) error
+}
+
+// Mirror is the result of HotMirror.Mirror.
+type Mirror struct {
+	Wishes json.RawMessage // nil: there is no copy
+	Filled time.Time       // of the copy, to the millisecond
+	Lease  string          // to fill it with; "" if another caller has it
+}
+
+// Lives of the states of a mirror.
+const (
+	LeaseLife = 5 * time.Second
+	BlockLife = time.Minute
+)
+
+// HotAnswers are the answers of mutations, in front of those in the database.
+type HotAnswers interface {
+	// ClaimAnswer reads the answer of a mutation. If there is none, and nobody has claimed
+	// it, it is claimed for its owner, for ClaimLife.
+	ClaimAnswer(ctx context.Context, key, owner string) (StoredAnswer, error)
+
+	// PutAnswer stores an answer for MutationLife, whoever has claimed it.
+	PutAnswer(ctx context.Context, key string, digest [32]byte, a Answer) error
+
+	// ReleaseAnswer ends a claim of the owner.
+	ReleaseAnswer(ctx context.Context, key, owner string) error
+
+	// DropAnswers deletes answers.
+	DropAnswers(ctx context.Context, keys []string) error
+}
+
+// StoredAnswer is the result of ClaimAnswer: the caller has claimed it, or somebody else
+// has, or there is an answer.
+type StoredAnswer struct {
+	Claimed bool
+	Done    bool
+	Digest  [32]byte // of the request that was answered, with Done
+	Answer  Answer
+}
+
+// ClaimLife is how long the owner of a claim may take.
+const ClaimLife = 30 * time.Second
+
+// HotCache has the caches of answers of upstreams, and locks for those who fill them. Its
+// keys are those of the seed without their environment, such as cache:facets:at:vienna.
+// Unlike everything else, it makes room when memory is short.
+type HotCache interface {
+	// Cached reads a value.
+	Cached(ctx context.Context, key string) (value []byte, found bool, err error)
+
+	// PutCached stores a value.
+	PutCached(ctx context.Context, key string, value []byte, life time.Duration) error
+
+	// Lock acquires the lock of a key for an owner, and returns false if another one has it.
+	// An owner that has it extends it.
+	Lock(ctx context.Context, key, owner string, life time.Duration) (bool, error)
+
+	// Unlock releases a lock, and returns false if the owner does not have it.
+	Unlock(ctx context.Context, key, owner string) (bool, error)
+
+	// FillCached is PutCached and Unlock in one step, which does nothing and returns false
+	// if the owner does not have the lock any more.
+	FillCached(ctx context.Context, key, owner string, value []byte, life time.Duration) (bool, error)
+}
+
+// HotLimits counts. Its clock is that of the store.
+type HotLimits interface {
+	// Take takes a token from each of the buckets. A bucket without tokens refuses, and the
+	// others still lose theirs.
+	Take(ctx context.Context, buckets []Bucket) ([]Taken, error)
+
+	// CountEvents counts an event, and returns how many there were in the window before
+	// now, this one included, or most if there were more.
+	CountEvents(ctx context.Context, key string, window time.Duration, most int) (int, error)
+
+	// CountMembers counts different members that were seen in the window before now, this
+	// one included. Of more than most it forgets the oldest.
+	CountMembers(ctx context.Context, key, member string, window time.Duration, most int) (int, error)
+}
+
+// HotSuspensions is a copy of the suspended tenants. A copy that is lost never means that
+// nobody is suspended: then the database must be asked, and the copy replaced.
+type HotSuspensions interface {
+	// Suspended returns those of the tenants that are suspended. known is false if the copy
+	// is lost.
+	Suspended(ctx context.Context, tenants []string) (suspended []string, known bool, err error)
+
+	// SuspensionVersion returns a number that changes with each call of SetSuspension, and
+	// whether there is a copy. Read it before the database, for PutSuspensions.
+	SuspensionVersion(ctx context.Context) (version int64, known bool, err error)
+
+	// PutSuspensions replaces the copy. It does nothing and returns false if the version has
+	// changed: what was read from the database may be old.
+	PutSuspensions(ctx context.Context, version int64, all []Suspension) (bool, error)
+
+	// SetSuspension changes one tenant after its event is committed, unless its state is
+	// newer. If the copy is lost it only changes the version.
+	SetSuspension(ctx context.Context, s Suspension) error
 }

@@ -41,3 +41,12 @@ func ParseID(prefix, text string) (ID, bool) {
 	}
 	return ID(text), true
 }
+
+// Time returns the time of an ID that is valid, to the millisecond.
+func (id ID) Time() time.Time {
+	u, err := ulid.ParseStrict(string(id[strings.IndexByte(string(id), '_')+1:]))
+	if err != nil {
+		return time.Time{}
+	}
+	return ulid.Time(u.Time()).UTC()
+}

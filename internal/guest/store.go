@@ -58,8 +58,8 @@ type Tx interface {
 	RemoveWish(property string) (Wish, bool, error)
 
 	// Clear deletes the wishlist of the session, removed entries included, and the answers
-	// of its mutations.
-	Clear() error
+	// of its mutations, and returns the composite keys of these.
+	Clear() (keys []string, err error)
 
 	// Suspended reports whether a tenant, a UUID in lower case, is suspended.
 	Suspended(tenant string) (bool, error)

@@ -136,5 +136,9 @@ func (s *Service) ReceiveEvent(ctx context.Context, e inbox.Event) (inbox.Result
 	if err != nil {
 		return inbox.Quarantined, s.Store.Quarantine(ctx, e, fault.Message(err))
 	}
-	return s.Store.Receive(ctx, e, state)
+	result, err := s.Store.Receive(ctx, e, state)
+	if err == nil && result == inbox.Applied {
+		s.copySuspension(ctx, state)
+	}
+	return result, err
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"math/rand/v2"
 	"net/http"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -94,6 +95,14 @@ func Client(w http.ResponseWriter) string {
 		return r.chargedTo()
 	}
 	return ""
+}
+
+// ClientIP returns the IP address of the client of a request, as Resolver.Client does.
+func ClientIP(w http.ResponseWriter) (ip netip.Addr, ok bool) {
+	if r, ok := w.(*response); ok {
+		return r.resolver.Client(r.request)
+	}
+	return netip.Addr{}, false
 }
 
 // GateStats are the numbers of requests at a gate.

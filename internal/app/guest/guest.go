@@ -32,7 +32,7 @@ func New() *Guest { return &Guest{cfg: guest.DefaultConfig()} }
 func (s *Guest) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Guest: anonymous sessions and wishlists of a consumer front end. In development.",
-		Config: &s.cfg, Open: s.open, Added: true,
+		Config: &s.cfg, Probe: s.probe, Open: s.open, Added: true,
 		Secrets: []service.Secret{{Name: "cookie_secret", Setting: &s.cfg.CookieSecret, Old: &s.cfg.OldCookieSecrets, Bound: true}},
 	}
 }
@@ -56,9 +56,14 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	h := &httpapi.Handler{Service: guest.NewService(guest.Options{
+	options := guest.Options{
 		Store: st, Hot: hot.Hot, Cookies: guest.NewCookies(s.cfg.CookieSecret, s.cfg.OldCookieSecrets), Clock: d.Clock,
-	})}
+		Local: hot.limits(), Processes: s.cfg.Processes, Degraded: hot.observe(d.Metrics),
+	}
+	if s.cfg.RateLimits {
+		options.Limits = s.cfg.Rates.Limits()
+	}
+	h := &httpapi.Handler{Service: guest.NewService(options)}
 	job := func(name string, run func(ctx context.Context, now time.Time, limit int) (int, error)) sweep.Job {
 		return sweep.Job{Name: name, Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit, Run: run}
 	}
@@ -71,9 +76,6 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 		}),
 	}
 	jobs = append(jobs, events.jobs(st, job)...)
-	if hot.sweep != nil {
-		jobs = append(jobs, job("expired sessions of guests", hot.sweep))
-	}
 	return &service.Opened{
 		Databases: []*engine.Database{db},
 		Mounts: []service.Mount{{Listener: service.Main, Paths: []string{"/bff/consumer/v1/"}, Mount: web.Mount{
@@ -81,8 +83,14 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 		}}},
 		Jobs:   jobs,
 		Ready:  st.Ping,
-		Start:  func(ctx context.Context) (func() error, error) { return events.start(ctx, d, st) },
 		Caches: hot.caches, Close: hot.close,
+		Start: func(ctx context.Context) (func() error, error) {
+			stop, err := events.start(ctx, d, st)
+			if err != nil {
+				return nil, err
+			}
+			return hot.start(ctx, h.Service, stop), nil
+		},
 		Reasons: refusals.Reasons(), Refusal: refusals.Reason,
 	}, nil
 }

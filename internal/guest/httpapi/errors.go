@@ -32,6 +32,7 @@ var known = []struct {
 }{
 	{guest.ErrWishlistFull, http.StatusConflict, "wishlist-full"},
 	{guest.ErrOtherTenant, http.StatusConflict, "other-tenant"},
+	{guest.ErrSearchExpired, http.StatusGone, "search-session-expired"},
 	{guest.ErrNoWish, http.StatusNotFound, "not-found"},
 	{guest.ErrKeyReused, http.StatusUnprocessableEntity, "idempotency-key-reused"},
 	{guest.ErrInFlight, http.StatusConflict, "in-flight"},
@@ -85,7 +86,7 @@ const problemType = "application/problem+json"
 func encodeProblem(e *web.Refusal, requestID string) []byte {
 	body, err := json.Marshal(problem{
 		Type: "about:blank", Title: http.StatusText(e.Status), Status: e.Status, Detail: e.Message, Code: e.Code, RequestID: requestID,
-		Retriable: e.Status == http.StatusServiceUnavailable || e.Status == http.StatusRequestTimeout || e.Code == "in-flight",
+		Retriable: e.Status == http.StatusServiceUnavailable || e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests || e.Code == "in-flight",
 	})
 	if err != nil {
 		return []byte("{}") // not possible: it has only texts and numbers

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"holdfast/internal/canonjson"
 	"holdfast/internal/fault"
@@ -38,12 +39,16 @@ type exchange struct {
 // maxBody is the size of the largest request in bytes.
 const maxBody = 16 << 10
 
+// hotTime is how long a request waits for hot state that does not respond.
+const hotTime = 250 * time.Millisecond
+
 // Serve is the service's web.Handler.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	w.Header().Set("Cache-Control", "private, no-store")
 	if at.Err != nil {
 		return fault.Wrap(fault.Invalid, "the Host or a Forwarded header is malformed", at.Err)
 	}
+	r = r.WithContext(guest.WithHotTime(r.Context(), hotTime))
 	x := &exchange{Handler: h, in: r, out: w, at: at, route: parseRoute(at.Path)}
 	methods := actions[x.route.template]
 	if len(methods) == 0 {
@@ -59,6 +64,9 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 		return err
 	}
 	if err := x.authenticate(); err != nil {
+		return err
+	}
+	if err := x.limit(); err != nil {
 		return err
 	}
 	if err := x.read(); err != nil {

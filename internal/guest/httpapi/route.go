@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"holdfast/internal/guest"
 )
 
 // prefix of the paths that the service owns.
@@ -15,6 +17,7 @@ func Owns(path string) bool { return strings.HasPrefix(path, prefix) }
 // route is a parsed path.
 type route struct {
 	template string // "" if there is no such path
+	search   string // of /search/{srsId}, likewise
 	property string // of /wishlist/{propertyId}, unescaped but not validated
 }
 
@@ -29,7 +32,7 @@ func Label(path string) string {
 func parseRoute(path string) (rt route) {
 	rest := strings.TrimPrefix(path, prefix)
 	switch rest {
-	case "session", "session/preferences", "session/clear", "wishlist":
+	case "session", "session/preferences", "session/recently-viewed", "session/history", "session/clear", "wishlist":
 		rt.template = "/" + rest
 		return rt
 	}
@@ -37,6 +40,9 @@ func parseRoute(path string) (rt route) {
 		if property, err := url.PathUnescape(name); err == nil {
 			return route{template: "/wishlist/{propertyId}", property: property}
 		}
+	}
+	if name, ok := strings.CutPrefix(rest, "search/"); ok && strings.HasPrefix(name, guest.SearchPrefix) && !strings.Contains(name, "/") {
+		return route{template: "/search/{srsId}", search: name}
 	}
 	return rt
 }
@@ -55,7 +61,13 @@ var actions = map[string]map[string]*action{
 		http.MethodPost: {serve: (*exchange).beginSession, begins: true},
 		http.MethodGet:  {serve: (*exchange).getSession},
 	},
-	"/session/preferences":   {http.MethodPatch: {serve: (*exchange).setPreferences, body: true}},
+	"/session/preferences": {http.MethodPatch: {serve: (*exchange).setPreferences, body: true}},
+	"/session/recently-viewed": {
+		http.MethodGet:  {serve: (*exchange).listViewed},
+		http.MethodPost: {serve: (*exchange).addViewed, body: true},
+	},
+	"/session/history":       {http.MethodGet: {serve: (*exchange).listHistory}},
+	"/search/{srsId}":        {http.MethodGet: {serve: (*exchange).getSearch}},
 	"/session/clear":         {http.MethodPost: {serve: (*exchange).clear, mutates: true}},
 	"/wishlist":              {http.MethodGet: {serve: (*exchange).listWishes}, http.MethodPost: {serve: (*exchange).addWish, mutates: true, body: true}},
 	"/wishlist/{propertyId}": {http.MethodPatch: {serve: (*exchange).setNote, mutates: true, body: true}, http.MethodDelete: {serve: (*exchange).removeWish, mutates: true}},

@@ -172,7 +172,7 @@ func TestLostSession(t *testing.T) {
 	b.want(200, http.MethodPatch, "/session/preferences", `{"locale":"de"}`)
 	b.want(201, http.MethodPost, "/wishlist", wish(property))
 	id, _, _ := strings.Cut(b.cookie, ".")
-	if err := s.hot.DropSession(t.Context(), guest.ID(id)); err != nil {
+	if err := s.hot.DropSession(t.Context(), guest.ID(id), nil); err != nil {
 		t.Fatal(err)
 	}
 	b.want(200, http.MethodGet, "/session", "", `"preferences":{}`)

@@ -49,14 +49,11 @@ func (x *exchange) getSession() error {
 }
 
 func (x *exchange) setPreferences() error {
-	var patch struct {
-		Locale   *string `json:"locale"`
-		Currency *string `json:"currency"`
-	}
+	var patch guest.Change
 	if err := decode(x.body, &patch); err != nil {
 		return err
 	}
-	s, err := x.Service.SetPreferences(x.ctx(), x.session, patch.Locale, patch.Currency)
+	s, err := x.Service.SetPreferences(x.ctx(), x.session, patch)
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func (x *exchange) listWishes() error {
 	if err != nil {
 		return err
 	}
-	all, err := x.Service.Store.Wishes(x.ctx(), x.session, after, limit+1)
+	all, err := x.Service.Wishes(x.ctx(), x.session, after, limit+1)
 	if err != nil {
 		return err
 	}

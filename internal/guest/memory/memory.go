@@ -2,8 +2,8 @@
 package memory
 
 import (
-	"container/list"
 	"context"
+	"hash/maphash"
 	"sync"
 	"time"
 
@@ -11,131 +11,272 @@ import (
 	"holdfast/internal/guest"
 )
 
-// Hot implements guest.Hot. When it is full, the session that was not used for longest
-// makes room. It is safe for concurrent use.
+// Hot implements guest.Hot. When it is full, what was not used for longest makes room:
+// caches first, then copies of what the database has, then sessions, and counters last.
+// It is safe for concurrent use.
 type Hot struct {
-	now    clock.Clock
+	watch  watch
+	seed   maphash.Seed
+	most   int64 // bytes
 	shards [shards]shard
+
+	suspended suspensions
 }
 
-// shards divide the sessions by the last character of their IDs, so that requests of
-// different sessions seldom wait for each other.
-const shards = 32
+var _ guest.Hot = (*Hot)(nil)
 
-// shard has sessions in the order of their last use, which is that of their expiry.
+// shards divide the keys, so that requests seldom wait for each other.
+const shards = 64
+
+// class says when an entry makes room.
+type class uint8
+
+const (
+	caches   class = iota
+	copies         // answers
+	sessions       // and their searches
+	counters       // and locks
+	classes
+)
+
+// shard is a part of the entries.
 type shard struct {
 	mu    sync.Mutex
-	most  int
-	byID  map[guest.ID]*list.Element
-	order *list.List // of *entry, the last used first
+	byKey map[string]*entry
+	used  [classes]entry // rings: next is the last used, prev the one that was not used for longest
+	wheel map[int64][]*entry
+	swept int64 // second up to which the wheel was looked at
+	bytes int64
 }
 
+// entry is a value with its key.
 type entry struct {
-	guest.Session
-	expires time.Time
+	key        string
+	value      any
+	expires    int64 // microseconds of the watch
+	prev, next *entry
+	due        int64 // second of the wheel: not after that in which it expires
+	slot       int32 // there
+	size       int32
+	class      class
 }
 
-// SessionBytes is about the memory of a session.
-const SessionBytes = 600
+// entryBytes is about the memory of an entry and its places, without key and value.
+const entryBytes = 160
 
-// New returns a Hot that keeps sessions in about as many bytes.
+// SessionBytes is about the memory of a session with preferences and without lists.
+const SessionBytes = 400
+
+// New returns a Hot that uses about as many bytes at most.
 func New(now clock.Clock, bytes int64) *Hot {
-	h := &Hot{now: now}
+	h := &Hot{watch: watch{clock: now}, seed: maphash.MakeSeed(), most: bytes}
 	for i := range h.shards {
-		h.shards[i] = shard{most: max(1, int(bytes/SessionBytes/shards)), byID: map[guest.ID]*list.Element{}, order: list.New()}
+		s := &h.shards[i]
+		s.byKey, s.wheel = map[string]*entry{}, map[int64][]*entry{}
+		for c := range s.used {
+			s.used[c].prev, s.used[c].next = &s.used[c], &s.used[c]
+		}
 	}
 	return h
 }
 
-func (h *Hot) shard(id guest.ID) *shard {
-	if id == "" {
-		return &h.shards[0]
-	}
-	return &h.shards[id[len(id)-1]%shards]
+// watch measures time by the wall clock. A clock that is set back stops it for no time,
+// and moves nothing back: what has expired stays so.
+type watch struct {
+	clock clock.Clock
+	mu    sync.Mutex
+	last  int64 // microseconds of the clock
+	total int64 // that have passed
 }
 
-// Session implements guest.Hot.
-func (h *Hot) Session(_ context.Context, id guest.ID) (guest.Session, bool, error) {
-	now := h.now()
-	s := h.shard(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at, found := s.byID[id]
-	if !found {
-		return guest.Session{}, false, nil
+// read returns the microseconds that have passed.
+func (w *watch) read() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.clock().UnixMicro()
+	if w.last == 0 {
+		w.last, w.total = now, int64(time.Hour/time.Microsecond)
 	}
-	e := at.Value.(*entry)
-	if !now.Before(e.expires) {
-		s.drop(at)
-		return guest.Session{}, false, nil
-	}
-	s.use(at, now)
-	return e.Session, true, nil
+	w.total += max(0, now-w.last)
+	w.last = now
+	return w.total
 }
 
-// PutSession implements guest.Hot.
-func (h *Hot) PutSession(_ context.Context, session guest.Session) error {
-	now := h.now()
-	s := h.shard(session.ID)
+// lock locks the shard of a key. The caller unlocks it.
+func (h *Hot) lock(key string) (s *shard, now int64) {
+	s = &h.shards[maphash.String(h.seed, key)%shards]
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	at, found := s.byID[session.ID]
-	if !found {
-		if s.order.Len() >= s.most {
-			s.drop(s.order.Back())
+	return s, h.watch.read()
+}
+
+// get returns the entry of a key, or nil, and marks it as used.
+func (s *shard) get(key string, now int64) *entry {
+	e := s.byKey[key]
+	if e == nil {
+		return nil
+	}
+	if e.expires <= now {
+		s.drop(e)
+		return nil
+	}
+	e.unlink()
+	s.link(e)
+	return e
+}
+
+// put stores a value, and makes room.
+func (h *Hot) put(s *shard, key string, c class, value any, size int, now int64, life time.Duration) {
+	e := s.byKey[key]
+	if e == nil {
+		e = &entry{key: key, class: c, due: -1}
+		s.byKey[key] = e
+	} else {
+		e.unlink()
+	}
+	e.value = value
+	s.link(e)
+	s.extend(e, now, life)
+	h.resize(s, e, size)
+}
+
+// resize notes the size of a value that has changed, and makes room.
+func (h *Hot) resize(s *shard, e *entry, size int) {
+	size += entryBytes + len(e.key)
+	s.bytes += int64(size) - int64(e.size)
+	e.size = int32(size)
+	for c := caches; c < classes && s.bytes > h.most/shards; {
+		oldest := s.used[c].prev
+		if oldest == &s.used[c] || oldest == e {
+			c++
+			continue
 		}
-		at = s.order.PushFront(&entry{})
-		s.byID[session.ID] = at
+		s.drop(oldest)
 	}
-	at.Value.(*entry).Session = session
-	s.use(at, now)
-	return nil
 }
 
-// DropSession implements guest.Hot.
-func (h *Hot) DropSession(_ context.Context, id guest.ID) error {
-	s := h.shard(id)
+// extend sets when an entry expires. The wheel need not know if that is later.
+func (s *shard) extend(e *entry, now int64, life time.Duration) {
+	e.expires = now + life.Microseconds()
+	if due := second(e.expires) + 1; e.due < 0 || due < e.due {
+		s.dequeue(e)
+		s.enqueue(e, due)
+	}
+}
+
+func second(micros int64) int64 { return micros / 1e6 }
+
+func (s *shard) enqueue(e *entry, due int64) {
+	e.due, e.slot = due, int32(len(s.wheel[due]))
+	s.wheel[due] = append(s.wheel[due], e)
+}
+
+func (s *shard) dequeue(e *entry) {
+	if e.due < 0 {
+		return
+	}
+	all := s.wheel[e.due]
+	last := all[len(all)-1]
+	all[e.slot], last.slot = last, e.slot
+	all[len(all)-1] = nil
+	if len(all) == 1 {
+		delete(s.wheel, e.due)
+	} else {
+		s.wheel[e.due] = all[:len(all)-1]
+	}
+	e.due = -1
+}
+
+func (s *shard) drop(e *entry) {
+	e.unlink()
+	s.dequeue(e)
+	delete(s.byKey, e.key)
+	s.bytes -= int64(e.size)
+}
+
+func (s *shard) link(e *entry) {
+	root := &s.used[e.class]
+	e.prev, e.next = root, root.next
+	e.next.prev, root.next = e, e
+}
+
+func (e *entry) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
+
+// sweepStep is how many entries a sweep looks at while a shard is locked.
+const sweepStep = 500
+
+// Sweep removes what has expired, and returns the number.
+func (h *Hot) Sweep() (n int) {
+	now := h.watch.read()
+	for i := range h.shards {
+		for more := true; more; {
+			var dropped int
+			dropped, more = h.shards[i].sweep(now)
+			n += dropped
+		}
+	}
+	return n
+}
+
+// sweep looks at some entries whose second has come. It returns whether there are more.
+func (s *shard) sweep(now int64) (dropped int, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at, found := s.byID[id]; found {
-		s.drop(at)
+	left := sweepStep
+	look := func(at int64) bool {
+		for all := s.wheel[at]; len(all) > 0; all = s.wheel[at] {
+			if left == 0 {
+				return false
+			}
+			left--
+			e := all[len(all)-1]
+			if e.expires <= now {
+				s.drop(e)
+				dropped++
+				continue
+			}
+			s.dequeue(e) // it was used since
+			s.enqueue(e, second(e.expires)+1)
+		}
+		return true
 	}
-	return nil
+	until := second(now)
+	if until-s.swept > int64(len(s.wheel)) {
+		for at := range s.wheel {
+			if at <= until && !look(at) {
+				return dropped, true
+			}
+		}
+		s.swept = until
+		return dropped, false
+	}
+	for ; s.swept < until; s.swept++ {
+		if !look(s.swept + 1) {
+			return dropped, true
+		}
+	}
+	return dropped, false
 }
 
-// Sweep removes at most limit sessions that have expired, and returns their number.
-func (h *Hot) Sweep(_ context.Context, now time.Time, limit int) (n int, err error) {
+// sweepEvery is how long after its end an entry is removed at the latest.
+const sweepEvery = time.Second
+
+// Run sweeps until ctx ends.
+func (h *Hot) Run(ctx context.Context) {
+	for clock.Sleep(ctx, sweepEvery) {
+		h.Sweep()
+	}
+}
+
+// Bytes returns the number of entries, and about how many bytes they use, and the most.
+func (h *Hot) Bytes() (entries int, bytes, most int64) {
 	for i := range h.shards {
 		s := &h.shards[i]
 		s.mu.Lock()
-		for last := s.order.Back(); n < limit && last != nil && !now.Before(last.Value.(*entry).expires); last = s.order.Back() {
-			s.drop(last)
-			n++
-		}
+		entries, bytes = entries+len(s.byKey), bytes+s.bytes
 		s.mu.Unlock()
 	}
-	return n, nil
+	return entries, bytes, h.most
 }
 
-// Len returns the number of sessions, and the largest number.
-func (h *Hot) Len() (n, most int) {
-	for i := range h.shards {
-		s := &h.shards[i]
-		s.mu.Lock()
-		n, most = n+s.order.Len(), most+s.most
-		s.mu.Unlock()
-	}
-	return n, most
-}
-
-// use extends the life of a session. The clock may have been set back: no session then
-// lives longer than the one before it.
-func (s *shard) use(at *list.Element, now time.Time) {
-	at.Value.(*entry).expires = now.Add(guest.SessionLife)
-	s.order.MoveToFront(at)
-}
-
-func (s *shard) drop(at *list.Element) {
-	delete(s.byID, at.Value.(*entry).ID)
-	s.order.Remove(at)
-}
+// Ping implements guest.Hot.
+func (h *Hot) Ping(context.Context) error { return nil }

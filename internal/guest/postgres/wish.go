@@ -37,7 +37,7 @@ var (
 	sqlClearWishes = pgdb.Statement{Name: "guest.clear_wishes", SQL: `
 		DELETE FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1`}
 	sqlClearAnswers = pgdb.Statement{Name: "guest.clear_answers", SQL: `
-		DELETE FROM bff_consumer.idempotency_keys WHERE guest_session_id = $1`}
+		DELETE FROM bff_consumer.idempotency_keys WHERE guest_session_id = $1 RETURNING composite_key`}
 	sqlAppend = pgdb.Statement{Name: "guest.append", SQL: `
 		INSERT INTO bff_consumer.outbox (id, topic, ordering_key, subject, payload, headers, retention_class, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`}
@@ -150,12 +150,13 @@ func (t *tx) RemoveWish(property string) (w guest.Wish, removed bool, err error)
 }
 
 // Clear implements guest.Tx.
-func (t *tx) Clear() error {
+func (t *tx) Clear() (keys []string, err error) {
 	if _, err := t.t.Exec(sqlClearWishes, string(t.session)); err != nil {
-		return err
+		return nil, err
 	}
-	_, err := t.t.Exec(sqlClearAnswers, string(t.session))
-	return err
+	var key string
+	err = t.t.ForEach(sqlClearAnswers, []any{string(t.session)}, func() error { keys = append(keys, key); return nil }, &key)
+	return keys, err
 }
 
 // Append implements guest.Tx.

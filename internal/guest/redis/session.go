@@ -2,63 +2,201 @@ package redis
 
 import (
 	"context"
-	"strconv"
-	"time"
+	"encoding/json"
+	"strings"
 
 	"github.com/redis/rueidis"
 
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/ident"
 )
 
-// Fields of the hash of a session.
-const (
-	fieldCreated  = "createdAt" // microseconds since 1970
-	fieldLocale   = "localePreference"
-	fieldCurrency = "currencyPreference"
-)
+// sessionKeys returns the keys of a session: itself, the mirror of its wishlist, its lists,
+// and who may fill the mirror. The life of the first four is that of the session.
+func (h *Hot) sessionKeys(id guest.ID) []string {
+	key := h.prefix + "session:" + tag(string(id))
+	return []string{key, key + ":wishlist", key + ":recent", key + ":history", key + ":wishlist-lease"}
+}
 
-var scriptSession = rueidis.NewLuaScript(`
-local s = redis.call('HMGET', KEYS[1], 'createdAt', 'localePreference', 'currencyPreference')
-if not s[1] then return false end
-redis.call('EXPIRE', KEYS[1], ARGV[1])
-return s`)
+var (
+	scriptSession = rueidis.NewLuaScript(`
+local s = redis.call('HMGET', KEYS[1], 'lastSeenAt', 'localePreference', 'currencyPreference')
+local set = {'lastSeenAt', ARGV[2]}
+if not s[1] then
+	set[3], set[4] = 'createdAt', ARGV[3]
+	s = {ARGV[2], '', ''}
+end
+for i = 4, #ARGV, 2 do
+	set[#set + 1], set[#set + 2] = ARGV[i], ARGV[i + 1]
+	if ARGV[i] == 'localePreference' then s[2] = ARGV[i + 1] else s[3] = ARGV[i + 1] end
+end
+redis.call('HSET', KEYS[1], unpack(set))
+for i = 1, 4 do redis.call('EXPIRE', KEYS[i], ARGV[1]) end
+return {s[1], s[2] or '', s[3] or ''}`)
 
-var scriptPutSession = rueidis.NewLuaScript(`
-redis.call('HSET', KEYS[1], 'createdAt', ARGV[2], 'localePreference', ARGV[3], 'currencyPreference', ARGV[4])
-redis.call('EXPIRE', KEYS[1], ARGV[1])
+	// The key of an item ends at the first space.
+	scriptPush = rueidis.NewLuaScript(`
+local list, key = KEYS[tonumber(ARGV[2])], ARGV[4] .. ' '
+for _, item in ipairs(redis.call('LRANGE', list, 0, -1)) do
+	if string.sub(item, 1, #key) == key then redis.call('LREM', list, 0, item) end
+end
+redis.call('LPUSH', list, key .. ARGV[5])
+redis.call('LTRIM', list, 0, tonumber(ARGV[3]) - 1)
+for i = 1, 4 do redis.call('EXPIRE', KEYS[i], ARGV[1]) end
 return 1`)
+)
 
 // Session implements guest.Hot.
-func (h *Hot) Session(ctx context.Context, id guest.ID) (s guest.Session, found bool, err error) {
-	err = h.run(ctx, "session", scriptSession, []string{h.session(id)}, []string{seconds(guest.SessionLife)}, func(r rueidis.RedisResult) error {
+func (h *Hot) Session(ctx context.Context, id guest.ID, change guest.Change) (s guest.Session, err error) {
+	args := []string{seconds(guest.SessionLife), number(h.clock().UnixMilli()), number(id.Time().UnixMilli())}
+	if change.Locale != nil {
+		args = append(args, "localePreference", *change.Locale)
+	}
+	if change.Currency != nil {
+		args = append(args, "currencyPreference", *change.Currency)
+	}
+	err = h.script(ctx, "session", scriptSession, h.sessionKeys(id)[:4], args, func(r rueidis.RedisResult) error {
 		fields, err := r.AsStrSlice()
-		if rueidis.IsRedisNil(err) {
-			return nil
-		}
 		if err != nil {
 			return err
 		}
-		micros, err := strconv.ParseInt(fields[0], 10, 64)
-		if err != nil {
-			return fault.Wrap(fault.Internal, "the time of a session in Redis is malformed", err)
-		}
-		s = guest.Session{ID: id, Created: time.UnixMicro(micros).UTC(), Preferences: guest.Preferences{Locale: fields[1], Currency: fields[2]}}
-		found = true
-		return nil
+		seen, err := moment(fields[0])
+		s = guest.Session{ID: id, Created: id.Time(), LastSeen: seen, Preferences: guest.Preferences{Locale: fields[1], Currency: fields[2]}}
+		return err
 	})
-	return s, found, err
+	return s, err
 }
 
-// PutSession implements guest.Hot.
-func (h *Hot) PutSession(ctx context.Context, s guest.Session) error {
-	args := []string{seconds(guest.SessionLife), strconv.FormatInt(s.Created.UnixMicro(), 10), s.Locale, s.Currency}
-	return h.run(ctx, "put_session", scriptPutSession, []string{h.session(s.ID)}, args, func(r rueidis.RedisResult) error { return r.Error() })
+// index is the number of a list's key.
+func index(list guest.List) int {
+	if list == guest.SearchHistory {
+		return 3
+	}
+	return 2
+}
+
+// Push implements guest.Hot.
+func (h *Hot) Push(ctx context.Context, id guest.ID, list guest.List, item guest.Item) error {
+	args := []string{seconds(guest.SessionLife), number(int64(index(list) + 1)), number(int64(list.Most())), item.Key, string(item.Value)}
+	return h.script(ctx, "push", scriptPush, h.sessionKeys(id)[:4], args, ignore)
+}
+
+// Items implements guest.Hot.
+func (h *Hot) Items(ctx context.Context, id guest.ID, list guest.List) (items []guest.Item, err error) {
+	err = h.run(ctx, "items", func(ctx context.Context, c rueidis.Client) error {
+		all, err := c.Do(ctx, c.B().Lrange().Key(h.sessionKeys(id)[index(list)]).Start(0).Stop(-1).Build()).AsStrSlice()
+		for _, text := range all {
+			key, value, _ := strings.Cut(text, " ")
+			items = append(items, guest.Item{Key: key, Value: json.RawMessage(value)})
+		}
+		return err
+	})
+	return items, err
+}
+
+func (h *Hot) search(id guest.ID) string { return h.prefix + "srs:" + tag(string(id)) }
+
+var scriptPutSearch = rueidis.NewLuaScript(`
+redis.call('HSET', KEYS[1], 'guestSessionId', ARGV[2], 'createdAt', ARGV[3], 'query', ARGV[4])
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+return 1`)
+
+// PutSearch implements guest.Hot.
+func (h *Hot) PutSearch(ctx context.Context, s guest.Search) error {
+	args := []string{seconds(guest.SearchLife), string(s.Session), number(s.Created.UnixMilli()), string(s.Query)}
+	return h.script(ctx, "put_search", scriptPutSearch, []string{h.search(s.ID)}, args, ignore)
+}
+
+// Search implements guest.Hot.
+func (h *Hot) Search(ctx context.Context, id guest.ID) (s guest.Search, found bool, err error) {
+	err = h.run(ctx, "search", func(ctx context.Context, c rueidis.Client) error {
+		fields, err := c.Do(ctx, c.B().Hgetall().Key(h.search(id)).Build()).AsStrMap()
+		if err != nil || len(fields) == 0 {
+			return err
+		}
+		created, err := moment(fields["createdAt"])
+		s, found = guest.Search{ID: id, Session: guest.ID(fields["guestSessionId"]), Query: json.RawMessage(fields["query"]), Created: created}, true
+		return err
+	})
+	return s, found && err == nil, err
 }
 
 // DropSession implements guest.Hot.
-func (h *Hot) DropSession(ctx context.Context, id guest.ID) error {
-	return h.db.Run(ctx, "drop_session", func(ctx context.Context, c rueidis.Client) error {
-		return c.Do(ctx, c.B().Del().Key(h.session(id)).Build()).Error()
+func (h *Hot) DropSession(ctx context.Context, id guest.ID, searches []guest.ID) error {
+	return h.run(ctx, "drop_session", func(ctx context.Context, c rueidis.Client) error {
+		commands := rueidis.Commands{c.B().Del().Key(h.sessionKeys(id)...).Build()}
+		for _, s := range searches {
+			commands = append(commands, c.B().Del().Key(h.search(s)).Build())
+		}
+		for _, r := range c.DoMulti(ctx, commands...) {
+			if err := r.Error(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+var (
+	scriptMirror = rueidis.NewLuaScript(`
+local copy = redis.call('GET', KEYS[1])
+if copy then return copy end
+if redis.call('SET', KEYS[2], ARGV[1], 'NX', 'PX', ARGV[2]) then return 'lease' end
+return ''`)
+	scriptFillMirror = rueidis.NewLuaScript(`
+if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[3], 'EX', ARGV[2])
+redis.call('DEL', KEYS[2])
+return 1`)
+	scriptBlockMirror = rueidis.NewLuaScript(`
+redis.call('DEL', KEYS[1])
+redis.call('SET', KEYS[2], 'blocked', 'PX', ARGV[1])
+return 1`)
+)
+
+func (h *Hot) mirrorKeys(id guest.ID) []string {
+	keys := h.sessionKeys(id)
+	return []string{keys[1], keys[4]}
+}
+
+// Mirror implements guest.Hot.
+func (h *Hot) Mirror(ctx context.Context, id guest.ID) (m guest.Mirror, err error) {
+	lease := ident.New()
+	err = h.script(ctx, "mirror", scriptMirror, h.mirrorKeys(id), []string{lease, millis(guest.LeaseLife)}, func(r rueidis.RedisResult) error {
+		text, err := r.ToString()
+		switch {
+		case err != nil || text == "":
+			return err
+		case text == "lease":
+			m.Lease = lease
+			return nil
+		}
+		at, wishes, found := strings.Cut(text, " ")
+		if !found {
+			return fault.New(fault.Internal, "the mirror of a wishlist in Redis is malformed")
+		}
+		m.Wishes = json.RawMessage(wishes)
+		m.Filled, err = moment(at)
+		return err
+	})
+	return m, err
+}
+
+// FillMirror implements guest.Hot.
+func (h *Hot) FillMirror(ctx context.Context, id guest.ID, lease string, wishes json.RawMessage) error {
+	args := []string{lease, seconds(guest.SessionLife), number(h.clock().UnixMilli()) + " " + string(wishes)}
+	return h.script(ctx, "fill_mirror", scriptFillMirror, h.mirrorKeys(id), args, ignore)
+}
+
+// BlockMirror implements guest.Hot.
+func (h *Hot) BlockMirror(ctx context.Context, id guest.ID) error {
+	return h.script(ctx, "block_mirror", scriptBlockMirror, h.mirrorKeys(id), []string{millis(guest.BlockLife)}, ignore)
+}
+
+// DropMirror implements guest.Hot.
+func (h *Hot) DropMirror(ctx context.Context, id guest.ID) error {
+	return h.run(ctx, "drop_mirror", func(ctx context.Context, c rueidis.Client) error {
+		return c.Do(ctx, c.B().Del().Key(h.mirrorKeys(id)...).Build()).Error()
 	})
 }

@@ -27,7 +27,7 @@ const (
 	sqlSetNote      = `UPDATE bff_consumer_wishlist_anonymous SET note = ? WHERE guest_session_id = ? AND property_id = ?`
 	sqlRemoveWish   = `UPDATE bff_consumer_wishlist_anonymous SET removed_at = ? WHERE guest_session_id = ? AND property_id = ?`
 	sqlClearWishes  = `DELETE FROM bff_consumer_wishlist_anonymous WHERE guest_session_id = ?`
-	sqlClearAnswers = `DELETE FROM bff_consumer_idempotency_keys WHERE guest_session_id = ?`
+	sqlClearAnswers = `DELETE FROM bff_consumer_idempotency_keys WHERE guest_session_id = ? RETURNING composite_key`
 	sqlAppend       = `INSERT INTO bff_consumer_outbox (id, topic, ordering_key, subject, payload, headers, retention_class, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 )
@@ -132,11 +132,11 @@ func (t *tx) RemoveWish(property string) (w guest.Wish, removed bool, err error)
 }
 
 // Clear implements guest.Tx.
-func (t *tx) Clear() error {
+func (t *tx) Clear() ([]string, error) {
 	if err := sqlitedb.Exec(t.c, sqlClearWishes, string(t.session)); err != nil {
-		return err
+		return nil, err
 	}
-	return sqlitedb.Exec(t.c, sqlClearAnswers, string(t.session))
+	return sqlitedb.QueryAll(t.c, sqlClearAnswers, func(r *sqlite.Stmt) string { return r.ColumnText(0) }, string(t.session))
 }
 
 // Append implements guest.Tx.

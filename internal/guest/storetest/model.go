@@ -120,7 +120,7 @@ func (m *machine) stepRemove(rt *rapid.T) {
 }
 
 func (m *machine) stepClear(rt *rapid.T) {
-	if m.do(rt, guest.Tx.Clear) {
+	if m.do(rt, clearSession) {
 		clear(m.rows)
 		m.done = m.done[len(m.done)-1:]
 	}
@@ -132,7 +132,7 @@ func (m *machine) stepRepeat(rt *rapid.T) {
 		rt.Skip("nothing to repeat")
 	}
 	_, replayed, err := m.h.Store.Mutate(rt.Context(), rapid.SampledFrom(m.done).Draw(rt, "mutation"), func(tx guest.Tx) (guest.Answer, error) {
-		return ok, tx.Clear()
+		return ok, clearSession(tx)
 	})
 	if err != nil || !replayed {
 		rt.Fatalf("repeated: %v, %v", replayed, err)

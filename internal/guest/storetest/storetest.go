@@ -99,6 +99,12 @@ func (u *user) try(fn func(guest.Tx) error) error {
 	return err
 }
 
+// clearSession clears a session.
+func clearSession(tx guest.Tx) error {
+	_, err := tx.Clear()
+	return err
+}
+
 // Constants of wishes.
 const (
 	tenant = "11111111-2222-4333-8444-555555555555"

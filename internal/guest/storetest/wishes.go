@@ -206,8 +206,13 @@ func clearAll(_ *testing.T, u *user) {
 	kept := other.add(wish(2))
 	old := guest.Mutation{Session: u.session, Route: "POST /test", Key: "key-1", Digest: u.mutation().Digest}
 	m := u.mutation()
+	calls := 0
 	drop := func(tx guest.Tx) (guest.Answer, error) {
-		return ok, errors.Join(tx.Clear(), tx.Append(u.event(tx.Now())))
+		keys, err := tx.Clear()
+		if calls++; calls == 1 && !slices.Contains(keys, old.CompositeKey()) || slices.Contains(keys, m.CompositeKey()) {
+			u.t.Errorf("Clear returned the keys %v", keys)
+		}
+		return ok, errors.Join(err, tx.Append(u.event(tx.Now())))
 	}
 	for i := range 2 {
 		_, replayed, err := u.h.Store.Mutate(u.t.Context(), m, drop)

@@ -1,0 +1,85 @@
+// Package hottest is the contract of guest.Hot as tests.
+//
+// A store calls Run from a test of its own; what is not in this suite no caller may rely
+// on. Every case has new sessions and keys in a store that the cases share, except for
+// cases that see what belongs to nobody.
+package hottest
+
+import (
+	"testing"
+	"time"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/guest"
+	"holdfast/internal/ident"
+	"holdfast/internal/suite"
+)
+
+// Harness is a store as the suite needs it.
+type Harness struct {
+	Hot guest.Hot
+
+	// Pass lets time pass for everything that expires: it may expire sooner than by the
+	// clock of the store.
+	Pass func(t suite.TB, d time.Duration)
+
+	// Wait lets milliseconds pass on the clock of the store.
+	Wait func(d time.Duration)
+}
+
+// Run runs the suite. A cleanup of t closes what open opens.
+func Run(t *testing.T, open func(t testing.TB) Harness) {
+	suite.Suite[*client]{
+		Groups: []suite.Group[*client]{
+			{Name: "Sessions", Cases: sessionChecks(), Own: true},
+			{Name: "Mirror", Cases: mirrorChecks(), Own: true},
+			{Name: "Answers", Cases: answerChecks(), Own: true},
+			{Name: "Cache", Cases: cacheChecks(), Own: true},
+			{Name: "Limits", Cases: limitChecks(), Own: true},
+			{Name: "Suspensions", Cases: suspensionChecks(), Own: true},
+			{Name: "Model", Cases: modelChecks(), Own: true},
+		},
+		New: func(t *testing.T, _ suite.Group[*client]) *client { return newClient(t, open(t)) },
+	}.Run(t)
+}
+
+type check = suite.Case[*client]
+
+// client is a session in a store.
+type client struct {
+	Harness
+	t  suite.TB
+	id guest.ID
+}
+
+func newClient(t suite.TB, h Harness) *client {
+	return &client{Harness: h, t: t, id: guest.NewID(guest.SessionPrefix, clock.System())}
+}
+
+// key returns a new key.
+func key() string { return "key:" + ident.New() }
+
+// must returns a value if there is no error.
+func must[T any](c *client, v T, err error) T {
+	c.t.Helper()
+	suite.Must(c.t, "Hot", err)
+	return v
+}
+
+func (c *client) ok(err error) {
+	c.t.Helper()
+	suite.Must(c.t, "Hot", err)
+}
+
+func text(s string) *string { return &s }
+
+// concurrently runs fn n times at once.
+func (c *client) concurrently(n int, fn func(i int)) {
+	done := make(chan struct{})
+	for i := range n {
+		go func() { fn(i); done <- struct{}{} }()
+	}
+	for range n {
+		<-done
+	}
+}

@@ -1,0 +1,223 @@
+package hottest
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"holdfast/internal/guest"
+	"holdfast/internal/suite"
+)
+
+func limitChecks() []check {
+	return []check{
+		{"Burst", burst}, {"Refill", refill}, {"SlowBucketIsKept", slowBucket}, {"SeveralBuckets", severalBuckets}, {"Bound", bound},
+		{"Events", events}, {"Members", members},
+	}
+}
+
+func (c *client) take(b guest.Bucket) guest.Taken {
+	c.t.Helper()
+	all, err := c.Hot.Take(c.t.Context(), []guest.Bucket{b})
+	return must(c, all, err)[0]
+}
+
+func burst(_ *testing.T, c *client) {
+	b := guest.Bucket{Key: key(), Limit: guest.Limit{Events: 60, Per: time.Hour, Burst: 3}}
+	for left := 2; left >= 0; left-- {
+		taken := c.take(b)
+		if !taken.Allowed || taken.Remaining != left || taken.Retry != 0 || taken.Reset > time.Duration(3-left)*time.Minute || taken.Reset < time.Duration(3-left)*time.Minute-30*time.Second {
+			c.t.Errorf("with %d left: %+v", left, taken)
+		}
+	}
+	for range 3 { // what is refused costs nothing
+		taken := c.take(b)
+		if taken.Allowed || taken.Remaining != 0 || taken.Retry > time.Minute || taken.Retry < 30*time.Second {
+			c.t.Errorf("empty: %+v", taken)
+		}
+	}
+	if other := c.take(guest.Bucket{Key: key(), Limit: b.Limit}); !other.Allowed {
+		c.t.Errorf("another bucket: %+v", other)
+	}
+}
+
+func refill(_ *testing.T, c *client) {
+	b := guest.Bucket{Key: key(), Limit: guest.Limit{Events: 20, Per: time.Second, Burst: 1}}
+	c.take(b)
+	c.Wait(60 * time.Millisecond)
+	if taken := c.take(b); !taken.Allowed {
+		c.t.Errorf("after 60 ms: %+v", taken)
+	}
+}
+
+// slowBucket: a bucket that takes longer than a minute to fill is kept for so long.
+func slowBucket(_ *testing.T, c *client) {
+	b := guest.Bucket{Key: key(), Limit: guest.Limit{Events: 1, Per: time.Hour, Burst: 2}}
+	c.take(b)
+	c.take(b)
+	c.Pass(c.t, 2*time.Minute)
+	if taken := c.take(b); taken.Allowed {
+		c.t.Errorf("two minutes later: %+v", taken)
+	}
+}
+
+func severalBuckets(_ *testing.T, c *client) {
+	limit := guest.Limit{Events: 1, Per: time.Hour, Burst: 1}
+	a, b := guest.Bucket{Key: key(), Limit: limit}, guest.Bucket{Key: key(), Limit: limit}
+	c.take(b)
+	all, err := c.Hot.Take(c.t.Context(), []guest.Bucket{a, b})
+	c.ok(err)
+	if len(all) != 2 || !all[0].Allowed || all[1].Allowed {
+		c.t.Errorf("taken %+v", all)
+	}
+	suite.Equal(c.t, "the first has lost its token", c.take(a).Allowed, false)
+}
+
+// bound: however many take at once, no more is admitted than the limit allows.
+func bound(_ *testing.T, c *client) {
+	limit := guest.Limit{Events: 100, Per: time.Second, Burst: 10}
+	b := guest.Bucket{Key: key(), Limit: limit}
+	var admitted atomic.Int64
+	start := time.Now()
+	c.concurrently(8, func(int) {
+		for range 40 {
+			if c.take(b).Allowed {
+				admitted.Add(1)
+			}
+		}
+	})
+	most := int64(limit.Burst) + int64(time.Since(start).Seconds()*100) + 1
+	if n := admitted.Load(); n > most || n < int64(limit.Burst) {
+		c.t.Errorf("%d admitted, at most %d expected", n, most)
+	}
+}
+
+func events(_ *testing.T, c *client) {
+	k := key()
+	count := func(most int) int {
+		c.t.Helper()
+		n, err := c.Hot.CountEvents(c.t.Context(), k, time.Minute, most)
+		return must(c, n, err)
+	}
+	for i := range 5 {
+		suite.Equal(c.t, "count", count(100), i+1)
+	}
+	suite.Equal(c.t, "at most", count(3), 3)
+	k = key()
+	short := func() int {
+		c.t.Helper()
+		n, err := c.Hot.CountEvents(c.t.Context(), k, 50*time.Millisecond, 100)
+		return must(c, n, err)
+	}
+	short()
+	c.Wait(60 * time.Millisecond)
+	suite.Equal(c.t, "after the window", short(), 1)
+}
+
+func members(_ *testing.T, c *client) {
+	k := key()
+	count := func(member string, window time.Duration, most int) int {
+		c.t.Helper()
+		n, err := c.Hot.CountMembers(c.t.Context(), k, member, window, most)
+		return must(c, n, err)
+	}
+	for i := range 5 {
+		suite.Equal(c.t, "count", count(fmt.Sprint("m", i), time.Minute, 100), i+1)
+		suite.Equal(c.t, "the same again", count(fmt.Sprint("m", i), time.Minute, 100), i+1)
+		c.Wait(time.Millisecond)
+	}
+	suite.Equal(c.t, "at most", count("m9", time.Minute, 3), 3)
+	suite.Equal(c.t, "the newest are kept", count("m4", time.Minute, 3), 3)
+	c.Wait(60 * time.Millisecond)
+	suite.Equal(c.t, "members age one by one", count("m9", 50*time.Millisecond, 3), 1)
+}
+
+func suspensionChecks() []check {
+	return []check{{"Lost", suspensionsLost}, {"Put", putSuspensions}, {"Set", setSuspension}, {"Version", suspensionVersion}}
+}
+
+const (
+	tenantA = "11111111-2222-4333-8444-555555555555"
+	tenantB = "22222222-2222-4333-8444-555555555555"
+)
+
+func suspension(tenant string, suspended bool, seconds int) guest.Suspension {
+	return guest.Suspension{Tenant: tenant, Suspended: suspended, At: time.Unix(1_790_000_000+int64(seconds), 123_000).UTC()}
+}
+
+// suspended returns which of the two tenants are suspended, or "unknown".
+func (c *client) suspended() []string {
+	c.t.Helper()
+	all, known, err := c.Hot.Suspended(c.t.Context(), []string{tenantA, tenantB})
+	c.ok(err)
+	if !known {
+		if len(all) > 0 {
+			c.t.Errorf("%v of a copy that is not known", all)
+		}
+		return []string{"unknown"}
+	}
+	return all
+}
+
+func (c *client) version() int64 {
+	c.t.Helper()
+	v, _, err := c.Hot.SuspensionVersion(c.t.Context())
+	return must(c, v, err)
+}
+
+func (c *client) putSuspensions(version int64, all ...guest.Suspension) bool {
+	c.t.Helper()
+	put, err := c.Hot.PutSuspensions(c.t.Context(), version, all)
+	return must(c, put, err)
+}
+
+// suspensionsLost: a copy that is not there says nothing (invariant 27).
+func suspensionsLost(_ *testing.T, c *client) {
+	suite.Equal(c.t, "new", c.suspended(), []string{"unknown"})
+	c.ok(c.Hot.SetSuspension(c.t.Context(), suspension(tenantA, true, 1)))
+	suite.Equal(c.t, "after an event", c.suspended(), []string{"unknown"})
+	suite.Equal(c.t, "put", c.putSuspensions(c.version()), true)
+	suite.Equal(c.t, "nobody is suspended", c.suspended(), nil)
+}
+
+func putSuspensions(_ *testing.T, c *client) {
+	c.putSuspensions(c.version(), suspension(tenantA, true, 1), suspension(tenantB, true, 1))
+	suite.Equal(c.t, "both", c.suspended(), []string{tenantA, tenantB})
+	c.putSuspensions(c.version(), suspension(tenantA, false, 2), suspension(tenantB, true, 1))
+	suite.Equal(c.t, "one", c.suspended(), []string{tenantB})
+	c.putSuspensions(c.version())
+	suite.Equal(c.t, "none", c.suspended(), nil)
+}
+
+func setSuspension(_ *testing.T, c *client) {
+	c.putSuspensions(c.version())
+	for _, step := range []struct {
+		s    guest.Suspension
+		want bool
+	}{
+		{suspension(tenantA, true, 5), true},
+		{suspension(tenantA, false, 4), true}, // older
+		{suspension(tenantA, false, 6), false},
+		{suspension(tenantA, true, 5), false}, // again
+		{suspension(tenantA, true, 7), true},
+	} {
+		c.ok(c.Hot.SetSuspension(c.t.Context(), step.s))
+		suite.Equal(c.t, fmt.Sprint("after ", step.s), len(c.suspended()) == 1, step.want)
+	}
+	c.Pass(c.t, 1000*day)
+	suite.Equal(c.t, "it does not expire", c.suspended(), []string{tenantA})
+}
+
+// suspensionVersion: a copy of a table that has changed meanwhile is not stored.
+func suspensionVersion(_ *testing.T, c *client) {
+	v := c.version()
+	c.ok(c.Hot.SetSuspension(c.t.Context(), suspension(tenantA, true, 1)))
+	suite.Equal(c.t, "lost, and changed", c.putSuspensions(v), false)
+	suite.Equal(c.t, "unknown", c.suspended(), []string{"unknown"})
+	c.putSuspensions(c.version())
+	v = c.version()
+	c.ok(c.Hot.SetSuspension(c.t.Context(), suspension(tenantA, true, 2)))
+	suite.Equal(c.t, "changed", c.putSuspensions(v), false)
+	suite.Equal(c.t, "the change stays", c.suspended(), []string{tenantA})
+}

@@ -1,0 +1,56 @@
+package httpapi
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"holdfast/internal/guest"
+	"holdfast/internal/web"
+)
+
+// classes are the classes of the routes with a rate limit of their own. Others have that
+// of the session.
+var classes = map[string]guest.Class{
+	"/wishlist":                         guest.ClassWishlist,
+	"/wishlist/{propertyId}":            guest.ClassWishlist,
+	"/handoff/{tenantId}/{propertyId}":  guest.ClassMint,
+	"/search":                           guest.ClassSearch,
+	"/search/map":                       guest.ClassSearch,
+	"/search/{srsId}":                   guest.ClassSearch,
+	"/hotels/{propertyId}":              guest.ClassDetail,
+	"/hotels/{propertyId}/availability": guest.ClassDetail,
+	"/facets/{country}/{region}":        guest.ClassDetail,
+	"/brands/{tenantId}/peek":           guest.ClassDetail,
+	"/telemetry/page-view":              guest.ClassTelemetry,
+	"/telemetry/funnel":                 guest.ClassTelemetry,
+}
+
+// limit takes a token for the request, and announces what is left.
+func (x *exchange) limit() error {
+	class, ok := classes[x.route.template]
+	if !ok {
+		class = guest.ClassSession
+	}
+	if x.action.begins && x.session == "" {
+		class = guest.ClassBootstrap
+	}
+	ip, _ := web.ClientIP(x.out)
+	r, limited, err := x.Service.Limit(x.ctx(), class, x.session, ip.String())
+	if err != nil || !limited {
+		return err
+	}
+	h := x.out.Header()
+	h.Set("RateLimit-Policy", fmt.Sprintf(`"%s";q=%d;w=%d`, r.Class, r.Events, int(r.Per.Seconds())))
+	h.Set("RateLimit", fmt.Sprintf(`"%s";r=%d;t=%d`, r.Class, r.Remaining, wholeSeconds(r.Reset)))
+	if r.Allowed {
+		return nil
+	}
+	h.Set("Retry-After", strconv.Itoa(max(1, wholeSeconds(r.Retry))))
+	return web.Refuse(http.StatusTooManyRequests, "rate-limited", "too many requests of this kind: retry after the time in Retry-After")
+}
+
+// wholeSeconds rounds up.
+func wholeSeconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }

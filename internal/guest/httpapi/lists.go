@@ -1,0 +1,76 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"holdfast/internal/guest"
+)
+
+// list is the body of a response with a whole list.
+type list[T any] struct {
+	Items []T `json:"items"`
+}
+
+// sendList sends a list, newest first.
+func sendList[T any](x *exchange, items []T, err error) error {
+	if err != nil {
+		return err
+	}
+	if items == nil {
+		items = []T{}
+	}
+	return x.sendJSON(http.StatusOK, list[T]{items})
+}
+
+func (x *exchange) sendJSON(status int, body any) error {
+	a, err := jsonAnswer(status, body)
+	if err == nil {
+		send(x.out, a)
+	}
+	return err
+}
+
+func (x *exchange) listViewed() error {
+	items, err := x.Service.Viewed(x.ctx(), x.session)
+	return sendList(x, items, err)
+}
+
+// addViewed needs no idempotency key: a property is in the list once.
+func (x *exchange) addViewed() error {
+	var in struct {
+		TenantID   string `json:"tenantId"`
+		PropertyID string `json:"propertyId"`
+	}
+	if err := decode(x.body, &in); err != nil {
+		return err
+	}
+	v, err := x.Service.AddViewed(x.ctx(), x.session, in.TenantID, in.PropertyID)
+	if err != nil {
+		return err
+	}
+	return x.sendJSON(http.StatusCreated, v)
+}
+
+func (x *exchange) listHistory() error {
+	items, err := x.Service.History(x.ctx(), x.session)
+	return sendList(x, items, err)
+}
+
+// getSearch returns the query of a search session, with which the guest continues.
+func (x *exchange) getSearch() error {
+	id, ok := guest.ParseID(guest.SearchPrefix, x.route.search)
+	if !ok {
+		return guest.ErrSearchExpired
+	}
+	s, err := x.Service.Search(x.ctx(), x.session, id)
+	if err != nil {
+		return err
+	}
+	return x.sendJSON(http.StatusOK, struct {
+		SearchID  guest.ID        `json:"searchId"`
+		Query     json.RawMessage `json:"query"`
+		CreatedAt time.Time       `json:"createdAt"`
+	}{s.ID, s.Query, s.Created})
+}

@@ -1,0 +1,120 @@
+package guest
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"time"
+)
+
+// Class is a class of routes with a common rate limit.
+type Class string
+
+// The classes.
+const (
+	ClassSession   Class = "session" // and its lists
+	ClassBootstrap Class = "bootstrap"
+	ClassSearch    Class = "search"
+	ClassDetail    Class = "detail"
+	ClassWishlist  Class = "wishlist"
+	ClassMint      Class = "mint"
+	ClassTelemetry Class = "telemetry"
+)
+
+// Limits are the limits of a session in each class; that of ClassBootstrap is of a client
+// address.
+type Limits map[Class]Limit
+
+// addressFactor is how many times as much as a session a client address has: many guests
+// may share one.
+const addressFactor = 10
+
+// Rate is the state of the bucket that limits a request most.
+type Rate struct {
+	Class Class
+	Limit
+	Taken
+}
+
+// Limit takes a token for a request of a class: from the bucket of its session, if any,
+// and from that of its client address. limited is false if the class has no limit.
+func (s *Service) Limit(ctx context.Context, class Class, session ID, address string) (r Rate, limited bool, err error) {
+	limit, limited := s.Limits[class]
+	if !limited {
+		return r, false, nil
+	}
+	shared := limit
+	if class != ClassBootstrap {
+		shared.Events, shared.Burst = limit.Events*addressFactor, limit.Burst*addressFactor
+	}
+	buckets := []Bucket{{string(class) + ":ip:" + s.Cookies.Hash(address), shared}}
+	if session != "" {
+		buckets = append(buckets, Bucket{string(class) + ":" + string(session), limit})
+	}
+	taken, err := s.Hot.Take(ctx, buckets)
+	if s.without("rate", err) && s.Local != nil {
+		for i := range buckets {
+			buckets[i].Limit = buckets[i].part(s.Processes)
+		}
+		taken, err = s.Local.Take(ctx, buckets)
+	}
+	if err != nil {
+		return r, false, err
+	}
+	for i, t := range taken {
+		if i == 0 || stricter(t, r.Taken) {
+			r = Rate{class, buckets[i].Limit, t}
+		}
+	}
+	return r, true, nil
+}
+
+// part is the limit of one of n processes that count for themselves.
+func (l Limit) part(n int) Limit {
+	n = max(1, n)
+	l.Events, l.Burst = max(1, l.Events/n), max(1, l.Burst/n)
+	return l
+}
+
+func stricter(a, b Taken) bool {
+	if a.Allowed != b.Allowed {
+		return !a.Allowed
+	}
+	if !a.Allowed {
+		return a.Retry > b.Retry
+	}
+	return a.Remaining < b.Remaining
+}
+
+// Hash returns a keyed hash of what must not be stored, such as a client address.
+func (c *Cookies) Hash(text string) string {
+	h := hmac.New(sha256.New, c.keys[0].secret)
+	h.Write([]byte("address\x00" + text))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
+}
+
+// Rates are the limits in the configuration: requests in a minute.
+type Rates struct {
+	Session   int `toml:"session" doc:"Reads and changes of a session and its lists."`
+	Bootstrap int `toml:"bootstrap" doc:"New sessions from a client address."`
+	Search    int `toml:"search" doc:"Searches."`
+	Detail    int `toml:"detail" doc:"Views of hotels, availability, facets and brands."`
+	Wishlist  int `toml:"wishlist" doc:"Reads and changes of the wishlist."`
+	Mint      int `toml:"mint" doc:"Handoffs to booking sites."`
+	Telemetry int `toml:"telemetry" doc:"Batches of page views and funnel events."`
+}
+
+// DefaultRates returns the defaults.
+func DefaultRates() Rates {
+	return Rates{Session: 120, Bootstrap: 20, Search: 60, Detail: 120, Wishlist: 60, Mint: 10, Telemetry: 240}
+}
+
+// Limits returns the limits. A burst is a part of the requests in a minute.
+func (r Rates) Limits() Limits {
+	of := func(n, part int) Limit { return Limit{Events: n, Per: time.Minute, Burst: max(1, n/part)} }
+	return Limits{
+		ClassSession: of(r.Session, 3), ClassBootstrap: of(r.Bootstrap, 2), ClassSearch: of(r.Search, 3), ClassDetail: of(r.Detail, 3),
+		ClassWishlist: of(r.Wishlist, 3), ClassMint: of(r.Mint, 2), ClassTelemetry: of(r.Telemetry, 4),
+	}
+}

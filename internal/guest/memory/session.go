@@ -1,0 +1,182 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"holdfast/internal/guest"
+	"holdfast/internal/ident"
+)
+
+// session is the value of a session's entry: all that lives as long as the session.
+type session struct {
+	began    bool
+	lastSeen int64 // milliseconds since 1970
+	guest.Preferences
+	lists  map[guest.List][]guest.Item
+	mirror *mirror
+}
+
+// mirror is the copy of a wishlist, or who may fill it.
+type mirror struct {
+	wishes json.RawMessage
+	filled time.Time
+	lease  string // "": blocked, if until has not come
+	until  int64  // end of the lease or the block, in microseconds of the watch
+}
+
+func (v *session) size() int {
+	n := SessionBytes - entryBytes - 30
+	for _, items := range v.lists {
+		for _, i := range items {
+			n += 48 + len(i.Key) + len(i.Value)
+		}
+	}
+	if v.mirror != nil {
+		n += 80 + len(v.mirror.wishes)
+	}
+	return n
+}
+
+// session locks the shard of a session and returns its value, which the caller puts back
+// with keep. The caller unlocks the shard.
+func (h *Hot) session(id guest.ID) (s *shard, v *session, now int64) {
+	s, now = h.lock(string(id))
+	if e := s.get(string(id), now); e != nil {
+		return s, e.value.(*session), now
+	}
+	return s, &session{}, now
+}
+
+// keep stores a value and extends its life.
+func (h *Hot) keep(s *shard, id guest.ID, v *session, now int64) {
+	h.put(s, string(id), sessions, v, v.size(), now, guest.SessionLife)
+}
+
+// Session implements guest.Hot.
+func (h *Hot) Session(_ context.Context, id guest.ID, change guest.Change) (guest.Session, error) {
+	wall := h.watch.clock().UnixMilli()
+	s, v, now := h.session(id)
+	defer s.mu.Unlock()
+	if !v.began {
+		v.began, v.lastSeen, v.Preferences = true, wall, guest.Preferences{}
+	}
+	result := guest.Session{ID: id, Created: id.Time(), LastSeen: time.UnixMilli(v.lastSeen).UTC()}
+	v.lastSeen = wall
+	if change.Locale != nil {
+		v.Locale = *change.Locale
+	}
+	if change.Currency != nil {
+		v.Currency = *change.Currency
+	}
+	result.Preferences = v.Preferences
+	h.keep(s, id, v, now)
+	return result, nil
+}
+
+// Push implements guest.Hot.
+func (h *Hot) Push(_ context.Context, id guest.ID, list guest.List, item guest.Item) error {
+	s, v, now := h.session(id)
+	defer s.mu.Unlock()
+	items := slices.DeleteFunc(slices.Clone(v.lists[list]), func(i guest.Item) bool { return i.Key == item.Key })
+	items = slices.Insert(items, 0, guest.Item{Key: item.Key, Value: slices.Clone(item.Value)})
+	if v.lists == nil {
+		v.lists = map[guest.List][]guest.Item{}
+	}
+	v.lists[list] = items[:min(len(items), list.Most())]
+	h.keep(s, id, v, now)
+	return nil
+}
+
+// Items implements guest.Hot. Callers must not change the values.
+func (h *Hot) Items(_ context.Context, id guest.ID, list guest.List) ([]guest.Item, error) {
+	s, v, _ := h.session(id)
+	defer s.mu.Unlock()
+	return v.lists[list], nil
+}
+
+// PutSearch implements guest.Hot.
+func (h *Hot) PutSearch(_ context.Context, search guest.Search) error {
+	search.Query = slices.Clone(search.Query)
+	s, now := h.lock(string(search.ID))
+	defer s.mu.Unlock()
+	h.put(s, string(search.ID), sessions, search, 200+len(search.Query), now, guest.SearchLife)
+	return nil
+}
+
+// Search implements guest.Hot.
+func (h *Hot) Search(_ context.Context, id guest.ID) (guest.Search, bool, error) {
+	s, now := h.lock(string(id))
+	defer s.mu.Unlock()
+	if e := s.get(string(id), now); e != nil {
+		return e.value.(guest.Search), true, nil
+	}
+	return guest.Search{}, false, nil
+}
+
+// DropSession implements guest.Hot.
+func (h *Hot) DropSession(_ context.Context, id guest.ID, searches []guest.ID) error {
+	for _, key := range append([]guest.ID{id}, searches...) {
+		h.remove(string(key))
+	}
+	return nil
+}
+
+// remove deletes the entry of a key, if there is one.
+func (h *Hot) remove(key string) {
+	s, _ := h.lock(key)
+	defer s.mu.Unlock()
+	if e := s.byKey[key]; e != nil {
+		s.drop(e)
+	}
+}
+
+// Mirror implements guest.Hot.
+func (h *Hot) Mirror(_ context.Context, id guest.ID) (guest.Mirror, error) {
+	s, v, now := h.session(id)
+	defer s.mu.Unlock()
+	switch {
+	case v.mirror != nil && v.mirror.wishes != nil:
+		return guest.Mirror{Wishes: v.mirror.wishes, Filled: v.mirror.filled}, nil
+	case v.mirror != nil && now < v.mirror.until:
+		return guest.Mirror{}, nil
+	}
+	v.mirror = &mirror{lease: ident.New(), until: now + guest.LeaseLife.Microseconds()}
+	h.keep(s, id, v, now)
+	return guest.Mirror{Lease: v.mirror.lease}, nil
+}
+
+// FillMirror implements guest.Hot.
+func (h *Hot) FillMirror(_ context.Context, id guest.ID, lease string, wishes json.RawMessage) error {
+	wall := h.watch.clock()
+	s, v, now := h.session(id)
+	defer s.mu.Unlock()
+	if m := v.mirror; m == nil || lease == "" || m.lease != lease || now >= m.until {
+		return nil
+	}
+	v.mirror = &mirror{wishes: slices.Clone(wishes), filled: time.UnixMilli(wall.UnixMilli()).UTC()}
+	h.keep(s, id, v, now)
+	return nil
+}
+
+// BlockMirror implements guest.Hot.
+func (h *Hot) BlockMirror(_ context.Context, id guest.ID) error {
+	s, v, now := h.session(id)
+	defer s.mu.Unlock()
+	v.mirror = &mirror{until: now + guest.BlockLife.Microseconds()}
+	h.keep(s, id, v, now)
+	return nil
+}
+
+// DropMirror implements guest.Hot.
+func (h *Hot) DropMirror(_ context.Context, id guest.ID) error {
+	s, v, now := h.session(id)
+	defer s.mu.Unlock()
+	if v.mirror != nil {
+		v.mirror = nil
+		h.keep(s, id, v, now)
+	}
+	return nil
+}

@@ -1,0 +1,279 @@
+package memory
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"holdfast/internal/guest"
+)
+
+// answer is the value of a mutation's entry.
+type answer struct {
+	owner string // "": done
+	guest.StoredAnswer
+}
+
+func answerKey(key string) string { return "idem:" + key }
+
+// ClaimAnswer implements guest.Hot.
+func (h *Hot) ClaimAnswer(_ context.Context, key, owner string) (guest.StoredAnswer, error) {
+	key = answerKey(key)
+	s, now := h.lock(key)
+	defer s.mu.Unlock()
+	if e := s.get(key, now); e != nil {
+		return e.value.(answer).StoredAnswer, nil
+	}
+	h.put(s, key, copies, answer{owner: owner}, 120, now, guest.ClaimLife)
+	return guest.StoredAnswer{Claimed: true}, nil
+}
+
+// PutAnswer implements guest.Hot.
+func (h *Hot) PutAnswer(_ context.Context, key string, digest [32]byte, a guest.Answer) error {
+	key = answerKey(key)
+	a.Body = slices.Clone(a.Body)
+	s, now := h.lock(key)
+	defer s.mu.Unlock()
+	h.put(s, key, copies, answer{StoredAnswer: guest.StoredAnswer{Done: true, Digest: digest, Answer: a}}, 200+len(a.Body), now, guest.MutationLife)
+	return nil
+}
+
+// ReleaseAnswer implements guest.Hot.
+func (h *Hot) ReleaseAnswer(_ context.Context, key, owner string) error {
+	key = answerKey(key)
+	s, now := h.lock(key)
+	defer s.mu.Unlock()
+	if e := s.get(key, now); e != nil && e.value.(answer).owner == owner {
+		s.drop(e)
+	}
+	return nil
+}
+
+// DropAnswers implements guest.Hot.
+func (h *Hot) DropAnswers(_ context.Context, keys []string) error {
+	for _, key := range keys {
+		h.remove(answerKey(key))
+	}
+	return nil
+}
+
+// cached is the value of a cache's key, and the owner of its lock.
+type cached struct {
+	value   []byte
+	expires int64
+	owner   string
+	until   int64 // end of the lock
+}
+
+// cached locks the shard of a cache's key and returns its value. The caller unlocks it.
+func (h *Hot) cached(key string) (s *shard, v cached, now int64) {
+	s, now = h.lock("cache:" + key)
+	if e := s.get("cache:"+key, now); e != nil {
+		v = e.value.(cached)
+	}
+	if v.expires <= now {
+		v.value = nil
+	}
+	if v.until <= now {
+		v.owner = ""
+	}
+	return s, v, now
+}
+
+// cache stores a value with its lock. A locked one is not a cache that makes room.
+func (h *Hot) cache(s *shard, key string, v cached, now int64) {
+	c := caches
+	if v.owner != "" {
+		c = counters
+	}
+	end := max(v.expires, v.until)
+	if e := s.byKey["cache:"+key]; e != nil && (e.class != c || end <= now) {
+		s.drop(e)
+	}
+	if end > now {
+		h.put(s, "cache:"+key, c, v, 80+len(v.value), now, time.Duration(end-now)*time.Microsecond)
+	}
+}
+
+// Cached implements guest.Hot. Callers must not change the value.
+func (h *Hot) Cached(_ context.Context, key string) ([]byte, bool, error) {
+	s, v, _ := h.cached(key)
+	defer s.mu.Unlock()
+	return v.value, v.value != nil, nil
+}
+
+// set replaces the value.
+func (v *cached) set(value []byte, now int64, life time.Duration) {
+	v.value, v.expires = append([]byte{}, value...), now+life.Microseconds()
+}
+
+// PutCached implements guest.Hot.
+func (h *Hot) PutCached(_ context.Context, key string, value []byte, life time.Duration) error {
+	s, v, now := h.cached(key)
+	defer s.mu.Unlock()
+	v.set(value, now, life)
+	h.cache(s, key, v, now)
+	return nil
+}
+
+// Lock implements guest.Hot.
+func (h *Hot) Lock(_ context.Context, key, owner string, life time.Duration) (bool, error) {
+	s, v, now := h.cached(key)
+	defer s.mu.Unlock()
+	if v.owner != "" && v.owner != owner {
+		return false, nil
+	}
+	v.owner, v.until = owner, now+life.Microseconds()
+	h.cache(s, key, v, now)
+	return true, nil
+}
+
+// Unlock implements guest.Hot.
+func (h *Hot) Unlock(_ context.Context, key, owner string) (bool, error) {
+	s, v, now := h.cached(key)
+	defer s.mu.Unlock()
+	if owner == "" || v.owner != owner {
+		return false, nil
+	}
+	v.owner, v.until = "", 0
+	h.cache(s, key, v, now)
+	return true, nil
+}
+
+// FillCached implements guest.Hot.
+func (h *Hot) FillCached(_ context.Context, key, owner string, value []byte, life time.Duration) (bool, error) {
+	s, v, now := h.cached(key)
+	defer s.mu.Unlock()
+	if owner == "" || v.owner != owner {
+		return false, nil
+	}
+	v.owner, v.until = "", 0
+	v.set(value, now, life)
+	h.cache(s, key, v, now)
+	return true, nil
+}
+
+// Take implements guest.Hot.
+func (h *Hot) Take(_ context.Context, buckets []guest.Bucket) ([]guest.Taken, error) {
+	all := make([]guest.Taken, len(buckets))
+	for i, b := range buckets {
+		all[i] = h.take(b)
+	}
+	return all, nil
+}
+
+func (h *Hot) take(b guest.Bucket) guest.Taken {
+	key := "rl:" + b.Key
+	s, now := h.lock(key)
+	defer s.mu.Unlock()
+	var full int64
+	if e := s.get(key, now); e != nil {
+		full = e.value.(int64)
+	}
+	full, t := b.Limit.Take(full, now)
+	if t.Allowed {
+		h.put(s, key, counters, full, 16, now, b.Life())
+	}
+	return t
+}
+
+// CountEvents implements guest.Hot.
+func (h *Hot) CountEvents(_ context.Context, key string, window time.Duration, most int) (int, error) {
+	key = "cadence:" + key
+	s, now := h.lock(key)
+	defer s.mu.Unlock()
+	var times []int64
+	if e := s.get(key, now); e != nil {
+		times = e.value.([]int64)
+	}
+	times = slices.DeleteFunc(times, func(at int64) bool { return at <= now-window.Microseconds() })
+	times = append(times, now)
+	times = times[max(0, len(times)-most):]
+	h.put(s, key, counters, times, 24+8*cap(times), now, window)
+	return len(times), nil
+}
+
+// CountMembers implements guest.Hot.
+func (h *Hot) CountMembers(_ context.Context, key, member string, window time.Duration, most int) (int, error) {
+	key = "members:" + key
+	s, now := h.lock(key)
+	defer s.mu.Unlock()
+	seen := map[string]int64{}
+	if e := s.get(key, now); e != nil {
+		seen = e.value.(map[string]int64)
+	}
+	seen[member] = now
+	maps.DeleteFunc(seen, func(_ string, at int64) bool { return at <= now-window.Microseconds() })
+	for len(seen) > most {
+		oldest := member
+		for name, at := range seen {
+			if name != member && (oldest == member || at < seen[oldest]) {
+				oldest = name
+			}
+		}
+		delete(seen, oldest)
+	}
+	h.put(s, key, counters, seen, len(seen)*(48+len(member)), now, window)
+	return len(seen), nil
+}
+
+// suspensions are the copy of the suspended tenants. They do not make room.
+type suspensions struct {
+	mu      sync.Mutex
+	known   bool
+	version int64
+	all     map[string]guest.Suspension
+}
+
+// Suspended implements guest.Hot.
+func (h *Hot) Suspended(_ context.Context, tenants []string) (suspended []string, known bool, err error) {
+	c := &h.suspended
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.known {
+		return nil, false, nil
+	}
+	for _, t := range tenants {
+		if c.all[t].Suspended {
+			suspended = append(suspended, t)
+		}
+	}
+	return suspended, true, nil
+}
+
+// SuspensionVersion implements guest.Hot.
+func (h *Hot) SuspensionVersion(context.Context) (int64, bool, error) {
+	c := &h.suspended
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.version, c.known, nil
+}
+
+// PutSuspensions implements guest.Hot.
+func (h *Hot) PutSuspensions(_ context.Context, version int64, all []guest.Suspension) (bool, error) {
+	c := &h.suspended
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.version != version {
+		return false, nil
+	}
+	c.known, c.all = true, map[string]guest.Suspension{}
+	for _, s := range all {
+		c.all[s.Tenant] = s
+	}
+	return true, nil
+}
+
+// SetSuspension implements guest.Hot.
+func (h *Hot) SetSuspension(_ context.Context, s guest.Suspension) error {
+	c := &h.suspended
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version++
+	if c.known && !s.At.Before(c.all[s.Tenant].At) {
+		c.all[s.Tenant] = s
+	}
+	return nil
+}

@@ -1,0 +1,231 @@
+package guest
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+	"holdfast/internal/ident"
+)
+
+// mutate is Store.Mutate with the answers of Hot in front: a repeated request seldom needs
+// the database, and a second one at the same time waits for nobody. The database decides
+// when Hot has lost or cannot tell the answer.
+//
+// If the mutation changes the wishlist, its mirror is deleted: before, so that a process
+// that ends between the commit and the deletion leaves no old copy, and after.
+func (s *Service) mutate(ctx context.Context, m Mutation, wishes bool, fn func(Tx) (Answer, error)) (Answer, bool, error) {
+	key, owner := m.CompositeKey(), ident.New()
+	stored, err := s.Hot.ClaimAnswer(ctx, key, owner)
+	switch {
+	case s.without("answer", err):
+	case err != nil:
+		return Answer{}, false, err
+	case stored.Done && stored.Digest != m.Digest:
+		return Answer{}, false, ErrKeyReused
+	case stored.Done:
+		return stored.Answer, true, nil
+	case !stored.Claimed:
+		return Answer{}, false, ErrInFlight
+	}
+	if wishes {
+		if err := s.Hot.BlockMirror(ctx, m.Session); err != nil {
+			s.mirrors.distrust(m.Session)
+		}
+	}
+	a, replayed, err := s.Store.Mutate(ctx, m, fn)
+	after := context.WithoutCancel(ctx) // the client may have left
+	if wishes {
+		s.dropMirror(after, m.Session)
+	}
+	if err != nil {
+		if stored.Claimed {
+			s.without("answer", s.Hot.ReleaseAnswer(after, key, owner))
+		}
+		return Answer{}, false, err
+	}
+	s.without("answer", s.Hot.PutAnswer(after, key, m.Digest, a))
+	return a, replayed, nil
+}
+
+// dropMirror deletes the mirror after a change. If it cannot, Repair does.
+func (s *Service) dropMirror(ctx context.Context, id ID) {
+	if err := s.Hot.DropMirror(ctx, id); err != nil {
+		s.mirrors.distrust(id)
+		s.without("mirror", err)
+		return
+	}
+	s.mirrors.trust(id)
+}
+
+// mirrorLife is how long a copy is used. It limits the damage if a change could not delete
+// the copy, and its process has ended since.
+const mirrorLife = 10 * time.Minute
+
+// Wishes reads live entries of a wishlist, as Store.Wishes does, from its mirror if there
+// is one.
+func (s *Service) Wishes(ctx context.Context, id ID, after *Wish, limit int) ([]Wish, error) {
+	all, err := s.allWishes(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	first := 0
+	for after != nil && first < len(all) && !follows(all[first], *after) {
+		first++
+	}
+	return all[first:min(first+limit, len(all))], nil
+}
+
+// follows reports whether w is after another entry in the order of a wishlist.
+func follows(w, other Wish) bool {
+	if w.Added.Equal(other.Added) {
+		return w.ID > other.ID
+	}
+	return w.Added.Before(other.Added)
+}
+
+func (s *Service) allWishes(ctx context.Context, id ID) ([]Wish, error) {
+	if !s.mirrors.trusts(id) {
+		return s.Store.Wishes(ctx, id, nil, MaxWishes)
+	}
+	m, err := s.Hot.Mirror(ctx, id)
+	if age := s.Clock().Sub(m.Filled); err == nil && m.Wishes != nil && (age > mirrorLife || age < -mirrorLife) {
+		if err = s.Hot.DropMirror(ctx, id); err == nil {
+			m, err = s.Hot.Mirror(ctx, id)
+		}
+	}
+	switch {
+	case s.without("mirror", err):
+		return s.Store.Wishes(ctx, id, nil, MaxWishes)
+	case err != nil:
+		return nil, err
+	case m.Wishes != nil:
+		var all []Wish
+		if err := json.Unmarshal(m.Wishes, &all); err != nil {
+			return nil, fault.Wrap(fault.Internal, "decode the mirror of a wishlist", err)
+		}
+		return all, nil
+	}
+	all, err := s.Store.Wishes(ctx, id, nil, MaxWishes)
+	if err != nil || m.Lease == "" {
+		return all, err
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, "encode the mirror of a wishlist", err)
+	}
+	if err := s.Hot.FillMirror(ctx, id, m.Lease, text); !s.without("mirror", err) && err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// mirrors are the mirrors that a change could not delete, which are not used.
+type mirrors struct {
+	mu      sync.Mutex
+	suspect map[ID]bool
+	many    bool // too many to remember: none is used until Redis has been back for mirrorLife
+	refresh bool // the suspended tenants could not be changed in Hot
+}
+
+// maxSuspect limits the memory of mirrors.
+const maxSuspect = 100_000
+
+func newMirrors() *mirrors { return &mirrors{suspect: map[ID]bool{}} }
+
+func (m *mirrors) distrust(id ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.suspect) < maxSuspect {
+		m.suspect[id] = true
+		return
+	}
+	m.many = true
+}
+
+func (m *mirrors) trust(id ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.suspect, id)
+}
+
+func (m *mirrors) trusts(id ID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.many && !m.suspect[id]
+}
+
+// some returns some suspects.
+func (m *mirrors) some(most int) (ids []ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id := range m.suspect {
+		if len(ids) == most {
+			break
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+const (
+	// repairEvery is the time between attempts to delete old copies.
+	repairEvery = time.Second
+	// repairStep is how many are deleted before the next look at the clock.
+	repairStep = 1000
+	// reconcileEvery is the time between comparisons of the suspended tenants with the table.
+	reconcileEvery = time.Minute
+)
+
+// Repair does in the background what could not be done while Hot was unavailable, and
+// replaces the copy of the suspended tenants every minute. It returns when ctx ends.
+func (s *Service) Repair(ctx context.Context) {
+	var reconciled, overflowed time.Time
+	for {
+		now := time.Now()
+		s.repairMirrors(ctx, now, &overflowed)
+		if s.mirrors.wantsRefresh() || now.Sub(reconciled) >= reconcileEvery {
+			if err := s.RefreshSuspensions(ctx); err == nil {
+				reconciled = now
+			} else {
+				s.mirrors.askRefresh()
+				reconciled = time.Time{}
+			}
+		}
+		if !clock.Sleep(ctx, repairEvery) {
+			return
+		}
+	}
+}
+
+func (s *Service) repairMirrors(ctx context.Context, now time.Time, overflowed *time.Time) {
+	for _, id := range s.mirrors.some(repairStep) {
+		if s.Hot.DropMirror(ctx, id) != nil {
+			*overflowed = now
+			return
+		}
+		s.mirrors.trust(id)
+	}
+	s.mirrors.mu.Lock()
+	defer s.mirrors.mu.Unlock()
+	if s.mirrors.many && now.Sub(*overflowed) > mirrorLife {
+		s.mirrors.many = false
+	}
+}
+
+func (m *mirrors) askRefresh() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.refresh = true
+}
+
+func (m *mirrors) wantsRefresh() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	wants := m.refresh
+	m.refresh = false
+	return wants
+}

@@ -1,0 +1,198 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+)
+
+// now is the time of Redis in microseconds, for scripts.
+const now = `
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+`
+
+// take is guest.Limit.Take. The key is when the bucket is full.
+const take = now + `
+local interval, most = tonumber(ARGV[1]), tonumber(ARGV[2])
+local full = math.min(math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now), now + most)
+local next = full + interval
+if next - now > most then return {0, full - now} end
+redis.call('SET', KEYS[1], string.format('%.0f', next), 'PX', ARGV[3])
+return {1, next - now}`
+
+// takeSHA names the script, as EVALSHA does.
+var takeSHA = func() string {
+	sum := sha1.Sum([]byte(take)) //nolint:gosec // Redis names scripts so
+	return hex.EncodeToString(sum[:])
+}()
+
+// Take implements guest.Hot.
+func (h *Hot) Take(ctx context.Context, buckets []guest.Bucket) (all []guest.Taken, err error) {
+	err = h.run(ctx, "take", func(ctx context.Context, c rueidis.Client) error {
+		commands, again := make(rueidis.Commands, len(buckets)), make(rueidis.Commands, len(buckets))
+		for i, b := range buckets {
+			key := h.prefix + "rl:" + tag(b.Key)
+			interval, most := b.Micros()
+			args := []string{number(interval), number(most), millis(b.Life())}
+			commands[i] = c.B().Evalsha().Sha1(takeSHA).Numkeys(1).Key(key).Arg(args...).Build()
+			again[i] = c.B().Eval().Script(take).Numkeys(1).Key(key).Arg(args...).Build()
+		}
+		for i, r := range c.DoMulti(ctx, commands...) {
+			if reply, isReply := rueidis.IsRedisErr(r.Error()); isReply && reply.IsNoScript() {
+				r = c.Do(ctx, again[i])
+			}
+			result, err := r.AsIntSlice()
+			if err != nil {
+				return err
+			}
+			all = append(all, buckets[i].Taken(result[0] == 1, result[1]))
+		}
+		return nil
+	})
+	return all, err
+}
+
+var (
+	scriptEvents = rueidis.NewLuaScript(now + `
+local window, most = tonumber(ARGV[1]), tonumber(ARGV[2])
+local first = redis.call('LINDEX', KEYS[1], 0)
+while first and tonumber(first) <= now - window do
+	redis.call('LPOP', KEYS[1])
+	first = redis.call('LINDEX', KEYS[1], 0)
+end
+redis.call('RPUSH', KEYS[1], string.format('%.0f', now))
+redis.call('LTRIM', KEYS[1], -most, -1)
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return redis.call('LLEN', KEYS[1])`)
+	scriptMembers = rueidis.NewLuaScript(now + `
+redis.call('ZADD', KEYS[1], string.format('%.0f', now), ARGV[4])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now - tonumber(ARGV[1])))
+redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -tonumber(ARGV[2]) - 1)
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return redis.call('ZCARD', KEYS[1])`)
+)
+
+// counted reads a number.
+func counted(into *int) func(rueidis.RedisResult) error {
+	return func(r rueidis.RedisResult) error {
+		n, err := r.AsInt64()
+		*into = int(n)
+		return err
+	}
+}
+
+// CountEvents implements guest.Hot.
+func (h *Hot) CountEvents(ctx context.Context, key string, window time.Duration, most int) (n int, err error) {
+	args := []string{number(window.Microseconds()), number(int64(most)), millis(window)}
+	err = h.script(ctx, "count_events", scriptEvents, []string{h.prefix + "bot:cadence:" + tag(key)}, args, counted(&n))
+	return n, err
+}
+
+// CountMembers implements guest.Hot.
+func (h *Hot) CountMembers(ctx context.Context, key, member string, window time.Duration, most int) (n int, err error) {
+	args := []string{number(window.Microseconds()), number(int64(most)), millis(window), member}
+	err = h.script(ctx, "count_members", scriptMembers, []string{h.prefix + "bot:fp-collisions:" + tag(key)}, args, counted(&n))
+	return n, err
+}
+
+// The suspended tenants are one hash, so that no part of it can be lost alone: a field for
+// each tenant, the version, and a marker that it is complete. It never expires.
+const (
+	fieldComplete = "complete"
+	fieldVersion  = "version"
+)
+
+func (h *Hot) suspended() string { return h.prefix + "tenant-suspended" }
+
+// Suspended implements guest.Hot.
+func (h *Hot) Suspended(ctx context.Context, tenants []string) (suspended []string, known bool, err error) {
+	err = h.run(ctx, "suspended", func(ctx context.Context, c rueidis.Client) error {
+		states, err := c.Do(ctx, c.B().Hmget().Key(h.suspended()).Field(fieldComplete).Field(tenants...).Build()).ToArray()
+		if err != nil {
+			return err
+		}
+		known = !states[0].IsNil()
+		for i := range tenants {
+			if state, err := states[i+1].ToString(); err == nil && strings.HasPrefix(state, "1:") {
+				suspended = append(suspended, tenants[i])
+			}
+		}
+		return nil
+	})
+	if !known {
+		suspended = nil
+	}
+	return suspended, known, err
+}
+
+// SuspensionVersion implements guest.Hot.
+func (h *Hot) SuspensionVersion(ctx context.Context) (version int64, known bool, err error) {
+	err = h.run(ctx, "suspension_version", func(ctx context.Context, c rueidis.Client) error {
+		fields, err := c.Do(ctx, c.B().Hmget().Key(h.suspended()).Field(fieldComplete, fieldVersion).Build()).ToArray()
+		if err != nil {
+			return err
+		}
+		known = !fields[0].IsNil()
+		if fields[1].IsNil() {
+			return nil
+		}
+		text, err := fields[1].ToString()
+		if err != nil {
+			return err
+		}
+		if version, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return fault.Wrap(fault.Internal, "the version of the suspended tenants in Redis is malformed", err)
+		}
+		return nil
+	})
+	return version, known, err
+}
+
+var (
+	scriptPutSuspensions = rueidis.NewLuaScript(`
+local version = redis.call('HGET', KEYS[1], 'version') or '0'
+if version ~= ARGV[1] then return 0 end
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], 'version', version, 'complete', '1')
+for i = 2, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+return 1`)
+	scriptSetSuspension = rueidis.NewLuaScript(`
+redis.call('HINCRBY', KEYS[1], 'version', 1)
+if redis.call('HEXISTS', KEYS[1], 'complete') == 0 then return 0 end
+local state = redis.call('HGET', KEYS[1], ARGV[1])
+if state and tonumber(string.sub(state, 3)) > tonumber(string.sub(ARGV[2], 3)) then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+return 1`)
+)
+
+// stateOf is the value of a tenant: whether it is suspended, and the time of the event.
+func stateOf(s guest.Suspension) string {
+	if s.Suspended {
+		return "1:" + number(s.At.UnixMicro())
+	}
+	return "0:" + number(s.At.UnixMicro())
+}
+
+// PutSuspensions implements guest.Hot.
+func (h *Hot) PutSuspensions(ctx context.Context, version int64, all []guest.Suspension) (put bool, err error) {
+	args := []string{number(version)}
+	for _, s := range all {
+		args = append(args, s.Tenant, stateOf(s))
+	}
+	err = h.script(ctx, "put_suspensions", scriptPutSuspensions, []string{h.suspended()}, args, yes(&put))
+	return put, err
+}
+
+// SetSuspension implements guest.Hot.
+func (h *Hot) SetSuspension(ctx context.Context, s guest.Suspension) error {
+	return h.script(ctx, "set_suspension", scriptSetSuspension, []string{h.suspended()}, []string{s.Tenant, stateOf(s)}, ignore)
+}

@@ -1,0 +1,167 @@
+package redis
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+)
+
+// record is the value of a mutation's key: a claim has an owner, an answer has the rest.
+type record struct {
+	Owner       string `json:"owner,omitempty"`
+	Digest      []byte `json:"digest,omitempty"`
+	Status      int    `json:"status,omitempty"`
+	ContentType string `json:"contentType,omitempty"`
+	Location    string `json:"location,omitempty"`
+	Body        []byte `json:"body,omitempty"`
+}
+
+func (r record) text() (string, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return "", fault.Wrap(fault.Internal, "encode an answer", err)
+	}
+	return string(text), nil
+}
+
+func (h *Hot) answer(key string) string { return h.prefix + "idem:" + tag(key) }
+
+// ClaimAnswer implements guest.Hot.
+func (h *Hot) ClaimAnswer(ctx context.Context, key, owner string) (a guest.StoredAnswer, err error) {
+	claim, err := record{Owner: owner}.text()
+	if err != nil {
+		return a, err
+	}
+	err = h.run(ctx, "claim_answer", func(ctx context.Context, c rueidis.Client) error {
+		text, err := c.Do(ctx, c.B().Set().Key(h.answer(key)).Value(claim).Nx().Get().PxMilliseconds(guest.ClaimLife.Milliseconds()).Build()).AsBytes()
+		if rueidis.IsRedisNil(err) {
+			a.Claimed = true
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var r record
+		if err := json.Unmarshal(text, &r); err != nil || r.Owner == "" && len(r.Digest) != len(a.Digest) {
+			return fault.Wrap(fault.Internal, "an answer in Redis is malformed", err)
+		}
+		if r.Owner == "" {
+			a = guest.StoredAnswer{Done: true, Digest: [32]byte(r.Digest), Answer: guest.Answer{Status: r.Status, ContentType: r.ContentType, Location: r.Location, Body: r.Body}}
+		}
+		return nil
+	})
+	return a, err
+}
+
+// PutAnswer implements guest.Hot.
+func (h *Hot) PutAnswer(ctx context.Context, key string, digest [32]byte, a guest.Answer) error {
+	text, err := record{Digest: digest[:], Status: a.Status, ContentType: a.ContentType, Location: a.Location, Body: a.Body}.text()
+	if err != nil {
+		return err
+	}
+	return h.run(ctx, "put_answer", func(ctx context.Context, c rueidis.Client) error {
+		return c.Do(ctx, c.B().Set().Key(h.answer(key)).Value(text).ExSeconds(int64(guest.MutationLife/time.Second)).Build()).Error()
+	})
+}
+
+// scriptRelease deletes a key that has a certain value.
+var scriptRelease = rueidis.NewLuaScript(`
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('DEL', KEYS[1])`)
+
+// ReleaseAnswer implements guest.Hot.
+func (h *Hot) ReleaseAnswer(ctx context.Context, key, owner string) error {
+	claim, err := record{Owner: owner}.text()
+	if err != nil {
+		return err
+	}
+	return h.script(ctx, "release_answer", scriptRelease, []string{h.answer(key)}, []string{claim}, ignore)
+}
+
+// DropAnswers implements guest.Hot.
+func (h *Hot) DropAnswers(ctx context.Context, keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	return h.run(ctx, "drop_answers", func(ctx context.Context, c rueidis.Client) error {
+		commands := make(rueidis.Commands, len(keys))
+		for i, key := range keys {
+			commands[i] = c.B().Del().Key(h.answer(key)).Build()
+		}
+		for _, r := range c.DoMulti(ctx, commands...) {
+			if err := r.Error(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// cacheKeys returns the key of a cached value and that of its lock.
+func (h *Hot) cacheKeys(key string) []string {
+	return []string{h.prefix + tag(key), h.prefix + "lock:" + tag(key)}
+}
+
+// Cached implements guest.Hot.
+func (h *Hot) Cached(ctx context.Context, key string) (value []byte, found bool, err error) {
+	err = h.run(ctx, "cached", func(ctx context.Context, c rueidis.Client) error {
+		value, err = c.Do(ctx, c.B().Get().Key(h.cacheKeys(key)[0]).Build()).AsBytes()
+		if rueidis.IsRedisNil(err) {
+			return nil
+		}
+		found = err == nil
+		return err
+	})
+	return value, found, err
+}
+
+// PutCached implements guest.Hot.
+func (h *Hot) PutCached(ctx context.Context, key string, value []byte, life time.Duration) error {
+	return h.run(ctx, "put_cached", func(ctx context.Context, c rueidis.Client) error {
+		return c.Do(ctx, c.B().Set().Key(h.cacheKeys(key)[0]).Value(rueidis.BinaryString(value)).PxMilliseconds(max(1, life.Milliseconds())).Build()).Error()
+	})
+}
+
+var (
+	scriptLock = rueidis.NewLuaScript(`
+if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])`)
+	scriptFill = rueidis.NewLuaScript(`
+if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+redis.call('DEL', KEYS[2])
+return 1`)
+)
+
+// yes reads a reply of 0 or 1.
+func yes(into *bool) func(rueidis.RedisResult) error {
+	return func(r rueidis.RedisResult) error {
+		n, err := r.AsInt64()
+		*into = n == 1
+		return err
+	}
+}
+
+// Lock implements guest.Hot.
+func (h *Hot) Lock(ctx context.Context, key, owner string, life time.Duration) (locked bool, err error) {
+	err = h.script(ctx, "lock", scriptLock, h.cacheKeys(key)[1:], []string{owner, millis(life)}, yes(&locked))
+	return locked, err
+}
+
+// Unlock implements guest.Hot.
+func (h *Hot) Unlock(ctx context.Context, key, owner string) (had bool, err error) {
+	err = h.script(ctx, "unlock", scriptRelease, h.cacheKeys(key)[1:], []string{owner}, yes(&had))
+	return had, err
+}
+
+// FillCached implements guest.Hot.
+func (h *Hot) FillCached(ctx context.Context, key, owner string, value []byte, life time.Duration) (stored bool, err error) {
+	err = h.script(ctx, "fill_cached", scriptFill, h.cacheKeys(key), []string{owner, rueidis.BinaryString(value), millis(life)}, yes(&stored))
+	return stored, err
+}

@@ -1,0 +1,209 @@
+package guest
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/ident"
+)
+
+// Begin begins a session. Its cookie is its proof, so it exists even if the hot state is
+// unavailable.
+func (s *Service) Begin(ctx context.Context) (Session, error) {
+	return s.Session(ctx, NewID(SessionPrefix, s.Clock()))
+}
+
+// Session returns the session of a cookie that was verified. If its state was lost or is
+// unavailable, it has no preferences.
+func (s *Service) Session(ctx context.Context, id ID) (Session, error) {
+	session, err := s.Hot.Session(ctx, id, Change{})
+	if s.without("session", err) {
+		return Session{ID: id, Created: id.Time()}, nil
+	}
+	return session, err
+}
+
+// without reports whether an operation continues without hot state, which is counted.
+func (s *Service) without(what string, err error) bool {
+	if !fault.Is(err, fault.Unavailable) {
+		return false
+	}
+	if s.Degraded != nil {
+		s.Degraded(what)
+	}
+	return true
+}
+
+// Degradations are what Options.Degraded is called with.
+var Degradations = []string{"session", "list", "mirror", "answer", "rate", "suspended"}
+
+// SetPreferences changes those preferences that are not nil.
+func (s *Service) SetPreferences(ctx context.Context, id ID, c Change) (Session, error) {
+	if c.Locale != nil && !isLocale(*c.Locale) {
+		return Session{}, ErrLocale
+	}
+	if c.Currency != nil && !isCurrency(*c.Currency) {
+		return Session{}, ErrCurrency
+	}
+	return s.Hot.Session(ctx, id, c)
+}
+
+// Errors of preferences and of IDs in requests.
+var (
+	ErrLocale   = fault.New(fault.Invalid, "locale: expected a language tag such as de-AT")
+	ErrCurrency = fault.New(fault.Invalid, "currency: expected three capital letters such as EUR")
+	ErrTenant   = fault.New(fault.Invalid, "tenantId: expected a UUID")
+	ErrProperty = fault.New(fault.Invalid, "propertyId: expected a UUID")
+
+	ErrSearchExpired = fault.New(fault.NotFound, "the search session has expired: search again")
+)
+
+// isLocale accepts subtags of 1 to 8 letters and digits, the first of 2 or 3 letters.
+func isLocale(s string) bool {
+	if len(s) > 35 {
+		return false
+	}
+	n, first := 0, true
+	for i := 0; i <= len(s); i++ {
+		if i == len(s) || s[i] == '-' {
+			if n == 0 || n > 8 || first && (n < 2 || n > 3) {
+				return false
+			}
+			n, first = 0, false
+			continue
+		}
+		letter := 'a' <= s[i]|0x20 && s[i]|0x20 <= 'z'
+		if !letter && (first || s[i] < '0' || s[i] > '9') {
+			return false
+		}
+		n++
+	}
+	return true
+}
+
+func isCurrency(s string) bool {
+	return len(s) == 3 && !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < 'A' || c > 'Z' })
+}
+
+// Viewed is a property that a guest has looked at.
+type Viewed struct {
+	TenantID   string    `json:"tenantId"`
+	PropertyID string    `json:"propertyId"`
+	ViewedAt   time.Time `json:"viewedAt"`
+}
+
+// AddViewed puts a property first in the list of those that a guest has looked at.
+func (s *Service) AddViewed(ctx context.Context, id ID, tenant, property string) (Viewed, error) {
+	var ok bool
+	v := Viewed{ViewedAt: s.Clock().UTC().Truncate(time.Millisecond)}
+	if v.TenantID, ok = ParseTenant(tenant); !ok {
+		return v, ErrTenant
+	}
+	if v.PropertyID, ok = ident.ParseUUID(property); !ok {
+		return v, ErrProperty
+	}
+	return v, s.push(ctx, id, RecentlyViewed, v.PropertyID, v)
+}
+
+func (s *Service) push(ctx context.Context, id ID, list List, key string, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fault.Wrap(fault.Internal, "encode an item", err)
+	}
+	return s.Hot.Push(ctx, id, list, Item{Key: key, Value: text})
+}
+
+// Viewed returns what a guest has looked at, the last one first.
+func (s *Service) Viewed(ctx context.Context, id ID) ([]Viewed, error) {
+	return items[Viewed](ctx, s, id, RecentlyViewed)
+}
+
+// items reads a list. One that is unavailable is empty, as one that was lost.
+func items[T any](ctx context.Context, s *Service, id ID, list List) ([]T, error) {
+	stored, err := s.Hot.Items(ctx, id, list)
+	if s.without("list", err) {
+		return nil, nil
+	}
+	all := make([]T, len(stored))
+	for i, item := range stored {
+		if err := json.Unmarshal(item.Value, &all[i]); err != nil {
+			return nil, fault.Wrap(fault.Internal, "decode an item", err)
+		}
+	}
+	return all, err
+}
+
+// Searched is a search that a guest has made.
+type Searched struct {
+	SearchID   ID              `json:"searchId"`
+	Query      json.RawMessage `json:"query"`
+	SearchedAt time.Time       `json:"searchedAt"`
+}
+
+// BeginSearch begins a search session with a query, and puts it first in the history of
+// the session. key is the same for the same queries, which the history has once. A search
+// that cannot be stored is not an error: it only cannot be continued.
+func (s *Service) BeginSearch(ctx context.Context, session ID, key string, query json.RawMessage) (Search, error) {
+	now := s.Clock().UTC().Truncate(time.Millisecond)
+	search := Search{ID: NewID(SearchPrefix, now), Session: session, Query: query, Created: now}
+	err := s.Hot.PutSearch(ctx, search)
+	if err == nil {
+		err = s.push(ctx, session, SearchHistory, key, Searched{search.ID, query, now})
+	}
+	if s.without("list", err) {
+		return search, nil
+	}
+	return search, err
+}
+
+// Search returns a search session of a session, or ErrSearchExpired.
+func (s *Service) Search(ctx context.Context, session, id ID) (Search, error) {
+	search, found, err := s.Hot.Search(ctx, id)
+	if err == nil && (!found || search.Session != session) {
+		err = ErrSearchExpired
+	}
+	return search, err
+}
+
+// History returns the searches of a guest, the last one first.
+func (s *Service) History(ctx context.Context, id ID) ([]Searched, error) {
+	return items[Searched](ctx, s, id, SearchHistory)
+}
+
+// Clear deletes what a session has, and begins another one. Handoffs stay, because they
+// must not be consumed again.
+func (s *Service) Clear(ctx context.Context, m Mutation, answer Answer) (Session, Answer, bool, error) {
+	var keys []string
+	a, replayed, err := s.mutate(ctx, m, true, func(tx Tx) (Answer, error) {
+		var err error
+		keys, err = tx.Clear()
+		return answer, err
+	})
+	if err != nil {
+		return Session{}, Answer{}, false, err
+	}
+	if err := s.dropHot(ctx, m.Session, keys); !s.without("session", err) && err != nil {
+		return Session{}, Answer{}, false, err
+	}
+	session, err := s.Begin(ctx)
+	return session, a, replayed, err
+}
+
+// dropHot deletes the hot state of a session: its searches are those in its history.
+func (s *Service) dropHot(ctx context.Context, id ID, answers []string) error {
+	history, err := s.History(ctx, id)
+	if err != nil {
+		return err
+	}
+	searches := make([]ID, len(history))
+	for i, h := range history {
+		searches[i] = h.SearchID
+	}
+	if err := s.Hot.DropSession(ctx, id, searches); err != nil {
+		return err
+	}
+	return s.Hot.DropAnswers(ctx, answers)
+}
