@@ -220,7 +220,7 @@ func (r service) rules() []rule {
 	own := []string{root}
 	leaves := slices.Concat(leaves, r.below)
 	// Tests of a service use its real backends.
-	tests := []string{root + "/**", "internal/db/*", "internal/auth/**", "internal/web/**", "internal/obs", "internal/testdb/**", "internal/openapitest"}
+	tests := []string{root + "/**", "internal/db/*", "internal/auth/**", "internal/web/**", "internal/obs", "internal/suite", "internal/testdb/**", "internal/openapitest"}
 	all := []rule{
 		{
 			who: own, ours: append(slices.Clip(leaves), "internal/conf", "internal/conf/settings", "internal/fair"), libs: r.libs, tests: append(slices.Clip(tests), leaves...), notStd: []string{"net/http"},
