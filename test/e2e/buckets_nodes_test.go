@@ -157,3 +157,34 @@ func TestBucketsNodes(t *testing.T) {
 		t.Errorf("drain of a removed node: %+v", r)
 	}
 }
+
+// TestBucketsDrainOfTwo: while one of two nodes is drained, bodies get one copy by default. The copies
+// that the other node cannot take are given up only if the operator says so.
+func TestBucketsDrainOfTwo(t *testing.T) {
+	t.Parallel()
+	data, listen := t.TempDir(), binary.FreePort(t)
+	s := binary.Start(t, data, "HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN="+listen)
+	c := newS3(t, s, "http://"+listen)
+	c.want(http.StatusOK, http.MethodPut, "/box", nil)
+	disk := filepath.Join(t.TempDir(), "disk")
+	s.Verb("buckets", "node", "add", "east:1", "file://"+disk)
+	s.AwaitMetric(`holdfast_buckets_node_active{node="east:1"} 1`)
+	body := bytes.Repeat([]byte("two"), 10_000)
+	c.want(http.StatusOK, http.MethodPut, "/box/before", body)
+	if n := len(bodiesIn(t, disk)); n != 1 {
+		t.Fatalf("%d copies on the second of two nodes", n)
+	}
+	r := binary.Run(t, s.Env, "buckets", "node", "drain", "local:1")
+	if r.Status != 1 || !strings.Contains(r.Stderr, "--fewer-copies") {
+		t.Errorf("drain of one of two nodes: %+v", r)
+	}
+	s.AwaitMetric(`holdfast_buckets_node_active{node="local:1"} 0`)
+	c.want(http.StatusOK, http.MethodPut, "/box/while", body)
+	s.Await("/readyz", http.StatusOK)
+	s.Verb("buckets", "node", "drain", "local:1", "--fewer-copies")
+	for _, key := range []string{"before", "while"} {
+		if got := c.want(http.StatusOK, http.MethodGet, "/box/"+key, nil); !bytes.Equal(got, body) {
+			t.Errorf("%s: %d bytes", key, len(got))
+		}
+	}
+}

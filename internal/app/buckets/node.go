@@ -283,7 +283,11 @@ func (c *command) printDrained(n buckets.Node, d maintenance.Drained) error {
 		for _, reason := range d.Reasons {
 			fmt.Fprintln(c.Stderr, "holdfast: not moved:", reason)
 		}
-		fmt.Fprintf(c.Stderr, "holdfast: bodies that are still on storage node %s: %d. It stays draining: run the command again\n", n.ID, d.Failed)
+		if d.NoSpace > 0 {
+			fmt.Fprintf(c.Stderr, "holdfast: bodies for which no other active node has space: %d. Add a node, or accept one copy less with --fewer-copies\n", d.NoSpace)
+		}
+		fmt.Fprintf(c.Stderr, "holdfast: bodies that are still on storage node %s: %d. It stays draining: run the command again, or end the drain with holdfast buckets node add %s %s\n",
+			n.ID, d.Failed, n.ID, n.URL)
 		return &service.ExitError{Status: 1}
 	}
 	if !d.Removed {

@@ -202,12 +202,18 @@ func (c *Cluster) SetPending(n int) {
 	c.pending = n
 }
 
-// Copies returns the number of copies that new bodies have by default: two if there are
-// several nodes, those that are pending included.
+// Copies returns the number of copies that new bodies have by default: two if several
+// nodes take bodies, those that are pending included.
 func (c *Cluster) Copies() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return min(2, max(1, len(c.members)+c.pending))
+	n := c.pending
+	for _, m := range c.members {
+		if m.state == buckets.NodeActive {
+			n++
+		}
+	}
+	return min(2, max(1, n))
 }
 
 // Refresh reads the free space of all nodes and finds out which ones work. Call it

@@ -528,20 +528,26 @@ func TestStates(t *testing.T) {
 	c := newCluster(t, time.Minute, "a:1", "a:2")
 	b := content(1000)
 	body := c.mustWrite(b, 2)
+	if n := c.Copies(); n != 2 {
+		t.Errorf("%d copies by default, want 2", n)
+	}
 	c.setStates(map[string]buckets.NodeState{"a:1": buckets.NodeDraining, "a:2": buckets.NodeReadOnly})
 	c.wantRead(body, b)
 	if _, err := c.write(b, 1); !errors.Is(err, blobs.ErrNotEnoughSpace) {
 		t.Errorf("write without an active node: %v, want ErrNotEnoughSpace", err)
 	}
 	must(t, c.Remove(t.Context(), path, body.Sharks))
+	if n := c.Copies(); n != 1 {
+		t.Errorf("%d copies without an active node, want 1", n)
+	}
 	c.setStates(map[string]buckets.NodeState{"a:1": buckets.NodeDraining})
+	if n := c.Copies(); n != 1 {
+		t.Errorf("%d copies while one of two nodes is drained, want 1", n)
+	}
 	if sharks := c.mustWrite(b, 1).Sharks; sharks[0] != "a:2" {
 		t.Errorf("written to %q, want the active node", sharks)
 	}
 	if n := c.Nodes(); len(n) != 2 || n[0].ID != "a:1" || n[0].State != buckets.NodeDraining || n[1].Avoided {
 		t.Errorf("nodes: %+v", n)
-	}
-	if n := c.Copies(); n != 2 {
-		t.Errorf("%d copies by default, want 2", n)
 	}
 }

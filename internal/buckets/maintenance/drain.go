@@ -36,6 +36,7 @@ type Drained struct {
 	Dropped int64    // copies that the other copies of the body replace, or that were garbage
 	Stray   int64    // files that could not be removed from the node
 	Failed  int64    // bodies that are still on the node
+	NoSpace int64    // of them, those for which no other node has space
 	Reasons []string // why, a few
 	Removed bool     // the node was removed
 }
@@ -187,6 +188,9 @@ func (d *drain) take(ctx context.Context, b *body) error {
 	switch {
 	case err != nil:
 		d.result.Failed++
+		if errors.Is(err, blobs.ErrNotEnoughSpace) {
+			d.result.NoSpace++
+		}
 		if len(d.result.Reasons) < 5 {
 			d.result.Reasons = append(d.result.Reasons, b.ref.Name+": "+err.Error())
 		}
