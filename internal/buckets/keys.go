@@ -65,18 +65,17 @@ func NewKeyring(store Accounts, now clock.Clock, secrets []string, configured ..
 	return k, nil
 }
 
-// Create creates an access key for an account and returns its ID and secret.
-func (k *Keyring) Create(ctx context.Context, account AccountID) (id, secret string, err error) {
-	id, secret = newKeyID(), newKeySecret()
-	return id, secret, k.Add(ctx, account, id, secret)
+// New returns a new access key for an account, which the caller stores, and its secret.
+func (k *Keyring) New(account AccountID) (key Key, secret string) {
+	key, secret = Key{ID: newKeyID(), Account: account, Created: At(k.clock())}, newKeySecret()
+	key.Secret = k.ciphers[0].Seal(nil, nil, []byte(secret), []byte(key.ID)) //nolint:gosec // the cipher makes a random nonce
+	return key, secret
 }
 
-// Add creates an access key with a given ID and secret.
-func (k *Keyring) Add(ctx context.Context, account AccountID, id, secret string) error {
-	return k.store.CreateKey(ctx, Key{
-		ID: id, Account: account, Created: At(k.clock()),
-		Secret: k.ciphers[0].Seal(nil, nil, []byte(secret), []byte(id)), //nolint:gosec // the cipher makes a random nonce
-	})
+// Create creates an access key for an account and returns its ID and secret.
+func (k *Keyring) Create(ctx context.Context, account AccountID) (id, secret string, err error) {
+	key, secret := k.New(account)
+	return key.ID, secret, k.store.CreateKey(ctx, key)
 }
 
 // Find returns the account and the secret of an access key that is not revoked.

@@ -227,8 +227,9 @@ type Counters interface {
 
 // Accounts stores accounts and their access keys.
 type Accounts interface {
-	// CreateAccount creates an account, or returns ErrAccountExists.
-	CreateAccount(ctx context.Context, a Account) error
+	// CreateAccount creates an account with access keys of it, or returns ErrAccountExists
+	// or ErrKeyExists.
+	CreateAccount(ctx context.Context, a Account, keys ...Key) error
 
 	// Account reads an account by name, or returns ErrNoAccount.
 	Account(ctx context.Context, name string) (Account, error)

@@ -3,8 +3,10 @@ package fault
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"holdfast/internal/testdb"
+	"holdfast/test/binary"
 )
 
 // bodyCopies is the number of copies of each body on the three nodes of newBuckets.
@@ -213,4 +216,31 @@ func terminateOthers(t *testing.T, by *pgx.Conn) {
 	t.Helper()
 	_, err := by.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'holdfast%'`)
 	must(t, err)
+}
+
+// A first start is killed. The next one gives the account that it creates an access key, or that
+// account has one.
+func TestBucketsFirstStart(t *testing.T) {
+	t.Parallel()
+	testdb.SQLite(t) // it counts the test
+	seed := number(t, "FAULT_SEED", rand.Uint64()>>1)
+	for round := range number(t, "FAULT_ROUNDS", 3) {
+		data, choose := t.TempDir(), rand.New(rand.NewPCG(seed, round))
+		cmd := exec.CommandContext(t.Context(), binary.Path(), "serve")
+		cmd.Env = binary.Environ("HOLDFAST_DATA="+data, "HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0")
+		must(t, cmd.Start())
+		tick := time.NewTicker(time.Millisecond)
+		for begun := time.Now(); time.Since(begun) < bound; <-tick.C { // then it migrates, and creates the account
+			if _, err := os.Stat(filepath.Join(data, "buckets.db")); err == nil {
+				break
+			}
+		}
+		tick.Stop()
+		pause(nil, time.Duration(choose.IntN(400))*time.Millisecond)
+		must(t, cmd.Process.Kill())
+		_ = cmd.Wait() // it is killed
+		s := binary.Start(t, data)
+		s.S3(t) // fails without exactly one key
+		s.Kill()
+	}
 }

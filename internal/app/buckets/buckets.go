@@ -205,7 +205,7 @@ func (s *Buckets) settle(ctx context.Context) error {
 	for name := range s.cfg.Accounts {
 		_, err := s.opened.Accounts.Account(ctx, name)
 		if errors.Is(err, buckets.ErrNoAccount) {
-			_, err = s.createAccount(ctx, name)
+			err = s.opened.Accounts.CreateAccount(ctx, s.newAccount(name))
 		}
 		if err != nil && !errors.Is(err, buckets.ErrAccountExists) { // another process was faster
 			return err
@@ -215,23 +215,25 @@ func (s *Buckets) settle(ctx context.Context) error {
 	if err != nil || len(accounts) > 0 || s.needKeySecret() != nil {
 		return err
 	}
-	a, err := s.createAccount(ctx, firstAccount)
+	key, err := s.createAccount(ctx, firstAccount)
 	if errors.Is(err, buckets.ErrAccountExists) { // another process was faster
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	var key newKey
-	if key.id, key.secret, err = s.keys.Create(ctx, a.ID); err == nil {
+	if err == nil {
 		s.first = &key
 	}
 	return err
 }
 
-func (s *Buckets) createAccount(ctx context.Context, name string) (buckets.Account, error) {
-	a := buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: name, Created: buckets.At(s.deps.Clock())}
-	return a, s.opened.Accounts.CreateAccount(ctx, a)
+// createAccount creates an account with its first access key.
+func (s *Buckets) createAccount(ctx context.Context, name string) (newKey, error) {
+	a := s.newAccount(name)
+	key, secret := s.keys.New(a.ID)
+	return newKey{key.ID, secret}, s.opened.Accounts.CreateAccount(ctx, a, key)
+}
+
+func (s *Buckets) newAccount(name string) buckets.Account {
+	return buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: name, Created: buckets.At(s.deps.Clock())}
 }
 
 // hint says how to use S3. Where a terminal shows it, the first start adds the access key

@@ -51,26 +51,18 @@ func (c *command) createAccount() *cobra.Command {
 			if err := errors.Join(buckets.CheckAccountName(args[0]), c.state.needKeySecret()); err != nil {
 				return err
 			}
-			a, err := c.state.createAccount(ctx, args[0])
+			key, err := c.state.createAccount(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			return c.printNewKey(ctx, a)
+			return c.printKey(args[0], key)
 		}),
 	}
 }
 
-// printNewKey creates an access key and prints it.
-func (c *command) printNewKey(ctx context.Context, a buckets.Account) error {
-	if err := c.state.needKeySecret(); err != nil {
-		return err
-	}
-	id, secret, err := c.state.keys.Create(ctx, a.ID)
-	if err != nil {
-		return err
-	}
+func (c *command) printKey(account string, key newKey) error {
 	w := c.Table()
-	fmt.Fprintf(w, "account\t%s\naccess key\t%s\nsecret key\t%s\n", a.Name, id, secret)
+	fmt.Fprintf(w, "account\t%s\naccess key\t%s\nsecret key\t%s\n", account, key.id, key.secret)
 	return w.Flush()
 }
 
@@ -121,11 +113,18 @@ func (c *command) createKey() *cobra.Command {
 	return &cobra.Command{
 		Use: "create ACCOUNT", Short: "Create an access key and print it with its secret", Args: service.Args("ACCOUNT"),
 		RunE: c.run(func(ctx context.Context, s *buckets.Service, args []string) error {
+			if err := c.state.needKeySecret(); err != nil {
+				return err
+			}
 			a, err := s.Accounts.Account(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			return c.printNewKey(ctx, a)
+			var key newKey
+			if key.id, key.secret, err = c.state.keys.Create(ctx, a.ID); err != nil {
+				return err
+			}
+			return c.printKey(a.Name, key)
 		}),
 	}
 }

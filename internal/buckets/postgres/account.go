@@ -35,7 +35,7 @@ func (s *Store) oneAccount(ctx context.Context, st pgdb.Statement, arg string) (
 }
 
 // CreateAccount implements buckets.Accounts.
-func (s *Store) CreateAccount(ctx context.Context, a buckets.Account) error {
+func (s *Store) CreateAccount(ctx context.Context, a buckets.Account, keys ...buckets.Key) error {
 	if err := a.ID.Check(); err != nil {
 		return err
 	}
@@ -46,6 +46,11 @@ func (s *Store) CreateAccount(ctx context.Context, a buckets.Account) error {
 		}
 		if err != nil {
 			return err
+		}
+		for _, k := range keys {
+			if err := createKey(tx, k); err != nil {
+				return err
+			}
 		}
 		return setAccountQuota(tx, a.ID, a.Quota)
 	})
@@ -110,12 +115,16 @@ func (s *Store) CreateKey(ctx context.Context, k buckets.Key) error {
 		if err := lockAccount(tx, k.Account); err != nil {
 			return err
 		}
-		n, err := tx.Exec(sqlCreateKey, k.ID, string(k.Account), k.Secret, at(k.Created), atOrNull(k.Revoked))
-		if err == nil && n == 0 {
-			err = buckets.ErrKeyExists
-		}
-		return err
+		return createKey(tx, k)
 	})
+}
+
+func createKey(tx *pgdb.Tx, k buckets.Key) error {
+	n, err := tx.Exec(sqlCreateKey, k.ID, string(k.Account), k.Secret, at(k.Created), atOrNull(k.Revoked))
+	if err == nil && n == 0 {
+		err = buckets.ErrKeyExists
+	}
+	return err
 }
 
 // keys runs a statement that returns keys.

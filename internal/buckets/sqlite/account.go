@@ -58,7 +58,7 @@ func hasAccount(c *sqlite.Conn, id buckets.AccountID) error {
 }
 
 // CreateAccount implements buckets.Accounts.
-func (s *Store) CreateAccount(ctx context.Context, a buckets.Account) error {
+func (s *Store) CreateAccount(ctx context.Context, a buckets.Account, keys ...buckets.Key) error {
 	if err := a.ID.Check(); err != nil {
 		return err
 	}
@@ -71,10 +71,20 @@ func (s *Store) CreateAccount(ctx context.Context, a buckets.Account) error {
 				return err
 			}
 		}
+		for _, k := range keys {
+			if err := isNewKey(c, k.ID); err != nil {
+				return err
+			}
+		}
 		return nil
 	}, func(c *sqlite.Conn) error {
 		if err := sqlitedb.Exec(c, sqlAddAccount, a.ID, a.Name, a.Created); err != nil {
 			return err
+		}
+		for _, k := range keys {
+			if err := addKey(c, k); err != nil {
+				return err
+			}
 		}
 		return sqlitedb.Exec(c, sqlSetQuota, a.ID, account, a.Quota.Objects, a.Quota.Bytes)
 	})
@@ -143,14 +153,21 @@ func (s *Store) CreateKey(ctx context.Context, k buckets.Key) error {
 		if err := hasAccount(c, k.Account); err != nil {
 			return err
 		}
-		found, err := exists(c, sqlKey, k.ID)
-		if err == nil && found {
-			err = buckets.ErrKeyExists
-		}
-		return err
-	}, func(c *sqlite.Conn) error {
-		return sqlitedb.Exec(c, sqlAddKey, k.ID, k.Account, k.Secret, k.Created, k.Revoked)
-	})
+		return isNewKey(c, k.ID)
+	}, func(c *sqlite.Conn) error { return addKey(c, k) })
+}
+
+// isNewKey returns ErrKeyExists if there is an access key with the ID.
+func isNewKey(c *sqlite.Conn, id string) error {
+	found, err := exists(c, sqlKey, id)
+	if err == nil && found {
+		err = buckets.ErrKeyExists
+	}
+	return err
+}
+
+func addKey(c *sqlite.Conn, k buckets.Key) error {
+	return sqlitedb.Exec(c, sqlAddKey, k.ID, k.Account, k.Secret, k.Created, k.Revoked)
 }
 
 // Key implements buckets.Accounts.

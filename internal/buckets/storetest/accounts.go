@@ -95,6 +95,19 @@ func deleteAccountRace(t *testing.T, u *user) {
 func accessKeys(t *testing.T, u *user) {
 	ctx, s := t.Context(), u.h.Accounts
 	one := buckets.Key{ID: "HFA", Account: u.owner, Secret: []byte("\x00\xff secret"), Created: start}
+	// An account is created with its keys, or not at all.
+	with := buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: "with keys", Created: start}
+	first := buckets.Key{ID: "HF1", Account: with.ID, Secret: []byte("first"), Created: start}
+	must(t, "CreateAccount", s.CreateAccount(ctx, with, first))
+	created, err := s.Keys(ctx, with.ID)
+	must(t, "Keys", err)
+	equal(t, "first key", created, []buckets.Key{first})
+	without := buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: "without keys", Created: start}
+	first.Account = without.ID
+	wantError(t, "the same key", s.CreateAccount(ctx, without, first), buckets.ErrKeyExists)
+	_, err = s.Account(ctx, without.Name)
+	wantError(t, "Account", err, buckets.ErrNoAccount)
+
 	two := buckets.Key{ID: "HFB", Account: u.owner, Secret: []byte(strings.Repeat("x", 1000)), Created: start + 1}
 	must(t, "CreateKey", s.CreateKey(ctx, two))
 	must(t, "CreateKey", s.CreateKey(ctx, one))
@@ -103,7 +116,7 @@ func accessKeys(t *testing.T, u *user) {
 	wantError(t, "the ID of another account's key", s.CreateKey(ctx, buckets.Key{ID: "HFA", Account: other.owner, Secret: []byte("x")}), buckets.ErrKeyExists)
 	none := buckets.Key{ID: "HFC", Account: buckets.AccountID(buckets.NewUUID()), Secret: []byte("x")}
 	wantError(t, "of no account", s.CreateKey(ctx, none), buckets.ErrNoAccount)
-	_, err := s.Keys(ctx, none.Account)
+	_, err = s.Keys(ctx, none.Account)
 	wantError(t, "keys of no account", err, buckets.ErrNoAccount)
 	_, err = s.Key(ctx, "HFC")
 	wantError(t, "Key", err, buckets.ErrNoKey)
