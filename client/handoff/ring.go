@@ -109,6 +109,13 @@ func (r *Ring) Sign(c Claims) (token, key string, err error) {
 	return token, k.ID, nil
 }
 
+// KeyID returns the ID of the key with which a token says that it is signed. Nothing is
+// verified.
+func KeyID(token string) (id string, ok bool) {
+	id, _, _, _, ok = split(token) //nolint:dogsled // the other fields are for Verify
+	return id, ok
+}
+
 // Verify returns the claims of a token and the ID of its key. If the error is ErrExpired or
 // ErrNotYetValid, the signature is right and the claims are returned too.
 func (r *Ring) Verify(token string, now time.Time) (c Claims, key string, err error) {

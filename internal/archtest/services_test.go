@@ -61,7 +61,7 @@ var services = []service{
 	{
 		name: "guest", wiring: "guest", backends: []string{"sqlite", "postgres"},
 		libs:  []string{"github.com/oklog/ulid/v2"},
-		below: []string{"internal/canonjson", "internal/inbox", "internal/outbox"},
+		below: []string{"internal/canonjson", "internal/inbox", "internal/outbox", "client/handoff"},
 		helpers: []helper{
 			{name: "memory"},
 			{name: "hottest", ours: []string{"internal/suite"}, libs: []string{"pgregory.net/rapid"}},

@@ -11,10 +11,11 @@ import (
 
 // Config is the section [guest].
 type Config struct {
-	Enabled bool `toml:"enabled" doc:"Serve guests. In development: it serves sessions and wishlists only."`
+	Enabled bool `toml:"enabled" doc:"Serve guests. In development: it serves sessions, wishlists and handoffs."`
 	settings.Database
 	settings.Sweep
 	Events
+	HandoffConfig
 
 	CookieSecret     string   `toml:"cookie_secret" secret:"true" doc:"Signs the cookies of sessions. At least 32 bytes, and the same on all processes. Unset: generated and kept in the secrets file."`
 	OldCookieSecrets []string `toml:"old_cookie_secrets" secret:"true" doc:"Former cookie secrets. Cookies that were signed with them are still accepted."`
@@ -48,7 +49,7 @@ var hotPrefix = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
 // DefaultConfig returns the section's defaults.
 func DefaultConfig() Config {
 	return Config{
-		Database: settings.DefaultDatabase(), Sweep: settings.DefaultSweep(), Events: DefaultEvents(),
+		Database: settings.DefaultDatabase(), Sweep: settings.DefaultSweep(), Events: DefaultEvents(), HandoffConfig: defaultHandoffConfig(),
 		Hot: HotMemory, HotTimeout: 100 * time.Millisecond, HotPrefix: "prod", HotMemory: 64 << 20,
 		RateLimits: true, Rates: DefaultRates(), Processes: 1,
 	}
@@ -59,7 +60,7 @@ func (c *Config) IsEnabled() bool { return c.Enabled }
 
 // Check reports every invalid setting.
 func (c *Config) Check() conf.Problems {
-	problems := slices.Concat(c.Database.Check(), c.Sweep.Check(), c.Events.Check())
+	problems := slices.Concat(c.Database.Check(), c.Sweep.Check(), c.Events.Check(), c.HandoffConfig.Check())
 	if c.CookieSecret != "" && len(c.CookieSecret) < minSecret {
 		problems.Addf("cookie_secret", "must have at least %d bytes", minSecret)
 	}

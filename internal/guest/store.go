@@ -37,6 +37,7 @@ type Store interface {
 
 	// Outbox returns the events for a relay.
 	Outbox() outbox.Kept
+	HandoffStore
 
 	// Ping checks that the engine is reachable and has the schema that this binary
 	// requires. Otherwise it returns fault.Unavailable with the reason.
@@ -57,8 +58,9 @@ type Tx interface {
 	// RemoveWish removes a live entry. It returns false if there is none.
 	RemoveWish(property string) (Wish, bool, error)
 
-	// Clear deletes the wishlist of the session, removed entries included, and the answers
-	// of its mutations, and returns the composite keys of these.
+	// Clear deletes the wishlist of the session, removed entries included, what its handoffs
+	// say about the guest, and the answers of its mutations. It returns the composite keys of
+	// these.
 	Clear() (keys []string, err error)
 
 	// Suspended reports whether a tenant, a UUID in lower case, is suspended.
@@ -66,4 +68,6 @@ type Tx interface {
 
 	// Append appends an event to the outbox.
 	Append(e Event) error
+
+	HandoffTx
 }

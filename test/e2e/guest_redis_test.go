@@ -16,7 +16,7 @@ func TestGuestRedis(t *testing.T) {
 	redis := testdb.OwnRedis(t)
 	vars := []string{
 		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__HOT=" + redis.URL(),
-		"HOLDFAST_GUEST__DATABASE_URL=" + testdb.PostgresDatabase(t), "HOLDFAST_GUEST__COOKIE_SECRET=" + strings.Repeat("s", 32),
+		"HOLDFAST_GUEST__DATABASE_URL=" + testdb.PostgresDatabase(t), "HOLDFAST_GUEST__COOKIE_SECRET=" + strings.Repeat("s", 32), "HOLDFAST_GUEST__HANDOFF_SECRET=" + strings.Repeat("h", 32),
 	}
 	data := t.TempDir()
 	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {

@@ -23,7 +23,10 @@ import (
 const Name = "guest"
 
 // Guest is the service before and after it is opened.
-type Guest struct{ cfg guest.Config }
+type Guest struct {
+	cfg      guest.Config
+	handoffs *handoffs
+}
 
 // New returns the service with its default settings.
 func New() *Guest { return &Guest{cfg: guest.DefaultConfig()} }
@@ -31,9 +34,12 @@ func New() *Guest { return &Guest{cfg: guest.DefaultConfig()} }
 // Service returns the service for the server.
 func (s *Guest) Service() service.Service {
 	return service.Service{
-		Name: Name, Doc: "Guest: anonymous sessions and wishlists of a consumer front end. In development.",
-		Config: &s.cfg, Probe: s.probe, Open: s.open, Added: true,
-		Secrets: []service.Secret{{Name: "cookie_secret", Setting: &s.cfg.CookieSecret, Old: &s.cfg.OldCookieSecrets, Bound: true}},
+		Name: Name, Doc: "Guest: anonymous sessions, wishlists and booking handoffs of a consumer front end. In development.",
+		Config: &s.cfg, Probe: s.probe, Open: s.open, Commands: s.commands, Added: true,
+		Secrets: []service.Secret{
+			{Name: "cookie_secret", Setting: &s.cfg.CookieSecret, Old: &s.cfg.OldCookieSecrets, Bound: true},
+			{Name: "handoff_secret", Setting: &s.cfg.HandoffSecret, Old: &s.cfg.OldHandoffSecrets, Bound: true},
+		},
 	}
 }
 
@@ -74,9 +80,12 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 		job("removed wishes of guests", func(ctx context.Context, now time.Time, limit int) (int, error) {
 			return st.DropRemoved(ctx, now.Add(-keepRemoved), limit)
 		}),
+		job("old handoffs of guests", func(ctx context.Context, now time.Time, limit int) (int, error) {
+			return st.DropHandoffs(ctx, now.Add(-guest.HandoffLife), limit)
+		}),
 	}
 	jobs = append(jobs, events.jobs(st, job)...)
-	return &service.Opened{
+	opened := &service.Opened{
 		Databases: []*engine.Database{db},
 		Mounts: []service.Mount{{Listener: service.Main, Paths: []string{"/bff/consumer/v1/"}, Mount: web.Mount{
 			Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label},
@@ -85,6 +94,9 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 		Ready:  st.Ping,
 		Caches: hot.caches, Close: hot.close,
 		Start: func(ctx context.Context) (func() error, error) {
+			if err := s.handoffs.start(ctx); err != nil {
+				return nil, err
+			}
 			stop, err := events.start(ctx, d, st)
 			if err != nil {
 				return nil, err
@@ -92,11 +104,22 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 			return hot.start(ctx, h.Service, stop), nil
 		},
 		Reasons: refusals.Reasons(), Refusal: refusals.Reason,
-	}, nil
+	}
+	if s.handoffs, err = s.openHandoffs(d, h.Service, db, opened); err != nil {
+		return opened, err
+	}
+	h.Handoffs = s.handoffs.Handoffs
+	opened.Settle = s.handoffs.settle
+	return opened, nil
 }
 
 var refusals = service.Refusals{
 	{Err: guest.ErrWishlistFull, Reason: "wishlist-full"},
 	{Err: guest.ErrKeyReused, Reason: "idempotency-key-reused"},
 	{Err: guest.ErrInFlight, Reason: "in-flight"},
+	{Err: guest.ErrTenantSuspended, Reason: "tenant-suspended"},
+	{Err: guest.ErrConsumed, Reason: "handoff-consumed"},
+	{Err: guest.ErrHandoffExpired, Reason: "handoff-expired"},
+	{Err: guest.ErrHandoffToken, Reason: "handoff-token"},
+	{Err: guest.ErrBinding, Reason: "handoff-browser"},
 }

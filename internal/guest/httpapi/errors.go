@@ -36,6 +36,11 @@ var known = []struct {
 	{guest.ErrNoWish, http.StatusNotFound, "not-found"},
 	{guest.ErrKeyReused, http.StatusUnprocessableEntity, "idempotency-key-reused"},
 	{guest.ErrInFlight, http.StatusConflict, "in-flight"},
+	{guest.ErrTenantSuspended, http.StatusForbidden, "tenant-suspended"},
+	{guest.ErrConsumed, http.StatusConflict, "handoff-consumed"},
+	{guest.ErrHandoffExpired, http.StatusGone, "handoff-expired"},
+	{guest.ErrHandoffToken, http.StatusForbidden, "token-invalid"},
+	{guest.ErrBinding, http.StatusForbidden, "other-browser"},
 }
 
 // asRefusal returns the refusal for an error.

@@ -19,7 +19,8 @@ import (
 
 // Handler serves the paths that Owns reports.
 type Handler struct {
-	Service *guest.Service
+	Service  *guest.Service
+	Handoffs *guest.Handoffs
 }
 
 // exchange is the state of a request and its response.

@@ -18,7 +18,8 @@ func Owns(path string) bool { return strings.HasPrefix(path, prefix) }
 type route struct {
 	template string // "" if there is no such path
 	search   string // of /search/{srsId}, likewise
-	property string // of /wishlist/{propertyId}, unescaped but not validated
+	tenant   string // of /handoff/{tenantId}/{propertyId}, unescaped but not validated
+	property string // of that and /wishlist/{propertyId}, likewise
 }
 
 // Label returns the template of a raw path for metrics and logs.
@@ -32,7 +33,7 @@ func Label(path string) string {
 func parseRoute(path string) (rt route) {
 	rest := strings.TrimPrefix(path, prefix)
 	switch rest {
-	case "session", "session/preferences", "session/recently-viewed", "session/history", "session/clear", "wishlist":
+	case "session", "session/preferences", "session/recently-viewed", "session/history", "session/clear", "wishlist", "handoff":
 		rt.template = "/" + rest
 		return rt
 	}
@@ -43,6 +44,9 @@ func parseRoute(path string) (rt route) {
 	}
 	if name, ok := strings.CutPrefix(rest, "search/"); ok && strings.HasPrefix(name, guest.SearchPrefix) && !strings.Contains(name, "/") {
 		return route{template: "/search/{srsId}", search: name}
+	}
+	if names, ok := strings.CutPrefix(rest, "handoff/"); ok {
+		return parseHandoff(names)
 	}
 	return rt
 }
@@ -66,9 +70,11 @@ var actions = map[string]map[string]*action{
 		http.MethodGet:  {serve: (*exchange).listViewed},
 		http.MethodPost: {serve: (*exchange).addViewed, body: true},
 	},
-	"/session/history":       {http.MethodGet: {serve: (*exchange).listHistory}},
-	"/search/{srsId}":        {http.MethodGet: {serve: (*exchange).getSearch}},
-	"/session/clear":         {http.MethodPost: {serve: (*exchange).clear, mutates: true}},
-	"/wishlist":              {http.MethodGet: {serve: (*exchange).listWishes}, http.MethodPost: {serve: (*exchange).addWish, mutates: true, body: true}},
-	"/wishlist/{propertyId}": {http.MethodPatch: {serve: (*exchange).setNote, mutates: true, body: true}, http.MethodDelete: {serve: (*exchange).removeWish, mutates: true}},
+	"/session/history":                 {http.MethodGet: {serve: (*exchange).listHistory}},
+	"/search/{srsId}":                  {http.MethodGet: {serve: (*exchange).getSearch}},
+	"/session/clear":                   {http.MethodPost: {serve: (*exchange).clear, mutates: true}},
+	"/wishlist":                        {http.MethodGet: {serve: (*exchange).listWishes}, http.MethodPost: {serve: (*exchange).addWish, mutates: true, body: true}},
+	"/wishlist/{propertyId}":           {http.MethodPatch: {serve: (*exchange).setNote, mutates: true, body: true}, http.MethodDelete: {serve: (*exchange).removeWish, mutates: true}},
+	"/handoff":                         {http.MethodGet: {serve: (*exchange).listHandoffs}},
+	"/handoff/{tenantId}/{propertyId}": {http.MethodPost: {serve: (*exchange).mint, mutates: true, body: true}},
 }

@@ -98,11 +98,15 @@ const (
 )
 
 func (x *exchange) listWishes() error {
-	limit, after, err := parsePage(x.in.URL.RawQuery)
+	limit, after, err := parsePage(x.in.URL.RawQuery, guest.WishPrefix)
 	if err != nil {
 		return err
 	}
-	all, err := x.Service.Wishes(x.ctx(), x.session, after, limit+1)
+	var last *guest.Wish
+	if after != nil {
+		last = &guest.Wish{ID: after.ID, Added: after.At}
+	}
+	all, err := x.Service.Wishes(x.ctx(), x.session, last, limit+1)
 	if err != nil {
 		return err
 	}
@@ -112,7 +116,7 @@ func (x *exchange) listWishes() error {
 	}{Items: []wishView{}}
 	if len(all) > limit {
 		all = all[:limit]
-		next := cursorOf(all[limit-1])
+		next := cursorOf(place{all[limit-1].Added, all[limit-1].ID})
 		page.NextCursor = &next
 	}
 	for _, w := range all {
@@ -128,7 +132,7 @@ func (x *exchange) listWishes() error {
 
 var errQuery = web.Refuse(http.StatusBadRequest, "invalid", "query: expected limit (1 to 100) and cursor (nextCursor of the page before), each at most once")
 
-func parsePage(raw string) (limit int, after *guest.Wish, err error) {
+func parsePage(raw, prefix string) (limit int, after *place, err error) {
 	query, err := url.ParseQuery(raw)
 	if err != nil {
 		return 0, nil, errQuery
@@ -143,7 +147,7 @@ func parsePage(raw string) (limit int, after *guest.Wish, err error) {
 				return 0, nil, errQuery
 			}
 		case name == "cursor":
-			if after, err = parseCursor(values[0]); err != nil {
+			if after, err = parseCursor(values[0], prefix); err != nil {
 				return 0, nil, err
 			}
 		default:
@@ -153,20 +157,27 @@ func parsePage(raw string) (limit int, after *guest.Wish, err error) {
 	return limit, after, nil
 }
 
-// cursorOf returns the place after an entry.
-func cursorOf(w guest.Wish) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(w.Added.UnixMicro(), 10) + "." + string(w.ID)))
+// place is that of an item in a list that is sorted by time and ID.
+type place struct {
+	At time.Time
+	ID guest.ID
 }
 
-func parseCursor(text string) (*guest.Wish, error) {
-	place, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	micros, id, _ := strings.Cut(string(place), ".")
+// cursorOf returns the place after an item.
+func cursorOf(p place) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.At.UnixMicro(), 10) + "." + string(p.ID)))
+}
+
+// parseCursor returns the place of a cursor of items whose IDs have a prefix.
+func parseCursor(text, prefix string) (*place, error) {
+	cursor, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	micros, id, _ := strings.Cut(string(cursor), ".")
 	at, err2 := strconv.ParseInt(micros, 10, 64)
-	last, ok := guest.ParseID(guest.WishPrefix, id)
+	last, ok := guest.ParseID(prefix, id)
 	if err != nil || err2 != nil || !ok || at < 0 || at > 1<<52 {
 		return nil, errQuery
 	}
-	return &guest.Wish{ID: last, Added: time.UnixMicro(at).UTC()}, nil
+	return &place{time.UnixMicro(at).UTC(), last}, nil
 }
 
 // jsonAnswer returns an answer with a JSON body.

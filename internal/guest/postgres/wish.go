@@ -154,6 +154,9 @@ func (t *tx) Clear() (keys []string, err error) {
 	if _, err := t.t.Exec(sqlClearWishes, string(t.session)); err != nil {
 		return nil, err
 	}
+	if _, err := t.t.Exec(sqlEraseHandoffs, string(t.session), t.now); err != nil {
+		return nil, err
+	}
 	var key string
 	err = t.t.ForEach(sqlClearAnswers, []any{string(t.session)}, func() error { keys = append(keys, key); return nil }, &key)
 	return keys, err

@@ -136,6 +136,9 @@ func (t *tx) Clear() ([]string, error) {
 	if err := sqlitedb.Exec(t.c, sqlClearWishes, string(t.session)); err != nil {
 		return nil, err
 	}
+	if err := sqlitedb.Exec(t.c, sqlEraseHandoffs, t.now.UnixMicro(), string(t.session)); err != nil {
+		return nil, err
+	}
 	return sqlitedb.QueryAll(t.c, sqlClearAnswers, func(r *sqlite.Stmt) string { return r.ColumnText(0) }, string(t.session))
 }
 

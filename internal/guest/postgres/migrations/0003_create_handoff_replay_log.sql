@@ -20,9 +20,11 @@ CREATE TABLE bff_consumer.handoff_replay_log (
 	consumed_at      timestamptz,
 	consumed_by      text,
 	consume_key      text, -- idempotency key of the consumer
+	erased_at        timestamptz, -- the guest has cleared the session: only the replay guard is left
 	CONSTRAINT chk_dates CHECK (check_out > check_in),
 	CONSTRAINT chk_ttl CHECK (expires_at > minted_at AND expires_at - minted_at <= interval '30 minutes'),
-	CONSTRAINT chk_consumed CHECK (consumed = (consumed_at IS NOT NULL) AND consumed = (consumed_by IS NOT NULL))
+	CONSTRAINT chk_consumed CHECK (consumed = (consumed_at IS NOT NULL) AND consumed = (consumed_by IS NOT NULL) AND consumed = (consume_key IS NOT NULL)),
+	CONSTRAINT chk_consumed_in_time CHECK (consumed_at >= minted_at AND consumed_at < expires_at)
 );
 
 CREATE INDEX ix_handoff_consumed_at ON bff_consumer.handoff_replay_log (consumed_at) WHERE consumed = true;

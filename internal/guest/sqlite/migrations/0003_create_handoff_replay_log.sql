@@ -20,9 +20,11 @@ CREATE TABLE bff_consumer_handoff_replay_log (
 	consumed_at      INTEGER,
 	consumed_by      TEXT,
 	consume_key      TEXT, -- idempotency key of the consumer
+	erased_at        INTEGER, -- the guest has cleared the session: only the replay guard is left
 	CHECK (check_out > check_in),
 	CHECK (expires_at > minted_at AND expires_at - minted_at <= 1800000000),
-	CHECK (consumed = (consumed_at IS NOT NULL) AND consumed = (consumed_by IS NOT NULL))
+	CHECK (consumed = (consumed_at IS NOT NULL) AND consumed = (consumed_by IS NOT NULL) AND consumed = (consume_key IS NOT NULL)),
+	CHECK (consumed_at >= minted_at AND consumed_at < expires_at)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX bff_consumer_ix_handoff_consumed_at ON bff_consumer_handoff_replay_log (consumed_at) WHERE consumed = 1;

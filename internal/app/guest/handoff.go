@@ -1,0 +1,157 @@
+package guest
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/auth/bearer"
+	"holdfast/internal/db/engine"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/httpapi"
+	"holdfast/internal/guest/sqlite"
+	"holdfast/internal/ident"
+	"holdfast/internal/web"
+)
+
+// handoffs are the parts of the service that concern handoffs.
+type handoffs struct {
+	*guest.Handoffs
+	deps     *service.Deps
+	tokens   *bearer.Keyring
+	embedded bool // the database is a SQLite file
+}
+
+const (
+	handoffSecret = Name + ".handoff_secret"
+
+	maxTTL = 90 * 24 * time.Hour // of the token of a service
+	leeway = 30 * time.Second    // between the clocks of servers
+)
+
+// openHandoffs opens the handoffs of an open service.
+func (s *Guest) openHandoffs(d *service.Deps, gs *guest.Service, db *engine.Database, opened *service.Opened) (*handoffs, error) {
+	secret, old := s.cfg.HandoffSecret, s.cfg.OldHandoffSecrets
+	keys, err1 := guest.NewHandoffKeys(gs.Store, secret, old)
+	hasher, err2 := guest.NewHasher(secret, old)
+	tokens, err3 := tokenKeys(append([]string{secret}, old...))
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, err
+	}
+	h := &handoffs{deps: d, tokens: tokens, embedded: db.Embedded()}
+	h.Handoffs = guest.NewHandoffs(guest.HandoffOptions{
+		Service: gs, Keys: keys, Hasher: hasher, Life: s.cfg.HandoffLife, Site: s.cfg.Site, Restored: h.warnRestored,
+	})
+	results := d.Metrics.Counter("holdfast_guest_handoff_consumes_total", "Requests to consume a handoff, by result.", "result")
+	for _, r := range httpapi.ConsumeResults {
+		results.WithLabelValues(r)
+	}
+	receiver := &httpapi.Receiver{Handoffs: h.Handoffs, Tokens: tokens, Clock: d.Clock, Count: func(r string) { results.WithLabelValues(r).Inc() }}
+	admin := &httpapi.KeysAdmin{Keys: keys}
+	opened.Mounts = append(opened.Mounts,
+		service.Mount{Listener: service.Internal, Paths: []string{"/internal/handoff/ID/consume", "/internal/handoff/ID/verify"}, Mount: web.Mount{
+			Owns: httpapi.OwnsReceiver, Service: web.Service{Serve: receiver.Serve, Error: httpapi.WriteError, Route: httpapi.LabelReceiver},
+		}},
+		service.Mount{Listener: service.Admin, Paths: []string{"/guest/keys"}, Mount: web.Mount{
+			Owns: httpapi.OwnsKeys, Service: web.Service{Serve: admin.Serve, Error: httpapi.WriteError, Route: httpapi.LabelKeys},
+		}})
+	if h.embedded {
+		db.AfterBackup = func(ctx context.Context, copied *sqlitedb.DB) error { return sqlite.EraseKeys(ctx, copied, d.Clock()) }
+	}
+	return h, nil
+}
+
+// tokenKeys returns the keys of the tokens of services. They are derived from the secrets,
+// of which the first one signs.
+func tokenKeys(secrets []string) (*bearer.Keyring, error) {
+	var keys []bearer.Key
+	for i, secret := range secrets {
+		if slices.Contains(secrets[:i], secret) {
+			continue
+		}
+		id, err1 := hkdf.Key(sha256.New, []byte(secret), nil, "guest token key ID", 8)
+		key, err2 := hkdf.Key(sha256.New, []byte(secret), nil, "guest tokens", sha256.Size)
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, err
+		}
+		keys = append(keys, bearer.Key{ID: hex.EncodeToString(id), Alg: bearer.HS256, Text: hex.EncodeToString(key)})
+	}
+	return bearer.NewKeyring(bearer.Options{Keys: keys, Audience: httpapi.Audience, Leeway: leeway, MaxLifetime: maxTTL})
+}
+
+// isSaved returns an error if the handoff secret was generated for this process only, as in
+// a command before the first start of a server: no server could decrypt a key.
+func (h *handoffs) isSaved() error {
+	if h.deps.Unsaved[handoffSecret] {
+		return fault.New(fault.Invalid, "the secrets file has no handoff secret of guest: start the server once to add it")
+	}
+	return nil
+}
+
+func (h *handoffs) warnRestored() {
+	h.deps.Log.Warn("the database was restored: all earlier handoff tokens are void", "service", Name)
+}
+
+// settle makes the first key, and replaces all keys if a database server was restored.
+func (h *handoffs) settle(ctx context.Context) error {
+	if h.deps.Unsaved[handoffSecret] { // the first start does it
+		return nil
+	}
+	restored, err := h.Keys.Settle(ctx, nil)
+	if err == nil && restored {
+		h.warnRestored()
+	}
+	return err
+}
+
+// start replaces all keys if the SQLite file was restored: the file in the data folder that
+// witnesses its last use then says otherwise.
+func (h *handoffs) start(ctx context.Context) error {
+	if !h.embedded {
+		return nil
+	}
+	path := filepath.Join(h.deps.Data, witnessFile)
+	last, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s cannot be read: %s", path, service.Reason(err))
+	}
+	w := guest.Witness{Last: strings.TrimSpace(string(last)), Next: ident.New()}
+	// The file first: if the server ends before it has changed the database, the next one
+	// voids tokens for nothing, which does no harm.
+	if err := replaceFile(path, w.Next+"\n"); err != nil {
+		return fmt.Errorf("%s cannot be written: %s", path, service.Reason(err))
+	}
+	restored, err := h.Keys.Settle(ctx, &w)
+	if err == nil && restored {
+		h.warnRestored()
+	}
+	return err
+}
+
+// witnessFile has the incarnation that the last server gave to the SQLite file.
+const witnessFile = "guest-epoch"
+
+func replaceFile(path, text string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".guest-epoch-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // after a rename it does not exist any more
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

@@ -1,0 +1,181 @@
+package guest
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/conf"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/httpapi"
+)
+
+// command is what the commands share.
+type command struct {
+	*service.Shell
+	state *Guest
+}
+
+func (s *Guest) commands(sh *service.Shell) []*cobra.Command {
+	c := &command{sh, s}
+	cmd := &cobra.Command{Use: "guest", Short: "Manage guests: keys of handoffs, tokens of services"}
+	cmd.AddCommand(c.keys(), c.token())
+	return []*cobra.Command{cmd}
+}
+
+var errDisabled = errors.New("guest is disabled, or no server has been started on this data yet")
+
+// run runs fn on the open service.
+func (c *command) run(fn func(ctx context.Context, h *handoffs, args []string) error) func(*cobra.Command, []string) error {
+	return c.Run(func(ctx context.Context, args []string) error {
+		h := c.state.handoffs
+		if h == nil {
+			return errDisabled
+		}
+		if err := h.isSaved(); err != nil {
+			return err
+		}
+		return fn(ctx, h, args)
+	})
+}
+
+func (c *command) keys() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "keys", Short: "Manage the keys that sign handoffs",
+		Long: "Manage the keys that sign the tokens of handoffs. Running servers use every change at once. To rotate keys\n" +
+			"without an interruption for sites that verify tokens offline: add a key, export the keys to those sites,\n" +
+			"activate the key, and retire the old one when its tokens have expired.",
+	}
+	change := func(use, short string, fn func(ctx context.Context, k *guest.HandoffKeys, args []string) (guest.HandoffKey, error), names ...string) {
+		cmd.AddCommand(&cobra.Command{
+			Use: use, Short: short, Args: service.Args(names...),
+			RunE: c.run(func(ctx context.Context, h *handoffs, args []string) error {
+				key, err := fn(ctx, h.Keys, args)
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(c.Stdout, "key %s is %s\n", key.ID, key.State)
+				return err
+			}),
+		})
+	}
+	cmd.AddCommand(c.listKeys(), c.exportKeys())
+	change("add", "Add a key that verifies, but does not sign yet", func(ctx context.Context, k *guest.HandoffKeys, _ []string) (guest.HandoffKey, error) {
+		return k.Add(ctx)
+	})
+	change("activate KEY", "Let a key sign; the one that did only verifies", func(ctx context.Context, k *guest.HandoffKeys, args []string) (guest.HandoffKey, error) {
+		return k.Activate(ctx, args[0])
+	}, "KEY")
+	change("rotate", "Add a key and activate it at once", func(ctx context.Context, k *guest.HandoffKeys, _ []string) (guest.HandoffKey, error) {
+		return k.Rotate(ctx)
+	})
+	change("retire KEY", "Retire a key whose tokens have all expired", func(ctx context.Context, k *guest.HandoffKeys, args []string) (guest.HandoffKey, error) {
+		return k.Retire(ctx, args[0])
+	}, "KEY")
+	change("revoke KEY", "Void all tokens of a key at once, such as after a leak", func(ctx context.Context, k *guest.HandoffKeys, args []string) (guest.HandoffKey, error) {
+		return k.Revoke(ctx, args[0])
+	}, "KEY")
+	change("revoke-all", "Void all tokens at once, such as after a restore", func(ctx context.Context, k *guest.HandoffKeys, _ []string) (guest.HandoffKey, error) {
+		return k.RevokeAll(ctx)
+	})
+	return cmd
+}
+
+func (c *command) listKeys() *cobra.Command {
+	asJSON := false
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the keys", Args: service.Args(),
+		RunE: c.run(func(ctx context.Context, h *handoffs, _ []string) error {
+			all, err := h.Keys.List(ctx)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				for _, k := range all {
+					if err := c.PrintLine(httpapi.ViewKey(k)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			at := func(t time.Time) string {
+				if t.IsZero() {
+					return ""
+				}
+				return t.Format(time.DateTime)
+			}
+			w := c.Table()
+			fmt.Fprintln(w, "KEY\tSTATE\tADDED (UTC)\tREPLACED\tRETIRED")
+			for _, k := range all {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", k.ID, k.State, at(k.NotBefore), at(k.NotAfter), at(k.Retired))
+			}
+			return w.Flush()
+		}),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON for each key")
+	return cmd
+}
+
+func (c *command) exportKeys() *cobra.Command {
+	return &cobra.Command{
+		Use: "export", Short: "Print the keys with their secrets, for sites that verify tokens offline", Args: service.Args(),
+		Long: "Print the keys that are not retired with their secrets, a line of JSON each. Whoever has them can make tokens,\n" +
+			"so treat them like a password. A token that was verified offline may have been used before: consume it.",
+		RunE: c.run(func(ctx context.Context, h *handoffs, _ []string) error {
+			all, err := h.Keys.Export(ctx)
+			if err != nil {
+				return err
+			}
+			for _, k := range all {
+				line := struct {
+					ID        string    `json:"id"`
+					Secret    string    `json:"secret"` // base64
+					NotBefore time.Time `json:"notBefore"`
+				}{k.ID, base64.StdEncoding.EncodeToString(k.Secret), k.NotBefore}
+				if err := c.PrintLine(line); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	}
+}
+
+func (c *command) token() *cobra.Command {
+	var (
+		ttl           time.Duration
+		named, tenant string
+	)
+	cmd := &cobra.Command{
+		Use: "token --service NAME", Short: "Create a token of a service for the internal listener", Args: service.Args(),
+		Long: "Create a token with which a booking site verifies and consumes handoffs on the internal listener, and print\n" +
+			"it. With --tenant it is limited to the handoffs to this tenant. A token cannot be revoked by itself: it is\n" +
+			"valid until it expires, or until the secret guest.handoff_secret is replaced.",
+		Example: "  holdfast guest token --service booking --ttl 720h",
+		RunE: c.run(func(_ context.Context, h *handoffs, _ []string) error {
+			if ttl < time.Second || ttl > maxTTL {
+				return service.Usagef("--ttl: must be from 1s to %s", conf.FormatDuration(maxTTL))
+			}
+			claims, err := httpapi.ServiceClaims(named, tenant)
+			if err != nil {
+				return err
+			}
+			token, err := h.tokens.Sign(claims, h.deps.Clock(), ttl)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(c.Stdout, token)
+			return err
+		}),
+	}
+	cmd.Flags().StringVar(&named, "service", "", "`NAME` of the service, 1 to 64 of a-z, 0-9 and -")
+	_ = cmd.MarkFlagRequired("service")
+	cmd.Flags().StringVar(&tenant, "tenant", "", "`UUID` of the only tenant whose handoffs it may consume")
+	cmd.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long the token is valid")
+	return cmd
+}

@@ -1,0 +1,170 @@
+package guest
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"holdfast/internal/fault"
+)
+
+// Handoff is a guest who was sent to the booking site of a tenant with a chosen stay.
+type Handoff struct {
+	ID       ID
+	Session  ID
+	Tenant   string // UUID in lower case
+	Property string // UUID in lower case
+	Stay
+	Campaign json.RawMessage // nil: none
+	Key      string          // ID of the key that signed the token
+
+	// Keyed hashes; empty when the guest has cleared the session.
+	Fingerprint, IP []byte
+
+	Minted, Expires time.Time // to the millisecond, as in the token
+
+	Consumed   time.Time // zero: not consumed
+	ConsumedBy string    // the service that consumed it
+	ConsumeKey string    // its idempotency key
+}
+
+// Stay is what a guest wants to book.
+type Stay struct {
+	CheckIn, CheckOut       string // YYYY-MM-DD
+	Adults, Children, Rooms int
+	Currency                string // ISO 4217, such as EUR
+	Locale                  string // BCP 47, such as de-AT
+}
+
+// HandoffLife is how long rows of handoffs are kept. A token lives 30 minutes at most, so
+// it cannot outlive its row.
+const HandoffLife = 24 * time.Hour
+
+// Errors of handoffs.
+var (
+	ErrNoHandoff      = fault.New(fault.NotFound, "there is no such handoff")
+	ErrConsumed       = fault.New(fault.Conflict, "the handoff was consumed before")
+	ErrHandoffExpired = fault.New(fault.NotFound, "the handoff has expired")
+	ErrHandoffToken   = fault.New(fault.Denied, "the token is not valid for this handoff")
+	ErrBinding        = fault.New(fault.Denied, "the token was minted for another browser")
+	ErrNoKey          = fault.New(fault.Unavailable, "no key is active, so no handoff can be signed")
+	ErrRestored       = fault.New(fault.Unavailable, "the database was restored, and its keys of handoffs are not replaced yet")
+)
+
+// Consumption is an attempt to consume a handoff whose token was verified.
+type Consumption struct {
+	ID       ID
+	SignedBy string // ID of the key of the token
+	By       string // the service
+	Key      string // its idempotency key
+
+	Trace string // traceparent of the request; "": none
+
+	// Replay is appended once if the handoff was consumed by another attempt. The store
+	// sets its time.
+	Replay Event
+}
+
+// Headers returns the headers of Replay.
+func (c *Consumption) Headers() string {
+	m := Mutation{Trace: c.Trace}
+	return m.Headers()
+}
+
+// HandoffState is what else decides about a handoff.
+type HandoffState struct {
+	Now       time.Time // of the database
+	KeyValid  bool      // the key that signed it is not retired
+	Suspended bool      // the tenant is suspended
+	Restored  bool      // the database was restored, and its keys are not replaced yet
+}
+
+// CheckConsume returns nil if the attempt may consume the handoff. repeated reports that
+// it has done so before.
+func (h *Handoff) CheckConsume(c Consumption, s HandoffState) (repeated bool, err error) {
+	switch {
+	case s.Restored:
+		return false, ErrRestored
+	case !s.KeyValid || h.Key != c.SignedBy:
+		return false, ErrHandoffToken
+	case !h.Consumed.IsZero() && h.ConsumedBy == c.By && h.ConsumeKey == c.Key:
+		return true, nil
+	case !h.Consumed.IsZero():
+		return false, ErrConsumed
+	case !s.Now.Before(h.Expires):
+		return false, ErrHandoffExpired
+	case s.Suspended:
+		return false, ErrTenantSuspended
+	}
+	return false, nil
+}
+
+// HandoffStore stores handoffs and the keys that sign them.
+type HandoffStore interface {
+	// Consume consumes a handoff if CheckConsume allows it, by the clock of the database:
+	// of any number of attempts one succeeds, and repeated it succeeds again, with
+	// repeated set. It returns the errors of CheckConsume, and ErrNoHandoff.
+	Consume(ctx context.Context, c Consumption) (h Handoff, repeated bool, err error)
+
+	// Handoff reads a handoff with its state, or returns ErrNoHandoff.
+	Handoff(ctx context.Context, id ID) (Handoff, HandoffState, error)
+
+	// Handoffs reads handoffs of a session that it has not cleared, newest first and then
+	// by greater ID: at most limit, after the one with the time and ID of after, or from
+	// the first if after is nil.
+	Handoffs(ctx context.Context, session ID, after *Handoff, limit int) ([]Handoff, error)
+
+	// DropHandoffs deletes at most limit handoffs that were minted before a time, and
+	// returns their number.
+	DropHandoffs(ctx context.Context, before time.Time, limit int) (int, error)
+
+	// HandoffKeys reads all keys, by the time when they were added and then by ID.
+	HandoffKeys(ctx context.Context) ([]HandoffKey, error)
+
+	// ChangeHandoffKeys runs fn in a transaction that excludes others of its kind, and
+	// mints. If fn returns an error, nothing changes. fn may run twice and must not have
+	// other effects.
+	ChangeHandoffKeys(ctx context.Context, fn func(HandoffKeyTx) error) error
+}
+
+// HandoffTx is what a mutation does with handoffs.
+type HandoffTx interface {
+	// SigningKey returns the active key, which no one changes until the end of the
+	// transaction. It returns ErrNoKey if there is none, and ErrRestored if the database
+	// was restored since the keys were made.
+	SigningKey() (HandoffKey, error)
+
+	// Mint stores a new handoff.
+	Mint(h Handoff) error
+}
+
+// HandoffKeyTx is a transaction that changes keys. It sees its own changes.
+type HandoffKeyTx interface {
+	// Now returns the time of the database, to the microsecond.
+	Now() time.Time
+
+	// Keys is HandoffStore.HandoffKeys.
+	Keys() ([]HandoffKey, error)
+
+	// Put adds a key or replaces the one with its ID. At most one may be active.
+	Put(k HandoffKey) error
+
+	// HasTokens reports whether a key has signed a handoff that expires after a time.
+	HasTokens(key string, after time.Time) (bool, error)
+
+	// Epoch returns the epoch of the keys.
+	Epoch() (Epoch, error)
+
+	// PutEpoch replaces Number and Incarnation.
+	PutEpoch(e Epoch) error
+}
+
+// Epoch says of which incarnation of the database the keys are.
+type Epoch struct {
+	Number      int64  // grows when the keys are replaced because the database was restored
+	Incarnation string // of the keys
+
+	// Current is the incarnation of the database. It changes when the database is restored.
+	// "": the database does not know (SQLite).
+	Current string
+}

@@ -1,0 +1,378 @@
+package guest
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"holdfast/client/handoff"
+	"holdfast/internal/fault"
+)
+
+// HandoffKey is a key that signs tokens of handoffs, as it is stored.
+type HandoffKey struct {
+	ID     string
+	Secret []byte // encrypted; empty when the key is retired
+	State  KeyState
+
+	NotBefore time.Time // tokens are not older than the key
+	NotAfter  time.Time // when another key became active; zero: the key is or was not active
+	Retired   time.Time // zero: it is not retired
+}
+
+// KeyState is the state of a key.
+type KeyState string
+
+// The states of keys. At most one is active.
+const (
+	KeyActive     KeyState = "active"
+	KeyVerifyOnly KeyState = "verify-only"
+	KeyRetired    KeyState = "retired" // its tokens are refused, and its secret is erased
+)
+
+// verifierSkew is how far the clock of a site that verifies tokens offline may be behind.
+const verifierSkew = time.Minute
+
+// Errors of keys.
+var (
+	ErrNoSuchKey    = fault.New(fault.NotFound, "there is no such key: holdfast guest keys list shows all")
+	ErrKeyRetired   = fault.New(fault.Conflict, "the key is retired")
+	ErrKeyActive    = fault.New(fault.Conflict, "the key is active: activate another one first, or revoke it")
+	ErrKeyHasTokens = fault.New(fault.Conflict, "the key has signed tokens that are still valid: retire it when they have expired, after 31 minutes at most, or revoke it")
+	errKeySecret    = fault.New(fault.Internal, "a key of handoffs was encrypted with another guest.handoff_secret: restore it, or add it to guest.old_handoff_secrets")
+)
+
+// HandoffKeys is the ring of keys, which all processes share through the database. Keys are
+// read from there when they are needed, so each change has an immediate effect everywhere.
+// It is safe for concurrent use.
+type HandoffKeys struct {
+	store   HandoffStore
+	ciphers []cipher.AEAD // the first encrypts
+
+	mu    sync.Mutex
+	rings map[string]*handoff.Ring // of one key each, by its ID. The database knows its state
+}
+
+// NewHandoffKeys returns the ring of a database. The secrets are those of Config.
+func NewHandoffKeys(store HandoffStore, secret string, old []string) (*HandoffKeys, error) {
+	k := &HandoffKeys{store: store, rings: map[string]*handoff.Ring{}}
+	for _, s := range append([]string{secret}, old...) {
+		key, err := hkdf.Key(sha256.New, []byte(s), nil, "guest handoff keys", 32)
+		if err != nil {
+			return nil, err
+		}
+		block, err := aes.NewCipher(key)
+		if err != nil {
+			return nil, err
+		}
+		aead, err := cipher.NewGCMWithRandomNonce(block)
+		if err != nil {
+			return nil, err
+		}
+		k.ciphers = append(k.ciphers, aead)
+	}
+	return k, nil
+}
+
+// sign signs claims with a key.
+func (k *HandoffKeys) sign(key HandoffKey, c handoff.Claims) (token string, err error) {
+	ring, err := k.ring(key)
+	if err != nil {
+		return "", err
+	}
+	token, _, err = ring.Sign(c)
+	if err != nil {
+		return "", fault.Wrap(fault.Internal, "sign a handoff", err)
+	}
+	return token, nil
+}
+
+// ring returns a ring of a key that is not retired.
+func (k *HandoffKeys) ring(key HandoffKey) (*handoff.Ring, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r := k.rings[key.ID]; r != nil {
+		return r, nil
+	}
+	secret, err := k.decrypt(key)
+	if err != nil {
+		return nil, err
+	}
+	// The state in the database is what counts.
+	r, err := handoff.NewRing([]handoff.Key{{ID: key.ID, Secret: secret, State: handoff.Active}})
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, "use a key of handoffs", err)
+	}
+	k.rings[key.ID] = r
+	return r, nil
+}
+
+func (k *HandoffKeys) decrypt(key HandoffKey) ([]byte, error) {
+	for _, c := range k.ciphers {
+		if secret, err := c.Open(nil, nil, key.Secret, []byte(key.ID)); err == nil {
+			return secret, nil
+		}
+	}
+	return nil, errKeySecret
+}
+
+// verify returns the claims of a token and the ID of the key that signed it, or
+// ErrHandoffToken. Its times and the state of the key are not checked: the database does.
+func (k *HandoffKeys) verify(ctx context.Context, token string) (c handoff.Claims, id string, err error) {
+	id, ok := handoff.KeyID(token)
+	if !ok {
+		return c, "", ErrHandoffToken
+	}
+	k.mu.Lock()
+	ring := k.rings[id]
+	k.mu.Unlock()
+	if ring == nil {
+		all, err := k.store.HandoffKeys(ctx)
+		if err != nil {
+			return c, "", err
+		}
+		i := slices.IndexFunc(all, func(have HandoffKey) bool { return have.ID == id && have.State != KeyRetired })
+		if i < 0 {
+			return c, "", ErrHandoffToken
+		}
+		if ring, err = k.ring(all[i]); err != nil {
+			return c, "", err
+		}
+	}
+	c, _, err = ring.Verify(token, time.Time{}) // every token is from the future
+	if !errors.Is(err, handoff.ErrNotYetValid) {
+		return c, "", ErrHandoffToken
+	}
+	return c, id, nil
+}
+
+// newKey returns a new key for verification.
+func (k *HandoffKeys) newKey(now time.Time) HandoffKey {
+	text := make([]byte, 40)
+	_, _ = rand.Read(text) // never fails
+	id := now.UTC().Format("20060102") + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(text[32:])[:6])
+	return HandoffKey{
+		ID: id, State: KeyVerifyOnly, NotBefore: now.Truncate(time.Millisecond),
+		Secret: k.ciphers[0].Seal(nil, nil, text[:32], []byte(id)), //nolint:gosec // the cipher makes a random nonce
+	}
+}
+
+// List returns all keys, with their encrypted secrets.
+func (k *HandoffKeys) List(ctx context.Context) ([]HandoffKey, error) {
+	return k.store.HandoffKeys(ctx)
+}
+
+// Export returns the keys that are not retired for package handoff, with their secrets: a
+// site that verifies tokens offline needs them.
+func (k *HandoffKeys) Export(ctx context.Context) ([]handoff.Key, error) {
+	all, err := k.store.HandoffKeys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var keys []handoff.Key
+	for _, key := range all {
+		if key.State == KeyRetired {
+			continue
+		}
+		secret, err := k.decrypt(key)
+		if err != nil {
+			return nil, err
+		}
+		// A key may become active at any time, so NotAfter is of no use until it is final.
+		keys = append(keys, handoff.Key{ID: key.ID, Secret: secret, State: handoff.VerifyOnly, NotBefore: key.NotBefore})
+	}
+	return keys, nil
+}
+
+// Add adds a key that verifies, but does not sign yet: the first step of a rotation.
+func (k *HandoffKeys) Add(ctx context.Context) (key HandoffKey, err error) {
+	err = k.store.ChangeHandoffKeys(ctx, func(tx HandoffKeyTx) error {
+		key = k.newKey(tx.Now())
+		return tx.Put(key)
+	})
+	return key, err
+}
+
+// Activate makes a key sign. The one that did only verifies from now on.
+func (k *HandoffKeys) Activate(ctx context.Context, id string) (key HandoffKey, err error) {
+	err = k.store.ChangeHandoffKeys(ctx, func(tx HandoffKeyTx) error {
+		all, i, err := find(tx, id)
+		if err != nil {
+			return err
+		}
+		key, err = activate(tx, all, all[i])
+		return err
+	})
+	return key, err
+}
+
+// Rotate adds a key and makes it sign at once. Sites that verify offline do not know it
+// yet.
+func (k *HandoffKeys) Rotate(ctx context.Context) (key HandoffKey, err error) {
+	err = k.store.ChangeHandoffKeys(ctx, func(tx HandoffKeyTx) error {
+		all, err := tx.Keys()
+		if err == nil {
+			key, err = activate(tx, all, k.newKey(tx.Now()))
+		}
+		return err
+	})
+	return key, err
+}
+
+// Retire retires a key that has no valid tokens any more.
+func (k *HandoffKeys) Retire(ctx context.Context, id string) (key HandoffKey, err error) {
+	err = k.store.ChangeHandoffKeys(ctx, func(tx HandoffKeyTx) error {
+		all, i, err := find(tx, id)
+		switch {
+		case err != nil:
+			return err
+		case all[i].State == KeyActive:
+			return ErrKeyActive
+		}
+		used, err := tx.HasTokens(id, tx.Now().Add(-verifierSkew))
+		switch {
+		case err != nil:
+			return err
+		case used:
+			return ErrKeyHasTokens
+		}
+		key, err = retire(tx, all[i])
+		return err
+	})
+	return key, err
+}
+
+// Revoke retires a key at once: all its tokens are void. If it was active, a new key
+// takes its place.
+func (k *HandoffKeys) Revoke(ctx context.Context, id string) (key HandoffKey, err error) {
+	err = k.store.ChangeHandoffKeys(ctx, func(tx HandoffKeyTx) error {
+		all, i, err := find(tx, id)
+		if err != nil {
+			return err
+		}
+		if key, err = retire(tx, all[i]); err != nil || all[i].State != KeyActive {
+			return err
+		}
+		_, err = activate(tx, nil, k.newKey(tx.Now()))
+		return err
+	})
+	return key, err
+}
+
+// RevokeAll voids all tokens. It returns the new active key.
+func (k *HandoffKeys) RevokeAll(ctx context.Context) (key HandoffKey, err error) {
+	err = k.store.ChangeHandoffKeys(ctx, func(tx HandoffKeyTx) error {
+		key, err = k.replaceAll(tx)
+		return err
+	})
+	return key, err
+}
+
+func (k *HandoffKeys) replaceAll(tx HandoffKeyTx) (HandoffKey, error) {
+	all, err := tx.Keys()
+	for i := range all {
+		if err == nil && all[i].State != KeyRetired {
+			_, err = retire(tx, all[i])
+		}
+	}
+	if err != nil {
+		return HandoffKey{}, err
+	}
+	return activate(tx, nil, k.newKey(tx.Now()))
+}
+
+// Witness is what a server knows outside of its SQLite file about the last use of the
+// file.
+type Witness struct {
+	Last string // incarnation that the last server gave the file; "": not known
+	Next string // incarnation to give it now
+}
+
+// Settle makes the first key of a new database. If the database was restored since the
+// keys were made, handoffs that were consumed may be open again: it replaces all keys, so
+// that all tokens are void, and returns true. Witness is nil if the database knows itself
+// whether it was restored.
+func (k *HandoffKeys) Settle(ctx context.Context, w *Witness) (restored bool, err error) {
+	err = k.store.ChangeHandoffKeys(ctx, func(tx HandoffKeyTx) error {
+		restored = false
+		e, err := tx.Epoch()
+		if err != nil {
+			return err
+		}
+		all, err := tx.Keys()
+		if err != nil {
+			return err
+		}
+		current, next := e.Current, e.Current
+		if w != nil {
+			current, next = w.Last, w.Next
+		}
+		if e.Current == "" && w == nil {
+			current, next = e.Incarnation, e.Incarnation
+		}
+		isActive := func(key HandoffKey) bool { return key.State == KeyActive }
+		switch {
+		case len(all) > 0 && e.Incarnation != current:
+			restored = true
+			e.Number++
+			_, err = k.replaceAll(tx)
+		case !slices.ContainsFunc(all, isActive):
+			_, err = activate(tx, nil, k.newKey(tx.Now()))
+		case e.Incarnation == next:
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		e.Incarnation = next
+		return tx.PutEpoch(e)
+	})
+	return restored, err
+}
+
+// find returns all keys and the index of one that is not retired.
+func find(tx HandoffKeyTx, id string) ([]HandoffKey, int, error) {
+	all, err := tx.Keys()
+	if err != nil {
+		return nil, 0, err
+	}
+	i := slices.IndexFunc(all, func(k HandoffKey) bool { return k.ID == id })
+	switch {
+	case i < 0:
+		return nil, 0, ErrNoSuchKey
+	case all[i].State == KeyRetired:
+		return nil, 0, ErrKeyRetired
+	}
+	return all, i, nil
+}
+
+// activate makes a key active instead of those of all.
+func activate(tx HandoffKeyTx, all []HandoffKey, key HandoffKey) (HandoffKey, error) {
+	for _, old := range all {
+		if old.State == KeyActive && old.ID != key.ID {
+			old.State, old.NotAfter = KeyVerifyOnly, tx.Now()
+			if err := tx.Put(old); err != nil {
+				return key, err
+			}
+		}
+	}
+	key.State, key.NotAfter = KeyActive, time.Time{}
+	return key, tx.Put(key)
+}
+
+func retire(tx HandoffKeyTx, key HandoffKey) (HandoffKey, error) {
+	if key.State == KeyActive {
+		key.NotAfter = tx.Now()
+	}
+	key.State, key.Retired, key.Secret = KeyRetired, tx.Now(), nil
+	return key, tx.Put(key)
+}

@@ -1,0 +1,235 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/internal/auth/bearer"
+	"holdfast/internal/canonjson"
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+	"holdfast/internal/obs"
+	"holdfast/internal/web"
+)
+
+// Audience is the claim aud of the tokens of services, so that no token for something else
+// is accepted.
+const Audience = "holdfast guest"
+
+// ServiceClaims are the claims of the token of a service. With a tenant it is limited to the
+// handoffs to this tenant.
+func ServiceClaims(service, tenant string) (map[string]any, error) {
+	c := map[string]any{"service": service}
+	if !serviceName.MatchString(service) {
+		return nil, fault.New(fault.Invalid, "the name of the service must be 1 to 64 characters of a-z, 0-9 and -")
+	}
+	if tenant != "" {
+		id, ok := guest.ParseTenant(tenant)
+		if !ok {
+			return nil, fault.New(fault.Invalid, "the tenant must be a UUID")
+		}
+		c["tenant_id"] = id
+	}
+	return c, nil
+}
+
+var serviceName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
+
+// Receiver serves the routes of booking sites on the internal listener. It authenticates
+// them by the tokens of services.
+type Receiver struct {
+	Handoffs *guest.Handoffs
+	Tokens   *bearer.Keyring
+	Clock    clock.Clock
+
+	// Count is called for each request to consume a handoff with its result.
+	Count func(result string)
+}
+
+const receiverPrefix = "/internal/handoff/"
+
+// OwnsReceiver reports whether a raw path on the internal listener belongs to Receiver.
+func OwnsReceiver(path string) bool { return strings.HasPrefix(path, receiverPrefix) }
+
+// LabelReceiver is Label for the internal listener.
+func LabelReceiver(path string) string {
+	if _, operation, ok := parseReceiver(path); ok {
+		return receiverPrefix + "{id}/" + operation
+	}
+	return "unknown"
+}
+
+func parseReceiver(path string) (id, operation string, ok bool) {
+	id, operation, _ = strings.Cut(strings.TrimPrefix(path, receiverPrefix), "/")
+	id, err := url.PathUnescape(id)
+	return id, operation, err == nil && (operation == "consume" || operation == "verify")
+}
+
+// Results of Count: those of errors are their codes.
+const consumed = "consumed"
+
+// ConsumeResults are all values of Count.
+var ConsumeResults = []string{
+	consumed, "handoff-consumed", "handoff-expired", "not-found", "token-invalid", "other-browser", "tenant-suspended", "unauthenticated", "invalid", "unavailable",
+}
+
+// Serve is the web.Handler of the internal listener.
+func (h *Receiver) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
+	w.Header().Set("Cache-Control", "private, no-store")
+	id, operation, ok := parseReceiver(at.Path)
+	if !ok {
+		return errPath
+	}
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return web.Refuse(http.StatusMethodNotAllowed, "method-not-allowed", "this path supports POST")
+	}
+	if operation == "verify" {
+		return h.serve(w, r, id, false)
+	}
+	err := h.serve(w, r, id, true)
+	h.Count(resultOf(err))
+	return err
+}
+
+// resultOf returns the value of Count for an error.
+func resultOf(err error) string {
+	if err == nil {
+		return consumed
+	}
+	if code := asRefusal(err).Code; slices.Contains(ConsumeResults, code) {
+		return code
+	}
+	if fault.CodeOf(err) == fault.Unavailable || fault.CodeOf(err) == fault.Conflict {
+		return "unavailable"
+	}
+	return "invalid"
+}
+
+func (h *Receiver) serve(w http.ResponseWriter, r *http.Request, id string, consume bool) error {
+	request, err := h.authenticate(r)
+	if err != nil {
+		return err
+	}
+	web.Identify(w, "guest service "+request.By)
+	request.ID, request.Trace = id, obs.TraceParent(r)
+	if err := readReceiver(w, r, &request); err != nil {
+		return err
+	}
+	operation := h.Handoffs.Verify
+	if consume {
+		operation = h.Handoffs.Consume
+		if request.Key, err = idempotencyKey(r.Header); err != nil {
+			return err
+		}
+	}
+	if err := web.AcquireSlot(w, r); err != nil {
+		return err
+	}
+	received, err := operation(r.Context(), request)
+	if err != nil {
+		return err
+	}
+	a, err := jsonAnswer(http.StatusOK, receivedView{
+		HandoffID: received.ID, SessionID: received.Session, TenantID: received.Tenant, PropertyID: received.Property,
+		stayView: stayOf(received.Stay), Campaign: received.Campaign, MintedAt: received.Minted, ExpiresAt: received.Expires,
+		ConsumedAt: timeOrNil(received.Consumed), Suspect: received.Suspect,
+	})
+	if err != nil {
+		return err
+	}
+	send(w, a)
+	return nil
+}
+
+// receivedView is a handoff as a booking site gets it.
+type receivedView struct {
+	HandoffID  guest.ID `json:"handoffId"`
+	SessionID  guest.ID `json:"sessionId"`
+	TenantID   string   `json:"tenantId"`
+	PropertyID string   `json:"propertyId"`
+	stayView
+	Campaign   json.RawMessage `json:"campaign,omitempty"`
+	MintedAt   time.Time       `json:"mintedAt"`
+	ExpiresAt  time.Time       `json:"expiresAt"`
+	ConsumedAt *time.Time      `json:"consumedAt,omitempty"`
+	Suspect    bool            `json:"suspect"`
+}
+
+func timeOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// authenticate verifies the token in the request's only Authorization header.
+func (h *Receiver) authenticate(r *http.Request) (request guest.ConsumeRequest, err error) {
+	values := r.Header.Values("Authorization")
+	if len(values) != 1 {
+		return request, unauthenticated(bearer.ErrMissing)
+	}
+	c, err := h.Tokens.Parse(values[0], h.Clock())
+	if err != nil {
+		return request, unauthenticated(err)
+	}
+	var members map[string]json.RawMessage // a struct would match names case-insensitively
+	if json.Unmarshal(c.Raw, &members) != nil || json.Unmarshal(members["service"], &request.By) != nil || !serviceName.MatchString(request.By) {
+		return request, unauthenticated(bearer.ErrMalformed)
+	}
+	if raw, limited := members["tenant_id"]; limited {
+		var ok bool
+		if json.Unmarshal(raw, &request.Tenant) != nil {
+			return request, unauthenticated(bearer.ErrMalformed)
+		}
+		if request.Tenant, ok = guest.ParseTenant(request.Tenant); !ok {
+			return request, unauthenticated(bearer.ErrMalformed)
+		}
+	}
+	return request, nil
+}
+
+// unauthenticated returns a 401 for a request without a valid token.
+func unauthenticated(cause error) error {
+	return web.RefuseFor(cause, http.StatusUnauthorized, "unauthenticated", cause.Error())
+}
+
+// readReceiver reads the body of a request.
+func readReceiver(w http.ResponseWriter, r *http.Request, into *guest.ConsumeRequest) error {
+	text, err := web.ReadBody(w, r, maxBody, &bodyErrors)
+	if err != nil {
+		return err
+	}
+	if mediaType(r.Header.Get("Content-Type")) != "application/json" {
+		return errMediaType
+	}
+	body, err := canonjson.Parse(text, maxBody)
+	if err != nil {
+		return err
+	}
+	var in struct {
+		Token string `json:"token"`
+		Guest *struct {
+			UserAgent      string `json:"userAgent"`
+			AcceptLanguage string `json:"acceptLanguage"`
+			IP             string `json:"ip"`
+		} `json:"guest"`
+	}
+	if err := decode(body, &in); err != nil {
+		return err
+	}
+	if in.Token == "" {
+		return web.Refuse(http.StatusUnprocessableEntity, "invalid", "token: expected the token of the handoff")
+	}
+	into.Token = in.Token
+	if in.Guest != nil {
+		into.Visitor = &guest.Visitor{UserAgent: in.Guest.UserAgent, AcceptLanguage: in.Guest.AcceptLanguage, IP: in.Guest.IP}
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"holdfast/internal/canonjson"
+	"holdfast/internal/guest"
+	"holdfast/internal/web"
+)
+
+// stayView is a stay as clients send and see it.
+type stayView struct {
+	CheckIn  string `json:"checkIn"`
+	CheckOut string `json:"checkOut"`
+	Adults   int    `json:"adults"`
+	Children int    `json:"children"`
+	Rooms    int    `json:"rooms"`
+	Currency string `json:"currency"`
+	Locale   string `json:"locale"`
+}
+
+func stayOf(s guest.Stay) stayView {
+	return stayView{s.CheckIn, s.CheckOut, s.Adults, s.Children, s.Rooms, s.Currency, s.Locale}
+}
+
+// parseHandoff parses the path after /handoff/.
+func parseHandoff(names string) route {
+	tenant, property, found := strings.Cut(names, "/")
+	if !found || tenant == "" || property == "" || strings.Contains(property, "/") {
+		return route{}
+	}
+	tenant, err1 := url.PathUnescape(tenant)
+	property, err2 := url.PathUnescape(property)
+	if err1 != nil || err2 != nil {
+		return route{}
+	}
+	return route{template: "/handoff/{tenantId}/{propertyId}", tenant: tenant, property: property}
+}
+
+// visitor returns what the request says about the guest's browser.
+func (x *exchange) visitor() guest.Visitor {
+	v := guest.Visitor{UserAgent: x.in.Header.Get("User-Agent"), AcceptLanguage: strings.Join(x.in.Header.Values("Accept-Language"), ", ")}
+	if ip, ok := web.ClientIP(x.out); ok {
+		v.IP = ip.String()
+	}
+	return v
+}
+
+func (x *exchange) mint() error {
+	in := struct {
+		stayView
+		Campaign json.RawMessage `json:"campaign"`
+	}{stayView: stayView{Rooms: 1}}
+	if err := decode(x.body, &in); err != nil {
+		return err
+	}
+	if string(in.Campaign) == "null" {
+		in.Campaign = nil
+	}
+	if in.Campaign != nil { // it is stored and signed in one spelling
+		text, err := canonjson.Parse(in.Campaign, maxBody)
+		if err != nil {
+			return err
+		}
+		in.Campaign = json.RawMessage(text)
+	}
+	session, err := x.Service.Session(x.ctx(), x.session)
+	if err != nil {
+		return err
+	}
+	r := guest.MintRequest{
+		Tenant: x.route.tenant, Property: x.route.property, Campaign: in.Campaign, Visitor: x.visitor(),
+		Stay: guest.Stay{
+			CheckIn: in.CheckIn, CheckOut: in.CheckOut, Adults: in.Adults, Children: in.Children, Rooms: in.Rooms, Currency: in.Currency, Locale: in.Locale,
+		},
+	}
+	return x.reply(x.Handoffs.Mint(x.ctx(), x.mutation, session.Preferences, r, func(m guest.Minted) (guest.Answer, error) {
+		return jsonAnswer(http.StatusCreated, struct {
+			HandoffID   guest.ID  `json:"handoffId"`
+			Token       string    `json:"token"`
+			RedirectURL string    `json:"redirectUrl"`
+			ExpiresAt   time.Time `json:"expiresAt"`
+		}{m.ID, m.Token, m.URL, m.Expires})
+	}))
+}
+
+// handoffView is a handoff as its guest sees it: without the token.
+type handoffView struct {
+	HandoffID  guest.ID `json:"handoffId"`
+	TenantID   string   `json:"tenantId"`
+	PropertyID string   `json:"propertyId"`
+	stayView
+	Status     string     `json:"status"` // open, consumed or expired
+	MintedAt   time.Time  `json:"mintedAt"`
+	ExpiresAt  time.Time  `json:"expiresAt"`
+	ConsumedAt *time.Time `json:"consumedAt,omitempty"`
+}
+
+func handoffOf(h guest.Handoff, now time.Time) handoffView {
+	v := handoffView{
+		HandoffID: h.ID, TenantID: h.Tenant, PropertyID: h.Property, stayView: stayOf(h.Stay), Status: "open", MintedAt: h.Minted, ExpiresAt: h.Expires,
+	}
+	switch {
+	case !h.Consumed.IsZero():
+		v.Status, v.ConsumedAt = "consumed", &h.Consumed
+	case !now.Before(h.Expires):
+		v.Status = "expired"
+	}
+	return v
+}
+
+func (x *exchange) listHandoffs() error {
+	limit, after, err := parsePage(x.in.URL.RawQuery, guest.HandoffPrefix)
+	if err != nil {
+		return err
+	}
+	var last *guest.Handoff
+	if after != nil {
+		last = &guest.Handoff{ID: after.ID, Minted: after.At}
+	}
+	all, err := x.Service.Store.Handoffs(x.ctx(), x.session, last, limit+1)
+	if err != nil {
+		return err
+	}
+	page := struct {
+		Items      []handoffView `json:"items"`
+		NextCursor *string       `json:"nextCursor"`
+	}{Items: []handoffView{}}
+	if len(all) > limit {
+		all = all[:limit]
+		next := cursorOf(place{all[limit-1].Minted, all[limit-1].ID})
+		page.NextCursor = &next
+	}
+	for _, h := range all {
+		page.Items = append(page.Items, handoffOf(h, x.Handoffs.Clock()))
+	}
+	a, err := jsonAnswer(http.StatusOK, page)
+	if err != nil {
+		return err
+	}
+	send(x.out, a)
+	return nil
+}

@@ -1,0 +1,169 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/guest"
+)
+
+const (
+	handoffColumns = `id, guest_session_id, tenant_id, property_id, check_in, check_out, adults, children, rooms, currency, locale, source_campaign,
+		hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, consumed_at, consumed_by, consume_key`
+
+	sqlHandoff = `SELECT ` + handoffColumns + `,
+			EXISTS (SELECT 1 FROM bff_consumer_handoff_keys k WHERE k.id = h.hmac_key_id AND k.state <> 'retired'),
+			EXISTS (SELECT 1 FROM bff_consumer_tenant_suspended_cache s WHERE s.tenant_id = h.tenant_id AND s.suspended)
+		FROM bff_consumer_handoff_replay_log h WHERE id = ?`
+	sqlHandoffs = `SELECT ` + handoffColumns + ` FROM bff_consumer_handoff_replay_log
+		WHERE guest_session_id = ? AND erased_at IS NULL ORDER BY minted_at DESC, id LIMIT ?`
+	sqlHandoffsAfter = `SELECT ` + handoffColumns + ` FROM bff_consumer_handoff_replay_log
+		WHERE guest_session_id = ? AND erased_at IS NULL AND (minted_at < ?2 OR minted_at = ?2 AND id > ?3)
+		ORDER BY minted_at DESC, id LIMIT ?4`
+	sqlMint = `INSERT INTO bff_consumer_handoff_replay_log
+		(id, guest_session_id, tenant_id, property_id, check_in, check_out, adults, children, rooms, currency, locale, source_campaign,
+		hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlConsume = `UPDATE bff_consumer_handoff_replay_log SET consumed = 1, consumed_at = ?2, consumed_by = ?3, consume_key = ?4
+		WHERE id = ?1 AND consumed = 0 AND expires_at > ?2`
+	sqlEraseHandoffs = `UPDATE bff_consumer_handoff_replay_log SET fingerprint_hash = x'', ip_hash = x'', source_campaign = NULL, erased_at = ?
+		WHERE guest_session_id = ? AND erased_at IS NULL`
+	sqlDropHandoffs = `DELETE FROM bff_consumer_handoff_replay_log WHERE id IN
+		(SELECT id FROM bff_consumer_handoff_replay_log WHERE minted_at < ? ORDER BY minted_at LIMIT ?)`
+	sqlHasEvent = `SELECT 1 FROM bff_consumer_outbox WHERE id = ?`
+)
+
+// orZero returns the moment in a column, which may be NULL.
+func orZero(r *sqlite.Stmt, column int) time.Time {
+	if r.ColumnIsNull(column) {
+		return time.Time{}
+	}
+	return time.UnixMicro(r.ColumnInt64(column)).UTC()
+}
+
+// orNullTime is nil for the zero time.
+func orNullTime(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMicro()
+}
+
+func scanHandoff(r *sqlite.Stmt) guest.Handoff {
+	h := guest.Handoff{
+		ID: guest.ID(r.ColumnText(0)), Session: guest.ID(r.ColumnText(1)), Tenant: r.ColumnText(2), Property: r.ColumnText(3),
+		Stay: guest.Stay{
+			CheckIn: r.ColumnText(4), CheckOut: r.ColumnText(5), Adults: r.ColumnInt(6), Children: r.ColumnInt(7), Rooms: r.ColumnInt(8),
+			Currency: r.ColumnText(9), Locale: r.ColumnText(10),
+		},
+		Key: r.ColumnText(12), Fingerprint: blob(r, 13), IP: blob(r, 14), Minted: orZero(r, 15), Expires: orZero(r, 16),
+		Consumed: orZero(r, 17), ConsumedBy: r.ColumnText(18), ConsumeKey: r.ColumnText(19),
+	}
+	if !r.ColumnIsNull(11) {
+		h.Campaign = json.RawMessage(r.ColumnText(11))
+	}
+	return h
+}
+
+// stated is a handoff with its state.
+type stated struct {
+	guest.Handoff
+	guest.HandoffState
+}
+
+func scanStated(r *sqlite.Stmt) stated {
+	return stated{scanHandoff(r), guest.HandoffState{KeyValid: r.ColumnBool(20), Suspended: r.ColumnBool(21)}}
+}
+
+// Handoff implements guest.Store.
+func (s *Store) Handoff(ctx context.Context, id guest.ID) (h guest.Handoff, state guest.HandoffState, err error) {
+	err = s.db.Read(ctx, "handoff", func(c *sqlite.Conn) error {
+		row, found, err := sqlitedb.QueryRow(c, sqlHandoff, scanStated, string(id))
+		if err == nil && !found {
+			err = guest.ErrNoHandoff
+		}
+		h, state = row.Handoff, row.HandoffState
+		return err
+	})
+	state.Now = s.time()
+	return h, state, err
+}
+
+// time returns the time of the database.
+func (s *Store) time() time.Time { return s.now().Truncate(time.Microsecond).UTC() }
+
+// Handoffs implements guest.Store.
+func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *guest.Handoff, limit int) (all []guest.Handoff, err error) {
+	err = s.db.Read(ctx, "handoffs", func(c *sqlite.Conn) error {
+		if after == nil {
+			all, err = sqlitedb.QueryAll(c, sqlHandoffs, scanHandoff, string(session), limit)
+		} else {
+			all, err = sqlitedb.QueryAll(c, sqlHandoffsAfter, scanHandoff, string(session), after.Minted.UnixMicro(), string(after.ID), limit)
+		}
+		return err
+	})
+	return all, err
+}
+
+// Consume implements guest.Store.
+func (s *Store) Consume(ctx context.Context, a guest.Consumption) (h guest.Handoff, repeated bool, err error) {
+	var refusal error // the transaction is committed nevertheless
+	appended := false
+	err = s.db.Write(ctx, "consume", func(c *sqlite.Conn) error {
+		now := s.time()
+		row, found, err := sqlitedb.QueryRow(c, sqlHandoff, scanStated, string(a.ID))
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			return guest.ErrNoHandoff
+		}
+		h, row.Now = row.Handoff, now
+		repeated, refusal = h.CheckConsume(a, row.HandoffState)
+		if errors.Is(refusal, guest.ErrConsumed) {
+			t := &tx{c: c, session: h.Session, now: now, headers: a.Headers()}
+			defer func() { appended = t.appended }()
+			return report(t, a.Replay)
+		}
+		if refusal == nil && !repeated {
+			h.Consumed, h.ConsumedBy, h.ConsumeKey = now, a.By, a.Key
+			return sqlitedb.Exec(c, sqlConsume, string(a.ID), now.UnixMicro(), a.By, a.Key)
+		}
+		return nil
+	})
+	if err == nil && appended {
+		s.waker.Wake(string(h.Session), "")
+	}
+	if err == nil {
+		err = refusal
+	}
+	if err != nil {
+		return guest.Handoff{}, false, err
+	}
+	return h, repeated, nil
+}
+
+// report appends an event unless it is there.
+func report(t *tx, e guest.Event) error {
+	_, found, err := sqlitedb.QueryRow(t.c, sqlHasEvent, func(*sqlite.Stmt) bool { return true }, string(e.ID))
+	if err != nil || found {
+		return err
+	}
+	e.At = t.now
+	return t.Append(e)
+}
+
+// DropHandoffs implements guest.Store.
+func (s *Store) DropHandoffs(ctx context.Context, before time.Time, limit int) (int, error) {
+	return s.drop(ctx, "drop_handoffs", sqlDropHandoffs, before, limit)
+}
+
+// Mint implements guest.Tx.
+func (t *tx) Mint(h guest.Handoff) error {
+	return sqlitedb.Exec(t.c, sqlMint, string(h.ID), string(t.session), h.Tenant, h.Property, h.CheckIn, h.CheckOut, h.Adults, h.Children, h.Rooms,
+		h.Currency, h.Locale, orNull(string(h.Campaign)), h.Key, h.Fingerprint, h.IP, h.Minted.UnixMicro(), h.Expires.UnixMicro())
+}

@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// engines are the variables of a server with guests on each engine.
+var guestEngines = map[string]func(t *testing.T) []string{
+	"SQLite": func(*testing.T) []string { return nil },
+	"PostgreSQL": func(t *testing.T) []string {
+		return []string{"HOLDFAST_GUEST__DATABASE_URL=" + testdb.PostgresDatabase(t)}
+	},
+}
+
+// guestVars are the variables of a server with guests and handoffs.
+func guestVars(more ...string) []string {
+	return append([]string{
+		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0",
+		"HOLDFAST_GUEST__HANDOFF_URL=https://book.example/{tenantId}/{propertyId}#{token}",
+	}, more...)
+}
+
+const (
+	guestTenant   = "11111111-2222-4333-8444-555555555555"
+	guestProperty = "22222222-2222-4333-8444-555555555555"
+	guestStay     = `{"checkIn":"2026-12-30","checkOut":"2027-01-02","adults":2,"children":1,"currency":"EUR","locale":"de-AT"}`
+)
+
+// minted is the answer to a request for a handoff.
+type minted struct{ HandoffID, Token, RedirectURL string }
+
+// mint mints a handoff.
+func (v *visitor) mint(s *binary.Server, key string) (m minted) {
+	v.t.Helper()
+	resp, text := v.send(s, http.MethodPost, "/handoff/"+guestTenant+"/"+guestProperty, guestStay, key)
+	if err := json.Unmarshal([]byte(text), &m); resp.StatusCode != http.StatusCreated || err != nil {
+		v.t.Fatalf("mint: %d %s", resp.StatusCode, text)
+	}
+	return m
+}
+
+// site is a booking site that consumes handoffs.
+type site struct {
+	t        *testing.T
+	internal string // URL of the internal listener
+	token    string
+}
+
+func newSite(t *testing.T, s *binary.Server, name string) *site {
+	t.Helper()
+	return &site{t, s.AwaitOutput(`(?m)^  internal +(\S+)$`)[1], strings.TrimSpace(s.Verb("guest", "token", "--service", name))}
+}
+
+// send sends a request about a handoff.
+func (b *site) send(operation string, m minted, key string) (status int, text string) {
+	b.t.Helper()
+	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.internal+"/internal/handoff/"+m.HandoffID+"/"+operation, strings.NewReader(`{"token":"`+m.Token+`"}`))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Idempotency-Key", key)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+// want expects the status of a request and a part of its answer.
+func (b *site) want(status int, operation string, m minted, key, part string) string {
+	b.t.Helper()
+	got, text := b.send(operation, m, key)
+	if got != status || !strings.Contains(text, part) {
+		b.t.Fatalf("%s: %d %s, want %d and %s", operation, got, text, status, part)
+	}
+	return text
+}
+
+// A handoff is minted, verified and consumed once, also over a server that is killed.
+func TestGuestHandoff(t *testing.T) {
+	t.Parallel()
+	for name, vars := range guestEngines {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			data, vars := t.TempDir(), guestVars(vars(t)...)
+			if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
+				t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
+			}
+			s := binary.Start(t, data, vars...)
+			v := &visitor{t: t}
+			v.send(s, http.MethodPost, "/session", "", "")
+			m := v.mint(s, "one")
+			if want := "https://book.example/" + guestTenant + "/" + guestProperty + "#" + m.Token; m.RedirectURL != want {
+				t.Errorf("redirectUrl %s, want %s", m.RedirectURL, want)
+			}
+			booking := newSite(t, s, "booking")
+			booking.want(http.StatusOK, "verify", m, "", `"suspect":false`)
+			first := booking.want(http.StatusOK, "consume", m, "a", `"consumedAt":"`)
+			s.Kill()
+			s = binary.Start(t, data, vars...)
+			again := v.mint(s, "one")
+			if again != m {
+				t.Errorf("repeated after the kill: %v, want %v", again, m)
+			}
+			other := newSite(t, s, "other")
+			booking.internal = other.internal
+			if text := booking.want(http.StatusOK, "consume", m, "a", ""); text != first {
+				t.Errorf("repeated: %s, want %s", text, first)
+			}
+			booking.want(http.StatusConflict, "consume", m, "b", "handoff-consumed")
+			other.want(http.StatusConflict, "consume", m, "a", "handoff-consumed")
+			other.want(http.StatusConflict, "verify", m, "a", "handoff-consumed")
+			s.AwaitMetric(`holdfast_guest_handoff_consumes_total{result="consumed"} 1`)
+			s.AwaitMetric(`holdfast_guest_handoff_consumes_total{result="handoff-consumed"} 2`)
+		})
+	}
+}
