@@ -37,7 +37,7 @@ func contentionTime(t *testing.T) time.Duration {
 	t.Helper()
 	text := os.Getenv("FAULT_MINUTE")
 	if text == "" {
-		return 20 * time.Second
+		return 10 * time.Second
 	}
 	d, err := time.ParseDuration(text)
 	must(t, err)

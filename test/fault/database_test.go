@@ -108,7 +108,7 @@ func TestPoolOfTwo(t *testing.T) {
 	o := newOutage(t, db, db, settings(services(), "DATABASE_POOL_MAX_SIZE", "2")...)
 	var rows []string
 	for i, s := range services() {
-		o.workloads[i].grow(t, 32)
+		o.workloads[i].grow(t, 12)
 		rows = append(rows, s.someRows)
 	}
 	o.rounds(uint64(len(rows)+1), func(round int) fault {

@@ -55,8 +55,9 @@ func killedDeletion(t *testing.T, e engine, data string, vars ...string) {
 	partial, seed := 0, number(t, "FAULT_SEED", rand.Uint64()>>1)
 	choose := rand.New(rand.NewPCG(seed, 0))
 	records := func() int64 { return countOf(t, e, data, vars, "records", "") }
+	enough := int(number(t, "FAULT_ROUNDS", 3)) // of kills in the middle
 	for range 20 {
-		if !killed(t, s, append(args, "--yes"), records, time.Duration(choose.IntN(20))*time.Millisecond) {
+		if partial == enough || !killed(t, s, append(args, "--yes"), records, time.Duration(choose.IntN(20))*time.Millisecond) {
 			break
 		}
 		if now := left(t, s, args); now != whole && now != (held{}) {
