@@ -199,7 +199,7 @@ func TestRunOnPostgres(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	*o.size = size{batch: 250, batchCallers: 2, users: 10, extInstalls: 10, extSpread: 20, events: 1000, hotCallers: []int{2},
+	*o.size = size{batch: 250, batchCallers: 2, users: 10, rowsCallers: 2, extInstalls: 10, extSpread: 20, events: 1000, hotCallers: []int{2},
 		reads: 10, large: 2 << 20, listKeys: 2000, deletes: 20, huge: 1 << 20,
 	}
 	var terminal bytes.Buffer
