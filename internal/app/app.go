@@ -74,6 +74,7 @@ type App struct {
 	memory   *web.Memory // of the main and the internal listener
 	engines  *engine.Opener
 	ready    *readiness
+	bound    map[string]string // addresses by listener, once they are open
 	opened   []*opened
 
 	instance   *instance
@@ -180,6 +181,7 @@ func (a *App) server() service.Server {
 	return service.Server{
 		PublicURL: a.publicURL(), Listen: srv.Listen, InternalListen: srv.InternalListen, Scheme: a.scheme(),
 		MasterSecrets: masters, QueueWait: srv.QueueWait, Backoff: a.gate.Backoff, Address: a.address,
+		Bound: func(listener string) string { return a.bound[listener] },
 	}
 }
 

@@ -154,8 +154,8 @@ func (a *App) adminHandler(draining *atomic.Bool) http.Handler {
 type adminHandler struct{ http.Handler }
 
 // ServeMalformed implements web.MalformedHandler.
-func (adminHandler) ServeMalformed(w http.ResponseWriter, _ *http.Request) {
-	sendError(w, http.StatusBadRequest, "the request is malformed")
+func (adminHandler) ServeMalformed(w http.ResponseWriter, _ *http.Request, status int) {
+	sendError(w, status, "the request is malformed")
 }
 
 // closed returns the handler of the paths that need the admin token.

@@ -98,8 +98,8 @@ func (h *instanceHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // ServeMalformed implements web.MalformedHandler.
-func (h *instanceHandler) ServeMalformed(w http.ResponseWriter, r *http.Request) {
-	h.Handler.(web.MalformedHandler).ServeMalformed(w, r)
+func (h *instanceHandler) ServeMalformed(w http.ResponseWriter, r *http.Request, status int) {
+	h.Handler.(web.MalformedHandler).ServeMalformed(w, r, status)
 }
 
 // identified makes the handler of a listener answer for this instance.

@@ -19,7 +19,7 @@ import (
 // emptyHandler answers every request with 404.
 type emptyHandler struct{ http.Handler }
 
-func (emptyHandler) ServeMalformed(http.ResponseWriter, *http.Request) {}
+func (emptyHandler) ServeMalformed(http.ResponseWriter, *http.Request, int) {}
 
 func instanceOf(t *testing.T, data string, masters ...string) *instance {
 	t.Helper()

@@ -186,6 +186,10 @@ func (a *App) listen() (all []listener, err error) {
 		}
 		all = append(all, listener{c.Name, l})
 	}
+	a.bound = map[string]string{}
+	for _, l := range all {
+		a.bound[l.name] = l.Addr().String()
+	}
 	return all, nil
 }
 

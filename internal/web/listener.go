@@ -74,8 +74,10 @@ func after(d time.Duration) (deadline time.Time) {
 // write itself does not show this: the kernel buffers megabytes and accepts more only
 // when a third of them has been sent, and a peer acknowledges in batches.
 func (c *conn) Write(p []byte) (written int, err error) {
-	if c.malformed != nil && isMalformedAnswer(p) {
-		return len(p), c.answerMalformed()
+	if c.malformed != nil {
+		if status := malformedStatus(p); status != 0 {
+			return len(p), c.answerMalformed(status)
+		}
 	}
 	for {
 		n, err := c.TCPConn.Write(p[written:])

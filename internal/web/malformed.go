@@ -15,47 +15,82 @@ import (
 
 // A malformed HTTP request, such as one for /storage/%zz, never reaches a handler:
 // net/http writes its own response in plain text to the connection and closes it. Our
-// connections write the error of the service instead. Over TLS they see only encrypted
-// bytes, so the response is that of net/http. HTTP/2 resets the stream.
+// connections write the error of the service instead, with the same status. Over TLS they
+// see only encrypted bytes, so the response is that of net/http: a type of our own around
+// a tls.Conn would lose HTTP/2. HTTP/2 itself resets the stream.
 
-// errMalformed is the error of such a request.
-var errMalformed = fault.New(fault.Invalid, "malformed HTTP request: check the request line, Host and the header fields")
+// Errors of requests that net/http refuses.
+var (
+	ErrHeaderTooLarge   = fault.New(fault.Invalid, "the request line and the header are too large")
+	ErrTransferEncoding = fault.New(fault.Invalid, "unsupported Transfer-Encoding: use chunked")
+	errMalformed        = fault.New(fault.Invalid, "malformed HTTP request: check the request line, Host and the header fields")
+	errExpectation      = fault.New(fault.Invalid, "unsupported Expect: use 100-continue")
+	errVersion          = fault.New(fault.Invalid, "unsupported version of HTTP: use HTTP/1.1")
+)
+
+// refusals are these errors by the status of net/http.
+var refusals = map[int]error{
+	http.StatusBadRequest:                  errMalformed,
+	http.StatusExpectationFailed:           errExpectation,
+	http.StatusRequestHeaderFieldsTooLarge: ErrHeaderTooLarge,
+	http.StatusNotImplemented:              ErrTransferEncoding,
+	http.StatusHTTPVersionNotSupported:     errVersion,
+}
 
 // MalformedHandler is a handler that also answers malformed requests.
 type MalformedHandler interface {
-	// ServeMalformed answers a malformed request. r has the address of the peer and, if
-	// they could be read, the method and the target.
-	ServeMalformed(w http.ResponseWriter, r *http.Request)
+	// ServeMalformed answers a malformed request with a status. r has the address of the
+	// peer and, if they could be read, the method and the target.
+	ServeMalformed(w http.ResponseWriter, r *http.Request, status int)
 }
 
-// The beginning of the response that net/http writes to a malformed request, which a
-// reason may follow, and all of its header.
-const (
-	refusedStatus = "HTTP/1.1 400 Bad Request"
-	refusedHeader = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
-)
+// The header of the response that net/http writes to a malformed request, after the
+// status with its text and maybe a reason.
+const refusedHeader = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
-// isMalformedAnswer reports whether p is such a response. Responses of handlers have more
-// header fields, at least a date.
-func isMalformedAnswer(p []byte) bool {
-	if len(p) < len(refusedStatus) || string(p[:len(refusedStatus)]) != refusedStatus {
-		return false
+// refusedExpectation begins the response to an expectation other than 100-continue, after
+// which net/http waits for the body that the client has not sent. No service has this
+// status.
+const refusedExpectation = "HTTP/1.1 417 Expectation Failed\r\n"
+
+// malformedStatus returns the status of such a response, or 0 if p is not one. Responses
+// of handlers have more header fields, at least a date.
+func malformedStatus(p []byte) int {
+	const version, digits = "HTTP/1.1 ", 3
+	if len(p) < len(version)+digits || string(p[:len(version)]) != version {
+		return 0
 	}
-	i := bytes.IndexByte(p, '\r')
-	return i >= 0 && bytes.HasPrefix(p[i:], []byte(refusedHeader))
+	status, err := strconv.Atoi(string(p[len(version) : len(version)+digits]))
+	if err != nil || refusals[status] == nil {
+		return 0
+	}
+	if i := bytes.IndexByte(p, '\r'); bytes.HasPrefix(p, []byte(refusedExpectation)) || i >= 0 && bytes.HasPrefix(p[i:], []byte(refusedHeader)) {
+		return status
+	}
+	return 0
 }
 
 // ServeMalformed implements MalformedHandler: the service that owns the path writes the
 // error.
-func (m *Mux) ServeMalformed(w http.ResponseWriter, r *http.Request) {
+func (m *Mux) ServeMalformed(w http.ResponseWriter, r *http.Request, status int) {
 	at := m.Resolver.Resolve(r)
-	refusing := *m.owner(at.Path)
-	refusing.Serve = serveMalformed
+	service := m.owner(at.Path)
+	refusing := *service
+	refusing.Serve = func(http.ResponseWriter, *http.Request, Address) error { return refusals[status] }
+	refusing.Error = func(w http.ResponseWriter, r *http.Request, err error) {
+		service.Error(withStatus{w, status}, r, err)
+	}
 	m.serve(&refusing, w, r, at)
 }
 
-// serveMalformed is the handler of malformed requests.
-func serveMalformed(http.ResponseWriter, *http.Request, Address) error { return errMalformed }
+// withStatus has a status of its own.
+type withStatus struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w withStatus) WriteHeader(int) { w.ResponseWriter.WriteHeader(w.status) }
 
 // lineBytes is the length of the stored part of a request line, enough to find the
 // service.
@@ -117,10 +152,10 @@ func startRequest(c net.Conn, state http.ConnState) {
 // answerMalformed writes the error of the service in place of that of net/http. It
 // lingers, because closing the connection would discard the response for a peer that is
 // still sending: see pacedBody.linger.
-func (c *conn) answerMalformed() error {
+func (c *conn) answerMalformed(status int) error {
 	a := &shortAnswer{header: http.Header{"Connection": {"close"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}}}
 	r := c.line.request(c.RemoteAddr())
-	c.malformed.ServeMalformed(a, r)
+	c.malformed.ServeMalformed(a, r, status)
 	if r.Method == http.MethodHead {
 		a.body.Reset()
 	}

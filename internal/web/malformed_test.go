@@ -133,6 +133,40 @@ func TestMalformedRequests(t *testing.T) {
 	})
 }
 
+// TestRefusedRequests: the service also answers the other requests that net/http refuses,
+// with the same status, and the connection ends although the body was not sent.
+func TestRefusedRequests(t *testing.T) {
+	t.Parallel()
+	base, seen := startNamed(t)
+	requests := map[int]string{
+		http.StatusRequestHeaderFieldsTooLarge: "GET /b/ HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n",
+		http.StatusNotImplemented:              "PUT /b/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n",
+		http.StatusHTTPVersionNotSupported:     "GET /b/ HTTP/3.0\r\nHost: a\r\n\r\n",
+		http.StatusExpectationFailed:           "PUT /b/ HTTP/1.1\r\nHost: a\r\nExpect: gold\r\nContent-Length: 5\r\n\r\n",
+	}
+	for status, text := range requests {
+		conn := dial(t, base)
+		go func() { _, _ = io.WriteString(conn, text) }() // the server does not read all of it
+		r := bufio.NewReader(conn)
+		res, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(status, err)
+		}
+		body, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != status || !strings.HasPrefix(string(body), "bee: ") || res.Header.Get("Content-Type") != "application/bee" || !res.Close {
+			t.Errorf("%d %q %v, %v; want %d", res.StatusCode, body, res.Header, err, status)
+		}
+		if _, err := r.ReadByte(); err == nil {
+			t.Errorf("%d: the connection is open", status)
+		}
+		seen.mu.Lock()
+		if method, _, _ := strings.Cut(text, " "); seen.all[fmt.Sprint("beebee", method, status)] != 1 {
+			t.Errorf("observed %v, want %d", seen.all, status)
+		}
+		seen.mu.Unlock()
+	}
+}
+
 // onlyReader has no WriteTo.
 type onlyReader struct{ io.Reader }
 

@@ -36,9 +36,9 @@ type Server struct {
 	malformed MalformedHandler // nil: net/http answers malformed requests
 }
 
-// NewServer returns a server with these limits. If a header exceeds them, net/http itself
-// answers with 431 or closes the connection. A MalformedHandler answers malformed
-// requests. A handler that is not a Mux must read the body and respond within
+// NewServer returns a server with these limits. A MalformedHandler answers malformed
+// requests and those whose header is too large; net/http closes the connection of a slow
+// one. A handler that is not a Mux must read the body and respond within
 // l.Pace.Grace, because nothing extends its deadlines.
 func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 	malformed, _ := h.(MalformedHandler)

@@ -2,6 +2,7 @@
 package buckets
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -143,10 +144,10 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 func (s *Buckets) client() service.Client {
 	c := service.Client{Title: "Buckets", Text: "Clients of S3 use this endpoint", Guide: "docs/buckets.md"}
 	server := &s.deps.Server
-	_, port, _ := net.SplitHostPort(s.cfg.Listen)
+	_, port, _ := net.SplitHostPort(s.listen())
 	switch {
 	case server.PublicURL == "" && s.cfg.Domain == "":
-		c.Address = server.Address(s.cfg.Listen)
+		c.Address = server.Address(s.listen())
 	case server.PublicURL == "":
 		c.Address = server.Scheme + "://" + net.JoinHostPort(s.cfg.Domain, port)
 	case s.cfg.Domain == "":
@@ -262,9 +263,12 @@ func (s *Buckets) hint(ctx context.Context, embedded bool) service.Hint {
 	return h
 }
 
+// listen returns the address of the listener, or its setting before it is open.
+func (s *Buckets) listen() string { return cmp.Or(s.deps.Server.Bound(Listener), s.cfg.Listen) }
+
 // endpoint returns the URL of the listener on this machine.
 func (s *Buckets) endpoint() string {
-	host, port, _ := net.SplitHostPort(s.cfg.Listen)
+	host, port, _ := net.SplitHostPort(s.listen())
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}

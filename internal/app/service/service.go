@@ -137,6 +137,10 @@ type Server struct {
 
 	// Address returns the URL at which clients reach a listener.
 	Address func(listen string) string
+
+	// Bound returns the address that a listener has, for hints and clients: the system chooses
+	// the port if it is 0. In a process that does not serve it returns "".
+	Bound func(listener string) string
 }
 
 // Names of the listeners of the server.

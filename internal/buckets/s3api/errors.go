@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/fair"
 	"holdfast/internal/fault"
 	"holdfast/internal/ident"
+	"holdfast/internal/web"
 )
 
 // Error is an error as S3 writes it.
@@ -119,6 +120,8 @@ var byStore = []struct {
 	{buckets.ErrPartOrder, refuse(http.StatusBadRequest, "InvalidPartOrder", "The list of parts was not in ascending order. Parts must be ordered by part number.")},
 	{buckets.ErrPart, refuse(http.StatusBadRequest, "InvalidPart", "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.")},
 	{buckets.ErrPartTooSmall, refuse(http.StatusBadRequest, "EntityTooSmall", "Your proposed upload is smaller than the minimum allowed size")},
+	{web.ErrHeaderTooLarge, errHeadersTooLarge},
+	{web.ErrTransferEncoding, errNotImplemented("Transfer-Encoding")},
 	{buckets.ErrNotEnoughSpace, refuse(http.StatusInsufficientStorage, "InsufficientStorage", "The storage nodes do not have enough free space.")},
 }
 
