@@ -1,7 +1,10 @@
 package web
 
 import (
+	"net/http"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -34,4 +37,41 @@ func TestPace(t *testing.T) {
 			t.Errorf("%s: %v left, want %v", tc.name, got, tc.left)
 		}
 	}
+}
+
+// TestPieces: a client that reads fast gets larger pieces, until it is slow again.
+func TestPieces(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &sizes{}
+		r := newResponse(w, nil, Rate{BytesPerSecond: 1 << 10})
+		body := make([]byte, 400<<10)
+		for _, w.delay = range []time.Duration{0, time.Second} {
+			if n, err := r.Write(body); n != len(body) || err != nil {
+				t.Errorf("wrote %d bytes: %v", n, err)
+			}
+		}
+		want := []int{16, 32, 64, 128, 128, 32, 64}
+		for range (400 - 64) / 16 {
+			want = append(want, 16)
+		}
+		if !slices.Equal(w.kib, want) {
+			t.Errorf("pieces of %v KiB, want %v", w.kib, want)
+		}
+	})
+}
+
+// sizes is a ResponseWriter that records the sizes of writes, which take a delay each.
+type sizes struct {
+	kib   []int
+	delay time.Duration
+}
+
+func (*sizes) Header() http.Header { return http.Header{} }
+func (*sizes) WriteHeader(int)     {}
+
+func (s *sizes) Write(p []byte) (int, error) {
+	time.Sleep(s.delay)
+	s.kib = append(s.kib, len(p)>>10)
+	return len(p), nil
 }

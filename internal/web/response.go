@@ -13,6 +13,7 @@ type response struct {
 	http.ResponseWriter
 	status int // 0 until the header is written
 	pace   pace
+	piece  int                      // bytes of the next write; 0: pieceBytes
 	conn   *http.ResponseController // nil: no limit
 	body   *pacedBody               // of the request; nil: none
 
@@ -64,20 +65,30 @@ func (r *response) FlushError() error {
 	return http.NewResponseController(r.ResponseWriter).Flush()
 }
 
-// pieceBytes is the size of the writes that have a deadline each. With larger ones a
-// client that reads nothing would get as much time as one that reads slowly.
-const pieceBytes = 16 << 10
+// Sizes of the writes that have a deadline each. The deadline is that of the least size:
+// with a later one a client that reads nothing would get as much time as one that reads
+// slowly. A client that reads fast gets larger pieces, because each costs a system call
+// and often wakes the client.
+const (
+	pieceBytes = 16 << 10
+	mostBytes  = 128 << 10
+	fast       = 100 // times the minimum rate
+)
 
 func (r *response) Write(p []byte) (written int, err error) {
 	if r.status == 0 {
 		r.WriteHeader(http.StatusOK)
 	}
 	for {
-		piece := p[written:min(len(p), written+pieceBytes)]
+		piece := p[written:min(len(p), written+max(r.piece, pieceBytes))]
 		start := time.Now()
-		r.wait(start, len(piece))
+		r.wait(start, min(len(piece), pieceBytes))
 		n, err := r.ResponseWriter.Write(piece)
-		r.pace.count(n, time.Since(start))
+		waited := time.Since(start)
+		if r.piece = pieceBytes; r.pace.earned(n) > fast*waited {
+			r.piece = min(max(len(piece), pieceBytes)*2, mostBytes)
+		}
+		r.pace.count(n, waited)
 		r.pace.left = max(r.pace.left, 0) // conn.Write may have allowed more
 		written += n
 		if err != nil || written == len(p) {
