@@ -1,7 +1,6 @@
 package buckets
 
 import (
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -27,8 +26,16 @@ type Query struct {
 
 // Entry is an object of a page, or a group.
 type Entry struct {
-	Group  string // not empty: a group; Object is zero
-	Object Object // without Headers, Roles, Inline and Sharks
+	Group  string  // not empty: a group; Object is nil
+	Object *Object // without Headers, Roles, Inline and Sharks
+}
+
+// Name returns the name of the object, or the group.
+func (e *Entry) Name() string {
+	if e.Group != "" {
+		return e.Group
+	}
+	return e.Object.Name
 }
 
 // Page is the result of a Query.
@@ -72,8 +79,9 @@ func (q *Query) after(group string) Position {
 // Lister builds a page. A backend feeds it the rows of the bucket in order, beginning at
 // From, and skips to the position that Add returns.
 type Lister struct {
-	q    Query
-	page Page
+	q       Query
+	page    Page
+	objects []Object // with capacity for the next ones of the page
 }
 
 // NewLister returns a Lister for a query.
@@ -91,24 +99,46 @@ func (l *Lister) From() Position {
 // Add adds the next row. If skip, the rows up to next are of the same group, and the
 // backend continues there. If done, the page is complete.
 func (l *Lister) Add(o Object) (next Position, skip, done bool) {
-	if !strings.HasPrefix(o.Name, l.q.Prefix) {
+	if next, skip, done = l.AddGroup(o.Name); skip || done || l.isFull(o.Name) {
+		return next, skip, !skip
+	}
+	if len(l.objects) == cap(l.objects) {
+		l.objects = make([]Object, 0, min(l.q.Limit-len(l.page.Entries), max(8, 2*len(l.objects)), mostObjects))
+	}
+	l.objects = append(l.objects, o)
+	l.page.Entries = append(l.page.Entries, Entry{Object: &l.objects[len(l.objects)-1]})
+	return Position{}, false, false
+}
+
+// mostObjects is how many objects a Lister allocates at once. They are large.
+const mostObjects = 128
+
+// AddGroup is Add for a backend that knows only the name of the next row. If neither
+// grouped nor done, the name has no group, and Add needs the row.
+func (l *Lister) AddGroup(name string) (next Position, grouped, done bool) {
+	if !strings.HasPrefix(name, l.q.Prefix) {
 		return Position{}, false, true
 	}
-	group, grouped := l.q.GroupOf(o.Name)
-	if len(l.page.Entries) == l.q.Limit {
-		l.page.More = true
-		l.page.Next = Position{Name: o.Name, Inclusive: true}
-		return Position{}, false, true
-	}
-	if n := len(l.page.Entries); n == cap(l.page.Entries) {
-		l.page.Entries = slices.Grow(l.page.Entries, min(n+16, l.q.Limit-n)) // entries are large
-	}
-	if !grouped {
-		l.page.Entries = append(l.page.Entries, Entry{Object: o})
+	group, grouped := l.q.GroupOf(name)
+	switch {
+	case !grouped:
 		return Position{}, false, false
+	case l.isFull(name):
+		return Position{}, false, true
 	}
 	l.page.Entries = append(l.page.Entries, Entry{Group: group})
 	return l.q.after(group), true, false
+}
+
+// isFull reports whether the page has no space for the entry of a name, which is then
+// where the next page starts.
+func (l *Lister) isFull(name string) bool {
+	if len(l.page.Entries) < l.q.Limit {
+		return false
+	}
+	l.page.More = true
+	l.page.Next = Position{Name: name, Inclusive: true}
+	return true
 }
 
 // Page returns the page.

@@ -176,7 +176,13 @@ func TestLister(t *testing.T) {
 			})
 			for _, name := range names[at:] {
 				rows++
-				next, skip, done := l.Add(buckets.Object{Name: name})
+				next, skip, done := buckets.Position{}, false, false
+				if rapid.Bool().Draw(rt, "name only") {
+					next, skip, done = l.AddGroup(name)
+				}
+				if !skip && !done {
+					next, skip, done = l.Add(buckets.Object{Name: name})
+				}
 				if skip {
 					from, more = next, true
 				}
@@ -188,7 +194,7 @@ func TestLister(t *testing.T) {
 		page := l.Page()
 		var got []string
 		for _, e := range page.Entries {
-			got = append(got, e.Group+e.Object.Name)
+			got = append(got, e.Name())
 		}
 		want, more := storetest.NaiveList(names, q)
 		equal(rt, fmt.Sprintf("%+v", q), got, want)

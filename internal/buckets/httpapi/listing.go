@@ -64,6 +64,6 @@ func ofEntry(e *buckets.Entry) entryJSON {
 	if e.Group != "" {
 		return entryJSON{Type: "group", Name: e.Group}
 	}
-	v := ofVersion(&e.Object)
+	v := ofVersion(e.Object)
 	return entryJSON{Type: "object", Name: e.Object.Name, versionJSON: &v}
 }

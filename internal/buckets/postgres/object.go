@@ -291,9 +291,14 @@ func (s *Store) List(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 	err := s.db.ForEach(ctx, sqlList, []any{string(owner), string(b), q.Prefix, q.Delimiter, from.Name, from.Inclusive, q.Limit + 1}, func() {
 		l = buckets.NewLister(q)
 	}, func() error {
+		// The function has skipped the rest of a group.
+		if len(columns) == 1 {
+			l.AddGroup(*columns[0])
+			return nil
+		}
 		o, err := scanObject(columns)
 		if err == nil {
-			l.Add(o) // the function has skipped the rest of a group
+			l.Add(o)
 		}
 		return err
 	}, &columns)

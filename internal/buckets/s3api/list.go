@@ -115,13 +115,7 @@ func (x *request) listV1() error {
 }
 
 // last returns the name or group of the last entry.
-func last(entries []buckets.Entry) string {
-	e := &entries[len(entries)-1]
-	if e.Group != "" {
-		return e.Group
-	}
-	return e.Object.Name
-}
+func last(entries []buckets.Entry) string { return entries[len(entries)-1].Name() }
 
 func (x *request) listV2() error {
 	l, err := x.parseListing()
@@ -185,7 +179,7 @@ func (x *request) entries(d *document, l *listing, owner bool) {
 		if e.Group != "" {
 			continue
 		}
-		o := &e.Object
+		o := e.Object
 		d.begin("Contents")
 		d.text("Key", l.encode(o.Name))
 		d.moment("LastModified", o.Modified)
@@ -264,7 +258,7 @@ func (x *request) listVersions() error {
 		d.text("VersionId", "null")
 		d.flag("IsLatest", true)
 		d.moment("LastModified", e.Object.Modified)
-		d.etag(&e.Object)
+		d.etag(e.Object)
 		d.number("Size", e.Object.Length)
 		x.writeOwner(d, "Owner")
 		d.text("StorageClass", "STANDARD")

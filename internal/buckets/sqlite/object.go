@@ -245,7 +245,7 @@ func (s *Store) List(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 				return err
 			}
 			if more {
-				if from, more, err = listGroups(c, owner, b, &q, l, from); err != nil {
+				if from, more, err = listGroups(c, owner, b, l, from); err != nil {
 					return err
 				}
 			}
@@ -258,7 +258,7 @@ func (s *Store) List(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 
 // listGroups feeds names to a Lister as long as they are of groups: their rows are not needed.
 // more is false when the page is complete; otherwise rows are needed from next on.
-func listGroups(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, q *buckets.Query, l *buckets.Lister, from buckets.Position) (next buckets.Position, more bool, err error) {
+func listGroups(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, l *buckets.Lister, from buckets.Position) (next buckets.Position, more bool, err error) {
 	stmt, err := sqlitedb.Bind(c, sqlNextName, owner, b, "")
 	if err != nil {
 		return from, false, err
@@ -274,12 +274,13 @@ func listGroups(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, q *
 			return from, false, err
 		}
 		name := stmt.ColumnText(0)
-		if _, grouped := q.GroupOf(name); !grouped {
-			return buckets.Position{Name: name, Inclusive: true}, true, nil
-		}
-		var done bool
-		if from, _, done = l.Add(buckets.Object{Name: name}); done {
+		var grouped, done bool
+		from, grouped, done = l.AddGroup(name)
+		switch {
+		case done:
 			return from, false, nil
+		case !grouped:
+			return buckets.Position{Name: name, Inclusive: true}, true, nil
 		}
 	}
 }

@@ -86,7 +86,7 @@ func listEntries(t *testing.T, u *user) {
 	p := u.list(buckets.Query{Limit: 5})
 	equal(t, "entries", len(p.Entries), 2)
 	want.Headers, want.Roles, want.Inline, want.Sharks = nil, nil, nil, nil
-	wantObject(t, "entry", p.Entries[0].Object, want)
+	wantObject(t, "entry", *p.Entries[0].Object, want)
 	equal(t, "entity tag", p.Entries[1].Object.EntityTag(), multipart.ETag)
 	equal(t, "length", p.Entries[1].Object.Length, 10)
 }

@@ -151,7 +151,7 @@ func (u *user) listed(q buckets.Query) (all []string) {
 
 func entryNames(p buckets.Page) (all []string) {
 	for _, e := range p.Entries {
-		all = append(all, e.Group+e.Object.Name)
+		all = append(all, e.Name())
 	}
 	return all
 }

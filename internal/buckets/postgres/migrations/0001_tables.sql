@@ -453,12 +453,13 @@ BEGIN
 	RETURN v_columns;
 END $$;
 
--- Returns the rows of a page: objects, and the first object of each group, which is at
+-- Returns the rows of a page: objects, and the first name of each group, which is at
 -- most p_limit rows. The first name is p_from, if p_inclusive, or a greater one.
 --
 -- A group is skipped in one step. What follows is read in batches, which grow while no
--- group begins, so about as many rows are read as are returned. The settings keep the
--- planner from sorting a bucket where it expects a small one.
+-- group begins, so about as many rows are read as are returned. Among groups, only the next
+-- name is read, in most cases from the index alone. The settings keep the planner from
+-- sorting a bucket where it expects a small one.
 CREATE FUNCTION bucket_list_v1(
 	p_owner uuid, p_bucket_id uuid, p_prefix text, p_delimiter text, p_from text, p_inclusive boolean, p_limit integer
 ) RETURNS SETOF text[] LANGUAGE plpgsql STABLE SET enable_sort = off SET enable_bitmapscan = off AS $$
@@ -473,9 +474,29 @@ DECLARE
 	v_rows   integer;
 	v_at     integer;
 	v_group  text;
+	v_name   text;
+	v_groups boolean := p_delimiter <> '';
 	r        record;
 BEGIN
 	LOOP
+		IF v_groups THEN
+			SELECT name INTO v_name FROM manta_bucket_object
+				WHERE owner = p_owner AND bucket_id = p_bucket_id AND name >= v_from AND name <= v_end AND (v_equal OR name > v_from)
+				ORDER BY name LIMIT 1;
+			EXIT WHEN NOT FOUND;
+			v_at := strpos(substr(v_name, v_start), p_delimiter);
+			IF v_at > 0 THEN
+				RETURN NEXT ARRAY[v_name];
+				v_left := v_left - 1;
+				EXIT WHEN v_left <= 0;
+				v_from := left(v_name, v_start + v_at + length(p_delimiter) - 2) || c_top;
+				v_equal := false;
+				CONTINUE;
+			END IF;
+			v_from := v_name;
+			v_equal := true;
+			v_groups := false;
+		END IF;
 		v_rows := 0;
 		v_group := NULL;
 		FOR r IN
@@ -501,6 +522,7 @@ BEGIN
 		IF v_group IS NOT NULL THEN
 			v_from := v_group || c_top;
 			v_batch := 2;
+			v_groups := v_rows = 1;
 		ELSIF v_rows < v_batch THEN
 			RETURN;
 		ELSE

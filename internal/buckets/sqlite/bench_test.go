@@ -1,0 +1,42 @@
+package sqlite
+
+import (
+	"testing"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/testdb/opened"
+)
+
+// BenchmarkList measures pages of a bucket of 100,000 objects in 100 groups.
+func BenchmarkList(b *testing.B) {
+	const owner, bucket = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000003"
+	db := opened.SQLite(b, sqlitedb.Options{}, Migrations)
+	err := db.WriteAlone(b.Context(), "fill", func(c *sqlite.Conn) error {
+		return sqlitedb.Exec(c, `
+			WITH RECURSIVE k (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM k WHERE n < 99999)
+			INSERT INTO manta_bucket_object (id, name, owner, bucket_id, created, modified, content_length, content_md5, content_type, properties, body)
+			SELECT printf('00000000-0000-4000-8000-%012d', n), printf('%02d/%012d', n / 1000, n), ?1, ?2, 1, 1, 1,
+				x'0cc175b9c0f1b6a831c399e269772661', 'binary/octet-stream', NULL, x'61' FROM k`, owner, bucket)
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := New(db)
+	for name, q := range map[string]buckets.Query{
+		"page":   {Limit: 1000},
+		"groups": {Limit: 1000, Delimiter: "/"},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				page, err := s.List(b.Context(), owner, bucket, q)
+				if err != nil || len(page.Entries) != 1000 && len(page.Entries) != 100 {
+					b.Fatal(len(page.Entries), err)
+				}
+			}
+		})
+	}
+}
