@@ -21,6 +21,7 @@ const (
 	bucketsPut     = `INSERT OR REPLACE INTO manta_bucket_object (owner, bucket_id, ` + bucketsColumns + `, content_crc32c, body)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	bucketsList = `SELECT id, name, created, modified, creator, content_length, content_md5, content_type, properties FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT +?4`
+	bucketsNext = `SELECT name FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT 1`
 )
 
 // The owner of the rows and its buckets.
@@ -105,7 +106,7 @@ func (l *bucketsSQLite) window(ctx context.Context, operation string, callers in
 		group := l.load.size.listKeys / s3Groups
 		return rate(ctx, callers, lasting(d), func(ctx context.Context, _, _ int) error {
 			for i := range s3Groups {
-				if err := read(ctx, bucketsList, 1, bucketsOwner, bucketsListed, l.load.listKey(i*group), int64(1)); err != nil {
+				if err := read(ctx, bucketsNext, 1, bucketsOwner, bucketsListed, l.load.listKey(i*group)); err != nil {
 					return err
 				}
 			}
@@ -128,7 +129,9 @@ func (l *bucketsSQLite) window(ctx context.Context, operation string, callers in
 
 // readRow copies a row as the service does.
 func readRow(s *sqlite.Stmt) {
-	_, _ = s.ColumnText(0), s.ColumnText(1)
+	for i := range min(2, s.ColumnCount()) {
+		_ = s.ColumnText(i)
+	}
 	for _, i := range []int{6, 13} {
 		if i < s.ColumnCount() {
 			b := make([]byte, s.ColumnLen(i))

@@ -21,7 +21,7 @@ func TestStatements(t *testing.T) {
 		"extstorage/sqlite": {
 			extBegin, extFind, extActive, extChange, extUpdate, extInsert, extSetUsage, extAddUsage, extExpiring, extGetOne, extGetPage,
 		},
-		"buckets/sqlite":       {bucketsPut, bucketsGet, bucketsList, bucketsDelete},
+		"buckets/sqlite":       {bucketsPut, bucketsGet, bucketsList, bucketsNext, bucketsDelete},
 		"syncstorage/postgres": {pgInfo},
 		"extstorage/postgres":  {extPgGet, extPgFrom},
 	} {
