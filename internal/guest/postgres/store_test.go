@@ -39,7 +39,10 @@ func harness(t testing.TB, url string, fault func(string) error) storetest.Harne
 		store = postgres.New(opened.Postgres(t, pgdb.Options{URL: url, Fault: fault}, nil), nil)
 	}
 	return storetest.Harness{
-		Store:  store,
+		Store: store,
+		Again: func(t testing.TB) guest.Store {
+			return postgres.New(opened.Postgres(t, pgdb.Options{URL: url, MaxConns: 10}, nil), nil)
+		},
 		Faulty: func(t testing.TB, fault func(string) error) storetest.Harness { return harness(t, url, fault) },
 		Events: func(t suite.TB, session guest.ID) (all []guest.Event) {
 			t.Helper()

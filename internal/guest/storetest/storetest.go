@@ -23,6 +23,9 @@ type Harness struct {
 	// Events reads the outbox of a session, in order.
 	Events func(t suite.TB, session guest.ID) []guest.Event
 
+	// Again, if set, opens another store on the same database, like another process.
+	Again func(t testing.TB) guest.Store
+
 	// Faulty opens another Harness on its own database, whose engine calls fault at every
 	// point where it can fail, and uses its error.
 	Faulty func(t testing.TB, fault func(point string) error) Harness
@@ -54,6 +57,8 @@ func groups() []suite.Group[*user] {
 		{Name: "Mutations", Cases: mutationChecks()},
 		{Name: "Wishes", Cases: wishChecks()},
 		{Name: "Suspensions", Cases: suspensionChecks()},
+		{Name: "Handoffs", Cases: handoffChecks()},
+		{Name: "HandoffKeys", Cases: handoffKeyChecks(), Own: true},
 		{Name: "Retention", Cases: retentionChecks(), Own: true},
 		{Name: "Faults", Cases: faultChecks()},
 		{Name: "Model", Cases: modelChecks()},

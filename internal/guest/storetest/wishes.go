@@ -260,6 +260,7 @@ func retentionChecks() []check {
 	return []check{
 		{"Answers", dropAnswers},
 		{"Removed", dropRemoved},
+		{"Handoffs", dropHandoffs},
 		{"Received", dropReceived},
 	}
 }

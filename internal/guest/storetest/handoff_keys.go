@@ -1,0 +1,257 @@
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/guest"
+	"holdfast/internal/suite"
+)
+
+func handoffKeyChecks() []check {
+	return []check{
+		{"Life", keyLife},
+		{"Revoke", revokeKeys},
+		{"RotateUnderLoad", rotateUnderLoad},
+		{"RollsBack", keysRollBack},
+		{"Restored", restoredDatabase},
+		{"Witness", witness},
+	}
+}
+
+// states returns the states of all keys, by their age.
+func (u *user) states() (all []guest.KeyState) {
+	u.t.Helper()
+	keys, err := u.h.Store.HandoffKeys(u.t.Context())
+	suite.Must(u.t, "HandoffKeys", err)
+	for _, k := range keys {
+		if (k.State == guest.KeyRetired) == (len(k.Secret) > 0) || (k.State == guest.KeyRetired) == k.Retired.IsZero() {
+			u.t.Errorf("key %+v", k)
+		}
+		all = append(all, k.State)
+	}
+	return all
+}
+
+// keyLife: a key is added, signs, is replaced, and retires when its tokens have expired.
+func keyLife(_ *testing.T, u *user) {
+	ring := u.ring()
+	suite.Equal(u.t, "first", u.states(), []guest.KeyState{guest.KeyActive})
+	old := u.newHandoff(2 * time.Minute)
+	key, err := ring.Add(u.t.Context())
+	suite.Must(u.t, "Add", err)
+	if bytes.Contains(key.Secret, []byte(key.ID)) || len(key.Secret) < 32+12 {
+		u.t.Errorf("the secret of %s is not encrypted", key.ID)
+	}
+	suite.Equal(u.t, "the old one signs", u.newHandoff(time.Minute).Key, old.Key)
+	_, err = ring.Activate(u.t.Context(), key.ID)
+	suite.Must(u.t, "Activate", err)
+	suite.Equal(u.t, "replaced", u.states(), []guest.KeyState{guest.KeyVerifyOnly, guest.KeyActive})
+	suite.Equal(u.t, "the new one signs", u.newHandoff(time.Minute).Key, key.ID)
+	u.consume(attempt(old, "booking", "a"))
+	for what, c := range map[string]struct {
+		err  error
+		want error
+	}{
+		"a key with tokens": {second2(ring.Retire(u.t.Context(), old.Key)), guest.ErrKeyHasTokens},
+		"the active key":    {second2(ring.Retire(u.t.Context(), key.ID)), guest.ErrKeyActive},
+		"a missing key":     {second2(ring.Activate(u.t.Context(), "missing")), guest.ErrNoSuchKey},
+	} {
+		if !errors.Is(c.err, c.want) {
+			u.t.Errorf("%s: %v, want %v", what, c.err, c.want)
+		}
+	}
+	unused, err := ring.Add(u.t.Context())
+	suite.Must(u.t, "Add", err)
+	_, err = ring.Retire(u.t.Context(), unused.ID)
+	suite.Must(u.t, "Retire", err)
+	if _, err := ring.Activate(u.t.Context(), unused.ID); !errors.Is(err, guest.ErrKeyRetired) {
+		u.t.Errorf("a retired key: %v", err)
+	}
+	suite.Equal(u.t, "at the end", u.states(), []guest.KeyState{guest.KeyVerifyOnly, guest.KeyActive, guest.KeyRetired})
+}
+
+func second2[T any](_ T, err error) error { return err }
+
+// revokeKeys: tokens of a key that was revoked are void at once, those of others are not.
+func revokeKeys(_ *testing.T, u *user) {
+	ring := u.ring()
+	first := u.newHandoff(time.Minute)
+	_, err := ring.Rotate(u.t.Context())
+	suite.Must(u.t, "Rotate", err)
+	second := u.newHandoff(time.Minute)
+	_, err = ring.Revoke(u.t.Context(), second.Key)
+	suite.Must(u.t, "Revoke", err)
+	u.refused("revoked", attempt(second, "booking", "a"), guest.ErrHandoffToken)
+	u.consume(attempt(first, "booking", "a"))
+	third := u.newHandoff(time.Minute)
+	_, err = ring.RevokeAll(u.t.Context())
+	suite.Must(u.t, "RevokeAll", err)
+	u.refused("all revoked", attempt(third, "booking", "a"), guest.ErrHandoffToken)
+	u.refused("consumed before", attempt(first, "booking", "a"), guest.ErrHandoffToken)
+	u.consume(attempt(u.newHandoff(time.Minute), "booking", "a"))
+	suite.Equal(u.t, "active keys", len(slices.DeleteFunc(u.states(), func(s guest.KeyState) bool { return s != guest.KeyActive })), 1)
+}
+
+// rotateUnderLoad: no mint and no consume fails while keys rotate.
+func rotateUnderLoad(t *testing.T, u *user) {
+	ring := u.ring()
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	for n := range 4 {
+		guest1 := u.other()
+		guest1.keys = n * 100_000
+		if n%2 == 1 && u.h.Again != nil {
+			guest1.h.Store = u.h.Again(t)
+		}
+		all.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				h := guest1.newHandoff(time.Minute)
+				guest1.consume(attempt(h, "booking", "a"))
+			}
+		})
+	}
+	for range 20 {
+		_, err := ring.Rotate(u.t.Context())
+		suite.Must(u.t, "Rotate", err)
+	}
+	close(done)
+	all.Wait()
+}
+
+// keysRollBack: a change that fails has no effect.
+func keysRollBack(_ *testing.T, u *user) {
+	u.ring()
+	before := u.states()
+	err := u.h.Store.ChangeHandoffKeys(u.t.Context(), func(tx guest.HandoffKeyTx) error {
+		all, err := tx.Keys()
+		suite.Must(u.t, "Keys", err)
+		all[0].State, all[0].Retired, all[0].Secret = guest.KeyRetired, tx.Now(), nil
+		return errors.Join(tx.Put(all[0]), tx.PutEpoch(guest.Epoch{Number: 7, Incarnation: "x"}), errTest)
+	})
+	if !errors.Is(err, errTest) {
+		u.t.Errorf("got %v", err)
+	}
+	suite.Equal(u.t, "states", u.states(), before)
+	u.newHandoff(time.Minute)
+}
+
+// restoredDatabase: in another incarnation of the database nothing is minted or consumed
+// until the keys are replaced; then all earlier tokens are void. SQLite does not know its
+// incarnation: there a witness does (see witness).
+func restoredDatabase(_ *testing.T, u *user) {
+	ring := u.ring()
+	h := u.newHandoff(time.Minute)
+	var knows bool
+	suite.Must(u.t, "ChangeHandoffKeys", u.h.Store.ChangeHandoffKeys(u.t.Context(), func(tx guest.HandoffKeyTx) error {
+		e, err := tx.Epoch()
+		suite.Must(u.t, "Epoch", err)
+		if knows = e.Current != ""; knows {
+			suite.Equal(u.t, "incarnation", e.Incarnation, e.Current)
+			e.Incarnation = "former"
+		}
+		return tx.PutEpoch(e)
+	}))
+	if !knows {
+		return
+	}
+	u.refused("restored", attempt(h, "booking", "a"), guest.ErrRestored)
+	if err := u.try(func(tx guest.Tx) error { _, err := u.mint(tx, time.Minute); return err }); !errors.Is(err, guest.ErrRestored) {
+		u.t.Errorf("mint: %v", err)
+	}
+	for i := range 2 {
+		restored, err := ring.Settle(u.t.Context(), nil)
+		suite.Must(u.t, "Settle", err)
+		suite.Equal(u.t, "restored", restored, i == 0)
+	}
+	u.refused("settled", attempt(h, "booking", "a"), guest.ErrHandoffToken)
+	u.consume(attempt(u.newHandoff(time.Minute), "booking", "a"))
+}
+
+// witness: keys are replaced unless the witness knows the last use of the database.
+func witness(_ *testing.T, u *user) {
+	ring, err := guest.NewHandoffKeys(u.h.Store, "a secret of this test with at least 32 bytes", nil)
+	suite.Must(u.t, "NewHandoffKeys", err)
+	for _, step := range []struct {
+		w        guest.Witness
+		restored bool
+	}{
+		{guest.Witness{Next: "1"}, false}, // a new database
+		{guest.Witness{Last: "1", Next: "2"}, false},
+		{guest.Witness{Last: "2", Next: "3"}, false},
+		{guest.Witness{Last: "2", Next: "4"}, true},
+		{guest.Witness{Last: "4", Next: "5"}, false},
+		{guest.Witness{Next: "6"}, true}, // the witness is lost
+	} {
+		before := len(u.states())
+		restored, err := ring.Settle(u.t.Context(), &step.w)
+		suite.Must(u.t, "Settle", err)
+		suite.Equal(u.t, step.w.Next, restored, step.restored)
+		if after := len(u.states()); step.restored && after != before+1 {
+			u.t.Errorf("%s: %d keys, before %d", step.w.Next, after, before)
+		}
+	}
+}
+
+// dropHandoffs: old handoffs are dropped, and not before.
+func dropHandoffs(_ *testing.T, u *user) {
+	u.ring()
+	for range 3 {
+		u.newHandoff(time.Minute)
+	}
+	drop := func(before time.Time, limit int) int {
+		n, err := u.h.Store.DropHandoffs(u.t.Context(), before, limit)
+		suite.Must(u.t, "DropHandoffs", err)
+		return n
+	}
+	now := clock.System()
+	suite.Equal(u.t, "early", drop(now.Add(-time.Minute), 10), 0)
+	late := now.Add(time.Minute)
+	suite.Equal(u.t, "late, in pieces", []int{drop(late, 2), drop(late, 2), drop(late, 2)}, []int{2, 1, 0})
+	suite.Equal(u.t, "history", len(u.handoffs(10)), 0)
+}
+
+// consumeFails: an attempt whose engine fails at any point may be repeated.
+func consumeFails(t *testing.T, u *user) {
+	trip := &suite.Trip{}
+	u = newUser(t, u.h.Faulty(t, trip.Fault))
+	u.ring()
+	trip.FailEach(t, "Consume", func() (func() error, func(string)) {
+		h := u.newHandoff(time.Minute)
+		a := attempt(h, "booking", "a")
+		return func() error { return second2(pair(u.h.Store.Consume(t.Context(), a))) }, func(what string) {
+			_, _, err := u.h.Store.Consume(t.Context(), a)
+			suite.Must(t, what+": repeated", err)
+		}
+	})
+	trip.FailEach(t, "replay", func() (func() error, func(string)) {
+		h := u.newHandoff(time.Minute)
+		u.consume(attempt(h, "booking", "a"))
+		before, a := len(u.h.Events(t, u.session)), attempt(h, "other", "b")
+		run := func() error {
+			err := second2(pair(u.h.Store.Consume(t.Context(), a)))
+			if errors.Is(err, guest.ErrConsumed) {
+				return nil
+			}
+			return err
+		}
+		return run, func(what string) {
+			suite.Must(t, what+": repeated", run())
+			suite.Equal(t, what+": events", len(u.h.Events(t, u.session)), before+1)
+		}
+	})
+}
+
+func pair(h guest.Handoff, repeated bool, err error) (bool, error) {
+	return repeated && h.ID != "", err
+}

@@ -1,0 +1,441 @@
+package storetest
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/guest"
+	"holdfast/internal/ident"
+	"holdfast/internal/suite"
+)
+
+func handoffChecks() []check {
+	return []check{
+		{"MintAndRead", mintAndRead},
+		{"List", listHandoffs},
+		{"ConsumeOnce", consumeOnce},
+		{"Expired", consumeExpired},
+		{"Edge", consumeAtTheEdge},
+		{"Suspended", consumeSuspended},
+		{"OtherKey", consumeOtherKey},
+		{"Race", consumeRace},
+		{"ReplayRace", replayRace},
+		{"Clear", clearHandoffs},
+		{"MintRollsBack", mintRollsBack},
+		{"Model", handoffModel},
+	}
+}
+
+// ring returns the keys of the database, which has an active key.
+func (u *user) ring() *guest.HandoffKeys {
+	u.t.Helper()
+	k, err := guest.NewHandoffKeys(u.h.Store, strings.Repeat("k", 32), nil)
+	suite.Must(u.t, "NewHandoffKeys", err)
+	_, err = k.Settle(u.t.Context(), nil)
+	suite.Must(u.t, "Settle", err)
+	return k
+}
+
+// newHandoff mints a handoff with some life.
+func (u *user) newHandoff(life time.Duration) (h guest.Handoff) {
+	u.t.Helper()
+	u.mutate(func(tx guest.Tx) (err error) { h, err = u.mint(tx, life); return err })
+	return h
+}
+
+func (u *user) mint(tx guest.Tx, life time.Duration) (h guest.Handoff, err error) {
+	key, err := tx.SigningKey()
+	if err != nil {
+		return h, err
+	}
+	minted := tx.Now().Truncate(time.Millisecond)
+	h = guest.Handoff{
+		ID: guest.NewID(guest.HandoffPrefix, clock.System()), Session: u.session, Tenant: newTenant(), Property: property(1), Key: key.ID,
+		Stay:        guest.Stay{CheckIn: "2026-12-30", CheckOut: "2027-01-02", Adults: 2, Children: 1, Rooms: 1, Currency: "EUR", Locale: "de-AT"},
+		Fingerprint: []byte(strings.Repeat("f", 32)), IP: []byte(strings.Repeat("i", 32)), Minted: minted, Expires: minted.Add(life),
+	}
+	return h, tx.Mint(h)
+}
+
+// attempt is an attempt to consume a handoff.
+func attempt(h guest.Handoff, by, key string) guest.Consumption {
+	return guest.Consumption{ID: h.ID, SignedBy: h.Key, By: by, Key: key, Replay: guest.Event{
+		ID: guest.NewID(guest.EventPrefix, clock.System()), Type: "replay.v1", Subject: string(h.ID), Retention: guest.Audit, Payload: []byte(`{}`),
+	}}
+}
+
+func (u *user) handoff(id guest.ID) guest.Handoff {
+	u.t.Helper()
+	h, _, err := u.h.Store.Handoff(u.t.Context(), id)
+	suite.Must(u.t, "Handoff", err)
+	return h
+}
+
+// consume makes an attempt that must succeed.
+func (u *user) consume(a guest.Consumption) (h guest.Handoff, repeated bool) {
+	u.t.Helper()
+	h, repeated, err := u.h.Store.Consume(u.t.Context(), a)
+	suite.Must(u.t, "Consume", err)
+	return h, repeated
+}
+
+// refused makes an attempt that must fail with an error, and change nothing.
+func (u *user) refused(what string, a guest.Consumption, want error) {
+	u.t.Helper()
+	before, _, err := u.h.Store.Handoff(u.t.Context(), a.ID)
+	suite.Must(u.t, "Handoff", err)
+	if _, _, err := u.h.Store.Consume(u.t.Context(), a); !errors.Is(err, want) {
+		u.t.Errorf("%s: %v, want %v", what, err, want)
+	}
+	suite.Equal(u.t, what+": the handoff", u.handoff(a.ID), before)
+}
+
+// mintAndRead: a handoff comes back as it was minted.
+func mintAndRead(_ *testing.T, u *user) {
+	u.ring()
+	for _, campaign := range []string{"", `{"source":"ä"}`} {
+		var want guest.Handoff
+		u.mutate(func(tx guest.Tx) (err error) {
+			if want, err = u.mint(tx, 30*time.Minute); err != nil {
+				return err
+			}
+			want.ID, want.Campaign = guest.NewID(guest.HandoffPrefix, clock.System()), json.RawMessage(campaign)
+			if campaign == "" {
+				want.Campaign = nil
+			}
+			return tx.Mint(want)
+		})
+		got, state, err := u.h.Store.Handoff(u.t.Context(), want.ID)
+		suite.Must(u.t, "Handoff", err)
+		if campaign != "" { // PostgreSQL changes the spelling
+			var same map[string]string
+			suite.Must(u.t, "campaign", json.Unmarshal(got.Campaign, &same))
+			suite.Equal(u.t, "campaign", same["source"], "ä")
+			got.Campaign = want.Campaign
+		}
+		suite.Equal(u.t, "handoff", got, want)
+		if !state.KeyValid || state.Suspended || state.Restored || state.Now.Before(want.Minted) {
+			u.t.Errorf("state %+v", state)
+		}
+	}
+	missing := guest.NewID(guest.HandoffPrefix, clock.System())
+	if _, _, err := u.h.Store.Handoff(u.t.Context(), missing); !errors.Is(err, guest.ErrNoHandoff) {
+		u.t.Errorf("a missing one: %v", err)
+	}
+	if _, _, err := u.h.Store.Consume(u.t.Context(), attempt(guest.Handoff{ID: missing}, "a", "b")); !errors.Is(err, guest.ErrNoHandoff) {
+		u.t.Errorf("consume a missing one: %v", err)
+	}
+}
+
+func listHandoffs(_ *testing.T, u *user) {
+	u.ring()
+	var want []guest.Handoff
+	for range 7 {
+		want = append(want, u.newHandoff(time.Minute))
+	}
+	u.other().newHandoff(time.Minute)
+	slices.SortFunc(want, func(a, b guest.Handoff) int { return cmp.Or(b.Minted.Compare(a.Minted), cmp.Compare(a.ID, b.ID)) })
+	for _, size := range []int{1, 3, 7, 100} {
+		suite.Equal(u.t, "Handoffs", u.handoffs(size), want)
+	}
+}
+
+// handoffs reads the history of the session in pages of some size.
+func (u *user) handoffs(size int) (all []guest.Handoff) {
+	u.t.Helper()
+	for {
+		var after *guest.Handoff
+		if len(all) > 0 {
+			after = &all[len(all)-1]
+		}
+		page, err := u.h.Store.Handoffs(u.t.Context(), u.session, after, size)
+		suite.Must(u.t, "Handoffs", err)
+		all = append(all, page...)
+		if len(page) < size {
+			return all
+		}
+	}
+}
+
+// consumeOnce: the attempt that has consumed a handoff may be repeated; each other one is
+// refused, and reported once.
+func consumeOnce(_ *testing.T, u *user) {
+	u.ring()
+	h := u.newHandoff(time.Minute)
+	first := attempt(h, "booking", "a")
+	got, repeated := u.consume(first)
+	if repeated || got.Consumed.Before(h.Minted) || !got.Consumed.Before(h.Expires) {
+		u.t.Errorf("consumed %v, repeated %v", got.Consumed, repeated)
+	}
+	want := h
+	want.Consumed, want.ConsumedBy, want.ConsumeKey = got.Consumed, "booking", "a"
+	suite.Equal(u.t, "consumed", got, want)
+	for range 2 {
+		again, repeated := u.consume(attempt(h, "booking", "a"))
+		suite.Equal(u.t, "again", again, want)
+		suite.Equal(u.t, "repeated", repeated, true)
+	}
+	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 0)
+	other, later := attempt(h, "other", "a"), attempt(h, "booking", "b")
+	for range 2 {
+		u.refused("another service", other, guest.ErrConsumed)
+		u.refused("another key", later, guest.ErrConsumed)
+	}
+	events := u.h.Events(u.t, u.session)
+	suite.Equal(u.t, "events", []guest.ID{events[0].ID, events[1].ID}, []guest.ID{other.Replay.ID, later.Replay.ID})
+	suite.Equal(u.t, "number of events", len(events), 2)
+	suite.Equal(u.t, "history", u.handoffs(10), []guest.Handoff{want})
+}
+
+// consumeExpired: a handoff expires by the clock of the database, and is not burned then;
+// the attempt that was in time may still be repeated.
+func consumeExpired(_ *testing.T, u *user) {
+	u.ring()
+	late, early := u.newHandoff(time.Millisecond), u.newHandoff(time.Second)
+	inTime := attempt(early, "booking", "a")
+	u.consume(inTime)
+	u.until(early.Expires)
+	u.refused("expired", attempt(late, "booking", "a"), guest.ErrHandoffExpired)
+	if _, repeated := u.consume(inTime); !repeated {
+		u.t.Error("consumed twice")
+	}
+}
+
+// until waits for a time of the database.
+func (u *user) until(at time.Time) {
+	u.t.Helper()
+	for {
+		var now time.Time
+		u.mutate(func(tx guest.Tx) error { now = tx.Now(); return nil })
+		if !now.Before(at) {
+			return
+		}
+		clock.Sleep(u.t.Context(), at.Sub(now))
+	}
+}
+
+// consumeAtTheEdge: attempts around the expiry agree with the row.
+func consumeAtTheEdge(_ *testing.T, u *user) {
+	u.ring()
+	for range 5 {
+		h := u.newHandoff(30 * time.Millisecond)
+		var won, expired atomic.Int64
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				clock.Sleep(u.t.Context(), time.Until(h.Expires)+time.Duration(i-4)*time.Millisecond)
+				switch _, _, err := u.h.Store.Consume(u.t.Context(), attempt(h, "booking", fmt.Sprint(i))); {
+				case err == nil:
+					won.Add(1)
+				case errors.Is(err, guest.ErrHandoffExpired):
+					expired.Add(1)
+				case !errors.Is(err, guest.ErrConsumed):
+					u.t.Errorf("%v", err)
+				}
+			})
+		}
+		all.Wait()
+		row := u.handoff(h.ID)
+		switch {
+		case row.Consumed.IsZero() && (won.Load() != 0 || expired.Load() != 8):
+			u.t.Errorf("not consumed, but %d won and %d expired", won.Load(), expired.Load())
+		case !row.Consumed.IsZero() && (won.Load() != 1 || !row.Consumed.Before(h.Expires)):
+			u.t.Errorf("consumed at %v of %v, and %d won", row.Consumed, h.Expires, won.Load())
+		}
+	}
+}
+
+// consumeSuspended: a handoff to a suspended tenant is refused, and not burned.
+func consumeSuspended(_ *testing.T, u *user) {
+	u.ring()
+	h := u.newHandoff(time.Minute)
+	u.receive(about(ident.New(), h.Tenant, true, 0))
+	u.refused("suspended", attempt(h, "booking", "a"), guest.ErrTenantSuspended)
+	u.receive(about(ident.New(), h.Tenant, false, 1))
+	u.consume(attempt(h, "booking", "a"))
+	u.receive(about(ident.New(), h.Tenant, true, 2))
+	if _, repeated := u.consume(attempt(h, "booking", "a")); !repeated {
+		u.t.Error("consumed twice")
+	}
+}
+
+// consumeOtherKey: a token that another key has signed is refused.
+func consumeOtherKey(_ *testing.T, u *user) {
+	u.ring()
+	h := u.newHandoff(time.Minute)
+	a := attempt(h, "booking", "a")
+	a.SignedBy = "other"
+	u.refused("another key", a, guest.ErrHandoffToken)
+	u.consume(attempt(h, "booking", "a"))
+}
+
+// consumeRace: of many attempts through several pools one succeeds, and its repetition too.
+func consumeRace(t *testing.T, u *user) {
+	u.ring()
+	racers := 1000
+	if testing.Short() {
+		racers = 100
+	}
+	stores := []guest.Store{u.h.Store, u.h.Store}
+	if u.h.Again != nil {
+		stores[1] = u.h.Again(t)
+	}
+	h := u.newHandoff(time.Minute)
+	var winner atomic.Value
+	var won, lost atomic.Int64
+	var all sync.WaitGroup
+	begin := make(chan struct{})
+	for i := range racers {
+		a := attempt(h, fmt.Sprint("booking-", i%3), fmt.Sprint(i))
+		all.Go(func() {
+			<-begin
+			switch _, repeated, err := stores[i%2].Consume(u.t.Context(), a); {
+			case err == nil && !repeated:
+				won.Add(1)
+				winner.Store(a)
+			case errors.Is(err, guest.ErrConsumed), errors.Is(err, guest.ErrInFlight):
+				lost.Add(1)
+			default:
+				u.t.Errorf("racer %d: %v, %v", i, repeated, err)
+			}
+		})
+	}
+	close(begin)
+	all.Wait()
+	suite.Equal(u.t, "won and lost", []int64{won.Load(), lost.Load()}, []int64{1, int64(racers) - 1})
+	a := winner.Load().(guest.Consumption)
+	row := u.handoff(h.ID)
+	suite.Equal(u.t, "the winner", []string{row.ConsumedBy, row.ConsumeKey}, []string{a.By, a.Key})
+	if _, repeated := u.consume(a); !repeated {
+		u.t.Error("consumed twice")
+	}
+}
+
+// replayRace: one attempt that is repeated at once is reported once.
+func replayRace(_ *testing.T, u *user) {
+	u.ring()
+	h := u.newHandoff(time.Minute)
+	u.consume(attempt(h, "booking", "a"))
+	a := attempt(h, "other", "b")
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if _, _, err := u.h.Store.Consume(u.t.Context(), a); !errors.Is(err, guest.ErrConsumed) {
+				u.t.Errorf("%v", err)
+			}
+		})
+	}
+	all.Wait()
+	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 1)
+}
+
+// clearHandoffs: what handoffs say about the guest is erased; they can still be consumed
+// once.
+func clearHandoffs(_ *testing.T, u *user) {
+	u.ring()
+	h, other := u.newHandoff(time.Minute), u.other()
+	kept := other.newHandoff(time.Minute)
+	u.mutate(clearSession)
+	suite.Equal(u.t, "history", len(u.handoffs(10)), 0)
+	suite.Equal(u.t, "of another session", other.handoffs(10), []guest.Handoff{kept})
+	row := u.handoff(h.ID)
+	suite.Equal(u.t, "hashes", []int{len(row.Fingerprint), len(row.IP), len(row.Campaign)}, []int{0, 0, 0})
+	u.consume(attempt(h, "booking", "a"))
+	u.refused("again", attempt(h, "booking", "b"), guest.ErrConsumed)
+}
+
+// mintRollsBack: a mutation that fails mints nothing.
+func mintRollsBack(_ *testing.T, u *user) {
+	u.ring()
+	if err := u.try(func(tx guest.Tx) error { _, err := u.mint(tx, time.Minute); return errors.Join(err, errTest) }); !errors.Is(err, errTest) {
+		u.t.Errorf("got %v", err)
+	}
+	suite.Equal(u.t, "history", len(u.handoffs(10)), 0)
+}
+
+// handoffModel takes random steps and compares with a model.
+func handoffModel(t *testing.T, u *user) {
+	u.ring()
+	suite.Walk(t, func(rt *rapid.T) map[string]func(*rapid.T) {
+		u := *u
+		u.t = rt
+		m := &handoffMachine{user: u.other(), by: map[guest.ID]string{}}
+		return map[string]func(*rapid.T){"mint": m.stepMint, "consume": m.stepConsume, "suspend": m.stepSuspend, "": m.compareHistory}
+	})
+}
+
+type handoffMachine struct {
+	*user
+	minted    []guest.Handoff
+	by        map[guest.ID]string // attempt that consumed it
+	suspended []string
+	minute    int
+}
+
+func (m *handoffMachine) stepMint(*rapid.T) { m.minted = append(m.minted, m.newHandoff(time.Hour/2)) }
+
+func (m *handoffMachine) stepConsume(rt *rapid.T) {
+	if len(m.minted) == 0 {
+		rt.Skip("nothing is minted")
+	}
+	h := rapid.SampledFrom(m.minted).Draw(rt, "handoff")
+	by, key := rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "by"), rapid.SampledFrom([]string{"1", "2"}).Draw(rt, "key")
+	_, repeated, err := m.h.Store.Consume(rt.Context(), attempt(h, by, key))
+	winner, isConsumed := m.by[h.ID]
+	switch {
+	case isConsumed && winner == by+key:
+		if err != nil || !repeated {
+			rt.Fatalf("repeated: %v, %v", repeated, err)
+		}
+	case isConsumed:
+		if !errors.Is(err, guest.ErrConsumed) {
+			rt.Fatalf("a replay: %v", err)
+		}
+	case slices.Contains(m.suspended, h.Tenant):
+		if !errors.Is(err, guest.ErrTenantSuspended) {
+			rt.Fatalf("a suspended tenant: %v", err)
+		}
+	case err != nil || repeated:
+		rt.Fatalf("consume: %v, %v", repeated, err)
+	default:
+		m.by[h.ID] = by + key
+	}
+}
+
+func (m *handoffMachine) stepSuspend(rt *rapid.T) {
+	if len(m.minted) == 0 {
+		rt.Skip("nothing is minted")
+	}
+	tenant := rapid.SampledFrom(m.minted).Draw(rt, "handoff").Tenant
+	m.minute++
+	i := slices.Index(m.suspended, tenant)
+	m.receive(about(ident.New(), tenant, i < 0, m.minute))
+	if i < 0 {
+		m.suspended = append(m.suspended, tenant)
+	} else {
+		m.suspended = slices.Delete(m.suspended, i, i+1)
+	}
+}
+
+func (m *handoffMachine) compareHistory(rt *rapid.T) {
+	got := m.handoffs(3)
+	if len(got) != len(m.minted) {
+		rt.Fatalf("%d handoffs, want %d", len(got), len(m.minted))
+	}
+	for _, h := range got {
+		if by := m.by[h.ID]; by != h.ConsumedBy+h.ConsumeKey || (by != "") == h.Consumed.IsZero() {
+			rt.Fatalf("%s is consumed by %q at %v, want %q", h.ID, h.ConsumedBy+h.ConsumeKey, h.Consumed, by)
+		}
+	}
+}
