@@ -11,7 +11,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// engines are the variables of a server with guests on each engine.
+// guestEngines are the variables of a server with guests on each engine.
 var guestEngines = map[string]func(t *testing.T) []string{
 	"SQLite": func(*testing.T) []string { return nil },
 	"PostgreSQL": func(t *testing.T) []string {
@@ -51,17 +51,18 @@ type site struct {
 	t        *testing.T
 	internal string // URL of the internal listener
 	token    string
+	guest    string // JSON members about the guest's browser
 }
 
 func newSite(t *testing.T, s *binary.Server, name string) *site {
 	t.Helper()
-	return &site{t, s.AwaitOutput(`(?m)^  internal +(\S+)$`)[1], strings.TrimSpace(s.Verb("guest", "token", "--service", name))}
+	return &site{t: t, internal: s.AwaitOutput(`(?m)^  internal +(\S+)$`)[1], token: strings.TrimSpace(s.Verb("guest", "token", "--service", name))}
 }
 
 // send sends a request about a handoff.
 func (b *site) send(operation string, m minted, key string) (status int, text string) {
 	b.t.Helper()
-	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.internal+"/internal/handoff/"+m.HandoffID+"/"+operation, strings.NewReader(`{"token":"`+m.Token+`"}`))
+	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.internal+"/internal/handoff/"+m.HandoffID+"/"+operation, strings.NewReader(`{"token":"`+m.Token+`"`+b.guest+`}`))
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -1,0 +1,295 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// rounds returns how often a fault happens: few times, or FAULT_ROUNDS.
+func rounds(t *testing.T, few int) int {
+	t.Helper()
+	if n, err := strconv.Atoi(os.Getenv("FAULT_ROUNDS")); err == nil {
+		return n
+	}
+	return few
+}
+
+// twoServers starts two servers on one PostgreSQL database.
+func twoServers(t *testing.T, more ...string) (first, second *binary.Server) {
+	t.Helper()
+	data := t.TempDir()
+	vars := append(guestVars("HOLDFAST_GUEST__DATABASE_URL="+testdb.PostgresDatabase(t), "HOLDFAST_SYNCSTORAGE__ENABLED=false",
+		"HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_BUCKETS__ENABLED=false"), more...)
+	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
+		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
+	}
+	first = binary.Start(t, data, vars...)
+	return first, binary.Start(t, data, vars...)
+}
+
+// TestGuestConsumeRace is F12: of many racers over two processes one consumes a handoff, in
+// each round; its retry has the same answer, all others are refused.
+func TestGuestConsumeRace(t *testing.T) {
+	t.Parallel()
+	first, second := twoServers(t, "HOLDFAST_GUEST__RATE_LIMITS=false")
+	v := &visitor{t: t}
+	v.send(first, http.MethodPost, "/session", "", "")
+	sites := []*site{newSite(t, first, "booking"), newSite(t, second, "booking")}
+	const racers = 100
+	for round := range rounds(t, 3) {
+		m := v.mint(first, fmt.Sprint("round-", round))
+		var won atomic.Int64
+		var winner atomic.Value
+		var all sync.WaitGroup
+		for i := range racers {
+			all.Go(func() {
+				switch status, text := sites[i%2].send("consume", m, fmt.Sprint(i)); {
+				case status == http.StatusOK:
+					won.Add(1)
+					winner.Store([2]string{fmt.Sprint(i), text})
+				case status != http.StatusConflict && status != http.StatusServiceUnavailable:
+					t.Errorf("racer %d: %d %s", i, status, text)
+				}
+			})
+		}
+		all.Wait()
+		if won.Load() != 1 {
+			t.Fatalf("round %d: %d won", round, won.Load())
+		}
+		w := winner.Load().([2]string)
+		for _, b := range sites {
+			if text := b.want(http.StatusOK, "consume", m, w[0], ""); text != w[1] {
+				t.Errorf("the retry: %s, want %s", text, w[1])
+			}
+		}
+	}
+}
+
+// TestGuestExpiryEdge is F13: racers around the expiry agree with the history.
+func TestGuestExpiryEdge(t *testing.T) {
+	t.Parallel()
+	first, second := twoServers(t, "HOLDFAST_GUEST__HANDOFF_LIFE=1s", "HOLDFAST_GUEST__RATE_LIMITS=false")
+	v := &visitor{t: t}
+	v.send(first, http.MethodPost, "/session", "", "")
+	sites := []*site{newSite(t, first, "booking"), newSite(t, second, "booking")}
+	for round := range rounds(t, 2) {
+		_, text := v.send(first, http.MethodPost, "/handoff/"+guestTenant+"/"+guestProperty, guestStay, fmt.Sprint("round-", round))
+		var m struct {
+			minted
+			ExpiresAt time.Time
+		}
+		if err := json.Unmarshal([]byte(text), &m); err != nil {
+			t.Fatal(text)
+		}
+		var won atomic.Int64
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				time.Sleep(time.Until(m.ExpiresAt) + time.Duration(i-15)*time.Millisecond)
+				switch status, text := sites[i%2].send("consume", m.minted, fmt.Sprint(i)); status {
+				case http.StatusOK:
+					won.Add(1)
+				case http.StatusConflict, http.StatusGone:
+				default:
+					t.Errorf("%d %s", status, text)
+				}
+			})
+		}
+		all.Wait()
+		_, text = v.send(second, http.MethodGet, "/handoff?limit=1", "", "")
+		if consumed := strings.Contains(text, `"status":"consumed"`); consumed != (won.Load() == 1) || won.Load() > 1 {
+			t.Errorf("%d won, and the history says %s", won.Load(), text)
+		}
+		sites[0].want(map[bool]int{true: http.StatusConflict, false: http.StatusGone}[won.Load() == 1], "consume", m.minted, "late", "")
+	}
+}
+
+// TestGuestKeyRotation is F19: while keys rotate nothing is refused that should not be, and
+// a revoked key is void on all processes at once.
+func TestGuestKeyRotation(t *testing.T) {
+	t.Parallel()
+	first, second := twoServers(t, "HOLDFAST_GUEST__RATE_LIMITS=false")
+	servers, sites := []*binary.Server{first, second}, []*site{newSite(t, first, "booking"), newSite(t, second, "booking")}
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	for n := range 2 {
+		v := &visitor{t: t}
+		v.send(first, http.MethodPost, "/session", "", "")
+		all.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				resp, text := v.send(servers[n], http.MethodPost, "/handoff/"+guestTenant+"/"+guestProperty, guestStay, fmt.Sprint("mint-", i))
+				var m minted
+				if err := json.Unmarshal([]byte(text), &m); resp.StatusCode != http.StatusCreated || err != nil {
+					t.Errorf("mint: %d %s", resp.StatusCode, text)
+					return
+				}
+				if status, text := sites[1-n].send("consume", m, "a"); status != http.StatusOK {
+					t.Errorf("consume: %d %s", status, text)
+					return
+				}
+			}
+		})
+	}
+	for range rounds(t, 5) {
+		first.Verb("guest", "keys", "rotate")
+	}
+	close(done)
+	all.Wait()
+
+	v := &visitor{t: t}
+	v.send(first, http.MethodPost, "/session", "", "")
+	m := v.mint(first, "revoked")
+	sites[1].want(http.StatusOK, "verify", m, "", "")
+	key := strings.Split(m.Token, ".")[1]
+	first.Verb("guest", "keys", "revoke", key)
+	for _, b := range sites {
+		b.want(http.StatusForbidden, "verify", m, "", "token-invalid")
+		b.want(http.StatusForbidden, "consume", m, "a", "token-invalid")
+	}
+	if out := first.Verb("guest", "keys", "list", "--json"); !strings.Contains(out, `"id":"`+key+`","state":"retired"`) {
+		t.Errorf("keys list: %s", out)
+	}
+	m = v.mint(second, "after")
+	sites[0].want(http.StatusOK, "consume", m, "a", "")
+}
+
+// TestGuestRestore is F20: in an older copy of the database no earlier token can be
+// consumed. The copy replaces the SQLite file; a dump replaces the PostgreSQL database.
+func TestGuestRestore(t *testing.T) {
+	t.Parallel()
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		data := t.TempDir()
+		s := binary.Start(t, data, guestVars()...)
+		v := &visitor{t: t}
+		v.send(s, http.MethodPost, "/session", "", "")
+		burned, open := v.mint(s, "one"), v.mint(s, "two")
+		s.Signal(syscall.SIGINT)
+		<-s.Ended
+		file := filepath.Join(data, "guest.db")
+		older, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = binary.Start(t, data, guestVars()...)
+		newSite(t, s, "booking").want(http.StatusOK, "consume", burned, "a", "")
+		s.Signal(syscall.SIGINT)
+		<-s.Ended
+		for _, suffix := range []string{"-wal", "-shm"} {
+			_ = os.Remove(file + suffix) // they may not exist
+		}
+		if err := os.WriteFile(file, older, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s = binary.Start(t, data, guestVars()...)
+		if !strings.Contains(s.Output.String(), "all earlier handoff tokens are void") {
+			t.Error("the server does not say that the database was restored")
+		}
+		b := newSite(t, s, "booking")
+		for _, m := range []minted{burned, open} {
+			b.want(http.StatusForbidden, "consume", m, "b", "token-invalid")
+			b.want(http.StatusForbidden, "verify", m, "", "token-invalid")
+		}
+		b.want(http.StatusOK, "consume", v.mint(s, "three"), "a", "")
+	})
+	t.Run("backup", func(t *testing.T) {
+		t.Parallel()
+		data, copied := t.TempDir(), filepath.Join(t.TempDir(), "copy")
+		s := binary.Start(t, data, guestVars()...)
+		v := &visitor{t: t}
+		v.send(s, http.MethodPost, "/session", "", "")
+		m := v.mint(s, "one")
+		s.Verb("backup", copied)
+		newSite(t, s, "booking").want(http.StatusOK, "consume", m, "a", "")
+		s.Kill()
+		restored := binary.Start(t, copied, guestVars()...)
+		b := newSite(t, restored, "booking")
+		b.want(http.StatusForbidden, "consume", m, "b", "token-invalid")
+		b.want(http.StatusOK, "consume", v.mint(restored, "two"), "a", "")
+	})
+}
+
+// TestGuestPrivacy: what identifies a browser is neither stored nor logged.
+func TestGuestPrivacy(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	s := binary.Start(t, data, guestVars("HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1", "HOLDFAST_LOG__LEVEL=debug", "HOLDFAST_LOG__ACCESS=true")...)
+	v := &visitor{t: t}
+	v.send(s, http.MethodPost, "/session", "", "")
+	secrets := []string{"UniqueBrowser/4711", "xx-UNIQUE;q=0.5", "203.0.113.77"}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/bff/consumer/v1/handoff/"+guestTenant+"/"+guestProperty, strings.NewReader(guestStay))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "Idempotency-Key": "one", "User-Agent": secrets[0], "Accept-Language": secrets[1], "X-Forwarded-For": secrets[2],
+	} {
+		r.Header.Set(name, value)
+	}
+	r.AddCookie(v.cookie)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	var m minted
+	if err != nil || resp.StatusCode != http.StatusCreated || json.Unmarshal(text, &m) != nil {
+		t.Fatalf("mint: %d %s %v", resp.StatusCode, text, err)
+	}
+	b := newSite(t, s, "booking")
+	browser := func(userAgent, ip string) string {
+		return fmt.Sprintf(`,"guest":{"userAgent":%q,"acceptLanguage":%q,"ip":%q}`, userAgent, secrets[1], ip)
+	}
+	b.guest = browser("OtherUnique/1", secrets[2])
+	b.want(http.StatusForbidden, "consume", m, "a", "other-browser")
+	b.guest = browser(secrets[0], "203.0.113.78")
+	b.want(http.StatusOK, "verify", m, "a", `"suspect":true`)
+	b.guest = browser(secrets[0], secrets[2])
+	b.want(http.StatusOK, "consume", m, "a", `"suspect":false`)
+	b.want(http.StatusConflict, "consume", m, "b", "handoff-consumed")
+	secrets = append(secrets, "OtherUnique", "203.0.113.78")
+	s.Signal(syscall.SIGINT)
+	<-s.Ended
+	contains := func(where, text string) {
+		for _, secret := range secrets {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s contains %s", where, secret)
+			}
+		}
+	}
+	contains("the log", s.Output.String())
+	found := false
+	err = filepath.WalkDir(data, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		contains(path, string(text))
+		found = found || strings.Contains(string(text), m.HandoffID)
+		return err
+	})
+	if err != nil || !found {
+		t.Errorf("the handoff is in no file: %v", err)
+	}
+}
