@@ -41,14 +41,13 @@ func (s *Service) mutate(ctx context.Context, m Mutation, wishes bool, fn func(T
 	if wishes {
 		s.dropMirror(after, m.Session)
 	}
-	if err != nil {
-		if stored.Claimed {
-			s.without("answer", s.Hot.ReleaseAnswer(after, key, owner))
+	if err == nil {
+		if err := s.Hot.PutAnswer(after, key, m.Digest, a); err == nil {
+			return a, replayed, nil
 		}
-		return Answer{}, false, err
 	}
-	s.without("answer", s.Hot.PutAnswer(after, key, m.Digest, a))
-	return a, replayed, nil
+	s.without("answer", s.Hot.ReleaseAnswer(after, key, owner)) // a repeated request asks the database
+	return a, replayed, err
 }
 
 // dropMirror deletes the mirror after a change. If it cannot, Repair does.

@@ -58,10 +58,10 @@ func ask(ctx context.Context, c rueidis.Client) (s Server, err error) {
 	return s, nil
 }
 
-// fields reads lines of the form name:value.
+// fields reads lines of the form name:value. RESP3 puts the format of a text before it.
 func fields(text string) map[string]string {
 	all := map[string]string{}
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(strings.TrimPrefix(text, "txt:")) {
 		if name, value, found := strings.Cut(strings.TrimSpace(line), ":"); found {
 			all[name] = value
 		}

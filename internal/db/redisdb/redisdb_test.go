@@ -1,0 +1,278 @@
+package redisdb_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"holdfast/internal/db/redisdb"
+	"holdfast/internal/fault"
+	"holdfast/internal/testdb"
+)
+
+func open(t testing.TB, url string) *redisdb.DB {
+	t.Helper()
+	db, err := redisdb.Open(t.Context(), redisdb.Options{URL: url, Probe: func(ctx context.Context, c rueidis.Client) error {
+		return c.Do(ctx, c.B().Set().Key("probe").Value("1").Build()).Error()
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	return db
+}
+
+func set(db *redisdb.DB, value string) error {
+	return db.Run(context.Background(), "set", func(ctx context.Context, c rueidis.Client) error {
+		return c.Do(ctx, c.B().Set().Key("key").Value(value).Build()).Error()
+	})
+}
+
+// await calls fn until it succeeds.
+func await(t testing.TB, what string, within time.Duration, fn func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(within); !fn(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %s", what, within)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"redis://u:p@host:1/2", "rediss://host", "redis://a?addr=b:1&addr=c:2"} {
+		if _, err := redisdb.Parse(url); err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	for _, url := range []string{"http://host", "redis://host/x", "redis://host/1/2", "redis://%"} {
+		if _, err := redisdb.Parse(url); !fault.Is(err, fault.Invalid) || strings.Contains(fault.Message(err), url) {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+// TestSilent: a server that does not respond costs a few callers a tenth of a second and
+// the others nothing; no goroutines pile up; it is used again within seconds.
+func TestSilent(t *testing.T) {
+	t.Parallel()
+	server := testdb.OwnRedis(t)
+	db := open(t, server.URL())
+	if err := set(db, "1"); err != nil {
+		t.Fatal(err)
+	}
+	before := runtime.NumGoroutine()
+	if err := server.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	var slow, longest time.Duration
+	for range 500 {
+		start := time.Now()
+		if err := set(db, "2"); !fault.Is(err, fault.Unavailable) {
+			t.Fatalf("while it is silent: %v", err)
+		}
+		took := time.Since(start)
+		slow, longest = slow+took, max(longest, took)
+	}
+	if slow > 5*time.Second || longest > 2*time.Second {
+		t.Errorf("500 calls took %s, the longest %s", slow, longest)
+	}
+	if up, n := db.State(); up || n != 1 {
+		t.Errorf("up %v, given up %d times", up, n)
+	}
+	if n := runtime.NumGoroutine(); n > before+50 {
+		t.Errorf("%d goroutines, %d before", n, before)
+	}
+	if err := server.Continue(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "used again", 5*time.Second, func() bool { return set(db, "3") == nil })
+}
+
+// TestGone: a server that is not there when the process starts, or that restarts, is used
+// as soon as it is.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	server := testdb.OwnRedis(t)
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	db := open(t, server.URL())
+	if err := set(db, "1"); !fault.Is(err, fault.Unavailable) {
+		t.Fatalf("without a server: %v", err)
+	}
+	if _, err := db.Servers(t.Context()); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("Servers without a server: %v", err)
+	}
+	for range 2 {
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "used", 5*time.Second, func() bool { return set(db, "1") == nil })
+		if err := server.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "noticed", 5*time.Second, func() bool { return set(db, "1") != nil })
+	}
+}
+
+// TestReadOnly: a server that has become a replica is left at once, for the one that has
+// its name next.
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	old, next := testdb.OwnRedis(t), testdb.OwnRedis(t)
+	name := forwarder(t, old.Address())
+	db := open(t, "redis://"+name.address)
+	if err := set(db, "1"); err != nil {
+		t.Fatal(err)
+	}
+	host, port, _ := net.SplitHostPort(next.Address())
+	old.Must(t, "REPLICAOF", host, port)
+	name.to(next.Address()) // connections that exist stay with the old one
+	await(t, "the next one is used", 5*time.Second, func() bool { return set(db, "2") == nil })
+	if got := next.Must(t, "GET", "key"); got != "2" {
+		t.Errorf("the next one has %q", got)
+	}
+}
+
+// TestOutOfMemory: a server that is full refuses writes and serves reads, and is not given up.
+func TestOutOfMemory(t *testing.T) {
+	t.Parallel()
+	server := testdb.OwnRedis(t, "--maxmemory-policy", "noeviction")
+	db := open(t, server.URL())
+	if err := set(db, "1"); err != nil {
+		t.Fatal(err)
+	}
+	server.Must(t, "CONFIG", "SET", "maxmemory", "1")
+	for range 20 {
+		if err := set(db, "2"); !fault.Is(err, fault.Unavailable) {
+			t.Fatalf("while it is full: %v", err)
+		}
+	}
+	if up, n := db.State(); !up || n != 0 {
+		t.Errorf("up %v, given up %d times", up, n)
+	}
+	var got string
+	err := db.Run(t.Context(), "get", func(ctx context.Context, c rueidis.Client) (err error) {
+		got, err = c.Do(ctx, c.B().Get().Key("key").Build()).ToString()
+		return err
+	})
+	if err != nil || got != "1" {
+		t.Errorf("read %q, %v", got, err)
+	}
+	server.Must(t, "CONFIG", "SET", "maxmemory", "0")
+	if err := set(db, "2"); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// TestCallerLeaves: callers that give up say nothing about the server.
+func TestCallerLeaves(t *testing.T) {
+	t.Parallel()
+	db := open(t, testdb.Redis(t))
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 50 {
+		err := db.Run(gone, "get", func(ctx context.Context, c rueidis.Client) error {
+			return c.Do(ctx, c.B().Get().Key("key").Build()).Error()
+		})
+		if err == nil {
+			t.Fatal("a caller that has left got a value")
+		}
+	}
+	if up, n := db.State(); !up || n != 0 {
+		t.Errorf("up %v, given up %d times", up, n)
+	}
+}
+
+// TestErrors: mistakes are not outages.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	db := open(t, testdb.Redis(t))
+	for range 10 {
+		err := db.Run(t.Context(), "wrong", func(ctx context.Context, c rueidis.Client) error {
+			return c.Do(ctx, c.B().Arbitrary("NOSUCHCOMMAND").Build()).Error()
+		})
+		if !fault.Is(err, fault.Internal) {
+			t.Fatalf("an unknown command: %v", err)
+		}
+	}
+	if up, _ := db.State(); !up {
+		t.Error("mistakes closed the connection")
+	}
+}
+
+func TestServers(t *testing.T) {
+	t.Parallel()
+	db := open(t, testdb.OwnRedis(t, "--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru").URL())
+	all, err := db.Servers(t.Context())
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%v, %v", all, err)
+	}
+	s := all[0]
+	if s.MaxMemory != 100<<20 || s.Eviction != "volatile-lru" || s.Replica || s.Cluster || s.Down || s.Version == "" || s.Address == "" {
+		t.Errorf("%+v", s)
+	}
+	cluster := testdb.RedisCluster(t)
+	all, err = open(t, cluster[1].URL()).Servers(t.Context())
+	if err != nil || len(all) != 3 {
+		t.Fatalf("cluster: %v, %v", all, err)
+	}
+	for _, s := range all {
+		if !s.Cluster || s.Down {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// forward is a name for servers: new connections go to the current one.
+type forward struct {
+	address string
+	mu      sync.Mutex
+	target  string
+}
+
+func (f *forward) to(address string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.target = address
+}
+
+func forwarder(t testing.TB, target string) *forward {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	f := &forward{address: l.Addr().String(), target: target}
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			f.mu.Lock()
+			out, err := net.Dial("tcp", f.target)
+			f.mu.Unlock()
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
+				go func() {
+					_, _ = io.Copy(pair[0], pair[1])
+					_ = pair[0].Close()
+				}()
+			}
+		}
+	}()
+	return f
+}

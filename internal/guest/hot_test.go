@@ -1,0 +1,395 @@
+package guest_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/hottest"
+	"holdfast/internal/guest/memory"
+	"holdfast/internal/guest/sqlite"
+	"holdfast/internal/suite"
+	"holdfast/internal/testdb/opened"
+)
+
+// process is a service of one process, whose way to the hot state fails on demand.
+type process struct {
+	*guest.Service
+	mu    sync.Mutex
+	fails func(point string) bool
+	lost  []string // what was degraded
+}
+
+func (p *process) fault(point string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fails != nil && p.fails(point) {
+		return fault.New(fault.Unavailable, "the hot state fails here")
+	}
+	return nil
+}
+
+func (p *process) set(fails func(string) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fails = fails
+}
+
+// repair does once what Repair does.
+func (p *process) repair(t suite.TB) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p.Repair(ctx)
+}
+
+// newStore returns a database, which processes share.
+func newStore(t testing.TB) guest.Store {
+	t.Helper()
+	return sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), clock.System, nil)
+}
+
+func newProcess(store guest.Store, hot guest.Hot, limits guest.Limits) *process {
+	p := &process{}
+	p.Service = guest.NewService(guest.Options{
+		Store: store, Hot: &hottest.Faulty{Hot: hot, Fault: p.fault}, Cookies: guest.NewCookies("secret", nil), Clock: clock.System,
+		Local: memory.New(clock.System, 1<<20), Processes: 2, Limits: limits,
+		Degraded: func(what string) { p.mu.Lock(); defer p.mu.Unlock(); p.lost = append(p.lost, what) },
+	})
+	return p
+}
+
+// always fails every operation.
+func always(string) bool { return true }
+
+const tenantID = "11111111-2222-4333-8444-555555555555"
+
+func propertyID(n int) string { return fmt.Sprintf("%08d-2222-4333-8444-555555555555", n) }
+
+// visit is a session in a process.
+type visit struct {
+	t    suite.TB
+	id   guest.ID
+	keys int
+}
+
+func newVisit(t suite.TB) *visit {
+	return &visit{t: t, id: guest.NewID(guest.SessionPrefix, clock.System())}
+}
+
+func (v *visit) mutation() guest.Mutation {
+	v.keys++
+	return guest.Mutation{Session: v.id, Route: "POST /wishlist", Key: fmt.Sprint("key-", v.keys), Digest: sha256.Sum256([]byte{byte(v.keys)})}
+}
+
+func (v *visit) add(p *process, m guest.Mutation, n int) (guest.Answer, bool, error) {
+	w := guest.Wish{Tenant: tenantID, Property: propertyID(n), Source: "list"}
+	return p.AddWish(v.t.Context(), m, w, func(w guest.Wish, _ bool, err error) (guest.Answer, error) {
+		return guest.Answer{Status: 201, ContentType: "text/plain", Body: []byte(w.Property + fmt.Sprint(err))}, nil
+	})
+}
+
+func (v *visit) remove(p *process, n int) error {
+	_, _, err := p.RemoveWish(v.t.Context(), v.mutation(), propertyID(n), guest.Answer{Status: 204})
+	return err
+}
+
+// wishes reads the wishlist through a process.
+func (v *visit) wishes(p *process) (all []string) {
+	v.t.Helper()
+	wishes, err := p.Wishes(v.t.Context(), v.id, nil, 100)
+	suite.Must(v.t, "Wishes", err)
+	for _, w := range wishes {
+		all = append(all, w.Property)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestMirrorIsTheTable: whatever fails on the way to the hot state, a process reads its own
+// changes, and others read them when it has repaired what it could not delete.
+func TestMirrorIsTheTable(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	suite.Walk(t, func(rt *rapid.T) map[string]func(*rapid.T) {
+		hot := memory.New(clock.System, 1<<20)
+		all := []*process{newProcess(store, hot, nil), newProcess(store, hot, nil)}
+		v := newVisit(rt)
+		model := map[string]bool{}
+		one := func(rt *rapid.T) *process {
+			p := all[rapid.IntRange(0, 1).Draw(rt, "process")]
+			seed := rapid.IntRange(0, 63).Draw(rt, "faults") // which of its next operations fail
+			p.set(func(string) bool { fails := seed&1 == 1; seed >>= 1; return fails })
+			return p
+		}
+		compare := func(rt *rapid.T, p *process) {
+			var want []string
+			for property := range model {
+				want = append(want, property)
+			}
+			slices.Sort(want)
+			suite.Equal(rt, "wishlist", v.wishes(p), want)
+		}
+		return map[string]func(*rapid.T){
+			"add": func(rt *rapid.T) {
+				p, n := one(rt), rapid.IntRange(0, 5).Draw(rt, "property")
+				_, _, err := v.add(p, v.mutation(), n)
+				suite.Must(rt, "AddWish", err)
+				model[propertyID(n)] = true
+				compare(rt, p)
+			},
+			"remove": func(rt *rapid.T) {
+				p, n := one(rt), rapid.IntRange(0, 5).Draw(rt, "property")
+				suite.Must(rt, "RemoveWish", v.remove(p, n))
+				delete(model, propertyID(n))
+				compare(rt, p)
+			},
+			"read": func(rt *rapid.T) {
+				for _, p := range all { // the other may have an old copy until it is repaired
+					p.set(nil)
+					p.repair(rt)
+				}
+				compare(rt, one(rt))
+			},
+			"flush": func(rt *rapid.T) {
+				suite.Must(rt, "DropSession", hot.DropSession(rt.Context(), v.id, nil))
+			},
+		}
+	})
+}
+
+// TestF8: after a flush, a change before the first read leaves no copy with only that
+// change.
+func TestF8(t *testing.T) {
+	t.Parallel()
+	hot := memory.New(clock.System, 1<<20)
+	p, v := newProcess(newStore(t), hot, nil), newVisit(t)
+	for n := range 3 {
+		if _, _, err := v.add(p, v.mutation(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v.wishes(p)
+	suite.Must(t, "DropSession", hot.DropSession(t.Context(), v.id, nil))
+	if _, _, err := v.add(p, v.mutation(), 3); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		suite.Equal(t, "wishlist", v.wishes(p), []string{propertyID(0), propertyID(1), propertyID(2), propertyID(3)})
+	}
+}
+
+// TestSlowReader: a reader that has read the table before a change stores no copy of it
+// after the change.
+func TestSlowReader(t *testing.T) {
+	t.Parallel()
+	hot := memory.New(clock.System, 1<<20)
+	store := newStore(t)
+	slow, p, v := newProcess(store, hot, nil), newProcess(store, hot, nil), newVisit(t)
+	if _, _, err := v.add(p, v.mutation(), 1); err != nil {
+		t.Fatal(err)
+	}
+	slow.set(func(point string) bool {
+		if point == "fill mirror" { // the table has been read
+			if _, _, err := v.add(p, v.mutation(), 2); err != nil {
+				t.Error(err)
+			}
+		}
+		return false
+	})
+	suite.Equal(t, "read before the change", v.wishes(slow), []string{propertyID(1)})
+	slow.set(nil)
+	for _, reader := range []*process{p, slow} {
+		suite.Equal(t, "read after it", v.wishes(reader), []string{propertyID(1), propertyID(2)})
+	}
+}
+
+// TestCrashAfterCommit: a process that ends between the commit and the deletion of the
+// copy leaves none.
+func TestCrashAfterCommit(t *testing.T) {
+	t.Parallel()
+	hot := memory.New(clock.System, 1<<20)
+	store := newStore(t)
+	ends, p, v := newProcess(store, hot, nil), newProcess(store, hot, nil), newVisit(t)
+	v.wishes(p)
+	ends.set(func(point string) bool {
+		return point != "claim answer" && point != "claim answer done" && point != "block mirror" && point != "block mirror done"
+	})
+	if _, _, err := v.add(ends, v.mutation(), 1); err != nil {
+		t.Fatal(err)
+	}
+	suite.Equal(t, "read by another process", v.wishes(p), []string{propertyID(1)})
+}
+
+// TestAnswersWithoutHot: a mutation happens once, and is answered with the same bytes,
+// whatever the hot state remembers.
+func TestAnswersWithoutHot(t *testing.T) {
+	t.Parallel()
+	hot := memory.New(clock.System, 1<<20)
+	store := newStore(t)
+	p, v := newProcess(store, hot, nil), newVisit(t)
+	m := v.mutation()
+	first, replayed, err := v.add(p, m, 1)
+	if err != nil || replayed {
+		t.Fatal(replayed, err)
+	}
+	again := func(what string) {
+		t.Helper()
+		a, replayed, err := v.add(p, m, 1)
+		if err != nil || !replayed || string(a.Body) != string(first.Body) {
+			t.Errorf("%s: %q, replayed %v, %v", what, a.Body, replayed, err)
+		}
+		other := m
+		other.Digest[0]++
+		if _, _, err := v.add(p, other, 2); !errors.Is(err, guest.ErrKeyReused) {
+			t.Errorf("%s: another request with the key: %v", what, err)
+		}
+	}
+	again("with it")
+	suite.Must(t, "DropAnswers", hot.DropAnswers(t.Context(), []string{m.CompositeKey()}))
+	again("after a flush")
+	p.set(always)
+	again("without it")
+	p.set(func(point string) bool { return point == "put answer" })
+	m = v.mutation()
+	if first, _, err = v.add(p, m, 3); err != nil {
+		t.Fatal(err)
+	}
+	again("with an answer that could not be stored")
+	p.set(nil)
+	m = v.mutation()
+	if _, err := hot.ClaimAnswer(t.Context(), m.CompositeKey(), "another process"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := v.add(p, m, 4); !errors.Is(err, guest.ErrInFlight) {
+		t.Errorf("while another process does it: %v", err)
+	}
+	bad := v.mutation()
+	if _, _, err := p.SetNote(t.Context(), bad, propertyID(99), "x", nil); !errors.Is(err, guest.ErrNoWish) {
+		t.Fatal(err)
+	}
+	if a, err := hot.ClaimAnswer(t.Context(), bad.CompositeKey(), "x"); err != nil || !a.Claimed {
+		t.Errorf("a failed mutation is still claimed: %+v, %v", a, err)
+	}
+}
+
+// TestWithoutHot: what an outage of the hot state means for each operation.
+func TestWithoutHot(t *testing.T) {
+	t.Parallel()
+	p, v := newProcess(newStore(t), memory.New(clock.System, 1<<20), nil), newVisit(t)
+	ctx := t.Context()
+	locale := "de"
+	if _, err := p.SetPreferences(ctx, v.id, guest.Change{Locale: &locale}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.AddViewed(ctx, v.id, tenantID, propertyID(1)); err != nil {
+		t.Fatal(err)
+	}
+	p.set(always)
+	s, err := p.Session(ctx, v.id)
+	suite.Must(t, "Session", err)
+	suite.Equal(t, "session", s, guest.Session{ID: v.id, Created: v.id.Time()})
+	if s, err := p.Begin(ctx); err != nil || s.ID == "" {
+		t.Errorf("Begin: %v, %v", s, err)
+	}
+	viewed, err := p.Viewed(ctx, v.id)
+	suite.Must(t, "Viewed", err)
+	suite.Equal(t, "viewed", viewed, nil)
+	if _, err := p.BeginSearch(ctx, v.id, "key", []byte(`{}`)); err != nil {
+		t.Errorf("BeginSearch: %v", err)
+	}
+	for name, err := range map[string]error{
+		"SetPreferences": func() error { _, err := p.SetPreferences(ctx, v.id, guest.Change{Locale: &locale}); return err }(),
+		"AddViewed":      func() error { _, err := p.AddViewed(ctx, v.id, tenantID, propertyID(1)); return err }(),
+	} {
+		suite.WantFault(t, name, err, fault.Unavailable)
+	}
+	if _, _, err := v.add(p, v.mutation(), 1); err != nil {
+		t.Errorf("AddWish: %v", err)
+	}
+	suite.Equal(t, "wishlist", v.wishes(p), []string{propertyID(1)})
+	if suspended, err := p.SuspendedOf(ctx, tenantID); err != nil || len(suspended) > 0 {
+		t.Errorf("SuspendedOf: %v, %v", suspended, err)
+	}
+	if _, _, _, err := p.Clear(ctx, v.mutation(), guest.Answer{Status: 204}); err != nil {
+		t.Errorf("Clear: %v", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, what := range p.lost {
+		if !slices.Contains(guest.Degradations, what) {
+			t.Errorf("degraded %q, which the metrics do not have", what)
+		}
+	}
+}
+
+// TestClearLeavesNothing of the hot state, and of stored answers.
+func TestClearLeavesNothing(t *testing.T) {
+	t.Parallel()
+	hot := memory.New(clock.System, 1<<20)
+	p, v := newProcess(newStore(t), hot, nil), newVisit(t)
+	ctx := t.Context()
+	old := v.mutation()
+	if _, _, err := v.add(p, old, 1); err != nil {
+		t.Fatal(err)
+	}
+	search, err := p.BeginSearch(ctx, v.id, "key", []byte(`{"q":1}`))
+	suite.Must(t, "BeginSearch", err)
+	if _, err := p.Search(ctx, newVisit(t).id, search.ID); !errors.Is(err, guest.ErrSearchExpired) {
+		t.Errorf("the search of another session: %v", err)
+	}
+	next, _, _, err := p.Clear(ctx, v.mutation(), guest.Answer{Status: 204})
+	suite.Must(t, "Clear", err)
+	if next.ID == v.id {
+		t.Error("the session has the same ID")
+	}
+	if _, err := p.Search(ctx, v.id, search.ID); !errors.Is(err, guest.ErrSearchExpired) {
+		t.Errorf("the search after Clear: %v", err)
+	}
+	history, err := p.History(ctx, v.id)
+	suite.Must(t, "History", err)
+	suite.Equal(t, "history", history, nil)
+	if a, err := hot.ClaimAnswer(ctx, old.CompositeKey(), "x"); err != nil || !a.Claimed {
+		t.Errorf("an answer is left: %+v, %v", a, err)
+	}
+	suite.Equal(t, "wishlist", v.wishes(p), nil)
+}
+
+// TestLocalLimits: while the hot state is away, each of two processes allows its half.
+func TestLocalLimits(t *testing.T) {
+	t.Parallel()
+	limits := guest.Limits{guest.ClassWishlist: {Events: 60, Per: time.Hour, Burst: 10}}
+	hot := memory.New(clock.System, 1<<20)
+	all := []*process{newProcess(newStore(t), hot, limits), newProcess(newStore(t), hot, limits)}
+	hammer := func(v *visit) (admitted int) {
+		for i := range 40 {
+			r, limited, err := all[i%2].Limit(t.Context(), guest.ClassWishlist, v.id, "192.0.2.1")
+			suite.Must(t, "Limit", err)
+			if !limited {
+				t.Fatal("the class has no limit")
+			}
+			if r.Allowed {
+				admitted++
+			}
+		}
+		return admitted
+	}
+	suite.Equal(t, "shared", hammer(newVisit(t)), 10)
+	all[0].set(always)
+	all[1].set(always)
+	suite.Equal(t, "in each process", hammer(newVisit(t)), 10)
+	all[0].set(nil)
+	if _, limited, err := all[0].Limit(t.Context(), guest.ClassMint, "", ""); limited || err != nil {
+		t.Errorf("a class without a limit: %v, %v", limited, err)
+	}
+}
