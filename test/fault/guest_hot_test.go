@@ -1,0 +1,387 @@
+package fault
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// guests are processes of the guest service that share a database and a Redis.
+type guests struct {
+	t       *testing.T
+	redis   *testdb.RedisServer
+	servers []*binary.Server
+}
+
+// newGuests starts n processes.
+func newGuests(t *testing.T, n int, vars ...string) *guests {
+	t.Helper()
+	g := &guests{t: t, redis: testdb.OwnRedis(t, "--maxmemory-policy", "noeviction")}
+	vars = append([]string{
+		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false",
+		"HOLDFAST_GUEST__HOT=" + g.redis.URL(), "HOLDFAST_GUEST__DATABASE_URL=" + testdb.PostgresDatabase(t),
+		"HOLDFAST_GUEST__COOKIE_SECRET=" + strings.Repeat("s", 32), "HOLDFAST_GUEST__RATE_LIMITS=false",
+	}, vars...)
+	data := t.TempDir()
+	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
+		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
+	}
+	for range n {
+		g.servers = append(g.servers, binary.Start(t, data, vars...))
+		data = t.TempDir()
+	}
+	return g
+}
+
+// visitor is a browser.
+type visitor struct {
+	*guests
+	cookie string
+	name   string
+	keys   int
+	live   map[string]bool // the wishlist, by property
+	repeat *guestRequest   // the last change
+}
+
+// guestRequest is a change with its answer.
+type guestRequest struct {
+	method, path, body, key string
+	answer                  string
+}
+
+func (g *guests) visitor(name string) *visitor {
+	g.t.Helper()
+	v := &visitor{guests: g, name: name, live: map[string]bool{}}
+	if status, _, body := v.send(0, http.MethodPost, "/session", "", ""); status != http.StatusCreated {
+		g.t.Fatalf("POST /session: %d %s", status, body)
+	}
+	return v
+}
+
+// send sends a request to a server.
+func (v *visitor) send(server int, method, path, body, key string) (status int, h http.Header, text string) {
+	r, err := http.NewRequestWithContext(v.t.Context(), method, v.servers[server%len(v.servers)].URL+"/bff/consumer/v1"+path, strings.NewReader(body))
+	if err != nil {
+		v.t.Error(err)
+		return 0, nil, ""
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
+	if v.cookie != "" {
+		r.Header.Set("Cookie", "gms="+v.cookie)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		v.t.Error(err)
+		return 0, nil, ""
+	}
+	defer resp.Body.Close()
+	all, err := io.ReadAll(resp.Body)
+	if err != nil {
+		v.t.Error(err)
+	}
+	for _, c := range resp.Cookies() {
+		v.cookie = c.Value
+	}
+	return resp.StatusCode, resp.Header, string(all)
+}
+
+// change sends a change with a new key, again while another one of the session is in flight.
+func (v *visitor) change(server int, method, path, body string) (status int, text string) {
+	v.keys++
+	r := &guestRequest{method: method, path: path, body: body, key: fmt.Sprintf("%s-%d", v.name, v.keys)}
+	status, text = v.patiently(server, r)
+	r.answer = fmt.Sprint(status, text)
+	v.repeat = r
+	return status, text
+}
+
+func (v *visitor) patiently(server int, r *guestRequest) (status int, text string) {
+	for {
+		status, _, text = v.send(server, r.method, r.path, r.body, r.key)
+		if status != http.StatusConflict || !strings.Contains(text, "in-flight") {
+			return status, text
+		}
+		time.Sleep(20 * time.Millisecond) // as Retry-After says, but sooner
+	}
+}
+
+func guestProperty(n int) string { return fmt.Sprintf("%08d-2222-4333-8444-555555555555", n) }
+
+func guestWish(n int) string {
+	return fmt.Sprintf(`{"tenantId":"11111111-2222-4333-8444-555555555555","propertyId":"%s","source":"list"}`, guestProperty(n))
+}
+
+// list reads the wishlist.
+func (v *visitor) list(server int) (properties []string, more bool) {
+	status, _, text := v.send(server, http.MethodGet, "/wishlist", "", "")
+	var page struct {
+		Items      []struct{ PropertyID string }
+		NextCursor *string
+	}
+	if err := json.Unmarshal([]byte(text), &page); err != nil || status != http.StatusOK {
+		v.t.Errorf("GET /wishlist: %d %s", status, text)
+	}
+	for _, i := range page.Items {
+		properties = append(properties, i.PropertyID)
+	}
+	slices.Sort(properties)
+	return properties, page.NextCursor != nil
+}
+
+// compare compares the wishlist with the model.
+func (v *visitor) compare(server int, what string) {
+	got, _ := v.list(server)
+	if want := slices.Sorted(maps.Keys(v.live)); !slices.Equal(got, want) {
+		v.t.Errorf("%s: the wishlist of %s at server %d is %v, want %v", what, v.name, server, got, want)
+	}
+}
+
+// step sends a random request and compares its answer with the model.
+func (v *visitor) step(random *rand.Rand, what string) {
+	server, n := random.IntN(len(v.servers)), random.IntN(8)
+	switch random.IntN(4) {
+	case 0:
+		want := http.StatusCreated
+		if v.live[guestProperty(n)] {
+			want = http.StatusOK
+		}
+		if status, text := v.change(server, http.MethodPost, "/wishlist", guestWish(n)); status != want {
+			v.t.Errorf("%s: add: %d %s, want %d", what, status, text, want)
+		}
+		v.live[guestProperty(n)] = true
+	case 1:
+		if status, text := v.change(server, http.MethodDelete, "/wishlist/"+guestProperty(n), ""); status != http.StatusNoContent {
+			v.t.Errorf("%s: remove: %d %s", what, status, text)
+		}
+		delete(v.live, guestProperty(n))
+	case 2:
+		if v.repeat != nil {
+			if status, text := v.patiently(server, v.repeat); fmt.Sprint(status, text) != v.repeat.answer {
+				v.t.Errorf("%s: repeated: %d %s, want %s", what, status, text, v.repeat.answer)
+			}
+		}
+	default:
+		if status, _, text := v.send(server, http.MethodGet, "/session", "", ""); status != http.StatusOK {
+			v.t.Errorf("%s: GET /session: %d %s", what, status, text)
+		}
+	}
+	v.compare(random.IntN(len(v.servers)), what)
+}
+
+// Redis is flushed again and again while guests use two processes: wishlists are those of
+// a model, no change happens twice, and every repeated request has its first answer.
+func TestGuestF6(t *testing.T) {
+	t.Parallel()
+	g := newGuests(t, 2)
+	rounds := int(number(t, "FAULT_ROUNDS", 1))
+	var sent atomic.Int64
+	var all sync.WaitGroup
+	for w := range 4 {
+		v := g.visitor(fmt.Sprint("f6-", w))
+		all.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(w), number(t, "FAULT_SEED", 1)))
+			for range 40 * rounds {
+				if sent.Add(1)%10 == 0 {
+					g.redis.Must(t, "FLUSHALL")
+				}
+				if v.step(random, "F6"); t.Failed() {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// outages are ways in which Redis is of no use, and how it recovers.
+var outages = []struct {
+	name       string
+	begin, end func(t *testing.T, r *testdb.RedisServer)
+}{
+	{"silent", func(t *testing.T, r *testdb.RedisServer) { must(t, r.Pause()) }, func(t *testing.T, r *testdb.RedisServer) { must(t, r.Continue()) }},
+	{"gone", func(t *testing.T, r *testdb.RedisServer) { must(t, r.Kill()) }, func(t *testing.T, r *testdb.RedisServer) { must(t, r.Start()) }},
+	{"full", func(t *testing.T, r *testdb.RedisServer) { r.Must(t, "CONFIG", "SET", "maxmemory", "1") }, func(t *testing.T, r *testdb.RedisServer) {
+		r.Must(t, "CONFIG", "SET", "maxmemory", "0")
+	}},
+	{"a replica", func(t *testing.T, r *testdb.RedisServer) { r.Must(t, "REPLICAOF", "127.0.0.1", "1") }, func(t *testing.T, r *testdb.RedisServer) {
+		r.Must(t, "REPLICAOF", "NO", "ONE")
+	}},
+}
+
+// tour sends a request to every route that needs hot state, and returns how long each took.
+// Changes of what is only in Redis may have one of the statuses.
+func (v *visitor) tour(t *testing.T, what string, mayBe ...int) (took []time.Duration) {
+	t.Helper()
+	timed := func(method, path, body string, key bool, statuses ...int) {
+		t.Helper()
+		k := ""
+		if key {
+			v.keys++
+			k = fmt.Sprintf("%s-%d", v.name, v.keys)
+		}
+		start := time.Now()
+		status, _, text := v.send(0, method, path, body, k)
+		took = append(took, time.Since(start))
+		if !slices.Contains(statuses, status) {
+			t.Errorf("%s: %s %s: %d %s", what, method, path, status, text)
+		}
+	}
+	viewed := []int{http.StatusCreated}
+	if slices.Contains(mayBe, http.StatusServiceUnavailable) {
+		viewed = append(viewed, http.StatusServiceUnavailable)
+	}
+	timed(http.MethodGet, "/session", "", false, http.StatusOK)
+	timed(http.MethodPatch, "/session/preferences", `{"currency":"EUR"}`, false, mayBe...)
+	timed(http.MethodPost, "/session/recently-viewed", `{"tenantId":"11111111-2222-4333-8444-555555555555","propertyId":"`+guestProperty(1)+`"}`, false, viewed...)
+	timed(http.MethodGet, "/session/recently-viewed", "", false, http.StatusOK)
+	timed(http.MethodGet, "/session/history", "", false, http.StatusOK)
+	timed(http.MethodPost, "/wishlist", guestWish(1000), true, http.StatusOK, http.StatusCreated)
+	timed(http.MethodGet, "/wishlist", "", false, http.StatusOK)
+	timed(http.MethodDelete, "/wishlist/"+guestProperty(1000), "", true, http.StatusNoContent)
+	return took
+}
+
+var goroutinesLine = regexp.MustCompile(`(?m)^go_goroutines (\d+)`)
+
+func (g *guests) goroutines() int {
+	g.t.Helper()
+	_, body := g.servers[0].Get("/metrics")
+	found := goroutinesLine.FindStringSubmatch(body)
+	if found == nil {
+		g.t.Fatal("the metrics have no number of goroutines")
+	}
+	n, _ := strconv.Atoi(found[1])
+	return n
+}
+
+// After a flush, a change before the first read leaves no copy with only that change.
+func TestGuestF8(t *testing.T) {
+	t.Parallel()
+	g := newGuests(t, 2)
+	v := g.visitor("f8")
+	for n := range 2 * int(number(t, "FAULT_ROUNDS", 2)) {
+		v.list(n)
+		g.redis.Must(t, "FLUSHALL")
+		if status, text := v.change(n, http.MethodPost, "/wishlist", guestWish(n%90)); status/100 != 2 {
+			t.Fatalf("add: %d %s", status, text)
+		}
+		v.live[guestProperty(n%90)] = true
+		for server := range g.servers {
+			v.compare(server, "F8")
+		}
+	}
+}
+
+// Of 300 adds at once to one wishlist, through two processes, 100 succeed; and no reader
+// ever sees more while entries are added and removed.
+func TestGuestF17(t *testing.T) {
+	t.Parallel()
+	g := newGuests(t, 2)
+	for round := range int(number(t, "FAULT_ROUNDS", 1)) {
+		v := g.visitor(fmt.Sprint("f17-", round))
+		cookie := v.cookie
+		var added, full atomic.Int64
+		var all sync.WaitGroup
+		slots := make(chan struct{}, 50)
+		for n := range 300 {
+			all.Go(func() {
+				slots <- struct{}{}
+				defer func() { <-slots }()
+				one := &visitor{guests: g, name: fmt.Sprintf("%s-%d", v.name, n), cookie: cookie}
+				switch status, text := one.change(n, http.MethodPost, "/wishlist", guestWish(n)); {
+				case status == http.StatusCreated:
+					added.Add(1)
+				case status == http.StatusConflict && strings.Contains(text, "wishlist-full"):
+					full.Add(1)
+				default:
+					t.Errorf("add: %d %s", status, text)
+				}
+			})
+		}
+		all.Wait()
+		if added.Load() != 100 || full.Load() != 200 {
+			t.Fatalf("%d added, %d refused", added.Load(), full.Load())
+		}
+		for w := range 6 {
+			all.Go(func() {
+				one := &visitor{guests: g, name: fmt.Sprintf("%s-mix-%d", v.name, w), cookie: cookie}
+				random := rand.New(rand.NewPCG(uint64(w), uint64(round)))
+				for range 15 {
+					n := random.IntN(300)
+					one.change(w, http.MethodDelete, "/wishlist/"+guestProperty(n), "")
+					one.change(w, http.MethodPost, "/wishlist", guestWish(random.IntN(300)))
+					if got, more := one.list(w); len(got) > 100 || more {
+						t.Errorf("%d entries, more: %v", len(got), more)
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
+// Three processes admit no more than the limit allows, and hardly less: together by Redis,
+// and each its third while Redis is away.
+func TestGuestF18(t *testing.T) {
+	t.Parallel()
+	const perSecond, burst = 20, 400
+	g := newGuests(t, 3, "HOLDFAST_GUEST__RATE_LIMITS=true", "HOLDFAST_GUEST__PROCESSES=3", fmt.Sprintf("HOLDFAST_GUEST__RATES__SESSION=%d", 60*perSecond))
+	seconds := 2 * time.Second * time.Duration(min(number(t, "FAULT_ROUNDS", 1), 30))
+	for _, away := range []bool{false, true} {
+		v := g.visitor("f18")
+		if away {
+			must(t, g.redis.Kill())
+		}
+		admitted, lasted := g.hammer(v.cookie, seconds)
+		most := burst + perSecond*lasted.Seconds() + 1
+		if away {
+			most += 3 // each of the three parts is rounded
+		}
+		if float64(admitted) > most || float64(admitted) < 0.95*(burst+perSecond*seconds.Seconds()) {
+			t.Errorf("Redis away %v: %d admitted in %s, at most %.0f allowed", away, admitted, lasted, most)
+		}
+	}
+}
+
+// hammer sends requests of one session to all processes, and returns how many were
+// admitted, and in what time.
+func (g *guests) hammer(cookie string, d time.Duration) (admitted int64, lasted time.Duration) {
+	var n atomic.Int64
+	var all sync.WaitGroup
+	start := time.Now()
+	for w := range 2 * len(g.servers) {
+		all.Go(func() {
+			one := &visitor{guests: g, cookie: cookie}
+			for time.Since(start) < d {
+				switch status, h, text := one.send(w, http.MethodGet, "/session", "", ""); {
+				case status == http.StatusOK:
+					n.Add(1)
+				case status != http.StatusTooManyRequests || h.Get("Retry-After") == "" || h.Get("RateLimit") == "":
+					g.t.Errorf("%d %v %s", status, h, text)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	return n.Load(), time.Since(start)
+}
