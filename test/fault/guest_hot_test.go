@@ -227,50 +227,88 @@ var outages = []struct {
 	}},
 }
 
-// tour sends a request to every route that needs hot state, and returns how long each took.
-// Changes of what is only in Redis may have one of the statuses.
-func (v *visitor) tour(t *testing.T, what string, mayBe ...int) (took []time.Duration) {
-	t.Helper()
-	timed := func(method, path, body string, key bool, statuses ...int) {
-		t.Helper()
-		k := ""
-		if key {
-			v.keys++
-			k = fmt.Sprintf("%s-%d", v.name, v.keys)
+// Redis does not respond, is gone, is full, or has become a replica: every route answers,
+// soon; wishlists are complete; and Redis is used again within seconds.
+func TestGuestF7(t *testing.T) {
+	t.Parallel()
+	g := newGuests(t, 1)
+	v := g.visitor("f7")
+	random := rand.New(rand.NewPCG(7, number(t, "FAULT_SEED", 1)))
+	goroutines := int(g.metric(0, "go_goroutines"))
+	for round := range int(number(t, "FAULT_ROUNDS", 1)) * len(outages) {
+		o := outages[round%len(outages)]
+		normal := v.tour(o.name+", before", false)
+		o.begin(t, g.redis)
+		var took []time.Duration
+		for range 3 {
+			took = append(took, v.tour(o.name, true)...)
+			v.step(random, o.name)
 		}
+		slices.Sort(took)
+		slices.Sort(normal)
+		slowest, usual := took[len(took)-1], normal[len(normal)-1]
+		t.Logf("%s: the slowest request took %s, half of them %s; before: %s", o.name, slowest, took[len(took)/2], usual)
+		if most := 300*time.Millisecond + 2*usual + busy; slowest > most {
+			t.Errorf("%s: a request took %s, at most %s expected", o.name, slowest, most)
+		}
+		if n := int(g.metric(0, "go_goroutines")); n > goroutines+100 {
+			t.Errorf("%s: %d goroutines, %d before", o.name, n, goroutines)
+		}
+		o.end(t, g.redis)
 		start := time.Now()
-		status, _, text := v.send(0, method, path, body, k)
+		for {
+			status, _, _ := v.send(0, http.MethodPatch, "/session/preferences", `{"locale":"de"}`, "")
+			if took := time.Since(start); status == http.StatusOK {
+				if took > 5*time.Second+busy {
+					t.Errorf("%s: Redis was used again after %s", o.name, took)
+				}
+				break
+			} else if took > 20*time.Second {
+				t.Fatalf("%s: Redis is not used again", o.name)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		v.step(random, "after "+o.name)
+	}
+}
+
+// busy is what a machine that runs other tests at once may add.
+const busy = 500 * time.Millisecond
+
+// tour sends a request to every route that needs hot state, and returns how long each took.
+// During an outage, changes of what is only in Redis may be refused.
+func (v *visitor) tour(what string, outage bool) (took []time.Duration) {
+	timed := func(method, path, body, key string, statuses ...int) {
+		start := time.Now()
+		status, _, text := v.send(0, method, path, body, key)
 		took = append(took, time.Since(start))
-		if !slices.Contains(statuses, status) {
-			t.Errorf("%s: %s %s: %d %s", what, method, path, status, text)
+		if !slices.Contains(statuses, status) && (!outage || status != http.StatusServiceUnavailable || key != "" || method == http.MethodGet) {
+			v.t.Errorf("%s: %s %s: %d %s", what, method, path, status, text)
 		}
 	}
-	viewed := []int{http.StatusCreated}
-	if slices.Contains(mayBe, http.StatusServiceUnavailable) {
-		viewed = append(viewed, http.StatusServiceUnavailable)
-	}
-	timed(http.MethodGet, "/session", "", false, http.StatusOK)
-	timed(http.MethodPatch, "/session/preferences", `{"currency":"EUR"}`, false, mayBe...)
-	timed(http.MethodPost, "/session/recently-viewed", `{"tenantId":"11111111-2222-4333-8444-555555555555","propertyId":"`+guestProperty(1)+`"}`, false, viewed...)
-	timed(http.MethodGet, "/session/recently-viewed", "", false, http.StatusOK)
-	timed(http.MethodGet, "/session/history", "", false, http.StatusOK)
-	timed(http.MethodPost, "/wishlist", guestWish(1000), true, http.StatusOK, http.StatusCreated)
-	timed(http.MethodGet, "/wishlist", "", false, http.StatusOK)
-	timed(http.MethodDelete, "/wishlist/"+guestProperty(1000), "", true, http.StatusNoContent)
+	key := func() string { v.keys++; return fmt.Sprintf("%s-%d", v.name, v.keys) }
+	timed(http.MethodGet, "/session", "", "", http.StatusOK)
+	timed(http.MethodPatch, "/session/preferences", `{"currency":"EUR"}`, "", http.StatusOK)
+	timed(http.MethodPost, "/session/recently-viewed", `{"tenantId":"11111111-2222-4333-8444-555555555555","propertyId":"`+guestProperty(1)+`"}`, "", http.StatusCreated)
+	timed(http.MethodGet, "/session/recently-viewed", "", "", http.StatusOK)
+	timed(http.MethodGet, "/session/history", "", "", http.StatusOK)
+	timed(http.MethodPost, "/wishlist", guestWish(1000), key(), http.StatusCreated)
+	timed(http.MethodGet, "/wishlist", "", "", http.StatusOK)
+	timed(http.MethodDelete, "/wishlist/"+guestProperty(1000), "", key(), http.StatusNoContent)
 	return took
 }
 
-var goroutinesLine = regexp.MustCompile(`(?m)^go_goroutines (\d+)`)
-
-func (g *guests) goroutines() int {
+// metric returns the value of a metric of a server.
+func (g *guests) metric(server int, name string) float64 {
 	g.t.Helper()
-	_, body := g.servers[0].Get("/metrics")
-	found := goroutinesLine.FindStringSubmatch(body)
+	body := g.servers[server].Await("/metrics", http.StatusOK)
+	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` (\S+)$`).FindStringSubmatch(body)
 	if found == nil {
-		g.t.Fatal("the metrics have no number of goroutines")
+		g.t.Fatalf("there is no metric %s", name)
 	}
-	n, _ := strconv.Atoi(found[1])
-	return n
+	v, err := strconv.ParseFloat(found[1], 64)
+	must(g.t, err)
+	return v
 }
 
 // After a flush, a change before the first read leaves no copy with only that change.
@@ -355,11 +393,22 @@ func TestGuestF18(t *testing.T) {
 		most := burst + perSecond*lasted.Seconds() + 1
 		if away {
 			most += 3 // each of the three parts is rounded
+		} else if g.withoutRedis() > 0 { // on a busy machine it may be too slow, for a time
+			most *= 2
 		}
 		if float64(admitted) > most || float64(admitted) < 0.95*(burst+perSecond*seconds.Seconds()) {
 			t.Errorf("Redis away %v: %d admitted in %s, at most %.0f allowed", away, admitted, lasted, most)
 		}
 	}
+}
+
+// withoutRedis returns how often the processes limited a rate by themselves.
+func (g *guests) withoutRedis() (n float64) {
+	g.t.Helper()
+	for i := range g.servers {
+		n += g.metric(i, `holdfast_guest_hot_degraded_total{operation="rate"}`)
+	}
+	return n
 }
 
 // hammer sends requests of one session to all processes, and returns how many were
