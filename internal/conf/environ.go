@@ -52,9 +52,6 @@ func (l *loader) readEnvironment(env map[string]string) {
 			continue
 		}
 		at, parts := place{name: name}, strings.Split(rest, "__")
-		if l.reserved(strings.ToLower(parts[0]), at) {
-			continue
-		}
 		path, n := l.envPath(nil, parts)
 		switch {
 		case n == nil:

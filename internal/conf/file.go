@@ -83,9 +83,6 @@ func (f *file) table(at []string, n *node, t map[string]any) {
 	})
 	for _, key := range keys {
 		path := below(key)
-		if len(at) == 0 && f.reserved(key, f.place(path)) {
-			continue
-		}
 		f.value(path, n.child(key), t[key])
 	}
 }

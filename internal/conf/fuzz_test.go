@@ -17,7 +17,7 @@ func FuzzEnvironment(f *testing.F) {
 		if strings.HasSuffix(name, "_FILE") {
 			return // would read any file that the fuzzer names
 		}
-		o := Options{Environ: []string{name + "=" + value}, Aliases: aliases(), Reserved: []string{"guest"}}
+		o := Options{Environ: []string{name + "=" + value}, Aliases: aliases()}
 		got := defaults()
 		report, err := Load(got, o)
 		if _, ok := errors.AsType[*Error](err); err != nil && !ok {
@@ -54,7 +54,7 @@ func FuzzFile(f *testing.F) {
 			return // would read any file that the fuzzer names
 		}
 		schema, root := schemaOf(defaults())
-		l := &loader{schema: schema, root: root, warned: map[string]bool{}, report: Report{origins: map[string]string{}}}
+		l := &loader{schema: schema, root: root, report: Report{origins: map[string]string{}}}
 		l.newLayer()
 		l.readTOML("f", []byte(content))
 		for _, p := range l.problems {

@@ -3,7 +3,6 @@ package conf
 import (
 	"os"
 	"reflect"
-	"slices"
 	"strings"
 )
 
@@ -18,9 +17,6 @@ type Options struct {
 	Flags []Flag
 	// Aliases are the supported variables of Mozilla's server.
 	Aliases []Alias
-	// Reserved are top-level sections of a later release. Each is ignored with one
-	// warning.
-	Reserved []string
 }
 
 // Flag is a setting that was given on the command line.
@@ -36,7 +32,7 @@ type Flag struct {
 // the caller may check dst further but must not use it. The report is always valid.
 func Load(dst any, o Options) (Report, error) {
 	schema, root := schemaOf(dst)
-	l := &loader{Options: o, schema: schema, root: root, warned: map[string]bool{}}
+	l := &loader{Options: o, schema: schema, root: root}
 	l.report.origins = map[string]string{}
 
 	if o.File != "" {
@@ -68,7 +64,6 @@ type loader struct {
 	root     reflect.Value
 	report   Report
 	problems []Problem
-	warned   map[string]bool // reserved sections
 
 	layer map[string]*node // by path, the node that set it in the current source
 }
@@ -85,18 +80,6 @@ func (l *loader) warn(at place, what, fix string) {
 
 func (l *loader) note(at place, what string) {
 	l.report.Notes = append(l.report.Notes, Problem{Where: at.String(), What: what})
-}
-
-// reserved reports whether a top-level section is reserved. It warns once for each.
-func (l *loader) reserved(key string, at place) bool {
-	if !slices.Contains(l.Reserved, key) {
-		return false
-	}
-	if !l.warned[key] {
-		l.warned[key] = true
-		l.warn(at, "section "+key+" is reserved for a later release and ignored", "")
-	}
-	return true
 }
 
 // set stores the value of the leaf n at its path. If ok is false, it reports which value

@@ -201,9 +201,6 @@ limits = 5
 [sync.collections.tabs]
 max_post_byte = 1
 max_records = 1.5
-[guest]
-a = 1
-b = 2
 [srver]
 a = 1
 [server.listen]
@@ -211,7 +208,7 @@ a = 1
 [[sync.database_url]]
 a = 1
 `)
-	got := problems(t, Options{File: name, Reserved: []string{"guest"}, Environ: []string{
+	got := problems(t, Options{File: name, Environ: []string{
 		"HOLDFAST_SERVER__GRACE=9999999999999",
 		"HOLDFAST_SERVER_LISTEN=:1",
 		"HOLDFAST_LISTEN=:1",
@@ -236,9 +233,9 @@ a = 1
 		"holdfast.toml:11: sync.limits: is a section, not a setting; write [sync.limits] and its settings below it",
 		"holdfast.toml:13: unknown setting sync.collections.tabs.max_post_byte; did you mean sync.collections.tabs.max_post_bytes?",
 		"holdfast.toml:14: sync.collections.tabs.max_records"+wrong+"a whole number",
-		"holdfast.toml:18: unknown setting srver; did you mean server?",
-		"holdfast.toml:20: server.listen: is a setting, not a section: expected a string in quotes",
-		"holdfast.toml:22: sync.database_url"+wrong+"a string in quotes",
+		"holdfast.toml:15: unknown setting srver; did you mean server?",
+		"holdfast.toml:17: server.listen: is a setting, not a section: expected a string in quotes",
+		"holdfast.toml:19: sync.database_url"+wrong+"a string in quotes",
 		"HOLDFAST_: unknown variable; unset it"+list,
 		"HOLDFAST_LISTEN: unknown variable; did you mean HOLDFAST_SERVER__LISTEN?",
 		"HOLDFAST_SERVER_LISTEN: unknown variable; did you mean HOLDFAST_SERVER__LISTEN?",
@@ -289,23 +286,6 @@ func TestSecretsFromFiles(t *testing.T) {
 		"HOLDFAST_SERVER__KEY_FILE: HOLDFAST_SERVER__KEY and HOLDFAST_SERVER__KEY_FILE are both set; remove one of them",
 		"HOLDFAST_SERVER__OLD_KEYS_FILE: cannot read file "+dir+"/none: no such file or directory; check its path and permissions",
 		"HOLDFAST_SYNC__DATABASE_URL_FILE: file "+empty+" is empty; write the secret into it",
-	)
-}
-
-func TestReservedSectionsWarnOnce(t *testing.T) {
-	t.Parallel()
-	name := tomlFile(t, "[guest]\na = 1\n[guest.b]\nc = 2\n[buckets]\n")
-	report, err := Load(defaults(), Options{
-		File: name, Reserved: []string{"guest", "buckets", "extstorage"},
-		Environ: []string{"HOLDFAST_GUEST__A=1", "HOLDFAST_EXTSTORAGE__LIMITS__A=1", "HOLDFAST_EXTSTORAGE__B=1"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	expect(t, lines(report.Warnings, name),
-		"holdfast.toml:1: section guest is reserved for a later release and ignored",
-		"holdfast.toml:5: section buckets is reserved for a later release and ignored",
-		"HOLDFAST_EXTSTORAGE__B: section extstorage is reserved for a later release and ignored",
 	)
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -108,7 +109,7 @@ func TestBucketsNodes(t *testing.T) {
 		t.Errorf("two nodes in one folder: %+v", r)
 	}
 	r := binary.Run(t, s.Env, "buckets", "audit")
-	if r.Status != 1 || !strings.Contains(r.Stdout, "few-copies") || !strings.Contains(r.Stdout, "40 more") {
+	if r.Status != 1 || !regexp.MustCompile(`few-copies +left +- +main/box/o\d+ \(body [0-9a-f-]{36}\)`).MatchString(r.Stdout) || !strings.Contains(r.Stdout, "40 more") {
 		t.Errorf("bodies with one copy and four nodes: %+v", r)
 	}
 	verb("audit", "--repair")
@@ -142,7 +143,7 @@ func TestBucketsNodes(t *testing.T) {
 			t.Errorf("%s is not found once", problem)
 		}
 	}
-	if r.Status != 1 || !strings.Contains(r.Stdout, `"left":3`) {
+	if r.Status != 1 || !strings.Contains(r.Stdout, `"left":3`) || strings.Count(r.Stdout, `"account_name":"main","bucket_name":"box"`) != 2 {
 		t.Errorf("audit: %+v", r)
 	}
 	verb("audit", "--verify", "--repair")

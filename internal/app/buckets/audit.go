@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/maintenance"
 )
 
@@ -59,13 +60,19 @@ func (c *command) runAudit(ctx context.Context, o maintenance.AuditOptions, asJS
 	var result maintenance.Result
 	all := map[maintenance.Problem][]maintenance.Finding{}
 	repaired := map[maintenance.Problem]int64{}
+	of := &names{store: c.state.store, accounts: map[buckets.AccountID]*accountNames{}}
 	err := c.maintain(ctx, func(ctx context.Context, options maintenance.Options) (err error) {
 		result, err = maintenance.Audit(ctx, options, o, func(f maintenance.Finding) error {
 			if f.Repaired {
 				repaired[f.Problem]++
 			}
 			if asJSON {
-				return c.PrintLine(f)
+				account, bucket, err := of.find(ctx, f.Account, f.Bucket)
+				return errors.Join(err, c.PrintLine(struct {
+					maintenance.Finding
+					AccountName string `json:"account_name,omitempty"`
+					BucketName  string `json:"bucket_name,omitempty"`
+				}{f, account, bucket}))
 			}
 			if list := all[f.Problem]; len(list) < shown {
 				all[f.Problem] = append(list, f)
@@ -84,7 +91,7 @@ func (c *command) runAudit(ctx context.Context, o maintenance.AuditOptions, asJS
 			Result maintenance.Result `json:"result"`
 		}{result})
 	default:
-		err = c.printAudit(result, all, repaired)
+		err = c.printAudit(ctx, of, result, all, repaired)
 	}
 	if err == nil && result.Left > 0 {
 		err = &service.ExitError{Status: 1}
@@ -92,7 +99,7 @@ func (c *command) runAudit(ctx context.Context, o maintenance.AuditOptions, asJS
 	return err
 }
 
-func (c *command) printAudit(r maintenance.Result, all map[maintenance.Problem][]maintenance.Finding, repaired map[maintenance.Problem]int64) error {
+func (c *command) printAudit(ctx context.Context, of *names, r maintenance.Result, all map[maintenance.Problem][]maintenance.Finding, repaired map[maintenance.Problem]int64) error {
 	if r.Resumed {
 		fmt.Fprintf(c.Stdout, "continued the audit that began at %s\n", r.Began.UTC().Format(time.RFC3339))
 	}
@@ -103,7 +110,11 @@ func (c *command) printAudit(r maintenance.Result, all map[maintenance.Problem][
 			if f.Repaired {
 				state = "repaired"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Problem, state, cmp.Or(f.Node, "-"), subject(&f), f.Detail)
+			what, err := of.subject(ctx, &f)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Problem, state, cmp.Or(f.Node, "-"), what, f.Detail)
 		}
 		if more := r.Found[p] - int64(len(all[p])); more > 0 {
 			fmt.Fprintf(w, "%s\t\t\t%d more, which --json lists\n", p, more)
@@ -124,15 +135,72 @@ func (c *command) printAudit(r maintenance.Result, all map[maintenance.Problem][
 	return w.Flush()
 }
 
-// subject returns what a finding is about.
-func subject(f *maintenance.Finding) string {
-	switch {
-	case f.Object != "":
-		return fmt.Sprintf("%s/%s/%s", f.Account, f.Bucket, printable(f.Object))
-	case f.Account != "" && f.Bucket != "":
-		return fmt.Sprintf("%s/%s", f.Account, f.Bucket)
+// names finds the names of accounts and buckets, which findings have the IDs of.
+type names struct {
+	store    store
+	accounts map[buckets.AccountID]*accountNames
+}
+
+type accountNames struct {
+	name    string
+	buckets map[buckets.BucketID]string
+}
+
+// find returns the names of an account and a bucket, or the IDs of those that are
+// deleted. An ID that is empty has no name.
+func (n *names) find(ctx context.Context, id buckets.AccountID, bucket buckets.BucketID) (account, of string, err error) {
+	if id == "" {
+		return "", "", nil
 	}
-	return cmp.Or(f.Path, string(f.Account))
+	a := n.accounts[id]
+	if a == nil {
+		if a, err = n.read(ctx, id); err != nil {
+			return "", "", err
+		}
+		n.accounts[id] = a
+	}
+	return a.name, cmp.Or(a.buckets[bucket], string(bucket)), nil
+}
+
+func (n *names) read(ctx context.Context, id buckets.AccountID) (*accountNames, error) {
+	a := &accountNames{name: string(id), buckets: map[buckets.BucketID]string{}}
+	account, err := n.store.AccountByID(ctx, id)
+	switch {
+	case errors.Is(err, buckets.ErrNoAccount):
+		return a, nil
+	case err != nil:
+		return nil, err
+	}
+	a.name = account.Name
+	for q := (buckets.BucketQuery{Limit: buckets.MaxPage}); ; {
+		page, more, err := n.store.Buckets(ctx, id, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range page {
+			a.buckets[b.ID] = b.Name
+			q.After = b.Name
+		}
+		if !more {
+			return a, nil
+		}
+	}
+}
+
+// subject returns what a finding is about, with the version of its body.
+func (n *names) subject(ctx context.Context, f *maintenance.Finding) (string, error) {
+	account, bucket, err := n.find(ctx, f.Account, f.Bucket)
+	switch {
+	case err != nil:
+		return "", err
+	case f.Upload != "":
+		return fmt.Sprintf("%s/%s/%s (part %d of upload %s, body %s)", account, bucket, printable(f.Object), f.Part, f.Upload, f.Body), nil
+	case f.Object != "":
+		return fmt.Sprintf("%s/%s/%s (body %s)", account, bucket, printable(f.Object), f.Body), nil
+	case account != "" && bucket != "":
+		return account + "/" + bucket, nil
+	}
+	return cmp.Or(f.Path, account), nil
 }
 
 // printable quotes the name of an object that a terminal would not show as it is.

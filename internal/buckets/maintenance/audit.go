@@ -92,6 +92,9 @@ type Finding struct {
 	Account  buckets.AccountID `json:"account,omitempty"`
 	Bucket   buckets.BucketID  `json:"bucket,omitempty"`
 	Object   string            `json:"object,omitempty"` // its name, or that of the object that a part is for
+	Body     buckets.ObjectID  `json:"body,omitempty"`   // the version of the object, or of the part
+	Upload   buckets.UploadID  `json:"upload,omitempty"` // not empty: a part of an upload, with its number
+	Part     int               `json:"part,omitempty"`
 	Size     int64             `json:"size,omitempty"`
 	Modified time.Time         `json:"modified,omitzero"` // of an unreferenced file
 	Detail   string            `json:"detail,omitempty"`
@@ -180,6 +183,7 @@ func (a *audit) say(f Finding) error {
 // of fills in the object that a body belongs to.
 func (f Finding) of(b *body) Finding {
 	f.Path, f.Account, f.Bucket, f.Object, f.Size = b.path, b.ref.Owner, b.ref.Bucket, b.ref.Name, b.ref.Length
+	f.Body, f.Upload, f.Part = b.ref.ID, b.ref.Upload, b.ref.Number
 	return f
 }
 
