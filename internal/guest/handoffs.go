@@ -60,7 +60,7 @@ var (
 	ErrDates      = fault.New(fault.Invalid, "checkIn and checkOut: expected dates such as 2026-12-31, checkOut after checkIn")
 	ErrOccupancy  = fault.New(fault.Invalid, "adults and rooms: expected 1 to 99; children: expected 0 to 99")
 	ErrCampaign   = fault.Newf(fault.Invalid, "campaign: expected an object of at most %d bytes", maxCampaign)
-	ErrNoSite     = fault.New(fault.Unavailable, "no booking site is configured: set guest.handoff_url")
+	ErrNoSite     = fault.New(fault.NotFound, "no booking site is configured for this tenant")
 	ErrStayLocale = fault.New(fault.Invalid, "locale: expected a language tag such as de-AT, here or in the preferences of the session")
 	ErrStayMoney  = fault.New(fault.Invalid, "currency: expected three capital letters such as EUR, here or in the preferences of the session")
 )

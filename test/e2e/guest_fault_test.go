@@ -293,3 +293,15 @@ func TestGuestPrivacy(t *testing.T) {
 		t.Errorf("the handoff is in no file: %v", err)
 	}
 }
+
+// TestGuestGuide types the commands of the guide.
+func TestGuestGuide(t *testing.T) {
+	t.Parallel()
+	commands := sessions(guide(t, "guest.md"))
+	if len(commands) < 5 {
+		t.Fatalf("%d commands", len(commands))
+	}
+	folder := t.TempDir()
+	s := binary.Start(t, filepath.Join(folder, "holdfast-data"), guestVars()...)
+	typeAll(t, s.Env, folder, []string{"127.0.0.1:8000", host(t, s.URL), "127.0.0.1:8002", host(t, internalURL(t, s))}, commands)
+}

@@ -28,9 +28,10 @@ const (
 
 // server is the service on a listener.
 type server struct {
-	t    testing.TB
-	base string
-	hot  *memory.Hot
+	t        testing.TB
+	base     string
+	hot      *memory.Hot
+	handoffs *guest.Handoffs
 }
 
 func newServer(t testing.TB) *server {
@@ -40,8 +41,9 @@ func newServer(t testing.TB) *server {
 		Store: sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), clock.System, nil), Hot: hot,
 		Cookies: guest.NewCookies(strings.Repeat("s", 32), nil), Clock: clock.System,
 	})}
+	h.Handoffs = withHandoffs(t, h.Service)
 	s := webtest.Serve(t, web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label}, web.Options{})
-	return &server{t, s.URL, hot}
+	return &server{t, s.URL, hot, h.Handoffs}
 }
 
 // browser is a client with a cookie.
@@ -323,7 +325,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			on := *b
-			on.server = &server{t, s.base, s.hot}
+			on.server = &server{t, s.base, s.hot, s.handoffs}
 			a := on.send(c.method, c.path, c.body, c.headers...)
 			on.check(a, c.status, `"code":"`+c.code+`"`, fmt.Sprintf(`"status":%d`, c.status), `"detail":"`)
 		})

@@ -1,0 +1,129 @@
+package guest_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/guest"
+)
+
+func TestCheckConsume(t *testing.T) {
+	t.Parallel()
+	open := guest.Handoff{Key: "k", Minted: now, Expires: now.Add(time.Minute)}
+	consumed := open
+	consumed.Consumed, consumed.ConsumedBy, consumed.ConsumeKey = now.Add(time.Second), "a", "1"
+	mine := guest.Consumption{SignedBy: "k", By: "a", Key: "1"}
+	valid := guest.HandoffState{Now: now, KeyValid: true}
+	with := func(change func(*guest.HandoffState)) guest.HandoffState {
+		s := valid
+		change(&s)
+		return s
+	}
+	late := with(func(s *guest.HandoffState) { s.Now = open.Expires })
+	suspended := with(func(s *guest.HandoffState) { s.Suspended = true })
+	retired := with(func(s *guest.HandoffState) { s.KeyValid = false })
+	restored := with(func(s *guest.HandoffState) { s.Restored = true })
+	for name, c := range map[string]struct {
+		h        guest.Handoff
+		by       guest.Consumption
+		s        guest.HandoffState
+		repeated bool
+		err      error
+	}{
+		"open":                  {open, mine, valid, false, nil},
+		"at the last moment":    {open, mine, with(func(s *guest.HandoffState) { s.Now = open.Expires.Add(-1) }), false, nil},
+		"expired":               {open, mine, late, false, guest.ErrHandoffExpired},
+		"suspended":             {open, mine, suspended, false, guest.ErrTenantSuspended},
+		"suspended, expired":    {open, mine, with(func(s *guest.HandoffState) { s.Now, s.Suspended = open.Expires, true }), false, guest.ErrHandoffExpired},
+		"retired key":           {open, mine, retired, false, guest.ErrHandoffToken},
+		"another key":           {open, guest.Consumption{SignedBy: "l", By: "a", Key: "1"}, valid, false, guest.ErrHandoffToken},
+		"restored":              {open, mine, restored, false, guest.ErrRestored},
+		"again":                 {consumed, mine, valid, true, nil},
+		"again, late":           {consumed, mine, late, true, nil},
+		"again, suspended":      {consumed, mine, suspended, true, nil},
+		"again, retired key":    {consumed, mine, retired, false, guest.ErrHandoffToken},
+		"again, restored":       {consumed, mine, restored, false, guest.ErrRestored},
+		"another service":       {consumed, guest.Consumption{SignedBy: "k", By: "b", Key: "1"}, valid, false, guest.ErrConsumed},
+		"another attempt":       {consumed, guest.Consumption{SignedBy: "k", By: "a", Key: "2"}, valid, false, guest.ErrConsumed},
+		"another attempt, late": {consumed, guest.Consumption{SignedBy: "k", By: "a", Key: "2"}, late, false, guest.ErrConsumed},
+	} {
+		repeated, err := c.h.CheckConsume(c.by, c.s)
+		if repeated != c.repeated || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+			t.Errorf("%s: %v, %v", name, repeated, err)
+		}
+	}
+}
+
+func hasher(t *testing.T, secret string, old ...string) *guest.Hasher {
+	t.Helper()
+	h, err := guest.NewHasher(secret, old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// TestHasher: hashes depend on the secret, on each part, and on nothing else.
+func TestHasher(t *testing.T) {
+	t.Parallel()
+	first, other := hasher(t, strings.Repeat("a", 32)), hasher(t, strings.Repeat("b", 32), strings.Repeat("a", 32))
+	v := guest.Visitor{UserAgent: "browser", AcceptLanguage: "de", IP: "192.0.2.1"}
+	if bytes.Equal(first.Fingerprint(v), other.Fingerprint(v)) || bytes.Equal(first.IP(v), other.IP(v)) || bytes.Equal(first.UserAgent(v), other.UserAgent(v)) {
+		t.Error("the hash does not depend on the secret")
+	}
+	if !other.IsFingerprint(first.Fingerprint(v), v) || !other.IsIP(first.IP(v), v) || first.IsFingerprint(other.Fingerprint(v), v) {
+		t.Error("a former secret")
+	}
+	if first.IsFingerprint(first.Fingerprint(guest.Visitor{UserAgent: "browserd", AcceptLanguage: "e"}), v) {
+		t.Error("parts run together")
+	}
+	for ip, same := range map[string]bool{
+		"2001:db8::1": true, "2001:DB8:0::ffff": true, "2001:db8:0:1::1": false, "192.0.2.1": false, "": false, "x": false,
+	} {
+		if got := first.IsIP(first.IP(guest.Visitor{IP: "2001:db8::2"}), guest.Visitor{IP: ip}); got != same {
+			t.Errorf("%q: %v", ip, got)
+		}
+	}
+	if !first.IsIP(first.IP(v), guest.Visitor{IP: "::ffff:192.0.2.1"}) {
+		t.Error("an IPv4 address in IPv6")
+	}
+}
+
+func TestHandoffConfig(t *testing.T) {
+	t.Parallel()
+	const tenant = "11111111-2222-4333-8444-555555555555"
+	for want, change := range map[string]func(*guest.Config){
+		"handoff_secret":      func(c *guest.Config) { c.HandoffSecret = "short" },
+		"old_handoff_secrets": func(c *guest.Config) { c.OldHandoffSecrets = []string{"short"} },
+		"handoff_life":        func(c *guest.Config) { c.HandoffLife = 31 * time.Minute },
+		"handoff_url":         func(c *guest.Config) { c.HandoffURL = "https://x.example/{other}" },
+		"handoff_fingerprint": func(c *guest.Config) { c.HandoffFingerprint = "other" },
+		"handoff_ip":          func(c *guest.Config) { c.HandoffIP = "other" },
+		"handoff_tenants.x":   func(c *guest.Config) { c.HandoffTenants = map[string]guest.HandoffTenantConfig{"x": {}} },
+		"handoff_tenants." + tenant + ".url": func(c *guest.Config) {
+			c.HandoffTenants = map[string]guest.HandoffTenantConfig{tenant: {URL: "javascript:1"}}
+		},
+		"handoff_tenants." + tenant + ".ip": func(c *guest.Config) { c.HandoffTenants = map[string]guest.HandoffTenantConfig{tenant: {IP: "no"}} },
+	} {
+		c := guest.DefaultConfig()
+		change(&c)
+		if problems := c.Check(); len(problems) != 1 || problems[0].Key != want {
+			t.Errorf("%v, want %s", problems, want)
+		}
+	}
+	c := guest.DefaultConfig()
+	c.HandoffURL = "https://x.example/{tenantId}/{propertyId}#{token}"
+	c.HandoffTenants = map[string]guest.HandoffTenantConfig{tenant: {URL: "http://y.example/{token}", IP: guest.MismatchRefuse}}
+	if problems := c.Check(); len(problems) > 0 {
+		t.Errorf("%v", problems)
+	}
+	if s := c.Site("other"); s != (guest.BookingSite{URL: c.HandoffURL, Fingerprint: guest.MismatchRefuse, IP: guest.MismatchMark}) {
+		t.Errorf("%v", s)
+	}
+	if s := c.Site(tenant); s != (guest.BookingSite{URL: "http://y.example/{token}", Fingerprint: guest.MismatchRefuse, IP: guest.MismatchRefuse}) {
+		t.Errorf("%v", s)
+	}
+}

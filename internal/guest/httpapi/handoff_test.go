@@ -1,0 +1,276 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/auth/bearer"
+	"holdfast/internal/clock"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/httpapi"
+	"holdfast/internal/inbox"
+	"holdfast/internal/web"
+	"holdfast/internal/web/webtest"
+)
+
+const stay = `{"checkIn":"2026-12-30","checkOut":"2027-01-02","adults":2,"children":1,"rooms":1,"currency":"EUR","locale":"de-AT"}`
+
+// withHandoffs returns the operations of handoffs on a service.
+func withHandoffs(t testing.TB, s *guest.Service) *guest.Handoffs {
+	t.Helper()
+	secret := strings.Repeat("h", 32)
+	keys, err1 := guest.NewHandoffKeys(s.Store, secret, nil)
+	hasher, err2 := guest.NewHasher(secret, nil)
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	return guest.NewHandoffs(guest.HandoffOptions{
+		Service: s, Keys: keys, Hasher: hasher, Life: 10 * time.Minute, Restored: func() { t.Error("restored") },
+		Site: func(of string) guest.BookingSite {
+			if of == property { // a tenant without a site
+				return guest.BookingSite{}
+			}
+			return guest.BookingSite{URL: "https://book.example/?t={token}", Fingerprint: guest.MismatchRefuse, IP: guest.MismatchMark}
+		},
+	})
+}
+
+// receiver is the internal listener with tokens of services.
+type receiver struct {
+	t      testing.TB
+	base   string
+	tokens *bearer.Keyring
+	counts []string
+}
+
+func newReceiver(t testing.TB, s *server) *receiver {
+	t.Helper()
+	tokens, err := bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{{ID: "k", Alg: bearer.HS256, Text: strings.Repeat("t", 32)}}, Audience: httpapi.Audience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &receiver{t: t, tokens: tokens}
+	h := &httpapi.Receiver{Handoffs: s.handoffs, Tokens: tokens, Clock: clock.System, Count: func(result string) { r.counts = append(r.counts, result) }}
+	r.base = webtest.Serve(t, web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.LabelReceiver}, web.Options{}).URL
+	return r
+}
+
+// token returns the token of a service.
+func (r *receiver) token(service, tenant string) string {
+	r.t.Helper()
+	claims, err := httpapi.ServiceClaims(service, tenant)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	token, err := r.tokens.Sign(claims, clock.System(), time.Hour)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return token
+}
+
+// want sends a request and expects a status and a part of the answer.
+func (r *receiver) want(status int, path, body, part string, headers ...string) string {
+	r.t.Helper()
+	in := webtest.Request(r.t, r.base, http.MethodPost, path, strings.NewReader(body))
+	in.Header.Set("Authorization", "Bearer "+r.token("booking", ""))
+	in.Header.Set("Idempotency-Key", "a")
+	webtest.SetHeaders(in, headers...)
+	resp, err := http.DefaultClient.Do(in)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != status || !strings.Contains(string(text), part) {
+		r.t.Errorf("%s: %d %s %v, want %d and %s", path, resp.StatusCode, text, err, status, part)
+	}
+	return string(text)
+}
+
+// minted is the answer to a mint.
+type minted struct {
+	HandoffID, Token, RedirectURL string
+	ExpiresAt                     time.Time
+}
+
+func (b *browser) mint() (m minted) {
+	b.t.Helper()
+	a := b.want(201, http.MethodPost, "/handoff/"+tenant+"/"+property, stay)
+	if err := json.Unmarshal([]byte(a.body), &m); err != nil {
+		b.t.Fatal(err)
+	}
+	return m
+}
+
+// TestHandoff: what a guest and a booking site do, with everything that the answers promise.
+func TestHandoff(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	b, r := s.begin(), newReceiver(t, s)
+	b.want(200, http.MethodGet, "/handoff", "", `{"items":[],"nextCursor":null}`)
+	m := b.mint()
+	if m.RedirectURL != "https://book.example/?t="+m.Token || !strings.HasPrefix(m.HandoffID, "bhd_") || time.Until(m.ExpiresAt) > 10*time.Minute {
+		t.Errorf("%+v", m)
+	}
+	b.want(200, http.MethodPatch, "/session/preferences", `{"locale":"fr","currency":"CHF"}`)
+	short := b.want(201, http.MethodPost, "/handoff/"+strings.ToUpper(tenant)+"/"+property, `{"checkIn":"2026-12-30","checkOut":"2026-12-31","adults":1,"campaign":{"source":"x"}}`)
+	b.want(200, http.MethodGet, "/handoff?limit=1", "", `"currency":"CHF","locale":"fr","status":"open"`, `"nextCursor":"`)
+	if strings.Contains(b.want(200, http.MethodGet, "/handoff", "").body, "bh1.") {
+		t.Error("the history has tokens")
+	}
+	b.want(400, http.MethodGet, "/handoff?limit=0", "", `"code":"invalid"`)
+
+	path, body := "/internal/handoff/"+m.HandoffID, `{"token":"`+m.Token+`"}`
+	r.want(200, path+"/verify", body, `"sessionId":"gms_`)
+	r.want(404, path+"/consume", body, `"not-found"`, "Authorization: Bearer "+r.token("booking", property))
+	r.want(401, path+"/consume", body, `"unauthenticated"`, "Authorization")
+	r.want(401, path+"/consume", body, `"unauthenticated"`, "Authorization: Bearer x")
+	r.want(400, path+"/consume", body, `"idempotency-key-missing"`, "Idempotency-Key")
+	r.want(403, path+"/consume", `{"token":"x"}`, `"token-invalid"`)
+	r.want(403, path+"/consume", strings.Replace(body, m.Token[8:12], "AAAA", 1), `"token-invalid"`)
+	r.want(422, path+"/consume", `{}`, `"invalid"`)
+	r.want(422, path+"/consume", `{"token":"x","other":1}`, `"invalid"`)
+	r.want(400, path+"/consume", `{`, `"invalid"`)
+	r.want(415, path+"/consume", body, `"media-type"`, "Content-Type: text/plain")
+	r.want(404, path+"/other", body, `"not-found"`)
+	r.want(404, "/internal/handoff/bhd_x/consume", body, `"not-found"`)
+	var other minted
+	if err := json.Unmarshal([]byte(short.body), &other); err != nil {
+		t.Fatal(err)
+	}
+	r.want(403, "/internal/handoff/"+other.HandoffID+"/consume", body, `"token-invalid"`)
+	first := r.want(200, path+"/consume", body, `"consumedAt":"`, "Authorization: Bearer "+r.token("booking", tenant))
+	if again := r.want(200, path+"/consume", body, ""); again != first {
+		t.Errorf("again: %s, want %s", again, first)
+	}
+	r.want(409, path+"/consume", body, `"handoff-consumed"`, "Idempotency-Key: b")
+	r.want(409, path+"/verify", body, `"handoff-consumed"`)
+	b.want(200, http.MethodGet, "/handoff", "", `"status":"consumed"`)
+	for _, result := range []string{"consumed", "handoff-consumed", "not-found", "unauthenticated", "token-invalid", "invalid"} {
+		if !slices.Contains(r.counts, result) {
+			t.Errorf("%s is not counted: %v", result, r.counts)
+		}
+	}
+	old := *b
+	b.want(204, http.MethodPost, "/session/clear", "")
+	old.want(200, http.MethodGet, "/handoff", "", `"items":[]`)
+	r.want(200, "/internal/handoff/"+other.HandoffID+"/consume", `{"token":"`+other.Token+`"}`, "")
+}
+
+// TestBindings: another browser is refused, and another address is marked.
+func TestBindings(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	b, r := s.begin(), newReceiver(t, s)
+	a := b.send(http.MethodPost, "/handoff/"+tenant+"/"+property, stay, "User-Agent: browser", "Accept-Language: de")
+	var m minted
+	if err := json.Unmarshal([]byte(a.body), &m); err != nil || a.status != 201 {
+		t.Fatal(a)
+	}
+	from := func(agent, language, ip string) string {
+		return fmt.Sprintf(`{"token":%q,"guest":{"userAgent":%q,"acceptLanguage":%q,"ip":%q}}`, m.Token, agent, language, ip)
+	}
+	path := "/internal/handoff/" + m.HandoffID + "/verify"
+	r.want(200, path, from("browser", "de", "127.0.0.1"), `"suspect":false`)
+	r.want(200, path, from("browser", "de", "127.0.0.2"), `"suspect":true`)
+	r.want(403, path, from("other", "de", "127.0.0.1"), `"other-browser"`)
+	r.want(403, path, from("browser", "en", "127.0.0.1"), `"other-browser"`)
+	r.want(403, path, from("browserd", "e", "127.0.0.1"), `"other-browser"`)
+}
+
+// TestMintRefusals: bad requests get a problem that says what is wrong, and mint nothing.
+func TestMintRefusals(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	b := s.begin()
+	at := "/handoff/" + tenant + "/" + property
+	replace := func(old, text string) string { return strings.Replace(stay, old, text, 1) }
+	for name, c := range map[string]struct {
+		status     int
+		path, body string
+		part       string
+	}{
+		"tenant":         {422, "/handoff/x/" + property, stay, "tenantId"},
+		"property":       {422, "/handoff/" + tenant + "/x", stay, "propertyId"},
+		"dates":          {422, at, replace("2027-01-02", "2026-12-30"), "checkOut"},
+		"no date":        {422, at, replace("2026-12-30", "2026-02-30"), "checkIn"},
+		"adults":         {422, at, replace(`"adults":2`, `"adults":0`), "adults"},
+		"children":       {422, at, replace(`"children":1`, `"children":-1`), "children"},
+		"rooms":          {422, at, replace(`"rooms":1`, `"rooms":100`), "rooms"},
+		"fraction":       {422, at, replace(`"rooms":1`, `"rooms":1.5`), "rooms"},
+		"currency":       {422, at, replace("EUR", "eur"), "currency"},
+		"no currency":    {422, at, replace(`"currency":"EUR",`, ""), "currency"},
+		"locale":         {422, at, replace("de-AT", "-"), "locale"},
+		"campaign":       {422, at, replace(`"adults"`, `"campaign":[],"adults"`), "campaign"},
+		"large campaign": {422, at, replace(`"adults"`, `"campaign":{"a":"`+strings.Repeat("a", 1100)+`"},"adults"`), "campaign"},
+		"unknown member": {422, at, replace(`"adults"`, `"price":1,"adults"`), "price"},
+		"no site":        {404, "/handoff/" + property + "/" + property, stay, "booking site"},
+		"path":           {404, at + "/x", stay, "not-found"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			on := *b
+			on.server = &server{t: t, base: s.base, hot: s.hot}
+			on.check(on.send(http.MethodPost, c.path, c.body), c.status, c.part)
+		})
+	}
+	event := func(kind, id string, minute int) {
+		t.Helper()
+		body := json.RawMessage(`{"tenantId":"` + tenant + `"}`)
+		e := inbox.Event{Source: "/tenants", ID: id, Type: kind, Time: clock.System().Add(time.Duration(minute) * time.Minute), Body: body}
+		if _, err := s.handoffs.ReceiveEvent(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	event(guest.TenantSuspended, "1", 0)
+	b.check(b.send(http.MethodPost, at, stay, "Idempotency-Key: s"), 403, `"tenant-suspended"`)
+	event(guest.TenantReinstated, "2", 1)
+	b.want(200, http.MethodGet, "/handoff", "", `"items":[]`)
+	b.check(b.send(http.MethodPost, at, stay, "Idempotency-Key: s"), 201) // the refusal was not stored
+}
+
+// TestKeysAdmin: an operator changes keys, and never sees their secrets.
+func TestKeysAdmin(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	admin := &httpapi.KeysAdmin{Keys: s.handoffs.Keys}
+	base := webtest.Serve(t, web.Service{Serve: admin.Serve, Error: httpapi.WriteError, Route: httpapi.LabelKeys}, web.Options{}).URL
+	send := func(status int, method, path string) (key httpapi.KeyView) {
+		t.Helper()
+		resp, err := http.DefaultClient.Do(webtest.Request(t, base, method, "/guest/keys"+path, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != status || strings.Contains(string(text), "ecret") {
+			t.Fatalf("%s %s: %d %s %v, want %d", method, path, resp.StatusCode, text, err, status)
+		}
+		_ = json.Unmarshal(text, &key) // lists and problems are no keys
+		return key
+	}
+	first := send(200, http.MethodPost, "/rotate")
+	second := send(201, http.MethodPost, "")
+	if first.State != guest.KeyActive || second.State != guest.KeyVerifyOnly {
+		t.Errorf("%v, %v", first, second)
+	}
+	send(409, http.MethodPost, "/"+first.ID+"/retire")
+	if k := send(200, http.MethodPost, "/"+second.ID+"/activate"); k.State != guest.KeyActive {
+		t.Errorf("%v", k)
+	}
+	if k := send(200, http.MethodPost, "/"+first.ID+"/retire"); k.State != guest.KeyRetired {
+		t.Errorf("%v", k)
+	}
+	send(404, http.MethodPost, "/missing/revoke")
+	send(404, http.MethodPost, "/"+first.ID+"/other")
+	send(405, http.MethodDelete, "/rotate")
+	send(200, http.MethodPost, "/"+second.ID+"/revoke")
+	send(200, http.MethodPost, "/revoke-all")
+	send(200, http.MethodGet, "")
+}
