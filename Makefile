@@ -103,12 +103,15 @@ DEPS := postgresql:/usr/lib/postgresql/*/bin/initdb firefox-esr:/usr/bin/firefox
 	nginx:/usr/sbin/nginx caddy:/usr/bin/caddy pgbouncer:/usr/sbin/pgbouncer prometheus:/usr/bin/promtool \
 	python3-venv:/usr/lib/python3*/ensurepip apache2-bin:/usr/sbin/apache2 rpm:/usr/bin/rpm npm:$(or $(shell command -v npm),/usr/bin/npm) curl:/usr/bin/curl \
 	awscli:/usr/bin/aws s3cmd:/usr/bin/s3cmd rclone:/usr/bin/rclone restic:/usr/bin/restic \
-	redis-server:/usr/bin/redis-server
+	redis-server:/usr/bin/redis-server nats-server:/usr/sbin/nats-server
 # A mirror may be slow, and another apt may be at work.
 APT := apt-get -qq -o Acquire::Retries=5 -o DPkg::Lock::Timeout=300
 # Debian has no emulator of Spanner, Google's package source has. It is installed
 # where apt knows it, and nothing fails without.
 SPANNERDEP := google-cloud-cli-spanner-emulator
+# And so has that of Pub/Sub, which needs Java.
+PUBSUBDEP  := google-cloud-cli-pubsub-emulator
+PUBSUB     := /usr/lib/google-cloud-sdk/platform/pubsub-emulator/lib
 SPANNER    := /usr/lib/google-cloud-sdk/bin/cloud_spanner_emulator/emulator_main
 
 test-deps: ## install the servers and browsers of the tests (SKIP_DEPS=1: do not)
@@ -119,6 +122,12 @@ test-deps: ## install the servers and browsers of the tests (SKIP_DEPS=1: do not
 			DEBIAN_FRONTEND=noninteractive $(APT) install -y --no-install-recommends $(SPANNERDEP) >/dev/null || true; \
 		fi; \
 		ls $(SPANNER) >/dev/null 2>&1 || echo "test-deps: tests on Spanner will be skipped; to run them install $(SPANNERDEP) from Google's package source"; \
+	fi; \
+	if ! ls $(PUBSUB) >/dev/null 2>&1 && [ -z "$$TEST_PUBSUB_EMULATOR$(SKIP_DEPS)" ]; then \
+		if [ "$$(id -u)" = 0 ] && apt-cache show $(PUBSUBDEP) >/dev/null 2>&1; then \
+			DEBIAN_FRONTEND=noninteractive $(APT) install -y --no-install-recommends $(PUBSUBDEP) default-jre-headless >/dev/null || true; \
+		fi; \
+		ls $(PUBSUB) >/dev/null 2>&1 || echo "test-deps: tests on Pub/Sub will be skipped; to run them install $(PUBSUBDEP) from Google's package source"; \
 	fi; \
 	if [ -z "$$missing" ] || [ -n "$(SKIP_DEPS)" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

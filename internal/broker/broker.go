@@ -5,8 +5,8 @@
 // published in order, and delivered in this order unless one of them is delivered again:
 // brokers differ in what comes after it then, so consumers must not rely on that.
 //
-// Memory is a broker in the process. Packages pubsub and nats are drivers of Google
-// Pub/Sub and of NATS JetStream. The suite in brokertest defines the contract.
+// Package memory is a broker in the process, pubsub the driver of Google Pub/Sub, and nats
+// that of NATS JetStream. The suite in storetest defines the contract.
 package broker
 
 import (

@@ -268,3 +268,12 @@ func Unescape(value string) string {
 	}
 	return b.String()
 }
+
+// ForeignType is the type of events that were made of messages that are not events.
+const ForeignType = "holdfast.foreign.v1"
+
+// Foreign makes an event of a message that is not one, so that whoever receives it can
+// keep it for inspection.
+func Foreign(source, id string, at time.Time, data []byte) Event {
+	return Event{ID: id, Source: source, Type: ForeignType, Time: at, ContentType: "application/octet-stream", Data: data}
+}

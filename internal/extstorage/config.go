@@ -39,7 +39,7 @@ type Config struct {
 	SchemaMemory int64         `toml:"schema_memory" unit:"bytes" doc:"Memory for compiled schemas. Tenants share it. A schema takes at most 8 MiB, usually about 10 kB."`
 	DryRunTime   time.Duration `toml:"dry_run_time" doc:"How long a dry run of a schema may validate records before it stops and returns a cursor."`
 
-	Audit         string `toml:"audit" doc:"Where every write is recorded: file:PATH, which gets a line of JSON for each, or log, the server's log, which then contains namespaces and keys. Empty: extstorage-audit.jsonl in the data folder."`
+	Audit         string `toml:"audit" secret:"true" doc:"Where every write is recorded: file:PATH, which gets a line of JSON for each, log, the server's log, which then contains namespaces and keys, or a topic of a message broker, pubsub://PROJECT/TOPIC or nats://HOST:PORT/TOPIC. Empty: extstorage-audit.jsonl in the data folder."`
 	MetadataIndex bool   `toml:"metadata_index" doc:"Have holdfast migrate create an index on the records' metadata on PostgreSQL, for queries of your own. The server does not use it, and it slows down every write."`
 
 	PollEvery time.Duration `toml:"changes_poll_interval" doc:"How often the database is polled while a client waits for changes. Changes from the same process are seen at once."`
@@ -154,8 +154,8 @@ func (c *Config) Check() conf.Problems {
 	if c.TokenLeeway < 0 {
 		wrong("token_leeway", "must not be negative")
 	}
-	if path, ok := strings.CutPrefix(c.Audit, "file:"); c.Audit != "" && c.Audit != "log" && (!ok || path == "") {
-		wrong("audit", "must be empty, log or file:PATH")
+	if path, ok := strings.CutPrefix(c.Audit, "file:"); c.Audit != "" && c.Audit != "log" && !settings.IsBroker(c.Audit) && (!ok || path == "") {
+		wrong("audit", "must be empty, log, file:PATH, pubsub://PROJECT/TOPIC or nats://HOST:PORT/TOPIC")
 	}
 	if n := len(c.TokenSecret); n > 0 && n < minSecret {
 		wrong("token_secret", "must have at least 32 bytes")

@@ -17,11 +17,13 @@ const (
 
 	EnginePgBouncer = "pgbouncer" // in front of PostgreSQL
 	EngineRedis     = "redis"
+	EnginePubSub    = "pubsub" // the emulator
+	EngineNATS      = "nats"
 )
 
 // Engines returns the engines in the order of the report.
 func Engines() []string {
-	return []string{EngineSQLite, EnginePostgres, EngineCitus, EngineSpanner, EnginePgBouncer, EngineRedis}
+	return []string{EngineSQLite, EnginePostgres, EngineCitus, EngineSpanner, EnginePgBouncer, EngineRedis, EnginePubSub, EngineNATS}
 }
 
 // SQLite records that the test runs on SQLite, which is always available, and returns a

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/broker/sinks"
+	"holdfast/internal/conf/settings"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/outbox"
 )
@@ -15,11 +17,18 @@ import (
 // auditFile is the file of the audit in the data folder.
 const auditFile = "extstorage-audit.jsonl"
 
+// auditSource is the source of the events in a message broker.
+const auditSource = "/ext/v1"
+
 // auditSink opens the sink of the audit.
-func (s *Extensions) auditSink() (sink outbox.Sink, end func() error, err error) {
+func (s *Extensions) auditSink(ctx context.Context) (sink outbox.Sink, end func() error, err error) {
 	setting := s.cfg.Audit
-	if setting == "log" {
-		return outbox.Log{Logger: s.deps.Log}, func() error { return nil }, nil
+	if setting == "log" || settings.IsBroker(setting) {
+		sink, end, err = sinks.Open(ctx, sinks.Options{Setting: setting, Source: auditSource, Log: s.deps.Log, Clock: s.deps.Clock})
+		if err != nil {
+			err = fmt.Errorf("extstorage.audit: %w", err)
+		}
+		return sink, end, err
 	}
 	path, set := strings.CutPrefix(setting, "file:")
 	if !set {
@@ -38,7 +47,7 @@ func (s *Extensions) auditSink() (sink outbox.Sink, end func() error, err error)
 // startRelay starts to publish the audit. end publishes the remaining events, with a
 // timeout, and stops.
 func (s *Extensions) startRelay(ctx context.Context) (end func() error, err error) {
-	sink, closeSink, err := s.auditSink()
+	sink, closeSink, err := s.auditSink(ctx)
 	if err != nil {
 		return nil, err
 	}

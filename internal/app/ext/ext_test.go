@@ -159,7 +159,7 @@ func TestExtProblems(t *testing.T) {
 		{[]string{key + "ALG=HS256", key + "KEY=" + secret, key + "ID=own-2"}, "must not begin with own-"},
 		{[]string{"HOLDFAST_EXTSTORAGE__TOKEN_SECRET=hunter2"}, "TOKEN_SECRET: must have at least 32 bytes"},
 		{[]string{"HOLDFAST_EXTSTORAGE__OLD_TOKEN_SECRETS=hunter2"}, "OLD_TOKEN_SECRETS: must have at least 32 bytes"},
-		{[]string{"HOLDFAST_EXTSTORAGE__AUDIT=somewhere"}, "AUDIT: must be empty, log or file:PATH"},
+		{[]string{"HOLDFAST_EXTSTORAGE__AUDIT=somewhere"}, "AUDIT: must be empty, log, file:PATH, pubsub://PROJECT/TOPIC or nats://HOST:PORT/TOPIC"},
 		{[]string{"HOLDFAST_EXTSTORAGE__RATES__READ_BURST=0"}, "READ_BURST: must be more than 0"},
 	} {
 		_, err := servicetest.Load(New().Service(), tc.environ...)

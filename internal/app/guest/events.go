@@ -2,12 +2,14 @@ package guest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/broker"
-	"holdfast/internal/broker/open"
+	"holdfast/internal/broker/memory"
+	"holdfast/internal/broker/sinks"
 	"holdfast/internal/guest"
 	"holdfast/internal/outbox"
 	"holdfast/internal/sweep"
@@ -18,16 +20,28 @@ type events struct {
 	cfg    guest.Events
 	waker  *outbox.Waker
 	share  int // number of partitions of the relay; 0: the default
-	memory *broker.Memory
+	memory broker.Broker
 }
 
 func newEvents(cfg guest.Events) *events {
-	return &events{cfg: cfg, waker: outbox.NewWaker(), memory: broker.NewMemory()}
+	return &events{cfg: cfg, waker: outbox.NewWaker(), memory: memory.New()}
 }
 
-// start starts the relay.
-func (e *events) start(ctx context.Context, d *service.Deps, st guest.Store) (end func() error, err error) {
-	sink, closeSink, err := open.Sink(ctx, open.Options{
+// start starts the relay, and receives events.
+func (e *events) start(ctx context.Context, d *service.Deps, st guest.Store, receive receiver) (end func() error, err error) {
+	endReceiving, err := e.startReceiving(ctx, d, receive)
+	if err != nil {
+		return nil, err
+	}
+	endRelay, err := e.startRelay(ctx, d, st)
+	if err != nil {
+		return nil, errors.Join(err, endReceiving())
+	}
+	return func() error { return errors.Join(endReceiving(), endRelay()) }, nil
+}
+
+func (e *events) startRelay(ctx context.Context, d *service.Deps, st guest.Store) (end func() error, err error) {
+	sink, closeSink, err := sinks.Open(ctx, sinks.Options{
 		Setting: e.cfg.Sink, Source: e.cfg.Source, Secret: e.cfg.Secret, Log: d.Log, Clock: d.Clock, Memory: e.memory,
 	})
 	if err != nil {

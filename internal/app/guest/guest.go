@@ -26,6 +26,7 @@ const Name = "guest"
 type Guest struct {
 	cfg      guest.Config
 	handoffs *handoffs
+	opened   guest.Store
 }
 
 // New returns the service with its default settings.
@@ -58,6 +59,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 	if err != nil {
 		return nil, err
 	}
+	s.opened = st
 	hot, err := s.openHot(ctx, d)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -97,7 +99,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 			if err := s.handoffs.start(ctx); err != nil {
 				return nil, err
 			}
-			stop, err := events.start(ctx, d, st)
+			stop, err := events.start(ctx, d, st, h.Service.ReceiveEvent)
 			if err != nil {
 				return nil, err
 			}

@@ -66,6 +66,23 @@ func run(args []string) (code int, err error) {
 			env = append(env, "TEST_REDIS_URL="+server.URL())
 		}
 	}
+	for _, b := range []struct {
+		name, variable string
+		start          func() (*testdb.BrokerServer, error)
+	}{{"the emulator of Pub/Sub", "TEST_PUBSUB_EMULATOR", testdb.StartPubSub}, {"nats-server", "TEST_NATS", testdb.StartNATS}} {
+		if os.Getenv(b.variable) != "" {
+			continue
+		}
+		server, err := b.start()
+		switch {
+		case errors.Is(err, testdb.ErrNoPubSub), errors.Is(err, testdb.ErrNoNATS): // the tests say so
+		case err != nil:
+			return 0, fmt.Errorf("%s is installed but does not start: %w", b.name, err)
+		default:
+			defer server.Remove()
+			env = append(env, b.variable+"="+server.Address())
+		}
+	}
 	if os.Getenv("TEST_SPANNER_EMULATOR") == "" {
 		server, err := testdb.StartSpanner()
 		switch {

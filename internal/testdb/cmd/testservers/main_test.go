@@ -28,7 +28,9 @@ func TestReport(t *testing.T) {
 		"citus     no test ran: set TEST_CITUS_URL\n" +
 		"spanner   no test ran: none uses it\n" +
 		"pgbouncer no test ran: none uses it\n" +
-		"redis     no test ran: none uses it\n"
+		"redis     no test ran: none uses it\n" +
+		"pubsub    no test ran: none uses it\n" +
+		"nats      no test ran: none uses it\n"
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}

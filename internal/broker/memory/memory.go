@@ -1,21 +1,23 @@
-package broker
+// Package memory is a broker in the process. Its messages are lost with the process.
+package memory
 
 import (
 	"context"
 	"sync"
 	"time"
 
+	"holdfast/internal/broker"
 	"holdfast/internal/fault"
 )
 
-// Memory is a broker in the process. Its messages are lost with the process.
-type Memory struct {
+// Broker implements broker.Broker.
+type Broker struct {
 	mu     sync.Mutex
 	topics map[string]map[string]*queue // topic, subscription
 }
 
-// NewMemory returns a broker without topics.
-func NewMemory() *Memory { return &Memory{topics: map[string]map[string]*queue{}} }
+// New returns a broker without topics.
+func New() *Broker { return &Broker{topics: map[string]map[string]*queue{}} }
 
 // maxQueue is the number of messages that a subscription holds. When it is full, nothing
 // is published.
@@ -33,13 +35,13 @@ type queue struct {
 
 // item is a message of a subscription.
 type item struct {
-	Message
+	broker.Message
 	until time.Time // while it is being processed; zero: it waits
 	try   int       // counts deliveries, because an old one must not acknowledge a new one
 }
 
 // Ensure implements Broker.
-func (m *Memory) Ensure(_ context.Context, topic, subscription string) error {
+func (m *Broker) Ensure(_ context.Context, topic, subscription string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.topics[topic]
@@ -54,16 +56,16 @@ func (m *Memory) Ensure(_ context.Context, topic, subscription string) error {
 }
 
 // Publish implements Broker. All messages are stored, or none.
-func (m *Memory) Publish(_ context.Context, topic string, messages []Message) []error {
+func (m *Broker) Publish(_ context.Context, topic string, messages []broker.Message) []error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t, ok := m.topics[topic]
 	if !ok {
-		return Failed(len(messages), fault.New(fault.NotFound, "the topic does not exist"))
+		return broker.Failed(len(messages), fault.New(fault.NotFound, "the topic does not exist"))
 	}
 	for _, q := range t {
 		if len(q.items)+len(messages) > maxQueue {
-			return Failed(len(messages), fault.New(fault.Unavailable, "a subscription of the topic is full"))
+			return broker.Failed(len(messages), fault.New(fault.Unavailable, "a subscription of the topic is full"))
 		}
 	}
 	for _, q := range t {
@@ -83,7 +85,7 @@ func (q *queue) wake() {
 // take returns a message that may be delivered, or nil and when to look again at the
 // latest.
 func (q *queue) take(now time.Time) (next *item, again time.Time) {
-	again = now.Add(AckWait)
+	again = now.Add(broker.AckWait)
 	waits := map[string]bool{}
 	for _, i := range q.items {
 		if !i.until.IsZero() && now.Before(i.until) {
@@ -99,7 +101,7 @@ func (q *queue) take(now time.Time) (next *item, again time.Time) {
 			waits[i.Key] = true
 			q.busy[i.Key] = true
 		}
-		i.until = now.Add(AckWait)
+		i.until = now.Add(broker.AckWait)
 		i.try++
 		return i, again
 	}
@@ -107,7 +109,7 @@ func (q *queue) take(now time.Time) (next *item, again time.Time) {
 }
 
 // Subscribe implements Broker.
-func (m *Memory) Subscribe(ctx context.Context, topic, subscription string, handle func(context.Context, *Delivery)) error {
+func (m *Broker) Subscribe(ctx context.Context, topic, subscription string, handle func(context.Context, *broker.Delivery)) error {
 	m.mu.Lock()
 	q := m.topics[topic][subscription]
 	m.mu.Unlock()
@@ -135,7 +137,7 @@ func (m *Memory) Subscribe(ctx context.Context, topic, subscription string, hand
 }
 
 // await waits for a message that may be delivered. It returns nil if ctx has ended.
-func (m *Memory) await(ctx context.Context, q *queue) *item {
+func (m *Broker) await(ctx context.Context, q *queue) *item {
 	for ctx.Err() == nil {
 		m.mu.Lock()
 		i, again := q.take(time.Now())
@@ -155,7 +157,7 @@ func (m *Memory) await(ctx context.Context, q *queue) *item {
 	return nil
 }
 
-func (m *Memory) delivery(q *queue, i *item) *Delivery {
+func (m *Broker) delivery(q *queue, i *item) *broker.Delivery {
 	try := i.try
 	// current calls fn unless the message was delivered again since, or acknowledged.
 	current := func(fn func()) func() {
@@ -172,7 +174,7 @@ func (m *Memory) delivery(q *queue, i *item) *Delivery {
 		i.until = time.Time{}
 		delete(q.busy, i.Key)
 	}
-	return &Delivery{
+	return &broker.Delivery{
 		Message: i.Message,
 		Ack: current(func() {
 			end()
@@ -184,9 +186,9 @@ func (m *Memory) delivery(q *queue, i *item) *Delivery {
 			}
 		}),
 		Nack:   current(end),
-		Extend: current(func() { i.until = time.Now().Add(AckWait) }),
+		Extend: current(func() { i.until = time.Now().Add(broker.AckWait) }),
 	}
 }
 
 // Close implements Broker.
-func (m *Memory) Close() error { return nil }
+func (m *Broker) Close() error { return nil }

@@ -1,0 +1,79 @@
+package guest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/broker"
+	"holdfast/internal/broker/sinks"
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+	"holdfast/internal/inbox"
+)
+
+// receiver applies a received event. An event with an error is delivered again, unless the
+// error is fault.Invalid.
+type receiver func(context.Context, inbox.Event) (inbox.Result, error)
+
+// startReceiving receives events about tenants from a broker, if one is configured.
+func (e *events) startReceiving(ctx context.Context, d *service.Deps, receive receiver) (end func() error, err error) {
+	if e.cfg.Receive == "" {
+		return func() error { return nil }, nil
+	}
+	b, names, err := sinks.Broker(ctx, e.cfg.Receive)
+	if err != nil {
+		return nil, fmt.Errorf("guest.receive: %w", err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() { subscribe(ctx, b, names[0], names[1], d.Log, receive) })
+	return func() error {
+		stop()
+		running.Wait()
+		return b.Close()
+	}, nil
+}
+
+// pauseReceiving is the pause after a broker was unavailable.
+const pauseReceiving = time.Second
+
+// subscribe receives events until ctx ends. It creates the subscription, also after the
+// broker has lost it.
+func subscribe(ctx context.Context, b broker.Broker, topic, subscription string, log *slog.Logger, receive receiver) {
+	for ctx.Err() == nil {
+		err := b.Ensure(ctx, topic, subscription)
+		if err == nil {
+			err = b.Subscribe(ctx, topic, subscription, func(ctx context.Context, m *broker.Delivery) { deliver(ctx, m, log, receive) })
+		}
+		if err != nil && ctx.Err() == nil {
+			log.Warn("could not receive events", "error", err, "retry_in", pauseReceiving)
+		}
+		clock.Sleep(ctx, pauseReceiving)
+	}
+}
+
+// deliver applies an event and acknowledges it.
+func deliver(ctx context.Context, m *broker.Delivery, log *slog.Logger, receive receiver) {
+	result, err := receive(ctx, toInbox(&m.Event))
+	switch {
+	case err == nil:
+		if result == inbox.Quarantined {
+			log.Error("event is in quarantine", "event", m.ID, "topic", m.Type)
+		}
+		m.Ack()
+	case fault.Is(err, fault.Invalid): // it would be so the next time
+		log.Error("event rejected", "error", err)
+		m.Ack()
+	default:
+		log.Warn("could not receive an event", "error", err)
+		m.Nack()
+	}
+}
+
+func toInbox(e *broker.Event) inbox.Event {
+	return inbox.Event{Source: e.Source, ID: e.ID, Type: e.Type, Time: e.Time, Body: e.Data}
+}

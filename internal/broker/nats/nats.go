@@ -1,0 +1,240 @@
+// Package nats is the driver of NATS JetStream.
+//
+// A topic is a subject in a stream that has no other subject, unless a stream with the
+// subject exists already. A subscription is a durable consumer. The attributes of an event
+// are headers, as the NATS binding of CloudEvents says.
+package nats
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"holdfast/internal/broker"
+	"holdfast/internal/fault"
+)
+
+// Options select a server.
+type Options struct {
+	URL         string // nats://user:password@host:port or tls://…, more hosts separated by commas
+	Credentials string // file with a JWT and a key; "": none
+	Replicas    int    // of streams that Ensure creates; 0: 1
+}
+
+// Broker implements broker.Broker.
+type Broker struct {
+	conn     *nats.Conn
+	js       jetstream.JetStream
+	replicas int
+}
+
+// Open connects. It succeeds while no server is reachable, and connects when one is.
+func Open(o Options) (*Broker, error) {
+	opts := []nats.Option{
+		nats.Name("holdfast"), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond), nats.RetryOnFailedConnect(true),
+		nats.Timeout(5 * time.Second), nats.ReconnectBufSize(-1), // what cannot be sent fails, and is retried by the caller
+	}
+	if o.Credentials != "" {
+		opts = append(opts, nats.UserCredentials(o.Credentials))
+	}
+	conn, err := nats.Connect(o.URL, opts...)
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, "no client of NATS", err)
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		conn.Close()
+		return nil, fault.Wrap(fault.Internal, "no client of JetStream", err)
+	}
+	return &Broker{conn: conn, js: js, replicas: max(o.Replicas, 1)}, nil
+}
+
+const (
+	retention = 7 * 24 * time.Hour
+	// window is how long JetStream remembers the IDs of events: one that is published twice
+	// is stored once.
+	window = 10 * time.Minute
+	// timeout limits each request to the server.
+	timeout = 5 * time.Second
+	// maxOutstanding is the number of messages of a subscription that are not acknowledged.
+	maxOutstanding = 64
+)
+
+// streamName makes the name of a stream: dots and wildcards are not allowed.
+func streamName(topic string) string {
+	return strings.NewReplacer(".", "_", "*", "_", ">", "_", " ", "_").Replace(topic)
+}
+
+// stream returns the stream of a topic.
+func (b *Broker) stream(ctx context.Context, topic string) (string, error) {
+	name, err := b.js.StreamNameBySubject(ctx, topic)
+	return name, classify(err)
+}
+
+// Ensure implements broker.Broker.
+func (b *Broker) Ensure(ctx context.Context, topic, subscription string) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	stream, err := b.stream(ctx, topic)
+	if fault.Is(err, fault.NotFound) {
+		stream = streamName(topic)
+		_, err = b.js.CreateStream(ctx, jetstream.StreamConfig{
+			Name: stream, Subjects: []string{topic}, MaxAge: retention, Duplicates: window, Storage: jetstream.FileStorage, Replicas: b.replicas,
+		})
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another process was faster
+			stream, err = b.stream(ctx, topic)
+		}
+		err = classify(err)
+	}
+	if err != nil || subscription == "" {
+		return err
+	}
+	_, err = b.js.CreateConsumer(ctx, stream, jetstream.ConsumerConfig{
+		Durable: subscription, FilterSubject: topic, AckPolicy: jetstream.AckExplicitPolicy, AckWait: broker.AckWait,
+		DeliverPolicy: jetstream.DeliverNewPolicy, MaxAckPending: maxOutstanding,
+	})
+	if errors.Is(err, jetstream.ErrConsumerExists) { // with other settings
+		return nil
+	}
+	return classify(err)
+}
+
+func classify(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrNoStreamResponse),
+		errors.Is(err, nats.ErrNoResponders):
+		return fault.Wrap(fault.NotFound, "the topic or subscription does not exist", err)
+	case errors.Is(err, nats.ErrMaxPayload):
+		return &broker.PermanentError{Err: fault.Wrap(fault.TooLarge, "the message is too large", err)}
+	case errors.Is(err, nats.ErrBadSubject):
+		return &broker.PermanentError{Err: fault.Wrap(fault.Invalid, "NATS rejects the message", err)}
+	}
+	return fault.Wrap(fault.Unavailable, "NATS is unavailable", err)
+}
+
+// keysAtOnce is the number of keys whose messages are published at once.
+const keysAtOnce = 64
+
+// Publish implements broker.Broker. The messages of a key are published one after the
+// other: JetStream could store the second one although it has not stored the first.
+func (b *Broker) Publish(ctx context.Context, topic string, messages []broker.Message) []error {
+	results := make([]error, len(messages))
+	keys := map[string][]int{}
+	var order []string
+	for i, m := range messages {
+		if keys[m.Key] == nil {
+			order = append(order, m.Key)
+		}
+		keys[m.Key] = append(keys[m.Key], i)
+	}
+	slots := make(chan struct{}, keysAtOnce)
+	var publishing sync.WaitGroup
+	for _, key := range order {
+		slots <- struct{}{}
+		publishing.Go(func() {
+			defer func() { <-slots }()
+			for _, i := range keys[key] {
+				if err := b.publish(ctx, topic, messages[i]); err != nil {
+					results[i] = err
+					if key == "" {
+						continue
+					}
+					for _, later := range keys[key] {
+						if later > i {
+							results[later] = broker.ErrPredecessor
+						}
+					}
+					return
+				}
+			}
+		})
+	}
+	publishing.Wait()
+	return results
+}
+
+func (b *Broker) publish(ctx context.Context, topic string, m broker.Message) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	header := nats.Header{}
+	for name, value := range m.Headers() {
+		header.Set(name, broker.Escape(value))
+	}
+	_, err := b.js.PublishMsg(ctx, &nats.Msg{Subject: topic, Header: header, Data: m.Data},
+		jetstream.WithMsgID(m.Source+" "+m.ID), jetstream.WithRetryAttempts(0))
+	return classify(err)
+}
+
+// Subscribe implements broker.Broker. It processes one message at a time.
+func (b *Broker) Subscribe(ctx context.Context, topic, subscription string, handle func(context.Context, *broker.Delivery)) error {
+	stream, err := b.stream(ctx, topic)
+	if err != nil {
+		return err
+	}
+	consumer, err := b.js.Consumer(ctx, stream, subscription)
+	if err != nil {
+		return classify(err)
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(maxOutstanding), jetstream.PullHeartbeat(timeout), jetstream.PullExpiry(3*timeout))
+	if err != nil {
+		return classify(err)
+	}
+	defer messages.Stop()
+	stop := context.AfterFunc(ctx, messages.Drain)
+	defer stop()
+	for {
+		m, err := messages.Next()
+		switch {
+		case ctx.Err() != nil && err != nil:
+			return nil
+		case ctx.Err() != nil: // it was fetched in advance, and others need not wait for it
+			_ = m.NakWithDelay(nackPause) // not to this subscription, whose request the server may still know
+			continue
+		case errors.Is(err, jetstream.ErrNoHeartbeat): // the client tries again
+			continue
+		case err != nil:
+			return classify(err)
+		}
+		handle(ctx, delivery(m, subscription))
+	}
+}
+
+func delivery(m jetstream.Msg, subscription string) *broker.Delivery {
+	headers := map[string]string{}
+	for name := range m.Headers() {
+		headers[name] = broker.Unescape(m.Headers().Get(name))
+	}
+	e, err := broker.FromHeaders(headers, m.Data())
+	if err != nil {
+		var id string
+		var at time.Time
+		if meta, err := m.Metadata(); err == nil {
+			id, at = meta.Stream+"/"+strconv.FormatUint(meta.Sequence.Stream, 10), meta.Timestamp
+		}
+		e = broker.Foreign("nats:"+subscription, id, at, m.Data())
+	}
+	// An acknowledgement that is lost means that the message is delivered again.
+	return &broker.Delivery{
+		Message: broker.Message{Key: e.Extensions[broker.PartitionKey], Event: e},
+		Ack:     func() { _ = m.Ack() },
+		Nack:    func() { _ = m.NakWithDelay(nackPause) },
+		Extend:  func() { _ = m.InProgress() },
+	}
+}
+
+// nackPause keeps a message that fails at once from being delivered in a loop.
+const nackPause = 100 * time.Millisecond
+
+// Close implements broker.Broker.
+func (b *Broker) Close() error {
+	b.conn.Close()
+	return nil
+}

@@ -1,0 +1,184 @@
+// Package pubsub is the driver of Google Pub/Sub.
+//
+// A topic and its subscriptions have message ordering. The attributes of an event are
+// those of a message, as the Pub/Sub binding of CloudEvents says. Pub/Sub extends the
+// time to acknowledge by itself.
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"holdfast/internal/broker"
+	"holdfast/internal/fault"
+)
+
+// Options select a project.
+type Options struct {
+	Project  string
+	Emulator string // host:port, used in plain text and without credentials; "": Google Cloud
+}
+
+// Broker implements broker.Broker.
+type Broker struct {
+	project string
+	client  *pubsub.Client
+
+	mu         sync.Mutex
+	publishers map[string]*pubsub.Publisher
+}
+
+// Open opens a connection, which is made when it is used. On Google Cloud it uses the
+// application default credentials.
+func Open(ctx context.Context, o Options) (*Broker, error) {
+	var opts []option.ClientOption
+	if o.Emulator != "" {
+		opts = []option.ClientOption{
+			option.WithEndpoint(o.Emulator), option.WithoutAuthentication(),
+			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),
+			option.WithGRPCDialOption(grpc.WithNoProxy()),
+		}
+	}
+	client, err := pubsub.NewClient(ctx, o.Project, opts...)
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, "no client of Pub/Sub", err)
+	}
+	return &Broker{project: o.Project, client: client, publishers: map[string]*pubsub.Publisher{}}, nil
+}
+
+// Limits of Pub/Sub.
+const (
+	ackDeadline  = 30 * time.Second
+	retention    = 7 * 24 * time.Hour
+	maxExtension = 10 * time.Minute
+)
+
+// Ensure implements broker.Broker.
+func (b *Broker) Ensure(ctx context.Context, topic, subscription string) error {
+	name := "projects/" + b.project + "/topics/" + topic
+	_, err := b.client.TopicAdminClient.CreateTopic(ctx, &pubsubpb.Topic{Name: name})
+	if err := created(err); err != nil || subscription == "" {
+		return err
+	}
+	_, err = b.client.SubscriptionAdminClient.CreateSubscription(ctx, &pubsubpb.Subscription{
+		Name: "projects/" + b.project + "/subscriptions/" + subscription, Topic: name, EnableMessageOrdering: true,
+		AckDeadlineSeconds: int32(ackDeadline / time.Second), MessageRetentionDuration: durationpb.New(retention),
+		RetryPolicy:      &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(100 * time.Millisecond), MaximumBackoff: durationpb.New(time.Minute)},
+		ExpirationPolicy: &pubsubpb.ExpirationPolicy{}, // never
+	})
+	return created(err)
+}
+
+// created accepts that something exists. An account that may only publish must not create,
+// so this is not an error either: if the topic does not exist, publishing fails.
+func created(err error) error {
+	switch status.Code(err) {
+	case codes.AlreadyExists, codes.PermissionDenied:
+		return nil
+	}
+	return classify(err)
+}
+
+func classify(err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.As(err, new(pubsub.ErrPublishingPaused)) {
+		return broker.ErrPredecessor
+	}
+	switch status.Code(err) {
+	case codes.NotFound:
+		return fault.Wrap(fault.NotFound, "the topic or subscription does not exist", err)
+	case codes.InvalidArgument:
+		return &broker.PermanentError{Err: fault.Wrap(fault.Invalid, "Pub/Sub rejects the message", err)}
+	}
+	if errors.Is(err, pubsub.ErrOversizedMessage) {
+		return &broker.PermanentError{Err: fault.Wrap(fault.TooLarge, "the message is too large", err)}
+	}
+	return fault.Wrap(fault.Unavailable, "Pub/Sub is unavailable", err)
+}
+
+// publisher returns the publisher of a topic.
+func (b *Broker) publisher(topic string) *pubsub.Publisher {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.publishers[topic]
+	if p == nil {
+		p = b.client.Publisher(topic)
+		p.EnableMessageOrdering = true
+		p.PublishSettings.DelayThreshold = 2 * time.Millisecond // a batch is complete when it is handed over
+		b.publishers[topic] = p
+	}
+	return p
+}
+
+// publishTimeout limits a batch. The client would retry for a minute.
+const publishTimeout = 10 * time.Second
+
+// Publish implements broker.Broker.
+func (b *Broker) Publish(ctx context.Context, topic string, messages []broker.Message) []error {
+	p := b.publisher(topic)
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	pending := make([]*pubsub.PublishResult, len(messages))
+	for i, m := range messages {
+		pending[i] = p.Publish(ctx, &pubsub.Message{Data: m.Data, Attributes: m.Headers(), OrderingKey: m.Key})
+	}
+	results := make([]error, len(messages))
+	for i, r := range pending {
+		if _, err := r.Get(ctx); err != nil {
+			results[i] = classify(err)
+		}
+	}
+	// A key is paused after an error; its messages are published again by the caller.
+	for i, err := range results {
+		if err != nil && messages[i].Key != "" {
+			p.ResumePublish(messages[i].Key)
+		}
+	}
+	return results
+}
+
+// maxOutstanding is the number of messages of a subscription that are processed at once.
+const maxOutstanding = 64
+
+// Subscribe implements broker.Broker.
+func (b *Broker) Subscribe(ctx context.Context, _, subscription string, handle func(context.Context, *broker.Delivery)) error {
+	s := b.client.Subscriber(subscription)
+	s.ReceiveSettings.MaxOutstandingMessages = maxOutstanding
+	s.ReceiveSettings.MaxExtension = maxExtension
+	err := s.Receive(ctx, func(ctx context.Context, m *pubsub.Message) {
+		e, err := broker.FromHeaders(m.Attributes, m.Data)
+		if err != nil {
+			e = broker.Foreign("pubsub:"+subscription, m.ID, m.PublishTime, m.Data)
+		}
+		handle(ctx, &broker.Delivery{
+			Message: broker.Message{Key: m.OrderingKey, Event: e}, Ack: m.Ack, Nack: m.Nack, Extend: func() {},
+		})
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return classify(err)
+}
+
+// Close implements broker.Broker.
+func (b *Broker) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.publishers {
+		p.Stop()
+	}
+	return b.client.Close()
+}

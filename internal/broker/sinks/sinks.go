@@ -1,0 +1,78 @@
+// Package sinks opens the brokers and the sinks that settings select.
+package sinks
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"strings"
+
+	"holdfast/internal/broker"
+	"holdfast/internal/broker/nats"
+	"holdfast/internal/broker/pubsub"
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+	"holdfast/internal/outbox"
+)
+
+// Options are what a sink may need.
+type Options struct {
+	Setting string // as settings.CheckSink accepts it
+	Source  string // of the events, a URI reference
+	Secret  string // signs the requests of a webhook; "": no signature
+	Log     *slog.Logger
+	Clock   clock.Clock
+	Memory  broker.Broker // the broker of the process
+}
+
+// MemoryTopic is the topic of the sink memory.
+const MemoryTopic = "events"
+
+func nothing() error { return nil }
+
+// Open opens a sink. The caller closes it, also after an error.
+func Open(ctx context.Context, o Options) (sink outbox.Sink, end func() error, err error) {
+	if path, ok := strings.CutPrefix(o.Setting, "file:"); ok {
+		lines, err := outbox.OpenLines(path)
+		return lines, lines.Close, err
+	}
+	switch scheme, _, _ := strings.Cut(o.Setting, ":"); scheme {
+	case "memory":
+		return &broker.Sink{Broker: o.Memory, Topic: MemoryTopic, Source: o.Source}, nothing, nil
+	case "log":
+		return outbox.Log{Logger: o.Log}, nothing, nil
+	case "http", "https":
+		return &broker.Webhook{URL: o.Setting, Secret: o.Secret, Source: o.Source, Clock: o.Clock}, nothing, nil
+	}
+	b, names, err := Broker(ctx, o.Setting)
+	if err != nil {
+		return nil, nothing, err
+	}
+	return &broker.Sink{Broker: b, Topic: names[0], Source: o.Source}, b.Close, nil
+}
+
+// Broker opens the broker of a URL, and returns the names of its path: a topic, and for
+// what receives events a subscription.
+//
+//	pubsub://PROJECT/TOPIC/SUBSCRIPTION, with ?emulator=HOST:PORT for the emulator
+//	nats://HOST:PORT/TOPIC/SUBSCRIPTION or tls://…, with ?credentials=FILE
+func Broker(ctx context.Context, setting string) (b broker.Broker, names []string, err error) {
+	u, err := url.Parse(setting)
+	if err != nil {
+		return nil, nil, fault.New(fault.Invalid, "the URL of the broker is not valid")
+	}
+	names = strings.Split(strings.Trim(u.Path, "/"), "/")
+	switch u.Scheme {
+	case "pubsub":
+		b, err = pubsub.Open(ctx, pubsub.Options{Project: u.Host, Emulator: u.Query().Get("emulator")})
+	case "nats", "tls":
+		server := url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host}
+		b, err = nats.Open(nats.Options{URL: server.String(), Credentials: u.Query().Get("credentials")})
+	default:
+		err = fault.New(fault.Invalid, "no such broker")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return b, names, nil
+}

@@ -1,0 +1,171 @@
+package testdb
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Errors of brokers that the machine does not have.
+var (
+	ErrNoPubSub = errors.New("the emulator of Pub/Sub is not installed")
+	ErrNoNATS   = errors.New("nats-server is not installed")
+)
+
+const (
+	remedyPubSub = "install google-cloud-cli-pubsub-emulator from Google's package source and Java, or set TEST_PUBSUB_EMULATOR"
+	remedyNATS   = "install nats-server, or set TEST_NATS to its host:port"
+)
+
+var (
+	processPubSub = sync.OnceValues(StartPubSub)
+	processNATS   = sync.OnceValues(StartNATS)
+)
+
+// BrokerServer is a message broker on a port of loopback that this process started and
+// that ends with it.
+type BrokerServer struct {
+	daemon
+	address string
+	program string
+	args    []string
+}
+
+// PubSub returns host:port of an emulator of Pub/Sub that tests share. Each test uses its
+// own topics.
+func PubSub(t testing.TB) string {
+	t.Helper()
+	return sharedBroker(t, EnginePubSub, "TEST_PUBSUB_EMULATOR", remedyPubSub, processPubSub)
+}
+
+// OwnPubSub starts an emulator for one test. Its data is in memory, so it is empty after
+// Start.
+func OwnPubSub(t testing.TB) *BrokerServer {
+	t.Helper()
+	return ownBroker(t, EnginePubSub, remedyPubSub, StartPubSub)
+}
+
+// NATS returns host:port of a server with JetStream that tests share. Each test uses its
+// own subjects.
+func NATS(t testing.TB) string {
+	t.Helper()
+	return sharedBroker(t, EngineNATS, "TEST_NATS", remedyNATS, processNATS)
+}
+
+// OwnNATS starts a server for one test. Its streams are in files, which outlive a restart.
+func OwnNATS(t testing.TB) *BrokerServer {
+	t.Helper()
+	return ownBroker(t, EngineNATS, remedyNATS, StartNATS)
+}
+
+func sharedBroker(t testing.TB, engine, variable, remedy string, start func() (*BrokerServer, error)) string {
+	t.Helper()
+	needsServer(t, engine)
+	address := os.Getenv(variable)
+	if address == "" {
+		s, err := start()
+		haveBroker(t, engine, remedy, err)
+		address = s.address
+	}
+	ran(t, engine)
+	return address
+}
+
+func ownBroker(t testing.TB, engine, remedy string, start func() (*BrokerServer, error)) *BrokerServer {
+	t.Helper()
+	needsServer(t, engine)
+	s, err := start()
+	haveBroker(t, engine, remedy, err)
+	t.Cleanup(s.Remove)
+	ran(t, engine)
+	return s
+}
+
+func haveBroker(t testing.TB, engine, remedy string, err error) {
+	t.Helper()
+	if errors.Is(err, ErrNoPubSub) || errors.Is(err, ErrNoNATS) {
+		absent(t, engine, remedy)
+	}
+	if err != nil {
+		t.Fatalf("%s is installed but does not start: %v", engine, err)
+	}
+}
+
+// StartPubSub starts an emulator of Pub/Sub.
+func StartPubSub() (*BrokerServer, error) {
+	java, err := exec.LookPath("java")
+	if err != nil {
+		return nil, ErrNoPubSub
+	}
+	home, _ := os.UserHomeDir() // without one the path does not exist
+	for _, sdk := range []string{"/usr/lib/google-cloud-sdk", "/opt/google-cloud-sdk", filepath.Join(home, "google-cloud-sdk")} {
+		jars, _ := filepath.Glob(filepath.Join(sdk, "platform/pubsub-emulator/lib/cloud-pubsub-emulator-*-all.jar"))
+		if len(jars) > 0 {
+			return startBroker("pubsub", java, func(host, port, _ string) []string {
+				return []string{"-Xmx256m", "-jar", jars[0], "--host=" + host, "--port=" + port}
+			})
+		}
+	}
+	return nil, ErrNoPubSub
+}
+
+// StartNATS starts a NATS server with JetStream.
+func StartNATS() (*BrokerServer, error) {
+	program, err := exec.LookPath("nats-server")
+	if err != nil {
+		if program, err = exec.LookPath("/usr/sbin/nats-server"); err != nil {
+			return nil, ErrNoNATS
+		}
+	}
+	return startBroker("nats", program, func(host, port, dir string) []string {
+		return []string{"--addr", host, "--port", port, "--jetstream", "--store_dir", filepath.Join(dir, "store")}
+	})
+}
+
+func startBroker(name, program string, args func(host, port, dir string) []string) (*BrokerServer, error) {
+	address, err := FreePort()
+	if err != nil {
+		return nil, err
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "holdfast-"+name+"-")
+	if err != nil {
+		return nil, err
+	}
+	s := &BrokerServer{address: address, program: program, args: args(host, port, dir)}
+	s.daemon = daemon{dir: dir, attr: &syscall.SysProcAttr{Setsid: true}, stop: syscall.SIGTERM, kill: syscall.SIGKILL}
+	if err := s.guard(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := s.Start(); err != nil {
+		s.Remove()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Start starts the server and waits until it accepts connections.
+func (s *BrokerServer) Start() error {
+	if err := s.run(s.program, s.args...); err != nil {
+		return err
+	}
+	return s.await(func() error {
+		conn, err := net.DialTimeout("tcp", s.address, time.Second)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	})
+}
+
+// Address returns the host:port of the server. It does not change when it is restarted.
+func (s *BrokerServer) Address() string { return s.address }
