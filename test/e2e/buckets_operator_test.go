@@ -77,9 +77,15 @@ func TestBucketsConfiguredKeys(t *testing.T) {
 		if out := s.Verb("buckets", "key", "list", "family"); !strings.Contains(out, "laptop-1") || strings.Contains(out, "secret-of") {
 			t.Errorf("keys: %s", out)
 		}
-		for _, args := range [][]string{{"key", "revoke", "laptop-1"}, {"account", "delete", "family"}} {
-			if r := binary.Run(t, s.Env, append([]string{"buckets"}, args...)...); r.Status != 1 || !strings.Contains(r.Stderr, "is in the configuration") {
-				t.Errorf("%v: %d %s", args, r.Status, r.Stderr)
+		for args, want := range map[string]string{
+			"key revoke laptop-1":            "laptop-1: the access key is in the configuration",
+			"account delete family":          "family: the account is in the configuration",
+			"account create family":          "family: an account with this name exists",
+			"key list nobody":                "nobody: the account does not exist",
+			"quota family nothing --bytes 1": "nothing: the bucket does not exist",
+		} {
+			if r := binary.Run(t, s.Env, append([]string{"buckets"}, strings.Fields(args)...)...); r.Status != 1 || !strings.Contains(r.Stderr, want) {
+				t.Errorf("%v: %d %s, want %s", args, r.Status, r.Stderr, want)
 			}
 		}
 		s.Kill()

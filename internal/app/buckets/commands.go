@@ -40,8 +40,24 @@ func (c *command) run(fn func(ctx context.Context, s *buckets.Service, args []st
 		if c.state.opened == nil {
 			return errDisabled
 		}
-		return fn(ctx, c.state.opened, args)
+		return about(args, fn(ctx, c.state.opened, args))
 	})
+}
+
+// about adds to an error which account, access key or bucket it is about.
+func about(args []string, err error) error {
+	is := func(e error) bool { return errors.Is(err, e) }
+	first := []error{
+		buckets.ErrNoAccount, buckets.ErrAccountExists, buckets.ErrAccountHasBucket, buckets.ErrAccountName, errAccountConfigured,
+		buckets.ErrNoKey, buckets.ErrKeyConfigured,
+	}
+	switch {
+	case len(args) > 0 && slices.ContainsFunc(first, is):
+		return fmt.Errorf("%s: %w", args[0], err)
+	case len(args) > 1 && is(buckets.ErrNoBucket):
+		return fmt.Errorf("%s: %w", args[1], err)
+	}
+	return err
 }
 
 func (c *command) createAccount() *cobra.Command {
