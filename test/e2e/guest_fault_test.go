@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	neturl "net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -227,6 +228,53 @@ func TestGuestRestore(t *testing.T) {
 		b.want(http.StatusForbidden, "consume", m, "b", "token-invalid")
 		b.want(http.StatusOK, "consume", v.mint(restored, "two"), "a", "")
 	})
+}
+
+// TestGuestRestorePostgres is F20 on PostgreSQL: a server on an older copy of the database
+// consumes no earlier token, and neither does one that runs while the copy takes the place of
+// the database.
+func TestGuestRestorePostgres(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	u, err := neturl.Parse(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.TrimPrefix(u.Path, "/")
+	u.Path = "/postgres"
+	admin := u.String()
+	data, vars := t.TempDir(), guestVars("HOLDFAST_GUEST__DATABASE_URL="+url)
+	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
+		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
+	}
+	s := binary.Start(t, data, vars...)
+	v := &visitor{t: t}
+	v.send(s, http.MethodPost, "/session", "", "")
+	m := v.mint(s, "one")
+	s.Signal(syscall.SIGINT)
+	<-s.Ended
+	execute(t, admin, "CREATE DATABASE "+name+"_older TEMPLATE "+name)
+	t.Cleanup(func() { _ = try(t, admin, "DROP DATABASE IF EXISTS "+name+"_older WITH (FORCE)") })
+	s = binary.Start(t, data, vars...)
+	b := newSite(t, s, "booking")
+	b.want(http.StatusOK, "consume", m, "a", "")
+	open := v.mint(s, "two")
+	execute(t, admin, "ALTER DATABASE "+name+" WITH ALLOW_CONNECTIONS false")
+	execute(t, admin, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '"+name+"'")
+	execute(t, admin, "ALTER DATABASE "+name+" RENAME TO "+name+"_newer")
+	t.Cleanup(func() { _ = try(t, admin, "DROP DATABASE IF EXISTS "+name+"_newer WITH (FORCE)") })
+	execute(t, admin, "ALTER DATABASE "+name+"_older RENAME TO "+name)
+	s.Await("/readyz", http.StatusOK)
+	for range 2 {
+		b.want(http.StatusForbidden, "consume", m, "b", "token-invalid")
+		if status, text := b.send("consume", open, "b"); status != http.StatusNotFound && status != http.StatusForbidden { // the copy has no row of it
+			t.Errorf("minted after the copy was made: %d %s", status, text)
+		}
+		s.Kill()
+		s = binary.Start(t, data, vars...)
+		b.internal = newSite(t, s, "booking").internal
+	}
+	b.want(http.StatusOK, "consume", v.mint(s, "three"), "a", "")
 }
 
 // TestGuestPrivacy: what identifies a browser is neither stored nor logged.
