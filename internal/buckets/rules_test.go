@@ -157,6 +157,16 @@ func TestSuccessor(t *testing.T) {
 	})
 }
 
+// addName adds a name, which AddGroup may refuse.
+func addName(rt *rapid.T, l *buckets.Lister, name string) (next buckets.Position, skip, done bool) {
+	if rapid.Bool().Draw(rt, "name only") {
+		if next, skip, done = l.AddGroup(name); skip || done {
+			return next, skip, done
+		}
+	}
+	return l.Add(buckets.Object{Name: name})
+}
+
 // TestLister: a Lister that skips what a backend may skip returns what grouping all
 // names returns, and reads no more rows than a page has entries, and one.
 func TestLister(t *testing.T) {
@@ -176,13 +186,7 @@ func TestLister(t *testing.T) {
 			})
 			for _, name := range names[at:] {
 				rows++
-				next, skip, done := buckets.Position{}, false, false
-				if rapid.Bool().Draw(rt, "name only") {
-					next, skip, done = l.AddGroup(name)
-				}
-				if !skip && !done {
-					next, skip, done = l.Add(buckets.Object{Name: name})
-				}
+				next, skip, done := addName(rt, l, name)
 				if skip {
 					from, more = next, true
 				}
