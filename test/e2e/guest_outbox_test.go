@@ -82,7 +82,7 @@ type hook struct {
 }
 
 func newHook(t *testing.T, secret string) *hook {
-	h := &hook{events: make(chan map[string]any, 1000)}
+	h := &hook{events: make(chan map[string]any, 1<<16)}
 	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		mac := hmac.New(sha256.New, []byte(secret))
