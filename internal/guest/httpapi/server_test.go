@@ -32,6 +32,7 @@ type server struct {
 	base     string
 	hot      *memory.Hot
 	handoffs *guest.Handoffs
+	service  *guest.Service
 }
 
 func newServer(t testing.TB) *server {
@@ -43,7 +44,7 @@ func newServer(t testing.TB) *server {
 	})}
 	h.Handoffs = withHandoffs(t, h.Service)
 	s := webtest.Serve(t, web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label}, web.Options{})
-	return &server{t, s.URL, hot, h.Handoffs}
+	return &server{t, s.URL, hot, h.Handoffs, h.Service}
 }
 
 // browser is a client with a cookie.
@@ -325,7 +326,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			on := *b
-			on.server = &server{t, s.base, s.hot, s.handoffs}
+			on.server = &server{t, s.base, s.hot, s.handoffs, s.service}
 			a := on.send(c.method, c.path, c.body, c.headers...)
 			on.check(a, c.status, `"code":"`+c.code+`"`, fmt.Sprintf(`"status":%d`, c.status), `"detail":"`)
 		})

@@ -1,0 +1,99 @@
+package httpapi_test
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/httpapi"
+	"holdfast/internal/guest/memory"
+	"holdfast/internal/web"
+	"holdfast/internal/web/webtest"
+)
+
+func TestRecentlyViewed(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	b := s.begin()
+	b.want(200, http.MethodGet, "/session/recently-viewed", "", `"items":[]`)
+	view := func(n int) string {
+		return fmt.Sprintf(`{"tenantId":"%s","propertyId":"%08d-2222-4333-8444-555555555555"}`, tenant, n)
+	}
+	for _, n := range []int{1, 2, 1} {
+		b.want(201, http.MethodPost, "/session/recently-viewed", view(n), "viewedAt")
+	}
+	a := b.send(http.MethodGet, "/session/recently-viewed", "")
+	if first, second := strings.Index(a.body, "00000001-"), strings.Index(a.body, "00000002-"); first < 0 || second < first || strings.Count(a.body, "propertyId") != 2 {
+		t.Errorf("the list is %s", a.body)
+	}
+	for _, body := range []string{`{}`, `{"tenantId":"x","propertyId":"y"}`, `{"tenantId":"` + tenant + `"}`, `{"more":1}`, `[]`} {
+		b.want(422, http.MethodPost, "/session/recently-viewed", body)
+	}
+	other := s.begin()
+	other.want(200, http.MethodGet, "/session/recently-viewed", "", `"items":[]`)
+	b.want(204, http.MethodPost, "/session/clear", "")
+	b.want(200, http.MethodGet, "/session/recently-viewed", "", `"items":[]`)
+	(&browser{server: s}).want(401, http.MethodGet, "/session/recently-viewed", "")
+}
+
+func TestSearchSessions(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	b := s.begin()
+	id, _, _ := strings.Cut(b.cookie, ".")
+	search, err := s.service.BeginSearch(t.Context(), guest.ID(id), "key", []byte(`{"q":"vienna"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.want(200, http.MethodGet, "/session/history", "", `"searchId":"`+string(search.ID)+`"`, `"query":{"q":"vienna"}`)
+	b.want(200, http.MethodGet, "/search/"+string(search.ID), "", `{"q":"vienna"}`)
+	s.begin().want(410, http.MethodGet, "/search/"+string(search.ID), "", "search-session-expired") // of another session
+	b.want(410, http.MethodGet, "/search/"+string(guest.NewID(guest.SearchPrefix, time.Now())), "", "search-session-expired")
+	b.want(410, http.MethodGet, "/search/srs_x", "", "search-session-expired")
+	b.want(404, http.MethodGet, "/search/x", "")
+	b.want(204, http.MethodPost, "/session/clear", "")
+	b.want(410, http.MethodGet, "/search/"+string(search.ID), "", "search-session-expired")
+	b.want(200, http.MethodGet, "/session/history", "", `"items":[]`)
+}
+
+var rateLimit = regexp.MustCompile(`^"wishlist";r=(\d+);t=\d+$`)
+
+// TestRateLimits: a session has its limit, which the response announces, and so has a
+// client address.
+func TestRateLimits(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	hot := memory.New(clock.System, 1<<20)
+	o := s.service.Options
+	o.Hot = hot
+	o.Limits = guest.Limits{
+		guest.ClassWishlist:  {Events: 60, Per: time.Hour, Burst: 3},
+		guest.ClassBootstrap: {Events: 20, Per: time.Hour, Burst: 4},
+	}
+	h := &httpapi.Handler{Service: guest.NewService(o)}
+	s.base = webtest.Serve(t, web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label}, web.Options{}).URL
+	b := s.begin()
+	for left := 2; left >= 0; left-- {
+		a := b.send(http.MethodGet, "/wishlist", "")
+		b.check(a, 200)
+		if got := rateLimit.FindStringSubmatch(a.header.Get("RateLimit")); got == nil || got[1] != fmt.Sprint(left) || a.header.Get("RateLimit-Policy") != `"wishlist";q=60;w=3600` {
+			t.Errorf("with %d left: %v", left, a.header)
+		}
+	}
+	a := b.send(http.MethodGet, "/wishlist", "")
+	b.check(a, 429)
+	if a.header.Get("Retry-After") != "60" || a.header.Get("Content-Type") != "application/problem+json" || !strings.Contains(a.body, `"code":"rate-limited"`) || !strings.Contains(a.body, `"retriable":true`) {
+		t.Errorf("refused: %v %s", a.header, a.body)
+	}
+	b.want(200, http.MethodGet, "/session", "") // a class without a limit
+	s.begin().want(200, http.MethodGet, "/wishlist", "")
+	for range 2 {
+		s.begin()
+	}
+	(&browser{server: s}).want(429, http.MethodPost, "/session", "", "rate-limited")
+}
