@@ -103,7 +103,7 @@ func (s *Service) allWishes(ctx context.Context, id ID) ([]Wish, error) {
 		return nil, err
 	case m.Wishes != nil:
 		var all []Wish
-		if err := json.Unmarshal(m.Wishes, &all); err != nil {
+		if err := json.Unmarshal(m.Wishes, &all); err != nil { //nolint:musttag // of our own, with the names of the fields
 			return nil, fault.Wrap(fault.Internal, "decode the mirror of a wishlist", err)
 		}
 		return all, nil
@@ -112,7 +112,7 @@ func (s *Service) allWishes(ctx context.Context, id ID) ([]Wish, error) {
 	if err != nil || m.Lease == "" {
 		return all, err
 	}
-	text, err := json.Marshal(all)
+	text, err := json.Marshal(all) //nolint:musttag // read above
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, "encode the mirror of a wishlist", err)
 	}

@@ -71,8 +71,6 @@ func (c *client) ok(err error) {
 	suite.Must(c.t, "Hot", err)
 }
 
-func text(s string) *string { return &s }
-
 // concurrently runs fn n times at once.
 func (c *client) concurrently(n int, fn func(i int)) {
 	done := make(chan struct{})

@@ -54,7 +54,6 @@ func (m *machine) stepPush(rt *rapid.T) {
 	items := slices.DeleteFunc(slices.Clone(m.lists[list]), func(s string) bool { return s == k })
 	items = slices.Insert(items, 0, k)
 	m.lists[list] = items[:min(len(items), list.Most())]
-
 }
 
 func (m *machine) stepMirror(*rapid.T) {

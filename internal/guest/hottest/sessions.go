@@ -55,9 +55,9 @@ func begin(_ *testing.T, c *client) {
 }
 
 func preferences(_ *testing.T, c *client) {
-	suite.Equal(c.t, "set", c.session(guest.Change{Locale: text("de-AT")}).Preferences, guest.Preferences{Locale: "de-AT"})
-	suite.Equal(c.t, "the other", c.session(guest.Change{Currency: text("EUR")}).Preferences, guest.Preferences{Locale: "de-AT", Currency: "EUR"})
-	suite.Equal(c.t, "both", c.session(guest.Change{Locale: text(""), Currency: text("USD")}).Preferences, guest.Preferences{Currency: "USD"})
+	suite.Equal(c.t, "set", c.session(guest.Change{Locale: new("de-AT")}).Preferences, guest.Preferences{Locale: "de-AT"})
+	suite.Equal(c.t, "the other", c.session(guest.Change{Currency: new("EUR")}).Preferences, guest.Preferences{Locale: "de-AT", Currency: "EUR"})
+	suite.Equal(c.t, "both", c.session(guest.Change{Locale: new(""), Currency: new("USD")}).Preferences, guest.Preferences{Currency: "USD"})
 	suite.Equal(c.t, "read", c.session(guest.Change{}).Preferences, guest.Preferences{Currency: "USD"})
 	other := newClient(c.t, c.Harness)
 	suite.Equal(c.t, "of another session", other.session(guest.Change{}).Preferences, guest.Preferences{})
@@ -66,7 +66,7 @@ func preferences(_ *testing.T, c *client) {
 const day = 24 * time.Hour
 
 func life(_ *testing.T, c *client) {
-	c.session(guest.Change{Locale: text("de")})
+	c.session(guest.Change{Locale: new("de")})
 	for range 3 { // each use extends it
 		c.Pass(c.t, 29*day)
 		suite.Equal(c.t, "used", c.session(guest.Change{}).Locale, "de")
@@ -82,7 +82,7 @@ func touchExtendsAll(_ *testing.T, c *client) {
 		func() { c.push(guest.RecentlyViewed, "a", `1`) },
 		func() { c.push(guest.SearchHistory, "a", `1`) },
 	}
-	c.session(guest.Change{Locale: text("de")})
+	c.session(guest.Change{Locale: new("de")})
 	c.push(guest.RecentlyViewed, "a", `1`)
 	c.push(guest.SearchHistory, "a", `1`)
 	c.fill(`[1]`)
@@ -164,7 +164,7 @@ func drop(_ *testing.T, c *client) {
 	now := clock.System()
 	ids := []guest.ID{guest.NewID(guest.SearchPrefix, now), guest.NewID(guest.SearchPrefix, now)}
 	for _, one := range []*client{c, other} {
-		one.session(guest.Change{Locale: text("de")})
+		one.session(guest.Change{Locale: new("de")})
 		one.push(guest.RecentlyViewed, "a", `1`)
 		one.push(guest.SearchHistory, "a", `1`)
 		one.fill(`[1]`)

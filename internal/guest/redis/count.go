@@ -2,7 +2,7 @@ package redis
 
 import (
 	"context"
-	"crypto/sha1"
+	"crypto/sha1" //nolint:gosec // Redis names scripts so
 	"encoding/hex"
 	"strconv"
 	"strings"

@@ -20,6 +20,7 @@ func (h *Hot) sessionKeys(id guest.ID) []string {
 }
 
 var (
+	//nolint:dupword // Lua
 	scriptSession = rueidis.NewLuaScript(`
 local s = redis.call('HMGET', KEYS[1], 'lastSeenAt', 'localePreference', 'currencyPreference')
 local set = {'lastSeenAt', ARGV[2]}
@@ -36,6 +37,7 @@ for i = 1, 4 do redis.call('EXPIRE', KEYS[i], ARGV[1]) end
 return {s[1], s[2] or '', s[3] or ''}`)
 
 	// The key of an item ends at the first space.
+	//nolint:dupword // Lua
 	scriptPush = rueidis.NewLuaScript(`
 local list, key = KEYS[tonumber(ARGV[2])], ARGV[4] .. ' '
 for _, item in ipairs(redis.call('LRANGE', list, 0, -1)) do
