@@ -307,3 +307,19 @@ func TestKept(t *testing.T) {
 	url := testdb.PostgresDatabase(t)
 	storetest.RunKept(t, func(t testing.TB) (storetest.Harness, outbox.Kept) { return createKept(t, url) })
 }
+
+func BenchmarkKept(b *testing.B) {
+	url := testdb.DurablePostgres(b).URL()
+	db, name := open(b, url), "test_outbox_"+ident.New()
+	run(b, db, postgres.KeptDDL(name))
+	fill := func(n int) {
+		if _, err := db.Exec(b.Context(), statement(`INSERT INTO `+name+` (id, ordering_key, topic, subject, payload, headers, retention_class)
+			SELECT gen_random_uuid()::text, 'gms_' || lpad((n % 1000)::text, 26, '0'), 'wishlist.added.v1', 'wsh_1',
+				'{"sessionId":"gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B","propertyId":"00000001-2222-4333-8444-555555555555"}', '{}', 'operational'
+			FROM generate_series(1, $1::int) n`), n); err != nil {
+			b.Fatal(err)
+		}
+	}
+	r := outbox.NewRelay(outbox.Options{Box: postgres.OpenKept(db, name), Sink: storetest.Discard{}, Clock: clock.System, Lease: time.Minute})
+	storetest.Drain(b, r, fill)
+}
