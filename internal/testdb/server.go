@@ -90,7 +90,7 @@ func StartPostgres(opts PostgresOptions) (*PostgresServer, error) {
 func memoryDir() string {
 	const dir, need = "/dev/shm", 4 << 30
 	var s syscall.Statfs_t
-	if err := syscall.Statfs(dir, &s); err != nil || uint64(s.Bavail)*uint64(s.Bsize) < need {
+	if err := syscall.Statfs(dir, &s); err != nil || s.Bavail*uint64(s.Bsize) < need {
 		return ""
 	}
 	return dir
