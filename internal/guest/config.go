@@ -11,7 +11,7 @@ import (
 
 // Config is the section [guest].
 type Config struct {
-	Enabled bool `toml:"enabled" doc:"Serve guests. In development: it serves sessions, wishlists and handoffs."`
+	Enabled bool `toml:"enabled" doc:"Serve guests: sessions, wishlists, handoffs to booking sites, and events about them. In development: search, the catalogue and telemetry are not served yet."`
 	settings.Database
 	settings.Sweep
 	Events

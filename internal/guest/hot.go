@@ -170,8 +170,8 @@ type StoredAnswer struct {
 const ClaimLife = 30 * time.Second
 
 // HotCache has the caches of answers of upstreams, and locks for those who fill them. Its
-// keys are those of the seed without their environment, such as cache:facets:at:vienna.
-// Unlike everything else, it makes room when memory is short.
+// keys have no environment, such as cache:facets:at:vienna. Unlike everything else, it
+// makes room when memory is short.
 type HotCache interface {
 	// Cached reads a value.
 	Cached(ctx context.Context, key string) (value []byte, found bool, err error)

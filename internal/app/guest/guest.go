@@ -35,7 +35,7 @@ func New() *Guest { return &Guest{cfg: guest.DefaultConfig()} }
 // Service returns the service for the server.
 func (s *Guest) Service() service.Service {
 	return service.Service{
-		Name: Name, Doc: "Guest: anonymous sessions, wishlists and booking handoffs of a consumer front end. In development.",
+		Name: Name, Doc: "Guest: anonymous sessions, wishlists, handoffs to booking sites, and their events, for a consumer front end. In development.",
 		Config: &s.cfg, Probe: s.probe, Open: s.open, Commands: s.commands, Added: true,
 		Secrets: []service.Secret{
 			{Name: "cookie_secret", Setting: &s.cfg.CookieSecret, Old: &s.cfg.OldCookieSecrets, Bound: true},
