@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -227,11 +228,11 @@ func attribute(raw json.RawMessage) (*string, error) {
 	case string:
 		return &v, nil
 	case bool:
-		text := fmt.Sprint(v)
+		text := strconv.FormatBool(v)
 		return &text, nil
 	case float64:
 		if v == float64(int32(v)) {
-			text := fmt.Sprint(int32(v))
+			text := strconv.Itoa(int(v))
 			return &text, nil
 		}
 	}

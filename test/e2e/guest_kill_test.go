@@ -54,29 +54,37 @@ func TestGuestEventsAfterKills(t *testing.T) {
 				s.Kill()
 			}
 			binary.Start(t, data, vars...)
-			ids := map[any]string{}      // the property of an event, by its ID
-			last := map[string]float64{} // the sequence of a session
-			for len(acknowledged) > 0 {
-				e := hook.next(t)
-				wish, _ := e["data"].(map[string]any)
-				property, _ := wish["propertyId"].(string)
-				if was, again := ids[e["id"]]; again && was != property {
-					t.Errorf("the ID %v is that of two events", e["id"])
-				} else if !again {
-					ids[e["id"]] = property
-					session, _ := e["partitionkey"].(string)
-					text, _ := e["sequence"].(string)
-					sequence, err := strconv.ParseFloat(text, 64)
-					if err != nil || sequence <= last[session] {
-						t.Errorf("%s: %v after %v, %v", session, sequence, last[session], err)
-					}
-					last[session] = sequence
-				}
-				delete(acknowledged, property)
-			}
+			ids := awaitEvents(t, hook, acknowledged)
 			if len(ids) != rounds*20 {
 				t.Errorf("%d events, want %d", len(ids), rounds*20)
 			}
 		})
 	}
+}
+
+// awaitEvents receives until each property had an event. It returns the properties by the IDs of
+// their events, and reports events of a session out of order.
+func awaitEvents(t *testing.T, hook *hook, properties map[string]bool) map[any]string {
+	t.Helper()
+	ids := map[any]string{}      // the property of an event, by its ID
+	last := map[string]float64{} // the sequence of a session
+	for len(properties) > 0 {
+		e := hook.next(t)
+		wish, _ := e["data"].(map[string]any)
+		property, _ := wish["propertyId"].(string)
+		if was, again := ids[e["id"]]; again && was != property {
+			t.Errorf("the ID %v is that of two events", e["id"])
+		} else if !again {
+			ids[e["id"]] = property
+			session, _ := e["partitionkey"].(string)
+			text, _ := e["sequence"].(string)
+			sequence, err := strconv.ParseFloat(text, 64)
+			if err != nil || sequence <= last[session] {
+				t.Errorf("%s: %v after %v, %v", session, sequence, last[session], err)
+			}
+			last[session] = sequence
+		}
+		delete(properties, property)
+	}
+	return ids
 }

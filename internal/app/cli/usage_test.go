@@ -3,6 +3,8 @@ package cli_test
 import (
 	"context"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -122,7 +124,10 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// commands lists all commands, from the names of their manual pages.
+// synopsis matches the words of a command, and perhaps some more, in its manual page.
+var synopsis = regexp.MustCompile(`(?m)^\\fBholdfast((?: [a-z][a-z0-9-]*)*)`)
+
+// commands lists all commands, from their manual pages.
 func commands(t *testing.T) (all []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -134,8 +139,19 @@ func commands(t *testing.T) (all []string) {
 		t.Fatal(err)
 	}
 	for _, f := range files {
-		name := strings.TrimSuffix(strings.TrimPrefix(f.Name(), "holdfast"), ".1")
-		all = append(all, strings.TrimSpace(strings.ReplaceAll(name, "-", " ")))
+		page, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := synopsis.FindSubmatch(page)
+		if found == nil {
+			t.Fatalf("%s has no synopsis", f.Name())
+		}
+		words := strings.Fields(string(found[1]))
+		for len(words) > 0 && "holdfast-"+strings.Join(words, "-")+".1" != f.Name() {
+			words = words[:len(words)-1]
+		}
+		all = append(all, strings.Join(words, " "))
 	}
 	return all
 }

@@ -62,6 +62,10 @@ const (
 	ackDeadline  = 30 * time.Second
 	retention    = 7 * 24 * time.Hour
 	maxExtension = 10 * time.Minute
+
+	// What was received and not processed is returned for others. This limits the wait for
+	// what is being processed.
+	shutdownTimeout = 10 * time.Second
 )
 
 // Ensure implements broker.Broker.
@@ -158,6 +162,7 @@ func (b *Broker) Subscribe(ctx context.Context, _, subscription string, handle f
 	s := b.client.Subscriber(subscription)
 	s.ReceiveSettings.MaxOutstandingMessages = maxOutstanding
 	s.ReceiveSettings.MaxExtension = maxExtension
+	s.ReceiveSettings.ShutdownOptions = &pubsub.ShutdownOptions{Behavior: pubsub.ShutdownBehaviorNackImmediately, Timeout: shutdownTimeout}
 	err := s.Receive(ctx, func(ctx context.Context, m *pubsub.Message) {
 		e, err := broker.FromHeaders(m.Attributes, m.Data)
 		if err != nil {
@@ -167,10 +172,10 @@ func (b *Broker) Subscribe(ctx context.Context, _, subscription string, handle f
 			Message: broker.Message{Key: m.OrderingKey, Event: e}, Ack: m.Ack, Nack: m.Nack, Extend: func() {},
 		})
 	})
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return classify(err)
 	}
-	return classify(err)
+	return nil
 }
 
 // Close implements broker.Broker.

@@ -16,7 +16,7 @@ func CheckSink(setting string) error {
 	}
 	if path, ok := strings.CutPrefix(setting, "file:"); ok {
 		if path == "" {
-			return errors.New("expected a path after file:")
+			return errors.New("file: has no path")
 		}
 		return nil
 	}

@@ -69,7 +69,7 @@ func OpenKept(db *pgdb.DB, name string) outbox.Kept {
 		box: box{sql: New(outbox.Table{Name: name, Owner: "ordering_key", Stream: "ordering_key", Type: "text"}), db: db},
 		next: pgdb.Statement{Name: "outbox.next", SQL: `
 			SELECT` + event + ` FROM unnest($1::smallint[]) p (part), LATERAL (
-				SELECT * FROM ` + name + ` e WHERE e.part = p.part AND` + waits + `
+				SELECT ordering_key, position, topic, subject, payload, created_at, part, id, headers, retention_class FROM ` + name + ` e WHERE e.part = p.part AND` + waits + `
 				AND NOT EXISTS (SELECT 1 FROM ` + name + ` r WHERE r.ordering_key = e.ordering_key AND r.position <= e.position
 					AND r.published_at IS NULL AND r.dead_at IS NULL AND r.next_attempt_at > $3)
 				ORDER BY e.position LIMIT $2::bigint) e ORDER BY e.position`},
