@@ -59,7 +59,8 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 
 // Limits of Pub/Sub.
 const (
-	ackDeadline  = 30 * time.Second
+	// A message that a dead consumer had received is delivered again after this time.
+	ackDeadline  = 10 * time.Second
 	retention    = 7 * 24 * time.Hour
 	maxExtension = 10 * time.Minute
 
@@ -162,6 +163,7 @@ func (b *Broker) Subscribe(ctx context.Context, _, subscription string, handle f
 	s := b.client.Subscriber(subscription)
 	s.ReceiveSettings.MaxOutstandingMessages = maxOutstanding
 	s.ReceiveSettings.MaxExtension = maxExtension
+	s.ReceiveSettings.MaxDurationPerAckExtension = ackDeadline
 	s.ReceiveSettings.ShutdownOptions = &pubsub.ShutdownOptions{Behavior: pubsub.ShutdownBehaviorNackImmediately, Timeout: shutdownTimeout}
 	err := s.Receive(ctx, func(ctx context.Context, m *pubsub.Message) {
 		e, err := broker.FromHeaders(m.Attributes, m.Data)
