@@ -128,11 +128,13 @@ func (x *exchange) cookieName() string {
 	return "gms"
 }
 
+// setCookie sends the cookie, or another one instead of it.
 func (x *exchange) setCookie(session guest.ID) {
-	http.SetCookie(x.out, &http.Cookie{ //nolint:gosec // Secure is not possible over plain HTTP, on one machine
+	cookie := &http.Cookie{ //nolint:gosec // Secure is not possible over plain HTTP, on one machine
 		Name: x.cookieName(), Value: x.Service.Cookies.Sign(session), Path: "/", MaxAge: int(guest.SessionLife.Seconds()),
 		Secure: x.at.Scheme == "https", HttpOnly: true, SameSite: http.SameSiteLaxMode,
-	})
+	}
+	x.out.Header().Set("Set-Cookie", cookie.String())
 }
 
 // read reads the body and the idempotency key.

@@ -356,4 +356,9 @@ func TestCookies(t *testing.T) {
 	if strings.Contains(header, "Domain") || got.header.Get("Set-Cookie") == "" {
 		t.Errorf("Set-Cookie: %s", header)
 	}
+	// A visit renews the cookie, once.
+	renewed := a.send(http.MethodGet, "/session", "").header.Values("Set-Cookie")
+	if len(renewed) != 1 || !strings.HasPrefix(renewed[0], "gms="+a.cookie+";") || !strings.Contains(renewed[0], "Max-Age=2592000") {
+		t.Errorf("Set-Cookie of a visit: %q", renewed)
+	}
 }

@@ -40,11 +40,14 @@ func (x *exchange) beginSession() error {
 	return x.sendSession(http.StatusCreated, s)
 }
 
+// getSession also renews the cookie, so that a browser keeps it as long as the session is
+// kept.
 func (x *exchange) getSession() error {
 	s, err := x.Service.Session(x.ctx(), x.session)
 	if err != nil {
 		return err
 	}
+	x.setCookie(x.session)
 	return x.sendSession(http.StatusOK, s)
 }
 
