@@ -107,7 +107,7 @@ func makeRelease(where, first string) (string, error) {
 		return "", err
 	}
 	source, out := filepath.Join(dir, "source"), filepath.Join(dir, "dist")
-	for _, part := range []string{"cmd", "docs", "internal", "packaging"} {
+	for _, part := range []string{"client", "cmd", "docs", "internal", "packaging"} {
 		if err := os.CopyFS(filepath.Join(source, part), os.DirFS(filepath.Join("..", "..", part))); err != nil {
 			return "", err
 		}

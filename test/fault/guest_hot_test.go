@@ -34,7 +34,8 @@ func newGuests(t *testing.T, n int, vars ...string) *guests {
 	vars = append([]string{
 		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false",
 		"HOLDFAST_GUEST__HOT=" + g.redis.URL(), "HOLDFAST_GUEST__DATABASE_URL=" + testdb.PostgresDatabase(t),
-		"HOLDFAST_GUEST__COOKIE_SECRET=" + strings.Repeat("s", 32), "HOLDFAST_GUEST__RATE_LIMITS=false",
+		"HOLDFAST_GUEST__COOKIE_SECRET=" + strings.Repeat("s", 32), "HOLDFAST_GUEST__HANDOFF_SECRET=" + strings.Repeat("h", 32),
+		"HOLDFAST_GUEST__RATE_LIMITS=false",
 	}, vars...)
 	data := t.TempDir()
 	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {

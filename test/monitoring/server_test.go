@@ -95,7 +95,7 @@ func scrape(t *testing.T) string {
 	t.Helper()
 	cert, key, client := binary.Certificate(t)
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__TLS_CERT_FILE="+cert, "HOLDFAST_SERVER__TLS_KEY_FILE="+key,
-		"HOLDFAST_SYNCSTORAGE__SWEEP_INTERVAL=10ms", "HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t))
+		"HOLDFAST_SYNCSTORAGE__SWEEP_INTERVAL=10ms", "HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t))
 	c := s.Token(1)
 	a, err := c.SendBy(t.Context(), client, "PUT", "/storage/tabs/x", `{"payload":"x"}`)
 	if err != nil || a.Status != http.StatusOK {
@@ -103,7 +103,12 @@ func scrape(t *testing.T) string {
 	}
 	useExtension(t, s, client)
 	return s.AwaitAnswer("/metrics", func(_ int, body string) bool {
-		return strings.Contains(body, `holdfast_sweep_rounds_total{outcome="ok"`) && strings.Contains(body, `holdfast_buckets_node_bodies_total{`)
+		for _, some := range []string{`holdfast_sweep_rounds_total{outcome="ok"`, `holdfast_buckets_node_bodies_total{`, `holdfast_outbox_delay_seconds_count{`, `holdfast_outbox_oldest_event_seconds{`} {
+			if !strings.Contains(body, some) {
+				return false
+			}
+		}
+		return true
 	})
 }
 

@@ -25,6 +25,8 @@ var (
 		SELECT EXISTS (SELECT FROM bff_consumer.handoff_replay_log WHERE hmac_key_id = $1 AND minted_at > $2 AND expires_at > $3)`}
 	// It excludes others of its kind, and not the locks of mints.
 	sqlLockKeys = pgdb.Statement{Name: "guest.lock_handoff_keys", SQL: `LOCK TABLE bff_consumer.handoff_keys IN SHARE ROW EXCLUSIVE MODE`}
+	// It excludes sqlLockKeys.
+	sqlKeepKeys = pgdb.Statement{Name: "guest.keep_handoff_keys", SQL: `LOCK TABLE bff_consumer.handoff_keys IN ROW EXCLUSIVE MODE`}
 	sqlNow      = pgdb.Statement{Name: "guest.now", SQL: `SELECT clock_timestamp()`}
 	sqlEpoch    = pgdb.Statement{Name: "guest.handoff_epoch", SQL: `
 		SELECT epoch, incarnation, bff_consumer.handoff_incarnation() FROM bff_consumer.handoff_epoch`}
@@ -69,7 +71,12 @@ func (s *Store) HandoffKeys(ctx context.Context) (all []guest.HandoffKey, err er
 // SigningKey implements guest.Tx. A statement that waited for a rotation does not see the
 // new key, but the next one does.
 func (t *tx) SigningKey() (guest.HandoffKey, error) {
-	for range 2 {
+	for first := true; ; first = false {
+		if !first { // the key was replaced meanwhile, if there is one: now it cannot be
+			if _, err := t.t.Exec(sqlKeepKeys); err != nil {
+				return guest.HandoffKey{}, err
+			}
+		}
 		var row scanKey
 		var isRestored bool
 		found, err := t.t.QueryRow(sqlSigningKey, nil, append([]any{&isRestored}, row.dest()...)...)
@@ -80,9 +87,10 @@ func (t *tx) SigningKey() (guest.HandoffKey, error) {
 			return guest.HandoffKey{}, guest.ErrRestored
 		case found:
 			return row.key(), nil
+		case !first:
+			return guest.HandoffKey{}, guest.ErrNoKey
 		}
 	}
-	return guest.HandoffKey{}, guest.ErrNoKey
 }
 
 // ChangeHandoffKeys implements guest.Store.
