@@ -145,6 +145,10 @@ func TestExampleConfiguration(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("sqlite:"+filepath.Join(dir, "own.db")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	audit := filepath.Join(dir, "audit")
+	if err := os.WriteFile(audit, []byte("log\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	// A secret is set directly or from a file: both are tested.
 	uncommented := commented.ReplaceAllString(string(example), "$1")
 	// These have no defaults.
@@ -164,6 +168,7 @@ func TestExampleConfiguration(t *testing.T) {
 	byItself := regexp.MustCompile(`(?m)^(`+either+`)_file = .*$`).ReplaceAllString(uncommented, "")
 	byFile := regexp.MustCompile(`(?m)^(`+either+`) = .*$`).ReplaceAllString(uncommented, "")
 	byFile = regexp.MustCompile(`(?m)^(`+either+`)_file = .*$`).ReplaceAllString(byFile, `${1}_file = "`+secret+`"`)
+	byFile = strings.Replace(byFile, `audit_file = "`+secret+`"`, `audit_file = "`+audit+`"`, 1)
 	// A key has an algorithm.
 	byFile = regexp.MustCompile(`(?s)(\n\[extstorage\.token_keys\.NAME\]\n.*?\nalg = )""`).ReplaceAllString(byFile, `${1}"HS256"`)
 	for name, text := range map[string]string{"commented": string(example), "by itself": byItself, "by file": byFile} {
