@@ -72,7 +72,7 @@ UNRACED   = grep -wE "extstorage|maintenance|s3api|clouddriver|sqlite|postgres|j
 TEST      = GOGC=400 $(GO) test -exec "env -u GOGC" -count=1 -timeout 10m $(if $(SOAKONLY),-skip "$(SOAKONLY)") $(TESTFLAGS)
 # What repeats on another engine, or with another client, what a test has shown once.
 # `make soak PART=tests` has all of it.
-SOAKONLY  = TestStoreBehindPgBouncer/^(Delete|Export|Faults|Garbage|Handoff|Listing|Model|Registry|Sweep)|TestThreeNodes/clients/(aws|boto3-old|javascript|restic|s3cmd)|TestSyncOnSpanner|TestStalledReaders/PostgreSQL|TestBucketsStoppedNodes|TestReproducible
+SOAKONLY  = TestStoreBehindPgBouncer/^(Delete|Export|Faults|Garbage|Handoff|Listing|Model|Registry|Sweep)|TestOneNode/clients/boto3-old|TestThreeNodes/clients/(aws|boto3-old|javascript|restic|s3cmd)|TestSyncOnSpanner|TestRunOnPostgres|Test(Frozen|Linearizable|Network|TwoServers)/Spanner|TestStalledReaders/PostgreSQL|TestBucketsStoppedNodes|TestReproducible
 
 # SERVICE=NAME takes one service; test/packages has their names and packages.
 PACKAGES  = test/packages $(SERVICE)
