@@ -118,6 +118,7 @@ func FuzzEvent(f *testing.F) {
 	f.Add(text)
 	f.Add([]byte(`{"specversion":"1.0","id":"1","source":"/","type":"t","n":1,"b":true,"datacontenttype":"text/plain","data":"x"}`))
 	f.Add([]byte(`{"specversion":"1.0","id":"1","source":"/","type":"t","datacontenttype":"a/b","data_base64":"AAH/"}`))
+	f.Add([]byte(`{"specversion":"1.0","id":"1","source":"/","type":"t","data_base64":"0000"}`)) // not JSON
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var a, b broker.Event
 		if json.Unmarshal(text, &a) != nil {

@@ -159,11 +159,11 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 	}
 	switch {
 	case len(e.Data) == 0:
-	case e.isJSON():
+	case e.isJSON() && json.Valid(e.Data):
 		all["data"] = json.RawMessage(e.Data)
-	case utf8.Valid(e.Data):
+	case !e.isJSON() && utf8.Valid(e.Data):
 		all["data"] = string(e.Data)
-	default:
+	default: // also what only says that it is JSON
 		all["data_base64"] = e.Data
 	}
 	return json.Marshal(all)
