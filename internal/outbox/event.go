@@ -173,3 +173,25 @@ type DeadEvent struct {
 	Reason   string    // of the last refusal
 	DiedAt   time.Time // to the microsecond
 }
+
+// deadPage is how many events EachDead reads at once.
+const deadPage = 500
+
+// EachDead calls fn with the events that were set aside, until it returns an error.
+func EachDead(ctx context.Context, box Dead, fn func(*DeadEvent) error) error {
+	for after := (ID{}); ; {
+		page, err := box.ListDead(ctx, after, deadPage)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			if err := fn(&page[i]); err != nil {
+				return err
+			}
+			after = page[i].ID()
+		}
+		if len(page) < deadPage {
+			return nil
+		}
+	}
+}

@@ -2,12 +2,7 @@ package buckets
 
 import (
 	"context"
-	"crypto/hkdf"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,17 +24,9 @@ const (
 // tokenKeys returns the keys of tokens for the native API. They are derived from the
 // secrets that encrypt access keys, of which the first one signs.
 func tokenKeys(secrets []string) (*bearer.Keyring, error) {
-	var keys []bearer.Key
-	for i, secret := range secrets {
-		if slices.Contains(secrets[:i], secret) {
-			continue
-		}
-		id, err1 := hkdf.Key(sha256.New, []byte(secret), nil, "buckets token key ID", 8)
-		key, err2 := hkdf.Key(sha256.New, []byte(secret), nil, "buckets tokens", sha256.Size)
-		if err := errors.Join(err1, err2); err != nil {
-			return nil, err
-		}
-		keys = append(keys, bearer.Key{ID: hex.EncodeToString(id), Alg: bearer.HS256, Text: hex.EncodeToString(key)})
+	keys, err := bearer.DerivedKeys(secrets, "buckets")
+	if err != nil {
+		return nil, err
 	}
 	return bearer.NewKeyring(bearer.Options{Keys: keys, Audience: httpapi.Audience, Leeway: leeway, MaxLifetime: maxTTL})
 }

@@ -58,7 +58,7 @@ func (c *command) listDead(ctx context.Context, asJSON bool) error {
 	if !asJSON {
 		fmt.Fprintln(w, "TENANT\tINSTALL\tSEQ\tTOPIC\tATTEMPTS\tSET ASIDE\tERROR")
 	}
-	err := c.eachDead(ctx, func(d *outbox.DeadEvent) error {
+	err := outbox.EachDead(ctx, c.state.audit, func(d *outbox.DeadEvent) error {
 		if asJSON {
 			return c.PrintLine(deadLine{d.Owner, d.Stream, d.Seq, d.Topic, d.Key, d.At, d.Payload, d.Attempts, d.DiedAt, d.Reason})
 		}
@@ -69,27 +69,6 @@ func (c *command) listDead(ctx context.Context, asJSON bool) error {
 		return err
 	}
 	return w.Flush()
-}
-
-// deadPage is how many events are read at once.
-const deadPage = 500
-
-func (c *command) eachDead(ctx context.Context, fn func(d *outbox.DeadEvent) error) error {
-	for after := (outbox.ID{}); ; {
-		page, err := c.state.audit.ListDead(ctx, after, deadPage)
-		if err != nil {
-			return err
-		}
-		for i := range page {
-			if err := fn(&page[i]); err != nil {
-				return err
-			}
-			after = page[i].ID()
-		}
-		if len(page) < deadPage {
-			return nil
-		}
-	}
 }
 
 func (c *command) retryDead(ctx context.Context, id outbox.ID) (bool, error) {
@@ -137,7 +116,7 @@ func (c *command) auditEvent(name, short, long, done string, do func(context.Con
 
 func (c *command) everyDead(ctx context.Context, done string, do func(context.Context, outbox.ID) (bool, error)) error {
 	n := 0
-	err := c.eachDead(ctx, func(d *outbox.DeadEvent) error {
+	err := outbox.EachDead(ctx, c.state.audit, func(d *outbox.DeadEvent) error {
 		found, err := do(ctx, d.ID())
 		if found {
 			n++

@@ -139,7 +139,7 @@ func (c *command) listDead(ctx context.Context, box outbox.Kept, asJSON bool) er
 	if !asJSON {
 		fmt.Fprintln(w, "EVENT\tTYPE\tKEY\tATTEMPTS\tSET ASIDE\tERROR")
 	}
-	err := eachDead(ctx, box, func(d *outbox.DeadEvent) error {
+	err := outbox.EachDead(ctx, box, func(d *outbox.DeadEvent) error {
 		if asJSON {
 			line := newEventLine(&d.Event, d.Attempts, d.Reason)
 			line.SetAside = notNil(d.DiedAt)
@@ -152,24 +152,6 @@ func (c *command) listDead(ctx context.Context, box outbox.Kept, asJSON bool) er
 		return err
 	}
 	return w.Flush()
-}
-
-func eachDead(ctx context.Context, box outbox.Kept, fn func(*outbox.DeadEvent) error) error {
-	for after := (outbox.ID{}); ; {
-		some, err := box.ListDead(ctx, after, page)
-		if err != nil {
-			return err
-		}
-		for i := range some {
-			if err := fn(&some[i]); err != nil {
-				return err
-			}
-			after = some[i].ID()
-		}
-		if len(some) < page {
-			return nil
-		}
-	}
 }
 
 // deadLetter returns a command that does something to set-aside events.
@@ -188,7 +170,7 @@ func (c *command) deadLetter(name, short, long, done string, do func(outbox.Kept
 				return err
 			}
 			if all {
-				err := eachDead(ctx, box, func(d *outbox.DeadEvent) error { return one(d.ID()) })
+				err := outbox.EachDead(ctx, box, func(d *outbox.DeadEvent) error { return one(d.ID()) })
 				fmt.Fprintf(c.Stdout, "events %s: %d\n", done, n)
 				return err
 			}

@@ -2,15 +2,11 @@ package guest
 
 import (
 	"context"
-	"crypto/hkdf"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -76,17 +72,9 @@ func (s *Guest) openHandoffs(d *service.Deps, gs *guest.Service, db *engine.Data
 // tokenKeys returns the keys of the tokens of services. They are derived from the secrets,
 // of which the first one signs.
 func tokenKeys(secrets []string) (*bearer.Keyring, error) {
-	var keys []bearer.Key
-	for i, secret := range secrets {
-		if slices.Contains(secrets[:i], secret) {
-			continue
-		}
-		id, err1 := hkdf.Key(sha256.New, []byte(secret), nil, "guest token key ID", 8)
-		key, err2 := hkdf.Key(sha256.New, []byte(secret), nil, "guest tokens", sha256.Size)
-		if err := errors.Join(err1, err2); err != nil {
-			return nil, err
-		}
-		keys = append(keys, bearer.Key{ID: hex.EncodeToString(id), Alg: bearer.HS256, Text: hex.EncodeToString(key)})
+	keys, err := bearer.DerivedKeys(secrets, "guest")
+	if err != nil {
+		return nil, err
 	}
 	return bearer.NewKeyring(bearer.Options{Keys: keys, Audience: httpapi.Audience, Leeway: leeway, MaxLifetime: maxTTL})
 }

@@ -4,8 +4,13 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/pem"
+	"errors"
+	"slices"
 	"strings"
 
 	"github.com/go-jose/go-jose/v4"
@@ -119,4 +124,21 @@ func parse(block *pem.Block) (any, error) {
 		return x509.ParseECPrivateKey(block.Bytes)
 	}
 	return x509.ParsePKCS8PrivateKey(block.Bytes)
+}
+
+// DerivedKeys returns keys that are derived from secrets, which may have other uses. Each
+// secret gives one key, and other names give other keys.
+func DerivedKeys(secrets []string, name string) (keys []Key, err error) {
+	for i, secret := range secrets {
+		if slices.Contains(secrets[:i], secret) {
+			continue
+		}
+		id, err1 := hkdf.Key(sha256.New, []byte(secret), nil, name+" token key ID", 8)
+		key, err2 := hkdf.Key(sha256.New, []byte(secret), nil, name+" tokens", sha256.Size)
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, err
+		}
+		keys = append(keys, Key{ID: hex.EncodeToString(id), Alg: HS256, Text: hex.EncodeToString(key)})
+	}
+	return keys, nil
 }
