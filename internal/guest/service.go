@@ -42,7 +42,7 @@ func NewService(o Options) *Service { return &Service{Options: o, mirrors: newMi
 // request, which is stored; its error is nil, ErrWishlistFull or ErrOtherTenant.
 func (s *Service) AddWish(ctx context.Context, m Mutation, w Wish, answer func(w Wish, added bool, err error) (Answer, error)) (Answer, bool, error) {
 	var ok bool
-	if w.Tenant, ok = ident.ParseUUID(w.Tenant); !ok {
+	if w.Tenant, ok = ParseTenant(w.Tenant); !ok {
 		return Answer{}, false, ErrTenant
 	}
 	if w.Property, ok = ident.ParseUUID(w.Property); !ok {

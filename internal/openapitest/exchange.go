@@ -2,6 +2,7 @@ package openapitest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -224,13 +225,14 @@ func (d *Document) answer(x *Exchange, response place) error {
 	return errors.Join(errs...)
 }
 
-// codes holds error.code against x-codes.
+// codes holds error.code, or the code of a problem (RFC 9457), against x-codes.
 func codes(response place, body []byte) error {
 	allowed, ok := response.members["x-codes"].([]any)
 	if !ok {
 		return nil
 	}
 	var e struct {
+		Code  string `json:"code"`
 		Error struct {
 			Code string `json:"code"`
 		} `json:"error"`
@@ -238,8 +240,8 @@ func codes(response place, body []byte) error {
 	if err := json.Unmarshal(body, &e); err != nil {
 		return err
 	}
-	if !slices.Contains(allowed, any(e.Error.Code)) {
-		return fmt.Errorf("code %s is not of this status", e.Error.Code)
+	if code := cmp.Or(e.Error.Code, e.Code); !slices.Contains(allowed, any(code)) {
+		return fmt.Errorf("code %s is not of this status", code)
 	}
 	return nil
 }

@@ -64,10 +64,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	if err := x.sameSite(); err != nil {
 		return err
 	}
-	if err := x.authenticate(); err != nil {
-		return err
-	}
-	if err := x.limit(); err != nil {
+	if err := x.admit(); err != nil {
 		return err
 	}
 	if err := x.read(); err != nil {
@@ -79,10 +76,21 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return x.action.serve(x)
 }
 
+// admit finds the session and takes a token of the rate limit.
+func (x *exchange) admit() error {
+	if x.action.open {
+		return nil
+	}
+	if err := x.authenticate(); err != nil {
+		return err
+	}
+	return x.limit()
+}
+
 // sameSite rejects changes that another site makes a browser send: SameSite=Lax does not
 // stop those of other hosts of the site, and old browsers do not know it.
 func (x *exchange) sameSite() error {
-	if x.in.Method == http.MethodGet {
+	if x.in.Method == http.MethodGet || x.in.Method == http.MethodHead {
 		return nil
 	}
 	if site := x.in.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {

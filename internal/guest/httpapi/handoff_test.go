@@ -82,7 +82,7 @@ func (r *receiver) want(status int, path, body, part string, headers ...string) 
 	in.Header.Set("Authorization", "Bearer "+r.token("booking", ""))
 	in.Header.Set("Idempotency-Key", "a")
 	webtest.SetHeaders(in, headers...)
-	resp, err := http.DefaultClient.Do(in)
+	resp, err := described(r.t).Do(in)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestKeysAdmin(t *testing.T) {
 	base := webtest.Serve(t, web.Service{Serve: admin.Serve, Error: httpapi.WriteError, Route: httpapi.LabelKeys}, web.Options{}).URL
 	send := func(status int, method, path string) (key httpapi.KeyView) {
 		t.Helper()
-		resp, err := http.DefaultClient.Do(webtest.Request(t, base, method, "/guest/keys"+path, nil))
+		resp, err := described(t).Do(webtest.Request(t, base, method, "/guest/keys"+path, nil))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ func Label(path string) string {
 func parseRoute(path string) (rt route) {
 	rest := strings.TrimPrefix(path, prefix)
 	switch rest {
-	case "session", "session/preferences", "session/recently-viewed", "session/history", "session/clear", "wishlist", "handoff":
+	case "session", "session/preferences", "session/recently-viewed", "session/history", "session/clear", "wishlist", "handoff", "openapi.json":
 		rt.template = "/" + rest
 		return rt
 	}
@@ -55,6 +55,7 @@ func parseRoute(path string) (rt route) {
 type action struct {
 	serve func(*exchange) error
 
+	open    bool // needs no session, and has no rate limit
 	begins  bool // a request without a session begins one
 	mutates bool // needs an idempotency key
 	body    bool // has a JSON body
@@ -75,6 +76,7 @@ var actions = map[string]map[string]*action{
 	"/session/clear":                   {http.MethodPost: {serve: (*exchange).clear, mutates: true}},
 	"/wishlist":                        {http.MethodGet: {serve: (*exchange).listWishes}, http.MethodPost: {serve: (*exchange).addWish, mutates: true, body: true}},
 	"/wishlist/{propertyId}":           {http.MethodPatch: {serve: (*exchange).setNote, mutates: true, body: true}, http.MethodDelete: {serve: (*exchange).removeWish, mutates: true}},
+	"/openapi.json":                    {http.MethodGet: {serve: (*exchange).document, open: true}, http.MethodHead: {serve: (*exchange).document, open: true}},
 	"/handoff":                         {http.MethodGet: {serve: (*exchange).listHandoffs}},
 	"/handoff/{tenantId}/{propertyId}": {http.MethodPost: {serve: (*exchange).mint, mutates: true, body: true}},
 }

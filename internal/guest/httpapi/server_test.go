@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/guest/memory"
 	"holdfast/internal/guest/sqlite"
+	"holdfast/internal/openapitest"
 	"holdfast/internal/testdb/opened"
 	"holdfast/internal/web"
 	"holdfast/internal/web/webtest"
@@ -25,6 +27,24 @@ const (
 	tenant   = "11111111-2222-4333-8444-555555555555"
 	property = "22222222-2222-4333-8444-555555555555"
 )
+
+// described returns a client that checks every exchange against the API description.
+func described(t testing.TB) *http.Client {
+	t.Helper()
+	d, err := description()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &http.Client{Transport: &openapitest.Transport{Document: d, Next: http.DefaultTransport, Report: func(err error) { t.Error(err) }}}
+}
+
+var description = sync.OnceValues(func() (*openapitest.Document, error) {
+	text, err := os.ReadFile("openapi.json")
+	if err != nil {
+		return nil, err
+	}
+	return openapitest.Load(text)
+})
 
 // server is the service on a listener.
 type server struct {
@@ -75,7 +95,7 @@ func (b *browser) send(method, path, body string, headers ...string) answer {
 		r.Header.Set("Cookie", "gms="+b.cookie)
 	}
 	webtest.SetHeaders(r, headers...)
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := described(b.t).Do(r)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -151,6 +171,7 @@ func TestDay(t *testing.T) {
 	b.want(204, http.MethodDelete, "/wishlist/"+property, "")
 	b.want(204, http.MethodDelete, "/wishlist/"+property, "")
 	b.want(204, http.MethodDelete, "/wishlist/nothing", "")
+	b.want(200, http.MethodGet, "/openapi.json", "", `"openapi": "3.1.0"`)
 	b.want(404, http.MethodPatch, "/wishlist/"+property, `{"note":""}`, `"code":"not-found"`)
 	b.want(404, http.MethodPatch, "/wishlist/nothing", `{"note":""}`, `"code":"not-found"`)
 	b.want(200, http.MethodGet, "/wishlist", "", `"items":[]`)
@@ -311,6 +332,7 @@ func TestRefusals(t *testing.T) {
 		"two values":       {400, "POST", "/wishlist", `{}{}`, nil, "invalid"},
 		"no object":        {422, "POST", "/wishlist", `[]`, nil, "invalid"},
 		"null":             {422, "POST", "/wishlist", `null`, nil, "invalid"},
+		"null preferences": {422, "PATCH", "/session/preferences", `null`, nil, "invalid"},
 		"unknown member":   {422, "POST", "/wishlist", `{"tenant":"x"}`, nil, "invalid"},
 		"wrong type":       {422, "POST", "/wishlist", `{"tenantId":1}`, nil, "invalid"},
 		"tenant":           {422, "POST", "/wishlist", `{"tenantId":"x","propertyId":"` + property + `","source":"list"}`, nil, "invalid"},
@@ -356,6 +378,7 @@ func TestCookies(t *testing.T) {
 	if strings.Contains(header, "Domain") || got.header.Get("Set-Cookie") == "" {
 		t.Errorf("Set-Cookie: %s", header)
 	}
+	(&browser{server: s}).want(200, http.MethodGet, "/openapi.json", "") // needs none
 	// A visit renews the cookie, once.
 	renewed := a.send(http.MethodGet, "/session", "").header.Values("Set-Cookie")
 	if len(renewed) != 1 || !strings.HasPrefix(renewed[0], "gms="+a.cookie+";") || !strings.Contains(renewed[0], "Max-Age=2592000") {

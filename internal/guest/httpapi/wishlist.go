@@ -191,6 +191,9 @@ func jsonAnswer(status int, body any) (guest.Answer, error) {
 
 // decode reads a JSON object with the members of a struct only.
 func decode(body canonjson.Value, into any) error {
+	if len(body) == 0 || body[0] != '{' { // null would change nothing
+		return web.Refuse(http.StatusUnprocessableEntity, "invalid", "expected an object")
+	}
 	d := json.NewDecoder(bytes.NewReader([]byte(body)))
 	d.DisallowUnknownFields()
 	err := d.Decode(into)

@@ -1,0 +1,18 @@
+package httpapi
+
+import (
+	_ "embed"
+	"net/http"
+
+	"holdfast/internal/guest"
+)
+
+// openAPI describes the API of all three listeners.
+//
+//go:embed openapi.json
+var openAPI []byte
+
+func (x *exchange) document() error {
+	send(x.out, guest.Answer{Status: http.StatusOK, ContentType: "application/json", Body: openAPI})
+	return nil
+}

@@ -1,0 +1,66 @@
+package httpapi
+
+import (
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast/internal/openapitest"
+)
+
+// TestDescriptionHasTheRoutes: the API description has exactly the routes of the three
+// listeners.
+func TestDescriptionHasTheRoutes(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	description, err := openapitest.Load(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const id = "11111111-2222-4333-8444-555555555555"
+	fill := strings.NewReplacer("{srsId}", "srs_01KB2Q4Y7N5M3K2H1G0F9E8D7B", "{propertyId}", id, "{tenantId}", id, "{id}", "bhd_01KB2Q4Y7N5M3K2H1G0F9E8D7B", "{key}", "k")
+	described, others := map[string][]string{}, []string(nil)
+	for _, r := range description.Routes() {
+		path := fill.Replace(r.Path)
+		if !Owns(path) {
+			if !OwnsReceiver(path) && !OwnsKeys(path) {
+				t.Errorf("%s is described and not routed", r.Path)
+			}
+			others = append(others, r.Method+" "+r.Path)
+			continue
+		}
+		template := parseRoute(path).template
+		if prefix+strings.TrimPrefix(template, "/") != r.Path {
+			t.Errorf("%s is described, and routed as %q", r.Path, template)
+		}
+		described[template] = append(described[template], r.Method)
+	}
+	for template, methods := range actions {
+		routed := slices.Sorted(maps.Keys(methods))
+		if is := slices.Sorted(slices.Values(described[template])); !slices.Equal(is, routed) {
+			t.Errorf("%s: described are %v, routed %v", template, is, routed)
+		}
+	}
+	routed := []string{"GET " + keysPath, "POST " + keysPath}
+	for _, change := range []string{"rotate", "revoke-all", "{key}/activate", "{key}/retire", "{key}/revoke"} {
+		if (&KeysAdmin{}).change("/"+fill.Replace(change)) == nil {
+			t.Errorf("%s is not routed", change)
+		}
+		routed = append(routed, "POST "+keysPath+"/"+change)
+	}
+	for _, operation := range []string{"consume", "verify"} {
+		if _, _, ok := parseReceiver(receiverPrefix + "bhd_1/" + operation); !ok {
+			t.Errorf("%s is not routed", operation)
+		}
+		routed = append(routed, http.MethodPost+" "+receiverPrefix+"{id}/"+operation)
+	}
+	if is, want := slices.Sorted(slices.Values(others)), slices.Sorted(slices.Values(routed)); !slices.Equal(is, want) {
+		t.Errorf("described on the other listeners are\n%v, routed\n%v", is, want)
+	}
+}
