@@ -49,7 +49,7 @@ var services = []service{
 	{
 		name: "buckets", wiring: "buckets", backends: []string{"sqlite", "postgres"}, apis: []string{"s3api", "httpapi"},
 		libs:  []string{"github.com/hashicorp/golang-lru/v2/expirable"},
-		below: []string{"internal/canonjson"},
+		below: []string{"internal/canonjson", "internal/secretbox"},
 		helpers: []helper{
 			{name: "blobs", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
 			{name: "blobs/filedriver", ours: []string{"internal/buckets/blobs"}, libs: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/sys/unix"}},
@@ -61,7 +61,7 @@ var services = []service{
 	{
 		name: "guest", wiring: "guest", backends: []string{"sqlite", "postgres"},
 		libs:  []string{"github.com/oklog/ulid/v2"},
-		below: []string{"internal/canonjson", "internal/inbox", "internal/outbox", "client/handoff"},
+		below: []string{"internal/canonjson", "internal/inbox", "internal/outbox", "internal/secretbox", "client/handoff"},
 		helpers: []helper{
 			{name: "memory"},
 			{name: "hottest", ours: []string{"internal/suite"}, libs: []string{"pgregory.net/rapid"}},
@@ -84,6 +84,7 @@ var leaves = []string{"internal/fault", "internal/ident", "internal/clock", "int
 // ones before it.
 var shared = []helper{
 	{name: "internal/canonjson"},
+	{name: "internal/secretbox"},
 	{name: "internal/conf", libs: []string{"github.com/pelletier/go-toml/v2"}},
 	{name: "internal/conf/settings"},
 	{name: "internal/obs", libs: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},

@@ -2,11 +2,7 @@ package buckets
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base32"
 	"encoding/base64"
 	"errors"
@@ -16,16 +12,17 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/fault"
+	"holdfast/internal/secretbox"
 )
 
 // Keyring creates access keys and finds their secrets, which are encrypted in the
 // database. It is safe for concurrent use.
 type Keyring struct {
-	store   Accounts
-	clock   clock.Clock
-	ciphers []cipher.AEAD // the first encrypts
-	given   map[string]ConfiguredKey
-	found   *expirable.LRU[string, found]
+	store Accounts
+	clock clock.Clock
+	box   *secretbox.Box
+	given map[string]ConfiguredKey
+	found *expirable.LRU[string, found]
 }
 
 // found is an access key with its account, as it was a short time ago.
@@ -40,35 +37,22 @@ const (
 	KeyDelay = 5 * time.Second
 )
 
-// NewKeyring returns a keyring. The secrets are those of Config; the first encrypts.
+// NewKeyring returns a keyring. The secrets are those of Config.
 // Keys of the configuration have precedence over those of the database.
-func NewKeyring(store Accounts, now clock.Clock, secrets []string, configured ...ConfiguredKey) (*Keyring, error) {
+func NewKeyring(store Accounts, now clock.Clock, secret string, old []string, configured ...ConfiguredKey) (*Keyring, error) {
 	k := &Keyring{store: store, clock: now, given: map[string]ConfiguredKey{}, found: expirable.NewLRU[string, found](cachedKeys, nil, KeyDelay)}
 	for _, c := range configured {
 		k.given[c.ID] = c
 	}
-	for _, s := range secrets {
-		key, err := hkdf.Key(sha256.New, []byte(s), nil, "buckets access keys", 32)
-		if err != nil {
-			return nil, err
-		}
-		block, err := aes.NewCipher(key)
-		if err != nil {
-			return nil, err
-		}
-		aead, err := cipher.NewGCMWithRandomNonce(block)
-		if err != nil {
-			return nil, err
-		}
-		k.ciphers = append(k.ciphers, aead)
-	}
-	return k, nil
+	var err error
+	k.box, err = secretbox.New("buckets access keys", secret, old...)
+	return k, err
 }
 
 // New returns a new access key for an account, which the caller stores, and its secret.
 func (k *Keyring) New(account AccountID) (key Key, secret string) {
 	key, secret = Key{ID: newKeyID(), Account: account, Created: At(k.clock())}, newKeySecret()
-	key.Secret = k.ciphers[0].Seal(nil, nil, []byte(secret), []byte(key.ID)) //nolint:gosec // the cipher makes a random nonce
+	key.Secret = k.box.Seal([]byte(secret), key.ID)
 	return key, secret
 }
 
@@ -116,10 +100,8 @@ func (k *Keyring) Find(ctx context.Context, id string) (account Account, secret 
 
 // Secret decrypts the secret of a key.
 func (k *Keyring) Secret(key Key) (string, error) {
-	for _, c := range k.ciphers {
-		if text, err := c.Open(nil, nil, key.Secret, []byte(key.ID)); err == nil {
-			return string(text), nil
-		}
+	if text, ok := k.box.Open(key.Secret, key.ID); ok {
+		return string(text), nil
 	}
 	return "", fault.New(fault.Internal, "the secret of an access key was encrypted with another buckets.key_secret: restore it, or add it to buckets.old_key_secrets")
 }

@@ -2,11 +2,7 @@ package guest
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base32"
 	"errors"
 	"slices"
@@ -16,6 +12,7 @@ import (
 
 	"holdfast/client/handoff"
 	"holdfast/internal/fault"
+	"holdfast/internal/secretbox"
 )
 
 // HandoffKey is a key that signs tokens of handoffs, as it is stored.
@@ -55,8 +52,8 @@ var (
 // read from there when they are needed, so each change has an immediate effect everywhere.
 // It is safe for concurrent use.
 type HandoffKeys struct {
-	store   HandoffStore
-	ciphers []cipher.AEAD // the first encrypts
+	store HandoffStore
+	box   *secretbox.Box
 
 	mu    sync.Mutex
 	rings map[string]*handoff.Ring // of one key each, by its ID. The database knows its state
@@ -64,23 +61,11 @@ type HandoffKeys struct {
 
 // NewHandoffKeys returns the ring of a database. The secrets are those of Config.
 func NewHandoffKeys(store HandoffStore, secret string, old []string) (*HandoffKeys, error) {
-	k := &HandoffKeys{store: store, rings: map[string]*handoff.Ring{}}
-	for _, s := range append([]string{secret}, old...) {
-		key, err := hkdf.Key(sha256.New, []byte(s), nil, "guest handoff keys", 32)
-		if err != nil {
-			return nil, err
-		}
-		block, err := aes.NewCipher(key)
-		if err != nil {
-			return nil, err
-		}
-		aead, err := cipher.NewGCMWithRandomNonce(block)
-		if err != nil {
-			return nil, err
-		}
-		k.ciphers = append(k.ciphers, aead)
+	box, err := secretbox.New("guest handoff keys", secret, old...)
+	if err != nil {
+		return nil, err
 	}
-	return k, nil
+	return &HandoffKeys{store: store, box: box, rings: map[string]*handoff.Ring{}}, nil
 }
 
 // sign signs claims with a key.
@@ -117,12 +102,11 @@ func (k *HandoffKeys) ring(key HandoffKey) (*handoff.Ring, error) {
 }
 
 func (k *HandoffKeys) decrypt(key HandoffKey) ([]byte, error) {
-	for _, c := range k.ciphers {
-		if secret, err := c.Open(nil, nil, key.Secret, []byte(key.ID)); err == nil {
-			return secret, nil
-		}
+	secret, ok := k.box.Open(key.Secret, key.ID)
+	if !ok {
+		return nil, errKeySecret
 	}
-	return nil, errKeySecret
+	return secret, nil
 }
 
 // verify returns the claims of a token and the ID of the key that signed it, or
@@ -162,7 +146,7 @@ func (k *HandoffKeys) newKey(now time.Time) HandoffKey {
 	id := now.UTC().Format("20060102") + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(text[32:])[:6])
 	return HandoffKey{
 		ID: id, State: KeyVerifyOnly, NotBefore: now.Truncate(time.Millisecond),
-		Secret: k.ciphers[0].Seal(nil, nil, text[:32], []byte(id)), //nolint:gosec // the cipher makes a random nonce
+		Secret: k.box.Seal(text[:32], id),
 	}
 }
 

@@ -98,11 +98,10 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 		return nil, err
 	}
 	opened := &service.Opened{Databases: []*engine.Database{db}}
-	secrets := append([]string{s.cfg.KeySecret}, s.cfg.OldKeySecrets...)
-	if s.keys, err = buckets.NewKeyring(st, d.Clock, secrets, s.cfg.ConfiguredKeys()...); err != nil {
+	if s.keys, err = buckets.NewKeyring(st, d.Clock, s.cfg.KeySecret, s.cfg.OldKeySecrets, s.cfg.ConfiguredKeys()...); err != nil {
 		return opened, err
 	}
-	if s.tokens, err = tokenKeys(secrets); err != nil {
+	if s.tokens, err = tokenKeys(append([]string{s.cfg.KeySecret}, s.cfg.OldKeySecrets...)); err != nil {
 		return opened, err
 	}
 	s.store = st

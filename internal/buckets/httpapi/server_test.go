@@ -126,7 +126,7 @@ func serveOn(t testing.TB, st backend, o web.Options) *server {
 		Limits: buckets.Limits{Inline: inline, MinPart: 1, GarbageAfter: grace},
 	})
 	s.main, s.other = s.account("main"), s.account("other")
-	keys, err := buckets.NewKeyring(st, s.clock.Now, []string{strings.Repeat("s", 32)})
+	keys, err := buckets.NewKeyring(st, s.clock.Now, strings.Repeat("s", 32), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

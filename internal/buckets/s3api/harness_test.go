@@ -80,7 +80,7 @@ func serve(t testing.TB, log ...*slog.Logger) *server {
 		Store: st, Uploads: st, Collector: st, References: st, Counters: st, Accounts: st, Nodes: st, Bodies: s.cluster, Clock: time.Now,
 		Limits: buckets.Limits{Inline: inline, MinPart: minPart},
 	})
-	keys, err := buckets.NewKeyring(st, time.Now, []string{strings.Repeat("s", 32)})
+	keys, err := buckets.NewKeyring(st, time.Now, strings.Repeat("s", 32), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
