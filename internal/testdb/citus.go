@@ -5,10 +5,12 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"holdfast/internal/ident"
 )
@@ -92,16 +94,43 @@ func citusNodes(t testing.TB, base string) []citusNode {
 	return nodes
 }
 
-// LogRemoteCommands makes every server of a Citus database send the statements that it
-// sends to others as notices to its clients, from their next connection on.
-func LogRemoteCommands(t testing.TB, url string) {
+// CitusLog is a connection to the coordinator that records what the servers of a Citus
+// database do for its statements.
+type CitusLog struct {
+	*pgx.Conn
+	Sent []string // statements that a server has sent to another one
+	Ran  []string // statements that a server has run for another one
+}
+
+// LogCitus connects to a Citus database. Its servers log for all later connections.
+func LogCitus(t testing.TB, url string) *CitusLog {
 	t.Helper()
 	for _, n := range citusNodes(t, url) {
 		conn := connect(t, withHost(t, url, n))
 		command(t, conn, `SET citus.enable_ddl_propagation = off`)
 		command(t, conn, `ALTER DATABASE `+pgx.Identifier{conn.Config().Database}.Sanitize()+` SET citus.log_remote_commands = on`)
 	}
+	conf, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &CitusLog{}
+	conf.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { // the coordinator forwards those of the others
+		if strings.HasPrefix(n.Message, "executing the") {
+			l.Ran = append(l.Ran, n.Message)
+		} else {
+			l.Sent = append(l.Sent, n.Message)
+		}
+	}
+	if l.Conn, err = pgx.ConnectConfig(t.Context(), conf); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close(context.Background()) })
+	return l
 }
+
+// Reset forgets what was recorded.
+func (l *CitusLog) Reset() { l.Sent, l.Ran = nil, nil }
 
 func withHost(t testing.TB, base string, n citusNode) string {
 	t.Helper()

@@ -8,9 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"holdfast/internal/buckets"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/testdb"
@@ -22,8 +19,7 @@ import (
 func TestDistribution(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.CitusDatabase(t)}, Migrations)
-	tables := opened.CitusTables(t, db, "manta_bucket")
-	if want := []string{
+	opened.WantCitusTables(t, db, "manta_bucket",
 		"manta_bucket distributed owner colocated",
 		"manta_bucket_account reference <none>",
 		"manta_bucket_deleted_bucket distributed owner colocated",
@@ -38,9 +34,7 @@ func TestDistribution(t *testing.T) {
 		"manta_bucket_upload distributed owner colocated",
 		"manta_bucket_usage distributed owner colocated",
 		"schema_migrations",
-	}; !slices.Equal(tables, want) {
-		t.Errorf("the tables are\n%s", strings.Join(tables, "\n"))
-	}
+	)
 	// Parts of transactions that compute: they are not delegated.
 	inside := []string{sqlAssemble.Name, sqlUpdate.Name, sqlRemove.Name}
 	for _, h := range ofOwner() {
@@ -56,25 +50,8 @@ func TestOneMessage(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
 	opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
-	conf, err := pgx.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Every node logs what it sends to others. The coordinator forwards the logs of the
-	// others.
-	var sent []string
-	conf.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
-		if !strings.HasPrefix(n.Message, "executing the") {
-			sent = append(sent, n.Message)
-		}
-	}
-	testdb.LogRemoteCommands(t, url)
-	conn, err := pgx.ConnectConfig(t.Context(), conf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	if _, err := conn.Exec(t.Context(), `INSERT INTO manta_bucket (id, name, owner) VALUES ($1, 'bucket-0', $2)`, filledBucket, filledOwner); err != nil {
+	log := testdb.LogCitus(t, url)
+	if _, err := log.Exec(t.Context(), `INSERT INTO manta_bucket (id, name, owner) VALUES ($1, 'bucket-0', $2)`, filledBucket, filledOwner); err != nil {
 		t.Fatal(err)
 	}
 	for _, h := range ofOwner() {
@@ -83,8 +60,8 @@ func TestOneMessage(t *testing.T) {
 		}, h.name) {
 			continue
 		}
-		sent = nil
-		rows, err := conn.Query(t.Context(), h.st.SQL, h.args...)
+		log.Reset()
+		rows, err := log.Query(t.Context(), h.st.SQL, h.args...)
 		if err == nil {
 			rows.Close()
 			err = rows.Err()
@@ -92,8 +69,8 @@ func TestOneMessage(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", h.name, err)
 		}
-		if len(sent) != 1 || !strings.HasPrefix(sent[0], "issuing SELECT ") {
-			t.Errorf("%s: the messages are\n%s", h.name, strings.Join(sent, "\n"))
+		if len(log.Sent) != 1 || !strings.HasPrefix(log.Sent[0], "issuing SELECT ") {
+			t.Errorf("%s: the messages are\n%s", h.name, strings.Join(log.Sent, "\n"))
 		}
 	}
 }

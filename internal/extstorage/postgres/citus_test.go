@@ -9,9 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"holdfast/internal/canonjson"
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
@@ -26,8 +23,7 @@ func TestDistribution(t *testing.T) {
 	url := testdb.CitusDatabase(t)
 	db := opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
 
-	tables := opened.CitusTables(t, db, "ext_storage_records")
-	if want := []string{
+	opened.WantCitusTables(t, db, "ext_storage_records",
 		"ext_storage_answers distributed tenant_id colocated",
 		"ext_storage_changes distributed tenant_id colocated",
 		"ext_storage_installs distributed tenant_id colocated",
@@ -40,9 +36,7 @@ func TestDistribution(t *testing.T) {
 		"ext_storage_schemas distributed tenant_id colocated",
 		"ext_storage_usage distributed tenant_id colocated",
 		"schema_migrations",
-	}; !slices.Equal(tables, want) {
-		t.Errorf("the tables are\n%s", strings.Join(tables, "\n"))
-	}
+	)
 	if broken := opened.Lines(t, db, `SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid`); len(broken) > 0 {
 		t.Errorf("invalid indexes: %v", broken)
 	}
@@ -111,26 +105,7 @@ func TestOneMessage(t *testing.T) {
 	t.Parallel()
 	url := testdb.CitusDatabase(t)
 	opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
-	conf, err := pgx.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Every node logs what it sends to others and what it runs itself. The
-	// coordinator forwards the logs of the others.
-	var sent, did []string
-	conf.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
-		if strings.HasPrefix(n.Message, "executing the") {
-			did = append(did, n.Message)
-		} else {
-			sent = append(sent, n.Message)
-		}
-	}
-	testdb.LogRemoteCommands(t, url)
-	conn, err := pgx.ConnectConfig(t.Context(), conf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	log := testdb.LogCitus(t, url)
 
 	o := ext.Owner{Tenant: filledTenant, Install: filledInstall}
 	w := ext.Write{Now: filledAt, Quota: ext.DefaultQuota(), Ops: []ext.Op{
@@ -147,29 +122,29 @@ func TestOneMessage(t *testing.T) {
 		{"batch once", ext.Write{Ops: w.Ops, Now: w.Now, Quota: w.Quota, IdempotencyKey: &ext.IdempotencyKey{Key: "once"}}},
 		{"put that recounts", ext.Write{Ops: w.Ops[:1], Now: w.Now + 1, Quota: ext.Quota{Bytes: 3, Keys: 1, Namespaces: 1}}},
 	} {
-		sent, did = nil, nil
+		log.Reset()
 		var answer []byte
-		if err := conn.QueryRow(t.Context(), sqlApply.SQL, arguments(o, &c.w)...).Scan(&answer); err != nil || !bytes.HasPrefix(answer, []byte(`{"items":[{`)) {
+		if err := log.QueryRow(t.Context(), sqlApply.SQL, arguments(o, &c.w)...).Scan(&answer); err != nil || !bytes.HasPrefix(answer, []byte(`{"items":[{`)) {
 			t.Fatalf("%s: %s, %v", c.name, answer, err)
 		}
-		if len(sent) != 1 || !strings.HasPrefix(sent[0], "issuing SELECT public.ext_apply_v2(") || len(did) < 6 {
-			t.Errorf("%s: the messages are\n%s\nand the node ran\n%s", c.name, strings.Join(sent, "\n"), strings.Join(did, "\n"))
+		if len(log.Sent) != 1 || !strings.HasPrefix(log.Sent[0], "issuing SELECT public.ext_apply_v2(") || len(log.Ran) < 6 {
+			t.Errorf("%s: the messages are\n%s\nand the node ran\n%s", c.name, strings.Join(log.Sent, "\n"), strings.Join(log.Ran, "\n"))
 		}
 	}
 
-	sent, did = nil, nil
+	log.Reset()
 	var answers []byte
 	all := []*ext.Optimistic{{Write: ext.Write{Ops: w.Ops[:1], Now: w.Now, Quota: w.Quota}}, {Write: w}}
-	if err := conn.QueryRow(t.Context(), sqlApplyAll.SQL, argumentsOfAll(o, all)...).Scan(&answers); err != nil || !bytes.HasPrefix(answers, []byte(`[{"items":[{`)) {
+	if err := log.QueryRow(t.Context(), sqlApplyAll.SQL, argumentsOfAll(o, all)...).Scan(&answers); err != nil || !bytes.HasPrefix(answers, []byte(`[{"items":[{`)) {
 		t.Fatalf("two writes: %s, %v", answers, err)
 	}
-	if len(sent) != 1 || !strings.HasPrefix(sent[0], "issuing SELECT public.ext_apply_all_v2(") || len(did) < 6 {
-		t.Errorf("two writes: the messages are\n%s\nand the node ran\n%s", strings.Join(sent, "\n"), strings.Join(did, "\n"))
+	if len(log.Sent) != 1 || !strings.HasPrefix(log.Sent[0], "issuing SELECT public.ext_apply_all_v2(") || len(log.Ran) < 6 {
+		t.Errorf("two writes: the messages are\n%s\nand the node ran\n%s", strings.Join(log.Sent, "\n"), strings.Join(log.Ran, "\n"))
 	}
 
 	// For comparison: in a transaction block the write is not delegated as a call.
-	sent = nil
-	tx, err := conn.Begin(t.Context())
+	log.Reset()
+	tx, err := log.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,8 +154,8 @@ func TestOneMessage(t *testing.T) {
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if len(sent) < 2 {
-		t.Errorf("in a block the messages are\n%s", strings.Join(sent, "\n"))
+	if len(log.Sent) < 2 {
+		t.Errorf("in a block the messages are\n%s", strings.Join(log.Sent, "\n"))
 	}
 }
 

@@ -2,9 +2,7 @@ package postgres
 
 import (
 	"context"
-	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -22,17 +20,14 @@ func TestDistribution(t *testing.T) {
 	url := testdb.CitusDatabase(t)
 	db := opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
 
-	tables := opened.CitusTables(t, db, "user_collections")
-	if want := []string{
+	opened.WantCitusTables(t, db, "user_collections",
 		"batch_bsos distributed user_id colocated",
 		"batches distributed user_id colocated",
 		"bsos distributed user_id colocated",
 		"collections reference <none>",
 		"schema_migrations",
 		"user_collections distributed user_id colocated",
-	}; !slices.Equal(tables, want) {
-		t.Errorf("the tables are\n%s", strings.Join(tables, "\n"))
-	}
+	)
 
 	for _, h := range hot() {
 		switch h.st.Name {

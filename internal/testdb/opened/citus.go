@@ -1,23 +1,27 @@
 package opened
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"holdfast/internal/db/pgdb"
 )
 
-// CitusTables returns the tables of a database with their distribution by Citus: kind,
-// distribution column, and "colocated" if the shards are placed with those of the table
-// with.
-func CitusTables(t testing.TB, db *pgdb.DB, with string) []string {
+// WantCitusTables reports an error unless the tables of a database are those in want, by
+// name, each with its distribution by Citus: kind, distribution column, and "colocated" if
+// its shards are placed with those of the table with.
+func WantCitusTables(t testing.TB, db *pgdb.DB, with string, want ...string) {
 	t.Helper()
-	return Lines(t, db, `
+	tables := Lines(t, db, `
 		SELECT concat_ws(' ', c.relname, d.citus_table_type, d.distribution_column,
 			CASE WHEN d.colocation_id = (SELECT colocation_id FROM citus_tables WHERE table_name = $1::text::regclass)
 			THEN 'colocated' END)
 		FROM pg_class c LEFT JOIN citus_tables d ON d.table_name = c.oid
 		WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace ORDER BY c.relname`, with)
+	if !slices.Equal(tables, want) {
+		t.Errorf("the tables are\n%s", strings.Join(tables, "\n"))
+	}
 }
 
 // WantOneTask reports an error unless Citus runs a statement as one task on one node.
