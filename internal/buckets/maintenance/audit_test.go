@@ -10,12 +10,13 @@ import (
 	"testing"
 	"time"
 
-	zombiezen "zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
-
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/maintenance"
+	"holdfast/internal/buckets/postgres"
+	"holdfast/internal/db/pgdb"
 	"holdfast/internal/fault"
+	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 )
 
 // other returns the nodes that have no copy.
@@ -148,9 +149,7 @@ var damages = []damage{
 	{
 		name: "counters",
 		damage: func(s *site, _ buckets.Object) {
-			s.must(s.db.Write(s.t.Context(), "damage", func(c *zombiezen.Conn) error {
-				return sqlitex.Execute(c, `UPDATE manta_bucket_usage SET objects = objects + 7 WHERE bucket_id <> ''`, nil)
-			}))
+			s.must(s.exec(`UPDATE manta_bucket_usage SET objects = objects + 7 WHERE bucket_id = '` + string(s.bucket.ID) + `'`))
 		},
 		found: func(buckets.Object) []string { return []string{"wrong-usage"} },
 	},
@@ -159,44 +158,66 @@ var damages = []damage{
 // TestFindings: every kind of damage is found, repaired, and then gone.
 func TestFindings(t *testing.T) {
 	t.Parallel()
-	for _, tc := range damages {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t)
-			o := s.put("a", large('a'))
-			s.put("b", "bbb")
-			s.upload("c", "part one", "part two")
-			s.put("garbage", large('g'))
-			s.remove("garbage")
-			s.age()
-			tc.damage(s, o)
-			found := tc.found(o)
-			ao := maintenance.AuditOptions{Verify: tc.verify, Level: tc.level}
-			result := s.wantAudit("audit", ao, found...)
-			if result.Bodies != 5 || result.Left != int64(len(found)) {
-				t.Errorf("result: %+v", result)
-			}
-			s.wantAudit("again", ao, found...)
-			ao.Repair = true
-			if tc.lost {
-				s.wantAudit("repair", ao, found...)
-				return
-			}
-			var repaired []string
-			for _, f := range found {
-				repaired = append(repaired, f+" repaired")
-			}
-			s.wantAudit("repair", ao, repaired...)
-			ao.Verify = true
-			s.wantAudit("after the repair", ao)
-			s.wantFiles()
-			s.want("a", large('a'))
-			s.want("b", "bbb")
-			s.want("c", "part onepart two")
-			if now := s.row("a"); len(now.Sharks) != 2 {
-				t.Errorf("nodes: %v", now.Sharks)
-			}
-		})
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		for _, tc := range damages {
+			t.Run(tc.name, func(t *testing.T) {
+				t.Parallel()
+				tc.run(t, newSite(t))
+			})
+		}
+	})
+	t.Run("PostgreSQL", func(t *testing.T) { // one database, because creating them takes most of the time
+		t.Parallel()
+		db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, postgres.Migrations)
+		tables := opened.Lines(t, db, `SELECT tablename::text FROM pg_tables WHERE tablename LIKE 'manta\_%'`)
+		for _, tc := range damages {
+			t.Run(tc.name, func(t *testing.T) {
+				_, err := db.Exec(t.Context(), pgdb.Statement{Name: "empty", SQL: `TRUNCATE ` + strings.Join(tables, ", ")})
+				if err != nil {
+					t.Fatal(err)
+				}
+				tc.run(t, newPostgresSite(t, db))
+			})
+		}
+	})
+}
+
+// run damages a site, and audits it before and after the repair.
+func (tc *damage) run(t *testing.T, s *site) {
+	t.Helper()
+	o := s.put("a", large('a'))
+	s.put("b", "bbb")
+	s.upload("c", "part one", "part two")
+	s.put("garbage", large('g'))
+	s.remove("garbage")
+	s.age()
+	tc.damage(s, o)
+	found := tc.found(o)
+	ao := maintenance.AuditOptions{Verify: tc.verify, Level: tc.level}
+	result := s.wantAudit("audit", ao, found...)
+	if result.Bodies != 5 || result.Left != int64(len(found)) {
+		t.Errorf("result: %+v", result)
+	}
+	s.wantAudit("again", ao, found...)
+	ao.Repair = true
+	if tc.lost {
+		s.wantAudit("repair", ao, found...)
+		return
+	}
+	var repaired []string
+	for _, f := range found {
+		repaired = append(repaired, f+" repaired")
+	}
+	s.wantAudit("repair", ao, repaired...)
+	ao.Verify = true
+	s.wantAudit("after the repair", ao)
+	s.wantFiles()
+	s.want("a", large('a'))
+	s.want("b", "bbb")
+	s.want("c", "part onepart two")
+	if now := s.row("a"); len(now.Sharks) != 2 {
+		t.Errorf("nodes: %v", now.Sharks)
 	}
 }
 

@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	zombiezen "zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/buckets/blobs/filedriver"
@@ -39,7 +42,7 @@ type store interface {
 // site is a service with three nodes in two datacenters.
 type site struct {
 	t       *testing.T
-	db      *sqlitedb.DB // nil on PostgreSQL
+	exec    func(sql string) error // on its database
 	store   store
 	cluster *blobs.Cluster
 	service *buckets.Service
@@ -61,8 +64,7 @@ func onEach(t *testing.T, test func(*testing.T, *site)) {
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
-		db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, postgres.Migrations)
-		test(t, newSiteOn(t, postgres.New(db)))
+		test(t, newPostgresSite(t, opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, postgres.Migrations)))
 	})
 }
 
@@ -70,7 +72,19 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	db := opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations)
 	s := newSiteOn(t, sqlite.New(db))
-	s.db = db
+	s.exec = func(sql string) error {
+		return db.Write(t.Context(), "test", func(c *zombiezen.Conn) error { return sqlitex.Execute(c, sql, nil) })
+	}
+	return s
+}
+
+func newPostgresSite(t *testing.T, db *pgdb.DB) *site {
+	t.Helper()
+	s := newSiteOn(t, postgres.New(db))
+	s.exec = func(sql string) error {
+		_, err := db.Exec(t.Context(), pgdb.Statement{Name: "test", SQL: sql})
+		return err
+	}
 	return s
 }
 
