@@ -82,6 +82,9 @@ func (c *Config) Check() conf.Problems {
 	if c.Processes < 1 {
 		problems.Addf("processes", "must be at least 1")
 	}
+	if c.SweepLimit > MaxStep {
+		problems.Addf("sweep_limit", "must be at most %d", MaxStep)
+	}
 	for name, n := range map[string]int{
 		"session": c.Rates.Session, "bootstrap": c.Rates.Bootstrap, "search": c.Rates.Search, "detail": c.Rates.Detail,
 		"wishlist": c.Rates.Wishlist, "mint": c.Rates.Mint, "telemetry": c.Rates.Telemetry,

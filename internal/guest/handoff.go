@@ -114,10 +114,6 @@ type HandoffStore interface {
 	// the first if after is nil.
 	Handoffs(ctx context.Context, session ID, after *Handoff, limit int) ([]Handoff, error)
 
-	// DropHandoffs deletes at most limit handoffs that were minted before a time, and
-	// returns their number.
-	DropHandoffs(ctx context.Context, before time.Time, limit int) (int, error)
-
 	// HandoffKeys reads all keys, by the time when they were added and then by ID.
 	HandoffKeys(ctx context.Context) ([]HandoffKey, error)
 

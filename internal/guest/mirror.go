@@ -186,6 +186,7 @@ func (s *Service) Repair(ctx context.Context) {
 	for {
 		now := time.Now()
 		s.repairMirrors(ctx, now, &overflowed)
+		_ = s.FlushSeen(ctx) // the next round tries again
 		if s.mirrors.wantsRefresh() || now.Sub(reconciled) >= reconcileEvery {
 			if err := s.RefreshSuspensions(ctx); err == nil {
 				reconciled = now

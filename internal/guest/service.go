@@ -15,6 +15,7 @@ import (
 type Service struct {
 	Options
 	mirrors *mirrors
+	seen    *seen
 }
 
 // Options are what a Service needs. Store, Hot, Cookies and Clock are required; a Service
@@ -36,7 +37,9 @@ type Options struct {
 }
 
 // NewService returns a service.
-func NewService(o Options) *Service { return &Service{Options: o, mirrors: newMirrors()} }
+func NewService(o Options) *Service {
+	return &Service{Options: o, mirrors: newMirrors(), seen: newSeen()}
+}
 
 // AddWish adds a property to the wishlist of a session. answer makes the answer of the
 // request, which is stored; its error is nil, ErrWishlistFull or ErrOtherTenant.

@@ -27,17 +27,10 @@ type Store interface {
 	// after is nil.
 	Wishes(ctx context.Context, session ID, after *Wish, limit int) ([]Wish, error)
 
-	// DropAnswers deletes at most limit answers that have expired, and returns their
-	// number.
-	DropAnswers(ctx context.Context, now time.Time, limit int) (int, error)
-
-	// DropRemoved deletes at most limit entries that were removed before a time, and
-	// returns their number.
-	DropRemoved(ctx context.Context, before time.Time, limit int) (int, error)
-
 	// Outbox returns the events for a relay.
 	Outbox() outbox.Kept
 	HandoffStore
+	RetentionStore
 
 	// Ping checks that the engine is reachable and has the schema that this binary
 	// requires. Otherwise it returns fault.Unavailable with the reason.

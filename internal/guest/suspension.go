@@ -54,10 +54,6 @@ type Suspensions interface {
 
 	// SuspendedTenants returns all tenants that are suspended, ordered by ID.
 	SuspendedTenants(ctx context.Context) ([]Suspension, error)
-
-	// DropReceived deletes at most limit events that the inbox need not remember any
-	// more, and returns their number.
-	DropReceived(ctx context.Context, now time.Time, limit int) (int, error)
 }
 
 // Types of the events that the service receives. Other services may put a prefix that

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/broker"
@@ -12,7 +11,6 @@ import (
 	"holdfast/internal/broker/sinks"
 	"holdfast/internal/guest"
 	"holdfast/internal/outbox"
-	"holdfast/internal/sweep"
 )
 
 // events publishes the events of the service.
@@ -55,17 +53,3 @@ func (e *events) startRelay(ctx context.Context, d *service.Deps, st guest.Store
 
 // deadHint is logged when an event is set aside.
 const deadHint = "run holdfast guest dead-letters list to list such events, and holdfast guest dead-letters retry --all to publish them"
-
-// jobs are the sweeps of old events.
-func (e *events) jobs(st guest.Store, job func(string, func(context.Context, time.Time, int) (int, error)) sweep.Job) []sweep.Job {
-	box := st.Outbox()
-	return []sweep.Job{
-		job("published events of guests", func(ctx context.Context, now time.Time, limit int) (int, error) {
-			return box.DropPublished(ctx, guest.Operational, now.Add(-e.cfg.Keep), limit)
-		}),
-		job("published audit events of guests", func(ctx context.Context, now time.Time, limit int) (int, error) {
-			return box.DropPublished(ctx, guest.Audit, now.Add(-e.cfg.KeepAudit), limit)
-		}),
-		job("received events of guests", st.DropReceived),
-	}
-}

@@ -4,7 +4,6 @@ package guest
 import (
 	"context"
 	"errors"
-	"time"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/db/engine"
@@ -15,7 +14,6 @@ import (
 	"holdfast/internal/guest/postgres"
 	"holdfast/internal/guest/sqlite"
 	"holdfast/internal/outbox"
-	"holdfast/internal/sweep"
 	"holdfast/internal/web"
 )
 
@@ -27,6 +25,9 @@ type Guest struct {
 	cfg      guest.Config
 	handoffs *handoffs
 	opened   guest.Store
+
+	service   *guest.Service
+	retention *guest.Retention
 }
 
 // New returns the service with its default settings.
@@ -43,9 +44,6 @@ func (s *Guest) Service() service.Service {
 		},
 	}
 }
-
-// keepRemoved is how long entries that were removed from wishlists are kept.
-const keepRemoved = 30 * 24 * time.Hour
 
 func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
 	events := newEvents(s.cfg.Events)
@@ -72,27 +70,14 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 		options.Limits = s.cfg.Rates.Limits()
 	}
 	h := &httpapi.Handler{Service: guest.NewService(options)}
-	job := func(name string, run func(ctx context.Context, now time.Time, limit int) (int, error)) sweep.Job {
-		return sweep.Job{Name: name, Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit, Run: run}
-	}
-	jobs := []sweep.Job{
-		job("old answers of guests", func(ctx context.Context, now time.Time, limit int) (int, error) {
-			return st.DropAnswers(ctx, now.Add(-s.cfg.SweepAfter), limit)
-		}),
-		job("removed wishes of guests", func(ctx context.Context, now time.Time, limit int) (int, error) {
-			return st.DropRemoved(ctx, now.Add(-keepRemoved), limit)
-		}),
-		job("old handoffs of guests", func(ctx context.Context, now time.Time, limit int) (int, error) {
-			return st.DropHandoffs(ctx, now.Add(-guest.HandoffLife), limit)
-		}),
-	}
-	jobs = append(jobs, events.jobs(st, job)...)
+	s.retention = &guest.Retention{Store: st, Clock: d.Clock, Expired: s.cfg.SweepAfter, Events: s.cfg.Keep, KeepAudit: s.cfg.KeepAudit}
+	s.service = h.Service
 	opened := &service.Opened{
 		Databases: []*engine.Database{db},
 		Mounts: []service.Mount{{Listener: service.Main, Paths: []string{"/bff/consumer/v1/"}, Mount: web.Mount{
 			Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label},
 		}}},
-		Jobs:   jobs,
+		Jobs:   s.sweepJobs(s.retention),
 		Ready:  st.Ping,
 		Caches: hot.caches, Close: hot.close,
 		Start: func(ctx context.Context) (func() error, error) {

@@ -2,7 +2,9 @@ package guest
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"time"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/db/redisdb"
@@ -35,6 +37,9 @@ func (s *Guest) openHot(ctx context.Context, d *service.Deps) (*hot, error) {
 	}
 	return &hot{Hot: redis.New(db, s.cfg.HotPrefix, d.Clock), redis: db, local: memory.New(d.Clock, localMemory)}, nil
 }
+
+// flushTime is how long writing the last sessions may take at the end.
+const flushTime = 2 * time.Second
 
 // close closes the connection to Redis.
 func (h *hot) close() {
@@ -74,7 +79,9 @@ func (h *hot) start(ctx context.Context, s *guest.Service, stop func() error) fu
 		err := stop()
 		cancel()
 		all.Wait()
-		return err
+		last, end := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+		defer end()
+		return errors.Join(err, s.FlushSeen(last))
 	}
 }
 

@@ -115,6 +115,7 @@ func (x *exchange) authenticate() error {
 			continue
 		}
 		x.session = session
+		x.Service.Saw(session)
 		web.Identify(x.out, string(session))
 		if old {
 			x.setCookie(session)

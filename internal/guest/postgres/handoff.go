@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -43,9 +42,6 @@ var (
 	sqlEraseHandoffs = pgdb.Statement{Name: "guest.erase_handoffs", SQL: `
 		UPDATE bff_consumer.handoff_replay_log SET fingerprint_hash = '', ip_hash = '', source_campaign = NULL, erased_at = $2
 		WHERE guest_session_id = $1 AND erased_at IS NULL`}
-	sqlDropHandoffs = pgdb.Statement{Name: "guest.drop_handoffs", SQL: `
-		DELETE FROM bff_consumer.handoff_replay_log WHERE id = ANY (ARRAY(
-			SELECT id FROM bff_consumer.handoff_replay_log WHERE minted_at < $1 ORDER BY minted_at LIMIT $2 FOR UPDATE SKIP LOCKED))`}
 	sqlHasEvent = pgdb.Statement{Name: "guest.has_event", SQL: `
 		SELECT EXISTS (SELECT FROM bff_consumer.outbox WHERE id = $1)`}
 )
@@ -176,11 +172,6 @@ func report(t *pgdb.Tx, session guest.ID, a guest.Consumption) (appended bool, e
 		return false, err
 	}
 	return true, (&tx{t: t, session: session, now: e.At, headers: a.Headers()}).Append(e)
-}
-
-// DropHandoffs implements guest.Store.
-func (s *Store) DropHandoffs(ctx context.Context, before time.Time, limit int) (int, error) {
-	return s.drop(ctx, sqlDropHandoffs, before, limit)
 }
 
 // Mint implements guest.Tx.

@@ -15,7 +15,6 @@ import (
 
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/fault"
 	"holdfast/internal/guest"
 	"holdfast/internal/outbox"
 	outboxpg "holdfast/internal/outbox/postgres"
@@ -68,12 +67,6 @@ var (
 		ON CONFLICT (composite_key) DO UPDATE SET request_digest = excluded.request_digest, response_status = excluded.response_status,
 			content_type = excluded.content_type, location = excluded.location, response_body = excluded.response_body,
 			created_at = excluded.created_at, expires_at = excluded.expires_at`}
-	sqlDropAnswers = pgdb.Statement{Name: "guest.drop_answers", SQL: `
-		DELETE FROM bff_consumer.idempotency_keys WHERE composite_key = ANY (ARRAY(
-			SELECT composite_key FROM bff_consumer.idempotency_keys WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))`}
-	sqlDropRemoved = pgdb.Statement{Name: "guest.drop_removed", SQL: `
-		DELETE FROM bff_consumer.wishlist_anonymous WHERE id = ANY (ARRAY(
-			SELECT id FROM bff_consumer.wishlist_anonymous WHERE removed_at < $1 ORDER BY removed_at LIMIT $2 FOR UPDATE SKIP LOCKED))`}
 )
 
 // Mutate implements guest.Store.
@@ -117,22 +110,4 @@ func (s *Store) Mutate(ctx context.Context, m guest.Mutation, fn func(guest.Tx) 
 		s.waker.Wake(string(m.Session), "")
 	}
 	return a, replayed, nil
-}
-
-// DropAnswers implements guest.Store.
-func (s *Store) DropAnswers(ctx context.Context, now time.Time, limit int) (int, error) {
-	return s.drop(ctx, sqlDropAnswers, now, limit)
-}
-
-// DropRemoved implements guest.Store.
-func (s *Store) DropRemoved(ctx context.Context, before time.Time, limit int) (int, error) {
-	return s.drop(ctx, sqlDropRemoved, before, limit)
-}
-
-func (s *Store) drop(ctx context.Context, statement pgdb.Statement, at time.Time, limit int) (int, error) {
-	if limit < 1 {
-		return 0, fault.New(fault.Invalid, "limit: expected at least 1")
-	}
-	n, err := s.db.Exec(ctx, statement, at, limit)
-	return int(n), err
 }

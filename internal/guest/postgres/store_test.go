@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/guest"
@@ -39,7 +40,7 @@ func harness(t testing.TB, url string, fault func(string) error) storetest.Harne
 		store = postgres.New(opened.Postgres(t, pgdb.Options{URL: url, Fault: fault}, nil), nil)
 	}
 	return storetest.Harness{
-		Store: store,
+		Store: store, AddBotScore: addBotScore(db), Find: find(db),
 		Again: func(t testing.TB) guest.Store {
 			return postgres.New(opened.Postgres(t, pgdb.Options{URL: url, MaxConns: 10}, nil), nil)
 		},
@@ -58,6 +59,37 @@ func harness(t testing.TB, url string, fault func(string) error) storetest.Harne
 			suite.Must(t, "events", err)
 			return all
 		},
+	}
+}
+
+func addBotScore(db *pgdb.DB) func(suite.TB, guest.ID, time.Time) {
+	return func(t suite.TB, session guest.ID, at time.Time) {
+		t.Helper()
+		_, err := db.Exec(t.Context(), pgdb.Statement{Name: "test", SQL: `INSERT INTO bff_consumer.bot_score_log (id, guest_session_id,
+			fingerprint_hash, ip_hash, user_agent_hash, score, verdict, signals, action_taken, evaluated_at)
+			VALUES ($1, $2, '0', '0', '0', 0.6, 'suspect', '{}', 'none', $3)`}, string(guest.NewID("", at)), string(session), at)
+		suite.Must(t, "add a score", err)
+	}
+}
+
+func find(db *pgdb.DB) func(suite.TB, string) map[string]int {
+	return func(t suite.TB, text string) map[string]int {
+		t.Helper()
+		var tables []string
+		_, err := db.QueryRow(t.Context(), pgdb.Statement{Name: "test", SQL: `
+			SELECT array_agg(tablename::text) FROM pg_tables WHERE schemaname = 'bff_consumer'`}, nil, &tables)
+		suite.Must(t, "tables", err)
+		found := map[string]int{}
+		for _, table := range tables {
+			n := 0
+			_, err := db.QueryRow(t.Context(), pgdb.Statement{Name: "test", SQL: `
+				SELECT count(*) FROM bff_consumer.` + table + ` r WHERE strpos(r::text, $1) > 0`}, []any{text}, &n)
+			suite.Must(t, "find", err)
+			if n > 0 {
+				found[table] = n
+			}
+		}
+		return found
 	}
 }
 

@@ -82,8 +82,3 @@ func (s *Store) SuspendedTenants(ctx context.Context) (all []guest.Suspension, e
 	}, &row.Tenant, &row.Reason, &row.At, &row.Event)
 	return all, err
 }
-
-// DropReceived implements guest.Suspensions.
-func (s *Store) DropReceived(ctx context.Context, now time.Time, limit int) (int, error) {
-	return received.Drop(ctx, s.db, now, limit)
-}

@@ -26,6 +26,8 @@ var (
 	sqlLive = pgdb.Statement{Name: "guest.count_wishes", SQL: `
 		SELECT count(*) FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1 AND removed_at IS NULL`}
 	sqlPutWish = pgdb.Statement{Name: "guest.put_wish", SQL: `
+		WITH seen AS (INSERT INTO bff_consumer.session_seen AS s (guest_session_id, seen_on) VALUES ($1, ($7::timestamptz AT TIME ZONE 'UTC')::date)
+			ON CONFLICT (guest_session_id) DO UPDATE SET seen_on = excluded.seen_on WHERE s.seen_on < excluded.seen_on)
 		INSERT INTO bff_consumer.wishlist_anonymous (guest_session_id, id, tenant_id, property_id, source, note, added_at)
 		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7)
 		ON CONFLICT (guest_session_id, property_id) DO UPDATE
@@ -152,6 +154,9 @@ func (t *tx) RemoveWish(property string) (w guest.Wish, removed bool, err error)
 // Clear implements guest.Tx.
 func (t *tx) Clear() (keys []string, err error) {
 	if _, err := t.t.Exec(sqlClearWishes, string(t.session)); err != nil {
+		return nil, err
+	}
+	if _, err := t.t.Exec(sqlForget, string(t.session)); err != nil {
 		return nil, err
 	}
 	if _, err := t.t.Exec(sqlEraseHandoffs, string(t.session), t.now); err != nil {

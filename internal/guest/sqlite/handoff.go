@@ -32,8 +32,6 @@ const (
 		WHERE id = ?1 AND consumed = 0 AND expires_at > ?2`
 	sqlEraseHandoffs = `UPDATE bff_consumer_handoff_replay_log SET fingerprint_hash = x'', ip_hash = x'', source_campaign = NULL, erased_at = ?
 		WHERE guest_session_id = ? AND erased_at IS NULL`
-	sqlDropHandoffs = `DELETE FROM bff_consumer_handoff_replay_log WHERE id IN
-		(SELECT id FROM bff_consumer_handoff_replay_log WHERE minted_at < ? ORDER BY minted_at LIMIT ?)`
 	sqlHasEvent = `SELECT 1 FROM bff_consumer_outbox WHERE id = ?`
 )
 
@@ -155,11 +153,6 @@ func report(t *tx, e guest.Event) error {
 	}
 	e.At = t.now
 	return t.Append(e)
-}
-
-// DropHandoffs implements guest.Store.
-func (s *Store) DropHandoffs(ctx context.Context, before time.Time, limit int) (int, error) {
-	return s.drop(ctx, "drop_handoffs", sqlDropHandoffs, before, limit)
 }
 
 // Mint implements guest.Tx.

@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
 	"holdfast/internal/guest"
 	"holdfast/internal/outbox"
 	outboxsqlite "holdfast/internal/outbox/sqlite"
@@ -59,10 +58,6 @@ const (
 	sqlKeepAnswer = `INSERT OR REPLACE INTO bff_consumer_idempotency_keys
 		(composite_key, guest_session_id, route, request_digest, response_status, content_type, location, response_body, created_at, expires_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlDropAnswers = `DELETE FROM bff_consumer_idempotency_keys WHERE composite_key IN
-		(SELECT composite_key FROM bff_consumer_idempotency_keys WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)`
-	sqlDropRemoved = `DELETE FROM bff_consumer_wishlist_anonymous WHERE id IN
-		(SELECT id FROM bff_consumer_wishlist_anonymous WHERE removed_at < ? ORDER BY removed_at LIMIT ?)`
 )
 
 // kept is an answer that a mutation has.
@@ -115,26 +110,4 @@ func blob(r *sqlite.Stmt, column int) []byte {
 	b := make([]byte, r.ColumnLen(column))
 	r.ColumnBytes(column, b)
 	return b
-}
-
-// DropAnswers implements guest.Store.
-func (s *Store) DropAnswers(ctx context.Context, now time.Time, limit int) (int, error) {
-	return s.drop(ctx, "drop_answers", sqlDropAnswers, now, limit)
-}
-
-// DropRemoved implements guest.Store.
-func (s *Store) DropRemoved(ctx context.Context, before time.Time, limit int) (int, error) {
-	return s.drop(ctx, "drop_removed", sqlDropRemoved, before, limit)
-}
-
-func (s *Store) drop(ctx context.Context, name, sql string, at time.Time, limit int) (n int, err error) {
-	if limit < 1 {
-		return 0, fault.New(fault.Invalid, "limit: expected at least 1")
-	}
-	err = s.db.Write(ctx, name, func(c *sqlite.Conn) error {
-		err := sqlitedb.Exec(c, sql, at.UnixMicro(), limit)
-		n = c.Changes()
-		return err
-	})
-	return n, err
 }

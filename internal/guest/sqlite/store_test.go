@@ -1,6 +1,8 @@
 package sqlite_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +25,7 @@ func TestStore(t *testing.T) {
 func harness(t testing.TB, fault func(string) error) storetest.Harness {
 	t.Helper()
 	db := opened.SQLite(t, sqlitedb.Options{Fault: fault}, sqlite.Migrations)
-	return storetest.Harness{Store: sqlite.New(db, clock.System, nil), Faulty: harness, Events: func(t suite.TB, session guest.ID) (all []guest.Event) {
+	return storetest.Harness{Store: sqlite.New(db, clock.System, nil), Faulty: harness, AddBotScore: addBotScore(db), Find: find(db), Events: func(t suite.TB, session guest.ID) (all []guest.Event) {
 		t.Helper()
 		err := db.Read(t.Context(), "events", func(c *zombiezen.Conn) (err error) {
 			all, err = sqlitedb.QueryAll(c, `SELECT id, topic, subject, retention_class, payload, created_at FROM bff_consumer_outbox
@@ -38,6 +40,41 @@ func harness(t testing.TB, fault func(string) error) storetest.Harness {
 		suite.Must(t, "events", err)
 		return all
 	}}
+}
+
+func addBotScore(db *sqlitedb.DB) func(suite.TB, guest.ID, time.Time) {
+	return func(t suite.TB, session guest.ID, at time.Time) {
+		t.Helper()
+		suite.Must(t, "add a score", db.Write(t.Context(), "test", func(c *zombiezen.Conn) error {
+			return sqlitedb.Exec(c, `INSERT INTO bff_consumer_bot_score_log (id, guest_session_id, fingerprint_hash, ip_hash, user_agent_hash,
+				score, verdict, signals, action_taken, evaluated_at) VALUES (?, ?, x'00', x'00', x'00', 0.6, 'suspect', '{}', 'none', ?)`,
+				string(guest.NewID("", at)), string(session), at.UnixMicro())
+		}))
+	}
+}
+
+func find(db *sqlitedb.DB) func(suite.TB, string) map[string]int {
+	return func(t suite.TB, text string) map[string]int {
+		t.Helper()
+		found := map[string]int{}
+		suite.Must(t, "find", db.Read(t.Context(), "test", func(c *zombiezen.Conn) error {
+			name := func(r *zombiezen.Stmt) string { return r.ColumnText(0) }
+			tables, err := sqlitedb.QueryAll(c, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'bff_consumer_%'`, name)
+			for _, table := range tables {
+				err = errors.Join(err, sqlitedb.ForEach(c, "SELECT * FROM "+table, func(r *zombiezen.Stmt) error {
+					for column := range r.ColumnCount() {
+						if strings.Contains(r.ColumnText(column), text) {
+							found[strings.TrimPrefix(table, "bff_consumer_")]++
+							break
+						}
+					}
+					return nil
+				}))
+			}
+			return err
+		}))
+		return found
+	}
 }
 
 // TestPing: the store says what is missing, and that nothing is.

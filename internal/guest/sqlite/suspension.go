@@ -82,12 +82,3 @@ func (s *Store) SuspendedTenants(ctx context.Context) (all []guest.Suspension, e
 	})
 	return all, err
 }
-
-// DropReceived implements guest.Suspensions.
-func (s *Store) DropReceived(ctx context.Context, now time.Time, limit int) (n int, err error) {
-	err = s.db.Write(ctx, "drop_received", func(c *sqlite.Conn) error {
-		n, err = received.Drop(c, now, limit)
-		return err
-	})
-	return n, err
-}

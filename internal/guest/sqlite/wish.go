@@ -88,6 +88,9 @@ func (t *tx) AddWish(w guest.Wish) (result guest.Wish, added bool, err error) {
 	if err != nil || !added {
 		return result, false, err
 	}
+	if err := sqlitedb.Exec(t.c, sqlAddSeen, string(t.session), day(t.now)); err != nil {
+		return result, false, err
+	}
 	return result, true, sqlitedb.Exec(t.c, sqlPutWish, string(t.session), string(result.ID), result.Tenant, result.Property, result.Source,
 		orNull(result.Note), result.Added.UnixMicro())
 }
@@ -134,6 +137,9 @@ func (t *tx) RemoveWish(property string) (w guest.Wish, removed bool, err error)
 // Clear implements guest.Tx.
 func (t *tx) Clear() ([]string, error) {
 	if err := sqlitedb.Exec(t.c, sqlClearWishes, string(t.session)); err != nil {
+		return nil, err
+	}
+	if err := sqlitedb.Exec(t.c, sqlForget, string(t.session)); err != nil {
 		return nil, err
 	}
 	if err := sqlitedb.Exec(t.c, sqlEraseHandoffs, t.now.UnixMicro(), string(t.session)); err != nil {

@@ -60,11 +60,9 @@ func retentionFails(t *testing.T, u *user) {
 	trip := &suite.Trip{}
 	u = newUser(t, u.h.Faulty(t, trip.Fault))
 	late := clock.System().Add(2 * guest.MutationLife)
-	for name, drop := range map[string]func() error{
-		"DropAnswers": func() error { _, err := u.h.Store.DropAnswers(t.Context(), late, 10); return err },
-		"DropRemoved": func() error { _, err := u.h.Store.DropRemoved(t.Context(), late, 10); return err },
-	} {
-		trip.FailEach(t, name, func() (func() error, func(string)) {
+	for _, job := range guest.Jobs {
+		drop := func() error { _, err := u.h.Store.Drop(t.Context(), job, late, 10); return err }
+		trip.FailEach(t, string(job), func() (func() error, func(string)) {
 			u.add(wish(1))
 			u.remove(1)
 			return drop, func(what string) { suite.Equal(t, what+": entries", len(u.wishes(10)), 0) }

@@ -210,8 +210,8 @@ func dropHandoffs(_ *testing.T, u *user) {
 		u.newHandoff(time.Minute)
 	}
 	drop := func(before time.Time, limit int) int {
-		n, err := u.h.Store.DropHandoffs(u.t.Context(), before, limit)
-		suite.Must(u.t, "DropHandoffs", err)
+		n, err := u.h.Store.Drop(u.t.Context(), guest.JobHandoffs, before, limit)
+		suite.Must(u.t, "Drop", err)
 		return n
 	}
 	now := clock.System()

@@ -23,6 +23,13 @@ type Harness struct {
 	// Events reads the outbox of a session, in order.
 	Events func(t suite.TB, session guest.ID) []guest.Event
 
+	// AddBotScore adds a score of a session.
+	AddBotScore func(t suite.TB, session guest.ID, at time.Time)
+
+	// Find returns the tables of which a row has a text, without the prefix or schema, and
+	// the number of these rows.
+	Find func(t suite.TB, text string) map[string]int
+
 	// Again, if set, opens another store on the same database, like another process.
 	Again func(t testing.TB) guest.Store
 

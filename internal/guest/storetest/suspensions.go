@@ -233,8 +233,8 @@ func dropReceived(_ *testing.T, u *user) {
 	u.receive(reinstate)
 	u.receive(about("b", tenant, true, 9))
 	drop := func(after time.Duration, limit int) int {
-		n, err := u.h.Store.DropReceived(u.t.Context(), clock.System().Add(after), limit)
-		suite.Must(u.t, "DropReceived", err)
+		n, err := u.h.Store.Drop(u.t.Context(), guest.JobReceived, clock.System().Add(after-inbox.Keep), limit)
+		suite.Must(u.t, "Drop", err)
 		return n
 	}
 	suite.Equal(u.t, "early", drop(inbox.Keep-time.Minute, 10), 0)

@@ -256,15 +256,6 @@ func text(_ *testing.T, u *user) {
 	}
 }
 
-func retentionChecks() []check {
-	return []check{
-		{"Answers", dropAnswers},
-		{"Removed", dropRemoved},
-		{"Handoffs", dropHandoffs},
-		{"Received", dropReceived},
-	}
-}
-
 // dropAnswers: an answer is dropped when it has expired, and not before.
 func dropAnswers(_ *testing.T, u *user) {
 	m := u.mutation()
@@ -278,8 +269,8 @@ func dropAnswers(_ *testing.T, u *user) {
 	}
 	run()
 	drop := func(at time.Time, limit int) int {
-		n, err := u.h.Store.DropAnswers(u.t.Context(), at, limit)
-		suite.Must(u.t, "DropAnswers", err)
+		n, err := u.h.Store.Drop(u.t.Context(), guest.JobAnswers, at, limit)
+		suite.Must(u.t, "Drop", err)
 		return n
 	}
 	now := clock.System()
@@ -299,8 +290,8 @@ func dropRemoved(_ *testing.T, u *user) {
 		u.remove(n)
 	}
 	drop := func(before time.Time, limit int) int {
-		n, err := u.h.Store.DropRemoved(u.t.Context(), before, limit)
-		suite.Must(u.t, "DropRemoved", err)
+		n, err := u.h.Store.Drop(u.t.Context(), guest.JobRemoved, before, limit)
+		suite.Must(u.t, "Drop", err)
 		return n
 	}
 	now := clock.System()

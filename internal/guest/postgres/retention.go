@@ -1,0 +1,186 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+	"holdfast/internal/inbox"
+)
+
+// old has the statements of a job.
+type old struct{ drop, count pgdb.Statement }
+
+// newOld returns the statements for the rows of a table: parameter 1 of where is the time.
+func newOld(name, table, where, order string) old {
+	table = "bff_consumer." + table
+	return old{
+		drop: pgdb.Statement{Name: "guest.drop_" + name, SQL: `
+			DELETE FROM ` + table + ` WHERE ctid = ANY (ARRAY(
+				SELECT ctid FROM ` + table + ` WHERE ` + where + ` ORDER BY ` + order + ` LIMIT $2 FOR UPDATE SKIP LOCKED))`},
+		count: pgdb.Statement{Name: "guest.count_" + name, SQL: `SELECT count(*) FROM (SELECT FROM ` + table + ` WHERE ` + where + ` LIMIT $2) r`},
+	}
+}
+
+var olds = map[guest.Job]old{
+	guest.JobAnswers:     newOld("answers", "idempotency_keys", "expires_at < $1", "expires_at"),
+	guest.JobRemoved:     newOld("removed", "wishlist_anonymous", "removed_at < $1", "removed_at"),
+	guest.JobHandoffs:    newOld("handoffs", "handoff_replay_log", "minted_at < $1", "minted_at"),
+	guest.JobBotScores:   newOld("bot_scores", "bot_score_log", "evaluated_at < $1", "evaluated_at"),
+	guest.JobEvents:      newOld("events", "outbox", "retention_class = 'operational' AND published_at < $1", "published_at"),
+	guest.JobAuditEvents: newOld("audit_events", "outbox", "retention_class = 'audit' AND published_at < $1", "published_at"),
+}
+
+var (
+	sqlCountReceived = pgdb.Statement{Name: "guest.count_received", SQL: `
+		SELECT count(*) FROM (SELECT FROM bff_consumer.inbox WHERE received_at < $1 AND processed_at IS NOT NULL
+			UNION ALL SELECT FROM bff_consumer.inbox_quarantine WHERE received_at < $3 LIMIT $2) r`}
+	sqlCountSilent = pgdb.Statement{Name: "guest.count_silent", SQL: `
+		SELECT count(*) FROM (SELECT FROM bff_consumer.session_seen JOIN bff_consumer.wishlist_anonymous USING (guest_session_id) WHERE seen_on < $1
+			UNION ALL SELECT FROM bff_consumer.session_seen WHERE seen_on < $1 LIMIT $2) r`}
+	sqlDropSilent = pgdb.Statement{Name: "guest.drop_silent", SQL: `SELECT rows, sessions FROM bff_consumer.drop_silent($1, $2)`}
+	// A row that is locked is being marked, or its session is deleted.
+	sqlSeen = pgdb.Statement{Name: "guest.mark_seen", SQL: `
+		UPDATE bff_consumer.session_seen SET seen_on = $2 WHERE guest_session_id = ANY (ARRAY(
+			SELECT guest_session_id FROM bff_consumer.session_seen WHERE guest_session_id = ANY ($1) AND seen_on < $2 FOR UPDATE SKIP LOCKED))`}
+	sqlForget = pgdb.Statement{Name: "guest.forget_session", SQL: `DELETE FROM bff_consumer.session_seen WHERE guest_session_id = $1`}
+)
+
+// silentSessions is how many sessions drop_silent looks at.
+const silentSessions = 500
+
+// day returns the UTC day of a time.
+func day(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
+
+// Drop implements guest.RetentionStore. Rows that another process deletes are skipped.
+func (s *Store) Drop(ctx context.Context, job guest.Job, before time.Time, limit int) (int, error) {
+	if limit < 1 {
+		return 0, fault.New(fault.Invalid, "limit: expected at least 1")
+	}
+	if o, simple := olds[job]; simple {
+		n, err := s.db.Exec(ctx, o.drop, before, limit)
+		return int(n), err
+	}
+	switch job {
+	case guest.JobReceived:
+		return received.Drop(ctx, s.db, before.Add(inbox.Keep), limit)
+	case guest.JobSilent:
+		return s.dropSilent(ctx, day(before), limit)
+	}
+	return 0, guest.ErrNoJob
+}
+
+func (s *Store) dropSilent(ctx context.Context, before time.Time, limit int) (n int, err error) {
+	for {
+		var rows, sessions int
+		most := limit - n
+		if _, err := s.db.QueryRow(ctx, sqlDropSilent, []any{before, most}, &rows, &sessions); err != nil {
+			return n, err
+		}
+		n += rows
+		if rows == 0 || n == limit || sessions < min(most, silentSessions) {
+			return n, nil
+		}
+	}
+}
+
+// CountOld implements guest.RetentionStore.
+func (s *Store) CountOld(ctx context.Context, job guest.Job, before time.Time) (n int, err error) {
+	var statement pgdb.Statement
+	args := []any{before, guest.MaxCount}
+	switch o, simple := olds[job]; {
+	case simple:
+		statement = o.count
+	case job == guest.JobReceived:
+		statement, args = sqlCountReceived, append(args, before.Add(inbox.Keep-inbox.KeepQuarantine))
+	case job == guest.JobSilent:
+		statement, args[0] = sqlCountSilent, day(before)
+	default:
+		return 0, guest.ErrNoJob
+	}
+	_, err = s.db.QueryRow(ctx, statement, args, &n)
+	return n, err
+}
+
+// MarkSeen implements guest.RetentionStore.
+func (s *Store) MarkSeen(ctx context.Context, sessions []guest.ID, at time.Time) error {
+	ids := make([]string, len(sessions))
+	for i, id := range sessions {
+		ids[i] = string(id)
+	}
+	_, err := s.db.Exec(ctx, sqlSeen, ids, day(at))
+	return err
+}
+
+var (
+	sqlEraseHandoff = pgdb.Statement{Name: "guest.erase_handoffs_of_session", SQL: `
+		DELETE FROM bff_consumer.handoff_replay_log WHERE guest_session_id = $1`}
+	sqlEraseBotScores = pgdb.Statement{Name: "guest.erase_bot_scores", SQL: `
+		DELETE FROM bff_consumer.bot_score_log WHERE guest_session_id = $1`}
+	sqlEventsOf = pgdb.Statement{Name: "guest.events_of_session", SQL: `
+		SELECT coalesce(max(id), ''), coalesce(array_agg(id) FILTER (WHERE ordering_key = $1), '{}')
+		FROM (SELECT id, ordering_key FROM bff_consumer.outbox WHERE id > $2 ORDER BY id LIMIT $3) page`}
+	sqlEraseEvents = pgdb.Statement{Name: "guest.erase_events", SQL: `
+		DELETE FROM bff_consumer.outbox WHERE id = ANY ($1) AND retention_class = 'operational' AND (published_at IS NOT NULL OR dead_at IS NOT NULL)`}
+	sqlLockSession = pgdb.Statement{Name: "guest.lock_session", SQL: `
+		SELECT pg_advisory_xact_lock(hashtextextended($1, 4715332))`}
+)
+
+// Erase implements guest.RetentionStore.
+func (s *Store) Erase(ctx context.Context, session guest.ID) (e guest.Erased, answers []string, err error) {
+	err = s.db.Tx(ctx, "guest.erase", func(t *pgdb.Tx) error {
+		e, answers = guest.Erased{}, nil
+		id := []any{string(session)}
+		if _, err := t.Exec(sqlLockSession, id...); err != nil {
+			return err
+		}
+		for _, d := range []struct {
+			statement pgdb.Statement
+			rows      *int
+		}{
+			{sqlClearWishes, &e.Wishes},
+			{sqlEraseHandoff, &e.Handoffs},
+			{sqlEraseBotScores, &e.BotScores},
+			{sqlForget, new(int)},
+		} {
+			n, err := t.Exec(d.statement, id...)
+			if err != nil {
+				return err
+			}
+			*d.rows = int(n)
+		}
+		var key string
+		if err := t.ForEach(sqlClearAnswers, id, func() error { answers = append(answers, key); return nil }, &key); err != nil {
+			return err
+		}
+		e.Answers = len(answers)
+		return nil
+	})
+	if err == nil {
+		e.Events, e.Kept, err = s.eraseEvents(ctx, session)
+	}
+	return e, answers, err
+}
+
+// eraseEvents deletes the events of a session that are neither audited nor waiting. It reads
+// all events since the session began, in pages: an index of sessions would make each event
+// more expensive.
+func (s *Store) eraseEvents(ctx context.Context, session guest.ID) (erased, kept int, err error) {
+	for after := guest.FirstEvent(session); after != ""; {
+		var ids []string
+		if _, err := s.db.QueryRow(ctx, sqlEventsOf, []any{string(session), after, guest.EventPage}, &after, &ids); err != nil {
+			return erased, kept, err
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		n, err := s.db.Exec(ctx, sqlEraseEvents, ids)
+		if err != nil {
+			return erased, kept, err
+		}
+		erased, kept = erased+int(n), kept+len(ids)-int(n)
+	}
+	return erased, kept, nil
+}

@@ -1,0 +1,81 @@
+package guest_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+	"holdfast/internal/suite"
+)
+
+// days records MarkSeen.
+type days struct {
+	guest.Store
+
+	mu   sync.Mutex
+	away bool
+	seen map[string][]guest.ID // by day
+}
+
+func (d *days) MarkSeen(_ context.Context, sessions []guest.ID, at time.Time) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.away {
+		return fault.New(fault.Unavailable, "away")
+	}
+	day := at.Format(time.DateOnly)
+	d.seen[day] = append(d.seen[day], sessions...)
+	return nil
+}
+
+// TestSeenOnceADay: the database gets each session once a day, also if it was unavailable
+// at first.
+func TestSeenOnceADay(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 23, 23, 0, 0, 0, time.UTC)
+	d := &days{seen: map[string][]guest.ID{}}
+	s := guest.NewService(guest.Options{Store: d, Clock: func() time.Time { return now }})
+	a, b := guest.NewID(guest.SessionPrefix, clock.System()), guest.NewID(guest.SessionPrefix, clock.System())
+	visit := func(ids ...guest.ID) {
+		t.Helper()
+		for _, id := range ids {
+			s.Saw(id)
+		}
+		suite.Must(t, "FlushSeen", s.FlushSeen(t.Context()))
+	}
+	visit(a, a)
+	visit(a)
+	d.away = true
+	s.Saw(b)
+	if err := s.FlushSeen(t.Context()); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("FlushSeen: %v", err)
+	}
+	d.away = false
+	visit(b)
+	suite.Equal(t, "today", d.seen["2026-11-23"], []guest.ID{a, b})
+	now = now.Add(2 * time.Hour)
+	visit(b, a, b)
+	tomorrow := d.seen["2026-11-24"]
+	slices.Sort(tomorrow)
+	suite.Equal(t, "tomorrow", tomorrow, slices.Sorted(slices.Values([]guest.ID{a, b})))
+}
+
+// TestRetentionBefore: each job has the age of the specification.
+func TestRetentionBefore(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	r := guest.Retention{Expired: time.Hour, Events: 30 * 24 * time.Hour, KeepAudit: 60 * 24 * time.Hour}
+	got := map[guest.Job]float64{}
+	for _, job := range guest.Jobs {
+		got[job] = now.Sub(r.Before(job, now)).Hours()
+	}
+	suite.Equal(t, "hours", got, map[guest.Job]float64{
+		guest.JobAnswers: 1, guest.JobRemoved: 720, guest.JobSilent: 720, guest.JobHandoffs: 24, guest.JobBotScores: 168,
+		guest.JobEvents: 720, guest.JobAuditEvents: 1440, guest.JobReceived: 168,
+	})
+}

@@ -1,0 +1,198 @@
+package storetest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+	"holdfast/internal/outbox"
+	"holdfast/internal/suite"
+)
+
+func retentionChecks() []check {
+	return []check{
+		{"Answers", dropAnswers},
+		{"Removed", dropRemoved},
+		{"Silent", dropSilent},
+		{"SilentWhileUsed", silentWhileUsed},
+		{"Handoffs", dropHandoffs},
+		{"BotScores", dropBotScores},
+		{"Events", dropEvents},
+		{"Received", dropReceived},
+		{"Limits", retentionLimits},
+		{"Erase", erase},
+		{"EraseNothing", eraseNothing},
+	}
+}
+
+// drop deletes rows of a job, and checks that they were counted before.
+func (u *user) drop(job guest.Job, before time.Time, limit int) int {
+	u.t.Helper()
+	old, err := u.h.Store.CountOld(u.t.Context(), job, before)
+	suite.Must(u.t, "CountOld", err)
+	n, err := u.h.Store.Drop(u.t.Context(), job, before, limit)
+	suite.Must(u.t, "Drop", err)
+	suite.Equal(u.t, string(job)+": deleted and counted", n, min(old, limit))
+	return n
+}
+
+const hours24 = 24 * time.Hour
+
+// dropSilent: the wishlist of a session is deleted after its last request, and not before.
+// Others stay.
+func dropSilent(_ *testing.T, u *user) {
+	now := clock.System()
+	used, unused := u.other(), u.other()
+	for _, u := range []*user{u, used} {
+		u.add(wish(1))
+		u.add(wish(2))
+		u.add(wish(3))
+		u.remove(3)
+	}
+	tomorrow := now.Add(hours24)
+	suite.Must(u.t, "MarkSeen", u.h.Store.MarkSeen(u.t.Context(), []guest.ID{used.session, unused.session}, tomorrow))
+	suite.Must(u.t, "MarkSeen with an earlier time", u.h.Store.MarkSeen(u.t.Context(), []guest.ID{used.session}, now))
+	suite.Equal(u.t, "on the day of the last request", u.drop(guest.JobSilent, now, 10), 0)
+	got := []int{u.drop(guest.JobSilent, tomorrow, 3), u.drop(guest.JobSilent, tomorrow, 3), u.drop(guest.JobSilent, tomorrow, 3)}
+	suite.Equal(u.t, "later, in pieces", got, []int{3, 1, 0}) // three entries, and the session
+	suite.Equal(u.t, "silent", len(u.wishes(10)), 0)
+	suite.Equal(u.t, "used", len(used.wishes(10)), 2)
+	suite.Equal(u.t, "new entry", len([]guest.Wish{u.add(wish(1))}), 1)
+	suite.Equal(u.t, "after a new entry", u.drop(guest.JobSilent, now, 10), 0)
+	used.mutate(clearSession)
+	suite.Equal(u.t, "after it was cleared", u.drop(guest.JobSilent, tomorrow.Add(hours24), 10), 2)
+}
+
+// silentWhileUsed: a session that adds an entry while wishlists are deleted has all of its
+// entries or the new one only.
+func silentWhileUsed(_ *testing.T, u *user) {
+	for range 20 {
+		u.add(wish(1))
+		done := make(chan error, 1)
+		go func() {
+			_, err := u.h.Store.Drop(u.t.Context(), guest.JobSilent, clock.System().Add(hours24), 10)
+			done <- err
+		}()
+		added := false
+		u.mutate(func(tx guest.Tx) (err error) {
+			_, added, err = tx.AddWish(wish(1))
+			if err == nil {
+				_, _, err = tx.AddWish(wish(2))
+			}
+			return err
+		})
+		suite.Must(u.t, "Drop", <-done)
+		switch n := len(u.wishes(10)); {
+		case n == 0, n == 2: // it was deleted after, or not at all or before
+		default:
+			u.t.Fatalf("%d entries; the first was new: %v", n, added)
+		}
+		_, err := u.h.Store.Drop(u.t.Context(), guest.JobSilent, clock.System().Add(hours24), 10)
+		suite.Must(u.t, "Drop", err)
+	}
+}
+
+// dropBotScores: scores are deleted by the time of their evaluation.
+func dropBotScores(_ *testing.T, u *user) {
+	now := clock.System()
+	for n := range 3 {
+		u.h.AddBotScore(u.t, u.session, now.Add(time.Duration(n)*time.Second))
+	}
+	suite.Equal(u.t, "early", u.drop(guest.JobBotScores, now.Add(-time.Second), 10), 0)
+	late := now.Add(time.Minute)
+	suite.Equal(u.t, "late, in pieces", []int{u.drop(guest.JobBotScores, late, 2), u.drop(guest.JobBotScores, late, 2)}, []int{2, 1})
+}
+
+// dropEvents: published events are deleted by their class. Those that wait, or were set
+// aside, stay.
+func dropEvents(_ *testing.T, u *user) {
+	u.publishSome()
+	late := clock.System().Add(time.Minute)
+	suite.Equal(u.t, "early", u.drop(guest.JobEvents, late.Add(-time.Hour), 10), 0)
+	suite.Equal(u.t, "events", []int{u.drop(guest.JobEvents, late, 1), u.drop(guest.JobEvents, late, 10)}, []int{1, 1})
+	suite.Equal(u.t, "audit events", u.drop(guest.JobAuditEvents, late, 10), 1)
+	var left []string
+	for _, e := range u.h.Events(u.t, u.session) {
+		left = append(left, e.Subject)
+	}
+	suite.Equal(u.t, "left", left, []string{"dead", "waiting"})
+}
+
+// publishSome appends events of every kind: three that are published, of which one is
+// audited, one that is set aside, and one that waits.
+func (u *user) publishSome() {
+	u.t.Helper()
+	subjects := []string{"published", "audited", "published", "dead", "waiting"}
+	u.mutate(func(tx guest.Tx) error {
+		for _, subject := range subjects {
+			e := u.event(tx.Now())
+			if e.Subject = subject; subject == "audited" {
+				e.Retention = guest.Audit
+			}
+			if err := tx.Append(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	box, ctx, all := u.h.Store.Outbox(), u.t.Context(), outbox.Parts(1<<outbox.Partitions-1)
+	parts, err := box.Claim(ctx, "test", time.Hour, all)
+	suite.Must(u.t, "Claim", err)
+	suite.Equal(u.t, "parts", parts, all)
+	events, _, err := box.Next(ctx, outbox.Query{Parts: all, Limit: 1000, Now: clock.System()})
+	suite.Must(u.t, "Next", err)
+	events = slices.DeleteFunc(events, func(e outbox.Event) bool { return e.Owner != string(u.session) })
+	suite.Equal(u.t, "events", len(events), len(subjects))
+	suite.Must(u.t, "Done", box.Done(ctx, "test", 0, events[:3]))
+	suite.Must(u.t, "Refuse", box.Refuse(ctx, events[3], "poison", func(int) outbox.Decision { return outbox.Decision{SetAside: true, At: clock.System()} }))
+	suite.Must(u.t, "Release", box.Release(ctx, "test", all))
+}
+
+func retentionLimits(_ *testing.T, u *user) {
+	for _, job := range guest.Jobs {
+		if _, err := u.h.Store.Drop(u.t.Context(), job, clock.System(), 0); !fault.Is(err, fault.Invalid) {
+			u.t.Errorf("%s with limit 0: %v", job, err)
+		}
+	}
+	_, err := u.h.Store.Drop(u.t.Context(), "other", clock.System(), 1)
+	suite.Equal(u.t, "another job", fault.Is(err, fault.NotFound), true)
+	_, err = u.h.Store.CountOld(u.t.Context(), "other", clock.System())
+	suite.Equal(u.t, "another job", fault.Is(err, fault.NotFound), true)
+}
+
+// erase: nothing is left of a session but events that are audited or wait, and others keep
+// all of theirs.
+func erase(_ *testing.T, u *user) {
+	u.ring()
+	other := u.other()
+	for _, u := range []*user{u, other} {
+		u.add(wish(1))
+		u.add(wish(2))
+		u.remove(2)
+		u.newHandoff(time.Minute)
+		u.h.AddBotScore(u.t, u.session, clock.System())
+		u.publishSome()
+	}
+	before := u.h.Find(u.t, string(other.session))
+	e, answers, err := u.h.Store.Erase(u.t.Context(), u.session)
+	suite.Must(u.t, "Erase", err)
+	suite.Equal(u.t, "answers", len(answers), e.Answers)
+	suite.Equal(u.t, "is there anything to erase", e.Answers > 0, true)
+	e.Answers = 0
+	suite.Equal(u.t, "Erase", e, guest.Erased{Wishes: 2, Handoffs: 1, BotScores: 1, Events: 3, Kept: 2})
+	suite.Equal(u.t, "tables with the session", u.h.Find(u.t, string(u.session)), map[string]int{"outbox": 2})
+	suite.Equal(u.t, "tables with another session", u.h.Find(u.t, string(other.session)), before)
+	e, _, err = u.h.Store.Erase(u.t.Context(), u.session)
+	suite.Must(u.t, "Erase again", err)
+	suite.Equal(u.t, "Erase again", e, guest.Erased{Kept: 2})
+}
+
+func eraseNothing(_ *testing.T, u *user) {
+	e, answers, err := u.h.Store.Erase(u.t.Context(), u.session)
+	suite.Must(u.t, "Erase", err)
+	suite.Equal(u.t, "Erase", e, guest.Erased{})
+	suite.Equal(u.t, "answers", len(answers), 0)
+}
