@@ -11,11 +11,12 @@ import (
 
 // Config is the section [guest].
 type Config struct {
-	Enabled bool `toml:"enabled" doc:"Serve guests: sessions, wishlists, handoffs to booking sites, and events about them. In development: search, the catalogue and telemetry are not served yet."`
+	Enabled bool `toml:"enabled" doc:"Serve guests: sessions, wishlists, handoffs to booking sites, and events about them. In development: search and the catalogue are not served yet."`
 	settings.Database
 	settings.Sweep
 	Events
 	HandoffConfig
+	SampleRates
 
 	CookieSecret     string   `toml:"cookie_secret" secret:"true" doc:"Signs the cookies of sessions. At least 32 bytes, and the same on all processes. Unset: generated and kept in the secrets file."`
 	OldCookieSecrets []string `toml:"old_cookie_secrets" secret:"true" doc:"Former cookie secrets. Cookies that were signed with them are still accepted."`
@@ -49,7 +50,7 @@ var hotPrefix = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
 // DefaultConfig returns the section's defaults.
 func DefaultConfig() Config {
 	return Config{
-		Database: settings.DefaultDatabase(), Sweep: settings.DefaultSweep(), Events: DefaultEvents(), HandoffConfig: defaultHandoffConfig(),
+		Database: settings.DefaultDatabase(), Sweep: settings.DefaultSweep(), Events: DefaultEvents(), HandoffConfig: defaultHandoffConfig(), SampleRates: defaultSampleRates(),
 		Hot: HotMemory, HotTimeout: 100 * time.Millisecond, HotPrefix: "prod", HotMemory: 64 << 20,
 		RateLimits: true, Rates: DefaultRates(), Processes: 1,
 	}
@@ -60,7 +61,7 @@ func (c *Config) IsEnabled() bool { return c.Enabled }
 
 // Check reports every invalid setting.
 func (c *Config) Check() conf.Problems {
-	problems := slices.Concat(c.Database.Check(), c.Sweep.Check(), c.Events.Check(), c.HandoffConfig.Check())
+	problems := slices.Concat(c.Database.Check(), c.Sweep.Check(), c.Events.Check(), c.HandoffConfig.Check(), c.SampleRates.Check())
 	if c.CookieSecret != "" && len(c.CookieSecret) < minSecret {
 		problems.Addf("cookie_secret", "must have at least %d bytes", minSecret)
 	}

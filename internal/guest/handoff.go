@@ -65,12 +65,6 @@ type Consumption struct {
 	Replay Event
 }
 
-// Headers returns the headers of Replay.
-func (c *Consumption) Headers() string {
-	m := Mutation{Trace: c.Trace}
-	return m.Headers()
-}
-
 // HandoffState is what else decides about a handoff.
 type HandoffState struct {
 	Now       time.Time // of the database

@@ -17,14 +17,6 @@ type Mutation struct {
 	Trace   string   // traceparent of the request, for its events; "": none
 }
 
-// Headers returns the headers of the events of the mutation, a JSON object.
-func (m *Mutation) Headers() string {
-	if m.Trace == "" {
-		return "{}"
-	}
-	return `{"traceparent":"` + m.Trace + `"}` // hexadecimal digits and hyphens
-}
-
 // MutationLife is how long the answer of a mutation is kept.
 const MutationLife = 24 * time.Hour
 

@@ -31,6 +31,13 @@ type Options struct {
 	Processes int
 	Limits    Limits // nil: no limits
 
+	// Samples say how much of telemetry is published.
+	Samples SampleRates
+
+	// Recorded, if set, is called with the number of page views or funnel events (PageViews,
+	// FunnelEvents) of a request, and whether they are published.
+	Recorded func(kind string, sampled bool, n int)
+
 	// Degraded, if set, is called when an operation continues without hot state, with one
 	// of Degradations.
 	Degraded func(what string)

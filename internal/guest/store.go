@@ -59,8 +59,8 @@ type Tx interface {
 	// Suspended reports whether a tenant, a UUID in lower case, is suspended.
 	Suspended(tenant string) (bool, error)
 
-	// Append appends an event to the outbox.
-	Append(e Event) error
+	// Append appends events to the outbox, in their order.
+	Append(events ...Event) error
 
 	HandoffTx
 }

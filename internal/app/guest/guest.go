@@ -65,6 +65,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 	options := guest.Options{
 		Store: st, Hot: hot.Hot, Cookies: guest.NewCookies(s.cfg.CookieSecret, s.cfg.OldCookieSecrets), Clock: d.Clock,
 		Local: hot.limits(), Processes: s.cfg.Processes, Degraded: hot.observe(d.Metrics),
+		Samples: s.cfg.SampleRates, Recorded: countTelemetry(d.Metrics),
 	}
 	if s.cfg.RateLimits {
 		options.Limits = s.cfg.Rates.Limits()

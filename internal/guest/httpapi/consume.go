@@ -202,7 +202,7 @@ func unauthenticated(cause error) error {
 
 // readReceiver reads the body of a request.
 func readReceiver(w http.ResponseWriter, r *http.Request, into *guest.ConsumeRequest) error {
-	text, err := web.ReadBody(w, r, maxBody, &bodyErrors)
+	text, err := web.ReadBody(w, r, maxBody, bodyErrors(maxBody))
 	if err != nil {
 		return err
 	}

@@ -17,12 +17,15 @@ var (
 	errSession   = web.Refuse(http.StatusUnauthorized, "session-required", "this request needs the cookie of a session: begin one with POST "+prefix+"session")
 	errCrossSite = web.Refuse(http.StatusForbidden, "cross-site", "the request comes from another site")
 	errMediaType = web.Refuse(http.StatusUnsupportedMediaType, "media-type", "Content-Type: expected application/json")
-	errTooLarge  = web.Refuse(http.StatusRequestEntityTooLarge, "too-large", "the body is larger than "+strconv.Itoa(maxBody)+" bytes")
 	errSlow      = web.Refuse(http.StatusRequestTimeout, "timeout", "the body was sent too slowly")
 	errCut       = web.Refuse(http.StatusBadRequest, "invalid", "the body ended early or its encoding is malformed")
 )
 
-var bodyErrors = web.BodyErrors{Announced: errTooLarge, TooLarge: errTooLarge, TooSlow: errSlow, Cut: errCut}
+// bodyErrors are the errors of reading a body of at most so many bytes.
+func bodyErrors(most int) *web.BodyErrors {
+	large := web.Refuse(http.StatusRequestEntityTooLarge, "too-large", "the body is larger than "+strconv.Itoa(most)+" bytes")
+	return &web.BodyErrors{Announced: large, TooLarge: large, TooSlow: errSlow, Cut: errCut}
+}
 
 // known are the errors of package guest that have a code of their own.
 var known = []struct {
@@ -83,14 +86,17 @@ type problem struct {
 	Code      string `json:"code"`
 	RequestID string `json:"requestId,omitempty"`
 	Retriable bool   `json:"retriable"` // the same request may succeed later
+
+	Errors guest.FieldErrors `json:"errors,omitempty"` // what is wrong with parts of the body
 }
 
 const problemType = "application/problem+json"
 
 // encodeProblem returns the body of a refusal.
 func encodeProblem(e *web.Refusal, requestID string) []byte {
+	fields, _ := errors.AsType[guest.FieldErrors](e)
 	body, err := json.Marshal(problem{
-		Type: "about:blank", Title: http.StatusText(e.Status), Status: e.Status, Detail: e.Message, Code: e.Code, RequestID: requestID,
+		Type: "about:blank", Title: http.StatusText(e.Status), Status: e.Status, Detail: e.Message, Code: e.Code, RequestID: requestID, Errors: fields,
 		Retriable: e.Status == http.StatusServiceUnavailable || e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests || e.Code == "in-flight",
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"maps"
@@ -37,7 +38,7 @@ type exchange struct {
 	body     canonjson.Value
 }
 
-// maxBody is the size of the largest request in bytes.
+// maxBody is the size of the largest request in bytes, except for telemetry.
 const maxBody = 16 << 10
 
 // hotTime is how long a request waits for hot state that does not respond.
@@ -148,7 +149,8 @@ func (x *exchange) setCookie(session guest.ID) {
 
 // read reads the body and the idempotency key.
 func (x *exchange) read() (err error) {
-	text, err := web.ReadBody(x.out, x.in, maxBody, &bodyErrors)
+	most := cmp.Or(x.action.most, maxBody)
+	text, err := web.ReadBody(x.out, x.in, int64(most), bodyErrors(most))
 	if err != nil {
 		return err
 	}
@@ -157,7 +159,7 @@ func (x *exchange) read() (err error) {
 		if mediaType(x.in.Header.Get("Content-Type")) != "application/json" {
 			return errMediaType
 		}
-		if x.body, err = canonjson.Parse(text, maxBody); err != nil {
+		if x.body, err = canonjson.Parse(text, most); err != nil {
 			return err
 		}
 	case len(text) > 0:

@@ -33,7 +33,8 @@ func Label(path string) string {
 func parseRoute(path string) (rt route) {
 	rest := strings.TrimPrefix(path, prefix)
 	switch rest {
-	case "session", "session/preferences", "session/recently-viewed", "session/history", "session/clear", "wishlist", "handoff", "openapi.json":
+	case "session", "session/preferences", "session/recently-viewed", "session/history", "session/clear", "wishlist", "handoff", "telemetry/page-view", "telemetry/funnel",
+		"openapi.json":
 		rt.template = "/" + rest
 		return rt
 	}
@@ -59,6 +60,7 @@ type action struct {
 	begins  bool // a request without a session begins one
 	mutates bool // needs an idempotency key
 	body    bool // has a JSON body
+	most    int  // bytes of the body; 0: maxBody
 }
 
 var actions = map[string]map[string]*action{
@@ -79,4 +81,6 @@ var actions = map[string]map[string]*action{
 	"/openapi.json":                    {http.MethodGet: {serve: (*exchange).document, open: true}, http.MethodHead: {serve: (*exchange).document, open: true}},
 	"/handoff":                         {http.MethodGet: {serve: (*exchange).listHandoffs}},
 	"/handoff/{tenantId}/{propertyId}": {http.MethodPost: {serve: (*exchange).mint, mutates: true, body: true}},
+	"/telemetry/page-view":             {http.MethodPost: {serve: (*exchange).recordPageViews, mutates: true, body: true, most: maxTelemetry}},
+	"/telemetry/funnel":                {http.MethodPost: {serve: (*exchange).recordFunnelEvents, mutates: true, body: true, most: maxTelemetry}},
 }

@@ -198,7 +198,10 @@ func decode(body canonjson.Value, into any) error {
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return web.Refuse(http.StatusUnprocessableEntity, "invalid", strings.TrimPrefix(wrong.Field+": ", ": ")+"unexpected "+wrong.Value)
+		kind, _, _ := strings.Cut(wrong.Value, " ")
+		pointer := "/" + strings.ReplaceAll(wrong.Field, ".", "/")
+		cause := guest.FieldErrors{{Pointer: strings.TrimSuffix(pointer, "/"), Code: "invalid", Detail: "unexpected " + kind}}
+		return web.RefuseFor(cause, http.StatusUnprocessableEntity, "invalid", strings.TrimPrefix(wrong.Field+": ", ": ")+"unexpected "+kind)
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return web.Refuse(http.StatusUnprocessableEntity, "invalid", strings.TrimPrefix(err.Error(), "json: "))

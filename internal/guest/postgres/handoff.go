@@ -171,7 +171,7 @@ func report(t *pgdb.Tx, session guest.ID, a guest.Consumption) (appended bool, e
 	if _, err := t.QueryRow(sqlHasEvent, []any{string(e.ID)}, &found); err != nil || found {
 		return false, err
 	}
-	return true, (&tx{t: t, session: session, now: e.At, headers: a.Headers()}).Append(e)
+	return true, (&tx{t: t, session: session, now: e.At, trace: a.Trace}).Append(e)
 }
 
 // Mint implements guest.Tx.

@@ -91,7 +91,7 @@ func (s *Store) Mutate(ctx context.Context, m guest.Mutation, fn func(guest.Tx) 
 			return nil
 		}
 		now = now.UTC()
-		x := &tx{t: t, session: m.Session, now: now, headers: m.Headers()}
+		x := &tx{t: t, session: m.Session, now: now, trace: m.Trace}
 		if a, err = fn(x); err != nil {
 			return err
 		}

@@ -50,12 +50,12 @@ func harness(t testing.TB, url string, fault func(string) error) storetest.Harne
 			var e guest.Event
 			var id, payload string
 			err := db.ForEach(t.Context(), pgdb.Statement{Name: "test", SQL: `
-				SELECT id, topic, subject, retention_class, payload::text, created_at FROM bff_consumer.outbox WHERE ordering_key = $1 ORDER BY position`},
+				SELECT id, topic, subject, retention_class, payload::text, created_at, coalesce((headers ->> 'sampledrate')::int, 0) FROM bff_consumer.outbox WHERE ordering_key = $1 ORDER BY position`},
 				[]any{string(session)}, func() { all = nil }, func() error {
-					e.ID, e.Payload = guest.ID(id), []byte(payload)
+					e.ID, e.Payload, e.At = guest.ID(id), []byte(payload), e.At.UTC()
 					all = append(all, e)
 					return nil
-				}, &id, &e.Type, &e.Subject, &e.Retention, &payload, &e.At)
+				}, &id, &e.Type, &e.Subject, &e.Retention, &payload, &e.At, &e.SampleRate)
 			suite.Must(t, "events", err)
 			return all
 		},

@@ -40,9 +40,6 @@ var (
 		DELETE FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1`}
 	sqlClearAnswers = pgdb.Statement{Name: "guest.clear_answers", SQL: `
 		DELETE FROM bff_consumer.idempotency_keys WHERE guest_session_id = $1 RETURNING composite_key`}
-	sqlAppend = pgdb.Statement{Name: "guest.append", SQL: `
-		INSERT INTO bff_consumer.outbox (id, topic, ordering_key, subject, payload, headers, retention_class, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`}
 )
 
 // scanWish scans rows of columns.
@@ -85,7 +82,7 @@ type tx struct {
 	session guest.ID
 	now     time.Time
 
-	headers  string // of events
+	trace    string // of events
 	appended bool
 }
 
@@ -165,11 +162,4 @@ func (t *tx) Clear() (keys []string, err error) {
 	var key string
 	err = t.t.ForEach(sqlClearAnswers, []any{string(t.session)}, func() error { keys = append(keys, key); return nil }, &key)
 	return keys, err
-}
-
-// Append implements guest.Tx.
-func (t *tx) Append(e guest.Event) error {
-	t.appended = true
-	_, err := t.t.Exec(sqlAppend, string(e.ID), e.Type, string(t.session), e.Subject, string(e.Payload), t.headers, e.Retention, e.At)
-	return err
 }

@@ -123,7 +123,7 @@ func (s *Store) Consume(ctx context.Context, a guest.Consumption) (h guest.Hando
 		h, row.Now = row.Handoff, now
 		repeated, refusal = h.CheckConsume(a, row.HandoffState)
 		if errors.Is(refusal, guest.ErrConsumed) {
-			t := &tx{c: c, session: h.Session, now: now, headers: a.Headers()}
+			t := &tx{c: c, session: h.Session, now: now, trace: a.Trace}
 			defer func() { appended = t.appended }()
 			return report(t, a.Replay)
 		}

@@ -85,7 +85,7 @@ func (s *Store) Mutate(ctx context.Context, m guest.Mutation, fn func(guest.Tx) 
 			return nil
 		}
 		replayed = false
-		t := &tx{c: c, session: m.Session, now: now, headers: m.Headers()}
+		t := &tx{c: c, session: m.Session, now: now, trace: m.Trace}
 		if a, err = fn(t); err != nil {
 			return err
 		}

@@ -28,11 +28,11 @@ func harness(t testing.TB, fault func(string) error) storetest.Harness {
 	return storetest.Harness{Store: sqlite.New(db, clock.System, nil), Faulty: harness, AddBotScore: addBotScore(db), Find: find(db), Events: func(t suite.TB, session guest.ID) (all []guest.Event) {
 		t.Helper()
 		err := db.Read(t.Context(), "events", func(c *zombiezen.Conn) (err error) {
-			all, err = sqlitedb.QueryAll(c, `SELECT id, topic, subject, retention_class, payload, created_at FROM bff_consumer_outbox
+			all, err = sqlitedb.QueryAll(c, `SELECT id, topic, subject, retention_class, payload, created_at, headers ->> 'sampledrate' FROM bff_consumer_outbox
 				WHERE ordering_key = ? ORDER BY position`, func(r *zombiezen.Stmt) guest.Event {
 				return guest.Event{
 					ID: guest.ID(r.ColumnText(0)), Type: r.ColumnText(1), Subject: r.ColumnText(2), Retention: r.ColumnText(3),
-					Payload: []byte(r.ColumnText(4)), At: time.UnixMicro(r.ColumnInt64(5)).UTC(),
+					Payload: []byte(r.ColumnText(4)), At: time.UnixMicro(r.ColumnInt64(5)).UTC(), SampleRate: r.ColumnInt(6),
 				}
 			}, string(session))
 			return err

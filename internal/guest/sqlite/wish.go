@@ -28,8 +28,6 @@ const (
 	sqlRemoveWish   = `UPDATE bff_consumer_wishlist_anonymous SET removed_at = ? WHERE guest_session_id = ? AND property_id = ?`
 	sqlClearWishes  = `DELETE FROM bff_consumer_wishlist_anonymous WHERE guest_session_id = ?`
 	sqlClearAnswers = `DELETE FROM bff_consumer_idempotency_keys WHERE guest_session_id = ? RETURNING composite_key`
-	sqlAppend       = `INSERT INTO bff_consumer_outbox (id, topic, ordering_key, subject, payload, headers, retention_class, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 func scanWish(r *sqlite.Stmt) guest.Wish {
@@ -62,7 +60,7 @@ type tx struct {
 	session guest.ID
 	now     time.Time
 
-	headers  string // of events
+	trace    string // of events
 	appended bool
 }
 
@@ -146,10 +144,4 @@ func (t *tx) Clear() ([]string, error) {
 		return nil, err
 	}
 	return sqlitedb.QueryAll(t.c, sqlClearAnswers, func(r *sqlite.Stmt) string { return r.ColumnText(0) }, string(t.session))
-}
-
-// Append implements guest.Tx.
-func (t *tx) Append(e guest.Event) error {
-	t.appended = true
-	return sqlitedb.Exec(t.c, sqlAppend, string(e.ID), e.Type, string(t.session), e.Subject, string(e.Payload), t.headers, e.Retention, e.At.UnixMicro())
 }

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,7 @@ func mutationChecks() []check {
 		{"ErrorsAreNotStored", errorsAreNotStored},
 		{"EverythingOrNothing", everythingOrNothing},
 		{"EventsInOrder", eventsInOrder},
+		{"ManyEvents", manyEvents},
 		{"Storm", storm},
 		{"TimeOfTheDatabase", timeOfTheDatabase},
 	}
@@ -139,6 +141,23 @@ func eventsInOrder(_ *testing.T, u *user) {
 	if !slices.Equal(got, want) {
 		u.t.Errorf("events %v, want %v", got, want)
 	}
+}
+
+// manyEvents: events that are appended at once have their order, and everything that they
+// say. None is nothing.
+func manyEvents(_ *testing.T, u *user) {
+	var want []guest.Event
+	u.mutate(func(tx guest.Tx) error {
+		want = want[:0]
+		for n := range guest.MaxBatch {
+			e := u.event(tx.Now())
+			e.Type, e.Subject, e.Payload = fmt.Sprint("test.v", n), fmt.Sprint("subject ", n), fmt.Appendf(nil, `{"b": "\"{}%d\u00e9",  "a":1.0}`, n)
+			e.SampleRate, e.Retention = n%3*10, []string{guest.Operational, guest.Audit}[n%2]
+			want = append(want, e)
+		}
+		return errors.Join(tx.Append(), tx.Append(want[:1]...), tx.Append(want[1:]...))
+	})
+	suite.Equal(u.t, "events", u.h.Events(u.t, u.session), want)
 }
 
 // storm: many requests with one key have one effect and one answer.

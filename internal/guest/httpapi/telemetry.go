@@ -1,0 +1,43 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"holdfast/internal/guest"
+)
+
+// maxTelemetry is the size of the largest batch in bytes.
+const maxTelemetry = 64 << 10
+
+// items are the items of a batch, each as it was sent.
+func (x *exchange) items() ([]json.RawMessage, error) {
+	var in struct {
+		Items []json.RawMessage `json:"items"`
+	}
+	err := decode(x.body, &in)
+	return in.Items, err
+}
+
+// accepted is the answer to a batch: the IDs of its items, in their order.
+func accepted(ids []guest.ID) (guest.Answer, error) {
+	return jsonAnswer(http.StatusAccepted, struct {
+		IDs []guest.ID `json:"ids"`
+	}{ids})
+}
+
+func (x *exchange) recordPageViews() error {
+	items, err := x.items()
+	if err != nil {
+		return err
+	}
+	return x.reply(x.Service.RecordPageViews(x.ctx(), x.mutation, items, accepted))
+}
+
+func (x *exchange) recordFunnelEvents() error {
+	items, err := x.items()
+	if err != nil {
+		return err
+	}
+	return x.reply(x.Service.RecordFunnelEvents(x.ctx(), x.mutation, items, accepted))
+}

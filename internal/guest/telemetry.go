@@ -1,0 +1,268 @@
+package guest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/internal/conf"
+	"holdfast/internal/fault"
+	"holdfast/internal/ident"
+)
+
+// PageView is a page that a guest has seen. It is only published: no table has it.
+type PageView struct {
+	Page       string    `json:"page"`                 // one of Pages
+	TenantID   string    `json:"tenantId,omitempty"`   // UUID in lower case
+	PropertyID string    `json:"propertyId,omitempty"` // UUID in lower case
+	SearchID   ID        `json:"searchId,omitempty"`
+	OccurredAt time.Time `json:"occurredAt"`           // by the clock of the browser; zero in a request: now
+	DurationMS int       `json:"durationMs,omitempty"` // how long the guest has looked at it
+}
+
+// FunnelEvent is a step of a guest towards a booking. It is only published.
+type FunnelEvent struct {
+	Step       string    `json:"step"` // one of Steps
+	TenantID   string    `json:"tenantId,omitempty"`
+	PropertyID string    `json:"propertyId,omitempty"`
+	SearchID   ID        `json:"searchId,omitempty"`
+	HandoffID  ID        `json:"handoffId,omitempty"`
+	OccurredAt time.Time `json:"occurredAt"`
+}
+
+// Values of PageView.Page and FunnelEvent.Step.
+var (
+	Pages = []string{"home", "list", "map", "detail", "wishlist", "handoff", "other"}
+	Steps = []string{"search", "results", "detail", "availability", "wishlist", "handoff"}
+)
+
+// MaxBatch is how many page views or funnel events a request may have.
+const MaxBatch = 50
+
+// maxDuration is the longest PageView.DurationMS: a day.
+const maxDuration = 24 * 60 * 60 * 1000
+
+// ErrBatchTooLarge and ErrBatchEmpty are errors of the size of a batch.
+var (
+	ErrBatchTooLarge = fault.Newf(fault.TooLarge, "items: expected at most %d", MaxBatch)
+	ErrBatchEmpty    = fault.Wrap(fault.Invalid, expectedItems, FieldErrors{{"/items", "invalid", expectedItems}})
+)
+
+const expectedItems = "items: expected an array of 1 to 50 objects"
+
+// FieldError says what is wrong with a part of a request.
+type FieldError struct {
+	Pointer string `json:"pointer"` // RFC 6901
+	Code    string `json:"code"`
+	Detail  string `json:"detail"`
+}
+
+// FieldErrors are what is wrong with a request, at most maxFieldErrors.
+type FieldErrors []FieldError
+
+const maxFieldErrors = 20
+
+func (e FieldErrors) Error() string {
+	if len(e) == 0 {
+		return "no errors"
+	}
+	return e[0].Pointer + ": " + e[0].Detail
+}
+
+// SampleRates say of how many sessions the telemetry of one is published; 1 or less: of
+// all. It is that of a whole session, so that no funnel loses a step. They are part of the
+// section [guest].
+type SampleRates struct {
+	PageViews    int `toml:"sample_page_views" doc:"Publish the page views of one in so many sessions. The extension sampledrate of the events says so."`
+	FunnelEvents int `toml:"sample_funnel_events" doc:"Likewise for funnel events."`
+}
+
+func defaultSampleRates() SampleRates { return SampleRates{PageViews: 1, FunnelEvents: 1} }
+
+// maxSampleRate is the most that the extension sampledrate can say.
+const maxSampleRate = 1<<31 - 1
+
+// Check reports every invalid setting.
+func (r *SampleRates) Check() (problems conf.Problems) {
+	for name, n := range map[string]int{"sample_page_views": r.PageViews, "sample_funnel_events": r.FunnelEvents} {
+		if n < 1 || n > maxSampleRate {
+			problems.Addf(name, "must be from 1 to %d", maxSampleRate)
+		}
+	}
+	return problems
+}
+
+// isSampled reports whether the telemetry of a session is published.
+func isSampled(session ID, rate int) bool {
+	if rate <= 1 {
+		return true
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(session))
+	return h.Sum64()%uint64(rate) == 0
+}
+
+// Kinds of telemetry, for Options.Recorded.
+const (
+	PageViews    = "page-view"
+	FunnelEvents = "funnel"
+)
+
+// RecordPageViews publishes the page views in items, each a JSON object. answer makes the
+// answer of the request of their IDs. Errors of items are FieldErrors.
+func (s *Service) RecordPageViews(ctx context.Context, m Mutation, items []json.RawMessage, answer func([]ID) (Answer, error)) (Answer, bool, error) {
+	return record(ctx, s, m, batch{PageViews, PageViewPrefix, "page_view.recorded.v1", s.Samples.PageViews}, items, checkPageView, answer)
+}
+
+// RecordFunnelEvents is RecordPageViews for funnel events.
+func (s *Service) RecordFunnelEvents(ctx context.Context, m Mutation, items []json.RawMessage, answer func([]ID) (Answer, error)) (Answer, bool, error) {
+	return record(ctx, s, m, batch{FunnelEvents, FunnelPrefix, "funnel.recorded.v1", s.Samples.FunnelEvents}, items, checkFunnelEvent, answer)
+}
+
+// batch is what page views and funnel events differ in.
+type batch struct {
+	kind, prefix, topic string
+	rate                int
+}
+
+// record publishes a batch. check checks an item, and reports errors by the name of a
+// member.
+func record[T any](ctx context.Context, s *Service, m Mutation, b batch, items []json.RawMessage, check func(v *T, now time.Time, wrong func(member, detail string)), answer func([]ID) (Answer, error)) (Answer, bool, error) {
+	switch {
+	case len(items) == 0:
+		return Answer{}, false, ErrBatchEmpty
+	case len(items) > MaxBatch:
+		return Answer{}, false, ErrBatchTooLarge
+	}
+	now, ids, events := s.Clock().UTC().Truncate(time.Millisecond), make([]ID, len(items)), make([]Event, len(items))
+	var wrong FieldErrors
+	for i, text := range items {
+		var v T
+		pointer := fmt.Sprintf("/items/%d", i)
+		at := func(member, detail string) {
+			if member != "" {
+				member = "/" + strings.ReplaceAll(member, ".", "/")
+			}
+			wrong = append(wrong, FieldError{pointer + member, "invalid", detail})
+		}
+		if err := decodeItem(text, &v); err != nil {
+			at(memberOf(err))
+			continue
+		}
+		check(&v, now, at)
+		ids[i] = NewID(b.prefix, now)
+		var err error
+		if events[i], err = telemetryEvent(b, m.Session, ids[i], v, now); err != nil {
+			return Answer{}, false, err
+		}
+	}
+	if len(wrong) > 0 {
+		return Answer{}, false, fault.Wrap(fault.Invalid, "items: some are not valid, see errors", wrong[:min(len(wrong), maxFieldErrors)])
+	}
+	sampled := isSampled(m.Session, b.rate)
+	a, replayed, err := s.mutate(ctx, m, false, func(tx Tx) (Answer, error) {
+		if sampled {
+			for i := range events {
+				events[i].At = tx.Now()
+			}
+			if err := tx.Append(events...); err != nil {
+				return Answer{}, err
+			}
+		}
+		return answer(ids)
+	})
+	if err == nil && !replayed && s.Recorded != nil {
+		s.Recorded(b.kind, sampled, len(ids))
+	}
+	return a, replayed, err
+}
+
+// telemetryEvent returns the event of an item: its members, its ID and the session.
+func telemetryEvent(b batch, session, id ID, v any, now time.Time) (Event, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return Event{}, fault.Wrap(fault.Internal, "encode an event", err)
+	}
+	payload := fmt.Appendf(nil, `{"id":%q,"sessionId":%q,`, id, session)
+	e := Event{ID: NewID(EventPrefix, now), Type: topics + b.topic, Subject: string(id), Retention: Operational, Payload: append(payload, text[1:]...)}
+	if b.rate > 1 {
+		e.SampleRate = b.rate
+	}
+	return e, nil
+}
+
+func decodeItem(text json.RawMessage, into any) error {
+	if len(text) == 0 || text[0] != '{' {
+		return errors.New("expected an object")
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	return d.Decode(into)
+}
+
+// memberOf returns the member of an item that could not be decoded, and why.
+func memberOf(err error) (member, detail string) {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return wrong.Field, "unexpected " + strings.Fields(wrong.Value)[0]
+	}
+	if _, ok := errors.AsType[*time.ParseError](err); ok {
+		return "occurredAt", expectedTime
+	}
+	return "", "expected an object with the members of the documentation only"
+}
+
+const expectedTime = "expected a time as in RFC 3339, from 1900 to 9999"
+
+func checkPageView(v *PageView, now time.Time, wrong func(member, detail string)) {
+	if !slices.Contains(Pages, v.Page) {
+		wrong("page", "expected "+strings.Join(Pages, ", "))
+	}
+	if v.DurationMS < 0 || v.DurationMS > maxDuration {
+		wrong("durationMs", fmt.Sprintf("expected 0 to %d", maxDuration))
+	}
+	checkPlace(&v.TenantID, &v.PropertyID, v.SearchID, &v.OccurredAt, now, wrong)
+}
+
+func checkFunnelEvent(v *FunnelEvent, now time.Time, wrong func(member, detail string)) {
+	if !slices.Contains(Steps, v.Step) {
+		wrong("step", "expected "+strings.Join(Steps, ", "))
+	}
+	checkID("handoffId", HandoffPrefix, v.HandoffID, wrong)
+	checkPlace(&v.TenantID, &v.PropertyID, v.SearchID, &v.OccurredAt, now, wrong)
+}
+
+// checkPlace checks what page views and funnel events have in common.
+func checkPlace(tenant, property *string, search ID, at *time.Time, now time.Time, wrong func(member, detail string)) {
+	ok := true
+	if *tenant != "" {
+		if *tenant, ok = ParseTenant(*tenant); !ok {
+			wrong("tenantId", "expected a UUID")
+		}
+	}
+	if *property != "" {
+		if *property, ok = ident.ParseUUID(*property); !ok {
+			wrong("propertyId", "expected a UUID")
+		}
+	}
+	checkID("searchId", SearchPrefix, search, wrong)
+	switch {
+	case at.IsZero():
+		*at = now
+	case at.UTC().Year() < 1900 || at.UTC().Year() > 9999:
+		wrong("occurredAt", expectedTime)
+	default:
+		*at = at.UTC().Truncate(time.Millisecond)
+	}
+}
+
+func checkID(member, prefix string, id ID, wrong func(member, detail string)) {
+	if _, ok := ParseID(prefix, string(id)); id != "" && !ok {
+		wrong(member, "expected "+prefix+" and a ULID")
+	}
+}
