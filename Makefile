@@ -251,8 +251,8 @@ soak-faults: build testservers #: faults of the database, the disk, the network 
 soak-fuzz: #: every fuzz target for an equal share of 100 minutes
 	targets=$$(grep -rhE --include='*_test.go' '^func Fuzz' . | wc -l); $(MAKE) --no-print-directory fuzz FUZZTIME=$$(($(SOAKTIME) / targets))s
 
-generate: ## write the types of the clients from the description of extension storage
-	$(GO) generate ./client/ext
+generate: ## write the types of the clients from the API descriptions
+	$(GO) generate ./client/ext ./client/guest
 	cd clients/typescript && npm ci --silent && npm run --silent generate
 
 docs: ## write docs/configuration.md from the code

@@ -1,0 +1,235 @@
+package guest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Client is the browser of one guest. It is safe for concurrent use once its fields are
+// set.
+type Client struct{ transport }
+
+// New returns a client without a session of the server at a base URL, such as
+// https://shop.example.com, without /bff/consumer/v1. A request that needs a session begins
+// one.
+func New(baseURL string) (*Client, error) {
+	base, err := parseBase(baseURL, "/bff/consumer/v1")
+	if err != nil {
+		return nil, err
+	}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{transport{HTTP: &http.Client{Jar: jar}, Retries: 4, MaxWait: time.Minute, base: base + "/bff/consumer/v1"}}, nil
+}
+
+// parseBase returns a base URL without a slash at its end.
+func parseBase(baseURL, without string) (string, error) {
+	u, err := url.Parse(baseURL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		return "", fmt.Errorf("base URL %q: expected http:// or https://, a host and no query, such as https://shop.example.com", baseURL)
+	}
+	if before, _, found := strings.Cut(baseURL, without); found {
+		return "", fmt.Errorf("base URL %q: remove %s and what follows; expected %s", baseURL, without, before)
+	}
+	return strings.TrimRight(baseURL, "/"), nil
+}
+
+// NewKey returns a new idempotency key.
+func NewKey() string { return rand.Text() }
+
+// Begin begins a session, or returns that of the cookie.
+func (c *Client) Begin(ctx context.Context) (s Session, err error) {
+	_, err = c.send(ctx, call{method: http.MethodPost, path: "/session", idempotent: true}, &s)
+	return s, err
+}
+
+// Session returns the session.
+func (c *Client) Session(ctx context.Context) (s Session, err error) {
+	return s, c.do(ctx, call{method: http.MethodGet, path: "/session", idempotent: true}, &s)
+}
+
+// SetPreferences changes those preferences that are not nil.
+func (c *Client) SetPreferences(ctx context.Context, p PreferencesPatch) (s Session, err error) {
+	return s, c.do(ctx, call{method: http.MethodPatch, path: "/session/preferences", body: p, idempotent: true}, &s)
+}
+
+// Clear deletes what the session has and begins another one.
+func (c *Client) Clear(ctx context.Context) error {
+	return c.do(ctx, call{method: http.MethodPost, path: "/session/clear", key: NewKey()}, nil)
+}
+
+// Viewed returns the properties that the guest has looked at, the last one first.
+func (c *Client) Viewed(ctx context.Context) ([]Viewed, error) {
+	var l ViewedList
+	err := c.do(ctx, call{method: http.MethodGet, path: "/session/recently-viewed", idempotent: true}, &l)
+	return l.Items, err
+}
+
+// AddViewed puts a property first among those that the guest has looked at.
+func (c *Client) AddViewed(ctx context.Context, tenant TenantID, property PropertyID) (v Viewed, err error) {
+	return v, c.do(ctx, call{
+		method: http.MethodPost, path: "/session/recently-viewed", body: ViewedRequest{TenantID: tenant, PropertyID: property}, idempotent: true,
+	}, &v)
+}
+
+// History returns the searches of the guest, the last one first.
+func (c *Client) History(ctx context.Context) ([]Searched, error) {
+	var l HistoryList
+	err := c.do(ctx, call{method: http.MethodGet, path: "/session/history", idempotent: true}, &l)
+	return l.Items, err
+}
+
+// Search returns a search session.
+func (c *Client) Search(ctx context.Context, id SearchID) (s Search, err error) {
+	return s, c.do(ctx, call{method: http.MethodGet, path: "/search/" + url.PathEscape(id), idempotent: true}, &s)
+}
+
+// Wishlist iterates over the wishlist, newest first. After an error it ends.
+func (c *Client) Wishlist(ctx context.Context) iter.Seq2[Wish, error] {
+	return pages(func(cursor url.Values) ([]Wish, *string, error) {
+		var p WishPage
+		err := c.do(ctx, call{method: http.MethodGet, path: "/wishlist", query: cursor, idempotent: true}, &p)
+		return p.Items, p.NextCursor, err
+	})
+}
+
+// AddWish adds a property to the wishlist. One that is there already does not change.
+func (c *Client) AddWish(ctx context.Context, r WishRequest) (w Wish, err error) {
+	return w, c.do(ctx, call{method: http.MethodPost, path: "/wishlist", body: r, key: NewKey()}, &w)
+}
+
+// SetNote replaces the note of a property on the wishlist. An empty one removes it.
+func (c *Client) SetNote(ctx context.Context, property PropertyID, note string) (w Wish, err error) {
+	return w, c.do(ctx, call{method: http.MethodPatch, path: "/wishlist/" + url.PathEscape(property), body: NoteRequest{Note: note}, key: NewKey()}, &w)
+}
+
+// RemoveWish removes a property from the wishlist, if it is there.
+func (c *Client) RemoveWish(ctx context.Context, property PropertyID) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: "/wishlist/" + url.PathEscape(property), key: NewKey()}, nil)
+}
+
+// Mint mints a handoff to the booking site of a tenant.
+func (c *Client) Mint(ctx context.Context, tenant TenantID, property PropertyID, r MintRequest) (m Minted, err error) {
+	return m, c.do(ctx, call{
+		method: http.MethodPost, path: "/handoff/" + url.PathEscape(tenant) + "/" + url.PathEscape(property), body: r, key: NewKey(),
+	}, &m)
+}
+
+// Handoffs iterates over the handoffs of the session, newest first. After an error it ends.
+func (c *Client) Handoffs(ctx context.Context) iter.Seq2[Handoff, error] {
+	return pages(func(cursor url.Values) ([]Handoff, *string, error) {
+		var p HandoffPage
+		err := c.do(ctx, call{method: http.MethodGet, path: "/handoff", query: cursor, idempotent: true}, &p)
+		return p.Items, p.NextCursor, err
+	})
+}
+
+// do sends a request. If it needs a session and there is none, it begins one.
+func (c *Client) do(ctx context.Context, r call, into any) error {
+	_, err := c.send(ctx, r, into)
+	if errors.Is(err, CodeSessionRequired) {
+		if _, err = c.Begin(ctx); err == nil {
+			_, err = c.send(ctx, r, into)
+		}
+	}
+	return err
+}
+
+// pages iterates over the items of pages. read reads the page of a cursor.
+func pages[T any](read func(cursor url.Values) ([]T, *string, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for query := url.Values(nil); ; {
+			items, next, err := read(query)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, item := range items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if next == nil {
+				return
+			}
+			query = url.Values{"cursor": {*next}}
+		}
+	}
+}
+
+// Receiver is a booking site, which consumes handoffs at the internal listener. It is safe
+// for concurrent use once its fields are set.
+type Receiver struct{ transport }
+
+// TokenSource returns the token of a service for a request.
+type TokenSource func(context.Context) (string, error)
+
+// StaticToken returns a TokenSource that always returns this token.
+func StaticToken(token string) TokenSource {
+	return func(context.Context) (string, error) { return token, nil }
+}
+
+// NewReceiver returns a receiver at the internal listener of a server, such as
+// http://holdfast.internal:8002. holdfast guest token makes the tokens.
+func NewReceiver(internalURL string, tokens TokenSource) (*Receiver, error) {
+	base, err := parseBase(internalURL, "/internal/")
+	if err != nil {
+		return nil, err
+	}
+	if tokens == nil {
+		return nil, errors.New("tokens is nil: expected a TokenSource, such as StaticToken")
+	}
+	return &Receiver{transport{HTTP: http.DefaultClient, Retries: 4, MaxWait: time.Minute, base: base + "/internal/handoff/", tokens: tokens}}, nil
+}
+
+// Consume consumes a handoff before anything that its guest can see. Exactly one attempt
+// succeeds. key names the attempt: repeated with the same key, it gets the same answer, even
+// by another process of the site.
+func (r *Receiver) Consume(ctx context.Context, handoff HandoffID, key string, request ConsumeRequest) (h Received, err error) {
+	_, err = r.send(ctx, call{method: http.MethodPost, path: url.PathEscape(handoff) + "/consume", body: request, key: key}, &h)
+	return h, err
+}
+
+// Verify checks whether a handoff can be consumed, and changes nothing.
+func (r *Receiver) Verify(ctx context.Context, handoff HandoffID, request ConsumeRequest) (h Received, err error) {
+	_, err = r.send(ctx, call{method: http.MethodPost, path: url.PathEscape(handoff) + "/verify", body: request, idempotent: true}, &h)
+	return h, err
+}
+
+// Error is an error response of the server.
+type Error struct {
+	Status int
+	Problem
+
+	// RetryAfter is the wait that the server asks for before a retry; 0: none.
+	RetryAfter time.Duration
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	if e.Code == "" {
+		return "status " + strconv.Itoa(e.Status) + ": the response is not from Holdfast"
+	}
+	return fmt.Sprintf("%s (%s)", e.Detail, e.Code)
+}
+
+// Is makes errors.Is(err, guest.CodeNotFound) compare the code of an error.
+func (e *Error) Is(target error) bool {
+	code, ok := target.(ErrorCode)
+	return ok && e.Code == code
+}
+
+// Error implements error, so that errors.Is accepts a code.
+func (e ErrorCode) Error() string { return string(e) }

@@ -1,0 +1,331 @@
+package guest_test
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/cookiejar"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"holdfast/client/guest"
+	"holdfast/internal/openapitest"
+	"holdfast/test/binary"
+)
+
+func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
+
+const (
+	tenant   = "11111111-2222-4333-8444-555555555555"
+	property = "22222222-2222-4333-8444-555555555555"
+	file     = "../../internal/guest/httpapi/openapi.json"
+)
+
+// TestGenerated checks that the types were generated from the current API description.
+func TestGenerated(t *testing.T) {
+	t.Parallel()
+	description, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := os.ReadFile("openapi.sha256")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is := fmt.Sprintf("%x", sha256.Sum256(description)); !strings.HasPrefix(string(from), is) {
+		t.Errorf("the API description has changed since the types were generated: run make generate")
+	}
+}
+
+// site is a running server with the API description that validates its responses.
+type site struct {
+	*binary.Server
+	description *openapitest.Document
+}
+
+func start(t *testing.T) *site {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := openapitest.Load(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &site{binary.Start(t, t.TempDir(), "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATES__SEARCH=1", "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0",
+		"HOLDFAST_GUEST__HANDOFF_URL=https://book.example/{tenantId}/{propertyId}#{token}"), d}
+}
+
+// wire is a transport that counts requests and can replace responses by errors.
+type wire struct {
+	next http.RoundTripper
+	sent atomic.Int64
+	lose func(*http.Request) error // may be nil
+}
+
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	w.sent.Add(1)
+	resp, err := w.next.RoundTrip(r)
+	if err != nil || w.lose == nil {
+		return resp, err
+	}
+	if err := w.lose(r); err != nil {
+		_, _ = io.Copy(io.Discard, resp.Body) // wait until the server has done it
+		_ = resp.Body.Close()
+		return nil, err
+	}
+	return resp, nil
+}
+
+// losing loses the first response.
+func losing() func(*http.Request) error {
+	var lost atomic.Bool
+	return func(*http.Request) error {
+		if lost.Swap(true) {
+			return nil
+		}
+		return errors.New("lost")
+	}
+}
+
+func (s *site) wire(t *testing.T) *wire {
+	t.Helper()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &wire{next: &openapitest.Transport{Document: s.description, Next: transport, Report: func(err error) { t.Error(err) }}}
+}
+
+// browser returns a guest without a session.
+func (s *site) browser(t *testing.T) (*guest.Client, *wire) {
+	t.Helper()
+	c, err := guest.New(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := s.wire(t)
+	c.HTTP = &http.Client{Transport: w, Jar: jar}
+	return c, w
+}
+
+// booking returns a booking site.
+func (s *site) booking(t *testing.T, name string) (*guest.Receiver, *wire) {
+	t.Helper()
+	internal := s.AwaitOutput(`(?m)^  internal +(\S+)$`)[1]
+	r, err := guest.NewReceiver(internal, guest.StaticToken(strings.TrimSpace(s.Verb("guest", "token", "--service", name))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := s.wire(t)
+	r.HTTP = &http.Client{Transport: w}
+	return r, w
+}
+
+// must fails the test on an error.
+func must[T any](t *testing.T) func(T, error) T {
+	t.Helper()
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func collect[T any](t *testing.T, items iter.Seq2[T, error]) (all []T) {
+	t.Helper()
+	for item, err := range items {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, item)
+	}
+	return all
+}
+
+func wish(property string) guest.WishRequest {
+	return guest.WishRequest{TenantID: tenant, PropertyID: property, Source: guest.SourceList}
+}
+
+func stay() guest.MintRequest {
+	currency, locale := "EUR", "de-AT"
+	return guest.MintRequest{CheckIn: "2026-12-30", CheckOut: "2027-01-02", Adults: 2, Currency: &currency, Locale: &locale}
+}
+
+// TestClient runs all tests on one server.
+func TestClient(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for name, test := range map[string]func(*testing.T, *site){
+		"session": testSession, "wishlist": testWishlist, "handoff": testHandoff, "lost answers": testLostAnswers, "errors": testErrors, "rate limit": testRateLimit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, s)
+		})
+	}
+}
+
+// testSession: the first request begins a session, which the cookie continues.
+func testSession(t *testing.T, s *site) {
+	c, w := s.browser(t)
+	ctx := t.Context()
+	locale := "de-AT"
+	if got := must[guest.Session](t)(c.SetPreferences(ctx, guest.PreferencesPatch{Locale: &locale})); *got.Preferences.Locale != locale || got.Preferences.Currency != nil {
+		t.Errorf("%+v", got)
+	}
+	if w.sent.Load() != 3 { // refused, begun, repeated
+		t.Errorf("%d requests", w.sent.Load())
+	}
+	first := must[guest.Session](t)(c.Begin(ctx))
+	if got := must[guest.Session](t)(c.Session(ctx)); *got.Preferences.Locale != locale || !got.CreatedAt.Equal(first.CreatedAt) {
+		t.Errorf("%+v, begun %+v", got, first)
+	}
+	must[guest.Viewed](t)(c.AddViewed(ctx, tenant, property))
+	if all := must[[]guest.Viewed](t)(c.Viewed(ctx)); len(all) != 1 || all[0].PropertyID != property {
+		t.Errorf("viewed: %+v", all)
+	}
+	if all := must[[]guest.Searched](t)(c.History(ctx)); len(all) != 0 {
+		t.Errorf("history: %+v", all)
+	}
+	if err := c.Clear(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := must[guest.Session](t)(c.Session(ctx)); got.Preferences.Locale != nil {
+		t.Errorf("after clear: %+v", got)
+	}
+}
+
+func testWishlist(t *testing.T, s *site) {
+	c, _ := s.browser(t)
+	ctx := t.Context()
+	first := must[guest.Wish](t)(c.AddWish(ctx, wish(property)))
+	if again := must[guest.Wish](t)(c.AddWish(ctx, wish(property))); again != first {
+		t.Errorf("%+v, want %+v", again, first)
+	}
+	if noted := must[guest.Wish](t)(c.SetNote(ctx, property, "äöü")); noted.Note == nil || *noted.Note != "äöü" {
+		t.Errorf("%+v", noted)
+	}
+	if all := collect(t, c.Wishlist(ctx)); len(all) != 1 || all[0].ID != first.ID {
+		t.Errorf("%+v", all)
+	}
+	if err := errors.Join(c.RemoveWish(ctx, property), c.RemoveWish(ctx, property)); err != nil {
+		t.Error(err)
+	}
+	if all := collect(t, c.Wishlist(ctx)); len(all) != 0 {
+		t.Errorf("%+v", all)
+	}
+}
+
+// testHandoff: a booking site verifies and consumes what a guest minted, once.
+func testHandoff(t *testing.T, s *site) {
+	c, _ := s.browser(t)
+	r, _ := s.booking(t, "booking")
+	ctx := t.Context()
+	request := stay()
+	request.Campaign = &map[string]any{"source": "newsletter"}
+	m := must[guest.Minted](t)(c.Mint(ctx, tenant, property, request))
+	in := guest.ConsumeRequest{Token: m.Token}
+	if h := must[guest.Received](t)(r.Verify(ctx, m.HandoffID, in)); h.ConsumedAt != nil || h.CheckIn != request.CheckIn {
+		t.Errorf("verified: %+v", h)
+	}
+	h := must[guest.Received](t)(r.Consume(ctx, m.HandoffID, "a", in))
+	if h.ConsumedAt == nil || h.Suspect || h.Rooms != 1 || (*h.Campaign)["source"] != "newsletter" {
+		t.Errorf("consumed: %+v", h)
+	}
+	must[guest.Received](t)(r.Consume(ctx, m.HandoffID, "a", in))
+	if _, err := r.Consume(ctx, m.HandoffID, "b", in); !errors.Is(err, guest.CodeHandoffConsumed) {
+		t.Errorf("another attempt: %v", err)
+	}
+	if all := collect(t, c.Handoffs(ctx)); len(all) != 1 || all[0].Status != guest.StatusConsumed {
+		t.Errorf("%+v", all)
+	}
+}
+
+// testLostAnswers: a request whose answer was lost is repeated, and has its effect once.
+func testLostAnswers(t *testing.T, s *site) {
+	c, w := s.browser(t)
+	ctx := t.Context()
+	must[guest.Session](t)(c.Begin(ctx))
+	sent := w.sent.Load()
+	w.lose = losing()
+	m := must[guest.Minted](t)(c.Mint(ctx, tenant, property, stay()))
+	if n := w.sent.Load() - sent; n != 2 {
+		t.Errorf("%d requests", n)
+	}
+	if all := collect(t, c.Handoffs(ctx)); len(all) != 1 || all[0].HandoffID != m.HandoffID {
+		t.Errorf("%+v", all)
+	}
+	r, wr := s.booking(t, "other")
+	wr.lose = losing()
+	if h := must[guest.Received](t)(r.Consume(ctx, m.HandoffID, guest.NewKey(), guest.ConsumeRequest{Token: m.Token})); h.ConsumedAt == nil || wr.sent.Load() != 2 {
+		t.Errorf("%+v after %d requests", h, wr.sent.Load())
+	}
+	w.lose = func(*http.Request) error { return errors.New("lost") }
+	c.Retries = 0
+	if _, err := c.Session(ctx); err == nil || !strings.Contains(err.Error(), "lost") {
+		t.Errorf("without retries: %v", err)
+	}
+}
+
+func testErrors(t *testing.T, s *site) {
+	c, _ := s.browser(t)
+	ctx := t.Context()
+	_, err := c.AddWish(ctx, wish("x"))
+	e, ok := errors.AsType[*guest.Error](err)
+	if !ok || e.Status != http.StatusUnprocessableEntity || e.Code != guest.CodeInvalid || e.RequestID == nil || e.Error() != "propertyId: expected a UUID (invalid)" {
+		t.Errorf("%#v", err)
+	}
+	if _, err := c.SetNote(ctx, property, ""); !errors.Is(err, guest.CodeNotFound) {
+		t.Error(err)
+	}
+	if _, err := c.Search(ctx, "srs_01KB2Q4Y7N5M3K2H1G0F9E8D7B"); !errors.Is(err, guest.CodeSearchSessionExpired) {
+		t.Error(err)
+	}
+	for _, base := range []string{"", "shop.example", "ftp://shop.example", "https://shop.example?a", "https://shop.example/bff/consumer/v1"} {
+		if _, err := guest.New(base); err == nil {
+			t.Errorf("base URL %q is accepted", base)
+		}
+	}
+	if _, err := guest.NewReceiver(s.URL, nil); err == nil {
+		t.Error("a receiver without tokens is accepted")
+	}
+	r, err := guest.NewReceiver(s.AwaitOutput(`(?m)^  internal +(\S+)$`)[1], guest.StaticToken("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Verify(ctx, "bhd_x", guest.ConsumeRequest{Token: "x"}); !errors.Is(err, guest.CodeUnauthenticated) {
+		t.Error(err)
+	}
+}
+
+// testRateLimit: the error says how long to wait, and the client waits no longer than
+// MaxWait.
+func testRateLimit(t *testing.T, s *site) {
+	c, w := s.browser(t)
+	c.MaxWait = time.Millisecond
+	for until := time.Now().Add(time.Minute); time.Now().Before(until); {
+		sent := w.sent.Load()
+		_, err := c.Search(t.Context(), "srs_01KB2Q4Y7N5M3K2H1G0F9E8D7B")
+		if errors.Is(err, guest.CodeSearchSessionExpired) {
+			continue
+		}
+		e, ok := errors.AsType[*guest.Error](err)
+		if !ok || e.Code != guest.CodeRateLimited || e.RetryAfter < time.Second || w.sent.Load() != sent+1 {
+			t.Errorf("%v after %d requests", err, w.sent.Load()-sent)
+		}
+		return
+	}
+	t.Error("no limit")
+}

@@ -1,0 +1,181 @@
+package guest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// transport sends requests to a server.
+type transport struct {
+	// HTTP sends the requests. That of a Client has a cookie jar.
+	HTTP *http.Client
+
+	// Retries is the maximum number of retries of a request; 4 if it is not set otherwise.
+	Retries int
+
+	// MaxWait is the longest wait before a retry. If the server asks for a longer one, the
+	// error is returned. One minute if it is not set otherwise.
+	MaxWait time.Duration
+
+	base   string
+	tokens TokenSource // nil: none
+}
+
+// call is a request.
+type call struct {
+	method string
+	path   string // escaped, after that of the base
+	query  url.Values
+	body   any    // nil: none
+	key    string // idempotency key; "": none
+
+	// idempotent requests are safe to repeat without a key if the result of the first is
+	// unknown.
+	idempotent bool
+}
+
+// send sends a request, retries it if that is safe, and decodes the response into the value
+// that into points to, unless into is nil.
+func (t *transport) send(ctx context.Context, r call, into any) (http.Header, error) {
+	var body []byte
+	if r.body != nil {
+		var err error
+		if body, err = json.Marshal(r.body); err != nil {
+			return nil, err
+		}
+	}
+	for try := 0; ; try++ {
+		header, err := t.once(ctx, r, body, into)
+		if err == nil || try >= t.Retries || !isRetryable(err, r) || !t.backOff(ctx, try, err) {
+			return header, err
+		}
+	}
+}
+
+// once sends a request without retries.
+func (t *transport) once(ctx context.Context, r call, body []byte, into any) (http.Header, error) {
+	req, err := t.request(ctx, r, body)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := t.HTTP.Do(req)
+	if err != nil {
+		return nil, &networkError{err}
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		return nil, readError(resp)
+	}
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, &networkError{err}
+	}
+	if into != nil {
+		if err := json.Unmarshal(text, into); err != nil {
+			return nil, fmt.Errorf("read response: %w", err)
+		}
+	}
+	return resp.Header, nil
+}
+
+func (t *transport) request(ctx context.Context, r call, body []byte) (*http.Request, error) {
+	target := t.base + r.path
+	if len(r.query) > 0 {
+		target += "?" + r.query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.key != "" {
+		req.Header.Set("Idempotency-Key", strconv.Quote(r.key))
+	}
+	if t.tokens != nil {
+		token, err := t.tokens(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("get token: %w", err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	return req, nil
+}
+
+// isRetryable reports whether a request may succeed if it is sent again, and whether that is
+// safe. The server has not done a request that a rate limit refused. After other failures it
+// may have.
+func isRetryable(err error, r call) bool {
+	safe := r.idempotent || r.key != ""
+	if refused, ok := errors.AsType[*Error](err); ok {
+		switch refused.Status {
+		case http.StatusTooManyRequests:
+			return refused.Code == CodeRateLimited
+		case http.StatusConflict:
+			return refused.Code == CodeInFlight && safe
+		case http.StatusRequestTimeout, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			return safe
+		}
+		return false
+	}
+	_, network := errors.AsType[*networkError](err)
+	return network && safe
+}
+
+// Waits before a retry if the server does not give one.
+const (
+	leastPause = 100 * time.Millisecond
+	mostPause  = 5 * time.Second
+)
+
+// backOff waits as long as the server asks for, and at least a time that grows with the
+// number of failures. It returns false if ctx ends or the wait exceeds MaxWait.
+func (t *transport) backOff(ctx context.Context, failed int, err error) bool {
+	wait := min(leastPause<<min(failed, 10), mostPause)
+	wait = wait/2 + rand.N(wait/2)
+	if refused, ok := errors.AsType[*Error](err); ok {
+		wait = max(wait, refused.RetryAfter)
+	}
+	if wait > t.MaxWait || ctx.Err() != nil {
+		return false
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// networkError means that there was no response, or only a part of it.
+type networkError struct{ error }
+
+func (e *networkError) Unwrap() error { return e.error }
+
+// readError reads an error response. One that is not from Holdfast, for example from a
+// proxy, has no code.
+func readError(resp *http.Response) error {
+	e := &Error{Status: resp.StatusCode}
+	if text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)); err == nil {
+		var p Problem
+		if json.Unmarshal(text, &p) == nil {
+			e.Problem = p
+		}
+	}
+	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		e.RetryAfter = time.Duration(seconds) * time.Second
+	}
+	return e
+}
