@@ -135,6 +135,20 @@ func (c *Client) Handoffs(ctx context.Context) iter.Seq2[Handoff, error] {
 	})
 }
 
+// RecordPageViews publishes 1 to 50 page views and returns their IDs.
+func (c *Client) RecordPageViews(ctx context.Context, items []PageView) ([]string, error) {
+	var ids PageViewIDs
+	err := c.do(ctx, call{method: http.MethodPost, path: "/telemetry/page-view", body: PageViewBatch{Items: items}, key: NewKey()}, &ids)
+	return ids.Ids, err
+}
+
+// RecordFunnelEvents publishes 1 to 50 steps towards a booking and returns their IDs.
+func (c *Client) RecordFunnelEvents(ctx context.Context, items []FunnelEvent) ([]string, error) {
+	var ids FunnelIDs
+	err := c.do(ctx, call{method: http.MethodPost, path: "/telemetry/funnel", body: FunnelBatch{Items: items}, key: NewKey()}, &ids)
+	return ids.Ids, err
+}
+
 // do sends a request. If it needs a session and there is none, it begins one.
 func (c *Client) do(ctx context.Context, r call, into any) error {
 	_, err := c.send(ctx, r, into)

@@ -168,7 +168,7 @@ func TestClient(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, test := range map[string]func(*testing.T, *site){
-		"session": testSession, "wishlist": testWishlist, "handoff": testHandoff, "lost answers": testLostAnswers, "errors": testErrors, "rate limit": testRateLimit,
+		"session": testSession, "wishlist": testWishlist, "handoff": testHandoff, "telemetry": testTelemetry, "lost answers": testLostAnswers, "errors": testErrors, "rate limit": testRateLimit,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -225,6 +225,20 @@ func testWishlist(t *testing.T, s *site) {
 	}
 	if all := collect(t, c.Wishlist(ctx)); len(all) != 0 {
 		t.Errorf("%+v", all)
+	}
+}
+
+func testTelemetry(t *testing.T, s *site) {
+	c, _ := s.browser(t)
+	ctx := t.Context()
+	views := must[[]string](t)(c.RecordPageViews(ctx, []guest.PageView{{Page: "home"}, {Page: "list"}}))
+	steps := must[[]string](t)(c.RecordFunnelEvents(ctx, []guest.FunnelEvent{{Step: "search"}}))
+	if len(views) != 2 || len(steps) != 1 || !strings.HasPrefix(views[0], "mpv_") || !strings.HasPrefix(steps[0], "cfe_") {
+		t.Errorf("%s %s", views, steps)
+	}
+	_, err := c.RecordPageViews(ctx, []guest.PageView{{Page: "home"}, {Page: "other page"}})
+	if e, ok := errors.AsType[*guest.Error](err); !ok || e.Errors == nil || (*e.Errors)[0].Pointer != "/items/1/page" {
+		t.Errorf("%#v", err)
 	}
 }
 

@@ -93,6 +93,36 @@ func (e ErrorCode) Valid() bool {
 	}
 }
 
+// Defines values for FunnelEventStep.
+const (
+	FunnelEventStepAvailability FunnelEventStep = "availability"
+	FunnelEventStepDetail       FunnelEventStep = "detail"
+	FunnelEventStepHandoff      FunnelEventStep = "handoff"
+	FunnelEventStepResults      FunnelEventStep = "results"
+	FunnelEventStepSearch       FunnelEventStep = "search"
+	FunnelEventStepWishlist     FunnelEventStep = "wishlist"
+)
+
+// Valid indicates whether the value is a known member of the FunnelEventStep enum.
+func (e FunnelEventStep) Valid() bool {
+	switch e {
+	case FunnelEventStepAvailability:
+		return true
+	case FunnelEventStepDetail:
+		return true
+	case FunnelEventStepHandoff:
+		return true
+	case FunnelEventStepResults:
+		return true
+	case FunnelEventStepSearch:
+		return true
+	case FunnelEventStepWishlist:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for HandoffStatus.
 const (
 	StatusConsumed HandoffStatus = "consumed"
@@ -108,6 +138,39 @@ func (e HandoffStatus) Valid() bool {
 	case StatusExpired:
 		return true
 	case StatusOpen:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PageViewPage.
+const (
+	PageViewPageDetail   PageViewPage = "detail"
+	PageViewPageHandoff  PageViewPage = "handoff"
+	PageViewPageHome     PageViewPage = "home"
+	PageViewPageList     PageViewPage = "list"
+	PageViewPageMap      PageViewPage = "map"
+	PageViewPageOther    PageViewPage = "other"
+	PageViewPageWishlist PageViewPage = "wishlist"
+)
+
+// Valid indicates whether the value is a known member of the PageViewPage enum.
+func (e PageViewPage) Valid() bool {
+	switch e {
+	case PageViewPageDetail:
+		return true
+	case PageViewPageHandoff:
+		return true
+	case PageViewPageHome:
+		return true
+	case PageViewPageList:
+		return true
+	case PageViewPageMap:
+		return true
+	case PageViewPageOther:
+		return true
+	case PageViewPageWishlist:
 		return true
 	default:
 		return false
@@ -138,6 +201,9 @@ func (e Source) Valid() bool {
 	}
 }
 
+// BrowserTime By the clock of the browser (RFC 3339). Absent: when the server got it.
+type BrowserTime = string
+
 // ConsumeRequest defines model for ConsumeRequest.
 type ConsumeRequest struct {
 	Guest *Guest `json:"guest,omitempty"`
@@ -149,6 +215,45 @@ type Currency = string
 
 // ErrorCode What clients decide by.
 type ErrorCode string
+
+// FieldError defines model for FieldError.
+type FieldError struct {
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+
+	// Pointer JSON Pointer into the body (RFC 6901).
+	Pointer string `json:"pointer"`
+}
+
+// FunnelBatch defines model for FunnelBatch.
+type FunnelBatch struct {
+	Items []FunnelEvent `json:"items"`
+}
+
+// FunnelEvent defines model for FunnelEvent.
+type FunnelEvent struct {
+	HandoffID *HandoffID `json:"handoffId,omitempty"`
+
+	// OccurredAt By the clock of the browser (RFC 3339). Absent: when the server got it.
+	OccurredAt *BrowserTime `json:"occurredAt,omitempty"`
+
+	// PropertyID A UUID.
+	PropertyID *PropertyID     `json:"propertyId,omitempty"`
+	SearchID   *SearchID       `json:"searchId,omitempty"`
+	Step       FunnelEventStep `json:"step"`
+
+	// TenantID A UUID, or tnt_ and a ULID.
+	TenantID *TenantID `json:"tenantId,omitempty"`
+}
+
+// FunnelEventStep defines model for FunnelEvent.Step.
+type FunnelEventStep string
+
+// FunnelIDs defines model for FunnelIDs.
+type FunnelIDs struct {
+	// Ids Of the items, in their order.
+	Ids []string `json:"ids"`
+}
 
 // Guest What the booking site sees of the browser of the guest.
 type Guest struct {
@@ -239,6 +344,36 @@ type NoteRequest struct {
 	Note string `json:"note"`
 }
 
+// PageView defines model for PageView.
+type PageView struct {
+	DurationMs *int `json:"durationMs,omitempty"`
+
+	// OccurredAt By the clock of the browser (RFC 3339). Absent: when the server got it.
+	OccurredAt *BrowserTime `json:"occurredAt,omitempty"`
+	Page       PageViewPage `json:"page"`
+
+	// PropertyID A UUID.
+	PropertyID *PropertyID `json:"propertyId,omitempty"`
+	SearchID   *SearchID   `json:"searchId,omitempty"`
+
+	// TenantID A UUID, or tnt_ and a ULID.
+	TenantID *TenantID `json:"tenantId,omitempty"`
+}
+
+// PageViewPage defines model for PageView.Page.
+type PageViewPage string
+
+// PageViewBatch defines model for PageViewBatch.
+type PageViewBatch struct {
+	Items []PageView `json:"items"`
+}
+
+// PageViewIDs defines model for PageViewIDs.
+type PageViewIDs struct {
+	// Ids Of the items, in their order.
+	Ids []string `json:"ids"`
+}
+
 // Preferences defines model for Preferences.
 type Preferences struct {
 	// Currency ISO 4217, such as EUR.
@@ -257,9 +392,12 @@ type PreferencesPatch struct {
 // Problem An error (RFC 9457).
 type Problem struct {
 	// Code What clients decide by.
-	Code      ErrorCode `json:"code"`
-	Detail    string    `json:"detail"`
-	RequestID *string   `json:"requestId,omitempty"`
+	Code   ErrorCode `json:"code"`
+	Detail string    `json:"detail"`
+
+	// Errors What is wrong with parts of the body.
+	Errors    *[]FieldError `json:"errors,omitempty"`
+	RequestID *string       `json:"requestId,omitempty"`
 
 	// Retriable The same request may succeed later.
 	Retriable bool   `json:"retriable"`
