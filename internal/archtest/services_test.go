@@ -60,10 +60,12 @@ var services = []service{
 	},
 	{
 		name: "guest", wiring: "guest", backends: []string{"sqlite", "postgres"},
-		libs:  []string{"github.com/oklog/ulid/v2"},
+		libs:  []string{"github.com/oklog/ulid/v2", "golang.org/x/sync/singleflight"},
 		below: []string{"internal/canonjson", "internal/inbox", "internal/outbox", "internal/secretbox", "client/handoff"},
 		helpers: []helper{
 			{name: "memory"},
+			{name: "catalogue"},
+			{name: "upstream"},
 			{name: "hottest", ours: []string{"internal/suite"}, libs: []string{"pgregory.net/rapid"}},
 			{name: "redis", ours: []string{"internal/db/redisdb"}, libs: []string{"github.com/redis/rueidis"}},
 		},

@@ -95,7 +95,7 @@ func (r *MintRequest) check() error {
 		return ErrDates
 	case !among(r.Adults, 1) || !among(r.Children, 0) || !among(r.Rooms, 1):
 		return ErrOccupancy
-	case !isLocale(r.Locale):
+	case !IsLocale(r.Locale):
 		return ErrStayLocale
 	case !isCurrency(r.Currency):
 		return ErrStayMoney

@@ -173,8 +173,8 @@ const ClaimLife = 30 * time.Second
 // keys have no environment, such as cache:facets:at:vienna. Unlike everything else, it
 // makes room when memory is short.
 type HotCache interface {
-	// Cached reads a value.
-	Cached(ctx context.Context, key string) (value []byte, found bool, err error)
+	// Cached reads a value, and the state of its lock.
+	Cached(ctx context.Context, key string) (CachedValue, error)
 
 	// PutCached stores a value.
 	PutCached(ctx context.Context, key string, value []byte, life time.Duration) error
@@ -189,6 +189,20 @@ type HotCache interface {
 	// FillCached is PutCached and Unlock in one step, which does nothing and returns false
 	// if the owner does not have the lock any more.
 	FillCached(ctx context.Context, key, owner string, value []byte, life time.Duration) (bool, error)
+
+	// FailCached replaces the lock of an owner by a mark that the value could not be filled:
+	// for life nobody gets the lock. It keeps the value, and does nothing and returns false
+	// if the owner does not have the lock any more.
+	FailCached(ctx context.Context, key, owner string, life time.Duration) (bool, error)
+}
+
+// CachedValue is the result of HotCache.Cached.
+type CachedValue struct {
+	Value  []byte
+	Found  bool
+	Left   time.Duration // until the value expires
+	Locked time.Duration // until the lock ends; 0: it is not locked
+	Failed bool          // locked by FailCached
 }
 
 // HotLimits counts. Its clock is that of the store.

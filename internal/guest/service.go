@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"time"
 
 	"holdfast/internal/clock"
 	"holdfast/internal/fault"
@@ -16,6 +17,7 @@ type Service struct {
 	Options
 	mirrors *mirrors
 	seen    *seen
+	caching caching
 }
 
 // Options are what a Service needs. Store, Hot, Cookies and Clock are required; a Service
@@ -26,8 +28,9 @@ type Options struct {
 	Cookies *Cookies
 	Clock   clock.Clock
 
-	// Local counts for Limits while Hot is unavailable: then each of Processes has its part.
-	Local     HotLimits
+	// Local counts for Limits, and caches, while Hot is unavailable: then each of Processes
+	// has its part of the limits. It also has copies of what was read from caches.
+	Local     LocalHot
 	Processes int
 	Limits    Limits // nil: no limits
 
@@ -37,6 +40,14 @@ type Options struct {
 	// Recorded, if set, is called with the number of page views or funnel events (PageViews,
 	// FunnelEvents) of a request, and whether they are published.
 	Recorded func(kind string, sampled bool, n int)
+
+	Catalogue Catalogue // nil: every answer is ErrUpstream
+	Campaign  bool      // search results are cached for longer
+
+	// Cached, if set, is called with the name of a cache and one of CacheStates when it was
+	// asked; Called after a call of the catalogue.
+	Cached func(cache string, state CacheState)
+	Called func(cache string, d time.Duration, err error)
 
 	// Degraded, if set, is called when an operation continues without hot state, with one
 	// of Degradations.

@@ -38,11 +38,11 @@ func (s *Service) without(what string, err error) bool {
 }
 
 // Degradations are what Options.Degraded is called with.
-var Degradations = []string{"session", "list", "mirror", "answer", "rate", "suspended"}
+var Degradations = []string{"session", "list", "mirror", "answer", "rate", "suspended", "cache"}
 
 // SetPreferences changes those preferences that are not nil.
 func (s *Service) SetPreferences(ctx context.Context, id ID, c Change) (Session, error) {
-	if c.Locale != nil && !isLocale(*c.Locale) {
+	if c.Locale != nil && !IsLocale(*c.Locale) {
 		return Session{}, ErrLocale
 	}
 	if c.Currency != nil && !isCurrency(*c.Currency) {
@@ -61,8 +61,8 @@ var (
 	ErrSearchExpired = fault.New(fault.NotFound, "the search session has expired: search again")
 )
 
-// isLocale accepts subtags of 1 to 8 letters and digits, the first of 2 or 3 letters.
-func isLocale(s string) bool {
+// IsLocale accepts subtags of 1 to 8 letters and digits, the first of 2 or 3 letters.
+func IsLocale(s string) bool {
 	if len(s) > 35 {
 		return false
 	}

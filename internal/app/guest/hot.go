@@ -86,7 +86,7 @@ func (h *hot) start(ctx context.Context, s *guest.Service, stop func() error) fu
 }
 
 // limits returns what counts while Redis is away.
-func (h *hot) limits() guest.HotLimits {
+func (h *hot) limits() guest.LocalHot {
 	if h.local == nil {
 		return nil
 	}

@@ -122,8 +122,8 @@ func (f *Faulty) DropAnswers(ctx context.Context, keys []string) error {
 }
 
 // Cached implements guest.Hot.
-func (f *Faulty) Cached(ctx context.Context, key string) ([]byte, bool, error) {
-	return call2(f, "cached", func() ([]byte, bool, error) { return f.Hot.Cached(ctx, key) })
+func (f *Faulty) Cached(ctx context.Context, key string) (guest.CachedValue, error) {
+	return call(f, "cached", func() (guest.CachedValue, error) { return f.Hot.Cached(ctx, key) })
 }
 
 // PutCached implements guest.Hot.
@@ -144,6 +144,11 @@ func (f *Faulty) Unlock(ctx context.Context, key, owner string) (bool, error) {
 // FillCached implements guest.Hot.
 func (f *Faulty) FillCached(ctx context.Context, key, owner string, value []byte, life time.Duration) (bool, error) {
 	return call(f, "fill cached", func() (bool, error) { return f.Hot.FillCached(ctx, key, owner, value, life) })
+}
+
+// FailCached implements guest.Hot.
+func (f *Faulty) FailCached(ctx context.Context, key, owner string, life time.Duration) (bool, error) {
+	return call(f, "fail cached", func() (bool, error) { return f.Hot.FailCached(ctx, key, owner, life) })
 }
 
 // Take implements guest.Hot.

@@ -185,17 +185,16 @@ func dropAnswers(_ *testing.T, c *client) {
 }
 
 func cacheChecks() []check {
-	return []check{{"Values", cachedValues}, {"Lock", lock}, {"LockOnce", lockOnce}, {"Fill", fillCached}}
+	return []check{{"Values", cachedValues}, {"Lock", lock}, {"LockOnce", lockOnce}, {"Fill", fillCached}, {"Fail", failCached}, {"Lives", cachedLives}}
 }
 
 func (c *client) cached(key string) string {
 	c.t.Helper()
-	value, found, err := c.Hot.Cached(c.t.Context(), key)
-	c.ok(err)
-	if !found {
+	v := c.cachedValue(key)
+	if !v.Found {
 		return "missing"
 	}
-	return string(value)
+	return string(v.Value)
 }
 
 func cachedValues(_ *testing.T, c *client) {
@@ -275,4 +274,65 @@ func fillCached(_ *testing.T, c *client) {
 	c.Pass(c.t, 6*time.Second)
 	suite.Equal(c.t, "too late", fill("b", "3"), false)
 	suite.Equal(c.t, "kept", c.cached(k), "2")
+}
+
+func (c *client) cachedValue(key string) guest.CachedValue {
+	c.t.Helper()
+	v, err := c.Hot.Cached(c.t.Context(), key)
+	return must(c, v, err)
+}
+
+// failCached: after a failure nobody gets the lock for a time, and the value is kept.
+func failCached(_ *testing.T, c *client) {
+	ctx, k := c.t.Context(), key()
+	lock := func(owner string) bool {
+		c.t.Helper()
+		locked, err := c.Hot.Lock(ctx, k, owner, 5*time.Second)
+		return must(c, locked, err)
+	}
+	fail := func(owner string) bool {
+		c.t.Helper()
+		marked, err := c.Hot.FailCached(ctx, k, owner, time.Minute)
+		return must(c, marked, err)
+	}
+	suite.Equal(c.t, "without a lock", fail("a"), false)
+	c.ok(c.Hot.PutCached(ctx, k, []byte("old"), time.Hour))
+	lock("a")
+	suite.Equal(c.t, "by another", fail("b"), false)
+	suite.Equal(c.t, "not failed", c.cachedValue(k).Failed, false)
+	suite.Equal(c.t, "by the owner", fail("a"), true)
+	for _, owner := range []string{"a", "b"} {
+		suite.Equal(c.t, "lock", lock(owner), false)
+		suite.Equal(c.t, "fail again", fail(owner), false)
+		had, err := c.Hot.Unlock(ctx, k, owner)
+		suite.Equal(c.t, "unlock", must(c, had, err), false)
+		stored, err := c.Hot.FillCached(ctx, k, owner, []byte("new"), time.Minute)
+		suite.Equal(c.t, "fill", must(c, stored, err), false)
+	}
+	v := c.cachedValue(k)
+	if string(v.Value) != "old" || !v.Failed || v.Locked <= 0 || v.Locked > time.Minute {
+		c.t.Errorf("after a failure: %+v", v)
+	}
+	c.Pass(c.t, 2*time.Minute)
+	suite.Equal(c.t, "the mark expires", c.cachedValue(k).Failed, false)
+	suite.Equal(c.t, "lock after it", lock("b"), true)
+}
+
+// cachedLives: a reader sees how long the value and the lock are still kept.
+func cachedLives(_ *testing.T, c *client) {
+	ctx, k := c.t.Context(), key()
+	suite.Equal(c.t, "new", c.cachedValue(k).Locked, time.Duration(0))
+	c.ok(c.Hot.PutCached(ctx, k, []byte("v"), time.Hour))
+	locked, err := c.Hot.Lock(ctx, k, "a", 30*time.Minute)
+	suite.Equal(c.t, "locked", must(c, locked, err), true)
+	c.Pass(c.t, 10*time.Minute)
+	v := c.cachedValue(k)
+	if v.Left > 50*time.Minute || v.Left < 40*time.Minute || v.Locked > 20*time.Minute || v.Locked < 10*time.Minute || v.Failed {
+		c.t.Errorf("ten minutes later: %+v", v)
+	}
+	c.Pass(c.t, 25*time.Minute)
+	v = c.cachedValue(k)
+	if v.Left > 25*time.Minute || v.Left < 15*time.Minute || v.Locked != 0 {
+		c.t.Errorf("after the lock: %+v", v)
+	}
 }

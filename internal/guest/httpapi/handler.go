@@ -123,7 +123,7 @@ func (x *exchange) authenticate() error {
 		}
 		return nil
 	}
-	if !x.action.begins {
+	if !x.action.begins && !x.action.public {
 		return errSession
 	}
 	return nil

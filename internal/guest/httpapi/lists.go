@@ -1,12 +1,6 @@
 package httpapi
 
-import (
-	"encoding/json"
-	"net/http"
-	"time"
-
-	"holdfast/internal/guest"
-)
+import "net/http"
 
 // list is the body of a response with a whole list.
 type list[T any] struct {
@@ -56,21 +50,4 @@ func (x *exchange) addViewed() error {
 func (x *exchange) listHistory() error {
 	items, err := x.Service.History(x.ctx(), x.session)
 	return sendList(x, items, err)
-}
-
-// getSearch returns the query of a search session, with which the guest continues.
-func (x *exchange) getSearch() error {
-	id, ok := guest.ParseID(guest.SearchPrefix, x.route.search)
-	if !ok {
-		return guest.ErrSearchExpired
-	}
-	s, err := x.Service.Search(x.ctx(), x.session, id)
-	if err != nil {
-		return err
-	}
-	return x.sendJSON(http.StatusOK, struct {
-		SearchID  guest.ID        `json:"searchId"`
-		Query     json.RawMessage `json:"query"`
-		CreatedAt time.Time       `json:"createdAt"`
-	}{s.ID, s.Query, s.Created})
 }

@@ -20,6 +20,8 @@ type route struct {
 	search   string // of /search/{srsId}, likewise
 	tenant   string // of /handoff/{tenantId}/{propertyId}, unescaped but not validated
 	property string // of that and /wishlist/{propertyId}, likewise
+	country  string // of /facets/{country}/{region}, likewise
+	region   string
 }
 
 // Label returns the template of a raw path for metrics and logs.
@@ -33,7 +35,7 @@ func Label(path string) string {
 func parseRoute(path string) (rt route) {
 	rest := strings.TrimPrefix(path, prefix)
 	switch rest {
-	case "session", "session/preferences", "session/recently-viewed", "session/history", "session/clear", "wishlist", "handoff", "telemetry/page-view", "telemetry/funnel",
+	case "session", "session/preferences", "session/recently-viewed", "session/history", "session/clear", "wishlist", "handoff", "search", "search/map", "telemetry/page-view", "telemetry/funnel",
 		"openapi.json":
 		rt.template = "/" + rest
 		return rt
@@ -49,7 +51,28 @@ func parseRoute(path string) (rt route) {
 	if names, ok := strings.CutPrefix(rest, "handoff/"); ok {
 		return parseHandoff(names)
 	}
-	return rt
+	return parseBrowse(strings.Split(rest, "/"))
+}
+
+// parseBrowse parses the paths of the catalogue.
+func parseBrowse(parts []string) route {
+	for i, p := range parts {
+		var err error
+		if parts[i], err = url.PathUnescape(p); err != nil || p == "" {
+			return route{}
+		}
+	}
+	switch {
+	case len(parts) == 2 && parts[0] == "hotels":
+		return route{template: "/hotels/{propertyId}", property: parts[1]}
+	case len(parts) == 3 && parts[0] == "hotels" && parts[2] == "availability":
+		return route{template: "/hotels/{propertyId}/availability", property: parts[1]}
+	case len(parts) == 3 && parts[0] == "facets":
+		return route{template: "/facets/{country}/{region}", country: parts[1], region: parts[2]}
+	case len(parts) == 3 && parts[0] == "brands" && parts[2] == "peek":
+		return route{template: "/brands/{tenantId}/peek", tenant: parts[1]}
+	}
+	return route{}
 }
 
 // action is an operation of a path.
@@ -58,6 +81,7 @@ type action struct {
 
 	open    bool // needs no session, and has no rate limit
 	begins  bool // a request without a session begins one
+	public  bool // the answer is the same for all guests; needs no session
 	mutates bool // needs an idempotency key
 	body    bool // has a JSON body
 	most    int  // bytes of the body; 0: maxBody
@@ -73,14 +97,20 @@ var actions = map[string]map[string]*action{
 		http.MethodGet:  {serve: (*exchange).listViewed},
 		http.MethodPost: {serve: (*exchange).addViewed, body: true},
 	},
-	"/session/history":                 {http.MethodGet: {serve: (*exchange).listHistory}},
-	"/search/{srsId}":                  {http.MethodGet: {serve: (*exchange).getSearch}},
-	"/session/clear":                   {http.MethodPost: {serve: (*exchange).clear, mutates: true}},
-	"/wishlist":                        {http.MethodGet: {serve: (*exchange).listWishes}, http.MethodPost: {serve: (*exchange).addWish, mutates: true, body: true}},
-	"/wishlist/{propertyId}":           {http.MethodPatch: {serve: (*exchange).setNote, mutates: true, body: true}, http.MethodDelete: {serve: (*exchange).removeWish, mutates: true}},
-	"/openapi.json":                    {http.MethodGet: {serve: (*exchange).document, open: true}, http.MethodHead: {serve: (*exchange).document, open: true}},
-	"/handoff":                         {http.MethodGet: {serve: (*exchange).listHandoffs}},
-	"/handoff/{tenantId}/{propertyId}": {http.MethodPost: {serve: (*exchange).mint, mutates: true, body: true}},
-	"/telemetry/page-view":             {http.MethodPost: {serve: (*exchange).recordPageViews, mutates: true, body: true, most: maxTelemetry}},
-	"/telemetry/funnel":                {http.MethodPost: {serve: (*exchange).recordFunnelEvents, mutates: true, body: true, most: maxTelemetry}},
+	"/session/history":                  {http.MethodGet: {serve: (*exchange).listHistory}},
+	"/search":                           {http.MethodPost: {serve: (*exchange).search, begins: true, body: true}},
+	"/search/map":                       {http.MethodPost: {serve: (*exchange).searchMap, begins: true, body: true}},
+	"/hotels/{propertyId}":              {http.MethodGet: {serve: (*exchange).getHotel, public: true}},
+	"/hotels/{propertyId}/availability": {http.MethodGet: {serve: (*exchange).getAvailability, public: true}},
+	"/facets/{country}/{region}":        {http.MethodGet: {serve: (*exchange).getFacets, public: true}},
+	"/brands/{tenantId}/peek":           {http.MethodGet: {serve: (*exchange).getBrand, public: true}},
+	"/search/{srsId}":                   {http.MethodGet: {serve: (*exchange).getSearch}},
+	"/session/clear":                    {http.MethodPost: {serve: (*exchange).clear, mutates: true}},
+	"/wishlist":                         {http.MethodGet: {serve: (*exchange).listWishes}, http.MethodPost: {serve: (*exchange).addWish, mutates: true, body: true}},
+	"/wishlist/{propertyId}":            {http.MethodPatch: {serve: (*exchange).setNote, mutates: true, body: true}, http.MethodDelete: {serve: (*exchange).removeWish, mutates: true}},
+	"/openapi.json":                     {http.MethodGet: {serve: (*exchange).document, open: true}, http.MethodHead: {serve: (*exchange).document, open: true}},
+	"/handoff":                          {http.MethodGet: {serve: (*exchange).listHandoffs}},
+	"/handoff/{tenantId}/{propertyId}":  {http.MethodPost: {serve: (*exchange).mint, mutates: true, body: true}},
+	"/telemetry/page-view":              {http.MethodPost: {serve: (*exchange).recordPageViews, mutates: true, body: true, most: maxTelemetry}},
+	"/telemetry/funnel":                 {http.MethodPost: {serve: (*exchange).recordFunnelEvents, mutates: true, body: true, most: maxTelemetry}},
 }

@@ -55,7 +55,7 @@ func TestF11(t *testing.T) {
 	c.Advance(guest.SessionLife + time.Second)
 	h.Sweep() // the only operation that sees this time
 	c.Set(start.Add(10 * time.Second))
-	if _, found, _ := h.Cached(ctx, "cached"); found {
+	if v, _ := h.Cached(ctx, "cached"); v.Found {
 		t.Error("a cached value came back")
 	}
 	if got := locale(t, h, id); got != "" {
@@ -119,7 +119,7 @@ func TestFull(t *testing.T) {
 			}
 		}
 		for i := range 5000 {
-			if _, found, _ := h.Cached(ctx, fmt.Sprint("c", i)); found {
+			if v, _ := h.Cached(ctx, fmt.Sprint("c", i)); v.Found {
 				cached++
 			}
 		}

@@ -67,6 +67,9 @@ type cached struct {
 	until   int64 // end of the lock
 }
 
+// failed is the owner of a lock after FailCached.
+const failed = "\x00failed"
+
 // cached locks the shard of a cache's key and returns its value. The caller unlocks it.
 func (h *Hot) cached(key string) (s *shard, v cached, now int64) {
 	s, now = h.lock("cache:" + key)
@@ -98,10 +101,16 @@ func (h *Hot) cache(s *shard, key string, v cached, now int64) {
 }
 
 // Cached implements guest.Hot. Callers must not change the value.
-func (h *Hot) Cached(_ context.Context, key string) ([]byte, bool, error) {
-	s, v, _ := h.cached(key)
+func (h *Hot) Cached(_ context.Context, key string) (c guest.CachedValue, err error) {
+	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
-	return v.value, v.value != nil, nil
+	if v.value != nil {
+		c.Value, c.Found, c.Left = v.value, true, time.Duration(v.expires-now)*time.Microsecond
+	}
+	if v.owner != "" {
+		c.Locked, c.Failed = time.Duration(v.until-now)*time.Microsecond, v.owner == failed
+	}
+	return c, nil
 }
 
 // set replaces the value.
@@ -151,6 +160,18 @@ func (h *Hot) FillCached(_ context.Context, key, owner string, value []byte, lif
 	}
 	v.owner, v.until = "", 0
 	v.set(value, now, life)
+	h.cache(s, key, v, now)
+	return true, nil
+}
+
+// FailCached implements guest.Hot.
+func (h *Hot) FailCached(_ context.Context, key, owner string, life time.Duration) (bool, error) {
+	s, v, now := h.cached(key)
+	defer s.mu.Unlock()
+	if owner == "" || v.owner != owner {
+		return false, nil
+	}
+	v.owner, v.until = failed, now+life.Microseconds()
 	h.cache(s, key, v, now)
 	return true, nil
 }

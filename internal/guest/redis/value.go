@@ -107,17 +107,37 @@ func (h *Hot) cacheKeys(key string) []string {
 	return []string{h.prefix + tag(key), h.prefix + "lock:" + tag(key)}
 }
 
+// failed is the value of a lock after FailCached.
+const failed = "failed"
+
+var scriptCached = rueidis.NewLuaScript(`
+local owner = redis.call('GET', KEYS[2])
+local locked = 0
+if owner then locked = math.max(1, redis.call('PTTL', KEYS[2])) end
+return {redis.call('GET', KEYS[1]), math.max(1, redis.call('PTTL', KEYS[1])), locked, owner == ARGV[1] and 1 or 0}`)
+
 // Cached implements guest.Hot.
-func (h *Hot) Cached(ctx context.Context, key string) (value []byte, found bool, err error) {
-	err = h.run(ctx, "cached", func(ctx context.Context, c rueidis.Client) error {
-		value, err = c.Do(ctx, c.B().Get().Key(h.cacheKeys(key)[0]).Build()).AsBytes()
-		if rueidis.IsRedisNil(err) {
+func (h *Hot) Cached(ctx context.Context, key string) (v guest.CachedValue, err error) {
+	err = h.script(ctx, "cached", scriptCached, h.cacheKeys(key), []string{failed}, func(r rueidis.RedisResult) error {
+		reply, err := r.ToArray()
+		if err != nil {
+			return err
+		}
+		var numbers [3]int64
+		for i := range numbers {
+			if numbers[i], err = reply[i+1].ToInt64(); err != nil {
+				return err
+			}
+		}
+		v.Locked, v.Failed = time.Duration(numbers[1])*time.Millisecond, numbers[2] == 1
+		if reply[0].IsNil() {
 			return nil
 		}
-		found = err == nil
+		v.Found, v.Left = true, time.Duration(numbers[0])*time.Millisecond
+		v.Value, err = reply[0].AsBytes()
 		return err
 	})
-	return value, found, err
+	return v, err
 }
 
 // PutCached implements guest.Hot.
@@ -136,6 +156,10 @@ return redis.call('PEXPIRE', KEYS[1], ARGV[2])`)
 if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 redis.call('DEL', KEYS[2])
+return 1`)
+	scriptFail = rueidis.NewLuaScript(`
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 1`)
 )
 
@@ -164,4 +188,10 @@ func (h *Hot) Unlock(ctx context.Context, key, owner string) (had bool, err erro
 func (h *Hot) FillCached(ctx context.Context, key, owner string, value []byte, life time.Duration) (stored bool, err error) {
 	err = h.script(ctx, "fill_cached", scriptFill, h.cacheKeys(key), []string{owner, rueidis.BinaryString(value), millis(life)}, yes(&stored))
 	return stored, err
+}
+
+// FailCached implements guest.Hot.
+func (h *Hot) FailCached(ctx context.Context, key, owner string, life time.Duration) (marked bool, err error) {
+	err = h.script(ctx, "fail_cached", scriptFail, h.cacheKeys(key)[1:], []string{owner, failed, millis(life)}, yes(&marked))
+	return marked, err
 }

@@ -1,0 +1,241 @@
+package guest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/ident"
+)
+
+// cached returns an answer of a cache, decoded. missing is the error if the catalogue does
+// not have it.
+func cached[T any](ctx context.Context, s *Service, c Cache, key string, missing error, ask func(context.Context) (T, error)) (answer T, v View, err error) {
+	if s.Catalogue == nil {
+		return answer, v, ErrUpstream
+	}
+	v, err = s.view(ctx, c, key, func(ctx context.Context) ([]byte, error) {
+		answer, err := ask(ctx)
+		if err != nil {
+			return nil, err
+		}
+		text, err := json.Marshal(answer)
+		if err != nil {
+			return nil, fault.Wrap(fault.Internal, "encode an answer of the catalogue", err)
+		}
+		return text, nil
+	})
+	if errors.Is(err, errMissing) {
+		return answer, v, missing
+	}
+	if err != nil {
+		return answer, v, err
+	}
+	if err := json.Unmarshal(v.Body, &answer); err != nil {
+		return answer, v, fault.Wrap(fault.Internal, "decode an answer of the catalogue", err)
+	}
+	return answer, v, nil
+}
+
+// ErrPrice is the error of an upstream that sends prices in another form.
+var ErrPrice = fault.New(fault.Unavailable, "the catalogue has sent a price that is not a whole number as text")
+
+// Found is what a search has found.
+type Found struct {
+	Search // zero if no search session was begun
+	Results
+}
+
+// Find searches. The query need not be normalized.
+func (s *Service) Find(ctx context.Context, q SearchQuery) (Results, View, error) {
+	q.Bounds = nil
+	if err := q.Normalize(); err != nil {
+		return Results{}, View{}, err
+	}
+	hash, err := q.Hash()
+	if err != nil {
+		return Results{}, View{}, err
+	}
+	c := CacheSearch
+	if s.Campaign {
+		c.Life = campaignLife
+	}
+	r, v, err := cached(ctx, s, c, "cache:search:list:"+hash, ErrUpstream, func(ctx context.Context) (Results, error) {
+		r, err := s.Catalogue.Search(ctx, q)
+		for _, i := range r.Items {
+			if err == nil && !isMinor(i.CheapestNightlyMinor, i.TotalForStayMinor) {
+				err = ErrPrice
+			}
+		}
+		r.Items = orEmpty(r.Items)
+		return r, err
+	})
+	if err != nil {
+		return r, v, err
+	}
+	n := len(r.Items)
+	r.Items, err = visible(ctx, s, r.Items, func(l Listing) string { return l.TenantID })
+	r.Total -= n - len(r.Items)
+	return r, v, err
+}
+
+// FindPins searches for the map. The query need not be normalized.
+func (s *Service) FindPins(ctx context.Context, q SearchQuery) (Pins, View, error) {
+	if err := q.Normalize(); err != nil {
+		return Pins{}, View{}, err
+	}
+	hash, err := q.Hash()
+	if err != nil {
+		return Pins{}, View{}, err
+	}
+	r, v, err := cached(ctx, s, CacheMap, "cache:search:map:"+hash, ErrUpstream, func(ctx context.Context) (Pins, error) {
+		r, err := s.Catalogue.Map(ctx, q)
+		for _, i := range r.Items {
+			if err == nil && !isMinor(i.CheapestNightlyMinor) {
+				err = ErrPrice
+			}
+		}
+		r.Items = orEmpty(r.Items)
+		return r, err
+	})
+	if err != nil {
+		return r, v, err
+	}
+	n := len(r.Items)
+	r.Items, err = visible(ctx, s, r.Items, func(p Pin) string { return p.TenantID })
+	r.Total -= n - len(r.Items)
+	return r, v, err
+}
+
+// visible removes what belongs to suspended tenants: a cache may have it from before.
+func visible[T any](ctx context.Context, s *Service, items []T, tenant func(T) string) ([]T, error) {
+	var tenants []string
+	for _, i := range items {
+		if t := tenant(i); !slices.Contains(tenants, t) {
+			tenants = append(tenants, t)
+		}
+	}
+	suspended, err := s.SuspendedOf(ctx, tenants...)
+	if err != nil || len(suspended) == 0 {
+		return items, err
+	}
+	return slices.DeleteFunc(items, func(i T) bool { return slices.Contains(suspended, tenant(i)) }), nil
+}
+
+// isVisible returns missing if a tenant is suspended.
+func (s *Service) isVisible(ctx context.Context, tenant string, missing error) error {
+	suspended, err := s.SuspendedOf(ctx, tenant)
+	if err == nil && len(suspended) > 0 {
+		return missing
+	}
+	return err
+}
+
+func orEmpty[T any](all []T) []T {
+	if all == nil {
+		return []T{}
+	}
+	return all
+}
+
+// Hotel describes a property. It is ErrNoProperty if its tenant is suspended.
+func (s *Service) Hotel(ctx context.Context, property, locale, currency string) (View, error) {
+	property, ok := ident.ParseUUID(property)
+	switch {
+	case !ok:
+		return View{}, ErrNoProperty
+	case !IsLocale(locale):
+		return View{}, ErrLocale
+	case !isCurrency(currency):
+		return View{}, ErrCurrency
+	}
+	locale = normalizeLocale(locale)
+	h, v, err := cached(ctx, s, CacheDetail, "cache:detail:"+property+":"+locale+":"+currency, ErrNoProperty, func(ctx context.Context) (Hotel, error) {
+		h, err := s.Catalogue.Hotel(ctx, property, locale, currency)
+		if err == nil && !isMinor(h.CheapestNightlyMinor) {
+			err = ErrPrice
+		}
+		h.Amenities, h.Images, h.RoomTypes = orEmpty(h.Amenities), orEmpty(h.Images), orEmpty(h.RoomTypes)
+		return h, err
+	})
+	if err != nil {
+		return v, err
+	}
+	return v, s.isVisible(ctx, h.TenantID, ErrNoProperty)
+}
+
+// Property returns what other answers need of a property. It is ErrNoProperty if its
+// tenant is suspended.
+func (s *Service) Property(ctx context.Context, property string) (Property, error) {
+	property, ok := ident.ParseUUID(property)
+	if !ok {
+		return Property{}, ErrNoProperty
+	}
+	p, _, err := cached(ctx, s, CacheProperty, "cache:property:"+property, ErrNoProperty, func(ctx context.Context) (Property, error) {
+		return s.Catalogue.Property(ctx, property)
+	})
+	if err != nil {
+		return p, err
+	}
+	return p, s.isVisible(ctx, p.TenantID, ErrNoProperty)
+}
+
+// Availability says what a property offers for a stay. It is ErrNoProperty if its tenant is
+// suspended.
+func (s *Service) Availability(ctx context.Context, q AvailabilityQuery) (View, error) {
+	if err := q.normalize(); err != nil {
+		return View{}, err
+	}
+	p, err := s.Property(ctx, q.Property)
+	if err != nil {
+		return View{}, err
+	}
+	q.Property = p.PropertyID
+	key := fmt.Sprintf("cache:availability:%s:%s:%s:%d-%d-%d", q.Property, q.From, q.To, q.Adults, q.Children, q.Rooms)
+	_, v, err := cached(ctx, s, CacheAvailability, key, ErrNoProperty, func(ctx context.Context) (Availability, error) {
+		a, err := s.Catalogue.Availability(ctx, q)
+		if err == nil && !isMinor(a.CheapestNightlyMinor, a.TotalForStayMinor) {
+			err = ErrPrice
+		}
+		for _, o := range a.Offers {
+			if err == nil && !isMinor(o.NightlyMinor, o.TotalForStayMinor) {
+				err = ErrPrice
+			}
+		}
+		a.Offers = orEmpty(a.Offers)
+		return a, err
+	})
+	return v, err
+}
+
+// FacetsOf counts the properties of a region.
+func (s *Service) FacetsOf(ctx context.Context, country, region string) (View, error) {
+	country, region, ok := normalizeRegion(country, region)
+	if !ok {
+		return View{}, ErrNoRegion
+	}
+	_, v, err := cached(ctx, s, CacheFacets, "cache:facets:"+country+":"+region, ErrNoRegion, func(ctx context.Context) (Facets, error) {
+		f, err := s.Catalogue.Facets(ctx, country, region)
+		f.Stars, f.Amenities = orEmpty(f.Stars), orEmpty(f.Amenities)
+		return f, err
+	})
+	return v, err
+}
+
+// BrandPeek describes a tenant. It is ErrNoTenant if the tenant is suspended.
+func (s *Service) BrandPeek(ctx context.Context, tenant string) (View, error) {
+	tenant, ok := ParseTenant(tenant)
+	if !ok {
+		return View{}, ErrNoTenant
+	}
+	_, v, err := cached(ctx, s, CacheBrand, "cache:brand-peek:"+tenant, ErrNoTenant, func(ctx context.Context) (Brand, error) {
+		return s.Catalogue.Brand(ctx, tenant)
+	})
+	if err != nil {
+		return v, err
+	}
+	return v, s.isVisible(ctx, tenant, ErrNoTenant)
+}

@@ -1,0 +1,327 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"holdfast/internal/guest"
+	"holdfast/internal/obs"
+	"holdfast/internal/web"
+)
+
+// Defaults of a guest who has chosen nothing.
+const (
+	defaultLocale   = "en"
+	defaultCurrency = "EUR"
+)
+
+// searchView is the body of POST /search and GET /search/{srsId}.
+type searchView struct {
+	SearchID  guest.ID        `json:"searchId"`
+	Query     json.RawMessage `json:"query"` // a guest.SearchQuery
+	CreatedAt time.Time       `json:"createdAt"`
+	guest.Results
+	Page     int  `json:"page"`
+	NextPage *int `json:"nextPage"` // null: this is the last one
+}
+
+// search finds properties and begins a search session. A guest without a session gets one.
+func (x *exchange) search() error {
+	q, begun, err := x.query()
+	if err != nil {
+		return err
+	}
+	results, v, err := x.Service.Find(x.traced(), q)
+	x.cacheStatus(v, err)
+	if err != nil {
+		return err
+	}
+	q.Bounds = nil
+	if err := q.Normalize(); err != nil {
+		return err
+	}
+	page := q.Page
+	q.Page = 1 // the history has a query once, whatever the page
+	hash, err := q.Hash()
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(q)
+	if err != nil {
+		return err
+	}
+	s, err := x.Service.BeginSearch(x.ctx(), x.session, hash, text)
+	if err != nil {
+		return err
+	}
+	if begun {
+		x.setCookie(x.session)
+	}
+	return x.sendSearch(s, results, page, q.PageSize)
+}
+
+func (x *exchange) sendSearch(s guest.Search, r guest.Results, page, size int) error {
+	body := searchView{SearchID: s.ID, Query: s.Query, CreatedAt: s.Created, Results: r, Page: page}
+	if page*size < r.Total {
+		next := page + 1
+		body.NextPage = &next
+	}
+	return x.sendJSON(http.StatusOK, body)
+}
+
+// searchMap finds properties for the map. It has no search session.
+func (x *exchange) searchMap() error {
+	q, begun, err := x.query()
+	if err != nil {
+		return err
+	}
+	pins, v, err := x.Service.FindPins(x.traced(), q)
+	x.cacheStatus(v, err)
+	if err != nil {
+		return err
+	}
+	if begun {
+		x.setCookie(x.session)
+	}
+	return x.sendJSON(http.StatusOK, pins)
+}
+
+// query reads a query. What it does not say about the language and the currency, the
+// preferences of the session say, or the browser. begun reports that there was no session.
+func (x *exchange) query() (q guest.SearchQuery, begun bool, err error) {
+	if err := decode(x.body, &q); err != nil {
+		return q, false, err
+	}
+	q.Device = "desktop"
+	if x.in.Header.Get("Sec-CH-UA-Mobile") == "?1" {
+		q.Device = "mobile"
+	}
+	var session guest.Session
+	if begun = x.session == ""; begun {
+		session, err = x.Service.Begin(x.ctx())
+		x.session = session.ID
+	} else {
+		session, err = x.Service.Session(x.ctx(), x.session)
+	}
+	if err != nil {
+		return q, begun, err
+	}
+	q.Locale = first(q.Locale, session.Locale, acceptLanguage(x.in.Header), defaultLocale)
+	q.Currency = first(q.Currency, session.Currency, x.in.Header.Get("X-Currency"), defaultCurrency)
+	return q, begun, nil
+}
+
+// first returns the first text that is not empty.
+func first(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}
+
+// acceptLanguage returns the language that the browser prefers, or "".
+func acceptLanguage(h http.Header) (best string) {
+	most := 0.0
+	for part := range strings.SplitSeq(strings.Join(h.Values("Accept-Language"), ","), ",") {
+		tag, params, _ := strings.Cut(strings.TrimSpace(part), ";")
+		q := 1.0
+		if text, ok := strings.CutPrefix(strings.TrimSpace(params), "q="); ok {
+			var err error
+			if q, err = strconv.ParseFloat(text, 64); err != nil {
+				continue
+			}
+		}
+		if tag = strings.TrimSpace(tag); q > most && guest.IsLocale(tag) {
+			best, most = tag, q
+		}
+	}
+	return best
+}
+
+// getSearch finds the results of a search session again, or another page of them.
+func (x *exchange) getSearch() error {
+	id, ok := guest.ParseID(guest.SearchPrefix, x.route.search)
+	if !ok {
+		return guest.ErrSearchExpired
+	}
+	values, err := x.parameters("page")
+	if err != nil {
+		return err
+	}
+	page, err := number(values, "page", 1)
+	if err != nil {
+		return err
+	}
+	s, err := x.Service.Search(x.ctx(), x.session, id)
+	if err != nil {
+		return err
+	}
+	var q guest.SearchQuery
+	if err := json.Unmarshal(s.Query, &q); err != nil {
+		return guest.ErrSearchExpired // another release has stored it
+	}
+	q.Page = page
+	results, v, err := x.Service.Find(x.traced(), q)
+	x.cacheStatus(v, err)
+	if err != nil {
+		return err
+	}
+	return x.sendSearch(s, results, page, q.PageSize)
+}
+
+// parameters parses the query of the URL, which may have each of the names once.
+func (x *exchange) parameters(names ...string) (url.Values, error) {
+	values, err := url.ParseQuery(x.in.URL.RawQuery)
+	if err != nil {
+		return nil, web.Refuse(http.StatusBadRequest, "invalid", "the query of the URL is malformed")
+	}
+	known := 0
+	for _, name := range names {
+		if n := len(values[name]); n > 1 {
+			return nil, web.Refuse(http.StatusBadRequest, "invalid", name+": expected once in the query of the URL")
+		} else if n == 1 {
+			known++
+		}
+	}
+	if known < len(values) {
+		return nil, web.Refuse(http.StatusBadRequest, "invalid", "the query of the URL may have "+strings.Join(names, ", ")+" only")
+	}
+	return values, nil
+}
+
+// number reads a whole number of the query of the URL.
+func number(values url.Values, name string, absent int) (int, error) {
+	text := values.Get(name)
+	if text == "" {
+		return absent, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, web.Refuse(http.StatusBadRequest, "invalid", name+": expected a whole number")
+	}
+	return n, nil
+}
+
+// getHotel describes a property. Its answer is the same for all guests.
+func (x *exchange) getHotel() error {
+	values, err := x.parameters("locale", "currency")
+	if err != nil {
+		return err
+	}
+	locale := first(values.Get("locale"), acceptLanguage(x.in.Header), defaultLocale)
+	currency := first(values.Get("currency"), x.in.Header.Get("X-Currency"), defaultCurrency)
+	v, err := x.Service.Hotel(x.traced(), x.route.property, locale, currency)
+	return x.sendView(v, err)
+}
+
+func (x *exchange) getAvailability() error {
+	values, err := x.parameters("from", "to", "adults", "children", "rooms")
+	if err != nil {
+		return err
+	}
+	q := guest.AvailabilityQuery{Property: x.route.property, From: values.Get("from"), To: values.Get("to")}
+	for _, p := range []struct {
+		name   string
+		into   *int
+		absent int
+	}{{"adults", &q.Adults, 2}, {"children", &q.Children, 0}, {"rooms", &q.Rooms, 1}} {
+		if *p.into, err = number(values, p.name, p.absent); err != nil {
+			return err
+		}
+	}
+	v, err := x.Service.Availability(x.traced(), q)
+	return x.sendView(v, err)
+}
+
+func (x *exchange) getFacets() error {
+	if _, err := x.parameters(); err != nil {
+		return err
+	}
+	v, err := x.Service.FacetsOf(x.traced(), x.route.country, x.route.region)
+	return x.sendView(v, err)
+}
+
+func (x *exchange) getBrand() error {
+	if _, err := x.parameters(); err != nil {
+		return err
+	}
+	v, err := x.Service.BrandPeek(x.traced(), x.route.tenant)
+	return x.sendView(v, err)
+}
+
+// traced is the context of a request with its trace, for calls of the catalogue.
+func (x *exchange) traced() context.Context { return guest.WithTrace(x.ctx(), obs.TraceParent(x.in)) }
+
+// staleIfError is how long a shared cache may use an answer while this server fails, in
+// seconds.
+const staleIfError = 600
+
+// sendView sends an answer that is the same for all guests: shared caches may keep it, so
+// it has no cookie and says nothing about the guest.
+func (x *exchange) sendView(v guest.View, err error) error {
+	x.cacheStatus(v, err)
+	if err != nil {
+		return err
+	}
+	h := x.out.Header()
+	sum := sha256.Sum256(v.Body)
+	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+	h.Set("Etag", tag)
+	h.Set("Cache-Control", fmt.Sprintf("public, max-age=%d, stale-if-error=%d", max(0, int(v.Fresh.Seconds())), staleIfError))
+	h.Set("Vary", "Accept-Language, X-Currency, Accept-Encoding")
+	for _, private := range []string{"Set-Cookie", "RateLimit", "RateLimit-Policy"} {
+		h.Del(private)
+	}
+	if matches(x.in.Header.Values("If-None-Match"), tag) {
+		x.out.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	send(x.out, guest.Answer{Status: http.StatusOK, ContentType: "application/json", Body: v.Body})
+	return nil
+}
+
+// matches compares entity tags weakly, as If-None-Match does.
+func matches(headers []string, tag string) bool {
+	for _, header := range headers {
+		for part := range strings.SplitSeq(header, ",") {
+			part = strings.TrimSpace(part)
+			if part == "*" || strings.TrimPrefix(part, "W/") == tag {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// cacheStatus says where the answer comes from: X-Cache, and Cache-Status (RFC 9211).
+func (x *exchange) cacheStatus(v guest.View, err error) {
+	if err != nil || v.State == "" {
+		return
+	}
+	ttl := int(math.Ceil(v.Fresh.Seconds()))
+	status := "holdfast; "
+	switch v.State {
+	case guest.CacheMiss:
+		status += fmt.Sprintf("fwd=uri-miss; stored; ttl=%d", ttl)
+		if v.Collapsed {
+			status += "; collapsed"
+		}
+	case guest.CacheBypass:
+		status += "fwd=bypass"
+	default:
+		status += fmt.Sprintf("hit; ttl=%d", ttl)
+	}
+	x.out.Header().Set("X-Cache", string(v.State))
+	x.out.Header().Set("Cache-Status", status)
+}

@@ -1,0 +1,220 @@
+package guest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"holdfast/internal/fault"
+)
+
+// SearchQuery is what a guest looks for. Its JSON is what clients send, what search
+// upstreams get, and what a search session keeps.
+type SearchQuery struct {
+	Country         string   `json:"country,omitempty"`         // ISO 3166-1, such as AT
+	Region          string   `json:"region,omitempty"`          // such as vienna
+	Text            string   `json:"text,omitempty"`            // in names and places
+	CheckIn         string   `json:"checkIn,omitempty"`         // YYYY-MM-DD
+	CheckOut        string   `json:"checkOut,omitempty"`        // YYYY-MM-DD
+	Adults          int      `json:"adults"`                    // 1 to 30; 2 if absent
+	Children        int      `json:"children"`                  // 0 to 30
+	Rooms           int      `json:"rooms"`                     // 1 to 10; 1 if absent
+	MinStars        int      `json:"minStars,omitempty"`        // 0 to 5
+	Amenities       []string `json:"amenities,omitempty"`       // all of them; at most 20
+	MaxNightlyMinor string   `json:"maxNightlyMinor,omitempty"` // in the smallest unit of the currency, as decimal text
+	Bounds          *Bounds  `json:"bounds,omitempty"`          // only on the map
+	Sort            string   `json:"sort"`                      // one of Sorts; recommended if absent
+	Page            int      `json:"page"`                      // 1 to 1000; 1 if absent
+	PageSize        int      `json:"pageSize"`                  // 1 to 100; 20 if absent
+	Locale          string   `json:"locale"`                    // BCP 47
+	Currency        string   `json:"currency"`                  // ISO 4217
+	Device          string   `json:"device,omitempty"`          // mobile or desktop; of the browser
+}
+
+// Bounds are a part of the map, in degrees.
+type Bounds struct {
+	South float64 `json:"south"`
+	West  float64 `json:"west"`
+	North float64 `json:"north"`
+	East  float64 `json:"east"`
+}
+
+// Sorts are the orders of search results.
+var Sorts = []string{"recommended", "price", "rating", "name"}
+
+// Results is a page of properties that a search has found.
+type Results struct {
+	Items []Listing `json:"items"`
+	Total int       `json:"total"` // of all pages
+}
+
+// Listing is a property in a list. Prices are decimal text in the smallest unit of the
+// currency; "" means that the price is not known.
+type Listing struct {
+	PropertyID           string   `json:"propertyId"`
+	TenantID             string   `json:"tenantId"`
+	Name                 string   `json:"name"`
+	Country              string   `json:"country"`
+	Region               string   `json:"region"`
+	City                 string   `json:"city"`
+	Stars                int      `json:"stars"`
+	Rating               float64  `json:"rating"` // 0 to 10
+	Amenities            []string `json:"amenities"`
+	Image                string   `json:"image,omitempty"` // URL
+	Currency             string   `json:"currency"`
+	CheapestNightlyMinor string   `json:"cheapestNightlyMinor,omitempty"`
+	TotalForStayMinor    string   `json:"totalForStayMinor,omitempty"`
+}
+
+// Pins are properties on the map.
+type Pins struct {
+	Items []Pin `json:"items"`
+	Total int   `json:"total"` // there may be more than Items
+}
+
+// Pin is a property on the map.
+type Pin struct {
+	PropertyID           string  `json:"propertyId"`
+	TenantID             string  `json:"tenantId"`
+	Name                 string  `json:"name"`
+	Latitude             float64 `json:"latitude"`
+	Longitude            float64 `json:"longitude"`
+	Currency             string  `json:"currency"`
+	CheapestNightlyMinor string  `json:"cheapestNightlyMinor,omitempty"`
+}
+
+// Limits of a query.
+const (
+	maxText      = 100 // characters
+	maxGuests    = 30
+	maxRooms     = 10
+	maxNights    = 90
+	maxAmenities = 20
+	maxPage      = 1000
+	maxPageSize  = 100
+	dateForm     = "2006-01-02"
+)
+
+var (
+	countryForm = regexp.MustCompile(`^[A-Z]{2}$`)
+	nameForm    = regexp.MustCompile(`^[a-z0-9]+(?:-[a-z0-9]+)*$`) // of regions and amenities, at most 40 bytes
+	minorForm   = regexp.MustCompile(`^(?:0|[1-9][0-9]{0,17})$`)
+)
+
+func isName(s string) bool { return len(s) <= 40 && nameForm.MatchString(s) }
+
+// Normalize gives a query its defaults and its one spelling, and returns fault.Invalid if
+// it is not valid. Queries that ask for the same are the same afterwards.
+func (q *SearchQuery) Normalize() error {
+	q.Country, q.Region = strings.ToUpper(strings.TrimSpace(q.Country)), strings.ToLower(strings.TrimSpace(q.Region))
+	q.Text = strings.ToLower(strings.Join(strings.Fields(q.Text), " "))
+	q.Amenities = slices.Compact(slices.Sorted(slices.Values(q.Amenities)))
+	if q.Adults == 0 {
+		q.Adults = 2
+	}
+	for _, n := range []*int{&q.Rooms, &q.Page} {
+		if *n == 0 {
+			*n = 1
+		}
+	}
+	if q.PageSize == 0 {
+		q.PageSize = 20
+	}
+	if q.Sort == "" {
+		q.Sort = Sorts[0]
+	}
+	bad := func(member, expected string) error {
+		return fault.Newf(fault.Invalid, "%s: expected %s", member, expected)
+	}
+	switch {
+	case q.Country != "" && !countryForm.MatchString(q.Country):
+		return bad("country", "two letters such as AT")
+	case q.Region != "" && !isName(q.Region):
+		return bad("region", "letters, digits and hyphens, such as vienna")
+	case utf8.RuneCountInString(q.Text) > maxText:
+		return bad("text", "at most 100 characters")
+	case len(q.Amenities) > maxAmenities || slices.ContainsFunc(q.Amenities, func(a string) bool { return !isName(a) }):
+		return bad("amenities", "at most 20 names such as pool")
+	case q.MinStars < 0 || q.MinStars > 5:
+		return bad("minStars", "0 to 5")
+	case q.MaxNightlyMinor != "" && !minorForm.MatchString(q.MaxNightlyMinor):
+		return bad("maxNightlyMinor", "a whole number as text, in the smallest unit of the currency")
+	case !slices.Contains(Sorts, q.Sort):
+		return bad("sort", strings.Join(Sorts, ", "))
+	case q.Page < 1 || q.Page > maxPage:
+		return bad("page", "1 to 1000")
+	case q.PageSize < 1 || q.PageSize > maxPageSize:
+		return bad("pageSize", "1 to 100")
+	case !IsLocale(q.Locale):
+		return ErrLocale
+	case !isCurrency(q.Currency):
+		return ErrCurrency
+	}
+	if b := q.Bounds; b != nil && (b.South < -90 || b.North > 90 || b.South > b.North || b.West < -180 || b.West > 180 || b.East < -180 || b.East > 180) {
+		return bad("bounds", "south, west, north and east in degrees")
+	}
+	if (q.CheckIn == "") != (q.CheckOut == "") {
+		return fault.New(fault.Invalid, "checkIn, checkOut: expected both or neither")
+	}
+	if q.CheckIn != "" {
+		if err := checkDates("checkIn", q.CheckIn, "checkOut", q.CheckOut); err != nil {
+			return err
+		}
+	}
+	return checkOccupancy(q.Adults, q.Children, q.Rooms)
+}
+
+// checkDates returns fault.Invalid unless the dates are of a stay.
+func checkDates(name1, from, name2, to string) error {
+	in, err := time.Parse(dateForm, from)
+	if err != nil {
+		return fault.Newf(fault.Invalid, "%s: expected a date such as 2027-01-31", name1)
+	}
+	out, err := time.Parse(dateForm, to)
+	if err != nil {
+		return fault.Newf(fault.Invalid, "%s: expected a date such as 2027-01-31", name2)
+	}
+	if n := nights(in, out); n < 1 || n > maxNights {
+		return fault.Newf(fault.Invalid, "%s: expected 1 to %d nights after %s", name2, maxNights, name1)
+	}
+	return nil
+}
+
+func nights(in, out time.Time) int { return int(out.Sub(in).Hours() / 24) }
+
+func checkOccupancy(adults, children, rooms int) error {
+	switch {
+	case adults < 1 || adults > maxGuests:
+		return fault.Newf(fault.Invalid, "adults: expected 1 to %d", maxGuests)
+	case children < 0 || children > maxGuests:
+		return fault.Newf(fault.Invalid, "children: expected 0 to %d", maxGuests)
+	case rooms < 1 || rooms > maxRooms:
+		return fault.Newf(fault.Invalid, "rooms: expected 1 to %d", maxRooms)
+	}
+	return nil
+}
+
+// Nights returns the number of nights of a normalized query; 0 without dates.
+func (q *SearchQuery) Nights() int {
+	in, err1 := time.Parse(dateForm, q.CheckIn)
+	out, err2 := time.Parse(dateForm, q.CheckOut)
+	if err1 != nil || err2 != nil {
+		return 0
+	}
+	return nights(in, out)
+}
+
+// Hash returns the same text for the same normalized queries only.
+func (q *SearchQuery) Hash() (string, error) {
+	text, err := json.Marshal(q)
+	if err != nil {
+		return "", fault.Wrap(fault.Internal, "encode a query", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}
