@@ -120,7 +120,7 @@ func (s *Service) view(ctx context.Context, c Cache, key string, ask func(contex
 		ctx = WithHotTime(ctx, time.Minute)
 		l := loader{s, c, key, ident.New(), ask}
 		v, err := l.load(ctx, s.Hot, true)
-		if s.without("cache", err) {
+		if !errors.Is(err, ErrUpstream) && s.without("cache", err) {
 			if s.Local == nil {
 				return l.askFor(ctx, CacheBypass)
 			}

@@ -160,6 +160,9 @@ func (x *exchange) getSearch() error {
 		return err
 	}
 	page, err := number(values, "page", 1)
+	if err == nil && page < 1 {
+		err = web.Refuse(http.StatusBadRequest, "invalid", "page: expected at least 1")
+	}
 	if err != nil {
 		return err
 	}

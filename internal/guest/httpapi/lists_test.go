@@ -41,26 +41,6 @@ func TestRecentlyViewed(t *testing.T) {
 	(&browser{server: s}).want(401, http.MethodGet, "/session/recently-viewed", "")
 }
 
-func TestSearchSessions(t *testing.T) {
-	t.Parallel()
-	s := newServer(t)
-	b := s.begin()
-	id, _, _ := strings.Cut(b.cookie, ".")
-	search, err := s.service.BeginSearch(t.Context(), guest.ID(id), "key", []byte(`{"q":"vienna"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.want(200, http.MethodGet, "/session/history", "", `"searchId":"`+string(search.ID)+`"`, `"query":{"q":"vienna"}`)
-	b.want(200, http.MethodGet, "/search/"+string(search.ID), "", `{"q":"vienna"}`)
-	s.begin().want(410, http.MethodGet, "/search/"+string(search.ID), "", "search-session-expired") // of another session
-	b.want(410, http.MethodGet, "/search/"+string(guest.NewID(guest.SearchPrefix, time.Now())), "", "search-session-expired")
-	b.want(410, http.MethodGet, "/search/srs_x", "", "search-session-expired")
-	b.want(404, http.MethodGet, "/search/x", "")
-	b.want(204, http.MethodPost, "/session/clear", "")
-	b.want(410, http.MethodGet, "/search/"+string(search.ID), "", "search-session-expired")
-	b.want(200, http.MethodGet, "/session/history", "", `"items":[]`)
-}
-
 var rateLimit = regexp.MustCompile(`^"wishlist";r=(\d+);t=\d+$`)
 
 // TestRateLimits: a session has its limit, which the response announces, and so has a

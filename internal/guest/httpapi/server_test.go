@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/catalogue"
 	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/guest/memory"
 	"holdfast/internal/guest/sqlite"
@@ -60,7 +61,7 @@ func newServer(t testing.TB) *server {
 	hot := memory.New(clock.System, 1<<20)
 	h := &httpapi.Handler{Service: guest.NewService(guest.Options{
 		Store: sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), clock.System, nil), Hot: hot,
-		Cookies: guest.NewCookies(strings.Repeat("s", 32), nil), Clock: clock.System,
+		Cookies: guest.NewCookies(strings.Repeat("s", 32), nil), Clock: clock.System, Catalogue: catalogue.New(),
 	})}
 	h.Handoffs = withHandoffs(t, h.Service)
 	s := webtest.Serve(t, web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label}, web.Options{})

@@ -1,0 +1,335 @@
+package httpapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/catalogue"
+	"holdfast/internal/guest/httpapi"
+	"holdfast/internal/web"
+	"holdfast/internal/web/webtest"
+)
+
+// found is the answer of a search.
+type found struct {
+	SearchID string
+	Query    guest.SearchQuery
+	guest.Results
+	Page     int
+	NextPage *int
+}
+
+func parse[T any](t testing.TB, body string) (v T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(body), &v); err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	return v
+}
+
+// at serves a service with other options.
+func (s *server) at(change func(*guest.Options)) *server {
+	o := s.service.Options
+	change(&o)
+	h := &httpapi.Handler{Service: guest.NewService(o), Handoffs: s.handoffs}
+	base := webtest.Serve(s.t, web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label}, web.Options{}).URL
+	return &server{s.t, base, s.hot, s.handoffs, h.Service}
+}
+
+// TestSearch: a search has pages and a session of its own, which only its guest continues.
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	b := s.begin()
+	a := b.want(200, http.MethodPost, "/search", `{"country":"at","region":"Vienna","pageSize":15,"sort":"price","checkIn":"2027-03-01","checkOut":"2027-03-03"}`, `"country":"AT"`)
+	if a.header.Get("X-Cache") != "MISS" || !regexp.MustCompile(`^holdfast; fwd=uri-miss; stored; ttl=\d+$`).MatchString(a.header.Get("Cache-Status")) {
+		t.Errorf("the first: %v", a.header)
+	}
+	first := parse[found](t, a.body)
+	if len(first.Items) == 0 || first.Total < len(first.Items) || first.Page != 1 || (first.NextPage != nil) != (first.Total > 15) {
+		t.Fatalf("%+v", first)
+	}
+	last := 0
+	for _, i := range first.Items {
+		var nightly, total int
+		if _, err := fmt.Sscan(i.CheapestNightlyMinor+" "+i.TotalForStayMinor, &nightly, &total); err != nil || nightly < last || total < 2*nightly || i.Country != "AT" || i.Region != "vienna" {
+			t.Errorf("%+v after %d: %v", i, last, err)
+		}
+		last = nightly
+	}
+	again := b.want(200, http.MethodPost, "/search", `{"country":"AT","region":"vienna","rooms":1,"adults":2,"pageSize":15,"sort":"price","checkIn":"2027-03-01","checkOut":"2027-03-03"}`)
+	if again.header.Get("X-Cache") != "HIT" || !strings.HasPrefix(again.header.Get("Cache-Status"), "holdfast; hit; ttl=") {
+		t.Errorf("the same in other words: %v", again.header)
+	}
+	second := parse[found](t, again.body)
+	if second.SearchID == first.SearchID {
+		t.Error("two searches have one ID")
+	}
+	page := b.want(200, http.MethodGet, "/search/"+second.SearchID+"?page=2", "", second.SearchID)
+	if got := parse[found](t, page.body); got.Page != 2 || got.Total != first.Total || len(got.Items) != max(0, first.Total-15) {
+		t.Errorf("page 2: %+v", got)
+	}
+	b.want(200, http.MethodGet, "/search/"+first.SearchID, "")
+	history := b.want(200, http.MethodGet, "/session/history", "", second.SearchID)
+	if strings.Count(history.body, "searchId") != 1 {
+		t.Errorf("the history has a query twice: %s", history.body)
+	}
+	gone := "search-session-expired"
+	s.begin().want(410, http.MethodGet, "/search/"+second.SearchID, "", gone) // of another session
+	b.want(410, http.MethodGet, "/search/"+string(guest.NewID(guest.SearchPrefix, time.Now())), "", gone)
+	b.want(410, http.MethodGet, "/search/srs_x", "", gone)
+	b.want(404, http.MethodGet, "/search/x", "")
+	b.want(400, http.MethodGet, "/search/"+second.SearchID+"?page=x", "")
+	b.want(400, http.MethodGet, "/search/"+second.SearchID+"?page=0", "")
+	b.want(422, http.MethodGet, "/search/"+second.SearchID+"?page=1001", "")
+	b.want(204, http.MethodPost, "/session/clear", "")
+	b.want(410, http.MethodGet, "/search/"+second.SearchID, "", gone)
+	b.want(200, http.MethodGet, "/session/history", "", `"items":[]`)
+}
+
+// TestSearchBegins: a search without a session begins one.
+func TestSearchBegins(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	b := &browser{server: s}
+	b.want(200, http.MethodPost, "/search", `{}`, `"locale":"en"`, `"currency":"EUR"`)
+	b.want(200, http.MethodGet, "/session/history", "", "srs_")
+	b.want(200, http.MethodPatch, "/session/preferences", `{"locale":"de-AT","currency":"CHF"}`)
+	b.want(200, http.MethodPost, "/search", `{}`, `"locale":"de-AT"`, `"currency":"CHF"`)
+	a := b.send(http.MethodPost, "/search", `{"currency":"USD"}`, "Accept-Language: fr", "X-Currency: GBP")
+	b.check(a, 200, `"locale":"de-AT"`, `"currency":"USD"`)
+	pins := parse[guest.Pins](t, b.want(200, http.MethodPost, "/search/map", `{"bounds":{"south":48,"west":16,"north":49,"east":17}}`).body)
+	if len(pins.Items) == 0 || pins.Total != len(pins.Items) || pins.Items[0].Currency != "CHF" {
+		t.Errorf("pins %+v", pins)
+	}
+	for _, p := range pins.Items {
+		if p.Latitude < 48 || p.Latitude > 49 || p.Longitude < 16 || p.Longitude > 17 {
+			t.Errorf("out of bounds: %+v", p)
+		}
+	}
+	for _, body := range []string{
+		`{"country":"Austria"}`, `{"region":"a b"}`, `{"adults":31}`, `{"adults":-1}`, `{"rooms":11}`, `{"children":-1}`, `{"page":1001}`, `{"pageSize":101}`,
+		`{"sort":"best"}`, `{"checkIn":"2027-01-01"}`, `{"checkIn":"2027-01-02","checkOut":"2027-01-02"}`, `{"checkIn":"2027-01-32","checkOut":"2027-02-02"}`,
+		`{"minStars":6}`, `{"amenities":["A"]}`, `{"maxNightlyMinor":"1.5"}`, `{"maxNightlyMinor":1}`, `{"locale":"-"}`, `{"currency":"eur"}`,
+		`{"text":"` + strings.Repeat("a", 101) + `"}`, `{"other":1}`, `[]`,
+	} {
+		b.want(422, http.MethodPost, "/search", body)
+	}
+	b.want(422, http.MethodPost, "/search/map", `{"bounds":{"south":50,"west":0,"north":49,"east":1}}`)
+}
+
+// TestPublic: what is the same for all guests needs no session, has an entity tag, and says
+// nothing about the guest.
+func TestPublic(t *testing.T) {
+	t.Parallel()
+	s := newServer(t).at(func(o *guest.Options) {
+		o.Limits = guest.DefaultRates().Limits()
+		o.Cookies = guest.NewCookies(strings.Repeat("n", 32), []string{strings.Repeat("s", 32)})
+	})
+	b := newServer(t).begin() // signed with the old secret, so that the cookie is replaced
+	b.server = s
+	item := parse[found](t, b.want(200, http.MethodPost, "/search", `{"region":"prague"}`).body).Items[0]
+	old := newServer(t).begin()
+	for path, kind := range map[string]string{
+		"/hotels/" + item.PropertyID: item.Name, "/hotels/" + strings.ToUpper(item.PropertyID) + "?locale=de&currency=USD": `"locale":"de"`,
+		"/hotels/" + item.PropertyID + "/availability?from=2027-03-01&to=2027-03-02": `"currency":"CZK"`,
+		"/facets/cz/prague":                  `"total":20`,
+		"/brands/" + item.TenantID + "/peek": item.TenantID,
+	} {
+		for _, cookie := range []string{"", "Cookie: gms=" + old.cookie, "Cookie: gms=" + old.cookie} {
+			a := (&browser{server: s}).send(http.MethodGet, path, "", append([]string{}, cookie)[:min(1, len(cookie))]...)
+			if a.status != 200 || !strings.Contains(a.body, kind) {
+				t.Fatalf("%s: %d %s", path, a.status, a.body)
+			}
+			for _, private := range []string{"Set-Cookie", "RateLimit", "RateLimit-Policy"} {
+				if a.header.Get(private) != "" {
+					t.Errorf("%s: %s: %s", path, private, a.header.Get(private))
+				}
+			}
+			if c := a.header.Get("Cache-Control"); !regexp.MustCompile(`^public, max-age=\d+, stale-if-error=600$`).MatchString(c) {
+				t.Errorf("%s: Cache-Control: %s", path, c)
+			}
+			if a.header.Get("Vary") != "Accept-Language, X-Currency, Accept-Encoding" || a.header.Get("X-Cache") == "" {
+				t.Errorf("%s: %v", path, a.header)
+			}
+			tag := a.header.Get("ETag")
+			for match, status := range map[string]int{tag: 304, `"x", W/` + tag: 304, "*": 304, `"x"`: 200} {
+				a := (&browser{server: s}).send(http.MethodGet, path, "", "If-None-Match: "+match)
+				if a.status != status || status == 304 && (a.body != "" || a.header.Get("ETag") != tag || !strings.HasPrefix(a.header.Get("Cache-Control"), "public")) {
+					t.Errorf("%s with %s: %d %v %s", path, match, a.status, a.header, a.body)
+				}
+			}
+		}
+	}
+	for path, status := range map[string]int{
+		"/hotels/" + property: 404, "/hotels/x": 404, "/hotels/" + property + "/availability?from=2027-03-01&to=2027-03-02": 404,
+		"/hotels/" + item.PropertyID + "/availability": 422, "/hotels/" + item.PropertyID + "/availability?from=2027-03-01&to=2027-03-01": 422,
+		"/hotels/" + item.PropertyID + "/availability?from=2027-03-01&to=2027-03-02&adults=x": 400,
+		"/hotels/" + item.PropertyID + "?other=1":                                             400, "/hotels/" + item.PropertyID + "?locale=de&locale=en": 400, "/hotels/" + item.PropertyID + "?currency=euro": 422,
+		"/facets/at/nowhere": 404, "/facets/x/y": 404, "/brands/" + tenant + "/peek": 404, "/brands/x/peek": 404, "/hotels": 404, "/brands/x": 404,
+	} {
+		(&browser{server: s}).want(status, http.MethodGet, path, "")
+	}
+	(&browser{server: s}).want(405, http.MethodPost, "/hotels/"+item.PropertyID, `{}`)
+}
+
+// TestLanguages: the answer depends on the headers that Vary names, and not on the
+// preferences of the guest.
+func TestLanguages(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	b := s.begin()
+	id := parse[found](t, b.want(200, http.MethodPost, "/search", `{}`).body).Items[0].PropertyID
+	b.want(200, http.MethodPatch, "/session/preferences", `{"locale":"fr","currency":"CHF"}`)
+	for language, want := range map[string]string{"": "en", "de-AT,de;q=0.9": "de", "x;q=0.1, fr;q=0.8, de;q=0.3": "fr", "*": "en", "ja": "en", ";;q=,": "en"} {
+		a := b.send(http.MethodGet, "/hotels/"+id, "", "Accept-Language: "+language)
+		if h := parse[guest.Hotel](t, a.body); h.Locale != want || h.Currency != "EUR" {
+			t.Errorf("%q: %s, %s", language, h.Locale, h.Currency)
+		}
+	}
+	if h := parse[guest.Hotel](t, b.send(http.MethodGet, "/hotels/"+id, "", "X-Currency: GBP").body); h.Currency != "GBP" {
+		t.Errorf("currency %s", h.Currency)
+	}
+}
+
+// TestSuspendedTenant: nothing of a suspended tenant is shown, though it is cached.
+func TestSuspendedTenant(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	b := s.begin()
+	search := func() found {
+		return parse[found](t, b.want(200, http.MethodPost, "/search", `{"region":"vienna"}`).body)
+	}
+	before := search()
+	item := before.Items[0]
+	paths := []string{"/hotels/" + item.PropertyID, "/hotels/" + item.PropertyID + "/availability?from=2027-03-01&to=2027-03-02", "/brands/" + item.TenantID + "/peek"}
+	status := func() (all [3]int) {
+		for i, path := range paths {
+			all[i] = (&browser{server: s}).send(http.MethodGet, path, "").status
+		}
+		return all
+	}
+	if got := status(); got != [3]int{200, 200, 200} {
+		t.Fatal(got)
+	}
+	if err := s.service.RefreshSuspensions(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	suspend := func(suspended bool, at time.Duration) {
+		t.Helper()
+		if err := s.hot.SetSuspension(t.Context(), guest.Suspension{Tenant: item.TenantID, Suspended: suspended, At: time.Now().Add(at)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	suspend(true, 0)
+	if got := status(); got != [3]int{404, 404, 404} {
+		t.Error(got)
+	}
+	after := search()
+	if after.Total >= before.Total {
+		t.Errorf("%d before, %d after", before.Total, after.Total)
+	}
+	for _, i := range after.Items {
+		if i.TenantID == item.TenantID {
+			t.Errorf("found %+v", i)
+		}
+	}
+	if pins := b.want(200, http.MethodPost, "/search/map", `{"region":"vienna"}`); strings.Contains(pins.body, item.TenantID) {
+		t.Error("on the map")
+	}
+	suspend(false, time.Second)
+	if got := status(); got != [3]int{200, 200, 200} {
+		t.Error(got)
+	}
+}
+
+// flaky is a catalogue that fails on demand, and counts its calls.
+type flaky struct {
+	guest.Catalogue
+	fails atomic.Bool
+	calls atomic.Int64
+}
+
+func (f *flaky) Hotel(ctx context.Context, property, locale, currency string) (guest.Hotel, error) {
+	f.calls.Add(1)
+	if f.fails.Load() {
+		return guest.Hotel{}, errors.New("secret of the upstream")
+	}
+	return f.Catalogue.Hotel(ctx, property, locale, currency)
+}
+
+func (f *flaky) Search(ctx context.Context, q guest.SearchQuery) (guest.Results, error) {
+	if f.fails.Load() {
+		return guest.Results{}, errors.New("secret of the upstream")
+	}
+	return f.Catalogue.Search(ctx, q)
+}
+
+// TestUpstreamFails: the answer is 503, and private.
+func TestUpstreamFails(t *testing.T) {
+	t.Parallel()
+	f := &flaky{Catalogue: catalogue.New()}
+	f.fails.Store(true)
+	s := newServer(t).at(func(o *guest.Options) { o.Catalogue = f })
+	for range 3 {
+		a := (&browser{server: s}).want(503, http.MethodGet, "/hotels/"+property, "", `"code":"unavailable"`, `"retriable":true`)
+		if strings.Contains(a.body, "secret") || a.header.Get("Retry-After") == "" || a.header.Get("X-Cache") != "" {
+			t.Errorf("%v %s", a.header, a.body)
+		}
+	}
+	if n := f.calls.Load(); n != 1 {
+		t.Errorf("%d calls", n)
+	}
+	b := &browser{server: s}
+	b.want(503, http.MethodPost, "/search", `{}`)
+	if b.cookie != "" {
+		t.Error("a failed search has begun a session")
+	}
+}
+
+// TestNoSharing: what guests get from caches that they share has nothing of another one.
+func TestNoSharing(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	const guests = 8
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	ids := map[string]bool{}
+	for n := range guests {
+		all.Go(func() {
+			b := &browser{server: s}
+			a := b.send(http.MethodPost, "/search", `{"region":"berlin"}`)
+			f := parse[found](t, a.body)
+			session, _, _ := strings.Cut(b.cookie, ".")
+			mu.Lock()
+			defer mu.Unlock()
+			if a.status != 200 || session == "" || ids[session] || ids[f.SearchID] {
+				t.Errorf("guest %d: %d %s, search %s", n, a.status, session, f.SearchID)
+			}
+			if a.header.Get("Cache-Control") != "private, no-store" {
+				t.Errorf("Cache-Control: %s", a.header.Get("Cache-Control"))
+			}
+			ids[session], ids[f.SearchID] = true, true
+		})
+	}
+	all.Wait()
+	// Sessions and searches are nowhere in what shared caches may keep.
+	for _, path := range []string{"/facets/de/berlin"} {
+		a := (&browser{server: s}).send(http.MethodGet, path, "")
+		for id := range ids {
+			if strings.Contains(fmt.Sprint(a.header)+a.body, id) {
+				t.Errorf("%s has %s", path, id)
+			}
+		}
+	}
+}
