@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"regexp"
 	"strings"
@@ -42,7 +43,7 @@ func (s *server) at(change func(*guest.Options)) *server {
 	o := s.service.Options
 	change(&o)
 	h := &httpapi.Handler{Service: guest.NewService(o), Handoffs: s.handoffs}
-	base := webtest.Serve(s.t, web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label}, web.Options{}).URL
+	base := webtest.Serve(s.t, web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label}, web.Options{Log: slog.New(slog.DiscardHandler)}).URL
 	return &server{s.t, base, s.hot, s.handoffs, h.Service}
 }
 
