@@ -10,6 +10,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/outbox"
 )
 
@@ -21,33 +22,6 @@ func (c *command) withStore(fn func(ctx context.Context, st guest.Store, args []
 		}
 		return fn(ctx, c.state.opened, args)
 	})
-}
-
-// eventLine is an event as JSON.
-type eventLine struct {
-	ID       string     `json:"id"`
-	Type     string     `json:"type"`
-	Key      string     `json:"key"`
-	Subject  string     `json:"subject"`
-	Class    string     `json:"retentionClass"`
-	At       time.Time  `json:"at"`
-	Payload  any        `json:"payload"`
-	Attempts int        `json:"attempts"`
-	Error    string     `json:"error,omitempty"`
-	Next     *time.Time `json:"nextAttempt,omitempty"`
-	SetAside *time.Time `json:"setAside,omitempty"`
-}
-
-func newEventLine(e *outbox.Event, attempts int, reason string) eventLine {
-	return eventLine{ID: e.Name, Type: e.Topic, Key: e.Owner, Subject: e.Key, Class: e.Class, At: e.At, Payload: e.Payload, Attempts: attempts, Error: reason}
-}
-
-// notNil returns nil for the zero time.
-func notNil(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
 }
 
 func (c *command) outbox() *cobra.Command {
@@ -87,9 +61,7 @@ func (c *command) listWaiting(ctx context.Context, box outbox.Kept, limit int, a
 			e := &some[i]
 			after = e.Position
 			if asJSON {
-				line := newEventLine(&e.Event, e.Attempts, e.Reason)
-				line.Next = notNil(e.Next)
-				if err := c.PrintLine(line); err != nil {
+				if err := c.PrintLine(httpapi.ViewWaiting(e)); err != nil {
 					return err
 				}
 				continue
@@ -116,8 +88,8 @@ func (c *command) deadLetters() *cobra.Command {
 		c.listDeadLetters(),
 		c.deadLetter("retry", "Publish set-aside events again",
 			"Publish set-aside events again. A running server does it within half a minute. They come after\nnewer events of their sessions.",
-			"queued again", outbox.Kept.RetryDead),
-		c.deadLetter("drop", "Delete set-aside events", "Delete set-aside events. They are never published.", "deleted", outbox.Kept.DropDead),
+			"queued again", guest.RetryDead),
+		c.deadLetter("drop", "Delete set-aside events", "Delete set-aside events. They are never published.", "deleted", guest.DropDead),
 	)
 	return cmd
 }
@@ -141,9 +113,7 @@ func (c *command) listDead(ctx context.Context, box outbox.Kept, asJSON bool) er
 	}
 	err := outbox.EachDead(ctx, box, func(d *outbox.DeadEvent) error {
 		if asJSON {
-			line := newEventLine(&d.Event, d.Attempts, d.Reason)
-			line.SetAside = notNil(d.DiedAt)
-			return c.PrintLine(line)
+			return c.PrintLine(httpapi.ViewDead(d))
 		}
 		_, err := fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%q\n", d.Name, d.Topic, d.Owner, d.Attempts, d.DiedAt.Format(time.RFC3339), d.Reason)
 		return err
@@ -155,31 +125,21 @@ func (c *command) listDead(ctx context.Context, box outbox.Kept, asJSON bool) er
 }
 
 // deadLetter returns a command that does something to set-aside events.
-func (c *command) deadLetter(name, short, long, done string, do func(outbox.Kept, context.Context, outbox.ID) (bool, error)) *cobra.Command {
+func (c *command) deadLetter(name, short, long, done string, do func(context.Context, outbox.Kept, string) (int, error)) *cobra.Command {
 	var all bool
 	var event string
 	cmd := &cobra.Command{
 		Use: name + " (--all | --event ID)", Short: short, Long: long, Args: service.Args(),
 		RunE: c.withStore(func(ctx context.Context, st guest.Store, _ []string) error {
-			box, n := st.Outbox(), 0
-			one := func(id outbox.ID) error {
-				found, err := do(box, ctx, id)
-				if found {
-					n++
-				}
-				return err
+			if !all && event == "" {
+				return service.Usagef("--event: must not be empty")
+			}
+			n, err := do(ctx, st.Outbox(), event)
+			if errors.Is(err, guest.ErrNoEvent) {
+				err = fmt.Errorf("%w: holdfast guest dead-letters list lists them", err)
 			}
 			if all {
-				err := outbox.EachDead(ctx, box, func(d *outbox.DeadEvent) error { return one(d.ID()) })
 				fmt.Fprintf(c.Stdout, "events %s: %d\n", done, n)
-				return err
-			}
-			id, found, err := box.FindDead(ctx, event)
-			if err == nil && found {
-				err = one(id)
-			}
-			if err == nil && n == 0 {
-				err = errors.New("no such set-aside event; holdfast guest dead-letters list lists them")
 			}
 			return err
 		}),
@@ -191,17 +151,6 @@ func (c *command) deadLetter(name, short, long, done string, do func(outbox.Kept
 	return cmd
 }
 
-// quarantineLine is a received event as JSON.
-type quarantineLine struct {
-	Source   string    `json:"source"`
-	ID       string    `json:"id"`
-	Type     string    `json:"type"`
-	At       time.Time `json:"at"`
-	Received time.Time `json:"received"`
-	Reason   string    `json:"reason"`
-	Body     string    `json:"body"`
-}
-
 func (c *command) quarantine() *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
@@ -211,7 +160,7 @@ func (c *command) quarantine() *cobra.Command {
 			for i := range all {
 				q := &all[i]
 				if err == nil {
-					err = c.PrintLine(quarantineLine{q.Source, q.ID, q.Type, q.Time, q.Received, q.Reason, string(q.Body)})
+					err = c.PrintLine(httpapi.ViewQuarantine(q))
 				}
 			}
 			return err

@@ -63,6 +63,10 @@ func (s *Guest) openHandoffs(d *service.Deps, gs *guest.Service, db *engine.Data
 		service.Mount{Listener: service.Admin, Paths: []string{"/guest/keys"}, Mount: web.Mount{
 			Owns: httpapi.OwnsKeys, Service: web.Service{Serve: admin.Serve, Error: httpapi.WriteError, Route: httpapi.LabelKeys},
 		}})
+	other := &httpapi.Admin{Service: gs, Retention: s.retention}
+	opened.Mounts = append(opened.Mounts, service.Mount{Listener: service.Admin, Paths: httpapi.AdminPaths, Mount: web.Mount{
+		Owns: httpapi.OwnsAdmin, Service: web.Service{Serve: other.Serve, Error: httpapi.WriteError, Route: httpapi.LabelAdmin},
+	}})
 	if h.embedded {
 		db.AfterBackup = func(ctx context.Context, copied *sqlitedb.DB) error { return sqlite.EraseKeys(ctx, copied, d.Clock()) }
 	}

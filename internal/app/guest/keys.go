@@ -23,8 +23,8 @@ type command struct {
 
 func (s *Guest) commands(sh *service.Shell) []*cobra.Command {
 	c := &command{sh, s}
-	cmd := &cobra.Command{Use: "guest", Short: "Manage guests: keys of handoffs, tokens of services, events"}
-	cmd.AddCommand(c.keys(), c.token(), c.outbox(), c.deadLetters(), c.quarantine())
+	cmd := &cobra.Command{Use: "guest", Short: "Manage guests: keys of handoffs, tokens of services, events, old data, sessions"}
+	cmd.AddCommand(c.keys(), c.token(), c.outbox(), c.deadLetters(), c.quarantine(), c.jobs(), c.session())
 	return []*cobra.Command{cmd}
 }
 
