@@ -37,6 +37,11 @@ func (a *App) Backup(ctx context.Context, dir string, o BackupOptions) (files []
 	if _, err := os.Lstat(dir); err == nil {
 		return nil, fmt.Errorf("%s already exists: name a folder that does not", dir)
 	}
+	ctx, release, err := a.hold(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("backup failed, nothing was kept: %w", err)
+	}
+	defer release() // after the folder was removed: on a full disk, the database can write again
 	partial, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".partial-*")
 	if err != nil {
 		return nil, fmt.Errorf("cannot create a folder in %s: %w: choose a folder that exists and that this user may write to", filepath.Dir(dir), fileError(err))
@@ -50,11 +55,6 @@ func (a *App) Backup(ctx context.Context, dir string, o BackupOptions) (files []
 			files, err = nil, errors.Join(fmt.Errorf("backup failed, nothing was kept: %w", err), os.RemoveAll(partial))
 		}
 	}()
-	ctx, release, err := a.hold(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
 	names, err := a.copyTo(ctx, partial)
 	if err != nil {
 		return nil, err
