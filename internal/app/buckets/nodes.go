@@ -77,11 +77,11 @@ func (n *nodes) reload(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	n.say("", "could not read the storage nodes", err)
+	n.say(slog.LevelError, "", "could not read the storage nodes", err)
 }
 
 // say logs an error of a node, or of all with "", once as long as it stays the same.
-func (n *nodes) say(node, what string, err error) {
+func (n *nodes) say(level slog.Level, node, what string, err error) {
 	text := ""
 	if err != nil {
 		text = what + ": " + err.Error()
@@ -96,7 +96,7 @@ func (n *nodes) say(node, what string, err error) {
 	}
 	n.said[node] = text
 	if err != nil {
-		n.log.Error(what, "node", node, "error", err, "retry_in", loadEvery)
+		n.log.Log(context.Background(), level, what, "node", node, "error", err, "retry_in", loadEvery)
 	}
 }
 
@@ -129,14 +129,14 @@ func (n *nodes) load(ctx context.Context) error {
 		if !ok {
 			node = buckets.Node{ID: id, URL: address, State: buckets.NodeActive, Added: buckets.At(n.clock())}
 			err := n.add(ctx, node)
-			n.say(id, "could not initialize a storage node", err)
+			n.say(slog.LevelError, id, "could not initialize a storage node", err)
 			if err != nil {
 				failed[id] = err
 				continue
 			}
 		}
 		if node.State == buckets.NodeRemoved && len(n.cfg.Nodes) > 0 {
-			n.say(id, "a storage node was removed, but the configuration still has it", errConfigured)
+			n.say(slog.LevelWarn, id, "a storage node was removed, but the configuration still has it", errConfigured)
 		}
 		node.URL = address
 		all[id] = node
@@ -245,7 +245,7 @@ func (n *nodes) use(all map[string]buckets.Node) error {
 		if !ok || o.url != node.URL {
 			driver, err := openDriver(node)
 			if err != nil {
-				n.say(id, "could not open a storage node", err)
+				n.say(slog.LevelError, id, "could not open a storage node", err)
 				continue
 			}
 			o = opened{node.URL, driver}
