@@ -31,7 +31,7 @@ type Server struct {
 	InternalListen string   `toml:"internal_listen" doc:"Address of the internal listener, for your own services. Empty: no internal listener."`
 	PublicURL      string   `toml:"public_url" doc:"URL under which clients reach the server, such as https://sync.example.org, with its port and path prefix. Unset: the address that each request was sent to."`
 	TrustedProxies []string `toml:"trusted_proxies" doc:"Addresses and networks of proxies whose Forwarded and X-Forwarded headers are trusted, such as 127.0.0.1 or 10.0.0.0/8."`
-	TLSCert        string   `toml:"tls_cert_file" doc:"PEM file with the certificate chain. With tls_key_file, the main and the internal listener serve HTTPS."`
+	TLSCert        string   `toml:"tls_cert_file" doc:"PEM file with the certificate chain. With tls_key_file, all listeners but the admin one serve HTTPS."`
 	TLSKey         string   `toml:"tls_key_file" doc:"PEM file with the private key."`
 
 	MasterSecret     conf.Secret   `toml:"master_secret" doc:"Signs storage tokens. It must be the same on the tokenserver and every storage node. Unset: generated and kept in the secrets file."`

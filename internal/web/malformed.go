@@ -16,8 +16,10 @@ import (
 // A malformed HTTP request, such as one for /storage/%zz, never reaches a handler:
 // net/http writes its own response in plain text to the connection and closes it. Our
 // connections write the error of the service instead, with the same status. Over TLS they
-// see only encrypted bytes, so the response is that of net/http: a type of our own around
-// a tls.Conn would lose HTTP/2. HTTP/2 itself resets the stream.
+// see only encrypted bytes, so the response is that of net/http. A type of our own around
+// a tls.Conn would lose HTTP/2, which net/http serves only on a *tls.Conn, unless the
+// handshake was done before net/http gets the connection: then its limits, its log and
+// its place in the shutdown would be ours too. HTTP/2 itself resets the stream.
 
 // Errors of requests that net/http refuses.
 var (
