@@ -1,12 +1,15 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"holdfast/internal/auth/sigv4/sigv4test"
@@ -64,7 +67,7 @@ func TestBucketsConfiguredKeys(t *testing.T) {
 	both := append(vars,
 		phone+"ACCESS_KEY=AKIAPHONE", phone+"SECRET_KEY=the-secret-of-a-variable", laptop+"ACCESS_KEY=laptop-1", laptop+"SECRET_KEY_FILE="+secret)
 	client := func(id, secret string) s3 {
-		return s3{t, "http://" + listen, sigv4test.Signer{AccessKeyID: id, Secret: secret, Region: "us-east-1"}}
+		return s3{t, "http://" + listen, sigv4test.Signer{AccessKeyID: id, Secret: secret, Region: "us-east-1"}, http.DefaultClient}
 	}
 	one, two := client("AKIAPHONE", "the-secret-of-a-variable"), client("laptop-1", "the-secret-of-a-file")
 	for range 2 { // the second start changes nothing
@@ -139,7 +142,7 @@ func TestBucketsFirstStart(t *testing.T) {
 	if _, page := s.Get("/"); !strings.Contains(page, `"address":"`+found[3]+`"`) {
 		t.Errorf("the status does not have %s: %s", found[3], page)
 	}
-	c := s3{t, found[3], sigv4test.Signer{AccessKeyID: found[1], Secret: found[2], Region: "us-east-1"}}
+	c := s3{t, found[3], sigv4test.Signer{AccessKeyID: found[1], Secret: found[2], Region: "us-east-1"}, http.DefaultClient}
 	if _, err := exec.LookPath("aws"); err == nil {
 		if out, err := exec.CommandContext(t.Context(), "sh", "-c", found[0]).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v %s", found[0], err, out)
@@ -149,11 +152,30 @@ func TestBucketsFirstStart(t *testing.T) {
 	}
 	c.want(http.StatusOK, http.MethodPut, "/photos/a", []byte("a"))
 	s.Verb("migrate")
-	s.Kill()
+	killChild(t, s)
 	s = binary.LaunchProgram(t, program, data, vars...)
+	t.Cleanup(func() { killChild(t, s) })
 	if out := s.Output.String(); strings.Contains(out, found[2]) || !strings.Contains(out, "buckets key list main --secrets") {
 		t.Errorf("the second start: %s", out)
 	}
+}
+
+// killChild kills a server whose program is another one that has started it and waits for
+// it.
+func killChild(t *testing.T, s *binary.Server) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", s.Cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err == nil {
+		err = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-s.Ended
 }
 
 // TestBucketsCheck: the check shows storage nodes, garbage and access keys, and the

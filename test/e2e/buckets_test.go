@@ -20,6 +20,7 @@ type s3 struct {
 	t      *testing.T
 	base   string
 	signer sigv4test.Signer
+	client *http.Client
 }
 
 // newS3 reads the access key of the first account.
@@ -30,7 +31,7 @@ func newS3(t *testing.T, s *binary.Server, base string) s3 {
 	if len(lines) != 2 || len(fields) != 3 {
 		t.Fatalf("keys: %q", lines)
 	}
-	return s3{t, base, sigv4test.Signer{AccessKeyID: fields[0], Secret: fields[2], Region: "us-east-1"}}
+	return s3{t, base, sigv4test.Signer{AccessKeyID: fields[0], Secret: fields[2], Region: "us-east-1"}, http.DefaultClient}
 }
 
 // want sends a signed request and expects a status.
@@ -42,7 +43,7 @@ func (c s3) want(status int, method, path string, body []byte) []byte {
 	}
 	sum := sha256.Sum256(body)
 	c.signer.Sign(r, hex.EncodeToString(sum[:]), time.Now())
-	a, err := http.DefaultClient.Do(r)
+	a, err := c.client.Do(r)
 	if err != nil {
 		c.t.Fatal(err)
 	}
