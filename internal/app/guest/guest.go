@@ -75,6 +75,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 	h := &httpapi.Handler{Service: guest.NewService(options)}
 	s.retention = &guest.Retention{Store: st, Clock: d.Clock, Expired: s.cfg.SweepAfter, Events: s.cfg.Keep, KeepAudit: s.cfg.KeepAudit}
 	s.service = h.Service
+	receive := counted(d.Metrics, d.Log, h.Service.ReceiveEvent)
 	opened := &service.Opened{
 		Databases: []*engine.Database{db},
 		Mounts: []service.Mount{{Listener: service.Main, Paths: []string{"/bff/consumer/v1/"}, Mount: web.Mount{
@@ -87,7 +88,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 			if err := s.handoffs.start(ctx); err != nil {
 				return nil, err
 			}
-			stop, err := events.start(ctx, d, st, h.Service.ReceiveEvent)
+			stop, err := events.start(ctx, d, st, receive)
 			if err != nil {
 				return nil, err
 			}
@@ -99,6 +100,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 		return opened, err
 	}
 	h.Handoffs = s.handoffs.Handoffs
+	opened.Mounts = append(opened.Mounts, mountEvents(&httpapi.EventReceiver{Parse: parseEvent, Receive: receive, Tokens: s.handoffs.tokens, Clock: d.Clock}))
 	opened.Settle = s.handoffs.settle
 	return opened, nil
 }

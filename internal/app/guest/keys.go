@@ -23,8 +23,8 @@ type command struct {
 
 func (s *Guest) commands(sh *service.Shell) []*cobra.Command {
 	c := &command{sh, s}
-	cmd := &cobra.Command{Use: "guest", Short: "Manage guests: keys of handoffs, tokens of services, events, old data, sessions"}
-	cmd.AddCommand(c.keys(), c.token(), c.outbox(), c.deadLetters(), c.quarantine(), c.jobs(), c.session())
+	cmd := &cobra.Command{Use: "guest", Short: "Manage guests: keys of handoffs, tokens of services, tenants, events, old data, sessions"}
+	cmd.AddCommand(c.keys(), c.token(), c.tenant(), c.outbox(), c.deadLetters(), c.quarantine(), c.jobs(), c.session())
 	return []*cobra.Command{cmd}
 }
 
@@ -150,11 +150,13 @@ func (c *command) token() *cobra.Command {
 	var (
 		ttl           time.Duration
 		named, tenant string
+		events        bool
 	)
 	cmd := &cobra.Command{
 		Use: "token --service NAME", Short: "Create a token of a service for the internal listener", Args: service.Args(),
 		Long: "Create a token with which a booking site verifies and consumes handoffs on the internal listener, and print\n" +
-			"it. With --tenant it is limited to the handoffs to this tenant. A token cannot be revoked by itself: it is\n" +
+			"it. With --tenant it is limited to the handoffs to this tenant. With --events it allows only to push events,\n" +
+			"which suspend and reinstate tenants. A token cannot be revoked by itself: it is\n" +
 			"valid until it expires, or until the secret guest.handoff_secret is replaced.",
 		Example: "  holdfast guest token --service booking --ttl 720h",
 		RunE: c.run(func(_ context.Context, h *handoffs, _ []string) error {
@@ -162,6 +164,9 @@ func (c *command) token() *cobra.Command {
 				return service.Usagef("--ttl: must be from 1s to %s", conf.FormatDuration(maxTTL))
 			}
 			claims, err := httpapi.ServiceClaims(named, tenant)
+			if events {
+				claims, err = httpapi.EventClaims(named)
+			}
 			if err != nil {
 				return err
 			}
@@ -176,6 +181,8 @@ func (c *command) token() *cobra.Command {
 	cmd.Flags().StringVar(&named, "service", "", "`NAME` of the service, 1 to 64 of a-z, 0-9 and -")
 	_ = cmd.MarkFlagRequired("service")
 	cmd.Flags().StringVar(&tenant, "tenant", "", "`UUID` of the only tenant whose handoffs it may consume")
+	cmd.Flags().BoolVar(&events, "events", false, "for a service that pushes events about tenants to /internal/events")
+	cmd.MarkFlagsMutuallyExclusive("tenant", "events")
 	cmd.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long the token is valid")
 	return cmd
 }

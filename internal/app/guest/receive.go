@@ -2,6 +2,7 @@ package guest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -12,7 +13,10 @@ import (
 	"holdfast/internal/broker/sinks"
 	"holdfast/internal/clock"
 	"holdfast/internal/fault"
+	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/inbox"
+	"holdfast/internal/obs"
+	"holdfast/internal/web"
 )
 
 // receiver applies a received event. An event with an error is delivered again, unless the
@@ -58,12 +62,9 @@ func subscribe(ctx context.Context, b broker.Broker, topic, subscription string,
 
 // deliver applies an event and acknowledges it.
 func deliver(ctx context.Context, m *broker.Delivery, log *slog.Logger, receive receiver) {
-	result, err := receive(ctx, toInbox(&m.Event))
+	_, err := receive(ctx, toInbox(&m.Event))
 	switch {
 	case err == nil:
-		if result == inbox.Quarantined {
-			log.Error("event is in quarantine", "event", m.ID, "topic", m.Type)
-		}
 		m.Ack()
 	case fault.Is(err, fault.Invalid): // it would be so the next time
 		log.Error("event rejected", "error", err)
@@ -71,6 +72,44 @@ func deliver(ctx context.Context, m *broker.Delivery, log *slog.Logger, receive 
 	default:
 		log.Warn("could not receive an event", "error", err)
 		m.Nack()
+	}
+}
+
+// parseEvent reads an event that was pushed, in the structured mode if headers is nil.
+func parseEvent(headers map[string]string, body []byte) (inbox.Event, error) {
+	var e broker.Event
+	var err error
+	if headers == nil {
+		err = json.Unmarshal(body, &e)
+	} else {
+		for name, value := range headers {
+			headers[name] = broker.Unescape(value)
+		}
+		e, err = broker.FromHeaders(headers, body)
+	}
+	return toInbox(&e), err
+}
+
+// mountEvents serves push delivery on the internal listener.
+func mountEvents(h *httpapi.EventReceiver) service.Mount {
+	return service.Mount{Listener: service.Internal, Paths: []string{"/internal/events"}, Mount: web.Mount{
+		Owns: httpapi.OwnsEvents, Service: web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.LabelEvents},
+	}}
+}
+
+// counted counts the results of a receiver, and logs events in quarantine.
+func counted(m *obs.Metrics, log *slog.Logger, receive receiver) receiver {
+	results := m.Counter("holdfast_guest_received_events_total", "Events about tenants that were received, by result.", "result")
+	for _, r := range httpapi.ReceivedResults {
+		results.WithLabelValues(r)
+	}
+	return func(ctx context.Context, e inbox.Event) (inbox.Result, error) {
+		result, err := receive(ctx, e)
+		results.WithLabelValues(httpapi.ReceivedResult(result, err)).Inc()
+		if err == nil && result == inbox.Quarantined {
+			log.Error("event is in quarantine", "event", e.ID, "topic", e.Type)
+		}
+		return result, err
 	}
 }
 

@@ -171,16 +171,12 @@ func timeOrNil(t time.Time) *time.Time {
 
 // authenticate verifies the token in the request's only Authorization header.
 func (h *Receiver) authenticate(r *http.Request) (request guest.ConsumeRequest, err error) {
-	values := r.Header.Values("Authorization")
-	if len(values) != 1 {
-		return request, unauthenticated(bearer.ErrMissing)
-	}
-	c, err := h.Tokens.Parse(values[0], h.Clock())
+	service, members, err := authenticateService(h.Tokens, h.Clock, r)
 	if err != nil {
-		return request, unauthenticated(err)
+		return request, err
 	}
-	var members map[string]json.RawMessage // a struct would match names case-insensitively
-	if json.Unmarshal(c.Raw, &members) != nil || json.Unmarshal(members["service"], &request.By) != nil || !serviceName.MatchString(request.By) {
+	request.By = service
+	if _, events := members["events"]; events { // it pushes events, and may do nothing else
 		return request, unauthenticated(bearer.ErrMalformed)
 	}
 	if raw, limited := members["tenant_id"]; limited {

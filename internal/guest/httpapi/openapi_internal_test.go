@@ -29,7 +29,7 @@ func TestDescriptionHasTheRoutes(t *testing.T) {
 	for _, r := range description.Routes() {
 		path := fill.Replace(r.Path)
 		if !Owns(path) {
-			if !OwnsReceiver(path) && !OwnsKeys(path) {
+			if !OwnsReceiver(path) && !OwnsKeys(path) && !OwnsEvents(path) {
 				t.Errorf("%s is described and not routed", r.Path)
 			}
 			others = append(others, r.Method+" "+r.Path)
@@ -47,7 +47,7 @@ func TestDescriptionHasTheRoutes(t *testing.T) {
 			t.Errorf("%s: described are %v, routed %v", template, is, routed)
 		}
 	}
-	routed := []string{"GET " + keysPath, "POST " + keysPath}
+	routed := []string{"GET " + keysPath, "POST " + keysPath, "POST " + eventsPath}
 	for _, change := range []string{"rotate", "revoke-all", "{key}/activate", "{key}/retire", "{key}/revoke"} {
 		if (&KeysAdmin{}).change("/"+fill.Replace(change)) == nil {
 			t.Errorf("%s is not routed", change)

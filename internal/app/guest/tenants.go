@@ -1,0 +1,79 @@
+package guest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/guest"
+)
+
+func (c *command) tenant() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "tenant", Short: "Suspend and reinstate tenants",
+		Long: "Suspend and reinstate tenants, as received events do: what was said last counts. No handoff to a suspended\n" +
+			"tenant is minted or consumed.",
+	}
+	cmd.AddCommand(c.listTenants(), c.setTenant("suspend", "Suspend a tenant", true), c.setTenant("reinstate", "Reinstate a tenant", false))
+	return cmd
+}
+
+func (c *command) setTenant(use, short string, suspended bool) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: use + " TENANT", Short: short, Args: service.Args("TENANT"), Example: "  holdfast guest tenant " + use + " 11111111-2222-4333-8444-555555555555",
+		RunE: c.withStore(func(ctx context.Context, _ guest.Store, args []string) error {
+			if err := c.state.service.SuspendTenant(ctx, args[0], suspended, reason); err != nil {
+				return err
+			}
+			done := map[bool]string{true: "suspended", false: "reinstated"}[suspended]
+			_, err := fmt.Fprintf(c.Stdout, "the tenant is %s\n", done)
+			return err
+		}),
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why; tenant list prints it")
+	return cmd
+}
+
+// tenantLine is a suspended tenant as JSON.
+type tenantLine struct {
+	Tenant string    `json:"tenantId"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"suspendedAt"`
+	Event  string    `json:"event"`
+}
+
+func (c *command) listTenants() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the suspended tenants", Args: service.Args(),
+		RunE: c.withStore(func(ctx context.Context, st guest.Store, _ []string) error {
+			all, err := st.SuspendedTenants(ctx)
+			if err != nil {
+				return err
+			}
+			w := c.Table()
+			if !asJSON {
+				fmt.Fprintln(w, "TENANT\tSUSPENDED (UTC)\tREASON")
+			}
+			for _, s := range all {
+				if asJSON {
+					if err := c.PrintLine(tenantLine{s.Tenant, s.Reason, s.At, s.Event}); err != nil {
+						return err
+					}
+					continue
+				}
+				fmt.Fprintf(w, "%s\t%s\t%q\n", s.Tenant, s.At.Format(time.DateTime), s.Reason)
+			}
+			if asJSON {
+				return nil
+			}
+			return w.Flush()
+		}),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON for each tenant")
+	return cmd
+}

@@ -1,0 +1,139 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"holdfast/internal/auth/bearer"
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+	"holdfast/internal/inbox"
+	"holdfast/internal/web"
+)
+
+// EventReceiver receives events about tenants that are pushed to the internal listener, as
+// the HTTP binding of CloudEvents 1.0 says: in the structured mode the body is the event,
+// in the binary mode its attributes are headers.
+type EventReceiver struct {
+	// Parse reads an event. In the structured mode headers is nil; in the binary mode it has
+	// the headers of the request, with names in lower case.
+	Parse func(headers map[string]string, body []byte) (inbox.Event, error)
+
+	// Receive applies an event. An error means that the sender should send it again.
+	Receive func(ctx context.Context, e inbox.Event) (inbox.Result, error)
+
+	Tokens *bearer.Keyring
+	Clock  clock.Clock
+}
+
+const eventsPath = "/internal/events"
+
+// OwnsEvents reports whether a raw path on the internal listener belongs to EventReceiver.
+func OwnsEvents(path string) bool { return path == eventsPath }
+
+// LabelEvents is Label for OwnsEvents.
+func LabelEvents(string) string { return eventsPath }
+
+// EventClaims are the claims of the token of a service that pushes events, and may do
+// nothing else: such a service suspends tenants.
+func EventClaims(service string) (map[string]any, error) {
+	c, err := ServiceClaims(service, "")
+	if err == nil {
+		c["events"] = true
+	}
+	return c, err
+}
+
+// maxEvent is the size of the largest event in bytes.
+const maxEvent = inbox.MaxBody
+
+const structuredType = "application/cloudevents+json"
+
+var (
+	errEventToken = web.Refuse(http.StatusForbidden, "denied", "the token does not allow to push events: make one with holdfast guest token --events")
+	errEventType  = web.Refuse(http.StatusUnsupportedMediaType, "media-type", "expected Content-Type "+structuredType+", or the header ce-specversion")
+)
+
+// Serve is the web.Handler of the internal listener.
+func (h *EventReceiver) Serve(w http.ResponseWriter, r *http.Request, _ web.Address) error {
+	w.Header().Set("Cache-Control", "private, no-store")
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return web.Refuse(http.StatusMethodNotAllowed, "method-not-allowed", "this path supports POST")
+	}
+	service, members, err := authenticateService(h.Tokens, h.Clock, r)
+	if err != nil {
+		return err
+	}
+	web.Identify(w, "guest service "+service)
+	if string(members["events"]) != "true" {
+		return errEventToken
+	}
+	e, err := h.read(w, r)
+	if err != nil {
+		return err
+	}
+	if err := web.AcquireSlot(w, r); err != nil {
+		return err
+	}
+	result, err := h.Receive(r.Context(), e)
+	if err != nil {
+		return err
+	}
+	return sendJSON(w, http.StatusOK, map[string]inbox.Result{"result": result})
+}
+
+func (h *EventReceiver) read(w http.ResponseWriter, r *http.Request) (e inbox.Event, err error) {
+	body, err := web.ReadBody(w, r, maxEvent, bodyErrors(maxEvent))
+	if err != nil {
+		return e, err
+	}
+	var headers map[string]string
+	switch {
+	case r.Header.Get("Ce-Specversion") != "":
+		headers = map[string]string{}
+		for name, values := range r.Header {
+			headers[strings.ToLower(name)] = values[0]
+		}
+	case mediaType(r.Header.Get("Content-Type")) != structuredType:
+		return e, errEventType
+	}
+	if e, err = h.Parse(headers, body); err != nil {
+		return e, web.RefuseFor(err, http.StatusBadRequest, "invalid", "the event is malformed: "+err.Error())
+	}
+	return e, nil
+}
+
+// authenticateService verifies the token of a service in the request's only Authorization
+// header, and returns its claims.
+func authenticateService(tokens *bearer.Keyring, now clock.Clock, r *http.Request) (service string, members map[string]json.RawMessage, err error) {
+	values := r.Header.Values("Authorization")
+	if len(values) != 1 {
+		return "", nil, unauthenticated(bearer.ErrMissing)
+	}
+	c, err := tokens.Parse(values[0], now())
+	if err != nil {
+		return "", nil, unauthenticated(err)
+	}
+	// A struct would match names case-insensitively.
+	if json.Unmarshal(c.Raw, &members) != nil || json.Unmarshal(members["service"], &service) != nil || !serviceName.MatchString(service) {
+		return "", nil, unauthenticated(bearer.ErrMalformed)
+	}
+	return service, members, nil
+}
+
+// ReceivedResults are the results of received events, for metrics.
+var ReceivedResults = []string{string(inbox.Applied), string(inbox.Duplicate), string(inbox.Quarantined), "rejected", "failed"}
+
+// ReceivedResult returns one of ReceivedResults.
+func ReceivedResult(result inbox.Result, err error) string {
+	switch {
+	case err == nil:
+		return string(result)
+	case fault.Is(err, fault.Invalid):
+		return "rejected"
+	}
+	return "failed"
+}
