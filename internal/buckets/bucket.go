@@ -7,7 +7,8 @@ import (
 )
 
 // BucketRef names a bucket and the incarnation that is meant. A write to a bucket that
-// was deleted meanwhile, or deleted and created again, is ErrNoBucket.
+// was deleted meanwhile, or deleted and created again, is ErrNoBucket. Where a method
+// allows it, ID is empty: then the bucket that has the name is meant.
 type BucketRef struct {
 	Name string
 	ID   BucketID

@@ -66,13 +66,16 @@ const (
 // of an unknown size if size is -1.
 func (s *Service) WriteMemory(size int64) int64 {
 	switch {
-	case size >= 0 && size <= int64(s.Limits.Inline):
+	case s.IsInline(size):
 		return size + 1
 	case size >= 0 && size < ChunkSize:
 		return ChunkSize
 	}
 	return WriteChunks * ChunkSize
 }
+
+// IsInline reports whether a body of size bytes is stored in the database.
+func (s *Service) IsInline(size int64) bool { return size >= 0 && size <= int64(s.Limits.Inline) }
 
 // ReadMemory returns how much memory in bytes Open needs for length bytes of an object.
 func (s *Service) ReadMemory(o *Object, length int64) int64 {
@@ -131,6 +134,7 @@ type PutRequest struct {
 }
 
 // PutObject writes an object. If the body cannot be read to its end, nothing is written.
+// b.ID may be empty if IsInline(r.Size) and r.Condition is not set.
 func (s *Service) PutObject(ctx context.Context, owner AccountID, b BucketRef, r PutRequest, src Source) (Written, error) {
 	if err := s.checkEarly(ctx, owner, b, &r); err != nil {
 		return Written{}, err

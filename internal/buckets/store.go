@@ -44,7 +44,7 @@ type Store interface {
 	DeleteBucket(ctx context.Context, owner AccountID, b BucketRef, now Moment) error
 
 	// Put writes an object. Created and Modified become w.Now. The error of w.Condition
-	// is that of Condition.CheckWrite.
+	// is that of Condition.CheckWrite. b.ID may be empty if the body is not on storage nodes.
 	Put(ctx context.Context, owner AccountID, b BucketRef, w Put) (Written, error)
 
 	// Get reads an object, or returns ErrNoObject.
@@ -62,7 +62,8 @@ type Store interface {
 	// returns the object without Inline.
 	Update(ctx context.Context, owner AccountID, b BucketRef, w Update) (Object, error)
 
-	// Delete deletes an object and returns it without Inline, or returns ErrNoObject.
+	// Delete deletes an object and returns it without Inline, or returns ErrNoObject. b.ID
+	// may be empty.
 	Delete(ctx context.Context, owner AccountID, b BucketRef, name string, c Condition, now Moment) (Object, error)
 
 	// List reads a page of a bucket from one snapshot. It reads about as many rows as

@@ -267,7 +267,7 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 	}
 	var columns []*string
 	_, err := s.db.QueryRow(ctx, sqlDelete, []any{
-		string(owner), b.Name, string(b.ID), name, at(now),
+		string(owner), b.Name, orNull(b.ID), name, at(now),
 		flags(&c), c.Match.Tags, c.NoneMatch.Tags, atOrNull(c.ModifiedSince), atOrNull(c.UnmodifiedSince),
 	}, &columns)
 	if err != nil {

@@ -119,6 +119,9 @@ func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 			return err
 		}
 	}
+	if op.byName && x.namesOwnBucket() {
+		return x.serveByName(op)
+	}
 	if op.needsBucket {
 		x.object.wanted = op.object
 		if err := x.resolve(op.public); err != nil {
@@ -193,6 +196,39 @@ func (x *request) resolve(public bool) error {
 		return nil
 	}
 	return errAccessDenied
+}
+
+// namesOwnBucket reports whether the bucket can only be one of the account that has signed,
+// and the answer does not depend on its settings.
+func (x *request) namesOwnBucket() bool {
+	return x.signed != nil && x.route.account == "" && x.in.Header.Get("Origin") == "" &&
+		(!x.hosted || !strings.Contains(x.route.bucket, ".")) && buckets.CheckBucketName(x.route.bucket) == nil
+}
+
+// serveByName serves an operation whose write finds the bucket by its name, which saves a
+// query. That the bucket does not exist takes precedence over other errors, so after one
+// the bucket is looked for.
+func (x *request) serveByName(op operation) error {
+	x.owner, x.bucket.Name = x.account.ID, x.route.bucket
+	err := x.expectOwner("X-Amz-Expected-Bucket-Owner")
+	if err == nil {
+		err = op.serve(x)
+	}
+	if err == nil {
+		return nil
+	}
+	if missing := x.identifyBucket(); errors.Is(missing, buckets.ErrNoBucket) {
+		return missing
+	}
+	return err
+}
+
+// identifyBucket finds the ID of the bucket if it is not known yet.
+func (x *request) identifyBucket() error {
+	if x.bucket.ID != "" {
+		return nil
+	}
+	return x.bucketIn(x.owner, x.route.bucket)
 }
 
 // expectOwner refuses a request that names another owner of the bucket in a header: its

@@ -23,6 +23,9 @@ func (x *request) putOrCopy() error {
 		return invalidArgument("uploadId", "A part needs the parameter uploadId")
 	}
 	if x.in.Header.Get("X-Amz-Copy-Source") != "" {
+		if err := x.identifyBucket(); err != nil {
+			return err
+		}
 		return x.copyObject()
 	}
 	return x.putObject()
@@ -48,6 +51,11 @@ func (x *request) putObject() error {
 	}
 	if err := web.ChargeMemory(x.out, x.in, x.Service.WriteMemory(size)); err != nil {
 		return err
+	}
+	if condition.IsSet() || !x.Service.IsInline(size) {
+		if err := x.identifyBucket(); err != nil {
+			return err
+		}
 	}
 	w, err := x.Service.PutObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.PutRequest{
 		Object: o, Condition: condition, Size: size, Ready: x.ready,

@@ -282,3 +282,36 @@ func TestCopyOfDamagedBody(t *testing.T) {
 		t.Errorf("%d files, want the 2 of the source", n)
 	}
 }
+
+// TestMissingBucketFirst: that the bucket does not exist takes precedence over other errors
+// of a write, also where the write itself finds the bucket.
+func TestMissingBucketFirst(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.do("PUT", "/photos", "").want(200)
+	large := strings.Repeat("x", inline+1)
+	for _, tc := range []struct {
+		method, target, body, header string
+		status                       int
+		code                         string // in a bucket that exists
+	}{
+		{"PUT", "/k", "x", "x-amz-tagging: a=b&a=c", 400, "InvalidTag"},
+		{"PUT", "/k", "x", "Content-MD5: AAAAAAAAAAAAAAAAAAAAAA==", 400, "BadDigest"},
+		{"PUT", "/k", large, "Content-MD5: AAAAAAAAAAAAAAAAAAAAAA==", 400, "BadDigest"},
+		{"PUT", "/k", "x", "If-Match: a", 404, "NoSuchKey"},
+		{"PUT", "/k", "x", "x-amz-copy-source: photos/none", 404, "NoSuchKey"},
+		{"PUT", "/k?partNumber=1", "x", "a: b", 400, "InvalidArgument"},
+		{"PUT", "/k", "x", "x-amz-expected-bucket-owner: 123456789012", 403, "AccessDenied"},
+		{"DELETE", "/k", "", "x-amz-expected-bucket-owner: 123456789012", 403, "AccessDenied"},
+		{"DELETE", "/k", "", "If-Match: a", 404, "NoSuchKey"},
+		{"DELETE", "/k?versionId=1", "", "a: b", 400, "InvalidArgument"},
+	} {
+		t.Log(tc)
+		s.do(tc.method, "/photos"+tc.target, tc.body, tc.header).fails(tc.status, tc.code)
+		s.do(tc.method, "/absent"+tc.target, tc.body, tc.header).fails(404, "NoSuchBucket")
+		s.do(tc.method, "/absent"+tc.target, tc.body, tc.header, "Origin: https://example.org").fails(404, "NoSuchBucket")
+	}
+	s.do("DELETE", "/absent/k", "").fails(404, "NoSuchBucket")
+	s.do("PUT", "/absent/k", large).fails(404, "NoSuchBucket")
+	s.as(s.other, "PUT", "/photos/k", "x").fails(404, "NoSuchBucket")
+}

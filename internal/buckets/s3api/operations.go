@@ -9,6 +9,7 @@ type operation struct {
 	public      bool // everybody may do it in a public bucket
 	reads       bool // it has no body, so it takes its slot at once
 	object      bool // it needs the object, which is read with its bucket
+	byName      bool // it may use its bucket by name alone: see serveByName
 }
 
 // bySubresource are the operations on buckets and objects with a parameter in the query
@@ -133,8 +134,8 @@ var bucketMethods = methods{
 var objectMethods = methods{
 	http.MethodGet:    {serve: (*request).getObject, needsBucket: true, public: true, reads: true, object: true},
 	http.MethodHead:   {serve: (*request).getObject, needsBucket: true, public: true, reads: true, object: true},
-	http.MethodPut:    write((*request).putOrCopy),
-	http.MethodDelete: write((*request).deleteObject),
+	http.MethodPut:    {serve: (*request).putOrCopy, needsBucket: true, byName: true},
+	http.MethodDelete: {serve: (*request).deleteObject, needsBucket: true, byName: true},
 }
 
 // byMethod selects one of the operations of a query parameter.

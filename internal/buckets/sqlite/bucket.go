@@ -19,6 +19,7 @@ const (
 	sqlNamesakes   = sqlBuckets + ` WHERE b.name = ? ORDER BY b.owner LIMIT 2`
 	sqlListBuckets = sqlBuckets + ` WHERE b.owner = ?1 AND b.name > ?2 AND b.name >= ?3 ORDER BY b.name LIMIT +?4`
 	sqlHasBucket   = `SELECT 1 FROM manta_bucket WHERE owner = ? AND name = ? AND id = ?`
+	sqlBucketID    = `SELECT id FROM manta_bucket WHERE owner = ? AND name = ?`
 	sqlAddBucket   = `INSERT INTO manta_bucket (owner, name, id, created) VALUES (?, ?, ?, ?)`
 	sqlSetSettings = `INSERT OR REPLACE INTO manta_bucket_settings (owner, bucket_id, settings) VALUES (?, ?, ?)`
 	sqlHasObjects  = `SELECT 1 FROM manta_bucket_object WHERE owner = ? AND bucket_id = ? LIMIT 1`
@@ -166,6 +167,21 @@ func hasBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) err
 		return buckets.ErrNoBucket
 	}
 	return err
+}
+
+// findBucket returns the ID of a bucket, which may be named without it, or ErrNoBucket.
+func findBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) (id buckets.BucketID, err error) {
+	if b.ID != "" {
+		return b.ID, hasBucket(c, owner, b)
+	}
+	err = sqlitedb.ForEach(c, sqlBucketID, func(r *sqlite.Stmt) error {
+		id = buckets.BucketID(r.ColumnText(0))
+		return nil
+	}, owner, b.Name)
+	if err == nil && id == "" {
+		err = buckets.ErrNoBucket
+	}
+	return id, err
 }
 
 // SetBucket implements buckets.Store.

@@ -82,7 +82,8 @@ func values(headers map[string]string, roles, sharks []string, p buckets.Propert
 // write is a change of one object: what it found, and what follows from that.
 type write struct {
 	owner  buckets.AccountID
-	bucket buckets.BucketRef
+	ref    buckets.BucketRef
+	bucket buckets.BucketID // found by ref
 	name   string
 	now    buckets.Moment
 
@@ -94,11 +95,11 @@ type write struct {
 // check reads the object and checks what every write checks. length is that of the body
 // that is added.
 func (w *write) check(c *sqlite.Conn, condition *buckets.Condition) error {
-	if err := hasBucket(c, w.owner, w.bucket); err != nil {
+	var err error
+	if w.bucket, err = findBucket(c, w.owner, w.ref); err != nil {
 		return err
 	}
-	var err error
-	if w.old, w.found, err = object(c, sqlHead, w.owner, w.bucket.ID, w.name); err != nil {
+	if w.old, w.found, err = object(c, sqlHead, w.owner, w.bucket, w.name); err != nil {
 		return err
 	}
 	w.delta = buckets.Usage{}
@@ -112,17 +113,17 @@ func (w *write) check(c *sqlite.Conn, condition *buckets.Condition) error {
 // adds checks the quotas for an object that takes the place of the old one.
 func (w *write) adds(c *sqlite.Conn, u buckets.Usage) error {
 	w.delta = w.delta.Plus(u)
-	return count(c, w.owner, w.bucket.ID, w.delta)
+	return count(c, w.owner, w.bucket, w.delta)
 }
 
 // bury makes the old object garbage and changes the counters.
 func (w *write) bury(c *sqlite.Conn) error {
 	if w.found {
-		if err := sqlitedb.Exec(c, sqlBuryObject, w.owner, w.bucket.ID, w.name, w.now); err != nil {
+		if err := sqlitedb.Exec(c, sqlBuryObject, w.owner, w.bucket, w.name, w.now); err != nil {
 			return err
 		}
 	}
-	return addUsage(c, w.owner, w.bucket.ID, w.delta)
+	return addUsage(c, w.owner, w.bucket, w.delta)
 }
 
 // put stores an object.
@@ -131,7 +132,7 @@ func (w *write) put(c *sqlite.Conn, o *buckets.Object) error {
 	if err != nil {
 		return err
 	}
-	return sqlitedb.Exec(c, sqlPutObject, w.owner, w.bucket.ID, o.ID, o.Name, o.Created, o.Modified, orNull(o.Creator), o.Length,
+	return sqlitedb.Exec(c, sqlPutObject, w.owner, w.bucket, o.ID, o.Name, o.Created, o.Modified, orNull(o.Creator), o.Length,
 		bytesOrNull(o.MD5), o.ContentType, headers, roles, sharks, properties, crcOrNull(o.CRC32C), bytesOrNull(o.Inline))
 }
 
@@ -142,7 +143,7 @@ func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 	}
 	o := p.Object
 	o.Created, o.Modified = p.Now, p.Now
-	w := &write{owner: owner, bucket: b, name: o.Name, now: p.Now}
+	w := &write{owner: owner, ref: b, name: o.Name, now: p.Now}
 	err := s.db.WriteChecked(ctx, "put_object", func(c *sqlite.Conn) error {
 		if err := w.check(c, &p.Condition); err != nil {
 			return err
@@ -190,7 +191,7 @@ func (s *Store) Update(ctx context.Context, owner buckets.AccountID, b buckets.B
 	if err := owner.Check(); err != nil {
 		return o, err
 	}
-	w := &write{owner: owner, bucket: b, name: u.Name, now: u.Now}
+	w := &write{owner: owner, ref: b, name: u.Name, now: u.Now}
 	err = s.db.WriteChecked(ctx, "update_object", func(c *sqlite.Conn) error {
 		if err := w.check(c, &u.Condition); err != nil {
 			return err
@@ -215,7 +216,7 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 	if err := owner.Check(); err != nil {
 		return buckets.Object{}, err
 	}
-	w := &write{owner: owner, bucket: b, name: name, now: now}
+	w := &write{owner: owner, ref: b, name: name, now: now}
 	err := s.db.WriteChecked(ctx, "delete_object", func(c *sqlite.Conn) error {
 		if err := w.check(c, &condition); err != nil {
 			return err
@@ -228,7 +229,7 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 		if err := w.bury(c); err != nil {
 			return err
 		}
-		return sqlitedb.Exec(c, sqlDeleteObject, owner, b.ID, name)
+		return sqlitedb.Exec(c, sqlDeleteObject, owner, w.bucket, name)
 	})
 	return w.old, err
 }

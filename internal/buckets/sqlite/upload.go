@@ -217,7 +217,7 @@ func (s *Store) Complete(ctx context.Context, owner buckets.AccountID, b buckets
 	if err := owner.Check(); err != nil {
 		return buckets.Written{}, err
 	}
-	w := &write{owner: owner, bucket: b, name: name, now: done.Now}
+	w := &write{owner: owner, ref: b, name: name, now: done.Now}
 	var a buckets.Assembly
 	var o buckets.Object
 	var repeated bool
@@ -288,7 +288,7 @@ func complete(c *sqlite.Conn, w *write, id buckets.UploadID, a *buckets.Assembly
 	if err := w.put(c, o); err != nil {
 		return err
 	}
-	return sqlitedb.Exec(c, sqlEndUpload, w.owner, w.bucket.ID, w.name, id)
+	return sqlitedb.Exec(c, sqlEndUpload, w.owner, w.bucket, w.name, id)
 }
 
 // Abort implements buckets.Uploads.

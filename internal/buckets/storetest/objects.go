@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/fault"
 	"holdfast/internal/optional"
 )
 
@@ -23,6 +24,7 @@ func objectChecks() []check {
 		{"UpdateNothing", updateNothing},
 		{"Delete", deleteObject},
 		{"NoBucket", noBucket},
+		{"BucketByName", bucketByName},
 		{"Isolation", isolation},
 		{"NoAccountID", noAccountID},
 	}
@@ -262,6 +264,49 @@ func noBucket(t *testing.T, u *user) {
 	}
 	u.wantBodies(nil, nil)
 	u.wantUsage(0, 0)
+}
+
+// bucketByName: a small object is written and deleted in the bucket that has the name now.
+func bucketByName(t *testing.T, u *user) {
+	name := buckets.BucketRef{Name: u.bucket.Name}
+	put := func(what string, b buckets.BucketRef, want error) buckets.Object {
+		t.Helper()
+		w, err := u.h.Store.Put(t.Context(), u.owner, b, buckets.Put{Object: buckets.Object{Name: "a", Body: inline("12345")}, Now: u.now})
+		wantError(t, what, err, want)
+		return w.Object
+	}
+	remove := func(what string, b buckets.BucketRef, want error) {
+		t.Helper()
+		_, err := u.h.Store.Delete(t.Context(), u.owner, b, "a", buckets.Condition{}, u.now)
+		wantError(t, what, err, want)
+	}
+	remove("no object", name, buckets.ErrNoObject)
+	put("new", name, nil)
+	o := put("again", name, nil)
+	wantObject(t, "Get", u.get("a"), o)
+	u.wantUsage(1, 5)
+	_, err := u.h.Store.Put(t.Context(), u.owner, name, buckets.Put{Object: buckets.Object{Name: "a", Body: inline("")}, Condition: buckets.Condition{NoneMatch: anyTag}, Now: u.now})
+	wantError(t, "a condition", err, buckets.ErrPrecondition)
+	u.setQuota(u.ref(), buckets.Quota{Bytes: 4})
+	if _, err = u.h.Store.Put(t.Context(), u.owner, name, buckets.Put{Object: buckets.Object{Name: "b", Body: inline("12345")}, Now: u.now}); !fault.Is(err, fault.Quota) {
+		t.Errorf("above the quota: %v", err)
+	}
+	put("another name", buckets.BucketRef{Name: "none"}, buckets.ErrNoBucket)
+	remove("another name", buckets.BucketRef{Name: "none"}, buckets.ErrNoBucket)
+	thief := u.other()
+	thief.deleteBucket(thief.ref())
+	_, err = thief.h.Store.Delete(t.Context(), thief.owner, name, "a", buckets.Condition{}, u.now)
+	wantError(t, "another account", err, buckets.ErrNoBucket)
+	remove("the object", name, nil)
+	u.wantNone("a")
+	u.wantUsage(0, 0)
+
+	u.deleteBucket(u.ref())
+	put("a deleted bucket", name, buckets.ErrNoBucket)
+	u.bucket = u.createBucket(name.Name)
+	o = put("a bucket that was created again", name, nil)
+	wantObject(t, "Get", u.get("a"), o)
+	u.wantUsage(1, 5)
 }
 
 // isolation: an account that knows every ID of another one changes and reads nothing.

@@ -337,7 +337,8 @@ BEGIN
 	RETURN 0;
 END $$;
 
--- Writes an object. p_bytes is what its body adds to the usage.
+-- Writes an object. p_bytes is what its body adds to the usage. If p_bucket_id is NULL, the
+-- bucket is that of the name.
 CREATE FUNCTION bucket_put_v1(
 	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_now timestamptz,
 	p_id uuid, p_creator uuid, p_length bigint, p_md5 bytea, p_type text, p_header_names text[], p_header_values text[],
@@ -353,6 +354,9 @@ DECLARE
 	v_result   bigint;
 	v_garbage  uuid;
 BEGIN
+	IF p_bucket_id IS NULL THEN
+		SELECT id INTO p_bucket_id FROM manta_bucket WHERE owner = p_owner AND name = p_bucket;
+	END IF;
 	-- bucket_lock_v1, written out: the call takes longer than this.
 	PERFORM pg_advisory_xact_lock_shared(uuid_hash_extended(p_bucket_id, 0)),
 			pg_advisory_xact_lock(hashtextextended(p_name, uuid_hash_extended(p_bucket_id, 1)))
@@ -408,7 +412,8 @@ BEGIN
 	RETURN '{1}';
 END $$;
 
--- Deletes an object and returns its columns, or one element: a result below 0.
+-- Deletes an object and returns its columns, or one element: a result below 0. If
+-- p_bucket_id is NULL, the bucket is that of the name.
 CREATE FUNCTION bucket_delete_v1(
 	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_now timestamptz,
 	p_flags integer, p_match text[], p_none_match text[], p_modified_since timestamptz, p_unmodified_since timestamptz
@@ -423,6 +428,9 @@ DECLARE
 	v_result   bigint;
 	v_garbage  uuid;
 BEGIN
+	IF p_bucket_id IS NULL THEN
+		SELECT id INTO p_bucket_id FROM manta_bucket WHERE owner = p_owner AND name = p_bucket;
+	END IF;
 	IF NOT bucket_lock_v1(p_owner, p_bucket, p_bucket_id, p_name) THEN
 		RETURN '{-1}';
 	END IF;
