@@ -90,9 +90,60 @@ func (c *Client) History(ctx context.Context) ([]Searched, error) {
 	return l.Items, err
 }
 
-// Search returns a search session.
-func (c *Client) Search(ctx context.Context, id SearchID) (s Search, err error) {
-	return s, c.do(ctx, call{method: http.MethodGet, path: "/search/" + url.PathEscape(id), idempotent: true}, &s)
+// Search begins a search session and returns its first page. Further pages are those of
+// Continue.
+func (c *Client) Search(ctx context.Context, q SearchQuery) (r SearchResults, err error) {
+	return r, c.do(ctx, call{method: http.MethodPost, path: "/search", body: q, idempotent: true}, &r)
+}
+
+// Continue returns a page of a search session, from 1.
+func (c *Client) Continue(ctx context.Context, id SearchID, page int) (r SearchResults, err error) {
+	query := url.Values{"page": {strconv.Itoa(page)}}
+	return r, c.do(ctx, call{method: http.MethodGet, path: "/search/" + url.PathEscape(id), query: query, idempotent: true}, &r)
+}
+
+// SearchMap returns the properties in a part of the map.
+func (c *Client) SearchMap(ctx context.Context, q MapQuery) (p Pins, err error) {
+	return p, c.do(ctx, call{method: http.MethodPost, path: "/search/map", body: q, idempotent: true}, &p)
+}
+
+// Hotel returns a property. locale and currency may be "".
+func (c *Client) Hotel(ctx context.Context, id PropertyID, locale Locale, currency Currency) (h Hotel, err error) {
+	query := url.Values{}
+	if locale != "" {
+		query.Set("locale", locale)
+	}
+	if currency != "" {
+		query.Set("currency", currency)
+	}
+	return h, c.do(ctx, call{method: http.MethodGet, path: "/hotels/" + url.PathEscape(id), query: query, idempotent: true}, &h)
+}
+
+// Nights are the dates of a stay and who stays.
+type Nights struct {
+	From, To                string // YYYY-MM-DD
+	Adults, Children, Rooms int    // 0: 2 adults, no children, one room
+}
+
+// Availability returns what a property offers for a stay.
+func (c *Client) Availability(ctx context.Context, id PropertyID, n Nights) (a Availability, err error) {
+	query := url.Values{"from": {n.From}, "to": {n.To}}
+	for name, count := range map[string]int{"adults": n.Adults, "children": n.Children, "rooms": n.Rooms} {
+		if count != 0 {
+			query.Set(name, strconv.Itoa(count))
+		}
+	}
+	return a, c.do(ctx, call{method: http.MethodGet, path: "/hotels/" + url.PathEscape(id) + "/availability", query: query, idempotent: true}, &a)
+}
+
+// Facets returns by what a search in a region can be limited.
+func (c *Client) Facets(ctx context.Context, country, region string) (f Facets, err error) {
+	return f, c.do(ctx, call{method: http.MethodGet, path: "/facets/" + url.PathEscape(country) + "/" + url.PathEscape(region), idempotent: true}, &f)
+}
+
+// Brand returns how a tenant presents itself.
+func (c *Client) Brand(ctx context.Context, tenant TenantID) (b Brand, err error) {
+	return b, c.do(ctx, call{method: http.MethodGet, path: "/brands/" + url.PathEscape(tenant) + "/peek", idempotent: true}, &b)
 }
 
 // Wishlist iterates over the wishlist, newest first. After an error it ends.

@@ -59,7 +59,7 @@ func start(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &site{binary.Start(t, t.TempDir(), "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATES__SEARCH=1", "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0",
+	return &site{binary.Start(t, t.TempDir(), "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATES__TELEMETRY=1", "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0",
 		"HOLDFAST_GUEST__HANDOFF_URL=https://book.example/{tenantId}/{propertyId}#{token}"), d}
 }
 
@@ -168,7 +168,7 @@ func TestClient(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, test := range map[string]func(*testing.T, *site){
-		"session": testSession, "wishlist": testWishlist, "handoff": testHandoff, "telemetry": testTelemetry, "lost answers": testLostAnswers, "errors": testErrors, "rate limit": testRateLimit,
+		"session": testSession, "wishlist": testWishlist, "handoff": testHandoff, "telemetry": testTelemetry, "catalogue": testCatalogue, "lost answers": testLostAnswers, "errors": testErrors, "rate limit": testRateLimit,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -228,14 +228,48 @@ func testWishlist(t *testing.T, s *site) {
 	}
 }
 
+// testCatalogue: a guest searches the built-in catalogue and looks at a property.
+func testCatalogue(t *testing.T, s *site) {
+	c, _ := s.browser(t)
+	ctx := t.Context()
+	country := "AT"
+	found := must[guest.SearchResults](t)(c.Search(ctx, guest.SearchQuery{Country: &country}))
+	if len(found.Items) == 0 || found.Total < len(found.Items) {
+		t.Fatalf("%+v", found)
+	}
+	if h := must[[]guest.Searched](t)(c.History(ctx)); len(h) != 1 || h[0].SearchID != found.SearchID {
+		t.Errorf("history: %+v", h)
+	}
+	if page := must[guest.SearchResults](t)(c.Continue(ctx, found.SearchID, 1)); page.Items[0].PropertyID != found.Items[0].PropertyID {
+		t.Errorf("%+v", page)
+	}
+	id := found.Items[0].PropertyID
+	hotel := must[guest.Hotel](t)(c.Hotel(ctx, id, "de-AT", "EUR"))
+	if hotel.PropertyID != id || hotel.Country != country {
+		t.Errorf("%+v", hotel)
+	}
+	if a := must[guest.Availability](t)(c.Availability(ctx, id, guest.Nights{From: "2026-12-30", To: "2027-01-02", Adults: 1})); a.PropertyID != id || a.Adults != 1 {
+		t.Errorf("%+v", a)
+	}
+	if b := must[guest.Brand](t)(c.Brand(ctx, hotel.TenantID)); b.TenantID != hotel.TenantID || b.Properties == 0 {
+		t.Errorf("%+v", b)
+	}
+	if pins := must[guest.Pins](t)(c.SearchMap(ctx, guest.MapQuery{Country: &country})); pins.Total == 0 {
+		t.Errorf("%+v", pins)
+	}
+	must[guest.Facets](t)(c.Facets(ctx, country, hotel.Region))
+}
+
 func testTelemetry(t *testing.T, s *site) {
 	c, _ := s.browser(t)
 	ctx := t.Context()
 	views := must[[]string](t)(c.RecordPageViews(ctx, []guest.PageView{{Page: "home"}, {Page: "list"}}))
+	c, _ = s.browser(t) // with its own limit
 	steps := must[[]string](t)(c.RecordFunnelEvents(ctx, []guest.FunnelEvent{{Step: "search"}}))
 	if len(views) != 2 || len(steps) != 1 || !strings.HasPrefix(views[0], "mpv_") || !strings.HasPrefix(steps[0], "cfe_") {
 		t.Errorf("%s %s", views, steps)
 	}
+	c, _ = s.browser(t) // with its own limit
 	_, err := c.RecordPageViews(ctx, []guest.PageView{{Page: "home"}, {Page: "other page"}})
 	if e, ok := errors.AsType[*guest.Error](err); !ok || e.Errors == nil || (*e.Errors)[0].Pointer != "/items/1/page" {
 		t.Errorf("%#v", err)
@@ -304,7 +338,7 @@ func testErrors(t *testing.T, s *site) {
 	if _, err := c.SetNote(ctx, property, ""); !errors.Is(err, guest.CodeNotFound) {
 		t.Error(err)
 	}
-	if _, err := c.Search(ctx, "srs_01KB2Q4Y7N5M3K2H1G0F9E8D7B"); !errors.Is(err, guest.CodeSearchSessionExpired) {
+	if _, err := c.Continue(ctx, "srs_01KB2Q4Y7N5M3K2H1G0F9E8D7B", 1); !errors.Is(err, guest.CodeSearchSessionExpired) {
 		t.Error(err)
 	}
 	for _, base := range []string{"", "shop.example", "ftp://shop.example", "https://shop.example?a", "https://shop.example/bff/consumer/v1"} {
@@ -331,8 +365,8 @@ func testRateLimit(t *testing.T, s *site) {
 	c.MaxWait = time.Millisecond
 	for until := time.Now().Add(time.Minute); time.Now().Before(until); {
 		sent := w.sent.Load()
-		_, err := c.Search(t.Context(), "srs_01KB2Q4Y7N5M3K2H1G0F9E8D7B")
-		if errors.Is(err, guest.CodeSearchSessionExpired) {
+		_, err := c.RecordPageViews(t.Context(), []guest.PageView{{Page: "home"}})
+		if err == nil {
 			continue
 		}
 		e, ok := errors.AsType[*guest.Error](err)

@@ -201,6 +201,45 @@ func (e Source) Valid() bool {
 	}
 }
 
+// Availability defines model for Availability.
+type Availability struct {
+	Adults    int  `json:"adults"`
+	Available bool `json:"available"`
+
+	// CheapestNightlyMinor An amount in the smallest unit of the currency.
+	CheapestNightlyMinor *Minor  `json:"cheapestNightlyMinor,omitempty"`
+	Children             int     `json:"children"`
+	Currency             string  `json:"currency"`
+	From                 string  `json:"from"`
+	Offers               []Offer `json:"offers"`
+
+	// PropertyID A UUID.
+	PropertyID PropertyID `json:"propertyId"`
+	Rooms      int        `json:"rooms"`
+	To         string     `json:"to"`
+
+	// TotalForStayMinor An amount in the smallest unit of the currency.
+	TotalForStayMinor *Minor `json:"totalForStayMinor,omitempty"`
+}
+
+// Bounds A part of the map, in degrees. It crosses the date line if west is greater than east.
+type Bounds struct {
+	East  *float64 `json:"east,omitempty"`
+	North *float64 `json:"north,omitempty"`
+	South *float64 `json:"south,omitempty"`
+	West  *float64 `json:"west,omitempty"`
+}
+
+// Brand defines model for Brand.
+type Brand struct {
+	Color      *string `json:"color,omitempty"`
+	Name       string  `json:"name"`
+	Properties int     `json:"properties"`
+	Tagline    string  `json:"tagline"`
+	TenantID   string  `json:"tenantId"`
+	Website    *string `json:"website,omitempty"`
+}
+
 // BrowserTime By the clock of the browser (RFC 3339). Absent: when the server got it.
 type BrowserTime = string
 
@@ -215,6 +254,21 @@ type Currency = string
 
 // ErrorCode What clients decide by.
 type ErrorCode string
+
+// Facet defines model for Facet.
+type Facet struct {
+	Count int    `json:"count"`
+	Value string `json:"value"`
+}
+
+// Facets defines model for Facets.
+type Facets struct {
+	Amenities []Facet `json:"amenities"`
+	Country   string  `json:"country"`
+	Region    string  `json:"region"`
+	Stars     []Facet `json:"stars"`
+	Total     int     `json:"total"`
+}
 
 // FieldError defines model for FieldError.
 type FieldError struct {
@@ -307,8 +361,87 @@ type HistoryList struct {
 	Items []Searched `json:"items"`
 }
 
+// Hotel defines model for Hotel.
+type Hotel struct {
+	Address   string   `json:"address"`
+	Amenities []string `json:"amenities"`
+
+	// CheapestNightlyMinor An amount in the smallest unit of the currency.
+	CheapestNightlyMinor *Minor   `json:"cheapestNightlyMinor,omitempty"`
+	CheckInFrom          string   `json:"checkInFrom"`
+	CheckOutUntil        string   `json:"checkOutUntil"`
+	City                 string   `json:"city"`
+	Country              string   `json:"country"`
+	Currency             string   `json:"currency"`
+	Description          string   `json:"description"`
+	Images               []string `json:"images"`
+	Latitude             float32  `json:"latitude"`
+	Locale               string   `json:"locale"`
+	Longitude            float32  `json:"longitude"`
+	Name                 string   `json:"name"`
+
+	// PropertyID A UUID.
+	PropertyID PropertyID `json:"propertyId"`
+	Rating     float32    `json:"rating"`
+	Region     string     `json:"region"`
+	Reviews    int        `json:"reviews"`
+	RoomTypes  []RoomType `json:"roomTypes"`
+	Stars      int        `json:"stars"`
+	TenantID   string     `json:"tenantId"`
+}
+
+// Listing defines model for Listing.
+type Listing struct {
+	Amenities *[]string `json:"amenities"`
+
+	// CheapestNightlyMinor An amount in the smallest unit of the currency.
+	CheapestNightlyMinor *Minor  `json:"cheapestNightlyMinor,omitempty"`
+	City                 string  `json:"city"`
+	Country              string  `json:"country"`
+	Currency             string  `json:"currency"`
+	Image                *string `json:"image,omitempty"`
+	Name                 string  `json:"name"`
+
+	// PropertyID A UUID.
+	PropertyID PropertyID `json:"propertyId"`
+	Rating     float32    `json:"rating"`
+	Region     string     `json:"region"`
+	Stars      int        `json:"stars"`
+	TenantID   string     `json:"tenantId"`
+
+	// TotalForStayMinor An amount in the smallest unit of the currency.
+	TotalForStayMinor *Minor `json:"totalForStayMinor,omitempty"`
+}
+
 // Locale BCP 47, such as de-AT.
 type Locale = string
+
+// MapQuery Pages do not matter.
+type MapQuery struct {
+	Adults *int `json:"adults,omitempty"`
+
+	// Amenities all of them
+	Amenities       *[]string   `json:"amenities,omitempty"`
+	Bounds          *Bounds     `json:"bounds,omitempty"`
+	CheckIn         *string     `json:"checkIn,omitempty"`
+	CheckOut        *string     `json:"checkOut,omitempty"`
+	Children        *int        `json:"children,omitempty"`
+	Country         *string     `json:"country,omitempty"`
+	Currency        *string     `json:"currency,omitempty"`
+	Device          *string     `json:"device,omitempty"`
+	Locale          *string     `json:"locale,omitempty"`
+	MaxNightlyMinor *string     `json:"maxNightlyMinor,omitempty"`
+	MinStars        *int        `json:"minStars,omitempty"`
+	Page            *int        `json:"page,omitempty"`
+	PageSize        *int        `json:"pageSize,omitempty"`
+	Region          *string     `json:"region,omitempty"`
+	Rooms           *int        `json:"rooms,omitempty"`
+	Sort            interface{} `json:"sort,omitempty"`
+	Text            *string     `json:"text,omitempty"`
+}
+
+// Minor An amount in the smallest unit of the currency.
+type Minor = string
 
 // MintRequest defines model for MintRequest.
 type MintRequest struct {
@@ -344,6 +477,18 @@ type NoteRequest struct {
 	Note string `json:"note"`
 }
 
+// Offer defines model for Offer.
+type Offer struct {
+	Left int `json:"left"`
+
+	// NightlyMinor An amount in the smallest unit of the currency.
+	NightlyMinor Minor  `json:"nightlyMinor"`
+	RoomType     string `json:"roomType"`
+
+	// TotalForStayMinor An amount in the smallest unit of the currency.
+	TotalForStayMinor Minor `json:"totalForStayMinor"`
+}
+
 // PageView defines model for PageView.
 type PageView struct {
 	DurationMs *int `json:"durationMs,omitempty"`
@@ -372,6 +517,28 @@ type PageViewBatch struct {
 type PageViewIDs struct {
 	// Ids Of the items, in their order.
 	Ids []string `json:"ids"`
+}
+
+// Pin defines model for Pin.
+type Pin struct {
+	// CheapestNightlyMinor An amount in the smallest unit of the currency.
+	CheapestNightlyMinor *Minor  `json:"cheapestNightlyMinor,omitempty"`
+	Currency             string  `json:"currency"`
+	Latitude             float32 `json:"latitude"`
+	Longitude            float32 `json:"longitude"`
+	Name                 string  `json:"name"`
+
+	// PropertyID A UUID.
+	PropertyID PropertyID `json:"propertyId"`
+	TenantID   string     `json:"tenantId"`
+}
+
+// Pins defines model for Pins.
+type Pins struct {
+	Items []Pin `json:"items"`
+
+	// Total There may be more than items.
+	Total int `json:"total"`
 }
 
 // Preferences defines model for Preferences.
@@ -442,17 +609,54 @@ type Received struct {
 	TenantID UUID `json:"tenantId"`
 }
 
-// Search defines model for Search.
-type Search struct {
-	CreatedAt time.Time `json:"createdAt"`
-
-	// Query A search as it was sent.
-	Query    Query    `json:"query"`
-	SearchID SearchID `json:"searchId"`
+// RoomType defines model for RoomType.
+type RoomType struct {
+	Code   string `json:"code"`
+	Name   string `json:"name"`
+	Sleeps int    `json:"sleeps"`
 }
 
 // SearchID defines model for SearchID.
 type SearchID = string
+
+// SearchQuery Members of a map query that a search does not have are ignored.
+type SearchQuery struct {
+	Adults *int `json:"adults,omitempty"`
+
+	// Amenities all of them
+	Amenities       *[]string   `json:"amenities,omitempty"`
+	Bounds          *Bounds     `json:"bounds,omitempty"`
+	CheckIn         *string     `json:"checkIn,omitempty"`
+	CheckOut        *string     `json:"checkOut,omitempty"`
+	Children        *int        `json:"children,omitempty"`
+	Country         *string     `json:"country,omitempty"`
+	Currency        *string     `json:"currency,omitempty"`
+	Device          *string     `json:"device,omitempty"`
+	Locale          *string     `json:"locale,omitempty"`
+	MaxNightlyMinor *string     `json:"maxNightlyMinor,omitempty"`
+	MinStars        *int        `json:"minStars,omitempty"`
+	Page            *int        `json:"page,omitempty"`
+	PageSize        *int        `json:"pageSize,omitempty"`
+	Region          *string     `json:"region,omitempty"`
+	Rooms           *int        `json:"rooms,omitempty"`
+	Sort            interface{} `json:"sort,omitempty"`
+	Text            *string     `json:"text,omitempty"`
+}
+
+// SearchResults defines model for SearchResults.
+type SearchResults struct {
+	CreatedAt time.Time `json:"createdAt"`
+	Items     []Listing `json:"items"`
+
+	// NextPage null: this is the last page
+	NextPage *int `json:"nextPage"`
+	Page     int  `json:"page"`
+
+	// Query A search as it was sent.
+	Query    Query    `json:"query"`
+	SearchID SearchID `json:"searchId"`
+	Total    int      `json:"total"`
+}
 
 // Searched defines model for Searched.
 type Searched struct {
@@ -544,3 +748,18 @@ type WishRequest struct {
 	// TenantID A UUID, or tnt_ and a ULID.
 	TenantID TenantID `json:"tenantId"`
 }
+
+// AcceptLanguage defines model for AcceptLanguage.
+type AcceptLanguage = string
+
+// CountryPath defines model for CountryPath.
+type CountryPath = string
+
+// IfNoneMatch defines model for IfNoneMatch.
+type IfNoneMatch = string
+
+// RegionPath defines model for RegionPath.
+type RegionPath = string
+
+// XCurrency ISO 4217, such as EUR.
+type XCurrency = Currency

@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -36,7 +37,11 @@ func (s *server) operator() *operator {
 // want sends a request, expects a status, and decodes the body.
 func (o *operator) want(status int, method, path string, into any) {
 	o.t.Helper()
-	resp, err := http.DefaultClient.Do(webtest.Request(o.t, o.base, method, path, nil))
+	client := described(o.t)
+	if strings.HasSuffix(path, "/") { // the description has no empty IDs
+		client = http.DefaultClient
+	}
+	resp, err := client.Do(webtest.Request(o.t, o.base, method, path, nil))
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -154,6 +159,27 @@ func TestAdminRefuses(t *testing.T) {
 	o.want(422, http.MethodDelete, "/guest/sessions/gms_x", nil)
 	if !slices.ContainsFunc(httpapi.AdminPaths, httpapi.OwnsAdmin) || httpapi.OwnsAdmin("/guest/keys") || httpapi.OwnsAdmin("/guest/outboxes") {
 		t.Error("owns other paths")
+	}
+}
+
+// TestDescriptionOfAdmin: the API description has exactly the paths and methods of Admin.
+func TestDescriptionOfAdmin(t *testing.T) {
+	t.Parallel()
+	d, err := description()
+	suite.Must(t, "description", err)
+	fill := strings.NewReplacer("{event}", "EVENT", "{job}", "JOB", "{session}", "SESSION")
+	methods, o := map[string][]string{}, newServer(t).operator()
+	for _, r := range d.Routes() {
+		if httpapi.OwnsAdmin(r.Path) {
+			methods[fill.Replace(r.Path)] = append(methods[fill.Replace(r.Path)], r.Method)
+		}
+	}
+	suite.Equal(t, "paths", slices.Sorted(maps.Keys(methods)), slices.Sorted(slices.Values(httpapi.AdminPaths)))
+	for path, described := range methods {
+		resp, err := http.DefaultClient.Do(webtest.Request(t, o.base, http.MethodPatch, path, nil))
+		suite.Must(t, "PATCH", err)
+		_ = resp.Body.Close()
+		suite.Equal(t, path, slices.Sorted(slices.Values(strings.Split(resp.Header.Get("Allow"), ", "))), slices.Sorted(slices.Values(described)))
 	}
 }
 
