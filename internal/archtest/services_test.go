@@ -65,6 +65,7 @@ var services = []service{
 		helpers: []helper{
 			{name: "memory"},
 			{name: "catalogue"},
+			{name: "upstream"},
 			{name: "hottest", ours: []string{"internal/suite"}, libs: []string{"pgregory.net/rapid"}},
 			{name: "redis", ours: []string{"internal/db/redisdb"}, libs: []string{"github.com/redis/rueidis"}},
 		},

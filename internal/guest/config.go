@@ -11,7 +11,7 @@ import (
 
 // Config is the section [guest].
 type Config struct {
-	Enabled bool `toml:"enabled" doc:"Serve guests: sessions, wishlists, handoffs to booking sites, and events about them. In development: search and the catalogue are not served yet."`
+	Enabled bool `toml:"enabled" doc:"Serve guests: sessions, wishlists, handoffs to booking sites, and events about them. In development."`
 	settings.Database
 	settings.Sweep
 	Events
@@ -27,9 +27,12 @@ type Config struct {
 
 	HotMemory int64 `toml:"hot_memory" unit:"bytes" doc:"Memory for hot state, without Redis. When it is full, what was not used for longest is forgotten: caches first, then sessions, whose preferences are lost, but not their wishlists."`
 
-	RateLimits bool  `toml:"rate_limits" doc:"Limit the requests of each session and client address, as in guest.rates."`
-	Rates      Rates `toml:"rates" doc:"Requests of a session in a minute, by kind; a client address has ten times as much. A third of them, a half or a quarter may come at once."`
-	Processes  int   `toml:"processes" doc:"How many processes serve guests. While Redis is away each allows its part of guest.rates."`
+	RateLimits bool      `toml:"rate_limits" doc:"Limit the requests of each session and client address, as in guest.rates."`
+	Upstreams  Upstreams `toml:"upstreams" doc:"HTTP services that have the catalogue."`
+	Campaign   bool      `toml:"campaign" doc:"Many guests are expected: search results are cached for 5 minutes instead of one."`
+
+	Rates     Rates `toml:"rates" doc:"Requests of a session in a minute, by kind; a client address has ten times as much. A third of them, a half or a quarter may come at once."`
+	Processes int   `toml:"processes" doc:"How many processes serve guests. While Redis is away each allows its part of guest.rates."`
 }
 
 const (
@@ -52,7 +55,7 @@ func DefaultConfig() Config {
 	return Config{
 		Database: settings.DefaultDatabase(), Sweep: settings.DefaultSweep(), Events: DefaultEvents(), HandoffConfig: defaultHandoffConfig(), SampleRates: defaultSampleRates(),
 		Hot: HotMemory, HotTimeout: 100 * time.Millisecond, HotPrefix: "prod", HotMemory: 64 << 20,
-		RateLimits: true, Rates: DefaultRates(), Processes: 1,
+		RateLimits: true, Rates: DefaultRates(), Upstreams: defaultUpstreams(), Processes: 1,
 	}
 }
 
@@ -61,7 +64,7 @@ func (c *Config) IsEnabled() bool { return c.Enabled }
 
 // Check reports every invalid setting.
 func (c *Config) Check() conf.Problems {
-	problems := slices.Concat(c.Database.Check(), c.Sweep.Check(), c.Events.Check(), c.HandoffConfig.Check(), c.SampleRates.Check())
+	problems := slices.Concat(c.Database.Check(), c.Sweep.Check(), c.Events.Check(), c.HandoffConfig.Check(), c.Upstreams.check(), c.SampleRates.Check())
 	if c.CookieSecret != "" && len(c.CookieSecret) < minSecret {
 		problems.Addf("cookie_secret", "must have at least %d bytes", minSecret)
 	}

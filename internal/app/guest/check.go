@@ -15,8 +15,12 @@ import (
 
 const whatHot = "guest hot state"
 
-// probe checks Redis for `holdfast check`.
+// probe checks Redis and the catalogue for `holdfast check`.
 func (s *Guest) probe(ctx context.Context) []service.Finding {
+	return append(s.probeHot(ctx), s.probeCatalogue(ctx)...)
+}
+
+func (s *Guest) probeHot(ctx context.Context) []service.Finding {
 	if s.cfg.Hot == guest.HotMemory {
 		f := service.Finding{State: service.OK, What: whatHot, Says: "in the memory of the process"}
 		if strings.HasPrefix(s.cfg.DatabaseURL, "postgres") {

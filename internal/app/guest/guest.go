@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/guest"
-	"holdfast/internal/guest/catalogue"
 	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/guest/postgres"
 	"holdfast/internal/guest/sqlite"
@@ -65,10 +64,11 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 	}
 	options := guest.Options{
 		Store: st, Hot: hot.Hot, Cookies: guest.NewCookies(s.cfg.CookieSecret, s.cfg.OldCookieSecrets), Clock: d.Clock,
-		Catalogue: catalogue.New(),
-		Local:     hot.limits(), Processes: s.cfg.Processes, Degraded: hot.observe(d.Metrics),
+		Catalogue: s.openCatalogue(), Campaign: s.cfg.Campaign,
+		Local: hot.limits(), Processes: s.cfg.Processes, Degraded: hot.observe(d.Metrics),
 		Samples: s.cfg.SampleRates, Recorded: countTelemetry(d.Metrics),
 	}
+	observeCatalogue(d.Metrics, &options)
 	if s.cfg.RateLimits {
 		options.Limits = s.cfg.Rates.Limits()
 	}

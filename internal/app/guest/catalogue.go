@@ -1,0 +1,76 @@
+package guest
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/catalogue"
+	"holdfast/internal/guest/upstream"
+	"holdfast/internal/obs"
+)
+
+// openCatalogue returns the catalogue that the configuration selects.
+func (s *Guest) openCatalogue() guest.Catalogue {
+	if s.cfg.Upstreams.BuiltIn() {
+		return catalogue.New()
+	}
+	return upstream.New(s.cfg.Upstreams)
+}
+
+// observeCatalogue registers the metrics of caches and upstreams in the options.
+func observeCatalogue(m *obs.Metrics, o *guest.Options) {
+	requests := m.Counter("holdfast_guest_cache_requests_total", "Requests to caches of the catalogue, by result.", "cache", "result")
+	calls := m.Histogram("holdfast_guest_upstream_duration_seconds", "Durations of calls of the upstreams of the catalogue, by result.", "upstream", "result")
+	for _, c := range guest.Caches {
+		for _, state := range guest.CacheStates {
+			requests.WithLabelValues(c.Name, string(state))
+		}
+		for _, result := range []string{"ok", "error"} {
+			calls.WithLabelValues(c.Name, result)
+		}
+	}
+	o.Cached = func(cache string, state guest.CacheState) { requests.WithLabelValues(cache, string(state)).Inc() }
+	o.Called = func(cache string, d time.Duration, err error) {
+		result := "ok"
+		if err != nil {
+			result = "error"
+		}
+		calls.WithLabelValues(cache, result).Observe(d.Seconds())
+	}
+}
+
+const whatCatalogue = "guest catalogue"
+
+// probeCatalogue checks the upstreams for `holdfast check`.
+func (s *Guest) probeCatalogue(ctx context.Context) (found []service.Finding) {
+	if s.cfg.Upstreams.BuiltIn() {
+		return []service.Finding{{State: service.OK, What: whatCatalogue, Says: "the built-in catalogue of invented hotels"}}
+	}
+	urls := s.cfg.Upstreams.URLs()
+	for _, name := range slices.Sorted(maps.Keys(urls)) {
+		found = append(found, probeUpstream(ctx, name, urls[name]))
+	}
+	return found
+}
+
+// probeUpstream checks one service: any answer but that of a server that fails will do.
+func probeUpstream(ctx context.Context, name, address string) service.Finding {
+	f := service.Finding{State: service.OK, What: whatCatalogue, Says: name + " at " + address}
+	if address == "" {
+		f.State, f.Says, f.Fix = service.Warning, name+" is not set: its requests get 503", "set guest.upstreams."+name
+		return f
+	}
+	status, err := service.Fetch(ctx, address)
+	switch {
+	case err != nil:
+		f.State, f.Says, f.Fix = service.Wrong, err.Error(), "start the service, or correct guest.upstreams."+name
+	case status >= http.StatusInternalServerError && status != http.StatusNotImplemented:
+		f.State, f.Says, f.Fix = service.Wrong, f.Says+" answers "+http.StatusText(status), "see its log"
+	}
+	return f
+}
