@@ -246,7 +246,7 @@ soak-race: testservers #: every package that lives in the server's process, unde
 	$(WITHSERVERS) $(SOAKTEST) -race -count=2 $$($(GO) list ./... | grep -vE '^holdfast/(test|bench)')
 
 soak-faults: build testservers #: faults of the database, the disk, the network and the clock, hundreds of rounds each
-	export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) FAULT_ROUNDS=200 FAULT_MINUTE=10m FAULT_RECORDS=10000; $(WITHSERVERS) $(SOAKTEST) ./test/fault
+	export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) FAULT_ROUNDS=200 FAULT_MINUTE=10m FAULT_RECORDS=10000 FAULT_READERS=10000; $(WITHSERVERS) $(SOAKTEST) ./test/fault
 
 soak-fuzz: #: every fuzz target for an equal share of 100 minutes
 	targets=$$(grep -rhE --include='*_test.go' '^func Fuzz' . | wc -l); $(MAKE) --no-print-directory fuzz FUZZTIME=$$(($(SOAKTIME) / targets))s
