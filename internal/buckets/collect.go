@@ -51,7 +51,7 @@ type Batch struct {
 }
 
 // ClaimBatch claims at most limit deleted objects whose grace period has ended. A batch
-// that its client does not free is claimed again by somebody else after it has expired.
+// that its client does not free may be claimed by another one after it has expired.
 func (s *Service) ClaimBatch(ctx context.Context, limit int) (Batch, error) {
 	now := s.Clock()
 	claim := Claim{ID: NewUUID(), Before: At(now.Add(-s.Limits.GarbageAfter)), Now: At(now), Expires: At(now.Add(claimTime)), Limit: limit}

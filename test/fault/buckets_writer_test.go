@@ -28,7 +28,7 @@ type objectVersion struct {
 	sent, acknowledged int64
 }
 
-// objectWriter writes objects that nobody else writes, one after the other.
+// objectWriter writes objects that no other client writes, one after the other.
 type objectWriter struct {
 	of      *bucketsWorkload
 	n       int

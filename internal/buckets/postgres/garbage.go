@@ -42,7 +42,7 @@ func (s *Store) Claim(ctx context.Context, c buckets.Claim) (all []buckets.Garba
 // Claimed implements buckets.Collector.
 func (s *Store) Claimed(ctx context.Context, claim string, now buckets.Moment) (all []buckets.Garbage, err error) {
 	if _, err := buckets.ParseUUID(claim); err != nil {
-		return nil, nil //nolint:nilerr // nobody has claimed that
+		return nil, nil //nolint:nilerr // it is not the ID of a claim
 	}
 	g := scanGarbage{all: &all}
 	err = s.db.ForEach(ctx, sqlClaimed, []any{claim, at(now)}, func() { all = nil }, g.add, g.dest()...)

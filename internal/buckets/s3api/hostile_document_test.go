@@ -241,7 +241,7 @@ func TestHostileCORS(t *testing.T) {
 		"null":                   {"null", "GET", "", 403},
 		"in upper case":          {"https://A.APP.TEST", "GET", "", 403},
 		"not ASCII":              {"https://\xff.app.test.", "GET", "", 403},
-		"a method of nobody":     {"https://a.app.test", "BREW", "", 403},
+		"unknown method":         {"https://a.app.test", "BREW", "", 403},
 		"method in lower case":   {"https://a.app.test", "put", "", 403},
 		"another header":         {"https://a.app.test", "PUT", "x-a, authorization", 403},
 		"thousands of headers":   {"https://a.app.test", "PUT", strings.Repeat("a,", 3500), 403},
