@@ -81,10 +81,31 @@ func (w *bucketsLoad) measureFiles(ctx context.Context, o *options, _ *engine, _
 	return nil
 }
 
+// memoryGoal is the maximum memory above that of an idle server.
+const memoryGoal = 64 << 20
+
 func bucketsMemoryHead(_ *options, out io.Writer) {
-	fmt.Fprintln(out, "The goal is at most 64 MB above idle.")
-	fmt.Fprintln(out)
-	memoryHead(nil, out)
+	fmt.Fprint(out, "| what the server does | engine | memory when idle | most memory | above idle | goal | took |\n|---|---|--:|--:|--:|---|--:|\n")
+}
+
+// memoryRow adds a line to the table.
+func (w *bucketsLoad) memoryRow(out io.Writer, s *server, what string, do func() error) error {
+	m, err := s.memory(do)
+	if err != nil {
+		return err
+	}
+	above := m.most - m.before
+	fmt.Fprintf(out, "| %s an object of %s MiB | %s | %s | %s | %s | %s | %.1f s |\n", what, thousands(int(w.size.huge>>20)), s.engine.name,
+		mb(m.before), mb(m.most), mb(above), verdict(above <= memoryGoal, mb(memoryGoal)), m.took.Seconds())
+	return nil
+}
+
+// verdict is a goal, marked if it is missed.
+func verdict(met bool, goal string) string {
+	if met {
+		return goal
+	}
+	return "**missed** " + goal
 }
 
 // measureMemory measures the memory of the server for one large object.
@@ -108,21 +129,20 @@ func (w *bucketsLoad) measureMemory(ctx context.Context, o *options, e *engine, 
 		}
 		const key = s3Objects + "/huge"
 		size := w.size.huge
-		title := fmt.Sprintf(" an object of %s MiB", thousands(int(size>>20)))
-		err = memoryRow(out, s, "stores"+title, func() (int64, error) {
+		err = w.memoryRow(out, s, "stores", func() error {
 			body := io.LimitReader(&repeatedly{data: w.body(s3Middle)}, size)
-			return 0, c.transfer(ctx, http.MethodPut, key, body, size, "", io.Discard)
+			return c.transfer(ctx, http.MethodPut, key, body, size, "", io.Discard)
 		})
 		if err != nil {
 			return err
 		}
-		return memoryRow(out, s, "returns"+title, func() (int64, error) {
+		return w.memoryRow(out, s, "returns", func() error {
 			var n counted
 			err := c.exchange(ctx, http.MethodGet, key, nil, "", &n)
 			if err == nil && int64(n) != size {
 				err = fmt.Errorf("read %d bytes, want %d", n, size)
 			}
-			return 0, err
+			return err
 		})
 	})
 }
@@ -141,8 +161,8 @@ func (r *repeatedly) Read(p []byte) (int, error) {
 
 func bucketsKeysHead(o *options, out io.Writer) {
 	window, runs := o.brief()
-	fmt.Fprintf(out, "Windows of %v, medians of %d, 1 connection. The goal is the same cost.\n\n", window, runs)
-	fmt.Fprintln(out, "| keys of the bucket | engine | work | pages/s | server CPU µs/op | engine CPU µs/op |\n|--:|---|---|--:|--:|--:|")
+	fmt.Fprintf(out, "Windows of %v, medians of %d, 1 connection. The ratio is of pages/s to those of the smallest bucket.\n\n", window, runs)
+	fmt.Fprintln(out, "| keys of the bucket | engine | work | pages/s | ratio | goal | server CPU µs/op | engine CPU µs/op |\n|--:|---|---|--:|--:|---|--:|--:|")
 }
 
 // Statements that fill a bucket. Parameters: name of the bucket, number of keys.
@@ -159,6 +179,10 @@ var (
 		FROM generate_series(0, %[2]d - 1) n JOIN manta_bucket ON name = '%[1]s'`,
 		`VACUUM ANALYZE manta_bucket_object`, `CHECKPOINT`}
 )
+
+// pagesGoal is that a page costs the same, whatever the number of keys, less what two
+// measurements of the same differ by.
+const pagesGoal = 0.75
 
 // measureKeys measures a page of a listing by the number of keys of the bucket.
 func (w *bucketsLoad) measureKeys(ctx context.Context, o *options, e *engine, out io.Writer) error {
@@ -195,9 +219,16 @@ func (w *bucketsLoad) measureKeys(ctx context.Context, o *options, e *engine, ou
 			if err := comparePages(ctx, o, s, lines, work.query, work.of); err != nil {
 				return err
 			}
-			for _, l := range lines {
-				fmt.Fprintf(out, "| %s | %s | %s | %.0f | %d | %s |\n", thousands(l.rows), e.name, work.name,
-					median(l.samples, func(s sample) float64 { return s.ops }),
+			smallest := 0.0
+			for i, l := range lines {
+				pages := median(l.samples, func(s sample) float64 { return s.ops })
+				ratio, goal := "–", "–"
+				if i == 0 {
+					smallest = pages
+				} else {
+					ratio, goal = fmt.Sprintf("%.2f", pages/smallest), verdict(pages >= pagesGoal*smallest, fmt.Sprintf("%.2f", pagesGoal))
+				}
+				fmt.Fprintf(out, "| %s | %s | %s | %.0f | %s | %s | %d | %s |\n", thousands(l.rows), e.name, work.name, pages, ratio, goal,
 					median(l.samples, func(s sample) time.Duration { return s.cpu }).Microseconds(),
 					engineCPU(median(l.samples, func(s sample) time.Duration { return s.engine })))
 				l.samples = nil

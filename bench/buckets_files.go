@@ -5,6 +5,7 @@ import (
 	"crypto/md5" //nolint:gosec // the ETag of S3
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,8 +13,9 @@ import (
 	"time"
 )
 
-// bucketsFiles are bodies in files without a server: a copy of a file with its MD5. What is
-// written for a PUT is synced, renamed, and its folder synced.
+// bucketsFiles are bodies in files without a server: a copy of a file with the checksums that
+// the server computes. That is the CRC32C, by which it verifies reads, and for a PUT the MD5,
+// which is the ETag. What is written for a PUT is synced, renamed, and its folder synced.
 type bucketsFiles struct {
 	dir  string
 	load *s3Load
@@ -59,6 +61,8 @@ func (f *bucketsFiles) window(ctx context.Context, operation string, callers int
 	return rate(ctx, callers, lasting(d), func(context.Context, int, int) error { return f.copy(size, put) })
 }
 
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 // copyBuffer is as large as those of the server.
 const copyBuffer = 128 << 10
 
@@ -73,9 +77,12 @@ func (f *bucketsFiles) copy(size int, durable bool) error {
 	if err != nil {
 		return err
 	}
-	sum := md5.New() //nolint:gosec // the ETag of S3
+	sums := []io.Writer{to, crc32.New(castagnoli)}
+	if durable {
+		sums = append(sums, md5.New()) //nolint:gosec // the ETag of S3
+	}
 	// The types hide ReadFrom and WriteTo: a server has the bytes in its memory.
-	n, err := io.CopyBuffer(struct{ io.Writer }{io.MultiWriter(to, sum)}, struct{ io.Reader }{from}, make([]byte, copyBuffer))
+	n, err := io.CopyBuffer(struct{ io.Writer }{io.MultiWriter(sums...)}, struct{ io.Reader }{from}, make([]byte, copyBuffer))
 	if err == nil && n != int64(size) {
 		err = io.ErrUnexpectedEOF
 	}

@@ -89,13 +89,14 @@ func (w *s3Load) listKey(i int) string {
 
 func (w *s3Load) operations() []operation {
 	large := min(s3LargeCallers, s3Fillers)
+	streams := map[string]goal{"sqlite": {ratio: 0.8}, "postgres": {ratio: 0.8}}
 	return []operation{
 		{name: workPutSmall, do: w.put(s3Small)},
 		{name: workGetSmall, do: w.get(s3Small, w.size.reads)},
 		{name: workPutMiddle, do: w.put(s3Middle)},
 		{name: workGetMiddle, do: w.get(s3Middle, s3MiddleReads)},
-		{name: workPutLarge, most: large, do: w.put(w.size.large)},
-		{name: workGetLarge, most: large, do: w.get(w.size.large, s3LargeReads)},
+		{name: workPutLarge, most: large, goals: streams, do: w.put(w.size.large)},
+		{name: workGetLarge, most: large, goals: streams, do: w.get(w.size.large, s3LargeReads)},
 		{name: workListPage, do: w.listPage},
 		{name: workListGroups, do: w.listGroups},
 		{name: workDelete, times: w.size.deletes, prepare: w.putDeleted, do: w.delete},

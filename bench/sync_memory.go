@@ -61,25 +61,38 @@ func (w *syncLoad) batchMemory(ctx context.Context, s *server, n int, out io.Wri
 
 // memoryRow writes the memory of the server during a function.
 func memoryRow(out io.Writer, s *server, what string, do func() (refused int64, err error)) error {
-	if err := resetPeak(s.pid()); err != nil {
+	var refused int64
+	m, err := s.memory(func() (err error) {
+		refused, err = do()
 		return err
-	}
-	before, err := resident(s.pid())
+	})
 	if err != nil {
 		return err
+	}
+	fmt.Fprintf(out, "| %s | %s | %s | %s | %.1f s | %d |\n", what, s.engine.name, mb(m.before), mb(m.most), m.took.Seconds(), refused)
+	return nil
+}
+
+// use is what the server needs while it does something.
+type use struct {
+	before, most int64 // bytes
+	took         time.Duration
+}
+
+func (s *server) memory(do func() error) (m use, err error) {
+	if err := resetPeak(s.pid()); err != nil {
+		return m, err
+	}
+	if m.before, err = resident(s.pid()); err != nil {
+		return m, err
 	}
 	begun := time.Now()
-	refused, err := do()
-	if err != nil {
-		return err
+	if err := do(); err != nil {
+		return m, err
 	}
-	took := time.Since(begun)
-	most, err := peak(s.pid())
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "| %s | %s | %s | %s | %.1f s | %d |\n", what, s.engine.name, mb(before), mb(most), took.Seconds(), refused)
-	return nil
+	m.took = time.Since(begun)
+	m.most, err = peak(s.pid())
+	return m, err
 }
 
 // recordBytes is the size of the records of a large collection: 10,000 of them are 100 MB.
