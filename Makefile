@@ -58,7 +58,7 @@ dist: ## make the files of a release in dist/: tarballs, packages, SBOMs, checks
 # SQLite is C made into Go, and under the race detector it takes twenty times as
 # long. Packages that live on it are tested without; db/sqlitedb, which shares it
 # among goroutines, with. To compile Google's client of Spanner for the detector
-# takes more than a minute of processor time, and so do those of cloud storage, so
+# takes more than a minute of processor time, and so do those of Pub/Sub and cloud storage, so
 # what imports them is tested without, too: db/engine and app, which wire them, and
 # auth, whose tests compare with an SDK. The suites on PostgreSQL take two minutes
 # each with it. `make soak` has all of them with.
@@ -66,25 +66,28 @@ dist: ## make the files of a release in dist/: tarballs, packages, SBOMs, checks
 # ten times as long.
 # Those of test/ take longest, most of the time waiting: they begin first, and the
 # others run beside them.
-UNRACED   = grep -wE "extstorage|maintenance|s3api|clouddriver|sqlite|postgres|jsonschema|spanner|spannerdb|spannertest|db/engine|app|holdfast/cmd|httpapi|client|test|bench|auth|canonjson|archtest|testdb|storetest|suite|conf|ident|optional|fault|migrate|secrethash|budget|openapitest|nodeclient|dockerflow"
+UNRACED   = grep -wE "extstorage|pubsub|maintenance|s3api|clouddriver|sqlite|postgres|jsonschema|spanner|spannerdb|spannertest|db/engine|app|holdfast/cmd|httpapi|client|test|bench|auth|canonjson|archtest|testdb|storetest|suite|conf|ident|optional|fault|migrate|secrethash|budget|openapitest|nodeclient|dockerflow"
 # Linking is a tenth of the work, and is done sooner with more memory; tests look at
 # how much they use.
 TEST      = GOGC=400 $(GO) test -exec "env -u GOGC" -count=1 -timeout 10m $(if $(SOAKONLY),-skip "$(SOAKONLY)") $(TESTFLAGS)
 # What repeats on another engine, or with another client, what a test has shown once.
 # `make soak PART=tests` has all of it.
-SOAKONLY  = TestStoreBehindPgBouncer/^(Delete|Export|Faults|Garbage|Handoff|Listing|Model|Registry|Sweep)|TestOneNode/clients/boto3-old|TestThreeNodes/clients/(aws|boto3-old|javascript|restic|s3cmd)|TestSyncOnSpanner|TestRunOnPostgres|Test(Frozen|Linearizable|Network|TwoServers)/Spanner|TestStalledReaders/PostgreSQL|TestBucketsStoppedNodes|TestReproducible
+SOAKONLY  = TestStoreBehindPgBouncer/^(Delete|Export|Faults|Garbage|Handoff|Listing|Model|Registry|Sweep)|TestOneNode/clients/boto3-old|TestThreeNodes/clients/(aws|boto3-old|javascript|restic|s3cmd)|TestSyncOnSpanner|TestRunOnPostgres|Test(Frozen|Linearizable|Network|TwoServers)/Spanner|TestStalledReaders/PostgreSQL|TestBucketsStoppedNodes|TestReproducible|TestFullBatchOnSpanner/NoQuota|TestRunOnSpanner|TestNeighbours/PostgreSQL
+
+# A model takes half of rapid's 100 walks, or fewer.
+CHECKS    = 50
 
 # SERVICE=NAME takes one service; test/packages has their names and packages.
 PACKAGES  = test/packages $(SERVICE)
 SCENARIOS = $(if $(SERVICE),FAULT_SERVICE=$(SERVICE) $(TEST) $$(test/packages scenarios $(SERVICE)) || failed=1;)
 
 test: service test-deps build testservers ## run every test on every engine, real browsers included (SERVICE=sync: those of one service)
-	$(WITHSERVERS) sh -c 'failed=0; \
+	$(WITHSERVERS) sh -c 'failed=0; export RAPID_CHECKS=$(CHECKS); \
 		$(TEST) -p 1 $(RACE) $$($(GO) list $$($(PACKAGES)) | $(UNRACED) -v) & race=$$!; \
-		export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN); \
+		export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) HOLDFAST_TEST_PROGRAMS=$$(mktemp -d); \
 		$(SCENARIOS) \
 		$(TEST) $$($(GO) list $$($(PACKAGES)) | $(UNRACED) | sort -r) || failed=1; \
-		wait $$race && exit $$failed'
+		rm -r $$HOLDFAST_TEST_PROGRAMS; wait $$race && exit $$failed'
 
 # go test takes from its cache what has not changed since.
 quick: service ## run unit tests and suites on SQLite; installs and starts nothing (SERVICE=sync: those of one service)
@@ -240,13 +243,13 @@ soak-spanner: testservers #: the models on Spanner, with 50 times the steps or f
 		done; echo "$$walks times the steps of make test"'
 
 soak-tests: build testservers #: every test 5 times, also those that make test leaves out
-	$(MAKE) --no-print-directory test SOAKONLY= TESTFLAGS='-count=5 -timeout 60m'
+	$(MAKE) --no-print-directory test SOAKONLY= CHECKS=100 TESTFLAGS='-count=5 -timeout 60m'
 
 soak-race: testservers #: every package that lives in the server's process, under the race detector
 	$(WITHSERVERS) $(SOAKTEST) -race -count=2 $$($(GO) list ./... | grep -vE '^holdfast/(test|bench)')
 
 soak-faults: build testservers #: faults of the database, the disk, the network and the clock, hundreds of rounds each
-	export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) FAULT_ROUNDS=200 FAULT_MINUTE=10m FAULT_RECORDS=10000 FAULT_READERS=10000; $(WITHSERVERS) $(SOAKTEST) ./test/fault
+	export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) FAULT_ROUNDS=200 FAULT_MINUTE=10m FAULT_RECORDS=10000 FAULT_READERS=10000 FAULT_CONNECTIONS=10000; $(WITHSERVERS) $(SOAKTEST) ./test/fault
 
 soak-fuzz: #: every fuzz target for an equal share of 100 minutes
 	targets=$$(grep -rhE --include='*_test.go' '^func Fuzz' . | wc -l); $(MAKE) --no-print-directory fuzz FUZZTIME=$$(($(SOAKTIME) / targets))s

@@ -3,6 +3,7 @@ package suite
 import (
 	"flag"
 	"os"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -20,10 +21,13 @@ func Walk(t *testing.T, start func(rt *rapid.T) (steps map[string]func(*rapid.T)
 
 // Main runs the tests of a package in which a random test takes fewer walks or inputs
 // than rapid's 100: its database is slower than the others, on which the same tests
-// run. -rapid.checks and RAPID_CHECKS still set their number.
+// run. -rapid.checks still sets their number, and so does RAPID_CHECKS unless it is below
+// rapid's 100: then the lower of the two does.
 func Main(m *testing.M, checks string) {
 	flag.Parse()
-	set := os.Getenv("RAPID_CHECKS") != ""
+	few, _ := strconv.Atoi(checks)
+	many, err := strconv.Atoi(os.Getenv("RAPID_CHECKS"))
+	set := err == nil && (many >= 100 || many <= few)
 	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "rapid.checks" })
 	if !set {
 		if err := flag.Set("rapid.checks", checks); err != nil {

@@ -91,10 +91,10 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 // sends the response, and so wait for a client that sends its body late or waits for the
 // response first.
 const (
-	restBytes   = 256 << 10              // maximum that is read before the response, to reuse the connection,
-	restTime    = 20 * time.Millisecond  // within this time
-	lingerBytes = 4 << 20                // maximum that is read after the response,
-	lingerTime  = 400 * time.Millisecond // within this time; net/http takes up to 500 ms more to close
+	restBytes   = 256 << 10             // maximum that is read before the response, to reuse the connection,
+	restTime    = 20 * time.Millisecond // within this time
+	lingerBytes = 4 << 20               // maximum that is read after the response,
+	lingerTime  = 2 * time.Second       // within this time: a proxy on a busy machine may send for a second
 )
 
 // finish is called before the header of the response is sent. It reads the rest of the

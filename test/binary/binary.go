@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +20,10 @@ import (
 // path is the binary under test: HOLDFAST_BIN, or the one that Main builds.
 var path string
 
+// ProgramsVar names the folder of what Build compiles. A test that starts its own program again
+// sets it for the new process.
+const ProgramsVar = "HOLDFAST_TEST_PROGRAMS"
+
 // programs is the folder of what Main and Build compile.
 var programs struct {
 	sync.Mutex
@@ -26,12 +32,15 @@ var programs struct {
 
 // Main runs the tests of a package with the binary.
 func Main(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "holdfast-binary-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	dir := os.Getenv(ProgramsVar)
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "holdfast-binary-"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
 	}
-	defer os.RemoveAll(dir)
 	programs.dir = dir
 	if path = os.Getenv("HOLDFAST_BIN"); path != "" {
 		return m.Run()
@@ -44,18 +53,29 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
+// MainOfWaiting is Main for tests that wait more than they compute: for faults, processes, proxies.
+// Up to n of them run in parallel, whatever the number of cores.
+func MainOfWaiting(m *testing.M, n int) int {
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+		panic(err)
+	}
+	return Main(m)
+}
+
 // build compiles one of our packages into a program.
 func build(program, pkg string) error {
-	cmd := exec.Command("go", "build", "-o", program, pkg)
+	// Another process may run what is there already.
+	next := fmt.Sprintf("%s-%d", program, os.Getpid())
+	cmd := exec.Command("go", "build", "-o", next, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build: %w\n%s", err, out)
 	}
-	return nil
+	return os.Rename(next, program)
 }
 
 // Build returns the path of a program that only tests need. It is compiled once for all tests of a
-// package.
+// package, or of all that share ProgramsVar.
 func Build(t *testing.T, pkg string) string {
 	t.Helper()
 	programs.Lock()
@@ -69,6 +89,9 @@ func Build(t *testing.T, pkg string) string {
 	}
 	return program
 }
+
+// Programs returns the folder of what Build compiles.
+func Programs() string { return programs.dir }
 
 // Path returns the path of the binary.
 func Path() string { return path }

@@ -8,4 +8,4 @@ import (
 	"holdfast/test/binary"
 )
 
-func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(binary.MainOfWaiting(m, 4)) }

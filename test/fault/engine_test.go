@@ -46,7 +46,7 @@ func onEngines(t *testing.T, of []service, engines []engine, run func(t *testing
 func both() []engine { return []engine{onSQLite, onPostgres} }
 
 // inTurn returns the first engine, or all of them when FAULT_ROUNDS is set: for faults that
-// concern the memory or the clock of the process more than its engine.
+// concern the process more than its engine.
 func inTurn(engines ...engine) []engine {
 	if os.Getenv("FAULT_ROUNDS") == "" {
 		return engines[:1]

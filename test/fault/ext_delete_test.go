@@ -23,7 +23,7 @@ import (
 // tenant, and another tenant could write all the time.
 func TestKilledDeletion(t *testing.T) {
 	t.Parallel()
-	onEngines(t, []service{extService()}, both(), killedDeletion)
+	onEngines(t, []service{extService()}, inTurn(onPostgres, onSQLite), killedDeletion)
 }
 
 // victim is the tenant that is deleted; the other one is extTenant.

@@ -14,7 +14,7 @@ import (
 // removed once, by one change, and the counters are right.
 func TestKilledSweep(t *testing.T) {
 	t.Parallel()
-	onEngines(t, []service{extService()}, both(), killedSweep)
+	onEngines(t, []service{extService()}, inTurn(onSQLite, onPostgres), killedSweep)
 }
 
 func killedSweep(t *testing.T, _ engine, data string, vars ...string) {

@@ -33,7 +33,6 @@
 package fault
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -48,13 +47,7 @@ import (
 	"holdfast/test/binary"
 )
 
-func TestMain(m *testing.M) {
-	// These tests wait for faults more than they compute.
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		panic(err)
-	}
-	os.Exit(binary.Main(m))
-}
+func TestMain(m *testing.M) { os.Exit(binary.MainOfWaiting(m, 8)) }
 
 // fault is what happens to a server under load. The load continues until inject returns, which may
 // include the end of the fault. recover is called when all requests have ended.

@@ -69,7 +69,7 @@ func again(t *testing.T, attr syscall.SysProcAttr) ([]byte, error) {
 	defer alive.Close()
 	defer ours.Close()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=0")
-	cmd.Env = append(os.Environ(), "FAULT_PRIVATE=1", "HOLDFAST_BIN="+binary.Path())
+	cmd.Env = append(os.Environ(), "FAULT_PRIVATE=1", "HOLDFAST_BIN="+binary.Path(), binary.ProgramsVar+"="+binary.Programs())
 	cmd.SysProcAttr, cmd.Stdin = &attr, alive
 	return cmd.CombinedOutput()
 }

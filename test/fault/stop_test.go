@@ -20,7 +20,7 @@ import (
 // with status 0.
 func TestStop(t *testing.T) {
 	t.Parallel()
-	onEngines(t, services(), both(), func(t *testing.T, _ engine, data string, vars ...string) { newHarness(t, data, vars...).stops() })
+	onEngines(t, services(), inTurn(onPostgres, onSQLite), func(t *testing.T, _ engine, data string, vars ...string) { newHarness(t, data, vars...).stops() })
 }
 
 // stops ends the server while requests are in progress, in rounds.

@@ -23,7 +23,7 @@ func TestMemoryUnderLoad(t *testing.T) {
 func memoryUnderLoad(t *testing.T, _ engine, data string, vars ...string) {
 	t.Helper()
 	const uploads, downloads, times = 64, 16, 2
-	records := int(number(t, "FAULT_RECORDS", 1000))
+	records := int(number(t, "FAULT_RECORDS", 500))
 	h := startInstance(t, uploads+1, data, vars...)
 	h.client.Timeout = 0 // batches and downloads may be large; the timeout of the test applies
 	size := max(20<<20, records*10<<10)

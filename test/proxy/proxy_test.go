@@ -21,7 +21,7 @@ import (
 	"holdfast/test/binary"
 )
 
-func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(binary.MainOfWaiting(m, 8)) }
 
 // guide is a document with the configuration of each proxy.
 type guide struct {

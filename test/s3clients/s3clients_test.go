@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -27,13 +26,7 @@ import (
 // most is the timeout of one client, with its installation. All take half a minute on two cores.
 const most = 3 * time.Minute
 
-func TestMain(m *testing.M) {
-	// Clients wait for the server, and the server for the disk.
-	if err := flag.Set("test.parallel", "6"); err != nil {
-		panic(err)
-	}
-	os.Exit(binary.Main(m))
-}
+func TestMain(m *testing.M) { os.Exit(binary.MainOfWaiting(m, 6)) }
 
 // clients are the tests of the clients, the slowest first. Each deletes what it has stored.
 var clients = []struct {

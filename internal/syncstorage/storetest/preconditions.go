@@ -25,22 +25,35 @@ func preconditionChecks() []check {
 // preconditionTable runs the table of the root package on every method. A refused
 // request changes nothing.
 func preconditionTable(t *testing.T, u *user) {
+	type prepared struct {
+		u      *user
+		b      ss.BatchID
+		before state
+	}
 	for _, m := range methods() {
+		users := map[bool]prepared{} // whether they have the record
 		for _, tc := range PreconditionCases() {
 			if m.on == theRecord && m.name != "Put" && tc.Modified == 0 {
 				continue // a missing record is NotFound: MissingRecord
 			}
 			name := fmt.Sprintf("%s, %s", m.name, tc.Name)
-			u := u.other().at(CaseFirst)
-			if tc.Modified != 0 {
-				u.put("bookmarks", bso("a", "x"))
+			has := tc.Modified != 0
+			p, ok := users[has]
+			if !ok {
+				p.u = u.other().at(CaseFirst)
+				if has {
+					p.u.put("bookmarks", bso("a", "x"))
+				}
+				p.b = p.u.stage("bookmarks", bso("staged", "x"))
+				p.before = p.u.state()
+				p.u.now += second
+				users[has] = p
 			}
-			b := u.stage("bookmarks", bso("staged", "x"))
-			before := u.state()
-			u.now += second
-			wantError(t, name, m.call(t.Context(), u, "bookmarks", b, tc.If), tc.Want)
+			wantError(t, name, m.call(t.Context(), p.u, "bookmarks", p.b, tc.If), tc.Want)
 			if tc.Want != nil || m.kind != writes {
-				u.wantState(name, before)
+				p.u.wantState(name, p.before)
+			} else {
+				delete(users, has) // it has been changed
 			}
 		}
 	}

@@ -230,7 +230,7 @@ func sweepWhileWritten(t *testing.T, u *user) {
 // that replaces it concurrently.
 func sweepAgainstWrites(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
-	const rounds, records = 20, 30
+	const rounds, records = 8, 30
 	id := func(i int) string { return fmt.Sprintf("%02d", i) }
 	for range rounds {
 		u := u.other()

@@ -138,7 +138,7 @@ func hostile() []string {
 func hostileIDs(t *testing.T, u *user) {
 	ids := hostile()
 	for _, way := range ways() {
-		u := u.other()
+		u = u.other()
 		var us []ss.Update
 		for _, id := range ids {
 			us = append(us, bso(id, "payload of "+id))
@@ -149,14 +149,14 @@ func hostileIDs(t *testing.T, u *user) {
 			equalIDs(t, way.name, u.query(ss.Query{Collection: "passwords", IDs: []string{id}}), id)
 		}
 		equal(t, "records", len(u.list("passwords").records), len(ids))
-		for i, id := range ids {
-			if i%2 == 0 {
-				u.deleteBSO("passwords", id)
-			} else {
-				u.deleteBSOs("passwords", id)
-			}
-			equal(t, fmt.Sprintf("records after the delete of %q", id), len(u.list("passwords").records), len(ids)-i-1)
+	}
+	for i, id := range ids {
+		if i%2 == 0 {
+			u.deleteBSO("passwords", id)
+		} else {
+			u.deleteBSOs("passwords", id)
 		}
+		equal(t, fmt.Sprintf("records after the delete of %q", id), len(u.list("passwords").records), len(ids)-i-1)
 	}
 }
 
