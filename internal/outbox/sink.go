@@ -22,9 +22,14 @@ type Log struct{ Logger *slog.Logger }
 // Publish implements Sink. It does not check whether the logger wrote the line.
 func (l Log) Publish(ctx context.Context, events []Event) error {
 	for _, e := range events {
-		l.Logger.LogAttrs(ctx, slog.LevelInfo, "event",
+		attrs := []slog.Attr{
 			slog.String("owner", e.Owner), slog.String("stream", e.Stream), slog.Int64("seq", e.Seq), slog.String("topic", e.Topic),
-			slog.String("key", e.Key), slog.Time("at", e.At.UTC()), slog.String("payload", string(e.Payload)))
+			slog.String("key", e.Key), slog.Time("at", e.At.UTC()), slog.String("payload", string(e.Payload)),
+		}
+		if e.Name != "" {
+			attrs = append(attrs, slog.String("id", e.Name))
+		}
+		l.Logger.LogAttrs(ctx, slog.LevelInfo, "event", attrs...)
 	}
 	return nil
 }
@@ -65,6 +70,7 @@ func (l *Lines) close() error {
 
 // line is an event in the file.
 type line struct {
+	ID      string          `json:"id,omitempty"` // of boxes that keep published events
 	Owner   string          `json:"owner"`
 	Stream  string          `json:"stream"`
 	Seq     int64           `json:"seq"`
@@ -80,7 +86,7 @@ func (l *Lines) Publish(_ context.Context, events []Event) error {
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	for _, e := range events {
-		if err := encoder.Encode(line{e.Owner, e.Stream, e.Seq, e.Topic, e.Key, e.At.UTC(), e.Payload}); err != nil {
+		if err := encoder.Encode(line{e.Name, e.Owner, e.Stream, e.Seq, e.Topic, e.Key, e.At.UTC(), e.Payload}); err != nil {
 			return fmt.Errorf("write an event: %w", err)
 		}
 	}

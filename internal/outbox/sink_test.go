@@ -248,3 +248,25 @@ func BenchmarkLines(b *testing.B) {
 		b.Fatal(err)
 	}
 }
+
+// Events that have a name have it in the log and in files.
+func TestNameOfEvents(t *testing.T) {
+	t.Parallel()
+	e := event(1)
+	e.Name = "evt_01J8ZQ4Y7N5M3K2H1G0F9E8D7B"
+	l, path := openLines(t)
+	if err := l.Publish(t.Context(), []outbox.Event{e}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if want := `{"id":"` + e.Name + `",` + lineOf(1)[1:]; err != nil || string(text) != want {
+		t.Errorf("%s, want %s", text, want)
+	}
+	var log bytes.Buffer
+	if err := (outbox.Log{Logger: slog.New(slog.NewJSONHandler(&log, nil))}).Publish(t.Context(), []outbox.Event{e}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), `"id":"`+e.Name+`"`) {
+		t.Errorf("%s", log.String())
+	}
+}

@@ -2,14 +2,12 @@ package ext
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/broker/sinks"
+	"holdfast/internal/conf/settings"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/extstorage/postgres"
 )
@@ -41,26 +39,20 @@ func inspect(ctx context.Context, db *pgdb.DB, indexed bool) ([]service.Finding,
 	return []service.Finding{{State: service.OK, What: what, Says: fmt.Sprintf("Citus %s: distributed by tenant in %d shards, all of a tenant in one place", in.Citus, in.Shards)}}, nil
 }
 
-// probe checks the file of the audit and its folder.
-func (s *Extensions) probe(context.Context) []service.Finding {
+// probe checks where the audit is published.
+func (s *Extensions) probe(ctx context.Context) []service.Finding {
 	const what = "extstorage.audit"
+	if settings.IsBroker(s.cfg.Audit) {
+		says, err := sinks.Check(ctx, s.cfg.Audit)
+		if err != nil {
+			return []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: "start the broker, or correct extstorage.audit; until then events stay in the database"}}
+		}
+		return []service.Finding{{State: service.OK, What: what, Says: says}}
+	}
 	path, ok := strings.CutPrefix(s.cfg.Audit, "file:")
 	if !ok {
 		return nil
 	}
 	const create = "create the folder for the user that runs holdfast"
-	dir := filepath.Dir(path)
-	if _, err := os.Stat(dir); err != nil {
-		return []service.Finding{{State: service.Wrong, What: what, Says: dir + ": " + service.Reason(err), Fix: create}}
-	}
-	if f := service.CheckFolder(what, dir, create); f.State != service.OK {
-		return []service.Finding{f}
-	}
-	switch f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0); {
-	case err == nil:
-		_ = f.Close() // nothing was written
-	case !errors.Is(err, fs.ErrNotExist):
-		return []service.Finding{{State: service.Wrong, What: what, Says: path + ": " + service.Reason(err), Fix: "chown it to the user that runs holdfast"}}
-	}
-	return []service.Finding{{State: service.OK, What: what, Says: path}}
+	return []service.Finding{service.CheckLines(what, path)}
 }

@@ -3,10 +3,12 @@ package guest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/broker/sinks"
 	"holdfast/internal/db/redisdb"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
@@ -15,9 +17,30 @@ import (
 
 const whatHot = "guest hot state"
 
-// probe checks Redis and the catalogue for `holdfast check`.
+// probe checks what `holdfast check` cannot know of the databases: Redis, the catalogue, and
+// where events are published and received.
 func (s *Guest) probe(ctx context.Context) []service.Finding {
-	return append(s.probeHot(ctx), s.probeCatalogue(ctx)...)
+	return slices.Concat(s.probeHot(ctx), s.probeCatalogue(ctx), s.probeEvents(ctx))
+}
+
+func (s *Guest) probeEvents(ctx context.Context) (found []service.Finding) {
+	check := func(what, setting, otherwise string) {
+		says, err := sinks.Check(ctx, setting)
+		if err != nil {
+			found = append(found, service.Finding{State: service.Wrong, What: what, Says: err.Error(), Fix: "correct " + what + ", or make it reachable; until then " + otherwise})
+			return
+		}
+		found = append(found, service.Finding{State: service.OK, What: what, Says: says})
+	}
+	if path, ok := strings.CutPrefix(s.cfg.Sink, "file:"); ok {
+		found = append(found, service.CheckLines("guest.events", path))
+	} else if strings.Contains(s.cfg.Sink, "://") {
+		check("guest.events", s.cfg.Sink, "events stay in the database")
+	}
+	if s.cfg.Receive != "" {
+		check("guest.receive", s.cfg.Receive, "tenants are neither suspended nor reinstated")
+	}
+	return found
 }
 
 func (s *Guest) probeHot(ctx context.Context) []service.Finding {

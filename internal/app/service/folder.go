@@ -58,6 +58,25 @@ func checkNewFolder(what, dir, otherwise string) Finding {
 	return Finding{State: OK, What: what, Says: dir + " will be created at the first start"}
 }
 
+// CheckLines checks a file to which lines are appended, and its folder.
+func CheckLines(what, path string) Finding {
+	const create = "create the folder for the user that runs holdfast"
+	dir := filepath.Dir(path)
+	if _, err := os.Stat(dir); err != nil {
+		return Finding{State: Wrong, What: what, Says: dir + ": " + Reason(err), Fix: create}
+	}
+	if f := CheckFolder(what, dir, create); f.State != OK {
+		return f
+	}
+	switch f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0); {
+	case err == nil:
+		_ = f.Close() // nothing was written
+	case !errors.Is(err, fs.ErrNotExist):
+		return Finding{State: Wrong, What: what, Says: path + ": " + Reason(err), Fix: "chown it to the user that runs holdfast"}
+	}
+	return Finding{State: OK, What: what, Says: path}
+}
+
 // tryWrite writes a file and removes it.
 func tryWrite(dir string) error {
 	f, err := os.CreateTemp(dir, ".holdfast-check-*")

@@ -24,6 +24,7 @@ import (
 type Options struct {
 	URL         string // nats://user:password@host:port or tls://…, more hosts separated by commas
 	Credentials string // file with a JWT and a key; "": none
+	Once        bool   // fail if no server is reachable
 	Replicas    int    // of streams that Ensure creates; 0: 1
 }
 
@@ -37,13 +38,16 @@ type Broker struct {
 // Open connects. It succeeds while no server is reachable, and connects when one is.
 func Open(o Options) (*Broker, error) {
 	opts := []nats.Option{
-		nats.Name("holdfast"), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond), nats.RetryOnFailedConnect(true),
+		nats.Name("holdfast"), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond), nats.RetryOnFailedConnect(!o.Once),
 		nats.Timeout(5 * time.Second), nats.ReconnectBufSize(-1), // what cannot be sent fails, and is retried by the caller
 	}
 	if o.Credentials != "" {
 		opts = append(opts, nats.UserCredentials(o.Credentials))
 	}
 	conn, err := nats.Connect(o.URL, opts...)
+	if err != nil && o.Once {
+		return nil, fault.Wrap(fault.Unavailable, "NATS is unavailable", err)
+	}
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, "no client of NATS", err)
 	}
@@ -103,6 +107,27 @@ func (b *Broker) Ensure(ctx context.Context, topic, subscription string) error {
 		return nil
 	}
 	return classify(err)
+}
+
+// Exists reports whether a topic, and a subscription of it unless that is "", exist.
+func (b *Broker) Exists(ctx context.Context, topic, subscription string) (bool, error) {
+	stream, err := b.stream(ctx, topic)
+	if err == nil && subscription != "" {
+		_, err = b.js.Consumer(ctx, stream, subscription)
+		err = classify(err)
+	}
+	if fault.Is(err, fault.NotFound) {
+		return false, b.jetStream(ctx)
+	}
+	return err == nil, err
+}
+
+// jetStream returns an error unless the server has JetStream.
+func (b *Broker) jetStream(ctx context.Context) error {
+	if _, err := b.js.AccountInfo(ctx); err != nil {
+		return fault.Wrap(fault.Unavailable, "NATS is unavailable", err)
+	}
+	return nil
 }
 
 func classify(err error) error {

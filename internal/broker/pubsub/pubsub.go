@@ -85,6 +85,26 @@ func (b *Broker) Ensure(ctx context.Context, topic, subscription string) error {
 	return created(err)
 }
 
+// Exists reports whether a topic, and a subscription of it unless that is "", exist. An
+// account that may not ask gets true.
+func (b *Broker) Exists(ctx context.Context, topic, subscription string) (bool, error) {
+	_, err := b.client.TopicAdminClient.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: "projects/" + b.project + "/topics/" + topic})
+	if err == nil && subscription != "" {
+		_, err = b.client.SubscriptionAdminClient.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{
+			Subscription: "projects/" + b.project + "/subscriptions/" + subscription,
+		})
+	}
+	switch status.Code(err) {
+	case codes.OK, codes.PermissionDenied:
+		return true, nil
+	case codes.NotFound:
+		return false, nil
+	case codes.DeadlineExceeded:
+		return false, context.DeadlineExceeded
+	}
+	return false, classify(err)
+}
+
 // created accepts that something exists. An account that may only publish must not create,
 // so this is not an error either: if the topic does not exist, publishing fails.
 func created(err error) error {

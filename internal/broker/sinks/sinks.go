@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"holdfast/internal/broker"
-	"holdfast/internal/broker/nats"
-	"holdfast/internal/broker/pubsub"
 	"holdfast/internal/clock"
 	"holdfast/internal/fault"
 	"holdfast/internal/outbox"
@@ -61,18 +59,5 @@ func Broker(ctx context.Context, setting string) (b broker.Broker, names []strin
 	if err != nil {
 		return nil, nil, fault.New(fault.Invalid, "the URL of the broker is not valid")
 	}
-	names = strings.Split(strings.Trim(u.Path, "/"), "/")
-	switch u.Scheme {
-	case "pubsub":
-		b, err = pubsub.Open(ctx, pubsub.Options{Project: u.Host, Emulator: u.Query().Get("emulator")})
-	case "nats", "tls":
-		server := url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host}
-		b, err = nats.Open(nats.Options{URL: server.String(), Credentials: u.Query().Get("credentials")})
-	default:
-		err = fault.New(fault.Invalid, "no such broker")
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return b, names, nil
+	return open(ctx, u, false)
 }

@@ -1,0 +1,125 @@
+package sinks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc/status"
+
+	"holdfast/internal/broker"
+	"holdfast/internal/broker/nats"
+	"holdfast/internal/broker/pubsub"
+	"holdfast/internal/fault"
+)
+
+// checkTime is how long Check waits for an answer.
+const checkTime = 5 * time.Second
+
+// Check connects to the webhook or broker of a setting, and changes nothing there. says
+// describes what it found, without secrets; the error says what is wrong. A topic or
+// subscription that does not exist is no error, because the server creates it.
+func Check(ctx context.Context, setting string) (says string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	u, err := url.Parse(setting)
+	if err != nil {
+		return "", fault.New(fault.Invalid, "the URL is not valid")
+	}
+	where := u.Scheme + "://" + u.Host + u.Path
+	if u.Scheme == "http" || u.Scheme == "https" {
+		return checkWebhook(ctx, setting, where)
+	}
+	b, names, err := open(ctx, u, true)
+	if err != nil {
+		return "", fmt.Errorf("%s: %s", where, reason(err))
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	topic, subscription := names[0], ""
+	if len(names) > 1 {
+		subscription = names[1]
+	}
+	found, err := b.(prober).Exists(ctx, topic, subscription)
+	if err != nil {
+		return "", fmt.Errorf("%s: %s", where, reason(err))
+	}
+	if !found {
+		return where + ": the server will create it", nil
+	}
+	return where, nil
+}
+
+// prober is what the drivers of brokers on a network have.
+type prober interface {
+	// Exists reports whether a topic, and a subscription of it unless that is "", exist.
+	Exists(ctx context.Context, topic, subscription string) (bool, error)
+}
+
+var (
+	_ prober = (*pubsub.Broker)(nil)
+	_ prober = (*nats.Broker)(nil)
+)
+
+// checkWebhook sends a HEAD request: a POST without events might be refused as well.
+func checkWebhook(ctx context.Context, address, where string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, address, http.NoBody)
+	if err != nil {
+		return "", fault.New(fault.Invalid, "the URL is not valid")
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", fmt.Errorf("no answer from %s: %s", where, reason(err))
+	}
+	switch code := resp.StatusCode; {
+	case code >= http.StatusInternalServerError && code != http.StatusNotImplemented:
+		return "", errors.Join(fmt.Errorf("%s answers %s", where, resp.Status), resp.Body.Close())
+	case code >= 300 && code < 400:
+		return "", errors.Join(fmt.Errorf("%s redirects (%s): events are not sent to another URL", where, resp.Status), resp.Body.Close())
+	}
+	return where, resp.Body.Close()
+}
+
+// reason returns the innermost reason of an error, in one line.
+func reason(err error) string {
+	if timeout, ok := errors.AsType[net.Error](err); errors.Is(err, context.DeadlineExceeded) || ok && timeout.Timeout() {
+		return fmt.Sprintf("no answer in %s", checkTime)
+	}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errno.Error()
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
+		return "unknown host " + dns.Name
+	}
+	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
+		err = next
+	}
+	if s, ok := status.FromError(err); ok {
+		return s.Message()
+	}
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// open opens the broker of a URL. once: it fails if no server is reachable.
+func open(ctx context.Context, u *url.URL, once bool) (b broker.Broker, names []string, err error) {
+	switch u.Scheme {
+	case "pubsub":
+		b, err = pubsub.Open(ctx, pubsub.Options{Project: u.Host, Emulator: u.Query().Get("emulator")})
+	case "nats", "tls":
+		server := url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host}
+		b, err = nats.Open(nats.Options{URL: server.String(), Credentials: u.Query().Get("credentials"), Once: once})
+	default:
+		err = fault.New(fault.Invalid, "no such broker")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return b, strings.Split(strings.Trim(u.Path, "/"), "/"), nil
+}
