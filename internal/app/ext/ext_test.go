@@ -2,6 +2,7 @@ package ext
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"crypto/x509"
 	"encoding/pem"
@@ -20,10 +21,14 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/app/service/servicetest"
 	"holdfast/internal/auth/bearer"
+	"holdfast/internal/broker"
+	"holdfast/internal/broker/sinks"
 	"holdfast/internal/conf"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/jsonschema"
 	"holdfast/internal/fault"
+	"holdfast/internal/ident"
+	"holdfast/internal/testdb"
 )
 
 // TestMain is also the process that tries a schema, because the server starts its own
@@ -336,6 +341,66 @@ func TestAuditTo(t *testing.T) {
 	a := open(t, nil, "HOLDFAST_EXTSTORAGE__AUDIT=file:"+file+"/x")
 	if _, err := a.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "extstorage.audit") {
 		t.Errorf("a file that cannot be: %v", err)
+	}
+}
+
+// TestAuditToBroker: every change is published to a message broker, in order, and the topic is
+// created.
+func TestAuditToBroker(t *testing.T) {
+	t.Parallel()
+	for name, setting := range map[string]string{
+		"nats":   "nats://" + testdb.NATS(t) + "/audit",
+		"pubsub": "pubsub://p" + ident.New() + "/audit?emulator=" + testdb.PubSub(t),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			topic := "audit" + ident.New()
+			setting := strings.Replace(setting, "/audit", "/"+topic, 1)
+			b, _, err := sinks.Broker(t.Context(), setting)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			if err := b.Ensure(t.Context(), topic, "sub-"+topic); err != nil {
+				t.Fatal(err)
+			}
+			a := open(t, nil, "HOLDFAST_EXTSTORAGE__AUDIT="+setting)
+			end, err := a.Start(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := ext.Request{Grant: ext.Grant{Owner: someInstall, Every: ext.Modify}, Caller: ext.Caller{Kind: "admin"}}
+			want := []string{"a/0", "a/1", "a/2"}
+			for _, name := range want {
+				if _, err := a.opened.Do(t.Context(), r, ext.Task{Namespace: "a", Key: ext.Key(name[2:]), Value: "1"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := end(); err != nil {
+				t.Error(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			var got []string
+			ids := map[string]bool{}
+			if err := b.Subscribe(ctx, topic, "sub-"+topic, func(_ context.Context, m *broker.Delivery) {
+				m.Ack()
+				if !strings.HasPrefix(m.Type, "extstorage.") || m.Source != auditSource || !strings.Contains(m.Key, string(someInstall.Install)) {
+					t.Errorf("%+v", m.Event)
+				}
+				if !ids[m.ID] { // at least once
+					ids[m.ID], got = true, append(got, m.Subject)
+				}
+				if len(got) == len(want) {
+					cancel()
+				}
+			}); err != nil {
+				t.Error(err)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
 	}
 }
 

@@ -102,7 +102,7 @@ func (b *Broker) Exists(ctx context.Context, topic, subscription string) (bool, 
 	case codes.DeadlineExceeded:
 		return false, context.DeadlineExceeded
 	}
-	return false, classify(err)
+	return false, fault.Wrap(fault.Unavailable, "Pub/Sub is unavailable", errors.New(status.Convert(err).Message()))
 }
 
 // created accepts that something exists. An account that may only publish must not create,

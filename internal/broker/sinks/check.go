@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"google.golang.org/grpc/status"
-
 	"holdfast/internal/broker"
 	"holdfast/internal/broker/nats"
 	"holdfast/internal/broker/pubsub"
@@ -99,9 +97,6 @@ func reason(err error) string {
 	}
 	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
 		err = next
-	}
-	if s, ok := status.FromError(err); ok {
-		return s.Message()
 	}
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
