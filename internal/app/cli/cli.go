@@ -105,7 +105,8 @@ func (c *command) root() *cobra.Command {
 		Use:   "holdfast",
 		Short: "A self-hosted storage server",
 		Long: "Holdfast is a self-hosted storage server in one binary: Firefox Sync, a JSON store for\n" +
-			"browser extensions, and S3-compatible buckets. It needs no configuration and no other server.",
+			"browser extensions, S3-compatible buckets, and guest sessions of booking sites. It needs no\n" +
+			"configuration and no other server.",
 		Example: "  holdfast serve          # serves on http://127.0.0.1:8000, with its data in ./holdfast-data\n" +
 			"  holdfast check          # finds what is wrong with the configuration and says how to fix it\n" +
 			"  holdfast help serve     # shows the help of a command",
