@@ -68,8 +68,8 @@ dist: ## make the files of a release in dist/: tarballs, packages, SBOMs, checks
 # others run beside them.
 UNRACED   = grep -wE "extstorage|pubsub|maintenance|s3api|clouddriver|sqlite|postgres|jsonschema|spanner|spannerdb|spannertest|db/engine|app|holdfast/cmd|httpapi|client|test|bench|auth|canonjson|archtest|testdb|storetest|suite|conf|ident|optional|fault|migrate|secrethash|budget|openapitest|nodeclient|dockerflow"
 # Linking is a tenth of the work, and is done sooner with more memory; tests look at
-# how much they use.
-TEST      = GOGC=400 $(GO) test -exec "env -u GOGC" -count=1 -timeout 10m $(if $(SOAKONLY),-skip "$(SOAKONLY)") $(TESTFLAGS)
+# how much they use. make lint has all of go vet.
+TEST      = GOGC=400 $(GO) test -exec "env -u GOGC" -vet=off -count=1 -timeout 10m $(if $(SOAKONLY),-skip "$(SOAKONLY)") $(TESTFLAGS)
 # What repeats on another engine, or with another client, what a test has shown once.
 # `make soak PART=tests` has all of it.
 SOAKONLY  = TestStoreBehindPgBouncer/^(Delete|Export|Faults|Garbage|Handoff|Listing|Model|Registry|Sweep)|TestOneNode/clients/boto3-old|TestThreeNodes/clients/(aws|boto3-old|javascript|restic|s3cmd)|TestSyncOnSpanner|TestRunOnPostgres|Test(Frozen|Linearizable|Network|TwoServers)/Spanner|TestStalledReaders/PostgreSQL|TestBucketsStoppedNodes|TestReproducible|TestFullBatchOnSpanner/NoQuota|TestRunOnSpanner|TestNeighbours/PostgreSQL
@@ -83,7 +83,7 @@ SCENARIOS = $(if $(SERVICE),FAULT_SERVICE=$(SERVICE) $(TEST) $$(test/packages sc
 
 test: service test-deps build testservers ## run every test on every engine, real browsers included (SERVICE=sync: those of one service)
 	$(WITHSERVERS) sh -c 'failed=0; export RAPID_CHECKS=$(CHECKS); \
-		$(TEST) -p 1 $(RACE) $$($(GO) list $$($(PACKAGES)) | $(UNRACED) -v) & race=$$!; \
+		$(TEST) -p 1 -trimpath $(RACE) $$($(GO) list $$($(PACKAGES)) | $(UNRACED) -v) & race=$$!; \
 		export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) HOLDFAST_TEST_PROGRAMS=$$(mktemp -d); \
 		$(SCENARIOS) \
 		$(TEST) $$($(GO) list $$($(PACKAGES)) | $(UNRACED) | sort -r) || failed=1; \
