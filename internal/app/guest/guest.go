@@ -62,9 +62,10 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
+	shown := s.openCatalogue()
 	options := guest.Options{
 		Store: st, Hot: hot.Hot, Cookies: guest.NewCookies(s.cfg.CookieSecret, s.cfg.OldCookieSecrets), Clock: d.Clock,
-		Catalogue: s.openCatalogue(), Campaign: s.cfg.Campaign,
+		Catalogue: shown, Campaign: s.cfg.Campaign,
 		Local: hot.limits(), Processes: s.cfg.Processes, Degraded: hot.observe(d.Metrics),
 		Samples: s.cfg.SampleRates, Recorded: countTelemetry(d.Metrics),
 	}
@@ -96,12 +97,13 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 		},
 		Reasons: refusals.Reasons(), Refusal: refusals.Reason,
 	}
-	if s.handoffs, err = s.openHandoffs(d, h.Service, db, opened); err != nil {
+	if s.handoffs, err = s.openHandoffs(d, h.Service, db, opened, s.sites(shown)); err != nil {
 		return opened, err
 	}
 	h.Handoffs = s.handoffs.Handoffs
 	opened.Mounts = append(opened.Mounts, mountEvents(&httpapi.EventReceiver{Parse: parseEvent, Receive: receive, Tokens: s.handoffs.tokens, Clock: d.Clock}))
 	opened.Settle = s.handoffs.settle
+	s.mountDemo(opened)
 	return opened, nil
 }
 

@@ -38,7 +38,7 @@ const (
 )
 
 // openHandoffs opens the handoffs of an open service.
-func (s *Guest) openHandoffs(d *service.Deps, gs *guest.Service, db *engine.Database, opened *service.Opened) (*handoffs, error) {
+func (s *Guest) openHandoffs(d *service.Deps, gs *guest.Service, db *engine.Database, opened *service.Opened, site func(string) guest.BookingSite) (*handoffs, error) {
 	secret, old := s.cfg.HandoffSecret, s.cfg.OldHandoffSecrets
 	keys, err1 := guest.NewHandoffKeys(gs.Store, secret, old)
 	hasher, err2 := guest.NewHasher(secret, old)
@@ -48,7 +48,7 @@ func (s *Guest) openHandoffs(d *service.Deps, gs *guest.Service, db *engine.Data
 	}
 	h := &handoffs{deps: d, tokens: tokens, embedded: db.Embedded()}
 	h.Handoffs = guest.NewHandoffs(guest.HandoffOptions{
-		Service: gs, Keys: keys, Hasher: hasher, Life: s.cfg.HandoffLife, Site: s.cfg.Site, Restored: h.warnRestored,
+		Service: gs, Keys: keys, Hasher: hasher, Life: s.cfg.HandoffLife, Site: site, Restored: h.warnRestored,
 	})
 	results := d.Metrics.Counter("holdfast_guest_handoff_consumes_total", "Requests to consume a handoff, by result.", "result")
 	for _, r := range httpapi.ConsumeResults {

@@ -191,6 +191,9 @@ func (h *hotel) best(adults, children, rooms int, from, to time.Time) (best stay
 
 func fits(room, guests, rooms int) bool { return roomTypes[room].Sleeps*rooms >= guests }
 
+// HasTenant reports whether a tenant is one of the catalogue.
+func (c *Catalogue) HasTenant(tenant string) bool { return c.brands[tenant] != nil }
+
 // Hotel implements guest.Catalogue.
 func (c *Catalogue) Hotel(_ context.Context, property, locale, currency string) (guest.Hotel, error) {
 	h := c.byID[property]

@@ -79,6 +79,9 @@ func (x *exchange) mint() error {
 		},
 	}
 	return x.reply(x.Handoffs.Mint(x.ctx(), x.mutation, session.Preferences, r, func(m guest.Minted) (guest.Answer, error) {
+		if strings.HasPrefix(m.URL, "/") { // the demo, at this server
+			m.URL = x.at.Origin.String() + m.URL
+		}
 		return jsonAnswer(http.StatusCreated, struct {
 			HandoffID   guest.ID  `json:"handoffId"`
 			Token       string    `json:"token"`

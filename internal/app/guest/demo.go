@@ -1,0 +1,36 @@
+package guest
+
+import (
+	"holdfast/internal/app/service"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/catalogue"
+	"holdfast/internal/guest/httpapi"
+	"holdfast/internal/web"
+)
+
+// sites returns the booking sites of tenants. Those of the built-in catalogue have the demo,
+// unless the configuration names another one.
+func (s *Guest) sites(shown guest.Catalogue) func(tenant string) guest.BookingSite {
+	builtIn, ok := shown.(*catalogue.Catalogue)
+	if !ok {
+		return s.cfg.Site
+	}
+	return func(tenant string) guest.BookingSite {
+		site := s.cfg.Site(tenant)
+		if site.URL == "" && builtIn.HasTenant(tenant) {
+			site.URL = httpapi.DemoSite
+		}
+		return site
+	}
+}
+
+// mountDemo adds the demo, if the catalogue is the built-in one.
+func (s *Guest) mountDemo(opened *service.Opened) {
+	if !s.cfg.Upstreams.BuiltIn() {
+		return
+	}
+	demo := &httpapi.Demo{Handoffs: s.handoffs.Handoffs}
+	opened.Mounts = append(opened.Mounts, service.Mount{Listener: service.Main, Paths: []string{"/guest/demo"}, Mount: web.Mount{
+		Owns: httpapi.OwnsDemo, Service: web.Service{Serve: demo.Serve, Error: httpapi.WriteError, Route: httpapi.LabelDemo},
+	}})
+}
