@@ -8,10 +8,12 @@ import (
 
 // Defines values for ErrorCode.
 const (
+	CodeChallengeRequired     ErrorCode = "challenge-required"
 	CodeConflict              ErrorCode = "conflict"
 	CodeCrossSite             ErrorCode = "cross-site"
 	CodeHandoffConsumed       ErrorCode = "handoff-consumed"
 	CodeHandoffExpired        ErrorCode = "handoff-expired"
+	CodeHardBlock             ErrorCode = "hard-block"
 	CodeIdempotencyKeyInvalid ErrorCode = "idempotency-key-invalid"
 	CodeIdempotencyKeyMissing ErrorCode = "idempotency-key-missing"
 	CodeIdempotencyKeyReused  ErrorCode = "idempotency-key-reused"
@@ -38,6 +40,8 @@ const (
 // Valid indicates whether the value is a known member of the ErrorCode enum.
 func (e ErrorCode) Valid() bool {
 	switch e {
+	case CodeChallengeRequired:
+		return true
 	case CodeConflict:
 		return true
 	case CodeCrossSite:
@@ -45,6 +49,8 @@ func (e ErrorCode) Valid() bool {
 	case CodeHandoffConsumed:
 		return true
 	case CodeHandoffExpired:
+		return true
+	case CodeHardBlock:
 		return true
 	case CodeIdempotencyKeyInvalid:
 		return true
@@ -242,6 +248,15 @@ type Brand struct {
 
 // BrowserTime By the clock of the browser (RFC 3339). Absent: when the server got it.
 type BrowserTime = string
+
+// CloudEvent The JSON format of CloudEvents 1.0.
+type CloudEvent struct {
+	ID          string      `json:"id"`
+	Source      string      `json:"source"`
+	Specversion interface{} `json:"specversion"`
+	Time        time.Time   `json:"time"`
+	Type        string      `json:"type"`
+}
 
 // ConsumeRequest defines model for ConsumeRequest.
 type ConsumeRequest struct {
@@ -558,6 +573,12 @@ type PreferencesPatch struct {
 
 // Problem An error (RFC 9457).
 type Problem struct {
+	// Challenge What to solve, with the code challenge-required.
+	Challenge *struct {
+		Bits int    `json:"bits"`
+		Text string `json:"text"`
+	} `json:"challenge,omitempty"`
+
 	// Code What clients decide by.
 	Code   ErrorCode `json:"code"`
 	Detail string    `json:"detail"`
@@ -751,6 +772,9 @@ type WishRequest struct {
 
 // AcceptLanguage defines model for AcceptLanguage.
 type AcceptLanguage = string
+
+// ChallengeToken defines model for ChallengeToken.
+type ChallengeToken = string
 
 // CountryPath defines model for CountryPath.
 type CountryPath = string

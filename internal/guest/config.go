@@ -17,6 +17,7 @@ type Config struct {
 	Events
 	HandoffConfig
 	SampleRates
+	Bots BotConfig `toml:"bots" doc:"Scores of requests that bots may have sent."`
 
 	CookieSecret     string   `toml:"cookie_secret" secret:"true" doc:"Signs the cookies of sessions. At least 32 bytes, and the same on all processes. Unset: generated and kept in the secrets file."`
 	OldCookieSecrets []string `toml:"old_cookie_secrets" secret:"true" doc:"Former cookie secrets. Cookies that were signed with them are still accepted."`
@@ -53,7 +54,7 @@ var hotPrefix = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
 // DefaultConfig returns the section's defaults.
 func DefaultConfig() Config {
 	return Config{
-		Database: settings.DefaultDatabase(), Sweep: settings.DefaultSweep(), Events: DefaultEvents(), HandoffConfig: defaultHandoffConfig(), SampleRates: defaultSampleRates(),
+		Database: settings.DefaultDatabase(), Sweep: settings.DefaultSweep(), Events: DefaultEvents(), HandoffConfig: defaultHandoffConfig(), SampleRates: defaultSampleRates(), Bots: DefaultBots(),
 		Hot: HotMemory, HotTimeout: 100 * time.Millisecond, HotPrefix: "prod", HotMemory: 64 << 20,
 		RateLimits: true, Rates: DefaultRates(), Upstreams: defaultUpstreams(), Processes: 1,
 	}
@@ -88,6 +89,10 @@ func (c *Config) Check() conf.Problems {
 	}
 	if c.SweepLimit > MaxStep {
 		problems.Addf("sweep_limit", "must be at most %d", MaxStep)
+	}
+	for _, p := range c.Bots.Check() {
+		p.Key = "bots." + p.Key
+		problems = append(problems, p)
 	}
 	for name, n := range map[string]int{
 		"session": c.Rates.Session, "bootstrap": c.Rates.Bootstrap, "search": c.Rates.Search, "detail": c.Rates.Detail,

@@ -29,6 +29,9 @@ type HandoffOptions struct {
 	// Site returns the booking site of a tenant.
 	Site func(tenant string) BookingSite
 
+	// Bots, if set, is told of attempts to use a handoff again.
+	Bots *Bots
+
 	// Restored is called after the keys were replaced because the database was restored.
 	Restored func()
 }
@@ -76,6 +79,10 @@ type MintRequest struct {
 	Stay             // Currency and Locale may be "": those of the session
 	Campaign         json.RawMessage
 	Visitor          Visitor
+
+	// Denied refuses the handoff, unless the request is a repeated one: ErrHardBlock or a
+	// *ChallengeError.
+	Denied error
 }
 
 // check returns an error unless the request is valid. It brings UUIDs into lower case.
@@ -127,6 +134,9 @@ func (s *Handoffs) Mint(ctx context.Context, m Mutation, preferences Preferences
 		Fingerprint: s.Hasher.Fingerprint(r.Visitor), IP: s.Hasher.IP(r.Visitor),
 	}
 	mint := func(tx Tx) (Answer, error) {
+		if r.Denied != nil {
+			return Answer{}, r.Denied
+		}
 		minted, err := s.mint(tx, h)
 		if err != nil {
 			return Answer{}, err
@@ -255,6 +265,9 @@ func (s *Handoffs) Consume(ctx context.Context, r ConsumeRequest) (Received, err
 	h, _, err := s.Store.Consume(ctx, consumption)
 	if s.settle(ctx, err) {
 		h, _, err = s.Store.Consume(ctx, consumption)
+	}
+	if s.Bots != nil && errors.Is(err, ErrConsumed) {
+		s.Bots.Replayed(ctx, c.Fingerprint, c.IP)
 	}
 	return Received{h, suspect}, err
 }

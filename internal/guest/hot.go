@@ -20,6 +20,7 @@ type Hot interface {
 	HotAnswers
 	HotCache
 	HotLimits
+	HotBots
 	HotSuspensions
 
 	// Ping checks that the store is reachable. Otherwise it returns fault.Unavailable with
@@ -210,14 +211,6 @@ type HotLimits interface {
 	// Take takes a token from each of the buckets. A bucket without tokens refuses, and the
 	// others still lose theirs.
 	Take(ctx context.Context, buckets []Bucket) ([]Taken, error)
-
-	// CountEvents counts an event, and returns how many there were in the window before
-	// now, this one included, or most if there were more.
-	CountEvents(ctx context.Context, key string, window time.Duration, most int) (int, error)
-
-	// CountMembers counts different members that were seen in the window before now, this
-	// one included. Of more than most it forgets the oldest.
-	CountMembers(ctx context.Context, key, member string, window time.Duration, most int) (int, error)
 }
 
 // HotSuspensions is a copy of the suspended tenants. A copy that is lost never means that

@@ -38,7 +38,7 @@ func (s *Service) without(what string, err error) bool {
 }
 
 // Degradations are what Options.Degraded is called with.
-var Degradations = []string{"session", "list", "mirror", "answer", "rate", "suspended", "cache"}
+var Degradations = []string{"session", "list", "mirror", "answer", "rate", "suspended", "cache", "bot"}
 
 // SetPreferences changes those preferences that are not nil.
 func (s *Service) SetPreferences(ctx context.Context, id ID, c Change) (Session, error) {

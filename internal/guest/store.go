@@ -30,6 +30,7 @@ type Store interface {
 	// Outbox returns the events for a relay.
 	Outbox() outbox.Kept
 	HandoffStore
+	BotStore
 	RetentionStore
 
 	// Ping checks that the engine is reachable and has the schema that this binary

@@ -277,11 +277,24 @@ func TestGuestRestorePostgres(t *testing.T) {
 	b.want(http.StatusOK, "consume", v.mint(s, "three"), "a", "")
 }
 
-// TestGuestPrivacy: what identifies a browser is neither stored nor logged.
+// everything is a script that returns all keys and values.
+const everything = `
+local out = {}
+for _, k in ipairs(redis.call('KEYS', '*')) do
+	local kind, read = redis.call('TYPE', k).ok, {string = {'GET', k}, hash = {'HGETALL', k}, list = {'LRANGE', k, 0, -1}, zset = {'ZRANGE', k, 0, -1}}
+	local value = redis.call(unpack(read[kind]))
+	out[#out + 1] = k .. ' ' .. (type(value) == 'table' and table.concat(value, ' ') or value)
+end
+return table.concat(out, '\n')`
+
+// TestGuestPrivacy: what identifies a browser is neither in the database, nor in Redis, in
+// events or in the log.
 func TestGuestPrivacy(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	s := binary.Start(t, data, guestVars("HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1", "HOLDFAST_LOG__LEVEL=debug", "HOLDFAST_LOG__ACCESS=true")...)
+	redis := testdb.OwnRedis(t)
+	s := binary.Start(t, data, guestVars("HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1", "HOLDFAST_LOG__LEVEL=debug", "HOLDFAST_LOG__ACCESS=true",
+		"HOLDFAST_GUEST__BOTS__ENABLED=true", "HOLDFAST_GUEST__BOTS__SAMPLE_HUMANS=1", "HOLDFAST_GUEST__HOT="+redis.URL(), "HOLDFAST_GUEST__EVENTS=file:"+filepath.Join(data, "events"))...)
 	v := &visitor{t: t}
 	v.send(s, http.MethodPost, "/session", "", "")
 	secrets := []string{"UniqueBrowser/4711", "xx-UNIQUE;q=0.5", "203.0.113.77"}
@@ -327,6 +340,11 @@ func TestGuestPrivacy(t *testing.T) {
 		}
 	}
 	contains("the log", s.Output.String())
+	all := redis.Must(t, "EVAL", everything, "0")
+	contains("Redis", all)
+	if !strings.Contains(all, "bot:cadence:{") || !strings.Contains(all, "bot:fp-collisions:{") {
+		t.Errorf("Redis has no counters of the browser: %s", all)
+	}
 	found := false
 	err = filepath.WalkDir(data, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -100,7 +100,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 	if s.handoffs, err = s.openHandoffs(d, h.Service, db, opened, s.sites(shown)); err != nil {
 		return opened, err
 	}
-	h.Handoffs = s.handoffs.Handoffs
+	h.Handoffs, h.Bots = s.handoffs.Handoffs, s.handoffs.Bots
 	opened.Mounts = append(opened.Mounts, mountEvents(&httpapi.EventReceiver{Parse: parseEvent, Receive: receive, Tokens: s.handoffs.tokens, Clock: d.Clock}))
 	opened.Settle = s.handoffs.settle
 	s.mountDemo(opened)
@@ -111,6 +111,8 @@ var refusals = service.Refusals{
 	{Err: guest.ErrWishlistFull, Reason: "wishlist-full"},
 	{Err: guest.ErrKeyReused, Reason: "idempotency-key-reused"},
 	{Err: guest.ErrInFlight, Reason: "in-flight"},
+	{Err: guest.ErrChallenge, Reason: "challenge-required"},
+	{Err: guest.ErrHardBlock, Reason: "hard-block"},
 	{Err: guest.ErrTenantSuspended, Reason: "tenant-suspended"},
 	{Err: guest.ErrConsumed, Reason: "handoff-consumed"},
 	{Err: guest.ErrHandoffExpired, Reason: "handoff-expired"},

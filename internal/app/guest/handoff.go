@@ -46,9 +46,13 @@ func (s *Guest) openHandoffs(d *service.Deps, gs *guest.Service, db *engine.Data
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, err
 	}
+	bots, err := newBots(s.cfg.Bots, gs, hasher, d.Metrics, append([]string{secret}, old...))
+	if err != nil {
+		return nil, err
+	}
 	h := &handoffs{deps: d, tokens: tokens, embedded: db.Embedded()}
 	h.Handoffs = guest.NewHandoffs(guest.HandoffOptions{
-		Service: gs, Keys: keys, Hasher: hasher, Life: s.cfg.HandoffLife, Site: site, Restored: h.warnRestored,
+		Service: gs, Keys: keys, Hasher: hasher, Life: s.cfg.HandoffLife, Site: site, Bots: bots, Restored: h.warnRestored,
 	})
 	results := d.Metrics.Counter("holdfast_guest_handoff_consumes_total", "Requests to consume a handoff, by result.", "result")
 	for _, r := range httpapi.ConsumeResults {

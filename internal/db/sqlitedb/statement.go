@@ -86,6 +86,8 @@ func bind(c *sqlite.Conn, sql string, args []any) (*sqlite.Stmt, error) {
 			stmt.BindNull(i)
 		case reflect.Int, reflect.Int32, reflect.Int64:
 			stmt.BindInt64(i, v.Int())
+		case reflect.Float64:
+			stmt.BindFloat(i, v.Float())
 		case reflect.Bool:
 			stmt.BindBool(i, v.Bool())
 		case reflect.String:

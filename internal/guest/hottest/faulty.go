@@ -156,14 +156,19 @@ func (f *Faulty) Take(ctx context.Context, buckets []guest.Bucket) ([]guest.Take
 	return call(f, "take", func() ([]guest.Taken, error) { return f.Hot.Take(ctx, buckets) })
 }
 
-// CountEvents implements guest.Hot.
-func (f *Faulty) CountEvents(ctx context.Context, key string, window time.Duration, most int) (int, error) {
-	return call(f, "count events", func() (int, error) { return f.Hot.CountEvents(ctx, key, window, most) })
+// SeeBrowser implements guest.Hot.
+func (f *Faulty) SeeBrowser(ctx context.Context, s guest.Sighting) (guest.Sighted, error) {
+	return call(f, "see browser", func() (guest.Sighted, error) { return f.Hot.SeeBrowser(ctx, s) })
 }
 
-// CountMembers implements guest.Hot.
-func (f *Faulty) CountMembers(ctx context.Context, key, member string, window time.Duration, most int) (int, error) {
-	return call(f, "count members", func() (int, error) { return f.Hot.CountMembers(ctx, key, member, window, most) })
+// AddOffence implements guest.Hot.
+func (f *Faulty) AddOffence(ctx context.Context, browser, offence string) error {
+	return do(f, "add offence", func() error { return f.Hot.AddOffence(ctx, browser, offence) })
+}
+
+// SolvedChallenge implements guest.Hot.
+func (f *Faulty) SolvedChallenge(ctx context.Context, browser string, session guest.ID) error {
+	return do(f, "solved challenge", func() error { return f.Hot.SolvedChallenge(ctx, browser, session) })
 }
 
 // Suspended implements guest.Hot.

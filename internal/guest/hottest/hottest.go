@@ -36,6 +36,7 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 			{Name: "Answers", Cases: answerChecks(), Own: true},
 			{Name: "Cache", Cases: cacheChecks(), Own: true},
 			{Name: "Limits", Cases: limitChecks(), Own: true},
+			{Name: "Bots", Cases: botChecks(), Own: true},
 			{Name: "Suspensions", Cases: suspensionChecks(), Own: true},
 			{Name: "Model", Cases: modelChecks(), Own: true},
 		},

@@ -13,7 +13,6 @@ import (
 func limitChecks() []check {
 	return []check{
 		{"Burst", burst}, {"Refill", refill}, {"SlowBucketIsKept", slowBucket}, {"SeveralBuckets", severalBuckets}, {"Bound", bound},
-		{"Events", events}, {"Members", members},
 	}
 }
 
@@ -91,46 +90,6 @@ func bound(_ *testing.T, c *client) {
 	if n := admitted.Load(); n > most || n < int64(limit.Burst) {
 		c.t.Errorf("%d admitted, at most %d expected", n, most)
 	}
-}
-
-func events(_ *testing.T, c *client) {
-	k := key()
-	count := func(most int) int {
-		c.t.Helper()
-		n, err := c.Hot.CountEvents(c.t.Context(), k, time.Minute, most)
-		return must(c, n, err)
-	}
-	for i := range 5 {
-		suite.Equal(c.t, "count", count(100), i+1)
-	}
-	suite.Equal(c.t, "at most", count(3), 3)
-	k = key()
-	short := func() int {
-		c.t.Helper()
-		n, err := c.Hot.CountEvents(c.t.Context(), k, 50*time.Millisecond, 100)
-		return must(c, n, err)
-	}
-	short()
-	c.Wait(60 * time.Millisecond)
-	suite.Equal(c.t, "after the window", short(), 1)
-}
-
-func members(_ *testing.T, c *client) {
-	k := key()
-	count := func(member string, window time.Duration, most int) int {
-		c.t.Helper()
-		n, err := c.Hot.CountMembers(c.t.Context(), k, member, window, most)
-		return must(c, n, err)
-	}
-	for i := range 5 {
-		suite.Equal(c.t, "count", count(fmt.Sprint("m", i), time.Minute, 100), i+1)
-		suite.Equal(c.t, "the same again", count(fmt.Sprint("m", i), time.Minute, 100), i+1)
-		c.Wait(time.Millisecond)
-	}
-	suite.Equal(c.t, "at most", count("m9", time.Minute, 3), 3)
-	suite.Equal(c.t, "the newest are kept", count("m4", time.Minute, 3), 3)
-	c.Wait(60 * time.Millisecond)
-	suite.Equal(c.t, "members age one by one", count("m9", 50*time.Millisecond, 3), 1)
 }
 
 func suspensionChecks() []check {

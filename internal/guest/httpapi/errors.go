@@ -39,6 +39,8 @@ var known = []struct {
 	{guest.ErrNoWish, http.StatusNotFound, "not-found"},
 	{guest.ErrKeyReused, http.StatusUnprocessableEntity, "idempotency-key-reused"},
 	{guest.ErrInFlight, http.StatusConflict, "in-flight"},
+	{guest.ErrChallenge, http.StatusForbidden, "challenge-required"},
+	{guest.ErrHardBlock, http.StatusForbidden, "hard-block"},
 	{guest.ErrTenantSuspended, http.StatusForbidden, "tenant-suspended"},
 	{guest.ErrConsumed, http.StatusConflict, "handoff-consumed"},
 	{guest.ErrHandoffExpired, http.StatusGone, "handoff-expired"},
@@ -87,6 +89,8 @@ type problem struct {
 	RequestID string `json:"requestId,omitempty"`
 	Retriable bool   `json:"retriable"` // the same request may succeed later
 
+	Challenge *challengeView `json:"challenge,omitempty"`
+
 	Errors guest.FieldErrors `json:"errors,omitempty"` // what is wrong with parts of the body
 }
 
@@ -95,8 +99,12 @@ const problemType = "application/problem+json"
 // encodeProblem returns the body of a refusal.
 func encodeProblem(e *web.Refusal, requestID string) []byte {
 	fields, _ := errors.AsType[guest.FieldErrors](e)
+	var challenge *challengeView
+	if c, ok := errors.AsType[*guest.ChallengeError](e); ok {
+		challenge = &challengeView{c.Challenge, c.Bits}
+	}
 	body, err := json.Marshal(problem{
-		Type: "about:blank", Title: http.StatusText(e.Status), Status: e.Status, Detail: e.Message, Code: e.Code, RequestID: requestID, Errors: fields,
+		Type: "about:blank", Title: http.StatusText(e.Status), Status: e.Status, Detail: e.Message, Code: e.Code, RequestID: requestID, Errors: fields, Challenge: challenge,
 		Retriable: e.Status == http.StatusServiceUnavailable || e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests || e.Code == "in-flight",
 	})
 	if err != nil {

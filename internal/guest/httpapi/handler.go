@@ -22,6 +22,7 @@ import (
 type Handler struct {
 	Service  *guest.Service
 	Handoffs *guest.Handoffs
+	Bots     *guest.Bots // nil: requests are not scored
 }
 
 // exchange is the state of a request and its response.
@@ -54,6 +55,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	x := &exchange{Handler: h, in: r, out: w, at: at, route: parseRoute(at.Path)}
 	methods := actions[x.route.template]
 	if len(methods) == 0 {
+		x.trap()
 		return errPath
 	}
 	var ok bool
@@ -74,6 +76,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	if err := web.AcquireSlot(w, r); err != nil {
 		return err
 	}
+	x.see()
 	return x.action.serve(x)
 }
 

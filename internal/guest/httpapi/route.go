@@ -82,6 +82,7 @@ type action struct {
 	open    bool // needs no session, and has no rate limit
 	begins  bool // a request without a session begins one
 	public  bool // the answer is the same for all guests; needs no session
+	scored  bool // may be refused as that of a bot
 	mutates bool // needs an idempotency key
 	body    bool // has a JSON body
 	most    int  // bytes of the body; 0: maxBody
@@ -89,7 +90,7 @@ type action struct {
 
 var actions = map[string]map[string]*action{
 	"/session": {
-		http.MethodPost: {serve: (*exchange).beginSession, begins: true},
+		http.MethodPost: {serve: (*exchange).beginSession, begins: true, scored: true},
 		http.MethodGet:  {serve: (*exchange).getSession},
 	},
 	"/session/preferences": {http.MethodPatch: {serve: (*exchange).setPreferences, body: true}},
@@ -110,7 +111,7 @@ var actions = map[string]map[string]*action{
 	"/wishlist/{propertyId}":            {http.MethodPatch: {serve: (*exchange).setNote, mutates: true, body: true}, http.MethodDelete: {serve: (*exchange).removeWish, mutates: true}},
 	"/openapi.json":                     {http.MethodGet: {serve: (*exchange).document, open: true}, http.MethodHead: {serve: (*exchange).document, open: true}},
 	"/handoff":                          {http.MethodGet: {serve: (*exchange).listHandoffs}},
-	"/handoff/{tenantId}/{propertyId}":  {http.MethodPost: {serve: (*exchange).mint, mutates: true, body: true}},
+	"/handoff/{tenantId}/{propertyId}":  {http.MethodPost: {serve: (*exchange).mint, mutates: true, body: true, scored: true}},
 	"/telemetry/page-view":              {http.MethodPost: {serve: (*exchange).recordPageViews, mutates: true, body: true, most: maxTelemetry}},
 	"/telemetry/funnel":                 {http.MethodPost: {serve: (*exchange).recordFunnelEvents, mutates: true, body: true, most: maxTelemetry}},
 }

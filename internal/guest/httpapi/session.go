@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -29,6 +30,9 @@ func (x *exchange) sendSession(status int, s guest.Session) error {
 
 // beginSession begins a session, or returns that of the cookie.
 func (x *exchange) beginSession() error {
+	if err := x.evaluate(); errors.Is(err, guest.ErrHardBlock) {
+		return err
+	}
 	if x.session != "" {
 		return x.getSession()
 	}

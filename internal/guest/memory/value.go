@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -198,46 +197,6 @@ func (h *Hot) take(b guest.Bucket) guest.Taken {
 		h.put(s, key, counters, full, 16, now, b.Life())
 	}
 	return t
-}
-
-// CountEvents implements guest.Hot.
-func (h *Hot) CountEvents(_ context.Context, key string, window time.Duration, most int) (int, error) {
-	key = "cadence:" + key
-	s, now := h.lock(key)
-	defer s.mu.Unlock()
-	var times []int64
-	if e := s.get(key, now); e != nil {
-		times = e.value.([]int64)
-	}
-	times = slices.DeleteFunc(times, func(at int64) bool { return at <= now-window.Microseconds() })
-	times = append(times, now)
-	times = times[max(0, len(times)-most):]
-	h.put(s, key, counters, times, 24+8*cap(times), now, window)
-	return len(times), nil
-}
-
-// CountMembers implements guest.Hot.
-func (h *Hot) CountMembers(_ context.Context, key, member string, window time.Duration, most int) (int, error) {
-	key = "members:" + key
-	s, now := h.lock(key)
-	defer s.mu.Unlock()
-	seen := map[string]int64{}
-	if e := s.get(key, now); e != nil {
-		seen = e.value.(map[string]int64)
-	}
-	seen[member] = now
-	maps.DeleteFunc(seen, func(_ string, at int64) bool { return at <= now-window.Microseconds() })
-	for len(seen) > most {
-		oldest := member
-		for name, at := range seen {
-			if name != member && (oldest == member || at < seen[oldest]) {
-				oldest = name
-			}
-		}
-		delete(seen, oldest)
-	}
-	h.put(s, key, counters, seen, len(seen)*(48+len(member)), now, window)
-	return len(seen), nil
 }
 
 // suspensions are the copy of the suspended tenants. They do not make room.

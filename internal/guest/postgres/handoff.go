@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -159,19 +160,26 @@ func (s *Store) notConsumed(ctx context.Context, a guest.Consumption) (h guest.H
 // in order.
 func report(t *pgdb.Tx, session guest.ID, a guest.Consumption) (appended bool, err error) {
 	e := a.Replay
-	var unused guest.Answer
-	var same, found bool
-	_, err = t.QueryRow(sqlBegin, []any{string(session), "", []byte{}, wait}, &e.At, &same, &unused.Status, &unused.ContentType, &unused.Location, &unused.Body)
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "55P03" { // lock_not_available
-		return false, guest.ErrInFlight
-	}
-	if err != nil {
+	if e.At, err = takeTurn(t, session); err != nil {
 		return false, err
 	}
+	found := false
 	if _, err := t.QueryRow(sqlHasEvent, []any{string(e.ID)}, &found); err != nil || found {
 		return false, err
 	}
 	return true, (&tx{t: t, session: session, now: e.At, trace: a.Trace}).Append(e)
+}
+
+// takeTurn excludes mutations of a session until the end of the transaction, and returns
+// the time of the database.
+func takeTurn(t *pgdb.Tx, session guest.ID) (now time.Time, err error) {
+	var unused guest.Answer
+	var same bool
+	_, err = t.QueryRow(sqlBegin, []any{string(session), "", []byte{}, wait}, &now, &same, &unused.Status, &unused.ContentType, &unused.Location, &unused.Body)
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "55P03" { // lock_not_available
+		err = guest.ErrInFlight
+	}
+	return now.UTC(), err
 }
 
 // Mint implements guest.Tx.

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -59,49 +58,6 @@ func (h *Hot) Take(ctx context.Context, buckets []guest.Bucket) (all []guest.Tak
 		return nil
 	})
 	return all, err
-}
-
-var (
-	scriptEvents = rueidis.NewLuaScript(now + `
-local window, most = tonumber(ARGV[1]), tonumber(ARGV[2])
-local first = redis.call('LINDEX', KEYS[1], 0)
-while first and tonumber(first) <= now - window do
-	redis.call('LPOP', KEYS[1])
-	first = redis.call('LINDEX', KEYS[1], 0)
-end
-redis.call('RPUSH', KEYS[1], string.format('%.0f', now))
-redis.call('LTRIM', KEYS[1], -most, -1)
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
-return redis.call('LLEN', KEYS[1])`)
-	scriptMembers = rueidis.NewLuaScript(now + `
-redis.call('ZADD', KEYS[1], string.format('%.0f', now), ARGV[4])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now - tonumber(ARGV[1])))
-redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -tonumber(ARGV[2]) - 1)
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
-return redis.call('ZCARD', KEYS[1])`)
-)
-
-// counted reads a number.
-func counted(into *int) func(rueidis.RedisResult) error {
-	return func(r rueidis.RedisResult) error {
-		n, err := r.AsInt64()
-		*into = int(n)
-		return err
-	}
-}
-
-// CountEvents implements guest.Hot.
-func (h *Hot) CountEvents(ctx context.Context, key string, window time.Duration, most int) (n int, err error) {
-	args := []string{number(window.Microseconds()), number(int64(most)), millis(window)}
-	err = h.script(ctx, "count_events", scriptEvents, []string{h.prefix + "bot:cadence:" + tag(key)}, args, counted(&n))
-	return n, err
-}
-
-// CountMembers implements guest.Hot.
-func (h *Hot) CountMembers(ctx context.Context, key, member string, window time.Duration, most int) (n int, err error) {
-	args := []string{number(window.Microseconds()), number(int64(most)), millis(window), member}
-	err = h.script(ctx, "count_members", scriptMembers, []string{h.prefix + "bot:fp-collisions:" + tag(key)}, args, counted(&n))
-	return n, err
 }
 
 // The suspended tenants are one hash, so that no part of it can be lost alone: a field for

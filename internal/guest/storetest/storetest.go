@@ -63,6 +63,7 @@ func groups() []suite.Group[*user] {
 	return []suite.Group[*user]{
 		{Name: "Mutations", Cases: mutationChecks()},
 		{Name: "Wishes", Cases: wishChecks()},
+		{Name: "Bots", Cases: botChecks()},
 		{Name: "Suspensions", Cases: suspensionChecks()},
 		{Name: "Handoffs", Cases: handoffChecks()},
 		{Name: "HandoffKeys", Cases: handoffKeyChecks(), Own: true},

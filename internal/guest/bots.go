@@ -1,0 +1,184 @@
+package guest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+
+	"holdfast/internal/fault"
+)
+
+// Bots scores requests. It never fails a request because something is unavailable: then
+// the request is that of a human.
+type Bots struct{ BotOptions }
+
+// BotOptions are what Bots needs. All but Evaluated are required.
+type BotOptions struct {
+	*Service
+	Config     BotConfig
+	Hasher     *Hasher
+	Challenges *Challenges
+
+	// Evaluated is called for each evaluation.
+	Evaluated func(v Verdict, a BotAction)
+}
+
+// NewBots returns a scorer.
+func NewBots(o BotOptions) *Bots { return &Bots{o} }
+
+// BotRequest is a request to be scored.
+type BotRequest struct {
+	Visitor  Visitor
+	Session  ID      // "": none
+	Anomaly  float64 // of its headers
+	Solution string  // of a challenge; "": none
+	Route    string  // method and path template
+	Trace    string  // traceparent; "": none
+}
+
+// ChallengeError is ErrChallenge with the challenge.
+type ChallengeError struct {
+	Challenge string
+	Bits      int
+}
+
+func (e *ChallengeError) Error() string { return ErrChallenge.Error() }
+
+func (e *ChallengeError) Unwrap() error { return ErrChallenge }
+
+// browserOf identifies a browser at an address in hot state.
+func browserOf(fingerprint, ip []byte) string {
+	sum := sha256.Sum256(append(append([]byte{}, fingerprint...), ip...))
+	return hex.EncodeToString(sum[:16])
+}
+
+func (b *Bots) sighting(browser string, session ID) Sighting {
+	return Sighting{browser, session, Window{CadenceWindow, b.Config.Cadence}, Window{SessionsWindow, MaxBotSessions}}
+}
+
+// See counts a request that is not scored.
+func (b *Bots) See(ctx context.Context, v Visitor, session ID) {
+	_, err := b.Hot.SeeBrowser(ctx, b.sighting(browserOf(b.Hasher.Fingerprint(v), b.Hasher.IP(v)), session))
+	b.without("bot", err)
+}
+
+// Trap counts a visit of the honeypot.
+func (b *Bots) Trap(ctx context.Context, v Visitor) {
+	b.without("bot", b.Hot.AddOffence(ctx, browserOf(b.Hasher.Fingerprint(v), b.Hasher.IP(v)), SignalHoneypot))
+}
+
+// Replayed counts an attempt to use a handoff again against the browser of the handoff.
+func (b *Bots) Replayed(ctx context.Context, fingerprint, ip []byte) {
+	b.without("bot", b.Hot.AddOffence(ctx, browserOf(fingerprint, ip), SignalReplay))
+}
+
+// Evaluate scores a request. It returns nil, a *ChallengeError or ErrHardBlock.
+func (b *Bots) Evaluate(ctx context.Context, r BotRequest) error {
+	s := BotScore{
+		ID: NewID("", b.Clock()), Session: r.Session,
+		Fingerprint: b.Hasher.Fingerprint(r.Visitor), IP: b.Hasher.IP(r.Visitor), UserAgent: b.Hasher.UserAgent(r.Visitor),
+	}
+	browser := browserOf(s.Fingerprint, s.IP)
+	seen, err := b.Hot.SeeBrowser(ctx, b.sighting(browser, r.Session))
+	if err != nil {
+		b.without("bot", err)
+		b.count(Human, NoAction)
+		return nil
+	}
+	s.Signals = b.signals(ctx, r, seen, s.Fingerprint, s.IP)
+	if s.Score, err = Score(s.Signals); err != nil {
+		return err
+	}
+	s.Verdict, s.Action = b.Config.Judge(s.Score, seen.Solved)
+	if s.Action != NoAction && r.Session != "" && b.Challenges.Solved(r.Solution, browser, r.Session, b.Clock()) {
+		b.without("bot", b.Hot.SolvedChallenge(ctx, browser, r.Session))
+		s.Verdict, s.Action = b.Config.Judge(s.Score, true)
+	}
+	b.count(s.Verdict, s.Action)
+	if err := b.log(ctx, s, browser, r); err != nil && !b.without("bot", err) {
+		return err
+	}
+	switch {
+	case s.Action == HardBlock:
+		return ErrHardBlock
+	case s.Action == Challenge && r.Session != "":
+		return &ChallengeError{b.Challenges.New(browser, r.Session, b.Clock()), b.Challenges.bits}
+	}
+	return nil
+}
+
+func (b *Bots) count(v Verdict, a BotAction) {
+	if b.Evaluated != nil {
+		b.Evaluated(v, a)
+	}
+}
+
+// historyScores is how many of the last scores count.
+const historyScores = 5
+
+// replaysAreCertain is how many replays make the signal 1.
+const replaysAreCertain = 3
+
+func (b *Bots) signals(ctx context.Context, r BotRequest, seen Sighted, fingerprint, ip []byte) (all []BotSignal) {
+	add := func(name string, value, weight float64) {
+		if value > 0 && weight > 0 {
+			all = append(all, BotSignal{name, value, weight})
+		}
+	}
+	c := &b.Config
+	add(SignalCadence, over(seen.Events, c.Cadence), c.CadenceWeight)
+	add(SignalCollisions, over(seen.Sessions, c.Sessions), c.SessionsWeight)
+	add(SignalHeaders, r.Anomaly, c.HeadersWeight)
+	add(SignalHoneypot, min(1, float64(seen.Honeypots)), c.HoneypotWeight)
+	add(SignalReplay, min(1, float64(seen.Replays)/replaysAreCertain), c.ReplayWeight)
+	if c.HistoryWeight == 0 {
+		return all
+	}
+	scores, err := b.Store.BotScores(ctx, fingerprint, ip, b.Clock().Add(-OffenceLife), historyScores)
+	if err != nil {
+		b.without("bot", err)
+		return all
+	}
+	sum := 0.0
+	for _, s := range scores {
+		sum += s
+	}
+	add(SignalHistory, sum/historyScores, c.HistoryWeight)
+	return all
+}
+
+// log appends a score to the log, unless it is that of a human who is not sampled, and an
+// event if it is suspect.
+func (b *Bots) log(ctx context.Context, s BotScore, browser string, r BotRequest) error {
+	if s.Verdict == Human {
+		if b.Config.SampleHumans == 0 || !isSampled(s.ID, b.Config.SampleHumans) {
+			return nil
+		}
+		return b.Store.LogBotScore(ctx, s, "", nil, "")
+	}
+	key, session := "browser-"+browser, (*ID)(nil)
+	if s.Session != "" {
+		key, session = string(s.Session), &s.Session
+	}
+	payload, err := json.Marshal(struct {
+		SessionID *ID         `json:"sessionId"`
+		Signal    string      `json:"signal"`
+		Score     float64     `json:"score"`
+		Verdict   Verdict     `json:"verdict"`
+		Action    BotAction   `json:"action"`
+		Signals   []BotSignal `json:"signals"`
+		Route     string      `json:"route"`
+	}{session, "score", s.Score, s.Verdict, s.Action, s.Signals, r.Route})
+	if err != nil {
+		return fault.Wrap(fault.Internal, "encode an event", err)
+	}
+	e := Event{ID: NewID(EventPrefix, b.Clock()), Type: topics + "bot_suspected.v1", Subject: string(s.ID), Retention: Audit, Payload: payload}
+	return b.Store.LogBotScore(ctx, s, key, &e, r.Trace)
+}
+
+// IsHoneypot reports whether a path below the prefix of the service is the honeypot.
+func (c *BotConfig) IsHoneypot(path string) bool {
+	return c.Honeypot != "" && strings.Trim(path, "/") == strings.Trim(c.Honeypot, "/")
+}

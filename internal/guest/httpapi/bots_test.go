@@ -1,0 +1,145 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/httpapi"
+	"holdfast/internal/guest/memory"
+	"holdfast/internal/guest/sqlite"
+	"holdfast/internal/testdb/opened"
+	"holdfast/internal/web"
+	"holdfast/internal/web/webtest"
+)
+
+// newBotServer is a server that scores requests. The client of the tests is a suspect by
+// its User-Agent alone if headers is 0.5 or more.
+func newBotServer(t testing.TB, headers float64) *server {
+	t.Helper()
+	hot := memory.New(clock.System, 1<<20)
+	h := &httpapi.Handler{Service: guest.NewService(guest.Options{
+		Store: sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), clock.System, nil), Hot: hot,
+		Cookies: guest.NewCookies(strings.Repeat("s", 32), nil), Clock: clock.System,
+	})}
+	h.Handoffs = withHandoffs(t, h.Service)
+	challenges, err := guest.NewChallenges(strings.Repeat("h", 32), nil, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := guest.DefaultBots()
+	c.HeadersWeight, c.HistoryWeight, c.Honeypot = headers, 0, "offers/archive"
+	h.Bots = guest.NewBots(guest.BotOptions{Service: h.Service, Config: c, Hasher: h.Handoffs.Hasher, Challenges: challenges})
+	h.Handoffs.Bots = h.Bots
+	s := webtest.Serve(t, web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label}, web.Options{})
+	return &server{t, s.URL, hot, h.Handoffs, h.Service}
+}
+
+// suspected returns the payloads of the events bot_suspected.v1.
+func (s *server) suspected() (all []string) {
+	s.t.Helper()
+	for _, e := range s.waiting() {
+		if strings.HasSuffix(e.Topic, ".bot_suspected.v1") {
+			if e.Class != guest.Audit {
+				s.t.Errorf("class %s", e.Class)
+			}
+			all = append(all, string(e.Payload))
+		}
+	}
+	return all
+}
+
+const mintPath = "/handoff/" + tenant + "/" + property
+
+// TestChallenge: a suspect gets a session, and a handoff once it has solved a challenge.
+func TestChallenge(t *testing.T) {
+	t.Parallel()
+	s := newBotServer(t, 0.5)
+	b, other := s.begin(), s.begin()
+	refused := b.want(403, http.MethodPost, mintPath, stay, `"code":"challenge-required"`, `"bits":8`)
+	var p struct {
+		Challenge struct {
+			Text string
+			Bits int
+		}
+	}
+	if err := json.Unmarshal([]byte(refused.body), &p); err != nil {
+		t.Fatal(err)
+	}
+	solution := "X-Challenge-Token: " + guest.SolveChallenge(p.Challenge.Text, p.Challenge.Bits)
+	other.check(other.send(http.MethodPost, mintPath, stay, solution), 403, `"code":"challenge-required"`)
+	b.check(b.send(http.MethodPost, mintPath, stay, "X-Challenge-Token: "+p.Challenge.Text+"."), 403, `"code":"challenge-required"`)
+	b.check(b.send(http.MethodPost, mintPath, stay, solution), 201, `"token"`)
+	b.want(201, http.MethodPost, mintPath, stay) // for a while
+	last := s.suspected()
+	if len(last) != 7 || !strings.Contains(last[6], `"score":0.5,"verdict":"suspect","action":"none","signals":[{"signal":"headers","value":1,"weight":0.5}],"route":"POST /handoff/{tenantId}/{propertyId}"`) ||
+		!strings.Contains(last[0], `{"sessionId":null,"signal":"score",`) || !strings.Contains(last[2], `"action":"challenge"`) {
+		t.Errorf("%d events: %v", len(last), last)
+	}
+}
+
+// TestHoneypot: who follows a link that no human sees gets no session and no handoff. A
+// repeated request has its first answer.
+func TestHoneypot(t *testing.T) {
+	t.Parallel()
+	s := newBotServer(t, 0.3)
+	b := s.begin()
+	first := b.send(http.MethodPost, mintPath, stay, "Idempotency-Key: first")
+	b.check(first, 201)
+	// It looks as if there were nothing, so it is not in the API description.
+	r := webtest.Request(t, s.base, http.MethodGet, api+"/offers/archive", nil)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusNotFound {
+		t.Errorf("the honeypot answers %d", resp.StatusCode)
+	}
+	b.want(403, http.MethodPost, mintPath, stay, `"code":"hard-block"`)
+	(&browser{server: s}).want(403, http.MethodPost, "/session", "", `"code":"hard-block"`)
+	b.want(200, http.MethodGet, "/session", "")
+	if again := b.send(http.MethodPost, mintPath, stay, "Idempotency-Key: first"); again.status != 201 || again.body != first.body {
+		t.Errorf("repeated: %d %s", again.status, again.body)
+	}
+	all := s.suspected()
+	if len(all) != 3 || !strings.Contains(all[0], `"verdict":"bot","action":"hard-block"`) || !strings.Contains(all[0], `{"signal":"honeypot","value":1,"weight":0.6}`) {
+		t.Errorf("events %v", all)
+	}
+}
+
+// TestReplaysCount: attempts to use a handoff again count against the browser of the
+// handoff.
+func TestReplaysCount(t *testing.T) {
+	t.Parallel()
+	s := newBotServer(t, 0.3)
+	b, r := s.begin(), newReceiver(t, s)
+	m := b.mint()
+	body := `{"token":"` + m.Token + `"}`
+	r.want(200, "/internal/handoff/"+m.HandoffID+"/consume", body, "", "Idempotency-Key: a")
+	for _, key := range []string{"b", "c", "d"} {
+		r.want(409, "/internal/handoff/"+m.HandoffID+"/consume", body, "handoff-consumed", "Idempotency-Key: "+key)
+	}
+	b.want(403, http.MethodPost, mintPath, stay, `"code":"hard-block"`)
+}
+
+// TestCadence: too many changes and searches in a minute are those of a bot.
+func TestCadence(t *testing.T) {
+	t.Parallel()
+	s := newBotServer(t, 0.3)
+	b := s.begin()
+	for range 300 {
+		b.send(http.MethodDelete, "/wishlist/nothing", "")
+	}
+	a := b.send(http.MethodPost, mintPath, stay)
+	// A minute may have passed on a slow machine.
+	if all := s.suspected(); a.status == 403 && (len(all) != 1 || !strings.Contains(all[0], `"signal":"cadence","value":1`) && !strings.Contains(all[0], `"signal":"cadence","value":0.`)) {
+		t.Errorf("events %v", all)
+	} else if a.status != 403 && a.status != 201 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}

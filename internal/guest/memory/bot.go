@@ -1,0 +1,84 @@
+package memory
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"holdfast/internal/guest"
+)
+
+// browser is what is known of a browser. Bots can make up browsers, so they make room
+// like caches.
+type browser struct {
+	events   []int64            // when
+	sessions map[string]int64   // when they were seen
+	offences map[string]int     // by name
+	until    int64              // end of the offences
+	solved   map[guest.ID]int64 // until when
+}
+
+// change changes what is known of a browser.
+func (h *Hot) changeBrowser(id string, fn func(b *browser, now int64)) {
+	key := "bot:" + id
+	s, now := h.lock(key)
+	defer s.mu.Unlock()
+	b := &browser{sessions: map[string]int64{}, offences: map[string]int{}, solved: map[guest.ID]int64{}}
+	if e := s.get(key, now); e != nil {
+		b = e.value.(*browser)
+	}
+	if b.until <= now {
+		clear(b.offences)
+	}
+	maps.DeleteFunc(b.solved, func(_ guest.ID, until int64) bool { return until <= now })
+	fn(b, now)
+	size := 200 + 8*cap(b.events) + 80*(len(b.sessions)+len(b.solved))
+	h.put(s, key, caches, b, size, now, guest.SessionsWindow)
+}
+
+// SeeBrowser implements guest.Hot.
+func (h *Hot) SeeBrowser(_ context.Context, s guest.Sighting) (seen guest.Sighted, err error) {
+	h.changeBrowser(s.Browser, func(b *browser, now int64) {
+		b.events = slices.DeleteFunc(b.events, func(at int64) bool { return at <= now-s.Events.Life.Microseconds() })
+		b.events = append(b.events, now)
+		b.events = b.events[max(0, len(b.events)-s.Events.Most):]
+		maps.DeleteFunc(b.sessions, func(_ string, at int64) bool { return at <= now-s.Members.Life.Microseconds() })
+		if s.Session != "" {
+			b.sessions[string(s.Session)] = now
+		}
+		for len(b.sessions) > s.Members.Most {
+			dropOldest(b.sessions, string(s.Session))
+		}
+		seen = guest.Sighted{
+			Events: len(b.events), Sessions: len(b.sessions), Honeypots: b.offences[guest.SignalHoneypot], Replays: b.offences[guest.SignalReplay],
+			Solved: b.solved[s.Session] > 0,
+		}
+	})
+	return seen, nil
+}
+
+// dropOldest deletes the oldest member but one.
+func dropOldest(members map[string]int64, but string) {
+	oldest := ""
+	for name, at := range members {
+		if name != but && (oldest == "" || at < members[oldest]) {
+			oldest = name
+		}
+	}
+	delete(members, oldest)
+}
+
+// AddOffence implements guest.Hot.
+func (h *Hot) AddOffence(_ context.Context, id, offence string) error {
+	h.changeBrowser(id, func(b *browser, now int64) {
+		b.offences[offence]++
+		b.until = now + guest.OffenceLife.Microseconds()
+	})
+	return nil
+}
+
+// SolvedChallenge implements guest.Hot.
+func (h *Hot) SolvedChallenge(_ context.Context, id string, session guest.ID) error {
+	h.changeBrowser(id, func(b *browser, now int64) { b.solved[session] = now + guest.SolvedLife.Microseconds() })
+	return nil
+}
