@@ -124,7 +124,7 @@ func Run(t *testing.T, env []string, args ...string) Result {
 // RunOf is Run with the binary of another release.
 func RunOf(t *testing.T, path string, env []string, args ...string) Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Bound)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*Bound) // a sweep or a backup may have much to do
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = env
