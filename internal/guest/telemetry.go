@@ -239,7 +239,7 @@ func checkFunnelEvent(v *FunnelEvent, now time.Time, wrong func(member, detail s
 
 // checkPlace checks what page views and funnel events have in common.
 func checkPlace(tenant, property *string, search ID, at *time.Time, now time.Time, wrong func(member, detail string)) {
-	ok := true
+	var ok bool
 	if *tenant != "" {
 		if *tenant, ok = ParseTenant(*tenant); !ok {
 			wrong("tenantId", "expected a UUID")

@@ -1,0 +1,178 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"holdfast/internal/testdb"
+)
+
+const (
+	stormMint = "/handoff/11111111-2222-4333-8444-555555555555/22222222-2222-4333-8444-555555555555"
+	stormStay = `{"checkIn":"2026-12-30","checkOut":"2027-01-02","adults":2,"children":1,"currency":"EUR","locale":"de-AT"}`
+	stormSite = "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}"
+)
+
+// try sends a change to a server, which may be away or restarted. done is false if there
+// was no final answer: the same request must be sent again.
+func (v *visitor) try(server int, path, body, key string) (status int, text string, done bool) {
+	r, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, v.servers[server%len(v.servers)].URL+"/bff/consumer/v1"+path, strings.NewReader(body))
+	if err != nil {
+		v.t.Error(err)
+		return 0, "", true
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Idempotency-Key", key)
+	r.Header.Set("Cookie", "gms="+v.cookie)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, "", false
+	}
+	defer resp.Body.Close()
+	all, err := io.ReadAll(resp.Body)
+	inFlight := resp.StatusCode == http.StatusConflict && strings.Contains(string(all), "in-flight")
+	return resp.StatusCode, string(all), err == nil && !inFlight && resp.StatusCode != http.StatusServiceUnavailable
+}
+
+// mint mints with a key until it has an answer, at any server.
+func (v *visitor) mint(server int, key string) string {
+	for start := time.Now(); time.Since(start) < time.Minute; server++ {
+		status, text, done := v.try(server, stormMint, stormStay, key)
+		if done && status != http.StatusCreated {
+			v.t.Errorf("mint: %d %s", status, text)
+		}
+		if done {
+			return text
+		}
+		time.Sleep(5 * time.Millisecond) // instead of Retry-After
+	}
+	v.t.Error("no server has answered for a minute")
+	return ""
+}
+
+// handoffs returns how many handoffs the session has.
+func (v *visitor) handoffs() int {
+	status, _, text := v.send(0, http.MethodGet, "/handoff", "", "")
+	if status != http.StatusOK {
+		v.t.Errorf("GET /handoff: %d %s", status, text)
+	}
+	return strings.Count(text, `"handoffId"`)
+}
+
+// Many requests with one key, through two processes, have one effect and one answer, byte
+// for byte, although one process is killed and Redis is flushed in between. Another body
+// with the key is always refused.
+func TestGuestF14(t *testing.T) {
+	t.Parallel()
+	for round := range int(number(t, "FAULT_ROUNDS", 1)) {
+		g := newGuests(t, 2, stormSite)
+		const keys, racers = 4, 12
+		var answered sync.WaitGroup // a third of the answers
+		answered.Add(keys * racers / 3)
+		var slots sync.WaitGroup
+		answers := make([][]string, keys)
+		var mu sync.Mutex
+		first := keys * racers / 3
+		visitors := make([]*visitor, keys)
+		for k := range keys {
+			visitors[k] = g.visitor(fmt.Sprintf("f14-%d-%d", round, k))
+			for n := range racers {
+				one := *visitors[k]
+				slots.Go(func() {
+					a := one.mint(n, one.name)
+					mu.Lock()
+					defer mu.Unlock()
+					answers[k] = append(answers[k], a)
+					if first > 0 {
+						first--
+						answered.Done()
+					}
+				})
+			}
+		}
+		answered.Wait()
+		g.servers[1].Kill()
+		g.redis.Must(t, "FLUSHALL")
+		slots.Wait()
+		for k, v := range visitors {
+			for _, a := range answers[k] {
+				if a != answers[k][0] {
+					t.Errorf("key %d has the answers %s and %s", k, answers[k][0], a)
+				}
+			}
+			status, text, _ := v.try(0, stormMint, strings.Replace(stormStay, `"adults":2`, `"adults":3`, 1), v.name)
+			if status != http.StatusUnprocessableEntity || !strings.Contains(text, "idempotency-key-reused") {
+				t.Errorf("another body: %d %s", status, text)
+			}
+			if n := v.handoffs(); n != 1 {
+				t.Errorf("key %d has %d effects", k, n)
+			}
+		}
+	}
+}
+
+// Transactions are aborted at any time, because connections end: the answer to a repeated
+// request tells whether the first one was committed, and there is one effect for each key.
+func TestGuestF15(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	g := newGuests(t, 2, stormSite, "HOLDFAST_GUEST__DATABASE_URL="+url)
+	admin, err := pgx.Connect(t.Context(), url)
+	must(t, err)
+	t.Cleanup(func() { _ = admin.Close(context.Background()) })
+	workers, each := 4, min(100, 10*int(number(t, "FAULT_ROUNDS", 1))) // a page of handoffs
+	cut := make(chan struct{}, 1)                                      // after some answers
+	var cutting, working sync.WaitGroup
+	var ended int64
+	cutting.Go(func() {
+		for range cut {
+			tag, err := admin.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+				WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			ended += tag.RowsAffected()
+		}
+	})
+	visitors := make([]*visitor, workers)
+	for w := range workers {
+		visitors[w] = g.visitor(fmt.Sprint("f15-", w))
+		v := visitors[w]
+		working.Go(func() {
+			answers := map[string]string{}
+			for n := range each {
+				select {
+				case cut <- struct{}{}:
+				default: // connections are being ended
+				}
+				key := fmt.Sprint(v.name, "-", n)
+				answers[key] = v.mint(n, key)
+			}
+			for key, a := range answers {
+				if again := v.mint(w, key); again != a {
+					t.Errorf("%s has the answers %s and %s", key, a, again)
+				}
+			}
+		})
+	}
+	working.Wait()
+	close(cut)
+	cutting.Wait()
+	if ended == 0 {
+		t.Error("no connection was ended")
+	}
+	for _, v := range visitors {
+		if n := v.handoffs(); n != each {
+			t.Errorf("%s has %d effects for %d keys", v.name, n, each)
+		}
+	}
+}
