@@ -32,8 +32,9 @@ type Config struct {
 	Upstreams  Upstreams `toml:"upstreams" doc:"HTTP services that have the catalogue."`
 	Campaign   bool      `toml:"campaign" doc:"Many guests are expected: search results are cached for 5 minutes instead of one."`
 
-	Rates     Rates `toml:"rates" doc:"Requests of a session in a minute, by kind; a client address has ten times as much. A third of them, a half or a quarter may come at once."`
-	Processes int   `toml:"processes" doc:"How many processes serve guests. While Redis is away each allows its part of guest.rates."`
+	Rates      Rates `toml:"rates" doc:"Requests of a session in a minute, by kind; a client address has ten times as much. A third of them, a half or a quarter may come at once."`
+	NestErrors bool  `toml:"nested_errors" doc:"Send errors to front ends as {\"error\":{…}} with the type application/json, for clients that expect it. Otherwise they are application/problem+json (RFC 9457)."`
+	Processes  int   `toml:"processes" doc:"How many processes serve guests. While Redis is away each allows its part of guest.rates."`
 }
 
 const (

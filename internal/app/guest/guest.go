@@ -73,14 +73,14 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 	if s.cfg.RateLimits {
 		options.Limits = s.cfg.Rates.Limits()
 	}
-	h := &httpapi.Handler{Service: guest.NewService(options)}
+	h := &httpapi.Handler{Service: guest.NewService(options), NestErrors: s.cfg.NestErrors}
 	s.retention = &guest.Retention{Store: st, Clock: d.Clock, Expired: s.cfg.SweepAfter, Events: s.cfg.Keep, KeepAudit: s.cfg.KeepAudit}
 	s.service = h.Service
 	receive := counted(d.Metrics, d.Log, h.Service.ReceiveEvent)
 	opened := &service.Opened{
 		Databases: []*engine.Database{db},
 		Mounts: []service.Mount{{Listener: service.Main, Paths: []string{"/bff/consumer/v1/"}, Mount: web.Mount{
-			Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label},
+			Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label},
 		}}},
 		Jobs:   s.sweepJobs(s.retention),
 		Ready:  st.Ping,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"holdfast/internal/canonjson"
 	"holdfast/internal/fault"
@@ -115,14 +116,31 @@ func encodeProblem(e *web.Refusal, requestID string) []byte {
 
 // WriteError is the service's web.ErrorWriter. It also writes errors of the listener, such
 // as panics and load shedding.
-func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
+func WriteError(w http.ResponseWriter, _ *http.Request, err error) { writeError(w, err, false) }
+
+// WriteError is the web.ErrorWriter of the handler.
+func (h *Handler) WriteError(w http.ResponseWriter, _ *http.Request, err error) {
+	writeError(w, err, h.NestErrors)
+}
+
+func writeError(w http.ResponseWriter, err error, nest bool) {
 	e := asRefusal(err)
 	h := w.Header()
 	h.Set("Cache-Control", "private, no-store")
 	if (e.Status == http.StatusServiceUnavailable || e.Code == "in-flight") && h.Get("Retry-After") == "" {
 		h.Set("Retry-After", "1")
 	}
-	send(w, guest.Answer{Status: e.Status, ContentType: problemType, Body: encodeProblem(e, h.Get("X-Request-Id"))})
+	send(w, problemAnswer(e, h.Get("X-Request-Id"), nest))
+}
+
+// problemAnswer returns the answer of a refusal. Nested, it is the member error of an object,
+// which is not the format of RFC 9457.
+func problemAnswer(e *web.Refusal, requestID string, nest bool) guest.Answer {
+	a := guest.Answer{Status: e.Status, ContentType: problemType, Body: encodeProblem(e, requestID)}
+	if nest {
+		a.ContentType, a.Body = "application/json", []byte(`{"error":`+strings.TrimSpace(string(a.Body))+"}\n")
+	}
+	return a
 }
 
 // send writes a complete response. It ignores write errors: the request has been processed

@@ -23,6 +23,8 @@ type Handler struct {
 	Service  *guest.Service
 	Handoffs *guest.Handoffs
 	Bots     *guest.Bots // nil: requests are not scored
+
+	NestErrors bool // errors are the member error of an object
 }
 
 // exchange is the state of a request and its response.

@@ -386,3 +386,52 @@ func TestCookies(t *testing.T) {
 		t.Errorf("Set-Cookie of a visit: %q", renewed)
 	}
 }
+
+// TestNestedErrors: with the setting, errors are nested, also one that is stored and repeated.
+func TestNestedErrors(t *testing.T) {
+	t.Parallel()
+	hot := memory.New(clock.System, 1<<20)
+	h := &httpapi.Handler{NestErrors: true, Service: guest.NewService(guest.Options{
+		Store: sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), clock.System, nil), Hot: hot,
+		Cookies: guest.NewCookies(strings.Repeat("s", 32), nil), Clock: clock.System,
+	})}
+	base := webtest.Serve(t, web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label}, web.Options{}).URL
+	cookie := ""
+	send := func(method, path, body, key string) (status int, text string) {
+		t.Helper()
+		r := webtest.Request(t, base, method, api+path, strings.NewReader(body))
+		webtest.SetHeaders(r, "Content-Type: application/json", "Idempotency-Key: "+key, "Cookie: gms="+cookie)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		all, err := io.ReadAll(resp.Body)
+		if kind := resp.Header.Get("Content-Type"); err != nil || kind != "application/json" {
+			t.Errorf("%v, Content-Type %s", err, kind)
+		}
+		for _, c := range resp.Cookies() {
+			cookie = c.Value
+		}
+		return resp.StatusCode, string(all)
+	}
+	want := func(status int, text string, wantStatus int, code string) {
+		t.Helper()
+		var body struct{ Error struct{ Code string } }
+		if err := json.Unmarshal([]byte(text), &body); err != nil || status != wantStatus || body.Error.Code != code {
+			t.Errorf("%d %s, want %d %s", status, text, wantStatus, code)
+		}
+	}
+	status, text := send(http.MethodGet, "/wishlist", "", "a")
+	want(status, text, 401, "session-required")
+	send(http.MethodPost, "/session", "", "b")
+	wish := func(tenant, key string) (int, string) {
+		return send(http.MethodPost, "/wishlist", `{"tenantId":"`+tenant+`","propertyId":"`+property+`","source":"list"}`, key)
+	}
+	wish(tenant, "c")
+	status, first := wish(property, "d") // of another tenant
+	want(status, first, 409, "other-tenant")
+	if _, again := wish(property, "d"); again != first {
+		t.Errorf("repeated: %s, want %s", again, first)
+	}
+}

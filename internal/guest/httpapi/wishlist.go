@@ -57,8 +57,7 @@ func (x *exchange) addWish() error {
 	w := guest.Wish{Tenant: in.TenantID, Property: in.PropertyID, Source: in.Source, Note: in.Note}
 	return x.reply(x.Service.AddWish(x.ctx(), x.mutation, w, func(w guest.Wish, added bool, err error) (guest.Answer, error) {
 		if err != nil { // it is stored, so it names no request
-			e := asRefusal(err)
-			return guest.Answer{Status: e.Status, ContentType: problemType, Body: encodeProblem(e, "")}, nil
+			return problemAnswer(asRefusal(err), "", x.NestErrors), nil
 		}
 		status := http.StatusOK
 		if added {
