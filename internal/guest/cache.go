@@ -310,8 +310,8 @@ func jitter(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5) }
 // askFor asks the catalogue. Any error but that it does not have what is asked for is
 // ErrUpstream.
 func (l *loader) askFor(ctx context.Context, state CacheState) (View, error) {
-	any, _ := l.caching.breakers.LoadOrStore(l.cache.Name, &breaker{})
-	b := any.(*breaker)
+	stored, _ := l.caching.breakers.LoadOrStore(l.cache.Name, &breaker{})
+	b := stored.(*breaker)
 	if !b.allow(time.Now()) {
 		return View{}, ErrUpstream
 	}

@@ -163,10 +163,11 @@ func (c *Client) call(ctx context.Context, cache guest.Cache, base string, path 
 }
 
 func (c *Client) request(ctx context.Context, base string, path []string, query url.Values, body any) (*http.Request, error) {
-	address := strings.TrimSuffix(base, "/")
+	parts := []string{strings.TrimSuffix(base, "/")}
 	for _, p := range path {
-		address += "/" + url.PathEscape(p)
+		parts = append(parts, url.PathEscape(p))
 	}
+	address := strings.Join(parts, "/")
 	if len(query) > 0 {
 		address += "?" + query.Encode()
 	}
