@@ -82,6 +82,10 @@ type size struct {
 	deletes    int   // objects that are deleted in a window
 	huge       int64 // bytes of the object whose memory is measured
 	bucketKeys []int // numbers of keys of a bucket
+
+	// Of guests.
+	guests   int // sessions whose memory is measured
+	browsers int // sessions that publish events
 }
 
 // records returns the number of records of a batch, which on Spanner must fit into one commit.
@@ -99,19 +103,30 @@ var full = size{
 	extInstalls: 100, extSpread: 2_000, extNamespaces: []int{100, 1_000, 5_000}, events: 50_000,
 	hotCallers: []int{1, 64, 240}, diskRecords: 20_000,
 	reads: 1000, large: 100 << 20, listKeys: 100_000, deletes: 2000, huge: 5 << 30, bucketKeys: []int{1000, 1_000_000},
+	guests: 1_000_000, browsers: 1000,
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	o, err := parse(os.Args[1:])
-	if err == nil {
-		err = run(ctx, &o, os.Stdout)
+	var err error
+	if os.Getenv(guestBareListen) != "" {
+		err = serveBare(ctx)
+	} else {
+		err = measureAll(ctx)
 	}
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+func measureAll(ctx context.Context) error {
+	o, err := parse(os.Args[1:])
+	if err != nil {
+		return err
+	}
+	return run(ctx, &o, os.Stdout)
 }
 
 func parse(args []string) (options, error) {
@@ -233,7 +248,7 @@ func parts(of []entry) (all []part) {
 		all = append(all, part{name: b.part, spanner: b.spanner, head: measureHead, measure: b.measure})
 		all = append(all, b.parts...)
 	}
-	return all
+	return append(all, part{name: "guest", head: guestHead, measure: measureGuest})
 }
 
 func partNames(slow bool) (names []string) {

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/db/redisdb"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/redis"
+)
+
+// Environment variables that make this program the bare handler.
+const (
+	guestBareListen = "HOLDFAST_BENCH_BARE_LISTEN"
+	guestBareRedis  = "HOLDFAST_BENCH_BARE_REDIS"
+)
+
+// serveBare serves a handler that sends to Redis what reading a session sends, in a process of its
+// own, like the server. It does not verify cookies, log or count.
+func serveBare(ctx context.Context) error {
+	db, err := redisdb.Open(ctx, redisdb.Options{URL: os.Getenv(guestBareRedis)})
+	if err != nil {
+		return err
+	}
+	hot := redis.New(db, "bare", clock.System)
+	limit := guest.Limit{Events: 1_000_000, Per: time.Minute, Burst: 333_333}
+	http.HandleFunc(guestAPI+"/session", func(w http.ResponseWriter, r *http.Request) {
+		cookie, _, _ := strings.Cut(strings.TrimPrefix(r.Header.Get("Cookie"), "gms="), ".")
+		_, err := hot.Take(r.Context(), []guest.Bucket{{Key: "session:ip:bare", Limit: limit}, {Key: "session:" + cookie, Limit: limit}})
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		s, err := hot.Session(r.Context(), guest.ID(cookie), guest.Change{})
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(s)
+	})
+	return http.ListenAndServe(os.Getenv(guestBareListen), nil) //nolint:gosec // on loopback, for one run
+}
