@@ -34,6 +34,7 @@ func TestTypeScript(t *testing.T) {
 	for _, part := range []string{
 		"clients/typescript/src", "clients/typescript/test", "clients/typescript/package.json", "clients/typescript/package-lock.json",
 		"clients/typescript/.npmrc", "clients/typescript/tsconfig.json", "clients/typescript/README.md", "internal/extstorage/httpapi/openapi.json",
+		"internal/guest/httpapi/openapi.json",
 	} {
 		take(t, root, part)
 	}
@@ -57,17 +58,22 @@ func TestTypeScript(t *testing.T) {
 		"HOLDFAST_EXTSTORAGE__DRY_RUN_TIME=1ns")
 	limited := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true",
 		"HOLDFAST_EXTSTORAGE__RATES__WRITES_PER_MINUTE=30", "HOLDFAST_EXTSTORAGE__RATES__WRITE_BURST=1")
-	// Without npm, which would not end its child processes.
-	out, err := run([]string{
+	guests := binary.Start(t, t.TempDir(), "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}")
+	env := []string{
 		"INSTALL=" + install,
 		"BASE_URL=" + free.URL, "TOKEN=" + token(free),
 		"LIMITED_URL=" + limited.URL, "LIMITED_TOKEN=" + token(limited),
-	}, node, "test/client.test.js")
-	if err != nil {
-		t.Fatalf("node test/client.test.js in clients/typescript: %v\n%s", err, out)
+		"GUEST_URL=" + guests.URL,
 	}
-	if !strings.Contains(string(out), "# fail 0\n") || strings.Contains(string(out), "# pass 0\n") {
-		t.Fatalf("no tests were run:\n%s", out)
+	for _, file := range []string{"test/client.test.js", "test/guest.test.js"} {
+		// Without npm, which would not end its child processes.
+		out, err := run(env, node, file)
+		if err != nil {
+			t.Fatalf("node %s in clients/typescript: %v\n%s", file, err, out)
+		}
+		if !strings.Contains(string(out), "# fail 0\n") || strings.Contains(string(out), "# pass 0\n") {
+			t.Fatalf("no tests were run:\n%s", out)
+		}
 	}
 }
 

@@ -1,0 +1,97 @@
+// Tests the client of guests with a real server, which test/clients starts; GUEST_URL has its address.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { GuestError, createGuestClient } from "@holdfast/ext-storage/guest";
+
+const { GUEST_URL: baseUrl = "" } = process.env;
+assert.ok(baseUrl, "test/clients sets the environment of these tests");
+
+const tenant = "11111111-2222-4333-8444-555555555555";
+const property = "22222222-2222-4333-8444-555555555555";
+
+/** Returns a client that keeps the cookie, as browsers do, and counts requests. */
+function browser() {
+  let cookie = "";
+  const wire = {
+    sent: 0,
+    lose: false,
+    /** @param {Request} request */
+    fetch: async (request) => {
+      const headers = new Headers(request.headers);
+      if (cookie) headers.set("Cookie", cookie);
+      const response = await fetch(new Request(request, { headers }));
+      wire.sent++;
+      cookie = response.headers.get("Set-Cookie")?.split(";")[0] ?? cookie;
+      if (wire.lose) {
+        wire.lose = false;
+        await response.arrayBuffer();
+        throw new TypeError("the connection is gone");
+      }
+      return response;
+    },
+  };
+  return { wire, client: createGuestClient({ baseUrl, fetch: wire.fetch }) };
+}
+
+/** @param {Partial<GuestError>} want */
+const error = (want) => (/** @type {unknown} */ e) => {
+  assert.ok(e instanceof GuestError, String(e));
+  assert.deepEqual(Object.fromEntries(Object.keys(want).map((k) => [k, e[/** @type {keyof GuestError} */ (k)]])), want);
+  assert.ok(e.requestId);
+  return true;
+};
+
+/** @param {AsyncIterable<any>} items */
+async function collect(items) {
+  const all = [];
+  for await (const item of items) all.push(item);
+  return all;
+}
+
+test("the first request begins a session", async () => {
+  const { wire, client } = browser();
+  const session = await client.setPreferences({ locale: "de-AT" });
+  assert.deepEqual(session.preferences, { locale: "de-AT" });
+  assert.equal(wire.sent, 3); // refused, begun, repeated
+  assert.deepEqual(await client.session(), session);
+  await client.addViewed(tenant, property);
+  assert.deepEqual((await client.viewed()).map((v) => v.propertyId), [property]);
+  await client.clear();
+  assert.deepEqual((await client.session()).preferences, {});
+});
+
+test("a property is added to the wishlist once", async () => {
+  const { wire, client } = browser();
+  await client.begin();
+  const sent = wire.sent;
+  wire.lose = true;
+  const wish = await client.addWish({ tenantId: tenant, propertyId: property, source: "list" });
+  assert.equal(wire.sent, sent + 2);
+  assert.equal((await client.setNote(property, "a view")).note, "a view");
+  assert.deepEqual((await collect(client.wishlist())).map((w) => w.id), [wish.id]);
+  await client.removeWish(property);
+  assert.deepEqual(await collect(client.wishlist()), []);
+});
+
+test("a guest searches, looks and is handed over", async () => {
+  const { client } = browser();
+  const found = await client.search({ country: "AT" });
+  const first = found.items[0];
+  assert.ok(first);
+  assert.equal((await client.continueSearch(found.searchId, 1)).items[0]?.propertyId, first.propertyId);
+  assert.deepEqual((await client.history()).map((h) => h.searchId), [found.searchId]);
+  assert.equal((await client.hotel(first.propertyId)).name, first.name);
+  const minted = await client.mint(first.tenantId, first.propertyId, { checkIn: "2026-12-30", checkOut: "2027-01-02", adults: 2, currency: "EUR", locale: "de-AT" });
+  assert.ok(minted.redirectUrl.includes(minted.token));
+  assert.equal((await client.recordPageViews([{ page: "detail" }])).length, 1);
+  assert.equal((await client.recordFunnelEvents([{ step: "handoff" }])).length, 1);
+});
+
+test("errors say what is wrong", async () => {
+  const { client } = browser();
+  await assert.rejects(client.addWish({ tenantId: tenant, propertyId: "x", source: "list" }), error({ code: "invalid", status: 422, retriable: false }));
+  await assert.rejects(client.setNote(property, ""), error({ code: "not-found", status: 404 }));
+  await assert.rejects(client.recordPageViews([{ page: "home", durationMs: -1 }]), (e) => e instanceof GuestError && e.errors[0]?.pointer === "/items/0/durationMs");
+  assert.throws(() => createGuestClient({ baseUrl: "shop.example" }), TypeError);
+});
