@@ -72,7 +72,7 @@ UNRACED   = grep -wE "extstorage|pubsub|maintenance|s3api|clouddriver|sqlite|pos
 TEST      = GOGC=400 $(GO) test -exec "env -u GOGC" -vet=off -count=1 -timeout 10m $(if $(SOAKONLY),-skip "$(SOAKONLY)") $(TESTFLAGS)
 # What repeats on another engine, or with another client, what a test has shown once.
 # `make soak PART=tests` has all of it.
-SOAKONLY  = TestStoreBehindPgBouncer/^(Delete|Export|Faults|Garbage|Handoff|Listing|Model|Registry|Sweep)|TestOneNode/clients/boto3-old|TestThreeNodes/clients/(aws|boto3-old|javascript|restic|s3cmd)|TestSyncOnSpanner|TestRunOnPostgres|Test(Frozen|Linearizable|Network|TwoServers)/Spanner|TestStalledReaders/PostgreSQL|TestBucketsStoppedNodes|TestReproducible|TestFullBatchOnSpanner/NoQuota|TestRunOnSpanner|TestNeighbours/PostgreSQL
+SOAKONLY  = TestStoreBehindPgBouncer/^(Delete|Export|Faults|Garbage|Handoff|Listing|Model|Registry|Sweep)|TestOneNode/clients/boto3-old|TestThreeNodes/clients/(aws|boto3-old|javascript|restic|s3cmd)|TestSyncOnSpanner|TestRunOnPostgres|Test(Frozen|Linearizable|Network|TwoServers)/Spanner|TestStalledReaders/PostgreSQL|TestBucketsStoppedNodes|TestReproducible|TestFullBatchOnSpanner/NoQuota|TestRunOnSpanner|TestNeighbours/PostgreSQL|TestDescription.*/random
 
 # A model takes half of rapid's 100 walks, or fewer.
 CHECKS    = 50

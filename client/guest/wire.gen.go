@@ -207,6 +207,14 @@ func (e Source) Valid() bool {
 	}
 }
 
+// AdminError An error of the admin listener.
+type AdminError struct {
+	Error struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
 // Availability defines model for Availability.
 type Availability struct {
 	Adults    int  `json:"adults"`
@@ -228,7 +236,7 @@ type Availability struct {
 	TotalForStayMinor *Minor `json:"totalForStayMinor,omitempty"`
 }
 
-// Bounds A part of the map, in degrees. It crosses the date line if west is greater than east.
+// Bounds A part of the map, in degrees. It crosses the date line if west is greater than east. A member that is null counts as 0.
 type Bounds struct {
 	East  *float64 `json:"east,omitempty"`
 	North *float64 `json:"north,omitempty"`
@@ -301,18 +309,18 @@ type FunnelBatch struct {
 
 // FunnelEvent defines model for FunnelEvent.
 type FunnelEvent struct {
-	HandoffID *HandoffID `json:"handoffId,omitempty"`
+	HandoffID *string `json:"handoffId,omitempty"`
 
 	// OccurredAt By the clock of the browser (RFC 3339). Absent: when the server got it.
-	OccurredAt *BrowserTime `json:"occurredAt,omitempty"`
+	OccurredAt *string `json:"occurredAt,omitempty"`
 
 	// PropertyID A UUID.
-	PropertyID *PropertyID     `json:"propertyId,omitempty"`
-	SearchID   *SearchID       `json:"searchId,omitempty"`
+	PropertyID *string         `json:"propertyId,omitempty"`
+	SearchID   *string         `json:"searchId,omitempty"`
 	Step       FunnelEventStep `json:"step"`
 
 	// TenantID A UUID, or tnt_ and a ULID.
-	TenantID *TenantID `json:"tenantId,omitempty"`
+	TenantID *string `json:"tenantId,omitempty"`
 }
 
 // FunnelEventStep defines model for FunnelEvent.Step.
@@ -509,15 +517,15 @@ type PageView struct {
 	DurationMs *int `json:"durationMs,omitempty"`
 
 	// OccurredAt By the clock of the browser (RFC 3339). Absent: when the server got it.
-	OccurredAt *BrowserTime `json:"occurredAt,omitempty"`
+	OccurredAt *string      `json:"occurredAt,omitempty"`
 	Page       PageViewPage `json:"page"`
 
 	// PropertyID A UUID.
-	PropertyID *PropertyID `json:"propertyId,omitempty"`
-	SearchID   *SearchID   `json:"searchId,omitempty"`
+	PropertyID *string `json:"propertyId,omitempty"`
+	SearchID   *string `json:"searchId,omitempty"`
 
 	// TenantID A UUID, or tnt_ and a ULID.
-	TenantID *TenantID `json:"tenantId,omitempty"`
+	TenantID *string `json:"tenantId,omitempty"`
 }
 
 // PageViewPage defines model for PageView.Page.
@@ -645,8 +653,10 @@ type SearchQuery struct {
 	Adults *int `json:"adults,omitempty"`
 
 	// Amenities all of them
-	Amenities       *[]string   `json:"amenities,omitempty"`
-	Bounds          *Bounds     `json:"bounds,omitempty"`
+	Amenities *[]string `json:"amenities,omitempty"`
+
+	// Bounds Ignored.
+	Bounds          interface{} `json:"bounds,omitempty"`
 	CheckIn         *string     `json:"checkIn,omitempty"`
 	CheckOut        *string     `json:"checkOut,omitempty"`
 	Children        *int        `json:"children,omitempty"`
@@ -785,5 +795,8 @@ type IfNoneMatch = string
 // RegionPath defines model for RegionPath.
 type RegionPath = string
 
-// XCurrency ISO 4217, such as EUR.
-type XCurrency = Currency
+// XCurrency ISO 4217, such as EUR; another value is ignored.
+type XCurrency = string
+
+// AdminToken An error of the admin listener.
+type AdminToken = AdminError

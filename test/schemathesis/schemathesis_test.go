@@ -1,6 +1,11 @@
 // Package schemathesis runs Schemathesis on the built binary: it generates valid and invalid
-// requests from the OpenAPI descriptions of extension storage and of buckets, and checks the answers.
-// A TOML file and a Python file for each contain what the description cannot express.
+// requests from the OpenAPI descriptions of extension storage, buckets and guests, and checks the
+// answers. A TOML file and a Python file for each contain what the description cannot express.
+//
+// Each request costs 6 ms of processor time in Schemathesis, and one of random data up to 40 ms,
+// because Hypothesis builds the strategies of large schemas. So the subtests "described" send
+// what follows from the description: its examples, and values at the limits of each parameter and
+// member, always the same. The subtests "random", for make soak, send random data and follow links.
 package schemathesis
 
 import (
@@ -26,8 +31,8 @@ const (
 	install = "3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10"
 )
 
-// most is the timeout; it takes half a minute on two cores.
-const most = 6 * time.Minute
+// most is the timeout; on two idle cores "described" takes half a minute, "random" a few.
+const most = 9 * time.Minute
 
 func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
 
@@ -57,6 +62,20 @@ func TestDescriptionOfBuckets(t *testing.T) {
 	check(t, st, "../../internal/buckets/httpapi/openapi.json", "buckets.toml", s.URL, "TOKEN="+bearer)
 }
 
+// The public URL of the server has https, so that the cookie has the name that is described.
+func TestDescriptionOfGuests(t *testing.T) {
+	t.Parallel()
+	st := program(t)
+	admin := strings.Repeat("a", 32)
+	s := binary.Start(t, t.TempDir(), "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0",
+		"HOLDFAST_GUEST__HANDOFF_URL=https://book.example/{tenantId}#{token}", "HOLDFAST_SERVER__PUBLIC_URL=https://shop.example", "HOLDFAST_SERVER__ADMIN_TOKEN="+admin)
+	cookie := send(t, "", http.MethodPost, s.URL+"/bff/consumer/v1/session", "").Get("Set-Cookie")
+	cookie, _, _ = strings.Cut(strings.TrimPrefix(cookie, "__Host-gms="), ";")
+	check(t, st, "../../internal/guest/httpapi/openapi.json", "guest.toml", s.URL, "COOKIE="+cookie,
+		"TOKEN="+strings.TrimSpace(s.Verb("guest", "token", "--service", "booking")), "EVENTS="+strings.TrimSpace(s.Verb("guest", "token", "--service", "tenants", "--events")),
+		"INTERNAL="+s.AwaitOutput(`(?m)^  internal +(\S+)$`)[1], "ADMIN="+s.Admin, "ADMIN_TOKEN="+admin)
+}
+
 // check runs Schemathesis on all operations of a description.
 func check(t *testing.T, st, description, config, url string, env ...string) {
 	t.Helper()
@@ -68,29 +87,37 @@ func check(t *testing.T, st, description, config, url string, env ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), most)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, st, "--config-file", config, "run", description, "--url", url)
-	cmd.Env = append(append(os.Environ(), env...), "NO_COLOR=1", "PYTHONDONTWRITEBYTECODE=1", "HYPOTHESIS_STORAGE_DIRECTORY="+t.TempDir())
-	cmd.WaitDelay = time.Second
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	run := func(args ...string) func(t *testing.T) {
+		return func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), most)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, st, append([]string{"--config-file", config, "run", description, "--url", url}, args...)...)
+			cmd.Env = append(append(os.Environ(), env...), "NO_COLOR=1", "PYTHONDONTWRITEBYTECODE=1", "HYPOTHESIS_STORAGE_DIRECTORY="+t.TempDir())
+			cmd.WaitDelay = time.Second
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if all := fmt.Sprintf("Tested: %d\n", len(d.Routes())); !strings.Contains(string(out), all) {
+				t.Errorf("not every operation was tested:\n%s", out)
+			}
+			t.Logf("%s", out[max(0, len(out)-400):])
+		}
 	}
-	if all := fmt.Sprintf("Tested: %d\n", len(d.Routes())); !strings.Contains(string(out), all) {
-		t.Errorf("not every operation was tested:\n%s", out)
-	}
-	t.Logf("%s", out[max(0, len(out)-400):])
+	t.Run("described", run("--phases", "examples,coverage", "--generation-deterministic"))
+	t.Run("random", run("--phases", "fuzzing,stateful", "--max-examples", "30"))
 }
 
-// send sends a request and expects success.
-func send(t *testing.T, bearer, method, url, body string) {
+// send sends a request, expects success and returns the headers of the answer.
+func send(t *testing.T, bearer, method, url, body string) http.Header {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+bearer)
+	if bearer != "" {
+		req.Header.Set("Authorization", "Bearer "+bearer)
+	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -101,6 +128,7 @@ func send(t *testing.T, bearer, method, url, body string) {
 		answer, err := io.ReadAll(resp.Body)
 		t.Fatalf("%s %s: %d %s, %v", method, url, resp.StatusCode, answer, err)
 	}
+	return resp.Header
 }
 
 // program returns the path of Schemathesis, which is installed in bin/ the first time, like the

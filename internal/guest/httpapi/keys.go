@@ -48,8 +48,12 @@ func (h *KeysAdmin) Serve(w http.ResponseWriter, r *http.Request, at web.Address
 	case change == nil:
 		return errPath
 	case r.Method != http.MethodPost:
-		w.Header().Set("Allow", "POST")
-		return web.Refuse(http.StatusMethodNotAllowed, "method-not-allowed", "this path supports POST")
+		allowed := "POST"
+		if at.Path == keysPath {
+			allowed = "GET, POST"
+		}
+		w.Header().Set("Allow", allowed)
+		return web.Refuse(http.StatusMethodNotAllowed, "method-not-allowed", "this path supports "+allowed)
 	case at.Path == keysPath:
 		status = http.StatusCreated
 	}
