@@ -1222,6 +1222,11 @@ export interface components {
             requestId?: string;
             /** @description The same request may succeed later. */
             retriable: boolean;
+            /** @description What to solve, with the code challenge-required. */
+            challenge?: {
+                text: string;
+                bits: number;
+            };
             /** @description What is wrong with parts of the body. */
             errors?: components["schemas"]["FieldError"][];
         };
@@ -1229,7 +1234,7 @@ export interface components {
          * @description What clients decide by.
          * @enum {string}
          */
-        ErrorCode: "conflict" | "cross-site" | "handoff-consumed" | "handoff-expired" | "idempotency-key-invalid" | "idempotency-key-missing" | "idempotency-key-reused" | "in-flight" | "internal" | "invalid" | "media-type" | "method-not-allowed" | "not-found" | "other-browser" | "other-tenant" | "rate-limited" | "search-session-expired" | "session-required" | "tenant-suspended" | "timeout" | "token-invalid" | "too-large" | "unauthenticated" | "unavailable" | "wishlist-full";
+        ErrorCode: "challenge-required" | "conflict" | "cross-site" | "handoff-consumed" | "handoff-expired" | "hard-block" | "idempotency-key-invalid" | "idempotency-key-missing" | "idempotency-key-reused" | "in-flight" | "internal" | "invalid" | "media-type" | "method-not-allowed" | "not-found" | "other-browser" | "other-tenant" | "rate-limited" | "search-session-expired" | "session-required" | "tenant-suspended" | "timeout" | "token-invalid" | "too-large" | "unauthenticated" | "unavailable" | "wishlist-full";
     };
     responses: {
         /** @description The request is malformed, or its idempotency key is missing or not valid. */
@@ -1313,7 +1318,20 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The tenant is suspended, or the request comes from another site. */
+        /** @description The request looks like that of a bot, or comes from another site. */
+        SessionDenied: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                "Set-Cookie": components["headers"]["SetCookie"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The tenant is suspended, the request looks like that of a bot (challenge-required: solve challenge and send the solution; hard-block), or it comes from another site. */
         MintDenied: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1638,6 +1656,8 @@ export interface components {
         IdempotencyKey: string;
         /** @description Another name of Idempotency-Key. A request has one of them, or both with the same value. */
         XIdempotencyKey: string;
+        /** @description The solution of a challenge: its text, a dot and a text, so that the SHA-256 of all of it begins with so many zero bits. Another name of it is X-Recaptcha-Token. */
+        ChallengeToken: string;
         /** @description Items of the page. */
         Limit: number;
         /** @description nextCursor of the page before. */
@@ -1839,7 +1859,7 @@ export interface operations {
                 };
             };
             400: components["responses"]["Invalid"];
-            403: components["responses"]["CrossSite"];
+            403: components["responses"]["SessionDenied"];
             408: components["responses"]["Timeout"];
             413: components["responses"]["TooLarge"];
             429: components["responses"]["TooManyRequests"];
@@ -2742,6 +2762,8 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
                 /** @description Another name of Idempotency-Key. A request has one of them, or both with the same value. */
                 "X-Idempotency-Key"?: components["parameters"]["XIdempotencyKey"];
+                /** @description The solution of a challenge: its text, a dot and a text, so that the SHA-256 of all of it begins with so many zero bits. Another name of it is X-Recaptcha-Token. */
+                "X-Challenge-Token"?: components["parameters"]["ChallengeToken"];
             };
             path: {
                 tenantId: components["parameters"]["TenantPath"];
