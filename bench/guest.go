@@ -129,7 +129,10 @@ func (g *guestBench) measure(ctx context.Context) (err error) {
 		}); err != nil {
 			return fmt.Errorf("add: %w", err)
 		}
-		tokens := make([]struct{ HandoffID, Token string }, n)
+		tokens := make([]struct {
+			HandoffID string `json:"handoffId"`
+			Token     string `json:"token"`
+		}, n)
 		if mint, err = g.paced(ctx, mint, n, g.public(sessions), func(ctx context.Context, c *caller, i int) error {
 			text, err := c.send(ctx, http.MethodPost, guestAPI+"/handoff/"+guestTenant+"/"+guestProperty(i), []byte(guestStay), "")
 			return errors.Join(err, json.Unmarshal(text, &tokens[i]))

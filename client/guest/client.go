@@ -50,7 +50,7 @@ func NewKey() string { return rand.Text() }
 
 // Begin begins a session, or returns that of the cookie.
 func (c *Client) Begin(ctx context.Context) (s Session, err error) {
-	_, err = c.send(ctx, call{method: http.MethodPost, path: "/session", idempotent: true}, &s)
+	err = c.send(ctx, call{method: http.MethodPost, path: "/session", idempotent: true}, &s)
 	return s, err
 }
 
@@ -202,10 +202,10 @@ func (c *Client) RecordFunnelEvents(ctx context.Context, items []FunnelEvent) ([
 
 // do sends a request. If it needs a session and there is none, it begins one.
 func (c *Client) do(ctx context.Context, r call, into any) error {
-	_, err := c.send(ctx, r, into)
+	err := c.send(ctx, r, into)
 	if errors.Is(err, CodeSessionRequired) {
 		if _, err = c.Begin(ctx); err == nil {
-			_, err = c.send(ctx, r, into)
+			err = c.send(ctx, r, into)
 		}
 	}
 	return err
@@ -263,13 +263,13 @@ func NewReceiver(internalURL string, tokens TokenSource) (*Receiver, error) {
 // succeeds. key names the attempt: repeated with the same key, it gets the same answer, even
 // by another process of the site.
 func (r *Receiver) Consume(ctx context.Context, handoff HandoffID, key string, request ConsumeRequest) (h Received, err error) {
-	_, err = r.send(ctx, call{method: http.MethodPost, path: url.PathEscape(handoff) + "/consume", body: request, key: key}, &h)
+	err = r.send(ctx, call{method: http.MethodPost, path: url.PathEscape(handoff) + "/consume", body: request, key: key}, &h)
 	return h, err
 }
 
 // Verify checks whether a handoff can be consumed, and changes nothing.
 func (r *Receiver) Verify(ctx context.Context, handoff HandoffID, request ConsumeRequest) (h Received, err error) {
-	_, err = r.send(ctx, call{method: http.MethodPost, path: url.PathEscape(handoff) + "/verify", body: request, idempotent: true}, &h)
+	err = r.send(ctx, call{method: http.MethodPost, path: url.PathEscape(handoff) + "/verify", body: request, idempotent: true}, &h)
 	return h, err
 }
 

@@ -45,46 +45,46 @@ type call struct {
 
 // send sends a request, retries it if that is safe, and decodes the response into the value
 // that into points to, unless into is nil.
-func (t *transport) send(ctx context.Context, r call, into any) (http.Header, error) {
+func (t *transport) send(ctx context.Context, r call, into any) error {
 	var body []byte
 	if r.body != nil {
 		var err error
 		if body, err = json.Marshal(r.body); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for try := 0; ; try++ {
-		header, err := t.once(ctx, r, body, into)
+		err := t.once(ctx, r, body, into)
 		if err == nil || try >= t.Retries || !isRetryable(err, r) || !t.backOff(ctx, try, err) {
-			return header, err
+			return err
 		}
 	}
 }
 
 // once sends a request without retries.
-func (t *transport) once(ctx context.Context, r call, body []byte, into any) (http.Header, error) {
+func (t *transport) once(ctx context.Context, r call, body []byte, into any) error {
 	req, err := t.request(ctx, r, body)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	resp, err := t.HTTP.Do(req)
 	if err != nil {
-		return nil, &networkError{err}
+		return &networkError{err}
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode >= http.StatusMultipleChoices {
-		return nil, readError(resp)
+		return readError(resp)
 	}
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, &networkError{err}
+		return &networkError{err}
 	}
 	if into != nil {
 		if err := json.Unmarshal(text, into); err != nil {
-			return nil, fmt.Errorf("read response: %w", err)
+			return fmt.Errorf("read response: %w", err)
 		}
 	}
-	return resp.Header, nil
+	return nil
 }
 
 func (t *transport) request(ctx context.Context, r call, body []byte) (*http.Request, error) {

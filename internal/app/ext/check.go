@@ -53,6 +53,5 @@ func (s *Extensions) probe(ctx context.Context) []service.Finding {
 	if !ok {
 		return nil
 	}
-	const create = "create the folder for the user that runs holdfast"
 	return []service.Finding{service.CheckLines(what, path)}
 }

@@ -379,29 +379,35 @@ func TestAuditToBroker(t *testing.T) {
 			if err := end(); err != nil {
 				t.Error(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			var got []string
-			ids := map[string]bool{}
-			if err := b.Subscribe(ctx, topic, "sub-"+topic, func(_ context.Context, m *broker.Delivery) {
-				m.Ack()
-				if !strings.HasPrefix(m.Type, "extstorage.") || m.Source != auditSource || !strings.Contains(m.Key, string(someInstall.Install)) {
-					t.Errorf("%+v", m.Event)
-				}
-				if !ids[m.ID] { // at least once
-					ids[m.ID], got = true, append(got, m.Subject)
-				}
-				if len(got) == len(want) {
-					cancel()
-				}
-			}); err != nil {
-				t.Error(err)
-			}
+			got := audited(t, b, topic, len(want))
 			if !slices.Equal(got, want) {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		})
 	}
+}
+
+// audited receives events of one install until there are n, and returns their subjects.
+func audited(t *testing.T, b broker.Broker, topic string, n int) (subjects []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ids := map[string]bool{}
+	if err := b.Subscribe(ctx, topic, "sub-"+topic, func(_ context.Context, m *broker.Delivery) {
+		m.Ack()
+		if !strings.HasPrefix(m.Type, "extstorage.") || m.Source != auditSource || !strings.Contains(m.Key, string(someInstall.Install)) {
+			t.Errorf("%+v", m.Event)
+		}
+		if !ids[m.ID] { // at least once
+			ids[m.ID], subjects = true, append(subjects, m.Subject)
+		}
+		if len(subjects) == n {
+			cancel()
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+	return subjects
 }
 
 func readText(t *testing.T, path string) string {
