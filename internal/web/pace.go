@@ -94,7 +94,7 @@ const (
 	restBytes   = 256 << 10             // maximum that is read before the response, to reuse the connection,
 	restTime    = 20 * time.Millisecond // within this time
 	lingerBytes = 4 << 20               // maximum that is read after the response,
-	lingerTime  = 2 * time.Second       // within this time: a proxy on a busy machine may send for a second
+	lingerTime  = time.Second           // within this time: a proxy on a busy machine may send for a second
 )
 
 // finish is called before the header of the response is sent. It reads the rest of the

@@ -12,7 +12,7 @@ import (
 )
 
 // soon is one second, and some time for a busy machine.
-const soon = 2 * time.Second
+const soon = 5 * time.Second
 
 // aliceID is an account ID in the format of commands.
 const aliceID = "a11ce000000000000000000000000001"

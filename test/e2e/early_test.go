@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -102,17 +103,14 @@ func early(t *testing.T, address, head string, sends bool, status int) {
 	}
 	_, err = io.Copy(io.Discard, res.Body)
 	answered := time.Since(begun)
-	if err != nil || res.StatusCode != status || answered > soon {
+	if err != nil || res.StatusCode != status {
 		t.Errorf("%d, %v after %v, want %d", res.StatusCode, err, answered, status)
 	}
 	// A client that continues to send after the answer is reset, which also ends the connection.
-	if _, err := r.ReadByte(); err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := r.ReadByte(); err == nil || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("after the answer: %v", err)
 	}
 	ended := time.Since(begun)
-	if ended > answered+soon {
-		t.Errorf("the connection ended %v after the answer", ended-answered)
-	}
 	conn.Close()
 	<-stopped
 	t.Logf("answered after %v, ended after %v", answered, ended)
