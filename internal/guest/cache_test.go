@@ -81,12 +81,15 @@ func TestCacheLives(t *testing.T) {
 	now := clock.NewManual(clock.System())
 	c := &counted{Catalogue: catalogue.New()}
 	b := newBrowsing(memory.New(now.Now, 1<<20), c, now.Now, false)
+	v, err := b.FacetsOf(t.Context(), "AT", "vienna")
+	suite.Must(t, "FacetsOf", err)
+	suite.Equal(t, "at first", v.State, guest.CacheMiss)
 	for _, s := range []struct {
 		after time.Duration
 		fails bool
 		state guest.CacheState
 	}{
-		{0, false, guest.CacheMiss}, {50 * time.Minute, true, guest.CacheHit}, {17 * time.Minute, true, guest.CacheStale}, {0, true, guest.CacheStale},
+		{v.Fresh - 10*time.Minute, true, guest.CacheHit}, {17 * time.Minute, true, guest.CacheStale}, {0, true, guest.CacheStale},
 		{3 * time.Second, false, guest.CacheMiss}, {time.Minute, false, guest.CacheHit}, {2 * time.Hour, false, guest.CacheMiss},
 	} {
 		now.Advance(s.after)
