@@ -9,7 +9,7 @@ import (
 )
 
 func faultChecks() []check {
-	return []check{{"Mutate", mutateFails}, {"Retention", retentionFails}, {"Consume", consumeFails}}
+	return []check{{"Mutate", mutateFails}, {"Consume", consumeFails}}
 }
 
 // mutateFails: a mutation whose engine fails at any point has no effect, or all of it if

@@ -25,6 +25,7 @@ func retentionChecks() []check {
 		{"Limits", retentionLimits},
 		{"Erase", erase},
 		{"EraseNothing", eraseNothing},
+		{"Fails", retentionFails},
 	}
 }
 
