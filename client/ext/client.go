@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
+
+	"holdfast/client/internal/retry"
 )
 
 // TokenSource returns the bearer token of a request. The client calls it for each
@@ -48,17 +48,14 @@ type Client struct {
 // https://holdfast.example.org, without /ext/v1. It returns an error if the base
 // URL is not valid or tokens is nil.
 func New(baseURL string, tokens TokenSource) (*Client, error) {
-	u, err := url.Parse(baseURL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("base URL %q: expected http:// or https://, a host and no query, such as https://holdfast.example.org", baseURL)
-	}
-	if before, _, found := strings.Cut(baseURL, "/ext/v1"); found {
-		return nil, fmt.Errorf("base URL %q: remove /ext/v1 and what follows; expected %s", baseURL, before)
+	base, err := retry.Base(baseURL, "https://holdfast.example.org", "/ext/v1")
+	if err != nil {
+		return nil, err
 	}
 	if tokens == nil {
 		return nil, errors.New("tokens is nil: expected a TokenSource, such as StaticToken")
 	}
-	return &Client{HTTP: http.DefaultClient, Retries: 4, MaxWait: time.Minute, base: strings.TrimRight(baseURL, "/"), tokens: tokens}, nil
+	return &Client{HTTP: http.DefaultClient, Retries: 4, MaxWait: time.Minute, base: base, tokens: tokens}, nil
 }
 
 // Install returns the install with this UUID, for which the tokens must be valid.
@@ -99,7 +96,7 @@ func (c *Client) once(ctx context.Context, r call, into any) (http.Header, error
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, &networkError{err}
+		return nil, &retry.NetworkError{Err: err}
 	}
 	if into != nil {
 		if err := json.Unmarshal(text, into); err != nil {
@@ -134,7 +131,7 @@ func (c *Client) open(ctx context.Context, r call, body io.Reader) (*http.Respon
 	}
 	resp, err := c.HTTP.Do(req)
 	if err != nil {
-		return nil, &networkError{err}
+		return nil, &retry.NetworkError{Err: err}
 	}
 	if resp.StatusCode < http.StatusMultipleChoices {
 		return resp, nil
@@ -155,52 +152,23 @@ func (c *Client) pause(ctx context.Context, err error, idempotent bool, try int)
 	return c.backOff(ctx, try, err)
 }
 
-// Waits before a retry if the server does not give one.
-const (
-	leastPause = 100 * time.Millisecond
-	mostPause  = 5 * time.Second
-)
-
 // backOff waits as long as the server asks for, and at least a time that grows with
 // the number of failures. It returns false if ctx ends or the wait exceeds MaxWait.
 func (c *Client) backOff(ctx context.Context, failed int, err error) bool {
-	wait := min(leastPause<<min(failed, 10), mostPause)
-	wait = wait/2 + rand.N(wait/2)
+	var asked time.Duration
 	if refused, ok := errors.AsType[*Error](err); ok {
-		wait = max(wait, refused.RetryAfter)
+		asked = refused.RetryAfter
 	}
-	if wait > c.MaxWait || ctx.Err() != nil {
-		return false
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return retry.Wait(ctx, failed, asked, c.MaxWait)
 }
 
 // isTransient reports whether a failure may be temporary.
 func isTransient(err error) bool {
 	if refused, ok := errors.AsType[*Error](err); ok {
-		switch refused.Status {
-		case http.StatusTooManyRequests:
-			return refused.Code == CodeRateLimited
-		case http.StatusRequestTimeout, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-			return true
-		}
-		return false
+		return retry.IsTransient(refused.Status) || refused.Status == http.StatusTooManyRequests && refused.Code == CodeRateLimited
 	}
-	_, network := errors.AsType[*networkError](err)
-	return network
+	return retry.IsNetwork(err)
 }
-
-// networkError means that there was no response, or only a part of it.
-type networkError struct{ error }
-
-func (e *networkError) Unwrap() error { return e.error }
 
 // Error is an error response of the server.
 type Error struct {
@@ -240,15 +208,12 @@ func readError(resp *http.Response) error {
 	if resp.StatusCode == http.StatusNotModified {
 		return ErrNotModified
 	}
-	e := &Error{Status: resp.StatusCode}
+	e := &Error{Status: resp.StatusCode, RetryAfter: retry.After(resp)}
 	if text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)); err == nil {
 		var body ErrorBody
 		if json.Unmarshal(text, &body) == nil {
 			e.ErrorDetail = body.Error
 		}
-	}
-	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
-		e.RetryAfter = time.Duration(seconds) * time.Second
 	}
 	return e
 }

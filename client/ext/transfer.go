@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"holdfast/client/internal/retry"
 )
 
 // exportLine is a line of an export: the header, a schema, a record, a cursor, or
@@ -25,7 +27,7 @@ type exportLine struct {
 }
 
 // errCut means that an export ended before its last line.
-var errCut = &networkError{fmt.Errorf("the export was cut off: %w", io.ErrUnexpectedEOF)}
+var errCut = &retry.NetworkError{Err: fmt.Errorf("the export was cut off: %w", io.ErrUnexpectedEOF)}
 
 // Export yields all records of the install that the token may read, by namespace
 // and key, without schemas. If the connection is lost, it continues from the last
@@ -75,7 +77,7 @@ func (e *export) read(ctx context.Context) error {
 			return errCut
 		}
 		if err != nil {
-			return &networkError{err}
+			return &retry.NetworkError{Err: err}
 		}
 		var line exportLine
 		if err := json.Unmarshal(text, &line); err != nil {

@@ -10,19 +10,23 @@ import (
 	"net/http/cookiejar"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
+
+	"holdfast/client/internal/retry"
 )
 
 // Client is the browser of one guest. It is safe for concurrent use once its fields are
 // set.
 type Client struct{ transport }
 
+// exampleBase is the base URL in errors.
+const exampleBase = "https://shop.example.com"
+
 // New returns a client without a session of the server at a base URL, such as
 // https://shop.example.com, without /bff/consumer/v1. A request that needs a session begins
 // one.
 func New(baseURL string) (*Client, error) {
-	base, err := parseBase(baseURL, "/bff/consumer/v1")
+	base, err := retry.Base(baseURL, exampleBase, "/bff/consumer/v1")
 	if err != nil {
 		return nil, err
 	}
@@ -31,18 +35,6 @@ func New(baseURL string) (*Client, error) {
 		return nil, err
 	}
 	return &Client{transport{HTTP: &http.Client{Jar: jar}, Retries: 4, MaxWait: time.Minute, base: base + "/bff/consumer/v1"}}, nil
-}
-
-// parseBase returns a base URL without a slash at its end.
-func parseBase(baseURL, without string) (string, error) {
-	u, err := url.Parse(baseURL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return "", fmt.Errorf("base URL %q: expected http:// or https://, a host and no query, such as https://shop.example.com", baseURL)
-	}
-	if before, _, found := strings.Cut(baseURL, without); found {
-		return "", fmt.Errorf("base URL %q: remove %s and what follows; expected %s", baseURL, without, before)
-	}
-	return strings.TrimRight(baseURL, "/"), nil
 }
 
 // NewKey returns a new idempotency key.
@@ -200,7 +192,7 @@ func (c *Client) RecordFunnelEvents(ctx context.Context, items []FunnelEvent) ([
 	return ids.Ids, err
 }
 
-// do sends a request. If it needs a session and there is none, it begins one.
+// do sends a request. If the server requires a session, it begins one and sends the request again.
 func (c *Client) do(ctx context.Context, r call, into any) error {
 	err := c.send(ctx, r, into)
 	if errors.Is(err, CodeSessionRequired) {
@@ -249,7 +241,7 @@ func StaticToken(token string) TokenSource {
 // NewReceiver returns a receiver at the internal listener of a server, such as
 // http://holdfast.internal:8002. holdfast guest token makes the tokens.
 func NewReceiver(internalURL string, tokens TokenSource) (*Receiver, error) {
-	base, err := parseBase(internalURL, "/internal/")
+	base, err := retry.Base(internalURL, exampleBase, "/internal/")
 	if err != nil {
 		return nil, err
 	}

@@ -7,11 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
+
+	"holdfast/client/internal/retry"
 )
 
 // transport sends requests to a server.
@@ -55,7 +56,7 @@ func (t *transport) send(ctx context.Context, r call, into any) error {
 	}
 	for try := 0; ; try++ {
 		err := t.once(ctx, r, body, into)
-		if err == nil || try >= t.Retries || !isRetryable(err, r) || !t.backOff(ctx, try, err) {
+		if err == nil || try >= t.Retries || !isRetryable(err, r) || !retry.Wait(ctx, try, asked(err), t.MaxWait) {
 			return err
 		}
 	}
@@ -69,7 +70,7 @@ func (t *transport) once(ctx context.Context, r call, body []byte, into any) err
 	}
 	resp, err := t.HTTP.Do(req)
 	if err != nil {
-		return &networkError{err}
+		return &retry.NetworkError{Err: err}
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode >= http.StatusMultipleChoices {
@@ -77,7 +78,7 @@ func (t *transport) once(ctx context.Context, r call, body []byte, into any) err
 	}
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return &networkError{err}
+		return &retry.NetworkError{Err: err}
 	}
 	if into != nil {
 		if err := json.Unmarshal(text, into); err != nil {
@@ -123,59 +124,29 @@ func isRetryable(err error, r call) bool {
 			return refused.Code == CodeRateLimited
 		case http.StatusConflict:
 			return refused.Code == CodeInFlight && safe
-		case http.StatusRequestTimeout, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-			return safe
 		}
-		return false
+		return retry.IsTransient(refused.Status) && safe
 	}
-	_, network := errors.AsType[*networkError](err)
-	return network && safe
+	return retry.IsNetwork(err) && safe
 }
 
-// Waits before a retry if the server does not give one.
-const (
-	leastPause = 100 * time.Millisecond
-	mostPause  = 5 * time.Second
-)
-
-// backOff waits as long as the server asks for, and at least a time that grows with the
-// number of failures. It returns false if ctx ends or the wait exceeds MaxWait.
-func (t *transport) backOff(ctx context.Context, failed int, err error) bool {
-	wait := min(leastPause<<min(failed, 10), mostPause)
-	wait = wait/2 + rand.N(wait/2)
+// asked returns the wait that the server asks for before a retry.
+func asked(err error) time.Duration {
 	if refused, ok := errors.AsType[*Error](err); ok {
-		wait = max(wait, refused.RetryAfter)
+		return refused.RetryAfter
 	}
-	if wait > t.MaxWait || ctx.Err() != nil {
-		return false
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return 0
 }
-
-// networkError means that there was no response, or only a part of it.
-type networkError struct{ error }
-
-func (e *networkError) Unwrap() error { return e.error }
 
 // readError reads an error response. One that is not from Holdfast, for example from a
 // proxy, has no code.
 func readError(resp *http.Response) error {
-	e := &Error{Status: resp.StatusCode}
+	e := &Error{Status: resp.StatusCode, RetryAfter: retry.After(resp)}
 	if text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)); err == nil {
 		var p Problem
 		if json.Unmarshal(text, &p) == nil {
 			e.Problem = p
 		}
-	}
-	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
-		e.RetryAfter = time.Duration(seconds) * time.Second
 	}
 	return e
 }

@@ -192,7 +192,7 @@ func rules() []rule {
 			reason: "it is a separate module, so that its libraries are not dependencies of the server",
 		},
 		rule{
-			who: []string{"client/ext", "client/guest", "client/handoff"}, libs: []string{"pgregory.net/rapid"}, tests: []string{"internal/openapitest", "test/binary"},
+			who: []string{"client/**"}, ours: []string{"client/internal/retry"}, libs: []string{"pgregory.net/rapid"}, tests: []string{"internal/openapitest", "test/binary"},
 			reason: "other programs import it, and must not depend on packages of the server",
 		},
 		rule{
