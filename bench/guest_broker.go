@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// guestBroker is a NATS server whose messages are received, or nothing if there is none.
+// guestBroker is a NATS server with a subscriber, or empty if nats-server is not installed.
 type guestBroker struct {
 	server *testdb.BrokerServer
 	client *nats.Broker

@@ -133,7 +133,7 @@ func Score(signals []BotSignal) (float64, error) {
 }
 
 // Judge returns the verdict of a score and the action for it. After a challenge that was
-// solved, a bot is a suspect, and nobody is challenged.
+// solved, a bot is a suspect, and there is no other challenge.
 func (c *BotConfig) Judge(score float64, solved bool) (Verdict, BotAction) {
 	switch {
 	case score < c.ChallengeAt:
@@ -184,7 +184,7 @@ func HeaderAnomaly(get func(name string) string) (value float64) {
 // BotScore is an evaluation of a request, for the log. It has hashes only.
 type BotScore struct {
 	ID                         ID // without a prefix
-	Session                    ID // "": the request has none
+	Session                    ID // "": a request without a session
 	Fingerprint, IP, UserAgent []byte
 	Score                      float64
 	Verdict                    Verdict

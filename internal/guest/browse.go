@@ -11,13 +11,13 @@ import (
 	"holdfast/internal/ident"
 )
 
-// cached returns an answer of a cache, decoded. missing is the error if the catalogue does
+// cached returns an answer of a cache as JSON. missing is the error if the catalogue does
 // not have it.
-func cached[T any](ctx context.Context, s *Service, c Cache, key string, missing error, ask func(context.Context) (T, error)) (answer T, v View, err error) {
+func cached[T any](ctx context.Context, s *Service, c Cache, key string, missing error, ask func(context.Context) (T, error)) (View, error) {
 	if s.Catalogue == nil {
-		return answer, v, ErrUpstream
+		return View{}, ErrUpstream
 	}
-	v, err = s.view(ctx, c, key, func(ctx context.Context) ([]byte, error) {
+	v, err := s.view(ctx, c, key, func(ctx context.Context) ([]byte, error) {
 		answer, err := ask(ctx)
 		if err != nil {
 			return nil, err
@@ -29,9 +29,14 @@ func cached[T any](ctx context.Context, s *Service, c Cache, key string, missing
 		return text, nil
 	})
 	if errors.Is(err, errMissing) {
-		return answer, v, missing
+		err = missing
 	}
-	if err != nil {
+	return v, err
+}
+
+// decoded is cached for an answer of which the service needs more than its JSON.
+func decoded[T any](ctx context.Context, s *Service, c Cache, key string, missing error, ask func(context.Context) (T, error)) (answer T, v View, err error) {
+	if v, err = cached(ctx, s, c, key, missing, ask); err != nil {
 		return answer, v, err
 	}
 	if err := json.Unmarshal(v.Body, &answer); err != nil {
@@ -52,10 +57,7 @@ type Found struct {
 // Find searches. The query need not be normalized.
 func (s *Service) Find(ctx context.Context, q SearchQuery) (Results, View, error) {
 	q.Bounds = nil
-	if err := q.Normalize(); err != nil {
-		return Results{}, View{}, err
-	}
-	hash, err := q.Hash()
+	hash, err := q.normalizedHash()
 	if err != nil {
 		return Results{}, View{}, err
 	}
@@ -63,7 +65,7 @@ func (s *Service) Find(ctx context.Context, q SearchQuery) (Results, View, error
 	if s.Campaign {
 		c.Life = campaignLife
 	}
-	r, v, err := cached(ctx, s, c, "cache:search:list:"+hash, ErrUpstream, func(ctx context.Context) (Results, error) {
+	r, v, err := decoded(ctx, s, c, "cache:search:list:"+hash, ErrUpstream, func(ctx context.Context) (Results, error) {
 		r, err := s.Catalogue.Search(ctx, q)
 		for _, i := range r.Items {
 			if err == nil && !isMinor(i.CheapestNightlyMinor, i.TotalForStayMinor) {
@@ -84,14 +86,11 @@ func (s *Service) Find(ctx context.Context, q SearchQuery) (Results, View, error
 
 // FindPins searches for the map. The query need not be normalized.
 func (s *Service) FindPins(ctx context.Context, q SearchQuery) (Pins, View, error) {
-	if err := q.Normalize(); err != nil {
-		return Pins{}, View{}, err
-	}
-	hash, err := q.Hash()
+	hash, err := q.normalizedHash()
 	if err != nil {
 		return Pins{}, View{}, err
 	}
-	r, v, err := cached(ctx, s, CacheMap, "cache:search:map:"+hash, ErrUpstream, func(ctx context.Context) (Pins, error) {
+	r, v, err := decoded(ctx, s, CacheMap, "cache:search:map:"+hash, ErrUpstream, func(ctx context.Context) (Pins, error) {
 		r, err := s.Catalogue.Map(ctx, q)
 		for _, i := range r.Items {
 			if err == nil && !isMinor(i.CheapestNightlyMinor) {
@@ -153,7 +152,7 @@ func (s *Service) Hotel(ctx context.Context, property, locale, currency string) 
 		return View{}, ErrCurrency
 	}
 	locale = normalizeLocale(locale)
-	h, v, err := cached(ctx, s, CacheDetail, "cache:detail:"+property+":"+locale+":"+currency, ErrNoProperty, func(ctx context.Context) (Hotel, error) {
+	h, v, err := decoded(ctx, s, CacheDetail, "cache:detail:"+property+":"+locale+":"+currency, ErrNoProperty, func(ctx context.Context) (Hotel, error) {
 		h, err := s.Catalogue.Hotel(ctx, property, locale, currency)
 		if err == nil && !isMinor(h.CheapestNightlyMinor) {
 			err = ErrPrice
@@ -174,7 +173,7 @@ func (s *Service) Property(ctx context.Context, property string) (Property, erro
 	if !ok {
 		return Property{}, ErrNoProperty
 	}
-	p, _, err := cached(ctx, s, CacheProperty, "cache:property:"+property, ErrNoProperty, func(ctx context.Context) (Property, error) {
+	p, _, err := decoded(ctx, s, CacheProperty, "cache:property:"+property, ErrNoProperty, func(ctx context.Context) (Property, error) {
 		return s.Catalogue.Property(ctx, property)
 	})
 	if err != nil {
@@ -195,7 +194,7 @@ func (s *Service) Availability(ctx context.Context, q AvailabilityQuery) (View, 
 	}
 	q.Property = p.PropertyID
 	key := fmt.Sprintf("cache:availability:%s:%s:%s:%d-%d-%d", q.Property, q.From, q.To, q.Adults, q.Children, q.Rooms)
-	_, v, err := cached(ctx, s, CacheAvailability, key, ErrNoProperty, func(ctx context.Context) (Availability, error) {
+	return cached(ctx, s, CacheAvailability, key, ErrNoProperty, func(ctx context.Context) (Availability, error) {
 		a, err := s.Catalogue.Availability(ctx, q)
 		if err == nil && !isMinor(a.CheapestNightlyMinor, a.TotalForStayMinor) {
 			err = ErrPrice
@@ -208,7 +207,6 @@ func (s *Service) Availability(ctx context.Context, q AvailabilityQuery) (View, 
 		a.Offers = orEmpty(a.Offers)
 		return a, err
 	})
-	return v, err
 }
 
 // FacetsOf counts the properties of a region.
@@ -217,12 +215,11 @@ func (s *Service) FacetsOf(ctx context.Context, country, region string) (View, e
 	if !ok {
 		return View{}, ErrNoRegion
 	}
-	_, v, err := cached(ctx, s, CacheFacets, "cache:facets:"+country+":"+region, ErrNoRegion, func(ctx context.Context) (Facets, error) {
+	return cached(ctx, s, CacheFacets, "cache:facets:"+country+":"+region, ErrNoRegion, func(ctx context.Context) (Facets, error) {
 		f, err := s.Catalogue.Facets(ctx, country, region)
 		f.Stars, f.Amenities = orEmpty(f.Stars), orEmpty(f.Amenities)
 		return f, err
 	})
-	return v, err
 }
 
 // BrandPeek describes a tenant. It is ErrNoTenant if the tenant is suspended.
@@ -231,7 +228,7 @@ func (s *Service) BrandPeek(ctx context.Context, tenant string) (View, error) {
 	if !ok {
 		return View{}, ErrNoTenant
 	}
-	_, v, err := cached(ctx, s, CacheBrand, "cache:brand-peek:"+tenant, ErrNoTenant, func(ctx context.Context) (Brand, error) {
+	v, err := cached(ctx, s, CacheBrand, "cache:brand-peek:"+tenant, ErrNoTenant, func(ctx context.Context) (Brand, error) {
 		return s.Catalogue.Brand(ctx, tenant)
 	})
 	if err != nil {

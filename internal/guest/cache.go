@@ -158,8 +158,8 @@ func (v *View) missing() error {
 	return nil
 }
 
-// decode reads a stored answer. It returns false if there is none, which is also true of
-// one that another release has stored.
+// decode reads a stored answer. It returns false if the key has no value, or one in the format of
+// another release.
 func decode(c CachedValue) (v View, ok bool) {
 	if !c.Found || len(c.Value) == 0 {
 		return v, false
@@ -213,13 +213,13 @@ type loader struct {
 	ask   func(context.Context) ([]byte, error)
 }
 
-// Times between looks at a key that somebody else fills.
+// Times between reads of a key that another loader fills.
 const (
 	firstPause = 5 * time.Millisecond
 	lastPause  = 100 * time.Millisecond
 )
 
-// load reads a key, or fills it if nobody else does. It waits for another caller of the
+// load reads a key, or fills it if no other loader does. It waits for another caller of the
 // catalogue at most as long as a lock lasts; then an old answer must do, or a call of its
 // own. near says that copies of fresh answers are kept in the process.
 func (l *loader) load(ctx context.Context, hot HotCache, near bool) (View, error) {

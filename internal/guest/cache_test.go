@@ -26,12 +26,13 @@ type counted struct {
 	guest.Catalogue
 	calls atomic.Int64
 	fails atomic.Bool
-	slow  chan struct{} // calls wait until it is closed; nil: they do not
+	slow  chan struct{} // if set, a call sends to it, and waits until it is closed
 }
 
 func (c *counted) Facets(ctx context.Context, country, region string) (guest.Facets, error) {
 	c.calls.Add(1)
 	if c.slow != nil {
+		c.slow <- struct{}{}
 		<-c.slow
 	}
 	if c.fails.Load() {
@@ -197,9 +198,7 @@ func TestLeaver(t *testing.T) {
 			t.Errorf("the guest who left: %v", err)
 		}
 	})
-	for c.calls.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	<-c.slow // the catalogue is called
 	leave()
 	all.Wait()
 	close(c.slow)

@@ -29,7 +29,7 @@ type HandoffOptions struct {
 	// Site returns the booking site of a tenant.
 	Site func(tenant string) BookingSite
 
-	// Bots, if set, is told of attempts to use a handoff again.
+	// Bots, if set, counts attempts to use a handoff again.
 	Bots *Bots
 
 	// Restored is called after the keys were replaced because the database was restored.

@@ -192,7 +192,7 @@ type HotCache interface {
 	FillCached(ctx context.Context, key, owner string, value []byte, life time.Duration) (bool, error)
 
 	// FailCached replaces the lock of an owner by a mark that the value could not be filled:
-	// for life nobody gets the lock. It keeps the value, and does nothing and returns false
+	// for life the lock cannot be taken. It keeps the value, and does nothing and returns false
 	// if the owner does not have the lock any more.
 	FailCached(ctx context.Context, key, owner string, life time.Duration) (bool, error)
 }

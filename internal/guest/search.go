@@ -209,6 +209,14 @@ func (q *SearchQuery) Nights() int {
 	return nights(in, out)
 }
 
+// normalizedHash normalizes a query and returns its hash.
+func (q *SearchQuery) normalizedHash() (string, error) {
+	if err := q.Normalize(); err != nil {
+		return "", err
+	}
+	return q.Hash()
+}
+
 // Hash returns the same text for the same normalized queries only.
 func (q *SearchQuery) Hash() (string, error) {
 	text, err := json.Marshal(q)

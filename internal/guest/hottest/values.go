@@ -282,7 +282,7 @@ func (c *client) cachedValue(key string) guest.CachedValue {
 	return must(c, v, err)
 }
 
-// failCached: after a failure nobody gets the lock for a time, and the value is kept.
+// failCached: after a failure the lock cannot be taken for a time, and the value is kept.
 func failCached(_ *testing.T, c *client) {
 	ctx, k := c.t.Context(), key()
 	lock := func(owner string) bool {

@@ -191,7 +191,7 @@ func adminPage(query url.Values) (limit int, after int64, err error) {
 	return limit, after, nil
 }
 
-// eventPage is a page of events. Next is what the next one comes after; nil: there is none.
+// eventPage is a page of events. Next is the value of after for the next page, or nil on the last.
 type eventPage struct {
 	Backlog *backlog    `json:"backlog,omitempty"`
 	Events  []EventView `json:"events"`
@@ -201,6 +201,19 @@ type eventPage struct {
 type backlog struct {
 	Events int        `json:"events"` // outbox.MaxBacklog: or more
 	Oldest *time.Time `json:"oldest,omitempty"`
+}
+
+// pageOf returns a page of events that were read with a limit. position is where the next page begins.
+func pageOf[T any](all []T, limit int, view func(*T) EventView, position func(*T) int64) eventPage {
+	page := eventPage{Events: []EventView{}}
+	for i := range all {
+		page.Events = append(page.Events, view(&all[i]))
+	}
+	if len(all) == limit {
+		next := position(&all[limit-1])
+		page.Next = &next
+	}
+	return page
 }
 
 func (h *Admin) listWaiting(ctx context.Context, query url.Values) (any, error) {
@@ -214,13 +227,8 @@ func (h *Admin) listWaiting(ctx context.Context, query url.Values) (any, error) 
 		return nil, err
 	}
 	all, err := box.ListWaiting(ctx, after, limit)
-	page := eventPage{Backlog: &backlog{n, timeOrNil(oldest)}, Events: []EventView{}}
-	for i := range all {
-		page.Events = append(page.Events, ViewWaiting(&all[i]))
-		if i == limit-1 {
-			page.Next = &all[i].Position
-		}
-	}
+	page := pageOf(all, limit, ViewWaiting, func(e *outbox.WaitingEvent) int64 { return e.Position })
+	page.Backlog = &backlog{n, timeOrNil(oldest)}
 	return page, err
 }
 
@@ -230,14 +238,7 @@ func (h *Admin) listDead(ctx context.Context, query url.Values) (any, error) {
 		return nil, err
 	}
 	all, err := h.Service.Store.Outbox().ListDead(ctx, outbox.ID{Seq: after}, limit)
-	page := eventPage{Events: []EventView{}}
-	for i := range all {
-		page.Events = append(page.Events, ViewDead(&all[i]))
-		if i == limit-1 {
-			page.Next = &all[i].Seq
-		}
-	}
-	return page, err
+	return pageOf(all, limit, ViewDead, func(d *outbox.DeadEvent) int64 { return d.Seq }), err
 }
 
 func (h *Admin) listQuarantine(ctx context.Context, query url.Values) (any, error) {

@@ -18,7 +18,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// Defaults of a guest who has chosen nothing.
+// Defaults of a session without preferences.
 const (
 	defaultLocale   = "en"
 	defaultCurrency = "EUR"

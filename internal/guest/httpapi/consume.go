@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"holdfast/internal/auth/bearer"
-	"holdfast/internal/canonjson"
 	"holdfast/internal/clock"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
@@ -198,14 +197,7 @@ func unauthenticated(cause error) error {
 
 // readReceiver reads the body of a request.
 func readReceiver(w http.ResponseWriter, r *http.Request, into *guest.ConsumeRequest) error {
-	text, err := web.ReadBody(w, r, maxBody, bodyErrors(maxBody))
-	if err != nil {
-		return err
-	}
-	if mediaType(r.Header.Get("Content-Type")) != "application/json" {
-		return errMediaType
-	}
-	body, err := canonjson.Parse(text, maxBody)
+	body, err := readJSON(w, r, maxBody)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 
-	"holdfast/internal/canonjson"
 	"holdfast/internal/guest"
 	"holdfast/internal/obs"
 	"holdfast/internal/web"
@@ -90,14 +89,7 @@ func (d *Demo) arrive(w http.ResponseWriter, r *http.Request, at web.Address) er
 	if err := x.sameSite(); err != nil {
 		return err
 	}
-	text, err := web.ReadBody(w, r, maxBody, bodyErrors(maxBody))
-	if err != nil {
-		return err
-	}
-	if mediaType(r.Header.Get("Content-Type")) != "application/json" {
-		return errMediaType
-	}
-	body, err := canonjson.Parse(text, maxBody)
+	body, err := readJSON(w, r, maxBody)
 	if err != nil {
 		return err
 	}

@@ -155,19 +155,13 @@ func (x *exchange) setCookie(session guest.ID) {
 // read reads the body and the idempotency key.
 func (x *exchange) read() (err error) {
 	most := cmp.Or(x.action.most, maxBody)
-	text, err := web.ReadBody(x.out, x.in, int64(most), bodyErrors(most))
-	if err != nil {
-		return err
-	}
-	switch {
-	case x.action.body:
-		if mediaType(x.in.Header.Get("Content-Type")) != "application/json" {
-			return errMediaType
-		}
-		if x.body, err = canonjson.Parse(text, most); err != nil {
+	if x.action.body {
+		if x.body, err = readJSON(x.out, x.in, most); err != nil {
 			return err
 		}
-	case len(text) > 0:
+	} else if text, err := web.ReadBody(x.out, x.in, int64(most), bodyErrors(most)); err != nil {
+		return err
+	} else if len(text) > 0 {
 		return web.Refuse(http.StatusBadRequest, "invalid", "this request takes no body")
 	}
 	if !x.action.mutates {
@@ -179,6 +173,18 @@ func (x *exchange) read() (err error) {
 	}
 	x.mutation = guest.Mutation{Session: x.session, Route: x.in.Method + " " + x.route.template, Key: key, Digest: x.digest(), Trace: obs.TraceParent(x.in)}
 	return nil
+}
+
+// readJSON reads a body of JSON of at most so many bytes.
+func readJSON(w http.ResponseWriter, r *http.Request, most int) (canonjson.Value, error) {
+	text, err := web.ReadBody(w, r, int64(most), bodyErrors(most))
+	if err != nil {
+		return "", err
+	}
+	if mediaType(r.Header.Get("Content-Type")) != "application/json" {
+		return "", errMediaType
+	}
+	return canonjson.Parse(text, most)
 }
 
 // digest is that of everything that the request says. Its parts have no line breaks.
