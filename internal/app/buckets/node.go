@@ -334,8 +334,10 @@ func (c *command) maintained(ctx context.Context, folder string, run func(contex
 			}
 			bar.Show(n)
 		},
-		Waiting: func() {
-			waits.Do(func() { fmt.Fprintln(c.Stderr, "holdfast: waiting until a backup has ended") })
+		Waiting: func(expires buckets.Moment) {
+			waits.Do(func() {
+				fmt.Fprintf(c.Stderr, "holdfast: waiting until a backup has ended; one that was killed is waited for until %s\n", expires.Time().Format("15:04:05 MST"))
+			})
 		},
 	})
 	if bar != nil {

@@ -34,8 +34,9 @@ type Options struct {
 	// be called by one goroutine at a time.
 	Show func(step Step, n, total int64)
 	// Waiting is called when a backup holds the garbage collection, by several goroutines.
-	// Until the backup has ended, no row is changed and no copy is removed.
-	Waiting func()
+	// Until the backup has ended, no row is changed and no copy is removed. The hold of a
+	// backup that was killed expires at the moment given.
+	Waiting func(expires buckets.Moment)
 }
 
 // holdPoll is how often a hold is read again.
@@ -49,7 +50,7 @@ func (o *Options) wait(ctx context.Context) error {
 			return err
 		}
 		if first {
-			o.Waiting()
+			o.Waiting(until)
 		}
 		if !clock.Sleep(ctx, holdPoll) {
 			return ctx.Err()

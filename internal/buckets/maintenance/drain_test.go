@@ -291,7 +291,7 @@ func TestBackupHolds(t *testing.T) {
 		waits := 0
 		options := s.during("west:1")
 		release := hold()
-		options.Waiting = func() {
+		options.Waiting = func(buckets.Moment) {
 			waits++
 			if now := s.row("a"); !slices.Equal(now.Sharks, o.Sharks) || len(s.files("west:1")) != 2 {
 				t.Errorf("changed during the backup: %v %v", now.Sharks, s.files("west:1"))
@@ -305,7 +305,7 @@ func TestBackupHolds(t *testing.T) {
 		s.put("b", "abc")
 		release = hold()
 		var once sync.Once
-		options.Waiting = func() {
+		options.Waiting = func(buckets.Moment) {
 			once.Do(func() { // several goroutines call it
 				waits++
 				if len(s.files("west:1")) != 2 {

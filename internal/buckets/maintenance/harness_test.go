@@ -248,7 +248,7 @@ func (s *site) wantFiles() {
 }
 
 func (s *site) options() maintenance.Options {
-	return maintenance.Options{Store: s.store, Cluster: s.cluster, Clock: clock.System, Folder: s.folder, Show: func(maintenance.Step, int64, int64) {}, Waiting: func() {}}
+	return maintenance.Options{Store: s.store, Cluster: s.cluster, Clock: clock.System, Folder: s.folder, Show: func(maintenance.Step, int64, int64) {}, Waiting: func(buckets.Moment) {}}
 }
 
 // audit runs an audit and returns its findings as "problem node object repaired".
