@@ -68,6 +68,7 @@ func Open(_ context.Context, opts Options) (*DB, error) {
 		stopped: make(chan struct{}),
 		readers: newReaders(opts.Path, opts.Readers),
 	}
+	conn.SetBusyTimeout(0) // see writer.lock
 	db.writer = &writer{db: db, conn: conn}
 	go db.writer.run()
 	return db, nil
