@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"holdfast/internal/db/migrate"
+	"holdfast/internal/db/rows"
 	"holdfast/internal/db/sqlitedb"
 )
 
@@ -61,6 +62,19 @@ type closing struct {
 }
 
 func (c closing) Close() error { c.close(); return nil }
+
+// Rows returns the access to the rows of tables; nil if the engine has none.
+func (d *Database) Rows() rows.Database {
+	if c, ok := d.conn.(interface{ Rows() rows.Database }); ok {
+		return c.Rows()
+	}
+	if c, ok := d.conn.(closing); ok {
+		if p, ok := c.pool.(interface{ Rows() rows.Database }); ok {
+			return p.Rows()
+		}
+	}
+	return nil
+}
 
 // Embedded reports whether the database is a SQLite file.
 func (d *Database) Embedded() bool { return d.file != nil }

@@ -76,7 +76,7 @@ func migrateTogether(t *testing.T, processes []*engine.Database) {
 	if hashes, err := db.SecretHashes(t.Context()); err != nil || hashes != nil {
 		t.Fatalf("before the migration: %v, %v", hashes, err)
 	}
-	if pending, err := db.Pending(t.Context()); err != nil || len(pending) != 1 {
+	if pending, err := db.Pending(t.Context()); err != nil || len(pending) == 0 {
 		t.Errorf("before the migration %d are pending, %v", len(pending), err)
 	}
 	for _, err := range testdb.Together(len(processes), func(i int) error {

@@ -92,6 +92,8 @@ func classifyState(state string) (fault.Code, string) {
 		return fault.Unavailable, "the database's disk is full"
 	case "53300":
 		return fault.Unavailable, "the database server has no free connection"
+	case "HF503": // refuse_write_v1
+		return fault.Unavailable, "the service is read-only: retry later"
 	case "25006":
 		return fault.Unavailable, "the database is read-only"
 	case "57014", "25P03": // 25P03: idle in a transaction for too long

@@ -32,6 +32,9 @@ func classify(err error) error {
 		return err
 	}
 	code := sqlite.ErrCode(err)
+	if code == sqlite.ResultConstraintTrigger { // the only triggers are those of Close
+		return fault.Wrap(fault.Unavailable, "the service is read-only: retry later", err)
+	}
 	if code == sqlite.ResultIOErrSHMSize { // no space for the index of the WAL
 		code = sqlite.ResultFull
 	}

@@ -1,0 +1,22 @@
+-- Which services are read-only. Triggers of their tables, which exist only as long as
+-- necessary, check it in the transaction of each write.
+CREATE TABLE read_only (
+	service TEXT        NOT NULL PRIMARY KEY,
+	holder  TEXT        NOT NULL,
+	until   TIMESTAMPTZ NOT NULL
+);
+
+-- The progress of a copy to another database, and until when its changes are logged.
+CREATE TABLE copy_state (
+	service   TEXT        NOT NULL PRIMARY KEY,
+	state     TEXT        NOT NULL,
+	log_until TIMESTAMPTZ NOT NULL
+);
+
+-- Keys of rows that were changed during a copy, as JSON.
+CREATE TABLE copy_log (
+	id         BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	service    TEXT NOT NULL,
+	table_name TEXT NOT NULL,
+	key        TEXT NOT NULL
+);

@@ -1,0 +1,208 @@
+package pgdb
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/db/rows"
+	"holdfast/internal/fault"
+)
+
+// eachTable calls fn for each table, with a transaction of its own. A trigger waits for
+// the writers of its table, and they may wait for each other's tables.
+func (d tables) eachTable(ctx context.Context, name string, groups []rows.Group, fn func(tx *Tx, t *rows.Table) error) error {
+	for _, g := range groups {
+		for i := range g.Tables {
+			if err := d.locking(ctx, name, func(tx *Tx) error { return fn(tx, &g.Tables[i]) }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// locking runs a transaction that locks a table, as a migration does: others wait for it
+// only for a short time.
+func (d tables) locking(ctx context.Context, name string, fn func(tx *Tx) error) error {
+	for tries := 1; ; tries++ {
+		err := d.db.Tx(ctx, name, func(tx *Tx) error {
+			if _, err := tx.Exec(boundLocks, lockWait.String()); err != nil {
+				return err
+			}
+			return fn(tx)
+		})
+		var pg *pgconn.PgError
+		if !errors.As(err, &pg) || pg.Code != "55P03" || tries == lockTries || !clock.Sleep(ctx, lockPause) {
+			return err
+		}
+	}
+}
+
+func (d tables) Log(ctx context.Context, service string, groups []rows.Group) error {
+	err := d.db.Tx(ctx, "copy.log", func(tx *Tx) error {
+		if err := citusTriggers(tx); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(Statement{"copy.log_state", `
+			INSERT INTO copy_state (service, state, log_until) VALUES ($1::text, '', clock_timestamp() + $2::bigint * interval '1 millisecond')
+			ON CONFLICT (service) DO UPDATE SET state = '', log_until = EXCLUDED.log_until`}, service, rows.LogLease.Milliseconds()); err != nil {
+			return err
+		}
+		_, err := tx.Exec(Statement{"copy.clear_log", `DELETE FROM copy_log WHERE service = $1::text`}, service)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return d.eachTable(ctx, "copy.log", groups, func(tx *Tx, t *rows.Table) error { return tx.script(logging(service, t)) })
+}
+
+// errCitus means that triggers cannot be used, because Citus keeps the rows on other nodes.
+var errCitus = fault.New(fault.Invalid, "a database on Citus can be the target of a copy, but neither its source nor read-only")
+
+func citusTriggers(tx *Tx) error {
+	var citus bool
+	if _, err := tx.QueryRow(hasCitus, nil, &citus); err != nil {
+		return err
+	}
+	if citus {
+		return errCitus
+	}
+	return nil
+}
+
+// logging returns the statements that create the trigger of a table.
+func logging(service string, t *rows.Table) string {
+	key := func(of string) string {
+		var all []string
+		for _, c := range t.Columns[:t.Key] {
+			all = append(all, of+"."+c.Name)
+		}
+		return strings.Join(all, ", ")
+	}
+	add := func(of string) string {
+		return `INSERT INTO copy_log (service, table_name, key) VALUES ('` + service + `', '` + t.Name + `', json_build_array(` + key(of) + `)::text);`
+	}
+	return `
+		CREATE OR REPLACE FUNCTION copy_log_` + t.Name + `() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+		BEGIN
+			IF NOT EXISTS (SELECT FROM copy_state WHERE service = '` + service + `' AND log_until > clock_timestamp()) THEN
+				RETURN NULL;
+			END IF;
+			IF TG_OP <> 'DELETE' THEN ` + add("NEW") + ` END IF;
+			IF TG_OP = 'DELETE' THEN ` + add("OLD") + ` END IF;
+			IF TG_OP = 'UPDATE' THEN
+				IF (` + key("OLD") + `) IS DISTINCT FROM (` + key("NEW") + `) THEN ` + add("OLD") + ` END IF;
+			END IF;
+			RETURN NULL;
+		END $$;
+		CREATE OR REPLACE TRIGGER copy_log AFTER INSERT OR UPDATE OR DELETE ON ` + t.Name + `
+			FOR EACH ROW EXECUTE FUNCTION copy_log_` + t.Name + `()`
+}
+
+func (d tables) KeepLog(ctx context.Context, service string) error {
+	n, err := d.db.Exec(ctx, Statement{"copy.keep_log", `
+		UPDATE copy_state SET log_until = clock_timestamp() + $2::bigint * interval '1 millisecond'
+		WHERE service = $1::text AND log_until > clock_timestamp() + interval '1 hour'`}, service, rows.LogLease.Milliseconds())
+	if err == nil && n == 0 {
+		return rows.ErrLapsed
+	}
+	return err
+}
+
+func (d tables) Unlog(ctx context.Context, service string, groups []rows.Group) error {
+	err := d.eachTable(ctx, "copy.unlog", groups, func(tx *Tx, t *rows.Table) error {
+		return tx.script(`DROP TRIGGER IF EXISTS copy_log ON ` + t.Name + `; DROP FUNCTION IF EXISTS copy_log_` + t.Name + `()`)
+	})
+	if err != nil {
+		return err
+	}
+	return d.db.Tx(ctx, "copy.unlog", func(tx *Tx) error {
+		if _, err := tx.Exec(Statement{"copy.end_log", `UPDATE copy_state SET log_until = 'epoch' WHERE service = $1::text`}, service); err != nil {
+			return err
+		}
+		_, err := tx.Exec(Statement{"copy.clear_log", `DELETE FROM copy_log WHERE service = $1::text`}, service)
+		return err
+	})
+}
+
+// end is the end of a lease: $3 is its duration in milliseconds, or 0.
+const end = `CASE WHEN $3::bigint = 0 THEN '9999-01-01 00:00:00+00'::timestamptz ELSE clock_timestamp() + $3::bigint * interval '1 millisecond' END`
+
+// refuseWrite creates the function of a trigger before each statement. Its query has a
+// snapshot of its own, and the statement holds the lock of its table, for which Close waits.
+const refuseWrite = `
+	CREATE OR REPLACE FUNCTION refuse_write_v1() RETURNS TRIGGER LANGUAGE plpgsql VOLATILE AS $$
+	BEGIN
+		IF EXISTS (SELECT FROM read_only WHERE service = TG_ARGV[0] AND until > clock_timestamp()) THEN
+			RAISE EXCEPTION 'the service is read-only' USING ERRCODE = 'HF503';
+		END IF;
+		RETURN NULL;
+	END $$`
+
+func (d tables) Close(ctx context.Context, service, holder string, lease time.Duration, groups []rows.Group) error {
+	err := d.db.Tx(ctx, "read_only.close", func(tx *Tx) error {
+		if err := citusTriggers(tx); err != nil {
+			return err
+		}
+		n, err := tx.Exec(Statement{"read_only.set", `
+			INSERT INTO read_only AS r (service, holder, until) VALUES ($1::text, $2::text, ` + end + `)
+			ON CONFLICT (service) DO UPDATE SET holder = EXCLUDED.holder, until = EXCLUDED.until
+			WHERE r.holder = EXCLUDED.holder OR r.until <= clock_timestamp()`}, service, holder, lease.Milliseconds())
+		if err == nil && n == 0 {
+			return fault.Newf(fault.Conflict, "%s is read-only already", service)
+		}
+		if err != nil {
+			return err
+		}
+		return tx.script(refuseWrite)
+	})
+	if err != nil {
+		return err
+	}
+	// The lock that the trigger needs is granted when all transactions that have written the
+	// table have ended, and later ones see that the service is read-only.
+	return d.eachTable(ctx, "read_only.close", groups, func(tx *Tx, t *rows.Table) error {
+		return tx.script(`CREATE OR REPLACE TRIGGER read_only BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON ` + t.Name + `
+			FOR EACH STATEMENT EXECUTE FUNCTION refuse_write_v1('` + service + `')`)
+	})
+}
+
+// A lease is prolonged while this much of it is left, so that the commit is not later than
+// its end.
+const leaseMargin = 5 * time.Second
+
+func (d tables) Prolong(ctx context.Context, service, holder string, lease time.Duration) error {
+	start := time.Now()
+	n, err := d.db.Exec(ctx, Statement{"read_only.prolong", `
+		UPDATE read_only SET until = ` + end + `
+		WHERE service = $1::text AND holder = $2::text AND until > clock_timestamp() + $4::bigint * interval '1 millisecond'`},
+		service, holder, lease.Milliseconds(), leaseMargin.Milliseconds())
+	if err == nil && (n == 0 || time.Since(start) > leaseMargin) {
+		return rows.ErrLapsed
+	}
+	return err
+}
+
+func (d tables) Reopen(ctx context.Context, service string, groups []rows.Group) error {
+	if _, err := d.db.Exec(ctx, Statement{"read_only.reopen", `DELETE FROM read_only WHERE service = $1::text`}, service); err != nil {
+		return err
+	}
+	return d.eachTable(ctx, "read_only.reopen", groups, func(tx *Tx, t *rows.Table) error {
+		return tx.script(`DROP TRIGGER IF EXISTS read_only ON ` + t.Name)
+	})
+}
+
+func (d tables) ReadOnly(ctx context.Context, service string) (holder string, until time.Time, err error) {
+	_, err = d.db.QueryRow(ctx, Statement{"read_only.get", `SELECT holder, until FROM read_only WHERE service = $1::text AND until > clock_timestamp()`},
+		[]any{service}, &holder, &until)
+	if until.Equal(rows.Forever) {
+		until = time.Time{}
+	}
+	return holder, until, err
+}

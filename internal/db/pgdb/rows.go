@@ -1,0 +1,365 @@
+package pgdb
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"holdfast/internal/canonjson"
+	"holdfast/internal/db/rows"
+)
+
+// Rows returns the access to the rows of a service's tables.
+func (db *DB) Rows() rows.Database { return tables{db.Patient(longestCopy)} }
+
+// longestCopy limits a transaction of a copy, such as one that reads a whole table.
+const longestCopy = 6 * time.Hour
+
+// tables implements rows.Database.
+type tables struct{ db *DB }
+
+func (d tables) View(ctx context.Context, fn func(rows.View) error) error {
+	return d.db.run(ctx, "copy.view", func(ctx context.Context, c *pgx.Conn) error {
+		tx, err := c.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+		if err != nil {
+			return err
+		}
+		err = fn(view{ctx, tx})
+		if end := tx.Rollback(ctx); end != nil && !errors.Is(end, pgx.ErrTxClosed) {
+			err = errors.Join(err, end)
+		}
+		return err
+	})
+}
+
+func (d tables) Update(ctx context.Context, fn func(rows.Update) error) error {
+	return d.db.Tx(ctx, "copy.update", func(tx *Tx) error {
+		// One connection to each node of Citus, so that its statements see each other.
+		if err := tx.script(`SET LOCAL statement_timeout = 0; SET LOCAL citus.multi_shard_modify_mode TO 'sequential'`); err != nil {
+			return err
+		}
+		return fn(update{tx.ctx, tx.tx})
+	})
+}
+
+type view struct {
+	ctx context.Context
+	tx  pgx.Tx
+}
+
+// parameter returns a parameter of a column's type.
+func parameter(i int, c rows.Column) string {
+	p := "$" + strconv.Itoa(i)
+	switch c.Kind {
+	case rows.Integer:
+		return p + "::bigint"
+	case rows.Bytes:
+		return p + "::bytea"
+	case rows.UUID:
+		return p + "::text::uuid"
+	case rows.JSON:
+		return p + "::text::jsonb"
+	case rows.RawJSON:
+		return p + "::text::json"
+	case rows.Millis, rows.Micros:
+		return p + "::timestamptz"
+	case rows.MillisUTC:
+		return p + "::timestamp"
+	case rows.Text:
+	}
+	return p + "::text"
+}
+
+// selected returns the columns in the form in which they are read.
+func selected(t *rows.Table) string {
+	all := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		all[i] = cmp.Or(t.Postgres[c.Name], c.Name)
+		switch c.Kind {
+		case rows.Integer:
+			all[i] += "::bigint"
+		case rows.UUID, rows.JSON, rows.RawJSON, rows.Text:
+			all[i] += "::text"
+		case rows.Bytes, rows.Millis, rows.MillisUTC, rows.Micros:
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// scanner reads the values of rows.
+type scanner struct {
+	columns []rows.Column
+	targets []any
+	row     rows.Row
+}
+
+func newScanner(columns []rows.Column) *scanner {
+	s := &scanner{columns: columns, row: make(rows.Row, len(columns))}
+	for _, c := range columns {
+		var target any
+		switch c.Kind {
+		case rows.Integer:
+			target = new(pgtype.Int8)
+		case rows.Bytes:
+			target = new([]byte)
+		case rows.Millis, rows.Micros:
+			target = new(pgtype.Timestamptz)
+		case rows.MillisUTC:
+			target = new(pgtype.Timestamp)
+		case rows.UUID, rows.JSON, rows.RawJSON, rows.Text:
+			target = new(pgtype.Text)
+		}
+		s.targets = append(s.targets, target)
+	}
+	return s
+}
+
+// values returns the row that was scanned. It is valid until the next one.
+func (s *scanner) values() (rows.Row, error) {
+	for i, c := range s.columns {
+		v, err := value(s.targets[i], c)
+		if err != nil {
+			return nil, err
+		}
+		s.row[i] = v
+	}
+	return s.row, nil
+}
+
+func value(target any, c rows.Column) (any, error) {
+	switch t := target.(type) {
+	case *pgtype.Int8:
+		if t.Valid {
+			return t.Int64, nil
+		}
+	case *[]byte:
+		if *t != nil {
+			return *t, nil
+		}
+	case *pgtype.Text:
+		switch {
+		case t.Valid && c.Kind == rows.JSON:
+			v, err := canonjson.Restore([]byte(t.String))
+			return string(v), err
+		case t.Valid:
+			return t.String, nil
+		}
+	case *pgtype.Timestamptz:
+		if t.Valid {
+			return moment(t.Time, t.InfinityModifier, c)
+		}
+	case *pgtype.Timestamp:
+		if t.Valid {
+			return moment(t.Time, t.InfinityModifier, c)
+		}
+	}
+	return nil, nil
+}
+
+func moment(t time.Time, infinity pgtype.InfinityModifier, c rows.Column) (any, error) {
+	switch {
+	case infinity != pgtype.Finite:
+		return nil, fmt.Errorf("%s is infinite", c.Name)
+	case c.Kind == rows.Micros:
+		return t.UnixMicro(), nil
+	}
+	return t.UnixMilli(), nil
+}
+
+func (v view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Row) error) error {
+	where, args := t.Where(owner, span, parameter)
+	return v.each(t.Columns, `SELECT `+selected(t)+` FROM `+t.Name+` WHERE `+where+` ORDER BY `+t.KeyNames(), fn, args...)
+}
+
+func (v view) each(columns []rows.Column, sql string, fn func(rows.Row) error, args ...any) error {
+	found, err := v.tx.Query(v.ctx, sql, args...)
+	if err != nil {
+		return err
+	}
+	s := newScanner(columns)
+	_, err = pgx.ForEachRow(found, s.targets, func() error {
+		row, err := s.values()
+		if err != nil {
+			return err
+		}
+		return fn(row)
+	})
+	return err
+}
+
+func (v view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Row) error) error {
+	sql := `SELECT ` + selected(t) + ` FROM ` + t.Name + ` WHERE ` + t.WhereKey(parameter)
+	batch := &pgx.Batch{}
+	for _, key := range keys {
+		batch.Queue(sql, key...)
+	}
+	answers := v.tx.SendBatch(v.ctx, batch)
+	s := newScanner(t.Columns)
+	for range keys {
+		found, err := answers.Query()
+		if err == nil {
+			_, err = pgx.ForEachRow(found, s.targets, func() error {
+				row, err := s.values()
+				if err != nil {
+					return err
+				}
+				return fn(row)
+			})
+		}
+		if err != nil {
+			return errors.Join(err, answers.Close())
+		}
+	}
+	return answers.Close()
+}
+
+func (v view) Count(t *rows.Table, most int64) (n int64, err error) {
+	sql := `SELECT count(*) FROM ` + t.Name
+	if most > 0 {
+		sql = `SELECT count(*) FROM (SELECT 1 FROM ` + t.Name + ` LIMIT ` + strconv.FormatInt(most, 10) + `) AS found`
+	}
+	return n, v.tx.QueryRow(v.ctx, sql).Scan(&n)
+}
+
+func (v view) Bound(t *rows.Table, owner int, after rows.Row, n int) (bound rows.Row, err error) {
+	where, args := t.Where(owner, rows.Span{After: after}, parameter)
+	of := rows.Table{Columns: t.Columns[:owner]}
+	err = v.each(of.Columns, `SELECT `+selected(&of)+` FROM `+t.Name+` WHERE `+where+` ORDER BY `+of.Names()+` LIMIT 1 OFFSET `+strconv.Itoa(n),
+		func(r rows.Row) error { bound = r.Clone(); return nil }, args...)
+	return bound, err
+}
+
+func sequence(ctx context.Context, tx pgx.Tx, t *rows.Table) (name string, err error) {
+	return name, tx.QueryRow(ctx, `SELECT pg_get_serial_sequence($1::text, $2::text)`, t.Name, t.Columns[0].Name).Scan(&name)
+}
+
+func (v view) Last(t *rows.Table) (n int64, err error) {
+	name, err := sequence(v.ctx, v.tx, t)
+	if err != nil {
+		return 0, err
+	}
+	return n, v.tx.QueryRow(v.ctx, `SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM `+name).Scan(&n)
+}
+
+func (v view) Changes(service string, of map[string]*rows.Table, limit int) (all []rows.Change, err error) {
+	found, err := v.tx.Query(v.ctx, `SELECT id, table_name, key FROM copy_log WHERE service = $1::text ORDER BY id LIMIT $2::integer`, service, limit)
+	if err != nil {
+		return nil, err
+	}
+	var change rows.Change
+	var text string
+	_, err = pgx.ForEachRow(found, []any{&change.ID, &change.Table, &text}, func() (err error) {
+		change.Key, err = of[change.Table].ParseKey(text)
+		all = append(all, change)
+		return err
+	})
+	return all, err
+}
+
+func (v view) State(service string) (state string, err error) {
+	err = v.tx.QueryRow(v.ctx, `SELECT state FROM copy_state WHERE service = $1::text`, service).Scan(&state)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = nil
+	}
+	return state, err
+}
+
+type update struct {
+	ctx context.Context
+	tx  pgx.Tx
+}
+
+func (u update) exec(sql string, args ...any) error {
+	_, err := u.tx.Exec(u.ctx, sql, args...)
+	return err
+}
+
+func (u update) Delete(t *rows.Table, owner int, span rows.Span) error {
+	where, args := t.Where(owner, span, parameter)
+	return u.exec(`DELETE FROM `+t.Name+` WHERE `+where, args...)
+}
+
+func (u update) Insert(t *rows.Table, all []rows.Row) error {
+	names := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		names[i] = c.Name
+	}
+	_, err := u.tx.CopyFrom(u.ctx, pgx.Identifier{t.Name}, names, pgx.CopyFromSlice(len(all), func(i int) ([]any, error) {
+		return arguments(t.Columns, all[i], true)
+	}))
+	return err
+}
+
+// arguments returns the values of the first columns for the driver. A COPY has the types
+// of the columns, and statements those of parameter.
+func arguments(columns []rows.Column, row rows.Row, isCopy bool) ([]any, error) {
+	args := make([]any, len(row))
+	for i, v := range row {
+		args[i] = v
+		if v == nil {
+			continue
+		}
+		switch columns[i].Kind {
+		case rows.Millis, rows.MillisUTC:
+			args[i] = time.UnixMilli(v.(int64)).UTC()
+		case rows.Micros:
+			args[i] = time.UnixMicro(v.(int64)).UTC()
+		case rows.UUID:
+			if !isCopy {
+				continue
+			}
+			id := pgtype.UUID{Valid: true}
+			if n, err := hex.Decode(id.Bytes[:], []byte(strings.ReplaceAll(v.(string), "-", ""))); err != nil || n != len(id.Bytes) {
+				return nil, fmt.Errorf("%s is not a UUID", columns[i].Name)
+			}
+			args[i] = id
+		case rows.Integer, rows.Text, rows.Bytes, rows.JSON, rows.RawJSON:
+		}
+	}
+	return args, nil
+}
+
+func (u update) Put(t *rows.Table, all []rows.Row) error {
+	return u.repeat(t, `INSERT INTO `+t.Name+` (`+t.Names()+`) VALUES (`+t.Parameters(parameter)+`) `+t.OnConflict(), all)
+}
+
+func (u update) Remove(t *rows.Table, keys []rows.Row) error {
+	return u.repeat(t, `DELETE FROM `+t.Name+` WHERE `+t.WhereKey(parameter), keys)
+}
+
+func (u update) repeat(t *rows.Table, sql string, all []rows.Row) error {
+	batch := &pgx.Batch{}
+	for _, row := range all {
+		args, err := arguments(t.Columns, row, false)
+		if err != nil {
+			return err
+		}
+		batch.Queue(sql, args...)
+	}
+	return u.tx.SendBatch(u.ctx, batch).Close()
+}
+
+func (u update) SetLast(t *rows.Table, n int64) error {
+	name, err := sequence(u.ctx, u.tx, t)
+	if err != nil {
+		return err
+	}
+	return u.exec(`SELECT setval($1::text::regclass, greatest($2::bigint, 1), $2::bigint > 0)`, name, n)
+}
+
+func (u update) Forget(ids []int64) error {
+	return u.exec(`DELETE FROM copy_log WHERE id = ANY ($1::bigint[])`, ids)
+}
+
+func (u update) SetState(service, state string) error {
+	return u.exec(`INSERT INTO copy_state (service, state, log_until) VALUES ($1::text, $2::text, 'epoch')
+		ON CONFLICT (service) DO UPDATE SET state = EXCLUDED.state`, service, state)
+}

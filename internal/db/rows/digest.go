@@ -1,0 +1,128 @@
+package rows
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// Digest is the number of rows, and the sum of the hashes of each.
+type Digest struct {
+	Rows   int64
+	Hi, Lo uint64
+}
+
+// Add adds a row.
+func (d *Digest) Add(r Row) {
+	h := sha256.New()
+	var head [9]byte
+	for _, v := range r {
+		switch v := v.(type) {
+		case nil:
+			head[0] = 0
+			h.Write(head[:1])
+		case int64:
+			head[0] = 1
+			binary.BigEndian.PutUint64(head[1:], uint64(v))
+			h.Write(head[:])
+		case string:
+			head[0] = 2
+			binary.BigEndian.PutUint64(head[1:], uint64(len(v)))
+			h.Write(head[:])
+			h.Write([]byte(v))
+		case []byte:
+			head[0] = 3
+			binary.BigEndian.PutUint64(head[1:], uint64(len(v)))
+			h.Write(head[:])
+			h.Write(v)
+		default:
+			panic(fmt.Sprintf("rows: a value of type %T", v))
+		}
+	}
+	sum := h.Sum(nil)
+	var carry uint64
+	d.Rows++
+	d.Lo, carry = bits.Add64(d.Lo, binary.BigEndian.Uint64(sum), 0)
+	d.Hi, _ = bits.Add64(d.Hi, binary.BigEndian.Uint64(sum[8:]), carry)
+}
+
+// String returns the sum in hexadecimal.
+func (d Digest) String() string { return fmt.Sprintf("%016x%016x", d.Hi, d.Lo) }
+
+// Bytes returns the approximate memory of a row.
+func (r Row) Bytes() (n int) {
+	for _, v := range r {
+		switch v := v.(type) {
+		case string:
+			n += len(v)
+		case []byte:
+			n += len(v)
+		}
+		n += 32
+	}
+	return n
+}
+
+// Clone returns a copy that shares no memory with r.
+func (r Row) Clone() Row {
+	c := slices.Clone(r)
+	for i, v := range c {
+		if b, ok := v.([]byte); ok {
+			c[i] = slices.Clone(b)
+		}
+	}
+	return c
+}
+
+// Text returns a key as a JSON array.
+func (r Row) Text() string {
+	text, err := json.Marshal([]any(r))
+	if err != nil {
+		panic(err) // integers and strings
+	}
+	return string(text)
+}
+
+// ParseKey reads a key of a table, or the first columns of it, from a JSON array.
+func (t *Table) ParseKey(text string) (Row, error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var key []any
+	if err := d.Decode(&key); err != nil || len(key) > t.Key {
+		return nil, fmt.Errorf("%s: not a key: %s", t.Name, text)
+	}
+	for i, v := range key {
+		switch v := v.(type) {
+		case string:
+		case json.Number:
+			n, err := v.Int64()
+			if err != nil {
+				return nil, fmt.Errorf("%s: not a key: %s", t.Name, text)
+			}
+			key[i] = n
+		default:
+			return nil, fmt.Errorf("%s: not a key: %s", t.Name, text)
+		}
+	}
+	return key, nil
+}
+
+// Compare orders owners and keys: by integers, or by the bytes of texts.
+func (r Row) Compare(o Row) int {
+	return slices.CompareFunc(r, o, func(a, b any) int {
+		if n, ok := a.(int64); ok {
+			switch m := b.(int64); {
+			case n < m:
+				return -1
+			case n > m:
+				return 1
+			}
+			return 0
+		}
+		return strings.Compare(a.(string), b.(string))
+	})
+}

@@ -1,0 +1,243 @@
+// Package rows describes the tables of a service in the same way for all engines, so that
+// rows can be copied from one engine to another and compared. It knows no service.
+package rows
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+)
+
+// Kind is the type of a column. A value in Go is nil, an int64, a string or a []byte.
+type Kind uint8
+
+// The kinds, with their types in SQLite and in PostgreSQL.
+const (
+	Integer   Kind = iota // int64: INTEGER, and bigint, integer or smallint
+	Text                  // string: TEXT, and text or varchar
+	Bytes                 // []byte: BLOB, and bytea
+	UUID                  // string in lower case: TEXT, and uuid
+	JSON                  // string, canonical: TEXT, and jsonb
+	RawJSON               // string: TEXT, and json
+	Millis                // int64, milliseconds since 1970: INTEGER, and timestamptz
+	MillisUTC             // int64, milliseconds since 1970: INTEGER, and timestamp in UTC
+	Micros                // int64, microseconds since 1970: INTEGER, and timestamptz
+)
+
+var kinds = map[string]Kind{
+	"integer": Integer, "text": Text, "bytes": Bytes, "uuid": UUID, "json": JSON, "rawjson": RawJSON,
+	"millis": Millis, "millisutc": MillisUTC, "micros": Micros,
+}
+
+// Column is a column of a table.
+type Column struct {
+	Name string
+	Kind Kind
+}
+
+// Columns reads a list such as "user_id integer, name text".
+func Columns(list string) (all []Column) {
+	for item := range strings.SplitSeq(list, ",") {
+		name, kind, _ := strings.Cut(strings.TrimSpace(item), " ")
+		k, ok := kinds[kind]
+		if !ok {
+			panic("rows: no kind of column: " + item)
+		}
+		all = append(all, Column{name, k})
+	}
+	return all
+}
+
+// Table is a table of a service. Columns that the engine computes are not listed.
+type Table struct {
+	Name    string
+	Columns []Column // those of the key first, and of them those of the owner
+	Key     int      // number of columns of the key
+	Seeded  bool     // the migrations insert rows
+	Numbers bool     // the database assigns the first column, and no number twice
+
+	// Replace says that all rows of an owner are replaced when one has changed, because
+	// another constraint than the key forbids to replace one, or the key is not unique.
+	Replace bool
+
+	// SQLite has an expression for each column that only SQLite has, in which {name} is the
+	// value of another column.
+	SQLite map[string]string
+
+	// Postgres has an expression for each column that PostgreSQL reads with another meaning.
+	Postgres map[string]string
+
+	// With, if set, returns the key of a row that changes with the one with this key.
+	With func(key Row) Row
+}
+
+// Names returns the names of the columns, separated by commas.
+func (t *Table) Names() string { return names(t.Columns) }
+
+// KeyNames returns the names of the columns of the key, separated by commas.
+func (t *Table) KeyNames() string { return names(t.Columns[:t.Key]) }
+
+func names(columns []Column) string {
+	all := make([]string, len(columns))
+	for i, c := range columns {
+		all[i] = c.Name
+	}
+	return strings.Join(all, ", ")
+}
+
+// Group is a number of tables with the same owners. Parents of foreign keys come first.
+type Group struct {
+	Owner  int // number of the first columns that name the owner; 0: there are no owners
+	Tables []Table
+}
+
+// Row has the values of the columns of a table, or of the first ones.
+type Row []any
+
+// Span selects rows by their owner: one owner, or those after one and up to another. nil
+// has no bound.
+type Span struct{ Only, After, Until Row }
+
+// All selects all rows.
+var All Span
+
+// Change is an entry of the log of changes: the row of a table with a key was inserted,
+// updated or deleted.
+type Change struct {
+	ID    int64
+	Table string
+	Key   Row
+}
+
+// Database reads and writes the tables of a service.
+type Database interface {
+	// View calls fn with one snapshot.
+	View(ctx context.Context, fn func(View) error) error
+	// Update calls fn with a transaction. fn may run twice and must be idempotent.
+	Update(ctx context.Context, fn func(Update) error) error
+
+	// Log makes every transaction from now on log its changes of the tables of a service,
+	// until Unlog, in a new log. It ends by itself LogLease after the last KeepLog.
+	Log(ctx context.Context, service string, groups []Group) error
+	// KeepLog prolongs the log. It returns ErrLapsed if it has ended.
+	KeepLog(ctx context.Context, service string) error
+	// Unlog ends the log and deletes it.
+	Unlog(ctx context.Context, service string, groups []Group) error
+
+	// Close makes a service read-only: until the end of a lease, or, if the lease is 0,
+	// until Reopen. When it returns, no transaction is left that may write. holder names
+	// who did it and may Close it again, to prolong it.
+	Close(ctx context.Context, service, holder string, lease time.Duration, groups []Group) error
+	// Prolong prolongs a lease, or makes it permanent if the lease is 0. It returns
+	// ErrLapsed if the service may have been written since.
+	Prolong(ctx context.Context, service, holder string, lease time.Duration) error
+	// Reopen ends read-only.
+	Reopen(ctx context.Context, service string, groups []Group) error
+	// ReadOnly returns who made the service read-only, and until when; "" if it is not.
+	// The time is zero if there is no end.
+	ReadOnly(ctx context.Context, service string) (holder string, until time.Time, err error)
+}
+
+// View is a snapshot of a database.
+type View interface {
+	// Each calls fn for each row of a span in the order of the key. fn must not keep it.
+	Each(t *Table, owner int, span Span, fn func(Row) error) error
+	// Find calls fn for the rows with these keys, in any order.
+	Find(t *Table, keys []Row, fn func(Row) error) error
+	// Count returns the number of rows of a table; at most most, if that is not 0.
+	Count(t *Table, most int64) (int64, error)
+	// Bound returns the owner of the n-th row after an owner; nil if there are fewer.
+	Bound(t *Table, owner int, after Row, n int) (Row, error)
+	// Last returns the last number that the database has assigned; see Table.Numbers.
+	Last(t *Table) (int64, error)
+	// Changes returns the oldest changes from the log of a service.
+	Changes(service string, tables map[string]*Table, limit int) ([]Change, error)
+	// State returns what SetState has stored; "" if nothing.
+	State(service string) (string, error)
+}
+
+// Update is a transaction.
+type Update interface {
+	// Delete deletes the rows of a span.
+	Delete(t *Table, owner int, span Span) error
+	// Insert inserts rows whose keys do not exist.
+	Insert(t *Table, all []Row) error
+	// Put inserts rows, or updates those whose keys exist.
+	Put(t *Table, all []Row) error
+	// Remove deletes the rows with these keys.
+	Remove(t *Table, keys []Row) error
+	// SetLast sets the last number that was assigned.
+	SetLast(t *Table, n int64) error
+	// Forget deletes changes from the log.
+	Forget(ids []int64) error
+	// SetState stores a text for a service.
+	SetState(service, state string) error
+}
+
+// ErrLapsed means that a lease has ended.
+var ErrLapsed = errors.New("the lease of the copy has ended")
+
+// Forever is the end of a lease without an end.
+var Forever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// LogLease is how long changes are logged after the last KeepLog.
+const LogLease = 24 * time.Hour
+
+// Where returns the condition of a span, and its arguments. parameter returns the text of
+// the i-th parameter, from 1 on, for a column.
+func (t *Table) Where(owner int, span Span, parameter func(i int, c Column) string) (sql string, args []any) {
+	list := func(values Row) string {
+		all := make([]string, owner)
+		for i := range all {
+			args = append(args, values[i])
+			all[i] = parameter(len(args), t.Columns[i])
+		}
+		return "(" + strings.Join(all, ", ") + ")"
+	}
+	columns := "(" + names(t.Columns[:owner]) + ")"
+	sql = "true"
+	if owner == 0 {
+		return sql, nil
+	}
+	if span.Only != nil {
+		sql += " AND " + columns + " = " + list(span.Only)
+	}
+	if span.After != nil {
+		sql += " AND " + columns + " > " + list(span.After)
+	}
+	if span.Until != nil {
+		sql += " AND " + columns + " <= " + list(span.Until)
+	}
+	return sql, args
+}
+
+// WhereKey returns the condition of a key.
+func (t *Table) WhereKey(parameter func(i int, c Column) string) string {
+	all := make([]string, t.Key)
+	for i, c := range t.Columns[:t.Key] {
+		all[i] = c.Name + " = " + parameter(i+1, c)
+	}
+	return strings.Join(all, " AND ")
+}
+
+// OnConflict returns the clause that updates all columns that are not in the key.
+func (t *Table) OnConflict() string {
+	var all []string
+	for _, c := range t.Columns[t.Key:] {
+		all = append(all, c.Name+" = excluded."+c.Name)
+	}
+	if len(all) == 0 {
+		return "ON CONFLICT (" + t.KeyNames() + ") DO NOTHING"
+	}
+	return "ON CONFLICT (" + t.KeyNames() + ") DO UPDATE SET " + strings.Join(all, ", ")
+}
+
+// Parameters returns a list of parameters for all columns.
+func (t *Table) Parameters(parameter func(i int, c Column) string) string {
+	all := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		all[i] = parameter(i+1, c)
+	}
+	return strings.Join(all, ", ")
+}

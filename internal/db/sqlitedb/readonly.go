@@ -1,0 +1,183 @@
+package sqlitedb
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/db/rows"
+	"holdfast/internal/fault"
+)
+
+// now is the time in SQL, in milliseconds since 1970.
+const now = `CAST(unixepoch('subsec') * 1000 AS INTEGER)`
+
+// operations are the statements that triggers watch.
+var operations = []string{"INSERT", "UPDATE", "DELETE"}
+
+func readOnlyTrigger(t *rows.Table, operation string) string {
+	return "read_only_" + operation + "_" + t.Name
+}
+func logTrigger(t *rows.Table, operation string) string {
+	return "copy_log_" + operation + "_" + t.Name
+}
+
+// eachTable calls fn for each table.
+func eachTable(groups []rows.Group, fn func(t *rows.Table) error) error {
+	for _, g := range groups {
+		for i := range g.Tables {
+			if err := fn(&g.Tables[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (d tables) Log(ctx context.Context, service string, groups []rows.Group) error {
+	return d.db.WriteAlone(ctx, "copy.log", func(c *sqlite.Conn) error {
+		if err := Exec(c, `DELETE FROM copy_log WHERE service = ?`, service); err != nil {
+			return err
+		}
+		if err := Exec(c, `INSERT INTO copy_state (service, state, log_until) VALUES (?1, '', `+now+` + ?2)
+			ON CONFLICT (service) DO UPDATE SET state = '', log_until = excluded.log_until`, service, rows.LogLease.Milliseconds()); err != nil {
+			return err
+		}
+		return eachTable(groups, func(t *rows.Table) error {
+			for _, operation := range operations {
+				if err := Exec(c, logging(service, t, operation)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// logging returns the statement that creates a trigger.
+func logging(service string, t *rows.Table, operation string) string {
+	add := func(of string) string {
+		return `INSERT INTO copy_log (service, table_name, key) SELECT '` + service + `', '` + t.Name + `', ` + key(t, of) +
+			` WHERE EXISTS (SELECT 1 FROM copy_state WHERE service = '` + service + `' AND log_until > ` + now + `)`
+	}
+	body := ""
+	if operation != "DELETE" {
+		body += add("NEW") + "; "
+	}
+	if operation == "DELETE" {
+		body += add("OLD") + "; "
+	}
+	if operation == "UPDATE" {
+		body += add("OLD") + ` AND ` + key(t, "OLD") + ` <> ` + key(t, "NEW") + "; "
+	}
+	return `CREATE TRIGGER IF NOT EXISTS ` + logTrigger(t, operation) + ` AFTER ` + operation + ` ON ` + t.Name + ` BEGIN ` + body + `END`
+}
+
+func (d tables) KeepLog(ctx context.Context, service string) error {
+	return d.db.Write(ctx, "copy.keep_log", func(c *sqlite.Conn) error {
+		err := Exec(c, `UPDATE copy_state SET log_until = `+now+` + ?2 WHERE service = ?1 AND log_until > `+now, service, rows.LogLease.Milliseconds())
+		if err == nil && c.Changes() == 0 {
+			return rows.ErrLapsed
+		}
+		return err
+	})
+}
+
+func (d tables) Unlog(ctx context.Context, service string, groups []rows.Group) error {
+	return d.db.WriteAlone(ctx, "copy.unlog", func(c *sqlite.Conn) error {
+		err := eachTable(groups, func(t *rows.Table) error {
+			for _, operation := range operations {
+				if err := Exec(c, `DROP TRIGGER IF EXISTS `+logTrigger(t, operation)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if err := Exec(c, `UPDATE copy_state SET log_until = 0 WHERE service = ?`, service); err != nil {
+			return err
+		}
+		return Exec(c, `DELETE FROM copy_log WHERE service = ?`, service)
+	})
+}
+
+// end returns the end of a lease in SQL, with one parameter.
+func end(lease time.Duration) (sql string, arg int64) {
+	if lease == 0 {
+		return `?`, rows.Forever.UnixMilli()
+	}
+	return now + ` + ?`, lease.Milliseconds()
+}
+
+func (d tables) Close(ctx context.Context, service, holder string, lease time.Duration, groups []rows.Group) error {
+	return d.db.WriteAlone(ctx, "read_only.close", func(c *sqlite.Conn) error {
+		if err := Exec(c, `DELETE FROM read_only WHERE service = ?1 AND (holder = ?2 OR until <= `+now+`)`, service, holder); err != nil {
+			return err
+		}
+		until, arg := end(lease)
+		if err := Exec(c, `INSERT INTO read_only (service, holder, until) VALUES (?, ?, `+until+`) ON CONFLICT DO NOTHING`, service, holder, arg); err != nil {
+			return err
+		}
+		if c.Changes() == 0 {
+			return fault.Newf(fault.Conflict, "%s is read-only already", service)
+		}
+		return eachTable(groups, func(t *rows.Table) error {
+			for _, operation := range operations {
+				if err := Exec(c, `CREATE TRIGGER IF NOT EXISTS `+readOnlyTrigger(t, operation)+` BEFORE `+operation+` ON `+t.Name+
+					` WHEN EXISTS (SELECT 1 FROM read_only WHERE service = '`+service+`' AND until > `+now+`)
+					BEGIN SELECT RAISE(ABORT, 'the service is read-only'); END`); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+func (d tables) Prolong(ctx context.Context, service, holder string, lease time.Duration) error {
+	return d.db.Write(ctx, "read_only.prolong", func(c *sqlite.Conn) error {
+		until, arg := end(lease)
+		err := Exec(c, `UPDATE read_only SET until = `+until+` WHERE service = ? AND holder = ? AND until > `+now, arg, service, holder)
+		if err == nil && c.Changes() == 0 {
+			return rows.ErrLapsed
+		}
+		return err
+	})
+}
+
+func (d tables) Reopen(ctx context.Context, service string, groups []rows.Group) error {
+	return d.db.WriteAlone(ctx, "read_only.reopen", func(c *sqlite.Conn) error {
+		if err := Exec(c, `DELETE FROM read_only WHERE service = ?`, service); err != nil {
+			return err
+		}
+		return eachTable(groups, func(t *rows.Table) error {
+			for _, operation := range operations {
+				if err := Exec(c, `DROP TRIGGER IF EXISTS `+readOnlyTrigger(t, operation)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+func (d tables) ReadOnly(ctx context.Context, service string) (holder string, until time.Time, err error) {
+	err = d.db.Read(ctx, "read_only.get", func(c *sqlite.Conn) error {
+		_, _, err := QueryRow(c, `SELECT holder, until FROM read_only WHERE service = ? AND until > `+now, func(s *sqlite.Stmt) bool {
+			holder, until = s.ColumnText(0), time.UnixMilli(s.ColumnInt64(1))
+			return true
+		}, service)
+		return err
+	})
+	if until.Equal(rows.Forever) {
+		until = time.Time{}
+	}
+	if err != nil {
+		return "", until, fmt.Errorf("read-only: %w", err)
+	}
+	return holder, until, nil
+}

@@ -1,0 +1,194 @@
+package sqlitedb
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/canonjson"
+	"holdfast/internal/db/rows"
+)
+
+// Rows returns the access to the rows of a service's tables.
+func (db *DB) Rows() rows.Database { return tables{db} }
+
+// tables implements rows.Database.
+type tables struct{ db *DB }
+
+func (d tables) View(ctx context.Context, fn func(rows.View) error) error {
+	return d.db.Read(ctx, "copy.view", func(c *sqlite.Conn) error { return fn(view{ctx, c}) })
+}
+
+func (d tables) Update(ctx context.Context, fn func(rows.Update) error) error {
+	return d.db.WriteAlone(ctx, "copy.update", func(c *sqlite.Conn) error { return fn(update{c}) })
+}
+
+type view struct {
+	ctx context.Context
+	c   *sqlite.Conn
+}
+
+func parameter(i int, _ rows.Column) string { return "?" + strconv.Itoa(i) }
+
+func (v view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Row) error) error {
+	where, args := t.Where(owner, span, parameter)
+	return v.each(t, `SELECT `+t.Names()+` FROM `+t.Name+` WHERE `+where+` ORDER BY `+t.KeyNames(), fn, args...)
+}
+
+func (v view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Row) error) error {
+	sql := `SELECT ` + t.Names() + ` FROM ` + t.Name + ` WHERE ` + t.WhereKey(parameter)
+	for _, key := range keys {
+		if err := v.each(t, sql, fn, key...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v view) each(t *rows.Table, sql string, fn func(rows.Row) error, args ...any) error {
+	row := make(rows.Row, len(t.Columns))
+	return ForEach(v.c, sql, func(s *sqlite.Stmt) error {
+		if err := v.ctx.Err(); err != nil {
+			return err
+		}
+		for i, c := range t.Columns {
+			var err error
+			if row[i], err = column(s, i, c.Kind); err != nil {
+				return err
+			}
+		}
+		return fn(row)
+	}, args...)
+}
+
+// column returns a value of a row.
+func column(s *sqlite.Stmt, i int, kind rows.Kind) (any, error) {
+	if s.ColumnIsNull(i) {
+		return nil, nil
+	}
+	switch kind {
+	case rows.Integer, rows.Millis, rows.MillisUTC, rows.Micros:
+		return s.ColumnInt64(i), nil
+	case rows.Bytes:
+		b := make([]byte, s.ColumnLen(i))
+		s.ColumnBytes(i, b)
+		return b, nil
+	case rows.JSON:
+		v, err := canonjson.Restore([]byte(s.ColumnText(i)))
+		return string(v), err
+	case rows.Text, rows.UUID, rows.RawJSON:
+	}
+	return s.ColumnText(i), nil
+}
+
+func (v view) Count(t *rows.Table, most int64) (n int64, err error) {
+	sql, args := `SELECT count(*) FROM `+t.Name, []any(nil)
+	if most > 0 {
+		sql, args = `SELECT count(*) FROM (SELECT 1 FROM `+t.Name+` LIMIT ?1)`, []any{most}
+	}
+	n, _, err = QueryRow(v.c, sql, func(s *sqlite.Stmt) int64 { return s.ColumnInt64(0) }, args...)
+	return n, err
+}
+
+func (v view) Bound(t *rows.Table, owner int, after rows.Row, n int) (rows.Row, error) {
+	where, args := t.Where(owner, rows.Span{After: after}, parameter)
+	of := rows.Table{Columns: t.Columns[:owner]}
+	var bound rows.Row
+	err := v.each(&of, `SELECT `+of.Names()+` FROM `+t.Name+` WHERE `+where+` ORDER BY `+of.Names()+` LIMIT 1 OFFSET `+strconv.Itoa(n),
+		func(r rows.Row) error { bound = r.Clone(); return nil }, args...)
+	return bound, err
+}
+
+func (v view) Last(t *rows.Table) (int64, error) {
+	n, _, err := QueryRow(v.c, `SELECT seq FROM sqlite_sequence WHERE name = ?`, func(s *sqlite.Stmt) int64 { return s.ColumnInt64(0) }, t.Name)
+	return n, err
+}
+
+func (v view) Changes(service string, of map[string]*rows.Table, limit int) (all []rows.Change, err error) {
+	err = ForEach(v.c, `SELECT id, table_name, key FROM copy_log WHERE service = ?1 ORDER BY id LIMIT ?2`, func(s *sqlite.Stmt) error {
+		change := rows.Change{ID: s.ColumnInt64(0), Table: s.ColumnText(1)}
+		change.Key, err = of[change.Table].ParseKey(s.ColumnText(2))
+		all = append(all, change)
+		return err
+	}, service, limit)
+	return all, err
+}
+
+func (v view) State(service string) (string, error) {
+	text, _, err := QueryRow(v.c, `SELECT state FROM copy_state WHERE service = ?`, func(s *sqlite.Stmt) string { return s.ColumnText(0) }, service)
+	return text, err
+}
+
+type update struct{ c *sqlite.Conn }
+
+func (u update) Delete(t *rows.Table, owner int, span rows.Span) error {
+	where, args := t.Where(owner, span, parameter)
+	return Exec(u.c, `DELETE FROM `+t.Name+` WHERE `+where, args...)
+}
+
+func (u update) Insert(t *rows.Table, all []rows.Row) error { return u.insert(t, all, "") }
+
+func (u update) Put(t *rows.Table, all []rows.Row) error { return u.insert(t, all, t.OnConflict()) }
+
+func (u update) insert(t *rows.Table, all []rows.Row, end string) error {
+	names, values := t.Names(), t.Parameters(parameter)
+	for _, name := range slices.Sorted(maps.Keys(t.SQLite)) {
+		expression := t.SQLite[name]
+		for i, c := range t.Columns {
+			expression = strings.ReplaceAll(expression, "{"+c.Name+"}", parameter(i+1, c))
+		}
+		names, values = names+", "+name, values+", "+expression
+	}
+	return u.repeat(`INSERT INTO `+t.Name+` (`+names+`) VALUES (`+values+`) `+end, all)
+}
+
+func (u update) Remove(t *rows.Table, keys []rows.Row) error {
+	return u.repeat(`DELETE FROM `+t.Name+` WHERE `+t.WhereKey(parameter), keys)
+}
+
+func (u update) repeat(sql string, all []rows.Row) error {
+	for _, row := range all {
+		if err := Exec(u.c, sql, row...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u update) SetLast(t *rows.Table, n int64) error {
+	err := Exec(u.c, `DELETE FROM sqlite_sequence WHERE name = ?`, t.Name)
+	if err != nil {
+		return err
+	}
+	return Exec(u.c, `INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)`, t.Name, n)
+}
+
+func (u update) Forget(ids []int64) error {
+	for _, id := range ids {
+		if err := Exec(u.c, `DELETE FROM copy_log WHERE id = ?`, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u update) SetState(service, state string) error {
+	return Exec(u.c, `INSERT INTO copy_state (service, state, log_until) VALUES (?1, ?2, 0) ON CONFLICT (service) DO UPDATE SET state = ?2`, service, state)
+}
+
+// key returns an expression for the key of the row NEW or OLD as JSON.
+func key(t *rows.Table, of string) string {
+	var b bytes.Buffer
+	for i, c := range t.Columns[:t.Key] {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(of + "." + c.Name)
+	}
+	return "json_array(" + b.String() + ")"
+}
