@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/conf"
 	"holdfast/internal/db/engine"
+	"holdfast/internal/db/rows"
 	"holdfast/internal/obs"
 	"holdfast/internal/sweep"
 	"holdfast/internal/web"
@@ -63,6 +64,10 @@ type Service struct {
 	// Open opens the service. SQLite databases are migrated after it; database servers
 	// may be unavailable.
 	Open func(context.Context, *Deps) (*Opened, error)
+
+	// Tables are the tables of the service, for copies between engines and for read-only;
+	// nil if there are none. What may be lost, such as leases, is not among them.
+	Tables []rows.Group
 
 	// Commands, if set, returns the commands of the service. Commands of several services
 	// with the same name are merged.

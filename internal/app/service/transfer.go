@@ -32,12 +32,13 @@ type Bar struct {
 	what  string
 	n     int64
 	total int64 // 0: unknown
+	begun time.Time
 	drawn time.Time
 }
 
 // Bar returns a progress bar with a total number of what; 0 if the total is unknown.
 func (s *Shell) Bar(what string, total int64) *Bar {
-	b := &Bar{what: what, total: total}
+	b := &Bar{what: what, total: total, begun: time.Now()}
 	if IsTerminal(s.Stderr) {
 		b.to = s.Stderr
 	}
@@ -67,7 +68,20 @@ func (b *Bar) draw() {
 		return
 	}
 	filled := int(min(b.n, b.total) * barWidth / b.total)
-	fmt.Fprintf(b.to, "\r[%s%s] %d of %d %s", strings.Repeat("#", filled), strings.Repeat(".", barWidth-filled), b.n, b.total, b.what)
+	fmt.Fprintf(b.to, "\r[%s%s] %d of %d %s%s\x1b[K", strings.Repeat("#", filled), strings.Repeat(".", barWidth-filled), b.n, b.total, b.what, b.rate())
+}
+
+// rate returns the rate since the start, and the time that is left.
+func (b *Bar) rate() string {
+	passed := b.drawn.Sub(b.begun)
+	if passed < time.Second || b.n == 0 {
+		return ""
+	}
+	text := fmt.Sprintf(", %.0f/s", float64(b.n)/passed.Seconds())
+	if left := b.total - b.n; left > 0 {
+		text += fmt.Sprintf(", %s left", time.Duration(float64(passed)*float64(left)/float64(b.n)).Round(time.Second))
+	}
+	return text
 }
 
 // End draws the bar for the last time.

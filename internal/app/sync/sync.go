@@ -79,6 +79,7 @@ func (s *Storage) Service() service.Service {
 		Name: Name, Doc: "Firefox Sync storage: the records of browsers.",
 		Config: &s.cfg, Check: s.fitSpanner, DatabaseFix: s.databaseFix, Open: s.open, Commands: s.commands,
 		LargestRequest: func() int64 { return httpapi.LargestRequest(s.cfg.Limits) },
+		Tables:         tables,
 		BoundToMaster:  true, // it verifies the tokens of the tokenserver
 		Aliases: []conf.Alias{
 			{Env: "SYNC_SYNCSTORAGE__DATABASE_USE_TEST_TRANSACTIONS", Note: "only Mozilla's tests use it"},

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/app"
+	"holdfast/internal/app/service"
+	"holdfast/internal/conf"
+)
+
+func (c *command) copyService() *cobra.Command {
+	var to string
+	var dryRun, verify, reopen bool
+	cmd := &cobra.Command{
+		Use:   "copy SERVICE --to URL",
+		Short: "Copy the database of a service to another engine while servers run",
+		Long: "Copy the database of a service, such as syncstorage, to an empty database: any of SQLite and PostgreSQL\n" +
+			"to any other, and to Citus. Servers go on using the source, which logs what they change. For the last\n" +
+			"pass the service becomes read-only: clients get 503 and repeat their writes. When all owners are\n" +
+			"compared and equal, copy prints the new database_url, and the source stays read-only, so that no server\n" +
+			"with the old configuration can write to it. Run the same command again after an interruption.",
+		Example: "  holdfast copy extstorage --to postgres://holdfast@db/ext --dry-run\n" +
+			"  holdfast copy extstorage --to postgres://holdfast@db/ext\n" +
+			"  holdfast copy extstorage --reopen    # go on with the source instead",
+		Args: service.Args("SERVICE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			source, err := c.openOne(ctx, args[0], "")
+			if err != nil {
+				return err
+			}
+			if reopen {
+				return errors.Join(c.reopen(ctx, source), source.Close())
+			}
+			if to == "" {
+				return errors.Join(service.Usagef("--to is required"), source.Close())
+			}
+			target, err := c.openOne(ctx, args[0], to)
+			if err != nil {
+				return errors.Join(err, source.Close())
+			}
+			how := c.runCopy
+			switch {
+			case dryRun:
+				how = c.dryRunCopy
+			case verify:
+				how = c.verifyCopy
+			}
+			return errors.Join(how(ctx, source, target, to), target.Close(), source.Close())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&to, "to", "", "`URL` of the target, as for database_url")
+	f.BoolVar(&dryRun, "dry-run", false, "check both databases and print what would be copied")
+	f.BoolVar(&verify, "verify", false, "only compare the databases, owner by owner")
+	f.BoolVar(&reopen, "reopen", false, "end read-only of the source")
+	cmd.MarkFlagsMutuallyExclusive("dry-run", "verify", "reopen")
+	cmd.MarkFlagsMutuallyExclusive("to", "reopen")
+	return cmd
+}
+
+// openOne opens one service on the configured database, or on another one.
+func (c *command) openOne(ctx context.Context, name, url string) (*app.One, error) {
+	services, flags := app.Services(), c.flags
+	i := slices.IndexFunc(services, func(s service.Service) bool { return s.Name == name })
+	if i < 0 {
+		var names []string
+		for _, s := range services {
+			if s.Tables != nil {
+				names = append(names, s.Name)
+			}
+		}
+		return nil, service.Usagef("unknown service: expected %s", strings.Join(names, ", "))
+	}
+	if url != "" {
+		flags = append(slices.Clone(flags), conf.Flag{Name: "--to", Path: name + ".database_url", Value: url})
+	}
+	cfg, report, err := app.Load(services, c.file, c.env.Environ, flags...)
+	if url == "" {
+		c.print(report)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return app.OpenOne(ctx, name, app.Options{
+		Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Clock: c.env.Clock, NoSecrets: true,
+		Create: url != "", Lock: url != "",
+	})
+}
+
+// newCopy returns a copy that shows its progress.
+func (c *command) newCopy(source, target *app.One) (copied *app.Copy, end func()) {
+	bar, what := c.shell().Bar("rows", 0), "rows"
+	return &app.Copy{
+		Service: source.Service.Name, Groups: source.Service.Tables, Source: source.Database, Target: target.Database,
+		Report: func(line string) {
+			bar.End()
+			fmt.Fprintln(c.env.Stderr, line)
+			bar = c.shell().Bar(what, 0)
+		},
+		Progress: func(now string, done, total int64) {
+			if now != what {
+				bar.End()
+				what, bar = now, c.shell().Bar(now, total)
+			}
+			bar.ShowOf(done, total)
+		},
+	}, func() { bar.End() }
+}
+
+func (c *command) runCopy(ctx context.Context, source, target *app.One, url string) error {
+	copied, end := c.newCopy(source, target)
+	defer end()
+	if _, err := target.Database.Migrate(ctx); err != nil {
+		return err
+	}
+	if err := copied.Run(ctx); err != nil {
+		return err
+	}
+	end()
+	name := source.Service.Name
+	fmt.Fprintf(c.env.Stdout, "%s is copied to %s. Its source is read-only. Set this in the configuration of every server and restart it:\n\n"+
+		"[%s]\ndatabase_url = %q\n\nTo go on with the source instead: holdfast copy %s --reopen\n", name, target.Database.Where, name, url, name)
+	return nil
+}
+
+func (c *command) dryRunCopy(ctx context.Context, source, target *app.One, _ string) error {
+	copied, end := c.newCopy(source, target)
+	defer end()
+	tables, err := copied.DryRun(ctx)
+	if err != nil {
+		return err
+	}
+	w := c.shell().Table()
+	fmt.Fprintln(w, "TABLE\tROWS")
+	for _, t := range tables {
+		fmt.Fprintf(w, "%s\t%d\n", t.Name, t.Rows)
+	}
+	fmt.Fprintf(w, "\n%s would be copied to %s\n", source.Database.Where, target.Database.Where)
+	return w.Flush()
+}
+
+func (c *command) verifyCopy(ctx context.Context, source, target *app.One, _ string) error {
+	copied, end := c.newCopy(source, target)
+	differences := 0
+	n, err := copied.Verify(ctx, func(d app.Difference) {
+		if differences++; differences <= 100 {
+			fmt.Fprintln(c.env.Stdout, d)
+		}
+	})
+	end()
+	switch {
+	case err != nil:
+		return err
+	case differences > 0:
+		return fmt.Errorf("%s: different in source and target", service.Count(int64(differences), "owner"))
+	}
+	fmt.Fprintf(c.env.Stdout, "%s in source and target are equal\n", service.Count(n, "row"))
+	return nil
+}
+
+func (c *command) reopen(ctx context.Context, source *app.One) error {
+	db := source.Database.Rows()
+	if db == nil {
+		return fmt.Errorf("%s cannot be read-only on Spanner", source.Service.Name)
+	}
+	name := source.Service.Name
+	if err := errors.Join(db.Reopen(ctx, name, source.Service.Tables), db.Unlog(ctx, name, source.Service.Tables)); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(c.env.Stdout, "%s accepts writes in %s\n", name, source.Database.Where)
+	return err
+}

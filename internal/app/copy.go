@@ -1,0 +1,399 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"holdfast/internal/db/engine"
+	"holdfast/internal/db/rows"
+	"holdfast/internal/fault"
+	"holdfast/internal/ident"
+)
+
+// Copy copies the tables of a service from one database to another while servers use the
+// source. First every owner is copied from a snapshot, while the source logs the keys of
+// changed rows. Passes copy these rows until few are left. The last pass runs while the
+// service is read-only, which it stays.
+type Copy struct {
+	Service        string
+	Groups         []rows.Group
+	Source, Target *engine.Database
+
+	Lease    time.Duration                        // of read-only during the last pass; 0: 30 s
+	Progress func(what string, done, total int64) // may be nil
+	Report   func(line string)                    // may be nil
+	Fault    func(point string) error             // for tests only: called before each step
+
+	source, target rows.Database
+	tables         map[string]*rows.Table
+	groups         map[string]int // of a table
+	state          copyState
+	moved          int64           // rows so far
+	total          int64           // rows of the source at the start
+	dirty          map[string]bool // owners that changed since they were verified; nil: not verified
+}
+
+// copyState is the progress of a copy. The source has only the ID.
+type copyState struct {
+	ID     string `json:"id"`
+	Group  int    `json:"group,omitempty"`  // in progress
+	After  string `json:"after,omitempty"`  // the owners of the group up to this one are copied
+	Copied bool   `json:"copied,omitempty"` // every owner is copied
+	Done   bool   `json:"done,omitempty"`
+}
+
+const (
+	rowsOfSpan    = 5000    // of a table, read from one snapshot, unless an owner has more
+	rowsOfUpdate  = 5000    // in one transaction
+	bytesOfUpdate = 4 << 20 // likewise
+	changesOfPass = 10_000
+	shortPass     = time.Second // the last pass begins after one that took less
+	copyLease     = 30 * time.Second
+)
+
+// Run copies the service, or continues a copy that was interrupted.
+func (c *Copy) Run(ctx context.Context) error {
+	if err := c.open(); err != nil {
+		return err
+	}
+	if err := c.begin(ctx); err != nil {
+		return err
+	}
+	if err := c.copyOwners(ctx); err != nil {
+		return err
+	}
+	if err := c.catchUp(ctx); err != nil {
+		return err
+	}
+	// Owners that are equal now and do not change until the last pass need not be compared
+	// again in it.
+	dirty := map[string]bool{}
+	c.dirty = dirty
+	if _, err := c.compare(ctx, nil, func(d Difference) { dirty[ownerID(d.group, d.Owner)] = true }); err != nil {
+		return err
+	}
+	if err := c.catchUp(ctx); err != nil {
+		return err
+	}
+	return c.lastPass(ctx)
+}
+
+func (c *Copy) open() error {
+	c.source, c.target = c.Source.Rows(), c.Target.Rows()
+	switch {
+	case len(c.Groups) == 0:
+		return fmt.Errorf("%s cannot be copied yet", c.Service)
+	case c.source == nil || c.target == nil:
+		return fmt.Errorf("%s: Spanner can be neither the source nor the target of a copy yet", c.Service)
+	case c.Source.Where == c.Target.Where:
+		return fmt.Errorf("%s: source and target are the same database", c.Service)
+	}
+	if c.Lease == 0 {
+		c.Lease = copyLease
+	}
+	c.tables, c.groups = map[string]*rows.Table{}, map[string]int{}
+	for g := range c.Groups {
+		for i := range c.Groups[g].Tables {
+			t := &c.Groups[g].Tables[i]
+			c.tables[t.Name], c.groups[t.Name] = t, g
+		}
+	}
+	return nil
+}
+
+func (c *Copy) reportf(format string, args ...any) {
+	if c.Report != nil {
+		c.Report(fmt.Sprintf(format, args...))
+	}
+}
+
+func (c *Copy) progress(what string, done, total int64) {
+	if c.Progress != nil {
+		c.Progress(what, done, total)
+	}
+}
+
+func (c *Copy) fault(point string) error {
+	if c.Fault == nil {
+		return nil
+	}
+	return c.Fault(point)
+}
+
+// begin continues the copy that the target has begun, or begins a new one.
+func (c *Copy) begin(ctx context.Context) error {
+	c.moved, c.dirty = 0, nil
+	var source copyState
+	err := c.source.View(ctx, func(v rows.View) (err error) {
+		c.total = 0
+		for _, t := range c.tables {
+			n, err := v.Count(t, 0)
+			if err != nil {
+				return err
+			}
+			c.total += n
+		}
+		source, err = c.readState(v)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.target.View(ctx, func(v rows.View) (err error) { c.state, err = c.readState(v); return err }); err != nil {
+		return err
+	}
+	switch {
+	case c.state.Done:
+		return fmt.Errorf("%s: %s already has a complete copy: choose an empty database, or compare it with --verify", c.Service, c.Target.Where)
+	case c.state.ID != "" && c.state.ID == source.ID:
+		err := c.source.KeepLog(ctx, c.Service)
+		if err == nil {
+			c.reportf("continuing the copy that was interrupted")
+			return nil
+		}
+		if !errors.Is(err, rows.ErrLapsed) {
+			return err
+		}
+		fallthrough
+	case c.state.ID != "":
+		c.reportf("starting again: the source has not logged its changes since the copy was interrupted")
+	default:
+		if err := c.empty(ctx); err != nil {
+			return err
+		}
+	}
+	return c.beginNew(ctx)
+}
+
+func (c *Copy) readState(v rows.View) (state copyState, err error) {
+	text, err := v.State(c.Service)
+	if err == nil && text != "" {
+		err = json.Unmarshal([]byte(text), &state)
+	}
+	return state, err
+}
+
+// empty returns an error if the target has data.
+func (c *Copy) empty(ctx context.Context) error {
+	return c.target.View(ctx, func(v rows.View) error {
+		for _, g := range c.Groups {
+			for _, t := range g.Tables {
+				n, err := v.Count(&t, 1)
+				if err != nil {
+					return err
+				}
+				if n > 0 && !t.Seeded {
+					return fmt.Errorf("%s: the table %s of %s is not empty: choose an empty database", c.Service, t.Name, c.Target.Where)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func (c *Copy) beginNew(ctx context.Context) error {
+	hashes, err := c.Source.SecretHashes(ctx)
+	if err != nil {
+		return err
+	}
+	have, err := c.Target.SecretHashes(ctx)
+	if err != nil {
+		return err
+	}
+	for setting, hash := range hashes {
+		if have[setting] == hash {
+			continue
+		}
+		if _, err := c.Target.SetSecretHash(ctx, setting, have[setting], hash); err != nil {
+			return err
+		}
+	}
+	if err := c.source.Log(ctx, c.Service, c.Groups); err != nil {
+		return err
+	}
+	c.state = copyState{ID: ident.New()}
+	if err := c.source.Update(ctx, func(u rows.Update) error { return c.setState(u, copyState{ID: c.state.ID}) }); err != nil {
+		return err
+	}
+	return c.target.Update(ctx, func(u rows.Update) error {
+		for _, g := range slices.Backward(c.Groups) {
+			for i := range slices.Backward(g.Tables) {
+				if err := u.Delete(&g.Tables[i], 0, rows.All); err != nil {
+					return err
+				}
+			}
+		}
+		return c.setState(u, c.state)
+	})
+}
+
+func (c *Copy) setState(u rows.Update, state copyState) error {
+	text, err := json.Marshal(state)
+	if err != nil {
+		return err
+	}
+	return u.SetState(c.Service, string(text))
+}
+
+// lastPass copies what is left while the service is read-only, verifies it, and makes
+// read-only permanent.
+func (c *Copy) lastPass(ctx context.Context) error {
+	holder, start := "copy "+c.state.ID, time.Now()
+	err := c.source.Close(ctx, c.Service, holder, c.Lease, c.Groups)
+	if fault.Is(err, fault.Conflict) {
+		return err // somebody else did it
+	}
+	if err == nil {
+		c.reportf("the service is read-only")
+		err = c.whileClosed(ctx, holder)
+	}
+	if err != nil {
+		again, cancel := context.WithTimeout(context.WithoutCancel(ctx), copyLease)
+		defer cancel()
+		if open := c.source.Reopen(again, c.Service, c.Groups); open != nil {
+			err = errors.Join(err, fmt.Errorf("the service may be read-only for %s: %w", c.Lease, open))
+		}
+		return err
+	}
+	c.reportf("everything is copied and equal; the last pass took %s", time.Since(start).Round(time.Millisecond))
+	if err := c.source.Unlog(ctx, c.Service, c.Groups); err != nil { // it costs only space
+		c.reportf("the log of changes was not removed: %v", err)
+	}
+	return nil
+}
+
+// whileClosed finishes the copy while the service is read-only, and makes that permanent.
+func (c *Copy) whileClosed(ctx context.Context, holder string) error {
+	held, release := c.hold(ctx, holder)
+	err := c.finish(held)
+	if err := cmp.Or(release(), err, c.fault("prolong")); err != nil {
+		return err
+	}
+	if err := c.source.Prolong(ctx, c.Service, holder, 0); err != nil {
+		return err
+	}
+	done := c.state
+	done.Done = true
+	return c.target.Update(ctx, func(u rows.Update) error { return c.setState(u, done) })
+}
+
+// hold prolongs the lease until release, which returns an error if the lease has ended.
+// held ends with the lease.
+func (c *Copy) hold(ctx context.Context, holder string) (held context.Context, release func() error) {
+	held, cancel := context.WithCancel(ctx)
+	var group errgroup.Group
+	ended := make(chan struct{})
+	group.Go(func() error {
+		defer cancel()
+		tick := time.NewTicker(c.Lease / 6)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ended:
+				return nil
+			case <-tick.C:
+			}
+			if err := c.source.Prolong(ctx, c.Service, holder, c.Lease); err != nil {
+				return err
+			}
+		}
+	})
+	return held, func() error {
+		close(ended)
+		return group.Wait()
+	}
+}
+
+// finish copies and verifies what is left. Nobody writes.
+func (c *Copy) finish(ctx context.Context) error {
+	for {
+		n, err := c.pass(ctx)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			break
+		}
+	}
+	last := map[*rows.Table]int64{}
+	if err := c.source.View(ctx, func(v rows.View) error {
+		for _, t := range c.tables {
+			if !t.Numbers {
+				continue
+			}
+			n, err := v.Last(t)
+			if err != nil {
+				return err
+			}
+			last[t] = n
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := c.target.Update(ctx, func(u rows.Update) error {
+		for t, n := range last {
+			if err := u.SetLast(t, n); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := c.fault("verify"); err != nil {
+		return err
+	}
+	var different []string
+	if _, err := c.compare(ctx, c.dirty, func(d Difference) { different = append(different, d.String()) }); err != nil {
+		return err
+	}
+	if len(different) > 0 {
+		return fmt.Errorf("the copy differs from the source: %s", strings.Join(different[:min(len(different), 10)], "; "))
+	}
+	return nil
+}
+
+// TableSize is a table with its number of rows.
+type TableSize struct {
+	Name string
+	Rows int64
+}
+
+// DryRun checks both databases, changes nothing, and returns what would be copied.
+func (c *Copy) DryRun(ctx context.Context) (sizes []TableSize, err error) {
+	if err := c.open(); err != nil {
+		return nil, err
+	}
+	pending, err := c.Target.Pending(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(pending) == 0 {
+		if err := c.empty(ctx); err != nil {
+			return nil, err
+		}
+	}
+	err = c.source.View(ctx, func(v rows.View) error {
+		sizes = nil
+		for _, g := range c.Groups {
+			for i := range g.Tables {
+				n, err := v.Count(&g.Tables[i], 0)
+				if err != nil {
+					return err
+				}
+				sizes = append(sizes, TableSize{g.Tables[i].Name, n})
+			}
+		}
+		return nil
+	})
+	return sizes, err
+}

@@ -1,0 +1,165 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"holdfast/internal/db/rows"
+)
+
+// Difference is an owner whose rows in a table are not equal.
+type Difference struct {
+	Table          string
+	Owner          rows.Row // empty: the whole table
+	Source, Target rows.Digest
+
+	group int
+}
+
+func (d Difference) String() string {
+	of := ""
+	if len(d.Owner) > 0 {
+		of = " of " + d.Owner.Text()
+	}
+	return fmt.Sprintf("%s%s: %d rows with the checksum %s in the source, %d with %s in the target",
+		d.Table, of, d.Source.Rows, d.Source, d.Target.Rows, d.Target)
+}
+
+// Verify compares all owners, and returns the number of rows of the source. Rows that change
+// meanwhile differ.
+func (c *Copy) Verify(ctx context.Context, report func(Difference)) (int64, error) {
+	if err := c.open(); err != nil {
+		return 0, err
+	}
+	return c.compare(ctx, nil, report)
+}
+
+// compare compares the owners in only, or all if it is nil.
+func (c *Copy) compare(ctx context.Context, only map[string]bool, report func(Difference)) (total int64, err error) {
+	for g := range c.Groups {
+		spans := []rows.Span{rows.All}
+		if only != nil {
+			if spans, err = c.spans(g, only); err != nil {
+				return 0, err
+			}
+		}
+		if len(spans) == 0 {
+			continue
+		}
+		for i := range c.Groups[g].Tables {
+			n, err := c.compareTable(ctx, g, &c.Groups[g].Tables[i], spans, report)
+			if err != nil {
+				return 0, err
+			}
+			total += n
+		}
+	}
+	return total, nil
+}
+
+// spans returns the owners of a group in only, in their order.
+func (c *Copy) spans(g int, only map[string]bool) (spans []rows.Span, err error) {
+	for _, id := range slices.Sorted(maps.Keys(only)) {
+		text, ok := strings.CutPrefix(id, fmt.Sprint(g, ""))
+		if !ok || !strings.HasPrefix(text, "[") {
+			continue
+		}
+		owner, err := c.Groups[g].Tables[0].ParseKey(text)
+		if err != nil {
+			return nil, err
+		}
+		spans = append(spans, rows.Span{Only: owner})
+	}
+	slices.SortFunc(spans, func(a, b rows.Span) int { return a.Only.Compare(b.Only) })
+	return spans, nil
+}
+
+// digest is the digest of an owner's rows.
+type digest struct {
+	owner rows.Row
+	rows.Digest
+}
+
+func (c *Copy) compareTable(ctx context.Context, g int, t *rows.Table, spans []rows.Span, report func(Difference)) (total int64, err error) {
+	var both errgroup.Group
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	sides := [2]chan digest{make(chan digest, 64), make(chan digest, 64)}
+	for i, db := range []rows.Database{c.source, c.target} {
+		both.Go(func() error {
+			defer close(sides[i])
+			return db.View(ctx, func(v rows.View) error { return digests(ctx, v, t, c.Groups[g].Owner, spans, sides[i]) })
+		})
+	}
+	next := func(i int) *digest {
+		if d, ok := <-sides[i]; ok {
+			return &d
+		}
+		return nil
+	}
+	a, b := next(0), next(1)
+	for a != nil || b != nil {
+		var order int
+		switch {
+		case b == nil:
+			order = -1
+		case a == nil:
+			order = 1
+		default:
+			order = a.owner.Compare(b.owner)
+		}
+		d := Difference{Table: t.Name, group: g}
+		if order <= 0 {
+			d.Owner, d.Source, total = a.owner, a.Digest, total+a.Rows
+			a = next(0)
+		}
+		if order >= 0 {
+			d.Owner, d.Target = b.owner, b.Digest
+			b = next(1)
+		}
+		if d.Source != d.Target {
+			report(d)
+		}
+		c.progress("rows compared", min(total, c.total), c.total)
+	}
+	return total, both.Wait()
+}
+
+var errEnded = errors.New("the comparison has ended")
+
+// digests sends the digest of each owner in the order of the owners.
+func digests(ctx context.Context, v rows.View, t *rows.Table, owner int, spans []rows.Span, to chan<- digest) error {
+	var current digest
+	send := func() error {
+		if current.Rows == 0 {
+			return nil
+		}
+		select {
+		case to <- current:
+			return nil
+		case <-ctx.Done():
+			return errEnded
+		}
+	}
+	for _, span := range spans {
+		if err := v.Each(t, owner, span, func(r rows.Row) error {
+			if current.Rows == 0 || r[:owner].Compare(current.owner) != 0 {
+				if err := send(); err != nil {
+					return err
+				}
+				current = digest{owner: r[:owner].Clone()}
+			}
+			current.Add(r)
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return send()
+}

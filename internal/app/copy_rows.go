@@ -1,0 +1,292 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"holdfast/internal/db/rows"
+)
+
+// copyOwners copies the owners that are not copied yet.
+func (c *Copy) copyOwners(ctx context.Context) error {
+	unclean := true // the owners after the last one may be copied in part
+	for !c.state.Copied {
+		if err := c.fault("span"); err != nil {
+			return err
+		}
+		g := &c.Groups[c.state.Group]
+		var span rows.Span
+		if c.state.After != "" {
+			var err error
+			if span.After, err = g.Tables[0].ParseKey(c.state.After); err != nil {
+				return err
+			}
+		}
+		if err := c.source.View(ctx, func(v rows.View) error {
+			err := c.copySpan(ctx, v, g, span, unclean)
+			unclean = true // until it succeeds: the view may be retried
+			return err
+		}); err != nil {
+			return err
+		}
+		unclean = false
+		if err := c.source.KeepLog(ctx, c.Service); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copySpan copies the next owners of a group from one snapshot.
+func (c *Copy) copySpan(ctx context.Context, v rows.View, g *rows.Group, span rows.Span, unclean bool) error {
+	if g.Owner > 0 {
+		for i := range g.Tables {
+			bound, err := v.Bound(&g.Tables[i], g.Owner, span.After, rowsOfSpan)
+			if err != nil {
+				return err
+			}
+			if bound != nil && (span.Until == nil || bound.Compare(span.Until) < 0) {
+				span.Until = bound
+			}
+		}
+	}
+	w := c.newWriter(ctx)
+	if unclean {
+		w.before = func(u rows.Update) error { return deleteSpan(u, g, g.Tables, span) }
+	}
+	for i := range g.Tables {
+		if err := v.Each(&g.Tables[i], g.Owner, span, func(r rows.Row) error { return w.add(&g.Tables[i], r) }); err != nil {
+			return err
+		}
+	}
+	next := c.state
+	switch {
+	case span.Until != nil:
+		next.After = span.Until.Text()
+	case c.state.Group+1 < len(c.Groups):
+		next.Group, next.After = c.state.Group+1, ""
+	default:
+		next.After, next.Copied = "", true
+	}
+	w.after = func(u rows.Update) error { return c.setState(u, next) }
+	if err := w.flush(); err != nil {
+		return err
+	}
+	c.state = next
+	return nil
+}
+
+func deleteSpan(u rows.Update, g *rows.Group, tables []rows.Table, span rows.Span) error {
+	for i := range slices.Backward(tables) {
+		if err := u.Delete(&tables[i], g.Owner, span); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writer collects rows for transactions of the target.
+type writer struct {
+	c             *Copy
+	update        func(func(rows.Update) error) error
+	put           bool // replace rows, and do not only insert
+	before, after func(rows.Update) error
+	parts         []part
+	rows, bytes   int
+}
+
+type part struct {
+	table *rows.Table
+	rows  []rows.Row
+}
+
+func (c *Copy) newWriter(ctx context.Context) *writer {
+	return &writer{c: c, update: func(fn func(rows.Update) error) error { return c.target.Update(ctx, fn) }}
+}
+
+func (w *writer) add(t *rows.Table, r rows.Row) error {
+	if n := len(w.parts); n == 0 || w.parts[n-1].table != t {
+		w.parts = append(w.parts, part{table: t})
+	}
+	last := &w.parts[len(w.parts)-1]
+	last.rows = append(last.rows, r.Clone())
+	w.rows++
+	w.bytes += r.Bytes()
+	if w.rows < rowsOfUpdate && w.bytes < bytesOfUpdate {
+		return nil
+	}
+	after := w.after
+	w.after = nil
+	err := w.flush()
+	w.after = after
+	return err
+}
+
+func (w *writer) flush() error {
+	if len(w.parts) == 0 && w.before == nil && w.after == nil {
+		return nil
+	}
+	err := w.update(func(u rows.Update) error {
+		if w.before != nil {
+			if err := w.before(u); err != nil {
+				return err
+			}
+		}
+		for _, p := range w.parts {
+			write := u.Insert
+			if w.put {
+				write = u.Put
+			}
+			if err := write(p.table, p.rows); err != nil {
+				return fmt.Errorf("%s: %w", p.table.Name, err)
+			}
+		}
+		if w.after != nil {
+			return w.after(u)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	w.c.moved += int64(w.rows)
+	w.c.progress("rows", min(w.c.moved, w.c.total), w.c.total)
+	w.parts, w.rows, w.bytes, w.before = nil, 0, 0, nil
+	return nil
+}
+
+// catchUp copies changed rows until a pass is short.
+func (c *Copy) catchUp(ctx context.Context) error {
+	for {
+		start := time.Now()
+		n, err := c.pass(ctx)
+		if err != nil || n < changesOfPass && time.Since(start) < shortPass {
+			return err
+		}
+		if err := c.source.KeepLog(ctx, c.Service); err != nil {
+			return err
+		}
+	}
+}
+
+// pass copies the rows of the oldest changes in the log, and returns how many changes.
+func (c *Copy) pass(ctx context.Context) (int, error) {
+	if err := c.fault("pass"); err != nil {
+		return 0, err
+	}
+	var ids []int64
+	err := c.source.View(ctx, func(v rows.View) error {
+		ids = nil
+		changes, err := v.Changes(c.Service, c.tables, changesOfPass)
+		if err != nil {
+			return err
+		}
+		keys := map[string]map[string]rows.Row{} // by table and text
+		for _, change := range changes {
+			ids = append(ids, change.ID)
+			g := c.groups[change.Table]
+			owner := change.Key[:c.Groups[g].Owner]
+			if c.dirty != nil {
+				c.dirty[ownerID(g, owner)] = true
+			}
+			if keys[change.Table] == nil {
+				keys[change.Table] = map[string]rows.Row{}
+			}
+			switch t := c.tables[change.Table]; {
+			case t.Replace:
+				keys[t.Name][owner.Text()] = owner
+				continue
+			case t.With != nil:
+				with := t.With(change.Key)
+				keys[t.Name][with.Text()] = with
+			}
+			keys[change.Table][change.Key.Text()] = change.Key
+		}
+		return c.copyChanged(ctx, v, keys)
+	})
+	if err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	return len(ids), c.source.Update(ctx, func(u rows.Update) error { return u.Forget(ids) })
+}
+
+// copyChanged copies rows: parents of foreign keys are written first, and deleted last.
+func (c *Copy) copyChanged(ctx context.Context, v rows.View, keys map[string]map[string]rows.Row) error {
+	gone := map[string][]rows.Row{}
+	for g := range c.Groups {
+		for i := range c.Groups[g].Tables {
+			t := &c.Groups[g].Tables[i]
+			if t.Replace {
+				for _, owner := range keys[t.Name] {
+					if err := c.replace(ctx, v, &c.Groups[g], t, owner); err != nil {
+						return err
+					}
+				}
+				continue
+			}
+			var err error
+			if gone[t.Name], err = c.put(ctx, v, t, keys[t.Name]); err != nil {
+				return err
+			}
+		}
+	}
+	return c.remove(ctx, gone)
+}
+
+// remove deletes rows by their keys.
+func (c *Copy) remove(ctx context.Context, gone map[string][]rows.Row) error {
+	return c.target.Update(ctx, func(u rows.Update) error {
+		for _, g := range slices.Backward(c.Groups) {
+			for i := range slices.Backward(g.Tables) {
+				if len(gone[g.Tables[i].Name]) == 0 {
+					continue
+				}
+				if err := u.Remove(&g.Tables[i], gone[g.Tables[i].Name]); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// replace replaces all rows of an owner.
+func (c *Copy) replace(ctx context.Context, v rows.View, g *rows.Group, t *rows.Table, owner rows.Row) error {
+	span := rows.Span{Only: owner}
+	w := c.newWriter(ctx)
+	w.before = func(u rows.Update) error { return u.Delete(t, g.Owner, span) }
+	if err := v.Each(t, g.Owner, span, func(r rows.Row) error { return w.add(t, r) }); err != nil {
+		return err
+	}
+	return w.flush()
+}
+
+// put writes the rows with some keys, and returns the keys without a row.
+func (c *Copy) put(ctx context.Context, v rows.View, t *rows.Table, keys map[string]rows.Row) (gone []rows.Row, err error) {
+	w := c.newWriter(ctx)
+	w.put = true
+	var all []rows.Row
+	for _, key := range keys {
+		all = append(all, key)
+	}
+	found := map[string]bool{}
+	for some := range slices.Chunk(all, 500) {
+		if err := v.Find(t, some, func(r rows.Row) error {
+			found[r[:t.Key].Text()] = true
+			return w.add(t, r)
+		}); err != nil {
+			return nil, err
+		}
+	}
+	for text, key := range keys {
+		if !found[text] {
+			gone = append(gone, key)
+		}
+	}
+	return gone, w.flush()
+}
+
+// ownerID is an owner of any group as text.
+func ownerID(g int, owner rows.Row) string { return fmt.Sprint(g, owner.Text()) }

@@ -1,0 +1,365 @@
+package app_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"holdfast/internal/app"
+	"holdfast/internal/canonjson"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/db/sqlitedb"
+	ext "holdfast/internal/extstorage"
+	extpg "holdfast/internal/extstorage/postgres"
+	extsqlite "holdfast/internal/extstorage/sqlite"
+	exttest "holdfast/internal/extstorage/storetest"
+	"holdfast/internal/fault"
+	syncpg "holdfast/internal/syncstorage/postgres"
+	syncsqlite "holdfast/internal/syncstorage/sqlite"
+	synctest "holdfast/internal/syncstorage/storetest"
+	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
+	tokenpg "holdfast/internal/tokenserver/postgres"
+	tokensqlite "holdfast/internal/tokenserver/sqlite"
+	tokentest "holdfast/internal/tokenserver/storetest"
+)
+
+// openOne opens a service on a database, which it creates and migrates.
+func openOne(t testing.TB, name, url string) *app.One {
+	t.Helper()
+	cfg, _, err := app.Load(app.Services(), "", []string{"HOLDFAST_" + strings.ToUpper(name) + "__DATABASE_URL=" + url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := app.OpenOne(t.Context(), name, app.Options{Config: cfg, Data: t.TempDir(), LogTo: io.Discard, NoSecrets: true, Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := one.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := one.Database.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return one
+}
+
+func newCopy(t testing.TB, name, from, to string) *app.Copy {
+	t.Helper()
+	source, target := openOne(t, name, from), openOne(t, name, to)
+	return &app.Copy{Service: name, Groups: source.Service.Tables, Source: source.Database, Target: target.Database}
+}
+
+// wantEqual compares all rows of both databases.
+func wantEqual(t testing.TB, c *app.Copy) {
+	t.Helper()
+	n, err := c.Verify(t.Context(), func(d app.Difference) { t.Error(d) })
+	if err != nil || n == 0 {
+		t.Errorf("compared %d rows: %v", n, err)
+	}
+}
+
+func sqliteURL(t testing.TB) string {
+	return "sqlite:" + filepath.Join(testdb.SQLite(t), "test.db")
+}
+
+// execute runs a script on a database.
+func execute(t testing.TB, url, script string) {
+	t.Helper()
+	path, ok := strings.CutPrefix(url, "sqlite:")
+	if !ok {
+		testdb.Script(t, url, script)
+		return
+	}
+	db := opened.SQLite(t, sqlitedb.Options{Path: path}, nil)
+	err := db.Write(t.Context(), "script", func(c *sqlite.Conn) error { return sqlitex.ExecuteScript(c, script, nil) })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// copied are services with the data of the newest schema that a copy must keep, and the
+// check of the suite that everything is there and that writes continue.
+var copied = []struct {
+	name  string
+	files map[string]string // by engine
+	check func(t *testing.T, url string)
+}{
+	{"extstorage", map[string]string{"sqlite": "extstorage/sqlite/testdata/schema/0003.sql", "postgres": "extstorage/postgres/testdata/schema/0006.sql"}, func(t *testing.T, url string) {
+		exttest.Migrated(t, extHarness(t, url))
+	}},
+	{"syncstorage", map[string]string{"sqlite": "syncstorage/sqlite/testdata/schema/0002.sql", "postgres": "syncstorage/postgres/testdata/schema/0009.sql"}, func(t *testing.T, url string) {
+		if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
+			synctest.Migrated(t, syncsqlite.New(opened.SQLite(t, sqlitedb.Options{Path: path}, nil)))
+			return
+		}
+		synctest.Migrated(t, syncpg.New(opened.Postgres(t, pgdb.Options{URL: url}, nil)))
+	}},
+	{"tokenserver", map[string]string{"sqlite": "tokenserver/sqlite/testdata/schema/0001.sql", "postgres": "tokenserver/postgres/testdata/schema/0001.sql"}, func(t *testing.T, url string) {
+		if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
+			tokentest.Migrated(t, tokensqlite.New(opened.SQLite(t, sqlitedb.Options{Path: path}, nil)))
+			return
+		}
+		tokentest.Migrated(t, tokenpg.New(opened.Postgres(t, pgdb.Options{URL: url}, nil)))
+	}},
+}
+
+func extHarness(t testing.TB, url string) exttest.Harness {
+	const query = `SELECT seq, topic, key, CAST(payload AS TEXT) FROM ext_storage_outbox WHERE CAST(extension_install_id AS TEXT) = `
+	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
+		db := opened.SQLite(t, sqlitedb.Options{Path: path}, nil)
+		s := extsqlite.New(db, extsqlite.Options{})
+		return exttest.Harness{Store: s, Inspector: s, Registry: s, Installs: s, Tokens: s, Deletions: s, Events: func(t testing.TB, o ext.Owner) (all []exttest.Event) {
+			if err := db.Read(t.Context(), "events", func(c *sqlite.Conn) error {
+				return sqlitedb.ForEach(c, query+`? ORDER BY position`, func(r *sqlite.Stmt) error {
+					all = append(all, exttest.Event{Seq: r.ColumnInt64(0), Topic: r.ColumnText(1), Key: r.ColumnText(2), Payload: r.ColumnText(3)})
+					return nil
+				}, string(o.Install))
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return all
+		}}
+	}
+	db := opened.Postgres(t, pgdb.Options{URL: url}, nil)
+	s := extpg.New(db, extpg.Options{})
+	return exttest.Harness{Store: s, Inspector: s, Registry: s, Installs: s, Tokens: s, Deletions: s, Events: func(t testing.TB, o ext.Owner) (all []exttest.Event) {
+		var e exttest.Event
+		if err := db.ForEach(t.Context(), pgdb.Statement{Name: "events", SQL: query + `$1::text ORDER BY seq`}, []any{string(o.Install)}, func() { all = nil }, func() error {
+			all = append(all, e)
+			return nil
+		}, &e.Seq, &e.Topic, &e.Key, &e.Payload); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}}
+}
+
+// TestCopyKeepsEverything: after a copy everything is as it was, and writes continue with
+// the next numbers: the check of migrations, between engines.
+func TestCopyKeepsEverything(t *testing.T) {
+	t.Parallel()
+	for _, s := range copied {
+		for _, pair := range []struct {
+			name     string
+			from     string
+			to       func(testing.TB) string
+			services string
+		}{
+			{"sqlite to postgres", "sqlite", testdb.PostgresDatabase, ""},
+			{"postgres to sqlite", "postgres", sqliteURL, ""},
+			{"postgres to postgres", "postgres", testdb.PostgresDatabase, "extstorage"},
+			{"sqlite to citus", "sqlite", testdb.CitusDatabase, "extstorage syncstorage"},
+		} {
+			if pair.services != "" && !strings.Contains(pair.services, s.name) {
+				continue
+			}
+			t.Run(s.name+" "+pair.name, func(t *testing.T) {
+				t.Parallel()
+				from := sqliteURL
+				if pair.from == "postgres" {
+					from = testdb.PostgresDatabase
+				}
+				source, target := from(t), pair.to(t)
+				c := newCopy(t, s.name, source, target)
+				data, err := os.ReadFile(filepath.Join("..", s.files[pair.from]))
+				if err != nil {
+					t.Fatal(err)
+				}
+				execute(t, source, string(data))
+				if err := c.Run(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				wantEqual(t, c)
+				s.check(t, target)
+				if holder, until, err := c.Source.Rows().ReadOnly(t.Context(), s.name); err != nil || holder == "" || !until.IsZero() {
+					t.Errorf("the source is read-only by %q until %v, %v", holder, until, err)
+				}
+			})
+		}
+	}
+}
+
+// errCrash is where a test interrupts a copy.
+var errCrash = errors.New("crash")
+
+// TestCopyContinues: a copy that stops anywhere continues, and neither writes to the source
+// meanwhile nor what it has copied are lost.
+func TestCopyContinues(t *testing.T) {
+	t.Parallel()
+	source, target := sqliteURL(t), testdb.PostgresDatabase(t)
+	c := newCopy(t, "extstorage", source, target)
+	h := extHarness(t, source)
+	put := func(i int) {
+		t.Helper()
+		o := ext.Owner{Tenant: "a0000000-0000-4000-8000-000000000001", Install: ext.InstallID(fmt.Sprintf("b0000000-0000-4000-8000-%012d", i%7))}
+		_, err := h.Store.Apply(t.Context(), o, ext.Write{Now: ext.Moment(1_700_000_000_000 + i), Quota: ext.DefaultQuota(), Ops: []ext.Op{{Kind: ext.Put, Namespace: "a", Key: ext.Key(fmt.Sprint("k", i%11)), Value: "1", Metadata: "{}"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	writes := 0
+	for range 50 {
+		put(writes)
+		writes++
+	}
+	for steps := 0; ; steps++ {
+		left := steps
+		c.Fault = func(string) error {
+			if left--; left < 0 {
+				return errCrash
+			}
+			return nil
+		}
+		err := c.Run(t.Context())
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+		put(writes)
+		writes++
+	}
+	c.Fault = nil
+	wantEqual(t, c)
+	if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "complete copy") {
+		t.Errorf("a copy to a complete one: %v", err)
+	}
+}
+
+// TestCopyRefusesOtherData: a target must be empty.
+func TestCopyRefusesOtherData(t *testing.T) {
+	t.Parallel()
+	source, target := sqliteURL(t), sqliteURL(t)
+	c := newCopy(t, "tokenserver", source, target)
+	execute(t, target, `INSERT INTO account_access VALUES ('a', 'allow', '', 1)`)
+	if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "account_access") {
+		t.Errorf("a target with data: %v", err)
+	}
+	if _, err := c.DryRun(t.Context()); err == nil || !strings.Contains(err.Error(), "account_access") {
+		t.Errorf("a dry run to a target with data: %v", err)
+	}
+	if err := newCopy(t, "tokenserver", source, source).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "the same database") {
+		t.Errorf("to itself: %v", err)
+	}
+}
+
+// TestCopyUnderWrites copies while writers write. They continue on the target where the
+// source refuses, and find every write that was acknowledged, in its order.
+func TestCopyUnderWrites(t *testing.T) {
+	t.Parallel()
+	for _, pair := range []struct {
+		name     string
+		from, to func(testing.TB) string
+	}{{"sqlite to postgres", sqliteURL, testdb.PostgresDatabase}, {"postgres to sqlite", testdb.PostgresDatabase, sqliteURL}} {
+		t.Run(pair.name, func(t *testing.T) {
+			t.Parallel()
+			source, target := pair.from(t), pair.to(t)
+			c := newCopy(t, "extstorage", source, target)
+			writers := make([]*copyWriter, 4)
+			begun, done := make(chan struct{}, len(writers)), make(chan error, len(writers))
+			store := extHarness(t, source).Store
+			for i := range writers {
+				w := &copyWriter{owner: ext.Owner{Tenant: "a0000000-0000-4000-8000-000000000001", Install: ext.InstallID(fmt.Sprintf("b0000000-0000-4000-8000-%012d", i))}}
+				writers[i] = w
+				go func() {
+					for {
+						err := w.write(t.Context(), store)
+						if w.written == 20 {
+							begun <- struct{}{}
+						}
+						if err != nil {
+							done <- err
+							return
+						}
+					}
+				}()
+			}
+			for range writers {
+				<-begun
+			}
+			if err := c.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for range writers {
+				if err := <-done; !fault.Is(err, fault.Unavailable) {
+					t.Errorf("a writer ended with %v", err)
+				}
+			}
+			wantEqual(t, c)
+			store = extHarness(t, target).Store
+			for _, w := range writers {
+				w.check(t, store)
+				for range 3 {
+					if err := w.write(t.Context(), store); err != nil {
+						t.Error(err)
+					}
+				}
+				w.check(t, store)
+			}
+			if err := c.Source.Rows().Reopen(t.Context(), "extstorage", c.Groups); err != nil {
+				t.Fatal(err)
+			}
+			fresh := &copyWriter{owner: ext.Owner{Tenant: writers[0].owner.Tenant, Install: "c0000000-0000-4000-8000-000000000001"}}
+			if err := fresh.write(t.Context(), extHarness(t, source).Store); err != nil {
+				t.Errorf("after Reopen: %v", err)
+			}
+		})
+	}
+}
+
+// copyWriter writes a few keys of an install and knows what was acknowledged.
+type copyWriter struct {
+	owner   ext.Owner
+	written int
+	seq     ext.Seq // of the last change
+	values  [5]int  // of the keys; 0: none
+}
+
+func (w *copyWriter) write(ctx context.Context, s ext.Store) error {
+	i, n := w.written%len(w.values), w.written+1
+	op := ext.Op{Kind: ext.Put, Namespace: "a", Key: ext.Key(fmt.Sprint("k", i)), Value: canonjson.Value(strconv.Itoa(n)), Metadata: "{}"}
+	if n%4 == 0 {
+		op = ext.Op{Kind: ext.Delete, Namespace: "a", Key: op.Key}
+	}
+	applied, err := s.Apply(ctx, w.owner, ext.Write{Now: ext.Moment(1_700_000_000_000 + n), Quota: ext.DefaultQuota(), Ops: []ext.Op{op}})
+	if err != nil {
+		return err
+	}
+	w.written = n
+	if op.Kind == ext.Delete {
+		w.values[i] = 0
+		return nil
+	}
+	w.values[i] = n
+	if seq := applied.Items[0].Seq; seq > w.seq {
+		w.seq = seq
+		return nil
+	}
+	return fmt.Errorf("change %d was numbered %d after %d", n, applied.Items[0].Seq, w.seq)
+}
+
+// check reports an error if acknowledged writes are lost.
+func (w *copyWriter) check(t *testing.T, s ext.Store) {
+	t.Helper()
+	for i, n := range w.values {
+		rec, err := s.Get(t.Context(), w.owner, "a", ext.Key(fmt.Sprint("k", i)), ext.Moment(1_700_000_000_000+w.written))
+		switch {
+		case n == 0 && fault.Is(err, fault.NotFound):
+		case err != nil || string(rec.Value) != strconv.Itoa(n):
+			t.Errorf("k%d of %s is %s, %v; want %d", i, w.owner.Install, rec.Value, err, n)
+		}
+	}
+}
