@@ -64,15 +64,15 @@ dist: ## make the files of a release in dist/: tarballs, packages, SBOMs, checks
 # each with it. `make soak` has all of them with.
 # The rest, from extstorage to dockerflow, shares nothing among goroutines or takes
 # ten times as long.
-# Those of test/ take longest, most of the time waiting: they begin first, and the
-# others run beside them.
-UNRACED   = grep -wE "extstorage|pubsub|nats|sinks|upstream|secretbox|obs|fxa|maintenance|s3api|clouddriver|sqlite|postgres|jsonschema|spanner|spannerdb|spannertest|db/engine|app|holdfast/cmd|httpapi|client|test|bench|auth|canonjson|archtest|testdb|storetest|suite|conf|ident|optional|fault|migrate|secrethash|budget|openapitest|nodeclient|dockerflow"
+# Those of test/ take longest, most of the time waiting: they begin first, the others
+# run beside them, and there is one more than processors.
+UNRACED   = grep -wE "extstorage|filedriver|pubsub|nats|sinks|upstream|secretbox|obs|fxa|maintenance|s3api|clouddriver|sqlite|postgres|jsonschema|spanner|spannerdb|spannertest|db/engine|app|holdfast/cmd|httpapi|client|test|bench|auth|canonjson|archtest|testdb|storetest|suite|conf|ident|optional|fault|migrate|secrethash|budget|openapitest|nodeclient|dockerflow"
 # Linking is a tenth of the work, and is done sooner with more memory; tests look at
 # how much they use. make lint has all of go vet.
 TEST      = GOGC=400 $(GO) test -exec "env -u GOGC" -vet=off -count=1 -timeout 10m $(if $(SOAKONLY),-skip "$(SOAKONLY)") $(TESTFLAGS)
 # What repeats on another engine, or with another client, what a test has shown once.
 # `make soak PART=tests` has all of it.
-SOAKONLY  = TestStoreBehindPgBouncer/^[^BCOW]|TestOneNode/clients/boto3-old|TestThreeNodes/clients/(aws|boto3|javascript|restic|s3cmd)|TestSyncOnSpanner|TestRunOnPostgres|Test(Frozen|KilledCommit|Linearizable|Network|TwoServers)/Spanner|TestLinearizable/SQLite|TestBackupUnderLoad/PostgreSQL|TestLostSecrets/spanner|TestCompare|TestStalledReaders/PostgreSQL|TestBucketsStoppedNodes|TestReproducible|TestFullBatchOnSpanner|TestRunOnSpanner|TestNeighbours/PostgreSQL|TestDescription.*/random
+SOAKONLY  = TestStoreBehindPgBouncer/^[^BCOW]|TestOneNode/clients/boto3-old|TestThreeNodes/clients/(aws|boto3|javascript|restic|s3cmd)|TestSyncOnSpanner|TestRunOnPostgres|Test(Frozen|KilledCommit|Linearizable|Network|TwoServers)/Spanner|TestLinearizable/SQLite|TestBackupUnderLoad/PostgreSQL|TestLostSecrets/spanner|TestCompare|TestStalledReaders/PostgreSQL|TestBucketsStoppedNodes|TestReproducible|TestFullBatchOnSpanner|TestRunOnSpanner|TestNeighbours/PostgreSQL|TestDescription.*/random|TestStoreOnSpanner/Paging/WholeInPages|TestStoreOnSpanner/Values/IDs|TestStoreOnSpanner/(Quota|Merge)/Table
 
 # A model takes a third of rapid's 100 walks, or fewer.
 CHECKS    = 33
@@ -86,7 +86,7 @@ test: service test-deps build testservers ## run every test on every engine, rea
 		$(TEST) -p 1 -trimpath $(RACE) $$($(GO) list $$($(PACKAGES)) | $(UNRACED) -v) & race=$$!; \
 		export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) HOLDFAST_TEST_PROGRAMS=$$(mktemp -d); \
 		$(SCENARIOS) \
-		$(TEST) $$($(GO) list $$($(PACKAGES)) | $(UNRACED) | sort -r) || failed=1; \
+		$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) $$($(GO) list $$($(PACKAGES)) | $(UNRACED) | sort -r) || failed=1; \
 		rm -r $$HOLDFAST_TEST_PROGRAMS; wait $$race && exit $$failed'
 
 # go test takes from its cache what has not changed since.
@@ -238,7 +238,7 @@ soak-spanner: testservers #: the models on Spanner, with 50 times the steps or f
 	export $(LIKEBIN); $(WITHSERVERS) sh -c '\
 		end=$$(($$(date +%s) + $(SOAKTIME))); walks=0; \
 		while [ $$walks -lt 50 ] && [ $$(date +%s) -lt $$end ]; do \
-			$(SOAKTEST) -run "^TestStore\$$/./^Random" $(filter %/spanner,$(MODELS)) || exit 1; \
+			$(SOAKTEST) -run "^TestStoreOnSpanner\$$/./^Random" $(filter %/spanner,$(MODELS)) || exit 1; \
 			walks=$$((walks + 1)); \
 		done; echo "$$walks times the steps of make test"'
 

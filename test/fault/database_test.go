@@ -51,7 +51,7 @@ func TestNoConnectionLeft(t *testing.T) {
 	must(t, err)
 	must(t, admin.Close(t.Context()))
 	o := newOutage(t, db.URL(), as("holdfast", db.URL()))
-	o.rounds(4, func(round int) fault {
+	o.rounds(2, func(round int) fault {
 		choose := o.choice(round)
 		terminate := func() { // at least one
 			o.execute(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'holdfast' ORDER BY random() LIMIT $1`, 1+choose.IntN(10))
@@ -129,7 +129,9 @@ func TestLocks(t *testing.T) {
 	for _, s := range services() {
 		locks = append(locks, s.locks...)
 	}
-	o.rounds(uint64(len(locks)), func(round int) fault {
+	// Half of them by default, other ones in each run.
+	o.choice(0xffff).Shuffle(len(locks), func(i, j int) { locks[i], locks[j] = locks[j], locks[i] })
+	o.rounds(uint64(len(locks)+1)/2, func(round int) fault {
 		choose := o.choice(round)
 		return fault{inject: func() {
 			o.locked(locks[round%len(locks)], func() { o.hold(round, len(locks), choose) })

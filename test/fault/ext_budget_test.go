@@ -65,7 +65,7 @@ func (h *instance) startOthersExt(n int) (stop func()) {
 				}
 				longest = max(longest, time.Since(start))
 			}
-			pause(ctx.Done(), 20*time.Millisecond)
+			pause(ctx.Done(), 100*time.Millisecond)
 		}
 	})
 	return func() {

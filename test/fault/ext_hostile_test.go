@@ -182,7 +182,7 @@ func TestExtensionMemory(t *testing.T) {
 
 func extensionMemory(t *testing.T, _ engine, data string, vars ...string) {
 	t.Helper()
-	const keys, size, stalled, listing, importing = 5000, 4000, 24, 3, 2
+	const keys, size, stalled, listing, importing = 3000, 4000, 24, 3, 2
 	h := startInstance(t, 1, data, append(vars, "HOLDFAST_SERVER__CLIENT_GRACE=2s")...)
 	h.client.Timeout = 4 * bound // imports take long
 	in := newInstall(t, 1)

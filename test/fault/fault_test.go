@@ -172,7 +172,7 @@ func (h *harness) round(r int, f fault) {
 	for _, w := range h.workloads {
 		all = append(all, w.clients(h, load)...)
 	}
-	load.pace = max(100*time.Millisecond, time.Duration(len(all))*5*time.Millisecond)
+	load.pace = max(250*time.Millisecond, time.Duration(len(all))*12*time.Millisecond)
 	var writing sync.WaitGroup
 	for i, client := range all {
 		writing.Go(func() { client(h.random(r, uint64(i))) })

@@ -179,7 +179,7 @@ func (h *instance) startOthers(n int) *otherClients {
 					b.took = append(b.took, time.Since(start))
 					b.mu.Unlock()
 				}
-				pause(ctx.Done(), 20*time.Millisecond)
+				pause(ctx.Done(), 100*time.Millisecond)
 			}
 		})
 	}

@@ -91,7 +91,7 @@ func boto3(c *client, age string) {
 	dir := install(c.t, "boto3", []string{"requirements-" + age + ".txt"}, func(dir string) [][]string {
 		return [][]string{
 			{python, "-m", "venv", dir},
-			{filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:", "--requirement", "requirements-" + age + ".txt"},
+			{filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--no-compile", "--disable-pip-version-check", "--only-binary", ":all:", "--requirement", "requirements-" + age + ".txt"},
 		}
 	})
 	out := c.pipe(read(c.t, "day.py"), filepath.Join(dir, "bin", "python"), "-")

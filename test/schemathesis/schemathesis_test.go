@@ -164,7 +164,7 @@ func makeProgram(t *testing.T) (string, error) {
 	}
 	for _, command := range [][]string{
 		{"python3", "-m", "venv", "--clear", dir},
-		{filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:", "--requirement", "requirements.txt"},
+		{filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--no-compile", "--disable-pip-version-check", "--only-binary", ":all:", "--requirement", "requirements.txt"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), most)
 		out, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput()

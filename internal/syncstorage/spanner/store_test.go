@@ -56,8 +56,9 @@ func options(t testing.TB) spannerdb.Options {
 	return spannerdb.Options{EmulatorHost: emulator, Database: database, MaxTransactions: 100}
 }
 
-// TestStore runs the suite.
-func TestStore(t *testing.T) {
+// TestStoreOnSpanner runs the suite. Its name tells `make test` which cases to leave to the soak:
+// the emulator takes ten times as long as the other engines.
+func TestStoreOnSpanner(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
 		opts := options(t)
