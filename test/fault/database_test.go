@@ -53,11 +53,15 @@ func TestNoConnectionLeft(t *testing.T) {
 	o := newOutage(t, db.URL(), as("holdfast", db.URL()))
 	o.rounds(2, func(round int) fault {
 		choose := o.choice(round)
-		terminate := func() { // at least one
-			o.execute(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'holdfast' ORDER BY random() LIMIT $1`, 1+choose.IntN(10))
+		terminate := func() { // at least one, and all if a write must be refused
+			n := 1 + choose.IntN(10)
+			if lasts(round, 2) {
+				n = 1000
+			}
+			o.execute(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'holdfast' ORDER BY random() LIMIT $1`, n)
 		}
 		return fault{inject: func() {
-			if round%2 == 0 {
+			if round%2 == 1 {
 				o.execute(`ALTER ROLE holdfast CONNECTION LIMIT 0`)
 				terminate()
 				o.hold(round, 2, choose)

@@ -69,12 +69,14 @@ func (h *harness) choice(round int) *rand.Rand {
 // hold lasts for a moment in most rounds, and in one of three until a write is refused, which must
 // happen in time. Faults of several kinds take turns.
 func (h *harness) hold(round, kinds int, choose *rand.Rand) {
-	if (round/kinds+round%kinds)%3 == 1 {
+	if lasts(round, kinds) {
 		pause(h.load.refused, h.bound+time.Second)
 		h.tally.held++
 	}
 	pause(nil, time.Duration(choose.IntN(200))*time.Millisecond)
 }
+
+func lasts(round, kinds int) bool { return (round/kinds+round%kinds)%3 == 1 }
 
 // recovered waits until the server has recovered by itself, and the database has finished all
 // statements, also those whose client is gone. What is left are the idle connections of the
