@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
 	"holdfast/internal/db/engine"
+	"holdfast/internal/db/rows"
 	"holdfast/internal/fair"
 	"holdfast/internal/obs"
 	"holdfast/internal/sweep"
@@ -91,6 +92,7 @@ type opened struct {
 	name  string
 	turns *fair.Pool // shares its database among clients; nil without a database
 	*service.Opened
+	tables []rows.Group // of service.Service
 
 	bound   []boundSecret
 	secrets verification
@@ -157,7 +159,7 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 		Data: a.data, Create: o.Create, Unsaved: a.unsaved,
 	})
 	if open != nil {
-		a.opened = append(a.opened, &opened{name: s.Name, turns: newTurns(open), Opened: open, bound: a.boundSecrets(&s)}) // even after an error, so that Close closes it
+		a.opened = append(a.opened, &opened{name: s.Name, turns: newTurns(open), Opened: open, tables: s.Tables, bound: a.boundSecrets(&s)}) // even after an error, so that Close closes it
 	}
 	if _, missing := errors.AsType[*engine.MissingError](err); missing && s.Added && !o.Leave {
 		return nil // the service is new in this release, and no server has been started since

@@ -167,8 +167,9 @@ func (a *App) closed() http.Handler {
 	})
 	o := a.options()
 	o.Gate, o.Memory, o.Trace = nil, nil, nil // operators do not wait for clients
-	services := a.mux(service.Admin, &web.Resolver{}, o, a.notFound(service.Admin, "/livez", "/readyz", "/metrics", "/version", "/debug/pprof/"))
+	services := a.mux(service.Admin, &web.Resolver{}, o, a.notFound(service.Admin, "/livez", "/readyz", "/metrics", "/version", "/read-only", "/debug/pprof/"))
 	mux.Handle("/", services)
+	a.handleReadOnly(mux)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

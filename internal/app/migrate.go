@@ -74,8 +74,10 @@ func (a *App) settle(ctx context.Context) (failed map[string]error) {
 	for _, line := range lines {
 		a.log.Info(line)
 	}
-	for name, err := range a.settleServices(ctx) {
-		failed[name] = errors.Join(failed[name], err)
+	for _, more := range []map[string]error{a.settleServices(ctx), a.settleReadOnly(ctx)} {
+		for name, err := range more {
+			failed[name] = errors.Join(failed[name], err)
+		}
 	}
 	return failed
 }

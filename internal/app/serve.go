@@ -71,6 +71,7 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return errors.Join(err, stopServices())
 	}
+	a.readOnlyAtStart(ctx)
 	a.announce(out, listeners)
 	a.notify("READY=1") // the sockets listen, so no connection is refused from here on
 

@@ -204,5 +204,8 @@ func (d tables) ReadOnly(ctx context.Context, service string) (holder string, un
 	if until.Equal(rows.Forever) {
 		until = time.Time{}
 	}
+	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == "42P01" {
+		return "", time.Time{}, nil // not migrated
+	}
 	return holder, until, err
 }

@@ -1,0 +1,130 @@
+package app_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"holdfast/internal/app"
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
+	"holdfast/internal/testdb"
+)
+
+// serveOnce starts a server on a database of extension storage, calls fn with its admin
+// listener, and stops it.
+func serveOnce(t *testing.T, data, url string, readOnly string, fn func(ask func(method, path string) (int, string))) {
+	t.Helper()
+	cfg, _, err := app.Load(app.Services(), "", []string{
+		"HOLDFAST_EXTSTORAGE__DATABASE_URL=" + url, "HOLDFAST_SERVER__READ_ONLY=" + readOnly, "HOLDFAST_SERVER__LISTEN=127.0.0.1:0",
+		"HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0", "HOLDFAST_BUCKETS__ENABLED=false", "HOLDFAST_LOG__LEVEL=error",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: t.Output(), Create: true, Migrate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	started, ended := make(chan string, 1), make(chan error, 1)
+	go func() { ended <- server.Serve(ctx, announcement(started)) }()
+	text := <-started
+	admin := adminURL(t, text)
+	fn(func(method, path string) (int, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, admin+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+cfg.Server.AdminToken.Reveal())
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	})
+	stop()
+	if err := errors.Join(<-ended, server.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReadOnly: the admin listener and the setting make a service read-only in its
+// database, for every process.
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]func(testing.TB) string{"sqlite": sqliteURL, "postgres": testdb.PostgresDatabase} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, data := url(t), t.TempDir()
+			openOne(t, "extstorage", url)
+			w := &copyWriter{owner: ext.Owner{Tenant: "a0000000-0000-4000-8000-000000000001", Install: "b0000000-0000-4000-8000-000000000001"}}
+			store := extHarness(t, url).Store
+			refused := func(what string, want bool) {
+				t.Helper()
+				if err := w.write(t.Context(), store); fault.Is(err, fault.Unavailable) != want || err != nil && !want {
+					t.Errorf("%s: a write: %v", what, err)
+				}
+			}
+			refused("at first", false)
+			serveOnce(t, data, url, "false", func(ask func(method, path string) (int, string)) {
+				for _, step := range []struct {
+					method, path string
+					status       int
+					refused      bool
+				}{
+					{http.MethodPost, "/read-only/extstorage", http.StatusNoContent, true},
+					{http.MethodPost, "/read-only/extstorage", http.StatusNoContent, true},
+					{http.MethodDelete, "/read-only/extstorage", http.StatusNoContent, false},
+					{http.MethodDelete, "/read-only/extstorage", http.StatusNoContent, false},
+					{http.MethodPost, "/read-only/nothing", http.StatusNotFound, false},
+					{http.MethodPost, "/read-only/extstorage", http.StatusNoContent, true},
+				} {
+					if status, body := ask(step.method, step.path); status != step.status {
+						t.Errorf("%s %s: %d %s", step.method, step.path, status, body)
+					}
+					refused(step.method+" "+step.path, step.refused)
+				}
+				if status, body := ask(http.MethodGet, "/read-only"); status != http.StatusOK || !strings.Contains(body, `{"service":"extstorage","readOnly":true,"by":"the admin listener"}`) {
+					t.Errorf("the state: %d %s", status, body)
+				}
+			})
+			serveOnce(t, data, url, "true", func(ask func(method, path string) (int, string)) {
+				refused("a new server", true)
+				if status, body := ask(http.MethodDelete, "/read-only/extstorage"); status != http.StatusNoContent {
+					t.Errorf("the end: %d %s", status, body)
+				}
+				refused("the end", false)
+			})
+			serveOnce(t, data, url, "true", func(ask func(method, path string) (int, string)) {
+				refused("the setting", true)
+				if status, body := ask(http.MethodDelete, "/read-only/extstorage"); status != http.StatusConflict {
+					t.Errorf("the admin listener on the setting: %d %s", status, body)
+				}
+			})
+			serveOnce(t, data, url, "false", func(func(method, path string) (int, string)) { refused("without the setting", false) })
+		})
+	}
+}
+
+var adminLine = regexp.MustCompile(`(?m)^  admin +(http://\S+)`)
+
+// adminURL returns the address of the admin listener from the start message.
+func adminURL(t *testing.T, text string) string {
+	t.Helper()
+	m := adminLine.FindStringSubmatch(text)
+	if m == nil {
+		t.Fatalf("no admin listener in\n%s", text)
+	}
+	return m[1]
+}
