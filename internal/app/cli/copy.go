@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -13,6 +14,10 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
 )
+
+// copyMemory is the memory limit of a copy for the Go runtime. Batches of rows are the
+// largest part, and the collector would let them grow to several times their size.
+const copyMemory = 32 << 20
 
 func (c *command) copyService() *cobra.Command {
 	var to string
@@ -31,6 +36,7 @@ func (c *command) copyService() *cobra.Command {
 		Args: service.Args("SERVICE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
+			defer debug.SetMemoryLimit(debug.SetMemoryLimit(copyMemory))
 			source, err := c.openOne(ctx, args[0], "")
 			if err != nil {
 				return err
