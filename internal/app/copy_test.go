@@ -266,57 +266,67 @@ func TestCopyUnderWrites(t *testing.T) {
 	}{{"sqlite to postgres", sqliteURL, testdb.PostgresDatabase}, {"postgres to sqlite", testdb.PostgresDatabase, sqliteURL}} {
 		t.Run(pair.name, func(t *testing.T) {
 			t.Parallel()
-			source, target := pair.from(t), pair.to(t)
-			c := newCopy(t, "extstorage", source, target)
-			writers := make([]*copyWriter, 4)
-			begun, done := make(chan struct{}, len(writers)), make(chan error, len(writers))
-			store := extHarness(t, source).Store
-			for i := range writers {
-				w := &copyWriter{owner: ext.Owner{Tenant: "a0000000-0000-4000-8000-000000000001", Install: ext.InstallID(fmt.Sprintf("b0000000-0000-4000-8000-%012d", i))}}
-				writers[i] = w
-				go func() {
-					for {
-						err := w.write(t.Context(), store)
-						if w.written == 20 {
-							begun <- struct{}{}
-						}
-						if err != nil {
-							done <- err
-							return
-						}
-					}
-				}()
-			}
-			for range writers {
-				<-begun
-			}
-			if err := c.Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			for range writers {
-				if err := <-done; !fault.Is(err, fault.Unavailable) {
-					t.Errorf("a writer ended with %v", err)
-				}
-			}
-			wantEqual(t, c)
-			store = extHarness(t, target).Store
-			for _, w := range writers {
-				w.check(t, store)
-				for range 3 {
-					if err := w.write(t.Context(), store); err != nil {
-						t.Error(err)
-					}
-				}
-				w.check(t, store)
-			}
-			if err := c.Source.Rows().Reopen(t.Context(), "extstorage", c.Groups); err != nil {
-				t.Fatal(err)
-			}
-			fresh := &copyWriter{owner: ext.Owner{Tenant: writers[0].owner.Tenant, Install: "c0000000-0000-4000-8000-000000000001"}}
-			if err := fresh.write(t.Context(), extHarness(t, source).Store); err != nil {
-				t.Errorf("after Reopen: %v", err)
-			}
+			copyUnderWrites(t, pair.from(t), pair.to(t))
 		})
+	}
+}
+
+func copyUnderWrites(t *testing.T, source, target string) {
+	t.Helper()
+	c := newCopy(t, "extstorage", source, target)
+	writers := make([]*copyWriter, 4)
+	begun, done := make(chan struct{}, len(writers)), make(chan error, len(writers))
+	store := extHarness(t, source).Store
+	for i := range writers {
+		w := &copyWriter{owner: ext.Owner{Tenant: "a0000000-0000-4000-8000-000000000001", Install: ext.InstallID(fmt.Sprintf("b0000000-0000-4000-8000-%012d", i))}}
+		writers[i] = w
+		go w.run(t.Context(), store, begun, done)
+	}
+	for range writers {
+		<-begun
+	}
+	if err := c.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range writers {
+		if err := <-done; !fault.Is(err, fault.Unavailable) {
+			t.Errorf("a writer ended with %v", err)
+		}
+	}
+	wantEqual(t, c)
+	store = extHarness(t, target).Store
+	for _, w := range writers {
+		w.check(t, store)
+		for range 3 {
+			if err := w.write(t.Context(), store); err != nil {
+				t.Error(err)
+			}
+		}
+		w.check(t, store)
+	}
+	if err := c.Source.Rows().Reopen(t.Context(), "extstorage", c.Groups); err != nil {
+		t.Fatal(err)
+	}
+	fresh := &copyWriter{owner: ext.Owner{Tenant: writers[0].owner.Tenant, Install: "c0000000-0000-4000-8000-000000000001"}}
+	if err := fresh.write(t.Context(), extHarness(t, source).Store); err != nil {
+		t.Errorf("after Reopen: %v", err)
+	}
+}
+
+// run writes until an error. It signals when it has written some.
+func (w *copyWriter) run(ctx context.Context, s ext.Store, begun chan<- struct{}, done chan<- error) {
+	for {
+		err := w.write(ctx, s)
+		if err != nil {
+			if w.written < 20 {
+				begun <- struct{}{}
+			}
+			done <- err
+			return
+		}
+		if w.written == 20 {
+			begun <- struct{}{}
+		}
 	}
 }
 
