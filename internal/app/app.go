@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"net/http"
 	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -75,6 +76,7 @@ type App struct {
 	memory   *web.Memory // of the main and the internal listener
 	engines  *engine.Opener
 	ready    *readiness
+	console  http.Handler      // nil if it is off
 	bound    map[string]string // addresses by listener, once they are open
 	opened   []*opened
 
@@ -146,8 +148,8 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 			return nil, err
 		}
 	}
-	if o.Leave {
-		return a, nil
+	if a.console, err = a.consoleHandler(); err != nil || o.Leave {
+		return a, err
 	}
 	return a, a.migrateEmbedded(ctx)
 }

@@ -38,6 +38,10 @@ type Server struct {
 	OldMasterSecrets []conf.Secret `toml:"old_master_secrets" doc:"Former master secrets whose tokens are still accepted, while you replace the master secret."`
 	AdminToken       conf.Secret   `toml:"admin_token" doc:"Bearer token of the admin listener. Unset: generated and kept in the secrets file."`
 
+	ViewerToken conf.Secret `toml:"viewer_token" doc:"Token that signs in to the console without the right to change anything. Unset: there is no such role."`
+
+	Console bool `toml:"console" doc:"Serve the console, pages for operators, on the admin listener under /console/."`
+
 	MaxRequests   int           `toml:"max_requests" doc:"Maximum number of requests served at the same time. Clients share them. A request that waits longer than queue_wait gets 503."`
 	QueueWait     time.Duration `toml:"queue_wait" doc:"How long a request may wait for max_requests or request_memory."`
 	RequestMemory int64         `toml:"request_memory" unit:"bytes" doc:"Memory for request bodies, decoded values and responses of all requests together. Clients share it. A request that waits longer than queue_wait gets 503."`
@@ -66,6 +70,7 @@ func NewConfig(services []service.Service) *Config {
 		Server: Server{
 			Listen:        "127.0.0.1:8000",
 			AdminListen:   "127.0.0.1:8001",
+			Console:       true,
 			MaxRequests:   256,
 			QueueWait:     2 * time.Second,
 			RequestMemory: 256 << 20,
@@ -177,6 +182,9 @@ func (s *Server) check() (problems conf.Problems) {
 	s.checkTLS(wrong)
 	if u, err := url.Parse(s.DocumentsLink); s.DocumentsLink != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		wrong("documents_link", "is not a URL that begins with https:// or http://")
+	}
+	if s.ViewerToken != "" && s.ViewerToken == s.AdminToken {
+		wrong("viewer_token", "must differ from admin_token")
 	}
 	if s.MaxRequests < 1 {
 		wrong("max_requests", "must be at least 1")

@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/pprof"
 	"slices"
 	"strings"
 	"sync/atomic"
 
+	"holdfast/internal/app/console"
 	"holdfast/internal/app/service"
 	"holdfast/internal/fault"
 	"holdfast/internal/web"
@@ -147,11 +147,23 @@ func (a *App) adminHandler(draining *atomic.Bool) http.Handler {
 	open.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { a.readyz(w, r, draining.Load()) })
 	open.Handle("GET /metrics", a.metrics.Handler())
 	open.Handle("/", a.withToken(a.closed()))
-	return adminHandler{withJSONErrors(a.checkHost(open))}
+	return adminHandler{pages: a.console, Handler: withJSONErrors(a.checkHost(open))}
 }
 
 // adminHandler is the handler of the admin listener.
-type adminHandler struct{ http.Handler }
+type adminHandler struct {
+	http.Handler
+	pages http.Handler // the console, which checks hosts itself and answers in HTML; nil if it is off
+}
+
+// ServeHTTP implements http.Handler.
+func (h adminHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.pages != nil && console.Owns(r.URL.EscapedPath()) {
+		h.pages.ServeHTTP(w, r)
+		return
+	}
+	h.Handler.ServeHTTP(w, r)
+}
 
 // ServeMalformed implements web.MalformedHandler.
 func (adminHandler) ServeMalformed(w http.ResponseWriter, _ *http.Request, status int) {
@@ -210,15 +222,8 @@ func (a *App) withToken(next http.Handler) http.Handler {
 // listen address. It protects against DNS rebinding: a web page whose name resolves to
 // 127.0.0.1 could otherwise send requests from the operator's browser.
 func (a *App) checkHost(next http.Handler) http.Handler {
-	own, _, _ := net.SplitHostPort(a.cfg.Server.AdminListen)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if h, _, err := net.SplitHostPort(host); err == nil {
-			host = h
-		}
-		host = strings.Trim(host, "[]")
-		ip := net.ParseIP(host)
-		if ip == nil && !strings.EqualFold(host, "localhost") && !strings.EqualFold(host, own) {
+		if !a.isOwnHost(r.Host) {
 			sendError(w, http.StatusMisdirectedRequest, "unknown Host header: use localhost or the address in server.admin_listen")
 			return
 		}

@@ -42,7 +42,7 @@ func composition(t *tree, source fs.FS, services []service) (wrong []string) {
 		roots = append(roots, "internal/"+s.name)
 		names = append(names, s.name)
 	}
-	for _, folder := range []string{"internal/app", "internal/app/cli", "internal/app/service"} {
+	for _, folder := range []string{"internal/app", "internal/app/cli", "internal/app/console", "internal/app/service"} {
 		p := t.packages[folder]
 		if p == nil {
 			return append(wrong, folder+" does not exist: change archtest to where the server is composed")
@@ -101,6 +101,7 @@ func TestOneListBites(t *testing.T) {
 		"internal/app/app.go":          "package app\n\nimport (\n\t_ \"holdfast/internal/app/toys\"\n\t_ \"holdfast/internal/toystorage/sqlite\"\n)\n\nvar isToy = name == \"toystorage\"\n",
 		"internal/app/app_test.go":     "package app\n\nimport _ \"holdfast/internal/toystorage\"\n",
 		"internal/app/cli/cli.go":      "package cli\n\nvar name = \"toy\" + \"storage\"\n",
+		"internal/app/console/page.go": "package console\n\nvar title = \"toystorage\"\n",
 		"internal/app/service/toys.go": "package service\n\nconst toys = `toystorage`\n",
 	} {
 		source[name] = &fstest.MapFile{Data: []byte(text)}
@@ -114,6 +115,7 @@ func TestOneListBites(t *testing.T) {
 		"internal/app/app.go imports internal/app/toys: only internal/app/services.go and internal/app/links.go know services",
 		"internal/app/app.go imports internal/toystorage/sqlite: only internal/app/links.go, the interfaces between services, may",
 		"internal/app/app.go:8 names a service: put what differs between services into service.Service",
+		"internal/app/console/page.go:3 names a service: put what differs between services into service.Service",
 		"internal/app/service/toys.go:3 names a service: put what differs between services into service.Service",
 	}
 	if !slices.Equal(got, want) {

@@ -211,6 +211,8 @@ type Opened struct {
 	Hint   func(base string) Hint   // printed at the start for new users
 	Client func(base string) Client // shown on the status page
 
+	Console *Console // pages in the console; nil: none
+
 	Close func() // closes everything except the databases
 }
 

@@ -1,0 +1,138 @@
+package accounts
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/tokenserver"
+)
+
+// consoleRows is how many rows a page of the console has.
+const consoleRows = 100
+
+// console returns the pages of the service.
+func (s *Accounts) console() *service.Console {
+	return &service.Console{Title: "Firefox Sync", Pages: []service.Page{
+		{Path: "refused", Title: "Refused sign-ins", Listed: true, Show: s.showRefused, Actions: []service.Action{s.accessAction("allow", tokenserver.Allowed)}},
+		{Path: "access", Title: "Allow and deny lists", Listed: true, Show: s.showAccess, Actions: []service.Action{
+			s.accessAction("allow", tokenserver.Allowed), s.accessAction("deny", tokenserver.Denied), s.accessAction("remove", tokenserver.Unlisted),
+		}},
+		{Path: "nodes", Title: "Storage nodes", Listed: true, Show: s.showNodes, Actions: []service.Action{
+			s.drainAction("drain", true), s.drainAction("undo", false),
+		}},
+	}}
+}
+
+func (s *Accounts) showRefused(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
+	refused, err := s.opened.Refused(ctx, consoleRows)
+	if err != nil {
+		return nil, err
+	}
+	t := &service.Table{
+		Columns: []service.Column{{Title: "Account"}, {Title: "Attempts", Number: true}, {Title: "First"}, {Title: "Last"}, {Title: "Action"}},
+		Empty:   "No sign-in was refused.",
+	}
+	for _, r := range refused {
+		t.Rows = append(t.Rows, []service.Cell{
+			service.TextCell(r.FxAUID), service.TextCell(strconv.FormatInt(r.Attempts, 10)),
+			service.TextCell(service.FormatMillis(r.FirstAt)), service.TextCell(service.FormatMillis(r.LastAt)),
+			{Forms: []service.Form{{Action: "allow", Keep: map[string]string{"account": r.FxAUID}, Submit: "Allow", Label: "Allow account " + r.FxAUID}}},
+		})
+	}
+	return &service.View{Blocks: []service.Block{t}}, nil
+}
+
+func (s *Accounts) showAccess(ctx context.Context, r *service.PageRequest) (*service.View, error) {
+	rules, err := s.opened.ListAccess(ctx, r.Value("after"), consoleRows)
+	if err != nil {
+		return nil, err
+	}
+	t := &service.Table{
+		Columns: []service.Column{{Title: "Account"}, {Title: "Access"}, {Title: "Since"}, {Title: "Note"}, {Title: "Action"}},
+		Empty:   "The lists are empty.",
+	}
+	for _, rule := range rules {
+		t.Rows = append(t.Rows, []service.Cell{
+			service.TextCell(rule.FxAUID), service.TextCell(rule.Access.String()), service.TextCell(service.FormatMillis(rule.CreatedAt)), service.TextCell(rule.Note),
+			{Forms: []service.Form{{Action: "remove", Keep: map[string]string{"account": rule.FxAUID}, Submit: "Remove", Label: "Remove account " + rule.FxAUID + " from the lists"}}},
+		})
+	}
+	if len(rules) == consoleRows {
+		t.Next = rules[len(rules)-1].FxAUID
+	}
+	blocks := []service.Block{t}
+	for _, action := range []string{"allow", "deny"} {
+		text := "The account may sign in, even when new accounts are refused."
+		if action == "deny" {
+			text = "Sign-ins and tokens of the account are refused. Its data is kept."
+		}
+		blocks = append(blocks, &service.Form{
+			Title: map[string]string{"allow": "Allow an account", "deny": "Deny an account"}[action], Text: text, Action: action,
+			Submit: map[string]string{"allow": "Allow", "deny": "Deny"}[action], Danger: action == "deny",
+			Fields: []service.Field{
+				{Name: "account", Label: "Account", Help: "The ID of the account: 32 hexadecimal digits."},
+				{Name: "note", Label: "Note", Optional: true},
+			},
+		})
+	}
+	return &service.View{Blocks: blocks}, nil
+}
+
+// accessAction returns an action that puts an account on a list, or removes it.
+func (s *Accounts) accessAction(name string, access tokenserver.Access) service.Action {
+	return service.Action{Name: name, Logged: []string{"account"}, Run: func(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
+		id := r.Value("account")
+		if access != tokenserver.Unlisted && !tokenserver.IsAccountID(id) {
+			return o, invalidAccount(id)
+		}
+		acc, err := s.opened.ParseAccount(id)
+		if err != nil {
+			return o, err
+		}
+		rule := tokenserver.Rule{FxAUID: acc.FxAUID, Access: access, Note: r.Value("note")}
+		o.Notice = map[tokenserver.Access]string{
+			tokenserver.Allowed: "account %s may sign in", tokenserver.Denied: "account %s may not sign in", tokenserver.Unlisted: "removed account %s from the lists",
+		}[access]
+		o.Notice = fmt.Sprintf(o.Notice, acc.FxAUID)
+		return o, s.opened.SetAccess(ctx, acc, rule)
+	}}
+}
+
+func (s *Accounts) showNodes(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
+	nodes, err := s.opened.ListNodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &service.Table{Columns: []service.Column{{Title: "Node"}, {Title: "Accounts", Number: true}, {Title: "Load"}, {Title: "State"}, {Title: "Action"}}}
+	for _, n := range nodes {
+		state := service.Cell{State: service.OK, Text: "gets new accounts"}
+		form := service.Form{Action: "drain", Submit: "Drain", Label: "Drain node " + n.URL}
+		if n.Backoff {
+			state = service.Cell{State: service.Warning, Text: "drained"}
+			form = service.Form{Action: "undo", Submit: "Undo", Label: "Assign new accounts to node " + n.URL + " again"}
+		}
+		if n.Downed {
+			state = service.Cell{State: service.Wrong, Text: "down"}
+		}
+		form.Keep = map[string]string{"node": n.URL}
+		t.Rows = append(t.Rows, []service.Cell{
+			service.TextCell(n.URL), service.TextCell(strconv.FormatInt(n.Load, 10)),
+			{Text: fmt.Sprintf("%d of %d", n.Load, n.Capacity), Share: float64(n.Load), Most: float64(n.Capacity)}, state, {Forms: []service.Form{form}},
+		})
+	}
+	return &service.View{Blocks: []service.Block{t}}, nil
+}
+
+// drainAction returns an action that drains a node, or assigns accounts to it again.
+func (s *Accounts) drainAction(name string, drained bool) service.Action {
+	return service.Action{Name: name, Logged: []string{"node"}, Run: func(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {
+		n, err := s.opened.SetNode(ctx, r.Value("node"), tokenserver.NodeChange{Backoff: &drained})
+		notice := "node " + n.URL + " gets new accounts again"
+		if drained {
+			notice = "node " + n.URL + " gets no new accounts"
+		}
+		return service.Outcome{Notice: notice}, err
+	}}
+}

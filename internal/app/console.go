@@ -1,0 +1,128 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"holdfast/internal/app/console"
+	"holdfast/internal/app/service"
+	"holdfast/internal/web"
+)
+
+// newConsole returns the console of the server: its own pages and those of the services.
+func (a *App) newConsole() (*console.Console, error) {
+	proxies, err := web.NewResolver("", a.cfg.Server.TrustedProxies)
+	if err != nil {
+		return nil, err
+	}
+	c, err := console.New(console.Options{
+		Log: a.log, Clock: a.now, Resolver: proxies, OwnHost: a.isOwnHost, Trusted: a.isTrusted, Version: a.version.String(),
+		AdminToken: a.cfg.Server.AdminToken.Reveal(), ViewerToken: a.cfg.Server.ViewerToken.Reveal(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	own := append([]service.Page{{Title: "Overview", Listed: true, Show: a.showOverview}}, c.OwnPages()...)
+	c.Sections = []console.Section{{Console: service.Console{Title: "Server", Pages: own}}}
+	for _, s := range a.opened {
+		if s.Console != nil {
+			c.Sections = append(c.Sections, console.Section{Name: s.name, Console: *s.Console})
+		}
+	}
+	return c, nil
+}
+
+// isTrusted reports whether an address is that of a trusted proxy.
+func (a *App) isTrusted(peer netip.Addr) bool {
+	peer = peer.Unmap().WithZone("")
+	for _, text := range a.cfg.Server.TrustedProxies {
+		if network, err := netip.ParsePrefix(text); err == nil && network.Contains(peer) {
+			return true
+		}
+		if one, err := netip.ParseAddr(text); err == nil && one.Unmap() == peer {
+			return true
+		}
+	}
+	return false
+}
+
+// isOwnHost reports whether a Host header is an IP address, localhost or the listen
+// address.
+func (a *App) isOwnHost(host string) bool {
+	own, _, _ := net.SplitHostPort(a.cfg.Server.AdminListen)
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.Trim(host, "[]")
+	return net.ParseIP(host) != nil || strings.EqualFold(host, "localhost") || strings.EqualFold(host, own)
+}
+
+// consoleHandler returns the handler of the console, or nil if it is off.
+func (a *App) consoleHandler() (http.Handler, error) {
+	if !a.cfg.Server.Console {
+		return nil, nil //nolint:nilnil // off is not an error
+	}
+	c, err := a.newConsole()
+	if err != nil {
+		return nil, err
+	}
+	o := a.options()
+	o.Gate, o.Memory, o.Trace = nil, nil, nil // operators do not wait for clients
+	return &web.Mux{Resolver: c.Resolver, Options: o, Default: c.Service()}, nil
+}
+
+// showOverview is the first page of the console.
+func (a *App) showOverview(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
+	unready := a.unready(ctx)
+	services := &service.Table{
+		Title:   "Services",
+		Columns: []service.Column{{Title: "Service"}, {Title: "State"}, {Title: "Engine"}, {Title: "Database"}, {Title: "Size", Number: true}, {Title: "Free disk", Number: true}},
+	}
+	for _, s := range a.opened {
+		state := service.Cell{State: service.OK, Text: "ready"}
+		if err := unready[s.name]; err != nil {
+			state = service.Cell{State: service.Wrong, Text: err.Error()}
+		}
+		row := []service.Cell{service.TextCell(s.name), state, service.TextCell("-"), service.TextCell("-"), service.TextCell("-"), service.TextCell("-")}
+		for _, d := range s.Databases {
+			row[2], row[3] = service.TextCell(fmt.Sprint(d.Target.Kind)), service.TextCell(d.Where)
+			if d.Embedded() {
+				row[4], row[5] = fileSizes(d.Target.Path)
+			}
+		}
+		services.Rows = append(services.Rows, row)
+	}
+	gate, memory := a.gate.Stats(), a.memory.Stats()
+	now := &service.Facts{Title: "Requests", Rows: []service.Fact{
+		{Name: "In progress", Cell: service.Cell{Text: fmt.Sprintf("%d of %d", gate.Active, gate.Slots), Share: float64(gate.Active), Most: float64(gate.Slots)}},
+		{Name: "Waiting", Cell: service.TextCell(strconv.Itoa(gate.Waiting))},
+		{Name: "Rejected because of overload", Cell: service.TextCell(strconv.FormatInt(gate.Shed, 10))},
+		{Name: "Memory of requests", Cell: service.Cell{
+			Text: service.FormatBytes(memory.Used) + " of " + service.FormatBytes(memory.Capacity), Share: float64(memory.Used), Most: float64(memory.Capacity),
+		}},
+	}}
+	return &service.View{Blocks: []service.Block{services, now}}, nil
+}
+
+// fileSizes returns the size of a SQLite file with its write-ahead log, and the free space
+// of its disk.
+func fileSizes(path string) (size, free service.Cell) {
+	var bytes int64
+	for _, name := range []string{path, path + "-wal"} {
+		if info, err := os.Stat(name); err == nil {
+			bytes += info.Size()
+		}
+	}
+	size, free = service.TextCell(service.FormatBytes(bytes)), service.TextCell("-")
+	if n, _, err := diskSpace(filepath.Dir(path)); err == nil {
+		free = service.TextCell(service.FormatBytes(int64(n)))
+	}
+	return size, free
+}

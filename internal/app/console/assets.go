@@ -1,0 +1,69 @@
+package console
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"unicode"
+	"unicode/utf8"
+)
+
+//go:embed static
+var static embed.FS
+
+// assets are the files of the console, by name.
+var assets = map[string]asset{
+	"console.css": newAsset("console.css", "text/css; charset=utf-8"),
+	"console.js":  newAsset("console.js", "text/javascript; charset=utf-8"),
+	"icon.svg":    newAsset("icon.svg", "image/svg+xml"),
+}
+
+// asset is a file that pages use.
+type asset struct {
+	body, kind string
+	version    string // in its address, so that browsers may keep it
+}
+
+func newAsset(name, kind string) asset {
+	body, err := static.ReadFile("static/" + name)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	sum := sha256.Sum256(body)
+	return asset{string(body), kind, hex.EncodeToString(sum[:8])}
+}
+
+// assetLink returns the address of an asset.
+func assetLink(name string) string { return Prefix + "static/" + name + "?v=" + assets[name].version }
+
+// sendAsset sends an asset.
+func (x *exchange) sendAsset(name string) error {
+	a, ok := assets[name]
+	if !ok || x.r.Method == http.MethodPost {
+		return errPage
+	}
+	if x.r.URL.Query().Get("v") == a.version {
+		x.w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
+	}
+	send(x.w, http.StatusOK, a.kind, a.body)
+	return nil
+}
+
+// send sends a whole body. An error means that the client has left.
+func send(w http.ResponseWriter, status int, kind, body string) {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(body))
+}
+
+// upper returns a sentence with a capital letter at its beginning.
+func upper(s string) string {
+	r, n := utf8.DecodeRuneInString(s)
+	if r == utf8.RuneError {
+		return s
+	}
+	return string(unicode.ToUpper(r)) + s[n:]
+}

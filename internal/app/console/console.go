@@ -1,0 +1,485 @@
+// Package console serves the console: pages for operators on the admin listener, under
+// /console/. It has what all pages share (sign-in, sessions, CSRF tokens, layout, tables,
+// forms, charts, the log of changes) and knows no service: each service contributes its
+// pages as values of package service.
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+	"holdfast/internal/web"
+	"holdfast/internal/web/rate"
+)
+
+// Prefix begins the paths of the console.
+const Prefix = "/console/"
+
+// Section is a section of the console: the server, whose Name is "", or a service.
+type Section struct {
+	Name string // in paths
+	service.Console
+}
+
+// Options configure a Console.
+type Options struct {
+	Log         *slog.Logger
+	Clock       clock.Clock
+	Resolver    *web.Resolver // trusts the proxies of the configuration
+	AdminToken  string
+	ViewerToken string                     // "": there is no role that may only read
+	OwnHost     func(host string) bool     // a Host header that a request without a proxy may have
+	Trusted     func(peer netip.Addr) bool // the peer is a trusted proxy
+	Sections    []Section                  // the first is that of the server
+	Version     string
+}
+
+// Console is the console of a server.
+type Console struct {
+	Options
+	sessions *sessions
+	attempts *rate.Buckets
+	changes  *changes
+}
+
+// attemptLimit limits the wrong tokens of a network.
+var attemptLimit = rate.Limit{Events: 10, Per: time.Minute, Burst: 10}
+
+// New returns a console.
+func New(o Options) (*Console, error) {
+	attempts, err := rate.New(attemptLimit, 10_000, o.Clock)
+	if err != nil {
+		return nil, err
+	}
+	return &Console{Options: o, sessions: newSessions(o.Clock), attempts: attempts, changes: newChanges()}, nil
+}
+
+// Owns reports whether a raw path belongs to the console.
+func Owns(path string) bool { return path == "/console" || strings.HasPrefix(path, Prefix) }
+
+// Service returns the console as a service of a listener.
+func (c *Console) Service() web.Service {
+	return web.Service{Name: "console", Serve: c.serve, Error: c.writeError, Route: c.route}
+}
+
+// policy lets pages use the style and the script of the console and nothing else.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// exchange is a request and its response.
+type exchange struct {
+	*Console
+	w       http.ResponseWriter
+	r       *http.Request
+	origin  web.Origin
+	session session // zero before the sign-in
+}
+
+// serve is the web.Handler of the console.
+func (c *Console) serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "same-origin") // with no-referrer browsers send no Origin
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("X-Robots-Tag", "noindex")
+	h.Set("Cache-Control", "no-store")
+	if at.Err != nil {
+		return at.Err
+	}
+	x := &exchange{Console: c, w: w, r: r, origin: at.Origin}
+	if err := x.checkConnection(); err != nil {
+		return err
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodPost {
+		h.Set("Allow", "GET, HEAD, POST")
+		return web.Refuse(http.StatusMethodNotAllowed, "method-not-allowed", "this path supports GET, HEAD, POST")
+	}
+	if r.Method == http.MethodPost {
+		if err := x.checkOrigin(); err != nil {
+			return err
+		}
+	}
+	path, isBelow := strings.CutPrefix(at.Path, Prefix)
+	if !isBelow {
+		return x.redirect(Prefix)
+	}
+	if name, ok := strings.CutPrefix(path, "static/"); ok {
+		return x.sendAsset(name)
+	}
+	if path == "sign-in" {
+		return x.signIn()
+	}
+	if !x.resume() {
+		return x.unknown(path)
+	}
+	if path == "sign-out" {
+		return x.signOut()
+	}
+	return x.page(path)
+}
+
+// Errors of requests that are refused before the sign-in.
+var (
+	errHost       = web.Refuse(http.StatusMisdirectedRequest, "unknown-host", "unknown Host header: use localhost or the address in server.admin_listen")
+	errConnection = web.Refuse(http.StatusForbidden, "insecure", "the console needs a connection from this machine, or HTTPS through a proxy in server.trusted_proxies: use a tunnel such as ssh -L 8001:127.0.0.1:8001 HOST")
+	errOrigin     = web.Refuse(http.StatusForbidden, "cross-origin", "the request comes from another site")
+	errCSRF       = web.Refuse(http.StatusForbidden, "csrf", "the form is not valid any more: go back, reload the page and try again")
+	errRole       = web.Refuse(http.StatusForbidden, "read-only", "your role may not change anything")
+	errPage       = fault.New(fault.NotFound, "there is no such page")
+)
+
+// checkConnection refuses requests that cross a network without TLS, and those for
+// another host, to which a web page may have pointed its own name.
+func (x *exchange) checkConnection() error {
+	peer, err := netip.ParseAddrPort(x.r.RemoteAddr)
+	if err != nil {
+		return errConnection
+	}
+	client, known := x.Resolver.Client(x.r)
+	if x.Trusted(peer.Addr()) {
+		if x.origin.Scheme == "https" || known && client.IsLoopback() {
+			return nil
+		}
+		return errConnection
+	}
+	if !x.OwnHost(x.r.Host) {
+		return errHost
+	}
+	forwarded := x.r.Header.Get("Forwarded") + x.r.Header.Get("X-Forwarded-For") + x.r.Header.Get("X-Forwarded-Host") + x.r.Header.Get("X-Forwarded-Proto") + x.r.Header.Get("Via")
+	if x.r.TLS != nil || client.IsLoopback() && forwarded == "" {
+		return nil
+	}
+	return errConnection
+}
+
+// checkOrigin refuses changes that another site sends.
+func (x *exchange) checkOrigin() error {
+	if site := x.r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" {
+		return errOrigin
+	}
+	if x.r.Header.Get("Origin") != x.origin.String() {
+		return errOrigin
+	}
+	return nil
+}
+
+// cookieName returns the name of the session cookie. Over TLS the prefix makes the
+// browser refuse a cookie that another host of the domain sets.
+func (x *exchange) cookieName() string {
+	if x.origin.Scheme == "https" {
+		return "__Host-holdfast-console"
+	}
+	return "holdfast-console"
+}
+
+// setCookie sets the session cookie; "" deletes it.
+func (x *exchange) setCookie(value string) {
+	cookie := &http.Cookie{ //nolint:gosec // Secure is set with TLS; on this machine there is none
+		Name: x.cookieName(), Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: x.origin.Scheme == "https",
+	}
+	if value == "" {
+		cookie.MaxAge = -1
+	}
+	http.SetCookie(x.w, cookie)
+}
+
+// resume finds the session of the request.
+func (x *exchange) resume() (ok bool) {
+	cookie, err := x.r.Cookie(x.cookieName())
+	if err != nil {
+		return false
+	}
+	x.session, ok = x.sessions.find(cookie.Value, x.r.Method == http.MethodGet)
+	return ok
+}
+
+// unknown answers a request without a session.
+func (x *exchange) unknown(path string) error {
+	if x.r.Method == http.MethodPost {
+		return web.Refuse(http.StatusForbidden, "signed-out", "your session has ended: sign in and try again")
+	}
+	to := Prefix + "sign-in"
+	if path != "" {
+		to += "?next=" + url.QueryEscape(path+"?"+x.r.URL.RawQuery)
+	}
+	return x.redirect(to)
+}
+
+// redirect sends the browser to another page by GET.
+func (x *exchange) redirect(to string) error {
+	x.w.Header().Set("Location", to)
+	x.w.WriteHeader(http.StatusSeeOther)
+	return nil
+}
+
+// signIn serves the form that takes a token.
+func (x *exchange) signIn() error {
+	network := x.Resolver.Network(x.r)
+	if x.r.Method != http.MethodPost {
+		return x.sendSignIn(http.StatusOK, "", x.r.URL.Query().Get("next"))
+	}
+	if err := x.readForm(); err != nil {
+		return err
+	}
+	next, token := x.r.PostForm.Get("next"), strings.TrimSpace(x.r.PostForm.Get("token"))
+	if ok, state := x.attempts.Check(network, 1); !ok {
+		state.SetHeaders(x.w.Header())
+		x.Log.Warn("console sign-in refused", "reason", "too many attempts", "client_address", network)
+		return x.sendSignIn(http.StatusTooManyRequests, "Too many wrong tokens. Wait a minute.", next)
+	}
+	isAdmin, isViewer := same(token, x.AdminToken), same(token, x.ViewerToken)
+	switch {
+	case token == "":
+	case isAdmin:
+		return x.begin(admin, network, next)
+	case isViewer:
+		return x.begin(viewer, network, next)
+	}
+	x.attempts.Allow(network, 1)
+	x.Log.Warn("console sign-in refused", "reason", "wrong token", "client_address", network)
+	return x.sendSignIn(http.StatusForbidden, "The token is wrong.", next)
+}
+
+// begin begins a session and shows the page that was requested first.
+func (x *exchange) begin(r role, network, next string) error {
+	cookie, s := x.sessions.begin(r, network)
+	x.Log.Info("console sign-in", "who", s.name(), "client_address", network)
+	x.setCookie(cookie)
+	path, query, _ := strings.Cut(next, "?")
+	if section, page := x.find(path); section == nil || page == nil {
+		return x.redirect(Prefix)
+	}
+	return x.redirect(Prefix + path + "?" + query)
+}
+
+// signOut ends the session.
+func (x *exchange) signOut() error {
+	if err := x.readPost(); err != nil {
+		return err
+	}
+	id := x.session.id
+	x.sessions.end(func(s *session) bool { return s.id == id })
+	x.setCookie("")
+	x.Log.Info("console sign-out", "who", x.session.name())
+	return x.redirect(Prefix + "sign-in")
+}
+
+// find returns the section and the page of a path below the prefix.
+func (c *Console) find(path string) (*Section, *service.Page) {
+	name, rest := "", path
+	for i := range c.Sections {
+		if s := &c.Sections[i]; s.Name != "" {
+			if below, ok := strings.CutPrefix(path, s.Name+"/"); ok {
+				name, rest = s.Name, below
+			}
+		}
+	}
+	for i := range c.Sections {
+		s := &c.Sections[i]
+		if s.Name != name {
+			continue
+		}
+		for j := range s.Pages {
+			if s.Pages[j].Path == rest {
+				return s, &s.Pages[j]
+			}
+		}
+	}
+	return nil, nil
+}
+
+// route returns the route of a raw path for logs and metrics.
+func (c *Console) route(path string) string {
+	below := strings.TrimPrefix(path, Prefix)
+	if section, _ := c.find(below); section != nil || slices.Contains([]string{"sign-in", "sign-out"}, below) {
+		return path
+	}
+	if strings.HasPrefix(below, "static/") {
+		return Prefix + "static/"
+	}
+	return "other"
+}
+
+// page serves a page or an action of it.
+func (x *exchange) page(path string) error {
+	section, page := x.find(path)
+	if section == nil {
+		return errPage
+	}
+	if x.r.Method == http.MethodPost {
+		return x.act(section, page)
+	}
+	r := &service.PageRequest{Values: x.r.URL.Query()}
+	view, err := page.Show(x.r.Context(), r)
+	if err != nil {
+		return err
+	}
+	return x.sendView(http.StatusOK, section, page, view, r.Values, nil)
+}
+
+// act runs an action.
+func (x *exchange) act(section *Section, page *service.Page) error {
+	name := x.r.URL.Query().Get("do")
+	at := slices.IndexFunc(page.Actions, func(a service.Action) bool { return a.Name == name })
+	if at < 0 {
+		return errPage
+	}
+	action := &page.Actions[at]
+	if x.session.role != admin && !action.Reads {
+		return errRole
+	}
+	r := &service.PageRequest{}
+	if err := x.readPost(); err != nil {
+		return err
+	}
+	r.Values = x.r.PostForm
+	if confirm := r.Value("confirm-with"); confirm != r.Value("confirm") {
+		return x.failed(section, page, r, action, fault.Newf(fault.Invalid, "nothing was changed: type %s to confirm", confirm))
+	}
+	outcome, err := action.Run(x.r.Context(), r)
+	if !action.Reads {
+		x.record(section, page, action, r, err)
+	}
+	if err != nil {
+		return x.failed(section, page, r, action, err)
+	}
+	if outcome.View != nil {
+		return x.sendView(http.StatusOK, section, page, outcome.View, r.Values, nil)
+	}
+	x.sessions.note(x.session.id, outcome.Notice)
+	to := outcome.Next
+	if to == "" {
+		to = page.Path
+		if back := r.Value("return-to"); back != "" {
+			to += "?" + back
+		}
+	}
+	return x.redirect(x.link(section, to))
+}
+
+// failure is an action that failed, for the page that shows its form again.
+type failure struct {
+	action string
+	err    error
+	values url.Values
+}
+
+// failed shows the page of an action that failed, with what the operator typed.
+func (x *exchange) failed(section *Section, page *service.Page, r *service.PageRequest, action *service.Action, err error) error {
+	if code := fault.CodeOf(err); code == fault.Internal && !isUsage(err) {
+		return err
+	}
+	back, parseErr := url.ParseQuery(r.Value("return-to"))
+	if parseErr != nil {
+		return err
+	}
+	view, showErr := page.Show(x.r.Context(), &service.PageRequest{Values: back})
+	if showErr != nil { // what it shows does not exist any more
+		return err
+	}
+	return x.sendView(status(err), section, page, view, back, &failure{action.Name, err, r.Values})
+}
+
+// isUsage reports whether an error is about what the operator typed.
+func isUsage(err error) bool {
+	_, ok := errors.AsType[*service.UsageError](err)
+	return ok
+}
+
+// status returns the status of an error.
+func status(err error) int {
+	if refusal, ok := errors.AsType[*web.Refusal](err); ok {
+		return refusal.Status
+	}
+	if isUsage(err) {
+		return http.StatusBadRequest
+	}
+	switch fault.CodeOf(err) {
+	case fault.NotFound:
+		return http.StatusNotFound
+	case fault.Conflict, fault.Precondition:
+		return http.StatusConflict
+	case fault.Invalid:
+		return http.StatusBadRequest
+	case fault.TooLarge:
+		return http.StatusRequestEntityTooLarge
+	case fault.Quota:
+		return http.StatusInsufficientStorage
+	case fault.Denied:
+		return http.StatusForbidden
+	case fault.Unavailable:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+// message returns what an operator reads about an error.
+func message(err error) string {
+	if isUsage(err) {
+		return err.Error()
+	}
+	if fault.CodeOf(err) == fault.Internal {
+		return "internal error: see the log of the server"
+	}
+	return fault.Message(err)
+}
+
+// link returns the address of a link to a page of a section.
+func (c *Console) link(section *Section, to string) string {
+	if section.Name == "" {
+		return Prefix + to
+	}
+	return Prefix + section.Name + "/" + to
+}
+
+// record logs a change.
+func (x *exchange) record(section *Section, page *service.Page, action *service.Action, r *service.PageRequest, err error) {
+	c := change{At: x.Clock(), Who: x.session.name(), Service: section.Name, Action: page.Path + " " + action.Name, Outcome: "ok"}
+	if c.Service == "" {
+		c.Service = "server"
+	}
+	attrs := []any{"who", c.Who, "service", c.Service, "page", page.Path, "action", action.Name}
+	for _, name := range action.Logged {
+		value := r.Value(name)
+		c.What = append(c.What, name+"="+value)
+		attrs = append(attrs, name, value)
+	}
+	if err != nil {
+		c.Outcome = "failed: " + message(err)
+		attrs = append(attrs, "error", err)
+	}
+	x.changes.add(c)
+	attrs = append(attrs, "client_address", x.Resolver.Network(x.r))
+	x.Log.Log(context.WithoutCancel(x.r.Context()), slog.LevelInfo, "console change", attrs...)
+}
+
+// writeError writes an error as a page.
+func (c *Console) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	code := status(err)
+	says := message(err)
+	if refusal, ok := errors.AsType[*web.Refusal](err); ok {
+		says = refusal.Message
+	}
+	p := c.start(fmt.Sprintf("%d %s", code, http.StatusText(code)))
+	p.open("main", "id", "main", "class", "alone")
+	p.element("h1", http.StatusText(code))
+	p.element("p", upper(says)+".", "role", "alert")
+	p.open("p")
+	p.element("a", "To the overview", "href", Prefix)
+	p.close("p", "main")
+	c.finish(p)
+	send(w, code, "text/html; charset=utf-8", p.String())
+}

@@ -1,0 +1,196 @@
+package console
+
+import (
+	"context"
+	"fmt"
+
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/fault"
+)
+
+// start begins a document.
+func (c *Console) start(title string) *page {
+	p := &page{}
+	p.WriteString("<!doctype html>\n")
+	p.open("html", "lang", "en")
+	p.open("head")
+	p.open("meta", "charset", "utf-8")
+	p.open("meta", "name", "viewport", "content", "width=device-width, initial-scale=1")
+	p.open("meta", "name", "color-scheme", "content", "light dark")
+	p.element("title", title+" · Holdfast")
+	p.open("link", "rel", "stylesheet", "href", assetLink("console.css"))
+	p.open("link", "rel", "icon", "href", assetLink("icon.svg"))
+	p.element("script", "", "src", assetLink("console.js"), "defer?", "yes")
+	p.close("head")
+	p.open("body")
+	return p
+}
+
+// finish ends a document.
+func (c *Console) finish(p *page) { p.close("body", "html") }
+
+// sendSignIn sends the form of the sign-in.
+func (x *exchange) sendSignIn(status int, problem, next string) error {
+	p := x.start("Sign in")
+	p.open("main", "id", "main", "class", "alone")
+	p.element("h1", "Holdfast console")
+	if problem != "" {
+		p.element("p", problem, "class", "notice wrong", "role", "alert")
+	}
+	p.open("form", "method", "post", "action", Prefix+"sign-in")
+	p.open("input", "type", "hidden", "name", "next", "value", next)
+	p.element("label", "Admin token", "for", "token")
+	p.open("input", "id", "token", "name", "token", "type", "password", "autocomplete", "current-password", "required?", "yes", "autofocus?", "yes", "aria-describedby", "token-help")
+	p.open("p", "id", "token-help", "class", "help")
+	p.text("The setting ")
+	p.element("code", "server.admin_token")
+	p.text(", or, if it is not set, ")
+	p.element("code", "admin_token")
+	p.text(" in the secrets file of the data folder. With ")
+	p.element("code", "server.viewer_token")
+	p.text(" you may read but not change anything.")
+	p.close("p")
+	p.element("button", "Sign in", "type", "submit")
+	p.close("form", "main")
+	x.finish(p)
+	send(x.w, status, "text/html; charset=utf-8", p.String())
+	return nil
+}
+
+// sendView sends a page with its contents. failed is the action whose form is shown
+// again, or nil.
+func (x *exchange) sendView(status int, section *Section, pg *service.Page, view *service.View, values url.Values, failed *failure) error {
+	title := view.Title
+	if title == "" {
+		title = pg.Title
+	}
+	p := x.start(title)
+	p.element("a", "Skip to the contents", "href", "#main", "class", "skip")
+	x.header(p, section, pg)
+	p.open("main", "id", "main", "tabindex", "-1")
+	if len(view.Parents) > 0 {
+		p.open("nav", "aria-label", "Breadcrumb", "class", "crumbs")
+		p.open("ol")
+		for _, l := range view.Parents {
+			p.open("li")
+			p.element("a", l.Text, "href", x.link(section, l.To))
+			p.close("li")
+		}
+		p.close("ol", "nav")
+	}
+	p.element("h1", title)
+	if x.session.notice != "" {
+		p.element("p", upper(x.session.notice)+".", "class", "notice ok", "role", "status")
+	}
+	if failed != nil {
+		p.element("p", upper(message(failed.err))+".", "class", "notice wrong", "role", "alert")
+	}
+	r := renderer{page: p, x: x, section: section, at: pg, values: values, failed: failed}
+	for _, b := range view.Blocks {
+		r.block(b)
+	}
+	p.close("main")
+	x.finish(p)
+	send(x.w, status, "text/html; charset=utf-8", p.String())
+	return nil
+}
+
+// header writes the navigation.
+func (x *exchange) header(p *page, current *Section, at *service.Page) {
+	p.open("header")
+	p.open("div", "class", "bar")
+	p.element("a", "Holdfast", "href", Prefix, "class", "home")
+	p.element("span", x.Version, "class", "version")
+	p.open("form", "method", "post", "action", Prefix+"sign-out")
+	p.open("input", "type", "hidden", "name", "csrf", "value", x.session.csrf)
+	if x.session.role == viewer {
+		p.element("span", "read only", "class", "state warn")
+	}
+	p.element("button", "Sign out", "type", "submit", "class", "plain")
+	p.close("form", "div")
+	p.open("nav", "aria-label", "Console")
+	for i := range x.Sections {
+		s := &x.Sections[i]
+		if !slices.ContainsFunc(s.Pages, func(pg service.Page) bool { return pg.Listed }) {
+			continue
+		}
+		p.open("section")
+		p.element("h2", s.Title)
+		p.open("ul")
+		for j := range s.Pages {
+			if pg := &s.Pages[j]; pg.Listed {
+				now := ""
+				if s == current && pg == at {
+					now = "page"
+				}
+				p.open("li")
+				if now != "" {
+					p.element("a", pg.Title, "href", x.link(s, pg.Path), "aria-current", now)
+				} else {
+					p.element("a", pg.Title, "href", x.link(s, pg.Path))
+				}
+				p.close("li")
+			}
+		}
+		p.close("ul", "section")
+	}
+	p.close("nav", "header")
+}
+
+// OwnPages returns the pages of the console itself.
+func (c *Console) OwnPages() []service.Page {
+	return []service.Page{
+		{Path: "changes", Title: "Changes", Listed: true, Show: c.showChanges},
+		{Path: "sessions", Title: "Sessions", Listed: true, Show: c.showSessions, Actions: []service.Action{
+			{Name: "end", Logged: []string{"session"}, Run: c.endSession},
+			{Name: "end-all", Run: c.endAll},
+		}},
+	}
+}
+
+func (c *Console) showChanges(_ context.Context, _ *service.PageRequest) (*service.View, error) {
+	t := &service.Table{
+		Columns: []service.Column{{Title: "Time"}, {Title: "Who"}, {Title: "Service"}, {Title: "Action"}, {Title: "What"}, {Title: "Result"}},
+		Empty:   "No changes since the server started.",
+	}
+	for _, one := range c.changes.list() {
+		t.Rows = append(t.Rows, []service.Cell{
+			service.TimeCell(one.At), service.TextCell(one.Who), service.TextCell(one.Service), service.TextCell(one.Action), service.TextCell(strings.Join(one.What, ", ")), service.TextCell(one.Outcome),
+		})
+	}
+	note := fmt.Sprintf("The last %d changes that were made in the console since the server started. The log of the server has all of them, as lines with the message \"console change\".", mostChanges)
+	return &service.View{Blocks: []service.Block{&service.Text{Body: note}, t}}, nil
+}
+
+func (c *Console) showSessions(_ context.Context, _ *service.PageRequest) (*service.View, error) {
+	t := &service.Table{Columns: []service.Column{{Title: "Session", Number: true}, {Title: "Role"}, {Title: "Address"}, {Title: "Signed in"}, {Title: "Last used"}, {Title: "Action"}}}
+	for _, s := range c.sessions.list() {
+		id := strconv.Itoa(s.id)
+		t.Rows = append(t.Rows, []service.Cell{
+			service.TextCell(id), service.TextCell(string(s.role)), service.TextCell(s.address), service.TimeCell(s.began), service.TimeCell(s.used),
+			{Forms: []service.Form{{Action: "end", Keep: map[string]string{"session": id}, Submit: "End", Label: "End session " + id}}},
+		})
+	}
+	return &service.View{Blocks: []service.Block{
+		&service.Text{Body: "A session ends after 30 minutes without a request, after 12 hours, and when the server stops."}, t,
+		&service.Form{Action: "end-all", Submit: "End all sessions", Danger: true},
+	}}, nil
+}
+
+func (c *Console) endSession(_ context.Context, r *service.PageRequest) (service.Outcome, error) {
+	n := c.sessions.end(func(s *session) bool { return strconv.Itoa(s.id) == r.Value("session") })
+	if n == 0 {
+		return service.Outcome{}, fault.New(fault.NotFound, "the session has ended already")
+	}
+	return service.Outcome{Notice: "the session has ended"}, nil
+}
+
+func (c *Console) endAll(context.Context, *service.PageRequest) (service.Outcome, error) {
+	n := c.sessions.end(func(*session) bool { return true })
+	return service.Outcome{Notice: "ended " + service.Count(int64(n), "session")}, nil
+}

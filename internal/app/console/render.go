@@ -1,0 +1,400 @@
+package console
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"holdfast/internal/app/service"
+)
+
+// renderer renders the blocks of a page.
+type renderer struct {
+	*page
+	x       *exchange
+	section *Section
+	at      *service.Page
+	values  url.Values
+	failed  *failure
+	ids     int
+}
+
+// newID returns an ID that is unique on the page.
+func (r *renderer) newID() string {
+	r.ids++
+	return "i" + strconv.Itoa(r.ids)
+}
+
+// block renders a block.
+func (r *renderer) block(b service.Block) {
+	switch b := b.(type) {
+	case *service.Table:
+		r.table(b)
+	case *service.Facts:
+		r.facts(b)
+	case *service.Form:
+		r.form(b)
+	case *service.Text:
+		r.textBlock(b)
+	case *service.Notice:
+		r.element("p", b.Text, "class", "notice "+stateClass(b.State))
+	case *service.Links:
+		r.open("ul", "class", "links")
+		for _, l := range b.All {
+			r.open("li")
+			r.element("a", l.Text, "href", r.x.link(r.section, l.To))
+			r.close("li")
+		}
+		r.close("ul")
+	}
+}
+
+// heading renders the title of a block.
+func (r *renderer) heading(title string) {
+	if title != "" {
+		r.element("h2", title)
+	}
+}
+
+func stateClass(s service.State) string {
+	switch s {
+	case service.OK:
+		return "ok"
+	case service.Warning:
+		return "warn"
+	}
+	return "wrong"
+}
+
+// stateText is a state for people, who may not see its color.
+func stateText(s service.State) string {
+	switch s {
+	case service.OK:
+		return "OK"
+	case service.Warning:
+		return "Warning"
+	}
+	return "Wrong"
+}
+
+// self returns the address of this page with other values; "" drops one.
+func (r *renderer) self(keep []string, changed ...string) string {
+	query := url.Values{}
+	for _, name := range keep {
+		if v := r.values.Get(name); v != "" {
+			query.Set(name, v)
+		}
+	}
+	for i := 0; i+1 < len(changed); i += 2 {
+		query.Del(changed[i])
+		if changed[i+1] != "" {
+			query.Set(changed[i], changed[i+1])
+		}
+	}
+	to := r.x.link(r.section, r.at.Path)
+	if len(query) > 0 {
+		to += "?" + query.Encode()
+	}
+	return to
+}
+
+// table renders a table with its search, its orders and the link to its next page.
+func (r *renderer) table(t *service.Table) {
+	r.heading(t.Title)
+	keep := slices.Concat(t.Keep, []string{"sort", "reverse"})
+	if len(t.Search) > 0 {
+		r.search(t)
+		for _, f := range t.Search {
+			keep = append(keep, f.Name)
+		}
+	}
+	if len(t.Rows) == 0 {
+		empty := t.Empty
+		if empty == "" {
+			empty = "Nothing here."
+		}
+		r.element("p", empty, "class", "empty")
+	} else {
+		r.open("div", "class", "scroll", "tabindex", "0", "role", "region", "aria-label", firstOf(t.Title, r.at.Title))
+		r.open("table")
+		r.head(t, keep)
+		r.rows(t)
+		r.close("table", "div")
+	}
+	if t.Next == "" && r.values.Get("after") == "" {
+		return
+	}
+	r.open("nav", "aria-label", "Pages of the table", "class", "pages")
+	if r.values.Get("after") != "" {
+		r.element("a", "First page", "href", r.self(keep))
+	}
+	if t.Next != "" {
+		r.element("a", "Next page", "href", r.self(keep, "after", t.Next), "rel", "next")
+	}
+	r.close("nav")
+}
+
+// rows renders the rows of a table.
+func (r *renderer) rows(t *service.Table) {
+	r.open("tbody")
+	for _, row := range t.Rows {
+		r.open("tr")
+		for i := range row {
+			class, label := "", ""
+			if i < len(t.Columns) {
+				label = t.Columns[i].Title
+				if t.Columns[i].Number {
+					class = "number"
+				}
+			}
+			r.open("td", "class", class, "data-label", label)
+			r.cell(&row[i])
+			r.close("td")
+		}
+		r.close("tr")
+	}
+	r.close("tbody")
+}
+
+func firstOf(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}
+
+// head renders the heads of the columns. A head with an order is a link; that of the
+// current order reverses it.
+func (r *renderer) head(t *service.Table, keep []string) {
+	r.open("thead")
+	r.open("tr")
+	for _, c := range t.Columns {
+		class := ""
+		if c.Number {
+			class = "number"
+		}
+		attrs := []string{"scope", "col", "class", class}
+		current := c.Sort != "" && c.Sort == t.Sort
+		reversed := r.values.Get("reverse") != ""
+		if current {
+			// The natural order of values is the greatest first.
+			order := "descending"
+			if reversed {
+				order = "ascending"
+			}
+			attrs = append(attrs, "aria-sort", order)
+		}
+		r.open("th", attrs...)
+		switch {
+		case c.Sort == "":
+			r.text(c.Title)
+		case current && !reversed:
+			r.element("a", c.Title, "href", r.self(keep, "sort", c.Sort, "reverse", "yes"))
+		default:
+			r.element("a", c.Title, "href", r.self(keep, "sort", c.Sort, "reverse", ""))
+		}
+		r.close("th")
+	}
+	r.close("tr", "thead")
+}
+
+// search renders the form that submits to the address of the page.
+func (r *renderer) search(t *service.Table) {
+	r.open("form", "method", "get", "action", r.x.link(r.section, r.at.Path), "class", "search", "role", "search")
+	for _, name := range append(slices.Clone(t.Keep), "sort", "reverse") {
+		if v := r.values.Get(name); v != "" {
+			r.open("input", "type", "hidden", "name", name, "value", v)
+		}
+	}
+	for i := range t.Search {
+		f := t.Search[i]
+		if f.Value == "" {
+			f.Value = r.values.Get(f.Name)
+		}
+		f.Optional = true
+		r.field(&f, nil)
+	}
+	r.element("button", "Search", "type", "submit")
+	r.close("form")
+}
+
+// cell renders the contents of a cell.
+func (r *renderer) cell(c *service.Cell) {
+	switch {
+	case c.State != "":
+		r.element("span", stateText(c.State), "class", "state "+stateClass(c.State))
+		if c.Text != "" {
+			r.text(" " + c.Text)
+		}
+	case c.To != "":
+		r.element("a", firstOf(c.Text, "(empty)"), "href", r.x.link(r.section, c.To))
+	case c.Text != "":
+		r.text(c.Text)
+	}
+	if c.Most > 0 {
+		share := strconv.FormatFloat(c.Share, 'f', -1, 64)
+		r.element("meter", share, "min", "0", "max", strconv.FormatFloat(c.Most, 'f', -1, 64), "high", strconv.FormatFloat(c.Most*.9, 'f', -1, 64),
+			"value", share, "aria-label", c.Text)
+	}
+	for i := range c.Forms {
+		r.form(&c.Forms[i])
+	}
+}
+
+// facts renders a list of names and values.
+func (r *renderer) facts(f *service.Facts) {
+	r.heading(f.Title)
+	r.open("dl")
+	for i := range f.Rows {
+		r.open("div")
+		r.element("dt", f.Rows[i].Name)
+		r.open("dd")
+		r.cell(&f.Rows[i].Cell)
+		r.close("dd", "div")
+	}
+	r.close("dl")
+}
+
+// textBlock renders text with its line breaks.
+func (r *renderer) textBlock(t *service.Text) {
+	r.heading(t.Title)
+	if !t.Copy {
+		r.element("p", t.Body, "class", "text")
+		return
+	}
+	id := r.newID()
+	r.element("pre", t.Body, "id", id, "tabindex", "0")
+	r.element("button", "Copy", "type", "button", "data-copy", id, "hidden?", "yes") // shown by the script
+}
+
+// action returns the action of a form, and nil if the operator may not use it.
+func (r *renderer) action(f *service.Form) *service.Action {
+	pg := r.at
+	if f.Page != "" {
+		at := slices.IndexFunc(r.section.Pages, func(pg service.Page) bool { return pg.Path == f.Page })
+		if at < 0 {
+			return nil
+		}
+		pg = &r.section.Pages[at]
+	}
+	at := slices.IndexFunc(pg.Actions, func(a service.Action) bool { return a.Name == f.Action })
+	if at < 0 || r.x.session.role != admin && !pg.Actions[at].Reads {
+		return nil
+	}
+	return &pg.Actions[at]
+}
+
+// form renders a form of an action that the operator may use.
+func (r *renderer) form(f *service.Form) {
+	action := r.action(f)
+	if action == nil {
+		return
+	}
+	r.heading(f.Title)
+	if f.Text != "" {
+		r.element("p", f.Text)
+	}
+	to := r.x.link(r.section, firstOf(f.Page, r.at.Path)) + "?do=" + url.QueryEscape(f.Action)
+	attrs := []string{"method", "post", "action", to}
+	class := "fields"
+	if len(f.Fields) == 0 && f.Confirm == "" {
+		class = "button"
+	}
+	r.open("form", append(attrs, "class", class)...)
+	r.open("input", "type", "hidden", "name", "csrf", "value", r.x.session.csrf)
+	r.open("input", "type", "hidden", "name", "return-to", "value", r.values.Encode())
+	for _, name := range slices.Sorted(maps.Keys(f.Keep)) {
+		r.open("input", "type", "hidden", "name", name, "value", f.Keep[name])
+	}
+	var typed url.Values
+	if r.failed != nil && r.failed.action == f.Action && keeps(r.failed.values, f.Keep) {
+		typed = r.failed.values
+	}
+	for i := range f.Fields {
+		r.field(&f.Fields[i], typed)
+	}
+	if f.Confirm != "" {
+		r.open("input", "type", "hidden", "name", "confirm-with", "value", f.Confirm)
+		r.field(&service.Field{Name: "confirm", Label: "Type " + f.Confirm + " to confirm"}, nil)
+	}
+	button := []string{"type", "submit"}
+	if f.Danger {
+		button = append(button, "class", "danger")
+	}
+	if f.Label != "" {
+		button = append(button, "aria-label", f.Label)
+	}
+	r.element("button", f.Submit, button...)
+	r.close("form")
+}
+
+// keeps reports whether submitted values are those of a form with these kept values.
+func keeps(values url.Values, keep map[string]string) bool {
+	for name, v := range keep {
+		if values.Get(name) != v {
+			return false
+		}
+	}
+	return true
+}
+
+// field renders an input with its label. typed are the values of a form that failed.
+func (r *renderer) field(f *service.Field, typed url.Values) {
+	id, value := r.newID(), f.Value
+	if typed != nil && !f.Secret {
+		value = typed.Get(f.Name)
+	}
+	attrs := []string{"id", id, "name", f.Name}
+	if f.Help != "" {
+		attrs = append(attrs, "aria-describedby", id+"-help")
+	}
+	r.open("div", "class", "field")
+	if f.Checkbox {
+		checked := ""
+		if value == "yes" {
+			checked = "yes"
+		}
+		r.open("input", append(attrs, "type", "checkbox", "value", "yes", "checked?", checked)...)
+		r.element("label", f.Label, "for", id)
+	} else {
+		r.element("label", f.Label, "for", id)
+		if !f.Optional {
+			attrs = append(attrs, "required?", "yes")
+		}
+		r.input(f, value, attrs)
+	}
+	if f.Help != "" {
+		r.element("p", f.Help, "id", id+"-help", "class", "help")
+	}
+	r.close("div")
+}
+
+// input renders the input of a field.
+func (r *renderer) input(f *service.Field, value string, attrs []string) {
+	switch {
+	case f.Options != nil:
+		r.open("select", attrs...)
+		for _, o := range f.Options {
+			selected := ""
+			if o.Value == value {
+				selected = "yes"
+			}
+			r.element("option", o.Text, "value", o.Value, "selected?", selected)
+		}
+		r.close("select")
+	case f.Lines > 0:
+		r.open("textarea", append(attrs, "rows", strconv.Itoa(f.Lines), "spellcheck", "false")...)
+		r.WriteByte('\n') // the parser drops the first line break
+		r.text(value)
+		r.close("textarea")
+	default:
+		kind := "text"
+		if f.Secret {
+			kind = "password"
+		}
+		r.open("input", append(attrs, "type", kind, "value", value, "autocomplete", "off", "spellcheck", "false")...)
+	}
+}

@@ -1,0 +1,146 @@
+package console
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/ident"
+)
+
+// Lifetimes of sessions.
+const (
+	idleLife    = 30 * time.Minute // without a request
+	longestLife = 12 * time.Hour
+	maxSessions = 100 // the one that was unused for the longest time ends
+)
+
+// role is what an operator may do.
+type role string
+
+const (
+	admin  role = "admin"
+	viewer role = "viewer" // may change nothing
+)
+
+// session is an operator who has signed in. Sessions are kept in memory, so they end with
+// the server.
+type session struct {
+	id      int // in the log
+	role    role
+	csrf    string
+	address string // from which the operator signed in
+	began   time.Time
+	used    time.Time
+	notice  string // of the last action, shown once
+}
+
+func (s *session) name() string { return string(s.role) + " session " + strconv.Itoa(s.id) }
+
+// sessions are the sessions by the hash of their cookie.
+type sessions struct {
+	now clock.Clock
+
+	mu     sync.Mutex
+	byHash map[[sha256.Size]byte]*session
+	last   int
+}
+
+func newSessions(now clock.Clock) *sessions {
+	return &sessions{now: now, byHash: map[[sha256.Size]byte]*session{}}
+}
+
+// begin begins a session and returns its cookie.
+func (all *sessions) begin(r role, address string) (cookie string, s session) {
+	cookie = ident.Hex(32)
+	now := all.now()
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.prune(now)
+	if len(all.byHash) >= maxSessions {
+		var oldest [sha256.Size]byte
+		for hash, s := range all.byHash {
+			if first := all.byHash[oldest]; first == nil || s.used.Before(first.used) {
+				oldest = hash
+			}
+		}
+		delete(all.byHash, oldest)
+	}
+	all.last++
+	begun := &session{id: all.last, role: r, csrf: ident.Hex(32), address: address, began: now, used: now}
+	all.byHash[sha256.Sum256([]byte(cookie))] = begun
+	return cookie, *begun
+}
+
+// prune ends expired sessions. The caller holds the lock.
+func (all *sessions) prune(now time.Time) {
+	for hash, s := range all.byHash {
+		if now.Sub(s.used) >= idleLife || now.Sub(s.began) >= longestLife {
+			delete(all.byHash, hash)
+		}
+	}
+}
+
+// find returns the session of a cookie and takes its notice.
+func (all *sessions) find(cookie string, takeNotice bool) (s session, ok bool) {
+	now := all.now()
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.prune(now)
+	found := all.byHash[sha256.Sum256([]byte(cookie))]
+	if found == nil {
+		return s, false
+	}
+	found.used = now
+	s = *found
+	if takeNotice {
+		found.notice = ""
+	}
+	return s, true
+}
+
+// note sets the notice of a session.
+func (all *sessions) note(id int, notice string) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for _, s := range all.byHash {
+		if s.id == id {
+			s.notice = notice
+		}
+	}
+}
+
+// list returns the sessions, the newest first.
+func (all *sessions) list() (list []session) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.prune(all.now())
+	for _, s := range all.byHash {
+		list = append(list, *s)
+	}
+	slices.SortFunc(list, func(a, b session) int { return b.id - a.id })
+	return list
+}
+
+// end ends the sessions for which drop returns true, and returns their number.
+func (all *sessions) end(drop func(*session) bool) (n int) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for hash, s := range all.byHash {
+		if drop(s) {
+			delete(all.byHash, hash)
+			n++
+		}
+	}
+	return n
+}
+
+// same compares secrets in constant time, whatever their lengths.
+func same(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}

@@ -1,0 +1,195 @@
+package app
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// operator is a browser that uses the console.
+type operator struct {
+	t      *testing.T
+	h      http.Handler
+	cookie string
+	edit   func(*http.Request) // changes each request
+}
+
+func (o *operator) do(method, path string, form url.Values) (status int, body string, header http.Header) {
+	o.t.Helper()
+	var in io.Reader
+	if form != nil {
+		in = strings.NewReader(form.Encode())
+	}
+	r := httptest.NewRequest(method, path, in)
+	r.Host, r.RemoteAddr = "127.0.0.1:8001", "127.0.0.1:50000"
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Origin", "http://127.0.0.1:8001")
+	}
+	if o.cookie != "" {
+		r.Header.Set("Cookie", o.cookie)
+	}
+	if o.edit != nil {
+		o.edit(r)
+	}
+	w := httptest.NewRecorder()
+	o.h.ServeHTTP(w, r)
+	if set, _, found := strings.Cut(w.Header().Get("Set-Cookie"), ";"); found {
+		o.cookie = set
+	}
+	return w.Code, w.Body.String(), w.Header()
+}
+
+func (o *operator) want(what string, status int, says, method, path string, form url.Values) (body string) {
+	o.t.Helper()
+	got, body, h := o.do(method, path, form)
+	if got != status || !strings.Contains(body+h.Get("Location"), says) {
+		o.t.Errorf("%s: %d, want %d and %q in\n%s%s", what, got, status, says, body, h.Get("Location"))
+	}
+	if policy := h.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'; style-src 'self'; script-src 'self';") || strings.Contains(body, "<style") || strings.Contains(body, "style=") {
+		o.t.Errorf("%s: policy %q", what, policy)
+	}
+	return body
+}
+
+// form returns a form with the CSRF token of a page.
+func (o *operator) form(page string, values ...string) url.Values {
+	o.t.Helper()
+	_, body, _ := o.do(http.MethodGet, page, nil)
+	token := regexp.MustCompile(`name="csrf" value="([0-9a-f]{64})"`).FindStringSubmatch(body)
+	if token == nil {
+		o.t.Fatalf("no token in\n%s", body)
+	}
+	form := url.Values{"csrf": {token[1]}}
+	for i := 0; i < len(values); i += 2 {
+		form.Set(values[i], values[i+1])
+	}
+	return form
+}
+
+const (
+	viewerToken = "viewer-token-of-a-test-0123456789"
+	someAccount = "0123456789abcdef0123456789abcdef"
+)
+
+func openConsole(t *testing.T, environ ...string) (a *App, browse func(token string) *operator) {
+	t.Helper()
+	a = openApp(t, append(environ, "HOLDFAST_SERVER__VIEWER_TOKEN="+viewerToken)...)
+	var draining atomic.Bool
+	h := a.adminHandler(&draining)
+	return a, func(token string) *operator {
+		o := &operator{t: t, h: h}
+		if token != "" {
+			o.want("sign-in", http.StatusSeeOther, "/console/", http.MethodPost, "/console/sign-in", url.Values{"token": {token}})
+		}
+		return o
+	}
+}
+
+func TestConsoleAccess(t *testing.T) {
+	t.Parallel()
+	a, browse := openConsole(t)
+	token := a.Config().Server.AdminToken.Reveal()
+	o := browse("")
+	o.want("no session", http.StatusSeeOther, "/console/sign-in", http.MethodGet, "/console/", nil)
+	o.want("no session, a change", http.StatusForbidden, "sign in", http.MethodPost, "/console/tokenserver/access?do=allow", url.Values{"account": {someAccount}})
+	o.want("no form", http.StatusOK, "Admin token", http.MethodGet, "/console/sign-in", nil)
+	o.want("a link in next", http.StatusOK, `value="&#34;&gt;&lt;b&gt;"`, http.MethodGet, "/console/sign-in?next="+url.QueryEscape(`"><b>`), nil)
+
+	o = browse(token)
+	if status, _, h := o.do(http.MethodPost, "/console/sign-in", url.Values{"token": {token}, "next": {"//evil.example/"}}); status != http.StatusSeeOther || h.Get("Location") != "/console/" ||
+		!strings.HasSuffix(h.Get("Set-Cookie"), "; Path=/; HttpOnly; SameSite=Strict") {
+		t.Errorf("sign-in: %d %v", status, h)
+	}
+	for _, page := range []string{"", "changes", "sessions", "tokenserver/refused", "tokenserver/access", "tokenserver/nodes"} {
+		o.want(page, http.StatusOK, `aria-current="page"`, http.MethodGet, "/console/"+page, nil)
+	}
+	o.want("an unknown page", http.StatusNotFound, "There is no such page", http.MethodGet, "/console/nothing", nil)
+	o.want("the style", http.StatusOK, "color-scheme", http.MethodGet, "/console/static/console.css", nil)
+
+	change := o.form("/console/tokenserver/access", "account", someAccount, "note", `<script>alert(1)</script>`)
+	for name, edit := range map[string]func(*http.Request){
+		"another origin": func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") },
+		"no origin":      func(r *http.Request) { r.Header.Del("Origin") },
+		"another site":   func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
+		"another host":   func(r *http.Request) { r.Host = "evil.example" },
+		"a network":      func(r *http.Request) { r.RemoteAddr = "192.0.2.1:50000" },
+		"a proxy":        func(r *http.Request) { r.Header.Set("X-Forwarded-For", "127.0.0.1") },
+		"no token":       func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader("account=" + someAccount)) },
+	} {
+		o.edit = edit
+		if status, body, _ := o.do(http.MethodPost, "/console/tokenserver/access?do=allow", change); status != http.StatusForbidden && status != http.StatusMisdirectedRequest {
+			t.Errorf("%s: %d\n%s", name, status, body)
+		}
+	}
+	o.edit = nil
+	o.want("refused changes", http.StatusOK, "The lists are empty", http.MethodGet, "/console/tokenserver/access", nil)
+	o.want("a change", http.StatusSeeOther, "/console/tokenserver/access", http.MethodPost, "/console/tokenserver/access?do=allow", change)
+	page := o.want("a note with HTML", http.StatusOK, "&lt;script&gt;alert(1)", http.MethodGet, "/console/tokenserver/access", nil)
+	if !strings.Contains(page, "may sign in.</p>") {
+		t.Errorf("no notice in\n%s", page)
+	}
+	o.want("the log of changes", http.StatusOK, "account="+someAccount, http.MethodGet, "/console/changes", nil)
+	o.want("an invalid account", http.StatusBadRequest, `value="&lt;b&gt;"`, http.MethodPost, "/console/tokenserver/access?do=deny", o.form("/console/", "account", "<b>"))
+
+	v := browse(viewerToken)
+	if page := v.want("a viewer", http.StatusOK, someAccount, http.MethodGet, "/console/tokenserver/access", nil); strings.Contains(page, "?do=") {
+		t.Errorf("a viewer sees forms:\n%s", page)
+	}
+	v.want("a change of a viewer", http.StatusForbidden, "may not change", http.MethodPost, "/console/tokenserver/access?do=remove", v.form("/console/", "account", someAccount))
+
+	o.want("removed", http.StatusSeeOther, "", http.MethodPost, "/console/tokenserver/access?do=remove", o.form("/console/", "account", someAccount))
+	o.want("end all", http.StatusSeeOther, "", http.MethodPost, "/console/sessions?do=end-all", o.form("/console/"))
+	v.want("after the end", http.StatusSeeOther, "/console/sign-in?next=changes", http.MethodGet, "/console/changes", nil)
+	o = browse(token)
+	o.want("sign-out", http.StatusSeeOther, "/console/sign-in", http.MethodPost, "/console/sign-out", o.form("/console/"))
+	o.want("after the sign-out", http.StatusSeeOther, "/console/sign-in", http.MethodGet, "/console/", nil)
+}
+
+func TestConsoleSignInIsLimited(t *testing.T) {
+	t.Parallel()
+	a, browse := openConsole(t)
+	o := browse("")
+	for range 10 {
+		o.want("a wrong token", http.StatusForbidden, "The token is wrong", http.MethodPost, "/console/sign-in", url.Values{"token": {"x"}})
+	}
+	o.want("too many", http.StatusTooManyRequests, "Too many wrong tokens", http.MethodPost, "/console/sign-in", url.Values{"token": {a.Config().Server.AdminToken.Reveal()}})
+}
+
+// Behind a trusted proxy the console needs HTTPS, and its cookie is for HTTPS only.
+func TestConsoleBehindProxy(t *testing.T) {
+	t.Parallel()
+	a, browse := openConsole(t, "HOLDFAST_SERVER__TRUSTED_PROXIES=192.0.2.1")
+	o := browse("")
+	proto := "http"
+	o.edit = func(r *http.Request) {
+		r.RemoteAddr = "192.0.2.1:50000"
+		r.Header.Set("X-Forwarded-For", "198.51.100.7")
+		r.Header.Set("X-Forwarded-Host", "admin.example.org")
+		r.Header.Set("X-Forwarded-Proto", proto)
+		if r.Method == http.MethodPost {
+			r.Header.Set("Origin", proto+"://admin.example.org")
+		}
+	}
+	form := url.Values{"token": {a.Config().Server.AdminToken.Reveal()}}
+	o.want("without TLS", http.StatusForbidden, "needs a connection from this machine", http.MethodPost, "/console/sign-in", form)
+	proto = "https"
+	o.want("with TLS", http.StatusSeeOther, "/console/", http.MethodPost, "/console/sign-in", form)
+	if !strings.HasPrefix(o.cookie, "__Host-") {
+		t.Errorf("the cookie is %s", o.cookie)
+	}
+	o.want("the overview", http.StatusOK, "tokenserver", http.MethodGet, "/console/", nil)
+}
+
+func TestConsoleOff(t *testing.T) {
+	t.Parallel()
+	_, browse := openConsole(t, "HOLDFAST_SERVER__CONSOLE=false")
+	if status, _, _ := browse("").do(http.MethodGet, "/console/", nil); status != http.StatusUnauthorized {
+		t.Errorf("off: %d", status)
+	}
+}

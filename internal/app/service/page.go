@@ -1,0 +1,180 @@
+package service
+
+import (
+	"context"
+	"net/url"
+	"time"
+)
+
+// Console is what a service shows in the console of the admin listener.
+type Console struct {
+	Title string // in the navigation
+	Pages []Page
+}
+
+// Page is a page of the console. The frame, which knows no service, serves it at
+// /console/SERVICE/PATH to an operator who has signed in, and renders its View: pages
+// consist of values, so text of users cannot become HTML.
+type Page struct {
+	Path   string // below /console/SERVICE/, such as "accounts"
+	Title  string
+	Listed bool // in the navigation, so it must work without values
+
+	// Show returns the contents. It changes nothing.
+	Show func(context.Context, *PageRequest) (*View, error)
+
+	// Actions are what the forms of the page do.
+	Actions []Action
+}
+
+// Action is what a form of a page does when it is submitted.
+type Action struct {
+	Name  string // of Form.Action, and in the log
+	Reads bool   // it changes nothing, so an operator who may only read may do it; it is not logged
+
+	// Logged are the names of values that say what is changed, for the log.
+	Logged []string
+
+	Run func(context.Context, *PageRequest) (Outcome, error)
+}
+
+// Outcome is the result of an action. The operator returns to the page, or to Next.
+type Outcome struct {
+	Notice string // what was done, a sentence without a full stop
+	Next   string // a link to a page of the service; "": the page of the form
+	View   *View  // shown once instead of a page, for what is not stored
+}
+
+// PageRequest is a request for a page or an action.
+type PageRequest struct {
+	Values url.Values // of the address and the form
+}
+
+// Value returns a value of the address or the form, or "".
+func (r *PageRequest) Value(name string) string { return r.Values.Get(name) }
+
+// PageLink returns a link to a page of the same service, with names and values.
+func PageLink(path string, values ...string) string {
+	query := url.Values{}
+	for i := 0; i+1 < len(values); i += 2 {
+		if values[i+1] != "" {
+			query.Set(values[i], values[i+1])
+		}
+	}
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
+}
+
+// View is the contents of a page.
+type View struct {
+	Title   string // "": that of the page
+	Parents []Link // the pages above it
+	Blocks  []Block
+}
+
+// Link is a link to a page of the same service.
+type Link struct{ Text, To string }
+
+// Block is a part of a page: *Table, *Facts, *Form, *Text, *Notice, or *Links.
+type Block any
+
+// Table is a table, with a search, sorting and pages if the page supports them.
+type Table struct {
+	Title   string
+	Columns []Column
+	Rows    [][]Cell
+	Empty   string   // shown without rows
+	Search  []Field  // submitted to the address of the page
+	Sort    string   // the key of the current order
+	Keep    []string // names of values that links of the table keep
+	Next    string   // value of "after" for the next page; "": this is the last one
+}
+
+// Column is the head of a column.
+type Column struct {
+	Title  string
+	Sort   string // value of "sort" for this order; "": none
+	Number bool   // align to the right
+}
+
+// Cell is a value in a table or a list of facts. Of To, Form and State at most one is set.
+type Cell struct {
+	Text  string
+	To    string  // link to a page of the service
+	State State   // shows Text as a state
+	Most  float64 // if set, shows Share of Most as a bar
+	Share float64
+	Forms []Form // buttons
+}
+
+// TextCell returns a cell with a text.
+func TextCell(s string) Cell { return Cell{Text: s} }
+
+// Facts is a list of names and values.
+type Facts struct {
+	Title string
+	Rows  []Fact
+}
+
+// Fact is a name with a value.
+type Fact struct {
+	Name string
+	Cell
+}
+
+// Form is a form, or only a button if it has no fields. An operator who may only read
+// sees only the forms of actions that read.
+type Form struct {
+	Title   string
+	Text    string // what it does, above the fields
+	Action  string // name of the action
+	Page    string // path of the page with the action; "": the page with the form
+	Fields  []Field
+	Keep    map[string]string // values that the form submits without showing them
+	Submit  string            // text of the button
+	Label   string            // of the button for screen readers, if Submit is ambiguous in a table
+	Danger  bool
+	Confirm string // what the operator has to type, such as the name of what will be deleted
+}
+
+// Field is an input of a form.
+type Field struct {
+	Name     string
+	Label    string
+	Value    string
+	Help     string
+	Lines    int      // a text area with so many lines; 0: an input
+	Options  []Option // a select
+	Checkbox bool     // Value "yes" means that it is checked
+	Secret   bool
+	Optional bool
+}
+
+// Option is a choice of a Field.
+type Option struct{ Value, Text string }
+
+// Text is text with its line breaks, such as JSON.
+type Text struct {
+	Title string
+	Body  string
+	Copy  bool // offer a button that copies it
+}
+
+// Notice is a message.
+type Notice struct {
+	State State
+	Text  string
+}
+
+// Links is a list of links to other pages of the service.
+type Links struct{ All []Link }
+
+// TimeCell returns a cell with a time in UTC; "-" is the zero time.
+func TimeCell(t time.Time) Cell {
+	if t.IsZero() {
+		return Cell{Text: "-"}
+	}
+	return Cell{Text: t.UTC().Format("2006-01-02 15:04:05 UTC")}
+}
