@@ -201,7 +201,7 @@ func (x *request) resolve(public bool) error {
 // namesOwnBucket reports whether the bucket can only be one of the account that has signed,
 // and the answer does not depend on its settings.
 func (x *request) namesOwnBucket() bool {
-	return x.signed != nil && x.route.account == "" && x.in.Header.Get("Origin") == "" &&
+	return x.signed != nil && x.route.account == "" && x.in.Header.Get("Origin") == "" && x.in.Header.Get("X-Amz-Acl") != "public-read" &&
 		(!x.hosted || !strings.Contains(x.route.bucket, ".")) && buckets.CheckBucketName(x.route.bucket) == nil
 }
 
