@@ -78,6 +78,9 @@ func (s *Store) DeleteAccount(ctx context.Context, id buckets.AccountID) error {
 		return err
 	}
 	return s.db.Tx(ctx, "buckets.delete_account", func(tx *pgdb.Tx) error {
+		if _, err := tx.Exec(sqlLockAccount, string(id)); err != nil {
+			return err
+		}
 		n, err := tx.Exec(sqlDeleteAccount, string(id))
 		if err != nil {
 			return err
@@ -97,9 +100,10 @@ func (s *Store) DeleteAccount(ctx context.Context, id buckets.AccountID) error {
 	})
 }
 
-// lockAccount keeps an account from being deleted, or returns ErrNoAccount.
-func lockAccount(tx *pgdb.Tx, id buckets.AccountID) error {
-	found, err := tx.QueryRow(sqlLockAccount, []any{string(id)}, new(int))
+// shareAccount keeps an account from being deleted, or returns ErrNoAccount.
+func shareAccount(tx *pgdb.Tx, id buckets.AccountID) error {
+	var found bool
+	_, err := tx.QueryRow(sqlShareAccount, []any{string(id)}, &found)
 	if err == nil && !found {
 		err = buckets.ErrNoAccount
 	}
@@ -112,7 +116,7 @@ func (s *Store) CreateKey(ctx context.Context, k buckets.Key) error {
 		return err
 	}
 	return s.db.Tx(ctx, "buckets.create_access_key", func(tx *pgdb.Tx) error {
-		if err := lockAccount(tx, k.Account); err != nil {
+		if err := shareAccount(tx, k.Account); err != nil {
 			return err
 		}
 		return createKey(tx, k)

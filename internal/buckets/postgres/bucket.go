@@ -52,7 +52,7 @@ func (s *Store) CreateBucket(ctx context.Context, owner buckets.AccountID, b buc
 	for {
 		var n int64
 		err := s.db.Tx(ctx, "buckets.create_bucket_in_account", func(tx *pgdb.Tx) error {
-			if err := lockAccount(tx, owner); err != nil {
+			if err := shareAccount(tx, owner); err != nil {
 				return err
 			}
 			var err error

@@ -126,7 +126,7 @@ func (a *lockTest) holdUsage() string {
 }
 
 func (a *lockTest) holdAccount() string {
-	return fmt.Sprintf(`SELECT 1 FROM manta_bucket_account WHERE id = '%s' FOR UPDATE`, a.owners[0])
+	return fmt.Sprintf(`SELECT pg_advisory_xact_lock(uuid_hash_extended('%s', 2))`, a.owners[0])
 }
 
 // TestTwoWaiters runs two writes at once of which only one may succeed.

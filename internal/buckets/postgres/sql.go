@@ -180,10 +180,12 @@ var (
 var (
 	sqlLockTimeout = pgdb.Statement{Name: "buckets.lock_timeout", SQL: `SELECT set_config('lock_timeout', '2s', true)`}
 
+	sqlShareAccount = pgdb.Statement{Name: "buckets.share_account", SQL: `SELECT bucket_share_account_v1($1::uuid)`}
+	sqlLockAccount  = pgdb.Statement{Name: "buckets.lock_account", SQL: `SELECT pg_advisory_xact_lock(uuid_hash_extended($1::uuid, 2))`}
+
 	accountColumns   = `SELECT id::text, name, created, max_objects, max_bytes FROM manta_bucket_account`
 	sqlAccount       = pgdb.Statement{Name: "buckets.account", SQL: accountColumns + ` WHERE name = $1::text`}
 	sqlAccountByID   = pgdb.Statement{Name: "buckets.account_by_id", SQL: accountColumns + ` WHERE id = $1::uuid`}
-	sqlLockAccount   = pgdb.Statement{Name: "buckets.lock_account", SQL: `SELECT 1 FROM manta_bucket_account WHERE id = $1::uuid FOR SHARE`}
 	sqlListAccounts  = pgdb.Statement{Name: "buckets.list_accounts", SQL: accountColumns + ` WHERE name > $1::text ORDER BY name LIMIT $2::bigint`}
 	sqlCreateAccount = pgdb.Statement{Name: "buckets.create_account", SQL: `
 		INSERT INTO manta_bucket_account (id, name, created, max_objects, max_bytes)

@@ -220,6 +220,15 @@ BEGIN
 	RETURN FOUND;
 END $$;
 
+-- Keeps an account from being deleted, whose transaction takes the lock exclusively first.
+-- False: there is no such account. The lock is an advisory one on the coordinator, because
+-- on Citus transactions that lock a row of a reference table at once can deadlock.
+CREATE FUNCTION bucket_share_account_v1(p_id uuid) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	PERFORM pg_advisory_xact_lock_shared(uuid_hash_extended(p_id, 2));
+	RETURN EXISTS (SELECT 1 FROM manta_bucket_account WHERE id = p_id); -- sees a deletion during the wait
+END $$;
+
 -- Condition.CheckWrite of package buckets for a condition that is set. p_flags has 2 for
 -- If-Match: * and 4 for If-None-Match: *.
 CREATE FUNCTION bucket_refused_v1(
