@@ -86,7 +86,7 @@ func (s *Buckets) hold(ctx context.Context, lease time.Duration) (held context.C
 	}, nil
 }
 
-// where returns the URL of each storage node that may have bodies.
+// where returns the URL of each storage node that may have bodies: not of removed ones.
 func (s *Buckets) where(ctx context.Context) (map[string]string, error) {
 	known, err := s.opened.Nodes.Nodes(ctx)
 	if err != nil {
@@ -94,6 +94,9 @@ func (s *Buckets) where(ctx context.Context) (map[string]string, error) {
 	}
 	all, configured := map[string]string{}, s.nodes.configured()
 	for _, n := range known {
+		if n.State == buckets.NodeRemoved {
+			continue
+		}
 		all[n.ID] = n.URL
 		if url, ok := configured[n.ID]; ok {
 			all[n.ID] = url

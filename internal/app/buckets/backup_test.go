@@ -7,6 +7,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -137,4 +139,28 @@ func TestHoldIsExtended(t *testing.T) {
 		t.Errorf("the cause is %v", err)
 	}
 	release()
+}
+
+// A backup has no folder for a node that was removed, and does not say that bodies on it
+// are missing.
+func TestBackupWithoutRemovedNode(t *testing.T) {
+	t.Parallel()
+	s, _ := openBuckets(t, t.TempDir())
+	s.stored(t, "body")
+	for id, state := range map[string]buckets.NodeState{"east:1": buckets.NodeRemoved, "east:2": buckets.NodeReadOnly} {
+		if err := s.opened.Nodes.SetNode(t.Context(), buckets.Node{ID: id, URL: "file://" + filepath.ToSlash(t.TempDir()), State: state, Added: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if lines, err := s.omitted(t.Context()); err != nil || len(lines) != 2 || strings.Contains(strings.Join(lines, "\n"), "east:1") {
+		t.Errorf("omitted are %q, %v", lines, err)
+	}
+	dir := t.TempDir()
+	copied, err := s.copyBodies(t.Context(), dir, func(int64, int64) {})
+	if err != nil || !slices.Equal(copied.Names, []string{Name, filepath.Join(nodesFolder, "east,2")}) {
+		t.Errorf("copied %+v, %v", copied, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, nodesFolder, "east,1")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder of the removed node: %v", err)
+	}
 }
