@@ -58,8 +58,9 @@ func (c *copied) Read(p []byte) (int, error) {
 // copySource reads the source of a copy: its bucket, which the client may read, and the
 // object.
 func (x *request) copySource() (from *request, o buckets.Object, err error) {
-	source, version, _ := strings.Cut(x.in.Header.Get("X-Amz-Copy-Source"), "?")
-	if v, ok := strings.CutPrefix(version, "versionId="); ok && v != "null" {
+	// Some clients do not escape a "?" of the key.
+	source, version, ok := strings.Cut(x.in.Header.Get("X-Amz-Copy-Source"), "?versionId=")
+	if ok && version != "null" {
 		return nil, o, errVersion
 	}
 	source, err = url.PathUnescape(source)

@@ -148,30 +148,46 @@ func (x *request) authenticate() error {
 	}
 	web.Identify(x.out, "buckets "+string(x.account.ID))
 	if x.signed.Presigned {
-		x.hoisted()
+		return x.hoisted()
 	}
 	return nil
 }
 
 // hoisted reads headers of a presigned URL that its signer has put into the query, as
-// the JavaScript SDK does. The hash and the checksum there are those of an empty body,
-// because the signer did not know the body.
-func (x *request) hoisted() {
+// the JavaScript SDK does. All have an effect, or the request is refused: a feature that is
+// ignored would surprise the signer.
+func (x *request) hoisted() error {
+	all := x.in.Header.Clone()
 	for name, values := range x.query {
 		header := http.CanonicalHeaderKey(name)
-		if !strings.HasPrefix(header, "X-Amz-") || len(x.in.Header[header]) > 0 || strings.IndexFunc(values[0], isControl) >= 0 {
+		if !strings.HasPrefix(header, "X-Amz-") || staysInQuery(header) || len(x.in.Header[header]) > 0 {
 			continue
 		}
-		switch header {
-		case "X-Amz-Acl", "X-Amz-Storage-Class", "X-Amz-Tagging", "X-Amz-Website-Redirect-Location", "X-Amz-Checksum-Mode":
-		default:
-			if !strings.HasPrefix(header, userHeader) && !strings.HasPrefix(header, "X-Amz-Server-Side-Encryption") &&
-				!strings.HasPrefix(header, "X-Amz-Object-Lock") && !strings.HasPrefix(header, "X-Amz-Copy-Source") {
-				continue
+		for _, v := range values {
+			if strings.IndexFunc(v, isControl) >= 0 {
+				return invalidArgument(strings.ToLower(header), "The value has a control character")
 			}
+			all[header] = append(all[header], v)
 		}
-		x.in.Header.Set(header, values[0])
 	}
+	x.in.Header = all
+	return checkHeaders(all)
+}
+
+// staysInQuery reports whether a parameter of a presigned URL is not read as a header: it
+// is part of the signature, or it describes the body. SDKs write the hash and the checksum
+// of an empty body there, because the signer does not know the body.
+func staysInQuery(header string) bool {
+	switch header {
+	case "X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires", "X-Amz-Signedheaders", "X-Amz-Signature", "X-Amz-Security-Token",
+		"X-Amz-Content-Sha256", "X-Amz-Decoded-Content-Length", "X-Amz-Trailer", "X-Amz-Sdk-Checksum-Algorithm", "X-Amz-User-Agent":
+		return true
+	}
+	checksum, ok := strings.CutPrefix(header, "X-Amz-Checksum-")
+	if ok {
+		_, ok = sigv4.ParseAlgorithm(checksum)
+	}
+	return ok
 }
 
 // lookup is a sigv4.Lookup that keeps the account of the key.

@@ -73,6 +73,53 @@ func TestPresignedPutOfJavaScriptSDK(t *testing.T) {
 	s.do("GET", "/photos/k", "").is(hello).head("X-Amz-Meta-Camera: box")
 }
 
+// A header in the query of a presigned URL is obeyed or refused, like one that was sent.
+func TestHeadersInPresignedURL(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	s.do("PUT", "/photos/k", hello, "x-amz-meta-camera: box", "x-amz-tagging: a=1").want(200)
+	presigned := func(method, path, query string) answer {
+		r := s.request(method, path, "")
+		r.URL.RawQuery = query
+		s.main.Presign(r, time.Minute, time.Now())
+		return s.send(r)
+	}
+	const copied = "x-amz-copy-source=photos/k&"
+	for query, code := range map[string]string{
+		"x-amz-grant-read=id%3Dx": "501 NotImplemented", "X-Amz-Grant-Full-Control=id%3Dx": "501 NotImplemented",
+		"x-amz-server-side-encryption=AES256": "501 NotImplemented", "x-amz-server-side-encryption=%00": "400 InvalidArgument",
+		"x-amz-write-offset-bytes=3": "501 NotImplemented", "x-amz-expected-bucket-owner=other": "403 AccessDenied",
+		"x-amz-acl=private&x-amz-acl=public-read": "400 InvalidArgument", "x-amz-acl=private&X-Amz-Acl=public-read": "400 InvalidArgument",
+		copied + "x-amz-metadata-directive=KEEP": "400 InvalidArgument", copied + "x-amz-tagging-directive=KEEP": "400 InvalidArgument",
+		copied + "x-amz-source-expected-bucket-owner=other": "403 AccessDenied",
+	} {
+		status, code, _ := strings.Cut(code, " ")
+		n, _ := strconv.Atoi(status)
+		presigned("PUT", "/photos/new", query).fails(n, code)
+	}
+	presigned("GET", "/photos/k", "x-amz-expected-bucket-owner=other").fails(403, "AccessDenied")
+	s.do("GET", "/photos/new", "").want(404)
+	presigned("PUT", "/photos/new", copied+"x-amz-metadata-directive=REPLACE&x-amz-meta-lens=50&x-amz-tagging-directive=REPLACE&x-amz-tagging=a%3D2%26b%3D3").want(200)
+	s.do("GET", "/photos/new", "").is(hello).head("X-Amz-Meta-Lens: 50", "X-Amz-Meta-Camera: ", "X-Amz-Tagging-Count: 2")
+	presigned("POST", "/photos/up", "uploads=&x-amz-checksum-algorithm=SHA256&x-amz-checksum-type=COMPOSITE").want(200).head("X-Amz-Checksum-Algorithm: SHA256")
+	presigned("PUT", "/photos/none", "x-amz-user-agent=aws-sdk-js&x-amz-trailer=x-amz-checksum-crc32&x-amz-decoded-content-length=7&X-Amz-Content-Sha256=UNSIGNED-PAYLOAD").want(200)
+}
+
+// A client need not escape the "?" of a key in x-amz-copy-source.
+func TestCopySourceWithQuestionMark(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	s.do("PUT", "/photos/a", "wrong").want(200)
+	s.do("PUT", "/photos/a%3Fb=c", hello).want(200)
+	for _, source := range []string{"photos/a?b=c", "photos/a%3Fb=c", "photos/a?b=c?versionId=null"} {
+		s.do("PUT", "/photos/to", "", "x-amz-copy-source: "+source).want(200)
+		s.do("GET", "/photos/to", "").is(hello)
+		s.do("DELETE", "/photos/to", "").want(204)
+	}
+	s.do("PUT", "/photos/to", "", "x-amz-copy-source: photos/a?x").fails(404, "NoSuchKey")
+	s.do("PUT", "/photos/to", "", "x-amz-copy-source: photos/a?versionId=1").fails(400, "InvalidArgument")
+}
+
 func TestPresignedURLs(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
