@@ -30,6 +30,28 @@ type BucketSettings struct {
 	Tags       map[string]string `json:"tags,omitempty"`
 }
 
+// SettingsChange is a change of a bucket's settings. A nil field stays as it is, also if
+// somebody else changes it meanwhile.
+type SettingsChange struct {
+	PublicRead *bool              `json:"public_read,omitempty"`
+	CORS       *[]CORSRule        `json:"cors,omitempty"`
+	Tags       *map[string]string `json:"tags,omitempty"`
+}
+
+// Apply returns settings as the change leaves them.
+func (c *SettingsChange) Apply(s BucketSettings) BucketSettings {
+	if c.PublicRead != nil {
+		s.PublicRead = *c.PublicRead
+	}
+	if c.CORS != nil {
+		s.CORS = *c.CORS
+	}
+	if c.Tags != nil {
+		s.Tags = *c.Tags
+	}
+	return s
+}
+
 // CORSRule is a rule of a bucket's CORS configuration. A "*" in an origin or a header
 // matches any text; an origin has at most one.
 type CORSRule struct {

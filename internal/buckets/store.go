@@ -36,8 +36,8 @@ type Store interface {
 	// a bucket without its account is found if only one account has it.
 	Namesakes(ctx context.Context, name string) ([]Bucket, error)
 
-	// SetBucket replaces the settings of a bucket.
-	SetBucket(ctx context.Context, owner AccountID, b BucketRef, s BucketSettings) error
+	// SetBucket changes settings of a bucket.
+	SetBucket(ctx context.Context, owner AccountID, b BucketRef, c SettingsChange) error
 
 	// DeleteBucket deletes an empty bucket, or returns ErrBucketNotEmpty. Its
 	// incomplete uploads become invisible and are aborted by RemoveBucket.

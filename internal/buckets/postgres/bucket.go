@@ -109,11 +109,11 @@ func (s *Store) Namesakes(ctx context.Context, name string) ([]buckets.Bucket, e
 }
 
 // SetBucket implements buckets.Store.
-func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, settings buckets.BucketSettings) error {
+func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, c buckets.SettingsChange) error {
 	if err := owner.Check(); err != nil {
 		return err
 	}
-	text, err := json.Marshal(settings)
+	text, err := json.Marshal(c)
 	if err != nil {
 		return fault.Wrap(fault.Internal, "encode the settings of a bucket", err)
 	}

@@ -319,7 +319,7 @@ func TestOthersDoNotWait(t *testing.T) {
 	}
 	upload := buckets.NewUploadID(now)
 	for what, err := range map[string]error{
-		"SetBucket":    a.SetBucket(ctx, a.owners[1], a.other, buckets.BucketSettings{PublicRead: true}),
+		"SetBucket":    a.SetBucket(ctx, a.owners[1], a.other, buckets.SettingsChange{PublicRead: new(bool)}),
 		"SetQuota":     a.SetQuota(ctx, a.owners[1], a.other, buckets.Quota{Objects: 9}),
 		"CreateUpload": a.CreateUpload(ctx, a.owners[1], a.other, buckets.Upload{ID: upload, Name: "up", Created: now}),
 		"CreateKey":    a.CreateKey(ctx, buckets.Key{ID: "K", Account: a.owners[1], Secret: []byte("s"), Created: now}),

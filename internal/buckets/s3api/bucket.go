@@ -90,7 +90,7 @@ func (x *request) createBucket() error {
 	case err != nil:
 		return err
 	case public:
-		if err := store.SetBucket(ctx, x.account.ID, b.BucketRef, buckets.BucketSettings{PublicRead: true}); err != nil {
+		if err := store.SetBucket(ctx, x.account.ID, b.BucketRef, buckets.SettingsChange{PublicRead: &public}); err != nil {
 			return err
 		}
 	}

@@ -68,8 +68,7 @@ func (x *request) putCORS() error {
 	if len(c.Rules) == 0 || len(c.Rules) > maxRules {
 		return errMalformedXML
 	}
-	s := x.bucket.Settings
-	s.CORS = nil
+	var rules []buckets.CORSRule
 	for _, r := range c.Rules {
 		if len(r.Origins) == 0 || len(r.Methods) == 0 || r.MaxAge < 0 || r.MaxAge > math.MaxInt32 || len(r.ID) > 255 {
 			return errMalformedXML
@@ -92,11 +91,11 @@ func (x *request) putCORS() error {
 				return invalidRequest("ExposeHeader must be the name of a header.")
 			}
 		}
-		s.CORS = append(s.CORS, buckets.CORSRule{
+		rules = append(rules, buckets.CORSRule{
 			ID: r.ID, AllowedOrigins: r.Origins, AllowedMethods: r.Methods, AllowedHeaders: r.Headers, ExposeHeaders: r.Expose, MaxAgeSeconds: r.MaxAge,
 		})
 	}
-	return x.set(s, http.StatusOK)
+	return x.set(buckets.SettingsChange{CORS: &rules}, http.StatusOK)
 }
 
 // deleteCORS is DeleteBucketCors.
@@ -104,9 +103,7 @@ func (x *request) deleteCORS() error {
 	if err := x.ready(); err != nil {
 		return err
 	}
-	s := x.bucket.Settings
-	s.CORS = nil
-	return x.set(s, http.StatusNoContent)
+	return x.set(buckets.SettingsChange{CORS: new([]buckets.CORSRule)}, http.StatusNoContent)
 }
 
 // matches compares text with a pattern in which one "*" stands for any text.

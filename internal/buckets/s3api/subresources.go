@@ -112,9 +112,7 @@ func (x *request) putACL() error {
 	if err != nil {
 		return err
 	}
-	s := x.bucket.Settings
-	s.PublicRead = public
-	return x.set(s, http.StatusOK)
+	return x.set(buckets.SettingsChange{PublicRead: &public}, http.StatusOK)
 }
 
 // putObjectACL is PutObjectAcl. An object has the ACL of its bucket, so any other is
@@ -133,9 +131,9 @@ func (x *request) putObjectACL() error {
 	return x.send(http.StatusOK)
 }
 
-// set replaces the settings of the bucket.
-func (x *request) set(s buckets.BucketSettings, status int) error {
-	if err := x.Service.Store.SetBucket(x.in.Context(), x.owner, x.bucket.BucketRef, s); err != nil {
+// set changes settings of the bucket.
+func (x *request) set(c buckets.SettingsChange, status int) error {
+	if err := x.Service.Store.SetBucket(x.in.Context(), x.owner, x.bucket.BucketRef, c); err != nil {
 		return err
 	}
 	return x.send(status)
@@ -230,9 +228,7 @@ func (x *request) putBucketTags() error {
 	if err != nil {
 		return err
 	}
-	s := x.bucket.Settings
-	s.Tags = tags
-	return x.set(s, http.StatusNoContent)
+	return x.set(buckets.SettingsChange{Tags: &tags}, http.StatusNoContent)
 }
 
 // deleteBucketTags is DeleteBucketTagging.
@@ -240,9 +236,7 @@ func (x *request) deleteBucketTags() error {
 	if err := x.ready(); err != nil {
 		return err
 	}
-	s := x.bucket.Settings
-	s.Tags = nil
-	return x.set(s, http.StatusNoContent)
+	return x.set(buckets.SettingsChange{Tags: new(map[string]string)}, http.StatusNoContent)
 }
 
 // getAttributes is GetObjectAttributes.

@@ -185,17 +185,24 @@ func findBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) (i
 }
 
 // SetBucket implements buckets.Store.
-func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, settings buckets.BucketSettings) error {
+func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, change buckets.SettingsChange) error {
 	if err := owner.Check(); err != nil {
 		return err
 	}
-	text, err := json.Marshal(settings)
-	if err != nil {
-		return fault.Wrap(fault.Internal, "encode the settings of a bucket", err)
-	}
+	var text []byte
 	defer s.cache.changed(bucketName{owner, b.Name})
 	return s.db.WriteChecked(ctx, "set_bucket", func(c *sqlite.Conn) error {
-		return hasBucket(c, owner, b)
+		found, err := readBuckets(c, sqlBucket, owner, b.Name)
+		if err == nil && (len(found) == 0 || found[0].ID != b.ID) {
+			err = buckets.ErrNoBucket
+		}
+		if err != nil {
+			return err
+		}
+		if text, err = json.Marshal(change.Apply(found[0].Settings)); err != nil {
+			return fault.Wrap(fault.Internal, "encode the settings of a bucket", err)
+		}
+		return nil
 	}, func(c *sqlite.Conn) error {
 		return sqlitedb.Exec(c, sqlSetSettings, owner, b.ID, string(text))
 	})

@@ -78,7 +78,7 @@ func TestCachedBucket(t *testing.T) {
 		_, err := s.CreateBucket(ctx, owner, ref, 1)
 		must(err)
 		for _, public := range []bool{true, false, true} {
-			must(s.SetBucket(ctx, owner, ref, buckets.BucketSettings{PublicRead: public}))
+			must(s.SetBucket(ctx, owner, ref, buckets.SettingsChange{PublicRead: &public}))
 			b, err := s.Bucket(ctx, owner, "photos")
 			must(err)
 			if b.ID != ref.ID || b.Settings.PublicRead != public {

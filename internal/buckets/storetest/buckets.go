@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"testing"
 
 	"holdfast/internal/buckets"
@@ -16,6 +17,7 @@ func bucketChecks() []check {
 		{"CreateRace", createBucketRace},
 		{"List", listBuckets},
 		{"Settings", bucketSettings},
+		{"SettingsRace", changeSettingsRace},
 		{"Namesakes", namesakes},
 		{"Delete", deleteBucket},
 		{"DeletedAndCreatedAgain", staleRefs},
@@ -89,6 +91,30 @@ func listBuckets(t *testing.T, u *user) {
 	want(buckets.BucketQuery{Limit: 9, Prefix: "%"}, nil, false)
 }
 
+var publicRead = buckets.SettingsChange{PublicRead: new(true)}
+
+// changeSettingsRace: changes of different settings at once are all stored, and each
+// replaces its setting.
+func changeSettingsRace(t *testing.T, u *user) {
+	for i := range 5 {
+		want := u.bucket
+		want.Settings = buckets.BucketSettings{
+			PublicRead: i%2 == 0, Tags: map[string]string{strconv.Itoa(i): ""},
+			CORS: []buckets.CORSRule{{ID: strconv.Itoa(i), AllowedOrigins: []string{"*"}, AllowedMethods: []string{"GET"}}},
+		}
+		s := &want.Settings
+		changes := []buckets.SettingsChange{{PublicRead: &s.PublicRead}, {CORS: &s.CORS}, {Tags: &s.Tags}}
+		for _, err := range testdb.Together(len(changes), func(i int) error {
+			return u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), changes[i])
+		}) {
+			must(t, "SetBucket", err)
+		}
+		b, err := u.h.Store.Bucket(t.Context(), u.owner, u.bucket.Name)
+		must(t, "Bucket", err)
+		equal(t, "bucket", b, want)
+	}
+}
+
 func bucketSettings(t *testing.T, u *user) {
 	for _, s := range []buckets.BucketSettings{
 		{PublicRead: true},
@@ -98,7 +124,7 @@ func bucketSettings(t *testing.T, u *user) {
 		},
 		{},
 	} {
-		must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), s))
+		must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), buckets.SettingsChange{PublicRead: &s.PublicRead, CORS: &s.CORS, Tags: &s.Tags}))
 		b, err := u.h.Store.Bucket(t.Context(), u.owner, u.bucket.Name)
 		must(t, "Bucket", err)
 		want := u.bucket
@@ -121,7 +147,7 @@ func namesakes(t *testing.T, u *user) {
 	}
 	want("of nobody")
 	first := u.createBucket(name)
-	must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, first.BucketRef, buckets.BucketSettings{PublicRead: true}))
+	must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, first.BucketRef, publicRead))
 	first.Settings.PublicRead = true
 	want("of one account", first)
 	second := u.other()
@@ -175,7 +201,7 @@ func (u *user) writesTo(b buckets.BucketRef, id buckets.UploadID) map[string]fun
 	ctx, s, up := u.t.Context(), u.h.Store, u.h.Uploads
 	text := "text/html"
 	return map[string]func() error{
-		"SetBucket":    func() error { return s.SetBucket(ctx, u.owner, b, buckets.BucketSettings{PublicRead: true}) },
+		"SetBucket":    func() error { return s.SetBucket(ctx, u.owner, b, publicRead) },
 		"DeleteBucket": func() error { return s.DeleteBucket(ctx, u.owner, b, u.now) },
 		"Put": func() error {
 			_, err := s.Put(ctx, u.owner, b, buckets.Put{Object: object("a"), Now: u.now})

@@ -234,7 +234,7 @@ func abortOldUploads(t *testing.T, u *user) {
 // collectDeletedBucket: a deleted bucket is removed after its uploads are aborted and
 // its garbage is removed.
 func collectDeletedBucket(t *testing.T, u *user) {
-	must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), buckets.BucketSettings{PublicRead: true}))
+	must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), publicRead))
 	for _, name := range []string{"a", "b", "c"} {
 		u.putPart(name, u.createUpload(name, u.now), part(1, 10, u.now))
 	}

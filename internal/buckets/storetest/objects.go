@@ -142,7 +142,7 @@ func objectBodies(t *testing.T, u *user) {
 
 // findObject: a bucket and an object in it are what Bucket and Get read.
 func findObject(t *testing.T, u *user) {
-	must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), buckets.BucketSettings{PublicRead: true}))
+	must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), publicRead))
 	bucket, err := u.h.Store.Bucket(t.Context(), u.owner, u.bucket.Name)
 	must(t, "Bucket", err)
 	other := u.createBucket("other")

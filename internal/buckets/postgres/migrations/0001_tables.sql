@@ -555,7 +555,7 @@ BEGIN
 		RETURN -1;
 	END IF;
 	INSERT INTO manta_bucket_settings (owner, bucket_id, settings) VALUES (p_owner, p_bucket_id, p_settings)
-		ON CONFLICT (owner, bucket_id) DO UPDATE SET settings = EXCLUDED.settings;
+		ON CONFLICT (owner, bucket_id) DO UPDATE SET settings = manta_bucket_settings.settings || EXCLUDED.settings;
 	RETURN 0;
 END $$;
 
