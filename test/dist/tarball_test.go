@@ -169,6 +169,12 @@ func TestExampleConfiguration(t *testing.T) {
 	byFile := regexp.MustCompile(`(?m)^(`+either+`) = .*$`).ReplaceAllString(uncommented, "")
 	byFile = regexp.MustCompile(`(?m)^(`+either+`)_file = .*$`).ReplaceAllString(byFile, `${1}_file = "`+secret+`"`)
 	byFile = strings.Replace(byFile, `audit_file = "`+secret+`"`, `audit_file = "`+audit+`"`, 1)
+	// The viewer's token is another one than the administrator's.
+	viewer := filepath.Join(dir, "viewer")
+	if err := os.WriteFile(viewer, []byte("of-a-viewer\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	byFile = strings.Replace(byFile, `viewer_token_file = "`+secret+`"`, `viewer_token_file = "`+viewer+`"`, 1)
 	// A key has an algorithm.
 	byFile = regexp.MustCompile(`(?s)(\n\[extstorage\.token_keys\.NAME\]\n.*?\nalg = )""`).ReplaceAllString(byFile, `${1}"HS256"`)
 	for name, text := range map[string]string{"commented": string(example), "by itself": byItself, "by file": byFile} {
