@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -129,9 +130,8 @@ const (
 	sqlEraseHandoff   = `DELETE FROM bff_consumer_handoff_replay_log WHERE guest_session_id = ?`
 	sqlEraseBotScores = `DELETE FROM bff_consumer_bot_score_log WHERE guest_session_id = ?`
 
-	sqlEventPage  = `(SELECT id, ordering_key FROM bff_consumer_outbox WHERE id > ?1 ORDER BY id LIMIT ?2)`
-	sqlLastOfPage = `SELECT coalesce(max(id), '') FROM ` + sqlEventPage
-	sqlEventsOf   = `SELECT id FROM ` + sqlEventPage + ` WHERE ordering_key = ?3`
+	sqlEventsOf = `SELECT coalesce(max(id), ''), json_group_array(id) FILTER (WHERE ordering_key = ?3)
+		FROM (SELECT id, ordering_key FROM bff_consumer_outbox WHERE id > ?1 ORDER BY id LIMIT ?2)`
 	sqlEraseEvent = `DELETE FROM bff_consumer_outbox WHERE id = ? AND retention_class = 'operational' AND (published_at IS NOT NULL OR dead_at IS NOT NULL)`
 )
 
@@ -170,17 +170,18 @@ func (s *Store) Erase(ctx context.Context, session guest.ID) (e guest.Erased, an
 // all events since the session began, in pages: an index of sessions would make each event
 // more expensive.
 func (s *Store) eraseEvents(ctx context.Context, session guest.ID) (erased, kept int, err error) {
-	text := func(r *sqlite.Stmt) string { return r.ColumnText(0) }
 	for after := guest.FirstEvent(session); after != ""; {
 		var ids []string
-		var last string
 		n := 0
-		err := s.db.Read(ctx, "events_of_session", func(c *sqlite.Conn) (err error) {
-			if ids, err = sqlitedb.QueryAll(c, sqlEventsOf, text, after, guest.EventPage, string(session)); err != nil {
+		err := s.db.Read(ctx, "events_of_session", func(c *sqlite.Conn) error {
+			all, _, err := sqlitedb.QueryRow(c, sqlEventsOf, func(r *sqlite.Stmt) string {
+				after = r.ColumnText(0)
+				return r.ColumnText(1)
+			}, after, guest.EventPage, string(session))
+			if err != nil {
 				return err
 			}
-			last, _, err = sqlitedb.QueryRow(c, sqlLastOfPage, text, after, guest.EventPage)
-			return err
+			return json.Unmarshal([]byte(all), &ids)
 		})
 		if err == nil && len(ids) > 0 {
 			err = s.db.Write(ctx, "erase_events", func(c *sqlite.Conn) error {
@@ -198,7 +199,6 @@ func (s *Store) eraseEvents(ctx context.Context, session guest.ID) (erased, kept
 			return erased, kept, err
 		}
 		erased, kept = erased+n, kept+len(ids)-n
-		after = last
 	}
 	return erased, kept, nil
 }
