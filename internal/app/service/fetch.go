@@ -2,14 +2,11 @@ package service
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/url"
-	"os"
-	"syscall"
 	"time"
+
+	"holdfast/internal/fault"
 )
 
 // fetchTimeout is the timeout of a request by a check.
@@ -32,18 +29,5 @@ func Fetch(ctx context.Context, address string) (status int, err error) {
 
 // NoAnswer returns an error of one line that says why an HTTP client got no response.
 func NoAnswer(address string, err error) error {
-	reason := err
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		reason = u.Err
-	}
-	if errno, ok := errors.AsType[syscall.Errno](err); ok {
-		reason = errno
-	}
-	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
-		reason = errors.New("unknown host " + dns.Name)
-	}
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
-		reason = errors.New("timed out")
-	}
-	return fmt.Errorf("no answer from %s: %w", address, reason)
+	return fmt.Errorf("no answer from %s: %s", address, fault.NetworkReason(err))
 }

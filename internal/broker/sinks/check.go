@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
-	"syscall"
 	"time"
 
 	"holdfast/internal/broker"
@@ -36,7 +34,7 @@ func Check(ctx context.Context, setting string) (says string, err error) {
 	}
 	b, names, err := open(ctx, u, true)
 	if err != nil {
-		return "", fmt.Errorf("%s: %s", where, reason(err))
+		return "", fmt.Errorf("%s: %s", where, fault.NetworkReason(err))
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
 	topic, subscription := names[0], ""
@@ -45,7 +43,7 @@ func Check(ctx context.Context, setting string) (says string, err error) {
 	}
 	found, err := b.(prober).Exists(ctx, topic, subscription)
 	if err != nil {
-		return "", fmt.Errorf("%s: %s", where, reason(err))
+		return "", fmt.Errorf("%s: %s", where, fault.NetworkReason(err))
 	}
 	if !found {
 		return where + ": the server will create it", nil
@@ -73,7 +71,7 @@ func checkWebhook(ctx context.Context, address, where string) (string, error) {
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
 	if err != nil {
-		return "", fmt.Errorf("no answer from %s: %s", where, reason(err))
+		return "", fmt.Errorf("no answer from %s: %s", where, fault.NetworkReason(err))
 	}
 	switch code := resp.StatusCode; {
 	case code >= http.StatusInternalServerError && code != http.StatusNotImplemented:
@@ -82,24 +80,6 @@ func checkWebhook(ctx context.Context, address, where string) (string, error) {
 		return "", errors.Join(fmt.Errorf("%s redirects (%s): events are not sent to another URL", where, resp.Status), resp.Body.Close())
 	}
 	return where, resp.Body.Close()
-}
-
-// reason returns the innermost reason of an error, in one line.
-func reason(err error) string {
-	if timeout, ok := errors.AsType[net.Error](err); errors.Is(err, context.DeadlineExceeded) || ok && timeout.Timeout() {
-		return fmt.Sprintf("no answer in %s", checkTime)
-	}
-	if errno, ok := errors.AsType[syscall.Errno](err); ok {
-		return errno.Error()
-	}
-	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
-		return "unknown host " + dns.Name
-	}
-	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
-		err = next
-	}
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return line
 }
 
 // open opens the broker of a URL. once: it fails if no server is reachable.

@@ -1,0 +1,29 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// NetworkReason returns in one line why a network client got no answer: the innermost
+// reason, without addresses and what a URL has.
+func NetworkReason(err error) string {
+	if timeout, ok := errors.AsType[net.Error](err); errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || ok && timeout.Timeout() {
+		return "timed out"
+	}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errno.Error()
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
+		return "unknown host " + dns.Name
+	}
+	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
+		err = next
+	}
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
