@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"context"
 	"slices"
 	"sync"
 )
@@ -41,6 +42,23 @@ func (w *Waker) Wake(owner, stream string) {
 	case w.signal <- struct{}{}:
 	default: // a wake is already pending
 	}
+}
+
+// Waking returns a box that wakes the relay of the process when an event is queued again.
+func Waking(box Kept, w *Waker) Kept { return &waking{box, w} }
+
+type waking struct {
+	Kept
+	waker *Waker
+}
+
+// RetryDead implements Dead.
+func (b *waking) RetryDead(ctx context.Context, id ID) (bool, error) {
+	found, err := b.Kept.RetryDead(ctx, id)
+	if found {
+		b.waker.Wake(id.Owner, id.Stream)
+	}
+	return found, err
 }
 
 // wakeAll reports that any event of the partitions may be unpublished.

@@ -87,7 +87,7 @@ func (c *command) deadLetters() *cobra.Command {
 	cmd.AddCommand(
 		c.listDeadLetters(),
 		c.deadLetter("retry", "Publish set-aside events again",
-			"Publish set-aside events again. A running server does it within half a minute. They come after\nnewer events of their sessions.",
+			"Publish set-aside events again. A running server does it at once. They come after newer events of their\nsessions.",
 			"queued again", guest.RetryDead),
 		c.deadLetter("drop", "Delete set-aside events", "Delete set-aside events. They are never published.", "deleted", guest.DropDead),
 	)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/broker"
@@ -46,7 +47,7 @@ func (e *events) startRelay(ctx context.Context, d *service.Deps, st guest.Store
 		return nil, fmt.Errorf("guest.events: %w", err)
 	}
 	return service.Relay{
-		Service: Name, Ping: st.Ping, Close: closeSink,
+		Service: Name, Ping: st.Ping, Close: closeSink, Look: time.Second,
 		Options: outbox.Options{Box: st.Outbox(), Waker: e.waker, Sink: sink, Share: e.share, Attempts: e.cfg.Attempts, Hint: deadHint},
 	}.Start(ctx, d), nil
 }

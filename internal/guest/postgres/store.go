@@ -43,7 +43,9 @@ func New(db *pgdb.DB, waker *outbox.Waker) *Store {
 }
 
 // Outbox implements guest.Store.
-func (s *Store) Outbox() outbox.Kept { return outboxpg.OpenKept(s.db, "bff_consumer.outbox") }
+func (s *Store) Outbox() outbox.Kept {
+	return outbox.Waking(outboxpg.OpenKept(s.db, "bff_consumer.outbox"), s.waker)
+}
 
 // Ping implements guest.Store. It reads the table of migrations each time, because a
 // newer release may migrate the database while this server runs.

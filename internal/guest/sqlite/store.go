@@ -43,7 +43,7 @@ func New(db *sqlitedb.DB, now clock.Clock, waker *outbox.Waker) *Store {
 
 // Outbox implements guest.Store.
 func (s *Store) Outbox() outbox.Kept {
-	return outboxsqlite.OpenKept(s.db, "bff_consumer_outbox", s.now)
+	return outbox.Waking(outboxsqlite.OpenKept(s.db, "bff_consumer_outbox", s.now), s.waker)
 }
 
 // Ping implements guest.Store. It reads the table of migrations each time, because a
