@@ -121,6 +121,9 @@ func (a *App) setReadOnly(ctx context.Context, name string, to bool) error {
 	}
 	s, db := a.opened[i], a.opened[i].rowsOf()
 	holder, _, err := db.ReadOnly(ctx, name)
+	if a.cfg.Server.ReadOnly { // also if it has not been applied yet
+		holder = settingHolder
+	}
 	switch {
 	case err != nil:
 		return err

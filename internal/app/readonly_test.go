@@ -100,18 +100,19 @@ func TestReadOnly(t *testing.T) {
 				}
 			})
 			serveOnce(t, data, url, "true", func(ask func(method, path string) (int, string)) {
-				refused("a new server", true)
+				if status, body := ask(http.MethodDelete, "/read-only/extstorage"); status != http.StatusConflict {
+					t.Errorf("the admin listener on the setting: %d %s", status, body)
+				}
+				refused("the setting", true)
+			})
+			serveOnce(t, data, url, "false", func(ask func(method, path string) (int, string)) {
+				refused("what the admin listener began", true)
 				if status, body := ask(http.MethodDelete, "/read-only/extstorage"); status != http.StatusNoContent {
 					t.Errorf("the end: %d %s", status, body)
 				}
 				refused("the end", false)
 			})
-			serveOnce(t, data, url, "true", func(ask func(method, path string) (int, string)) {
-				refused("the setting", true)
-				if status, body := ask(http.MethodDelete, "/read-only/extstorage"); status != http.StatusConflict {
-					t.Errorf("the admin listener on the setting: %d %s", status, body)
-				}
-			})
+			serveOnce(t, data, url, "true", func(func(method, path string) (int, string)) { refused("the setting alone", true) })
 			serveOnce(t, data, url, "false", func(func(method, path string) (int, string)) { refused("without the setting", false) })
 		})
 	}
