@@ -129,7 +129,7 @@ func rules() []rule {
 		who: leaves, notStd: []string{"net/http"},
 		reason: "all packages import the leaves, so these import none",
 	}}
-	all = append(all, sharedRules()...)
+	all = append(append(all, aside()...), sharedRules()...)
 	for _, r := range services {
 		all = append(all, r.rules()...)
 	}
@@ -161,54 +161,60 @@ func rules() []rule {
 			who: []string{"cmd/holdfast"}, ours: []string{"internal/app", "internal/app/cli"}, libs: []string{"golang.org/x/crypto/x509roots/fallback"},
 			reason: "main only calls cli, because code in main cannot be tested",
 		},
-		rule{
+	)
+}
+
+// aside returns the rules of packages that are not part of the server.
+func aside() []rule {
+	return []rule{
+		{
 			who: []string{"internal/testdb", "internal/testdb/cmd/testservers"}, ours: []string{"internal/fault", "internal/ident", "internal/testdb"},
 			libs:   []string{"github.com/jackc/pgx/v5"},
 			reason: "testdb starts servers for the tests of all packages, and importing one of these would be a cycle",
 		},
-		rule{
+		{
 			who: []string{"internal/testdb/spannertest"}, ours: []string{"internal/ident", "internal/testdb"},
 			libs:   []string{"cloud.google.com/go/spanner/admin", "google.golang.org/grpc"},
 			reason: "it is separate from testdb, so that the tests of other engines are not compiled with gRPC",
 		},
-		rule{
+		{
 			who: []string{"internal/testdb/opened"}, ours: []string{"internal/db/migrate", "internal/db/pgdb", "internal/db/sqlitedb", "internal/fault", "internal/testdb"},
 			libs:   []string{"zombiezen.com/go/sqlite"},
 			reason: "it opens any service's databases, so it knows none of the services",
 		},
-		rule{
+		{
 			who: []string{"internal/web/webtest"}, ours: []string{"internal/web"},
 			reason: "it serves any service, so it knows none",
 		},
-		rule{
+		{
 			who: []string{"internal/openapitest"}, libs: []string{"github.com/santhosh-tekuri/jsonschema/v6"},
 			reason: "it checks responses of any service against its OpenAPI file, so it knows none",
 		},
-		rule{
+		{
 			who:    []string{"internal/archtest"},
 			reason: "it reads source files, so that it works even if they do not compile",
 		},
-		rule{
+		{
 			who: []string{"bench"}, ours: []string{"internal/auth/**", "internal/db/*", "internal/syncstorage/*", "internal/extstorage/**", "internal/buckets/*", "internal/guest/**", "internal/broker/**", "internal/clock", "internal/testdb"}, libs: []string{"*"}, tests: []string{"test/binary"},
 			reason: "it measures the binary from outside, and imports only what measures the engines without the server",
 		},
-		rule{
+		{
 			who: []string{"packaging/release"}, libs: []string{"github.com/goreleaser/nfpm/v2", "github.com/goreleaser/nfpm/v2/*", "github.com/CycloneDX/cyclonedx-go"},
 			reason: "it is a separate module, so that its libraries are not dependencies of the server",
 		},
-		rule{
+		{
 			who: []string{"client/**"}, ours: []string{"client/internal/retry"}, libs: []string{"pgregory.net/rapid"}, tests: []string{"internal/openapitest", "test/binary"},
 			reason: "other programs import it, and must not depend on packages of the server",
 		},
-		rule{
+		{
 			who: []string{"test/fault/clocked"}, ours: []string{"internal/app", "internal/app/cli"},
 			reason: "it is main with a clock that tests set, which must not be in the binary",
 		},
-		rule{
+		{
 			who: []string{"test/**"}, ours: []string{"test/**", "internal/auth/**", "internal/testdb"}, libs: []string{"*"}, tests: []string{"internal/testdb/spannertest", "internal/openapitest"},
 			reason: "it tests the binary from outside, as its users run it",
 		},
-	)
+	}
 }
 
 // sharedRules returns a rule for each shared package, which may import the ones before it.
