@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -23,7 +22,7 @@ func (a *App) newConsole() (*console.Console, error) {
 		return nil, err
 	}
 	c, err := console.New(console.Options{
-		Log: a.log, Clock: a.now, Resolver: proxies, OwnHost: a.isOwnHost, Trusted: a.isTrusted, Version: a.version.String(),
+		Log: a.log, Clock: a.now, Resolver: proxies, OwnHost: a.isOwnHost, Version: a.version.String(),
 		AdminToken: a.cfg.Server.AdminToken.Reveal(), ViewerToken: a.cfg.Server.ViewerToken.Reveal(),
 	})
 	if err != nil {
@@ -37,20 +36,6 @@ func (a *App) newConsole() (*console.Console, error) {
 		}
 	}
 	return c, nil
-}
-
-// isTrusted reports whether an address is that of a trusted proxy.
-func (a *App) isTrusted(peer netip.Addr) bool {
-	peer = peer.Unmap().WithZone("")
-	for _, text := range a.cfg.Server.TrustedProxies {
-		if network, err := netip.ParsePrefix(text); err == nil && network.Contains(peer) {
-			return true
-		}
-		if one, err := netip.ParseAddr(text); err == nil && one.Unmap() == peer {
-			return true
-		}
-	}
-	return false
 }
 
 // isOwnHost reports whether a Host header is an IP address, localhost or the listen

@@ -112,7 +112,7 @@ func (r *Resolver) origin(req *http.Request) (Origin, error) {
 	if req.TLS != nil {
 		seen.proto = "https"
 	}
-	if peer, err := netip.ParseAddrPort(req.RemoteAddr); err == nil && r.trusts(peer.Addr()) {
+	if peer, err := netip.ParseAddrPort(req.RemoteAddr); err == nil && r.Trusts(peer.Addr()) {
 		if err := r.follow(&seen, req.Header); err != nil {
 			return Origin{}, fault.Wrap(fault.Invalid, "a forwarding header of a proxy is malformed", err)
 		}
@@ -120,7 +120,8 @@ func (r *Resolver) origin(req *http.Request) (Origin, error) {
 	return seen.origin()
 }
 
-func (r *Resolver) trusts(ip netip.Addr) bool {
+// Trusts reports whether an address is that of a trusted proxy.
+func (r *Resolver) Trusts(ip netip.Addr) bool {
 	ip = ip.Unmap().WithZone("")
 	for _, p := range r.trusted {
 		if p.Contains(ip) {
@@ -130,10 +131,10 @@ func (r *Resolver) trusts(ip netip.Addr) bool {
 	return false
 }
 
-// trustsNode is trusts for a node of a forwarding header.
+// trustsNode is Trusts for a node of a forwarding header.
 func (r *Resolver) trustsNode(node string) bool {
 	ip, err := netip.ParseAddr(node)
-	return err == nil && r.trusts(ip)
+	return err == nil && r.Trusts(ip)
 }
 
 // forwarded has the known parts of the public address of a request.
@@ -212,7 +213,7 @@ func (r *Resolver) Client(req *http.Request) (ip netip.Addr, ok bool) {
 		return netip.Addr{}, false
 	}
 	ip = peer.Addr().Unmap().WithZone("")
-	if !r.trusts(ip) {
+	if !r.Trusts(ip) {
 		return ip, true
 	}
 	nodes, err := forwardedNodes(req.Header)
@@ -241,7 +242,7 @@ func (r *Resolver) sender(proxy netip.Addr, nodes []string) (ip netip.Addr, ok b
 		if err != nil {
 			return ip, false
 		}
-		if ip = sender.Unmap().WithZone(""); !r.trusts(ip) {
+		if ip = sender.Unmap().WithZone(""); !r.Trusts(ip) {
 			break
 		}
 	}

@@ -38,10 +38,9 @@ type Options struct {
 	Clock       clock.Clock
 	Resolver    *web.Resolver // trusts the proxies of the configuration
 	AdminToken  string
-	ViewerToken string                     // "": there is no role that may only read
-	OwnHost     func(host string) bool     // a Host header that a request without a proxy may have
-	Trusted     func(peer netip.Addr) bool // the peer is a trusted proxy
-	Sections    []Section                  // the first is that of the server
+	ViewerToken string                 // "": there is no role that may only read
+	OwnHost     func(host string) bool // a Host header that a request without a proxy may have
+	Sections    []Section              // the first is that of the server
 	Version     string
 }
 
@@ -148,7 +147,7 @@ func (x *exchange) checkConnection() error {
 		return errConnection
 	}
 	client, known := x.Resolver.Client(x.r)
-	if x.Trusted(peer.Addr()) {
+	if x.Resolver.Trusts(peer.Addr()) {
 		if x.origin.Scheme == "https" || known && client.IsLoopback() {
 			return nil
 		}
