@@ -22,7 +22,7 @@ func TestLook(t *testing.T) {
 		defer stop()
 		go relay.Run(ctx)
 		go outbox.Look(ctx, box, waker, time.Second)
-		time.Sleep(time.Minute)
+		synctest.Wait() // the relay is idle
 		queued := time.Now()
 		box.add(event(1))
 		if at := <-sink; at.Sub(queued) > 1100*time.Millisecond {
@@ -56,7 +56,7 @@ func TestWaking(t *testing.T) {
 		defer synctest.Wait()
 		defer stop()
 		go relay.Run(ctx)
-		time.Sleep(time.Minute)
+		synctest.Wait() // the relay is idle
 		queued := time.Now()
 		e := event(1)
 		waking := outbox.Waking(&dead{memory: box, event: e}, waker)
