@@ -224,7 +224,7 @@ func (a *App) withToken(next http.Handler) http.Handler {
 func (a *App) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !a.isOwnHost(r.Host) {
-			sendError(w, http.StatusMisdirectedRequest, "unknown Host header: use localhost or the address in server.admin_listen")
+			sendError(w, console.ErrHost.Status, console.ErrHost.Message)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -62,22 +62,15 @@ func (s *Accounts) showAccess(ctx context.Context, r *service.PageRequest) (*ser
 	if len(rules) == consoleRows {
 		t.Next = rules[len(rules)-1].FxAUID
 	}
-	blocks := []service.Block{t}
-	for _, action := range []string{"allow", "deny"} {
-		text := "The account may sign in, even when new accounts are refused."
-		if action == "deny" {
-			text = "Sign-ins and tokens of the account are refused. Its data is kept."
-		}
-		blocks = append(blocks, &service.Form{
-			Title: map[string]string{"allow": "Allow an account", "deny": "Deny an account"}[action], Text: text, Action: action,
-			Submit: map[string]string{"allow": "Allow", "deny": "Deny"}[action], Danger: action == "deny",
-			Fields: []service.Field{
-				{Name: "account", Label: "Account", Help: "The ID of the account: 32 hexadecimal digits."},
-				{Name: "note", Label: "Note", Optional: true},
-			},
-		})
+	fields := []service.Field{
+		{Name: "account", Label: "Account", Help: "The ID of the account: 32 hexadecimal digits."},
+		{Name: "note", Label: "Note", Optional: true},
 	}
-	return &service.View{Blocks: blocks}, nil
+	return &service.View{Blocks: []service.Block{
+		t,
+		&service.Form{Title: "Allow an account", Text: "The account may sign in, even when new accounts are refused.", Action: "allow", Submit: "Allow", Fields: fields},
+		&service.Form{Title: "Deny an account", Text: "Sign-ins and tokens of the account are refused. Its data is kept.", Action: "deny", Submit: "Deny", Danger: true, Fields: fields},
+	}}, nil
 }
 
 // accessAction returns an action that puts an account on a list, or removes it.

@@ -5,6 +5,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,9 +130,11 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return x.page(path)
 }
 
-// Errors of requests that are refused before the sign-in.
+// ErrHost refuses a request of the admin listener with a Host header of another server.
+var ErrHost = web.Refuse(http.StatusMisdirectedRequest, "unknown-host", "unknown Host header: use localhost or the address in server.admin_listen")
+
+// Errors of requests that are refused.
 var (
-	errHost       = web.Refuse(http.StatusMisdirectedRequest, "unknown-host", "unknown Host header: use localhost or the address in server.admin_listen")
 	errConnection = web.Refuse(http.StatusForbidden, "insecure", "the console needs a connection from this machine, or HTTPS through a proxy in server.trusted_proxies: use a tunnel such as ssh -L 8001:127.0.0.1:8001 HOST")
 	errOrigin     = web.Refuse(http.StatusForbidden, "cross-origin", "the request comes from another site")
 	errCSRF       = web.Refuse(http.StatusForbidden, "csrf", "the form is not valid any more: go back, reload the page and try again")
@@ -154,7 +157,7 @@ func (x *exchange) checkConnection() error {
 		return errConnection
 	}
 	if !x.OwnHost(x.r.Host) {
-		return errHost
+		return ErrHost
 	}
 	forwarded := x.r.Header.Get("Forwarded") + x.r.Header.Get("X-Forwarded-For") + x.r.Header.Get("X-Forwarded-Host") + x.r.Header.Get("X-Forwarded-Proto") + x.r.Header.Get("Via")
 	if x.r.TLS != nil || client.IsLoopback() && forwarded == "" {
@@ -185,7 +188,7 @@ func (x *exchange) cookieName() string {
 
 // setCookie sets the session cookie; "" deletes it.
 func (x *exchange) setCookie(value string) {
-	cookie := &http.Cookie{ //nolint:gosec // Secure is set with TLS; on this machine there is none
+	cookie := &http.Cookie{ //nolint:gosec // Secure is set over TLS; connections from this machine have no TLS
 		Name: x.cookieName(), Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: x.origin.Scheme == "https",
 	}
@@ -278,21 +281,10 @@ func (x *exchange) signOut() error {
 
 // find returns the section and the page of a path below the prefix.
 func (c *Console) find(path string) (*Section, *service.Page) {
-	name, rest := "", path
-	for i := range c.Sections {
-		if s := &c.Sections[i]; s.Name != "" {
-			if below, ok := strings.CutPrefix(path, s.Name+"/"); ok {
-				name, rest = s.Name, below
-			}
-		}
-	}
 	for i := range c.Sections {
 		s := &c.Sections[i]
-		if s.Name != name {
-			continue
-		}
 		for j := range s.Pages {
-			if s.Pages[j].Path == rest {
+			if c.link(s, s.Pages[j].Path) == Prefix+path {
 				return s, &s.Pages[j]
 			}
 		}
@@ -359,14 +351,11 @@ func (x *exchange) act(section *Section, page *service.Page) error {
 		return x.sendView(http.StatusOK, section, page, outcome.View, r.Values, nil)
 	}
 	x.sessions.note(x.session.id, outcome.Notice)
-	to := outcome.Next
-	if to == "" {
-		to = page.Path
-		if back := r.Value("return-to"); back != "" {
-			to += "?" + back
-		}
+	back := page.Path
+	if values := r.Value("return-to"); values != "" {
+		back += "?" + values
 	}
-	return x.redirect(x.link(section, to))
+	return x.redirect(x.link(section, cmp.Or(outcome.Next, back)))
 }
 
 // failure is an action that failed, for the page that shows its form again.
@@ -427,6 +416,9 @@ func status(err error) int {
 
 // message returns what an operator reads about an error.
 func message(err error) string {
+	if refusal, ok := errors.AsType[*web.Refusal](err); ok {
+		return refusal.Message
+	}
 	if isUsage(err) {
 		return err.Error()
 	}
@@ -446,10 +438,7 @@ func (c *Console) link(section *Section, to string) string {
 
 // record logs a change.
 func (x *exchange) record(section *Section, page *service.Page, action *service.Action, r *service.PageRequest, err error) {
-	c := change{At: x.Clock(), Who: x.session.name(), Service: section.Name, Action: page.Path + " " + action.Name, Outcome: "ok"}
-	if c.Service == "" {
-		c.Service = "server"
-	}
+	c := change{At: x.Clock(), Who: x.session.name(), Service: cmp.Or(section.Name, "server"), Action: page.Path + " " + action.Name, Outcome: "ok"}
 	attrs := []any{"who", c.Who, "service", c.Service, "page", page.Path, "action", action.Name}
 	for _, name := range action.Logged {
 		value := r.Value(name)
@@ -468,14 +457,10 @@ func (x *exchange) record(section *Section, page *service.Page, action *service.
 // writeError writes an error as a page.
 func (c *Console) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	code := status(err)
-	says := message(err)
-	if refusal, ok := errors.AsType[*web.Refusal](err); ok {
-		says = refusal.Message
-	}
 	p := c.start(fmt.Sprintf("%d %s", code, http.StatusText(code)))
 	p.open("main", "id", "main", "class", "alone")
 	p.element("h1", http.StatusText(code))
-	p.element("p", upper(says)+".", "role", "alert")
+	p.element("p", upper(message(err))+".", "role", "alert")
 	p.open("p")
 	p.element("a", "To the overview", "href", Prefix)
 	p.close("p", "main")

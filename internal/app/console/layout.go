@@ -1,9 +1,9 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-
 	"net/url"
 	"slices"
 	"strconv"
@@ -65,10 +65,7 @@ func (x *exchange) sendSignIn(status int, problem, next string) error {
 // sendView sends a page with its contents. failed is the action whose form is shown
 // again, or nil.
 func (x *exchange) sendView(status int, section *Section, pg *service.Page, view *service.View, values url.Values, failed *failure) error {
-	title := view.Title
-	if title == "" {
-		title = pg.Title
-	}
+	title := cmp.Or(view.Title, pg.Title)
 	p := x.start(title)
 	p.element("a", "Skip to the contents", "href", "#main", "class", "skip")
 	x.header(p, section, pg)
@@ -124,16 +121,12 @@ func (x *exchange) header(p *page, current *Section, at *service.Page) {
 		p.open("ul")
 		for j := range s.Pages {
 			if pg := &s.Pages[j]; pg.Listed {
-				now := ""
+				attrs := []string{"href", x.link(s, pg.Path)}
 				if s == current && pg == at {
-					now = "page"
+					attrs = append(attrs, "aria-current", "page")
 				}
 				p.open("li")
-				if now != "" {
-					p.element("a", pg.Title, "href", x.link(s, pg.Path), "aria-current", now)
-				} else {
-					p.element("a", pg.Title, "href", x.link(s, pg.Path))
-				}
+				p.element("a", pg.Title, attrs...)
 				p.close("li")
 			}
 		}

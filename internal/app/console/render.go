@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"maps"
 	"net/url"
 	"slices"
@@ -110,13 +111,9 @@ func (r *renderer) table(t *service.Table) {
 		}
 	}
 	if len(t.Rows) == 0 {
-		empty := t.Empty
-		if empty == "" {
-			empty = "Nothing here."
-		}
-		r.element("p", empty, "class", "empty")
+		r.element("p", cmp.Or(t.Empty, "Nothing here."), "class", "empty")
 	} else {
-		r.open("div", "class", "scroll", "tabindex", "0", "role", "region", "aria-label", firstOf(t.Title, r.at.Title))
+		r.open("div", "class", "scroll", "tabindex", "0", "role", "region", "aria-label", cmp.Or(t.Title, r.at.Title))
 		r.open("table")
 		r.head(t, keep)
 		r.rows(t)
@@ -155,15 +152,6 @@ func (r *renderer) rows(t *service.Table) {
 		r.close("tr")
 	}
 	r.close("tbody")
-}
-
-func firstOf(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }
 
 // head renders the heads of the columns. A head with an order is a link; that of the
@@ -230,7 +218,7 @@ func (r *renderer) cell(c *service.Cell) {
 			r.text(" " + c.Text)
 		}
 	case c.To != "":
-		r.element("a", firstOf(c.Text, "(empty)"), "href", r.x.link(r.section, c.To))
+		r.element("a", cmp.Or(c.Text, "(empty)"), "href", r.x.link(r.section, c.To))
 	case c.Text != "":
 		r.text(c.Text)
 	}
@@ -297,7 +285,7 @@ func (r *renderer) form(f *service.Form) {
 	if f.Text != "" {
 		r.element("p", f.Text)
 	}
-	to := r.x.link(r.section, firstOf(f.Page, r.at.Path)) + "?do=" + url.QueryEscape(f.Action)
+	to := r.x.link(r.section, cmp.Or(f.Page, r.at.Path)) + "?do=" + url.QueryEscape(f.Action)
 	attrs := []string{"method", "post", "action", to}
 	class := "fields"
 	if len(f.Fields) == 0 && f.Confirm == "" {

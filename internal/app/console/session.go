@@ -27,7 +27,7 @@ const (
 	viewer role = "viewer" // may change nothing
 )
 
-// session is an operator who has signed in. Sessions are kept in memory, so they end with
+// session is the session of an operator who has signed in. Sessions are kept in memory, so they end with
 // the server.
 type session struct {
 	id      int // in the log
