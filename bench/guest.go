@@ -16,6 +16,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/catalogue"
 	hotmemory "holdfast/internal/guest/memory"
 	"holdfast/internal/testdb"
 )
@@ -135,7 +136,7 @@ func (g *guestBench) measure(ctx context.Context) (err error) {
 			Token     string `json:"token"`
 		}, n)
 		if mint, err = g.paced(ctx, mint, n, g.public(sessions), func(ctx context.Context, c *caller, i int) error {
-			text, err := c.send(ctx, http.MethodPost, guestAPI+"/handoff/"+guestTenant+"/"+guestProperty(i), []byte(guestStay), "")
+			text, err := c.send(ctx, http.MethodPost, guestAPI+"/handoff/"+guestTenant+"/"+catalogue.ExampleProperty, []byte(guestStay), "")
 			return errors.Join(err, json.Unmarshal(text, &tokens[i]))
 		}); err != nil {
 			return fmt.Errorf("mint: %w", err)

@@ -173,13 +173,29 @@ func (s *Service) Property(ctx context.Context, property string) (Property, erro
 	if !ok {
 		return Property{}, ErrNoProperty
 	}
-	p, _, err := decoded(ctx, s, CacheProperty, "cache:property:"+property, ErrNoProperty, func(ctx context.Context) (Property, error) {
-		return s.Catalogue.Property(ctx, property)
-	})
+	p, err := s.property(ctx, property)
 	if err != nil {
 		return p, err
 	}
 	return p, s.isVisible(ctx, p.TenantID, ErrNoProperty)
+}
+
+// property is Property, also for suspended tenants.
+func (s *Service) property(ctx context.Context, property string) (Property, error) {
+	p, _, err := decoded(ctx, s, CacheProperty, "cache:property:"+property, ErrNoProperty, func(ctx context.Context) (Property, error) {
+		return s.Catalogue.Property(ctx, property)
+	})
+	return p, err
+}
+
+// hasProperty returns nil if a property belongs to a tenant, ErrNoProperty if it does not,
+// and another error if that is not known.
+func (s *Service) hasProperty(ctx context.Context, tenant, property string) error {
+	p, err := s.property(ctx, property)
+	if err == nil && p.TenantID != tenant {
+		err = ErrNoProperty
+	}
+	return err
 }
 
 // Availability says what a property offers for a stay. It is ErrNoProperty if its tenant is

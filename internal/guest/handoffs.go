@@ -119,7 +119,8 @@ type Minted struct {
 	URL   string // where to send the guest
 }
 
-// Mint signs a handoff. answer makes the answer of the request, which is stored.
+// Mint signs a handoff to a property of the catalogue. answer makes the answer of the
+// request, which is stored.
 func (s *Handoffs) Mint(ctx context.Context, m Mutation, preferences Preferences, r MintRequest, answer func(Minted) (Answer, error)) (a Answer, replayed bool, err error) {
 	r.Locale, r.Currency = cmp.Or(r.Locale, preferences.Locale), cmp.Or(r.Currency, preferences.Currency)
 	if err := r.check(); err != nil {
@@ -133,11 +134,14 @@ func (s *Handoffs) Mint(ctx context.Context, m Mutation, preferences Preferences
 		Session: m.Session, Tenant: r.Tenant, Property: r.Property, Stay: r.Stay, Campaign: r.Campaign,
 		Fingerprint: s.Hasher.Fingerprint(r.Visitor), IP: s.Hasher.IP(r.Visitor),
 	}
+	// Before the transaction, which must not wait for an upstream. A repeated request gets
+	// its answer whatever the catalogue says now.
+	missing := s.hasProperty(ctx, h.Tenant, h.Property)
 	mint := func(tx Tx) (Answer, error) {
 		if r.Denied != nil {
 			return Answer{}, r.Denied
 		}
-		minted, err := s.mint(tx, h)
+		minted, err := s.mint(tx, h, missing)
 		if err != nil {
 			return Answer{}, err
 		}
@@ -164,14 +168,17 @@ func (s *Handoffs) settle(ctx context.Context, err error) bool {
 	return err == nil
 }
 
-// mint signs a handoff and stores it in a transaction.
-func (s *Handoffs) mint(tx Tx, h Handoff) (m Minted, err error) {
+// mint signs a handoff and stores it in a transaction. missing is the result of
+// hasProperty.
+func (s *Handoffs) mint(tx Tx, h Handoff, missing error) (m Minted, err error) {
 	suspended, err := tx.Suspended(h.Tenant)
 	switch {
 	case err != nil:
 		return m, err
 	case suspended:
 		return m, ErrTenantSuspended
+	case missing != nil:
+		return m, missing
 	}
 	key, err := tx.SigningKey()
 	if err != nil {

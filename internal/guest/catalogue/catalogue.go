@@ -72,6 +72,13 @@ func (s seed) uuid() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
+// ExampleTenant and ExampleProperty are the IDs of the first brand and of one of its hotels:
+// those in the examples of the documentation.
+const (
+	ExampleTenant   = "11111111-2222-4333-8444-555555555555"
+	ExampleProperty = "22222222-2222-4333-8444-555555555555"
+)
+
 // New returns the catalogue.
 func New() *Catalogue {
 	c := &Catalogue{byID: map[string]*hotel{}, brands: map[string]*brand{}, byRegion: map[string][]*hotel{}}
@@ -80,12 +87,18 @@ func New() *Catalogue {
 		s := seedOf("brand", i)
 		name := brandNames[i%len(brandNames)] + " " + brandKinds[i/len(brandNames)%len(brandKinds)]
 		b := &brand{guest.Brand{TenantID: s.uuid(), Name: name, Tagline: s.of("tagline", taglines), Color: s.of("color", colors)}}
+		if i == 0 {
+			b.TenantID = ExampleTenant
+		}
 		brands = append(brands, b)
 		c.brands[b.TenantID] = b
 	}
 	for _, r := range regions {
 		for i := range hotelsPerRegion {
 			h := newHotel(r, i, brands)
+			if h.brand == brands[0] && h.brand.Properties == 0 {
+				h.PropertyID = ExampleProperty
+			}
 			h.brand.Properties++
 			c.hotels = append(c.hotels, h)
 			c.byID[h.PropertyID] = h

@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/catalogue"
 	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/guest/memory"
 	"holdfast/internal/guest/sqlite"
@@ -24,7 +25,7 @@ func newBotServer(t testing.TB, headers float64) *server {
 	hot := memory.New(clock.System, 1<<20)
 	h := &httpapi.Handler{Service: guest.NewService(guest.Options{
 		Store: sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), clock.System, nil), Hot: hot,
-		Cookies: guest.NewCookies(strings.Repeat("s", 32), nil), Clock: clock.System,
+		Cookies: guest.NewCookies(strings.Repeat("s", 32), nil), Clock: clock.System, Catalogue: catalogue.New(),
 	})}
 	h.Handoffs = withHandoffs(t, h.Service)
 	challenges, err := guest.NewChallenges(strings.Repeat("h", 32), nil, 8)

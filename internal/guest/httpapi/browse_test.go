@@ -42,9 +42,10 @@ func parse[T any](t testing.TB, body string) (v T) {
 func (s *server) at(change func(*guest.Options)) *server {
 	o := s.service.Options
 	change(&o)
-	h := &httpapi.Handler{Service: guest.NewService(o), Handoffs: s.handoffs}
+	h := &httpapi.Handler{Service: guest.NewService(o)}
+	h.Handoffs = withHandoffs(s.t, h.Service)
 	base := webtest.Serve(s.t, web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label}, web.Options{Log: slog.New(slog.DiscardHandler)}).URL
-	return &server{s.t, base, s.hot, s.handoffs, h.Service}
+	return &server{s.t, base, s.hot, h.Handoffs, h.Service}
 }
 
 // TestSearch: a search has pages and a session of its own, which only its guest continues.
@@ -178,11 +179,11 @@ func TestPublic(t *testing.T) {
 		}
 	}
 	for path, status := range map[string]int{
-		"/hotels/" + property: 404, "/hotels/x": 404, "/hotels/" + property + "/availability?from=2027-03-01&to=2027-03-02": 404,
+		"/hotels/" + tenant: 404, "/hotels/x": 404, "/hotels/" + tenant + "/availability?from=2027-03-01&to=2027-03-02": 404,
 		"/hotels/" + item.PropertyID + "/availability": 422, "/hotels/" + item.PropertyID + "/availability?from=2027-03-01&to=2027-03-01": 422,
 		"/hotels/" + item.PropertyID + "/availability?from=2027-03-01&to=2027-03-02&adults=x": 400,
 		"/hotels/" + item.PropertyID + "?other=1":                                             400, "/hotels/" + item.PropertyID + "?locale=de&locale=en": 400, "/hotels/" + item.PropertyID + "?currency=euro": 422,
-		"/facets/at/nowhere": 404, "/facets/x/y": 404, "/brands/" + tenant + "/peek": 404, "/brands/x/peek": 404, "/hotels": 404, "/brands/x": 404,
+		"/facets/at/nowhere": 404, "/facets/x/y": 404, "/brands/" + property + "/peek": 404, "/brands/x/peek": 404, "/hotels": 404, "/brands/x": 404,
 	} {
 		(&browser{server: s}).want(status, http.MethodGet, path, "")
 	}

@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/httpapi"
+	"holdfast/internal/guest/memory"
 	"holdfast/internal/inbox"
 	"holdfast/internal/web"
 	"holdfast/internal/web/webtest"
@@ -233,6 +234,35 @@ func TestMintRefusals(t *testing.T) {
 	event(guest.TenantReinstated, "2", 1)
 	b.want(200, http.MethodGet, "/handoff", "", `"items":[]`)
 	b.check(b.send(http.MethodPost, at, stay, "Idempotency-Key: s"), 201) // the refusal was not stored
+}
+
+// TestMintProperty: a handoff is minted to a property of its tenant only. While the catalogue
+// is away, none is minted to a property that no cache has, but a repeated request still has
+// its answer.
+func TestMintProperty(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	b := s.begin()
+	hotels := parse[found](t, b.want(200, http.MethodPost, "/search", `{"region":"vienna"}`).body).Items
+	mine := slices.IndexFunc(hotels, func(l guest.Listing) bool { return l.TenantID != tenant })
+	at, other := "/handoff/"+tenant+"/", hotels[mine]
+	for name, path := range map[string]string{"of another tenant": at + other.PropertyID, "unknown": at + tenant} {
+		b.want(404, http.MethodPost, path, stay, `"not-found"`, "there is no such property")
+		if m := b.want(200, http.MethodGet, "/handoff", ""); !strings.Contains(m.body, `"items":[]`) {
+			t.Errorf("%s: %s", name, m.body)
+		}
+	}
+	b.want(201, http.MethodPost, "/handoff/"+strings.ToUpper(other.TenantID+"/"+other.PropertyID), stay)
+	first := b.send(http.MethodPost, at+property, stay, "Idempotency-Key: first")
+	away := s.at(func(o *guest.Options) { o.Catalogue, o.Hot = nil, memory.New(clock.System, 1<<20) })
+	b.server = away
+	if again := b.send(http.MethodPost, at+property, stay, "Idempotency-Key: first"); again.body != first.body || again.status != 201 {
+		t.Errorf("repeated while the catalogue is away: %d %s, want %s", again.status, again.body, first.body)
+	}
+	refused := b.want(503, http.MethodPost, at+property, stay, `"unavailable"`, `"retriable":true`, "catalogue")
+	if refused.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
 }
 
 // TestKeysAdmin: an operator changes keys, and never sees their secrets.
