@@ -28,6 +28,11 @@ type Options struct {
 	// processes left behind; 0 means 30 s.
 	Poll time.Duration
 
+	// Look is how often the process that polls also looks, between two polls, for events of
+	// processes without a relay, such as commands, and of those that crashed. It only reads;
+	// 0 means never.
+	Look time.Duration
+
 	// Batch is the maximum number of events published at once; 0 means 500.
 	Batch int
 
@@ -70,6 +75,7 @@ type Relay struct {
 	// Only Run and Pass use these, one after the other.
 	held    [Partitions]retry     // partitions that were leased by others at the last try
 	refused [Partitions]time.Time // when a refused event is tried again; zero: none
+	polls   bool                  // it has the lease for polling
 	works   bool                  // the sink has accepted an event since it was last unavailable
 }
 
@@ -143,10 +149,13 @@ func (r *Relay) Run(ctx context.Context) {
 			r.o.Log.Warn("could not release the outbox lease, other processes will wait until it expires", "error", err)
 		}
 	}()
-	var poll, resume time.Time // zero: now
+	var poll, look, resume time.Time // zero: now
 	for first, failures := true, 0; ; {
 		now := time.Now()
 		err := r.poll(ctx, first, &poll)
+		if err == nil {
+			err = r.look(ctx, &look)
+		}
 		if err == nil {
 			_, err = r.round(ctx, r.due(now))
 		}
@@ -169,7 +178,7 @@ func (r *Relay) Run(ctx context.Context) {
 			if !clock.Sleep(ctx, wait) {
 				return
 			}
-		} else if !r.await(ctx, poll) {
+		} else if !r.await(ctx, earliest(poll, look)) {
 			return
 		}
 	}
@@ -195,6 +204,14 @@ func (r *Relay) await(ctx context.Context, next time.Time) bool {
 	case <-ctx.Done():
 	}
 	return ctx.Err() == nil
+}
+
+// earliest returns the earlier of two times, of which the second may be zero.
+func earliest(t, other time.Time) time.Time {
+	if !other.IsZero() && other.Before(t) {
+		return other
+	}
+	return t
 }
 
 // due returns the partitions that may have events and are not known to be leased by
@@ -231,7 +248,8 @@ func (r *Relay) poll(ctx context.Context, first bool, next *time.Time) error {
 	if err != nil {
 		return err
 	}
-	if first || held != 0 {
+	r.polls = held != 0
+	if first || r.polls {
 		found, err := r.find(ctx)
 		if err != nil {
 			return err
@@ -239,7 +257,7 @@ func (r *Relay) poll(ctx context.Context, first bool, next *time.Time) error {
 		r.o.Waker.wakeAll(found)
 	}
 	dead, backlog, oldest := 0, 0, time.Time{}
-	if held != 0 {
+	if r.polls {
 		if dead, err = r.o.Box.CountDead(ctx); err != nil {
 			return err
 		}
@@ -253,6 +271,22 @@ func (r *Relay) poll(ctx context.Context, first bool, next *time.Time) error {
 	r.o.ObserveBacklog(backlog, oldest)
 	*next = time.Now().Add(r.o.Poll + rand.N(r.o.Poll/10+1))
 	return nil
+}
+
+// look looks for events between two polls when it is time, if the relay polls. It sets next
+// to zero otherwise.
+func (r *Relay) look(ctx context.Context, next *time.Time) error {
+	if !r.polls || r.o.Look <= 0 {
+		*next = time.Time{}
+		return nil
+	}
+	if time.Now().Before(*next) {
+		return nil
+	}
+	found, err := r.find(ctx)
+	r.o.Waker.wakeAll(found)
+	*next = time.Now().Add(r.o.Look)
+	return err
 }
 
 // find returns the partitions that have events.

@@ -364,3 +364,35 @@ func TestStop(t *testing.T) {
 		t.Errorf("%d events are left, the leases are %v", len(box.events), box.leases)
 	}
 }
+
+// TestLook: of several relays one looks between polls, so events of a process without a
+// relay are published within a second. When it ends, another one does it from its next poll.
+func TestLook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		box, sink := &memory{}, make(heard, 1)
+		o := outbox.Options{Box: box, Sink: sink, Poll: time.Minute, Look: time.Second}
+		published := func(seq int64, most time.Duration) {
+			t.Helper()
+			queued := time.Now()
+			box.add(happened(seq))
+			if at := <-sink; at.Sub(queued) > most {
+				t.Errorf("event %d was published after %s", seq, at.Sub(queued))
+			}
+		}
+		endFirst := start(t, o)
+		synctest.Wait()
+		endSecond := start(t, o)
+		synctest.Wait()
+		before := box.count("next")
+		time.Sleep(30 * time.Second)
+		if n := box.count("next") - before; n < 25 || n > 31 {
+			t.Errorf("idle relays looked %d times in 30 s", n)
+		}
+		published(1, 1100*time.Millisecond)
+		endFirst()
+		published(2, 70*time.Second)
+		published(3, 1100*time.Millisecond)
+		endSecond()
+	})
+}

@@ -47,10 +47,16 @@ func (e *events) startRelay(ctx context.Context, d *service.Deps, st guest.Store
 		return nil, fmt.Errorf("guest.events: %w", err)
 	}
 	return service.Relay{
-		Service: Name, Ping: st.Ping, Close: closeSink, Look: time.Second,
-		Options: outbox.Options{Box: st.Outbox(), Waker: e.waker, Sink: sink, Share: e.share, Attempts: e.cfg.Attempts, Hint: deadHint},
+		Service: Name, Ping: st.Ping, Close: closeSink,
+		Options: outbox.Options{
+			Box: st.Outbox(), Waker: e.waker, Sink: sink, Share: e.share, Attempts: e.cfg.Attempts, Hint: deadHint, Poll: pollEvents, Look: time.Second,
+		},
 	}.Start(ctx, d), nil
 }
+
+// pollEvents is so short that another process looks for events soon when the one that did
+// was killed.
+const pollEvents = 10 * time.Second
 
 // deadHint is logged when an event is set aside.
 const deadHint = "run holdfast guest dead-letters list to list such events, and holdfast guest dead-letters retry --all to publish them"

@@ -15,10 +15,6 @@ type Relay struct {
 	Options outbox.Options // without Clock, Log and observers
 	Ping    func(context.Context) error
 	Close   func() error // of the sink
-
-	// Look is how often the relay looks for events of processes without a relay, such as
-	// commands; 0: only when it polls.
-	Look time.Duration
 }
 
 // Start starts the relay when the database is reachable and migrated. end publishes the
@@ -43,13 +39,9 @@ func (r Relay) Start(ctx context.Context, d *Deps) (end func() error) {
 	var relaying sync.WaitGroup
 	ready := false
 	relaying.Go(func() {
-		if ready = r.await(running); !ready {
-			return
+		if ready = r.await(running); ready {
+			relay.Run(running)
 		}
-		if r.Look > 0 {
-			relaying.Go(func() { outbox.Look(running, o.Box, o.Waker, r.Look) })
-		}
-		relay.Run(running)
 	})
 	return func() error {
 		stop()

@@ -10,27 +10,6 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// TestLook: events of a process without a relay are published within a second, long before
-// the next poll.
-func TestLook(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		box, sink, waker := &memory{}, make(heard, 1), outbox.NewWaker()
-		relay := outbox.NewRelay(outbox.Options{Box: box, Sink: sink, Clock: clock.System, Waker: waker, Poll: time.Hour})
-		ctx, stop := context.WithCancel(t.Context())
-		defer synctest.Wait()
-		defer stop()
-		go relay.Run(ctx)
-		go outbox.Look(ctx, box, waker, time.Second)
-		synctest.Wait() // the relay is idle
-		queued := time.Now()
-		box.add(event(1))
-		if at := <-sink; at.Sub(queued) > 1100*time.Millisecond {
-			t.Errorf("published after %s", at.Sub(queued))
-		}
-	})
-}
-
 // dead is a box with one event that was set aside.
 type dead struct {
 	outbox.Kept
