@@ -54,8 +54,8 @@ func ParseJob(name string) (Job, error) {
 // RetentionStore deletes old rows.
 type RetentionStore interface {
 	// Drop deletes at most limit rows of a job that are older than a time, the oldest
-	// first, and returns their number. Several processes may call it at once: each takes
-	// other rows, or none.
+	// first, and returns their number. Several processes may call it at once: one is the
+	// leader of the job, and the others delete nothing.
 	Drop(ctx context.Context, job Job, before time.Time, limit int) (int, error)
 
 	// CountOld returns how many rows Drop would delete in all, at most MaxCount.

@@ -54,29 +54,43 @@ const silentSessions = 500
 // day returns the UTC day of a time.
 func day(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
 
-// Drop implements guest.RetentionStore. Rows that another process deletes are skipped.
-func (s *Store) Drop(ctx context.Context, job guest.Job, before time.Time, limit int) (int, error) {
+// sqlLead makes the transaction that of the leader of a job.
+var sqlLead = pgdb.Statement{Name: "guest.lead_job", SQL: `SELECT pg_try_advisory_xact_lock(hashtextextended($1, 4715333))`}
+
+// Drop implements guest.RetentionStore. Rows that a guest changes are skipped.
+func (s *Store) Drop(ctx context.Context, job guest.Job, before time.Time, limit int) (n int, err error) {
 	if limit < 1 {
 		return 0, fault.New(fault.Invalid, "limit: expected at least 1")
 	}
-	if o, simple := olds[job]; simple {
-		n, err := s.db.Exec(ctx, o.drop, before, limit)
-		return int(n), err
-	}
-	switch job {
-	case guest.JobReceived:
-		return received.Drop(ctx, s.db, before.Add(inbox.Keep), limit)
-	case guest.JobSilent:
-		return s.dropSilent(ctx, day(before), limit)
-	}
-	return 0, guest.ErrNoJob
+	err = s.db.Tx(ctx, "guest.drop", func(t *pgdb.Tx) error {
+		n = 0
+		leads := false
+		if _, err := t.QueryRow(sqlLead, []any{string(job)}, &leads); err != nil || !leads {
+			return err
+		}
+		o, simple := olds[job]
+		switch {
+		case simple:
+			rows, err := t.Exec(o.drop, before, limit)
+			n = int(rows)
+			return err
+		case job == guest.JobReceived:
+			n, err = received.Drop(t, before.Add(inbox.Keep), limit)
+		case job == guest.JobSilent:
+			n, err = dropSilent(t, day(before), limit)
+		default:
+			err = guest.ErrNoJob
+		}
+		return err
+	})
+	return n, err
 }
 
-func (s *Store) dropSilent(ctx context.Context, before time.Time, limit int) (n int, err error) {
+func dropSilent(t *pgdb.Tx, before time.Time, limit int) (n int, err error) {
 	for {
 		var rows, sessions int
 		most := limit - n
-		if _, err := s.db.QueryRow(ctx, sqlDropSilent, []any{before, most}, &rows, &sessions); err != nil {
+		if _, err := t.QueryRow(sqlDropSilent, []any{before, most}, &rows, &sessions); err != nil {
 			return n, err
 		}
 		n += rows

@@ -127,3 +127,35 @@ func TestWaitIsBounded(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestOneLeader: while a process deletes the rows of a job, others delete none of them, but
+// those of other jobs.
+func TestOneLeader(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	h := harness(t, url, nil)
+	now := time.Now()
+	h.AddBotScore(t, guest.NewID(guest.SessionPrefix, now), now)
+	drop := func(what string, job guest.Job, want int) {
+		t.Helper()
+		n, err := h.Store.Drop(t.Context(), job, now.Add(time.Hour), 10)
+		suite.Must(t, what, err)
+		suite.Equal(t, what, n, want)
+	}
+	db := opened.Postgres(t, pgdb.Options{URL: url}, nil)
+	lead := pgdb.Statement{Name: "test", SQL: `SELECT pg_try_advisory_xact_lock(hashtextextended($1, 4715333))`}
+	err := db.Tx(t.Context(), "test", func(leader *pgdb.Tx) error {
+		leads := false
+		_, err := leader.QueryRow(lead, []any{string(guest.JobBotScores)}, &leads)
+		suite.Equal(t, "the first leads", leads, true)
+		drop("while another process leads", guest.JobBotScores, 0)
+		drop("another job", guest.JobHandoffs, 0)
+		if err == nil {
+			_, err = leader.QueryRow(lead, []any{string(guest.JobHandoffs)}, &leads)
+		}
+		suite.Equal(t, "the other job has no leader", leads, true)
+		return err
+	})
+	suite.Must(t, "lead", err)
+	drop("afterwards", guest.JobBotScores, 1)
+}

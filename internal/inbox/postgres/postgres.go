@@ -81,11 +81,11 @@ func (b *Inbox) Quarantined(ctx context.Context, db *pgdb.DB, limit int) (all []
 
 // Drop deletes at most limit events that were received and processed Keep before now, and
 // as many from quarantine after KeepQuarantine. It returns their number.
-func (b *Inbox) Drop(ctx context.Context, db *pgdb.DB, now time.Time, limit int) (int, error) {
-	n, err := db.Exec(ctx, b.drop, now.Add(-inbox.Keep), limit)
+func (b *Inbox) Drop(tx *pgdb.Tx, now time.Time, limit int) (int, error) {
+	n, err := tx.Exec(b.drop, now.Add(-inbox.Keep), limit)
 	if err != nil || int(n) == limit {
 		return int(n), err
 	}
-	q, err := db.Exec(ctx, b.dropQuarantine, now.Add(-inbox.KeepQuarantine), limit-int(n))
+	q, err := tx.Exec(b.dropQuarantine, now.Add(-inbox.KeepQuarantine), limit-int(n))
 	return int(n + q), err
 }
