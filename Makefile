@@ -102,7 +102,7 @@ testservers:
 # What the tests start that is not ours: Debian's package, and a file that shows
 # that it is there. Tests start their own: SYSTEMD_OFFLINE keeps the packages
 # from starting their services at once.
-DEPS := postgresql:/usr/lib/postgresql/*/bin/initdb firefox-esr:/usr/bin/firefox-esr systemd:/usr/bin/systemd-analyze \
+DEPS := postgresql:/usr/lib/postgresql/*/bin/initdb firefox-esr:/usr/bin/firefox-esr chromium:/usr/bin/chromium systemd:/usr/bin/systemd-analyze \
 	nginx:/usr/sbin/nginx caddy:/usr/bin/caddy pgbouncer:/usr/sbin/pgbouncer prometheus:/usr/bin/promtool \
 	python3-venv:/usr/lib/python3*/ensurepip apache2-bin:/usr/sbin/apache2 rpm:/usr/bin/rpm npm:$(or $(shell command -v npm),/usr/bin/npm) curl:/usr/bin/curl \
 	awscli:/usr/bin/aws s3cmd:/usr/bin/s3cmd rclone:/usr/bin/rclone restic:/usr/bin/restic \

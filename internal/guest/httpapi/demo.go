@@ -25,9 +25,10 @@ var demoFiles embed.FS
 
 // demoTypes are the media types of the files, by their paths.
 var demoTypes = map[string]struct{ file, kind string }{
-	demoPrefix:               {"demo/index.html", "text/html; charset=utf-8"},
-	demoPrefix + "/demo.js":  {"demo/demo.js", "text/javascript; charset=utf-8"},
-	demoPrefix + "/demo.css": {"demo/demo.css", "text/css; charset=utf-8"},
+	demoPrefix:                   {"demo/index.html", "text/html; charset=utf-8"},
+	demoPrefix + "/demo.js":      {"demo/demo.js", "text/javascript; charset=utf-8"},
+	demoPrefix + "/challenge.js": {"demo/challenge.js", "text/javascript; charset=utf-8"},
+	demoPrefix + "/demo.css":     {"demo/demo.css", "text/css; charset=utf-8"},
 }
 
 // demoPolicy lets the page use its own files and this server only.

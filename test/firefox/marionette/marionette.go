@@ -108,13 +108,6 @@ func (c *Client) Execute(ctx context.Context, script string, args []any, result 
 	return because(ctx, err)
 }
 
-// Command runs another command of WebDriver or Marionette, such as WebDriver:Navigate, and
-// decodes its result (nil discards it).
-func (c *Client) Command(ctx context.Context, name string, params map[string]any, result any) error {
-	defer c.bound(ctx)()
-	return because(ctx, c.command(name, params, result))
-}
-
 // Close closes the connection and the session. The browser continues.
 func (c *Client) Close() error { return c.conn.Close() }
 

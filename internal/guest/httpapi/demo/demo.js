@@ -17,19 +17,23 @@ async function call(method, path, body, headers = {}) {
   const response = await fetch(path, init);
   const text = await response.text();
   const answer = text ? JSON.parse(text) : null;
-  if (!response.ok) throw Object.assign(new Error(answer?.detail ?? response.statusText), { code: answer?.code });
+  if (!response.ok) throw Object.assign(new Error(answer?.detail ?? response.statusText), { code: answer?.code, challenge: answer?.challenge });
   return answer;
 }
 
-// change sends a change. A browser without a session gets one first.
+// change sends a change. A browser without a session gets one first; one that is taken for a bot solves a challenge.
 async function change(method, path, body) {
   const headers = { 'Idempotency-Key': key() };
-  try {
-    return await call(method, api + path, body, headers);
-  } catch (e) {
-    if (e.code !== 'session-required') throw e;
-    await call('POST', api + '/session');
-    return await call(method, api + path, body, headers);
+  for (const tried = new Set(); ;) {
+    try {
+      return await call(method, api + path, body, headers);
+    } catch (e) {
+      if (tried.has(e.code)) throw e;
+      tried.add(e.code);
+      if (e.code === 'session-required') await call('POST', api + '/session');
+      else if (e.challenge) headers['X-Challenge-Token'] = await solveChallenge(e.challenge);
+      else throw e;
+    }
   }
 }
 
@@ -92,10 +96,17 @@ const search = guarded(async () => {
 
 const more = guarded(async () => showResults(await call('GET', `${api}/search/${next.id}?page=${next.page}`)));
 
+// title gives a page a heading.
+function title(heading, text) {
+  heading.textContent = text;
+  document.title = text + ' – Holdfast guest demo';
+}
+
 async function showHotel(id) {
+  $('hotel').replaceChildren();
   const h = await call('GET', `${api}/hotels/${encodeURIComponent(id)}`);
   const brand = await call('GET', `${api}/brands/${h.tenantId}/peek`);
-  $('title-hotel').textContent = h.name;
+  title($('title-hotel'), h.name);
   $('hotel').replaceChildren(
     element('p', h.description), element('p', `${h.address}. A hotel of ${brand.name}: ${brand.tagline}`),
     element('p', 'It has: ' + h.amenities.join(', ')), element('p', `From ${price(h.cheapestNightlyMinor, h.currency)} a night.`),
@@ -121,6 +132,7 @@ async function showWishes() {
       element('button', 'Remove', { 'aria-label': 'Remove ' + name, click: guarded(async () => {
         await change('DELETE', '/wishlist/' + w.propertyId);
         item.remove();
+        $('main').focus(); // the button that had it is gone
         say(name + ' was removed');
       }) }));
     $('wishes').append(item);
@@ -149,8 +161,10 @@ async function arrive(id, token, attempt) {
 // show shows the page that the fragment of the URL names.
 const show = guarded(async () => {
   const [page, ...rest] = (location.hash.slice(1) || 'search').split('/');
-  for (const section of document.querySelectorAll('main > section')) section.hidden = section.id !== 'page-' + page;
-  document.querySelectorAll('nav a').forEach(a => a.toggleAttribute('aria-current', a.hash === '#' + page));
+  const section = $('page-' + page) ?? $('page-search');
+  for (const s of document.querySelectorAll('main > section')) s.hidden = s !== section;
+  for (const a of document.querySelectorAll('nav a')) a.hash === '#' + page ? a.setAttribute('aria-current', 'page') : a.removeAttribute('aria-current');
+  title(section.querySelector('h2'), section.dataset.title);
   if (page === 'hotel') await showHotel(rest[0]);
   if (page === 'wishlist') await showWishes();
   if (page === 'arrival') await arrive(rest[0], rest[1], 'first');
@@ -158,5 +172,6 @@ const show = guarded(async () => {
 
 $('form').addEventListener('submit', search);
 $('more').addEventListener('click', more);
+$('skip').addEventListener('click', event => { event.preventDefault(); $('main').focus(); }); // the fragment names the page
 addEventListener('hashchange', () => { show(); $('main').focus(); });
 show();

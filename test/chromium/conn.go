@@ -1,0 +1,188 @@
+package chromium
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience limits one step on a slow machine.
+const patience = 2 * time.Minute
+
+// conn is a connection to a browser. It is safe for concurrent use.
+type conn struct {
+	ended chan struct{} // closed when the browser has closed its pipe
+
+	mu       sync.Mutex
+	out      io.Writer
+	last     int
+	answers  map[int]chan *message
+	expected map[[2]string]chan struct{} // events that somebody waits for, by session and method
+	wrong    map[string][]string         // what went wrong, by session
+}
+
+// message is an answer, which has an ID, or an event.
+type message struct {
+	ID        int
+	SessionID string
+	Method    string
+	Params    json.RawMessage
+	Result    json.RawMessage
+	Error     *struct {
+		Message string
+		Data    string
+	}
+}
+
+func newConn(out io.Writer, in io.Reader) *conn {
+	c := &conn{
+		ended: make(chan struct{}), out: out, answers: map[int]chan *message{}, expected: map[[2]string]chan struct{}{}, wrong: map[string][]string{},
+	}
+	go c.read(in)
+	return c
+}
+
+func (c *conn) read(in io.Reader) {
+	defer close(c.ended)
+	for r := bufio.NewReaderSize(in, 1<<16); ; {
+		text, err := r.ReadBytes(0)
+		if err != nil {
+			return
+		}
+		var m message
+		if json.Unmarshal(text[:len(text)-1], &m) == nil {
+			c.receive(&m)
+		}
+	}
+}
+
+func (c *conn) receive(m *message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m.ID != 0 {
+		if answer := c.answers[m.ID]; answer != nil {
+			delete(c.answers, m.ID)
+			answer <- m
+		}
+		return
+	}
+	if of := [2]string{m.SessionID, m.Method}; c.expected[of] != nil {
+		close(c.expected[of])
+		delete(c.expected, of)
+	}
+	if problem := problemOf(m); problem != "" {
+		c.wrong[m.SessionID] = append(c.wrong[m.SessionID], problem)
+	}
+}
+
+// problemOf returns what an event reports as wrong, or "".
+func problemOf(m *message) string {
+	var p struct {
+		ExceptionDetails exception
+		Type             string
+		Args             []struct{ Value, Description any }
+		Entry            struct{ Source, Level, Text, URL string }
+	}
+	switch m.Method {
+	case "Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded":
+		if err := json.Unmarshal(m.Params, &p); err != nil {
+			return err.Error()
+		}
+	}
+	switch {
+	case m.Method == "Runtime.exceptionThrown":
+		return p.ExceptionDetails.String()
+	case p.Type == "error" || p.Type == "assert":
+		return fmt.Sprint("console.", p.Type, " ", p.Args)
+	case p.Entry.Level == "error" && p.Entry.Source != "network":
+		return strings.TrimSpace(p.Entry.Source + ": " + p.Entry.Text + " " + p.Entry.URL)
+	}
+	return ""
+}
+
+func (c *conn) problems(session string) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]string(nil), c.wrong[session]...)
+}
+
+// expect returns a channel that the next such event closes.
+func (c *conn) expect(session, method string) <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	event := make(chan struct{})
+	c.expected[[2]string{session, method}] = event
+	return event
+}
+
+// errGone is the error of what a browser that has ended cannot do.
+var errGone = errors.New("the browser has ended")
+
+// wait waits for an event.
+func (c *conn) wait(t *testing.T, event <-chan struct{}, what string) {
+	t.Helper()
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	select {
+	case <-event:
+	case <-c.ended:
+		t.Fatalf("%s: %v", what, errGone)
+	case <-timeout.C:
+		t.Fatalf("%s: not done in %s", what, patience)
+	}
+}
+
+// must sends a command and decodes its result (nil discards it). If it fails, so does the test.
+func (c *conn) must(t *testing.T, session, method string, params map[string]any, result any) {
+	t.Helper()
+	answer, err := c.send(session, method, params)
+	if err != nil {
+		t.Fatalf("%s: %v", method, err)
+	}
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	var m *message
+	select {
+	case m = <-answer:
+	case <-c.ended:
+		t.Fatalf("%s: %v", method, errGone)
+	case <-timeout.C:
+		t.Fatalf("%s %.500v: not answered in %s", method, params, patience)
+	}
+	if m.Error != nil {
+		t.Fatalf("%s %.500v: %s %s", method, params, m.Error.Message, m.Error.Data)
+	}
+	if result == nil {
+		return
+	}
+	if err := json.Unmarshal(m.Result, result); err != nil {
+		t.Fatalf("%s: %v in %.500s", method, err, m.Result)
+	}
+}
+
+func (c *conn) send(session, method string, params map[string]any) (<-chan *message, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last++
+	command := map[string]any{"id": c.last, "method": method}
+	if params != nil {
+		command["params"] = params
+	}
+	if session != "" {
+		command["sessionId"] = session
+	}
+	text, err := json.Marshal(command)
+	if err != nil {
+		return nil, err
+	}
+	answer := make(chan *message, 1)
+	c.answers[c.last] = answer
+	_, err = c.out.Write(append(text, 0))
+	return answer, err
+}
