@@ -15,6 +15,10 @@
 // Buckets promise that an object is read with the MD5 with which it was acknowledged, and that a
 // storage node has no file that is neither a body of an object nor garbage, or an audit finds it.
 //
+// Guests promise that a change with an idempotency key happens once and has one answer, that its
+// event is published, in the order of the changes and if it was committed, and that no handoff is
+// consumed twice, also in a copy.
+//
 // While a server runs it answers in bounded time, at worst with 503 and Retry-After. It recovers
 // by itself and leaves nothing open.
 //
@@ -39,6 +43,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -98,6 +103,10 @@ func harnessOf(t *testing.T, of []service, few bool, data string, vars ...string
 	}
 	for _, s := range of {
 		h.vars = append(h.vars, s.vars...)
+		if s.own != nil {
+			postgres := slices.ContainsFunc(vars, func(v string) bool { return strings.HasPrefix(v, "HOLDFAST_"+s.section+"__DATABASE_URL=postgres") })
+			h.vars = append(h.vars, s.own(t, postgres)...)
+		}
 		h.workloads = append(h.workloads, s.workload(t, few))
 	}
 	if r := binary.Run(t, binary.Environ(append(h.vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {

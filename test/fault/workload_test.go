@@ -18,6 +18,9 @@ type service struct {
 	vars    []string // settings that its workload needs
 	spanner bool     // has a backend for Spanner
 
+	// Settings of one test, whose processes may share a PostgreSQL database; may be nil.
+	own func(t *testing.T, postgres bool) []string
+
 	// The clients: some, or few for an emulator.
 	workload func(t *testing.T, few bool) workload
 
@@ -44,7 +47,11 @@ type nextRelease struct {
 
 // all returns the services that have a workload.
 func all() []service {
-	return []service{syncService(), accountsService(), extService(), bucketsService()}
+	some := []service{syncService(), accountsService(), extService(), bucketsService()}
+	if haveRedis() {
+		some = append(some, guestService())
+	}
+	return some
 }
 
 // services returns all services, or the one in FAULT_SERVICE. One server runs them all, so that a
