@@ -46,7 +46,7 @@ func TestNoConnectionLeft(t *testing.T) {
 	must(t, err)
 	_, err = admin.Exec(t.Context(), `
 		CREATE EXTENSION hstore;
-		CREATE ROLE holdfast LOGIN; GRANT CREATE ON SCHEMA public TO holdfast;
+		CREATE ROLE holdfast LOGIN; GRANT CREATE ON SCHEMA public TO holdfast; GRANT CREATE ON DATABASE postgres TO holdfast;
 		CREATE ROLE others LOGIN`)
 	must(t, err)
 	must(t, admin.Close(t.Context()))

@@ -29,7 +29,7 @@ func TestFullDisk(t *testing.T) {
 	testdb.SQLite(t) // it counts the test
 	d := newDisk(t, "64m")
 	data := filepath.Join(d.dir, "data")
-	h := newHarness(t, data, "HOLDFAST_LOG__ACCESS=false")
+	h := harnessOf(t, withGuests(), false, data, "HOLDFAST_LOG__ACCESS=false")
 	h.server = h.serve()
 	full := func(round int) {
 		d.fill(h.choice(round).IntN(40))
@@ -159,7 +159,8 @@ func (h *harness) startFull() {
 
 // refusal reports whether a command ended with an error about the disk.
 func refusal(status int, stderr string) bool {
-	if status != 1 || !strings.HasPrefix(stderr, "holdfast: ") {
+	_, stderr, found := strings.Cut("\n"+stderr, "\nholdfast: ") // after lines of the log
+	if status != 1 || !found {
 		return false
 	}
 	for line := range strings.Lines(stderr) { // of each service

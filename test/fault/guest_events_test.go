@@ -38,6 +38,8 @@ func oneGuestServer(t *testing.T, vars ...string) *guests {
 type guestHook struct {
 	*httptest.Server
 
+	begin func(path string) (accept bool) // called with each request
+
 	mu      sync.Mutex
 	refuse  func(e *guestEvent) bool
 	changed chan struct{}
@@ -54,6 +56,7 @@ type guestEvent struct {
 func newGuestHook(t *testing.T) *guestHook {
 	t.Helper()
 	h := &guestHook{changed: make(chan struct{}, 1), seen: map[string]bool{}, got: map[string][]string{}, refuse: func(*guestEvent) bool { return false }}
+	h.begin = func(string) bool { return true }
 	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		var events []guestEvent
@@ -62,6 +65,10 @@ func newGuestHook(t *testing.T) *guestHook {
 		}
 		if err != nil {
 			t.Errorf("%v: %s", err, body)
+		}
+		if !h.begin(r.URL.Path) {
+			http.Error(w, "later", http.StatusServiceUnavailable)
+			return
 		}
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -118,11 +125,30 @@ func (v *visitor) session() string { id, _, _ := strings.Cut(v.cookie, "."); ret
 // add adds a property to the wishlist.
 func (v *visitor) add(n int) (event string) {
 	v.t.Helper()
-	if status, text := v.change(0, http.MethodPost, "/wishlist", guestWish(n)); status != http.StatusCreated {
+	return v.addAt(0, n)
+}
+
+// addAt is add by a server.
+func (v *visitor) addAt(server, n int) (event string) {
+	v.t.Helper()
+	if status, text := v.change(server, http.MethodPost, "/wishlist", guestWish(n)); status != http.StatusCreated {
 		v.t.Errorf("add: %d %s", status, text)
 	}
 	v.live[guestProperty(n)] = true
 	return "wishlist.added.v1 " + guestProperty(n)
+}
+
+// toggle adds a property to the wishlist, or removes it.
+func (v *visitor) toggle(n int) (event string) {
+	v.t.Helper()
+	if !v.live[guestProperty(n)] {
+		return v.add(n)
+	}
+	if status, text := v.change(0, http.MethodDelete, "/wishlist/"+guestProperty(n), ""); status != http.StatusNoContent {
+		v.t.Errorf("remove: %d %s", status, text)
+	}
+	delete(v.live, guestProperty(n))
+	return "wishlist.removed.v1 " + guestProperty(n)
 }
 
 // One event that the webhook always refuses, among many: those of other sessions are

@@ -30,6 +30,12 @@ type guests struct {
 // newGuests starts n processes.
 func newGuests(t *testing.T, n int, vars ...string) *guests {
 	t.Helper()
+	return guestsOf(t, n, func(_ int, data string, vars []string) *binary.Server { return binary.Start(t, data, vars...) }, vars...)
+}
+
+// guestsOf has n processes that a function starts.
+func guestsOf(t *testing.T, n int, start func(i int, data string, vars []string) *binary.Server, vars ...string) *guests {
+	t.Helper()
 	g := &guests{t: t, redis: testdb.OwnRedis(t, "--maxmemory-policy", "noeviction")}
 	vars = append([]string{
 		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false",
@@ -41,8 +47,8 @@ func newGuests(t *testing.T, n int, vars ...string) *guests {
 	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
 		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
 	}
-	for range n {
-		g.servers = append(g.servers, binary.Start(t, data, vars...))
+	for i := range n {
+		g.servers = append(g.servers, start(i, data, slices.Clone(vars)))
 		data = t.TempDir()
 	}
 	return g

@@ -55,8 +55,15 @@ func all() []service {
 }
 
 // services returns all services, or the one in FAULT_SERVICE. One server runs them all, so that a
-// fault affects requests of every service at once.
+// fault affects requests of every service at once. Guests, which need a Redis for each test on
+// PostgreSQL, join by default only where a test asks for withGuests.
 func services() []service {
+	guests := os.Getenv("FAULT_SERVICE") == "guest" || os.Getenv("FAULT_ROUNDS") != ""
+	return slices.DeleteFunc(withGuests(), func(s service) bool { return s.name == "guest" && !guests })
+}
+
+// withGuests is services with guests.
+func withGuests() []service {
 	only := os.Getenv("FAULT_SERVICE")
 	return slices.DeleteFunc(all(), func(s service) bool { return only != "" && only != s.name })
 }
