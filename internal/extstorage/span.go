@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"holdfast/internal/fault"
 	"holdfast/internal/ident"
@@ -75,6 +76,23 @@ func (s *Service) EachInstall(ctx context.Context, span Span, revoked bool, fn f
 		}
 		span.After = page[len(page)-1].Owner
 	}
+}
+
+// PageInstalls returns at most limit installs of the span, in order: those that have or
+// had a record, and those that are registered, revoked or deleted.
+func (s *Service) PageInstalls(ctx context.Context, span Span, limit int) ([]InstallUsage, error) {
+	stored, err := s.opts.Inspector.ListUsage(ctx, span, limit)
+	if err != nil {
+		return nil, err
+	}
+	registered, err := s.opts.Installs.ListInstalls(ctx, span, false, limit)
+	if err != nil {
+		return nil, err
+	}
+	all := append(stored, registered...)
+	slices.SortFunc(all, func(a, b InstallUsage) int { return a.Compare(b.Owner) })
+	all = slices.CompactFunc(all, func(a, b InstallUsage) bool { return a.Owner == b.Owner })
+	return all[:min(len(all), limit)], nil
 }
 
 // AuditAll audits the span's installs and calls fn for each: page by page the

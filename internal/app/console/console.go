@@ -332,11 +332,10 @@ func (x *exchange) act(section *Section, page *service.Page) error {
 	if x.session.role != admin && !action.Reads {
 		return errRole
 	}
-	r := &service.PageRequest{}
 	if err := x.readPost(); err != nil {
 		return err
 	}
-	r.Values = x.r.PostForm
+	r := &service.PageRequest{Values: x.r.PostForm, Who: x.session.name()}
 	if confirm := r.Value("confirm-with"); confirm != r.Value("confirm") {
 		return x.failed(section, page, r, action, fault.Newf(fault.Invalid, "nothing was changed: type %s to confirm", confirm))
 	}
@@ -344,11 +343,11 @@ func (x *exchange) act(section *Section, page *service.Page) error {
 	if !action.Reads {
 		x.record(section, page, action, r, err)
 	}
+	if outcome.View != nil {
+		return x.sendOutcome(section, page, r, outcome.View, err)
+	}
 	if err != nil {
 		return x.failed(section, page, r, action, err)
-	}
-	if outcome.View != nil {
-		return x.sendView(http.StatusOK, section, page, outcome.View, r.Values, nil)
 	}
 	x.sessions.note(x.session.id, outcome.Notice)
 	back := page.Path
@@ -356,6 +355,18 @@ func (x *exchange) act(section *Section, page *service.Page) error {
 		back += "?" + values
 	}
 	return x.redirect(x.link(section, cmp.Or(outcome.Next, back)))
+}
+
+// sendOutcome shows the view of an action, which may have failed.
+func (x *exchange) sendOutcome(section *Section, page *service.Page, r *service.PageRequest, view *service.View, err error) error {
+	back, parseErr := url.ParseQuery(r.Value("return-to"))
+	if parseErr != nil {
+		return errForm
+	}
+	if err != nil {
+		return x.sendView(status(err), section, page, view, back, &failure{err: err})
+	}
+	return x.sendView(http.StatusOK, section, page, view, back, nil)
 }
 
 // failure is an action that failed, for the page that shows its form again.
@@ -425,7 +436,13 @@ func message(err error) string {
 	if fault.CodeOf(err) == fault.Internal {
 		return "internal error: see the log of the server"
 	}
-	return fault.Message(err)
+	if text := fault.Message(err); text != "" {
+		return text
+	}
+	if coded, ok := errors.AsType[fault.Coder](err); ok {
+		return coded.Error() // such an error is for clients
+	}
+	return err.Error()
 }
 
 // link returns the address of a link to a page of a section.

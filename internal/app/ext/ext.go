@@ -120,6 +120,7 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 	}
 	opened.Start = s.startRelay
 	opened.Reasons, opened.Refusal = refusals.Reasons(), refusals.Reason
+	opened.Console = s.console()
 	opened.Hint = func(base string) service.Hint {
 		return service.Hint{
 			Text: "For extensions, make a token for an install (tenant and install are UUIDs of your choice) and use it at\n" +

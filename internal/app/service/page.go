@@ -42,12 +42,13 @@ type Action struct {
 type Outcome struct {
 	Notice string // what was done, a sentence without a full stop
 	Next   string // a link to a page of the service; "": the page of the form
-	View   *View  // shown once instead of a page, for what is not stored
+	View   *View  // shown once instead of a page, for what is not stored; also with an error
 }
 
 // PageRequest is a request for a page or an action.
 type PageRequest struct {
-	Values url.Values // of the address and the form
+	Values url.Values // of the address or the form
+	Who    string     // the session of the operator, for audits; "" for a page
 }
 
 // Value returns a value of the address or the form, or "".

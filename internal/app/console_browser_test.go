@@ -1,0 +1,373 @@
+package app_test
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast/internal/app"
+	"holdfast/internal/app/cli"
+)
+
+// TestMain is also the process that tries a schema, because the server starts its own
+// program for that.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "schema-trial" {
+		os.Exit(cli.Run(context.Background(), cli.Env{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Services: app.Services()}))
+	}
+	os.Exit(m.Run())
+}
+
+// browser is an operator's browser without JavaScript. It checks each page that it gets.
+type browser struct {
+	t      *testing.T
+	base   string
+	client *http.Client
+	viewer *browser // may not do what this one does; nil for the viewer itself
+
+	at   string // address of the page
+	page *element
+	raw  string
+}
+
+// element is an element of a page, or a text, whose name is "".
+type element struct {
+	name     string
+	attrs    map[string]string
+	children []*element
+	text     string
+}
+
+// all returns the elements below with one of the names, in document order.
+func (e *element) all(names ...string) (found []*element) {
+	for _, c := range e.children {
+		if slices.Contains(names, c.name) {
+			found = append(found, c)
+		}
+		found = append(found, c.all(names...)...)
+	}
+	return found
+}
+
+// String returns the text below, without the space around it.
+func (e *element) String() string {
+	var b strings.Builder
+	var walk func(*element)
+	walk = func(e *element) {
+		b.WriteString(e.text)
+		for _, c := range e.children {
+			walk(c)
+		}
+	}
+	walk(e)
+	return strings.TrimSpace(b.String())
+}
+
+// parsePage parses a page of the console, whose elements are all closed.
+func parsePage(t *testing.T, text string) *element {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(text))
+	d.Strict, d.AutoClose, d.Entity = false, xml.HTMLAutoClose, xml.HTMLEntity
+	root := &element{}
+	for open := []*element{root}; ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return root
+		} else if err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		in := open[len(open)-1]
+		switch token := token.(type) {
+		case xml.StartElement:
+			e := &element{name: token.Name.Local, attrs: map[string]string{}}
+			for _, a := range token.Attr {
+				e.attrs[a.Name.Local] = a.Value
+			}
+			in.children = append(in.children, e)
+			open = append(open, e)
+		case xml.EndElement:
+			open = open[:len(open)-1]
+		case xml.CharData:
+			in.children = append(in.children, &element{text: string(token)})
+		}
+	}
+}
+
+// signIn starts a browser and signs in.
+func signIn(t *testing.T, base, token string) *browser {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &browser{t: t, base: base, client: &http.Client{Jar: jar, Transport: &http.Transport{}}}
+	t.Cleanup(b.client.CloseIdleConnections)
+	b.open("sign-in")
+	b.submit("Sign in", "token", token)
+	return b
+}
+
+// send sends a request and returns its status; the page of the answer is then that of the
+// browser.
+func (b *browser) send(method, address string, form url.Values) (status int) {
+	b.t.Helper()
+	r, err := http.NewRequestWithContext(b.t.Context(), method, address, strings.NewReader(form.Encode()))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Origin", b.base)
+	}
+	resp, err := b.client.Do(r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.at, b.raw, b.page = resp.Request.URL.String(), string(body), &element{}
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
+		b.page = parsePage(b.t, b.raw)
+		b.check(resp.Header.Get("Content-Security-Policy"))
+	}
+	return resp.StatusCode
+}
+
+// check checks a page: its policy, that no text has become an element or a script, and
+// that every field has a label.
+func (b *browser) check(policy string) {
+	b.t.Helper()
+	if !strings.HasPrefix(policy, "default-src 'none'; style-src 'self'; script-src 'self';") {
+		b.t.Errorf("%s: policy %q", b.at, policy)
+	}
+	ids, labels := map[string]bool{}, map[string]bool{}
+	for _, l := range b.page.all("label") {
+		labels[l.attrs["for"]] = true
+	}
+	var walk func(*element)
+	walk = func(e *element) {
+		if e.name != "" && !strings.Contains(elements, " "+e.name+" ") || e.name == "script" && !strings.HasPrefix(e.attrs["src"], "/console/static/") {
+			b.t.Errorf("%s: element %s in\n%s", b.at, e.name, b.raw)
+		}
+		for name, value := range e.attrs {
+			if strings.HasPrefix(name, "on") || name == "style" || name == "href" && !strings.HasPrefix(value, "/console/") && value != "#main" {
+				b.t.Errorf("%s: attribute %s=%q", b.at, name, value)
+			}
+		}
+		if id := e.attrs["id"]; id != "" && ids[id] {
+			b.t.Errorf("%s: two elements have the id %s", b.at, id)
+		}
+		ids[e.attrs["id"]] = true
+		if slices.Contains([]string{"input", "select", "textarea"}, e.name) && e.attrs["type"] != "hidden" && !labels[e.attrs["id"]] {
+			b.t.Errorf("%s: field %s has no label", b.at, e.attrs["name"])
+		}
+		for _, c := range e.children {
+			walk(c)
+		}
+	}
+	walk(b.page)
+	if len(b.page.all("h1")) != 1 || len(b.page.all("main")) != 1 {
+		b.t.Errorf("%s: no title or no main part in\n%s", b.at, b.raw)
+	}
+}
+
+// elements are all elements that pages have.
+const elements = " html head meta title link script body main header nav section div span p a h1 h2 ul ol li dl dt dd table thead tbody tr th td form input label select option textarea button meter pre code figure figcaption svg line path text "
+
+// open opens a page.
+func (b *browser) open(path string) {
+	b.t.Helper()
+	if status := b.send(http.MethodGet, b.base+"/console/"+path, nil); status != http.StatusOK {
+		b.t.Errorf("%s: %d\n%s", path, status, b.page)
+	}
+}
+
+// follow follows a link of the page by its text.
+func (b *browser) follow(text string) {
+	b.t.Helper()
+	for _, a := range b.page.all("a") {
+		if a.String() == text {
+			if status := b.send(http.MethodGet, b.base+a.attrs["href"], nil); status != http.StatusOK {
+				b.t.Errorf("%s: %d\n%s", text, status, b.page)
+			}
+			return
+		}
+	}
+	b.t.Fatalf("%s: no link %q in\n%s", b.at, text, b.page)
+}
+
+// form returns the form with a button, by its text or label.
+func (b *browser) form(button string) *element {
+	for _, f := range b.page.all("form") {
+		for _, one := range f.all("button") {
+			if one.String() == button || one.attrs["aria-label"] == button {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+// fill returns what a form submits, with the values of its fields changed.
+func (b *browser) fill(f *element, values ...string) url.Values {
+	b.t.Helper()
+	sent := url.Values{}
+	for _, e := range f.all("input", "select", "textarea") {
+		name, value := e.attrs["name"], e.attrs["value"]
+		_, checked := e.attrs["checked"]
+		switch {
+		case e.name == "textarea":
+			value = e.String()
+		case e.name == "select":
+			value = e.all("option")[0].attrs["value"]
+			for _, o := range e.all("option") {
+				if _, selected := o.attrs["selected"]; selected {
+					value = o.attrs["value"]
+				}
+			}
+		case e.attrs["type"] == "checkbox" && !checked:
+			value = ""
+		}
+		sent.Set(name, value)
+	}
+	for i := 0; i < len(values); i += 2 {
+		if !sent.Has(values[i]) {
+			b.t.Fatalf("%s: no field %s in %v", b.at, values[i], sent)
+		}
+		sent.Set(values[i], values[i+1])
+	}
+	return sent
+}
+
+// post sends a form.
+func (b *browser) post(f *element, sent url.Values) (status int) {
+	b.t.Helper()
+	to := b.base + f.attrs["action"]
+	if f.attrs["method"] == "get" {
+		return b.send(http.MethodGet, to+"?"+sent.Encode(), nil)
+	}
+	for range 20 { // on a busy machine the trial of a schema may time out
+		if status = b.send(http.MethodPost, to, sent); status != http.StatusServiceUnavailable {
+			break
+		}
+	}
+	return status
+}
+
+// try submits a form, and expects a status and a text on the page after it.
+func (b *browser) try(status int, says, button string, values ...string) {
+	b.t.Helper()
+	f := b.form(button)
+	if f == nil {
+		b.t.Fatalf("%s: no button %q in\n%s", b.at, button, b.page)
+	}
+	sent := b.fill(f, values...)
+	if got := b.post(f, sent); got != status || !strings.Contains(b.page.String(), says) {
+		b.t.Errorf("%s %v: %d, want %d and %q in\n%s", button, values, got, status, says, b.page)
+	}
+}
+
+// submit submits a form that changes something. Before that, the same is refused without
+// a CSRF token, and for an operator who may only read.
+func (b *browser) submit(button string, values ...string) {
+	b.t.Helper()
+	f := b.form(button)
+	if f == nil {
+		b.t.Fatalf("%s: no button %q in\n%s", b.at, button, b.page)
+	}
+	to, sent := b.base+f.attrs["action"], b.fill(f, values...)
+	if b.viewer != nil {
+		at, page := b.at, b.page
+		forged := url.Values{}
+		for name := range sent {
+			forged.Set(name, sent.Get(name))
+		}
+		forged.Set("csrf", strings.Repeat("0", 64))
+		if status := b.send(http.MethodPost, to, forged); status != http.StatusForbidden {
+			b.t.Errorf("%s with another CSRF token: %d", button, status)
+		}
+		forged.Set("csrf", b.viewer.page.all("input")[0].attrs["value"])
+		if status := b.viewer.send(http.MethodPost, to, forged); status != http.StatusForbidden {
+			b.t.Errorf("%s as a viewer: %d", button, status)
+		}
+		b.viewer.open("")
+		b.at, b.page = at, page
+	}
+	if status := b.post(f, sent); status != http.StatusOK {
+		b.t.Errorf("%s %v: %d\n%s", button, values, status, b.page)
+	}
+}
+
+// shows expects texts on the page.
+func (b *browser) shows(texts ...string) {
+	b.t.Helper()
+	text := b.page.String()
+	for _, want := range texts {
+		if !strings.Contains(text, want) {
+			b.t.Errorf("%s: no %q in\n%s", b.at, want, text)
+		}
+	}
+}
+
+// hides expects that texts are not on the page.
+func (b *browser) hides(texts ...string) {
+	b.t.Helper()
+	for _, text := range texts {
+		if strings.Contains(b.page.String(), text) {
+			b.t.Errorf("%s: %q in\n%s", b.at, text, b.page)
+		}
+	}
+}
+
+// serveConsole starts a server with all services, and returns the address of its admin listener, its
+// data folder, its environment, and the browsers of an admin and a viewer.
+func serveConsole(t *testing.T, settings ...string) (b *browser, text string, environ []string) {
+	t.Helper()
+	const viewer = "viewer-token-of-a-test-0123456789"
+	data := t.TempDir()
+	environ = append([]string{
+		"HOLDFAST_DATA=" + data, "HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0", "HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0",
+		"HOLDFAST_LOG__LEVEL=error", "HOLDFAST_SERVER__VIEWER_TOKEN=" + viewer, "HOLDFAST_GUEST__ENABLED=true",
+	}, settings...)
+	cfg, _, err := app.Load(app.Services(), "", environ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: t.Output(), Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	started, ended := make(chan string, 1), make(chan error, 1)
+	go func() { ended <- server.Serve(ctx, announcement(started)) }()
+	t.Cleanup(func() {
+		stop()
+		if err := errors.Join(<-ended, server.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case text = <-started:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	base := regexp.MustCompile(`(?m)^  admin +(http://\S+)`).FindStringSubmatch(text)
+	if base == nil {
+		t.Fatalf("no admin listener in\n%s", text)
+	}
+	b = signIn(t, base[1], server.Config().Server.AdminToken.Reveal())
+	b.viewer = signIn(t, base[1], viewer)
+	return b, text, environ
+}

@@ -1,0 +1,196 @@
+package app_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// hostile is a text that would be a script if a page did not escape it.
+const hostile = `"><script>alert(1)<img src=x onerror=alert(2)>'`
+
+// Operators do everything in the console, also without JavaScript. One server serves all parts of the
+// test.
+func TestConsolePages(t *testing.T) {
+	t.Parallel()
+	b, _, _ := serveConsole(t)
+	t.Run("extension storage", func(t *testing.T) { consoleExtensions(b.in(t)) })
+	t.Run("viewer", func(t *testing.T) { consoleViewer(b.viewer.in(t)) })
+}
+
+// in returns the browser for a part of a test.
+func (b *browser) in(t *testing.T) *browser {
+	part := *b
+	part.t = t
+	if b.viewer != nil {
+		part.viewer = b.viewer.in(t)
+	}
+	return &part
+}
+
+// consoleViewer opens every page of the navigation, which have no forms that change
+// something.
+func consoleViewer(b *browser) {
+	b.open("")
+	var links []string
+	for _, a := range b.page.all("nav")[0].all("a") {
+		links = append(links, strings.TrimPrefix(a.attrs["href"], "/console/"))
+	}
+	if len(links) < 8 {
+		b.t.Errorf("the navigation has %q", links)
+	}
+	for _, path := range links {
+		b.open(path)
+		for _, f := range b.page.all("form") {
+			if f.attrs["method"] == "post" && f.attrs["action"] != "/console/sign-out" {
+				b.t.Errorf("%s: a viewer sees the form %s", path, f.attrs["action"])
+			}
+		}
+	}
+}
+
+const (
+	someTenant  = "11111111-2222-4333-8444-555555555555"
+	someInstall = "aaaaaaaa-2222-4333-8444-555555555555"
+)
+
+func consoleExtensions(b *browser) {
+	b.open("extstorage/installs")
+	b.shows("There are no installs.")
+	install := "extstorage/install?install=" + someInstall + "&tenant=" + someTenant
+	b.open(install)
+	b.try(http.StatusBadRequest, "Namespace: must be 1 to 64", "Open", "namespace", "UPPER")
+	b.try(http.StatusOK, "Records of settings", "Open", "namespace", "settings")
+
+	// Records.
+	b.try(http.StatusBadRequest, "Value: ", "Create", "key", "k", "value", "{")
+	if f := b.form("Create"); b.fill(f).Get("value") != "{" {
+		b.t.Error("the form has lost what was typed")
+	}
+	b.submit("Create", "key", hostile, "value", `{"note":"`+strings.ReplaceAll(hostile, `"`, `\"`)+`"}`, "metadata", `{"n":1.50}`, "ttl", "86400")
+	b.shows("Saved revision 1.", hostile, `"n": 1.5`)
+	b.try(http.StatusBadRequest, "Metadata: must be a JSON object", "Save", "metadata", "[]")
+	b.try(http.StatusBadRequest, "expected a whole number", "Save", "metadata", "", "ttl", "soon")
+	old := *b
+	b.submit("Save", "value", `{"note":2}`, "ttl", "86400")
+	b.shows("Saved revision 2.", `"note": 2`)
+	if f := b.fill(b.form("Save")); f.Get("ttl") == "" {
+		b.t.Error("the record lost its expiry")
+	}
+	old.try(http.StatusConflict, "Nothing was saved", "Save", "value", `"typed"`, "ttl", "")
+	old.shows("What you typed", `"typed"`)
+	old.follow("Show the record as it is now")
+	old.shows(`"note": 2`)
+	b.open(strings.TrimPrefix(b.at, b.base+"/console/")) // the old form has another revision
+	b.follow("settings")
+	b.submit("Create", "key", "kept", "value", "1")
+	b.follow("settings")
+	b.shows(hostile, "kept")
+	b.try(http.StatusConflict, "Nothing was saved", "Create", "key", "kept", "value", "2")
+	b.open(install)
+	b.follow("settings")
+	b.try(http.StatusOK, "kept", "Search", "prefix", "ke")
+	b.hides(hostile)
+	b.try(http.StatusOK, hostile, "Search", "prefix", hostile[:2])
+	b.follow(hostile)
+	b.submit("Delete record")
+	b.shows("Deleted record " + hostile)
+	b.consolePagesOfRecords(install)
+	b.consoleSchemas(install)
+	b.consoleTokens(install)
+}
+
+// consolePagesOfRecords goes from one page of a table to the next.
+func (b *browser) consolePagesOfRecords(install string) {
+	b.open(install)
+	b.try(http.StatusOK, "There are no records", "Open", "namespace", "many")
+	for i := range 101 {
+		b.try(http.StatusOK, "Saved revision 1.", "Create", "key", "key-"+strings.Repeat("x", i%7)+string(rune('a'+i/26))+string(rune('a'+i%26)), "value", "true")
+		b.follow("many")
+	}
+	b.follow("Next page")
+	if rows := b.page.all("tbody")[0].all("tr"); len(rows) != 1 {
+		b.t.Errorf("the second page has %d rows", len(rows))
+	}
+	b.follow("First page")
+	if rows := b.page.all("tbody")[0].all("tr"); len(rows) != 100 {
+		b.t.Errorf("the first page has %d rows", len(rows))
+	}
+}
+
+func (b *browser) consoleSchemas(install string) {
+	b.open(install)
+	b.follow("settings")
+	b.follow("Schemas of settings")
+	b.try(http.StatusBadRequest, "/type: ", "Register draft", "document", `{"type":"nothing"}`)
+	b.submit("Register draft", "document", `{"type":"integer","title":`+`"`+strings.ReplaceAll(hostile, `"`, `\"`)+`"}`)
+	b.shows("Registered version 1 as a draft.", `"type": "integer"`)
+	b.submit("Activate")
+	b.shows("Version 1 is active.")
+	b.try(http.StatusBadRequest, "/type: ", "Register draft", "document", `{"type":"nothing"}`)
+	b.shows("Schemas of settings") // the page of the action, with what was typed
+	b.submit("Register draft", "document", `{"type":"string"}`)
+	b.try(http.StatusOK, "breaking", "Compare and try")
+	b.shows("version 1", "kept")
+	b.viewer.open("extstorage/schema?install=" + someInstall + "&namespace=settings&tenant=" + someTenant + "&version=2")
+	b.viewer.try(http.StatusOK, "breaking", "Compare and try") // changes nothing
+	b.viewer.open("")
+	b.follow("Version 2")
+	b.submit("Activate")
+	b.submit("Deprecate")
+	b.shows("Version 2 is deprecated.")
+	b.follow("Schemas of settings")
+	b.follow("Version 1")
+	b.submit("Delete version")
+	b.shows("Deleted version 1.")
+	b.hides("Version 1 ")
+}
+
+func (b *browser) consoleTokens(install string) {
+	b.open(install)
+	b.try(http.StatusBadRequest, "at least one", "Create token", "namespaces", " ")
+	b.try(http.StatusBadRequest, "expected settings=r", "Create token", "namespaces", "settings")
+	b.submit("Create token", "namespaces", "settings=rw log=r", "lifetime", "24h0m0s")
+	b.shows("The token is shown only once.")
+	token := b.page.all("pre")[0].String()
+	if strings.Count(token, ".") != 2 || b.page.all("button")[1].attrs["data-copy"] != b.page.all("pre")[0].attrs["id"] {
+		b.t.Errorf("the token is %q", token)
+	}
+	b.follow(someInstall)
+	b.hides(token)
+	b.try(http.StatusBadRequest, "not valid", "Revoke token", "token", "a.b.c")
+	b.submit("Revoke token", "token", token)
+	b.submit("Revoke token", "token", hostile)
+	b.shows("Token " + hostile + " is revoked.")
+
+	b.submit("Revoke access")
+	b.shows("Access was revoked")
+	b.submit("Restore")
+	b.shows("The install can be used again.")
+	b.hides("Access was revoked")
+
+	b.open("extstorage/tenants")
+	b.follow(someTenant)
+	b.shows(someInstall)
+	b.try(http.StatusBadRequest, "expected 1 to 64", "Create token", "service", hostile)
+	b.submit("Create token", "service", "runner", "schemas", "yes")
+	service := b.page.all("pre")[0].String()
+	b.follow(someTenant)
+	b.submit("Revoke token", "token", service)
+	b.open(install)
+	b.try(http.StatusBadRequest, "another tenant or install", "Revoke token", "token", service)
+
+	b.try(http.StatusBadRequest, "Nothing was changed: type "+someInstall, "Delete install", "confirm", "no")
+	b.submit("Delete install", "confirm", someInstall)
+	b.shows("Deleted the install with 102 records.", "The install was deleted at")
+	b.submit("Restore")
+	b.open("extstorage/installs")
+	b.try(http.StatusBadRequest, "Tenant: must be a UUID", "Search", "tenant", hostile)
+	b.open("extstorage/installs")
+	b.try(http.StatusOK, someInstall, "Search", "tenant", someTenant)
+	b.open("extstorage/tenant?tenant=" + someTenant)
+	b.submit("Delete tenant", "confirm", someTenant)
+	b.shows("The tenant was deleted at")
+	b.submit("Restore")
+	b.shows("The tenant can be used again, with new tokens.")
+}
