@@ -155,14 +155,26 @@ func Run[T any](t *testing.T, p *Page, body string, args ...any) T {
 		Result           struct{ Value T }
 		ExceptionDetails *exception
 	}
-	p.conn.must(t, p.session, "Runtime.evaluate", map[string]any{
+	err = p.conn.call(p.session, "Runtime.evaluate", map[string]any{
 		"expression":   "(function () {" + helpers + "return (async function () {" + body + "\n}).apply(null, arguments); }).apply(null, " + string(text) + ")",
 		"awaitPromise": true, "returnByValue": true, "userGesture": true,
 	}, &answer)
-	if answer.ExceptionDetails != nil {
-		t.Fatalf("%s\n%s", body, answer.ExceptionDetails)
+	if err == nil && answer.ExceptionDetails != nil {
+		err = answer.ExceptionDetails
+	}
+	if err != nil {
+		t.Fatalf("%s\n%v\nThe page shows:\n%s", body, err, p.text())
 	}
 	return answer.Result.Value
+}
+
+// text returns what the page shows.
+func (p *Page) text() string {
+	var shown struct{ Result struct{ Value string } }
+	if err := p.conn.call(p.session, "Runtime.evaluate", map[string]any{"expression": "document.body.innerText", "returnByValue": true}, &shown); err != nil {
+		return err.Error()
+	}
+	return shown.Result.Value
 }
 
 // keys are those that Press knows: their codes, and the text that they type.
@@ -221,6 +233,6 @@ type exception struct {
 	Exception  struct{ Description string }
 }
 
-func (e *exception) String() string {
+func (e *exception) Error() string {
 	return fmt.Sprintf("%s %s (%s:%s)", e.Text, e.Exception.Description, e.URL, strconv.Itoa(e.LineNumber+1))
 }

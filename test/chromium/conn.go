@@ -97,7 +97,7 @@ func problemOf(m *message) string {
 	}
 	switch {
 	case m.Method == "Runtime.exceptionThrown":
-		return p.ExceptionDetails.String()
+		return p.ExceptionDetails.Error()
 	case p.Type == "error" || p.Type == "assert":
 		return fmt.Sprint("console.", p.Type, " ", p.Args)
 	case p.Entry.Level == "error" && p.Entry.Source != "network":
@@ -141,9 +141,16 @@ func (c *conn) wait(t *testing.T, event <-chan struct{}, what string) {
 // must sends a command and decodes its result (nil discards it). If it fails, so does the test.
 func (c *conn) must(t *testing.T, session, method string, params map[string]any, result any) {
 	t.Helper()
+	if err := c.call(session, method, params, result); err != nil {
+		t.Fatalf("%s: %v", method, err)
+	}
+}
+
+// call is must without a test.
+func (c *conn) call(session, method string, params map[string]any, result any) error {
 	answer, err := c.send(session, method, params)
 	if err != nil {
-		t.Fatalf("%s: %v", method, err)
+		return err
 	}
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
@@ -151,19 +158,17 @@ func (c *conn) must(t *testing.T, session, method string, params map[string]any,
 	select {
 	case m = <-answer:
 	case <-c.ended:
-		t.Fatalf("%s: %v", method, errGone)
+		return errGone
 	case <-timeout.C:
-		t.Fatalf("%s %.500v: not answered in %s", method, params, patience)
+		return fmt.Errorf("not answered in %s", patience)
 	}
 	if m.Error != nil {
-		t.Fatalf("%s %.500v: %s %s", method, params, m.Error.Message, m.Error.Data)
+		return errors.New(strings.TrimSpace(m.Error.Message + " " + m.Error.Data))
 	}
 	if result == nil {
-		return
+		return nil
 	}
-	if err := json.Unmarshal(m.Result, result); err != nil {
-		t.Fatalf("%s: %v in %.500s", method, err, m.Result)
-	}
+	return json.Unmarshal(m.Result, result)
 }
 
 func (c *conn) send(session, method string, params map[string]any) (<-chan *message, error) {
