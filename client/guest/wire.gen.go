@@ -494,6 +494,12 @@ type Minted struct {
 	Token       string    `json:"token"`
 }
 
+// NestedProblem An error with the setting guest.nested_errors.
+type NestedProblem struct {
+	// Error An error (RFC 9457).
+	Error Problem `json:"error"`
+}
+
 // NoteRequest defines model for NoteRequest.
 type NoteRequest struct {
 	// Note An empty one removes the note.
@@ -592,14 +598,20 @@ type Problem struct {
 	Detail string    `json:"detail"`
 
 	// Errors What is wrong with parts of the body.
-	Errors    *[]FieldError `json:"errors,omitempty"`
-	RequestID *string       `json:"requestId,omitempty"`
+	Errors *[]FieldError `json:"errors,omitempty"`
+
+	// Instance The path of the request.
+	Instance  *string `json:"instance,omitempty"`
+	RequestID *string `json:"requestId,omitempty"`
 
 	// Retriable The same request may succeed later.
 	Retriable bool   `json:"retriable"`
 	Status    int    `json:"status"`
 	Title     string `json:"title"`
-	Type      string `json:"type"`
+
+	// TraceID Of the header traceparent.
+	TraceID *string `json:"traceId,omitempty"`
+	Type    string  `json:"type"`
 }
 
 // PropertyID A UUID.

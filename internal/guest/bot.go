@@ -196,7 +196,7 @@ type BotScore struct {
 type BotStore interface {
 	// LogBotScore appends a score to the log, and its event, if it has one, to the outbox
 	// under an ordering key, in one transaction. The store sets the times.
-	LogBotScore(ctx context.Context, s BotScore, key string, e *Event, trace string) error
+	LogBotScore(ctx context.Context, s BotScore, key string, e *Event, trace Trace) error
 
 	// BotScores returns at most limit of the last scores of a browser at an address since a
 	// time, the last one first.

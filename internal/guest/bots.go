@@ -35,7 +35,7 @@ type BotRequest struct {
 	Anomaly  float64 // of its headers
 	Solution string  // of a challenge; "": none
 	Route    string  // method and path template
-	Trace    string  // traceparent; "": none
+	Trace    Trace
 }
 
 // ChallengeError is ErrChallenge with the challenge.
@@ -156,7 +156,7 @@ func (b *Bots) log(ctx context.Context, s BotScore, browser string, r BotRequest
 		if b.Config.SampleHumans == 0 || !isSampled(s.ID, b.Config.SampleHumans) {
 			return nil
 		}
-		return b.Store.LogBotScore(ctx, s, "", nil, "")
+		return b.Store.LogBotScore(ctx, s, "", nil, Trace{})
 	}
 	key, session := "browser-"+browser, (*ID)(nil)
 	if s.Session != "" {

@@ -22,12 +22,15 @@ type Event struct {
 	SampleRate int
 }
 
-// Headers returns the extensions of the event, a JSON object of strings. trace is the
-// traceparent of the request; "": none.
-func (e *Event) Headers(trace string) string {
-	members := make([]string, 0, 2)
-	if trace != "" {
-		members = append(members, `"traceparent":"`+trace+`"`) // hexadecimal digits and hyphens
+// Headers returns the extensions of the event, a JSON object of strings.
+func (e *Event) Headers(trace Trace) string {
+	members := make([]string, 0, 3)
+	if trace.Parent != "" {
+		members = append(members, `"traceparent":"`+trace.Parent+`"`) // hexadecimal digits and hyphens
+	}
+	if trace.Parent != "" && trace.State != "" {
+		text, _ := json.Marshal(trace.State)
+		members = append(members, `"tracestate":`+string(text))
 	}
 	if e.SampleRate > 0 {
 		members = append(members, `"sampledrate":"`+strconv.Itoa(e.SampleRate)+`"`)

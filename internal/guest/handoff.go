@@ -58,7 +58,7 @@ type Consumption struct {
 	By       string // the service
 	Key      string // its idempotency key
 
-	Trace string // traceparent of the request; "": none
+	Trace Trace // of the request
 
 	// Replay is appended once if the handoff was consumed by another attempt. The store
 	// sets its time.

@@ -245,10 +245,10 @@ func (s *Handoffs) initiated(h Handoff) (Event, error) {
 type ConsumeRequest struct {
 	ID      string
 	Token   string
-	By      string   // the service
-	Tenant  string   // to which the service is limited; "": to none
-	Key     string   // its idempotency key; "" for Verify
-	Trace   string   // traceparent; "": none
+	By      string // the service
+	Tenant  string // to which the service is limited; "": to none
+	Key     string // its idempotency key; "" for Verify
+	Trace   Trace
 	Visitor *Visitor // the guest's browser as the site sees it; nil: do not compare
 }
 

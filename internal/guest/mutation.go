@@ -14,7 +14,7 @@ type Mutation struct {
 	Route   string   // method and path template, a constant of the server
 	Key     string   // of the client: 1 to 255 printable ASCII characters
 	Digest  [32]byte // of everything that the request says
-	Trace   string   // traceparent of the request, for its events; "": none
+	Trace   Trace    // of the request, for its events
 }
 
 // MutationLife is how long the answer of a mutation is kept.

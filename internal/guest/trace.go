@@ -2,16 +2,19 @@ package guest
 
 import "context"
 
+// Trace is the W3C Trace Context of a request: its headers traceparent and tracestate, each
+// valid. Zero: none.
+type Trace struct{ Parent, State string }
+
 type traceKey struct{}
 
-// WithTrace adds the header traceparent of W3C Trace Context to a context, for calls of
-// other services.
-func WithTrace(ctx context.Context, traceparent string) context.Context {
-	return context.WithValue(ctx, traceKey{}, traceparent)
+// WithTrace adds a trace to a context, for calls of other services.
+func WithTrace(ctx context.Context, t Trace) context.Context {
+	return context.WithValue(ctx, traceKey{}, t)
 }
 
-// TraceOf returns the header traceparent, or "".
-func TraceOf(ctx context.Context) string {
-	text, _ := ctx.Value(traceKey{}).(string)
-	return text
+// TraceOf returns the trace of a context.
+func TraceOf(ctx context.Context) Trace {
+	t, _ := ctx.Value(traceKey{}).(Trace)
+	return t
 }

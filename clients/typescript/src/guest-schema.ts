@@ -1212,14 +1212,22 @@ export interface components {
             code: string;
             detail: string;
         };
+        /** @description An error with the setting guest.nested_errors. */
+        NestedProblem: {
+            error: components["schemas"]["Problem"];
+        };
         /** @description An error (RFC 9457). */
         Problem: {
             type: string;
             title: string;
             status: number;
             detail: string;
+            /** @description The path of the request. */
+            instance?: string;
             code: components["schemas"]["ErrorCode"];
             requestId?: string;
+            /** @description Of the header traceparent. */
+            traceId?: string;
             /** @description The same request may succeed later. */
             retriable: boolean;
             /** @description What to solve, with the code challenge-required. */

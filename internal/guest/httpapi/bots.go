@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"holdfast/internal/guest"
-	"holdfast/internal/obs"
 )
 
 // challengeView is a challenge as clients see it: they append a dot and a text, so that the
@@ -25,7 +24,7 @@ func (x *exchange) evaluate() error {
 	return x.Bots.Evaluate(x.ctx(), guest.BotRequest{
 		Visitor: x.visitor(), Session: x.session, Anomaly: guest.HeaderAnomaly(h.Get),
 		Solution: cmp.Or(h.Get("X-Challenge-Token"), h.Get("X-Recaptcha-Token")),
-		Route:    x.in.Method + " " + x.route.template, Trace: obs.TraceParent(x.in),
+		Route:    x.in.Method + " " + x.route.template, Trace: traceOf(x.in),
 	})
 }
 

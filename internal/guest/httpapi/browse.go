@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"holdfast/internal/guest"
-	"holdfast/internal/obs"
 	"holdfast/internal/web"
 )
 
@@ -264,7 +263,7 @@ func (x *exchange) getBrand() error {
 }
 
 // traced is the context of a request with its trace, for calls of the catalogue.
-func (x *exchange) traced() context.Context { return guest.WithTrace(x.ctx(), obs.TraceParent(x.in)) }
+func (x *exchange) traced() context.Context { return guest.WithTrace(x.ctx(), traceOf(x.in)) }
 
 // staleIfError is how long a shared cache may use an answer while this server fails, in
 // seconds.

@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
-	"holdfast/internal/obs"
 	"holdfast/internal/web"
 )
 
@@ -117,7 +116,7 @@ func (h *Receiver) serve(w http.ResponseWriter, r *http.Request, id string, cons
 		return err
 	}
 	web.Identify(w, "guest service "+request.By)
-	request.ID, request.Trace = id, obs.TraceParent(r)
+	request.ID, request.Trace = id, traceOf(r)
 	if err := readReceiver(w, r, &request); err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"holdfast/internal/guest"
-	"holdfast/internal/obs"
 	"holdfast/internal/web"
 )
 
@@ -110,7 +109,7 @@ func (d *Demo) arrive(w http.ResponseWriter, r *http.Request, at web.Address) er
 	}
 	v := x.visitor()
 	arrived, err := d.Handoffs.Consume(r.Context(), guest.ConsumeRequest{
-		ID: in.HandoffID, Token: in.Token, By: "demo", Key: in.Attempt, Trace: obs.TraceParent(r), Visitor: &v,
+		ID: in.HandoffID, Token: in.Token, By: "demo", Key: in.Attempt, Trace: traceOf(r), Visitor: &v,
 	})
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/canonjson"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/obs"
 	"holdfast/internal/web"
 )
 
@@ -86,8 +87,10 @@ type problem struct {
 	Title     string `json:"title"`
 	Status    int    `json:"status"`
 	Detail    string `json:"detail"`
+	Instance  string `json:"instance,omitempty"` // path of the request
 	Code      string `json:"code"`
 	RequestID string `json:"requestId,omitempty"`
+	TraceID   string `json:"traceId,omitempty"`
 	Retriable bool   `json:"retriable"` // the same request may succeed later
 
 	Challenge *challengeView `json:"challenge,omitempty"`
@@ -97,15 +100,19 @@ type problem struct {
 
 const problemType = "application/problem+json"
 
+// occurrence says in which request a problem has occurred.
+type occurrence struct{ path, request, trace string }
+
 // encodeProblem returns the body of a refusal.
-func encodeProblem(e *web.Refusal, requestID string) []byte {
+func encodeProblem(e *web.Refusal, in occurrence) []byte {
 	fields, _ := errors.AsType[guest.FieldErrors](e)
 	var challenge *challengeView
 	if c, ok := errors.AsType[*guest.ChallengeError](e); ok {
 		challenge = &challengeView{c.Challenge, c.Bits}
 	}
 	body, err := json.Marshal(problem{
-		Type: "about:blank", Title: http.StatusText(e.Status), Status: e.Status, Detail: e.Message, Code: e.Code, RequestID: requestID, Errors: fields, Challenge: challenge,
+		Type: "about:blank", Title: http.StatusText(e.Status), Status: e.Status, Detail: e.Message, Instance: in.path, Code: e.Code, RequestID: in.request, TraceID: in.trace,
+		Errors: fields, Challenge: challenge,
 		Retriable: e.Status == http.StatusServiceUnavailable || e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests || e.Code == "in-flight",
 	})
 	if err != nil {
@@ -116,27 +123,27 @@ func encodeProblem(e *web.Refusal, requestID string) []byte {
 
 // WriteError is the service's web.ErrorWriter. It also writes errors of the listener, such
 // as panics and load shedding.
-func WriteError(w http.ResponseWriter, _ *http.Request, err error) { writeError(w, err, false) }
+func WriteError(w http.ResponseWriter, r *http.Request, err error) { writeError(w, r, err, false) }
 
 // WriteError is the web.ErrorWriter of the handler.
-func (h *Handler) WriteError(w http.ResponseWriter, _ *http.Request, err error) {
-	writeError(w, err, h.NestErrors)
+func (h *Handler) WriteError(w http.ResponseWriter, r *http.Request, err error) {
+	writeError(w, r, err, h.NestErrors)
 }
 
-func writeError(w http.ResponseWriter, err error, nest bool) {
+func writeError(w http.ResponseWriter, r *http.Request, err error, nest bool) {
 	e := asRefusal(err)
 	h := w.Header()
 	h.Set("Cache-Control", "private, no-store")
 	if (e.Status == http.StatusServiceUnavailable || e.Code == "in-flight") && h.Get("Retry-After") == "" {
 		h.Set("Retry-After", "1")
 	}
-	send(w, problemAnswer(e, h.Get("X-Request-Id"), nest))
+	send(w, problemAnswer(e, occurrence{r.URL.EscapedPath(), h.Get("X-Request-Id"), obs.TraceID(r)}, nest))
 }
 
 // problemAnswer returns the answer of a refusal. Nested, it is the member error of an object,
 // which is not the format of RFC 9457.
-func problemAnswer(e *web.Refusal, requestID string, nest bool) guest.Answer {
-	a := guest.Answer{Status: e.Status, ContentType: problemType, Body: encodeProblem(e, requestID)}
+func problemAnswer(e *web.Refusal, in occurrence, nest bool) guest.Answer {
+	a := guest.Answer{Status: e.Status, ContentType: problemType, Body: encodeProblem(e, in)}
 	if nest {
 		a.ContentType, a.Body = "application/json", []byte(`{"error":`+strings.TrimSpace(string(a.Body))+"}\n")
 	}

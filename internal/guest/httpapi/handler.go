@@ -171,7 +171,7 @@ func (x *exchange) read() (err error) {
 	if err != nil {
 		return err
 	}
-	x.mutation = guest.Mutation{Session: x.session, Route: x.in.Method + " " + x.route.template, Key: key, Digest: x.digest(), Trace: obs.TraceParent(x.in)}
+	x.mutation = guest.Mutation{Session: x.session, Route: x.in.Method + " " + x.route.template, Key: key, Digest: x.digest(), Trace: traceOf(x.in)}
 	return nil
 }
 
@@ -235,3 +235,9 @@ func mediaType(header string) string {
 }
 
 func (x *exchange) ctx() context.Context { return x.in.Context() }
+
+// traceOf returns the trace of a request.
+func traceOf(r *http.Request) guest.Trace {
+	parent, state := obs.TraceContext(r)
+	return guest.Trace{Parent: parent, State: state}
+}

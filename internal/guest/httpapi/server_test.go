@@ -235,7 +235,10 @@ func TestIdempotency(t *testing.T) {
 		b.want(201, http.MethodPost, "/wishlist", wish(fmt.Sprintf("%08d%s", n, property[8:])))
 	}
 	full := b.send(http.MethodPost, "/wishlist", wish(property), "Idempotency-Key: full")
-	b.check(full, 409, `"code":"wishlist-full"`, `"retriable":false`)
+	b.check(full, 409, `"code":"wishlist-full"`, `"retriable":false`, `"instance":"`+api+`/wishlist"`)
+	if strings.Contains(full.body, "requestId") {
+		t.Errorf("an answer that is stored names a request: %s", full.body)
+	}
 	b.want(204, http.MethodDelete, "/wishlist/00000000"+property[8:], "")
 	if a := b.send(http.MethodPost, "/wishlist", wish(property), "Idempotency-Key: full"); a.status != 409 || a.body != full.body {
 		t.Errorf("repeated: %d %s", a.status, a.body)

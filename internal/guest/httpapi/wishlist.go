@@ -56,8 +56,8 @@ func (x *exchange) addWish() error {
 	}
 	w := guest.Wish{Tenant: in.TenantID, Property: in.PropertyID, Source: in.Source, Note: in.Note}
 	return x.reply(x.Service.AddWish(x.ctx(), x.mutation, w, func(w guest.Wish, added bool, err error) (guest.Answer, error) {
-		if err != nil { // it is stored, so it names no request
-			return problemAnswer(asRefusal(err), "", x.NestErrors), nil
+		if err != nil { // it is stored, so it names no request but the path
+			return problemAnswer(asRefusal(err), occurrence{path: x.at.Path}, x.NestErrors), nil
 		}
 		status := http.StatusOK
 		if added {

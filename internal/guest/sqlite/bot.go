@@ -19,7 +19,7 @@ const (
 )
 
 // LogBotScore implements guest.Store.
-func (s *Store) LogBotScore(ctx context.Context, score guest.BotScore, key string, e *guest.Event, trace string) error {
+func (s *Store) LogBotScore(ctx context.Context, score guest.BotScore, key string, e *guest.Event, trace guest.Trace) error {
 	signals, err := guest.EncodeSignals(score.Signals)
 	if err != nil {
 		return err

@@ -60,7 +60,7 @@ type tx struct {
 	session guest.ID
 	now     time.Time
 
-	trace    string // of events
+	trace    guest.Trace // of events
 	appended bool
 }
 

@@ -40,8 +40,8 @@ func logBotScore(_ *testing.T, u *user) {
 	e := u.event(clock.System())
 	e.Retention = guest.Audit
 	s := u.score(0.6)
-	suite.Must(u.t, "LogBotScore", u.h.Store.LogBotScore(u.t.Context(), s, string(u.session), &e, ""))
-	suite.Must(u.t, "LogBotScore", u.h.Store.LogBotScore(u.t.Context(), u.score(0.3), "", nil, ""))
+	suite.Must(u.t, "LogBotScore", u.h.Store.LogBotScore(u.t.Context(), s, string(u.session), &e, guest.Trace{}))
+	suite.Must(u.t, "LogBotScore", u.h.Store.LogBotScore(u.t.Context(), u.score(0.3), "", nil, guest.Trace{}))
 	suite.Equal(u.t, "scores", u.scores(s, start, 10), []int{30, 60})
 	events := u.h.Events(u.t, u.session)
 	if len(events) != 1 || events[0].At.Before(start) {
@@ -51,11 +51,14 @@ func logBotScore(_ *testing.T, u *user) {
 	suite.Equal(u.t, "event", events[0], e)
 	// The same score again is refused, with its event: the log is only appended to.
 	again := u.event(clock.System())
-	if err := u.h.Store.LogBotScore(u.t.Context(), s, string(u.session), &again, ""); err == nil {
+	if err := u.h.Store.LogBotScore(u.t.Context(), s, string(u.session), &again, guest.Trace{}); err == nil {
 		u.t.Error("a score was logged twice")
 	}
 	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 1)
 }
+
+// traced is the trace of a request.
+var traced = guest.Trace{Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", State: `a=b"\,c=d`}
 
 // logWithoutSession: the score of a request without a session is logged, too.
 func logWithoutSession(_ *testing.T, u *user) {
@@ -63,7 +66,7 @@ func logWithoutSession(_ *testing.T, u *user) {
 	s.Session, s.Verdict, s.Action = "", guest.Bot, guest.HardBlock
 	e := u.event(clock.System())
 	key := "browser-" + string(u.session) + "f"
-	suite.Must(u.t, "LogBotScore", u.h.Store.LogBotScore(u.t.Context(), s, key, &e, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"))
+	suite.Must(u.t, "LogBotScore", u.h.Store.LogBotScore(u.t.Context(), s, key, &e, traced))
 	suite.Equal(u.t, "scores", u.scores(s, time.Unix(0, 0), 10), []int{90})
 	suite.Equal(u.t, "events", len(u.h.Events(u.t, guest.ID(key))), 1)
 }
@@ -73,7 +76,7 @@ func wrongScore(_ *testing.T, u *user) {
 	for _, value := range []float64{-0.01, 1.01, math.NaN(), math.Inf(1)} {
 		s, e := u.score(value), u.event(clock.System())
 		s.Signals = nil
-		if err := u.h.Store.LogBotScore(u.t.Context(), s, string(u.session), &e, ""); err == nil {
+		if err := u.h.Store.LogBotScore(u.t.Context(), s, string(u.session), &e, guest.Trace{}); err == nil {
 			u.t.Errorf("the score %v was logged", value)
 		}
 	}
@@ -85,7 +88,7 @@ func botScores(_ *testing.T, u *user) {
 	var s guest.BotScore
 	for n := range 4 {
 		s = u.score(float64(n) / 10)
-		suite.Must(u.t, "LogBotScore", u.h.Store.LogBotScore(u.t.Context(), s, "", nil, ""))
+		suite.Must(u.t, "LogBotScore", u.h.Store.LogBotScore(u.t.Context(), s, "", nil, guest.Trace{}))
 	}
 	suite.Equal(u.t, "all", u.scores(s, time.Unix(0, 0), 10), []int{30, 20, 10, 0})
 	suite.Equal(u.t, "two", u.scores(s, time.Unix(0, 0), 2), []int{30, 20})

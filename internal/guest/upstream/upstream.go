@@ -190,8 +190,11 @@ func (c *Client) request(ctx context.Context, base string, path []string, query 
 	if c.cfg.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.cfg.Token)
 	}
-	if trace := guest.TraceOf(ctx); trace != "" {
-		r.Header.Set("Traceparent", trace)
+	if trace := guest.TraceOf(ctx); trace.Parent != "" {
+		r.Header.Set("Traceparent", trace.Parent)
+		if trace.State != "" {
+			r.Header.Set("Tracestate", trace.State)
+		}
 	}
 	return r, nil
 }

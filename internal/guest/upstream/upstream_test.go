@@ -41,7 +41,7 @@ func TestRequests(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)
 		last, body = r.Method+" "+r.URL.String(), string(text)
-		if r.Header.Get("Traceparent") != trace || r.Header.Get("Authorization") != "Bearer secret" {
+		if r.Header.Get("Traceparent") != trace || r.Header.Get("Tracestate") != "a=b,c=d" || r.Header.Get("Authorization") != "Bearer secret" {
 			t.Errorf("%s: %v", last, r.Header)
 		}
 		if r.Method == http.MethodPost {
@@ -50,7 +50,7 @@ func TestRequests(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, item)
 	})
-	ctx := guest.WithTrace(t.Context(), trace)
+	ctx := guest.WithTrace(t.Context(), guest.Trace{Parent: trace, State: "a=b,c=d"})
 	check := func(want string, err error) {
 		t.Helper()
 		if err != nil || last != want {

@@ -1,0 +1,37 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestTrace: events and errors of a request belong to its trace.
+func TestTrace(t *testing.T) {
+	t.Parallel()
+	const id = "0af7651916cd43dd8448eb211c80319c"
+	parent := "Traceparent: 00-" + id + "-b7ad6b7169203331-01"
+	s := newServer(t)
+	b := s.begin()
+	wish := func(n string, headers ...string) answer {
+		t.Helper()
+		body := `{"tenantId":"` + tenant + `","propertyId":"` + n + `2222222-2222-4333-8444-555555555555","source":"list"}`
+		return b.send(http.MethodPost, "/wishlist", body, headers...)
+	}
+	for _, c := range []struct{ state, want string }{
+		{`a=b"\\,c=d`, `{"traceparent":"` + parent[13:] + `","tracestate":"a=b\"\\\\,c=d"}`},
+		{"not valid", `{"traceparent":"` + parent[13:] + `"}`},
+		{"a=" + strings.Repeat("b", 250) + ",c=" + strings.Repeat("d", 250) + ",e=f,g=hijk", `{"traceparent":"` + parent[13:] + `"}`},
+	} {
+		before := len(s.waiting())
+		b.check(wish(string(rune('1'+before)), parent, "Tracestate: "+c.state), 201)
+		events := s.waiting()
+		if got := strings.ReplaceAll(string(events[len(events)-1].Headers), " ", ""); len(events) != before+1 || got != c.want {
+			t.Errorf("%s: %s, want %s", c.state, got, c.want)
+		}
+	}
+	b.check(b.send(http.MethodGet, "/wishlist?limit=0", "", parent), 400, `"traceId":"`+id+`"`, `"instance":"`+api+`/wishlist"`, `"requestId":"`)
+	if a := b.send(http.MethodGet, "/%C3%A4%22", ""); strings.Contains(a.body, "traceId") || !strings.Contains(a.body, `"instance":"`+api+`/%C3%A4%22"`) {
+		t.Errorf("without a trace: %s", a.body)
+	}
+}
