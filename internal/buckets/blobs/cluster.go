@@ -220,10 +220,10 @@ func (c *Cluster) Copies() int {
 // every few seconds. It returns when all nodes have answered or stalled.
 func (c *Cluster) Refresh(ctx context.Context) { c.ask(ctx, func(*member) bool { return true }) }
 
-// ask reads the free space of some nodes, and returns their number. Callers share what is
+// ask reads the free space of some nodes. Callers share what is
 // asked at the same time, so that many refused writes do not load a node. A node that
 // stalled is not asked again before its driver returns. which is called with c.mu.
-func (c *Cluster) ask(ctx context.Context, which func(*member) bool) int {
+func (c *Cluster) ask(ctx context.Context, which func(*member) bool) {
 	c.mu.Lock()
 	var answers []chan struct{}
 	for _, m := range c.members {
@@ -247,7 +247,6 @@ func (c *Cluster) ask(ctx context.Context, which func(*member) bool) int {
 		case <-ctx.Done():
 		}
 	}
-	return len(answers)
 }
 
 func (c *Cluster) refresh(m *member) {

@@ -276,7 +276,7 @@ func content(size int) []byte {
 const path = "v2/owner/bucket/ab/abc,def"
 
 // bodySizes are one in memory, and one that is streamed.
-var bodySizes = []int{5000, 3<<20 + 17}
+var bodySizes = []int{5000, 1<<20 + 17}
 
 func (c *cluster) write(b []byte, copies int) ([]string, error) {
 	c.t.Helper()

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"holdfast/internal/buckets"
@@ -21,8 +22,7 @@ import (
 	"holdfast/internal/optional"
 )
 
-// stall is long enough that a busy machine does not take a node that works for one that
-// hangs.
+// stall passes only when nothing runs any more (synctest).
 const stall = time.Second
 
 // each runs a test with a body in memory and with one that is streamed.
@@ -30,7 +30,7 @@ func each(t *testing.T, test func(t *testing.T, b []byte)) {
 	for _, size := range bodySizes {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			t.Parallel()
-			test(t, content(size))
+			synctest.Test(t, func(t *testing.T) { test(t, content(size)) })
 		})
 	}
 }
@@ -132,28 +132,31 @@ func TestSpaceAgain(t *testing.T) {
 	t.Parallel()
 	const writers = 20
 	for _, full := range []blobs.Space{{Total: 1 << 30}, {Total: 1 << 30, Free: 1 << 30, ReadOnly: true}} {
-		c := newCluster(t, time.Minute, "a:1")
-		n := c.nodes["a:1"]
-		n.set(func(f *flaky) { f.space = &full })
-		c.Refresh(t.Context())
-		write := func(i int) error {
-			_, err := c.Write(t.Context(), fmt.Sprintf("%s%d", path, i), -1, 1, bytes.NewReader(content(5000)))
-			return err
-		}
-		if err := write(0); !fault.Is(err, fault.Unavailable) {
-			t.Errorf("%+v: write: %v, want Unavailable", full, err)
-		}
-		asked := make(chan struct{})
-		n.set(func(f *flaky) { f.space, f.asked = nil, asked })
-		errs := make(chan error, writers)
-		for i := range writers {
-			go func() { errs <- write(i) }()
-		}
-		<-asked
-		n.set(func(f *flaky) { f.asked = nil }) // the test does not receive another question
-		for range writers {
-			must(t, <-errs)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, time.Minute, "a:1")
+			n := c.nodes["a:1"]
+			n.set(func(f *flaky) { f.space = &full })
+			c.Refresh(t.Context())
+			write := func(i int) error {
+				_, err := c.Write(t.Context(), fmt.Sprintf("%s%d", path, i), -1, 1, bytes.NewReader(content(5000)))
+				return err
+			}
+			if err := write(0); !fault.Is(err, fault.Unavailable) {
+				t.Errorf("%+v: write: %v, want Unavailable", full, err)
+			}
+			asked := make(chan struct{})
+			n.set(func(f *flaky) { f.space, f.asked = nil, asked })
+			errs := make(chan error, writers)
+			for i := range writers {
+				go func() { errs <- write(i) }()
+			}
+			synctest.Wait() // all wait for the answer
+			<-asked
+			n.set(func(f *flaky) { f.asked = nil }) // the test does not receive another question
+			for range writers {
+				must(t, <-errs)
+			}
+		})
 	}
 }
 

@@ -50,10 +50,11 @@ func (p *placement) next(ctx context.Context, n int) ([]*member, error) {
 		p.c.ask(ctx, candidate)
 	}
 	nodes, err := p.try(n)
-	if err != nil && p.c.ask(ctx, func(m *member) bool { return candidate(m) && (m.stalled || !p.fits(m)) }) > 0 {
-		return p.try(n)
+	if err == nil {
+		return nodes, nil
 	}
-	return nodes, err
+	p.c.ask(ctx, func(m *member) bool { return candidate(m) && (m.stalled || !p.fits(m)) })
+	return p.try(n) // also where another caller has just asked
 }
 
 // try returns n more nodes: those that did not fail recently first, then in the
