@@ -122,7 +122,7 @@ console.log("revision", revision, theme?.value.dark);
 		t.Fatal(err)
 	}
 	tsc := filepath.Join(dir, "node_modules", ".bin", "tsc")
-	for _, resolution := range []string{"--module esnext --moduleResolution bundler", "--module nodenext"} {
+	for _, resolution := range []string{"--module esnext --moduleResolution bundler --skipLibCheck", "--module nodenext"} {
 		shell(ctx, t, project, tsc+" --strict --target es2022 "+resolution+" index.ts")
 	}
 	out := shell(ctx, t, project, "node index.js", "BASE_URL="+server.URL, "INSTALL="+install, "TOKEN="+token(server))
