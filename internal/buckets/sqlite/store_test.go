@@ -73,7 +73,7 @@ func TestCachedBucket(t *testing.T) {
 			}
 		})
 	}
-	for i := range 100 {
+	for i := range 20 {
 		ref := buckets.BucketRef{Name: "photos", ID: buckets.BucketID(buckets.NewUUID())}
 		_, err := s.CreateBucket(ctx, owner, ref, 1)
 		must(err)
