@@ -81,7 +81,7 @@ func killBucketsOnSQLite(t *testing.T) {
 	t.Helper()
 	h, b := newBuckets(t, nodeFolders(t), testdb.SQLite(t))
 	h.server = h.serve()
-	h.rounds(10, func(round int) fault {
+	h.rounds(4, func(round int) fault {
 		var lock *sqlite.Conn
 		var held *heldWrites
 		return fault{deadly: true, inject: func() {

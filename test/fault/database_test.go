@@ -19,7 +19,7 @@ func TestDatabaseStops(t *testing.T) {
 	t.Parallel()
 	db := testdb.OwnPostgres(t, testdb.PostgresOptions{})
 	o := newOutage(t, db.URL(), db.URL())
-	o.rounds(4, func(round int) fault {
+	o.rounds(2, func(round int) fault {
 		choose := o.choice(round)
 		return fault{inject: func() {
 			if round%2 == 1 {
@@ -115,7 +115,9 @@ func TestPoolOfTwo(t *testing.T) {
 		o.workloads[i].grow(t, 12)
 		rows = append(rows, s.someRows)
 	}
-	o.rounds(uint64(len(rows)+1), func(round int) fault {
+	// Half of them by default, other ones in each run.
+	o.choice(0xffff).Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+	o.rounds(uint64(len(rows)+1)/2, func(round int) fault {
 		choose := o.choice(round)
 		return fault{inject: func() {
 			o.locked(rows[round%len(rows)], func() { o.hold(round, len(rows), choose) })

@@ -32,7 +32,7 @@ func frozenPostgres(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() { signal(syscall.SIGCONT) }) // a stopped server cannot end
-	o.rounds(4, func(round int) fault {
+	o.rounds(2, func(round int) fault {
 		choose := o.choice(round)
 		return fault{inject: func() {
 			rows, err := o.admin.Query(t.Context(), `SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'holdfast%' OR $1 AND pid <> pg_backend_pid()`, round%2 == 1)

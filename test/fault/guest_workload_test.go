@@ -281,8 +281,8 @@ func (g *guest) next(h *harness) *guestChange {
 		d.handoff, d.after.handoff = g.open, g.open.HandoffID+" consumed"
 	case n < 6 && !h.leaps:
 		pause(nil, 2*time.Millisecond) // the list of handoffs orders them by the millisecond
-		d.kind, d.method, d.path, d.body = "mint", http.MethodPost, "/handoff/11111111-2222-4333-8444-555555555555/"+property, stormStay
-		d.event = "handoff.initiated.v1 " + property
+		d.kind, d.method, d.path, d.body = "mint", http.MethodPost, stormMint, stormStay
+		d.event = "handoff.initiated.v1 " + stormMint[strings.LastIndexByte(stormMint, '/')+1:]
 	default:
 		d.kind, d.method, d.path = "add", http.MethodPost, "/wishlist"
 		d.body = strings.Replace(fmt.Sprintf(`{"tenantId":"11111111-2222-4333-8444-555555555555","propertyId":%q,"source":"list","note":%q}`, property, note), "\n", "", -1)

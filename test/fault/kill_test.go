@@ -23,7 +23,7 @@ func killOnSQLite(t *testing.T) {
 	t.Helper()
 	h := harnessOf(t, withGuests(), false, testdb.SQLite(t))
 	h.server = h.serve()
-	h.rounds(5, func(int) fault {
+	h.rounds(3, func(int) fault {
 		return fault{inject: h.server.Kill, recover: func() { h.server = h.serve() }, deadly: true}
 	})
 }
@@ -43,7 +43,7 @@ func killOnPostgres(t *testing.T) {
 		must(t, db.Start())
 		h.server.Await("/readyz", http.StatusOK)
 	}}
-	h.rounds(4, func(round int) fault { return []fault{server, database}[round%2] })
+	h.rounds(2, func(round int) fault { return []fault{server, database}[round%2] })
 }
 
 // killOnSpanner kills a server, which leaves a transaction in the database that soon stops

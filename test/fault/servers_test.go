@@ -21,9 +21,9 @@ func twoServersOnPostgres(t *testing.T) {
 	db := testdb.PostgresDatabase(t)
 	o := newOutage(t, db, db)
 	o.second = o.serve()
-	o.rounds(4, func(round int) fault {
+	o.rounds(2, func(round int) fault {
 		victim := []**binary.Server{&o.server, &o.second}[round%2]
-		end := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM}[round/2%2]
+		end := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM}[(round+round/2)%2]
 		var fresh *binary.Server
 		return fault{inject: func() {
 			(*victim).Signal(end)

@@ -37,7 +37,7 @@ func (h *harness) stops() {
 	for _, g := range largeOwners {
 		g.fill(h.instance(), size)
 	}
-	h.rounds(3, func(round int) fault {
+	h.rounds(2, func(round int) fault {
 		id := fmt.Sprintf("upload-%d", round)
 		return fault{deadly: true, inject: func() {
 			s := h.instance()
