@@ -91,6 +91,7 @@ func (g *guestBench) on(ctx context.Context, e *engine) error {
 	settings := append(e.url("GUEST"),
 		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SERVER__INTERNAL_LISTEN="+internal, "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}",
 		"HOLDFAST_GUEST__EVENTS="+g.broker.url(), "HOLDFAST_BUCKETS__ENABLED=false",
+		"HOLDFAST_GUEST__COOKIE_SECRET="+strings.Repeat("c", 32), "HOLDFAST_GUEST__HANDOFF_SECRET="+strings.Repeat("h", 32), // of one database for both
 		"HOLDFAST_GUEST__BOTS__ENABLED=false") // all requests are from one address and one program
 	if g.hot.url != "" {
 		settings = append(settings, "HOLDFAST_GUEST__HOT="+g.hot.url)

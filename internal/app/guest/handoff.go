@@ -34,7 +34,7 @@ const (
 	handoffSecret = Name + ".handoff_secret"
 
 	maxTTL = 90 * 24 * time.Hour // of the token of a service
-	leeway = 30 * time.Second    // between the clocks of servers
+	leeway = 30 * time.Minute    // between the clocks of servers; the tokens last for days
 )
 
 // openHandoffs opens the handoffs of an open service.

@@ -1,0 +1,188 @@
+package fault
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// atSite sends a request about a handoff to the internal listener of a server.
+func (g *guests) atSite(server int, token, operation string, of handoff, key string) (status int, text string) {
+	g.t.Helper()
+	url := g.servers[server].AwaitOutput(`(?m)^  internal +(\S+)$`)[1] + "/internal/handoff/" + of.HandoffID + "/" + operation
+	r, err := http.NewRequestWithContext(g.t.Context(), http.MethodPost, url, strings.NewReader(`{"token":"`+of.Token+`"}`))
+	must(g.t, err)
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Idempotency-Key", key)
+	resp, err := http.DefaultClient.Do(r)
+	must(g.t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	must(g.t, err)
+	return resp.StatusCode, string(body)
+}
+
+// The clocks of three processes differ by ten minutes. Every token is accepted by all of
+// them, of services and of handoffs, until it expires by the clock of the database. Lists
+// and events are in the order of the changes, and the rate limit is that of one process.
+func TestGuestF11(t *testing.T) {
+	t.Parallel()
+	const perMinute, burst = 60, 20
+	url := testdb.PostgresDatabase(t)
+	hook := newGuestHook(t)
+	off := []time.Duration{-10 * time.Minute, 0, 10 * time.Minute}
+	clocks := make([]*testClock, len(off))
+	g := guestsOf(t, len(off), func(i int, data string, vars []string) *binary.Server {
+		clocks[i] = newTestClock(t)
+		clocks[i].set(off[i])
+		return clocks[i].serve(data, vars...)
+	}, "HOLDFAST_GUEST__DATABASE_URL="+url, "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0", "HOLDFAST_GUEST__EVENTS="+hook.URL,
+		stormSite, "HOLDFAST_GUEST__HANDOFF_LIFE=5m", "HOLDFAST_GUEST__BOTS__ENABLED=false",
+		"HOLDFAST_GUEST__RATE_LIMITS=true", fmt.Sprint("HOLDFAST_GUEST__RATES__SESSION=", perMinute), "HOLDFAST_GUEST__RATES__BOOTSTRAP=10000",
+		"HOLDFAST_GUEST__RATES__MINT=10000", "HOLDFAST_GUEST__RATES__WISHLIST=10000")
+	var tokens []string
+	for _, s := range g.servers {
+		r := binary.RunOf(t, binary.Build(t, "holdfast/test/fault/clocked"), s.Env, "guest", "token", "--service", "booking")
+		if r.Status != 0 {
+			t.Fatalf("guest token: %s", r.Stderr)
+		}
+		tokens = append(tokens, strings.TrimSpace(r.Stdout))
+	}
+	v := g.visitor("f11")
+	db, err := pgx.Connect(t.Context(), url)
+	must(t, err)
+	defer func() { must(t, db.Close(t.Context())) }()
+	want := func(status int, server int, token, operation string, of handoff, key string) (text string) {
+		t.Helper()
+		got, text := g.atSite(server, token, operation, of, key)
+		if got != status {
+			t.Errorf("%s at %v: %d %s, want %d", operation, off[server], got, text, status)
+		}
+		return text
+	}
+	var events []string
+	for i := range off {
+		mint := func() (m handoff) {
+			t.Helper()
+			status, text := v.change(i, http.MethodPost, stormMint, stormStay)
+			if err := json.Unmarshal([]byte(text), &m); status != http.StatusCreated || err != nil {
+				t.Fatalf("mint at %v: %d %s", off[i], status, text)
+			}
+			events = append(events, "handoff.initiated.v1 22222222-2222-4333-8444-555555555555")
+			return m
+		}
+		good, late := mint(), mint()
+		for j := range off {
+			want(http.StatusOK, j, tokens[i], "verify", good, "v")
+		}
+		last := (i + 1) % len(off)
+		answer := want(http.StatusOK, last, tokens[i], "consume", good, "a")
+		_, err := db.Exec(t.Context(), `UPDATE bff_consumer.handoff_replay_log SET expires_at = now(), minted_at = minted_at - (expires_at - now()) WHERE id = $1`, late.HandoffID)
+		must(t, err)
+		for j := range off {
+			if again := want(http.StatusOK, j, tokens[j], "consume", good, "a"); again != answer {
+				t.Errorf("repeated at %v: %s, want %s", off[j], again, answer)
+			}
+			want(http.StatusConflict, j, tokens[i], "consume", good, "b")
+			want(http.StatusGone, j, tokens[i], "consume", late, "a")
+		}
+		events = append(events, "bot_suspected.v1 22222222-2222-4333-8444-555555555555") // of the same attempt, three times
+	}
+
+	var added []string
+	for i, server := range []int{2, 1, 0, 2} {
+		events = append(events, v.addAt(server, i))
+		added = append(added, guestProperty(i))
+	}
+	slices.Reverse(added)
+	for i := range off {
+		_, _, text := v.send(i, http.MethodGet, "/wishlist", "", "")
+		if at := strings.Index; !slices.IsSortedFunc(added, func(a, b string) int { return at(text, a) - at(text, b) }) {
+			t.Errorf("the list at %v is not in the order of the changes: %s", off[i], text)
+		}
+	}
+	hook.await(t, "three clocks", map[string][]string{v.session(): events})
+
+	clocks[2].set(-time.Hour)
+	admitted, lasted := g.hammer(g.visitor("f11-rate").cookie, time.Second)
+	least, most := float64(burst), burst+perMinute/60*lasted.Seconds()+1
+	if g.withoutRedis() == 0 && (float64(admitted) < least || float64(admitted) > most) {
+		t.Errorf("%d requests of a session were admitted in %s, %.0f to %.0f allowed", admitted, lasted, least, most)
+	}
+	v.compare(2, "after its clock was set back")
+}
+
+// Sessions in memory end by the clock, without a request, and the next ones use their memory. In
+// the soak a million sessions do so, again and again.
+func TestGuestF23(t *testing.T) {
+	t.Parallel()
+	_, soak := os.LookupEnv("FAULT_MINUTE")
+	sessions, memory, lasts, rounds := 100, int64(1<<20), time.Duration(0), 2
+	if soak {
+		sessions, memory, lasts = 1_000_000, 1<<30, 8*contentionTime(t)
+	}
+	data, c := t.TempDir(), newTestClock(t)
+	s := c.serve(data, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false",
+		"HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__BOTS__ENABLED=false", "HOLDFAST_GUEST__SWEEP_INTERVAL=0s", "HOLDFAST_LOG__ACCESS=false",
+		fmt.Sprint("HOLDFAST_GUEST__HOT_MEMORY=", memory))
+	g := &guests{t: t, servers: []*binary.Server{s}}
+	in := &instance{t: t, server: s}
+	start := time.Now()
+	for round := 0; round < rounds || time.Since(start) < lasts; round++ {
+		old := g.visitor(fmt.Sprint("f23-", round))
+		g.prefer(old, "de")
+		before := g.metric(0, "holdfast_guest_hot_entries")
+		var all sync.WaitGroup
+		for w := range http.DefaultMaxIdleConnsPerHost { // more would use up the ports
+			all.Go(func() {
+				for n := w; n < sessions && !t.Failed(); n += http.DefaultMaxIdleConnsPerHost {
+					g.prefer(g.visitor(""), "fr")
+				}
+			})
+		}
+		all.Wait()
+		if n := g.metric(0, "holdfast_guest_hot_entries"); n < before+float64(sessions)/2 {
+			t.Errorf("%d sessions have begun, and hot state has grown from %.0f entries to %.0f", sessions, before, n)
+		}
+		t.Logf("round %d: %.0f entries, %d MB resident, pauses of the garbage collector up to %.2f ms", round, g.metric(0, "holdfast_guest_hot_entries"),
+			in.resident("VmRSS")>>20, 1e3*g.metric(0, `go_gc_duration_seconds{quantile="1"}`))
+		c.set(time.Duration(round+1) * 31 * 24 * time.Hour)
+		due := time.Now()
+		s.AwaitAnswer("/metrics", func(_ int, body string) bool { return strings.Contains(body, "\nholdfast_guest_hot_entries 0\n") })
+		if late := time.Since(due); soak && late > 2*time.Second+busy {
+			t.Errorf("expired sessions were in memory for %s", late)
+		}
+		if status, _, text := old.send(0, http.MethodGet, "/session", "", ""); status != http.StatusOK || strings.Contains(text, `"locale":"de"`) {
+			t.Errorf("an expired session: %d %s", status, text)
+		}
+		if r := in.resident("VmRSS"); r > 2*memory+memoryOverhead {
+			t.Errorf("%d MB resident", r>>20)
+		}
+		if p := g.metric(0, `go_gc_duration_seconds{quantile="0.75"}`); soak && p > 0.005 {
+			t.Errorf("pauses of the garbage collector: %.2f ms", 1e3*p)
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// prefer stores preferences of a visitor.
+func (g *guests) prefer(v *visitor, locale string) {
+	if status, _, text := v.send(0, http.MethodPatch, "/session/preferences", `{"locale":"`+locale+`"}`, ""); status != http.StatusOK {
+		g.t.Errorf("preferences: %d %s", status, text)
+	}
+}
