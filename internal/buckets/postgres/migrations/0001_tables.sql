@@ -474,9 +474,9 @@ END $$;
 -- most p_limit rows. The first name is p_from, if p_inclusive, or a greater one.
 --
 -- A group is skipped in one step. What follows is read in batches, which grow while no
--- group begins, so about as many rows are read as are returned. Among groups, only the next
--- name is read, in most cases from the index alone. The settings keep the planner from
--- sorting a bucket where it expects a small one.
+-- group begins, so about as many rows are read as are returned. Among groups, one statement
+-- reads the first name of each, in most cases from the index alone. The settings keep the
+-- planner from sorting a bucket where it expects a small one.
 CREATE FUNCTION bucket_list_v1(
 	p_owner uuid, p_bucket_id uuid, p_prefix text, p_delimiter text, p_from text, p_inclusive boolean, p_limit integer
 ) RETURNS SETOF text[] LANGUAGE plpgsql STABLE SET enable_sort = off SET enable_bitmapscan = off AS $$
@@ -497,19 +497,28 @@ DECLARE
 BEGIN
 	LOOP
 		IF v_groups THEN
-			SELECT name INTO v_name FROM manta_bucket_object
-				WHERE owner = p_owner AND bucket_id = p_bucket_id AND name >= v_from AND name <= v_end AND (v_equal OR name > v_from)
-				ORDER BY name LIMIT 1;
-			EXIT WHEN NOT FOUND;
-			v_at := strpos(substr(v_name, v_start), p_delimiter);
-			IF v_at > 0 THEN
+			FOR v_name IN
+				WITH RECURSIVE g (name) AS (
+					(
+						SELECT o.name FROM manta_bucket_object o
+						WHERE o.owner = p_owner AND o.bucket_id = p_bucket_id AND o.name >= v_from AND o.name <= v_end AND (v_equal OR o.name > v_from)
+						ORDER BY o.name LIMIT 1
+					)
+					UNION ALL
+					SELECT (
+						SELECT o.name FROM manta_bucket_object o
+						WHERE o.owner = p_owner AND o.bucket_id = p_bucket_id AND o.name <= v_end
+							AND o.name > left(g.name, v_start + strpos(substr(g.name, v_start), p_delimiter) + length(p_delimiter) - 2) || c_top
+						ORDER BY o.name LIMIT 1
+					) FROM g WHERE strpos(substr(g.name, v_start), p_delimiter) > 0
+				) SELECT g.name FROM g WHERE g.name IS NOT NULL LIMIT v_left
+			LOOP
+				v_at := strpos(substr(v_name, v_start), p_delimiter);
+				EXIT WHEN v_at = 0;
 				RETURN NEXT ARRAY[v_name];
 				v_left := v_left - 1;
-				EXIT WHEN v_left <= 0;
-				v_from := left(v_name, v_start + v_at + length(p_delimiter) - 2) || c_top;
-				v_equal := false;
-				CONTINUE;
-			END IF;
+			END LOOP;
+			EXIT WHEN NOT FOUND OR v_at > 0; -- all names are of groups
 			v_from := v_name;
 			v_equal := true;
 			v_groups := false;
