@@ -21,6 +21,14 @@ import (
 // must not quote what a client sent.
 type Handler func(http.ResponseWriter, *http.Request, Address) error
 
+// Answered is an error that the handler has written into a response that had begun. It is
+// logged, and the response is complete.
+type Answered struct{ Err error }
+
+func (a *Answered) Error() string { return a.Err.Error() }
+
+func (a *Answered) Unwrap() error { return a.Err }
+
 // ErrorWriter writes an error in the form of the protocol.
 type ErrorWriter func(http.ResponseWriter, *http.Request, error)
 
@@ -179,7 +187,7 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 	}
 	service.log(r.Context(), o, x, err)
 	rec.releaseMemory()
-	if begun && err != nil {
+	if _, answered := errors.AsType[*Answered](err); begun && err != nil && !answered {
 		panic(http.ErrAbortHandler) // the server's way to cut a connection
 	}
 	rec.wait(time.Now(), 0) // for the buffered rest of the response

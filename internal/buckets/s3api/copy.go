@@ -132,23 +132,25 @@ func (x *request) copyObject() error {
 			return err
 		}
 	}
-	if itself {
-		made, err = x.updateItself(o, made, condition)
-	} else {
-		made, err = x.copyBody(from, o, made, condition)
+	if !itself {
+		return x.copyBody(from, o, made, condition)
 	}
-	if err != nil {
+	if made, err = x.updateItself(o, made, condition); err != nil {
 		return err
 	}
-	d := newDocument("CopyObjectResult")
-	d.moment("LastModified", made.Modified)
-	d.text("ETag", `"`+made.EntityTag()+`"`)
-	if made.Checksum.Algorithm != "" {
-		d.text("Checksum"+made.Checksum.Algorithm, made.Checksum.Value)
-		d.text("ChecksumType", checksumType(made.Checksum))
-	}
-	sendXML(x.out, http.StatusOK, d)
+	sendXML(x.out, http.StatusOK, copyResult(&made))
 	return nil
+}
+
+func copyResult(o *buckets.Object) *document {
+	d := newDocument("CopyObjectResult")
+	d.moment("LastModified", o.Modified)
+	d.text("ETag", `"`+o.EntityTag()+`"`)
+	if o.Checksum.Algorithm != "" {
+		d.text("Checksum"+o.Checksum.Algorithm, o.Checksum.Value)
+		d.text("ChecksumType", checksumType(o.Checksum))
+	}
+	return d
 }
 
 // updateItself changes the metadata of an object that is copied onto itself, if it is
@@ -170,28 +172,30 @@ func (x *request) updateItself(o, made buckets.Object, c buckets.Condition) (buc
 	return made, err
 }
 
-// copyBody writes a new object with the body of another.
-func (x *request) copyBody(from *request, o, made buckets.Object, c buckets.Condition) (buckets.Object, error) {
+// copyBody writes a new object with the body of another, and answers.
+func (x *request) copyBody(from *request, o, made buckets.Object, c buckets.Condition) error {
 	if o.Length > maxObject {
-		return o, invalidRequest("The specified copy source is larger than the maximum allowable size for a copy source: 5368709120")
+		return invalidRequest("The specified copy source is larger than the maximum allowable size for a copy source: 5368709120")
 	}
 	if err := web.ChargeMemory(x.out, x.in, x.Service.ReadMemory(&o, o.Length)+x.Service.WriteMemory(o.Length)); err != nil {
-		return o, err
+		return err
 	}
 	algorithm, err := x.copyAlgorithm(&o)
 	if err != nil {
-		return o, err
+		return err
 	}
 	body := x.Service.Open(x.in.Context(), from.owner, from.bucket.ID, &o, 0, o.Length)
 	defer func() { _ = body.Close() }() // it was only read
 	src, err := newCopied(body, o.Length, algorithm)
 	if err != nil {
-		return o, err
+		return err
 	}
+	k := x.keepAlive()
+	defer k.stop()
 	w, err := x.Service.PutObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.PutRequest{
-		Object: made, Condition: c, Size: o.Length, Ready: x.ready,
+		Object: made, Condition: c, Size: o.Length, Ready: k.ready,
 	}, src)
-	return w.Object, err
+	return k.answer(copyResult(&w.Object), err)
 }
 
 // copyAlgorithm is the algorithm of a copy's checksum: the one that the client asks for,
@@ -246,17 +250,15 @@ func (x *request) copyPart(r buckets.PartRequest, algorithm string) error {
 	if err != nil {
 		return err
 	}
-	r.Size = length
+	k := x.keepAlive()
+	defer k.stop()
+	r.Size, r.Ready = length, k.ready
 	p, err := x.Service.PutPart(x.in.Context(), x.owner, x.bucket.BucketRef, r, src)
-	if err != nil {
-		return err
-	}
 	d := newDocument("CopyPartResult")
 	d.moment("LastModified", p.Created)
 	d.text("ETag", `"`+hexOf(p.MD5)+`"`)
 	if p.Checksum.Algorithm != "" {
 		d.text("Checksum"+p.Checksum.Algorithm, p.Checksum.Value)
 	}
-	sendXML(x.out, http.StatusOK, d)
-	return nil
+	return k.answer(d, err)
 }

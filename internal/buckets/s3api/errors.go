@@ -222,18 +222,12 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 			h.Del(name)
 		}
 	}
-	d := &document{b: []byte(xmlHeader)}
-	d.begin("Error")
-	d.text("Code", e.Code)
-	d.text("Message", e.Message)
 	for _, f := range e.Fields {
-		d.text(f.Name, f.Value)
 		if f.Name == "Region" {
 			h.Set("X-Amz-Bucket-Region", f.Value) // an answer to HEAD has no body
 		}
 	}
-	d.text("Resource", resource(r))
-	d.text("RequestId", h.Get("X-Amz-Request-Id"))
+	d := errorDocument(h, r, e)
 	body := d.bytes()
 	h.Set("Content-Type", "application/xml")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
@@ -244,6 +238,20 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body) // a client that went away has no effect
 	}
+}
+
+// errorDocument returns the document of an error. h are the headers of the answer.
+func errorDocument(h http.Header, r *http.Request, e *Error) *document {
+	d := &document{b: []byte(xmlHeader)}
+	d.begin("Error")
+	d.text("Code", e.Code)
+	d.text("Message", e.Message)
+	for _, f := range e.Fields {
+		d.text(f.Name, f.Value)
+	}
+	d.text("Resource", resource(r))
+	d.text("RequestId", h.Get("X-Amz-Request-Id"))
+	return d
 }
 
 // resource is the path of a request. The query is left out, because it may have a

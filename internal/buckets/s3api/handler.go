@@ -24,6 +24,10 @@ type Handler struct {
 	Region   string // that GetBucketLocation reports
 	Domain   string // below which buckets are host names; "" for none
 
+	// KeepAlive is how often a long copy or CompleteMultipartUpload sends a space, so that
+	// no client or proxy gives up. 0 is 10 seconds.
+	KeepAlive time.Duration
+
 	// Observe, if set, is called after each request with the name of the operation, one of
 	// Operations.
 	Observe func(operation string, r *http.Request, err error, took time.Duration)

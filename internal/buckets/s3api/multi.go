@@ -311,10 +311,9 @@ func (x *request) completeUpload() error {
 			Number: p.Number, ETag: strings.Trim(p.ETag, `"`), Checksum: firstOf(p.CRC32, p.CRC32C, p.CRC64NVME, p.SHA1, p.SHA256),
 		})
 	}
+	k := x.keepAlive()
+	defer k.stop()
 	w, err := x.Service.Uploads.Complete(x.in.Context(), x.owner, x.bucket.BucketRef, x.key, x.uploadID(), c)
-	if err != nil {
-		return err
-	}
 	d := newDocument("CompleteMultipartUploadResult")
 	d.text("Location", x.at.Origin.String()+resource(x.in))
 	d.text("Bucket", x.bucket.Name)
@@ -324,8 +323,7 @@ func (x *request) completeUpload() error {
 		d.text("Checksum"+s.Algorithm, s.Value)
 		d.text("ChecksumType", checksumType(s))
 	}
-	sendXML(x.out, http.StatusOK, d)
-	return nil
+	return k.answer(d, err)
 }
 
 func firstOf(all ...string) string {

@@ -1,0 +1,150 @@
+package s3api_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"crypto/sha256"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/buckets/blobs/filedriver"
+	"holdfast/internal/fault"
+)
+
+// slowNode is a node that stores a body when the test lets it.
+type slowNode struct {
+	blobs.Driver
+	proceed chan error // the result; nil: it is stored
+}
+
+func (n *slowNode) Put(ctx context.Context, path string, body io.Reader, size int64) (int64, error) {
+	select {
+	case err := <-n.proceed:
+		if err != nil {
+			return 0, err
+		}
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	return n.Driver.Put(ctx, path, body, size)
+}
+
+// slow makes both nodes slow.
+func (s *server) slow() (proceed chan error) {
+	s.t.Helper()
+	s.s3.KeepAlive = time.Millisecond
+	proceed = make(chan error)
+	var nodes []blobs.Node
+	for i, id := range []string{"home:1", "home:2"} {
+		nodes = append(nodes, blobs.Node{ID: id, State: buckets.NodeActive, Driver: &slowNode{filedriver.New(s.folders[i], id), proceed}})
+	}
+	s.cluster.Set(nodes...)
+	s.cluster.Refresh(s.t.Context())
+	return proceed
+}
+
+// begin sends a request, and returns the answer when two spaces have come.
+func (s *server) begin(method, target string, headers ...string) (*http.Response, *bufio.Reader) {
+	s.t.Helper()
+	r := s.request(method, target, "", headers...)
+	sum := sha256.Sum256(nil)
+	s.main.Sign(r, hex.EncodeToString(sum[:]), time.Now())
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = response.Body.Close() })
+	body := bufio.NewReader(response.Body)
+	declaration, err := body.ReadString('\n')
+	spaces := make([]byte, 2)
+	if _, err2 := io.ReadFull(body, spaces); err != nil || err2 != nil || response.StatusCode != 200 ||
+		!strings.HasPrefix(declaration, "<?xml ") || string(spaces) != "  " || response.Header.Get("Content-Type") != "application/xml" {
+		s.t.Fatalf("%d %v: %q, %v, %q, %v", response.StatusCode, response.Header, declaration, err, spaces, err2)
+	}
+	return response, body
+}
+
+// rest reads the rest of an answer.
+func (s *server) rest(r *http.Response, body io.Reader) answer {
+	s.t.Helper()
+	text, err := io.ReadAll(body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer{s.t, r.Request.Method, r.StatusCode, r.Header, strings.TrimLeft(string(text), " ")}
+}
+
+// A copy to a slow node sends spaces until it is done, so that clients and proxies that wait 60
+// seconds do not give up. An error is then in the answer with the status 200.
+func TestCopyOnSlowNode(t *testing.T) {
+	s := withBucket(t, slog.New(slog.DiscardHandler)) // a node fails
+	source := strings.Repeat("x", 100)
+	s.do("PUT", "/photos/source", source).want(200)
+	id := s.upload("/photos/upload")
+	proceed := s.slow()
+	part := "/photos/upload?partNumber=1&uploadId=" + id
+	const from = "X-Amz-Copy-Source: photos/source"
+
+	t.Run("CopyObject", func(t *testing.T) {
+		r, body := s.begin("PUT", "/photos/copy", from)
+		proceed <- nil
+		proceed <- nil
+		a := s.rest(r, body)
+		if !strings.HasPrefix(a.body, "<CopyObjectResult ") || a.element("ETag") != "&quot;"+md5Tag(source)+"&quot;" {
+			t.Fatal(a.body)
+		}
+		s.do("GET", "/photos/copy", "").want(200).is(source)
+	})
+	t.Run("UploadPartCopy", func(t *testing.T) {
+		r, body := s.begin("PUT", part, from)
+		proceed <- nil
+		proceed <- nil
+		if a := s.rest(r, body); !strings.HasPrefix(a.body, "<CopyPartResult ") || a.element("ETag") != "&quot;"+md5Tag(source)+"&quot;" {
+			t.Fatal(a.body)
+		}
+	})
+	t.Run("Condition", func(t *testing.T) {
+		r, body := s.begin("PUT", "/photos/new", from, "If-None-Match: *")
+		s.do("PUT", "/photos/new", "small").want(200)
+		proceed <- nil
+		proceed <- nil
+		s.rest(r, body).fails(200, "PreconditionFailed")
+		s.do("GET", "/photos/new", "").want(200).is("small")
+	})
+	t.Run("Bucket", func(t *testing.T) {
+		s.do("PUT", "/other", "").want(200)
+		r, body := s.begin("PUT", "/other/copy", from)
+		s.do("DELETE", "/other", "").want(204)
+		proceed <- nil
+		proceed <- nil
+		s.rest(r, body).fails(200, "NoSuchBucket")
+	})
+	t.Run("Node", func(t *testing.T) {
+		for _, target := range []string{"/photos/failed", part} {
+			r, body := s.begin("PUT", target, from)
+			failed := fault.New(fault.Unavailable, "the disk is broken")
+			done := make(chan struct{})
+			go func() { // the cluster may try a node again
+				for {
+					select {
+					case proceed <- failed:
+					case <-done:
+						return
+					}
+				}
+			}()
+			a := s.rest(r, body)
+			close(done)
+			a.fails(200, "ServiceUnavailable")
+		}
+		s.do("HEAD", "/photos/failed", "").want(404)
+	})
+}
