@@ -157,6 +157,7 @@ func BodyPath(owner AccountID, bucket BucketID, id ObjectID, name string) string
 // Segment is a part of a body: a Body that begins at an offset of the whole.
 type Segment struct {
 	Body
-	Number int   // of the part, from 1
-	Start  int64 // offset in the whole body
+	Number   int      // of the part, from 1
+	Start    int64    // offset in the whole body
+	Checksum Checksum // of a part; zero: none
 }

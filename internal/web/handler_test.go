@@ -202,6 +202,21 @@ func TestErrorAfterTheAnswerBegan(t *testing.T) {
 
 // TestClientLeaves: a request that fails because its client has disconnected is not a
 // server error.
+func TestAnsweredError(t *testing.T) {
+	t.Parallel()
+	var log journal
+	h := service(func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
+		_, _ = io.WriteString(w, "it failed")
+		return fmt.Errorf("while copying: %w", &web.Answered{Err: fault.New(fault.Unavailable, "a node is slow")})
+	}).Handler(web.Options{Log: log.logger(slog.LevelInfo)})
+	if w := ask(h, "GET", "/", nil); w.Code != 200 || w.Body.String() != "it failed" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "a node is slow") {
+		t.Error(log.String())
+	}
+}
+
 func TestClientLeaves(t *testing.T) {
 	t.Parallel()
 	var log journal

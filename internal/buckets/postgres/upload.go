@@ -260,7 +260,7 @@ func (s *Store) Segments(ctx context.Context, owner buckets.AccountID, u buckets
 	err = s.db.ForEach(ctx, sqlSegments, []any{string(owner), string(u), from, limit}, func() { all = nil }, func() error {
 		p, start, err := scanPart(columns)
 		p.Inline, p.CRC32C, body = body, crc32c(crc), nil
-		all = append(all, buckets.Segment{Body: p.Body, Number: p.Number, Start: start})
+		all = append(all, buckets.Segment{Body: p.Body, Number: p.Number, Start: start, Checksum: p.Checksum})
 		return err
 	}, &columns, &body, &crc)
 	return all, err
@@ -274,7 +274,7 @@ func (s *Store) UploadBodies(ctx context.Context, owner buckets.AccountID, u buc
 	var columns []*string
 	err = s.db.ForEach(ctx, sqlParts, []any{string(owner), string(u), after, limit}, func() { all = nil }, func() error {
 		p, _, err := scanPart(columns)
-		all = append(all, buckets.Segment{Body: p.Body, Number: p.Number})
+		all = append(all, buckets.Segment{Body: p.Body, Number: p.Number, Checksum: p.Checksum})
 		return err
 	}, &columns)
 	return all, err

@@ -3,6 +3,7 @@ package s3api_test
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"io"
 	"log/slog"
@@ -11,7 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"crypto/sha256"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
@@ -126,6 +128,21 @@ func TestCopyOnSlowNode(t *testing.T) {
 		proceed <- nil
 		proceed <- nil
 		s.rest(r, body).fails(200, "NoSuchBucket")
+	})
+	t.Run("SDK", func(t *testing.T) {
+		failed := make(chan error)
+		go func() {
+			_, err := s.client().CopyObject(t.Context(), &s3.CopyObjectInput{
+				Bucket: aws.String("photos"), Key: aws.String("sdk"), CopySource: aws.String("photos/source"), IfNoneMatch: aws.String("*"),
+			})
+			failed <- err
+		}()
+		proceed <- nil // one copy is stored
+		s.do("PUT", "/photos/sdk", "small").want(200)
+		proceed <- nil
+		if err := <-failed; code(err) != "PreconditionFailed" {
+			t.Error(err)
+		}
 	})
 	t.Run("Node", func(t *testing.T) {
 		for _, target := range []string{"/photos/failed", part} {

@@ -18,7 +18,10 @@ const maxPage = 1000
 // count reads a parameter that is a number of entries, from 0 to most: more is most, as
 // in S3.
 func (x *request) count(name string, most int) (int, error) {
-	text := x.query.Get(name)
+	return countOf(name, x.query.Get(name), most)
+}
+
+func countOf(name, text string, most int) (int, error) {
 	if text == "" {
 		return most, nil
 	}

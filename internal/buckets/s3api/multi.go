@@ -139,6 +139,18 @@ func (x *request) putPart() error {
 	return x.send(http.StatusOK)
 }
 
+// partMarker reads the number of the part after which a list begins.
+func partMarker(text string) (int, error) {
+	if text == "" {
+		return 0, nil
+	}
+	marker, err := strconv.Atoi(text)
+	if err != nil || marker < 0 {
+		return 0, invalidArgument("part-number-marker", "Argument part-number-marker must be an integer between 0 and 2147483647")
+	}
+	return marker, nil
+}
+
 // listParts is ListParts.
 func (x *request) listParts() error {
 	if err := x.checkUploadID(); err != nil {
@@ -148,11 +160,9 @@ func (x *request) listParts() error {
 	if err != nil {
 		return err
 	}
-	marker := 0
-	if text := x.query.Get("part-number-marker"); text != "" {
-		if marker, err = strconv.Atoi(text); err != nil || marker < 0 {
-			return invalidArgument("part-number-marker", "Argument part-number-marker must be an integer between 0 and 2147483647")
-		}
+	marker, err := partMarker(x.query.Get("part-number-marker"))
+	if err != nil {
+		return err
 	}
 	u, err := x.Service.Uploads.Upload(x.in.Context(), x.owner, x.bucket.ID, x.key, x.uploadID())
 	if err != nil {

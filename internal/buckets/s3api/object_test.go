@@ -71,6 +71,43 @@ func TestPartNumberOfParts(t *testing.T) {
 	s.do("GET", "/photos/k?attributes", "").fails(400, "InvalidArgument")
 }
 
+func TestAttributesOfParts(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	id := s.upload("/photos/k", "x-amz-checksum-algorithm: SHA256")
+	bodies := []string{"0123456789", "abcdefghij", "tail"}
+	parts := ""
+	for i, number := range []string{"3", "5", "7"} {
+		parts += s.part("/photos/k", id, number, bodies[i])
+	}
+	s.complete("/photos/k", id, parts).want(200)
+	list := func(headers ...string) answer {
+		return s.do("GET", "/photos/k?attributes", "", append(headers, "x-amz-object-attributes: ObjectParts")...)
+	}
+	all := list().want(200).has("<PartsCount>3<", "<IsTruncated>false<", "<MaxParts>1000<", "<NextPartNumberMarker>3<")
+	if got := strings.Join(all.elements("Size"), ","); got != "10,10,4" {
+		t.Fatal(all.body)
+	}
+	for i, sum := range all.elements("ChecksumSHA256") {
+		if sum != sha256Of(bodies[i]) {
+			t.Fatal(all.body)
+		}
+	}
+	page := list("x-amz-max-parts: 1", "x-amz-part-number-marker: 1").want(200).
+		has("<PartsCount>3<", "<PartNumberMarker>1<", "<IsTruncated>true<", "<MaxParts>1<", "<NextPartNumberMarker>2<")
+	if got := page.elements("ChecksumSHA256"); len(got) != 1 || got[0] != sha256Of(bodies[1]) || page.element("PartNumber") != "2" {
+		t.Fatal(page.body)
+	}
+	list("x-amz-part-number-marker: 2").want(200).has("<PartNumber>3<", "<Size>4<", "<IsTruncated>false<").hasNot("<PartNumber>2<")
+	list("x-amz-part-number-marker: 3").want(200).has("<IsTruncated>false<").hasNot("<Part>")
+	list("x-amz-max-parts: 0").want(200).has("<IsTruncated>false<", "<PartsCount>3<").hasNot("<Part>")
+	list("x-amz-max-parts: x").fails(400, "InvalidArgument")
+	list("x-amz-part-number-marker: -1").fails(400, "InvalidArgument")
+
+	s.do("PUT", "/photos/k", "whole").want(200)
+	list().want(200).hasNot("ObjectParts")
+}
+
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)

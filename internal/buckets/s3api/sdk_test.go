@@ -128,6 +128,13 @@ func TestGoSDKMultipart(t *testing.T) {
 		if !strings.HasSuffix(aws.ToString(done.ETag), `-3"`) || aws.ToString(done.Location) != s.url+"/photos/large/film" {
 			t.Error(aws.ToString(done.ETag), aws.ToString(done.Location))
 		}
+		listed := ok[*s3.GetObjectAttributesOutput](t)(c.GetObjectAttributes(ctx, &s3.GetObjectAttributesInput{
+			Bucket: bucket, Key: key, ObjectAttributes: []types.ObjectAttributes{types.ObjectAttributesObjectParts}, MaxParts: aws.Int32(2),
+		})).ObjectParts
+		if len(listed.Parts) != 2 || aws.ToInt32(listed.TotalPartsCount) != 3 || !aws.ToBool(listed.IsTruncated) || aws.ToString(listed.NextPartNumberMarker) != "2" ||
+			aws.ToInt64(listed.Parts[1].Size) != 100000 || aws.ToString(listed.Parts[1].ChecksumSHA256) != aws.ToString(parts[1].ChecksumSHA256) {
+			t.Errorf("%s: %+v", a, listed)
+		}
 		get := ok[*s3.GetObjectOutput](t)(c.GetObject(ctx, &s3.GetObjectInput{Bucket: bucket, Key: key, ChecksumMode: types.ChecksumModeEnabled}))
 		if body := ok[[]byte](t)(io.ReadAll(get.Body)); !bytes.Equal(body, whole.Bytes()) {
 			t.Errorf("%s: %d bytes differ", a, len(body))

@@ -273,9 +273,9 @@ func (x *request) getAttributes() error {
 		d.end()
 	}
 	if asked["ObjectParts"] && o.Parts > 0 {
-		d.begin("ObjectParts")
-		d.number("PartsCount", int64(o.Parts))
-		d.end()
+		if err := x.objectParts(d, &o); err != nil {
+			return err
+		}
 	}
 	if asked["StorageClass"] {
 		d.text("StorageClass", "STANDARD")
@@ -285,4 +285,52 @@ func (x *request) getAttributes() error {
 	}
 	sendXML(x.out, http.StatusOK, d)
 	return nil
+}
+
+// objectParts writes a page of the parts of an object. Parts are numbered as for a GET of one:
+// see partExtent.
+func (x *request) objectParts(d *document, o *buckets.Object) error {
+	limit, err := countOf("x-amz-max-parts", x.in.Header.Get("X-Amz-Max-Parts"), maxPage)
+	if err != nil {
+		return err
+	}
+	marker, err := partMarker(x.in.Header.Get("X-Amz-Part-Number-Marker"))
+	if err != nil {
+		return err
+	}
+	d.begin("ObjectParts")
+	d.number("PartsCount", int64(o.Parts))
+	d.number("PartNumberMarker", int64(marker))
+	next := marker
+	for n, after := 0, 0; n < o.Parts && marker < o.Parts && next-marker < limit; {
+		page, err := x.Service.Collector.UploadBodies(x.in.Context(), x.owner, o.Upload, after, maxPage)
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			return buckets.ErrNoObject // it was overwritten, and its parts were collected
+		}
+		for i := range page {
+			if n++; n > marker && n-marker <= limit {
+				writePart(d, n, &page[i])
+				next = n
+			}
+		}
+		after = page[len(page)-1].Number
+	}
+	d.number("NextPartNumberMarker", int64(next))
+	d.number("MaxParts", int64(limit))
+	d.flag("IsTruncated", limit > 0 && next < o.Parts)
+	d.end()
+	return nil
+}
+
+func writePart(d *document, number int, p *buckets.Segment) {
+	d.begin("Part")
+	d.number("PartNumber", int64(number))
+	d.number("Size", p.Length)
+	if p.Checksum.Algorithm != "" {
+		d.text("Checksum"+p.Checksum.Algorithm, p.Checksum.Value)
+	}
+	d.end()
 }

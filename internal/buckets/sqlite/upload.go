@@ -73,7 +73,7 @@ func segments(c *sqlite.Conn, sql string, args ...any) (all []buckets.Segment, e
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 		p, err := scanPart(r)
 		p.CRC32C, p.Inline = crc32c(r, 8), blob(r, 9)
-		all = append(all, buckets.Segment{Body: p.Body, Number: p.Number, Start: r.ColumnInt64(7)})
+		all = append(all, buckets.Segment{Body: p.Body, Number: p.Number, Start: r.ColumnInt64(7), Checksum: p.Checksum})
 		return err
 	}, args...)
 	return all, err
@@ -367,7 +367,7 @@ func (s *Store) UploadBodies(ctx context.Context, owner buckets.AccountID, u buc
 	err = s.db.Read(ctx, "upload_bodies", func(c *sqlite.Conn) error {
 		page, err := parts(c, sqlParts, owner, u, after, limit)
 		for i := range page {
-			all = append(all, buckets.Segment{Body: page[i].Body, Number: page[i].Number})
+			all = append(all, buckets.Segment{Body: page[i].Body, Number: page[i].Number, Checksum: page[i].Checksum})
 		}
 		return err
 	})

@@ -169,6 +169,7 @@ func uploadSegments(t *testing.T, u *user) {
 	small := buckets.Part{Number: 4, Body: inline("abc"), Created: u.now}
 	parts := []buckets.Part{part(1, 10, u.now), part(2, 20, u.now), part(3, 0, u.now), small}
 	parts[0].CRC32C, parts[2].CRC32C = optional.Some(uint32(1<<32-1)), optional.Some(uint32(0))
+	parts[1].Checksum = buckets.Checksum{Algorithm: "CRC32", Value: "AAAAAA=="}
 	replaced := part(2, 20, u.now)
 	replaced.CRC32C = optional.Some(uint32(7))
 	u.putPart("a", id, replaced)
@@ -184,7 +185,7 @@ func uploadSegments(t *testing.T, u *user) {
 			must(t, "Segments", err)
 			var want []buckets.Segment
 			for i := first; i < len(parts) && len(want) < limit; i++ {
-				want = append(want, buckets.Segment{Body: parts[i].Body, Number: i + 1, Start: starts[i]})
+				want = append(want, buckets.Segment{Body: parts[i].Body, Number: i + 1, Start: starts[i], Checksum: parts[i].Checksum})
 			}
 			equal(t, fmt.Sprintf("segments from %d", from), got, want)
 		}
@@ -192,6 +193,7 @@ func uploadSegments(t *testing.T, u *user) {
 	bodies, err := u.h.Collector.UploadBodies(t.Context(), u.owner, id, 1, 2)
 	must(t, "UploadBodies", err)
 	equal(t, "bodies", []buckets.ObjectID{bodies[0].ID, bodies[1].ID}, []buckets.ObjectID{parts[1].ID, parts[2].ID})
+	equal(t, "checksums", []buckets.Checksum{bodies[0].Checksum, bodies[1].Checksum}, []buckets.Checksum{parts[1].Checksum, {}})
 }
 
 func completeOverwrites(t *testing.T, u *user) {
