@@ -72,7 +72,7 @@ UNRACED   = grep -wE "extstorage|filedriver|pubsub|nats|sinks|upstream|secretbox
 TEST      = GOGC=400 $(GO) test -exec "env -u GOGC" -vet=off -count=1 -timeout 10m $(if $(SOAKONLY),-skip "$(SOAKONLY)") $(TESTFLAGS)
 # What repeats on another engine, or with another client, what a test has shown once.
 # `make soak PART=tests` has all of it.
-SOAKONLY  = TestStoreBehindPgBouncer/^[^BCOW]|TestOneNode/clients/boto3-old|TestThreeNodes/clients/(aws|boto3|javascript|restic|s3cmd)|TestSyncOnSpanner|TestRunOnPostgres|Test(Frozen|KilledCommit|Linearizable|Network|TwoServers)/Spanner|TestLinearizable/SQLite|TestBackupUnderLoad/PostgreSQL|TestLostSecrets/spanner|TestCompare|TestStalledReaders/PostgreSQL|TestBucketsStoppedNodes|TestReproducible|TestFullBatchOnSpanner|TestRunOnSpanner|TestNeighbours/PostgreSQL|TestDescription.*/random|TestStoreOnSpanner/Paging/WholeInPages|TestStoreOnSpanner/Values/IDs|TestStoreOnSpanner/(Quota|Merge)/Table
+SOAKONLY  = TestStoreBehindPgBouncer/^[^BCOW]|TestOneNode/clients/boto3-old|TestThreeNodes/clients/(aws|boto3|javascript|restic|s3cmd)|TestSyncOnSpanner|TestRunOnPostgres|Test(Frozen|KilledCommit|Linearizable|Network|TwoServers)/Spanner|TestLinearizable/SQLite|TestBackupUnderLoad/PostgreSQL|TestLostSecrets/(spanner|postgres)|TestCompare|TestStalledReaders/PostgreSQL|TestBucketsStoppedNodes|TestReproducible|TestFullBatchOnSpanner|TestRunOnSpanner|TestNeighbours/PostgreSQL|TestDescription.*/random|TestStoreOnSpanner/Paging/WholeInPages|TestStoreOnSpanner/Values/IDs|TestStoreOnSpanner/(Quota|Merge)/Table|TestStoreOnSpanner/Preconditions/Table|TestStoreOnSpanner/Listing/ClosedUnread|TestQuotaFlip/[12]|TestTroubleshooting
 
 # A model takes a third of rapid's 100 walks, or fewer.
 CHECKS    = 33

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -13,12 +14,21 @@ import (
 	"holdfast/internal/fault"
 )
 
+// SQLSTATEs that callers act on (PostgreSQL manual, appendix A).
+const (
+	NoTable          = "42P01" // undefined_table
+	LockNotAvailable = "55P03"
+)
+
+// IsState reports whether the server refused a statement with one of some SQLSTATEs.
+func IsState(err error, states ...string) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && slices.Contains(states, pg.Code)
+}
+
 // isRetryable reports whether the server rolled back a transaction because of concurrent
 // ones, so that it can be retried.
-func isRetryable(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01")
-}
+func isRetryable(err error) bool { return IsState(err, "40001", "40P01") }
 
 // classify adds a fault code to an error of the driver. It returns an error with a code,
 // such as one of a service, unchanged.

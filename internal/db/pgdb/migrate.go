@@ -74,8 +74,8 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 	patient := db.Patient(longestMigration)
 	for tries := 1; ; {
 		next, err := patient.migrateOne(ctx, set)
-		var pg *pgconn.PgError
-		blocked := errors.As(err, &pg) && pg.Code == "55P03"
+		pg, _ := errors.AsType[*pgconn.PgError](err)
+		blocked := IsState(err, LockNotAvailable)
 		switch {
 		case blocked && tries < lockTries && clock.Sleep(ctx, lockPause):
 			tries++
@@ -210,8 +210,7 @@ func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration
 		ledger = append(ledger, a)
 		return nil
 	}, &a.Version, &a.Name, &a.Checksum)
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == "42P01" {
+	if IsState(err, NoTable) {
 		err = nil // no ledger: no migration was applied
 	}
 	if err != nil {

@@ -2,11 +2,8 @@ package pgdb
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/rows"
@@ -36,8 +33,7 @@ func (d tables) locking(ctx context.Context, name string, fn func(tx *Tx) error)
 			}
 			return fn(tx)
 		})
-		var pg *pgconn.PgError
-		if !errors.As(err, &pg) || pg.Code != "55P03" || tries == lockTries || !clock.Sleep(ctx, lockPause) {
+		if !IsState(err, LockNotAvailable) || tries == lockTries || !clock.Sleep(ctx, lockPause) {
 			return err
 		}
 	}
@@ -204,7 +200,7 @@ func (d tables) ReadOnly(ctx context.Context, service string) (holder string, un
 	if until.Equal(rows.Forever) {
 		until = time.Time{}
 	}
-	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == "42P01" {
+	if IsState(err, NoTable) {
 		return "", time.Time{}, nil // not migrated
 	}
 	return holder, until, err

@@ -3,9 +3,6 @@ package pgdb
 import (
 	"context"
 	"embed"
-	"errors"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"holdfast/internal/db/migrate"
 )
@@ -36,7 +33,7 @@ func (db *DB) SecretHashes(ctx context.Context, service string) (hashes map[stri
 		hashes[setting] = hash
 		return nil
 	}, &setting, &hash)
-	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == "42P01" {
+	if IsState(err, NoTable) {
 		return nil, nil
 	}
 	return hashes, err

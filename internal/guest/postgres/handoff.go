@@ -6,7 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"holdfast/internal/db/pgdb"
@@ -176,7 +175,7 @@ func takeTurn(t *pgdb.Tx, session guest.ID) (now time.Time, err error) {
 	var unused guest.Answer
 	var same bool
 	_, err = t.QueryRow(sqlBegin, []any{string(session), "", []byte{}, wait}, &now, &same, &unused.Status, &unused.ContentType, &unused.Location, &unused.Body)
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "55P03" { // lock_not_available
+	if pgdb.IsState(err, pgdb.LockNotAvailable) {
 		err = guest.ErrInFlight
 	}
 	return now.UTC(), err

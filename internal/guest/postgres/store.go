@@ -6,12 +6,9 @@ package postgres
 import (
 	"context"
 	"embed"
-	"errors"
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/pgdb"
@@ -81,8 +78,8 @@ func (s *Store) Mutate(ctx context.Context, m guest.Mutation, fn func(guest.Tx) 
 		var same bool
 		var before guest.Answer
 		_, err := t.QueryRow(sqlBegin, []any{string(m.Session), key, m.Digest[:], wait}, &now, &same, &before.Status, &before.ContentType, &before.Location, &before.Body)
-		switch pg, isPG := errors.AsType[*pgconn.PgError](err); {
-		case isPG && pg.Code == "55P03": // lock_not_available
+		switch {
+		case pgdb.IsState(err, pgdb.LockNotAvailable):
 			return guest.ErrInFlight
 		case err != nil:
 			return err
