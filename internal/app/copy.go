@@ -101,8 +101,7 @@ func (c *Copy) open() error {
 	}
 	c.tables, c.groups = map[string]*rows.Table{}, map[string]int{}
 	for g := range c.Groups {
-		for i := range c.Groups[g].Tables {
-			t := &c.Groups[g].Tables[i]
+		for _, t := range c.Groups[g].Tables {
 			c.tables[t.Name], c.groups[t.Name] = t, g
 		}
 	}
@@ -186,7 +185,7 @@ func (c *Copy) empty(ctx context.Context) error {
 	return c.target.View(ctx, func(v rows.View) error {
 		for _, g := range c.Groups {
 			for _, t := range g.Tables {
-				n, err := v.Count(&t, 1)
+				n, err := v.Count(t, 1)
 				if err != nil {
 					return err
 				}
@@ -225,8 +224,8 @@ func (c *Copy) beginNew(ctx context.Context) error {
 	}
 	return c.target.Update(ctx, func(u rows.Update) error {
 		for _, g := range slices.Backward(c.Groups) {
-			for i := range slices.Backward(g.Tables) {
-				if err := u.Delete(&g.Tables[i], 0, rows.All); err != nil {
+			for _, t := range slices.Backward(g.Tables) {
+				if err := u.Delete(t, 0, rows.All); err != nil {
 					return err
 				}
 			}
@@ -385,12 +384,12 @@ func (c *Copy) DryRun(ctx context.Context) (sizes []TableSize, err error) {
 	err = c.source.View(ctx, func(v rows.View) error {
 		sizes = nil
 		for _, g := range c.Groups {
-			for i := range g.Tables {
-				n, err := v.Count(&g.Tables[i], 0)
+			for _, t := range g.Tables {
+				n, err := v.Count(t, 0)
 				if err != nil {
 					return err
 				}
-				sizes = append(sizes, TableSize{g.Tables[i].Name, n})
+				sizes = append(sizes, TableSize{t.Name, n})
 			}
 		}
 		return nil

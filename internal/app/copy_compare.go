@@ -52,8 +52,8 @@ func (c *Copy) compare(ctx context.Context, only map[string]bool, report func(Di
 		if len(spans) == 0 {
 			continue
 		}
-		for i := range c.Groups[g].Tables {
-			n, err := c.compareTable(ctx, g, &c.Groups[g].Tables[i], spans, report)
+		for _, t := range c.Groups[g].Tables {
+			n, err := c.compareTable(ctx, g, t, spans, report)
 			if err != nil {
 				return 0, err
 			}

@@ -42,8 +42,8 @@ func (c *Copy) copyOwners(ctx context.Context) error {
 // copySpan copies the next owners of a group from one snapshot.
 func (c *Copy) copySpan(ctx context.Context, v rows.View, g *rows.Group, span rows.Span, unclean bool) error {
 	if g.Owner > 0 {
-		for i := range g.Tables {
-			bound, err := v.Bound(&g.Tables[i], g.Owner, span.After, rowsOfSpan)
+		for _, t := range g.Tables {
+			bound, err := v.Bound(t, g.Owner, span.After, rowsOfSpan)
 			if err != nil {
 				return err
 			}
@@ -56,8 +56,8 @@ func (c *Copy) copySpan(ctx context.Context, v rows.View, g *rows.Group, span ro
 	if unclean {
 		w.before = func(u rows.Update) error { return deleteSpan(u, g, g.Tables, span) }
 	}
-	for i := range g.Tables {
-		if err := v.Each(&g.Tables[i], g.Owner, span, func(r rows.Row) error { return w.add(&g.Tables[i], r) }); err != nil {
+	for _, t := range g.Tables {
+		if err := v.Each(t, g.Owner, span, func(r rows.Row) error { return w.add(t, r) }); err != nil {
 			return err
 		}
 	}
@@ -78,9 +78,9 @@ func (c *Copy) copySpan(ctx context.Context, v rows.View, g *rows.Group, span ro
 	return nil
 }
 
-func deleteSpan(u rows.Update, g *rows.Group, tables []rows.Table, span rows.Span) error {
-	for i := range slices.Backward(tables) {
-		if err := u.Delete(&tables[i], g.Owner, span); err != nil {
+func deleteSpan(u rows.Update, g *rows.Group, tables []*rows.Table, span rows.Span) error {
+	for _, t := range slices.Backward(tables) {
+		if err := u.Delete(t, g.Owner, span); err != nil {
 			return err
 		}
 	}
@@ -216,8 +216,7 @@ func (c *Copy) pass(ctx context.Context) (int, error) {
 func (c *Copy) copyChanged(ctx context.Context, v rows.View, keys map[string]map[string]rows.Row) error {
 	gone := map[string][]rows.Row{}
 	for g := range c.Groups {
-		for i := range c.Groups[g].Tables {
-			t := &c.Groups[g].Tables[i]
+		for _, t := range c.Groups[g].Tables {
 			if t.Replace {
 				for _, owner := range keys[t.Name] {
 					if err := c.replace(ctx, v, &c.Groups[g], t, owner); err != nil {
@@ -239,11 +238,11 @@ func (c *Copy) copyChanged(ctx context.Context, v rows.View, keys map[string]map
 func (c *Copy) remove(ctx context.Context, gone map[string][]rows.Row) error {
 	return c.target.Update(ctx, func(u rows.Update) error {
 		for _, g := range slices.Backward(c.Groups) {
-			for i := range slices.Backward(g.Tables) {
-				if len(gone[g.Tables[i].Name]) == 0 {
+			for _, t := range slices.Backward(g.Tables) {
+				if len(gone[t.Name]) == 0 {
 					continue
 				}
-				if err := u.Remove(&g.Tables[i], gone[g.Tables[i].Name]); err != nil {
+				if err := u.Remove(t, gone[t.Name]); err != nil {
 					return err
 				}
 			}

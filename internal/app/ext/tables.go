@@ -13,7 +13,7 @@ const part = `((unicode(substr({tenant_id}, -1)) & 15) + 9 * (unicode(substr({te
 	(unicode(substr({extension_install_id}, -1)) & 15) + 9 * (unicode(substr({extension_install_id}, -1)) >> 6)) % 16`
 
 // tables are the tables of all engines, without the leases of the relay.
-var tables = []rows.Group{{Owner: 2, Tables: []rows.Table{
+var tables = []rows.Group{{Owner: 2, Tables: []*rows.Table{
 	{Name: "ext_storage_usage", Key: 2, Columns: rows.Columns(ownerColumns +
 		`bytes_used integer, keys_count integer, namespaces_count integer, updated_at millis, change_seq integer, counted_at millis, closed_seq integer, schema_floor integer`)},
 	{Name: "ext_storage_installs", Key: 2, Columns: rows.Columns(ownerColumns +

@@ -4,10 +4,10 @@ import "holdfast/internal/db/rows"
 
 // tables are the tables of SQLite and PostgreSQL.
 var tables = []rows.Group{
-	{Tables: []rows.Table{
+	{Tables: []*rows.Table{
 		{Name: "collections", Key: 1, Seeded: true, Numbers: true, Columns: rows.Columns(`collection_id integer, name text`)},
 	}},
-	{Owner: 1, Tables: []rows.Table{
+	{Owner: 1, Tables: []*rows.Table{
 		{
 			Name: "user_collections", Key: 2,
 			Columns: rows.Columns(`user_id integer, collection_id integer, modified millisutc, count integer, total_bytes integer, quota integer`),

@@ -14,8 +14,8 @@ import (
 // the writers of its table, and they may wait for each other's tables.
 func (d tables) eachTable(ctx context.Context, name string, groups []rows.Group, fn func(tx *Tx, t *rows.Table) error) error {
 	for _, g := range groups {
-		for i := range g.Tables {
-			if err := d.locking(ctx, name, func(tx *Tx) error { return fn(tx, &g.Tables[i]) }); err != nil {
+		for _, t := range g.Tables {
+			if err := d.locking(ctx, name, func(tx *Tx) error { return fn(tx, t) }); err != nil {
 				return err
 			}
 		}

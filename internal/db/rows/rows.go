@@ -89,7 +89,7 @@ func names(columns []Column) string {
 // Group is a number of tables with the same owners. Parents of foreign keys come first.
 type Group struct {
 	Owner  int // number of the first columns that name the owner; 0: there are no owners
-	Tables []Table
+	Tables []*Table
 }
 
 // Row has the values of the columns of a table, or of the first ones.

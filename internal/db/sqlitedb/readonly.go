@@ -27,8 +27,8 @@ func logTrigger(t *rows.Table, operation string) string {
 // eachTable calls fn for each table.
 func eachTable(groups []rows.Group, fn func(t *rows.Table) error) error {
 	for _, g := range groups {
-		for i := range g.Tables {
-			if err := fn(&g.Tables[i]); err != nil {
+		for _, t := range g.Tables {
+			if err := fn(t); err != nil {
 				return err
 			}
 		}
