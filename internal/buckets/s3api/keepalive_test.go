@@ -3,8 +3,6 @@ package s3api_test
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"io"
 	"log/slog"
 	"net/http"
@@ -53,12 +51,24 @@ func (s *server) slow() (proceed chan error) {
 	return proceed
 }
 
+// slowUploads completes an upload when the test lets it.
+type slowUploads struct {
+	buckets.Uploads
+	proceed chan error
+}
+
+func (u *slowUploads) Complete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, name string, id buckets.UploadID, c buckets.Completion) (buckets.Written, error) {
+	if err := <-u.proceed; err != nil {
+		return buckets.Written{}, err
+	}
+	return u.Uploads.Complete(ctx, owner, b, name, id, c)
+}
+
 // begin sends a request, and returns the answer when two spaces have come.
-func (s *server) begin(method, target string, headers ...string) (*http.Response, *bufio.Reader) {
+func (s *server) begin(method, target, content string, headers ...string) (*http.Response, *bufio.Reader) {
 	s.t.Helper()
-	r := s.request(method, target, "", headers...)
-	sum := sha256.Sum256(nil)
-	s.main.Sign(r, hex.EncodeToString(sum[:]), time.Now())
+	r := s.request(method, target, content, headers...)
+	s.main.Sign(r, sha256Hex(content), time.Now())
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		s.t.Fatal(err)
@@ -96,7 +106,7 @@ func TestCopyOnSlowNode(t *testing.T) {
 	const from = "X-Amz-Copy-Source: photos/source"
 
 	t.Run("CopyObject", func(t *testing.T) {
-		r, body := s.begin("PUT", "/photos/copy", from)
+		r, body := s.begin("PUT", "/photos/copy", "", from)
 		proceed <- nil
 		proceed <- nil
 		a := s.rest(r, body)
@@ -106,7 +116,7 @@ func TestCopyOnSlowNode(t *testing.T) {
 		s.do("GET", "/photos/copy", "").want(200).is(source)
 	})
 	t.Run("UploadPartCopy", func(t *testing.T) {
-		r, body := s.begin("PUT", part, from)
+		r, body := s.begin("PUT", part, "", from)
 		proceed <- nil
 		proceed <- nil
 		if a := s.rest(r, body); !strings.HasPrefix(a.body, "<CopyPartResult ") || a.element("ETag") != "&quot;"+md5Tag(source)+"&quot;" {
@@ -114,7 +124,7 @@ func TestCopyOnSlowNode(t *testing.T) {
 		}
 	})
 	t.Run("Condition", func(t *testing.T) {
-		r, body := s.begin("PUT", "/photos/new", from, "If-None-Match: *")
+		r, body := s.begin("PUT", "/photos/new", "", from, "If-None-Match: *")
 		s.do("PUT", "/photos/new", "small").want(200)
 		proceed <- nil
 		proceed <- nil
@@ -123,11 +133,23 @@ func TestCopyOnSlowNode(t *testing.T) {
 	})
 	t.Run("Bucket", func(t *testing.T) {
 		s.do("PUT", "/other", "").want(200)
-		r, body := s.begin("PUT", "/other/copy", from)
+		r, body := s.begin("PUT", "/other/copy", "", from)
 		s.do("DELETE", "/other", "").want(204)
 		proceed <- nil
 		proceed <- nil
 		s.rest(r, body).fails(200, "NoSuchBucket")
+	})
+	t.Run("CompleteMultipartUpload", func(t *testing.T) {
+		id := s.upload("/photos/complete")
+		done := s.do("PUT", "/photos/complete?partNumber=1&uploadId="+id, "small").want(200)
+		s.service.Uploads = &slowUploads{s.service.Uploads, proceed}
+		list := "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>" + done.header.Get("Etag") + "</ETag></Part></CompleteMultipartUpload>"
+		r, body := s.begin("POST", "/photos/complete?uploadId="+id, list)
+		proceed <- nil
+		if a := s.rest(r, body); !strings.HasPrefix(a.body, "<CompleteMultipartUploadResult ") || !strings.HasSuffix(a.element("ETag"), "-1&quot;") {
+			t.Fatal(a.body)
+		}
+		s.do("GET", "/photos/complete", "").want(200).is("small")
 	})
 	t.Run("SDK", func(t *testing.T) {
 		failed := make(chan error)
@@ -146,7 +168,7 @@ func TestCopyOnSlowNode(t *testing.T) {
 	})
 	t.Run("Node", func(t *testing.T) {
 		for _, target := range []string{"/photos/failed", part} {
-			r, body := s.begin("PUT", target, from)
+			r, body := s.begin("PUT", target, "", from)
 			failed := fault.New(fault.Unavailable, "the disk is broken")
 			done := make(chan struct{})
 			go func() { // the cluster may try a node again

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/auth/sigv4/sigv4test"
 )
 
@@ -39,6 +40,71 @@ func TestFramesAreNotStored(t *testing.T) {
 	}
 	s.chunked("/photos/k", hello, int64(len(hello)), sigv4test.Chunks{Mode: sigv4test.SignedChunks, Size: 8}).want(200)
 	s.do("GET", "/photos/k", "").is(hello)
+}
+
+// Every client has its own way to send a body and to sign it.
+func TestPayloadModes(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	signed := func(payload string, headers ...string) answer {
+		r := s.request("PUT", "/photos/k", hello, headers...)
+		s.main.Sign(r, payload, time.Now())
+		return s.send(r)
+	}
+	size := int64(len(hello))
+	crc, castagnoli := crc32Of(hello), sigv4.Sum(sigv4.CRC32C, []byte(hello)).String()
+	trailer := func(name, sum string) []sigv4test.Trailer { return []sigv4test.Trailer{{Name: name, Value: sum}} }
+	for name, put := range map[string]func() answer{
+		"aws-cli 2.9, hash":     func() answer { return signed(sha256Hex(hello), "Content-MD5: "+md5Of(hello)) },
+		"aws-cli 2.9, unsigned": func() answer { return signed(sigv4test.Unsigned) },
+		"s3cmd":                 func() answer { return signed(sha256Hex(hello)) },
+		"rclone": func() answer {
+			r := s.request("PUT", "/photos/k", hello, "Content-MD5: "+md5Of(hello))
+			s.main.Presign(r, time.Minute, time.Now())
+			return s.send(r)
+		},
+		"restic": func() answer {
+			return s.chunked("/photos/k", hello, size, sigv4test.Chunks{Mode: sigv4test.SignedChunks, Size: 8})
+		},
+		"minio-go": func() answer {
+			c := sigv4test.Chunks{Mode: sigv4test.SignedChunksTrailer, Size: 8, Trailers: trailer("x-amz-checksum-crc32c", castagnoli)}
+			return s.chunked("/photos/k", hello, size, c, "x-amz-checksum-algorithm: CRC32C")
+		},
+		"Go SDK, hash": func() answer { return signed(sha256Hex(hello), "x-amz-checksum-crc32: "+crc) },
+		"Go SDK, trailer": func() answer {
+			return s.chunked("/photos/k", hello, size, sigv4test.Chunks{Mode: sigv4test.UnsignedChunksTrailer, Size: 8, Trailers: trailer("x-amz-checksum-crc32", crc)})
+		},
+		"JavaScript SDK, stream": func() answer {
+			return s.chunked("/photos/k", hello, -1, sigv4test.Chunks{Mode: sigv4test.UnsignedChunksTrailer, Size: 8, Trailers: trailer("x-amz-checksum-crc32", crc)})
+		},
+	} {
+		if a := put(); a.status != 200 {
+			t.Errorf("%s: %d %s", name, a.status, a.body)
+		}
+		s.do("GET", "/photos/k", "").want(200).is(hello).head("Content-Length: "+strconv.Itoa(len(hello)), "Content-Encoding:")
+		s.do("DELETE", "/photos/k", "").want(204)
+	}
+	// Without a signature of the body, the checksum is all that protects it.
+	wrong := sigv4test.Chunks{Mode: sigv4test.UnsignedChunksTrailer, Size: 8, Trailers: trailer("x-amz-checksum-crc32", "AAAAAA==")}
+	s.chunked("/photos/k", hello, size, wrong).fails(400, "BadDigest")
+	s.do("HEAD", "/photos/k", "").want(404)
+}
+
+// s3cmd and restic address a bucket with a slash at the end.
+func TestTrailingSlashOfBucket(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.do("PUT", "/photos/", "").want(200)
+	s.do("PUT", "/photos/k", hello).want(200)
+	for _, target := range []string{"/photos", "/photos/"} {
+		s.do("HEAD", target, "").want(200).is("")
+		s.do("GET", target, "").want(200).has("<Key>k</Key>")
+		s.do("GET", target+"?uploads=", "").want(200).has("<ListMultipartUploadsResult")
+	}
+	s.do("DELETE", "/photos/", "").fails(409, "BucketNotEmpty")
+	s.do("DELETE", "/photos/k", "").want(204)
+	s.do("DELETE", "/photos/", "").want(204)
+	s.do("HEAD", "/photos", "").want(404)
 }
 
 // aws-chunked is the framing; gzip is the encoding of the object.
