@@ -1,11 +1,19 @@
 package e2e
 
 import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	neturl "net/url"
 	"os"
 	"path/filepath"
@@ -16,6 +24,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"holdfast/internal/testdb"
 	"holdfast/test/binary"
@@ -287,14 +299,112 @@ for _, k in ipairs(redis.call('KEYS', '*')) do
 end
 return table.concat(out, '\n')`
 
-// TestGuestPrivacy: what identifies a browser is neither in the database, nor in Redis, in
-// events or in the log.
+// TestGuestPrivacy: what identifies a browser is nowhere, as it is, encoded or hashed without
+// a key: not in the database, nor in Redis, in what a webhook or a broker gets, in metrics or
+// in the log.
 func TestGuestPrivacy(t *testing.T) {
 	t.Parallel()
-	data := t.TempDir()
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		data := t.TempDir()
+		var mu sync.Mutex
+		var got []byte
+		hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			text, err := httputil.DumpRequest(r, true)
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, text...)
+		}))
+		t.Cleanup(hook.Close)
+		private(t, data, guestVars("HOLDFAST_GUEST__EVENTS="+hook.URL), func() string {
+			mu.Lock()
+			defer mu.Unlock()
+			return string(got)
+		}, func() (all string) {
+			if err := filepath.WalkDir(data, func(path string, d fs.DirEntry, err error) error {
+				if err != nil || d.IsDir() {
+					return err
+				}
+				text, err := os.ReadFile(path)
+				all += string(text)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return all
+		})
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		url, topic := testdb.PostgresDatabase(t), "private"+rand.Text()
+		conn, err := nats.Connect("nats://" + testdb.NATS(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conn.Close)
+		js, err := jetstream.New(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: topic, Subjects: []string{topic}, Storage: jetstream.MemoryStorage})
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, vars := t.TempDir(), guestVars("HOLDFAST_GUEST__DATABASE_URL="+url, "HOLDFAST_GUEST__EVENTS=nats://"+testdb.NATS(t)+"/"+topic)
+		if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
+			t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
+		}
+		private(t, data, vars, func() (all string) {
+			for n := uint64(1); ; n++ {
+				m, err := stream.GetMsg(t.Context(), n)
+				if errors.Is(err, jetstream.ErrMsgNotFound) {
+					return all
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				all += fmt.Sprintf("%v %s\n", m.Header, m.Data)
+			}
+		}, func() string { return rowsOf(t, url) })
+	})
+}
+
+// rowsOf returns all rows of all tables as text.
+func rowsOf(t *testing.T, url string) (all string) {
+	t.Helper()
+	db, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close(context.Background()) }()
+	collect := func(sql string) []string {
+		t.Helper()
+		rows, err := db.Query(t.Context(), sql)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	for _, table := range collect(`SELECT oid::regclass::text FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace::regnamespace::text NOT IN ('pg_catalog', 'information_schema', 'pg_toast')`) {
+		all += strings.Join(collect(`SELECT r::text FROM `+table+` r`), "\n") + "\n"
+	}
+	return all
+}
+
+// private sends requests of browsers that can be recognized, and looks for them in what was
+// published, in Redis, in metrics, in the log and in what the database has at the end.
+func private(t *testing.T, data string, vars []string, published, stored func() string) {
+	t.Helper()
 	redis := testdb.OwnRedis(t)
-	s := binary.Start(t, data, guestVars("HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1", "HOLDFAST_LOG__LEVEL=debug", "HOLDFAST_LOG__ACCESS=true",
-		"HOLDFAST_GUEST__BOTS__ENABLED=true", "HOLDFAST_GUEST__BOTS__SAMPLE_HUMANS=1", "HOLDFAST_GUEST__HOT="+redis.URL(), "HOLDFAST_GUEST__EVENTS=file:"+filepath.Join(data, "events"))...)
+	s := binary.Start(t, data, append(vars, "HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1", "HOLDFAST_LOG__LEVEL=debug", "HOLDFAST_LOG__ACCESS=true",
+		"HOLDFAST_GUEST__BOTS__ENABLED=true", "HOLDFAST_GUEST__BOTS__SAMPLE_HUMANS=1", "HOLDFAST_GUEST__HOT="+redis.URL())...)
 	v := &visitor{t: t}
 	v.send(s, http.MethodPost, "/session", "", "")
 	secrets := []string{"UniqueBrowser/4711", "xx-UNIQUE;q=0.5", "203.0.113.77"}
@@ -329,35 +439,39 @@ func TestGuestPrivacy(t *testing.T) {
 	b.guest = browser(secrets[0], secrets[2])
 	b.want(http.StatusOK, "consume", m, "a", `"suspect":false`)
 	b.want(http.StatusConflict, "consume", m, "b", "handoff-consumed")
-	secrets = append(secrets, "OtherUnique", "203.0.113.78")
-	s.Signal(syscall.SIGINT)
-	<-s.Ended
-	contains := func(where, text string) {
+	secrets = append(secrets, "OtherUnique/1", "203.0.113.78")
+	contains := func(where, text string, also ...string) {
+		t.Helper()
+		for _, want := range also {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s does not contain %s", where, want)
+			}
+		}
+		text = strings.ToLower(text)
 		for _, secret := range secrets {
-			if strings.Contains(text, secret) {
-				t.Errorf("%s contains %s", where, secret)
+			sum := sha256.Sum256([]byte(secret))
+			for _, form := range [][]byte{[]byte(secret), sum[:]} {
+				for _, encoded := range []string{
+					string(form), hex.EncodeToString(form), base64.RawStdEncoding.EncodeToString(form), base64.RawURLEncoding.EncodeToString(form), neturl.QueryEscape(string(form)),
+				} {
+					if strings.Contains(text, strings.ToLower(encoded)) {
+						t.Errorf("%s contains %s as %q", where, secret, encoded)
+					}
+				}
 			}
 		}
 	}
-	contains("the log", s.Output.String())
-	all := redis.Must(t, "EVAL", everything, "0")
-	contains("Redis", all)
-	if !strings.Contains(all, "bot:cadence:{") || !strings.Contains(all, "bot:fp-collisions:{") {
-		t.Errorf("Redis has no counters of the browser: %s", all)
+	got := published()
+	for start := time.Now(); !(strings.Contains(got, "handoff.initiated.v1") && strings.Contains(got, "bot_suspected.v1")) && time.Since(start) < time.Minute; got = published() {
+		time.Sleep(20 * time.Millisecond)
 	}
-	found := false
-	err = filepath.WalkDir(data, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		contains(path, string(text))
-		found = found || strings.Contains(string(text), m.HandoffID)
-		return err
-	})
-	if err != nil || !found {
-		t.Errorf("the handoff is in no file: %v", err)
-	}
+	contains("what was published", got, "handoff.initiated.v1", "bot_suspected.v1", m.HandoffID)
+	contains("/metrics", s.Await("/metrics", http.StatusOK), "holdfast_guest")
+	s.Signal(syscall.SIGINT)
+	<-s.Ended
+	contains("the log", s.Output.String(), "/handoff/")
+	contains("Redis", redis.Must(t, "EVAL", everything, "0"), "bot:cadence:{", "bot:fp-collisions:{")
+	contains("the database", stored(), m.HandoffID, "bot_suspected.v1")
 }
 
 // TestGuestGuide types the commands of the guide.
