@@ -259,8 +259,8 @@ func (a *App) byPlace() (servers, files []*opened) {
 	return servers, files
 }
 
-// compareAll compares the secrets of all services that are not verified yet. It does so
-// in parallel, because hashing takes most of the time of a start.
+// compareAll compares the secrets of all services that are not verified yet, and returns an
+// error if one of them must not write. It does so in parallel, because hashing takes most of the time of a start.
 func (a *App) compareAll(ctx context.Context, patience time.Duration) (map[*opened][]comparison, error) {
 	var mu sync.Mutex
 	all := map[*opened][]comparison{}
@@ -271,6 +271,9 @@ func (a *App) compareAll(ctx context.Context, patience time.Duration) (map[*open
 			continue
 		}
 		g.Go(func() error {
+			if s.halfCopied(ctx, patience) {
+				return fmt.Errorf("%s: %w", s.name, errHalfCopied)
+			}
 			found, err := s.compareSecrets(ctx, &a.hasher, patience)
 			if err != nil {
 				s.secrets.set(err)

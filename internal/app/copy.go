@@ -44,6 +44,7 @@ type Copy struct {
 // copyState is the progress of a copy. The source has only the ID.
 type copyState struct {
 	ID     string `json:"id"`
+	Target bool   `json:"target,omitempty"`
 	Group  int    `json:"group,omitempty"`  // in progress
 	After  string `json:"after,omitempty"`  // the owners of the group up to this one are copied
 	Copied bool   `json:"copied,omitempty"` // every owner is copied
@@ -140,19 +141,21 @@ func (c *Copy) begin(ctx context.Context) error {
 			}
 			c.total += n
 		}
-		source, err = c.readState(v)
+		source, err = readCopyState(v, c.Service)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if err := c.target.View(ctx, func(v rows.View) (err error) { c.state, err = c.readState(v); return err }); err != nil {
+	if err := c.target.View(ctx, func(v rows.View) (err error) { c.state, err = readCopyState(v, c.Service); return err }); err != nil {
 		return err
 	}
 	switch {
+	case source.unfinished():
+		return fmt.Errorf("%s: %s has only a part of a copy, which has not finished", c.Service, c.Source.Where)
 	case c.state.Done:
 		return fmt.Errorf("%s: %s already has a complete copy: choose an empty database, or compare it with --verify", c.Service, c.Target.Where)
-	case c.state.ID != "" && c.state.ID == source.ID:
+	case c.state.unfinished() && c.state.ID == source.ID:
 		err := c.source.KeepLog(ctx, c.Service)
 		if err == nil {
 			c.reportf("continuing the copy that was interrupted")
@@ -162,7 +165,7 @@ func (c *Copy) begin(ctx context.Context) error {
 			return err
 		}
 		fallthrough
-	case c.state.ID != "":
+	case c.state.unfinished():
 		c.reportf("starting again: the source has not logged its changes since the copy was interrupted")
 	default:
 		if err := c.empty(ctx); err != nil {
@@ -172,17 +175,23 @@ func (c *Copy) begin(ctx context.Context) error {
 	return c.beginNew(ctx)
 }
 
-func (c *Copy) readState(v rows.View) (state copyState, err error) {
-	text, err := v.State(c.Service)
+// unfinished reports whether the database has a part of what is copied to it.
+func (s copyState) unfinished() bool { return s.Target && !s.Done }
+
+func readCopyState(v rows.View, service string) (state copyState, err error) {
+	text, err := v.State(service)
 	if err == nil && text != "" {
 		err = json.Unmarshal([]byte(text), &state)
 	}
 	return state, err
 }
 
-// empty returns an error if the target has data.
+// empty returns an error if the target has data other than a part of a copy.
 func (c *Copy) empty(ctx context.Context) error {
 	return c.target.View(ctx, func(v rows.View) error {
+		if state, err := readCopyState(v, c.Service); err != nil || state.unfinished() {
+			return err
+		}
 		for _, g := range c.Groups {
 			for _, t := range g.Tables {
 				n, err := v.Count(t, 1)
@@ -218,7 +227,7 @@ func (c *Copy) beginNew(ctx context.Context) error {
 	if err := c.source.Log(ctx, c.Service, c.Groups); err != nil {
 		return err
 	}
-	c.state = copyState{ID: ident.New()}
+	c.state = copyState{ID: ident.New(), Target: true}
 	if err := c.source.Update(ctx, func(u rows.Update) error { return c.setState(u, copyState{ID: c.state.ID}) }); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -251,9 +252,69 @@ func TestCopyRefusesOtherData(t *testing.T) {
 	if _, err := c.DryRun(t.Context()); err == nil || !strings.Contains(err.Error(), "account_access") {
 		t.Errorf("a dry run to a target with data: %v", err)
 	}
+	other := newCopy(t, "tokenserver", target, sqliteURL(t))
+	if err := other.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	back := &app.Copy{Service: other.Service, Groups: other.Groups, Source: other.Target, Target: other.Source}
+	if err := back.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "account_access") {
+		t.Errorf("back to the source of a copy: %v", err)
+	}
+	wantEqual(t, other)
 	if err := newCopy(t, "tokenserver", source, source).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "the same database") {
 		t.Errorf("to itself: %v", err)
 	}
+}
+
+// TestHalfACopy: a server does not write to a database that has only a part of a copy, and
+// nothing is copied from there.
+func TestHalfACopy(t *testing.T) {
+	t.Parallel()
+	source, target, data := sqliteURL(t), sqliteURL(t), t.TempDir()
+	c := newCopy(t, "extstorage", source, target)
+	rows, err := os.ReadFile("../extstorage/sqlite/testdata/schema/0003.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	execute(t, source, string(rows))
+	points := 0
+	c.Fault = func(string) error {
+		if points++; points == 3 {
+			return errCrash
+		}
+		return nil
+	}
+	if err := c.Run(t.Context()); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	cfg, _, err := app.Load(app.Services(), "", []string{"HOLDFAST_EXTSTORAGE__DATABASE_URL=" + target, "HOLDFAST_BUCKETS__ENABLED=false"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: t.Output(), Create: true, Migrate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(server.Serve(t.Context(), io.Discard), server.Close()); err == nil || !strings.Contains(err.Error(), "extstorage: its database has only a part of a copy") {
+		t.Errorf("a server on half a copy: %v", err)
+	}
+	third := newCopy(t, "extstorage", target, sqliteURL(t))
+	if err := third.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "only a part of a copy") {
+		t.Errorf("a copy of half a copy: %v", err)
+	}
+	if _, err := c.DryRun(t.Context()); err != nil {
+		t.Errorf("a dry run of a copy that continues: %v", err)
+	}
+	c.Fault = nil
+	if err := c.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantEqual(t, c)
+	serveOnce(t, data, target, "false", func(ask func(string, string) (int, string)) {
+		if status, text := ask(http.MethodGet, "/readyz"); status != http.StatusOK {
+			t.Errorf("the whole copy: %d %s", status, text)
+		}
+	})
 }
 
 // TestCopyUnderWrites copies while writers write. They continue on the target where the

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -52,6 +53,26 @@ func (a *App) settleReadOnly(ctx context.Context) (failed map[string]error) {
 		}
 	}
 	return failed
+}
+
+// errHalfCopied means that nobody but the copy may write.
+var errHalfCopied = errors.New("its database has only a part of a copy: wait until holdfast copy has finished, or run it again")
+
+// halfCopied reports whether the database of a service has only a part of a copy. patience
+// is the timeout.
+func (s *opened) halfCopied(ctx context.Context, patience time.Duration) (half bool) {
+	db := s.rowsOf()
+	if db == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := db.View(ctx, func(v rows.View) error {
+		state, err := readCopyState(v, s.name)
+		half = state.unfinished()
+		return err
+	})
+	return err == nil && half
 }
 
 // readOnlyAtStart applies the setting before the first request. A database that is
