@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,38 +49,29 @@ func (c *command) listOutbox() *cobra.Command {
 }
 
 func (c *command) listWaiting(ctx context.Context, box outbox.Kept, limit int, asJSON bool) error {
-	w := c.Table()
-	if !asJSON {
-		fmt.Fprintln(w, "EVENT\tTYPE\tKEY\tAT\tATTEMPTS\tNEXT\tERROR")
-	}
-	for after := int64(0); limit > 0; {
-		some, err := box.ListWaiting(ctx, after, min(limit, page))
-		if err != nil {
-			return err
-		}
-		for i := range some {
-			e := &some[i]
-			after = e.Position
-			if asJSON {
-				if err := c.PrintLine(httpapi.ViewWaiting(e)); err != nil {
+	return c.list(asJSON, []any{"EVENT", "TYPE", "KEY", "AT", "ATTEMPTS", "NEXT", "ERROR"}, func(print row) error {
+		for after := int64(0); limit > 0; {
+			some, err := box.ListWaiting(ctx, after, min(limit, page))
+			if err != nil {
+				return err
+			}
+			for i := range some {
+				e := &some[i]
+				after = e.Position
+				next := "now"
+				if !e.Next.IsZero() {
+					next = e.Next.Format(time.RFC3339)
+				}
+				if err := print(httpapi.ViewWaiting(e), e.Name, e.Topic, e.Owner, e.At.Format(time.RFC3339), e.Attempts, next, strconv.Quote(e.Reason)); err != nil {
 					return err
 				}
-				continue
 			}
-			next := "now"
-			if !e.Next.IsZero() {
-				next = e.Next.Format(time.RFC3339)
+			if limit -= len(some); len(some) < page {
+				break
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%q\n", e.Name, e.Topic, e.Owner, e.At.Format(time.RFC3339), e.Attempts, next, e.Reason)
 		}
-		if limit -= len(some); len(some) < page {
-			break
-		}
-	}
-	if asJSON {
 		return nil
-	}
-	return w.Flush()
+	})
 }
 
 func (c *command) deadLetters() *cobra.Command {
@@ -107,21 +99,11 @@ func (c *command) listDeadLetters() *cobra.Command {
 }
 
 func (c *command) listDead(ctx context.Context, box outbox.Kept, asJSON bool) error {
-	w := c.Table()
-	if !asJSON {
-		fmt.Fprintln(w, "EVENT\tTYPE\tKEY\tATTEMPTS\tSET ASIDE\tERROR")
-	}
-	err := outbox.EachDead(ctx, box, func(d *outbox.DeadEvent) error {
-		if asJSON {
-			return c.PrintLine(httpapi.ViewDead(d))
-		}
-		_, err := fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%q\n", d.Name, d.Topic, d.Owner, d.Attempts, d.DiedAt.Format(time.RFC3339), d.Reason)
-		return err
+	return c.list(asJSON, []any{"EVENT", "TYPE", "KEY", "ATTEMPTS", "SET ASIDE", "ERROR"}, func(print row) error {
+		return outbox.EachDead(ctx, box, func(d *outbox.DeadEvent) error {
+			return print(httpapi.ViewDead(d), d.Name, d.Topic, d.Owner, d.Attempts, d.DiedAt.Format(time.RFC3339), strconv.Quote(d.Reason))
+		})
 	})
-	if err != nil || asJSON {
-		return err
-	}
-	return w.Flush()
 }
 
 // deadLetter returns a command that does something to set-aside events.

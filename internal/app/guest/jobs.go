@@ -3,6 +3,7 @@ package guest
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,29 +35,22 @@ func (c *command) listJobs() *cobra.Command {
 }
 
 func (c *command) printJobs(ctx context.Context, jobs []guest.Job, asJSON bool) error {
-	w := c.Table()
-	if !asJSON {
-		fmt.Fprintln(w, "JOB\tDELETES BEFORE (UTC)\tROWS")
-	}
-	for _, job := range jobs {
-		o, err := c.state.retention.Count(ctx, job)
-		if err != nil {
-			return err
+	return c.list(asJSON, []any{"JOB", "DELETES BEFORE (UTC)", "ROWS"}, func(print row) error {
+		for _, job := range jobs {
+			o, err := c.state.retention.Count(ctx, job)
+			if err != nil {
+				return err
+			}
+			rows := strconv.Itoa(o.Rows)
+			if o.Rows == guest.MaxCount {
+				rows += " or more"
+			}
+			if err := print(httpapi.ViewOld(o), o.Job, o.Before.Format(time.DateTime), rows); err != nil {
+				return err
+			}
 		}
-		more := ""
-		if o.Rows == guest.MaxCount {
-			more = " or more"
-		}
-		if asJSON {
-			err = c.PrintLine(httpapi.ViewOld(o))
-		} else {
-			_, err = fmt.Fprintf(w, "%s\t%s\t%d%s\n", o.Job, o.Before.Format(time.DateTime), o.Rows, more)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return w.Flush()
+		return nil
+	})
 }
 
 func (c *command) runJob() *cobra.Command {

@@ -95,26 +95,20 @@ func (c *command) listKeys() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				for _, k := range all {
-					if err := c.PrintLine(httpapi.ViewKey(k)); err != nil {
-						return err
-					}
-				}
-				return nil
-			}
 			at := func(t time.Time) string {
 				if t.IsZero() {
 					return ""
 				}
 				return t.Format(time.DateTime)
 			}
-			w := c.Table()
-			fmt.Fprintln(w, "KEY\tSTATE\tADDED (UTC)\tREPLACED\tRETIRED")
-			for _, k := range all {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", k.ID, k.State, at(k.NotBefore), at(k.NotAfter), at(k.Retired))
-			}
-			return w.Flush()
+			return c.list(asJSON, []any{"KEY", "STATE", "ADDED (UTC)", "REPLACED", "RETIRED"}, func(print row) error {
+				for _, k := range all {
+					if err := print(httpapi.ViewKey(k), k.ID, k.State, at(k.NotBefore), at(k.NotAfter), at(k.Retired)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON for each key")

@@ -3,6 +3,7 @@ package guest
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,23 +56,14 @@ func (c *command) listTenants() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w := c.Table()
-			if !asJSON {
-				fmt.Fprintln(w, "TENANT\tSUSPENDED (UTC)\tREASON")
-			}
-			for _, s := range all {
-				if asJSON {
-					if err := c.PrintLine(tenantLine{s.Tenant, s.Reason, s.At, s.Event}); err != nil {
+			return c.list(asJSON, []any{"TENANT", "SUSPENDED (UTC)", "REASON"}, func(print row) error {
+				for _, s := range all {
+					if err := print(tenantLine{s.Tenant, s.Reason, s.At, s.Event}, s.Tenant, s.At.Format(time.DateTime), strconv.Quote(s.Reason)); err != nil {
 						return err
 					}
-					continue
 				}
-				fmt.Fprintf(w, "%s\t%s\t%q\n", s.Tenant, s.At.Format(time.DateTime), s.Reason)
-			}
-			if asJSON {
 				return nil
-			}
-			return w.Flush()
+			})
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON for each tenant")
