@@ -87,9 +87,16 @@ func (b *Bots) Evaluate(ctx context.Context, r BotRequest) error {
 		b.count(Human, NoAction)
 		return nil
 	}
-	s.Signals = b.signals(ctx, r, seen, s.Fingerprint, s.IP)
+	s.Signals = b.signals(r, seen)
 	if s.Score, err = Score(s.Signals); err != nil {
 		return err
+	}
+	sampled := b.Config.SampleHumans > 0 && isSampled(s.ID, b.Config.SampleHumans)
+	if b.Config.needsHistory(s.Score) || sampled {
+		s.Signals = b.history(ctx, s)
+		if s.Score, err = Score(s.Signals); err != nil {
+			return err
+		}
 	}
 	s.Verdict, s.Action = b.Config.Judge(s.Score, seen.Solved)
 	if s.Action != NoAction && r.Session != "" && b.Challenges.Solved(r.Solution, browser, r.Session, b.Clock()) {
@@ -97,7 +104,7 @@ func (b *Bots) Evaluate(ctx context.Context, r BotRequest) error {
 		s.Verdict, s.Action = b.Config.Judge(s.Score, true)
 	}
 	b.count(s.Verdict, s.Action)
-	if err := b.log(ctx, s, browser, r); err != nil && !b.without("bot", err) {
+	if err := b.log(ctx, s, browser, sampled, r); err != nil && !b.without("bot", err) {
 		return err
 	}
 	switch {
@@ -121,39 +128,55 @@ const historyScores = 5
 // replaysAreCertain is how many replays make the signal 1.
 const replaysAreCertain = 3
 
-func (b *Bots) signals(ctx context.Context, r BotRequest, seen Sighted, fingerprint, ip []byte) (all []BotSignal) {
-	add := func(name string, value, weight float64) {
-		if value > 0 && weight > 0 {
-			all = append(all, BotSignal{name, value, weight})
-		}
+// addSignal appends a signal that counts.
+func addSignal(all []BotSignal, name string, value, weight float64) []BotSignal {
+	if value > 0 && weight > 0 {
+		all = append(all, BotSignal{name, value, weight})
 	}
+	return all
+}
+
+// signals returns the signals but SignalHistory.
+func (b *Bots) signals(r BotRequest, seen Sighted) (all []BotSignal) {
+	add := func(name string, value, weight float64) { all = addSignal(all, name, value, weight) }
 	c := &b.Config
 	add(SignalCadence, over(seen.Events, c.Cadence), c.CadenceWeight)
 	add(SignalCollisions, over(seen.Sessions, c.Sessions), c.SessionsWeight)
 	add(SignalHeaders, r.Anomaly, c.HeadersWeight)
 	add(SignalHoneypot, min(1, float64(seen.Honeypots)), c.HoneypotWeight)
 	add(SignalReplay, min(1, float64(seen.Replays)/replaysAreCertain), c.ReplayWeight)
-	if c.HistoryWeight == 0 {
-		return all
+	return all
+}
+
+// needsHistory reports whether SignalHistory may change the verdict of a score without it,
+// or what is logged. Otherwise the database need not be asked: most requests are those of
+// humans.
+func (c *BotConfig) needsHistory(score float64) bool {
+	return c.HistoryWeight > 0 && score+c.HistoryWeight >= c.ChallengeAt
+}
+
+// history returns the signals of a score with SignalHistory.
+func (b *Bots) history(ctx context.Context, of BotScore) []BotSignal {
+	if b.Config.HistoryWeight == 0 {
+		return of.Signals
 	}
-	scores, err := b.Store.BotScores(ctx, fingerprint, ip, b.Clock().Add(-OffenceLife), historyScores)
+	scores, err := b.Store.BotScores(ctx, of.Fingerprint, of.IP, b.Clock().Add(-OffenceLife), historyScores)
 	if err != nil {
 		b.without("bot", err)
-		return all
+		return of.Signals
 	}
 	sum := 0.0
 	for _, s := range scores {
 		sum += s
 	}
-	add(SignalHistory, sum/historyScores, c.HistoryWeight)
-	return all
+	return addSignal(of.Signals, SignalHistory, sum/historyScores, b.Config.HistoryWeight)
 }
 
 // log appends a score to the log, unless it is that of a human who is not sampled, and an
 // event if it is suspect.
-func (b *Bots) log(ctx context.Context, s BotScore, browser string, r BotRequest) error {
+func (b *Bots) log(ctx context.Context, s BotScore, browser string, sampled bool, r BotRequest) error {
 	if s.Verdict == Human {
-		if b.Config.SampleHumans == 0 || !isSampled(s.ID, b.Config.SampleHumans) {
+		if !sampled {
 			return nil
 		}
 		return b.Store.LogBotScore(ctx, s, "", nil, Trace{})
