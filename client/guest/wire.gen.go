@@ -795,6 +795,15 @@ type WishRequest struct {
 // AcceptLanguage defines model for AcceptLanguage.
 type AcceptLanguage = string
 
+// CampaignMedium defines model for CampaignMedium.
+type CampaignMedium = string
+
+// CampaignName defines model for CampaignName.
+type CampaignName = string
+
+// CampaignSource defines model for CampaignSource.
+type CampaignSource = string
+
 // ChallengeToken defines model for ChallengeToken.
 type ChallengeToken = string
 

@@ -141,15 +141,15 @@ func orEmpty[T any](all []T) []T {
 }
 
 // Hotel describes a property. It is ErrNoProperty if its tenant is suspended.
-func (s *Service) Hotel(ctx context.Context, property, locale, currency string) (View, error) {
+func (s *Service) Hotel(ctx context.Context, property, locale, currency string) (Hotel, View, error) {
 	property, ok := ident.ParseUUID(property)
 	switch {
 	case !ok:
-		return View{}, ErrNoProperty
+		return Hotel{}, View{}, ErrNoProperty
 	case !IsLocale(locale):
-		return View{}, ErrLocale
+		return Hotel{}, View{}, ErrLocale
 	case !isCurrency(currency):
-		return View{}, ErrCurrency
+		return Hotel{}, View{}, ErrCurrency
 	}
 	locale = normalizeLocale(locale)
 	h, v, err := decoded(ctx, s, CacheDetail, "cache:detail:"+property+":"+locale+":"+currency, ErrNoProperty, func(ctx context.Context) (Hotel, error) {
@@ -161,9 +161,9 @@ func (s *Service) Hotel(ctx context.Context, property, locale, currency string) 
 		return h, err
 	})
 	if err != nil {
-		return v, err
+		return h, v, err
 	}
-	return v, s.isVisible(ctx, h.TenantID, ErrNoProperty)
+	return h, v, s.isVisible(ctx, h.TenantID, ErrNoProperty)
 }
 
 // Property returns what other answers need of a property. It is ErrNoProperty if its

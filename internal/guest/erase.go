@@ -48,6 +48,7 @@ func (s *Service) Erase(ctx context.Context, session string) (Erased, error) {
 	if err := s.Hot.BlockMirror(ctx, id); err != nil {
 		return Erased{}, err
 	}
+	s.observed.drop(id)
 	e, answers, err := s.Store.Erase(ctx, id)
 	if err != nil {
 		return Erased{}, err

@@ -62,22 +62,23 @@ func NewHandoffs(o HandoffOptions) *Handoffs { return &Handoffs{o} }
 var (
 	ErrDates      = fault.New(fault.Invalid, "checkIn and checkOut: expected dates such as 2026-12-31, checkOut after checkIn")
 	ErrOccupancy  = fault.New(fault.Invalid, "adults and rooms: expected 1 to 99; children: expected 0 to 99")
-	ErrCampaign   = fault.Newf(fault.Invalid, "campaign: expected an object of at most %d bytes", maxCampaign)
+	ErrCampaign   = fault.Newf(fault.Invalid, "campaign: expected an object of at most %d bytes", MaxCampaign)
 	ErrNoSite     = fault.New(fault.NotFound, "no booking site is configured for this tenant")
 	ErrStayLocale = fault.New(fault.Invalid, "locale: expected a language tag such as de-AT, here or in the preferences of the session")
 	ErrStayMoney  = fault.New(fault.Invalid, "currency: expected three capital letters such as EUR, here or in the preferences of the session")
 )
 
 const (
-	maxCampaign = 1 << 10
+	// MaxCampaign is the size of the largest campaign of a handoff in bytes of JSON.
+	MaxCampaign = 1 << 10
 	maxPeople   = 99
 )
 
 // MintRequest is a request for a handoff.
 type MintRequest struct {
 	Tenant, Property string
-	Stay             // Currency and Locale may be "": those of the session
-	Campaign         json.RawMessage
+	Stay                             // Currency and Locale may be "": those of the session
+	Campaign         json.RawMessage // nil: that of the session
 	Visitor          Visitor
 
 	// Denied refuses the handoff, unless the request is a repeated one: ErrHardBlock or a
@@ -106,7 +107,7 @@ func (r *MintRequest) check() error {
 		return ErrStayLocale
 	case !isCurrency(r.Currency):
 		return ErrStayMoney
-	case len(r.Campaign) > maxCampaign || len(r.Campaign) > 0 && r.Campaign[0] != '{':
+	case len(r.Campaign) > MaxCampaign || len(r.Campaign) > 0 && r.Campaign[0] != '{':
 		return ErrCampaign
 	}
 	return nil
@@ -123,6 +124,9 @@ type Minted struct {
 // request, which is stored.
 func (s *Handoffs) Mint(ctx context.Context, m Mutation, preferences Preferences, r MintRequest, answer func(Minted) (Answer, error)) (a Answer, replayed bool, err error) {
 	r.Locale, r.Currency = cmp.Or(r.Locale, preferences.Locale), cmp.Or(r.Currency, preferences.Currency)
+	if r.Campaign == nil && preferences.Campaign != "" {
+		r.Campaign = json.RawMessage(preferences.Campaign)
+	}
 	if err := r.check(); err != nil {
 		return Answer{}, false, err
 	}

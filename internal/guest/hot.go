@@ -61,16 +61,19 @@ type Session struct {
 	Preferences
 }
 
-// Preferences are what a guest has chosen. Empty: nothing.
+// Preferences are what a guest has chosen, and what has brought the guest here. Empty:
+// nothing.
 type Preferences struct {
 	Locale   string // BCP 47, such as de-AT
 	Currency string // ISO 4217, such as EUR
+	Campaign string // JSON object; the last one
 }
 
 // Change replaces those preferences that are not nil.
 type Change struct {
 	Locale   *string `json:"locale"`
 	Currency *string `json:"currency"`
+	Campaign *string `json:"-"`
 }
 
 // Lives of hot state.

@@ -296,10 +296,10 @@ func TestWithoutHot(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.set(always)
-	s, err := p.Session(ctx, v.id)
+	s, err := p.Session(ctx, v.id, guest.Change{})
 	suite.Must(t, "Session", err)
 	suite.Equal(t, "session", s, guest.Session{ID: v.id, Created: v.id.Time()})
-	if s, err := p.Begin(ctx); err != nil || s.ID == "" {
+	if s, err := p.Begin(ctx, guest.Change{}); err != nil || s.ID == "" {
 		t.Errorf("Begin: %v, %v", s, err)
 	}
 	viewed, err := p.Viewed(ctx, v.id)

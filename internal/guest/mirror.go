@@ -187,6 +187,7 @@ func (s *Service) Repair(ctx context.Context) {
 		now := time.Now()
 		s.repairMirrors(ctx, now, &overflowed)
 		_ = s.FlushSeen(ctx) // the next round tries again
+		_ = s.FlushObserved(ctx)
 		if s.mirrors.wantsRefresh() || now.Sub(reconciled) >= reconcileEvery {
 			if err := s.RefreshSuspensions(ctx); err == nil {
 				reconciled = now

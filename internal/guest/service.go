@@ -18,6 +18,8 @@ type Service struct {
 	mirrors *mirrors
 	seen    *seen
 	caching caching
+
+	observed observed
 }
 
 // Options are what a Service needs. Store, Hot, Cookies and Clock are required; a Service
@@ -37,9 +39,9 @@ type Options struct {
 	// Samples say how much of telemetry is published.
 	Samples SampleRates
 
-	// Recorded, if set, is called with the number of page views or funnel events (PageViews,
-	// FunnelEvents) of a request, and whether they are published.
-	Recorded func(kind string, sampled bool, n int)
+	// Recorded, if set, is called with a kind of telemetry, what becomes of it (Published,
+	// SampledOut or Dropped), and the number of items of a request.
+	Recorded func(kind, result string, n int)
 
 	Catalogue Catalogue // nil: every answer is ErrUpstream
 	Campaign  bool      // search results are cached for longer

@@ -12,14 +12,14 @@ import (
 
 // Begin begins a session. Its cookie is its proof, so it exists even if the hot state is
 // unavailable.
-func (s *Service) Begin(ctx context.Context) (Session, error) {
-	return s.Session(ctx, NewID(SessionPrefix, s.Clock()))
+func (s *Service) Begin(ctx context.Context, c Change) (Session, error) {
+	return s.Session(ctx, NewID(SessionPrefix, s.Clock()), c)
 }
 
-// Session returns the session of a cookie that was verified. If its state was lost or is
-// unavailable, it has no preferences.
-func (s *Service) Session(ctx context.Context, id ID) (Session, error) {
-	session, err := s.Hot.Session(ctx, id, Change{})
+// Session returns the session of a cookie that was verified, after it has changed what c
+// has. If its state was lost or is unavailable, it has no preferences.
+func (s *Service) Session(ctx context.Context, id ID, c Change) (Session, error) {
+	session, err := s.Hot.Session(ctx, id, c)
 	if s.without("session", err) {
 		return Session{ID: id, Created: id.Time()}, nil
 	}
@@ -188,7 +188,7 @@ func (s *Service) Clear(ctx context.Context, m Mutation, answer Answer) (Session
 	if err := s.dropHot(ctx, m.Session, keys); !s.without("session", err) && err != nil {
 		return Session{}, Answer{}, false, err
 	}
-	session, err := s.Begin(ctx)
+	session, err := s.Begin(ctx, Change{})
 	return session, a, replayed, err
 }
 

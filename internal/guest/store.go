@@ -27,6 +27,11 @@ type Store interface {
 	// after is nil.
 	Wishes(ctx context.Context, session ID, after *Wish, limit int) ([]Wish, error)
 
+	// AppendEvents appends events of any sessions to the outbox, in their order and in one
+	// transaction. It does not wait for mutations: the events of sessions that have one in
+	// progress are returned as rest.
+	AppendEvents(ctx context.Context, all []SessionEvent) (rest []SessionEvent, err error)
+
 	// Outbox returns the events for a relay.
 	Outbox() outbox.Kept
 	HandoffStore

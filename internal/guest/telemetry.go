@@ -81,16 +81,22 @@ func (e FieldErrors) Error() string {
 type SampleRates struct {
 	PageViews    int `toml:"sample_page_views" doc:"Publish the page views of one in so many sessions. The extension sampledrate of the events says so."`
 	FunnelEvents int `toml:"sample_funnel_events" doc:"Likewise for funnel events."`
+	Searches     int `toml:"sample_searches" doc:"Likewise for searches."`
+	DetailViews  int `toml:"sample_detail_views" doc:"Likewise for views of properties."`
 }
 
-func defaultSampleRates() SampleRates { return SampleRates{PageViews: 1, FunnelEvents: 1} }
+func defaultSampleRates() SampleRates {
+	return SampleRates{PageViews: 1, FunnelEvents: 1, Searches: 1, DetailViews: 1}
+}
 
 // maxSampleRate is the most that the extension sampledrate can say.
 const maxSampleRate = 1<<31 - 1
 
 // Check reports every invalid setting.
 func (r *SampleRates) Check() (problems conf.Problems) {
-	for name, n := range map[string]int{"sample_page_views": r.PageViews, "sample_funnel_events": r.FunnelEvents} {
+	for name, n := range map[string]int{
+		"sample_page_views": r.PageViews, "sample_funnel_events": r.FunnelEvents, "sample_searches": r.Searches, "sample_detail_views": r.DetailViews,
+	} {
 		if n < 1 || n > maxSampleRate {
 			problems.Addf(name, "must be from 1 to %d", maxSampleRate)
 		}
@@ -108,10 +114,16 @@ func isSampled(session ID, rate int) bool {
 	return h.Sum64()%uint64(rate) == 0
 }
 
-// Kinds of telemetry, for Options.Recorded.
+// Kinds of telemetry and its results, for Options.Recorded.
 const (
 	PageViews    = "page-view"
 	FunnelEvents = "funnel"
+	Searches     = "search"
+	DetailViews  = "detail"
+
+	Published  = "published"
+	SampledOut = "sampled-out"
+	Dropped    = "dropped" // the database has been unavailable for too long
 )
 
 // RecordPageViews publishes the page views in items, each a JSON object. answer makes the
@@ -178,7 +190,11 @@ func record[T any](ctx context.Context, s *Service, m Mutation, b batch, items [
 		return answer(ids)
 	})
 	if err == nil && !replayed && s.Recorded != nil {
-		s.Recorded(b.kind, sampled, len(ids))
+		result := SampledOut
+		if sampled {
+			result = Published
+		}
+		s.Recorded(b.kind, result, len(ids))
 	}
 	return a, replayed, err
 }

@@ -1677,6 +1677,10 @@ export interface components {
         CountryPath: string;
         RegionPath: string;
         AcceptLanguage: string;
+        /** @description What has brought the guest here. The session keeps the last campaign; handoffs without one have it. At most 100 characters of each header are kept. */
+        CampaignSource: string;
+        CampaignMedium: string;
+        CampaignName: string;
         XCurrency: string;
         IfNoneMatch: string;
         SearchPath: components["schemas"]["SearchID"];
@@ -1779,7 +1783,12 @@ export interface operations {
     getSession: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description What has brought the guest here. The session keeps the last campaign; handoffs without one have it. At most 100 characters of each header are kept. */
+                "X-Campaign-Source"?: components["parameters"]["CampaignSource"];
+                "X-Campaign-Medium"?: components["parameters"]["CampaignMedium"];
+                "X-Campaign-Name"?: components["parameters"]["CampaignName"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -1819,7 +1828,12 @@ export interface operations {
     beginSession: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description What has brought the guest here. The session keeps the last campaign; handoffs without one have it. At most 100 characters of each header are kept. */
+                "X-Campaign-Source"?: components["parameters"]["CampaignSource"];
+                "X-Campaign-Medium"?: components["parameters"]["CampaignMedium"];
+                "X-Campaign-Name"?: components["parameters"]["CampaignName"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -2110,6 +2124,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description What has brought the guest here. The session keeps the last campaign; handoffs without one have it. At most 100 characters of each header are kept. */
+                "X-Campaign-Source"?: components["parameters"]["CampaignSource"];
+                "X-Campaign-Medium"?: components["parameters"]["CampaignMedium"];
+                "X-Campaign-Name"?: components["parameters"]["CampaignName"];
                 "Accept-Language"?: components["parameters"]["AcceptLanguage"];
                 "X-Currency"?: components["parameters"]["XCurrency"];
             };
@@ -2159,6 +2177,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description What has brought the guest here. The session keeps the last campaign; handoffs without one have it. At most 100 characters of each header are kept. */
+                "X-Campaign-Source"?: components["parameters"]["CampaignSource"];
+                "X-Campaign-Medium"?: components["parameters"]["CampaignMedium"];
+                "X-Campaign-Name"?: components["parameters"]["CampaignName"];
                 "Accept-Language"?: components["parameters"]["AcceptLanguage"];
                 "X-Currency"?: components["parameters"]["XCurrency"];
             };
@@ -2763,6 +2785,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description What has brought the guest here. The session keeps the last campaign; handoffs without one have it. At most 100 characters of each header are kept. */
+                "X-Campaign-Source"?: components["parameters"]["CampaignSource"];
+                "X-Campaign-Medium"?: components["parameters"]["CampaignMedium"];
+                "X-Campaign-Name"?: components["parameters"]["CampaignName"];
                 /**
                  * @description Names the change, so that it happens once: a text in quotes, or the text alone.
                  * @example "5e7ee4a1-0c3a-4a65-8f0b-7d3f9b0c7c0e"

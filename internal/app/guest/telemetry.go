@@ -5,14 +5,13 @@ import (
 	"holdfast/internal/obs"
 )
 
-// countTelemetry returns what counts page views and funnel events.
-func countTelemetry(m *obs.Metrics) func(kind string, sampled bool, n int) {
-	items := m.Counter("holdfast_guest_telemetry_items_total", "Page views and funnel events that were received; with sampling, not all are published.", "kind", "result")
-	results := map[bool]string{true: "published", false: "sampled-out"}
-	for _, kind := range []string{guest.PageViews, guest.FunnelEvents} {
-		for _, result := range results {
+// countTelemetry returns what counts telemetry.
+func countTelemetry(m *obs.Metrics) func(kind, result string, n int) {
+	items := m.Counter("holdfast_guest_telemetry_items_total", "Page views and funnel events that were received, searches and views of properties; with sampling, not all are published.", "kind", "result")
+	for _, kind := range []string{guest.PageViews, guest.FunnelEvents, guest.Searches, guest.DetailViews} {
+		for _, result := range []string{guest.Published, guest.SampledOut, guest.Dropped} {
 			items.WithLabelValues(kind, result)
 		}
 	}
-	return func(kind string, sampled bool, n int) { items.WithLabelValues(kind, results[sampled]).Add(float64(n)) }
+	return func(kind, result string, n int) { items.WithLabelValues(kind, result).Add(float64(n)) }
 }

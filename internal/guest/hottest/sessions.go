@@ -59,6 +59,10 @@ func preferences(_ *testing.T, c *client) {
 	suite.Equal(c.t, "the other", c.session(guest.Change{Currency: new("EUR")}).Preferences, guest.Preferences{Locale: "de-AT", Currency: "EUR"})
 	suite.Equal(c.t, "both", c.session(guest.Change{Locale: new(""), Currency: new("USD")}).Preferences, guest.Preferences{Currency: "USD"})
 	suite.Equal(c.t, "read", c.session(guest.Change{}).Preferences, guest.Preferences{Currency: "USD"})
+	for _, campaign := range []string{`{"source":"a"}`, `{"name":"ä \"b"}`} {
+		suite.Equal(c.t, "campaign", c.session(guest.Change{Campaign: &campaign}).Preferences, guest.Preferences{Currency: "USD", Campaign: campaign})
+		suite.Equal(c.t, "read", c.session(guest.Change{}).Preferences, guest.Preferences{Currency: "USD", Campaign: campaign})
+	}
 	other := newClient(c.t, c.Harness)
 	suite.Equal(c.t, "of another session", other.session(guest.Change{}).Preferences, guest.Preferences{})
 }

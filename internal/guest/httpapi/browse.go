@@ -65,6 +65,8 @@ func (x *exchange) search() error {
 	if begun {
 		x.setCookie(x.session)
 	}
+	q.Page = page
+	x.executed(guest.Executed{SearchID: s.ID, Kind: "list", Query: q, Total: results.Total, Cache: v.State})
 	return x.sendSearch(s, results, page, q.PageSize)
 }
 
@@ -91,6 +93,10 @@ func (x *exchange) searchMap() error {
 	if begun {
 		x.setCookie(x.session)
 	}
+	if err := q.Normalize(); err != nil {
+		return err
+	}
+	x.executed(guest.Executed{Kind: "map", Query: q, Total: pins.Total, Cache: v.State})
 	return x.sendJSON(http.StatusOK, pins)
 }
 
@@ -106,10 +112,10 @@ func (x *exchange) query() (q guest.SearchQuery, begun bool, err error) {
 	}
 	var session guest.Session
 	if begun = x.session == ""; begun {
-		session, err = x.Service.Begin(x.ctx())
+		session, err = x.Service.Begin(x.ctx(), x.campaign())
 		x.session = session.ID
 	} else {
-		session, err = x.Service.Session(x.ctx(), x.session)
+		session, err = x.Service.Session(x.ctx(), x.session, x.campaign())
 	}
 	if err != nil {
 		return q, begun, err
@@ -179,8 +185,12 @@ func (x *exchange) getSearch() error {
 	if err != nil {
 		return err
 	}
+	x.executed(guest.Executed{SearchID: s.ID, Kind: "list", Query: q, Total: results.Total, Cache: v.State})
 	return x.sendSearch(s, results, page, q.PageSize)
 }
+
+// executed publishes a search of the session.
+func (x *exchange) executed(e guest.Executed) { x.Service.Executed(x.traced(), x.session, e) }
 
 // parameters parses the query of the URL, which may have each of the names once.
 func (x *exchange) parameters(names ...string) (url.Values, error) {
@@ -223,7 +233,10 @@ func (x *exchange) getHotel() error {
 	}
 	locale := first(values.Get("locale"), acceptLanguage(x.in.Header), defaultLocale)
 	currency := first(values.Get("currency"), x.in.Header.Get("X-Currency"), defaultCurrency)
-	v, err := x.Service.Hotel(x.traced(), x.route.property, locale, currency)
+	h, v, err := x.Service.Hotel(x.traced(), x.route.property, locale, currency)
+	if err == nil && x.session != "" {
+		x.Service.DetailViewed(x.traced(), x.session, guest.DetailViewed{TenantID: h.TenantID, PropertyID: h.PropertyID, Locale: h.Locale, Currency: h.Currency, Cache: v.State})
+	}
 	return x.sendView(v, err)
 }
 

@@ -68,7 +68,7 @@ func (x *exchange) mint() error {
 		}
 		in.Campaign = json.RawMessage(text)
 	}
-	session, err := x.Service.Session(x.ctx(), x.session)
+	session, err := x.Service.Session(x.ctx(), x.session, x.campaign())
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,10 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"holdfast/internal/guest"
@@ -36,7 +38,7 @@ func (x *exchange) beginSession() error {
 	if x.session != "" {
 		return x.getSession()
 	}
-	s, err := x.Service.Begin(x.ctx())
+	s, err := x.Service.Begin(x.ctx(), x.campaign())
 	if err != nil {
 		return err
 	}
@@ -47,12 +49,30 @@ func (x *exchange) beginSession() error {
 // getSession also renews the cookie, so that a browser keeps it as long as the session is
 // kept.
 func (x *exchange) getSession() error {
-	s, err := x.Service.Session(x.ctx(), x.session)
+	s, err := x.Service.Session(x.ctx(), x.session, x.campaign())
 	if err != nil {
 		return err
 	}
 	x.setCookie(x.session)
 	return x.sendSession(http.StatusOK, s)
+}
+
+// maxCampaign is how many characters of a header about a campaign are kept.
+const maxCampaign = 100
+
+// campaign returns the change of a session by the headers that say which campaign has brought
+// the guest here.
+func (x *exchange) campaign() (c guest.Change) {
+	all := map[string]string{}
+	for _, part := range []string{"Source", "Medium", "Name"} {
+		if text := []rune(strings.ToValidUTF8(x.in.Header.Get("X-Campaign-"+part), "")); len(text) > 0 {
+			all[strings.ToLower(part)] = string(text[:min(len(text), maxCampaign)])
+		}
+	}
+	if text, err := json.Marshal(all); err == nil && len(all) > 0 && len(text) <= guest.MaxCampaign {
+		c.Campaign = new(string(text))
+	}
+	return c
 }
 
 func (x *exchange) setPreferences() error {

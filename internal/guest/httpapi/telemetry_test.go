@@ -73,7 +73,7 @@ func TestSampling(t *testing.T) {
 	s := newServer(t)
 	s.service.Samples = guest.SampleRates{PageViews: 4, FunnelEvents: 1}
 	recorded := map[string]int{}
-	s.service.Recorded = func(kind string, sampled bool, n int) { recorded[fmt.Sprint(kind, sampled)] += n }
+	s.service.Recorded = func(kind, result string, n int) { recorded[kind+" "+result] += n }
 	sampled := 0
 	for range 40 {
 		b, before := s.begin(), len(s.waiting())
@@ -93,7 +93,7 @@ func TestSampling(t *testing.T) {
 			t.Errorf("headers %s", e.Headers)
 		}
 	}
-	if sampled == 0 || sampled == 240 || recorded["page-viewtrue"] != sampled || recorded["page-viewfalse"] != 240-sampled {
+	if sampled == 0 || sampled == 240 || recorded["page-view published"] != sampled || recorded["page-view sampled-out"] != 240-sampled {
 		t.Errorf("%d page views are sampled of 240; counted %v", sampled, recorded)
 	}
 	s.begin().want(202, http.MethodPost, "/telemetry/funnel", batchOf(1, `{"step":"search"}`))

@@ -28,7 +28,7 @@ type mirror struct {
 }
 
 func (v *session) size() int {
-	n := SessionBytes - entryBytes - 30
+	n := SessionBytes - entryBytes - 30 + len(v.Campaign)
 	for _, items := range v.lists {
 		for _, i := range items {
 			n += 48 + len(i.Key) + len(i.Value)
@@ -70,6 +70,9 @@ func (h *Hot) Session(_ context.Context, id guest.ID, change guest.Change) (gues
 	}
 	if change.Currency != nil {
 		v.Currency = *change.Currency
+	}
+	if change.Campaign != nil {
+		v.Campaign = *change.Campaign
 	}
 	result.Preferences = v.Preferences
 	h.keep(s, id, v, now)

@@ -1,32 +1,82 @@
 package postgres
 
 import (
+	"context"
+	"slices"
 	"time"
 
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/guest"
 )
 
-// Positions have the order of the arrays.
-var sqlAppend = pgdb.Statement{Name: "guest.append", SQL: `
-	INSERT INTO bff_consumer.outbox (id, topic, ordering_key, subject, payload, headers, retention_class, created_at)
-	SELECT e.id, e.topic, $1, e.subject, e.payload::json, e.headers::jsonb, e.class, e.at
-	FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::timestamptz[])
-		WITH ORDINALITY AS e(id, topic, subject, payload, headers, class, at, n) ORDER BY e.n`}
+var (
+	// Positions have the order of the arrays.
+	sqlAppend = pgdb.Statement{Name: "guest.append", SQL: `
+		INSERT INTO bff_consumer.outbox (id, topic, ordering_key, subject, payload, headers, retention_class, created_at)
+		SELECT e.id, e.topic, e.key, e.subject, e.payload::json, e.headers::jsonb, e.class, e.at
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::timestamptz[])
+			WITH ORDINALITY AS e(id, topic, key, subject, payload, headers, class, at, n) ORDER BY e.n`}
+	// One that is there was appended before, and the result of the commit was lost.
+	sqlAppendOnce = pgdb.Statement{Name: "guest.append_once", SQL: sqlAppend.SQL + ` ON CONFLICT (id) DO NOTHING`}
+	sqlTryTurns   = pgdb.Statement{Name: "guest.try_turns", SQL: `
+		SELECT coalesce(array_agg(s) FILTER (WHERE pg_try_advisory_xact_lock(hashtextextended(s, 4715332))), '{}') FROM unnest($1::text[]) s`}
+)
 
 // Append implements guest.Tx.
 func (t *tx) Append(events ...guest.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	var ids, topics, subjects, payloads, headers, classes []string
-	var times []time.Time
-	for i := range events {
-		e := &events[i]
-		ids, topics, subjects = append(ids, string(e.ID)), append(topics, e.Type), append(subjects, e.Subject)
-		payloads, headers, classes, times = append(payloads, string(e.Payload)), append(headers, e.Headers(t.trace)), append(classes, e.Retention), append(times, e.At)
+	all := make([]guest.SessionEvent, len(events))
+	for i, e := range events {
+		all[i] = guest.SessionEvent{Session: t.session, Trace: t.trace, Event: e}
 	}
 	t.appended = true
-	_, err := t.t.Exec(sqlAppend, string(t.session), ids, topics, subjects, payloads, headers, classes, times)
+	return appendEvents(t.t, sqlAppend, all)
+}
+
+func appendEvents(t *pgdb.Tx, s pgdb.Statement, all []guest.SessionEvent) error {
+	var ids, topics, keys, subjects, payloads, headers, classes []string
+	var times []time.Time
+	for i := range all {
+		e := &all[i]
+		ids, topics, keys, subjects = append(ids, string(e.ID)), append(topics, e.Type), append(keys, string(e.Session)), append(subjects, e.Subject)
+		payloads, headers, classes, times = append(payloads, string(e.Payload)), append(headers, e.Headers(e.Trace)), append(classes, e.Retention), append(times, e.At)
+	}
+	_, err := t.Exec(s, ids, topics, keys, subjects, payloads, headers, classes, times)
 	return err
+}
+
+// AppendEvents implements guest.Store. It takes the turns of the sessions, like mutations,
+// so that the positions of their events are visible in order.
+func (s *Store) AppendEvents(ctx context.Context, all []guest.SessionEvent) (rest []guest.SessionEvent, err error) {
+	var sessions, turns []string
+	for i := range all {
+		sessions = append(sessions, string(all[i].Session))
+	}
+	slices.Sort(sessions)
+	sessions = slices.Compact(sessions)
+	err = s.db.Tx(ctx, "guest.append_events", func(t *pgdb.Tx) error {
+		turns, rest = nil, nil
+		if _, err := t.QueryRow(sqlTryTurns, []any{sessions}, &turns); err != nil || len(turns) == 0 {
+			rest = all
+			return err
+		}
+		var mine []guest.SessionEvent
+		for _, e := range all {
+			if slices.Contains(turns, string(e.Session)) {
+				mine = append(mine, e)
+			} else {
+				rest = append(rest, e)
+			}
+		}
+		return appendEvents(t, sqlAppendOnce, mine)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, session := range turns {
+		s.waker.Wake(session, "")
+	}
+	return rest, nil
 }

@@ -159,3 +159,28 @@ func TestOneLeader(t *testing.T) {
 	suite.Must(t, "lead", err)
 	drop("afterwards", guest.JobBotScores, 1)
 }
+
+// TestAppendEventsDoesNotWait: events of a session whose mutation is in progress come later.
+func TestAppendEventsDoesNotWait(t *testing.T) {
+	t.Parallel()
+	h := harness(t, testdb.PostgresDatabase(t), nil)
+	now := time.Now()
+	busy, idle := guest.NewID(guest.SessionPrefix, now), guest.NewID(guest.SessionPrefix, now)
+	var all []guest.SessionEvent
+	for _, session := range []guest.ID{busy, idle, busy} {
+		all = append(all, guest.SessionEvent{Session: session, Event: guest.Event{
+			ID: guest.NewID(guest.EventPrefix, now), Type: "test.v1", Subject: "a", Retention: guest.Operational, Payload: []byte(`{}`), At: now,
+		}})
+	}
+	var rest []guest.SessionEvent
+	_, _, err := h.Store.Mutate(t.Context(), guest.Mutation{Session: busy, Key: "a"}, func(guest.Tx) (a guest.Answer, err error) {
+		rest, err = h.Store.AppendEvents(t.Context(), all)
+		return guest.Answer{Status: 200}, err
+	})
+	suite.Must(t, "Mutate", err)
+	suite.Equal(t, "rest", rest, []guest.SessionEvent{all[0], all[2]})
+	rest, err = h.Store.AppendEvents(t.Context(), rest)
+	suite.Must(t, "AppendEvents", err)
+	suite.Equal(t, "rest", len(rest), 0)
+	suite.Equal(t, "events", []int{len(h.Events(t, busy)), len(h.Events(t, idle))}, []int{2, 1})
+}

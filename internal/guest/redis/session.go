@@ -22,19 +22,19 @@ func (h *Hot) sessionKeys(id guest.ID) []string {
 var (
 	//nolint:dupword // Lua
 	scriptSession = rueidis.NewLuaScript(`
-local s = redis.call('HMGET', KEYS[1], 'lastSeenAt', 'localePreference', 'currencyPreference')
+local s = redis.call('HMGET', KEYS[1], 'lastSeenAt', 'localePreference', 'currencyPreference', 'campaign')
 local set = {'lastSeenAt', ARGV[2]}
 if not s[1] then
 	set[3], set[4] = 'createdAt', ARGV[3]
-	s = {ARGV[2], '', ''}
+	s = {ARGV[2]}
 end
 for i = 4, #ARGV, 2 do
 	set[#set + 1], set[#set + 2] = ARGV[i], ARGV[i + 1]
-	if ARGV[i] == 'localePreference' then s[2] = ARGV[i + 1] else s[3] = ARGV[i + 1] end
+	s[({localePreference = 2, currencyPreference = 3, campaign = 4})[ARGV[i]]] = ARGV[i + 1]
 end
 redis.call('HSET', KEYS[1], unpack(set))
 for i = 1, 4 do redis.call('EXPIRE', KEYS[i], ARGV[1]) end
-return {s[1], s[2] or '', s[3] or ''}`)
+return {s[1], s[2] or '', s[3] or '', s[4] or ''}`)
 
 	// The key of an item ends at the first space.
 	//nolint:dupword // Lua
@@ -58,13 +58,16 @@ func (h *Hot) Session(ctx context.Context, id guest.ID, change guest.Change) (s 
 	if change.Currency != nil {
 		args = append(args, "currencyPreference", *change.Currency)
 	}
+	if change.Campaign != nil {
+		args = append(args, "campaign", *change.Campaign)
+	}
 	err = h.script(ctx, "session", scriptSession, h.sessionKeys(id)[:4], args, func(r rueidis.RedisResult) error {
 		fields, err := r.AsStrSlice()
 		if err != nil {
 			return err
 		}
 		seen, err := moment(fields[0])
-		s = guest.Session{ID: id, Created: id.Time(), LastSeen: seen, Preferences: guest.Preferences{Locale: fields[1], Currency: fields[2]}}
+		s = guest.Session{ID: id, Created: id.Time(), LastSeen: seen, Preferences: guest.Preferences{Locale: fields[1], Currency: fields[2], Campaign: fields[3]}}
 		return err
 	})
 	return s, err

@@ -9,7 +9,7 @@ import (
 )
 
 func faultChecks() []check {
-	return []check{{"Mutate", mutateFails}, {"Consume", consumeFails}}
+	return []check{{"Mutate", mutateFails}, {"Consume", consumeFails}, {"AppendEvents", appendEventsFails}}
 }
 
 // mutateFails: a mutation whose engine fails at any point has no effect, or all of it if
@@ -68,4 +68,20 @@ func retentionFails(t *testing.T, u *user) {
 			return drop, func(what string) { suite.Equal(t, what+": entries", len(u.wishes(10)), 0) }
 		})
 	}
+}
+
+// appendEventsFails: events that are appended again after any failure are there once.
+func appendEventsFails(t *testing.T, u *user) {
+	trip := &suite.Trip{}
+	u = newUser(t, u.h.Faulty(t, trip.Fault))
+	events := 0
+	trip.FailEach(t, "events", func() (func() error, func(string)) {
+		all := []guest.SessionEvent{{Session: u.session, Event: u.event(clock.System())}, {Session: u.session, Event: u.event(clock.System())}}
+		run := func() error { _, err := u.h.Store.AppendEvents(t.Context(), all); return err }
+		return run, func(what string) {
+			suite.Must(t, what+": again", run())
+			events += len(all)
+			suite.Equal(t, what+": events", len(u.h.Events(t, u.session)), events)
+		}
+	})
 }

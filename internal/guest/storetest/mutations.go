@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"holdfast/internal/clock"
 	"holdfast/internal/fault"
@@ -23,6 +24,7 @@ func mutationChecks() []check {
 		{"EverythingOrNothing", everythingOrNothing},
 		{"EventsInOrder", eventsInOrder},
 		{"ManyEvents", manyEvents},
+		{"EventsOfSessions", eventsOfSessions},
 		{"Storm", storm},
 		{"TimeOfTheDatabase", timeOfTheDatabase},
 	}
@@ -201,4 +203,35 @@ func timeOfTheDatabase(_ *testing.T, u *user) {
 		}
 		return nil
 	})
+}
+
+// eventsOfSessions: events that belong to no mutation are appended in the order of their
+// sessions, each with its trace.
+func eventsOfSessions(_ *testing.T, u *user) {
+	other := u.other()
+	var all []guest.SessionEvent
+	want := map[guest.ID][]guest.ID{}
+	for i := range 6 {
+		of := []*user{u, other}[i%2]
+		e := guest.SessionEvent{Session: of.session, Event: of.event(clock.System().Truncate(time.Microsecond))}
+		if i == 0 {
+			e.Trace = traced
+		}
+		all, want[of.session] = append(all, e), append(want[of.session], e.ID)
+	}
+	rest, err := u.h.Store.AppendEvents(u.t.Context(), all)
+	suite.Must(u.t, "AppendEvents", err)
+	suite.Equal(u.t, "rest", len(rest), 0)
+	for session, ids := range want {
+		var got []guest.ID
+		for _, e := range u.h.Events(u.t, session) {
+			got = append(got, e.ID)
+		}
+		suite.Equal(u.t, "events", got, ids)
+	}
+	suite.Equal(u.t, "event", u.h.Events(u.t, u.session)[0].At, all[0].At.UTC())
+	suite.Equal(u.t, "headers", all[0].Headers(traced), `{"traceparent":"`+traced.Parent+`","tracestate":"a=b\"\\,c=d"}`)
+	rest, err = u.h.Store.AppendEvents(u.t.Context(), nil)
+	suite.Must(u.t, "AppendEvents without events", err)
+	suite.Equal(u.t, "rest", len(rest), 0)
 }

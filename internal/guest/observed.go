@@ -1,0 +1,152 @@
+package guest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"holdfast/internal/fault"
+)
+
+// SessionEvent is an event of a session that belongs to no mutation.
+type SessionEvent struct {
+	Session ID
+	Trace   Trace
+	Event
+}
+
+// observed has what the service has observed itself until the database has it: requests
+// that change nothing do not wait for the database, and succeed without it. What a process
+// that is killed has observed in the last second is lost.
+type observed struct {
+	flushing sync.Mutex // so that the events of a session stay in order
+
+	mu     sync.Mutex
+	events []SessionEvent
+}
+
+const (
+	maxObserved  = 10_000 // while the database is unavailable
+	observedStep = 500    // events in a transaction
+)
+
+// add returns false if there are too many.
+func (o *observed) add(e SessionEvent) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.events) >= maxObserved {
+		return false
+	}
+	o.events = append(o.events, e)
+	return true
+}
+
+// take returns the first events.
+func (o *observed) take() (some []SessionEvent) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := min(len(o.events), observedStep)
+	some = slices.Clone(o.events[:n])
+	o.events = slices.Delete(o.events, 0, n)
+	return some
+}
+
+// put returns events to the beginning.
+func (o *observed) put(some []SessionEvent) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.events = append(some, o.events...)
+}
+
+// drop deletes the events of a session.
+func (o *observed) drop(session ID) {
+	o.flushing.Lock() // those that were taken are in the database, or here again
+	defer o.flushing.Unlock()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.events = slices.DeleteFunc(o.events, func(e SessionEvent) bool { return e.Session == session })
+}
+
+// Executed is a search that a guest has executed.
+type Executed struct {
+	SearchID ID          `json:"searchId,omitempty"` // "": on the map
+	Kind     string      `json:"kind"`               // list or map
+	Query    SearchQuery `json:"query"`              // without Text, in which guests may write anything
+	HasText  bool        `json:"hasText"`
+	Total    int         `json:"total"`
+	Cache    CacheState  `json:"cache"`
+}
+
+// Executed publishes that a guest has searched. The query is normalized.
+func (s *Service) Executed(ctx context.Context, session ID, e Executed) {
+	e.HasText, e.Query.Text = e.Query.Text != "", ""
+	s.observe(ctx, Searches, session, "search.executed.v1", string(cmp.Or(e.SearchID, session)), s.Samples.Searches, e)
+}
+
+// DetailViewed is a property whose page a guest has seen.
+type DetailViewed struct {
+	TenantID   string     `json:"tenantId"`
+	PropertyID string     `json:"propertyId"`
+	Locale     string     `json:"locale"`
+	Currency   string     `json:"currency"`
+	Cache      CacheState `json:"cache"`
+}
+
+// DetailViewed publishes that a guest has seen the page of a property.
+func (s *Service) DetailViewed(ctx context.Context, session ID, v DetailViewed) {
+	s.observe(ctx, DetailViews, session, "detail.viewed.v1", v.PropertyID, s.Samples.DetailViews, v)
+}
+
+// observe publishes an event of a session soon.
+func (s *Service) observe(ctx context.Context, kind string, session ID, topic, subject string, rate int, v any) {
+	result := SampledOut
+	if isSampled(session, rate) {
+		e, err := observedEvent(session, topic, subject, rate, v, s.Clock())
+		result = Published
+		if err != nil || !s.observed.add(SessionEvent{session, TraceOf(ctx), e}) {
+			result = Dropped
+		}
+	}
+	if s.Recorded != nil {
+		s.Recorded(kind, result, 1)
+	}
+}
+
+func observedEvent(session ID, topic, subject string, rate int, v any, now time.Time) (Event, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return Event{}, fault.Wrap(fault.Internal, "encode an event", err)
+	}
+	now = now.UTC().Truncate(time.Microsecond)
+	e := Event{
+		ID: NewID(EventPrefix, now), Type: topics + topic, Subject: subject, Retention: Operational, At: now,
+		Payload: slices.Concat([]byte(`{"sessionId":"`+session+`",`), text[1:]),
+	}
+	if rate > 1 {
+		e.SampleRate = rate
+	}
+	return e, nil
+}
+
+// FlushObserved writes to the database what was observed.
+func (s *Service) FlushObserved(ctx context.Context) error {
+	s.observed.flushing.Lock()
+	defer s.observed.flushing.Unlock()
+	for {
+		some := s.observed.take()
+		if len(some) == 0 {
+			return nil
+		}
+		rest, err := s.Store.AppendEvents(ctx, some)
+		if err != nil {
+			rest = some
+		}
+		s.observed.put(rest)
+		if err != nil || len(rest) > 0 {
+			return err
+		}
+	}
+}
