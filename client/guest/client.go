@@ -162,7 +162,8 @@ func (c *Client) RemoveWish(ctx context.Context, property PropertyID) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: "/wishlist/" + url.PathEscape(property), key: NewKey()}, nil)
 }
 
-// Mint mints a handoff to the booking site of a tenant.
+// Mint mints a handoff to the booking site of a tenant. If the server takes the browser for a bot,
+// Mint solves its challenge, which takes some milliseconds of CPU time.
 func (c *Client) Mint(ctx context.Context, tenant TenantID, property PropertyID, r MintRequest) (m Minted, err error) {
 	return m, c.do(ctx, call{
 		method: http.MethodPost, path: "/handoff/" + url.PathEscape(tenant) + "/" + url.PathEscape(property), body: r, key: NewKey(),
@@ -192,15 +193,25 @@ func (c *Client) RecordFunnelEvents(ctx context.Context, items []FunnelEvent) ([
 	return ids.Ids, err
 }
 
-// do sends a request. If the server requires a session, it begins one and sends the request again.
+// do sends a request. If the server requires a session, it begins one, and if it takes the browser
+// for a bot, it solves the challenge; then it sends the request again.
 func (c *Client) do(ctx context.Context, r call, into any) error {
-	err := c.send(ctx, r, into)
-	if errors.Is(err, CodeSessionRequired) {
-		if _, err = c.Begin(ctx); err == nil {
-			err = c.send(ctx, r, into)
+	for begun := false; ; {
+		err := c.send(ctx, r, into)
+		refused, ok := errors.AsType[*Error](err)
+		switch {
+		case ok && refused.Code == CodeSessionRequired && !begun:
+			begun = true
+			_, err = c.Begin(ctx)
+		case ok && refused.Code == CodeChallengeRequired && refused.Challenge != nil && r.solution == "":
+			r.solution, err = solve(ctx, refused.Challenge.Text, refused.Challenge.Bits)
+		default:
+			return err
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return err
 }
 
 // pages iterates over the items of pages. read reads the page of a cursor.

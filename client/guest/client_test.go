@@ -60,18 +60,24 @@ func start(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	return &site{binary.Start(t, t.TempDir(), "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATES__TELEMETRY=1", "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0",
+		"HOLDFAST_GUEST__BOTS__ENABLED=true", "HOLDFAST_GUEST__BOTS__HONEYPOT=offers", "HOLDFAST_GUEST__BOTS__HEADERS_WEIGHT=0", "HOLDFAST_GUEST__BOTS__CHALLENGE_BITS=10",
 		"HOLDFAST_GUEST__HANDOFF_URL=https://book.example/{tenantId}/{propertyId}#{token}"), d}
 }
 
 // wire is a transport that counts requests and can replace responses by errors.
 type wire struct {
-	next http.RoundTripper
-	sent atomic.Int64
-	lose func(*http.Request) error // may be nil
+	agent string // User-Agent; "": that of Go
+	next  http.RoundTripper
+	sent  atomic.Int64
+	lose  func(*http.Request) error // may be nil
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.sent.Add(1)
+	if w.agent != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("User-Agent", w.agent)
+	}
 	resp, err := w.next.RoundTrip(r)
 	if err != nil || w.lose == nil {
 		return resp, err
@@ -168,7 +174,7 @@ func TestClient(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, test := range map[string]func(*testing.T, *site){
-		"session": testSession, "wishlist": testWishlist, "handoff": testHandoff, "telemetry": testTelemetry, "catalogue": testCatalogue, "lost answers": testLostAnswers, "errors": testErrors, "rate limit": testRateLimit,
+		"session": testSession, "wishlist": testWishlist, "handoff": testHandoff, "challenge": testChallenge, "telemetry": testTelemetry, "catalogue": testCatalogue, "lost answers": testLostAnswers, "errors": testErrors, "rate limit": testRateLimit,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -298,6 +304,34 @@ func testHandoff(t *testing.T, s *site) {
 	}
 	if all := collect(t, c.Handoffs(ctx)); len(all) != 1 || all[0].Status != guest.StatusConsumed {
 		t.Errorf("%+v", all)
+	}
+}
+
+// testChallenge: a browser that follows a link that only bots see has to solve a challenge.
+func testChallenge(t *testing.T, s *site) {
+	c, w := s.browser(t)
+	w.agent = "Mozilla/5.0 of a bot"
+	ctx := t.Context()
+	must[guest.Session](t)(c.Begin(ctx))
+	honeypot, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/bff/consumer/v1/offers", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	honeypot.Header.Set("User-Agent", w.agent)
+	resp, err := http.DefaultClient.Do(honeypot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _ = resp.Body.Close(); resp.StatusCode != http.StatusNotFound {
+		t.Fatalf("the honeypot: %s", resp.Status)
+	}
+	sent := w.sent.Load()
+	if m := must[guest.Minted](t)(c.Mint(ctx, tenant, property, stay())); m.Token == "" || w.sent.Load() != sent+2 {
+		t.Errorf("%+v after %d requests", m, w.sent.Load()-sent)
+	}
+	must[guest.Minted](t)(c.Mint(ctx, tenant, property, stay()))
+	if n := w.sent.Load(); n != sent+3 {
+		t.Errorf("%d requests: there is another challenge within 15 minutes", n-sent)
 	}
 }
 

@@ -18,6 +18,9 @@
 // The client retries what is safe to repeat: requests that a rate limit refused, and after a
 // 408, 502, 503, 504 or a network error reads and changes with an idempotency key.
 //
+// A Client begins a session when a request needs one, and solves the challenge with which the server
+// tells browsers from bots.
+//
 // The types of requests and responses are generated from the server's OpenAPI
 // description, which it serves at /bff/consumer/v1/openapi.json.
 package guest

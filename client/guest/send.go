@@ -39,6 +39,8 @@ type call struct {
 	body   any    // nil: none
 	key    string // idempotency key; "": none
 
+	solution string // of a challenge; "": none
+
 	// idempotent requests are safe to repeat without a key if the result of the first is
 	// unknown.
 	idempotent bool
@@ -102,6 +104,9 @@ func (t *transport) request(ctx context.Context, r call, body []byte) (*http.Req
 	}
 	if r.key != "" {
 		req.Header.Set("Idempotency-Key", strconv.Quote(r.key))
+	}
+	if r.solution != "" {
+		req.Header.Set("X-Challenge-Token", r.solution)
 	}
 	if t.tokens != nil {
 		token, err := t.tokens(ctx)

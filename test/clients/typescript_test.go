@@ -58,7 +58,8 @@ func TestTypeScript(t *testing.T) {
 		"HOLDFAST_EXTSTORAGE__DRY_RUN_TIME=1ns")
 	limited := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true",
 		"HOLDFAST_EXTSTORAGE__RATES__WRITES_PER_MINUTE=30", "HOLDFAST_EXTSTORAGE__RATES__WRITE_BURST=1")
-	guests := binary.Start(t, t.TempDir(), "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}")
+	guests := binary.Start(t, t.TempDir(), "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}",
+		"HOLDFAST_GUEST__BOTS__ENABLED=true", "HOLDFAST_GUEST__BOTS__HONEYPOT=offers", "HOLDFAST_GUEST__BOTS__HEADERS_WEIGHT=0", "HOLDFAST_GUEST__BOTS__CHALLENGE_BITS=10")
 	env := []string{
 		"INSTALL=" + install,
 		"BASE_URL=" + free.URL, "TOKEN=" + token(free),

@@ -1,7 +1,9 @@
 import createFetch, { type Client as Fetch } from "openapi-fetch";
 
-import { pause } from "./send.js";
-import type { components, paths } from "./guest-schema.js";
+import { solve } from "./challenge.js";
+import { newKey } from "./key.js";
+import { isLost, retry } from "./send.js";
+import type { components, operations, paths } from "./guest-schema.js";
 
 export type { components, operations, paths } from "./guest-schema.js";
 
@@ -12,7 +14,12 @@ export type Viewed = Schemas["Viewed"];
 export type Searched = Schemas["Searched"];
 export type SearchQuery = Schemas["SearchQuery"];
 export type SearchResults = Schemas["SearchResults"];
+export type MapQuery = Schemas["MapQuery"];
+export type Pins = Schemas["Pins"];
 export type Hotel = Schemas["Hotel"];
+export type Availability = Schemas["Availability"];
+export type Facets = Schemas["Facets"];
+export type Brand = Schemas["Brand"];
 export type Wish = Schemas["Wish"];
 export type WishRequest = Schemas["WishRequest"];
 export type MintRequest = Schemas["MintRequest"];
@@ -36,6 +43,12 @@ export interface CallOptions {
   signal?: AbortSignal;
 }
 
+/** The locale and the currency of an answer. Without them, the browser's language decides. */
+export interface HotelOptions extends CallOptions, NonNullable<operations["getHotel"]["parameters"]["query"]> {}
+
+/** The dates of a stay, YYYY-MM-DD, and who stays: 2 adults, no children and one room if left out. */
+export type Nights = operations["getAvailability"]["parameters"]["query"];
+
 /** A request that the server refused. */
 export class GuestError extends Error {
   override readonly name = "GuestError";
@@ -46,6 +59,8 @@ export class GuestError extends Error {
   readonly retriable: boolean;
   /** What is wrong with parts of the body. */
   readonly errors: readonly Schemas["FieldError"][];
+  /** With challenge-required: what to solve. The client has tried once. */
+  readonly challenge: Schemas["Problem"]["challenge"];
   readonly requestId: string | undefined;
   /** Seconds after which the same request may succeed. */
   readonly retryAfter: number | undefined;
@@ -57,6 +72,7 @@ export class GuestError extends Error {
     this.status = response.status;
     this.retriable = problem?.retriable ?? false;
     this.errors = problem?.errors ?? [];
+    this.challenge = problem?.challenge;
     this.requestId = problem?.requestId;
     const after = response.headers.get("Retry-After") ?? "";
     this.retryAfter = /^\d+$/.test(after) ? Number(after) : undefined;
@@ -79,15 +95,13 @@ export function createGuestClient(options: GuestOptions): GuestClient {
 export class GuestClient {
   /** A typed client of the whole API by paths. It does not retry and does not throw. */
   readonly raw: Fetch<paths>;
-  readonly #retries: number;
-  readonly #maxWait: number;
+  readonly #limits: { retries: number; maxWait: number };
 
   constructor({ baseUrl, retries = 3, maxWait = 60, fetch }: GuestOptions) {
     if (typeof baseUrl !== "string" || !/^https?:\/\/[^/?#]+[^?#]*$/.test(baseUrl) || baseUrl.includes("/bff/consumer/v1")) {
       throw new TypeError(`baseUrl ${JSON.stringify(baseUrl)}: expected http:// or https:// and a host, without /bff/consumer/v1`);
     }
-    this.#retries = retries;
-    this.#maxWait = maxWait;
+    this.#limits = { retries, maxWait };
     this.raw = createFetch<paths>({ baseUrl, credentials: "include", fetch: fetch ?? ((request) => globalThis.fetch(request)) });
   }
 
@@ -107,7 +121,7 @@ export class GuestClient {
 
   /** Deletes what the session has and begins another one. */
   async clear({ signal }: CallOptions = {}): Promise<void> {
-    const params = newKey();
+    const params = keyed();
     await this.#send(signal, () => this.raw.POST("/bff/consumer/v1/session/clear", { params, ...withSignal(signal) }));
   }
 
@@ -135,55 +149,77 @@ export class GuestClient {
     return this.#send(signal, () => this.raw.GET("/bff/consumer/v1/search/{srsId}", { params: { path: { srsId }, query: { page } }, ...withSignal(signal) }));
   }
 
-  hotel(propertyId: string, { signal }: CallOptions = {}): Promise<Hotel> {
-    return this.#send(signal, () => this.raw.GET("/bff/consumer/v1/hotels/{propertyId}", { params: { path: { propertyId } }, ...withSignal(signal) }));
+  /** Returns the properties in a part of the map. */
+  searchMap(body: MapQuery, { signal }: CallOptions = {}): Promise<Pins> {
+    return this.#send(signal, () => this.raw.POST("/bff/consumer/v1/search/map", { body, ...withSignal(signal) }));
+  }
+
+  hotel(propertyId: string, { signal, ...query }: HotelOptions = {}): Promise<Hotel> {
+    return this.#send(signal, () => this.raw.GET("/bff/consumer/v1/hotels/{propertyId}", { params: { path: { propertyId }, query }, ...withSignal(signal) }));
+  }
+
+  /** Returns what a property offers for a stay. */
+  availability(propertyId: string, query: Nights, { signal }: CallOptions = {}): Promise<Availability> {
+    const params = { path: { propertyId }, query };
+    return this.#send(signal, () => this.raw.GET("/bff/consumer/v1/hotels/{propertyId}/availability", { params, ...withSignal(signal) }));
+  }
+
+  /** Returns by what a search in a region can be limited. */
+  facets(country: string, region: string, { signal }: CallOptions = {}): Promise<Facets> {
+    const params = { path: { country, region } };
+    return this.#send(signal, () => this.raw.GET("/bff/consumer/v1/facets/{country}/{region}", { params, ...withSignal(signal) }));
+  }
+
+  /** Returns how a tenant presents itself. */
+  brand(tenantId: string, { signal }: CallOptions = {}): Promise<Brand> {
+    return this.#send(signal, () => this.raw.GET("/bff/consumer/v1/brands/{tenantId}/peek", { params: { path: { tenantId } }, ...withSignal(signal) }));
   }
 
   /** Yields the wishlist, newest first. */
-  async *wishlist({ signal }: CallOptions = {}): AsyncGenerator<Wish, void, void> {
-    for (let cursor: string | undefined; ; ) {
-      const query = cursor === undefined ? {} : { cursor };
-      const page = await this.#send(signal, () => this.raw.GET("/bff/consumer/v1/wishlist", { params: { query }, ...withSignal(signal) }));
-      yield* page.items;
-      if (page.nextCursor === null) {
-        return;
-      }
-      cursor = page.nextCursor;
-    }
+  wishlist({ signal }: CallOptions = {}): AsyncGenerator<Wish, void, void> {
+    return pages((query) => this.#send(signal, () => this.raw.GET("/bff/consumer/v1/wishlist", { params: { query }, ...withSignal(signal) })));
   }
 
   /** Adds a property to the wishlist. One that is there already does not change. */
   addWish(body: WishRequest, { signal }: CallOptions = {}): Promise<Wish> {
-    const params = newKey();
+    const params = keyed();
     return this.#send(signal, () => this.raw.POST("/bff/consumer/v1/wishlist", { params, body, ...withSignal(signal) }));
   }
 
   /** Replaces the note of a property on the wishlist. An empty one removes it. */
   setNote(propertyId: string, note: string, { signal }: CallOptions = {}): Promise<Wish> {
-    const params = { path: { propertyId }, ...newKey() };
+    const params = { path: { propertyId }, ...keyed() };
     return this.#send(signal, () => this.raw.PATCH("/bff/consumer/v1/wishlist/{propertyId}", { params, body: { note }, ...withSignal(signal) }));
   }
 
   async removeWish(propertyId: string, { signal }: CallOptions = {}): Promise<void> {
-    const params = { path: { propertyId }, ...newKey() };
+    const params = { path: { propertyId }, ...keyed() };
     await this.#send(signal, () => this.raw.DELETE("/bff/consumer/v1/wishlist/{propertyId}", { params, ...withSignal(signal) }));
   }
 
-  /** Mints a handoff. Then send the guest to its redirectUrl. */
+  /** Mints a handoff. Then send the guest to its redirectUrl. If the server takes the browser for a bot, this solves its challenge. */
   mint(tenantId: string, propertyId: string, body: MintRequest, { signal }: CallOptions = {}): Promise<Minted> {
-    const params = { path: { tenantId, propertyId }, ...newKey() };
-    return this.#send(signal, () => this.raw.POST("/bff/consumer/v1/handoff/{tenantId}/{propertyId}", { params, body, ...withSignal(signal) }));
+    const { header } = keyed();
+    return this.#send(signal, (solved) => {
+      const params = { path: { tenantId, propertyId }, header: { ...header, ...solved } };
+      return this.raw.POST("/bff/consumer/v1/handoff/{tenantId}/{propertyId}", { params, body, ...withSignal(signal) });
+    });
+  }
+
+  /** Yields the handoffs of the session, newest first. */
+  handoffs({ signal }: CallOptions = {}): AsyncGenerator<Handoff, void, void> {
+    return pages((query) => this.#send(signal, () => this.raw.GET("/bff/consumer/v1/handoff", { params: { query }, ...withSignal(signal) })));
   }
 
   /** Publishes 1 to 50 page views and returns their IDs. */
   async recordPageViews(items: PageView[], { signal }: CallOptions = {}): Promise<string[]> {
-    const params = newKey();
+    const params = keyed();
     return (await this.#send(signal, () => this.raw.POST("/bff/consumer/v1/telemetry/page-view", { params, body: { items }, ...withSignal(signal) }))).ids;
   }
 
   /** Publishes 1 to 50 steps towards a booking and returns their IDs. */
   async recordFunnelEvents(items: FunnelEvent[], { signal }: CallOptions = {}): Promise<string[]> {
-    const params = newKey();
+    const params = keyed();
     return (await this.#send(signal, () => this.raw.POST("/bff/consumer/v1/telemetry/funnel", { params, body: { items }, ...withSignal(signal) }))).ids;
   }
 
@@ -191,36 +227,46 @@ export class GuestClient {
    * Sends a request, and again after a refusal that passes or a lost connection. All requests are safe to repeat: those that are
    * not by themselves have an idempotency key, which stays the same. Without a session, it begins one first.
    */
-  async #send<T>(signal: AbortSignal | undefined, request: () => Promise<Result<T>>, begins = true): Promise<T> {
-    for (let left = this.#retries; ; ) {
-      let wait = 0;
-      let result: Result<T> | undefined;
-      try {
-        result = await request();
-      } catch (e) {
-        // fetch reports a failed connection as a TypeError.
-        if (!(e instanceof TypeError) || left <= 0) {
-          throw e;
+  #send<T>(signal: AbortSignal | undefined, request: (solved: Solved) => Promise<Result<T>>, begins = true): Promise<T> {
+    const solved: Solved = {};
+    const attempt = async (): Promise<T> => {
+      for (;;) {
+        const { data, error, response } = await request(solved);
+        if (response.ok) {
+          return data as T;
         }
-      }
-      if (result?.response.ok) {
-        return result.data as T;
-      }
-      if (result) {
-        const e = new GuestError(result.response, result.error);
+        const e = new GuestError(response, error);
         if (e.code === "session-required" && begins) {
           begins = false;
           await this.begin(withSignal(signal));
-          continue;
-        }
-        wait = e.retryAfter ?? 0;
-        if (!e.retriable || wait > this.#maxWait || left <= 0) {
+        } else if (e.challenge && !solved["X-Challenge-Token"]) {
+          solved["X-Challenge-Token"] = await solve(e.challenge, signal);
+        } else {
           throw e;
         }
       }
-      // The random part spreads the retries of clients that were refused at the same time.
-      await pause(wait * 1000 + Math.random() * 250 * 2 ** (this.#retries - left--), signal);
+    };
+    return retry(this.#limits, signal, attempt, (e) => {
+      if (e instanceof GuestError) {
+        return e.retriable ? (e.retryAfter ?? 0) : undefined;
+      }
+      return isLost(e) ? 0 : undefined;
+    });
+  }
+}
+
+/** The header with the solution of a challenge. */
+type Solved = { "X-Challenge-Token"?: string };
+
+/** Yields the items of pages. read reads that of a cursor. */
+async function* pages<T>(read: (query: { cursor?: string }) => Promise<{ items: T[]; nextCursor: string | null }>): AsyncGenerator<T, void, void> {
+  for (let query: { cursor?: string } = {}; ; ) {
+    const page = await read(query);
+    yield* page.items;
+    if (page.nextCursor === null) {
+      return;
     }
+    query = { cursor: page.nextCursor };
   }
 }
 
@@ -228,6 +274,6 @@ function withSignal(signal: AbortSignal | undefined): { signal?: AbortSignal } {
   return signal ? { signal } : {};
 }
 
-function newKey(): { header: { "Idempotency-Key": string } } {
-  return { header: { "Idempotency-Key": crypto.randomUUID() } };
+function keyed(): { header: { "Idempotency-Key": string } } {
+  return { header: { "Idempotency-Key": newKey() } };
 }

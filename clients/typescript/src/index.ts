@@ -1,5 +1,6 @@
 import createFetch, { type Client as Fetch } from "openapi-fetch";
 
+import { newKey } from "./key.js";
 import { pause, send } from "./send.js";
 import type { components, operations, paths } from "./schema.js";
 
@@ -402,9 +403,4 @@ type Defined<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
 /** Returns the object without members that are undefined. */
 function defined<T extends object>(o: T): Defined<T> {
   return Object.fromEntries(Object.entries(o).filter(([, v]) => v !== undefined)) as Defined<T>;
-}
-
-/** Returns a unique idempotency key. It need not be secret, and globalThis.crypto is missing in Node 18 and on pages without TLS. */
-function newKey(): string {
-  return Array.from({ length: 4 }, () => Math.random().toString(36).slice(2, 12)).join("");
 }

@@ -26,30 +26,56 @@ export async function send<T>(
   signal: AbortSignal | undefined,
   request: (headers: Record<string, string>) => Promise<Result>,
 ): Promise<T> {
-  for (let left = o.retries; ; left--) {
-    const token = typeof o.token === "string" ? o.token : await o.token();
-    let wait: number;
-    try {
+  let sent = false;
+  return retry(
+    o,
+    signal,
+    async () => {
+      sent = false;
+      const token = typeof o.token === "string" ? o.token : await o.token();
+      sent = true;
       const { data, error, response } = await request({ Authorization: `Bearer ${token}` });
       if (response.ok) {
         return (data === undefined ? undefined : o.parse(data as string)) as T;
       }
-      const e = new HoldfastError(response, error);
-      const again = e.retryAfter !== undefined && e.retryAfter <= o.maxWait && (e.status === 429 || (e.status === 503 && idempotent));
-      if (!again || left <= 0) {
-        throw e;
+      throw new HoldfastError(response, error);
+    },
+    (e) => {
+      if (e instanceof HoldfastError) {
+        return e.status === 429 || (e.status === 503 && idempotent) ? e.retryAfter : undefined;
       }
-      wait = e.retryAfter ?? 0;
+      return sent && idempotent && isLost(e) ? 0 : undefined;
+    },
+  );
+}
+
+/**
+ * Calls attempt until it succeeds. waits returns the seconds to wait after an error before the next attempt, at least; undefined:
+ * there is none.
+ */
+export async function retry<T>(
+  o: { retries: number; maxWait: number },
+  signal: AbortSignal | undefined,
+  attempt: () => Promise<T>,
+  waits: (e: unknown) => number | undefined,
+): Promise<T> {
+  for (let failed = 0; ; failed++) {
+    try {
+      return await attempt();
     } catch (e) {
-      // fetch reports a failed connection as a TypeError.
-      if (!(e instanceof TypeError) || !idempotent || left <= 0) {
+      const wait = waits(e);
+      if (wait === undefined || wait > o.maxWait || failed >= o.retries) {
         throw e;
       }
-      wait = 0;
+      // The random part spreads the retries of clients that were refused at the same time.
+      await pause(wait * 1000 + Math.random() * 250 * 2 ** failed, signal);
     }
-    // The random part spreads the retries of clients that were refused at the same time.
-    await pause(wait * 1000 + Math.random() * 250 * 2 ** (o.retries - left), signal);
   }
+}
+
+/** Reports whether there was no response. fetch reports a failed connection as a TypeError. */
+export function isLost(e: unknown): boolean {
+  return e instanceof TypeError;
 }
 
 /** Resolves after so many milliseconds, or rejects with the signal's reason. */

@@ -7,18 +7,26 @@ let next = null; // the following page of the search: its ID and number
 // key returns a new idempotency key.
 const key = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), b => b.toString(16).padStart(2, '0')).join('');
 
-// call sends a request and returns its answer; an error has the code of the problem.
+// call sends a request and returns its answer; an error has the code of the problem. What may succeed later is sent
+// again: all requests are safe to repeat.
 async function call(method, path, body, headers = {}) {
   const init = { method, headers: { ...headers } };
   if (body !== undefined) {
     init.body = JSON.stringify(body);
     init.headers['Content-Type'] = 'application/json';
   }
-  const response = await fetch(path, init);
-  const text = await response.text();
-  const answer = text ? JSON.parse(text) : null;
-  if (!response.ok) throw Object.assign(new Error(answer?.detail ?? response.statusText), { code: answer?.code, challenge: answer?.challenge });
-  return answer;
+  for (const end = Date.now() + 40_000; ;) {
+    const response = await fetch(path, init);
+    const text = await response.text();
+    const answer = text ? JSON.parse(text) : null;
+    if (response.ok) return answer;
+    const wait = 1000 * (Number(response.headers.get('Retry-After')) || 1);
+    if (!answer?.retriable || Date.now() + wait > end) {
+      throw Object.assign(new Error(answer?.detail ?? response.statusText), { code: answer?.code, challenge: answer?.challenge });
+    }
+    say('One moment, please');
+    await new Promise(done => setTimeout(done, wait));
+  }
 }
 
 // change sends a change. A browser without a session gets one first; one that is taken for a bot solves a challenge.
