@@ -94,50 +94,39 @@ func (s *server) rest(r *http.Response, body io.Reader) answer {
 	return answer{s.t, r.Request.Method, r.StatusCode, r.Header, strings.TrimLeft(string(text), " ")}
 }
 
-// A copy to a slow node sends spaces until it is done, so that clients and proxies that wait 60
-// seconds do not give up. An error is then in the answer with the status 200.
-func TestCopyOnSlowNode(t *testing.T) {
-	s := withBucket(t, slog.New(slog.DiscardHandler)) // a node fails
-	source := strings.Repeat("x", 100)
-	s.do("PUT", "/photos/source", source).want(200)
-	id := s.upload("/photos/upload")
-	proceed := s.slow()
-	part := "/photos/upload?partNumber=1&uploadId=" + id
-	const from = "X-Amz-Copy-Source: photos/source"
+// slowNodes is a server with the object photos/source and slow nodes, and an upload for parts.
+func slowNodes(t *testing.T) (s *server, part string, proceed chan error) {
+	t.Helper()
+	s = withBucket(t, slog.New(slog.DiscardHandler)) // a node fails
+	s.do("PUT", "/photos/source", hello).want(200)
+	part = "/photos/upload?partNumber=1&uploadId=" + s.upload("/photos/upload")
+	return s, part, s.slow()
+}
 
+const fromSource = "X-Amz-Copy-Source: photos/source"
+
+// A copy to a slow node sends spaces until it is done, so that clients and proxies that wait 60
+// seconds do not give up.
+func TestCopyOnSlowNode(t *testing.T) {
+	t.Parallel()
+	s, part, proceed := slowNodes(t)
 	t.Run("CopyObject", func(t *testing.T) {
-		r, body := s.begin("PUT", "/photos/copy", "", from)
+		r, body := s.begin("PUT", "/photos/copy", "", fromSource)
 		proceed <- nil
 		proceed <- nil
 		a := s.rest(r, body)
-		if !strings.HasPrefix(a.body, "<CopyObjectResult ") || a.element("ETag") != "&quot;"+md5Tag(source)+"&quot;" {
+		if !strings.HasPrefix(a.body, "<CopyObjectResult ") || a.element("ETag") != "&quot;"+md5Tag(hello)+"&quot;" {
 			t.Fatal(a.body)
 		}
-		s.do("GET", "/photos/copy", "").want(200).is(source)
+		s.do("GET", "/photos/copy", "").want(200).is(hello)
 	})
 	t.Run("UploadPartCopy", func(t *testing.T) {
-		r, body := s.begin("PUT", part, "", from)
+		r, body := s.begin("PUT", part, "", fromSource)
 		proceed <- nil
 		proceed <- nil
-		if a := s.rest(r, body); !strings.HasPrefix(a.body, "<CopyPartResult ") || a.element("ETag") != "&quot;"+md5Tag(source)+"&quot;" {
+		if a := s.rest(r, body); !strings.HasPrefix(a.body, "<CopyPartResult ") || a.element("ETag") != "&quot;"+md5Tag(hello)+"&quot;" {
 			t.Fatal(a.body)
 		}
-	})
-	t.Run("Condition", func(t *testing.T) {
-		r, body := s.begin("PUT", "/photos/new", "", from, "If-None-Match: *")
-		s.do("PUT", "/photos/new", "small").want(200)
-		proceed <- nil
-		proceed <- nil
-		s.rest(r, body).fails(200, "PreconditionFailed")
-		s.do("GET", "/photos/new", "").want(200).is("small")
-	})
-	t.Run("Bucket", func(t *testing.T) {
-		s.do("PUT", "/other", "").want(200)
-		r, body := s.begin("PUT", "/other/copy", "", from)
-		s.do("DELETE", "/other", "").want(204)
-		proceed <- nil
-		proceed <- nil
-		s.rest(r, body).fails(200, "NoSuchBucket")
 	})
 	t.Run("CompleteMultipartUpload", func(t *testing.T) {
 		id := s.upload("/photos/complete")
@@ -150,6 +139,28 @@ func TestCopyOnSlowNode(t *testing.T) {
 			t.Fatal(a.body)
 		}
 		s.do("GET", "/photos/complete", "").want(200).is("small")
+	})
+}
+
+// An error after spaces were sent is in the answer with the status 200.
+func TestErrorOfCopyOnSlowNode(t *testing.T) {
+	t.Parallel()
+	s, part, proceed := slowNodes(t)
+	t.Run("Condition", func(t *testing.T) {
+		r, body := s.begin("PUT", "/photos/new", "", fromSource, "If-None-Match: *")
+		s.do("PUT", "/photos/new", "small").want(200)
+		proceed <- nil
+		proceed <- nil
+		s.rest(r, body).fails(200, "PreconditionFailed")
+		s.do("GET", "/photos/new", "").want(200).is("small")
+	})
+	t.Run("Bucket", func(t *testing.T) {
+		s.do("PUT", "/other", "").want(200)
+		r, body := s.begin("PUT", "/other/copy", "", fromSource)
+		s.do("DELETE", "/other", "").want(204)
+		proceed <- nil
+		proceed <- nil
+		s.rest(r, body).fails(200, "NoSuchBucket")
 	})
 	t.Run("SDK", func(t *testing.T) {
 		failed := make(chan error)
@@ -168,7 +179,7 @@ func TestCopyOnSlowNode(t *testing.T) {
 	})
 	t.Run("Node", func(t *testing.T) {
 		for _, target := range []string{"/photos/failed", part} {
-			r, body := s.begin("PUT", target, "", from)
+			r, body := s.begin("PUT", target, "", fromSource)
 			failed := fault.New(fault.Unavailable, "the disk is broken")
 			done := make(chan struct{})
 			go func() { // the cluster may try a node again
