@@ -13,7 +13,7 @@ type seen struct {
 	mu      sync.Mutex
 	seed    maphash.Seed
 	day     time.Time
-	done    map[uint64]struct{} // hashes of sessions that the database has for the day, or pending has
+	done    map[uint64]bool // hashes of sessions that the database has for the day, or pending has; true: their cookie was renewed
 	pending map[ID]struct{}
 }
 
@@ -24,21 +24,27 @@ const (
 )
 
 func newSeen() *seen {
-	return &seen{seed: maphash.MakeSeed(), done: map[uint64]struct{}{}, pending: map[ID]struct{}{}}
+	return &seen{seed: maphash.MakeSeed(), done: map[uint64]bool{}, pending: map[ID]struct{}{}}
 }
 
-// add records the request of a session.
-func (s *seen) add(id ID, now time.Time) {
+// add records the request of a session. It reports whether its cookie should be renewed: if
+// this is the first request of the day that can.
+func (s *seen) add(id ID, now time.Time, renews bool) bool {
 	key := maphash.String(s.seed, string(id))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if day := now.UTC().Truncate(24 * time.Hour); !day.Equal(s.day) || len(s.done) >= maxSeen {
-		s.day, s.done = day, map[uint64]struct{}{}
+		s.day, s.done = day, map[uint64]bool{}
 	}
-	if _, ok := s.done[key]; ok || len(s.pending) >= maxPending {
-		return
+	renewed, known := s.done[key]
+	if !known {
+		if len(s.pending) >= maxPending {
+			return false
+		}
+		s.pending[id] = struct{}{}
 	}
-	s.done[key], s.pending[id] = struct{}{}, struct{}{}
+	s.done[key] = renewed || renews
+	return renews && !renewed
 }
 
 // take returns some of the sessions that the database does not have yet.
@@ -65,8 +71,9 @@ func (s *seen) put(some []ID) {
 }
 
 // Saw records that a session has sent a request. The database gets it within a second or
-// two, by Repair.
-func (s *Service) Saw(id ID) { s.seen.add(id, s.Clock()) }
+// two, by Repair. With renews, Saw reports whether the answer should renew the cookie, once
+// a day, so that it lives as long as the session.
+func (s *Service) Saw(id ID, renews bool) (renew bool) { return s.seen.add(id, s.Clock(), renews) }
 
 // FlushSeen writes to the database which sessions have sent requests.
 func (s *Service) FlushSeen(ctx context.Context) error {

@@ -44,14 +44,14 @@ func TestSeenOnceADay(t *testing.T) {
 	visit := func(ids ...guest.ID) {
 		t.Helper()
 		for _, id := range ids {
-			s.Saw(id)
+			s.Saw(id, false)
 		}
 		suite.Must(t, "FlushSeen", s.FlushSeen(t.Context()))
 	}
 	visit(a, a)
 	visit(a)
 	d.away = true
-	s.Saw(b)
+	s.Saw(b, false)
 	if err := s.FlushSeen(t.Context()); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("FlushSeen: %v", err)
 	}
@@ -63,6 +63,18 @@ func TestSeenOnceADay(t *testing.T) {
 	tomorrow := d.seen["2026-11-24"]
 	slices.Sort(tomorrow)
 	suite.Equal(t, "tomorrow", tomorrow, slices.Sorted(slices.Values([]guest.ID{a, b})))
+}
+
+// TestRenewOnceADay: the first request of a day that can renews the cookie.
+func TestRenewOnceADay(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 23, 23, 0, 0, 0, time.UTC)
+	s := guest.NewService(guest.Options{Clock: func() time.Time { return now }})
+	a, b := guest.NewID(guest.SessionPrefix, clock.System()), guest.NewID(guest.SessionPrefix, clock.System())
+	got := []bool{s.Saw(a, false), s.Saw(a, true), s.Saw(a, true), s.Saw(a, false), s.Saw(b, true), s.Saw(b, true)}
+	now = now.Add(2 * time.Hour)
+	got = append(got, s.Saw(a, true), s.Saw(a, true))
+	suite.Equal(t, "renewed", got, []bool{false, true, false, false, true, false, true, false})
 }
 
 // TestRetentionBefore: each job has the age of the specification.

@@ -1714,7 +1714,7 @@ export interface components {
         RateLimitPolicy: string;
         /** @description Seconds. */
         RetryAfter: number;
-        /** @description A new cookie instead of one with an old signature. */
+        /** @description The cookie again, so that it lives as long as the session: with the first answer of a day, or instead of one with an old signature. */
         SetCookie: string;
         /** @description The cookie of the session: __Host-gms over HTTPS, gms over plain HTTP. */
         NewCookie: string;
@@ -1794,13 +1794,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The session. The cookie is renewed. */
+            /** @description The session. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
-                    "Set-Cookie": components["headers"]["NewCookie"];
+                    "Set-Cookie": components["headers"]["SetCookie"];
                     [name: string]: unknown;
                 };
                 content: {

@@ -37,6 +37,7 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 			{Name: "Cache", Cases: cacheChecks(), Own: true},
 			{Name: "Limits", Cases: limitChecks(), Own: true},
 			{Name: "Bots", Cases: botChecks(), Own: true},
+			{Name: "Erase", Cases: eraseChecks(), Own: true},
 			{Name: "Suspensions", Cases: suspensionChecks(), Own: true},
 			{Name: "Model", Cases: modelChecks(), Own: true},
 		},

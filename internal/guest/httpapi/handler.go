@@ -121,9 +121,9 @@ func (x *exchange) authenticate() error {
 			continue
 		}
 		x.session = session
-		x.Service.Saw(session)
+		renew := x.Service.Saw(session, !x.action.public)
 		web.Identify(x.out, string(session))
-		if old {
+		if old || renew {
 			x.setCookie(session)
 		}
 		return nil
@@ -145,6 +145,7 @@ func (x *exchange) cookieName() string {
 
 // setCookie sends the cookie, or another one instead of it.
 func (x *exchange) setCookie(session guest.ID) {
+	x.Service.Saw(session, true)
 	cookie := &http.Cookie{ //nolint:gosec // Secure is not possible over plain HTTP, on one machine
 		Name: x.cookieName(), Value: x.Service.Cookies.Sign(session), Path: "/", MaxAge: int(guest.SessionLife.Seconds()),
 		Secure: x.at.Scheme == "https", HttpOnly: true, SameSite: http.SameSiteLaxMode,

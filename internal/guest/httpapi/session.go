@@ -36,6 +36,7 @@ func (x *exchange) beginSession() error {
 		return err
 	}
 	if x.session != "" {
+		x.setCookie(x.session)
 		return x.getSession()
 	}
 	s, err := x.Service.Begin(x.ctx(), x.campaign())
@@ -46,14 +47,11 @@ func (x *exchange) beginSession() error {
 	return x.sendSession(http.StatusCreated, s)
 }
 
-// getSession also renews the cookie, so that a browser keeps it as long as the session is
-// kept.
 func (x *exchange) getSession() error {
 	s, err := x.Service.Session(x.ctx(), x.session, x.campaign())
 	if err != nil {
 		return err
 	}
-	x.setCookie(x.session)
 	return x.sendSession(http.StatusOK, s)
 }
 
