@@ -34,7 +34,11 @@ func (a *App) announce(out io.Writer, listeners []listener) {
 		all.log(out)
 		return
 	}
-	_, _ = io.WriteString(out, all.text(service.IsTerminal(out)))
+	isTerminal := service.IsTerminal(out)
+	if hint, ok := a.consoleHint(listeners); ok && isTerminal {
+		all.hints = append(all.hints, hint)
+	}
+	_, _ = io.WriteString(out, all.text(isTerminal))
 }
 
 func (a *App) announcement(listeners []listener) (all announcement) {

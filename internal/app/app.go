@@ -7,11 +7,11 @@ import (
 	"io"
 	"log/slog"
 	"math"
-	"net/http"
 	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"holdfast/internal/app/console"
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
 	"holdfast/internal/db/engine"
@@ -76,11 +76,13 @@ type App struct {
 	memory   *web.Memory // of the main and the internal listener
 	engines  *engine.Opener
 	ready    *readiness
-	console  http.Handler      // nil if it is off
+	console  *console.Console  // nil if it is off
+	history  history           // for the console
 	bound    map[string]string // addresses by listener, once they are open
 	opened   []*opened
 
 	instance   *instance
+	kept       []string        // settings of the secrets in the secrets file
 	made       map[string]bool // settings of the secrets that this process has generated
 	unsaved    map[string]bool // settings of those that were not saved
 	newFile    bool            // the secrets file was created
@@ -148,8 +150,13 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 			return nil, err
 		}
 	}
-	if a.console, err = a.consoleHandler(); err != nil || o.Leave {
-		return a, err
+	if a.cfg.Server.Console {
+		if a.console, err = a.newConsole(); err != nil {
+			return nil, err
+		}
+	}
+	if o.Leave {
+		return a, nil
 	}
 	return a, a.migrateEmbedded(ctx)
 }

@@ -22,6 +22,8 @@ type Config struct {
 	Server   Server
 	Log      Log
 	Services []service.Service
+
+	report conf.Report // where the settings were set
 }
 
 // Server is the section [server].
@@ -173,6 +175,7 @@ func Load(services []service.Service, file string, environ []string, flags ...co
 	if len(problems) > 0 {
 		return nil, report, &conf.Error{Problems: problems}
 	}
+	c.report = report
 	return c, report, nil
 }
 

@@ -7,11 +7,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"holdfast/internal/app/console"
 	"holdfast/internal/app/service"
+	"holdfast/internal/conf"
+	"holdfast/internal/fault"
 	"holdfast/internal/web"
 )
 
@@ -28,7 +31,9 @@ func (a *App) newConsole() (*console.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := append([]service.Page{{Title: "Overview", Listed: true, Show: a.showOverview}}, c.OwnPages()...)
+	own := append([]service.Page{
+		{Title: "Overview", Listed: true, Show: a.showOverview}, {Path: "settings", Title: "Settings", Listed: true, Show: a.showSettings},
+	}, c.OwnPages()...)
 	c.Sections = []console.Section{{Console: service.Console{Title: "Server", Pages: own}}}
 	for _, s := range a.opened {
 		if s.Console != nil {
@@ -50,17 +55,26 @@ func (a *App) isOwnHost(host string) bool {
 }
 
 // consoleHandler returns the handler of the console, or nil if it is off.
-func (a *App) consoleHandler() (http.Handler, error) {
-	if !a.cfg.Server.Console {
-		return nil, nil //nolint:nilnil // off is not an error
-	}
-	c, err := a.newConsole()
-	if err != nil {
-		return nil, err
+func (a *App) consoleHandler() http.Handler {
+	if a.console == nil {
+		return nil
 	}
 	o := a.options()
 	o.Gate, o.Memory, o.Trace = nil, nil, nil // operators do not wait for clients
-	return &web.Mux{Resolver: c.Resolver, Options: o, Default: c.Service()}, nil
+	return &web.Mux{Resolver: a.console.Resolver, Options: o, Default: a.console.Service()}
+}
+
+// consoleHint has a link that signs in once, for the terminal at which the server was
+// started.
+func (a *App) consoleHint(listeners []listener) (hint namedHint, ok bool) {
+	at := slices.IndexFunc(listeners, func(l listener) bool { return l.name == service.Admin })
+	if a.console == nil || at < 0 {
+		return hint, false
+	}
+	return namedHint{"server", service.Hint{
+		Text:  "To manage the server in a browser, open this link, which signs in once within an hour",
+		Lines: []string{"http://" + listeners[at].Addr().String() + a.console.NewLink()},
+	}}, true
 }
 
 // showOverview is the first page of the console.
@@ -93,7 +107,43 @@ func (a *App) showOverview(ctx context.Context, _ *service.PageRequest) (*servic
 			Text: service.FormatBytes(memory.Used) + " of " + service.FormatBytes(memory.Capacity), Share: float64(memory.Used), Most: float64(memory.Capacity),
 		}},
 	}}
-	return &service.View{Blocks: []service.Block{services, now}}, nil
+	blocks := append([]service.Block{services}, a.history.charts()...)
+	return &service.View{Blocks: append(blocks, now, a.backlogs(ctx))}, nil
+}
+
+// backlogs returns what waits to be done in the services.
+func (a *App) backlogs(ctx context.Context) *service.Table {
+	t := &service.Table{Title: "Backlogs", Columns: []service.Column{{Title: "Service"}, {Title: "What"}, {Title: "How much"}}, Empty: "No service reports a backlog."}
+	for _, s := range a.opened {
+		if s.Console == nil || s.Console.Backlogs == nil {
+			continue
+		}
+		facts, err := s.Console.Backlogs(ctx)
+		if err != nil {
+			facts = []service.Fact{{Name: "unknown", Cell: service.Cell{State: service.Wrong, Text: fault.Message(err)}}}
+		}
+		for _, f := range facts {
+			if f.To != "" {
+				f.To = s.name + "/" + f.To
+			}
+			t.Rows = append(t.Rows, []service.Cell{service.TextCell(s.name), service.TextCell(f.Name), f.Cell})
+		}
+	}
+	return t
+}
+
+// showSettings shows the configuration.
+func (a *App) showSettings(context.Context, *service.PageRequest) (*service.View, error) {
+	t := &service.Table{Columns: []service.Column{{Title: "Setting"}, {Title: "Value"}, {Title: "Source"}}}
+	for _, s := range conf.Settings(a.cfg.sections(), a.cfg.report) {
+		if slices.Contains(a.kept, s.Path) {
+			s.Where = "secrets file"
+		}
+		t.Rows = append(t.Rows, []service.Cell{service.TextCell(s.Path), service.TextCell(s.Value), service.TextCell(s.Where)})
+	}
+	return &service.View{Blocks: []service.Block{
+		&service.Text{Body: "The settings as the server uses them, and where each was set. Secrets are hidden. The server reads its configuration only at the start."}, t,
+	}}, nil
 }
 
 // fileSizes returns the size of a SQLite file with its write-ahead log, and the free space

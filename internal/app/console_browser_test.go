@@ -363,11 +363,18 @@ func serveConsole(t *testing.T, settings ...string) (b *browser, text string, en
 	case err := <-ended:
 		t.Fatal(err)
 	}
-	base := regexp.MustCompile(`(?m)^  admin +(http://\S+)`).FindStringSubmatch(text)
-	if base == nil {
-		t.Fatalf("no admin listener in\n%s", text)
-	}
-	b = signIn(t, base[1], server.Config().Server.AdminToken.Reveal())
-	b.viewer = signIn(t, base[1], viewer)
+	admin := addressOf(t, text, "admin")
+	b = signIn(t, admin, server.Config().Server.AdminToken.Reveal())
+	b.viewer = signIn(t, admin, viewer)
 	return b, text, environ
+}
+
+// addressOf returns the address of a listener in the start message.
+func addressOf(t *testing.T, text, listener string) string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^  ` + listener + ` +(http://\S+)`).FindStringSubmatch(text)
+	if found == nil {
+		t.Fatalf("no listener %s in\n%s", listener, text)
+	}
+	return found[1]
 }

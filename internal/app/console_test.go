@@ -2,6 +2,7 @@ package app
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -10,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"holdfast/internal/app/service"
 )
 
 // operator is a browser that uses the console.
@@ -158,7 +161,7 @@ func TestConsoleSignInIsLimited(t *testing.T) {
 	at := time.Now() // on a slow machine the limit would recover during the test
 	a.now = func() time.Time { return at }
 	var err error
-	if a.console, err = a.consoleHandler(); err != nil {
+	if a.console, err = a.newConsole(); err != nil {
 		t.Fatal(err)
 	}
 	var draining atomic.Bool
@@ -192,6 +195,84 @@ func TestConsoleBehindProxy(t *testing.T) {
 		t.Errorf("the cookie is %s", o.cookie)
 	}
 	o.want("the overview", http.StatusOK, "tokenserver", http.MethodGet, "/console/", nil)
+}
+
+// The link that a terminal shows signs in once, within an hour.
+func TestConsoleLink(t *testing.T) {
+	t.Parallel()
+	a, browse := openConsole(t)
+	at := time.Now()
+	a.now = func() time.Time { return at }
+	c, err := a.newConsole()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.console = c
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	link := func() string {
+		hint, ok := a.consoleHint([]listener{{service.Main, l}, {service.Admin, l}})
+		path, found := strings.CutPrefix(hint.Lines[0], "http://"+l.Addr().String())
+		if !ok || !found {
+			t.Fatalf("the hint is %+v", hint)
+		}
+		return path
+	}
+	var draining atomic.Bool
+	o := browse("")
+	o.h = a.adminHandler(&draining)
+	former, path := link(), link()
+	o.want("a replaced link", http.StatusForbidden, "The link has been used", http.MethodGet, former, nil)
+	if status, _, _ := o.do(http.MethodHead, path, nil); status != http.StatusForbidden {
+		t.Errorf("a HEAD request signs in: %d", status)
+	}
+	o.want("the link", http.StatusSeeOther, "/console/", http.MethodGet, path, nil)
+	o.want("the overview", http.StatusOK, "Sign out", http.MethodGet, "/console/", nil)
+	o.cookie = ""
+	o.want("a used link", http.StatusForbidden, "The link has been used", http.MethodGet, path, nil)
+	path, at = link(), at.Add(time.Hour)
+	o.want("an expired link", http.StatusForbidden, "The link has been used", http.MethodGet, path, nil)
+	if _, ok := a.consoleHint(nil); ok {
+		t.Error("there is a link without a listener")
+	}
+}
+
+// The overview has charts, the settings have no secrets.
+func TestConsoleServer(t *testing.T) {
+	t.Parallel()
+	a, browse := openConsole(t)
+	o := browse(a.Config().Server.AdminToken.Reveal())
+	o.want("no chart", http.StatusOK, "The chart begins a minute after the start", http.MethodGet, "/console/", nil)
+	start := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	for i := range historyPoints + 5 {
+		for range i % 3 {
+			a.metrics.Request("test", "route", http.MethodGet, http.StatusOK, 40*time.Millisecond)
+		}
+		a.history.add(point{start.Add(time.Duration(i) * time.Minute), a.metrics.Traffic()})
+	}
+	if len(a.history.points) != historyPoints {
+		t.Errorf("%d points", len(a.history.points))
+	}
+	page := o.want("charts", http.StatusOK, `aria-label="Requests. Requests: now 0.0167/s, at most 0.0333/s. Errors of the server: now 0/s, at most 0/s"`, http.MethodGet, "/console/", nil)
+	for _, want := range []string{"99 of 100 requests took at most: 50 ms", "03:06", "09:04 UTC", "<path d=\"M", "Deleted objects to remove"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s in\n%s", want, page)
+		}
+	}
+	page = o.want("the settings", http.StatusOK, "<td class=\"\" data-label=\"Setting\">server.listen</td>", http.MethodGet, "/console/settings", nil)
+	for _, want := range []string{">HOLDFAST_SERVER__VIEWER_TOKEN<", ">secrets file<", ">default<", "buckets.key_secret"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s in\n%s", want, page)
+		}
+	}
+	for _, secret := range []string{viewerToken, a.Config().Server.AdminToken.Reveal(), a.Config().Server.MasterSecret.Reveal()} {
+		if strings.Contains(page, secret) {
+			t.Errorf("a secret is in\n%s", page)
+		}
+	}
 }
 
 func TestConsoleOff(t *testing.T) {

@@ -147,7 +147,7 @@ func (a *App) adminHandler(draining *atomic.Bool) http.Handler {
 	open.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { a.readyz(w, r, draining.Load()) })
 	open.Handle("GET /metrics", a.metrics.Handler())
 	open.Handle("/", a.withToken(a.closed()))
-	return adminHandler{pages: a.console, Handler: withJSONErrors(a.checkHost(open))}
+	return adminHandler{pages: a.consoleHandler(), Handler: withJSONErrors(a.checkHost(open))}
 }
 
 // adminHandler is the handler of the admin listener.

@@ -107,7 +107,7 @@ func (a *App) secrets(how absent) error {
 	for _, s := range unset {
 		s.set(loaded.values[s.setting])
 	}
-	a.made, a.newFile = loaded.made, loaded.newFile
+	a.kept, a.made, a.newFile = settings, loaded.made, loaded.newFile
 	if how != create {
 		a.unsaved = loaded.made
 	}

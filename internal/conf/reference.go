@@ -31,6 +31,42 @@ func Example(dst any) string {
 	return strings.TrimLeft(b.String(), "\n")
 }
 
+// Setting is a setting with its value.
+type Setting struct {
+	Path  string // such as "server.listen"
+	Value string // as in the file; of a secret only whether it is set
+	Where string // it was set: as Report.Where returns it
+}
+
+// Settings returns all settings of a loaded configuration. Values of secrets are left out.
+func Settings(dst any, r Report) (all []Setting) {
+	schema, root := schemaOf(dst)
+	schema.eachSetting(root, nil, func(n *node, v reflect.Value, path []string) {
+		name := strings.Join(path, ".")
+		all = append(all, Setting{Path: name, Value: n.literal(v), Where: r.Where(name)})
+	})
+	return all
+}
+
+// eachSetting calls visit for every setting below n.
+func (n *node) eachSetting(v reflect.Value, path []string, visit func(*node, reflect.Value, []string)) {
+	for _, c := range n.children {
+		below, in := append(slices.Clip(path), c.key), c.in(v)
+		switch {
+		case c.kind == section:
+			c.eachSetting(in, below, visit)
+		case c.kind == named:
+			names := in.MapKeys()
+			slices.SortFunc(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+			for _, name := range names {
+				c.children[0].eachSetting(in.MapIndex(name), append(slices.Clip(below), name.String()), visit)
+			}
+		case c.kind != secretFile:
+			visit(c, in, below)
+		}
+	}
+}
+
 // eachSection calls visit for n and every section below it, parents first. A named
 // section is visited once, as NAME with the defaults of a new one.
 func eachSection(n *node, v reflect.Value, path []string, visit func(*node, reflect.Value, []string)) {

@@ -27,6 +27,7 @@ type Metrics struct {
 	groupWaits *prometheus.HistogramVec
 	commits    *prometheus.HistogramVec
 	outboxes   outboxes
+	traffic    traffic
 }
 
 // requestBuckets range from a response out of memory to a large download.
@@ -84,6 +85,7 @@ func NewMetrics(version, commit string) *Metrics {
 // Request observes a completed request.
 func (m *Metrics) Request(service, route, method string, status int, d time.Duration) {
 	m.requests.WithLabelValues(service, route, method, strconv.Itoa(status)).Observe(d.Seconds())
+	m.traffic.add(status, d)
 }
 
 // Database returns an observer of the statements of a service on an engine, by

@@ -80,6 +80,32 @@ func TestOpensWithoutStorage(t *testing.T) {
 	}
 }
 
+// A page is not sorted by usage if that reads the counters of too many accounts.
+func TestSortsFewAccounts(t *testing.T) {
+	t.Parallel()
+	s := New(noStorage{})
+	open := servicetest.Open(t, s.Service(), nil)
+	if err := open.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	account, err := s.opened.ParseAccount("0123456789abcdef0123456789abcdef")
+	if err == nil {
+		_, err = s.opened.Adopt(t.Context(), account, 1, tokenserver.KeyID{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := parseOrder("created", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for most, want := range map[int]int{0: 0, 1: 1} {
+		if rows, err := s.sortedRows(t.Context(), o, place{}, most); err != nil || len(rows) != want {
+			t.Errorf("at most %d: %d, %v", most, len(rows), err)
+		}
+	}
+}
+
 // Refused requests have a reason.
 func TestRefusals(t *testing.T) {
 	t.Parallel()

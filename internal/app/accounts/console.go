@@ -15,6 +15,11 @@ const consoleRows = 100
 // console returns the pages of the service.
 func (s *Accounts) console() *service.Console {
 	return &service.Console{Title: "Firefox Sync", Pages: []service.Page{
+		{Path: "accounts", Title: "Accounts", Listed: true, Show: s.showAccounts, Actions: []service.Action{{Name: "find", Reads: true, Run: s.findAccount}}},
+		{Path: "account", Title: "Account", Show: s.showAccount, Actions: []service.Action{
+			{Name: "quota", Logged: []string{"account", "quota"}, Run: s.changeQuota},
+			{Name: "delete", Logged: []string{"account"}, Run: s.deleteAccount},
+		}},
 		{Path: "refused", Title: "Refused sign-ins", Listed: true, Show: s.showRefused, Actions: []service.Action{s.accessAction("allow", tokenserver.Allowed)}},
 		{Path: "access", Title: "Allow and deny lists", Listed: true, Show: s.showAccess, Actions: []service.Action{
 			s.accessAction("allow", tokenserver.Allowed), s.accessAction("deny", tokenserver.Denied), s.accessAction("remove", tokenserver.Unlisted),
@@ -55,7 +60,7 @@ func (s *Accounts) showAccess(ctx context.Context, r *service.PageRequest) (*ser
 	}
 	for _, rule := range rules {
 		t.Rows = append(t.Rows, []service.Cell{
-			service.TextCell(rule.FxAUID), service.TextCell(rule.Access.String()), service.TextCell(service.FormatMillis(rule.CreatedAt)), service.TextCell(rule.Note),
+			accountCell(rule.FxAUID), service.TextCell(rule.Access.String()), service.TextCell(service.FormatMillis(rule.CreatedAt)), service.TextCell(rule.Note),
 			{Forms: []service.Form{{Action: "remove", Keep: map[string]string{"account": rule.FxAUID}, Submit: "Remove", Label: "Remove account " + rule.FxAUID + " from the lists"}}},
 		})
 	}

@@ -38,7 +38,6 @@ func (c *command) userList() *cobra.Command {
 				return service.Usagef("--limit: must be at least 1")
 			}
 			if !refused && !access {
-				l.service = s
 				return l.run(ctx)
 			}
 			w := c.Table()
@@ -72,7 +71,6 @@ func (c *command) userList() *cobra.Command {
 // list prints a page of accounts with their usage.
 type list struct {
 	*command
-	service                   *tokenserver.Service
 	replaced, reverse, asJSON bool
 	sort, after               string
 	limit                     int
@@ -169,9 +167,13 @@ func (l *list) sorted(ctx context.Context, o order, at place) (last *row, err er
 	return &rows[n-1], nil
 }
 
-// read returns a page of accounts ordered by UID, with their usage on this server.
 func (l *list) read(ctx context.Context, after int64, limit int) ([]row, error) {
-	users, err := l.service.ListUsers(ctx, after, limit, l.replaced)
+	return l.state.rows(ctx, after, limit, l.replaced)
+}
+
+// rows returns a page of accounts ordered by UID, with their usage on this server.
+func (s *Accounts) rows(ctx context.Context, after int64, limit int, replaced bool) ([]row, error) {
+	users, err := s.opened.ListUsers(ctx, after, limit, replaced)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +181,7 @@ func (l *list) read(ctx context.Context, after int64, limit int) ([]row, error) 
 	var local []tokenserver.User
 	var at []int
 	for i := range users {
-		rows[i] = row{User: users[i], here: l.service.IsLocal(&users[i])}
+		rows[i] = row{User: users[i], here: s.opened.IsLocal(&users[i])}
 		if rows[i].here {
 			local, at = append(local, users[i]), append(at, i)
 		}
@@ -187,7 +189,7 @@ func (l *list) read(ctx context.Context, after int64, limit int) ([]row, error) 
 	if local == nil {
 		return rows, nil
 	}
-	totals, err := l.state.storage.Totals(ctx, local)
+	totals, err := s.storage.Totals(ctx, local)
 	if err != nil {
 		return nil, err
 	}

@@ -108,7 +108,7 @@ func (c *command) withTarget(t *target, fn func(ctx context.Context, users []tok
 			}
 			return fn(ctx, []tokenserver.User{u}, args)
 		}
-		users, err := c.usersOf(ctx, args[0])
+		users, err := c.state.usersOf(ctx, args[0])
 		if err != nil {
 			return err
 		}
@@ -133,16 +133,15 @@ func (c *command) namedUser(t *target) (u tokenserver.User, err error) {
 }
 
 // usersOf returns the storage users of an account on this server, the current one first.
-func (c *command) usersOf(ctx context.Context, name string) (users []tokenserver.User, err error) {
-	s := c.state.opened
-	if s == nil {
+func (s *Accounts) usersOf(ctx context.Context, name string) (users []tokenserver.User, err error) {
+	if s.opened == nil {
 		return nil, fmt.Errorf("%w, or name a storage user with --uid", errDisabled)
 	}
-	a, err := s.ParseAccount(name)
+	a, err := s.opened.ParseAccount(name)
 	if err != nil {
 		return nil, err
 	}
-	st, err := s.AccountState(ctx, a)
+	st, err := s.opened.AccountState(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +150,7 @@ func (c *command) usersOf(ctx context.Context, name string) (users []tokenserver
 		for i := range st.Users {
 			switch u := &st.Users[i]; {
 			case u.Replaced != replaced || u.IsDeleted():
-			case s.IsLocal(u):
+			case s.opened.IsLocal(u):
 				users = append(users, *u)
 			case !replaced:
 				away = elsewhere(a, u)
@@ -216,8 +215,12 @@ func (c *command) userQuota() *cobra.Command {
 	}
 	cmd.RunE = c.withTarget(&t, func(ctx context.Context, users []tokenserver.User, rest []string) error {
 		if len(rest) > 0 {
-			if err := c.setQuota(ctx, users, quota); err != nil {
+			warning, err := c.state.setQuota(ctx, users, quota)
+			if err != nil {
 				return err
+			}
+			if warning != "" {
+				fmt.Fprintln(c.Stderr, "warning: "+warning)
 			}
 		}
 		return c.showQuota(ctx, &users[0])
@@ -241,20 +244,21 @@ func parseQuota(text string) (quota optional.Of[int64], err error) {
 }
 
 // setQuota sets the quota of all storage users of an account. Tokens of replaced ones may
-// still be valid, and a new storage user inherits the quota of the last one.
-func (c *command) setQuota(ctx context.Context, users []tokenserver.User, quota optional.Of[int64]) error {
+// still be valid, and a new storage user inherits the quota of the last one. It returns why
+// the quota has no effect, or "".
+func (s *Accounts) setQuota(ctx context.Context, users []tokenserver.User, quota optional.Of[int64]) (warning string, err error) {
 	for i := range users {
-		if err := c.state.storage.SetQuota(ctx, &users[i], quota); err != nil {
-			return err
+		if err := s.storage.SetQuota(ctx, &users[i], quota); err != nil {
+			return "", err
 		}
 	}
-	switch counted, enforced := c.state.storage.Quotas(); {
+	switch counted, enforced := s.storage.Quotas(); {
 	case quota.Set && !counted:
-		fmt.Fprintln(c.Stderr, "warning: quotas are off: set syncstorage.enable_quota to count them, and syncstorage.enforce_quota to enforce them")
+		return "quotas are off: set syncstorage.enable_quota to count them, and syncstorage.enforce_quota to enforce them", nil
 	case quota.Set && !enforced:
-		fmt.Fprintln(c.Stderr, "warning: quotas are counted but not enforced: set syncstorage.enforce_quota to refuse writes over quota")
+		return "quotas are counted but not enforced: set syncstorage.enforce_quota to refuse writes over quota", nil
 	}
-	return nil
+	return "", nil
 }
 
 func (c *command) showQuota(ctx context.Context, u *tokenserver.User) error {

@@ -115,7 +115,7 @@ func (c *command) importFile(ctx context.Context, name string, o ImportOptions, 
 // importTarget returns the storage user to import into: that of the account, or a new one
 // if the account has none.
 func (c *command) importTarget(ctx context.Context, name string, from ExportedUser) (*tokenserver.User, error) {
-	users, err := c.usersOf(ctx, name)
+	users, err := c.state.usersOf(ctx, name)
 	if fault.Is(err, fault.NotFound) && from.Account != "" {
 		return c.adopt(ctx, name, from)
 	}

@@ -133,6 +133,7 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	opened.Inspect = s.inspect
 	opened.Files = s.files()
 	opened.Start = s.start
+	opened.Console = s.console()
 	opened.Hint = func(string) service.Hint { return s.hint(ctx, db.Embedded()) }
 	opened.Client = func(string) service.Client { return s.client() }
 	return opened, nil

@@ -131,7 +131,7 @@ func (c *command) listNodes() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the storage nodes with their state and free space", Args: service.Args(),
 		RunE: c.onNodes(func(ctx context.Context, _ []string) error {
-			lines, err := c.nodeLines(ctx)
+			lines, err := c.state.nodeLines(ctx)
 			if err == nil && bodies {
 				err = c.countBodies(ctx, lines)
 			}
@@ -154,14 +154,15 @@ func (c *command) listNodes() *cobra.Command {
 	return cmd
 }
 
-func (c *command) nodeLines(ctx context.Context) (lines []*nodeLine, err error) {
-	known, err := c.state.store.Nodes(ctx)
+// nodeLines returns the storage nodes that are not removed, by ID.
+func (s *Buckets) nodeLines(ctx context.Context) (lines []*nodeLine, err error) {
+	known, err := s.store.Nodes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	configured := c.state.nodes.configured()
+	configured := s.nodes.configured()
 	for _, n := range known {
-		if _, ok := configured[n.ID]; n.State == buckets.NodeRemoved && (!ok || len(c.state.cfg.Nodes) == 0) {
+		if _, ok := configured[n.ID]; n.State == buckets.NodeRemoved && (!ok || len(s.cfg.Nodes) == 0) {
 			continue
 		}
 		lines = append(lines, &nodeLine{ID: n.ID, State: n.State, URL: cmp.Or(configured[n.ID], n.URL)})
@@ -173,19 +174,19 @@ func (c *command) nodeLines(ctx context.Context) (lines []*nodeLine, err error) 
 		}
 	}
 	slices.SortFunc(lines, func(a, b *nodeLine) int { return strings.Compare(a.ID, b.ID) })
-	for _, s := range c.state.cluster.Nodes() {
-		i := slices.IndexFunc(lines, func(l *nodeLine) bool { return l.ID == s.ID })
+	for _, now := range s.cluster.Nodes() {
+		i := slices.IndexFunc(lines, func(l *nodeLine) bool { return l.ID == now.ID })
 		if i < 0 {
 			continue
 		}
-		if s.HasSpace && s.Space.Free >= 0 {
-			lines[i].Free, lines[i].Size = &s.Space.Free, &s.Space.Total
+		if now.HasSpace && now.Space.Free >= 0 {
+			lines[i].Free, lines[i].Size = &now.Space.Free, &now.Space.Total
 		}
-		if s.Space.ReadOnly {
+		if now.Space.ReadOnly {
 			lines[i].Problem = "it is read-only"
 		}
-		if s.Err != nil {
-			lines[i].Problem = fault.Message(s.Err)
+		if now.Err != nil {
+			lines[i].Problem = fault.Message(now.Err)
 		}
 	}
 	return lines, nil

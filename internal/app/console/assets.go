@@ -4,10 +4,14 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"io"
+	"mime"
 	"net/http"
 	"strconv"
 	"unicode"
 	"unicode/utf8"
+
+	"holdfast/internal/app/service"
 )
 
 //go:embed static
@@ -57,6 +61,27 @@ func send(w http.ResponseWriter, status int, kind, body string) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(body))
+}
+
+// sendFile sends a file of a service. The browser stores it and does not show it: a file of
+// HTML or SVG could contain a script.
+func (x *exchange) sendFile(page *service.Page, r *service.PageRequest) error {
+	f, err := page.Send(x.r.Context(), r)
+	if err != nil {
+		return err
+	}
+	defer f.Body.Close()
+	h := x.w.Header()
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": f.Name}))
+	h.Set("Content-Length", strconv.FormatInt(f.Size, 10))
+	x.w.WriteHeader(http.StatusOK)
+	if x.r.Method == http.MethodHead {
+		return nil
+	}
+	_, err = io.Copy(x.w, f.Body)
+	return err
 }
 
 // upper returns a sentence with a capital letter at its beginning.

@@ -65,6 +65,10 @@ func New(o Options) (*Console, error) {
 	return &Console{Options: o, sessions: newSessions(o.Clock), attempts: attempts, changes: newChanges()}, nil
 }
 
+// NewLink returns the path of a link that signs in an admin once, within an hour. It ends
+// the former one.
+func (c *Console) NewLink() string { return Prefix + "sign-in?link=" + c.sessions.newLink() }
+
 // Owns reports whether a raw path belongs to the console.
 func Owns(path string) bool { return path == "/console" || strings.HasPrefix(path, Prefix) }
 
@@ -227,10 +231,16 @@ func (x *exchange) redirect(to string) error {
 	return nil
 }
 
-// signIn serves the form that takes a token.
+// signIn serves the form that takes a token, and the one-time link.
 func (x *exchange) signIn() error {
 	network := x.Resolver.Network(x.r)
 	if x.r.Method != http.MethodPost {
+		if link := x.r.URL.Query().Get("link"); link != "" {
+			if x.r.Method == http.MethodGet && x.sessions.takeLink(link) {
+				return x.begin(admin, network, "")
+			}
+			return x.sendSignIn(http.StatusForbidden, "The link has been used or has expired. Sign in with the token.", "")
+		}
 		return x.sendSignIn(http.StatusOK, "", x.r.URL.Query().Get("next"))
 	}
 	if err := x.readForm(); err != nil {
@@ -279,6 +289,15 @@ func (x *exchange) signOut() error {
 	return x.redirect(Prefix + "sign-in")
 }
 
+// page returns the page with a path, or nil.
+func (s *Section) page(path string) *service.Page {
+	at := slices.IndexFunc(s.Pages, func(pg service.Page) bool { return pg.Path == path })
+	if at < 0 {
+		return nil
+	}
+	return &s.Pages[at]
+}
+
 // find returns the section and the page of a path below the prefix.
 func (c *Console) find(path string) (*Section, *service.Page) {
 	for i := range c.Sections {
@@ -314,6 +333,9 @@ func (x *exchange) page(path string) error {
 		return x.act(section, page)
 	}
 	r := &service.PageRequest{Values: x.r.URL.Query()}
+	if page.Send != nil {
+		return x.sendFile(page, r)
+	}
 	view, err := page.Show(x.r.Context(), r)
 	if err != nil {
 		return err
@@ -345,6 +367,9 @@ func (x *exchange) act(section *Section, page *service.Page) error {
 	}
 	if outcome.View != nil {
 		return x.sendOutcome(section, page, r, outcome.View, err)
+	}
+	if shown := section.page(r.Value("return-page")); shown != nil && r.Values.Has("return-page") {
+		page = shown // the form is on another page than the action
 	}
 	if err != nil {
 		return x.failed(section, page, r, action, err)

@@ -48,6 +48,8 @@ func (r *renderer) block(b service.Block) {
 			r.close("li")
 		}
 		r.close("ul")
+	case *service.Chart:
+		r.chart(b)
 	}
 }
 
@@ -260,14 +262,7 @@ func (r *renderer) textBlock(t *service.Text) {
 
 // action returns the action of a form, and nil if the operator may not use it.
 func (r *renderer) action(f *service.Form) *service.Action {
-	pg := r.at
-	if f.Page != "" {
-		at := slices.IndexFunc(r.section.Pages, func(pg service.Page) bool { return pg.Path == f.Page })
-		if at < 0 {
-			return nil
-		}
-		pg = &r.section.Pages[at]
-	}
+	pg := r.section.page(cmp.Or(f.Page, r.at.Path))
 	at := slices.IndexFunc(pg.Actions, func(a service.Action) bool { return a.Name == f.Action })
 	if at < 0 || r.x.session.role != admin && !pg.Actions[at].Reads {
 		return nil
@@ -294,6 +289,9 @@ func (r *renderer) form(f *service.Form) {
 	r.open("form", append(attrs, "class", class)...)
 	r.open("input", "type", "hidden", "name", "csrf", "value", r.x.session.csrf)
 	r.open("input", "type", "hidden", "name", "return-to", "value", r.values.Encode())
+	if f.Page != "" {
+		r.open("input", "type", "hidden", "name", "return-page", "value", r.at.Path)
+	}
 	for _, name := range slices.Sorted(maps.Keys(f.Keep)) {
 		r.open("input", "type", "hidden", "name", name, "value", f.Keep[name])
 	}

@@ -16,6 +16,7 @@ import (
 const (
 	idleLife    = 30 * time.Minute // without a request
 	longestLife = 12 * time.Hour
+	linkLife    = time.Hour
 	maxSessions = 100 // the one that was unused for the longest time ends
 )
 
@@ -48,6 +49,8 @@ type sessions struct {
 	mu     sync.Mutex
 	byHash map[[sha256.Size]byte]*session
 	last   int
+	link   string // token of the one-time link; "" if there is none
+	linked time.Time
 }
 
 func newSessions(now clock.Clock) *sessions {
@@ -137,6 +140,25 @@ func (all *sessions) end(drop func(*session) bool) (n int) {
 		}
 	}
 	return n
+}
+
+// newLink returns the token of a one-time link, which replaces the former one.
+func (all *sessions) newLink() string {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.link, all.linked = ident.Hex(32), all.now()
+	return all.link
+}
+
+// takeLink reports whether a token is that of the one-time link, which ends with it.
+func (all *sessions) takeLink(token string) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.link == "" || !same(token, all.link) {
+		return false
+	}
+	all.link = ""
+	return all.now().Sub(all.linked) < linkLife
 }
 
 // same compares secrets in constant time, whatever their lengths.

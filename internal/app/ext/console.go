@@ -18,7 +18,7 @@ import (
 // console returns the pages of the service.
 func (s *Extensions) console() *service.Console {
 	install, records, schemas := []string{"tenant", "install"}, []string{"tenant", "install", "namespace", "key"}, []string{"tenant", "install", "namespace", "version"}
-	return &service.Console{Title: "Extension storage", Pages: []service.Page{
+	return &service.Console{Title: "Extension storage", Backlogs: s.backlogs, Pages: []service.Page{
 		{Path: "installs", Title: "Installs", Listed: true, Show: s.showInstalls},
 		{Path: "tenants", Title: "Tenants", Listed: true, Show: s.showTenants},
 		{Path: "tenant", Title: "Tenant", Show: s.showTenant, Actions: []service.Action{
@@ -47,6 +47,12 @@ func (s *Extensions) console() *service.Console {
 			{Name: "delete", Logged: schemas, Run: s.dropSchema},
 		}},
 	}}
+}
+
+// backlogs counts the audit events that could not be published.
+func (s *Extensions) backlogs(ctx context.Context) ([]service.Fact, error) {
+	n, err := s.audit.CountDead(ctx)
+	return []service.Fact{{Name: "Audit events set aside", Cell: service.TextCell(service.Count(int64(n), "event"))}}, err
 }
 
 // place is what a page is about.

@@ -104,6 +104,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 	opened.Mounts = append(opened.Mounts, mountEvents(&httpapi.EventReceiver{Parse: parseEvent, Receive: receive, Tokens: s.handoffs.tokens, Clock: d.Clock}))
 	opened.Settle = s.handoffs.settle
 	s.mountDemo(opened)
+	opened.Console = s.console()
 	return opened, nil
 }
 

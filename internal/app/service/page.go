@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"io"
 	"net/url"
 	"time"
 )
@@ -10,6 +11,10 @@ import (
 type Console struct {
 	Title string // in the navigation
 	Pages []Page
+
+	// Backlogs, if set, returns what waits to be done, for the overview. Links are to
+	// pages of the service. It is fast.
+	Backlogs func(context.Context) ([]Fact, error)
 }
 
 // Page is a page of the console. The frame, which knows no service, serves it at
@@ -22,6 +27,9 @@ type Page struct {
 
 	// Show returns the contents. It changes nothing.
 	Show func(context.Context, *PageRequest) (*View, error)
+
+	// Send, if set, replaces Show: it returns a file.
+	Send func(context.Context, *PageRequest) (*File, error)
 
 	// Actions are what the forms of the page do.
 	Actions []Action
@@ -54,6 +62,13 @@ type PageRequest struct {
 // Value returns a value of the address or the form, or "".
 func (r *PageRequest) Value(name string) string { return r.Values.Get(name) }
 
+// File is a file that the browser stores.
+type File struct {
+	Name string
+	Size int64 // bytes
+	Body io.ReadCloser
+}
+
 // PageLink returns a link to a page of the same service, with names and values.
 func PageLink(path string, values ...string) string {
 	query := url.Values{}
@@ -78,7 +93,7 @@ type View struct {
 // Link is a link to a page of the same service.
 type Link struct{ Text, To string }
 
-// Block is a part of a page: *Table, *Facts, *Form, *Text, *Notice, or *Links.
+// Block is a part of a page: *Table, *Facts, *Form, *Text, *Notice, *Links, or *Chart.
 type Block any
 
 // Table is a table, with a search, sorting and pages if the page supports them.
@@ -171,6 +186,20 @@ type Notice struct {
 
 // Links is a list of links to other pages of the service.
 type Links struct{ All []Link }
+
+// Chart is a chart of values over time.
+type Chart struct {
+	Title  string
+	Unit   string // "s", "/s" or ""
+	Times  []time.Time
+	Series []Series
+}
+
+// Series is a line of a chart. NaN is no value.
+type Series struct {
+	Name   string
+	Values []float64 // one for each time
+}
 
 // TimeCell returns a cell with a time in UTC; "-" is the zero time.
 func TimeCell(t time.Time) Cell {

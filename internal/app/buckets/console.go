@@ -1,0 +1,369 @@
+package buckets
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/buckets"
+	"holdfast/internal/fault"
+)
+
+// consoleRows is how many rows a page of the console has.
+const consoleRows = 100
+
+// console returns the pages of the service.
+func (s *Buckets) console() *service.Console {
+	return &service.Console{Title: "Buckets", Backlogs: s.backlogs, Pages: []service.Page{
+		{Path: "accounts", Title: "Accounts", Listed: true, Show: s.showAccounts, Actions: []service.Action{
+			{Name: "create", Logged: []string{"account"}, Run: s.addAccount},
+		}},
+		{Path: "account", Title: "Account", Show: s.showAccount, Actions: []service.Action{
+			{Name: "create-key", Logged: []string{"account"}, Run: s.addKey},
+			{Name: "revoke-key", Logged: []string{"account", "key"}, Run: s.revokeKey},
+			{Name: "delete", Logged: []string{"account"}, Run: s.dropAccount},
+		}},
+		{Path: "objects", Title: "Objects", Show: s.showObjects},
+		{Path: "object", Title: "Object", Show: s.showObject, Actions: []service.Action{
+			{Name: "presign", Logged: []string{"account", "bucket", "object"}, Run: s.presignObject},
+			{Name: "delete", Logged: []string{"account", "bucket", "object"}, Run: s.dropObject},
+		}},
+		{Path: "download", Title: "Download", Send: s.sendObject},
+		{Path: "nodes", Title: "Storage nodes", Listed: true, Show: s.showNodes},
+	}}
+}
+
+// backlogs are the deleted objects that still need space.
+func (s *Buckets) backlogs(context.Context) ([]service.Fact, error) {
+	b, known := s.metrics.garbage()
+	if !known {
+		return nil, fault.New(fault.Unavailable, "the garbage could not be counted")
+	}
+	return []service.Fact{{Name: "Deleted objects to remove", Cell: service.TextCell(service.Count(b.rows, "object") + ", " + service.FormatBytes(b.bytes))}}, nil
+}
+
+func momentCell(m buckets.Moment) service.Cell {
+	if m == 0 {
+		return service.TextCell("-")
+	}
+	return service.TimeCell(m.Time())
+}
+
+// usageCell shows a number with its quota, which is 0 if there is none.
+func usageCell(n, quota int64, text func(int64) string) service.Cell {
+	if quota == 0 {
+		return service.TextCell(text(n))
+	}
+	return service.Cell{Text: text(n) + " of " + text(quota), Share: float64(n), Most: float64(quota)}
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+func (s *Buckets) showAccounts(ctx context.Context, r *service.PageRequest) (*service.View, error) {
+	page, err := s.opened.Accounts.ListAccounts(ctx, r.Value("after"), consoleRows)
+	if err != nil {
+		return nil, err
+	}
+	t := &service.Table{Columns: []service.Column{{Title: "Account"}, {Title: "Created"}, {Title: "Objects", Number: true}, {Title: "Bytes", Number: true}}, Empty: "There are no accounts."}
+	for _, a := range page {
+		u, err := s.opened.Counters.Usage(ctx, a.ID)
+		if err != nil {
+			return nil, err
+		}
+		t.Rows = append(t.Rows, []service.Cell{
+			{Text: a.Name, To: service.PageLink("account", "account", a.Name)}, momentCell(a.Created),
+			usageCell(u.Total.Objects, u.Quota.Objects, decimal), usageCell(u.Total.Bytes, u.Quota.Bytes, service.FormatBytes),
+		})
+	}
+	if len(page) == consoleRows {
+		t.Next = page[consoleRows-1].Name
+	}
+	return &service.View{Blocks: []service.Block{t, &service.Form{
+		Title: "Create an account", Text: "It gets an access key, which is shown once.", Action: "create", Submit: "Create account",
+		Fields: []service.Field{{Name: "account", Label: "Name"}},
+	}}}, nil
+}
+
+// shownKey shows a new access key with its secret.
+func (s *Buckets) shownKey(account string, key newKey) *service.View {
+	return &service.View{Title: "New access key", Parents: []service.Link{{Text: "Accounts", To: "accounts"}, {Text: account, To: service.PageLink("account", "account", account)}}, Blocks: []service.Block{
+		&service.Notice{State: service.Warning, Text: "The secret key is not shown again in the console. The command holdfast buckets key list --secrets shows it."},
+		&service.Text{Title: "Endpoint", Body: s.publicEndpoint(), Copy: true}, &service.Text{Title: "Access key", Body: key.id, Copy: true}, &service.Text{Title: "Secret key", Body: key.secret, Copy: true},
+	}}
+}
+
+// publicEndpoint returns the URL of S3 for clients, if the configuration says it.
+func (s *Buckets) publicEndpoint() string { return cmp.Or(s.client().Address, s.endpoint()) }
+
+func (s *Buckets) addAccount(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
+	name := r.Value("account")
+	if err := errors.Join(buckets.CheckAccountName(name), s.needKeySecret()); err != nil {
+		return o, err
+	}
+	key, err := s.createAccount(ctx, name)
+	if err == nil {
+		o.View = s.shownKey(name, key)
+	}
+	return o, err
+}
+
+func (s *Buckets) showAccount(ctx context.Context, r *service.PageRequest) (*service.View, error) {
+	a, err := s.opened.Accounts.Account(ctx, r.Value("account"))
+	if err != nil {
+		return nil, err
+	}
+	keys, err := s.keyTable(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	page, more, err := s.opened.Store.Buckets(ctx, a.ID, buckets.BucketQuery{After: r.Value("after"), Prefix: r.Value("prefix"), Limit: consoleRows})
+	if err != nil {
+		return nil, err
+	}
+	t := &service.Table{
+		Title: "Buckets", Columns: []service.Column{{Title: "Bucket"}, {Title: "Created"}, {Title: "Access"}}, Empty: "There are no buckets.",
+		Search: []service.Field{{Name: "prefix", Label: "Names that begin with"}}, Keep: []string{"account"},
+	}
+	for i := range page {
+		b := &page[i]
+		access := "with an access key"
+		if b.Settings.PublicRead {
+			access = "everybody may read"
+		}
+		t.Rows = append(t.Rows, []service.Cell{{Text: b.Name, To: service.PageLink("objects", "account", a.Name, "bucket", b.Name)}, momentCell(b.Created), service.TextCell(access)})
+	}
+	if more {
+		t.Next = page[len(page)-1].Name
+	}
+	keep := map[string]string{"account": a.Name}
+	return &service.View{Title: "Account " + a.Name, Parents: []service.Link{{Text: "Accounts", To: "accounts"}}, Blocks: []service.Block{
+		t, keys,
+		&service.Form{Action: "create-key", Submit: "Create access key", Keep: keep},
+		&service.Form{Title: "Delete the account", Text: "The account must have no buckets. Its access keys are deleted.", Action: "delete", Submit: "Delete account", Danger: true, Confirm: a.Name, Keep: keep},
+	}}, nil
+}
+
+// keyTable lists the access keys of an account.
+func (s *Buckets) keyTable(ctx context.Context, a buckets.Account) (*service.Table, error) {
+	keys, err := s.opened.Accounts.Keys(ctx, a.ID)
+	if err != nil {
+		return nil, err
+	}
+	t := &service.Table{Title: "Access keys", Columns: []service.Column{{Title: "Access key"}, {Title: "Created"}, {Title: "State"}, {Title: "Action"}}, Empty: "There are no access keys."}
+	for _, k := range s.cfg.ConfiguredKeys() {
+		if k.Account == a.Name {
+			t.Rows = append(t.Rows, []service.Cell{service.TextCell(k.ID), service.TextCell("-"), service.TextCell("in the configuration"), {}})
+		}
+	}
+	for _, k := range keys {
+		state, action := service.TextCell("active"), service.Cell{Forms: []service.Form{{
+			Action: "revoke-key", Submit: "Revoke", Label: "Revoke access key " + k.ID, Danger: true, Keep: map[string]string{"account": a.Name, "key": k.ID},
+		}}}
+		if k.Revoked != 0 {
+			state, action = service.TextCell("revoked "+k.Revoked.Time().Format(time.DateOnly)), service.Cell{}
+		}
+		t.Rows = append(t.Rows, []service.Cell{service.TextCell(k.ID), momentCell(k.Created), state, action})
+	}
+	return t, nil
+}
+
+func (s *Buckets) addKey(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
+	if err := s.needKeySecret(); err != nil {
+		return o, err
+	}
+	a, err := s.opened.Accounts.Account(ctx, r.Value("account"))
+	if err != nil {
+		return o, err
+	}
+	var key newKey
+	if key.id, key.secret, err = s.keys.Create(ctx, a.ID); err == nil {
+		o.View = s.shownKey(a.Name, key)
+	}
+	return o, err
+}
+
+func (s *Buckets) revokeKey(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
+	o.Notice = "access key " + r.Value("key") + " is revoked"
+	return o, s.keys.Revoke(ctx, r.Value("key"))
+}
+
+func (s *Buckets) dropAccount(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
+	name := r.Value("account")
+	if _, ok := s.cfg.Accounts[name]; ok {
+		return o, service.Usagef("%v", errAccountConfigured)
+	}
+	a, err := s.opened.Accounts.Account(ctx, name)
+	if err == nil {
+		err = s.opened.Accounts.DeleteAccount(ctx, a.ID)
+	}
+	o.Notice, o.Next = "deleted account "+name, "accounts"
+	return o, err
+}
+
+// bucket reads the account and the bucket that a page is about.
+func (s *Buckets) bucket(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, err error) {
+	if a, err = s.opened.Accounts.Account(ctx, r.Value("account")); err == nil {
+		b, err = s.opened.Store.Bucket(ctx, a.ID, r.Value("bucket"))
+	}
+	return a, b, err
+}
+
+func above(a buckets.Account, bucket string) []service.Link {
+	return []service.Link{
+		{Text: "Accounts", To: "accounts"}, {Text: a.Name, To: service.PageLink("account", "account", a.Name)},
+		{Text: bucket, To: service.PageLink("objects", "account", a.Name, "bucket", bucket)},
+	}
+}
+
+func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*service.View, error) {
+	a, b, err := s.bucket(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	q := buckets.Query{Prefix: r.Value("prefix"), Delimiter: "/", Limit: consoleRows}
+	if after := r.Value("after"); after != "" {
+		q = q.Starting(after)
+	}
+	page, err := s.opened.Store.List(ctx, a.ID, b.ID, q)
+	if err != nil {
+		return nil, err
+	}
+	t := &service.Table{
+		Columns: []service.Column{{Title: "Name"}, {Title: "Bytes", Number: true}, {Title: "Modified"}, {Title: "Type"}}, Empty: "There are no objects.",
+		Search: []service.Field{{Name: "prefix", Label: "Names that begin with"}}, Keep: []string{"account", "bucket"},
+	}
+	for i := range page.Entries {
+		e := &page.Entries[i]
+		if e.Group != "" {
+			to := service.PageLink("objects", "account", a.Name, "bucket", b.Name, "prefix", e.Group)
+			t.Rows = append(t.Rows, []service.Cell{{Text: e.Group, To: to}, service.TextCell("-"), service.TextCell("-"), service.TextCell("folder")})
+			continue
+		}
+		to := service.PageLink("object", "account", a.Name, "bucket", b.Name, "object", e.Object.Name)
+		t.Rows = append(t.Rows, []service.Cell{{Text: e.Object.Name, To: to}, service.TextCell(service.FormatBytes(e.Object.Length)), momentCell(e.Object.Modified), service.TextCell(e.Object.ContentType)})
+	}
+	if page.More {
+		t.Next = page.Entries[len(page.Entries)-1].Name()
+	}
+	return &service.View{Title: "Bucket " + b.Name, Parents: above(a, b.Name)[:2], Blocks: []service.Block{t}}, nil
+}
+
+// object reads the object that a page is about.
+func (s *Buckets) object(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, o buckets.Object, err error) {
+	if a, b, err = s.bucket(ctx, r); err == nil {
+		o, err = s.opened.Store.Get(ctx, a.ID, b.ID, r.Value("object"))
+	}
+	return a, b, o, err
+}
+
+// linkLives are the lifetimes of links that the console offers.
+var linkLives = []service.Option{{Value: "1h", Text: "1 hour"}, {Value: "24h", Text: "1 day"}, {Value: "168h", Text: "7 days"}}
+
+func (s *Buckets) showObject(ctx context.Context, r *service.PageRequest) (*service.View, error) {
+	a, b, o, err := s.object(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	where := "in the database"
+	if len(o.Sharks) > 0 {
+		where = fmt.Sprint(o.Sharks)
+	}
+	keep := map[string]string{"account": a.Name, "bucket": b.Name, "object": o.Name}
+	return &service.View{Title: "Object " + o.Name, Parents: above(a, b.Name), Blocks: []service.Block{
+		&service.Facts{Rows: []service.Fact{
+			{Name: "Size", Cell: service.TextCell(service.Count(o.Length, "byte"))}, {Name: "Type", Cell: service.TextCell(o.ContentType)},
+			{Name: "Created", Cell: momentCell(o.Created)}, {Name: "Modified", Cell: momentCell(o.Modified)}, {Name: "Body", Cell: service.TextCell(where)},
+		}},
+		&service.Links{All: []service.Link{{Text: "Download", To: service.PageLink("download", "account", a.Name, "bucket", b.Name, "object", o.Name)}}},
+		&service.Form{
+			Title: "Create a link", Text: "Everybody who has the link may read the object until the link expires.", Action: "presign", Submit: "Create link", Keep: keep,
+			Fields: []service.Field{{Name: "lifetime", Label: "Lifetime", Options: linkLives}},
+		},
+		&service.Form{Title: "Delete the object", Text: "This cannot be undone.", Action: "delete", Submit: "Delete object", Danger: true, Confirm: path.Base(o.Name), Keep: keep},
+	}}, nil
+}
+
+func (s *Buckets) sendObject(ctx context.Context, r *service.PageRequest) (*service.File, error) {
+	a, b, o, err := s.object(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return &service.File{Name: path.Base(o.Name), Size: o.Length, Body: s.opened.Open(ctx, a.ID, b.ID, &o, 0, o.Length)}, nil
+}
+
+func (s *Buckets) presignObject(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
+	a, b, object, err := s.object(ctx, r)
+	if err != nil {
+		return o, err
+	}
+	life, err := time.ParseDuration(r.Value("lifetime"))
+	if err != nil || life < time.Second || life > 7*24*time.Hour {
+		return o, service.Usagef("lifetime: choose one")
+	}
+	key, err := s.signingKey(ctx, a)
+	if err != nil {
+		return o, err
+	}
+	link := presign(s.publicEndpoint(), s.cfg.Region, key, b.Name, object.Name, life, s.deps.Clock())
+	o.View = &service.View{Title: "Link to " + object.Name, Parents: above(a, b.Name), Blocks: []service.Block{
+		&service.Text{Body: link, Copy: true}, &service.Text{Body: "It ends earlier if access key " + key.id + " is revoked."},
+	}}
+	return o, nil
+}
+
+// signingKey returns an access key of an account that works.
+func (s *Buckets) signingKey(ctx context.Context, a buckets.Account) (newKey, error) {
+	for _, k := range s.cfg.ConfiguredKeys() {
+		if k.Account == a.Name {
+			return newKey{k.ID, k.Secret}, nil
+		}
+	}
+	keys, err := s.opened.Accounts.Keys(ctx, a.ID)
+	if err != nil {
+		return newKey{}, err
+	}
+	for _, k := range keys {
+		if k.Revoked == 0 {
+			secret, err := s.keys.Secret(k)
+			return newKey{k.ID, secret}, err
+		}
+	}
+	return newKey{}, fault.New(fault.Conflict, "the account has no access key to sign the link with: create one")
+}
+
+func (s *Buckets) dropObject(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
+	a, b, object, err := s.object(ctx, r)
+	if err != nil {
+		return o, err
+	}
+	_, err = s.opened.Store.Delete(ctx, a.ID, b.BucketRef, object.Name, buckets.Condition{}, buckets.At(s.deps.Clock()))
+	o.Notice, o.Next = "deleted object "+object.Name, service.PageLink("objects", "account", a.Name, "bucket", b.Name)
+	return o, err
+}
+
+func (s *Buckets) showNodes(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
+	lines, err := s.nodeLines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &service.Table{Columns: []service.Column{{Title: "Node"}, {Title: "State"}, {Title: "URL"}, {Title: "Used"}}, Empty: "There are no storage nodes."}
+	for _, l := range lines {
+		state, used := service.Cell{State: service.OK, Text: string(l.State)}, service.TextCell("-")
+		if l.State != buckets.NodeActive {
+			state.State = service.Warning
+		}
+		if l.Problem != "" {
+			state = service.Cell{State: service.Wrong, Text: string(l.State) + ": " + l.Problem}
+		}
+		if l.Free != nil && l.Size != nil {
+			used = service.Cell{Text: service.FormatBytes(*l.Free) + " free of " + service.FormatBytes(*l.Size), Share: float64(*l.Size - *l.Free), Most: float64(*l.Size)}
+		}
+		t.Rows = append(t.Rows, []service.Cell{service.TextCell(l.ID), state, service.TextCell(l.URL), used})
+	}
+	return &service.View{Blocks: []service.Block{t}}, nil
+}

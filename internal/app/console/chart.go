@@ -1,0 +1,133 @@
+package console
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"holdfast/internal/app/service"
+)
+
+// Size of a chart in units of its SVG.
+const (
+	chartWidth, chartHeight = 600.0, 160.0
+	chartLeft, chartBottom  = 60.0, 20.0
+)
+
+// chart renders a chart as SVG, which needs no script. Its label has the latest and the
+// greatest values for screen readers.
+func (r *renderer) chart(c *service.Chart) {
+	most := 0.0
+	for _, s := range c.Series {
+		for _, v := range s.Values {
+			if !math.IsNaN(v) {
+				most = max(most, v)
+			}
+		}
+	}
+	r.open("figure")
+	r.element("figcaption", c.Title)
+	if len(c.Times) < 2 {
+		r.element("p", "The chart begins a minute after the start of the server.", "class", "empty")
+		r.close("figure")
+		return
+	}
+	top := roundUp(most)
+	r.open("svg", "class", "chart", "role", "img", "viewBox", fmt.Sprintf("0 0 %g %g", chartWidth, chartHeight), "aria-label", describe(c))
+	for i := range 3 {
+		y := (chartHeight - chartBottom) * (1 - float64(i)/2)
+		y = max(y, 1)
+		r.open("line", "x1", num(chartLeft), "x2", num(chartWidth), "y1", num(y), "y2", num(y), "class", "grid")
+		r.close("line")
+		r.element("text", formatValue(top*float64(i)/2, c.Unit), "x", num(chartLeft-4), "y", num(max(y, 10)), "class", "scale")
+	}
+	for i, s := range c.Series {
+		r.open("path", "d", line(c, s.Values, top), "class", "line line"+strconv.Itoa(i))
+		r.close("path")
+	}
+	first, last := c.Times[0], c.Times[len(c.Times)-1]
+	r.element("text", first.UTC().Format("15:04"), "x", num(chartLeft), "y", num(chartHeight-4), "class", "from")
+	r.element("text", last.UTC().Format("15:04")+" UTC", "x", num(chartWidth), "y", num(chartHeight-4), "class", "scale")
+	r.close("svg")
+	r.open("ul", "class", "legend")
+	for i, s := range c.Series {
+		r.open("li", "class", "line"+strconv.Itoa(i))
+		r.text(s.Name + ": " + formatValue(latest(s.Values), c.Unit))
+		r.close("li")
+	}
+	r.close("ul", "figure")
+}
+
+// line returns the path of a series. It is interrupted where there are no values.
+func line(c *service.Chart, values []float64, top float64) string {
+	var b strings.Builder
+	first := c.Times[0]
+	span := c.Times[len(c.Times)-1].Sub(first).Seconds()
+	pen := "M"
+	for i, v := range values {
+		if math.IsNaN(v) {
+			pen = "M"
+			continue
+		}
+		x := chartLeft + (chartWidth-chartLeft)*c.Times[i].Sub(first).Seconds()/max(span, 1)
+		y := (chartHeight - chartBottom) * (1 - v/top)
+		b.WriteString(pen + num(x) + " " + num(max(y, 1)))
+		pen = "L"
+	}
+	return b.String()
+}
+
+func num(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
+
+// roundUp returns the top of a scale: 1, 2 or 5 times a power of ten.
+func roundUp(v float64) float64 {
+	if v <= 0 {
+		return 1
+	}
+	power := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, step := range []float64{1, 2, 5} {
+		if v <= step*power {
+			return step * power
+		}
+	}
+	return 10 * power
+}
+
+// latest returns the last value, or NaN.
+func latest(values []float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	return values[len(values)-1]
+}
+
+// describe returns a description of a chart.
+func describe(c *service.Chart) string {
+	var parts []string
+	for _, s := range c.Series {
+		most := math.NaN()
+		for _, v := range s.Values {
+			if math.IsNaN(most) || v > most {
+				most = v
+			}
+		}
+		parts = append(parts, fmt.Sprintf("%s: now %s, at most %s", s.Name, formatValue(latest(s.Values), c.Unit), formatValue(most, c.Unit)))
+	}
+	return c.Title + ". " + strings.Join(parts, ". ")
+}
+
+// formatValue formats a value with its unit.
+func formatValue(v float64, unit string) string {
+	switch {
+	case math.IsNaN(v):
+		return "none"
+	case unit == "s" && v < 1:
+		return strconv.FormatFloat(v*1000, 'g', 3, 64) + " ms"
+	case unit == "s":
+		return strconv.FormatFloat(v, 'g', 3, 64) + " s"
+	case v >= 100:
+		return strconv.FormatFloat(v, 'f', 0, 64) + unit
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64) + unit
+}

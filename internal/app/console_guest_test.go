@@ -1,0 +1,167 @@
+package app_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// poison ends the IDs of properties whose events a poisonedSink refuses.
+const poison = "dead"
+
+// newPoisonedSink returns a webhook that refuses some events until it accepts all.
+func newPoisonedSink(t *testing.T) (url string, accepts *atomic.Bool) {
+	t.Helper()
+	accepts = &atomic.Bool{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if body, err := io.ReadAll(r.Body); err != nil || !accepts.Load() && strings.Contains(string(body), poison) {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, accepts
+}
+
+// visitor is a guest with a session.
+type visitor struct {
+	t    *testing.T
+	main string
+	*http.Client
+}
+
+func newVisitor(t *testing.T, main string) *visitor {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &visitor{t, main, &http.Client{Jar: jar, Transport: &http.Transport{}}}
+	t.Cleanup(v.CloseIdleConnections)
+	v.send("/session", "", "")
+	return v
+}
+
+func (v *visitor) send(path, body, key string) {
+	v.t.Helper()
+	r, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, v.main+"/bff/consumer/v1"+path, strings.NewReader(body))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	r.Header.Set("Idempotency-Key", key)
+	resp, err := v.Do(r)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= http.StatusBadRequest {
+		text, _ := io.ReadAll(resp.Body)
+		v.t.Fatalf("%s: %s %s", path, resp.Status, text)
+	}
+}
+
+// wish makes an event about a property.
+func (v *visitor) wish(n int, end string) {
+	v.t.Helper()
+	property := fmt.Sprintf("%08d-2222-4333-8444-55555555%s", n, end)
+	v.send("/wishlist", `{"tenantId":"`+someTenant+`","propertyId":"`+property+`","source":"map"}`, property)
+}
+
+// awaitDead waits until so many events are set aside. That needs other events that the sink
+// accepts: if it refuses all of them, the relay takes it for broken.
+func (b *browser) awaitDead(main string, n int) {
+	b.t.Helper()
+	other, deadline := newVisitor(b.t, main), time.Now().Add(time.Minute)
+	for i := 0; ; i++ {
+		b.open("guest/dead-letters")
+		if bodies := b.page.all("tbody"); len(bodies) == 1 && len(bodies[0].all("tr")) == n {
+			return
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatalf("not %d dead letters:\n%s", n, b.page)
+		}
+		if i%5 == 0 && i < 100 {
+			other.wish(i, "0000")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func consoleGuests(b *browser, main string, accepts *atomic.Bool) {
+	const dead = 3
+	for i := range dead {
+		newVisitor(b.t, main).wish(i, poison)
+		b.awaitDead(main, i+1)
+	}
+	names := make([]string, dead)
+	for i, row := range b.page.all("tbody")[0].all("tr") {
+		names[i] = row.all("td")[0].String()
+	}
+	b.follow(names[0])
+	b.shows("Dead letter "+names[0], "Payload", "55555555"+poison)
+	b.submit("Drop event " + names[0])
+	b.shows("1 event deleted.")
+	b.hides(names[0])
+	accepts.Store(true)
+	b.submit("Retry event " + names[1])
+	b.shows("1 event queued again.")
+	b.open("guest/dead-letters")
+	b.try(http.StatusBadRequest, "Nothing was changed", "Drop all", "confirm", "all")
+	b.submit("Drop all", "confirm", "drop all")
+	b.shows("1 event deleted.", "No event was set aside.")
+	for _, missing := range []string{"dead-letter?event=" + names[0], "dead-letters?after=" + names[0]} {
+		if status := b.send(http.MethodGet, b.base+"/console/guest/"+missing, nil); status != http.StatusNotFound {
+			b.t.Errorf("%s: %d", missing, status)
+		}
+	}
+	accepts.Store(false)
+	newVisitor(b.t, main).wish(9, poison)
+	b.awaitDead(main, 1)
+	accepts.Store(true)
+	b.submit("Retry all")
+	b.shows("1 event queued again.")
+	b.open("guest/outbox")
+	b.shows("Outbox")
+
+	b.open("guest/suspensions")
+	b.try(http.StatusBadRequest, "UUID", "Suspend", "tenant", hostile)
+	b.submit("Suspend", "tenant", someTenant, "reason", hostile)
+	b.shows("Tenant "+someTenant+" is suspended.", hostile)
+	b.submit("Reinstate tenant " + someTenant)
+	b.shows("No tenant is suspended.")
+	consoleKeys(b)
+}
+
+func consoleKeys(b *browser) {
+	b.open("guest/keys")
+	keyIn := func(state string) string {
+		b.t.Helper()
+		for _, row := range b.page.all("tbody")[0].all("tr") {
+			if cells := row.all("td"); cells[1].String() == state {
+				return cells[0].String()
+			}
+		}
+		b.t.Fatalf("no key is %s in\n%s", state, b.page)
+		return ""
+	}
+	old := keyIn("active")
+	b.submit("Add a key")
+	next := keyIn("verify-only")
+	b.submit("Activate key " + next)
+	b.shows("Key " + next + " is active.")
+	b.submit("Add and activate a key")
+	b.submit("Revoke key " + old)
+	b.shows("Key " + old + " is retired.")
+	b.submit("Revoke all keys", "confirm", "revoke all")
+	if keyIn("active") == next {
+		b.t.Error("the key is still active")
+	}
+}

@@ -1,0 +1,97 @@
+package app_test
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"holdfast/internal/app/cli"
+)
+
+// runCommand runs a command beside the server.
+func runCommand(t *testing.T, environ []string, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	if status := cli.Run(t.Context(), cli.Env{Args: args, Environ: environ, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out}); status != 0 {
+		t.Fatalf("%q: %d\n%s", args, status, &out)
+	}
+	return out.String()
+}
+
+const (
+	largeAccount = "0123456789abcdef0123456789abcdef"
+	smallAccount = "fedcba9876543210fedcba9876543210"
+)
+
+func consoleAccounts(b *browser, environ []string) {
+	for account, records := range map[string]int{largeAccount: 3, smallAccount: 1} {
+		export := `{"export":1,"account":"` + account + `","keys":"0000000000001-AAAAAAAAAAAAAAAAAAAAAA","generation":1,"records":1,"exportedAt":1700000000000}
+{"collection":"bookmarks","modified":1700000000000}
+`
+		for i := range records {
+			export += `{"collection":"bookmarks","id":"record` + string(rune('a'+i)) + `","modified":1700000000000,"payload":"` + strings.Repeat("x", 1000) + `"}` + "\n"
+		}
+		export += `{"complete":true,"collections":1,"records":` + string(rune('0'+records)) + "}\n"
+		file := filepath.Join(b.t.TempDir(), "export")
+		if err := os.WriteFile(file, []byte(export), 0o600); err != nil {
+			b.t.Fatal(err)
+		}
+		runCommand(b.t, environ, "sync", "user", "import", account, file)
+	}
+	b.open("tokenserver/accounts")
+	order := func(first, second string) {
+		b.t.Helper()
+		if text := b.page.String(); strings.Index(text, first) > strings.Index(text, second) || !strings.Contains(text, first) {
+			b.t.Errorf("%s: the order is wrong in\n%s", b.at, text)
+		}
+	}
+	b.follow("Bytes")
+	order(largeAccount, smallAccount)
+	b.follow("Bytes")
+	order(smallAccount, largeAccount)
+	b.follow("Records")
+	order(largeAccount, smallAccount)
+	for _, th := range b.page.all("th") {
+		if sorted := th.attrs["aria-sort"]; (sorted == "descending") != (th.String() == "Records") {
+			b.t.Errorf("the column %s is sorted %q", th, sorted)
+		}
+	}
+	b.follow("Last write")
+	b.follow("UID")
+	b.try(http.StatusNotFound, "is unknown", "Show account", "account", strings.Repeat("0", 32))
+	b.try(http.StatusBadRequest, "expected 32 hexadecimal digits", "Show account", "account", "<b>")
+	if status := b.send(http.MethodGet, b.base+"/console/tokenserver/accounts?sort=nothing", nil); status != http.StatusBadRequest {
+		b.t.Errorf("an unknown order: %d", status)
+	}
+	b.open("tokenserver/accounts")
+	b.try(http.StatusOK, "bookmarks", "Show account", "account", largeAccount)
+	b.shows("Storage user", "3")
+	b.try(http.StatusBadRequest, "expected a number of bytes", "Set quota", "quota", "much")
+	b.submit("Set quota", "quota", "500MiB")
+	b.shows("The quota is set", "524288000 bytes (a quota of its own)")
+	b.submit("Deny")
+	b.shows("Account "+largeAccount+" may not sign in.", "Accessdeny")
+	b.open("tokenserver/access")
+	b.submit("Deny", "account", smallAccount, "note", hostile)
+	b.shows(hostile)
+	b.follow(largeAccount)
+	b.submit("Allow")
+	b.open("tokenserver/access")
+	b.submit("Remove account " + smallAccount + " from the lists")
+	b.follow(largeAccount)
+	b.try(http.StatusBadRequest, "Nothing was changed", "Delete data", "confirm", smallAccount)
+	b.submit("Delete data", "confirm", largeAccount)
+	b.shows("Deleted the data of 1 storage user.")
+	b.hides("bookmarks")
+
+	b.open("tokenserver/nodes")
+	node := b.page.all("tbody")[0].all("td")[0].String()
+	b.submit("Drain node " + node)
+	b.shows("drained")
+	b.submit("Assign new accounts to node " + node + " again")
+	b.open("tokenserver/refused")
+	b.shows("No sign-in was refused.")
+}

@@ -1,0 +1,263 @@
+package guest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+	"holdfast/internal/outbox"
+)
+
+// consoleRows is how many rows a page of the console has.
+const consoleRows = 100
+
+// console returns the pages of the service.
+func (s *Guest) console() *service.Console {
+	return &service.Console{Title: "Guest", Backlogs: s.backlogs, Pages: []service.Page{
+		{Path: "outbox", Title: "Outbox", Listed: true, Show: s.showOutbox},
+		{Path: "dead-letters", Title: "Dead letters", Listed: true, Show: s.showDeadLetters, Actions: []service.Action{
+			s.deadAction("retry", "queued again", guest.RetryDead), s.deadAction("drop", "deleted", guest.DropDead),
+			s.deadAction("retry-all", "queued again", guest.RetryDead), s.deadAction("drop-all", "deleted", guest.DropDead),
+		}},
+		{Path: "dead-letter", Title: "Dead letter", Show: s.showDeadLetter},
+		{Path: "suspensions", Title: "Suspended tenants", Listed: true, Show: s.showSuspensions, Actions: []service.Action{
+			s.suspendAction("suspend", true), s.suspendAction("reinstate", false),
+		}},
+		{Path: "keys", Title: "Keys of handoffs", Listed: true, Show: s.showKeys, Actions: []service.Action{
+			s.keyAction("add", func(ctx context.Context, k *guest.HandoffKeys, _ string) (guest.HandoffKey, error) { return k.Add(ctx) }),
+			s.keyAction("rotate", func(ctx context.Context, k *guest.HandoffKeys, _ string) (guest.HandoffKey, error) {
+				return k.Rotate(ctx)
+			}),
+			s.keyAction("activate", func(ctx context.Context, k *guest.HandoffKeys, id string) (guest.HandoffKey, error) {
+				return k.Activate(ctx, id)
+			}),
+			s.keyAction("retire", func(ctx context.Context, k *guest.HandoffKeys, id string) (guest.HandoffKey, error) {
+				return k.Retire(ctx, id)
+			}),
+			s.keyAction("revoke", func(ctx context.Context, k *guest.HandoffKeys, id string) (guest.HandoffKey, error) {
+				return k.Revoke(ctx, id)
+			}),
+			s.keyAction("revoke-all", func(ctx context.Context, k *guest.HandoffKeys, _ string) (guest.HandoffKey, error) {
+				return k.RevokeAll(ctx)
+			}),
+		}},
+	}}
+}
+
+// backlogs counts the events that are not published, up to a page of them.
+func (s *Guest) backlogs(ctx context.Context) ([]service.Fact, error) {
+	waiting, err := s.opened.Outbox().ListWaiting(ctx, 0, consoleRows)
+	if err != nil {
+		return nil, err
+	}
+	dead, err := s.opened.Outbox().CountDead(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n := service.Count(int64(len(waiting)), "event")
+	if len(waiting) == consoleRows {
+		n += " or more"
+	}
+	return []service.Fact{
+		{Name: "Events to publish", Cell: service.Cell{Text: n, To: "outbox"}},
+		{Name: "Dead letters", Cell: service.Cell{Text: service.Count(int64(dead), "event"), To: "dead-letters"}},
+	}, nil
+}
+
+func (s *Guest) showOutbox(ctx context.Context, r *service.PageRequest) (*service.View, error) {
+	after, err := strconv.ParseInt(cmp.Or(r.Value("after"), "0"), 10, 64)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "after: expected a whole number")
+	}
+	page, err := s.opened.Outbox().ListWaiting(ctx, after, consoleRows)
+	if err != nil {
+		return nil, err
+	}
+	t := &service.Table{
+		Title: "Events that are not published yet", Empty: "All events are published.",
+		Columns: []service.Column{{Title: "Event"}, {Title: "Type"}, {Title: "Key"}, {Title: "Time"}, {Title: "Attempts", Number: true}, {Title: "Next attempt"}, {Title: "Error"}},
+	}
+	for i := range page {
+		e := &page[i]
+		next := service.TextCell("now")
+		if !e.Next.IsZero() {
+			next = service.TimeCell(e.Next)
+		}
+		t.Rows = append(t.Rows, []service.Cell{
+			service.TextCell(e.Name), service.TextCell(e.Topic), service.TextCell(e.Owner), service.TimeCell(e.At), service.TextCell(strconv.Itoa(e.Attempts)), next, service.TextCell(e.Reason),
+		})
+	}
+	if len(page) == consoleRows {
+		t.Next = strconv.FormatInt(page[consoleRows-1].Position, 10)
+	}
+	return &service.View{Blocks: []service.Block{t}}, nil
+}
+
+func (s *Guest) showDeadLetters(ctx context.Context, r *service.PageRequest) (*service.View, error) {
+	var after outbox.ID
+	if text := r.Value("after"); text != "" {
+		var found bool
+		var err error
+		if after, found, err = s.opened.Outbox().FindDead(ctx, text); err != nil {
+			return nil, err
+		} else if !found {
+			return nil, guest.ErrNoEvent
+		}
+	}
+	page, err := s.opened.Outbox().ListDead(ctx, after, consoleRows)
+	if err != nil {
+		return nil, err
+	}
+	t := &service.Table{
+		Empty:   "No event was set aside.",
+		Columns: []service.Column{{Title: "Event"}, {Title: "Type"}, {Title: "Key"}, {Title: "Set aside"}, {Title: "Attempts", Number: true}, {Title: "Error"}, {Title: "Action"}},
+	}
+	for i := range page {
+		d := &page[i]
+		t.Rows = append(t.Rows, []service.Cell{
+			{Text: d.Name, To: service.PageLink("dead-letter", "event", d.Name)}, service.TextCell(d.Topic), service.TextCell(d.Owner), service.TimeCell(d.DiedAt),
+			service.TextCell(strconv.Itoa(d.Attempts)), service.TextCell(d.Reason), {Forms: deadForms(d.Name)},
+		})
+	}
+	if len(page) == consoleRows {
+		t.Next = page[consoleRows-1].Name
+	}
+	view := &service.View{Blocks: []service.Block{&service.Text{Body: "These events could not be published and were set aside. An event that is queued again comes after newer events of its session."}, t}}
+	if len(page) > 0 {
+		view.Blocks = append(view.Blocks,
+			&service.Form{Action: "retry-all", Submit: "Retry all"},
+			&service.Form{Title: "Drop all", Text: "The events are never published. This cannot be undone.", Action: "drop-all", Submit: "Drop all", Danger: true, Confirm: "drop all"})
+	}
+	return view, nil
+}
+
+// deadForms are the buttons of a set-aside event.
+func deadForms(event string) []service.Form {
+	keep := map[string]string{"event": event}
+	return []service.Form{
+		{Page: "dead-letters", Action: "retry", Submit: "Retry", Label: "Retry event " + event, Keep: keep},
+		{Page: "dead-letters", Action: "drop", Submit: "Drop", Label: "Drop event " + event, Keep: keep, Danger: true},
+	}
+}
+
+// deadAction returns an action on a set-aside event, or on all of them without a name.
+func (s *Guest) deadAction(name, done string, do func(context.Context, outbox.Kept, string) (int, error)) service.Action {
+	isAll := name == "retry-all" || name == "drop-all"
+	return service.Action{Name: name, Logged: []string{"event"}, Run: func(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
+		event := r.Value("event")
+		if isAll == (event != "") {
+			return o, guest.ErrNoEvent
+		}
+		n, err := do(ctx, s.opened.Outbox(), event)
+		o.Notice, o.Next = service.Count(int64(n), "event")+" "+done, "dead-letters"
+		return o, err
+	}}
+}
+
+func (s *Guest) showDeadLetter(ctx context.Context, r *service.PageRequest) (*service.View, error) {
+	id, found, err := s.opened.Outbox().FindDead(ctx, r.Value("event"))
+	if err != nil {
+		return nil, err
+	}
+	var d *outbox.DeadEvent
+	if found { // ListDead begins after an event
+		before := id
+		before.Seq--
+		page, err := s.opened.Outbox().ListDead(ctx, before, 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(page) == 1 && page[0].ID() == id {
+			d = &page[0]
+		}
+	}
+	if d == nil {
+		return nil, guest.ErrNoEvent
+	}
+	forms := deadForms(d.Name)
+	return &service.View{Title: "Dead letter " + d.Name, Parents: []service.Link{{Text: "Dead letters", To: "dead-letters"}}, Blocks: []service.Block{
+		&service.Facts{Rows: []service.Fact{
+			{Name: "Type", Cell: service.TextCell(d.Topic)}, {Name: "Key", Cell: service.TextCell(d.Owner)}, {Name: "Time", Cell: service.TimeCell(d.At)},
+			{Name: "Set aside", Cell: service.TimeCell(d.DiedAt)}, {Name: "Attempts", Cell: service.TextCell(strconv.Itoa(d.Attempts))}, {Name: "Error", Cell: service.TextCell(d.Reason)},
+		}},
+		&service.Text{Title: "Headers", Body: indented(d.Headers), Copy: true}, &service.Text{Title: "Payload", Body: indented(d.Payload), Copy: true},
+		&forms[0], &forms[1],
+	}}, nil
+}
+
+// indented returns JSON with line breaks, for people.
+func indented(text json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Indent(&b, text, "", "  ") != nil {
+		return string(text)
+	}
+	return b.String()
+}
+
+func (s *Guest) showSuspensions(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
+	all, err := s.opened.SuspendedTenants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &service.Table{Empty: "No tenant is suspended.", Columns: []service.Column{{Title: "Tenant"}, {Title: "Since"}, {Title: "Reason"}, {Title: "Action"}}}
+	for _, one := range all {
+		t.Rows = append(t.Rows, []service.Cell{
+			service.TextCell(one.Tenant), service.TimeCell(one.At), service.TextCell(one.Reason),
+			{Forms: []service.Form{{Action: "reinstate", Submit: "Reinstate", Label: "Reinstate tenant " + one.Tenant, Keep: map[string]string{"tenant": one.Tenant}}}},
+		})
+	}
+	return &service.View{Blocks: []service.Block{t, &service.Form{
+		Title: "Suspend a tenant", Text: "No handoff to the tenant is minted or consumed.", Action: "suspend", Submit: "Suspend", Danger: true,
+		Fields: []service.Field{{Name: "tenant", Label: "Tenant", Help: "A UUID."}, {Name: "reason", Label: "Reason", Optional: true}},
+	}}}, nil
+}
+
+func (s *Guest) suspendAction(name string, suspended bool) service.Action {
+	return service.Action{Name: name, Logged: []string{"tenant"}, Run: func(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
+		done := map[bool]string{true: "suspended", false: "reinstated"}[suspended]
+		o.Notice = fmt.Sprintf("tenant %s is %s", r.Value("tenant"), done)
+		return o, s.service.SuspendTenant(ctx, r.Value("tenant"), suspended, r.Value("reason"))
+	}}
+}
+
+func (s *Guest) showKeys(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
+	keys, err := s.handoffs.Keys.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &service.Table{Empty: "There are no keys.", Columns: []service.Column{{Title: "Key"}, {Title: "State"}, {Title: "Added"}, {Title: "Replaced"}, {Title: "Retired"}, {Title: "Action"}}}
+	for _, k := range keys {
+		keep := map[string]string{"key": k.ID}
+		activate := service.Form{Action: "activate", Submit: "Activate", Label: "Activate key " + k.ID, Keep: keep}
+		retire := service.Form{Action: "retire", Submit: "Retire", Label: "Retire key " + k.ID, Keep: keep}
+		revoke := service.Form{Action: "revoke", Submit: "Revoke", Label: "Revoke key " + k.ID, Danger: true, Keep: keep}
+		forms := map[guest.KeyState][]service.Form{guest.KeyActive: {revoke}, guest.KeyVerifyOnly: {activate, retire, revoke}}[k.State]
+		t.Rows = append(t.Rows, []service.Cell{
+			service.TextCell(k.ID), service.TextCell(string(k.State)), service.TimeCell(k.NotBefore), service.TimeCell(k.NotAfter), service.TimeCell(k.Retired), {Forms: forms},
+		})
+	}
+	return &service.View{Blocks: []service.Block{
+		&service.Text{Body: "The active key signs the tokens of handoffs, and keys that are not retired verify them. To rotate keys without an interruption, add a key, give it to the sites that verify offline (holdfast guest keys export), activate it, and retire the old one when its tokens have expired."},
+		t,
+		&service.Form{Action: "add", Submit: "Add a key"}, &service.Form{Action: "rotate", Submit: "Add and activate a key"},
+		&service.Form{Title: "Revoke all keys", Text: "All tokens are void at once, such as after a leak.", Action: "revoke-all", Submit: "Revoke all keys", Danger: true, Confirm: "revoke all"},
+	}}, nil
+}
+
+// keyAction returns an action on the key ring.
+func (s *Guest) keyAction(name string, do func(context.Context, *guest.HandoffKeys, string) (guest.HandoffKey, error)) service.Action {
+	return service.Action{Name: name, Logged: []string{"key"}, Run: func(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
+		if err := s.handoffs.isSaved(); err != nil {
+			return o, err
+		}
+		key, err := do(ctx, s.handoffs.Keys, r.Value("key"))
+		o.Notice = fmt.Sprintf("key %s is %s", key.ID, key.State)
+		return o, err
+	}}
+}
