@@ -478,10 +478,10 @@ func private(t *testing.T, data string, vars []string, published, stored func() 
 func TestGuestGuide(t *testing.T) {
 	t.Parallel()
 	commands := sessions(guide(t, "guest.md"))
-	if len(commands) < 5 {
+	if len(commands) < 25 {
 		t.Fatalf("%d commands", len(commands))
 	}
 	folder := t.TempDir()
 	s := binary.Start(t, filepath.Join(folder, "holdfast-data"), guestVars()...)
-	typeAll(t, s.Env, folder, []string{"127.0.0.1:8000", host(t, s.URL), "127.0.0.1:8002", host(t, internalURL(t, s))}, commands)
+	typeAll(t, s.Env, folder, []string{"127.0.0.1:8000", host(t, s.URL), "127.0.0.1:8001", host(t, s.Admin), "127.0.0.1:8002", host(t, internalURL(t, s))}, commands)
 }
