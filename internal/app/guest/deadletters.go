@@ -49,7 +49,7 @@ func (c *command) listOutbox() *cobra.Command {
 }
 
 func (c *command) listWaiting(ctx context.Context, box outbox.Kept, limit int, asJSON bool) error {
-	return c.list(asJSON, []any{"EVENT", "TYPE", "KEY", "AT", "ATTEMPTS", "NEXT", "ERROR"}, func(print row) error {
+	return c.list(asJSON, []any{"EVENT", "TYPE", "KEY", "AT", "ATTEMPTS", "NEXT", "ERROR"}, func(add row) error {
 		for after := int64(0); limit > 0; {
 			some, err := box.ListWaiting(ctx, after, min(limit, page))
 			if err != nil {
@@ -62,7 +62,7 @@ func (c *command) listWaiting(ctx context.Context, box outbox.Kept, limit int, a
 				if !e.Next.IsZero() {
 					next = e.Next.Format(time.RFC3339)
 				}
-				if err := print(httpapi.ViewWaiting(e), e.Name, e.Topic, e.Owner, e.At.Format(time.RFC3339), e.Attempts, next, strconv.Quote(e.Reason)); err != nil {
+				if err := add(httpapi.ViewWaiting(e), e.Name, e.Topic, e.Owner, e.At.Format(time.RFC3339), e.Attempts, next, strconv.Quote(e.Reason)); err != nil {
 					return err
 				}
 			}
@@ -99,9 +99,9 @@ func (c *command) listDeadLetters() *cobra.Command {
 }
 
 func (c *command) listDead(ctx context.Context, box outbox.Kept, asJSON bool) error {
-	return c.list(asJSON, []any{"EVENT", "TYPE", "KEY", "ATTEMPTS", "SET ASIDE", "ERROR"}, func(print row) error {
+	return c.list(asJSON, []any{"EVENT", "TYPE", "KEY", "ATTEMPTS", "SET ASIDE", "ERROR"}, func(add row) error {
 		return outbox.EachDead(ctx, box, func(d *outbox.DeadEvent) error {
-			return print(httpapi.ViewDead(d), d.Name, d.Topic, d.Owner, d.Attempts, d.DiedAt.Format(time.RFC3339), strconv.Quote(d.Reason))
+			return add(httpapi.ViewDead(d), d.Name, d.Topic, d.Owner, d.Attempts, d.DiedAt.Format(time.RFC3339), strconv.Quote(d.Reason))
 		})
 	})
 }

@@ -35,7 +35,7 @@ func (c *command) listJobs() *cobra.Command {
 }
 
 func (c *command) printJobs(ctx context.Context, jobs []guest.Job, asJSON bool) error {
-	return c.list(asJSON, []any{"JOB", "DELETES BEFORE (UTC)", "ROWS"}, func(print row) error {
+	return c.list(asJSON, []any{"JOB", "DELETES BEFORE (UTC)", "ROWS"}, func(add row) error {
 		for _, job := range jobs {
 			o, err := c.state.retention.Count(ctx, job)
 			if err != nil {
@@ -45,7 +45,7 @@ func (c *command) printJobs(ctx context.Context, jobs []guest.Job, asJSON bool) 
 			if o.Rows == guest.MaxCount {
 				rows += " or more"
 			}
-			if err := print(httpapi.ViewOld(o), o.Job, o.Before.Format(time.DateTime), rows); err != nil {
+			if err := add(httpapi.ViewOld(o), o.Job, o.Before.Format(time.DateTime), rows); err != nil {
 				return err
 			}
 		}

@@ -101,9 +101,9 @@ func (c *command) listKeys() *cobra.Command {
 				}
 				return t.Format(time.DateTime)
 			}
-			return c.list(asJSON, []any{"KEY", "STATE", "ADDED (UTC)", "REPLACED", "RETIRED"}, func(print row) error {
+			return c.list(asJSON, []any{"KEY", "STATE", "ADDED (UTC)", "REPLACED", "RETIRED"}, func(add row) error {
 				for _, k := range all {
-					if err := print(httpapi.ViewKey(k), k.ID, k.State, at(k.NotBefore), at(k.NotAfter), at(k.Retired)); err != nil {
+					if err := add(httpapi.ViewKey(k), k.ID, k.State, at(k.NotBefore), at(k.NotAfter), at(k.Retired)); err != nil {
 						return err
 					}
 				}

@@ -56,9 +56,9 @@ func (c *command) listTenants() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.list(asJSON, []any{"TENANT", "SUSPENDED (UTC)", "REASON"}, func(print row) error {
+			return c.list(asJSON, []any{"TENANT", "SUSPENDED (UTC)", "REASON"}, func(add row) error {
 				for _, s := range all {
-					if err := print(tenantLine{s.Tenant, s.Reason, s.At, s.Event}, s.Tenant, s.At.Format(time.DateTime), strconv.Quote(s.Reason)); err != nil {
+					if err := add(tenantLine{s.Tenant, s.Reason, s.At, s.Event}, s.Tenant, s.At.Format(time.DateTime), strconv.Quote(s.Reason)); err != nil {
 						return err
 					}
 				}

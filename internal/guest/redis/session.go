@@ -20,7 +20,6 @@ func (h *Hot) sessionKeys(id guest.ID) []string {
 }
 
 var (
-	//nolint:dupword // Lua
 	scriptSession = rueidis.NewLuaScript(`
 local s = redis.call('HMGET', KEYS[1], 'lastSeenAt', 'localePreference', 'currencyPreference', 'campaign')
 local set = {'lastSeenAt', ARGV[2]}
