@@ -139,7 +139,7 @@ func TestGuestF4(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { _ = db.Close(context.Background()) })
 	want := map[string][]string{}
-	_, real := os.LookupEnv("FAULT_ROUNDS") // a lease of 20 s
+	_, soak := os.LookupEnv("FAULT_ROUNDS") // a lease of 20 s
 	for round := range min(int(number(t, "FAULT_ROUNDS", 2)), 20) {
 		v := g.visitor(fmt.Sprint("f4-", round))
 		events := func(more ...string) { want[v.session()] = append(want[v.session()], more...) }
@@ -154,7 +154,7 @@ func TestGuestF4(t *testing.T) {
 		g.servers[frozen].Signal(syscall.SIGSTOP)
 		t.Cleanup(func() { g.servers[frozen].Signal(syscall.SIGCONT) })
 		events(v.addAt(1-frozen, 2), v.addAt(1-frozen, 3))
-		if !real || round%2 == 1 {
+		if !soak || round%2 == 1 {
 			_, err := db.Exec(t.Context(), `UPDATE bff_consumer.outbox_relay SET held_until = '-infinity'`)
 			must(t, err)
 		}

@@ -285,7 +285,7 @@ func (g *guest) next(h *harness) *guestChange {
 		d.event = "handoff.initiated.v1 " + stormMint[strings.LastIndexByte(stormMint, '/')+1:]
 	default:
 		d.kind, d.method, d.path = "add", http.MethodPost, "/wishlist"
-		d.body = strings.Replace(fmt.Sprintf(`{"tenantId":"11111111-2222-4333-8444-555555555555","propertyId":%q,"source":"list","note":%q}`, property, note), "\n", "", -1)
+		d.body = fmt.Sprintf(`{"tenantId":"11111111-2222-4333-8444-555555555555","propertyId":%q,"source":"list","note":%q}`, property, note)
 		if !live {
 			d.event = "wishlist.added.v1 " + property
 			d.wishes[property] = note
@@ -483,7 +483,7 @@ func (w *guestWorkload) probe(h *harness, s *binary.Server) (binary.Answer, erro
 	return g.send(h, s, http.MethodPost, "/wishlist", guestWish(1), "probe")
 }
 
-// reads reads handoffs, of which there are no copies.
+// reads returns requests for handoffs, of which there are no copies.
 func (w *guestWorkload) reads(h *harness) (all []func() (binary.Answer, error)) {
 	for n := range 4 * len(w.guests) {
 		g := w.guests[n%len(w.guests)]

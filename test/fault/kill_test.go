@@ -21,7 +21,7 @@ func TestKill(t *testing.T) {
 // killOnSQLite kills a server that has data in memory and not yet in a file.
 func killOnSQLite(t *testing.T) {
 	t.Helper()
-	h := harnessOf(t, withGuests(), false, testdb.SQLite(t))
+	h := newHarness(t, testdb.SQLite(t))
 	h.server = h.serve()
 	h.rounds(3, func(int) fault {
 		return fault{inject: h.server.Kill, recover: func() { h.server = h.serve() }, deadly: true}
@@ -33,7 +33,7 @@ func killOnSQLite(t *testing.T) {
 func killOnPostgres(t *testing.T) {
 	t.Helper()
 	db := testdb.DurablePostgres(t)
-	h := harnessOf(t, withGuests(), false, t.TempDir(), settings(withGuests(), "DATABASE_URL", db.URL())...)
+	h := newHarness(t, t.TempDir(), servicesOn(db.URL())...)
 	h.server = h.serve()
 	server := fault{inject: func() { h.server.Kill() }, recover: func() {
 		abandoned(t, db.URL())
