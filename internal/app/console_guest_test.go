@@ -75,6 +75,18 @@ func (v *visitor) wish(n int, end string) {
 	v.send("/wishlist", `{"tenantId":"`+someTenant+`","propertyId":"`+property+`","source":"map"}`, property)
 }
 
+// awaitPublished waits until all events are published.
+func (b *browser) awaitPublished() {
+	b.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for b.open("guest/outbox"); !strings.Contains(b.page.String(), "All events are published."); b.open("guest/outbox") {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("some events are not published:\n%s", b.page)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
 // awaitDead waits until so many events are set aside. That needs other events that the sink
 // accepts: if it refuses all of them, the relay takes it for broken.
 func (b *browser) awaitDead(main string, n int) {
@@ -122,14 +134,16 @@ func consoleGuests(b *browser, main string, accepts *atomic.Bool) {
 			b.t.Errorf("%s: %d", missing, status)
 		}
 	}
+	b.awaitPublished() // otherwise the event may be refused again
 	accepts.Store(false)
 	newVisitor(b.t, main).wish(9, poison)
 	b.awaitDead(main, 1)
 	accepts.Store(true)
 	b.submit("Retry all")
 	b.shows("1 event queued again.")
-	b.open("guest/outbox")
-	b.shows("Outbox")
+	b.awaitPublished()
+	b.open("guest/dead-letters")
+	b.shows("No event was set aside.")
 
 	b.open("guest/suspensions")
 	b.try(http.StatusBadRequest, "UUID", "Suspend", "tenant", hostile)
