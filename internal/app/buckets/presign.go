@@ -21,7 +21,7 @@ func presign(endpoint, region string, key newKey, bucket, object string, expires
 		"&X-Amz-Expires=" + strconv.FormatInt(int64(expires/time.Second), 10) + "&X-Amz-SignedHeaders=host"
 	request := sha256.Sum256([]byte("GET\n" + path + "\n" + query + "\nhost:" + host + "\n\nhost\nUNSIGNED-PAYLOAD"))
 	signing := []byte("AWS4" + key.secret)
-	for _, part := range strings.Split(scope, "/") {
+	for part := range strings.SplitSeq(scope, "/") {
 		signing = sign(signing, part)
 	}
 	signature := sign(signing, "AWS4-HMAC-SHA256\n"+at+"\n"+scope+"\n"+hex.EncodeToString(request[:]))

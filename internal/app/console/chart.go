@@ -43,7 +43,7 @@ func (r *renderer) chart(c *service.Chart) {
 		r.element("text", formatValue(top*float64(i)/2, c.Unit), "x", num(chartLeft-4), "y", num(max(y, 10)), "class", "scale")
 	}
 	for i, s := range c.Series {
-		r.open("path", "d", line(c, s.Values, top), "class", "line line"+strconv.Itoa(i))
+		r.open("path", "d", line(c, s.Values, top), "class", "line"+strconv.Itoa(i)+" line")
 		r.close("path")
 	}
 	first, last := c.Times[0], c.Times[len(c.Times)-1]
