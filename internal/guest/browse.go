@@ -148,7 +148,7 @@ func (s *Service) Hotel(ctx context.Context, property, locale, currency string) 
 		return Hotel{}, View{}, ErrNoProperty
 	case !IsLocale(locale):
 		return Hotel{}, View{}, ErrLocale
-	case !isCurrency(currency):
+	case !IsCurrency(currency):
 		return Hotel{}, View{}, ErrCurrency
 	}
 	locale = normalizeLocale(locale)

@@ -105,7 +105,7 @@ func (r *MintRequest) check() error {
 		return ErrOccupancy
 	case !IsLocale(r.Locale):
 		return ErrStayLocale
-	case !isCurrency(r.Currency):
+	case !IsCurrency(r.Currency):
 		return ErrStayMoney
 	case len(r.Campaign) > MaxCampaign || len(r.Campaign) > 0 && r.Campaign[0] != '{':
 		return ErrCampaign

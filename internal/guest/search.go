@@ -152,7 +152,7 @@ func (q *SearchQuery) Normalize() error {
 		return bad("pageSize", "1 to 100")
 	case !IsLocale(q.Locale):
 		return ErrLocale
-	case !isCurrency(q.Currency):
+	case !IsCurrency(q.Currency):
 		return ErrCurrency
 	}
 	if b := q.Bounds; b != nil && (b.South < -90 || b.North > 90 || b.South > b.North || b.West < -180 || b.West > 180 || b.East < -180 || b.East > 180) {

@@ -45,7 +45,7 @@ func (s *Service) SetPreferences(ctx context.Context, id ID, c Change) (Session,
 	if c.Locale != nil && !IsLocale(*c.Locale) {
 		return Session{}, ErrLocale
 	}
-	if c.Currency != nil && !isCurrency(*c.Currency) {
+	if c.Currency != nil && !IsCurrency(*c.Currency) {
 		return Session{}, ErrCurrency
 	}
 	return s.Hot.Session(ctx, id, c)
@@ -84,7 +84,8 @@ func IsLocale(s string) bool {
 	return true
 }
 
-func isCurrency(s string) bool {
+// IsCurrency accepts three capital letters.
+func IsCurrency(s string) bool {
 	return len(s) == 3 && !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < 'A' || c > 'Z' })
 }
 

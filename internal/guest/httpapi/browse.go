@@ -121,7 +121,7 @@ func (x *exchange) query() (q guest.SearchQuery, begun bool, err error) {
 		return q, begun, err
 	}
 	q.Locale = first(q.Locale, session.Locale, acceptLanguage(x.in.Header), defaultLocale)
-	q.Currency = first(q.Currency, session.Currency, x.in.Header.Get("X-Currency"), defaultCurrency)
+	q.Currency = first(q.Currency, session.Currency, x.currency(), defaultCurrency)
 	return q, begun, nil
 }
 
@@ -131,6 +131,14 @@ func first(texts ...string) string {
 		if t != "" {
 			return t
 		}
+	}
+	return ""
+}
+
+// currency returns the currency that the front end prefers, or "".
+func (x *exchange) currency() string {
+	if c := x.in.Header.Get("X-Currency"); guest.IsCurrency(c) {
+		return c
 	}
 	return ""
 }
@@ -232,7 +240,7 @@ func (x *exchange) getHotel() error {
 		return err
 	}
 	locale := first(values.Get("locale"), acceptLanguage(x.in.Header), defaultLocale)
-	currency := first(values.Get("currency"), x.in.Header.Get("X-Currency"), defaultCurrency)
+	currency := first(values.Get("currency"), x.currency(), defaultCurrency)
 	h, v, err := x.Service.Hotel(x.traced(), x.route.property, locale, currency)
 	if err == nil && x.session != "" {
 		x.Service.DetailViewed(x.traced(), x.session, guest.DetailViewed{TenantID: h.TenantID, PropertyID: h.PropertyID, Locale: h.Locale, Currency: h.Currency, Cache: v.State})

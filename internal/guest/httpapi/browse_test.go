@@ -108,6 +108,8 @@ func TestSearchBegins(t *testing.T) {
 	b.want(200, http.MethodGet, "/session/history", "", "srs_")
 	b.want(200, http.MethodPatch, "/session/preferences", `{"locale":"de-AT","currency":"CHF"}`)
 	b.want(200, http.MethodPost, "/search", `{}`, `"locale":"de-AT"`, `"currency":"CHF"`)
+	ignored := &browser{server: s}
+	ignored.check(ignored.send(http.MethodPost, "/search", `{}`, "X-Currency: euro"), 200, `"currency":"EUR"`)
 	a := b.send(http.MethodPost, "/search", `{"currency":"USD"}`, "Accept-Language: fr", "X-Currency: GBP")
 	b.check(a, 200, `"locale":"de-AT"`, `"currency":"USD"`)
 	pins := parse[guest.Pins](t, b.want(200, http.MethodPost, "/search/map", `{"bounds":{"south":48,"west":16,"north":49,"east":17}}`).body)
