@@ -243,7 +243,7 @@ func TestConsoleLink(t *testing.T) {
 // The overview has charts, the settings have no secrets.
 func TestConsoleServer(t *testing.T) {
 	t.Parallel()
-	a, browse := openConsole(t)
+	a, browse := openConsole(t, "HOLDFAST_EXTSTORAGE__TIERS__LARGE__BYTES=5000000000")
 	o := browse(a.Config().Server.AdminToken.Reveal())
 	o.want("no chart", http.StatusOK, "The chart begins a minute after the start", http.MethodGet, "/console/", nil)
 	start := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
@@ -263,7 +263,7 @@ func TestConsoleServer(t *testing.T) {
 		}
 	}
 	page = o.want("the settings", http.StatusOK, "<td class=\"\" data-label=\"Setting\">server.listen</td>", http.MethodGet, "/console/settings", nil)
-	for _, want := range []string{">HOLDFAST_SERVER__VIEWER_TOKEN<", ">secrets file<", ">default<", "buckets.key_secret"} {
+	for _, want := range []string{">HOLDFAST_SERVER__VIEWER_TOKEN<", ">secrets file<", ">default<", ">extstorage.tiers.large.bytes<", ">5000000000<", ">HOLDFAST_EXTSTORAGE__TIERS__LARGE__BYTES<", "buckets.key_secret"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %s in\n%s", want, page)
 		}
