@@ -46,7 +46,7 @@ var document = func() string {
 func guestRows() (rows []string) {
 	for _, hot := range []string{"memory", "Redis"} {
 		for _, work := range []string{
-			"read a session", "add to the wishlist", "mint a handoff", "consume a handoff", `from commit to broker \(NATS\)`, `publish events that are written faster \(NATS\)`,
+			"read a session", "add to the wishlist", "mint a handoff", "consume a handoff", `from commit to broker \(NATS\)`, `publish 1,000 events that wait \(NATS\)`,
 		} {
 			rows = append(rows, work+` \| sqlite \| `+hot)
 		}

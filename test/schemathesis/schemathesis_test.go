@@ -3,9 +3,10 @@
 // answers. A TOML file and a Python file for each contain what the description cannot express.
 //
 // Each request costs 6 ms of processor time in Schemathesis, and one of random data up to 40 ms,
-// because Hypothesis builds the strategies of large schemas. So the subtests "described" send
-// what follows from the description: its examples, and values at the limits of each parameter and
-// member, always the same. The subtests "random", for make soak, send random data and follow links.
+// because Hypothesis builds the strategies of large schemas. So the subtests "valid" send what
+// follows from the description: its examples, and values at the limits of each parameter and
+// member, always the same. The subtests "invalid", with values beyond the limits, and "random",
+// which send random data and follow links, are for make soak.
 package schemathesis
 
 import (
@@ -31,7 +32,7 @@ const (
 	install = "3f1d5a52-6a0c-4c39-9d6f-0f3c2b1f6f10"
 )
 
-// most is the timeout; on two idle cores "described" takes half a minute, "random" a few.
+// most is the timeout; on two idle cores "valid" takes a quarter of a minute, "random" a few.
 const most = 9 * time.Minute
 
 func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
@@ -104,7 +105,8 @@ func check(t *testing.T, st, description, config, url string, env ...string) {
 			t.Logf("%s", out[max(0, len(out)-400):])
 		}
 	}
-	t.Run("described", run("--phases", "examples,coverage", "--generation-deterministic"))
+	t.Run("valid", run("--phases", "examples,coverage", "--generation-deterministic", "--mode", "positive"))
+	t.Run("invalid", run("--phases", "coverage", "--generation-deterministic", "--mode", "negative"))
 	t.Run("random", run("--phases", "fuzzing,stateful", "--max-examples", "30"))
 }
 
