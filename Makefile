@@ -72,10 +72,10 @@ UNRACED   = grep -wE "extstorage|filedriver|pubsub|nats|sinks|upstream|secretbox
 TEST      = GOGC=400 $(GO) test -exec "env -u GOGC" -vet=off -count=1 -timeout 10m $(if $(SOAKONLY),-skip "$(SOAKONLY)") $(TESTFLAGS)
 # What repeats on another engine, or with another client, what a test has shown once.
 # `make soak PART=tests` has all of it.
-SOAKONLY  = TestStoreBehindPgBouncer/^[^BCOW]|TestOneNode/clients/boto3-old|TestThreeNodes/clients/(aws|boto3|javascript|restic|s3cmd)|TestSyncOnSpanner|TestRunOnPostgres|Test(Frozen|KilledCommit|Linearizable|Network|TwoServers)/Spanner|TestLinearizable/SQLite|TestBackupUnderLoad/PostgreSQL|TestLostSecrets/(spanner|postgres)|TestCompare|TestStalledReaders/PostgreSQL|TestBucketsStoppedNodes|TestReproducible|TestFullBatchOnSpanner|TestRunOnSpanner|TestNeighbours/PostgreSQL|TestDescription.*/(invalid|random)|TestStoreOnSpanner/Paging/WholeInPages|TestStoreOnSpanner/Values/IDs|TestStoreOnSpanner/(Quota|Merge)/Table|TestStoreOnSpanner/Preconditions/Table|TestStoreOnSpanner/Listing/ClosedUnread|TestQuotaFlip/[12]|TestTroubleshooting|TestAutoConfig|TestStoreOnSpanner/(Batches/Large|Usage/ManyCollections|Values/Payloads)
+SOAKONLY  = TestStoreBehindPgBouncer/^[^BCOW]|TestOneNode/clients/boto3-old|TestThreeNodes/clients/(aws|boto3|javascript|restic|s3cmd)|TestSyncOnSpanner|TestRunOnPostgres|Test(Frozen|KilledCommit|Linearizable|Network|TwoServers)/Spanner|TestLinearizable/SQLite|TestBackupUnderLoad/PostgreSQL|TestLostSecrets/(spanner|postgres)|TestCompare|TestStalledReaders/PostgreSQL|TestBucketsStoppedNodes|TestReproducible|TestFullBatchOnSpanner|TestRunOnSpanner|TestNeighbours/PostgreSQL|TestDescription.*/(invalid|random)|TestStoreOnSpanner/Paging/WholeInPages|TestStoreOnSpanner/Values/IDs|TestStoreOnSpanner/(Quota|Merge)/Table|TestStoreOnSpanner/Preconditions/Table|TestStoreOnSpanner/Listing/ClosedUnread|TestQuotaFlip/[12]|TestTroubleshooting|TestAutoConfig|TestStoreOnSpanner/Batches/Large|TestStoreOnSpanner/Usage/ManyCollections|TestStoreOnSpanner/Values/Payloads|TestFullDiskOnPostgres|TestBucketsRaces/PostgreSQL|TestKill/Spanner|TestSchemaMemory|TestExtensionMemoryBudget
 
-# A model takes a third of rapid's 100 walks, or fewer.
-CHECKS    = 33
+# A model takes a quarter of rapid's 100 walks, or fewer.
+CHECKS    = 25
 
 # SERVICE=NAME takes one service; test/packages has their names and packages.
 PACKAGES  = test/packages $(SERVICE)

@@ -222,7 +222,7 @@ func TestSecretsOfTwoServers(t *testing.T) {
 		ended := make(chan *process, 2)
 		both := []*process{begin(t, vars, ended), begin(t, vars, ended)}
 		loser := <-ended
-		if loser.cmd.ProcessState.ExitCode() != 1 || !strings.Contains(loser.output.String(), lostMaster) {
+		if loser.cmd.ProcessState.ExitCode() != 1 || !strings.Contains(loser.output.String(), " is lost: ") {
 			t.Fatalf("%v\n%s", loser.cmd.ProcessState, loser.output)
 		}
 		winner := both[0]
