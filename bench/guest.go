@@ -116,7 +116,7 @@ func (g *guestBench) measure(ctx context.Context) (err error) {
 	n := max(1, int(guestRate*g.o.window.Seconds()))
 	var read, add, mint, consume, relay []guestSample
 	for range g.o.runs {
-		sessions, err := g.begin(ctx, n/50+1)
+		sessions, err := g.begin(ctx, n/5+1) // a guest does little at a time
 		if err != nil {
 			return err
 		}
