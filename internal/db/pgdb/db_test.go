@@ -385,6 +385,58 @@ func TestFaultUndoes(t *testing.T) {
 	}
 }
 
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	statement := func(sql string) pgdb.Statement { return pgdb.Statement{Name: "test", SQL: sql} }
+	insert := statement(`INSERT INTO t VALUES ($1::bigint)`)
+	for _, mode := range []string{"cache_statement", "exec", "simple_protocol"} {
+		t.Run(mode, func(t *testing.T) {
+			db := open(t, pgdb.Options{URL: testdb.WithParameter(t, url, "default_query_exec_mode", mode)})
+			ctx := t.Context()
+			if _, err := db.Exec(ctx, statement(`CREATE TEMP TABLE t (n bigint PRIMARY KEY DEFERRABLE INITIALLY DEFERRED CHECK (n > 0))`)); err != nil {
+				t.Fatal(err)
+			}
+			// The pool returns the last used connection first, and only this test uses it.
+			want := func(n int) {
+				t.Helper()
+				var sum int
+				if _, err := db.QueryRow(ctx, statement(`SELECT coalesce(sum(n), 0)::bigint FROM t`), nil, &sum); err != nil || sum != n {
+					t.Errorf("sum %d, %v; want %d", sum, err, n)
+				}
+			}
+			if err := db.Tx(ctx, "tx", func(tx *pgdb.Tx) error {
+				var sum int
+				err := errors.Join(tx.Queue(insert, int64(1)), tx.Queue(insert, int64(2)))
+				if _, queryErr := tx.QueryRow(statement(`SELECT sum(n)::bigint FROM t`), nil, &sum); queryErr != nil || sum != 3 {
+					t.Errorf("sum in the transaction %d, %v", sum, queryErr)
+				}
+				return errors.Join(err, tx.Queue(insert, int64(4)))
+			}); err != nil {
+				t.Fatal(err)
+			}
+			want(7)
+			for name, fn := range map[string]func(tx *pgdb.Tx) error{
+				"a statement refused":    func(tx *pgdb.Tx) error { return errors.Join(tx.Queue(insert, int64(8)), tx.Queue(insert, int64(-1))) },
+				"the commit refused":     func(tx *pgdb.Tx) error { return errors.Join(tx.Queue(insert, int64(8)), tx.Queue(insert, int64(1))) },
+				"given up by the caller": func(tx *pgdb.Tx) error { return errors.Join(tx.Queue(insert, int64(8)), errors.New("no")) },
+				"a later statement refused": func(tx *pgdb.Tx) error {
+					_, err := tx.Exec(insert, int64(-1))
+					return errors.Join(tx.Queue(insert, int64(8)), err)
+				},
+			} {
+				if err := db.Tx(ctx, "tx", fn); err == nil {
+					t.Errorf("%s: no error", name)
+				}
+				want(7)
+			}
+			if _, err := db.Exec(ctx, statement(`DROP TABLE t`)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestTxPassesCodedErrors(t *testing.T) {
 	t.Parallel()
 	db := open(t, pgdb.Options{URL: testdb.Postgres(t)})

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Statement is SQL with the name under which it is observed, such as "sync.put". The
@@ -59,7 +60,7 @@ func (db *DB) alone(ctx context.Context, name string, fn func(context.Context, *
 				return err
 			}
 			return fn(ctx, c)
-		})
+		}, func(tx pgx.Tx) error { return tx.Commit(ctx) })
 	})
 }
 
@@ -101,11 +102,13 @@ func each(ctx context.Context, q querier, s Statement, args []any, fn func() err
 // the server asks for a retry, and must start from scratch each time.
 func (db *DB) Tx(ctx context.Context, name string, fn func(tx *Tx) error) error {
 	return db.run(ctx, name, func(ctx context.Context, c *pgx.Conn) error {
-		return db.transaction(ctx, c, func(tx pgx.Tx) error { return fn(&Tx{db: db, ctx: ctx, tx: tx}) })
+		t := &Tx{db: db, ctx: ctx}
+		return db.transaction(ctx, c, func(tx pgx.Tx) error { t.tx = tx; return fn(t) }, t.commit)
 	})
 }
 
-func (db *DB) transaction(ctx context.Context, c *pgx.Conn, fn func(pgx.Tx) error) error {
+// transaction runs fn in a transaction, which commit ends if fn returns nil.
+func (db *DB) transaction(ctx context.Context, c *pgx.Conn, fn func(pgx.Tx) error, commit func(pgx.Tx) error) error {
 	tx, err := c.Begin(ctx)
 	if err != nil {
 		return err
@@ -114,7 +117,10 @@ func (db *DB) transaction(ctx context.Context, c *pgx.Conn, fn func(pgx.Tx) erro
 		err = db.fault("commit")
 	}
 	if err == nil {
-		return tx.Commit(ctx)
+		err = commit(tx)
+	}
+	if err == nil || errors.Is(err, pgx.ErrTxCommitRollback) {
+		return err
 	}
 	if undo := tx.Rollback(ctx); undo != nil && !errors.Is(undo, pgx.ErrTxClosed) {
 		// The server also rolls back when the connection closes, and the pool closes a
@@ -129,11 +135,55 @@ type Tx struct {
 	db  *DB
 	ctx context.Context // of the transaction: none of its statements outlives it
 	tx  pgx.Tx
+
+	queued pgx.Batch
+}
+
+// Queue adds a statement whose result is of no interest. It is sent with the next
+// statement or with the commit, which saves a round trip, and its error is returned there.
+func (tx *Tx) Queue(s Statement, args ...any) error {
+	if err := tx.db.fault(s.Name); err != nil {
+		return err
+	}
+	tx.queued.Queue(s.SQL, args...)
+	return nil
+}
+
+// flush sends what is queued.
+func (tx *Tx) flush() error {
+	if tx.queued.Len() == 0 {
+		return nil
+	}
+	batch := tx.queued
+	tx.queued = pgx.Batch{}
+	return tx.tx.SendBatch(tx.ctx, &batch).Close()
+}
+
+// commit commits with what is queued.
+func (tx *Tx) commit(t pgx.Tx) error {
+	if tx.queued.Len() == 0 {
+		return t.Commit(tx.ctx)
+	}
+	tx.queued.Queue("commit").Exec(func(tag pgconn.CommandTag) error {
+		if tag.String() == "ROLLBACK" {
+			return pgx.ErrTxCommitRollback
+		}
+		return nil
+	})
+	return tx.flush()
+}
+
+// ready prepares for a statement that is observed by its name.
+func (tx *Tx) ready(s Statement) error {
+	if err := tx.flush(); err != nil {
+		return err
+	}
+	return tx.db.fault(s.Name)
 }
 
 // QueryRow is DB.QueryRow in the transaction.
 func (tx *Tx) QueryRow(s Statement, args []any, dest ...any) (found bool, err error) {
-	if err := tx.db.fault(s.Name); err != nil {
+	if err := tx.ready(s); err != nil {
 		return false, err
 	}
 	return one(tx.ctx, tx.tx, s, args, dest)
@@ -141,7 +191,7 @@ func (tx *Tx) QueryRow(s Statement, args []any, dest ...any) (found bool, err er
 
 // Exec is DB.Exec in the transaction.
 func (tx *Tx) Exec(s Statement, args ...any) (changed int64, err error) {
-	if err := tx.db.fault(s.Name); err != nil {
+	if err := tx.ready(s); err != nil {
 		return 0, err
 	}
 	return exec(tx.ctx, tx.tx, s, args)
@@ -149,7 +199,7 @@ func (tx *Tx) Exec(s Statement, args ...any) (changed int64, err error) {
 
 // Call is DB.Call in the transaction.
 func (tx *Tx) Call(s Statement, a *Args) (result []int64, err error) {
-	if err := tx.db.fault(s.Name); err != nil {
+	if err := tx.ready(s); err != nil {
 		return nil, err
 	}
 	return call(tx.ctx, tx.tx.Conn(), s, a, tx.db.prepares)
@@ -157,7 +207,7 @@ func (tx *Tx) Call(s Statement, a *Args) (result []int64, err error) {
 
 // ForEach is DB.ForEach in the transaction, which is retried as a whole.
 func (tx *Tx) ForEach(s Statement, args []any, fn func() error, dest ...any) error {
-	if err := tx.db.fault(s.Name); err != nil {
+	if err := tx.ready(s); err != nil {
 		return err
 	}
 	return each(tx.ctx, tx.tx, s, args, fn, dest)

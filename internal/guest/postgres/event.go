@@ -43,7 +43,7 @@ func appendEvents(t *pgdb.Tx, s pgdb.Statement, all []guest.SessionEvent) error 
 		ids, topics, keys, subjects = append(ids, string(e.ID)), append(topics, e.Type), append(keys, string(e.Session)), append(subjects, e.Subject)
 		payloads, headers, classes, times = append(payloads, string(e.Payload)), append(headers, e.Headers(e.Trace)), append(classes, e.Retention), append(times, e.At)
 	}
-	_, err := t.Exec(s, ids, topics, keys, subjects, payloads, headers, classes, times)
+	err := t.Queue(s, ids, topics, keys, subjects, payloads, headers, classes, times)
 	return err
 }
 

@@ -183,7 +183,6 @@ func takeTurn(t *pgdb.Tx, session guest.ID) (now time.Time, err error) {
 
 // Mint implements guest.Tx.
 func (t *tx) Mint(h guest.Handoff) error {
-	_, err := t.t.Exec(sqlMint, string(h.ID), string(t.session), h.Tenant, h.Property, h.CheckIn, h.CheckOut, h.Adults, h.Children, h.Rooms,
+	return t.t.Queue(sqlMint, string(h.ID), string(t.session), h.Tenant, h.Property, h.CheckIn, h.CheckOut, h.Adults, h.Children, h.Rooms,
 		h.Currency, h.Locale, string(h.Campaign), h.Key, h.Fingerprint, h.IP, h.Minted, h.Expires)
-	return err
 }

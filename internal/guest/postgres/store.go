@@ -99,7 +99,7 @@ func (s *Store) Mutate(ctx context.Context, m guest.Mutation, fn func(guest.Tx) 
 		if body == nil {
 			body = []byte{}
 		}
-		_, err = t.Exec(sqlKeepAnswer, key, string(m.Session), m.Route, m.Digest[:], a.Status, a.ContentType, a.Location, body, now, now.Add(guest.MutationLife))
+		err = t.Queue(sqlKeepAnswer, key, string(m.Session), m.Route, m.Digest[:], a.Status, a.ContentType, a.Location, body, now, now.Add(guest.MutationLife))
 		return err
 	})
 	if err != nil {

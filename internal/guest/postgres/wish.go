@@ -23,8 +23,12 @@ var (
 		ORDER BY added_at DESC, id LIMIT $4`}
 	sqlWish = pgdb.Statement{Name: "guest.wish", SQL: `
 		SELECT ` + columns + ` FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1 AND property_id = $2`}
-	sqlLive = pgdb.Statement{Name: "guest.count_wishes", SQL: `
-		SELECT count(*) FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1 AND removed_at IS NULL`}
+	// One row, also where the session has no entry for the property.
+	sqlWishAndLive = pgdb.Statement{Name: "guest.wish_and_count", SQL: `
+		SELECT coalesce(id, ''), coalesce(tenant_id::text, ''), coalesce(property_id::text, ''), coalesce(source, ''), coalesce(note, ''),
+			coalesce(added_at, 'epoch'), removed_at, n
+		FROM (SELECT count(*) n FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1 AND removed_at IS NULL) live
+		LEFT JOIN bff_consumer.wishlist_anonymous ON guest_session_id = $1 AND property_id = $2`}
 	sqlPutWish = pgdb.Statement{Name: "guest.put_wish", SQL: `
 		WITH seen AS (INSERT INTO bff_consumer.session_seen AS s (guest_session_id, seen_on) VALUES ($1, ($7::timestamptz AT TIME ZONE 'UTC')::date)
 			ON CONFLICT (guest_session_id) DO UPDATE SET seen_on = excluded.seen_on WHERE s.seen_on < excluded.seen_on)
@@ -97,20 +101,17 @@ func (t *tx) wish(property string) (w guest.Wish, found bool, err error) {
 
 // AddWish implements guest.Tx.
 func (t *tx) AddWish(w guest.Wish) (result guest.Wish, added bool, err error) {
-	existing, exists, err := t.wish(w.Property)
-	if err != nil {
-		return guest.Wish{}, false, err
-	}
+	var row scanWish
 	var live int
-	if _, err := t.t.QueryRow(sqlLive, []any{string(t.session)}, &live); err != nil {
+	if _, err := t.t.QueryRow(sqlWishAndLive, []any{string(t.session), w.Property}, append(row.dest(), &live)...); err != nil {
 		return guest.Wish{}, false, err
 	}
 	w.Added, w.Removed = t.now, time.Time{}
-	result, added, err = guest.AddWish(w, existing, exists, live)
+	result, added, err = guest.AddWish(w, row.wish(), row.id != "", live)
 	if err != nil || !added {
 		return result, false, err
 	}
-	_, err = t.t.Exec(sqlPutWish, string(t.session), string(result.ID), result.Tenant, result.Property, result.Source, result.Note, result.Added)
+	err = t.t.Queue(sqlPutWish, string(t.session), string(result.ID), result.Tenant, result.Property, result.Source, result.Note, result.Added)
 	return result, true, err
 }
 
@@ -130,7 +131,7 @@ func (t *tx) SetNote(property, note string) (guest.Wish, error) {
 		return guest.Wish{}, err
 	}
 	w.Note = note
-	_, err = t.t.Exec(sqlSetNote, string(t.session), property, note)
+	err = t.t.Queue(sqlSetNote, string(t.session), property, note)
 	return w, err
 }
 
@@ -144,7 +145,7 @@ func (t *tx) RemoveWish(property string) (w guest.Wish, removed bool, err error)
 		return guest.Wish{}, false, err
 	}
 	w.Removed = t.now
-	_, err = t.t.Exec(sqlRemoveWish, string(t.session), property, t.now)
+	err = t.t.Queue(sqlRemoveWish, string(t.session), property, t.now)
 	return w, true, err
 }
 
