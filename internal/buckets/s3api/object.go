@@ -110,7 +110,7 @@ func (x *request) getObject() error {
 	if o.Parts > 0 && x.has("partNumber") {
 		x.out.Header().Set("X-Amz-Mp-Parts-Count", itoa(o.Parts))
 	}
-	if strings.EqualFold(x.in.Header.Get("X-Amz-Checksum-Mode"), "ENABLED") && status == http.StatusOK {
+	if strings.EqualFold(x.in.Header.Get("X-Amz-Checksum-Mode"), "ENABLED") && status == http.StatusOK && length == o.Length {
 		x.writeChecksum(o.Checksum)
 	}
 	h := x.out.Header()
@@ -207,26 +207,34 @@ func (x *request) partExtent(o *buckets.Object, text string) (from, length int64
 		if number > 1 {
 			return 0, 0, 0, errPart
 		}
-		if o.Length == 0 {
-			return 0, 0, http.StatusOK, nil
-		}
-		return 0, o.Length, http.StatusPartialContent, nil
+		return 0, o.Length, statusOfPart(o.Length), nil
 	}
-	// Parts are numbered as they were uploaded; S3 counts them from 1.
-	for offset, n := int64(0), 0; ; {
-		page, err := x.Service.Store.Segments(x.in.Context(), x.owner, o.Upload, offset, 1000)
+	// Parts are numbered as they were uploaded; S3 counts them from 1. An empty part has no
+	// offset of its own, so they are counted.
+	for n, after := 0, 0; ; {
+		page, err := x.Service.Collector.UploadBodies(x.in.Context(), x.owner, o.Upload, after, maxPage)
 		if err != nil {
 			return 0, 0, 0, err
 		}
 		if len(page) == 0 {
 			return 0, 0, 0, errPart
 		}
-		if i := number - n - 1; i < len(page) {
-			return page[i].Start, page[i].Length, http.StatusPartialContent, nil
+		for i := range page {
+			if n++; n == number {
+				return from, page[i].Length, statusOfPart(page[i].Length), nil
+			}
+			from += page[i].Length
 		}
-		n += len(page)
-		offset = page[len(page)-1].Start + page[len(page)-1].Length
+		after = page[len(page)-1].Number
 	}
+}
+
+// statusOfPart is the status of a part: no Content-Range can express an empty one.
+func statusOfPart(length int64) int {
+	if length == 0 {
+		return http.StatusOK
+	}
+	return http.StatusPartialContent
 }
 
 // deleteObject is DeleteObject, which succeeds if there is no object.

@@ -2,6 +2,7 @@ package s3api_test
 
 import (
 	"bufio"
+	"crypto/md5"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -9,11 +10,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/internal/buckets"
 )
 
 func TestRanges(t *testing.T) {
@@ -69,6 +72,43 @@ func TestPartNumberOfParts(t *testing.T) {
 	s.do("GET", "/photos/k", "", "Range: bytes=8-11").want(206).is("89ta")
 	s.do("GET", "/photos/k?attributes", "", "x-amz-object-attributes: ETag,ObjectParts,ObjectSize").want(200).has("<PartsCount>2<", "<ObjectSize>14<")
 	s.do("GET", "/photos/k?attributes", "").fails(400, "InvalidArgument")
+}
+
+// TestEmptyLastPart: an empty part is found behind as many parts as a page has.
+func TestEmptyLastPart(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	const body, parts = "0123456789", 1000
+	account, err := s.service.Accounts.Account(t.Context(), "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.service.Store.Bucket(t.Context(), account.ID, "photos")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := s.upload("/photos/k", "x-amz-checksum-algorithm: CRC32")
+	list := s.part("/photos/k", id, "1", body)
+	sum := s.do("GET", "/photos/k?uploadId="+id, "").want(200).element("ChecksumCRC32")
+	for n := 2; n <= parts; n++ {
+		list += strings.Replace(list[:strings.Index(list, "</Part>")+7], ">1<", ">"+strconv.Itoa(n)+"<", 1)
+		sum5 := md5.Sum([]byte(body))
+		err := s.service.Uploads.PutPart(t.Context(), b.Owner, b.BucketRef, "k", buckets.UploadID(id), buckets.Part{
+			Number: n, Created: buckets.At(time.Now()), Checksum: buckets.Checksum{Algorithm: "CRC32", Value: sum},
+			Body: buckets.Body{ID: buckets.ObjectID(buckets.NewUUID()), Length: int64(len(body)), MD5: sum5[:], Inline: []byte(body)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	list += s.part("/photos/k", id, strconv.Itoa(parts+1), "")
+	s.complete("/photos/k", id, list).want(200)
+	for _, method := range []string{"GET", "HEAD"} {
+		s.do(method, "/photos/k?partNumber=1001", "", "x-amz-checksum-mode: ENABLED").want(200).is("").
+			head("Content-Length: 0", "Content-Range:", "X-Amz-Mp-Parts-Count: 1001", "X-Amz-Checksum-Crc32:")
+		s.do(method, "/photos/k?partNumber=1000", "").want(206).head("Content-Range: bytes 9990-9999/10000")
+		s.do(method, "/photos/k?partNumber=1002", "").want(416)
+	}
 }
 
 func TestAttributesOfParts(t *testing.T) {
