@@ -16,6 +16,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"holdfast/internal/app"
+	bucketstest "holdfast/internal/buckets/storetest"
 	"holdfast/internal/canonjson"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
@@ -37,7 +38,7 @@ import (
 // openOne opens a service on a database, which it creates and migrates.
 func openOne(t testing.TB, name, url string) *app.One {
 	t.Helper()
-	cfg, _, err := app.Load(app.Services(), "", []string{"HOLDFAST_" + strings.ToUpper(name) + "__DATABASE_URL=" + url})
+	cfg, _, err := app.Load(app.Services(), "", []string{"HOLDFAST_" + strings.ToUpper(name) + "__DATABASE_URL=" + url, "HOLDFAST_" + strings.ToUpper(name) + "__ENABLED=true"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,6 +115,9 @@ var copied = []struct {
 		}
 		tokentest.Migrated(t, tokenpg.New(opened.Postgres(t, pgdb.Options{URL: url}, nil)))
 	}},
+	{"buckets", map[string]string{"sqlite": "buckets/sqlite/testdata/schema/0001.sql", "postgres": "buckets/postgres/testdata/schema/0001.sql"}, func(t *testing.T, url string) {
+		bucketstest.Migrated(t, bucketsHarness(t, url))
+	}},
 }
 
 func extHarness(t testing.TB, url string) exttest.Harness {
@@ -161,7 +165,7 @@ func TestCopyKeepsEverything(t *testing.T) {
 			{"sqlite to postgres", "sqlite", testdb.PostgresDatabase, ""},
 			{"postgres to sqlite", "postgres", sqliteURL, ""},
 			{"postgres to postgres", "postgres", testdb.PostgresDatabase, "extstorage"},
-			{"sqlite to citus", "sqlite", testdb.CitusDatabase, "extstorage syncstorage"},
+			{"sqlite to citus", "sqlite", testdb.CitusDatabase, "extstorage syncstorage buckets"},
 		} {
 			if pair.services != "" && !strings.Contains(pair.services, s.name) {
 				continue

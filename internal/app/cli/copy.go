@@ -180,6 +180,6 @@ func (c *command) reopen(ctx context.Context, source *app.One) error {
 	if err := errors.Join(db.Reopen(ctx, name, source.Service.Tables), db.Unlog(ctx, name, source.Service.Tables)); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(c.env.Stdout, "%s accepts writes in %s\n", name, source.Database.Where)
+	_, err := fmt.Fprintf(c.env.Stdout, "%s accepts writes in %s; use only this database, and drop the copy\n", name, source.Database.Where)
 	return err
 }

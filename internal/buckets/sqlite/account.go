@@ -10,13 +10,12 @@ import (
 )
 
 const (
-	sqlAccounts = `SELECT id, name, created, coalesce(max_objects, 0), coalesce(max_bytes, 0) FROM manta_bucket_account a
-		LEFT JOIN manta_bucket_usage u ON u.owner = a.id AND u.bucket_id = ''`
+	sqlAccounts      = `SELECT id, name, created, max_objects, max_bytes FROM manta_bucket_account`
 	sqlAccountByName = sqlAccounts + ` WHERE name = ?`
 	sqlAccountByID   = sqlAccounts + ` WHERE id = ?`
 	sqlListAccounts  = sqlAccounts + ` WHERE name > ? ORDER BY name LIMIT +?`
 
-	sqlAddAccount    = `INSERT INTO manta_bucket_account (id, name, created) VALUES (?, ?, ?)`
+	sqlAddAccount    = `INSERT INTO manta_bucket_account (id, name, created, max_objects, max_bytes) VALUES (?, ?, ?, ?, ?)`
 	sqlDeleteAccount = `DELETE FROM manta_bucket_account WHERE id = ?`
 	sqlAnyBucket     = `SELECT 1 FROM manta_bucket WHERE owner = ? LIMIT 1`
 	sqlDeleteKeys    = `DELETE FROM manta_bucket_key WHERE account = ?`
@@ -25,7 +24,7 @@ const (
 	sqlKey       = `SELECT ` + keyColumns + ` FROM manta_bucket_key WHERE id = ?`
 	sqlKeys      = `SELECT ` + keyColumns + ` FROM manta_bucket_key WHERE account = ? ORDER BY id`
 	sqlAddKey    = `INSERT INTO manta_bucket_key (` + keyColumns + `) VALUES (?, ?, ?, ?, ?)`
-	sqlRevokeKey = `UPDATE manta_bucket_key SET revoked = ?2 WHERE id = ?1 AND revoked = 0`
+	sqlRevokeKey = `UPDATE manta_bucket_key SET revoked = ?2 WHERE id = ?1 AND revoked IS NULL`
 )
 
 func scanAccount(r *sqlite.Stmt) buckets.Account {
@@ -78,7 +77,7 @@ func (s *Store) CreateAccount(ctx context.Context, a buckets.Account, keys ...bu
 		}
 		return nil
 	}, func(c *sqlite.Conn) error {
-		if err := sqlitedb.Exec(c, sqlAddAccount, a.ID, a.Name, a.Created); err != nil {
+		if err := sqlitedb.Exec(c, sqlAddAccount, a.ID, a.Name, a.Created, a.Quota.Objects, a.Quota.Bytes); err != nil {
 			return err
 		}
 		for _, k := range keys {
@@ -167,7 +166,7 @@ func isNewKey(c *sqlite.Conn, id string) error {
 }
 
 func addKey(c *sqlite.Conn, k buckets.Key) error {
-	return sqlitedb.Exec(c, sqlAddKey, k.ID, k.Account, k.Secret, k.Created, k.Revoked)
+	return sqlitedb.Exec(c, sqlAddKey, k.ID, k.Account, k.Secret, k.Created, orNull(k.Revoked))
 }
 
 // Key implements buckets.Accounts.

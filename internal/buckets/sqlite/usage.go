@@ -14,14 +14,15 @@ const (
 	sqlUsage = `SELECT objects, bytes, max_objects, max_bytes FROM manta_bucket_usage WHERE owner = ? AND bucket_id = ?`
 	// These are of a bucket and of its account.
 	sqlMayGrow = `SELECT bucket_id, objects, bytes, max_objects, max_bytes FROM manta_bucket_usage WHERE owner = ?1 AND bucket_id = ?2
-		UNION ALL SELECT bucket_id, objects, bytes, max_objects, max_bytes FROM manta_bucket_usage WHERE owner = ?1 AND bucket_id = ''`
-	sqlAddUsage = `INSERT INTO manta_bucket_usage (owner, bucket_id, objects, bytes) VALUES (?1, ?2, ?3, ?4), (?1, '', ?3, ?4)
+		UNION ALL SELECT bucket_id, objects, bytes, max_objects, max_bytes FROM manta_bucket_usage WHERE owner = ?1 AND bucket_id = '` + string(account) + `'`
+	sqlAddUsage = `INSERT INTO manta_bucket_usage (owner, bucket_id, objects, bytes) VALUES (?1, ?2, ?3, ?4), (?1, '` + string(account) + `', ?3, ?4)
 		ON CONFLICT DO UPDATE SET objects = objects + ?3, bytes = bytes + ?4`
 	sqlSetUsage = `INSERT INTO manta_bucket_usage (owner, bucket_id, objects, bytes) VALUES (?1, ?2, ?3, ?4)
 		ON CONFLICT DO UPDATE SET objects = ?3, bytes = ?4`
 	sqlSetQuota = `INSERT INTO manta_bucket_usage (owner, bucket_id, max_objects, max_bytes) VALUES (?1, ?2, ?3, ?4)
 		ON CONFLICT DO UPDATE SET max_objects = ?3, max_bytes = ?4`
-	sqlBucketUsage = `SELECT b.name, b.id, coalesce(objects, 0), coalesce(bytes, 0), coalesce(max_objects, 0), coalesce(max_bytes, 0)
+	sqlSetAccountQuota = `UPDATE manta_bucket_account SET max_objects = ?2, max_bytes = ?3 WHERE id = ?1`
+	sqlBucketUsage     = `SELECT b.name, b.id, coalesce(objects, 0), coalesce(bytes, 0), coalesce(max_objects, 0), coalesce(max_bytes, 0)
 		FROM manta_bucket b LEFT JOIN manta_bucket_usage u ON u.owner = b.owner AND u.bucket_id = b.id
 		WHERE b.owner = ? ORDER BY b.name`
 	// What the rows of each bucket count, deleted buckets with uploads included.
@@ -37,7 +38,7 @@ const (
 )
 
 // account is the bucket_id of an account's own counters.
-const account = buckets.BucketID("")
+const account = buckets.BucketID("00000000-0000-0000-0000-000000000000")
 
 // count checks that a bucket and its account may change by delta. It changes nothing.
 func count(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, delta buckets.Usage) error {
@@ -101,7 +102,13 @@ func (s *Store) SetQuota(ctx context.Context, owner buckets.AccountID, b buckets
 		}
 		return hasBucket(c, owner, b)
 	}, func(c *sqlite.Conn) error {
-		return sqlitedb.Exec(c, sqlSetQuota, owner, b.ID, q.Objects, q.Bytes)
+		if b != (buckets.BucketRef{}) {
+			return sqlitedb.Exec(c, sqlSetQuota, owner, b.ID, q.Objects, q.Bytes)
+		}
+		if err := sqlitedb.Exec(c, sqlSetAccountQuota, owner, q.Objects, q.Bytes); err != nil {
+			return err
+		}
+		return sqlitedb.Exec(c, sqlSetQuota, owner, account, q.Objects, q.Bytes)
 	})
 }
 
@@ -131,7 +138,7 @@ func (s *Store) Audit(ctx context.Context, owner buckets.AccountID, repair bool)
 			return err
 		}
 		for _, m := range wrong {
-			if err := sqlitedb.Exec(c, sqlSetUsage, owner, m.Bucket, m.Stored.Objects, m.Stored.Bytes); err != nil {
+			if err := sqlitedb.Exec(c, sqlSetUsage, owner, cmp.Or(m.Bucket, account), m.Stored.Objects, m.Stored.Bytes); err != nil {
 				return err
 			}
 		}
@@ -143,7 +150,11 @@ func (s *Store) Audit(ctx context.Context, owner buckets.AccountID, repair bool)
 func usages(c *sqlite.Conn, sql string, owner buckets.AccountID) (map[buckets.BucketID]buckets.Usage, error) {
 	all := map[buckets.BucketID]buckets.Usage{}
 	err := sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
-		all[buckets.BucketID(r.ColumnText(0))] = buckets.Usage{Objects: r.ColumnInt64(1), Bytes: r.ColumnInt64(2)}
+		id := buckets.BucketID(r.ColumnText(0))
+		if id == account {
+			id = ""
+		}
+		all[id] = buckets.Usage{Objects: r.ColumnInt64(1), Bytes: r.ColumnInt64(2)}
 		return nil
 	}, owner)
 	return all, err

@@ -97,7 +97,7 @@ func logging(service string, t *rows.Table) string {
 			END IF;
 			RETURN NULL;
 		END $$;
-		CREATE OR REPLACE TRIGGER copy_log AFTER INSERT OR UPDATE OR DELETE ON ` + t.Name + `
+		CREATE OR REPLACE TRIGGER copy_log AFTER INSERT OR UPDATE OR DELETE ON ` + relation(t) + `
 			FOR EACH ROW EXECUTE FUNCTION copy_log_` + t.Name + `()`
 }
 
@@ -113,7 +113,7 @@ func (d tables) KeepLog(ctx context.Context, service string) error {
 
 func (d tables) Unlog(ctx context.Context, service string, groups []rows.Group) error {
 	err := d.eachTable(ctx, "copy.unlog", groups, func(tx *Tx, t *rows.Table) error {
-		return tx.script(`DROP TRIGGER IF EXISTS copy_log ON ` + t.Name + `; DROP FUNCTION IF EXISTS copy_log_` + t.Name + `()`)
+		return tx.script(`DROP TRIGGER IF EXISTS copy_log ON ` + relation(t) + `; DROP FUNCTION IF EXISTS copy_log_` + t.Name + `()`)
 	})
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 	// The lock that the trigger needs is granted when all transactions that have written the
 	// table have ended, and later ones see that the service is read-only.
 	return d.eachTable(ctx, "read_only.close", groups, func(tx *Tx, t *rows.Table) error {
-		return tx.script(`CREATE OR REPLACE TRIGGER read_only BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON ` + t.Name + `
+		return tx.script(`CREATE OR REPLACE TRIGGER read_only BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON ` + relation(t) + `
 			FOR EACH STATEMENT EXECUTE FUNCTION refuse_write_v1('` + service + `')`)
 	})
 }
@@ -190,7 +190,7 @@ func (d tables) Reopen(ctx context.Context, service string, groups []rows.Group)
 		return err
 	}
 	return d.eachTable(ctx, "read_only.reopen", groups, func(tx *Tx, t *rows.Table) error {
-		return tx.script(`DROP TRIGGER IF EXISTS read_only ON ` + t.Name)
+		return tx.script(`DROP TRIGGER IF EXISTS read_only ON ` + relation(t))
 	})
 }
 

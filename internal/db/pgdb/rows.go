@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -73,9 +74,32 @@ func parameter(i int, c rows.Column) string {
 		return p + "::timestamptz"
 	case rows.MillisUTC:
 		return p + "::timestamp"
+	case rows.Map:
+		return p + "::text::hstore"
+	case rows.Texts:
+		return p + "::text[]"
+	case rows.UUIDs:
+		return p + "::text[]::uuid[]"
+	case rows.Bool:
+		return p + "::boolean"
+	case rows.Date:
+		return p + "::date"
+	case rows.Real:
+		return p + "::real"
 	case rows.Text:
 	}
 	return p + "::text"
+}
+
+// relation returns the name of a table.
+func relation(t *rows.Table) string { return cmp.Or(t.PostgresName, t.Name) }
+
+// from returns what is read instead of a table.
+func from(t *rows.Table) string {
+	if t.PostgresFrom != "" {
+		return "(" + t.PostgresFrom + ") AS copied"
+	}
+	return relation(t)
 }
 
 // selected returns the columns in the form in which they are read.
@@ -86,9 +110,17 @@ func selected(t *rows.Table) string {
 		switch c.Kind {
 		case rows.Integer:
 			all[i] += "::bigint"
+		case rows.Bool:
+			all[i] += "::integer::bigint"
 		case rows.UUID, rows.JSON, rows.RawJSON, rows.Text:
 			all[i] += "::text"
-		case rows.Bytes, rows.Millis, rows.MillisUTC, rows.Micros:
+		case rows.Map:
+			all[i] = "hstore_to_json(" + all[i] + ")::text"
+		case rows.Texts, rows.UUIDs:
+			all[i] = "array_to_json(" + all[i] + ")::text"
+		case rows.Date:
+			all[i] = "to_char(" + all[i] + ", 'YYYY-MM-DD')"
+		case rows.Bytes, rows.Millis, rows.MillisUTC, rows.Micros, rows.Real:
 		}
 	}
 	return strings.Join(all, ", ")
@@ -106,15 +138,17 @@ func newScanner(columns []rows.Column) *scanner {
 	for _, c := range columns {
 		var target any
 		switch c.Kind {
-		case rows.Integer:
+		case rows.Integer, rows.Bool:
 			target = new(pgtype.Int8)
+		case rows.Real:
+			target = new(pgtype.Float4)
 		case rows.Bytes:
 			target = new([]byte)
 		case rows.Millis, rows.Micros:
 			target = new(pgtype.Timestamptz)
 		case rows.MillisUTC:
 			target = new(pgtype.Timestamp)
-		case rows.UUID, rows.JSON, rows.RawJSON, rows.Text:
+		case rows.UUID, rows.JSON, rows.RawJSON, rows.Text, rows.Map, rows.Texts, rows.UUIDs, rows.Date:
 			target = new(pgtype.Text)
 		}
 		s.targets = append(s.targets, target)
@@ -146,11 +180,15 @@ func value(target any, c rows.Column) (any, error) {
 		}
 	case *pgtype.Text:
 		switch {
-		case t.Valid && c.Kind == rows.JSON:
+		case t.Valid && (c.Kind == rows.JSON || c.Kind == rows.Map || c.Kind == rows.Texts || c.Kind == rows.UUIDs):
 			v, err := canonjson.Restore([]byte(t.String))
 			return string(v), err
 		case t.Valid:
 			return t.String, nil
+		}
+	case *pgtype.Float4:
+		if t.Valid {
+			return rows.FormatReal(float64(t.Float32)), nil
 		}
 	case *pgtype.Timestamptz:
 		if t.Valid {
@@ -176,7 +214,7 @@ func moment(t time.Time, infinity pgtype.InfinityModifier, c rows.Column) (any, 
 
 func (v view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Row) error) error {
 	where, args := t.Where(owner, span, parameter)
-	return v.each(t.Columns, `SELECT `+selected(t)+` FROM `+t.Name+` WHERE `+where+` ORDER BY `+t.KeyNames(), fn, args...)
+	return v.each(t.Columns, `SELECT `+selected(t)+` FROM `+from(t)+` WHERE `+where+` ORDER BY `+t.KeyNames(), fn, args...)
 }
 
 func (v view) each(columns []rows.Column, sql string, fn func(rows.Row) error, args ...any) error {
@@ -196,7 +234,7 @@ func (v view) each(columns []rows.Column, sql string, fn func(rows.Row) error, a
 }
 
 func (v view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Row) error) error {
-	sql := `SELECT ` + selected(t) + ` FROM ` + t.Name + ` WHERE ` + t.WhereKey(parameter)
+	sql := `SELECT ` + selected(t) + ` FROM ` + from(t) + ` WHERE ` + t.WhereKey(parameter)
 	batch := &pgx.Batch{}
 	for _, key := range keys {
 		batch.Queue(sql, key...)
@@ -222,9 +260,9 @@ func (v view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Row) error) erro
 }
 
 func (v view) Count(t *rows.Table, most int64) (n int64, err error) {
-	sql := `SELECT count(*) FROM ` + t.Name
+	sql := `SELECT count(*) FROM ` + from(t)
 	if most > 0 {
-		sql = `SELECT count(*) FROM (SELECT 1 FROM ` + t.Name + ` LIMIT ` + strconv.FormatInt(most, 10) + `) AS found`
+		sql = `SELECT count(*) FROM (SELECT 1 FROM ` + from(t) + ` LIMIT ` + strconv.FormatInt(most, 10) + `) AS found`
 	}
 	return n, v.tx.QueryRow(v.ctx, sql).Scan(&n)
 }
@@ -232,13 +270,13 @@ func (v view) Count(t *rows.Table, most int64) (n int64, err error) {
 func (v view) Bound(t *rows.Table, owner int, after rows.Row, n int) (bound rows.Row, err error) {
 	where, args := t.Where(owner, rows.Span{After: after}, parameter)
 	of := rows.Table{Columns: t.Columns[:owner]}
-	err = v.each(of.Columns, `SELECT `+selected(&of)+` FROM `+t.Name+` WHERE `+where+` ORDER BY `+of.Names()+` LIMIT 1 OFFSET `+strconv.Itoa(n),
+	err = v.each(of.Columns, `SELECT `+selected(&of)+` FROM `+from(t)+` WHERE `+where+` ORDER BY `+of.Names()+` LIMIT 1 OFFSET `+strconv.Itoa(n),
 		func(r rows.Row) error { bound = r.Clone(); return nil }, args...)
 	return bound, err
 }
 
 func sequence(ctx context.Context, tx pgx.Tx, t *rows.Table) (name string, err error) {
-	return name, tx.QueryRow(ctx, `SELECT pg_get_serial_sequence($1::text, $2::text)`, t.Name, t.Columns[0].Name).Scan(&name)
+	return name, tx.QueryRow(ctx, `SELECT pg_get_serial_sequence($1::text, $2::text)`, relation(t), t.NumberName()).Scan(&name)
 }
 
 func (v view) Last(t *rows.Table) (n int64, err error) {
@@ -284,18 +322,40 @@ func (u update) exec(sql string, args ...any) error {
 
 func (u update) Delete(t *rows.Table, owner int, span rows.Span) error {
 	where, args := t.Where(owner, span, parameter)
-	return u.exec(`DELETE FROM `+t.Name+` WHERE `+where, args...)
+	return u.exec(`DELETE FROM `+relation(t)+` WHERE `+where, args...)
 }
 
 func (u update) Insert(t *rows.Table, all []rows.Row) error {
+	if t.PostgresInsert != "" {
+		return u.repeat(t, t.PostgresInsert, all)
+	}
 	names := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
 		names[i] = c.Name
+		if c.Kind == rows.Map {
+			if err := u.registerHstore(); err != nil {
+				return err
+			}
+		}
 	}
-	_, err := u.tx.CopyFrom(u.ctx, pgx.Identifier{t.Name}, names, pgx.CopyFromSlice(len(all), func(i int) ([]any, error) {
+	_, err := u.tx.CopyFrom(u.ctx, strings.Split(relation(t), "."), names, pgx.CopyFromSlice(len(all), func(i int) ([]any, error) {
 		return arguments(t.Columns, all[i], true)
 	}))
 	return err
+}
+
+// registerHstore makes the connection know the type, which is one of an extension.
+func (u update) registerHstore() error {
+	types := u.tx.Conn().TypeMap()
+	if _, ok := types.TypeForName("hstore"); ok {
+		return nil
+	}
+	var oid uint32
+	if err := u.tx.QueryRow(u.ctx, `SELECT 'hstore'::regtype::oid`).Scan(&oid); err != nil {
+		return err
+	}
+	types.RegisterType(&pgtype.Type{Name: "hstore", OID: oid, Codec: pgtype.HstoreCodec{}})
+	return nil
 }
 
 // arguments returns the values of the first columns for the driver. A COPY has the types
@@ -303,36 +363,72 @@ func (u update) Insert(t *rows.Table, all []rows.Row) error {
 func arguments(columns []rows.Column, row rows.Row, isCopy bool) ([]any, error) {
 	args := make([]any, len(row))
 	for i, v := range row {
-		args[i] = v
 		if v == nil {
 			continue
 		}
-		switch columns[i].Kind {
-		case rows.Millis, rows.MillisUTC:
-			args[i] = time.UnixMilli(v.(int64)).UTC()
-		case rows.Micros:
-			args[i] = time.UnixMicro(v.(int64)).UTC()
-		case rows.UUID:
-			if !isCopy {
-				continue
-			}
-			id := pgtype.UUID{Valid: true}
-			if n, err := hex.Decode(id.Bytes[:], []byte(strings.ReplaceAll(v.(string), "-", ""))); err != nil || n != len(id.Bytes) {
-				return nil, fmt.Errorf("%s is not a UUID", columns[i].Name)
-			}
-			args[i] = id
-		case rows.Integer, rows.Text, rows.Bytes, rows.JSON, rows.RawJSON:
+		var err error
+		if args[i], err = argument(columns[i].Kind, v, isCopy); err != nil {
+			return nil, fmt.Errorf("%s: %w", columns[i].Name, err)
 		}
 	}
 	return args, nil
 }
 
+func argument(kind rows.Kind, v any, isCopy bool) (any, error) {
+	switch kind {
+	case rows.Millis, rows.MillisUTC:
+		return time.UnixMilli(v.(int64)).UTC(), nil
+	case rows.Micros:
+		return time.UnixMicro(v.(int64)).UTC(), nil
+	case rows.UUID:
+		if isCopy {
+			return parseUUID(v.(string))
+		}
+	case rows.Map:
+		var m pgtype.Hstore
+		if err := json.Unmarshal([]byte(v.(string)), &m); err != nil || isCopy {
+			return m, err
+		}
+		return m.Value()
+	case rows.Texts, rows.UUIDs:
+		var all []string
+		if err := json.Unmarshal([]byte(v.(string)), &all); err != nil || kind == rows.Texts || !isCopy {
+			return all, err
+		}
+		ids := make([]pgtype.UUID, len(all))
+		for i, text := range all {
+			var err error
+			if ids[i], err = parseUUID(text); err != nil {
+				return nil, err
+			}
+		}
+		return ids, nil
+	case rows.Bool:
+		return v.(int64) != 0, nil
+	case rows.Date:
+		return time.Parse(time.DateOnly, v.(string))
+	case rows.Real:
+		x, err := strconv.ParseFloat(v.(string), 32)
+		return float32(x), err
+	case rows.Integer, rows.Text, rows.Bytes, rows.JSON, rows.RawJSON:
+	}
+	return v, nil
+}
+
+func parseUUID(text string) (pgtype.UUID, error) {
+	id := pgtype.UUID{Valid: true}
+	if n, err := hex.Decode(id.Bytes[:], []byte(strings.ReplaceAll(text, "-", ""))); err != nil || n != len(id.Bytes) {
+		return id, errors.New("not a UUID")
+	}
+	return id, nil
+}
+
 func (u update) Put(t *rows.Table, all []rows.Row) error {
-	return u.repeat(t, `INSERT INTO `+t.Name+` (`+t.Names()+`) VALUES (`+t.Parameters(parameter)+`) `+t.OnConflict(), all)
+	return u.repeat(t, `INSERT INTO `+relation(t)+` (`+t.Names()+`) OVERRIDING SYSTEM VALUE VALUES (`+t.Parameters(parameter)+`) `+t.OnConflict(), all)
 }
 
 func (u update) Remove(t *rows.Table, keys []rows.Row) error {
-	return u.repeat(t, `DELETE FROM `+t.Name+` WHERE `+t.WhereKey(parameter), keys)
+	return u.repeat(t, `DELETE FROM `+relation(t)+` WHERE `+t.WhereKey(parameter), keys)
 }
 
 func (u update) repeat(t *rows.Table, sql string, all []rows.Row) error {

@@ -3,8 +3,10 @@
 package rows
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -23,12 +25,22 @@ const (
 	Millis                // int64, milliseconds since 1970: INTEGER, and timestamptz
 	MillisUTC             // int64, milliseconds since 1970: INTEGER, and timestamp in UTC
 	Micros                // int64, microseconds since 1970: INTEGER, and timestamptz
+	Map                   // string, an object of strings in canonical JSON: TEXT, and hstore
+	Texts                 // string, an array in canonical JSON: TEXT, and text[]
+	UUIDs                 // string, an array in canonical JSON: TEXT, and uuid[]
+	Bool                  // int64, 0 or 1: INTEGER, and boolean
+	Date                  // string, YYYY-MM-DD: TEXT, and date
+	Real                  // string, see FormatReal: REAL, and real
 )
 
 var kinds = map[string]Kind{
 	"integer": Integer, "text": Text, "bytes": Bytes, "uuid": UUID, "json": JSON, "rawjson": RawJSON,
 	"millis": Millis, "millisutc": MillisUTC, "micros": Micros,
+	"map": Map, "texts": Texts, "uuids": UUIDs, "bool": Bool, "date": Date, "real": Real,
 }
+
+// FormatReal returns the value of a column of kind Real: a number that PostgreSQL can store.
+func FormatReal(x float64) string { return strconv.FormatFloat(float64(float32(x)), 'g', -1, 32) }
 
 // Column is a column of a table.
 type Column struct {
@@ -55,7 +67,8 @@ type Table struct {
 	Columns []Column // those of the key first, and of them those of the owner
 	Key     int      // number of columns of the key
 	Seeded  bool     // the migrations insert rows
-	Numbers bool     // the database assigns the first column, and no number twice
+	Numbers bool     // the database assigns a column, and no number twice
+	Number  string   // the name of that column; "": the first one
 
 	// Replace says that all rows of an owner are replaced when one has changed, because
 	// another constraint than the key forbids to replace one, or the key is not unique.
@@ -68,12 +81,26 @@ type Table struct {
 	// Postgres has an expression for each column that PostgreSQL reads with another meaning.
 	Postgres map[string]string
 
+	// PostgresName is the name in PostgreSQL, with a schema; "": Name.
+	PostgresName string
+
+	// PostgresFrom, if set, is a query with the columns, which PostgreSQL reads instead of
+	// the table.
+	PostgresFrom string
+
+	// PostgresInsert, if set, is the statement by which PostgreSQL inserts a row, with the
+	// columns as parameters. Such a table has Replace.
+	PostgresInsert string
+
 	// With, if set, returns the key of a row that changes with the one with this key.
 	With func(key Row) Row
 }
 
 // Names returns the names of the columns, separated by commas.
 func (t *Table) Names() string { return names(t.Columns) }
+
+// NumberName returns the name of the column that the database assigns.
+func (t *Table) NumberName() string { return cmp.Or(t.Number, t.Columns[0].Name) }
 
 // KeyNames returns the names of the columns of the key, separated by commas.
 func (t *Table) KeyNames() string { return names(t.Columns[:t.Key]) }
@@ -221,10 +248,14 @@ func (t *Table) WhereKey(parameter func(i int, c Column) string) string {
 	return strings.Join(all, " AND ")
 }
 
-// OnConflict returns the clause that updates all columns that are not in the key.
+// OnConflict returns the clause that updates all columns that are not in the key, but a number
+// that the database assigned: it never changes.
 func (t *Table) OnConflict() string {
 	var all []string
 	for _, c := range t.Columns[t.Key:] {
+		if t.Numbers && c.Name == t.NumberName() {
+			continue
+		}
 		all = append(all, c.Name+" = excluded."+c.Name)
 	}
 	if len(all) == 0 {

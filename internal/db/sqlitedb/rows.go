@@ -72,16 +72,18 @@ func column(s *sqlite.Stmt, i int, kind rows.Kind) (any, error) {
 		return nil, nil
 	}
 	switch kind {
-	case rows.Integer, rows.Millis, rows.MillisUTC, rows.Micros:
+	case rows.Integer, rows.Millis, rows.MillisUTC, rows.Micros, rows.Bool:
 		return s.ColumnInt64(i), nil
+	case rows.Real:
+		return rows.FormatReal(s.ColumnFloat(i)), nil
 	case rows.Bytes:
 		b := make([]byte, s.ColumnLen(i))
 		s.ColumnBytes(i, b)
 		return b, nil
-	case rows.JSON:
+	case rows.JSON, rows.Map, rows.Texts, rows.UUIDs:
 		v, err := canonjson.Restore([]byte(s.ColumnText(i)))
 		return string(v), err
-	case rows.Text, rows.UUID, rows.RawJSON:
+	case rows.Text, rows.UUID, rows.RawJSON, rows.Date:
 	}
 	return s.ColumnText(i), nil
 }

@@ -78,7 +78,7 @@ CREATE TABLE manta_bucket_deleted_object (
 	sharks         text[],
 	properties     jsonb,
 	deleted_at     timestamptz DEFAULT current_timestamp NOT NULL,
-	garbage_id     uuid NOT NULL,
+	garbage_id     uuid NOT NULL DEFAULT gen_random_uuid(),
 	claim          uuid,
 	claim_expires  timestamptz,
 	PRIMARY KEY (owner, bucket_id, id, garbage_id)

@@ -123,7 +123,7 @@ CREATE TABLE manta_bucket_settings (
 	PRIMARY KEY (owner, bucket_id)
 ) WITHOUT ROWID;
 
--- What an account has (bucket_id is '') and each of its buckets, and their quotas.
+-- What an account has (bucket_id is the nil UUID) and each of its buckets, and their quotas.
 CREATE TABLE manta_bucket_usage (
 	owner       TEXT    NOT NULL,
 	bucket_id   TEXT    NOT NULL,
@@ -135,9 +135,11 @@ CREATE TABLE manta_bucket_usage (
 ) WITHOUT ROWID;
 
 CREATE TABLE manta_bucket_account (
-	id      TEXT    NOT NULL PRIMARY KEY,
-	name    TEXT    NOT NULL UNIQUE,
-	created INTEGER NOT NULL
+	id          TEXT    NOT NULL PRIMARY KEY,
+	name        TEXT    NOT NULL UNIQUE,
+	created     INTEGER NOT NULL,
+	max_objects INTEGER NOT NULL, -- a copy of the quota in manta_bucket_usage
+	max_bytes   INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 CREATE TABLE manta_bucket_key (
@@ -145,7 +147,7 @@ CREATE TABLE manta_bucket_key (
 	account TEXT    NOT NULL,
 	secret  BLOB    NOT NULL, -- encrypted
 	created INTEGER NOT NULL,
-	revoked INTEGER NOT NULL DEFAULT 0
+	revoked INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX manta_bucket_key_account_idx ON manta_bucket_key (account, id);
 

@@ -1,4 +1,4 @@
-INSERT INTO manta_bucket_account (id, name, created) VALUES ('a0000000-0000-4000-8000-000000000001', 'main', 1700000000000001);
+INSERT INTO manta_bucket_account (id, name, created, max_objects, max_bytes) VALUES ('a0000000-0000-4000-8000-000000000001', 'main', 1700000000000001, 5, 1000);
 INSERT INTO manta_bucket_key (id, account, secret, created, revoked) VALUES
 	('KEY', 'a0000000-0000-4000-8000-000000000001', x'73', 1700000000000002, 1700000000000003);
 INSERT INTO manta_bucket_node (id, url, state, added) VALUES ('east:1', 'file:///srv', 'active', 1700000000000004);
@@ -30,5 +30,5 @@ INSERT INTO manta_bucket_deleted_object (id, name, owner, bucket_id, created, mo
 INSERT INTO manta_bucket_deleted_bucket (id, name, owner, created, deleted_at) VALUES
 	('b0000000-0000-4000-8000-000000000002', 'gone', 'a0000000-0000-4000-8000-000000000001', 1700000000000013, 1700000000000014);
 INSERT INTO manta_bucket_usage (owner, bucket_id, objects, bytes, max_objects, max_bytes) VALUES
-	('a0000000-0000-4000-8000-000000000001', '', 3, 38, 5, 1000),
+	('a0000000-0000-4000-8000-000000000001', '00000000-0000-0000-0000-000000000000', 3, 38, 5, 1000),
 	('a0000000-0000-4000-8000-000000000001', 'b0000000-0000-4000-8000-000000000001', 3, 38, 0, 0);

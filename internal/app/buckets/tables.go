@@ -1,0 +1,58 @@
+package buckets
+
+import "holdfast/internal/db/rows"
+
+// version are the columns of a version of an object.
+const version = `created micros, modified micros, creator uuid, content_length integer, content_md5 bytes, content_type text,
+	headers map, roles uuids, sharks texts, properties json`
+
+// tables are the tables of all engines, without holds: those of a backup protect what was
+// garbage for a day. Each row of a large table is an owner, so that a bucket of any size is
+// copied from many snapshots. The claims of garbage belong to workers of the source.
+var tables = []rows.Group{
+	{Tables: []*rows.Table{
+		// Names are unique, too.
+		{Name: "manta_bucket_account", Key: 1, Replace: true, Columns: rows.Columns(`id uuid, name text, created micros, max_objects integer, max_bytes integer`)},
+		{Name: "manta_bucket_key", Key: 1, Columns: rows.Columns(`id text, account uuid, secret bytes, created micros, revoked micros`)},
+		{Name: "manta_bucket_node", Key: 1, Columns: rows.Columns(`id text, url text, state text, added micros`)},
+		// Read-only ends an audit and a drain: the source does not know the bodies of later writes.
+		{Name: "manta_bucket_lease", Key: 1, Columns: rows.Columns(`name text, holder text, process text, expires micros`)},
+	}},
+	{Owner: 2, Tables: []*rows.Table{
+		{Name: "manta_bucket", Key: 2, Columns: rows.Columns(`owner uuid, name text, id uuid, created micros`)},
+	}},
+	{Owner: 2, Tables: []*rows.Table{
+		{Name: "manta_bucket_settings", Key: 2, Columns: rows.Columns(`owner uuid, bucket_id uuid, settings json`)},
+		{
+			Name: "manta_bucket_usage", Key: 2, Replace: true,
+			Columns: rows.Columns(`owner uuid, bucket_id uuid, objects integer, bytes integer, max_objects integer, max_bytes integer`),
+			// PostgreSQL divides it into slots, all of which exist if there is a quota.
+			PostgresFrom: `SELECT owner, bucket_id, sum(objects)::bigint AS objects, sum(bytes)::bigint AS bytes,
+				max(max_objects) AS max_objects, max(max_bytes) AS max_bytes FROM manta_bucket_usage GROUP BY owner, bucket_id`,
+			PostgresInsert: `
+				INSERT INTO manta_bucket_usage (owner, bucket_id, slot, objects, bytes, max_objects, max_bytes, spare_objects, spare_bytes)
+				SELECT $1::text::uuid, $2::text::uuid, n, CASE n WHEN 0 THEN $3::bigint ELSE 0 END, CASE n WHEN 0 THEN $4::bigint ELSE 0 END,
+					$5::bigint, $6::bigint, CASE WHEN $5::bigint > 0 THEN greatest($5::bigint - $3::bigint, 0) / 16 END,
+					CASE WHEN $6::bigint > 0 THEN greatest($6::bigint - $4::bigint, 0) / 16 END
+				FROM generate_series(0, CASE WHEN $5::bigint > 0 OR $6::bigint > 0 THEN 15 ELSE 0 END) AS n`,
+		},
+	}},
+	{Owner: 3, Tables: []*rows.Table{
+		{Name: "manta_bucket_object", Key: 3, Columns: rows.Columns(`owner uuid, bucket_id uuid, name text, id uuid, ` + version + `, content_crc32c integer, body bytes`)},
+	}},
+	{Owner: 4, Tables: []*rows.Table{
+		{Name: "manta_bucket_upload", Key: 4, Columns: rows.Columns(
+			`owner uuid, bucket_id uuid, name text, id uuid, created micros, creator uuid, content_type text, headers map, roles uuids, properties json`)},
+	}},
+	{Owner: 2, Tables: []*rows.Table{
+		{Name: "manta_bucket_part", Key: 3, Columns: rows.Columns(`owner uuid, upload_id uuid, number integer, bucket_id uuid, name text, id uuid, created micros,
+			content_length integer, content_md5 bytes, checksum json, sharks texts, start integer, content_crc32c integer, body bytes`)},
+	}},
+	// IDs of versions may repeat.
+	{Owner: 3, Tables: []*rows.Table{
+		{Name: "manta_bucket_deleted_object", Key: 3, Replace: true, Columns: rows.Columns(`owner uuid, bucket_id uuid, id uuid, name text, ` + version + `, deleted_at micros`)},
+	}},
+	{Owner: 2, Tables: []*rows.Table{
+		{Name: "manta_bucket_deleted_bucket", Key: 2, Replace: true, Columns: rows.Columns(`owner uuid, id uuid, name text, created micros, deleted_at micros`)},
+	}},
+}

@@ -1,0 +1,225 @@
+package app_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/app"
+	"holdfast/internal/clock"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+	guestpg "holdfast/internal/guest/postgres"
+	guestsqlite "holdfast/internal/guest/sqlite"
+	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
+)
+
+func guestStore(t testing.TB, url string) guest.Store {
+	t.Helper()
+	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
+		return guestsqlite.New(opened.SQLite(t, sqlitedb.Options{Path: path}, nil), clock.System, nil)
+	}
+	return guestpg.New(opened.Postgres(t, pgdb.Options{URL: url}, nil), nil)
+}
+
+// guestRows has every column, with the values that engines could change: JSON texts that
+// are published as they are, numbers with many digits, bytes, dates, and microseconds.
+const guestRows = `
+	INSERT INTO bff_consumer_outbox (position, id, topic, ordering_key, subject, payload, headers, retention_class, created_at, published_at, attempts,
+			last_error, next_attempt_at, dead_at) VALUES
+		(7, 'evt_01ARZ3NDEKTSV4RRFFQ69G5FA7', 'a.v1', 'gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', 's', '{"b": 1.0,  "a":"\u00e9\u0041", "b": 2}', '{"n":12345678901234567890.10}',
+			'operational', 1700000000000007, NULL, 3, 'no "route"', 1700000000000009, NULL),
+		(5, 'evt_01ARZ3NDEKTSV4RRFFQ69G5FA5', 'a.v1', 'gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', 's', 'null', '{}', 'audit', 1700000000000005, NULL, 0, NULL, NULL, NULL),
+		(6, 'evt_01ARZ3NDEKTSV4RRFFQ69G5FA6', 'a.v1', 'gms_01ARZ3NDEKTSV4RRFFQ69G5FAW', 's', '[]', '{}', 'audit', 1700000000000006, NULL, 9, 'x', NULL, 1700000000000008),
+		(4, 'evt_01ARZ3NDEKTSV4RRFFQ69G5FA4', 'a.v1', 'gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', 's', '1e2', '{}', 'audit', 1700000000000004, 1700000000000010, 1, NULL, NULL, NULL),
+		(9, 'evt_01ARZ3NDEKTSV4RRFFQ69G5FA9', 'a.v1', 'gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', 's', '0', '{}', 'audit', 1700000000000009, NULL, 0, NULL, NULL, NULL);
+	DELETE FROM bff_consumer_outbox WHERE position = 9;
+	INSERT INTO bff_consumer_inbox VALUES ('/a', 'b', 'c', 1700000000000001, NULL, zeroblob(32)), ('/a', 'ü', 'c', 1700000000000001, 1700000000000002, zeroblob(32));
+	INSERT INTO bff_consumer_inbox_quarantine VALUES ('/a', 'b', 'c', 1700000000000001, zeroblob(32), x'00ff', 'r', 1700000000000002),
+		('/a', 'b', 'c', 1700000000000001, x'` + "0101010101010101010101010101010101010101010101010101010101010101" + `', x'', 'r', 1700000000000003);
+	INSERT INTO bff_consumer_handoff_replay_log (id, guest_session_id, tenant_id, property_id, check_in, check_out, adults, children, rooms, currency, locale,
+			source_campaign, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, consumed, consumed_at, consumed_by, consume_key, erased_at) VALUES
+		('bhd_01ARZ3NDEKTSV4RRFFQ69G5FA1', 'gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', '11111111-2222-4333-8444-555555555555', '22222222-2222-4333-8444-555555555555',
+			'2024-02-29', '9999-12-31', 2, 0, 1, 'EUR', 'de', '{"utm_source":"ü"}', 'k1', x'01', x'', 1700000000000001, 1700000000000002, 1, 1700000000000001, 'site', 'key', NULL),
+		('bhd_01ARZ3NDEKTSV4RRFFQ69G5FA2', 'gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', '11111111-2222-4333-8444-555555555555', '22222222-2222-4333-8444-555555555555',
+			'0001-01-01', '2024-03-01', 1, 3, 2, 'USD', '', NULL, 'k1', x'00', x'02', 1700000000000001, 1700000000000002, 0, NULL, NULL, NULL, 1700000000000003);
+	INSERT INTO bff_consumer_wishlist_anonymous VALUES
+		('wsh_01ARZ3NDEKTSV4RRFFQ69G5FA1', 'gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', '11111111-2222-4333-8444-555555555555', '22222222-2222-4333-8444-555555555555', 'map',
+			'a ''note'' ü', 1700000000000001, NULL),
+		('wsh_01ARZ3NDEKTSV4RRFFQ69G5FA2', 'gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', '11111111-2222-4333-8444-555555555555', '32222222-2222-4333-8444-555555555555', 'list',
+			NULL, 1700000000000001, 1700000000000002);
+	INSERT INTO bff_consumer_session_seen VALUES ('gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', '2024-02-29');
+	INSERT INTO bff_consumer_bot_score_log VALUES ('a', NULL, x'01', x'02', x'03', 0.3, 'human', '{"x":0.1}', 'none', 1700000000000001),
+		('b', 'gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', x'', x'02', x'03', 0.00001, 'bot', '{}', 'challenge', 1700000000000001), ('c', NULL, x'', x'', x'', 1, 'bot', '{}', 'none', 0);
+	INSERT INTO bff_consumer_idempotency_keys VALUES ('` + "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" + `', 'gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', 'POST /x',
+		zeroblob(32), 201, 'application/json', '/x', CAST('{"b": 1.0,  "a":"\u00e9"}' AS BLOB), 1700000000000001, 1700000000000002);
+	INSERT INTO bff_consumer_tenant_suspended_cache VALUES ('11111111-2222-4333-8444-555555555555', 1, 1700000000000001, 'r', 1700000000000002, 'e', 1700000000000003),
+		('21111111-2222-4333-8444-555555555555', 0, 1700000000000001, '', 1700000000000002, 'e', 1700000000000003);
+	INSERT INTO bff_consumer_handoff_keys VALUES ('k1', x'01', 'verify-only', 1700000000000001, 1700000000000002, NULL),
+		('k2', x'02ff', 'active', 1700000000000002, NULL, NULL), ('k0', x'', 'retired', 1600000000000001, 1700000000000000, 1700000000000001);`
+
+// TestCopyGuestKeepsEverything copies from SQLite to PostgreSQL and back, and compares the
+// last database with the first.
+func TestCopyGuestKeepsEverything(t *testing.T) {
+	t.Parallel()
+	first, server, last := sqliteURL(t), testdb.PostgresDatabase(t), sqliteURL(t)
+	to := newCopy(t, "guest", first, server)
+	execute(t, first, guestRows)
+	back := newCopy(t, "guest", server, last)
+	for _, c := range []*app.Copy{to, back} {
+		if err := c.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantEqual(t, c)
+	}
+	wantEqual(t, &app.Copy{Service: "guest", Groups: to.Groups, Source: to.Source, Target: back.Target})
+	for name, url := range map[string]string{"postgres": server, "sqlite": last} {
+		if name == "postgres" { // it was a source
+			if err := back.Source.Rows().Reopen(t.Context(), "guest", to.Groups); err != nil {
+				t.Fatal(err)
+			}
+		}
+		store := guestStore(t, url)
+		_, err := store.AppendEvents(t.Context(), []guest.SessionEvent{{Session: "gms_01ARZ3NDEKTSV4RRFFQ69G5FAV", Event: guest.Event{
+			ID: "evt_01ARZ3NDEKTSV4RRFFQ69G5FAZ", Type: "z.v1", Subject: "s", Retention: guest.Operational, Payload: []byte("{}"), At: time.Now(),
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		waiting, err := store.Outbox().ListWaiting(t.Context(), 0, 10)
+		var got []string
+		for _, e := range waiting {
+			got = append(got, fmt.Sprintf("%d %s", e.Position, e.Name))
+		}
+		// 9 was given out.
+		if want := []string{"5 evt_01ARZ3NDEKTSV4RRFFQ69G5FA5", "7 evt_01ARZ3NDEKTSV4RRFFQ69G5FA7", "10 evt_01ARZ3NDEKTSV4RRFFQ69G5FAZ"}; err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: waiting events: %v, %v; want %v", name, got, err, want)
+		}
+		keys, err := guest.NewHandoffKeys(store, strings.Repeat("s", 32), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if restored, err := keys.Settle(t.Context(), nil); err != nil || restored {
+			t.Errorf("%s: the keys were replaced: %v, %v", name, restored, err)
+		}
+	}
+}
+
+// guestUser is a session and what it has done.
+type guestUser struct {
+	t       *testing.T
+	store   guest.Store
+	session guest.ID
+	n       int
+	wishes  map[string]string // notes by property
+	events  []string          // in order
+}
+
+func guestProperty(n int) string { return fmt.Sprintf("%08d-2222-4333-8444-555555555555", n) }
+
+func (u *guestUser) mutation(n int) guest.Mutation {
+	return guest.Mutation{Session: u.session, Route: "POST /test", Key: fmt.Sprint("key-", n), Digest: sha256.Sum256([]byte{byte(n)})}
+}
+
+// work adds, notes and removes wishes until an error, each with an event.
+func (u *guestUser) work(n int) error {
+	for range n {
+		u.n++
+		property := guestProperty(u.n % 5)
+		event := guest.NewID(guest.EventPrefix, clock.System())
+		wishes := map[string]string{}
+		_, _, err := u.store.Mutate(u.t.Context(), u.mutation(u.n), func(tx guest.Tx) (guest.Answer, error) {
+			wishes = map[string]string{}
+			for p, note := range u.wishes {
+				wishes[p] = note
+			}
+			answer := guest.Answer{Status: 201, ContentType: "text/plain", Body: []byte(property)}
+			if err := tx.Append(guest.Event{ID: event, Type: "t.v1", Subject: "s", Retention: guest.Operational, Payload: []byte("{}"), At: tx.Now()}); err != nil {
+				return answer, err
+			}
+			switch {
+			case u.n%11 == 0:
+				clear(wishes)
+				_, err := tx.Clear()
+				return answer, err
+			case u.n%3 == 0:
+				delete(wishes, property)
+				_, _, err := tx.RemoveWish(property)
+				return answer, err
+			}
+			wishes[property] = fmt.Sprint("note ", u.n)
+			_, _, err := tx.AddWish(guest.Wish{ID: guest.NewID(guest.WishPrefix, clock.System()), Tenant: "11111111-2222-4333-8444-555555555555", Property: property, Source: "list"})
+			if err == nil {
+				_, err = tx.SetNote(property, wishes[property])
+			}
+			return answer, err
+		})
+		if err != nil {
+			return err
+		}
+		u.wishes, u.events = wishes, append(u.events, string(event))
+	}
+	return nil
+}
+
+func (u *guestUser) check() {
+	u.t.Helper()
+	all, err := u.store.Wishes(u.t.Context(), u.session, nil, 10)
+	got := map[string]string{}
+	for _, w := range all {
+		got[w.Property] = w.Note
+	}
+	if err != nil || fmt.Sprint(got) != fmt.Sprint(u.wishes) {
+		u.t.Errorf("wishes are %v, %v; want %v", got, err, u.wishes)
+	}
+	waiting, err := u.store.Outbox().ListWaiting(u.t.Context(), 0, 10_000)
+	var events []string
+	for _, e := range waiting {
+		events = append(events, e.Name)
+	}
+	if err != nil || !slices.Equal(events, u.events) {
+		u.t.Errorf("events are %v, %v; want %v", events, err, u.events)
+	}
+	a, replayed, err := u.store.Mutate(u.t.Context(), u.mutation(len(u.events)), func(guest.Tx) (guest.Answer, error) { return guest.Answer{}, errCrash })
+	if want := guestProperty(len(u.events) % 5); err != nil || !replayed || string(a.Body) != want {
+		u.t.Errorf("the last answer is %q (replayed: %v), %v; want %q", a.Body, replayed, err, want)
+	}
+}
+
+// TestCopyGuest stops a copy anywhere and continues it, while a guest uses the service.
+func TestCopyGuest(t *testing.T) {
+	t.Parallel()
+	for name, pair := range map[string]struct{ from, to func(testing.TB) string }{
+		"sqlite to postgres": {sqliteURL, testdb.PostgresDatabase},
+		"postgres to sqlite": {testdb.PostgresDatabase, sqliteURL},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			source, target := pair.from(t), pair.to(t)
+			c := newCopy(t, "guest", source, target)
+			u := &guestUser{t: t, store: guestStore(t, source), session: guest.NewID(guest.SessionPrefix, clock.System()), wishes: map[string]string{}}
+			use := func() {
+				if err := u.work(5); err != nil {
+					if !fault.Is(err, fault.Unavailable) {
+						t.Error(err)
+					}
+					u.n-- // it had no effect
+				}
+			}
+			use()
+			copyWithCrashes(t, c, use)
+			wantEqual(t, c)
+			u.check()
+			u.store = guestStore(t, target)
+			u.check()
+			use()
+			u.check()
+		})
+	}
+}
