@@ -54,6 +54,14 @@ func guestRows() (rows []string) {
 	return append(rows, `1,000 sessions in memory: [0-9]+ MB \| – \| memory`, `read sessions as fast as possible: [^|]+ \| sqlite \| Redis`)
 }
 
+// consoleRows are the rows of the part console.
+func consoleRows() (rows []string) {
+	for _, page := range consolePages {
+		rows = append(rows, page.name+` \| sqlite`)
+	}
+	return rows
+}
+
 // TestRun runs every part with tiny sizes and checks what it writes where. Server and limit check
 // by themselves that they find and write the right rows.
 func TestRun(t *testing.T) {
@@ -81,7 +89,8 @@ func TestRun(t *testing.T) {
 			},
 			"rows": {`1,000 \| 100 \| 10 \| sqlite`, `2,000 \| 100 \| 10 \| sqlite`, `2,200 \| 100 \| 1 \| sqlite`, `2,200 \| 200 \| 1 \| sqlite`},
 		},
-		"guests": {"guest": guestRows()},
+		"guests":  {"guest": guestRows()},
+		"console": {"console": consoleRows()},
 		"extension storage": {
 			"ext": {
 				`ext put 500 B \| sqlite \| 1`, `ext put 500 B, schema of 1 KB \| sqlite \| 1`, `ext get 500 B \| sqlite \| 1`,
@@ -143,7 +152,7 @@ func runParts(t *testing.T, parts map[string][]string) {
 		extInstalls: 10, extSpread: 20, extNamespaces: []int{50, 200}, events: 1000,
 		hotCallers: []int{1, 2}, diskRecords: 400,
 		reads: 10, large: 2 << 20, listKeys: 2000, deletes: 20, huge: 16 << 20, bucketKeys: []int{200, 2000},
-		guests: 1000, browsers: 10,
+		guests: 1000, browsers: 10, consoleRows: 12_000,
 	}
 	var terminal bytes.Buffer
 	if err := run(t.Context(), &o, &terminal); err != nil {

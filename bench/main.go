@@ -86,6 +86,8 @@ type size struct {
 	// Of guests.
 	guests   int // sessions whose memory is measured
 	browsers int // sessions that publish events
+
+	consoleRows int // of each table that the console lists
 }
 
 // records returns the number of records of a batch, which on Spanner must fit into one commit.
@@ -103,7 +105,7 @@ var full = size{
 	extInstalls: 100, extSpread: 2_000, extNamespaces: []int{100, 1_000, 5_000}, events: 50_000,
 	hotCallers: []int{1, 64, 240}, diskRecords: 20_000,
 	reads: 1000, large: 100 << 20, listKeys: 100_000, deletes: 2000, huge: 5 << 30, bucketKeys: []int{1000, 1_000_000},
-	guests: 1_000_000, browsers: 1000,
+	guests: 1_000_000, browsers: 1000, consoleRows: 1_000_000,
 }
 
 func main() {
@@ -248,7 +250,7 @@ func parts(of []entry) (all []part) {
 		all = append(all, part{name: b.part, spanner: b.spanner, head: measureHead, measure: b.measure})
 		all = append(all, b.parts...)
 	}
-	return append(all, part{name: "guest", head: guestHead, measure: measureGuest})
+	return append(all, part{name: "guest", head: guestHead, measure: measureGuest}, part{name: "console", head: consoleHead, measure: measureConsole})
 }
 
 func partNames(slow bool) (names []string) {

@@ -60,26 +60,28 @@ type Options struct {
 
 // App is a server with its open services.
 type App struct {
-	cfg      *Config
-	data     string
-	version  Version
-	migrate  bool
-	manager  string // Options.Notify
-	limit    string // Options.MemoryLimit
-	log      *slog.Logger
-	metrics  *obs.Metrics
-	refused  *prometheus.CounterVec // refused requests, by service and reason
-	traces   *obs.Traces
-	now      clock.Clock
-	resolver *web.Resolver
-	gate     *web.Gate   // of the main and the internal listener
-	memory   *web.Memory // of the main and the internal listener
-	engines  *engine.Opener
-	ready    *readiness
-	console  *console.Console  // nil if it is off
-	history  history           // for the console
-	bound    map[string]string // addresses by listener, once they are open
-	opened   []*opened
+	cfg        *Config
+	data       string
+	version    Version
+	migrate    bool
+	manager    string // Options.Notify
+	limit      string // Options.MemoryLimit
+	log        *slog.Logger
+	metrics    *obs.Metrics
+	refused    *prometheus.CounterVec // refused requests, by service and reason
+	traces     *obs.Traces
+	now        clock.Clock
+	resolver   *web.Resolver
+	gate       *web.Gate   // of the main and the internal listener
+	memory     *web.Memory // of the main and the internal listener
+	engines    *engine.Opener
+	ready      *readiness
+	console    *console.Console // nil if it is off
+	history    history          // for the console, as are the next two
+	sweeps     sweeps
+	inspection *inspection
+	bound      map[string]string // addresses by listener, once they are open
+	opened     []*opened
 
 	instance   *instance
 	kept       []string        // settings of the secrets in the secrets file
@@ -125,7 +127,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if a.log, err = obs.NewLog(o.LogTo, level, o.Config.Log.Format); err != nil {
 		return nil, err
 	}
-	a.ready = newReadiness(a.log)
+	a.ready, a.inspection = newReadiness(a.log), newInspection()
 	a.metrics = obs.NewMetrics(o.Version.Version, o.Version.Commit)
 	a.gate = web.NewGate(a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)
 	a.memory = web.NewMemory(a.cfg.Server.RequestMemory, a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)

@@ -70,6 +70,9 @@ func (a *App) Backup(ctx context.Context, dir string, o BackupOptions) (files []
 	for _, name := range names {
 		files = append(files, filepath.Join(dir, name))
 	}
+	if err := a.recordBackup(dir, lost); err != nil {
+		a.log.Warn("could not record the backup for the console", "error", err)
+	}
 	return files, nil
 }
 

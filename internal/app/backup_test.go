@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/clock"
 )
 
 // TestBackupReleases: files are held for no longer than a backup, and are released when a
@@ -30,7 +31,7 @@ func TestBackupReleases(t *testing.T) {
 			}
 			steps = append(steps, name)
 		}
-		a := &App{data: t.TempDir(), log: slog.New(slog.DiscardHandler), opened: []*opened{{name: "test", Opened: &service.Opened{Files: &service.Files{
+		a := &App{now: clock.System, data: t.TempDir(), log: slog.New(slog.DiscardHandler), opened: []*opened{{name: "test", Opened: &service.Opened{Files: &service.Files{
 			Hold: func(ctx context.Context) (context.Context, func(), error) {
 				step("hold")
 				return ctx, func() { step("release") }, nil

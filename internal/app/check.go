@@ -141,29 +141,42 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 		return []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: how}}
 	}
 	defer func() { _ = a.Close() }() // nothing was written, so nothing can be lost
-	var found []service.Finding
-	start := fix("start the database, or correct " + s.Name + ".database_url")
+	if len(a.opened) == 0 {
+		return nil
+	}
 	for _, d := range a.databases() {
+		if !d.Embedded() {
+			continue
+		}
+		if held, ok := errors.AsType[*sqlitedb.InUseError](sqlitedb.InUse(d.Target.Path)); ok {
+			c.held = held
+		}
+	}
+	return c.opened(ctx, a, a.opened[0], fix("start the database, or correct "+s.Name+".database_url"))
+}
+
+// opened checks the databases of an open service. start says how to fix one that cannot be
+// used.
+func (c *check) opened(ctx context.Context, a *App, s *opened, start string) (found []service.Finding) {
+	what := s.name + " database"
+	for _, d := range s.Databases {
 		if d.Embedded() {
 			c.keptIn(what, d.Target.Path)
-			if held, ok := errors.AsType[*sqlitedb.InUseError](sqlitedb.InUse(d.Target.Path)); ok {
-				c.held = held
-			}
 		}
 		found = append(found, checkDatabase(ctx, d, what, start)...)
 	}
 	wrong := func(f service.Finding) bool { return f.State == service.Wrong }
-	if slices.ContainsFunc(found, wrong) || len(a.opened) == 0 {
+	if slices.ContainsFunc(found, wrong) {
 		return found
 	}
 	if !c.secretsBroken {
-		more, lost := a.checkBound(ctx, a.opened[0])
+		more, lost := a.checkBound(ctx, s)
 		found, c.secretsLost = append(found, more...), c.secretsLost || lost
 	}
-	if a.opened[0].Inspect == nil {
+	if s.Inspect == nil {
 		return found
 	}
-	more, err := a.opened[0].Inspect(ctx)
+	more, err := s.Inspect(ctx)
 	if err != nil {
 		more = []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: start}}
 	}

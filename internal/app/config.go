@@ -42,7 +42,8 @@ type Server struct {
 
 	ViewerToken conf.Secret `toml:"viewer_token" doc:"Token that signs in to the console without the right to change anything. Unset: there is no such role."`
 
-	Console bool `toml:"console" doc:"Serve the console, pages for operators, on the admin listener under /console/."`
+	Console         bool     `toml:"console" doc:"Serve the console, pages for operators, on the admin listener under /console/."`
+	ConsoleNetworks []string `toml:"console_networks" doc:"Addresses and networks from which the console accepts connections without TLS, like those from this machine. In a container, the address of a published port is that of the bridge, such as 172.17.0.1. Everybody who can listen there can read the admin token."`
 
 	MaxRequests   int           `toml:"max_requests" doc:"Maximum number of requests served at the same time. Clients share them. A request that waits longer than queue_wait gets 503."`
 	QueueWait     time.Duration `toml:"queue_wait" doc:"How long a request may wait for max_requests or request_memory."`
@@ -224,11 +225,13 @@ func (s *Server) checkAddresses(wrong func(key, format string, args ...any)) {
 			wrong("public_url", "must be a URL such as https://sync.example.org, with an optional port and path and nothing else")
 		}
 	}
-	for _, p := range s.TrustedProxies {
-		_, errNet := netip.ParsePrefix(p)
-		_, errAddr := netip.ParseAddr(p)
-		if errNet != nil && errAddr != nil {
-			wrong("trusted_proxies", "invalid value %q: expected an IP address or a network such as 10.0.0.0/8", p)
+	for key, networks := range map[string][]string{"trusted_proxies": s.TrustedProxies, "console_networks": s.ConsoleNetworks} {
+		for _, p := range networks {
+			_, errNet := netip.ParsePrefix(p)
+			_, errAddr := netip.ParseAddr(p)
+			if errNet != nil && errAddr != nil {
+				wrong(key, "invalid value %q: expected an IP address or a network such as 10.0.0.0/8", p)
+			}
 		}
 	}
 }

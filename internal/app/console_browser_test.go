@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast/internal/app"
 	"holdfast/internal/app/cli"
@@ -345,7 +346,7 @@ func serveConsole(t *testing.T, settings ...string) (b *browser, text string, en
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: t.Output(), Create: true})
+	server, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: t.Output(), Create: true, Migrate: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,6 +365,13 @@ func serveConsole(t *testing.T, settings ...string) (b *browser, text string, en
 		t.Fatal(err)
 	}
 	admin := addressOf(t, text, "admin")
+	deadline := time.Now().Add(time.Minute)
+	for status, reason := do(t, http.MethodGet, admin+"/readyz", ""); status != http.StatusOK; status, reason = do(t, http.MethodGet, admin+"/readyz", "") {
+		if time.Now().After(deadline) {
+			t.Fatalf("the server is not ready: %s", reason)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 	b = signIn(t, admin, server.Config().Server.AdminToken.Reveal())
 	b.viewer = signIn(t, admin, viewer)
 	return b, text, environ

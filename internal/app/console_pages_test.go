@@ -2,8 +2,11 @@ package app_test
 
 import (
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"holdfast/internal/testdb"
 )
 
 // hostile is a text that would be a script if a page did not escape it.
@@ -13,8 +16,37 @@ const hostile = `"><script>alert(1)<img src=x onerror=alert(2)>'`
 // test.
 func TestConsolePages(t *testing.T) {
 	t.Parallel()
+	consolePages(t)
+}
+
+// The same on PostgreSQL and on Citus.
+func TestConsolePagesOnServers(t *testing.T) {
+	t.Parallel()
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		consolePages(t, onDatabase(testdb.PostgresDatabase(t))...)
+	})
+	t.Run("Citus", func(t *testing.T) {
+		t.Parallel()
+		consolePages(t, onDatabase(testdb.CitusDatabase(t))...)
+	})
+}
+
+// onDatabase returns the settings of a server whose services are all in one database.
+func onDatabase(url string) (settings []string) {
+	for _, name := range []string{"SYNCSTORAGE", "TOKENSERVER", "EXTSTORAGE", "BUCKETS", "GUEST"} {
+		settings = append(settings, "HOLDFAST_"+name+"__DATABASE_URL="+url)
+	}
+	return settings
+}
+
+func consolePages(t *testing.T, settings ...string) {
+	t.Helper()
 	sink, accepts := newPoisonedSink(t)
-	b, text, environ := serveConsole(t, "HOLDFAST_GUEST__EVENTS="+sink, "HOLDFAST_GUEST__EVENT_ATTEMPTS=1")
+	// The checks of a running server ask the accounts server.
+	settings = append(settings, "HOLDFAST_GUEST__EVENTS="+sink, "HOLDFAST_GUEST__EVENT_ATTEMPTS=1", "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL=http://127.0.0.1:1")
+	b, text, environ := serveConsole(t, settings...)
+	t.Run("server", func(t *testing.T) { consoleServer(b.in(t), environ) })
 	t.Run("extension storage", func(t *testing.T) { consoleExtensions(b.in(t)) })
 	t.Run("accounts", func(t *testing.T) { consoleAccounts(b.in(t), environ) })
 	t.Run("guests", func(t *testing.T) { consoleGuests(b.in(t), addressOf(t, text, "clients"), accepts) })
@@ -30,6 +62,29 @@ func (b *browser) in(t *testing.T) *browser {
 		part.viewer = b.viewer.in(t)
 	}
 	return &part
+}
+
+// consoleServer shows the state of the server.
+func consoleServer(b *browser, environ []string) {
+	b.open("checks")
+	b.shows("extstorage database", "buckets nodes", "accounts server", "no answer from http://127.0.0.1:1", "guest hot state")
+	b.open("sweeps")
+	b.shows("expired records and batches", "not due yet")
+	b.open("")
+	b.shows("1 error", "ready", "all on time", "Size of the databases")
+	kinds := b.page.all("tbody")[0].all("tr")[0].all("td")
+	if engine, size := kinds[2].String(), kinds[4].String(); engine == "sqlite" {
+		b.shows("none yet: holdfast backup DIR makes one")
+		dir := filepath.Join(b.t.TempDir(), "backup")
+		runCommand(b.t, environ, "backup", dir)
+		b.open("")
+		b.shows("0 minutes ago, in " + dir)
+	} else if size == "-" {
+		b.t.Errorf("the size of the database is unknown:\n%s", b.page)
+	}
+	b.viewer.open("checks")
+	b.viewer.open("sweeps")
+	b.viewer.open("")
 }
 
 // consoleViewer opens every page of the navigation. They have no forms that change

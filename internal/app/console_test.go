@@ -1,11 +1,15 @@
 package app
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -197,6 +201,37 @@ func TestConsoleBehindProxy(t *testing.T) {
 	o.want("the overview", http.StatusOK, "tokenserver", http.MethodGet, "/console/", nil)
 }
 
+// A published port of a container has the address of the bridge, also if its network is that of a
+// trusted proxy.
+func TestConsoleNetworks(t *testing.T) {
+	t.Parallel()
+	a, browse := openConsole(t, "HOLDFAST_SERVER__CONSOLE_NETWORKS=172.17.0.1,fd00::/64", "HOLDFAST_SERVER__TRUSTED_PROXIES=172.16.0.0/12")
+	o := browse("")
+	form := url.Values{"token": {a.Config().Server.AdminToken.Reveal()}}
+	for _, from := range []struct {
+		address, header string
+		status          int
+	}{
+		{"172.17.0.1:50000", "", http.StatusSeeOther},
+		{"[fd00::1]:50000", "", http.StatusSeeOther},
+		{"172.17.0.2:50000", "", http.StatusForbidden},
+		{"192.0.2.1:50000", "", http.StatusForbidden},
+		{"172.17.0.1:50000", "X-Forwarded-For", http.StatusForbidden}, // a proxy without TLS
+		{"[fd00::1]:50000", "Via", http.StatusForbidden},
+	} {
+		o.edit = func(r *http.Request) {
+			if r.RemoteAddr = from.address; from.header != "" {
+				r.Header.Set(from.header, "198.51.100.7")
+			}
+		}
+		if status, body, _ := o.do(http.MethodPost, "/console/sign-in", form); status != from.status {
+			t.Errorf("%+v: %d\n%s", from, status, body)
+		}
+	}
+	o.edit = func(r *http.Request) { r.RemoteAddr, r.Host = "172.17.0.1:50000", "rebound.example:8001" }
+	o.want("another host", http.StatusMisdirectedRequest, "Unknown Host", http.MethodGet, "/console/", nil)
+}
+
 // The link that a terminal shows signs in once, within an hour.
 func TestConsoleLink(t *testing.T) {
 	t.Parallel()
@@ -251,13 +286,16 @@ func TestConsoleServer(t *testing.T) {
 		for range i % 3 {
 			a.metrics.Request("test", "route", http.MethodGet, http.StatusOK, 40*time.Millisecond)
 		}
-		a.history.add(point{start.Add(time.Duration(i) * time.Minute), a.metrics.Traffic()})
+		a.history.add(point{
+			at: start.Add(time.Duration(i) * time.Minute), traffic: a.metrics.Traffic(), shed: int64(i) * 30,
+			sizes: map[string]int64{a.databases()[0].Where: int64(i) << 20},
+		})
 	}
 	if len(a.history.points) != historyPoints {
 		t.Errorf("%d points", len(a.history.points))
 	}
-	page := o.want("charts", http.StatusOK, `aria-label="Requests. Requests: now 0.0167/s, at most 0.0333/s. Errors of the server: now 0/s, at most 0/s"`, http.MethodGet, "/console/", nil)
-	for _, want := range []string{"99 of 100 requests took at most: 50 ms", "03:06", "09:04 UTC", "<path d=\"M", "Deleted objects to remove"} {
+	page := o.want("charts", http.StatusOK, `aria-label="Requests. Requests: now 0.0167/s, at most 0.0333/s. Errors of the server: now 0/s, at most 0/s. Rejected because of overload: now 0.5/s, at most 0.5/s"`, http.MethodGet, "/console/", nil)
+	for _, want := range []string{"99 of 100 requests took at most: 50 ms", "03:06", "09:04 UTC", "<path d=\"M", "Deleted objects to remove", "Size of the databases", "now 364.0 MiB", " in 6 hours", "none yet: holdfast backup DIR makes one"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %s in\n%s", want, page)
 		}
@@ -272,6 +310,107 @@ func TestConsoleServer(t *testing.T) {
 		if strings.Contains(page, secret) {
 			t.Errorf("a secret is in\n%s", page)
 		}
+	}
+}
+
+// The overview says when a backup was made, and which sweeps are late or have failed.
+func TestConsoleUpkeep(t *testing.T) {
+	t.Parallel()
+	a, browse := openConsole(t)
+	o := browse(a.Config().Server.AdminToken.Reveal())
+	now := time.Date(2026, 1, 20, 3, 0, 0, 0, time.UTC)
+	a.now = func() time.Time { return now }
+	if err := a.recordBackup("backups/today", 0); err != nil {
+		t.Fatal(err)
+	}
+	o.want("a backup", http.StatusOK, "0 minutes ago, in /", http.MethodGet, "/console/", nil)
+	now = now.Add(8 * 24 * time.Hour)
+	o.want("an old backup", http.StatusOK, "state warn\">Warning</span> 8 days ago, in /", http.MethodGet, "/console/", nil)
+	if err := a.recordBackup("backups/today", 2); err != nil {
+		t.Fatal(err)
+	}
+	o.want("an incomplete backup", http.StatusOK, "without 2 files that could not be read", http.MethodGet, "/console/", nil)
+	if err := os.WriteFile(filepath.Join(a.data, backupFile), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.want("a broken record", http.StatusOK, "cannot be read", http.MethodGet, "/console/", nil)
+
+	a.sweeps.expect("a", time.Hour, now)
+	a.sweeps.expect("b", time.Hour, now)
+	o.want("sweeps", http.StatusOK, "all on time", http.MethodGet, "/console/", nil)
+	a.sweeps.note("a", 7, nil, now)
+	a.sweeps.note("a", 5, nil, now)
+	now = now.Add(3*time.Hour + 11*time.Minute)
+	a.sweeps.note("b", 1, errors.New("<b>"), now)
+	o.want("late sweeps", http.StatusOK, "1 failed, 1 late", http.MethodGet, "/console/", nil)
+	page := o.want("the sweeps", http.StatusOK, "failed: &lt;b&gt;", http.MethodGet, "/console/sweeps", nil)
+	for _, want := range []string{"</span> late<", "Removed then\">5<", "start\">12<"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s in\n%s", want, page)
+		}
+	}
+}
+
+// Every change of every page is refused without a CSRF token, from another site and for a viewer,
+// before it reads what is changed.
+func TestConsoleRefusesChanges(t *testing.T) {
+	t.Parallel()
+	a, browse := openConsole(t, "HOLDFAST_GUEST__ENABLED=true")
+	for _, one := range a.console.Sections {
+		for i := range one.Pages {
+			for j := range one.Pages[i].Actions {
+				act := &one.Pages[i].Actions[j]
+				act.Run = func(context.Context, *service.PageRequest) (service.Outcome, error) {
+					t.Errorf("%s %s was run", one.Title, act.Name)
+					return service.Outcome{}, nil
+				}
+			}
+		}
+	}
+	o, v, nobody := browse(a.Config().Server.AdminToken.Reveal()), browse(viewerToken), browse("")
+	right, read := o.form("/console/"), v.form("/console/")
+	forged := url.Values{"csrf": {strings.Repeat("0", 64)}}
+	actions := 0
+	for _, one := range a.console.Sections {
+		for _, page := range one.Pages {
+			for _, act := range page.Actions {
+				actions++
+				path := "/console/" + page.Path
+				if one.Name != "" {
+					path = "/console/" + one.Name + "/" + page.Path
+				}
+				path += "?do=" + act.Name
+				refused := func(what string, o *operator, form url.Values) {
+					t.Helper()
+					if status, body, _ := o.do(http.MethodPost, path, form); status != http.StatusForbidden && status != http.StatusMisdirectedRequest {
+						t.Errorf("%s %s: %d\n%s", path, what, status, body)
+					}
+				}
+				refused("without a session", nobody, right)
+				refused("without a token", o, url.Values{})
+				refused("with a forged token", o, forged)
+				refused("with the token of another session", o, read)
+				if !act.Reads {
+					refused("as a viewer", v, read)
+				}
+				for what, edit := range map[string]func(*http.Request){
+					"from another origin": func(r *http.Request) { r.Header.Set("Origin", "http://127.0.0.1:8000") },
+					"without an origin":   func(r *http.Request) { r.Header.Del("Origin") },
+					"from another site":   func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-site") },
+					"for another host":    func(r *http.Request) { r.Host = "rebound.example:8001" },
+				} {
+					o.edit = edit
+					refused(what, o, right)
+				}
+				o.edit = nil
+				if status, _, _ := o.do(http.MethodGet, path, nil); status == http.StatusSeeOther {
+					t.Errorf("GET %s: %d", path, status)
+				}
+			}
+		}
+	}
+	if actions < 30 {
+		t.Errorf("only %d actions", actions)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,7 +19,7 @@ const (
 	historyPoints = 6 * 60
 )
 
-// history has the traffic of the last hours.
+// history has the traffic and the sizes of the databases of the last hours.
 type history struct {
 	mu     sync.Mutex
 	points []point
@@ -27,12 +28,33 @@ type history struct {
 type point struct {
 	at      time.Time
 	traffic obs.Traffic
+	shed    int64
+	sizes   map[string]int64 // by Database.Where, as far as they are known
+}
+
+// sizeTimeout limits how long a database server may take to tell its size.
+const sizeTimeout = 5 * time.Second
+
+// measure returns the point of now.
+func (a *App) measure(ctx context.Context) point {
+	p := point{at: a.now(), traffic: a.metrics.Traffic(), shed: a.gate.Stats().Shed, sizes: map[string]int64{}}
+	ctx, cancel := context.WithTimeout(ctx, sizeTimeout)
+	defer cancel()
+	for _, d := range a.databases() {
+		if _, known := p.sizes[d.Where]; known || d.Size == nil {
+			continue
+		}
+		if size, err := d.Size(ctx); err == nil { // the page of checks has the error
+			p.sizes[d.Where] = size
+		}
+	}
+	return p
 }
 
 // run adds points until ctx ends.
-func (h *history) run(ctx context.Context, now clock.Clock, traffic func() obs.Traffic) {
+func (h *history) run(ctx context.Context, measure func(context.Context) point) {
 	for {
-		h.add(point{now(), traffic()})
+		h.add(measure(ctx))
 		if !clock.Sleep(ctx, historyEvery) {
 			return
 		}
@@ -47,11 +69,31 @@ func (h *history) add(p point) {
 	}
 }
 
-// charts returns charts of the requests. The interval before the first point is unknown.
-func (h *history) charts() []service.Block {
+// growth returns the latest size of a database, by how much it has grown, and in which time.
+func (h *history) growth(where string) (size, grown int64, in time.Duration, known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	requests, failed := service.Series{Name: "Requests"}, service.Series{Name: "Errors of the server"}
+	var first, last *point
+	for i := range h.points {
+		if _, ok := h.points[i].sizes[where]; !ok {
+			continue
+		}
+		if last = &h.points[i]; first == nil {
+			first = last
+		}
+	}
+	if first == nil {
+		return 0, 0, 0, false
+	}
+	return last.sizes[where], last.sizes[where] - first.sizes[where], last.at.Sub(first.at), true
+}
+
+// charts returns charts of the requests and of the sizes of databases, whose names are those of
+// their services. The interval before the first point is unknown.
+func (h *history) charts(databases map[string][]string) []service.Block {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	requests, failed, shed := service.Series{Name: "Requests"}, service.Series{Name: "Errors of the server"}, service.Series{Name: "Rejected because of overload"}
 	slow := service.Series{Name: "99 of 100 requests took at most"}
 	var times []time.Time
 	for i := 1; i < len(h.points); i++ {
@@ -66,10 +108,38 @@ func (h *history) charts() []service.Block {
 		times = append(times, p.at)
 		requests.Values = append(requests.Values, float64(t.Requests)/seconds)
 		failed.Values = append(failed.Values, float64(t.Errors)/seconds)
+		shed.Values = append(shed.Values, float64(p.shed-before.shed)/seconds)
 		slow.Values = append(slow.Values, quantile)
 	}
 	return []service.Block{
-		&service.Chart{Title: "Requests", Unit: "/s", Times: times, Series: []service.Series{requests, failed}},
+		&service.Chart{Title: "Requests", Unit: "/s", Times: times, Series: []service.Series{requests, failed, shed}},
 		&service.Chart{Title: "Duration of requests", Unit: "s", Times: times, Series: []service.Series{slow}},
+		h.sizes(databases),
 	}
+}
+
+// sizes returns a chart of the sizes of databases. The caller holds the lock.
+func (h *history) sizes(databases map[string][]string) *service.Chart {
+	c := &service.Chart{Title: "Size of the databases", Unit: "B"}
+	var shown []*point
+	for i := range h.points {
+		if p := &h.points[i]; len(shown) == 0 || p.at.After(shown[len(shown)-1].at) { // the clock may be set back
+			shown, c.Times = append(shown, p), append(c.Times, p.at)
+		}
+	}
+	for where, services := range databases {
+		s := service.Series{Name: strings.Join(services, ", ")}
+		for _, p := range shown {
+			value := math.NaN()
+			if size, ok := p.sizes[where]; ok {
+				value = float64(size)
+			}
+			s.Values = append(s.Values, value)
+		}
+		if slices.ContainsFunc(s.Values, func(v float64) bool { return !math.IsNaN(v) }) {
+			c.Series = append(c.Series, s)
+		}
+	}
+	slices.SortFunc(c.Series, func(a, b service.Series) int { return strings.Compare(a.Name, b.Name) })
+	return c
 }

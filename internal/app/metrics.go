@@ -140,10 +140,12 @@ func (a *App) sweep(ctx context.Context) {
 	for _, j := range jobs {
 		if j.Every > 0 {
 			a.metrics.WillSweep(j.Name, j.Every, a.now())
+			a.sweeps.expect(j.Name, j.Every, a.now())
 		}
 	}
 	sweep.Run(ctx, jobs, sweep.Options{Clock: a.now, Log: a.log, Observe: func(job string, rows int, err error) {
 		a.metrics.Sweep(job, rows, err, a.now())
+		a.sweeps.note(job, rows, err, a.now())
 	}})
 }
 

@@ -82,7 +82,8 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	defer stop()
 	var rest errgroup.Group
 	rest.Go(func() error { a.start(background); return nil })
-	rest.Go(func() error { a.history.run(background, a.now, a.metrics.Traffic); return nil })
+	rest.Go(func() error { a.history.run(background, a.measure); return nil })
+	rest.Go(func() error { a.inspection.run(background, a.now, a.checkRunning); return nil })
 	rest.Go(func() error { tendMemory(background, a.memory, adjustLimit); return nil })
 	rest.Go(func() error {
 		a.sweep(background)

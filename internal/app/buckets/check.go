@@ -24,10 +24,12 @@ const (
 
 // inspect checks the storage nodes, the garbage collection and the access keys.
 func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err error) {
-	if err := s.nodes.load(ctx); err != nil {
-		return nil, err
+	if !s.nodes.isLoaded() { // the service is not started: this is a command
+		if err := s.nodes.load(ctx); err != nil {
+			return nil, err
+		}
+		defer func() { _ = s.nodes.close() }() // nothing was written
 	}
-	defer func() { _ = s.nodes.close() }() // nothing was written
 	urls, err := s.where(ctx)
 	if err != nil {
 		return nil, err

@@ -103,13 +103,17 @@ func (n *nodes) say(level slog.Level, node, what string, err error) {
 // ensure loads the nodes unless they are known: in a command, which does not start the service, and
 // in a server that started before its database had tables.
 func (n *nodes) ensure(ctx context.Context) error {
-	n.mu.Lock()
-	loaded := n.open != nil
-	n.mu.Unlock()
-	if loaded {
+	if n.isLoaded() {
 		return nil
 	}
 	return n.load(ctx)
+}
+
+// isLoaded reports whether the nodes are known.
+func (n *nodes) isLoaded() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.open != nil
 }
 
 // load reads the nodes and opens those that are new.

@@ -34,6 +34,9 @@ func (r *renderer) chart(c *service.Chart) {
 		return
 	}
 	top := roundUp(most)
+	if c.Unit == "B" {
+		top = math.Pow(2, math.Ceil(math.Log2(max(most, 1))))
+	}
 	r.open("svg", "class", "chart", "role", "img", "viewBox", fmt.Sprintf("0 0 %g %g", chartWidth, chartHeight), "aria-label", describe(c))
 	for i := range 3 {
 		y := (chartHeight - chartBottom) * (1 - float64(i)/2)
@@ -122,6 +125,8 @@ func formatValue(v float64, unit string) string {
 	switch {
 	case math.IsNaN(v):
 		return "none"
+	case unit == "B":
+		return service.FormatBytes(int64(v))
 	case unit == "s" && v < 1:
 		return strconv.FormatFloat(v*1000, 'g', 3, 64) + " ms"
 	case unit == "s":

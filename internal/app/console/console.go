@@ -37,7 +37,8 @@ type Section struct {
 type Options struct {
 	Log         *slog.Logger
 	Clock       clock.Clock
-	Resolver    *web.Resolver // trusts the proxies of the configuration
+	Resolver    *web.Resolver         // trusts the proxies of the configuration
+	IsNear      func(netip.Addr) bool // addresses that need no TLS, besides those of this machine; nil: none
 	AdminToken  string
 	ViewerToken string                 // "": there is no role that may only read
 	OwnHost     func(host string) bool // a Host header that a request without a proxy may have
@@ -139,7 +140,7 @@ var ErrHost = web.Refuse(http.StatusMisdirectedRequest, "unknown-host", "unknown
 
 // Errors of requests that are refused.
 var (
-	errConnection = web.Refuse(http.StatusForbidden, "insecure", "the console needs a connection from this machine, or HTTPS through a proxy in server.trusted_proxies: use a tunnel such as ssh -L 8001:127.0.0.1:8001 HOST")
+	errConnection = web.Refuse(http.StatusForbidden, "insecure", "the console needs a connection from this machine, or HTTPS through a proxy in server.trusted_proxies: use a tunnel such as ssh -L 8001:127.0.0.1:8001 HOST; for a published port of a container see server.console_networks")
 	errOrigin     = web.Refuse(http.StatusForbidden, "cross-origin", "the request comes from another site")
 	errCSRF       = web.Refuse(http.StatusForbidden, "csrf", "the form is not valid any more: go back, reload the page and try again")
 	errRole       = web.Refuse(http.StatusForbidden, "read-only", "your role may not change anything")
@@ -153,8 +154,10 @@ func (x *exchange) checkConnection() error {
 	if err != nil {
 		return errConnection
 	}
+	forwarded := x.r.Header.Get("Forwarded") + x.r.Header.Get("X-Forwarded-For") + x.r.Header.Get("X-Forwarded-Host") + x.r.Header.Get("X-Forwarded-Proto") + x.r.Header.Get("Via")
+	isNear := x.IsNear != nil && x.IsNear(peer.Addr()) && forwarded == ""
 	client, known := x.Resolver.Client(x.r)
-	if x.Resolver.Trusts(peer.Addr()) {
+	if x.Resolver.Trusts(peer.Addr()) && !isNear {
 		if x.origin.Scheme == "https" || known && client.IsLoopback() {
 			return nil
 		}
@@ -163,8 +166,7 @@ func (x *exchange) checkConnection() error {
 	if !x.OwnHost(x.r.Host) {
 		return ErrHost
 	}
-	forwarded := x.r.Header.Get("Forwarded") + x.r.Header.Get("X-Forwarded-For") + x.r.Header.Get("X-Forwarded-Host") + x.r.Header.Get("X-Forwarded-Proto") + x.r.Header.Get("Via")
-	if x.r.TLS != nil || client.IsLoopback() && forwarded == "" {
+	if x.r.TLS != nil || isNear || client.IsLoopback() && forwarded == "" {
 		return nil
 	}
 	return errConnection

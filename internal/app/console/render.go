@@ -213,12 +213,11 @@ func (r *renderer) search(t *service.Table) {
 
 // cell renders the contents of a cell.
 func (r *renderer) cell(c *service.Cell) {
-	switch {
-	case c.State != "":
+	if c.State != "" {
 		r.element("span", stateText(c.State), "class", "state "+stateClass(c.State))
-		if c.Text != "" {
-			r.text(" " + c.Text)
-		}
+		r.text(" ")
+	}
+	switch {
 	case c.To != "":
 		r.element("a", cmp.Or(c.Text, "(empty)"), "href", r.x.link(r.section, c.To))
 	case c.Text != "":

@@ -115,11 +115,11 @@ type Column struct {
 	Number bool   // align to the right
 }
 
-// Cell is a value in a table or a list of facts. Of To, Form and State at most one is set.
+// Cell is a value in a table or a list of facts.
 type Cell struct {
 	Text  string
 	To    string  // link to a page of the service
-	State State   // shows Text as a state
+	State State   // shown before Text
 	Most  float64 // if set, shows Share of Most as a bar
 	Share float64
 	Forms []Form // buttons
@@ -190,7 +190,7 @@ type Links struct{ All []Link }
 // Chart is a chart of values over time.
 type Chart struct {
 	Title  string
-	Unit   string // "s", "/s" or ""
+	Unit   string // "s", "/s", "B" for bytes, or ""
 	Times  []time.Time
 	Series []Series
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"holdfast/internal/db/migrate"
@@ -21,6 +22,10 @@ type Database struct {
 	// Pooler reports whether a connection pooler is in between, and whether statements
 	// are prepared. nil: not supported by the engine.
 	Pooler func(context.Context) (pooled, prepares bool, err error)
+
+	// Size returns how much disk space the database uses, in bytes. nil: not supported by
+	// the engine.
+	Size func(context.Context) (int64, error)
 
 	// Set by the service, optional.
 
@@ -168,6 +173,19 @@ func (d *Database) Backup(ctx context.Context, path string) error {
 		return err
 	}
 	return errors.Join(d.AfterBackup(ctx, copied), copied.Close())
+}
+
+// fileSize returns the size of a SQLite file with its write-ahead log, in bytes.
+func fileSize(path string) (size int64, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	size = info.Size()
+	if info, err := os.Stat(path + "-wal"); err == nil { // it may not exist
+		size += info.Size()
+	}
+	return size, nil
 }
 
 // Close closes the database.

@@ -159,7 +159,7 @@ func (o *Opener) openSQLite(ctx context.Context, d *Database) (*sqlitedb.DB, err
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	d.conn, d.file = db, db
+	d.conn, d.file, d.Size = db, db, func(context.Context) (int64, error) { return fileSize(path) }
 	return db, nil
 }
 
@@ -171,7 +171,7 @@ func (o *Opener) openPostgres(ctx context.Context, d *Database, s settings.Datab
 	if err != nil {
 		return nil, fmt.Errorf("%s.database_url: %w", d.Service, err)
 	}
-	d.conn, d.Pooler, d.Where = closing{db, db.Close}, db.Pooler, db.Where()
+	d.conn, d.Pooler, d.Size, d.Where = closing{db, db.Close}, db.Pooler, db.Size, db.Where()
 	return db, nil
 }
 

@@ -1,0 +1,241 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/conf"
+	"holdfast/internal/db/engine"
+	"holdfast/internal/fault"
+)
+
+const (
+	checksAge      = time.Minute            // the findings that the overview shows may be so old
+	checksPatience = 100 * time.Millisecond // of the overview, which shows older findings otherwise
+	checkPatience  = 15 * time.Second       // of the page of the findings
+	staleBackup    = 7 * 24 * time.Hour     // a backup that is older is a warning
+)
+
+// showOverview is the first page of the console.
+func (a *App) showOverview(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
+	databases := map[string][]string{}
+	for _, d := range a.databases() {
+		databases[d.Where] = append(databases[d.Where], d.Service)
+	}
+	gate, memory := a.gate.Stats(), a.memory.Stats()
+	now := &service.Facts{Title: "Requests", Rows: []service.Fact{
+		{Name: "In progress", Cell: service.Cell{Text: fmt.Sprintf("%d of %d", gate.Active, gate.Slots), Share: float64(gate.Active), Most: float64(gate.Slots)}},
+		{Name: "Waiting", Cell: service.TextCell(strconv.Itoa(gate.Waiting))},
+		{Name: "Rejected because of overload", Cell: service.TextCell(strconv.FormatInt(gate.Shed, 10))},
+		{Name: "Memory of requests", Cell: service.Cell{
+			Text: service.FormatBytes(memory.Used) + " of " + service.FormatBytes(memory.Capacity), Share: float64(memory.Used), Most: float64(memory.Capacity),
+		}},
+	}}
+	found, at := a.inspection.latest(ctx, a.now(), checksAge, checksPatience)
+	state := &service.Facts{Rows: []service.Fact{
+		{Name: "Checks", Cell: checksCell(found, at)}, {Name: "Last backup", Cell: a.backupCell()}, {Name: "Sweeps", Cell: sweepsCell(a.sweeps.list(), a.now())},
+	}}
+	blocks := append([]service.Block{state, a.serviceTable(ctx)}, a.history.charts(databases)...)
+	return &service.View{Blocks: append(blocks, a.backlogs(ctx), now)}, nil
+}
+
+// serviceTable shows the services with their databases.
+func (a *App) serviceTable(ctx context.Context) *service.Table {
+	unready := a.unready(ctx)
+	t := &service.Table{Title: "Services", Columns: []service.Column{
+		{Title: "Service"}, {Title: "State"}, {Title: "Engine"}, {Title: "Database"}, {Title: "Size", Number: true}, {Title: "Growth", Number: true}, {Title: "Free disk", Number: true},
+	}}
+	none := service.TextCell("-")
+	for _, s := range a.opened {
+		state := service.Cell{State: service.OK, Text: "ready"}
+		if err := unready[s.name]; err != nil {
+			state = service.Cell{State: service.Wrong, Text: err.Error()}
+		}
+		row := []service.Cell{service.TextCell(s.name), state, none, none, none, none, none}
+		for _, d := range s.Databases {
+			row[2], row[3] = service.TextCell(string(d.Target.Kind)), service.TextCell(d.Where)
+			row[4], row[5] = a.sizeCells(ctx, d)
+			if !d.Embedded() {
+				continue
+			}
+			if free, _, err := diskSpace(filepath.Dir(d.Target.Path)); err == nil {
+				row[6] = service.TextCell(service.FormatBytes(int64(free)))
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// sizeCells returns the size of a database and its growth. Only a file is measured at once.
+func (a *App) sizeCells(ctx context.Context, d *engine.Database) (size, growth service.Cell) {
+	size, growth = service.TextCell("-"), service.TextCell("-")
+	last, grown, in, known := a.history.growth(d.Where)
+	if d.Embedded() {
+		if n, err := d.Size(ctx); err == nil {
+			grown, last, known = grown+n-last, n, true
+		}
+	}
+	if known {
+		size = service.TextCell(service.FormatBytes(last))
+	}
+	if in > 0 {
+		sign := "+"
+		if grown < 0 {
+			sign, grown = "-", -grown
+		}
+		growth = service.TextCell(sign + service.FormatBytes(grown) + " in " + formatSpan(in))
+	}
+	return size, growth
+}
+
+// formatSpan formats a duration for people in minutes, hours or days.
+func formatSpan(d time.Duration) string {
+	switch {
+	case d < 2*time.Hour:
+		return service.Count(int64(d.Round(time.Minute)/time.Minute), "minute")
+	case d < 48*time.Hour:
+		return service.Count(int64(d.Round(time.Hour)/time.Hour), "hour")
+	}
+	return service.Count(int64(d/(24*time.Hour)), "day")
+}
+
+// checksCell counts the findings.
+func checksCell(found []service.Finding, at time.Time) service.Cell {
+	if at.IsZero() {
+		return service.Cell{Text: "The first check is running", To: "checks"}
+	}
+	var wrong, warnings int64
+	for _, f := range found {
+		switch f.State {
+		case service.Wrong:
+			wrong++
+		case service.Warning:
+			warnings++
+		}
+	}
+	switch {
+	case wrong > 0:
+		return service.Cell{State: service.Wrong, Text: service.Count(wrong, "error") + ", " + service.Count(warnings, "warning"), To: "checks"}
+	case warnings > 0:
+		return service.Cell{State: service.Warning, Text: service.Count(warnings, "warning"), To: "checks"}
+	}
+	return service.Cell{State: service.OK, Text: "nothing is wrong", To: "checks"}
+}
+
+// backupCell says when the latest backup was made.
+func (a *App) backupCell() service.Cell {
+	b, err := readBackup(a.data)
+	if err != nil {
+		return service.Cell{State: service.Warning, Text: "unknown: " + filepath.Join(a.data, backupFile) + " cannot be read"}
+	}
+	if b == nil {
+		for _, d := range a.databases() {
+			if d.Embedded() {
+				return service.Cell{State: service.Warning, Text: "none yet: holdfast backup DIR makes one"}
+			}
+		}
+		return service.TextCell("databases on servers: see their own tools")
+	}
+	c := service.Cell{State: service.OK, Text: formatSpan(max(0, a.now().Sub(b.At))) + " ago, in " + b.Path}
+	if len(b.Without) > 0 {
+		c.Text += ", without the databases of " + strings.Join(b.Without, ", ")
+	}
+	if b.Lost > 0 {
+		c.Text += ", without " + service.Count(b.Lost, "file") + " that could not be read"
+	}
+	if b.Lost > 0 || a.now().Sub(b.At) > staleBackup {
+		c.State = service.Warning
+	}
+	return c
+}
+
+// sweepsCell counts the sweeps that failed or are late.
+func sweepsCell(all []swept, now time.Time) service.Cell {
+	var failed, late int64
+	for i := range all {
+		if all[i].err != nil {
+			failed++
+		} else if all[i].late(now) {
+			late++
+		}
+	}
+	if failed+late > 0 {
+		return service.Cell{State: service.Warning, Text: fmt.Sprintf("%d failed, %d late", failed, late), To: "sweeps"}
+	}
+	return service.Cell{State: service.OK, Text: "all on time", To: "sweeps"}
+}
+
+// showChecks shows the findings of `holdfast check` about the running server.
+func (a *App) showChecks(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
+	found, at := a.inspection.latest(ctx, a.now(), 0, checkPatience)
+	if at.IsZero() {
+		return &service.View{Blocks: []service.Block{&service.Notice{State: service.Warning, Text: "The check is not finished. Reload the page."}}}, nil
+	}
+	t := &service.Table{Columns: []service.Column{{Title: "State"}, {Title: "What"}, {Title: "Finding"}, {Title: "What to do"}}}
+	for _, state := range []service.State{service.Wrong, service.Warning, service.OK} {
+		for _, f := range found {
+			if f.State == state {
+				t.Rows = append(t.Rows, []service.Cell{{State: f.State}, service.TextCell(f.What), service.TextCell(f.Says), service.TextCell(f.Fix)})
+			}
+		}
+	}
+	body := "What holdfast check finds, at " + service.TimeCell(at).Text + ". Each view of this page checks again."
+	return &service.View{Blocks: []service.Block{&service.Text{Body: body}, t}}, nil
+}
+
+// showSweeps shows the periodic jobs, which remove expired and deleted data.
+func (a *App) showSweeps(context.Context, *service.PageRequest) (*service.View, error) {
+	t := &service.Table{Columns: []service.Column{
+		{Title: "Sweep"}, {Title: "State"}, {Title: "Every"}, {Title: "Last success"}, {Title: "Removed then", Number: true}, {Title: "Removed since the start", Number: true},
+	}, Empty: "No sweep is enabled."}
+	all := a.sweeps.list()
+	for i := range all {
+		s := &all[i]
+		state := service.Cell{State: service.OK, Text: "on time"}
+		switch {
+		case s.err != nil:
+			text := fault.Message(s.err)
+			if text == "" {
+				text = s.err.Error()
+			}
+			state = service.Cell{State: service.Wrong, Text: "failed: " + text}
+		case s.late(a.now()):
+			state = service.Cell{State: service.Warning, Text: "late"}
+		case s.at.IsZero():
+			state.Text = "not due yet"
+		}
+		t.Rows = append(t.Rows, []service.Cell{
+			service.TextCell(s.job), state, service.TextCell(conf.FormatDuration(s.every)), service.TimeCell(s.at), service.TextCell(strconv.Itoa(s.rows)), service.TextCell(strconv.Itoa(s.total)),
+		})
+	}
+	return &service.View{Blocks: []service.Block{
+		&service.Text{Body: "Expired and deleted data is invisible at once. These jobs remove it from the databases and the storage nodes."}, t,
+	}}, nil
+}
+
+// backlogs returns what waits to be done in the services.
+func (a *App) backlogs(ctx context.Context) *service.Table {
+	t := &service.Table{Title: "Backlogs", Columns: []service.Column{{Title: "Service"}, {Title: "What"}, {Title: "How much"}}, Empty: "No service reports a backlog."}
+	for _, s := range a.opened {
+		if s.Console == nil || s.Console.Backlogs == nil {
+			continue
+		}
+		facts, err := s.Console.Backlogs(ctx)
+		if err != nil {
+			facts = []service.Fact{{Name: "unknown", Cell: service.Cell{State: service.Wrong, Text: fault.Message(err)}}}
+		}
+		for _, f := range facts {
+			if f.To != "" {
+				f.To = s.name + "/" + f.To
+			}
+			t.Rows = append(t.Rows, []service.Cell{service.TextCell(s.name), service.TextCell(f.Name), f.Cell})
+		}
+	}
+	return t
+}

@@ -1,0 +1,67 @@
+package app
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// sweeps have the state of the periodic jobs, for the console.
+type sweeps struct {
+	mu  sync.Mutex
+	all []swept
+}
+
+// swept is the state of a job.
+type swept struct {
+	job   string
+	every time.Duration
+	began time.Time // the start of the server
+	at    time.Time // of the latest round that succeeded; zero: there was none
+	rows  int       // of the latest round
+	total int       // rows since the start
+	err   error     // of the latest round
+}
+
+// expect adds a job before its first round.
+func (s *sweeps) expect(job string, every time.Duration, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, swept{job: job, every: every, began: now})
+}
+
+// note records a round.
+func (s *sweeps) note(job string, rows int, err error, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.all {
+		one := &s.all[i]
+		if one.job != job {
+			continue
+		}
+		one.rows, one.err = rows, err
+		if one.total += rows; err == nil {
+			one.at = now
+		}
+	}
+}
+
+// list returns the jobs by name.
+func (s *sweeps) list() []swept {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := slices.Clone(s.all)
+	slices.SortFunc(all, func(a, b swept) int { return strings.Compare(a.job, b.job) })
+	return all
+}
+
+// late reports whether the latest success is older than three intervals and ten minutes, as the
+// alert HoldfastSweepLate does.
+func (s *swept) late(now time.Time) bool {
+	since := s.at
+	if since.IsZero() {
+		since = s.began
+	}
+	return now.Sub(since) > 3*s.every+10*time.Minute
+}
