@@ -168,6 +168,7 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 	open, err := s.Open(ctx, &service.Deps{
 		Server: a.server(), Engines: a.engines, Log: a.log, Metrics: a.metrics, Clock: a.now,
 		Data: a.data, Create: o.Create, Unsaved: a.unsaved,
+		Whole: func(ctx context.Context) error { return a.whole(ctx, s.Name) },
 	})
 	if open != nil {
 		a.opened = append(a.opened, &opened{name: s.Name, turns: newTurns(open), Opened: open, tables: s.Tables, bound: a.boundSecrets(&s)}) // even after an error, so that Close closes it
@@ -261,6 +262,10 @@ func (a *App) scheme() string {
 func (a *App) Sweep(ctx context.Context, report func(line string)) error {
 	var errs []error
 	for _, s := range a.opened {
+		if err := a.whole(ctx, s.name); err != nil {
+			errs = append(errs, err)
+			continue
+		}
 		if s.SweepNote != "" {
 			report(s.SweepNote)
 		}

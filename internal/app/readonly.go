@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -73,6 +74,16 @@ func (s *opened) halfCopied(ctx context.Context, patience time.Duration) (half b
 		return err
 	})
 	return err == nil && half
+}
+
+// whole returns an error if the database of a service has only a part of a copy.
+func (a *App) whole(ctx context.Context, name string) error {
+	for _, s := range a.opened {
+		if s.name == name && s.halfCopied(ctx, readyTimeout) {
+			return fmt.Errorf("%s: %w", name, errHalfCopied)
+		}
+	}
+	return nil
 }
 
 // readOnlyAtStart applies the setting before the first request. A database that is

@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/maintenance"
+	"holdfast/internal/db/rows"
 )
 
 // shown is how many findings of each kind are printed for people.
@@ -84,6 +85,8 @@ func (c *command) runAudit(ctx context.Context, o maintenance.AuditOptions, asJS
 	switch {
 	case ctx.Err() != nil:
 		return errors.New("interrupted: run the command again to continue")
+	case errors.Is(err, rows.ErrReadOnly):
+		return err
 	case err != nil:
 		return fmt.Errorf("%w; run the command again to continue", err)
 	case asJSON:

@@ -12,6 +12,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
+	"holdfast/internal/db/rows"
 )
 
 // command is what the commands share.
@@ -40,9 +41,15 @@ func (c *command) run(fn func(ctx context.Context, s *buckets.Service, args []st
 		if c.state.opened == nil {
 			return errDisabled
 		}
+		// An audit would remove the bodies of objects that are not copied yet.
+		if err := c.state.deps.Whole(ctx); err != nil {
+			return err
+		}
 		return about(args, fn(ctx, c.state.opened, args))
 	})
 }
+
+var errReadOnly = errors.New("buckets are read-only: GET /read-only on the admin listener says why; if they were copied, use the target of the copy")
 
 // about adds to an error which account, access key or bucket it is about.
 func about(args []string, err error) error {
@@ -56,6 +63,8 @@ func about(args []string, err error) error {
 		return fmt.Errorf("%s: %w", args[0], err)
 	case len(args) > 1 && is(buckets.ErrNoBucket):
 		return fmt.Errorf("%s: %w", args[1], err)
+	case is(rows.ErrReadOnly):
+		return errReadOnly
 	}
 	return err
 }

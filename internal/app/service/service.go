@@ -128,6 +128,9 @@ type Deps struct {
 	Data    string          // the data folder
 	Create  bool            // create the data folder and files in it if they are missing
 	Unsaved map[string]bool // settings of secrets that were generated for this process only, such as "extstorage.token_secret"
+
+	// Whole returns an error if the database of the service has only a part of a copy.
+	Whole func(ctx context.Context) error
 }
 
 // Server is what a service knows about the server.

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/puddle/v2"
 
+	"holdfast/internal/db/rows"
 	"holdfast/internal/fault"
 )
 
@@ -47,6 +48,9 @@ func classify(err error) error {
 	case errors.Is(err, context.Canceled):
 		return fault.Wrap(fault.Unavailable, "the request ended before the database answered", err)
 	case errors.As(err, &pg):
+		if pg.Code == "HF503" { // refuse_write_v1
+			return rows.ErrReadOnly
+		}
 		code, message := classifyState(pg.Code)
 		return fault.Wrap(code, message, err)
 	case lost(err):
@@ -102,8 +106,6 @@ func classifyState(state string) (fault.Code, string) {
 		return fault.Unavailable, "the database's disk is full"
 	case "53300":
 		return fault.Unavailable, "the database server has no free connection"
-	case "HF503": // refuse_write_v1
-		return fault.Unavailable, "the service is read-only: retry later"
 	case "25006":
 		return fault.Unavailable, "the database is read-only"
 	case "57014", "25P03": // 25P03: idle in a transaction for too long

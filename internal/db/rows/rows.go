@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"holdfast/internal/fault"
 )
 
 // Kind is the type of a column. A value in Go is nil, an int64, a string or a []byte.
@@ -201,6 +203,9 @@ type Update interface {
 	// SetState stores a text for a service.
 	SetState(service, state string) error
 }
+
+// ErrReadOnly means that the service is read-only: see Close.
+var ErrReadOnly = fault.New(fault.Unavailable, "the service is read-only: retry later")
 
 // ErrLapsed means that a lease has ended.
 var ErrLapsed = errors.New("the lease of the copy has ended")

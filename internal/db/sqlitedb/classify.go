@@ -7,6 +7,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"holdfast/internal/db/rows"
 	"holdfast/internal/fault"
 )
 
@@ -33,7 +34,7 @@ func classify(err error) error {
 	}
 	code := sqlite.ErrCode(err)
 	if code == sqlite.ResultConstraintTrigger { // the only triggers are those of Close
-		return fault.Wrap(fault.Unavailable, "the service is read-only: retry later", err)
+		return rows.ErrReadOnly
 	}
 	if code == sqlite.ResultIOErrSHMSize { // no space for the index of the WAL
 		code = sqlite.ResultFull

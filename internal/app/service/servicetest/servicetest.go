@@ -2,6 +2,7 @@
 package servicetest
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -114,7 +115,7 @@ func Deps(t testing.TB) *service.Deps {
 	metrics, data := obs.NewMetrics("test", ""), t.TempDir()
 	return &service.Deps{
 		Engines: &engine.Opener{Data: data, Create: true, Metrics: metrics}, Data: data, Create: true,
-		Log: slog.New(slog.DiscardHandler), Metrics: metrics, Clock: clock.System,
+		Log: slog.New(slog.DiscardHandler), Metrics: metrics, Clock: clock.System, Whole: func(context.Context) error { return nil },
 		Server: service.Server{
 			Listen: "127.0.0.1:8000", InternalListen: "127.0.0.1:8002", Scheme: "http", MasterSecrets: []string{ident.Hex(32)},
 			Backoff: func() time.Duration { return 0 }, Address: func(listen string) string { return "http://" + listen },
