@@ -33,6 +33,7 @@ func (c *command) audit() *cobra.Command {
 			"  wrong-usage   a counter of objects or bytes is wrong\n" +
 			"  bad-node      a node cannot be read\n\n" +
 			"With --repair, copies are restored from good ones, unreferenced files are removed, and counters are set.\n" +
+			"Files of accounts that the database does not have stay, because they may belong to another database.\n" +
 			"A body without a good copy is lost, and stays a finding. A node that does not come back is drained.\n\n" +
 			"The list of all bodies is kept in the data folder meanwhile, about 300 bytes for each. If the command is\n" +
 			"interrupted, run it again to continue: what was compared is not compared again.",
@@ -52,6 +53,7 @@ func (c *command) audit() *cobra.Command {
 	f.BoolVar(&o.Repair, "repair", false, "repair what is found")
 	f.StringVar(&o.Node, "node", "", "audit only the storage node `DATACENTER:NAME`, and no counters")
 	f.DurationVar(&o.Grace, "grace", maintenance.DefaultGrace, "ignore unreferenced files younger than `DURATION`, at least 2h")
+	f.BoolVar(&o.UnknownAccounts, "unknown-accounts", false, "with --repair, also remove files of accounts that the database does not have")
 	f.BoolVar(&o.Restart, "restart", false, "do not continue an interrupted audit")
 	f.BoolVar(&asJSON, "json", false, "print a line of JSON for each finding, and one for the result")
 	return cmd

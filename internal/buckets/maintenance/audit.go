@@ -109,6 +109,9 @@ type AuditOptions struct {
 	Node   string        // audit this node only, and no counters; empty: all
 	Level  int           // the number of copies that a body should have; 0: as many as its row names
 	Grace  time.Duration // unreferenced files that are younger are ignored; at least MinGrace, 0: DefaultGrace
+	// UnknownAccounts also removes unreferenced files of accounts that the database does not
+	// have. They may be the bodies of another database.
+	UnknownAccounts bool
 	// Restart begins a new audit even if there is an interrupted one.
 	Restart bool
 }
@@ -138,6 +141,8 @@ type audit struct {
 	report  func(Finding) error
 	result  Result
 	pending int64 // findings that were not decided
+
+	accounts map[buckets.AccountID]bool // whether the database has them, as far as they were looked up
 }
 
 // Audit compares the bodies on storage nodes and the usage counters with the database,
@@ -146,7 +151,7 @@ type audit struct {
 // earlier. What it has repaired is not reported again.
 func Audit(ctx context.Context, o Options, ao AuditOptions, report func(Finding) error) (Result, error) {
 	ao.Grace = max(cmp.Or(ao.Grace, DefaultGrace), MinGrace)
-	a := &audit{Options: o, AuditOptions: ao, nodes: map[string]buckets.NodeState{}, report: report}
+	a := &audit{Options: o, AuditOptions: ao, nodes: map[string]buckets.NodeState{}, report: report, accounts: map[buckets.AccountID]bool{}}
 	for _, n := range o.Cluster.Nodes() {
 		a.nodes[n.ID] = n.State
 	}

@@ -221,6 +221,23 @@ func (tc *damage) run(t *testing.T, s *site) {
 	}
 }
 
+// TestUnknownAccount: a file of an account that the database does not have may be the body
+// of another database, so a repair keeps it.
+func TestUnknownAccount(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.put("a", large('a'))
+	folder := s.dirs["west:1"] + "/v2/" + buckets.NewUUID() + "/" + buckets.NewUUID() + "/01"
+	s.must(os.MkdirAll(folder, 0o700))
+	s.write(folder+"/01234567-89ab-4def-8123-456789abcdef,"+strings.Repeat("0", 32), []byte("x"))
+	s.age()
+	repair := maintenance.AuditOptions{Repair: true}
+	s.wantAudit("repair", repair, "unreferenced west:1")
+	repair.UnknownAccounts = true
+	s.wantAudit("repair of unknown accounts", repair, "unreferenced west:1 repaired")
+	s.wantAudit("after the repair", repair)
+}
+
 func discard[T any](_ T, err error) error { return err }
 
 // setSharks changes a row without its files.

@@ -198,6 +198,10 @@ func (a *audit) repair(ctx context.Context, g *group) {
 			f.Repaired = true
 			continue
 		}
+		if err := a.mayRemove(ctx, f.Path); err != nil {
+			f.Detail = "not removed: " + err.Error()
+			continue
+		}
 		// The last look before the removal. A copy that was made meanwhile is young; one that
 		// is made after this look is not possible, because drains and audits exclude each other.
 		if !a.isUnchanged(ctx, f) {
@@ -214,6 +218,31 @@ var (
 	errNoCopy  = errors.New("no good copy is left")
 	errChanged = errors.New("the object was changed meanwhile: run the audit again")
 )
+
+// mayRemove returns an error if an unreferenced file is of an account that the database
+// does not have: with a new database and the nodes of another one, all files are.
+func (a *audit) mayRemove(ctx context.Context, path string) error {
+	version, rest, _ := strings.Cut(path, "/")
+	text, _, _ := strings.Cut(rest, "/")
+	id := buckets.AccountID(text)
+	if a.UnknownAccounts || version != "v2" || id.Check() != nil {
+		return nil
+	}
+	known, looked := a.accounts[id]
+	if !looked {
+		_, err := a.Store.AccountByID(ctx, id)
+		if known = err == nil; err != nil && !errors.Is(err, buckets.ErrNoAccount) {
+			return err
+		}
+		a.accounts[id] = known
+	}
+	if !known {
+		return errNoAccount
+	}
+	return nil
+}
+
+var errNoAccount = errors.New("the database has no such account; if it is not the body of another database, use --unknown-accounts")
 
 // elsewhere returns the nodes that a row does not name. After a backup was restored, or a
 // drain was killed, one of them may have a good copy, however young.
