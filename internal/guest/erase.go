@@ -53,5 +53,8 @@ func (s *Service) Erase(ctx context.Context, session string) (Erased, error) {
 	if err != nil {
 		return Erased{}, err
 	}
-	return e, s.dropHot(ctx, id, answers)
+	if err := s.dropHot(ctx, id, answers); err != nil {
+		return e, err
+	}
+	return e, s.Hot.UnblockMirror(ctx, id)
 }

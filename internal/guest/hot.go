@@ -39,7 +39,7 @@ type HotSessions interface {
 	// the last one if the list is full. It extends lives as Session does.
 	Push(ctx context.Context, id ID, list List, item Item) error
 
-	// Items reads a list, newest first.
+	// Items reads a list, newest first. It extends lives as Session does.
 	Items(ctx context.Context, id ID, list List) ([]Item, error)
 
 	// PutSearch stores a search session for SearchLife.
@@ -118,17 +118,22 @@ type Search struct {
 // are slow, and writers that do not come to their end, leave no old copy behind.
 type HotMirror interface {
 	// Mirror reads the copy of a session's wishlist. If there is none, and nobody else fills
-	// it, the caller gets a lease and should.
+	// or blocks it, the caller gets a lease and should. It extends lives as Session does.
 	Mirror(ctx context.Context, id ID) (m Mirror, err error)
 
 	// FillMirror stores the copy if the lease is still valid.
 	FillMirror(ctx context.Context, id ID, lease string, wishes json.RawMessage) error
 
-	// BlockMirror deletes the copy before a change of the wishlist. Until DropMirror, or
-	// for BlockLife, there is none.
+	// BlockMirror deletes the copy before a change of the wishlist, and all leases. There is
+	// none until UnblockMirror was called as often, or for BlockLife after the last block: a
+	// writer that ends does not unblock what another one has blocked. It extends lives as
+	// Session does.
 	BlockMirror(ctx context.Context, id ID) error
 
-	// DropMirror deletes the copy after a change, and all leases.
+	// UnblockMirror ends one block after the change.
+	UnblockMirror(ctx context.Context, id ID) error
+
+	// DropMirror deletes the copy, and all leases. What is blocked stays so.
 	DropMirror(ctx context.Context, id ID) error
 }
 

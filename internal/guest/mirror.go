@@ -31,15 +31,16 @@ func (s *Service) mutate(ctx context.Context, m Mutation, wishes bool, fn func(T
 	case !stored.Claimed:
 		return Answer{}, false, ErrInFlight
 	}
+	blocked := false
 	if wishes {
-		if err := s.Hot.BlockMirror(ctx, m.Session); err != nil {
+		if blocked = s.Hot.BlockMirror(ctx, m.Session) == nil; !blocked {
 			s.mirrors.distrust(m.Session)
 		}
 	}
 	a, replayed, err := s.Store.Mutate(ctx, m, fn)
 	after := context.WithoutCancel(ctx) // the client may have left
 	if wishes {
-		s.dropMirror(after, m.Session)
+		s.dropMirror(after, m.Session, blocked)
 	}
 	if err == nil {
 		if err := s.Hot.PutAnswer(after, key, m.Digest, a); err == nil {
@@ -50,9 +51,14 @@ func (s *Service) mutate(ctx context.Context, m Mutation, wishes bool, fn func(T
 	return a, replayed, err
 }
 
-// dropMirror deletes the mirror after a change. If it cannot, Repair does.
-func (s *Service) dropMirror(ctx context.Context, id ID) {
-	if err := s.Hot.DropMirror(ctx, id); err != nil {
+// dropMirror deletes the mirror after a change, which has blocked it or not. If it cannot,
+// Repair does.
+func (s *Service) dropMirror(ctx context.Context, id ID, blocked bool) {
+	drop := s.Hot.DropMirror
+	if blocked {
+		drop = s.Hot.UnblockMirror
+	}
+	if err := drop(ctx, id); err != nil {
 		s.mirrors.distrust(id)
 		s.without("mirror", err)
 		return

@@ -96,6 +96,11 @@ func (f *Faulty) BlockMirror(ctx context.Context, id guest.ID) error {
 	return do(f, "block mirror", func() error { return f.Hot.BlockMirror(ctx, id) })
 }
 
+// UnblockMirror implements guest.Hot.
+func (f *Faulty) UnblockMirror(ctx context.Context, id guest.ID) error {
+	return do(f, "unblock mirror", func() error { return f.Hot.UnblockMirror(ctx, id) })
+}
+
 // DropMirror implements guest.Hot.
 func (f *Faulty) DropMirror(ctx context.Context, id guest.ID) error {
 	return do(f, "drop mirror", func() error { return f.Hot.DropMirror(ctx, id) })

@@ -24,6 +24,7 @@ type machine struct {
 	mirror string // "": none
 	lease  string // of the model's reader
 	until  time.Duration
+	blocks int
 	locked bool // by a lease or a block, until that time has passed
 }
 
@@ -32,7 +33,7 @@ func randomSteps(t *testing.T, c *client) {
 		m := &machine{client: newClient(rt, c.Harness), lists: map[guest.List][]string{}}
 		return map[string]func(*rapid.T){
 			"session": m.stepSession, "push": m.stepPush, "push more": m.stepPush, "read mirror": m.stepMirror, "fill mirror": m.stepFill,
-			"block mirror": m.stepBlock, "drop mirror": m.stepDropMirror, "drop": m.stepDrop, "pass": m.stepPass, "": m.compare,
+			"block mirror": m.stepBlock, "unblock mirror": m.stepUnblock, "drop mirror": m.stepDropMirror, "drop": m.stepDrop, "pass": m.stepPass, "": m.compare,
 		}
 	})
 }
@@ -76,11 +77,18 @@ func (m *machine) stepFill(rt *rapid.T) {
 func (m *machine) stepBlock(*rapid.T) {
 	m.ok(m.Hot.BlockMirror(m.t.Context(), m.id))
 	m.mirror, m.lease, m.locked, m.until = "", "", true, guest.BlockLife
+	m.blocks++
+}
+
+func (m *machine) stepUnblock(*rapid.T) {
+	m.ok(m.Hot.UnblockMirror(m.t.Context(), m.id))
+	m.blocks = max(0, m.blocks-1)
+	m.mirror, m.lease, m.locked = "", "", m.blocks > 0
 }
 
 func (m *machine) stepDropMirror(*rapid.T) {
 	m.ok(m.Hot.DropMirror(m.t.Context(), m.id))
-	m.mirror, m.lease, m.locked = "", "", false
+	m.mirror, m.lease, m.locked = "", "", m.blocks > 0
 }
 
 func (m *machine) stepDrop(*rapid.T) {
@@ -88,8 +96,9 @@ func (m *machine) stepDrop(*rapid.T) {
 	m.lose()
 }
 
+// lose loses everything but blocks.
 func (m *machine) lose() {
-	m.locale, m.lists, m.mirror, m.lease, m.locked = "", map[guest.List][]string{}, "", "", false
+	m.locale, m.lists, m.mirror, m.lease, m.locked = "", map[guest.List][]string{}, "", "", m.blocks > 0
 }
 
 // stepPass lets seconds pass, or more than any life: what is in between depends on which
@@ -98,7 +107,7 @@ func (m *machine) stepPass(rt *rapid.T) {
 	d := rapid.SampledFrom([]time.Duration{time.Second, 10 * time.Second, 2 * time.Minute, 31 * day}).Draw(rt, "time")
 	m.Pass(m.t, d)
 	if m.until -= d; m.until <= 0 {
-		m.locked, m.lease = false, ""
+		m.locked, m.lease, m.blocks = false, "", 0
 	}
 	if d > guest.SessionLife {
 		m.lose()

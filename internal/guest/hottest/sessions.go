@@ -85,6 +85,13 @@ func touchExtendsAll(_ *testing.T, c *client) {
 		func() { c.session(guest.Change{}) },
 		func() { c.push(guest.RecentlyViewed, "a", `1`) },
 		func() { c.push(guest.SearchHistory, "a", `1`) },
+		func() { c.items(guest.RecentlyViewed) },
+		func() { c.want("mirror", `[1]`) },
+		func() {
+			c.ok(c.Hot.BlockMirror(c.t.Context(), c.id))
+			c.ok(c.Hot.UnblockMirror(c.t.Context(), c.id))
+			c.fill(`[1]`)
+		},
 	}
 	c.session(guest.Change{Locale: new("de")})
 	c.push(guest.RecentlyViewed, "a", `1`)

@@ -14,7 +14,7 @@ import (
 
 func mirrorChecks() []check {
 	return []check{
-		{"Fill", fillMirror}, {"OneLease", oneLease}, {"LeaseExpires", leaseExpires}, {"Drop", dropMirror}, {"Block", blockMirror}, {"EmptyList", emptyMirror},
+		{"Fill", fillMirror}, {"OneLease", oneLease}, {"LeaseExpires", leaseExpires}, {"Drop", dropMirror}, {"Block", blockMirror}, {"TwoWriters", twoWriters}, {"EmptyList", emptyMirror},
 	}
 }
 
@@ -105,9 +105,38 @@ func blockMirror(_ *testing.T, c *client) {
 	c.Pass(c.t, guest.BlockLife+time.Second)
 	c.fill(`["new"]`)
 	c.ok(c.Hot.BlockMirror(c.t.Context(), c.id))
-	c.ok(c.Hot.DropMirror(c.t.Context(), c.id))
+	c.ok(c.Hot.UnblockMirror(c.t.Context(), c.id))
 	c.fill(`["newer"]`)
 	c.want("after the change", `["newer"]`)
+	c.ok(c.Hot.UnblockMirror(c.t.Context(), c.id)) // of a block that was lost
+	c.fill(`["newest"]`)
+	c.want("without a block", `["newest"]`)
+}
+
+// twoWriters: while two tabs change a wishlist there is no copy, whoever ends first. A
+// writer that was killed after its change leaves none either, and blocks for a minute.
+func twoWriters(_ *testing.T, c *client) {
+	block, unblock := func() { c.ok(c.Hot.BlockMirror(c.t.Context(), c.id)) }, func() { c.ok(c.Hot.UnblockMirror(c.t.Context(), c.id)) }
+	c.fill(`["old"]`)
+	block()
+	block()
+	unblock()
+	suite.Equal(c.t, "one has ended", c.mirror(), guest.Mirror{})
+	c.ok(c.Hot.DropMirror(c.t.Context(), c.id))
+	suite.Equal(c.t, "dropped while it is blocked", c.mirror(), guest.Mirror{})
+	c.ok(c.Hot.DropSession(c.t.Context(), c.id, nil))
+	suite.Equal(c.t, "cleared while it is blocked", c.mirror(), guest.Mirror{})
+	block()
+	unblock()
+	suite.Equal(c.t, "another one has ended", c.mirror(), guest.Mirror{})
+	c.Pass(c.t, guest.BlockLife+time.Second)
+	c.fill(`["new"]`)
+	block()
+	block()
+	unblock()
+	unblock()
+	c.fill(`["newer"]`)
+	c.want("both have ended", `["newer"]`)
 }
 
 func answerChecks() []check {

@@ -23,8 +23,17 @@ type session struct {
 type mirror struct {
 	wishes json.RawMessage
 	filled time.Time
-	lease  string // "": blocked, if until has not come
-	until  int64  // end of the lease or the block, in microseconds of the watch
+	lease  string
+	blocks int   // by writers; more than 0: there is no lease
+	until  int64 // end of the lease or of the blocks, in microseconds of the watch
+}
+
+// blocked returns the number of blocks.
+func (m *mirror) blocked(now int64) int {
+	if m == nil || now >= m.until {
+		return 0
+	}
+	return m.blocks
 }
 
 func (v *session) size() int {
@@ -95,8 +104,11 @@ func (h *Hot) Push(_ context.Context, id guest.ID, list guest.List, item guest.I
 
 // Items implements guest.Hot. Callers must not change the values.
 func (h *Hot) Items(_ context.Context, id guest.ID, list guest.List) ([]guest.Item, error) {
-	s, v, _ := h.session(id)
+	s, v, now := h.session(id)
 	defer s.mu.Unlock()
+	if s.get(string(id), now) != nil {
+		h.keep(s, id, v, now)
+	}
 	return v.lists[list], nil
 }
 
@@ -121,9 +133,20 @@ func (h *Hot) Search(_ context.Context, id guest.ID) (guest.Search, bool, error)
 
 // DropSession implements guest.Hot.
 func (h *Hot) DropSession(_ context.Context, id guest.ID, searches []guest.ID) error {
-	for _, key := range append([]guest.ID{id}, searches...) {
+	for _, key := range searches {
 		h.remove(string(key))
 	}
+	s, v, now := h.session(id)
+	defer s.mu.Unlock()
+	e := s.byKey[string(id)]
+	if e == nil {
+		return nil
+	}
+	if v.mirror.blocked(now) == 0 {
+		s.drop(e)
+		return nil
+	}
+	h.keep(s, id, &session{mirror: &mirror{blocks: v.mirror.blocks, until: v.mirror.until}}, now)
 	return nil
 }
 
@@ -140,6 +163,7 @@ func (h *Hot) remove(key string) {
 func (h *Hot) Mirror(_ context.Context, id guest.ID) (guest.Mirror, error) {
 	s, v, now := h.session(id)
 	defer s.mu.Unlock()
+	defer func() { h.keep(s, id, v, now) }()
 	switch {
 	case v.mirror != nil && v.mirror.wishes != nil:
 		return guest.Mirror{Wishes: v.mirror.wishes, Filled: v.mirror.filled}, nil
@@ -147,7 +171,6 @@ func (h *Hot) Mirror(_ context.Context, id guest.ID) (guest.Mirror, error) {
 		return guest.Mirror{}, nil
 	}
 	v.mirror = &mirror{lease: ident.New(), until: now + guest.LeaseLife.Microseconds()}
-	h.keep(s, id, v, now)
 	return guest.Mirror{Lease: v.mirror.lease}, nil
 }
 
@@ -168,18 +191,29 @@ func (h *Hot) FillMirror(_ context.Context, id guest.ID, lease string, wishes js
 func (h *Hot) BlockMirror(_ context.Context, id guest.ID) error {
 	s, v, now := h.session(id)
 	defer s.mu.Unlock()
-	v.mirror = &mirror{until: now + guest.BlockLife.Microseconds()}
+	v.mirror = &mirror{blocks: v.mirror.blocked(now) + 1, until: now + guest.BlockLife.Microseconds()}
 	h.keep(s, id, v, now)
 	return nil
 }
 
+// UnblockMirror implements guest.Hot.
+func (h *Hot) UnblockMirror(_ context.Context, id guest.ID) error { return h.dropMirror(id, 1) }
+
 // DropMirror implements guest.Hot.
-func (h *Hot) DropMirror(_ context.Context, id guest.ID) error {
+func (h *Hot) DropMirror(_ context.Context, id guest.ID) error { return h.dropMirror(id, 0) }
+
+// dropMirror deletes the copy and ends so many blocks.
+func (h *Hot) dropMirror(id guest.ID, blocks int) error {
 	s, v, now := h.session(id)
 	defer s.mu.Unlock()
-	if v.mirror != nil {
-		v.mirror = nil
-		h.keep(s, id, v, now)
+	if v.mirror == nil {
+		return nil
 	}
+	if left := v.mirror.blocked(now) - blocks; left > 0 {
+		v.mirror = &mirror{blocks: left, until: v.mirror.until}
+	} else {
+		v.mirror = nil
+	}
+	h.keep(s, id, v, now)
 	return nil
 }

@@ -46,6 +46,10 @@ redis.call('LPUSH', list, key .. ARGV[5])
 redis.call('LTRIM', list, 0, tonumber(ARGV[3]) - 1)
 for i = 1, 4 do redis.call('EXPIRE', KEYS[i], ARGV[1]) end
 return 1`)
+
+	scriptItems = rueidis.NewLuaScript(`
+for i = 1, 4 do redis.call('EXPIRE', KEYS[i], ARGV[1]) end
+return redis.call('LRANGE', KEYS[tonumber(ARGV[2])], 0, -1)`)
 )
 
 // Session implements guest.Hot.
@@ -88,8 +92,9 @@ func (h *Hot) Push(ctx context.Context, id guest.ID, list guest.List, item guest
 
 // Items implements guest.Hot.
 func (h *Hot) Items(ctx context.Context, id guest.ID, list guest.List) (items []guest.Item, err error) {
-	err = h.run(ctx, "items", func(ctx context.Context, c rueidis.Client) error {
-		all, err := c.Do(ctx, c.B().Lrange().Key(h.sessionKeys(id)[index(list)]).Start(0).Stop(-1).Build()).AsStrSlice()
+	args := []string{seconds(guest.SessionLife), number(int64(index(list) + 1))}
+	err = h.script(ctx, "items", scriptItems, h.sessionKeys(id)[:4], args, func(r rueidis.RedisResult) error {
+		all, err := r.AsStrSlice()
 		for _, text := range all {
 			key, value, _ := strings.Cut(text, " ")
 			items = append(items, guest.Item{Key: key, Value: json.RawMessage(value)})
@@ -128,8 +133,12 @@ func (h *Hot) Search(ctx context.Context, id guest.ID) (s guest.Search, found bo
 
 // DropSession implements guest.Hot.
 func (h *Hot) DropSession(ctx context.Context, id guest.ID, searches []guest.ID) error {
+	if err := h.DropMirror(ctx, id); err != nil {
+		return err
+	}
 	return h.run(ctx, "drop_session", func(ctx context.Context, c rueidis.Client) error {
-		commands := rueidis.Commands{c.B().Del().Key(h.sessionKeys(id)...).Build()}
+		keys := h.sessionKeys(id)
+		commands := rueidis.Commands{c.B().Del().Key(keys[0], keys[2], keys[3]).Build()}
 		for _, s := range searches {
 			commands = append(commands, c.B().Del().Key(h.search(s)).Build())
 		}
@@ -142,11 +151,13 @@ func (h *Hot) DropSession(ctx context.Context, id guest.ID, searches []guest.ID)
 	})
 }
 
+// The last key of a session has a lease, or the number of blocks.
 var (
 	scriptMirror = rueidis.NewLuaScript(`
-local copy = redis.call('GET', KEYS[1])
+for i = 1, 4 do redis.call('EXPIRE', KEYS[i], ARGV[3]) end
+local copy = redis.call('GET', KEYS[2])
 if copy then return copy end
-if redis.call('SET', KEYS[2], ARGV[1], 'NX', 'PX', ARGV[2]) then return 'lease' end
+if redis.call('SET', KEYS[5], ARGV[1], 'NX', 'PX', ARGV[2]) then return 'lease' end
 return ''`)
 	scriptFillMirror = rueidis.NewLuaScript(`
 if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end
@@ -154,8 +165,20 @@ redis.call('SET', KEYS[1], ARGV[3], 'EX', ARGV[2])
 redis.call('DEL', KEYS[2])
 return 1`)
 	scriptBlockMirror = rueidis.NewLuaScript(`
+local blocks = tonumber(string.match(redis.call('GET', KEYS[5]) or '', '^blocked (%d+)$')) or 0
+redis.call('DEL', KEYS[2])
+redis.call('SET', KEYS[5], 'blocked ' .. (blocks + 1), 'PX', ARGV[1])
+for i = 1, 4 do redis.call('EXPIRE', KEYS[i], ARGV[2]) end
+return 1`)
+	scriptDropMirror = rueidis.NewLuaScript(`
+local blocks = tonumber(string.match(redis.call('GET', KEYS[2]) or '', '^blocked (%d+)$')) or 0
+blocks = blocks - tonumber(ARGV[1])
 redis.call('DEL', KEYS[1])
-redis.call('SET', KEYS[2], 'blocked', 'PX', ARGV[1])
+if blocks > 0 then
+	redis.call('SET', KEYS[2], 'blocked ' .. blocks, 'KEEPTTL')
+else
+	redis.call('DEL', KEYS[2])
+end
 return 1`)
 )
 
@@ -167,7 +190,7 @@ func (h *Hot) mirrorKeys(id guest.ID) []string {
 // Mirror implements guest.Hot.
 func (h *Hot) Mirror(ctx context.Context, id guest.ID) (m guest.Mirror, err error) {
 	lease := ident.New()
-	err = h.script(ctx, "mirror", scriptMirror, h.mirrorKeys(id), []string{lease, millis(guest.LeaseLife)}, func(r rueidis.RedisResult) error {
+	err = h.script(ctx, "mirror", scriptMirror, h.sessionKeys(id), []string{lease, millis(guest.LeaseLife), seconds(guest.SessionLife)}, func(r rueidis.RedisResult) error {
 		text, err := r.ToString()
 		switch {
 		case err != nil || text == "":
@@ -195,12 +218,15 @@ func (h *Hot) FillMirror(ctx context.Context, id guest.ID, lease string, wishes 
 
 // BlockMirror implements guest.Hot.
 func (h *Hot) BlockMirror(ctx context.Context, id guest.ID) error {
-	return h.script(ctx, "block_mirror", scriptBlockMirror, h.mirrorKeys(id), []string{millis(guest.BlockLife)}, ignore)
+	return h.script(ctx, "block_mirror", scriptBlockMirror, h.sessionKeys(id), []string{millis(guest.BlockLife), seconds(guest.SessionLife)}, ignore)
+}
+
+// UnblockMirror implements guest.Hot.
+func (h *Hot) UnblockMirror(ctx context.Context, id guest.ID) error {
+	return h.script(ctx, "unblock_mirror", scriptDropMirror, h.mirrorKeys(id), []string{"1"}, ignore)
 }
 
 // DropMirror implements guest.Hot.
 func (h *Hot) DropMirror(ctx context.Context, id guest.ID) error {
-	return h.run(ctx, "drop_mirror", func(ctx context.Context, c rueidis.Client) error {
-		return c.Do(ctx, c.B().Del().Key(h.mirrorKeys(id)...).Build()).Error()
-	})
+	return h.script(ctx, "drop_mirror", scriptDropMirror, h.mirrorKeys(id), []string{"0"}, ignore)
 }
