@@ -393,3 +393,20 @@ func TestLocalLimits(t *testing.T) {
 		t.Errorf("a class without a limit: %v, %v", limited, err)
 	}
 }
+
+// TestAddressOfIPv6: a client with IPv6 has a whole /64 network, so new addresses in it give it
+// no new limit.
+func TestAddressOfIPv6(t *testing.T) {
+	t.Parallel()
+	p := newProcess(newStore(t), memory.New(clock.System, 1<<20), guest.Limits{guest.ClassBootstrap: {Events: 60, Per: time.Hour, Burst: 3}})
+	allowed := func(address string) bool {
+		r, _, err := p.Limit(t.Context(), guest.ClassBootstrap, "", address)
+		suite.Must(t, "Limit", err)
+		return r.Allowed
+	}
+	var got []bool
+	for _, address := range []string{"2001:db8::1", "2001:db8::2", "2001:db8::ffff:1", "2001:db8::3", "2001:db8:0:1::1", "192.0.2.1"} {
+		got = append(got, allowed(address))
+	}
+	suite.Equal(t, "allowed", got, []bool{true, true, true, false, true, true})
+}

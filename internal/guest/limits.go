@@ -38,7 +38,7 @@ type Rate struct {
 }
 
 // Limit takes a token for a request of a class: from the bucket of its session, if any,
-// and from that of its client address. limited is false if the class has no limit.
+// and from that of its client address, of IPv6 its /64 network. limited is false if the class has no limit.
 func (s *Service) Limit(ctx context.Context, class Class, session ID, address string) (r Rate, limited bool, err error) {
 	limit, limited := s.Limits[class]
 	if !limited {
@@ -48,7 +48,7 @@ func (s *Service) Limit(ctx context.Context, class Class, session ID, address st
 	if class != ClassBootstrap {
 		shared.Events, shared.Burst = limit.Events*addressFactor, limit.Burst*addressFactor
 	}
-	buckets := []Bucket{{string(class) + ":ip:" + s.Cookies.Hash(address), shared}}
+	buckets := []Bucket{{string(class) + ":ip:" + s.Cookies.Hash(network(address)), shared}}
 	if session != "" {
 		buckets = append(buckets, Bucket{string(class) + ":" + string(session), limit})
 	}
