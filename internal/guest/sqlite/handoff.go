@@ -28,7 +28,8 @@ const (
 	sqlMint = `INSERT INTO bff_consumer_handoff_replay_log
 		(id, guest_session_id, tenant_id, property_id, check_in, check_out, adults, children, rooms, currency, locale, source_campaign,
 		hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlConsume = `UPDATE bff_consumer_handoff_replay_log SET consumed = 1, consumed_at = ?2, consumed_by = ?3, consume_key = ?4
+	// A clock that was set back may be before minted_at.
+	sqlConsume = `UPDATE bff_consumer_handoff_replay_log SET consumed = 1, consumed_at = max(?2, minted_at), consumed_by = ?3, consume_key = ?4
 		WHERE id = ?1 AND consumed = 0 AND expires_at > ?2`
 	sqlEraseHandoffs = `UPDATE bff_consumer_handoff_replay_log SET fingerprint_hash = x'', ip_hash = x'', source_campaign = NULL, erased_at = ?
 		WHERE guest_session_id = ? AND erased_at IS NULL`
@@ -129,6 +130,9 @@ func (s *Store) Consume(ctx context.Context, a guest.Consumption) (h guest.Hando
 		}
 		if refusal == nil && !repeated {
 			h.Consumed, h.ConsumedBy, h.ConsumeKey = now, a.By, a.Key
+			if now.Before(h.Minted) {
+				h.Consumed = h.Minted
+			}
 			return sqlitedb.Exec(c, sqlConsume, string(a.ID), now.UnixMicro(), a.By, a.Key)
 		}
 		return nil

@@ -33,6 +33,10 @@ func handoffChecks() []check {
 		{"ReplayRace", replayRace},
 		{"Clear", clearHandoffs},
 		{"MintRollsBack", mintRollsBack},
+		{"MintIsOneEvent", mintIsOneEvent},
+		{"WrongRows", wrongHandoffs},
+		{"ClockSetBack", consumeClockSetBack},
+		{"VerifyChangesNothing", verifyChangesNothing},
 		{"Model", handoffModel},
 	}
 }

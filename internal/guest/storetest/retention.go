@@ -21,6 +21,7 @@ func retentionChecks() []check {
 		{"Handoffs", dropHandoffs},
 		{"BotScores", dropBotScores},
 		{"Events", dropEvents},
+		{"SameEventAgain", sameEventAgain},
 		{"Received", dropReceived},
 		{"Limits", retentionLimits},
 		{"Erase", erase},
@@ -149,6 +150,35 @@ func (u *user) publishSome() {
 	suite.Equal(u.t, "events", len(events), len(subjects))
 	suite.Must(u.t, "Done", box.Done(ctx, "test", 0, events[:3]))
 	suite.Must(u.t, "Refuse", box.Refuse(ctx, events[3], "poison", func(int) outbox.Decision { return outbox.Decision{SetAside: true, At: clock.System()} }))
+	suite.Must(u.t, "Release", box.Release(ctx, "test", all))
+}
+
+// sameEventAgain: an event that the broker has refused, or that was set aside and queued again,
+// or whose relay was killed before it was marked, is the same when it is published again:
+// consumers recognize it by its ID. One that is marked is not published again.
+func sameEventAgain(_ *testing.T, u *user) {
+	u.mutate(func(tx guest.Tx) error { return tx.Append(u.event(tx.Now()), u.event(tx.Now())) })
+	box, ctx, all := u.h.Store.Outbox(), u.t.Context(), outbox.Parts(1<<outbox.Partitions-1)
+	_, err := box.Claim(ctx, "test", time.Hour, all)
+	suite.Must(u.t, "Claim", err)
+	next := func() []outbox.Event {
+		events, _, err := box.Next(ctx, outbox.Query{Parts: all, Limit: 1000, Now: clock.System()})
+		suite.Must(u.t, "Next", err)
+		return events
+	}
+	first := next()
+	suite.Equal(u.t, "events", len(first), 2)
+	suite.Equal(u.t, "after a kill", next(), first)
+	suite.Must(u.t, "Refuse", box.Refuse(ctx, first[0], "refused", func(int) outbox.Decision { return outbox.Decision{At: clock.System(), Next: clock.System()} }))
+	suite.Equal(u.t, "after a refusal", next(), first)
+	suite.Must(u.t, "Refuse", box.Refuse(ctx, first[0], "poison", func(int) outbox.Decision { return outbox.Decision{SetAside: true, At: clock.System()} }))
+	suite.Equal(u.t, "set aside", next(), first[1:])
+	n, err := guest.RetryDead(ctx, box, first[0].Name)
+	suite.Must(u.t, "RetryDead", err)
+	suite.Equal(u.t, "queued again", n, 1)
+	suite.Equal(u.t, "queued again", next(), first)
+	suite.Must(u.t, "Done", box.Done(ctx, "test", 0, first[:1]))
+	suite.Equal(u.t, "after it was marked", next(), first[1:])
 	suite.Must(u.t, "Release", box.Release(ctx, "test", all))
 }
 

@@ -29,6 +29,7 @@ func wishChecks() []check {
 		{"Clear", clearAll},
 		{"Sessions", sessions},
 		{"Text", text},
+		{"WrongRows", wrongWishes},
 	}
 }
 
@@ -220,6 +221,7 @@ func clearAll(_ *testing.T, u *user) {
 		suite.Equal(u.t, "its own answer is kept", replayed, i == 1)
 	}
 	suite.Equal(u.t, "Wishes", len(u.wishes(10)), 0)
+	suite.Equal(u.t, "tables with the session", u.h.Find(u.t, string(u.session)), map[string]int{"idempotency_keys": 1, "outbox": 1})
 	suite.Equal(u.t, "of another session", other.wishes(10), []guest.Wish{kept})
 	_, replayed, err := u.h.Store.Mutate(u.t.Context(), old, func(guest.Tx) (guest.Answer, error) { return ok, nil })
 	suite.Must(u.t, "an older key", err)
@@ -254,6 +256,23 @@ func text(_ *testing.T, u *user) {
 	for _, w := range u.wishes(10) {
 		suite.Must(u.t, "CheckNote", guest.CheckNote(w.Note))
 	}
+}
+
+// wrongWishes: the database refuses entries that no request may make, whoever writes them.
+func wrongWishes(_ *testing.T, u *user) {
+	for what, wrong := range map[string]func(*guest.Wish){
+		"a long note":        func(w *guest.Wish) { w.Note = strings.Repeat("ä", guest.MaxNote+1) },
+		"another source":     func(w *guest.Wish) { w.Source = "mail" },
+		"the ID of an event": func(w *guest.Wish) { w.ID = guest.NewID(guest.EventPrefix, clock.System()) },
+		"no ID":              func(w *guest.Wish) { w.ID = "" },
+	} {
+		w := wish(1)
+		wrong(&w)
+		if err := u.try(func(tx guest.Tx) error { _, _, err := tx.AddWish(w); return err }); err == nil {
+			u.t.Errorf("%s was added", what)
+		}
+	}
+	suite.Equal(u.t, "Wishes", len(u.wishes(10)), 0)
 }
 
 // dropAnswers: an answer is dropped when it has expired, and not before.

@@ -1,0 +1,2 @@
+-- PostgreSQL replaces a function here; SQLite has none.
+SELECT 1;
