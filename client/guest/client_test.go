@@ -70,6 +70,7 @@ type wire struct {
 	next  http.RoundTripper
 	sent  atomic.Int64
 	lose  func(*http.Request) error // may be nil
+	nests bool                      // errors are as with guest.nested_errors
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -79,6 +80,12 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Header.Set("User-Agent", w.agent)
 	}
 	resp, err := w.next.RoundTrip(r)
+	if err == nil && w.nests && resp.StatusCode >= http.StatusBadRequest {
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(strings.NewReader(`{"error":`), resp.Body, strings.NewReader("}\n")), resp.Body}
+	}
 	if err != nil || w.lose == nil {
 		return resp, err
 	}
@@ -174,7 +181,7 @@ func TestClient(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, test := range map[string]func(*testing.T, *site){
-		"session": testSession, "wishlist": testWishlist, "handoff": testHandoff, "challenge": testChallenge, "telemetry": testTelemetry, "catalogue": testCatalogue, "lost answers": testLostAnswers, "errors": testErrors, "rate limit": testRateLimit,
+		"session": testSession, "wishlist": testWishlist, "handoff": testHandoff, "challenge": testChallenge, "telemetry": testTelemetry, "catalogue": testCatalogue, "lost answers": testLostAnswers, "errors": testErrors, "nested errors": testNestedErrors, "rate limit": testRateLimit,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -358,6 +365,21 @@ func testLostAnswers(t *testing.T, s *site) {
 	c.Retries = 0
 	if _, err := c.Session(ctx); err == nil || !strings.Contains(err.Error(), "lost") {
 		t.Errorf("without retries: %v", err)
+	}
+}
+
+// testNestedErrors: the client understands errors of a server with guest.nested_errors, also
+// session-required, which it does something about.
+func testNestedErrors(t *testing.T, s *site) {
+	c, w := s.browser(t)
+	w.nests = true
+	ctx := t.Context()
+	_, err := c.AddWish(ctx, wish("x"))
+	if e, ok := errors.AsType[*guest.Error](err); !ok || e.Status != http.StatusUnprocessableEntity || e.Code != guest.CodeInvalid || e.RequestID == nil {
+		t.Errorf("%#v", err)
+	}
+	if _, err := c.SetNote(ctx, property, ""); !errors.Is(err, guest.CodeNotFound) {
+		t.Error(err)
 	}
 }
 

@@ -143,13 +143,17 @@ func asked(err error) time.Duration {
 	return 0
 }
 
-// readError reads an error response. One that is not from Holdfast, for example from a
-// proxy, has no code.
+// readError reads an error response, also a nested one (guest.nested_errors). One that is not
+// from Holdfast, for example from a proxy, has no code.
 func readError(resp *http.Response) error {
 	e := &Error{Status: resp.StatusCode, RetryAfter: retry.After(resp)}
 	if text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)); err == nil {
 		var p Problem
-		if json.Unmarshal(text, &p) == nil {
+		var nested struct{ Error *Problem }
+		switch {
+		case json.Unmarshal(text, &nested) == nil && nested.Error != nil:
+			e.Problem = *nested.Error
+		case json.Unmarshal(text, &p) == nil:
 			e.Problem = p
 		}
 	}

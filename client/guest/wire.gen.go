@@ -11,6 +11,7 @@ const (
 	CodeChallengeRequired     ErrorCode = "challenge-required"
 	CodeConflict              ErrorCode = "conflict"
 	CodeCrossSite             ErrorCode = "cross-site"
+	CodeDenied                ErrorCode = "denied"
 	CodeHandoffConsumed       ErrorCode = "handoff-consumed"
 	CodeHandoffExpired        ErrorCode = "handoff-expired"
 	CodeHardBlock             ErrorCode = "hard-block"
@@ -45,6 +46,8 @@ func (e ErrorCode) Valid() bool {
 	case CodeConflict:
 		return true
 	case CodeCrossSite:
+		return true
+	case CodeDenied:
 		return true
 	case CodeHandoffConsumed:
 		return true
@@ -721,6 +724,9 @@ type SessionID = string
 // Source Where the guest added the property.
 type Source string
 
+// Tenant A UUID in lower case, or tnt_ and a ULID in the answer to a request that spells it so.
+type Tenant = string
+
 // TenantID A UUID, or tnt_ and a ULID.
 type TenantID = string
 
@@ -732,8 +738,8 @@ type Viewed struct {
 	// PropertyID A UUID in lower case.
 	PropertyID UUID `json:"propertyId"`
 
-	// TenantID A UUID in lower case.
-	TenantID UUID      `json:"tenantId"`
+	// TenantID A UUID in lower case, or tnt_ and a ULID in the answer to a request that spells it so.
+	TenantID Tenant    `json:"tenantId"`
 	ViewedAt time.Time `json:"viewedAt"`
 }
 
@@ -763,8 +769,8 @@ type Wish struct {
 	// Source Where the guest added the property.
 	Source Source `json:"source"`
 
-	// TenantID A UUID in lower case.
-	TenantID UUID `json:"tenantId"`
+	// TenantID A UUID in lower case, or tnt_ and a ULID in the answer to a request that spells it so.
+	TenantID Tenant `json:"tenantId"`
 }
 
 // WishID defines model for WishID.

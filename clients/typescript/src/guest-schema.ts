@@ -291,7 +291,10 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Remove a property */
+        /**
+         * Remove a property
+         * @description It needs no idempotency key: repeated, it has the same effect.
+         */
         delete: operations["removeWish"];
         options?: never;
         head?: never;
@@ -726,6 +729,8 @@ export interface components {
         HandoffID: string;
         /** @description A UUID in lower case. */
         UUID: string;
+        /** @description A UUID in lower case, or tnt_ and a ULID in the answer to a request that spells it so. */
+        Tenant: string;
         /** @description A UUID, or tnt_ and a ULID. */
         TenantID: string;
         /** @description A UUID. */
@@ -757,7 +762,7 @@ export interface components {
             propertyId: components["schemas"]["PropertyID"];
         };
         Viewed: {
-            tenantId: components["schemas"]["UUID"];
+            tenantId: components["schemas"]["Tenant"];
             propertyId: components["schemas"]["UUID"];
             /** Format: date-time */
             viewedAt: string;
@@ -954,7 +959,7 @@ export interface components {
         };
         Wish: {
             id: components["schemas"]["WishID"];
-            tenantId: components["schemas"]["UUID"];
+            tenantId: components["schemas"]["Tenant"];
             propertyId: components["schemas"]["UUID"];
             source: components["schemas"]["Source"];
             note?: string;
@@ -1242,7 +1247,7 @@ export interface components {
          * @description What clients decide by.
          * @enum {string}
          */
-        ErrorCode: "challenge-required" | "conflict" | "cross-site" | "handoff-consumed" | "handoff-expired" | "hard-block" | "idempotency-key-invalid" | "idempotency-key-missing" | "idempotency-key-reused" | "in-flight" | "internal" | "invalid" | "media-type" | "method-not-allowed" | "not-found" | "other-browser" | "other-tenant" | "rate-limited" | "search-session-expired" | "session-required" | "tenant-suspended" | "timeout" | "token-invalid" | "too-large" | "unauthenticated" | "unavailable" | "wishlist-full";
+        ErrorCode: "challenge-required" | "conflict" | "cross-site" | "denied" | "handoff-consumed" | "handoff-expired" | "hard-block" | "idempotency-key-invalid" | "idempotency-key-missing" | "idempotency-key-reused" | "in-flight" | "internal" | "invalid" | "media-type" | "method-not-allowed" | "not-found" | "other-browser" | "other-tenant" | "rate-limited" | "search-session-expired" | "session-required" | "tenant-suspended" | "timeout" | "token-invalid" | "too-large" | "unauthenticated" | "unavailable" | "wishlist-full";
     };
     responses: {
         /** @description The request is malformed, or its idempotency key is missing or not valid. */
@@ -1269,7 +1274,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The request has no valid cookie of a session. */
+        /** @description The request has no valid cookie of a session. A change that needs an idempotency key gets the cookie of a new session, and may be repeated, unless no session may begin. */
         SessionRequired: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];

@@ -66,7 +66,7 @@ export class GuestError extends Error {
   readonly retryAfter: number | undefined;
 
   constructor(response: Response, body: unknown) {
-    const problem = typeof body === "object" && body !== null && "code" in body ? (body as Schemas["Problem"]) : undefined;
+    const problem = problemOf(body);
     super(problem ? `${problem.code}: ${problem.detail}` : `status ${response.status}: the response is not from Holdfast`);
     this.code = problem?.code ?? "UNKNOWN";
     this.status = response.status;
@@ -77,6 +77,17 @@ export class GuestError extends Error {
     const after = response.headers.get("Retry-After") ?? "";
     this.retryAfter = /^\d+$/.test(after) ? Number(after) : undefined;
   }
+}
+
+/** Returns the error in a body, also a nested one (guest.nested_errors). */
+function problemOf(body: unknown): Schemas["Problem"] | undefined {
+  if (typeof body !== "object" || body === null) {
+    return undefined;
+  }
+  if ("code" in body) {
+    return body as Schemas["Problem"];
+  }
+  return "error" in body ? problemOf(body.error) : undefined;
 }
 
 /** The result of openapi-fetch. */

@@ -16,6 +16,7 @@ function browser() {
   const wire = {
     sent: 0,
     lose: false,
+    nests: false, // errors are as with guest.nested_errors
     /** @param {Request} request */
     fetch: async (request) => {
       const headers = new Headers(request.headers);
@@ -27,6 +28,9 @@ function browser() {
         wire.lose = false;
         await response.arrayBuffer();
         throw new TypeError("the connection is gone");
+      }
+      if (wire.nests && !response.ok) {
+        return new Response(`{"error":${await response.text()}}`, { status: response.status, headers: { "Content-Type": "application/json" } });
       }
       return response;
     },
@@ -111,6 +115,13 @@ test("a browser that is taken for a bot solves a challenge", async () => {
     body: { checkIn: "2026-12-30", checkOut: "2027-01-02", adults: 2, currency: "EUR", locale: "de-AT" },
   });
   assert.equal(error?.code, "session-required"); // raw does nothing by itself
+});
+
+test("nested errors are understood", async () => {
+  const { wire, client } = browser();
+  wire.nests = true;
+  await assert.rejects(client.addWish({ tenantId: tenant, propertyId: "x", source: "list" }), error({ code: "invalid", status: 422, retriable: false }));
+  await assert.rejects(client.setNote(property, ""), error({ code: "not-found", status: 404 }));
 });
 
 test("errors say what is wrong", async () => {

@@ -22,7 +22,8 @@ async function call(method, path, body, headers = {}) {
     if (response.ok) return answer;
     const wait = 1000 * (Number(response.headers.get('Retry-After')) || 1);
     if (!answer?.retriable || Date.now() + wait > end) {
-      throw Object.assign(new Error(answer?.detail ?? response.statusText), { code: answer?.code, challenge: answer?.challenge });
+      const problem = answer?.error ?? answer; // nested with guest.nested_errors
+      throw Object.assign(new Error(problem?.detail ?? response.statusText), { code: problem?.code, challenge: problem?.challenge });
     }
     say('One moment, please');
     await new Promise(done => setTimeout(done, wait));
