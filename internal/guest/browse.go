@@ -239,16 +239,16 @@ func (s *Service) FacetsOf(ctx context.Context, country, region string) (View, e
 }
 
 // BrandPeek describes a tenant. It is ErrNoTenant if the tenant is suspended.
-func (s *Service) BrandPeek(ctx context.Context, tenant string) (View, error) {
+func (s *Service) BrandPeek(ctx context.Context, tenant string) (Brand, View, error) {
 	tenant, ok := ParseTenant(tenant)
 	if !ok {
-		return View{}, ErrNoTenant
+		return Brand{}, View{}, ErrNoTenant
 	}
-	v, err := cached(ctx, s, CacheBrand, "cache:brand-peek:"+tenant, ErrNoTenant, func(ctx context.Context) (Brand, error) {
+	b, v, err := decoded(ctx, s, CacheBrand, "cache:brand-peek:"+tenant, ErrNoTenant, func(ctx context.Context) (Brand, error) {
 		return s.Catalogue.Brand(ctx, tenant)
 	})
 	if err != nil {
-		return v, err
+		return b, v, err
 	}
-	return v, s.isVisible(ctx, tenant, ErrNoTenant)
+	return b, v, s.isVisible(ctx, tenant, ErrNoTenant)
 }

@@ -17,6 +17,7 @@ type Config struct {
 	Events
 	HandoffConfig
 	SampleRates
+	TenantTypes
 	Bots BotConfig `toml:"bots" doc:"Scores of requests that bots may have sent."`
 
 	CookieSecret     string   `toml:"cookie_secret" secret:"true" doc:"Signs the cookies of sessions. At least 32 bytes, and the same on all processes. Unset: generated and kept in the secrets file."`
@@ -55,7 +56,7 @@ var hotPrefix = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
 // DefaultConfig returns the section's defaults.
 func DefaultConfig() Config {
 	return Config{
-		Database: settings.DefaultDatabase(), Sweep: settings.DefaultSweep(), Events: DefaultEvents(), HandoffConfig: defaultHandoffConfig(), SampleRates: defaultSampleRates(), Bots: DefaultBots(),
+		Database: settings.DefaultDatabase(), Sweep: settings.DefaultSweep(), Events: DefaultEvents(), HandoffConfig: defaultHandoffConfig(), SampleRates: defaultSampleRates(), TenantTypes: DefaultTenantTypes(), Bots: DefaultBots(),
 		Hot: HotMemory, HotTimeout: 100 * time.Millisecond, HotPrefix: "prod", HotMemory: 64 << 20,
 		RateLimits: true, Rates: DefaultRates(), Upstreams: defaultUpstreams(), Processes: 1,
 	}
@@ -66,7 +67,7 @@ func (c *Config) IsEnabled() bool { return c.Enabled }
 
 // Check reports every invalid setting.
 func (c *Config) Check() conf.Problems {
-	problems := slices.Concat(c.Database.Check(), c.Sweep.Check(), c.Events.Check(), c.HandoffConfig.Check(), c.Upstreams.check(), c.SampleRates.Check())
+	problems := slices.Concat(c.Database.Check(), c.Sweep.Check(), c.Events.Check(), c.HandoffConfig.Check(), c.Upstreams.check(), c.SampleRates.Check(), c.TenantTypes.check())
 	if c.CookieSecret != "" && len(c.CookieSecret) < minSecret {
 		problems.Addf("cookie_secret", "must have at least %d bytes", minSecret)
 	}

@@ -70,6 +70,18 @@ func (o *observed) drop(session ID) {
 	o.events = slices.DeleteFunc(o.events, func(e SessionEvent) bool { return e.Session == session })
 }
 
+// Started publishes that a session has begun, when its guest has got the cookie.
+func (s *Service) Started(ctx context.Context, session Session) {
+	var campaign json.RawMessage
+	if session.Campaign != "" {
+		campaign = json.RawMessage(session.Campaign)
+	}
+	s.observe(ctx, Sessions, session.ID, "session.started.v1", string(session.ID), 1, struct {
+		CreatedAt time.Time       `json:"createdAt"`
+		Campaign  json.RawMessage `json:"campaign,omitempty"`
+	}{session.Created, campaign})
+}
+
 // Executed is a search that a guest has executed.
 type Executed struct {
 	SearchID ID          `json:"searchId,omitempty"` // "": on the map

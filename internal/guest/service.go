@@ -43,6 +43,9 @@ type Options struct {
 	// SampledOut or Dropped), and the number of items of a request.
 	Recorded func(kind, result string, n int)
 
+	// Types are those of received events; those of DefaultTenantTypes if it has none.
+	Types TenantTypes
+
 	Catalogue Catalogue // nil: every answer is ErrUpstream
 	Campaign  bool      // search results are cached for longer
 
@@ -58,6 +61,9 @@ type Options struct {
 
 // NewService returns a service.
 func NewService(o Options) *Service {
+	if o.Types.Suspended == nil {
+		o.Types = DefaultTenantTypes()
+	}
 	return &Service{Options: o, mirrors: newMirrors(), seen: newSeen()}
 }
 

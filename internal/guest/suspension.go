@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 
+	"holdfast/internal/conf"
 	"holdfast/internal/fault"
 	"holdfast/internal/ident"
 	"holdfast/internal/inbox"
@@ -56,36 +58,52 @@ type Suspensions interface {
 	SuspendedTenants(ctx context.Context) ([]Suspension, error)
 }
 
-// Types of the events that the service receives. Other services may put a prefix that
-// ends with a dot before them.
+// Types of the events about tenants.
 const (
 	TenantSuspended  = "tenant.suspended.v1"
 	TenantReinstated = "tenant.reinstated.v1"
 )
 
-// ReceivesType reports whether the service receives events of a type.
-func ReceivesType(kind string) bool {
-	return hasType(kind, TenantSuspended) || hasType(kind, TenantReinstated)
+// TenantTypes are the types of the events that the service understands, each as it arrives:
+// an event of another service whose type only ends so is not about a suspension. They are
+// part of the section [guest].
+type TenantTypes struct {
+	Suspended  []string `toml:"suspended_types" doc:"Types of the received events that suspend a tenant."`
+	Reinstated []string `toml:"reinstated_types" doc:"Types of the received events that reinstate a tenant."`
 }
 
-// hasType reports whether kind is a type, with or without a prefix.
-func hasType(kind, want string) bool {
-	n := len(kind) - len(want)
-	return n == 0 && kind == want || n > 0 && kind[n-1] == '.' && kind[n:] == want
+// DefaultTenantTypes returns the short and the long form of each.
+func DefaultTenantTypes() TenantTypes {
+	return TenantTypes{
+		Suspended:  []string{TenantSuspended, "melmastoon." + TenantSuspended},
+		Reinstated: []string{TenantReinstated, "melmastoon." + TenantReinstated},
+	}
+}
+
+func (t *TenantTypes) check() (problems conf.Problems) {
+	for name, types := range map[string][]string{"suspended_types": t.Suspended, "reinstated_types": t.Reinstated} {
+		if len(types) == 0 || slices.Contains(types, "") {
+			problems.Addf(name, "must have at least one type, and none that is empty")
+		}
+	}
+	if slices.ContainsFunc(t.Suspended, func(s string) bool { return slices.Contains(t.Reinstated, s) }) {
+		problems.Addf("reinstated_types", "must not have a type of suspended_types")
+	}
+	return problems
 }
 
 // maxSuspensionReason is the number of bytes of a reason that are kept.
 const maxSuspensionReason = 500
 
-// ParseSuspension reads an event about a tenant. Its body is a JSON object with the
-// members tenantId and reason; reason may be missing.
-func ParseSuspension(e *inbox.Event) (Suspension, error) {
+// Parse reads an event about a tenant. Its body is a JSON object with the members tenantId and
+// reason; reason may be missing.
+func (t *TenantTypes) Parse(e *inbox.Event) (Suspension, error) {
 	s := Suspension{At: e.Time.Truncate(time.Microsecond).UTC(), Event: e.ID}
 	switch {
-	case hasType(e.Type, TenantSuspended):
+	case slices.Contains(t.Suspended, e.Type):
 		s.Suspended = true
-	case !hasType(e.Type, TenantReinstated):
-		return s, fault.New(fault.Invalid, "type of the event: expected "+TenantSuspended+" or "+TenantReinstated)
+	case !slices.Contains(t.Reinstated, e.Type):
+		return s, fault.New(fault.Invalid, "type of the event: expected one of guest.suspended_types and guest.reinstated_types")
 	}
 	var body struct {
 		TenantID string `json:"tenantId"`
@@ -128,7 +146,7 @@ func (s *Service) ReceiveEvent(ctx context.Context, e inbox.Event) (inbox.Result
 	if err := e.Check(); err != nil {
 		return "", err
 	}
-	state, err := ParseSuspension(&e)
+	state, err := s.Types.Parse(&e)
 	if err != nil {
 		return inbox.Quarantined, s.Store.Quarantine(ctx, e, fault.Message(err))
 	}

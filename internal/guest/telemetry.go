@@ -120,6 +120,7 @@ const (
 	FunnelEvents = "funnel"
 	Searches     = "search"
 	DetailViews  = "detail"
+	Sessions     = "session" // that have begun
 
 	Published  = "published"
 	SampledOut = "sampled-out"

@@ -23,9 +23,9 @@ func (s *Service) SuspendTenant(ctx context.Context, tenant string, suspended bo
 	if err != nil {
 		return fault.Wrap(fault.Internal, "encode an event", err)
 	}
-	e := inbox.Event{Source: OperatorSource, ID: string(NewID(EventPrefix, s.Clock())), Type: TenantReinstated, Time: s.Clock(), Body: body}
+	e := inbox.Event{Source: OperatorSource, ID: string(NewID(EventPrefix, s.Clock())), Type: s.Types.Reinstated[0], Time: s.Clock(), Body: body}
 	if suspended {
-		e.Type = TenantSuspended
+		e.Type = s.Types.Suspended[0]
 	}
 	if _, err := s.ReceiveEvent(ctx, e); err != nil {
 		return err

@@ -67,7 +67,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 		Store: st, Hot: hot.Hot, Cookies: guest.NewCookies(s.cfg.CookieSecret, s.cfg.OldCookieSecrets), Clock: d.Clock,
 		Catalogue: shown, Campaign: s.cfg.Campaign,
 		Local: hot.limits(), Processes: s.cfg.Processes, Degraded: hot.observe(d.Metrics),
-		Samples: s.cfg.SampleRates, Recorded: countTelemetry(d.Metrics),
+		Samples: s.cfg.SampleRates, Types: s.cfg.TenantTypes, Recorded: countTelemetry(d.Metrics),
 	}
 	observeCatalogue(d.Metrics, &options)
 	if s.cfg.RateLimits {

@@ -62,8 +62,8 @@ func (x *exchange) search() error {
 	if err != nil {
 		return err
 	}
-	if begun {
-		x.setCookie(x.session)
+	if begun.ID != "" {
+		x.start(begun)
 	}
 	q.Page = page
 	x.executed(guest.Executed{SearchID: s.ID, Kind: "list", Query: q, Total: results.Total, Cache: v.State})
@@ -90,30 +90,30 @@ func (x *exchange) searchMap() error {
 	if err != nil {
 		return err
 	}
-	if begun {
-		x.setCookie(x.session)
-	}
 	if err := q.Normalize(); err != nil {
 		return err
+	}
+	if begun.ID != "" {
+		x.start(begun)
 	}
 	x.executed(guest.Executed{Kind: "map", Query: q, Total: pins.Total, Cache: v.State})
 	return x.sendJSON(http.StatusOK, pins)
 }
 
 // query reads a query. What it does not say about the language and the currency, the
-// preferences of the session say, or the browser. begun reports that there was no session.
-func (x *exchange) query() (q guest.SearchQuery, begun bool, err error) {
+// preferences of the session say, or the browser. begun is the session if there was none.
+func (x *exchange) query() (q guest.SearchQuery, begun guest.Session, err error) {
 	if err := decode(x.body, &q); err != nil {
-		return q, false, err
+		return q, begun, err
 	}
 	q.Device = "desktop"
 	if x.in.Header.Get("Sec-CH-UA-Mobile") == "?1" {
 		q.Device = "mobile"
 	}
 	var session guest.Session
-	if begun = x.session == ""; begun {
+	if x.session == "" {
 		session, err = x.Service.Begin(x.ctx(), x.campaign())
-		x.session = session.ID
+		begun, x.session = session, session.ID
 	} else {
 		session, err = x.Service.Session(x.ctx(), x.session, x.campaign())
 	}
@@ -279,7 +279,11 @@ func (x *exchange) getBrand() error {
 	if _, err := x.parameters(); err != nil {
 		return err
 	}
-	v, err := x.Service.BrandPeek(x.traced(), x.route.tenant)
+	b, v, err := x.Service.BrandPeek(x.traced(), x.route.tenant)
+	if asked := spelled(b.TenantID, x.route.tenant); err == nil && asked != b.TenantID {
+		b.TenantID = asked
+		v.Body, err = json.Marshal(b)
+	}
 	return x.sendView(v, err)
 }
 

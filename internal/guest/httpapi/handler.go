@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 	"holdfast/internal/canonjson"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/ident"
 	"holdfast/internal/obs"
 	"holdfast/internal/web"
 )
@@ -70,6 +72,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 		return err
 	}
 	if err := x.admit(); err != nil {
+		x.bootstrap(err)
 		return err
 	}
 	if err := x.read(); err != nil {
@@ -91,6 +94,23 @@ func (x *exchange) admit() error {
 		return err
 	}
 	return x.limit()
+}
+
+// bootstrap begins a session for a guest whose change was refused because there is none, so
+// that it succeeds when it is repeated. A client that may not begin a session gets none.
+func (x *exchange) bootstrap(refused error) {
+	if !x.action.mutates || !errors.Is(refused, errSession) {
+		return
+	}
+	if r, limited, err := x.Service.Limit(x.ctx(), guest.ClassBootstrap, "", x.address()); err != nil || limited && !r.Allowed {
+		return
+	}
+	if web.AcquireSlot(x.out, x.in) != nil || errors.Is(x.evaluate(), guest.ErrHardBlock) {
+		return
+	}
+	if s, err := x.Service.Begin(x.ctx(), x.campaign()); err == nil {
+		x.start(s)
+	}
 }
 
 // sameSite rejects changes that another site makes a browser send: SameSite=Lax does not
@@ -143,6 +163,12 @@ func (x *exchange) cookieName() string {
 	return "gms"
 }
 
+// start sends the cookie of a new session, and publishes that it has begun.
+func (x *exchange) start(s guest.Session) {
+	x.setCookie(s.ID)
+	x.Service.Started(x.traced(), s)
+}
+
 // setCookie sends the cookie, or another one instead of it.
 func (x *exchange) setCookie(session guest.ID) {
 	x.Service.Saw(session, true)
@@ -169,6 +195,9 @@ func (x *exchange) read() (err error) {
 		return nil
 	}
 	key, err := idempotencyKey(x.in.Header)
+	if errors.Is(err, errNoKey) && x.action.keyless {
+		key, err = ident.New(), nil
+	}
 	if err != nil {
 		return err
 	}
@@ -210,10 +239,12 @@ func idempotencyKey(h http.Header) (key string, err error) {
 		}
 	}
 	if key == "" {
-		return "", web.Refuse(http.StatusBadRequest, "idempotency-key-missing", "this request needs the header Idempotency-Key, a new text for each change, such as a UUID")
+		return "", errNoKey
 	}
 	return key, nil
 }
+
+var errNoKey = web.Refuse(http.StatusBadRequest, "idempotency-key-missing", "this request needs the header Idempotency-Key, a new text for each change, such as a UUID")
 
 // unquote returns the value of a string of Structured Fields, or the text itself.
 func unquote(s string) string {

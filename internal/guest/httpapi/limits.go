@@ -37,8 +37,7 @@ func (x *exchange) limit() error {
 	if x.action.begins && x.session == "" {
 		class = guest.ClassBootstrap
 	}
-	ip, _ := web.ClientIP(x.out)
-	r, limited, err := x.Service.Limit(x.ctx(), class, x.session, ip.String())
+	r, limited, err := x.Service.Limit(x.ctx(), class, x.session, x.address())
 	if err != nil || !limited {
 		return err
 	}
@@ -50,6 +49,12 @@ func (x *exchange) limit() error {
 	}
 	h.Set("Retry-After", strconv.Itoa(max(1, wholeSeconds(r.Retry))))
 	return web.Refuse(http.StatusTooManyRequests, "rate-limited", "too many requests of this kind: retry after the time in Retry-After")
+}
+
+// address is that of the client.
+func (x *exchange) address() string {
+	ip, _ := web.ClientIP(x.out)
+	return ip.String()
 }
 
 // wholeSeconds rounds up.

@@ -44,6 +44,7 @@ func (x *exchange) addViewed() error {
 	if err != nil {
 		return err
 	}
+	v.TenantID = spelled(v.TenantID, in.TenantID)
 	return x.sendJSON(http.StatusCreated, v)
 }
 

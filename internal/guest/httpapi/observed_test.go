@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast/internal/guest"
 )
@@ -26,6 +27,82 @@ func (s *server) observed(kind string) (payloads []string) {
 		payloads = append(payloads, string(e.Payload))
 	}
 	return payloads
+}
+
+// TestSessionsArePublished: a session that begins is published once, however it begins. A
+// change without a session is refused with the cookie of a new one, so that it succeeds when
+// it is repeated; a read is not.
+func TestSessionsArePublished(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	session := func(b *browser) string {
+		id, _, _ := strings.Cut(b.cookie, ".")
+		return id
+	}
+	var want []string
+	began := func(b *browser) { want = append(want, session(b)) }
+	b := &browser{server: s}
+	b.check(b.send(http.MethodPost, "/session", "", "X-Campaign-Source: mail"), 201)
+	began(b)
+	b.want(200, http.MethodPost, "/session", "")
+	b.want(200, http.MethodPost, "/search", `{}`)
+	b.want(204, http.MethodPost, "/session/clear", "")
+	began(b)
+
+	for _, path := range []string{"/search", "/search/map"} {
+		b = &browser{server: s}
+		b.want(422, http.MethodPost, path, `{"adults":1000}`)
+		b.want(200, http.MethodPost, path, `{}`)
+		began(b)
+	}
+
+	b = &browser{server: s}
+	b.want(401, http.MethodGet, "/wishlist", "", `"session-required"`)
+	if b.cookie != "" {
+		t.Error("a read that was refused has begun a session")
+	}
+	b.check(b.send(http.MethodPost, "/wishlist", wish(property), "Origin: https://evil.example"), 403)
+	if b.cookie != "" {
+		t.Error("another site has begun a session")
+	}
+	b.want(401, http.MethodPost, "/wishlist", wish(property), `"session-required"`)
+	began(b)
+	b.want(201, http.MethodPost, "/wishlist", wish(property))
+	b.want(200, http.MethodGet, "/wishlist", "", property)
+
+	got := s.observed("session.started.v1")
+	if len(got) != len(want) || !strings.Contains(got[0], `"campaign":{"source":"mail"}}`) {
+		t.Fatalf("%d sessions: %s, want %s", len(got), got, want)
+	}
+	for i, payload := range got {
+		e := parse[struct{ SessionID, CreatedAt string }](t, payload)
+		if e.SessionID != want[i] || e.CreatedAt == "" {
+			t.Errorf("session %d: %s, want %s", i, payload, want[i])
+		}
+	}
+
+	// A client that may not begin a session gets none by a change either.
+	limited := s.at(func(o *guest.Options) {
+		o.Limits = guest.Limits{guest.ClassBootstrap: {Events: 1, Per: time.Hour, Burst: 1}}
+	})
+	for i := range 2 {
+		b = &browser{server: limited}
+		b.want(401, http.MethodPost, "/wishlist", wish(property), `"session-required"`)
+		if (b.cookie != "") != (i == 0) {
+			t.Errorf("request %d has the cookie %q", i, b.cookie)
+		}
+	}
+}
+
+// TestBotsBeginNoSession by a change either.
+func TestBotsBeginNoSession(t *testing.T) {
+	t.Parallel()
+	b := &browser{server: newBotServer(t, 0.9)}
+	b.want(403, http.MethodPost, "/session", "", `"hard-block"`)
+	b.want(401, http.MethodPost, "/wishlist", wish(property), `"session-required"`)
+	if b.cookie != "" || len(b.observed("session.started.v1")) > 0 {
+		t.Errorf("a session has begun: %q", b.cookie)
+	}
 }
 
 // TestSearchesArePublished: searches and views of properties by guests are published, without

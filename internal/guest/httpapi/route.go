@@ -84,6 +84,7 @@ type action struct {
 	public  bool // the answer is the same for all guests; needs no session
 	scored  bool // may be refused as that of a bot
 	mutates bool // needs an idempotency key
+	keyless bool // no, it may have one: repeated, it has the same effect
 	body    bool // has a JSON body
 	most    int  // bytes of the body; 0: maxBody
 }
@@ -108,7 +109,7 @@ var actions = map[string]map[string]*action{
 	"/search/{srsId}":                   {http.MethodGet: {serve: (*exchange).getSearch}},
 	"/session/clear":                    {http.MethodPost: {serve: (*exchange).clear, mutates: true}},
 	"/wishlist":                         {http.MethodGet: {serve: (*exchange).listWishes}, http.MethodPost: {serve: (*exchange).addWish, mutates: true, body: true}},
-	"/wishlist/{propertyId}":            {http.MethodPatch: {serve: (*exchange).setNote, mutates: true, body: true}, http.MethodDelete: {serve: (*exchange).removeWish, mutates: true}},
+	"/wishlist/{propertyId}":            {http.MethodPatch: {serve: (*exchange).setNote, mutates: true, body: true}, http.MethodDelete: {serve: (*exchange).removeWish, mutates: true, keyless: true}},
 	"/openapi.json":                     {http.MethodGet: {serve: (*exchange).document, open: true}, http.MethodHead: {serve: (*exchange).document, open: true}},
 	"/handoff":                          {http.MethodGet: {serve: (*exchange).listHandoffs}},
 	"/handoff/{tenantId}/{propertyId}":  {http.MethodPost: {serve: (*exchange).mint, mutates: true, body: true, scored: true}},

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/oklog/ulid/v2"
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
@@ -245,6 +248,57 @@ func TestIdempotency(t *testing.T) {
 		t.Errorf("repeated: %d %s", a.status, a.body)
 	}
 	b.want(201, http.MethodPost, "/wishlist", wish(property))
+}
+
+// TestRemoveWithoutKey: to remove a property needs no idempotency key, and may have one.
+func TestRemoveWithoutKey(t *testing.T) {
+	t.Parallel()
+	b := newServer(t).begin()
+	for range 2 {
+		b.want(201, http.MethodPost, "/wishlist", wish(property))
+		b.check(b.send(http.MethodDelete, "/wishlist/"+property, "", "Idempotency-Key"), 204)
+		b.want(200, http.MethodGet, "/wishlist", "", `"items":[]`)
+		b.check(b.send(http.MethodDelete, "/wishlist/"+property, "", "Idempotency-Key"), 204)
+	}
+	b.check(b.send(http.MethodDelete, "/wishlist/"+property, "", `Idempotency-Key: ""`), 400, `"code":"idempotency-key-invalid"`)
+	b.check(b.send(http.MethodPatch, "/wishlist/"+property, `{"note":""}`, "Idempotency-Key"), 400, `"code":"idempotency-key-missing"`)
+	b.check(b.send(http.MethodDelete, "/wishlist/"+property, "", "Idempotency-Key: a"), 204)
+	b.want(201, http.MethodPost, "/wishlist", wish(property))
+	if a := b.send(http.MethodDelete, "/wishlist/"+property, "", "Idempotency-Key: a"); a.status != 204 || a.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("repeated: %d %v", a.status, a.header)
+	}
+	b.want(200, http.MethodGet, "/wishlist", "", property) // it was not done again
+}
+
+// TestTenantSpelling: a tenant that a request spells as tnt_ and a ULID is spelled so in its
+// answer. It is the same tenant as its UUID.
+func TestTenantSpelling(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	b := s.begin()
+	var bits ulid.ULID
+	if _, err := hex.Decode(bits[:], []byte(strings.ReplaceAll(tenant, "-", ""))); err != nil {
+		t.Fatal(err)
+	}
+	spelled := "tnt_" + bits.String()
+	entry := `{"tenantId":"` + spelled + `","propertyId":"` + property + `","source":"list"}`
+	b.want(201, http.MethodPost, "/wishlist", entry, `"tenantId":"`+spelled+`"`)
+	b.want(200, http.MethodPost, "/wishlist", wish(property), `"tenantId":"`+tenant+`"`)
+	b.want(200, http.MethodPost, "/wishlist", entry, `"tenantId":"`+spelled+`"`)
+	b.want(200, http.MethodGet, "/wishlist", "", `"tenantId":"`+tenant+`"`)
+	b.want(201, http.MethodPost, "/session/recently-viewed", `{"tenantId":"`+spelled+`","propertyId":"`+property+`"}`, `"tenantId":"`+spelled+`"`)
+	b.want(200, http.MethodGet, "/session/recently-viewed", "", `"tenantId":"`+tenant+`"`)
+	short, long := b.send(http.MethodGet, "/brands/"+tenant+"/peek", ""), b.send(http.MethodGet, "/brands/"+spelled+"/peek", "")
+	if long.status != 200 || long.body != strings.Replace(short.body, tenant, spelled, 1) || long.header.Get("Etag") == short.header.Get("Etag") {
+		t.Errorf("brand %d %s %v, want %s", long.status, long.body, long.header, short.body)
+	}
+	if a := b.send(http.MethodGet, "/brands/"+spelled+"/peek", "", "If-None-Match: "+long.header.Get("Etag")); a.status != http.StatusNotModified {
+		t.Errorf("brand again: %d", a.status)
+	}
+	b.want(201, http.MethodPost, "/handoff/"+spelled+"/"+property, stay)
+	for _, wrong := range []string{strings.ToLower(spelled), "tnt_" + tenant, "gms" + spelled[3:], spelled + "0"} {
+		b.want(422, http.MethodPost, "/wishlist", strings.Replace(entry, spelled, wrong, 1), `"code":"invalid"`)
+	}
 }
 
 // TestStorm: requests with one key at once have one effect.

@@ -43,7 +43,7 @@ func (x *exchange) beginSession() error {
 	if err != nil {
 		return err
 	}
-	x.setCookie(s.ID)
+	x.start(s)
 	return x.sendSession(http.StatusCreated, s)
 }
 
@@ -92,6 +92,6 @@ func (x *exchange) clear() error {
 	if err != nil {
 		return err
 	}
-	x.setCookie(s.ID)
+	x.start(s)
 	return x.reply(a, replayed, nil)
 }

@@ -32,6 +32,15 @@ func viewOf(w guest.Wish) wishView {
 	return wishView{w.ID, w.Tenant, w.Property, w.Source, w.Note, w.Added}
 }
 
+// spelled returns a tenant as the request spells it: platforms that write tnt_ and a ULID
+// find it in the answer.
+func spelled(tenant, asked string) string {
+	if same, ok := guest.ParseTenant(asked); ok && same == tenant && strings.HasPrefix(asked, "tnt_") {
+		return asked
+	}
+	return tenant
+}
+
 // reply sends the answer of a mutation, or that it gave before.
 func (x *exchange) reply(a guest.Answer, replayed bool, err error) error {
 	if err != nil {
@@ -63,7 +72,9 @@ func (x *exchange) addWish() error {
 		if added {
 			status = http.StatusCreated
 		}
-		a, err := jsonAnswer(status, viewOf(w))
+		view := viewOf(w)
+		view.TenantID = spelled(w.Tenant, in.TenantID)
+		a, err := jsonAnswer(status, view)
 		if added {
 			a.Location = prefix + "wishlist/" + w.Property
 		}

@@ -132,6 +132,7 @@ func concurrentSuspensions(_ *testing.T, u *user) {
 			all = append(all, e)
 		}
 	}
+	types := guest.DefaultTenantTypes()
 	var mu sync.Mutex
 	results := map[inbox.Result]int{}
 	var consumers sync.WaitGroup
@@ -143,7 +144,7 @@ func concurrentSuspensions(_ *testing.T, u *user) {
 				}
 				e := all[(i*37+consumer*11)%len(all)] // 37 and 100 have no common factor
 				for {
-					result, err := u.h.Store.Receive(context.WithoutCancel(u.t.Context()), e, must(guest.ParseSuspension(&e)))
+					result, err := u.h.Store.Receive(context.WithoutCancel(u.t.Context()), e, must(types.Parse(&e)))
 					if err != nil {
 						continue // another transaction won
 					}
@@ -182,8 +183,11 @@ func quarantine(_ *testing.T, u *user) {
 		e.Body = []byte(body)
 		suite.Equal(u.t, name, u.receive(e), inbox.Quarantined)
 	}
-	e.Type = "tenant.deleted.v1"
-	suite.Equal(u.t, "another type", u.receive(e), inbox.Quarantined)
+	e = about(e.ID, tenant, true, 0)
+	for _, kind := range []string{"tenant.deleted.v1", "billing." + guest.TenantSuspended, guest.TenantSuspended + ".draft"} {
+		e.Type = kind
+		suite.Equal(u.t, kind, u.receive(e), inbox.Quarantined)
+	}
 	list, err := u.h.Store.Quarantined(u.t.Context(), 100_000)
 	suite.Must(u.t, "Quarantined", err)
 	n := 0
@@ -195,7 +199,7 @@ func quarantine(_ *testing.T, u *user) {
 			}
 		}
 	}
-	suite.Equal(u.t, "in quarantine", n, 6)
+	suite.Equal(u.t, "in quarantine", n, 8)
 	suite.Equal(u.t, "suspended", u.suspended(tenant), false)
 	for name, bad := range map[string]inbox.Event{
 		"no source": {ID: "a", Type: "b", Time: t0}, "no ID": {Source: "a", Type: "b", Time: t0}, "NUL": {Source: "a\x00", ID: "a", Type: "b", Time: t0},
