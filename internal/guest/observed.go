@@ -76,7 +76,7 @@ func (s *Service) Started(ctx context.Context, session Session) {
 	if session.Campaign != "" {
 		campaign = json.RawMessage(session.Campaign)
 	}
-	s.observe(ctx, Sessions, session.ID, "session.started.v1", string(session.ID), 1, struct {
+	s.observe(ctx, Sessions, session.ID, "session.started.v1", string(session.ID), s.Samples.Sessions, struct {
 		CreatedAt time.Time       `json:"createdAt"`
 		Campaign  json.RawMessage `json:"campaign,omitempty"`
 	}{session.Created, campaign})

@@ -83,10 +83,11 @@ type SampleRates struct {
 	FunnelEvents int `toml:"sample_funnel_events" doc:"Likewise for funnel events."`
 	Searches     int `toml:"sample_searches" doc:"Likewise for searches."`
 	DetailViews  int `toml:"sample_detail_views" doc:"Likewise for views of properties."`
+	Sessions     int `toml:"sample_sessions" doc:"Likewise for the beginnings of sessions."`
 }
 
 func defaultSampleRates() SampleRates {
-	return SampleRates{PageViews: 1, FunnelEvents: 1, Searches: 1, DetailViews: 1}
+	return SampleRates{PageViews: 1, FunnelEvents: 1, Searches: 1, DetailViews: 1, Sessions: 1}
 }
 
 // maxSampleRate is the most that the extension sampledrate can say.
@@ -95,7 +96,7 @@ const maxSampleRate = 1<<31 - 1
 // Check reports every invalid setting.
 func (r *SampleRates) Check() (problems conf.Problems) {
 	for name, n := range map[string]int{
-		"sample_page_views": r.PageViews, "sample_funnel_events": r.FunnelEvents, "sample_searches": r.Searches, "sample_detail_views": r.DetailViews,
+		"sample_page_views": r.PageViews, "sample_funnel_events": r.FunnelEvents, "sample_searches": r.Searches, "sample_detail_views": r.DetailViews, "sample_sessions": r.Sessions,
 	} {
 		if n < 1 || n > maxSampleRate {
 			problems.Addf(name, "must be from 1 to %d", maxSampleRate)
