@@ -178,13 +178,13 @@ var errAdminQuery = web.Refuse(http.StatusBadRequest, "invalid", "query: expecte
 // adminPage reads limit and after.
 func adminPage(query url.Values) (limit int, after int64, err error) {
 	limit = 100
-	if text := query.Get("limit"); text != "" {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > 1000 {
+	if query.Has("limit") {
+		if limit, err = strconv.Atoi(query.Get("limit")); err != nil || limit < 1 || limit > 1000 {
 			return 0, 0, errAdminQuery
 		}
 	}
-	if text := query.Get("after"); text != "" {
-		if after, err = strconv.ParseInt(text, 10, 64); err != nil || after < 0 {
+	if query.Has("after") {
+		if after, err = strconv.ParseInt(query.Get("after"), 10, 64); err != nil || after < 0 {
 			return 0, 0, errAdminQuery
 		}
 	}
@@ -271,11 +271,11 @@ func (h *Admin) runJob(ctx context.Context, name string, query url.Values) (any,
 	if err != nil {
 		return nil, err
 	}
-	switch query.Get("dryRun") {
-	case "true":
+	switch dry := strings.Join(query["dryRun"], ","); {
+	case dry == "true":
 		o, err := h.Retention.Count(ctx, job)
 		return ViewOld(o), err
-	case "", "false":
+	case dry == "false", !query.Has("dryRun"):
 		n, err := h.Retention.Run(ctx, job)
 		return JobView{Job: job, Deleted: &n}, err
 	}

@@ -151,11 +151,13 @@ func TestAdminRefuses(t *testing.T) {
 	}
 	o.want(405, http.MethodPost, "/guest/outbox", nil)
 	o.want(405, http.MethodDelete, "/guest/dead-letters/retry", nil)
-	for _, query := range []string{"limit=0", "limit=1001", "limit=x", "after=-1", "after=x", "limit=%"} {
+	for _, query := range []string{"limit=0", "limit=1001", "limit=x", "limit=", "after=-1", "after=x", "after=", "limit=%"} {
 		o.want(400, http.MethodGet, "/guest/outbox?"+query, nil)
 		o.want(400, http.MethodGet, "/guest/dead-letters?"+query, nil)
 	}
-	o.want(400, http.MethodPost, "/guest/jobs/events/run?dryRun=maybe", nil)
+	for _, query := range []string{"dryRun=maybe", "dryRun=", "dryRun=true&dryRun=false"} { // a slip must not delete anything
+		o.want(400, http.MethodPost, "/guest/jobs/events/run?"+query, nil)
+	}
 	o.want(422, http.MethodDelete, "/guest/sessions/gms_x", nil)
 	if !slices.ContainsFunc(httpapi.AdminPaths, httpapi.OwnsAdmin) || httpapi.OwnsAdmin("/guest/keys") || httpapi.OwnsAdmin("/guest/outboxes") {
 		t.Error("owns other paths")

@@ -222,11 +222,10 @@ func (x *exchange) parameters(names ...string) (url.Values, error) {
 
 // number reads a whole number of the query of the URL.
 func number(values url.Values, name string, absent int) (int, error) {
-	text := values.Get(name)
-	if text == "" {
+	if !values.Has(name) {
 		return absent, nil
 	}
-	n, err := strconv.Atoi(text)
+	n, err := strconv.Atoi(values.Get(name))
 	if err != nil {
 		return 0, web.Refuse(http.StatusBadRequest, "invalid", name+": expected a whole number")
 	}

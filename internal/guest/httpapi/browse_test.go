@@ -92,6 +92,7 @@ func TestSearch(t *testing.T) {
 	b.want(410, http.MethodGet, "/search/srs_x", "", gone)
 	b.want(404, http.MethodGet, "/search/x", "")
 	b.want(400, http.MethodGet, "/search/"+second.SearchID+"?page=x", "")
+	b.want(400, http.MethodGet, "/search/"+second.SearchID+"?page=", "")
 	b.want(400, http.MethodGet, "/search/"+second.SearchID+"?page=0", "")
 	b.want(422, http.MethodGet, "/search/"+second.SearchID+"?page=1001", "")
 	b.want(204, http.MethodPost, "/session/clear", "")

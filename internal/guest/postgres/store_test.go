@@ -40,7 +40,7 @@ func harness(t testing.TB, url string, fault func(string) error) storetest.Harne
 		store = postgres.New(opened.Postgres(t, pgdb.Options{URL: url, Fault: fault}, nil), nil)
 	}
 	return storetest.Harness{
-		Store: store, AddBotScore: addBotScore(db), Find: find(db),
+		Store: store, AddBotScore: addBotScore(db), Find: find(db), Schema: schema(db),
 		Again: func(t testing.TB) guest.Store {
 			return postgres.New(opened.Postgres(t, pgdb.Options{URL: url, MaxConns: 10}, nil), nil)
 		},
@@ -69,6 +69,29 @@ func addBotScore(db *pgdb.DB) func(suite.TB, guest.ID, time.Time) {
 			fingerprint_hash, ip_hash, user_agent_hash, score, verdict, signals, action_taken, evaluated_at)
 			VALUES ($1, $2, '0', '0', '0', 0.6, 'suspect', '{}', 'none', $3)`}, string(guest.NewID("", at)), string(session), at)
 		suite.Must(t, "add a score", err)
+	}
+}
+
+func schema(db *pgdb.DB) func(suite.TB) []string {
+	return func(t suite.TB) (all []string) {
+		t.Helper()
+		_, err := db.QueryRow(t.Context(), pgdb.Statement{Name: "test", SQL: `
+			SELECT array_agg(line) FROM (
+				SELECT 'migration ' || to_char(version, 'FM0000') || ' ' || name FROM schema_migrations WHERE service = 'guest'
+				UNION ALL
+				SELECT 'column ' || c.relname || '.' || a.attname || ' ' || CASE
+						WHEN a.atttypid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'bool'::regtype, 'timestamptz'::regtype) THEN 'integer'
+						WHEN a.atttypid = 'bytea'::regtype THEN 'blob' WHEN a.atttypid = 'float4'::regtype THEN 'real'
+						WHEN a.atttypid IN ('text'::regtype, 'bpchar'::regtype, 'uuid'::regtype, 'date'::regtype, 'json'::regtype, 'jsonb'::regtype) THEN 'text'
+						ELSE format_type(a.atttypid, -1) END || CASE WHEN a.attnotnull THEN ' not null' ELSE '' END
+					FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+					WHERE c.relnamespace = 'bff_consumer'::regnamespace AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped
+				UNION ALL
+				SELECT 'index ' || tablename || ' ' || indexname || CASE WHEN indexdef LIKE '% UNIQUE %' THEN ' unique' ELSE '' END
+						|| CASE WHEN indexdef LIKE '% WHERE %' THEN ' partial' ELSE '' END
+					FROM pg_indexes WHERE schemaname = 'bff_consumer' AND indexname LIKE 'ix%') l(line)`}, nil, &all)
+		suite.Must(t, "schema", err)
+		return all
 	}
 }
 

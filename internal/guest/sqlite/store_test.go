@@ -25,7 +25,7 @@ func TestStore(t *testing.T) {
 func harness(t testing.TB, fault func(string) error) storetest.Harness {
 	t.Helper()
 	db := opened.SQLite(t, sqlitedb.Options{Fault: fault}, sqlite.Migrations)
-	return storetest.Harness{Store: sqlite.New(db, clock.System, nil), Faulty: harness, AddBotScore: addBotScore(db), Find: find(db), Events: func(t suite.TB, session guest.ID) (all []guest.Event) {
+	return storetest.Harness{Store: sqlite.New(db, clock.System, nil), Faulty: harness, AddBotScore: addBotScore(db), Find: find(db), Schema: schema(db), Events: func(t suite.TB, session guest.ID) (all []guest.Event) {
 		t.Helper()
 		err := db.Read(t.Context(), "events", func(c *zombiezen.Conn) (err error) {
 			all, err = sqlitedb.QueryAll(c, `SELECT id, topic, subject, retention_class, payload, created_at, headers ->> 'sampledrate' FROM bff_consumer_outbox
@@ -50,6 +50,30 @@ func addBotScore(db *sqlitedb.DB) func(suite.TB, guest.ID, time.Time) {
 				score, verdict, signals, action_taken, evaluated_at) VALUES (?, ?, ?, ?, ?, 0.6, 'suspect', '{}', 'none', ?)`,
 				string(guest.NewID("", at)), string(session), []byte{1}, []byte{2}, []byte{3}, at.UnixMicro())
 		}))
+	}
+}
+
+func schema(db *sqlitedb.DB) func(suite.TB) []string {
+	return func(t suite.TB) (all []string) {
+		t.Helper()
+		text := func(r *zombiezen.Stmt) string { return strings.ReplaceAll(r.ColumnText(0), "bff_consumer_", "") }
+		suite.Must(t, "schema", db.Read(t.Context(), "test", func(c *zombiezen.Conn) error {
+			for _, query := range []string{
+				`SELECT printf('migration %04d %s', version, name) FROM schema_migrations`,
+				`SELECT 'column ' || m.name || '.' || p.name || ' ' || lower(p.type) || iif(p."notnull" OR p.pk, ' not null', '')
+					FROM sqlite_schema m, pragma_table_xinfo(m.name) p WHERE m.type = 'table' AND m.name LIKE 'bff_consumer_%'`,
+				`SELECT 'index ' || tbl_name || ' ' || name || iif(sql LIKE '% UNIQUE %', ' unique', '') || iif(sql LIKE '%WHERE%', ' partial', '')
+					FROM sqlite_schema WHERE type = 'index' AND name LIKE 'bff_consumer_%'`,
+			} {
+				lines, err := sqlitedb.QueryAll(c, query, text)
+				if err != nil {
+					return err
+				}
+				all = append(all, lines...)
+			}
+			return nil
+		}))
+		return all
 	}
 }
 

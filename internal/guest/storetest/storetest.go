@@ -30,6 +30,11 @@ type Harness struct {
 	// the number of these rows.
 	Find func(t suite.TB, text string) map[string]int
 
+	// Schema returns "migration NUMBER NAME" for each migration, "column TABLE.NAME TYPE" and
+	// "not null" for each column, and "index TABLE NAME" and "partial" or "unique" for each index
+	// with a name of its own; without the prefix or schema.
+	Schema func(t suite.TB) []string
+
 	// Again, if set, opens another store on the same database, like another process.
 	Again func(t testing.TB) guest.Store
 
@@ -68,6 +73,7 @@ func groups() []suite.Group[*user] {
 		{Name: "Handoffs", Cases: handoffChecks()},
 		{Name: "HandoffKeys", Cases: handoffKeyChecks(), Own: true},
 		{Name: "Retention", Cases: retentionChecks(), Own: true},
+		{Name: "Schema", Cases: schemaChecks()},
 		{Name: "Faults", Cases: faultChecks()},
 		{Name: "Model", Cases: modelChecks()},
 	}
