@@ -72,7 +72,7 @@ UNRACED   = grep -wE "extstorage|filedriver|pubsub|nats|sinks|upstream|secretbox
 TEST      = GOGC=400 $(GO) test -exec "env -u GOGC" -vet=off -count=1 -timeout 10m $(if $(SOAKONLY),-skip "$(SOAKONLY)") $(TESTFLAGS)
 # What repeats on another engine, or with another client, what a test has shown once.
 # `make soak PART=tests` has all of it.
-SOAKONLY  = TestStoreBehindPgBouncer/^[^BCOW]|TestOneNode/clients/boto3-old|TestThreeNodes/clients/(aws|boto3|javascript|restic|s3cmd)|TestSyncOnSpanner|TestRunOnPostgres|Test(Frozen|KilledCommit|Linearizable|Network|TwoServers)/Spanner|TestLinearizable/SQLite|TestBackupUnderLoad/PostgreSQL|TestLostSecrets/(spanner|postgres)|TestCompare|TestStalledReaders/PostgreSQL|TestBucketsStoppedNodes|TestReproducible|TestFullBatchOnSpanner|TestRunOnSpanner|TestNeighbours/PostgreSQL|TestDescription.*/(invalid|random)|TestStoreOnSpanner/Paging/WholeInPages|TestStoreOnSpanner/Values/IDs|TestStoreOnSpanner/(Quota|Merge)/Table|TestStoreOnSpanner/Preconditions/Table|TestStoreOnSpanner/Listing/ClosedUnread|TestQuotaFlip/[12]|TestTroubleshooting|TestAutoConfig|TestStoreOnSpanner/Batches/Large|TestStoreOnSpanner/Usage/ManyCollections|TestStoreOnSpanner/Values/Payloads|TestFullDiskOnPostgres|TestBucketsRaces/PostgreSQL|TestKill/Spanner|TestSchemaMemory|TestExtensionMemoryBudget|TestConsolePagesOnServers
+SOAKONLY  = TestStoreBehindPgBouncer/^[^BCOW]|TestOneNode/clients/boto3-old|TestThreeNodes/clients/(aws|boto3|javascript|restic|s3cmd)|TestSyncOnSpanner|TestRunOnPostgres|Test(Frozen|KilledCommit|Linearizable|Network|TwoServers)/Spanner|TestLinearizable/SQLite|TestBackupUnderLoad/PostgreSQL|TestLostSecrets/(spanner|postgres)|TestCompare|TestStalledReaders/PostgreSQL|TestBucketsStoppedNodes|TestReproducible|TestFullBatchOnSpanner|TestRunOnSpanner|TestNeighbours/PostgreSQL|TestDescription.*/(invalid|random)|TestStoreOnSpanner/Paging/WholeInPages|TestStoreOnSpanner/Values/IDs|TestStoreOnSpanner/(Quota|Merge)/Table|TestStoreOnSpanner/Preconditions/Table|TestStoreOnSpanner/Listing/ClosedUnread|TestQuotaFlip/[12]|TestTroubleshooting|TestAutoConfig|TestStoreOnSpanner/Batches/Large|TestStoreOnSpanner/Usage/ManyCollections|TestStoreOnSpanner/Values/Payloads|TestFullDiskOnPostgres|TestBucketsRaces/PostgreSQL|TestKill/Spanner|TestSchemaMemory|TestExtensionMemoryBudget|TestConsolePagesOnServers|TestImport/(mariadb_to_postgres|postgres_to_sqlite)|TestImportContinues/mysql=false
 
 # A model takes a quarter of rapid's 100 walks, or fewer.
 CHECKS    = 25
@@ -106,7 +106,7 @@ DEPS := postgresql:/usr/lib/postgresql/*/bin/initdb firefox-esr:/usr/bin/firefox
 	nginx:/usr/sbin/nginx caddy:/usr/bin/caddy pgbouncer:/usr/sbin/pgbouncer prometheus:/usr/bin/promtool \
 	python3-venv:/usr/lib/python3*/ensurepip apache2-bin:/usr/sbin/apache2 rpm:/usr/bin/rpm npm:$(or $(shell command -v npm),/usr/bin/npm) curl:/usr/bin/curl \
 	awscli:/usr/bin/aws s3cmd:/usr/bin/s3cmd rclone:/usr/bin/rclone restic:/usr/bin/restic \
-	redis-server:/usr/bin/redis-server nats-server:/usr/sbin/nats-server
+	redis-server:/usr/bin/redis-server nats-server:/usr/sbin/nats-server mariadb-server:/usr/sbin/mariadbd
 # A mirror may be slow, and another apt may be at work.
 APT := apt-get -qq -o Acquire::Retries=5 -o DPkg::Lock::Timeout=300
 # Debian has no emulator of Spanner, Google's package source has. It is installed

@@ -194,11 +194,11 @@ func (c *Copy) empty(ctx context.Context) error {
 		}
 		for _, g := range c.Groups {
 			for _, t := range g.Tables {
-				n, err := v.Count(t, 1)
+				n, err := v.Count(t, 2)
 				if err != nil {
 					return err
 				}
-				if n > 0 && !t.Seeded {
+				if n > 0 && !t.Seeded && (n > 1 || !t.First) {
 					return fmt.Errorf("%s: the table %s of %s is not empty: choose an empty database", c.Service, t.Name, c.Target.Where)
 				}
 			}

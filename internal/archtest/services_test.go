@@ -98,6 +98,7 @@ var shared = []helper{
 	{name: "internal/db/pgdb", libs: []string{"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}},
 	{name: "internal/db/spannerdb", libs: []string{"cloud.google.com/go/spanner", "google.golang.org/api", "google.golang.org/genproto", "google.golang.org/grpc"}},
 	{name: "internal/db/redisdb", libs: []string{"github.com/redis/rueidis"}},
+	{name: "internal/db/sourcedb", libs: []string{"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
 	{name: "internal/db/engine"},
 	{name: "internal/outbox"},
 	{name: "internal/suite", libs: []string{"pgregory.net/rapid"}},
@@ -169,7 +170,7 @@ func aside() []rule {
 	return []rule{
 		{
 			who: []string{"internal/testdb", "internal/testdb/cmd/testservers"}, ours: []string{"internal/fault", "internal/ident", "internal/testdb"},
-			libs:   []string{"github.com/jackc/pgx/v5"},
+			libs:   []string{"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"},
 			reason: "testdb starts servers for the tests of all packages, and importing one of these would be a cycle",
 		},
 		{

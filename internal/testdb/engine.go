@@ -19,11 +19,12 @@ const (
 	EngineRedis     = "redis"
 	EnginePubSub    = "pubsub" // the emulator
 	EngineNATS      = "nats"
+	EngineMariaDB   = "mariadb"
 )
 
 // Engines returns the engines in the order of the report.
 func Engines() []string {
-	return []string{EngineSQLite, EnginePostgres, EngineCitus, EngineSpanner, EnginePgBouncer, EngineRedis, EnginePubSub, EngineNATS}
+	return []string{EngineSQLite, EnginePostgres, EngineCitus, EngineSpanner, EnginePgBouncer, EngineRedis, EnginePubSub, EngineNATS, EngineMariaDB}
 }
 
 // SQLite records that the test runs on SQLite, which is always available, and returns a

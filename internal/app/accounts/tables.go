@@ -6,9 +6,9 @@ import "holdfast/internal/db/rows"
 var tables = []rows.Group{
 	{Tables: []*rows.Table{
 		{Name: "services", Key: 1, Seeded: true, Numbers: true, Replace: true, Columns: rows.Columns(`id integer, service text, pattern text`)},
-		{Name: "nodes", Key: 1, Numbers: true, Replace: true, Columns: rows.Columns(
+		{Name: "nodes", Key: 1, First: true, Numbers: true, Replace: true, Columns: rows.Columns(
 			`id integer, service integer, node text, available integer, current_load integer, capacity integer, downed integer, backoff integer`)},
-		{Name: "first_node", Key: 1, Replace: true, Columns: rows.Columns(`node text`)},
+		{Name: "first_node", Key: 1, First: true, Replace: true, Columns: rows.Columns(`node text`)},
 	}},
 	{Owner: 1, Tables: []*rows.Table{
 		{Name: "users", Key: 1, Numbers: true, Columns: rows.Columns(`uid integer, service integer, email text, generation integer, client_state text,

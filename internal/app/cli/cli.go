@@ -152,7 +152,7 @@ func (c *command) addCommands(root *cobra.Command) {
 		}
 		merge(root, commands)
 	}
-	add(serverGroup, c.serve(), c.check(), c.health(), c.migrate(), c.sweep(), c.backup(), c.copyService(), c.config())
+	add(serverGroup, c.serve(), c.check(), c.health(), c.migrate(), c.sweep(), c.backup(), c.copyService(), c.importService(), c.config())
 	add(otherGroup, c.completion(), c.man(), c.version())
 	root.SetHelpCommandGroupID(otherGroup)
 	sh := c.shell()

@@ -102,22 +102,31 @@ func (c *command) openOne(ctx context.Context, name, url string) (*app.One, erro
 
 // newCopy returns a copy that shows its progress.
 func (c *command) newCopy(source, target *app.One) (copied *app.Copy, end func()) {
+	copied = &app.Copy{Service: source.Service.Name, Groups: source.Service.Tables, Source: source.Database, Target: target.Database}
+	copied.Report, copied.Progress, end = c.bars()
+	return copied, end
+}
+
+// bars returns functions that show the progress of a copy or an import.
+func (c *command) bars() (report func(string), progress func(what string, done, total int64), end func()) {
 	bar, what := c.shell().Bar("rows", 0), "rows"
-	return &app.Copy{
-		Service: source.Service.Name, Groups: source.Service.Tables, Source: source.Database, Target: target.Database,
-		Report: func(line string) {
+	report = func(line string) {
+		bar.End()
+		fmt.Fprintln(c.env.Stderr, line)
+		bar = c.shell().Bar(what, 0)
+	}
+	progress = func(now string, done, total int64) {
+		if now != what {
 			bar.End()
-			fmt.Fprintln(c.env.Stderr, line)
-			bar = c.shell().Bar(what, 0)
-		},
-		Progress: func(now string, done, total int64) {
-			if now != what {
-				bar.End()
-				what, bar = now, c.shell().Bar(now, total)
-			}
-			bar.ShowOf(done, total)
-		},
-	}, func() { bar.End() }
+			what, bar = now, c.shell().Bar(now, total)
+		}
+		bar.ShowOf(done, total)
+	}
+	end = func() {
+		bar.End()
+		bar = c.shell().Bar(what, 0)
+	}
+	return report, progress, end
 }
 
 func (c *command) runCopy(ctx context.Context, source, target *app.One, url string) error {
@@ -154,18 +163,28 @@ func (c *command) dryRunCopy(ctx context.Context, source, target *app.One, _ str
 
 func (c *command) verifyCopy(ctx context.Context, source, target *app.One, _ string) error {
 	copied, end := c.newCopy(source, target)
-	differences := 0
-	n, err := copied.Verify(ctx, func(d app.Difference) {
-		if differences++; differences <= 100 {
+	differences := int64(0)
+	n, err := copied.Verify(ctx, c.differences(&differences))
+	end()
+	return c.verified(n, differences, err)
+}
+
+// differences counts and prints differences.
+func (c *command) differences(n *int64) func(app.Difference) {
+	return func(d app.Difference) {
+		if *n++; *n <= 100 {
 			fmt.Fprintln(c.env.Stdout, d)
 		}
-	})
-	end()
+	}
+}
+
+// verified prints the result of a comparison.
+func (c *command) verified(n, differences int64, err error) error {
 	switch {
 	case err != nil:
 		return err
 	case differences > 0:
-		return fmt.Errorf("%s: different in source and target", service.Count(int64(differences), "owner"))
+		return fmt.Errorf("%s: different in source and target", service.Count(differences, "owner"))
 	}
 	fmt.Fprintf(c.env.Stdout, "%s in source and target are equal\n", service.Count(n, "row"))
 	return nil

@@ -69,6 +69,9 @@ type Service struct {
 	// nil if there are none. What may be lost, such as leases, is not among them.
 	Tables []rows.Group
 
+	// Import, if set, reads the database of another server.
+	Import *Import
+
 	// Commands, if set, returns the commands of the service. Commands of several services
 	// with the same name are merged.
 	Commands func(*Shell) []*cobra.Command

@@ -80,6 +80,7 @@ func (s *Storage) Service() service.Service {
 		Config: &s.cfg, Check: s.fitSpanner, DatabaseFix: s.databaseFix, Open: s.open, Commands: s.commands,
 		LargestRequest: func() int64 { return httpapi.LargestRequest(s.cfg.Limits) },
 		Tables:         tables,
+		Import:         &service.Import{Of: Name, Flag: "from", Doc: "`URL` of the storage database of syncstorage-rs", Open: s.openMozilla},
 		BoundToMaster:  true, // it verifies the tokens of the tokenserver
 		Aliases: []conf.Alias{
 			{Env: "SYNC_SYNCSTORAGE__DATABASE_USE_TEST_TRANSACTIONS", Note: "only Mozilla's tests use it"},

@@ -69,6 +69,7 @@ type Table struct {
 	Columns []Column // those of the key first, and of them those of the owner
 	Key     int      // number of columns of the key
 	Seeded  bool     // the migrations insert rows
+	First   bool     // the first start of a server inserts a row
 	Numbers bool     // the database assigns a column, and no number twice
 	Number  string   // the name of that column; "": the first one
 

@@ -66,6 +66,17 @@ func run(args []string) (code int, err error) {
 			env = append(env, "TEST_REDIS_URL="+server.URL())
 		}
 	}
+	if os.Getenv("TEST_MARIADB_URL") == "" {
+		server, err := testdb.StartMariaDB()
+		switch {
+		case errors.Is(err, testdb.ErrNoMariaDB): // the tests say so
+		case err != nil:
+			return 0, fmt.Errorf("MariaDB is installed but does not start: %w", err)
+		default:
+			defer server.Remove()
+			env = append(env, "TEST_MARIADB_URL="+server.URL())
+		}
+	}
 	for _, b := range []struct {
 		name, variable string
 		start          func() (*testdb.BrokerServer, error)

@@ -1,0 +1,242 @@
+package accounts
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/db/rows"
+	"holdfast/internal/db/sourcedb"
+	"holdfast/internal/tokenserver"
+)
+
+// mozilla reads the tables of Mozilla's tokenserver, which have the same columns in MySQL,
+// MariaDB and PostgreSQL.
+type mozilla struct {
+	db     *sourcedb.DB
+	domain string // of accounts
+	public string // URL of this server; "" if it is not set
+}
+
+func (s *Accounts) openMozilla(url string, server service.Server) (service.Source, error) {
+	db, err := sourcedb.Open(url)
+	if err != nil {
+		return nil, err
+	}
+	return &mozilla{db: db, domain: s.cfg.FxAEmailDomain, public: server.PublicURL}, nil
+}
+
+func (m *mozilla) Where() string { return m.db.Where }
+
+// View implements service.Source.
+func (m *mozilla) View(ctx context.Context, fn func(rows.View) error) error {
+	return m.db.Snapshot(ctx, func(s *sourcedb.Snapshot) error { return fn(&mozillaView{mozilla: m, s: s}) })
+}
+
+// mozillaView is a snapshot. Rows that cannot be imported are left out.
+type mozillaView struct {
+	rows.View // nil: what only logs of changes need
+	*mozilla
+	s *sourcedb.Snapshot
+}
+
+// isMozillas reports whether Mozilla's server has the table.
+func isMozillas(t *rows.Table) bool {
+	return t.Name == "services" || t.Name == "nodes" || t.Name == "users"
+}
+
+// Each implements rows.View.
+func (v *mozillaView) Each(t *rows.Table, _ int, span rows.Span, fn func(rows.Row) error) error {
+	if !isMozillas(t) {
+		return nil
+	}
+	named, last := false, int64(0)
+	err := v.each(t, span, func(row rows.Row) error {
+		if wrong(t, row) != "" {
+			return nil
+		}
+		named, last = named || row[1] == tokenserver.ServiceName, row[0].(int64)
+		return fn(row)
+	})
+	if err == nil && t.Name == "services" && !named {
+		return fn(rows.Row{last + 1, tokenserver.ServiceName, "{node}/1.5/{uid}"})
+	}
+	return err
+}
+
+// each calls fn with every row. The values of texts are strings.
+func (v *mozillaView) each(t *rows.Table, span rows.Span, fn func(rows.Row) error) error {
+	columns := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		if columns[i] = v.db.Integer(c.Name); c.Kind == rows.Text {
+			columns[i] = v.db.Bytes(c.Name)
+		}
+	}
+	sql := `SELECT ` + strings.Join(columns, ", ") + ` FROM ` + t.Name + ` WHERE true`
+	for operator, bound := range map[string]rows.Row{" = ": span.Only, " > ": span.After, " <= ": span.Until} {
+		if len(bound) > 0 {
+			sql += " AND " + t.Columns[0].Name + operator + strconv.FormatInt(bound[0].(int64), 10)
+		}
+	}
+	return v.s.Each(sql+` ORDER BY `+t.Columns[0].Name, func(row []any) error {
+		for i, value := range row {
+			if b, ok := value.([]byte); ok {
+				row[i] = string(b)
+			}
+		}
+		return fn(row)
+	})
+}
+
+// Positions of columns of users.
+const (
+	colEmail = 2 + iota
+	colGeneration
+	colClientState
+	colCreatedAt
+	colReplacedAt
+	colNode
+)
+
+// lengths are the lengths of texts in characters.
+var lengths = map[string]int{"service": 30, "pattern": 128, "node": 64, "email": 255, "client_state": 32}
+
+// optionalColumns may be NULL.
+var optionalColumns = map[string]bool{"services.service": true, "services.pattern": true, "users.replaced_at": true, "users.keys_changed_at": true}
+
+// wrong returns why a row cannot be imported, or "".
+func wrong(t *rows.Table, row rows.Row) string {
+	if id, _ := row[0].(int64); id <= 0 || id == math.MaxInt64 {
+		return t.Name + " whose ID is not positive"
+	}
+	for i, c := range t.Columns {
+		if s, isText := row[i].(string); isText && (!utf8.ValidString(s) || strings.ContainsRune(s, 0) || utf8.RuneCountInString(s) > lengths[c.Name]) {
+			return fmt.Sprintf("%s whose %s is not a text of at most %d characters", t.Name, c.Name, lengths[c.Name])
+		}
+		if row[i] == nil && !optionalColumns[t.Name+"."+c.Name] {
+			return t.Name + " without " + c.Name
+		}
+	}
+	if t.Name == "users" && row[colGeneration].(int64) < 0 {
+		return "users with a negative generation"
+	}
+	return ""
+}
+
+// Count implements rows.View.
+func (v *mozillaView) Count(t *rows.Table, _ int64) (int64, error) {
+	if !isMozillas(t) {
+		return 0, nil
+	}
+	return v.s.Int(`SELECT count(*) FROM ` + t.Name)
+}
+
+// Bound implements rows.View.
+func (v *mozillaView) Bound(t *rows.Table, _ int, after rows.Row, n int) (bound rows.Row, err error) {
+	if t.Name != "users" {
+		return nil, nil
+	}
+	sql := `SELECT uid FROM users`
+	if len(after) > 0 {
+		sql += ` WHERE uid > ` + strconv.FormatInt(after[0].(int64), 10)
+	}
+	return bound, v.s.Each(sql+` ORDER BY uid LIMIT 1 OFFSET `+strconv.Itoa(n), func(row []any) error {
+		bound = rows.Row{row[0]}
+		return nil
+	})
+}
+
+// Last implements rows.View.
+func (v *mozillaView) Last(t *rows.Table) (int64, error) { return v.s.Last(t.Name, t.Columns[0].Name) }
+
+// table returns one of the tables of the service.
+func table(name string) *rows.Table {
+	for _, g := range tables {
+		for _, t := range g.Tables {
+			if t.Name == name {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
+// nodes returns the URLs of the nodes by ID.
+func (v *mozillaView) nodes() (nodes map[any]string, err error) {
+	nodes = map[any]string{}
+	t := table("nodes")
+	return nodes, v.each(t, rows.All, func(row rows.Row) error {
+		if wrong(t, row) == "" {
+			nodes[row[0]], _ = row[2].(string)
+		}
+		return nil
+	})
+}
+
+// Problems implements service.Source.
+func (m *mozilla) Problems(ctx context.Context, report func(service.Problem)) error {
+	return m.db.Snapshot(ctx, func(s *sourcedb.Snapshot) error {
+		v := &mozillaView{mozilla: m, s: s}
+		nodes, err := v.nodes()
+		if err != nil {
+			return err
+		}
+		for _, name := range []string{"services", "nodes", "users"} {
+			t := table(name)
+			if err := v.each(t, rows.All, func(row rows.Row) error {
+				p := service.Problem{What: wrong(t, row), Row: fmt.Sprintf("%s %d", strings.TrimSuffix(name, "s"), row[0])}
+				if p.Left = p.What != ""; name == "users" && !p.Left {
+					p.What = m.notice(row, nodes)
+				}
+				if p.What != "" {
+					report(p)
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// notice returns what deserves attention in a row of users that is imported, or "".
+func (m *mozilla) notice(row rows.Row, nodes map[any]string) string {
+	email, _ := row[colEmail].(string)
+	switch id, found := strings.CutSuffix(email, "@"+m.domain); {
+	case row[colReplacedAt] != nil:
+		return "users that were replaced, whose storage is deleted after tokenserver.replaced_user_grace"
+	case !found:
+		return "users whose domain is not tokenserver.fxa_email_domain, who get a new user ID and upload again"
+	case !tokenserver.IsAccountID(id):
+		return "users whose email is not the ID of an account at tokenserver.fxa_email_domain"
+	case nodes[row[colNode]] == "":
+		return "users whose node does not exist, who get a new user ID and upload again"
+	}
+	return ""
+}
+
+// Advice implements service.Source: where browsers send their requests.
+func (m *mozilla) Advice(ctx context.Context) (all []string, err error) {
+	err = m.db.Snapshot(ctx, func(s *sourcedb.Snapshot) error {
+		return s.Each(`SELECT `+m.db.Bytes("n.node")+`, count(u.uid) FROM nodes n JOIN users u ON u.nodeid = n.id AND u.replaced_at IS NULL
+			GROUP BY n.id, n.node ORDER BY n.id`, func(row []any) error {
+			b, _ := row[0].([]byte)
+			node, users := string(b), service.Count(row[1].(int64), "account")
+			switch m.public {
+			case node:
+				all = append(all, fmt.Sprintf("Browsers of %s use %s, which is server.public_url.", users, node))
+			case "":
+				all = append(all, fmt.Sprintf("Browsers of %s use %s. It must lead to this server: set server.public_url = %q", users, node, node))
+			default:
+				all = append(all, fmt.Sprintf("Browsers of %s use %s, which is not server.public_url, %s.", users, node, m.public))
+			}
+			return nil
+		})
+	})
+	return all, err
+}

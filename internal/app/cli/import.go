@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/app"
+	"holdfast/internal/app/service"
+)
+
+// importFlags are the flags of an import.
+type importFlags struct {
+	urls                    map[string]*string // of the sources, by flag
+	dryRun, verify, stopped bool
+}
+
+func (c *command) importService() *cobra.Command {
+	in := importFlags{urls: map[string]*string{}}
+	cmd := &cobra.Command{
+		Use:   "import SERVICE --from URL",
+		Short: "Import the data of Mozilla's server into the configured databases",
+		Long: "Import the data of Mozilla's server, syncstorage-rs, from MySQL, MariaDB or PostgreSQL into the configured\n" +
+			"databases, which must be empty: SQLite, PostgreSQL or Citus. The other server goes on at first, and its\n" +
+			"databases are only read. When everything is copied and compared, import asks for it to be stopped, and\n" +
+			"copies what has changed. Rows that cannot be imported are counted and named. Times, IDs, expiry and nodes\n" +
+			"keep their values, so that browsers go on where they were. Run the same command again after an interruption.",
+		Example: "  holdfast import syncstorage --from mysql://sync@db/syncstorage --accounts-from mysql://sync@db/tokenserver --dry-run\n" +
+			"  holdfast import syncstorage --from mysql://sync@db/syncstorage --accounts-from mysql://sync@db/tokenserver",
+		Args: service.Args("SERVICE"),
+		RunE: func(cmd *cobra.Command, args []string) error { return c.runImport(cmd.Context(), args[0], &in) },
+	}
+	f := cmd.Flags()
+	for _, s := range c.services {
+		if s.Import != nil {
+			in.urls[s.Import.Flag] = f.String(s.Import.Flag, "", s.Import.Doc)
+		}
+	}
+	f.BoolVar(&in.dryRun, "dry-run", false, "check the databases and print what would be imported and what would be left out")
+	f.BoolVar(&in.verify, "verify", false, "only compare the databases, owner by owner")
+	f.BoolVar(&in.stopped, "stopped", false, "the other server is stopped: do not ask")
+	cmd.MarkFlagsMutuallyExclusive("dry-run", "verify", "stopped")
+	return cmd
+}
+
+func (c *command) runImport(ctx context.Context, name string, in *importFlags) (err error) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(copyMemory))
+	var names []string
+	for _, s := range c.services {
+		if s.Import != nil && s.Import.Of == s.Name {
+			names = append(names, s.Name)
+		}
+	}
+	if !slices.Contains(names, name) {
+		return service.Usagef("unknown service: expected %s", strings.Join(names, ", "))
+	}
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	urls := map[string]string{}
+	for flag, value := range in.urls {
+		urls[flag] = *value
+	}
+	parts, closing, err := app.OpenParts(ctx, name, urls, app.Options{
+		Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Clock: c.env.Clock, NoSecrets: true,
+		Create: !in.verify, Lock: !in.verify, Leave: in.verify,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closing()) }()
+	m := &app.Import{Parts: parts}
+	var end func()
+	m.Report, m.Progress, end = c.bars()
+	defer end()
+	asking, progress := false, m.Progress
+	m.Progress = func(what string, done, total int64) {
+		if !asking { // nothing is printed into the question
+			progress(what, done, total)
+		}
+	}
+	switch {
+	case in.dryRun:
+		return c.dryRunImport(ctx, m)
+	case in.verify:
+		differences := int64(0)
+		n, err := m.Verify(ctx, c.differences(&differences))
+		end()
+		return c.verified(n, differences, err)
+	}
+	for _, p := range parts {
+		if _, err := p.Database.Migrate(ctx); err != nil {
+			return err
+		}
+	}
+	m.Stopped = func(ctx context.Context, asked int, pass func(context.Context) error) error {
+		end()
+		asking = true
+		defer func() { asking = false }()
+		return c.stopped(ctx, in.stopped, asked, pass)
+	}
+	if err := m.Run(ctx); err != nil {
+		return err
+	}
+	end()
+	if err := c.problems(ctx, m, 20); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.env.Stdout, "%s is imported. Start this server, and do not start the other one again.\n", name)
+	for _, p := range parts {
+		lines, err := p.Source.Advice(ctx)
+		if err != nil {
+			return err
+		}
+		for _, line := range lines {
+			fmt.Fprintln(c.env.Stdout, line)
+		}
+	}
+	return nil
+}
+
+// passEvery is how often changes are copied while a question waits for its answer.
+const passEvery = 10 * time.Second
+
+var errNotStopped = errors.New("the import is not complete: everything is copied except for what changes from now on. " +
+	"Stop the other server, then run the same command with --stopped")
+
+// stopped asks whether the other server is stopped, and calls pass while the question waits.
+func (c *command) stopped(ctx context.Context, confirmed bool, asked int, pass func(context.Context) error) error {
+	sh := c.shell()
+	switch {
+	case confirmed && asked == 0:
+		return nil
+	case confirmed:
+		return errors.New("the import is not complete: the other server still writes. Stop it, then run the same command again")
+	case !sh.CanAsk():
+		return errNotStopped
+	}
+	answer := make(chan bool, 1)
+	go func() { answer <- sh.Confirm("Everything is copied. Stop the other server now. Is it stopped?") }()
+	tick := time.NewTicker(passEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case yes := <-answer:
+			if !yes {
+				return errNotStopped
+			}
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+			if err := pass(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (c *command) dryRunImport(ctx context.Context, m *app.Import) error {
+	tables, err := m.DryRun(ctx)
+	if err != nil {
+		return err
+	}
+	w := c.shell().Table()
+	fmt.Fprintln(w, "TABLE\tROWS")
+	for _, t := range tables {
+		fmt.Fprintf(w, "%s\t%d\n", t.Name, t.Rows)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := c.problems(ctx, m, math.MaxInt); err != nil {
+		return err
+	}
+	for _, p := range m.Parts {
+		fmt.Fprintf(c.env.Stdout, "%s would be imported from %s to %s\n", p.Service.Name, p.Source.Where(), p.Database.Where)
+	}
+	return nil
+}
+
+// problemKind is a number of rows with the same problem.
+type problemKind struct {
+	service.Problem
+	n    int64
+	rows []string
+}
+
+// problems prints rows that are left out or deserve attention, at most most of each kind.
+func (c *command) problems(ctx context.Context, m *app.Import, most int) error {
+	var kinds []*problemKind
+	for _, p := range m.Parts {
+		if err := p.Source.Problems(ctx, func(found service.Problem) {
+			i := slices.IndexFunc(kinds, func(k *problemKind) bool { return k.What == found.What && k.Left == found.Left })
+			if i < 0 {
+				i, kinds = len(kinds), append(kinds, &problemKind{Problem: found})
+			}
+			k := kinds[i]
+			if k.n++; len(k.rows) < most {
+				k.rows = append(k.rows, found.Row)
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	for _, k := range kinds {
+		verb := "imported"
+		if k.Left {
+			verb = "left out"
+		}
+		fmt.Fprintf(c.env.Stdout, "%s, %s: %s\n", verb, service.Count(k.n, "row"), k.What)
+		for _, row := range k.rows {
+			fmt.Fprintln(c.env.Stdout, "  "+row)
+		}
+		if left := k.n - int64(len(k.rows)); left > 0 {
+			fmt.Fprintf(c.env.Stdout, "  and %d more, which --dry-run to an empty database lists\n", left)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,511 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/db/engine"
+	"holdfast/internal/db/rows"
+)
+
+// Import fills the tables of services from databases of another server, which keeps running
+// until the last pass. The other server logs no changes, so passes copy the owners whose stamps
+// (service.Stamper) have changed.
+type Import struct {
+	Parts []*ImportPart
+
+	// Stopped returns nil when the operator says that the other server is stopped. It may
+	// call pass meanwhile, which copies what has changed. asked is how often it was called
+	// before: more than 0 if the other server has written since.
+	Stopped func(ctx context.Context, asked int, pass func(context.Context) error) error
+
+	Progress func(what string, done, total int64) // may be nil
+	Report   func(line string)                    // may be nil
+	Fault    func(point string) error             // for tests only: called before each step
+}
+
+// ImportPart is a service with its source.
+type ImportPart struct {
+	*One
+	Source service.Source
+
+	copy Copy
+	seen stamps // of the owners in the source that are copied
+}
+
+// importID is the ID of every import. An import can be continued from any address of the source,
+// because all owners are compared.
+const importID = "import"
+
+// stamps are digests of owners, by ownerID.
+type stamps map[string]rows.Digest
+
+// readSource is a source for a Copy, which only reads it. It has no log and is never read-only.
+type readSource struct {
+	service.Source
+	rows.Database
+}
+
+func (s readSource) View(ctx context.Context, fn func(rows.View) error) error {
+	return s.Source.View(ctx, fn)
+}
+
+func (readSource) KeepLog(context.Context, string) error { return nil }
+
+func (m *Import) reportf(format string, args ...any) {
+	if m.Report != nil {
+		m.Report(fmt.Sprintf(format, args...))
+	}
+}
+
+func (m *Import) fault(point string) error {
+	if m.Fault == nil {
+		return nil
+	}
+	return m.Fault(point)
+}
+
+// open prepares the parts and counts the rows of the sources.
+func (m *Import) open(ctx context.Context) error {
+	var total int64
+	for _, p := range m.Parts {
+		p.copy = Copy{
+			Service: p.Service.Name, Groups: p.Service.Tables, Source: &engine.Database{Where: p.Source.Where()}, Target: p.Database,
+			Fault: m.Fault, Progress: m.Progress,
+			source: readSource{Source: p.Source}, target: p.Database.Rows(),
+		}
+		if p.copy.target == nil {
+			return fmt.Errorf("%s: Spanner cannot be the target of an import: its tables are those of Mozilla's server", p.Service.Name)
+		}
+		if err := p.Source.View(ctx, func(v rows.View) error {
+			for _, g := range p.copy.Groups {
+				for _, t := range g.Tables {
+					n, err := v.Count(t, 0)
+					if err != nil {
+						return err
+					}
+					total += n
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	for _, p := range m.Parts {
+		p.copy.total = total
+	}
+	return nil
+}
+
+// Run imports everything, or continues an import that was interrupted.
+func (m *Import) Run(ctx context.Context) error {
+	if err := m.open(ctx); err != nil {
+		return err
+	}
+	if err := m.begin(ctx); err != nil {
+		return err
+	}
+	var moved int64
+	for _, p := range m.Parts {
+		p.copy.moved = moved
+		if err := p.copy.copyOwners(ctx); err != nil {
+			return err
+		}
+		moved = p.copy.moved
+	}
+	for _, p := range m.Parts {
+		if err := p.settle(ctx); err != nil {
+			return err
+		}
+	}
+	if err := m.catchUp(ctx); err != nil {
+		return err
+	}
+	for asked := 0; ; asked++ {
+		if err := m.fault("stopped"); err != nil {
+			return err
+		}
+		if err := m.Stopped(ctx, asked, func(ctx context.Context) error { _, err := m.pass(ctx); return err }); err != nil {
+			return err
+		}
+		start := time.Now()
+		if _, err := m.pass(ctx); err != nil {
+			return err
+		}
+		different, err := m.finish(ctx)
+		if err != nil {
+			return err
+		}
+		// Nothing must have changed since the pass.
+		n, err := m.pass(ctx)
+		switch {
+		case err != nil:
+			return err
+		case n > 0:
+			m.reportf("the other server has written since: data of %s has changed", service.Count(int64(n), "owner"))
+		case len(different) > 0:
+			return fmt.Errorf("the import differs from the source: %s", strings.Join(different[:min(len(different), 10)], "; "))
+		default:
+			m.reportf("everything is imported and equal; the last pass took %s", time.Since(start).Round(time.Millisecond))
+			return m.done(ctx)
+		}
+	}
+}
+
+// begin continues the import that the targets have begun, or begins a new one.
+func (m *Import) begin(ctx context.Context) error {
+	ended := 0
+	for _, p := range m.Parts {
+		if err := p.copy.target.View(ctx, func(v rows.View) (err error) {
+			p.copy.state, err = readCopyState(v, p.Service.Name)
+			return err
+		}); err != nil {
+			return err
+		}
+		if s := p.copy.state; s.ID == importID && s.Done {
+			ended++
+		}
+	}
+	if ended == len(m.Parts) {
+		return fmt.Errorf("%s already has a complete import: choose an empty database, or compare it with --verify", m.Parts[0].Database.Where)
+	}
+	for _, p := range m.Parts {
+		if p.copy.state.ID == importID {
+			continue
+		}
+		if err := p.copy.empty(ctx); err != nil {
+			return err
+		}
+	}
+	for _, p := range m.Parts {
+		if p.copy.state.ID == importID {
+			p.copy.state.Done = false // another part is not: no server has started since
+			m.reportf("%s: continuing the import that was interrupted", p.Service.Name)
+			continue
+		}
+		p.copy.state = copyState{ID: importID, Target: true}
+		if err := p.clear(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clear deletes what a server or a part of a copy has left in the target.
+func (p *ImportPart) clear(ctx context.Context) error {
+	return p.copy.target.Update(ctx, func(u rows.Update) error {
+		for _, g := range slices.Backward(p.copy.Groups) {
+			if err := deleteSpan(u, &g, g.Tables, rows.All); err != nil {
+				return err
+			}
+		}
+		return p.copy.setState(u, p.copy.state)
+	})
+}
+
+// settle compares all owners and copies those that differ.
+func (p *ImportPart) settle(ctx context.Context) (err error) {
+	if p.seen, err = p.stamps(ctx); err != nil { // before the comparison: later changes are seen
+		return err
+	}
+	p.copy.dirty = map[string]bool{}
+	if _, err := p.copy.compare(ctx, nil, func(d Difference) { p.copy.dirty[ownerID(d.group, d.Owner)] = true }); err != nil {
+		return err
+	}
+	return p.replace(ctx, p.copy.dirty)
+}
+
+// catchUp copies what has changed until a pass is short.
+func (m *Import) catchUp(ctx context.Context) error {
+	for {
+		start := time.Now()
+		n, err := m.pass(ctx)
+		if err != nil || n == 0 || time.Since(start) < shortPass {
+			return err
+		}
+	}
+}
+
+// pass copies the owners that have changed, and returns how many.
+func (m *Import) pass(ctx context.Context) (n int, err error) {
+	for _, p := range m.Parts {
+		if err := m.fault("pass"); err != nil {
+			return 0, err
+		}
+		now, err := p.stamps(ctx)
+		if err != nil {
+			return 0, err
+		}
+		changed := map[string]bool{}
+		for id, d := range now {
+			if before, ok := p.seen[id]; !ok || before != d {
+				changed[id] = true
+			}
+		}
+		for id := range p.seen {
+			if _, ok := now[id]; !ok {
+				changed[id] = true
+			}
+		}
+		for id := range changed {
+			p.copy.dirty[id] = true
+		}
+		if err := p.replace(ctx, changed); err != nil {
+			return 0, err
+		}
+		p.seen = now
+		n += len(changed)
+	}
+	return n, nil
+}
+
+// stamps returns the stamps of all owners in the source.
+func (p *ImportPart) stamps(ctx context.Context) (all stamps, err error) {
+	err = p.Source.View(ctx, func(v rows.View) error {
+		all = stamps{}
+		for i := range p.copy.Groups {
+			g := &p.copy.Groups[i]
+			if s, ok := v.(service.Stamper); ok {
+				known, ok, err := s.Stamps(g)
+				if err != nil {
+					return err
+				}
+				if ok {
+					for owner, d := range known {
+						all[fmt.Sprint(i, owner)] = d
+					}
+					continue
+				}
+			}
+			for _, t := range g.Tables {
+				if err := v.Each(t, g.Owner, rows.All, func(r rows.Row) error {
+					id := ownerID(i, r[:g.Owner])
+					d := all[id]
+					d.Add(r)
+					all[id] = d
+					return nil
+				}); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// replace replaces all rows of owners.
+func (p *ImportPart) replace(ctx context.Context, owners map[string]bool) error {
+	for i := range p.copy.Groups {
+		spans, err := p.copy.spans(i, owners)
+		if err != nil {
+			return err
+		}
+		if len(spans) == 0 {
+			continue
+		}
+		g := &p.copy.Groups[i]
+		if err := p.Source.View(ctx, func(v rows.View) error {
+			for _, span := range spans {
+				if err := p.copy.fault("replace"); err != nil {
+					return err
+				}
+				w := p.copy.newWriter(ctx)
+				w.before = func(u rows.Update) error { return deleteSpan(u, g, g.Tables, span) }
+				for _, t := range g.Tables {
+					if err := v.Each(t, g.Owner, span, func(r rows.Row) error { return w.add(t, r) }); err != nil {
+						return err
+					}
+				}
+				if err := w.flush(); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish verifies the owners that differed or have changed since they were compared, and sets
+// the next numbers. It returns the differences.
+func (m *Import) finish(ctx context.Context) (different []string, err error) {
+	for _, p := range m.Parts {
+		if err := p.setLast(ctx, m.greatestOwner(p)); err != nil {
+			return nil, err
+		}
+		if err := m.fault("verify"); err != nil {
+			return nil, err
+		}
+		if _, err := p.copy.compare(ctx, p.copy.dirty, func(d Difference) { different = append(different, d.String()) }); err != nil {
+			return nil, err
+		}
+	}
+	return different, nil
+}
+
+// largestOwner is the largest ID of a user that the protocol of Mozilla's server allows. Larger
+// ones were written by hand.
+const largestOwner = 9_999_999_999
+
+// greatestOwner returns the greatest number of an owner in the other parts, if the numbers of a
+// table of this part are their owners.
+func (m *Import) greatestOwner(p *ImportPart) (n int64) {
+	for _, other := range m.Parts {
+		if p.Service.Import.Owners == "" || other.Service.Name != p.Service.Import.Of {
+			continue
+		}
+		for i, g := range other.copy.Groups {
+			spans, err := other.copy.spans(i, keys(other.seen))
+			if err != nil || g.Owner != 1 {
+				continue
+			}
+			for _, s := range spans {
+				if owner, ok := s.Only[0].(int64); ok && owner <= largestOwner {
+					n = max(n, owner)
+				}
+			}
+		}
+	}
+	return n
+}
+
+func keys(s stamps) map[string]bool {
+	all := make(map[string]bool, len(s))
+	for id := range s {
+		all[id] = true
+	}
+	return all
+}
+
+// setLast sets the last numbers that were assigned.
+func (p *ImportPart) setLast(ctx context.Context, greatest int64) error {
+	last := map[*rows.Table]int64{}
+	if err := p.Source.View(ctx, func(v rows.View) error {
+		for _, g := range p.copy.Groups {
+			for _, t := range g.Tables {
+				if !t.Numbers {
+					continue
+				}
+				n, err := v.Last(t)
+				if err != nil {
+					return err
+				}
+				if t.Name == p.Service.Import.Owners {
+					n = max(n, greatest)
+				}
+				last[t] = n
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return p.copy.target.Update(ctx, func(u rows.Update) error {
+		for t, n := range last {
+			if err := u.SetLast(t, n); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// done records that the import is complete.
+func (m *Import) done(ctx context.Context) error {
+	for _, p := range m.Parts {
+		if err := m.fault("done"); err != nil {
+			return err
+		}
+		state := p.copy.state
+		state.Done = true
+		if err := p.copy.target.Update(ctx, func(u rows.Update) error { return p.copy.setState(u, state) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Verify compares all owners, and returns the number of rows in the sources.
+func (m *Import) Verify(ctx context.Context, report func(Difference)) (total int64, err error) {
+	if err := m.open(ctx); err != nil {
+		return 0, err
+	}
+	for _, p := range m.Parts {
+		n, err := p.copy.compare(ctx, nil, report)
+		if err != nil {
+			return total, err
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// DryRun checks the databases, changes nothing, and returns what would be imported.
+func (m *Import) DryRun(ctx context.Context) (sizes []TableSize, err error) {
+	if err := m.open(ctx); err != nil {
+		return nil, err
+	}
+	for _, p := range m.Parts {
+		pending, err := p.Database.Pending(ctx)
+		if err == nil && len(pending) == 0 {
+			err = p.copy.empty(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range p.copy.Groups {
+			for _, t := range g.Tables {
+				var n int64
+				if err := p.Source.View(ctx, func(v rows.View) (err error) { n, err = v.Count(t, 0); return err }); err != nil {
+					return nil, err
+				}
+				if n > 0 {
+					sizes = append(sizes, TableSize{t.Name, n})
+				}
+			}
+		}
+	}
+	return sizes, nil
+}
+
+// OpenParts opens the services of a configuration that an import of a service fills, with
+// new databases, and their sources. urls are the values of the flags of Service.Import.
+func OpenParts(ctx context.Context, of string, urls map[string]string, o Options) (parts []*ImportPart, closing func() error, err error) {
+	cfg := *o.Config
+	cfg.Services = slices.DeleteFunc(slices.Clone(cfg.Services), func(s service.Service) bool { return s.Import == nil || s.Import.Of != of })
+	o.Config = &cfg
+	a, err := Open(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	fail := func(err error) ([]*ImportPart, func() error, error) { return nil, nil, errors.Join(err, a.Close()) }
+	for _, s := range cfg.Services {
+		url, enabled := urls[s.Import.Flag], s.Config.IsEnabled()
+		switch {
+		case enabled && url == "":
+			return fail(service.Usagef("--%s is required, because %s is enabled", s.Import.Flag, s.Name))
+		case !enabled && url != "":
+			return fail(service.Usagef("--%s: %s is disabled", s.Import.Flag, s.Name))
+		case !enabled:
+			continue
+		}
+		source, err := s.Import.Open(url, a.server())
+		if err != nil {
+			return fail(service.Usagef("--%s: %v", s.Import.Flag, err))
+		}
+		parts = append(parts, &ImportPart{One: &One{Service: s, Database: a.databases()[len(parts)], app: a}, Source: source})
+	}
+	if len(parts) == 0 {
+		return fail(fmt.Errorf("%s is disabled", of))
+	}
+	return parts, a.Close, nil
+}

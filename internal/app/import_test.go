@@ -1,0 +1,553 @@
+package app_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast/internal/app"
+	"holdfast/internal/app/service"
+	"holdfast/internal/db/rows"
+	"holdfast/internal/testdb"
+)
+
+// oldServer is a database of Mozilla's server, with the statements of the tests in its dialect.
+type oldServer struct {
+	url   string
+	mysql bool
+}
+
+func newOldServer(t testing.TB, mysql bool) oldServer {
+	t.Helper()
+	s := oldServer{mysql: mysql}
+	if mysql {
+		s.url = testdb.MariaDBDatabase(t)
+		s.run(t, testdb.MozillaMySQL)
+	} else {
+		s.url = testdb.PostgresDatabase(t)
+		s.run(t, testdb.MozillaPostgres)
+	}
+	return s
+}
+
+func (s oldServer) run(t testing.TB, script string) {
+	t.Helper()
+	if s.mysql {
+		testdb.MariaDBScript(t, s.url, script)
+		return
+	}
+	testdb.Script(t, s.url, script)
+}
+
+// moment returns a time in milliseconds as a value of a column.
+func (s oldServer) moment(millis int64) string {
+	if s.mysql {
+		return fmt.Sprint(millis)
+	}
+	return fmt.Sprintf("to_timestamp(%d) + interval '%d ms'", millis/1000, millis%1000)
+}
+
+const forever = 2_100_000_000_000 // in milliseconds
+
+// touch sets the time of a collection.
+func (s oldServer) touch(user, coll, stamp int64) string {
+	if s.mysql {
+		return fmt.Sprintf("INSERT INTO user_collections (userid, collection, last_modified) VALUES (%d, %d, %d) ON DUPLICATE KEY UPDATE last_modified = %[3]d;\n", user, coll, stamp)
+	}
+	return fmt.Sprintf("INSERT INTO user_collections (user_id, collection_id, modified) VALUES (%d, %d, %s) ON CONFLICT (user_id, collection_id) DO UPDATE SET modified = EXCLUDED.modified;\n", user, coll, s.moment(stamp))
+}
+
+// bso writes a record whose id and payload are SQL expressions.
+func (s oldServer) bso(user, coll int64, id, sortindex, payload string, modified, expiry int64) string {
+	if s.mysql {
+		return fmt.Sprintf("REPLACE INTO bso (userid, collection, id, sortindex, payload, modified, ttl) VALUES (%d, %d, %s, %s, %s, %d, %d);\n", user, coll, id, sortindex, payload, modified, expiry)
+	}
+	return fmt.Sprintf(`INSERT INTO bsos VALUES (%d, %d, %s, %s, %s, %s, %s) ON CONFLICT (user_id, collection_id, bso_id)
+		DO UPDATE SET sortindex = EXCLUDED.sortindex, payload = EXCLUDED.payload, modified = EXCLUDED.modified, expiry = EXCLUDED.expiry;`+"\n",
+		user, coll, id, sortindex, payload, s.moment(modified), s.moment(expiry))
+}
+
+// put is a write of a record as Mozilla's server does it.
+func (s oldServer) put(user, coll int64, id, payload string, stamp int64) string {
+	return s.touch(user, coll, stamp) + s.bso(user, coll, "'"+id+"'", "NULL", "'"+payload+"'", stamp, stamp+forever)
+}
+
+// records returns the name of the table of records.
+func (s oldServer) records() string {
+	if s.mysql {
+		return "bso"
+	}
+	return "bsos"
+}
+
+func (s oldServer) user() string {
+	if s.mysql {
+		return "userid"
+	}
+	return "user_id"
+}
+
+const stamp0 = 1_700_000_000_000
+
+// account is the name of an account in users.
+func account(n int) string { return fmt.Sprintf("%032x@api.accounts.firefox.com", n) }
+
+// fill writes what real servers have, and what they should not have.
+func (s oldServer) fill(t testing.TB) {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString(`INSERT INTO nodes VALUES (3, 1, 'https://sync.example.org', 99, 1, 100, 0, 0), (4, 1, 'https://old.example.org/sync', 0, 1, 100, 1, 1);
+		INSERT INTO users (uid, service, email, generation, client_state, created_at, replaced_at, nodeid, keys_changed_at) VALUES
+		(11, 1, '` + account(1) + `', 1234567, 'aaaa', 1699999999001, NULL, 3, 1234560),
+		(12, 1, '` + account(2) + `', 5, 'bbbb', 1600000000000, 1600000000001, 3, NULL),
+		(15, 1, '` + account(2) + `', 9223372036854775807, 'cccc', 1600000000001, 1700000000000, 4, 0),
+		(16, 1, 'somebody@example.org', 0, '', 1, NULL, 3, NULL),
+		(17, 1, '` + account(3) + `', 1, 'dddd', 1, NULL, 99, NULL),
+		(18, 1, '` + account(4) + `', -1, 'eeee', 1, NULL, 3, NULL);
+	`)
+	name := "id"
+	if !s.mysql {
+		name = "collection_id"
+	}
+	b.WriteString(`INSERT INTO collections (` + name + `, name) VALUES (101, 'My.custom-1'), (102, 'not valid!'), (117, 'later');`)
+	// The tombstone is the last time of user 11.
+	b.WriteString(s.touch(11, 0, stamp0+70) + s.touch(11, 7, stamp0+20) + s.touch(11, 101, stamp0+36) + s.touch(11, 102, stamp0) + s.touch(11, 8, stamp0+10) + s.touch(12, 7, stamp0) + s.touch(-5, 7, stamp0) + s.touch(40, 99, stamp0))
+	b.WriteString(s.bso(11, 7, "'menu'", "150", "'{\"a\":1}'", stamp0+10, stamp0+10+forever))
+	b.WriteString(s.bso(11, 7, "'{guid} ~'", "-999999999", "''", stamp0+20, stamp0+20+999_999_999_000))
+	b.WriteString(s.bso(11, 101, "'x'", "NULL", "'çé'", stamp0+36, stamp0-5000)) // has expired
+	b.WriteString(s.bso(11, 7, "'bad id\t'", "1", "'1'", stamp0, stamp0+forever))
+	b.WriteString(s.bso(11, 7, "''", "1", "'1'", stamp0, stamp0+forever))
+	b.WriteString(s.bso(11, 7, "'a'", "1", "'1'", 300_000_000_000_000, stamp0+forever))
+	b.WriteString(s.bso(11, 7, "'big'", "NULL", "repeat('x', 3000000)", stamp0, stamp0+forever))
+	b.WriteString(s.bso(11, 102, "'of an invalid name'", "NULL", "'1'", stamp0, stamp0+forever))
+	b.WriteString(s.bso(12, 7, "'of a replaced user'", "NULL", "'1'", stamp0, stamp0+forever))
+	if s.mysql {
+		// There is no foreign key, and a character of latin1 is longer in UTF-8. The predecessor had
+		// expiry in seconds.
+		b.WriteString(strings.Replace(s.bso(11, 9, "'orphan'", "NULL", "'1'", stamp0, stamp0+forever), "REPLACE", "INSERT", 1))
+		b.WriteString(s.bso(11, 7, "'default'", "NULL", "'é'", stamp0, 3_153_600_000_000))
+		b.WriteString(s.bso(11, 7, "'seconds'", "NULL", "'1'", stamp0, 1_900_000_000))
+		b.WriteString(s.bso(11, 7, "'never'", "NULL", "'1'", stamp0, 2_100_000_000))
+		b.WriteString(s.touch(11, 10, 9_000_000_000_000_000))
+		b.WriteString(`INSERT INTO batch_uploads VALUES (1700000000123, 11, 7); INSERT INTO batch_upload_items (batch, userid, id, payload) VALUES (1700000000123, 11, 'a', '1'), (1700000000123, 11, 'b', '1');`)
+	} else {
+		b.WriteString(`INSERT INTO user_collections (user_id, collection_id, modified) VALUES (11, 12, '0001-01-01'), (11, 10, 'infinity');
+			INSERT INTO batches VALUES (11, 12, 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', now());
+			INSERT INTO batch_bsos (user_id, collection_id, batch_id, batch_bso_id) VALUES (11, 12, 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 'a');`)
+		b.WriteString(s.bso(11, 7, "'"+strings.Repeat("l", 65)+"'", "NULL", "'1'", stamp0, stamp0+forever))
+		b.WriteString(`INSERT INTO bsos VALUES (11, 7, 'infinite', NULL, '1', to_timestamp(1700000000), 'infinity');`)
+	}
+	s.run(t, b.String())
+}
+
+// wantProblems are the rows that are named, in the order of their text.
+func (s oldServer) wantProblems() []string {
+	all := []string{
+		"import: records above max_record_payload_bytes, which browsers can read but not write: user 11, bookmarks, \"big\", 3000000 bytes",
+		"import: users that were replaced, whose storage is deleted after tokenserver.replaced_user_grace: user 12",
+		"import: users that were replaced, whose storage is deleted after tokenserver.replaced_user_grace: user 15",
+		"import: users whose domain is not tokenserver.fxa_email_domain, who get a new user ID and upload again: user 16",
+		"import: users whose node does not exist, who get a new user ID and upload again: user 17",
+		"leave: collections of a user whose ID is not positive: user -5, bookmarks",
+		"leave: collections of users that have no valid name in the table collections: user 11, collection 102",
+		"leave: collections of users that have no valid name in the table collections: user 40, collection 99",
+		"leave: collections whose name is not valid, with their records: collection 102, \"not valid!\"",
+		"leave: collections whose time of modification is not valid: user 11, passwords",
+		"leave: records whose ID is not 1 to 64 characters of printable ASCII: user 11, bookmarks, \"\"",
+		"leave: records whose ID is not 1 to 64 characters of printable ASCII: user 11, bookmarks, \"bad id\\t\"",
+		"leave: records whose collection has no valid row in user_collections: user 11, collection 102, \"of an invalid name\"",
+		"leave: records whose time of modification is not valid: user 11, bookmarks, \"a\"",
+		"leave: users with a negative generation: user 18",
+	}
+	if s.mysql {
+		return append(all, "leave: open batches, which browsers begin again: user 11, bookmarks, batch 1700000000123, 2 records",
+			"leave: records whose collection has no valid row in user_collections: user 11, tabs, \"orphan\"")
+	}
+	return append(all, "leave: open batches, which browsers begin again: user 11, addresses, batch a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11, 1 record",
+		"leave: records whose ID is not 1 to 64 characters of printable ASCII: user 11, bookmarks, \""+strings.Repeat("l", 65)+"\"")
+}
+
+// wantRows are the rows that are imported.
+func (s oldServer) wantRows() []string {
+	bookmarks, records := "4 3000008", []string{
+		"bsos 11 7 big <nil> 1700000000000 <nil> xxxxxxxxxxxxxxxxxxxx",
+		"bsos 11 7 infinite <nil> 1700000000000 <nil> 1",
+		"bsos 11 7 menu 150 1700000000010 <nil> {\"a\":1}",
+	}
+	if s.mysql {
+		bookmarks, records = "6 3000011", []string{
+			"bsos 11 7 big <nil> 1700000000000 <nil> xxxxxxxxxxxxxxxxxxxx",
+			"bsos 11 7 default <nil> 1700000000000 <nil> é",
+			"bsos 11 7 menu 150 1700000000010 <nil> {\"a\":1}",
+			"bsos 11 7 never <nil> 1700000000000 <nil> 1",
+			"bsos 11 7 seconds <nil> 1700000000000 1900000000000 1",
+		}
+	}
+	return slices.Concat([]string{
+		"collections 1 clients", "collections 2 crypto", "collections 3 forms", "collections 4 history", "collections 5 keys", "collections 6 meta",
+		"collections 7 bookmarks", "collections 8 prefs", "collections 9 tabs", "collections 10 passwords", "collections 11 addons",
+		"collections 12 addresses", "collections 13 creditcards", "collections 101 My.custom-1", "collections 117 later",
+		"user_collections 11 0 1700000000070 0 0 <nil>",
+		"user_collections 11 7 1700000000020 " + bookmarks + " <nil>",
+		"user_collections 11 8 1700000000010 0 0 <nil>",
+		"user_collections 11 101 1700000000030 1 4 <nil>",
+		"user_collections 12 0 1700000000000 0 0 <nil>",
+		"user_collections 12 7 1700000000000 1 1 <nil>",
+		"user_collections 40 0 1700000000000 0 0 <nil>",
+	}, records, []string{
+		"bsos 11 7 {guid} ~ -999999999 1700000000020 2699999999020 ",
+		"bsos 11 101 x <nil> 1700000000030 1699999995000 çé",
+		"bsos 12 7 of a replaced user <nil> 1700000000000 <nil> 1",
+		"services 1 sync-1.5 {node}/1.5/{uid}",
+		"nodes 3 1 https://sync.example.org 99 1 100 0 0",
+		"nodes 4 1 https://old.example.org/sync 0 1 100 1 1",
+		"users 11 1 " + account(1) + " 1234567 aaaa 1699999999001 <nil> 3 1234560",
+		"users 12 1 " + account(2) + " 5 bbbb 1600000000000 1600000000001 3 <nil>",
+		"users 15 1 " + account(2) + " 9223372036854775807 cccc 1600000000001 1700000000000 4 0",
+		"users 16 1 somebody@example.org 0  1 <nil> 3 <nil>",
+		"users 17 1 " + account(3) + " 1 dddd 1 <nil> 99 <nil>",
+	})
+}
+
+// newImport returns an import into new tables of both services. The other server counts as
+// stopped.
+func newImport(t testing.TB, from oldServer, storage, accounts string) *app.Import {
+	t.Helper()
+	cfg, _, err := app.Load(app.Services(), "", []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + storage, "HOLDFAST_TOKENSERVER__DATABASE_URL=" + accounts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, closing, err := app.OpenParts(t.Context(), "syncstorage", map[string]string{"from": from.url, "accounts-from": from.url},
+		app.Options{Config: cfg, Data: t.TempDir(), LogTo: io.Discard, NoSecrets: true, Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := closing(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, p := range parts {
+		if _, err := p.Database.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &app.Import{Parts: parts, Report: func(line string) { t.Log(line) }, Stopped: func(context.Context, int, func(context.Context) error) error { return nil }}
+}
+
+// dump returns all rows of the targets, a line each. Payloads are cut off.
+func dump(t testing.TB, m *app.Import) (lines []string) {
+	t.Helper()
+	for _, p := range m.Parts {
+		if err := p.Database.Rows().View(t.Context(), func(v rows.View) error {
+			for _, g := range p.Service.Tables {
+				for _, table := range g.Tables {
+					if err := v.Each(table, g.Owner, rows.All, func(r rows.Row) error {
+						for i, value := range r {
+							if b, ok := value.([]byte); ok {
+								r[i] = string(b[:min(len(b), 20)])
+							}
+						}
+						text := table.Name
+						for _, value := range r {
+							text += fmt.Sprintf(" %v", value)
+						}
+						lines = append(lines, text)
+						return nil
+					}); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return lines
+}
+
+func problems(t testing.TB, m *app.Import) (all []string) {
+	t.Helper()
+	for _, p := range m.Parts {
+		if err := p.Source.Problems(t.Context(), func(found service.Problem) {
+			verb := "import: "
+			if found.Left {
+				verb = "leave: "
+			}
+			all = append(all, verb+found.What+": "+found.Row)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func wantImported(t testing.TB, m *app.Import) {
+	t.Helper()
+	n, err := m.Verify(t.Context(), func(d app.Difference) { t.Error(d) })
+	if err != nil || n == 0 {
+		t.Errorf("compared %d rows: %v", n, err)
+	}
+}
+
+// TestImport imports what real servers have and what they should not have. Every row that is not
+// imported is named, and all others keep their values.
+func TestImport(t *testing.T) {
+	t.Parallel()
+	for _, pair := range []struct {
+		name  string
+		mysql bool
+		to    func(testing.TB) string
+	}{
+		{"mariadb to sqlite", true, sqliteURL},
+		{"mariadb to postgres", true, testdb.PostgresDatabase},
+		{"mariadb to citus", true, testdb.CitusDatabase},
+		{"postgres to sqlite", false, sqliteURL},
+		{"postgres to postgres", false, testdb.PostgresDatabase},
+	} {
+		t.Run(pair.name, func(t *testing.T) {
+			t.Parallel()
+			storage, accounts := pair.to(t), sqliteURL(t)
+			from := newOldServer(t, pair.mysql)
+			from.fill(t)
+			m := newImport(t, from, storage, accounts)
+			if sizes, err := m.DryRun(t.Context()); err != nil || len(sizes) == 0 {
+				t.Errorf("a dry run: %v, %v", sizes, err)
+			}
+			if err := m.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			wantImported(t, m)
+			want := from.wantProblems()
+			slices.Sort(want)
+			if got := problems(t, m); !slices.Equal(got, want) {
+				t.Errorf("problems are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+			if got, want := dump(t, m), from.wantRows(); !slices.Equal(got, want) {
+				t.Errorf("rows are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+			wantLast(t, m, map[string]int64{"collections": 117, "users": 40, "nodes": 4}) // user 40 has data and no account
+		})
+	}
+}
+
+// wantLast checks the last numbers that the targets have assigned.
+func wantLast(t testing.TB, m *app.Import, want map[string]int64) {
+	t.Helper()
+	for _, p := range m.Parts {
+		if err := p.Database.Rows().View(t.Context(), func(v rows.View) error {
+			for _, g := range p.Service.Tables {
+				for _, table := range g.Tables {
+					if n, ok := want[table.Name]; ok {
+						if got, err := v.Last(table); err != nil || got != n {
+							t.Errorf("the last number of %s is %d, %v; want %d", table.Name, got, err, n)
+						}
+					}
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// many writes records of a user, in several payloads.
+func (s oldServer) many(user int64, n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(s.put(user, 4, fmt.Sprintf("r%05d", i), strings.Repeat("p", i%50), stamp0+int64(i)*10))
+	}
+	return b.String()
+}
+
+// TestImportContinues: an import that stops anywhere continues, and what the old server writes,
+// deletes and purges meanwhile is there at the end, although it logs nothing.
+func TestImportContinues(t *testing.T) {
+	t.Parallel()
+	for _, mysql := range []bool{true, false} {
+		t.Run(fmt.Sprintf("mysql=%v", mysql), func(t *testing.T) {
+			t.Parallel()
+			from := newOldServer(t, mysql)
+			from.run(t, from.many(1, 30)+from.many(2, 30)+from.many(3, 3))
+			m := newImport(t, from, sqliteURL(t), sqliteURL(t))
+			if !mysql {
+				m = newImport(t, from, testdb.PostgresDatabase(t), sqliteURL(t))
+			}
+			steps := 0
+			write := func() {
+				stamp := int64(stamp0 + 10_000_000 + steps*10)
+				switch user, id := int64(steps%5+1), fmt.Sprint("new", steps); steps % 4 {
+				case 0:
+					from.run(t, from.put(user, 7, id, "new", stamp)+fmt.Sprintf("UPDATE users SET generation = %d;", steps))
+				case 1: // a record is deleted
+					from.run(t, from.touch(user, 4, stamp)+fmt.Sprintf("DELETE FROM %s WHERE %s = %d AND payload = 'p';", from.records(), from.user(), user))
+				case 2: // a user
+					from.run(t, fmt.Sprintf("DELETE FROM %s WHERE %s = %d; DELETE FROM user_collections WHERE %s = %[3]d;", from.records(), from.user(), user, from.user())+
+						fmt.Sprintf("INSERT INTO users (service, email, generation, client_state, created_at, nodeid) VALUES (1, '%s', 1, '', %d, 1);", account(steps), stamp))
+				case 3: // the purge of expired records does not change the time
+					from.run(t, fmt.Sprintf("DELETE FROM %s WHERE payload = 'pp';", from.records()))
+				}
+			}
+			for ; ; steps++ {
+				left := steps
+				m.Fault = func(string) error {
+					if left--; left < 0 {
+						return errCrash
+					}
+					return nil
+				}
+				err := m.Run(t.Context())
+				if err == nil {
+					break
+				}
+				if !errors.Is(err, errCrash) {
+					t.Fatal(err)
+				}
+				if steps < 12 { // it must end
+					write()
+				}
+			}
+			if steps < 12 {
+				t.Errorf("only %d steps", steps)
+			}
+			m.Fault = nil
+			wantImported(t, m)
+			if err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "complete import") {
+				t.Errorf("an import to a complete one: %v", err)
+			}
+		})
+	}
+}
+
+// TestImportUnderWrites: the old server writes during the import, and even after it was said to
+// be stopped. The import notices, asks again and has everything.
+func TestImportUnderWrites(t *testing.T) {
+	t.Parallel()
+	from := newOldServer(t, true)
+	from.run(t, from.many(1, 20))
+	m := newImport(t, from, testdb.PostgresDatabase(t), sqliteURL(t))
+	writes, late := 0, true
+	write := func() {
+		writes++
+		from.run(t, from.put(int64(writes%3+1), 7, fmt.Sprint("w", writes), fmt.Sprint(writes), stamp0+10_000+int64(writes)*10))
+	}
+	m.Fault = func(point string) error {
+		if late && (point == "verify" || writes < 30) { // each pass must not find more, or it would be repeated
+			write()
+		}
+		return nil
+	}
+	asked := []int{}
+	m.Stopped = func(ctx context.Context, n int, pass func(context.Context) error) error {
+		asked = append(asked, n)
+		if n == 1 {
+			late = false
+		}
+		write()
+		if err := pass(ctx); err != nil { // while the operator thinks
+			return err
+		}
+		write()
+		return nil
+	}
+	if err := m.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(asked, []int{0, 1}) {
+		t.Errorf("asked %v, want twice", asked)
+	}
+	wantImported(t, m)
+	n := 0
+	for _, line := range dump(t, m) {
+		if strings.Contains(line, " 7 w") {
+			n++
+		}
+	}
+	if n != writes {
+		t.Errorf("%d of %d writes are imported", n, writes)
+	}
+}
+
+// TestImportRefusesOtherData: a target must be empty, except for the node of a server that was
+// started once.
+func TestImportRefusesOtherData(t *testing.T) {
+	t.Parallel()
+	from := newOldServer(t, true)
+	from.run(t, from.many(1, 3)+`INSERT INTO nodes VALUES (1, 1, 'https://a.example.org', 1, 1, 1, 0, 0)`)
+	storage, accounts := sqliteURL(t), sqliteURL(t)
+	m := newImport(t, from, storage, accounts)
+	execute(t, accounts, `INSERT INTO nodes VALUES (1, 1, 'self', 1, 0, 1, 0, 0); INSERT INTO first_node VALUES ('self'); INSERT INTO account_access VALUES ('a', 'deny', '', 1)`)
+	refused := func(want string) {
+		t.Helper()
+		if err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if _, err := m.DryRun(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a dry run: %v, want %q", err, want)
+		}
+	}
+	refused("account_access")
+	execute(t, accounts, `DELETE FROM account_access; INSERT INTO nodes VALUES (2, 1, 'https://b.example.org', 1, 0, 1, 0, 0)`)
+	refused("the table nodes")
+	execute(t, accounts, `DELETE FROM nodes WHERE id = 2`)
+	execute(t, storage, `INSERT INTO user_collections (user_id, collection_id, modified) VALUES (9, 0, 10)`)
+	refused("user_collections")
+	execute(t, storage, `DELETE FROM user_collections`)
+	if err := m.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantImported(t, m)
+	if got := dump(t, m); slices.ContainsFunc(got, func(line string) bool { return strings.Contains(line, "self") }) {
+		t.Errorf("the node of the new server is left: %v", got)
+	}
+}
+
+// TestImportSources: errors of a source say what to do.
+func TestImportSources(t *testing.T) {
+	t.Parallel()
+	from := newOldServer(t, true)
+	cfg, _, err := app.Load(app.Services(), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := from.url[strings.Index(from.url, "?"):]
+	testdb.MariaDBScript(t, from.url, `CREATE TABLE later (a INT); CREATE USER IF NOT EXISTS reader IDENTIFIED BY 'secret';
+		DROP TABLE bso; GRANT SELECT ON `+"`"+databaseOf(from.url)+"`"+`.collections TO reader`)
+	for url, want := range map[string]string{
+		"sqlite:x":                                              `the scheme "sqlite" is not supported`,
+		"mysql://h":                                             "no name of a database",
+		"mysql://h/d?x=1":                                       `unknown parameter "x"`,
+		"mysql://h/d?tls=maybe":                                 "tls: expected",
+		"mysql://root:secret@/d?socket=/none":                   "the database cannot be reached: no such file or directory",
+		"mysql://nobody:secret@/d" + socket:                     "access denied",
+		"mysql://root@/none" + socket:                           "the database does not exist",
+		"postgres://u:secret@127.0.0.1:1/d":                     "the database cannot be reached: connection refused",
+		strings.Replace(from.url, "root@", "reader:secret@", 1): "grant SELECT",
+		from.url: "a table or a column is missing",
+	} {
+		parts, closing, err := app.OpenParts(t.Context(), "syncstorage", map[string]string{"from": url, "accounts-from": from.url},
+			app.Options{Config: cfg, Data: t.TempDir(), LogTo: io.Discard, NoSecrets: true, Create: true})
+		if err == nil {
+			_, err = (&app.Import{Parts: parts}).DryRun(t.Context())
+			if err := closing(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want %q", url, err, want)
+		}
+	}
+}
+
+func databaseOf(url string) string {
+	_, rest, _ := strings.Cut(url, "@/")
+	name, _, _ := strings.Cut(rest, "?")
+	return name
+}

@@ -1,0 +1,397 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/db/rows"
+	"holdfast/internal/db/sourcedb"
+	"holdfast/internal/syncstorage"
+)
+
+// mozilla reads the tables of syncstorage-rs in MySQL, MariaDB or PostgreSQL.
+type mozilla struct {
+	db     *sourcedb.DB
+	limits syncstorage.Limits
+
+	// Names of tables and columns, which differ between the engines.
+	records, user, coll, id, expiry, stamp, nameID string
+	batches, batch, staged                         string
+}
+
+func (s *Storage) openMozilla(url string, _ service.Server) (service.Source, error) {
+	db, err := sourcedb.Open(url)
+	if err != nil {
+		return nil, err
+	}
+	m := &mozilla{
+		db: db, limits: s.cfg.Limits,
+		records: "bsos", user: "user_id", coll: "collection_id", id: "bso_id", expiry: "expiry", stamp: "modified", nameID: "collection_id",
+		batches: "batches", batch: "batch_id", staged: "batch_bsos",
+	}
+	if db.MySQL {
+		m.records, m.user, m.coll, m.id, m.expiry, m.stamp, m.nameID = "bso", "userid", "collection", "id", "ttl", "last_modified", "id"
+		m.batches, m.batch, m.staged = "batch_uploads", "batch", "batch_upload_items"
+	}
+	return m, nil
+}
+
+func (m *mozilla) Where() string { return m.db.Where }
+
+func (m *mozilla) Advice(context.Context) ([]string, error) { return nil, nil }
+
+// View implements service.Source.
+func (m *mozilla) View(ctx context.Context, fn func(rows.View) error) error {
+	return m.snapshot(ctx, func(v *mozillaView) error { return fn(v) })
+}
+
+func (m *mozilla) snapshot(ctx context.Context, fn func(*mozillaView) error) error {
+	return m.db.Snapshot(ctx, func(s *sourcedb.Snapshot) (err error) {
+		v := &mozillaView{mozilla: m, s: s}
+		if v.names, v.unnamed, err = v.readNames(); err != nil {
+			return err
+		}
+		if v.rawPayload, err = s.Raw(m.records, "payload"); err != nil {
+			return err
+		}
+		return fn(v)
+	})
+}
+
+// millis returns an expression for a time in milliseconds since 1970.
+func (m *mozilla) millis(column string) string {
+	if m.db.MySQL {
+		return column // which has this unit
+	}
+	return `CASE WHEN isfinite(` + column + `) THEN floor(extract(epoch FROM ` + column + `) * 1000)::bigint
+		WHEN ` + column + ` > 'epoch' THEN 9223372036854775807 ELSE -9223372036854775808 END`
+}
+
+// where returns the condition of a span.
+func where(column string, span rows.Span) string {
+	sql := " WHERE true"
+	for _, bound := range []struct {
+		operator string
+		user     rows.Row
+	}{{" = ", span.Only}, {" > ", span.After}, {" <= ", span.Until}} {
+		if len(bound.user) > 0 {
+			sql += " AND " + column + bound.operator + strconv.FormatInt(bound.user[0].(int64), 10)
+		}
+	}
+	return sql
+}
+
+// mozillaView is a snapshot. Rows that cannot be imported are left out.
+type mozillaView struct {
+	rows.View // nil: what only logs of changes need
+	*mozilla
+	s          *sourcedb.Snapshot
+	names      map[int64]string  // valid names of collections
+	unnamed    []service.Problem // the other ones
+	rawPayload bool              // payloads may not be UTF-8
+}
+
+// placeholder is the ID of a row in collections that reserves the IDs below it. Its name is empty.
+const placeholder = 100
+
+func (v *mozillaView) readNames() (names map[int64]string, wrong []service.Problem, err error) {
+	names, used := map[int64]string{}, map[string]bool{}
+	err = v.s.Each(`SELECT `+v.db.Integer(v.nameID)+`, `+v.db.Bytes("name")+` FROM collections ORDER BY 1`, func(row []any) error {
+		id, name := number(row[0]), text(row[1])
+		switch {
+		case name == "" && id == placeholder:
+		case id <= 0 || id > math.MaxInt32 || !syncstorage.ValidCollection(name) || used[name]:
+			wrong = append(wrong, service.Problem{Left: true, What: "collections whose name is not valid, with their records", Row: fmt.Sprintf("collection %d, %q", id, name)})
+		default:
+			names[id], used[name] = name, true
+		}
+		return nil
+	})
+	return names, wrong, err
+}
+
+// number returns an integer; NULL and other types are a number that is never valid.
+func number(v any) int64 {
+	if n, ok := v.(int64); ok {
+		return n
+	}
+	return math.MinInt64
+}
+
+func text(v any) string {
+	b, _ := v.([]byte)
+	return string(b)
+}
+
+// Each implements rows.View.
+func (v *mozillaView) Each(t *rows.Table, _ int, span rows.Span, fn func(rows.Row) error) error {
+	switch t.Name {
+	case "collections":
+		return v.eachName(fn)
+	case "user_collections":
+		return v.eachCollection(span, fn)
+	case "bsos":
+		return v.eachRecord(span, fn)
+	}
+	return nil // open batches are left out
+}
+
+// Stamps implements service.Stamper. Every write of the other server changes the time of the
+// collection or removes its row; a job that deletes expired records changes their number.
+func (v *mozillaView) Stamps(g *rows.Group) (stamps map[string]rows.Digest, ok bool, err error) {
+	if g.Owner == 0 {
+		return nil, false, nil
+	}
+	users := map[int64]*rows.Digest{}
+	stamp := func(user int64, values ...any) {
+		if users[user] == nil {
+			users[user] = &rows.Digest{}
+		}
+		users[user].Add(values)
+	}
+	err = v.s.Each(`SELECT `+v.user+`, `+v.db.Integer(v.coll)+`, `+v.millis(v.stamp)+` FROM user_collections`, func(row []any) error {
+		stamp(number(row[0]), row[1], row[2])
+		return nil
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	err = v.s.Each(`SELECT `+v.user+`, count(*) FROM `+v.records+` GROUP BY `+v.user, func(row []any) error {
+		stamp(number(row[0]), row[1])
+		return nil
+	})
+	stamps = make(map[string]rows.Digest, len(users))
+	for user, d := range users {
+		stamps[rows.Row{user}.Text()] = *d
+	}
+	return stamps, true, err
+}
+
+// Count implements rows.View.
+func (v *mozillaView) Count(t *rows.Table, _ int64) (int64, error) {
+	switch t.Name {
+	case "collections":
+		return int64(len(v.names)), nil
+	case "user_collections":
+		return v.s.Int(`SELECT count(*) FROM user_collections`)
+	case "bsos":
+		return v.s.Int(`SELECT count(*) FROM ` + v.records)
+	}
+	return 0, nil
+}
+
+// Bound implements rows.View.
+func (v *mozillaView) Bound(t *rows.Table, _ int, after rows.Row, n int) (bound rows.Row, err error) {
+	from := map[string]string{"user_collections": "user_collections", "bsos": v.records}[t.Name]
+	if from == "" {
+		return nil, nil
+	}
+	return bound, v.s.Each(`SELECT `+v.user+` FROM `+from+where(v.user, rows.Span{After: after})+` ORDER BY `+v.user+` LIMIT 1 OFFSET `+strconv.Itoa(n),
+		func(row []any) error { bound = rows.Row{row[0]}; return nil })
+}
+
+// Last implements rows.View.
+func (v *mozillaView) Last(*rows.Table) (int64, error) {
+	n, err := v.s.Last("collections", v.nameID)
+	return max(n, syncstorage.FirstCustomID-1), err
+}
+
+// eachName includes the standard collections that the other server does not have.
+func (v *mozillaView) eachName(fn func(rows.Row) error) error {
+	all, used := map[int64]string{}, map[string]bool{}
+	var last int64
+	for id, name := range v.names {
+		all[id], used[name], last = name, true, max(last, id)
+	}
+	for _, c := range syncstorage.StandardCollections() {
+		if id := int64(c.ID); all[id] == "" && !used[c.Name] {
+			all[id], last = c.Name, max(last, id)
+		}
+	}
+	for id := int64(1); id <= last; id++ {
+		if all[id] == "" {
+			continue
+		}
+		if err := fn(rows.Row{id, all[id]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Times in milliseconds. The other server stores the expiry of a record for which no client set
+// one as 2,100,000,000 s after the write or, in the default of the column, as never. Clients can
+// set at most 999,999,999 s, so later times than latestExpiry mean that it never expires. Its
+// predecessor stored seconds: as milliseconds they would be in the first weeks of 1970.
+const (
+	latestExpiry   = 3_400_000_000_000 // in 2077
+	never          = 3_153_600_000_000
+	neverInSeconds = 2_100_000_000
+	leastMillis    = 100_000_000_000
+)
+
+// expiryOf returns the expiry of a record in milliseconds, or nil if it never expires.
+func expiryOf(stored int64) any {
+	switch {
+	case stored == never, stored >= latestExpiry, stored == neverInSeconds:
+		return nil
+	case stored < 0:
+		return int64(0)
+	case stored < leastMillis:
+		return stored * 1000
+	}
+	return stored
+}
+
+// tick rounds a time down to the resolution of the protocol, so that clients see the same
+// digits as before.
+func tick(millis int64) int64 { return millis - millis%syncstorage.Tick }
+
+func isTime(millis int64) bool { return millis >= 0 && millis <= int64(syncstorage.MaxTimestamp) }
+
+// maxPayload is the largest payload that is imported: that of a MEDIUMTEXT.
+const maxPayload = 1<<24 - 1
+
+// record is a row of bso or bsos with the time of its collection.
+type record struct {
+	user, coll, modified, length, stamp int64
+	listed                              bool // the collection has a time
+	id                                  string
+	payload                             []byte // nil: not read
+}
+
+// wrong returns why a record cannot be imported, or "".
+func (v *mozillaView) wrong(r *record) string {
+	switch {
+	case !v.listed(r.user, r.coll, r.stamp) || !r.listed:
+		return "records whose collection has no valid row in user_collections"
+	case !syncstorage.ValidID(r.id):
+		return "records whose ID is not 1 to 64 characters of printable ASCII"
+	case !isTime(r.modified):
+		return "records whose time of modification is not valid"
+	case r.length > maxPayload:
+		return "records with a payload of 16 MiB or more"
+	case v.rawPayload && !utf8.Valid(r.payload):
+		return "records whose payload is not UTF-8"
+	}
+	return ""
+}
+
+// listed reports whether a row of user_collections is imported. Mozilla's server hides
+// collections without a time.
+func (v *mozillaView) listed(user, coll, stamp int64) bool {
+	return user > 0 && v.names[coll] != "" && isTime(stamp) && tick(stamp) > 0
+}
+
+// payload returns an expression for a payload that is not too long.
+func (v *mozillaView) payload() string {
+	return `CASE WHEN ` + v.db.Length("b.payload", v.rawPayload) + ` <= ` + strconv.Itoa(maxPayload) + ` THEN ` + v.db.Bytes("b.payload") + ` END`
+}
+
+// eachCollection counts the records of each collection, and puts a row 0 with the last time of
+// the user before them.
+func (v *mozillaView) eachCollection(span rows.Span, fn func(rows.Row) error) error {
+	payload := "NULL"
+	if v.rawPayload {
+		payload = v.payload()
+	}
+	sql := `SELECT u.` + v.user + `, ` + v.db.Integer("u."+v.coll) + `, ` + v.millis("u."+v.stamp) + `, ` + v.db.Bytes("b."+v.id) + `, ` + v.millis("b.modified") + `,
+			` + v.db.Length("b.payload", v.rawPayload) + `, ` + payload + `
+		FROM user_collections u LEFT JOIN ` + v.records + ` b ON b.` + v.user + ` = u.` + v.user + ` AND b.` + v.coll + ` = u.` + v.coll +
+		where("u."+v.user, span) + ` ORDER BY u.` + v.user + `, u.` + v.coll
+	var all []rows.Row // of the current user
+	flush := func() error {
+		for _, row := range all {
+			if row[2].(int64) > 0 { // 0: a user with nothing but hidden collections
+				if err := fn(row); err != nil {
+					return err
+				}
+			}
+		}
+		all = all[:0]
+		return nil
+	}
+	err := v.s.Each(sql, func(row []any) error {
+		user, coll, stamp := number(row[0]), number(row[1]), number(row[2])
+		if len(all) > 0 && all[0][0] != user {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		if user <= 0 {
+			return nil
+		}
+		if len(all) == 0 {
+			all = append(all, rows.Row{user, int64(syncstorage.TombstoneID), int64(0), int64(0), int64(0), nil})
+		}
+		if isTime(stamp) {
+			all[0][2] = max(all[0][2].(int64), tick(stamp))
+		}
+		if !v.listed(user, coll, stamp) {
+			return nil
+		}
+		last := all[len(all)-1]
+		if last[1] != coll {
+			last = rows.Row{user, coll, tick(stamp), int64(0), int64(0), nil}
+			all = append(all, last)
+		}
+		if row[3] == nil {
+			return nil // a collection without records
+		}
+		r := record{user: user, coll: coll, stamp: stamp, listed: true, id: text(row[3]), modified: number(row[4]), length: length(row[5])}
+		r.payload, _ = row[6].([]byte)
+		if v.wrong(&r) == "" {
+			last[3], last[4] = last[3].(int64)+1, last[4].(int64)+r.length
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return flush()
+}
+
+// length returns the length of a payload, which is 0 if it is NULL.
+func length(v any) int64 {
+	n, _ := v.(int64)
+	return n
+}
+
+// scan calls fn with each record of a span, with its sortindex and stored expiry.
+func (v *mozillaView) scan(span rows.Span, payloads bool, fn func(r *record, sortindex any, expiry int64) error) error {
+	payload := "NULL"
+	if payloads || v.rawPayload {
+		payload = v.payload()
+	}
+	sql := `SELECT b.` + v.user + `, ` + v.db.Integer("b."+v.coll) + `, ` + v.db.Bytes("b."+v.id) + `, ` + v.db.Integer("b.sortindex") + `, ` + v.millis("b.modified") + `,
+			` + v.millis("b."+v.expiry) + `, ` + v.db.Length("b.payload", v.rawPayload) + `, ` + payload + `, ` + v.millis("u."+v.stamp) + `
+		FROM ` + v.records + ` b LEFT JOIN user_collections u ON u.` + v.user + ` = b.` + v.user + ` AND u.` + v.coll + ` = b.` + v.coll +
+		where("b."+v.user, span) + ` ORDER BY b.` + v.user + `, b.` + v.coll
+	return v.s.Each(sql, func(row []any) error {
+		r := record{user: number(row[0]), coll: number(row[1]), id: text(row[2]), modified: number(row[4]), length: length(row[6])}
+		r.payload, _ = row[7].([]byte)
+		r.stamp, r.listed = row[8].(int64)
+		expiry, known := row[5].(int64)
+		if !known {
+			expiry = never
+		}
+		return fn(&r, row[3], expiry)
+	})
+}
+
+func (v *mozillaView) eachRecord(span rows.Span, fn func(rows.Row) error) error {
+	return v.scan(span, true, func(r *record, sortindex any, expiry int64) error {
+		if v.wrong(r) != "" {
+			return nil
+		}
+		payload := r.payload
+		if payload == nil {
+			payload = []byte{} // NULL, which the tables do not allow
+		}
+		return fn(rows.Row{r.user, r.coll, r.id, sortindex, tick(r.modified), expiryOf(expiry), payload})
+	})
+}

@@ -1,0 +1,162 @@
+package sourcedb
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// dialTimeout limits the time to connect.
+const dialTimeout = 30 * time.Second
+
+// openMySQL accepts mysql://user:password@host:port/database with the parameters socket, the
+// path of a Unix socket, and tls: true, skip-verify or preferred.
+func openMySQL(u *url.URL) (*DB, error) {
+	cfg := mysql.NewConfig()
+	cfg.User = u.User.Username()
+	cfg.Passwd, _ = u.User.Password()
+	cfg.DBName = strings.Trim(u.Path, "/")
+	cfg.Net, cfg.Addr = "tcp", net.JoinHostPort(orElse(u.Hostname(), "127.0.0.1"), orElse(u.Port(), "3306"))
+	cfg.Timeout, cfg.Collation, cfg.Logger = dialTimeout, "utf8mb4_general_ci", silent{}
+	for name, values := range u.Query() {
+		switch value := values[len(values)-1]; name {
+		case "socket":
+			cfg.Net, cfg.Addr = "unix", value
+		case "tls":
+			if !slices.Contains([]string{"true", "false", "skip-verify", "preferred"}, value) {
+				return nil, errors.New("tls: expected true, false, skip-verify or preferred")
+			}
+			cfg.TLSConfig = value
+		default:
+			return nil, fmt.Errorf("unknown parameter %q: expected socket or tls", name)
+		}
+	}
+	if cfg.DBName == "" {
+		return nil, errors.New("no name of a database: expected " + examples)
+	}
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, errors.New("not a URL of a database: expected " + examples)
+	}
+	db := &DB{Where: where("mysql", cfg.User, u.Host, cfg.DBName), MySQL: true}
+	db.connect = func(ctx context.Context) (connection, error) { return connectMySQL(ctx, connector) }
+	return db, nil
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// silent drops what the driver logs: the errors that it returns.
+type silent struct{}
+
+func (silent) Print(...any) {}
+
+// mysqlConn uses the driver without database/sql.
+type mysqlConn struct {
+	driver.Conn
+	query driver.QueryerContext
+	exec  driver.ExecerContext
+}
+
+func connectMySQL(ctx context.Context, connector driver.Connector) (connection, error) {
+	conn, err := connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := mysqlConn{Conn: conn}
+	var isQueryer, isExecer bool
+	c.query, isQueryer = conn.(driver.QueryerContext)
+	c.exec, isExecer = conn.(driver.ExecerContext)
+	if !isQueryer || !isExecer {
+		return nil, errors.Join(errors.New("the driver of MySQL lacks an interface"), conn.Close())
+	}
+	for _, sql := range []string{
+		// A target that is slower than the source must not end a query.
+		`SET SESSION net_write_timeout = 3600, SESSION wait_timeout = 86400`,
+		`SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ`,
+		`START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY`,
+	} {
+		if _, err := c.exec.ExecContext(ctx, sql, nil); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
+	for _, sql := range []string{
+		`SET SESSION max_statement_time = 0`,              // MariaDB only
+		`SET SESSION max_execution_time = 0`,              // MySQL only
+		`SET SESSION information_schema_stats_expiry = 0`, // MySQL only: Last must not be of yesterday
+	} {
+		if _, err := c.exec.ExecContext(ctx, sql, nil); err != nil {
+			if e, ok := errors.AsType[*mysql.MySQLError](err); !ok || e.Number != errUnknownVariable {
+				return nil, errors.Join(err, conn.Close())
+			}
+		}
+	}
+	return c, nil
+}
+
+// close ends the transaction with the connection: nothing was written.
+func (c mysqlConn) close() { _ = c.Conn.Close() }
+
+func (c mysqlConn) each(ctx context.Context, sql string, fn func([]any) error) (err error) {
+	found, err := c.query.QueryContext(ctx, sql, nil)
+	if err != nil {
+		return err
+	}
+	ended := false
+	defer func() {
+		if ended { // otherwise Close would read the other rows: the caller closes the connection
+			err = errors.Join(err, found.Close())
+		}
+	}()
+	values := make([]driver.Value, len(found.Columns()))
+	row := make([]any, len(values))
+	for {
+		switch err := found.Next(values); {
+		case errors.Is(err, io.EOF):
+			ended = true
+			return nil
+		case err != nil:
+			return err
+		}
+		for i, v := range values {
+			if row[i], err = value(v); err != nil {
+				return err
+			}
+		}
+		if err := fn(row); err != nil {
+			return err
+		}
+	}
+}
+
+// value returns a value in one of the types of Each.
+func value(v driver.Value) (any, error) {
+	switch v := v.(type) {
+	case nil, int64:
+		return v, nil
+	case []byte:
+		if v == nil {
+			return []byte{}, nil
+		}
+		return v, nil
+	case string:
+		return []byte(v), nil
+	case uint64:
+		return int64(min(v, math.MaxInt64)), nil
+	}
+	return nil, fmt.Errorf("a column has the unexpected type %T", v)
+}

@@ -1,0 +1,172 @@
+// Package sourcedb reads the databases of other servers in MySQL, MariaDB and PostgreSQL, for
+// imports. Every read is in a read-only transaction, and nothing is written, so a database user
+// who may only SELECT is enough. It knows no tables.
+package sourcedb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// DB is a database of another server. Connections are opened by Snapshot.
+type DB struct {
+	Where string // for messages: the URL without the password
+	MySQL bool   // or MariaDB; otherwise PostgreSQL
+
+	connect func(context.Context) (connection, error)
+}
+
+// connection is in a transaction with one snapshot.
+type connection interface {
+	// each calls fn for each row of a query. A value is nil, an int64 or a []byte, which is
+	// valid until fn returns.
+	each(ctx context.Context, sql string, fn func([]any) error) error
+	close()
+}
+
+// examples are the URLs that Open accepts.
+const examples = "mysql://user:password@host/database or postgres://user:password@host/database"
+
+// Open parses the URL of a database. It does not connect. Errors do not quote the URL, which may
+// have a password.
+func Open(address string) (*DB, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, errors.New("not a URL: expected " + examples)
+	}
+	switch u.Scheme {
+	case "mysql", "mariadb":
+		return openMySQL(u)
+	case "postgres", "postgresql":
+		return openPostgres(address)
+	}
+	return nil, fmt.Errorf("the scheme %q is not supported: expected %s", u.Scheme, examples)
+}
+
+// Snapshot is a read-only transaction.
+type Snapshot struct {
+	ctx  context.Context
+	conn connection
+	db   *DB
+}
+
+// Snapshot calls fn with a snapshot of the database, on a connection of its own.
+func (db *DB) Snapshot(ctx context.Context, fn func(*Snapshot) error) error {
+	// Canceling ends a query whose rows are not all read.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	conn, err := db.connect(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", db.Where, reason(err))
+	}
+	defer conn.close()
+	if err := fn(&Snapshot{ctx, conn, db}); err != nil {
+		cancel()
+		return err
+	}
+	return nil
+}
+
+// Each calls fn for each row of a query. Integers must be selected as 64-bit integers and texts
+// as Bytes. fn must not keep the values and cannot query.
+func (s *Snapshot) Each(sql string, fn func(values []any) error) error {
+	var stopped error
+	err := s.conn.each(s.ctx, sql, func(values []any) error {
+		stopped = fn(values)
+		return stopped
+	})
+	switch {
+	case stopped != nil:
+		return stopped
+	case err != nil:
+		return fmt.Errorf("%s: %w", s.db.Where, reason(err))
+	}
+	return nil
+}
+
+// Int returns the integer that a query of one row selects; 0 for NULL or without a row.
+func (s *Snapshot) Int(sql string) (n int64, err error) {
+	err = s.Each(sql, func(v []any) error {
+		n, _ = v[0].(int64)
+		return nil
+	})
+	return n, err
+}
+
+// Text returns the text that a query of one row selects; "" for NULL or without a row.
+func (s *Snapshot) Text(sql string) (text string, err error) {
+	err = s.Each(sql, func(v []any) error {
+		b, _ := v[0].([]byte)
+		text = string(b)
+		return nil
+	})
+	return text, err
+}
+
+// Last returns the last number that the database has assigned to a column, or the greatest one
+// in the table if that is greater.
+func (s *Snapshot) Last(table, column string) (int64, error) {
+	greatest, err := s.Int("SELECT " + s.db.Integer("max("+column+")") + " FROM " + table)
+	if err != nil {
+		return 0, err
+	}
+	assigned := `SELECT CAST(auto_increment AS SIGNED) - 1 FROM information_schema.tables WHERE table_schema = database() AND table_name = '` + table + `'`
+	if !s.db.MySQL {
+		// NULL if the user may not read the sequence.
+		assigned = `SELECT last_value::bigint FROM pg_sequences
+			WHERE format('%I.%I', schemaname, sequencename)::regclass = pg_get_serial_sequence('` + table + `', '` + column + `')::regclass`
+	}
+	last, err := s.Int(assigned)
+	return max(greatest, last), err
+}
+
+// Raw reports whether the database stores a text column as bytes that may not be UTF-8.
+func (s *Snapshot) Raw(table, column string) (bool, error) {
+	if !s.db.MySQL {
+		encoding, err := s.Text(`SELECT convert_to(getdatabaseencoding()::text, 'UTF8')`)
+		return encoding != "UTF8", err
+	}
+	charset, err := s.Text(`SELECT character_set_name FROM information_schema.columns
+		WHERE table_schema = database() AND table_name = '` + table + `' AND column_name = '` + column + `'`)
+	return charset == "" || charset == "binary", err
+}
+
+// Integer returns an expression that selects an integer as Each needs it.
+func (db *DB) Integer(expression string) string {
+	if db.MySQL {
+		return expression
+	}
+	return "(" + expression + ")::bigint"
+}
+
+// Bytes returns an expression that selects a text as Each needs it: in UTF-8, or as it is stored
+// if the column is Raw.
+func (db *DB) Bytes(expression string) string {
+	if db.MySQL {
+		return expression
+	}
+	return "convert_to(" + expression + ", getdatabaseencoding())"
+}
+
+// Length returns an expression for the number of bytes that Bytes selects.
+func (db *DB) Length(expression string, raw bool) string {
+	switch {
+	case !db.MySQL:
+		return "octet_length(" + expression + ")::bigint"
+	case raw:
+		return "LENGTH(" + expression + ")"
+	}
+	return "LENGTH(CONVERT(" + expression + " USING utf8mb4))"
+}
+
+// where returns a URL for messages.
+func where(scheme, user, host, database string) string {
+	u := url.URL{Scheme: scheme, Host: host, Path: "/" + strings.TrimPrefix(database, "/")}
+	if user != "" {
+		u.User = url.User(user)
+	}
+	return u.String()
+}

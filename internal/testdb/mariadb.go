@@ -1,0 +1,177 @@
+package testdb
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"holdfast/internal/ident"
+)
+
+// remedyMariaDB is the remedy for a missing server.
+const remedyMariaDB = "install mariadb-server, or set TEST_MARIADB_URL"
+
+// ErrNoMariaDB means that the machine has no MariaDB.
+var ErrNoMariaDB = errors.New("MariaDB is not installed")
+
+// processMariaDB is the server of this test process.
+var processMariaDB = sync.OnceValues(StartMariaDB)
+
+// MariaDBDatabase returns the URL of a new, empty database for a user with all rights, which is
+// dropped when the test ends.
+func MariaDBDatabase(t testing.TB) string {
+	t.Helper()
+	needsServer(t, EngineMariaDB)
+	base := os.Getenv("TEST_MARIADB_URL")
+	if base == "" {
+		server, err := processMariaDB()
+		if errors.Is(err, ErrNoMariaDB) {
+			absent(t, EngineMariaDB, remedyMariaDB)
+		}
+		if err != nil {
+			t.Fatalf("MariaDB is installed but does not start: %v", err)
+		}
+		base = server.URL()
+	}
+	ran(t, EngineMariaDB)
+	name := "test_" + ident.New()
+	MariaDBScript(t, base, "CREATE DATABASE "+name+" CHARACTER SET utf8mb4")
+	t.Cleanup(func() { MariaDBScript(t, base, "DROP DATABASE "+name) })
+	return withDatabase(t, base, name)
+}
+
+// MariaDBScript runs statements, separated by semicolons.
+func MariaDBScript(t testing.TB, address, script string) {
+	t.Helper()
+	if err := runMariaDB(address, script); err != nil {
+		t.Fatalf("MariaDB: %v", err)
+	}
+}
+
+func runMariaDB(address, script string) error {
+	u, err := url.Parse(address)
+	if err != nil {
+		return err
+	}
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Net, cfg.Addr = u.User.Username(), "unix", u.Query().Get("socket")
+	cfg.Passwd, _ = u.User.Password()
+	cfg.DBName, cfg.MultiStatements, cfg.Logger = strings.Trim(u.Path, "/"), true, noLog{}
+	if cfg.Addr == "" {
+		cfg.Net, cfg.Addr = "tcp", u.Host
+	}
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return err
+	}
+	// Not the context of the test, which is canceled before its cleanups run.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	conn, err := connector.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = conn.(driver.ExecerContext).ExecContext(ctx, script, nil)
+	return errors.Join(err, conn.Close())
+}
+
+// noLog drops what the driver logs while the server starts.
+type noLog struct{}
+
+func (noLog) Print(...any) {}
+
+// MariaDBServer is a server that this process started and that ends with it. It listens on a
+// Unix socket in its own folder and is not durable.
+type MariaDBServer struct {
+	daemon
+	program string
+}
+
+// StartMariaDB creates the system tables and starts a server.
+func StartMariaDB() (*MariaDBServer, error) {
+	install, err := exec.LookPath("mariadb-install-db")
+	if err != nil {
+		return nil, ErrNoMariaDB
+	}
+	program, err := exec.LookPath("mariadbd")
+	if err != nil {
+		if program, err = exec.LookPath("/usr/sbin/mariadbd"); err != nil { // not in everybody's PATH
+			return nil, ErrNoMariaDB
+		}
+	}
+	attr := &syscall.SysProcAttr{Setsid: true}
+	dir, err := os.MkdirTemp(memoryDir(), "holdfast-mariadb-")
+	if err != nil {
+		return nil, err
+	}
+	if os.Getuid() == 0 { // MariaDB does not run as root
+		if err := ownedByMySQL(dir, attr); err != nil {
+			return nil, errors.Join(err, os.RemoveAll(dir))
+		}
+	}
+	s := &MariaDBServer{program: program, daemon: daemon{dir: dir, attr: attr, stop: syscall.SIGTERM, kill: syscall.SIGKILL}}
+	if err := s.guard(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, install, "--no-defaults", "--datadir="+filepath.Join(dir, "data"), "--tmpdir="+dir,
+		"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=4M")
+	cmd.SysProcAttr, cmd.Dir = attr, "/"
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.Remove()
+		return nil, fmt.Errorf("mariadb-install-db: %w\n%s", err, out)
+	}
+	if err := s.Start(); err != nil {
+		s.Remove()
+		return nil, err
+	}
+	return s, nil
+}
+
+// ownedByMySQL gives the folder to the user of the package, who is the user of the server.
+func ownedByMySQL(dir string, attr *syscall.SysProcAttr) error {
+	u, err := user.Lookup("mysql")
+	if err != nil {
+		return err
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return err
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return err
+	}
+	attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return os.Chown(dir, int(uid), int(gid))
+}
+
+// Start starts the server and waits until it responds.
+func (s *MariaDBServer) Start() error {
+	if err := s.run(s.program, "--no-defaults", "--datadir="+filepath.Join(s.dir, "data"), "--tmpdir="+s.dir,
+		"--socket="+s.socket(), "--pid-file="+filepath.Join(s.dir, "pid"), "--skip-networking",
+		"--innodb-flush-log-at-trx-commit=0", "--innodb-log-file-size=4M", "--innodb-buffer-pool-size=32M"); err != nil {
+		return err
+	}
+	return s.await(func() error { return runMariaDB(s.URL(), "SELECT 1") })
+}
+
+func (s *MariaDBServer) socket() string { return filepath.Join(s.dir, "s") }
+
+// URL returns the URL of the server for its superuser, without a database.
+func (s *MariaDBServer) URL() string { return "mysql://root@/?socket=" + url.QueryEscape(s.socket()) }
