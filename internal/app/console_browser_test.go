@@ -17,6 +17,7 @@ import (
 
 	"holdfast/internal/app"
 	"holdfast/internal/app/cli"
+	"holdfast/internal/suite"
 )
 
 // TestMain is also the process that tries a schema, because the server starts its own
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "schema-trial" {
 		os.Exit(cli.Run(context.Background(), cli.Env{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Services: app.Services()}))
 	}
-	os.Exit(m.Run())
+	suite.Main(m, "1")
 }
 
 // browser is an operator's browser without JavaScript. It checks each page that it gets.

@@ -26,6 +26,7 @@ type Copy struct {
 	Service        string
 	Groups         []rows.Group
 	Source, Target *engine.Database
+	Owners         rows.Owners // required if one of them is Spanner; see One.OpenOwners
 
 	Lease    time.Duration                        // of read-only during the last pass; 0: 30 s
 	Progress func(what string, done, total int64) // may be nil
@@ -81,6 +82,13 @@ func (c *Copy) Run(ctx context.Context) error {
 	if _, err := c.compare(ctx, nil, func(d Difference) { dirty[ownerID(d.group, d.Owner)] = true }); err != nil {
 		return err
 	}
+	if c.withSpanner() {
+		// Accounts may have changed the number of an owner, and Spanner may have deleted
+		// expired rows, both without a change in the log.
+		if err := c.copyAgain(ctx, dirty); err != nil {
+			return err
+		}
+	}
 	if err := c.catchUp(ctx); err != nil {
 		return err
 	}
@@ -88,12 +96,12 @@ func (c *Copy) Run(ctx context.Context) error {
 }
 
 func (c *Copy) open() error {
-	c.source, c.target = c.Source.Rows(), c.Target.Rows()
+	c.source, c.target = c.Source.Rows(c.Owners), c.Target.Rows(c.Owners)
 	switch {
 	case len(c.Groups) == 0:
 		return fmt.Errorf("%s cannot be copied yet", c.Service)
-	case c.source == nil || c.target == nil:
-		return fmt.Errorf("%s: Spanner can be neither the source nor the target of a copy yet", c.Service)
+	case c.withSpanner() && c.Owners == nil:
+		return fmt.Errorf("%s: a copy from or to Spanner requires the accounts of the tokenserver", c.Service)
 	case c.Source.Where == c.Target.Where:
 		return fmt.Errorf("%s: source and target are the same database", c.Service)
 	}
@@ -107,6 +115,11 @@ func (c *Copy) open() error {
 		}
 	}
 	return nil
+}
+
+// withSpanner reports whether the source or the target is Spanner.
+func (c *Copy) withSpanner() bool {
+	return c.Source.Target.Kind == engine.Spanner || c.Target.Target.Kind == engine.Spanner
 }
 
 func (c *Copy) reportf(format string, args ...any) {
@@ -172,7 +185,33 @@ func (c *Copy) begin(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := c.checkOwners(ctx); err != nil {
+		return err
+	}
 	return c.beginNew(ctx)
+}
+
+// checkOwners returns an error if the source, Spanner, has owners whom the accounts do not
+// know.
+func (c *Copy) checkOwners(ctx context.Context) error {
+	return c.source.View(ctx, func(v rows.View) error {
+		s, ok := v.(interface {
+			Unknown(t *rows.Table) (int64, error)
+		})
+		for _, g := range c.Groups {
+			if !ok || g.Owner == 0 {
+				continue
+			}
+			n, err := s.Unknown(g.Tables[0])
+			if err != nil {
+				return err
+			}
+			if n > 0 {
+				return fmt.Errorf("%s: %d users of %s are not known to the tokenserver: check tokenserver.database_url", c.Service, n, c.Source.Where)
+			}
+		}
+		return nil
+	})
 }
 
 // unfinished reports whether the database has a part of what is copied to it.
@@ -254,6 +293,9 @@ func (c *Copy) setState(u rows.Update, state copyState) error {
 // lastPass copies what is left while the service is read-only, verifies it, and makes
 // read-only permanent.
 func (c *Copy) lastPass(ctx context.Context) error {
+	if err := c.fault("close"); err != nil {
+		return err
+	}
 	holder, start := "copy "+c.state.ID, time.Now()
 	err := c.source.Close(ctx, c.Service, holder, c.Lease, c.Groups)
 	if fault.Is(err, fault.Conflict) {
@@ -389,6 +431,9 @@ func (c *Copy) DryRun(ctx context.Context) (sizes []TableSize, err error) {
 		if err := c.empty(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if err := c.checkOwners(ctx); err != nil {
+		return nil, err
 	}
 	err = c.source.View(ctx, func(v rows.View) error {
 		sizes = nil

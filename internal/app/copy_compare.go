@@ -7,9 +7,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"holdfast/internal/db/engine"
 	"holdfast/internal/db/rows"
 )
 
@@ -94,7 +96,7 @@ func (c *Copy) compareTable(ctx context.Context, g int, t *rows.Table, spans []r
 	for i, db := range []rows.Database{c.source, c.target} {
 		both.Go(func() error {
 			defer close(sides[i])
-			return db.View(ctx, func(v rows.View) error { return digests(ctx, v, t, c.Groups[g].Owner, spans, sides[i]) })
+			return db.View(ctx, func(v rows.View) error { return c.digests(ctx, v, t, c.Groups[g].Owner, spans, sides[i]) })
 		})
 	}
 	next := func(i int) *digest {
@@ -124,18 +126,39 @@ func (c *Copy) compareTable(ctx context.Context, g int, t *rows.Table, spans []r
 			b = next(1)
 		}
 		if d.Source != d.Target {
-			report(d)
+			isReplaced, err := c.isReplaced(ctx, d)
+			if err != nil {
+				return 0, err
+			}
+			if !isReplaced {
+				report(d)
+			}
 		}
 		c.progress("rows compared", min(total, c.total), c.total)
 	}
 	return total, both.Wait()
 }
 
+// isReplaced reports whether Spanner, the target, has no rows of the owner because another
+// has replaced it.
+func (c *Copy) isReplaced(ctx context.Context, d Difference) (bool, error) {
+	if c.Target.Target.Kind != engine.Spanner || d.Target.Rows > 0 || len(d.Owner) == 0 {
+		return false, nil
+	}
+	found, err := c.Owners.Find(ctx, []int64{d.Owner[0].(int64)})
+	return len(found) == 1 && found[0].Current != found[0].Number, err
+}
+
 var errEnded = errors.New("the comparison has ended")
 
 // digests sends the digest of each owner in the order of the owners.
-func digests(ctx context.Context, v rows.View, t *rows.Table, owner int, spans []rows.Span, to chan<- digest) error {
+func (c *Copy) digests(ctx context.Context, v rows.View, t *rows.Table, owner int, spans []rows.Span, to chan<- digest) error {
 	var current digest
+	kept := func(rows.Row, int64) bool { return true }
+	if c.withSpanner() && t.Spanner.Compare != nil {
+		kept = t.Spanner.Compare
+	}
+	now := time.Now().UnixMilli()
 	send := func() error {
 		if current.Rows == 0 {
 			return nil
@@ -149,6 +172,9 @@ func digests(ctx context.Context, v rows.View, t *rows.Table, owner int, spans [
 	}
 	for _, span := range spans {
 		if err := v.Each(t, owner, span, func(r rows.Row) error {
+			if !kept(r, now) {
+				return nil
+			}
 			if current.Rows == 0 || r[:owner].Compare(current.owner) != 0 {
 				if err := send(); err != nil {
 					return err

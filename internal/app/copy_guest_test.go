@@ -81,7 +81,7 @@ func TestCopyGuestKeepsEverything(t *testing.T) {
 	wantEqual(t, &app.Copy{Service: "guest", Groups: to.Groups, Source: to.Source, Target: back.Target})
 	for name, url := range map[string]string{"postgres": server, "sqlite": last} {
 		if name == "postgres" { // it was a source
-			if err := back.Source.Rows().Reopen(t.Context(), "guest", to.Groups); err != nil {
+			if err := back.Source.Rows(nil).Reopen(t.Context(), "guest", to.Groups); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -8,17 +8,32 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/db/engine"
+	"holdfast/internal/db/rows"
 )
 
 // One is one open service with its only database.
 type One struct {
 	Service  service.Service
 	Database *engine.Database
+	Owners   rows.Owners // see OpenOwners
 	app      *App
 }
 
 // Close closes the service.
 func (o *One) Close() error { return o.app.Close() }
+
+// OnSpanner reports whether the database is Spanner.
+func (o *One) OnSpanner() bool { return o.Database.Target.Kind == engine.Spanner }
+
+// OpenOwners opens the accounts of a configuration, and sets them as the owners of a service.
+func (o *One) OpenOwners(ctx context.Context, options Options) (closeIt func() error, err error) {
+	accounts, err := OpenOne(ctx, accountsName, options)
+	if err != nil {
+		return nil, err
+	}
+	o.Owners = ownersIn(accounts.Database.Rows(nil))
+	return accounts.Close, nil
+}
 
 // OpenOne opens one service of a configuration, without the others.
 func OpenOne(ctx context.Context, name string, o Options) (*One, error) {

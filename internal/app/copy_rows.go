@@ -3,9 +3,11 @@ package app
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	"holdfast/internal/db/engine"
 	"holdfast/internal/db/rows"
 )
 
@@ -70,11 +72,59 @@ func (c *Copy) copySpan(ctx context.Context, v rows.View, g *rows.Group, span ro
 	default:
 		next.After, next.Copied = "", true
 	}
-	w.after = func(u rows.Update) error { return c.setState(u, next) }
+	w.after = func(u rows.Update) error {
+		if err := c.recount(u, g, span); err != nil {
+			return err
+		}
+		return c.setState(u, next)
+	}
 	if err := w.flush(); err != nil {
 		return err
 	}
 	c.state = next
+	return nil
+}
+
+// recount corrects the counters of a span in the target. Spanner has none.
+func (c *Copy) recount(u rows.Update, g *rows.Group, span rows.Span) error {
+	if c.Source.Target.Kind != engine.Spanner || c.Target.Target.Kind == engine.Spanner {
+		return nil
+	}
+	for _, t := range g.Tables {
+		if t.Recount == "" {
+			continue
+		}
+		if err := u.Recount(t, g.Owner, span); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyAgain replaces owners as a whole.
+func (c *Copy) copyAgain(ctx context.Context, only map[string]bool) error {
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		spans, err := c.spans(i, only)
+		if err != nil {
+			return err
+		}
+		for _, span := range spans {
+			if err := c.source.View(ctx, func(v rows.View) error {
+				w := c.newWriter(ctx)
+				w.before = func(u rows.Update) error { return deleteSpan(u, g, g.Tables, span) }
+				w.after = func(u rows.Update) error { return c.recount(u, g, span) }
+				for _, t := range g.Tables {
+					if err := v.Each(t, g.Owner, span, func(r rows.Row) error { return w.add(t, r) }); err != nil {
+						return err
+					}
+				}
+				return w.flush()
+			}); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
@@ -111,7 +161,11 @@ func (w *writer) add(t *rows.Table, r rows.Row) error {
 		w.parts = append(w.parts, part{table: t})
 	}
 	last := &w.parts[len(w.parts)-1]
-	last.rows = append(last.rows, r.Clone())
+	r = r.Clone()
+	if w.c.Source.Target.Kind == engine.Spanner && w.c.Target.Target.Kind != engine.Spanner && t.Spanner.Elsewhere != nil {
+		t.Spanner.Elsewhere(r)
+	}
+	last.rows = append(last.rows, r)
 	w.rows++
 	w.bytes += r.Bytes()
 	if w.rows < rowsOfUpdate && w.bytes < bytesOfUpdate {
@@ -183,28 +237,32 @@ func (c *Copy) pass(ctx context.Context) (int, error) {
 		if err != nil {
 			return err
 		}
-		keys := map[string]map[string]rows.Row{} // by table and text
+		p := changedKeys{map[string]map[string]rows.Row{}, map[string]map[string]rows.Row{}, map[string]bool{}}
 		for _, change := range changes {
 			ids = append(ids, change.ID)
-			g := c.groups[change.Table]
+			g, t := c.groups[change.Table], c.tables[change.Table]
 			owner := change.Key[:c.Groups[g].Owner]
-			if c.dirty != nil {
-				c.dirty[ownerID(g, owner)] = true
+			p.owners[ownerID(g, owner)] = true
+			if p.rows[t.Name] == nil {
+				p.rows[t.Name], p.whole[t.Name] = map[string]rows.Row{}, map[string]rows.Row{}
 			}
-			if keys[change.Table] == nil {
-				keys[change.Table] = map[string]rows.Row{}
-			}
-			switch t := c.tables[change.Table]; {
+			switch {
 			case t.Replace:
-				keys[t.Name][owner.Text()] = owner
+				p.whole[t.Name][owner.Text()] = owner
+				continue
+			case len(change.Key) < t.Key:
+				p.whole[t.Name][change.Key.Text()] = change.Key
 				continue
 			case t.With != nil:
 				with := t.With(change.Key)
-				keys[t.Name][with.Text()] = with
+				p.rows[t.Name][with.Text()] = with
 			}
-			keys[change.Table][change.Key.Text()] = change.Key
+			p.rows[t.Name][change.Key.Text()] = change.Key
 		}
-		return c.copyChanged(ctx, v, keys)
+		if c.dirty != nil {
+			maps.Copy(c.dirty, p.owners)
+		}
+		return c.copyChanged(ctx, v, p)
 	})
 	if err != nil || len(ids) == 0 {
 		return 0, err
@@ -212,26 +270,46 @@ func (c *Copy) pass(ctx context.Context) (int, error) {
 	return len(ids), c.source.Update(ctx, func(u rows.Update) error { return u.Forget(ids) })
 }
 
+// changedKeys are the keys of a pass, by their text.
+type changedKeys struct {
+	rows   map[string]map[string]rows.Row // by table
+	whole  map[string]map[string]rows.Row // by table: all rows whose keys begin with these
+	owners map[string]bool                // ownerID
+}
+
 // copyChanged copies rows: parents of foreign keys are written first, and deleted last.
-func (c *Copy) copyChanged(ctx context.Context, v rows.View, keys map[string]map[string]rows.Row) error {
+func (c *Copy) copyChanged(ctx context.Context, v rows.View, p changedKeys) error {
 	gone := map[string][]rows.Row{}
 	for g := range c.Groups {
 		for _, t := range c.Groups[g].Tables {
-			if t.Replace {
-				for _, owner := range keys[t.Name] {
-					if err := c.replace(ctx, v, &c.Groups[g], t, owner); err != nil {
-						return err
-					}
+			for _, key := range p.whole[t.Name] {
+				if err := c.replace(ctx, v, t, key); err != nil {
+					return err
 				}
-				continue
 			}
 			var err error
-			if gone[t.Name], err = c.put(ctx, v, t, keys[t.Name]); err != nil {
+			if gone[t.Name], err = c.put(ctx, v, t, p.rows[t.Name]); err != nil {
 				return err
 			}
 		}
 	}
-	return c.remove(ctx, gone)
+	if err := c.remove(ctx, gone); err != nil || c.Source.Target.Kind != engine.Spanner {
+		return err
+	}
+	return c.target.Update(ctx, func(u rows.Update) error {
+		for g := range c.Groups {
+			spans, err := c.spans(g, p.owners)
+			if err != nil {
+				return err
+			}
+			for _, span := range spans {
+				if err := c.recount(u, &c.Groups[g], span); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // remove deletes rows by their keys.
@@ -251,12 +329,12 @@ func (c *Copy) remove(ctx context.Context, gone map[string][]rows.Row) error {
 	})
 }
 
-// replace replaces all rows of an owner.
-func (c *Copy) replace(ctx context.Context, v rows.View, g *rows.Group, t *rows.Table, owner rows.Row) error {
-	span := rows.Span{Only: owner}
+// replace replaces all rows whose keys begin with key.
+func (c *Copy) replace(ctx context.Context, v rows.View, t *rows.Table, key rows.Row) error {
+	span := rows.Span{Only: key}
 	w := c.newWriter(ctx)
-	w.before = func(u rows.Update) error { return u.Delete(t, g.Owner, span) }
-	if err := v.Each(t, g.Owner, span, func(r rows.Row) error { return w.add(t, r) }); err != nil {
+	w.before = func(u rows.Update) error { return u.Delete(t, len(key), span) }
+	if err := v.Each(t, len(key), span, func(r rows.Row) error { return w.add(t, r) }); err != nil {
 		return err
 	}
 	return w.flush()

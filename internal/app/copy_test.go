@@ -38,7 +38,7 @@ import (
 // openOne opens a service on a database, which it creates and migrates.
 func openOne(t testing.TB, name, url string) *app.One {
 	t.Helper()
-	cfg, _, err := app.Load(app.Services(), "", []string{"HOLDFAST_" + strings.ToUpper(name) + "__DATABASE_URL=" + url, "HOLDFAST_" + strings.ToUpper(name) + "__ENABLED=true"})
+	cfg, _, err := app.Load(app.Services(), "", databaseEnv(t, name, url))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +55,16 @@ func openOne(t testing.TB, name, url string) *app.One {
 		t.Fatal(err)
 	}
 	return one
+}
+
+// databaseEnv returns the environment that selects a database.
+func databaseEnv(t testing.TB, name, url string) []string {
+	t.Helper()
+	env := []string{"HOLDFAST_" + strings.ToUpper(name) + "__DATABASE_URL=" + url, "HOLDFAST_" + strings.ToUpper(name) + "__ENABLED=true"}
+	if strings.HasPrefix(url, "spanner:") {
+		env = append(env, "HOLDFAST_SYNCSTORAGE__SPANNER_EMULATOR_HOST="+testdb.Spanner(t))
+	}
+	return env
 }
 
 func newCopy(t testing.TB, name, from, to string) *app.Copy {
@@ -188,7 +198,7 @@ func TestCopyKeepsEverything(t *testing.T) {
 				}
 				wantEqual(t, c)
 				s.check(t, target)
-				if holder, until, err := c.Source.Rows().ReadOnly(t.Context(), s.name); err != nil || holder == "" || !until.IsZero() {
+				if holder, until, err := c.Source.Rows(nil).ReadOnly(t.Context(), s.name); err != nil || holder == "" || !until.IsZero() {
 					t.Errorf("the source is read-only by %q until %v, %v", holder, until, err)
 				}
 			})
@@ -369,7 +379,7 @@ func copyUnderWrites(t *testing.T, source, target string) {
 		}
 		w.check(t, store)
 	}
-	if err := c.Source.Rows().Reopen(t.Context(), "extstorage", c.Groups); err != nil {
+	if err := c.Source.Rows(nil).Reopen(t.Context(), "extstorage", c.Groups); err != nil {
 		t.Fatal(err)
 	}
 	fresh := &copyWriter{owner: ext.Owner{Tenant: writers[0].owner.Tenant, Install: "c0000000-0000-4000-8000-000000000001"}}

@@ -77,9 +77,9 @@ func (m *Import) open(ctx context.Context) error {
 		p.copy = Copy{
 			Service: p.Service.Name, Groups: p.Service.Tables, Source: &engine.Database{Where: p.Source.Where()}, Target: p.Database,
 			Fault: m.Fault, Progress: m.Progress,
-			source: readSource{Source: p.Source}, target: p.Database.Rows(),
+			source: readSource{Source: p.Source}, target: p.Database.Rows(nil),
 		}
-		if p.copy.target == nil {
+		if p.Database.Target.Kind == engine.Spanner {
 			return fmt.Errorf("%s: Spanner cannot be the target of an import: its tables are those of Mozilla's server", p.Service.Name)
 		}
 		if err := p.Source.View(ctx, func(v rows.View) error {

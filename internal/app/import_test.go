@@ -243,7 +243,7 @@ func newImport(t testing.TB, from oldServer, storage, accounts string) *app.Impo
 func dump(t testing.TB, m *app.Import) (lines []string) {
 	t.Helper()
 	for _, p := range m.Parts {
-		if err := p.Database.Rows().View(t.Context(), func(v rows.View) error {
+		if err := p.Database.Rows(nil).View(t.Context(), func(v rows.View) error {
 			for _, g := range p.Service.Tables {
 				for _, table := range g.Tables {
 					if err := v.Each(table, g.Owner, rows.All, func(r rows.Row) error {
@@ -341,7 +341,7 @@ func TestImport(t *testing.T) {
 func wantLast(t testing.TB, m *app.Import, want map[string]int64) {
 	t.Helper()
 	for _, p := range m.Parts {
-		if err := p.Database.Rows().View(t.Context(), func(v rows.View) error {
+		if err := p.Database.Rows(nil).View(t.Context(), func(v rows.View) error {
 			for _, g := range p.Service.Tables {
 				for _, table := range g.Tables {
 					if n, ok := want[table.Name]; ok {

@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/app/sync"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/db/rows"
 	"holdfast/internal/optional"
 	"holdfast/internal/syncstorage"
 	"holdfast/internal/tokenserver"
@@ -122,6 +123,12 @@ func (l revokedLink) Has(o syncstorage.Owner) bool { return l.accounts.IsRevoked
 func (l revokedLink) Watch(ctx context.Context, db *pgdb.DB, d *service.Deps) (stop func() error) {
 	return l.accounts.WatchBeside(ctx, db, d)
 }
+
+// accountsName is the service with the owners of sync storage.
+const accountsName = accounts.Name
+
+// ownersIn returns the owners of sync storage that a database of the accounts has.
+func ownersIn(db rows.Database) rows.Owners { return accounts.Owners(db) }
 
 // owner returns the owner of a storage user's records.
 func owner(u *tokenserver.User) syncstorage.Owner {

@@ -25,7 +25,7 @@ func (s *opened) rowsOf() rows.Database {
 	if len(s.tables) == 0 || len(s.Databases) != 1 {
 		return nil
 	}
-	return s.Databases[0].Rows()
+	return s.Databases[0].Rows(nil)
 }
 
 // settleReadOnly makes services read-only as the setting says. Another holder stays.

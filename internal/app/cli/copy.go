@@ -26,7 +26,7 @@ func (c *command) copyService() *cobra.Command {
 		Use:   "copy SERVICE --to URL",
 		Short: "Copy the database of a service to another engine while servers run",
 		Long: "Copy the database of a service, such as syncstorage, to an empty database: any of SQLite and PostgreSQL\n" +
-			"to any other, and to Citus. Servers go on using the source, which logs what they change. For the last\n" +
+			"to any other, to Citus, and for syncstorage from and to Spanner. Servers go on using the source, which logs what they change. For the last\n" +
 			"pass the service becomes read-only: clients get 503 and repeat their writes. When all owners are\n" +
 			"compared and equal, copy prints the new database_url, and the source stays read-only, so that no server\n" +
 			"with the old configuration can write to it. Run the same command again after an interruption.",
@@ -51,6 +51,10 @@ func (c *command) copyService() *cobra.Command {
 			if err != nil {
 				return errors.Join(err, source.Close())
 			}
+			closeOwners, err := c.openOwners(ctx, source, target)
+			if err != nil {
+				return errors.Join(err, target.Close(), source.Close())
+			}
 			how := c.runCopy
 			switch {
 			case dryRun:
@@ -58,7 +62,7 @@ func (c *command) copyService() *cobra.Command {
 			case verify:
 				how = c.verifyCopy
 			}
-			return errors.Join(how(ctx, source, target, to), target.Close(), source.Close())
+			return errors.Join(how(ctx, source, target, to), closeOwners(), target.Close(), source.Close())
 		},
 	}
 	f := cmd.Flags()
@@ -69,6 +73,20 @@ func (c *command) copyService() *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("dry-run", "verify", "reopen")
 	cmd.MarkFlagsMutuallyExclusive("to", "reopen")
 	return cmd
+}
+
+// openOwners opens the accounts of the configuration if one of the databases is Spanner.
+func (c *command) openOwners(ctx context.Context, source, target *app.One) (closeIt func() error, err error) {
+	if !source.OnSpanner() && !target.OnSpanner() {
+		return func() error { return nil }, nil
+	}
+	cfg, _, err := app.Load(app.Services(), c.file, c.env.Environ, c.flags...)
+	if err != nil {
+		return nil, err
+	}
+	return source.OpenOwners(ctx, app.Options{
+		Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Clock: c.env.Clock, NoSecrets: true,
+	})
 }
 
 // openOne opens one service on the configured database, or on another one.
@@ -102,7 +120,7 @@ func (c *command) openOne(ctx context.Context, name, url string) (*app.One, erro
 
 // newCopy returns a copy that shows its progress.
 func (c *command) newCopy(source, target *app.One) (copied *app.Copy, end func()) {
-	copied = &app.Copy{Service: source.Service.Name, Groups: source.Service.Tables, Source: source.Database, Target: target.Database}
+	copied = &app.Copy{Service: source.Service.Name, Groups: source.Service.Tables, Source: source.Database, Target: target.Database, Owners: source.Owners}
 	copied.Report, copied.Progress, end = c.bars()
 	return copied, end
 }
@@ -191,10 +209,7 @@ func (c *command) verified(n, differences int64, err error) error {
 }
 
 func (c *command) reopen(ctx context.Context, source *app.One) error {
-	db := source.Database.Rows()
-	if db == nil {
-		return fmt.Errorf("%s cannot be read-only on Spanner", source.Service.Name)
-	}
+	db := source.Database.Rows(nil)
 	name := source.Service.Name
 	if err := errors.Join(db.Reopen(ctx, name, source.Service.Tables), db.Unlog(ctx, name, source.Service.Tables)); err != nil {
 		return err

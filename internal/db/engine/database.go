@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"holdfast/internal/db/migrate"
+	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/rows"
+	"holdfast/internal/db/spannerdb"
 	"holdfast/internal/db/sqlitedb"
 )
 
@@ -68,15 +70,20 @@ type closing struct {
 
 func (c closing) Close() error { c.close(); return nil }
 
-// Rows returns the access to the rows of tables; nil if the engine has none.
-func (d *Database) Rows() rows.Database {
-	if c, ok := d.conn.(interface{ Rows() rows.Database }); ok {
-		return c.Rows()
+// Rows returns the access to the rows of tables. owners is for the rows of owners on
+// Spanner; nil for everything else.
+func (d *Database) Rows(owners rows.Owners) rows.Database {
+	conn := any(d.conn)
+	if c, ok := conn.(closing); ok {
+		conn = c.pool
 	}
-	if c, ok := d.conn.(closing); ok {
-		if p, ok := c.pool.(interface{ Rows() rows.Database }); ok {
-			return p.Rows()
-		}
+	switch c := conn.(type) {
+	case *sqlitedb.DB:
+		return c.Rows()
+	case *pgdb.DB:
+		return c.Rows()
+	case *spannerdb.DB:
+		return c.Rows(owners)
 	}
 	return nil
 }

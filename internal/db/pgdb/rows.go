@@ -443,6 +443,11 @@ func (u update) repeat(t *rows.Table, sql string, all []rows.Row) error {
 	return u.tx.SendBatch(u.ctx, batch).Close()
 }
 
+func (u update) Recount(t *rows.Table, owner int, span rows.Span) error {
+	where, args := t.Where(owner, span, parameter)
+	return u.exec(`UPDATE `+t.Name+` `+t.Recount+` AND `+where, args...)
+}
+
 func (u update) SetLast(t *rows.Table, n int64) error {
 	name, err := sequence(u.ctx, u.tx, t)
 	if err != nil {

@@ -97,6 +97,13 @@ type Table struct {
 
 	// With, if set, returns the key of a row that changes with the one with this key.
 	With func(key Row) Row
+
+	// Recount is the end of an UPDATE that counts the rows of other tables; "" if there is
+	// nothing to count. It ends with a condition.
+	Recount string
+
+	// Spanner describes the table on Cloud Spanner; nil if it is not supported.
+	Spanner *Spanner
 }
 
 // Names returns the names of the columns, separated by commas.
@@ -133,7 +140,7 @@ type Span struct{ Only, After, Until Row }
 var All Span
 
 // Change is an entry of the log of changes: the row of a table with a key was inserted,
-// updated or deleted.
+// updated or deleted; or all rows whose keys begin with Key, if it has fewer columns.
 type Change struct {
 	ID    int64
 	Table string
@@ -197,6 +204,8 @@ type Update interface {
 	Put(t *Table, all []Row) error
 	// Remove deletes the rows with these keys.
 	Remove(t *Table, keys []Row) error
+	// Recount corrects the counters of Table.Recount.
+	Recount(t *Table, owner int, span Span) error
 	// SetLast sets the last number that was assigned.
 	SetLast(t *Table, n int64) error
 	// Forget deletes changes from the log.

@@ -51,6 +51,8 @@ type Tx struct {
 	ctx       context.Context // of the transaction: none of its statements outlives it
 	tx        *spanner.ReadWriteTransaction
 	predicted int
+
+	unpredicted bool // the mutations of the commit are not predicted
 }
 
 // Write runs fn in a read-write transaction and commits it if fn returns nil. fn may
@@ -74,20 +76,21 @@ func (db *DB) write(ctx context.Context, name string, fn func(*Tx) error) error 
 	ctx, cancel := context.WithTimeout(ctx, db.opts.Timeout)
 	defer cancel()
 	var predicted int
+	var unpredicted bool
 	client := db.client.Load()
 	answer, err := client.ReadWriteTransactionWithOptions(ctx, func(ctx context.Context, tx *spanner.ReadWriteTransaction) error {
 		t := &Tx{db: db, name: name, ctx: ctx, tx: tx}
 		if err := fn(t); err != nil {
 			return err
 		}
-		predicted = t.predicted
+		predicted, unpredicted = t.predicted, t.unpredicted
 		return db.fault("commit")
 	}, spanner.TransactionOptions{
 		TransactionTag: name,
 		CommitOptions:  spanner.CommitOptions{ReturnCommitStats: db.opts.Mutations != nil},
 	})
 	db.renew(client, err)
-	if err == nil && db.opts.Mutations != nil {
+	if err == nil && db.opts.Mutations != nil && !unpredicted {
 		db.opts.Mutations(name, predicted, int(answer.CommitStats.GetMutationCount()))
 	}
 	return err

@@ -162,6 +162,11 @@ func (u update) repeat(sql string, all []rows.Row) error {
 	return nil
 }
 
+func (u update) Recount(t *rows.Table, owner int, span rows.Span) error {
+	where, args := t.Where(owner, span, parameter)
+	return Exec(u.c, `UPDATE `+t.Name+` `+t.Recount+` AND `+where, args...)
+}
+
 func (u update) SetLast(t *rows.Table, n int64) error {
 	err := Exec(u.c, `DELETE FROM sqlite_sequence WHERE name = ?`, t.Name)
 	if err != nil {

@@ -26,30 +26,62 @@ type machine struct {
 
 func randomSteps(t *testing.T, u *user) {
 	suite.Walk(t, func(rt *rapid.T) map[string]func(*rapid.T) {
-		m := &machine{user: u.other(), model: newModel()}
-		m.t, m.now = rt, early
-		m.clean()
-		m.quota = ext.Quota{
-			Bytes:      rapid.SampledFrom([]int64{20, 60, 1000}).Draw(rt, "bytes"),
-			Namespaces: rapid.Int64Range(1, 3).Draw(rt, "namespaces"),
-			Keys:       rapid.Int64Range(1, 5).Draw(rt, "keys"),
-		}
-		return map[string]func(*rapid.T){
-			"Apply":        m.stepApply,
-			"Apply more":   m.stepApply, // twice as likely
-			"Get":          m.stepGet,
-			"List":         m.stepList,
-			"Export":       m.stepExport,
-			"Changes":      m.stepChanges,
-			"Sweep":        m.stepSweep,
-			"a schema":     m.stepSchema,
-			"a new quota":  m.stepQuota,
-			"drop schemas": m.stepDrop,
-			"delete":       m.stepDelete,
-			"time":         m.stepTime,
-			"":             m.compare,
-		}
+		return newMachine(rt, u.other()).steps()
 	})
+}
+
+// RunMoving takes random steps on a store while its data is moved to another database.
+// start returns the store, and a step that moves a part of the data. The step returns the
+// other store when it has all of it, and moves what is left if all is set.
+func RunMoving(t *testing.T, start func(rt *rapid.T) (h Harness, move func(rt *rapid.T, all bool) *Harness)) {
+	rapid.Check(t, func(rt *rapid.T) {
+		h, move := start(rt)
+		m := newMachine(rt, newUser(rt, h))
+		step := func(rt *rapid.T, all bool) {
+			if to := move(rt, all); to != nil {
+				m.h = *to
+			}
+		}
+		steps := m.steps()
+		for _, again := range []string{"move", "move again", "and again"} {
+			steps[again] = func(rt *rapid.T) { step(rt, false) }
+		}
+		rt.Repeat(steps)
+		step(rt, true)
+		m.compare(rt)
+		m.stepApply(rt)
+		m.compare(rt)
+	})
+}
+
+func newMachine(rt *rapid.T, u *user) *machine {
+	m := &machine{user: u, model: newModel()}
+	m.t, m.now = rt, early
+	m.clean()
+	m.quota = ext.Quota{
+		Bytes:      rapid.SampledFrom([]int64{20, 60, 1000}).Draw(rt, "bytes"),
+		Namespaces: rapid.Int64Range(1, 3).Draw(rt, "namespaces"),
+		Keys:       rapid.Int64Range(1, 5).Draw(rt, "keys"),
+	}
+	return m
+}
+
+func (m *machine) steps() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"Apply":        m.stepApply,
+		"Apply more":   m.stepApply, // twice as likely
+		"Get":          m.stepGet,
+		"List":         m.stepList,
+		"Export":       m.stepExport,
+		"Changes":      m.stepChanges,
+		"Sweep":        m.stepSweep,
+		"a schema":     m.stepSchema,
+		"a new quota":  m.stepQuota,
+		"drop schemas": m.stepDrop,
+		"delete":       m.stepDelete,
+		"time":         m.stepTime,
+		"":             m.compare,
+	}
 }
 
 func drawNamespace(rt *rapid.T) ext.Namespace {

@@ -70,6 +70,10 @@ func Current() Schema {
 			Name: "batch_bsos", Key: []string{"fxa_uid", "fxa_kid", "collection_id", "batch_id", "batch_bso_id"},
 			Columns: []string{"sortindex", "payload", "ttl"},
 		},
+		{
+			Name: "write_control", Key: []string{"service", "shard"}, // writes only read it
+			Columns: []string{"holder", "read_only_until", "log_until"},
+		},
 	}
 }
 

@@ -234,6 +234,7 @@ func (st *step) merge(u *ss.Update) {
 // this order: the collection's row, which its records need; the records; the batch,
 // whose deletion deletes what was staged; and with a quota the counters.
 func (st *step) drain(b ss.BatchID, us []ss.Update) (ss.Written, error) {
+	st.whole = []any{st.coll}
 	total, m, quota := st.batch.total, st.merged, st.w.Quota.Limited()
 	plan := st.s.schema.Commit(quota)
 	load := budget.Load{

@@ -66,6 +66,7 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (w
 		if !st.found.row {
 			return nil
 		}
+		st.whole = []any{st.coll}
 		st.remove("user_collections", st.key()...)
 		if st.found.modified == 0 {
 			return nil // there were only open batches
@@ -87,6 +88,7 @@ func (s *Store) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) er
 		if len(st.rows) == 0 {
 			return nil
 		}
+		st.whole = []any{}
 		st.tx.Predict(budget.Delete)
 		st.changes = append(st.changes, spanner.Delete("user_collections", spanner.Key{o.FxAUID, o.FxAKID}.AsPrefix()))
 		if names := st.rows[ss.TombstoneID].count; names > 0 || st.own.Set {

@@ -99,6 +99,7 @@ func TestSchemaIsTheBudgets(t *testing.T) {
 		{"bsos", "user_collections", "CASCADE", reap},
 		{"collections", "", "", ""},
 		{"user_collections", "", "", ""},
+		{"write_control", "", "", ""},
 	}; fmt.Sprintf("%q", tables) != fmt.Sprintf("%q", want) {
 		t.Errorf("the tables are\n%q, want\n%q", tables, want)
 	}

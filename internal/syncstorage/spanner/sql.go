@@ -17,7 +17,9 @@ var (
 		SELECT (SELECT collection_id FROM collections WHERE name = @name),
 			(SELECT GREATEST(IFNULL(MAX(collection_id), 0), 99) + 1 FROM collections),
 			IFNULL((SELECT count FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = 0), 0),
-			(SELECT modified FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = 0)`}
+			(SELECT modified FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = 0),
+			IFNULL((SELECT read_only_until > CURRENT_TIMESTAMP() FROM write_control WHERE service = 'syncstorage' AND shard = @shard), FALSE),
+			IFNULL((SELECT log_until > CURRENT_TIMESTAMP() FROM write_control WHERE service = 'syncstorage' AND shard = @shard), FALSE)`}
 )
 
 // What a write reads, in one message: a UNION of parts, numbered in the first
@@ -56,8 +58,11 @@ const (
 		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch AND s.payload IS NULL AND s.batch_bso_id NOT IN UNNEST(@ids)`
 )
 
+// partControl says whether the service is read-only, and whether to log the write.
+const partControl = `SELECT 6, NULL, IF(read_only_until > CURRENT_TIMESTAMP(), 1, 0), NULL, IF(log_until > CURRENT_TIMESTAMP(), 1, 0), NULL, 0, 0, 0 FROM write_control WHERE service = 'syncstorage' AND shard = @shard`
+
 func read(name string, parts ...string) spannerdb.Statement {
-	return spannerdb.Statement{Name: name, SQL: exclusive + strings.Join(parts, "\n\t\tUNION ALL ")}
+	return spannerdb.Statement{Name: name, SQL: exclusive + strings.Join(append(parts, partControl), "\n\t\tUNION ALL ")}
 }
 
 var (

@@ -137,14 +137,16 @@ func (s *Store) ensure(ctx context.Context, o ss.Owner, w ss.Write) error {
 		var (
 			next, mine int64 // the next free ID, and the number of names that the user has added
 			modified   = epoch
+			c          control
 		)
 		id = unknown
-		if err := tx.ForEach(sqlNewName, of(o, spannerdb.Params{"name": w.Collection}), func(r *spanner.Row) error {
+		p := of(o, spannerdb.Params{"name": w.Collection, "shard": spannerdb.Shard(o.FxAUID, o.FxAKID)})
+		if err := tx.ForEach(sqlNewName, p, func(r *spanner.Row) error {
 			var (
 				known spanner.NullInt64
 				was   spanner.NullTime
 			)
-			if err := r.Columns(&known, &next, &mine, &was); err != nil {
+			if err := r.Columns(&known, &next, &mine, &was, &c.readOnly, &c.logged); err != nil {
 				return err
 			}
 			if known.Valid {
@@ -157,10 +159,19 @@ func (s *Store) ensure(ctx context.Context, o ss.Owner, w ss.Write) error {
 		}); err != nil || id != unknown {
 			return err
 		}
+		if c.readOnly {
+			return spannerdb.ErrReadOnly
+		}
 		if mine >= int64(w.MaxNames) {
 			return ss.ErrTooManyNames
 		}
 		id = next
+		if c.logged {
+			keys := map[string][][]any{"collections": {{next}}, "user_collections": {{o.UID, int64(ss.TombstoneID)}}}
+			if err := tx.LogChanges("syncstorage", keys); err != nil {
+				return err
+			}
+		}
 		tx.Predict(s.schema.Write("collections", "name") + s.schema.Write("user_collections", "modified", "count"))
 		return tx.Buffer(
 			spanner.Insert("collections", []string{"collection_id", "name"}, []any{next, w.Collection}),

@@ -53,6 +53,14 @@ payload STRING(MAX)
 ttl INT64`,
 		key: `fxa_uid, fxa_kid, collection_id, batch_id, batch_bso_id`,
 	},
+	"write_control": {
+		columns: `service STRING(64) not null
+shard INT64 not null
+holder STRING(128)
+read_only_until TIMESTAMP
+log_until TIMESTAMP`,
+		key: `service, shard`,
+	},
 }
 
 // TestTables checks in the catalog that the tables are as documented.

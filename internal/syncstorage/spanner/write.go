@@ -27,13 +27,18 @@ type step struct {
 	records map[string]record // existing records among those of the request
 	batch   batch
 	merged  merged
+	control control
 
 	parent  *spanner.Mutation   // the collection's row, which must precede its records
 	changes []*spanner.Mutation // all others
 	load    budget.Load         // size of the commit
 	delta   ss.Delta            // of the collection's rows
 	live    int64               // change of the user's live bytes
+	whole   []any               // the key of the user or collection that changes as a whole; nil: only records do
 }
+
+// control is what the operator has set for all writes.
+type control struct{ readOnly, logged bool }
 
 // collection is a row of user_collections.
 type collection struct {
@@ -106,6 +111,8 @@ func (st *step) part(r *spanner.Row) error {
 		st.batch.staged[id.StringVal] = staged{payload: optional(a), ttl: optional(n)}
 	case 5:
 		st.merged = merged{n.Int64, a.Int64, b.Int64, c.Int64, d.Int64}
+	case 6:
+		st.control = control{readOnly: n.Int64 > 0, logged: a.Int64 > 0}
 	}
 	return nil
 }
@@ -128,18 +135,70 @@ func (s *Store) write(ctx context.Context, name string, o ss.Owner, w ss.Write, 
 			}
 		}
 		params := of(o, p)
-		params["coll"], params["now"] = st.coll, ss.At(w.Now.Time()).Time()
+		params["coll"], params["now"], params["shard"] = st.coll, ss.At(w.Now.Time()).Time(), spannerdb.Shard(o.FxAUID, o.FxAKID)
 		if err := tx.ForEach(statement, params, st.part); err != nil {
 			return err
+		}
+		if st.control.readOnly {
+			return spannerdb.ErrReadOnly
 		}
 		st.found = st.rows[st.coll]
 		st.stamp = ss.NextStamp(w.Now, st.last)
 		if err := fn(st); err != nil {
 			return err
 		}
+		if st.control.logged {
+			if err := st.log(p); err != nil {
+				return err
+			}
+		}
 		return st.send()
 	})
 }
+
+// log logs the keys of the rows that the write changes, and those of the rows that they
+// need. p are the parameters of the statement.
+func (st *step) log(p spannerdb.Params) error {
+	if st.tx.Predicted() == 0 {
+		return nil
+	}
+	uid := st.o.UID
+	keys := map[string][][]any{"user_collections": {{uid, int64(ss.TombstoneID)}}}
+	add := func(table string, key ...any) { keys[table] = append(keys[table], key) }
+	if st.coll != unknown {
+		add("collections", st.coll)
+		add("user_collections", uid, st.coll)
+	}
+	names, _ := p["ids"].([]string)
+	batch, ofBatch := p["batch"].(string)
+	if st.whole == nil && len(names) > loggedRecords {
+		st.whole = []any{st.coll}
+	}
+	switch {
+	case st.whole != nil:
+		key := append([]any{uid}, st.whole...)
+		for _, table := range []string{"bsos", "batches", "batch_bsos"} {
+			add(table, key...)
+		}
+		if len(key) == 1 {
+			add("user_collections", key...)
+		}
+	case ofBatch:
+		add("batches", uid, st.coll, batch)
+		for _, id := range names {
+			add("batch_bsos", uid, st.coll, batch, id)
+		}
+	default:
+		for _, id := range names {
+			add("bsos", uid, st.coll, id)
+		}
+	}
+	return st.tx.LogChanges("syncstorage", keys)
+}
+
+// loggedRecords is the maximum of records in an entry of the log, which is limited to
+// 2,621,440 characters. With more the whole collection is logged.
+const loggedRecords = 5000
 
 // send buffers the changes for the commit, or returns an error if Spanner would
 // refuse them.

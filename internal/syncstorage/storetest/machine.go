@@ -38,34 +38,72 @@ type machine struct {
 func randomSteps(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
 	suite.Walk(t, func(rt *rapid.T) map[string]func(*rapid.T) {
-		m := &machine{user: u.other(), model: newModel()}
-		m.t, m.now = rt, early
-		m.quota = rapid.Bool().Draw(rt, "under a quota")
-		m.limits = ss.BatchLimits{Records: rapid.Int64Range(1, 5).Draw(rt, "records"), Bytes: rapid.Int64Range(5, 50).Draw(rt, "bytes")}
+		m := newMachine(rt, u.other())
 		// The next run must not sweep records of this one.
 		rt.Cleanup(func() {
 			if err := m.store.DeleteAll(context.Background(), m.owner, ss.Precondition{}); err != nil {
 				rt.Errorf("DeleteAll: %v", err)
 			}
 		})
-		return map[string]func(*rapid.T){
-			"Get":              m.stepGet,
-			"List":             m.stepList,
-			"Put":              m.stepPut,
-			"Put again":        m.stepPut, // twice as likely
-			"Post":             m.stepPost,
-			"open a batch":     m.stepOpen,
-			"Append":           m.stepAppend,
-			"Commit":           m.stepCommit,
-			"DeleteBSO":        m.stepDeleteBSO,
-			"DeleteBSOs":       m.stepDeleteBSOs,
-			"DeleteCollection": m.stepDeleteCollection,
-			"DeleteAll":        m.stepDeleteAll,
-			"Sweep":            m.stepSweep,
-			"time":             m.stepTime,
-			"":                 m.compare,
-		}
+		return m.steps()
 	})
+}
+
+// RunMoving takes random steps on a store while its data is moved to another database.
+// start returns the store for an owner, and a step that moves a part of the data. The step
+// returns the other store when it has all of it, and moves what is left if all is set.
+func RunMoving(t *testing.T, start func(rt *rapid.T, o ss.Owner) (h Harness, move func(rt *rapid.T, all bool) *Harness)) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := newMachine(rt, newUser(rt, Harness{}))
+		h, move := start(rt, m.owner)
+		m.h, m.store = h, h.Store
+		step := func(rt *rapid.T, all bool) {
+			if to := move(rt, all); to != nil {
+				m.h, m.store = *to, to.Store
+			}
+		}
+		steps := m.steps()
+		for _, again := range []string{"move", "move again", "and again"} {
+			steps[again] = func(rt *rapid.T) { step(rt, false) }
+		}
+		if h.Exempt["Sweep"] != "" {
+			delete(steps, "Sweep")
+		}
+		rt.Repeat(steps)
+		step(rt, true)
+		m.compare(rt)
+		m.stepPut(rt)
+		m.stepCommit(rt)
+		m.compare(rt)
+	})
+}
+
+func newMachine(rt *rapid.T, u *user) *machine {
+	m := &machine{user: u, model: newModel()}
+	m.t, m.now = rt, early
+	m.quota = rapid.Bool().Draw(rt, "under a quota")
+	m.limits = ss.BatchLimits{Records: rapid.Int64Range(1, 5).Draw(rt, "records"), Bytes: rapid.Int64Range(5, 50).Draw(rt, "bytes")}
+	return m
+}
+
+func (m *machine) steps() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"Get":              m.stepGet,
+		"List":             m.stepList,
+		"Put":              m.stepPut,
+		"Put again":        m.stepPut, // twice as likely
+		"Post":             m.stepPost,
+		"open a batch":     m.stepOpen,
+		"Append":           m.stepAppend,
+		"Commit":           m.stepCommit,
+		"DeleteBSO":        m.stepDeleteBSO,
+		"DeleteBSOs":       m.stepDeleteBSOs,
+		"DeleteCollection": m.stepDeleteCollection,
+		"DeleteAll":        m.stepDeleteAll,
+		"Sweep":            m.stepSweep,
+		"time":             m.stepTime,
+		"":                 m.compare,
+	}
 }
 
 func drawCollection(rt *rapid.T) string {

@@ -1,0 +1,114 @@
+package accounts
+
+import (
+	"context"
+	"slices"
+
+	"holdfast/internal/db/rows"
+	"holdfast/internal/tokenserver"
+)
+
+// Owners returns the storage users in the tables of the accounts, under the keys that
+// Spanner has for them: the account and its keys.
+func Owners(db rows.Database) rows.Owners { return owners{db} }
+
+type owners struct{ db rows.Database }
+
+// The same table by two keys.
+var (
+	usersByNumber = &rows.Table{Name: "users", Key: 1, Columns: rows.Columns(
+		`uid integer, email text, client_state text, keys_changed_at integer, replaced_at integer`)}
+	usersByEmail = &rows.Table{Name: "users", Key: 1, Columns: rows.Columns(
+		`email text, uid integer, client_state text, keys_changed_at integer, replaced_at integer`)}
+)
+
+// storageUser is a row of the table users.
+type storageUser struct {
+	uid      int64
+	email    string
+	keys     string // fxa_kid
+	replaced bool
+}
+
+func storageUserOf(uid, email any, rest rows.Row) storageUser {
+	changed, _ := rest[1].(int64)
+	u := tokenserver.User{ClientState: rest[0].(string), KeysChangedAt: tokenserver.At(changed)}
+	return storageUser{uid: uid.(int64), email: email.(string), keys: u.KeyID().String(), replaced: rest[2] != nil}
+}
+
+// After implements rows.Owners.
+func (o owners) After(ctx context.Context, number int64, n int) (all []rows.Owner, err error) {
+	err = o.db.View(ctx, func(v rows.View) error {
+		span := rows.Span{After: rows.Row{number}}
+		var err error
+		if span.Until, err = v.Bound(usersByNumber, 1, span.After, n-1); err != nil {
+			return err
+		}
+		var found []storageUser
+		if err := v.Each(usersByNumber, 1, span, func(r rows.Row) error {
+			found = append(found, storageUserOf(r[0], r[1], r[2:]))
+			return nil
+		}); err != nil {
+			return err
+		}
+		all, err = currentOwners(v, found)
+		return err
+	})
+	return all, err
+}
+
+// Find implements rows.Owners.
+func (o owners) Find(ctx context.Context, numbers []int64) (all []rows.Owner, err error) {
+	keys := make([]rows.Row, len(numbers))
+	for i, n := range numbers {
+		keys[i] = rows.Row{n}
+	}
+	err = o.db.View(ctx, func(v rows.View) error {
+		all = nil
+		for some := range slices.Chunk(keys, 500) {
+			var found []storageUser
+			if err := v.Find(usersByNumber, some, func(r rows.Row) error {
+				found = append(found, storageUserOf(r[0], r[1], r[2:]))
+				return nil
+			}); err != nil {
+				return err
+			}
+			owners, err := currentOwners(v, found)
+			if err != nil {
+				return err
+			}
+			all = append(all, owners...)
+		}
+		return nil
+	})
+	return all, err
+}
+
+// currentOwners returns the users as owners. Of several users of an account with the same
+// keys, such as after a move to another node, the newest that was not replaced is current.
+func currentOwners(v rows.View, users []storageUser) ([]rows.Owner, error) {
+	type name struct{ email, keys string }
+	var emails []rows.Row
+	for _, u := range users {
+		emails = append(emails, rows.Row{u.email})
+	}
+	slices.SortFunc(emails, rows.Row.Compare)
+	emails = slices.CompactFunc(emails, func(a, b rows.Row) bool { return a.Compare(b) == 0 })
+	current := map[name]storageUser{}
+	if err := v.Find(usersByEmail, emails, func(r rows.Row) error {
+		u := storageUserOf(r[1], r[0], r[2:])
+		was, ok := current[name{u.email, u.keys}]
+		if !ok || was.replaced && !u.replaced || was.replaced == u.replaced && u.uid > was.uid {
+			current[name{u.email, u.keys}] = u
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	all := make([]rows.Owner, len(users))
+	for i, u := range users {
+		account := tokenserver.User{Email: u.email}
+		all[i] = rows.Owner{Number: u.uid, Keys: [2]string{account.Account().FxAUID, u.keys}, Current: current[name{u.email, u.keys}].uid}
+	}
+	return all, nil
+}

@@ -1,0 +1,212 @@
+package spannerdb
+
+import (
+	"context"
+	"encoding/json"
+	"hash/crc32"
+	"math/rand/v2"
+	"time"
+
+	"cloud.google.com/go/spanner"
+	"google.golang.org/grpc/codes"
+
+	"holdfast/internal/db/rows"
+	"holdfast/internal/fault"
+)
+
+// writeShards is the number of rows of a service in the table write_control, which is in
+// the migrations of each service that can be copied. Its writes read one of them in their
+// transaction, because Spanner has no triggers: it says whether the service is read-only,
+// and whether to log the write. Changing all rows conflicts with every write in progress,
+// so it waits for them or aborts them, and later ones see the change.
+const writeShards = 512
+
+// Shard returns the row of write_control for the writes of an owner.
+func Shard(owner ...string) int64 {
+	var sum uint32
+	for _, text := range owner {
+		sum = crc32.Update(sum, crc32.IEEETable, []byte(text))
+	}
+	return int64(sum % writeShards)
+}
+
+// ErrReadOnly means that the service is read-only.
+var ErrReadOnly = fault.New(fault.Unavailable, "the service is read-only")
+
+// LogMutations is the number of mutations of LogChanges.
+const LogMutations = 3
+
+// LogChanges logs the keys of changed rows by table, or the beginnings of keys.
+func (tx *Tx) LogChanges(service string, changes map[string][][]any) error {
+	text, err := json.Marshal(changes)
+	if err != nil {
+		return err
+	}
+	tx.Predict(LogMutations)
+	return tx.Buffer(spanner.Insert("copy_log", []string{"id", "service", "changes"}, []any{rand.Int64(), service, string(text)}))
+}
+
+var control = []string{"service", "shard", "holder", "read_only_until"}
+
+// setControl writes columns of all rows of a service. Missing rows are inserted.
+func setControl(tx *Tx, service string, columns []string, values ...any) error {
+	all := make([]*spanner.Mutation, writeShards)
+	for i := range all {
+		all[i] = spanner.InsertOrUpdate("write_control", append([]string{"service", "shard"}, columns...), append([]any{service, int64(i)}, values...))
+	}
+	tx.Predict(writeShards * (2 + len(columns)))
+	return tx.Buffer(all...)
+}
+
+// controlled is what the rows of a service say.
+type controlled struct {
+	holder     string
+	until, log time.Time
+	now        time.Time // of the database
+}
+
+var readControl = Statement{"read_only.get", `
+	SELECT holder, read_only_until, log_until, CURRENT_TIMESTAMP() FROM write_control WHERE service = @service AND shard = 0`}
+
+func getControl(each func(Statement, Params, func(*spanner.Row) error) error, service string) (c controlled, err error) {
+	err = each(readControl, Params{"service": service}, func(r *spanner.Row) error {
+		var holder spanner.NullString
+		var until, log spanner.NullTime
+		err := r.Columns(&holder, &until, &log, &c.now)
+		c.until, c.log = until.Time, log.Time
+		if until.Time.After(c.now) {
+			c.holder = holder.StringVal
+		}
+		return err
+	})
+	return c, err
+}
+
+// end returns the end of a lease.
+func end(now time.Time, lease time.Duration) time.Time {
+	if lease == 0 {
+		return rows.Forever
+	}
+	return now.Add(lease)
+}
+
+func (d tables) Log(ctx context.Context, service string, _ []rows.Group) error {
+	if err := d.clearLog(ctx, service); err != nil {
+		return err
+	}
+	return d.db.Write(ctx, "copy.log", func(tx *Tx) error {
+		c, err := currentTime(tx)
+		if err != nil {
+			return err
+		}
+		if err := setControl(tx, service, []string{"log_until"}, c.Add(rows.LogLease)); err != nil {
+			return err
+		}
+		return update{d: d, tx: tx}.SetState(service, "")
+	})
+}
+
+// currentTime returns the time of the database.
+func currentTime(tx *Tx) (now time.Time, err error) {
+	err = tx.ForEach(Statement{"copy.time", `SELECT CURRENT_TIMESTAMP()`}, nil, func(r *spanner.Row) error { return r.Columns(&now) })
+	return now, err
+}
+
+// clearLog deletes the log. Entries that are added meanwhile stay, which does no harm.
+func (d tables) clearLog(ctx context.Context, service string) error {
+	return d.deleteAll(ctx, `copy_log WHERE service = @service`, Params{"service": service})
+}
+
+// deleteAll deletes rows in as many transactions as necessary.
+func (d tables) deleteAll(ctx context.Context, from string, p Params) error {
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, longestMigration)
+	defer cancel()
+	if err := d.db.enter(ctx, d.db.slots); err != nil {
+		return err
+	}
+	defer leave(d.db.slots)
+	_, err := d.db.client.Load().PartitionedUpdate(ctx, spanner.Statement{SQL: `DELETE FROM ` + from, Params: p})
+	return d.db.observe("copy.delete", start, err)
+}
+
+func (d tables) KeepLog(ctx context.Context, service string) error {
+	return d.db.Write(ctx, "copy.keep_log", func(tx *Tx) error {
+		c, err := getControl(tx.ForEach, service)
+		if err != nil {
+			return err
+		}
+		if c.log.Before(c.now.Add(time.Hour)) {
+			return rows.ErrLapsed
+		}
+		if c.log.After(c.now.Add(rows.LogLease - time.Minute)) {
+			return nil // it was prolonged just now
+		}
+		return setControl(tx, service, []string{"log_until"}, c.now.Add(rows.LogLease))
+	})
+}
+
+func (d tables) Unlog(ctx context.Context, service string, _ []rows.Group) error {
+	if err := d.db.Write(ctx, "copy.unlog", func(tx *Tx) error {
+		return setControl(tx, service, []string{"log_until"}, spanner.NullTime{})
+	}); err != nil {
+		return err
+	}
+	return d.clearLog(ctx, service)
+}
+
+func (d tables) Close(ctx context.Context, service, holder string, lease time.Duration, _ []rows.Group) error {
+	return d.db.Write(ctx, "read_only.close", func(tx *Tx) error {
+		c, err := getControl(tx.ForEach, service)
+		if err != nil {
+			return err
+		}
+		if c.holder != "" && c.holder != holder {
+			return fault.Newf(fault.Conflict, "%s is read-only already", service)
+		}
+		now, err := currentTime(tx) // without a row, c has none
+		if err != nil {
+			return err
+		}
+		return setControl(tx, service, control[2:], holder, end(now, lease))
+	})
+}
+
+// A lease is prolonged while this much of it is left, so that the commit is not later than
+// its end.
+const leaseMargin = 5 * time.Second
+
+func (d tables) Prolong(ctx context.Context, service, holder string, lease time.Duration) error {
+	start := time.Now()
+	err := d.db.Write(ctx, "read_only.prolong", func(tx *Tx) error {
+		c, err := getControl(tx.ForEach, service)
+		if err != nil {
+			return err
+		}
+		if c.holder != holder || c.until.Before(c.now.Add(leaseMargin)) {
+			return rows.ErrLapsed
+		}
+		return setControl(tx, service, control[2:], holder, end(c.now, lease))
+	})
+	if err == nil && time.Since(start) > leaseMargin {
+		return rows.ErrLapsed
+	}
+	return err
+}
+
+func (d tables) Reopen(ctx context.Context, service string, _ []rows.Group) error {
+	return d.db.Write(ctx, "read_only.reopen", func(tx *Tx) error {
+		return setControl(tx, service, control[2:], spanner.NullString{}, spanner.NullTime{})
+	})
+}
+
+func (d tables) ReadOnly(ctx context.Context, service string) (holder string, until time.Time, err error) {
+	c, err := getControl(func(s Statement, p Params, fn func(*spanner.Row) error) error { return d.db.ForEach(ctx, s, p, fn) }, service)
+	if spanner.ErrCode(err) == codes.InvalidArgument && fault.Is(err, fault.Unavailable) {
+		return "", time.Time{}, nil // the table does not exist
+	}
+	if err != nil || c.holder == "" || c.until.Equal(rows.Forever) {
+		return c.holder, time.Time{}, err
+	}
+	return c.holder, c.until, nil
+}

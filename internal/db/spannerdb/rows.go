@@ -1,0 +1,413 @@
+package spannerdb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"cloud.google.com/go/spanner"
+	"google.golang.org/api/iterator"
+
+	"holdfast/internal/db/rows"
+)
+
+// Rows returns the access to the rows of a service's tables, which have the numbers of
+// their owners as on other engines.
+func (db *DB) Rows(owners rows.Owners) rows.Database { return tables{db, owners} }
+
+// tables implements rows.Database.
+type tables struct {
+	db     *DB
+	owners rows.Owners
+}
+
+// ownersOfQuery is for how many owners rows are read at once.
+const ownersOfQuery = 100
+
+func (d tables) View(ctx context.Context, fn func(rows.View) error) error {
+	start := time.Now()
+	return d.db.observe("copy.view", start, d.view(ctx, fn))
+}
+
+func (d tables) view(ctx context.Context, fn func(rows.View) error) error {
+	if err := d.db.enter(ctx, d.db.slots); err != nil {
+		return err
+	}
+	defer leave(d.db.slots)
+	client := d.db.client.Load()
+	tx := client.ReadOnlyTransaction()
+	defer tx.Close()
+	err := fn(view{ctx, d, tx})
+	d.db.renew(client, err)
+	return err
+}
+
+func (d tables) Update(ctx context.Context, fn func(rows.Update) error) error {
+	return d.db.Write(ctx, "copy.update", func(tx *Tx) error { return fn(update{ctx, d, tx}) })
+}
+
+type view struct {
+	ctx context.Context
+	d   tables
+	tx  *spanner.ReadOnlyTransaction
+}
+
+// wanted is an owner in a parameter, with the rest of a key.
+type wanted struct {
+	N   int64  `spanner:"n"`
+	UID string `spanner:"uid"`
+	KID string `spanner:"kid"`
+	I   int64  `spanner:"i"` // the integer of the rest of a key
+	A   string `spanner:"a"` // its first text
+	B   string `spanner:"b"`
+}
+
+// fields returns the names of the fields of wanted for the columns of a key.
+func fields(columns []rows.Column) []string {
+	names, texts := make([]string, len(columns)), []string{"a", "b"}
+	for i, c := range columns {
+		if c.Kind == rows.Integer {
+			names[i] = "i"
+			continue
+		}
+		names[i], texts = texts[0], texts[1:]
+	}
+	return names
+}
+
+// set sets the fields for the values of a key.
+func (w *wanted) set(columns []rows.Column, key rows.Row) {
+	for i, name := range fields(columns) {
+		switch name {
+		case "i":
+			w.I = key[i].(int64)
+		case "a":
+			w.A = key[i].(string)
+		default:
+			w.B = key[i].(string)
+		}
+	}
+}
+
+// of returns the columns of the owner of a table, and how many of Columns they replace.
+func of(t *rows.Table) (keys []string, replaced int) {
+	if len(t.Spanner.Keys) == 0 {
+		return nil, 0
+	}
+	return t.Spanner.Keys, 1
+}
+
+// query returns a query for the rows that begin with keys of n columns.
+func query(t *rows.Table, n int) string {
+	keys, replaced := of(t)
+	columns := make([]string, 0, len(t.Columns))
+	if replaced > 0 {
+		columns = append(columns, "w.n")
+	}
+	for _, c := range t.Columns[replaced:] {
+		columns = append(columns, "t."+c.Name)
+	}
+	var on []string
+	if replaced > 0 {
+		on = append(on, "t."+keys[0]+" = w.uid", "t."+keys[1]+" = w.kid")
+	}
+	if n > replaced {
+		rest := t.Columns[replaced:n]
+		for i, name := range fields(rest) {
+			on = append(on, "t."+rest[i].Name+" = w."+name)
+		}
+	}
+	from := t.Name
+	if t.Spanner.From != "" {
+		from = "(" + t.Spanner.From + ")"
+	}
+	if len(on) == 0 {
+		return `SELECT ` + strings.Join(columns, ", ") + ` FROM ` + from + ` AS t ORDER BY ` + t.KeyNames()
+	}
+	order := make([]string, t.Key)
+	for i := range order {
+		order[i] = columns[i]
+	}
+	return `SELECT ` + strings.Join(columns, ", ") + ` FROM UNNEST(@wanted) AS w JOIN@{JOIN_METHOD=APPLY_JOIN,FORCE_JOIN_ORDER=TRUE} ` + from + ` AS t ON ` +
+		strings.Join(on, " AND ") + ` ORDER BY ` + strings.Join(order, ", ")
+}
+
+func (v view) each(t *rows.Table, sql string, all []wanted, fn func(rows.Row) error) error {
+	p := Params{}
+	if all != nil {
+		p["wanted"] = all
+	}
+	row := make(rows.Row, len(t.Columns))
+	return v.tx.Query(v.ctx, spanner.Statement{SQL: sql, Params: p}).Do(func(r *spanner.Row) error {
+		for i, c := range t.Columns {
+			var err error
+			if row[i], err = column(r, i, c.Kind); err != nil {
+				return err
+			}
+		}
+		return fn(row)
+	})
+}
+
+// column returns a value of a row.
+func column(r *spanner.Row, i int, kind rows.Kind) (any, error) {
+	switch kind {
+	case rows.Integer:
+		var n spanner.NullInt64
+		if err := r.Column(i, &n); err != nil || !n.Valid {
+			return nil, err
+		}
+		return n.Int64, nil
+	case rows.Millis, rows.MillisUTC, rows.Micros:
+		var at spanner.NullTime
+		if err := r.Column(i, &at); err != nil || !at.Valid {
+			return nil, err
+		}
+		if kind == rows.Micros {
+			return at.Time.UnixMicro(), nil
+		}
+		return at.Time.UnixMilli(), nil
+	case rows.Text, rows.Bytes, rows.UUID, rows.JSON, rows.RawJSON:
+	}
+	var text spanner.NullString
+	if err := r.Column(i, &text); err != nil || !text.Valid {
+		return nil, err
+	}
+	if kind == rows.Bytes {
+		return []byte(text.StringVal), nil
+	}
+	return text.StringVal, nil
+}
+
+func (v view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Row) error) error {
+	if owner == 0 || len(t.Spanner.Keys) == 0 {
+		if span.Only == nil {
+			return v.each(t, query(t, 0), nil, fn)
+		}
+		w := wanted{}
+		w.set(t.Columns[:owner], span.Only)
+		return v.each(t, query(t, owner), []wanted{w}, fn)
+	}
+	if span.Only != nil {
+		found, err := v.d.current(v.ctx, []int64{span.Only[0].(int64)})
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		w := wantedOf(found[0])
+		w.set(t.Columns[1:owner], span.Only[1:])
+		return v.each(t, query(t, owner), []wanted{w}, fn)
+	}
+	sql := query(t, 1)
+	return v.d.pages(v.ctx, span, func(page []wanted) error { return v.each(t, sql, page, fn) })
+}
+
+func wantedOf(o rows.Owner) wanted { return wanted{N: o.Number, UID: o.Keys[0], KID: o.Keys[1]} }
+
+// current returns those of the owners that exist and were not replaced.
+func (d tables) current(ctx context.Context, numbers []int64) ([]rows.Owner, error) {
+	found, err := d.owners.Find(ctx, numbers)
+	return slices.DeleteFunc(found, func(o rows.Owner) bool { return o.Current != o.Number }), err
+}
+
+// pages calls fn for the owners of a span in their order.
+func (d tables) pages(ctx context.Context, span rows.Span, fn func([]wanted) error) error {
+	after, until := int64(0), int64(-1)
+	if span.After != nil {
+		after = span.After[0].(int64)
+	}
+	if span.Until != nil {
+		until = span.Until[0].(int64)
+	}
+	for {
+		found, err := d.owners.After(ctx, after, ownersOfQuery)
+		if err != nil {
+			return err
+		}
+		var page []wanted
+		for _, o := range found {
+			after = o.Number
+			if o.Current == o.Number && (until < 0 || o.Number <= until) {
+				page = append(page, wantedOf(o))
+			}
+		}
+		if len(page) > 0 {
+			if err := fn(page); err != nil {
+				return err
+			}
+		}
+		if len(found) < ownersOfQuery || until >= 0 && after >= until {
+			return nil
+		}
+	}
+}
+
+func (v view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Row) error) error {
+	_, replaced := of(t)
+	byNumber := map[int64]rows.Owner{}
+	if replaced > 0 {
+		var numbers []int64
+		for _, key := range keys {
+			numbers = append(numbers, key[0].(int64))
+		}
+		found, err := v.d.current(v.ctx, distinct(numbers))
+		if err != nil {
+			return err
+		}
+		for _, o := range found {
+			byNumber[o.Number] = o
+		}
+	}
+	var all []wanted
+	for _, key := range keys {
+		var w wanted
+		if replaced > 0 {
+			o, ok := byNumber[key[0].(int64)]
+			if !ok {
+				continue
+			}
+			w = wantedOf(o)
+		}
+		w.set(t.Columns[replaced:t.Key], key[replaced:])
+		all = append(all, w)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return v.each(t, query(t, t.Key), all, fn)
+}
+
+func distinct(numbers []int64) []int64 {
+	slices.Sort(numbers)
+	return slices.Compact(numbers)
+}
+
+// number runs a query for one number.
+func (v view) number(sql string, p Params) (n int64, err error) {
+	err = v.tx.Query(v.ctx, spanner.Statement{SQL: sql, Params: p}).Do(func(r *spanner.Row) error { return r.Columns(&n) })
+	return n, err
+}
+
+func (v view) Count(t *rows.Table, most int64) (int64, error) {
+	if most > 0 {
+		return v.number(`SELECT COUNT(*) FROM (SELECT 1 FROM `+t.Name+` LIMIT @most)`, Params{"most": most})
+	}
+	return v.number(`SELECT COUNT(*) FROM `+t.Name, nil)
+}
+
+// Unknown returns the number of owners in a table whose numbers are not known.
+func (v view) Unknown(t *rows.Table) (int64, error) {
+	keys := strings.Join(t.Spanner.Keys, ", ")
+	n, err := v.number(`SELECT COUNT(*) FROM (SELECT DISTINCT `+keys+` FROM `+t.Name+`)`, nil)
+	if err != nil {
+		return 0, err
+	}
+	known := `SELECT COUNT(*) FROM UNNEST(@wanted) AS w WHERE EXISTS (SELECT 1 FROM ` + t.Name + ` AS t WHERE t.` + t.Spanner.Keys[0] + ` = w.uid AND t.` + t.Spanner.Keys[1] + ` = w.kid)`
+	err = v.d.pages(v.ctx, rows.All, func(page []wanted) error {
+		found, err := v.number(known, Params{"wanted": page})
+		n -= found
+		return err
+	})
+	return n, err
+}
+
+// Bound returns an owner without counting rows.
+func (v view) Bound(_ *rows.Table, _ int, after rows.Row, _ int) (rows.Row, error) {
+	number := int64(0)
+	if after != nil {
+		number = after[0].(int64)
+	}
+	found, err := v.d.owners.After(v.ctx, number, ownersOfQuery)
+	if err != nil || len(found) < ownersOfQuery {
+		return nil, err
+	}
+	return rows.Row{found[len(found)-1].Number}, nil
+}
+
+// Last returns the greatest number: the next one is computed from it.
+func (v view) Last(t *rows.Table) (int64, error) {
+	return v.number(`SELECT GREATEST(IFNULL(MAX(`+t.Columns[0].Name+`), 0), 99) FROM `+t.Name, nil)
+}
+
+func (v view) Changes(service string, of map[string]*rows.Table, limit int) (all []rows.Change, err error) {
+	found := v.tx.Query(v.ctx, spanner.Statement{SQL: `SELECT id, changes FROM copy_log WHERE service = @service`, Params: Params{"service": service}})
+	defer found.Stop()
+	for len(all) < limit {
+		r, err := found.Next()
+		if errors.Is(err, iterator.Done) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if all, err = changes(all, r, of); err != nil {
+			return nil, err
+		}
+	}
+	return all, v.renumber(all, of)
+}
+
+// changes adds the keys of an entry.
+func changes(all []rows.Change, r *spanner.Row, of map[string]*rows.Table) ([]rows.Change, error) {
+	var id int64
+	var text string
+	if err := r.Columns(&id, &text); err != nil {
+		return nil, err
+	}
+	var entry map[string][]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &entry); err != nil {
+		return nil, err
+	}
+	for name, keys := range entry {
+		t, ok := of[name]
+		if !ok {
+			return nil, fmt.Errorf("the log of the copy names a table %s", name)
+		}
+		for _, key := range keys {
+			parsed, err := t.ParseKey(string(key))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, rows.Change{ID: id, Table: name, Key: parsed})
+		}
+	}
+	return all, nil
+}
+
+// renumber sets the numbers of owners that have replaced those of the changes.
+func (v view) renumber(all []rows.Change, tables map[string]*rows.Table) error {
+	var numbers []int64
+	for _, c := range all {
+		if _, replaced := of(tables[c.Table]); replaced > 0 {
+			numbers = append(numbers, c.Key[0].(int64))
+		}
+	}
+	if len(numbers) == 0 {
+		return nil
+	}
+	found, err := v.d.owners.Find(v.ctx, distinct(numbers))
+	if err != nil {
+		return err
+	}
+	now := map[int64]int64{}
+	for _, o := range found {
+		now[o.Number] = o.Current
+	}
+	for _, c := range all {
+		if _, replaced := of(tables[c.Table]); replaced > 0 {
+			if n, ok := now[c.Key[0].(int64)]; ok {
+				c.Key[0] = n
+			}
+		}
+	}
+	return nil
+}
+
+func (v view) State(service string) (state string, err error) {
+	err = v.tx.Query(v.ctx, spanner.Statement{SQL: `SELECT state FROM copy_state WHERE service = @service`, Params: Params{"service": service}}).
+		Do(func(r *spanner.Row) error { return r.Columns(&state) })
+	return state, err
+}

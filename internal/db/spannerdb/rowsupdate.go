@@ -1,0 +1,205 @@
+package spannerdb
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"cloud.google.com/go/spanner"
+
+	"holdfast/internal/db/rows"
+	"holdfast/internal/fault"
+)
+
+// update collects mutations for the commit of its transaction.
+type update struct {
+	ctx context.Context
+	d   tables
+	tx  *Tx
+}
+
+func (u update) buffer(all ...*spanner.Mutation) error {
+	u.tx.unpredicted = true
+	return u.tx.Buffer(all...)
+}
+
+// Delete deletes all rows of a table at once, in transactions of its own.
+func (u update) Delete(t *rows.Table, owner int, span rows.Span) error {
+	if owner == 0 || span.Only == nil && span.After == nil && span.Until == nil {
+		return u.d.deleteAll(u.ctx, t.Name+` WHERE true`, nil)
+	}
+	remove := func(page []wanted) error {
+		for _, w := range page {
+			key := spanner.Key{w.UID, w.KID}
+			for _, value := range span.Only[min(1, len(span.Only)):] {
+				key = append(key, value)
+			}
+			if err := u.buffer(spanner.Delete(t.Name, key.AsPrefix())); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if span.Only == nil {
+		return u.d.pages(u.ctx, span, remove)
+	}
+	found, err := u.d.current(u.ctx, []int64{span.Only[0].(int64)})
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	return remove([]wanted{wantedOf(found[0])})
+}
+
+func (u update) Insert(t *rows.Table, all []rows.Row) error { return u.Put(t, all) }
+
+func (u update) Put(t *rows.Table, all []rows.Row) error {
+	keys, replaced := of(t)
+	names := slices.Clone(keys)
+	for _, c := range t.Columns[replaced:] {
+		if !slices.Contains(t.Spanner.Lacks, c.Name) {
+			names = append(names, c.Name)
+		}
+	}
+	return u.eachCurrent(t, all, func(row rows.Row, owner []any) error {
+		row = slices.Clone(row)
+		if t.Spanner.Write != nil {
+			t.Spanner.Write(row)
+		}
+		values := owner
+		for i, c := range t.Columns[replaced:] {
+			if slices.Contains(t.Spanner.Lacks, c.Name) {
+				continue
+			}
+			v, err := value(row[i+replaced], c.Kind)
+			if err != nil {
+				return fmt.Errorf("%w: key %s", err, row[:t.Key].Text())
+			}
+			values = append(values, v)
+		}
+		return u.buffer(spanner.InsertOrUpdate(t.Name, names, values))
+	})
+}
+
+var errNotUTF8 = fault.New(fault.Invalid, "a value is not UTF-8: Spanner stores only UTF-8")
+
+// value returns a value for the driver.
+func value(v any, kind rows.Kind) (any, error) {
+	switch v := v.(type) {
+	case int64:
+		switch kind {
+		case rows.Millis, rows.MillisUTC:
+			return time.UnixMilli(v), nil
+		case rows.Micros:
+			return time.UnixMicro(v), nil
+		case rows.Integer, rows.Text, rows.Bytes, rows.UUID, rows.JSON, rows.RawJSON:
+		}
+	case []byte:
+		if !utf8.Valid(v) {
+			return nil, errNotUTF8
+		}
+		return string(v), nil
+	case string:
+		if !utf8.ValidString(v) {
+			return nil, errNotUTF8
+		}
+	}
+	return v, nil
+}
+
+// eachCurrent calls fn for the rows of owners that were not replaced, with the values of
+// Spanner.Keys.
+func (u update) eachCurrent(t *rows.Table, all []rows.Row, fn func(row rows.Row, owner []any) error) error {
+	if _, replaced := of(t); replaced == 0 {
+		for _, row := range all {
+			if err := fn(row, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var numbers []int64
+	for _, row := range all {
+		numbers = append(numbers, row[0].(int64))
+	}
+	found, err := u.d.owners.Find(u.ctx, distinct(numbers))
+	if err != nil {
+		return err
+	}
+	byNumber := map[int64]rows.Owner{}
+	for _, o := range found {
+		byNumber[o.Number] = o
+	}
+	for _, row := range all {
+		o, ok := byNumber[row[0].(int64)]
+		switch {
+		case !ok:
+			return fault.Newf(fault.Invalid, "the tokenserver has no user %d: Spanner stores only users whom it has", row[0])
+		case o.Current != o.Number:
+			continue
+		}
+		if err := fn(row, []any{o.Keys[0], o.Keys[1]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u update) Remove(t *rows.Table, keys []rows.Row) error {
+	_, replaced := of(t)
+	return u.eachKnown(t, keys, func(key rows.Row, owner []any) error {
+		whole := spanner.Key(owner)
+		for _, v := range key[replaced:] {
+			whole = append(whole, v)
+		}
+		return u.buffer(spanner.Delete(t.Name, whole))
+	})
+}
+
+// eachKnown is eachCurrent without an error for owners who do not exist any more.
+func (u update) eachKnown(t *rows.Table, keys []rows.Row, fn func(key rows.Row, owner []any) error) error {
+	if _, replaced := of(t); replaced == 0 {
+		return u.eachCurrent(t, keys, fn)
+	}
+	var numbers []int64
+	for _, key := range keys {
+		numbers = append(numbers, key[0].(int64))
+	}
+	found, err := u.d.current(u.ctx, distinct(numbers))
+	if err != nil {
+		return err
+	}
+	byNumber := map[int64]rows.Owner{}
+	for _, o := range found {
+		byNumber[o.Number] = o
+	}
+	for _, key := range keys {
+		o, ok := byNumber[key[0].(int64)]
+		if !ok {
+			continue
+		}
+		if err := fn(key, []any{o.Keys[0], o.Keys[1]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Recount does nothing: a copy keeps the counters.
+func (u update) Recount(*rows.Table, int, rows.Span) error { return nil }
+
+// SetLast does nothing: see Last.
+func (u update) SetLast(*rows.Table, int64) error { return nil }
+
+func (u update) Forget(ids []int64) error {
+	var all []*spanner.Mutation
+	for _, id := range distinct(slices.Clone(ids)) {
+		all = append(all, spanner.Delete("copy_log", spanner.Key{id}))
+	}
+	return u.buffer(all...)
+}
+
+func (u update) SetState(service, state string) error {
+	return u.buffer(spanner.InsertOrUpdate("copy_state", []string{"service", "state"}, []any{service, state}))
+}
