@@ -30,8 +30,9 @@ const (
 		WHERE u.service = ` + service + ` AND u.replaced_at > ? AND u.generation IN (-1, 9223372036854775807)`
 	sqlChangePassword = `UPDATE users SET generation = ?1
 		WHERE email = ?2 AND service = ` + service + ` AND replaced_at IS NULL AND generation < ?1`
+	// The + keeps SQLite from an index of the service, by which it would sort all users.
 	sqlListUsers = `SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
-		WHERE u.service = ` + service + ` AND u.uid > ? AND (? OR u.replaced_at IS NULL) ORDER BY u.uid LIMIT ?`
+		WHERE +u.service = ` + service + ` AND u.uid > ? AND (? OR u.replaced_at IS NULL) ORDER BY u.uid LIMIT ?`
 	sqlDue = `SELECT ` + userColumns + `, EXISTS (
 			SELECT 1 FROM users k WHERE k.email = u.email AND k.service = u.service AND k.replaced_at IS NULL
 				AND k.client_state = u.client_state AND coalesce(k.keys_changed_at, 0) = coalesce(u.keys_changed_at, 0))
