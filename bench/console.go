@@ -71,13 +71,14 @@ var (
 		SELECT n, (SELECT id FROM services WHERE service = 'sync-1.5'), printf('%%032x@api.accounts.firefox.com', n), 1, '00', 1700000000000 + n, (SELECT min(id) FROM nodes), 1 FROM a`, `
 		WITH RECURSIVE a (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a WHERE n < %[1]d)
 		INSERT INTO account_access (fxa_uid, access, note, created_at) SELECT printf('%%032x', n), 'allow', 'a note', 1700000000000 + n FROM a`,
+		`UPDATE nodes SET current_load = %[1]d`,
 	}
 	pgGrowAccounts = []string{`
 		INSERT INTO users (uid, service, email, generation, client_state, created_at, nodeid, keys_changed_at)
 		SELECT n, (SELECT id FROM services WHERE service = 'sync-1.5'), lpad(to_hex(n), 32, '0') || '@api.accounts.firefox.com', 1, '00', 1700000000000 + n, (SELECT min(id) FROM nodes), 1
 		FROM generate_series(1, %[1]d) n`, `
 		INSERT INTO account_access (fxa_uid, access, note, created_at) SELECT lpad(to_hex(n), 32, '0'), 'allow', 'a note', 1700000000000 + n FROM generate_series(1, %[1]d) n`,
-		`VACUUM ANALYZE users, account_access`, `CHECKPOINT`,
+		`UPDATE nodes SET current_load = %[1]d`, `VACUUM ANALYZE users, account_access`, `CHECKPOINT`,
 	}
 )
 

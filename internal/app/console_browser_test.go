@@ -1,10 +1,12 @@
 package app_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/xml"
 	"errors"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -39,6 +41,8 @@ type browser struct {
 	at   string // address of the page
 	page *element
 	raw  string
+
+	kind, policy string // headers of the answer
 }
 
 // element is an element of a page, or a text, whose name is "".
@@ -130,6 +134,12 @@ func (b *browser) send(method, address string, form url.Values) (status int) {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Origin", b.base)
 	}
+	return b.do(r)
+}
+
+// do sends a request; the page of the answer is then that of the browser.
+func (b *browser) do(r *http.Request) (status int) {
+	b.t.Helper()
 	resp, err := b.client.Do(r)
 	if err != nil {
 		b.t.Fatal(err)
@@ -139,6 +149,7 @@ func (b *browser) send(method, address string, form url.Values) (status int) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	b.kind, b.policy = resp.Header.Get("Content-Type"), resp.Header.Get("Content-Security-Policy")
 	b.at, b.raw, b.page = resp.Request.URL.String(), string(body), &element{}
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
 		b.page = parsePage(b.t, b.raw)
@@ -151,7 +162,7 @@ func (b *browser) send(method, address string, form url.Values) (status int) {
 // that every field has a label.
 func (b *browser) check(policy string) {
 	b.t.Helper()
-	if !strings.HasPrefix(policy, "default-src 'none'; style-src 'self'; script-src 'self';") {
+	if !strings.HasPrefix(policy, "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self';") {
 		b.t.Errorf("%s: policy %q", b.at, policy)
 	}
 	ids, labels := map[string]bool{}, map[string]bool{}
@@ -164,7 +175,7 @@ func (b *browser) check(policy string) {
 			b.t.Errorf("%s: element %s in\n%s", b.at, e.name, b.raw)
 		}
 		for name, value := range e.attrs {
-			if strings.HasPrefix(name, "on") || name == "style" || name == "href" && !strings.HasPrefix(value, "/console/") && value != "#main" {
+			if strings.HasPrefix(name, "on") || name == "style" || (name == "href" || name == "src" || name == "action") && !strings.HasPrefix(value, "/console/") && value != "#main" {
 				b.t.Errorf("%s: attribute %s=%q", b.at, name, value)
 			}
 		}
@@ -186,13 +197,53 @@ func (b *browser) check(policy string) {
 }
 
 // elements are all elements that pages have.
-const elements = " html head meta title link script body main header nav section div span p a h1 h2 ul ol li dl dt dd table thead tbody tr th td form input label select option textarea button meter pre code figure figcaption svg line path text "
+const elements = " html head meta title link script body main header nav section div span p a h1 h2 ul ol li dl dt dd table thead tbody tr th td form input label select option textarea button meter pre code figure figcaption svg line path text img "
 
 // open opens a page.
 func (b *browser) open(path string) {
 	b.t.Helper()
 	if status := b.send(http.MethodGet, b.base+"/console/"+path, nil); status != http.StatusOK {
 		b.t.Errorf("%s: %d\n%s", path, status, b.page)
+	}
+}
+
+// upload sends a form with files, whose names and texts follow each other.
+func (b *browser) upload(status int, says, button string, sent url.Values, files ...string) {
+	b.t.Helper()
+	var body bytes.Buffer
+	w := multipart.NewWriter(&body)
+	for name, values := range sent {
+		if name == "files" {
+			continue
+		}
+		if err := w.WriteField(name, values[0]); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	for i := 0; i < len(files); i += 2 {
+		part, err := w.CreateFormFile("files", files[i])
+		if err == nil {
+			_, err = io.WriteString(part, files[i+1])
+		}
+		if err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		b.t.Fatal(err)
+	}
+	f := b.form(button)
+	if f == nil || f.attrs["enctype"] != "multipart/form-data" {
+		b.t.Fatalf("%s: no form with files and the button %q in\n%s", b.at, button, b.page)
+	}
+	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.base+f.attrs["action"], &body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", w.FormDataContentType())
+	r.Header.Set("Origin", b.base)
+	if got := b.do(r); got != status || !strings.Contains(b.page.String(), says) {
+		b.t.Errorf("%s %q: %d, want %d and %q in\n%s", button, files, got, status, says, b.page)
 	}
 }
 

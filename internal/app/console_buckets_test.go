@@ -72,6 +72,8 @@ func consoleBuckets(b *browser) {
 	page.try(http.StatusBadRequest, "Nothing was changed", "Delete object", "confirm", "first")
 	page.submit("Delete object", "confirm", "last")
 	page.shows("Deleted object last.", hostile)
+	b.consoleUploads()
+	b.consoleAudit()
 	b.open("buckets/account?account=tester")
 	b.try(http.StatusConflict, "has buckets", "Delete account", "confirm", "tester")
 	b.submit("Create access key")
@@ -87,4 +89,69 @@ func consoleBuckets(b *browser) {
 	b.follow("empty")
 	b.submit("Delete account", "confirm", "empty")
 	b.shows("Deleted account empty.")
+}
+
+// consoleUploads stores files, and shows images and texts but nothing that could be a script.
+func (b *browser) consoleUploads() {
+	objects := "buckets/objects?account=tester&bucket=photos"
+	b.open(objects)
+	sent := b.fill(b.form("Upload"), "folder", "new")
+	b.upload(http.StatusBadRequest, "Choose at least one file", "Upload", sent)
+	forged := b.fill(b.form("Upload"))
+	forged.Set("csrf", strings.Repeat("0", 64))
+	b.upload(http.StatusForbidden, "reload the page", "Upload", forged, "a", "a")
+	b.viewer.open(objects)
+	if b.viewer.form("Upload") != nil {
+		b.t.Error("a viewer may upload")
+	}
+	b.open(objects)
+	const script = "<script>alert(1)</script>"
+	image := "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + strings.Repeat("\x00", 200_000) // on a storage node
+	b.upload(http.StatusOK, "Uploaded 4 objects.", "Upload", sent, "notes.txt", hostile, `C:\Users\me\page.html`, script, "picture.svg", "<svg xmlns='http://www.w3.org/2000/svg'>"+script+"</svg>", "image.dat", image)
+	b.shows("new/notes.txt", "new/page.html", "new/image.dat")
+	b.upload(http.StatusConflict, "New/notes.txt: an object with this name exists; stored before it: 1 object.", "Upload", b.fill(b.form("Upload")), "first", "1", "notes.txt", "2")
+	b.upload(http.StatusOK, "Uploaded 1 object.", "Upload", b.fill(b.form("Upload"), "replace", "yes"), "notes.txt", "new text")
+	b.follow("new/notes.txt")
+	b.shows("Preview", "new text")
+	b.follow("photos")
+	for name, text := range map[string]string{"page.html": script, "picture.svg": script} {
+		b.open("buckets/object?account=tester&bucket=photos&object=new/" + name)
+		b.shows("Preview", text) // as text
+		if len(b.page.all("img")) != 0 {
+			b.t.Errorf("%s is shown as an image", name)
+		}
+		if status := b.send(http.MethodGet, b.base+"/console/buckets/image?account=tester&bucket=photos&object=new/"+name, nil); status != http.StatusBadRequest {
+			b.t.Errorf("%s as an image: %d", name, status)
+		}
+		if b.open("buckets/download?account=tester&bucket=photos&object=new/" + name); b.kind != "application/octet-stream" || !strings.Contains(b.policy, "sandbox") {
+			b.t.Errorf("%s is sent as %s with %s", name, b.kind, b.policy)
+		}
+	}
+	b.open("buckets/object?account=tester&bucket=photos&object=new/image.dat")
+	images := b.page.all("img")
+	if len(images) != 1 || images[0].attrs["alt"] != "Preview of image.dat" {
+		b.t.Fatalf("no image in\n%s", b.raw)
+	}
+	if status := b.send(http.MethodGet, b.base+images[0].attrs["src"], nil); status != http.StatusOK || b.raw != image || b.kind != "image/png" || b.policy != "sandbox; default-src 'none'" {
+		b.t.Errorf("the image: %d, %d bytes, %s, %s", status, len(b.raw), b.kind, b.policy)
+	}
+}
+
+// consoleAudit runs audits until one has ended.
+func (b *browser) consoleAudit() {
+	b.open("buckets/audit")
+	if status := b.send(http.MethodPost, b.base+"/console/buckets/audit?do=stop", b.fill(b.form("Start"))); status != http.StatusConflict {
+		b.t.Errorf("stop without an audit: %d", status)
+	}
+	b.open("buckets/audit")
+	b.submit("Start", "verify", "yes")
+	b.shows("The audit has begun.")
+	deadline := time.Now().Add(time.Minute)
+	for b.open("buckets/audit"); b.form("Start") == nil; b.open("buckets/audit") {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("the audit has not ended:\n%s", b.page)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	b.shows("ended", "There are no findings so far.", "Copies compared1", "Findings left0")
 }

@@ -59,11 +59,12 @@ func TestConsoleEscapes(t *testing.T) {
 	fillHostile(reflect.ValueOf(&view.Parents).Elem())
 	view.Blocks = nil
 	for _, b := range []service.Block{
-		&service.Table{}, &service.Facts{}, &service.Form{}, &service.Text{}, &service.Notice{}, &service.Links{}, &service.Chart{},
+		&service.Table{}, &service.Facts{}, &service.Form{}, &service.Text{}, &service.Notice{}, &service.Links{}, &service.Chart{}, &service.Image{}, &service.QR{},
 	} {
 		fillHostile(reflect.ValueOf(b).Elem())
 		view.Blocks = append(view.Blocks, b)
 	}
+	view.Blocks = append(view.Blocks, &service.Live{Every: time.Second, Blocks: []service.Block{&service.Text{Body: hostile}}})
 	action := service.Action{Name: hostile, Logged: []string{hostile}, Run: func(context.Context, *service.PageRequest) (service.Outcome, error) {
 		return service.Outcome{Notice: hostile}, fault.New(fault.Invalid, hostile)
 	}}

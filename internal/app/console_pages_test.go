@@ -154,7 +154,19 @@ func consoleExtensions(b *browser) {
 	b.follow(hostile)
 	b.submit("Delete record")
 	b.shows("Deleted record " + hostile)
+	b.open(install)
+	b.follow("Changes of the install")
+	b.shows("Latest change4", "delete", hostile, "kept")
+	if rows := b.page.all("tbody")[0].all("tr"); len(rows) != 4 || rows[0].all("td")[2].String() != "delete" || rows[3].all("td")[2].String() != "put" {
+		b.t.Errorf("the feed has %d rows:\n%s", len(rows), b.page)
+	}
+	b.follow("Load again")
 	b.consolePagesOfRecords(install)
+	b.open(install)
+	b.follow("Changes of the install")
+	if rows := b.page.all("tbody")[0].all("tr"); len(rows) != 100 || rows[0].all("td")[0].String() != "105" {
+		b.t.Errorf("the feed has %d rows", len(rows))
+	}
 	b.consoleSchemas(install)
 	b.consoleTokens(install)
 }
@@ -217,6 +229,9 @@ func (b *browser) consoleTokens(install string) {
 	token := b.page.all("pre")[0].String()
 	if strings.Count(token, ".") != 2 || b.page.all("button")[1].attrs["data-copy"] != b.page.all("pre")[0].attrs["id"] {
 		b.t.Errorf("the token is %q", token)
+	}
+	if codes := b.page.all("svg"); len(codes) != 1 || codes[0].attrs["aria-label"] != "The token as a QR code" || len(codes[0].all("path")[0].attrs["d"]) < 1000 {
+		b.t.Errorf("the token has no QR code in\n%s", b.raw)
 	}
 	b.follow(someInstall)
 	b.hides(token)

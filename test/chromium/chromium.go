@@ -212,6 +212,13 @@ func (p *Page) Resize(t *testing.T, width, height int) {
 		map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}, nil)
 }
 
+// Scheme makes the page light or dark, as the user's system prefers.
+func (p *Page) Scheme(t *testing.T, scheme string) {
+	t.Helper()
+	feature := map[string]string{"name": "prefers-color-scheme", "value": scheme}
+	p.conn.must(t, p.session, "Emulation.setEmulatedMedia", map[string]any{"features": []any{feature}}, nil)
+}
+
 // Screenshot returns a picture of the whole page (PNG).
 func (p *Page) Screenshot(t *testing.T) []byte {
 	t.Helper()

@@ -3,62 +3,144 @@ package e2e
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"holdfast/internal/auth/sigv4/sigv4test"
 	"holdfast/test/binary"
 	"holdfast/test/chromium"
 )
 
-// TestConsole opens the pages of the console in Chromium on the screen of a small phone, and some on
-// a large one, with texts that would be scripts if a page did not escape them.
-func TestConsole(t *testing.T) {
-	t.Parallel()
-	b, axe := chromium.Start(t), chromium.NewAxe(t)
-	s := binary.Start(t, t.TempDir(), "HOLDFAST_GUEST__ENABLED=true")
-	const tenant, install, hostile = "7e000000-0000-4000-8000-000000000001", "7e000000-0000-4000-8000-000000000011", `"><script>alert(1)<img src=x onerror=alert(2)>`
-	token := strings.TrimSpace(s.Verb("ext", "token", "--tenant", tenant, "--install", install, "--namespace", "settings=rw"))
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, s.URL+"/ext/v1/installs/"+install+"/namespaces/settings/records/"+url.PathEscape(hostile), strings.NewReader(`{"value":"</script><b>"}`))
-	if err != nil {
-		t.Fatal(err)
+const (
+	consoleTenant  = "7e000000-0000-4000-8000-000000000001"
+	consoleInstall = "7e000000-0000-4000-8000-000000000011"
+	consolePlace   = "?tenant=" + consoleTenant + "&install=" + consoleInstall + "&namespace=settings"
+	consoleAccount = "0123456789abcdef0123456789abcdef"
+	hostileText    = `"><script>alert(1)<img src=x onerror=alert(2)>`
+)
+
+// console is a server with data whose console is open in a browser.
+type console struct {
+	t     *testing.T
+	s     *binary.Server
+	p     *chromium.Page
+	base  string // of the console
+	token string // for the records
+	pages []string
+}
+
+// openConsole starts a server with texts that would be scripts if a page did not escape them, and
+// signs in.
+func openConsole(t *testing.T, settings ...string) *console {
+	t.Helper()
+	b := chromium.Start(t)
+	s := binary.Start(t, t.TempDir(), append(settings, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL=http://127.0.0.1:1")...)
+	c := &console{t: t, s: s, base: s.Admin + "/console/"}
+	c.token = strings.TrimSpace(s.Verb("ext", "token", "--tenant", consoleTenant, "--install", consoleInstall, "--namespace", "settings=rw"))
+	c.put(hostileText, `{"value":"</script><b>"}`)
+	s.Verb("sync", "user", "deny", consoleAccount, "--note", hostileText)
+	c.p = b.Open(t, c.base)
+	chromium.Run[bool](t, c.p, `document.cookie = arguments[0] + '; path=/'; return true`, consoleCookie(t, s))
+	c.p.Go(t, c.base)
+	c.pages = chromium.Run[[]string](t, c.p, `return all('header nav a').map(a => a.href)`)
+	if len(c.pages) < 18 {
+		t.Errorf("the navigation has %q", c.pages)
 	}
-	r.Header.Set("Authorization", "Bearer "+token)
+	return c
+}
+
+// put creates a record.
+func (c *console) put(key, body string) {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodPut, c.s.URL+"/ext/v1/installs/"+consoleInstall+"/namespaces/settings/records/"+url.PathEscape(key), strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+c.token)
 	r.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusCreated {
-		t.Fatal(resp.Status)
+		c.t.Fatal(resp.Status)
 	}
-	s.Verb("sync", "user", "deny", "0123456789abcdef0123456789abcdef", "--note", hostile)
+}
 
-	console := s.Admin + "/console/"
-	p := b.Open(t, console)
-	chromium.Run[bool](t, p, `document.cookie = arguments[0] + '; path=/'; return true`, consoleCookie(t, s))
-	p.Go(t, console)
-	pages := chromium.Run[[]string](t, p, `return all('header nav a').map(a => a.href)`)
-	if len(pages) < 15 {
-		t.Errorf("the navigation has %q", pages)
+// inner are the pages below those of the navigation.
+func (c *console) inner() (all []string) {
+	for _, path := range []string{
+		"extstorage/record" + consolePlace + "&key=" + url.QueryEscape(hostileText), "extstorage/tenant" + consolePlace, "extstorage/install" + consolePlace,
+		"extstorage/records" + consolePlace, "extstorage/feed" + consolePlace, "extstorage/schemas" + consolePlace,
+		"tokenserver/account?account=" + consoleAccount, "buckets/account?account=main", "buckets/objects?account=main&bucket=pictures",
+		"buckets/object?account=main&bucket=pictures&object=pixel.png", "buckets/object?account=main&bucket=pictures&object=page.html",
+	} {
+		all = append(all, c.base+path)
 	}
-	place := "?tenant=" + tenant + "&install=" + install + "&namespace=settings"
-	record := console + "extstorage/record" + place + "&key=" + url.QueryEscape(hostile)
-	pages = append(pages, console+"extstorage/tenant"+place, console+"extstorage/install"+place, console+"extstorage/records"+place, record,
-		console+"extstorage/schemas"+place, console+"tokenserver/account?account=0123456789abcdef0123456789abcdef", console+"buckets/account?account=main")
-	for width, pages := range map[int][]string{1200: {console, record}, 320: pages} {
+	return all
+}
+
+// fillBucket creates a bucket, and stores files by dropping them on a page.
+func (c *console) fillBucket() {
+	c.t.Helper()
+	s3 := c.s.S3(c.t)
+	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodPut, s3.URL+"/pictures", http.NoBody)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	s3.Sign(r, sigv4test.Unsigned, time.Now())
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		c.t.Fatal(resp.Status)
+	}
+	c.p.Go(c.t, c.base+"buckets/objects?account=main&bucket=pictures")
+	chromium.Run[bool](c.t, c.p, `
+		const pixel = Uint8Array.from(atob(arguments[0]), c => c.charCodeAt(0)), data = new DataTransfer();
+		data.items.add(new File([pixel], 'pixel.png', { type: 'image/png' }));
+		data.items.add(new File(['<script>alert(1)</script>'], 'page.html', { type: 'text/html' }));
+		for (const type of ['dragover', 'drop']) $('form.drop').dispatchEvent(new DragEvent(type, { dataTransfer: data, bubbles: true, cancelable: true }));
+		return true`, "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+	for deadline := time.Now().Add(time.Minute); !chromium.Run[bool](c.t, c.p, `return document.readyState === 'complete' && document.body.textContent.includes('Uploaded 2 objects.')`); {
+		if time.Now().After(deadline) {
+			c.t.Fatal("the files are not uploaded")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	c.p.Go(c.t, c.base+"buckets/object?account=main&bucket=pictures&object=pixel.png")
+	if width := chromium.Run[int](c.t, c.p, `return $('img.preview').naturalWidth`); width != 1 {
+		c.t.Errorf("the image is %d pixels wide", width)
+	}
+}
+
+// TestConsole opens the pages of the console in Chromium on the screen of a small phone, and some on
+// a large one.
+func TestConsole(t *testing.T) {
+	t.Parallel()
+	axe := chromium.NewAxe(t)
+	c := openConsole(t)
+	p := c.p
+	c.fillBucket()
+	record := c.inner()[0]
+	for width, pages := range map[int][]string{1200: {c.base, record}, 320: append(c.pages, c.inner()...)} {
 		p.Resize(t, width, 700)
 		for _, page := range pages {
 			p.Go(t, page)
 			if wide := chromium.Run[int](t, p, `return document.documentElement.scrollWidth`); wide > width {
 				t.Errorf("%s is %d pixels wide on a screen of %d", page, wide, width)
 			}
-			if elements := chromium.Run[int](t, p, `return all('main b, main img, main script').length + (all('h1').length - 1)`); elements != 0 {
+			if elements := chromium.Run[int](t, p, `return all('main b, main img:not(.preview), main script').length + (all('h1').length - 1)`); elements != 0 {
 				t.Errorf("%s has elements of a text", page)
 			}
 		}
 	}
-	for _, page := range []string{console, record, console + "tokenserver/access"} {
+	for _, page := range []string{c.base, record, c.base + "tokenserver/access"} {
 		p.Go(t, page)
 		for _, v := range axe.Violations(t, p) {
 			t.Errorf("%s: %s", page, v)
@@ -66,8 +148,38 @@ func TestConsole(t *testing.T) {
 	}
 	p.Go(t, record)
 	chromium.Run[bool](t, p, `return !!await until(() => !$('[data-copy]').hidden)`) // the script runs
+
+	// The feed shows a change without loading the page again, unless updates are paused.
+	p.Go(t, c.base+"extstorage/feed"+consolePlace)
+	chromium.Run[bool](t, p, `window.same = true; return true`)
+	c.put("new", `{"value":1}`)
+	if !chromium.Run[bool](t, p, `await until(() => $('.live').textContent.includes('new')); return window.same`) {
+		t.Error("the page was loaded again")
+	}
+	chromium.Run[bool](t, p, `$('.live-state button').click(); return !!await until(() => $('.live-state').textContent === 'Continue updates')`)
 	if problems := p.Problems(); len(problems) > 0 {
 		t.Errorf("problems of the pages:\n%s", strings.Join(problems, "\n"))
+	}
+}
+
+// TestConsoleAccessible checks every page of the console by the rules of accessibility, light and
+// dark, on a large and on a small screen.
+func TestConsoleAccessible(t *testing.T) {
+	t.Parallel()
+	axe := chromium.NewAxe(t)
+	c := openConsole(t)
+	c.fillBucket()
+	for _, page := range slices.Concat([]string{c.base + "nothing"}, c.pages, c.inner()) {
+		for _, scheme := range []string{"light", "dark"} {
+			for _, width := range []int{1200, 320} {
+				c.p.Scheme(t, scheme)
+				c.p.Resize(t, width, 700)
+				c.p.Go(t, page)
+				for _, v := range axe.Violations(t, c.p) {
+					t.Errorf("%s, %s, %d pixels: %s", page, scheme, width, v)
+				}
+			}
+		}
 	}
 }
 

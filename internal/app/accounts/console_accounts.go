@@ -14,7 +14,7 @@ import (
 // mostShownSorted is the number of accounts up to which a page is sorted by usage. The
 // counters are in another database than the accounts, so there is no index of that order,
 // and sorting reads those of all accounts.
-const mostShownSorted = 5000
+const mostShownSorted = 2000
 
 func accountCell(id string) service.Cell {
 	return service.Cell{Text: id, To: service.PageLink("account", "account", id)}
@@ -78,6 +78,17 @@ func (r *row) cells() []service.Cell {
 // sortedRows returns the first rows after a place in an order, one more than a page has,
 // or nil if there are more than most accounts.
 func (s *Accounts) sortedRows(ctx context.Context, o order, at place, most int) ([]row, error) {
+	nodes, err := s.opened.ListNodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var assigned int64
+	for _, n := range nodes {
+		assigned += n.Load
+	}
+	if assigned > int64(most) { // otherwise this would be found after reading so many
+		return nil, nil
+	}
 	first := newTop(consoleRows+1, o)
 	for after, n := int64(0), 0; ; {
 		rows, err := s.rows(ctx, after, pageRows, false)

@@ -50,6 +50,7 @@ type Buckets struct {
 	cluster *blobs.Cluster
 	nodes   *nodes
 	metrics *metrics
+	audits  auditor // of the console
 
 	mu    sync.Mutex
 	first *newKey // of the account that this process gave a new database
@@ -278,6 +279,8 @@ func (s *Buckets) endpoint() string {
 // start keeps the state of the storage nodes up to date. They are known before the first request is
 // served.
 func (s *Buckets) start(ctx context.Context) (func() error, error) {
+	auditing, stopAudits := context.WithCancel(context.WithoutCancel(ctx)) // until the server stops its services
+	s.audits.begin(auditing)
 	ctx, cancel := context.WithCancel(ctx)
 	s.nodes.reload(ctx)
 	ended := make(chan struct{})
@@ -286,6 +289,8 @@ func (s *Buckets) start(ctx context.Context) (func() error, error) {
 		s.nodes.run(ctx)
 	}()
 	return func() error {
+		stopAudits()
+		s.audits.jobs.Wait()
 		cancel()
 		<-ended
 		closing, done := context.WithTimeout(context.WithoutCancel(ctx), blobs.DefaultStall)

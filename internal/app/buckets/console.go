@@ -28,13 +28,19 @@ func (s *Buckets) console() *service.Console {
 			{Name: "revoke-key", Logged: []string{"account", "key"}, Run: s.revokeKey},
 			{Name: "delete", Logged: []string{"account"}, Run: s.dropAccount},
 		}},
-		{Path: "objects", Title: "Objects", Show: s.showObjects},
+		{Path: "objects", Title: "Objects", Show: s.showObjects, Actions: []service.Action{
+			{Name: "upload", Uploads: true, Logged: []string{"account", "bucket", "objects"}, Run: s.uploadObjects},
+		}},
 		{Path: "object", Title: "Object", Show: s.showObject, Actions: []service.Action{
 			{Name: "presign", Logged: []string{"account", "bucket", "object"}, Run: s.presignObject},
 			{Name: "delete", Logged: []string{"account", "bucket", "object"}, Run: s.dropObject},
 		}},
 		{Path: "download", Title: "Download", Send: s.sendObject},
+		{Path: "image", Title: "Image", Send: s.sendImage},
 		{Path: "nodes", Title: "Storage nodes", Listed: true, Show: s.showNodes},
+		{Path: "audit", Title: "Audit", Listed: true, Show: s.showAudit, Actions: []service.Action{
+			{Name: "start", Logged: []string{"verify", "repair"}, Run: s.startAudit}, {Name: "stop", Run: s.stopAudit},
+		}},
 	}}
 }
 
@@ -250,7 +256,7 @@ func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*ser
 	if page.More {
 		t.Next = page.Entries[len(page.Entries)-1].Name()
 	}
-	return &service.View{Title: "Bucket " + b.Name, Parents: above(a, b.Name)[:2], Blocks: []service.Block{t}}, nil
+	return &service.View{Title: "Bucket " + b.Name, Parents: above(a, b.Name)[:2], Blocks: []service.Block{t, uploadForm(a, b, r.Value("prefix"))}}, nil
 }
 
 // object reads the object that a page is about.
@@ -274,18 +280,21 @@ func (s *Buckets) showObject(ctx context.Context, r *service.PageRequest) (*serv
 		where = fmt.Sprint(o.Sharks)
 	}
 	keep := map[string]string{"account": a.Name, "bucket": b.Name, "object": o.Name}
-	return &service.View{Title: "Object " + o.Name, Parents: above(a, b.Name), Blocks: []service.Block{
+	blocks := []service.Block{
 		&service.Facts{Rows: []service.Fact{
 			{Name: "Size", Cell: service.TextCell(service.Count(o.Length, "byte"))}, {Name: "Type", Cell: service.TextCell(o.ContentType)},
 			{Name: "Created", Cell: momentCell(o.Created)}, {Name: "Modified", Cell: momentCell(o.Modified)}, {Name: "Body", Cell: service.TextCell(where)},
 		}},
 		&service.Links{All: []service.Link{{Text: "Download", To: service.PageLink("download", "account", a.Name, "bucket", b.Name, "object", o.Name)}}},
+	}
+	blocks = append(blocks, s.preview(ctx, a, b, &o)...)
+	return &service.View{Title: "Object " + o.Name, Parents: above(a, b.Name), Blocks: append(blocks,
 		&service.Form{
 			Title: "Create a link", Text: "Everybody who has the link may read the object until the link expires.", Action: "presign", Submit: "Create link", Keep: keep,
 			Fields: []service.Field{{Name: "lifetime", Label: "Lifetime", Options: linkLives}},
 		},
 		&service.Form{Title: "Delete the object", Text: "This cannot be undone.", Action: "delete", Submit: "Delete object", Danger: true, Confirm: path.Base(o.Name), Keep: keep},
-	}}, nil
+	)}, nil
 }
 
 func (s *Buckets) sendObject(ctx context.Context, r *service.PageRequest) (*service.File, error) {

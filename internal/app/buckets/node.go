@@ -305,6 +305,11 @@ func (c *command) printDrained(n buckets.Node, d maintenance.Drained) error {
 // maintain runs an audit or a drain with a progress bar. Only one may run at a time on a
 // database, whatever machine it is on.
 func (c *command) maintain(ctx context.Context, run func(context.Context, maintenance.Options) error) error {
+	return c.exclusively(ctx, func(ctx context.Context, folder string) error { return c.maintained(ctx, folder, run) })
+}
+
+// exclusively runs fn with a folder for its files while no other audit or drain runs.
+func (c *command) exclusively(ctx context.Context, fn func(ctx context.Context, folder string) error) error {
 	folder := filepath.Join(c.state.deps.Data, Name+"-maintenance")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
@@ -315,7 +320,7 @@ func (c *command) maintain(ctx context.Context, run func(context.Context, mainte
 	} else if err != nil {
 		return err
 	}
-	err = c.leased(ctx, folder, func(ctx context.Context) error { return c.maintained(ctx, filepath.Join(folder, "work"), run) })
+	err = c.leased(ctx, folder, func(ctx context.Context) error { return fn(ctx, filepath.Join(folder, "work")) })
 	return errors.Join(err, lock.Release())
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"unicode"
 	"unicode/utf8"
@@ -63,8 +64,8 @@ func send(w http.ResponseWriter, status int, kind, body string) {
 	_, _ = w.Write([]byte(body))
 }
 
-// sendFile sends a file of a service. The browser stores it and does not show it: a file of
-// HTML or SVG could contain a script.
+// sendFile sends a file of a service. The browser stores it and does not show it, because a file of
+// HTML or SVG could contain a script, unless it is an image of a kind that cannot.
 func (x *exchange) sendFile(page *service.Page, r *service.PageRequest) error {
 	f, err := page.Send(x.r.Context(), r)
 	if err != nil {
@@ -73,8 +74,12 @@ func (x *exchange) sendFile(page *service.Page, r *service.PageRequest) error {
 	defer f.Body.Close()
 	h := x.w.Header()
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
-	h.Set("Content-Type", "application/octet-stream")
-	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": f.Name}))
+	kind, disposition := "application/octet-stream", "attachment"
+	if slices.Contains(service.Images, f.Image) {
+		kind, disposition = f.Image, "inline"
+	}
+	h.Set("Content-Type", kind)
+	h.Set("Content-Disposition", mime.FormatMediaType(disposition, map[string]string{"filename": f.Name}))
 	h.Set("Content-Length", strconv.FormatInt(f.Size, 10))
 	x.w.WriteHeader(http.StatusOK)
 	if x.r.Method == http.MethodHead {

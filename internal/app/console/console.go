@@ -79,7 +79,7 @@ func (c *Console) Service() web.Service {
 }
 
 // policy lets pages use the style and the script of the console and nothing else.
-const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // exchange is a request and its response.
 type exchange struct {
@@ -210,9 +210,12 @@ func (x *exchange) resume() (ok bool) {
 	if err != nil {
 		return false
 	}
-	x.session, ok = x.sessions.find(cookie.Value, x.r.Method == http.MethodGet)
+	x.session, ok = x.sessions.find(cookie.Value, x.r.Method == http.MethodGet, x.isUpdate())
 	return ok
 }
+
+// isUpdate reports whether the script updates a page that is open. That is no use of the session.
+func (x *exchange) isUpdate() bool { return x.r.Header.Get("X-Console-Update") != "" }
 
 // unknown answers a request without a session.
 func (x *exchange) unknown(path string) error {
@@ -356,10 +359,17 @@ func (x *exchange) act(section *Section, page *service.Page) error {
 	if x.session.role != admin && !action.Reads {
 		return errRole
 	}
-	if err := x.readPost(); err != nil {
+	r := &service.PageRequest{Who: x.session.name()}
+	var err error
+	if action.Uploads {
+		err = x.readUpload(r)
+	} else {
+		err = x.readPost()
+		r.Values = x.r.PostForm
+	}
+	if err != nil {
 		return err
 	}
-	r := &service.PageRequest{Values: x.r.PostForm, Who: x.session.name()}
 	if confirm := r.Value("confirm-with"); confirm != r.Value("confirm") {
 		return x.failed(section, page, r, action, fault.Newf(fault.Invalid, "nothing was changed: type %s to confirm", confirm))
 	}

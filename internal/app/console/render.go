@@ -50,7 +50,25 @@ func (r *renderer) block(b service.Block) {
 		r.close("ul")
 	case *service.Chart:
 		r.chart(b)
+	case *service.Image:
+		r.open("img", "class", "preview", "src", r.x.link(r.section, b.To), "alt", b.Alt)
+	case *service.QR:
+		r.qr(b)
+	case *service.Live:
+		r.live(b)
 	}
+}
+
+// live renders blocks that the script updates.
+func (r *renderer) live(l *service.Live) {
+	r.open("div", "class", "live", "data-live", strconv.Itoa(max(1, int(l.Every.Seconds()))))
+	for _, b := range l.Blocks {
+		r.block(b)
+	}
+	r.close("div")
+	r.open("p", "class", "live-state")
+	r.element("a", "Load again", "href", r.self(slices.Collect(maps.Keys(r.values))))
+	r.close("p")
 }
 
 // heading renders the title of a block.
@@ -285,6 +303,10 @@ func (r *renderer) form(f *service.Form) {
 	if len(f.Fields) == 0 && f.Confirm == "" {
 		class = "button"
 	}
+	if action.Uploads {
+		attrs = append(attrs, "enctype", "multipart/form-data")
+		class += " drop"
+	}
 	r.open("form", append(attrs, "class", class)...)
 	r.open("input", "type", "hidden", "name", "csrf", "value", r.x.session.csrf)
 	r.open("input", "type", "hidden", "name", "return-to", "value", r.values.Encode())
@@ -370,6 +392,8 @@ func (r *renderer) input(f *service.Field, value string, attrs []string) {
 			r.element("option", o.Text, "value", o.Value, "selected?", selected)
 		}
 		r.close("select")
+	case f.File:
+		r.open("input", append(attrs, "type", "file", "multiple?", "yes")...)
 	case f.Lines > 0:
 		r.open("textarea", append(attrs, "rows", strconv.Itoa(f.Lines), "spellcheck", "false")...)
 		r.WriteByte('\n') // the parser drops the first line break

@@ -88,8 +88,9 @@ func (all *sessions) prune(now time.Time) {
 	}
 }
 
-// find returns the session of a cookie and takes its notice.
-func (all *sessions) find(cookie string, takeNotice bool) (s session, ok bool) {
+// find returns the session of a cookie and takes its notice. An update of an open page does
+// neither that nor does it keep the session.
+func (all *sessions) find(cookie string, takeNotice, isUpdate bool) (s session, ok bool) {
 	now := all.now()
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -98,8 +99,10 @@ func (all *sessions) find(cookie string, takeNotice bool) (s session, ok bool) {
 	if found == nil {
 		return s, false
 	}
+	if s = *found; isUpdate {
+		return s, true
+	}
 	found.used = now
-	s = *found
 	if takeNotice {
 		found.notice = ""
 	}

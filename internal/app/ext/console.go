@@ -35,6 +35,7 @@ func (s *Extensions) console() *service.Console {
 			{Name: "restore", Logged: install, Run: s.restoreInstall},
 			{Name: "delete", Logged: install, Run: s.deleteInstall},
 		}},
+		{Path: "feed", Title: "Changes", Show: s.showFeed},
 		{Path: "records", Title: "Records", Show: s.showRecords, Actions: []service.Action{{Name: "create", Logged: records, Run: s.saveRecord}}},
 		{Path: "record", Title: "Record", Show: s.showRecord, Actions: []service.Action{
 			{Name: "save", Logged: records, Run: s.saveRecord},
@@ -334,7 +335,7 @@ func (s *Extensions) mint(r *service.PageRequest, p place, t tokenRequest) (o se
 	}
 	o.View = &service.View{Title: "New token", Parents: p.trail(), Blocks: []service.Block{
 		&service.Notice{State: service.Warning, Text: "The token is shown only once."},
-		&service.Text{Body: made.Token, Copy: true}, facts,
+		&service.Text{Body: made.Token, Copy: true}, &service.QR{Text: made.Token, Label: "The token as a QR code"}, facts,
 	}}
 	return o, nil
 }
@@ -430,7 +431,8 @@ func (s *Extensions) showInstall(ctx context.Context, r *service.PageRequest) (*
 			service.TextCell(service.FormatBytes(n.Bytes)), {Text: "Schemas", To: service.PageLink("schemas", at.values()...)},
 		})
 	}
-	view.Blocks = append(view.Blocks, t, &service.Form{
+	feed := &service.Links{All: []service.Link{{Text: "Changes of the install", To: service.PageLink("feed", p.values()...)}}}
+	view.Blocks = append(view.Blocks, t, feed, &service.Form{
 		Action: "open", Title: "Open a namespace", Submit: "Open", Keep: p.keep(), Fields: []service.Field{{Name: "namespace", Label: "Namespace", Help: "It may be new."}},
 	}, &service.Form{
 		Action: "token", Title: "Create a token", Submit: "Create token", Keep: p.keep(), Fields: []service.Field{

@@ -40,6 +40,9 @@ type Action struct {
 	Name  string // of Form.Action, and in the log
 	Reads bool   // it changes nothing, so an operator who may only read may do it; it is not logged
 
+	// Uploads says that the action reads files (PageRequest.NextFile).
+	Uploads bool
+
 	// Logged are the names of values that say what is changed, for the log.
 	Logged []string
 
@@ -57,6 +60,17 @@ type Outcome struct {
 type PageRequest struct {
 	Values url.Values // of the address or the form
 	Who    string     // the session of the operator, for audits; "" for a page
+
+	// NextFile returns the next file of a form, and io.EOF after the last one. The body of
+	// a file ends with the call for the next one. nil: the action does not upload.
+	NextFile func() (*Upload, error)
+}
+
+// Upload is a file that an operator uploads.
+type Upload struct {
+	Name string // without folders
+	Type string // content type that the browser reports; "": unknown
+	Body io.Reader
 }
 
 // Value returns a value of the address or the form, or "".
@@ -67,7 +81,13 @@ type File struct {
 	Name string
 	Size int64 // bytes
 	Body io.ReadCloser
+
+	// Image is the content type of an image that the browser shows instead, one of Images.
+	Image string
 }
+
+// Images are the content types of images that browsers show and that have no scripts.
+var Images = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 // PageLink returns a link to a page of the same service, with names and values.
 func PageLink(path string, values ...string) string {
@@ -93,7 +113,8 @@ type View struct {
 // Link is a link to a page of the same service.
 type Link struct{ Text, To string }
 
-// Block is a part of a page: *Table, *Facts, *Form, *Text, *Notice, *Links, or *Chart.
+// Block is a part of a page: *Table, *Facts, *Form, *Text, *Notice, *Links, *Chart, *Image, *QR, or
+// *Live.
 type Block any
 
 // Table is a table, with a search, sorting and pages if the page supports them.
@@ -166,6 +187,7 @@ type Field struct {
 	Checkbox bool     // Value "yes" means that it is checked
 	Secret   bool
 	Optional bool
+	File     bool // one or more files; the last field of a form
 }
 
 // Option is a choice of a Field.
@@ -186,6 +208,25 @@ type Notice struct {
 
 // Links is a list of links to other pages of the service.
 type Links struct{ All []Link }
+
+// Image is an image that a page with Send returns.
+type Image struct {
+	To  string // link to the page
+	Alt string // for screen readers
+}
+
+// QR shows a text as a QR code, for a camera. It shows nothing if the text is too long for one.
+type QR struct {
+	Text  string
+	Label string // for screen readers
+}
+
+// Live has blocks that the browser replaces with their latest state. They have no forms. Without
+// JavaScript there is a link that loads the page again.
+type Live struct {
+	Every  time.Duration
+	Blocks []Block
+}
 
 // Chart is a chart of values over time.
 type Chart struct {

@@ -1,0 +1,172 @@
+package buckets
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5" //nolint:gosec // S3's ETag is an MD5
+	"errors"
+	"hash"
+	"io"
+	"mime"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/buckets"
+	"holdfast/internal/fault"
+)
+
+const (
+	previewText  = 64 << 10 // bytes of a text that are shown
+	previewImage = 20 << 20 // bytes of the largest image that is shown
+	sniffed      = 512      // bytes that say what a body is
+)
+
+// head returns the first bytes of an object.
+func (s *Buckets) head(ctx context.Context, a buckets.Account, b buckets.Bucket, o *buckets.Object, most int64) ([]byte, error) {
+	n := min(o.Length, most)
+	body := s.opened.Open(ctx, a.ID, b.ID, o, 0, n)
+	defer func() { _ = body.Close() }() // it was only read
+	text := make([]byte, n)
+	_, err := io.ReadFull(body, text)
+	return text, err
+}
+
+// imageType returns the type of an image that browsers may show, by its first bytes, or "". What the
+// client that stored it says does not count.
+func imageType(head []byte) string {
+	if kind := http.DetectContentType(head); slices.Contains(service.Images, kind) {
+		return kind
+	}
+	return ""
+}
+
+// preview shows an image, or the beginning of a text as text.
+func (s *Buckets) preview(ctx context.Context, a buckets.Account, b buckets.Bucket, o *buckets.Object) []service.Block {
+	head, err := s.head(ctx, a, b, o, previewText)
+	switch {
+	case err != nil:
+		return []service.Block{&service.Notice{State: service.Wrong, Text: "The body cannot be read now. The log has the reason."}}
+	case imageType(head) != "" && o.Length <= previewImage:
+		return []service.Block{&service.Image{To: service.PageLink("image", "account", a.Name, "bucket", b.Name, "object", o.Name), Alt: "Preview of " + path.Base(o.Name)}}
+	case len(head) == 0 || bytes.IndexByte(head, 0) >= 0:
+		return nil
+	}
+	title := "Preview"
+	if o.Length > previewText {
+		title = "Preview of the first " + service.FormatBytes(previewText)
+		for i := 0; i < utf8.UTFMax && !utf8.Valid(head); i++ {
+			head = head[:len(head)-1] // the last character may be cut
+		}
+	}
+	if !utf8.Valid(head) {
+		return nil
+	}
+	return []service.Block{&service.Text{Title: title, Body: string(head), Copy: true}}
+}
+
+// sendImage sends an object that is an image.
+func (s *Buckets) sendImage(ctx context.Context, r *service.PageRequest) (*service.File, error) {
+	a, b, o, err := s.object(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	head, err := s.head(ctx, a, b, &o, sniffed)
+	if err != nil {
+		return nil, err
+	}
+	kind := imageType(head)
+	if kind == "" || o.Length > previewImage {
+		return nil, fault.New(fault.Invalid, "the object is not an image that the console shows")
+	}
+	return &service.File{Name: path.Base(o.Name), Size: o.Length, Body: s.opened.Open(ctx, a.ID, b.ID, &o, 0, o.Length), Image: kind}, nil
+}
+
+// uploadForm uploads files into a folder of a bucket: the prefix of the page up to its last slash.
+func uploadForm(a buckets.Account, b buckets.Bucket, prefix string) *service.Form {
+	return &service.Form{
+		Title: "Upload files", Text: "Choose files, or drop them here.", Action: "upload", Submit: "Upload",
+		Keep: map[string]string{"account": a.Name, "bucket": b.Name},
+		Fields: []service.Field{
+			{Name: "folder", Label: "Folder", Value: prefix[:strings.LastIndexByte(prefix, '/')+1], Optional: true, Help: "Such as photos/2026/, or empty."},
+			{Name: "replace", Label: "Replace objects that exist", Checkbox: true},
+			{Name: "files", Label: "Files", File: true},
+		},
+	}
+}
+
+// uploadObjects stores the files of a form. If one cannot be stored, those before it stay.
+func (s *Buckets) uploadObjects(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
+	a, b, err := s.bucket(ctx, r)
+	if err != nil {
+		return o, err
+	}
+	folder := r.Value("folder")
+	if folder != "" && !strings.HasSuffix(folder, "/") {
+		folder += "/"
+	}
+	var condition buckets.Condition
+	condition.NoneMatch.Any = r.Value("replace") != "yes"
+	var names []string
+	defer func() { r.Values.Set("objects", strings.Join(names, ", ")) }() // for the log
+	for {
+		file, err := r.NextFile()
+		if errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return o, err
+		}
+		name := folder + file.Name
+		if err := s.storeFile(ctx, a, b, name, condition, file); err != nil {
+			return o, uploadError(name, names, err)
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return o, service.Usagef("choose at least one file")
+	}
+	o.Notice, o.Next = "uploaded "+service.Count(int64(len(names)), "object"), service.PageLink("objects", "account", a.Name, "bucket", b.Name, "prefix", folder)
+	return o, nil
+}
+
+// uploadError says which file could not be stored, and how many were.
+func uploadError(name string, stored []string, err error) error {
+	code, text := fault.CodeOf(err), fault.Message(err)
+	if code == fault.Internal || text == "" {
+		return err
+	}
+	if code == fault.Precondition {
+		text = "an object with this name exists"
+	}
+	if len(stored) > 0 {
+		text += "; stored before it: " + service.Count(int64(len(stored)), "object")
+	}
+	return fault.Newf(code, "%s: %s", name, text)
+}
+
+func (s *Buckets) storeFile(ctx context.Context, a buckets.Account, b buckets.Bucket, name string, condition buckets.Condition, file *service.Upload) error {
+	if err := buckets.CheckObjectName(name); err != nil {
+		return err
+	}
+	kind := "application/octet-stream"
+	if parsed, params, err := mime.ParseMediaType(file.Type); err == nil {
+		kind = mime.FormatMediaType(parsed, params)
+	}
+	sum := md5.New() //nolint:gosec // as above
+	_, err := s.opened.PutObject(ctx, a.ID, b.BucketRef, buckets.PutRequest{
+		Object: buckets.Object{Name: name, ContentType: kind}, Condition: condition, Size: -1,
+	}, &uploaded{io.TeeReader(file.Body, sum), sum})
+	return err
+}
+
+// uploaded is the body of a file, whose MD5 is computed as it is read.
+type uploaded struct {
+	io.Reader
+	sum hash.Hash
+}
+
+// Sums implements buckets.Source.
+func (u *uploaded) Sums() buckets.Sums { return buckets.Sums{MD5: u.sum.Sum(nil)} }

@@ -1,0 +1,41 @@
+package console
+
+import (
+	"image/color"
+	"strconv"
+	"strings"
+
+	"github.com/boombuler/barcode/qr"
+
+	"holdfast/internal/app/service"
+)
+
+// quiet is the margin of a QR code in modules, which readers need.
+const quiet = 4
+
+// qr renders a QR code as SVG: a square for each run of dark modules of a row.
+func (r *renderer) qr(b *service.QR) {
+	code, err := qr.Encode(b.Text, qr.L, qr.Unicode)
+	if err != nil {
+		return // the text is too long
+	}
+	size := code.Bounds().Dx()
+	dark := func(x, y int) bool { return x < size && color.GrayModel.Convert(code.At(x, y)).(color.Gray).Y < 128 }
+	var path strings.Builder
+	for y := range size {
+		for x := 0; x < size; x++ {
+			if !dark(x, y) {
+				continue
+			}
+			begin := x
+			for dark(x, y) {
+				x++
+			}
+			path.WriteString("M" + strconv.Itoa(begin+quiet) + " " + strconv.Itoa(y+quiet) + "h" + strconv.Itoa(x-begin) + "v1h-" + strconv.Itoa(x-begin) + "z")
+		}
+	}
+	side := strconv.Itoa(size + 2*quiet)
+	r.open("svg", "class", "qr", "role", "img", "viewBox", "0 0 "+side+" "+side, "aria-label", b.Label)
+	r.open("path", "d", path.String())
+	r.close("path", "svg")
+}
