@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/test/binary"
+	"holdfast/test/chromium"
+)
+
+// pictureMinutes is how many minutes of traffic the charts of the pictures have.
+const pictureMinutes = 6
+
+// TestConsolePictures makes the pictures of the documents, in the folder of CONSOLE_PICTURES:
+//
+//	CONSOLE_PICTURES=$PWD/docs/images go test -run TestConsolePictures -timeout 20m ./test/e2e
+func TestConsolePictures(t *testing.T) {
+	t.Parallel()
+	to := os.Getenv("CONSOLE_PICTURES")
+	if to == "" {
+		t.Skip("CONSOLE_PICTURES is not set")
+	}
+	b := chromium.Start(t)
+	data := filepath.Join(t.TempDir(), "holdfast")
+	mozilla := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})) // answers the checks
+	t.Cleanup(mozilla.Close)
+	s := binary.Start(t, data, "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL="+mozilla.URL)
+	for i := range 24 {
+		account := fmt.Sprintf("%032x", 0x5eed0000+i*i*7919)
+		export := `{"export":1,"account":"` + account + `","keys":"0000000000001-AAAAAAAAAAAAAAAAAAAAAA","generation":1,"records":1,"exportedAt":1700000000000}` + "\n"
+		records := 0
+		for name, n := range map[string]int{"bookmarks": 40 + i*3, "history": 90 + i*17%80, "passwords": 7 + i, "tabs": 2, "addons": 1 + i%5} {
+			export += `{"collection":"` + name + `","modified":1700000000000}` + "\n"
+			for r := range n {
+				export += fmt.Sprintf(`{"collection":"%s","id":"r%05d","modified":1700000000000,"payload":"%s"}`+"\n", name, r, strings.Repeat("x", 300+r*7%900))
+			}
+			records += n
+		}
+		export += fmt.Sprintf(`{"complete":true,"collections":5,"records":%d}`+"\n", records)
+		file := filepath.Join(t.TempDir(), "export")
+		if err := os.WriteFile(file, []byte(export), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.Verb("sync", "user", "import", account, file)
+	}
+	s.Verb("backup", filepath.Join(t.TempDir(), "backup"))
+	p := b.Open(t, s.Admin+"/console/")
+	chromium.Run[bool](t, p, `document.cookie = arguments[0] + '; path=/'; return true`, consoleCookie(t, s))
+	client := s.Token(1)
+	begun := time.Now()
+	for i := 0; time.Since(begun) < pictureMinutes*time.Minute+5*time.Second; i++ {
+		client.Want(t, http.StatusOK, "PUT", fmt.Sprintf("/storage/history/r%d", i%2000), `{"payload":"`+strings.Repeat("x", 2000)+`"}`)
+		client.Want(t, http.StatusOK, "GET", "/info/collections", "")
+		// A rate that rises and falls.
+		time.Sleep(time.Duration(30+20*(int(time.Since(begun).Minutes())%3)) * time.Millisecond)
+	}
+	shot := func(name, scheme string, width, height int, path string) {
+		t.Helper()
+		p.Scheme(t, scheme)
+		p.Resize(t, width, height)
+		p.Go(t, s.Admin+"/console/"+path)
+		picture := p.Screenshot(t)
+		if len(picture) > 150_000 {
+			t.Errorf("%s has %d bytes", name, len(picture))
+		}
+		if err := os.WriteFile(filepath.Join(to, name), picture, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shot("console.png", "light", 1200, 800, "")
+	shot("console-phone.png", "dark", 390, 800, "tokenserver/accounts?sort=bytes")
+}
