@@ -138,7 +138,7 @@ func shareCell(used, quota int64, text func(int64) string) service.Cell {
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
-// The number of rows on a page. A tenant takes two queries.
+// The number of rows on a page.
 const (
 	installRows = ext.MaxPage
 	tenantRows  = 25
@@ -205,7 +205,8 @@ func shownState(in *ext.Install) string {
 	return stateOf(in)
 }
 
-// showTenants finds each tenant by its first install, so a page reads no others.
+// showTenants finds tenants by their installs. After a page of those it continues behind the last
+// tenant, so it reads few installs of a tenant that has many, and tenants with few at once.
 func (s *Extensions) showTenants(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	const lastInstall = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 	span := ext.Span{All: true}
@@ -217,20 +218,28 @@ func (s *Extensions) showTenants(ctx context.Context, r *service.PageRequest) (*
 		span.After = ext.Owner{Tenant: p.Tenant, Install: lastInstall}
 	}
 	t := &service.Table{Columns: []service.Column{{Title: "Tenant"}}, Empty: "There are no tenants."}
-	for len(t.Rows) < tenantRows {
-		next, err := s.opened.PageInstalls(ctx, span, 1)
+	view := &service.View{Blocks: []service.Block{t}}
+	for {
+		page, err := s.opened.PageInstalls(ctx, span, tenantRows)
 		if err != nil {
 			return nil, err
 		}
-		if len(next) == 0 {
-			return &service.View{Blocks: []service.Block{t}}, nil
+		for i := range page {
+			tenant := page[i].Tenant
+			if tenant == span.After.Tenant {
+				continue
+			}
+			if len(t.Rows) == tenantRows {
+				t.Next = string(span.After.Tenant)
+				return view, nil
+			}
+			span.After = ext.Owner{Tenant: tenant, Install: lastInstall}
+			t.Rows = append(t.Rows, []service.Cell{{Text: string(tenant), To: service.PageLink("tenant", "tenant", string(tenant))}})
 		}
-		tenant := next[0].Tenant
-		span.After = ext.Owner{Tenant: tenant, Install: lastInstall}
-		t.Rows = append(t.Rows, []service.Cell{{Text: string(tenant), To: service.PageLink("tenant", "tenant", string(tenant))}})
+		if len(page) < tenantRows {
+			return view, nil
+		}
 	}
-	t.Next = string(span.After.Tenant)
-	return &service.View{Blocks: []service.Block{t}}, nil
 }
 
 func (s *Extensions) showTenant(ctx context.Context, r *service.PageRequest) (*service.View, error) {
