@@ -28,7 +28,7 @@ func (a *App) showOverview(ctx context.Context, _ *service.PageRequest) (*servic
 		databases[d.Where] = append(databases[d.Where], d.Service)
 	}
 	gate, memory := a.gate.Stats(), a.memory.Stats()
-	now := &service.Facts{Title: "Requests", Rows: []service.Fact{
+	now := &service.Facts{Title: "Requests now", Rows: []service.Fact{
 		{Name: "In progress", Cell: service.Cell{Text: fmt.Sprintf("%d of %d", gate.Active, gate.Slots), Share: float64(gate.Active), Most: float64(gate.Slots)}},
 		{Name: "Waiting", Cell: service.TextCell(strconv.Itoa(gate.Waiting))},
 		{Name: "Rejected because of overload", Cell: service.TextCell(strconv.FormatInt(gate.Shed, 10))},

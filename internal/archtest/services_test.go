@@ -152,6 +152,7 @@ func rules() []rule {
 		},
 		rule{
 			who: []string{"internal/app/console"}, ours: slices.Concat(leaves, sharedPackages(), []string{"internal/app/service"}),
+			libs:   []string{"github.com/boombuler/barcode"},
 			reason: "it is the frame of the console, and each service contributes its pages, so it knows none",
 		},
 		rule{
