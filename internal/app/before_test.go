@@ -20,7 +20,7 @@ func TestBeforeTheServicesFirstStart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if there := len(a.databases()) == 4; there != create {
+		if there := len(a.databases()) == len(cfg.Services); there != create {
 			t.Errorf("created %v: the service is there: %v", create, there)
 		}
 		if files, err := a.Backup(t.Context(), filepath.Join(t.TempDir(), "copy"), BackupOptions{}); err != nil || len(files) < 3 {

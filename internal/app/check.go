@@ -104,7 +104,11 @@ func Check(ctx context.Context, cfg *Config, data string) []service.Finding {
 func (c *check) service(ctx context.Context, s service.Service) []service.Finding {
 	what := s.Name + " database"
 	if !s.Config.IsEnabled() {
-		return []service.Finding{{State: service.OK, What: what, Says: "the service is off"}}
+		says := "the service is off"
+		if s.Off != nil && s.Off() != "" {
+			says += ": " + s.Off()
+		}
+		return []service.Finding{{State: service.OK, What: what, Says: says}}
 	}
 	c.usesFolder = c.usesFolder || s.KeepsFiles != nil && s.KeepsFiles()
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)

@@ -171,13 +171,19 @@ func Load(services []service.Service, file string, environ []string, flags ...co
 		if s.LargestRequest != nil {
 			problems = append(problems, c.Server.fits(s.Name, s.LargestRequest()).In("server", report)...)
 		}
-		problems = append(problems, s.CheckSettings(&report, strings.ToLower(c.Log.Level))...)
+		problems = append(problems, s.CheckSettings(&report, strings.ToLower(c.Log.Level), c.Server.isLocal())...)
 	}
 	if len(problems) > 0 {
 		return nil, report, &conf.Error{Problems: problems}
 	}
 	c.report = report
 	return c, report, nil
+}
+
+// isLocal reports whether only this machine reaches the main listener: there is no proxy in
+// front of it either.
+func (s *Server) isLocal() bool {
+	return loopback(s.Listen) && s.PublicURL == "" && len(s.TrustedProxies) == 0
 }
 
 func (s *Server) check() (problems conf.Problems) {

@@ -10,6 +10,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
+	"holdfast/internal/guest"
 	"holdfast/internal/syncstorage"
 	"holdfast/internal/tokenserver"
 )
@@ -130,6 +131,36 @@ func TestServiceThatIsOffIsNotChecked(t *testing.T) {
 	_, _, err := Load(Services(), "", []string{"HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_SYNCSTORAGE__LIMITS__MAX_POST_RECORDS=1"})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// Guests need no account: without a word of the operator they are served only where other
+// machines cannot reach the server.
+func TestGuestsWhereStrangersAre(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		environ []string
+		on      bool
+	}{
+		{nil, true},
+		{[]string{"HOLDFAST_SERVER__LISTEN=localhost:80"}, true},
+		{[]string{"HOLDFAST_SERVER__LISTEN=[::1]:80"}, true},
+		{[]string{"HOLDFAST_SERVER__LISTEN=:80"}, false},
+		{[]string{"HOLDFAST_SERVER__LISTEN=0.0.0.0:80"}, false},
+		{[]string{"HOLDFAST_SERVER__LISTEN=192.0.2.1:80"}, false},
+		{[]string{"SYNC_HOST=0.0.0.0"}, false},
+		{[]string{"HOLDFAST_SERVER__PUBLIC_URL=https://sync.example.org"}, false},
+		{[]string{"HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1"}, false},
+		{[]string{"HOLDFAST_SERVER__LISTEN=:80", "HOLDFAST_GUEST__ENABLED=true"}, true},
+		{[]string{"HOLDFAST_GUEST__ENABLED=false"}, false},
+	} {
+		cfg, _, err := Load(Services(), "", c.environ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if on := section[*guest.Config](t, cfg).IsEnabled(); on != c.on {
+			t.Errorf("%v: guests are served: %v", c.environ, on)
+		}
 	}
 }
 

@@ -34,9 +34,9 @@ func TestReadinessIsAMetric(t *testing.T) {
 	t.Parallel()
 	a := openApp(t)
 	wantLine(t, metrics(a), `holdfast_ready{service="syncstorage"} 1`)
-	a.opened = append(a.opened, &opened{name: "guest", Opened: &service.Opened{Ready: func(context.Context) error { return fault.New(fault.Unavailable, "away") }}})
+	a.opened = append(a.opened, &opened{name: "toy", Opened: &service.Opened{Ready: func(context.Context) error { return fault.New(fault.Unavailable, "away") }}})
 	text := metrics(a)
-	wantLine(t, text, `holdfast_ready{service="guest"} 0`)
+	wantLine(t, text, `holdfast_ready{service="toy"} 0`)
 	wantLine(t, text, `holdfast_ready{service="tokenserver"} 1`)
 }
 

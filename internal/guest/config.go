@@ -11,7 +11,7 @@ import (
 
 // Config is the section [guest].
 type Config struct {
-	Enabled bool `toml:"enabled" doc:"Serve guests: sessions, wishlists, handoffs to booking sites, and events about them. In development."`
+	Enabled bool `toml:"enabled" doc:"Serve guests: sessions, wishlists, handoffs to booking sites, and events about them. Guests need no account, so unless it is set they are served only if other machines cannot reach the server: server.listen is an address of this machine such as 127.0.0.1, and neither server.public_url nor server.trusted_proxies is set."`
 	settings.Database
 	settings.Sweep
 	Events
@@ -56,7 +56,7 @@ var hotPrefix = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
 // DefaultConfig returns the section's defaults.
 func DefaultConfig() Config {
 	return Config{
-		Database: settings.DefaultDatabase(), Sweep: settings.DefaultSweep(), Events: DefaultEvents(), HandoffConfig: defaultHandoffConfig(), SampleRates: defaultSampleRates(), TenantTypes: DefaultTenantTypes(), Bots: DefaultBots(),
+		Enabled: true, Database: settings.DefaultDatabase(), Sweep: settings.DefaultSweep(), Events: DefaultEvents(), HandoffConfig: defaultHandoffConfig(), SampleRates: defaultSampleRates(), TenantTypes: DefaultTenantTypes(), Bots: DefaultBots(),
 		Hot: HotMemory, HotTimeout: 100 * time.Millisecond, HotPrefix: "prod", HotMemory: 64 << 20,
 		RateLimits: true, Rates: DefaultRates(), Upstreams: defaultUpstreams(), Processes: 1,
 	}

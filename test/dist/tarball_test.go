@@ -184,7 +184,7 @@ func TestExampleConfiguration(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd := exec.Command(filepath.Join(tree, "holdfast"), "serve", "--config", config, "--data", filepath.Join(dir, name))
-		cmd.Env = binary.Environ()
+		cmd.Env = binary.Environ(binary.GuestsByDefault)
 		serve(t, cmd)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -92,5 +93,33 @@ func TestGuest(t *testing.T) {
 			want(http.StatusNoContent, http.MethodPost, "/session/clear", "", "two", "")
 			want(http.StatusOK, http.MethodGet, "/wishlist", "", "", `"items":[]`)
 		})
+	}
+}
+
+// Guests are served by default where no other machine reaches the server, and not behind a public
+// URL: check says so, and what turns them on.
+func TestGuestByDefault(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	s := binary.Start(t, data, binary.GuestsByDefault)
+	if !strings.Contains(s.Output.String(), "\n  guest        "+filepath.Join(data, "guest.db")+"\n") || !strings.Contains(s.Output.String(), "  "+s.URL+"/guest/demo\n") {
+		t.Errorf("the start message has no database or no demo of guests:\n%s", s.Output)
+	}
+	for path, part := range map[string]string{"/guest/demo": "<title>", "/bff/consumer/v1/facets/AT/vienna": `"total":20`, "/": s.URL + "/guest/demo"} {
+		if status, body := s.Get(path); status != http.StatusOK || !strings.Contains(body, part) {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	if r := binary.Run(t, s.Env, "check"); !strings.Contains(r.Stdout, "the built-in catalogue") {
+		t.Errorf("check:\n%s%s", r.Stdout, r.Stderr)
+	}
+	s.Kill()
+	public := "HOLDFAST_SERVER__PUBLIC_URL=https://sync.example.org"
+	s = binary.Start(t, data, binary.GuestsByDefault, public)
+	if status, body := s.Get("/guest/demo"); status != http.StatusNotFound || strings.Contains(s.Output.String(), "guest.db") {
+		t.Errorf("behind a public URL: %d %s\n%s", status, body, s.Output)
+	}
+	if r := binary.Run(t, s.Env, "check"); !strings.Contains(r.Stdout, "the service is off: other machines may reach this server, and guests need no account; guest.enabled = true serves them") {
+		t.Errorf("check:\n%s%s", r.Stdout, r.Stderr)
 	}
 }

@@ -14,6 +14,7 @@ func TestIdleMemory(t *testing.T) {
 	t.Parallel()
 	run := func(t *testing.T, data string, vars ...string) {
 		t.Helper()
+		vars = append(vars, binary.GuestsByDefault)
 		if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
 			t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
 		}

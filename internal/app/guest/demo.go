@@ -24,13 +24,24 @@ func (s *Guest) sites(shown guest.Catalogue) func(tenant string) guest.BookingSi
 	}
 }
 
+const guide = "docs/guest.md"
+
 // mountDemo adds the demo, if the catalogue is the built-in one.
 func (s *Guest) mountDemo(opened *service.Opened) {
+	opened.Client = func(string) service.Client {
+		return service.Client{Title: "Guest", Text: "Serves the guests of booking sites", Guide: guide}
+	}
 	if !s.cfg.Upstreams.BuiltIn() {
 		return
 	}
+	opened.Client = func(base string) service.Client {
+		return service.Client{Title: "Guest", Text: "The demo of the service for guests of booking sites", Address: base + httpapi.DemoSite, Guide: guide}
+	}
+	opened.Hint = func(base string) service.Hint {
+		return service.Hint{Text: "For guests of booking sites, try the demo in a browser", Lines: []string{base + httpapi.DemoSite}}
+	}
 	demo := &httpapi.Demo{Handoffs: s.handoffs.Handoffs}
-	opened.Mounts = append(opened.Mounts, service.Mount{Listener: service.Main, Paths: []string{"/guest/demo"}, Mount: web.Mount{
+	opened.Mounts = append(opened.Mounts, service.Mount{Listener: service.Main, Paths: []string{httpapi.DemoSite}, Mount: web.Mount{
 		Owns: httpapi.OwnsDemo, Service: web.Service{Serve: demo.Serve, Error: httpapi.WriteError, Route: httpapi.LabelDemo},
 	}})
 }

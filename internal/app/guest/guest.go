@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/conf"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
@@ -25,6 +26,7 @@ type Guest struct {
 	cfg      guest.Config
 	handoffs *handoffs
 	opened   guest.Store
+	isPublic bool // so it is off, unless the operator has turned it on
 
 	service   *guest.Service
 	retention *guest.Retention
@@ -36,13 +38,29 @@ func New() *Guest { return &Guest{cfg: guest.DefaultConfig()} }
 // Service returns the service for the server.
 func (s *Guest) Service() service.Service {
 	return service.Service{
-		Name: Name, Doc: "Guest: anonymous sessions, wishlists, handoffs to booking sites, and their events, for a consumer front end. In development.",
-		Config: &s.cfg, Probe: s.probe, Open: s.open, Commands: s.commands, Added: true, Tables: tables,
+		Name: Name, Doc: "Guest: anonymous sessions, wishlists, handoffs to booking sites, and their events, for a consumer front end.",
+		Config: &s.cfg, Check: s.check, Off: s.off, Probe: s.probe, Open: s.open, Commands: s.commands, Added: true, Tables: tables,
 		Secrets: []service.Secret{
 			{Name: "cookie_secret", Setting: &s.cfg.CookieSecret, Old: &s.cfg.OldCookieSecrets, Bound: true},
 			{Name: "handoff_secret", Setting: &s.cfg.HandoffSecret, Old: &s.cfg.OldHandoffSecrets, Bound: true},
 		},
 	}
+}
+
+// check turns the service off where strangers reach the server and the operator has not turned
+// it on: guests need no account, and what they do is stored.
+func (s *Guest) check(settings service.Settings) conf.Problems {
+	if !settings.Local && settings.Origin("enabled") == "default" {
+		s.cfg.Enabled, s.isPublic = false, true
+	}
+	return nil
+}
+
+func (s *Guest) off() string {
+	if !s.isPublic {
+		return ""
+	}
+	return "other machines may reach this server, and guests need no account; guest.enabled = true serves them"
 }
 
 func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {

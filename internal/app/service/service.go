@@ -50,6 +50,10 @@ type Service struct {
 	// find. It may adjust settings to each other.
 	Check func(Settings) conf.Problems
 
+	// Off, if set, says why a service that is on by default is off; "" if the operator has
+	// turned it off.
+	Off func() string
+
 	// LargestRequest, if set, returns how many bytes the largest request needs at once
 	// (web.ChargeMemory). A server with less server.request_memory does not start.
 	LargestRequest func() int64
@@ -79,12 +83,13 @@ type Service struct {
 
 // CheckSettings runs all checks of the service on its section. Settings without effect
 // are added to the notes of the report.
-func (s *Service) CheckSettings(report *conf.Report, logLevel string) []conf.Problem {
+func (s *Service) CheckSettings(report *conf.Report, logLevel string, local bool) []conf.Problem {
 	problems := s.Config.Check()
 	if s.Check != nil {
 		origin := func(key string) string { return report.Where(s.Name + "." + key) }
 		problems = append(problems, s.Check(Settings{
 			LogLevel: logLevel,
+			Local:    local,
 			Origin:   origin,
 			Note: func(key, what string) {
 				if where := origin(key); where != "default" {
@@ -117,6 +122,7 @@ type Secret struct {
 // Settings is what Service.Check gets besides the section of the service.
 type Settings struct {
 	LogLevel string
+	Local    bool                    // clients on other machines cannot reach the server
 	Origin   func(key string) string // returns where a setting of the section was set, or "default"
 	Note     func(key, what string)  // notes that a setting of the operator has no effect
 }

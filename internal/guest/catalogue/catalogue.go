@@ -13,13 +13,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"holdfast/internal/guest"
 )
 
 // Catalogue implements guest.Catalogue.
-type Catalogue struct {
+type Catalogue struct{ contents func() *contents }
+
+// contents are all hotels.
+type contents struct {
 	hotels   []*hotel // in the order in which they are recommended
 	byID     map[string]*hotel
 	brands   map[string]*brand
@@ -79,9 +83,12 @@ const (
 	ExampleProperty = "22222222-2222-4333-8444-555555555555"
 )
 
-// New returns the catalogue.
-func New() *Catalogue {
-	c := &Catalogue{byID: map[string]*hotel{}, brands: map[string]*brand{}, byRegion: map[string][]*hotel{}}
+// New returns the catalogue, which is made when it is used for the first time: that takes
+// milliseconds, and most servers have no guests.
+func New() *Catalogue { return &Catalogue{sync.OnceValue(newContents)} }
+
+func newContents() *contents {
+	c := &contents{byID: map[string]*hotel{}, brands: map[string]*brand{}, byRegion: map[string][]*hotel{}}
 	var brands []*brand
 	for i := range brandCount {
 		s := seedOf("brand", i)
@@ -205,11 +212,11 @@ func (h *hotel) best(adults, children, rooms int, from, to time.Time) (best stay
 func fits(room, guests, rooms int) bool { return roomTypes[room].Sleeps*rooms >= guests }
 
 // HasTenant reports whether a tenant is one of the catalogue.
-func (c *Catalogue) HasTenant(tenant string) bool { return c.brands[tenant] != nil }
+func (c *Catalogue) HasTenant(tenant string) bool { return c.contents().brands[tenant] != nil }
 
 // Hotel implements guest.Catalogue.
 func (c *Catalogue) Hotel(_ context.Context, property, locale, currency string) (guest.Hotel, error) {
-	h := c.byID[property]
+	h := c.contents().byID[property]
 	if h == nil {
 		return guest.Hotel{}, guest.ErrNoProperty
 	}
@@ -230,7 +237,7 @@ func (c *Catalogue) Hotel(_ context.Context, property, locale, currency string) 
 
 // Property implements guest.Catalogue.
 func (c *Catalogue) Property(_ context.Context, property string) (guest.Property, error) {
-	if h := c.byID[property]; h != nil {
+	if h := c.contents().byID[property]; h != nil {
 		return h.Property, nil
 	}
 	return guest.Property{}, guest.ErrNoProperty
@@ -238,7 +245,7 @@ func (c *Catalogue) Property(_ context.Context, property string) (guest.Property
 
 // Brand implements guest.Catalogue.
 func (c *Catalogue) Brand(_ context.Context, tenant string) (guest.Brand, error) {
-	if b := c.brands[tenant]; b != nil {
+	if b := c.contents().brands[tenant]; b != nil {
 		return b.Brand, nil
 	}
 	return guest.Brand{}, guest.ErrNoTenant
@@ -246,7 +253,7 @@ func (c *Catalogue) Brand(_ context.Context, tenant string) (guest.Brand, error)
 
 // Availability implements guest.Catalogue.
 func (c *Catalogue) Availability(_ context.Context, q guest.AvailabilityQuery) (guest.Availability, error) {
-	h := c.byID[q.Property]
+	h := c.contents().byID[q.Property]
 	if h == nil {
 		return guest.Availability{}, guest.ErrNoProperty
 	}

@@ -26,7 +26,7 @@ func (c *Catalogue) find(q guest.SearchQuery) (all []match) {
 		most, _ = strconv.ParseInt(q.MaxNightlyMinor, 10, 64) // it was validated
 	}
 	words := strings.Fields(q.Text)
-	for _, h := range c.hotels {
+	for _, h := range c.contents().hotels {
 		if !h.matches(q, words) {
 			continue
 		}
@@ -118,7 +118,7 @@ func (c *Catalogue) Map(_ context.Context, q guest.SearchQuery) (guest.Pins, err
 
 // Facets implements guest.Catalogue.
 func (c *Catalogue) Facets(_ context.Context, country, region string) (guest.Facets, error) {
-	hotels := c.byRegion[country+":"+region]
+	hotels := c.contents().byRegion[country+":"+region]
 	if len(hotels) == 0 {
 		return guest.Facets{}, guest.ErrNoRegion
 	}

@@ -29,7 +29,7 @@ func Load(s service.Service, environ ...string) (conf.Report, error) {
 		problems = wrong.Problems
 	}
 	if s.Config.IsEnabled() {
-		problems = append(problems, s.CheckSettings(&report, "info")...)
+		problems = append(problems, s.CheckSettings(&report, "info", true)...)
 	}
 	if len(problems) > 0 {
 		return report, &conf.Error{Problems: problems}
