@@ -69,7 +69,7 @@ func (b *site) send(operation string, m minted, key string) (status int, text st
 	r.Header.Set("Authorization", "Bearer "+b.token)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Idempotency-Key", key)
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := siteClient.Do(r)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -80,6 +80,12 @@ func (b *site) send(operation string, m minted, key string) (status int, text st
 	}
 	return resp.StatusCode, string(body)
 }
+
+// racing is the number of requests of booking sites at the same time.
+const racing = 200
+
+// siteClient keeps the connections of races, which would use up the ports otherwise.
+var siteClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: racing}}
 
 // want expects the status of a request and a part of its answer.
 func (b *site) want(status int, operation string, m minted, key, part string) string {

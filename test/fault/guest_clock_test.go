@@ -132,13 +132,14 @@ func TestGuestF11(t *testing.T) {
 }
 
 // Sessions in memory end by the clock, without a request, and the next ones use their memory. In
-// the soak a million sessions do so, again and again.
+// the soak a million sessions (FAULT_SESSIONS) do so, again and again, for six times FAULT_MINUTE:
+// FAULT_MINUTE=20m are two hours.
 func TestGuestF23(t *testing.T) {
 	t.Parallel()
 	_, soak := os.LookupEnv("FAULT_MINUTE")
 	sessions, memory, lasts, rounds := 100, int64(1<<20), time.Duration(0), 2
 	if soak {
-		sessions, memory, lasts = 1_000_000, 1<<30, 6*contentionTime(t)
+		sessions, memory, lasts = int(number(t, "FAULT_SESSIONS", 1_000_000)), 1<<30, 6*contentionTime(t)
 	}
 	data, c := t.TempDir(), newTestClock(t)
 	s := c.serve(data, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false",
@@ -152,9 +153,10 @@ func TestGuestF23(t *testing.T) {
 		g.prefer(old, "de")
 		before := g.metric(0, "holdfast_guest_hot_entries")
 		var all sync.WaitGroup
-		for w := range http.DefaultMaxIdleConnsPerHost { // more would use up the ports
+		const browsers = 16
+		for w := range browsers {
 			all.Go(func() {
-				for n := w; n < sessions && !t.Failed(); n += http.DefaultMaxIdleConnsPerHost {
+				for n := w; n < sessions && !t.Failed(); n += browsers {
 					g.prefer(g.visitor(""), "fr")
 				}
 			})

@@ -1,10 +1,15 @@
 package fault
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -76,4 +81,115 @@ func TestGuestF22(t *testing.T) {
 		done("wishlist.added.v1 " + guestProperty(n))
 		hook.await(t, "after the disk was full and read-only", want)
 	}
+}
+
+// The file system becomes read-only while the server runs, because the kernel has found an error
+// in it. Changes are refused, reads are not. After a repair nothing that was acknowledged is lost,
+// and a refused change succeeds when it is repeated.
+func TestGuestF22ReadOnly(t *testing.T) {
+	t.Parallel()
+	if !private(t) {
+		return
+	}
+	testdb.SQLite(t) // it counts the test
+	d := newErrorDisk(t)
+	hook := newGuestHook(t)
+	data := filepath.Join(d.dir, "data")
+	vars := []string{
+		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false",
+		"HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_BUCKETS__ENABLED=false",
+		"HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__EVENTS=" + hook.URL,
+	}
+	g := &guests{t: t, servers: []*binary.Server{binary.Start(t, data, vars...)}}
+	v := g.visitor("f22-read-only")
+	want := map[string][]string{}
+	done := func(event string) { want[v.session()] = append(want[v.session()], event) }
+	for round := range min(int(number(t, "FAULT_ROUNDS", 1)), 20) { // of a wishlist
+		for n := range 3 {
+			done(v.add(4*round + n))
+		}
+		d.fail()
+		refused := &guestRequest{method: http.MethodPost, path: "/wishlist", key: fmt.Sprint("read-only-", round), body: guestWish(4*round + 3)}
+		for range 3 {
+			if status, h, text := v.send(0, refused.method, refused.path, refused.body, refused.key); status != http.StatusServiceUnavailable || h.Get("Retry-After") == "" {
+				t.Errorf("add on a read-only file system: %d %v %s", status, h, text)
+			}
+			v.compare(0, "on a read-only file system")
+		}
+		g.servers[0].Kill()
+		d.repair()
+		g.servers[0] = binary.Start(t, data, vars...)
+		v.compare(0, "after the file system was repaired")
+		if status, text := v.patiently(0, refused); status != http.StatusCreated {
+			t.Errorf("a refused change, repeated: %d %s", status, text)
+		}
+		v.live[guestProperty(4*round+3)] = true
+		done("wishlist.added.v1 " + guestProperty(4*round+3))
+		hook.await(t, "after the file system was repaired", want)
+	}
+}
+
+// errorDisk is an ext4 file system in a file, which the kernel makes read-only after an error.
+type errorDisk struct {
+	t          *testing.T
+	image, dir string
+}
+
+// newErrorDisk skips the test where the system has no loop devices or no ext4.
+func newErrorDisk(t *testing.T) *errorDisk {
+	t.Helper()
+	d := &errorDisk{t: t, image: filepath.Join(t.TempDir(), "image"), dir: t.TempDir()}
+	must(t, os.WriteFile(d.image, nil, 0o600))
+	must(t, os.Truncate(d.image, 64<<20))
+	if out, err := exec.CommandContext(t.Context(), "mkfs.ext4", "-q", "-F", d.image).CombinedOutput(); err != nil {
+		t.Skipf("needs mkfs.ext4: %v %s", err, out)
+	}
+	if err := d.mount(); err != nil {
+		t.Skipf("needs permission to mount ext4 on a loop device: %v", err)
+	}
+	t.Cleanup(func() { must(t, syscall.Unmount(d.dir, syscall.MNT_DETACH)) })
+	if _, err := os.Stat(d.trigger()); errors.Is(err, fs.ErrNotExist) {
+		t.Skipf("needs a kernel that simulates errors of ext4: %v", err)
+	}
+	return d
+}
+
+func (d *errorDisk) mount() error {
+	out, err := exec.CommandContext(d.t.Context(), "mount", "-t", "ext4", "-o", "loop,errors=remount-ro", d.image, d.dir).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// trigger returns the file that simulates an error.
+func (d *errorDisk) trigger() string {
+	d.t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	must(d.t, err)
+	device := regexp.MustCompile(` ` + regexp.QuoteMeta(d.dir) + ` .* /dev/(\S+) `).FindSubmatch(mounts)
+	if device == nil {
+		d.t.Fatalf("%s is not mounted", d.dir)
+	}
+	return "/sys/fs/ext4/" + string(device[1]) + "/trigger_fs_error"
+}
+
+// fail makes the file system read-only.
+func (d *errorDisk) fail() {
+	d.t.Helper()
+	must(d.t, os.WriteFile(d.trigger(), []byte("a test"), 0))
+	if err := os.WriteFile(filepath.Join(d.dir, "probe"), nil, 0o600); !errors.Is(err, syscall.EROFS) {
+		d.t.Fatalf("the file system is not read-only: %v", err)
+	}
+}
+
+// repair checks the file system, and mounts it again.
+func (d *errorDisk) repair() {
+	d.t.Helper()
+	must(d.t, syscall.Unmount(d.dir, 0))
+	out, err := exec.CommandContext(d.t.Context(), "e2fsck", "-p", d.image).CombinedOutput()
+	if exit := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &exit) || exit.ExitCode() > 1) { // 1: errors were corrected
+		d.t.Fatalf("e2fsck: %v %s", err, out)
+	}
+	must(d.t, d.mount())
 }

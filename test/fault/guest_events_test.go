@@ -43,6 +43,7 @@ type guestHook struct {
 	mu      sync.Mutex
 	refuse  func(e *guestEvent) bool
 	changed chan struct{}
+	again   int // events that were published again
 	seen    map[string]bool
 	got     map[string][]string // what they are about, by session and in order
 }
@@ -59,11 +60,12 @@ func newGuestHook(t *testing.T) *guestHook {
 	h.begin = func(string) bool { return true }
 	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		var events []guestEvent
-		if err == nil {
-			err = json.Unmarshal(body, &events)
+		if err != nil { // of a server that was killed
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
 		}
-		if err != nil {
+		var events []guestEvent
+		if err := json.Unmarshal(body, &events); err != nil {
 			t.Errorf("%v: %s", err, body)
 		}
 		if !h.begin(r.URL.Path) {
@@ -79,7 +81,9 @@ func newGuestHook(t *testing.T) *guestHook {
 			}
 		}
 		for _, e := range events {
-			if !h.seen[e.ID] { // at least once
+			if h.seen[e.ID] { // at least once
+				h.again++
+			} else {
 				h.seen[e.ID] = true
 				kind := strings.TrimPrefix(e.Type, "melmastoon.bff.consumer.")
 				h.got[e.PartitionKey] = append(h.got[e.PartitionKey], kind+" "+e.Data.PropertyID)
@@ -92,6 +96,13 @@ func newGuestHook(t *testing.T) *guestHook {
 	}))
 	t.Cleanup(h.Close)
 	return h
+}
+
+// repeated returns how many events were published again.
+func (h *guestHook) repeated() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.again
 }
 
 // refuses replaces what the webhook refuses.

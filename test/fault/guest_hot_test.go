@@ -95,7 +95,7 @@ func (v *visitor) send(server int, method, path, body, key string) (status int, 
 	if v.cookie != "" {
 		r.Header.Set("Cookie", "gms="+v.cookie)
 	}
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := stormClient.Do(r)
 	if err != nil {
 		v.t.Error(err)
 		return 0, nil, ""
@@ -195,28 +195,96 @@ func (v *visitor) step(random *rand.Rand, what string) {
 }
 
 // Redis is flushed again and again while guests use two processes: wishlists are those of
-// a model, no change happens twice, and every repeated request has its first answer.
+// a model, no change happens twice, every repeated request has its first answer, no handoff is
+// consumed twice, and none to a suspended tenant is minted.
 func TestGuestF6(t *testing.T) {
 	t.Parallel()
-	g := newGuests(t, 2)
-	rounds := int(number(t, "FAULT_ROUNDS", 1))
-	var sent atomic.Int64
+	t.Run("one", func(t *testing.T) {
+		t.Parallel()
+		g := newGuests(t, 2, stormSite, internalListener)
+		g.flushed([]*testdb.RedisServer{g.redis})
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		nodes := testdb.RedisCluster(t)
+		g := newGuests(t, 2, stormSite, internalListener, "HOLDFAST_GUEST__HOT="+nodes[0].URL())
+		g.flushed(nodes)
+	})
+}
+
+const internalListener = "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0"
+
+func (g *guests) flushed(nodes []*testdb.RedisServer) {
+	g.t.Helper()
+	rounds := int(number(g.t, "FAULT_ROUNDS", 1))
+	token := strings.TrimSpace(g.servers[0].Verb("guest", "token", "--service", "booking"))
+	suspended := g.suspendTenant()
+	var sent, probes, consumed atomic.Int64
 	var all sync.WaitGroup
 	for w := range 4 {
 		v := g.visitor(fmt.Sprint("f6-", w))
 		all.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(w), number(t, "FAULT_SEED", 1)))
-			for range 40 * rounds {
+			random := rand.New(rand.NewPCG(uint64(w), number(g.t, "FAULT_SEED", 1)))
+			var burned handoff
+			for n := range 40 * rounds {
 				if sent.Add(1)%10 == 0 {
-					g.redis.Must(t, "FLUSHALL")
+					for _, node := range nodes {
+						if _, err := node.Command("FLUSHALL"); err != nil {
+							g.t.Error(err)
+						}
+					}
 				}
-				if v.step(random, "F6"); t.Failed() {
+				server := random.IntN(len(g.servers))
+				switch n % 8 {
+				case 0:
+					probes.Add(1)
+					probe := &guestRequest{method: http.MethodPost, path: suspended, body: stormStay, key: fmt.Sprint(v.name, "-probe-", n)}
+					if status, text := v.patiently(server, probe); status != http.StatusForbidden || !strings.Contains(text, "tenant-suspended") {
+						g.t.Errorf("mint for a suspended tenant: %d %s", status, text)
+					}
+				case 1:
+					if status, text := v.change(server, http.MethodPost, stormMint, stormStay); status != http.StatusCreated || json.Unmarshal([]byte(text), &burned) != nil {
+						g.t.Errorf("mint: %d %s", status, text)
+					}
+					if status, text := g.atSite(server, token, "consume", burned, "a"); status != http.StatusOK {
+						g.t.Errorf("consume: %d %s", status, text)
+					}
+				default:
+					consumed.Add(1)
+					if status, text := g.atSite(server, token, "consume", burned, fmt.Sprint("b", n)); burned.HandoffID != "" && status != http.StatusConflict {
+						g.t.Errorf("consumed again: %d %s", status, text)
+					}
+				}
+				if v.step(random, "F6"); g.t.Failed() {
 					return
 				}
 			}
 		})
 	}
 	all.Wait()
+	g.t.Logf("%d steps; %d handoffs to a suspended tenant and %d second uses were refused; hot state was degraded %.0f times",
+		sent.Load(), probes.Load(), consumed.Load(), g.metric(0, degradedCache)+g.withoutRedis())
+}
+
+// suspendTenant suspends a tenant of the catalogue, and returns the path that mints a handoff to it.
+func (g *guests) suspendTenant() (mint string) {
+	g.t.Helper()
+	v := g.visitor("search")
+	status, _, text := v.send(0, http.MethodPost, "/search", `{"pageSize":50}`, "")
+	var found struct {
+		Items []struct{ TenantID, PropertyID string }
+	}
+	if err := json.Unmarshal([]byte(text), &found); status != http.StatusOK || err != nil {
+		g.t.Fatalf("search: %d %s", status, text)
+	}
+	for _, i := range found.Items {
+		if !strings.Contains(stormMint, i.TenantID) {
+			g.servers[0].Verb("guest", "tenant", "suspend", i.TenantID, "--reason", "test")
+			return "/handoff/" + i.TenantID + "/" + i.PropertyID
+		}
+	}
+	g.t.Fatal("the catalogue has one tenant only")
+	return ""
 }
 
 // outages are ways in which Redis is of no use, and how it recovers.

@@ -4,114 +4,277 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"cloud.google.com/go/pubsub/v2"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
-// The broker is away while guests make changes, and later it has lost its stream. No
-// change is refused, no event is set aside, and all events arrive in the order of each
-// session.
+// The broker is away while guests make changes, and later it has lost its topic. No change
+// is refused, no event is set aside, and all events arrive in the order of each session.
 func TestGuestF2(t *testing.T) {
 	t.Parallel()
-	const topic = "guests"
-	server := testdb.OwnNATS(t)
-	g := oneGuestServer(t, "HOLDFAST_GUEST__DATABASE_URL="+testdb.PostgresDatabase(t), "HOLDFAST_GUEST__EVENTS=nats://"+server.Address()+"/"+topic,
-		"HOLDFAST_GUEST__EVENT_ATTEMPTS=2")
-	visitors := []*visitor{g.visitor("f2-a"), g.visitor("f2-b"), g.visitor("f2-c")}
-	want := map[string][]string{}
-	change := func(times int) {
-		for n := range times {
-			for _, v := range visitors {
-				want[v.session()] = append(want[v.session()], v.toggle(n%50))
+	for name, open := range map[string]func(*testing.T) *guestBroker{"NATS": onNATS, "PubSub": onPubSub} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := open(t)
+			g := oneGuestServer(t, "HOLDFAST_GUEST__DATABASE_URL="+testdb.PostgresDatabase(t), "HOLDFAST_GUEST__EVENTS="+b.url, "HOLDFAST_GUEST__EVENT_ATTEMPTS=2")
+			visitors := []*visitor{g.visitor("f2-a"), g.visitor("f2-b"), g.visitor("f2-c")}
+			want := map[string][]string{}
+			change := func(times int) {
+				for n := range times {
+					for _, v := range visitors {
+						want[v.session()] = append(want[v.session()], v.toggle(n%50))
+					}
+				}
 			}
-		}
-	}
-	b := &natsReader{t: t, topic: topic, seen: map[string]bool{}}
-	conn, err := nats.Connect("nats://"+server.Address(), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
-	must(t, err)
-	t.Cleanup(conn.Close)
-	b.js, err = jetstream.New(conn)
-	must(t, err)
+			change(5)
+			b.await("before", want)
+			b.away()
+			change(5 * int(number(t, "FAULT_ROUNDS", 1)))
+			g.servers[0].AwaitOutput("could not publish events")
+			change(1)
+			if dead := g.servers[0].Verb("guest", "dead-letters", "list", "--json"); dead != "" {
+				t.Errorf("set aside while the broker was away: %s", dead)
+			}
+			b.back()
+			b.await("after the broker was away", want)
 
-	change(5)
-	b.await("before", want)
-	must(t, server.Kill())
-	change(5 * int(number(t, "FAULT_ROUNDS", 1)))
-	g.servers[0].AwaitOutput("could not publish events")
-	change(1)
-	if dead := g.servers[0].Verb("guest", "dead-letters", "list", "--json"); dead != "" {
-		t.Errorf("set aside while the broker was away: %s", dead)
+			b.lose(func() {
+				change(1) // the server notices it, and creates the topic
+				g.awaitDrained()
+			})
+			clear(want)
+			b.forget()
+			change(5)
+			b.await("after the broker has lost its topic", want)
+		})
 	}
-	must(t, server.Start())
-	b.await("after the broker was away", want)
-
-	must(t, b.js.DeleteStream(t.Context(), topic))
-	clear(want)
-	change(5)
-	b.forget()
-	b.await("after the broker has lost its stream", want)
 }
 
-// natsReader reads the stream of a topic.
-type natsReader struct {
-	t     *testing.T
-	js    jetstream.JetStream
-	topic string
-	next  uint64              // position in the stream
-	got   map[string][]string // what the events are about, by session and in order
-	seen  map[string]bool     // IDs of events, also of earlier streams
+// guestTopic is the topic of the events in these tests.
+const guestTopic = "guests"
+
+// guestBroker is a message broker of one test, and what it has of the topic.
+type guestBroker struct {
+	t          *testing.T
+	url        string // for guest.events
+	away, back func() // the broker cannot be reached, and can again
+	lose       func(meanwhile func())
+	read       func(ctx context.Context) // adds what is new
+
+	mu   sync.Mutex
+	got  map[string][]string // what the events are about, by session and in order
+	seen map[string]bool     // IDs of events, also of earlier topics
 }
 
-// forget begins with a new stream.
-func (b *natsReader) forget() { b.next, b.got = 0, nil }
+// add adds an event.
+func (b *guestBroker) add(header func(string) string, data []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	id := header("ce-id")
+	if b.seen[id] { // at least once
+		return
+	}
+	var about struct{ PropertyID string }
+	if err := json.Unmarshal(data, &about); err != nil {
+		b.t.Error(err)
+	}
+	if b.seen == nil {
+		b.seen = map[string]bool{}
+	}
+	if b.got == nil {
+		b.got = map[string][]string{}
+	}
+	b.seen[id] = true
+	session := header("ce-partitionkey")
+	b.got[session] = append(b.got[session], strings.TrimPrefix(header("ce-type"), "melmastoon.bff.consumer.")+" "+about.PropertyID)
+}
 
-// await waits until the stream has some events, and no others.
-func (b *natsReader) await(what string, want map[string][]string) {
+// forget forgets what the topic has had.
+func (b *guestBroker) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.got = nil
+}
+
+// has reports whether the topic has some events, and no others.
+func (b *guestBroker) has(want map[string][]string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.EqualFunc(b.got, want, slices.Equal)
+}
+
+// await waits until the topic has some events, and no others.
+func (b *guestBroker) await(what string, want map[string][]string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), 3*time.Minute) // the relay waits up to a minute after a failure
 	defer cancel()
-	for b.read(ctx); fmt.Sprint(b.got) != fmt.Sprint(want); b.read(ctx) { // maps are printed in order
+	for b.read(ctx); !b.has(want); b.read(ctx) {
 		if pause(ctx.Done(), 50*time.Millisecond); closed(ctx.Done()) {
 			b.t.Fatalf("%s: got %v, want %v", what, b.got, want)
 		}
 	}
 }
 
-// read reads what the stream has. There may be no stream, or no server.
-func (b *natsReader) read(ctx context.Context) {
-	b.t.Helper()
-	stream, err := b.js.Stream(ctx, b.topic)
-	if err != nil {
-		return
+// onNATS returns a NATS server, which keeps the topic over a restart.
+func onNATS(t *testing.T) *guestBroker {
+	t.Helper()
+	server := testdb.OwnNATS(t)
+	conn, err := nats.Connect("nats://"+server.Address(), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	must(t, err)
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	must(t, err)
+	b := &guestBroker{
+		t: t, url: "nats://" + server.Address() + "/" + guestTopic,
+		away: func() { must(t, server.Kill()) }, back: func() { must(t, server.Start()) },
 	}
-	last := stream.CachedInfo().State.LastSeq
-	for b.next < last {
-		m, err := stream.GetMsg(ctx, b.next+1)
+	next := uint64(0) // position in the stream
+	b.lose = func(meanwhile func()) {
+		must(t, js.DeleteStream(t.Context(), guestTopic))
+		meanwhile()
+		b.read(t.Context())
+	}
+	b.read = func(ctx context.Context) { // there may be no stream, or no server
+		stream, err := js.Stream(ctx, guestTopic)
 		if err != nil {
 			return
 		}
-		b.next++
-		if id := m.Header.Get("ce-id"); !b.seen[id] { // at least once
-			b.seen[id] = true
-			var data struct{ PropertyID string }
-			must(b.t, json.Unmarshal(m.Data, &data))
-			if b.got == nil {
-				b.got = map[string][]string{}
-			}
-			session := m.Header.Get("ce-partitionkey")
-			b.got[session] = append(b.got[session], strings.TrimPrefix(m.Header.Get("ce-type"), "melmastoon.bff.consumer.")+" "+data.PropertyID)
+		last := stream.CachedInfo().State.LastSeq
+		if last < next { // of a new stream
+			next = 0
 		}
+		for next < last {
+			m, err := stream.GetMsg(ctx, next+1)
+			if err != nil {
+				return
+			}
+			next++
+			b.add(m.Header.Get, m.Data)
+		}
+	}
+	return b
+}
+
+// onPubSub returns the emulator of Pub/Sub. It has all in memory, so the network is what is away.
+func onPubSub(t *testing.T) *guestBroker {
+	t.Helper()
+	server := testdb.OwnPubSub(t)
+	network := networkTo(t, "tcp", server.Address())
+	b := &guestBroker{
+		t: t, url: "pubsub://test/" + guestTopic + "?emulator=" + network.listener.Addr().String(),
+		away: func() { network.silence(); network.cut() }, back: network.heal, read: func(context.Context) {},
+	}
+	subscribe := func() (end func()) {
+		client, err := pubsub.NewClient(t.Context(), "test", option.WithEndpoint(server.Address()), option.WithoutAuthentication(),
+			option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+		must(t, err)
+		const topic, subscription = "projects/test/topics/" + guestTopic, "projects/test/subscriptions/" + guestTopic
+		if _, err := client.TopicAdminClient.CreateTopic(t.Context(), &pubsubpb.Topic{Name: topic}); status.Code(err) != codes.AlreadyExists {
+			must(t, err)
+		}
+		_, err = client.SubscriptionAdminClient.CreateSubscription(t.Context(), &pubsubpb.Subscription{Name: subscription, Topic: topic, EnableMessageOrdering: true})
+		must(t, err)
+		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+		var receiving sync.WaitGroup
+		receiving.Go(func() {
+			err := client.Subscriber(guestTopic).Receive(ctx, func(_ context.Context, m *pubsub.Message) {
+				b.add(func(name string) string { return m.Attributes[name] }, m.Data)
+				m.Ack()
+			})
+			if err != nil {
+				t.Log(err) // events will be missing
+			}
+		})
+		return sync.OnceFunc(func() {
+			cancel()
+			receiving.Wait()
+			_ = client.Close() // all was received
+		})
+	}
+	end := subscribe()
+	t.Cleanup(func() { end() })
+	b.lose = func(meanwhile func()) {
+		end()
+		must(t, server.Kill())
+		must(t, server.Start())
+		meanwhile()
+		end = subscribe()
+	}
+	return b
+}
+
+// While guests make 200 changes a second, the broker is away for a time: changes take as long as
+// before, and afterwards all events arrive in order. FAULT_MINUTE is how long it is away.
+func TestGuestF2Load(t *testing.T) {
+	t.Parallel()
+	const perSecond, browsers = 200, 20
+	b := onNATS(t)
+	g := oneGuestServer(t, "HOLDFAST_GUEST__DATABASE_URL="+testdb.PostgresDatabase(t), "HOLDFAST_GUEST__EVENTS="+b.url)
+	lasts := contentionTime(t)
+	visitors, events := make([]*visitor, browsers), make([][]string, browsers)
+	for i := range visitors {
+		visitors[i] = g.visitor(fmt.Sprint("f2-load-", i))
+	}
+	phase := func(lasts time.Duration) (took []time.Duration) {
+		t.Helper()
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for i, v := range visitors {
+			all.Go(func() {
+				pause(nil, time.Duration(i)*time.Second/perSecond)
+				tick := time.NewTicker(browsers * time.Second / perSecond)
+				defer tick.Stop()
+				for start := time.Now(); time.Since(start) < lasts; <-tick.C {
+					at := time.Now()
+					events[i] = append(events[i], v.toggle(len(events[i])%50))
+					mu.Lock()
+					took = append(took, time.Since(at))
+					mu.Unlock()
+				}
+			})
+		}
+		all.Wait()
+		slices.Sort(took)
+		return took
+	}
+	quarter := max(lasts/4, 5*time.Second)
+	phase(quarter) // connections are made
+	before := phase(quarter)
+	b.away()
+	away := phase(lasts)
+	b.back()
+	at := time.Now()
+	after := phase(quarter)
+	want := map[string][]string{}
+	for i, v := range visitors {
+		want[v.session()] = events[i]
+	}
+	b.await("after the outage", want)
+	p99 := func(all []time.Duration) time.Duration { return all[len(all)*99/100] }
+	t.Logf("p99 of %d changes before %v, of %d while the broker was away %v, of %d afterwards %v; all events were published %v after it was back",
+		len(before), p99(before), len(away), p99(away), len(after), p99(after), time.Since(at))
+	if p99(away) > p99(before)*11/10+busy {
+		t.Errorf("changes were delayed: p99 %v, before %v", p99(away), p99(before))
 	}
 }
 

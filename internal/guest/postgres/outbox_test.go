@@ -24,9 +24,9 @@ func (c *collect) Publish(_ context.Context, events []outbox.Event) error {
 	return nil
 }
 
-// TestLateCommit is F5: an event whose transaction began before that of a published one,
+// TestF5: an event whose transaction began before that of a published one,
 // with a lower position, and committed after it, is published.
-func TestLateCommit(t *testing.T) {
+func TestF5(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, postgres.Migrations)
 	store, sink := postgres.New(db, nil), &collect{}

@@ -21,8 +21,8 @@ import (
 func suspensionChecks() []check {
 	return []check{
 		{"EventsOnce", eventsOnce},
-		{"ByTime", suspensionsByTime},
-		{"Concurrent", concurrentSuspensions},
+		{"F10ByTime", suspensionsByTime},
+		{"F9Concurrent", concurrentSuspensions},
 		{"Quarantine", quarantine},
 		{"InMutation", suspendedInMutation},
 	}
