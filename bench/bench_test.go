@@ -62,6 +62,17 @@ func consoleRows() (rows []string) {
 	return rows
 }
 
+// guestSizeRows are the rows of the part guestsize.
+func guestSizeRows() (rows []string) {
+	for _, table := range guestTables {
+		rows = append(rows, "`"+table+"` \\| sqlite")
+	}
+	for _, what := range []string{"session with preferences", "recently viewed property"} {
+		rows = append(rows, what+` \| memory`, what+` \| Redis`)
+	}
+	return rows
+}
+
 // TestRun runs every part with tiny sizes and checks what it writes where. Server and limit check
 // by themselves that they find and write the right rows.
 func TestRun(t *testing.T) {
@@ -89,7 +100,7 @@ func TestRun(t *testing.T) {
 			},
 			"rows": {`1,000 \| 100 \| 10 \| sqlite`, `2,000 \| 100 \| 10 \| sqlite`, `2,200 \| 100 \| 1 \| sqlite`, `2,200 \| 200 \| 1 \| sqlite`},
 		},
-		"guests":  {"guest": guestRows()},
+		"guests":  {"guest": guestRows(), "guestsize": guestSizeRows()},
 		"console": {"console": consoleRows()},
 		"extension storage": {
 			"ext": {

@@ -106,13 +106,9 @@ func (g *guestBench) on(ctx context.Context, e *engine) error {
 }
 
 func (g *guestBench) measure(ctx context.Context) (err error) {
-	cmd := exec.CommandContext(ctx, g.s.binary, "guest", "token", "--service", "booking")
-	cmd.Env = g.s.env
-	token, err := cmd.Output()
-	if err != nil {
-		return fmt.Errorf("guest token: %w", err)
+	if g.token, err = g.command(ctx, "guest", "token", "--service", "booking"); err != nil {
+		return err
 	}
-	g.token = strings.TrimSpace(string(token))
 	n := max(1, int(guestRate*g.o.window.Seconds()))
 	var read, add, mint, consume, relay []guestSample
 	for range g.o.runs {

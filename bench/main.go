@@ -250,7 +250,8 @@ func parts(of []entry) (all []part) {
 		all = append(all, part{name: b.part, spanner: b.spanner, head: measureHead, measure: b.measure})
 		all = append(all, b.parts...)
 	}
-	return append(all, part{name: "guest", head: guestHead, measure: measureGuest}, part{name: "console", head: consoleHead, measure: measureConsole})
+	return append(all, part{name: "guest", head: guestHead, measure: measureGuest}, part{name: "guestsize", head: guestSizeHead, measure: measureGuestSize},
+		part{name: "console", head: consoleHead, measure: measureConsole})
 }
 
 func partNames(slow bool) (names []string) {
