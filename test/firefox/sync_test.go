@@ -17,10 +17,12 @@ import (
 
 // pair is one account with two browsers, a server, and the proxies between them.
 type pair struct {
-	account *accounts.Server
-	network *journal
-	a, b    *browser
-	folder  string // the imported bookmarks
+	account  *accounts.Server
+	accounts string // its URL
+	server   *binary.Server
+	network  *journal
+	a, b     *browser
+	folder   string // the imported bookmarks
 }
 
 func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
@@ -78,6 +80,7 @@ func startPair(t *testing.T, firefox string, settings ...string) *pair {
 	storage := binary.Launch(t, t.TempDir(), append(settings, "SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL="+server.URL)...)
 	storage.Verb("migrate") // a file is migrated automatically
 	storage.Await("/readyz", http.StatusOK)
+	h.server, h.accounts = storage, server.URL
 	t.Cleanup(func() { h.network.show(t) })
 	var starting errgroup.Group
 	for name, b := range map[string]**browser{"A": &h.a, "B": &h.b} {
