@@ -238,7 +238,7 @@ func (c *Copy) empty(ctx context.Context) error {
 					return err
 				}
 				if n > 0 && !t.Seeded && (n > 1 || !t.First) {
-					return fmt.Errorf("%s: the table %s of %s is not empty: choose an empty database", c.Service, t.Name, c.Target.Where)
+					return fault.Newf(fault.Invalid, "%s: the table %s of %s is not empty: choose an empty database", c.Service, t.Name, c.Target.Where)
 				}
 			}
 		}

@@ -46,7 +46,7 @@ func OpenOne(ctx context.Context, name string, o Options) (*One, error) {
 		return nil, err
 	}
 	if len(a.opened) != 1 || len(a.databases()) != 1 {
-		return nil, errors.Join(fmt.Errorf("%s is disabled", name), a.Close())
+		return nil, errors.Join(fmt.Errorf("%s is disabled: set %s.enabled", name, name), a.Close())
 	}
 	one := &One{Service: cfg.Services[0], Database: a.databases()[0], app: a}
 	if o.Leave {

@@ -96,7 +96,11 @@ func (n *nodes) say(level slog.Level, node, what string, err error) {
 	}
 	n.said[node] = text
 	if err != nil {
-		n.log.Log(context.Background(), level, what, "node", node, "error", err, "retry_in", loadEvery)
+		log := n.log
+		if node != "" {
+			log = log.With("node", node)
+		}
+		log.Log(context.Background(), level, what, "error", err, "retry_in", loadEvery)
 	}
 }
 

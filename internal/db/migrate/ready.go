@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"context"
+	"strings"
 
 	"holdfast/internal/fault"
 )
@@ -19,6 +20,9 @@ func Ready(ctx context.Context, set func() (Set, error), pending func(context.Co
 		return err
 	}
 	if len(missing) > 0 {
+		if len(missing) == 1 {
+			says = strings.Replace(says, "migrations", "migration", 1)
+		}
 		return fault.Newf(fault.Unavailable, says, len(missing))
 	}
 	return nil

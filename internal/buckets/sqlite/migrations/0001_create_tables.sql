@@ -70,7 +70,8 @@ CREATE TABLE manta_bucket_deleted_object (
 CREATE INDEX manta_bucket_deleted_object_id_idx ON manta_bucket_deleted_object (id);
 CREATE INDEX manta_bucket_deleted_object_deleted_at_idx ON manta_bucket_deleted_object (deleted_at);
 CREATE INDEX manta_bucket_deleted_object_claim_idx ON manta_bucket_deleted_object (claim) WHERE claim IS NOT NULL;
-CREATE INDEX manta_bucket_deleted_object_bucket_idx ON manta_bucket_deleted_object (owner, bucket_id);
+-- A copy to another engine reads in this order.
+CREATE INDEX manta_bucket_deleted_object_bucket_idx ON manta_bucket_deleted_object (owner, bucket_id, id);
 -- Finds the garbage that has the parts of an upload.
 CREATE INDEX manta_bucket_deleted_object_upload_idx ON manta_bucket_deleted_object (properties ->> '$.s3.upload')
 	WHERE properties ->> '$.s3.upload' IS NOT NULL;
