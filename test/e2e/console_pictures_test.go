@@ -82,6 +82,7 @@ func TestConsolePictures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	p.Go(t, s.Admin+"/console/checks") // the overview shows their result
 	shot("console.webp", "light", 1200, 1000, "")
 	shot("console-phone.webp", "dark", 390, 844, "")
 }
