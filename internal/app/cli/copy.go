@@ -26,10 +26,11 @@ func (c *command) copyService() *cobra.Command {
 		Use:   "copy SERVICE --to URL",
 		Short: "Copy the database of a service to another engine while servers run",
 		Long: "Copy the database of a service, such as syncstorage, to an empty database: any of SQLite and PostgreSQL\n" +
-			"to any other, to Citus, and for syncstorage from and to Spanner. Servers go on using the source, which logs what they change. For the last\n" +
-			"pass the service becomes read-only: clients get 503 and repeat their writes. When all owners are\n" +
-			"compared and equal, copy prints the new database_url, and the source stays read-only, so that no server\n" +
-			"with the old configuration can write to it. Run the same command again after an interruption.",
+			"to any other, to Citus, and syncstorage also from and to Spanner, with the configured tokenserver.\n" +
+			"Servers go on using the source, which logs what they change. For the last pass the service becomes\n" +
+			"read-only: clients get 503 and repeat their writes. When all owners are compared and equal, copy prints\n" +
+			"the new database_url, and the source stays read-only, so that no server with the old configuration can\n" +
+			"write to it. Run the same command again after an interruption.",
 		Example: "  holdfast copy extstorage --to postgres://holdfast@db/ext --dry-run\n" +
 			"  holdfast copy extstorage --to postgres://holdfast@db/ext\n" +
 			"  holdfast copy extstorage --reopen    # go on with the source instead",

@@ -46,8 +46,6 @@ func (tx *Tx) LogChanges(service string, changes map[string][][]any) error {
 	return tx.Buffer(spanner.Insert("copy_log", []string{"id", "service", "changes"}, []any{rand.Int64(), service, string(text)}))
 }
 
-var control = []string{"service", "shard", "holder", "read_only_until"}
-
 // setControl writes columns of all rows of a service. Missing rows are inserted.
 func setControl(tx *Tx, service string, columns []string, values ...any) error {
 	all := make([]*spanner.Mutation, writeShards)
@@ -168,7 +166,7 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 		if err != nil {
 			return err
 		}
-		return setControl(tx, service, control[2:], holder, end(now, lease))
+		return setControl(tx, service, []string{"holder", "read_only_until"}, holder, end(now, lease))
 	})
 }
 
@@ -186,7 +184,7 @@ func (d tables) Prolong(ctx context.Context, service, holder string, lease time.
 		if c.holder != holder || c.until.Before(c.now.Add(leaseMargin)) {
 			return rows.ErrLapsed
 		}
-		return setControl(tx, service, control[2:], holder, end(c.now, lease))
+		return setControl(tx, service, []string{"holder", "read_only_until"}, holder, end(c.now, lease))
 	})
 	if err == nil && time.Since(start) > leaseMargin {
 		return rows.ErrLapsed
@@ -196,7 +194,7 @@ func (d tables) Prolong(ctx context.Context, service, holder string, lease time.
 
 func (d tables) Reopen(ctx context.Context, service string, _ []rows.Group) error {
 	return d.db.Write(ctx, "read_only.reopen", func(tx *Tx) error {
-		return setControl(tx, service, control[2:], spanner.NullString{}, spanner.NullTime{})
+		return setControl(tx, service, []string{"holder", "read_only_until"}, spanner.NullString{}, spanner.NullTime{})
 	})
 }
 
