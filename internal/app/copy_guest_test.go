@@ -3,6 +3,7 @@ package app_test
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -133,12 +134,9 @@ func (u *guestUser) work(n int) error {
 		u.n++
 		property := guestProperty(u.n % 5)
 		event := guest.NewID(guest.EventPrefix, clock.System())
-		wishes := map[string]string{}
+		var wishes map[string]string
 		_, _, err := u.store.Mutate(u.t.Context(), u.mutation(u.n), func(tx guest.Tx) (guest.Answer, error) {
-			wishes = map[string]string{}
-			for p, note := range u.wishes {
-				wishes[p] = note
-			}
+			wishes = maps.Clone(u.wishes)
 			answer := guest.Answer{Status: 201, ContentType: "text/plain", Body: []byte(property)}
 			if err := tx.Append(guest.Event{ID: event, Type: "t.v1", Subject: "s", Retention: guest.Operational, Payload: []byte("{}"), At: tx.Now()}); err != nil {
 				return answer, err
