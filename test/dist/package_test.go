@@ -181,7 +181,7 @@ func TestPackageLife(t *testing.T) {
 		t.Errorf("the user of the service: %s, %v", passwd, err)
 	}
 	cmd := exec.Command(filepath.Join(s.root, program), "serve")
-	cmd.Env = binary.Environ(binary.GuestsByDefault, "HOLDFAST_CONFIG="+filepath.Join(s.root, config), "HOLDFAST_DATA="+filepath.Join(s.root, "var/lib/holdfast"))
+	cmd.Env = binary.Environ("HOLDFAST_CONFIG="+filepath.Join(s.root, config), "HOLDFAST_DATA="+filepath.Join(s.root, "var/lib/holdfast"))
 	serve(t, cmd)
 	s.want("served", true, stored)
 

@@ -184,7 +184,7 @@ func TestExampleConfiguration(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd := exec.Command(filepath.Join(tree, "holdfast"), "serve", "--config", config, "--data", filepath.Join(dir, name))
-		cmd.Env = binary.Environ(binary.GuestsByDefault)
+		cmd.Env = binary.Environ()
 		serve(t, cmd)
 	}
 }

@@ -126,7 +126,11 @@ func (b *guestBroker) has(want map[string][]string) bool {
 // await waits until the topic has some events, and no others.
 func (b *guestBroker) await(what string, want map[string][]string) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 3*time.Minute) // the relay waits up to a minute after a failure
+	most := 3 * time.Minute // the relay waits up to a minute after a failure
+	for _, events := range want {
+		most += time.Duration(len(events)) * 10 * time.Millisecond // each is read by itself
+	}
+	ctx, cancel := context.WithTimeout(b.t.Context(), most)
 	defer cancel()
 	for b.read(ctx); !b.has(want); b.read(ctx) {
 		if pause(ctx.Done(), 50*time.Millisecond); closed(ctx.Done()) {
