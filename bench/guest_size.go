@@ -170,7 +170,7 @@ func (g *guestBench) each(ctx context.Context, n int, to guestSide, step func(ct
 
 // tables writes a row for each table.
 func (g *guestBench) tables(ctx context.Context) error {
-	print := func(table string, rows, data, indexes int64) error {
+	row := func(table string, rows, data, indexes int64) error {
 		if rows == 0 {
 			return fmt.Errorf("the table %s is empty", table)
 		}
@@ -178,7 +178,7 @@ func (g *guestBench) tables(ctx context.Context) error {
 		return nil
 	}
 	if g.s.engine.postgres == nil {
-		return withFile(filepath.Join(g.s.data(), "guest.db"), func(c *sqlite.Conn) error { return guestTablesOfSQLite(c, print) })
+		return withFile(filepath.Join(g.s.data(), "guest.db"), func(c *sqlite.Conn) error { return guestTablesOfSQLite(c, row) })
 	}
 	return g.s.engine.connect(ctx, func(db *pgx.Conn) error {
 		for _, table := range guestTables {
@@ -187,7 +187,7 @@ func (g *guestBench) tables(ctx context.Context) error {
 				return err
 			}
 			err := db.QueryRow(ctx, `SELECT count(*), pg_table_size('bff_consumer.`+table+`'), pg_indexes_size('bff_consumer.`+table+`') FROM bff_consumer.`+table).Scan(&rows, &data, &indexes)
-			if err = errors.Join(err, print(table, rows, data, indexes)); err != nil {
+			if err = errors.Join(err, row(table, rows, data, indexes)); err != nil {
 				return err
 			}
 		}
@@ -197,7 +197,7 @@ func (g *guestBench) tables(ctx context.Context) error {
 
 // guestTablesOfSQLite measures the tables of a file. The primary key of a table without rowids is the
 // table.
-func guestTablesOfSQLite(c *sqlite.Conn, print func(table string, rows, data, indexes int64) error) error {
+func guestTablesOfSQLite(c *sqlite.Conn, row func(table string, rows, data, indexes int64) error) error {
 	if err := sqlitex.ExecuteTransient(c, `VACUUM`, nil); err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func guestTablesOfSQLite(c *sqlite.Conn, print func(table string, rows, data, in
 				data, indexes = r.ColumnInt64(0), r.ColumnInt64(1)
 				return nil
 			}}))
-		if err = errors.Join(err, print(table, rows, data, indexes)); err != nil {
+		if err = errors.Join(err, row(table, rows, data, indexes)); err != nil {
 			return err
 		}
 	}
