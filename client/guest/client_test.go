@@ -59,7 +59,7 @@ func start(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &site{binary.Start(t, t.TempDir(), "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATES__TELEMETRY=1", "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0",
+	return &site{binary.Start(t, t.TempDir(), "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATES__TELEMETRY=1", "HOLDFAST_GUEST__RATES__BOOTSTRAP=1000", "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0",
 		"HOLDFAST_GUEST__BOTS__ENABLED=true", "HOLDFAST_GUEST__BOTS__HONEYPOT=offers", "HOLDFAST_GUEST__BOTS__HEADERS_WEIGHT=0", "HOLDFAST_GUEST__BOTS__CHALLENGE_BITS=10",
 		"HOLDFAST_GUEST__HANDOFF_URL=https://book.example/{tenantId}/{propertyId}#{token}"), d}
 }

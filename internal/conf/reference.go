@@ -97,7 +97,7 @@ func writeTable(b *strings.Builder, s *node, v reflect.Value, path []string) {
 			meaning = strings.TrimSpace(meaning + " `" + n.key + "_file` names a file to read it from.")
 		}
 		fmt.Fprintf(&rows, "| `%s` | %s | %s | `%s` | %s |\n",
-			n.key, n.typeName(), code(n.literal(n.in(v))), envName(below), cell(meaning))
+			n.key, n.typeName(), code(n.standard(n.in(v))), envName(below), cell(meaning))
 	}
 	if len(path) > 0 && (rows.Len() > 0 || s.doc != "") {
 		fmt.Fprintf(b, "\n## %s\n", heading)
@@ -137,15 +137,19 @@ func writeExample(b *strings.Builder, s *node, v reflect.Value, path []string) {
 	for _, n := range s.children {
 		switch {
 		case !n.isLeaf():
-		case n.secret && n.kind == list:
-			comment(b, n.doc)
-			fmt.Fprintf(b, "#%s = []\n", n.key)
-		case n.secret, n.kind == secretFile:
-			comment(b, n.doc)
+		case n.kind == secretFile:
 			fmt.Fprintf(b, "#%s = \"\"\n", n.key)
 		default:
 			comment(b, n.doc)
-			fmt.Fprintf(b, "#%s = %s\n", n.key, n.literal(n.in(v)))
+			text := n.standard(n.in(v))
+			switch {
+			case text != "":
+			case n.kind == list:
+				text = "[]"
+			default:
+				text = `""`
+			}
+			fmt.Fprintf(b, "#%s = %s\n", n.key, text)
 		}
 	}
 }

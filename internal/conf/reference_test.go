@@ -10,13 +10,13 @@ import (
 func TestReference(t *testing.T) {
 	t.Parallel()
 	c := defaults()
-	c.Server.Key = "hunter2"
+	c.Server.Key = "memory" // a default is no secret
 	const want = "## [server]\n\nListeners.\n\n" +
 		"| Setting | Type | Default | Variable | Description |\n|---|---|---|---|---|\n" +
 		"| `listen` | string | `\"127.0.0.1:8000\"` | `HOLDFAST_SERVER__LISTEN` | Address of the main listener. |\n" +
 		"| `trusted_proxies` | list of strings | `[]` | `HOLDFAST_SERVER__TRUSTED_PROXIES` | Networks \\| addresses of proxies. |\n" +
 		"| `grace` | duration | `\"30s\"` | `HOLDFAST_SERVER__GRACE` | Time for open requests. |\n" +
-		"| `key` | secret string | `[set]` | `HOLDFAST_SERVER__KEY` | Signs tokens. `key_file` names a file to read it from. |\n" +
+		"| `key` | secret string | `\"memory\"` | `HOLDFAST_SERVER__KEY` | Signs tokens. `key_file` names a file to read it from. |\n" +
 		"| `old_keys` | secret list of strings |  | `HOLDFAST_SERVER__OLD_KEYS` | Keys that are on their way out. `old_keys_file` names a file to read it from. |\n" +
 		"\n## [sync]\n\n" +
 		"| Setting | Type | Default | Variable | Description |\n|---|---|---|---|---|\n" +

@@ -155,6 +155,16 @@ func (n *node) literal(field reflect.Value) string {
 	return ""
 }
 
+// standard returns the default of a setting as TOML: also of a secret, unless that is empty.
+func (n *node) standard(field reflect.Value) string {
+	if n.secret && field.Len() == 0 {
+		return ""
+	}
+	public := *n
+	public.secret = false
+	return public.literal(field)
+}
+
 // formatNumber always writes a decimal point, without which TOML reads an integer.
 func formatNumber(f float64) string {
 	s := strconv.FormatFloat(f, 'f', -1, 64)

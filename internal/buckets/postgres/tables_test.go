@@ -52,7 +52,7 @@ var documented = map[string]opened.Table{
 CREATE INDEX manta_bucket_deleted_bucket_id_idx ON manta_bucket_deleted_bucket USING btree (id)`,
 	},
 	"manta_bucket_deleted_object": {
-		Columns:     columns("") + "deleted_at timestamp with time zone not null" + now + "\ngarbage_id uuid not null\nclaim uuid\nclaim_expires timestamp with time zone",
+		Columns:     columns("") + "deleted_at timestamp with time zone not null" + now + "\ngarbage_id uuid not null default gen_random_uuid()\nclaim uuid\nclaim_expires timestamp with time zone",
 		Constraints: "PRIMARY KEY (owner, bucket_id, id, garbage_id)",
 		Indexes: `CREATE INDEX manta_bucket_deleted_object_claim_idx ON manta_bucket_deleted_object USING btree (claim) WHERE (claim IS NOT NULL)
 CREATE INDEX manta_bucket_deleted_object_deleted_at_idx ON manta_bucket_deleted_object USING btree (deleted_at)

@@ -30,7 +30,8 @@ func TestReport(t *testing.T) {
 		"pgbouncer no test ran: none uses it\n" +
 		"redis     no test ran: none uses it\n" +
 		"pubsub    no test ran: none uses it\n" +
-		"nats      no test ran: none uses it\n"
+		"nats      no test ran: none uses it\n" +
+		"mariadb   no test ran: none uses it\n"
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
