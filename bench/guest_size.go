@@ -218,43 +218,52 @@ func guestTablesOfSQLite(c *sqlite.Conn, row func(table string, rows, data, inde
 	return nil
 }
 
+// openMemory returns hot state in memory, and what measures its size.
+func openMemory(context.Context) (hot guest.Hot, used func() (int64, error), end func(), err error) {
+	return hotmemory.New(clock.System, 16*guestMemoryGoal), func() (int64, error) {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc), nil
+	}, func() {}, nil
+}
+
+// openRedis is openMemory for a Redis server of its own.
+func openRedis(ctx context.Context) (hot guest.Hot, used func() (int64, error), end func(), err error) {
+	server, err := testdb.StartRedis()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	db, err := redisdb.Open(ctx, redisdb.Options{URL: server.URL(), Timeout: 10 * time.Second})
+	if err != nil {
+		server.Remove()
+		return nil, nil, nil, err
+	}
+	return hotredis.New(db, "prod", clock.System), func() (int64, error) {
+		info, err := server.Command("INFO", "memory")
+		_, rest, _ := strings.Cut(info, "used_memory:")
+		number, _, _ := strings.Cut(rest, "\r\n")
+		if err != nil {
+			return 0, err
+		}
+		return strconv.ParseInt(number, 10, 64)
+	}, func() { db.Close(); server.Remove() }, nil
+}
+
 // guestHotSize measures n sessions with preferences, and then with recently viewed properties.
 func guestHotSize(ctx context.Context, out io.Writer, where string, n int) error {
-	var hot guest.Hot
-	var used func() (int64, error)
-	if where == "memory" {
-		hot = hotmemory.New(clock.System, 16*guestMemoryGoal)
-		used = func() (int64, error) {
-			runtime.GC()
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			return int64(m.HeapAlloc), nil
-		}
-	} else {
-		server, err := testdb.StartRedis()
-		if errors.Is(err, testdb.ErrNoRedis) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		defer server.Remove()
-		db, err := redisdb.Open(ctx, redisdb.Options{URL: server.URL(), Timeout: 10 * time.Second})
-		if err != nil {
-			return err
-		}
-		defer db.Close()
-		hot = hotredis.New(db, "prod", clock.System)
-		used = func() (int64, error) {
-			info, err := server.Command("INFO", "memory")
-			_, rest, _ := strings.Cut(info, "used_memory:")
-			number, _, _ := strings.Cut(rest, "\r\n")
-			if err != nil {
-				return 0, err
-			}
-			return strconv.ParseInt(number, 10, 64)
-		}
+	open := openMemory
+	if where == "Redis" {
+		open = openRedis
 	}
+	hot, used, end, err := open(ctx)
+	if errors.Is(err, testdb.ErrNoRedis) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer end()
 	locale, currency, ids := "de-AT", "EUR", make([]guest.ID, n)
 	for i := range ids {
 		ids[i] = guest.NewID(guest.SessionPrefix, clock.System())

@@ -149,7 +149,9 @@ func readError(resp *http.Response) error {
 	e := &Error{Status: resp.StatusCode, RetryAfter: retry.After(resp)}
 	if text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)); err == nil {
 		var p Problem
-		var nested struct{ Error *Problem }
+		var nested struct {
+			Error *Problem `json:"error"`
+		}
 		switch {
 		case json.Unmarshal(text, &nested) == nil && nested.Error != nil:
 			e.Problem = *nested.Error

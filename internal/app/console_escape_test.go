@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -41,10 +40,10 @@ func fillHostile(v reflect.Value) {
 			v.Set(reflect.ValueOf(time.Now()))
 			return
 		}
-		for i := range v.NumField() {
-			fillHostile(v.Field(i))
+		for _, field := range v.Fields() {
+			fillHostile(field)
 		}
-		if f, ok := v.Addr().Interface().(*service.Form); ok {
+		if f, ok := reflect.TypeAssert[*service.Form](v.Addr()); ok {
 			f.Page = "" // paths of pages are constants
 		}
 	}
@@ -90,7 +89,7 @@ func TestConsoleEscapes(t *testing.T) {
 			}},
 		}}},
 	}
-	s := httptest.NewServer(&web.Mux{Resolver: proxies, Options: web.Options{Log: slog.New(slog.NewTextHandler(io.Discard, nil))}, Default: c.Service()})
+	s := httptest.NewServer(&web.Mux{Resolver: proxies, Options: web.Options{Log: slog.New(slog.DiscardHandler)}, Default: c.Service()})
 	t.Cleanup(s.Close)
 	b := signIn(t, s.URL, token)
 	b.open("test/page?after=" + "%22%3E%3Cb%3E")

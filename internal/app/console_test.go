@@ -392,11 +392,7 @@ func TestConsoleRefusesChanges(t *testing.T) {
 			for _, act := range page.Actions {
 				actions++
 				o.isFile, v.isFile, nobody.isFile = act.Uploads, act.Uploads, act.Uploads
-				path := "/console/" + page.Path
-				if one.Name != "" {
-					path = "/console/" + one.Name + "/" + page.Path
-				}
-				path += "?do=" + act.Name
+				path := "/console" + strings.TrimSuffix("/"+one.Name, "/") + "/" + page.Path + "?do=" + act.Name
 				refused := func(what string, o *operator, form url.Values) {
 					t.Helper()
 					if status, body, _ := o.do(http.MethodPost, path, form); status != http.StatusForbidden && status != http.StatusMisdirectedRequest {

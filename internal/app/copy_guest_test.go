@@ -43,7 +43,7 @@ const guestRows = `
 	DELETE FROM bff_consumer_outbox WHERE position = 9;
 	INSERT INTO bff_consumer_inbox VALUES ('/a', 'b', 'c', 1700000000000001, NULL, zeroblob(32)), ('/a', 'ü', 'c', 1700000000000001, 1700000000000002, zeroblob(32));
 	INSERT INTO bff_consumer_inbox_quarantine VALUES ('/a', 'b', 'c', 1700000000000001, zeroblob(32), x'00ff', 'r', 1700000000000002),
-		('/a', 'b', 'c', 1700000000000001, x'` + "0101010101010101010101010101010101010101010101010101010101010101" + `', x'', 'r', 1700000000000003);
+		('/a', 'b', 'c', 1700000000000001, CAST('0123456789abcdef0123456789abcdef' AS BLOB), zeroblob(0), 'r', 1700000000000003);
 	INSERT INTO bff_consumer_handoff_replay_log (id, guest_session_id, tenant_id, property_id, check_in, check_out, adults, children, rooms, currency, locale,
 			source_campaign, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, consumed, consumed_at, consumed_by, consume_key, erased_at) VALUES
 		('bhd_01ARZ3NDEKTSV4RRFFQ69G5FA1', 'gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', '11111111-2222-4333-8444-555555555555', '22222222-2222-4333-8444-555555555555',

@@ -247,16 +247,7 @@ func dump(t testing.TB, m *app.Import) (lines []string) {
 			for _, g := range p.Service.Tables {
 				for _, table := range g.Tables {
 					if err := v.Each(table, g.Owner, rows.All, func(r rows.Row) error {
-						for i, value := range r {
-							if b, ok := value.([]byte); ok {
-								r[i] = string(b[:min(len(b), 20)])
-							}
-						}
-						text := table.Name
-						for _, value := range r {
-							text += fmt.Sprintf(" %v", value)
-						}
-						lines = append(lines, text)
+						lines = append(lines, table.Name+dumpRow(r))
 						return nil
 					}); err != nil {
 						return err
@@ -269,6 +260,17 @@ func dump(t testing.TB, m *app.Import) (lines []string) {
 		}
 	}
 	return lines
+}
+
+func dumpRow(r rows.Row) string {
+	var b strings.Builder
+	for _, value := range r {
+		if payload, ok := value.([]byte); ok {
+			value = string(payload[:min(len(payload), 20)])
+		}
+		fmt.Fprintf(&b, " %v", value)
+	}
+	return b.String()
 }
 
 func problems(t testing.TB, m *app.Import) (all []string) {
@@ -380,8 +382,7 @@ func TestImportContinues(t *testing.T) {
 			if !mysql {
 				m = newImport(t, from, testdb.PostgresDatabase(t), sqliteURL(t))
 			}
-			steps := 0
-			write := func() {
+			steps := crashEverywhere(t, m, func(steps int) {
 				stamp := int64(stamp0 + 10_000_000 + steps*10)
 				switch user, id := int64(steps%5+1), fmt.Sprint("new", steps); steps % 4 {
 				case 0:
@@ -394,26 +395,7 @@ func TestImportContinues(t *testing.T) {
 				case 3: // the purge of expired records does not change the time
 					from.run(t, fmt.Sprintf("DELETE FROM %s WHERE payload = 'pp';", from.records()))
 				}
-			}
-			for ; ; steps++ {
-				left := steps
-				m.Fault = func(string) error {
-					if left--; left < 0 {
-						return errCrash
-					}
-					return nil
-				}
-				err := m.Run(t.Context())
-				if err == nil {
-					break
-				}
-				if !errors.Is(err, errCrash) {
-					t.Fatal(err)
-				}
-				if steps < 12 { // it must end
-					write()
-				}
-			}
+			})
 			if steps < 12 {
 				t.Errorf("only %d steps", steps)
 			}
@@ -423,6 +405,31 @@ func TestImportContinues(t *testing.T) {
 				t.Errorf("an import to a complete one: %v", err)
 			}
 		})
+	}
+}
+
+// crashEverywhere runs an import that crashes one point later each time, until it ends, and writes
+// after the first crashes. It returns their number.
+func crashEverywhere(t *testing.T, m *app.Import, write func(steps int)) (steps int) {
+	t.Helper()
+	for ; ; steps++ {
+		left := steps
+		m.Fault = func(string) error {
+			if left--; left < 0 {
+				return errCrash
+			}
+			return nil
+		}
+		err := m.Run(t.Context())
+		if err == nil {
+			return steps
+		}
+		if !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+		if steps < 12 { // it must end
+			write(steps)
+		}
 	}
 }
 
@@ -517,7 +524,8 @@ func TestImportSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	socket := from.url[strings.Index(from.url, "?"):]
+	_, query, _ := strings.Cut(from.url, "?")
+	socket := "?" + query
 	testdb.MariaDBScript(t, from.url, `CREATE TABLE later (a INT); CREATE USER IF NOT EXISTS reader IDENTIFIED BY 'secret';
 		DROP TABLE bso; GRANT SELECT ON `+"`"+databaseOf(from.url)+"`"+`.collections TO reader`)
 	for url, want := range map[string]string{

@@ -27,7 +27,7 @@ func TestConsolePictures(t *testing.T) {
 		t.Skip("CONSOLE_PICTURES is not set")
 	}
 	b := chromium.Start(t)
-	folder, err := os.MkdirTemp("", "holdfast-") // its name is short, because the pictures show it
+	folder, err := os.MkdirTemp("", "holdfast-") //nolint:usetesting // the pictures show its name, so it is short
 	if err != nil {
 		t.Fatal(err)
 	}

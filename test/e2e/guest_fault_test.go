@@ -101,17 +101,7 @@ func TestGuestF12(t *testing.T) {
 		}
 		all.Wait()
 		repeated += int(again.Load())
-		won := -1
-		for i, text := range answers {
-			if text != "" && won >= 0 {
-				t.Fatalf("round %d: %d and %d have won", round, won, i)
-			} else if text != "" {
-				won = i
-			}
-		}
-		if won < 0 {
-			t.Fatalf("round %d: nobody has won", round)
-		}
+		won := winner(t, round, answers)
 		for _, b := range sites {
 			if text := b.want(http.StatusOK, "consume", m, fmt.Sprint(won), ""); text != answers[won] {
 				t.Errorf("the retry: %s, want %s", text, answers[won])
@@ -119,6 +109,23 @@ func TestGuestF12(t *testing.T) {
 		}
 	}
 	t.Logf("%d requests were repeated", repeated)
+}
+
+// winner returns the only racer who has an answer.
+func winner(t *testing.T, round int, answers []string) int {
+	t.Helper()
+	won := -1
+	for i, text := range answers {
+		if text != "" && won >= 0 {
+			t.Fatalf("round %d: %d and %d have won", round, won, i)
+		} else if text != "" {
+			won = i
+		}
+	}
+	if won < 0 {
+		t.Fatalf("round %d: nobody has won", round)
+	}
+	return won
 }
 
 // TestGuestF13: racers around the expiry agree with the history.

@@ -24,32 +24,10 @@ func TestImportFromMozilla(t *testing.T) {
 	const (
 		account = "0123456789abcdef0123456789abcdef"
 		node    = "http://sync.example.org/sync"
-		forever = 2_100_000_000_000
 		stamp   = 1_700_000_000_000
 	)
-	var b strings.Builder
-	b.WriteString(testdb.MozillaMySQL)
-	fmt.Fprintf(&b, "INSERT INTO nodes VALUES (1, 1, '%s', 10, 1, 10, 0, 0);\n", node)
-	// The browser's keys are those of fxa.signIn.
-	fmt.Fprintf(&b, "INSERT INTO users VALUES (4711, 1, '%s@api.accounts.firefox.com', 1000, '01%s', %d, NULL, 1, 1000);\n", account, strings.Repeat("0", 30), stamp)
-	b.WriteString("INSERT INTO collections VALUES (101, 'custom');\n")
-	put := func(user, coll int64, id string, at int64) string {
-		return fmt.Sprintf("REPLACE INTO bso (userid, collection, id, payload, modified, ttl) VALUES (%d, %d, '%s', '%s', %d, %d);\nREPLACE INTO user_collections (userid, collection, last_modified) VALUES (%[1]d, %[2]d, %[5]d);\n",
-			user, coll, id, strings.Repeat("p", 100), at, at+forever)
-	}
-	b.WriteString(put(4711, 6, "global", stamp+10) + put(4711, 101, "mine", stamp+20) + put(4711, 7, "not an id\n", stamp+30) + put(4711, 7, "menu", stamp+40))
-	for user := int64(1); user <= 3; user++ {
-		fmt.Fprintf(&b, "INSERT INTO user_collections (userid, collection, last_modified) VALUES (%d, 4, %d);\nINSERT INTO bso (userid, collection, id, payload, modified, ttl) VALUES ", user, stamp+10)
-		for i := range 3000 {
-			if i > 0 {
-				b.WriteString(", ")
-			}
-			fmt.Fprintf(&b, "(%d, 4, 'r%d', 'p', %d, %d)", user, i, stamp+10, stamp+10+forever)
-		}
-		b.WriteString(";\n")
-	}
-	b.WriteString("INSERT INTO batch_uploads VALUES (1700000000123, 4711, 4);\n")
-	testdb.MariaDBScript(t, old, b.String())
+	put := putMozilla
+	testdb.MariaDBScript(t, old, mozillaDatabase(account, node, stamp))
 
 	vars := []string{
 		"HOLDFAST_DATA=" + data, "SYNC_MASTER_SECRET=the secret of the old server, which is kept", "SYNC_PUBLIC_URL=" + node,
@@ -111,6 +89,37 @@ func TestImportFromMozilla(t *testing.T) {
 	if c, a := fxa.signIn(t, s, strings.Repeat("f", 32), 1); a.Status != http.StatusOK || c.UID <= 4711 || c.Endpoint != fmt.Sprintf("%s/1.5/%d", node, c.UID) {
 		t.Errorf("a new account: %d %s", a.Status, a.Body)
 	}
+}
+
+// mozillaDatabase has a browser with a few records, users with many, and what is left out.
+func mozillaDatabase(account, node string, stamp int64) string {
+	var b strings.Builder
+	b.WriteString(testdb.MozillaMySQL)
+	fmt.Fprintf(&b, "INSERT INTO nodes VALUES (1, 1, '%s', 10, 1, 10, 0, 0);\n", node)
+	// The browser's keys are those of fxa.signIn.
+	fmt.Fprintf(&b, "INSERT INTO users VALUES (4711, 1, '%s@api.accounts.firefox.com', 1000, '01%s', %d, NULL, 1, 1000);\n", account, strings.Repeat("0", 30), stamp)
+	b.WriteString("INSERT INTO collections VALUES (101, 'custom');\n")
+	b.WriteString(putMozilla(4711, 6, "global", stamp+10) + putMozilla(4711, 101, "mine", stamp+20) + putMozilla(4711, 7, "not an id\n", stamp+30) + putMozilla(4711, 7, "menu", stamp+40))
+	for user := int64(1); user <= 3; user++ {
+		fmt.Fprintf(&b, "INSERT INTO user_collections (userid, collection, last_modified) VALUES (%d, 4, %d);\nINSERT INTO bso (userid, collection, id, payload, modified, ttl) VALUES ", user, stamp+10)
+		for i := range 3000 {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			fmt.Fprintf(&b, "(%d, 4, 'r%d', 'p', %d, %d)", user, i, stamp+10, stamp+10+mozillaTTL)
+		}
+		b.WriteString(";\n")
+	}
+	b.WriteString("INSERT INTO batch_uploads VALUES (1700000000123, 4711, 4);\n")
+	return b.String()
+}
+
+const mozillaTTL = 2_100_000_000_000 // milliseconds
+
+// putMozilla returns statements that write a record as Mozilla's server does.
+func putMozilla(user, coll int64, id string, at int64) string {
+	return fmt.Sprintf("REPLACE INTO bso (userid, collection, id, payload, modified, ttl) VALUES (%d, %d, '%s', '%s', %d, %d);\nREPLACE INTO user_collections (userid, collection, last_modified) VALUES (%[1]d, %[2]d, %[5]d);\n",
+		user, coll, id, strings.Repeat("p", 100), at, at+mozillaTTL)
 }
 
 // killMozillaImport kills an import that has begun to write. It returns false if the import was faster.

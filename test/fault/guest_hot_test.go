@@ -214,12 +214,13 @@ func TestGuestF6(t *testing.T) {
 
 const internalListener = "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0"
 
+// flushed lets guests act while hot state is deleted again and again.
 func (g *guests) flushed(nodes []*testdb.RedisServer) {
 	g.t.Helper()
+	f := &flushing{
+		guests: g, nodes: nodes, token: strings.TrimSpace(g.servers[0].Verb("guest", "token", "--service", "booking")), suspended: g.suspendTenant(),
+	}
 	rounds := int(number(g.t, "FAULT_ROUNDS", 1))
-	token := strings.TrimSpace(g.servers[0].Verb("guest", "token", "--service", "booking"))
-	suspended := g.suspendTenant()
-	var sent, probes, consumed atomic.Int64
 	var all sync.WaitGroup
 	for w := range 4 {
 		v := g.visitor(fmt.Sprint("f6-", w))
@@ -227,34 +228,7 @@ func (g *guests) flushed(nodes []*testdb.RedisServer) {
 			random := rand.New(rand.NewPCG(uint64(w), number(g.t, "FAULT_SEED", 1)))
 			var burned handoff
 			for n := range 40 * rounds {
-				if sent.Add(1)%10 == 0 {
-					for _, node := range nodes {
-						if _, err := node.Command("FLUSHALL"); err != nil {
-							g.t.Error(err)
-						}
-					}
-				}
-				server := random.IntN(len(g.servers))
-				switch n % 8 {
-				case 0:
-					probes.Add(1)
-					probe := &guestRequest{method: http.MethodPost, path: suspended, body: stormStay, key: fmt.Sprint(v.name, "-probe-", n)}
-					if status, text := v.patiently(server, probe); status != http.StatusForbidden || !strings.Contains(text, "tenant-suspended") {
-						g.t.Errorf("mint for a suspended tenant: %d %s", status, text)
-					}
-				case 1:
-					if status, text := v.change(server, http.MethodPost, stormMint, stormStay); status != http.StatusCreated || json.Unmarshal([]byte(text), &burned) != nil {
-						g.t.Errorf("mint: %d %s", status, text)
-					}
-					if status, text := g.atSite(server, token, "consume", burned, "a"); status != http.StatusOK {
-						g.t.Errorf("consume: %d %s", status, text)
-					}
-				default:
-					consumed.Add(1)
-					if status, text := g.atSite(server, token, "consume", burned, fmt.Sprint("b", n)); burned.HandoffID != "" && status != http.StatusConflict {
-						g.t.Errorf("consumed again: %d %s", status, text)
-					}
-				}
+				f.step(v, random, n, &burned)
 				if v.step(random, "F6"); g.t.Failed() {
 					return
 				}
@@ -263,7 +237,48 @@ func (g *guests) flushed(nodes []*testdb.RedisServer) {
 	}
 	all.Wait()
 	g.t.Logf("%d steps; %d handoffs to a suspended tenant and %d second uses were refused; hot state was degraded %.0f times",
-		sent.Load(), probes.Load(), consumed.Load(), g.metric(0, degradedCache)+g.withoutRedis())
+		f.sent.Load(), f.probes.Load(), f.consumed.Load(), g.metric(0, degradedCache)+g.withoutRedis())
+}
+
+type flushing struct {
+	*guests
+	nodes     []*testdb.RedisServer
+	token     string // of a booking site
+	suspended string // path that mints a handoff to a suspended tenant
+
+	sent, probes, consumed atomic.Int64
+}
+
+// step does what must be right without hot state, too. Each tenth step deletes it.
+func (f *flushing) step(v *visitor, random *rand.Rand, n int, burned *handoff) {
+	if f.sent.Add(1)%10 == 0 {
+		for _, node := range f.nodes {
+			if _, err := node.Command("FLUSHALL"); err != nil {
+				f.t.Error(err)
+			}
+		}
+	}
+	server := random.IntN(len(f.servers))
+	switch n % 8 {
+	case 0:
+		f.probes.Add(1)
+		probe := &guestRequest{method: http.MethodPost, path: f.suspended, body: stormStay, key: fmt.Sprint(v.name, "-probe-", n)}
+		if status, text := v.patiently(server, probe); status != http.StatusForbidden || !strings.Contains(text, "tenant-suspended") {
+			f.t.Errorf("mint for a suspended tenant: %d %s", status, text)
+		}
+	case 1:
+		if status, text := v.change(server, http.MethodPost, stormMint, stormStay); status != http.StatusCreated || json.Unmarshal([]byte(text), burned) != nil {
+			f.t.Errorf("mint: %d %s", status, text)
+		}
+		if status, text := f.atSite(server, f.token, "consume", *burned, "a"); status != http.StatusOK {
+			f.t.Errorf("consume: %d %s", status, text)
+		}
+	default:
+		f.consumed.Add(1)
+		if status, text := f.atSite(server, f.token, "consume", *burned, fmt.Sprint("b", n)); burned.HandoffID != "" && status != http.StatusConflict {
+			f.t.Errorf("consumed again: %d %s", status, text)
+		}
+	}
 }
 
 // suspendTenant suspends a tenant of the catalogue, and returns the path that mints a handoff to it.

@@ -76,13 +76,14 @@ func (v *mozillaView) each(t *rows.Table, span rows.Span, fn func(rows.Row) erro
 			columns[i] = v.db.Bytes(c.Name)
 		}
 	}
-	sql := `SELECT ` + strings.Join(columns, ", ") + ` FROM ` + t.Name + ` WHERE true`
+	conditions := []string{"true"}
 	for operator, bound := range map[string]rows.Row{" = ": span.Only, " > ": span.After, " <= ": span.Until} {
 		if len(bound) > 0 {
-			sql += " AND " + t.Columns[0].Name + operator + strconv.FormatInt(bound[0].(int64), 10)
+			conditions = append(conditions, t.Columns[0].Name+operator+strconv.FormatInt(bound[0].(int64), 10))
 		}
 	}
-	return v.s.Each(sql+` ORDER BY `+t.Columns[0].Name, func(row []any) error {
+	sql := `SELECT ` + strings.Join(columns, ", ") + ` FROM ` + t.Name + ` WHERE ` + strings.Join(conditions, " AND ") + ` ORDER BY ` + t.Columns[0].Name
+	return v.s.Each(sql, func(row []any) error {
 		for i, value := range row {
 			if b, ok := value.([]byte); ok {
 				row[i] = string(b)

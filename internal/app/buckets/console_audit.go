@@ -17,7 +17,7 @@ import (
 
 // auditor runs audits in a server, one at a time, and has the state of the latest one.
 type auditor struct {
-	life context.Context // of the server; nil before it starts
+	life context.Context //nolint:containedctx // of the server, because an audit outlives the request that starts it; nil before it starts
 	jobs sync.WaitGroup
 
 	mu      sync.Mutex

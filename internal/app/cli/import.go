@@ -194,7 +194,7 @@ type problemKind struct {
 	rows []string
 }
 
-// problems prints rows that are left out or deserve attention, at most most of each kind.
+// problems prints rows that are left out or deserve attention, not more than most of each kind.
 func (c *command) problems(ctx context.Context, m *app.Import, most int) error {
 	var kinds []*problemKind
 	for _, p := range m.Parts {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"holdfast/internal/app/service"
@@ -73,16 +74,17 @@ func (m *mozilla) millis(column string) string {
 
 // where returns the condition of a span.
 func where(column string, span rows.Span) string {
-	sql := " WHERE true"
+	var sql strings.Builder
+	sql.WriteString(" WHERE true")
 	for _, bound := range []struct {
 		operator string
 		user     rows.Row
 	}{{" = ", span.Only}, {" > ", span.After}, {" <= ", span.Until}} {
 		if len(bound.user) > 0 {
-			sql += " AND " + column + bound.operator + strconv.FormatInt(bound.user[0].(int64), 10)
+			sql.WriteString(" AND " + column + bound.operator + strconv.FormatInt(bound.user[0].(int64), 10))
 		}
 	}
-	return sql
+	return sql.String()
 }
 
 // mozillaView is a snapshot. Rows that cannot be imported are left out.
@@ -292,6 +294,19 @@ func (v *mozillaView) payload() string {
 	return `CASE WHEN ` + v.db.Length("b.payload", v.rawPayload) + ` <= ` + strconv.Itoa(maxPayload) + ` THEN ` + v.db.Bytes("b.payload") + ` END`
 }
 
+// eachStamped calls fn with the rows of a user that have a time: a user with nothing but hidden
+// collections has none.
+func eachStamped(all []rows.Row, fn func(rows.Row) error) error {
+	for _, row := range all {
+		if row[2].(int64) > 0 {
+			if err := fn(row); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // eachCollection counts the records of each collection, and puts a row 0 with the last time of
 // the user before them.
 func (v *mozillaView) eachCollection(span rows.Span, fn func(rows.Row) error) error {
@@ -305,15 +320,9 @@ func (v *mozillaView) eachCollection(span rows.Span, fn func(rows.Row) error) er
 		where("u."+v.user, span) + ` ORDER BY u.` + v.user + `, u.` + v.coll
 	var all []rows.Row // of the current user
 	flush := func() error {
-		for _, row := range all {
-			if row[2].(int64) > 0 { // 0: a user with nothing but hidden collections
-				if err := fn(row); err != nil {
-					return err
-				}
-			}
-		}
+		err := eachStamped(all, fn)
 		all = all[:0]
-		return nil
+		return err
 	}
 	err := v.s.Each(sql, func(row []any) error {
 		user, coll, stamp := number(row[0]), number(row[1]), number(row[2])

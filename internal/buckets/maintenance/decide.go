@@ -225,7 +225,8 @@ func (a *audit) mayRemove(ctx context.Context, path string) error {
 	version, rest, _ := strings.Cut(path, "/")
 	text, _, _ := strings.Cut(rest, "/")
 	id := buckets.AccountID(text)
-	if a.UnknownAccounts || version != "v2" || id.Check() != nil {
+	ofAccount := version == "v2" && id.Check() == nil
+	if a.UnknownAccounts || !ofAccount {
 		return nil
 	}
 	known, looked := a.accounts[id]
