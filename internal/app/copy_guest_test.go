@@ -57,7 +57,7 @@ const guestRows = `
 			NULL, 1700000000000001, 1700000000000002);
 	INSERT INTO bff_consumer_session_seen VALUES ('gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', '2024-02-29');
 	INSERT INTO bff_consumer_bot_score_log VALUES ('a', NULL, x'01', x'02', x'03', 0.3, 'human', '{"x":0.1}', 'none', 1700000000000001),
-		('b', 'gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', x'', x'02', x'03', 0.00001, 'bot', '{}', 'challenge', 1700000000000001), ('c', NULL, x'', x'', x'', 1, 'bot', '{}', 'none', 0);
+		('b', 'gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', x'', x'02', x'03', 0.00001, 'bot', '{}', 'challenge', 1700000000000001), ('c', NULL, x'', zeroblob(0), x'', 1, 'bot', '{}', 'none', 0);
 	INSERT INTO bff_consumer_idempotency_keys VALUES ('` + "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" + `', 'gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', 'POST /x',
 		zeroblob(32), 201, 'application/json', '/x', CAST('{"b": 1.0,  "a":"\u00e9"}' AS BLOB), 1700000000000001, 1700000000000002);
 	INSERT INTO bff_consumer_tenant_suspended_cache VALUES ('11111111-2222-4333-8444-555555555555', 1, 1700000000000001, 'r', 1700000000000002, 'e', 1700000000000003),
