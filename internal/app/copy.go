@@ -324,7 +324,10 @@ func (c *Copy) lastPass(ctx context.Context) error {
 func (c *Copy) whileClosed(ctx context.Context, holder string) error {
 	held, release := c.hold(ctx, holder)
 	err := c.finish(held)
-	if err := cmp.Or(release(), err, c.fault("prolong")); err != nil {
+	if err = cmp.Or(release(), err); err == nil {
+		err = c.fault("prolong")
+	}
+	if err != nil {
 		return err
 	}
 	if err := c.source.Prolong(ctx, c.Service, holder, 0); err != nil {

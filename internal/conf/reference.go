@@ -8,7 +8,7 @@ import (
 )
 
 // Reference returns the settings as Markdown: for each section a table with type, default
-// (the value in dst), variable and description, and at the end the variables of Mozilla's
+// (the value in dst, also of secrets), variable and description, and at the end the variables of Mozilla's
 // server.
 func Reference(dst any, aliases ...Alias) string {
 	schema, root := schemaOf(dst)
@@ -20,8 +20,8 @@ func Reference(dst any, aliases ...Alias) string {
 	return strings.TrimLeft(b.String(), "\n")
 }
 
-// Example returns a TOML file in which every setting has its default and is commented
-// out.
+// Example returns a TOML file in which every setting has its default, the value in dst,
+// and is commented out.
 func Example(dst any) string {
 	schema, root := schemaOf(dst)
 	var b strings.Builder

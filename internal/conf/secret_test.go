@@ -59,7 +59,7 @@ func TestSecretIsNotReported(t *testing.T) {
 	}
 	set := defaults()
 	set.Server.Key, set.Server.OldKeys, set.Sync.DatabaseURL = secret, []Secret{secret}, secret
-	out.WriteString(Reference(set, aliases()...) + Example(set))
+	fmt.Fprintln(&out, Settings(set, Report{}))
 	if strings.Contains(out.String(), secret) {
 		t.Error(out.String())
 	}
