@@ -473,7 +473,7 @@ func TestGuestF18(t *testing.T) {
 	t.Parallel()
 	const perSecond, burst = 20, 400
 	g := newGuests(t, 3, "HOLDFAST_GUEST__RATE_LIMITS=true", "HOLDFAST_GUEST__PROCESSES=3", fmt.Sprintf("HOLDFAST_GUEST__RATES__SESSION=%d", 60*perSecond))
-	seconds := 2 * time.Second * time.Duration(min(number(t, "FAULT_ROUNDS", 1), 30))
+	seconds := time.Duration(min(2*number(t, "FAULT_ROUNDS", 1)-1, 60)) * time.Second
 	for _, away := range []bool{false, true} {
 		v := g.visitor("f18")
 		if away {
