@@ -322,8 +322,9 @@ func TestReadOnly(t *testing.T) {
 	must(t, put(t, d, "v2/y", "y"))
 }
 
+// TestFull runs alone: a process that another test starts has this test's files open
+// until it executes its program, and their space is not free until then.
 func TestFull(t *testing.T) {
-	t.Parallel()
 	dir := tmpfs(t, "size=1m")
 	must(t, filedriver.Init(dir, id))
 	d := filedriver.New(dir, id)
