@@ -119,8 +119,9 @@ func (s Set) Pending(ledger []Applied) ([]Migration, error) {
 		case !ok:
 			pending = append(pending, m)
 		case a.Checksum != m.Checksum:
-			return nil, fmt.Errorf("%s: migration %04d_%s was applied with another text (%.12s…, this binary has %.12s…); run the release that applied it",
-				s.Service, m.Version, m.Name, a.Checksum, m.Checksum)
+			return nil, fmt.Errorf("%s: migration %04d_%s of the database has another text than that of this binary (SHA-256 %.12s…, expected %.12s…): "+
+				"run the release that applied it; if that was a development version before the first release, move the database away and start with an empty one",
+				s.Service, a.Version, a.Name, a.Checksum, m.Checksum)
 		case len(pending) > 0:
 			return nil, fmt.Errorf("%s: migration %04d_%s was applied but %04d_%s was not; the ledger was edited or restored in part",
 				s.Service, m.Version, m.Name, pending[0].Version, pending[0].Name)

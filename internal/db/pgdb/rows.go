@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -423,8 +424,25 @@ func parseUUID(text string) (pgtype.UUID, error) {
 	return id, nil
 }
 
+// rowsOfStatement is how many rows a statement puts. On Citus each statement sends messages.
+const rowsOfStatement = 50
+
 func (u update) Put(t *rows.Table, all []rows.Row) error {
-	return u.repeat(t, `INSERT INTO `+relation(t)+` (`+t.Names()+`) OVERRIDING SYSTEM VALUE VALUES (`+t.Parameters(parameter)+`) `+t.OnConflict(), all)
+	batch := &pgx.Batch{}
+	for some := range slices.Chunk(all, rowsOfStatement) {
+		var lists []string
+		var args []any
+		for _, row := range some {
+			values, err := arguments(t.Columns, row, false)
+			if err != nil {
+				return err
+			}
+			lists = append(lists, "("+t.Parameters(func(i int, c rows.Column) string { return parameter(len(args)+i, c) })+")")
+			args = append(args, values...)
+		}
+		batch.Queue(`INSERT INTO `+relation(t)+` (`+t.Names()+`) OVERRIDING SYSTEM VALUE VALUES `+strings.Join(lists, ", ")+` `+t.OnConflict(), args...)
+	}
+	return u.tx.SendBatch(u.ctx, batch).Close()
 }
 
 func (u update) Remove(t *rows.Table, keys []rows.Row) error {

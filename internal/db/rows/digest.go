@@ -18,35 +18,26 @@ type Digest struct {
 
 // Add adds a row.
 func (d *Digest) Add(r Row) {
-	h := sha256.New()
-	var head [9]byte
+	var space [1 << 10]byte
+	b := space[:0]
 	for _, v := range r {
 		switch v := v.(type) {
 		case nil:
-			head[0] = 0
-			h.Write(head[:1])
+			b = append(b, 0)
 		case int64:
-			head[0] = 1
-			binary.BigEndian.PutUint64(head[1:], uint64(v))
-			h.Write(head[:])
+			b = binary.BigEndian.AppendUint64(append(b, 1), uint64(v))
 		case string:
-			head[0] = 2
-			binary.BigEndian.PutUint64(head[1:], uint64(len(v)))
-			h.Write(head[:])
-			h.Write([]byte(v))
+			b = append(binary.BigEndian.AppendUint64(append(b, 2), uint64(len(v))), v...)
 		case []byte:
-			head[0] = 3
-			binary.BigEndian.PutUint64(head[1:], uint64(len(v)))
-			h.Write(head[:])
-			h.Write(v)
+			b = append(binary.BigEndian.AppendUint64(append(b, 3), uint64(len(v))), v...)
 		default:
 			panic(fmt.Sprintf("rows: a value of type %T", v))
 		}
 	}
-	sum := h.Sum(nil)
+	sum := sha256.Sum256(b)
 	var carry uint64
 	d.Rows++
-	d.Lo, carry = bits.Add64(d.Lo, binary.BigEndian.Uint64(sum), 0)
+	d.Lo, carry = bits.Add64(d.Lo, binary.BigEndian.Uint64(sum[:]), 0)
 	d.Hi, _ = bits.Add64(d.Hi, binary.BigEndian.Uint64(sum[8:]), carry)
 }
 

@@ -132,9 +132,13 @@ type Group struct {
 // Row has the values of the columns of a table, or of the first ones.
 type Row []any
 
-// Span selects rows by their owner: one owner, or those after one and up to another. nil
-// has no bound.
-type Span struct{ Only, After, Until Row }
+// Span selects rows by their owner: one owner, some owners (not on Spanner), or those after
+// one and up to another. nil has no bound.
+type Span struct {
+	Only         Row
+	Among        []Row
+	After, Until Row
+}
 
 // All selects all rows.
 var All Span
@@ -244,6 +248,13 @@ func (t *Table) Where(owner int, span Span, parameter func(i int, c Column) stri
 	}
 	if span.Only != nil {
 		sql += " AND " + columns + " = " + list(span.Only)
+	}
+	if len(span.Among) > 0 {
+		alternatives := make([]string, len(span.Among))
+		for i, one := range span.Among {
+			alternatives[i] = columns + " = " + list(one)
+		}
+		sql += " AND (" + strings.Join(alternatives, " OR ") + ")"
 	}
 	if span.After != nil {
 		sql += " AND " + columns + " > " + list(span.After)

@@ -19,8 +19,8 @@ import (
 // dialTimeout limits the time to connect.
 const dialTimeout = 30 * time.Second
 
-// openMySQL accepts mysql://user:password@host:port/database with the parameters socket, the
-// path of a Unix socket, and tls: true, skip-verify or preferred.
+// openMySQL accepts mysql://user:password@host:port/database with the parameters that Mozilla's server
+// accepts: unix_socket, and those of connectTLS.
 func openMySQL(u *url.URL) (*DB, error) {
 	cfg := mysql.NewConfig()
 	cfg.User = u.User.Username()
@@ -28,18 +28,17 @@ func openMySQL(u *url.URL) (*DB, error) {
 	cfg.DBName = strings.Trim(u.Path, "/")
 	cfg.Net, cfg.Addr = "tcp", net.JoinHostPort(orElse(u.Hostname(), "127.0.0.1"), orElse(u.Port(), "3306"))
 	cfg.Timeout, cfg.Collation, cfg.Logger = dialTimeout, "utf8mb4_general_ci", silent{}
-	for name, values := range u.Query() {
-		switch value := values[len(values)-1]; name {
-		case "socket":
-			cfg.Net, cfg.Addr = "unix", value
-		case "tls":
-			if !slices.Contains([]string{"true", "false", "skip-verify", "preferred"}, value) {
-				return nil, errors.New("tls: expected true, false, skip-verify or preferred")
-			}
-			cfg.TLSConfig = value
-		default:
-			return nil, fmt.Errorf("unknown parameter %q: expected socket or tls", name)
+	query := u.Query()
+	for name := range query {
+		if !slices.Contains(parameters, name) {
+			return nil, fmt.Errorf("unknown parameter %q: expected one of %s", name, strings.Join(parameters, ", "))
 		}
+	}
+	if socket := query.Get("unix_socket"); socket != "" {
+		cfg.Net, cfg.Addr = "unix", socket
+	}
+	if err := connectTLS(cfg, u.Hostname(), query); err != nil {
+		return nil, err
 	}
 	if cfg.DBName == "" {
 		return nil, errors.New("no name of a database: expected " + examples)

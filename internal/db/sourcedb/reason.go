@@ -2,6 +2,7 @@ package sourcedb
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -29,6 +30,7 @@ var (
 	errDenied  = errors.New("access denied: check the user and the password")
 	errUnknown = errors.New("the database does not exist")
 	errMissing = errors.New("a table or a column is missing: expected the tables of Mozilla's server")
+	errNoTLS   = errors.New("the database does not offer TLS: enable it there, or use ssl_mode=DISABLED")
 	errGrant   = errors.New("a table cannot be read: grant SELECT on all tables to the user")
 )
 
@@ -63,8 +65,31 @@ func reason(err error) error {
 		}
 		return err
 	}
+	if why := certificateReason(err); why != "" {
+		return errors.New("the certificate of the database is not trusted: " + why)
+	}
+	if errors.Is(err, mysql.ErrNoTLS) {
+		return errNoTLS
+	}
 	if _, ok := errors.AsType[net.Error](err); ok || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, mysql.ErrInvalidConn) {
 		return errors.New("the database cannot be reached: " + fault.NetworkReason(err))
 	}
 	return err
+}
+
+// certificateReason returns why the certificate of a server was refused, or "".
+func certificateReason(err error) string {
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return "it is not signed by a known authority: name that authority, or the certificate itself, in ssl_ca (PostgreSQL: sslrootcert)"
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return "it is for another host: use that name in the URL, or ssl_mode=VERIFY_CA (PostgreSQL: sslmode=verify-ca)"
+	}
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
+		if invalid.Reason == x509.Expired {
+			return "it has expired or is not valid yet"
+		}
+		return "it is not valid for a server"
+	}
+	return ""
 }

@@ -8,7 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
+
+	"holdfast/internal/db/rows"
 )
 
 // DB is a database of another server. Connections are opened by Snapshot.
@@ -169,4 +172,26 @@ func where(scheme, user, host, database string) string {
 		u.User = url.User(user)
 	}
 	return u.String()
+}
+
+// Where returns the condition that a column with the number of an owner is in a span.
+func Where(column string, span rows.Span) string {
+	var sql strings.Builder
+	sql.WriteString(" WHERE true")
+	for _, bound := range []struct {
+		operator string
+		owner    rows.Row
+	}{{" = ", span.Only}, {" > ", span.After}, {" <= ", span.Until}} {
+		if len(bound.owner) > 0 {
+			sql.WriteString(" AND " + column + bound.operator + strconv.FormatInt(bound.owner[0].(int64), 10))
+		}
+	}
+	if len(span.Among) > 0 {
+		all := make([]string, len(span.Among))
+		for i, owner := range span.Among {
+			all[i] = strconv.FormatInt(owner[0].(int64), 10)
+		}
+		sql.WriteString(" AND " + column + " IN (" + strings.Join(all, ", ") + ")")
+	}
+	return sql.String()
 }

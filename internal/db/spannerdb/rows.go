@@ -213,6 +213,20 @@ func (d tables) current(ctx context.Context, numbers []int64) ([]rows.Owner, err
 	return slices.DeleteFunc(found, func(o rows.Owner) bool { return o.Current != o.Number }), err
 }
 
+// ownersOf returns the owners of rows that are there, by number.
+func (d tables) ownersOf(ctx context.Context, all []rows.Row) (map[int64]rows.Owner, error) {
+	var numbers []int64
+	for _, row := range all {
+		numbers = append(numbers, row[0].(int64))
+	}
+	found, err := d.owners.Find(ctx, distinct(numbers))
+	byNumber := make(map[int64]rows.Owner, len(found))
+	for _, o := range found {
+		byNumber[o.Number] = o
+	}
+	return byNumber, err
+}
+
 // pages calls fn for the owners of a span in their order.
 func (d tables) pages(ctx context.Context, span rows.Span, fn func([]wanted) error) error {
 	after, until := int64(0), int64(-1)
@@ -247,18 +261,11 @@ func (d tables) pages(ctx context.Context, span rows.Span, fn func([]wanted) err
 
 func (v view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Row) error) error {
 	_, replaced := of(t)
-	byNumber := map[int64]rows.Owner{}
+	var byNumber map[int64]rows.Owner
 	if replaced > 0 {
-		var numbers []int64
-		for _, key := range keys {
-			numbers = append(numbers, key[0].(int64))
-		}
-		found, err := v.d.current(v.ctx, distinct(numbers))
-		if err != nil {
+		var err error
+		if byNumber, err = v.d.ownersOf(v.ctx, keys); err != nil {
 			return err
-		}
-		for _, o := range found {
-			byNumber[o.Number] = o
 		}
 	}
 	var all []wanted
@@ -266,7 +273,7 @@ func (v view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Row) error) erro
 		var w wanted
 		if replaced > 0 {
 			o, ok := byNumber[key[0].(int64)]
-			if !ok {
+			if !ok || o.Current != o.Number {
 				continue
 			}
 			w = wantedOf(o)

@@ -62,7 +62,7 @@ func (u update) Put(t *rows.Table, all []rows.Row) error {
 			names = append(names, c.Name)
 		}
 	}
-	return u.eachCurrent(t, all, func(row rows.Row, owner []any) error {
+	return u.eachCurrent(t, all, true, func(row rows.Row, owner []any) error {
 		row = slices.Clone(row)
 		if t.Spanner.Write != nil {
 			t.Spanner.Write(row)
@@ -109,8 +109,8 @@ func value(v any, kind rows.Kind) (any, error) {
 }
 
 // eachCurrent calls fn for the rows of owners that were not replaced, with the values of
-// Spanner.Keys.
-func (u update) eachCurrent(t *rows.Table, all []rows.Row, fn func(row rows.Row, owner []any) error) error {
+// Spanner.Keys. Owners who do not exist are left out, or are an error if they must exist.
+func (u update) eachCurrent(t *rows.Table, all []rows.Row, mustExist bool, fn func(row rows.Row, owner []any) error) error {
 	if _, replaced := of(t); replaced == 0 {
 		for _, row := range all {
 			if err := fn(row, nil); err != nil {
@@ -119,24 +119,16 @@ func (u update) eachCurrent(t *rows.Table, all []rows.Row, fn func(row rows.Row,
 		}
 		return nil
 	}
-	var numbers []int64
-	for _, row := range all {
-		numbers = append(numbers, row[0].(int64))
-	}
-	found, err := u.d.owners.Find(u.ctx, distinct(numbers))
+	byNumber, err := u.d.ownersOf(u.ctx, all)
 	if err != nil {
 		return err
-	}
-	byNumber := map[int64]rows.Owner{}
-	for _, o := range found {
-		byNumber[o.Number] = o
 	}
 	for _, row := range all {
 		o, ok := byNumber[row[0].(int64)]
 		switch {
-		case !ok:
+		case !ok && mustExist:
 			return fault.Newf(fault.Invalid, "the tokenserver has no user %d: Spanner stores only users whom it has", row[0])
-		case o.Current != o.Number:
+		case !ok, o.Current != o.Number:
 			continue
 		}
 		if err := fn(row, []any{o.Keys[0], o.Keys[1]}); err != nil {
@@ -148,42 +140,13 @@ func (u update) eachCurrent(t *rows.Table, all []rows.Row, fn func(row rows.Row,
 
 func (u update) Remove(t *rows.Table, keys []rows.Row) error {
 	_, replaced := of(t)
-	return u.eachKnown(t, keys, func(key rows.Row, owner []any) error {
+	return u.eachCurrent(t, keys, false, func(key rows.Row, owner []any) error {
 		whole := spanner.Key(owner)
 		for _, v := range key[replaced:] {
 			whole = append(whole, v)
 		}
 		return u.buffer(spanner.Delete(t.Name, whole))
 	})
-}
-
-// eachKnown is eachCurrent without an error for owners who do not exist any more.
-func (u update) eachKnown(t *rows.Table, keys []rows.Row, fn func(key rows.Row, owner []any) error) error {
-	if _, replaced := of(t); replaced == 0 {
-		return u.eachCurrent(t, keys, fn)
-	}
-	var numbers []int64
-	for _, key := range keys {
-		numbers = append(numbers, key[0].(int64))
-	}
-	found, err := u.d.current(u.ctx, distinct(numbers))
-	if err != nil {
-		return err
-	}
-	byNumber := map[int64]rows.Owner{}
-	for _, o := range found {
-		byNumber[o.Number] = o
-	}
-	for _, key := range keys {
-		o, ok := byNumber[key[0].(int64)]
-		if !ok {
-			continue
-		}
-		if err := fn(key, []any{o.Keys[0], o.Keys[1]}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Recount does nothing: a copy keeps the counters.

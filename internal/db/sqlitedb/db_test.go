@@ -223,18 +223,22 @@ func TestGroupsAreObserved(t *testing.T) {
 	if len(groups) != 1 || groups[0].Steps != 1 || groups[0].Commit <= 0 {
 		t.Errorf("a write alone: %+v", groups)
 	}
-	release := hold(t, db)
-	var wg sync.WaitGroup
-	for range 5 {
-		wg.Go(func() { must(t, write(db, `INSERT INTO t VALUES (NULL)`)) })
-	}
-	for db.Queued() < 5 {
-		runtime.Gosched() // until all wait behind the write that blocks the writer
-	}
-	release()
-	wg.Wait()
-	if steps := groups[1].Steps; len(groups) > 3 || steps < 1 {
-		t.Errorf("six writes, five of which waited together: %+v", groups[1:])
+	// A group may end earlier by its time.
+	for try := 0; len(groups) == 1 || len(groups) > 3; try++ {
+		if try == 20 {
+			t.Fatalf("six writes, five of which waited together: %+v", groups[1:])
+		}
+		groups = groups[:1]
+		release := hold(t, db)
+		var wg sync.WaitGroup
+		for range 5 {
+			wg.Go(func() { must(t, write(db, `INSERT INTO t VALUES (NULL)`)) })
+		}
+		for db.Queued() < 5 {
+			runtime.Gosched() // until all wait behind the write that blocks the writer
+		}
+		release()
+		wg.Wait()
 	}
 	total := 0
 	for _, g := range groups {

@@ -47,7 +47,7 @@ var value = canonjson.Value(`{"text":"` + strings.Repeat("x", 489) + `"}`)
 
 // callApply calls the function that a put calls, with arguments that cost the
 // driver the least.
-const callApply = `SELECT ext_apply_v2($1::uuid, $2::uuid, '{0}', '{settings}', ARRAY[$3::text], '{NULL}', '{NULL}', '{NULL}',
+const callApply = `SELECT ext_apply_v1($1::uuid, $2::uuid, '{0}', '{settings}', ARRAY[$3::text], '{NULL}', '{NULL}', '{NULL}',
 	ARRAY[$4::text], '{"{}"}', '{NULL}', '{f}', '{0}', '"token"', '"t"',
 	$5::timestamptz, 268435456, 32, 5120, NULL::text, NULL::bytea, NULL::timestamptz, NULL::text[])`
 

@@ -127,7 +127,7 @@ func TestOneMessage(t *testing.T) {
 		if err := log.QueryRow(t.Context(), sqlApply.SQL, arguments(o, &c.w)...).Scan(&answer); err != nil || !bytes.HasPrefix(answer, []byte(`{"items":[{`)) {
 			t.Fatalf("%s: %s, %v", c.name, answer, err)
 		}
-		if len(log.Sent) != 1 || !strings.HasPrefix(log.Sent[0], "issuing SELECT public.ext_apply_v2(") || len(log.Ran) < 6 {
+		if len(log.Sent) != 1 || !strings.HasPrefix(log.Sent[0], "issuing SELECT public.ext_apply_v1(") || len(log.Ran) < 6 {
 			t.Errorf("%s: the messages are\n%s\nand the node ran\n%s", c.name, strings.Join(log.Sent, "\n"), strings.Join(log.Ran, "\n"))
 		}
 	}
@@ -138,7 +138,7 @@ func TestOneMessage(t *testing.T) {
 	if err := log.QueryRow(t.Context(), sqlApplyAll.SQL, argumentsOfAll(o, all)...).Scan(&answers); err != nil || !bytes.HasPrefix(answers, []byte(`[{"items":[{`)) {
 		t.Fatalf("two writes: %s, %v", answers, err)
 	}
-	if len(log.Sent) != 1 || !strings.HasPrefix(log.Sent[0], "issuing SELECT public.ext_apply_all_v2(") || len(log.Ran) < 6 {
+	if len(log.Sent) != 1 || !strings.HasPrefix(log.Sent[0], "issuing SELECT public.ext_apply_all_v1(") || len(log.Ran) < 6 {
 		t.Errorf("two writes: the messages are\n%s\nand the node ran\n%s", strings.Join(log.Sent, "\n"), strings.Join(log.Ran, "\n"))
 	}
 

@@ -58,7 +58,7 @@ var (
 		LEFT JOIN pg_dist_colocation c ON c.colocationid = p.colocationid
 		ORDER BY n`}
 	sqlDelegated = pgdb.Statement{Name: "ext.inspect_delegated", SQL: `
-		SELECT EXISTS (SELECT 1 FROM pg_dist_object WHERE classid = 'pg_proc'::regclass AND objid = to_regproc('ext_apply_v2') AND distribution_argument_index = 0)`}
+		SELECT EXISTS (SELECT 1 FROM pg_dist_object WHERE classid = 'pg_proc'::regclass AND objid = to_regproc('ext_apply_v1') AND distribution_argument_index = 0)`}
 	// An index may be invalid in a single shard.
 	sqlShardIndexes = pgdb.Statement{Name: "ext.inspect_shards", SQL: `
 		SELECT nodename || ':' || nodeport, success, result FROM run_command_on_workers($$
@@ -129,7 +129,7 @@ func (in *Inspection) citus(ctx context.Context, db *pgdb.DB) error {
 		return err
 	}
 	if !can {
-		in.problem(`SELECT create_distributed_function('ext_apply_v2', 'p_tenant', colocate_with => 'ext_storage_records')`,
+		in.problem(`SELECT create_distributed_function('ext_apply_v1', 'p_tenant', colocate_with => 'ext_storage_records')`,
 			"writes are not delegated to the tenant's node")
 	}
 	err = db.ForEach(ctx, sqlShardIndexes, nil, func() { broken = nil }, func() error {

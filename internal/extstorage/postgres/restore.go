@@ -13,7 +13,7 @@ import (
 )
 
 // restore runs a write that imports records with their revisions and times. It is
-// rare, so ext_apply_v2 does not support it: the same transaction corrects the
+// rare, so ext_apply_v1 does not support it: the same transaction corrects the
 // revisions and times afterwards.
 func (s *Store) restore(ctx context.Context, o ext.Owner, w *ext.Write) (applied ext.Applied, err error) {
 	var refused error

@@ -223,7 +223,7 @@ func optimistic(one query, o ext.Owner, all []*revision) (outcomes []outcome, _ 
 	return outcomes, nil
 }
 
-// applyAll calls ext_apply_all_v2, or ext_apply_v2 for a single write. It returns
+// applyAll calls ext_apply_all_v1, or ext_apply_v1 for a single write. It returns
 // the outcomes up to the first write that is refused or was applied earlier.
 func applyAll(one query, o ext.Owner, all []*ext.Optimistic) ([]outcome, error) {
 	if len(all) == 1 {
@@ -254,8 +254,8 @@ func isRefusal(err error) bool {
 	return item || errors.Is(err, ext.ErrKeyReused) || errors.Is(err, ext.ErrInstallDeleted)
 }
 
-// argumentsOfAll returns the arguments of ext_apply_all_v2: the owner, and arrays
-// of the arguments that ext_apply_v2 has for each write.
+// argumentsOfAll returns the arguments of ext_apply_all_v1: the owner, and arrays
+// of the arguments that ext_apply_v1 has for each write.
 func argumentsOfAll(o ext.Owner, all []*ext.Optimistic) []any {
 	var arrays []array
 	for _, a := range all {
@@ -274,7 +274,7 @@ func argumentsOfAll(o ext.Owner, all []*ext.Optimistic) []any {
 	return args
 }
 
-// argument appends an argument of ext_apply_v2 to the array.
+// argument appends an argument of ext_apply_v1 to the array.
 func (a *array) argument(arg any) {
 	switch v := arg.(type) {
 	case string:

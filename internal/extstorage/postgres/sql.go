@@ -11,11 +11,11 @@ import (
 // has nothing else, so no call is in a FROM clause.
 var (
 	sqlApply = pgdb.Statement{Name: "ext.apply", SQL: `
-		SELECT ext_apply_v2($1::uuid, $2::uuid, $3::smallint[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[],
+		SELECT ext_apply_v1($1::uuid, $2::uuid, $3::smallint[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[],
 			$9::text[], $10::text[], $11::timestamptz[], $12::boolean[], $13::integer[], $14::text, $15::text,
 			$16::timestamptz, $17::bigint, $18::bigint, $19::bigint, $20::text, $21::bytea, $22::timestamptz, $23::text[])`}
 	sqlApplyAll = pgdb.Statement{Name: "ext.apply_all", SQL: `
-		SELECT ext_apply_all_v2($1::uuid, $2::uuid, $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+		SELECT ext_apply_all_v1($1::uuid, $2::uuid, $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
 			$9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[],
 			$16::timestamptz[], $17::bigint[], $18::bigint[], $19::bigint[], $20::text[], $21::bytea[], $22::timestamptz[], $23::text[])`}
 
@@ -31,7 +31,7 @@ var (
 	sqlRestore = pgdb.Statement{Name: "ext.restore", SQL: `
 		SELECT ext_restore_v1($1::uuid, $2::uuid, $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::timestamptz[], $8::timestamptz[])`}
 	sqlRestoreSchema = pgdb.Statement{Name: "ext.restore_schema", SQL: `
-		SELECT ext_restore_schema_v2($1::uuid, $2::uuid, $3::text, $4::integer, $5::text, $6::timestamptz, $7::timestamptz, $8::uuid, $9::text,
+		SELECT ext_restore_schema_v1($1::uuid, $2::uuid, $3::text, $4::integer, $5::text, $6::timestamptz, $7::timestamptz, $8::uuid, $9::text,
 			$10::timestamptz, $11::integer, $12::bigint)`}
 	sqlExportSchemas = pgdb.Statement{Name: "ext.export_schemas", SQL: `
 		SELECT namespace, schema_version, status, created_at, updated_at, coalesce(created_by::text, ''), schema_document::text
@@ -55,7 +55,7 @@ var (
 		SELECT tenant_id::text, extension_install_id::text, 0::bigint, token_id FROM ext_storage_revoked_tokens
 		WHERE expires_at <= $1::timestamptz ORDER BY expires_at LIMIT $2::bigint`}
 	sqlSweep = pgdb.Statement{Name: "ext.sweep", SQL: `
-		SELECT ext_sweep_v2($1::uuid, $2::uuid, $3::timestamptz, $4::timestamptz, $5::bigint, $6::bigint[], $7::text[], $8::timestamptz)`}
+		SELECT ext_sweep_v1($1::uuid, $2::uuid, $3::timestamptz, $4::timestamptz, $5::bigint, $6::bigint[], $7::text[], $8::timestamptz)`}
 	sqlDueTombstones = pgdb.Statement{Name: "ext.sweep_due_tombstones", SQL: `
 		SELECT i.tenant_id::text, i.extension_install_id::text, 0::bigint, '' FROM ext_storage_installs i
 		WHERE i.kept_until <= $1::timestamptz
@@ -69,7 +69,7 @@ var (
 // Schemas and installs.
 var (
 	sqlRegister = pgdb.Statement{Name: "ext.register", SQL: `
-		SELECT ext_register_v2($1::uuid, $2::uuid, $3::text, $4::text, $5::uuid, $6::timestamptz, $7::integer, $8::bigint)`}
+		SELECT ext_register_v1($1::uuid, $2::uuid, $3::text, $4::text, $5::uuid, $6::timestamptz, $7::integer, $8::bigint)`}
 	sqlDropSchemas = pgdb.Statement{Name: "ext.drop_schemas", SQL: `
 		SELECT ext_drop_schemas_v1($1::uuid, $2::uuid, $3::text, $4::integer, $5::timestamptz)`}
 	sqlSchemaStatus = pgdb.Statement{Name: "ext.schema_status", SQL: `

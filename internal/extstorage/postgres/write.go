@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/fault"
 )
 
-// answer is the result of ext_apply_v2; its migration explains it.
+// answer is the result of ext_apply_v1; its migration explains it.
 type answer struct {
 	Items    []ext.Item   `json:"items"`
 	Replayed bool         `json:"replayed"`
@@ -62,7 +62,7 @@ func (s *Store) alone(ctx context.Context) query {
 	}
 }
 
-// apply calls ext_apply_v2.
+// apply calls ext_apply_v1.
 func apply(one query, o ext.Owner, w *ext.Write) (ext.Applied, error) {
 	var text []byte
 	if _, err := one(sqlApply, arguments(o, w), &text); err != nil {
@@ -83,7 +83,7 @@ func (a *answer) applied(w *ext.Write, text []byte) (ext.Applied, error) {
 	return ext.Applied{Items: a.Items, Replayed: a.Replayed}, nil
 }
 
-// arguments returns the arguments of ext_apply_v2.
+// arguments returns the arguments of ext_apply_v1.
 func arguments(o ext.Owner, w *ext.Write) []any {
 	c := columnsOf(w)
 	var (

@@ -21,7 +21,7 @@ const miscounted = `SELECT count(*) FROM user_collections c WHERE collection_id 
 	SELECT count(*), coalesce(sum(octet_length(payload)), 0) FROM bsos b
 	WHERE b.user_id = c.user_id AND b.collection_id = c.collection_id)`
 
-// TestCountersAreExact: sync_post_v3 and sync_commit_v3 look up no record in a
+// TestCountersAreExact: sync_post_v1 and sync_commit_v1 look up no record in a
 // collection whose counter is 0. That is safe because, with any concurrent writes
 // and sweeps, no counter is 0 while a record exists, expired or not.
 func TestCountersAreExact(t *testing.T) {

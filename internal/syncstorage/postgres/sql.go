@@ -17,17 +17,17 @@ var (
 // nothing else, so no call is in a FROM clause.
 var (
 	sqlPut = pgdb.Statement{Name: "sync.put", SQL: `
-		SELECT sync_put_v3($1::bigint, $2::integer, $3::text, $4::bigint, $5::bytea, $6::bigint,
+		SELECT sync_put_v1($1::bigint, $2::integer, $3::text, $4::bigint, $5::bytea, $6::bigint,
 			$7::timestamp, $8::timestamp, $9::timestamp, $10::bigint, $11::bigint, $12::boolean, $13::boolean)`}
 	sqlPost = pgdb.Statement{Name: "sync.post", SQL: `
-		SELECT sync_post_v3($1::bigint, $2::integer, $3::text[], $4::bigint[], $5::bytea[], $6::bigint[], $7::bigint[],
+		SELECT sync_post_v1($1::bigint, $2::integer, $3::text[], $4::bigint[], $5::bytea[], $6::bigint[], $7::bigint[],
 			$8::timestamp, $9::timestamp, $10::timestamp, $11::bigint, $12::bigint, $13::boolean, $14::boolean)`}
 	sqlAppend = pgdb.Statement{Name: "sync.append", SQL: `
-		SELECT sync_append_v2($1::bigint, $2::integer, $3::text, $4::boolean, $5::timestamp,
+		SELECT sync_append_v1($1::bigint, $2::integer, $3::text, $4::boolean, $5::timestamp,
 			$6::text[], $7::bigint[], $8::bytea[], $9::bigint[], $10::bigint[], $11::bigint, $12::bigint,
 			$13::timestamp, $14::timestamp, $15::timestamp, $16::bigint, $17::bigint, $18::boolean, $19::boolean)`}
 	sqlCommit = pgdb.Statement{Name: "sync.commit", SQL: `
-		SELECT sync_commit_v3($1::bigint, $2::integer, $3::text,
+		SELECT sync_commit_v1($1::bigint, $2::integer, $3::text,
 			$4::text[], $5::bigint[], $6::bytea[], $7::bigint[], $8::bigint[], $9::bigint, $10::bigint,
 			$11::timestamp, $12::timestamp, $13::timestamp, $14::bigint, $15::bigint, $16::boolean, $17::boolean)`}
 	sqlDeleteBSO = pgdb.Statement{Name: "sync.delete_bso", SQL: `
@@ -37,7 +37,7 @@ var (
 	sqlDeleteCollection = pgdb.Statement{Name: "sync.delete_collection", SQL: `
 		SELECT sync_delete_collection_v1($1::bigint, $2::integer, $3::timestamp, $4::timestamp, $5::timestamp)`}
 	sqlDeleteAll = pgdb.Statement{Name: "sync.delete_all", SQL: `
-		SELECT sync_delete_all_v2($1::bigint, $2::timestamp, $3::timestamp)`}
+		SELECT sync_delete_all_v1($1::bigint, $2::timestamp, $3::timestamp)`}
 )
 
 // Statements for operators.

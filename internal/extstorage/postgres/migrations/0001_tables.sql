@@ -1,7 +1,6 @@
--- The tables of extension storage. What operators query has the columns, checks
--- and names that they know; columns and tables beside those are for what every
--- write must decide without counting rows: sizes, counters, the sequence of
--- changes. Text that is compared or ordered is so as bytes.
+-- The tables of extension storage. Tables that operators query have the columns, checks and
+-- names that they know. The other columns and tables let a write decide without counting
+-- rows: sizes, counters, the sequence of changes. Text is compared as bytes.
 
 CREATE TABLE ext_storage_records (
 	tenant_id            UUID        NOT NULL,
@@ -24,11 +23,11 @@ CREATE TABLE ext_storage_records (
 	CHECK (length(key) BETWEEN 1 AND 128 AND key !~ '/')
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02);
 
--- What can expire, for those who look by key; the primary key serves for lists
--- of a namespace, so there is no second index of the same columns.
+-- Records that can expire, by key. Lists of a namespace use the primary key, so there is no
+-- second index of the same columns.
 CREATE INDEX ext_storage_expired_idx ON ext_storage_records (tenant_id, extension_install_id, namespace, key)
 	WHERE ttl_expires_at IS NOT NULL;
--- What has expired of one install, and of all.
+-- Expired records of one install, and of all.
 CREATE INDEX ext_storage_reclaim_idx ON ext_storage_records (tenant_id, extension_install_id, ttl_expires_at, namespace, key)
 	WHERE ttl_expires_at IS NOT NULL;
 CREATE INDEX ext_storage_sweep_idx ON ext_storage_records (ttl_expires_at, tenant_id, extension_install_id)
@@ -51,9 +50,9 @@ CREATE UNIQUE INDEX ext_storage_schemas_active_idx ON ext_storage_schemas (tenan
 	WHERE status = 'active';
 CREATE INDEX ext_storage_schemas_status_idx ON ext_storage_schemas (status);
 
--- The row of an install is the lock of its writes. Every write updates it; the
--- service in each page lets the new version stand beside the old one. A primary
--- key, because a shard moves online only with one.
+-- The row of an install is the lock of its writes. Every write updates it; free space in each
+-- page lets PostgreSQL write the new version next to the old one. The primary key lets Citus
+-- move a shard online.
 CREATE TABLE ext_storage_usage (
 	tenant_id            UUID        NOT NULL,
 	extension_install_id UUID        NOT NULL,
@@ -63,7 +62,11 @@ CREATE TABLE ext_storage_usage (
 	updated_at           TIMESTAMPTZ NOT NULL DEFAULT now(),
 	change_seq           BIGINT      NOT NULL DEFAULT 0, -- of the last change
 	counted_at           TIMESTAMPTZ NOT NULL DEFAULT 'epoch', -- the counters are of the records live then
-	PRIMARY KEY (tenant_id, extension_install_id)
+	closed_seq           BIGINT, -- change_seq of a closed owner; NULL: it is not closed
+	schema_floor         INTEGER     NOT NULL DEFAULT 0, -- the versions of schemas of a new namespace follow this one
+	PRIMARY KEY (tenant_id, extension_install_id),
+	-- A write changes change_seq, so it fails on a closed owner.
+	CONSTRAINT ext_storage_usage_closed CHECK (closed_seq IS NULL OR closed_seq = change_seq)
 ) WITH (fillfactor = 50);
 
 CREATE TABLE ext_storage_namespaces (
@@ -87,7 +90,7 @@ CREATE TABLE ext_storage_changes (
 );
 CREATE INDEX ext_storage_changes_sweep_idx ON ext_storage_changes (at);
 
--- Answers to requests that may come again.
+-- Answers to requests that may be repeated.
 CREATE TABLE ext_storage_answers (
 	tenant_id            UUID        NOT NULL,
 	extension_install_id UUID        NOT NULL,
@@ -105,12 +108,30 @@ CREATE TABLE ext_storage_installs (
 	tier                 TEXT        NOT NULL,
 	overrides            JSONB       NOT NULL DEFAULT '{}'::jsonb,
 	override_until       TIMESTAMPTZ,
-	namespaces           JSONB, -- what tokens may do at most; NULL: what they say
+	namespaces           JSONB, -- limits what tokens allow; NULL: no limit
 	revoked_at           TIMESTAMPTZ,
 	created_at           TIMESTAMPTZ NOT NULL,
 	updated_at           TIMESTAMPTZ NOT NULL,
+	deleting_at          TIMESTAMPTZ, -- when its deletion began
+	deleted_at           TIMESTAMPTZ, -- when its last row was deleted
+	kept_until           TIMESTAMPTZ, -- when the tombstone may be deleted
+	deletion             JSONB, -- how many rows were deleted
+	tokens_after         TIMESTAMPTZ, -- tokens issued before are refused
 	PRIMARY KEY (tenant_id, extension_install_id)
 );
+CREATE INDEX ext_storage_installs_kept_idx ON ext_storage_installs (kept_until) WHERE kept_until IS NOT NULL;
+
+-- Tokens that an operator has revoked, until they expire. The install of tokens of a
+-- tenant's services is the nil UUID.
+CREATE TABLE ext_storage_revoked_tokens (
+	tenant_id            UUID        NOT NULL,
+	extension_install_id UUID        NOT NULL,
+	token_id             TEXT        COLLATE "C" NOT NULL, -- its jti
+	expires_at           TIMESTAMPTZ NOT NULL,
+	revoked_at           TIMESTAMPTZ NOT NULL,
+	PRIMARY KEY (tenant_id, extension_install_id, token_id)
+);
+CREATE INDEX ext_storage_revoked_tokens_sweep_idx ON ext_storage_revoked_tokens (expires_at);
 
 -- Events for the audit, until the relay has published them.
 CREATE TABLE ext_storage_outbox (
@@ -159,5 +180,6 @@ SELECT create_distributed_table('ext_storage_namespaces', 'tenant_id', colocate_
 SELECT create_distributed_table('ext_storage_changes', 'tenant_id', colocate_with => 'ext_storage_records');
 SELECT create_distributed_table('ext_storage_answers', 'tenant_id', colocate_with => 'ext_storage_records');
 SELECT create_distributed_table('ext_storage_installs', 'tenant_id', colocate_with => 'ext_storage_records');
+SELECT create_distributed_table('ext_storage_revoked_tokens', 'tenant_id', colocate_with => 'ext_storage_records');
 SELECT create_distributed_table('ext_storage_outbox', 'tenant_id', colocate_with => 'ext_storage_records');
 SELECT create_distributed_table('ext_storage_outbox_refused', 'tenant_id', colocate_with => 'ext_storage_records');

@@ -1,9 +1,8 @@
--- The tables of extension storage. Moments are milliseconds since 1970-01-01
--- UTC; one that is NULL never comes. UUIDs are in lower case. Text is compared
--- and ordered by its bytes in UTF-8.
+-- The tables of extension storage. Times are milliseconds since 1970-01-01 UTC; NULL means
+-- never. UUIDs are in lower case. Text is compared by its bytes in UTF-8.
 
--- The value stands last: SQLite walks through a large value to reach the columns
--- behind it.
+-- The value is the last column: SQLite reads through a large value to reach the columns
+-- after it.
 CREATE TABLE ext_storage_records (
 	tenant_id            TEXT    NOT NULL,
 	extension_install_id TEXT    NOT NULL,
@@ -25,7 +24,7 @@ CREATE TABLE ext_storage_records (
 	CHECK (length(key) BETWEEN 1 AND 128 AND instr(key, '/') = 0)
 );
 
--- What has expired of one install, and of all.
+-- Expired records of one install, and of all.
 CREATE INDEX ext_storage_reclaim_idx ON ext_storage_records (tenant_id, extension_install_id, ttl_expires_at)
 	WHERE ttl_expires_at IS NOT NULL;
 CREATE INDEX ext_storage_sweep_idx ON ext_storage_records (ttl_expires_at, tenant_id, extension_install_id)
@@ -48,7 +47,7 @@ CREATE UNIQUE INDEX ext_storage_schemas_active_idx ON ext_storage_schemas (tenan
 	WHERE status = 'active';
 CREATE INDEX ext_storage_schemas_status_idx ON ext_storage_schemas (status);
 
--- What an install has: the records that are live at counted_at.
+-- The counters of an install are of the records that are live at counted_at.
 CREATE TABLE ext_storage_usage (
 	tenant_id            TEXT    NOT NULL,
 	extension_install_id TEXT    NOT NULL,
@@ -58,6 +57,10 @@ CREATE TABLE ext_storage_usage (
 	updated_at           INTEGER NOT NULL,
 	change_seq           INTEGER NOT NULL, -- of the last change
 	counted_at           INTEGER NOT NULL DEFAULT 0,
+	-- change_seq of a closed owner; NULL: it is not closed. A write changes change_seq, so it
+	-- fails on a closed owner.
+	closed_seq           INTEGER CHECK (closed_seq IS NULL OR closed_seq = change_seq),
+	schema_floor         INTEGER NOT NULL DEFAULT 0, -- the versions of schemas of a new namespace follow this one
 	PRIMARY KEY (tenant_id, extension_install_id)
 ) WITHOUT ROWID;
 
@@ -84,7 +87,7 @@ CREATE TABLE ext_storage_changes (
 
 CREATE INDEX ext_storage_changes_sweep_idx ON ext_storage_changes (at);
 
--- Answers to requests that may come again.
+-- Answers to requests that may be repeated.
 CREATE TABLE ext_storage_answers (
 	tenant_id            TEXT    NOT NULL,
 	extension_install_id TEXT    NOT NULL,
@@ -101,14 +104,34 @@ CREATE TABLE ext_storage_installs (
 	tenant_id            TEXT    NOT NULL,
 	extension_install_id TEXT    NOT NULL,
 	tier                 TEXT    NOT NULL,
-	overrides            TEXT    NOT NULL, -- {"bytes", "namespaces", "keys"}; 0 leaves the tier's
+	overrides            TEXT    NOT NULL, -- {"bytes", "namespaces", "keys"}; 0: that of the tier
 	override_until       INTEGER,
-	namespaces           TEXT, -- what tokens may do at most, as {"settings": "rw"}; NULL: what they say
+	namespaces           TEXT, -- limits what tokens allow, as {"settings": "rw"}; NULL: no limit
 	revoked_at           INTEGER,
 	created_at           INTEGER NOT NULL,
 	updated_at           INTEGER NOT NULL,
+	deleting_at          INTEGER, -- when its deletion began
+	deleted_at           INTEGER, -- when its last row was deleted
+	kept_until           INTEGER, -- when the tombstone may be deleted
+	deletion             TEXT, -- how many rows were deleted, as JSON
+	tokens_after         INTEGER, -- tokens issued before are refused
 	PRIMARY KEY (tenant_id, extension_install_id)
 ) WITHOUT ROWID;
+
+CREATE INDEX ext_storage_installs_kept_idx ON ext_storage_installs (kept_until) WHERE kept_until IS NOT NULL;
+
+-- Tokens that an operator has revoked, until they expire. The install of tokens of a
+-- tenant's services is the nil UUID.
+CREATE TABLE ext_storage_revoked_tokens (
+	tenant_id            TEXT    NOT NULL,
+	extension_install_id TEXT    NOT NULL,
+	token_id             TEXT    NOT NULL, -- its jti
+	expires_at           INTEGER NOT NULL,
+	revoked_at           INTEGER NOT NULL,
+	PRIMARY KEY (tenant_id, extension_install_id, token_id)
+) WITHOUT ROWID;
+
+CREATE INDEX ext_storage_revoked_tokens_sweep_idx ON ext_storage_revoked_tokens (expires_at);
 
 -- Events of the audit, for the relay of package outbox.
 CREATE TABLE ext_storage_outbox (

@@ -1,6 +1,6 @@
 -- Batches: records that are staged and become visible together.
 
--- sync_staged_v1 is what staging the records would add to a batch's totals.
+-- sync_staged_v1 returns what staging the records would add to the counters of a batch.
 CREATE FUNCTION sync_staged_v1(
 	p_user BIGINT, p_coll INTEGER, p_batch TEXT, p_ids TEXT[], p_sizes BIGINT[],
 	OUT o_count BIGINT, OUT o_bytes BIGINT
@@ -16,8 +16,7 @@ BEGIN
 		) s ON true;
 END $$;
 
--- sync_stage_v1 is syncstorage.Stage: what the later request sets wins, the
--- rest stays.
+-- sync_stage_v1 is syncstorage.Stage: what the later request sets replaces, the rest stays.
 CREATE FUNCTION sync_stage_v1(
 	p_user BIGINT, p_coll INTEGER, p_batch TEXT,
 	p_ids TEXT[], p_sortindexes BIGINT[], p_payloads BYTEA[], p_ttls BIGINT[]
@@ -32,8 +31,8 @@ BEGIN
 			ttl = coalesce(EXCLUDED.ttl, s.ttl);
 END $$;
 
--- sync_pending_v1 is by how much the user's live bytes would change if the
--- batch were committed at the stamp.
+-- sync_pending_v1 returns by how much the user's live bytes would change if the batch were
+-- committed at p_stamp.
 CREATE FUNCTION sync_pending_v1(p_user BIGINT, p_coll INTEGER, p_batch TEXT, p_stamp TIMESTAMP)
 RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -52,15 +51,17 @@ BEGIN
 	RETURN v_bytes;
 END $$;
 
+-- sync_append_v1 adds records to a batch, or to a new one with p_create.
 CREATE FUNCTION sync_append_v1(
 	p_user BIGINT, p_coll INTEGER, p_batch TEXT, p_create BOOLEAN, p_expiry TIMESTAMP,
 	p_ids TEXT[], p_sortindexes BIGINT[], p_payloads BYTEA[], p_ttls BIGINT[], p_sizes BIGINT[],
 	p_max_records BIGINT, p_max_bytes BIGINT,
 	p_now TIMESTAMP, p_modified_since TIMESTAMP, p_unmodified_since TIMESTAMP,
-	p_limit BIGINT, p_user_limit BIGINT, p_enforce BOOLEAN
+	p_limit BIGINT, p_user_limit BIGINT, p_enforce BOOLEAN, p_own BOOLEAN
 ) RETURNS BIGINT[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	s sync_state_v1 := sync_lock_v1(p_user, p_coll, p_now);
+	v_limit  BIGINT := CASE WHEN p_own THEN coalesce(sync_own_quota_v1(p_user), p_user_limit) ELSE p_user_limit END;
 	v_count  BIGINT := 0; -- what is staged
 	v_bytes  BIGINT := 0;
 	v_more   RECORD;      -- what the request adds to it
@@ -83,13 +84,13 @@ BEGIN
 		RETURN ARRAY[4, 0, 0];
 	END IF;
 	v_new := v_bytes + v_more.o_bytes;
-	IF sync_over_v1(p_limit, p_user_limit, s.coll_bytes + v_new, s.bytes + v_new) THEN
+	IF sync_over_v1(p_limit, v_limit, s.coll_bytes + v_new, s.bytes + v_new) THEN
 		v_before := sync_plus_v1(sync_bytes_v1(p_user, p_now, p_coll, s.stamp), sync_pending_v1(p_user, p_coll, p_batch, s.stamp));
 	END IF;
 
 	IF p_create THEN
-		-- The batch needs its collection as its parent; until a write has
-		-- given that a stamp, nobody sees it.
+		-- The batch needs its collection as its parent, which is invisible until a
+		-- write sets its timestamp.
 		IF NOT s.here THEN
 			INSERT INTO user_collections (user_id, collection_id, modified) VALUES (p_user, p_coll, 'epoch');
 		END IF;
@@ -101,36 +102,38 @@ BEGIN
 	END IF;
 	PERFORM sync_stage_v1(p_user, p_coll, p_batch, p_ids, p_sortindexes, p_payloads, p_ttls);
 
-	-- What the staged records will replace is looked up only where it decides:
-	-- that goes through the whole batch.
+	-- What the staged records will replace is looked up only if a limit depends on it,
+	-- because that reads the whole batch.
 	IF v_before IS NOT NULL THEN
-		v_used := sync_quota_v1(p_limit, p_user_limit, p_enforce, v_before,
+		v_used := sync_quota_v1(p_limit, v_limit, p_enforce, v_before,
 			sync_plus_v1(sync_bytes_v1(p_user, p_now, p_coll, s.stamp), sync_pending_v1(p_user, p_coll, p_batch, s.stamp)));
-	ELSIF p_limit > 0 OR p_user_limit > 0 THEN
+	ELSIF p_limit > 0 OR v_limit > 0 THEN
 		v_used := sync_plus_v1(sync_bytes_v1(p_user, p_now, p_coll, s.stamp), v_new);
 	END IF;
-	RETURN ARRAY[0, sync_ms_v1(s.modified), sync_ms_v1(s.modified)] || v_used;
+	RETURN ARRAY[0, sync_ms_v1(s.modified), sync_ms_v1(s.modified), v_limit] || v_used;
 END $$;
 
--- The records of the last request are staged like the others; then all are
--- merged at once.
+-- sync_commit_v1 stages the records of the last request like the others and then merges all at
+-- once. In a first sync the collection has no records, so none are looked up.
 CREATE FUNCTION sync_commit_v1(
 	p_user BIGINT, p_coll INTEGER, p_batch TEXT,
 	p_ids TEXT[], p_sortindexes BIGINT[], p_payloads BYTEA[], p_ttls BIGINT[], p_sizes BIGINT[],
 	p_max_records BIGINT, p_max_bytes BIGINT,
 	p_now TIMESTAMP, p_modified_since TIMESTAMP, p_unmodified_since TIMESTAMP,
-	p_limit BIGINT, p_user_limit BIGINT, p_enforce BOOLEAN
+	p_limit BIGINT, p_user_limit BIGINT, p_enforce BOOLEAN, p_own BOOLEAN
 ) RETURNS BIGINT[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	s sync_state_v1 := sync_lock_v1(p_user, p_coll, p_now);
+	v_limit  BIGINT := CASE WHEN p_own THEN coalesce(sync_own_quota_v1(p_user), p_user_limit) ELSE p_user_limit END;
 	v_count  BIGINT; -- what is staged
 	v_bytes  BIGINT;
 	v_more   RECORD; -- what the request adds to it
-	v_there  BIGINT; -- records that were in the collection
+	v_there  BIGINT; -- existing records
 	v_old    BIGINT; -- bytes of them
-	v_new    BIGINT; -- bytes that take their place
+	v_new    BIGINT; -- the bytes after the write
 	v_before BIGINT[];
 	v_used   BIGINT[] := '{}';
+	v_first  BOOLEAN;     -- the collection has no records, not even expired ones
 BEGIN
 	IF sync_refused_v1(p_modified_since, p_unmodified_since, s.modified) THEN
 		RETURN ARRAY[1, sync_ms_v1(s.modified), 0];
@@ -147,37 +150,51 @@ BEGIN
 	END IF;
 	PERFORM sync_stage_v1(p_user, p_coll, p_batch, p_ids, p_sortindexes, p_payloads, p_ttls);
 
-	SELECT count(b.bso_id), coalesce(sum(octet_length(b.payload)), 0),
-			coalesce(sum(coalesce(octet_length(u.payload), CASE WHEN b.expiry IS NULL OR b.expiry > s.stamp THEN octet_length(b.payload) END)), 0)
-		INTO v_there, v_old, v_new
-		FROM batch_bsos u
-		LEFT JOIN LATERAL (
-			SELECT bso_id, payload, expiry FROM bsos
-			WHERE user_id = p_user AND collection_id = p_coll AND bso_id = u.batch_bso_id LIMIT 1
-		) b ON true
-		WHERE u.user_id = p_user AND u.collection_id = p_coll AND u.batch_id = p_batch;
-	IF sync_over_v1(p_limit, p_user_limit, s.coll_bytes + v_new, s.bytes + v_new) THEN
+	SELECT count = 0 INTO v_first FROM user_collections WHERE user_id = p_user AND collection_id = p_coll;
+	IF v_first THEN
+		v_there := 0;
+		v_old := 0;
+		v_new := v_bytes + v_more.o_bytes;
+	ELSE
+		SELECT count(b.bso_id), coalesce(sum(octet_length(b.payload)), 0),
+				coalesce(sum(coalesce(octet_length(u.payload), CASE WHEN b.expiry IS NULL OR b.expiry > s.stamp THEN octet_length(b.payload) END)), 0)
+			INTO v_there, v_old, v_new
+			FROM batch_bsos u
+			LEFT JOIN LATERAL (
+				SELECT bso_id, payload, expiry FROM bsos
+				WHERE user_id = p_user AND collection_id = p_coll AND bso_id = u.batch_bso_id LIMIT 1
+			) b ON true
+			WHERE u.user_id = p_user AND u.collection_id = p_coll AND u.batch_id = p_batch;
+	END IF;
+	IF sync_over_v1(p_limit, v_limit, s.coll_bytes + v_new, s.bytes + v_new) THEN
 		v_before := sync_bytes_v1(p_user, p_now, p_coll, NULL);
 	END IF;
 
 	PERFORM sync_count_v1(p_user, p_coll, s.stamp, v_count - v_there, v_new - v_old);
-	INSERT INTO bsos AS b (user_id, collection_id, bso_id, sortindex, payload, modified, expiry)
-		SELECT p_user, p_coll, u.batch_bso_id, coalesce(u.sortindex, o.sortindex), coalesce(u.payload, o.payload, ''),
-				s.stamp, coalesce(sync_expiry_v1(s.stamp, u.ttl), o.expiry)
-			FROM batch_bsos u
-			LEFT JOIN LATERAL (
-				SELECT sortindex, payload, expiry FROM bsos
-				WHERE user_id = p_user AND collection_id = p_coll AND bso_id = u.batch_bso_id AND (expiry IS NULL OR expiry > s.stamp) LIMIT 1
-			) o ON true
-			WHERE u.user_id = p_user AND u.collection_id = p_coll AND u.batch_id = p_batch
-		ON CONFLICT (user_id, collection_id, bso_id) DO UPDATE
-		SET sortindex = EXCLUDED.sortindex, payload = EXCLUDED.payload, modified = EXCLUDED.modified, expiry = EXCLUDED.expiry;
+	IF v_first THEN
+		INSERT INTO bsos (user_id, collection_id, bso_id, sortindex, payload, modified, expiry)
+			SELECT p_user, p_coll, batch_bso_id, sortindex, coalesce(payload, ''), s.stamp, sync_expiry_v1(s.stamp, ttl)
+				FROM batch_bsos
+				WHERE user_id = p_user AND collection_id = p_coll AND batch_id = p_batch;
+	ELSE
+		INSERT INTO bsos AS b (user_id, collection_id, bso_id, sortindex, payload, modified, expiry)
+			SELECT p_user, p_coll, u.batch_bso_id, coalesce(u.sortindex, o.sortindex), coalesce(u.payload, o.payload, ''),
+					s.stamp, coalesce(sync_expiry_v1(s.stamp, u.ttl), o.expiry)
+				FROM batch_bsos u
+				LEFT JOIN LATERAL (
+					SELECT sortindex, payload, expiry FROM bsos
+					WHERE user_id = p_user AND collection_id = p_coll AND bso_id = u.batch_bso_id AND (expiry IS NULL OR expiry > s.stamp) LIMIT 1
+				) o ON true
+				WHERE u.user_id = p_user AND u.collection_id = p_coll AND u.batch_id = p_batch
+			ON CONFLICT (user_id, collection_id, bso_id) DO UPDATE
+			SET sortindex = EXCLUDED.sortindex, payload = EXCLUDED.payload, modified = EXCLUDED.modified, expiry = EXCLUDED.expiry;
+	END IF;
 	DELETE FROM batches WHERE user_id = p_user AND collection_id = p_coll AND batch_id = p_batch;
 
-	IF p_limit > 0 OR p_user_limit > 0 THEN
-		v_used := sync_quota_v1(p_limit, p_user_limit, p_enforce, v_before, sync_bytes_v1(p_user, p_now, p_coll, NULL));
+	IF p_limit > 0 OR v_limit > 0 THEN
+		v_used := sync_quota_v1(p_limit, v_limit, p_enforce, v_before, sync_bytes_v1(p_user, p_now, p_coll, NULL));
 	END IF;
-	RETURN ARRAY[0, sync_ms_v1(s.stamp), sync_ms_v1(s.modified)] || v_used;
+	RETURN ARRAY[0, sync_ms_v1(s.stamp), sync_ms_v1(s.modified), v_limit] || v_used;
 END $$;
 
 -- citus
@@ -186,8 +203,8 @@ SELECT create_distributed_function('sync_staged_v1(bigint, integer, text, text[]
 SELECT create_distributed_function('sync_stage_v1(bigint, integer, text, text[], bigint[], bytea[], bigint[])');
 SELECT create_distributed_function('sync_pending_v1(bigint, integer, text, timestamp)');
 SELECT create_distributed_function(
-	'sync_append_v1(bigint, integer, text, boolean, timestamp, text[], bigint[], bytea[], bigint[], bigint[], bigint, bigint, timestamp, timestamp, timestamp, bigint, bigint, boolean)',
+	'sync_append_v1(bigint, integer, text, boolean, timestamp, text[], bigint[], bytea[], bigint[], bigint[], bigint, bigint, timestamp, timestamp, timestamp, bigint, bigint, boolean, boolean)',
 	'p_user', colocate_with => 'user_collections');
 SELECT create_distributed_function(
-	'sync_commit_v1(bigint, integer, text, text[], bigint[], bytea[], bigint[], bigint[], bigint, bigint, timestamp, timestamp, timestamp, bigint, bigint, boolean)',
+	'sync_commit_v1(bigint, integer, text, text[], bigint[], bytea[], bigint[], bigint[], bigint, bigint, timestamp, timestamp, timestamp, bigint, bigint, boolean, boolean)',
 	'p_user', colocate_with => 'user_collections');

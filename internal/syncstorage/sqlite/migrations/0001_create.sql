@@ -1,5 +1,5 @@
--- The tables of Firefox Sync storage. Moments (TIMESTAMP) are milliseconds
--- since 1970-01-01 UTC; an expiry that is NULL never comes.
+-- The tables of Firefox Sync storage. A TIMESTAMP is in milliseconds since 1970-01-01 UTC.
+-- An expiry of NULL means never.
 
 CREATE TABLE collections (
 	collection_id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -14,20 +14,22 @@ INSERT INTO collections (collection_id, name) VALUES
 -- The next id is 100.
 UPDATE sqlite_sequence SET seq = 99 WHERE name = 'collections';
 
--- The row of collection 0 holds the user's last stamp and, in count, how many
--- new names the user has brought into collections. A row whose modified is 0
--- is a collection that does not exist yet but has an open batch.
+-- The row of collection 0 has the user's latest timestamp, in count how many names the user
+-- has added to collections, and in quota the user's own, in bytes. NULL: the setting of the
+-- server; 0: no limit. Any other row whose modified is 0 is a collection that does not exist
+-- yet but has an open batch.
 CREATE TABLE user_collections (
 	user_id       BIGINT    NOT NULL,
 	collection_id INTEGER   NOT NULL,
 	modified      TIMESTAMP NOT NULL,
 	count         BIGINT    NOT NULL DEFAULT 0,
 	total_bytes   BIGINT    NOT NULL DEFAULT 0,
+	quota         BIGINT,
 	PRIMARY KEY (user_id, collection_id)
 ) WITHOUT ROWID;
 
--- The payload stands last: SQLite walks through a large value to reach the
--- columns behind it.
+-- The payload is the last column: SQLite reads through a large value to reach the columns
+-- after it.
 CREATE TABLE bsos (
 	user_id       BIGINT    NOT NULL,
 	collection_id INTEGER   NOT NULL,
@@ -43,12 +45,11 @@ CREATE TABLE bsos (
 -- In the order of sort=newest with its tie-break; read backwards for oldest.
 CREATE INDEX bsos_modified_idx ON bsos (user_id, collection_id, modified DESC, bso_id DESC);
 
--- Expiry leads, so that the sweep finds what is due without walking the users;
--- the rest lets a user's expired records be subtracted from the counters.
+-- For the sweep, and to subtract the expired records of a user from the counters.
 CREATE INDEX bsos_expiry_idx ON bsos (expiry, user_id, collection_id) WHERE expiry IS NOT NULL;
 
--- count and total_bytes are what is staged, so that an append costs what it
--- adds and not what is there.
+-- count and total_bytes are of the staged records, so the cost of an append does not
+-- depend on the size of the batch.
 CREATE TABLE batches (
 	user_id       BIGINT    NOT NULL,
 	collection_id INTEGER   NOT NULL,

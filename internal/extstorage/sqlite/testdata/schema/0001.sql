@@ -1,4 +1,4 @@
--- What storetest.Migrated looks for, as it stands in the tables.
+-- The data that storetest.Migrated expects.
 
 INSERT INTO ext_storage_usage (tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, updated_at, change_seq) VALUES
 	('a0000000-0000-4000-8000-000000000001', 'b0000000-0000-4000-8000-000000000001', 24, 2, 2, 1700000000005, 5);

@@ -1,4 +1,4 @@
--- What storetest.Migrated looks for, as it stands in the tables.
+-- The data that storetest.Migrated expects.
 
 INSERT INTO collections (name) VALUES ('toys');
 

@@ -1,4 +1,4 @@
--- What storetest.Migrated looks for, as it stands in the tables.
+-- The data that storetest.Migrated expects.
 
 INSERT INTO nodes (service, node, available, current_load, capacity, downed, backoff) VALUES
 	((SELECT id FROM services WHERE service = 'sync-1.5'), 'https://one.example', 5, 2, 10, 0, 0),

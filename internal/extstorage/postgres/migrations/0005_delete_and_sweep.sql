@@ -1,98 +1,63 @@
--- Deletion of installs and tenants, and a limit for the namespaces that have schemas.
+-- Registered installs, revoked tokens, deletion of installs and tenants, and the sweep.
 --
--- A deletion begins by closing the owner: closed_seq is set in its row of
--- ext_storage_usage, which is the lock of all its writes, and what has to wait for that
--- lock fails. The rows are then deleted in steps, each a transaction of its own. The
--- closed row stays as a tombstone until no token of the owner is left. The tenant as a
--- whole is the install with the nil UUID: nothing can be written for the first time by
--- an install of a closed tenant.
+-- A deletion begins by closing the owner: closed_seq is set in its row of ext_storage_usage,
+-- which is the lock of all its writes, and writes that wait for the lock fail. The rows are then
+-- deleted in steps, each a transaction of its own. The closed row stays as a tombstone until all
+-- tokens of the owner have expired. A tenant as a whole is the install with the nil UUID: a new
+-- install of a closed tenant cannot write.
 
--- closed_seq is the change_seq of an owner that is deleted; NULL: it is not. New
--- namespaces number their schemas from schema_floor on. ext_apply_v1 takes the lock by
--- itself, and cannot write because a write changes change_seq.
---
--- deleting_at is when a deletion began, deleted_at when its last row was deleted,
--- kept_until when the tombstone goes, and deletion how many rows were deleted. Tokens that
--- were issued before tokens_after are refused.
---
--- Each statement is executed alone: Citus sends the nodes the whole text that it was
--- sent, and they take one statement. It makes functions in a transaction only after
--- sequential changes of tables; elsewhere the setting means nothing.
-SET LOCAL citus.multi_shard_modify_mode TO 'sequential';
-DO $$
+-- ext_deletion_v1 returns the progress of the deletion of an owner, with times in
+-- milliseconds; NULL if none has begun.
+CREATE FUNCTION ext_deletion_v1(p_tenant UUID, p_install UUID)
+RETURNS JSON LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-	EXECUTE 'ALTER TABLE ext_storage_usage ADD COLUMN closed_seq BIGINT';
-	EXECUTE 'ALTER TABLE ext_storage_usage ADD COLUMN schema_floor INTEGER NOT NULL DEFAULT 0';
-	EXECUTE 'ALTER TABLE ext_storage_usage ADD CONSTRAINT ext_storage_usage_closed CHECK (closed_seq IS NULL OR closed_seq = change_seq)';
-	EXECUTE 'ALTER TABLE ext_storage_installs ADD COLUMN deleting_at TIMESTAMPTZ';
-	EXECUTE 'ALTER TABLE ext_storage_installs ADD COLUMN deleted_at TIMESTAMPTZ';
-	EXECUTE 'ALTER TABLE ext_storage_installs ADD COLUMN kept_until TIMESTAMPTZ';
-	EXECUTE 'ALTER TABLE ext_storage_installs ADD COLUMN deletion JSONB';
-	EXECUTE 'ALTER TABLE ext_storage_installs ADD COLUMN tokens_after TIMESTAMPTZ';
-	EXECUTE 'CREATE INDEX ext_storage_installs_kept_idx ON ext_storage_installs (kept_until) WHERE kept_until IS NOT NULL';
+	RETURN (SELECT json_build_object('startedAt', ext_ms_v1(deleting_at), 'finishedAt', ext_ms_v1(deleted_at), 'deleted', coalesce(deletion, '{}'))
+		FROM ext_storage_installs WHERE tenant_id = p_tenant AND extension_install_id = p_install AND deleting_at IS NOT NULL);
 END $$;
 
--- ext_closed_v1 fails: the SQLSTATE tells why.
-CREATE FUNCTION ext_closed_v1()
-RETURNS VOID LANGUAGE plpgsql AS $$
-BEGIN
-	RAISE EXCEPTION 'the install was deleted' USING ERRCODE = 'HF410';
-END $$;
-
--- ext_row_v1 makes the row of counters of an owner, if there is none.
-CREATE FUNCTION ext_row_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ)
-RETURNS VOID LANGUAGE plpgsql VOLATILE AS $$
-BEGIN
-	INSERT INTO ext_storage_usage (tenant_id, extension_install_id, updated_at, counted_at) VALUES (p_tenant, p_install, p_now, p_now)
-		ON CONFLICT DO NOTHING;
-END $$;
-
--- ext_tenant_v1 holds a tenant open until the transaction ends, or fails.
-CREATE FUNCTION ext_tenant_v1(p_tenant UUID, p_now TIMESTAMPTZ)
-RETURNS VOID LANGUAGE plpgsql VOLATILE AS $$
+-- ext_close_v1 begins the deletion of an owner, unless one has begun, and returns
+-- ext_deletion_v1.
+CREATE FUNCTION ext_close_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ)
+RETURNS JSON LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-	v_closed BIGINT;
+	v_last BIGINT;
 BEGIN
 	LOOP
-		SELECT closed_seq INTO v_closed FROM ext_storage_usage
-			WHERE tenant_id = p_tenant AND extension_install_id = '00000000-0000-0000-0000-000000000000' FOR SHARE;
-		IF FOUND THEN
-			IF v_closed IS NOT NULL THEN
-				PERFORM ext_closed_v1();
-			END IF;
-			RETURN;
-		END IF;
-		PERFORM ext_row_v1(p_tenant, '00000000-0000-0000-0000-000000000000', p_now);
-	END LOOP;
-END $$;
-
--- ext_lock_v1 waits for the lock as before, and fails for a closed owner. It is the
--- one function that is replaced: the release before must not write there either.
-CREATE OR REPLACE FUNCTION ext_lock_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ)
-RETURNS ext_counters_v1 LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-	u        ext_counters_v1;
-	v_closed BIGINT;
-BEGIN
-	LOOP
-		SELECT bytes_used, keys_count, namespaces_count, change_seq, counted_at, closed_seq
-			INTO u.bytes, u.keys, u.namespaces, u.seq, u.counted_at, v_closed
-			FROM ext_storage_usage WHERE tenant_id = p_tenant AND extension_install_id = p_install FOR UPDATE;
-		IF FOUND THEN
-			IF v_closed IS NOT NULL THEN
-				PERFORM ext_closed_v1();
-			END IF;
-			RETURN u;
-		END IF;
-		IF p_install <> '00000000-0000-0000-0000-000000000000' THEN
-			PERFORM ext_tenant_v1(p_tenant, p_now);
-		END IF;
+		PERFORM 1 FROM ext_storage_usage WHERE tenant_id = p_tenant AND extension_install_id = p_install FOR UPDATE;
+		EXIT WHEN FOUND;
 		PERFORM ext_row_v1(p_tenant, p_install, p_now);
 	END LOOP;
+	-- If the row of counters was lost and created again, no number may be used twice.
+	SELECT greatest(u.change_seq, (SELECT max(seq) FROM ext_storage_changes WHERE tenant_id = p_tenant AND extension_install_id = p_install),
+			(SELECT max(seq) FROM ext_storage_outbox WHERE part IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+				AND tenant_id = p_tenant AND extension_install_id = p_install))
+		INTO v_last FROM ext_storage_usage u WHERE u.tenant_id = p_tenant AND u.extension_install_id = p_install;
+	UPDATE ext_storage_usage SET change_seq = v_last, closed_seq = v_last
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND closed_seq IS NULL;
+	INSERT INTO ext_storage_installs AS i (tenant_id, extension_install_id, tier, created_at, updated_at, deleting_at, deletion)
+		VALUES (p_tenant, p_install, '', p_now, p_now, p_now, '{}')
+		ON CONFLICT (tenant_id, extension_install_id) DO UPDATE
+		SET deleting_at = EXCLUDED.deleting_at, deletion = EXCLUDED.deletion, updated_at = EXCLUDED.updated_at WHERE i.deleting_at IS NULL;
+	RETURN ext_deletion_v1(p_tenant, p_install);
 END $$;
 
--- ext_uncount_v1 takes records that are deleted off the counters u of a closed install.
--- Counters that were wrong before must not stop it.
+-- ext_deleted_v1 adds to the numbers of deleted rows.
+CREATE FUNCTION ext_deleted_v1(p_tenant UUID, p_install UUID, p_more JSONB)
+RETURNS VOID LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_deleted JSONB;
+	v_what    TEXT;
+BEGIN
+	SELECT coalesce(deletion, '{}') INTO v_deleted FROM ext_storage_installs
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install FOR UPDATE;
+	FOR v_what IN SELECT jsonb_object_keys(p_more) LOOP
+		v_deleted := v_deleted || jsonb_build_object(v_what, coalesce((v_deleted ->> v_what)::bigint, 0) + (p_more ->> v_what)::bigint);
+	END LOOP;
+	UPDATE ext_storage_installs SET deletion = v_deleted WHERE tenant_id = p_tenant AND extension_install_id = p_install;
+END $$;
+
+-- ext_uncount_v1 subtracts deleted records from the counters u of a closed install. Counters
+-- that were wrong before must not stop it.
 CREATE FUNCTION ext_uncount_v1(p_tenant UUID, p_install UUID, p_namespace TEXT, p_keys BIGINT, p_bytes BIGINT, u ext_counters_v1)
 RETURNS ext_counters_v1 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -111,58 +76,8 @@ BEGIN
 	RETURN u;
 END $$;
 
--- ext_deletion_v1 is how far the deletion of an owner is, with moments in milliseconds;
--- NULL when none was begun.
-CREATE FUNCTION ext_deletion_v1(p_tenant UUID, p_install UUID)
-RETURNS JSON LANGUAGE plpgsql VOLATILE AS $$
-BEGIN
-	RETURN (SELECT json_build_object('startedAt', ext_ms_v1(deleting_at), 'finishedAt', ext_ms_v1(deleted_at), 'deleted', coalesce(deletion, '{}'))
-		FROM ext_storage_installs WHERE tenant_id = p_tenant AND extension_install_id = p_install AND deleting_at IS NOT NULL);
-END $$;
-
--- ext_close_v1 begins the deletion of an owner; one that has begun stays as it is. The
--- answer is ext_deletion_v1.
-CREATE FUNCTION ext_close_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ)
-RETURNS JSON LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-	v_last BIGINT;
-BEGIN
-	LOOP
-		PERFORM 1 FROM ext_storage_usage WHERE tenant_id = p_tenant AND extension_install_id = p_install FOR UPDATE;
-		EXIT WHEN FOUND;
-		PERFORM ext_row_v1(p_tenant, p_install, p_now);
-	END LOOP;
-	-- A row of counters that was lost, and is made again, must not give out numbers twice.
-	SELECT greatest(u.change_seq, (SELECT max(seq) FROM ext_storage_changes WHERE tenant_id = p_tenant AND extension_install_id = p_install),
-			(SELECT max(seq) FROM ext_storage_outbox WHERE part IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
-				AND tenant_id = p_tenant AND extension_install_id = p_install))
-		INTO v_last FROM ext_storage_usage u WHERE u.tenant_id = p_tenant AND u.extension_install_id = p_install;
-	UPDATE ext_storage_usage SET change_seq = v_last, closed_seq = v_last
-		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND closed_seq IS NULL;
-	INSERT INTO ext_storage_installs AS i (tenant_id, extension_install_id, tier, created_at, updated_at, deleting_at, deletion)
-		VALUES (p_tenant, p_install, '', p_now, p_now, p_now, '{}')
-		ON CONFLICT (tenant_id, extension_install_id) DO UPDATE
-		SET deleting_at = EXCLUDED.deleting_at, deletion = EXCLUDED.deletion, updated_at = EXCLUDED.updated_at WHERE i.deleting_at IS NULL;
-	RETURN ext_deletion_v1(p_tenant, p_install);
-END $$;
-
--- ext_deleted_v1 adds to what a deletion has deleted.
-CREATE FUNCTION ext_deleted_v1(p_tenant UUID, p_install UUID, p_more JSONB)
-RETURNS VOID LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-	v_deleted JSONB;
-	v_what    TEXT;
-BEGIN
-	SELECT coalesce(deletion, '{}') INTO v_deleted FROM ext_storage_installs
-		WHERE tenant_id = p_tenant AND extension_install_id = p_install FOR UPDATE;
-	FOR v_what IN SELECT jsonb_object_keys(p_more) LOOP
-		v_deleted := v_deleted || jsonb_build_object(v_what, coalesce((v_deleted ->> v_what)::bigint, 0) + (p_more ->> v_what)::bigint);
-	END LOOP;
-	UPDATE ext_storage_installs SET deletion = v_deleted WHERE tenant_id = p_tenant AND extension_install_id = p_install;
-END $$;
-
--- ext_delete_records_v1 deletes the first records of a closed install, at most p_rows
--- and about p_bytes, and returns how many. Where p_due is not NULL, only those that had
+-- ext_delete_records_v1 deletes the first records of a closed install, at most p_rows and
+-- about p_bytes, and returns how many. If p_due is not NULL, it deletes only those that had
 -- expired then.
 CREATE FUNCTION ext_delete_records_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_due TIMESTAMPTZ, p_rows BIGINT, p_bytes BIGINT)
 RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
@@ -252,7 +167,7 @@ BEGIN
 		PERFORM ext_deleted_v1(p_tenant, p_install, jsonb_build_object('tokens', cardinality(v_names)));
 		RETURN cardinality(v_names);
 	END IF;
-	-- Only of an install whose counters were wrong.
+	-- Only if the counters of the install were wrong.
 	SELECT array_agg(d.namespace) INTO v_names FROM (SELECT namespace FROM ext_storage_namespaces
 		WHERE tenant_id = p_tenant AND extension_install_id = p_install ORDER BY namespace LIMIT p_rows) d;
 	IF v_names IS NOT NULL THEN
@@ -261,9 +176,9 @@ BEGIN
 	RETURN coalesce(cardinality(v_names), 0);
 END $$;
 
--- ext_delete_v1 is a step of the deletion of a closed owner: it deletes rows of one
--- kind, at most p_rows, and when there are none it ends the deletion with an event of
--- the audit. p_caller and p_caller_id are JSON strings. NULL: the owner is not closed.
+-- ext_delete_v1 is a step of the deletion of a closed owner: it deletes rows of one kind, at
+-- most p_rows. If there are none, it ends the deletion with an event of the audit. p_caller
+-- and p_caller_id are JSON strings. It returns NULL if the owner is not closed.
 CREATE FUNCTION ext_delete_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_rows BIGINT, p_bytes BIGINT, p_kept_until TIMESTAMPTZ,
 	p_caller TEXT, p_caller_id TEXT)
 RETURNS JSON LANGUAGE plpgsql VOLATILE AS $$
@@ -312,9 +227,8 @@ BEGIN
 	RETURN ext_deletion_v1(p_tenant, p_install);
 END $$;
 
--- ext_reopen_v1 opens an owner again that was deleted, and returns whether it did.
--- The numbers of changes go on, so that what was read before the deletion matches
--- nothing. Callers have the lock of the owner.
+-- ext_reopen_v1 opens a deleted owner again and returns whether it did. The numbers of changes
+-- continue, so ETags from before the deletion match nothing. The caller has the lock.
 CREATE FUNCTION ext_reopen_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ)
 RETURNS BOOLEAN LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -335,8 +249,8 @@ BEGIN
 	RETURN true;
 END $$;
 
--- ext_set_install_v1 registers an install. It answers with the moments revoked, made
--- and from which its tokens are good, in milliseconds, and whether it made the entry.
+-- ext_set_install_v1 registers an install. It returns when it was revoked, created, and from
+-- when its tokens are valid, in milliseconds, and whether it added the entry.
 CREATE FUNCTION ext_set_install_v1(p_tenant UUID, p_install UUID, p_tier TEXT, p_overrides TEXT, p_until TIMESTAMPTZ, p_namespaces TEXT,
 	p_now TIMESTAMPTZ, p_restore BOOLEAN)
 RETURNS BIGINT[] LANGUAGE plpgsql VOLATILE AS $$
@@ -379,9 +293,8 @@ BEGIN
 		SET expires_at = EXCLUDED.expires_at WHERE t.expires_at < EXCLUDED.expires_at;
 END $$;
 
--- ext_forget_v1 removes the tombstone of an owner, if it is due and nothing of the
--- owner waits for the sink of the audit: a new install would begin with the same
--- numbers.
+-- ext_forget_v1 deletes the tombstone of an owner, if it is due and no event of the owner waits
+-- for the sink of the audit: a new install would begin with the same numbers.
 CREATE FUNCTION ext_forget_v1(p_tenant UUID, p_install UUID, p_due TIMESTAMPTZ)
 RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -398,146 +311,94 @@ BEGIN
 	RETURN 1;
 END $$;
 
--- ext_expire_v2 is ext_expire_v1; of a closed install it deletes expired records as a
--- part of the deletion, without a change.
-CREATE FUNCTION ext_expire_v2(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_due TIMESTAMPTZ, p_limit BIGINT)
+-- ext_expire_v1 deletes at most p_limit records of an install that had expired at p_due, those
+-- that expired first, and returns how many. For a closed install it is a part of the deletion
+-- and records no changes.
+CREATE FUNCTION ext_expire_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_due TIMESTAMPTZ, p_limit BIGINT)
 RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	u            ext_counters_v1;
+	v_namespaces TEXT[];
+	v_keys       TEXT[];
+	v_revisions  BIGINT[];
+	v_bytes      BIGINT[]; -- that are in the counters; NULL: none
+	v_of         RECORD;
+	v_left       BIGINT;
+	v_closed     BIGINT;
 BEGIN
-	PERFORM 1 FROM ext_storage_usage WHERE tenant_id = p_tenant AND extension_install_id = p_install AND closed_seq IS NOT NULL FOR UPDATE;
-	IF FOUND THEN
+	SELECT closed_seq INTO v_closed FROM ext_storage_usage WHERE tenant_id = p_tenant AND extension_install_id = p_install FOR UPDATE;
+	IF NOT FOUND THEN
+		RETURN 0; -- it has no records; ext_lock_v1 would create a row
+	ELSIF v_closed IS NOT NULL THEN
 		RETURN ext_delete_records_v1(p_tenant, p_install, p_now, p_due, p_limit, 1 << 22);
 	END IF;
-	RETURN ext_expire_v1(p_tenant, p_install, p_now, p_due, p_limit);
+	u := ext_lock_v1(p_tenant, p_install, p_now);
+	SELECT array_agg(d.namespace), array_agg(d.key), array_agg(d.revision), array_agg(d.bytes)
+		INTO v_namespaces, v_keys, v_revisions, v_bytes
+		FROM (SELECT namespace, key, revision, CASE WHEN ttl_expires_at > u.counted_at THEN value_bytes::bigint + metadata_bytes END AS bytes
+			FROM ext_storage_records
+			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND ttl_expires_at <= p_due
+			ORDER BY ttl_expires_at, namespace, key LIMIT p_limit) d;
+	IF v_keys IS NULL THEN
+		RETURN 0;
+	END IF;
+	INSERT INTO ext_storage_changes (tenant_id, extension_install_id, seq, op, namespace, key, revision, at)
+		SELECT p_tenant, p_install, u.seq + c.n, 'expire', c.namespace, c.key, c.revision, p_now
+		FROM unnest(v_namespaces, v_keys, v_revisions) WITH ORDINALITY AS c (namespace, key, revision, n);
+	FOR v_of IN SELECT c.namespace, array_agg(c.key) AS keys, count(c.bytes) AS counted, coalesce(sum(c.bytes), 0)::bigint AS bytes
+		FROM unnest(v_namespaces, v_keys, v_bytes) c (namespace, key, bytes) GROUP BY c.namespace
+	LOOP
+		DELETE FROM ext_storage_records
+			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = v_of.namespace AND key = ANY (v_of.keys);
+		CONTINUE WHEN v_of.counted = 0;
+		v_left := ext_keys_v1(p_tenant, p_install, v_of.namespace) - v_of.counted;
+		PERFORM ext_count_keys_v1(p_tenant, p_install, v_of.namespace, v_left);
+		IF v_left = 0 THEN
+			u.namespaces := u.namespaces - 1;
+		END IF;
+		u.bytes := u.bytes - v_of.bytes;
+		u.keys := u.keys - v_of.counted;
+	END LOOP;
+	u.seq := u.seq + cardinality(v_keys);
+	PERFORM ext_count_v1(p_tenant, p_install, p_now, u);
+	RETURN cardinality(v_keys);
 END $$;
 
--- ext_sweep_v2 is ext_sweep_v1 with ext_expire_v2.
-CREATE FUNCTION ext_sweep_v2(
+-- ext_sweep_v1 deletes what the sweep has found of one install, and returns how much: p_expired
+-- of the records that had expired at p_due, the changes p_changes, and the answers p_answers,
+-- except those that were given again. It does not wait until the commit is on disk: what a
+-- crash restores is swept again.
+CREATE FUNCTION ext_sweep_v1(
 	p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_due TIMESTAMPTZ, p_expired BIGINT, p_changes BIGINT[], p_answers TEXT[],
 	p_answers_before TIMESTAMPTZ
 ) RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v_swept BIGINT := 0;
+	v_count BIGINT;
 BEGIN
 	PERFORM set_config('synchronous_commit', 'off', true);
 	IF p_expired > 0 THEN
-		v_swept := ext_expire_v2(p_tenant, p_install, p_now, p_due, p_expired);
+		v_swept := ext_expire_v1(p_tenant, p_install, p_now, p_due, p_expired);
 	END IF;
-	RETURN v_swept + ext_sweep_v1(p_tenant, p_install, p_now, p_due, 0, p_changes, p_answers, p_answers_before);
-END $$;
-
--- ext_namespaces_over_v1 is 0 if a namespace may get a schema: it has a key or a schema,
--- or the install has less than p_max namespaces that do. Otherwise it is how many there
--- would be.
-CREATE FUNCTION ext_namespaces_over_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_namespace TEXT, p_max BIGINT)
-RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-	u      ext_counters_v1 := ext_lock_v1(p_tenant, p_install, p_now);
-	v_used BIGINT;
-BEGIN
-	LOOP
-		-- Apart: on Citus no function of ours is called by a statement on a table.
-		IF ext_keys_v1(p_tenant, p_install, p_namespace) > 0 THEN
-			RETURN 0;
-		END IF;
-		PERFORM 1 FROM ext_storage_schemas
-			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace LIMIT 1;
-		IF FOUND THEN
-			RETURN 0;
-		END IF;
-		SELECT u.namespaces + 1 + count(DISTINCT s.namespace) INTO v_used FROM ext_storage_schemas s
-			WHERE s.tenant_id = p_tenant AND s.extension_install_id = p_install AND NOT EXISTS (SELECT FROM ext_storage_namespaces n
-				WHERE n.tenant_id = p_tenant AND n.extension_install_id = p_install AND n.namespace = s.namespace);
-		IF v_used <= p_max THEN
-			RETURN 0;
-		ELSIF u.counted_at = p_now THEN
-			RETURN v_used;
-		END IF;
-		u := ext_recount_v1(p_tenant, p_install, p_now, u); -- expired records do not count
-	END LOOP;
-END $$;
-
--- ext_register_v2 is ext_register_v1 with a limit of namespaces; above it the answer is
--- minus how many there would be. The versions of a new namespace begin behind all those
--- that were deleted, so that no number means two schemas.
-CREATE FUNCTION ext_register_v2(p_tenant UUID, p_install UUID, p_namespace TEXT, p_document TEXT, p_by UUID, p_now TIMESTAMPTZ, p_keep INTEGER,
-	p_max_namespaces BIGINT)
-RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-	v_version INTEGER;
-	v_over    BIGINT := ext_namespaces_over_v1(p_tenant, p_install, p_now, p_namespace, p_max_namespaces);
-BEGIN
-	IF v_over > 0 THEN
-		RETURN - v_over;
-	END IF;
-	SELECT max(schema_version) + 1 INTO v_version FROM ext_storage_schemas
-		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace;
-	IF v_version IS NULL THEN
-		SELECT schema_floor + 1 INTO v_version FROM ext_storage_usage WHERE tenant_id = p_tenant AND extension_install_id = p_install;
-	END IF;
-	INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, schema_version, schema_document, status,
-			created_at, updated_at, created_by)
-		VALUES (p_tenant, p_install, p_namespace, v_version, p_document::jsonb, 'draft', p_now, p_now, p_by);
-	DELETE FROM ext_storage_schemas
-		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace
-			AND schema_version <= v_version - p_keep AND status <> 'active';
-	RETURN v_version;
-END $$;
-
--- ext_restore_schema_v2 is ext_restore_schema_v1 with a limit of namespaces; above it
--- the answer is how many there would be.
-CREATE FUNCTION ext_restore_schema_v2(p_tenant UUID, p_install UUID, p_namespace TEXT, p_version INTEGER, p_status TEXT,
-	p_created TIMESTAMPTZ, p_updated TIMESTAMPTZ, p_by UUID, p_document TEXT, p_now TIMESTAMPTZ, p_keep INTEGER, p_max_namespaces BIGINT)
-RETURNS TEXT LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-	v_over BIGINT := ext_namespaces_over_v1(p_tenant, p_install, p_now, p_namespace, p_max_namespaces);
-BEGIN
-	IF v_over > 0 THEN
-		RETURN v_over::text;
-	END IF;
-	RETURN ext_restore_schema_v1(p_tenant, p_install, p_namespace, p_version, p_status, p_created, p_updated, p_by, p_document, p_now, p_keep);
-END $$;
-
--- ext_drop_schemas_v1 deletes one version of a namespace's schemas, or all when
--- p_version is 0, and returns how many: -1 when the version is active, or is the newest,
--- whose number the next one would get.
-CREATE FUNCTION ext_drop_schemas_v1(p_tenant UUID, p_install UUID, p_namespace TEXT, p_version INTEGER, p_now TIMESTAMPTZ)
-RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-	v_last  INTEGER;
-	v_count BIGINT;
-BEGIN
-	PERFORM ext_lock_v1(p_tenant, p_install, p_now);
-	SELECT coalesce(max(schema_version), 0) INTO v_last FROM ext_storage_schemas
-		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace;
-	IF p_version > 0 AND (p_version = v_last OR EXISTS (SELECT FROM ext_storage_schemas
-		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace AND schema_version = p_version
-			AND status = 'active')) THEN
-		RETURN -1;
-	END IF;
-	DELETE FROM ext_storage_schemas
-		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace AND p_version IN (0, schema_version);
+	DELETE FROM ext_storage_changes
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND seq = ANY (p_changes);
 	GET DIAGNOSTICS v_count = ROW_COUNT;
-	IF p_version = 0 THEN
-		UPDATE ext_storage_usage SET schema_floor = greatest(schema_floor, v_last)
-			WHERE tenant_id = p_tenant AND extension_install_id = p_install;
-	END IF;
-	RETURN v_count;
+	v_swept := v_swept + v_count;
+	DELETE FROM ext_storage_answers
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND once_key = ANY (p_answers) AND at <= p_answers_before;
+	GET DIAGNOSTICS v_count = ROW_COUNT;
+	RETURN v_swept + v_count;
 END $$;
 
 -- citus
 
-SELECT create_distributed_function('ext_closed_v1()');
-SELECT create_distributed_function('ext_row_v1(uuid, uuid, timestamptz)');
-SELECT create_distributed_function('ext_tenant_v1(uuid, timestamptz)');
-SELECT create_distributed_function('ext_uncount_v1(uuid, uuid, text, bigint, bigint, ext_counters_v1)');
 SELECT create_distributed_function('ext_deletion_v1(uuid, uuid)');
+SELECT create_distributed_function('ext_close_v1(uuid, uuid, timestamptz)', 'p_tenant', colocate_with => 'ext_storage_records');
 SELECT create_distributed_function('ext_deleted_v1(uuid, uuid, jsonb)');
+SELECT create_distributed_function('ext_uncount_v1(uuid, uuid, text, bigint, bigint, ext_counters_v1)');
 SELECT create_distributed_function('ext_delete_records_v1(uuid, uuid, timestamptz, timestamptz, bigint, bigint)');
 SELECT create_distributed_function('ext_delete_schemas_v1(uuid, uuid, bigint)');
 SELECT create_distributed_function('ext_delete_rest_v1(uuid, uuid, bigint)');
-SELECT create_distributed_function('ext_expire_v2(uuid, uuid, timestamptz, timestamptz, bigint)');
-SELECT create_distributed_function('ext_namespaces_over_v1(uuid, uuid, timestamptz, text, bigint)');
-SELECT create_distributed_function('ext_close_v1(uuid, uuid, timestamptz)', 'p_tenant', colocate_with => 'ext_storage_records');
 SELECT create_distributed_function('ext_delete_v1(uuid, uuid, timestamptz, bigint, bigint, timestamptz, text, text)',
 	'p_tenant', colocate_with => 'ext_storage_records');
 SELECT create_distributed_function('ext_reopen_v1(uuid, uuid, timestamptz)', 'p_tenant', colocate_with => 'ext_storage_records');
@@ -547,12 +408,6 @@ SELECT create_distributed_function('ext_revoke_install_v1(uuid, uuid, timestampt
 SELECT create_distributed_function('ext_revoke_token_v1(uuid, uuid, text, timestamptz, timestamptz)',
 	'p_tenant', colocate_with => 'ext_storage_records');
 SELECT create_distributed_function('ext_forget_v1(uuid, uuid, timestamptz)', 'p_tenant', colocate_with => 'ext_storage_records');
-SELECT create_distributed_function('ext_sweep_v2(uuid, uuid, timestamptz, timestamptz, bigint, bigint[], text[], timestamptz)',
-	'p_tenant', colocate_with => 'ext_storage_records');
-SELECT create_distributed_function('ext_register_v2(uuid, uuid, text, text, uuid, timestamptz, integer, bigint)',
-	'p_tenant', colocate_with => 'ext_storage_records');
-SELECT create_distributed_function(
-	'ext_restore_schema_v2(uuid, uuid, text, integer, text, timestamptz, timestamptz, uuid, text, timestamptz, integer, bigint)',
-	'p_tenant', colocate_with => 'ext_storage_records');
-SELECT create_distributed_function('ext_drop_schemas_v1(uuid, uuid, text, integer, timestamptz)',
+SELECT create_distributed_function('ext_expire_v1(uuid, uuid, timestamptz, timestamptz, bigint)');
+SELECT create_distributed_function('ext_sweep_v1(uuid, uuid, timestamptz, timestamptz, bigint, bigint[], text[], timestamptz)',
 	'p_tenant', colocate_with => 'ext_storage_records');

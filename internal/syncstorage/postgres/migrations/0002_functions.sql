@@ -1,39 +1,37 @@
--- What the writing functions have in common.
+-- What the functions of the writes share.
 --
--- A write is one function call outside a transaction block: one round trip and
--- one transaction, and on Citus one message to the node that has the user. All
--- functions are VOLATILE, so that each of their statements sees what was
--- committed before it: they take the user's lock first and read what they
--- decide on in later statements. (A single statement that waits for the lock
--- sees the other rows as they were before the wait.)
+-- A write is one call of a function outside a transaction block: one round trip, one
+-- transaction, and on Citus one message to the node with the user's shard. All functions
+-- are VOLATILE, so each of their statements sees what was committed before it: they take
+-- the user's lock first and read in later statements. A single statement that waits for the
+-- lock would see the other rows as they were before the wait.
 --
--- They answer with an array of a status, the new stamp and the collection's stamp
--- before; those that store add the live bytes of the collection and of the user,
--- where there is a limit. Stamps are milliseconds since the epoch.
+-- A write returns an array: a status, the new timestamp and the previous timestamp of the
+-- collection. Those that store records add the user's quota, and the live bytes of the
+-- collection and of the user if there is a limit. Timestamps are milliseconds since the
+-- epoch.
 --
 --   0  done
---   1  the precondition does not hold; the stamp is the addressed resource's
---   2  the record is not there
---   3  the batch is not there
+--   1  the precondition does not hold; the timestamp is that of the addressed resource
+--   2  no such record
+--   3  no such batch
 --   4  the batch would be too large
 --
--- These are told before anything is written. A quota is held against what the
--- write has made of the user's bytes; its refusal is raised, as SQLSTATE
--- HF001, and so undoes the write.
+-- The functions detect these before they write. They check a quota after the write, and raise
+-- an exceeded one as SQLSTATE HF001, which rolls back the write.
 --
--- Where records are looked up beside others, each is a LATERAL lookup of one:
--- as a plain join, on a table without statistics, it would read the whole
--- collection for each.
+-- Joins that look up records use LATERAL with LIMIT 1: on a table without statistics, the
+-- planner would read the whole collection for each record of a plain join.
 --
--- A function is never replaced: a change gets the next number, because two
--- releases may be at work on one database.
+-- A function is never replaced: a changed one gets the next number, because servers of two
+-- releases may use one database.
 
 CREATE TYPE sync_state_v1 AS (
-	last       TIMESTAMP, -- the greatest stamp of the user
+	last       TIMESTAMP, -- the latest timestamp of the user
 	stamp      TIMESTAMP, -- of this write
-	here       BOOLEAN,   -- the collection has a row
-	modified   TIMESTAMP, -- its stamp; the epoch when it does not exist
-	bytes      BIGINT,    -- of the user by the counters, expired records included
+	here       BOOLEAN,   -- whether the collection has a row
+	modified   TIMESTAMP, -- its timestamp; the epoch if it does not exist
+	bytes      BIGINT,    -- of the user, by the counters, including expired records
 	coll_bytes BIGINT     -- of the collection, likewise
 );
 
@@ -43,8 +41,8 @@ RETURNS sync_state_v1 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v sync_state_v1;
 BEGIN
-	-- Whoever deletes all of the user's data deletes the lock too; those who
-	-- waited for it begin again.
+	-- Deleting all data of the user deletes this row, too; writes that waited for it
+	-- try again.
 	LOOP
 		PERFORM 1 FROM user_collections WHERE user_id = p_user AND collection_id = 0 FOR UPDATE;
 		EXIT WHEN FOUND;
@@ -75,13 +73,19 @@ RETURNS TIMESTAMP LANGUAGE sql IMMUTABLE AS $$
 		THEN least(p_stamp + p_ttl * interval '1 second', timestamp '9999-12-31 23:59:59.99') END
 $$;
 
+-- sync_ms_v1 returns milliseconds since the epoch.
 CREATE FUNCTION sync_ms_v1(p_moment TIMESTAMP)
 RETURNS BIGINT LANGUAGE sql IMMUTABLE AS $$
 	SELECT (date_part('epoch', p_moment) * 1000)::bigint
 $$;
 
--- sync_count_v1 moves the stamp and the counters of a collection, or creates
--- it.
+-- sync_moment_v1 returns the timestamp of milliseconds since the epoch; NULL stays NULL.
+CREATE FUNCTION sync_moment_v1(p_ms BIGINT)
+RETURNS TIMESTAMP LANGUAGE sql IMMUTABLE AS $$
+	SELECT timestamp 'epoch' + p_ms * interval '1 millisecond'
+$$;
+
+-- sync_count_v1 changes the timestamp and the counters of a collection, or creates it.
 CREATE FUNCTION sync_count_v1(p_user BIGINT, p_coll INTEGER, p_stamp TIMESTAMP, p_count BIGINT, p_bytes BIGINT)
 RETURNS VOID LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -92,9 +96,17 @@ BEGIN
 			total_bytes = c.total_bytes + EXCLUDED.total_bytes;
 END $$;
 
--- sync_bytes_v1 is the live bytes of the collection p_coll and of the user: what
--- the counters have, less what has expired. Each collection has its own horizon
--- (syncstorage.Horizon); p_coll's is p_stamp when that is given.
+-- sync_own_quota_v1 returns the user's own quota, which takes the place of p_user_limit where
+-- a write has p_own. NULL: the limit of the server; 0: no limit.
+CREATE FUNCTION sync_own_quota_v1(p_user BIGINT)
+RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	RETURN (SELECT quota FROM user_collections WHERE user_id = p_user AND collection_id = 0);
+END $$;
+
+-- sync_bytes_v1 returns the live bytes of the collection p_coll and of the user: the counters
+-- minus expired records. Each collection has its own time up to which records are expired
+-- (syncstorage.Horizon); p_coll's is p_stamp if that is not NULL.
 CREATE FUNCTION sync_bytes_v1(p_user BIGINT, p_now TIMESTAMP, p_coll INTEGER, p_stamp TIMESTAMP)
 RETURNS BIGINT[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -116,21 +128,20 @@ BEGIN
 	RETURN ARRAY[v_coll - v_coll_expired, v_bytes - v_expired];
 END $$;
 
--- sync_plus_v1 is what sync_bytes_v1 has found after a change of the collection.
+-- sync_plus_v1 adds bytes of the collection to a result of sync_bytes_v1.
 CREATE FUNCTION sync_plus_v1(p_used BIGINT[], p_bytes BIGINT)
 RETURNS BIGINT[] LANGUAGE sql IMMUTABLE AS $$
 	SELECT ARRAY[p_used[1] + p_bytes, p_used[2] + p_bytes]
 $$;
 
--- sync_over_v1 reports whether bytes of a collection or of its user are over a
--- limit.
+-- sync_over_v1 reports whether bytes of a collection or of its user exceed a limit.
 CREATE FUNCTION sync_over_v1(p_limit BIGINT, p_user_limit BIGINT, p_coll_bytes BIGINT, p_bytes BIGINT)
 RETURNS BOOLEAN LANGUAGE sql IMMUTABLE AS $$
 	SELECT p_limit > 0 AND p_coll_bytes > p_limit OR p_user_limit > 0 AND p_bytes > p_user_limit
 $$;
 
--- sync_quota_v1 refuses a write where Quota.Check does. p_before is NULL where
--- the counters have shown that the write cannot break a limit.
+-- sync_quota_v1 fails where Quota.Check does. p_before is NULL if the counters have shown that
+-- the write cannot exceed a limit.
 CREATE FUNCTION sync_quota_v1(p_limit BIGINT, p_user_limit BIGINT, p_enforce BOOLEAN, p_before BIGINT[], p_after BIGINT[])
 RETURNS BIGINT[] LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -148,7 +159,9 @@ SELECT create_distributed_function('sync_lock_v1(bigint, integer, timestamp)');
 SELECT create_distributed_function('sync_refused_v1(timestamp, timestamp, timestamp)');
 SELECT create_distributed_function('sync_expiry_v1(timestamp, bigint)');
 SELECT create_distributed_function('sync_ms_v1(timestamp)');
+SELECT create_distributed_function('sync_moment_v1(bigint)');
 SELECT create_distributed_function('sync_count_v1(bigint, integer, timestamp, bigint, bigint)');
+SELECT create_distributed_function('sync_own_quota_v1(bigint)');
 SELECT create_distributed_function('sync_bytes_v1(bigint, timestamp, integer, timestamp)');
 SELECT create_distributed_function('sync_plus_v1(bigint[], bigint)');
 SELECT create_distributed_function('sync_over_v1(bigint, bigint, bigint, bigint)');

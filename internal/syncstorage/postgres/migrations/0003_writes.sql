@@ -1,21 +1,25 @@
--- sync_put_v2 and sync_post_v2 do what their first versions did. They take the
--- lock and read the counters themselves: the calls of sync_lock_v1 and
--- sync_count_v1 were a tenth of a put.
+-- Put, Post and Restore: records are merged into a collection by the rules of
+-- syncstorage.Merge. A NULL was not sent.
+--
+-- Put and Post take the lock and count themselves, as sync_lock_v1 and sync_count_v1 do:
+-- these calls were a tenth of the time of a put.
 
-CREATE FUNCTION sync_put_v2(
+CREATE FUNCTION sync_put_v1(
 	p_user BIGINT, p_coll INTEGER,
 	p_id TEXT, p_sortindex BIGINT, p_payload BYTEA, p_ttl BIGINT,
 	p_now TIMESTAMP, p_modified_since TIMESTAMP, p_unmodified_since TIMESTAMP,
-	p_limit BIGINT, p_user_limit BIGINT, p_enforce BOOLEAN
+	p_limit BIGINT, p_user_limit BIGINT, p_enforce BOOLEAN, p_own BOOLEAN
 ) RETURNS BIGINT[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-	v_last        TIMESTAMP; -- the greatest stamp of the user
+	v_own         BIGINT;    -- the user's own quota, as sync_own_quota_v1
+	v_limit       BIGINT;    -- the user's quota
+	v_last        TIMESTAMP; -- the latest timestamp of the user
 	v_stamp       TIMESTAMP; -- of this write
 	v_previous    TIMESTAMP; -- of the collection
 	v_coll_bytes  BIGINT;    -- by the counters
 	v_user_bytes  BIGINT;
-	v_sortindex   BIGINT;    -- of the record that is there; what has expired
-	v_modified    TIMESTAMP; -- counts as absent, but its bytes are counted still
+	v_sortindex   BIGINT;    -- of the existing record; an expired one
+	v_modified    TIMESTAMP; -- is absent, but its bytes are in the counters
 	v_expiry      TIMESTAMP;
 	v_bytes       BIGINT;
 	v_live        BOOLEAN;
@@ -26,12 +30,13 @@ DECLARE
 BEGIN
 	-- As in sync_lock_v1.
 	LOOP
-		PERFORM 1 FROM user_collections WHERE user_id = p_user AND collection_id = 0 FOR UPDATE;
+		SELECT quota INTO v_own FROM user_collections WHERE user_id = p_user AND collection_id = 0 FOR UPDATE;
 		EXIT WHEN FOUND;
 		INSERT INTO user_collections (user_id, collection_id, modified) VALUES (p_user, 0, 'epoch')
 			ON CONFLICT DO NOTHING;
 		EXIT WHEN FOUND;
 	END LOOP;
+	v_limit := CASE WHEN p_own THEN coalesce(v_own, p_user_limit) ELSE p_user_limit END;
 	SELECT max(modified), coalesce(max(modified) FILTER (WHERE collection_id = p_coll), 'epoch'),
 			coalesce(sum(total_bytes) FILTER (WHERE collection_id = p_coll), 0),
 			coalesce(sum(total_bytes) FILTER (WHERE collection_id <> 0), 0)
@@ -61,10 +66,10 @@ BEGIN
 	ELSE
 		v_new := CASE WHEN v_live THEN v_bytes ELSE 0 END;
 	END IF;
-	IF sync_over_v1(p_limit, p_user_limit, v_coll_bytes + v_new, v_user_bytes + v_new) THEN
+	IF sync_over_v1(p_limit, v_limit, v_coll_bytes + v_new, v_user_bytes + v_new) THEN
 		v_before := sync_bytes_v1(p_user, p_now, p_coll, NULL);
 	END IF;
-	-- A record of which only the ttl was sent keeps its stamp.
+	-- A record keeps its timestamp if only its ttl was sent.
 	IF NOT v_live OR p_payload IS NOT NULL OR p_sortindex IS NOT NULL THEN
 		v_modified := v_stamp;
 	END IF;
@@ -81,18 +86,17 @@ BEGIN
 		SET sortindex = EXCLUDED.sortindex, modified = EXCLUDED.modified, expiry = EXCLUDED.expiry,
 			payload = CASE WHEN v_live AND p_payload IS NULL THEN b.payload ELSE EXCLUDED.payload END;
 
-	IF p_limit > 0 OR p_user_limit > 0 THEN
-		v_used := sync_quota_v1(p_limit, p_user_limit, p_enforce, v_before, sync_bytes_v1(p_user, p_now, p_coll, NULL));
+	IF p_limit > 0 OR v_limit > 0 THEN
+		v_used := sync_quota_v1(p_limit, v_limit, p_enforce, v_before, sync_bytes_v1(p_user, p_now, p_coll, NULL));
 	END IF;
-	RETURN ARRAY[0, sync_ms_v1(v_stamp), sync_ms_v1(v_previous)] || v_used;
+	RETURN ARRAY[0, sync_ms_v1(v_stamp), sync_ms_v1(v_previous), v_limit] || v_used;
 END $$;
 
--- sync_update_v1 merges updates into the records at p_at by syncstorage.Merge and
--- returns how many it has written.
+-- sync_update_v1 merges updates into the records at p_at by syncstorage.Merge and returns how
+-- many it has written.
 --
--- The settings leave the planner nothing but a nested loop over the ctids. Without
--- statistics, which is what a new server has, it would rather join with a scan
--- of all the user's records.
+-- The settings leave the planner only a nested loop over the ctids. Without statistics, as
+-- on a new server, it would prefer a join with a scan of all the user's records.
 CREATE FUNCTION sync_update_v1(
 	p_user BIGINT, p_stamp TIMESTAMP, p_at TID[], p_sortindexes BIGINT[], p_payloads BYTEA[], p_ttls BIGINT[]
 ) RETURNS BIGINT LANGUAGE plpgsql VOLATILE
@@ -104,7 +108,7 @@ BEGIN
 	UPDATE bsos AS b
 		SET sortindex = coalesce(u.sortindex, CASE WHEN b.expiry IS NULL OR b.expiry > p_stamp THEN b.sortindex END),
 			payload = coalesce(u.payload, CASE WHEN b.expiry IS NULL OR b.expiry > p_stamp THEN b.payload ELSE '' END),
-			-- A record of which only the ttl was sent keeps its stamp.
+			-- A record keeps its timestamp if only its ttl was sent.
 			modified = CASE WHEN u.payload IS NULL AND u.sortindex IS NULL AND (b.expiry IS NULL OR b.expiry > p_stamp)
 				THEN b.modified ELSE p_stamp END,
 			expiry = coalesce(sync_expiry_v1(p_stamp, u.ttl), CASE WHEN b.expiry > p_stamp THEN b.expiry END)
@@ -114,40 +118,42 @@ BEGIN
 	RETURN v_written;
 END $$;
 
--- p_sizes are the lengths of p_payloads, for the statements that need no more.
+-- p_sizes are the lengths of p_payloads, for the statements that need only these.
 --
--- What is there is looked up once, and written where it was found: by its ctid,
--- which cannot change under the user's lock. What is not there is inserted, and
--- in an empty collection nothing is looked up. An upsert would search each record
--- a second time and lock its row.
-CREATE FUNCTION sync_post_v2(
+-- Existing records are looked up once and updated by their ctid, which cannot change under
+-- the user's lock. New records are inserted, and in an empty collection nothing is looked
+-- up. An upsert would search each record a second time and lock its row.
+CREATE FUNCTION sync_post_v1(
 	p_user BIGINT, p_coll INTEGER,
 	p_ids TEXT[], p_sortindexes BIGINT[], p_payloads BYTEA[], p_ttls BIGINT[], p_sizes BIGINT[],
 	p_now TIMESTAMP, p_modified_since TIMESTAMP, p_unmodified_since TIMESTAMP,
-	p_limit BIGINT, p_user_limit BIGINT, p_enforce BOOLEAN
+	p_limit BIGINT, p_user_limit BIGINT, p_enforce BOOLEAN, p_own BOOLEAN
 ) RETURNS BIGINT[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-	v_last        TIMESTAMP; -- the greatest stamp of the user
+	v_own         BIGINT;    -- the user's own quota, as sync_own_quota_v1
+	v_limit       BIGINT;    -- the user's quota
+	v_last        TIMESTAMP; -- the latest timestamp of the user
 	v_stamp       TIMESTAMP; -- of this write
 	v_previous    TIMESTAMP; -- of the collection
 	v_records     BIGINT;    -- of the collection, by the counters
 	v_coll_bytes  BIGINT;
 	v_user_bytes  BIGINT;
-	v_at          TID[];     -- where the records are, NULL where one is new
-	v_count       BIGINT;    -- of records that were there
+	v_at          TID[];     -- ctids of the records, NULL for a new one
+	v_count       BIGINT;    -- of existing records
 	v_old         BIGINT;    -- bytes of them
-	v_new         BIGINT;    -- bytes that take their place
+	v_new         BIGINT;    -- the bytes after the write
 	v_before      BIGINT[];
 	v_used        BIGINT[] := '{}';
 BEGIN
 	-- As in sync_lock_v1.
 	LOOP
-		PERFORM 1 FROM user_collections WHERE user_id = p_user AND collection_id = 0 FOR UPDATE;
+		SELECT quota INTO v_own FROM user_collections WHERE user_id = p_user AND collection_id = 0 FOR UPDATE;
 		EXIT WHEN FOUND;
 		INSERT INTO user_collections (user_id, collection_id, modified) VALUES (p_user, 0, 'epoch')
 			ON CONFLICT DO NOTHING;
 		EXIT WHEN FOUND;
 	END LOOP;
+	v_limit := CASE WHEN p_own THEN coalesce(v_own, p_user_limit) ELSE p_user_limit END;
 	SELECT max(modified), coalesce(max(modified) FILTER (WHERE collection_id = p_coll), 'epoch'),
 			coalesce(max(count) FILTER (WHERE collection_id = p_coll), 0),
 			coalesce(sum(total_bytes) FILTER (WHERE collection_id = p_coll), 0),
@@ -173,7 +179,7 @@ BEGIN
 				WHERE user_id = p_user AND collection_id = p_coll AND bso_id = u.id LIMIT 1
 			) b ON true;
 	END IF;
-	IF sync_over_v1(p_limit, p_user_limit, v_coll_bytes + v_new, v_user_bytes + v_new) THEN
+	IF sync_over_v1(p_limit, v_limit, v_coll_bytes + v_new, v_user_bytes + v_new) THEN
 		v_before := sync_bytes_v1(p_user, p_now, p_coll, NULL);
 	END IF;
 
@@ -192,18 +198,72 @@ BEGIN
 				WHERE u.at IS NULL;
 	END IF;
 
-	IF p_limit > 0 OR p_user_limit > 0 THEN
-		v_used := sync_quota_v1(p_limit, p_user_limit, p_enforce, v_before, sync_bytes_v1(p_user, p_now, p_coll, NULL));
+	IF p_limit > 0 OR v_limit > 0 THEN
+		v_used := sync_quota_v1(p_limit, v_limit, p_enforce, v_before, sync_bytes_v1(p_user, p_now, p_coll, NULL));
 	END IF;
-	RETURN ARRAY[0, sync_ms_v1(v_stamp), sync_ms_v1(v_previous)] || v_used;
+	RETURN ARRAY[0, sync_ms_v1(v_stamp), sync_ms_v1(v_previous), v_limit] || v_used;
+END $$;
+
+-- sync_restore_v1 writes records of an export with the timestamps of the export, unless the
+-- existing record is newer. p_modified is the collection's timestamp in the export. After the
+-- user's quota it returns the user's timestamp and how many records it has not replaced.
+CREATE FUNCTION sync_restore_v1(
+	p_user BIGINT, p_coll INTEGER, p_modified TIMESTAMP,
+	p_ids TEXT[], p_sortindexes BIGINT[], p_payloads BYTEA[], p_stamps BIGINT[], p_expiries BIGINT[],
+	p_now TIMESTAMP, p_modified_since TIMESTAMP, p_unmodified_since TIMESTAMP,
+	p_limit BIGINT, p_user_limit BIGINT, p_enforce BOOLEAN, p_own BOOLEAN
+) RETURNS BIGINT[] LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	s sync_state_v1 := sync_lock_v1(p_user, p_coll, p_now);
+	v_limit  BIGINT := CASE WHEN p_own THEN coalesce(sync_own_quota_v1(p_user), p_user_limit) ELSE p_user_limit END;
+	v_take   TEXT[]; -- records that are written
+	v_there  BIGINT; -- how many of them exist, expired or not
+	v_old    BIGINT; -- their bytes
+	v_new    BIGINT; -- the bytes after the write
+	v_before BIGINT[];
+	v_used   BIGINT[] := '{}';
+BEGIN
+	IF sync_refused_v1(p_modified_since, p_unmodified_since, s.last) THEN
+		RETURN ARRAY[1, sync_ms_v1(s.last), 0];
+	END IF;
+	SELECT coalesce(array_agg(u.id), '{}'), count(b.bso_id), coalesce(sum(octet_length(b.payload)), 0), coalesce(sum(octet_length(u.payload)), 0)
+		INTO v_take, v_there, v_old, v_new
+		FROM unnest(p_ids, p_payloads, p_stamps) AS u (id, payload, stamp)
+		LEFT JOIN LATERAL (
+			SELECT bso_id, payload, modified, expiry FROM bsos
+			WHERE user_id = p_user AND collection_id = p_coll AND bso_id = u.id LIMIT 1
+		) b ON true
+		WHERE b.bso_id IS NULL OR b.expiry <= s.stamp OR sync_ms_v1(b.modified) <= u.stamp;
+	IF sync_over_v1(p_limit, v_limit, s.coll_bytes + v_new, s.bytes + v_new) THEN
+		v_before := sync_bytes_v1(p_user, p_now, p_coll, NULL);
+	END IF;
+	INSERT INTO user_collections AS c (user_id, collection_id, modified, count, total_bytes)
+		VALUES (p_user, p_coll, p_modified, cardinality(v_take) - v_there, v_new - v_old)
+		ON CONFLICT (user_id, collection_id) DO UPDATE
+		SET modified = greatest(c.modified, EXCLUDED.modified), count = c.count + EXCLUDED.count,
+			total_bytes = c.total_bytes + EXCLUDED.total_bytes;
+	INSERT INTO bsos AS b (user_id, collection_id, bso_id, sortindex, payload, modified, expiry)
+		SELECT p_user, p_coll, u.id, u.sortindex, u.payload, sync_moment_v1(u.stamp), sync_moment_v1(u.expiry)
+			FROM unnest(p_ids, p_sortindexes, p_payloads, p_stamps, p_expiries) AS u (id, sortindex, payload, stamp, expiry)
+			WHERE u.id = ANY (v_take)
+		ON CONFLICT (user_id, collection_id, bso_id) DO UPDATE
+		SET sortindex = EXCLUDED.sortindex, payload = EXCLUDED.payload, modified = EXCLUDED.modified, expiry = EXCLUDED.expiry;
+	IF p_limit > 0 OR v_limit > 0 THEN
+		v_used := sync_quota_v1(p_limit, v_limit, p_enforce, v_before, sync_bytes_v1(p_user, p_now, p_coll, NULL));
+	END IF;
+	RETURN ARRAY[0, sync_ms_v1(greatest(s.modified, p_modified)), sync_ms_v1(s.modified), v_limit,
+		sync_ms_v1(greatest(s.last, p_modified)), cardinality(p_ids) - cardinality(v_take)] || v_used;
 END $$;
 
 -- citus
 
+SELECT create_distributed_function(
+	'sync_put_v1(bigint, integer, text, bigint, bytea, bigint, timestamp, timestamp, timestamp, bigint, bigint, boolean, boolean)',
+	'p_user', colocate_with => 'user_collections');
 SELECT create_distributed_function('sync_update_v1(bigint, timestamp, tid[], bigint[], bytea[], bigint[])');
 SELECT create_distributed_function(
-	'sync_put_v2(bigint, integer, text, bigint, bytea, bigint, timestamp, timestamp, timestamp, bigint, bigint, boolean)',
+	'sync_post_v1(bigint, integer, text[], bigint[], bytea[], bigint[], bigint[], timestamp, timestamp, timestamp, bigint, bigint, boolean, boolean)',
 	'p_user', colocate_with => 'user_collections');
 SELECT create_distributed_function(
-	'sync_post_v2(bigint, integer, text[], bigint[], bytea[], bigint[], bigint[], timestamp, timestamp, timestamp, bigint, bigint, boolean)',
+	'sync_restore_v1(bigint, integer, timestamp, text[], bigint[], bytea[], bigint[], bigint[], timestamp, timestamp, timestamp, bigint, bigint, boolean, boolean)',
 	'p_user', colocate_with => 'user_collections');

@@ -1,0 +1,72 @@
+package sourcedb
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// parameters are those of a mysql:// URL. They have the names and values of MySQL's client library, which
+// Mozilla's server uses.
+var parameters = []string{"unix_socket", "ssl_mode", "ssl_ca", "ssl_cert", "ssl_key"}
+
+var errMode = errors.New("ssl_mode: expected DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY")
+
+// connectTLS sets the use of TLS by the parameters of a URL. Without ssl_mode the connection
+// is plain, or verified as with VERIFY_CA if ssl_ca is set, as with that library.
+func connectTLS(cfg *mysql.Config, host string, query url.Values) error {
+	mode, ca := strings.ToUpper(query.Get("ssl_mode")), query.Get("ssl_ca")
+	if mode == "" && ca != "" {
+		mode = "VERIFY_CA"
+	}
+	t := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
+	switch mode {
+	case "", "DISABLED":
+		return nil
+	case "PREFERRED":
+		cfg.AllowFallbackToPlaintext, t.InsecureSkipVerify = true, true
+	case "REQUIRED":
+		t.InsecureSkipVerify = true
+	case "VERIFY_CA":
+		t.InsecureSkipVerify = true // of the name: VerifyConnection verifies the rest
+		t.VerifyConnection = func(s tls.ConnectionState) error { return verifyChain(s, t.RootCAs) }
+	case "VERIFY_IDENTITY":
+	default:
+		return errMode
+	}
+	if ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			return fmt.Errorf("ssl_ca: %w", err)
+		}
+		t.RootCAs = x509.NewCertPool()
+		if !t.RootCAs.AppendCertsFromPEM(pem) {
+			return fmt.Errorf("ssl_ca: %s has no certificate: expected PEM", ca)
+		}
+	}
+	if cert, key := query.Get("ssl_cert"), query.Get("ssl_key"); cert != "" || key != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return errors.New("ssl_cert, ssl_key: expected the PEM files of a certificate and its key")
+		}
+		t.Certificates = []tls.Certificate{pair}
+	}
+	cfg.TLS = t
+	return nil
+}
+
+// verifyChain verifies the certificate of a server except for its name.
+func verifyChain(s tls.ConnectionState, roots *x509.CertPool) error {
+	options := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
+	for _, c := range s.PeerCertificates[1:] {
+		options.Intermediates.AddCert(c)
+	}
+	_, err := s.PeerCertificates[0].Verify(options)
+	return err
+}

@@ -1,0 +1,174 @@
+-- The registry of schemas. Its writes take the lock of the install, like every write.
+
+-- ext_namespaces_over_v1 returns 0 if a namespace may get a schema: it has a key or a schema,
+-- or the install has fewer than p_max namespaces with one. Otherwise it returns how many there
+-- would be. It takes the lock.
+CREATE FUNCTION ext_namespaces_over_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ, p_namespace TEXT, p_max BIGINT)
+RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	u      ext_counters_v1 := ext_lock_v1(p_tenant, p_install, p_now);
+	v_used BIGINT;
+BEGIN
+	LOOP
+		-- A separate statement: on Citus, statements on tables must not call our functions.
+		IF ext_keys_v1(p_tenant, p_install, p_namespace) > 0 THEN
+			RETURN 0;
+		END IF;
+		PERFORM 1 FROM ext_storage_schemas
+			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace LIMIT 1;
+		IF FOUND THEN
+			RETURN 0;
+		END IF;
+		SELECT u.namespaces + 1 + count(DISTINCT s.namespace) INTO v_used FROM ext_storage_schemas s
+			WHERE s.tenant_id = p_tenant AND s.extension_install_id = p_install AND NOT EXISTS (SELECT FROM ext_storage_namespaces n
+				WHERE n.tenant_id = p_tenant AND n.extension_install_id = p_install AND n.namespace = s.namespace);
+		IF v_used <= p_max THEN
+			RETURN 0;
+		ELSIF u.counted_at = p_now THEN
+			RETURN v_used;
+		END IF;
+		u := ext_recount_v1(p_tenant, p_install, p_now, u); -- expired records do not count
+	END LOOP;
+END $$;
+
+-- ext_schema_v1 returns a schema as texts: status, the times of creation and update in
+-- milliseconds, who created it, and the document. NULL if the version does not exist.
+CREATE FUNCTION ext_schema_v1(p_tenant UUID, p_install UUID, p_namespace TEXT, p_version INTEGER)
+RETURNS TEXT[] LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	RETURN (SELECT ARRAY[status, ext_ms_v1(created_at)::text, ext_ms_v1(updated_at)::text, created_by::text, schema_document::text]
+		FROM ext_storage_schemas
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace AND schema_version = p_version);
+END $$;
+
+-- ext_register_v1 adds a draft and returns its version, or minus the number of namespaces if it
+-- would exceed p_max_namespaces. The newest p_keep versions stay, and the active one. The
+-- versions of a new namespace begin after all deleted ones, so no version means two schemas.
+CREATE FUNCTION ext_register_v1(p_tenant UUID, p_install UUID, p_namespace TEXT, p_document TEXT, p_by UUID, p_now TIMESTAMPTZ, p_keep INTEGER,
+	p_max_namespaces BIGINT)
+RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_version INTEGER;
+	v_over    BIGINT := ext_namespaces_over_v1(p_tenant, p_install, p_now, p_namespace, p_max_namespaces);
+BEGIN
+	IF v_over > 0 THEN
+		RETURN - v_over;
+	END IF;
+	SELECT max(schema_version) + 1 INTO v_version FROM ext_storage_schemas
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace;
+	IF v_version IS NULL THEN
+		SELECT schema_floor + 1 INTO v_version FROM ext_storage_usage WHERE tenant_id = p_tenant AND extension_install_id = p_install;
+	END IF;
+	INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, schema_version, schema_document, status,
+			created_at, updated_at, created_by)
+		VALUES (p_tenant, p_install, p_namespace, v_version, p_document::jsonb, 'draft', p_now, p_now, p_by);
+	DELETE FROM ext_storage_schemas
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace
+			AND schema_version <= v_version - p_keep AND status <> 'active';
+	RETURN v_version;
+END $$;
+
+-- ext_schema_status_v1 sets the status of a schema and returns the schema as ext_schema_v1
+-- does. One that becomes active replaces the active one.
+CREATE FUNCTION ext_schema_status_v1(p_tenant UUID, p_install UUID, p_namespace TEXT, p_version INTEGER, p_status TEXT, p_now TIMESTAMPTZ)
+RETURNS TEXT[] LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	PERFORM ext_lock_v1(p_tenant, p_install, p_now);
+	PERFORM 1 FROM ext_storage_schemas
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace AND schema_version = p_version
+			AND status <> p_status;
+	IF FOUND THEN
+		IF p_status = 'active' THEN
+			UPDATE ext_storage_schemas SET status = 'deprecated', updated_at = p_now
+				WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace AND status = 'active';
+		END IF;
+		UPDATE ext_storage_schemas SET status = p_status, updated_at = p_now
+			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace AND schema_version = p_version;
+	END IF;
+	RETURN ext_schema_v1(p_tenant, p_install, p_namespace, p_version);
+END $$;
+
+-- ext_restore_schema_v1 adds a version of an export, or sets the status of the existing one. It
+-- returns "changed", "same", "conflict" if the version has another document, or the number of
+-- namespaces if it would exceed p_max_namespaces.
+CREATE FUNCTION ext_restore_schema_v1(p_tenant UUID, p_install UUID, p_namespace TEXT, p_version INTEGER, p_status TEXT,
+	p_created TIMESTAMPTZ, p_updated TIMESTAMPTZ, p_by UUID, p_document TEXT, p_now TIMESTAMPTZ, p_keep INTEGER, p_max_namespaces BIGINT)
+RETURNS TEXT LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_status   TEXT;
+	v_document JSONB;
+	v_last     INTEGER;
+	v_found    BOOLEAN;
+	v_over     BIGINT := ext_namespaces_over_v1(p_tenant, p_install, p_now, p_namespace, p_max_namespaces);
+BEGIN
+	IF v_over > 0 THEN
+		RETURN v_over::text;
+	END IF;
+	SELECT status, schema_document INTO v_status, v_document FROM ext_storage_schemas
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace AND schema_version = p_version;
+	v_found := FOUND;
+	SELECT coalesce(max(schema_version), 0) INTO v_last FROM ext_storage_schemas
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace;
+	IF v_found AND v_document <> p_document::jsonb THEN
+		RETURN 'conflict';
+	ELSIF v_found AND p_status IN (v_status, 'draft') OR NOT v_found AND p_status <> 'active' AND p_version <= v_last - p_keep THEN
+		RETURN 'same';
+	END IF;
+	IF p_status = 'active' THEN
+		UPDATE ext_storage_schemas SET status = 'deprecated', updated_at = p_now
+			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace AND status = 'active';
+	END IF;
+	IF v_found THEN
+		UPDATE ext_storage_schemas SET status = p_status, updated_at = p_updated
+			WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace AND schema_version = p_version;
+		RETURN 'changed';
+	END IF;
+	INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, schema_version, schema_document, status,
+			created_at, updated_at, created_by)
+		VALUES (p_tenant, p_install, p_namespace, p_version, p_document::jsonb, p_status, p_created, p_updated, p_by);
+	DELETE FROM ext_storage_schemas
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace
+			AND schema_version <= greatest(v_last, p_version) - p_keep AND status <> 'active';
+	RETURN 'changed';
+END $$;
+
+-- ext_drop_schemas_v1 deletes one version of a namespace's schemas, or all if p_version is 0,
+-- and returns how many: -1 if the version is active, or is the newest, whose number the next
+-- one would get.
+CREATE FUNCTION ext_drop_schemas_v1(p_tenant UUID, p_install UUID, p_namespace TEXT, p_version INTEGER, p_now TIMESTAMPTZ)
+RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_last  INTEGER;
+	v_count BIGINT;
+BEGIN
+	PERFORM ext_lock_v1(p_tenant, p_install, p_now);
+	SELECT coalesce(max(schema_version), 0) INTO v_last FROM ext_storage_schemas
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace;
+	IF p_version > 0 AND (p_version = v_last OR EXISTS (SELECT FROM ext_storage_schemas
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace AND schema_version = p_version
+			AND status = 'active')) THEN
+		RETURN -1;
+	END IF;
+	DELETE FROM ext_storage_schemas
+		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace AND p_version IN (0, schema_version);
+	GET DIAGNOSTICS v_count = ROW_COUNT;
+	IF p_version = 0 THEN
+		UPDATE ext_storage_usage SET schema_floor = greatest(schema_floor, v_last)
+			WHERE tenant_id = p_tenant AND extension_install_id = p_install;
+	END IF;
+	RETURN v_count;
+END $$;
+
+-- citus
+
+SELECT create_distributed_function('ext_namespaces_over_v1(uuid, uuid, timestamptz, text, bigint)');
+SELECT create_distributed_function('ext_schema_v1(uuid, uuid, text, integer)');
+SELECT create_distributed_function('ext_register_v1(uuid, uuid, text, text, uuid, timestamptz, integer, bigint)',
+	'p_tenant', colocate_with => 'ext_storage_records');
+SELECT create_distributed_function('ext_schema_status_v1(uuid, uuid, text, integer, text, timestamptz)',
+	'p_tenant', colocate_with => 'ext_storage_records');
+SELECT create_distributed_function(
+	'ext_restore_schema_v1(uuid, uuid, text, integer, text, timestamptz, timestamptz, uuid, text, timestamptz, integer, bigint)',
+	'p_tenant', colocate_with => 'ext_storage_records');
+SELECT create_distributed_function('ext_drop_schemas_v1(uuid, uuid, text, integer, timestamptz)',
+	'p_tenant', colocate_with => 'ext_storage_records');
