@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -151,7 +152,32 @@ func consoleGuests(b *browser, main string, accepts *atomic.Bool) {
 	b.shows("Tenant "+someTenant+" is suspended.", hostile)
 	b.submit("Reinstate tenant " + someTenant)
 	b.shows("No tenant is suspended.")
+	consoleSession(b, main)
 	consoleKeys(b)
+}
+
+// consoleSession finds a session by its cookie only, which is not logged.
+func consoleSession(b *browser, main string) {
+	v := newVisitor(b.t, main)
+	v.send("/wishlist", `{"tenantId":"`+someTenant+`","propertyId":"`+someInstall+`","source":"map","note":"a balcony"}`, "note")
+	address, err := url.Parse(main + "/bff/consumer/v1/session")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	cookie := v.Jar.Cookies(address)[0]
+	id, _, _ := strings.Cut(cookie.Value, ".")
+	b.open("guest/session")
+	for _, wrong := range []string{id, cookie.Value[:len(cookie.Value)-1], hostile, strings.Repeat("x", 1000)} {
+		b.try(http.StatusBadRequest, "The cookie is not valid", "Show session", "cookie", wrong)
+	}
+	b.viewer.open("guest/session")
+	for _, who := range []*browser{b, b.viewer} {
+		who.try(http.StatusOK, id, "Show session", "cookie", cookie.Name+"="+cookie.Value)
+		who.shows("a balcony", someInstall, "signed with the current secret")
+	}
+	b.viewer.open("")
+	b.open("changes")
+	b.hides(id)
 }
 
 func consoleKeys(b *browser) {

@@ -196,6 +196,8 @@ func (b *browser) consoleSchemas(install string) {
 	b.try(http.StatusBadRequest, "/type: ", "Register draft", "document", `{"type":"nothing"}`)
 	b.submit("Register draft", "document", `{"type":"integer","title":`+`"`+strings.ReplaceAll(hostile, `"`, `\"`)+`"}`)
 	b.shows("Registered version 1 as a draft.", `"type": "integer"`)
+	b.try(http.StatusOK, "none: every JSON value is valid", "Compare and try") // it changes nothing
+	b.shows("There is no version to compare with.")
 	b.submit("Activate")
 	b.shows("Version 1 is active.")
 	b.try(http.StatusBadRequest, "/type: ", "Register draft", "document", `{"type":"nothing"}`)

@@ -67,6 +67,10 @@ func consoleAccounts(b *browser, environ []string) {
 		b.t.Errorf("an unknown order: %d", status)
 	}
 	b.open("tokenserver/accounts")
+	uid := b.page.all("tbody")[0].all("td")[0].String()
+	b.try(http.StatusOK, "Storage user "+uid, "Show account", "account", uid)
+	b.open("tokenserver/accounts")
+	b.try(http.StatusNotFound, "No account has the UID 999999", "Show account", "account", "999999")
 	b.try(http.StatusOK, "bookmarks", "Show account", "account", largeAccount)
 	b.shows("Storage user", "3")
 	b.try(http.StatusBadRequest, "expected a number of bytes", "Set quota", "quota", "much")

@@ -425,6 +425,19 @@ func TestConsoleRefusesChanges(t *testing.T) {
 	}
 }
 
+// A link to an object is for this machine only if the configuration does not say the address of S3.
+func TestConsoleEndpoint(t *testing.T) {
+	t.Parallel()
+	for domain, notice := range map[string]bool{"": true, "s3.example.org": false} {
+		a, browse := openConsole(t, "HOLDFAST_SERVER__PUBLIC_URL=https://sync.example.org", "HOLDFAST_BUCKETS__DOMAIN="+domain)
+		o := browse(a.Config().Server.AdminToken.Reveal())
+		page := o.want("a new account", http.StatusOK, "Secret key", http.MethodPost, "/console/buckets/accounts?do=create", o.form("/console/", "account", "tester"))
+		if strings.Contains(page, "Set buckets.domain") != notice || !notice && !strings.Contains(page, ">https://s3.example.org<") {
+			t.Errorf("domain %q:\n%s", domain, page)
+		}
+	}
+}
+
 func TestConsoleOff(t *testing.T) {
 	t.Parallel()
 	_, browse := openConsole(t, "HOLDFAST_SERVER__CONSOLE=false")

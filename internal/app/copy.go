@@ -39,7 +39,7 @@ type Copy struct {
 	state          copyState
 	moved          int64           // rows so far
 	total          int64           // rows of the source at the start
-	dirty          map[string]bool // owners that changed since they were verified; nil: not verified
+	dirty          map[string]bool // owners that changed since they were verified; nil: any
 }
 
 // copyState is the progress of a copy. The source has only the ID.
@@ -66,8 +66,12 @@ func (c *Copy) Run(ctx context.Context) error {
 	if err := c.open(); err != nil {
 		return err
 	}
-	if err := c.begin(ctx); err != nil {
+	isNew, err := c.begin(ctx)
+	if err != nil {
 		return err
+	}
+	if isNew && !c.withSpanner() {
+		c.dirty = map[string]bool{} // each span is verified when it is copied
 	}
 	if err := c.copyOwners(ctx); err != nil {
 		return err
@@ -77,9 +81,9 @@ func (c *Copy) Run(ctx context.Context) error {
 	}
 	// Owners that are equal now and do not change until the last pass need not be compared
 	// again in it.
-	dirty := map[string]bool{}
+	only, dirty := c.dirty, map[string]bool{}
 	c.dirty = dirty
-	if _, err := c.compare(ctx, nil, func(d Difference) { dirty[ownerID(d.group, d.Owner)] = true }); err != nil {
+	if _, err := c.compare(ctx, only, func(d Difference) { dirty[ownerID(d.group, d.Owner)] = true }); err != nil {
 		return err
 	}
 	if c.withSpanner() {
@@ -142,10 +146,10 @@ func (c *Copy) fault(point string) error {
 }
 
 // begin continues the copy that the target has begun, or begins a new one.
-func (c *Copy) begin(ctx context.Context) error {
+func (c *Copy) begin(ctx context.Context) (isNew bool, err error) {
 	c.moved, c.dirty = 0, nil
 	var source copyState
-	err := c.source.View(ctx, func(v rows.View) (err error) {
+	err = c.source.View(ctx, func(v rows.View) (err error) {
 		c.total = 0
 		for _, t := range c.tables {
 			n, err := v.Count(t, 0)
@@ -158,37 +162,37 @@ func (c *Copy) begin(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := c.target.View(ctx, func(v rows.View) (err error) { c.state, err = readCopyState(v, c.Service); return err }); err != nil {
-		return err
+		return false, err
 	}
 	switch {
 	case source.unfinished():
-		return fmt.Errorf("%s: %s has only a part of a copy, which has not finished", c.Service, c.Source.Where)
+		return false, fmt.Errorf("%s: %s has only a part of a copy, which has not finished", c.Service, c.Source.Where)
 	case c.state.Done:
-		return fmt.Errorf("%s: %s already has a complete copy: choose an empty database, or compare it with --verify", c.Service, c.Target.Where)
+		return false, fmt.Errorf("%s: %s already has a complete copy: choose an empty database, or compare it with --verify", c.Service, c.Target.Where)
 	case c.state.unfinished() && c.state.ID == source.ID:
 		err := c.source.KeepLog(ctx, c.Service)
 		if err == nil {
 			c.reportf("continuing the copy that was interrupted")
-			return nil
+			return false, nil
 		}
 		if !errors.Is(err, rows.ErrLapsed) {
-			return err
+			return false, err
 		}
 		fallthrough
 	case c.state.unfinished():
 		c.reportf("starting again: the source has not logged its changes since the copy was interrupted")
 	default:
 		if err := c.empty(ctx); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if err := c.checkOwners(ctx); err != nil {
-		return err
+		return false, err
 	}
-	return c.beginNew(ctx)
+	return true, c.beginNew(ctx)
 }
 
 // checkOwners returns an error if the source, Spanner, has owners whom the accounts do not

@@ -50,6 +50,9 @@ func (c *Copy) compare(ctx context.Context, only map[string]bool, report func(Di
 			if spans, err = c.spans(g, only); err != nil {
 				return 0, err
 			}
+			if !c.withSpanner() {
+				spans = together(spans)
+			}
 		}
 		if len(spans) == 0 {
 			continue
@@ -82,6 +85,21 @@ func (c *Copy) spans(g int, only map[string]bool) (spans []rows.Span, err error)
 	return spans, nil
 }
 
+// ownersOfQuery is the number of owners that one query reads.
+const ownersOfQuery = 50
+
+// together returns spans of several owners each.
+func together(each []rows.Span) (spans []rows.Span) {
+	for some := range slices.Chunk(each, ownersOfQuery) {
+		var span rows.Span
+		for _, one := range some {
+			span.Among = append(span.Among, one.Only)
+		}
+		spans = append(spans, span)
+	}
+	return spans
+}
+
 // digest is the digest of an owner's rows.
 type digest struct {
 	owner rows.Row
@@ -96,7 +114,16 @@ func (c *Copy) compareTable(ctx context.Context, g int, t *rows.Table, spans []r
 	for i, db := range []rows.Database{c.source, c.target} {
 		both.Go(func() error {
 			defer close(sides[i])
-			return db.View(ctx, func(v rows.View) error { return c.digests(ctx, v, t, c.Groups[g].Owner, spans, sides[i]) })
+			return db.View(ctx, func(v rows.View) error {
+				return c.digests(v, t, c.Groups[g].Owner, spans, func(d digest) error {
+					select {
+					case sides[i] <- d:
+						return nil
+					case <-ctx.Done():
+						return errEnded
+					}
+				})
+			})
 		})
 	}
 	next := func(i int) *digest {
@@ -151,41 +178,74 @@ func (c *Copy) isReplaced(ctx context.Context, d Difference) (bool, error) {
 
 var errEnded = errors.New("the comparison has ended")
 
-// digests sends the digest of each owner in the order of the owners.
-func (c *Copy) digests(ctx context.Context, v rows.View, t *rows.Table, owner int, spans []rows.Span, to chan<- digest) error {
-	var current digest
+// digests calls fn for the digest of each owner in the order of the owners.
+func (c *Copy) digests(v rows.View, t *rows.Table, owner int, spans []rows.Span, fn func(digest) error) error {
 	kept := func(rows.Row, int64) bool { return true }
 	if c.withSpanner() && t.Spanner.Compare != nil {
 		kept = t.Spanner.Compare
 	}
 	now := time.Now().UnixMilli()
-	send := func() error {
-		if current.Rows == 0 {
-			return nil
-		}
-		select {
-		case to <- current:
-			return nil
-		case <-ctx.Done():
-			return errEnded
-		}
-	}
+	s := summing{owner: owner, fn: fn}
 	for _, span := range spans {
 		if err := v.Each(t, owner, span, func(r rows.Row) error {
 			if !kept(r, now) {
 				return nil
 			}
-			if current.Rows == 0 || r[:owner].Compare(current.owner) != 0 {
-				if err := send(); err != nil {
-					return err
-				}
-				current = digest{owner: r[:owner].Clone()}
-			}
-			current.Add(r)
-			return nil
+			return s.add(r)
 		}); err != nil {
 			return err
 		}
 	}
-	return send()
+	return s.end()
+}
+
+// summing adds up rows that arrive in the order of their owners.
+type summing struct {
+	owner   int // number of its columns
+	fn      func(digest) error
+	current digest
+}
+
+func (s *summing) add(r rows.Row) error {
+	if s.current.Rows == 0 || r[:s.owner].Compare(s.current.owner) != 0 {
+		if err := s.end(); err != nil {
+			return err
+		}
+		s.current = digest{owner: r[:s.owner].Clone()}
+	}
+	s.current.Add(r)
+	return nil
+}
+
+// end calls fn for the last owner.
+func (s *summing) end() error {
+	if s.current.Rows == 0 {
+		return nil
+	}
+	d := s.current
+	s.current = digest{}
+	return s.fn(d)
+}
+
+// check compares rows of a span that was written with the digests that were read, by table.
+// All owners of a span that differs are compared again.
+func (c *Copy) check(ctx context.Context, g int, span rows.Span, read [][]digest) error {
+	return c.target.View(ctx, func(v rows.View) error {
+		for i, t := range c.Groups[g].Tables {
+			var written []digest
+			if err := c.digests(v, t, c.Groups[g].Owner, []rows.Span{span}, func(d digest) error {
+				written = append(written, d)
+				return nil
+			}); err != nil {
+				return err
+			}
+			if slices.EqualFunc(read[i], written, func(a, b digest) bool { return a.Digest == b.Digest && a.owner.Compare(b.owner) == 0 }) {
+				continue
+			}
+			for _, d := range slices.Concat(read[i], written) {
+				c.dirty[ownerID(g, d.owner)] = true
+			}
+		}
+		return nil
+	})
 }

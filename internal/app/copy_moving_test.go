@@ -57,7 +57,7 @@ func (f fixedOwners) Find(_ context.Context, numbers []int64) (all []rows.Owner,
 // moving is a copy that stops at each point until the next step.
 type moving struct {
 	copy          *app.Copy
-	reached, ends chan error // ends: the result of a run; nil: there is none
+	reached, ends chan error // ends: the result of a run; nil while the copy does not run
 	goOn          chan error
 	done          bool
 	crashIn       int // points while the service is read-only

@@ -1,39 +1,59 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/rows"
 )
 
-// copyOwners copies the owners that are not copied yet.
+// keepLogEvery is how often a copy prolongs the log of changes.
+const keepLogEvery = 10 * time.Second
+
+// copyOwners copies the owners that are not copied yet. While rows are written, the next ones
+// are read, and those of the span before are verified.
 func (c *Copy) copyOwners(ctx context.Context) error {
+	if c.state.Copied {
+		return nil
+	}
+	p := copying{c, newQueue(), newQueue()}
+	return cmp.Or(p.all(ctx), p.writes.wait(), p.checks.wait())
+}
+
+// copying is a copy of owners. Functions in its queues use the target.
+type copying struct {
+	*Copy
+
+	writes, checks *queue
+}
+
+func (c *copying) all(ctx context.Context) error {
 	unclean := true // the owners after the last one may be copied in part
-	for !c.state.Copied {
+	kept := time.Now()
+	for next := c.state; !next.Copied; {
 		if err := c.fault("span"); err != nil {
 			return err
 		}
-		g := &c.Groups[c.state.Group]
-		var span rows.Span
-		if c.state.After != "" {
-			var err error
-			if span.After, err = g.Tables[0].ParseKey(c.state.After); err != nil {
-				return err
-			}
-		}
-		if err := c.source.View(ctx, func(v rows.View) error {
-			err := c.copySpan(ctx, v, g, span, unclean)
+		before := next
+		if err := c.source.View(ctx, func(v rows.View) (err error) {
+			next, err = c.span(ctx, v, before, unclean)
 			unclean = true // until it succeeds: the view may be retried
 			return err
 		}); err != nil {
 			return err
 		}
 		unclean = false
+		if time.Since(kept) < keepLogEvery {
+			continue
+		}
+		kept = time.Now()
 		if err := c.source.KeepLog(ctx, c.Service); err != nil {
 			return err
 		}
@@ -41,36 +61,49 @@ func (c *Copy) copyOwners(ctx context.Context) error {
 	return nil
 }
 
-// copySpan copies the next owners of a group from one snapshot.
-func (c *Copy) copySpan(ctx context.Context, v rows.View, g *rows.Group, span rows.Span, unclean bool) error {
-	if g.Owner > 0 {
-		for _, t := range g.Tables {
-			bound, err := v.Bound(t, g.Owner, span.After, rowsOfSpan)
-			if err != nil {
-				return err
-			}
-			if bound != nil && (span.Until == nil || bound.Compare(span.Until) < 0) {
-				span.Until = bound
-			}
+// span copies the next owners of a group from one snapshot, and returns the next state.
+func (c *copying) span(ctx context.Context, v rows.View, next copyState, unclean bool) (copyState, error) {
+	number := next.Group
+	g := &c.Groups[number]
+	var span rows.Span
+	if next.After != "" {
+		var err error
+		if span.After, err = g.Tables[0].ParseKey(next.After); err != nil {
+			return next, err
 		}
 	}
-	w := c.newWriter(ctx)
-	if unclean {
-		w.before = func(u rows.Update) error { return deleteSpan(u, g, g.Tables, span) }
+	if err := bound(v, g, &span); err != nil {
+		return next, err
 	}
-	for _, t := range g.Tables {
-		if err := v.Each(t, g.Owner, span, func(r rows.Row) error { return w.add(t, r) }); err != nil {
-			return err
-		}
-	}
-	next := c.state
 	switch {
 	case span.Until != nil:
 		next.After = span.Until.Text()
-	case c.state.Group+1 < len(c.Groups):
-		next.Group, next.After = c.state.Group+1, ""
+	case number+1 < len(c.Groups):
+		next.Group, next.After = number+1, ""
 	default:
 		next.After, next.Copied = "", true
+	}
+	w := c.newWriter(ctx)
+	w.run = c.writes.do
+	if unclean {
+		w.before = func(u rows.Update) error { return deleteSpan(u, g, g.Tables, span) }
+	}
+	read := make([][]digest, len(g.Tables))
+	for i, t := range g.Tables {
+		s := summing{owner: g.Owner, fn: func(d digest) error { read[i] = append(read[i], d); return nil }}
+		if err := v.Each(t, g.Owner, span, func(r rows.Row) error {
+			if c.dirty != nil {
+				if err := s.add(r); err != nil {
+					return err
+				}
+			}
+			return w.add(t, r)
+		}); err != nil {
+			return next, err
+		}
+		if err := s.end(); err != nil {
+			return next, err
+		}
 	}
 	w.after = func(u rows.Update) error {
 		if err := c.recount(u, g, span); err != nil {
@@ -79,10 +112,70 @@ func (c *Copy) copySpan(ctx context.Context, v rows.View, g *rows.Group, span ro
 		return c.setState(u, next)
 	}
 	if err := w.flush(); err != nil {
-		return err
+		return next, err
 	}
-	c.state = next
+	return next, c.writes.do(func() error {
+		c.state = next
+		if c.dirty == nil {
+			return nil
+		}
+		return c.checks.do(func() error { return c.check(ctx, number, span, read) })
+	})
+}
+
+// bound sets the end of a span, so that no table has many more than rowsOfSpan rows.
+func bound(v rows.View, g *rows.Group, span *rows.Span) error {
+	if g.Owner == 0 {
+		return nil
+	}
+	for _, t := range g.Tables {
+		until, err := v.Bound(t, g.Owner, span.After, rowsOfSpan)
+		if err != nil {
+			return err
+		}
+		if until != nil && (span.Until == nil || until.Compare(span.Until) < 0) {
+			span.Until = until
+		}
+	}
 	return nil
+}
+
+// queue runs functions one after the other, while its user goes on.
+type queue struct {
+	group errgroup.Group
+	work  chan func() error
+	ended chan struct{}
+	err   error // once it has ended
+}
+
+func newQueue() *queue {
+	q := &queue{work: make(chan func() error), ended: make(chan struct{})}
+	q.group.Go(func() error {
+		defer close(q.ended)
+		for fn := range q.work {
+			if q.err = fn(); q.err != nil {
+				break
+			}
+		}
+		return q.err
+	})
+	return q
+}
+
+// do runs fn when those before have ended, for which it waits. It returns their error.
+func (q *queue) do(fn func() error) error {
+	select {
+	case q.work <- fn:
+		return nil
+	case <-q.ended:
+		return q.err
+	}
+}
+
+// wait waits for all functions.
+func (q *queue) wait() error {
+	close(q.work)
+	return q.group.Wait()
 }
 
 // recount corrects the counters of a span in the target. Spanner has none.
@@ -141,7 +234,8 @@ func deleteSpan(u rows.Update, g *rows.Group, tables []*rows.Table, span rows.Sp
 type writer struct {
 	c             *Copy
 	update        func(func(rows.Update) error) error
-	put           bool // replace rows, and do not only insert
+	run           func(func() error) error // runs a transaction, now or later, in order
+	put           bool                     // replace rows, and do not only insert
 	before, after func(rows.Update) error
 	parts         []part
 	rows, bytes   int
@@ -153,7 +247,10 @@ type part struct {
 }
 
 func (c *Copy) newWriter(ctx context.Context) *writer {
-	return &writer{c: c, update: func(fn func(rows.Update) error) error { return c.target.Update(ctx, fn) }}
+	return &writer{
+		c: c, update: func(fn func(rows.Update) error) error { return c.target.Update(ctx, fn) },
+		run: func(fn func() error) error { return fn() },
+	}
 }
 
 func (w *writer) add(t *rows.Table, r rows.Row) error {
@@ -182,32 +279,37 @@ func (w *writer) flush() error {
 	if len(w.parts) == 0 && w.before == nil && w.after == nil {
 		return nil
 	}
-	err := w.update(func(u rows.Update) error {
-		if w.before != nil {
-			if err := w.before(u); err != nil {
-				return err
-			}
+	now := *w
+	w.parts, w.rows, w.bytes, w.before = nil, 0, 0, nil
+	return w.run(func() error {
+		if err := now.update(now.write); err != nil {
+			return err
 		}
-		for _, p := range w.parts {
-			write := u.Insert
-			if w.put {
-				write = u.Put
-			}
-			if err := write(p.table, p.rows); err != nil {
-				return fmt.Errorf("%s: %w", p.table.Name, err)
-			}
-		}
-		if w.after != nil {
-			return w.after(u)
-		}
+		w.c.moved += int64(now.rows)
+		w.c.progress("rows", min(w.c.moved, w.c.total), w.c.total)
 		return nil
 	})
-	if err != nil {
-		return err
+}
+
+// write writes what was collected.
+func (w *writer) write(u rows.Update) error {
+	if w.before != nil {
+		if err := w.before(u); err != nil {
+			return err
+		}
 	}
-	w.c.moved += int64(w.rows)
-	w.c.progress("rows", min(w.c.moved, w.c.total), w.c.total)
-	w.parts, w.rows, w.bytes, w.before = nil, 0, 0, nil
+	for _, p := range w.parts {
+		write := u.Insert
+		if w.put {
+			write = u.Put
+		}
+		if err := write(p.table, p.rows); err != nil {
+			return fmt.Errorf("%s: %w", p.table.Name, err)
+		}
+	}
+	if w.after != nil {
+		return w.after(u)
+	}
 	return nil
 }
 

@@ -108,10 +108,10 @@ var copied = []struct {
 	files map[string]string // by engine
 	check func(t *testing.T, url string)
 }{
-	{"extstorage", map[string]string{"sqlite": "extstorage/sqlite/testdata/schema/0003.sql", "postgres": "extstorage/postgres/testdata/schema/0006.sql"}, func(t *testing.T, url string) {
+	{"extstorage", map[string]string{"sqlite": "extstorage/sqlite/testdata/schema/0001.sql", "postgres": "extstorage/postgres/testdata/schema/0005.sql"}, func(t *testing.T, url string) {
 		exttest.Migrated(t, extHarness(t, url))
 	}},
-	{"syncstorage", map[string]string{"sqlite": "syncstorage/sqlite/testdata/schema/0002.sql", "postgres": "syncstorage/postgres/testdata/schema/0009.sql"}, func(t *testing.T, url string) {
+	{"syncstorage", map[string]string{"sqlite": "syncstorage/sqlite/testdata/schema/0001.sql", "postgres": "syncstorage/postgres/testdata/schema/0005.sql"}, func(t *testing.T, url string) {
 		if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
 			synctest.Migrated(t, syncsqlite.New(opened.SQLite(t, sqlitedb.Options{Path: path}, nil)))
 			return
@@ -286,7 +286,7 @@ func TestHalfACopy(t *testing.T) {
 	t.Parallel()
 	source, target, data := sqliteURL(t), sqliteURL(t), t.TempDir()
 	c := newCopy(t, "extstorage", source, target)
-	rows, err := os.ReadFile("../extstorage/sqlite/testdata/schema/0003.sql")
+	rows, err := os.ReadFile("../extstorage/sqlite/testdata/schema/0001.sql")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,9 +2,13 @@ package app_test
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +16,7 @@ import (
 	"holdfast/internal/app"
 	"holdfast/internal/app/service"
 	"holdfast/internal/db/rows"
+	"holdfast/internal/db/sourcedb"
 	"holdfast/internal/testdb"
 )
 
@@ -532,8 +537,11 @@ func TestImportSources(t *testing.T) {
 		"sqlite:x":                                              `the scheme "sqlite" is not supported`,
 		"mysql://h":                                             "no name of a database",
 		"mysql://h/d?x=1":                                       `unknown parameter "x"`,
-		"mysql://h/d?tls=maybe":                                 "tls: expected",
-		"mysql://root:secret@/d?socket=/none":                   "the database cannot be reached: no such file or directory",
+		"mysql://h/d?ssl_mode=maybe":                            "ssl_mode: expected",
+		"mysql://h/d?ssl_ca=/none":                              "ssl_ca: open /none: no such file",
+		"mysql://h/d?ssl_ca=" + os.DevNull:                      "ssl_ca: " + os.DevNull + " has no certificate",
+		"mysql://h/d?ssl_mode=required&ssl_cert=/none":          "ssl_cert, ssl_key: expected",
+		"mysql://root:secret@/d?unix_socket=/none":              "the database cannot be reached: no such file or directory",
 		"mysql://nobody:secret@/d" + socket:                     "access denied",
 		"mysql://root@/none" + socket:                           "the database does not exist",
 		"postgres://u:secret@127.0.0.1:1/d":                     "the database cannot be reached: connection refused",
@@ -550,6 +558,48 @@ func TestImportSources(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, want %q", url, err, want)
+		}
+	}
+}
+
+// TestImportTLS: the certificate of the old database is verified as the parameters of its URL say.
+func TestImportTLS(t *testing.T) {
+	t.Parallel()
+	from := newOldServer(t, true)
+	ca, wrong := testdb.MariaDBCertificate(t, from.url), filepath.Join(t.TempDir(), "wrong.pem")
+	other := httptest.NewUnstartedServer(nil)
+	other.StartTLS()
+	defer other.Close()
+	if err := os.WriteFile(wrong, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	user := "tls_" + databaseOf(from.url) // may not connect without TLS
+	testdb.MariaDBScript(t, from.url, `CREATE USER `+user+` IDENTIFIED BY 'secret' REQUIRE SSL; GRANT SELECT ON `+"`"+databaseOf(from.url)+"`"+`.collections TO `+user)
+	t.Cleanup(func() { testdb.MariaDBScript(t, from.url, `DROP USER `+user) })
+	const host, identity = testdb.MariaDBHost, "&ssl_mode=VERIFY_IDENTITY"
+	for _, tc := range []struct{ host, parameters, want string }{
+		{host, "", "access denied"},
+		{host, "&ssl_mode=DISABLED", "access denied"},
+		{host, "&ssl_mode=PREFERRED", ""},
+		{host, "&ssl_mode=required", ""},
+		{host, "&ssl_ca=" + ca, ""},
+		{host, identity + "&ssl_ca=" + ca, ""},
+		{host, "&ssl_mode=VERIFY_CA", "not signed by a known authority"},
+		{host, identity, "not signed by a known authority"},
+		{host, "&ssl_ca=" + wrong, "not signed by a known authority"},
+		{host, identity + "&ssl_ca=" + wrong, "not signed by a known authority"},
+		{"other.example.org", "&ssl_ca=" + ca, ""},
+		{"other.example.org", identity + "&ssl_ca=" + ca, "for another host"},
+	} {
+		db, err := sourcedb.Open(strings.Replace(from.url, "root@", user+":secret@"+tc.host, 1) + tc.parameters)
+		if err != nil {
+			t.Fatalf("%s: %v", tc.parameters, err)
+		}
+		err = db.Snapshot(t.Context(), func(s *sourcedb.Snapshot) error {
+			return s.Each("SELECT id FROM collections", func([]any) error { return nil })
+		})
+		if (err == nil) != (tc.want == "") || err != nil && (!strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "secret")) {
+			t.Errorf("%s at %s: %v, want %q", tc.parameters, tc.host, err, tc.want)
 		}
 	}
 }

@@ -217,6 +217,10 @@ type Counters interface {
 	// Usage reads the counters of an account.
 	Usage(ctx context.Context, owner AccountID) (AccountUsage, error)
 
+	// Totals reads the counters of at most MaxPage accounts in their order, without those of their
+	// buckets.
+	Totals(ctx context.Context, owners []AccountID) ([]AccountUsage, error)
+
 	// SetQuota sets the quota of a bucket, or of the account if b is zero. It takes
 	// effect at once and deletes nothing.
 	SetQuota(ctx context.Context, owner AccountID, b BucketRef, q Quota) error

@@ -2,9 +2,15 @@ package testdb
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"database/sql/driver"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"net/url"
 	"os"
 	"os/exec"
@@ -68,7 +74,7 @@ func runMariaDB(address, script string) error {
 		return err
 	}
 	cfg := mysql.NewConfig()
-	cfg.User, cfg.Net, cfg.Addr = u.User.Username(), "unix", u.Query().Get("socket")
+	cfg.User, cfg.Net, cfg.Addr = u.User.Username(), "unix", u.Query().Get("unix_socket")
 	cfg.Passwd, _ = u.User.Password()
 	cfg.DBName, cfg.MultiStatements, cfg.Logger = strings.Trim(u.Path, "/"), true, noLog{}
 	if cfg.Addr == "" {
@@ -127,6 +133,10 @@ func StartMariaDB() (*MariaDBServer, error) {
 	if err := s.guard(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
+	if err := writeCertificate(dir); err != nil {
+		s.Remove()
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, install, "--no-defaults", "--datadir="+filepath.Join(dir, "data"), "--tmpdir="+dir,
@@ -165,6 +175,7 @@ func ownedByMySQL(dir string, attr *syscall.SysProcAttr) error {
 func (s *MariaDBServer) Start() error {
 	if err := s.run(s.program, "--no-defaults", "--datadir="+filepath.Join(s.dir, "data"), "--tmpdir="+s.dir,
 		"--socket="+s.socket(), "--pid-file="+filepath.Join(s.dir, "pid"), "--skip-networking",
+		"--ssl-cert="+filepath.Join(s.dir, certFile), "--ssl-key="+filepath.Join(s.dir, keyFile),
 		"--innodb-flush-log-at-trx-commit=0", "--innodb-log-file-size=4M", "--innodb-buffer-pool-size=32M"); err != nil {
 		return err
 	}
@@ -174,4 +185,55 @@ func (s *MariaDBServer) Start() error {
 func (s *MariaDBServer) socket() string { return filepath.Join(s.dir, "s") }
 
 // URL returns the URL of the server for its superuser, without a database.
-func (s *MariaDBServer) URL() string { return "mysql://root@/?socket=" + url.QueryEscape(s.socket()) }
+func (s *MariaDBServer) URL() string {
+	return "mysql://root@/?unix_socket=" + url.QueryEscape(s.socket())
+}
+
+// MariaDBHost is the name in the certificate of the server.
+const MariaDBHost = "mariadb.example.org"
+
+// The certificate of the server and its key, in its folder.
+const (
+	certFile = "cert.pem"
+	keyFile  = "key.pem"
+)
+
+// MariaDBCertificate returns the file of the self-signed certificate of the server of MariaDBDatabase. It skips
+// the test if tests did not start that server.
+func MariaDBCertificate(t testing.TB, address string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(filepath.Dir(u.Query().Get("unix_socket")), certFile)
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("unset TEST_MARIADB_URL: the certificate is only known of a server that these tests have started")
+	}
+	return path
+}
+
+// writeCertificate writes a self-signed certificate and its key into a folder. The server, which is
+// another user, reads both.
+func writeCertificate(dir string) error {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	cert := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0),
+		DNSNames: []string{MariaDBHost}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, cert, cert, private.Public(), private)
+	if err != nil {
+		return err
+	}
+	key, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(dir, certFile), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644),
+		os.WriteFile(filepath.Join(dir, keyFile), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), 0o644),
+	)
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/fault"
@@ -28,7 +29,7 @@ func (s *Accounts) showAccounts(ctx context.Context, r *service.PageRequest) (*s
 		},
 		Empty: "No account has storage.",
 	}
-	find := &service.Form{Action: "find", Submit: "Show account", Fields: []service.Field{{Name: "account", Label: "Account", Help: "The ID of the account: 32 hexadecimal digits."}}}
+	find := &service.Form{Action: "find", Submit: "Show account", Fields: []service.Field{{Name: "account", Label: "Account", Help: "The ID of the account, 32 hexadecimal digits, or a UID."}}}
 	view := &service.View{Blocks: []service.Block{find, t}}
 	t.Sort = cmp.Or(r.Value("sort"), "id")
 	o, err := parseOrder(t.Sort, r.Value("reverse") != "")
@@ -122,7 +123,18 @@ func (s *Accounts) known(ctx context.Context, id string) (acc tokenserver.Accoun
 }
 
 func (s *Accounts) findAccount(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
-	acc, _, err := s.known(ctx, r.Value("account"))
+	id := strings.TrimSpace(r.Value("account"))
+	if uid, err := strconv.ParseInt(id, 10, 64); err == nil && len(id) < 20 {
+		users, err := s.opened.ListUsers(ctx, uid-1, 1, true)
+		if err != nil {
+			return o, err
+		}
+		if len(users) == 0 || users[0].UID != uid {
+			return o, fault.Newf(fault.NotFound, "no account has the UID %d", uid)
+		}
+		id = users[0].Account().FxAUID
+	}
+	acc, _, err := s.known(ctx, id)
 	o.Next = service.PageLink("account", "account", acc.FxAUID)
 	return o, err
 }

@@ -76,13 +76,7 @@ func (v *mozillaView) each(t *rows.Table, span rows.Span, fn func(rows.Row) erro
 			columns[i] = v.db.Bytes(c.Name)
 		}
 	}
-	conditions := []string{"true"}
-	for operator, bound := range map[string]rows.Row{" = ": span.Only, " > ": span.After, " <= ": span.Until} {
-		if len(bound) > 0 {
-			conditions = append(conditions, t.Columns[0].Name+operator+strconv.FormatInt(bound[0].(int64), 10))
-		}
-	}
-	sql := `SELECT ` + strings.Join(columns, ", ") + ` FROM ` + t.Name + ` WHERE ` + strings.Join(conditions, " AND ") + ` ORDER BY ` + t.Columns[0].Name
+	sql := `SELECT ` + strings.Join(columns, ", ") + ` FROM ` + t.Name + sourcedb.Where(t.Columns[0].Name, span) + ` ORDER BY ` + t.Columns[0].Name
 	return v.s.Each(sql, func(row []any) error {
 		for i, value := range row {
 			if b, ok := value.([]byte); ok {
@@ -141,11 +135,7 @@ func (v *mozillaView) Bound(t *rows.Table, _ int, after rows.Row, n int) (bound 
 	if t.Name != "users" {
 		return nil, nil
 	}
-	sql := `SELECT uid FROM users`
-	if len(after) > 0 {
-		sql += ` WHERE uid > ` + strconv.FormatInt(after[0].(int64), 10)
-	}
-	return bound, v.s.Each(sql+` ORDER BY uid LIMIT 1 OFFSET `+strconv.Itoa(n), func(row []any) error {
+	return bound, v.s.Each(`SELECT uid FROM users`+sourcedb.Where("uid", rows.Span{After: after})+` ORDER BY uid LIMIT 1 OFFSET `+strconv.Itoa(n), func(row []any) error {
 		bound = rows.Row{row[0]}
 		return nil
 	})

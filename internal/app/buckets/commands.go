@@ -102,12 +102,12 @@ func (c *command) listAccounts() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				for _, a := range page {
-					u, err := s.Counters.Usage(ctx, a.ID)
-					if err != nil {
-						return err
-					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", a.Name, a.ID, a.Created.Time().Format(time.DateOnly), usage(u.Total, u.Quota))
+				used, err := s.Counters.Totals(ctx, accountIDs(page))
+				if err != nil {
+					return err
+				}
+				for i, a := range page {
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", a.Name, a.ID, a.Created.Time().Format(time.DateOnly), usage(used[i].Total, used[i].Quota))
 					after = a.Name
 				}
 				if len(page) < buckets.MaxPage {

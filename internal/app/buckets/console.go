@@ -76,11 +76,12 @@ func (s *Buckets) showAccounts(ctx context.Context, r *service.PageRequest) (*se
 		return nil, err
 	}
 	t := &service.Table{Columns: []service.Column{{Title: "Account"}, {Title: "Created"}, {Title: "Objects", Number: true}, {Title: "Bytes", Number: true}}, Empty: "There are no accounts."}
-	for _, a := range page {
-		u, err := s.opened.Counters.Usage(ctx, a.ID)
-		if err != nil {
-			return nil, err
-		}
+	used, err := s.opened.Counters.Totals(ctx, accountIDs(page))
+	if err != nil {
+		return nil, err
+	}
+	for i, a := range page {
+		u := &used[i]
 		t.Rows = append(t.Rows, []service.Cell{
 			{Text: a.Name, To: service.PageLink("account", "account", a.Name)}, momentCell(a.Created),
 			usageCell(u.Total.Objects, u.Quota.Objects, decimal), usageCell(u.Total.Bytes, u.Quota.Bytes, service.FormatBytes),
@@ -95,12 +96,20 @@ func (s *Buckets) showAccounts(ctx context.Context, r *service.PageRequest) (*se
 	}}}, nil
 }
 
+func accountIDs(all []buckets.Account) []buckets.AccountID {
+	ids := make([]buckets.AccountID, len(all))
+	for i := range all {
+		ids[i] = all[i].ID
+	}
+	return ids
+}
+
 // shownKey shows a new access key with its secret.
 func (s *Buckets) shownKey(account string, key newKey) *service.View {
-	return &service.View{Title: "New access key", Parents: []service.Link{{Text: "Accounts", To: "accounts"}, {Text: account, To: service.PageLink("account", "account", account)}}, Blocks: []service.Block{
-		&service.Notice{State: service.Warning, Text: "The secret key is not shown again in the console. The command holdfast buckets key list --secrets shows it."},
+	blocks := append(s.endpointNotice(), &service.Notice{State: service.Warning, Text: "The secret key is not shown again in the console. The command holdfast buckets key list --secrets shows it."})
+	return &service.View{Title: "New access key", Parents: []service.Link{{Text: "Accounts", To: "accounts"}, {Text: account, To: service.PageLink("account", "account", account)}}, Blocks: append(blocks,
 		&service.Text{Title: "Endpoint", Body: s.publicEndpoint(), Copy: true}, &service.Text{Title: "Access key", Body: key.id, Copy: true}, &service.Text{Title: "Secret key", Body: key.secret, Copy: true},
-	}}
+	)}
 }
 
 // publicEndpoint returns the URL of S3 for clients, if the configuration says it.
@@ -319,10 +328,18 @@ func (s *Buckets) presignObject(ctx context.Context, r *service.PageRequest) (o 
 		return o, err
 	}
 	link := presign(s.publicEndpoint(), s.cfg.Region, key, b.Name, object.Name, life, s.deps.Clock())
-	o.View = &service.View{Title: "Link to " + object.Name, Parents: above(a, b.Name), Blocks: []service.Block{
+	o.View = &service.View{Title: "Link to " + object.Name, Parents: above(a, b.Name), Blocks: append(s.endpointNotice(),
 		&service.Text{Body: link, Copy: true}, &service.Text{Body: "It ends earlier if access key " + key.id + " is revoked."},
-	}}
+	)}
 	return o, nil
+}
+
+// endpointNotice says that the address of S3 for clients is not known, which a signature includes.
+func (s *Buckets) endpointNotice() []service.Block {
+	if s.client().Address != "" {
+		return nil
+	}
+	return []service.Block{&service.Notice{State: service.Warning, Text: "The configuration does not say under which address clients reach S3, so this one is for this machine only. Set buckets.domain to the host name of S3."}}
 }
 
 // signingKey returns an access key of an account that works.

@@ -77,7 +77,11 @@ func (n *nodes) reload(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	n.say(slog.LevelError, "", "could not read the storage nodes", err)
+	level := slog.LevelError
+	if fault.Is(err, fault.Unavailable) { // the database is away, or is being migrated
+		level = slog.LevelWarn
+	}
+	n.say(level, "", "could not read the storage nodes", err)
 }
 
 // say logs an error of a node, or of all with "", once as long as it stays the same.

@@ -171,12 +171,20 @@ func (c *command) dryRunCopy(ctx context.Context, source, target *app.One, _ str
 	if err != nil {
 		return err
 	}
+	if err := c.tableSizes(tables); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.env.Stdout, "\n%s would be copied to %s\n", source.Database.Where, target.Database.Where)
+	return err
+}
+
+// tableSizes prints what a dry run has counted.
+func (c *command) tableSizes(all []app.TableSize) error {
 	w := c.shell().Table()
 	fmt.Fprintln(w, "TABLE\tROWS")
-	for _, t := range tables {
+	for _, t := range all {
 		fmt.Fprintf(w, "%s\t%d\n", t.Name, t.Rows)
 	}
-	fmt.Fprintf(w, "\n%s would be copied to %s\n", source.Database.Where, target.Database.Where)
 	return w.Flush()
 }
 

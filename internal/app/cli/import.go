@@ -170,12 +170,7 @@ func (c *command) dryRunImport(ctx context.Context, m *app.Import) error {
 	if err != nil {
 		return err
 	}
-	w := c.shell().Table()
-	fmt.Fprintln(w, "TABLE\tROWS")
-	for _, t := range tables {
-		fmt.Fprintf(w, "%s\t%d\n", t.Name, t.Rows)
-	}
-	if err := w.Flush(); err != nil {
+	if err := c.tableSizes(tables); err != nil {
 		return err
 	}
 	if err := c.problems(ctx, m, math.MaxInt); err != nil {

@@ -1,6 +1,7 @@
 package ext
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -91,10 +92,14 @@ func (s *Extensions) showSchema(ctx context.Context, r *service.PageRequest) (*s
 	if sc.Status == ext.Active {
 		view.Blocks = append(view.Blocks, &service.Form{Title: "Deprecate", Text: "After that, every JSON value is valid.", Action: "deprecate", Submit: "Deprecate", Danger: true, Keep: keep})
 	} else {
-		view.Blocks = append(view.Blocks, &service.Form{Title: "Activate", Text: "New values are validated by this version. Stored records are not validated again.", Action: "activate", Submit: "Activate", Keep: keep})
+		view.Blocks = append(view.Blocks, activateForm(keep))
 	}
 	view.Blocks = append(view.Blocks, draftForm(p, document), &service.Form{Title: "Delete", Action: "delete", Submit: "Delete version", Danger: true, Keep: keep})
 	return view, nil
+}
+
+func activateForm(keep map[string]string) *service.Form {
+	return &service.Form{Title: "Activate", Text: "New values are validated by this version. Stored records are not validated again.", Action: "activate", Submit: "Activate", Keep: keep}
 }
 
 func checkForm(keep map[string]string, submit, cursor string) *service.Form {
@@ -114,6 +119,10 @@ func (s *Extensions) checkSchema(ctx context.Context, r *service.PageRequest) (o
 	if err != nil {
 		return o, err
 	}
+	sc, err := s.opened.Schema(ctx, p.request(r), p.Namespace, v)
+	if err != nil {
+		return o, err
+	}
 	report, err := s.opened.CheckVersion(ctx, p.request(r), p.Namespace, v, r.Value("cursor"))
 	if err != nil {
 		return o, explained("", err)
@@ -123,29 +132,32 @@ func (s *Extensions) checkSchema(ctx context.Context, r *service.PageRequest) (o
 		Title:   fmt.Sprintf("Check of schema version %d of %s", v, p.Namespace),
 		Parents: append(p.trail()[:3], service.Link{Text: "Version " + version, To: service.PageLink("schema", p.values("version", version)...)}),
 	}
-	active := "none"
+	active, effect, same := "none: every JSON value is valid", "-", "There is no version to compare with."
 	if report.Active != 0 {
-		active = "version " + decimal(int64(report.Active))
+		active, effect, same = "version "+decimal(int64(report.Active)), report.Compatibility.Effect, "There are no differences."
 	}
-	changes := &service.Table{Title: "Differences", Columns: []service.Column{{Title: "Location"}, {Title: "Change"}, {Title: "Effect"}}, Empty: "There are no differences."}
+	changes := &service.Table{Title: "Differences", Columns: []service.Column{{Title: "Location"}, {Title: "Change"}, {Title: "Effect"}}, Empty: same}
 	for _, c := range report.Compatibility.Changes {
-		changes.Rows = append(changes.Rows, []service.Cell{service.TextCell(c.Pointer), service.TextCell(c.Change), service.TextCell(c.Effect)})
+		changes.Rows = append(changes.Rows, []service.Cell{service.TextCell(cmp.Or(c.Pointer, "the whole schema")), service.TextCell(c.Change), service.TextCell(c.Effect)})
 	}
 	failures := &service.Table{Title: "Records that are not valid", Columns: []service.Column{{Title: "Key"}, {Title: "Location"}, {Title: "Reason"}}, Empty: "All of these records are valid."}
 	for _, f := range report.DryRun.First {
 		failures.Rows = append(failures.Rows, []service.Cell{
-			{Text: string(f.Key), To: service.PageLink("record", p.values("key", string(f.Key))...)}, service.TextCell(f.Pointer), service.TextCell(f.Reason),
+			{Text: string(f.Key), To: service.PageLink("record", p.values("key", string(f.Key))...)}, service.TextCell(cmp.Or(f.Pointer, "the whole value")), service.TextCell(f.Reason),
 		})
 	}
 	o.View.Blocks = []service.Block{
 		&service.Facts{Rows: []service.Fact{
-			{Name: "Active", Cell: service.TextCell(active)}, {Name: "Effect", Cell: service.TextCell(report.Compatibility.Effect)},
+			{Name: "Active", Cell: service.TextCell(active)}, {Name: "Effect", Cell: service.TextCell(effect)},
 			{Name: "Records checked", Cell: service.TextCell(strconv.Itoa(report.DryRun.Checked))}, {Name: "Not valid", Cell: service.TextCell(strconv.Itoa(report.DryRun.Failed))},
 		}},
 		changes, failures,
 	}
 	if next := report.DryRun.Next; next != "" {
 		o.View.Blocks = append(o.View.Blocks, checkForm(p.keep("version", version), "Continue with the next records", next))
+	}
+	if sc.Status != ext.Active {
+		o.View.Blocks = append(o.View.Blocks, activateForm(p.keep("version", version)))
 	}
 	return o, nil
 }

@@ -26,6 +26,7 @@ func (s *Guest) console() *service.Console {
 			s.deadAction("retry-all", "queued again", guest.RetryDead), s.deadAction("drop-all", "deleted", guest.DropDead),
 		}},
 		{Path: "dead-letter", Title: "Dead letter", Show: s.showDeadLetter},
+		{Path: "session", Title: "Sessions of guests", Listed: true, Show: s.showSessionForm, Actions: []service.Action{{Name: "find", Reads: true, Run: s.findSession}}},
 		{Path: "suspensions", Title: "Suspended tenants", Listed: true, Show: s.showSuspensions, Actions: []service.Action{
 			s.suspendAction("suspend", true), s.suspendAction("reinstate", false),
 		}},

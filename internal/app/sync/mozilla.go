@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"holdfast/internal/app/service"
@@ -70,21 +69,6 @@ func (m *mozilla) millis(column string) string {
 	}
 	return `CASE WHEN isfinite(` + column + `) THEN floor(extract(epoch FROM ` + column + `) * 1000)::bigint
 		WHEN ` + column + ` > 'epoch' THEN 9223372036854775807 ELSE -9223372036854775808 END`
-}
-
-// where returns the condition of a span.
-func where(column string, span rows.Span) string {
-	var sql strings.Builder
-	sql.WriteString(" WHERE true")
-	for _, bound := range []struct {
-		operator string
-		user     rows.Row
-	}{{" = ", span.Only}, {" > ", span.After}, {" <= ", span.Until}} {
-		if len(bound.user) > 0 {
-			sql.WriteString(" AND " + column + bound.operator + strconv.FormatInt(bound.user[0].(int64), 10))
-		}
-	}
-	return sql.String()
 }
 
 // mozillaView is a snapshot. Rows that cannot be imported are left out.
@@ -192,7 +176,7 @@ func (v *mozillaView) Bound(t *rows.Table, _ int, after rows.Row, n int) (bound 
 	if from == "" {
 		return nil, nil
 	}
-	return bound, v.s.Each(`SELECT `+v.user+` FROM `+from+where(v.user, rows.Span{After: after})+` ORDER BY `+v.user+` LIMIT 1 OFFSET `+strconv.Itoa(n),
+	return bound, v.s.Each(`SELECT `+v.user+` FROM `+from+sourcedb.Where(v.user, rows.Span{After: after})+` ORDER BY `+v.user+` LIMIT 1 OFFSET `+strconv.Itoa(n),
 		func(row []any) error { bound = rows.Row{row[0]}; return nil })
 }
 
@@ -317,7 +301,7 @@ func (v *mozillaView) eachCollection(span rows.Span, fn func(rows.Row) error) er
 	sql := `SELECT u.` + v.user + `, ` + v.db.Integer("u."+v.coll) + `, ` + v.millis("u."+v.stamp) + `, ` + v.db.Bytes("b."+v.id) + `, ` + v.millis("b.modified") + `,
 			` + v.db.Length("b.payload", v.rawPayload) + `, ` + payload + `
 		FROM user_collections u LEFT JOIN ` + v.records + ` b ON b.` + v.user + ` = u.` + v.user + ` AND b.` + v.coll + ` = u.` + v.coll +
-		where("u."+v.user, span) + ` ORDER BY u.` + v.user + `, u.` + v.coll
+		sourcedb.Where("u."+v.user, span) + ` ORDER BY u.` + v.user + `, u.` + v.coll
 	var all []rows.Row // of the current user
 	flush := func() error {
 		err := eachStamped(all, fn)
@@ -379,7 +363,7 @@ func (v *mozillaView) scan(span rows.Span, payloads bool, fn func(r *record, sor
 	sql := `SELECT b.` + v.user + `, ` + v.db.Integer("b."+v.coll) + `, ` + v.db.Bytes("b."+v.id) + `, ` + v.db.Integer("b.sortindex") + `, ` + v.millis("b.modified") + `,
 			` + v.millis("b."+v.expiry) + `, ` + v.db.Length("b.payload", v.rawPayload) + `, ` + payload + `, ` + v.millis("u."+v.stamp) + `
 		FROM ` + v.records + ` b LEFT JOIN user_collections u ON u.` + v.user + ` = b.` + v.user + ` AND u.` + v.coll + ` = b.` + v.coll +
-		where("b."+v.user, span) + ` ORDER BY b.` + v.user + `, b.` + v.coll
+		sourcedb.Where("b."+v.user, span) + ` ORDER BY b.` + v.user + `, b.` + v.coll
 	return v.s.Each(sql, func(row []any) error {
 		r := record{user: number(row[0]), coll: number(row[1]), id: text(row[2]), modified: number(row[4]), length: length(row[6])}
 		r.payload, _ = row[7].([]byte)

@@ -120,6 +120,7 @@ func ofAll() []step {
 		{"garbage", sqlGarbage, []any{at, at, 10}, []string{"manta_bucket_deleted_object_deleted_at_idx"}},
 		{"claimed", sqlClaimed, []any{filledUpload, at}, []string{"manta_bucket_deleted_object_claim_idx"}},
 		{"account", sqlAccount, []any{"a7"}, nil},
+		{"totals", sqlTotals, []any{[]string{filledOwner, "a0000000-0000-4000-8000-000000000051"}}, []string{"manta_bucket_usage_pkey"}},
 		{"accounts", sqlListAccounts, []any{"a7", 10}, nil},
 		{"key", sqlKey, []any{"K7"}, nil},
 		{"keys", sqlKeys, []any{filledOwner}, []string{"manta_bucket_key_account_idx"}},

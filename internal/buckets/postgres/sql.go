@@ -156,6 +156,9 @@ var (
 		SELECT b.name, b.id::text, 0, 0, 0, 0 FROM manta_bucket b WHERE b.owner = $1::uuid AND NOT EXISTS (
 			SELECT FROM manta_bucket_usage u WHERE u.owner = $1::uuid AND u.bucket_id = b.id)
 		ORDER BY 1`}
+	sqlTotals = pgdb.Statement{Name: "buckets.totals", SQL: `
+		SELECT owner::text, sum(objects)::bigint, sum(bytes)::bigint, max(max_objects), max(max_bytes)
+		FROM manta_bucket_usage WHERE owner = ANY($1::uuid[]) AND bucket_id = '00000000-0000-0000-0000-000000000000' GROUP BY owner`}
 	sqlSetQuota        = pgdb.Statement{Name: "buckets.set_quota", SQL: `SELECT bucket_set_quota_v1($1::uuid, $2::text, $3::uuid, $4::bigint, $5::bigint)`}
 	sqlSetAccountQuota = pgdb.Statement{Name: "buckets.set_account_quota", SQL: `
 		UPDATE manta_bucket_account SET max_objects = $2::bigint, max_bytes = $3::bigint WHERE id = $1::uuid`}

@@ -26,6 +26,29 @@ func (s *Store) Usage(ctx context.Context, owner buckets.AccountID) (a buckets.A
 	return a, err
 }
 
+// Totals implements buckets.Counters.
+func (s *Store) Totals(ctx context.Context, owners []buckets.AccountID) ([]buckets.AccountUsage, error) {
+	ids := make([]string, len(owners))
+	for i, o := range owners {
+		if err := o.Check(); err != nil {
+			return nil, err
+		}
+		ids[i] = string(o)
+	}
+	all := make([]buckets.AccountUsage, len(owners))
+	var id string
+	var a buckets.AccountUsage
+	err := s.db.ForEach(ctx, sqlTotals, []any{ids}, func() { clear(all) }, func() error {
+		for i, o := range ids {
+			if o == id {
+				all[i] = a
+			}
+		}
+		return nil
+	}, &id, &a.Total.Objects, &a.Total.Bytes, &a.Quota.Objects, &a.Quota.Bytes)
+	return all, err
+}
+
 // SetQuota implements buckets.Counters.
 func (s *Store) SetQuota(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, q buckets.Quota) error {
 	if err := owner.Check(); err != nil {

@@ -70,13 +70,8 @@ func (s *Store) Usage(ctx context.Context, owner buckets.AccountID) (a buckets.A
 	if err := owner.Check(); err != nil {
 		return a, err
 	}
-	err = s.db.Read(ctx, "usage", func(c *sqlite.Conn) error {
-		_, _, err := sqlitedb.QueryRow(c, sqlUsage, func(r *sqlite.Stmt) bool {
-			a.Total = buckets.Usage{Objects: r.ColumnInt64(0), Bytes: r.ColumnInt64(1)}
-			a.Quota = buckets.Quota{Objects: r.ColumnInt64(2), Bytes: r.ColumnInt64(3)}
-			return true
-		}, owner, account)
-		if err != nil {
+	err = s.db.Read(ctx, "usage", func(c *sqlite.Conn) (err error) {
+		if a, err = totals(c, owner); err != nil {
 			return err
 		}
 		a.Buckets, err = sqlitedb.QueryAll(c, sqlBucketUsage, func(r *sqlite.Stmt) buckets.BucketUsage {
@@ -88,6 +83,33 @@ func (s *Store) Usage(ctx context.Context, owner buckets.AccountID) (a buckets.A
 		}, owner)
 		return err
 	})
+	return a, err
+}
+
+// Totals implements buckets.Counters.
+func (s *Store) Totals(ctx context.Context, owners []buckets.AccountID) (all []buckets.AccountUsage, err error) {
+	err = s.db.Read(ctx, "totals", func(c *sqlite.Conn) error {
+		all = make([]buckets.AccountUsage, len(owners))
+		for i, o := range owners {
+			if err := o.Check(); err != nil {
+				return err
+			}
+			if all[i], err = totals(c, o); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// totals reads the counters of an account without those of its buckets.
+func totals(c *sqlite.Conn, owner buckets.AccountID) (buckets.AccountUsage, error) {
+	a, _, err := sqlitedb.QueryRow(c, sqlUsage, func(r *sqlite.Stmt) buckets.AccountUsage {
+		return buckets.AccountUsage{
+			Total: buckets.Usage{Objects: r.ColumnInt64(0), Bytes: r.ColumnInt64(1)}, Quota: buckets.Quota{Objects: r.ColumnInt64(2), Bytes: r.ColumnInt64(3)},
+		}
+	}, owner, account)
 	return a, err
 }
 

@@ -29,6 +29,7 @@ type machine struct {
 }
 
 func randomSteps(t *testing.T, u *user) {
+	var last *machine
 	suite.Walk(t, func(rt *rapid.T) map[string]func(*rapid.T) {
 		u := *u
 		u.t = rt
@@ -37,6 +38,11 @@ func randomSteps(t *testing.T, u *user) {
 			parts: map[buckets.UploadID]map[int]buckets.Part{}, garbage: map[buckets.ObjectID]bool{}, unburied: map[buckets.ObjectID]bool{},
 			quota: buckets.Quota{Objects: rapid.Int64Range(0, 4).Draw(rt, "objects"), Bytes: rapid.SampledFrom([]int64{0, 30, 100}).Draw(rt, "bytes")},
 		}
+		if last != nil {
+			last.t = rt
+			last.empty() // the model reads all bodies of the store after each step
+		}
+		last = m
 		m.collect(1000)
 		m.setQuota(m.ref(), m.quota)
 		return map[string]func(*rapid.T){
@@ -44,6 +50,17 @@ func randomSteps(t *testing.T, u *user) {
 			"complete": m.stepComplete, "abort": m.stepAbort, "collect": m.stepCollect, "list": m.stepList, "": m.compare,
 		}
 	})
+}
+
+// empty deletes everything. A walk that failed may have left another state than that of the
+// model, so errors do not matter.
+func (m *machine) empty() {
+	for name := range m.objects {
+		_, _ = m.tryDelete(name, buckets.Condition{})
+	}
+	for id, name := range m.uploads {
+		_ = m.h.Uploads.Abort(m.t.Context(), m.owner, m.bucket.ID, name, id, m.now)
+	}
 }
 
 func (m *machine) usageNow() (u buckets.Usage) {

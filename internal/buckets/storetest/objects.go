@@ -398,6 +398,7 @@ func (u *user) accountCalls(id buckets.UploadID) map[string]func() error {
 			return err
 		},
 		"Usage":            func() error { _, err := u.h.Counters.Usage(ctx, u.owner); return err },
+		"Totals":           func() error { _, err := u.h.Counters.Totals(ctx, []buckets.AccountID{u.owner}); return err },
 		"SetQuota account": func() error { return u.h.Counters.SetQuota(ctx, u.owner, buckets.BucketRef{}, buckets.Quota{}) },
 		"Audit":            func() error { _, err := u.h.Counters.Audit(ctx, u.owner, true); return err },
 		"CreateAccount":    func() error { return u.h.Accounts.CreateAccount(ctx, buckets.Account{ID: u.owner, Name: "new"}) },

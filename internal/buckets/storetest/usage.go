@@ -52,6 +52,13 @@ func usageDeltas(t *testing.T, u *user) {
 			{Bucket: second.BucketRef, Usage: buckets.Usage{Objects: 1, Bytes: 3}, Quota: buckets.Quota{Objects: 9, Bytes: 1000}},
 		},
 	})
+	unknown := buckets.AccountID(buckets.NewUUID())
+	all, err := u.h.Counters.Totals(t.Context(), []buckets.AccountID{unknown, u.owner, unknown})
+	must(t, "Totals", err)
+	equal(t, "totals", all, []buckets.AccountUsage{{}, {Total: buckets.Usage{Objects: 2, Bytes: 13}, Quota: buckets.Quota{Bytes: 5000}}, {}})
+	all, err = u.h.Counters.Totals(t.Context(), nil)
+	must(t, "Totals of none", err)
+	equal(t, "totals of none", len(all), 0)
 	a, err := u.h.Accounts.AccountByID(t.Context(), u.owner)
 	must(t, "AccountByID", err)
 	equal(t, "quota of the account", a.Quota, buckets.Quota{Bytes: 5000})

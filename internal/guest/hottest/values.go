@@ -113,7 +113,7 @@ func blockMirror(_ *testing.T, c *client) {
 	c.want("without a block", `["newest"]`)
 }
 
-// twoWriters: while two tabs change a wishlist there is no copy, whoever ends first. A
+// twoWriters: while two tabs change a wishlist there is no copy, in whatever order they end. A
 // writer that was killed after its change leaves none either, and blocks for a minute.
 func twoWriters(_ *testing.T, c *client) {
 	block, unblock := func() { c.ok(c.Hot.BlockMirror(c.t.Context(), c.id)) }, func() { c.ok(c.Hot.UnblockMirror(c.t.Context(), c.id)) }

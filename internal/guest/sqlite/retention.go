@@ -17,7 +17,7 @@ import (
 type old struct{ table, key, where, order string }
 
 var olds = map[guest.Job]old{
-	guest.JobAnswers:     {"idempotency_keys", "composite_key", "expires_at < ?1", "expires_at"},
+	guest.JobAnswers:     {"idempotency_keys", "rowid", "expires_at < ?1", "expires_at"},
 	guest.JobRemoved:     {"wishlist_anonymous", "id", "removed_at < ?1", "removed_at"},
 	guest.JobHandoffs:    {"handoff_replay_log", "id", "minted_at < ?1", "minted_at"},
 	guest.JobBotScores:   {"bot_score_log", "id", "evaluated_at < ?1", "evaluated_at"},

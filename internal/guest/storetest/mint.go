@@ -140,8 +140,8 @@ func mintIsOneEvent(_ *testing.T, u *user) {
 	}
 }
 
-// wrongHandoffs: the database refuses handoffs that no request may make, whoever writes
-// them: with a life of more than 30 minutes or none, without nights or adults, or with
+// wrongHandoffs: the database refuses handoffs that no request may make, also from other
+// programs: with a life of more than 30 minutes or none, without nights or adults, or with
 // another ID.
 func wrongHandoffs(_ *testing.T, u *user) {
 	u.ring()

@@ -258,7 +258,7 @@ func text(_ *testing.T, u *user) {
 	}
 }
 
-// wrongWishes: the database refuses entries that no request may make, whoever writes them.
+// wrongWishes: the database refuses entries that no request may make, also from other programs.
 func wrongWishes(_ *testing.T, u *user) {
 	for what, wrong := range map[string]func(*guest.Wish){
 		"a long note":        func(w *guest.Wish) { w.Note = strings.Repeat("ä", guest.MaxNote+1) },

@@ -9,6 +9,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"zombiezen.com/go/sqlite"
@@ -111,8 +114,8 @@ func PostgresFromEachSchema(t *testing.T, create func(testing.TB) string, migrat
 	}, check)
 }
 
-// fromEachSchema reads the data of each schema from testdata/schema/NNNN.sql. A new
-// migration needs a new script, which tests the migrations after it.
+// fromEachSchema reads the data of each schema from testdata/schema/NNNN.sql, where NNNN is
+// the last migration of the schema. The newest one is required: it tests later migrations.
 func fromEachSchema[DB database](
 	t *testing.T, migrations Migrations, open func(*testing.T) (db DB, run func(script string)), check func(*testing.T, DB),
 ) {
@@ -120,10 +123,20 @@ func fromEachSchema[DB database](
 	if err != nil {
 		t.Fatal(err)
 	}
-	for k := 1; k <= len(set.Migrations); k++ {
-		t.Run(fmt.Sprintf("%04d", k), func(t *testing.T) {
+	scripts, err := filepath.Glob("testdata/schema/*.sql")
+	newest := filepath.FromSlash(fmt.Sprintf("testdata/schema/%04d.sql", len(set.Migrations)))
+	if err != nil || !slices.Contains(scripts, newest) {
+		t.Fatalf("%s: not found, %v", newest, err)
+	}
+	for _, file := range scripts {
+		name := strings.TrimSuffix(filepath.Base(file), ".sql")
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			script, err := os.ReadFile(fmt.Sprintf("testdata/schema/%04d.sql", k))
+			k, err := strconv.Atoi(name)
+			if err != nil || k < 1 || k > len(set.Migrations) {
+				t.Fatalf("%s: not the number of a migration", file)
+			}
+			script, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}

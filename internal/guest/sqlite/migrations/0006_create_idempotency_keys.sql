@@ -1,4 +1,5 @@
--- The answer is stored as it was sent: JSON columns would change its bytes.
+-- The answer is stored as it was sent: JSON columns would change its bytes. Of a row without a rowid,
+-- what exceeds a quarter of a page takes a page of its own, as the answer to a mint would.
 CREATE TABLE bff_consumer_idempotency_keys (
 	composite_key    TEXT    NOT NULL PRIMARY KEY CHECK (length(composite_key) = 64),
 	guest_session_id TEXT    NOT NULL,
@@ -10,7 +11,7 @@ CREATE TABLE bff_consumer_idempotency_keys (
 	response_body    BLOB    NOT NULL,
 	created_at       INTEGER NOT NULL,
 	expires_at       INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 CREATE INDEX bff_consumer_ix_idempotency_expires ON bff_consumer_idempotency_keys (expires_at);
 CREATE INDEX bff_consumer_ix_idempotency_session ON bff_consumer_idempotency_keys (guest_session_id);

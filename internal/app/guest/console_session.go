@@ -1,0 +1,92 @@
+package guest
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+)
+
+// errCookie refuses a look-up: without the cookie of a session nobody can read it.
+var errCookie = fault.New(fault.Invalid, "the cookie is not valid: expected the value of the cookie that the browser of the guest sends, signed with a current or old guest.cookie_secret")
+
+func (s *Guest) showSessionForm(context.Context, *service.PageRequest) (*service.View, error) {
+	return &service.View{Blocks: []service.Block{&service.Form{
+		Text: "A session is found only by its own cookie, which a guest can give you. The look-up counts as a use of the session.", Action: "find", Submit: "Show session",
+		Fields: []service.Field{{Name: "cookie", Label: "Cookie", Secret: true, Help: "The value, or name=value as the developer tools of a browser copy it."}},
+	}}}, nil
+}
+
+// findSession shows the session of a cookie, which is not logged.
+func (s *Guest) findSession(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
+	cookie := strings.TrimSpace(r.Value("cookie"))
+	if _, value, ok := strings.Cut(cookie, "="); ok {
+		cookie = value
+	}
+	id, old, ok := s.service.Cookies.Verify(cookie)
+	if !ok {
+		return o, errCookie
+	}
+	session, err := s.service.Session(ctx, id, guest.Change{})
+	if err != nil {
+		return o, err
+	}
+	wishes, err := s.wishTable(ctx, id)
+	if err != nil {
+		return o, err
+	}
+	viewed, err := s.service.Viewed(ctx, id)
+	if err != nil {
+		return o, err
+	}
+	searched, err := s.service.History(ctx, id)
+	if err != nil {
+		return o, err
+	}
+	signed := "with the current secret"
+	if old {
+		signed = "with an old secret"
+	}
+	lastSeen := service.TextCell("unknown: the state of the session was lost, or there was none")
+	if !session.LastSeen.IsZero() {
+		lastSeen = service.TimeCell(session.LastSeen)
+	}
+	facts := &service.Facts{Rows: []service.Fact{
+		{Name: "Session", Cell: service.TextCell(string(session.ID))}, {Name: "Cookie", Cell: service.TextCell("signed " + signed)},
+		{Name: "Began", Cell: service.TimeCell(session.Created)}, {Name: "Last use before", Cell: lastSeen},
+		{Name: "Locale", Cell: service.TextCell(cmp.Or(session.Locale, "-"))}, {Name: "Currency", Cell: service.TextCell(cmp.Or(session.Currency, "-"))},
+		{Name: "Campaign", Cell: service.TextCell(cmp.Or(session.Campaign, "-"))},
+	}}
+	seen := &service.Table{Title: "Viewed", Empty: "The guest has viewed nothing.", Columns: []service.Column{{Title: "Property"}, {Title: "Tenant"}, {Title: "Time"}}}
+	for _, v := range viewed {
+		seen.Rows = append(seen.Rows, []service.Cell{service.TextCell(v.PropertyID), service.TextCell(v.TenantID), service.TimeCell(v.ViewedAt)})
+	}
+	searches := &service.Table{Title: "Searches", Empty: "The guest has searched nothing.", Columns: []service.Column{{Title: "Query"}, {Title: "Time"}}}
+	for _, one := range searched {
+		searches.Rows = append(searches.Rows, []service.Cell{service.TextCell(string(one.Query)), service.TimeCell(one.SearchedAt)})
+	}
+	o.View = &service.View{Title: "Session of a guest", Parents: []service.Link{{Text: "Sessions of guests", To: "session"}}, Blocks: []service.Block{facts, wishes, seen, searches}}
+	return o, nil
+}
+
+// wishTable shows the first entries of a wishlist.
+func (s *Guest) wishTable(ctx context.Context, id guest.ID) (*service.Table, error) {
+	wishes, err := s.service.Wishes(ctx, id, nil, consoleRows)
+	if err != nil {
+		return nil, err
+	}
+	t := &service.Table{Title: "Wishlist", Empty: "The wishlist is empty.", Columns: []service.Column{{Title: "Property"}, {Title: "Tenant"}, {Title: "Source"}, {Title: "Note"}, {Title: "Added"}}}
+	for i := range wishes {
+		w := &wishes[i]
+		t.Rows = append(t.Rows, []service.Cell{
+			service.TextCell(w.Property), service.TextCell(w.Tenant), service.TextCell(w.Source), service.TextCell(w.Note), service.TimeCell(w.Added),
+		})
+	}
+	if len(wishes) == consoleRows {
+		t.Title = "The latest 100 entries of the wishlist"
+	}
+	return t, nil
+}
