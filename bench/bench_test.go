@@ -102,6 +102,7 @@ func TestRun(t *testing.T) {
 		},
 		"guests":  {"guest": guestRows(), "guestsize": guestSizeRows()},
 		"console": {"console": consoleRows()},
+		"copy":    {"copy": {`syncstorage, sqlite → sqlite \| 1,000`, `extstorage, sqlite → sqlite \| 1,000`}},
 		"extension storage": {
 			"ext": {
 				`ext put 500 B \| sqlite \| 1`, `ext put 500 B, schema of 1 KB \| sqlite \| 1`, `ext get 500 B \| sqlite \| 1`,
@@ -163,8 +164,9 @@ func runParts(t *testing.T, parts map[string][]string) {
 		extInstalls: 10, extSpread: 20, extNamespaces: []int{50, 200}, events: 1000,
 		hotCallers: []int{1, 2}, diskRecords: 400,
 		reads: 10, large: 2 << 20, listKeys: 2000, deletes: 20, huge: 16 << 20, bucketKeys: []int{200, 2000},
-		guests: 1000, browsers: 10, consoleRows: 12_000,
+		guests: 1000, guestRows: 100, browsers: 10, consoleRows: 12_000,
 	}
+	o.copySync, o.copyExt = 1000, 1000
 	var terminal bytes.Buffer
 	if err := run(t.Context(), &o, &terminal); err != nil {
 		t.Fatalf("%v\n%s", err, &terminal)

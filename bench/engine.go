@@ -92,7 +92,11 @@ func (e *engine) cpu() (worked, error) {
 
 // connect runs fn with a connection to PostgreSQL.
 func (e *engine) connect(ctx context.Context, fn func(*pgx.Conn) error) error {
-	conn, err := pgx.Connect(ctx, e.postgres.URL())
+	return connectTo(ctx, e.postgres.URL(), fn)
+}
+
+func connectTo(ctx context.Context, url string, fn func(*pgx.Conn) error) error {
+	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return err
 	}
@@ -101,7 +105,11 @@ func (e *engine) connect(ctx context.Context, fn func(*pgx.Conn) error) error {
 
 // exec runs statements on PostgreSQL outside of a transaction.
 func (e *engine) exec(ctx context.Context, script ...string) error {
-	return e.connect(ctx, func(conn *pgx.Conn) error {
+	return execOn(ctx, e.postgres.URL(), script...)
+}
+
+func execOn(ctx context.Context, url string, script ...string) error {
+	return connectTo(ctx, url, func(conn *pgx.Conn) error {
 		for _, sql := range script {
 			if _, err := conn.Exec(ctx, sql); err != nil {
 				return err

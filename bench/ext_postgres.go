@@ -15,7 +15,7 @@ import (
 
 // extApply calls the function that the server calls for every write, with the same arguments. The
 // keys are inserted.
-const extApply = `SELECT ext_apply_v2(('` + extTenant + `' || :owner::text)::uuid, ('` + extInstall + `' || :owner::text)::uuid,
+const extApply = `SELECT ext_apply_v1(('` + extTenant + `' || :owner::text)::uuid, ('` + extInstall + `' || :owner::text)::uuid,
 	:kinds::smallint[], :namespaces::text[], %s, :guards::bigint[], %s, :none::text[],
 	:values::text[], :metadata::text[], :expiries::timestamptz[], :keeps::boolean[], :schemas::integer[], '"token"'::text, '""'::text,
 	now(), 268435456::bigint, 32::bigint, 5120::bigint, NULL::text, NULL::bytea, now() - interval '24 hours', NULL::text[]);

@@ -62,7 +62,7 @@ const (
 
 // extOp is an operation of a limit.
 type extOp struct {
-	kind   int // as in ext_apply_v2
+	kind   int // as in ext_apply_v1
 	ns     string
 	key    string
 	value  string // of a put

@@ -23,6 +23,7 @@ import (
 
 const (
 	guestRate    = 200 // requests per second
+	guestWarm    = 4   // what a window takes is preceded by a fourth of it, which does not count
 	guestCallers = 16
 	guestAPI     = "/bff/consumer/v1"
 	guestTenant  = "11111111-2222-4333-8444-555555555555"
@@ -43,6 +44,7 @@ type guestHot struct {
 
 func guestHead(o *options, out io.Writer) {
 	fmt.Fprintf(out, "%d requests per second in windows of %v, medians of %d, on %d connections. The time of a request includes the wait for a connection. "+
+		"The requests before a window, a fourth of it, do not count. Each session sends one request per second. "+
 		"Rate limits are on, and not reached. Goals are limits of the 99th percentile (p99).\n\n", guestRate, o.window, o.runs, guestCallers)
 	fmt.Fprintln(out, "| work | engine | hot state | per second | p50 | p99 | goal | server CPU µs/op |")
 	fmt.Fprintln(out, "|---|---|---|--:|--:|--:|---|--:|")
@@ -110,9 +112,10 @@ func (g *guestBench) measure(ctx context.Context) (err error) {
 		return err
 	}
 	n := max(1, int(guestRate*g.o.window.Seconds()))
+	n += n / guestWarm
 	var read, add, mint, consume, relay []guestSample
 	for range g.o.runs {
-		sessions, err := g.begin(ctx, n/5+1) // a guest does little at a time
+		sessions, err := g.begin(ctx, min(n, guestRate)) // a guest does one thing in a second
 		if err != nil {
 			return err
 		}
@@ -239,7 +242,7 @@ func (g *guestBench) dial(ctx context.Context, n int, to guestSide) (all []*call
 }
 
 // paced sends n requests at guestRate and appends the sample. A request that finds no free
-// connection waits for one, and its time begins before.
+// connection waits for one, and its time begins before. The first requests do not count.
 func (g *guestBench) paced(ctx context.Context, before []guestSample, n int, to guestSide, step func(ctx context.Context, c *caller, i int) error) ([]guestSample, error) {
 	all, hangUp, err := g.dial(ctx, guestCallers, to)
 	if err != nil {
@@ -272,8 +275,9 @@ func (g *guestBench) paced(ctx context.Context, before []guestSample, n int, to 
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(took)
-	return append(before, guestSample{perSecond(n, p.all), took[n/2], took[n*99/100], p.serverCPU / time.Duration(n)}), nil
+	counted := took[n/(guestWarm+1):]
+	slices.Sort(counted)
+	return append(before, guestSample{perSecond(n, p.all), counted[len(counted)/2], counted[len(counted)*99/100], p.serverCPU / time.Duration(n)}), nil
 }
 
 // closed repeats a request on all connections and returns the rate per second.

@@ -67,12 +67,12 @@ func measureGuestSize(ctx context.Context, o *options, e *engine, out io.Writer)
 	if e.postgres != nil {
 		return nil
 	}
-	return errors.Join(guestHotSize(ctx, out, "memory", o.size.guests), guestHotSize(ctx, out, "Redis", max(1, o.size.guests/10)))
+	return errors.Join(guestHotSize(ctx, out, "memory", o.size.guests/10), guestHotSize(ctx, out, "Redis", o.size.guests/100))
 }
 
 // fill writes wishes, handoffs, of which all are consumed, and received events.
 func (g *guestBench) fill(ctx context.Context) error {
-	n := g.o.size.diskRecords
+	n := g.o.size.guestRows
 	token, err := g.command(ctx, "guest", "token", "--service", "booking")
 	if err != nil {
 		return err
@@ -196,7 +196,7 @@ func (g *guestBench) tables(ctx context.Context) error {
 }
 
 // guestTablesOfSQLite measures the tables of a file. The primary key of a table without rowids is the
-// table.
+// table, that of another one is an index.
 func guestTablesOfSQLite(c *sqlite.Conn, row func(table string, rows, data, indexes int64) error) error {
 	if err := sqlitex.ExecuteTransient(c, `VACUUM`, nil); err != nil {
 		return err
@@ -264,6 +264,7 @@ func guestHotSize(ctx context.Context, out io.Writer, where string, n int) error
 		return err
 	}
 	defer end()
+	defer runtime.KeepAlive(hot) // until its size was measured
 	locale, currency, ids := "de-AT", "EUR", make([]guest.ID, n)
 	for i := range ids {
 		ids[i] = guest.NewID(guest.SessionPrefix, clock.System())

@@ -48,6 +48,9 @@ type options struct {
 	engines     []string
 	rows        []int
 	profiles    string
+	copySync    int
+	copyExt     int
+	citus       string // URL of a database; "": none
 
 	services []entry
 	size     *size // the services have it too
@@ -84,8 +87,9 @@ type size struct {
 	bucketKeys []int // numbers of keys of a bucket
 
 	// Of guests.
-	guests   int // sessions whose memory is measured
-	browsers int // sessions that publish events
+	guests    int // sessions whose memory is measured
+	guestRows int // of each table whose size is measured
+	browsers  int // sessions that publish events
 
 	consoleRows int // of each table that the console lists
 }
@@ -105,7 +109,7 @@ var full = size{
 	extInstalls: 100, extSpread: 2_000, extNamespaces: []int{100, 1_000, 5_000}, events: 50_000,
 	hotCallers: []int{1, 64, 240}, diskRecords: 20_000,
 	reads: 1000, large: 100 << 20, listKeys: 100_000, deletes: 2000, huge: 5 << 30, bucketKeys: []int{1000, 1_000_000},
-	guests: 1_000_000, browsers: 1000, consoleRows: 1_000_000,
+	guests: 1_000_000, guestRows: 2000, browsers: 1000, consoleRows: 1_000_000,
 }
 
 func main() {
@@ -156,12 +160,15 @@ func parse(args []string) (options, error) {
 	f.StringVar(&connections, "connections", "1,16,64", "numbers of connections of the parts load and ext")
 	f.StringVar(&engineNames, "engines", strings.Join(engines, ","), "engines")
 	f.StringVar(&rows, "rows", "1e4,1e5,1e6,1e7", "numbers of rows of the parts rows and extrows, ascending")
+	f.IntVar(&o.copySync, "copy-sync", 100_000, "records of Sync of the part copy")
+	f.IntVar(&o.copyExt, "copy-ext", 100_000, "records of extension storage of the part copy")
+	f.StringVar(&o.citus, "citus", "", "database with the Citus extension, for the part copy, which replaces databases bench_… on all nodes")
 	f.StringVar(&o.profiles, "profiles", "", "folder for CPU profiles of the server, one for each missed goal, each number of rows and each row of the budgets; empty: none")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
 	f.Visit(func(f *flag.Flag) {
-		if !slices.Contains([]string{"binary", "against", "out", "profiles", "peer", "peer-secret", "peer-pids", "pocketbase", "minio", "versitygw"}, f.Name) { // they do not change what is measured
+		if !slices.Contains([]string{"binary", "against", "out", "profiles", "peer", "peer-secret", "peer-pids", "pocketbase", "minio", "versitygw", "citus"}, f.Name) { // they do not change what is measured
 			o.command += " -" + f.Name + " " + f.Value.String()
 		}
 	})
@@ -251,7 +258,8 @@ func parts(of []entry) (all []part) {
 		all = append(all, b.parts...)
 	}
 	return append(all, part{name: "guest", head: guestHead, measure: measureGuest}, part{name: "guestsize", head: guestSizeHead, measure: measureGuestSize},
-		part{name: "console", head: consoleHead, measure: measureConsole})
+		part{name: "console", head: consoleHead, measure: measureConsole},
+		part{name: "copy", head: copyHead, measure: measureCopy})
 }
 
 func partNames(slow bool) (names []string) {

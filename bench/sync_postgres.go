@@ -44,7 +44,7 @@ const (
 // constants.
 var putScript = fmt.Sprintf(`\set uid 1 + :client_id
 \set id random(%s, %s)
-SELECT sync_put_v3(:uid::bigint, %d::integer, :id::text, NULL::bigint, :payload::bytea, NULL::bigint,
+SELECT sync_put_v1(:uid::bigint, %d::integer, :id::text, NULL::bigint, :payload::bytea, NULL::bigint,
 	:now::timestamp, NULL::timestamp, CAST(NULL AS timestamp), 0::bigint, 0::bigint, false::boolean, false::boolean);
 `, id(0), id(putRecords-1), collectionIDs[putCollection])
 

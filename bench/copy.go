@@ -1,0 +1,367 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+// Goals of a copy.
+const (
+	copyRatioGoal  = 0.5
+	copyMemoryGoal = 64 << 20
+	copyPassGoal   = 5 * time.Second
+	copyWrites     = 500 // per second during the second copy
+)
+
+func copyHead(o *options, out io.Writer) {
+	fmt.Fprintf(out, "Owners of %d records of %d B. The limit is one COPY of each table from files in binary format (on SQLite, INSERT from an attached file). "+
+		"The time of a copy is that of the whole command, with the comparison. Another copy runs under %d writes/s at %d connections.\n\n",
+		o.size.manyRecords, o.size.rowsPayload, copyWrites, o.size.rowsCallers)
+	fmt.Fprintln(out, "| copy | records | rows/s | limit rows/s | ratio | goal | peak memory | goal | writes/s meanwhile | last pass, read-only | goal |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
+}
+
+// copied is a service that is copied.
+type copied struct {
+	name     string
+	records  int
+	tables   []string // that are filled, in the order of their foreign keys
+	rows     *rows
+	settings func(e *engine) []string
+}
+
+// copyTarget is an engine to copy to.
+type copyTarget struct {
+	name string
+	url  func(ctx context.Context, database string) (string, error) // of a new database
+}
+
+// measureCopy copies Sync and extension storage from SQLite to the engine, and from PostgreSQL
+// to Citus.
+func measureCopy(ctx context.Context, o *options, e *engine, out io.Writer) error {
+	sync, ext := newSync(), newExt()
+	for _, c := range []*copied{
+		{"syncstorage", o.copySync, []string{"user_collections", "bsos"}, sync.rows(), sync.settings},
+		{"extstorage", o.copyExt, []string{"ext_storage_usage", "ext_storage_namespaces", "ext_storage_records", "ext_storage_changes"}, ext.rows(), ext.settings},
+	} {
+		to := copyTarget{e.name, func(_ context.Context, database string) (string, error) {
+			return "sqlite:" + filepath.Join(os.TempDir(), "holdfast-bench-"+database+".db"), nil
+		}}
+		if e.postgres != nil {
+			to.url = func(ctx context.Context, database string) (string, error) {
+				return withDatabase(e.postgres.URL(), database), e.exec(ctx, `DROP DATABASE IF EXISTS `+database, `CREATE DATABASE `+database)
+			}
+		}
+		if err := c.measure(ctx, o, &engine{name: "sqlite"}, to, out); err != nil {
+			return err
+		}
+		if e.postgres == nil || o.citus == "" {
+			continue
+		}
+		citus := copyTarget{"citus", func(ctx context.Context, database string) (string, error) { return newCitus(ctx, o.citus, database) }}
+		if err := c.measure(ctx, o, e, citus, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func withDatabase(base, name string) string {
+	u, err := url.Parse(base)
+	if err != nil {
+		panic(err) // the URL of our own server
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+// newCitus creates a database on each node of the cluster that a database is on.
+func newCitus(ctx context.Context, base, name string) (string, error) {
+	var nodes []string // the coordinator first
+	var joins []string
+	if err := connectTo(ctx, base, func(c *pgx.Conn) error {
+		found, err := c.Query(ctx, `SELECT nodename, nodeport, groupid FROM pg_dist_node WHERE isactive ORDER BY groupid`)
+		if err != nil {
+			return err
+		}
+		var host, port string
+		var group int
+		_, err = pgx.ForEachRow(found, []any{&host, &port, &group}, func() error {
+			nodes = append(nodes, net.JoinHostPort(host, port))
+			join := "citus_add_node"
+			if group == 0 {
+				join = "citus_set_coordinator_host"
+			}
+			joins = append(joins, fmt.Sprintf(`SELECT %s('%s', %s)`, join, host, port))
+			return nil
+		})
+		return err
+	}); err != nil {
+		return "", err
+	}
+	on := func(node, database string) string {
+		u, err := url.Parse(withDatabase(base, database))
+		if err != nil {
+			panic(err) // it was parsed before
+		}
+		u.Host = node
+		return u.String()
+	}
+	for _, node := range nodes {
+		if err := execOn(ctx, on(node, "postgres"), `DROP DATABASE IF EXISTS `+name+` WITH (FORCE)`, `CREATE DATABASE `+name); err != nil {
+			return "", err
+		}
+		if err := execOn(ctx, on(node, name), `CREATE EXTENSION citus`); err != nil {
+			return "", err
+		}
+	}
+	return withDatabase(base, name), execOn(ctx, withDatabase(base, name), joins...)
+}
+
+// measure copies twice: once without other work, and once under writes.
+func (c *copied) measure(ctx context.Context, o *options, from *engine, to copyTarget, out io.Writer) error {
+	return onServer(ctx, o, from, c.settings(from), func(s *server) error {
+		owners := max(1, c.records/o.size.manyRecords)
+		if err := c.rows.grow(ctx, s, 1, owners, o.size.manyRecords, o.size.rowsPayload); err != nil {
+			return err
+		}
+		target, err := to.url(ctx, "bench_"+c.name)
+		if err != nil {
+			return err
+		}
+		defer removeFile(target)
+		alone, err := s.copies(ctx, c.name, target)
+		if err != nil {
+			return err
+		}
+		rows, bare, err := c.limit(ctx, target)
+		if err != nil {
+			return fmt.Errorf("limit: %w", err)
+		}
+		if _, err := s.command(ctx, "copy", c.name, "--reopen"); err != nil {
+			return err
+		}
+		again, err := to.url(ctx, "bench_"+c.name+"_again")
+		if err != nil {
+			return err
+		}
+		defer removeFile(again)
+		loaded, rate, err := c.underWrites(ctx, o, s, owners, again)
+		if err != nil {
+			return err
+		}
+		ratio, memory := bare.Seconds()/alone.took.Seconds(), max(alone.peak, loaded.peak)
+		fmt.Fprintf(out, "| %s, %s → %s | %s | %s | %s | %.2f | %s%.2f | %s | %s%s | %.0f | %s | %s%s |\n",
+			c.name, from.name, to.name, thousands(owners*o.size.manyRecords), thousands(int(perSecond(rows, alone.took))), thousands(int(perSecond(rows, bare))),
+			ratio, missed(ratio < copyRatioGoal), copyRatioGoal, mb(memory), missed(memory > copyMemoryGoal), mb(copyMemoryGoal),
+			rate, ms(loaded.pass), missed(loaded.pass > copyPassGoal), ms(copyPassGoal))
+		return nil
+	})
+}
+
+// copyRun is a run of the command.
+type copyRun struct {
+	took, pass time.Duration
+	peak       int64 // bytes
+	output     string
+}
+
+var lastPass = regexp.MustCompile(`the last pass took (\S+)`)
+
+// copies runs holdfast copy.
+func (s *server) copies(ctx context.Context, service, target string) (copyRun, error) {
+	r, err := s.command(ctx, "copy", service, "--to", target)
+	if err != nil {
+		return r, err
+	}
+	found := lastPass.FindStringSubmatch(r.output)
+	if found == nil {
+		return r, fmt.Errorf("copy does not say how long the last pass took:\n%s", r.output)
+	}
+	r.pass, err = time.ParseDuration(found[1])
+	return r, err
+}
+
+// command runs a command with the configuration of the server.
+func (s *server) command(ctx context.Context, args ...string) (r copyRun, err error) {
+	cmd := exec.CommandContext(ctx, s.binary, args...)
+	var output bytes.Buffer
+	cmd.Env, cmd.Stdout, cmd.Stderr = s.env, &output, &output
+	begun := time.Now()
+	if err := cmd.Start(); err != nil {
+		return r, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if n, err := peak(cmd.Process.Pid); err == nil { // it may have ended
+				r.peak = n
+			}
+			continue
+		case err = <-ended:
+		}
+		r.took, r.output = time.Since(begun), output.String()
+		if err != nil {
+			err = fmt.Errorf("%v: %w\n%s", args, err, r.output)
+		}
+		return r, err
+	}
+}
+
+// underWrites copies while clients overwrite records until the service is read-only.
+func (c *copied) underWrites(ctx context.Context, o *options, s *server, owners int, target string) (r copyRun, rate float64, err error) {
+	var all []credentials
+	for _, n := range spread(1, owners, 1000) {
+		owner, err := c.rows.owner(s, n)
+		if err != nil {
+			return r, 0, err
+		}
+		all = append(all, owner)
+	}
+	callers, hangUp, err := dialAll(ctx, slices.Repeat(all[:1], o.size.rowsCallers))
+	if err != nil {
+		return r, 0, err
+	}
+	defer hangUp()
+	var writes atomic.Int64
+	var g errgroup.Group
+	stop, rewrite, begun := make(chan struct{}), c.rows.rewrite(o.size.rowsPayload), time.Now()
+	for _, caller := range callers {
+		g.Go(func() error {
+			tick := time.NewTicker(time.Duration(len(callers)) * time.Second / copyWrites)
+			defer tick.Stop()
+			for {
+				select {
+				case <-stop:
+					return nil
+				case <-tick.C:
+				}
+				caller.credentials = all[rand.IntN(len(all))]
+				caller.retries = 0
+				if err := rewrite(ctx, caller, rand.IntN(o.size.manyRecords)); err != nil {
+					if errors.Is(err, errBusy) {
+						return nil
+					}
+					return err
+				}
+				writes.Add(1)
+			}
+		})
+	}
+	r, err = s.copies(ctx, c.name, target)
+	rate = perSecond(int(writes.Load()), time.Since(begun))
+	close(stop)
+	return r, rate, errors.Join(err, g.Wait())
+}
+
+func removeFile(target string) {
+	if file, ok := strings.CutPrefix(target, "sqlite:"); ok {
+		for _, suffix := range []string{"", "-wal", "-shm", ".lock"} {
+			_ = os.Remove(file + suffix) // a file in the temporary folder
+		}
+	}
+}
+
+// limit deletes the rows of a copy and inserts them again, without Holdfast. It returns how many
+// there are, and how long that took.
+func (c *copied) limit(ctx context.Context, target string) (rows int, took time.Duration, err error) {
+	dir, err := os.MkdirTemp("", "holdfast-bench-")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if file, ok := strings.CutPrefix(target, "sqlite:"); ok {
+		return c.limitLite(file, filepath.Join(dir, "rows.db"))
+	}
+	err = connectTo(ctx, target, func(conn *pgx.Conn) error {
+		for _, t := range c.tables {
+			if err := withCreated(filepath.Join(dir, t), func(f *os.File) error {
+				tag, err := conn.PgConn().CopyTo(ctx, f, `COPY `+t+` TO STDOUT (FORMAT binary)`)
+				rows += int(tag.RowsAffected())
+				return err
+			}); err != nil {
+				return err
+			}
+		}
+		for _, t := range slices.Backward(c.tables) {
+			if _, err := conn.Exec(ctx, `TRUNCATE `+t+` CASCADE`); err != nil {
+				return err
+			}
+		}
+		if _, err := conn.Exec(ctx, `CHECKPOINT`); err != nil {
+			return err
+		}
+		begun := time.Now()
+		for _, t := range c.tables {
+			f, err := os.Open(filepath.Join(dir, t))
+			if err != nil {
+				return err
+			}
+			_, err = conn.PgConn().CopyFrom(ctx, f, `COPY `+t+` FROM STDIN (FORMAT binary)`)
+			if err = errors.Join(err, f.Close()); err != nil {
+				return err
+			}
+		}
+		took = time.Since(begun)
+		return nil
+	})
+	return rows, took, err
+}
+
+func withCreated(name string, fn func(*os.File) error) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fn(f), f.Close())
+}
+
+func (c *copied) limitLite(file, other string) (rows int, took time.Duration, err error) {
+	err = withFile(file, func(conn *sqlite.Conn) error {
+		do := func(sql string, args ...any) error {
+			return sqlitex.ExecuteTransient(conn, sql, &sqlitex.ExecOptions{Args: args, ResultFunc: func(s *sqlite.Stmt) error {
+				rows += s.ColumnInt(0)
+				return nil
+			}})
+		}
+		if err := errors.Join(do(`VACUUM INTO ?`, other), do(`ATTACH ? AS other`, other)); err != nil {
+			return err
+		}
+		for _, t := range slices.Backward(c.tables) {
+			if err := errors.Join(do(`SELECT count(*) FROM `+t), do(`DELETE FROM `+t)); err != nil {
+				return err
+			}
+		}
+		begun := time.Now()
+		for _, t := range c.tables {
+			if err := do(`INSERT INTO ` + t + ` SELECT * FROM other.` + t); err != nil { //nolint:unqueryvet // a copy of the same table
+				return err
+			}
+		}
+		took = time.Since(begun)
+		return nil
+	})
+	return rows, took, err
+}
