@@ -58,7 +58,7 @@ func twoServers(t *testing.T, url string, more ...string) (first, second *binary
 
 // TestGuestF12: of many racers over two processes one consumes a handoff, in each round; its retry
 // has the same answer, all others are refused. In the soak there are 1,000 racers, and in every
-// tenth round the database ends all connections in the middle: whoever got no answer repeats.
+// tenth round the database ends all connections in the middle: racers without an answer repeat.
 func TestGuestF12(t *testing.T) {
 	t.Parallel()
 	racers, cuts := 100, false

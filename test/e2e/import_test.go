@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,7 +27,6 @@ func TestImportFromMozilla(t *testing.T) {
 		node    = "http://sync.example.org/sync"
 		stamp   = 1_700_000_000_000
 	)
-	put := putMozilla
 	testdb.MariaDBScript(t, old, mozillaDatabase(account, node, stamp))
 
 	vars := []string{
@@ -56,7 +56,7 @@ func TestImportFromMozilla(t *testing.T) {
 		importing(1, "", "syncstorage: continuing the import that was interrupted", "tokenserver: continuing the import that was interrupted")
 	}
 	importing(1, "", "Stop the other server, then run the same command with --stopped")
-	testdb.MariaDBScript(t, old, put(4711, 7, "late", stamp+50)+put(4711, 101, "mine", stamp+60)+"DELETE FROM bso WHERE userid = 2; DELETE FROM user_collections WHERE userid = 2;")
+	testdb.MariaDBScript(t, old, putMozilla(4711, 7, "late", stamp+50)+putMozilla(4711, 101, "mine", stamp+60)+"DELETE FROM bso WHERE userid = 2; DELETE FROM user_collections WHERE userid = 2;")
 	importing(0, "--stopped", "everything is imported and equal", "left out, 1 row: open batches", "syncstorage is imported",
 		"Browsers of 1 account use "+node+", which is server.public_url.")
 	importing(0, "--verify", "in source and target are equal")
@@ -89,6 +89,18 @@ func TestImportFromMozilla(t *testing.T) {
 	if c, a := fxa.signIn(t, s, strings.Repeat("f", 32), 1); a.Status != http.StatusOK || c.UID <= 4711 || c.Endpoint != fmt.Sprintf("%s/1.5/%d", node, c.UID) {
 		t.Errorf("a new account: %d %s", a.Status, a.Body)
 	}
+
+	// The server gets another address, as the guide says. The browser keeps its ID and its data.
+	const moved = "http://moved.example.org"
+	s.Signal(syscall.SIGTERM)
+	<-s.Ended
+	alter(t, filepath.Join(data, "tokenserver.db"), "UPDATE nodes SET node = '"+moved+"' WHERE node = '"+node+"'")
+	s = binary.Start(t, data, append(vars, "SYNC_PUBLIC_URL="+moved)...)
+	if c, a = fxa.signIn(t, s, account, 1); a.Status != http.StatusOK || c.UID != 4711 || c.Endpoint != moved+"/1.5/4711" {
+		t.Fatalf("the browser signs in at the new address: %d %s", a.Status, a.Body)
+	}
+	client.CloseIdleConnections()
+	want("GET", "/info/collection_counts", "", http.StatusOK, `{"meta":1,"bookmarks":2,"custom":1,"another":1}`)
 }
 
 // mozillaDatabase has a browser with a few records, users with many, and what is left out.

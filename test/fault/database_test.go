@@ -115,7 +115,7 @@ func TestPoolOfTwo(t *testing.T) {
 		o.workloads[i].grow(t, 12)
 		rows = append(rows, s.someRows)
 	}
-	// Half of them by default, other ones in each run.
+	// A quarter of them by default, other ones in each run.
 	o.choice(0xffff).Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 	o.rounds(uint64(len(rows)+1)/2, func(round int) fault {
 		choose := o.choice(round)
@@ -135,9 +135,9 @@ func TestLocks(t *testing.T) {
 	for _, s := range services() {
 		locks = append(locks, s.locks...)
 	}
-	// Half of them by default, other ones in each run.
+	// A quarter of them by default, other ones in each run.
 	o.choice(0xffff).Shuffle(len(locks), func(i, j int) { locks[i], locks[j] = locks[j], locks[i] })
-	o.rounds(uint64(len(locks)+1)/2, func(round int) fault {
+	o.rounds(uint64(len(locks)+3)/4, func(round int) fault {
 		choose := o.choice(round)
 		return fault{inject: func() {
 			o.locked(locks[round%len(locks)], func() { o.hold(round, len(locks), choose) })

@@ -35,12 +35,12 @@ func syncService() service {
 				CREATE INDEX bsos_future_idx ON bsos (future, bso_id);`,
 			"internal/syncstorage/postgres": `
 				ALTER TABLE bsos ADD COLUMN future BIGINT NOT NULL DEFAULT 0;
-				CREATE FUNCTION sync_put_v4(
+				CREATE FUNCTION sync_put_v2(
 					p_user BIGINT, p_coll INTEGER, p_id TEXT, p_sortindex BIGINT, p_payload BYTEA, p_ttl BIGINT,
 					p_now TIMESTAMP, p_modified_since TIMESTAMP, p_unmodified_since TIMESTAMP, p_limit BIGINT, p_user_limit BIGINT, p_enforce BOOLEAN, p_own BOOLEAN
 				) RETURNS BIGINT[] LANGUAGE plpgsql VOLATILE AS $$
 				DECLARE
-					v BIGINT[] := sync_put_v3(p_user, p_coll, p_id, p_sortindex, p_payload, p_ttl,
+					v BIGINT[] := sync_put_v1(p_user, p_coll, p_id, p_sortindex, p_payload, p_ttl,
 						p_now, p_modified_since, p_unmodified_since, p_limit, p_user_limit, p_enforce, p_own);
 				BEGIN
 					IF v[1] = 0 THEN
@@ -49,7 +49,7 @@ func syncService() service {
 					RETURN v;
 				END $$;`,
 		}, code: map[string][2]string{
-			"internal/syncstorage/postgres/sql.go": {"sync_put_v3(", "sync_put_v4("},
+			"internal/syncstorage/postgres/sql.go": {"sync_put_v1(", "sync_put_v2("},
 		}, written: `SELECT count(*) FROM bsos WHERE future > 0`},
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -48,13 +49,14 @@ func TestOneNode(t *testing.T) {
 	work(t, 1, "[buckets.nodes.\"home:1\"]\nurl = \"file://%s/1\"\n")
 }
 
+// TestThreeNodes has the database of an installation of that size, TestOneNode the built-in one.
 func TestThreeNodes(t *testing.T) {
 	t.Parallel()
-	work(t, 2, "[buckets]\ncopies = 2\n[buckets.nodes.\"east:1\"]\nurl = \"file://%[1]s/1\"\n[buckets.nodes.\"east:2\"]\nurl = \"file://%[1]s/2\"\n[buckets.nodes.\"west:1\"]\nurl = \"file://%[1]s/3\"\n")
+	work(t, 2, "[buckets]\ncopies = 2\n[buckets.nodes.\"east:1\"]\nurl = \"file://%[1]s/1\"\n[buckets.nodes.\"east:2\"]\nurl = \"file://%[1]s/2\"\n[buckets.nodes.\"west:1\"]\nurl = \"file://%[1]s/3\"\n", "HOLDFAST_BUCKETS__DATABASE_URL="+testdb.PostgresDatabase(t))
 }
 
 // work runs every client. Afterwards the storage nodes are empty.
-func work(t *testing.T, copies int, config string) {
+func work(t *testing.T, copies int, config string, environ ...string) {
 	t.Helper()
 	dir := t.TempDir()
 	file, nodes := filepath.Join(dir, "holdfast.toml"), filepath.Join(dir, "nodes")
@@ -62,9 +64,10 @@ func work(t *testing.T, copies int, config string) {
 	if err := os.Mkdir(nodes, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	server := binary.Start(t, filepath.Join(dir, "data"), "HOLDFAST_CONFIG="+file, "HOLDFAST_BUCKETS__ENABLED=true",
+	server := binary.LaunchFlags(t, []string{"--migrate"}, filepath.Join(dir, "data"), append(environ, "HOLDFAST_CONFIG="+file, "HOLDFAST_BUCKETS__ENABLED=true",
 		"HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0", "HOLDFAST_BUCKETS__GARBAGE_AFTER=0s", "HOLDFAST_BUCKETS__SWEEP_INTERVAL=0s", "HOLDFAST_LOG__ACCESS=false",
-		"HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false")
+		"HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_GUEST__ENABLED=false")...)
+	server.Await("/readyz", http.StatusOK)
 	s3 := server.S3(t)
 	t.Run("clients", func(t *testing.T) {
 		for _, c := range clients {
