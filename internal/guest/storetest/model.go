@@ -8,7 +8,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"holdfast/internal/clock"
 	"holdfast/internal/guest"
+	"holdfast/internal/outbox"
 	"holdfast/internal/suite"
 )
 
@@ -18,20 +20,50 @@ func modelChecks() []check { return []check{{"RandomSteps", randomSteps}} }
 // step all that can be seen.
 type machine struct {
 	*user
-	rows   map[string]guest.Wish // by property, removed ones too
-	events []guest.ID
-	done   []guest.Mutation
+	rows    map[string]guest.Wish // by property, removed ones too
+	events  []guest.ID
+	waiting []guest.ID // the events that are not published
+	done    []guest.Mutation
 }
 
 func randomSteps(t *testing.T, u *user) {
+	var last *machine
 	suite.Walk(t, func(rt *rapid.T) map[string]func(*rapid.T) {
 		u := *u
 		u.t = rt
+		if last != nil {
+			last.t = rt
+			last.empty() // the model reads the outbox by session after each step, and no index has all its events
+		}
 		m := &machine{user: u.other(), rows: map[string]guest.Wish{}}
+		last = m
 		return map[string]func(*rapid.T){
-			"add": m.stepAdd, "add more": m.stepAdd, "note": m.stepNote, "remove": m.stepRemove, "clear": m.stepClear, "repeat": m.stepRepeat, "": m.compare,
+			"add": m.stepAdd, "add more": m.stepAdd, "note": m.stepNote, "remove": m.stepRemove, "clear": m.stepClear, "repeat": m.stepRepeat,
+			"publish": m.stepPublish, "erase": m.stepErase, "": m.compare,
 		}
 	})
+}
+
+// empty deletes everything. A walk that failed may have left another state than that of the
+// model, so errors do not matter.
+func (m *machine) empty() {
+	_, _ = m.publish(len(m.waiting) + 1) // one may have been appended by the step that failed
+	_, _, _ = m.h.Store.Erase(m.t.Context(), m.session)
+}
+
+// publish marks at most limit events as published, the first ones.
+func (m *machine) publish(limit int) (published []guest.ID, err error) {
+	box := m.h.Store.Outbox()
+	// The limit of a query may be split among the partitions, and a session has one.
+	events, _, err := box.Next(m.t.Context(), outbox.Query{Parts: 1<<outbox.Partitions - 1, Limit: outbox.Partitions * limit, Now: clock.System()})
+	if err == nil {
+		events = events[:min(limit, len(events))]
+		err = box.Done(m.t.Context(), "test", 0, events)
+	}
+	for _, e := range events {
+		published = append(published, guest.ID(e.Name))
+	}
+	return published, err
 }
 
 // do runs a mutation that appends an event, and may fail in the end.
@@ -58,7 +90,7 @@ func (m *machine) do(rt *rapid.T, fn func(guest.Tx) error) (committed bool) {
 	case err != nil:
 		rt.Fatalf("Mutate: %v", err)
 	}
-	m.events, m.done = append(m.events, e.ID), append(m.done, mutation)
+	m.events, m.waiting, m.done = append(m.events, e.ID), append(m.waiting, e.ID), append(m.done, mutation)
 	return true
 }
 
@@ -137,6 +169,26 @@ func (m *machine) stepRepeat(rt *rapid.T) {
 	if err != nil || !replayed {
 		rt.Fatalf("repeated: %v, %v", replayed, err)
 	}
+}
+
+func (m *machine) stepPublish(rt *rapid.T) {
+	limit := rapid.IntRange(1, 5).Draw(rt, "limit")
+	published, err := m.publish(limit)
+	suite.Must(m.t, "publish", err)
+	limit = min(limit, len(m.waiting))
+	suite.Equal(m.t, "published", published, m.waiting[:limit])
+	m.waiting = m.waiting[limit:]
+}
+
+func (m *machine) stepErase(rt *rapid.T) {
+	erased, answers, err := m.h.Store.Erase(rt.Context(), m.session)
+	suite.Must(m.t, "Erase", err)
+	suite.Equal(m.t, "erased", erased, guest.Erased{
+		Wishes: len(m.rows), Answers: len(m.done), Events: len(m.events) - len(m.waiting), Kept: len(m.waiting),
+	})
+	suite.Equal(m.t, "answers", len(answers), len(m.done))
+	clear(m.rows)
+	m.events, m.done = slices.Clone(m.waiting), nil
 }
 
 func (m *machine) compare(rt *rapid.T) {

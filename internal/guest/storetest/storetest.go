@@ -75,7 +75,7 @@ func groups() []suite.Group[*user] {
 		{Name: "Retention", Cases: retentionChecks(), Own: true},
 		{Name: "Schema", Cases: schemaChecks()},
 		{Name: "Faults", Cases: faultChecks()},
-		{Name: "Model", Cases: modelChecks()},
+		{Name: "Model", Cases: modelChecks(), Own: true},
 	}
 }
 
