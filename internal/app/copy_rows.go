@@ -86,7 +86,7 @@ func (c *copying) span(ctx context.Context, v rows.View, next copyState, unclean
 	w := c.newWriter(ctx)
 	w.run = c.writes.do
 	if unclean {
-		w.before = func(u rows.Update) error { return deleteSpan(u, g, g.Tables, span) }
+		w.deleteAll(g, span)
 	}
 	read := make([][]digest, len(g.Tables))
 	for i, t := range g.Tables {
@@ -205,7 +205,7 @@ func (c *Copy) copyAgain(ctx context.Context, only map[string]bool) error {
 		for _, span := range spans {
 			if err := c.source.View(ctx, func(v rows.View) error {
 				w := c.newWriter(ctx)
-				w.before = func(u rows.Update) error { return deleteSpan(u, g, g.Tables, span) }
+				w.deleteAll(g, span)
 				w.after = func(u rows.Update) error { return c.recount(u, g, span) }
 				for _, t := range g.Tables {
 					if err := v.Each(t, g.Owner, span, func(r rows.Row) error { return w.add(t, r) }); err != nil {
@@ -221,29 +221,24 @@ func (c *Copy) copyAgain(ctx context.Context, only map[string]bool) error {
 	return nil
 }
 
-func deleteSpan(u rows.Update, g *rows.Group, tables []*rows.Table, span rows.Span) error {
-	for _, t := range slices.Backward(tables) {
-		if err := u.Delete(t, g.Owner, span); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // writer collects rows for transactions of the target.
 type writer struct {
-	c             *Copy
-	update        func(func(rows.Update) error) error
-	run           func(func() error) error // runs a transaction, now or later, in order
-	put           bool                     // replace rows, and do not only insert
-	before, after func(rows.Update) error
-	parts         []part
-	rows, bytes   int
+	c           *Copy
+	update      func(func(rows.Update) error) error
+	run         func(func() error) error // runs a transaction, now or later, in order
+	put         bool                     // replace the rows that are added, and do not only insert
+	after       func(rows.Update) error
+	parts       []part
+	rows, bytes int
 }
 
+// part deletes the rows of a span, and then inserts or puts rows.
 type part struct {
-	table *rows.Table
-	rows  []rows.Row
+	table  *rows.Table
+	owner  int        // number of columns of the span
+	delete *rows.Span // may be nil
+	put    bool
+	rows   []rows.Row
 }
 
 func (c *Copy) newWriter(ctx context.Context) *writer {
@@ -253,9 +248,21 @@ func (c *Copy) newWriter(ctx context.Context) *writer {
 	}
 }
 
+// delete deletes rows, before those that are added later.
+func (w *writer) delete(t *rows.Table, owner int, span rows.Span) {
+	w.parts = append(w.parts, part{table: t, owner: owner, delete: &span})
+}
+
+// deleteAll deletes the rows of all tables, children of foreign keys first.
+func (w *writer) deleteAll(g *rows.Group, span rows.Span) {
+	for _, t := range slices.Backward(g.Tables) {
+		w.delete(t, g.Owner, span)
+	}
+}
+
 func (w *writer) add(t *rows.Table, r rows.Row) error {
-	if n := len(w.parts); n == 0 || w.parts[n-1].table != t {
-		w.parts = append(w.parts, part{table: t})
+	if n := len(w.parts); n == 0 || w.parts[n-1].table != t || w.parts[n-1].put != w.put {
+		w.parts = append(w.parts, part{table: t, put: w.put})
 	}
 	last := &w.parts[len(w.parts)-1]
 	r = r.Clone()
@@ -276,11 +283,11 @@ func (w *writer) add(t *rows.Table, r rows.Row) error {
 }
 
 func (w *writer) flush() error {
-	if len(w.parts) == 0 && w.before == nil && w.after == nil {
+	if len(w.parts) == 0 && w.after == nil {
 		return nil
 	}
 	now := *w
-	w.parts, w.rows, w.bytes, w.before = nil, 0, 0, nil
+	w.parts, w.rows, w.bytes = nil, 0, 0
 	return w.run(func() error {
 		if err := now.update(now.write); err != nil {
 			return err
@@ -293,14 +300,17 @@ func (w *writer) flush() error {
 
 // write writes what was collected.
 func (w *writer) write(u rows.Update) error {
-	if w.before != nil {
-		if err := w.before(u); err != nil {
-			return err
-		}
-	}
 	for _, p := range w.parts {
+		if p.delete != nil {
+			if err := u.Delete(p.table, p.owner, *p.delete); err != nil {
+				return fmt.Errorf("%s: %w", p.table.Name, err)
+			}
+		}
+		if len(p.rows) == 0 {
+			continue
+		}
 		write := u.Insert
-		if w.put {
+		if p.put {
 			write = u.Put
 		}
 		if err := write(p.table, p.rows); err != nil {
@@ -381,19 +391,21 @@ type changedKeys struct {
 
 // copyChanged copies rows: parents of foreign keys are written first, and deleted last.
 func (c *Copy) copyChanged(ctx context.Context, v rows.View, p changedKeys) error {
+	w := c.newWriter(ctx)
 	gone := map[string][]rows.Row{}
 	for g := range c.Groups {
 		for _, t := range c.Groups[g].Tables {
-			for _, key := range p.whole[t.Name] {
-				if err := c.replace(ctx, v, t, key); err != nil {
-					return err
-				}
+			if err := c.replace(v, w, t, p.whole[t.Name]); err != nil {
+				return err
 			}
 			var err error
-			if gone[t.Name], err = c.put(ctx, v, t, p.rows[t.Name]); err != nil {
+			if gone[t.Name], err = c.put(v, w, t, p.rows[t.Name]); err != nil {
 				return err
 			}
 		}
+	}
+	if err := w.flush(); err != nil {
+		return err
 	}
 	if err := c.remove(ctx, gone); err != nil || c.Source.Target.Kind != engine.Spanner {
 		return err
@@ -431,27 +443,32 @@ func (c *Copy) remove(ctx context.Context, gone map[string][]rows.Row) error {
 	})
 }
 
-// replace replaces all rows whose keys begin with key.
-func (c *Copy) replace(ctx context.Context, v rows.View, t *rows.Table, key rows.Row) error {
-	span := rows.Span{Only: key}
-	w := c.newWriter(ctx)
-	w.before = func(u rows.Update) error { return u.Delete(t, len(key), span) }
-	if err := v.Each(t, len(key), span, func(r rows.Row) error { return w.add(t, r) }); err != nil {
-		return err
+// replace replaces all rows whose keys begin with these.
+func (c *Copy) replace(v rows.View, w *writer, t *rows.Table, keys map[string]rows.Row) error {
+	byLength := map[int][]rows.Span{}
+	for _, key := range keys {
+		byLength[len(key)] = append(byLength[len(key)], rows.Span{Only: key})
 	}
-	return w.flush()
+	for n, spans := range byLength {
+		if !c.withSpanner() {
+			spans = together(spans)
+		}
+		for _, span := range spans {
+			w.delete(t, n, span)
+			if err := v.Each(t, n, span, func(r rows.Row) error { return w.add(t, r) }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // put writes the rows with some keys, and returns the keys without a row.
-func (c *Copy) put(ctx context.Context, v rows.View, t *rows.Table, keys map[string]rows.Row) (gone []rows.Row, err error) {
-	w := c.newWriter(ctx)
+func (c *Copy) put(v rows.View, w *writer, t *rows.Table, keys map[string]rows.Row) (gone []rows.Row, err error) {
 	w.put = true
-	var all []rows.Row
-	for _, key := range keys {
-		all = append(all, key)
-	}
+	defer func() { w.put = false }()
 	found := map[string]bool{}
-	for some := range slices.Chunk(all, 500) {
+	for some := range slices.Chunk(slices.Collect(maps.Values(keys)), 500) {
 		if err := v.Find(t, some, func(r rows.Row) error {
 			found[r[:t.Key].Text()] = true
 			return w.add(t, r)
@@ -464,7 +481,7 @@ func (c *Copy) put(ctx context.Context, v rows.View, t *rows.Table, keys map[str
 			gone = append(gone, key)
 		}
 	}
-	return gone, w.flush()
+	return gone, nil
 }
 
 // ownerID is an owner of any group as text.

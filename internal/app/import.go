@@ -201,8 +201,10 @@ func (m *Import) begin(ctx context.Context) error {
 func (p *ImportPart) clear(ctx context.Context) error {
 	return p.copy.target.Update(ctx, func(u rows.Update) error {
 		for _, g := range slices.Backward(p.copy.Groups) {
-			if err := deleteSpan(u, &g, g.Tables, rows.All); err != nil {
-				return err
+			for _, t := range slices.Backward(g.Tables) {
+				if err := u.Delete(t, g.Owner, rows.All); err != nil {
+					return err
+				}
 			}
 		}
 		return p.copy.setState(u, p.copy.state)
@@ -312,22 +314,19 @@ func (p *ImportPart) replace(ctx context.Context, owners map[string]bool) error 
 		}
 		g := &p.copy.Groups[i]
 		if err := p.Source.View(ctx, func(v rows.View) error {
+			w := p.copy.newWriter(ctx)
 			for _, span := range spans {
 				if err := p.copy.fault("replace"); err != nil {
 					return err
 				}
-				w := p.copy.newWriter(ctx)
-				w.before = func(u rows.Update) error { return deleteSpan(u, g, g.Tables, span) }
+				w.deleteAll(g, span)
 				for _, t := range g.Tables {
 					if err := v.Each(t, g.Owner, span, func(r rows.Row) error { return w.add(t, r) }); err != nil {
 						return err
 					}
 				}
-				if err := w.flush(); err != nil {
-					return err
-				}
 			}
-			return nil
+			return w.flush()
 		}); err != nil {
 			return err
 		}
