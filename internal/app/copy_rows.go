@@ -228,7 +228,7 @@ type writer struct {
 	run         func(func() error) error // runs a transaction, now or later, in order
 	put         bool                     // replace the rows that are added, and do not only insert
 	after       func(rows.Update) error
-	parts       []part
+	parts       []*part
 	rows, bytes int
 }
 
@@ -238,7 +238,7 @@ type part struct {
 	owner  int        // number of columns of the span
 	delete *rows.Span // may be nil
 	put    bool
-	rows   []rows.Row
+	rows   rows.Batch
 }
 
 func (c *Copy) newWriter(ctx context.Context) *writer {
@@ -250,7 +250,7 @@ func (c *Copy) newWriter(ctx context.Context) *writer {
 
 // delete deletes rows, before those that are added later.
 func (w *writer) delete(t *rows.Table, owner int, span rows.Span) {
-	w.parts = append(w.parts, part{table: t, owner: owner, delete: &span})
+	w.parts = append(w.parts, &part{table: t, owner: owner, delete: &span})
 }
 
 // deleteAll deletes the rows of all tables, children of foreign keys first.
@@ -262,16 +262,17 @@ func (w *writer) deleteAll(g *rows.Group, span rows.Span) {
 
 func (w *writer) add(t *rows.Table, r rows.Row) error {
 	if n := len(w.parts); n == 0 || w.parts[n-1].table != t || w.parts[n-1].put != w.put {
-		w.parts = append(w.parts, part{table: t, put: w.put})
+		w.parts = append(w.parts, &part{table: t, put: w.put})
 	}
-	last := &w.parts[len(w.parts)-1]
-	r = r.Clone()
 	if w.c.Source.Target.Kind == engine.Spanner && w.c.Target.Target.Kind != engine.Spanner && t.Spanner.Elsewhere != nil {
+		r = r.Clone()
 		t.Spanner.Elsewhere(r)
 	}
-	last.rows = append(last.rows, r)
+	last := &w.parts[len(w.parts)-1].rows
+	w.bytes -= last.Bytes()
+	last.Add(r)
+	w.bytes += last.Bytes()
 	w.rows++
-	w.bytes += r.Bytes()
 	if w.rows < rowsOfUpdate && w.bytes < bytesOfUpdate {
 		return nil
 	}
@@ -306,14 +307,14 @@ func (w *writer) write(u rows.Update) error {
 				return fmt.Errorf("%s: %w", p.table.Name, err)
 			}
 		}
-		if len(p.rows) == 0 {
+		if p.rows.Len() == 0 {
 			continue
 		}
 		write := u.Insert
 		if p.put {
 			write = u.Put
 		}
-		if err := write(p.table, p.rows); err != nil {
+		if err := write(p.table, &p.rows); err != nil {
 			return fmt.Errorf("%s: %w", p.table.Name, err)
 		}
 	}

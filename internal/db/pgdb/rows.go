@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -326,9 +327,9 @@ func (u update) Delete(t *rows.Table, owner int, span rows.Span) error {
 	return u.exec(`DELETE FROM `+relation(t)+` WHERE `+where, args...)
 }
 
-func (u update) Insert(t *rows.Table, all []rows.Row) error {
+func (u update) Insert(t *rows.Table, all *rows.Batch) error {
 	if t.PostgresInsert != "" {
-		return u.repeat(t, t.PostgresInsert, all)
+		return u.repeat(t, t.PostgresInsert, all.All())
 	}
 	names := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
@@ -339,8 +340,14 @@ func (u update) Insert(t *rows.Table, all []rows.Row) error {
 			}
 		}
 	}
-	_, err := u.tx.CopyFrom(u.ctx, strings.Split(relation(t), "."), names, pgx.CopyFromSlice(len(all), func(i int) ([]any, error) {
-		return arguments(t.Columns, all[i], true)
+	next, stop := iter.Pull(all.All())
+	defer stop()
+	_, err := u.tx.CopyFrom(u.ctx, strings.Split(relation(t), "."), names, pgx.CopyFromFunc(func() ([]any, error) {
+		row, ok := next()
+		if !ok {
+			return nil, nil
+		}
+		return arguments(t.Columns, row, true)
 	}))
 	return err
 }
@@ -427,31 +434,38 @@ func parseUUID(text string) (pgtype.UUID, error) {
 // rowsOfStatement is how many rows a statement puts. On Citus each statement sends messages.
 const rowsOfStatement = 50
 
-func (u update) Put(t *rows.Table, all []rows.Row) error {
+func (u update) Put(t *rows.Table, all *rows.Batch) error {
 	batch := &pgx.Batch{}
-	for some := range slices.Chunk(all, rowsOfStatement) {
-		var lists []string
-		var args []any
-		for _, row := range some {
-			values, err := arguments(t.Columns, row, false)
-			if err != nil {
-				return err
-			}
-			lists = append(lists, "("+t.Parameters(func(i int, c rows.Column) string { return parameter(len(args)+i, c) })+")")
-			args = append(args, values...)
-		}
+	var lists []string
+	var args []any
+	queue := func() {
 		batch.Queue(`INSERT INTO `+relation(t)+` (`+t.Names()+`) OVERRIDING SYSTEM VALUE VALUES `+strings.Join(lists, ", ")+` `+t.OnConflict(), args...)
+		lists, args = nil, nil
+	}
+	for row := range all.All() {
+		values, err := arguments(t.Columns, row, false)
+		if err != nil {
+			return err
+		}
+		lists = append(lists, "("+t.Parameters(func(i int, c rows.Column) string { return parameter(len(args)+i, c) })+")")
+		args = append(args, values...)
+		if len(lists) == rowsOfStatement {
+			queue()
+		}
+	}
+	if len(lists) > 0 {
+		queue()
 	}
 	return u.tx.SendBatch(u.ctx, batch).Close()
 }
 
 func (u update) Remove(t *rows.Table, keys []rows.Row) error {
-	return u.repeat(t, `DELETE FROM `+relation(t)+` WHERE `+t.WhereKey(parameter), keys)
+	return u.repeat(t, `DELETE FROM `+relation(t)+` WHERE `+t.WhereKey(parameter), slices.Values(keys))
 }
 
-func (u update) repeat(t *rows.Table, sql string, all []rows.Row) error {
+func (u update) repeat(t *rows.Table, sql string, all iter.Seq[rows.Row]) error {
 	batch := &pgx.Batch{}
-	for _, row := range all {
+	for row := range all {
 		args, err := arguments(t.Columns, row, false)
 		if err != nil {
 			return err

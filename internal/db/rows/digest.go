@@ -19,21 +19,7 @@ type Digest struct {
 // Add adds a row.
 func (d *Digest) Add(r Row) {
 	var space [1 << 10]byte
-	b := space[:0]
-	for _, v := range r {
-		switch v := v.(type) {
-		case nil:
-			b = append(b, 0)
-		case int64:
-			b = binary.BigEndian.AppendUint64(append(b, 1), uint64(v))
-		case string:
-			b = append(binary.BigEndian.AppendUint64(append(b, 2), uint64(len(v))), v...)
-		case []byte:
-			b = append(binary.BigEndian.AppendUint64(append(b, 3), uint64(len(v))), v...)
-		default:
-			panic(fmt.Sprintf("rows: a value of type %T", v))
-		}
-	}
+	b := r.appendTo(space[:0])
 	sum := sha256.Sum256(b)
 	var carry uint64
 	d.Rows++
@@ -43,20 +29,6 @@ func (d *Digest) Add(r Row) {
 
 // String returns the sum in hexadecimal.
 func (d Digest) String() string { return fmt.Sprintf("%016x%016x", d.Hi, d.Lo) }
-
-// Bytes returns the approximate memory of a row.
-func (r Row) Bytes() (n int) {
-	for _, v := range r {
-		switch v := v.(type) {
-		case string:
-			n += len(v)
-		case []byte:
-			n += len(v)
-		}
-		n += 32
-	}
-	return n
-}
 
 // Clone returns a copy that shares no memory with r.
 func (r Row) Clone() Row {

@@ -203,9 +203,9 @@ type Update interface {
 	// Delete deletes the rows of a span.
 	Delete(t *Table, owner int, span Span) error
 	// Insert inserts rows whose keys do not exist.
-	Insert(t *Table, all []Row) error
+	Insert(t *Table, all *Batch) error
 	// Put inserts rows, or updates those whose keys exist.
-	Put(t *Table, all []Row) error
+	Put(t *Table, all *Batch) error
 	// Remove deletes the rows with these keys.
 	Remove(t *Table, keys []Row) error
 	// Recount corrects the counters of Table.Recount.

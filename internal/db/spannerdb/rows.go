@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -214,9 +215,9 @@ func (d tables) current(ctx context.Context, numbers []int64) ([]rows.Owner, err
 }
 
 // ownersOf returns the owners of rows that are there, by number.
-func (d tables) ownersOf(ctx context.Context, all []rows.Row) (map[int64]rows.Owner, error) {
+func (d tables) ownersOf(ctx context.Context, all iter.Seq[rows.Row]) (map[int64]rows.Owner, error) {
 	var numbers []int64
-	for _, row := range all {
+	for row := range all {
 		numbers = append(numbers, row[0].(int64))
 	}
 	found, err := d.owners.Find(ctx, distinct(numbers))
@@ -264,7 +265,7 @@ func (v view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Row) error) erro
 	var byNumber map[int64]rows.Owner
 	if replaced > 0 {
 		var err error
-		if byNumber, err = v.d.ownersOf(v.ctx, keys); err != nil {
+		if byNumber, err = v.d.ownersOf(v.ctx, slices.Values(keys)); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package spannerdb
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -52,9 +53,9 @@ func (u update) Delete(t *rows.Table, owner int, span rows.Span) error {
 	return remove([]wanted{wantedOf(found[0])})
 }
 
-func (u update) Insert(t *rows.Table, all []rows.Row) error { return u.Put(t, all) }
+func (u update) Insert(t *rows.Table, all *rows.Batch) error { return u.Put(t, all) }
 
-func (u update) Put(t *rows.Table, all []rows.Row) error {
+func (u update) Put(t *rows.Table, all *rows.Batch) error {
 	keys, replaced := of(t)
 	names := slices.Clone(keys)
 	for _, c := range t.Columns[replaced:] {
@@ -62,7 +63,7 @@ func (u update) Put(t *rows.Table, all []rows.Row) error {
 			names = append(names, c.Name)
 		}
 	}
-	return u.eachCurrent(t, all, true, func(row rows.Row, owner []any) error {
+	return u.eachCurrent(t, all.All(), true, func(row rows.Row, owner []any) error {
 		row = slices.Clone(row)
 		if t.Spanner.Write != nil {
 			t.Spanner.Write(row)
@@ -110,9 +111,9 @@ func value(v any, kind rows.Kind) (any, error) {
 
 // eachCurrent calls fn for the rows of owners that were not replaced, with the values of
 // Spanner.Keys. Owners who do not exist are left out, or are an error if they must exist.
-func (u update) eachCurrent(t *rows.Table, all []rows.Row, mustExist bool, fn func(row rows.Row, owner []any) error) error {
+func (u update) eachCurrent(t *rows.Table, all iter.Seq[rows.Row], mustExist bool, fn func(row rows.Row, owner []any) error) error {
 	if _, replaced := of(t); replaced == 0 {
-		for _, row := range all {
+		for row := range all {
 			if err := fn(row, nil); err != nil {
 				return err
 			}
@@ -123,7 +124,7 @@ func (u update) eachCurrent(t *rows.Table, all []rows.Row, mustExist bool, fn fu
 	if err != nil {
 		return err
 	}
-	for _, row := range all {
+	for row := range all {
 		o, ok := byNumber[row[0].(int64)]
 		switch {
 		case !ok && mustExist:
@@ -140,7 +141,7 @@ func (u update) eachCurrent(t *rows.Table, all []rows.Row, mustExist bool, fn fu
 
 func (u update) Remove(t *rows.Table, keys []rows.Row) error {
 	_, replaced := of(t)
-	return u.eachCurrent(t, keys, false, func(key rows.Row, owner []any) error {
+	return u.eachCurrent(t, slices.Values(keys), false, func(key rows.Row, owner []any) error {
 		whole := spanner.Key(owner)
 		for _, v := range key[replaced:] {
 			whole = append(whole, v)

@@ -3,6 +3,7 @@ package sqlitedb
 import (
 	"bytes"
 	"context"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -133,11 +134,11 @@ func (u update) Delete(t *rows.Table, owner int, span rows.Span) error {
 	return Exec(u.c, `DELETE FROM `+t.Name+` WHERE `+where, args...)
 }
 
-func (u update) Insert(t *rows.Table, all []rows.Row) error { return u.insert(t, all, "") }
+func (u update) Insert(t *rows.Table, all *rows.Batch) error { return u.insert(t, all, "") }
 
-func (u update) Put(t *rows.Table, all []rows.Row) error { return u.insert(t, all, t.OnConflict()) }
+func (u update) Put(t *rows.Table, all *rows.Batch) error { return u.insert(t, all, t.OnConflict()) }
 
-func (u update) insert(t *rows.Table, all []rows.Row, end string) error {
+func (u update) insert(t *rows.Table, all *rows.Batch, end string) error {
 	names, values := t.Names(), t.Parameters(parameter)
 	for _, name := range slices.Sorted(maps.Keys(t.SQLite)) {
 		expression := t.SQLite[name]
@@ -146,15 +147,15 @@ func (u update) insert(t *rows.Table, all []rows.Row, end string) error {
 		}
 		names, values = names+", "+name, values+", "+expression
 	}
-	return u.repeat(`INSERT INTO `+t.Name+` (`+names+`) VALUES (`+values+`) `+end, all)
+	return u.repeat(`INSERT INTO `+t.Name+` (`+names+`) VALUES (`+values+`) `+end, all.All())
 }
 
 func (u update) Remove(t *rows.Table, keys []rows.Row) error {
-	return u.repeat(`DELETE FROM `+t.Name+` WHERE `+t.WhereKey(parameter), keys)
+	return u.repeat(`DELETE FROM `+t.Name+` WHERE `+t.WhereKey(parameter), slices.Values(keys))
 }
 
-func (u update) repeat(sql string, all []rows.Row) error {
-	for _, row := range all {
+func (u update) repeat(sql string, all iter.Seq[rows.Row]) error {
+	for row := range all {
 		if err := Exec(u.c, sql, row...); err != nil {
 			return err
 		}
