@@ -56,7 +56,7 @@ const (
 	rowsOfSpan    = 5000    // of a table, read from one snapshot, unless an owner has more
 	rowsOfUpdate  = 5000    // in one transaction
 	bytesOfUpdate = 2 << 20 // likewise
-	changesOfPass = 10_000
+	changesOfPass = 5000
 	shortPass     = time.Second // the last pass begins after one that took less
 	copyLease     = 30 * time.Second
 )

@@ -431,8 +431,10 @@ func parseUUID(text string) (pgtype.UUID, error) {
 	return id, nil
 }
 
-// rowsOfStatement is how many rows a statement puts. On Citus each statement sends messages.
-const rowsOfStatement = 50
+const (
+	rowsOfStatement   = 50 // that Put puts: on Citus each statement sends messages
+	statementsOfBatch = 10 // that Put sends at once
+)
 
 func (u update) Put(t *rows.Table, all *rows.Batch) error {
 	batch := &pgx.Batch{}
@@ -442,6 +444,14 @@ func (u update) Put(t *rows.Table, all *rows.Batch) error {
 		batch.Queue(`INSERT INTO `+relation(t)+` (`+t.Names()+`) OVERRIDING SYSTEM VALUE VALUES `+strings.Join(lists, ", ")+` `+t.OnConflict(), args...)
 		lists, args = nil, nil
 	}
+	send := func() error {
+		if batch.Len() == 0 {
+			return nil
+		}
+		sent := batch
+		batch = &pgx.Batch{}
+		return u.tx.SendBatch(u.ctx, sent).Close()
+	}
 	for row := range all.All() {
 		values, err := arguments(t.Columns, row, false)
 		if err != nil {
@@ -449,14 +459,21 @@ func (u update) Put(t *rows.Table, all *rows.Batch) error {
 		}
 		lists = append(lists, "("+t.Parameters(func(i int, c rows.Column) string { return parameter(len(args)+i, c) })+")")
 		args = append(args, values...)
-		if len(lists) == rowsOfStatement {
-			queue()
+		if len(lists) < rowsOfStatement {
+			continue
+		}
+		queue()
+		if batch.Len() < statementsOfBatch {
+			continue
+		}
+		if err := send(); err != nil {
+			return err
 		}
 	}
 	if len(lists) > 0 {
 		queue()
 	}
-	return u.tx.SendBatch(u.ctx, batch).Close()
+	return send()
 }
 
 func (u update) Remove(t *rows.Table, keys []rows.Row) error {
