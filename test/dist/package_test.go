@@ -171,6 +171,7 @@ func TestPackageLife(t *testing.T) {
 		wanted  = "etc/systemd/system/multi-user.target.wants/holdfast.service"
 		timer   = "etc/systemd/system/timers.target.wants/holdfast-backup.timer"
 		stored  = "var/lib/holdfast/syncstorage.db"
+		guests  = "var/lib/holdfast/guest.db" // served, because the test's server listens on 127.0.0.1
 	)
 	s := newSystem(t)
 	s.dpkg("-i", deb(t))
@@ -181,9 +182,9 @@ func TestPackageLife(t *testing.T) {
 		t.Errorf("the user of the service: %s, %v", passwd, err)
 	}
 	cmd := exec.Command(filepath.Join(s.root, program), "serve")
-	cmd.Env = binary.Environ("HOLDFAST_CONFIG="+filepath.Join(s.root, config), "HOLDFAST_DATA="+filepath.Join(s.root, "var/lib/holdfast"))
+	cmd.Env = binary.Environ(binary.GuestsByDefault, "HOLDFAST_CONFIG="+filepath.Join(s.root, config), "HOLDFAST_DATA="+filepath.Join(s.root, "var/lib/holdfast"))
 	serve(t, cmd)
-	s.want("served", true, stored)
+	s.want("served", true, stored, guests)
 
 	s.write(config, "[log]\nlevel = \"warn\"\n")
 	if err := os.Remove(filepath.Join(s.root, wanted)); err != nil { // systemctl disable
@@ -206,5 +207,5 @@ func TestPackageLife(t *testing.T) {
 		t.Errorf("the purge does not say what it leaves:\n%s", out)
 	}
 	s.want("purged", false, "etc/holdfast", "var/lib/dpkg/info/holdfast.list", timer)
-	s.want("purged", true, stored)
+	s.want("purged", true, stored, guests)
 }

@@ -145,15 +145,13 @@ func TestExampleConfiguration(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("sqlite:"+filepath.Join(dir, "own.db")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	audit := filepath.Join(dir, "audit")
-	if err := os.WriteFile(audit, []byte("log\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	// A secret is set directly or from a file: both are tested.
 	uncommented := commented.ReplaceAllString(string(example), "$1")
 	// These have no defaults.
 	uncommented = strings.NewReplacer("buckets.accounts.NAME", "buckets.accounts.app", "buckets.nodes.NAME", `buckets.nodes."home:disk1"`,
-		`access_key = ""`, `access_key = "HFEXAMPLE"`, `secret_key = ""`, `secret_key = "sixteen-characters"`, "\nurl = \"\"", "\nurl = \"file://NODE\"").Replace(uncommented)
+		`access_key = ""`, `access_key = "HFEXAMPLE"`, `secret_key = ""`, `secret_key = "sixteen-characters"`,
+		"guest.handoff_tenants.NAME", "guest.handoff_tenants.11111111-2222-4333-8444-555555555555", "of handoff_url.\nurl = \"\"", "of handoff_url.\nurl = \"https://book.example/\"",
+		"\nurl = \"\"", "\nurl = \"file://NODE\"", "\nreceive_file = \"\"", "").Replace(uncommented)
 	files := regexp.MustCompile(`(?m)^(\w+)_file = ""$`)
 	var secrets []string
 	for _, found := range files.FindAllStringSubmatch(uncommented, -1) {
@@ -168,13 +166,14 @@ func TestExampleConfiguration(t *testing.T) {
 	byItself := regexp.MustCompile(`(?m)^(`+either+`)_file = .*$`).ReplaceAllString(uncommented, "")
 	byFile := regexp.MustCompile(`(?m)^(`+either+`) = .*$`).ReplaceAllString(uncommented, "")
 	byFile = regexp.MustCompile(`(?m)^(`+either+`)_file = .*$`).ReplaceAllString(byFile, `${1}_file = "`+secret+`"`)
-	byFile = strings.Replace(byFile, `audit_file = "`+secret+`"`, `audit_file = "`+audit+`"`, 1)
-	// The viewer's token is another one than the administrator's.
-	viewer := filepath.Join(dir, "viewer")
-	if err := os.WriteFile(viewer, []byte("of-a-viewer\n"), 0o600); err != nil {
-		t.Fatal(err)
+	// For these a SQLite URL is not valid, and the viewer's token is not that of the administrator.
+	for name, value := range map[string]string{"audit": "log", "viewer_token": "of-a-viewer", "hot": "memory", "events": "log"} {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(value+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		byFile = strings.Replace(byFile, "\n"+name+`_file = "`+secret+`"`, "\n"+name+`_file = "`+file+`"`, 1)
 	}
-	byFile = strings.Replace(byFile, `viewer_token_file = "`+secret+`"`, `viewer_token_file = "`+viewer+`"`, 1)
 	// A key has an algorithm.
 	byFile = regexp.MustCompile(`(?s)(\n\[extstorage\.token_keys\.NAME\]\n.*?\nalg = )""`).ReplaceAllString(byFile, `${1}"HS256"`)
 	for name, text := range map[string]string{"commented": string(example), "by itself": byItself, "by file": byFile} {
@@ -184,7 +183,7 @@ func TestExampleConfiguration(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd := exec.Command(filepath.Join(tree, "holdfast"), "serve", "--config", config, "--data", filepath.Join(dir, name))
-		cmd.Env = binary.Environ()
+		cmd.Env = binary.Environ(binary.GuestsByDefault)
 		serve(t, cmd)
 	}
 }

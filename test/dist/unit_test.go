@@ -96,10 +96,12 @@ func TestUnitStarts(t *testing.T) {
 	}
 	words := strings.Fields(unitSetting(t, text, "ExecStart"))
 	cmd := exec.Command(filepath.Join(tree, words[0]), words[1:]...)
-	cmd.Env = binary.Environ(strings.Fields(strings.ReplaceAll(unitSetting(t, text, "Environment"), "=/", "="+root+"/"))...)
+	cmd.Env = binary.Environ(append(strings.Fields(strings.ReplaceAll(unitSetting(t, text, "Environment"), "=/", "="+root+"/")), binary.GuestsByDefault)...)
 	serve(t, cmd)
-	if _, err := os.Stat(filepath.Join(root, "var/lib/holdfast/syncstorage.db")); err != nil {
-		t.Errorf("the data is not where the unit says: %v", err)
+	for _, database := range []string{"syncstorage.db", "guest.db"} {
+		if _, err := os.Stat(filepath.Join(root, "var/lib/holdfast", database)); err != nil {
+			t.Errorf("the data is not where the unit says: %v", err)
+		}
 	}
 
 	stop, err := time.ParseDuration(unitSetting(t, text, "TimeoutStopSec") + "s")

@@ -123,6 +123,9 @@ func (h *handoffs) start(ctx context.Context) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s cannot be read: %s", path, service.Reason(err))
 	}
+	if err := engine.MakeFolder(h.deps.Data); err != nil { // secrets and databases may be elsewhere
+		return err
+	}
 	w := guest.Witness{Last: strings.TrimSpace(string(last)), Next: ident.New()}
 	// The file first: if the server ends before it has changed the database, the next one
 	// voids tokens for nothing, which does no harm.

@@ -47,8 +47,9 @@ func randomSteps(t *testing.T, u *user) {
 // empty deletes everything. A walk that failed may have left another state than that of the
 // model, so errors do not matter.
 func (m *machine) empty() {
-	_, _ = m.publish(len(m.waiting) + 1) // one may have been appended by the step that failed
-	_, _, _ = m.h.Store.Erase(m.t.Context(), m.session)
+	_, err := m.publish(len(m.waiting) + 1) // one may have been appended by the step that failed
+	_, _, err2 := m.h.Store.Erase(m.t.Context(), m.session)
+	_ = errors.Join(err, err2)
 }
 
 // publish marks at most limit events as published, the first ones.
