@@ -67,7 +67,7 @@ func (c *Copy) Run(ctx context.Context) error {
 		return err
 	}
 	isNew, err := c.begin(ctx)
-	if err != nil {
+	if err != nil || c.state.Done {
 		return err
 	}
 	if isNew && !c.withSpanner() {
@@ -171,7 +171,7 @@ func (c *Copy) begin(ctx context.Context) (isNew bool, err error) {
 	case source.unfinished():
 		return false, fmt.Errorf("%s: %s has only a part of a copy, which has not finished", c.Service, c.Source.Where)
 	case c.state.Done:
-		return false, fmt.Errorf("%s: %s already has a complete copy: choose an empty database, or compare it with --verify", c.Service, c.Target.Where)
+		return false, c.endAgain(ctx, source)
 	case c.state.unfinished() && c.state.ID == source.ID:
 		err := c.source.KeepLog(ctx, c.Service)
 		if err == nil {
@@ -193,6 +193,31 @@ func (c *Copy) begin(ctx context.Context) (isNew bool, err error) {
 		return false, err
 	}
 	return true, c.beginNew(ctx)
+}
+
+// endAgain does what is left of a complete copy that was interrupted at its end. It returns
+// an error if the source accepts writes again, or belongs to another copy.
+func (c *Copy) endAgain(ctx context.Context, source copyState) error {
+	holder, _, err := c.source.ReadOnly(ctx, c.Service)
+	switch {
+	case err != nil:
+		return err
+	case source.ID != c.state.ID || holder != c.holder():
+		return fmt.Errorf("%s: %s already has a complete copy: choose an empty database, or compare it with --verify", c.Service, c.Target.Where)
+	}
+	c.reportf("everything is copied already")
+	c.unlog(ctx)
+	return nil
+}
+
+// holder is the name under which the copy makes the service read-only.
+func (c *Copy) holder() string { return "copy " + c.state.ID }
+
+// unlog removes the log of changes, which costs only space.
+func (c *Copy) unlog(ctx context.Context) {
+	if err := c.source.Unlog(ctx, c.Service, c.Groups); err != nil {
+		c.reportf("the log of changes was not removed: %v", err)
+	}
 }
 
 // checkOwners returns an error if the source, Spanner, has owners whom the accounts do not
@@ -300,14 +325,14 @@ func (c *Copy) lastPass(ctx context.Context) error {
 	if err := c.fault("close"); err != nil {
 		return err
 	}
-	holder, start := "copy "+c.state.ID, time.Now()
-	err := c.source.Close(ctx, c.Service, holder, c.Lease, c.Groups)
+	start := time.Now()
+	err := c.source.Close(ctx, c.Service, c.holder(), c.Lease, c.Groups)
 	if fault.Is(err, fault.Conflict) {
 		return err // somebody else did it
 	}
 	if err == nil {
 		c.reportf("the service is read-only")
-		err = c.whileClosed(ctx, holder)
+		err = c.whileClosed(ctx)
 	}
 	if err != nil {
 		again, cancel := context.WithTimeout(context.WithoutCancel(ctx), copyLease)
@@ -317,16 +342,20 @@ func (c *Copy) lastPass(ctx context.Context) error {
 		}
 		return err
 	}
-	c.reportf("everything is copied and equal; the last pass took %s", time.Since(start).Round(time.Millisecond))
-	if err := c.source.Unlog(ctx, c.Service, c.Groups); err != nil { // it costs only space
-		c.reportf("the log of changes was not removed: %v", err)
+	done := c.state
+	done.Done = true
+	if err := c.target.Update(ctx, func(u rows.Update) error { return c.setState(u, done) }); err != nil {
+		// The target may be complete, so the source must not be written again.
+		return fmt.Errorf("everything is copied, and the service stays read-only: run the same command again: %w", err)
 	}
+	c.reportf("everything is copied and equal; the last pass took %s", time.Since(start).Round(time.Millisecond))
+	c.unlog(ctx)
 	return nil
 }
 
-// whileClosed finishes the copy while the service is read-only, and makes that permanent.
-func (c *Copy) whileClosed(ctx context.Context, holder string) error {
-	held, release := c.hold(ctx, holder)
+// whileClosed copies what is left while the service is read-only, and makes that permanent.
+func (c *Copy) whileClosed(ctx context.Context) error {
+	held, release := c.hold(ctx)
 	err := c.finish(held)
 	if err = cmp.Or(release(), err); err == nil {
 		err = c.fault("prolong")
@@ -334,17 +363,12 @@ func (c *Copy) whileClosed(ctx context.Context, holder string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.source.Prolong(ctx, c.Service, holder, 0); err != nil {
-		return err
-	}
-	done := c.state
-	done.Done = true
-	return c.target.Update(ctx, func(u rows.Update) error { return c.setState(u, done) })
+	return c.source.Prolong(ctx, c.Service, c.holder(), 0)
 }
 
 // hold prolongs the lease until release, which returns an error if the lease has ended.
 // held ends with the lease.
-func (c *Copy) hold(ctx context.Context, holder string) (held context.Context, release func() error) {
+func (c *Copy) hold(ctx context.Context) (held context.Context, release func() error) {
 	held, cancel := context.WithCancel(ctx)
 	var group errgroup.Group
 	ended := make(chan struct{})
@@ -358,7 +382,7 @@ func (c *Copy) hold(ctx context.Context, holder string) (held context.Context, r
 				return nil
 			case <-tick.C:
 			}
-			if err := c.source.Prolong(ctx, c.Service, holder, c.Lease); err != nil {
+			if err := c.source.Prolong(ctx, c.Service, c.holder(), c.Lease); err != nil {
 				return err
 			}
 		}

@@ -249,8 +249,14 @@ func TestCopyContinues(t *testing.T) {
 	}
 	c.Fault = nil
 	wantEqual(t, c)
+	if err := c.Run(t.Context()); err != nil {
+		t.Errorf("a copy that was interrupted when it was complete: %v", err)
+	}
+	if err := c.Source.Rows(nil).Reopen(t.Context(), c.Service, c.Groups); err != nil {
+		t.Fatal(err)
+	}
 	if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "complete copy") {
-		t.Errorf("a copy to a complete one: %v", err)
+		t.Errorf("a copy to a complete one, after Reopen: %v", err)
 	}
 }
 
