@@ -41,7 +41,7 @@ func (a *App) showOverview(ctx context.Context, _ *service.PageRequest) (*servic
 		{Name: "Checks", Cell: checksCell(found, at)}, {Name: "Last backup", Cell: a.backupCell()}, {Name: "Sweeps", Cell: sweepsCell(a.sweeps.list(), a.now())},
 	}}
 	blocks := append([]service.Block{state, a.serviceTable(ctx)}, a.history.charts(databases)...)
-	return &service.View{Blocks: append(blocks, a.backlogs(ctx), now)}, nil
+	return &service.View{Blocks: []service.Block{&service.Live{Every: historyEvery, Blocks: append(blocks, a.backlogs(ctx), now)}}}, nil
 }
 
 // serviceTable shows the services with their databases.

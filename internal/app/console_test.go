@@ -291,6 +291,67 @@ func TestConsoleLink(t *testing.T) {
 	}
 }
 
+// Updates of an open page get the part that changes, if it has changed. They do not keep the session,
+// whose end leads to the sign-in.
+func TestConsoleUpdates(t *testing.T) {
+	t.Parallel()
+	a, browse := openConsole(t)
+	at := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	a.now = func() time.Time { return at }
+	c, err := a.newConsole()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.console = c
+	o := browse("")
+	var draining atomic.Bool
+	o.h = a.adminHandler(&draining)
+	o.want("sign-in", http.StatusSeeOther, "/console/", http.MethodPost, "/console/sign-in", url.Values{"token": {a.Config().Server.AdminToken.Reveal()}})
+	page := o.want("the page", http.StatusOK, `hx-get="/console/" hx-trigger="every 60s"`, http.MethodGet, "/console/", nil)
+	for _, want := range []string{`name="htmx-config"`, "/console/static/lib/htmx.min.js?v=", "/console/static/lib/uPlot.min.js?v="} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s in\n%s", want, page)
+		}
+	}
+	if page := o.want("another page", http.StatusOK, "console.js", http.MethodGet, "/console/settings", nil); strings.Contains(page, "htmx") || strings.Contains(page, "uPlot") {
+		t.Errorf("a page without changes and charts loads libraries:\n%s", page)
+	}
+	version := ""
+	o.edit = func(r *http.Request) {
+		r.Header.Set("HX-Request", "true")
+		r.Header.Set("X-Part-Version", version)
+	}
+	body := o.want("an update", http.StatusOK, `<div id="live"`, http.MethodGet, "/console/", nil)
+	if strings.Contains(body, "<html") || !strings.Contains(body, "<h2>Services</h2>") {
+		t.Errorf("the part is\n%s", body)
+	}
+	version = regexp.MustCompile(`X-Part-Version&#34;:&#34;([0-9a-f]{16})`).FindStringSubmatch(body)[1]
+	// Sizes may still change, because the server has just been opened.
+	for deadline := time.Now().Add(time.Minute); ; {
+		status, body, _ := o.do(http.MethodGet, "/console/", nil)
+		if status == http.StatusNoContent {
+			break
+		} else if status != http.StatusOK || time.Now().After(deadline) {
+			t.Fatalf("%d\n%s", status, body)
+		}
+		version = regexp.MustCompile(`X-Part-Version&#34;:&#34;([0-9a-f]{16})`).FindStringSubmatch(body)[1]
+	}
+	header := func(what, path, name, want string, status int) {
+		t.Helper()
+		if got, body, h := o.do(http.MethodGet, path, nil); got != status || h.Get(name) != want {
+			t.Errorf("%s: %d, %s %q\n%s", what, got, name, h.Get(name), body)
+		}
+	}
+	header("a page without such a part", "/console/settings", "HX-Refresh", "true", http.StatusNoContent)
+	header("no such page", "/console/nothing", "HX-Refresh", "true", http.StatusNotFound)
+	at = at.Add(29 * time.Minute)
+	if status, body, _ := o.do(http.MethodGet, "/console/", nil); status >= http.StatusBadRequest {
+		t.Errorf("before the end of the session: %d\n%s", status, body)
+	}
+	at = at.Add(2 * time.Minute)
+	header("after the end of the session", "/console/settings", "HX-Redirect", "/console/sign-in?next="+url.QueryEscape("settings?"), http.StatusUnauthorized)
+}
+
 // The overview has charts, the settings have no secrets.
 func TestConsoleServer(t *testing.T) {
 	t.Parallel()

@@ -99,7 +99,7 @@ func (h *history) charts(databases map[string][]string) []service.Block {
 	for i := 1; i < len(h.points); i++ {
 		before, p := h.points[i-1], h.points[i]
 		seconds, t, quantile := p.at.Sub(before.at).Seconds(), p.traffic.Since(before.traffic), math.NaN()
-		if seconds <= 0 { // the clock was set back
+		if seconds <= 0 || len(times) > 0 && !p.at.After(times[len(times)-1]) { // the clock was set back
 			continue
 		}
 		if t.Requests > 0 {

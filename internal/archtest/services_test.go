@@ -213,6 +213,10 @@ func aside() []rule {
 			reason: "it is main with a clock that tests set, which must not be in the binary",
 		},
 		{
+			who: []string{"test/e2e/testpages"}, ours: []string{"internal/app/console", "internal/app/service", "internal/web", "internal/clock", "internal/fault"},
+			reason: "it is the frame of the console with pages of a test, which must not be in the binary",
+		},
+		{
 			who: []string{"test/**"}, ours: []string{"test/**", "internal/auth/**", "internal/testdb"}, libs: []string{"*"}, tests: []string{"internal/testdb/spannertest", "internal/openapitest"},
 			reason: "it tests the binary from outside, as its users run it",
 		},

@@ -101,7 +101,7 @@ func (r *release) make(stdout io.Writer) (err error) {
 		return err
 	}
 	for _, a := range r.arches {
-		if err := errors.Join(r.fillTree(a, generated), r.tarball(a), r.sbom(a), r.packages(a)); err != nil {
+		if err := errors.Join(r.thirdParty(a), r.fillTree(a, generated), r.tarball(a), r.sbom(a), r.packages(a)); err != nil {
 			return fmt.Errorf("%s: %w", a.name, err)
 		}
 	}

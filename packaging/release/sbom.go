@@ -13,7 +13,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// sbom writes a CycloneDX list of the modules in the binary, as Go recorded them.
+// sbom writes a CycloneDX list of the modules in the binary, as Go recorded them, and of the
+// libraries of the console.
 // It has no serial number, which would have to be random.
 func (r *release) sbom(a arch) error {
 	info, err := buildinfo.ReadFile(filepath.Join(r.tree(a), "holdfast"))
@@ -42,6 +43,17 @@ func (r *release) sbom(a arch) error {
 			return err
 		}
 		components = append(components, component)
+	}
+	all, err := r.libraries()
+	if err != nil {
+		return err
+	}
+	for _, l := range all {
+		purl := "pkg:npm/" + l.Name + "@" + l.Version
+		components = append(components, cdx.Component{
+			BOMRef: purl, Type: cdx.ComponentTypeLibrary, Name: l.Name, Version: l.Version, PackageURL: purl,
+			Licenses: &cdx.Licenses{{License: &cdx.License{ID: l.License}}},
+		})
 	}
 	refs := []string{}
 	for _, c := range components {

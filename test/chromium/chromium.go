@@ -113,6 +113,14 @@ func (b *Browser) Open(t *testing.T, url string) *Page {
 	return p
 }
 
+// Await does something that opens another page in the tab, and returns when that page is loaded.
+func (p *Page) Await(t *testing.T, do func()) {
+	t.Helper()
+	loaded := p.conn.expect(p.session, "Page.loadEventFired")
+	do()
+	p.conn.wait(t, loaded, "load the next page")
+}
+
 // Page is a tab.
 type Page struct {
 	conn    *conn
@@ -181,9 +189,9 @@ func (p *Page) text() string {
 var keys = map[string]struct {
 	code int
 	text string
-}{"Tab": {9, ""}, "Enter": {13, "\r"}, "Escape": {27, ""}, " ": {32, " "}, "ArrowDown": {40, ""}, "ArrowUp": {38, ""}}
+}{"Tab": {9, ""}, "Enter": {13, "\r"}, "Escape": {27, ""}, " ": {32, " "}, "ArrowDown": {40, ""}, "ArrowUp": {38, ""}, "ArrowLeft": {37, ""}, "ArrowRight": {39, ""}}
 
-// Press presses a key: Tab, Enter, Escape, ArrowDown, ArrowUp or " ".
+// Press presses a key: Tab, Enter, Escape, ArrowDown, ArrowUp, ArrowLeft, ArrowRight or " ".
 func (p *Page) Press(t *testing.T, key string) {
 	t.Helper()
 	k, ok := keys[key]
@@ -203,6 +211,27 @@ func (p *Page) Press(t *testing.T, key string) {
 func (p *Page) Type(t *testing.T, text string) {
 	t.Helper()
 	p.conn.must(t, p.session, "Input.insertText", map[string]any{"text": text}, nil)
+}
+
+// Point moves the mouse to a point of the window.
+func (p *Page) Point(t *testing.T, x, y float64) {
+	t.Helper()
+	p.conn.must(t, p.session, "Input.dispatchMouseEvent", map[string]any{"type": "mouseMoved", "x": x, "y": y}, nil)
+}
+
+// Drop drags files to a point of the window and drops them there.
+func (p *Page) Drop(t *testing.T, x, y float64, files ...string) {
+	t.Helper()
+	data := map[string]any{"items": []any{}, "files": files, "dragOperationsMask": 1} // copy
+	for _, kind := range []string{"dragEnter", "dragOver", "drop"} {
+		p.conn.must(t, p.session, "Input.dispatchDragEvent", map[string]any{"type": kind, "x": x, "y": y, "data": data}, nil)
+	}
+}
+
+// Scripts lets the pages that are opened next run scripts, or not.
+func (p *Page) Scripts(t *testing.T, run bool) {
+	t.Helper()
+	p.conn.must(t, p.session, "Emulation.setScriptExecutionDisabled", map[string]any{"value": !run}, nil)
 }
 
 // Resize gives the page the size of a window, or of a phone's screen, in CSS pixels.

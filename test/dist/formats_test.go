@@ -22,7 +22,7 @@ var (
 		"/usr/bin/holdfast", "/etc/holdfast/holdfast.toml", "/etc/logrotate.d/holdfast", "/usr/share/man/man1/holdfast.1.gz",
 		"/usr/share/man/man1/holdfast-serve.1.gz", "/usr/share/bash-completion/completions/holdfast",
 		"/usr/share/fish/vendor_completions.d/holdfast.fish", "/usr/share/doc/holdfast/README.md", "/usr/share/doc/holdfast/CHANGELOG.md",
-		"/usr/share/doc/holdfast/SECURITY.md", "/usr/share/doc/holdfast/CONTACT", "/usr/share/doc/holdfast/LICENSE", "/usr/share/doc/holdfast/docs/operations.md",
+		"/usr/share/doc/holdfast/SECURITY.md", "/usr/share/doc/holdfast/CONTACT", "/usr/share/doc/holdfast/LICENSE", "/usr/share/doc/holdfast/THIRD-PARTY.txt", "/usr/share/doc/holdfast/docs/operations.md",
 		"/usr/share/doc/holdfast/docs/monitoring/alerts.yml",
 	}
 	systemds = []string{
@@ -153,7 +153,8 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// The SBOM contains the modules that Go recorded in the binary, and Go itself.
+// The SBOM contains Go itself, the modules that Go recorded in the binary, and the libraries of the
+// console. THIRD-PARTY.txt has the licence of each.
 func TestSBOM(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(release(t), "holdfast_1.2.3_linux_"+native(t).dist+".cdx.json"))
@@ -183,9 +184,26 @@ func TestSBOM(t *testing.T) {
 	for _, m := range info.Deps {
 		want = append(want, "pkg:golang/"+m.Path+"@"+m.Version)
 	}
+	want = append(want, "pkg:npm/htmx.org@2.0.11", "pkg:npm/uplot@1.6.32")
+	licenses, err := os.ReadFile(filepath.Join(tree(t), "THIRD-PARTY.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	var got []string
 	for _, c := range bom.Components {
 		got = append(got, c.PURL)
+		name := c.Name
+		if name == "std" {
+			name = "Go"
+		}
+		if !strings.Contains(string(licenses), "\n"+name+" "+c.Version+"\n") {
+			t.Errorf("THIRD-PARTY.txt has no %s %s", name, c.Version)
+		}
+	}
+	for _, text := range []string{"Copyright (c) 2022 Leon Sorokin", "Zero-Clause BSD", "Copyright 2009 The Go Authors"} {
+		if !strings.Contains(string(licenses), text) {
+			t.Errorf("THIRD-PARTY.txt has no %q", text)
+		}
 	}
 	if len(want) < 10 || !slices.Equal(got, want) {
 		t.Errorf("components %v, want %v", got, want)

@@ -106,7 +106,7 @@ func TestDockerfile(t *testing.T) {
 	t.Parallel()
 	dir := release(t)
 	im := readDockerfile(t)
-	if len(im.copies) != 2 || im.uid == 0 || len(im.health) == 0 {
+	if len(im.copies) != 4 || im.uid == 0 || len(im.health) == 0 {
 		t.Errorf("%+v", im)
 	}
 	for _, c := range im.copies {

@@ -21,10 +21,11 @@ const (
 	hostileText    = `"><script>alert(1)<img src=x onerror=alert(2)>`
 )
 
-// console is a server with data whose console is open in a browser.
-type console struct {
+// consolePages is a server with data whose console is open in a browser.
+type consolePages struct {
 	t     *testing.T
 	s     *binary.Server
+	b     *chromium.Browser
 	p     *chromium.Page
 	base  string // of the console
 	token string // for the records
@@ -33,11 +34,11 @@ type console struct {
 
 // openConsole starts a server with texts that would be scripts if a page did not escape them, and
 // signs in.
-func openConsole(t *testing.T, settings ...string) *console {
+func openConsole(t *testing.T, settings ...string) *consolePages {
 	t.Helper()
 	b := chromium.Start(t)
 	s := binary.Start(t, t.TempDir(), append(settings, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL=http://127.0.0.1:1")...)
-	c := &console{t: t, s: s, base: s.Admin + "/console/"}
+	c := &consolePages{t: t, s: s, b: b, base: s.Admin + "/console/"}
 	c.token = strings.TrimSpace(s.Verb("ext", "token", "--tenant", consoleTenant, "--install", consoleInstall, "--namespace", "settings=rw"))
 	c.put(hostileText, `{"value":"</script><b>"}`)
 	s.Verb("sync", "user", "deny", consoleAccount, "--note", hostileText)
@@ -52,7 +53,7 @@ func openConsole(t *testing.T, settings ...string) *console {
 }
 
 // put creates a record.
-func (c *console) put(key, body string) {
+func (c *consolePages) put(key, body string) {
 	c.t.Helper()
 	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodPut, c.s.URL+"/ext/v1/installs/"+consoleInstall+"/namespaces/settings/records/"+url.PathEscape(key), strings.NewReader(body))
 	if err != nil {
@@ -71,7 +72,7 @@ func (c *console) put(key, body string) {
 }
 
 // inner are the pages below those of the navigation.
-func (c *console) inner() (all []string) {
+func (c *consolePages) inner() (all []string) {
 	for _, path := range []string{
 		"extstorage/record" + consolePlace + "&key=" + url.QueryEscape(hostileText), "extstorage/tenant" + consolePlace, "extstorage/install" + consolePlace,
 		"extstorage/records" + consolePlace, "extstorage/feed" + consolePlace, "extstorage/schemas" + consolePlace,
@@ -84,7 +85,7 @@ func (c *console) inner() (all []string) {
 }
 
 // fillBucket creates a bucket, and stores files by dropping them on a page.
-func (c *console) fillBucket() {
+func (c *consolePages) fillBucket() {
 	c.t.Helper()
 	s3 := c.s.S3(c.t)
 	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodPut, s3.URL+"/pictures", http.NoBody)
@@ -160,6 +161,7 @@ func TestConsole(t *testing.T) {
 	if problems := p.Problems(); len(problems) > 0 {
 		t.Errorf("problems of the pages:\n%s", strings.Join(problems, "\n"))
 	}
+	testScripts(t, c.b, axe)
 }
 
 // TestConsoleAccessible checks every page of the console by the rules of accessibility, light and

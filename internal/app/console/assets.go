@@ -20,9 +20,13 @@ var static embed.FS
 
 // assets are the files of the console, by name.
 var assets = map[string]asset{
-	"console.css": newAsset("console.css", "text/css; charset=utf-8"),
-	"console.js":  newAsset("console.js", "text/javascript; charset=utf-8"),
-	"icon.svg":    newAsset("icon.svg", "image/svg+xml"),
+	"console.css":       newAsset("console.css", "text/css; charset=utf-8"),
+	"console.js":        newAsset("console.js", "text/javascript; charset=utf-8"),
+	"charts.js":         newAsset("charts.js", "text/javascript; charset=utf-8"),
+	"icon.svg":          newAsset("icon.svg", "image/svg+xml"),
+	"lib/htmx.min.js":   newAsset("lib/htmx.min.js", "text/javascript; charset=utf-8"),
+	"lib/uPlot.min.js":  newAsset("lib/uPlot.min.js", "text/javascript; charset=utf-8"),
+	"lib/uPlot.min.css": newAsset("lib/uPlot.min.css", "text/css; charset=utf-8"),
 }
 
 // asset is a file that pages use.

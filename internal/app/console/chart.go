@@ -1,6 +1,7 @@
 package console
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -16,7 +17,7 @@ const (
 )
 
 // chart renders a chart as SVG, which needs no script. Its label has the latest and the
-// greatest values for screen readers.
+// greatest values for screen readers. The script draws the same data with uPlot.
 func (r *renderer) chart(c *service.Chart) {
 	most := 0.0
 	for _, s := range c.Series {
@@ -53,6 +54,10 @@ func (r *renderer) chart(c *service.Chart) {
 	r.element("text", first.UTC().Format("15:04"), "x", num(chartLeft), "y", num(chartHeight-4), "class", "from")
 	r.element("text", last.UTC().Format("15:04")+" UTC", "x", num(chartWidth), "y", num(chartHeight-4), "class", "scale")
 	r.close("svg")
+	if data := plotData(c, top); data != "" {
+		r.open("div", "class", "plot", "data-chart", data)
+		r.close("div")
+	}
 	r.open("ul", "class", "legend")
 	for i, s := range c.Series {
 		r.open("li", "class", "line"+strconv.Itoa(i))
@@ -79,6 +84,39 @@ func line(c *service.Chart, values []float64, top float64) string {
 		pen = "L"
 	}
 	return b.String()
+}
+
+// plotData returns a chart as JSON for the script, with six digits of each value.
+func plotData(c *service.Chart, top float64) string {
+	number := func(v float64) json.RawMessage {
+		if math.IsNaN(v) {
+			return json.RawMessage("null")
+		}
+		return json.RawMessage(strconv.FormatFloat(v, 'g', 6, 64))
+	}
+	data := struct {
+		Title  string              `json:"title"`
+		Unit   string              `json:"unit"`
+		Top    float64             `json:"top"`
+		Times  []float64           `json:"times"` // seconds since 1970
+		Names  []string            `json:"names"`
+		Values [][]json.RawMessage `json:"values"`
+	}{Title: c.Title, Unit: c.Unit, Top: top}
+	for _, t := range c.Times {
+		data.Times = append(data.Times, float64(t.UnixMilli())/1000)
+	}
+	for _, s := range c.Series {
+		values := make([]json.RawMessage, len(s.Values))
+		for i, v := range s.Values {
+			values[i] = number(v)
+		}
+		data.Names, data.Values = append(data.Names, s.Name), append(data.Values, values)
+	}
+	text, err := json.Marshal(data)
+	if err != nil { // a value is infinite
+		return ""
+	}
+	return string(text)
 }
 
 func num(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }

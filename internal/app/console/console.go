@@ -210,12 +210,14 @@ func (x *exchange) resume() (ok bool) {
 	if err != nil {
 		return false
 	}
-	x.session, ok = x.sessions.find(cookie.Value, x.r.Method == http.MethodGet, x.isUpdate())
+	x.session, ok = x.sessions.find(cookie.Value, x.r.Method == http.MethodGet, isUpdate(x.r))
 	return ok
 }
 
-// isUpdate reports whether the script updates a page that is open. That is no use of the session.
-func (x *exchange) isUpdate() bool { return x.r.Header.Get("X-Console-Update") != "" }
+// isUpdate reports whether htmx updates a part of a page that is open. That is no use of the session.
+func isUpdate(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.Header.Get("HX-Request") != ""
+}
 
 // unknown answers a request without a session.
 func (x *exchange) unknown(path string) error {
@@ -225,6 +227,11 @@ func (x *exchange) unknown(path string) error {
 	to := Prefix + "sign-in"
 	if path != "" {
 		to += "?next=" + url.QueryEscape(path+"?"+x.r.URL.RawQuery)
+	}
+	if isUpdate(x.r) {
+		x.w.Header().Set("HX-Redirect", to)
+		x.w.WriteHeader(http.StatusUnauthorized)
+		return nil
 	}
 	return x.redirect(to)
 }
@@ -511,6 +518,9 @@ func (x *exchange) record(section *Section, page *service.Page, action *service.
 // writeError writes an error as a page.
 func (c *Console) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	code := status(err)
+	if isUpdate(r) && code < http.StatusInternalServerError { // later updates fail, too
+		w.Header().Set("HX-Refresh", "true")
+	}
 	p := c.start(fmt.Sprintf("%d %s", code, http.StatusText(code)))
 	p.open("main", "id", "main", "class", "alone")
 	p.element("h1", http.StatusText(code))

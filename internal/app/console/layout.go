@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -13,8 +14,12 @@ import (
 	"holdfast/internal/fault"
 )
 
-// start begins a document.
-func (c *Console) start(title string) *page {
+// htmxConfig lets htmx work under the policy: no inline style and no code in attributes. It keeps no
+// page in the browser's storage.
+const htmxConfig = `{"includeIndicatorStyles":false,"allowEval":false,"allowScriptTags":false,"selfRequestsOnly":true,"historyEnabled":false,"historyCacheSize":0}`
+
+// start begins a document with these blocks.
+func (c *Console) start(title string, blocks ...service.Block) *page {
 	p := &page{}
 	p.WriteString("<!doctype html>\n")
 	p.open("html", "lang", "en")
@@ -25,10 +30,31 @@ func (c *Console) start(title string) *page {
 	p.element("title", title+" · Holdfast")
 	p.open("link", "rel", "stylesheet", "href", assetLink("console.css"))
 	p.open("link", "rel", "icon", "href", assetLink("icon.svg"))
-	p.element("script", "", "src", assetLink("console.js"), "defer?", "yes")
+	script := func(name string) { p.element("script", "", "src", assetLink(name), "defer?", "yes") }
+	if has[*service.Live](blocks) {
+		p.open("meta", "name", "htmx-config", "content", htmxConfig)
+		script("lib/htmx.min.js")
+	}
+	script("console.js")
+	if has[*service.Chart](blocks) {
+		p.open("link", "rel", "stylesheet", "href", assetLink("lib/uPlot.min.css"))
+		script("lib/uPlot.min.js")
+		script("charts.js")
+	}
 	p.close("head")
 	p.open("body")
 	return p
+}
+
+// has reports whether a block of a kind is among blocks.
+func has[T service.Block](blocks []service.Block) bool {
+	return slices.ContainsFunc(blocks, func(b service.Block) bool {
+		if _, ok := b.(T); ok {
+			return true
+		}
+		live, ok := b.(*service.Live)
+		return ok && has[T](live.Blocks)
+	})
 }
 
 // finish ends a document.
@@ -66,7 +92,7 @@ func (x *exchange) sendSignIn(status int, problem, next string) error {
 // again, or nil.
 func (x *exchange) sendView(status int, section *Section, pg *service.Page, view *service.View, values url.Values, failed *failure) error {
 	title := cmp.Or(view.Title, pg.Title)
-	p := x.start(title)
+	p := x.start(title, view.Blocks...)
 	p.element("a", "Skip to the contents", "href", "#main", "class", "skip")
 	x.header(p, section, pg)
 	p.open("main", "id", "main", "tabindex", "-1")
@@ -93,8 +119,32 @@ func (x *exchange) sendView(status int, section *Section, pg *service.Page, view
 	}
 	p.close("main")
 	x.finish(p)
+	if isUpdate(x.r) {
+		x.sendPart(r.part)
+		return nil
+	}
 	send(x.w, status, "text/html; charset=utf-8", p.String())
 	return nil
+}
+
+// part is the part of a page that htmx replaces.
+type part struct{ body, version string }
+
+// versionHeader has the version of the part that the browser shows.
+const versionHeader = "X-Part-Version"
+
+// sendPart sends the part of a page that changes, if it has changed. If the page has no such part any
+// more, the browser loads the whole page.
+func (x *exchange) sendPart(p part) {
+	switch p.version {
+	case "":
+		x.w.Header().Set("HX-Refresh", "true")
+		x.w.WriteHeader(http.StatusNoContent)
+	case x.r.Header.Get(versionHeader):
+		x.w.WriteHeader(http.StatusNoContent)
+	default:
+		send(x.w, http.StatusOK, "text/html; charset=utf-8", p.body)
+	}
 }
 
 // header writes the navigation.

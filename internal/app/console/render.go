@@ -2,6 +2,8 @@ package console
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"net/url"
 	"slices"
@@ -19,6 +21,7 @@ type renderer struct {
 	values  url.Values
 	failed  *failure
 	ids     int
+	part    part // of a *service.Live
 }
 
 // newID returns an ID that is unique on the page.
@@ -59,16 +62,29 @@ func (r *renderer) block(b service.Block) {
 	}
 }
 
-// live renders blocks that the script updates.
+// live renders blocks that htmx replaces. The script puts a button that pauses it in the place of the
+// link.
 func (r *renderer) live(l *service.Live) {
-	r.open("div", "class", "live", "data-live", strconv.Itoa(max(1, int(l.Every.Seconds()))))
+	self := r.self(slices.Collect(maps.Keys(r.values)))
+	r.open("p", "class", "live-state")
+	r.element("a", "Load again", "href", self)
+	r.close("p")
+	whole := r.page
+	r.page = &page{}
 	for _, b := range l.Blocks {
 		r.block(b)
 	}
+	contents := r.page.String()
+	sum := sha256.Sum256([]byte(contents))
+	r.part.version = hex.EncodeToString(sum[:8])
+	r.page = &page{}
+	r.open("div", "id", "live", "class", "live", "hx-get", self, "hx-trigger", "every "+strconv.Itoa(max(1, int(l.Every.Seconds())))+"s",
+		"hx-swap", "outerHTML", "hx-headers", `{"`+versionHeader+`":"`+r.part.version+`"}`)
+	r.WriteString(contents)
 	r.close("div")
-	r.open("p", "class", "live-state")
-	r.element("a", "Load again", "href", r.self(slices.Collect(maps.Keys(r.values))))
-	r.close("p")
+	r.part.body = r.page.String()
+	r.page = whole
+	r.WriteString(r.part.body)
 }
 
 // heading renders the title of a block.
@@ -133,7 +149,8 @@ func (r *renderer) table(t *service.Table) {
 	if len(t.Rows) == 0 {
 		r.element("p", cmp.Or(t.Empty, "Nothing here."), "class", "empty")
 	} else {
-		r.open("div", "class", "scroll", "tabindex", "0", "role", "region", "aria-label", cmp.Or(t.Title, r.at.Title))
+		// htmx returns the focus to the element with the same ID.
+		r.open("div", "id", r.newID(), "class", "scroll", "tabindex", "0", "role", "region", "aria-label", cmp.Or(t.Title, r.at.Title))
 		r.open("table")
 		r.head(t, keep)
 		r.rows(t)

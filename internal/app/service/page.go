@@ -222,7 +222,7 @@ type QR struct {
 }
 
 // Live has blocks that the browser replaces with their latest state. They have no forms. Without
-// JavaScript there is a link that loads the page again.
+// JavaScript there is a link that loads the page again. A page has at most one.
 type Live struct {
 	Every  time.Duration
 	Blocks []Block

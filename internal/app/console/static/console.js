@@ -1,4 +1,4 @@
-// Everything works without this script. It adds buttons that copy a text, updates what changes, and
+// Everything works without this script. It adds buttons that copy a text, pauses what htmx updates, and
 // takes files that are dropped on a form.
 "use strict";
 for (const button of document.querySelectorAll("[data-copy]")) {
@@ -10,8 +10,8 @@ for (const button of document.querySelectorAll("[data-copy]")) {
   });
 }
 
-const regions = () => [...document.querySelectorAll(".live")];
-if (regions().length > 0) {
+const state = document.querySelector(".live-state");
+if (state) {
   const pause = document.createElement("button");
   pause.type = "button";
   pause.className = "plain";
@@ -21,25 +21,14 @@ if (regions().length > 0) {
     paused = !paused;
     pause.textContent = paused ? "Continue updates" : "Pause updates";
   });
-  document.querySelector(".live-state").replaceChildren(pause);
-  const every = Math.min(...regions().map((r) => Number(r.dataset.live))) * 1000;
-  const update = async () => {
-    const busy = paused || document.hidden || regions().some((r) => r.contains(document.activeElement)) || !getSelection().isCollapsed;
-    try {
-      if (!busy) {
-        const answer = await fetch(location.href, { headers: { "X-Console-Update": "yes" } });
-        const fresh = [...new DOMParser().parseFromString(await answer.text(), "text/html").querySelectorAll(".live")];
-        if (!answer.ok || fresh.length !== regions().length) return; // signed out, or deleted
-        regions().forEach((r, i) => {
-          if (r.innerHTML !== fresh[i].innerHTML) r.replaceChildren(...fresh[i].childNodes);
-        });
-      }
-    } catch {
-      // The server is restarting.
-    }
-    setTimeout(update, every);
-  };
-  setTimeout(update, every);
+  state.replaceChildren(pause);
+  // Somebody follows a link, reads a value of a chart, or selects text.
+  const isUsed = (part) => part.querySelector("a:focus, button:focus, .plot:focus, .plot:hover, details[open]") || !getSelection().isCollapsed;
+  for (const event of ["htmx:beforeRequest", "htmx:beforeSwap"]) {
+    document.addEventListener(event, (e) => {
+      if (paused || document.hidden || isUsed(e.target)) e.preventDefault();
+    });
+  }
 }
 
 for (const form of document.querySelectorAll("form.drop")) {

@@ -1,0 +1,78 @@
+// Package testpages serves pages of a test in the frame of the console, so that tests use its scripts
+// without waiting for the data of a server.
+package testpages
+
+import (
+	"context"
+	"log/slog"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"holdfast/internal/app/console"
+	"holdfast/internal/app/service"
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+	"holdfast/internal/web"
+)
+
+// Console is a console with two pages of a test: "charts", and "part", of which a part changes.
+type Console struct {
+	URL     string                 // of the console
+	Text    atomic.Pointer[string] // that the part shows; nil: the page does not exist any more
+	IsWhole atomic.Bool            // the page has no part that changes
+	Shown   atomic.Int64           // how often the page was shown
+}
+
+// Show changes the text that the part shows.
+func (c *Console) Show(text string) { c.Text.Store(&text) }
+
+// Start starts a console, which ends with the test, with an admin token.
+func Start(t *testing.T, token string) *Console {
+	t.Helper()
+	proxies, err := web.NewResolver("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	frame, err := console.New(console.Options{Log: log, Clock: clock.System, Resolver: proxies, AdminToken: token, OwnHost: func(string) bool { return true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Console{}
+	c.Show("first")
+	frame.Sections = []console.Section{{Console: service.Console{Title: "Test", Pages: append(frame.OwnPages(),
+		service.Page{Path: "part", Title: "Part", Listed: true, Show: c.showPart}, service.Page{Path: "charts", Title: "Charts", Listed: true, Show: showCharts})}}}
+	s := httptest.NewServer(&web.Mux{Resolver: proxies, Options: web.Options{Log: log}, Default: frame.Service()})
+	t.Cleanup(s.Close)
+	c.URL = s.URL + console.Prefix
+	return c
+}
+
+func (c *Console) showPart(context.Context, *service.PageRequest) (*service.View, error) {
+	defer c.Shown.Add(1)
+	text := c.Text.Load()
+	if text == nil {
+		return nil, fault.New(fault.NotFound, "it is deleted")
+	}
+	table := &service.Table{Title: "Parts", Columns: []service.Column{{Title: "Text"}}, Rows: [][]service.Cell{{{Text: *text, To: "charts"}}}}
+	if c.IsWhole.Load() {
+		return &service.View{Blocks: []service.Block{table}}, nil
+	}
+	return &service.View{Blocks: []service.Block{&service.Live{Every: time.Second, Blocks: []service.Block{table}}}}, nil
+}
+
+// showCharts has two charts with a value for each minute of six hours, up to 09:59.
+func showCharts(context.Context, *service.PageRequest) (*service.View, error) {
+	requests := &service.Chart{Title: "Requests", Unit: "/s", Series: []service.Series{{Name: "Good"}, {Name: "Bad"}}}
+	sizes := &service.Chart{Title: "Sizes", Unit: "B", Series: []service.Series{{Name: "One"}}}
+	for i := range 360 {
+		at := time.Date(2026, 1, 2, 4, i, 0, 0, time.UTC)
+		requests.Times, sizes.Times = append(requests.Times, at), append(sizes.Times, at)
+		requests.Series[0].Values = append(requests.Series[0].Values, float64(i)*1.237)
+		requests.Series[1].Values = append(requests.Series[1].Values, float64(i%7)/8)
+		sizes.Series[0].Values = append(sizes.Series[0].Values, float64(i*i*77_777))
+	}
+	return &service.View{Blocks: []service.Block{requests, sizes, &service.Chart{Title: "New", Times: requests.Times[:1]}}}, nil
+}
