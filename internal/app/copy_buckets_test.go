@@ -205,6 +205,7 @@ func TestCopyBuckets(t *testing.T) {
 		"sqlite to postgres": {sqliteURL, testdb.PostgresDatabase},
 		"postgres to sqlite": {testdb.PostgresDatabase, sqliteURL},
 		"sqlite to citus":    {sqliteURL, testdb.CitusDatabase},
+		"citus to sqlite":    {testdb.CitusDatabase, sqliteURL},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -173,6 +173,7 @@ func TestSyncMoves(t *testing.T) {
 		{"spanner to sqlite", spannerURL, sqliteURL},
 		{"postgres to spanner", testdb.PostgresDatabase, spannerURL},
 		{"spanner to spanner", spannerURL, spannerURL},
+		{"citus to sqlite", testdb.CitusDatabase, sqliteURL},
 	} {
 		t.Run(pair.name, func(t *testing.T) {
 			t.Parallel()

@@ -176,19 +176,17 @@ func TestCopyKeepsEverything(t *testing.T) {
 			{"postgres to sqlite", "postgres", sqliteURL, ""},
 			{"postgres to postgres", "postgres", testdb.PostgresDatabase, "extstorage"},
 			{"sqlite to citus", "sqlite", testdb.CitusDatabase, "extstorage syncstorage buckets"},
+			{"citus to postgres", "citus", testdb.PostgresDatabase, "extstorage syncstorage buckets"},
 		} {
 			if pair.services != "" && !strings.Contains(pair.services, s.name) {
 				continue
 			}
 			t.Run(s.name+" "+pair.name, func(t *testing.T) {
 				t.Parallel()
-				from := sqliteURL
-				if pair.from == "postgres" {
-					from = testdb.PostgresDatabase
-				}
+				from := map[string]func(testing.TB) string{"sqlite": sqliteURL, "postgres": testdb.PostgresDatabase, "citus": testdb.CitusDatabase}[pair.from]
 				source, target := from(t), pair.to(t)
 				c := newCopy(t, s.name, source, target)
-				data, err := os.ReadFile(filepath.Join("..", s.files[pair.from]))
+				data, err := os.ReadFile(filepath.Join("..", s.files[strings.Replace(pair.from, "citus", "postgres", 1)]))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -344,7 +342,7 @@ func TestCopyUnderWrites(t *testing.T) {
 	for _, pair := range []struct {
 		name     string
 		from, to func(testing.TB) string
-	}{{"sqlite to postgres", sqliteURL, testdb.PostgresDatabase}, {"postgres to sqlite", testdb.PostgresDatabase, sqliteURL}} {
+	}{{"sqlite to postgres", sqliteURL, testdb.PostgresDatabase}, {"postgres to sqlite", testdb.PostgresDatabase, sqliteURL}, {"citus to sqlite", testdb.CitusDatabase, sqliteURL}} {
 		t.Run(pair.name, func(t *testing.T) {
 			t.Parallel()
 			copyUnderWrites(t, pair.from(t), pair.to(t))

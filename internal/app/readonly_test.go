@@ -63,7 +63,7 @@ func serveOnce(t *testing.T, data, url string, readOnly string, fn func(ask func
 // database, for every process.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
-	for name, url := range map[string]func(testing.TB) string{"sqlite": sqliteURL, "postgres": testdb.PostgresDatabase} {
+	for name, url := range map[string]func(testing.TB) string{"sqlite": sqliteURL, "postgres": testdb.PostgresDatabase, "citus": testdb.CitusDatabase} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, data := url(t), t.TempDir()

@@ -2,6 +2,7 @@ package pgdb
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,12 +11,12 @@ import (
 	"holdfast/internal/fault"
 )
 
-// eachTable calls fn for each table, with a transaction of its own. A trigger waits for
+// eachTable runs statements for each table, in a transaction of its own. A trigger waits for
 // the writers of its table, and they may wait for each other's tables.
-func (d tables) eachTable(ctx context.Context, name string, groups []rows.Group, fn func(tx *Tx, t *rows.Table) error) error {
+func (d tables) eachTable(ctx context.Context, name string, groups []rows.Group, statements func(t *rows.Table) []string) error {
 	for _, g := range groups {
 		for _, t := range g.Tables {
-			if err := d.locking(ctx, name, func(tx *Tx) error { return fn(tx, t) }); err != nil {
+			if err := d.locking(ctx, name, statements(t)); err != nil {
 				return err
 			}
 		}
@@ -25,13 +26,26 @@ func (d tables) eachTable(ctx context.Context, name string, groups []rows.Group,
 
 // locking runs a transaction that locks a table, as a migration does: others wait for it
 // only for a short time.
-func (d tables) locking(ctx context.Context, name string, fn func(tx *Tx) error) error {
+func (d tables) locking(ctx context.Context, name string, statements []string) error {
 	for tries := 1; ; tries++ {
 		err := d.db.Tx(ctx, name, func(tx *Tx) error {
 			if _, err := tx.Exec(boundLocks, lockWait.String()); err != nil {
 				return err
 			}
-			return fn(tx)
+			citus, err := isCitus(ctx, tx.tx)
+			if err != nil {
+				return err
+			}
+			all := statements
+			if citus {
+				all = slices.Concat(boundLocksEverywhere, statements)
+			}
+			for _, s := range all { // each alone, because Citus sends its text to other nodes
+				if err := tx.script(s); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 		if !IsState(err, LockNotAvailable) || tries == lockTries || !clock.Sleep(ctx, lockPause) {
 			return err
@@ -41,36 +55,26 @@ func (d tables) locking(ctx context.Context, name string, fn func(tx *Tx) error)
 
 func (d tables) Log(ctx context.Context, service string, groups []rows.Group) error {
 	err := d.db.Tx(ctx, "copy.log", func(tx *Tx) error {
-		if err := citusTriggers(tx); err != nil {
+		if err := tx.prepareWorkers(); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(Statement{"copy.log_state", `
+		if err := tx.rememberWorkers(service); err != nil {
+			return err
+		}
+		if err := tx.everywhere(Statement{"copy.log_state", `
 			INSERT INTO copy_state (service, state, log_until) VALUES ($1::text, '', clock_timestamp() + $2::bigint * interval '1 millisecond')
 			ON CONFLICT (service) DO UPDATE SET state = '', log_until = EXCLUDED.log_until`}, service, rows.LogLease.Milliseconds()); err != nil {
 			return err
 		}
-		_, err := tx.Exec(Statement{"copy.clear_log", `DELETE FROM copy_log WHERE service = $1::text`}, service)
-		return err
+		return tx.everywhere(clearLog, service)
 	})
 	if err != nil {
 		return err
 	}
-	return d.eachTable(ctx, "copy.log", groups, func(tx *Tx, t *rows.Table) error { return tx.script(logging(service, t)) })
+	return d.eachTable(ctx, "copy.log", groups, func(t *rows.Table) []string { return logging(service, t) })
 }
 
-// errCitus means that triggers cannot be used, because Citus keeps the rows on other nodes.
-var errCitus = fault.New(fault.Invalid, "a database on Citus can be the target of a copy, but neither its source nor read-only")
-
-func citusTriggers(tx *Tx) error {
-	var citus bool
-	if _, err := tx.QueryRow(hasCitus, nil, &citus); err != nil {
-		return err
-	}
-	if citus {
-		return errCitus
-	}
-	return nil
-}
+var clearLog = Statement{"copy.clear_log", `DELETE FROM copy_log WHERE service = $1::text`}
 
 // withoutJIT is a setting of functions of triggers. The statement that fires one may have
 // disabled all scans, as sync_update_v1 does: the queries of the trigger then seem so
@@ -78,7 +82,7 @@ func citusTriggers(tx *Tx) error {
 const withoutJIT = `SET jit = off`
 
 // logging returns the statements that create the trigger of a table.
-func logging(service string, t *rows.Table) string {
+func logging(service string, t *rows.Table) []string {
 	key := func(of string) string {
 		var all []string
 		for _, c := range t.Columns[:t.Key] {
@@ -89,9 +93,12 @@ func logging(service string, t *rows.Table) string {
 	add := func(of string) string {
 		return `INSERT INTO copy_log (service, table_name, key) VALUES ('` + service + `', '` + t.Name + `', json_build_array(` + key(of) + `)::text);`
 	}
-	return `
+	return []string{`
 		CREATE OR REPLACE FUNCTION copy_log_` + t.Name + `() RETURNS TRIGGER LANGUAGE plpgsql ` + withoutJIT + ` AS $$
 		BEGIN
+			IF to_regclass('copy_log') IS NULL THEN -- a new worker of Citus: see sameWorkers
+				RETURN NULL;
+			END IF;
 			IF NOT EXISTS (SELECT FROM copy_state WHERE service = '` + service + `' AND log_until > clock_timestamp()) THEN
 				RETURN NULL;
 			END IF;
@@ -101,34 +108,45 @@ func logging(service string, t *rows.Table) string {
 				IF (` + key("OLD") + `) IS DISTINCT FROM (` + key("NEW") + `) THEN ` + add("OLD") + ` END IF;
 			END IF;
 			RETURN NULL;
-		END $$;
+		END $$`, `
 		CREATE OR REPLACE TRIGGER copy_log AFTER INSERT OR UPDATE OR DELETE ON ` + relation(t) + `
-			FOR EACH ROW EXECUTE FUNCTION copy_log_` + t.Name + `()`
+			FOR EACH ROW EXECUTE FUNCTION copy_log_` + t.Name + `()`}
 }
 
 func (d tables) KeepLog(ctx context.Context, service string) error {
-	n, err := d.db.Exec(ctx, Statement{"copy.keep_log", `
+	keep := Statement{"copy.keep_log", `
 		UPDATE copy_state SET log_until = clock_timestamp() + $2::bigint * interval '1 millisecond'
-		WHERE service = $1::text AND log_until > clock_timestamp() + interval '1 hour'`}, service, rows.LogLease.Milliseconds())
-	if err == nil && n == 0 {
-		return rows.ErrLapsed
-	}
-	return err
+		WHERE service = $1::text AND log_until > clock_timestamp() + interval '1 hour'`}
+	return d.db.Tx(ctx, "copy.keep_log", func(tx *Tx) error {
+		if err := sameWorkers(ctx, tx.tx, service); err != nil {
+			return err
+		}
+		n, err := tx.Exec(keep, service, rows.LogLease.Milliseconds())
+		if err == nil && n > 0 {
+			n, err = tx.onWorkers(n, keep, service, rows.LogLease.Milliseconds())
+		}
+		if err == nil && n == 0 {
+			return rows.ErrLapsed
+		}
+		return err
+	})
 }
 
 func (d tables) Unlog(ctx context.Context, service string, groups []rows.Group) error {
-	err := d.eachTable(ctx, "copy.unlog", groups, func(tx *Tx, t *rows.Table) error {
-		return tx.script(`DROP TRIGGER IF EXISTS copy_log ON ` + relation(t) + `; DROP FUNCTION IF EXISTS copy_log_` + t.Name + `()`)
+	err := d.eachTable(ctx, "copy.unlog", groups, func(t *rows.Table) []string {
+		return []string{`DROP TRIGGER IF EXISTS copy_log ON ` + relation(t), `DROP FUNCTION IF EXISTS copy_log_` + t.Name + `()`}
 	})
 	if err != nil {
 		return err
 	}
 	return d.db.Tx(ctx, "copy.unlog", func(tx *Tx) error {
-		if _, err := tx.Exec(Statement{"copy.end_log", `UPDATE copy_state SET log_until = 'epoch' WHERE service = $1::text`}, service); err != nil {
+		if err := tx.prepareWorkers(); err != nil {
 			return err
 		}
-		_, err := tx.Exec(Statement{"copy.clear_log", `DELETE FROM copy_log WHERE service = $1::text`}, service)
-		return err
+		if err := tx.everywhere(Statement{"copy.end_log", `UPDATE copy_state SET log_until = 'epoch' WHERE service = $1::text`}, service); err != nil {
+			return err
+		}
+		return tx.everywhere(clearLog, service)
 	})
 }
 
@@ -140,6 +158,9 @@ const end = `CASE WHEN $3::bigint = 0 THEN '9999-01-01 00:00:00+00'::timestamptz
 const refuseWrite = `
 	CREATE OR REPLACE FUNCTION refuse_write_v1() RETURNS TRIGGER LANGUAGE plpgsql VOLATILE ` + withoutJIT + ` AS $$
 	BEGIN
+		IF to_regclass('read_only') IS NULL THEN -- a worker that joined Citus since
+			RAISE EXCEPTION 'the service is read-only' USING ERRCODE = 'HF503';
+		END IF;
 		IF EXISTS (SELECT FROM read_only WHERE service = TG_ARGV[0] AND until > clock_timestamp()) THEN
 			RAISE EXCEPTION 'the service is read-only' USING ERRCODE = 'HF503';
 		END IF;
@@ -147,18 +168,31 @@ const refuseWrite = `
 	END $$`
 
 func (d tables) Close(ctx context.Context, service, holder string, lease time.Duration, groups []rows.Group) error {
+	const set = `
+		INSERT INTO read_only AS r (service, holder, until) VALUES ($1::text, $2::text, ` + end + `)
+		ON CONFLICT (service) DO UPDATE SET holder = EXCLUDED.holder, until = EXCLUDED.until`
+	events := "INSERT OR UPDATE OR DELETE OR TRUNCATE"
 	err := d.db.Tx(ctx, "read_only.close", func(tx *Tx) error {
-		if err := citusTriggers(tx); err != nil {
+		citus, err := isCitus(ctx, tx.tx)
+		if err != nil {
 			return err
 		}
-		n, err := tx.Exec(Statement{"read_only.set", `
-			INSERT INTO read_only AS r (service, holder, until) VALUES ($1::text, $2::text, ` + end + `)
-			ON CONFLICT (service) DO UPDATE SET holder = EXCLUDED.holder, until = EXCLUDED.until
-			WHERE r.holder = EXCLUDED.holder OR r.until <= clock_timestamp()`}, service, holder, lease.Milliseconds())
+		if citus { // a trigger that is also for TRUNCATE is not created where the rows are
+			events = "INSERT OR UPDATE OR DELETE"
+		}
+		if err := tx.prepareWorkers(); err != nil {
+			return err
+		}
+		n, err := tx.Exec(Statement{"read_only.set", set + ` WHERE r.holder = EXCLUDED.holder OR r.until <= clock_timestamp()`},
+			service, holder, lease.Milliseconds())
 		if err == nil && n == 0 {
 			return fault.Newf(fault.Conflict, "%s is read-only already", service)
 		}
 		if err != nil {
+			return err
+		}
+		// The row of the coordinator decides who is the holder.
+		if _, err := tx.onWorkers(0, Statement{"read_only.set_workers", set}, service, holder, lease.Milliseconds()); err != nil {
 			return err
 		}
 		return tx.script(refuseWrite)
@@ -168,9 +202,9 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 	}
 	// The lock that the trigger needs is granted when all transactions that have written the
 	// table have ended, and later ones see that the service is read-only.
-	return d.eachTable(ctx, "read_only.close", groups, func(tx *Tx, t *rows.Table) error {
-		return tx.script(`CREATE OR REPLACE TRIGGER read_only BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON ` + relation(t) + `
-			FOR EACH STATEMENT EXECUTE FUNCTION refuse_write_v1('` + service + `')`)
+	return d.eachTable(ctx, "read_only.close", groups, func(t *rows.Table) []string {
+		return []string{`CREATE OR REPLACE TRIGGER read_only BEFORE ` + events + ` ON ` + relation(t) + `
+			FOR EACH STATEMENT EXECUTE FUNCTION refuse_write_v1('` + service + `')`}
 	})
 }
 
@@ -179,11 +213,20 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 const leaseMargin = 5 * time.Second
 
 func (d tables) Prolong(ctx context.Context, service, holder string, lease time.Duration) error {
-	start := time.Now()
-	n, err := d.db.Exec(ctx, Statement{"read_only.prolong", `
+	prolong := Statement{"read_only.prolong", `
 		UPDATE read_only SET until = ` + end + `
-		WHERE service = $1::text AND holder = $2::text AND until > clock_timestamp() + $4::bigint * interval '1 millisecond'`},
-		service, holder, lease.Milliseconds(), leaseMargin.Milliseconds())
+		WHERE service = $1::text AND holder = $2::text AND until > clock_timestamp() + $4::bigint * interval '1 millisecond'`}
+	args := []any{service, holder, lease.Milliseconds(), leaseMargin.Milliseconds()}
+	start := time.Now()
+	n, err := d.db.Exec(ctx, prolong, args...)
+	if err == nil && n > 0 {
+		// Afterwards, so that ReadOnly returns a holder while a worker refuses writes.
+		err = d.db.Tx(ctx, "read_only.prolong_workers", func(tx *Tx) error {
+			var err error
+			n, err = tx.onWorkers(n, prolong, args...)
+			return err
+		})
+	}
 	if err == nil && (n == 0 || time.Since(start) > leaseMargin) {
 		return rows.ErrLapsed
 	}
@@ -191,11 +234,17 @@ func (d tables) Prolong(ctx context.Context, service, holder string, lease time.
 }
 
 func (d tables) Reopen(ctx context.Context, service string, groups []rows.Group) error {
-	if _, err := d.db.Exec(ctx, Statement{"read_only.reopen", `DELETE FROM read_only WHERE service = $1::text`}, service); err != nil {
+	err := d.db.Tx(ctx, "read_only.reopen", func(tx *Tx) error {
+		if err := tx.prepareWorkers(); err != nil {
+			return err
+		}
+		return tx.everywhere(Statement{"read_only.reopen", `DELETE FROM read_only WHERE service = $1::text`}, service)
+	})
+	if err != nil {
 		return err
 	}
-	return d.eachTable(ctx, "read_only.reopen", groups, func(tx *Tx, t *rows.Table) error {
-		return tx.script(`DROP TRIGGER IF EXISTS read_only ON ` + relation(t))
+	return d.eachTable(ctx, "read_only.reopen", groups, func(t *rows.Table) []string {
+		return []string{`DROP TRIGGER IF EXISTS read_only ON ` + relation(t)}
 	})
 }
 

@@ -30,13 +30,17 @@ const longestCopy = 6 * time.Hour
 type tables struct{ db *DB }
 
 func (d tables) View(ctx context.Context, fn func(rows.View) error) error {
+	citus, err := d.db.IsCitus(ctx)
+	if err != nil {
+		return err
+	}
 	return d.db.run(ctx, "copy.view", func(ctx context.Context, c *pgx.Conn) error {
-		tx, err := c.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
-		if err != nil {
+		v := &view{ctx: ctx, conn: c, citus: citus}
+		if err := v.begin(); err != nil {
 			return err
 		}
-		err = fn(view{ctx, tx})
-		if end := tx.Rollback(ctx); end != nil && !errors.Is(end, pgx.ErrTxClosed) {
+		err := fn(v)
+		if end := v.tx.Rollback(ctx); end != nil && !errors.Is(end, pgx.ErrTxClosed) {
 			err = errors.Join(err, end)
 		}
 		return err
@@ -54,8 +58,21 @@ func (d tables) Update(ctx context.Context, fn func(rows.Update) error) error {
 }
 
 type view struct {
-	ctx context.Context
-	tx  pgx.Tx
+	ctx   context.Context
+	conn  *pgx.Conn
+	tx    pgx.Tx
+	citus bool
+}
+
+// begin begins a transaction. On Citus each node has a snapshot of its own, so that a
+// transaction that has written several may be seen in part. All rows of an owner are on one node.
+func (v *view) begin() (err error) {
+	v.tx, err = v.conn.BeginTx(v.ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err == nil && v.citus {
+		// One connection to each node, because each connection has another snapshot.
+		_, err = v.tx.Exec(v.ctx, `SET LOCAL citus.max_adaptive_executor_pool_size TO 1`)
+	}
+	return err
 }
 
 // parameter returns a parameter of a column's type.
@@ -214,12 +231,12 @@ func moment(t time.Time, infinity pgtype.InfinityModifier, c rows.Column) (any, 
 	return t.UnixMilli(), nil
 }
 
-func (v view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Row) error) error {
+func (v *view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Row) error) error {
 	where, args := t.Where(owner, span, parameter)
 	return v.each(t.Columns, `SELECT `+selected(t)+` FROM `+from(t)+` WHERE `+where+` ORDER BY `+t.KeyNames(), fn, args...)
 }
 
-func (v view) each(columns []rows.Column, sql string, fn func(rows.Row) error, args ...any) error {
+func (v *view) each(columns []rows.Column, sql string, fn func(rows.Row) error, args ...any) error {
 	found, err := v.tx.Query(v.ctx, sql, args...)
 	if err != nil {
 		return err
@@ -235,15 +252,27 @@ func (v view) each(columns []rows.Column, sql string, fn func(rows.Row) error, a
 	return err
 }
 
-func (v view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Row) error) error {
-	sql := `SELECT ` + selected(t) + ` FROM ` + from(t) + ` WHERE ` + t.WhereKey(parameter)
+// keysOfQuery is how many keys a query finds on Citus, where each query sends messages.
+const keysOfQuery = 50
+
+func (v *view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Row) error) error {
+	together := 1
+	if v.citus {
+		together = keysOfQuery
+	}
 	batch := &pgx.Batch{}
-	for _, key := range keys {
-		batch.Queue(sql, key...)
+	for some := range slices.Chunk(keys, together) {
+		var alternatives []string
+		var args []any
+		for _, key := range some {
+			alternatives = append(alternatives, t.WhereKey(func(i int, c rows.Column) string { return parameter(len(args)+i, c) }))
+			args = append(args, key...)
+		}
+		batch.Queue(`SELECT `+selected(t)+` FROM `+from(t)+` WHERE `+strings.Join(alternatives, " OR "), args...)
 	}
 	answers := v.tx.SendBatch(v.ctx, batch)
 	s := newScanner(t.Columns)
-	for range keys {
+	for range batch.Len() {
 		found, err := answers.Query()
 		if err == nil {
 			_, err = pgx.ForEachRow(found, s.targets, func() error {
@@ -261,7 +290,7 @@ func (v view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Row) error) erro
 	return answers.Close()
 }
 
-func (v view) Count(t *rows.Table, most int64) (n int64, err error) {
+func (v *view) Count(t *rows.Table, most int64) (n int64, err error) {
 	sql := `SELECT count(*) FROM ` + from(t)
 	if most > 0 {
 		sql = `SELECT count(*) FROM (SELECT 1 FROM ` + from(t) + ` LIMIT ` + strconv.FormatInt(most, 10) + `) AS found`
@@ -269,7 +298,7 @@ func (v view) Count(t *rows.Table, most int64) (n int64, err error) {
 	return n, v.tx.QueryRow(v.ctx, sql).Scan(&n)
 }
 
-func (v view) Bound(t *rows.Table, owner int, after rows.Row, n int) (bound rows.Row, err error) {
+func (v *view) Bound(t *rows.Table, owner int, after rows.Row, n int) (bound rows.Row, err error) {
 	where, args := t.Where(owner, rows.Span{After: after}, parameter)
 	of := rows.Table{Columns: t.Columns[:owner]}
 	err = v.each(of.Columns, `SELECT `+selected(&of)+` FROM `+from(t)+` WHERE `+where+` ORDER BY `+of.Names()+` LIMIT 1 OFFSET `+strconv.Itoa(n),
@@ -281,7 +310,7 @@ func sequence(ctx context.Context, tx pgx.Tx, t *rows.Table) (name string, err e
 	return name, tx.QueryRow(ctx, `SELECT pg_get_serial_sequence($1::text, $2::text)`, relation(t), t.NumberName()).Scan(&name)
 }
 
-func (v view) Last(t *rows.Table) (n int64, err error) {
+func (v *view) Last(t *rows.Table) (n int64, err error) {
 	name, err := sequence(v.ctx, v.tx, t)
 	if err != nil {
 		return 0, err
@@ -289,22 +318,52 @@ func (v view) Last(t *rows.Table) (n int64, err error) {
 	return n, v.tx.QueryRow(v.ctx, `SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM `+name).Scan(&n)
 }
 
-func (v view) Changes(service string, of map[string]*rows.Table, limit int) (all []rows.Change, err error) {
+func (v *view) Changes(service string, of map[string]*rows.Table, limit int) (all []rows.Change, err error) {
 	found, err := v.tx.Query(v.ctx, `SELECT id, table_name, key FROM copy_log WHERE service = $1::text ORDER BY id LIMIT $2::integer`, service, limit)
 	if err != nil {
 		return nil, err
 	}
 	var change rows.Change
 	var text string
-	_, err = pgx.ForEachRow(found, []any{&change.ID, &change.Table, &text}, func() (err error) {
+	add := func() (err error) {
 		change.Key, err = of[change.Table].ParseKey(text)
 		all = append(all, change)
 		return err
-	})
-	return all, err
+	}
+	if _, err = pgx.ForEachRow(found, []any{&change.ID, &change.Table, &text}, add); err != nil || !v.citus {
+		return all, err
+	}
+	if err := sameWorkers(v.ctx, v.tx, service); err != nil {
+		return nil, err
+	}
+	lists, err := onWorkers(v.ctx, v.tx, `SELECT coalesce(json_agg(oldest), '[]') FROM (
+		SELECT id, table_name AS "table", key FROM copy_log WHERE service = $1::text ORDER BY id LIMIT $2::integer) AS oldest`, service, limit)
+	if err != nil {
+		return nil, err
+	}
+	for _, list := range lists {
+		var entries []struct {
+			ID         int64
+			Table, Key string
+		}
+		if err := json.Unmarshal([]byte(list), &entries); err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			change.ID, change.Table, text = e.ID, e.Table, e.Key
+			if err := add(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	// The rows that are read from now on are as new as these entries, or newer.
+	if err := v.tx.Rollback(v.ctx); err != nil {
+		return nil, err
+	}
+	return all, v.begin()
 }
 
-func (v view) State(service string) (state string, err error) {
+func (v *view) State(service string) (state string, err error) {
 	err = v.tx.QueryRow(v.ctx, `SELECT state FROM copy_state WHERE service = $1::text`, service).Scan(&state)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = nil
@@ -506,7 +565,13 @@ func (u update) SetLast(t *rows.Table, n int64) error {
 }
 
 func (u update) Forget(ids []int64) error {
-	return u.exec(`DELETE FROM copy_log WHERE id = ANY ($1::bigint[])`, ids)
+	const forget = `DELETE FROM copy_log WHERE id = ANY ($1::bigint[])`
+	if err := u.exec(forget, ids); err != nil {
+		return err
+	}
+	list := strings.NewReplacer("[", "{", "]", "}", " ", ",").Replace(fmt.Sprint(ids))
+	_, err := onWorkers(u.ctx, u.tx, forget, list)
+	return err
 }
 
 func (u update) SetState(service, state string) error {

@@ -1,0 +1,143 @@
+package pgdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"holdfast/internal/db/rows"
+	"holdfast/internal/fault"
+)
+
+// On Citus a trigger runs on each node that has rows of its table, in the transaction of the
+// write there. It uses tables of that node with the names of those that the coordinator has:
+// each node logs the changes of its rows, and compares the end of a lease with its own clock.
+
+// workerTables creates the tables on a worker. Numbers of entries differ from those of other
+// nodes, so that they identify an entry.
+const workerTables = `DO $do$ BEGIN
+	CREATE TABLE IF NOT EXISTS read_only (service TEXT NOT NULL PRIMARY KEY, holder TEXT NOT NULL, until TIMESTAMPTZ NOT NULL);
+	CREATE TABLE IF NOT EXISTS copy_state (service TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL, log_until TIMESTAMPTZ NOT NULL);
+	EXECUTE format('CREATE TABLE IF NOT EXISTS copy_log (id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH %s) PRIMARY KEY,
+		service TEXT NOT NULL, table_name TEXT NOT NULL, key TEXT NOT NULL)', (SELECT (groupid::bigint << 40) + 1 FROM pg_dist_local_group));
+END $do$`
+
+var (
+	runOnWorkers = `SELECT nodename || ':' || nodeport, success, coalesce(result, '') FROM run_command_on_workers(format($1::text, VARIADIC $2::text[]))`
+	listWorkers  = `SELECT coalesce(string_agg(nodeid::text, ',' ORDER BY nodeid), '') FROM pg_dist_node WHERE isactive AND noderole = 'primary' AND groupid > 0`
+
+	numbered = regexp.MustCompile(`\$(\d+)`)
+)
+
+func isCitus(ctx context.Context, tx pgx.Tx) (citus bool, err error) {
+	_, err = one(ctx, tx, hasCitus, nil, []any{&citus})
+	return citus, err
+}
+
+// onWorkers runs a statement on each worker of Citus, in a transaction of its own, and returns
+// the results: the only value, or the command tag. It does nothing on PostgreSQL.
+func onWorkers(ctx context.Context, tx pgx.Tx, sql string, args ...any) (results []string, err error) {
+	if citus, err := isCitus(ctx, tx); err != nil || !citus {
+		return nil, err
+	}
+	texts := make([]string, len(args))
+	for i, a := range args {
+		texts[i] = fmt.Sprint(a)
+	}
+	// format quotes the parameters.
+	sql = numbered.ReplaceAllString(strings.ReplaceAll(sql, "%", "%%"), `%${1}$$L`)
+	var node, result string
+	var ok bool
+	return results, each(ctx, tx, Statement{SQL: runOnWorkers}, []any{sql, texts}, func() error {
+		if !ok {
+			return fault.Wrap(fault.Unavailable, "a worker of Citus is unavailable", fmt.Errorf("%s: %s", node, result))
+		}
+		results = append(results, result)
+		return nil
+	}, []any{&node, &ok, &result})
+}
+
+// onWorkers is onWorkers in the transaction. It returns the least number of rows that the
+// statement has changed on a worker, or that many if there are none.
+func (tx *Tx) onWorkers(many int64, s Statement, args ...any) (least int64, err error) {
+	if err := tx.ready(s); err != nil {
+		return 0, err
+	}
+	results, err := onWorkers(tx.ctx, tx.tx, s.SQL, args...)
+	for _, r := range results {
+		many = min(many, pgconn.NewCommandTag(r).RowsAffected())
+	}
+	return many, err
+}
+
+// everywhere runs a statement on the coordinator, or on PostgreSQL, and then on each worker.
+func (tx *Tx) everywhere(s Statement, args ...any) error {
+	if _, err := tx.Exec(s, args...); err != nil {
+		return err
+	}
+	_, err := tx.onWorkers(0, s, args...)
+	return err
+}
+
+// prepareWorkers creates the tables on the workers that do not have them.
+func (tx *Tx) prepareWorkers() error {
+	citus, err := isCitus(tx.ctx, tx.tx)
+	if err != nil || !citus {
+		return err
+	}
+	if _, err := tx.Exec(lockSchema, int64(migrationLock)); err != nil { // IF NOT EXISTS fails if another does the same
+		return err
+	}
+	_, err = tx.onWorkers(0, Statement{"citus.tables", workerTables})
+	return err
+}
+
+// workersOf is the name in copy_state of the workers that log the changes of a service.
+func workersOf(service string) string { return "workers of " + service }
+
+// rememberWorkers records the workers of Citus, which log changes from now on.
+func (tx *Tx) rememberWorkers(service string) error {
+	citus, err := isCitus(tx.ctx, tx.tx)
+	if err != nil || !citus {
+		return err
+	}
+	var workers string
+	if _, err := tx.QueryRow(Statement{"citus.workers", listWorkers}, nil, &workers); err != nil {
+		return err
+	}
+	_, err = tx.Exec(Statement{"citus.remember_workers", `
+		INSERT INTO copy_state (service, state, log_until) VALUES ($1::text, $2::text, 'epoch')
+		ON CONFLICT (service) DO UPDATE SET state = EXCLUDED.state`}, workersOf(service), workers)
+	return err
+}
+
+// errWorkers means that changes of some rows may be in no log that can be read.
+var errWorkers = fmt.Errorf("%w: workers of Citus were added or removed since it began; run it again", rows.ErrLapsed)
+
+// sameWorkers returns errWorkers if the workers are not those that rememberWorkers recorded.
+func sameWorkers(ctx context.Context, tx pgx.Tx, service string) error {
+	if citus, err := isCitus(ctx, tx); err != nil || !citus {
+		return err
+	}
+	var same bool
+	err := tx.QueryRow(ctx, `SELECT state = (`+listWorkers+`) FROM copy_state WHERE service = $1::text`, workersOf(service)).Scan(&same)
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && !same {
+		return errWorkers
+	}
+	return err
+}
+
+// boundLocksEverywhere limits the wait for locks on all nodes and allows triggers of distributed
+// tables, whose risks concern triggers that use other rows of distributed tables. One connection
+// to each node makes the locks of a transaction come in the same order everywhere.
+var boundLocksEverywhere = []string{
+	`SET LOCAL citus.propagate_set_commands TO 'local'`,
+	`SET LOCAL lock_timeout TO '` + lockWait.String() + `'`,
+	`SET LOCAL citus.multi_shard_modify_mode TO 'sequential'`,
+	`SET LOCAL citus.enable_unsafe_triggers TO on`,
+}
