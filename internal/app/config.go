@@ -52,7 +52,7 @@ type Server struct {
 	ClientGrace   time.Duration `toml:"client_grace" doc:"Total time a client may stall while it sends a body or reads a response. Each KiB transferred earns one second back."`
 	IdleTimeout   time.Duration `toml:"idle_timeout" doc:"How long an idle connection stays open. A proxy in front must close its idle connections earlier, or it loses requests."`
 	DocumentsLink string        `toml:"documents_link" doc:"Link on the status page, which the server shows at /. Empty: no link."`
-	ReadOnly      bool          `toml:"read_only" doc:"Make all services read-only (not on Citus), in their databases: writes get 503, on every server that uses them. Without it, the next start ends that."`
+	ReadOnly      bool          `toml:"read_only" doc:"Make all services read-only, in their databases: writes get 503, on every server that uses them. Without it, the next start ends that."`
 	DrainDelay    time.Duration `toml:"drain_delay" doc:"How long the server keeps serving at shutdown after it reports that it is not ready."`
 	ShutdownGrace time.Duration `toml:"shutdown_grace" doc:"How long requests in progress may take at shutdown."`
 }

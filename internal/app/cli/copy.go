@@ -25,8 +25,8 @@ func (c *command) copyService() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "copy SERVICE --to URL",
 		Short: "Copy the database of a service to another engine while servers run",
-		Long: "Copy the database of a service, such as syncstorage, to an empty database: any of SQLite and PostgreSQL\n" +
-			"to any other, to Citus, and syncstorage also from and to Spanner, with the configured tokenserver.\n" +
+		Long: "Copy the database of a service, such as syncstorage, to an empty database: any of SQLite, PostgreSQL\n" +
+			"and Citus to any other, and syncstorage also from and to Spanner, with the configured tokenserver.\n" +
 			"Servers go on using the source, which logs what they change. For the last pass the service becomes\n" +
 			"read-only: clients get 503 and repeat their writes. When all owners are compared and equal, copy prints\n" +
 			"the new database_url, and the source stays read-only, so that no server with the old configuration can\n" +

@@ -48,7 +48,8 @@ func classify(err error) error {
 	case errors.Is(err, context.Canceled):
 		return fault.Wrap(fault.Unavailable, "the request ended before the database answered", err)
 	case errors.As(err, &pg):
-		if pg.Code == "HF503" { // refuse_write_v1
+		// From refuse_write_v1. Citus does not keep the code of an error of a COPY to its workers.
+		if pg.Code == "HF503" || pg.Code == "XX000" && pg.Message == "the service is read-only" {
 			return rows.ErrReadOnly
 		}
 		code, message := classifyState(pg.Code)

@@ -134,7 +134,8 @@ func (d tables) KeepLog(ctx context.Context, service string) error {
 
 func (d tables) Unlog(ctx context.Context, service string, groups []rows.Group) error {
 	err := d.eachTable(ctx, "copy.unlog", groups, func(t *rows.Table) []string {
-		return []string{`DROP TRIGGER IF EXISTS copy_log ON ` + relation(t), `DROP FUNCTION IF EXISTS copy_log_` + t.Name + `()`}
+		// CASCADE for placements that Citus has moved and not yet deleted: they have the trigger, too.
+		return []string{`DROP TRIGGER IF EXISTS copy_log ON ` + relation(t), `DROP FUNCTION IF EXISTS copy_log_` + t.Name + `() CASCADE`}
 	})
 	if err != nil {
 		return err

@@ -343,8 +343,9 @@ func (v *view) Changes(service string, of map[string]*rows.Table, limit int) (al
 	}
 	for _, list := range lists {
 		var entries []struct {
-			ID         int64
-			Table, Key string
+			ID    int64  `json:"id"`
+			Table string `json:"table"`
+			Key   string `json:"key"`
 		}
 		if err := json.Unmarshal([]byte(list), &entries); err != nil {
 			return nil, err
