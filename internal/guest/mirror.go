@@ -39,16 +39,22 @@ func (s *Service) mutate(ctx context.Context, m Mutation, wishes bool, fn func(T
 	}
 	a, replayed, err := s.Store.Mutate(ctx, m, fn)
 	after := context.WithoutCancel(ctx) // the client may have left
-	if wishes {
-		s.dropMirror(after, m.Session, blocked)
+	var end sync.WaitGroup
+	if wishes { // at the same time as the answer, which saves a round trip
+		end.Go(func() { s.dropMirror(after, m.Session, blocked) })
 	}
-	if err == nil {
-		if err := s.Hot.PutAnswer(after, key, m.Digest, a); err == nil {
-			return a, replayed, nil
-		}
-	}
-	s.without("answer", s.Hot.ReleaseAnswer(after, key, owner)) // a repeated request asks the database
+	s.endAnswer(after, key, owner, m.Digest, a, err)
+	end.Wait()
 	return a, replayed, err
+}
+
+// endAnswer replaces the claim of a mutation by its answer. If it failed, or the answer cannot
+// be stored, a repeated request asks the database.
+func (s *Service) endAnswer(ctx context.Context, key, owner string, digest [32]byte, a Answer, failed error) {
+	if failed == nil && s.Hot.PutAnswer(ctx, key, digest, a) == nil {
+		return
+	}
+	s.without("answer", s.Hot.ReleaseAnswer(ctx, key, owner))
 }
 
 // dropMirror deletes the mirror after a change, which has blocked it or not. If it cannot,

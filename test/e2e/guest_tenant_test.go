@@ -110,4 +110,14 @@ func TestGuestTenants(t *testing.T) {
 	if body := s.Await("/metrics", http.StatusOK); !strings.Contains(body, `holdfast_guest_received_events_total{result="quarantined"} 2`) {
 		t.Error("the metric does not count two events in quarantine")
 	}
+	for command, wanted := range map[string]string{
+		"quarantine --limit 0":   "holdfast guest quarantine: --limit: must be at least 1",
+		"outbox list --limit -1": "holdfast guest outbox list: --limit: must be at least 1",
+		"session erase gms_x":    "holdfast: session: expected gms_ and a ULID", // and no question
+	} {
+		r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), append([]string{"guest"}, strings.Fields(command)...)...)
+		if r.Status == 0 || !strings.HasPrefix(r.Stderr, wanted) {
+			t.Errorf("guest %s: %d %s", command, r.Status, r.Stderr)
+		}
+	}
 }

@@ -34,12 +34,17 @@ func (c *command) outbox() *cobra.Command {
 // page is how many events are read at once.
 const page = 500
 
+var errLimit = service.Usagef("--limit: must be at least 1")
+
 func (c *command) listOutbox() *cobra.Command {
 	var asJSON bool
 	var limit int
 	cmd := &cobra.Command{
 		Use: "list", Short: "List events that are not published yet, in their order", Args: service.Args(),
 		RunE: c.withStore(func(ctx context.Context, st guest.Store, _ []string) error {
+			if limit < 1 {
+				return errLimit
+			}
 			return c.listWaiting(ctx, st.Outbox(), limit, asJSON)
 		}),
 	}
@@ -138,6 +143,9 @@ func (c *command) quarantine() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "quarantine", Short: "List received events that had no effect because they were not understood or their ID was used twice", Args: service.Args(),
 		RunE: c.withStore(func(ctx context.Context, st guest.Store, _ []string) error {
+			if limit < 1 {
+				return errLimit
+			}
 			all, err := st.Quarantined(ctx, limit)
 			for i := range all {
 				q := &all[i]

@@ -25,6 +25,9 @@ func (c *command) erase() *cobra.Command {
 			"published yet until they are published: they have the ID of the session, which is random. If the command\n" +
 			"fails, run it again.",
 		RunE: c.withStore(func(ctx context.Context, _ guest.Store, args []string) error {
+			if _, ok := guest.ParseID(guest.SessionPrefix, args[0]); !ok {
+				return guest.ErrSessionID
+			}
 			if !yes && !c.Confirm(fmt.Sprintf("Delete everything about session %s?", args[0])) {
 				return service.Usagef("nothing was deleted; confirm with --yes")
 			}

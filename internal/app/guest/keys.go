@@ -150,8 +150,8 @@ func (c *command) token() *cobra.Command {
 		Use: "token --service NAME", Short: "Create a token of a service for the internal listener", Args: service.Args(),
 		Long: "Create a token with which a booking site verifies and consumes handoffs on the internal listener, and print\n" +
 			"it. With --tenant it is limited to the handoffs to this tenant. With --events it allows only to push events,\n" +
-			"which suspend and reinstate tenants. A token cannot be revoked by itself: it is\n" +
-			"valid until it expires, or until the secret guest.handoff_secret is replaced.",
+			"which suspend and reinstate tenants. A token cannot be revoked by itself: it is valid until it expires, or\n" +
+			"until the secret guest.handoff_secret is replaced.",
 		Example: "  holdfast guest token --service booking --ttl 720h",
 		RunE: c.run(func(_ context.Context, h *handoffs, _ []string) error {
 			if ttl < time.Second || ttl > maxTTL {

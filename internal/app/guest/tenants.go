@@ -15,8 +15,8 @@ import (
 func (c *command) tenant() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "tenant", Short: "Suspend and reinstate tenants",
-		Long: "Suspend and reinstate tenants, as received events do: what was said last counts. No handoff to a suspended\n" +
-			"tenant is minted or consumed.",
+		Long: "Suspend and reinstate tenants, as received events do: the one with the latest time counts. No handoff to a\n" +
+			"suspended tenant is minted or consumed. Running servers leave its properties out of searches within a minute.",
 	}
 	cmd.AddCommand(c.listTenants(), c.setTenant("suspend", "Suspend a tenant", true), c.setTenant("reinstate", "Reinstate a tenant", false))
 	return cmd

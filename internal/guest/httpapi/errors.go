@@ -62,7 +62,11 @@ func asRefusal(err error) *web.Refusal {
 	}
 	message := fault.Message(err)
 	if wrong, ok := errors.AsType[*canonjson.Error](err); ok {
-		return web.RefuseFor(err, http.StatusBadRequest, "invalid", "the body is malformed: "+wrong.Error())
+		what := "the body is malformed: " + wrong.Error()
+		if wrong.Pointer == "" {
+			what = "the body " + wrong.Reason
+		}
+		return web.RefuseFor(err, http.StatusBadRequest, "invalid", what)
 	}
 	switch fault.CodeOf(err) {
 	case fault.Internal:
