@@ -236,7 +236,7 @@ func (c *Copy) checkOwners(ctx context.Context) error {
 				return err
 			}
 			if n > 0 {
-				return fmt.Errorf("%s: %d users of %s are not known to the tokenserver: check tokenserver.database_url", c.Service, n, c.Source.Where)
+				return fault.Newf(fault.Invalid, "%s: %d users of %s are not known to the tokenserver: check tokenserver.database_url", c.Service, n, c.Source.Where)
 			}
 		}
 		return nil
