@@ -44,6 +44,11 @@ function forgetToken() {
   Weave.Service.identity.resetCredentials();
 }
 
+// endBackoff lets the next sync begin, as it would when the time in Retry-After has passed.
+function endBackoff() {
+  Status.resetBackoff();
+}
+
 // ---- the server, as the browser sees it ----
 
 // endpoint is the storage address that the tokenserver gave for this account.

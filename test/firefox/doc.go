@@ -8,7 +8,9 @@
 // instead of one that is built; a relative path starts at this folder. Without
 // a Firefox the test is skipped, unless TEST_REQUIRE has `firefox` in its list.
 // It takes less than half a minute on each engine: SQLite, and Spanner where
-// there is an emulator of it.
+// there is an emulator of it. Two tests that only the soak runs move the
+// browsers to another server: one that has imported the database of Mozilla's,
+// and one on PostgreSQL, to which the services were copied meanwhile.
 //
 // # What runs
 //

@@ -57,13 +57,7 @@ func TestImportedFromMozilla(t *testing.T) {
 		if got := call[string](t, b, "endpoint"); got != endpoint {
 			t.Errorf("%s syncs with %s, want %s", b.name, got, endpoint)
 		}
-		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
-			for _, e := range h.network.since(mark, b.name, method, "/storage/") {
-				if !strings.Contains(e.url, "/storage/clients") && !strings.Contains(e.url, "/storage/tabs") {
-					t.Errorf("%s uploads after the import: %v", b.name, e)
-				}
-			}
-		}
+		h.wantUploads(t, mark, b.name, 0)
 		if read := h.network.since(mark, b.name, http.MethodGet, "/info/collections"); len(read) == 0 || read[0].status != http.StatusOK {
 			t.Errorf("%s asks for the collections: %v", b.name, read)
 		}
