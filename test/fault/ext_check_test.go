@@ -67,17 +67,13 @@ func (f *wireFeed) after(since int64) (lines []change, err error) {
 func (in *install) read(h *harness, l *load, choose *rand.Rand) {
 	since := in.knows()
 	for n := 0; !closed(l.over); n++ {
-		server := h.server
-		if h.second != nil && n%4 > 1 {
-			server = h.second
-		}
 		namespaces := extNamespaces()
 		c := call{method: http.MethodGet, path: "/namespaces/" + namespaces[choose.IntN(len(namespaces))] + "/records?limit=100&values=true&metadata=true"}
 		if n%2 == 1 {
 			c.path = fmt.Sprintf("/changes?limit=1000&since=%d", since)
 		}
 		known := in.knows()
-		if a, answered := h.askExt(l, server, in, c); answered {
+		if a, answered := h.askExt(l, h.serverOf(n/2), in, c); answered {
 			var err error
 			if n%2 == 0 {
 				_, err = listedEntries(a)

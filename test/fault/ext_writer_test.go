@@ -52,6 +52,9 @@ func (w *extWriter) run(h *harness, l *load) {
 		a, answered := h.askExt(l, h.serverOf(w.n), w.of, d.call)
 		if !answered {
 			d.refused = (d.refused || w.lost == nil) && a.Status == http.StatusServiceUnavailable
+			if l.resumes && d.refused && d.once() == "" {
+				continue
+			}
 			w.lost = d
 			if l.deadly {
 				return // the server may be dead

@@ -19,6 +19,10 @@
 // event is published, in the order of the changes and if it was committed, and that no handoff is
 // consumed twice, also in a copy.
 //
+// All of this holds across a copy to another engine: clients of sync and extension storage are
+// refused for a short time, a refused write is not done, and what was acknowledged before and
+// after the switch is one history.
+//
 // While a server runs it answers in bounded time, at worst with 503 and Retry-After. It recovers
 // by itself and leaves nothing open.
 //
@@ -61,6 +65,7 @@ type fault struct {
 	deadly          bool // a server is killed: from then on requests may have no answer
 	readable        bool // reads are not refused
 	certain         bool // a refused write was not done
+	resumes         bool // likewise, and its client goes on with others
 }
 
 // harness is a server, the workloads of its services, and the fault.
@@ -71,11 +76,13 @@ type harness struct {
 	vars      []string
 	client    *http.Client
 	server    *binary.Server
-	second    *binary.Server // on the same database, for every other client; may be nil
+	second    *binary.Server                // on the same database, for every other client; may be nil
+	moved     atomic.Pointer[binary.Server] // where all clients go from now on in a round; may be nil
 	workloads []workload
 	load      *load         // of the round
 	leaps     bool          // the clock leaps, which may end open batches
 	enough    int           // a round waits for at most 20 more acknowledgements than this
+	most      int           // rounds, if FAULT_ROUNDS is more; 0: no limit
 	bound     time.Duration // for the answer to a request, whatever the fault
 	tally     tally
 	clock     atomic.Int64 // ticks when a request is sent and when it is acknowledged
@@ -138,6 +145,9 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 // rounds injects faults until the first error: the model does not hold after one.
 func (h *harness) rounds(otherwise uint64, what func(round int) fault) {
 	n := int(number(h.t, "FAULT_ROUNDS", otherwise))
+	if h.most > 0 {
+		n = min(n, h.most)
+	}
 	if n < 1 {
 		h.t.Fatal("FAULT_ROUNDS is less than one round, which would check nothing")
 	}

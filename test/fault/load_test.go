@@ -83,6 +83,9 @@ func closed(c <-chan struct{}) bool {
 
 // serverOf returns the server of the n-th client of a workload.
 func (h *harness) serverOf(n int) *binary.Server {
+	if moved := h.moved.Load(); moved != nil {
+		return moved
+	}
 	if h.second != nil && n%2 == 1 {
 		return h.second
 	}

@@ -17,11 +17,7 @@ func (u *user) read(h *harness, l *load, choose *rand.Rand) {
 	for n := 0; !closed(l.over); n++ {
 		collection := shared()[choose.IntN(len(shared()))]
 		known := u.wrote(collection)
-		server := h.server
-		if h.second != nil && n%2 == 1 {
-			server = h.second
-		}
-		a, answered := h.ask(l, server, u, http.MethodGet, "/storage/"+collection+"?full=1", "")
+		a, answered := h.ask(l, h.serverOf(n), u, http.MethodGet, "/storage/"+collection+"?full=1", "")
 		if answered {
 			if err := listed(a, known); err != nil {
 				h.t.Errorf("%s of %s: %v", collection, u.path, err)

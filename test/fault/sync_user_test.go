@@ -27,7 +27,7 @@ func newUser(t *testing.T, secret string, uid int64) *user {
 	keys, err := tokenlib.NewKeyring(secret)
 	must(t, err)
 	u := &user{path: fmt.Sprintf("/1.5/%d", uid), given: map[moment]string{}, touched: map[string]moment{}}
-	u.id, u.key, err = keys.Mint(tokenlib.Claims{UID: uid, FxAUID: fmt.Sprintf("fault-%d", uid), FxAKID: "1-qqo", Expires: time.Now().Add(10 * 365 * 24 * time.Hour)})
+	u.id, u.key, err = keys.Mint(tokenlib.Claims{UID: uid, FxAUID: fmt.Sprintf("fault-%d", uid), FxAKID: "0000000000001-qqo", Expires: time.Now().Add(10 * 365 * 24 * time.Hour)})
 	must(t, err)
 	return u
 }

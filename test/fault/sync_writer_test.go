@@ -67,6 +67,9 @@ func (w *writer) run(h *harness, l *load) {
 		a, answered := h.ask(l, h.serverOf(w.n), w.user, step.method, step.path, step.body)
 		if !answered {
 			step.refused = a.Status == http.StatusServiceUnavailable
+			if l.resumes && step.refused {
+				continue
+			}
 			w.lost = step
 			if l.deadly {
 				return // the server may be dead
