@@ -99,6 +99,7 @@ type opened struct {
 	turns *fair.Pool // shares its database among clients; nil without a database
 	*service.Opened
 	tables []rows.Group // of service.Service
+	closed bool         // settleReadOnly has made it read-only
 
 	bound   []boundSecret
 	secrets verification

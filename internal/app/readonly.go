@@ -39,9 +39,10 @@ func (a *App) settleReadOnly(ctx context.Context) (failed map[string]error) {
 		holder, _, err := db.ReadOnly(ctx, s.name)
 		switch {
 		case err != nil:
-		case a.cfg.Server.ReadOnly && holder == "":
+		case a.cfg.Server.ReadOnly && (holder == "" || holder == settingHolder && !s.closed):
+			// The holder may be there and triggers be missing: of an attempt that was interrupted.
 			err = db.Close(ctx, s.name, settingHolder, 0, s.tables)
-			holder = settingHolder
+			holder, s.closed = settingHolder, err == nil
 		case !a.cfg.Server.ReadOnly && holder == settingHolder:
 			err = db.Reopen(ctx, s.name, s.tables)
 			holder = ""

@@ -8,8 +8,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"holdfast/internal/app"
+	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
 	"holdfast/internal/testdb"
@@ -116,6 +120,38 @@ func TestReadOnly(t *testing.T) {
 			serveOnce(t, data, url, "false", func(func(method, path string) (int, string)) { refused("without the setting", false) })
 		})
 	}
+}
+
+// TestReadOnlyWhileATableIsLocked: if the setting cannot be applied at the start, it is
+// applied later.
+func TestReadOnlyWhileATableIsLocked(t *testing.T) {
+	t.Parallel()
+	url, data := testdb.PostgresDatabase(t), t.TempDir()
+	openOne(t, "extstorage", url)
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	if _, err := conn.Exec(t.Context(), `BEGIN; LOCK TABLE ext_storage_records IN ROW EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	serveOnce(t, data, url, "true", func(func(method, path string) (int, string)) {
+		if _, err := conn.Exec(t.Context(), `COMMIT`); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		for {
+			_, err := conn.Exec(ctx, `DELETE FROM ext_storage_records`)
+			if pgdb.IsState(err, "HF503") {
+				return
+			}
+			if err != nil {
+				t.Fatalf("the table is not read-only: %v", err)
+			}
+		}
+	})
 }
 
 var adminLine = regexp.MustCompile(`(?m)^  admin +(http://\S+)`)
