@@ -232,8 +232,44 @@ func moment(t time.Time, infinity pgtype.InfinityModifier, c rows.Column) (any, 
 }
 
 func (v *view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Row) error) error {
-	where, args := t.Where(owner, span, parameter)
-	return v.each(t.Columns, `SELECT `+selected(t)+` FROM `+from(t)+` WHERE `+where+` ORDER BY `+t.KeyNames(), fn, args...)
+	query := func(span rows.Span) (sql string, args []any) {
+		where, args := t.Where(owner, span, parameter)
+		return `SELECT ` + selected(t) + ` FROM ` + from(t) + ` WHERE ` + where + ` ORDER BY ` + t.KeyNames(), args
+	}
+	if len(span.Among) == 0 || v.citus { // there each query sends messages
+		sql, args := query(span)
+		return v.each(t.Columns, sql, fn, args...)
+	}
+	// A query for each owner, sent at once, reads an index in its order. One query for all
+	// of them would sort the rows.
+	batch := &pgx.Batch{}
+	for _, one := range span.Among {
+		sql, args := query(rows.Span{Only: one})
+		batch.Queue(sql, args...)
+	}
+	return v.batch(t, batch, fn)
+}
+
+// batch calls fn for the rows of all queries.
+func (v *view) batch(t *rows.Table, batch *pgx.Batch, fn func(rows.Row) error) error {
+	answers := v.tx.SendBatch(v.ctx, batch)
+	s := newScanner(t.Columns)
+	for range batch.Len() {
+		found, err := answers.Query()
+		if err == nil {
+			_, err = pgx.ForEachRow(found, s.targets, func() error {
+				row, err := s.values()
+				if err != nil {
+					return err
+				}
+				return fn(row)
+			})
+		}
+		if err != nil {
+			return errors.Join(err, answers.Close())
+		}
+	}
+	return answers.Close()
 }
 
 func (v *view) each(columns []rows.Column, sql string, fn func(rows.Row) error, args ...any) error {
@@ -270,24 +306,7 @@ func (v *view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Row) error) err
 		}
 		batch.Queue(`SELECT `+selected(t)+` FROM `+from(t)+` WHERE `+strings.Join(alternatives, " OR "), args...)
 	}
-	answers := v.tx.SendBatch(v.ctx, batch)
-	s := newScanner(t.Columns)
-	for range batch.Len() {
-		found, err := answers.Query()
-		if err == nil {
-			_, err = pgx.ForEachRow(found, s.targets, func() error {
-				row, err := s.values()
-				if err != nil {
-					return err
-				}
-				return fn(row)
-			})
-		}
-		if err != nil {
-			return errors.Join(err, answers.Close())
-		}
-	}
-	return answers.Close()
+	return v.batch(t, batch, fn)
 }
 
 func (v *view) Count(t *rows.Table, most int64) (n int64, err error) {

@@ -182,7 +182,8 @@ type Database interface {
 
 // View is a snapshot of a database.
 type View interface {
-	// Each calls fn for each row of a span in the order of the key. fn must not keep it.
+	// Each calls fn for each row of a span in the order of the key, and owner by owner if
+	// the span names some. fn must not keep it.
 	Each(t *Table, owner int, span Span, fn func(Row) error) error
 	// Find calls fn for the rows with these keys, in any order.
 	Find(t *Table, keys []Row, fn func(Row) error) error

@@ -37,8 +37,20 @@ type view struct {
 func parameter(i int, _ rows.Column) string { return "?" + strconv.Itoa(i) }
 
 func (v view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Row) error) error {
-	where, args := t.Where(owner, span, parameter)
-	return v.each(t, `SELECT `+t.Names()+` FROM `+t.Name+` WHERE `+where+` ORDER BY `+t.KeyNames(), fn, args...)
+	spans := []rows.Span{span}
+	if len(span.Among) > 0 { // one after the other, in the order of an index: SQLite would sort in memory
+		spans = nil
+		for _, one := range span.Among {
+			spans = append(spans, rows.Span{Only: one})
+		}
+	}
+	for _, span := range spans {
+		where, args := t.Where(owner, span, parameter)
+		if err := v.each(t, `SELECT `+t.Names()+` FROM `+t.Name+` WHERE `+where+` ORDER BY `+t.KeyNames(), fn, args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (v view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Row) error) error {

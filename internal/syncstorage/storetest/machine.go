@@ -66,9 +66,6 @@ func RunMoving(t *testing.T, start func(rt *rapid.T, o ss.Owner) (h Harness, mov
 		for _, again := range []string{"move", "move again", "and again"} {
 			steps[again] = func(rt *rapid.T) { step(rt, false) }
 		}
-		if h.Exempt["Sweep"] != "" {
-			delete(steps, "Sweep")
-		}
 		rt.Repeat(steps)
 		step(rt, true)
 		m.compare(rt)
@@ -299,6 +296,9 @@ func (m *machine) stepDeleteAll(rt *rapid.T) {
 // stepSweep: the number of swept records is the model's. A batch counts at least
 // once; its staged records may count too.
 func (m *machine) stepSweep(rt *rapid.T) {
+	if why := m.h.Exempt["Sweep"]; why != "" {
+		rt.Skip(why)
+	}
 	limit := rapid.SampledFrom([]int{1, 3, 1000}).Draw(rt, "limit")
 	swept := m.sweep(limit)
 	if swept == limit {
