@@ -338,6 +338,50 @@ func TestAnswersWithoutHot(t *testing.T) {
 	}
 }
 
+// TestClearedWithoutHot: what a guest clears during an outage is deleted when it ends, but not the
+// state of others.
+func TestClearedWithoutHot(t *testing.T) {
+	t.Parallel()
+	hot, ctx, locale := memory.New(clock.System, 1<<20), t.Context(), "de"
+	p, v, other := newProcess(newStore(t), hot, nil), newVisit(t), newVisit(t)
+	for _, v := range []*visit{v, other} {
+		_, err := p.SetPreferences(ctx, v.id, guest.Change{Locale: &locale})
+		suite.Must(t, "SetPreferences", err)
+		_, err = p.AddViewed(ctx, v.id, tenantID, propertyID(1))
+		suite.Must(t, "AddViewed", err)
+	}
+	m := v.mutation()
+	_, _, err := v.add(p, m, 1)
+	suite.Must(t, "AddWish", err)
+	search, err := p.BeginSearch(ctx, v.id, "key", []byte(`{}`))
+	suite.Must(t, "BeginSearch", err)
+	p.set(always)
+	if _, _, _, err := p.Clear(ctx, v.mutation(), guest.Answer{Status: 204}); err != nil {
+		t.Fatal(err)
+	}
+	p.repair(t) // which fails
+	p.set(nil)
+	p.repair(t)
+	for _, c := range []struct {
+		of     *visit
+		locale string
+		viewed int
+	}{{v, "", 0}, {other, locale, 1}} {
+		viewed, err := p.Viewed(ctx, c.of.id)
+		suite.Must(t, "Viewed", err)
+		suite.Equal(t, "viewed", len(viewed), c.viewed)
+		s, err := p.Session(ctx, c.of.id, guest.Change{})
+		suite.Must(t, "Session", err)
+		suite.Equal(t, "locale", s.Locale, c.locale)
+	}
+	_, found, err := hot.Search(ctx, search.ID)
+	suite.Must(t, "Search", err)
+	suite.Equal(t, "search", found, false)
+	stored, err := hot.ClaimAnswer(ctx, m.CompositeKey(), "other")
+	suite.Must(t, "ClaimAnswer", err)
+	suite.Equal(t, "answer", stored.Done, false)
+}
+
 // TestWithoutHot: what an outage of the hot state means for each operation.
 func TestWithoutHot(t *testing.T) {
 	t.Parallel()

@@ -140,12 +140,17 @@ type mirrors struct {
 	suspect map[ID]bool
 	many    bool // too many to remember: none is used until Redis has been back for mirrorLife
 	refresh bool // the suspended tenants could not be changed in Hot
+
+	cleared map[ID][]string // sessions whose state could not be deleted from Hot, with the keys of their answers
 }
 
 // maxSuspect limits the memory of mirrors.
 const maxSuspect = 100_000
 
-func newMirrors() *mirrors { return &mirrors{suspect: map[ID]bool{}} }
+// maxCleared likewise. Beyond it, what a guest has cleared stays in Redis until it expires.
+const maxCleared = 10_000
+
+func newMirrors() *mirrors { return &mirrors{suspect: map[ID]bool{}, cleared: map[ID][]string{}} }
 
 func (m *mirrors) distrust(id ID) {
 	m.mu.Lock()
@@ -155,6 +160,26 @@ func (m *mirrors) distrust(id ID) {
 		return
 	}
 	m.many = true
+}
+
+// clear remembers a session that was cleared while Hot was unavailable.
+func (m *mirrors) clear(id ID, answers []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.cleared) < maxCleared {
+		m.cleared[id] = append(m.cleared[id], answers...)
+	}
+}
+
+// takeCleared returns one of the sessions that were cleared, and forgets it.
+func (m *mirrors) takeCleared() (id ID, answers []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, answers = range m.cleared {
+		delete(m.cleared, id)
+		break
+	}
+	return id, answers
 }
 
 func (m *mirrors) trust(id ID) {
@@ -198,6 +223,7 @@ func (s *Service) Repair(ctx context.Context) {
 	for {
 		now := time.Now()
 		s.repairMirrors(ctx, now, &overflowed)
+		s.repairCleared(ctx)
 		_ = s.FlushSeen(ctx) // the next round tries again
 		_ = s.FlushObserved(ctx)
 		if s.mirrors.wantsRefresh() || now.Sub(reconciled) >= reconcileEvery {
@@ -226,6 +252,20 @@ func (s *Service) repairMirrors(ctx context.Context, now time.Time, overflowed *
 	defer s.mirrors.mu.Unlock()
 	if s.mirrors.many && now.Sub(*overflowed) > mirrorLife {
 		s.mirrors.many = false
+	}
+}
+
+// repairCleared deletes the state of sessions that were cleared while Hot was unavailable.
+func (s *Service) repairCleared(ctx context.Context) {
+	for range repairStep {
+		id, answers := s.mirrors.takeCleared()
+		if id == "" {
+			return
+		}
+		if s.dropHot(ctx, id, answers) != nil {
+			s.mirrors.clear(id, answers)
+			return
+		}
 	}
 }
 

@@ -186,7 +186,10 @@ func (s *Service) Clear(ctx context.Context, m Mutation, answer Answer) (Session
 	if err != nil {
 		return Session{}, Answer{}, false, err
 	}
-	if err := s.dropHot(ctx, m.Session, keys); !s.without("session", err) && err != nil {
+	err = s.dropHot(ctx, m.Session, keys)
+	if s.without("session", err) {
+		s.mirrors.clear(m.Session, keys)
+	} else if err != nil {
 		return Session{}, Answer{}, false, err
 	}
 	session, err := s.Begin(ctx, Change{})
@@ -195,12 +198,16 @@ func (s *Service) Clear(ctx context.Context, m Mutation, answer Answer) (Session
 
 // dropHot deletes the hot state of a session: its searches are those in its history.
 func (s *Service) dropHot(ctx context.Context, id ID, answers []string) error {
-	history, err := s.History(ctx, id)
+	history, err := s.Hot.Items(ctx, id, SearchHistory)
 	if err != nil {
 		return err
 	}
 	searches := make([]ID, len(history))
-	for i, h := range history {
+	for i, item := range history {
+		var h Searched
+		if err := json.Unmarshal(item.Value, &h); err != nil {
+			return fault.Wrap(fault.Internal, "decode an item", err)
+		}
 		searches[i] = h.SearchID
 	}
 	if err := s.Hot.DropSession(ctx, id, searches); err != nil {
