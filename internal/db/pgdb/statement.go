@@ -16,6 +16,10 @@ type Statement struct {
 	SQL  string
 }
 
+// Unprepared returns the arguments of a statement that the server plans for each call, by their values.
+// A prepared statement may get a generic plan from its sixth call on.
+func Unprepared(args ...any) []any { return append([]any{pgx.QueryExecModeExec}, args...) }
+
 // QueryRow runs a statement that returns at most one row and scans it into dest.
 func (db *DB) QueryRow(ctx context.Context, s Statement, args []any, dest ...any) (found bool, err error) {
 	err = db.alone(ctx, s.Name, func(ctx context.Context, c *pgx.Conn) error {

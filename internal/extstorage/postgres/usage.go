@@ -41,7 +41,13 @@ func (s *Store) ListInstalls(ctx context.Context, span ext.Span, revoked bool, l
 	if err := span.Check(); err != nil {
 		return nil, err
 	}
-	return s.usages(ctx, sqlListInstalls, append(bounds(span, limit), revoked))
+	return s.usages(ctx, sqlListInstalls, pageOfInstalls(span, revoked, limit))
+}
+
+// pageOfInstalls returns the arguments of sqlListInstalls, whose generic plan would expect a few rows, and
+// join and sort all installs for each page.
+func pageOfInstalls(span ext.Span, revoked bool, limit int) []any {
+	return pgdb.Unprepared(append(bounds(span, limit), revoked)...)
 }
 
 // usages reads installs with their counters.
