@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"encoding/base64"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -102,17 +105,21 @@ func (c *consolePages) fillBucket() {
 		c.t.Fatal(resp.Status)
 	}
 	c.p.Go(c.t, c.base+"buckets/objects?account=main&bucket=pictures")
-	chromium.Run[bool](c.t, c.p, `
-		const pixel = Uint8Array.from(atob(arguments[0]), c => c.charCodeAt(0)), data = new DataTransfer();
-		data.items.add(new File([pixel], 'pixel.png', { type: 'image/png' }));
-		data.items.add(new File(['<script>alert(1)</script>'], 'page.html', { type: 'text/html' }));
-		for (const type of ['dragover', 'drop']) $('form.drop').dispatchEvent(new DragEvent(type, { dataTransfer: data, bubbles: true, cancelable: true }));
-		return true`, "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
-	for deadline := time.Now().Add(time.Minute); !chromium.Run[bool](c.t, c.p, `return document.readyState === 'complete' && document.body.textContent.includes('Uploaded 2 objects.')`); {
-		if time.Now().After(deadline) {
-			c.t.Fatal("the files are not uploaded")
+	pixel, err := base64.StdEncoding.DecodeString("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	dir := c.t.TempDir()
+	files := []string{filepath.Join(dir, "pixel.png"), filepath.Join(dir, "page.html")}
+	for i, body := range [][]byte{pixel, []byte("<script>alert(1)</script>")} {
+		if err := os.WriteFile(files[i], body, 0o600); err != nil {
+			c.t.Fatal(err)
 		}
-		time.Sleep(50 * time.Millisecond)
+	}
+	at := chromium.Run[[]float64](c.t, c.p, `$('form.drop').scrollIntoView({ behavior: 'instant' }); const r = $('form.drop').getBoundingClientRect(); return [r.left + 10, r.top + 10]`)
+	c.p.Await(c.t, func() { c.p.Drop(c.t, at[0], at[1], files...) })
+	if says := chromium.Run[string](c.t, c.p, `return $('.notice').textContent`); says != "Uploaded 2 objects." {
+		c.t.Errorf("after dropping two files the page says %q", says)
 	}
 	c.p.Go(c.t, c.base+"buckets/object?account=main&bucket=pictures&object=pixel.png")
 	if width := chromium.Run[int](c.t, c.p, `return $('img.preview').naturalWidth`); width != 1 {
