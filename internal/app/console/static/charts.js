@@ -39,7 +39,7 @@ const draw = (div) => {
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     scales: { y: { range: [0, chart.top] } },
     axes: [
-      { ...axis, size: 24, gap: 4, grid: { show: false }, values: (_, times) => times.map(formatTime) },
+      { ...axis, size: 24, gap: 4, grid: { show: false }, incrs: [1, 5, 10, 15, 30, 60, 120].map((minutes) => minutes * 60), values: (_, times) => times.map(formatTime) },
       { ...axis, size: 66, splits: [0, chart.top / 2, chart.top], values: (_, all) => all.map((v) => formatValue(v, chart.unit)) },
     ],
     series: [{}, ...names.map((li, i) => ({
