@@ -48,6 +48,11 @@ func consoleAccounts(b *browser, environ []string) {
 			b.t.Errorf("%s: the order is wrong in\n%s", b.at, text)
 		}
 	}
+	b.try(http.StatusOK, largeAccount, "Search", "prefix", " "+strings.ToUpper(largeAccount[:4]))
+	b.hides(smallAccount)
+	b.try(http.StatusOK, "expected 1 to 31 lower-case hexadecimal digits", "Search", "prefix", `x"><b>`)
+	b.try(http.StatusOK, "No account that has storage begins with this.", "Search", "prefix", "4321")
+	b.open("tokenserver/accounts")
 	b.follow("Bytes")
 	order(largeAccount, smallAccount)
 	b.follow("Bytes")

@@ -9,6 +9,9 @@ import (
 // maxEmail is the maximum length of the column users.email in bytes.
 const maxEmail = 255
 
+// accountIDLength is the number of hexadecimal digits of the ID of an account.
+const accountIDLength = 32
+
 // Account identifies an account of the accounts server. It comes from a verified
 // token or from the operator.
 type Account struct {
@@ -32,10 +35,20 @@ func (a Account) Check() error {
 	return nil
 }
 
+// PrefixRange returns the bounds of the emails of the accounts whose ID begins with prefix: the first
+// is included, the second is not. After a prefix that is shorter than an ID comes a digit, so the
+// bounds hold in every collation.
+func PrefixRange(prefix string) (first, end string, err error) {
+	if prefix == "" || len(prefix) >= accountIDLength || strings.Trim(prefix, "0123456789abcdef") != "" {
+		return "", "", fault.Newf(fault.Invalid, "expected 1 to %d lower-case hexadecimal digits, with which the ID of an account begins", accountIDLength-1)
+	}
+	return prefix, prefix + "g", nil
+}
+
 // IsAccountID reports whether s has the form of an account ID of the accounts
 // server: 16 bytes in lower-case hexadecimal digits.
 func IsAccountID(s string) bool {
-	return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == ""
+	return len(s) == accountIDLength && strings.Trim(s, "0123456789abcdef") == ""
 }
 
 // ParseAccount parses an account as operators write it: an ID, or ID@domain as in the

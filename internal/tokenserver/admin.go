@@ -23,6 +23,11 @@ func (s *Service) AccountState(ctx context.Context, a Account) (AccountState, er
 	return s.store.AccountState(ctx, a)
 }
 
+// FindUsers returns the storage users of accounts whose ID begins with prefix.
+func (s *Service) FindUsers(ctx context.Context, prefix string, limit int) ([]User, error) {
+	return s.store.FindUsers(ctx, prefix, limit)
+}
+
 // ListUsers returns a page of storage users ordered by UID.
 func (s *Service) ListUsers(ctx context.Context, after int64, limit int, replaced bool) ([]User, error) {
 	return s.store.ListUsers(ctx, after, limit, replaced)

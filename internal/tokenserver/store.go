@@ -46,6 +46,11 @@ type Users interface {
 	// It includes replaced rows only if replaced is set.
 	ListUsers(ctx context.Context, after int64, limit int, replaced bool) ([]User, error)
 
+	// FindUsers returns at most limit rows that are not replaced of accounts whose ID begins
+	// with prefix, ordered by account: 1 to 31 lower-case hexadecimal digits, otherwise
+	// fault.Invalid.
+	FindUsers(ctx context.Context, prefix string, limit int) ([]User, error)
+
 	// Replace marks all rows of an account as replaced at now and returns the number of
 	// rows that were not. The account may sign in again as another storage user. With
 	// retire all rows also get the generation Retired, and then it may not, until its rows

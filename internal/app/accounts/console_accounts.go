@@ -31,6 +31,10 @@ func (s *Accounts) showAccounts(ctx context.Context, r *service.PageRequest) (*s
 	}
 	find := &service.Form{Action: "find", Submit: "Show account", Fields: []service.Field{{Name: "account", Label: "Account", Help: "The ID of the account, 32 hexadecimal digits, or a UID."}}}
 	view := &service.View{Blocks: []service.Block{find, t}}
+	t.Search = []service.Field{{Name: "prefix", Label: "Account begins with", Help: "Up to 31 hexadecimal digits."}}
+	if prefix := strings.ToLower(strings.TrimSpace(r.Value("prefix"))); prefix != "" {
+		return s.showFound(ctx, view, t, prefix)
+	}
 	t.Sort = cmp.Or(r.Value("sort"), "id")
 	o, err := parseOrder(t.Sort, r.Value("reverse") != "")
 	at, failed := o.parseAfter(r.Value("after"))
@@ -54,6 +58,30 @@ func (s *Accounts) showAccounts(ctx context.Context, r *service.PageRequest) (*s
 	if len(rows) > consoleRows {
 		rows = rows[:consoleRows]
 		t.Next = o.place(&rows[consoleRows-1]).String()
+	}
+	for i := range rows {
+		t.Rows = append(t.Rows, rows[i].cells())
+	}
+	return view, nil
+}
+
+// showFound shows the first accounts whose ID begins with prefix.
+func (s *Accounts) showFound(ctx context.Context, view *service.View, t *service.Table, prefix string) (*service.View, error) {
+	t.Empty = "No account that has storage begins with this."
+	users, err := s.opened.FindUsers(ctx, prefix, consoleRows+1)
+	if fault.Is(err, fault.Invalid) {
+		view.Blocks = append(view.Blocks, &service.Notice{State: service.Wrong, Text: fault.Message(err)})
+		return view, nil
+	} else if err != nil {
+		return nil, err
+	}
+	if len(users) > consoleRows {
+		users = users[:consoleRows]
+		view.Blocks = append(view.Blocks, &service.Notice{State: service.Warning, Text: fmt.Sprintf("These are the first %d accounts. Type more digits to see others.", consoleRows)})
+	}
+	rows, err := s.withUsage(ctx, users)
+	if err != nil {
+		return nil, err
 	}
 	for i := range rows {
 		t.Rows = append(t.Rows, rows[i].cells())

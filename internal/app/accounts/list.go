@@ -177,6 +177,11 @@ func (s *Accounts) rows(ctx context.Context, after int64, limit int, replaced bo
 	if err != nil {
 		return nil, err
 	}
+	return s.withUsage(ctx, users)
+}
+
+// withUsage returns rows with the usage of users on this server.
+func (s *Accounts) withUsage(ctx context.Context, users []tokenserver.User) ([]row, error) {
 	rows := make([]row, len(users))
 	var local []tokenserver.User
 	var at []int

@@ -44,6 +44,7 @@ func TestPlans(t *testing.T) {
 		{sqlListAccess, []any{"7", 100}, "account_access_pkey"},
 		{sqlRefused, []any{100}, "refused_sign_ins_last_at_idx"},
 		{sqlListUsers, []any{100, false, 100}, "users_pkey"},
+		{sqlFindUsers, []any{"user7", "user7g", 100}, "lookup_idx"},
 		{sqlDue, []any{1000, 1100, 0, 0, 100}, "replaced_at_idx"},
 		{sqlDelete, []any{9, email}, "lookup_idx"},
 		{sqlAllOfAccount, []any{email}, "lookup_idx"},

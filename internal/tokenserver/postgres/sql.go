@@ -65,6 +65,10 @@ var (
 		SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
 		WHERE u.service = ` + service + ` AND u.uid > $1::bigint AND ($2::boolean OR u.replaced_at IS NULL)
 		ORDER BY u.uid LIMIT $3::bigint`}
+	sqlFindUsers = pgdb.Statement{Name: "token.find_users", SQL: `
+		SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
+		WHERE u.email >= $1::text AND u.email < $2::text AND u.service = ` + service + ` AND u.replaced_at IS NULL
+		ORDER BY u.email LIMIT $3::bigint`}
 	sqlDue = pgdb.Statement{Name: "token.due", SQL: `
 		SELECT ` + userColumns + `, EXISTS (
 			SELECT 1 FROM users k WHERE k.email = u.email AND k.service = u.service AND k.replaced_at IS NULL

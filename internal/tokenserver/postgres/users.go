@@ -81,6 +81,16 @@ func (s *Store) AccountState(ctx context.Context, a tokenserver.Account) (tokens
 	return r.state, err
 }
 
+// FindUsers implements tokenserver.Store.
+func (s *Store) FindUsers(ctx context.Context, prefix string, limit int) ([]tokenserver.User, error) {
+	first, end, err := tokenserver.PrefixRange(prefix)
+	if err != nil {
+		return nil, err
+	}
+	var r userRow
+	return collect(ctx, s.db, sqlFindUsers, []any{first, end, limit}, r.user, r.dest()...)
+}
+
 // ListUsers implements tokenserver.Store.
 func (s *Store) ListUsers(ctx context.Context, after int64, limit int, replaced bool) ([]tokenserver.User, error) {
 	var r userRow

@@ -16,6 +16,7 @@ func TestPlans(t *testing.T) {
 	db := opened.SQLite(t, sqlitedb.Options{}, Migrations)
 	for sql, want := range map[string]string{
 		sqlListUsers:    "SEARCH u USING INTEGER PRIMARY KEY (rowid>?)",
+		sqlFindUsers:    "SEARCH u USING INDEX lookup_idx (email>? AND email<?)",
 		sqlListAccess:   "USING PRIMARY KEY (fxa_uid>?)",
 		sqlRefused:      "USING INDEX refused_sign_ins_last_at_idx",
 		sqlAllOfAccount: "USING INDEX lookup_idx (email=? AND service=?)",

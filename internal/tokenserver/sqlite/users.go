@@ -52,6 +52,19 @@ func scanUser(stmt *sqlite.Stmt) tokenserver.User {
 	return u
 }
 
+// FindUsers implements tokenserver.Store.
+func (s *Store) FindUsers(ctx context.Context, prefix string, limit int) (users []tokenserver.User, err error) {
+	first, end, err := tokenserver.PrefixRange(prefix)
+	if err != nil {
+		return nil, err
+	}
+	err = s.db.Read(ctx, "token.find_users", func(c *sqlite.Conn) error {
+		users, err = sqlitedb.QueryAll(c, sqlFindUsers, scanUser, first, end, limit)
+		return err
+	})
+	return users, err
+}
+
 // ListUsers implements tokenserver.Store.
 func (s *Store) ListUsers(ctx context.Context, after int64, limit int, replaced bool) (users []tokenserver.User, err error) {
 	err = s.db.Read(ctx, "token.list_users", func(c *sqlite.Conn) error {

@@ -94,6 +94,7 @@ func groups() []suite.Group[env] {
 			{"NoNode", testNoNode},
 			{"Moved", testMoved},
 			{"ListUsers", testListUsers},
+			{"FindUsers", testFindUsers},
 			{"Due", testDue},
 			{"DuePages", testDuePages},
 			{"DueDeleted", testDueDeleted},

@@ -70,6 +70,43 @@ func testListUsers(t *testing.T, e env) {
 	}
 }
 
+// testFindUsers: the accounts whose ID begins with a prefix, without replaced rows.
+func testFindUsers(t *testing.T, e env) {
+	ctx := t.Context()
+	e.addNode(t, "https://a.example")
+	for _, id := range []string{"abc0", "abcf", "abd0", "ab00", "0abc", "abc9"} {
+		a := ts.Account{FxAUID: id + strings.Repeat("7", 28), Domain: "zz.example"}
+		e.signIn(t, a, signIn(7, "aa", 5))
+		if id == "abc9" {
+			e.signIn(t, a, signIn(8, "bb", 8))
+		}
+	}
+	e.signIn(t, ts.Account{FxAUID: "abcx", Domain: "zz.example"}, signIn(7, "aa", 5)) // not of the accounts server
+	for prefix, want := range map[string]string{"abc": "abc0 abc9 abcf", "abc9777": "abc9", "ab": "ab00 abc0", "1": ""} {
+		limit := 100
+		if prefix == "ab" {
+			limit = 2
+		}
+		users, err := e.Store.FindUsers(ctx, prefix, limit)
+		must(t, err)
+		var got []string
+		for i := range users {
+			got = append(got, users[i].Email[:4])
+			if users[i].Node != "https://a.example" || users[i].ReplacedAt != 0 {
+				t.Errorf("%s: %+v", prefix, users[i])
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, want %s", prefix, got, want)
+		}
+	}
+	for _, prefix := range []string{"", "ABC", "abc%", "user", strings.Repeat("a", 32)} {
+		if _, err := e.Store.FindUsers(ctx, prefix, 10); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%q: %v", prefix, err)
+		}
+	}
+}
+
 // testDue: what was replaced before the moment, longest replaced first, with
 // what the one who deletes has to know.
 func testDue(t *testing.T, e env) {
