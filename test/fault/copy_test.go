@@ -39,6 +39,12 @@ func TestCopyAndSwitch(t *testing.T) {
 		c.rounds(2, c.fault)
 		c.wantRefusals()
 	})
+	t.Run("Citus", func(t *testing.T) {
+		t.Parallel()
+		c := newCopying(t, nil, onCitus, onSQLite)
+		c.rounds(4, c.fault)
+		c.wantRefusals()
+	})
 	t.Run("Spanner", func(t *testing.T) {
 		t.Parallel()
 		c := newCopying(t, nil, onSpanner, onSQLite, onSpanner, onPostgres, onSpanner)
@@ -115,6 +121,8 @@ func (c *copying) database(m *movingService, e engine) string {
 		must(c.t, err)
 		u.Path = "/" + name
 		return u.String()
+	case onCitus:
+		return testdb.CitusDatabase(c.t)
 	case onSpanner:
 		_, name := spannertest.Name(c.t)
 		return "spanner://" + name

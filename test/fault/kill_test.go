@@ -74,7 +74,8 @@ func abandoned(t *testing.T, url string) {
 	defer tick.Stop()
 	for {
 		var n int
-		must(t, conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&n))
+		must(t, conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
+			AND datname = current_database() AND application_name NOT LIKE 'citus_internal%'`).Scan(&n))
 		if n == 0 {
 			return
 		}
