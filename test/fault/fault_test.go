@@ -66,6 +66,7 @@ type fault struct {
 	readable        bool // reads are not refused
 	certain         bool // a refused write was not done
 	resumes         bool // likewise, and its client goes on with others
+	busy            bool // clients hardly wait between their requests
 }
 
 // harness is a server, the workloads of its services, and the fault.
@@ -192,6 +193,9 @@ func (h *harness) round(r int, f fault) {
 		all = append(all, w.clients(h, load)...)
 	}
 	load.pace = max(250*time.Millisecond, time.Duration(len(all))*12*time.Millisecond)
+	if f.busy {
+		load.pace = 20 * time.Millisecond
+	}
 	var writing sync.WaitGroup
 	for i, client := range all {
 		writing.Go(func() { client(h.random(r, uint64(i))) })
