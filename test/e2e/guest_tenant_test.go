@@ -111,9 +111,11 @@ func TestGuestTenants(t *testing.T) {
 		t.Error("the metric does not count two events in quarantine")
 	}
 	for command, wanted := range map[string]string{
-		"quarantine --limit 0":   "holdfast guest quarantine: --limit: must be at least 1",
-		"outbox list --limit -1": "holdfast guest outbox list: --limit: must be at least 1",
-		"session erase gms_x":    "holdfast: session: expected gms_ and a ULID", // and no question
+		"quarantine --limit 0":         "holdfast guest quarantine: --limit: must be at least 1",
+		"outbox list --limit -1":       "holdfast guest outbox list: --limit: must be at least 1",
+		"token --service A":            "holdfast guest token: --service: must be 1 to 64 characters",
+		"token --service a --tenant x": "holdfast guest token: --tenant: must be a UUID",
+		"session erase gms_x":          "holdfast: session: expected gms_ and a ULID", // and no question
 	} {
 		r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), append([]string{"guest"}, strings.Fields(command)...)...)
 		if r.Status == 0 || !strings.HasPrefix(r.Stderr, wanted) {

@@ -11,6 +11,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
+	"holdfast/internal/fault"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/httpapi"
 )
@@ -162,7 +163,7 @@ func (c *command) token() *cobra.Command {
 				claims, err = httpapi.EventClaims(named)
 			}
 			if err != nil {
-				return err
+				return service.Usagef("%s", fault.Message(err))
 			}
 			token, err := h.tokens.Sign(claims, h.deps.Clock(), ttl)
 			if err != nil {
