@@ -110,6 +110,12 @@ func TestGuestTenants(t *testing.T) {
 	if body := s.Await("/metrics", http.StatusOK); !strings.Contains(body, `holdfast_guest_received_events_total{result="quarantined"} 2`) {
 		t.Error("the metric does not count two events in quarantine")
 	}
+	guestCommandsRefuse(t, data, vars)
+}
+
+// guestCommandsRefuse runs commands with wrong arguments, in an environment that has vars.
+func guestCommandsRefuse(t *testing.T, data string, vars []string) {
+	t.Helper()
 	for command, wanted := range map[string]string{
 		"quarantine --limit 0":         "holdfast guest quarantine: --limit: must be at least 1",
 		"outbox list --limit -1":       "holdfast guest outbox list: --limit: must be at least 1",

@@ -322,8 +322,7 @@ func TestReadOnly(t *testing.T) {
 	must(t, put(t, d, "v2/y", "y"))
 }
 
-// TestFull runs alone: a process that another test starts has this test's files open
-// until it executes its program, and their space is not free until then.
+//nolint:paralleltest // a process that another test starts has the files open until it executes its program
 func TestFull(t *testing.T) {
 	dir := tmpfs(t, "size=1m")
 	must(t, filedriver.Init(dir, id))
