@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"fmt"
 	"net/http"
 	"slices"
@@ -20,7 +19,7 @@ import (
 // extLoad is extension storage: every owner is an install with its own tenant.
 type extLoad struct{ secret string }
 
-func newExt() *extLoad { return &extLoad{secret: rand.Text() + rand.Text()} }
+func newExt() *extLoad { return &extLoad{secret: ownSecret} }
 
 // settings turn off the rate limits of extensions.
 func (w *extLoad) settings(e *engine) []string {

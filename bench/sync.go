@@ -41,7 +41,10 @@ var collectionIDs = map[string]int64{"forms": 3, "history": 4, "bookmarks": 7, "
 // syncLoad is sync storage: every owner is a user.
 type syncLoad struct{ secret string }
 
-func newSync() *syncLoad { return &syncLoad{secret: rand.Text()} }
+// ownSecret is that of all servers: they use a database one after the other.
+var ownSecret = rand.Text() + rand.Text()
+
+func newSync() *syncLoad { return &syncLoad{secret: ownSecret} }
 
 func (w *syncLoad) settings(e *engine) []string {
 	all := []string{"HOLDFAST_SERVER__MASTER_SECRET=" + w.secret}
