@@ -17,8 +17,7 @@ export interface paths {
         post?: never;
         delete?: never;
         options?: never;
-        /** This document, without its body */
-        head: operations["headDescription"];
+        head?: never;
         patch?: never;
         trace?: never;
     };
@@ -1648,18 +1647,6 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description An error, without its body. */
-        HeadError: {
-            headers: {
-                "X-Request-Id": components["headers"]["RequestId"];
-                RateLimit: components["headers"]["RateLimit"];
-                "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
-                "Set-Cookie": components["headers"]["SetCookie"];
-                "Retry-After": components["headers"]["RetryAfter"];
-                [name: string]: unknown;
-            };
-            content?: never;
-        };
     };
     parameters: {
         /**
@@ -1759,30 +1746,6 @@ export interface operations {
             413: components["responses"]["TooLarge"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
-        };
-    };
-    headDescription: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The document exists. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["RequestId"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            400: components["responses"]["HeadError"];
-            408: components["responses"]["HeadError"];
-            413: components["responses"]["HeadError"];
-            500: components["responses"]["HeadError"];
-            503: components["responses"]["HeadError"];
         };
     };
     getSession: {

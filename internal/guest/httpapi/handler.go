@@ -62,9 +62,11 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 		x.trap()
 		return errPath
 	}
-	var ok bool
-	if x.action, ok = methods[r.Method]; !ok {
-		allowed := strings.Join(slices.Sorted(maps.Keys(methods)), ", ")
+	if x.action = methods[r.Method]; x.action == nil && r.Method == http.MethodHead && methods[http.MethodGet] != nil {
+		x.action = methods[http.MethodGet] // the server sends no body
+	}
+	if x.action == nil {
+		allowed := allowedMethods(methods)
 		w.Header().Set("Allow", allowed)
 		return web.Refuse(http.StatusMethodNotAllowed, "method-not-allowed", "this path supports "+allowed)
 	}
@@ -83,6 +85,16 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	}
 	x.see()
 	return x.action.serve(x)
+}
+
+// allowedMethods lists the methods of a path. HEAD is GET without a body.
+func allowedMethods(methods map[string]*action) string {
+	names := slices.Collect(maps.Keys(methods))
+	if methods[http.MethodGet] != nil {
+		names = append(names, http.MethodHead)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
 // admit finds the session and takes a token of the rate limit.

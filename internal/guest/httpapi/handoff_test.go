@@ -211,7 +211,7 @@ func TestMintRefusals(t *testing.T) {
 		"locale":         {422, at, replace("de-AT", "-"), "locale"},
 		"campaign":       {422, at, replace(`"adults"`, `"campaign":[],"adults"`), "campaign"},
 		"large campaign": {422, at, replace(`"adults"`, `"campaign":{"a":"`+strings.Repeat("a", 1100)+`"},"adults"`), "campaign"},
-		"unknown member": {422, at, replace(`"adults"`, `"price":1,"adults"`), "price"},
+		"unknown member": {422, at, replace(`"adults"`, `"price":1,"adults"`), "unknown member: expected checkIn"},
 		"no site":        {404, "/handoff/" + property + "/" + property, stay, "booking site"},
 		"path":           {404, at + "/x", stay, "not-found"},
 	} {

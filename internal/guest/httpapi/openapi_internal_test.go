@@ -67,3 +67,18 @@ func TestDescriptionHasTheRoutes(t *testing.T) {
 		t.Errorf("described on the other listeners are\n%v, routed\n%v", is, want)
 	}
 }
+
+// TestOwns: the service also answers where its paths begin, and not at others.
+func TestOwns(t *testing.T) {
+	t.Parallel()
+	for path, owned := range map[string]bool{
+		"/bff/consumer/v1": true, "/bff/consumer/v1/": true, "/bff/consumer/v1/session": true, "/bff/consumer/v1x": false, "/bff/consumer": false, "/": false,
+	} {
+		if Owns(path) != owned {
+			t.Errorf("%s: %t", path, !owned)
+		}
+		if label := Label(path); !strings.HasSuffix(path, "/session") && label != "unknown" {
+			t.Errorf("%s: %s", path, label)
+		}
+	}
+}

@@ -12,7 +12,7 @@ import (
 const prefix = "/bff/consumer/v1/"
 
 // Owns reports whether a raw path on the main listener belongs to this service.
-func Owns(path string) bool { return strings.HasPrefix(path, prefix) }
+func Owns(path string) bool { return strings.HasPrefix(path+"/", prefix) }
 
 // route is a parsed path.
 type route struct {
@@ -110,7 +110,7 @@ var actions = map[string]map[string]*action{
 	"/session/clear":                    {http.MethodPost: {serve: (*exchange).clear, mutates: true}},
 	"/wishlist":                         {http.MethodGet: {serve: (*exchange).listWishes}, http.MethodPost: {serve: (*exchange).addWish, mutates: true, body: true}},
 	"/wishlist/{propertyId}":            {http.MethodPatch: {serve: (*exchange).setNote, mutates: true, body: true}, http.MethodDelete: {serve: (*exchange).removeWish, mutates: true, keyless: true}},
-	"/openapi.json":                     {http.MethodGet: {serve: (*exchange).document, open: true}, http.MethodHead: {serve: (*exchange).document, open: true}},
+	"/openapi.json":                     {http.MethodGet: {serve: (*exchange).document, open: true}},
 	"/handoff":                          {http.MethodGet: {serve: (*exchange).listHandoffs}},
 	"/handoff/{tenantId}/{propertyId}":  {http.MethodPost: {serve: (*exchange).mint, mutates: true, body: true, scored: true}},
 	"/telemetry/page-view":              {http.MethodPost: {serve: (*exchange).recordPageViews, mutates: true, body: true, most: maxTelemetry}},

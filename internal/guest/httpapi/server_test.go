@@ -379,6 +379,7 @@ func TestRefusals(t *testing.T) {
 		"forged session":   {401, "GET", "/session", "", []string{"Cookie: gms=" + string(guest.NewID(guest.SessionPrefix, clock.System())) + ".a.b"}, "session-required"},
 		"unknown path":     {404, "GET", "/nothing", "", nil, "not-found"},
 		"deeper path":      {404, "GET", "/wishlist/a/b", "", nil, "not-found"},
+		"no path":          {404, "GET", "", "", nil, "not-found"},
 		"method":           {405, "PUT", "/wishlist", wish(property), nil, "method-not-allowed"},
 		"cross-site":       {403, "POST", "/wishlist", wish(property), []string{"Sec-Fetch-Site: cross-site"}, "cross-site"},
 		"same site":        {403, "POST", "/wishlist", wish(property), []string{"Sec-Fetch-Site: same-site"}, "cross-site"},
@@ -414,6 +415,58 @@ func TestRefusals(t *testing.T) {
 	}
 	b.want(200, http.MethodGet, "/wishlist", "", `"items":[]`)
 	b.check(b.send(http.MethodPost, "/wishlist", wish(property), "Sec-Fetch-Site: same-origin", "Origin: "+s.base), 201)
+}
+
+// TestUnknownMembers: a problem says which members are possible, in our words. It does not repeat what the
+// client sent, because it is logged.
+func TestUnknownMembers(t *testing.T) {
+	t.Parallel()
+	b := newServer(t).begin()
+	for body, want := range map[string]string{
+		`{"secret":1}`: `"detail":"unknown member: expected tenantId, propertyId, source, note"`,
+		`{"TENANTID":"x","secret":1,"Note":null}`: `"errors":[{"pointer":"","code":"invalid","detail":"unknown member: expected tenantId, propertyId, source, note"}]`,
+		`{"tenantId":{"secret":1}}`:               `"detail":"tenantId: unexpected object"`,
+	} {
+		if a := b.want(422, http.MethodPost, "/wishlist", body, want); strings.Contains(a.body, "secret") || strings.Contains(a.body, "json") {
+			t.Errorf("%s: %s", body, a.body)
+		}
+	}
+	b.want(422, http.MethodPatch, "/session/preferences", `{"secret":1}`, `"detail":"unknown member: expected locale, currency"`)
+	for path, object := range map[string]string{"/search/map": `{"bounds":{"north":1,"secret":2}}`, "/search": `{"page":1,"bounds":{"secret":2}}`} {
+		b.want(422, http.MethodPost, path, object, `"pointer":"/bounds"`, `"detail":"bounds: unknown member: expected south, west, north, east"`)
+	}
+	b.want(422, http.MethodPost, "/handoff/"+tenant+"/"+property, `{"secret":1}`, `expected checkIn, checkOut, adults, children, rooms, currency, locale, campaign"`)
+}
+
+// TestHead: HEAD is GET without a body.
+func TestHead(t *testing.T) {
+	t.Parallel()
+	b := newServer(t).begin()
+	for _, path := range []string{"/session", "/wishlist", "/openapi.json", "/facets/AT/vienna", "/nothing"} {
+		var answers [2]*http.Response
+		for i, method := range []string{http.MethodGet, http.MethodHead} {
+			r := webtest.Request(t, b.base, method, api+path, nil)
+			r.Header.Set("Cookie", "gms="+b.cookie)
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			answers[i] = resp
+		}
+		get, head := answers[0], answers[1]
+		if get.StatusCode != head.StatusCode || get.Header.Get("Content-Type") != head.Header.Get("Content-Type") || get.ContentLength != head.ContentLength || path != "/nothing" && get.StatusCode != 200 {
+			t.Errorf("%s: GET %d, %d bytes; HEAD %d, %d bytes", path, get.StatusCode, get.ContentLength, head.StatusCode, head.ContentLength)
+		}
+	}
+	a := b.want(405, http.MethodPut, "/wishlist", "", `this path supports GET, HEAD, POST"`)
+	if allow := a.header.Get("Allow"); allow != "GET, HEAD, POST" {
+		t.Errorf("Allow: %s", allow)
+	}
+	r := webtest.Request(t, b.base, http.MethodHead, api+"/search", nil)
+	if resp, err := http.DefaultClient.Do(r); err != nil || resp.StatusCode != 405 || resp.Header.Get("Allow") != "POST" {
+		t.Error("HEAD of a path without GET:", resp, err)
+	}
 }
 
 // TestCookies: nothing of one guest reaches another, and a cookie that is not ours counts

@@ -5,9 +5,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -213,8 +215,43 @@ func decode(body canonjson.Value, into any) error {
 		cause := guest.FieldErrors{{Pointer: strings.TrimSuffix(pointer, "/"), Code: "invalid", Detail: "unexpected " + kind}}
 		return web.RefuseFor(cause, http.StatusUnprocessableEntity, "invalid", strings.TrimPrefix(wrong.Field+": ", ": ")+"unexpected "+kind)
 	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		return web.Refuse(http.StatusUnprocessableEntity, "invalid", strings.TrimPrefix(err.Error(), "json: "))
+	if err != nil {
+		field, known := unknownMember([]byte(body), reflect.TypeOf(into))
+		detail := "unknown member: expected " + strings.Join(known, ", ")
+		pointer := ""
+		if field != "" {
+			pointer = "/" + strings.ReplaceAll(field, ".", "/")
+		}
+		cause := guest.FieldErrors{{Pointer: pointer, Code: "invalid", Detail: detail}}
+		return web.RefuseFor(cause, http.StatusUnprocessableEntity, "invalid", strings.TrimPrefix(field+": ", ": ")+detail)
 	}
 	return nil
+}
+
+// unknownMember returns the first object in a JSON text with a member that its type does not have, as
+// member.member, and the members that the type has. The name of the unknown member is what a client sent.
+func unknownMember(text []byte, t reflect.Type) (field string, known []string) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	var members map[string]json.RawMessage
+	if t.Kind() != reflect.Struct || json.Unmarshal(text, &members) != nil {
+		return "", nil
+	}
+	types := map[string]reflect.Type{}
+	for _, f := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+			known, types[strings.ToLower(name)] = append(known, name), f.Type // of any case, as the decoder
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		kind, ok := types[strings.ToLower(name)]
+		if !ok {
+			return "", known
+		}
+		if below, names := unknownMember(members[name], kind); names != nil {
+			return strings.TrimSuffix(name+"."+below, "."), names
+		}
+	}
+	return "", nil
 }
