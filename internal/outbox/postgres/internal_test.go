@@ -138,6 +138,48 @@ func TestPlans(t *testing.T) {
 	}
 }
 
+// TestPlansOfKept: the lists of a table that keeps published events read neither those nor more than a page
+// of a long backlog.
+func TestPlansOfKept(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	db := opened.Postgres(t, pgdb.Options{URL: url}, nil)
+	testdb.Script(t, url, KeptDDL("test_kept")+`
+		INSERT INTO test_kept (id, topic, payload, headers, retention_class, published_at, dead_at, ordering_key, subject)
+			SELECT 'evt_' || n, 'x', '{}', '{}', 'operational', CASE WHEN n % 3 = 0 THEN now() END, CASE WHEN n % 3 = 1 THEN now() END, 'key-' || n % 1000, 's'
+			FROM generate_series(1, 60000) n;
+		ANALYZE test_kept`)
+	k := OpenKept(db, "test_kept").(*kept)
+	all, err := k.ListWaiting(t.Context(), 30_000, 100)
+	if err != nil || len(all) != 100 || !slices.IsSortedFunc(all, func(a, b outbox.WaitingEvent) int { return int(a.Position - b.Position) }) || all[0].Position != 30_002 || all[99].Position != 30_299 {
+		t.Errorf("%d events, %v", len(all), err)
+	}
+	e := testdb.Explain(t, url)
+	for _, c := range []struct {
+		statement pgdb.Statement
+		args      []any
+		index     string
+	}{
+		{k.waiting, []any{int64(100), 100}, "test_kept_unpublished"},
+		{k.listDead, []any{int64(100), 100}, "test_kept_dead"},
+		{k.countDead, nil, "test_kept_dead"},
+		{k.find, []any{"evt_4"}, "test_kept_pkey"},
+	} {
+		for range 7 { // the later ones have generic plans
+			for _, p := range e.Run(t, c.statement.SQL, c.args...) {
+				p.Plan.Walk(func(n *testdb.Node) {
+					if n.Table == "test_kept" && n.Index != c.index || n.Type == "Bitmap Heap Scan" && c.statement.Name != k.countDead.Name {
+						t.Errorf("%s: %s of %s with index %q", c.statement.Name, n.Type, n.Table, n.Index)
+					}
+				})
+			}
+			if t.Failed() {
+				break
+			}
+		}
+	}
+}
+
 func BenchmarkOutbox(b *testing.B) {
 	box, _, fill := filled(b, testdb.DurablePostgres(b).URL(), 0)
 	for _, citus := range []bool{false, true} {

@@ -94,8 +94,13 @@ func OpenKept(db *pgdb.DB, name string) outbox.Kept {
 			SELECT ordering_key, position FROM ` + name + ` WHERE id = $1 AND dead_at IS NOT NULL`},
 		backlog: pgdb.Statement{Name: "outbox.backlog", SQL: `
 			SELECT count(*), min(created_at) FROM (SELECT created_at FROM ` + name + ` WHERE` + waits + ` LIMIT ` + strconv.Itoa(outbox.MaxBacklog) + `) e`},
+		// The index has the events of each partition in order.
 		waiting: pgdb.Statement{Name: "outbox.waiting", SQL: `
-			SELECT` + failed + `, e.next_attempt_at FROM ` + name + ` e WHERE` + waits + ` AND position > $1 ORDER BY position LIMIT $2`},
+			SELECT` + failed + `, e.next_attempt_at
+			FROM generate_series(0, ` + strconv.Itoa(outbox.Partitions-1) + `) p, LATERAL (
+				SELECT ordering_key, position, topic, subject, payload, created_at, part, id, headers, retention_class, attempts, last_error, next_attempt_at
+				FROM ` + name + ` WHERE part = p::smallint AND` + waits + ` AND position > $1 ORDER BY position LIMIT $2
+			) e ORDER BY position LIMIT $2`},
 		drop: pgdb.Statement{Name: "outbox.drop_published", SQL: `
 			DELETE FROM ` + name + ` WHERE ctid = ANY (ARRAY(SELECT ctid FROM ` + name + `
 				WHERE retention_class = $1 AND published_at < $2 ORDER BY published_at LIMIT $3 FOR UPDATE SKIP LOCKED))`},

@@ -1,0 +1,36 @@
+package sqlite
+
+import (
+	"strings"
+	"testing"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/testdb/opened"
+)
+
+// TestPlans: a list reads its own rows only, and sorts at most those of one time.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	db := opened.SQLite(t, sqlitedb.Options{}, Migrations)
+	for sql, want := range map[string]string{
+		sqlWishes:        "USING INDEX bff_consumer_ix_wishlist_session (guest_session_id=?)",
+		sqlWishesAfter:   "USING INDEX bff_consumer_ix_wishlist_session (guest_session_id=? AND added_at<?)",
+		sqlHandoffs:      "USING INDEX bff_consumer_ix_handoff_session (guest_session_id=?)",
+		sqlHandoffsAfter: "USING INDEX bff_consumer_ix_handoff_session (guest_session_id=? AND minted_at<?)",
+		sqlSuspensions:   "SCAN bff_consumer_tenant_suspended_cache", // in the order of its key, without a sort
+	} {
+		var plan []string
+		err := db.Read(t.Context(), "plan", func(c *sqlite.Conn) (err error) {
+			explain := `EXPLAIN QUERY PLAN ` + sql
+			plan, err = sqlitedb.QueryAll(c, explain, func(r *sqlite.Stmt) string { return r.ColumnText(3) }, make([]any, c.Prep(explain).BindParamCount())...)
+			return err
+		})
+		text := strings.Join(plan, "\n")
+		sorts := strings.Contains(text, "TEMP B-TREE") && !strings.Contains(text, "TEMP B-TREE FOR LAST TERM OF ORDER BY")
+		if err != nil || !strings.Contains(text, want) || sorts {
+			t.Errorf("%s\nis done by\n%s\nwant %s, %v", sql, text, want, err)
+		}
+	}
+}
