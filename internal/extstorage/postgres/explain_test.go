@@ -215,6 +215,7 @@ func TestPlansOfSpans(t *testing.T) {
 		{"installs from the first", sqlListInstalls, pageOfInstalls(ext.Span{All: true}, false, 100), []string{usage, installs}},
 		{"installs after one", sqlListInstalls, pageOfInstalls(ext.Span{All: true, After: owner("80")}, false, 100), []string{usage, installs}},
 		{"installs of a tenant", sqlListInstalls, pageOfInstalls(ext.Span{Tenant: filledTenant}, false, 100), []string{usage, installs}},
+		{"revoked installs", sqlListInstalls, pageOfInstalls(ext.Span{All: true, After: owner("80")}, true, 100), []string{usage, "ext_storage_installs_revoked_idx"}},
 		{"not counted", sqlUncounted, bounds(ext.Span{All: true, After: owner("80"), Last: owner("88")}, 100),
 			[]string{usage, "ext_storage_records_pkey", "ext_storage_namespaces_pkey"}},
 	} {

@@ -166,8 +166,12 @@ func (s *Store) ListInstalls(ctx context.Context, span ext.Span, revoked bool, l
 	if err := span.Check(); err != nil {
 		return nil, err
 	}
+	sql := sqlListInstalls
+	if revoked {
+		sql = sqlListRevoked
+	}
 	after, last := span.Bounds()
-	return s.usages(ctx, "ext.list_installs", sqlListInstalls, after.Tenant, after.Install, last.Tenant, last.Install, limit, revoked)
+	return s.usages(ctx, "ext.list_installs", sql, after.Tenant, after.Install, last.Tenant, last.Install, limit)
 }
 
 // usages reads installs with their counters.

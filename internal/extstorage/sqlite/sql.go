@@ -88,12 +88,17 @@ const (
 		ORDER BY u.tenant_id, u.extension_install_id LIMIT ?5 + 0`
 	sqlListInstalls = `SELECT ` + installColumns + `, i.tenant_id, i.extension_install_id,
 			coalesce(bytes_used, 0), coalesce(keys_count, 0), coalesce(namespaces_count, 0)
-		FROM ext_storage_installs i
+		FROM ext_storage_installs i` + countersOfInstalls + pageOfInstalls
+	// The planner has no statistics, so it does not know that few installs are revoked.
+	sqlListRevoked = `SELECT ` + installColumns + `, i.tenant_id, i.extension_install_id,
+			coalesce(bytes_used, 0), coalesce(keys_count, 0), coalesce(namespaces_count, 0)
+		FROM ext_storage_installs i INDEXED BY ext_storage_installs_revoked_idx` + countersOfInstalls + ` AND revoked_at IS NOT NULL` + pageOfInstalls
+	countersOfInstalls = `
 		LEFT JOIN ext_storage_usage u ON i.tenant_id = u.tenant_id AND i.extension_install_id = u.extension_install_id
 		WHERE (i.tenant_id, i.extension_install_id) > (?1, ?2) AND (i.tenant_id, i.extension_install_id) <= (?3, ?4)
-			AND (NOT ?6 OR revoked_at IS NOT NULL) AND i.extension_install_id <> '00000000-0000-0000-0000-000000000000'
-		ORDER BY i.tenant_id, i.extension_install_id LIMIT ?5 + 0`
-	sqlFilled = `SELECT ` + installColumns + `, bytes_used, namespaces_count + coalesce(s.namespaces, 0), coalesce(n.keys, 0)
+			AND i.extension_install_id <> '00000000-0000-0000-0000-000000000000'`
+	pageOfInstalls = ` ORDER BY i.tenant_id, i.extension_install_id LIMIT ?5 + 0`
+	sqlFilled      = `SELECT ` + installColumns + `, bytes_used, namespaces_count + coalesce(s.namespaces, 0), coalesce(n.keys, 0)
 		FROM ext_storage_usage u
 		LEFT JOIN ext_storage_installs i ON i.tenant_id = u.tenant_id AND i.extension_install_id = u.extension_install_id
 		LEFT JOIN (

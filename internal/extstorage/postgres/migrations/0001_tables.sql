@@ -120,6 +120,7 @@ CREATE TABLE ext_storage_installs (
 	PRIMARY KEY (tenant_id, extension_install_id)
 );
 CREATE INDEX ext_storage_installs_kept_idx ON ext_storage_installs (kept_until) WHERE kept_until IS NOT NULL;
+CREATE INDEX ext_storage_installs_revoked_idx ON ext_storage_installs (tenant_id, extension_install_id) WHERE revoked_at IS NOT NULL;
 
 -- Tokens that an operator has revoked, until they expire. The install of tokens of a
 -- tenant's services is the nil UUID.
