@@ -2,10 +2,12 @@ package app_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/xml"
 	"errors"
 	"io"
+	"maps"
 	"mime/multipart"
 	"net/http"
 	"net/http/cookiejar"
@@ -261,12 +263,15 @@ func (b *browser) follow(text string) {
 	b.t.Fatalf("%s: no link %q in\n%s", b.at, text, b.page)
 }
 
-// form returns the form with a button, by its text or label.
+// form returns the form with a button, by its text or label, with the action of the button.
 func (b *browser) form(button string) *element {
 	for _, f := range b.page.all("form") {
 		for _, one := range f.all("button") {
 			if one.String() == button || one.attrs["aria-label"] == button {
-				return f
+				own := *f
+				own.attrs = maps.Clone(f.attrs)
+				own.attrs["action"] = cmp.Or(one.attrs["formaction"], f.attrs["action"])
+				return &own
 			}
 		}
 	}

@@ -194,6 +194,20 @@ func (b *browser) consoleSchemas(install string) {
 	b.follow("settings")
 	b.follow("Schemas of settings")
 	b.try(http.StatusBadRequest, "/type: ", "Register draft", "document", `{"type":"nothing"}`)
+	b.try(http.StatusBadRequest, "/schema/type: ", "Try draft", "document", `{"type":"nothing"}`)
+	if f := b.form("Register draft"); b.fill(f).Get("document") != `{"type":"nothing"}` {
+		b.t.Error("the form has lost what was typed")
+	}
+	b.try(http.StatusOK, "Trial of a draft for settings", "Try draft", "document", `{"type":"integer"}`)
+	b.shows("none: every JSON value is valid", "All of these records are valid.")
+	b.try(http.StatusOK, "must be of type string", "Try draft", "document", `{"type":"string"}`)
+	b.viewer.open("extstorage/schemas?install=" + someInstall + "&namespace=settings&tenant=" + someTenant)
+	b.viewer.shows("There are no schemas") // a trial registers nothing
+	b.viewer.try(http.StatusOK, "must be of type string", "Try draft", "document", `{"type":"string"}`)
+	if b.viewer.form("Register draft") != nil {
+		b.t.Error("a viewer may register")
+	}
+	b.viewer.open("")
 	b.submit("Register draft", "document", `{"type":"integer","title":`+`"`+strings.ReplaceAll(hostile, `"`, `\"`)+`"}`)
 	b.shows("Registered version 1 as a draft.", `"type": "integer"`)
 	b.try(http.StatusOK, "none: every JSON value is valid", "Compare and try") // it changes nothing
@@ -208,6 +222,11 @@ func (b *browser) consoleSchemas(install string) {
 	b.submit("Register draft", "document", `{"type":"string"}`)
 	b.try(http.StatusOK, "breaking", "Compare and try")
 	b.shows("version 1", "kept")
+	b.follow("Schemas of settings")
+	b.try(http.StatusOK, "harmless", "Try draft", "document", `{"type":["integer","string"]}`)
+	b.shows("string is now allowed", "version 1")
+	b.open("extstorage/schema?install=" + someInstall + "&namespace=settings&tenant=" + someTenant + "&version=2")
+	b.try(http.StatusOK, "breaking", "Compare and try")
 	b.viewer.open("extstorage/schema?install=" + someInstall + "&namespace=settings&tenant=" + someTenant + "&version=2")
 	b.viewer.try(http.StatusOK, "breaking", "Compare and try") // changes nothing
 	b.viewer.open("")

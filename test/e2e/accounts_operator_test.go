@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"net/http"
+	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -51,6 +53,25 @@ func TestAllowAndDeny(t *testing.T) {
 	}
 	if out := s.Verb("sync", "user", "show", friend); strings.Contains(out, "record,") {
 		t.Errorf("the deleted user still has data:\n%s", out)
+	}
+
+	// The console lists a refused sign-in, with a button that allows the account.
+	const stranger = "0f21e4d0000000000000000000000002"
+	if _, a := fxa.signIn(t, s, stranger, 1); a.Status != http.StatusForbidden {
+		t.Fatalf("a stranger: %d %s", a.Status, a.Body)
+	}
+	cookie := consoleCookie(t, s)
+	page := consolePage(t, s, cookie, http.MethodGet, "tokenserver/refused", nil)
+	csrf := regexp.MustCompile(`name="csrf" value="([0-9a-f]{64})"`).FindStringSubmatch(page)
+	if csrf == nil || !strings.Contains(page, `aria-label="Allow account `+stranger+`"`) {
+		t.Fatalf("the refused sign-ins:\n%s", page)
+	}
+	consolePage(t, s, cookie, http.MethodPost, "tokenserver/refused?do=allow", url.Values{"csrf": {csrf[1]}, "account": {stranger}})
+	if page := consolePage(t, s, cookie, http.MethodGet, "tokenserver/refused", nil); !strings.Contains(page, "Account "+stranger+" may sign in.") || strings.Contains(page, "Allow account "+stranger) {
+		t.Errorf("after the account was allowed:\n%s", page)
+	}
+	if _, a := fxa.signIn(t, s, stranger, 1); a.Status != http.StatusOK {
+		t.Errorf("an account that the console has allowed: %d %s", a.Status, a.Body)
 	}
 	if r := binary.Run(t, s.Env, "sync", "user", "delete", strings.Repeat("0", 32), "--yes"); r.Status != 1 || !strings.Contains(r.Stderr, "no storage here") {
 		t.Errorf("deleting nobody: %d %s", r.Status, r.Stderr)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/base64"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -212,4 +213,26 @@ func consoleCookie(t *testing.T, s *binary.Server) string {
 		t.Fatal(resp.Status)
 	}
 	return cookie
+}
+
+// consolePage sends a request with the cookie of a session, a form if there is one, and returns the page.
+func consolePage(t *testing.T, s *binary.Server, cookie, method, path string, form url.Values) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, s.Admin+"/console/"+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Cookie", cookie)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Origin", s.Admin)
+	resp, err := (&http.Transport{}).RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusSeeOther {
+		t.Fatalf("%s %s: %s, %v\n%s", method, path, resp.Status, err, body)
+	}
+	return string(body)
 }

@@ -42,7 +42,7 @@ func (s *Accounts) showRefused(ctx context.Context, _ *service.PageRequest) (*se
 	for _, r := range refused {
 		t.Rows = append(t.Rows, []service.Cell{
 			service.TextCell(r.FxAUID), service.TextCell(strconv.FormatInt(r.Attempts, 10)),
-			service.TextCell(service.FormatMillis(r.FirstAt)), service.TextCell(service.FormatMillis(r.LastAt)),
+			service.MillisCell(r.FirstAt), service.MillisCell(r.LastAt),
 			{Forms: []service.Form{{Action: "allow", Keep: map[string]string{"account": r.FxAUID}, Submit: "Allow", Label: "Allow account " + r.FxAUID}}},
 		})
 	}
@@ -60,7 +60,7 @@ func (s *Accounts) showAccess(ctx context.Context, r *service.PageRequest) (*ser
 	}
 	for _, rule := range rules {
 		t.Rows = append(t.Rows, []service.Cell{
-			accountCell(rule.FxAUID), service.TextCell(rule.Access.String()), service.TextCell(service.FormatMillis(rule.CreatedAt)), service.TextCell(rule.Note),
+			accountCell(rule.FxAUID), service.TextCell(rule.Access.String()), service.MillisCell(rule.CreatedAt), service.TextCell(rule.Note),
 			{Forms: []service.Form{{Action: "remove", Keep: map[string]string{"account": rule.FxAUID}, Submit: "Remove", Label: "Remove account " + rule.FxAUID + " from the lists"}}},
 		})
 	}

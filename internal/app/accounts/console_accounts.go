@@ -93,14 +93,14 @@ func (s *Accounts) showFound(ctx context.Context, view *service.View, t *service
 func (r *row) cells() []service.Cell {
 	bytes, records, used := service.TextCell("-"), service.TextCell("-"), service.TextCell("-")
 	if r.here {
-		used = service.TextCell(service.FormatMillis(r.ModifiedMillis))
+		used = service.MillisCell(r.ModifiedMillis)
 	}
 	if r.here && r.Counted {
 		bytes, records = service.TextCell(service.FormatBytes(r.Bytes)), service.TextCell(strconv.FormatInt(r.Records, 10))
 	}
 	return []service.Cell{
 		service.TextCell(strconv.FormatInt(r.UID, 10)), accountCell(r.Account().FxAUID), service.TextCell(r.Node), bytes, records, used,
-		service.TextCell(service.FormatMillis(r.CreatedAt)),
+		service.MillisCell(r.CreatedAt),
 	}
 }
 
@@ -208,7 +208,7 @@ func (s *Accounts) userBlocks(ctx context.Context, u *tokenserver.User) ([]servi
 	}
 	facts := &service.Facts{Title: "Storage user " + strconv.FormatInt(u.UID, 10), Rows: []service.Fact{
 		{Name: "Node", Cell: service.TextCell(u.Node)}, {Name: "Keys", Cell: service.TextCell(u.KeyID().String())},
-		{Name: "Created", Cell: service.TextCell(service.FormatMillis(u.CreatedAt))}, {Name: ended, Cell: service.TextCell(service.FormatMillis(u.ReplacedAt))},
+		{Name: "Created", Cell: service.MillisCell(u.CreatedAt)}, {Name: ended, Cell: service.MillisCell(u.ReplacedAt)},
 	}}
 	if !s.opened.IsLocal(u) {
 		facts.Rows = append(facts.Rows, service.Fact{Name: "Stored", Cell: service.TextCell("on another node")})
@@ -222,7 +222,7 @@ func (s *Accounts) userBlocks(ctx context.Context, u *tokenserver.User) ([]servi
 	if usage.OwnQuota {
 		stored.Text += " (a quota of its own)"
 	}
-	facts.Rows = append(facts.Rows, service.Fact{Name: "Stored", Cell: stored}, service.Fact{Name: "Last write", Cell: service.TextCell(service.FormatMillis(usage.ModifiedMillis))})
+	facts.Rows = append(facts.Rows, service.Fact{Name: "Stored", Cell: stored}, service.Fact{Name: "Last write", Cell: service.MillisCell(usage.ModifiedMillis)})
 	t := &service.Table{Title: "Collections of storage user " + strconv.FormatInt(u.UID, 10), Columns: []service.Column{{Title: "Collection"}, {Title: "Records", Number: true}, {Title: "Bytes"}}, Empty: "There are no collections."}
 	for _, c := range usage.Collections {
 		bytes := service.Cell{Text: bytesOf(c.Bytes, usage.CollectionQuota), Share: float64(c.Bytes), Most: float64(usage.Bytes)}

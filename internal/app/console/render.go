@@ -294,10 +294,10 @@ func (r *renderer) textBlock(t *service.Text) {
 	r.element("button", "Copy", "type", "button", "data-copy", id, "hidden?", "yes") // shown by the script
 }
 
-// action returns the action of a form, and nil if the operator may not use it.
-func (r *renderer) action(f *service.Form) *service.Action {
+// action returns an action of a form, and nil if the operator may not use it.
+func (r *renderer) action(f *service.Form, name string) *service.Action {
 	pg := r.section.page(cmp.Or(f.Page, r.at.Path))
-	at := slices.IndexFunc(pg.Actions, func(a service.Action) bool { return a.Name == f.Action })
+	at := slices.IndexFunc(pg.Actions, func(a service.Action) bool { return a.Name == name })
 	if at < 0 || r.x.session.role != admin && !pg.Actions[at].Reads {
 		return nil
 	}
@@ -306,21 +306,26 @@ func (r *renderer) action(f *service.Form) *service.Action {
 
 // form renders a form of an action that the operator may use.
 func (r *renderer) form(f *service.Form) {
-	action := r.action(f)
-	if action == nil {
+	action, trial := r.action(f, f.Action), (*service.Action)(nil)
+	if f.Trial != nil {
+		trial = r.action(f, f.Trial.Action)
+	}
+	if action == nil && trial == nil {
 		return
 	}
 	r.heading(f.Title)
 	if f.Text != "" {
 		r.element("p", f.Text)
 	}
-	to := r.x.link(r.section, cmp.Or(f.Page, r.at.Path)) + "?do=" + url.QueryEscape(f.Action)
-	attrs := []string{"method", "post", "action", to}
+	to := func(a *service.Action) string {
+		return r.x.link(r.section, cmp.Or(f.Page, r.at.Path)) + "?do=" + url.QueryEscape(a.Name)
+	}
+	attrs := []string{"method", "post", "action", to(cmp.Or(action, trial))}
 	class := "fields"
 	if len(f.Fields) == 0 && f.Confirm == "" {
 		class = "button"
 	}
-	if action.Uploads {
+	if action != nil && action.Uploads {
 		attrs = append(attrs, "enctype", "multipart/form-data")
 		class += " drop"
 	}
@@ -334,7 +339,7 @@ func (r *renderer) form(f *service.Form) {
 		r.open("input", "type", "hidden", "name", name, "value", f.Keep[name])
 	}
 	var typed url.Values
-	if r.failed != nil && r.failed.action == f.Action && keeps(r.failed.values, f.Keep) {
+	if r.failed != nil && (r.failed.action == f.Action || trial != nil && r.failed.action == trial.Name) && keeps(r.failed.values, f.Keep) {
 		typed = r.failed.values
 	}
 	for i := range f.Fields {
@@ -344,6 +349,12 @@ func (r *renderer) form(f *service.Form) {
 		r.open("input", "type", "hidden", "name", "confirm-with", "value", f.Confirm)
 		r.field(&service.Field{Name: "confirm", Label: "Type " + f.Confirm + " to confirm"}, nil)
 	}
+	r.buttons(f, action != nil, trial, to)
+	r.close("form")
+}
+
+// buttons renders the button of a form, and that of its trial.
+func (r *renderer) buttons(f *service.Form, submits bool, trial *service.Action, to func(*service.Action) string) {
 	button := []string{"type", "submit"}
 	if f.Danger {
 		button = append(button, "class", "danger")
@@ -351,8 +362,16 @@ func (r *renderer) form(f *service.Form) {
 	if f.Label != "" {
 		button = append(button, "aria-label", f.Label)
 	}
-	r.element("button", f.Submit, button...)
-	r.close("form")
+	if trial == nil {
+		r.element("button", f.Submit, button...)
+		return
+	}
+	r.open("div", "class", "buttons")
+	if submits {
+		r.element("button", f.Submit, button...)
+	}
+	r.element("button", f.Trial.Submit, "type", "submit", "formaction", to(trial), "class", "plain")
+	r.close("div")
 }
 
 // keeps reports whether submitted values are those of a form with these kept values.

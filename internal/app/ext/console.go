@@ -1,6 +1,7 @@
 package ext
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -41,7 +42,10 @@ func (s *Extensions) console() *service.Console {
 			{Name: "save", Logged: records, Run: s.saveRecord},
 			{Name: "delete", Logged: records, Run: s.deleteRecord},
 		}},
-		{Path: "schemas", Title: "Schemas", Show: s.showSchemas, Actions: []service.Action{{Name: "register", Logged: schemas[:3], Run: s.registerDraft}}},
+		{Path: "schemas", Title: "Schemas", Show: s.showSchemas, Actions: []service.Action{
+			{Name: "register", Logged: schemas[:3], Run: s.registerDraft},
+			{Name: "try", Reads: true, Run: s.tryDraft},
+		}},
 		{Path: "schema", Title: "Schema", Show: s.showSchema, Actions: []service.Action{
 			{Name: "check", Reads: true, Run: s.checkSchema},
 			s.statusAction("activate", ext.Active, schemas), s.statusAction("deprecate", ext.Deprecated, schemas),
@@ -129,7 +133,7 @@ func explained(field string, err error) error {
 	return err
 }
 
-func momentCell(m ext.Moment) service.Cell { return service.TextCell(service.FormatMillis(int64(m))) }
+func momentCell(m ext.Moment) service.Cell { return service.MillisCell(int64(m)) }
 
 // shareCell shows how much of a quota is used.
 func shareCell(used, quota int64, text func(int64) string) service.Cell {
@@ -186,7 +190,7 @@ func (s *Extensions) installTable(ctx context.Context, r *service.PageRequest, t
 		t.Rows = append(t.Rows, []service.Cell{
 			{Text: string(in.Tenant), To: service.PageLink("tenant", "tenant", string(in.Tenant))},
 			{Text: string(in.Install), To: service.PageLink("install", place{Owner: in.Owner}.values()...)},
-			service.TextCell(shownState(&in.Registered)), service.TextCell(in.Registered.Tier), shareCell(in.Bytes, q.Bytes, service.FormatBytes),
+			service.TextCell(shownState(&in.Registered)), service.TextCell(cmp.Or(in.Registered.Tier, "-")), shareCell(in.Bytes, q.Bytes, service.FormatBytes),
 			service.TextCell(decimal(in.Keys)), service.TextCell(decimal(in.Namespaces)),
 		})
 	}
@@ -295,18 +299,27 @@ func deletionNotice(what string, d ext.Deletion) *service.Notice {
 	if d.FinishedAt == 0 {
 		return &service.Notice{State: service.Wrong, Text: "The deletion of the " + what + " has begun and is not finished: delete it again to continue."}
 	}
-	return &service.Notice{State: service.Warning, Text: "The " + what + " was deleted at " + service.FormatMillis(int64(d.FinishedAt)) + "."}
+	return &service.Notice{State: service.Warning, Text: "The " + what + " was deleted at " + momentCell(d.FinishedAt).Text + "."}
 }
 
 // lifetimes of tokens that the console offers.
-var lifetimes = []time.Duration{time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour, 90 * 24 * time.Hour}
+var lifetimes = []time.Duration{time.Hour, day, 7 * day, 30 * day, 90 * day}
+
+const day = 24 * time.Hour
 
 func (s *Extensions) lifetimeField() service.Field {
-	f := service.Field{Name: "lifetime", Label: "Lifetime", Options: []service.Option{}}
+	f := service.Field{Name: "lifetime", Label: "Lifetime"}
 	for _, d := range lifetimes {
 		if d <= s.cfg.TokenMaxLifetime {
-			f.Options = append(f.Options, service.Option{Value: d.String(), Text: conf.FormatDuration(d)})
+			text := "1 hour"
+			if d >= day {
+				text = service.Count(int64(d/day), "day")
+			}
+			f.Options = append(f.Options, service.Option{Value: d.String(), Text: text})
 		}
+	}
+	if longest := s.cfg.TokenMaxLifetime; f.Options == nil {
+		f.Options = []service.Option{{Value: longest.String(), Text: conf.FormatDuration(longest)}}
 	}
 	return f
 }
@@ -423,11 +436,11 @@ func (s *Extensions) showInstall(ctx context.Context, r *service.PageRequest) (*
 	if in.Deletion.StartedAt != 0 {
 		view.Blocks = append(view.Blocks, deletionNotice("install", in.Deletion))
 	} else if in.RevokedAt != 0 {
-		view.Blocks = append(view.Blocks, &service.Notice{State: service.Warning, Text: "Access was revoked at " + service.FormatMillis(int64(in.RevokedAt)) + ". The data is kept."})
+		view.Blocks = append(view.Blocks, &service.Notice{State: service.Warning, Text: "Access was revoked at " + momentCell(in.RevokedAt).Text + ". The data is kept."})
 	}
 	q := in.Quota(s.opened.QuotaOf(in.Tier), now)
 	view.Blocks = append(view.Blocks, &service.Facts{Rows: []service.Fact{
-		{Name: "State", Cell: service.TextCell(shownState(&in))}, {Name: "Tier", Cell: service.TextCell(in.Tier)},
+		{Name: "State", Cell: service.TextCell(shownState(&in))}, {Name: "Tier", Cell: service.TextCell(cmp.Or(in.Tier, "-"))},
 		{Name: "Bytes", Cell: shareCell(usage.Counters.Bytes, q.Bytes, service.FormatBytes)},
 		{Name: "Namespaces", Cell: shareCell(usage.Counters.Namespaces, q.Namespaces, decimal)},
 		{Name: "Registered", Cell: momentCell(in.CreatedAt)}, {Name: "Own quota ends", Cell: momentCell(in.Overrides.Until)},

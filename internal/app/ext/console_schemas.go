@@ -37,11 +37,11 @@ func (s *Extensions) showSchemas(ctx context.Context, r *service.PageRequest) (*
 	}}, nil
 }
 
-// draftForm registers a document as the next version.
+// draftForm tries a document, and registers it as the next version.
 func draftForm(p place, document string) *service.Form {
 	return &service.Form{
-		Title: "Register a draft", Text: "The document becomes the next version. Values are validated by it only after you activate it.",
-		Page: "schemas", Action: "register", Submit: "Register draft", Keep: p.keep(),
+		Title: "Write a draft", Text: "Trying it compares it with the active version and validates the stored records by it, which changes nothing. Registered, it is the next version, which validates new values only after you activate it.",
+		Page: "schemas", Action: "register", Submit: "Register draft", Trial: &service.Trial{Action: "try", Submit: "Try draft"}, Keep: p.keep(),
 		Fields: []service.Field{{Name: "document", Label: "JSON Schema", Value: document, Lines: 20, Help: "JSON Schema, draft 2020-12."}},
 	}
 }
@@ -55,6 +55,33 @@ func (s *Extensions) registerDraft(ctx context.Context, r *service.PageRequest) 
 	o.Notice, o.Next = fmt.Sprintf("registered version %d as a draft", sc.Version), service.PageLink("schema", p.values("version", decimal(int64(sc.Version)))...)
 	return o, explained("", err)
 }
+
+// tryDraft compares a document that is not registered with the active version and validates the stored
+// records by it. The form below the result edits it.
+func (s *Extensions) tryDraft(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
+	p, err := parsePlace(r, parseNamespace...)
+	if err != nil {
+		return o, err
+	}
+	document := r.Value("document")
+	report, err := s.opened.CheckSchema(ctx, p.request(r), p.Namespace, []byte(document), r.Value("cursor"))
+	if err != nil {
+		return o, explained("", err)
+	}
+	o.View = &service.View{
+		Title:   "Trial of a draft for " + string(p.Namespace),
+		Parents: append(p.trail()[:3], service.Link{Text: "Schemas of " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)}),
+		Blocks:  reportBlocks(p, &report),
+	}
+	if next := report.DryRun.Next; next != "" {
+		o.View.Blocks = append(o.View.Blocks, &service.Form{Page: "schemas", Action: "try", Submit: continues, Keep: p.keep("document", document, "cursor", next)})
+	}
+	o.View.Blocks = append(o.View.Blocks, draftForm(p, document))
+	return o, nil
+}
+
+// continues is the button of a check that has not reached all records.
+const continues = "Continue with the next records"
 
 // parseVersion reads the place and the version of a schema.
 func parseVersion(r *service.PageRequest) (p place, v ext.SchemaVersion, err error) {
@@ -129,9 +156,23 @@ func (s *Extensions) checkSchema(ctx context.Context, r *service.PageRequest) (o
 	}
 	version := decimal(int64(v))
 	o.View = &service.View{
-		Title:   fmt.Sprintf("Check of schema version %d of %s", v, p.Namespace),
-		Parents: append(p.trail()[:3], service.Link{Text: "Version " + version, To: service.PageLink("schema", p.values("version", version)...)}),
+		Title: fmt.Sprintf("Check of schema version %d of %s", v, p.Namespace),
+		Parents: append(p.trail()[:3], service.Link{Text: "Schemas of " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)},
+			service.Link{Text: "Version " + version, To: service.PageLink("schema", p.values("version", version)...)}),
+		Blocks: reportBlocks(p, &report),
 	}
+	if next := report.DryRun.Next; next != "" {
+		o.View.Blocks = append(o.View.Blocks, checkForm(p.keep("version", version), continues, next))
+	}
+	if sc.Status != ext.Active {
+		o.View.Blocks = append(o.View.Blocks, activateForm(p.keep("version", version)))
+	}
+	return o, nil
+}
+
+// reportBlocks show the comparison of a schema with the active one, and the stored records that are not
+// valid by it.
+func reportBlocks(p place, report *ext.SchemaReport) []service.Block {
 	active, effect, same := "none: every JSON value is valid", "-", "There is no version to compare with."
 	if report.Active != 0 {
 		active, effect, same = "version "+decimal(int64(report.Active)), report.Compatibility.Effect, "There are no differences."
@@ -146,20 +187,13 @@ func (s *Extensions) checkSchema(ctx context.Context, r *service.PageRequest) (o
 			{Text: string(f.Key), To: service.PageLink("record", p.values("key", string(f.Key))...)}, service.TextCell(cmp.Or(f.Pointer, "the whole value")), service.TextCell(f.Reason),
 		})
 	}
-	o.View.Blocks = []service.Block{
+	return []service.Block{
 		&service.Facts{Rows: []service.Fact{
 			{Name: "Active", Cell: service.TextCell(active)}, {Name: "Effect", Cell: service.TextCell(effect)},
 			{Name: "Records checked", Cell: service.TextCell(strconv.Itoa(report.DryRun.Checked))}, {Name: "Not valid", Cell: service.TextCell(strconv.Itoa(report.DryRun.Failed))},
 		}},
 		changes, failures,
 	}
-	if next := report.DryRun.Next; next != "" {
-		o.View.Blocks = append(o.View.Blocks, checkForm(p.keep("version", version), "Continue with the next records", next))
-	}
-	if sc.Status != ext.Active {
-		o.View.Blocks = append(o.View.Blocks, activateForm(p.keep("version", version)))
-	}
-	return o, nil
 }
 
 // statusAction returns an action that activates or deprecates a version.

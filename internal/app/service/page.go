@@ -162,7 +162,7 @@ type Fact struct {
 }
 
 // Form is a form, or only a button if it has no fields. An operator who may only read
-// sees only the forms of actions that read.
+// sees only the forms of actions that read, and buttons that try.
 type Form struct {
 	Title   string
 	Text    string // what it does, above the fields
@@ -172,9 +172,13 @@ type Form struct {
 	Keep    map[string]string // values that the form submits without showing them
 	Submit  string            // text of the button
 	Label   string            // of the button for screen readers, if Submit is ambiguous in a table
+	Trial   *Trial
 	Danger  bool
 	Confirm string // what the operator has to type, such as the name of what will be deleted
 }
+
+// Trial is a second button of a form, with another action, which tries what is typed and changes nothing.
+type Trial struct{ Action, Submit string }
 
 // Field is an input of a form.
 type Field struct {
@@ -240,6 +244,14 @@ type Chart struct {
 type Series struct {
 	Name   string
 	Values []float64 // one for each time
+}
+
+// MillisCell returns a cell with the time of milliseconds since 1970; "-" is 0.
+func MillisCell(ms int64) Cell {
+	if ms == 0 {
+		return TimeCell(time.Time{})
+	}
+	return TimeCell(time.UnixMilli(ms))
 }
 
 // TimeCell returns a cell with a time in UTC; "-" is the zero time.
