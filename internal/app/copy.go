@@ -50,6 +50,7 @@ type copyState struct {
 	After  string `json:"after,omitempty"`  // the owners of the group up to this one are copied
 	Copied bool   `json:"copied,omitempty"` // every owner is copied
 	Done   bool   `json:"done,omitempty"`
+	Claim  *claim `json:"claim,omitempty"` // of the copy that is running
 }
 
 const (
@@ -66,6 +67,15 @@ func (c *Copy) Run(ctx context.Context) error {
 	if err := c.open(); err != nil {
 		return err
 	}
+	own := newClaim()
+	source := &claimed{c.source, c.Service, c.Source.Where, own}
+	target := &claimed{c.target, c.Service, c.Target.Where, own}
+	release, err := claimAll(ctx, source, target)
+	if err != nil {
+		return err
+	}
+	defer release()
+	c.source, c.target = source, target
 	isNew, err := c.begin(ctx)
 	if err != nil || c.state.Done {
 		return err
@@ -246,8 +256,13 @@ func (c *Copy) checkOwners(ctx context.Context) error {
 // unfinished reports whether the database has a part of what is copied to it.
 func (s copyState) unfinished() bool { return s.Target && !s.Done }
 
-func readCopyState(v rows.View, service string) (state copyState, err error) {
-	text, err := v.State(service)
+// stateReader is a rows.View or a rows.Update.
+type stateReader interface {
+	State(service string) (string, error)
+}
+
+func readCopyState(from stateReader, service string) (state copyState, err error) {
+	text, err := from.State(service)
 	if err == nil && text != "" {
 		err = json.Unmarshal([]byte(text), &state)
 	}
@@ -292,11 +307,12 @@ func (c *Copy) beginNew(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.source.Log(ctx, c.Service, c.Groups); err != nil {
+	// The ID first: a copy that has another one does not continue with the new log.
+	c.state = copyState{ID: ident.New(), Target: true}
+	if err := c.source.Update(ctx, func(u rows.Update) error { return setCopyState(u, c.Service, copyState{ID: c.state.ID}) }); err != nil {
 		return err
 	}
-	c.state = copyState{ID: ident.New(), Target: true}
-	if err := c.source.Update(ctx, func(u rows.Update) error { return c.setState(u, copyState{ID: c.state.ID}) }); err != nil {
+	if err := c.source.Log(ctx, c.Service, c.Groups); err != nil {
 		return err
 	}
 	return c.target.Update(ctx, func(u rows.Update) error {
@@ -307,16 +323,20 @@ func (c *Copy) beginNew(ctx context.Context) error {
 				}
 			}
 		}
-		return c.setState(u, c.state)
+		return setCopyState(u, c.Service, c.state)
 	})
 }
 
 func (c *Copy) setState(u rows.Update, state copyState) error {
+	return setCopyState(u, c.Service, state)
+}
+
+func setCopyState(u rows.Update, service string, state copyState) error {
 	text, err := json.Marshal(state)
 	if err != nil {
 		return err
 	}
-	return u.SetState(c.Service, string(text))
+	return u.SetState(service, string(text))
 }
 
 // lastPass copies what is left while the service is read-only, verifies it, and makes
@@ -440,7 +460,13 @@ func (c *Copy) finish(ctx context.Context) error {
 	if len(different) > 0 {
 		return fmt.Errorf("the copy differs from the source: %s", strings.Join(different[:min(len(different), 10)], "; "))
 	}
-	return nil
+	// Neither --reopen nor another copy has ended the log since the copy began.
+	if err := c.source.KeepLog(ctx, c.Service); errors.Is(err, rows.ErrLapsed) {
+		return fmt.Errorf("changes may be missing, because the log of changes was ended, for example by --reopen: run the same command again: %w", err)
+	} else if err != nil {
+		return err
+	}
+	return c.source.Update(ctx, func(rows.Update) error { return nil })
 }
 
 // TableSize is a table with its number of rows.

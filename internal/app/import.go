@@ -108,6 +108,16 @@ func (m *Import) Run(ctx context.Context) error {
 	if err := m.open(ctx); err != nil {
 		return err
 	}
+	var targets []*claimed
+	for _, p := range m.Parts {
+		d := &claimed{p.copy.target, p.Service.Name, p.Database.Where, newClaim()}
+		p.copy.target, targets = d, append(targets, d)
+	}
+	release, err := claimAll(ctx, targets...)
+	if err != nil {
+		return err
+	}
+	defer release()
 	if err := m.begin(ctx); err != nil {
 		return err
 	}

@@ -2,9 +2,12 @@ package pgdb
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/rows"
@@ -63,7 +66,7 @@ func (d tables) Log(ctx context.Context, service string, groups []rows.Group) er
 		}
 		if err := tx.everywhere(Statement{"copy.log_state", `
 			INSERT INTO copy_state (service, state, log_until) VALUES ($1::text, '', clock_timestamp() + $2::bigint * interval '1 millisecond')
-			ON CONFLICT (service) DO UPDATE SET state = '', log_until = EXCLUDED.log_until`}, service, rows.LogLease.Milliseconds()); err != nil {
+			ON CONFLICT (service) DO UPDATE SET log_until = EXCLUDED.log_until`}, service, rows.LogLease.Milliseconds()); err != nil {
 			return err
 		}
 		return tx.everywhere(clearLog, service)
@@ -259,4 +262,23 @@ func (d tables) ReadOnly(ctx context.Context, service string) (holder string, un
 		return "", time.Time{}, nil // not migrated
 	}
 	return holder, until, err
+}
+
+func (v *view) State(service string) (string, error) { return state(v.ctx, v.tx, service, "") }
+
+func (u update) State(service string) (string, error) {
+	return state(u.ctx, u.tx, service, " FOR UPDATE")
+}
+
+func state(ctx context.Context, tx pgx.Tx, service, lock string) (state string, err error) {
+	err = tx.QueryRow(ctx, `SELECT state FROM copy_state WHERE service = $1::text`+lock, service).Scan(&state)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = nil
+	}
+	return state, err
+}
+
+func (u update) SetState(service, state string) error {
+	return u.exec(`INSERT INTO copy_state (service, state, log_until) VALUES ($1::text, $2::text, 'epoch')
+		ON CONFLICT (service) DO UPDATE SET state = EXCLUDED.state`, service, state)
 }

@@ -383,14 +383,6 @@ func (v *view) Changes(service string, of map[string]*rows.Table, limit int) (al
 	return all, v.begin()
 }
 
-func (v *view) State(service string) (state string, err error) {
-	err = v.tx.QueryRow(v.ctx, `SELECT state FROM copy_state WHERE service = $1::text`, service).Scan(&state)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = nil
-	}
-	return state, err
-}
-
 type update struct {
 	ctx context.Context
 	tx  pgx.Tx
@@ -592,9 +584,4 @@ func (u update) Forget(ids []int64) error {
 	list := strings.NewReplacer("[", "{", "]", "}", " ", ",").Replace(fmt.Sprint(ids))
 	_, err := onWorkers(u.ctx, u.tx, forget, list)
 	return err
-}
-
-func (u update) SetState(service, state string) error {
-	return u.exec(`INSERT INTO copy_state (service, state, log_until) VALUES ($1::text, $2::text, 'epoch')
-		ON CONFLICT (service) DO UPDATE SET state = EXCLUDED.state`, service, state)
 }

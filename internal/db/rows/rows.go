@@ -159,7 +159,7 @@ type Database interface {
 	Update(ctx context.Context, fn func(Update) error) error
 
 	// Log makes every transaction from now on log its changes of the tables of a service,
-	// until Unlog, in a new log. It ends by itself LogLease after the last KeepLog.
+	// until Unlog, in a new log. It keeps the state. It ends by itself LogLease after the last KeepLog.
 	Log(ctx context.Context, service string, groups []Group) error
 	// KeepLog prolongs the log. It returns ErrLapsed if it has ended.
 	KeepLog(ctx context.Context, service string) error
@@ -201,6 +201,8 @@ type View interface {
 
 // Update is a transaction.
 type Update interface {
+	// State returns what SetState has stored, and locks it until the end.
+	State(service string) (string, error)
 	// Delete deletes the rows of a span.
 	Delete(t *Table, owner int, span Span) error
 	// Insert inserts rows whose keys do not exist.

@@ -97,10 +97,7 @@ func (d tables) Log(ctx context.Context, service string, _ []rows.Group) error {
 		if err != nil {
 			return err
 		}
-		if err := setControl(tx, service, []string{"log_until"}, c.Add(rows.LogLease)); err != nil {
-			return err
-		}
-		return update{d: d, tx: tx}.SetState(service, "")
+		return setControl(tx, service, []string{"log_until"}, c.Add(rows.LogLease))
 	})
 }
 

@@ -414,8 +414,9 @@ func (v view) renumber(all []rows.Change, tables map[string]*rows.Table) error {
 	return nil
 }
 
+var readState = Statement{"copy.state", `SELECT state FROM copy_state WHERE service = @service`}
+
 func (v view) State(service string) (state string, err error) {
-	err = v.tx.Query(v.ctx, spanner.Statement{SQL: `SELECT state FROM copy_state WHERE service = @service`, Params: Params{"service": service}}).
-		Do(func(r *spanner.Row) error { return r.Columns(&state) })
+	err = v.tx.Query(v.ctx, readState.with(Params{"service": service})).Do(func(r *spanner.Row) error { return r.Columns(&state) })
 	return state, err
 }

@@ -164,6 +164,11 @@ func (u update) Forget(ids []int64) error {
 	return u.buffer(all...)
 }
 
+func (u update) State(service string) (state string, err error) {
+	err = u.tx.ForEach(readState, Params{"service": service}, func(r *spanner.Row) error { return r.Columns(&state) })
+	return state, err
+}
+
 func (u update) SetState(service, state string) error {
 	return u.buffer(spanner.InsertOrUpdate("copy_state", []string{"service", "state"}, []any{service, state}))
 }

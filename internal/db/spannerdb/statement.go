@@ -3,9 +3,11 @@ package spannerdb
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"cloud.google.com/go/spanner"
+	"google.golang.org/grpc/codes"
 
 	"holdfast/internal/fault"
 )
@@ -62,6 +64,19 @@ func (db *DB) Write(ctx context.Context, name string, fn func(*Tx) error) error 
 	return db.observe(name, start, db.write(ctx, name, fn))
 }
 
+// isLostByEmulator reports whether an emulator has aborted a transaction for one of another
+// process. Spanner returns ABORTED, and the driver runs the function again.
+func isLostByEmulator(err error) bool {
+	switch text := spanner.ErrDesc(err); spanner.ErrCode(err) {
+	case codes.NotFound:
+		return strings.Contains(text, "Transaction not found")
+	case codes.FailedPrecondition:
+		return strings.Contains(text, "Invalid transaction ID")
+	default:
+		return false
+	}
+}
+
 func (db *DB) write(ctx context.Context, name string, fn func(*Tx) error) error {
 	if err := db.enter(ctx, db.slots); err != nil {
 		return err
@@ -78,17 +93,23 @@ func (db *DB) write(ctx context.Context, name string, fn func(*Tx) error) error 
 	var predicted int
 	var unpredicted bool
 	client := db.client.Load()
-	answer, err := client.ReadWriteTransactionWithOptions(ctx, func(ctx context.Context, tx *spanner.ReadWriteTransaction) error {
-		t := &Tx{db: db, name: name, ctx: ctx, tx: tx}
-		if err := fn(t); err != nil {
-			return err
-		}
-		predicted, unpredicted = t.predicted, t.unpredicted
-		return db.fault("commit")
-	}, spanner.TransactionOptions{
-		TransactionTag: name,
-		CommitOptions:  spanner.CommitOptions{ReturnCommitStats: db.opts.Mutations != nil},
-	})
+	run := func() (spanner.CommitResponse, error) {
+		return client.ReadWriteTransactionWithOptions(ctx, func(ctx context.Context, tx *spanner.ReadWriteTransaction) error {
+			t := &Tx{db: db, name: name, ctx: ctx, tx: tx}
+			if err := fn(t); err != nil {
+				return err
+			}
+			predicted, unpredicted = t.predicted, t.unpredicted
+			return db.fault("commit")
+		}, spanner.TransactionOptions{
+			TransactionTag: name,
+			CommitOptions:  spanner.CommitOptions{ReturnCommitStats: db.opts.Mutations != nil},
+		})
+	}
+	answer, err := run()
+	for db.alone != nil && isLostByEmulator(err) {
+		answer, err = run()
+	}
 	db.renew(client, err)
 	if err == nil && db.opts.Mutations != nil && !unpredicted {
 		db.opts.Mutations(name, predicted, int(answer.CommitStats.GetMutationCount()))

@@ -42,7 +42,7 @@ func (d tables) Log(ctx context.Context, service string, groups []rows.Group) er
 			return err
 		}
 		if err := Exec(c, `INSERT INTO copy_state (service, state, log_until) VALUES (?1, '', `+now+` + ?2)
-			ON CONFLICT (service) DO UPDATE SET state = '', log_until = excluded.log_until`, service, rows.LogLease.Milliseconds()); err != nil {
+			ON CONFLICT (service) DO UPDATE SET log_until = excluded.log_until`, service, rows.LogLease.Milliseconds()); err != nil {
 			return err
 		}
 		return eachTable(groups, func(t *rows.Table) error {

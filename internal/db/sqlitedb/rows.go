@@ -134,8 +134,12 @@ func (v view) Changes(service string, of map[string]*rows.Table, limit int) (all
 	return all, err
 }
 
-func (v view) State(service string) (string, error) {
-	text, _, err := QueryRow(v.c, `SELECT state FROM copy_state WHERE service = ?`, func(s *sqlite.Stmt) string { return s.ColumnText(0) }, service)
+func (v view) State(service string) (string, error) { return state(v.c, service) }
+
+func (u update) State(service string) (string, error) { return state(u.c, service) }
+
+func state(c *sqlite.Conn, service string) (string, error) {
+	text, _, err := QueryRow(c, `SELECT state FROM copy_state WHERE service = ?`, func(s *sqlite.Stmt) string { return s.ColumnText(0) }, service)
 	return text, err
 }
 

@@ -1,0 +1,184 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/db/rows"
+	"holdfast/internal/fault"
+	"holdfast/internal/ident"
+)
+
+// Only one copy at a time uses a database as source or target: two copies to one target would
+// overwrite new rows with old ones, and two copies from one source would delete each other's
+// entries of the log. A copy writes its Claim into the state of both databases, with a new
+// Beat in each transaction and every beatEvery. Another copy waits claimPatience for a new
+// Beat: so it needs neither a clock nor a session of the database, and continues soon after
+// kill -9. A copy that was only suspended finds the other claim in its next transaction,
+// which it rolls back.
+const (
+	beatEvery     = 500 * time.Millisecond
+	claimPatience = 3 * time.Second
+)
+
+// claim is the copy that uses a database.
+type claim struct {
+	ID   string `json:"id"`
+	By   string `json:"by"` // for messages
+	Beat string `json:"beat"`
+}
+
+func newClaim() *claim {
+	c := &claim{ID: ident.New(), By: fmt.Sprintf("process %d", os.Getpid())}
+	if host, err := os.Hostname(); err == nil {
+		c.By += " on host " + host
+	}
+	return c
+}
+
+// claimed is a database with a claim, which each Update checks.
+type claimed struct {
+	rows.Database
+
+	service, where string
+	own            *claim
+}
+
+// errClaimed means that another copy uses the database.
+func (d *claimed) errClaimed(by *claim) error {
+	return fault.Newf(fault.Conflict, "%s: another copy or import (%s) is using %s: wait until it has ended, or end it", d.service, by.By, d.where)
+}
+
+func (d *claimed) state(ctx context.Context) (state copyState, err error) {
+	err = d.View(ctx, func(v rows.View) (err error) { state, err = readCopyState(v, d.service); return err })
+	return state, err
+}
+
+// acquire claims the database. It returns a fault.Conflict if another copy is running.
+func (d *claimed) acquire(ctx context.Context) error {
+	first, err := d.state(ctx)
+	if err != nil {
+		return err
+	}
+	last := first
+	for end := time.Now().Add(claimPatience); last.Claim != nil && time.Now().Before(end); {
+		if !clock.Sleep(ctx, beatEvery/5) {
+			return ctx.Err()
+		}
+		if last, err = d.state(ctx); err != nil {
+			return err
+		}
+		if last.Claim != nil && *last.Claim != *first.Claim {
+			return d.errClaimed(last.Claim)
+		}
+	}
+	return d.Database.Update(ctx, func(u rows.Update) error {
+		now, err := readCopyState(u, d.service)
+		if err != nil {
+			return err
+		}
+		if now.Claim != nil && (last.Claim == nil || *now.Claim != *last.Claim) {
+			return d.errClaimed(now.Claim)
+		}
+		return d.set(u, now)
+	})
+}
+
+// set stores the state with the claim and a new beat.
+func (d *claimed) set(u rows.Update, state copyState) error {
+	own := *d.own
+	own.Beat = ident.New()
+	state.Claim = &own
+	return setCopyState(u, d.service, state)
+}
+
+// Update calls fn, and checks the claim at the end, so that others can read it meanwhile.
+func (d *claimed) Update(ctx context.Context, fn func(rows.Update) error) error {
+	return d.Database.Update(ctx, func(u rows.Update) error {
+		later := &laterState{Update: u}
+		if err := fn(later); err != nil {
+			return err
+		}
+		state, err := readCopyState(u, d.service)
+		switch {
+		case err != nil:
+			return err
+		case state.Claim == nil || state.Claim.ID != d.own.ID:
+			return fault.Newf(fault.Conflict, "%s: another copy or import has continued with %s, because this one was suspended", d.service, d.where)
+		}
+		if later.text != "" {
+			state = copyState{}
+			if err := json.Unmarshal([]byte(later.text), &state); err != nil {
+				return err
+			}
+		}
+		return d.set(u, state)
+	})
+}
+
+// laterState delays SetState until the claim is checked.
+type laterState struct {
+	rows.Update
+
+	text string
+}
+
+func (u *laterState) SetState(_, text string) error { u.text = text; return nil }
+
+// check returns an error if another copy has claimed the database.
+func (d *claimed) check(ctx context.Context) error {
+	return d.Update(ctx, func(rows.Update) error { return nil })
+}
+
+// release ends the claim. It ignores errors: without it, the next copy only waits.
+func (d *claimed) release(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimPatience)
+	defer cancel()
+	_ = d.Database.Update(ctx, func(u rows.Update) error {
+		state, err := readCopyState(u, d.service)
+		if err != nil || state.Claim == nil || state.Claim.ID != d.own.ID {
+			return err
+		}
+		state.Claim = nil
+		return setCopyState(u, d.service, state)
+	})
+}
+
+// claimAll claims databases until release.
+func claimAll(ctx context.Context, all ...*claimed) (release func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var beats errgroup.Group
+	release = func() {
+		cancel()
+		_ = beats.Wait()
+		for _, d := range all {
+			d.release(ctx)
+		}
+	}
+	acquired := make(chan error, len(all))
+	for _, d := range all {
+		beats.Go(func() error {
+			err := d.acquire(ctx)
+			acquired <- err
+			for err == nil && clock.Sleep(ctx, beatEvery) {
+				_ = d.check(ctx) // the next Update returns the error, too
+			}
+			return err
+		})
+	}
+	for range all {
+		err = errors.Join(err, <-acquired)
+	}
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}

@@ -1,0 +1,144 @@
+package app_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"holdfast/internal/app"
+	"holdfast/internal/app/accounts"
+	"holdfast/internal/db/rows"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/fault"
+	ss "holdfast/internal/syncstorage"
+	syncsqlite "holdfast/internal/syncstorage/sqlite"
+	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
+)
+
+// TestCopiesExclude: a second copy to the target of a copy, or from its source, is refused
+// while the first one runs. One that was killed is continued, and one that was suspended
+// meanwhile does not write any more.
+func TestCopiesExclude(t *testing.T) {
+	t.Parallel()
+	for name, to := range map[string]func(testing.TB) string{
+		"sqlite": sqliteURL, "postgres": testdb.PostgresDatabase, "citus": testdb.CitusDatabase, "spanner": spannerURL,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first, reached, goOn := blockedCopy(t, sqliteURL(t), to(t))
+			second := again(first)
+			third := newCopy(t, first.Service, "sqlite:"+first.Source.Target.Path, sqliteURL(t))
+			ended := make(chan error, 1)
+			run := func() { ended <- first.Run(t.Context()) }
+			go run()
+			<-reached
+			for what, other := range map[string]*app.Copy{"the same target": second, "another target": third} {
+				if err := other.Run(t.Context()); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "another copy or import (process ") {
+					t.Errorf("a second copy to %s: %v", what, err)
+				}
+			}
+			goOn <- errCrash
+			if err := <-ended; !errors.Is(err, errCrash) {
+				t.Fatal(err)
+			}
+
+			// Another copy has continued, and was killed.
+			go run()
+			<-reached
+			claimBy(t, first, "killed")
+			goOn <- nil
+			if err := <-ended; !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "was suspended") {
+				t.Errorf("a copy that was suspended: %v", err)
+			}
+			if err := second.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			wantEqual(t, second)
+			if err := third.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "read-only already") {
+				t.Errorf("a copy from a source that is read-only: %v", err)
+			}
+		})
+	}
+}
+
+// blockedCopy returns a copy of a service with data, which waits before its first span.
+func blockedCopy(t *testing.T, from, to string) (c *app.Copy, reached chan struct{}, goOn chan error) {
+	t.Helper()
+	users := sqliteURL(t)
+	tokens := openOne(t, "tokenserver", users)
+	execute(t, users, `INSERT INTO users (uid, service, email, generation, client_state, created_at, nodeid) VALUES (1, 1, 'a@example.com', 1, 'aaaa', 1, 1)`)
+	c = newCopy(t, "syncstorage", from, to)
+	c.Owners = accounts.Owners(tokens.Database.Rows(nil))
+	store := syncsqlite.New(opened.SQLite(t, sqlitedb.Options{Path: c.Source.Target.Path}, nil))
+	putTab(t, store)
+	reached, goOn = make(chan struct{}), make(chan error)
+	c.Fault = func(point string) error {
+		if point != "span" {
+			return nil
+		}
+		reached <- struct{}{}
+		return <-goOn
+	}
+	return c, reached, goOn
+}
+
+func putTab(t *testing.T, store ss.Store) {
+	t.Helper()
+	if _, err := store.Put(t.Context(), ss.Owner{UID: 1}, ss.Write{Collection: "tabs", Now: 1_700_000_000_000, MaxNames: 9}, ss.Update{ID: "a", Payload: ss.Some([]byte("x"))}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// again returns the same copy, as another process would run it.
+func again(c *app.Copy) *app.Copy {
+	return &app.Copy{Service: c.Service, Groups: c.Groups, Source: c.Source, Target: c.Target, Owners: c.Owners}
+}
+
+// claimBy replaces the claims of a copy.
+func claimBy(t *testing.T, c *app.Copy, id string) {
+	t.Helper()
+	for _, db := range []rows.Database{c.Source.Rows(c.Owners), c.Target.Rows(c.Owners)} {
+		if err := db.Update(t.Context(), func(u rows.Update) error {
+			state, err := u.State(c.Service)
+			before, _, ok := strings.Cut(state, `,"claim"`)
+			if err != nil || !ok {
+				return errors.Join(err, errors.New("no claim: "+state))
+			}
+			return u.SetState(c.Service, before+`,"claim":{"id":"`+id+`","by":"a test","beat":"1"}}`)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestReopenEndsACopy: a copy whose log ends before the last pass is not complete, because
+// writes may be missing.
+func TestReopenEndsACopy(t *testing.T) {
+	t.Parallel()
+	c, reached, goOn := blockedCopy(t, sqliteURL(t), sqliteURL(t))
+	block := c.Fault
+	c.Fault = func(point string) error {
+		if point == "close" {
+			return block("span")
+		}
+		return nil
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(t.Context()) }()
+	<-reached
+	source := c.Source.Rows(nil)
+	if err := errors.Join(source.Reopen(t.Context(), c.Service, c.Groups), source.Unlog(t.Context(), c.Service, c.Groups)); err != nil {
+		t.Fatal(err)
+	}
+	putTab(t, syncsqlite.New(opened.SQLite(t, sqlitedb.Options{Path: c.Source.Target.Path}, nil)))
+	goOn <- nil
+	if err := <-ended; !errors.Is(err, rows.ErrLapsed) {
+		t.Errorf("after --reopen: %v", err)
+	}
+	c.Fault = nil
+	if err := c.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantEqual(t, c)
+}
