@@ -67,11 +67,11 @@ func (db *DB) Write(ctx context.Context, name string, fn func(*Tx) error) error 
 // isLostByEmulator reports whether an emulator has aborted a transaction for one of another
 // process. Spanner returns ABORTED, and the driver runs the function again.
 func isLostByEmulator(err error) bool {
-	switch text := spanner.ErrDesc(err); spanner.ErrCode(err) {
+	switch spanner.ErrCode(err) {
 	case codes.NotFound:
-		return strings.Contains(text, "Transaction not found")
+		return strings.Contains(spanner.ErrDesc(err), "Transaction not found")
 	case codes.FailedPrecondition:
-		return strings.Contains(text, "Invalid transaction ID")
+		return strings.Contains(spanner.ErrDesc(err), "Invalid transaction ID")
 	default:
 		return false
 	}
