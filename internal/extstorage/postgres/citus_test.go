@@ -97,6 +97,10 @@ func TestSpansOnCitus(t *testing.T) {
 			t.Errorf("%s is not a task on every shard:\n%s", name, plan)
 		}
 	}
+	plan := strings.Join(opened.Lines(t, db, `EXPLAIN `+sqlListInstalls.SQL, pageOfInstalls(ext.Span{All: true}, true, 7)...), "\n")
+	if strings.Count(plan, "Task Count: ") != 1 || strings.Contains(plan, "Distributed Subplan") || !strings.Contains(plan, "ext_storage_installs_revoked_idx") {
+		t.Errorf("revoked installs are not found by their index on every shard:\n%s", plan)
+	}
 }
 
 // TestOneMessage checks that on Citus a write is one message to the tenant's node,
