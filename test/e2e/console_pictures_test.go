@@ -90,4 +90,5 @@ func TestConsolePictures(t *testing.T) {
 	}
 	shot("console.webp", "light", 1200, 1000, "")
 	shot("console-phone.webp", "dark", 390, 844, "")
+	shot("console-accounts.webp", "dark", 1200, 900, "tokenserver/accounts?sort=bytes")
 }

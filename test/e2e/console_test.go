@@ -22,7 +22,13 @@ const (
 	consoleInstall = "7e000000-0000-4000-8000-000000000011"
 	consolePlace   = "?tenant=" + consoleTenant + "&install=" + consoleInstall + "&namespace=settings"
 	consoleAccount = "0123456789abcdef0123456789abcdef"
-	hostileText    = `"><script>alert(1)<img src=x onerror=alert(2)>`
+	consoleUser    = "fedcba9876543210fedcba9876543210"
+	consoleExport  = `{"export":1,"account":"` + consoleUser + `","keys":"0000000000001-AAAAAAAAAAAAAAAAAAAAAA","generation":1,"records":1,"exportedAt":1700000000000}
+{"collection":"bookmarks","modified":1700000000000}
+{"collection":"bookmarks","id":"a","modified":1700000000000,"payload":"x"}
+{"complete":true,"collections":1,"records":1}
+`
+	hostileText = `"><script>alert(1)<img src=x onerror=alert(2)>`
 )
 
 // consolePages is a server with data whose console is open in a browser.
@@ -46,6 +52,11 @@ func openConsole(t *testing.T, settings ...string) *consolePages {
 	c.token = strings.TrimSpace(s.Verb("ext", "token", "--tenant", consoleTenant, "--install", consoleInstall, "--namespace", "settings=rw"))
 	c.put(hostileText, `{"value":"</script><b>"}`)
 	s.Verb("sync", "user", "deny", consoleAccount, "--note", hostileText)
+	export := filepath.Join(t.TempDir(), "export")
+	if err := os.WriteFile(export, []byte(consoleExport), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Verb("sync", "user", "import", consoleUser, export)
 	c.p = b.Open(t, c.base)
 	chromium.Run[bool](t, c.p, `document.cookie = arguments[0] + '; path=/'; return true`, consoleCookie(t, s))
 	c.p.Go(t, c.base)
@@ -80,7 +91,7 @@ func (c *consolePages) inner() (all []string) {
 	for _, path := range []string{
 		"extstorage/record" + consolePlace + "&key=" + url.QueryEscape(hostileText), "extstorage/tenant" + consolePlace, "extstorage/install" + consolePlace,
 		"extstorage/records" + consolePlace, "extstorage/feed" + consolePlace, "extstorage/schemas" + consolePlace,
-		"tokenserver/account?account=" + consoleAccount, "buckets/account?account=main", "buckets/objects?account=main&bucket=pictures",
+		"tokenserver/account?account=" + consoleUser, "buckets/account?account=main", "buckets/objects?account=main&bucket=pictures",
 		"buckets/object?account=main&bucket=pictures&object=pixel.png", "buckets/object?account=main&bucket=pictures&object=page.html",
 	} {
 		all = append(all, c.base+path)
@@ -155,6 +166,10 @@ func TestConsole(t *testing.T) {
 			t.Errorf("%s: %s", page, v)
 		}
 	}
+	p.Go(t, c.base+"tokenserver/accounts?sort=bytes")
+	if sorted := chromium.Run[[]string](t, p, `return all('th').filter(th => th.firstElementChild && getComputedStyle(th.firstElementChild, '::after').content !== 'none').map(th => th.textContent)`); !slices.Equal(sorted, []string{"Bytes"}) {
+		t.Errorf("columns that look sorted: %q", sorted)
+	}
 	p.Go(t, record)
 	chromium.Run[bool](t, p, `return !!await until(() => !$('[data-copy]').hidden)`) // the script runs
 
@@ -166,6 +181,7 @@ func TestConsole(t *testing.T) {
 		t.Error("the page was loaded again")
 	}
 	chromium.Run[bool](t, p, `$('.live-state button').click(); return !!await until(() => $('.live-state').textContent === 'Continue updates')`)
+	c.makeChanges()
 	if problems := p.Problems(); len(problems) > 0 {
 		t.Errorf("problems of the pages:\n%s", strings.Join(problems, "\n"))
 	}
