@@ -65,7 +65,7 @@ type DB struct {
 	renewing sync.Mutex
 	opts     Options
 	slots    chan struct{} // one for each open transaction
-	alone    chan struct{} // for the only read-write transaction of an emulator; nil: any number
+	alone    chan struct{} // for the only transaction on an emulator, see enterAlone; nil: any number
 
 	waits   atomic.Int64
 	waiting atomic.Int64 // nanoseconds

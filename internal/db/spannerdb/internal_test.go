@@ -66,6 +66,35 @@ func TestStatusError(t *testing.T) {
 	}
 }
 
+// TestLostByEmulator: a transaction that an emulator has lost is recognized and repeated.
+func TestLostByEmulator(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, false},
+		{errors.New("Transaction not found: 7"), false},
+		{spanner.ToSpannerError(status.Error(codes.NotFound, "Transaction not found: 7")), true},
+		{spanner.ToSpannerError(status.Error(codes.NotFound, "Database not found")), false},
+		{spanner.ToSpannerError(status.Error(codes.FailedPrecondition, "Invalid transaction ID. Transaction ID must be >= 7")), true},
+		{spanner.ToSpannerError(status.Error(codes.FailedPrecondition, "too many mutations")), false},
+	} {
+		for _, emulator := range []chan struct{}{nil, make(chan struct{}, 1)} {
+			calls := 0
+			err := (&DB{alone: emulator}).repeatLost(func() error {
+				if calls++; calls == 1 {
+					return tc.err
+				}
+				return nil
+			})
+			if repeated := tc.want && emulator != nil; repeated != (calls == 2) || !repeated && !errors.Is(err, tc.err) {
+				t.Errorf("%v: %d calls, %v", tc.err, calls, err)
+			}
+		}
+	}
+}
+
 // TestTooLarge: a request that is too large is recognized by the link in the error and,
 // without a link, by its text.
 func TestTooLarge(t *testing.T) {

@@ -109,10 +109,15 @@ func currentTime(tx *Tx) (now time.Time, err error) {
 
 // clearLog deletes the log. Entries that are added meanwhile stay, which does no harm.
 func (d tables) clearLog(ctx context.Context, service string) error {
+	if err := d.db.enterAlone(ctx); err != nil {
+		return err
+	}
+	defer d.db.leaveAlone()
 	return d.deleteAll(ctx, `copy_log WHERE service = @service`, Params{"service": service})
 }
 
-// deleteAll deletes rows in as many transactions as necessary.
+// deleteAll deletes rows in as many transactions as necessary. On an emulator it requires
+// that this process has no other one.
 func (d tables) deleteAll(ctx context.Context, from string, p Params) error {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, longestMigration)
@@ -121,7 +126,10 @@ func (d tables) deleteAll(ctx context.Context, from string, p Params) error {
 		return err
 	}
 	defer leave(d.db.slots)
-	_, err := d.db.client.Load().PartitionedUpdate(ctx, spanner.Statement{SQL: `DELETE FROM ` + from, Params: p})
+	err := d.db.repeatLost(func() error {
+		_, err := d.db.client.Load().PartitionedUpdate(ctx, spanner.Statement{SQL: `DELETE FROM ` + from, Params: p})
+		return err
+	})
 	return d.db.observe("copy.delete", start, err)
 }
 

@@ -39,6 +39,10 @@ func (d tables) view(ctx context.Context, fn func(rows.View) error) error {
 		return err
 	}
 	defer leave(d.db.slots)
+	if err := d.db.enterAlone(ctx); err != nil {
+		return err
+	}
+	defer d.db.leaveAlone()
 	client := d.db.client.Load()
 	tx := client.ReadOnlyTransaction()
 	defer tx.Close()

@@ -77,24 +77,47 @@ func isLostByEmulator(err error) bool {
 	}
 }
 
+// enterAlone waits on an emulator until this process has no other transaction of several
+// statements: a read-write transaction ends the others of its session.
+func (db *DB) enterAlone(ctx context.Context) error {
+	if db.alone == nil {
+		return nil
+	}
+	return db.enter(ctx, db.alone)
+}
+
+func (db *DB) leaveAlone() {
+	if db.alone != nil {
+		leave(db.alone)
+	}
+}
+
+// repeatLost calls fn again while an emulator loses its transaction.
+func (db *DB) repeatLost(fn func() error) error {
+	err := fn()
+	for db.alone != nil && isLostByEmulator(err) {
+		err = fn()
+	}
+	return err
+}
+
 func (db *DB) write(ctx context.Context, name string, fn func(*Tx) error) error {
 	if err := db.enter(ctx, db.slots); err != nil {
 		return err
 	}
 	defer leave(db.slots)
-	if db.alone != nil {
-		if err := db.enter(ctx, db.alone); err != nil {
-			return err
-		}
-		defer leave(db.alone)
+	if err := db.enterAlone(ctx); err != nil {
+		return err
 	}
+	defer db.leaveAlone()
 	ctx, cancel := context.WithTimeout(ctx, db.opts.Timeout)
 	defer cancel()
 	var predicted int
 	var unpredicted bool
 	client := db.client.Load()
-	run := func() (spanner.CommitResponse, error) {
-		return client.ReadWriteTransactionWithOptions(ctx, func(ctx context.Context, tx *spanner.ReadWriteTransaction) error {
+	var answer spanner.CommitResponse
+	err := db.repeatLost(func() (err error) {
+		answer, err = client.ReadWriteTransactionWithOptions(ctx, func(ctx context.Context, tx *spanner.ReadWriteTransaction) error {
 			t := &Tx{db: db, name: name, ctx: ctx, tx: tx}
 			if err := fn(t); err != nil {
 				return err
@@ -105,11 +128,8 @@ func (db *DB) write(ctx context.Context, name string, fn func(*Tx) error) error 
 			TransactionTag: name,
 			CommitOptions:  spanner.CommitOptions{ReturnCommitStats: db.opts.Mutations != nil},
 		})
-	}
-	answer, err := run()
-	for db.alone != nil && isLostByEmulator(err) {
-		answer, err = run()
-	}
+		return err
+	})
 	db.renew(client, err)
 	if err == nil && db.opts.Mutations != nil && !unpredicted {
 		db.opts.Mutations(name, predicted, int(answer.CommitStats.GetMutationCount()))
