@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -180,19 +181,18 @@ var errEnded = errors.New("the comparison has ended")
 
 // digests calls fn for the digest of each owner in the order of the owners.
 func (c *Copy) digests(v rows.View, t *rows.Table, owner int, spans []rows.Span, fn func(digest) error) error {
-	kept := func(rows.Row, int64) bool { return true }
-	if c.withSpanner() && t.Spanner.Compare != nil {
-		kept = t.Spanner.Compare
-	}
-	now := time.Now().UnixMilli()
 	s := summing{owner: owner, fn: fn}
-	for _, span := range spans {
-		if err := v.Each(t, owner, span, func(r rows.Row) error {
-			if !kept(r, now) {
-				return nil
+	each := s.add
+	if now := time.Now().UnixMilli(); c.withSpanner() && t.Spanner.Compare != nil {
+		each = func(p rows.Packed) error {
+			if r := p.Row(); t.Spanner.Compare(r, now) {
+				return s.add(r.Pack(nil))
 			}
-			return s.add(r)
-		}); err != nil {
+			return nil
+		}
+	}
+	for _, span := range spans {
+		if err := v.Each(t, owner, span, each); err != nil {
 			return err
 		}
 	}
@@ -204,16 +204,18 @@ type summing struct {
 	owner   int // number of its columns
 	fn      func(digest) error
 	current digest
+	packed  rows.Packed // the owner of current
 }
 
-func (s *summing) add(r rows.Row) error {
-	if s.current.Rows == 0 || r[:s.owner].Compare(s.current.owner) != 0 {
+func (s *summing) add(p rows.Packed) error {
+	if owner := p.First(s.owner); s.current.Rows == 0 || !bytes.Equal(owner, s.packed) {
 		if err := s.end(); err != nil {
 			return err
 		}
-		s.current = digest{owner: r[:s.owner].Clone()}
+		s.packed = append(s.packed[:0], owner...)
+		s.current = digest{owner: owner.Row()}
 	}
-	s.current.Add(r)
+	s.current.Add(p)
 	return nil
 }
 

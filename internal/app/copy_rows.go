@@ -91,13 +91,13 @@ func (c *copying) span(ctx context.Context, v rows.View, next copyState, unclean
 	read := make([][]digest, len(g.Tables))
 	for i, t := range g.Tables {
 		s := summing{owner: g.Owner, fn: func(d digest) error { read[i] = append(read[i], d); return nil }}
-		if err := v.Each(t, g.Owner, span, func(r rows.Row) error {
+		if err := v.Each(t, g.Owner, span, func(p rows.Packed) error {
 			if c.dirty != nil {
-				if err := s.add(r); err != nil {
+				if err := s.add(p); err != nil {
 					return err
 				}
 			}
-			return w.add(t, r)
+			return w.add(t, p)
 		}); err != nil {
 			return next, err
 		}
@@ -208,7 +208,7 @@ func (c *Copy) copyAgain(ctx context.Context, only map[string]bool) error {
 				w.deleteAll(g, span)
 				w.after = func(u rows.Update) error { return c.recount(u, g, span) }
 				for _, t := range g.Tables {
-					if err := v.Each(t, g.Owner, span, func(r rows.Row) error { return w.add(t, r) }); err != nil {
+					if err := v.Each(t, g.Owner, span, func(p rows.Packed) error { return w.add(t, p) }); err != nil {
 						return err
 					}
 				}
@@ -260,17 +260,18 @@ func (w *writer) deleteAll(g *rows.Group, span rows.Span) {
 	}
 }
 
-func (w *writer) add(t *rows.Table, r rows.Row) error {
+func (w *writer) add(t *rows.Table, p rows.Packed) error {
 	if n := len(w.parts); n == 0 || w.parts[n-1].table != t || w.parts[n-1].put != w.put {
 		w.parts = append(w.parts, &part{table: t, put: w.put})
 	}
 	if w.c.Source.Target.Kind == engine.Spanner && w.c.Target.Target.Kind != engine.Spanner && t.Spanner.Elsewhere != nil {
-		r = r.Clone()
+		r := p.Row()
 		t.Spanner.Elsewhere(r)
+		p = r.Pack(nil)
 	}
 	last := &w.parts[len(w.parts)-1].rows
 	w.bytes -= last.Bytes()
-	last.Add(r)
+	last.Add(p)
 	w.bytes += last.Bytes()
 	w.rows++
 	if w.rows < rowsOfUpdate && w.bytes < bytesOfUpdate {
@@ -292,6 +293,9 @@ func (w *writer) flush() error {
 	return w.run(func() error {
 		if err := now.update(now.write); err != nil {
 			return err
+		}
+		for _, p := range now.parts {
+			p.rows.Free()
 		}
 		w.c.moved += int64(now.rows)
 		w.c.progress("rows", min(w.c.moved, w.c.total), w.c.total)
@@ -456,7 +460,7 @@ func (c *Copy) replace(v rows.View, w *writer, t *rows.Table, keys map[string]ro
 		}
 		for _, span := range spans {
 			w.delete(t, n, span)
-			if err := v.Each(t, n, span, func(r rows.Row) error { return w.add(t, r) }); err != nil {
+			if err := v.Each(t, n, span, func(p rows.Packed) error { return w.add(t, p) }); err != nil {
 				return err
 			}
 		}
@@ -470,9 +474,9 @@ func (c *Copy) put(v rows.View, w *writer, t *rows.Table, keys map[string]rows.R
 	defer func() { w.put = false }()
 	found := map[string]bool{}
 	for some := range slices.Chunk(slices.Collect(maps.Values(keys)), 500) {
-		if err := v.Find(t, some, func(r rows.Row) error {
-			found[r[:t.Key].Text()] = true
-			return w.add(t, r)
+		if err := v.Find(t, some, func(p rows.Packed) error {
+			found[p.First(t.Key).Row().Text()] = true
+			return w.add(t, p)
 		}); err != nil {
 			return nil, err
 		}

@@ -296,10 +296,10 @@ func (p *ImportPart) stamps(ctx context.Context) (all stamps, err error) {
 				}
 			}
 			for _, t := range g.Tables {
-				if err := v.Each(t, g.Owner, rows.All, func(r rows.Row) error {
-					id := ownerID(i, r[:g.Owner])
+				if err := v.Each(t, g.Owner, rows.All, func(p rows.Packed) error {
+					id := ownerID(i, p.First(g.Owner).Row())
 					d := all[id]
-					d.Add(r)
+					d.Add(p)
 					all[id] = d
 					return nil
 				}); err != nil {
@@ -331,7 +331,7 @@ func (p *ImportPart) replace(ctx context.Context, owners map[string]bool) error 
 				}
 				w.deleteAll(g, span)
 				for _, t := range g.Tables {
-					if err := v.Each(t, g.Owner, span, func(r rows.Row) error { return w.add(t, r) }); err != nil {
+					if err := v.Each(t, g.Owner, span, func(p rows.Packed) error { return w.add(t, p) }); err != nil {
 						return err
 					}
 				}

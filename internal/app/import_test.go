@@ -251,8 +251,8 @@ func dump(t testing.TB, m *app.Import) (lines []string) {
 		if err := p.Database.Rows(nil).View(t.Context(), func(v rows.View) error {
 			for _, g := range p.Service.Tables {
 				for _, table := range g.Tables {
-					if err := v.Each(table, g.Owner, rows.All, func(r rows.Row) error {
-						lines = append(lines, table.Name+dumpRow(r))
+					if err := v.Each(table, g.Owner, rows.All, func(p rows.Packed) error {
+						lines = append(lines, table.Name+dumpRow(p.Row()))
 						return nil
 					}); err != nil {
 						return err

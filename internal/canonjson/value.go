@@ -69,14 +69,31 @@ func Restore(text []byte) (Value, error) {
 	return v, nil
 }
 
+// AppendRestored appends what Restore returns.
+func AppendRestored(to, text []byte) ([]byte, error) {
+	p := parserOf(text, math.MaxInt)
+	defer parsers.Put(p)
+	if p.value(0) && p.end() {
+		p.text = nil
+		return append(to, p.out...), nil
+	}
+	_, err := Restore(text)
+	return to, err
+}
+
 // parsers holds parsers with their scratch memory, which is as large as what they
 // read.
 var parsers = sync.Pool{New: func() any { return new(parser) }}
 
-func canonical(text []byte, limit int) (Value, error) {
+func parserOf(text []byte, limit int) *parser {
 	p := parsers.Get().(*parser)
-	defer parsers.Put(p)
 	*p = parser{text: text, limit: limit, zeros: zerosAllowed(limit), out: p.out[:0], members: p.members[:0], moved: p.moved, digits: p.digits}
+	return p
+}
+
+func canonical(text []byte, limit int) (Value, error) {
+	p := parserOf(text, limit)
+	defer parsers.Put(p)
 	ok := p.value(0) && p.end()
 	p.text = nil // the pool keeps scratch memory, not client data
 	switch {

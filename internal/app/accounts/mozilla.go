@@ -50,10 +50,11 @@ func isMozillas(t *rows.Table) bool {
 }
 
 // Each implements rows.View.
-func (v *mozillaView) Each(t *rows.Table, _ int, span rows.Span, fn func(rows.Row) error) error {
+func (v *mozillaView) Each(t *rows.Table, _ int, span rows.Span, each func(rows.Packed) error) error {
 	if !isMozillas(t) {
 		return nil
 	}
+	fn := rows.Packing(each)
 	named, last := false, int64(0)
 	err := v.each(t, span, func(row rows.Row) error {
 		if wrong(t, row) != "" {

@@ -45,7 +45,8 @@ func (o owners) After(ctx context.Context, number int64, n int) (all []rows.Owne
 			return err
 		}
 		var found []storageUser
-		if err := v.Each(usersByNumber, 1, span, func(r rows.Row) error {
+		if err := v.Each(usersByNumber, 1, span, func(p rows.Packed) error {
+			r := p.Row()
 			found = append(found, storageUserOf(r[0], r[1], r[2:]))
 			return nil
 		}); err != nil {
@@ -67,7 +68,8 @@ func (o owners) Find(ctx context.Context, numbers []int64) (all []rows.Owner, er
 		all = nil
 		for some := range slices.Chunk(keys, 500) {
 			var found []storageUser
-			if err := v.Find(usersByNumber, some, func(r rows.Row) error {
+			if err := v.Find(usersByNumber, some, func(p rows.Packed) error {
+				r := p.Row()
 				found = append(found, storageUserOf(r[0], r[1], r[2:]))
 				return nil
 			}); err != nil {
@@ -95,7 +97,8 @@ func currentOwners(v rows.View, users []storageUser) ([]rows.Owner, error) {
 	slices.SortFunc(emails, rows.Row.Compare)
 	emails = slices.CompactFunc(emails, func(a, b rows.Row) bool { return a.Compare(b) == 0 })
 	current := map[name]storageUser{}
-	if err := v.Find(usersByEmail, emails, func(r rows.Row) error {
+	if err := v.Find(usersByEmail, emails, func(p rows.Packed) error {
+		r := p.Row()
 		u := storageUserOf(r[1], r[0], r[2:])
 		was, ok := current[name{u.email, u.keys}]
 		if !ok || was.replaced && !u.replaced || was.replaced == u.replaced && u.uid > was.uid {

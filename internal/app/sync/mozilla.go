@@ -114,7 +114,8 @@ func text(v any) string {
 }
 
 // Each implements rows.View.
-func (v *mozillaView) Each(t *rows.Table, _ int, span rows.Span, fn func(rows.Row) error) error {
+func (v *mozillaView) Each(t *rows.Table, _ int, span rows.Span, each func(rows.Packed) error) error {
+	fn := rows.Packing(each)
 	switch t.Name {
 	case "collections":
 		return v.eachName(fn)
@@ -137,7 +138,7 @@ func (v *mozillaView) Stamps(g *rows.Group) (stamps map[string]rows.Digest, ok b
 		if users[user] == nil {
 			users[user] = &rows.Digest{}
 		}
-		users[user].Add(values)
+		users[user].Add(rows.Row(values).Pack(nil))
 	}
 	err = v.s.Each(`SELECT `+v.user+`, `+v.db.Integer(v.coll)+`, `+v.millis(v.stamp)+` FROM user_collections`, func(row []any) error {
 		stamp(number(row[0]), row[1], row[2])

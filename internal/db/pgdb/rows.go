@@ -3,7 +3,6 @@ package pgdb
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,23 +10,26 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"holdfast/internal/canonjson"
 	"holdfast/internal/db/rows"
 )
 
 // Rows returns the access to the rows of a service's tables.
-func (db *DB) Rows() rows.Database { return tables{db.Patient(longestCopy)} }
+func (db *DB) Rows() rows.Database { return tables{db.Patient(longestCopy), new(sync.Map)} }
 
 // longestCopy limits a transaction of a copy, such as one that reads a whole table.
 const longestCopy = 6 * time.Hour
 
 // tables implements rows.Database.
-type tables struct{ db *DB }
+type tables struct {
+	db    *DB
+	types *sync.Map // see update
+}
 
 func (d tables) View(ctx context.Context, fn func(rows.View) error) error {
 	citus, err := d.db.IsCitus(ctx)
@@ -53,7 +55,7 @@ func (d tables) Update(ctx context.Context, fn func(rows.Update) error) error {
 		if err := tx.script(`SET LOCAL statement_timeout = 0; SET LOCAL citus.multi_shard_modify_mode TO 'sequential'`); err != nil {
 			return err
 		}
-		return fn(update{tx.ctx, tx.tx})
+		return fn(update{tx.ctx, tx.tx, d.types})
 	})
 }
 
@@ -145,46 +147,22 @@ func selected(t *rows.Table) string {
 	return strings.Join(all, ", ")
 }
 
-// scanner reads the values of rows.
-type scanner struct {
-	columns []rows.Column
-	targets []any
-	row     rows.Row
-}
-
-func newScanner(columns []rows.Column) *scanner {
-	s := &scanner{columns: columns, row: make(rows.Row, len(columns))}
-	for _, c := range columns {
-		var target any
-		switch c.Kind {
-		case rows.Integer, rows.Bool:
-			target = new(pgtype.Int8)
-		case rows.Real:
-			target = new(pgtype.Float4)
-		case rows.Bytes:
-			target = new([]byte)
-		case rows.Millis, rows.Micros:
-			target = new(pgtype.Timestamptz)
-		case rows.MillisUTC:
-			target = new(pgtype.Timestamp)
-		case rows.UUID, rows.JSON, rows.RawJSON, rows.Text, rows.Map, rows.Texts, rows.UUIDs, rows.Date:
-			target = new(pgtype.Text)
-		}
-		s.targets = append(s.targets, target)
+// newTarget returns what the driver scans a column into that has no faster way.
+func newTarget(kind rows.Kind) any {
+	switch kind {
+	case rows.Integer, rows.Bool:
+		return new(pgtype.Int8)
+	case rows.Real:
+		return new(pgtype.Float4)
+	case rows.Bytes:
+		return new([]byte)
+	case rows.Millis, rows.Micros:
+		return new(pgtype.Timestamptz)
+	case rows.MillisUTC:
+		return new(pgtype.Timestamp)
+	case rows.UUID, rows.JSON, rows.RawJSON, rows.Text, rows.Map, rows.Texts, rows.UUIDs, rows.Date:
 	}
-	return s
-}
-
-// values returns the row that was scanned. It is valid until the next one.
-func (s *scanner) values() (rows.Row, error) {
-	for i, c := range s.columns {
-		v, err := value(s.targets[i], c)
-		if err != nil {
-			return nil, err
-		}
-		s.row[i] = v
-	}
-	return s.row, nil
+	return new(pgtype.Text)
 }
 
 func value(target any, c rows.Column) (any, error) {
@@ -198,11 +176,7 @@ func value(target any, c rows.Column) (any, error) {
 			return *t, nil
 		}
 	case *pgtype.Text:
-		switch {
-		case t.Valid && (c.Kind == rows.JSON || c.Kind == rows.Map || c.Kind == rows.Texts || c.Kind == rows.UUIDs):
-			v, err := canonjson.Restore([]byte(t.String))
-			return string(v), err
-		case t.Valid:
+		if t.Valid {
 			return t.String, nil
 		}
 	case *pgtype.Float4:
@@ -211,17 +185,17 @@ func value(target any, c rows.Column) (any, error) {
 		}
 	case *pgtype.Timestamptz:
 		if t.Valid {
-			return moment(t.Time, t.InfinityModifier, c)
+			return momentOf(t.Time, t.InfinityModifier, c)
 		}
 	case *pgtype.Timestamp:
 		if t.Valid {
-			return moment(t.Time, t.InfinityModifier, c)
+			return momentOf(t.Time, t.InfinityModifier, c)
 		}
 	}
 	return nil, nil
 }
 
-func moment(t time.Time, infinity pgtype.InfinityModifier, c rows.Column) (any, error) {
+func momentOf(t time.Time, infinity pgtype.InfinityModifier, c rows.Column) (any, error) {
 	switch {
 	case infinity != pgtype.Finite:
 		return nil, fmt.Errorf("%s is infinite", c.Name)
@@ -231,7 +205,7 @@ func moment(t time.Time, infinity pgtype.InfinityModifier, c rows.Column) (any, 
 	return t.UnixMilli(), nil
 }
 
-func (v *view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Row) error) error {
+func (v *view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Packed) error) error {
 	query := func(span rows.Span) (sql string, args []any) {
 		where, args := t.Where(owner, span, parameter)
 		return `SELECT ` + selected(t) + ` FROM ` + from(t) + ` WHERE ` + where + ` ORDER BY ` + t.KeyNames(), args
@@ -251,19 +225,13 @@ func (v *view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Row) 
 }
 
 // batch calls fn for the rows of all queries.
-func (v *view) batch(t *rows.Table, batch *pgx.Batch, fn func(rows.Row) error) error {
+func (v *view) batch(t *rows.Table, batch *pgx.Batch, fn func(rows.Packed) error) error {
 	answers := v.tx.SendBatch(v.ctx, batch)
-	s := newScanner(t.Columns)
+	r := v.reader(t.Columns)
 	for range batch.Len() {
 		found, err := answers.Query()
 		if err == nil {
-			_, err = pgx.ForEachRow(found, s.targets, func() error {
-				row, err := s.values()
-				if err != nil {
-					return err
-				}
-				return fn(row)
-			})
+			err = r.each(found, fn)
 		}
 		if err != nil {
 			return errors.Join(err, answers.Close())
@@ -272,26 +240,22 @@ func (v *view) batch(t *rows.Table, batch *pgx.Batch, fn func(rows.Row) error) e
 	return answers.Close()
 }
 
-func (v *view) each(columns []rows.Column, sql string, fn func(rows.Row) error, args ...any) error {
+func (v *view) each(columns []rows.Column, sql string, fn func(rows.Packed) error, args ...any) error {
 	found, err := v.tx.Query(v.ctx, sql, args...)
 	if err != nil {
 		return err
 	}
-	s := newScanner(columns)
-	_, err = pgx.ForEachRow(found, s.targets, func() error {
-		row, err := s.values()
-		if err != nil {
-			return err
-		}
-		return fn(row)
-	})
-	return err
+	return v.reader(columns).each(found, fn)
+}
+
+func (v *view) reader(columns []rows.Column) *reader {
+	return &reader{columns: columns, types: v.conn.TypeMap()}
 }
 
 // keysOfQuery is how many keys a query finds on Citus, where each query sends messages.
 const keysOfQuery = 50
 
-func (v *view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Row) error) error {
+func (v *view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Packed) error) error {
 	together := 1
 	if v.citus {
 		together = keysOfQuery
@@ -321,7 +285,7 @@ func (v *view) Bound(t *rows.Table, owner int, after rows.Row, n int) (bound row
 	where, args := t.Where(owner, rows.Span{After: after}, parameter)
 	of := rows.Table{Columns: t.Columns[:owner]}
 	err = v.each(of.Columns, `SELECT `+selected(&of)+` FROM `+from(t)+` WHERE `+where+` ORDER BY `+of.Names()+` LIMIT 1 OFFSET `+strconv.Itoa(n),
-		func(r rows.Row) error { bound = r.Clone(); return nil }, args...)
+		func(p rows.Packed) error { bound = p.Row(); return nil }, args...)
 	return bound, err
 }
 
@@ -384,8 +348,9 @@ func (v *view) Changes(service string, of map[string]*rows.Table, limit int) (al
 }
 
 type update struct {
-	ctx context.Context
-	tx  pgx.Tx
+	ctx   context.Context
+	tx    pgx.Tx
+	known *sync.Map // the types of columns, []uint32, by *rows.Table
 }
 
 func (u update) exec(sql string, args ...any) error {
@@ -402,25 +367,39 @@ func (u update) Insert(t *rows.Table, all *rows.Batch) error {
 	if t.PostgresInsert != "" {
 		return u.repeat(t, t.PostgresInsert, all.All())
 	}
-	names := make([]string, len(t.Columns))
-	for i, c := range t.Columns {
-		names[i] = c.Name
+	for _, c := range t.Columns {
 		if c.Kind == rows.Map {
 			if err := u.registerHstore(); err != nil {
 				return err
 			}
 		}
 	}
-	next, stop := iter.Pull(all.All())
+	oids, err := u.types(t)
+	if err != nil {
+		return err
+	}
+	next, stop := iter.Pull(all.Packed())
 	defer stop()
-	_, err := u.tx.CopyFrom(u.ctx, strings.Split(relation(t), "."), names, pgx.CopyFromFunc(func() ([]any, error) {
-		row, ok := next()
-		if !ok {
-			return nil, nil
-		}
-		return arguments(t.Columns, row, true)
-	}))
+	r := copyReader{columns: t.Columns, oids: oids, types: u.tx.Conn().TypeMap(), next: next}
+	_, err = u.tx.Conn().PgConn().CopyFrom(u.ctx, &r, `COPY `+relation(t)+` (`+t.Names()+`) FROM STDIN (FORMAT binary)`)
 	return err
+}
+
+// types returns the types of a table's columns.
+func (u update) types(t *rows.Table) ([]uint32, error) {
+	if known, ok := u.known.Load(t); ok {
+		return known.([]uint32), nil
+	}
+	query, err := u.tx.Conn().Prepare(u.ctx, "", `SELECT `+t.Names()+` FROM `+relation(t))
+	if err != nil {
+		return nil, err
+	}
+	oids := make([]uint32, len(query.Fields))
+	for i, f := range query.Fields {
+		oids[i] = f.DataTypeOID
+	}
+	u.known.Store(t, oids)
+	return oids, nil
 }
 
 // registerHstore makes the connection know the type, which is one of an extension.
@@ -459,10 +438,6 @@ func argument(kind rows.Kind, v any, isCopy bool) (any, error) {
 		return time.UnixMilli(v.(int64)).UTC(), nil
 	case rows.Micros:
 		return time.UnixMicro(v.(int64)).UTC(), nil
-	case rows.UUID:
-		if isCopy {
-			return parseUUID(v.(string))
-		}
 	case rows.Map:
 		var m pgtype.Hstore
 		if err := json.Unmarshal([]byte(v.(string)), &m); err != nil || isCopy {
@@ -489,17 +464,18 @@ func argument(kind rows.Kind, v any, isCopy bool) (any, error) {
 	case rows.Real:
 		x, err := strconv.ParseFloat(v.(string), 32)
 		return float32(x), err
-	case rows.Integer, rows.Text, rows.Bytes, rows.JSON, rows.RawJSON:
+	case rows.Integer, rows.Text, rows.Bytes, rows.UUID, rows.JSON, rows.RawJSON:
 	}
 	return v, nil
 }
 
-func parseUUID(text string) (pgtype.UUID, error) {
-	id := pgtype.UUID{Valid: true}
-	if n, err := hex.Decode(id.Bytes[:], []byte(strings.ReplaceAll(text, "-", ""))); err != nil || n != len(id.Bytes) {
-		return id, errors.New("not a UUID")
-	}
-	return id, nil
+var errNotUUID = errors.New("not a UUID")
+
+func parseUUID(text string) (id pgtype.UUID, err error) {
+	b, err := appendUUID(nil, []byte(text))
+	copy(id.Bytes[:], b)
+	id.Valid = err == nil
+	return id, err
 }
 
 const (

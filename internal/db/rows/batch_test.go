@@ -28,12 +28,9 @@ func TestBatch(t *testing.T) {
 		for range rapid.IntRange(0, 20).Draw(t, "rows") {
 			row := rows.Row(rapid.SliceOfN(value, columns, columns).Draw(t, "row"))
 			want = append(want, row.Clone())
-			batch.Add(row)
-			for _, v := range row {
-				if b, ok := v.([]byte); ok {
-					clear(b) // the batch has a copy
-				}
-			}
+			packed := row.Pack(nil)
+			batch.Add(packed)
+			clear(packed) // the batch has a copy
 		}
 		if batch.Len() != len(want) {
 			t.Fatalf("Len is %d, want %d", batch.Len(), len(want))
@@ -49,6 +46,10 @@ func TestBatch(t *testing.T) {
 		}
 		for range batch.All() {
 			break // an iterator may end early
+		}
+		batch.Free()
+		for row := range batch.All() {
+			t.Fatalf("a freed batch has the row %v", row)
 		}
 	})
 }

@@ -17,10 +17,8 @@ type Digest struct {
 }
 
 // Add adds a row.
-func (d *Digest) Add(r Row) {
-	var space [1 << 10]byte
-	b := r.appendTo(space[:0])
-	sum := sha256.Sum256(b)
+func (d *Digest) Add(p Packed) {
+	sum := sha256.Sum256(p)
 	var carry uint64
 	d.Rows++
 	d.Lo, carry = bits.Add64(d.Lo, binary.BigEndian.Uint64(sum[:]), 0)

@@ -184,9 +184,9 @@ type Database interface {
 type View interface {
 	// Each calls fn for each row of a span in the order of the key, and owner by owner if
 	// the span names some. fn must not keep it.
-	Each(t *Table, owner int, span Span, fn func(Row) error) error
-	// Find calls fn for the rows with these keys, in any order.
-	Find(t *Table, keys []Row, fn func(Row) error) error
+	Each(t *Table, owner int, span Span, fn func(Packed) error) error
+	// Find calls fn for the rows with these keys, in any order. fn must not keep them.
+	Find(t *Table, keys []Row, fn func(Packed) error) error
 	// Count returns the number of rows of a table; at most most, if that is not 0.
 	Count(t *Table, most int64) (int64, error)
 	// Bound returns the owner of the n-th row after an owner; nil if there are fewer.

@@ -141,12 +141,12 @@ func query(t *rows.Table, n int) string {
 		strings.Join(on, " AND ") + ` ORDER BY ` + strings.Join(order, ", ")
 }
 
-func (v view) each(t *rows.Table, sql string, all []wanted, fn func(rows.Row) error) error {
+func (v view) each(t *rows.Table, sql string, all []wanted, fn func(rows.Packed) error) error {
 	p := Params{}
 	if all != nil {
 		p["wanted"] = all
 	}
-	row := make(rows.Row, len(t.Columns))
+	row, give := make(rows.Row, len(t.Columns)), rows.Packing(fn)
 	return v.tx.Query(v.ctx, spanner.Statement{SQL: sql, Params: p}).Do(func(r *spanner.Row) error {
 		for i, c := range t.Columns {
 			var err error
@@ -154,7 +154,7 @@ func (v view) each(t *rows.Table, sql string, all []wanted, fn func(rows.Row) er
 				return err
 			}
 		}
-		return fn(row)
+		return give(row)
 	})
 }
 
@@ -188,7 +188,7 @@ func column(r *spanner.Row, i int, kind rows.Kind) (any, error) {
 	return text.StringVal, nil
 }
 
-func (v view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Row) error) error {
+func (v view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Packed) error) error {
 	if owner == 0 || len(t.Spanner.Keys) == 0 {
 		if span.Only == nil {
 			return v.each(t, query(t, 0), nil, fn)
@@ -264,7 +264,7 @@ func (d tables) pages(ctx context.Context, span rows.Span, fn func([]wanted) err
 	}
 }
 
-func (v view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Row) error) error {
+func (v view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Packed) error) error {
 	_, replaced := of(t)
 	var byNumber map[int64]rows.Owner
 	if replaced > 0 {

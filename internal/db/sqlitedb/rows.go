@@ -36,7 +36,7 @@ type view struct {
 
 func parameter(i int, _ rows.Column) string { return "?" + strconv.Itoa(i) }
 
-func (v view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Row) error) error {
+func (v view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Packed) error) error {
 	spans := []rows.Span{span}
 	if len(span.Among) > 0 { // one after the other, in the order of an index: SQLite would sort in memory
 		spans = nil
@@ -53,7 +53,7 @@ func (v view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Row) e
 	return nil
 }
 
-func (v view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Row) error) error {
+func (v view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Packed) error) error {
 	sql := `SELECT ` + t.Names() + ` FROM ` + t.Name + ` WHERE ` + t.WhereKey(parameter)
 	for _, key := range keys {
 		if err := v.each(t, sql, fn, key...); err != nil {
@@ -63,42 +63,44 @@ func (v view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Row) error) erro
 	return nil
 }
 
-func (v view) each(t *rows.Table, sql string, fn func(rows.Row) error, args ...any) error {
-	row := make(rows.Row, len(t.Columns))
+func (v view) each(t *rows.Table, sql string, fn func(rows.Packed) error, args ...any) error {
+	var p rows.Packed
+	var scratch []byte
 	return ForEach(v.c, sql, func(s *sqlite.Stmt) error {
 		if err := v.ctx.Err(); err != nil {
 			return err
 		}
+		p = p[:0]
 		for i, c := range t.Columns {
 			var err error
-			if row[i], err = column(s, i, c.Kind); err != nil {
+			if p, scratch, err = appendColumn(p, scratch, s, i, c.Kind); err != nil {
 				return err
 			}
 		}
-		return fn(row)
+		return fn(p)
 	}, args...)
 }
 
-// column returns a value of a row.
-func column(s *sqlite.Stmt, i int, kind rows.Kind) (any, error) {
+// appendColumn appends a value of a row.
+func appendColumn(p rows.Packed, scratch []byte, s *sqlite.Stmt, i int, kind rows.Kind) (all rows.Packed, after []byte, err error) {
 	if s.ColumnIsNull(i) {
-		return nil, nil
+		return p.AppendNull(), scratch, nil
 	}
 	switch kind {
 	case rows.Integer, rows.Millis, rows.MillisUTC, rows.Micros, rows.Bool:
-		return s.ColumnInt64(i), nil
+		return p.AppendInteger(s.ColumnInt64(i)), scratch, nil
 	case rows.Real:
-		return rows.FormatReal(s.ColumnFloat(i)), nil
-	case rows.Bytes:
-		b := make([]byte, s.ColumnLen(i))
-		s.ColumnBytes(i, b)
-		return b, nil
+		return p.Append(rows.FormatReal(s.ColumnFloat(i))), scratch, nil
 	case rows.JSON, rows.Map, rows.Texts, rows.UUIDs:
-		v, err := canonjson.Restore([]byte(s.ColumnText(i)))
-		return string(v), err
-	case rows.Text, rows.UUID, rows.RawJSON, rows.Date:
+		scratch = slices.Grow(scratch[:0], s.ColumnLen(i))[:s.ColumnLen(i)]
+		s.ColumnBytes(i, scratch)
+		p, err = p.AppendTextBy(func(b []byte) ([]byte, error) { return canonjson.AppendRestored(b, scratch) })
+		return p, scratch, err
+	case rows.Bytes, rows.Text, rows.UUID, rows.RawJSON, rows.Date:
 	}
-	return s.ColumnText(i), nil
+	p, space := p.AppendSpace(kind != rows.Bytes, s.ColumnLen(i))
+	s.ColumnBytes(i, space)
+	return p, scratch, nil
 }
 
 func (v view) Count(t *rows.Table, most int64) (n int64, err error) {
@@ -115,7 +117,7 @@ func (v view) Bound(t *rows.Table, owner int, after rows.Row, n int) (rows.Row, 
 	of := rows.Table{Columns: t.Columns[:owner]}
 	var bound rows.Row
 	err := v.each(&of, `SELECT `+of.Names()+` FROM `+t.Name+` WHERE `+where+` ORDER BY `+of.Names()+` LIMIT 1 OFFSET `+strconv.Itoa(n),
-		func(r rows.Row) error { bound = r.Clone(); return nil }, args...)
+		func(p rows.Packed) error { bound = p.Row(); return nil }, args...)
 	return bound, err
 }
 
