@@ -2,6 +2,7 @@ package guest
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"holdfast/internal/clock"
@@ -51,11 +52,14 @@ func ParseJob(name string) (Job, error) {
 	return "", ErrNoJob
 }
 
+// ErrJobRuns is returned for a job that another process runs.
+var ErrJobRuns = fault.New(fault.Conflict, "another process runs this job: run it again later")
+
 // RetentionStore deletes old rows.
 type RetentionStore interface {
 	// Drop deletes at most limit rows of a job that are older than a time, the oldest
 	// first, and returns their number. Several processes may call it at once: one is the
-	// leader of the job, and the others delete nothing.
+	// leader of the job, and the others delete nothing and get ErrJobRuns.
 	Drop(ctx context.Context, job Job, before time.Time, limit int) (int, error)
 
 	// CountOld returns how many rows Drop would delete in all, at most MaxCount.
@@ -88,16 +92,20 @@ func (r *Retention) Before(job Job, now time.Time) time.Time {
 	return now.Add(-keep[job])
 }
 
-// Step deletes at most limit rows.
+// Step deletes at most limit rows, or none while another process runs the job.
 func (r *Retention) Step(ctx context.Context, job Job, now time.Time, limit int) (int, error) {
-	return r.Store.Drop(ctx, job, r.Before(job, now), min(limit, MaxStep))
+	n, err := r.Store.Drop(ctx, job, r.Before(job, now), min(limit, MaxStep))
+	if errors.Is(err, ErrJobRuns) {
+		return 0, nil
+	}
+	return n, err
 }
 
 // Run deletes all rows of a job that are old, in steps, and returns their number. After an
-// error it is the number of those that were deleted.
+// error, such as ErrJobRuns, it is the number of those that were deleted.
 func (r *Retention) Run(ctx context.Context, job Job) (rows int, err error) {
 	for {
-		n, err := r.Step(ctx, job, r.Clock(), MaxStep)
+		n, err := r.Store.Drop(ctx, job, r.Before(job, r.Clock()), MaxStep)
 		rows += n
 		if err != nil || n < MaxStep {
 			return rows, err

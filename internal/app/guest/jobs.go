@@ -2,6 +2,7 @@ package guest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -75,14 +76,15 @@ func (c *command) runJob() *cobra.Command {
 			if dry {
 				return c.printJobs(ctx, jobs, false)
 			}
+			var failed error
 			for _, job := range jobs {
 				n, err := c.state.retention.Run(ctx, job)
 				fmt.Fprintf(c.Stdout, "%s: %s deleted\n", job, service.Count(int64(n), "row"))
 				if err != nil {
-					return err
+					failed = errors.Join(failed, fmt.Errorf("%s: %w", job, err))
 				}
 			}
-			return nil
+			return failed
 		}),
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "count the rows, and delete nothing")

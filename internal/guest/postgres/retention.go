@@ -57,6 +57,10 @@ func day(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
 // sqlLead makes the transaction that of the leader of a job.
 var sqlLead = pgdb.Statement{Name: "guest.lead_job", SQL: `SELECT pg_try_advisory_xact_lock(hashtextextended($1, 4715333))`}
 
+// sqlByIndex makes a transaction read the oldest rows from an index. Without statistics, as after
+// a restore, PostgreSQL expects few rows and sorts all that are old, in each step.
+var sqlByIndex = pgdb.Statement{Name: "guest.drop_by_index", SQL: `SET LOCAL enable_sort TO off`}
+
 // Drop implements guest.RetentionStore. Rows that a guest changes are skipped.
 func (s *Store) Drop(ctx context.Context, job guest.Job, before time.Time, limit int) (n int, err error) {
 	if limit < 1 {
@@ -65,12 +69,18 @@ func (s *Store) Drop(ctx context.Context, job guest.Job, before time.Time, limit
 	err = s.db.Tx(ctx, "guest.drop", func(t *pgdb.Tx) error {
 		n = 0
 		leads := false
-		if _, err := t.QueryRow(sqlLead, []any{string(job)}, &leads); err != nil || !leads {
+		if _, err := t.QueryRow(sqlLead, []any{string(job)}, &leads); err != nil {
 			return err
+		}
+		if !leads {
+			return guest.ErrJobRuns
 		}
 		o, simple := olds[job]
 		switch {
 		case simple:
+			if err := t.Queue(sqlByIndex); err != nil {
+				return err
+			}
 			rows, err := t.Exec(o.drop, before, limit)
 			n = int(rows)
 			return err

@@ -165,13 +165,20 @@ func TestOneLeader(t *testing.T) {
 		suite.Must(t, what, err)
 		suite.Equal(t, what, n, want)
 	}
+	retention := guest.Retention{Store: h.Store, Clock: func() time.Time { return now.Add(24 * time.Hour * 365) }}
 	db := opened.Postgres(t, pgdb.Options{URL: url}, nil)
 	lead := pgdb.Statement{Name: "test", SQL: `SELECT pg_try_advisory_xact_lock(hashtextextended($1, 4715333))`}
 	err := db.Tx(t.Context(), "test", func(leader *pgdb.Tx) error {
 		leads := false
 		_, err := leader.QueryRow(lead, []any{string(guest.JobBotScores)}, &leads)
 		suite.Equal(t, "the first leads", leads, true)
-		drop("while another process leads", guest.JobBotScores, 0)
+		n, err2 := retention.Run(t.Context(), guest.JobBotScores)
+		suite.Equal(t, "while another process leads", n, 0)
+		if !errors.Is(err2, guest.ErrJobRuns) {
+			t.Errorf("while another process leads: %v", err2)
+		}
+		_, err2 = retention.Step(t.Context(), guest.JobBotScores, now, 10)
+		suite.Must(t, "a step while another process leads", err2)
 		drop("another job", guest.JobHandoffs, 0)
 		if err == nil {
 			_, err = leader.QueryRow(lead, []any{string(guest.JobHandoffs)}, &leads)
