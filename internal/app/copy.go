@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"holdfast/internal/clock"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/fault"
@@ -355,12 +356,7 @@ func (c *Copy) lastPass(ctx context.Context) error {
 		err = c.whileClosed(ctx)
 	}
 	if err != nil {
-		again, cancel := context.WithTimeout(context.WithoutCancel(ctx), copyLease)
-		defer cancel()
-		if open := c.source.Reopen(again, c.Service, c.Groups); open != nil {
-			err = errors.Join(err, fmt.Errorf("the service may be read-only for %s: %w", c.Lease, open))
-		}
-		return err
+		return errors.Join(err, c.reopen(ctx))
 	}
 	done := c.state
 	done.Done = true
@@ -371,6 +367,25 @@ func (c *Copy) lastPass(ctx context.Context) error {
 	c.reportf("everything is copied and equal; the last pass took %s", time.Since(start).Round(time.Millisecond))
 	c.unlog(ctx)
 	return nil
+}
+
+// reopen ends read-only after a failure. It tries until a lease has ended, because the source may
+// be starting again, and read-only may be permanent.
+func (c *Copy) reopen(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Lease)
+	defer cancel()
+	for tries := 1; ; tries++ {
+		err := c.source.Reopen(ctx, c.Service, c.Groups)
+		if err == nil {
+			return nil
+		}
+		if tries == 1 {
+			c.reportf("the service is still read-only, trying again for %s: %v", c.Lease, err)
+		}
+		if !clock.Sleep(ctx, time.Second) {
+			return fmt.Errorf("the service may still be read-only: run the same command again, or holdfast copy %s --reopen: %w", c.Service, err)
+		}
+	}
 }
 
 // whileClosed copies what is left while the service is read-only, and makes that permanent.
