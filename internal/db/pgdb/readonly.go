@@ -84,36 +84,43 @@ var clearLog = Statement{"copy.clear_log", `DELETE FROM copy_log WHERE service =
 // expensive that they are compiled, for each row, which takes 1,000 times as long.
 const withoutJIT = `SET jit = off`
 
-// logging returns the statements that create the trigger of a table.
+// logged are the triggers of a table: those of statements, with the table of changed rows, and one
+// for rows that get another key, which no statement of a service does.
+func logged(t *rows.Table) map[string]string {
+	key := t.KeyNames()
+	return map[string]string{
+		"copy_log_insert": `AFTER INSERT ON ` + relation(t) + ` REFERENCING NEW TABLE AS changed FOR EACH STATEMENT`,
+		"copy_log_update": `AFTER UPDATE ON ` + relation(t) + ` REFERENCING NEW TABLE AS changed FOR EACH STATEMENT`,
+		"copy_log_delete": `AFTER DELETE ON ` + relation(t) + ` REFERENCING OLD TABLE AS changed FOR EACH STATEMENT`,
+		"copy_log_key":    `AFTER UPDATE OF ` + key + ` ON ` + relation(t) + ` FOR EACH ROW`,
+	}
+}
+
+// logging returns the statements that create the triggers of a table. A trigger for each row would
+// double the time that PostgreSQL takes for 100 rows.
 func logging(service string, t *rows.Table) []string {
-	key := func(of string) string {
-		var all []string
-		for _, c := range t.Columns[:t.Key] {
-			all = append(all, of+"."+c.Name)
-		}
-		return strings.Join(all, ", ")
-	}
 	add := func(of string) string {
-		return `INSERT INTO copy_log (service, table_name, key) VALUES ('` + service + `', '` + t.Name + `', json_build_array(` + key(of) + `)::text);`
+		return `INSERT INTO copy_log (service, table_name, key)
+			SELECT '` + service + `', '` + t.Name + `', json_build_array(` + t.KeyNames() + `)::text FROM ` + of + `
+			WHERE EXISTS (SELECT FROM copy_state WHERE service = '` + service + `' AND log_until > clock_timestamp());`
 	}
-	return []string{`
+	statements := []string{`
 		CREATE OR REPLACE FUNCTION copy_log_` + t.Name + `() RETURNS TRIGGER LANGUAGE plpgsql ` + withoutJIT + ` AS $$
 		BEGIN
 			IF to_regclass('copy_log') IS NULL THEN -- a new worker of Citus: see sameWorkers
 				RETURN NULL;
 			END IF;
-			IF NOT EXISTS (SELECT FROM copy_state WHERE service = '` + service + `' AND log_until > clock_timestamp()) THEN
-				RETURN NULL;
-			END IF;
-			IF TG_OP <> 'DELETE' THEN ` + add("NEW") + ` END IF;
-			IF TG_OP = 'DELETE' THEN ` + add("OLD") + ` END IF;
-			IF TG_OP = 'UPDATE' THEN
-				IF (` + key("OLD") + `) IS DISTINCT FROM (` + key("NEW") + `) THEN ` + add("OLD") + ` END IF;
+			IF TG_LEVEL = 'STATEMENT' THEN
+				` + add("changed") + `
+			ELSE
+				` + add("(SELECT OLD."+strings.ReplaceAll(t.KeyNames(), ", ", ", OLD.")+") AS before") + `
 			END IF;
 			RETURN NULL;
-		END $$`, `
-		CREATE OR REPLACE TRIGGER copy_log AFTER INSERT OR UPDATE OR DELETE ON ` + relation(t) + `
-			FOR EACH ROW EXECUTE FUNCTION copy_log_` + t.Name + `()`}
+		END $$`}
+	for name, trigger := range logged(t) {
+		statements = append(statements, `CREATE OR REPLACE TRIGGER `+name+` `+trigger+` EXECUTE FUNCTION copy_log_`+t.Name+`()`)
+	}
+	return statements
 }
 
 func (d tables) KeepLog(ctx context.Context, service string) error {
@@ -137,8 +144,12 @@ func (d tables) KeepLog(ctx context.Context, service string) error {
 
 func (d tables) Unlog(ctx context.Context, service string, groups []rows.Group) error {
 	err := d.eachTable(ctx, "copy.unlog", groups, func(t *rows.Table) []string {
-		// CASCADE for placements that Citus has moved and not yet deleted: they have the trigger, too.
-		return []string{`DROP TRIGGER IF EXISTS copy_log ON ` + relation(t), `DROP FUNCTION IF EXISTS copy_log_` + t.Name + `() CASCADE`}
+		var statements []string
+		for name := range logged(t) {
+			statements = append(statements, `DROP TRIGGER IF EXISTS `+name+` ON `+relation(t))
+		}
+		// CASCADE for placements that Citus has moved and not yet deleted: they have the triggers, too.
+		return append(statements, `DROP FUNCTION IF EXISTS copy_log_`+t.Name+`() CASCADE`)
 	})
 	if err != nil {
 		return err
