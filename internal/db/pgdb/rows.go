@@ -262,15 +262,27 @@ func (v *view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Packed) error) 
 	}
 	batch := &pgx.Batch{}
 	for some := range slices.Chunk(keys, together) {
-		var alternatives []string
-		var args []any
-		for _, key := range some {
-			alternatives = append(alternatives, t.WhereKey(func(i int, c rows.Column) string { return parameter(len(args)+i, c) }))
-			args = append(args, key...)
+		where, args, err := whereKeys(t, some)
+		if err != nil {
+			return err
 		}
-		batch.Queue(`SELECT `+selected(t)+` FROM `+from(t)+` WHERE `+strings.Join(alternatives, " OR "), args...)
+		batch.Queue(`SELECT `+selected(t)+` FROM `+from(t)+` WHERE `+where, args...)
 	}
 	return v.batch(t, batch, fn)
+}
+
+// whereKeys returns the condition of rows with some keys, and its arguments.
+func whereKeys(t *rows.Table, keys []rows.Row) (where string, args []any, err error) {
+	alternatives := make([]string, len(keys))
+	for i, key := range keys {
+		values, err := arguments(t.Columns, key, false)
+		if err != nil {
+			return "", nil, err
+		}
+		alternatives[i] = t.WhereKey(func(i int, c rows.Column) string { return parameter(len(args)+i, c) })
+		args = append(args, values...)
+	}
+	return strings.Join(alternatives, " OR "), args, nil
 }
 
 func (v *view) Count(t *rows.Table, most int64) (n int64, err error) {
@@ -299,52 +311,6 @@ func (v *view) Last(t *rows.Table) (n int64, err error) {
 		return 0, err
 	}
 	return n, v.tx.QueryRow(v.ctx, `SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM `+name).Scan(&n)
-}
-
-func (v *view) Changes(service string, of map[string]*rows.Table, limit int) (all []rows.Change, err error) {
-	found, err := v.tx.Query(v.ctx, `SELECT id, table_name, key FROM copy_log WHERE service = $1::text ORDER BY id LIMIT $2::integer`, service, limit)
-	if err != nil {
-		return nil, err
-	}
-	var change rows.Change
-	var text string
-	add := func() (err error) {
-		change.Key, err = of[change.Table].ParseKey(text)
-		all = append(all, change)
-		return err
-	}
-	if _, err = pgx.ForEachRow(found, []any{&change.ID, &change.Table, &text}, add); err != nil || !v.citus {
-		return all, err
-	}
-	if err := sameWorkers(v.ctx, v.tx, service); err != nil {
-		return nil, err
-	}
-	lists, err := onWorkers(v.ctx, v.tx, `SELECT coalesce(json_agg(oldest), '[]') FROM (
-		SELECT id, table_name AS "table", key FROM copy_log WHERE service = $1::text ORDER BY id LIMIT $2::integer) AS oldest`, service, limit)
-	if err != nil {
-		return nil, err
-	}
-	for _, list := range lists {
-		var entries []struct {
-			ID    int64  `json:"id"`
-			Table string `json:"table"`
-			Key   string `json:"key"`
-		}
-		if err := json.Unmarshal([]byte(list), &entries); err != nil {
-			return nil, err
-		}
-		for _, e := range entries {
-			change.ID, change.Table, text = e.ID, e.Table, e.Key
-			if err := add(); err != nil {
-				return nil, err
-			}
-		}
-	}
-	// The rows that are read from now on are as new as these entries, or newer.
-	if err := v.tx.Rollback(v.ctx); err != nil {
-		return nil, err
-	}
-	return all, v.begin()
 }
 
 type update struct {
@@ -524,7 +490,21 @@ func (u update) Put(t *rows.Table, all *rows.Batch) error {
 }
 
 func (u update) Remove(t *rows.Table, keys []rows.Row) error {
-	return u.repeat(t, `DELETE FROM `+relation(t)+` WHERE `+t.WhereKey(parameter), slices.Values(keys))
+	together := 1
+	if citus, err := isCitus(u.ctx, u.tx); err != nil {
+		return err
+	} else if citus {
+		together = keysOfQuery
+	}
+	batch := &pgx.Batch{}
+	for some := range slices.Chunk(keys, together) {
+		where, args, err := whereKeys(t, some)
+		if err != nil {
+			return err
+		}
+		batch.Queue(`DELETE FROM `+relation(t)+` WHERE `+where, args...)
+	}
+	return u.tx.SendBatch(u.ctx, batch).Close()
 }
 
 func (u update) repeat(t *rows.Table, sql string, all iter.Seq[rows.Row]) error {
@@ -550,14 +530,4 @@ func (u update) SetLast(t *rows.Table, n int64) error {
 		return err
 	}
 	return u.exec(`SELECT setval($1::text::regclass, greatest($2::bigint, 1), $2::bigint > 0)`, name, n)
-}
-
-func (u update) Forget(ids []int64) error {
-	const forget = `DELETE FROM copy_log WHERE id = ANY ($1::bigint[])`
-	if err := u.exec(forget, ids); err != nil {
-		return err
-	}
-	list := strings.NewReplacer("[", "{", "]", "}", " ", ",").Replace(fmt.Sprint(ids))
-	_, err := onWorkers(u.ctx, u.tx, forget, list)
-	return err
 }
