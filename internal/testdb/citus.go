@@ -24,6 +24,11 @@ func CitusDatabase(t testing.TB) string {
 	if base == "" {
 		absent(t, EngineCitus, "set TEST_CITUS_URL to a database with the Citus extension")
 	}
+	return citusDatabase(t, base)
+}
+
+func citusDatabase(t testing.TB, base string) string {
+	t.Helper()
 	ran(t, EngineCitus)
 	name := "test_" + ident.New()
 	coordinator := withDatabase(t, base, name)
@@ -43,6 +48,39 @@ func CitusDatabase(t testing.TB) string {
 		joined(t, coordinator, `SELECT `+join+`($1::text, $2::int)`, n.host, n.port)
 	}
 	return coordinator
+}
+
+// CitusCluster is a durable cluster of servers that this process has started. The first one is the
+// coordinator.
+type CitusCluster []*PostgresServer
+
+// OwnCitus starts a cluster with two workers for one test, which may kill and start each server.
+func OwnCitus(t testing.TB) CitusCluster {
+	t.Helper()
+	if os.Getenv("TEST_CITUS_URL") == "" {
+		absent(t, EngineCitus, "set TEST_CITUS_URL to a database with the Citus extension, and install Citus here")
+	}
+	var c CitusCluster
+	for i := range 3 {
+		server := OwnPostgres(t, PostgresOptions{Durable: true, Settings: []string{
+			"shared_preload_libraries=citus", "wal_level=logical", "max_prepared_transactions=200",
+			"citus.shard_count=4", "citus.recover_2pc_interval=1s", "citus.enable_statistics_collection=off",
+		}})
+		c = append(c, server)
+		execute(t, server.URL(), `CREATE EXTENSION citus`)
+		join := `citus_add_node`
+		if i == 0 {
+			join = `citus_set_coordinator_host`
+		}
+		joined(t, c[0].URL(), `SELECT `+join+`($1::text, 5432)`, server.dir)
+	}
+	return c
+}
+
+// Database is CitusDatabase in this cluster.
+func (c CitusCluster) Database(t testing.TB) string {
+	t.Helper()
+	return citusDatabase(t, c[0].URL())
 }
 
 // joined runs a statement that adds a node, with retries: Citus sometimes loses its
@@ -134,6 +172,9 @@ func (l *CitusLog) Reset() { l.Sent, l.Ran = nil, nil }
 
 func withHost(t testing.TB, base string, n citusNode) string {
 	t.Helper()
+	if strings.HasPrefix(n.host, "/") { // a socket
+		return WithParameter(t, base, "host", n.host)
+	}
 	u := parse(t, base)
 	u.Host = net.JoinHostPort(n.host, strconv.Itoa(n.port))
 	return u.String()

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
@@ -23,7 +24,7 @@ import (
 )
 
 // Services are copied to another engine while their clients write, again and again. The copy and
-// the server are killed at any moment, and so is PostgreSQL in one of the tests. In the end clients
+// the server are killed at any moment, and so are PostgreSQL and nodes of Citus in two of the tests. In the end clients
 // are refused for a short time, and go on at a server that uses the copy. The source stays
 // read-only.
 func TestCopyAndSwitch(t *testing.T) {
@@ -34,11 +35,15 @@ func TestCopyAndSwitch(t *testing.T) {
 	})
 	t.Run("KilledPostgres", func(t *testing.T) {
 		t.Parallel()
-		newCopying(t, testdb.DurablePostgres(t), onPostgres, onPostgres, onSQLite, onSQLite).run(8)
+		newCopying(t, []*testdb.PostgresServer{testdb.DurablePostgres(t)}, onPostgres, onPostgres, onSQLite, onSQLite).run(8)
 	})
 	t.Run("Citus", func(t *testing.T) {
 		t.Parallel()
 		newCopying(t, nil, onCitus, onSQLite).run(4)
+	})
+	t.Run("KilledCitus", func(t *testing.T) {
+		t.Parallel()
+		newCopying(t, testdb.OwnCitus(t), onCitus, onSQLite).run(8)
 	})
 	t.Run("Spanner", func(t *testing.T) {
 		t.Parallel()
@@ -50,9 +55,9 @@ func TestCopyAndSwitch(t *testing.T) {
 type copying struct {
 	*harness
 	services  []*movingService
-	own       *testdb.PostgresServer // to be killed; may be nil
-	base      []string               // the settings without the databases
-	forCopy   []string               // settings of the copy only
+	own       []*testdb.PostgresServer // to be killed: one, or the nodes of Citus; may be nil
+	base      []string                 // the settings without the databases
+	forCopy   []string                 // settings of the copy only
 	length    time.Duration
 	databases int
 }
@@ -70,7 +75,7 @@ type movingService struct {
 // newCopying returns a harness with sync and extension storage. The first engine is the target of
 // the first copy of sync and the source of that of extension storage, so both directions take
 // place at once. Only sync goes to Spanner.
-func newCopying(t *testing.T, own *testdb.PostgresServer, path ...engine) *copying {
+func newCopying(t *testing.T, own []*testdb.PostgresServer, path ...engine) *copying {
 	t.Helper()
 	c := &copying{harness: &harness{t: t}, own: own, length: 500 * time.Millisecond}
 	of := services()
@@ -117,12 +122,15 @@ func (c *copying) database(m *movingService, e engine) string {
 			return testdb.PostgresDatabase(c.t)
 		}
 		name := fmt.Sprintf("copy_%d", c.databases)
-		testdb.Script(c.t, c.own.URL(), "CREATE DATABASE "+name)
-		u, err := url.Parse(c.own.URL())
+		testdb.Script(c.t, c.own[0].URL(), "CREATE DATABASE "+name)
+		u, err := url.Parse(c.own[0].URL())
 		must(c.t, err)
 		u.Path = "/" + name
 		return u.String()
 	case onCitus:
+		if c.own != nil {
+			return testdb.CitusCluster(c.own).Database(c.t)
+		}
 		return testdb.CitusDatabase(c.t)
 	case onSpanner:
 		_, name := spannertest.Name(c.t)
@@ -171,7 +179,7 @@ func (c *copying) fault(round int) fault {
 	switch {
 	case round%2 == 1:
 		return c.copyAll(choose)
-	case c.own != nil && choose.IntN(2) == 0:
+	case len(c.own) > 1 || c.own != nil && choose.IntN(2) == 0:
 		return c.killDatabase(choose)
 	}
 	return c.killServer(choose)
@@ -182,7 +190,7 @@ func (m *movingService) next() engine { return m.path[(m.at+1)%len(m.path)] }
 // killServer kills the server while copies run. They may be killed, too, or go on without it.
 func (c *copying) killServer(choose *rand.Rand) fault {
 	var all []*copyProcess
-	return fault{deadly: true, busy: c.own != nil, inject: func() {
+	return fault{deadly: true, busy: len(c.own) == 1, inject: func() {
 		for _, m := range c.services {
 			all = append(all, c.start(m))
 		}
@@ -208,22 +216,35 @@ func (c *copying) killServer(choose *rand.Rand) fault {
 	}}
 }
 
-// killDatabase kills PostgreSQL while copies run, which may fail then.
+// killDatabase kills PostgreSQL or a node of Citus while copies run, which may fail then: at any
+// moment, or when a service is read-only. Sometimes it is there again before they end.
 func (c *copying) killDatabase(choose *rand.Rand) fault {
-	return fault{busy: c.own != nil, inject: func() {
+	node := c.own[choose.IntN(len(c.own))]
+	return fault{busy: len(c.own) == 1, inject: func() {
 		var all []*copyProcess
 		for _, m := range c.services {
 			p := c.start(m)
 			p.mayFail = true
 			all = append(all, p)
 		}
-		pause(nil, c.moment(choose))
-		must(c.t, c.own.Kill())
+		wait := c.moment(choose)
+		if choose.IntN(2) == 0 {
+			p := all[choose.IntN(len(all))]
+			p.output.Await(regexp.MustCompile("the service is read-only"), p.ended)
+			wait /= 20
+		}
+		pause(nil, wait)
+		must(c.t, node.Kill())
+		if choose.IntN(2) == 0 {
+			must(c.t, node.Start())
+		}
 		for _, p := range all {
 			p.wait()
 		}
 	}, recover: func() {
-		must(c.t, c.own.Start())
+		if node.PID() == 0 {
+			must(c.t, node.Start())
+		}
 		c.server.Await("/readyz", http.StatusOK)
 		c.recovered()
 	}}
@@ -239,8 +260,29 @@ func (c *copying) recovered() {
 		if !c.t.Failed() {
 			c.change(c.serveCopies())
 		}
-	} else if strings.HasPrefix(c.services[0].source, "spanner") {
+		return
+	}
+	for _, m := range c.services {
+		if m.path[m.at] == onCitus {
+			c.writableEverywhere(m)
+		}
+	}
+	if strings.HasPrefix(c.services[0].source, "spanner") {
 		c.unblocked(c.server)
+	}
+}
+
+// writableEverywhere fails if a worker of Citus stays read-only without the coordinator.
+func (c *copying) writableEverywhere(m *movingService) {
+	c.t.Helper()
+	db, err := pgx.Connect(c.t.Context(), m.source)
+	must(c.t, err)
+	defer func() { must(c.t, db.Close(c.t.Context())) }()
+	var n int
+	must(c.t, db.QueryRow(c.t.Context(), `SELECT count(*) FROM run_command_on_workers($$
+		SELECT count(*) FROM read_only WHERE until > clock_timestamp() + interval '1 minute' $$) WHERE success AND result <> '0'`).Scan(&n))
+	if n > 0 {
+		c.t.Errorf("%s: %d workers stay read-only", m.name, n)
 	}
 }
 
@@ -256,7 +298,7 @@ func (c *copying) isReadOnly() bool {
 
 // copyAll completes the copies, and lets the clients go on at a server that uses them.
 func (c *copying) copyAll(choose *rand.Rand) fault {
-	return fault{readable: true, certain: true, resumes: true, busy: c.own != nil, inject: func() {
+	return fault{readable: true, certain: true, resumes: true, busy: len(c.own) == 1, inject: func() {
 		for i, m := range c.services {
 			c.startAndKill(m, choose)
 			c.complete(m)
