@@ -38,9 +38,9 @@ type Copy struct {
 	tables         map[string]*rows.Table
 	groups         map[string]int // of a table
 	state          copyState
-	moved          int64           // rows so far
-	total          int64           // rows of the source at the start
-	dirty          map[string]bool // owners that changed since they were verified; nil: any
+	moved          int64  // rows so far
+	total          int64  // rows of the source at the start
+	dirty          owners // that changed since they were verified; nil: any
 }
 
 // copyState is the progress of a copy. The source has only the ID.
@@ -55,9 +55,12 @@ type copyState struct {
 }
 
 const (
-	rowsOfSpan    = 5000    // of a table, read from one snapshot, unless an owner has more
-	rowsOfUpdate  = 5000    // in one transaction
-	bytesOfUpdate = 2 << 20 // likewise
+	rowsOfSpan    = 10_000  // of a table, read from one snapshot, unless an owner has more
+	rowsOfUpdate  = 20_000  // in one transaction
+	rowsOfSpanner = 5000    // in one transaction of Spanner, which limits their values
+	bytesOfUpdate = 3 << 20 // likewise
+	rowsOfCheck   = 50_000  // of all tables, compared at once: on Citus each query costs some 10 ms
+	ownersOfCheck = 10_000  // likewise, of all tables
 	changesOfPass = 5000
 	shortPass     = time.Second // the last pass begins after one that took less
 	copyLease     = 30 * time.Second
@@ -82,7 +85,7 @@ func (c *Copy) Run(ctx context.Context) error {
 		return err
 	}
 	if isNew && !c.withSpanner() {
-		c.dirty = map[string]bool{} // each span is verified when it is copied
+		c.dirty = owners{} // each span is verified when it is copied
 	}
 	if err := c.copyOwners(ctx); err != nil {
 		return err
@@ -92,9 +95,9 @@ func (c *Copy) Run(ctx context.Context) error {
 	}
 	// Owners that are equal now and do not change until the last pass need not be compared
 	// again in it.
-	only, dirty := c.dirty, map[string]bool{}
+	only, dirty := c.dirty, owners{}
 	c.dirty = dirty
-	if _, err := c.compare(ctx, only, func(d Difference) { dirty[ownerID(d.group, d.Owner)] = true }); err != nil {
+	if _, err := c.compare(ctx, only, func(d Difference) { dirty.add(d.Owner, c.affected(d.group, d.table)...) }); err != nil {
 		return err
 	}
 	if c.withSpanner() {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -22,7 +21,8 @@ type Difference struct {
 	Owner          rows.Row // empty: the whole table
 	Source, Target rows.Digest
 
-	group int
+	group *rows.Group
+	table *rows.Table
 }
 
 func (d Difference) String() string {
@@ -43,22 +43,65 @@ func (c *Copy) Verify(ctx context.Context, report func(Difference)) (int64, erro
 	return c.compare(ctx, nil, report)
 }
 
+// owners is a set of owners, by table.
+type owners map[*rows.Table]map[string]rows.Row
+
+func (o owners) add(owner rows.Row, tables ...*rows.Table) {
+	text := owner.Text()
+	for _, t := range tables {
+		if o[t] == nil {
+			o[t] = map[string]rows.Row{}
+		}
+		o[t][text] = owner
+	}
+}
+
+func (o owners) addAll(of owners) {
+	for t, all := range of {
+		if o[t] == nil {
+			o[t] = map[string]rows.Row{}
+		}
+		maps.Copy(o[t], all)
+	}
+}
+
+// spans returns the owners of any of the tables, in their order.
+func (o owners) spans(tables ...*rows.Table) (spans []rows.Span) {
+	all := map[string]rows.Row{}
+	for _, t := range tables {
+		maps.Copy(all, o[t])
+	}
+	for _, owner := range all {
+		spans = append(spans, rows.Span{Only: owner})
+	}
+	slices.SortFunc(spans, func(a, b rows.Span) int { return a.Only.Compare(b.Only) })
+	return spans
+}
+
+// affected returns the tables of a group that may change with one of them. Counters are computed
+// if Spanner does not have them.
+func (c *Copy) affected(g *rows.Group, t *rows.Table) []*rows.Table {
+	if c.withSpanner() {
+		return g.Tables
+	}
+	return []*rows.Table{t}
+}
+
 // compare compares the owners in only, or all if it is nil.
-func (c *Copy) compare(ctx context.Context, only map[string]bool, report func(Difference)) (total int64, err error) {
-	for g := range c.Groups {
-		spans := []rows.Span{rows.All}
-		if only != nil {
-			if spans, err = c.spans(g, only); err != nil {
-				return 0, err
+func (c *Copy) compare(ctx context.Context, only owners, report func(Difference)) (total int64, err error) {
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		for _, t := range g.Tables {
+			spans := []rows.Span{rows.All}
+			if only != nil {
+				spans = only.spans(t)
+				if !c.withSpanner() {
+					spans = together(spans)
+				}
 			}
-			if !c.withSpanner() {
-				spans = together(spans)
+			if len(spans) == 0 {
+				continue
 			}
-		}
-		if len(spans) == 0 {
-			continue
-		}
-		for _, t := range c.Groups[g].Tables {
 			n, err := c.compareTable(ctx, g, t, spans, report)
 			if err != nil {
 				return 0, err
@@ -67,23 +110,6 @@ func (c *Copy) compare(ctx context.Context, only map[string]bool, report func(Di
 		}
 	}
 	return total, nil
-}
-
-// spans returns the owners of a group in only, in their order.
-func (c *Copy) spans(g int, only map[string]bool) (spans []rows.Span, err error) {
-	for _, id := range slices.Sorted(maps.Keys(only)) {
-		text, ok := strings.CutPrefix(id, fmt.Sprint(g, ""))
-		if !ok || !strings.HasPrefix(text, "[") {
-			continue
-		}
-		owner, err := c.Groups[g].Tables[0].ParseKey(text)
-		if err != nil {
-			return nil, err
-		}
-		spans = append(spans, rows.Span{Only: owner})
-	}
-	slices.SortFunc(spans, func(a, b rows.Span) int { return a.Only.Compare(b.Only) })
-	return spans, nil
 }
 
 // ownersOfQuery is the number of owners that one query reads.
@@ -107,7 +133,7 @@ type digest struct {
 	rows.Digest
 }
 
-func (c *Copy) compareTable(ctx context.Context, g int, t *rows.Table, spans []rows.Span, report func(Difference)) (total int64, err error) {
+func (c *Copy) compareTable(ctx context.Context, g *rows.Group, t *rows.Table, spans []rows.Span, report func(Difference)) (total int64, err error) {
 	var both errgroup.Group
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -116,7 +142,7 @@ func (c *Copy) compareTable(ctx context.Context, g int, t *rows.Table, spans []r
 		both.Go(func() error {
 			defer close(sides[i])
 			return db.View(ctx, func(v rows.View) error {
-				return c.digests(v, t, c.Groups[g].Owner, spans, func(d digest) error {
+				return c.digests(v, t, g.Owner, spans, func(d digest) error {
 					select {
 					case sides[i] <- d:
 						return nil
@@ -144,7 +170,7 @@ func (c *Copy) compareTable(ctx context.Context, g int, t *rows.Table, spans []r
 		default:
 			order = a.owner.Compare(b.owner)
 		}
-		d := Difference{Table: t.Name, group: g}
+		d := Difference{Table: t.Name, group: g, table: t}
 		if order <= 0 {
 			d.Owner, d.Source, total = a.owner, a.Digest, total+a.Rows
 			a = next(0)
@@ -229,23 +255,30 @@ func (s *summing) end() error {
 	return s.fn(d)
 }
 
-// check compares rows of a span that was written with the digests that were read, by table.
-// All owners of a span that differs are compared again.
-func (c *Copy) check(ctx context.Context, g int, span rows.Span, read [][]digest) error {
+// unchecked are the digests of rows that were read from the source and written.
+type unchecked struct {
+	group        *rows.Group
+	span         rows.Span
+	read         [][]digest // by table
+	rows, owners int        // the sums over the tables
+}
+
+// check compares rows that were written with the digests that were read.
+func (c *Copy) check(ctx context.Context, u *unchecked) error {
 	return c.target.View(ctx, func(v rows.View) error {
-		for i, t := range c.Groups[g].Tables {
+		for i, t := range u.group.Tables {
 			var written []digest
-			if err := c.digests(v, t, c.Groups[g].Owner, []rows.Span{span}, func(d digest) error {
+			if err := c.digests(v, t, u.group.Owner, []rows.Span{u.span}, func(d digest) error {
 				written = append(written, d)
 				return nil
 			}); err != nil {
 				return err
 			}
-			if slices.EqualFunc(read[i], written, func(a, b digest) bool { return a.Digest == b.Digest && a.owner.Compare(b.owner) == 0 }) {
+			if slices.EqualFunc(u.read[i], written, func(a, b digest) bool { return a.Digest == b.Digest && a.owner.Compare(b.owner) == 0 }) {
 				continue
 			}
-			for _, d := range slices.Concat(read[i], written) {
-				c.dirty[ownerID(g, d.owner)] = true
+			for _, d := range slices.Concat(u.read[i], written) {
+				c.dirty.add(d.owner, t) // all of the span are compared again
 			}
 		}
 		return nil

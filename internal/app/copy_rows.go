@@ -23,8 +23,12 @@ func (c *Copy) copyOwners(ctx context.Context) error {
 	if c.state.Copied {
 		return nil
 	}
-	p := copying{c, newQueue(), newQueue()}
-	return cmp.Or(p.all(ctx), p.writes.wait(), p.checks.wait())
+	p := copying{Copy: c, writes: newQueue(), checks: newQueue()}
+	err := cmp.Or(p.all(ctx), p.writes.wait())
+	if err == nil {
+		err = p.checkWritten(ctx)
+	}
+	return cmp.Or(err, p.checks.wait())
 }
 
 // copying is a copy of owners. Functions in its queues use the target.
@@ -32,6 +36,7 @@ type copying struct {
 	*Copy
 
 	writes, checks *queue
+	written        *unchecked // used by writes, and after them; nil: nothing
 }
 
 func (c *copying) all(ctx context.Context) error {
@@ -88,9 +93,9 @@ func (c *copying) span(ctx context.Context, v rows.View, next copyState, unclean
 	if unclean {
 		w.deleteAll(g, span)
 	}
-	read := make([][]digest, len(g.Tables))
+	u := &unchecked{group: g, span: span, read: make([][]digest, len(g.Tables))}
 	for i, t := range g.Tables {
-		s := summing{owner: g.Owner, fn: func(d digest) error { read[i] = append(read[i], d); return nil }}
+		s := summing{owner: g.Owner, fn: func(d digest) error { u.add(i, d); return nil }}
 		if err := v.Each(t, g.Owner, span, func(p rows.Packed) error {
 			if c.dirty != nil {
 				if err := s.add(p); err != nil {
@@ -119,8 +124,44 @@ func (c *copying) span(ctx context.Context, v rows.View, next copyState, unclean
 		if c.dirty == nil {
 			return nil
 		}
-		return c.checks.do(func() error { return c.check(ctx, number, span, read) })
+		return c.checkLater(ctx, u)
 	})
+}
+
+func (u *unchecked) add(table int, d digest) {
+	u.read[table] = append(u.read[table], d)
+	u.rows += int(d.Rows)
+	u.owners++
+}
+
+// checkLater checks the rows of a span that was written, with those of the next ones.
+func (c *copying) checkLater(ctx context.Context, u *unchecked) error {
+	if c.written != nil && c.written.group != u.group {
+		if err := c.checkWritten(ctx); err != nil {
+			return err
+		}
+	}
+	if w := c.written; w == nil {
+		c.written = u
+	} else {
+		w.span.Until, w.rows, w.owners = u.span.Until, w.rows+u.rows, w.owners+u.owners
+		for i := range w.read {
+			w.read[i] = append(w.read[i], u.read[i]...)
+		}
+	}
+	if c.written.rows < rowsOfCheck && c.written.owners < ownersOfCheck {
+		return nil
+	}
+	return c.checkWritten(ctx)
+}
+
+// checkWritten checks what was written and is not checked yet.
+func (c *copying) checkWritten(ctx context.Context) error {
+	u := c.written
+	if c.written = nil; u == nil {
+		return nil
+	}
+	return c.checks.do(func() error { return c.check(ctx, u) })
 }
 
 // bound sets the end of a span, so that no table has many more than rowsOfSpan rows.
@@ -195,14 +236,10 @@ func (c *Copy) recount(u rows.Update, g *rows.Group, span rows.Span) error {
 }
 
 // copyAgain replaces owners as a whole.
-func (c *Copy) copyAgain(ctx context.Context, only map[string]bool) error {
+func (c *Copy) copyAgain(ctx context.Context, only owners) error {
 	for i := range c.Groups {
 		g := &c.Groups[i]
-		spans, err := c.spans(i, only)
-		if err != nil {
-			return err
-		}
-		for _, span := range spans {
+		for _, span := range only.spans(g.Tables...) {
 			if err := c.source.View(ctx, func(v rows.View) error {
 				w := c.newWriter(ctx)
 				w.deleteAll(g, span)
@@ -274,7 +311,11 @@ func (w *writer) add(t *rows.Table, p rows.Packed) error {
 	last.Add(p)
 	w.bytes += last.Bytes()
 	w.rows++
-	if w.rows < rowsOfUpdate && w.bytes < bytesOfUpdate {
+	most := rowsOfUpdate
+	if w.c.Target.Target.Kind == engine.Spanner {
+		most = rowsOfSpanner
+	}
+	if w.rows < most && w.bytes < bytesOfUpdate {
 		return nil
 	}
 	after := w.after
@@ -354,12 +395,12 @@ func (c *Copy) pass(ctx context.Context) (int, error) {
 		if err != nil {
 			return err
 		}
-		p := changedKeys{map[string]map[string]rows.Row{}, map[string]map[string]rows.Row{}, map[string]bool{}}
+		p := changedKeys{map[string]map[string]rows.Row{}, map[string]map[string]rows.Row{}, owners{}}
 		for _, change := range changes {
 			ids = append(ids, change.ID)
-			g, t := c.groups[change.Table], c.tables[change.Table]
-			owner := change.Key[:c.Groups[g].Owner]
-			p.owners[ownerID(g, owner)] = true
+			g, t := &c.Groups[c.groups[change.Table]], c.tables[change.Table]
+			owner := change.Key[:g.Owner]
+			p.owners.add(owner, c.affected(g, t)...)
 			if p.rows[t.Name] == nil {
 				p.rows[t.Name], p.whole[t.Name] = map[string]rows.Row{}, map[string]rows.Row{}
 			}
@@ -377,7 +418,7 @@ func (c *Copy) pass(ctx context.Context) (int, error) {
 			p.rows[t.Name][change.Key.Text()] = change.Key
 		}
 		if c.dirty != nil {
-			maps.Copy(c.dirty, p.owners)
+			c.dirty.addAll(p.owners)
 		}
 		return c.copyChanged(ctx, v, p)
 	})
@@ -391,7 +432,7 @@ func (c *Copy) pass(ctx context.Context) (int, error) {
 type changedKeys struct {
 	rows   map[string]map[string]rows.Row // by table
 	whole  map[string]map[string]rows.Row // by table: all rows whose keys begin with these
-	owners map[string]bool                // ownerID
+	owners owners
 }
 
 // copyChanged copies rows: parents of foreign keys are written first, and deleted last.
@@ -417,11 +458,7 @@ func (c *Copy) copyChanged(ctx context.Context, v rows.View, p changedKeys) erro
 	}
 	return c.target.Update(ctx, func(u rows.Update) error {
 		for g := range c.Groups {
-			spans, err := c.spans(g, p.owners)
-			if err != nil {
-				return err
-			}
-			for _, span := range spans {
+			for _, span := range p.owners.spans(c.Groups[g].Tables...) {
 				if err := c.recount(u, &c.Groups[g], span); err != nil {
 					return err
 				}
@@ -488,6 +525,3 @@ func (c *Copy) put(v rows.View, w *writer, t *rows.Table, keys map[string]rows.R
 	}
 	return gone, nil
 }
-
-// ownerID is an owner of any group as text.
-func ownerID(g int, owner rows.Row) string { return fmt.Sprint(g, owner.Text()) }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,7 +45,7 @@ type ImportPart struct {
 // because all owners are compared.
 const importID = "import"
 
-// stamps are digests of owners, by ownerID.
+// stamps are digests of owners, by their ownerID.
 type stamps map[string]rows.Digest
 
 // readSource is a source for a Copy, which only reads it. It has no log and is never read-only.
@@ -226,8 +229,8 @@ func (p *ImportPart) settle(ctx context.Context) (err error) {
 	if p.seen, err = p.stamps(ctx); err != nil { // before the comparison: later changes are seen
 		return err
 	}
-	p.copy.dirty = map[string]bool{}
-	if _, err := p.copy.compare(ctx, nil, func(d Difference) { p.copy.dirty[ownerID(d.group, d.Owner)] = true }); err != nil {
+	p.copy.dirty = owners{}
+	if _, err := p.copy.compare(ctx, nil, func(d Difference) { p.copy.dirty.add(d.Owner, d.group.Tables...) }); err != nil {
 		return err
 	}
 	return p.replace(ctx, p.copy.dirty)
@@ -254,25 +257,27 @@ func (m *Import) pass(ctx context.Context) (n int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		changed := map[string]bool{}
+		ids := map[string]bool{}
 		for id, d := range now {
 			if before, ok := p.seen[id]; !ok || before != d {
-				changed[id] = true
+				ids[id] = true
 			}
 		}
 		for id := range p.seen {
 			if _, ok := now[id]; !ok {
-				changed[id] = true
+				ids[id] = true
 			}
 		}
-		for id := range changed {
-			p.copy.dirty[id] = true
+		changed, err := p.owners(maps.Keys(ids))
+		if err != nil {
+			return 0, err
 		}
+		p.copy.dirty.addAll(changed)
 		if err := p.replace(ctx, changed); err != nil {
 			return 0, err
 		}
 		p.seen = now
-		n += len(changed)
+		n += len(ids)
 	}
 	return n, nil
 }
@@ -313,16 +318,13 @@ func (p *ImportPart) stamps(ctx context.Context) (all stamps, err error) {
 }
 
 // replace replaces all rows of owners.
-func (p *ImportPart) replace(ctx context.Context, owners map[string]bool) error {
+func (p *ImportPart) replace(ctx context.Context, changed owners) error {
 	for i := range p.copy.Groups {
-		spans, err := p.copy.spans(i, owners)
-		if err != nil {
-			return err
-		}
+		g := &p.copy.Groups[i]
+		spans := changed.spans(g.Tables...)
 		if len(spans) == 0 {
 			continue
 		}
-		g := &p.copy.Groups[i]
 		if err := p.Source.View(ctx, func(v rows.View) error {
 			w := p.copy.newWriter(ctx)
 			for _, span := range spans {
@@ -372,12 +374,15 @@ func (m *Import) greatestOwner(p *ImportPart) (n int64) {
 		if p.Service.Import.Owners == "" || other.Service.Name != p.Service.Import.Of {
 			continue
 		}
-		for i, g := range other.copy.Groups {
-			spans, err := other.copy.spans(i, keys(other.seen))
-			if err != nil || g.Owner != 1 {
+		all, err := other.owners(maps.Keys(other.seen))
+		if err != nil {
+			continue
+		}
+		for _, g := range other.copy.Groups {
+			if g.Owner != 1 {
 				continue
 			}
-			for _, s := range spans {
+			for _, s := range all.spans(g.Tables...) {
 				if owner, ok := s.Only[0].(int64); ok && owner <= largestOwner {
 					n = max(n, owner)
 				}
@@ -387,13 +392,27 @@ func (m *Import) greatestOwner(p *ImportPart) (n int64) {
 	return n
 }
 
-func keys(s stamps) map[string]bool {
-	all := make(map[string]bool, len(s))
-	for id := range s {
-		all[id] = true
+// owners returns owners by their IDs, for all tables of their groups.
+func (p *ImportPart) owners(ids iter.Seq[string]) (owners, error) {
+	all := owners{}
+	for id := range ids {
+		at := strings.IndexByte(id, '[')
+		number, err := strconv.Atoi(id[:max(at, 0)])
+		if err != nil {
+			return nil, err
+		}
+		g := &p.copy.Groups[number]
+		owner, err := g.Tables[0].ParseKey(id[at:])
+		if err != nil {
+			return nil, err
+		}
+		all.add(owner, g.Tables...)
 	}
-	return all
+	return all, nil
 }
+
+// ownerID is an owner of any group as text.
+func ownerID(group int, owner rows.Row) string { return fmt.Sprint(group, owner.Text()) }
 
 // setLast sets the last numbers that were assigned.
 func (p *ImportPart) setLast(ctx context.Context, greatest int64) error {

@@ -178,6 +178,9 @@ func (r *copyReader) append(b []byte, c rows.Column, oid uint32, v rows.Value) (
 		}
 		return binary.BigEndian.AppendUint64(length(b, 8), uint64(v.Integer*microsOfMilli-microsOf2000)), nil
 	case rows.Micros:
+		if v.Integer < math.MinInt64+microsOf2000 {
+			return b, errRange
+		}
 		return binary.BigEndian.AppendUint64(length(b, 8), uint64(v.Integer-microsOf2000)), nil
 	case rows.Text, rows.RawJSON, rows.Bytes:
 		return append(length(b, len(v.Data)), v.Data...), nil
