@@ -177,6 +177,7 @@ func (c *check) opened(ctx context.Context, a *App, s *opened, start string) (fo
 		more, lost := a.checkBound(ctx, s)
 		found, c.secretsLost = append(found, more...), c.secretsLost || lost
 	}
+	found = append(found, checkWritable(ctx, s)...)
 	if s.Inspect == nil {
 		return found
 	}
@@ -185,6 +186,23 @@ func (c *check) opened(ctx context.Context, a *App, s *opened, start string) (fo
 		more = []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: start}}
 	}
 	return append(found, more...)
+}
+
+// checkWritable reports a database that is read-only, or has only a part of a copy.
+func checkWritable(ctx context.Context, s *opened) []service.Finding {
+	what := s.name + " database"
+	if s.halfCopied(ctx, patience) {
+		return []service.Finding{{State: service.Wrong, What: what, Says: errHalfCopied.Error()}}
+	}
+	db := s.rowsOf()
+	if db == nil {
+		return nil
+	}
+	holder, until, err := db.ReadOnly(ctx, s.name)
+	if err != nil || holder == "" || !until.IsZero() {
+		return nil // a database that cannot be reached has its own finding, and a copy ends by itself
+	}
+	return []service.Finding{{State: service.Warning, What: what, Says: "read-only, by " + holder, Fix: endReadOnly(s.name, holder)}}
 }
 
 // checkBound compares the secrets of a service with those that its data was written

@@ -203,7 +203,8 @@ func (c *Copy) begin(ctx context.Context) (isNew bool, err error) {
 			return false, err
 		}
 	}
-	if err := c.checkOwners(ctx); err != nil {
+	// Before the source has the ID of this copy: another one may be complete.
+	if err := cmp.Or(c.writable(ctx), c.checkOwners(ctx)); err != nil {
 		return false, err
 	}
 	return true, c.beginNew(ctx)
@@ -225,7 +226,16 @@ func (c *Copy) endAgain(ctx context.Context, source copyState) error {
 }
 
 // holder is the name under which the copy makes the service read-only.
-func (c *Copy) holder() string { return "copy " + c.state.ID }
+func (c *Copy) holder() string { return copyHolder + c.state.ID }
+
+// writable returns an error if the source is read-only without an end.
+func (c *Copy) writable(ctx context.Context) error {
+	holder, until, err := c.source.ReadOnly(ctx, c.Service)
+	if err == nil && holder != "" && until.IsZero() {
+		err = fault.Newf(fault.Conflict, "%s: %s is read-only, by %s: %s", c.Service, c.Source.Where, holder, endReadOnly(c.Service, holder))
+	}
+	return err
+}
 
 // unlog removes the log of changes, which costs only space.
 func (c *Copy) unlog(ctx context.Context) {
@@ -507,7 +517,7 @@ func (c *Copy) DryRun(ctx context.Context) (sizes []TableSize, err error) {
 			return nil, err
 		}
 	}
-	if err := c.checkOwners(ctx); err != nil {
+	if err := cmp.Or(c.writable(ctx), c.checkOwners(ctx)); err != nil {
 		return nil, err
 	}
 	err = c.source.View(ctx, func(v rows.View) error {

@@ -1,9 +1,9 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -174,7 +174,7 @@ func claimAll(ctx context.Context, all ...*claimed) (release func(), err error) 
 		})
 	}
 	for range all {
-		err = errors.Join(err, <-acquired)
+		err = cmp.Or(err, <-acquired)
 	}
 	if err != nil {
 		release()

@@ -2,11 +2,13 @@ package app_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"holdfast/internal/app"
 	"holdfast/internal/app/accounts"
+	"holdfast/internal/app/service"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/fault"
@@ -55,8 +57,14 @@ func TestCopiesExclude(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantEqual(t, second)
-			if err := third.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "read-only already") {
+			if err := third.Run(t.Context()); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "holdfast copy syncstorage --reopen") {
 				t.Errorf("a copy from a source that is read-only: %v", err)
+			}
+			if _, err := third.DryRun(t.Context()); !fault.Is(err, fault.Conflict) {
+				t.Errorf("a dry run of a copy from a source that is read-only: %v", err)
+			}
+			if err := second.Run(t.Context()); err != nil {
+				t.Errorf("the complete copy, after one to another target: %v", err)
 			}
 		})
 	}
@@ -141,4 +149,35 @@ func TestReopenEndsACopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantEqual(t, c)
+}
+
+// TestCheckOfCopies: holdfast check reports a database that a server may not write, and
+// what to do.
+func TestCheckOfCopies(t *testing.T) {
+	t.Parallel()
+	source, target := sqliteURL(t), sqliteURL(t)
+	want := func(url string, state service.State, text string) {
+		t.Helper()
+		cfg, _, err := app.Load(app.Services(), "", append(databaseEnv(t, "extstorage", url), "HOLDFAST_SYNCSTORAGE__ENABLED=false",
+			"HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_BUCKETS__ENABLED=false", "HOLDFAST_GUEST__ENABLED=false"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := app.Check(t.Context(), cfg, t.TempDir())
+		if !slices.ContainsFunc(found, func(f service.Finding) bool { return f.State == state && strings.Contains(f.Says+": "+f.Fix, text) }) {
+			t.Errorf("no finding %q in %v", text, found)
+		}
+	}
+	c := newCopy(t, "extstorage", source, target)
+	c.Fault = func(string) error { return errCrash }
+	if err := c.Run(t.Context()); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	want(target, service.Wrong, "only a part of a copy")
+	c.Fault = nil
+	if err := c.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(target, service.OK, "reached")
+	want(source, service.Warning, "holdfast copy extstorage --reopen")
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"holdfast/internal/db/rows"
@@ -18,7 +19,20 @@ import (
 const (
 	settingHolder = "server.read_only"
 	adminHolder   = "the admin listener"
+	copyHolder    = "copy " // and the ID of the copy
 )
+
+// endReadOnly says how to end read-only of a service without an end.
+func endReadOnly(service, holder string) string {
+	switch {
+	case holder == settingHolder:
+		return "restart the server without server.read_only"
+	case strings.HasPrefix(holder, copyHolder):
+		return "set the database_url that holdfast copy has printed, or go on with this database: holdfast copy " + service + " --reopen"
+	default:
+		return "send DELETE /read-only/" + service + " to the admin listener"
+	}
+}
 
 // rowsOf returns the database of a service that can be read-only; nil if it cannot.
 func (s *opened) rowsOf() rows.Database {
@@ -36,7 +50,7 @@ func (a *App) settleReadOnly(ctx context.Context) (failed map[string]error) {
 		if db == nil {
 			continue
 		}
-		holder, _, err := db.ReadOnly(ctx, s.name)
+		holder, until, err := db.ReadOnly(ctx, s.name)
 		switch {
 		case err != nil:
 		case a.cfg.Server.ReadOnly && (holder == "" || holder == settingHolder && !s.closed):
@@ -51,7 +65,11 @@ func (a *App) settleReadOnly(ctx context.Context) (failed map[string]error) {
 		case err != nil:
 			failed[s.name] = err
 		case holder != "":
-			a.log.Warn("the service is read-only", "service", s.name, "by", holder)
+			attrs := []any{"service", s.name, "by", holder}
+			if until.IsZero() {
+				attrs = append(attrs, "fix", endReadOnly(s.name, holder))
+			}
+			a.log.Warn("the service is read-only", attrs...)
 		}
 	}
 	return failed

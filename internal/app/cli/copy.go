@@ -111,6 +111,9 @@ func (c *command) openOne(ctx context.Context, name, url string) (*app.One, erro
 		c.print(report)
 	}
 	if err != nil {
+		if url != "" {
+			err = fmt.Errorf("--to: %w", err)
+		}
 		return nil, err
 	}
 	return app.OpenOne(ctx, name, app.Options{
@@ -152,7 +155,7 @@ func (c *command) runCopy(ctx context.Context, source, target *app.One, url stri
 	copied, end := c.newCopy(source, target)
 	defer end()
 	if _, err := target.Database.Migrate(ctx); err != nil {
-		return err
+		return fmt.Errorf("%s: %w", target.Database.Where, err)
 	}
 	if err := copied.Run(ctx); err != nil {
 		return err
