@@ -239,6 +239,12 @@ func (b *browser) consoleSchemas(install string) {
 	b.submit("Delete version")
 	b.shows("Deleted version 1.")
 	b.hides("Version 1 ")
+	b.follow("Version 2")
+	b.try(http.StatusConflict, "or delete all", "Delete version")
+	b.follow("Schemas of settings")
+	b.try(http.StatusBadRequest, "Nothing was changed: type settings", "Delete all versions", "confirm", "no")
+	b.submit("Delete all versions", "confirm", "settings")
+	b.shows("Deleted 1 version.", "There are no schemas")
 }
 
 func (b *browser) consoleTokens(install string) {

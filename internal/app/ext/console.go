@@ -45,6 +45,7 @@ func (s *Extensions) console() *service.Console {
 		{Path: "schemas", Title: "Schemas", Show: s.showSchemas, Actions: []service.Action{
 			{Name: "register", Logged: schemas[:3], Run: s.registerDraft},
 			{Name: "try", Reads: true, Run: s.tryDraft},
+			{Name: "delete-all", Logged: schemas[:3], Run: s.dropAllSchemas},
 		}},
 		{Path: "schema", Title: "Schema", Show: s.showSchema, Actions: []service.Action{
 			{Name: "check", Reads: true, Run: s.checkSchema},

@@ -31,10 +31,17 @@ func (s *Extensions) showSchemas(ctx context.Context, r *service.PageRequest) (*
 			service.TextCell(string(sc.Status)), momentCell(sc.CreatedAt), momentCell(sc.UpdatedAt), service.TextCell(decimal(int64(len(sc.Document)))),
 		})
 	}
-	return &service.View{Title: "Schemas of " + string(p.Namespace), Parents: p.trail()[:3], Blocks: []service.Block{
+	view := &service.View{Title: "Schemas of " + string(p.Namespace), Parents: p.trail()[:3], Blocks: []service.Block{
 		&service.Links{All: []service.Link{{Text: "Records of " + string(p.Namespace), To: service.PageLink("records", p.values()...)}}},
 		t, draftForm(p, "{}"),
-	}}, nil
+	}}
+	if len(schemas) > 0 {
+		view.Blocks = append(view.Blocks, &service.Form{
+			Title: "Delete all versions", Text: "After that, every JSON value is valid. This cannot be undone.", Action: "delete-all", Submit: "Delete all versions",
+			Danger: true, Confirm: string(p.Namespace), Keep: p.keep(),
+		})
+	}
+	return view, nil
 }
 
 // draftForm tries a document, and registers it as the next version.
@@ -216,5 +223,15 @@ func (s *Extensions) dropSchema(ctx context.Context, r *service.PageRequest) (o 
 	}
 	_, err = s.opened.DropSchemas(ctx, p.request(r), p.Namespace, v)
 	o.Notice, o.Next = fmt.Sprintf("deleted version %d", v), service.PageLink("schemas", p.values()...)
+	return o, explained("", err)
+}
+
+func (s *Extensions) dropAllSchemas(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
+	p, err := parsePlace(r, parseNamespace...)
+	if err != nil {
+		return o, err
+	}
+	n, err := s.opened.DropSchemas(ctx, p.request(r), p.Namespace, 0)
+	o.Notice = "deleted " + service.Count(int64(n), "version")
 	return o, explained("", err)
 }
