@@ -75,6 +75,9 @@ func TestCopyOwnersOnSpanner(t *testing.T) {
 		}
 	}
 
+	if err := back.Source.Rows(c.Owners).Reopen(t.Context(), "syncstorage", back.Groups); err != nil {
+		t.Fatal(err)
+	}
 	execute(t, users, `DELETE FROM users WHERE uid = 4`)
 	for name, unknown := range map[string]*app.Copy{
 		"to Spanner":   newCopy(t, "syncstorage", "sqlite:"+back.Target.Target.Path, spannerURL(t)),
