@@ -76,7 +76,7 @@ func (a *App) settleReadOnly(ctx context.Context) (failed map[string]error) {
 }
 
 // errHalfCopied means that nobody but the copy may write.
-var errHalfCopied = errors.New("its database has only a part of a copy: wait until holdfast copy has finished, or run it again")
+var errHalfCopied = errors.New("its database has only a part of a copy or an import: run the same command (holdfast copy or holdfast import) again, or wait until it has finished")
 
 // halfCopied reports whether the database of a service has only a part of a copy. patience
 // is the timeout.

@@ -48,7 +48,7 @@ func (c *command) copyService() *cobra.Command {
 			if to == "" {
 				return errors.Join(service.Usagef("--to is required"), source.Close())
 			}
-			target, err := c.openOne(ctx, args[0], to)
+			target, err := c.openTarget(ctx, args[0], to, !dryRun && !verify)
 			if err != nil {
 				return errors.Join(err, source.Close())
 			}
@@ -92,6 +92,11 @@ func (c *command) openOwners(ctx context.Context, source, target *app.One) (clos
 
 // openOne opens one service on the configured database, or on another one.
 func (c *command) openOne(ctx context.Context, name, url string) (*app.One, error) {
+	return c.openTarget(ctx, name, url, false)
+}
+
+// openTarget opens it like openOne, and locks it if it is going to be written.
+func (c *command) openTarget(ctx context.Context, name, url string, written bool) (*app.One, error) {
 	services, flags := app.Services(), c.flags
 	i := slices.IndexFunc(services, func(s service.Service) bool { return s.Name == name })
 	if i < 0 {
@@ -118,7 +123,7 @@ func (c *command) openOne(ctx context.Context, name, url string) (*app.One, erro
 	}
 	return app.OpenOne(ctx, name, app.Options{
 		Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Clock: c.env.Clock, NoSecrets: true,
-		Create: url != "", Lock: url != "",
+		Create: url != "", Lock: written,
 	})
 }
 

@@ -28,6 +28,9 @@ func connectTLS(cfg *mysql.Config, host string, query url.Values) error {
 	t := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
 	switch mode {
 	case "", "DISABLED":
+		if query.Has("ssl_cert") || query.Has("ssl_key") {
+			return errors.New("ssl_cert, ssl_key: a client certificate requires TLS: set ssl_ca, or ssl_mode to another value than DISABLED")
+		}
 		return nil
 	case "PREFERRED":
 		cfg.AllowFallbackToPlaintext, t.InsecureSkipVerify = true, true
@@ -51,8 +54,14 @@ func connectTLS(cfg *mysql.Config, host string, query url.Values) error {
 		}
 	}
 	if cert, key := query.Get("ssl_cert"), query.Get("ssl_key"); cert != "" || key != "" {
+		if cert == "" || key == "" {
+			return errors.New("ssl_cert, ssl_key: expected both, or none of them")
+		}
 		pair, err := tls.LoadX509KeyPair(cert, key)
 		if err != nil {
+			if missing, ok := errors.AsType[*os.PathError](err); ok {
+				return fmt.Errorf("ssl_cert, ssl_key: cannot read %s: %w", missing.Path, missing.Err)
+			}
 			return errors.New("ssl_cert, ssl_key: expected the PEM files of a certificate and its key")
 		}
 		t.Certificates = []tls.Certificate{pair}

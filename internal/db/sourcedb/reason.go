@@ -27,7 +27,7 @@ const (
 
 // Errors of the source that the operator can fix.
 var (
-	errDenied  = errors.New("access denied: check the user and the password")
+	errDenied  = errors.New("access denied: check the user, the password, the rights on the database, and the client certificate (ssl_cert, ssl_key; PostgreSQL: sslcert, sslkey) if the user requires one")
 	errUnknown = errors.New("the database does not exist")
 	errMissing = errors.New("a table or a column is missing: expected the tables of Mozilla's server")
 	errNoTLS   = errors.New("the database does not offer TLS: enable it there, or use ssl_mode=DISABLED")
