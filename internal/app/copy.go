@@ -58,7 +58,7 @@ const (
 	rowsOfSpan    = 10_000  // of a table, read from one snapshot, unless an owner has more
 	rowsOfUpdate  = 20_000  // in one transaction
 	rowsOfSpanner = 5000    // in one transaction of Spanner, which limits their values
-	bytesOfUpdate = 3 << 20 // likewise
+	bytesOfUpdate = 2 << 20 // likewise
 	rowsOfCheck   = 50_000  // of all tables, compared at once: on Citus each query costs some 10 ms
 	ownersOfCheck = 10_000  // likewise, of all tables
 	changesOfPass = 5000

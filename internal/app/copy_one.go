@@ -40,7 +40,7 @@ func OpenOne(ctx context.Context, name string, o Options) (*One, error) {
 	cfg := *o.Config
 	cfg.Services = slices.DeleteFunc(slices.Clone(cfg.Services), func(s service.Service) bool { return s.Name != name })
 	o.Config = &cfg
-	o.Leave = !o.Create
+	o.Leave, o.Copies = !o.Create, true
 	a, err := Open(ctx, o)
 	if err != nil {
 		return nil, err

@@ -510,7 +510,7 @@ func (m *Import) DryRun(ctx context.Context) (sizes []TableSize, err error) {
 func OpenParts(ctx context.Context, of string, urls map[string]string, o Options) (parts []*ImportPart, closing func() error, err error) {
 	cfg := *o.Config
 	cfg.Services = slices.DeleteFunc(slices.Clone(cfg.Services), func(s service.Service) bool { return s.Import == nil || s.Import.Of != of })
-	o.Config = &cfg
+	o.Config, o.Copies = &cfg, true
 	a, err := Open(ctx, o)
 	if err != nil {
 		return nil, nil, err

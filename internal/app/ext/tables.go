@@ -30,6 +30,6 @@ var tables = []rows.Group{{Owner: 2, Tables: []*rows.Table{
 	{Name: "ext_storage_answers", Key: 3, Columns: rows.Columns(ownerColumns + `once_key text, request bytes, answer rawjson, at millis`)},
 	{Name: "ext_storage_revoked_tokens", Key: 3, Columns: rows.Columns(ownerColumns + `token_id text, expires_at millis, revoked_at millis`)},
 	// Its key is another one on each engine.
-	{Name: "ext_storage_outbox", Key: 3, Replace: true, Columns: rows.Columns(eventColumns), SQLite: map[string]string{"part": part}},
+	{Name: "ext_storage_outbox", Key: 3, Replace: true, Unindexed: true, Columns: rows.Columns(eventColumns), SQLite: map[string]string{"part": part}},
 	{Name: "ext_storage_outbox_refused", Key: 3, Columns: rows.Columns(eventColumns + `, attempts integer, reason text, refused_at micros, next_at micros`)},
 }}}

@@ -52,6 +52,7 @@ type Opener struct {
 	Data    string // folder of the SQLite files without a database_url
 	Create  bool   // create missing folders and files
 	Lock    bool   // lock SQLite files, so that no other server uses them
+	Copies  bool   // the process only copies databases
 	Metrics *obs.Metrics
 
 	locks []*sqlitedb.Lock
@@ -153,7 +154,7 @@ func (o *Opener) openSQLite(ctx context.Context, d *Database) (*sqlitedb.DB, err
 	}
 	group := o.Metrics.Groups(d.Service)
 	db, err := sqlitedb.Open(ctx, sqlitedb.Options{
-		Path: path, Observe: o.Metrics.Database(d.Service, string(SQLite)),
+		Path: path, SmallCache: o.Copies, Observe: o.Metrics.Database(d.Service, string(SQLite)),
 		ObserveGroup: func(g sqlitedb.Group) { group(g.Steps, g.Wait, g.Commit) },
 	})
 	if err != nil {

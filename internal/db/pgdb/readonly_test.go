@@ -37,7 +37,7 @@ func TestTriggersWithoutJIT(t *testing.T) {
 		WHERE tgrelid = 'things'::regclass`}, nil, &functions, &without); err != nil {
 		t.Fatal(err)
 	}
-	if functions != 2 || without != functions {
-		t.Errorf("of %d functions of triggers, %d have jit = off; want 2 of 2", functions, without)
+	if functions < 2 || without != functions {
+		t.Errorf("of %d functions of triggers, %d have jit = off; want all", functions, without)
 	}
 }

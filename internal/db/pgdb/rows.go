@@ -210,7 +210,7 @@ func (v *view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Packe
 		where, args := t.Where(owner, span, parameter)
 		return `SELECT ` + selected(t) + ` FROM ` + from(t) + ` WHERE ` + where + ` ORDER BY ` + t.KeyNames(), args
 	}
-	if len(span.Among) == 0 || v.citus { // there each query sends messages
+	if len(span.Among) == 0 || v.citus || t.Unindexed { // on Citus each query sends messages
 		sql, args := query(span)
 		return v.each(t.Columns, sql, fn, args...)
 	}

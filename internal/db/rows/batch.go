@@ -12,7 +12,7 @@ type Batch struct {
 
 const (
 	bufferSize   = 64 << 10 // of a buffer that holds many rows
-	spareBuffers = 128
+	spareBuffers = 64
 )
 
 // spare are buffers to use again: without garbage the collector does not run.

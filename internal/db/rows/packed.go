@@ -96,6 +96,12 @@ type Value struct {
 // IsNull reports whether the value is NULL.
 func (v Value) IsNull() bool { return v.kind == ofNull }
 
+// IsInteger reports whether the value is an integer.
+func (v Value) IsInteger() bool { return v.kind == ofInteger }
+
+// IsText reports whether the value is a text.
+func (v Value) IsText() bool { return v.kind == ofText }
+
 // Cut returns the first value and the rest.
 func (p Packed) Cut() (v Value, rest Packed) {
 	v.kind, p = p[0], p[1:]

@@ -73,6 +73,9 @@ type Table struct {
 	Numbers bool     // the database assigns a column, and no number twice
 	Number  string   // the name of that column; "": the first one
 
+	// Unindexed says that no index begins with the columns of the owner.
+	Unindexed bool
+
 	// Replace says that all rows of an owner are replaced when one has changed, because
 	// another constraint than the key forbids to replace one, or the key is not unique.
 	Replace bool

@@ -25,6 +25,10 @@ type Options struct {
 	// Connections are opened when first needed.
 	Readers int
 
+	// SmallCache limits the page cache of the writer to a quarter, for a command that
+	// changes each page once.
+	SmallCache bool
+
 	// Observe, if set, is called for every read and write with its name, its duration,
 	// including the wait for the group, and its error.
 	Observe func(step string, d time.Duration, err error)
@@ -60,6 +64,11 @@ func Open(_ context.Context, opts Options) (*DB, error) {
 	conn, err := openConn(opts.Path, sqlite.OpenReadWrite)
 	if err != nil {
 		return nil, openError(opts.Path, err)
+	}
+	if opts.SmallCache {
+		if err := sqlitex.ExecuteTransient(conn, `PRAGMA `+cacheSize(writerCache/4), nil); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
 	}
 	db := &DB{
 		opts:    opts,

@@ -38,7 +38,7 @@ func parameter(i int, _ rows.Column) string { return "?" + strconv.Itoa(i) }
 
 func (v view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Packed) error) error {
 	spans := []rows.Span{span}
-	if len(span.Among) > 0 { // one after the other, in the order of an index: SQLite would sort in memory
+	if len(span.Among) > 0 && !t.Unindexed { // one after the other, in the order of an index: SQLite would sort in memory
 		spans = nil
 		for _, one := range span.Among {
 			spans = append(spans, rows.Span{Only: one})
@@ -165,7 +165,35 @@ func (u update) insert(t *rows.Table, all *rows.Batch, end string) error {
 		}
 		names, values = names+", "+name, values+", "+expression
 	}
-	return u.repeat(`INSERT INTO `+t.Name+` (`+names+`) VALUES (`+values+`) `+end, all.All())
+	stmt, err := u.c.Prepare(`INSERT INTO ` + t.Name + ` (` + names + `) VALUES (` + values + `) ` + end)
+	if err != nil {
+		return err
+	}
+	for row := range all.Packed() {
+		for i := 1; len(row) > 0; i++ {
+			var v rows.Value
+			v, row = row.Cut()
+			bindValue(stmt, i, v)
+		}
+		_, err := stmt.Step()
+		if err := reset(stmt, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func bindValue(stmt *sqlite.Stmt, i int, v rows.Value) {
+	switch {
+	case v.IsNull():
+		stmt.BindNull(i)
+	case v.IsInteger():
+		stmt.BindInt64(i, v.Integer)
+	case v.IsText():
+		stmt.BindText(i, string(v.Data))
+	default:
+		stmt.BindBytes(i, v.Data)
+	}
 }
 
 func (u update) Remove(t *rows.Table, keys []rows.Row) error {
