@@ -62,6 +62,7 @@ const (
 	rowsOfCheck   = 50_000  // of all tables, compared at once: on Citus each query costs some 10 ms
 	ownersOfCheck = 10_000  // likewise, of all tables
 	changesOfPass = 5000
+	reportEvery   = time.Minute // that writes arrive as fast as they are copied
 	shortPass     = time.Second // the last pass begins after one that took less
 	copyLease     = 30 * time.Second
 )

@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/db/rows"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fault"
+	"holdfast/internal/ident"
 	"holdfast/internal/testdb"
 )
 
@@ -193,5 +194,56 @@ func TestCloseWaitsForWriters(t *testing.T) {
 	}
 	if err := write(`UPDATE ext_storage_namespaces SET keys_count = 1 WHERE tenant_id = 'TENANT'`); !pgdb.IsState(err, "HF503") {
 		t.Errorf("a write after Close: %v", err)
+	}
+}
+
+// TestCopySettles: a copy compares when no worker of Citus hides the rows of a transaction that it
+// has prepared. Transactions of other programs do not matter.
+func TestCopySettles(t *testing.T) {
+	t.Parallel()
+	url := testdb.CitusDatabase(t)
+	db := openOne(t, "extstorage", url).Database.Rows(nil)
+	worker, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	execute := func(statements ...string) {
+		t.Helper()
+		conn, err := pgx.ConnectConfig(t.Context(), worker)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range statements {
+			if _, err := conn.Exec(t.Context(), s); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := conn.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = conn.QueryRow(t.Context(), `SELECT nodename, nodeport FROM pg_dist_node WHERE groupid > 0`).Scan(&worker.Host, &worker.Port)
+	if err = errors.Join(err, conn.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	id := ident.New()
+	ours, other := "citus_9999_"+id, "other_"+id // recovery of Citus leaves those of other groups
+	execute(`BEGIN`, `CREATE TABLE other ()`, `PREPARE TRANSACTION '`+other+`'`)
+	if err := db.Settle(t.Context()); err != nil {
+		t.Errorf("with a transaction of another program: %v", err)
+	}
+	execute(`BEGIN`, `CREATE TABLE ours ()`, `PREPARE TRANSACTION '`+ours+`'`)
+	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := db.Settle(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("with a transaction of Citus: %v", err)
+	}
+	execute(`ROLLBACK PREPARED '`+ours+`'`, `ROLLBACK PREPARED '`+other+`'`)
+	if err := db.Settle(t.Context()); err != nil {
+		t.Errorf("after the end of the transactions: %v", err)
 	}
 }

@@ -89,6 +89,9 @@ func (c *Copy) affected(g *rows.Group, t *rows.Table) []*rows.Table {
 
 // compare compares the owners in only, or all if it is nil.
 func (c *Copy) compare(ctx context.Context, only owners, report func(Difference)) (total int64, err error) {
+	if err := c.target.Settle(ctx); err != nil {
+		return 0, err
+	}
 	for i := range c.Groups {
 		g := &c.Groups[i]
 		for _, t := range g.Tables {

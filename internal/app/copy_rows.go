@@ -371,11 +371,16 @@ func (w *writer) write(u rows.Update) error {
 
 // catchUp copies changed rows until a pass is short.
 func (c *Copy) catchUp(ctx context.Context) error {
+	reported, changes := time.Now(), 0
 	for {
 		start := time.Now()
 		n, err := c.pass(ctx)
 		if err != nil || n < changesOfPass && time.Since(start) < shortPass {
 			return err
+		}
+		if changes += n; time.Since(reported) > reportEvery {
+			c.reportf("copied %d changes in %s while others arrived: the last pass begins when few are left", changes, time.Since(reported).Round(time.Second))
+			reported, changes = time.Now(), 0
 		}
 		if err := c.source.KeepLog(ctx, c.Service); err != nil {
 			return err

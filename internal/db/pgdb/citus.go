@@ -2,14 +2,18 @@ package pgdb
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"holdfast/internal/clock"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/fault"
 )
@@ -130,6 +134,55 @@ func sameWorkers(ctx context.Context, tx pgx.Tx, service string) error {
 		return errWorkers
 	}
 	return err
+}
+
+const (
+	settlePatience = 90 * time.Second // Citus ends them once a minute
+	settlePause    = 100 * time.Millisecond
+)
+
+// Settle waits until each worker of Citus has committed what the coordinator has: a worker that
+// crashed between PREPARE and COMMIT PREPARED hides the rows of the transaction until then.
+func (d tables) Settle(ctx context.Context) error {
+	var first map[string]bool
+	for tries := 0; ; tries++ {
+		now, err := d.prepared(ctx)
+		if err != nil {
+			return err
+		}
+		if first == nil {
+			first = now
+		}
+		maps.DeleteFunc(first, func(id string, _ bool) bool { return !now[id] })
+		switch {
+		case len(first) == 0:
+			return nil
+		case tries > int(settlePatience/settlePause):
+			return fault.New(fault.Unavailable, "a worker of Citus has prepared a transaction and not ended it: call recover_prepared_transactions() on the coordinator as a superuser, and run the command again")
+		case !clock.Sleep(ctx, settlePause):
+			return ctx.Err()
+		}
+	}
+}
+
+// prepared returns the transactions that workers have prepared.
+func (d tables) prepared(ctx context.Context) (ids map[string]bool, err error) {
+	err = d.db.Tx(ctx, "copy.settle", func(tx *Tx) error {
+		lists, err := onWorkers(tx.ctx, tx.tx, `SELECT coalesce(json_agg(gid), '[]') FROM pg_prepared_xacts
+			WHERE database = current_database() AND starts_with(gid, 'citus_')`)
+		ids = map[string]bool{}
+		for node, list := range lists {
+			var all []string
+			if err := json.Unmarshal([]byte(list), &all); err != nil {
+				return err
+			}
+			for _, id := range all {
+				ids[fmt.Sprint(node, id)] = true
+			}
+		}
+		return err
+	})
+	return ids, err
 }
 
 // boundLocksEverywhere limits the wait for locks on all nodes and allows triggers of distributed

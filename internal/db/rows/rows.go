@@ -161,6 +161,10 @@ type Database interface {
 	// Update calls fn with a transaction. fn may run twice and must be idempotent.
 	Update(ctx context.Context, fn func(Update) error) error
 
+	// Settle waits for transactions that were acknowledged and that a node, which has
+	// crashed, does not show yet.
+	Settle(ctx context.Context) error
+
 	// Log makes every transaction from now on log its changes of the tables of a service,
 	// until Unlog, in a new log. It keeps the state. It ends by itself LogLease after the last KeepLog.
 	Log(ctx context.Context, service string, groups []Group) error

@@ -29,6 +29,9 @@ type tables struct {
 // ownersOfQuery is for how many owners rows are read at once.
 const ownersOfQuery = 100
 
+// Settle has nothing to wait for.
+func (tables) Settle(context.Context) error { return nil }
+
 func (d tables) View(ctx context.Context, fn func(rows.View) error) error {
 	start := time.Now()
 	return d.db.observe("copy.view", start, d.view(ctx, fn))

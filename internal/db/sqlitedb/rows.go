@@ -29,6 +29,9 @@ func (d tables) Update(ctx context.Context, fn func(rows.Update) error) error {
 	return d.db.WriteAlone(ctx, "copy.update", func(c *sqlite.Conn) error { return fn(update{c}) })
 }
 
+// Settle has nothing to wait for.
+func (tables) Settle(context.Context) error { return nil }
+
 type view struct {
 	ctx context.Context
 	c   *sqlite.Conn
