@@ -52,8 +52,12 @@ func (r *reader) read(found pgx.Rows) (err error) {
 			p = p.AppendNull()
 		case c.Kind == rows.JSON, c.Kind == rows.Map, c.Kind == rows.Texts, c.Kind == rows.UUIDs:
 			p, err = p.AppendTextBy(func(b []byte) ([]byte, error) { return canonjson.AppendRestored(b, raw) })
+		case c.Kind == rows.UUID && isBinary:
+			var space []byte
+			p, space = p.AppendSpace(true, len(uuidForm))
+			formatUUID(space, raw)
 		case c.Kind == rows.Text, c.Kind == rows.UUID, c.Kind == rows.RawJSON, c.Kind == rows.Date:
-			p = p.AppendText(raw) // the query makes it text
+			p = p.AppendText(raw) // a text in either format, or a UUID in text format
 		case c.Kind == rows.Bytes && isBinary:
 			p = p.AppendBytes(raw)
 		case (c.Kind == rows.Integer || c.Kind == rows.Bool) && isBinary:
@@ -203,6 +207,20 @@ func (r *copyReader) append(b []byte, c rows.Column, oid uint32, v rows.Value) (
 }
 
 func length(b []byte, n int) []byte { return binary.BigEndian.AppendUint32(b, uint32(n)) }
+
+const uuidForm = "00000000-0000-0000-0000-000000000000"
+
+// formatUUID writes the text of a UUID into 36 bytes.
+func formatUUID(into, id []byte) {
+	copy(into, uuidForm)
+	for at := 0; len(id) > 0; id = id[1:] {
+		if uuidForm[at] == '-' {
+			at++
+		}
+		hex.Encode(into[at:], id[:1])
+		at += 2
+	}
+}
 
 // appendUUID appends the bytes of a UUID in text.
 func appendUUID(b, text []byte) ([]byte, error) {

@@ -133,7 +133,7 @@ func selected(t *rows.Table) string {
 			all[i] += "::bigint"
 		case rows.Bool:
 			all[i] += "::integer::bigint"
-		case rows.UUID, rows.JSON, rows.RawJSON, rows.Text:
+		case rows.JSON, rows.RawJSON, rows.Text:
 			all[i] += "::text"
 		case rows.Map:
 			all[i] = "hstore_to_json(" + all[i] + ")::text"
@@ -141,7 +141,7 @@ func selected(t *rows.Table) string {
 			all[i] = "array_to_json(" + all[i] + ")::text"
 		case rows.Date:
 			all[i] = "to_char(" + all[i] + ", 'YYYY-MM-DD')"
-		case rows.Bytes, rows.Millis, rows.MillisUTC, rows.Micros, rows.Real:
+		case rows.Bytes, rows.UUID, rows.Millis, rows.MillisUTC, rows.Micros, rows.Real:
 		}
 	}
 	return strings.Join(all, ", ")
