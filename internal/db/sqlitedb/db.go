@@ -25,7 +25,7 @@ type Options struct {
 	// Connections are opened when first needed.
 	Readers int
 
-	// SmallCache limits the page cache of the writer to a quarter, for a command that
+	// SmallCache limits the page cache of the writer to an eighth, for a command that
 	// changes each page once.
 	SmallCache bool
 
@@ -66,7 +66,7 @@ func Open(_ context.Context, opts Options) (*DB, error) {
 		return nil, openError(opts.Path, err)
 	}
 	if opts.SmallCache {
-		if err := sqlitex.ExecuteTransient(conn, `PRAGMA `+cacheSize(writerCache/4), nil); err != nil {
+		if err := sqlitex.ExecuteTransient(conn, `PRAGMA `+cacheSize(writerCache/8), nil); err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}
 	}
