@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -21,9 +22,13 @@ type Server struct {
 	Eviction  string // what it does at the limit, such as volatile-lru
 }
 
+// inspectTimeout limits questions to all nodes of a cluster. Nobody who uses a service waits for
+// the answers, and some nodes are connected first.
+const inspectTimeout = 5 * time.Second
+
 // Servers asks each server that the connection uses.
 func (db *DB) Servers(ctx context.Context) (all []Server, err error) {
-	err = db.Run(ctx, "info", func(ctx context.Context, c rueidis.Client) error {
+	err = db.run(ctx, "info", inspectTimeout, func(ctx context.Context, c rueidis.Client) error {
 		nodes := c.Nodes()
 		for _, address := range slices.Sorted(maps.Keys(nodes)) {
 			s, err := ask(ctx, nodes[address])

@@ -182,11 +182,15 @@ func (db *DB) dial(ctx context.Context) (rueidis.Client, error) {
 // is away, not ready or full, and fault.Internal for other errors of Redis. Then it is
 // not known whether the operation had an effect.
 func (db *DB) Run(ctx context.Context, name string, fn func(context.Context, rueidis.Client) error) error {
-	return db.RunWithin(ctx, name, db.opts.Timeout, fn)
+	return db.run(ctx, name, db.opts.Timeout, fn)
 }
 
 // RunWithin is Run with a shorter timeout.
 func (db *DB) RunWithin(ctx context.Context, name string, timeout time.Duration, fn func(context.Context, rueidis.Client) error) error {
+	return db.run(ctx, name, min(timeout, db.opts.Timeout), fn)
+}
+
+func (db *DB) run(ctx context.Context, name string, timeout time.Duration, fn func(context.Context, rueidis.Client) error) error {
 	start := time.Now()
 	db.mu.Lock()
 	c, last := db.current, db.last
@@ -196,7 +200,7 @@ func (db *DB) RunWithin(ctx context.Context, name string, timeout time.Duration,
 		db.observe(name, start, err)
 		return err
 	}
-	limited, cancel := context.WithTimeout(ctx, min(timeout, db.opts.Timeout))
+	limited, cancel := context.WithTimeout(ctx, timeout)
 	err := classify(fn(limited, c))
 	cancel()
 	if ctx.Err() == nil { // the caller may have left, which says nothing about the server
