@@ -17,7 +17,7 @@ import (
 
 // copyMemory is the memory limit of a copy for the Go runtime. Batches of rows are the
 // largest part, and the collector would let them grow to several times their size.
-const copyMemory = 24<<20 + app.HeapFloor // the runtime counts the floor
+const copyMemory = 22<<20 + app.HeapFloor // the runtime counts the floor
 
 func (c *command) copyService() *cobra.Command {
 	var to string
