@@ -55,12 +55,9 @@ type copyState struct {
 }
 
 const (
-	rowsOfSpan    = 10_000  // of a table, read from one snapshot, unless an owner has more
-	rowsOfUpdate  = 20_000  // in one transaction
+	rowsOfUpdate  = 20_000  // that change, in one transaction
 	rowsOfSpanner = 5000    // in one transaction of Spanner, which limits their values
-	bytesOfUpdate = 2 << 20 // likewise
-	rowsOfCheck   = 50_000  // of all tables, compared at once: on Citus each query costs some 10 ms
-	ownersOfCheck = 10_000  // likewise, of all tables
+	bytesOfBatch  = 2 << 20 // in memory for such a transaction
 	changesOfPass = 5000
 	reportEvery   = time.Minute // that writes arrive as fast as they are copied
 	shortPass     = time.Second // the last pass begins after one that took less

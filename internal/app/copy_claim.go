@@ -132,6 +132,14 @@ type laterState struct {
 
 func (u *laterState) SetState(_, text string) error { u.text = text; return nil }
 
+// unwrap returns the transaction of the engine.
+func unwrap(u rows.Update) rows.Update {
+	if later, ok := u.(*laterState); ok {
+		return later.Update
+	}
+	return u
+}
+
 // check returns an error if another copy has claimed the database.
 func (d *claimed) check(ctx context.Context) error {
 	return d.Update(ctx, func(rows.Update) error { return nil })

@@ -257,33 +257,3 @@ func (s *summing) end() error {
 	s.current = digest{}
 	return s.fn(d)
 }
-
-// unchecked are the digests of rows that were read from the source and written.
-type unchecked struct {
-	group        *rows.Group
-	span         rows.Span
-	read         [][]digest // by table
-	rows, owners int        // the sums over the tables
-}
-
-// check compares rows that were written with the digests that were read.
-func (c *Copy) check(ctx context.Context, u *unchecked) error {
-	return c.target.View(ctx, func(v rows.View) error {
-		for i, t := range u.group.Tables {
-			var written []digest
-			if err := c.digests(v, t, u.group.Owner, []rows.Span{u.span}, func(d digest) error {
-				written = append(written, d)
-				return nil
-			}); err != nil {
-				return err
-			}
-			if slices.EqualFunc(u.read[i], written, func(a, b digest) bool { return a.Digest == b.Digest && a.owner.Compare(b.owner) == 0 }) {
-				continue
-			}
-			for _, d := range slices.Concat(u.read[i], written) {
-				c.dirty.add(d.owner, t) // all of the span are compared again
-			}
-		}
-		return nil
-	})
-}

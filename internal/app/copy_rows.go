@@ -1,223 +1,15 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/rows"
 )
-
-// keepLogEvery is how often a copy prolongs the log of changes.
-const keepLogEvery = 10 * time.Second
-
-// copyOwners copies the owners that are not copied yet. While rows are written, the next ones
-// are read, and those of the span before are verified.
-func (c *Copy) copyOwners(ctx context.Context) error {
-	if c.state.Copied {
-		return nil
-	}
-	p := copying{Copy: c, writes: newQueue(), checks: newQueue()}
-	err := cmp.Or(p.all(ctx), p.writes.wait())
-	if err == nil {
-		err = p.checkWritten(ctx)
-	}
-	return cmp.Or(err, p.checks.wait())
-}
-
-// copying is a copy of owners. Functions in its queues use the target.
-type copying struct {
-	*Copy
-
-	writes, checks *queue
-	written        *unchecked // used by writes, and after them; nil: nothing
-}
-
-func (c *copying) all(ctx context.Context) error {
-	unclean := true // the owners after the last one may be copied in part
-	kept := time.Now()
-	for next := c.state; !next.Copied; {
-		if err := c.fault("span"); err != nil {
-			return err
-		}
-		before := next
-		if err := c.source.View(ctx, func(v rows.View) (err error) {
-			next, err = c.span(ctx, v, before, unclean)
-			unclean = true // until it succeeds: the view may be retried
-			return err
-		}); err != nil {
-			return err
-		}
-		unclean = false
-		if time.Since(kept) < keepLogEvery {
-			continue
-		}
-		kept = time.Now()
-		if err := c.source.KeepLog(ctx, c.Service); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// span copies the next owners of a group from one snapshot, and returns the next state.
-func (c *copying) span(ctx context.Context, v rows.View, next copyState, unclean bool) (copyState, error) {
-	number := next.Group
-	g := &c.Groups[number]
-	var span rows.Span
-	if next.After != "" {
-		var err error
-		if span.After, err = g.Tables[0].ParseKey(next.After); err != nil {
-			return next, err
-		}
-	}
-	if err := bound(v, g, &span); err != nil {
-		return next, err
-	}
-	switch {
-	case span.Until != nil:
-		next.After = span.Until.Text()
-	case number+1 < len(c.Groups):
-		next.Group, next.After = number+1, ""
-	default:
-		next.After, next.Copied = "", true
-	}
-	w := c.newWriter(ctx)
-	w.run = c.writes.do
-	if unclean {
-		w.deleteAll(g, span)
-	}
-	u := &unchecked{group: g, span: span, read: make([][]digest, len(g.Tables))}
-	for i, t := range g.Tables {
-		s := summing{owner: g.Owner, fn: func(d digest) error { u.add(i, d); return nil }}
-		if err := v.Each(t, g.Owner, span, func(p rows.Packed) error {
-			if c.dirty != nil {
-				if err := s.add(p); err != nil {
-					return err
-				}
-			}
-			return w.add(t, p)
-		}); err != nil {
-			return next, err
-		}
-		if err := s.end(); err != nil {
-			return next, err
-		}
-	}
-	w.after = func(u rows.Update) error {
-		if err := c.recount(u, g, span); err != nil {
-			return err
-		}
-		return c.setState(u, next)
-	}
-	if err := w.flush(); err != nil {
-		return next, err
-	}
-	return next, c.writes.do(func() error {
-		c.state = next
-		if c.dirty == nil {
-			return nil
-		}
-		return c.checkLater(ctx, u)
-	})
-}
-
-func (u *unchecked) add(table int, d digest) {
-	u.read[table] = append(u.read[table], d)
-	u.rows += int(d.Rows)
-	u.owners++
-}
-
-// checkLater checks the rows of a span that was written, with those of the next ones.
-func (c *copying) checkLater(ctx context.Context, u *unchecked) error {
-	if c.written != nil && c.written.group != u.group {
-		if err := c.checkWritten(ctx); err != nil {
-			return err
-		}
-	}
-	if w := c.written; w == nil {
-		c.written = u
-	} else {
-		w.span.Until, w.rows, w.owners = u.span.Until, w.rows+u.rows, w.owners+u.owners
-		for i := range w.read {
-			w.read[i] = append(w.read[i], u.read[i]...)
-		}
-	}
-	if c.written.rows < rowsOfCheck && c.written.owners < ownersOfCheck {
-		return nil
-	}
-	return c.checkWritten(ctx)
-}
-
-// checkWritten checks what was written and is not checked yet.
-func (c *copying) checkWritten(ctx context.Context) error {
-	u := c.written
-	if c.written = nil; u == nil {
-		return nil
-	}
-	return c.checks.do(func() error { return c.check(ctx, u) })
-}
-
-// bound sets the end of a span, so that no table has many more than rowsOfSpan rows.
-func bound(v rows.View, g *rows.Group, span *rows.Span) error {
-	if g.Owner == 0 {
-		return nil
-	}
-	for _, t := range g.Tables {
-		until, err := v.Bound(t, g.Owner, span.After, rowsOfSpan)
-		if err != nil {
-			return err
-		}
-		if until != nil && (span.Until == nil || until.Compare(span.Until) < 0) {
-			span.Until = until
-		}
-	}
-	return nil
-}
-
-// queue runs functions one after the other, while its user goes on.
-type queue struct {
-	group errgroup.Group
-	work  chan func() error
-	ended chan struct{}
-	err   error // once it has ended
-}
-
-func newQueue() *queue {
-	q := &queue{work: make(chan func() error), ended: make(chan struct{})}
-	q.group.Go(func() error {
-		defer close(q.ended)
-		for fn := range q.work {
-			if q.err = fn(); q.err != nil {
-				break
-			}
-		}
-		return q.err
-	})
-	return q
-}
-
-// do runs fn when those before have ended, for which it waits. It returns their error.
-func (q *queue) do(fn func() error) error {
-	select {
-	case q.work <- fn:
-		return nil
-	case <-q.ended:
-		return q.err
-	}
-}
-
-// wait waits for all functions.
-func (q *queue) wait() error {
-	close(q.work)
-	return q.group.Wait()
-}
 
 // recount corrects the counters of a span in the target. Spanner has none.
 func (c *Copy) recount(u rows.Update, g *rows.Group, span rows.Span) error {
@@ -281,7 +73,6 @@ type part struct {
 func (c *Copy) newWriter(ctx context.Context) *writer {
 	return &writer{
 		c: c, update: func(fn func(rows.Update) error) error { return c.target.Update(ctx, fn) },
-		run: func(fn func() error) error { return fn() },
 	}
 }
 
@@ -301,11 +92,7 @@ func (w *writer) add(t *rows.Table, p rows.Packed) error {
 	if n := len(w.parts); n == 0 || w.parts[n-1].table != t || w.parts[n-1].put != w.put {
 		w.parts = append(w.parts, &part{table: t, put: w.put})
 	}
-	if w.c.Source.Target.Kind == engine.Spanner && w.c.Target.Target.Kind != engine.Spanner && t.Spanner.Elsewhere != nil {
-		r := p.Row()
-		t.Spanner.Elsewhere(r)
-		p = r.Pack(nil)
-	}
+	p = w.c.elsewhere(t, p)
 	last := &w.parts[len(w.parts)-1].rows
 	w.bytes -= last.Bytes()
 	last.Add(p)
@@ -315,7 +102,7 @@ func (w *writer) add(t *rows.Table, p rows.Packed) error {
 	if w.c.Target.Target.Kind == engine.Spanner {
 		most = rowsOfSpanner
 	}
-	if w.rows < most && w.bytes < bytesOfUpdate {
+	if w.rows < most && w.bytes < bytesOfBatch {
 		return nil
 	}
 	after := w.after
@@ -329,19 +116,25 @@ func (w *writer) flush() error {
 	if len(w.parts) == 0 && w.after == nil {
 		return nil
 	}
-	now := *w
+	if err := w.update(w.write); err != nil {
+		return err
+	}
+	for _, p := range w.parts {
+		p.rows.Free()
+	}
+	w.c.progressed(w.rows)
 	w.parts, w.rows, w.bytes = nil, 0, 0
-	return w.run(func() error {
-		if err := now.update(now.write); err != nil {
-			return err
-		}
-		for _, p := range now.parts {
-			p.rows.Free()
-		}
-		w.c.moved += int64(now.rows)
-		w.c.progress("rows", min(w.c.moved, w.c.total), w.c.total)
-		return nil
-	})
+	return nil
+}
+
+// elsewhere returns the row that another engine than Spanner stores for a row of the source.
+func (c *Copy) elsewhere(t *rows.Table, p rows.Packed) rows.Packed {
+	if c.Source.Target.Kind != engine.Spanner || c.Target.Target.Kind == engine.Spanner || t.Spanner.Elsewhere == nil {
+		return p
+	}
+	r := p.Row()
+	t.Spanner.Elsewhere(r)
+	return r.Pack(nil)
 }
 
 // write writes what was collected.
@@ -355,11 +148,13 @@ func (w *writer) write(u rows.Update) error {
 		if p.rows.Len() == 0 {
 			continue
 		}
-		write := u.Insert
+		var err error
 		if p.put {
-			write = u.Put
+			err = u.Put(p.table, &p.rows)
+		} else {
+			err = u.Insert(p.table, p.rows.Reader())
 		}
-		if err := write(p.table, &p.rows); err != nil {
+		if err != nil {
 			return fmt.Errorf("%s: %w", p.table.Name, err)
 		}
 	}

@@ -103,7 +103,7 @@ type copyReader struct {
 	columns []rows.Column
 	oids    []uint32 // of their types
 	types   *pgtype.Map
-	next    func() (rows.Packed, bool)
+	rows    rows.Reader
 	left    []byte // to be read
 	buffer  []byte
 	ended   bool
@@ -136,8 +136,11 @@ func (r *copyReader) fill() error {
 		b = append(make([]byte, 0, sizeOfBuffer), copyHeader...)
 	}
 	for len(b) < sizeOfBuffer && !r.ended {
-		row, ok := r.next()
-		if !ok {
+		row, err := r.rows.Next()
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if err == io.EOF {
 			b = binary.BigEndian.AppendUint16(b, math.MaxUint16)
 			r.ended = true
 			break

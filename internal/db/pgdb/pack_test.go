@@ -70,7 +70,7 @@ func TestPacked(t *testing.T) {
 	for _, mode := range []string{"cache_statement", "exec"} {
 		db := open(t, pgdb.Options{URL: testdb.WithParameter(t, url, "default_query_exec_mode", mode)}).Rows()
 		for name, write := range map[string]func(rows.Update) error{
-			"COPY":   func(u rows.Update) error { return u.Insert(ofAllKinds, pack(want...)) },
+			"COPY":   func(u rows.Update) error { return u.Insert(ofAllKinds, pack(want...).Reader()) },
 			"INSERT": func(u rows.Update) error { return u.Put(ofAllKinds, pack(want...)) },
 		} {
 			if err := db.Update(t.Context(), func(u rows.Update) error {
@@ -106,7 +106,7 @@ func TestPackedOutOfRange(t *testing.T) {
 		"us": int64(math.MinInt64), "doc": "{", "day": "yesterday", "short": "more than ten", "name": "\x00", "uids": `["x"]`,
 	} {
 		err := db.Update(t.Context(), func(u rows.Update) error {
-			return u.Insert(ofAllKinds, pack(row(1, func(r rows.Row) { r[column(name)] = value })))
+			return u.Insert(ofAllKinds, pack(row(1, func(r rows.Row) { r[column(name)] = value })).Reader())
 		})
 		if err == nil {
 			t.Errorf("%s = %v was stored", name, value)

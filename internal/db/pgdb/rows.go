@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -329,9 +329,9 @@ func (u update) Delete(t *rows.Table, owner int, span rows.Span) error {
 	return u.exec(`DELETE FROM `+relation(t)+` WHERE `+where, args...)
 }
 
-func (u update) Insert(t *rows.Table, all *rows.Batch) error {
+func (u update) Insert(t *rows.Table, all rows.Reader) error {
 	if t.PostgresInsert != "" {
-		return u.repeat(t, t.PostgresInsert, all.All())
+		return u.repeat(t, t.PostgresInsert, all)
 	}
 	for _, c := range t.Columns {
 		if c.Kind == rows.Map {
@@ -344,11 +344,28 @@ func (u update) Insert(t *rows.Table, all *rows.Batch) error {
 	if err != nil {
 		return err
 	}
-	next, stop := iter.Pull(all.Packed())
-	defer stop()
-	r := copyReader{columns: t.Columns, oids: oids, types: u.tx.Conn().TypeMap(), next: next}
-	_, err = u.tx.Conn().PgConn().CopyFrom(u.ctx, &r, `COPY `+relation(t)+` (`+t.Names()+`) FROM STDIN (FORMAT binary)`)
-	return err
+	return u.copyFrom(t, &copyReader{columns: t.Columns, oids: oids, types: u.tx.Conn().TypeMap(), rows: all})
+}
+
+// copyFrom runs a COPY of the table from the binary format.
+func (u update) copyFrom(t *rows.Table, from io.Reader) error {
+	r := failing{Reader: from}
+	_, err := u.tx.Conn().PgConn().CopyFrom(u.ctx, &r, `COPY `+relation(t)+` (`+t.Names()+`) FROM STDIN (FORMAT binary)`)
+	return cmp.Or(r.err, err)
+}
+
+// failing keeps the error of a reader: the server's error after it is another one.
+type failing struct {
+	io.Reader
+	err error
+}
+
+func (r *failing) Read(into []byte) (int, error) {
+	n, err := r.Reader.Read(into)
+	if err != nil && err != io.EOF {
+		r.err = err
+	}
+	return n, err
 }
 
 // types returns the types of a table's columns.
@@ -447,6 +464,9 @@ func parseUUID(text string) (id pgtype.UUID, err error) {
 const (
 	rowsOfStatement   = 50 // that Put puts: on Citus each statement sends messages
 	statementsOfBatch = 10 // that Put sends at once
+
+	statementsOfRepeat = 500 // that repeat sends at once
+	bytesOfRepeat      = 1 << 20
 )
 
 func (u update) Put(t *rows.Table, all *rows.Batch) error {
@@ -507,16 +527,37 @@ func (u update) Remove(t *rows.Table, keys []rows.Row) error {
 	return u.tx.SendBatch(u.ctx, batch).Close()
 }
 
-func (u update) repeat(t *rows.Table, sql string, all iter.Seq[rows.Row]) error {
-	batch := &pgx.Batch{}
-	for row := range all {
-		args, err := arguments(t.Columns, row, false)
+// repeat runs a statement for each row, and sends many at a time.
+func (u update) repeat(t *rows.Table, sql string, all rows.Reader) error {
+	batch, size := &pgx.Batch{}, 0
+	send := func() error {
+		if batch.Len() == 0 {
+			return nil
+		}
+		sent := batch
+		batch, size = &pgx.Batch{}, 0
+		return u.tx.SendBatch(u.ctx, sent).Close()
+	}
+	for {
+		row, err := all.Next()
+		if err == io.EOF {
+			return send()
+		}
+		if err != nil {
+			return err
+		}
+		args, err := arguments(t.Columns, row.Row(), false)
 		if err != nil {
 			return err
 		}
 		batch.Queue(sql, args...)
+		if size += len(row); batch.Len() < statementsOfRepeat && size < bytesOfRepeat {
+			continue
+		}
+		if err := send(); err != nil {
+			return err
+		}
 	}
-	return u.tx.SendBatch(u.ctx, batch).Close()
 }
 
 func (u update) Recount(t *rows.Table, owner int, span rows.Span) error {

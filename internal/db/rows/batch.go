@@ -1,6 +1,15 @@
 package rows
 
-import "iter"
+import (
+	"io"
+	"iter"
+)
+
+// Reader reads rows one after the other.
+type Reader interface {
+	// Next returns the next row, which is valid until the next call. After the last one it returns io.EOF.
+	Next() (Packed, error)
+}
 
 // Batch holds rows of one table in a few buffers, which the garbage collector need not follow.
 type Batch struct {
@@ -79,6 +88,28 @@ func (b *Batch) Packed() iter.Seq[Packed] {
 			}
 		}
 	}
+}
+
+// Reader returns a reader of the rows. They are parts of the batch.
+func (b *Batch) Reader() Reader { return &batchReader{b, 0, nil} }
+
+type batchReader struct {
+	b    *Batch
+	next int // buffer
+	rest Packed
+}
+
+func (r *batchReader) Next() (Packed, error) {
+	for len(r.rest) == 0 {
+		if r.next == len(r.b.buffers) {
+			return nil, io.EOF
+		}
+		r.rest = r.b.buffers[r.next]
+		r.next++
+	}
+	row := r.rest.First(r.b.columns)
+	r.rest = r.rest[len(row):]
+	return row, nil
 }
 
 // All returns the rows, as Packed does, with values of their own.

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -212,8 +213,8 @@ type Update interface {
 	State(service string) (string, error)
 	// Delete deletes the rows of a span.
 	Delete(t *Table, owner int, span Span) error
-	// Insert inserts rows whose keys do not exist.
-	Insert(t *Table, all *Batch) error
+	// Insert inserts rows whose keys do not exist. It returns an error of the reader as it is.
+	Insert(t *Table, all Reader) error
 	// Put inserts rows, or updates those whose keys exist.
 	Put(t *Table, all *Batch) error
 	// Remove deletes the rows with these keys.
@@ -227,6 +228,29 @@ type Update interface {
 	// SetState stores a text for a service.
 	SetState(service, state string) error
 }
+
+// RawView is a View of an engine that passes rows to a RawUpdate of the same engine without
+// looking at their values.
+type RawView interface {
+	View
+
+	// Dump writes the rows of a span in the order of the key, in a format of the engine, and
+	// returns how many.
+	Dump(w io.Writer, t *Table, owner int, span Span) (int64, error)
+	// Sum returns a digest of the rows of a span, which only this engine can compute.
+	Sum(t *Table, owner int, span Span) (Digest, error)
+}
+
+// RawUpdate is an Update that reads what a RawView of the same engine has written.
+type RawUpdate interface {
+	Update
+
+	// Load inserts rows whose keys do not exist. It returns an error of the reader as it is.
+	Load(r io.Reader, t *Table) error
+}
+
+// IsRaw reports whether a RawView can write the rows of the table.
+func (t *Table) IsRaw() bool { return t.PostgresFrom == "" && t.PostgresInsert == "" }
 
 // ErrReadOnly means that the service is read-only: see Close.
 var ErrReadOnly = fault.New(fault.Unavailable, "the service is read-only: retry later")

@@ -3,6 +3,7 @@ package spannerdb
 import (
 	"context"
 	"fmt"
+	"io"
 	"iter"
 	"slices"
 	"time"
@@ -53,7 +54,20 @@ func (u update) Delete(t *rows.Table, owner int, span rows.Span) error {
 	return remove([]wanted{wantedOf(found[0])})
 }
 
-func (u update) Insert(t *rows.Table, all *rows.Batch) error { return u.Put(t, all) }
+// Insert keeps all rows in memory, as the mutations of a commit are.
+func (u update) Insert(t *rows.Table, all rows.Reader) error {
+	var b rows.Batch
+	for {
+		switch p, err := all.Next(); {
+		case err == io.EOF:
+			return u.Put(t, &b)
+		case err != nil:
+			return err
+		default:
+			b.Add(p)
+		}
+	}
+}
 
 func (u update) Put(t *rows.Table, all *rows.Batch) error {
 	keys, replaced := of(t)

@@ -3,6 +3,7 @@ package sqlitedb
 import (
 	"bytes"
 	"context"
+	"io"
 	"iter"
 	"maps"
 	"slices"
@@ -155,11 +156,13 @@ func (u update) Delete(t *rows.Table, owner int, span rows.Span) error {
 	return Exec(u.c, `DELETE FROM `+t.Name+` WHERE `+where, args...)
 }
 
-func (u update) Insert(t *rows.Table, all *rows.Batch) error { return u.insert(t, all, "") }
+func (u update) Insert(t *rows.Table, all rows.Reader) error { return u.insert(t, all, "") }
 
-func (u update) Put(t *rows.Table, all *rows.Batch) error { return u.insert(t, all, t.OnConflict()) }
+func (u update) Put(t *rows.Table, all *rows.Batch) error {
+	return u.insert(t, all.Reader(), t.OnConflict())
+}
 
-func (u update) insert(t *rows.Table, all *rows.Batch, end string) error {
+func (u update) insert(t *rows.Table, all rows.Reader, end string) error {
 	names, values := t.Names(), t.Parameters(parameter)
 	for _, name := range slices.Sorted(maps.Keys(t.SQLite)) {
 		expression := t.SQLite[name]
@@ -172,18 +175,24 @@ func (u update) insert(t *rows.Table, all *rows.Batch, end string) error {
 	if err != nil {
 		return err
 	}
-	for row := range all.Packed() {
+	for {
+		row, err := all.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 		for i := 1; len(row) > 0; i++ {
 			var v rows.Value
 			v, row = row.Cut()
 			bindValue(stmt, i, v)
 		}
-		_, err := stmt.Step()
+		_, err = stmt.Step()
 		if err := reset(stmt, err); err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 func bindValue(stmt *sqlite.Stmt, i int, v rows.Value) {

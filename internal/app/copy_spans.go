@@ -1,0 +1,340 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"holdfast/internal/db/engine"
+	"holdfast/internal/db/rows"
+)
+
+const (
+	rowsOfSpan        = 50_000 // of a table, read from one snapshot, unless an owner has more
+	rowsOfSpannerSpan = 10_000 // likewise; Spanner limits what a transaction deletes
+
+	// keepLogEvery is how often a copy prolongs the log of changes.
+	keepLogEvery = 10 * time.Second
+
+	// triesOfSpans is how often the copy of owners begins again because the target asked to
+	// repeat a transaction, whose rows have to be read again.
+	triesOfSpans = 5
+)
+
+// copiedSpan is the owners that are copied from one snapshot.
+type copiedSpan struct {
+	group   *rows.Group
+	span    rows.Span
+	unclean bool          // the target may have some of the rows
+	next    copyState     // after the span
+	read    []rows.Digest // by table, once all rows are read; see Copy.digest
+}
+
+// copyOwners copies the owners that are not copied yet.
+func (c *Copy) copyOwners(ctx context.Context) error {
+	for try := 1; ; try++ {
+		if err := c.copySpans(ctx); !errors.Is(err, errAgain) || try == triesOfSpans {
+			return err
+		}
+	}
+}
+
+// errAgain means that a transaction has to be repeated with rows that are read again.
+var errAgain = errors.New("the database asks to repeat the transaction")
+
+// copySpans copies spans one after the other. While a span is written, the next one is read,
+// and the one before is verified.
+func (c *Copy) copySpans(ctx context.Context) error {
+	readCtx, cancel := context.WithCancel(ctx)
+	p, checks := newPipe(readCtx), newQueue()
+	var reading errgroup.Group
+	reading.Go(func() error {
+		p.close(c.readSpans(readCtx, p))
+		return nil
+	})
+	err := c.writeSpans(ctx, &receiver{pipe: p}, checks)
+	cancel()
+	_ = reading.Wait() // writeSpans has returned its error
+	return cmp.Or(err, checks.wait())
+}
+
+// readSpans sends the spans that are not copied yet.
+func (c *Copy) readSpans(ctx context.Context, p *pipe) error {
+	unclean := true // the owners after the last one may be copied in part
+	kept := time.Now()
+	for next := c.state; !next.Copied; unclean = false {
+		if err := c.fault("span"); err != nil {
+			return err
+		}
+		s := copiedSpan{next: next, unclean: unclean}
+		isRead := false
+		if err := c.source.View(ctx, func(v rows.View) error {
+			if isRead {
+				return errAgain
+			}
+			isRead = true
+			return c.readSpan(v, &s, p)
+		}); err != nil {
+			return err
+		}
+		next = s.next
+		if time.Since(kept) < keepLogEvery {
+			continue
+		}
+		kept = time.Now()
+		if err := c.source.KeepLog(ctx, c.Service); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readSpan sends the next owners of a group from one snapshot.
+func (c *Copy) readSpan(v rows.View, s *copiedSpan, p *pipe) error {
+	g := &c.Groups[s.next.Group]
+	s.group = g
+	if s.next.After != "" {
+		var err error
+		if s.span.After, err = g.Tables[0].ParseKey(s.next.After); err != nil {
+			return err
+		}
+	}
+	if err := c.bound(v, g, &s.span); err != nil {
+		return err
+	}
+	switch {
+	case s.span.Until != nil:
+		s.next.After = s.span.Until.Text()
+	case s.next.Group+1 < len(c.Groups):
+		s.next.Group, s.next.After = s.next.Group+1, ""
+	default:
+		s.next.After, s.next.Copied = "", true
+	}
+	if err := p.send(piece{begins: s}); err != nil {
+		return err
+	}
+	for _, t := range g.Tables {
+		d, err := c.readTable(v, s, t, p)
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.Name, err)
+		}
+		s.read = append(s.read, d)
+	}
+	return p.send(piece{ends: s})
+}
+
+// readTable sends the rows of a span in a table, and returns their digest.
+func (c *Copy) readTable(v rows.View, s *copiedSpan, t *rows.Table, p *pipe) (d rows.Digest, err error) {
+	out := sender{pipe: p, table: t}
+	if raw := c.raw(v, t); raw != nil {
+		out.isRaw = true
+		n, err := raw.Dump(&out, t, s.group.Owner, s.span)
+		if err != nil || n == 0 {
+			return d, err
+		}
+		out.rows = int(n)
+		if err := out.flush(); err != nil || c.dirty == nil {
+			return d, err
+		}
+		return raw.Sum(t, s.group.Owner, s.span)
+	}
+	if err := v.Each(t, s.group.Owner, s.span, func(p rows.Packed) error {
+		if c.dirty != nil {
+			d.Add(p)
+		}
+		return out.add(c.elsewhere(t, p))
+	}); err != nil {
+		return d, err
+	}
+	return d, out.flush()
+}
+
+// raw returns the view if it can pass rows of the table without looking at their values, because
+// both engines are PostgreSQL; otherwise nil.
+func (c *Copy) raw(v rows.View, t *rows.Table) rows.RawView {
+	raw, ok := v.(rows.RawView)
+	if !ok || !t.IsRaw() || c.Source.Target.Kind != engine.Postgres || c.Target.Target.Kind != engine.Postgres {
+		return nil
+	}
+	return raw
+}
+
+// bound sets the end of a span, so that no table has many more than rowsOfSpan rows.
+func (c *Copy) bound(v rows.View, g *rows.Group, span *rows.Span) error {
+	if g.Owner == 0 {
+		return nil
+	}
+	most := rowsOfSpan
+	if c.withSpanner() {
+		most = rowsOfSpannerSpan
+	}
+	for _, t := range g.Tables {
+		until, err := v.Bound(t, g.Owner, span.After, most)
+		if err != nil {
+			return err
+		}
+		if until != nil && (span.Until == nil || until.Compare(span.Until) < 0) {
+			span.Until = until
+		}
+	}
+	return nil
+}
+
+// writeSpans writes the spans that arrive.
+func (c *Copy) writeSpans(ctx context.Context, in *receiver, checks *queue) error {
+	for {
+		s, err := in.span()
+		if s == nil || err != nil {
+			return err
+		}
+		write := c.writeSpan
+		if c.Target.Target.Kind == engine.Spanner {
+			write = c.writeSpanToSpanner
+		}
+		if err := write(ctx, in, s); err != nil {
+			return err
+		}
+		c.state = s.next
+		if c.dirty == nil {
+			continue
+		}
+		if err := checks.do(func() error { return c.check(ctx, s) }); err != nil {
+			return err
+		}
+	}
+}
+
+// writeSpan writes the rows of a span while they arrive, in one transaction unless they are many.
+func (c *Copy) writeSpan(ctx context.Context, in *receiver, s *copiedSpan) error {
+	for isFirst, ended := true, false; !ended; isFirst = false {
+		var n int
+		isBegun := false
+		if err := c.target.Update(ctx, func(u rows.Update) (err error) {
+			if isBegun {
+				return errAgain
+			}
+			isBegun = true
+			if isFirst && s.unclean {
+				for _, t := range slices.Backward(s.group.Tables) {
+					if err := u.Delete(t, s.group.Owner, s.span); err != nil {
+						return fmt.Errorf("%s: %w", t.Name, err)
+					}
+				}
+			}
+			if n, ended, err = in.load(u); err != nil || !ended {
+				return err
+			}
+			if err := c.recount(u, s.group, s.span); err != nil {
+				return err
+			}
+			return c.setState(u, s.next)
+		}); err != nil {
+			return err
+		}
+		c.progressed(n)
+	}
+	return nil
+}
+
+// writeSpanToSpanner collects rows in memory, because Spanner gets all of a transaction with its
+// commit and may ask to repeat it.
+func (c *Copy) writeSpanToSpanner(ctx context.Context, in *receiver, s *copiedSpan) error {
+	w := c.newWriter(ctx)
+	if s.unclean {
+		w.deleteAll(s.group, s.span)
+	}
+	w.after = func(u rows.Update) error {
+		if err := c.recount(u, s.group, s.span); err != nil {
+			return err
+		}
+		return c.setState(u, s.next)
+	}
+	if err := in.each(w.add); err != nil {
+		return err
+	}
+	return w.flush()
+}
+
+// progressed reports that n more rows were copied.
+func (c *Copy) progressed(n int) {
+	c.moved += int64(n)
+	c.progress("rows", min(c.moved, c.total), c.total)
+}
+
+// check compares rows that were written with the digests that were read. Where they differ, all
+// owners are compared.
+func (c *Copy) check(ctx context.Context, s *copiedSpan) error {
+	var different []*rows.Table
+	if err := c.target.View(ctx, func(v rows.View) error {
+		different = nil
+		for i, t := range s.group.Tables {
+			d, err := c.sum(v, s, t)
+			if err != nil {
+				return fmt.Errorf("%s: %w", t.Name, err)
+			}
+			if d != s.read[i] {
+				different = append(different, t)
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, t := range different {
+		if _, err := c.compareTable(ctx, s.group, t, []rows.Span{s.span}, func(d Difference) { c.dirty.add(d.Owner, t) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sum returns the digest of the rows of a span in a table, like readTable.
+func (c *Copy) sum(v rows.View, s *copiedSpan, t *rows.Table) (d rows.Digest, err error) {
+	if raw := c.raw(v, t); raw != nil {
+		return raw.Sum(t, s.group.Owner, s.span)
+	}
+	return d, v.Each(t, s.group.Owner, s.span, func(p rows.Packed) error { d.Add(p); return nil })
+}
+
+// queue runs functions one after the other, while its user goes on.
+type queue struct {
+	group errgroup.Group
+	work  chan func() error
+	ended chan struct{}
+	err   error // once it has ended
+}
+
+func newQueue() *queue {
+	q := &queue{work: make(chan func() error), ended: make(chan struct{})}
+	q.group.Go(func() error {
+		defer close(q.ended)
+		for fn := range q.work {
+			if q.err = fn(); q.err != nil {
+				break
+			}
+		}
+		return q.err
+	})
+	return q
+}
+
+// do runs fn when those before have ended, for which it waits. It returns their error.
+func (q *queue) do(fn func() error) error {
+	select {
+	case q.work <- fn:
+		return nil
+	case <-q.ended:
+		return q.err
+	}
+}
+
+// wait waits for all functions.
+func (q *queue) wait() error {
+	close(q.work)
+	return q.group.Wait()
+}
