@@ -116,7 +116,7 @@ func (c *Copy) compare(ctx context.Context, only owners, report func(Difference)
 }
 
 // ownersOfQuery is the number of owners that one query reads.
-const ownersOfQuery = 50
+const ownersOfQuery = 200
 
 // together returns spans of several owners each.
 func together(each []rows.Span) (spans []rows.Span) {

@@ -1,6 +1,7 @@
 package pgdb_test
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -67,11 +68,18 @@ func TestPacked(t *testing.T) {
 			r[12], r[13], r[14], r[15], r[16], r[17] = `{}`, `[]`, `[]`, int64(0), "0001-01-01", rows.FormatReal(-1e30)
 		}),
 	}
+	many := slices.Clone(want) // more than Put puts without a temporary table
+	for i := len(many) + 1; i <= 60; i++ {
+		many = append(many, row(int64(i), nil))
+	}
 	for _, mode := range []string{"cache_statement", "exec"} {
 		db := open(t, pgdb.Options{URL: testdb.WithParameter(t, url, "default_query_exec_mode", mode)}).Rows()
 		for name, write := range map[string]func(rows.Update) error{
 			"COPY":   func(u rows.Update) error { return u.Insert(ofAllKinds, pack(want...).Reader()) },
 			"INSERT": func(u rows.Update) error { return u.Put(ofAllKinds, pack(want...)) },
+			"many": func(u rows.Update) error {
+				return errors.Join(u.Put(ofAllKinds, pack(many...)), u.Put(ofAllKinds, pack(many...)))
+			},
 		} {
 			if err := db.Update(t.Context(), func(u rows.Update) error {
 				if err := u.Delete(ofAllKinds, 1, rows.All); err != nil {
@@ -82,6 +90,9 @@ func TestPacked(t *testing.T) {
 				t.Fatalf("%s %s: %v", name, mode, err)
 			}
 			got := readAll(t, db)
+			if name == "many" && len(got) != len(many) {
+				t.Errorf("%s %s: %d rows, want %d", name, mode, len(got), len(many))
+			}
 			for i, r := range want {
 				if w := string(r.Pack(nil)); i >= len(got) || got[i] != w {
 					t.Errorf("%s %s: row %d: %v, want %v", name, mode, i+1, rows.Packed(got[min(i, len(got)-1)]).Row(), r)

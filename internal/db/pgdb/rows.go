@@ -69,11 +69,13 @@ type view struct {
 // begin begins a transaction. On Citus each node has a snapshot of its own, so that a
 // transaction that has written several may be seen in part. All rows of an owner are on one node.
 func (v *view) begin() (err error) {
-	v.tx, err = v.conn.BeginTx(v.ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
-	if err == nil && v.citus {
+	// Spans are large enough to be compiled, which takes longer than to read them.
+	begin := `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL jit = off`
+	if v.citus {
 		// One connection to each node, because each connection has another snapshot.
-		_, err = v.tx.Exec(v.ctx, `SET LOCAL citus.max_adaptive_executor_pool_size TO 1`)
+		begin += `; SET LOCAL citus.max_adaptive_executor_pool_size TO 1`
 	}
+	v.tx, err = v.conn.BeginTx(v.ctx, pgx.TxOptions{BeginQuery: begin})
 	return err
 }
 
@@ -253,7 +255,7 @@ func (v *view) reader(columns []rows.Column) *reader {
 }
 
 // keysOfQuery is how many keys a query finds on Citus, where each query sends messages.
-const keysOfQuery = 50
+const keysOfQuery = 200
 
 func (v *view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Packed) error) error {
 	together := 1
@@ -333,6 +335,11 @@ func (u update) Insert(t *rows.Table, all rows.Reader) error {
 	if t.PostgresInsert != "" {
 		return u.repeat(t, t.PostgresInsert, all)
 	}
+	return u.copyRows(t, t, all)
+}
+
+// copyRows inserts rows of a table into another one with the same columns.
+func (u update) copyRows(t, into *rows.Table, all rows.Reader) error {
 	for _, c := range t.Columns {
 		if c.Kind == rows.Map {
 			if err := u.registerHstore(); err != nil {
@@ -344,7 +351,7 @@ func (u update) Insert(t *rows.Table, all rows.Reader) error {
 	if err != nil {
 		return err
 	}
-	return u.copyFrom(t, &copyReader{columns: t.Columns, oids: oids, types: u.tx.Conn().TypeMap(), rows: all})
+	return u.copyFrom(into, &copyReader{columns: t.Columns, oids: oids, types: u.tx.Conn().TypeMap(), rows: all})
 }
 
 // copyFrom runs a COPY of the table from the binary format.
@@ -462,29 +469,31 @@ func parseUUID(text string) (id pgtype.UUID, err error) {
 }
 
 const (
-	rowsOfStatement   = 50 // that Put puts: on Citus each statement sends messages
-	statementsOfBatch = 10 // that Put sends at once
-
+	rowsOfStatement    = 50  // that Put puts without a temporary table
 	statementsOfRepeat = 500 // that repeat sends at once
 	bytesOfRepeat      = 1 << 20
 )
 
+// Put copies many rows into a temporary table first: a statement with the values of many rows takes
+// longer to plan than to run, and on Citus it sends messages for each shard.
 func (u update) Put(t *rows.Table, all *rows.Batch) error {
-	batch := &pgx.Batch{}
+	into := `INSERT INTO ` + relation(t) + ` (` + t.Names() + `) OVERRIDING SYSTEM VALUE `
+	if all.Len() > rowsOfStatement {
+		temporary := rows.Table{Name: "copied_" + t.Name, Columns: t.Columns}
+		create := `CREATE TEMPORARY TABLE ` + temporary.Name + ` ON COMMIT DROP AS SELECT ` + t.Names() + ` FROM ` + relation(t) + ` WITH NO DATA`
+		if err := u.exec(create); err != nil {
+			return err
+		}
+		if err := u.copyRows(t, &temporary, all.Reader()); err != nil {
+			return err
+		}
+		if err := u.exec(into + `SELECT ` + t.Names() + ` FROM ` + temporary.Name + ` ` + t.OnConflict()); err != nil {
+			return err
+		}
+		return u.exec(`DROP TABLE ` + temporary.Name)
+	}
 	var lists []string
 	var args []any
-	queue := func() {
-		batch.Queue(`INSERT INTO `+relation(t)+` (`+t.Names()+`) OVERRIDING SYSTEM VALUE VALUES `+strings.Join(lists, ", ")+` `+t.OnConflict(), args...)
-		lists, args = nil, nil
-	}
-	send := func() error {
-		if batch.Len() == 0 {
-			return nil
-		}
-		sent := batch
-		batch = &pgx.Batch{}
-		return u.tx.SendBatch(u.ctx, sent).Close()
-	}
 	for row := range all.All() {
 		values, err := arguments(t.Columns, row, false)
 		if err != nil {
@@ -492,21 +501,8 @@ func (u update) Put(t *rows.Table, all *rows.Batch) error {
 		}
 		lists = append(lists, "("+t.Parameters(func(i int, c rows.Column) string { return parameter(len(args)+i, c) })+")")
 		args = append(args, values...)
-		if len(lists) < rowsOfStatement {
-			continue
-		}
-		queue()
-		if batch.Len() < statementsOfBatch {
-			continue
-		}
-		if err := send(); err != nil {
-			return err
-		}
 	}
-	if len(lists) > 0 {
-		queue()
-	}
-	return send()
+	return u.exec(into+`VALUES `+strings.Join(lists, ", ")+` `+t.OnConflict(), args...)
 }
 
 func (u update) Remove(t *rows.Table, keys []rows.Row) error {
