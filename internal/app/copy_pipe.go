@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 
@@ -20,7 +21,7 @@ const (
 
 // pipe passes rows from the source to the target.
 type pipe struct {
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // a pipe is of one copy; readers of rows have no context
 	pieces chan piece
 	bytes  *semaphore.Weighted // that are left of bytesOfPipe
 	spare  chan []byte         // buffers to use again: without garbage the collector does not run
@@ -185,7 +186,7 @@ func (r *receiver) take() {
 // span returns the next span, whose rows follow; nil after the last one.
 func (r *receiver) span() (*copiedSpan, error) {
 	x, err := r.peek()
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return nil, nil
 	}
 	if err != nil {
@@ -280,7 +281,7 @@ func (r *receiver) Read(into []byte) (int, error) {
 
 // unexpected returns an error in the middle of a span.
 func unexpected(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err

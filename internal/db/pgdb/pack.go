@@ -137,10 +137,10 @@ func (r *copyReader) fill() error {
 	}
 	for len(b) < sizeOfBuffer && !r.ended {
 		row, err := r.rows.Next()
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			b = binary.BigEndian.AppendUint16(b, math.MaxUint16)
 			r.ended = true
 			break

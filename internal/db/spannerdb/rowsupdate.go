@@ -2,6 +2,7 @@ package spannerdb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -59,7 +60,7 @@ func (u update) Insert(t *rows.Table, all rows.Reader) error {
 	var b rows.Batch
 	for {
 		switch p, err := all.Next(); {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return u.Put(t, &b)
 		case err != nil:
 			return err

@@ -3,6 +3,7 @@ package sqlitedb
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"iter"
 	"maps"
@@ -177,7 +178,7 @@ func (u update) insert(t *rows.Table, all rows.Reader, end string) error {
 	}
 	for {
 		row, err := all.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
