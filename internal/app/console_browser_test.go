@@ -199,7 +199,7 @@ func (b *browser) check(policy string) {
 }
 
 // elements are all elements that pages have.
-const elements = " html head meta title link script body main header nav section div span p a h1 h2 ul ol li dl dt dd table thead tbody tr th td form input label select option textarea button meter pre code figure figcaption svg line path text img "
+const elements = " html head meta title link script body main header nav section div span p a h1 h2 ul ol li dl dt dd table thead tbody tr th td form input label select option textarea button meter pre code figure figcaption svg line path text img details summary "
 
 // open opens a page.
 func (b *browser) open(path string) {

@@ -260,7 +260,11 @@ func (r *renderer) cell(c *service.Cell) {
 	}
 	if c.Most > 0 {
 		share := strconv.FormatFloat(c.Share, 'f', -1, 64)
-		r.element("meter", share, "min", "0", "max", strconv.FormatFloat(c.Most, 'f', -1, 64), "high", strconv.FormatFloat(c.Most*.9, 'f', -1, 64),
+		high := c.Most * .9
+		if c.Whole {
+			high = c.Most
+		}
+		r.element("meter", share, "min", "0", "max", strconv.FormatFloat(c.Most, 'f', -1, 64), "high", strconv.FormatFloat(high, 'f', -1, 64),
 			"value", share, "aria-label", c.Text)
 	}
 	for i := range c.Forms {
@@ -329,6 +333,15 @@ func (r *renderer) form(f *service.Form) {
 		attrs = append(attrs, "enctype", "multipart/form-data")
 		class += " drop"
 	}
+	if f.Ask != "" {
+		summary := []string{"class", "danger"}
+		if f.Label != "" {
+			summary = append(summary, "aria-label", f.Label)
+		}
+		r.open("details", "class", "ask")
+		r.element("summary", f.Submit+"…", summary...)
+		r.element("p", f.Ask)
+	}
 	r.open("form", append(attrs, "class", class)...)
 	r.open("input", "type", "hidden", "name", "csrf", "value", r.x.session.csrf)
 	r.open("input", "type", "hidden", "name", "return-to", "value", r.values.Encode())
@@ -351,6 +364,9 @@ func (r *renderer) form(f *service.Form) {
 	}
 	r.buttons(f, action != nil, trial, to)
 	r.close("form")
+	if f.Ask != "" {
+		r.close("details")
+	}
 }
 
 // buttons renders the button of a form, and that of its trial.

@@ -101,7 +101,7 @@ func (s *Extensions) showRecord(ctx context.Context, r *service.PageRequest) (*s
 			}},
 			&service.Text{Title: "Value", Body: indented(string(rec.Value)), Copy: true},
 			&service.Form{Title: "Edit", Action: "save", Submit: "Save", Keep: keep, Fields: recordFields(&rec, ext.At(s.deps.Clock()))},
-			&service.Form{Title: "Delete", Action: "delete", Submit: "Delete record", Danger: true, Keep: keep},
+			&service.Form{Title: "Delete", Action: "delete", Submit: "Delete record", Danger: true, Keep: keep, Ask: "This cannot be undone."},
 		},
 	}, nil
 }

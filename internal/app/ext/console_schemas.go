@@ -128,7 +128,7 @@ func (s *Extensions) showSchema(ctx context.Context, r *service.PageRequest) (*s
 	} else {
 		view.Blocks = append(view.Blocks, activateForm(keep))
 	}
-	view.Blocks = append(view.Blocks, draftForm(p, document), &service.Form{Title: "Delete", Action: "delete", Submit: "Delete version", Danger: true, Keep: keep})
+	view.Blocks = append(view.Blocks, draftForm(p, document), &service.Form{Title: "Delete", Action: "delete", Submit: "Delete version", Danger: true, Keep: keep, Ask: "This cannot be undone."})
 	return view, nil
 }
 

@@ -143,6 +143,7 @@ type Cell struct {
 	State State   // shown before Text
 	Most  float64 // if set, shows Share of Most as a bar
 	Share float64
+	Whole bool   // Most is a sum, not a limit: a full bar is no warning
 	Forms []Form // buttons
 }
 
@@ -174,6 +175,7 @@ type Form struct {
 	Label   string            // of the button for screen readers, if Submit is ambiguous in a table
 	Trial   *Trial
 	Danger  bool
+	Ask     string // of a button without fields: what cannot be undone; the button is shown after a click
 	Confirm string // what the operator has to type, such as the name of what will be deleted
 }
 
