@@ -78,11 +78,19 @@ func consoleAccounts(b *browser, environ []string) {
 	b.try(http.StatusNotFound, "No account has the UID 999999", "Show account", "account", "999999")
 	b.try(http.StatusOK, "bookmarks", "Show account", "account", largeAccount)
 	b.shows("Storage user", "3")
+	if bars := b.page.all("meter"); len(bars) == 0 || bars[len(bars)-1].attrs["high"] != bars[len(bars)-1].attrs["max"] {
+		b.t.Errorf("the bar of the only collection looks like that of a quota:\n%s", b.raw)
+	}
 	b.try(http.StatusBadRequest, "expected a number of bytes", "Set quota", "quota", "much")
 	b.submit("Set quota", "quota", "500MiB")
 	b.shows("The quota is set", "524288000 bytes (a quota of its own)")
 	b.submit("Deny")
 	b.shows("Account "+largeAccount+" may not sign in.", "Accessdeny")
+	if b.form("Deny") != nil {
+		b.t.Error("an account that is denied can be denied")
+	}
+	b.submit("Remove from the lists")
+	b.submit("Deny")
 	b.open("tokenserver/access")
 	b.submit("Deny", "account", smallAccount, "note", hostile)
 	b.shows(hostile)

@@ -46,7 +46,11 @@ func (s *Accounts) showRefused(ctx context.Context, _ *service.PageRequest) (*se
 			{Forms: []service.Form{{Action: "allow", Keep: map[string]string{"account": r.FxAUID}, Submit: "Allow", Label: "Allow account " + r.FxAUID}}},
 		})
 	}
-	return &service.View{Blocks: []service.Block{t}}, nil
+	view := &service.View{Blocks: []service.Block{t}}
+	if len(refused) == consoleRows {
+		view.Blocks = append(view.Blocks, &service.Text{Body: fmt.Sprintf("These are the %d accounts that were refused last. To list up to %d: holdfast sync user list --refused.", consoleRows, tokenserver.MaxRefused)})
+	}
+	return view, nil
 }
 
 func (s *Accounts) showAccess(ctx context.Context, r *service.PageRequest) (*service.View, error) {

@@ -175,9 +175,20 @@ func (s *Accounts) showAccount(ctx context.Context, r *service.PageRequest) (*se
 	keep := map[string]string{"account": acc.FxAUID}
 	view := &service.View{Title: "Account " + acc.FxAUID, Parents: []service.Link{{Text: "Accounts", To: "accounts"}}, Blocks: []service.Block{
 		&service.Facts{Rows: []service.Fact{{Name: "Access", Cell: service.TextCell(st.Access.String())}}},
-		&service.Form{Page: "access", Action: "allow", Submit: "Allow", Keep: keep},
-		&service.Form{Page: "access", Action: "deny", Submit: "Deny", Danger: true, Keep: keep},
 	}}
+	for _, f := range []struct {
+		to   tokenserver.Access
+		form service.Form
+	}{
+		{tokenserver.Allowed, service.Form{Action: "allow", Submit: "Allow"}},
+		{tokenserver.Denied, service.Form{Action: "deny", Submit: "Deny", Danger: true}},
+		{tokenserver.Unlisted, service.Form{Action: "remove", Submit: "Remove from the lists"}},
+	} {
+		if f.to != st.Access {
+			f.form.Page, f.form.Keep = "access", keep
+			view.Blocks = append(view.Blocks, &f.form)
+		}
+	}
 	for i := range st.Users {
 		blocks, err := s.userBlocks(ctx, &st.Users[i])
 		if err != nil {
@@ -225,7 +236,10 @@ func (s *Accounts) userBlocks(ctx context.Context, u *tokenserver.User) ([]servi
 	facts.Rows = append(facts.Rows, service.Fact{Name: "Stored", Cell: stored}, service.Fact{Name: "Last write", Cell: service.MillisCell(usage.ModifiedMillis)})
 	t := &service.Table{Title: "Collections of storage user " + strconv.FormatInt(u.UID, 10), Columns: []service.Column{{Title: "Collection"}, {Title: "Records", Number: true}, {Title: "Bytes"}}, Empty: "There are no collections."}
 	for _, c := range usage.Collections {
-		bytes := service.Cell{Text: bytesOf(c.Bytes, usage.CollectionQuota), Share: float64(c.Bytes), Most: float64(usage.Bytes)}
+		bytes := service.Cell{Text: bytesOf(c.Bytes, usage.CollectionQuota), Share: float64(c.Bytes), Most: float64(usage.Bytes), Whole: true}
+		if usage.CollectionQuota > 0 {
+			bytes.Most, bytes.Whole = float64(usage.CollectionQuota), false
+		}
 		t.Rows = append(t.Rows, []service.Cell{service.TextCell(c.Name), service.TextCell(strconv.FormatInt(c.Records, 10)), bytes})
 	}
 	return []service.Block{facts, t}, nil
