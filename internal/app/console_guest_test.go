@@ -193,6 +193,7 @@ func consoleKeys(b *browser) {
 		return ""
 	}
 	old := keyIn("active")
+	b.shows("All tokens of the key are void at once.")
 	b.submit("Add a key")
 	next := keyIn("verify-only")
 	b.submit("Activate key " + next)

@@ -25,6 +25,7 @@ func (s *Guest) console() *service.Console {
 			s.deadAction("retry", "queued again", guest.RetryDead), s.deadAction("drop", "deleted", guest.DropDead),
 			s.deadAction("retry-all", "queued again", guest.RetryDead), s.deadAction("drop-all", "deleted", guest.DropDead),
 		}},
+		{Path: "event", Title: "Event", Show: s.showEvent},
 		{Path: "dead-letter", Title: "Dead letter", Show: s.showDeadLetter},
 		{Path: "session", Title: "Sessions of guests", Listed: true, Show: s.showSessionForm, Actions: []service.Action{{Name: "find", Reads: true, Run: s.findSession}}},
 		{Path: "suspensions", Title: "Suspended tenants", Listed: true, Show: s.showSuspensions, Actions: []service.Action{
@@ -65,10 +66,11 @@ func (s *Guest) backlogs(ctx context.Context) ([]service.Fact, error) {
 	if len(waiting) == consoleRows {
 		n += " or more"
 	}
-	return []service.Fact{
-		{Name: "Events to publish", Cell: service.Cell{Text: n, To: "outbox"}},
-		{Name: "Dead letters", Cell: service.Cell{Text: service.Count(int64(dead), "event"), To: "dead-letters"}},
-	}, nil
+	letters := service.Cell{Text: service.Count(int64(dead), "event"), To: "dead-letters"}
+	if dead > 0 {
+		letters.State = service.Warning
+	}
+	return []service.Fact{{Name: "Events to publish", Cell: service.Cell{Text: n, To: "outbox"}}, {Name: "Dead letters", Cell: letters}}, nil
 }
 
 func (s *Guest) showOutbox(ctx context.Context, r *service.PageRequest) (*service.View, error) {
@@ -86,18 +88,49 @@ func (s *Guest) showOutbox(ctx context.Context, r *service.PageRequest) (*servic
 	}
 	for i := range page {
 		e := &page[i]
-		next := service.TextCell("now")
-		if !e.Next.IsZero() {
-			next = service.TimeCell(e.Next)
-		}
 		t.Rows = append(t.Rows, []service.Cell{
-			service.TextCell(e.Name), service.TextCell(e.Topic), service.TextCell(e.Owner), service.TimeCell(e.At), service.TextCell(strconv.Itoa(e.Attempts)), next, service.TextCell(e.Reason),
+			{Text: e.Name, To: service.PageLink("event", "event", e.Name, "position", strconv.FormatInt(e.Position, 10))}, service.TextCell(e.Topic), service.TextCell(e.Owner),
+			service.TimeCell(e.At), service.TextCell(strconv.Itoa(e.Attempts)), nextCell(e), service.TextCell(e.Reason),
 		})
 	}
 	if len(page) == consoleRows {
 		t.Next = strconv.FormatInt(page[consoleRows-1].Position, 10)
 	}
 	return &service.View{Blocks: []service.Block{t}}, nil
+}
+
+// nextCell says when an event is tried next.
+func nextCell(e *outbox.WaitingEvent) service.Cell {
+	if e.Next.IsZero() {
+		return service.TextCell("now")
+	}
+	return service.TimeCell(e.Next)
+}
+
+// errPublished means that an event does not wait any more.
+var errPublished = fault.New(fault.NotFound, "the event does not wait any more: it was published or set aside")
+
+// showEvent shows an event that is not published yet.
+func (s *Guest) showEvent(ctx context.Context, r *service.PageRequest) (*service.View, error) {
+	at, err := strconv.ParseInt(r.Value("position"), 10, 64)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "position: expected a whole number")
+	}
+	found, err := s.opened.Outbox().ListWaiting(ctx, at-1, 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 || found[0].Name != r.Value("event") {
+		return nil, errPublished
+	}
+	e := &found[0]
+	return &service.View{Title: "Event " + e.Name, Parents: []service.Link{{Text: "Outbox", To: "outbox"}}, Blocks: []service.Block{
+		&service.Facts{Rows: []service.Fact{
+			{Name: "Type", Cell: service.TextCell(e.Topic)}, {Name: "Key", Cell: service.TextCell(e.Owner)}, {Name: "Time", Cell: service.TimeCell(e.At)},
+			{Name: "Attempts", Cell: service.TextCell(strconv.Itoa(e.Attempts))}, {Name: "Next attempt", Cell: nextCell(e)}, {Name: "Error", Cell: service.TextCell(cmp.Or(e.Reason, "-"))},
+		}},
+		&service.Text{Title: "Headers", Body: indented(e.Headers), Copy: true}, &service.Text{Title: "Payload", Body: indented(e.Payload), Copy: true},
+	}}, nil
 }
 
 func (s *Guest) showDeadLetters(ctx context.Context, r *service.PageRequest) (*service.View, error) {
@@ -143,7 +176,7 @@ func deadForms(event string) []service.Form {
 	keep := map[string]string{"event": event}
 	return []service.Form{
 		{Page: "dead-letters", Action: "retry", Submit: "Retry", Label: "Retry event " + event, Keep: keep},
-		{Page: "dead-letters", Action: "drop", Submit: "Drop", Label: "Drop event " + event, Keep: keep, Danger: true},
+		{Page: "dead-letters", Action: "drop", Submit: "Drop", Label: "Drop event " + event, Keep: keep, Danger: true, Ask: "The event is never published. This cannot be undone."},
 	}
 }
 
@@ -237,7 +270,7 @@ func (s *Guest) showKeys(ctx context.Context, _ *service.PageRequest) (*service.
 		keep := map[string]string{"key": k.ID}
 		activate := service.Form{Action: "activate", Submit: "Activate", Label: "Activate key " + k.ID, Keep: keep}
 		retire := service.Form{Action: "retire", Submit: "Retire", Label: "Retire key " + k.ID, Keep: keep}
-		revoke := service.Form{Action: "revoke", Submit: "Revoke", Label: "Revoke key " + k.ID, Danger: true, Keep: keep}
+		revoke := service.Form{Action: "revoke", Submit: "Revoke", Label: "Revoke key " + k.ID, Danger: true, Keep: keep, Ask: "All tokens of the key are void at once. If it is the active one, a new key takes its place, which sites that verify offline do not have yet."}
 		forms := map[guest.KeyState][]service.Form{guest.KeyActive: {revoke}, guest.KeyVerifyOnly: {activate, retire, revoke}}[k.State]
 		t.Rows = append(t.Rows, []service.Cell{
 			service.TextCell(k.ID), service.TextCell(string(k.State)), service.TimeCell(k.NotBefore), service.TimeCell(k.NotAfter), service.TimeCell(k.Retired), {Forms: forms},
@@ -246,7 +279,7 @@ func (s *Guest) showKeys(ctx context.Context, _ *service.PageRequest) (*service.
 	return &service.View{Blocks: []service.Block{
 		&service.Text{Body: "The active key signs the tokens of handoffs, and keys that are not retired verify them. To rotate keys without an interruption, add a key, give it to the sites that verify offline (holdfast guest keys export), activate it, and retire the old one when its tokens have expired."},
 		t,
-		&service.Form{Action: "add", Submit: "Add a key"}, &service.Form{Action: "rotate", Submit: "Add and activate a key"},
+		&service.Form{Action: "add", Submit: "Add a key"}, &service.Form{Action: "rotate", Submit: "Add and activate a key", Ask: "Sites that verify offline refuse handoffs until they have the new key."},
 		&service.Form{Title: "Revoke all keys", Text: "All tokens are void at once, such as after a leak.", Action: "revoke-all", Submit: "Revoke all keys", Danger: true, Confirm: "revoke all"},
 	}}, nil
 }
@@ -258,6 +291,9 @@ func (s *Guest) keyAction(name string, do func(context.Context, *guest.HandoffKe
 			return o, err
 		}
 		key, err := do(ctx, s.handoffs.Keys, r.Value("key"))
+		if err == nil {
+			r.Values.Set("key", key.ID) // for the log
+		}
 		o.Notice = fmt.Sprintf("key %s is %s", key.ID, key.State)
 		return o, err
 	}}
