@@ -52,9 +52,13 @@ func consoleBuckets(b *browser) {
 	b.shows(key.AccessKeyID)
 	b.hides(key.Secret)
 	b.try(http.StatusOK, "photos", "Search", "prefix", "ph")
+	if cells := b.page.all("tbody")[0].all("td"); cells[1].String() != "3" {
+		b.t.Errorf("the bucket has %s objects", cells[1])
+	}
 	b.follow("photos")
-	b.shows(hostile, folder, "last")
+	b.shows(hostile, folder, "last", "Objects3")
 	b.follow(folder)
+	b.shows("Folder " + folder)
 	b.hides("last")
 	b.follow(folder + hostile)
 	b.submit("Create link", "lifetime", "24h")
@@ -62,6 +66,8 @@ func consoleBuckets(b *browser) {
 	if status, body := do(b.t, http.MethodGet, link, ""); status != http.StatusOK || body != "body of "+folder+hostile {
 		b.t.Errorf("%s: %d %s", link, status, body)
 	}
+	b.follow(folder)
+	b.shows("Folder "+folder, hostile)
 	b.follow("photos")
 	b.follow("last")
 	page := *b
@@ -79,9 +85,15 @@ func consoleBuckets(b *browser) {
 	b.submit("Create access key")
 	second := b.page.all("pre")[1].String()
 	b.follow("tester")
+	b.shows("Clients with this key are refused at once.")
 	b.submit("Revoke access key " + second)
 	b.shows("Access key " + second + " is revoked.")
 	b.submit("Revoke access key " + key.AccessKeyID)
+	b.open("changes")
+	b.shows("account=tester, key="+second, "account=tester, key="+key.AccessKeyID)
+	b.open("buckets/object?account=tester&bucket=photos&object=new/page.html")
+	b.submit("Delete object", "confirm", "page.html")
+	b.shows("Folder new/", "new/notes.txt")
 	b.open("buckets/object?account=tester&bucket=photos&object=" + url.QueryEscape(hostile))
 	b.try(http.StatusConflict, "no access key", "Create link")
 	b.open("buckets/accounts")

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"holdfast/internal/app/service"
@@ -21,10 +23,10 @@ const consoleRows = 100
 func (s *Buckets) console() *service.Console {
 	return &service.Console{Title: "Buckets", Backlogs: s.backlogs, Pages: []service.Page{
 		{Path: "accounts", Title: "Accounts", Listed: true, Show: s.showAccounts, Actions: []service.Action{
-			{Name: "create", Logged: []string{"account"}, Run: s.addAccount},
+			{Name: "create", Logged: []string{"account", "key"}, Run: s.addAccount},
 		}},
 		{Path: "account", Title: "Account", Show: s.showAccount, Actions: []service.Action{
-			{Name: "create-key", Logged: []string{"account"}, Run: s.addKey},
+			{Name: "create-key", Logged: []string{"account", "key"}, Run: s.addKey},
 			{Name: "revoke-key", Logged: []string{"account", "key"}, Run: s.revokeKey},
 			{Name: "delete", Logged: []string{"account"}, Run: s.dropAccount},
 		}},
@@ -66,6 +68,21 @@ func usageCell(n, quota int64, text func(int64) string) service.Cell {
 		return service.TextCell(text(n))
 	}
 	return service.Cell{Text: text(n) + " of " + text(quota), Share: float64(n), Most: float64(quota)}
+}
+
+// usageOfBucket returns the usage of a bucket, which is 0 if it was created just now.
+func usageOfBucket(all *buckets.AccountUsage, name string) (u buckets.BucketUsage) {
+	if i := slices.IndexFunc(all.Buckets, func(u buckets.BucketUsage) bool { return u.Bucket.Name == name }); i >= 0 {
+		u = all.Buckets[i]
+	}
+	return u
+}
+
+// usageFacts shows the usage of an account or of a bucket.
+func usageFacts(u buckets.BucketUsage) *service.Facts {
+	return &service.Facts{Rows: []service.Fact{
+		{Name: "Objects", Cell: usageCell(u.Usage.Objects, u.Quota.Objects, decimal)}, {Name: "Bytes", Cell: usageCell(u.Usage.Bytes, u.Quota.Bytes, service.FormatBytes)},
+	}}
 }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
@@ -122,6 +139,7 @@ func (s *Buckets) addAccount(ctx context.Context, r *service.PageRequest) (o ser
 	}
 	key, err := s.createAccount(ctx, name)
 	if err == nil {
+		r.Values.Set("key", key.id) // for the log
 		o.View = s.shownKey(name, key)
 	}
 	return o, err
@@ -141,8 +159,12 @@ func (s *Buckets) showAccount(ctx context.Context, r *service.PageRequest) (*ser
 		return nil, err
 	}
 	t := &service.Table{
-		Title: "Buckets", Columns: []service.Column{{Title: "Bucket"}, {Title: "Created"}, {Title: "Access"}}, Empty: "There are no buckets.",
+		Title: "Buckets", Columns: []service.Column{{Title: "Bucket"}, {Title: "Objects", Number: true}, {Title: "Bytes", Number: true}, {Title: "Created"}, {Title: "Access"}}, Empty: "There are no buckets.",
 		Search: []service.Field{{Name: "prefix", Label: "Names that begin with"}}, Keep: []string{"account"},
+	}
+	used, err := s.opened.Counters.Usage(ctx, a.ID)
+	if err != nil {
+		return nil, err
 	}
 	for i := range page {
 		b := &page[i]
@@ -150,14 +172,18 @@ func (s *Buckets) showAccount(ctx context.Context, r *service.PageRequest) (*ser
 		if b.Settings.PublicRead {
 			access = "everybody may read"
 		}
-		t.Rows = append(t.Rows, []service.Cell{{Text: b.Name, To: service.PageLink("objects", "account", a.Name, "bucket", b.Name)}, momentCell(b.Created), service.TextCell(access)})
+		u := usageOfBucket(&used, b.Name)
+		t.Rows = append(t.Rows, []service.Cell{
+			{Text: b.Name, To: service.PageLink("objects", "account", a.Name, "bucket", b.Name)},
+			usageCell(u.Usage.Objects, u.Quota.Objects, decimal), usageCell(u.Usage.Bytes, u.Quota.Bytes, service.FormatBytes), momentCell(b.Created), service.TextCell(access),
+		})
 	}
 	if more {
 		t.Next = page[len(page)-1].Name
 	}
 	keep := map[string]string{"account": a.Name}
 	return &service.View{Title: "Account " + a.Name, Parents: []service.Link{{Text: "Accounts", To: "accounts"}}, Blocks: []service.Block{
-		t, keys,
+		usageFacts(buckets.BucketUsage{Usage: used.Total, Quota: used.Quota}), t, keys,
 		&service.Form{Action: "create-key", Submit: "Create access key", Keep: keep},
 		&service.Form{Title: "Delete the account", Text: "The account must have no buckets. Its access keys are deleted.", Action: "delete", Submit: "Delete account", Danger: true, Confirm: a.Name, Keep: keep},
 	}}, nil
@@ -177,7 +203,8 @@ func (s *Buckets) keyTable(ctx context.Context, a buckets.Account) (*service.Tab
 	}
 	for _, k := range keys {
 		state, action := service.TextCell("active"), service.Cell{Forms: []service.Form{{
-			Action: "revoke-key", Submit: "Revoke", Label: "Revoke access key " + k.ID, Danger: true, Keep: map[string]string{"account": a.Name, "key": k.ID},
+			Action: "revoke-key", Submit: "Revoke", Label: "Revoke access key " + k.ID, Danger: true,
+			Ask: "Clients with this key are refused at once. This cannot be undone.", Keep: map[string]string{"account": a.Name, "key": k.ID},
 		}}}
 		if k.Revoked != 0 {
 			state, action = service.TextCell("revoked "+k.Revoked.Time().Format(time.DateOnly)), service.Cell{}
@@ -197,6 +224,7 @@ func (s *Buckets) addKey(ctx context.Context, r *service.PageRequest) (o service
 	}
 	var key newKey
 	if key.id, key.secret, err = s.keys.Create(ctx, a.ID); err == nil {
+		r.Values.Set("key", key.id) // for the log
 		o.View = s.shownKey(a.Name, key)
 	}
 	return o, err
@@ -228,12 +256,27 @@ func (s *Buckets) bucket(ctx context.Context, r *service.PageRequest) (a buckets
 	return a, b, err
 }
 
-func above(a buckets.Account, bucket string) []service.Link {
-	return []service.Link{
+// above returns links to the account, the bucket, and the folders of the name of an object.
+func above(a buckets.Account, bucket, name string) []service.Link {
+	all := []service.Link{
 		{Text: "Accounts", To: "accounts"}, {Text: a.Name, To: service.PageLink("account", "account", a.Name)},
 		{Text: bucket, To: service.PageLink("objects", "account", a.Name, "bucket", bucket)},
 	}
+	for end, begin := 0, 0; ; begin = end {
+		n := strings.IndexByte(name[begin:], '/')
+		if n < 0 || len(all) == mostAbove {
+			return all
+		}
+		end = begin + n + 1
+		all = append(all, service.Link{Text: name[begin:end], To: service.PageLink("objects", "account", a.Name, "bucket", bucket, "prefix", name[:end])})
+	}
 }
+
+// mostAbove limits the links above a page.
+const mostAbove = 20
+
+// folderOf returns the folder of an object, with a slash at its end, or "".
+func folderOf(name string) string { return name[:strings.LastIndexByte(name, '/')+1] }
 
 func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	a, b, err := s.bucket(ctx, r)
@@ -265,7 +308,18 @@ func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*ser
 	if page.More {
 		t.Next = page.Entries[len(page.Entries)-1].Name()
 	}
-	return &service.View{Title: "Bucket " + b.Name, Parents: above(a, b.Name)[:2], Blocks: []service.Block{t, uploadForm(a, b, r.Value("prefix"))}}, nil
+	view := &service.View{Title: "Bucket " + b.Name, Parents: above(a, b.Name, "")[:2]}
+	if folder := folderOf(q.Prefix); folder != "" {
+		view.Title, view.Parents = "Folder "+folder, above(a, b.Name, strings.TrimSuffix(folder, "/"))
+	} else {
+		used, err := s.opened.Counters.Usage(ctx, a.ID)
+		if err != nil {
+			return nil, err
+		}
+		view.Blocks = append(view.Blocks, usageFacts(usageOfBucket(&used, b.Name)))
+	}
+	view.Blocks = append(view.Blocks, t, uploadForm(a, b, q.Prefix))
+	return view, nil
 }
 
 // object reads the object that a page is about.
@@ -297,7 +351,7 @@ func (s *Buckets) showObject(ctx context.Context, r *service.PageRequest) (*serv
 		&service.Links{All: []service.Link{{Text: "Download", To: service.PageLink("download", "account", a.Name, "bucket", b.Name, "object", o.Name)}}},
 	}
 	blocks = append(blocks, s.preview(ctx, a, b, &o)...)
-	return &service.View{Title: "Object " + o.Name, Parents: above(a, b.Name), Blocks: append(blocks,
+	return &service.View{Title: "Object " + o.Name, Parents: above(a, b.Name, o.Name), Blocks: append(blocks,
 		&service.Form{
 			Title: "Create a link", Text: "Everybody who has the link may read the object until the link expires.", Action: "presign", Submit: "Create link", Keep: keep,
 			Fields: []service.Field{{Name: "lifetime", Label: "Lifetime", Options: linkLives}},
@@ -328,7 +382,7 @@ func (s *Buckets) presignObject(ctx context.Context, r *service.PageRequest) (o 
 		return o, err
 	}
 	link := presign(s.publicEndpoint(), s.cfg.Region, key, b.Name, object.Name, life, s.deps.Clock())
-	o.View = &service.View{Title: "Link to " + object.Name, Parents: above(a, b.Name), Blocks: append(s.endpointNotice(),
+	o.View = &service.View{Title: "Link to " + object.Name, Parents: above(a, b.Name, object.Name), Blocks: append(s.endpointNotice(),
 		&service.Text{Body: link, Copy: true}, &service.Text{Body: "It ends earlier if access key " + key.id + " is revoked."},
 	)}
 	return o, nil
@@ -368,7 +422,7 @@ func (s *Buckets) dropObject(ctx context.Context, r *service.PageRequest) (o ser
 		return o, err
 	}
 	_, err = s.opened.Store.Delete(ctx, a.ID, b.BucketRef, object.Name, buckets.Condition{}, buckets.At(s.deps.Clock()))
-	o.Notice, o.Next = "deleted object "+object.Name, service.PageLink("objects", "account", a.Name, "bucket", b.Name)
+	o.Notice, o.Next = "deleted object "+object.Name, service.PageLink("objects", "account", a.Name, "bucket", b.Name, "prefix", folderOf(object.Name))
 	return o, err
 }
 
@@ -377,7 +431,7 @@ func (s *Buckets) showNodes(ctx context.Context, _ *service.PageRequest) (*servi
 	if err != nil {
 		return nil, err
 	}
-	t := &service.Table{Columns: []service.Column{{Title: "Node"}, {Title: "State"}, {Title: "URL"}, {Title: "Used"}}, Empty: "There are no storage nodes."}
+	t := &service.Table{Columns: []service.Column{{Title: "Node"}, {Title: "State"}, {Title: "URL"}, {Title: "Space"}}, Empty: "There are no storage nodes."}
 	for _, l := range lines {
 		state, used := service.Cell{State: service.OK, Text: string(l.State)}, service.TextCell("-")
 		if l.State != buckets.NodeActive {

@@ -91,7 +91,7 @@ func uploadForm(a buckets.Account, b buckets.Bucket, prefix string) *service.For
 		Title: "Upload files", Text: "Choose files, or drop them here.", Action: "upload", Submit: "Upload",
 		Keep: map[string]string{"account": a.Name, "bucket": b.Name},
 		Fields: []service.Field{
-			{Name: "folder", Label: "Folder", Value: prefix[:strings.LastIndexByte(prefix, '/')+1], Optional: true, Help: "Such as photos/2026/, or empty."},
+			{Name: "folder", Label: "Folder", Value: folderOf(prefix), Optional: true, Help: "Such as photos/2026/, or empty."},
 			{Name: "replace", Label: "Replace objects that exist", Checkbox: true},
 			{Name: "files", Label: "Files", File: true},
 		},
