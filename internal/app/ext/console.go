@@ -23,15 +23,15 @@ func (s *Extensions) console() *service.Console {
 		{Path: "installs", Title: "Installs", Listed: true, Show: s.showInstalls},
 		{Path: "tenants", Title: "Tenants", Listed: true, Show: s.showTenants},
 		{Path: "tenant", Title: "Tenant", Show: s.showTenant, Actions: []service.Action{
-			{Name: "token", Logged: []string{"tenant", "service"}, Run: s.mintForService},
-			{Name: "revoke-token", Logged: []string{"tenant"}, Run: s.revokeTokenOf},
+			{Name: "token", Logged: []string{"tenant", "service", "id"}, Run: s.mintForService},
+			{Name: "revoke-token", Logged: []string{"tenant", "id"}, Run: s.revokeTokenOf},
 			{Name: "delete", Logged: []string{"tenant"}, Run: s.deleteTenant},
 			{Name: "restore", Logged: []string{"tenant"}, Run: s.restoreTenant},
 		}},
 		{Path: "install", Title: "Install", Show: s.showInstall, Actions: []service.Action{
 			{Name: "open", Reads: true, Run: s.openNamespace},
-			{Name: "token", Logged: append(install, "namespaces"), Run: s.mintForInstall},
-			{Name: "revoke-token", Logged: install, Run: s.revokeTokenOf},
+			{Name: "token", Logged: []string{"tenant", "install", "namespaces", "id"}, Run: s.mintForInstall},
+			{Name: "revoke-token", Logged: []string{"tenant", "install", "id"}, Run: s.revokeTokenOf},
 			{Name: "revoke", Logged: install, Run: s.revokeInstall},
 			{Name: "restore", Logged: install, Run: s.restoreInstall},
 			{Name: "delete", Logged: install, Run: s.deleteInstall},
@@ -58,7 +58,11 @@ func (s *Extensions) console() *service.Console {
 // backlogs counts the audit events that could not be published.
 func (s *Extensions) backlogs(ctx context.Context) ([]service.Fact, error) {
 	n, err := s.audit.CountDead(ctx)
-	return []service.Fact{{Name: "Audit events set aside", Cell: service.TextCell(service.Count(int64(n), "event"))}}, err
+	dead := service.TextCell(service.Count(int64(n), "event"))
+	if n > 0 {
+		dead.State, dead.Text = service.Warning, dead.Text+": see holdfast ext audit dead"
+	}
+	return []service.Fact{{Name: "Audit events set aside", Cell: dead}}, err
 }
 
 // place is what a page is about.
@@ -150,11 +154,18 @@ const (
 )
 
 func (s *Extensions) showInstalls(ctx context.Context, r *service.PageRequest) (*service.View, error) {
-	t, err := s.installTable(ctx, r, r.Value("tenant"))
+	tenant := strings.ToLower(strings.TrimSpace(r.Value("tenant")))
+	search := []service.Field{{Name: "tenant", Label: "Tenant", Help: "The UUID of the tenant."}}
+	if _, err := ext.ParseTenantID(tenant); tenant != "" && err != nil {
+		return &service.View{Blocks: []service.Block{
+			&service.Table{Search: search, Empty: "There are no installs."}, &service.Notice{State: service.Wrong, Text: "Tenant: " + err.Error() + "."},
+		}}, nil
+	}
+	t, err := s.installTable(ctx, r, tenant)
 	if err != nil {
 		return nil, err
 	}
-	t.Search = []service.Field{{Name: "tenant", Label: "Tenant"}}
+	t.Search = search
 	return &service.View{Blocks: []service.Block{t}}, nil
 }
 
@@ -162,11 +173,11 @@ func (s *Extensions) showInstalls(ctx context.Context, r *service.PageRequest) (
 func (s *Extensions) installTable(ctx context.Context, r *service.PageRequest, tenant string) (*service.Table, error) {
 	span := ext.Span{All: true}
 	if tenant != "" {
-		p, err := parsePlace(r, "tenant")
+		id, err := ext.ParseTenantID(tenant)
 		if err != nil {
 			return nil, err
 		}
-		span = ext.Span{Tenant: p.Tenant}
+		span = ext.Span{Tenant: id}
 	}
 	if after := r.Value("after"); after != "" {
 		first, second, _ := strings.Cut(after, " ")
@@ -350,6 +361,7 @@ func (s *Extensions) mint(r *service.PageRequest, p place, t tokenRequest) (o se
 	if err != nil {
 		return o, err
 	}
+	r.Values.Set("id", made.ID) // for the log
 	facts := &service.Facts{Rows: []service.Fact{
 		{Name: "ID", Cell: service.TextCell(made.ID)}, {Name: "Expires", Cell: service.TimeCell(made.Expires)},
 	}}
@@ -415,6 +427,7 @@ func (s *Extensions) revokeTokenOf(ctx context.Context, r *service.PageRequest) 
 		return o, service.Usagef("the token belongs to another tenant or install")
 	}
 	revoked, err := s.opened.RevokeToken(ctx, one.owner, one.id, one.expires)
+	r.Values.Set("id", revoked.ID) // for the log
 	o.Notice = "token " + revoked.ID + " is revoked"
 	return o, explained("", err)
 }
