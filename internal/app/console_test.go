@@ -282,6 +282,7 @@ func TestConsoleLink(t *testing.T) {
 	}
 	o.want("the link", http.StatusSeeOther, "/console/", http.MethodGet, path, nil)
 	o.want("the overview", http.StatusOK, "Sign out", http.MethodGet, "/console/", nil)
+	o.want("the link again", http.StatusSeeOther, "/console/", http.MethodGet, path, nil)
 	o.cookie = ""
 	o.want("a used link", http.StatusForbidden, "The link has been used", http.MethodGet, path, nil)
 	path, at = link(), at.Add(time.Hour)

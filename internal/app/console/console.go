@@ -251,7 +251,11 @@ func (x *exchange) signIn() error {
 			if x.r.Method == http.MethodGet && x.sessions.takeLink(link) {
 				return x.begin(admin, network, "")
 			}
-			return x.sendSignIn(http.StatusForbidden, "The link has been used or has expired. Sign in with the token.", "")
+			if x.resume() { // the operator has followed the link before
+				return x.redirect(Prefix)
+			}
+			x.Log.Warn("console sign-in refused", "reason", "used or expired link", "client_address", network)
+			return x.sendSignIn(http.StatusForbidden, "The link has been used or replaced, or has expired. Sign in with the token, or restart the server for a new link.", "")
 		}
 		return x.sendSignIn(http.StatusOK, "", x.r.URL.Query().Get("next"))
 	}

@@ -92,7 +92,7 @@ func (x *exchange) sendSignIn(status int, problem, next string) error {
 // again, or nil.
 func (x *exchange) sendView(status int, section *Section, pg *service.Page, view *service.View, values url.Values, failed *failure) error {
 	title := cmp.Or(view.Title, pg.Title)
-	p := x.start(title, view.Blocks...)
+	p := x.start(title+" · "+section.Title, view.Blocks...)
 	p.element("a", "Skip to the contents", "href", "#main", "class", "skip")
 	x.header(p, section, pg)
 	p.open("main", "id", "main", "tabindex", "-1")
