@@ -373,11 +373,23 @@ func TestConsoleServer(t *testing.T) {
 		t.Errorf("%d points", len(a.history.points))
 	}
 	page := o.want("charts", http.StatusOK, `aria-label="Requests. Requests: now 0.0167/s, at most 0.0333/s. Errors of the server: now 0/s, at most 0/s. Rejected because of overload: now 0.5/s, at most 0.5/s"`, http.MethodGet, "/console/", nil)
-	for _, want := range []string{"99 of 100 requests took at most: 50 ms", "03:06", "09:04 UTC", "<path d=\"M", "Deleted objects to remove", "Size of the databases", "now 364.0 MiB", " in 6 hours", "none yet: holdfast backup DIR makes one"} {
+	for _, want := range []string{"99th percentile: 50 ms", "03:06", "09:04 UTC", "<path d=\"M", "Deleted objects to remove", "Size of the databases", "now 364.0 MiB", " in 6 hours", "none yet: holdfast backup DIR makes one"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %s in\n%s", want, page)
 		}
 	}
+	now := a.history.points[historyPoints-1]
+	if before := now.traffic.Requests; a.metrics.Traffic().Requests != before {
+		t.Error("requests of the console count as traffic")
+	}
+	for i := range 4 { // a request among minutes without any
+		if i == 2 {
+			a.metrics.Request("test", "route", http.MethodGet, http.StatusOK, 40*time.Millisecond)
+		}
+		now.at, now.traffic = now.at.Add(time.Minute), a.metrics.Traffic()
+		a.history.add(now)
+	}
+	o.want("a single value", http.StatusOK, "h-3", http.MethodGet, "/console/", nil)
 	page = o.want("the settings", http.StatusOK, "<td class=\"\" data-label=\"Setting\">server.listen</td>", http.MethodGet, "/console/settings", nil)
 	for _, want := range []string{">HOLDFAST_SERVER__VIEWER_TOKEN<", ">secrets file<", ">default<", ">extstorage.tiers.large.bytes<", ">5000000000<", ">HOLDFAST_EXTSTORAGE__TIERS__LARGE__BYTES<", "buckets.key_secret"} {
 		if !strings.Contains(page, want) {

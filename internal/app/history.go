@@ -94,7 +94,7 @@ func (h *history) charts(databases map[string][]string) []service.Block {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	requests, failed, shed := service.Series{Name: "Requests"}, service.Series{Name: "Errors of the server"}, service.Series{Name: "Rejected because of overload"}
-	slow := service.Series{Name: "99 of 100 requests took at most"}
+	slow := service.Series{Name: "99th percentile"}
 	var times []time.Time
 	for i := 1; i < len(h.points); i++ {
 		before, p := h.points[i-1], h.points[i]

@@ -84,8 +84,13 @@ func NewMetrics(version, commit string) *Metrics {
 
 // Request observes a completed request.
 func (m *Metrics) Request(service, route, method string, status int, d time.Duration) {
-	m.requests.WithLabelValues(service, route, method, strconv.Itoa(status)).Observe(d.Seconds())
+	m.OperatorRequest(service, route, method, status, d)
 	m.traffic.add(status, d)
+}
+
+// OperatorRequest observes a completed request of an operator, which does not count as Traffic.
+func (m *Metrics) OperatorRequest(service, route, method string, status int, d time.Duration) {
+	m.requests.WithLabelValues(service, route, method, strconv.Itoa(status)).Observe(d.Seconds())
 }
 
 // Database returns an observer of the statements of a service on an engine, by

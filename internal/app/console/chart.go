@@ -67,21 +67,25 @@ func (r *renderer) chart(c *service.Chart) {
 	r.close("ul", "figure")
 }
 
-// line returns the path of a series. It is interrupted where there are no values.
+// line returns the path of a series. It is interrupted where there are no values. A value without
+// neighbors is a short stroke.
 func line(c *service.Chart, values []float64, top float64) string {
 	var b strings.Builder
 	first := c.Times[0]
 	span := c.Times[len(c.Times)-1].Sub(first).Seconds()
 	pen := "M"
+	known := func(i int) bool { return i >= 0 && i < len(values) && !math.IsNaN(values[i]) }
 	for i, v := range values {
-		if math.IsNaN(v) {
+		if !known(i) {
 			pen = "M"
 			continue
 		}
 		x := chartLeft + (chartWidth-chartLeft)*c.Times[i].Sub(first).Seconds()/max(span, 1)
 		y := (chartHeight - chartBottom) * (1 - v/top)
 		b.WriteString(pen + num(x) + " " + num(max(y, 1)))
-		pen = "L"
+		if pen = "L"; !known(i-1) && !known(i+1) {
+			b.WriteString("h-3")
+		}
 	}
 	return b.String()
 }

@@ -16,6 +16,9 @@ const formatValue = (v, unit) => {
 };
 const formatTime = (seconds) => new Date(seconds * 1000).toISOString().slice(11, 16);
 
+// alone returns the indices of values without a value before and after them, which no line shows.
+const alone = (values) => values.flatMap((v, i) => (v != null && values[i - 1] == null && values[i + 1] == null ? [i] : []));
+
 const draw = (div) => {
   const chart = JSON.parse(div.dataset.chart), figure = div.closest("figure");
   const names = [...figure.querySelectorAll(".legend li")], lines = [...figure.querySelectorAll("path")];
@@ -46,7 +49,7 @@ const draw = (div) => {
       stroke: () => getComputedStyle(li).color,
       dash: (getComputedStyle(lines[i]).strokeDasharray.match(/[\d.]+/g) || []).map(Number),
       width: 1.5,
-      points: { show: false },
+      points: { size: 4, fill: () => getComputedStyle(li).color, filter: () => alone(chart.values[i]) },
     }))],
     hooks: { setCursor: [(u) => show(u.cursor.idx ?? last)] },
   }, [chart.times, ...chart.values], div);
