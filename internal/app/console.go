@@ -32,7 +32,7 @@ func (a *App) newConsole() (*console.Console, error) {
 	}
 	own := append([]service.Page{
 		{Title: "Overview", Listed: true, Show: a.showOverview}, {Path: "checks", Title: "Checks", Listed: true, Show: a.showChecks},
-		{Path: "sweeps", Title: "Sweeps", Listed: true, Show: a.showSweeps}, {Path: "settings", Title: "Settings", Listed: true, Show: a.showSettings},
+		{Path: "sweeps", Title: "Sweeps", Listed: true, Show: a.showSweeps}, a.readOnlyPage(), {Path: "settings", Title: "Settings", Listed: true, Show: a.showSettings},
 	}, c.OwnPages()...)
 	c.Sections = []console.Section{{Console: service.Console{Title: "Server", Pages: own}}}
 	for _, s := range a.opened {

@@ -40,7 +40,12 @@ func (a *App) showOverview(ctx context.Context, _ *service.PageRequest) (*servic
 	state := &service.Facts{Rows: []service.Fact{
 		{Name: "Checks", Cell: checksCell(found, at)}, {Name: "Last backup", Cell: a.backupCell()}, {Name: "Sweeps", Cell: sweepsCell(a.sweeps.list(), a.now())},
 	}}
-	blocks := append([]service.Block{state, a.serviceTable(ctx)}, a.history.charts(databases)...)
+	blocks := []service.Block{state}
+	if t := findingTable(found, service.Wrong, service.Warning); len(t.Rows) > 0 {
+		t.Title = "Findings"
+		blocks = append(blocks, t)
+	}
+	blocks = append(append(blocks, a.serviceTable(ctx)), a.history.charts(databases)...)
 	return &service.View{Blocks: []service.Block{&service.Live{Every: historyEvery, Blocks: append(blocks, a.backlogs(ctx), now)}}}, nil
 }
 
@@ -52,9 +57,11 @@ func (a *App) serviceTable(ctx context.Context) *service.Table {
 	}}
 	none := service.TextCell("-")
 	for _, s := range a.opened {
-		state := service.Cell{State: service.OK, Text: "ready"}
+		var state service.Cell
 		if err := unready[s.name]; err != nil {
 			state = service.Cell{State: service.Wrong, Text: err.Error()}
+		} else {
+			state = readyCell(ctx, s)
 		}
 		row := []service.Cell{service.TextCell(s.name), state, none, none, none, none, none}
 		for _, d := range s.Databases {
@@ -177,16 +184,22 @@ func (a *App) showChecks(ctx context.Context, _ *service.PageRequest) (*service.
 	if at.IsZero() {
 		return &service.View{Blocks: []service.Block{&service.Notice{State: service.Warning, Text: "The check is not finished. Reload the page."}}}, nil
 	}
+	t := findingTable(found, service.Wrong, service.Warning, service.OK)
+	body := "What holdfast check finds, at " + service.TimeCell(at).Text + ". Each view of this page checks again."
+	return &service.View{Blocks: []service.Block{&service.Text{Body: body}, t}}, nil
+}
+
+// findingTable shows the findings with these states, in this order.
+func findingTable(found []service.Finding, states ...service.State) *service.Table {
 	t := &service.Table{Columns: []service.Column{{Title: "State"}, {Title: "What"}, {Title: "Finding"}, {Title: "What to do"}}}
-	for _, state := range []service.State{service.Wrong, service.Warning, service.OK} {
+	for _, state := range states {
 		for _, f := range found {
 			if f.State == state {
 				t.Rows = append(t.Rows, []service.Cell{{State: f.State}, service.TextCell(f.What), service.TextCell(f.Says), service.TextCell(f.Fix)})
 			}
 		}
 	}
-	body := "What holdfast check finds, at " + service.TimeCell(at).Text + ". Each view of this page checks again."
-	return &service.View{Blocks: []service.Block{&service.Text{Body: body}, t}}, nil
+	return t
 }
 
 // showSweeps shows the periodic jobs, which remove expired and deleted data.
@@ -200,11 +213,7 @@ func (a *App) showSweeps(context.Context, *service.PageRequest) (*service.View, 
 		state := service.Cell{State: service.OK, Text: "on time"}
 		switch {
 		case s.err != nil:
-			text := fault.Message(s.err)
-			if text == "" {
-				text = s.err.Error()
-			}
-			state = service.Cell{State: service.Wrong, Text: "failed: " + text}
+			state = service.Cell{State: service.Wrong, Text: "failed: " + failureText(s.err)}
 		case s.late(a.now()):
 			state = service.Cell{State: service.Warning, Text: "late"}
 		case s.at.IsZero():

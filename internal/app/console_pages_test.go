@@ -72,7 +72,8 @@ func consoleServer(b *browser, environ []string) {
 	b.shows("expired records and batches")
 	b.open("")
 	b.shows("1 error", "ready", "Size of the databases") // a sweep may have run before the tables of a server were created
-	kinds := b.page.all("tbody")[0].all("tr")[0].all("td")
+	b.shows("Findings", "no answer from http://127.0.0.1:1")
+	kinds := b.page.all("tbody")[1].all("tr")[0].all("td")
 	if engine, size := kinds[2].String(), kinds[4].String(); engine == "sqlite" {
 		b.shows("none yet: holdfast backup DIR makes one", "all on time")
 		dir := filepath.Join(b.t.TempDir(), "backup")
@@ -82,9 +83,31 @@ func consoleServer(b *browser, environ []string) {
 	} else if size == "-" {
 		b.t.Errorf("the size of the database is unknown:\n%s", b.page)
 	}
+	b.consoleReadOnly()
 	b.viewer.open("checks")
 	b.viewer.open("sweeps")
 	b.viewer.open("")
+}
+
+// consoleReadOnly makes a service read-only, which the overview shows, and ends that.
+func (b *browser) consoleReadOnly() {
+	b.open("read-only")
+	b.submit("Make extstorage read-only")
+	b.shows("Extstorage is read-only.", "read-only, by the admin listener")
+	if b.form("Make extstorage read-only") != nil {
+		b.t.Errorf("a service that is read-only can be made read-only:\n%s", b.page)
+	}
+	b.viewer.open("read-only")
+	b.open("")
+	b.shows("read-only, by the admin listener")
+	b.open("extstorage/records?namespace=settings&install=" + someInstall + "&tenant=" + someTenant)
+	b.try(http.StatusServiceUnavailable, "The service is read-only", "Create", "key", "k", "value", `"typed"`)
+	b.shows(`"typed"`)
+	b.open("read-only")
+	b.submit("Accept writes to extstorage")
+	b.shows("Extstorage accepts writes again.")
+	b.hides("the admin listener")
+	b.try(http.StatusNotFound, "No such service", "Make extstorage read-only", "service", "nothing")
 }
 
 // consoleViewer opens every page of the navigation. They have no forms that change

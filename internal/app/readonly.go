@@ -30,7 +30,7 @@ func endReadOnly(service, holder string) string {
 	case strings.HasPrefix(holder, copyHolder):
 		return "set the database_url that holdfast copy has printed, or go on with this database: holdfast copy " + service + " --reopen"
 	default:
-		return "send DELETE /read-only/" + service + " to the admin listener"
+		return "end it on the page Read-only of the console, or send DELETE /read-only/" + service + " to the admin listener"
 	}
 }
 

@@ -1,0 +1,69 @@
+package app
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/db/rows"
+)
+
+// The console shows a service that a copy has made read-only, until when, and what to do. Only the copy
+// ends that.
+func TestConsoleShowsCopy(t *testing.T) {
+	t.Parallel()
+	a, browse := openConsole(t)
+	o := browse(a.Config().Server.AdminToken.Reveal())
+	s := a.opened[slices.IndexFunc(a.opened, func(s *opened) bool { return s.name == "extstorage" })]
+	db := s.rowsOf()
+	shows := func(path string, texts ...string) (page string) {
+		t.Helper()
+		page = o.want(path, http.StatusOK, "read-only, by holdfast copy", http.MethodGet, "/console/"+path, nil)
+		for _, want := range texts {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s: no %q in\n%s", path, want, page)
+			}
+		}
+		return page
+	}
+	for _, lease := range []time.Duration{time.Hour, 0} {
+		if err := db.Close(t.Context(), s.name, copyHolder+"1", lease, s.tables); err != nil {
+			t.Fatal(err)
+		}
+		if lease > 0 {
+			shows("", " UTC if it is not prolonged")
+			shows("read-only", "wait for the end of the copy")
+		} else {
+			shows("")
+			shows("read-only", "set the database_url that holdfast copy has printed", "holdfast copy extstorage --reopen")
+		}
+		if page := shows("read-only"); strings.Contains(page, "Make extstorage read-only") || strings.Contains(page, "Accept writes to extstorage") {
+			t.Errorf("an operator may end read-only of a copy in\n%s", page)
+		}
+		o.want("ending it", http.StatusConflict, "only that can change it", http.MethodPost, "/console/read-only?do=end", o.form("/console/", "service", s.name))
+	}
+	if err := db.Reopen(t.Context(), s.name, s.tables); err != nil {
+		t.Fatal(err)
+	}
+	for state, says := range map[string]string{
+		`{"id":"1","claim":{"id":"2","by":"process 3 on host h"}}`: "in progress, by process 3 on host h",
+		`{"id":"1","target":true}`:                                 "has only a part of a copy",
+	} {
+		if err := db.Update(t.Context(), func(u rows.Update) error { return u.SetState(s.name, state) }); err != nil {
+			t.Fatal(err)
+		}
+		if page := o.want("the state", http.StatusOK, says, http.MethodGet, "/console/read-only", nil); strings.Contains(page, "Make extstorage read-only") {
+			t.Errorf("an operator may disturb a copy in\n%s", page)
+		}
+	}
+	if err := db.Update(t.Context(), func(u rows.Update) error { return u.SetState(s.name, "") }); err != nil {
+		t.Fatal(err)
+	}
+	o.want("after the end", http.StatusOK, "Make extstorage read-only", http.MethodGet, "/console/read-only", nil)
+	a.cfg.Server.ReadOnly = true
+	if page := o.want("the setting", http.StatusOK, "server.read_only is not applied yet", http.MethodGet, "/console/read-only", nil); strings.Contains(page, "?do=") {
+		t.Errorf("an operator may change the setting in\n%s", page)
+	}
+}
