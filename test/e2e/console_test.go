@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"encoding/base64"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -23,7 +25,9 @@ const (
 	consolePlace   = "?tenant=" + consoleTenant + "&install=" + consoleInstall + "&namespace=settings"
 	consoleAccount = "0123456789abcdef0123456789abcdef"
 	consoleUser    = "fedcba9876543210fedcba9876543210"
-	consoleExport  = `{"export":1,"account":"` + consoleUser + `","keys":"0000000000001-AAAAAAAAAAAAAAAAAAAAAA","generation":1,"records":1,"exportedAt":1700000000000}
+
+	consoleStranger = "0f21e4d0000000000000000000000002"
+	consoleExport   = `{"export":1,"account":"` + consoleUser + `","keys":"0000000000001-AAAAAAAAAAAAAAAAAAAAAA","generation":1,"records":1,"exportedAt":1700000000000}
 {"collection":"bookmarks","modified":1700000000000}
 {"collection":"bookmarks","id":"a","modified":1700000000000,"payload":"x"}
 {"complete":true,"collections":1,"records":1}
@@ -40,15 +44,30 @@ type consolePages struct {
 	base  string // of the console
 	token string // for the records
 	pages []string
+
+	offered, submitted map[string]bool // actions of forms, by page and name
 }
 
 // openConsole starts a server with texts that would be scripts if a page did not escape them, and
 // signs in.
 func openConsole(t *testing.T, settings ...string) *consolePages {
 	t.Helper()
-	b := chromium.Start(t)
-	s := binary.Start(t, t.TempDir(), append(settings, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL=http://127.0.0.1:1")...)
-	c := &consolePages{t: t, s: s, b: b, base: s.Admin + "/console/"}
+	b, fxa := chromium.Start(t), newAccounts(t)
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if body, err := io.ReadAll(r.Body); err != nil || strings.Contains(string(body), consoleTenant) {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+	}))
+	t.Cleanup(hook.Close)
+	s := binary.Start(t, t.TempDir(), append(settings, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__EVENTS="+hook.URL, "HOLDFAST_GUEST__EVENT_ATTEMPTS=1",
+		"HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL, "HOLDFAST_TOKENSERVER__ALLOW_NEW_USERS=false")...)
+	c := &consolePages{t: t, s: s, b: b, base: s.Admin + "/console/", offered: map[string]bool{}, submitted: map[string]bool{}}
+	if _, a := fxa.signIn(t, s, consoleStranger, 1); a.Status != http.StatusForbidden {
+		t.Fatalf("a stranger: %d %s", a.Status, a.Body)
+	}
+	for range 3 {
+		c.wish(c.begin(), consoleTenant, 1)
+	}
 	c.token = strings.TrimSpace(s.Verb("ext", "token", "--tenant", consoleTenant, "--install", consoleInstall, "--namespace", "settings=rw"))
 	c.put(hostileText, `{"value":"</script><b>"}`)
 	s.Verb("sync", "user", "deny", consoleAccount, "--note", hostileText)
@@ -65,6 +84,25 @@ func openConsole(t *testing.T, settings ...string) *consolePages {
 		t.Errorf("the navigation has %q", c.pages)
 	}
 	return c
+}
+
+// begin begins the session of a guest.
+func (c *consolePages) begin() *visitor {
+	c.t.Helper()
+	v := &visitor{t: c.t}
+	if r, text := v.send(c.s, http.MethodPost, "/session", "", ""); r.StatusCode >= http.StatusBadRequest {
+		c.t.Fatalf("%s %s", r.Status, text)
+	}
+	return v
+}
+
+// wish makes an event about a property of a tenant. The webhook refuses those of consoleTenant.
+func (c *consolePages) wish(v *visitor, tenant string, property int) {
+	c.t.Helper()
+	id := fmt.Sprintf("%08d-2222-4333-8444-555555555555", property)
+	if r, text := v.send(c.s, http.MethodPost, "/wishlist", `{"tenantId":"`+tenant+`","propertyId":"`+id+`","source":"map"}`, id); r.StatusCode >= http.StatusBadRequest {
+		c.t.Fatalf("%s %s", r.Status, text)
+	}
 }
 
 // put creates a record.
@@ -128,6 +166,7 @@ func (c *consolePages) fillBucket() {
 			c.t.Fatal(err)
 		}
 	}
+	c.submitted["/console/buckets/objects?do=upload"] = true
 	at := chromium.Run[[]float64](c.t, c.p, `$('form.drop').scrollIntoView({ behavior: 'instant' }); const r = $('form.drop').getBoundingClientRect(); return [r.left + 10, r.top + 10]`)
 	c.p.Await(c.t, func() { c.p.Drop(c.t, at[0], at[1], files...) })
 	if says := chromium.Run[string](c.t, c.p, `return $('.notice').textContent`); says != "Uploaded 2 objects." {
@@ -181,6 +220,7 @@ func TestConsole(t *testing.T) {
 		t.Error("the page was loaded again")
 	}
 	chromium.Run[bool](t, p, `$('.live-state button').click(); return !!await until(() => $('.live-state').textContent === 'Continue updates')`)
+	c.askByKeyboard(axe)
 	c.makeChanges()
 	if problems := p.Problems(); len(problems) > 0 {
 		t.Errorf("problems of the pages:\n%s", strings.Join(problems, "\n"))
