@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"testing"
 
+	"holdfast/internal/app/service"
 	"holdfast/internal/app/service/servicetest"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/fault"
@@ -102,6 +104,44 @@ func TestSortsFewAccounts(t *testing.T) {
 	for most, want := range map[int]int{0: 0, 1: 1} {
 		if rows, err := s.sortedRows(t.Context(), o, place{}, most); err != nil || len(rows) != want {
 			t.Errorf("at most %d: %d, %v", most, len(rows), err)
+		}
+	}
+}
+
+// A server without storage says so on the page of an account.
+func TestShowsAccountWithoutStorage(t *testing.T) {
+	t.Parallel()
+	const id = "0123456789abcdef0123456789abcdef"
+	s := New(noStorage{})
+	open := servicetest.Open(t, s.Service(), nil)
+	if err := open.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	account, err := s.opened.ParseAccount(id)
+	if err == nil {
+		_, err = s.opened.Adopt(t.Context(), account, 1, tokenserver.KeyID{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := s.showAccount(t.Context(), &service.PageRequest{Values: url.Values{"account": {id}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(view.Blocks, func(b service.Block) bool {
+		f, ok := b.(*service.Facts)
+		return ok && slices.ContainsFunc(f.Rows, func(f service.Fact) bool { return f.Text == "unknown: syncstorage is disabled on this server" })
+	}) {
+		t.Errorf("the page is %+v", view.Blocks)
+	}
+}
+
+// A list of refused sign-ins that may be longer than the page says so.
+func TestShowsLatestRefused(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]int{0: 1, consoleRows - 1: 1, consoleRows: 2} {
+		if view := refusedView(make([]tokenserver.Refused, n)); len(view.Blocks) != want || len(view.Blocks[0].(*service.Table).Rows) != n {
+			t.Errorf("with %d accounts the page is %+v", n, view.Blocks)
 		}
 	}
 }

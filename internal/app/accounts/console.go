@@ -35,6 +35,11 @@ func (s *Accounts) showRefused(ctx context.Context, _ *service.PageRequest) (*se
 	if err != nil {
 		return nil, err
 	}
+	return refusedView(refused), nil
+}
+
+// refusedView shows the accounts that were refused last.
+func refusedView(refused []tokenserver.Refused) *service.View {
 	t := &service.Table{
 		Columns: []service.Column{{Title: "Account"}, {Title: "Attempts", Number: true}, {Title: "First"}, {Title: "Last"}, {Title: "Action"}},
 		Empty:   "No sign-in was refused.",
@@ -50,7 +55,7 @@ func (s *Accounts) showRefused(ctx context.Context, _ *service.PageRequest) (*se
 	if len(refused) == consoleRows {
 		view.Blocks = append(view.Blocks, &service.Text{Body: fmt.Sprintf("These are the %d accounts that were refused last. To list up to %d: holdfast sync user list --refused.", consoleRows, tokenserver.MaxRefused)})
 	}
-	return view, nil
+	return view
 }
 
 func (s *Accounts) showAccess(ctx context.Context, r *service.PageRequest) (*service.View, error) {
@@ -107,7 +112,7 @@ func (s *Accounts) showNodes(ctx context.Context, _ *service.PageRequest) (*serv
 	if err != nil {
 		return nil, err
 	}
-	t := &service.Table{Columns: []service.Column{{Title: "Node"}, {Title: "Accounts", Number: true}, {Title: "Load"}, {Title: "State"}, {Title: "Action"}}}
+	t := &service.Table{Columns: []service.Column{{Title: "Node"}, {Title: "Load"}, {Title: "State"}, {Title: "Action"}}}
 	for _, n := range nodes {
 		state := service.Cell{State: service.OK, Text: "gets new accounts"}
 		form := service.Form{Action: "drain", Submit: "Drain", Label: "Drain node " + n.URL}
@@ -120,8 +125,8 @@ func (s *Accounts) showNodes(ctx context.Context, _ *service.PageRequest) (*serv
 		}
 		form.Keep = map[string]string{"node": n.URL}
 		t.Rows = append(t.Rows, []service.Cell{
-			service.TextCell(n.URL), service.TextCell(strconv.FormatInt(n.Load, 10)),
-			{Text: fmt.Sprintf("%d of %d", n.Load, n.Capacity), Share: float64(n.Load), Most: float64(n.Capacity)}, state, {Forms: []service.Form{form}},
+			service.TextCell(n.URL),
+			{Text: fmt.Sprintf("%d of %d accounts", n.Load, n.Capacity), Share: float64(n.Load), Most: float64(n.Capacity)}, state, {Forms: []service.Form{form}},
 		})
 	}
 	return &service.View{Blocks: []service.Block{t}}, nil

@@ -222,7 +222,11 @@ func (s *Accounts) userBlocks(ctx context.Context, u *tokenserver.User) ([]servi
 		{Name: "Created", Cell: service.MillisCell(u.CreatedAt)}, {Name: ended, Cell: service.MillisCell(u.ReplacedAt)},
 	}}
 	if !s.opened.IsLocal(u) {
-		facts.Rows = append(facts.Rows, service.Fact{Name: "Stored", Cell: service.TextCell("on another node")})
+		where := service.TextCell("on another node")
+		if !s.storage.IsOpen() {
+			where = service.Cell{State: service.Warning, Text: "unknown: syncstorage is disabled on this server"}
+		}
+		facts.Rows = append(facts.Rows, service.Fact{Name: "Stored", Cell: where})
 		return []service.Block{facts}, nil
 	}
 	usage, err := s.storage.Usage(ctx, u)
