@@ -1,16 +1,12 @@
 package app
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
-
-	"holdfast/internal/db/rows"
 )
 
 // An event that is not published yet can be inspected.
@@ -41,32 +37,27 @@ func TestConsoleShowsEvent(t *testing.T) {
 	o.want("no position", http.StatusBadRequest, "Position: expected a whole number", http.MethodGet, "/console/guest/event?event="+link[2], nil)
 }
 
-// A list of refused sign-ins that is too long for the page says so.
-func TestConsoleShowsLatestRefused(t *testing.T) {
+// The overview counts audit events that are not published.
+func TestConsoleCountsAudit(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t)
 	o := browse(a.Config().Server.AdminToken.Reveal())
-	s := a.opened[slices.IndexFunc(a.opened, func(s *opened) bool { return s.name == "tokenserver" })]
-	table := &rows.Table{}
-	for _, g := range s.tables {
-		for _, t := range g.Tables {
-			if t.Name == "refused_sign_ins" {
-				table = t
-			}
+	const place = "tenant=11111111-2222-4333-8444-555555555555&install=aaaaaaaa-2222-4333-8444-555555555555"
+	backlog := func(want string) {
+		t.Helper()
+		page := o.want("the overview", http.StatusOK, "", http.MethodGet, "/console/", nil)
+		if !regexp.MustCompile(`Audit events to publish</td><td[^>]*>` + want + `<`).MatchString(page) {
+			t.Errorf("not %s in\n%s", want, page)
 		}
 	}
-	for n := range 100 {
-		if page := o.want("the page", http.StatusOK, "", http.MethodGet, "/console/tokenserver/refused", nil); strings.Contains(page, "refused last") {
-			t.Fatalf("%d accounts are not all", n)
+	backlog("0 events")
+	for _, action := range []string{"delete", "restore", "delete"} {
+		form := o.form("/console/", "return-to", place)
+		for _, pair := range strings.Split(place, "&") {
+			name, value, _ := strings.Cut(pair, "=")
+			form.Set(name, value)
 		}
-		if err := s.rowsOf().Update(t.Context(), func(u rows.Update) error {
-			batch := &rows.Batch{}
-			defer batch.Free()
-			batch.Add(rows.Row{fmt.Sprintf("%032x", n), int64(1), int64(1), int64(1)}.Pack(nil))
-			return u.Insert(table, batch)
-		}); err != nil {
-			t.Fatal(err)
-		}
+		o.want(action, http.StatusSeeOther, "", http.MethodPost, "/console/extstorage/install?do="+action, form)
 	}
-	o.want("the page", http.StatusOK, "These are the 100 accounts that were refused last. To list up to 1000: holdfast sync user list --refused.", http.MethodGet, "/console/tokenserver/refused", nil)
+	backlog("[1-9] events?")
 }

@@ -76,6 +76,11 @@ func (a *App) serviceTable(ctx context.Context) *service.Table {
 		}
 		t.Rows = append(t.Rows, row)
 	}
+	for _, s := range a.cfg.Services {
+		if !s.Config.IsEnabled() {
+			t.Rows = append(t.Rows, []service.Cell{service.TextCell(s.Name), service.TextCell("disabled"), none, none, none, none, none})
+		}
+	}
 	return t
 }
 

@@ -356,7 +356,7 @@ func TestConsoleUpdates(t *testing.T) {
 // The overview has charts, the settings have no secrets.
 func TestConsoleServer(t *testing.T) {
 	t.Parallel()
-	a, browse := openConsole(t, "HOLDFAST_EXTSTORAGE__TIERS__LARGE__BYTES=5000000000")
+	a, browse := openConsole(t, "HOLDFAST_EXTSTORAGE__TIERS__LARGE__BYTES=5000000000", "HOLDFAST_GUEST__ENABLED=false")
 	o := browse(a.Config().Server.AdminToken.Reveal())
 	o.want("no chart", http.StatusOK, "The chart begins a minute after the start", http.MethodGet, "/console/", nil)
 	start := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
@@ -373,7 +373,7 @@ func TestConsoleServer(t *testing.T) {
 		t.Errorf("%d points", len(a.history.points))
 	}
 	page := o.want("charts", http.StatusOK, `aria-label="Requests. Requests: now 0.0167/s, at most 0.0333/s. Errors of the server: now 0/s, at most 0/s. Rejected because of overload: now 0.5/s, at most 0.5/s"`, http.MethodGet, "/console/", nil)
-	for _, want := range []string{"99th percentile: 50 ms", "03:06", "09:04 UTC", "<path d=\"M", "Deleted objects to remove", "Size of the databases", "now 364.0 MiB", " in 6 hours", "none yet: holdfast backup DIR makes one"} {
+	for _, want := range []string{"99th percentile: 50 ms", "03:06", "09:04 UTC", "<path d=\"M", "Deleted objects to remove", "Size of the databases", ">disabled<", "now 364.0 MiB", " in 6 hours", "none yet: holdfast backup DIR makes one"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %s in\n%s", want, page)
 		}

@@ -55,16 +55,6 @@ func (s *Extensions) console() *service.Console {
 	}}
 }
 
-// backlogs counts the audit events that could not be published.
-func (s *Extensions) backlogs(ctx context.Context) ([]service.Fact, error) {
-	n, err := s.audit.CountDead(ctx)
-	dead := service.TextCell(service.Count(int64(n), "event"))
-	if n > 0 {
-		dead.State, dead.Text = service.Warning, dead.Text+": see holdfast ext audit dead"
-	}
-	return []service.Fact{{Name: "Audit events set aside", Cell: dead}}, err
-}
-
 // place is what a page is about.
 type place struct {
 	ext.Owner // the install may be ""
