@@ -53,7 +53,7 @@ func TestConsoleCountsAudit(t *testing.T) {
 	backlog("0 events")
 	for _, action := range []string{"delete", "restore", "delete"} {
 		form := o.form("/console/", "return-to", place)
-		for _, pair := range strings.Split(place, "&") {
+		for pair := range strings.SplitSeq(place, "&") {
 			name, value, _ := strings.Cut(pair, "=")
 			form.Set(name, value)
 		}

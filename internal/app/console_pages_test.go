@@ -92,9 +92,9 @@ func consoleServer(b *browser, environ []string) {
 // consoleReadOnly makes a service read-only, which the overview shows, and ends that.
 func (b *browser) consoleReadOnly() {
 	b.open("read-only")
-	b.submit("Make extstorage read-only")
+	b.submit("Stop writes to extstorage")
 	b.shows("Extstorage is read-only.", "read-only, by the admin listener")
-	if b.form("Make extstorage read-only") != nil {
+	if b.form("Stop writes to extstorage") != nil {
 		b.t.Errorf("a service that is read-only can be made read-only:\n%s", b.page)
 	}
 	b.viewer.open("read-only")
@@ -107,7 +107,7 @@ func (b *browser) consoleReadOnly() {
 	b.submit("Accept writes to extstorage")
 	b.shows("Extstorage accepts writes again.")
 	b.hides("the admin listener")
-	b.try(http.StatusNotFound, "No such service", "Make extstorage read-only", "service", "nothing")
+	b.try(http.StatusNotFound, "No such service", "Stop writes to extstorage", "service", "nothing")
 }
 
 // consoleViewer opens every page of the navigation. They have no forms that change

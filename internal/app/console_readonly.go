@@ -97,8 +97,8 @@ func (a *App) readOnlyRow(ctx context.Context, name string, db rows.Database) []
 	case holder == "" && copied.Claim != nil: // the copy makes it read-only itself
 	case holder == "" && !a.cfg.Server.ReadOnly:
 		action.Forms = []service.Form{{
-			Action: "begin", Submit: "Make read-only", Label: "Make " + name + " read-only", Danger: true, Keep: keep,
-			Ask: "Writes get 503 until you end this.",
+			Action: "begin", Submit: "Stop writes", Label: "Stop writes to " + name, Danger: true, Keep: keep,
+			Ask: "Writes of clients get 503 until you accept them again.",
 		}}
 	case holder == "":
 		state.Text += ": server.read_only is not applied yet"

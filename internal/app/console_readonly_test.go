@@ -39,7 +39,7 @@ func TestConsoleShowsCopy(t *testing.T) {
 			shows("")
 			shows("read-only", "set the database_url that holdfast copy has printed", "holdfast copy extstorage --reopen")
 		}
-		if page := shows("read-only"); strings.Contains(page, "Make extstorage read-only") || strings.Contains(page, "Accept writes to extstorage") {
+		if page := shows("read-only"); strings.Contains(page, "Stop writes to extstorage") || strings.Contains(page, "Accept writes to extstorage") {
 			t.Errorf("an operator may end read-only of a copy in\n%s", page)
 		}
 		o.want("ending it", http.StatusConflict, "only that can change it", http.MethodPost, "/console/read-only?do=end", o.form("/console/", "service", s.name))
@@ -54,14 +54,14 @@ func TestConsoleShowsCopy(t *testing.T) {
 		if err := db.Update(t.Context(), func(u rows.Update) error { return u.SetState(s.name, state) }); err != nil {
 			t.Fatal(err)
 		}
-		if page := o.want("the state", http.StatusOK, says, http.MethodGet, "/console/read-only", nil); strings.Contains(page, "Make extstorage read-only") {
+		if page := o.want("the state", http.StatusOK, says, http.MethodGet, "/console/read-only", nil); strings.Contains(page, "Stop writes to extstorage") {
 			t.Errorf("an operator may disturb a copy in\n%s", page)
 		}
 	}
 	if err := db.Update(t.Context(), func(u rows.Update) error { return u.SetState(s.name, "") }); err != nil {
 		t.Fatal(err)
 	}
-	o.want("after the end", http.StatusOK, "Make extstorage read-only", http.MethodGet, "/console/read-only", nil)
+	o.want("after the end", http.StatusOK, "Stop writes to extstorage", http.MethodGet, "/console/read-only", nil)
 	a.cfg.Server.ReadOnly = true
 	if page := o.want("the setting", http.StatusOK, "server.read_only is not applied yet", http.MethodGet, "/console/read-only", nil); strings.Contains(page, "?do=") {
 		t.Errorf("an operator may change the setting in\n%s", page)

@@ -104,11 +104,16 @@ func consoleAccounts(b *browser, environ []string) {
 	b.shows("Deleted the data of 1 storage user.")
 	b.hides("bookmarks")
 
+	b.consoleNodes()
+}
+
+// consoleNodes drains a storage node and undoes that.
+func (b *browser) consoleNodes() {
 	b.open("tokenserver/nodes")
 	node := b.page.all("tbody")[0].all("td")[0].String()
 	b.submit("Drain node " + node)
 	b.shows("drained")
-	b.submit("Assign new accounts to node " + node + " again")
+	b.submit("Undo the drain of node " + node)
 	b.open("tokenserver/refused")
 	b.shows("No sign-in was refused.")
 }

@@ -26,7 +26,7 @@ func changesOf() []step {
 		tenant     = "33333333-4444-4333-8444-555555555555"
 	)
 	return []step{
-		{"read-only", "Make extstorage read-only", nil, "Extstorage is read-only."},
+		{"read-only", "Stop writes to extstorage", nil, "Extstorage is read-only."},
 		{"", "Accept writes to extstorage", nil, "Extstorage accepts writes again."},
 
 		{"tokenserver/access", "Allow", []string{"account", consoleAccount, "note", "a friend"}, "Account " + consoleAccount + " may sign in."},

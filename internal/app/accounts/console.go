@@ -118,7 +118,7 @@ func (s *Accounts) showNodes(ctx context.Context, _ *service.PageRequest) (*serv
 		form := service.Form{Action: "drain", Submit: "Drain", Label: "Drain node " + n.URL}
 		if n.Backoff {
 			state = service.Cell{State: service.Warning, Text: "drained"}
-			form = service.Form{Action: "undo", Submit: "Undo", Label: "Assign new accounts to node " + n.URL + " again"}
+			form = service.Form{Action: "undo", Submit: "Undo", Label: "Undo the drain of node " + n.URL}
 		}
 		if n.Downed {
 			state = service.Cell{State: service.Wrong, Text: "down"}

@@ -262,14 +262,15 @@ func above(a buckets.Account, bucket, name string) []service.Link {
 		{Text: "Accounts", To: "accounts"}, {Text: a.Name, To: service.PageLink("account", "account", a.Name)},
 		{Text: bucket, To: service.PageLink("objects", "account", a.Name, "bucket", bucket)},
 	}
-	for end, begin := 0, 0; ; begin = end {
-		n := strings.IndexByte(name[begin:], '/')
-		if n < 0 || len(all) == mostAbove {
-			return all
+	prefix := ""
+	for part := range strings.SplitAfterSeq(name, "/") {
+		if !strings.HasSuffix(part, "/") || len(all) == mostAbove {
+			break
 		}
-		end = begin + n + 1
-		all = append(all, service.Link{Text: name[begin:end], To: service.PageLink("objects", "account", a.Name, "bucket", bucket, "prefix", name[:end])})
+		prefix += part
+		all = append(all, service.Link{Text: part, To: service.PageLink("objects", "account", a.Name, "bucket", bucket, "prefix", prefix)})
 	}
+	return all
 }
 
 // mostAbove limits the links above a page.

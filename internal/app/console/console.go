@@ -248,14 +248,7 @@ func (x *exchange) signIn() error {
 	network := x.Resolver.Network(x.r)
 	if x.r.Method != http.MethodPost {
 		if link := x.r.URL.Query().Get("link"); link != "" {
-			if x.r.Method == http.MethodGet && x.sessions.takeLink(link) {
-				return x.begin(admin, network, "")
-			}
-			if x.resume() { // the operator has followed the link before
-				return x.redirect(Prefix)
-			}
-			x.Log.Warn("console sign-in refused", "reason", "used or expired link", "client_address", network)
-			return x.sendSignIn(http.StatusForbidden, "The link has been used or replaced, or has expired. Sign in with the token, or restart the server for a new link.", "")
+			return x.followLink(link, network)
 		}
 		return x.sendSignIn(http.StatusOK, "", x.r.URL.Query().Get("next"))
 	}
@@ -279,6 +272,18 @@ func (x *exchange) signIn() error {
 	x.attempts.Allow(network, 1)
 	x.Log.Warn("console sign-in refused", "reason", "wrong token", "client_address", network)
 	return x.sendSignIn(http.StatusForbidden, "The token is wrong.", next)
+}
+
+// followLink signs in by the one-time link.
+func (x *exchange) followLink(link, network string) error {
+	if x.r.Method == http.MethodGet && x.sessions.takeLink(link) {
+		return x.begin(admin, network, "")
+	}
+	if x.resume() { // the operator has followed the link before
+		return x.redirect(Prefix)
+	}
+	x.Log.Warn("console sign-in refused", "reason", "used or expired link", "client_address", network)
+	return x.sendSignIn(http.StatusForbidden, "The link has been used or replaced, or has expired. Sign in with the token, or restart the server for a new link.", "")
 }
 
 // begin begins a session and shows the page that was requested first.

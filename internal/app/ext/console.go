@@ -146,13 +146,12 @@ const (
 func (s *Extensions) showInstalls(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	tenant := strings.ToLower(strings.TrimSpace(r.Value("tenant")))
 	search := []service.Field{{Name: "tenant", Label: "Tenant", Help: "The UUID of the tenant."}}
-	if _, err := ext.ParseTenantID(tenant); tenant != "" && err != nil {
-		return &service.View{Blocks: []service.Block{
-			&service.Table{Search: search, Empty: "There are no installs."}, &service.Notice{State: service.Wrong, Text: "Tenant: " + err.Error() + "."},
-		}}, nil
-	}
 	t, err := s.installTable(ctx, r, tenant)
-	if err != nil {
+	if fault.Is(err, fault.Invalid) {
+		return &service.View{Blocks: []service.Block{
+			&service.Table{Search: search, Empty: "There are no installs."}, &service.Notice{State: service.Wrong, Text: fault.Message(err) + "."},
+		}}, nil
+	} else if err != nil {
 		return nil, err
 	}
 	t.Search = search
@@ -165,7 +164,7 @@ func (s *Extensions) installTable(ctx context.Context, r *service.PageRequest, t
 	if tenant != "" {
 		id, err := ext.ParseTenantID(tenant)
 		if err != nil {
-			return nil, err
+			return nil, fault.Newf(fault.Invalid, "Tenant: %v", err)
 		}
 		span = ext.Span{Tenant: id}
 	}
