@@ -262,13 +262,13 @@ func above(a buckets.Account, bucket, name string) []service.Link {
 		{Text: "Accounts", To: "accounts"}, {Text: a.Name, To: service.PageLink("account", "account", a.Name)},
 		{Text: bucket, To: service.PageLink("objects", "account", a.Name, "bucket", bucket)},
 	}
-	prefix := ""
+	end := 0
 	for part := range strings.SplitAfterSeq(name, "/") {
 		if !strings.HasSuffix(part, "/") || len(all) == mostAbove {
 			break
 		}
-		prefix += part
-		all = append(all, service.Link{Text: part, To: service.PageLink("objects", "account", a.Name, "bucket", bucket, "prefix", prefix)})
+		end += len(part)
+		all = append(all, service.Link{Text: part, To: service.PageLink("objects", "account", a.Name, "bucket", bucket, "prefix", name[:end])})
 	}
 	return all
 }
