@@ -38,6 +38,7 @@ type ImportPart struct {
 	Source service.Source
 
 	copy Copy
+	rows int64  // in the source
 	seen stamps // of the owners in the source that are copied
 }
 
@@ -80,10 +81,14 @@ func (m *Import) open(ctx context.Context) error {
 		p.copy = Copy{
 			Service: p.Service.Name, Groups: p.Service.Tables, Source: &engine.Database{Where: p.Source.Where()}, Target: p.Database,
 			Fault: m.Fault, Progress: m.Progress,
-			source: readSource{Source: p.Source}, target: p.Database.Rows(nil),
+			source: readSource{Source: p.Source}, target: namedTarget{p.Database.Rows(nil), p.Database.Where},
 		}
 		if p.Database.Target.Kind == engine.Spanner {
 			return fmt.Errorf("%s: Spanner cannot be the target of an import: its tables are those of Mozilla's server", p.Service.Name)
+		}
+		p.rows = 0
+		if err := p.Source.Check(ctx); err != nil {
+			return fmt.Errorf("--%s: %w", p.Service.Import.Flag, err)
 		}
 		if err := p.Source.View(ctx, func(v rows.View) error {
 			for _, g := range p.copy.Groups {
@@ -92,13 +97,14 @@ func (m *Import) open(ctx context.Context) error {
 					if err != nil {
 						return err
 					}
-					total += n
+					p.rows += n
 				}
 			}
 			return nil
 		}); err != nil {
 			return err
 		}
+		total += p.rows
 	}
 	for _, p := range m.Parts {
 		p.copy.total = total
@@ -196,16 +202,25 @@ func (m *Import) begin(ctx context.Context) error {
 			return err
 		}
 	}
+	var copied int64
 	for _, p := range m.Parts {
 		if p.copy.state.ID == importID {
 			p.copy.state.Done = false // another part is not: no server has started since
 			m.reportf("%s: continuing the import that was interrupted", p.Service.Name)
+			n, err := p.copied(ctx)
+			if err != nil {
+				return err
+			}
+			copied += n
 			continue
 		}
 		p.copy.state = copyState{ID: importID, Target: true}
 		if err := p.clear(ctx); err != nil {
 			return err
 		}
+	}
+	for _, p := range m.Parts { // for the time that is left
+		p.copy.total = max(p.copy.total-copied, 0)
 	}
 	return nil
 }
@@ -229,7 +244,7 @@ func (p *ImportPart) settle(ctx context.Context) (err error) {
 	if p.seen, err = p.stamps(ctx); err != nil { // before the comparison: later changes are seen
 		return err
 	}
-	p.copy.dirty = owners{}
+	p.copy.dirty, p.copy.total = owners{}, p.rows
 	if _, err := p.copy.compare(ctx, nil, func(d Difference) { p.copy.dirty.add(d.Owner, d.group.Tables...) }); err != nil {
 		return err
 	}
@@ -468,6 +483,16 @@ func (m *Import) Verify(ctx context.Context, report func(Difference)) (total int
 		return 0, err
 	}
 	for _, p := range m.Parts {
+		pending, err := p.Database.Pending(ctx)
+		if err != nil {
+			return 0, unavailable(p.Database.Where, err)
+		}
+		if len(pending) > 0 {
+			return 0, fmt.Errorf("%s: the tables of %s are missing or not up to date: run the command without --verify first", p.Service.Name, p.Database.Where)
+		}
+	}
+	for _, p := range m.Parts {
+		p.copy.total = p.rows
 		n, err := p.copy.compare(ctx, nil, report)
 		if err != nil {
 			return total, err
@@ -488,7 +513,7 @@ func (m *Import) DryRun(ctx context.Context) (sizes []TableSize, err error) {
 			err = p.copy.empty(ctx)
 		}
 		if err != nil {
-			return nil, err
+			return nil, unavailable(p.Database.Where, err)
 		}
 		for _, g := range p.copy.Groups {
 			for _, t := range g.Tables {

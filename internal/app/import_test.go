@@ -2,16 +2,22 @@ package app_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast/internal/app"
 	"holdfast/internal/app/service"
@@ -413,6 +419,42 @@ func TestImportContinues(t *testing.T) {
 	}
 }
 
+// TestImportProgress: an import that continues shows the rows that are left.
+func TestImportProgress(t *testing.T) {
+	t.Parallel()
+	from := newOldServer(t, true)
+	from.run(t, from.many(1, 1000)+fmt.Sprintf("INSERT INTO users (service, email, generation, client_state, created_at, nodeid) VALUES (1, '%s', 1, '', 1, 1);", account(1)))
+	m := newImport(t, from, sqliteURL(t), sqliteURL(t))
+	var rows int64 // the last total
+	m.Progress = func(what string, _, total int64) {
+		if what == "rows" {
+			rows = total
+		}
+	}
+	spans := 0
+	m.Fault = func(point string) error {
+		if point == "span" {
+			spans++
+		}
+		if spans > len(m.Parts[0].Service.Tables) { // the accounts begin
+			return errCrash
+		}
+		return nil
+	}
+	if err := m.Run(t.Context()); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	whole := rows
+	m.Fault, rows = nil, 0
+	if err := m.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if whole < 1000 || rows == 0 || rows > 10 {
+		t.Errorf("%d rows, then %d", whole, rows)
+	}
+	wantImported(t, m)
+}
+
 // crashEverywhere runs an import that crashes one point later each time, until it ends, and writes
 // after the first crashes. It returns their number.
 func crashEverywhere(t *testing.T, m *app.Import, write func(steps int)) (steps int) {
@@ -542,13 +584,20 @@ func TestImportSources(t *testing.T) {
 		"mysql://h/d?ssl_ca=" + os.DevNull:             "ssl_ca: " + os.DevNull + " has no certificate",
 		"mysql://h/d?ssl_mode=required&ssl_cert=/none": "ssl_cert, ssl_key: expected both",
 		"mysql://h/d?ssl_cert=/none&ssl_key=/none":     "ssl_cert, ssl_key: a client certificate requires TLS",
-		"mysql://h/d?ssl_mode=required&ssl_cert=/none&ssl_key=/none": "ssl_cert, ssl_key: cannot read /none: no such file",
-		"mysql://root:secret@/d?unix_socket=/none":                   "the database cannot be reached: no such file or directory",
-		"mysql://nobody:secret@/d" + socket:                          "access denied",
-		"mysql://root@/none" + socket:                                "the database does not exist",
-		"postgres://u:secret@127.0.0.1:1/d":                          "the database cannot be reached: connection refused",
-		strings.Replace(from.url, "root@", "reader:secret@", 1):      "grant SELECT",
-		from.url: "a table or a column is missing",
+		"mysql://h/d?ssl_mode=required&ssl_cert=/none&ssl_key=/none":    "ssl_cert, ssl_key: cannot read /none: no such file",
+		"mysql://root:secret@/d?unix_socket=/none":                      "the database cannot be reached: no such file or directory",
+		"mysql://h:se#cret@h/d":                                         "special characters of the password",
+		"postgres://u@h":                                                "no name of a database",
+		"postgres://u:secret@h/d?sslmode=maybe":                         "sslmode: expected one of disable",
+		"postgres://u:secret@h/d?sslmode=verify-full&sslrootcert=/none": "cannot read /none: no such file",
+		"postgres://u:secret@h/d?sslcert=/none":                         "sslcert, sslkey: expected both",
+		"postgres://u:secret@h/d?sslrootcert=" + os.DevNull:             "expected PEM files",
+		"mysql://nobody:secret@/d" + socket:                             "access denied: check the user and the password",
+		"mysql://root@/none" + socket:                                   "the database does not exist",
+		"postgres://u:secret@127.0.0.1:1/d":                             "the database cannot be reached: connection refused",
+		strings.Replace(from.url, "root@", "reader:secret@", 1):         "table user_collections: access denied: grant SELECT",
+		"mysql://reader:secret@/mysql" + socket:                         "the database does not exist, or the user has no rights on it",
+		from.url:                                                        ", table bso: the table or one of its columns does not exist",
 	} {
 		parts, closing, err := app.OpenParts(t.Context(), "syncstorage", map[string]string{"from": url, "accounts-from": from.url},
 			app.Options{Config: cfg, Data: t.TempDir(), LogTo: io.Discard, NoSecrets: true, Create: true})
@@ -575,6 +624,7 @@ func TestImportTLS(t *testing.T) {
 	if err := os.WriteFile(wrong, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	client := clientCertificate(t)
 	user := "tls_" + databaseOf(from.url) // may not connect without TLS
 	testdb.MariaDBScript(t, from.url, `CREATE USER `+user+` IDENTIFIED BY 'secret' REQUIRE SSL; GRANT SELECT ON `+"`"+databaseOf(from.url)+"`"+`.collections TO `+user)
 	t.Cleanup(func() { testdb.MariaDBScript(t, from.url, `DROP USER `+user) })
@@ -592,6 +642,7 @@ func TestImportTLS(t *testing.T) {
 		{host, identity + "&ssl_ca=" + wrong, "not signed by a known authority"},
 		{"other.example.org", "&ssl_ca=" + ca, ""},
 		{"other.example.org", identity + "&ssl_ca=" + ca, "for another host"},
+		{host, "&ssl_ca=" + ca + "&ssl_cert=" + client + "&ssl_key=" + client, "does not accept the client certificate: check that ssl_cert"},
 	} {
 		db, err := sourcedb.Open(strings.Replace(from.url, "root@", user+":secret@"+tc.host, 1) + tc.parameters)
 		if err != nil {
@@ -604,6 +655,30 @@ func TestImportTLS(t *testing.T) {
 			t.Errorf("%s at %s: %v, want %q", tc.parameters, tc.host, err, tc.want)
 		}
 	}
+}
+
+// clientCertificate returns a file with a self-signed certificate and its key.
+func clientCertificate(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "client.pem")
+	blocks := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...)
+	if err := os.WriteFile(path, blocks, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func databaseOf(url string) string {

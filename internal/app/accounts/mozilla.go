@@ -32,6 +32,27 @@ func (s *Accounts) openMozilla(url string, server service.Server) (service.Sourc
 
 func (m *mozilla) Where() string { return m.db.Where }
 
+// Check implements service.Source.
+func (m *mozilla) Check(ctx context.Context) error {
+	return m.db.Snapshot(ctx, func(s *sourcedb.Snapshot) error {
+		for _, g := range tables {
+			for _, t := range g.Tables {
+				if !isMozillas(t) {
+					continue
+				}
+				var columns []string
+				for _, c := range t.Columns {
+					columns = append(columns, c.Name)
+				}
+				if err := s.Check(t.Name, columns...); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
 // View implements service.Source.
 func (m *mozilla) View(ctx context.Context, fn func(rows.View) error) error {
 	return m.db.Snapshot(ctx, func(s *sourcedb.Snapshot) error { return fn(&mozillaView{mozilla: m, s: s}) })

@@ -26,6 +26,9 @@ type Source interface {
 	// Where returns the URL without secrets.
 	Where() string
 
+	// Check returns an error if tables are missing or may not be read.
+	Check(ctx context.Context) error
+
 	// View calls fn with one snapshot, in which rows have the form of Service.Tables. Find,
 	// Changes and State of the view must not be called. The view may be a Stamper.
 	View(ctx context.Context, fn func(rows.View) error) error

@@ -1,6 +1,7 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -41,6 +42,19 @@ func (s *Storage) openMozilla(url string, _ service.Server) (service.Source, err
 }
 
 func (m *mozilla) Where() string { return m.db.Where }
+
+// Check implements service.Source.
+func (m *mozilla) Check(ctx context.Context) error {
+	return m.db.Snapshot(ctx, func(s *sourcedb.Snapshot) error {
+		return cmp.Or(
+			s.Check("collections", m.nameID, "name"),
+			s.Check("user_collections", m.user, m.coll, m.stamp),
+			s.Check(m.records, m.user, m.coll, m.id, "sortindex", "payload", "modified", m.expiry),
+			s.Check(m.batches, m.user, m.coll, m.batch),
+			s.Check(m.staged, m.user, m.batch),
+		)
+	})
+}
 
 func (m *mozilla) Advice(context.Context) ([]string, error) { return nil, nil }
 

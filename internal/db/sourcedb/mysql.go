@@ -11,13 +11,14 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 )
 
-// dialTimeout limits the time to connect.
-const dialTimeout = 30 * time.Second
+// connectTimeout limits the time to connect and sign in.
+const connectTimeout = 30 * time.Second
 
 // openMySQL accepts mysql://user:password@host:port/database with the parameters that Mozilla's server
 // accepts: unix_socket, and those of connectTLS.
@@ -27,7 +28,7 @@ func openMySQL(u *url.URL) (*DB, error) {
 	cfg.Passwd, _ = u.User.Password()
 	cfg.DBName = strings.Trim(u.Path, "/")
 	cfg.Net, cfg.Addr = "tcp", net.JoinHostPort(orElse(u.Hostname(), "127.0.0.1"), orElse(u.Port(), "3306"))
-	cfg.Timeout, cfg.Collation, cfg.Logger = dialTimeout, "utf8mb4_general_ci", silent{}
+	cfg.Collation = "utf8mb4_general_ci"
 	query := u.Query()
 	for name := range query {
 		if !slices.Contains(parameters, name) {
@@ -43,12 +44,11 @@ func openMySQL(u *url.URL) (*DB, error) {
 	if cfg.DBName == "" {
 		return nil, errors.New("no name of a database: expected " + examples)
 	}
-	connector, err := mysql.NewConnector(cfg)
-	if err != nil {
+	if _, err := mysql.NewConnector(cfg); err != nil {
 		return nil, errors.New("not a URL of a database: expected " + examples)
 	}
-	db := &DB{Where: where("mysql", cfg.User, u.Host, cfg.DBName), MySQL: true}
-	db.connect = func(ctx context.Context) (connection, error) { return connectMySQL(ctx, connector) }
+	db := &DB{Where: where("mysql", cfg.User, u.Host, cfg.DBName), MySQL: true, tls: cfg.TLS, limit: connectTimeout}
+	db.connect = func(ctx context.Context) (connection, error) { return connectMySQL(ctx, cfg.Clone(), db.limit) }
 	return db, nil
 }
 
@@ -59,24 +59,61 @@ func orElse(s, otherwise string) string {
 	return s
 }
 
-// silent drops what the driver logs: the errors that it returns.
-type silent struct{}
-
-func (silent) Print(...any) {}
-
 // mysqlConn uses the driver without database/sql.
 type mysqlConn struct {
 	driver.Conn
 	query driver.QueryerContext
 	exec  driver.ExecerContext
+	cause *cause
 }
 
-func connectMySQL(ctx context.Context, connector driver.Connector) (connection, error) {
-	conn, err := connector.Connect(ctx)
+// cause is a log of the driver that keeps the first error: why the connection broke. The driver
+// itself returns an error that does not say why.
+type cause struct {
+	mu  sync.Mutex
+	err error
+}
+
+// Print implements mysql.Logger.
+func (c *cause) Print(values ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, v := range values {
+		if err, ok := v.(error); ok && c.err == nil {
+			c.err = err
+		}
+	}
+}
+
+// of returns why the connection broke, and errors of the server and the context as they are.
+func (c *cause) of(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, fromServer := errors.AsType[*mysql.MySQLError](err); fromServer || c.err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return c.err
+}
+
+// signIn connects and signs in.
+func signIn(ctx context.Context, cfg *mysql.Config, limit time.Duration) (driver.Conn, error) {
+	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, err
 	}
-	c := mysqlConn{Conn: conn}
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return connector.Connect(limited)
+}
+
+func connectMySQL(ctx context.Context, cfg *mysql.Config, limit time.Duration) (_ connection, err error) {
+	why := &cause{}
+	cfg.Logger = why
+	conn, err := signIn(ctx, cfg, limit)
+	if err != nil {
+		return nil, why.of(err)
+	}
+	c := mysqlConn{Conn: conn, cause: why}
 	var isQueryer, isExecer bool
 	c.query, isQueryer = conn.(driver.QueryerContext)
 	c.exec, isExecer = conn.(driver.ExecerContext)
@@ -90,7 +127,7 @@ func connectMySQL(ctx context.Context, connector driver.Connector) (connection, 
 		`START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY`,
 	} {
 		if _, err := c.exec.ExecContext(ctx, sql, nil); err != nil {
-			return nil, errors.Join(err, conn.Close())
+			return nil, errors.Join(why.of(err), conn.Close())
 		}
 	}
 	for _, sql := range []string{
@@ -100,7 +137,7 @@ func connectMySQL(ctx context.Context, connector driver.Connector) (connection, 
 	} {
 		if _, err := c.exec.ExecContext(ctx, sql, nil); err != nil {
 			if e, ok := errors.AsType[*mysql.MySQLError](err); !ok || e.Number != errUnknownVariable {
-				return nil, errors.Join(err, conn.Close())
+				return nil, errors.Join(why.of(err), conn.Close())
 			}
 		}
 	}
@@ -113,7 +150,7 @@ func (c mysqlConn) close() { _ = c.Conn.Close() }
 func (c mysqlConn) each(ctx context.Context, sql string, fn func([]any) error) (err error) {
 	found, err := c.query.QueryContext(ctx, sql, nil)
 	if err != nil {
-		return err
+		return c.cause.of(err)
 	}
 	ended := false
 	defer func() {
@@ -129,7 +166,7 @@ func (c mysqlConn) each(ctx context.Context, sql string, fn func([]any) error) (
 			ended = true
 			return nil
 		case err != nil:
-			return err
+			return c.cause.of(err)
 		}
 		for i, v := range values {
 			if row[i], err = value(v); err != nil {

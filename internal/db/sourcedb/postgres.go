@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
+	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,19 +18,46 @@ import (
 func openPostgres(address string) (*DB, error) {
 	cfg, err := pgx.ParseConfig(address)
 	if err != nil {
-		return nil, errors.New("not a URL of a database: expected " + examples)
+		return nil, parseReason(address, err)
+	}
+	if cfg.Database == "" {
+		return nil, errors.New("no name of a database: expected " + examples)
 	}
 	if cfg.ConnectTimeout == 0 {
-		cfg.ConnectTimeout = dialTimeout
+		cfg.ConnectTimeout = connectTimeout
 	}
 	cfg.RuntimeParams["application_name"] = "holdfast import"
 	host := net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port)))
 	if cfg.Host == "" || cfg.Host[0] == '/' {
 		host = ""
 	}
-	db := &DB{Where: where("postgres", cfg.User, host, cfg.Database)}
+	db := &DB{Where: where("postgres", cfg.User, host, cfg.Database), tls: cfg.TLSConfig}
 	db.connect = func(ctx context.Context) (connection, error) { return connectPostgres(ctx, cfg.Copy()) }
 	return db, nil
+}
+
+// sslModes are the values of sslmode.
+var sslModes = []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
+
+// parseReason returns what is wrong with a URL that the driver does not accept. Texts of the driver may
+// have the password.
+func parseReason(address string, err error) error {
+	if missing, ok := errors.AsType[*os.PathError](err); ok {
+		return fmt.Errorf("sslrootcert, sslcert, sslkey: cannot read %s: %w", missing.Path, missing.Err)
+	}
+	u, badURL := url.Parse(address)
+	if badURL == nil {
+		query := u.Query()
+		switch mode := query.Get("sslmode"); {
+		case mode != "" && !slices.Contains(sslModes, mode):
+			return fmt.Errorf("sslmode: expected one of %s", strings.Join(sslModes, ", "))
+		case query.Get("sslcert") == "" != (query.Get("sslkey") == ""):
+			return errors.New("sslcert, sslkey: expected both, or none of them")
+		case query.Has("sslrootcert") || query.Has("sslcert"):
+			return errors.New("sslrootcert, sslcert, sslkey: expected PEM files, and the key of the certificate")
+		}
+	}
+	return errors.New("not a URL of a database: expected " + examples)
 }
 
 type pgConn struct {

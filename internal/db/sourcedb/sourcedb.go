@@ -5,11 +5,13 @@ package sourcedb
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"holdfast/internal/db/rows"
 )
@@ -19,6 +21,8 @@ type DB struct {
 	Where string // for messages: the URL without the password
 	MySQL bool   // or MariaDB; otherwise PostgreSQL
 
+	tls     *tls.Config   // nil: plain
+	limit   time.Duration // of MySQL to connect and sign in
 	connect func(context.Context) (connection, error)
 }
 
@@ -38,7 +42,7 @@ const examples = "mysql://user:password@host/database or postgres://user:passwor
 func Open(address string) (*DB, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, errors.New("not a URL: expected " + examples)
+		return nil, errors.New("not a URL: expected " + examples + ", with special characters of the password as %XX, such as %2F for /")
 	}
 	switch u.Scheme {
 	case "mysql", "mariadb":
@@ -63,7 +67,7 @@ func (db *DB) Snapshot(ctx context.Context, fn func(*Snapshot) error) error {
 	defer cancel()
 	conn, err := db.connect(ctx)
 	if err != nil {
-		return fmt.Errorf("%s: %w", db.Where, reason(err))
+		return fmt.Errorf("%s: %w", db.Where, db.connectReason(err))
 	}
 	defer conn.close()
 	if err := fn(&Snapshot{ctx, conn, db}); err != nil {
@@ -76,6 +80,11 @@ func (db *DB) Snapshot(ctx context.Context, fn func(*Snapshot) error) error {
 // Each calls fn for each row of a query. Integers must be selected as 64-bit integers and texts
 // as Bytes. fn must not keep the values and cannot query.
 func (s *Snapshot) Each(sql string, fn func(values []any) error) error {
+	return s.each(s.db.Where, sql, fn)
+}
+
+// each is Each with errors about what.
+func (s *Snapshot) each(what, sql string, fn func(values []any) error) error {
 	var stopped error
 	err := s.conn.each(s.ctx, sql, func(values []any) error {
 		stopped = fn(values)
@@ -85,9 +94,14 @@ func (s *Snapshot) Each(sql string, fn func(values []any) error) error {
 	case stopped != nil:
 		return stopped
 	case err != nil:
-		return fmt.Errorf("%s: %w", s.db.Where, reason(err))
+		return fmt.Errorf("%s: %w", what, s.db.reason(err))
 	}
 	return nil
+}
+
+// Check returns an error that names the table if it lacks a column or the user may not read it.
+func (s *Snapshot) Check(table string, columns ...string) error {
+	return s.each(s.db.Where+", table "+table, "SELECT "+strings.Join(columns, ", ")+" FROM "+table+" LIMIT 0", func([]any) error { return nil })
 }
 
 // Int returns the integer that a query of one row selects; 0 for NULL or without a row.
