@@ -46,6 +46,7 @@ type Options struct {
 	Create  bool        // create the data folder, files and secrets if they are missing
 	Migrate bool        // let Serve migrate database servers, too
 	Leave   bool        // do not change tables and nodes
+	DryRun  bool        // use an empty temporary database in place of a SQLite file that does not exist; set Leave, too
 	Copies  bool        // the process only copies databases
 	Lock    bool        // lock the SQLite files, so that no other server uses them
 	// NoSecrets generates missing secrets for this process only, instead of returning an
@@ -148,7 +149,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 		}
 	}()
 	a.observe()
-	a.engines = &engine.Opener{Data: a.data, Create: o.Create, Lock: o.Lock, Copies: o.Copies, Metrics: a.metrics}
+	a.engines = &engine.Opener{Data: a.data, Create: o.Create, Temporary: o.DryRun, Lock: o.Lock, Copies: o.Copies, Metrics: a.metrics}
 	for _, s := range a.cfg.enabled() {
 		if err := a.open(ctx, s, o); err != nil {
 			return nil, err

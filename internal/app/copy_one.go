@@ -35,6 +35,25 @@ func (o *One) OpenOwners(ctx context.Context, options Options) (closeIt func() e
 	return accounts.Close, nil
 }
 
+// outdatedError means that a database lacks migrations.
+type outdatedError struct{ service, where string }
+
+func (e *outdatedError) Error() string {
+	return fmt.Sprintf("%s: the tables of %s are not up to date: run holdfast migrate", e.service, e.where)
+}
+
+// OpenTarget is OpenOne for the target of a copy, which only a copy creates.
+func OpenTarget(ctx context.Context, name string, o Options) (*One, error) {
+	one, err := OpenOne(ctx, name, o)
+	if missing, ok := errors.AsType[*engine.MissingError](err); ok {
+		return nil, fmt.Errorf("--to: %s does not exist: run the command without --verify first", missing.Path)
+	}
+	if outdated, ok := errors.AsType[*outdatedError](err); ok {
+		return nil, fmt.Errorf("--to: the tables of %s are missing or not up to date: run the command without --verify first", outdated.where)
+	}
+	return one, err
+}
+
 // OpenOne opens one service of a configuration, without the others.
 func OpenOne(ctx context.Context, name string, o Options) (*One, error) {
 	cfg := *o.Config
@@ -49,10 +68,10 @@ func OpenOne(ctx context.Context, name string, o Options) (*One, error) {
 		return nil, errors.Join(fmt.Errorf("%s is disabled: set %s.enabled", name, name), a.Close())
 	}
 	one := &One{Service: cfg.Services[0], Database: a.databases()[0], app: a}
-	if o.Leave {
+	if o.Leave && !o.DryRun {
 		pending, err := one.Database.Pending(ctx)
 		if err == nil && len(pending) > 0 {
-			err = fmt.Errorf("%s: the tables of %s are not up to date: run holdfast migrate", name, one.Database.Where)
+			err = &outdatedError{name, one.Database.Where}
 		}
 		if err != nil {
 			return nil, errors.Join(err, a.Close())

@@ -38,7 +38,7 @@ func (c *command) copyService() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			defer debug.SetMemoryLimit(debug.SetMemoryLimit(copyMemory))
-			source, err := c.openOne(ctx, args[0], "")
+			source, err := c.openOne(ctx, args[0], "", app.Options{})
 			if err != nil {
 				return err
 			}
@@ -48,7 +48,8 @@ func (c *command) copyService() *cobra.Command {
 			if to == "" {
 				return errors.Join(service.Usagef("--to is required"), source.Close())
 			}
-			target, err := c.openTarget(ctx, args[0], to, !dryRun && !verify)
+			writes := !dryRun && !verify
+			target, err := c.openOne(ctx, args[0], to, app.Options{Create: writes, Lock: writes, DryRun: dryRun})
 			if err != nil {
 				return errors.Join(err, source.Close())
 			}
@@ -63,7 +64,7 @@ func (c *command) copyService() *cobra.Command {
 			case verify:
 				how = c.verifyCopy
 			}
-			return errors.Join(how(ctx, source, target, to), closeOwners(), target.Close(), source.Close())
+			return errors.Join(interrupted(ctx, writes, how(ctx, source, target, to)), closeOwners(), target.Close(), source.Close())
 		},
 	}
 	f := cmd.Flags()
@@ -74,6 +75,17 @@ func (c *command) copyService() *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("dry-run", "verify", "reopen")
 	cmd.MarkFlagsMutuallyExclusive("to", "reopen")
 	return cmd
+}
+
+// interrupted returns the error of a copy or an import that may have been ended by a signal.
+func interrupted(ctx context.Context, writes bool, err error) error {
+	switch {
+	case err == nil || ctx.Err() == nil:
+		return err
+	case writes:
+		return errors.New("interrupted: run the same command again to continue")
+	}
+	return errors.New("interrupted")
 }
 
 // openOwners opens the accounts of the configuration if one of the databases is Spanner.
@@ -90,13 +102,8 @@ func (c *command) openOwners(ctx context.Context, source, target *app.One) (clos
 	})
 }
 
-// openOne opens one service on the configured database, or on another one.
-func (c *command) openOne(ctx context.Context, name, url string) (*app.One, error) {
-	return c.openTarget(ctx, name, url, false)
-}
-
-// openTarget opens it like openOne, and locks it if it is going to be written.
-func (c *command) openTarget(ctx context.Context, name, url string, written bool) (*app.One, error) {
+// openOne opens one service on the configured database, or on that of --to.
+func (c *command) openOne(ctx context.Context, name, url string, o app.Options) (*app.One, error) {
 	services, flags := app.Services(), c.flags
 	i := slices.IndexFunc(services, func(s service.Service) bool { return s.Name == name })
 	if i < 0 {
@@ -121,10 +128,11 @@ func (c *command) openTarget(ctx context.Context, name, url string, written bool
 		}
 		return nil, err
 	}
-	return app.OpenOne(ctx, name, app.Options{
-		Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Clock: c.env.Clock, NoSecrets: true,
-		Create: url != "", Lock: written,
-	})
+	o.Config, o.Data, o.Version, o.LogTo, o.Quiet, o.Clock, o.NoSecrets = cfg, c.data, c.env.Version, c.env.Stderr, true, c.env.Clock, true
+	if url == "" {
+		return app.OpenOne(ctx, name, o)
+	}
+	return app.OpenTarget(ctx, name, o)
 }
 
 // newCopy returns a copy that shows its progress.

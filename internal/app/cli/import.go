@@ -51,6 +51,8 @@ func (c *command) importService() *cobra.Command {
 }
 
 func (c *command) runImport(ctx context.Context, name string, in *importFlags) (err error) {
+	writes := !in.dryRun && !in.verify
+	defer func() { err = interrupted(ctx, writes, err) }()
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(copyMemory))
 	var names []string
 	for _, s := range c.services {
@@ -71,7 +73,7 @@ func (c *command) runImport(ctx context.Context, name string, in *importFlags) (
 	}
 	parts, closing, err := app.OpenParts(ctx, name, urls, app.Options{
 		Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Clock: c.env.Clock, NoSecrets: true,
-		Create: !in.verify, Lock: !in.verify, Leave: in.verify,
+		Create: writes, Lock: writes, Leave: !writes, DryRun: in.dryRun,
 	})
 	if err != nil {
 		return err
@@ -96,10 +98,8 @@ func (c *command) runImport(ctx context.Context, name string, in *importFlags) (
 		end()
 		return c.verified(n, differences, err)
 	}
-	for _, p := range parts {
-		if _, err := p.Database.Migrate(ctx); err != nil {
-			return err
-		}
+	if err := m.Migrate(ctx); err != nil {
+		return err
 	}
 	m.Stopped = func(ctx context.Context, asked int, pass func(context.Context) error) error {
 		end()
@@ -115,7 +115,12 @@ func (c *command) runImport(ctx context.Context, name string, in *importFlags) (
 		return err
 	}
 	fmt.Fprintf(c.env.Stdout, "%s is imported. Start this server, and do not start the other one again.\n", name)
-	for _, p := range parts {
+	return c.advice(ctx, m)
+}
+
+// advice prints what the operator should know before he starts the server.
+func (c *command) advice(ctx context.Context, m *app.Import) error {
+	for _, p := range m.Parts {
 		lines, err := p.Source.Advice(ctx)
 		if err != nil {
 			return err
@@ -156,9 +161,11 @@ func (c *command) stopped(ctx context.Context, confirmed bool, asked int, pass f
 			}
 			return nil
 		case <-ctx.Done():
+			fmt.Fprintln(c.env.Stderr) // ends the line of the question
 			return ctx.Err()
 		case <-tick.C:
 			if err := pass(ctx); err != nil {
+				fmt.Fprintln(c.env.Stderr)
 				return err
 			}
 		}
@@ -179,7 +186,7 @@ func (c *command) dryRunImport(ctx context.Context, m *app.Import) error {
 	for _, p := range m.Parts {
 		fmt.Fprintf(c.env.Stdout, "%s would be imported from %s to %s\n", p.Service.Name, p.Source.Where(), p.Database.Where)
 	}
-	return nil
+	return c.advice(ctx, m)
 }
 
 // problemKind is a number of rows with the same problem.

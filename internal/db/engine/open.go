@@ -49,21 +49,28 @@ func (b Backends[S]) supported() (kinds []Kind) {
 
 // Opener opens the databases of one process.
 type Opener struct {
-	Data    string // folder of the SQLite files without a database_url
-	Create  bool   // create missing folders and files
-	Lock    bool   // lock SQLite files, so that no other server uses them
-	Copies  bool   // the process only copies databases
-	Metrics *obs.Metrics
+	Data   string // folder of the SQLite files without a database_url
+	Create bool   // create missing folders and files
+	// Temporary opens an empty file in a temporary folder, which Close removes, in place of a
+	// SQLite file that does not exist.
+	Temporary bool
+	Lock      bool // lock SQLite files, so that no other server uses them
+	Copies    bool // the process only copies databases
+	Metrics   *obs.Metrics
 
-	locks []*sqlitedb.Lock
+	locks     []*sqlitedb.Lock
+	temporary []string // folders
 }
 
-// Close releases the locks. The databases must be closed before.
+// Close releases the locks and removes temporary files. The databases must be closed before.
 func (o *Opener) Close() (err error) {
 	for _, l := range o.locks {
 		err = errors.Join(err, l.Release())
 	}
-	o.locks = nil
+	for _, dir := range o.temporary {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	o.locks, o.temporary = nil, nil
 	return err
 }
 
@@ -140,13 +147,8 @@ func (o *Opener) openSQLite(ctx context.Context, d *Database) (*sqlitedb.DB, err
 	if abs, err := filepath.Abs(path); err == nil {
 		d.Where = abs
 	}
-	if o.Create {
-		if err := MakeFolder(filepath.Dir(path)); err != nil {
-			return nil, err
-		}
-	} else if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, &MissingError{Service: d.Service, Path: path}
-	} else if err != nil {
+	path, err := o.prepare(d.Service, path)
+	if err != nil {
 		return nil, err
 	}
 	if err := o.lock(ctx, d.Service, d.Where); err != nil {
@@ -162,6 +164,28 @@ func (o *Opener) openSQLite(ctx context.Context, d *Database) (*sqlitedb.DB, err
 	}
 	d.conn, d.file, d.Size = db, db, func(context.Context) (int64, error) { return fileSize(path) }
 	return db, nil
+}
+
+// prepare creates the folder of a SQLite file if it may, and returns the path of the file to open.
+func (o *Opener) prepare(service, path string) (string, error) {
+	if o.Create {
+		return path, MakeFolder(filepath.Dir(path))
+	}
+	_, err := os.Stat(path)
+	switch {
+	case err == nil:
+		return path, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return "", err
+	case !o.Temporary:
+		return "", &MissingError{Service: service, Path: path}
+	}
+	dir, err := os.MkdirTemp("", "holdfast-")
+	if err != nil {
+		return "", fmt.Errorf("cannot create a temporary folder: %w", err)
+	}
+	o.temporary = append(o.temporary, dir)
+	return filepath.Join(dir, filepath.Base(path)), nil
 }
 
 func (o *Opener) openPostgres(ctx context.Context, d *Database, s settings.Database) (*pgdb.DB, error) {
