@@ -38,8 +38,9 @@ func terminal(t *testing.T) (screen, program *os.File) {
 	return screen, program
 }
 
-// TestImportAsks: on a terminal, an import asks whether the old server is stopped. With no it ends and
-// can be continued; after yes it copies what was written while it asked.
+// TestImportAsks: on a terminal, an import asks whether the old server is stopped. With no, at the end
+// of the input and after Ctrl-C it ends and can be continued; after yes it copies what was written
+// while it asked.
 func TestImportAsks(t *testing.T) {
 	t.Parallel()
 	old := testdb.MariaDBDatabase(t)
@@ -56,6 +57,7 @@ func TestImportAsks(t *testing.T) {
 		screen, program := terminal(t)
 		cmd := exec.CommandContext(ctx, binary.Path(), "import", "syncstorage", "--from", old)
 		cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, program, program, program
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // Ctrl-C is a signal
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +67,7 @@ func TestImportAsks(t *testing.T) {
 			n, err := screen.Read(read)
 			shown += string(read[:n])
 			if strings.HasSuffix(shown, question) && reply != nil {
-				if _, err := io.WriteString(screen, reply()+"\n"); err != nil {
+				if _, err := io.WriteString(screen, reply()); err != nil {
 					t.Fatal(err)
 				}
 				shown, reply = "", nil
@@ -83,14 +85,18 @@ func TestImportAsks(t *testing.T) {
 		}
 		return status, shown
 	}
-	for _, no := range []string{"", "no"} {
-		if status, shown := answer(func() string { return no }); status != 1 || !strings.Contains(shown, "Stop the other server, then run the same command with --stopped") {
+	const notStopped, endOfInput, interrupt = "Stop the other server, then run the same command with --stopped", "\x04", "\x03"
+	for no, want := range map[string]string{
+		"\n": notStopped, "no\n": notStopped, "maybe\n": notStopped, endOfInput: notStopped,
+		interrupt: "\r\nholdfast: interrupted: run the same command again to continue",
+	} {
+		if status, shown := answer(func() string { return no }); status != 1 || !strings.Contains(shown, want) {
 			t.Errorf("answer %q: status %d, %s", no, status, shown)
 		}
 	}
 	if status, shown := answer(func() string {
 		testdb.MariaDBScript(t, old, putMozilla(1, 7, "late", stamp+50))
-		return "y"
+		return "y\n"
 	}); status != 0 || !strings.Contains(shown, "everything is imported and equal") || strings.Contains(shown, question) {
 		t.Errorf("answer y: status %d, %s", status, shown)
 	}

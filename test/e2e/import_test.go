@@ -51,7 +51,7 @@ func TestImportFromMozilla(t *testing.T) {
 		}
 	}
 	importing(0, "--dry-run", "bsos              9004", `left out, 1 row: records whose ID is not 1 to 64 characters of printable ASCII`+"\n  "+`user 4711, bookmarks, "not an id\n"`,
-		"user 4711, history, batch 1700000000123, 0 records", "tokenserver would be imported from mysql://root@/test_")
+		"user 4711, history, batch 1700000000123, 0 records", "tokenserver would be imported from mysql://root@/test_", "Browsers of 1 account use "+node+", which is server.public_url.")
 	if killMozillaImport(t, env, data, old) {
 		importing(1, "", "syncstorage: continuing the import that was interrupted", "tokenserver: continuing the import that was interrupted")
 	}
@@ -107,9 +107,11 @@ func TestImportFromMozilla(t *testing.T) {
 func mozillaDatabase(account, node string, stamp int64) string {
 	var b strings.Builder
 	b.WriteString(testdb.MozillaMySQL)
-	fmt.Fprintf(&b, "INSERT INTO nodes VALUES (1, 1, '%s', 10, 1, 10, 0, 0);\n", node)
+	// The migrations of the old server insert other services first, and delete them.
+	b.WriteString("UPDATE services SET id = 3;\n")
+	fmt.Fprintf(&b, "INSERT INTO nodes VALUES (1, 3, '%s', 10, 1, 10, 0, 0);\n", node)
 	// The browser's keys are those of fxa.signIn.
-	fmt.Fprintf(&b, "INSERT INTO users VALUES (4711, 1, '%s@api.accounts.firefox.com', 1000, '01%s', %d, NULL, 1, 1000);\n", account, strings.Repeat("0", 30), stamp)
+	fmt.Fprintf(&b, "INSERT INTO users VALUES (4711, 3, '%s@api.accounts.firefox.com', 1000, '01%s', %d, NULL, 1, 1000);\n", account, strings.Repeat("0", 30), stamp)
 	b.WriteString("INSERT INTO collections VALUES (101, 'custom');\n")
 	b.WriteString(putMozilla(4711, 6, "global", stamp+10) + putMozilla(4711, 101, "mine", stamp+20) + putMozilla(4711, 7, "not an id\n", stamp+30) + putMozilla(4711, 7, "menu", stamp+40))
 	for user := int64(1); user <= 3; user++ {
