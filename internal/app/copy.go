@@ -39,6 +39,7 @@ type Copy struct {
 	groups         map[string]int // of a table
 	state          copyState
 	moved          int64  // rows so far
+	copied         int64  // rows in the target at the start
 	total          int64  // rows of the source at the start
 	dirty          owners // that changed since they were verified; nil: any
 }
@@ -112,7 +113,7 @@ func (c *Copy) Run(ctx context.Context) error {
 }
 
 func (c *Copy) open() error {
-	c.source, c.target = c.Source.Rows(c.Owners), c.Target.Rows(c.Owners)
+	c.source, c.target = namedDatabase{c.Source.Rows(c.Owners), c.Source.Where}, namedDatabase{c.Target.Rows(c.Owners), c.Target.Where}
 	switch {
 	case len(c.Groups) == 0:
 		return fmt.Errorf("%s cannot be copied yet", c.Service)
@@ -159,16 +160,11 @@ func (c *Copy) fault(point string) error {
 
 // begin continues the copy that the target has begun, or begins a new one.
 func (c *Copy) begin(ctx context.Context) (isNew bool, err error) {
-	c.moved, c.dirty = 0, nil
+	c.moved, c.copied, c.dirty = 0, 0, nil
 	var source copyState
 	err = c.source.View(ctx, func(v rows.View) (err error) {
-		c.total = 0
-		for _, t := range c.tables {
-			n, err := v.Count(t, 0)
-			if err != nil {
-				return err
-			}
-			c.total += n
+		if c.total, err = c.count(v); err != nil {
+			return err
 		}
 		source, err = readCopyState(v, c.Service)
 		return err
@@ -188,7 +184,8 @@ func (c *Copy) begin(ctx context.Context) (isNew bool, err error) {
 		err := c.source.KeepLog(ctx, c.Service)
 		if err == nil {
 			c.reportf("continuing the copy that was interrupted")
-			return false, nil
+			c.copied, err = c.countTarget(ctx)
+			return false, err
 		}
 		if !errors.Is(err, rows.ErrLapsed) {
 			return false, err

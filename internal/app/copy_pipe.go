@@ -214,7 +214,7 @@ func (r *receiver) load(u rows.Update) (n int, ended bool, err error) {
 		}
 		r.table, r.isRaw = x.table, x.isRaw
 		if x.isRaw {
-			err = unwrap(u).(rows.RawUpdate).Load(r, x.table) // see Copy.raw
+			err = unwrap(u).(rows.RawUpdate).Load(r, x.table) // see Copy.isRaw
 		} else {
 			err = u.Insert(x.table, r)
 		}

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	rowsOfSpan        = 50_000 // of a table, read from one snapshot, unless an owner has more
-	rowsOfSpannerSpan = 10_000 // likewise; Spanner limits what a transaction deletes
+	rowsOfSpan        = 100_000 // of a table, read from one snapshot, unless an owner has more
+	rowsOfSpannerSpan = 10_000  // likewise; Spanner limits what a transaction deletes
 
 	// keepLogEvery is how often a copy prolongs the log of changes.
 	keepLogEvery = 10 * time.Second
@@ -131,7 +131,8 @@ func (c *Copy) readSpan(v rows.View, s *copiedSpan, p *pipe) error {
 // readTable sends the rows of a span in a table, and returns their digest.
 func (c *Copy) readTable(v rows.View, s *copiedSpan, t *rows.Table, p *pipe) (d rows.Digest, err error) {
 	out := sender{pipe: p, table: t}
-	if raw := c.raw(v, t); raw != nil {
+	if c.isRaw(t) {
+		raw := v.(rows.RawView)
 		out.isRaw = true
 		n, err := raw.Dump(&out, t, s.group.Owner, s.span)
 		if err != nil || n == 0 {
@@ -154,14 +155,10 @@ func (c *Copy) readTable(v rows.View, s *copiedSpan, t *rows.Table, p *pipe) (d 
 	return d, out.flush()
 }
 
-// raw returns the view if it can pass rows of the table without looking at their values, because
-// both engines are PostgreSQL; otherwise nil.
-func (c *Copy) raw(v rows.View, t *rows.Table) rows.RawView {
-	raw, ok := v.(rows.RawView)
-	if !ok || !t.IsRaw() || c.Source.Target.Kind != engine.Postgres || c.Target.Target.Kind != engine.Postgres {
-		return nil
-	}
-	return raw
+// isRaw reports whether rows of the table are passed, and their sums computed, without looking at
+// their values, because both engines are PostgreSQL. Their views are of type rows.RawView.
+func (c *Copy) isRaw(t *rows.Table) bool {
+	return t.IsRaw() && c.Source.Target.Kind == engine.Postgres && c.Target.Target.Kind == engine.Postgres
 }
 
 // bound sets the end of a span, so that no table has many more than rowsOfSpan rows.
@@ -263,7 +260,8 @@ func (c *Copy) writeSpanToSpanner(ctx context.Context, in *receiver, s *copiedSp
 // progressed reports that n more rows were copied.
 func (c *Copy) progressed(n int) {
 	c.moved += int64(n)
-	c.progress("rows", min(c.moved, c.total), c.total)
+	total := max(c.total-c.copied, 0)
+	c.progress("rows", min(c.moved, total), total)
 }
 
 // check compares rows that were written with the digests that were read. Where they differ, all
@@ -295,8 +293,8 @@ func (c *Copy) check(ctx context.Context, s *copiedSpan) error {
 
 // sum returns the digest of the rows of a span in a table, like readTable.
 func (c *Copy) sum(v rows.View, s *copiedSpan, t *rows.Table) (d rows.Digest, err error) {
-	if raw := c.raw(v, t); raw != nil {
-		return raw.Sum(t, s.group.Owner, s.span)
+	if c.isRaw(t) {
+		return v.(rows.RawView).Sum(t, s.group.Owner, s.span)
 	}
 	return d, v.Each(t, s.group.Owner, s.span, func(p rows.Packed) error { d.Add(p); return nil })
 }

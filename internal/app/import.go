@@ -81,27 +81,15 @@ func (m *Import) open(ctx context.Context) error {
 		p.copy = Copy{
 			Service: p.Service.Name, Groups: p.Service.Tables, Source: &engine.Database{Where: p.Source.Where()}, Target: p.Database,
 			Fault: m.Fault, Progress: m.Progress,
-			source: readSource{Source: p.Source}, target: namedTarget{p.Database.Rows(nil), p.Database.Where},
+			source: readSource{Source: p.Source}, target: namedDatabase{p.Database.Rows(nil), p.Database.Where},
 		}
 		if p.Database.Target.Kind == engine.Spanner {
 			return fmt.Errorf("%s: Spanner cannot be the target of an import: its tables are those of Mozilla's server", p.Service.Name)
 		}
-		p.rows = 0
 		if err := p.Source.Check(ctx); err != nil {
 			return fmt.Errorf("--%s: %w", p.Service.Import.Flag, err)
 		}
-		if err := p.Source.View(ctx, func(v rows.View) error {
-			for _, g := range p.copy.Groups {
-				for _, t := range g.Tables {
-					n, err := v.Count(t, 0)
-					if err != nil {
-						return err
-					}
-					p.rows += n
-				}
-			}
-			return nil
-		}); err != nil {
+		if err := p.Source.View(ctx, func(v rows.View) (err error) { p.rows, err = p.copy.count(v); return err }); err != nil {
 			return err
 		}
 		total += p.rows
@@ -207,7 +195,7 @@ func (m *Import) begin(ctx context.Context) error {
 		if p.copy.state.ID == importID {
 			p.copy.state.Done = false // another part is not: no server has started since
 			m.reportf("%s: continuing the import that was interrupted", p.Service.Name)
-			n, err := p.copied(ctx)
+			n, err := p.copy.countTarget(ctx)
 			if err != nil {
 				return err
 			}

@@ -9,21 +9,21 @@ import (
 	"holdfast/internal/fault"
 )
 
-// namedTarget names itself in errors of the database server.
-type namedTarget struct {
+// namedDatabase names itself in errors of the database server.
+type namedDatabase struct {
 	rows.Database
 	where string
 }
 
-func (t namedTarget) View(ctx context.Context, fn func(rows.View) error) error {
-	return unavailable(t.where, t.Database.View(ctx, fn))
+func (d namedDatabase) View(ctx context.Context, fn func(rows.View) error) error {
+	return unavailable(d.where, d.Database.View(ctx, fn))
 }
 
-func (t namedTarget) Update(ctx context.Context, fn func(rows.Update) error) error {
-	return unavailable(t.where, t.Database.Update(ctx, fn))
+func (d namedDatabase) Update(ctx context.Context, fn func(rows.Update) error) error {
+	return unavailable(d.where, d.Database.Update(ctx, fn))
 }
 
-// unavailableError means that a target cannot be used now.
+// unavailableError means that a database cannot be used now.
 type unavailableError struct {
 	where string
 	err   error
@@ -37,8 +37,8 @@ func (e *unavailableError) Error() string {
 
 func (e *unavailableError) Unwrap() error { return e.err }
 
-// unavailable adds what to do to an error of a target that cannot be used. Errors of sources, which
-// a comparison returns too, have no code.
+// unavailable adds what to do to an error of a database that cannot be used. Errors of the source of
+// an import, which a comparison returns too, have no code.
 func unavailable(where string, err error) error {
 	if _, named := errors.AsType[*unavailableError](err); named || !fault.Is(err, fault.Unavailable) || errors.Is(err, context.Canceled) {
 		return err
@@ -56,20 +56,22 @@ func (m *Import) Migrate(ctx context.Context) error {
 	return nil
 }
 
-// copied returns the number of rows in the target.
-func (p *ImportPart) copied(ctx context.Context) (total int64, err error) {
-	err = p.copy.target.View(ctx, func(v rows.View) error {
-		total = 0
-		for _, g := range p.copy.Groups {
-			for _, t := range g.Tables {
-				n, err := v.Count(t, 0)
-				if err != nil {
-					return err
-				}
-				total += n
+// count returns the number of rows of all tables.
+func (c *Copy) count(v rows.View) (total int64, err error) {
+	for _, g := range c.Groups {
+		for _, t := range g.Tables {
+			n, err := v.Count(t, 0)
+			if err != nil {
+				return 0, err
 			}
+			total += n
 		}
-		return nil
-	})
+	}
+	return total, nil
+}
+
+// countTarget returns the number of rows that are copied.
+func (c *Copy) countTarget(ctx context.Context) (total int64, err error) {
+	err = c.target.View(ctx, func(v rows.View) (err error) { total, err = c.count(v); return err })
 	return total, err
 }
