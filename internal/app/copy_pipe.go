@@ -25,6 +25,7 @@ type pipe struct {
 	pieces chan piece
 	bytes  *semaphore.Weighted // that are left of bytesOfPipe
 	spare  chan []byte         // buffers to use again: without garbage the collector does not run
+	sent   int64               // bytes so far, for the source
 	err    error               // of the source, after the last piece
 }
 
@@ -137,7 +138,7 @@ func (s *sender) flush() error {
 		return nil
 	}
 	x := piece{table: s.table, isRaw: s.isRaw, rows: s.rows, data: s.data}
-	s.data, s.rows = nil, 0
+	s.data, s.rows, s.sent = nil, 0, s.sent+int64(len(x.data))
 	return s.send(x)
 }
 

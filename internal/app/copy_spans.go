@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	rowsOfSpan        = 100_000 // of a table, read from one snapshot, unless an owner has more
-	rowsOfSpannerSpan = 10_000  // likewise; Spanner limits what a transaction deletes
+	rowsOfFirstSpan = 10_000    // of a table, read from one snapshot, unless an owner has more
+	rowsOfSpan      = 100_000   // at most, of later spans; with Spanner, which limits transactions, all are like the first
+	bytesOfSpan     = 256 << 20 // after more, spans become smaller: a long snapshot keeps SQLite from checkpoints and PostgreSQL from a vacuum
 
 	// keepLogEvery is how often a copy prolongs the log of changes.
 	keepLogEvery = 10 * time.Second
@@ -66,23 +67,26 @@ func (c *Copy) copySpans(ctx context.Context) error {
 // readSpans sends the spans that are not copied yet.
 func (c *Copy) readSpans(ctx context.Context, p *pipe) error {
 	unclean := true // the owners after the last one may be copied in part
-	kept := time.Now()
+	kept, most := time.Now(), rowsOfFirstSpan
 	for next := c.state; !next.Copied; unclean = false {
 		if err := c.fault("span"); err != nil {
 			return err
 		}
 		s := copiedSpan{next: next, unclean: unclean}
-		isRead := false
+		isRead, before := false, p.sent
 		if err := c.source.View(ctx, func(v rows.View) error {
 			if isRead {
 				return errAgain
 			}
 			isRead = true
-			return c.readSpan(v, &s, p)
+			return c.readSpan(v, &s, most, p)
 		}); err != nil {
 			return err
 		}
 		next = s.next
+		if !c.withSpanner() {
+			most = rowsOfNextSpan(most, p.sent-before)
+		}
 		if time.Since(kept) < keepLogEvery {
 			continue
 		}
@@ -94,8 +98,16 @@ func (c *Copy) readSpans(ctx context.Context, p *pipe) error {
 	return nil
 }
 
-// readSpan sends the next owners of a group from one snapshot.
-func (c *Copy) readSpan(v rows.View, s *copiedSpan, p *pipe) error {
+// rowsOfNextSpan returns the size of a span after one of a number of bytes.
+func rowsOfNextSpan(before int, bytes int64) int {
+	if bytes > bytesOfSpan {
+		return max(int(int64(before)*bytesOfSpan/bytes), 1)
+	}
+	return min(2*before, rowsOfSpan)
+}
+
+// readSpan sends the next owners of a group from one snapshot, with at most that many rows of a table.
+func (c *Copy) readSpan(v rows.View, s *copiedSpan, most int, p *pipe) error {
 	g := &c.Groups[s.next.Group]
 	s.group = g
 	if s.next.After != "" {
@@ -104,7 +116,7 @@ func (c *Copy) readSpan(v rows.View, s *copiedSpan, p *pipe) error {
 			return err
 		}
 	}
-	if err := c.bound(v, g, &s.span); err != nil {
+	if err := bound(v, g, &s.span, most); err != nil {
 		return err
 	}
 	switch {
@@ -161,14 +173,10 @@ func (c *Copy) isRaw(t *rows.Table) bool {
 	return t.IsRaw() && c.Source.Target.Kind == engine.Postgres && c.Target.Target.Kind == engine.Postgres
 }
 
-// bound sets the end of a span, so that no table has many more than rowsOfSpan rows.
-func (c *Copy) bound(v rows.View, g *rows.Group, span *rows.Span) error {
+// bound sets the end of a span, so that no table has many more rows than most.
+func bound(v rows.View, g *rows.Group, span *rows.Span, most int) error {
 	if g.Owner == 0 {
 		return nil
-	}
-	most := rowsOfSpan
-	if c.withSpanner() {
-		most = rowsOfSpannerSpan
 	}
 	for _, t := range g.Tables {
 		until, err := v.Bound(t, g.Owner, span.After, most)
