@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"holdfast/internal/app"
@@ -32,7 +33,17 @@ func TestCopiesExclude(t *testing.T) {
 			second := again(first)
 			third := newCopy(t, first.Service, "sqlite:"+first.Source.Target.Path, sqliteURL(t))
 			ended := make(chan error, 1)
-			run := func() { ended <- first.Run(t.Context()) }
+			block := first.Fault
+			run := func() {
+				var once sync.Once // the copy reads ahead: another span may begin before the first one is refused
+				first.Fault = func(point string) (err error) {
+					if point == "span" {
+						once.Do(func() { err = block(point) })
+					}
+					return err
+				}
+				ended <- first.Run(t.Context())
+			}
 			go run()
 			<-reached
 			for what, other := range map[string]*app.Copy{"the same target": second, "another target": third} {
