@@ -35,13 +35,7 @@ func TestCopiesExclude(t *testing.T) {
 			ended := make(chan error, 1)
 			block := first.Fault
 			run := func() {
-				var once sync.Once // the copy reads ahead: another span may begin before the first one is refused
-				first.Fault = func(point string) (err error) {
-					if point == "span" {
-						once.Do(func() { err = block(point) })
-					}
-					return err
-				}
+				first.Fault = onlyFirst(block)
 				ended <- first.Run(t.Context())
 			}
 			go run()
@@ -106,6 +100,18 @@ func putTab(t *testing.T, store ss.Store) {
 	t.Helper()
 	if _, err := store.Put(t.Context(), ss.Owner{UID: 1}, ss.Write{Collection: "tabs", Now: 1_700_000_000_000, MaxNames: 9}, ss.Update{ID: "a", Payload: ss.Some([]byte("x"))}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// onlyFirst blocks at the first span: a copy reads ahead, so another span may begin before the
+// first one is refused.
+func onlyFirst(block func(string) error) func(string) error {
+	var once sync.Once
+	return func(point string) (err error) {
+		if point == "span" {
+			once.Do(func() { err = block(point) })
+		}
+		return err
 	}
 }
 

@@ -54,8 +54,7 @@ func (c *Copy) copyAgain(ctx context.Context, only owners) error {
 type writer struct {
 	c           *Copy
 	update      func(func(rows.Update) error) error
-	run         func(func() error) error // runs a transaction, now or later, in order
-	put         bool                     // replace the rows that are added, and do not only insert
+	put         bool // replace the rows that are added, and do not only insert
 	after       func(rows.Update) error
 	parts       []*part
 	rows, bytes int

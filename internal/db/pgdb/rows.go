@@ -70,7 +70,7 @@ type view struct {
 // transaction that has written several may be seen in part. All rows of an owner are on one node.
 func (v *view) begin() (err error) {
 	// Spans are large enough to be compiled, which takes longer than to read them.
-	begin := `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL jit = off`
+	begin := `BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL jit = off`
 	if v.citus {
 		// One connection to each node, because each connection has another snapshot.
 		begin += `; SET LOCAL citus.max_adaptive_executor_pool_size TO 1`
