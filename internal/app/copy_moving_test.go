@@ -229,6 +229,15 @@ func syncHarness(t *testing.T, rt *rapid.T, url string) (h synctest.Harness) {
 	return synctest.Harness{Store: syncpg.New(db)}
 }
 
+// walk is a test whose cleanup is done at the end of a walk, so that many walks need no more
+// connections than one.
+type walk struct {
+	testing.TB
+	rt *rapid.T
+}
+
+func (w walk) Cleanup(fn func()) { w.rt.Cleanup(fn) }
+
 // TestExtMoves is TestSyncMoves for extension storage.
 func TestExtMoves(t *testing.T) {
 	t.Parallel()
@@ -243,11 +252,11 @@ func TestExtMoves(t *testing.T) {
 			t.Parallel()
 			exttest.RunMoving(t, func(rt *rapid.T) (exttest.Harness, func(*rapid.T, bool) *exttest.Harness) {
 				m, source, target := openMoving(t, rt, "extstorage", pair.from, pair.to, nil)
-				return extHarness(t, source), func(rt *rapid.T, all bool) *exttest.Harness {
+				return extHarness(walk{t, rt}, source), func(rt *rapid.T, all bool) *exttest.Harness {
 					if !m.step(rt, all) {
 						return nil
 					}
-					h := extHarness(t, target)
+					h := extHarness(walk{t, rt}, target)
 					return &h
 				}
 			})
