@@ -8,7 +8,7 @@ import (
 )
 
 // manyRecords fill sync storage with spans that need several transactions, with payloads larger than
-// what a pipe holds, and with a user who has more records than a span.
+// what a pipe holds, and with one user whose records are more than a span.
 var manyRecords = map[string]string{
 	"sqlite": `
 		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30)

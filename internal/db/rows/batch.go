@@ -75,22 +75,7 @@ func (b *Batch) Len() int { return b.rows }
 // Bytes returns the size of the rows in bytes.
 func (b *Batch) Bytes() int { return b.bytes }
 
-// Packed returns the rows in the order in which they were added. They are parts of the batch.
-func (b *Batch) Packed() iter.Seq[Packed] {
-	return func(yield func(Packed) bool) {
-		for _, buffer := range b.buffers {
-			for rest := Packed(buffer); len(rest) > 0; {
-				row := rest.First(b.columns)
-				rest = rest[len(row):]
-				if !yield(row) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// Reader returns a reader of the rows. They are parts of the batch.
+// Reader returns a reader of the rows in the order in which they were added. They are parts of the batch.
 func (b *Batch) Reader() Reader { return &batchReader{b, 0, nil} }
 
 type batchReader struct {
@@ -112,11 +97,12 @@ func (r *batchReader) Next() (Packed, error) {
 	return row, nil
 }
 
-// All returns the rows, as Packed does, with values of their own.
+// All returns the rows, as Reader does, with values of their own.
 func (b *Batch) All() iter.Seq[Row] {
 	return func(yield func(Row) bool) {
-		for p := range b.Packed() {
-			if !yield(p.Row()) {
+		for r := b.Reader(); ; {
+			p, err := r.Next()
+			if err != nil || !yield(p.Row()) { // io.EOF: there is no other error
 				return
 			}
 		}
