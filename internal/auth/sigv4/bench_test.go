@@ -10,6 +10,7 @@ import (
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/internal/checksum"
 )
 
 func BenchmarkVerify(b *testing.B) {
@@ -32,10 +33,10 @@ func BenchmarkVerify(b *testing.B) {
 }
 
 // BenchmarkBody measures all that is computed over an object of 1 MiB. MD5, which S3 needs for the
-// ETag, is part of each and its limit: see BenchmarkDigest.
+// ETag, is part of each and its limit: see BenchmarkSum of package checksum.
 func BenchmarkBody(b *testing.B) {
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
-	crc := []sigv4test.Trailer{{Name: "x-amz-checksum-crc32", Value: sigv4.Sum(sigv4.CRC32, data).String()}}
+	crc := []sigv4test.Trailer{{Name: "x-amz-checksum-crc32", Value: checksum.Sum(checksum.CRC32, data).String()}}
 	for name, c := range map[string]sigv4test.Chunks{
 		"unsigned":                {},
 		"hash":                    {},
@@ -68,35 +69,5 @@ func BenchmarkBody(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-func BenchmarkDigest(b *testing.B) {
-	data := make([]byte, 64<<10)
-	for _, a := range []sigv4.Algorithm{sigv4.CRC32, sigv4.CRC32C, sigv4.CRC64NVME, sigv4.SHA1, sigv4.SHA256} {
-		b.Run(a.String(), func(b *testing.B) {
-			b.SetBytes(int64(len(data)))
-			for b.Loop() {
-				sigv4.Sum(a, data)
-			}
-		})
-	}
-	b.Run("MD5", func(b *testing.B) {
-		b.SetBytes(int64(len(data)))
-		for b.Loop() {
-			md5Of(string(data))
-		}
-	})
-}
-
-func BenchmarkFullObject(b *testing.B) {
-	parts := make([]sigv4.Part, 10_000)
-	for i := range parts {
-		parts[i] = sigv4.Part{Checksum: sigv4.Sum(sigv4.CRC64NVME, []byte{byte(i)}), Size: 5<<20 + int64(i)}
-	}
-	for b.Loop() {
-		if _, ok := sigv4.FullObject(sigv4.CRC64NVME, parts); !ok {
-			b.Fatal("refused")
-		}
 	}
 }

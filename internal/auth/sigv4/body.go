@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"slices"
+
+	"holdfast/internal/checksum"
 )
 
 // BodyOptions say what the caller expects of a body.
@@ -15,7 +17,7 @@ type BodyOptions struct {
 	// refused before anything is read.
 	MinSize, MaxSize int64
 	// Compute lists checksums to compute besides those that the client declares.
-	Compute []Algorithm
+	Compute []checksum.Algorithm
 	// IgnoreChecksums ignores x-amz-checksum-* headers. In CompleteMultipartUpload
 	// they are about the object and not about the body.
 	IgnoreChecksums bool
@@ -45,7 +47,7 @@ type Result struct {
 	SHA256 string // in hexadecimal, or "" if it was not computed
 	// Checksums are those that the client declared or the caller asked for, in the order of
 	// the constants.
-	Checksums []Checksum
+	Checksums []checksum.Checksum
 }
 
 // Body returns a reader of the body of the request.
@@ -96,7 +98,7 @@ func newBody(d declared, contentLength int64, source io.Reader, o BodyOptions, c
 	}
 	b := &Body{source: source, declared: d, options: o, digests: newDigests()}
 	if d.mode == modeHash {
-		b.digests.add(SHA256)
+		b.digests.add(checksum.SHA256)
 	}
 	for _, a := range slices.Concat(b.Declared(), o.Compute) {
 		b.digests.add(a)
@@ -115,7 +117,7 @@ func (b *Body) Size() int64 { return b.declared.size }
 
 // Declared lists the checksums that the client gives in headers or announces for the
 // trailer.
-func (b *Body) Declared() []Algorithm {
+func (b *Body) Declared() []checksum.Algorithm {
 	list := slices.Clone(b.declared.trailers)
 	for _, c := range b.declared.sums {
 		list = append(list, c.Algorithm)
@@ -213,7 +215,7 @@ func (b *Body) verify() error {
 	}
 	r := Result{Size: b.read}
 	b.digests.md5.Sum(r.MD5[:0])
-	if h := b.digests.by[SHA256]; h != nil {
+	if h := b.digests.by[checksum.SHA256]; h != nil {
 		r.SHA256 = hex.EncodeToString(h.Sum(nil))
 	}
 	if b.declared.mode == modeHash && r.SHA256 != b.declared.hash {

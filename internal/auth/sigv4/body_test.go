@@ -17,6 +17,7 @@ import (
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/internal/checksum"
 )
 
 var allowed = sigv4.BodyOptions{MaxSize: 1 << 20}
@@ -76,8 +77,8 @@ func md5Of(data string) string {
 func TestPlainBody(t *testing.T) {
 	t.Parallel()
 	const data = "Welcome to Amazon S3."
-	crc := sigv4.Sum(sigv4.CRC32, []byte(data)).String()
-	sha := sigv4.Sum(sigv4.SHA256, []byte(data)).String()
+	crc := checksum.Sum(checksum.CRC32, []byte(data)).String()
+	sha := checksum.Sum(checksum.SHA256, []byte(data)).String()
 	size := int64(len(data))
 	for name, c := range map[string]struct {
 		payload, data string
@@ -180,13 +181,13 @@ func TestLastByteComesAfterVerification(t *testing.T) {
 func TestResult(t *testing.T) {
 	t.Parallel()
 	const data = "hello"
-	sum := func(a sigv4.Algorithm) sigv4.Checksum { return sigv4.Sum(a, []byte(data)) }
-	o := sigv4.BodyOptions{MaxSize: 100, Compute: []sigv4.Algorithm{sigv4.CRC64NVME, sigv4.CRC32C}}
-	body, err := plain(t, sha256Of(data), data, 5, o, "x-amz-checksum-sha1: "+sum(sigv4.SHA1).String(), "x-amz-sdk-checksum-algorithm: SHA1")
+	sum := func(a checksum.Algorithm) checksum.Checksum { return checksum.Sum(a, []byte(data)) }
+	o := sigv4.BodyOptions{MaxSize: 100, Compute: []checksum.Algorithm{checksum.CRC64NVME, checksum.CRC32C}}
+	body, err := plain(t, sha256Of(data), data, 5, o, "x-amz-checksum-sha1: "+sum(checksum.SHA1).String(), "x-amz-sdk-checksum-algorithm: SHA1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := body.Declared(); !slices.Equal(got, []sigv4.Algorithm{sigv4.SHA1}) {
+	if got := body.Declared(); !slices.Equal(got, []checksum.Algorithm{checksum.SHA1}) {
 		t.Errorf("declared: %v", got)
 	}
 	if _, ok := body.Result(); ok {
@@ -196,7 +197,7 @@ func TestResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, _ := body.Result()
-	if !slices.Equal(r.Checksums, []sigv4.Checksum{sum(sigv4.CRC32C), sum(sigv4.CRC64NVME), sum(sigv4.SHA1)}) || r.SHA256 != sha256Of(data) {
+	if !slices.Equal(r.Checksums, []checksum.Checksum{sum(checksum.CRC32C), sum(checksum.CRC64NVME), sum(checksum.SHA1)}) || r.SHA256 != sha256Of(data) {
 		t.Errorf("result: %+v", r)
 	}
 }
@@ -222,10 +223,10 @@ func TestConnectionBreaks(t *testing.T) {
 
 // allModes are the framings, with right trailers for data.
 func allModes(data string) []sigv4test.Chunks {
-	trailer := func(a sigv4.Algorithm) sigv4test.Trailer {
-		return sigv4test.Trailer{Name: a.Header(), Value: sigv4.Sum(a, []byte(data)).String()}
+	trailer := func(a checksum.Algorithm) sigv4test.Trailer {
+		return sigv4test.Trailer{Name: a.Header(), Value: checksum.Sum(a, []byte(data)).String()}
 	}
-	all := []sigv4test.Trailer{trailer(sigv4.SHA256), trailer(sigv4.CRC32), trailer(sigv4.CRC64NVME), trailer(sigv4.CRC32C), trailer(sigv4.SHA1)}
+	all := []sigv4test.Trailer{trailer(checksum.SHA256), trailer(checksum.CRC32), trailer(checksum.CRC64NVME), trailer(checksum.CRC32C), trailer(checksum.SHA1)}
 	return []sigv4test.Chunks{
 		{Mode: sigv4test.SignedChunks, Size: 7},
 		{Mode: sigv4test.SignedChunks, Size: 8192},
@@ -298,7 +299,7 @@ func (zeroReader) Read(p []byte) (int, error) {
 
 // crcOfZeros combines the CRC32 of one MiB.
 func crcOfZeros(size int) string {
-	part := sigv4.Part{Checksum: sigv4.Sum(sigv4.CRC32, make([]byte, 1<<20)), Size: 1 << 20}
-	sum, _ := sigv4.FullObject(sigv4.CRC32, slices.Repeat([]sigv4.Part{part}, size>>20))
+	part := checksum.Part{Checksum: checksum.Sum(checksum.CRC32, make([]byte, 1<<20)), Size: 1 << 20}
+	sum, _ := checksum.FullObject(checksum.CRC32, slices.Repeat([]checksum.Part{part}, size>>20))
 	return sum.String()
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"holdfast/internal/checksum"
 )
 
 // maxChunkLine is the longest line of the framing: 16 digits, ";chunk-signature=", 64 digits and
@@ -28,12 +30,12 @@ const (
 type chunkReader struct {
 	r        *bufio.Reader
 	declared declared
-	chain    *chain     // nil if chunks are not signed
-	hash     hash.Hash  // of the chunk; nil if chunks are not signed
-	provided string     // signature of the chunk
-	left     int64      // bytes of the chunk that are not read yet
-	budget   int64      // bytes of the object that may still begin
-	sums     []Checksum // of the trailer
+	chain    *chain              // nil if chunks are not signed
+	hash     hash.Hash           // of the chunk; nil if chunks are not signed
+	provided string              // signature of the chunk
+	left     int64               // bytes of the chunk that are not read yet
+	budget   int64               // bytes of the object that may still begin
+	sums     []checksum.Checksum // of the trailer
 	err      error
 }
 

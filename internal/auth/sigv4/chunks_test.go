@@ -10,6 +10,7 @@ import (
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/internal/checksum"
 )
 
 const crcHello = "x-amz-checksum-crc32:NhCmhg==" // of "hello"
@@ -135,7 +136,7 @@ func TestHeadersOfChunks(t *testing.T) {
 func TestSignaturesOfChunks(t *testing.T) {
 	t.Parallel()
 	const data = "Welcome to Amazon S3."
-	trailers := []sigv4test.Trailer{{Name: "x-amz-checksum-crc32", Value: sigv4.Sum(sigv4.CRC32, []byte(data)).String()}}
+	trailers := []sigv4test.Trailer{{Name: "x-amz-checksum-crc32", Value: checksum.Sum(checksum.CRC32, []byte(data)).String()}}
 	chunks := sigv4test.Chunks{Mode: sigv4test.SignedChunksTrailer, Size: 7, Trailers: trailers}
 	r, framed := chunked(t, data, int64(len(data)), chunks)
 	s := verified(t, r)

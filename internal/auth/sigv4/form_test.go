@@ -1,6 +1,7 @@
 package sigv4_test
 
 import (
+	"encoding/base64"
 	"errors"
 	"io"
 	"maps"
@@ -10,7 +11,10 @@ import (
 	"time"
 
 	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/checksum"
 )
+
+func base64Of(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
 var formTime = time.Date(2015, 12, 30, 12, 0, 0, 0, time.UTC)
 
@@ -182,7 +186,7 @@ func TestParsePolicy(t *testing.T) {
 
 func TestFormBody(t *testing.T) {
 	t.Parallel()
-	crc := sigv4.Sum(sigv4.CRC32, []byte("hello")).String()
+	crc := checksum.Sum(checksum.CRC32, []byte("hello")).String()
 	for name, c := range map[string]struct {
 		fields  map[string]string
 		options sigv4.BodyOptions

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"holdfast/internal/checksum"
 )
 
 // Values of x-amz-content-sha256 other than a hash.
@@ -61,8 +63,8 @@ type declared struct {
 	payload
 	size     int64 // of the object, or -1 if it is not known
 	md5      string
-	sums     []Checksum  // in the header
-	trailers []Algorithm // to come in the trailer
+	sums     []checksum.Checksum  // in the header
+	trailers []checksum.Algorithm // to come in the trailer
 }
 
 // parseDeclared reads what the headers of a request say about its body.
@@ -103,7 +105,7 @@ func (d *declared) checkAlgorithm(h http.Header) error {
 		return refuse(InvalidChecksum, "expected a single x-amz-checksum-* header or trailer: several checksums are not allowed")
 	}
 	name, present, _ := single(h, "X-Amz-Sdk-Checksum-Algorithm")
-	switch a, ok := ParseAlgorithm(name); {
+	switch a, ok := checksum.ParseAlgorithm(name); {
 	case !present:
 	case !ok || len(list) > 0 && list[0] != a:
 		return refuse(InvalidChecksum, "the value of the x-amz-sdk-checksum-algorithm header is invalid")
@@ -135,7 +137,7 @@ func parseMD5(h http.Header) (string, error) {
 	if !present {
 		return "", nil
 	}
-	if sum, valid := decodeSum(value, 16); ok && valid {
+	if sum, valid := checksum.Decode(value, 16); ok && valid {
 		return string(sum), nil
 	}
 	return "", refuse(InvalidMD5, "Content-MD5 must be the base64 of 16 bytes")
@@ -145,18 +147,18 @@ const checksumPrefix = "x-amz-checksum-"
 
 // parseChecksums reads the x-amz-checksum-* headers that have a checksum. One of an
 // unknown algorithm is refused, because the client relies on its verification.
-func parseChecksums(h http.Header) (sums []Checksum, err error) {
+func parseChecksums(h http.Header) (sums []checksum.Checksum, err error) {
 	for name := range h {
 		suffix, ok := strings.CutPrefix(strings.ToLower(name), checksumPrefix)
 		if !ok || suffix == "algorithm" || suffix == "type" || suffix == "mode" {
 			continue
 		}
-		a, ok := ParseAlgorithm(suffix)
+		a, ok := checksum.ParseAlgorithm(suffix)
 		if !ok {
 			return nil, refuse(InvalidChecksum, "the checksum algorithm is not supported: use CRC32, CRC32C, CRC64NVME, SHA1 or SHA256")
 		}
 		value, _, ok := single(h, name)
-		sum, valid := NewChecksum(a, value)
+		sum, valid := checksum.Parse(a, value)
 		if !ok || !valid {
 			return nil, refuse(InvalidChecksum, "%s must be the base64 of %s", a.Header(), bytesOf(a.Size()))
 		}
@@ -168,12 +170,12 @@ func parseChecksums(h http.Header) (sums []Checksum, err error) {
 func bytesOf(n int) string { return strconv.Itoa(n) + " bytes" }
 
 // parseTrailerNames reads x-amz-trailer. S3 allows checksums only.
-func parseTrailerNames(h http.Header) (list []Algorithm, err error) {
-	var seen [numAlgorithms]bool
+func parseTrailerNames(h http.Header) (list []checksum.Algorithm, err error) {
+	var seen [checksum.NumAlgorithms]bool
 	for _, value := range h["X-Amz-Trailer"] {
 		for name := range strings.SplitSeq(value, ",") {
 			suffix, ok := strings.CutPrefix(strings.ToLower(strings.Trim(name, " \t")), checksumPrefix)
-			a, known := ParseAlgorithm(suffix)
+			a, known := checksum.ParseAlgorithm(suffix)
 			if !ok || !known || seen[a] {
 				return nil, refuse(InvalidChecksum, "x-amz-trailer must name x-amz-checksum-crc32, -crc32c, -crc64nvme, -sha1 or -sha256, each once")
 			}

@@ -16,6 +16,7 @@ import (
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/internal/checksum"
 )
 
 // verifyingServer answers 200 with the body that it has verified, and otherwise 403 with the
@@ -152,7 +153,7 @@ func TestChunkedOverHTTP(t *testing.T) {
 	signer := sigv4test.Signer{AccessKeyID: exampleKey, Secret: exampleSecret, Region: "us-east-1"}
 	for _, size := range []int{0, 1, 8191, 8192, 8193, 100_000} {
 		data := strings.Repeat("x", size)
-		crc := []sigv4test.Trailer{{Name: "x-amz-checksum-crc32", Value: sigv4.Sum(sigv4.CRC32, []byte(data)).String()}}
+		crc := []sigv4test.Trailer{{Name: "x-amz-checksum-crc32", Value: checksum.Sum(checksum.CRC32, []byte(data)).String()}}
 		for _, c := range []sigv4test.Chunks{
 			{Mode: sigv4test.SignedChunks, Size: 8192},
 			{Mode: sigv4test.SignedChunksTrailer, Size: 8192, Trailers: crc},

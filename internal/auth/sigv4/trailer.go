@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"holdfast/internal/checksum"
 )
 
 const trailerSignature = "x-amz-trailer-signature"
@@ -54,12 +56,12 @@ func (c *chunkReader) readTrailer() error {
 // addTrailer reads a checksum of the trailer.
 func (c *chunkReader) addTrailer(name, value string) error {
 	suffix, ok := strings.CutPrefix(name, checksumPrefix)
-	a, known := ParseAlgorithm(suffix)
-	again := slices.ContainsFunc(c.sums, func(sum Checksum) bool { return sum.Algorithm == a })
+	a, known := checksum.ParseAlgorithm(suffix)
+	again := slices.ContainsFunc(c.sums, func(sum checksum.Checksum) bool { return sum.Algorithm == a })
 	if !ok || !known || again || !slices.Contains(c.declared.trailers, a) {
 		return refuse(MalformedTrailer, "the trailer must have what x-amz-trailer announces, and its signature if the body is signed")
 	}
-	sum, ok := NewChecksum(a, value)
+	sum, ok := checksum.Parse(a, value)
 	if !ok {
 		return refuse(InvalidChecksum, "%s must be the base64 of %s", a.Header(), bytesOf(a.Size()))
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
+	"holdfast/internal/checksum"
 	"holdfast/internal/web"
 )
 
@@ -137,9 +137,9 @@ func digests(h http.Header) (fields map[string]string, err error) {
 		return fields, nil
 	}
 	name, value, _ := strings.Cut(values[0], " ")
-	a, ok := sigv4.ParseAlgorithm(name)
+	a, ok := checksum.ParseAlgorithm(name)
 	if ok {
-		_, ok = sigv4.NewChecksum(a, value)
+		_, ok = checksum.Parse(a, value)
 	}
 	if !ok || len(values) > 1 {
 		return nil, invalid(checksumHeader + " must be one of CRC32, CRC32C, CRC64NVME, SHA1 and SHA256, a space, and the checksum in base64")

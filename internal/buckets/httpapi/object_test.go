@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
+	"holdfast/internal/checksum"
 )
 
 const role = "f2a3f4a0-6dd6-4d9d-8a3e-3a0d1e1f7b22"
@@ -58,7 +58,7 @@ func TestPutAndGet(t *testing.T) {
 }
 
 func testPutAndGet(t *testing.T, s *server) {
-	sum := sigv4.Sum(sigv4.CRC32C, []byte(hello)).String()
+	sum := checksum.Sum(checksum.CRC32C, []byte(hello)).String()
 	a := s.do("PUT", objects+"a", hello, "Content-Type: text/plain", "m-Camera: Böx", "Cache-Control: max-age=60", "Surrogate-Key: k", "Access-Control-Max-Age: 5", "X-Other: no",
 		"Object-Roles: "+strings.ToUpper(role)+", "+role, `Object-Properties: {"b": 1.0, "a": "ü"}`, "Durability-Level: 2", "Content-MD5: "+md5Of(hello), "Object-Checksum: crc32c "+sum)
 	o := a.is(201).object()

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/checksum"
 )
 
 // upload uploads an object in parts by S3 and returns the ID of the upload.
@@ -30,7 +30,7 @@ func TestObjectsOfS3(t *testing.T) {
 	s := serve(t)
 	s.asS3("PUT", "/photos", "").is(200)
 	s.do("GET", photos, "").is(200)
-	sum := sigv4.Sum(sigv4.SHA256, []byte(hello)).String()
+	sum := checksum.Sum(checksum.SHA256, []byte(hello)).String()
 	tag := s.asS3("PUT", "/photos/a/b", hello, "Content-Type: text/plain", "x-amz-meta-Camera: box", "Content-Language: de", "x-amz-checksum-sha256: "+sum, "x-amz-tagging: k=v").is(200).header.Get("ETag")
 	a := s.do("GET", objects+"a/b", "").is(200).says(hello).has("Content-Type: text/plain", "m-camera: box", "Content-Language: de", "Object-Checksum: SHA256 "+sum, "Durability-Level: 2")
 	o := s.do("GET", metadata+"a%2Fb", "").is(200).object()
@@ -63,7 +63,7 @@ func TestObjectsForS3(t *testing.T) {
 }
 
 func testObjectsForS3(t *testing.T, s *server) {
-	sum := sigv4.Sum(sigv4.CRC32, []byte(hello)).String()
+	sum := checksum.Sum(checksum.CRC32, []byte(hello)).String()
 	o := s.put("a/b", hello, "Content-Type: text/plain", "m-camera: box", "Cache-Control: no-store", "Surrogate-Key: hidden", "Object-Checksum: CRC32 "+sum, "Object-Roles: "+role, `Object-Properties: {"x":1}`)
 	s.asS3("GET", "/photos/a/b", "", "x-amz-checksum-mode: ENABLED").is(200).says(hello).has(`ETag: "`+o.EntityTag+`"`, "x-amz-checksum-crc32: "+sum, "Content-Type: text/plain", "x-amz-meta-camera: box",
 		"Cache-Control: no-store", "Surrogate-Key:", "Last-Modified: "+o.Modified.Format("Mon, 02 Jan 2006 15:04:05 GMT"))

@@ -8,6 +8,7 @@ import (
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
+	"holdfast/internal/checksum"
 	"holdfast/internal/web"
 )
 
@@ -45,14 +46,14 @@ func (s source) Sums() buckets.Sums {
 	}
 	sums := buckets.Sums{MD5: r.MD5[:]}
 	if c, ok := choose(r.Checksums, s.prefer); ok {
-		sums.Checksum = checksum(c)
+		sums.Checksum = storedChecksum(c)
 	}
 	return sums
 }
 
 // choose returns the checksum that is stored: the one of the preferred algorithm,
 // otherwise the one that the client has declared.
-func choose(all []sigv4.Checksum, prefer string) (c sigv4.Checksum, ok bool) {
+func choose(all []checksum.Checksum, prefer string) (c checksum.Checksum, ok bool) {
 	for _, sum := range all {
 		if strings.EqualFold(sum.Algorithm.String(), prefer) {
 			return sum, true
@@ -62,7 +63,7 @@ func choose(all []sigv4.Checksum, prefer string) (c sigv4.Checksum, ok bool) {
 	return c, ok
 }
 
-func checksum(c sigv4.Checksum) buckets.Checksum {
+func storedChecksum(c checksum.Checksum) buckets.Checksum {
 	return buckets.Checksum{Algorithm: c.Algorithm.String(), Value: c.String()}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
+	"holdfast/internal/checksum"
 	"holdfast/internal/web"
 )
 
@@ -39,8 +40,8 @@ func (s *stored) Read(p []byte) (int, error) {
 // newCopied returns a source that computes a checksum of an algorithm; "" for none.
 func newCopied(r io.Reader, size int64, algorithm string) (*copied, error) {
 	o := sigv4.BodyOptions{MaxSize: maxObject}
-	if a, ok := sigv4.ParseAlgorithm(algorithm); ok {
-		o.Compute = []sigv4.Algorithm{a}
+	if a, ok := checksum.ParseAlgorithm(algorithm); ok {
+		o.Compute = []checksum.Algorithm{a}
 	}
 	from := &stored{Reader: r}
 	body, err := sigv4.NewBody(sigv4.Request{ContentLength: size}, from, o)
@@ -206,7 +207,7 @@ func (x *request) copyAlgorithm(o *buckets.Object) (string, error) {
 	if name == "" {
 		return o.Checksum.Algorithm, nil
 	}
-	if _, ok := sigv4.ParseAlgorithm(name); !ok {
+	if _, ok := checksum.ParseAlgorithm(name); !ok {
 		return "", errAlgorithm
 	}
 	return name, nil

@@ -11,6 +11,7 @@ import (
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
+	"holdfast/internal/checksum"
 	"holdfast/internal/clock"
 	"holdfast/internal/web"
 )
@@ -187,9 +188,9 @@ func staysInQuery(header string) bool {
 		"X-Amz-Content-Sha256", "X-Amz-Decoded-Content-Length", "X-Amz-Trailer", "X-Amz-Sdk-Checksum-Algorithm", "X-Amz-User-Agent":
 		return true
 	}
-	checksum, ok := strings.CutPrefix(header, "X-Amz-Checksum-")
+	algorithm, ok := strings.CutPrefix(header, "X-Amz-Checksum-")
 	if ok {
-		_, ok = sigv4.ParseAlgorithm(checksum)
+		_, ok = checksum.ParseAlgorithm(algorithm)
 	}
 	return ok
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/internal/checksum"
 )
 
 // replaced replaces text in the Authorization header.
@@ -279,11 +279,11 @@ func TestHostileChecksums(t *testing.T) {
 		{"POST", "/photos?delete", "<Delete><Object><Key>kept</Key></Object></Delete>"},
 	}
 	s.do("PUT", "/photos/kept", "")
-	for a := sigv4.CRC32; a <= sigv4.SHA256; a++ {
+	for a := checksum.CRC32; a <= checksum.SHA256; a++ {
 		for _, target := range targets {
-			right := sigv4.Sum(a, []byte(target.body)).String()
+			right := checksum.Sum(a, []byte(target.body)).String()
 			for value, code := range map[string]string{
-				sigv4.Sum(a, []byte("x")).String(): "BadDigest", right[1:]: "InvalidRequest", "": "InvalidRequest", "!" + right[1:]: "InvalidRequest", right + "AAAA": "InvalidRequest",
+				checksum.Sum(a, []byte("x")).String(): "BadDigest", right[1:]: "InvalidRequest", "": "InvalidRequest", "!" + right[1:]: "InvalidRequest", right + "AAAA": "InvalidRequest",
 				strings.TrimRight(right, "="): "InvalidRequest",
 			} {
 				if value == right { // CRC64 without padding
@@ -292,16 +292,16 @@ func TestHostileChecksums(t *testing.T) {
 				s.do(target.method, target.target, target.body, a.Header()+": "+value).fails(400, code)
 			}
 			s.do(target.method, target.target, target.body, a.Header()+": "+right, a.Header()+": "+right).fails(400, "InvalidArgument")
-			another := sigv4.Sum((a+1)%5, []byte(target.body))
+			another := checksum.Sum((a+1)%5, []byte(target.body))
 			s.do(target.method, target.target, target.body, a.Header()+": "+right, another.Algorithm.Header()+": "+another.String()).fails(400, "InvalidRequest")
 			s.do(target.method, target.target, target.body, a.Header()+": "+right, "x-amz-sdk-checksum-algorithm: "+another.Algorithm.String()).fails(400, "InvalidRequest")
 		}
-		wrong := sigv4test.Trailer{Name: a.Header(), Value: sigv4.Sum(a, []byte("x")).String()}
+		wrong := sigv4test.Trailer{Name: a.Header(), Value: checksum.Sum(a, []byte("x")).String()}
 		s.chunked("/photos/k", hello, int64(len(hello)), sigv4test.Chunks{Mode: sigv4test.UnsignedChunksTrailer, Size: 8, Trailers: []sigv4test.Trailer{wrong}}).fails(400, "BadDigest")
 		s.chunked("/photos/k", hello, int64(len(hello)), sigv4test.Chunks{Mode: sigv4test.SignedChunksTrailer, Size: 8, Trailers: []sigv4test.Trailer{wrong}}).fails(400, "BadDigest")
 		wrong.Value = wrong.Value[1:]
 		s.chunked("/photos/k", hello, int64(len(hello)), sigv4test.Chunks{Mode: sigv4test.SignedChunksTrailer, Size: 8, Trailers: []sigv4test.Trailer{wrong}}).fails(400, "InvalidRequest")
-		right := sigv4test.Trailer{Name: a.Header(), Value: sigv4.Sum(a, []byte(hello)).String()}
+		right := sigv4test.Trailer{Name: a.Header(), Value: checksum.Sum(a, []byte(hello)).String()}
 		s.chunked("/photos/k", hello, int64(len(hello)), sigv4test.Chunks{Mode: sigv4test.UnsignedChunksTrailer, Size: 8, Trailers: []sigv4test.Trailer{right}},
 			a.Header()+": "+right.Value).fails(400, "InvalidRequest")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
+	"holdfast/internal/checksum"
 	"holdfast/internal/web"
 )
 
@@ -55,17 +56,17 @@ func (x *request) chosenChecksum() (c buckets.Checksum, err error) {
 		}
 		return c, nil
 	}
-	a, ok := sigv4.ParseAlgorithm(name)
+	a, ok := checksum.ParseAlgorithm(name)
 	if !ok {
 		return c, errAlgorithm
 	}
 	c.Algorithm = a.String()
-	sha := a == sigv4.SHA1 || a == sigv4.SHA256
+	sha := a == checksum.SHA1 || a == checksum.SHA256
 	switch kind {
 	case "":
-		c.Composite = a != sigv4.CRC64NVME
+		c.Composite = a != checksum.CRC64NVME
 	case "COMPOSITE":
-		if c.Composite = true; a == sigv4.CRC64NVME {
+		if c.Composite = true; a == checksum.CRC64NVME {
 			return c, invalidRequest("The COMPOSITE checksum type cannot be used with the crc64nvme checksum algorithm.")
 		}
 	case "FULL_OBJECT":
@@ -116,9 +117,9 @@ func (x *request) putPart() error {
 	if x.in.Header.Get("X-Amz-Copy-Source") != "" {
 		return x.copyPart(r, u.Checksum.Algorithm)
 	}
-	var compute []sigv4.Algorithm
-	if a, ok := sigv4.ParseAlgorithm(u.Checksum.Algorithm); ok {
-		compute = []sigv4.Algorithm{a}
+	var compute []checksum.Algorithm
+	if a, ok := checksum.ParseAlgorithm(u.Checksum.Algorithm); ok {
+		compute = []checksum.Algorithm{a}
 	}
 	src, size, err := x.source(sigv4.BodyOptions{Compute: compute})
 	if err != nil {
@@ -355,24 +356,24 @@ func (x *request) combine(u buckets.Upload, sums []buckets.Checksum, sizes []int
 	if size := x.in.Header.Get("X-Amz-Mp-Object-Size"); size != "" && size != strconv.FormatInt(total, 10) {
 		return c, invalidRequest("The provided 'x-amz-mp-object-size' header does not match what was computed.")
 	}
-	a, ok := sigv4.ParseAlgorithm(u.Checksum.Algorithm)
+	a, ok := checksum.ParseAlgorithm(u.Checksum.Algorithm)
 	if !ok {
 		return c, nil
 	}
-	parts := make([]sigv4.Part, len(sums))
+	parts := make([]checksum.Part, len(sums))
 	for i := range sums {
-		s, ok := sigv4.NewChecksum(a, sums[i].Value)
+		s, ok := checksum.Parse(a, sums[i].Value)
 		if !ok || sums[i].Algorithm != u.Checksum.Algorithm {
 			return c, nil // a part has none
 		}
-		parts[i] = sigv4.Part{Checksum: s, Size: sizes[i]}
+		parts[i] = checksum.Part{Checksum: s, Size: sizes[i]}
 	}
 	c = buckets.Checksum{Algorithm: u.Checksum.Algorithm, Composite: u.Checksum.Composite}
 	if c.Composite {
-		c.Value, ok = sigv4.Composite(a, parts)
+		c.Value, ok = checksum.Composite(a, parts)
 	} else {
-		var whole sigv4.Checksum
-		if whole, ok = sigv4.FullObject(a, parts); ok {
+		var whole checksum.Checksum
+		if whole, ok = checksum.FullObject(a, parts); ok {
 			c.Value = whole.String()
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/internal/checksum"
 )
 
 func crc32Of(s string) string {
@@ -52,7 +52,7 @@ func TestPayloadModes(t *testing.T) {
 		return s.send(r)
 	}
 	size := int64(len(hello))
-	crc, castagnoli := crc32Of(hello), sigv4.Sum(sigv4.CRC32C, []byte(hello)).String()
+	crc, castagnoli := crc32Of(hello), checksum.Sum(checksum.CRC32C, []byte(hello)).String()
 	trailer := func(name, sum string) []sigv4test.Trailer { return []sigv4test.Trailer{{Name: name, Value: sum}} }
 	for name, put := range map[string]func() answer{
 		"aws-cli 2.9, hash":     func() answer { return signed(sha256Hex(hello), "Content-MD5: "+md5Of(hello)) },

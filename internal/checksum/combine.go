@@ -1,9 +1,12 @@
-package sigv4
+package checksum
 
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"hash/crc32"
 	"strconv"
+
+	"github.com/minio/crc64nvme"
 )
 
 // Part is the checksum of a part of a multipart object, and its size.
@@ -16,7 +19,7 @@ type Part struct {
 // the checksums of its parts, and their number. It returns false if there are no
 // parts or they do not have the algorithm a.
 func Composite(a Algorithm, parts []Part) (string, bool) {
-	h := a.hash()
+	h := a.New()
 	for _, p := range parts {
 		if p.Checksum.Algorithm != a || len(p.Checksum.sum) != a.Size() {
 			return "", false
@@ -26,28 +29,22 @@ func Composite(a Algorithm, parts []Part) (string, bool) {
 	return base64.StdEncoding.EncodeToString(h.Sum(nil)) + "-" + strconv.Itoa(len(parts)), len(parts) > 0
 }
 
-// FullObject is the checksum of a multipart object of type FULL_OBJECT: that of all its
-// bytes, computed from the checksums of its parts. It returns false if there are no parts,
+// FullObject is the checksum of a multipart object of type FULL_OBJECT: the checksum of all
+// its bytes, computed from the checksums of its parts. It returns false if there are no parts,
 // they do not have the algorithm a, or a is not a CRC.
 func FullObject(a Algorithm, parts []Part) (Checksum, bool) {
 	p, ok := polynomials[a]
 	if !ok || len(parts) == 0 {
 		return Checksum{}, false
 	}
-	var crc uint64                 // of no bytes
-	size, shift := int64(0), p.one // parts but the last have the same size
+	whole := joined{polynomial: p}
 	for _, part := range parts {
 		if part.Checksum.Algorithm != a || len(part.Checksum.sum) != a.Size() || part.Size < 0 {
 			return Checksum{}, false
 		}
-		if part.Size != size {
-			size, shift = part.Size, p.powerOfX8(part.Size)
-		}
-		// Appending n bytes multiplies the CRC of what precedes them by x^(8n). This holds for
-		// CRCs whose register begins with and is inverted with all ones, as those of S3 are.
-		crc = p.multiply(crc, shift) ^ number64(part.Checksum.sum)
+		whole.append(number64(part.Checksum.sum), part.Size)
 	}
-	sum := binary.BigEndian.AppendUint64(nil, crc)
+	sum := binary.BigEndian.AppendUint64(nil, whole.crc)
 	return Checksum{a, string(sum[8-a.Size():])}, true
 }
 
@@ -58,6 +55,39 @@ func number64(sum string) (n uint64) {
 	return n
 }
 
+// UpdateCRC64 returns the CRC64NVME of bytes with the CRC64NVME sum, followed by data.
+func UpdateCRC64(sum uint64, data []byte) uint64 { return crc64nvme.Update(sum, data) }
+
+// CRC64 is the CRC64NVME of a body, computed from the CRC64NVMEs of its chunks.
+type CRC64 struct{ whole joined }
+
+// NewCRC64 returns the CRC64 of no bytes.
+func NewCRC64() CRC64 { return CRC64{joined{polynomial: polynomials[CRC64NVME]}} }
+
+// Append appends a chunk with its CRC64NVME and its size.
+func (c *CRC64) Append(sum uint64, size int64) { c.whole.append(sum, size) }
+
+// Sum returns the CRC64NVME of all chunks.
+func (c *CRC64) Sum() uint64 { return c.whole.crc }
+
+// joined is the CRC of parts that follow one another.
+type joined struct {
+	polynomial
+	crc   uint64
+	size  int64  // of the last part
+	shift uint64 // x^(8 size)
+}
+
+// append appends a part. Appending n bytes multiplies the CRC of what precedes them by
+// x^(8n). This holds for CRCs whose register begins with and is inverted with all ones, as
+// those of S3 are.
+func (j *joined) append(sum uint64, size int64) {
+	if size != j.size || j.shift == 0 { // parts but the last have the same size
+		j.size, j.shift = size, j.powerOfX8(size)
+	}
+	j.crc = j.multiply(j.crc, j.shift) ^ sum
+}
+
 // polynomial is the modulus of a CRC, without its highest term, in reversed bit order:
 // the highest bit is the coefficient of x^0.
 type polynomial struct {
@@ -66,9 +96,9 @@ type polynomial struct {
 }
 
 var polynomials = map[Algorithm]polynomial{
-	CRC32:     {polyIEEE, 1 << 31},
-	CRC32C:    {polyCastagnoli, 1 << 31},
-	CRC64NVME: {polyNVME, 1 << 63},
+	CRC32:     {crc32.IEEE, 1 << 31},
+	CRC32C:    {crc32.Castagnoli, 1 << 31},
+	CRC64NVME: {crc64nvme.NVME, 1 << 63},
 }
 
 // powerOfX8 returns x^(8n) by repeated squaring.
