@@ -233,10 +233,11 @@ type HotSuspensions interface {
 	SuspensionVersion(ctx context.Context) (version int64, known bool, err error)
 
 	// PutSuspensions replaces the copy. It does nothing and returns false if the version has
-	// changed: what was read from the database may be old.
+	// changed: what was read from the database may be old. The states of reinstated tenants
+	// are part of all.
 	PutSuspensions(ctx context.Context, version int64, all []Suspension) (bool, error)
 
-	// SetSuspension changes one tenant after its event is committed, unless its state is
-	// newer. If the copy is lost it only changes the version.
+	// SetSuspension changes one tenant after its event is committed, if it is NewerThan the
+	// state in the copy. If the copy is lost it only changes the version.
 	SetSuspension(ctx context.Context, s Suspension) error
 }

@@ -19,6 +19,7 @@ import (
 	"holdfast/internal/guest/hottest"
 	"holdfast/internal/guest/memory"
 	"holdfast/internal/guest/sqlite"
+	"holdfast/internal/inbox"
 	"holdfast/internal/suite"
 	"holdfast/internal/testdb/opened"
 )
@@ -158,6 +159,41 @@ func TestOneRoundTripAfterChange(t *testing.T) {
 	mirror, err := hot.Mirror(t.Context(), v.id)
 	suite.Must(t, "Mirror", err)
 	suite.Equal(t, "may be filled", mirror.Lease != "", true)
+}
+
+// TestConcurrentSuspensions: an event that was applied before a later one, and arrives at the
+// copy after it and after the copy was replaced by the table, leaves nothing there.
+func TestConcurrentSuspensions(t *testing.T) {
+	t.Parallel()
+	store, hot := newStore(t), memory.New(clock.System, 1<<20)
+	slow, fast := newProcess(store, hot, nil), newProcess(store, hot, nil)
+	ctx := t.Context()
+	suite.Must(t, "RefreshSuspensions", fast.RefreshSuspensions(ctx))
+	receive := func(p *process, id, kind string, minute int) error {
+		e := inbox.Event{Source: "/tenants", ID: id, Type: kind, Time: time.Unix(1_790_000_000, 0).Add(time.Duration(minute) * time.Minute), Body: []byte(`{"tenantId":"` + tenantID + `"}`)}
+		result, err := p.ReceiveEvent(ctx, e)
+		suite.Equal(t, id, result, inbox.Applied)
+		return err
+	}
+	arrived, resume := make(chan struct{}), make(chan struct{})
+	slow.set(func(point string) bool {
+		if point == "set suspension" {
+			close(arrived)
+			<-resume
+		}
+		return false
+	})
+	first := make(chan error)
+	go func() { first <- receive(slow, "1", guest.TenantSuspended, 1) }()
+	<-arrived
+	suite.Must(t, "a later event", receive(fast, "2", guest.TenantReinstated, 2))
+	suite.Must(t, "RefreshSuspensions", fast.RefreshSuspensions(ctx))
+	close(resume)
+	suite.Must(t, "the event before", <-first)
+	suspended, known, err := hot.Suspended(ctx, []string{tenantID})
+	suite.Must(t, "Suspended", err)
+	suite.Equal(t, "known", known, true)
+	suite.Equal(t, "suspended in the copy", suspended, nil)
 }
 
 // points are where a change or a read of a wishlist may fail.

@@ -38,14 +38,16 @@ func (s *Service) SuspendedOf(ctx context.Context, tenants ...string) ([]string,
 // refreshTries is how often RefreshSuspensions tries while events arrive.
 const refreshTries = 5
 
-// RefreshSuspensions replaces the copy of the suspended tenants by the table.
+// RefreshSuspensions replaces the copy of the suspended tenants by the table. The copy gets
+// the states of reinstated tenants too: an event that is older than the state of a tenant may
+// have been applied before, and still be on its way to the copy.
 func (s *Service) RefreshSuspensions(ctx context.Context) error {
 	for range refreshTries {
 		version, _, err := s.Hot.SuspensionVersion(ctx)
 		if err != nil {
 			return err
 		}
-		all, err := s.Store.SuspendedTenants(ctx)
+		all, err := s.Store.TenantStates(ctx)
 		if err != nil {
 			return err
 		}
@@ -56,7 +58,8 @@ func (s *Service) RefreshSuspensions(ctx context.Context) error {
 	return fault.New(fault.Conflict, "the suspended tenants change too often to copy them")
 }
 
-// copySuspension changes the copy after an event was applied. If it cannot, Repair does.
+// copySuspension changes the copy after an event was applied. A copy of a later event stays.
+// If it cannot, Repair does.
 func (s *Service) copySuspension(ctx context.Context, state Suspension) {
 	if s.Hot == nil {
 		return

@@ -42,7 +42,7 @@ var ErrTenantSuspended = fault.New(fault.Denied, "the tenant is suspended")
 // Suspensions are the states of tenants, and the inbox of the events that change them.
 type Suspensions interface {
 	// Receive applies an event to the state of a tenant, if the inbox does not know it and
-	// it is newer than the state.
+	// it is newer than the state. The result is inbox.Stale if the state is newer.
 	Receive(ctx context.Context, e inbox.Event, s Suspension) (inbox.Result, error)
 
 	// Quarantine stores an event that cannot be applied.
@@ -56,6 +56,10 @@ type Suspensions interface {
 
 	// SuspendedTenants returns all tenants that are suspended, ordered by ID.
 	SuspendedTenants(ctx context.Context) ([]Suspension, error)
+
+	// TenantStates returns the states of all tenants that an event was applied to, those of
+	// reinstated tenants included, ordered by ID.
+	TenantStates(ctx context.Context) ([]Suspension, error)
 }
 
 // Types of the events about tenants.

@@ -72,9 +72,22 @@ type Result string
 // Results.
 const (
 	Applied     Result = "applied"
+	Stale       Result = "stale"       // older than what was applied before: without effect
 	Duplicate   Result = "duplicate"   // received before: without effect
 	Quarantined Result = "quarantined" // without effect
 )
+
+// ResultOf returns the result of an event that was received for the first time and has changed
+// something or not.
+func ResultOf(changed bool, err error) (Result, error) {
+	switch {
+	case err != nil:
+		return "", err
+	case changed:
+		return Applied, nil
+	}
+	return Stale, nil
+}
 
 // Quarantine is an event in quarantine.
 type Quarantine struct {

@@ -74,7 +74,7 @@ func TestGuestTenants(t *testing.T) {
 	wantMint("suspended", http.StatusForbidden)
 	want("again", pusher, 200, `{"result":"duplicate"}`, first, structured)
 	want("another body", pusher, 200, `{"result":"quarantined"}`, strings.Replace(first, "unpaid", "forged", 1), structured)
-	want("an older one", pusher, 200, `{"result":"applied"}`, event("2", "tenant.reinstated.v1", at(2*time.Hour), ""), structured)
+	want("an older one", pusher, 200, `{"result":"stale"}`, event("2", "tenant.reinstated.v1", at(2*time.Hour), ""), structured)
 	wantMint("still suspended", http.StatusForbidden)
 	binaryMode := []string{"Content-Type: application/json", "ce-specversion: 1.0", "ce-id: %C3%A4", "ce-source: /tenants", "ce-type: tenant.reinstated.v1", "ce-time: " + at(time.Minute)}
 	want("binary", pusher, 200, `{"result":"applied"}`, `{"tenantId":"`+guestTenant+`"}`, binaryMode...)

@@ -3123,7 +3123,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The event is applied, was received before, or is in quarantine. */
+            /** @description The event is applied, is older than the tenant's state, was received before, or is in quarantine. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -3136,8 +3136,11 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        /** @enum {unknown} */
-                        result: "applied" | "duplicate" | "quarantined";
+                        /**
+                         * @description `stale`: a later event about the tenant was applied before.
+                         * @enum {unknown}
+                         */
+                        result: "applied" | "stale" | "duplicate" | "quarantined";
                     };
                 };
             };

@@ -93,7 +93,10 @@ func bound(_ *testing.T, c *client) {
 }
 
 func suspensionChecks() []check {
-	return []check{{"Lost", suspensionsLost}, {"Put", putSuspensions}, {"Set", setSuspension}, {"Version", suspensionVersion}}
+	return []check{
+		{"Lost", suspensionsLost}, {"Put", putSuspensions}, {"Set", setSuspension}, {"Version", suspensionVersion}, {"Late", lateSuspension},
+		{"OneTime", suspensionsOfOneTime},
+	}
 }
 
 const (
@@ -166,6 +169,35 @@ func setSuspension(_ *testing.T, c *client) {
 	}
 	c.Pass(c.t, 1000*day)
 	suite.Equal(c.t, "it does not expire", c.suspended(), []string{tenantA})
+}
+
+// lateSuspension: the state of a reinstated tenant stays in a copy that was put, so that an
+// older event that arrives at the copy later changes nothing.
+func lateSuspension(_ *testing.T, c *client) {
+	c.putSuspensions(c.version())
+	c.ok(c.Hot.SetSuspension(c.t.Context(), suspension(tenantA, false, 9)))
+	suite.Equal(c.t, "put", c.putSuspensions(c.version(), suspension(tenantA, false, 9), suspension(tenantB, false, 9)), true)
+	for _, tenant := range []string{tenantA, tenantB} {
+		c.ok(c.Hot.SetSuspension(c.t.Context(), suspension(tenant, true, 8)))
+	}
+	suite.Equal(c.t, "after older events", c.suspended(), nil)
+	c.ok(c.Hot.SetSuspension(c.t.Context(), suspension(tenantB, true, 10)))
+	suite.Equal(c.t, "after a newer one", c.suspended(), []string{tenantB})
+}
+
+// suspensionsOfOneTime: of events of one time, the state is that of the greater ID, compared
+// as bytes.
+func suspensionsOfOneTime(_ *testing.T, c *client) {
+	c.putSuspensions(c.version())
+	for _, step := range []struct {
+		event string
+		want  bool
+	}{{"b", true}, {"a", true}, {"b", true}, {"ba", false}, {"C", false}, {"\u00e4", true}, {"z", true}} {
+		s := suspension(tenantA, step.event != "a" && step.event != "ba", 1)
+		s.Event = step.event
+		c.ok(c.Hot.SetSuspension(c.t.Context(), s))
+		suite.Equal(c.t, "after "+step.event, len(c.suspended()) == 1, step.want)
+	}
 }
 
 // suspensionVersion: a copy of a table that has changed meanwhile is not stored.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/catalogue"
 	"holdfast/internal/guest/httpapi"
+	"holdfast/internal/inbox"
 	"holdfast/internal/web"
 	"holdfast/internal/web/webtest"
 )
@@ -260,6 +262,36 @@ func TestSuspendedTenant(t *testing.T) {
 	suspend(false, time.Second)
 	if got := status(); got != [3]int{200, 200, 200} {
 		t.Error(got)
+	}
+}
+
+// TestLateSuspension: an event that is older than the reinstatement of a tenant hides nothing.
+func TestLateSuspension(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	item := parse[found](t, s.begin().want(200, http.MethodPost, "/search", `{"region":"vienna"}`).body).Items[0]
+	if err := s.service.RefreshSuspensions(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []struct {
+		kind, at string
+		result   inbox.Result
+		status   int
+	}{
+		{guest.TenantSuspended, "10:00", inbox.Applied, 404},
+		{guest.TenantReinstated, "12:00", inbox.Applied, 200},
+		{guest.TenantSuspended, "11:30", inbox.Stale, 200},
+		{guest.TenantSuspended, "12:30", inbox.Applied, 404},
+	} {
+		at, err := time.Parse(time.RFC3339, "2026-11-01T"+step.at+":00Z")
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := inbox.Event{Source: "/tenants", ID: strconv.Itoa(i), Type: step.kind, Time: at, Body: []byte(`{"tenantId":"` + item.TenantID + `"}`)}
+		result, err := s.service.ReceiveEvent(t.Context(), e)
+		if got := (&browser{server: s}).send(http.MethodGet, "/hotels/"+item.PropertyID, "").status; err != nil || result != step.result || got != step.status {
+			t.Errorf("%s of %s: %s, %v, and %d; want %s and %d", step.kind, step.at, result, err, got, step.result, step.status)
+		}
 	}
 }
 

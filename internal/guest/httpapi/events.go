@@ -125,7 +125,7 @@ func authenticateService(tokens *bearer.Keyring, now clock.Clock, r *http.Reques
 }
 
 // ReceivedResults are the results of received events, for metrics.
-var ReceivedResults = []string{string(inbox.Applied), string(inbox.Duplicate), string(inbox.Quarantined), "rejected", "failed"}
+var ReceivedResults = []string{string(inbox.Applied), string(inbox.Stale), string(inbox.Duplicate), string(inbox.Quarantined), "rejected", "failed"}
 
 // ReceivedResult returns one of ReceivedResults.
 func ReceivedResult(result inbox.Result, err error) string {

@@ -252,7 +252,7 @@ func (h *Hot) SetSuspension(_ context.Context, s guest.Suspension) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.version++
-	if c.known && !s.At.Before(c.all[s.Tenant].At) {
+	if c.known && s.NewerThan(c.all[s.Tenant]) {
 		c.all[s.Tenant] = s
 	}
 	return nil

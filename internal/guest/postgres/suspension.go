@@ -16,7 +16,8 @@ var (
 	sqlClock       = pgdb.Statement{Name: "guest.clock", SQL: `SELECT clock_timestamp()`}
 	sqlSuspended   = pgdb.Statement{Name: "guest.suspended", SQL: `SELECT suspended FROM bff_consumer.tenant_suspended_cache WHERE tenant_id = $1`}
 	sqlSuspensions = pgdb.Statement{Name: "guest.suspended_tenants", SQL: `
-		SELECT tenant_id::text, reason, last_event_at, last_event_id FROM bff_consumer.tenant_suspended_cache WHERE suspended ORDER BY tenant_id`}
+		SELECT tenant_id::text, suspended, reason, last_event_at, last_event_id FROM bff_consumer.tenant_suspended_cache
+		WHERE suspended OR $1 ORDER BY tenant_id`}
 	// The rule is guest.Suspension.NewerThan. A transaction that waited for another event
 	// about the tenant compares with the new row.
 	sqlSetSuspension = pgdb.Statement{Name: "guest.set_suspension", SQL: `
@@ -35,9 +36,9 @@ func (s *Store) Receive(ctx context.Context, e inbox.Event, state guest.Suspensi
 		if _, err := t.QueryRow(sqlClock, nil, &now); err != nil {
 			return err
 		}
-		result, err = received.Receive(t, &e, now, func() error {
-			_, err := t.Exec(sqlSetSuspension, state.Tenant, state.Suspended, state.Reason, state.At, state.Event, now)
-			return err
+		result, err = received.Receive(t, &e, now, func() (bool, error) {
+			n, err := t.Exec(sqlSetSuspension, state.Tenant, state.Suspended, state.Reason, state.At, state.Event, now)
+			return n == 1, err
 		})
 		return err
 	})
@@ -73,12 +74,22 @@ func (t *tx) Suspended(tenant string) (yes bool, err error) {
 }
 
 // SuspendedTenants implements guest.Suspensions.
-func (s *Store) SuspendedTenants(ctx context.Context) (all []guest.Suspension, err error) {
-	row := guest.Suspension{Suspended: true}
-	err = s.db.ForEach(ctx, sqlSuspensions, nil, func() { all = nil }, func() error {
+func (s *Store) SuspendedTenants(ctx context.Context) ([]guest.Suspension, error) {
+	return s.suspensions(ctx, false)
+}
+
+// TenantStates implements guest.Suspensions.
+func (s *Store) TenantStates(ctx context.Context) ([]guest.Suspension, error) {
+	return s.suspensions(ctx, true)
+}
+
+// suspensions reads the states of tenants, with those of reinstated tenants or not.
+func (s *Store) suspensions(ctx context.Context, reinstated bool) (all []guest.Suspension, err error) {
+	var row guest.Suspension
+	err = s.db.ForEach(ctx, sqlSuspensions, []any{reinstated}, func() { all = nil }, func() error {
 		row.At = row.At.UTC()
 		all = append(all, row)
 		return nil
-	}, &row.Tenant, &row.Reason, &row.At, &row.Event)
+	}, &row.Tenant, &row.Suspended, &row.Reason, &row.At, &row.Event)
 	return all, err
 }

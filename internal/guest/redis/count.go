@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha1" //nolint:gosec // Redis names scripts so
 	"encoding/hex"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -125,17 +126,20 @@ return 1`)
 redis.call('HINCRBY', KEYS[1], 'version', 1)
 if redis.call('HEXISTS', KEYS[1], 'complete') == 0 then return 0 end
 local state = redis.call('HGET', KEYS[1], ARGV[1])
-if state and tonumber(string.sub(state, 3)) > tonumber(string.sub(ARGV[2], 3)) then return 0 end
+if state and string.sub(state, 3) >= string.sub(ARGV[2], 3) then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 return 1`)
 )
 
-// stateOf is the value of a tenant: whether it is suspended, and the time of the event.
+// stateOf is the value of a tenant: whether it is suspended, and the time and the ID of the
+// event. The text after the colon is greater for an event that is newer: the time has a fixed
+// length, and digits and a to f have one order in every locale of Redis.
 func stateOf(s guest.Suspension) string {
+	state := "0:"
 	if s.Suspended {
-		return "1:" + number(s.At.UnixMicro())
+		state = "1:"
 	}
-	return "0:" + number(s.At.UnixMicro())
+	return state + fmt.Sprintf("%019d%x", s.At.UnixMicro(), s.Event)
 }
 
 // PutSuspensions implements guest.Hot.

@@ -16,8 +16,8 @@ var received = inboxsqlite.New("bff_consumer_inbox")
 
 const (
 	sqlSuspended   = `SELECT suspended FROM bff_consumer_tenant_suspended_cache WHERE tenant_id = ?`
-	sqlSuspensions = `SELECT tenant_id, reason, last_event_at, last_event_id FROM bff_consumer_tenant_suspended_cache
-		WHERE suspended ORDER BY tenant_id`
+	sqlSuspensions = `SELECT tenant_id, suspended, reason, last_event_at, last_event_id FROM bff_consumer_tenant_suspended_cache
+		WHERE suspended OR ?1 ORDER BY tenant_id`
 	// The rule is guest.Suspension.NewerThan.
 	sqlSetSuspension = `INSERT INTO bff_consumer_tenant_suspended_cache AS t
 		(tenant_id, suspended, suspended_at, reason, last_event_at, last_event_id, refreshed_at) VALUES (?1, ?2, ?4, ?3, ?4, ?5, ?6)
@@ -31,8 +31,9 @@ const (
 func (s *Store) Receive(ctx context.Context, e inbox.Event, state guest.Suspension) (result inbox.Result, err error) {
 	err = s.db.Write(ctx, "receive", func(c *sqlite.Conn) error {
 		now := s.now()
-		result, err = received.Receive(c, &e, now, func() error {
-			return sqlitedb.Exec(c, sqlSetSuspension, state.Tenant, state.Suspended, state.Reason, state.At.UnixMicro(), state.Event, now.UnixMicro())
+		result, err = received.Receive(c, &e, now, func() (bool, error) {
+			err := sqlitedb.Exec(c, sqlSetSuspension, state.Tenant, state.Suspended, state.Reason, state.At.UnixMicro(), state.Event, now.UnixMicro())
+			return c.Changes() == 1, err
 		})
 		return err
 	})
@@ -71,13 +72,23 @@ func (s *Store) Suspended(ctx context.Context, tenant string) (yes bool, err err
 func (t *tx) Suspended(tenant string) (bool, error) { return suspended(t.c, tenant) }
 
 // SuspendedTenants implements guest.Suspensions.
-func (s *Store) SuspendedTenants(ctx context.Context) (all []guest.Suspension, err error) {
+func (s *Store) SuspendedTenants(ctx context.Context) ([]guest.Suspension, error) {
+	return s.suspensions(ctx, false)
+}
+
+// TenantStates implements guest.Suspensions.
+func (s *Store) TenantStates(ctx context.Context) ([]guest.Suspension, error) {
+	return s.suspensions(ctx, true)
+}
+
+// suspensions reads the states of tenants, with those of reinstated tenants or not.
+func (s *Store) suspensions(ctx context.Context, reinstated bool) (all []guest.Suspension, err error) {
 	err = s.db.Read(ctx, "suspended_tenants", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlSuspensions, func(r *sqlite.Stmt) guest.Suspension {
 			return guest.Suspension{
-				Tenant: r.ColumnText(0), Suspended: true, Reason: r.ColumnText(1), At: time.UnixMicro(r.ColumnInt64(2)).UTC(), Event: r.ColumnText(3),
+				Tenant: r.ColumnText(0), Suspended: r.ColumnBool(1), Reason: r.ColumnText(2), At: time.UnixMicro(r.ColumnInt64(3)).UTC(), Event: r.ColumnText(4),
 			}
-		})
+		}, reinstated)
 		return err
 	})
 	return all, err

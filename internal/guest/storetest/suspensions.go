@@ -25,6 +25,7 @@ func suspensionChecks() []check {
 		{"F9Concurrent", concurrentSuspensions},
 		{"Quarantine", quarantine},
 		{"InMutation", suspendedInMutation},
+		{"States", tenantStates},
 	}
 }
 
@@ -97,10 +98,15 @@ func suspensionsByTime(_ *testing.T, u *user) {
 	for _, last := range []bool{false, true} {
 		for _, order := range orders {
 			tenant, run := newTenant(), ident.New()
+			newest := -1
 			for i, n := range order {
 				// The events alternate, and the one of minute 3 is the last.
 				e := about(fmt.Sprint(run, n), tenant, (n%2 == 1) == last, n)
-				suite.Equal(u.t, "received", u.receive(e), inbox.Applied)
+				want := inbox.Stale
+				if n > newest {
+					newest, want = n, inbox.Applied
+				}
+				suite.Equal(u.t, fmt.Sprintf("received at place %d of %v", i, order), u.receive(e), want)
 				if i%2 == 0 {
 					suite.Equal(u.t, "received again", u.receive(e), inbox.Duplicate)
 				}
@@ -160,7 +166,7 @@ func concurrentSuspensions(_ *testing.T, u *user) {
 	for _, e := range all { // those that the shuffle has left out
 		results[u.receive(e)]++
 	}
-	suite.Equal(u.t, "applied", results[inbox.Applied], events)
+	suite.Equal(u.t, "applied or stale", results[inbox.Applied]+results[inbox.Stale], events)
 	suite.Equal(u.t, "in quarantine", results[inbox.Quarantined], 0)
 	// 18 and 19 are the last ones; 18%4 and 19%4 are at least 2.
 	suite.Equal(u.t, "suspended", []bool{u.suspended(tenants[0]), u.suspended(tenants[1])}, []bool{false, false})
@@ -246,12 +252,40 @@ func dropReceived(_ *testing.T, u *user) {
 	late := inbox.Keep + time.Minute
 	suite.Equal(u.t, "late, in pieces", []int{drop(late, 1), drop(late, 1), drop(late, 1)}, []int{1, 1, 0})
 	suite.Equal(u.t, "quarantine", drop(inbox.KeepQuarantine+time.Minute, 10), 1)
-	suite.Equal(u.t, "forgotten", u.receive(suspend), inbox.Applied)
+	suite.Equal(u.t, "forgotten", u.receive(suspend), inbox.Stale)
 	suite.Equal(u.t, "but without effect", u.suspended(tenant), false)
 	u.receive(about("c", tenant, true, 2))
 	all, err := u.h.Store.SuspendedTenants(u.t.Context())
 	suite.Must(u.t, "SuspendedTenants", err)
 	suite.Equal(u.t, "suspended tenants", all, []guest.Suspension{{Tenant: tenant, Suspended: true, Reason: "c", At: t0.Add(2 * time.Minute), Event: "c"}})
+}
+
+// tenantStates: a reinstated tenant has a state too, which is not among the suspended ones.
+func tenantStates(_ *testing.T, u *user) {
+	suspended, reinstated := newTenant(), newTenant()
+	u.receive(about("a"+suspended, suspended, true, 1))
+	u.receive(about("b"+reinstated, reinstated, true, 1))
+	u.receive(about("c"+reinstated, reinstated, false, 3))
+	suite.Equal(u.t, "a late event", u.receive(about("d"+reinstated, reinstated, true, 2)), inbox.Stale)
+	suite.Equal(u.t, "a late event of one time", u.receive(about("b"+reinstated+"2", reinstated, true, 3)), inbox.Stale)
+	all, err := u.h.Store.TenantStates(u.t.Context())
+	suite.Must(u.t, "TenantStates", err)
+	if !slices.IsSortedFunc(all, func(a, b guest.Suspension) int { return strings.Compare(a.Tenant, b.Tenant) }) {
+		u.t.Errorf("not ordered: %v", all)
+	}
+	for _, want := range []guest.Suspension{
+		{Tenant: suspended, Suspended: true, Reason: "a" + suspended, At: t0.Add(time.Minute), Event: "a" + suspended},
+		{Tenant: reinstated, Reason: "c" + reinstated, At: t0.Add(3 * time.Minute), Event: "c" + reinstated},
+	} {
+		if !slices.Contains(all, want) {
+			u.t.Errorf("no %+v in %+v", want, all)
+		}
+	}
+	open, err := u.h.Store.SuspendedTenants(u.t.Context())
+	suite.Must(u.t, "SuspendedTenants", err)
+	if slices.ContainsFunc(open, func(s guest.Suspension) bool { return s.Tenant == reinstated || !s.Suspended }) {
+		u.t.Errorf("suspended: %+v", open)
+	}
 }
 
 // newTenant returns a random UUID.

@@ -36,15 +36,16 @@ func New(name string) *Inbox {
 }
 
 // Receive calls apply in a transaction if the event is new. The caller must return its
-// error, which rolls the transaction back.
-func (b *Inbox) Receive(tx *pgdb.Tx, e *inbox.Event, now time.Time, apply func() error) (inbox.Result, error) {
+// error, which rolls the transaction back. apply returns false if it changes nothing because
+// the event is older than what was applied before.
+func (b *Inbox) Receive(tx *pgdb.Tx, e *inbox.Event, now time.Time, apply func() (changed bool, err error)) (inbox.Result, error) {
 	digest := e.Digest()
 	n, err := tx.Exec(b.insert, e.Source, e.ID, e.Type, now, digest[:])
 	if err != nil {
 		return "", err
 	}
 	if n == 1 {
-		return inbox.Applied, apply()
+		return inbox.ResultOf(apply())
 	}
 	var same bool
 	if _, err := tx.QueryRow(b.digest, []any{e.Source, e.ID, digest[:]}, &same); err != nil {

@@ -31,14 +31,15 @@ func New(name string) *Inbox {
 }
 
 // Receive calls apply in a write transaction if the event is new. The caller must return
-// its error, which rolls the transaction back.
-func (b *Inbox) Receive(c *sqlite.Conn, e *inbox.Event, now time.Time, apply func() error) (inbox.Result, error) {
+// its error, which rolls the transaction back. apply returns false if it changes nothing
+// because the event is older than what was applied before.
+func (b *Inbox) Receive(c *sqlite.Conn, e *inbox.Event, now time.Time, apply func() (changed bool, err error)) (inbox.Result, error) {
 	digest := e.Digest()
 	if err := sqlitedb.Exec(c, b.insert, e.Source, e.ID, e.Type, now.UnixMicro(), digest[:]); err != nil {
 		return "", err
 	}
 	if c.Changes() == 1 {
-		return inbox.Applied, apply()
+		return inbox.ResultOf(apply())
 	}
 	same, _, err := sqlitedb.QueryRow(c, b.digest, func(s *sqlite.Stmt) bool { return s.ColumnBool(0) }, e.Source, e.ID, digest[:])
 	if err != nil {
