@@ -15,7 +15,7 @@ type Object struct {
 	Name        string
 	Created     Moment
 	Modified    Moment    // when the object was written, or its metadata changed
-	Creator     AccountID // empty: the owner
+	Creator     AccountID // the account that wrote the body or began the upload; empty in old rows: the owner
 	ContentType string
 	Headers     map[string]string // names in lower case; user metadata begins with "m-"
 	Roles       []string          // UUIDs

@@ -16,7 +16,7 @@ type Upload struct {
 	ID          UploadID
 	Name        string // of the object
 	Created     Moment
-	Creator     AccountID
+	Creator     AccountID // the account that began the upload, S3's initiator
 	ContentType string
 	Headers     map[string]string
 	Roles       []string

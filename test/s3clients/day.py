@@ -3,6 +3,7 @@ import glob
 import io
 import os
 import urllib.request
+from email.header import Header, decode_header, make_header
 
 import boto3
 import botocore
@@ -87,6 +88,10 @@ assert get("copy") == big
 s3.copy_object(Bucket=bucket, Key="day/note.txt", CopySource={"Bucket": bucket, "Key": "day/note.txt"}, MetadataDirective="REPLACE", Metadata={"author": "you"}, ContentType="text/plain")
 head = s3.head_object(Bucket=bucket, Key="day/note.txt")
 assert head["Metadata"] == {"author": "you"} and head["ContentType"] == "text/plain", head
+# boto3 sends ASCII only, so other text is encoded.
+s3.put_object(Bucket=bucket, Key="named", Body=note, Metadata={"author": Header("Grüße, 日本語 😀", "utf-8").encode()})
+author = s3.head_object(Bucket=bucket, Key="named")["Metadata"]["author"]
+assert author.isascii() and str(make_header(decode_header(author))) == "Grüße, 日本語 😀", author
 s3.put_object_tagging(Bucket=bucket, Key="day/note.txt", Tagging={"TagSet": [{"Key": "a", "Value": "b c"}]})
 assert s3.get_object_tagging(Bucket=bucket, Key="day/note.txt")["TagSet"] == [{"Key": "a", "Value": "b c"}]
 for algorithm in "CRC32", "SHA1", "SHA256":
@@ -95,6 +100,8 @@ for algorithm in "CRC32", "SHA1", "SHA256":
     assert got["Body"].read() == note and got["Checksum" + algorithm], got
 if new:
     is_error("PreconditionFailed", s3.put_object, Bucket=bucket, Key="copy", Body=b"x", IfNoneMatch="*")
+    got = s3.get_object(Bucket=bucket, Key="piped", PartNumber=4, ChecksumMode="ENABLED")
+    assert got["Body"].read() == big[15 * MIB:] and got["ChecksumCRC32"] and got["ChecksumType"], got
     attributes = s3.get_object_attributes(Bucket=bucket, Key="piped", ObjectAttributes=["ObjectSize", "ObjectParts"])
     assert attributes["ObjectSize"] == len(big) and attributes["ObjectParts"]["TotalPartsCount"] == 4, attributes
 

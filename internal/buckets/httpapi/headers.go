@@ -44,7 +44,7 @@ const (
 // newObject reads the headers of a PUT.
 func (x *exchange) newObject() (o buckets.Object, err error) {
 	h := x.in.Header
-	o.Name = x.route.object
+	o.Name, o.Creator = x.route.object, x.owner
 	if o.ContentType = text(h.Get("Content-Type")); o.ContentType == "" {
 		o.ContentType = defaultType
 	}

@@ -1,12 +1,19 @@
 package httpapi_test
 
 import (
+	"bytes"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast/internal/checksum"
+	"holdfast/internal/web/webtest"
 )
 
 // upload uploads an object in parts by S3 and returns the ID of the upload.
@@ -81,4 +88,69 @@ func testObjectsForS3(t *testing.T, s *server) {
 	s.do("DELETE", objects+"copy", "").is(204)
 	s.asS3("DELETE", "/photos", "").is(204)
 	s.do("GET", photos, "").fails(404, "BucketNotFound")
+}
+
+// TestCreator: every write of a body stores the account that wrote it, and an update of
+// the metadata keeps it.
+func TestCreator(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, testCreator)
+}
+
+func testCreator(t *testing.T, s *server) {
+	check := func(key string) {
+		t.Helper()
+		if got := s.do("GET", metadata+key, "").is(200).object().Creator; got != string(s.main.ID) {
+			t.Errorf("the creator of %s is %q, want %q", key, got, s.main.ID)
+		}
+	}
+	if o := s.put("native", hello); o.Creator != string(s.main.ID) {
+		t.Errorf("the creator in the response is %q", o.Creator)
+	}
+	check("native")
+	s.put("native", hello)
+	check("native")
+	s.asS3("PUT", "/photos/row", "small").is(200)
+	check("row")
+	s.asS3("PUT", "/photos/node", hello).is(200)
+	check("node")
+	s.upload("/photos/parts", hello, "second part")
+	check("parts")
+	for source, key := range map[string]string{"node": "copy", "parts": "copy-of-parts"} {
+		s.asS3("PUT", "/photos/"+key, "", "x-amz-copy-source: /photos/"+source).is(200)
+		check(key)
+	}
+	s.asS3("PUT", "/photos/copy", "", "x-amz-copy-source: /photos/copy", "x-amz-metadata-directive: REPLACE", "x-amz-meta-a: b").is(200)
+	check("copy")
+	s.do("PATCH", metadata+"native", `{"properties":{"x":1}}`).is(200)
+	check("native")
+	s.form("form", hello)
+	check("form")
+}
+
+// form uploads an object by S3's HTML form.
+func (s *server) form(key, file string) {
+	s.t.Helper()
+	now := s.clock.Now()
+	fields := map[string]string{"key": key}
+	policy := fmt.Sprintf(`{"expiration": %q, "conditions": [{"bucket": "photos"}, {"key": %q}, %s]}`,
+		now.Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000Z"), key, s.signer.FormConditions(now))
+	s.signer.SignForm(fields, policy, now)
+	var body bytes.Buffer
+	w := multipart.NewWriter(&body)
+	for name, value := range fields {
+		if err := w.WriteField(name, value); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	part, err := w.CreateFormFile("file", key)
+	if err == nil {
+		_, err = io.WriteString(part, file)
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+	r := webtest.Request(s.t, s.s3, http.MethodPost, "/photos", &body)
+	r.Header.Set("Content-Type", w.FormDataContentType())
+	s.send(http.DefaultClient, r).is(http.StatusNoContent)
 }

@@ -324,6 +324,7 @@ type record struct {
 	Name          string
 	Type          string
 	Owner         string
+	Creator       string
 	EntityTag     string `json:"entity_tag"`
 	Created       time.Time
 	Modified      time.Time

@@ -122,7 +122,9 @@ func (x *request) copyObject() error {
 	if itself && !replace && !retag {
 		return invalidRequest("This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.")
 	}
-	made := buckets.Object{Name: x.key, ContentType: o.ContentType, Headers: o.Headers, Properties: buckets.Properties{Tags: o.Tags, Extra: o.Extra}}
+	made := buckets.Object{
+		Name: x.key, Creator: x.account.ID, ContentType: o.ContentType, Headers: o.Headers, Properties: buckets.Properties{Tags: o.Tags, Extra: o.Extra},
+	}
 	if replace {
 		if made.ContentType, made.Headers, err = x.metadata(); err != nil {
 			return err

@@ -128,7 +128,7 @@ func (x *request) putForm(fields map[string]string, file io.Reader, policy sigv4
 	if acl := fields["acl"]; acl != "" {
 		x.in.Header.Set("X-Amz-Acl", acl)
 	}
-	o := buckets.Object{Name: x.key}
+	o := buckets.Object{Name: x.key, Creator: x.account.ID}
 	var err error
 	if err = x.checkFeatures(); err != nil {
 		return err

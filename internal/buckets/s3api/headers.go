@@ -57,7 +57,7 @@ func (x *request) metadata() (contentType string, headers map[string]string, err
 		case ok && !isToken(user):
 			return "", nil, invalidArgument(name, "The name of user metadata must be a valid name of a header")
 		case ok:
-			value := text(strings.Join(values, ","))
+			value := userText(strings.Join(values, ","))
 			size += len(user) + len(value)
 			headers[userPrefix+strings.ToLower(user)] = value
 		case slices.Contains(systemHeaders, name):
@@ -245,7 +245,7 @@ func (x *request) writeMetadata(o *buckets.Object) {
 	for name, value := range o.Headers {
 		if user, ok := strings.CutPrefix(name, userPrefix); ok {
 			// In lower case, as S3 sends it: SDKs take the name of the metadata from here.
-			h[strings.ToLower(userHeader)+user] = []string{text(value)}
+			h[strings.ToLower(userHeader)+user] = []string{encodeWords(text(value))}
 			continue
 		}
 		if !slices.Contains(systemHeaders, http.CanonicalHeaderKey(name)) {

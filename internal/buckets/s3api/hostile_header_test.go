@@ -199,12 +199,12 @@ func TestHostileHeaders(t *testing.T) {
 	s.do("GET", "/photos?uploads", "").want(200).hasNot("<Upload>")
 	s.nothing("k")
 
-	// What is allowed is returned as it was sent.
+	// What is allowed is returned as it was sent, except for the form of encoded words.
 	s.do("PUT", "/photos/k", hello, "x-amz-meta-a: "+long(2047)).want(200)
 	s.do("GET", "/photos/k", "").head("X-Amz-Meta-A: " + long(2047))
 	const encoded = "=?UTF-8?B?R3LDvMOfZQ==?= =?iso-8859-1?Q?=E9?="
 	s.do("PUT", "/photos/k", hello, "x-amz-meta-a: "+encoded, "x-amz-meta-c: one", "x-amz-meta-c: two", "x-amz-meta-d:", "Content-Type: no type").want(200)
-	s.do("GET", "/photos/k", "").head("X-Amz-Meta-A: "+encoded, "X-Amz-Meta-C: one,two", "X-Amz-Meta-D:", "Content-Type: no type")
+	s.do("GET", "/photos/k", "").head("X-Amz-Meta-A: =?UTF-8?B?R3LDvMOfZcOp?=", "X-Amz-Meta-C: one,two", "X-Amz-Meta-D:", "Content-Type: no type")
 }
 
 func TestHostileTags(t *testing.T) {

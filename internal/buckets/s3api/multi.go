@@ -17,7 +17,7 @@ func (x *request) createUpload() error {
 	if err := x.checkFeatures(); err != nil {
 		return err
 	}
-	u := buckets.Upload{Name: x.key, Created: x.now()}
+	u := buckets.Upload{Name: x.key, Created: x.now(), Creator: x.account.ID}
 	u.ID = buckets.NewUploadID(u.Created)
 	var err error
 	if u.ContentType, u.Headers, err = x.metadata(); err != nil {

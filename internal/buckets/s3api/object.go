@@ -33,7 +33,7 @@ func (x *request) putOrCopy() error {
 
 // putObject is PutObject.
 func (x *request) putObject() error {
-	o := buckets.Object{Name: x.key}
+	o := buckets.Object{Name: x.key, Creator: x.account.ID}
 	var err error
 	if o.ContentType, o.Headers, err = x.metadata(); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (x *request) getObject() error {
 		x.writeMetadata(&o)
 		return err
 	}
-	from, length, status, err := x.extent(&o)
+	e, err := x.extent(&o)
 	if err != nil {
 		return err
 	}
@@ -110,25 +110,25 @@ func (x *request) getObject() error {
 	if o.Parts > 0 && x.has("partNumber") {
 		x.out.Header().Set("X-Amz-Mp-Parts-Count", itoa(o.Parts))
 	}
-	if strings.EqualFold(x.in.Header.Get("X-Amz-Checksum-Mode"), "ENABLED") && status == http.StatusOK && length == o.Length {
-		x.writeChecksum(o.Checksum)
+	if strings.EqualFold(x.in.Header.Get("X-Amz-Checksum-Mode"), "ENABLED") {
+		x.writeChecksum(e.checksum)
 	}
 	h := x.out.Header()
-	h.Set("Content-Length", strconv.FormatInt(length, 10))
-	if status == http.StatusPartialContent {
-		h.Set("Content-Range", "bytes "+strconv.FormatInt(from, 10)+"-"+strconv.FormatInt(from+length-1, 10)+"/"+strconv.FormatInt(o.Length, 10))
+	h.Set("Content-Length", strconv.FormatInt(e.length, 10))
+	if e.status == http.StatusPartialContent {
+		h.Set("Content-Range", "bytes "+strconv.FormatInt(e.from, 10)+"-"+strconv.FormatInt(e.from+e.length-1, 10)+"/"+strconv.FormatInt(o.Length, 10))
 	}
-	if x.in.Method == http.MethodHead || length == 0 {
-		x.out.WriteHeader(status)
+	if x.in.Method == http.MethodHead || e.length == 0 {
+		x.out.WriteHeader(e.status)
 		return nil
 	}
-	if err := web.ChargeMemory(x.out, x.in, x.Service.ReadMemory(&o, length)); err != nil {
+	if err := web.ChargeMemory(x.out, x.in, x.Service.ReadMemory(&o, e.length)); err != nil {
 		return err
 	}
-	body := x.Service.Open(ctx, x.owner, x.bucket.ID, &o, from, length)
+	body := x.Service.Open(ctx, x.owner, x.bucket.ID, &o, e.from, e.length)
 	defer func() { _ = body.Close() }() // it was only read
-	sent, err := io.Copy(&sender{x: x, status: status}, body)
-	if err == nil && sent != length {
+	sent, err := io.Copy(&sender{x: x, status: e.status}, body)
+	if err == nil && sent != e.length {
 		err = io.ErrUnexpectedEOF
 	}
 	return err
@@ -159,29 +159,37 @@ func (x *request) checkVersion() error {
 	return nil
 }
 
-// extent finds which bytes of an object the request asks for.
-func (x *request) extent(o *buckets.Object) (from, length int64, status int, err error) {
+// extent is a contiguous range of an object's bytes.
+type extent struct {
+	from, length int64
+	status       int              // of the answer
+	checksum     buckets.Checksum // of the range, with its type; zero: not known
+}
+
+// extent returns the bytes of an object that the request asks for.
+func (x *request) extent(o *buckets.Object) (extent, error) {
 	header := x.in.Header.Get("Range")
 	if number := x.query.Get("partNumber"); number != "" {
 		if header != "" {
-			return 0, 0, 0, invalidRequest("Cannot specify both Range header and partNumber query parameter")
+			return extent{}, invalidRequest("Cannot specify both Range header and partNumber query parameter")
 		}
 		return x.partExtent(o, number)
 	}
+	whole := extent{0, o.Length, http.StatusOK, o.Checksum}
 	if header == "" || !x.ifRange(o) {
-		return 0, o.Length, http.StatusOK, nil
+		return whole, nil
 	}
 	from, length, ok, err := buckets.ParseRange(header, o.Length)
 	if err != nil {
 		x.out.Header().Set("Content-Range", "bytes */"+strconv.FormatInt(o.Length, 10))
-		return 0, 0, 0, &Error{Status: errRange.Status, Code: errRange.Code, Message: errRange.Message, Fields: []Field{
+		return extent{}, &Error{Status: errRange.Status, Code: errRange.Code, Message: errRange.Message, Fields: []Field{
 			{"RangeRequested", header}, {"ActualObjectSize", strconv.FormatInt(o.Length, 10)},
 		}}
 	}
 	if !ok {
-		return 0, o.Length, http.StatusOK, nil
+		return whole, nil
 	}
-	return from, length, http.StatusPartialContent, nil
+	return extent{from: from, length: length, status: http.StatusPartialContent}, nil
 }
 
 // ifRange reports whether the range of the request applies to the object.
@@ -197,31 +205,35 @@ func (x *request) ifRange(o *buckets.Object) bool {
 	return m != 0 && m.Seconds() == o.Modified.Seconds()
 }
 
-// partExtent finds the bytes of a part.
-func (x *request) partExtent(o *buckets.Object, text string) (from, length int64, status int, err error) {
+// partExtent returns the bytes of a part.
+func (x *request) partExtent(o *buckets.Object, text string) (extent, error) {
 	number, err := strconv.Atoi(text)
 	if err != nil || number < 1 || number > buckets.MaxParts {
-		return 0, 0, 0, buckets.ErrPartNumber
+		return extent{}, buckets.ErrPartNumber
 	}
 	if o.Upload == "" {
 		if number > 1 {
-			return 0, 0, 0, errPart
+			return extent{}, errPart
 		}
-		return 0, o.Length, statusOfPart(o.Length), nil
+		return extent{0, o.Length, statusOfPart(o.Length), o.Checksum}, nil
 	}
 	// Parts are numbered as they were uploaded; S3 counts them from 1. An empty part has no
 	// offset of its own, so they are counted.
+	from := int64(0)
 	for n, after := 0, 0; ; {
 		page, err := x.Service.Collector.UploadBodies(x.in.Context(), x.owner, o.Upload, after, maxPage)
 		if err != nil {
-			return 0, 0, 0, err
+			return extent{}, err
 		}
 		if len(page) == 0 {
-			return 0, 0, 0, errPart
+			return extent{}, errPart
 		}
 		for i := range page {
 			if n++; n == number {
-				return from, page[i].Length, statusOfPart(page[i].Length), nil
+				// The type is that of the object: it says how the checksums of parts are combined.
+				sum := page[i].Checksum
+				sum.Composite = o.Checksum.Composite
+				return extent{from, page[i].Length, statusOfPart(page[i].Length), sum}, nil
 			}
 			from += page[i].Length
 		}
