@@ -63,7 +63,7 @@ func (a *App) announcement(listeners []listener) (all announcement) {
 	for _, d := range a.databases() {
 		add(d.Service, d.Where, "")
 	}
-	path := secretsPath(a.data)
+	path := secretsPath(a.data, SecretsFile)
 	if _, err := os.Stat(path); err == nil {
 		add("secrets", path, "")
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/durable"
 )
 
 // BackupOptions are options of a backup.
@@ -64,7 +65,7 @@ func (a *App) Backup(ctx context.Context, dir string, o BackupOptions) (files []
 		return nil, err
 	}
 	names = append(names, folders...)
-	if err := errors.Join(syncDir(partial), os.Rename(partial, dir), syncDir(filepath.Dir(dir))); err != nil {
+	if err := publish(partial, dir); err != nil {
 		return nil, err
 	}
 	for _, name := range names {
@@ -149,23 +150,14 @@ func (a *App) copyTo(ctx context.Context, dir string) (names []string, err error
 	if err != nil {
 		return nil, err
 	}
-	return append(names, SecretsFile), writeFile(filepath.Join(dir, SecretsFile), text)
+	return append(names, SecretsFile), durable.Create(filepath.Join(dir, SecretsFile), durable.Bytes(text))
 }
 
-func writeFile(path string, text []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
+// publish gives a complete backup its name. What it contains is durable, but for the names
+// in its folder.
+func publish(partial, dir string) error {
+	if err := durable.SyncFolder(partial); err != nil {
 		return err
 	}
-	_, err = f.Write(text)
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
-// syncDir makes the directory entries of a folder durable.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return durable.Rename(partial, dir)
 }

@@ -320,7 +320,7 @@ func (a *App) differences(all map[*opened][]comparison) (lines []string) {
 
 // describe describes a secret that differs in some databases, and how to fix it.
 func describe(all []comparison, data string) (says, fix string) {
-	file := secretsPath(data)
+	file := secretsPath(data, SecretsFile)
 	var users []string
 	for _, c := range all {
 		users = append(users, fmt.Sprintf("%s (%s)", c.database.Service, c.database.Where))
@@ -331,8 +331,25 @@ func describe(all []comparison, data string) (says, fix string) {
 	if all[0].made {
 		says = fmt.Sprintf("%s is lost: neither %s nor the configuration has it, and data was written with one: %s", setting, file, with)
 	}
+	left := leftSecrets(data)
+	for _, f := range left {
+		if f.hasSecret(all) {
+			return says, fmt.Sprintf("%s, which an interrupted start left, has this secret: run: mv %s %s", f.path, f.path, file)
+		}
+	}
+	for _, f := range left {
+		says += fmt.Sprintf("; %s, which an interrupted start left, does not have it", f.path)
+	}
 	return says, fmt.Sprintf("restore %s from a backup, or set the former secret as %s or in %s.old_%ss; to go on without it: holdfast serve --new-secrets",
 		file, setting, section, key)
+}
+
+// hasSecret reports whether the file has the secret that the databases have hashes of.
+func (f *leftFile) hasSecret(all []comparison) bool {
+	return !slices.ContainsFunc(all, func(c comparison) bool {
+		hash, err := secrethash.Parse(c.hash)
+		return err != nil || f.err != nil || !hash.Matches(f.values[c.setting])
+	})
 }
 
 // record records the secrets that have no hash or a different one. conflict means that

@@ -94,6 +94,9 @@ func (c *check) missingSecrets(found []service.Finding) []service.Finding {
 	path := filepath.Join(c.data, SecretsFile)
 	if _, err := readSecrets(path); errors.Is(err, fs.ErrNotExist) && len(found) > 0 {
 		found[0] = service.Finding{State: service.Wrong, What: found[0].What, Says: path + " does not exist, and data was written with secrets", Fix: "restore it from a backup"}
+		if left := leftSecrets(c.data); len(left) > 0 {
+			found[0].Fix = describeLeft(left, path) + "; otherwise " + found[0].Fix
+		}
 	}
 	return found
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"holdfast/internal/durable"
 )
 
 // backupFile is the file in the data folder that says when the latest backup was made.
@@ -35,17 +37,8 @@ func (a *App) recordBackup(dir string, lost int64) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(a.data, "."+backupFile+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // after the rename it does not exist any more
-	_, err = f.Write(text)
 	// A backup of root is read by the user of the server.
-	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), filepath.Join(a.data, backupFile))
+	return durable.File{Name: filepath.Join(a.data, backupFile), Mode: 0o644}.Replace(durable.Bytes(text))
 }
 
 // readBackup returns the latest backup, or nil if there is none.

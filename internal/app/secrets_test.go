@@ -53,6 +53,29 @@ func TestSecretsAreMadeOnce(t *testing.T) {
 	}
 }
 
+// A command that needs the secrets names the files that an interrupted start has left.
+func TestLeftSecrets(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	left := filepath.Join(data, ".secrets-1234")
+	if err := os.WriteFile(left, []byte("[server]\nmaster_secret = 'hunter2'\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := loadSecrets(data, mustExist, ownSecrets); err == nil || !strings.Contains(err.Error(), "mv "+left+" "+filepath.Join(data, SecretsFile)) || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("%v", err)
+	}
+	if err := os.Truncate(left, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := loadSecrets(data, mustExist, ownSecrets); err == nil || !strings.Contains(err.Error(), left) || strings.Contains(err.Error(), "mv ") {
+		t.Errorf("%v", err)
+	}
+	// The first start may have been killed before there was any data, so a start goes on.
+	if s, err := loadSecrets(data, create, ownSecrets); err != nil || !s.newFile {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 func TestSecretsOfAnOlderRelease(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

@@ -80,7 +80,7 @@ var engines = map[string]helper{
 }
 
 // leaves are the packages that all packages may import.
-var leaves = []string{"internal/fault", "internal/ident", "internal/clock", "internal/optional", "internal/checksum"}
+var leaves = []string{"internal/fault", "internal/ident", "internal/clock", "internal/optional", "internal/checksum", "internal/durable"}
 
 // shared are the shared packages, with the libraries that each wraps. Each may import the
 // ones before it.

@@ -10,9 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
+	"holdfast/internal/durable"
 	"holdfast/internal/fault"
 )
 
@@ -144,12 +144,7 @@ func (l *Lines) open() error {
 	if err != nil {
 		return fault.Wrap(fault.Unavailable, "the file of events cannot be opened", err)
 	}
-	folder, err := os.Open(filepath.Dir(l.path))
-	if err != nil {
-		return errors.Join(fault.Wrap(fault.Unavailable, "the folder of events cannot be opened", err), f.Close())
-	}
-	defer folder.Close()
-	if err := folder.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) { // not supported by some file systems
+	if err := durable.SyncFolder(filepath.Dir(l.path)); err != nil {
 		return errors.Join(fault.Wrap(fault.Unavailable, "the folder of events cannot be written", err), f.Close())
 	}
 	l.file = f

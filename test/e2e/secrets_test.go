@@ -53,6 +53,8 @@ func TestLostSecrets(t *testing.T) {
 		w := newWritten(t, data, vars)
 		t.Log("lost")
 		w.lost(t)
+		t.Log("left by a power cut")
+		w.left(t)
 		t.Log("others")
 		w.others(t)
 		t.Log("restored")
@@ -118,6 +120,35 @@ func (w *written) lost(t *testing.T) {
 	if _, err := os.Stat(w.path); err == nil {
 		t.Error("a server that was refused has left secrets")
 	}
+}
+
+// left has the secrets only in a file without its name, as after a power cut. Another one is
+// empty, and the messages say which one has the secrets and what to run.
+func (w *written) left(t *testing.T) {
+	t.Helper()
+	whole, empty, other := filepath.Join(w.data, ".secrets-1234"), filepath.Join(w.data, ".secrets-0"), filepath.Join(w.data, ".secrets-1")
+	write(t, empty, "")
+	write(t, other, "[server]\nmaster_secret = '"+strings.Repeat("o", 64)+"'\n")
+	refused(t, w.env, lostMaster, empty+", which an interrupted start left, does not have it", other+", which an interrupted start left, does not have it", remedy)
+	write(t, whole, w.file)
+	move := "mv " + whole + " " + w.path
+	refused(t, w.env, lostMaster, whole+", which an interrupted start left, has this secret: run: "+move)
+	r := w.check(t)
+	wrong(t, r, "syncstorage secrets", lostMaster, move)
+	wrong(t, r, "secrets ", w.path+" does not exist", empty+", which an interrupted start left, cannot be used: it is empty", move)
+	if r := binary.Run(t, w.env, "sync", "user", "list"); r.Status != 1 || !strings.Contains(r.Stderr, move) {
+		t.Errorf("sync user list: %d\n%s", r.Status, r.Stderr)
+	}
+	for _, file := range []string{empty, other} {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Rename(whole, w.path); err != nil {
+		t.Fatal(err)
+	}
+	right(t, w.check(t))
+	w.start(t).Kill()
 }
 
 // others tries different secrets, in the file and in the environment.

@@ -20,6 +20,7 @@ import (
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/buckets/blobs/filedriver"
 	"holdfast/internal/clock"
+	"holdfast/internal/durable"
 	"holdfast/internal/fault"
 )
 
@@ -207,7 +208,7 @@ type target struct {
 
 func (c *copier) add(id, backup, name string) error {
 	t := target{dir: filepath.Join(backup, name)}
-	if err := os.MkdirAll(filepath.Dir(t.dir), 0o700); err != nil {
+	if err := durable.MakeFolder(filepath.Dir(t.dir)); err != nil {
 		return err
 	}
 	if err := filedriver.Init(t.dir, id); err != nil {

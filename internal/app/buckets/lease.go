@@ -12,6 +12,7 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/clock"
+	"holdfast/internal/durable"
 	"holdfast/internal/fault"
 )
 
@@ -64,7 +65,7 @@ func newLease(folder string) (l buckets.Lease, err error) {
 	id, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(id) == 0 {
 		id = []byte(buckets.NewUUID())
-		err = os.WriteFile(name, id, 0o600)
+		err = durable.Replace(name, durable.Bytes(id))
 	}
 	return buckets.Lease{
 		Name: leaseName, Holder: strings.TrimSpace(string(id)) + "@" + host, Process: fmt.Sprintf("process %d on %s", os.Getpid(), host), Left: leaseTime,

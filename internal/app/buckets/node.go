@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/buckets/maintenance"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/durable"
 	"holdfast/internal/fault"
 )
 
@@ -311,7 +311,7 @@ func (c *command) maintain(ctx context.Context, run func(context.Context, mainte
 // exclusively runs fn with a folder for its files while no other audit or drain runs.
 func (c *command) exclusively(ctx context.Context, fn func(ctx context.Context, folder string) error) error {
 	folder := filepath.Join(c.state.deps.Data, Name+"-maintenance")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	if err := durable.MakeFolder(folder); err != nil {
 		return err
 	}
 	lock, err := sqlitedb.AcquireLock(ctx, filepath.Join(folder, "one"))

@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/auth/bearer"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/durable"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/httpapi"
@@ -129,7 +130,7 @@ func (h *handoffs) start(ctx context.Context) error {
 	w := guest.Witness{Last: strings.TrimSpace(string(last)), Next: ident.New()}
 	// The file first: if the server ends before it has changed the database, the next one
 	// voids tokens for nothing, which does no harm.
-	if err := replaceFile(path, w.Next+"\n"); err != nil {
+	if err := durable.Replace(path, durable.Bytes([]byte(w.Next+"\n"))); err != nil {
 		return fmt.Errorf("%s cannot be written: %s", path, service.Reason(err))
 	}
 	restored, err := h.Keys.Settle(ctx, &w)
@@ -141,16 +142,3 @@ func (h *handoffs) start(ctx context.Context) error {
 
 // witnessFile has the incarnation that the last server gave to the SQLite file.
 const witnessFile = "guest-epoch"
-
-func replaceFile(path, text string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".guest-epoch-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // after a rename it does not exist any more
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}

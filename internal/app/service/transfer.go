@@ -1,29 +1,19 @@
 package service
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"holdfast/internal/durable"
 )
 
-// WriteWhole writes a file that gets its name when it is complete.
+// WriteWhole writes a file that gets its name when it is complete and on the disk. Until
+// then its name is visible, so that a person finds what a killed export has left.
 func WriteWhole(name string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".partial-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(f), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return durable.File{Name: name, Temporary: filepath.Base(name) + ".partial-"}.Replace(write)
 }
 
 // Bar shows the progress of a command on a terminal.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/clock"
+	"holdfast/internal/durable"
 )
 
 // Store is what audits and drains use of the database.
@@ -158,7 +158,7 @@ func Audit(ctx context.Context, o Options, ao AuditOptions, report func(Finding)
 	if _, ok := a.nodes[ao.Node]; ao.Node != "" && !ok {
 		return Result{}, errNoNode(ao.Node)
 	}
-	if err := os.MkdirAll(o.Folder, 0o700); err != nil {
+	if err := durable.MakeFolder(o.Folder); err != nil {
 		return Result{}, err
 	}
 	if err := a.load(); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/durable"
 	"holdfast/internal/fault"
 )
 
@@ -71,7 +72,7 @@ type drain struct {
 // are still on the node. A copy that was made and that no row names is left for an audit.
 func Drain(ctx context.Context, o Options, node buckets.Node, do DrainOptions) (Drained, error) {
 	d := &drain{Options: o, DrainOptions: do, node: node.ID}
-	if err := os.MkdirAll(o.Folder, 0o700); err != nil {
+	if err := durable.MakeFolder(o.Folder); err != nil {
 		return Drained{}, err
 	}
 	node.State = buckets.NodeDraining

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"holdfast/internal/durable"
 )
 
 // Limits of a sorter: the bytes that it sorts in memory, and the files that it merges at
@@ -77,7 +79,7 @@ func (s *sorter) write(fill func(*bufio.Writer) error) error {
 	}
 	s.runs = append(s.runs, name)
 	w := bufio.NewWriterSize(f, 256<<10)
-	return errors.Join(fill(w), w.Flush(), f.Close())
+	return errors.Join(fill(w), w.Flush(), f.Sync(), f.Close()) // an audit continues after a power cut
 }
 
 // merge makes one file of all.
@@ -134,7 +136,7 @@ func (s *sorter) finish() error {
 			return err
 		}
 	}
-	return os.Rename(s.runs[0], filepath.Join(s.folder, s.name))
+	return durable.Rename(s.runs[0], filepath.Join(s.folder, s.name))
 }
 
 // lines reads a file of lines.

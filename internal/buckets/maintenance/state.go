@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/durable"
 	"holdfast/internal/fault"
 )
 
@@ -157,21 +158,20 @@ func (s *state) find(f Finding) error {
 	return writeLine(s.buffer, line)
 }
 
-// save makes what was found so far survive the process.
+// save makes what was found so far survive the process and a power cut.
 func (s *state) save() error {
 	if err := s.buffer.Flush(); err != nil {
+		return err
+	}
+	if err := s.findings.Sync(); err != nil { // the state says how long it is
 		return err
 	}
 	text, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
-	name := filepath.Join(s.folder, stateFile)
-	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
-		return err
-	}
 	s.saved = time.Now()
-	return os.Rename(name+".new", name)
+	return durable.Replace(filepath.Join(s.folder, stateFile), durable.Bytes(text))
 }
 
 // saveEvery saves the state if it is old.

@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/spannerdb"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/durable"
 	"holdfast/internal/obs"
 )
 
@@ -228,9 +229,10 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("the %s database %s does not exist; set --data to the data folder of the server", e.Service, e.Path)
 }
 
-// MakeFolder creates a folder that only its owner can read, unless it exists.
+// MakeFolder creates a folder that only its owner can read, unless it exists, and makes it
+// durable.
 func MakeFolder(path string) error {
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	if err := durable.MakeFolder(path); err != nil {
 		return fmt.Errorf("cannot create the data folder: %w", err)
 	}
 	return nil

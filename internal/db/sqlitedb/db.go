@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"holdfast/internal/durable"
 	"holdfast/internal/fault"
 )
 
@@ -83,7 +85,7 @@ func Open(_ context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
-// create creates the file unless it exists. It does not open an existing file: when a
+// create creates the file unless it exists, and makes its name durable. It does not open an existing file: when a
 // process closes any descriptor of a file, it loses the locks that SQLite has on it for
 // another DB of the process.
 func create(path string) error {
@@ -94,7 +96,10 @@ func create(path string) error {
 	if err != nil {
 		return err
 	}
-	return f.Close()
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return durable.SyncFolder(filepath.Dir(path))
 }
 
 // openConn opens a connection with the pragmas of every connection.

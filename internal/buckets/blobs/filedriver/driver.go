@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/durable"
 	"holdfast/internal/fault"
 )
 
@@ -119,7 +120,7 @@ func makeFolder(dir string) error {
 		return err
 	}
 	defer func() { _ = parent.Close() }()
-	return syncFolder(parent, ".")
+	return durable.SyncIn(parent, ".")
 }
 
 // checkEmpty rejects a folder with files. lost+found is in the root of some file systems,
@@ -154,7 +155,7 @@ func writeMarker(root *os.Root, id string) error {
 		_ = root.Remove(name)
 		return err
 	}
-	return syncFolder(root, ".")
+	return durable.SyncIn(root, ".")
 }
 
 // checkMarker returns an error unless a folder has the marker of the node.

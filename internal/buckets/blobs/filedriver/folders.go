@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+
+	"holdfast/internal/durable"
 )
 
 // durableFolders is how many folders are known to exist, at about 200 bytes each: those
@@ -152,11 +154,11 @@ type syncBatch struct {
 // sync makes the names in a folder durable. One fsync serves all callers that arrived
 // before it began.
 func (f *folders) sync(folder string, opened *os.Root) error {
-	return f.group(folder, func() error { return syncFolder(opened, ".") })
+	return f.group(folder, func() error { return durable.SyncIn(opened, ".") })
 }
 
 func (f *folders) syncByName(folder string) error {
-	return f.group(folder, func() error { return syncFolder(f.root, folder) })
+	return f.group(folder, func() error { return durable.SyncIn(f.root, folder) })
 }
 
 func (f *folders) group(folder string, sync func() error) error {

@@ -15,6 +15,3 @@ func isNoLink(err error) bool { return err != nil }
 func freeSpace(*os.File) (blobs.Space, error) { return blobs.Unlimited, nil }
 
 func isWritable(*os.File) bool { return true }
-
-// syncFolder does nothing: these systems do not sync folders.
-func syncFolder(*os.Root, string) error { return nil }

@@ -40,12 +40,3 @@ func isWritable(folder *os.File) bool {
 	err := unix.Faccessat(int(folder.Fd()), ".", unix.W_OK, unix.AT_EACCESS)
 	return !errors.Is(err, unix.EROFS) && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EPERM)
 }
-
-// syncFolder makes the names in a folder durable.
-func syncFolder(root *os.Root, folder string) error {
-	opened, err := root.Open(folder)
-	if err != nil {
-		return err
-	}
-	return errors.Join(opened.Sync(), opened.Close())
-}

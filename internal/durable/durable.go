@@ -1,0 +1,218 @@
+// Package durable writes files that survive a power cut. It writes a temporary file in the
+// folder of the file, syncs it, gives it its name and syncs the folder. When a function
+// returns without an error, the file is on the disk with its name. After a power cut before
+// that, the name refers to the former file, to nothing, or to the whole new file.
+//
+// All files that Holdfast renames or links are written here; internal/archtest has the few
+// exceptions.
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// File is a file to be written.
+type File struct {
+	Name string
+	Mode fs.FileMode // 0: only its owner may read it
+
+	// Temporary begins the name that the file has until it is complete. The default is the
+	// name of the file as a hidden file without its extension: ".secrets-" for secrets.toml.
+	Temporary string
+}
+
+// Replace writes a file, which may exist.
+func Replace(name string, write func(io.Writer) error) error {
+	return File{Name: name}.Replace(write)
+}
+
+// Create writes a file, and fails with fs.ErrExist if it exists.
+func Create(name string, write func(io.Writer) error) error {
+	return File{Name: name}.Create(write)
+}
+
+// Bytes returns a function that writes bytes.
+func Bytes(text []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	}
+}
+
+// Replace writes the file, which may exist.
+func (f File) Replace(write func(io.Writer) error) error { return f.write(system{}, false, write) }
+
+// Create writes the file, and fails with fs.ErrExist if it exists.
+func (f File) Create(write func(io.Writer) error) error { return f.write(system{}, true, write) }
+
+// Rename renames a file or a folder and makes the new name durable. What it contains must
+// be durable already.
+func Rename(from, to string) error { return rename(system{}, from, to) }
+
+// MakeFolder creates a folder that only its owner can read, with the folders above it, and
+// makes it durable. A folder that exists may be new, too: the process that created it may
+// have been killed. Then MakeFolder makes it durable if this user may read the folder above.
+func MakeFolder(path string) error { return makeFolder(system{}, filepath.Clean(path)) }
+
+// SyncFolder makes the names in a folder durable.
+func SyncFolder(path string) error { return syncFolder(system{}, path) }
+
+// SyncIn makes the names in a folder below root durable.
+func SyncIn(root *os.Root, folder string) error {
+	f, err := root.Open(folder)
+	if err != nil {
+		return err
+	}
+	return errors.Join(ignoreUnsupported(syncNames(f)), f.Close())
+}
+
+// disk is the file system. The tests have one that loses what was not synced.
+type disk interface {
+	open(path string) (folder, error)
+	mkdir(path string) error
+	rename(from, to string) error
+}
+
+// folder is an open folder.
+type folder interface {
+	create(name string, mode fs.FileMode) (file, error) // fails if it exists
+	link(from, to string) error                         // fails if to exists
+	rename(from, to string) error
+	remove(name string) error
+	sync() error
+	Close() error
+}
+
+type file interface {
+	io.Writer
+	Sync() error
+	Close() error
+}
+
+func (f File) write(on disk, fresh bool, write func(io.Writer) error) (err error) {
+	dir, base := filepath.Split(filepath.Clean(f.Name))
+	opened, err := on.open(filepath.Clean(dir))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, opened.Close()) }()
+	temporary := f.temporary(base)
+	to, err := opened.create(temporary, f.Mode)
+	if err != nil {
+		return f.named(err)
+	}
+	isOpen, exists := true, true
+	defer func() { // even if write panics
+		if isOpen {
+			_ = to.Close()
+		}
+		if exists {
+			err = errors.Join(err, f.named(opened.remove(temporary)))
+		}
+	}()
+	if err := write(to); err != nil {
+		return err
+	}
+	isOpen = false
+	if err := errors.Join(to.Sync(), to.Close()); err != nil {
+		return f.named(err)
+	}
+	if fresh {
+		err = opened.link(temporary, base)
+	} else {
+		err = opened.rename(temporary, base)
+		exists = err != nil
+	}
+	if err != nil {
+		return f.named(err)
+	}
+	return f.named(opened.sync())
+}
+
+func (f File) temporary(base string) string {
+	prefix := f.Temporary
+	if prefix == "" {
+		prefix = "." + strings.TrimPrefix(strings.TrimSuffix(base, filepath.Ext(base)), ".") + "-"
+	}
+	return fmt.Sprintf("%s%016x", prefix, rand.Uint64())
+}
+
+// named returns an error that names the file and not its temporary name.
+func (f File) named(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return &fs.PathError{Op: e.Op, Path: f.Name, Err: e.Err}
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
+		return &fs.PathError{Op: e.Op, Path: f.Name, Err: e.Err}
+	}
+	return err
+}
+
+func rename(on disk, from, to string) error {
+	if err := on.rename(from, to); err != nil {
+		return err
+	}
+	above, before := filepath.Dir(filepath.Clean(to)), filepath.Dir(filepath.Clean(from))
+	err := syncFolder(on, above)
+	if before != above {
+		err = errors.Join(err, syncFolder(on, before))
+	}
+	return err
+}
+
+func makeFolder(on disk, path string) error {
+	above := filepath.Dir(path)
+	err := on.mkdir(path)
+	if errors.Is(err, fs.ErrNotExist) && above != path {
+		if err := makeFolder(on, above); err != nil {
+			return err
+		}
+		err = on.mkdir(path)
+	}
+	exists := errors.Is(err, fs.ErrExist)
+	if err != nil && !exists {
+		return err
+	}
+	if exists {
+		opened, err := on.open(path) // fails if it is not a folder
+		if err != nil {
+			return err
+		}
+		if err := opened.Close(); err != nil {
+			return err
+		}
+	}
+	if err = syncFolder(on, above); exists && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)) {
+		return nil
+	}
+	return err
+}
+
+func syncFolder(on disk, path string) error {
+	opened, err := on.open(path)
+	if err != nil {
+		return err
+	}
+	err = opened.sync()
+	if err != nil {
+		err = fmt.Errorf("make the names in %s durable: %w", path, err)
+	}
+	return errors.Join(err, opened.Close())
+}
+
+// ignoreUnsupported ignores that a file system, such as some on a network, does not sync
+// folders.
+func ignoreUnsupported(err error) error {
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	return err
+}
