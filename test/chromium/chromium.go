@@ -3,7 +3,8 @@
 //	b := chromium.Start(t)
 //	p := b.Open(t, s.URL+"/guest/demo")
 //	count := chromium.Run[int](t, p, `await until(() => $('#results li')); return all('#results li').length`)
-//	p.Press(t, "Tab")
+//	p.TabTo(t, "#results a")
+//	p.Await(t, func() { p.Press(t, "#results a", "Enter") })
 //	if problems := p.Problems(); len(problems) > 0 { … }
 //
 // It speaks the Chrome DevTools Protocol over two pipes, in JSON messages that end with a zero byte
@@ -17,6 +18,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -106,19 +108,15 @@ func (b *Browser) Open(t *testing.T, url string) *Page {
 	var session struct{ SessionID string }
 	b.conn.must(t, "", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &session)
 	p := &Page{conn: b.conn, session: session.SessionID}
+	b.conn.watch(p.session, target.TargetID)
 	for _, domain := range []string{"Page", "Runtime", "Log"} {
 		p.conn.must(t, p.session, domain+".enable", nil, nil)
 	}
+	p.conn.must(t, p.session, "Page.setLifecycleEventsEnabled", map[string]any{"enabled": true}, nil)
+	// Only one of several tabs is visible and has the focus. The others would draw nothing and match no :focus.
+	p.conn.must(t, p.session, "Emulation.setFocusEmulationEnabled", map[string]any{"enabled": true}, nil)
 	p.Go(t, url)
 	return p
-}
-
-// Await does something that opens another page in the tab, and returns when that page is loaded.
-func (p *Page) Await(t *testing.T, do func()) {
-	t.Helper()
-	loaded := p.conn.expect(p.session, "Page.loadEventFired")
-	do()
-	p.conn.wait(t, loaded, "load the next page")
 }
 
 // Page is a tab.
@@ -127,17 +125,29 @@ type Page struct {
 	session string
 }
 
+// Await does something that opens another page in the tab, and returns when that page is loaded.
+func (p *Page) Await(t *testing.T, do func()) {
+	t.Helper()
+	before, _ := p.conn.document(p.session)
+	do()
+	if err := p.conn.await(p.session, func(d document) bool { return d.loader != before.loader }); err != nil {
+		t.Fatalf("load the next page: %v\n%s", err, p.state())
+	}
+}
+
 // Go opens an address in the tab and returns when the page is loaded.
 func (p *Page) Go(t *testing.T, url string) {
 	t.Helper()
-	loaded := p.conn.expect(p.session, "Page.loadEventFired")
 	var went struct{ LoaderID, ErrorText string }
 	p.conn.must(t, p.session, "Page.navigate", map[string]any{"url": url}, &went)
 	if went.ErrorText != "" {
 		t.Fatalf("open %s: %s", url, went.ErrorText)
 	}
-	if went.LoaderID != "" { // else only the fragment has changed
-		p.conn.wait(t, loaded, "load "+url)
+	if went.LoaderID == "" { // only the fragment has changed
+		return
+	}
+	if err := p.conn.await(p.session, func(d document) bool { return d.loader == went.LoaderID }); err != nil {
+		t.Fatalf("load %s: %v\n%s", url, err, p.state())
 	}
 }
 
@@ -171,18 +181,27 @@ func Run[T any](t *testing.T, p *Page, body string, args ...any) T {
 		err = answer.ExceptionDetails
 	}
 	if err != nil {
-		t.Fatalf("%s\n%v\nThe page shows:\n%s", body, err, p.text())
+		t.Fatalf("%s\n%v\n%s", body, err, p.state())
 	}
 	return answer.Result.Value
 }
 
-// text returns what the page shows.
-func (p *Page) text() string {
+// state describes the page for the message of a test that failed.
+func (p *Page) state() string {
 	var shown struct{ Result struct{ Value string } }
-	if err := p.conn.call(p.session, "Runtime.evaluate", map[string]any{"expression": "document.body.innerText", "returnByValue": true}, &shown); err != nil {
+	const script = "`${location} shows, with the focus on ${document.activeElement?.outerHTML.slice(0, 200)}:\\n${document.body?.innerText}`"
+	if err := p.conn.call(p.session, "Runtime.evaluate", map[string]any{"expression": script, "returnByValue": true}, &shown); err != nil {
 		return err.Error()
 	}
 	return shown.Result.Value
+}
+
+// AwaitFocus waits until an element that matches the selector has the focus. It does not give the focus to the
+// element: that is for the page, or a key. A page gives it to the element with autofocus when it is drawn,
+// which may be after the load event.
+func (p *Page) AwaitFocus(t *testing.T, selector string) {
+	t.Helper()
+	Run[bool](t, p, `return !!await until(() => document.hasFocus() && document.activeElement?.matches(arguments[0]))`, selector)
 }
 
 // keys are those that Press knows: their codes, and the text that they type.
@@ -191,26 +210,53 @@ var keys = map[string]struct {
 	text string
 }{"Tab": {9, ""}, "Enter": {13, "\r"}, "Escape": {27, ""}, " ": {32, " "}, "ArrowDown": {40, ""}, "ArrowUp": {38, ""}, "ArrowLeft": {37, ""}, "ArrowRight": {39, ""}}
 
-// Press presses a key: Tab, Enter, Escape, ArrowDown, ArrowUp, ArrowLeft, ArrowRight or " ".
-func (p *Page) Press(t *testing.T, key string) {
+// Press waits until an element that matches the selector has the focus, and presses a key: Tab, Enter, Escape,
+// ArrowDown, ArrowUp, ArrowLeft, ArrowRight or " ".
+func (p *Page) Press(t *testing.T, selector, key string) {
 	t.Helper()
-	k, ok := keys[key]
-	if !ok {
+	if _, ok := keys[key]; !ok {
 		t.Fatalf("key %q: not among those of package chromium", key)
 	}
-	for _, kind := range []string{"keyDown", "keyUp"} {
-		params := map[string]any{"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": k.code}
-		if kind == "keyDown" && k.text != "" {
-			params["text"] = k.text
-		}
-		p.conn.must(t, p.session, "Input.dispatchKeyEvent", params, nil)
-	}
+	p.AwaitFocus(t, selector)
+	p.press(t, key)
 }
 
-// Type types text into what has the focus.
-func (p *Page) Type(t *testing.T, text string) {
+// TabTo waits until an element that matches the selector is visible, and presses the Tab key, from wherever the
+// focus is, until such an element has the focus.
+func (p *Page) TabTo(t *testing.T, selector string) {
 	t.Helper()
+	Run[bool](t, p, `return !!await until(() => $(arguments[0])?.checkVisibility())`, selector)
+	for range 100 {
+		p.press(t, "Tab")
+		if Run[bool](t, p, `return !!document.activeElement?.matches(arguments[0])`, selector) {
+			return
+		}
+	}
+	t.Fatalf("%s: not reached with the Tab key\n%s", selector, p.state())
+}
+
+func (p *Page) press(t *testing.T, key string) {
+	t.Helper()
+	k := keys[key]
+	params := map[string]any{"type": "keyDown", "key": key, "code": key, "windowsVirtualKeyCode": k.code}
+	if k.text != "" {
+		params["text"] = k.text
+	}
+	p.conn.must(t, p.session, "Input.dispatchKeyEvent", params, nil)
+	delete(params, "text")
+	params["type"] = "keyUp"
+	// The page may be gone before the key is up: then there is nothing to tell it.
+	_ = p.conn.call(p.session, "Input.dispatchKeyEvent", params, nil)
+}
+
+// Type waits until an element that matches the selector has the focus, and types text into it.
+func (p *Page) Type(t *testing.T, selector, text string) {
+	t.Helper()
+	p.AwaitFocus(t, selector)
 	p.conn.must(t, p.session, "Input.insertText", map[string]any{"text": text}, nil)
+	if got := Run[string](t, p, `return $(arguments[0]).value`, selector); !strings.Contains(got, text) {
+		t.Fatalf("%s has the value %q after %q was typed\n%s", selector, got, text, p.state())
+	}
 }
 
 // Point moves the mouse to a point of the window.
@@ -234,11 +280,15 @@ func (p *Page) Scripts(t *testing.T, run bool) {
 	p.conn.must(t, p.session, "Emulation.setScriptExecutionDisabled", map[string]any{"value": !run}, nil)
 }
 
-// Resize gives the page the size of a window, or of a phone's screen, in CSS pixels.
+// Resize gives the page the size of a window, or of a phone's screen, in CSS pixels, and returns when the page
+// has been drawn with that size.
 func (p *Page) Resize(t *testing.T, width, height int) {
 	t.Helper()
-	p.conn.must(t, p.session, "Emulation.setDeviceMetricsOverride",
-		map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}, nil)
+	p.conn.must(t, p.session, "Emulation.setDeviceMetricsOverride", map[string]any{
+		"width": width, "height": height, "screenWidth": width, "screenHeight": height, "deviceScaleFactor": 1, "mobile": width < 600,
+	}, nil)
+	Run[bool](t, p, `await until(() => screen.width === arguments[0]);
+		return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`, width)
 }
 
 // Scheme makes the page light or dark, as the user's system prefers.

@@ -19,12 +19,20 @@ const patience = 2 * time.Minute
 type conn struct {
 	ended chan struct{} // closed when the browser has closed its pipe
 
-	mu       sync.Mutex
-	out      io.Writer
-	last     int
-	answers  map[int]chan *message
-	expected map[[2]string]chan struct{} // events that somebody waits for, by session and method
-	wrong    map[string][]string         // what went wrong, by session
+	mu        sync.Mutex
+	out       io.Writer
+	last      int
+	answers   map[int]chan *message
+	frames    map[string]string   // the main frame of each tab, by session
+	documents map[string]document // the newest document of each tab, by session
+	changed   chan struct{}       // closed, and replaced, when a document has changed
+	wrong     map[string][]string // what went wrong, by session
+}
+
+// document is what a tab shows. Each navigation makes a new one, with another loader.
+type document struct {
+	loader string
+	loaded bool
 }
 
 // message is an answer, which has an ID, or an event.
@@ -42,7 +50,8 @@ type message struct {
 
 func newConn(out io.Writer, in io.Reader) *conn {
 	c := &conn{
-		ended: make(chan struct{}), out: out, answers: map[int]chan *message{}, expected: map[[2]string]chan struct{}{}, wrong: map[string][]string{},
+		ended: make(chan struct{}), out: out, answers: map[int]chan *message{},
+		frames: map[string]string{}, documents: map[string]document{}, changed: make(chan struct{}), wrong: map[string][]string{},
 	}
 	go c.read(in)
 	return c
@@ -72,9 +81,8 @@ func (c *conn) receive(m *message) {
 		}
 		return
 	}
-	if of := [2]string{m.SessionID, m.Method}; c.expected[of] != nil {
-		close(c.expected[of])
-		delete(c.expected, of)
+	if m.Method == "Page.lifecycleEvent" {
+		c.follow(m)
 	}
 	if problem := problemOf(m); problem != "" {
 		c.wrong[m.SessionID] = append(c.wrong[m.SessionID], problem)
@@ -112,29 +120,64 @@ func (c *conn) problems(session string) []string {
 	return append([]string(nil), c.wrong[session]...)
 }
 
-// expect returns a channel that the next such event closes.
-func (c *conn) expect(session, method string) <-chan struct{} {
+// watch follows the documents of a tab, whose main frame has the ID of its target.
+func (c *conn) watch(session, frame string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	event := make(chan struct{})
-	c.expected[[2]string{session, method}] = event
-	return event
+	c.documents[session] = document{}
+	c.frames[session] = frame
+}
+
+// follow notes a new document of a tab, or that the newest one is loaded. A load event of a document that was
+// replaced, or of a frame in the page, counts for nothing. The caller holds c.mu.
+func (c *conn) follow(m *message) {
+	var event struct{ FrameID, LoaderID, Name string }
+	if err := json.Unmarshal(m.Params, &event); err != nil || event.FrameID != c.frames[m.SessionID] {
+		return
+	}
+	d := c.documents[m.SessionID]
+	switch {
+	case event.Name == "init" || event.Name == "commit":
+		if d.loader == event.LoaderID {
+			return
+		}
+		d = document{loader: event.LoaderID}
+	case event.Name == "load" && d.loader == event.LoaderID:
+		d.loaded = true
+	default:
+		return
+	}
+	c.documents[m.SessionID] = d
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// document returns the newest document of a tab, and a channel that is closed when that has changed.
+func (c *conn) document(session string) (document, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.documents[session], c.changed
 }
 
 // errGone is the error of what a browser that has ended cannot do.
 var errGone = errors.New("the browser has ended")
 
-// wait waits for an event.
-func (c *conn) wait(t *testing.T, event <-chan struct{}, what string) {
-	t.Helper()
+// await waits until the newest document of a tab is loaded and has the property.
+func (c *conn) await(session string, has func(document) bool) error {
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
-	select {
-	case <-event:
-	case <-c.ended:
-		t.Fatalf("%s: %v", what, errGone)
-	case <-timeout.C:
-		t.Fatalf("%s: not done in %s", what, patience)
+	for {
+		d, changed := c.document(session)
+		if d.loaded && has(d) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-c.ended:
+			return errGone
+		case <-timeout.C:
+			return fmt.Errorf("not done in %s", patience)
+		}
 	}
 }
 

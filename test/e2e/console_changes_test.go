@@ -92,15 +92,15 @@ func (c *consolePages) askByKeyboard(axe *chromium.Axe) {
 	c.t.Helper()
 	c.p.Go(c.t, c.base+"guest/keys")
 	chromium.Run[bool](c.t, c.p, `$('summary').focus(); return true`)
-	c.p.Press(c.t, "Enter")
+	c.p.Press(c.t, "summary", "Enter")
 	chromium.Run[bool](c.t, c.p, `return !!await until(() => $('details').open && $('details button').checkVisibility())`)
 	for _, v := range axe.Violations(c.t, c.p) {
 		c.t.Errorf("what a button asks: %s", v)
 	}
-	c.p.Press(c.t, "Tab")
-	chromium.Run[bool](c.t, c.p, `return !!await until(() => document.activeElement === $('details button'))`)
+	c.p.Press(c.t, "summary", "Tab")
+	c.p.AwaitFocus(c.t, "details button")
 	chromium.Run[bool](c.t, c.p, `$('summary').focus(); return true`)
-	c.p.Press(c.t, " ")
+	c.p.Press(c.t, "summary", " ")
 	chromium.Run[bool](c.t, c.p, `return !!await until(() => !$('details').open)`)
 }
 
@@ -162,13 +162,13 @@ func (c *consolePages) makeChanges() {
 		}
 	}
 	// The sign-in is a form, too.
-	c.p.Type(c.t, "a wrong token")
-	c.p.Await(c.t, func() { c.p.Press(c.t, "Enter") })
+	c.p.Type(c.t, "[name=token]", "a wrong token")
+	c.p.Await(c.t, func() { c.p.Press(c.t, "[name=token]", "Enter") })
 	if says := chromium.Run[string](c.t, c.p, `return $('[role=alert]').textContent`); says != "The token is wrong." {
 		c.t.Errorf("a wrong token: %q", says)
 	}
-	c.p.Type(c.t, secretOf(c.t, c.s, "admin_token"))
-	c.p.Await(c.t, func() { c.p.Press(c.t, "Enter") })
+	c.p.Type(c.t, "[name=token]", secretOf(c.t, c.s, "admin_token"))
+	c.p.Await(c.t, func() { c.p.Press(c.t, "[name=token]", "Enter") })
 	if title := chromium.Run[string](c.t, c.p, `return $('h1').textContent`); title != "Sessions" { // the page before
 		c.t.Errorf("after the sign-in: %s", title)
 	}

@@ -15,8 +15,8 @@ func testScripts(t *testing.T, b *chromium.Browser, axe *chromium.Axe) {
 	const token = "admin-token-of-a-test-0123456789"
 	c := testpages.Start(t, token)
 	p := b.Private(t).Open(t, c.URL+"sign-in?next=charts")
-	p.Type(t, token)
-	p.Await(t, func() { p.Press(t, "Enter") })
+	p.Type(t, "[name=token]", token)
+	p.Await(t, func() { p.Press(t, "[name=token]", "Enter") })
 	testCharts(t, p, axe)
 	testParts(t, p, c)
 	other := chromium.Run[[]string](t, p, `return performance.getEntries().map(e => e.name).filter(n => n.includes('://') && !n.startsWith(location.origin))`)
@@ -38,11 +38,10 @@ func testCharts(t *testing.T, p *chromium.Page, axe *chromium.Axe) {
 		return [...d.querySelectorAll('.legend')].map(l => '09:59 UTC, ' + [...l.children].map(li => li.textContent).join(', '))`)
 	check := func(what string, want []string) {
 		t.Helper()
-		if got := chromium.Run[[]string](t, p, `return `+legends); !slices.Equal(got, want) {
-			t.Errorf("%s: the legends are %q, want %q", what, got, want)
-		}
+		t.Logf("%s: waiting for the legends %q", what, want)
+		chromium.Run[bool](t, p, `return !!await until(() => JSON.stringify(`+legends+`) === JSON.stringify(arguments[0]))`, want)
 	}
-	drawn := chromium.Run[[]int](t, p, `await until(() => all('.drawn canvas').length === 2); return [all('figure').length, all('figure svg[role=img][aria-label]').length]`)
+	drawn := chromium.Run[[]int](t, p, `await until(() => all('.drawn canvas').filter(c => c.clientWidth === c.closest('.plot').clientWidth).length === 2); return [all('figure').length, all('figure svg[role=img][aria-label]').length]`)
 	if !slices.Equal(drawn, []int{3, 2}) {
 		t.Errorf("figures and their texts: %d", drawn)
 	}
@@ -56,8 +55,8 @@ func testCharts(t *testing.T, p *chromium.Page, axe *chromium.Axe) {
 		t.Error("nothing is drawn")
 	}
 	chromium.Run[bool](t, p, `$('.plot').focus(); return true`)
-	p.Press(t, "ArrowLeft")
-	p.Press(t, "ArrowLeft")
+	p.Press(t, ".plot", "ArrowLeft")
+	p.Press(t, ".plot", "ArrowLeft")
 	check("two minutes before", []string{"09:57 UTC, Good: 442/s, Bad: 0/s", "09:57 UTC, One: 9.2 GiB"})
 	if says := chromium.Run[string](t, p, `return $('.plot').getAttribute('aria-valuetext')`); says != "09:57 UTC, Good: 442/s, Bad: 0/s" {
 		t.Errorf("a screen reader says %q", says)
