@@ -241,6 +241,7 @@ func TestNodesHang(t *testing.T) {
 			c.mustWriteOne(b, "c:1")
 			hung[1].set(func(f *flaky) { f.hang = nil })
 			if !deaf { // otherwise its earlier operations continue
+				synctest.Wait() // a node is not asked again before the driver has returned from the last question
 				sharks, err := c.write(b, 2)
 				must(t, err)
 				if slices.Contains(sharks, "a:1") {
