@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"os"
+	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -98,7 +98,7 @@ type App struct {
 // opened is an open service.
 type opened struct {
 	name  string
-	turns *fair.Pool // shares its database among clients; nil without a database
+	turns *fair.Turns // shares its database among clients; nil without a database
 	*service.Opened
 	tables []rows.Group // of service.Service
 	closed bool         // settleReadOnly has made it read-only
@@ -109,11 +109,11 @@ type opened struct {
 
 // newTurns limits how many requests of a service use its database at once to what the
 // database can serve. Waiting requests hold a slot of the gate, so they are few.
-func newTurns(s *service.Opened) *fair.Pool {
+func newTurns(s *service.Opened) *fair.Turns {
 	if len(s.Databases) == 0 {
 		return nil
 	}
-	return fair.New(int64(s.Databases[0].Turns()), math.MaxInt, s.Databases[0].Wait)
+	return fair.NewTurns(int64(s.Databases[0].Turns()), runtime.GOMAXPROCS(0), s.Databases[0].Wait)
 }
 
 // Open opens the enabled services. SQLite databases are migrated; database servers may

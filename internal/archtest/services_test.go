@@ -80,7 +80,7 @@ var engines = map[string]helper{
 }
 
 // leaves are the packages that all packages may import.
-var leaves = []string{"internal/fault", "internal/ident", "internal/clock", "internal/optional", "internal/checksum", "internal/durable"}
+var leaves = []string{"internal/fault", "internal/ident", "internal/clock", "internal/optional", "internal/checksum", "internal/durable", "internal/work"}
 
 // shared are the shared packages, with the libraries that each wraps. Each may import the
 // ones before it.
@@ -118,7 +118,7 @@ var shared = []helper{
 	{name: "internal/auth/tokenlib", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{name: "internal/auth/bearer", libs: []string{"github.com/go-jose/go-jose/v4", "github.com/hashicorp/golang-lru/v2"}},
 	{name: "internal/auth/sigv4"},
-	{name: "internal/fair"},
+	{name: "internal/fair", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{name: "internal/web", libs: []string{"golang.org/x/sys/unix"}},
 	{name: "internal/web/dockerflow"},
 	{name: "internal/web/rate", libs: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/time/rate"}},

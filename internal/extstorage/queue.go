@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"holdfast/internal/fault"
+	"holdfast/internal/work"
 )
 
 // WriteQueue queues the writes of each install in this process in order of
@@ -63,6 +64,9 @@ func (q *WriteQueue) Enter(ctx context.Context, o Owner, alone bool) (Turn, erro
 	w := &turn{places, make(chan struct{})}
 	l.waiting = append(l.waiting, w)
 	q.mu.Unlock()
+	meter := work.Of(ctx)
+	meter.Wait()
+	defer meter.Resume()
 	select {
 	case <-w.given:
 		return Turn{q, l, places}, nil

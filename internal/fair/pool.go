@@ -9,6 +9,7 @@
 package fair
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"slices"
@@ -45,6 +46,7 @@ type Pool struct {
 	waiting int
 	refused int64
 	arrived uint64
+	virtual int64     // virtual time: the start of what was granted last
 	idle    []*client // to be used again
 
 	waiters sync.Pool // of *waiter
@@ -52,14 +54,20 @@ type Pool struct {
 
 // client is the state of one client.
 type client struct {
-	name  string
-	used  int64
-	queue []*waiter // in the order of arrival
+	name   string
+	used   int64
+	finish int64     // virtual time at which its last units are paid for
+	queue  []*waiter // in the order of arrival
 }
+
+// start returns the virtual time at which the next units of a client begin. A client that
+// got much lately starts later than a client that got little (start-time fair queueing).
+func (p *Pool) start(c *client) int64 { return max(c.finish, p.virtual) }
 
 // waiter is a waiting acquisition.
 type waiter struct {
-	n       int64
+	n       int64 // units; when it was granted, the units that it got
+	some    bool  // it takes less if the client has nothing
 	arrived uint64
 	done    chan bool // receives whether it was granted; has room for that
 	timer   *time.Timer
@@ -81,23 +89,36 @@ func NewPool(o Options) *Pool {
 // pool allows. The errors are ErrFull, also for more units than the capacity, and the
 // cause of ctx.
 func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
-	w := p.enter(name, n)
+	_, err := p.acquire(ctx, name, n, false)
+	return err
+}
+
+// acquireSome is Acquire for n units, or if the client has none, for as many of them as
+// are free, but not less than the reserve. It returns the number. So a new client does
+// not wait for those that use all but the reserve.
+func (p *Pool) acquireSome(ctx context.Context, name string, n int64) (int64, error) {
+	return p.acquire(ctx, name, n, true)
+}
+
+func (p *Pool) acquire(ctx context.Context, name string, n int64, some bool) (int64, error) {
+	n, w := p.enter(name, n, some)
 	if w == nil {
-		return nil
+		return n, nil
 	}
 	granted := p.await(ctx, name, w)
+	n = w.n
 	p.waiters.Put(w)
 	if granted {
 		// A goroutine that wakes up runs before those whose connections have become
 		// readable. Without this a client with many waiting requests would delay requests of
 		// others that have not been read yet.
 		runtime.Gosched()
-		return nil
+		return n, nil
 	}
 	if err := context.Cause(ctx); err != nil {
-		return err
+		return 0, err
 	}
-	return ErrFull
+	return 0, ErrFull
 }
 
 // await waits until w is granted, refused, or gives up.
@@ -152,12 +173,18 @@ func (p *Pool) Move(from, to string, n int64) {
 }
 
 // Release returns n units of a client.
-func (p *Pool) Release(name string, n int64) {
+func (p *Pool) Release(name string, n int64) { p.releaseFor(name, n, 0) }
+
+// releaseFor is Release of units for which the client owes more.
+func (p *Pool) releaseFor(name string, n, more int64) {
 	if n == 0 {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if c := p.clients[name]; c != nil {
+		c.finish += more
+	}
 	p.giveBack(name, n)
 }
 
@@ -172,22 +199,23 @@ func (p *Pool) giveBack(name string, n int64) {
 	p.grant()
 }
 
-// enter takes n units, or returns a waiter, which may have been refused already.
-func (p *Pool) enter(name string, n int64) *waiter {
+// enter takes the units and returns their number, or returns a waiter, which may have
+// been refused already.
+func (p *Pool) enter(name string, n int64, some bool) (int64, *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.client(name)
-	if p.mayTake(c, n) {
+	if n := p.amount(c, n, some); p.mayTake(c, n) {
 		p.take(c, n)
-		return nil
+		return n, nil
 	}
 	p.arrived++
 	w := p.waiter()
-	w.n, w.arrived = n, p.arrived
+	w.n, w.some, w.arrived = n, some, p.arrived
 	if n > p.options.Capacity {
 		p.refuse(w)
 		p.forget(c)
-		return w
+		return 0, w
 	}
 	if len(c.queue) == 0 {
 		p.queued = append(p.queued, c)
@@ -197,7 +225,16 @@ func (p *Pool) enter(name string, n int64) *waiter {
 	if p.waiting > p.options.Waiting {
 		p.refuseOne()
 	}
-	return w
+	return 0, w
+}
+
+// amount returns how many of n units a client takes.
+func (p *Pool) amount(c *client, n int64, some bool) int64 {
+	if !some || c.used > 0 {
+		return n
+	}
+	free := p.options.Capacity - p.used
+	return min(n, max(free, p.options.Reserve, 1))
 }
 
 // waiter returns a waiter whose timer is stopped.
@@ -241,22 +278,24 @@ func (p *Pool) refuseOne() {
 
 func last(c *client) *waiter { return c.queue[len(c.queue)-1] }
 
-// grant gives free units to waiters: first to the client that uses least, and of those
-// to the one that has waited longest. A waiter that needs more than is free blocks
+// grant gives free units to waiters: first to the client that uses least, of those to the
+// one that got least lately, and of those to the one that has waited longest. A waiter that needs more than is free blocks
 // those behind it, so that it gets its turn.
 func (p *Pool) grant() {
 	for len(p.queued) > 0 {
 		next := p.queued[0]
 		for _, c := range p.queued[1:] {
-			if c.used < next.used || c.used == next.used && c.queue[0].arrived < next.queue[0].arrived {
+			if cmp.Or(cmp.Compare(c.used, next.used), cmp.Compare(p.start(c), p.start(next)), cmp.Compare(c.queue[0].arrived, next.queue[0].arrived)) < 0 {
 				next = c
 			}
 		}
 		w := next.queue[0]
-		if !p.fits(next, w.n) {
+		n := p.amount(next, w.n, w.some)
+		if !p.fits(next, n) {
 			return
 		}
-		p.take(next, w.n)
+		w.n = n
+		p.take(next, n)
 		p.dequeue(next, 0)
 		w.done <- true
 	}
@@ -293,7 +332,7 @@ func (p *Pool) client(name string) *client {
 	} else {
 		c = &client{}
 	}
-	c.name = name
+	c.name, c.finish = name, 0
 	p.clients[name] = c
 	return c
 }
@@ -313,6 +352,8 @@ func (p *Pool) forget(c *client) {
 }
 
 func (p *Pool) take(c *client, n int64) {
+	p.virtual = p.start(c)
+	c.finish = p.virtual + n
 	c.used += n
 	p.used += n
 	p.peak = max(p.peak, p.used)

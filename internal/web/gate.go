@@ -41,7 +41,8 @@ func Identify(w http.ResponseWriter, client string) {
 }
 
 // AcquireSlot waits for a slot of the gate, unless the request has one, and for its
-// turn at the database of the service. A handler calls it when it has all that it
+// turn at the database of the service, which the more expensive requests of a client get
+// later (fair.Turns). A handler calls it when it has all that it
 // needs to work: after it has verified the credentials and read the body, so that a
 // slow client holds neither. Both are released when the response begins, and by
 // ReleaseSlot. The handler returns the error.
@@ -55,10 +56,12 @@ func AcquireSlot(w http.ResponseWriter, req *http.Request) error {
 		return err
 	}
 	if r.turns != nil {
-		if err := r.turns.Acquire(req.Context(), client, 1); err != nil {
+		var err error
+		if r.turn, err = r.turns.Acquire(req.Context(), client, r.kind); err != nil {
 			r.gate.slots.Release(client, 1)
 			return err
 		}
+		r.meter.Start()
 	}
 	r.slot = client
 	return nil
@@ -68,7 +71,7 @@ func AcquireSlot(w http.ResponseWriter, req *http.Request) error {
 func ReleaseSlot(w http.ResponseWriter) {
 	if r, ok := w.(*response); ok && r.slot != "" {
 		if r.turns != nil {
-			r.turns.Release(r.slot, 1)
+			r.turns.Release(r.turn, r.meter.Stop())
 		}
 		r.gate.slots.Release(r.slot, 1)
 		r.slot = ""

@@ -14,6 +14,7 @@ import (
 
 	"holdfast/internal/fair"
 	"holdfast/internal/web"
+	"holdfast/internal/work"
 )
 
 // crowd sends requests to a service behind a gate. Its handler returns when release gets
@@ -234,7 +235,7 @@ func TestSlotsAreShared(t *testing.T) {
 func TestGateSharesTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		turns := fair.NewPool(fair.Options{Capacity: 4, Reserve: 1, Waiting: 100, Wait: time.Minute})
+		turns := fair.NewTurns(4, 2, time.Minute)
 		release := make(chan struct{})
 		var inside, done sync.Map
 		s := service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
@@ -287,7 +288,7 @@ func TestGateGivesSlotsBackWithoutATurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(8, time.Second)
-		c.service.Turns = fair.NewPool(fair.Options{Capacity: 1, Waiting: 100, Wait: time.Minute})
+		c.service.Turns = fair.NewTurns(1, 2, time.Minute)
 		c.open()
 		c.send(3)
 		if n := c.gate.Stats().Active; n != 3 {
@@ -301,4 +302,49 @@ func TestGateGivesSlotsBackWithoutATurn(t *testing.T) {
 		close(c.release)
 		c.expect(t, 1, 2)
 	})
+}
+
+// TestGateWeighsWork: requests of a client that work long take more of the turns, and
+// requests that wait long do not.
+func TestGateWeighsWork(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]int{"/works": 3, "/waits": 28} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { weighsWork(t, path, want) })
+		})
+	}
+}
+
+func weighsWork(t *testing.T, path string, want int) {
+	var active, peak atomic.Int64
+	s := service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
+		web.Identify(w, "greedy")
+		if err := web.AcquireSlot(w, r); err != nil {
+			return err
+		}
+		peak.Store(max(peak.Load(), active.Add(1)))
+		defer active.Add(-1)
+		meter := work.Of(r.Context())
+		if r.URL.Path == "/waits" {
+			meter.Wait()
+			defer meter.Resume()
+		}
+		time.Sleep(20 * time.Millisecond)
+		return nil
+	})
+	s.Turns = fair.NewTurns(32, 2, time.Minute)
+	handler := s.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: web.NewGate(256, time.Minute)})
+	ask(handler, http.MethodGet, path, nil) // the first one is known
+	var all sync.WaitGroup
+	for range 48 {
+		all.Go(func() { ask(handler, http.MethodGet, path, nil) })
+	}
+	all.Wait()
+	if peak.Load() != int64(want) {
+		t.Errorf("%d at once, want %d", peak.Load(), want)
+	}
+	if s := s.Turns.Stats(); s.Used != 0 || s.Waiting != 0 {
+		t.Errorf("something is left: %+v", s)
+	}
 }

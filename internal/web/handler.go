@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/fair"
 	"holdfast/internal/fault"
 	"holdfast/internal/ident"
+	"holdfast/internal/work"
 )
 
 // Handler answers a request for an address, or returns an error for the ErrorWriter of
@@ -48,7 +49,7 @@ type Service struct {
 	// Turns, if set, limits the requests with a slot that use the database of the service
 	// at once. They wait for it here, where clients share it fairly, and not in the order
 	// of arrival.
-	Turns *fair.Pool
+	Turns *fair.Turns
 }
 
 // Mount is a service and the paths that it owns on a listener.
@@ -151,7 +152,10 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 		o.Gate.open.Add(1)
 		defer o.Gate.open.Add(-1)
 	}
-	rec.turns = service.Turns
+	if rec.turns = service.Turns; rec.turns != nil {
+		rec.kind = fair.Kind{Method: method(r.Method), Route: route}
+		r = r.WithContext(work.With(r.Context(), &rec.meter))
+	}
 	rec.request, rec.resolver, rec.memory = r, m.Resolver, o.Memory
 	defer rec.releaseMemory() // also when an error writer panics
 

@@ -2,9 +2,11 @@ package web
 
 import (
 	"net/http"
+	"runtime"
 	"time"
 
 	"holdfast/internal/fair"
+	"holdfast/internal/work"
 )
 
 // response records the response of a handler and limits how slowly the client may read
@@ -18,9 +20,12 @@ type response struct {
 	body   *pacedBody               // of the request; nil: none
 
 	request  *http.Request
-	resolver *Resolver  // nil: the address of the client is not known
-	gate     *Gate      // nil: no limit
-	turns    *fair.Pool // nil: no limit
+	resolver *Resolver   // nil: the address of the client is not known
+	gate     *Gate       // nil: no limit
+	turns    *fair.Turns // nil: no limit
+	turn     fair.Turn
+	kind     fair.Kind
+	meter    work.Meter // of the work during the turn
 	slot     string     // client to which the slot and the turn of the request are charged; "" without a slot
 	client   string     // set by Identify; "" before
 	memory   *Memory    // nil: no limit
@@ -91,6 +96,11 @@ func (r *response) Write(p []byte) (written int, err error) {
 		r.pace.count(n, waited)
 		r.pace.left = max(r.pace.left, 0) // conn.Write may have allowed more
 		written += n
+		if len(piece) >= pieceBytes {
+			// A goroutine that produces and writes a long response without a wait would work until
+			// the scheduler ends its time slice of 10 ms, and many of them delay all others.
+			runtime.Gosched()
+		}
 		if err != nil || written == len(p) {
 			return written, err
 		}

@@ -15,6 +15,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/fault"
+	"holdfast/internal/work"
 )
 
 // Options configure Open. Only URL is required.
@@ -208,6 +209,9 @@ func (db *DB) retry(ctx context.Context, fn func(context.Context, *pgx.Conn) err
 }
 
 func (db *DB) once(ctx context.Context, fn func(context.Context, *pgx.Conn) error) error {
+	meter := work.Of(ctx)
+	meter.Wait()
+	defer meter.Resume()
 	p := newPatience(ctx, db.opts.ConnectTimeout)
 	defer p.end()
 	conn, err := db.acquire(p)

@@ -6,6 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"holdfast/internal/work"
 )
 
 // Statement is SQL with the name under which it is observed, such as "sync.put". The
@@ -98,7 +100,17 @@ func each(ctx context.Context, q querier, s Statement, args []any, fn func() err
 	if err != nil {
 		return err
 	}
-	_, err = pgx.ForEachRow(rows, dest, fn)
+	meter, first := work.Of(ctx), true
+	_, err = pgx.ForEachRow(rows, dest, func() error {
+		if first {
+			first = false
+			meter.Resume() // from here on it is mostly this process that works
+		}
+		return fn()
+	})
+	if !first {
+		meter.Wait()
+	}
 	return err
 }
 

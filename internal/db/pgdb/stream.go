@@ -6,6 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"holdfast/internal/work"
 )
 
 // Rows is the result of a statement that is read row by row. It holds a connection
@@ -35,6 +37,9 @@ func (db *DB) Stream(ctx context.Context, s Statement, args ...any) (*Rows, erro
 }
 
 func (db *DB) stream(ctx context.Context, s Statement, args []any) (*Rows, error) {
+	meter := work.Of(ctx)
+	meter.Wait()
+	defer meter.Resume()
 	if err := db.fault(s.Name); err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/fault"
+	"holdfast/internal/work"
 )
 
 // Options configure Open. Only URL is required.
@@ -191,6 +192,9 @@ func (db *DB) RunWithin(ctx context.Context, name string, timeout time.Duration,
 }
 
 func (db *DB) run(ctx context.Context, name string, timeout time.Duration, fn func(context.Context, rueidis.Client) error) error {
+	meter := work.Of(ctx)
+	meter.Wait()
+	defer meter.Resume()
 	start := time.Now()
 	db.mu.Lock()
 	c, last := db.current, db.last

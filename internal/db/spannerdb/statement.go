@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"holdfast/internal/fault"
+	"holdfast/internal/work"
 )
 
 // Statement is SQL with the name under which it is observed, such as "sync.put".
@@ -31,6 +32,9 @@ func (db *DB) ForEach(ctx context.Context, s Statement, p Params, fn func(*spann
 }
 
 func (db *DB) each(ctx context.Context, s Statement, p Params, fn func(*spanner.Row) error) error {
+	meter := work.Of(ctx)
+	meter.Wait()
+	defer meter.Resume()
 	if err := db.fault(s.Name); err != nil {
 		return err
 	}
@@ -102,6 +106,9 @@ func (db *DB) repeatLost(fn func() error) error {
 }
 
 func (db *DB) write(ctx context.Context, name string, fn func(*Tx) error) error {
+	meter := work.Of(ctx)
+	meter.Wait()
+	defer meter.Resume()
 	if err := db.enter(ctx, db.slots); err != nil {
 		return err
 	}

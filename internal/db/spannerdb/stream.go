@@ -9,6 +9,7 @@ import (
 	"google.golang.org/api/iterator"
 
 	"holdfast/internal/fault"
+	"holdfast/internal/work"
 )
 
 // Rows is the result of a query that is read row by row from one snapshot. It counts as an
@@ -38,6 +39,9 @@ func (db *DB) Stream(ctx context.Context, s Statement, p Params) (*Rows, error) 
 }
 
 func (db *DB) stream(ctx context.Context, s Statement, p Params) (*Rows, error) {
+	meter := work.Of(ctx)
+	meter.Wait()
+	defer meter.Resume()
 	if err := db.fault(s.Name); err != nil {
 		return nil, err
 	}
@@ -94,6 +98,9 @@ func (r *Rows) Beside(s Statement, p Params, fn func(*spanner.Row) error) error 
 }
 
 func (r *Rows) beside(s Statement, p Params, fn func(*spanner.Row) error) error {
+	meter := work.Of(r.ctx)
+	meter.Wait()
+	defer meter.Resume()
 	if err := r.db.fault(s.Name); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"holdfast/internal/fault"
+	"holdfast/internal/work"
 )
 
 // Read runs fn on one snapshot: all its statements see the same state. fn must
@@ -154,8 +155,10 @@ func (r *readers) wait(ctx context.Context, tokens chan struct{}) error {
 		return nil
 	default:
 	}
-	start := time.Now()
+	start, meter := time.Now(), work.Of(ctx)
+	meter.Wait()
 	defer func() {
+		meter.Resume()
 		r.waits.Add(1)
 		r.waited.Add(int64(time.Since(start)))
 	}()

@@ -11,6 +11,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"holdfast/internal/fault"
+	"holdfast/internal/work"
 )
 
 const (
@@ -36,6 +37,7 @@ type step struct {
 	check  func(*sqlite.Conn) error // nil: fn may fail
 	fn     func(*sqlite.Conn) error
 	err    error
+	took   time.Duration // of check and fn, the first time
 	done   chan struct{}
 }
 
@@ -68,8 +70,12 @@ func (db *DB) WriteChecked(ctx context.Context, name string, check, write func(*
 
 func (db *DB) write(s *step) error {
 	s.queued, s.done = time.Now(), make(chan struct{})
+	meter := work.Of(s.ctx)
+	meter.Wait()
 	err := db.enqueue(s)
+	meter.Resume()
 	if err == nil {
+		meter.Add(s.took)
 		err = s.err
 	}
 	db.observe(s.name, s.queued, err)
@@ -170,6 +176,7 @@ func (w *writer) serve(first *step) {
 		if err != nil {
 			continue
 		}
+		start := time.Now()
 		switch {
 		case s == first:
 			s.err = w.runFirst(s)
@@ -178,6 +185,7 @@ func (w *writer) serve(first *step) {
 		default:
 			s.err = w.runStep(s)
 		}
+		s.took = time.Since(start)
 		if err == nil && w.conn.AutocommitEnabled() {
 			// SQLite rolled back the transaction (disk full, I/O error), including the other
 			// writes of the group.

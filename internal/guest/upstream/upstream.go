@@ -19,6 +19,7 @@ import (
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
 	"holdfast/internal/ident"
+	"holdfast/internal/work"
 )
 
 // Client implements guest.Catalogue.
@@ -140,7 +141,10 @@ func (c *Client) call(ctx context.Context, cache guest.Cache, base string, path 
 	if err != nil {
 		return fault.Wrap(fault.Internal, "build a request to the "+cache.Name+" upstream", err)
 	}
+	meter := work.Of(r.Context())
+	meter.Wait()
 	res, err := c.http.Do(r)
+	meter.Resume()
 	if err != nil {
 		return fault.Wrap(fault.Unavailable, "the "+cache.Name+" upstream does not answer", err)
 	}
