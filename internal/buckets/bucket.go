@@ -75,18 +75,52 @@ type BucketQuery struct {
 	Prefix string
 	After  string // the page starts after this name; empty: at the beginning
 	Limit  int    // 1 to MaxPage
+	Bytes  int    // as in Query
 }
 
-// Cut cuts a list of the buckets after After, which may be one too long, to a page.
-func (q *BucketQuery) Cut(all []Bucket) (page []Bucket, more bool) {
-	for i := range all {
-		if !strings.HasPrefix(all[i].Name, q.Prefix) {
-			all = all[:i]
-			break
+// BucketLister builds a page of buckets. A backend feeds it the rows after BucketQuery.After in
+// order.
+type BucketLister struct {
+	q     BucketQuery
+	page  []Bucket
+	bytes int
+	more  bool
+}
+
+// NewBucketLister returns a BucketLister for a query.
+func NewBucketLister(q BucketQuery) *BucketLister { return &BucketLister{q: q} }
+
+// Add adds the next row. If done, the page is complete.
+func (l *BucketLister) Add(b Bucket) (done bool) {
+	switch {
+	case !strings.HasPrefix(b.Name, l.q.Prefix):
+		return true
+	case len(l.page) == l.q.Limit, l.q.Bytes > 0 && l.bytes >= l.q.Bytes:
+		l.more = true
+		return true
+	}
+	l.page = append(l.page, b)
+	l.bytes += b.Memory()
+	return false
+}
+
+// Page returns the page, and whether there are buckets after it.
+func (l *BucketLister) Page() (page []Bucket, more bool) { return l.page, l.more }
+
+// Memory returns about how many bytes the bucket takes.
+func (b *Bucket) Memory() int {
+	n := objectMemory + len(b.Name) + len(b.ID) + len(b.Owner)
+	for k, v := range b.Settings.Tags {
+		n += tagMemory + len(k) + len(v)
+	}
+	for i := range b.Settings.CORS {
+		rule := &b.Settings.CORS[i]
+		n += objectMemory + len(rule.ID)
+		for _, list := range [][]string{rule.AllowedOrigins, rule.AllowedMethods, rule.AllowedHeaders, rule.ExposeHeaders} {
+			for _, text := range list {
+				n += entryMemory + len(text)
+			}
 		}
 	}
-	if len(all) > q.Limit {
-		return all[:q.Limit], true
-	}
-	return all, false
+	return n
 }

@@ -22,6 +22,10 @@ type Query struct {
 	Delimiter string // empty: no groups
 	Start     Position
 	Limit     int // 1 to MaxPage
+
+	// Bytes, if above 0, ends the page at the entry with which its entries take that much
+	// memory. It has at least one entry.
+	Bytes int
 }
 
 // Entry is an object of a page, or a group.
@@ -37,6 +41,40 @@ func (e *Entry) Name() string {
 	}
 	return e.Object.Name
 }
+
+// Memory returns about how many bytes the entry takes.
+func (e *Entry) Memory() int {
+	if e.Object == nil {
+		return entryMemory + len(e.Group)
+	}
+	o := e.Object
+	n := entryMemory + objectMemory + len(o.Name) + len(o.Creator) + len(o.ContentType) + len(o.ID) + len(o.MD5) +
+		len(o.ETag) + len(o.Upload) + len(o.Checksum.Value) + len(o.Extra)
+	for k, v := range o.Tags {
+		n += tagMemory + len(k) + len(v)
+	}
+	for k, v := range o.Headers {
+		n += tagMemory + len(k) + len(v)
+	}
+	for _, role := range o.Roles {
+		n += entryMemory + len(role)
+	}
+	for _, node := range o.Sharks {
+		n += entryMemory + len(node)
+	}
+	return n
+}
+
+// Memory of an entry, an object and a member of a map without their texts, in bytes.
+const (
+	entryMemory  = 32
+	objectMemory = 400
+	tagMemory    = 64
+
+	// MaxEntry is more than an entry of a page takes: a name, a content type, properties and
+	// tags of the greatest size.
+	MaxEntry = 40 << 10
+)
 
 // Page is the result of a Query.
 type Page struct {
@@ -81,6 +119,7 @@ func (q *Query) after(group string) Position {
 type Lister struct {
 	q       Query
 	page    Page
+	bytes   int      // of the entries
 	objects []Object // with capacity for the next ones of the page
 }
 
@@ -106,8 +145,15 @@ func (l *Lister) Add(o Object) (next Position, skip, done bool) {
 		l.objects = make([]Object, 0, min(l.q.Limit-len(l.page.Entries), max(8, 2*len(l.objects)), mostObjects))
 	}
 	l.objects = append(l.objects, o)
-	l.page.Entries = append(l.page.Entries, Entry{Object: &l.objects[len(l.objects)-1]})
+	l.add(Entry{Object: &l.objects[len(l.objects)-1]})
 	return Position{}, false, false
+}
+
+func (l *Lister) add(e Entry) {
+	l.page.Entries = append(l.page.Entries, e)
+	if l.q.Bytes > 0 {
+		l.bytes += e.Memory()
+	}
 }
 
 // mostObjects is how many objects a Lister allocates at once. They are large.
@@ -126,20 +172,24 @@ func (l *Lister) AddGroup(name string) (next Position, grouped, done bool) {
 	case l.isFull(name):
 		return Position{}, false, true
 	}
-	l.page.Entries = append(l.page.Entries, Entry{Group: group})
+	l.add(Entry{Group: group})
 	return l.q.after(group), true, false
 }
 
 // isFull reports whether the page has no space for the entry of a name, which is then
 // where the next page starts.
 func (l *Lister) isFull(name string) bool {
-	if len(l.page.Entries) < l.q.Limit {
+	if len(l.page.Entries) < l.q.Limit && (l.q.Bytes <= 0 || l.bytes < l.q.Bytes) {
 		return false
 	}
 	l.page.More = true
 	l.page.Next = Position{Name: name, Inclusive: true}
 	return true
 }
+
+// IsComplete reports that Add has found the end of the page. A backend that cannot stop must
+// not call Add any more.
+func (l *Lister) IsComplete() bool { return l.page.More }
 
 // Page returns the page.
 func (l *Lister) Page() Page { return l.page }

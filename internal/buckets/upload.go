@@ -111,6 +111,7 @@ type UploadQuery struct {
 	After     string   // the page starts after this name
 	AfterID   UploadID // or, if set, after this upload of the name After
 	Limit     int      // 1 to MaxPage
+	Bytes     int      // as in Query
 }
 
 // UploadPage is the result of an UploadQuery.
@@ -152,8 +153,17 @@ func (a *Assembly) UnusedBytes() (n int64) {
 
 // UploadLister builds an UploadPage, as Lister builds a Page.
 type UploadLister struct {
-	q    UploadQuery
-	page UploadPage
+	q     UploadQuery
+	page  UploadPage
+	bytes int // of the entries
+}
+
+// Memory returns about how many bytes the upload takes.
+func (u *Upload) Memory() int {
+	e := Entry{Object: &Object{
+		Name: u.Name, Creator: u.Creator, ContentType: u.ContentType, Headers: u.Headers, Roles: u.Roles, Properties: u.Properties,
+	}}
+	return e.Memory() + len(u.ID)
 }
 
 // NewUploadLister returns an UploadLister for a query.
@@ -183,12 +193,15 @@ func (l *UploadLister) Add(u Upload) (name string, id UploadID, skip, done bool)
 	if !strings.HasPrefix(u.Name, l.q.Prefix) {
 		return "", "", false, true
 	}
-	if len(l.page.Uploads)+len(l.page.Groups) == l.q.Limit {
+	if len(l.page.Uploads)+len(l.page.Groups) == l.q.Limit || l.q.Bytes > 0 && l.bytes >= l.q.Bytes {
 		l.page.More = true
 		return "", "", false, true
 	}
 	objects := Query{Prefix: l.q.Prefix, Delimiter: l.q.Delimiter}
 	group, grouped := objects.GroupOf(u.Name)
+	if l.q.Bytes > 0 {
+		l.bytes += u.Memory()
+	}
 	if !grouped {
 		l.page.Uploads = append(l.page.Uploads, u)
 		l.page.After, l.page.AfterID = u.Name, u.ID

@@ -95,11 +95,25 @@ func (s *Store) Buckets(ctx context.Context, owner buckets.AccountID, q buckets.
 	if err := owner.Check(); err != nil {
 		return nil, false, err
 	}
-	all, err := s.readBuckets(ctx, sqlListBuckets, string(owner), q.After, q.Prefix, q.Limit+1)
+	var r bucketRow
+	var l *buckets.BucketLister
+	done := false
+	err = s.db.ForEach(ctx, sqlListBuckets, []any{string(owner), q.After, q.Prefix, q.Limit + 1}, func() {
+		l, done = buckets.NewBucketLister(q), false
+	}, func() error {
+		if done {
+			return nil // there may be more rows than fit into q.Bytes
+		}
+		b, err := r.bucket()
+		if err == nil {
+			done = l.Add(b)
+		}
+		return err
+	}, r.dest()...)
 	if err != nil {
 		return nil, false, err
 	}
-	page, more = q.Cut(all)
+	page, more = l.Page()
 	return page, more, nil
 }
 

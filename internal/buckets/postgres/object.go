@@ -291,6 +291,9 @@ func (s *Store) List(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 	err := s.db.ForEach(ctx, sqlList, []any{string(owner), string(b), q.Prefix, q.Delimiter, from.Name, from.Inclusive, q.Limit + 1}, func() {
 		l = buckets.NewLister(q)
 	}, func() error {
+		if l.IsComplete() {
+			return nil // the query may return more rows than fit into Query.Bytes
+		}
 		// The function has skipped the rest of a group.
 		if len(columns) == 1 {
 			l.AddGroup(*columns[0])

@@ -132,7 +132,7 @@ func (s *Store) ListUploads(ctx context.Context, owner buckets.AccountID, b buck
 	l := buckets.NewUploadLister(q)
 	name, id := l.From()
 	for limit := q.Limit + 1; ; limit = groupBatch {
-		all, err := s.uploads(ctx, owner, b, name, id, limit)
+		all, cut, err := s.uploads(ctx, owner, b, name, id, limit, q.Bytes)
 		if err != nil {
 			return buckets.UploadPage{}, err
 		}
@@ -143,7 +143,7 @@ func (s *Store) ListUploads(ctx context.Context, owner buckets.AccountID, b buck
 			}
 			name, id = all[i].Name, all[i].ID
 		}
-		if done || !skip && len(all) < limit {
+		if done || !skip && !cut && len(all) < limit {
 			return l.Page(), nil
 		}
 	}
@@ -152,8 +152,9 @@ func (s *Store) ListUploads(ctx context.Context, owner buckets.AccountID, b buck
 // groupBatch is the number of uploads that are read after a group.
 const groupBatch = 50
 
-// uploads reads the uploads of a bucket after a name and an ID.
-func (s *Store) uploads(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.UploadID, limit int) (all []buckets.Upload, err error) {
+// uploads reads the uploads of a bucket after a name and an ID. cut means that the rest is left
+// out, because the uploads take more than most bytes.
+func (s *Store) uploads(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.UploadID, limit, most int) (all []buckets.Upload, cut bool, err error) {
 	after := string(id)
 	switch {
 	case after == "":
@@ -162,12 +163,17 @@ func (s *Store) uploads(ctx context.Context, owner buckets.AccountID, b buckets.
 		after = maxUUID
 	}
 	var columns []*string
-	err = s.db.ForEach(ctx, sqlListUploads, []any{string(owner), string(b), name, after, limit}, func() { all = nil }, func() error {
+	size := 0
+	err = s.db.ForEach(ctx, sqlListUploads, []any{string(owner), string(b), name, after, limit}, func() { all, size, cut = nil, 0, false }, func() error {
+		if cut = most > 0 && size > most; cut {
+			return nil
+		}
 		u, err := scanUpload(columns)
 		all = append(all, u)
+		size += u.Memory()
 		return err
 	}, &columns)
-	return all, err
+	return all, cut, err
 }
 
 // Complete implements buckets.Uploads.

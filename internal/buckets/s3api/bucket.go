@@ -10,7 +10,7 @@ import (
 
 // listBuckets is ListBuckets.
 func (x *request) listBuckets() error {
-	q := buckets.BucketQuery{Prefix: x.query.Get("prefix"), After: x.query.Get("continuation-token"), Limit: buckets.MaxPage}
+	q := buckets.BucketQuery{Prefix: x.query.Get("prefix"), After: x.query.Get("continuation-token")}
 	if err := x.checkText("prefix", "continuation-token"); err != nil {
 		return err
 	}
@@ -18,19 +18,43 @@ func (x *request) listBuckets() error {
 	if err != nil {
 		return err
 	}
-	d := newDocument("ListAllMyBucketsResult")
+	d := x.newStream("ListAllMyBucketsResult")
 	d.begin("Owner")
 	d.text("ID", string(x.account.ID))
 	d.text("DisplayName", x.account.Name)
 	d.end()
 	d.begin("Buckets")
-	for more := true; more && limit > 0; {
-		q.Limit = min(limit, buckets.MaxPage)
+	more, err := x.writeBuckets(d, &q, limit)
+	if err != nil {
+		return err
+	}
+	d.end()
+	if more {
+		d.text("ContinuationToken", q.After)
+	}
+	return d.finish()
+}
+
+// writeBuckets writes at most limit buckets, and reports whether there are more than that after
+// q.After.
+func (x *request) writeBuckets(d *stream, q *buckets.BucketQuery, limit int) (more bool, err error) {
+	if limit == 0 {
+		return false, nil
+	}
+	q.Bytes = sliceBytes
+	err = d.slices(sliceMemory+maxSettings, func() (bool, error) {
+		q.Limit = min(limit, firstSlice)
 		var page []buckets.Bucket
-		if page, more, err = x.Service.Store.Buckets(x.in.Context(), x.account.ID, q); err != nil {
+		if err := d.read(func() (err error) {
+			page, more, err = x.Service.Store.Buckets(x.in.Context(), x.account.ID, *q)
 			return err
+		}); err != nil {
+			return false, err
 		}
 		for i := range page {
+			if err := d.room(maxFixed); err != nil {
+				return false, err
+			}
 			d.begin("Bucket")
 			d.text("Name", page[i].Name)
 			d.moment("CreationDate", page[i].Created)
@@ -38,15 +62,12 @@ func (x *request) listBuckets() error {
 			q.After = page[i].Name
 		}
 		limit -= len(page)
-		if limit == 0 && more {
-			d.end()
-			d.text("ContinuationToken", q.After)
-			sendXML(x.out, http.StatusOK, d)
-			return nil
+		if more && limit > 0 {
+			return true, nil
 		}
-	}
-	sendXML(x.out, http.StatusOK, d)
-	return nil
+		return false, d.room(maxFixed)
+	})
+	return more, err
 }
 
 // createBucket is CreateBucket. Its body may name the region.

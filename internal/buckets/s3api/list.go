@@ -2,8 +2,6 @@ package s3api
 
 import (
 	"encoding/base64"
-	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -43,19 +41,24 @@ func (x *request) encoder() (func(string) string, error) {
 	return nil, invalidArgument("encoding-type", "Invalid Encoding Method specified in Request")
 }
 
-// listing is what the two versions of ListObjects share.
+// listing is what the lists of objects share.
 type listing struct {
 	buckets.Query
 	encode func(string) string
 	limit  int
+	count  int    // entries that were written
+	last   string // name or group of the last one
 	page   buckets.Page
 }
 
 // checkText rejects parameters that are not UTF-8 or contain U+0000: no key does, and
-// PostgreSQL accepts neither.
+// PostgreSQL accepts neither. It rejects longer ones than a key, too: the answer repeats them.
 func (x *request) checkText(names ...string) error {
 	for _, name := range names {
-		if v := x.query.Get(name); !utf8.ValidString(v) || strings.IndexByte(v, 0) >= 0 {
+		switch v := x.query.Get(name); {
+		case len(v) > maxParameter:
+			return invalidArgument(name, "The parameter is longer than 1024 bytes.")
+		case !utf8.ValidString(v) || strings.IndexByte(v, 0) >= 0:
 			return invalidArgument(name, "The parameter is not UTF-8, or contains the character U+0000.")
 		}
 	}
@@ -75,12 +78,44 @@ func (x *request) parseListing() (l listing, err error) {
 	return l, err
 }
 
-// read reads the page. A page of no keys is empty and has none after it.
-func (l *listing) read(x *request) (err error) {
-	if l.limit > 0 {
-		l.page, err = x.Service.Store.List(x.in.Context(), x.owner, x.bucket.ID, l.Query)
+// firstSlice is how many objects are read first; the next slices are as large as sliceBytes
+// allows. PostgreSQL reads as many rows as are asked for.
+const firstSlice = 500
+
+// write writes the entries of the page, which is read in slices. A page of no keys is empty and
+// has none after it.
+func (l *listing) write(s *stream, write func(*buckets.Page) error) error {
+	if l.limit == 0 {
+		return nil
 	}
-	return err
+	q := l.Query
+	q.Limit, q.Bytes = min(l.limit, firstSlice), sliceBytes
+	return s.slices(min(sliceMemory, int64(l.limit)*buckets.MaxEntry), func() (bool, error) {
+		if err := s.read(func() (err error) {
+			l.page, err = s.x.Service.Store.List(s.x.in.Context(), s.x.owner, s.x.bucket.ID, q)
+			return err
+		}); err != nil {
+			return false, err
+		}
+		n := len(l.page.Entries)
+		if n == 0 {
+			return false, nil
+		}
+		size := 0
+		for i := range l.page.Entries {
+			size += l.page.Entries[i].Memory()
+		}
+		l.count, l.last = l.count+n, l.page.Entries[n-1].Name()
+		if err := write(&l.page); err != nil {
+			return false, err
+		}
+		l.page.Entries = nil
+		q.Start, q.Limit = l.page.Next, min(l.limit-l.count, 1+sliceBytes*n/size)
+		if l.page.More && l.count < l.limit {
+			return true, nil
+		}
+		return false, s.room(maxEscaped*max(len(l.last), len(q.Start.Name)) + maxFixed) // for the position of the next page
+	})
 }
 
 // listObjects is ListObjects in both versions.
@@ -98,27 +133,42 @@ func (x *request) listV1() error {
 	}
 	marker := x.query.Get("marker")
 	l.Query = l.Starting(marker)
-	if err := l.read(x); err != nil {
+	d := x.newStream("ListBucketResult")
+	if err := x.beginList(d, &l); err != nil {
 		return err
 	}
-	d := newDocument("ListBucketResult")
+	d.text("Marker", l.encode(marker))
+	if err := x.entries(d, &l, true); err != nil {
+		return err
+	}
+	d.flag("IsTruncated", l.page.More)
+	if l.page.More && l.Delimiter != "" {
+		d.text("NextMarker", l.encode(l.last))
+	}
+	return d.finish()
+}
+
+// maxParameter is how many bytes a list repeats of a parameter at most.
+const maxParameter = buckets.MaxObjectName
+
+// repeated returns how many bytes the parameters of the request take in its answer at most.
+func (x *request) repeated() int {
+	const parameters = 5
+	return min(len(x.in.URL.RawQuery), parameters*maxParameter)*maxEscaped + maxFixed
+}
+
+// beginList writes what all lists of objects begin with.
+func (x *request) beginList(d *stream, l *listing) error {
+	if err := d.room(x.repeated()); err != nil {
+		return err
+	}
 	d.text("Name", x.bucket.Name)
 	d.text("Prefix", l.encode(l.Prefix))
-	d.text("Marker", l.encode(marker))
 	d.number("MaxKeys", int64(l.limit))
 	d.optional("Delimiter", l.encode(l.Delimiter))
 	d.optional("EncodingType", x.query.Get("encoding-type"))
-	d.flag("IsTruncated", l.page.More)
-	if l.page.More && l.Delimiter != "" {
-		d.text("NextMarker", l.encode(last(l.page.Entries)))
-	}
-	x.entries(d, &l, true)
-	sendXML(x.out, http.StatusOK, d)
 	return nil
 }
-
-// last returns the name or group of the last entry.
-func last(entries []buckets.Entry) string { return entries[len(entries)-1].Name() }
 
 func (x *request) listV2() error {
 	l, err := x.parseListing()
@@ -133,25 +183,21 @@ func (x *request) listV2() error {
 	} else {
 		l.Query = l.Starting(after)
 	}
-	if err := l.read(x); err != nil {
+	d := x.newStream("ListBucketResult")
+	if err := x.beginList(d, &l); err != nil {
 		return err
 	}
-	d := newDocument("ListBucketResult")
-	d.text("Name", x.bucket.Name)
-	d.text("Prefix", l.encode(l.Prefix))
-	d.number("MaxKeys", int64(l.limit))
-	d.number("KeyCount", int64(len(l.page.Entries)))
-	d.optional("Delimiter", l.encode(l.Delimiter))
-	d.optional("EncodingType", x.query.Get("encoding-type"))
 	d.optional("ContinuationToken", token)
 	d.optional("StartAfter", l.encode(after))
+	if err := x.entries(d, &l, x.query.Get("fetch-owner") == "true"); err != nil {
+		return err
+	}
+	d.number("KeyCount", int64(l.count))
 	d.flag("IsTruncated", l.page.More)
 	if l.page.More {
 		d.text("NextContinuationToken", formatToken(l.page.Next))
 	}
-	x.entries(d, &l, x.query.Get("fetch-owner") == "true")
-	sendXML(x.out, http.StatusOK, d)
-	return nil
+	return d.finish()
 }
 
 // A continuation token is the position in base64. It is not a secret.
@@ -171,40 +217,51 @@ func parseToken(token string) (buckets.Position, error) {
 	return buckets.Position{Name: string(text[1:]), Inclusive: text[0] == 'i'}, nil
 }
 
-// entryBytes is about what an entry of a page takes.
-const entryBytes = 300
-
 // entries writes the keys and the groups of a page.
-func (x *request) entries(d *document, l *listing, owner bool) {
-	d.b = slices.Grow(d.b, entryBytes*len(l.page.Entries))
-	for i := range l.page.Entries {
-		e := &l.page.Entries[i]
-		if e.Group != "" {
-			continue
-		}
-		o := e.Object
-		d.begin("Contents")
-		d.text("Key", l.encode(o.Name))
-		d.moment("LastModified", o.Modified)
-		d.etag(o)
-		if o.Checksum.Algorithm != "" {
-			d.text("ChecksumAlgorithm", o.Checksum.Algorithm)
-			d.text("ChecksumType", checksumType(o.Checksum))
-		}
-		d.number("Size", o.Length)
-		if owner {
-			x.writeOwner(d, "Owner")
-		}
-		d.text("StorageClass", "STANDARD")
-		d.end()
-	}
-	for i := range l.page.Entries {
-		if group := l.page.Entries[i].Group; group != "" {
-			d.begin("CommonPrefixes")
-			d.text("Prefix", l.encode(group))
+func (x *request) entries(d *stream, l *listing, owner bool) error {
+	return l.write(d, func(p *buckets.Page) error {
+		for i := range p.Entries {
+			o := p.Entries[i].Object
+			if o == nil {
+				continue
+			}
+			if err := d.room(maxEscaped*len(o.Name) + maxFixed); err != nil {
+				return err
+			}
+			d.begin("Contents")
+			d.text("Key", l.encode(o.Name))
+			d.moment("LastModified", o.Modified)
+			d.etag(o)
+			if o.Checksum.Algorithm != "" {
+				d.text("ChecksumAlgorithm", o.Checksum.Algorithm)
+				d.text("ChecksumType", checksumType(o.Checksum))
+			}
+			d.number("Size", o.Length)
+			if owner {
+				x.writeOwner(d.document, "Owner")
+			}
+			d.text("StorageClass", "STANDARD")
 			d.end()
 		}
+		return l.groups(d, p)
+	})
+}
+
+// groups writes the groups of a slice.
+func (l *listing) groups(d *stream, p *buckets.Page) error {
+	for i := range p.Entries {
+		group := p.Entries[i].Group
+		if group == "" {
+			continue
+		}
+		if err := d.room(maxEscaped*len(group) + maxFixed); err != nil {
+			return err
+		}
+		d.begin("CommonPrefixes")
+		d.text("Prefix", l.encode(group))
+		d.end()
 	}
+	return nil
 }
 
 func (x *request) writeOwner(d *document, name string) {
@@ -232,41 +289,43 @@ func (x *request) listVersions() error {
 	}
 	marker := x.query.Get("key-marker")
 	l.Query = l.Starting(marker)
-	if err := l.read(x); err != nil {
+	d := x.newStream("ListVersionsResult")
+	if err := x.beginList(d, &l); err != nil {
 		return err
 	}
-	d := newDocument("ListVersionsResult")
-	d.text("Name", x.bucket.Name)
-	d.text("Prefix", l.encode(l.Prefix))
 	d.text("KeyMarker", l.encode(marker))
 	d.text("VersionIdMarker", x.query.Get("version-id-marker"))
-	d.number("MaxKeys", int64(l.limit))
-	d.optional("Delimiter", l.encode(l.Delimiter))
-	d.optional("EncodingType", x.query.Get("encoding-type"))
+	if err := l.write(d, func(p *buckets.Page) error { return x.versions(d, &l, p) }); err != nil {
+		return err
+	}
 	d.flag("IsTruncated", l.page.More)
 	if l.page.More {
-		d.text("NextKeyMarker", l.encode(last(l.page.Entries)))
+		d.text("NextKeyMarker", l.encode(l.last))
 		d.text("NextVersionIdMarker", "null")
 	}
-	for i := range l.page.Entries {
-		e := &l.page.Entries[i]
-		if e.Group != "" {
-			d.begin("CommonPrefixes")
-			d.text("Prefix", l.encode(e.Group))
-			d.end()
+	return d.finish()
+}
+
+// versions writes the versions and the groups of a slice.
+func (x *request) versions(d *stream, l *listing, p *buckets.Page) error {
+	for i := range p.Entries {
+		o := p.Entries[i].Object
+		if o == nil {
 			continue
 		}
+		if err := d.room(maxEscaped*len(o.Name) + maxFixed); err != nil {
+			return err
+		}
 		d.begin("Version")
-		d.text("Key", l.encode(e.Object.Name))
+		d.text("Key", l.encode(o.Name))
 		d.text("VersionId", "null")
 		d.flag("IsLatest", true)
-		d.moment("LastModified", e.Object.Modified)
-		d.etag(e.Object)
-		d.number("Size", e.Object.Length)
-		x.writeOwner(d, "Owner")
+		d.moment("LastModified", o.Modified)
+		d.etag(o)
+		d.number("Size", o.Length)
+		x.writeOwner(d.document, "Owner")
 		d.text("StorageClass", "STANDARD")
 		d.end()
 	}
-	sendXML(x.out, http.StatusOK, d)
-	return nil
+	return l.groups(d, p)
 }

@@ -169,46 +169,77 @@ func (x *request) listParts() error {
 	if err != nil {
 		return err
 	}
-	var page []buckets.Part
-	more := false
-	if limit > 0 {
-		if page, more, err = x.Service.Uploads.Parts(x.in.Context(), x.owner, x.bucket.ID, x.key, u.ID, min(marker, buckets.MaxParts), limit); err != nil {
-			return err
-		}
+	d := x.newStream("ListPartsResult")
+	if err := d.room(maxEscaped*len(x.key) + 2*maxFixed); err != nil {
+		return err
 	}
-	d := newDocument("ListPartsResult")
 	d.text("Bucket", x.bucket.Name)
 	d.text("Key", x.key)
 	d.text("UploadId", string(u.ID))
-	x.writeOwner(d, "Initiator")
-	x.writeOwner(d, "Owner")
+	x.writeOwner(d.document, "Initiator")
+	x.writeOwner(d.document, "Owner")
 	d.text("StorageClass", "STANDARD")
 	if u.Checksum.Algorithm != "" {
 		d.text("ChecksumAlgorithm", u.Checksum.Algorithm)
 		d.text("ChecksumType", checksumType(u.Checksum))
 	}
 	d.number("PartNumberMarker", int64(marker))
-	next := 0
-	if len(page) > 0 {
-		next = page[len(page)-1].Number
+	d.number("MaxParts", int64(limit))
+	next, more, err := x.writeParts(d, u.ID, min(marker, buckets.MaxParts), limit)
+	if err != nil {
+		return err
 	}
 	d.number("NextPartNumberMarker", int64(next))
-	d.number("MaxParts", int64(limit))
 	d.flag("IsTruncated", more)
-	for i := range page {
-		p := &page[i]
-		d.begin("Part")
-		d.number("PartNumber", int64(p.Number))
-		d.moment("LastModified", p.Created)
-		d.text("ETag", `"`+hexOf(p.MD5)+`"`)
-		d.number("Size", p.Length)
-		if p.Checksum.Algorithm != "" {
-			d.text("Checksum"+p.Checksum.Algorithm, p.Checksum.Value)
-		}
-		d.end()
+	return d.finish()
+}
+
+const (
+	partSlice  = 256 // parts of a slice of a list
+	partMemory = 1 << 10
+)
+
+// writeParts writes the parts of an upload after a number. next is the number of the last one.
+func (x *request) writeParts(d *stream, id buckets.UploadID, after, limit int) (next int, more bool, err error) {
+	if limit == 0 {
+		return 0, false, nil
 	}
-	sendXML(x.out, http.StatusOK, d)
-	return nil
+	left := limit
+	err = d.slices(int64(min(limit, partSlice)+1)*partMemory, func() (bool, error) {
+		var page []buckets.Part
+		if err := d.read(func() (err error) {
+			page, more, err = x.Service.Uploads.Parts(x.in.Context(), x.owner, x.bucket.ID, x.key, id, after, min(left, partSlice))
+			return err
+		}); err != nil {
+			return false, err
+		}
+		for i := range page {
+			if err := d.room(maxFixed); err != nil {
+				return false, err
+			}
+			d.part(&page[i])
+			next = page[i].Number
+		}
+		after = next
+		left -= len(page)
+		if more && left > 0 {
+			return true, nil
+		}
+		return false, d.room(maxFixed)
+	})
+	return next, more, err
+}
+
+func (d *stream) part(p *buckets.Part) {
+	d.begin("Part")
+	d.number("PartNumber", int64(p.Number))
+	d.moment("LastModified", p.Created)
+	d.text("ETag", `"`+hexOf(p.MD5)+`"`)
+	d.number("Size", p.Length)
+	if p.Checksum.Algorithm != "" {
+		d.text("Checksum"+p.Checksum.Algorithm, p.Checksum.Value)
+	}
+	d.end()
 }
 
 // listUploads is ListMultipartUploads.
@@ -234,45 +265,82 @@ func (x *request) listUploads() error {
 		}
 		q.AfterID = buckets.UploadID(id)
 	}
-	var page buckets.UploadPage
-	if limit > 0 {
-		if page, err = x.Service.Uploads.ListUploads(x.in.Context(), x.owner, x.bucket.ID, q); err != nil {
-			return err
-		}
+	d := x.newStream("ListMultipartUploadsResult")
+	if err := d.room(x.repeated()); err != nil {
+		return err
 	}
-	d := newDocument("ListMultipartUploadsResult")
 	d.text("Bucket", x.bucket.Name)
 	d.text("KeyMarker", encode(q.After))
 	d.text("UploadIdMarker", string(q.AfterID))
-	d.text("NextKeyMarker", encode(page.After))
-	d.text("NextUploadIdMarker", string(page.AfterID))
 	d.optional("Prefix", encode(q.Prefix))
 	d.optional("Delimiter", encode(q.Delimiter))
 	d.optional("EncodingType", x.query.Get("encoding-type"))
 	d.number("MaxUploads", int64(limit))
+	page, err := x.writeUploads(d, q, encode)
+	if err != nil {
+		return err
+	}
+	d.text("NextKeyMarker", encode(page.After))
+	d.text("NextUploadIdMarker", string(page.AfterID))
 	d.flag("IsTruncated", page.More)
-	for i := range page.Uploads {
-		u := &page.Uploads[i]
-		d.begin("Upload")
-		d.text("Key", encode(u.Name))
-		d.text("UploadId", string(u.ID))
-		x.writeOwner(d, "Initiator")
-		x.writeOwner(d, "Owner")
-		d.text("StorageClass", "STANDARD")
-		d.moment("Initiated", u.Created)
-		if u.Checksum.Algorithm != "" {
-			d.text("ChecksumAlgorithm", u.Checksum.Algorithm)
-			d.text("ChecksumType", checksumType(u.Checksum))
+	return d.finish()
+}
+
+// writeUploads writes uploads and groups, and returns the last page, which says where the next
+// one starts.
+func (x *request) writeUploads(d *stream, q buckets.UploadQuery, encode func(string) string) (page buckets.UploadPage, err error) {
+	left := q.Limit
+	if left == 0 {
+		return page, nil
+	}
+	q.Bytes = sliceBytes
+	err = d.slices(min(sliceMemory, int64(left)*buckets.MaxEntry), func() (bool, error) {
+		q.Limit = min(left, firstSlice)
+		if err := d.read(func() (err error) {
+			page, err = x.Service.Uploads.ListUploads(x.in.Context(), x.owner, x.bucket.ID, q)
+			return err
+		}); err != nil {
+			return false, err
 		}
-		d.end()
+		for i := range page.Uploads {
+			u := &page.Uploads[i]
+			if err := d.room(maxEscaped*len(u.Name) + maxFixed); err != nil {
+				return false, err
+			}
+			x.writeUpload(d, u, encode)
+		}
+		for _, g := range page.Groups {
+			if err := d.room(maxEscaped*len(g) + maxFixed); err != nil {
+				return false, err
+			}
+			d.begin("CommonPrefixes")
+			d.text("Prefix", encode(g))
+			d.end()
+		}
+		left -= len(page.Uploads) + len(page.Groups)
+		q.After, q.AfterID = page.After, page.AfterID
+		page.Uploads, page.Groups = nil, nil
+		if page.More && left > 0 {
+			return true, nil
+		}
+		return false, d.room(maxEscaped*len(page.After) + maxFixed)
+	})
+	return page, err
+}
+
+func (x *request) writeUpload(d *stream, u *buckets.Upload, encode func(string) string) {
+	d.begin("Upload")
+	d.text("Key", encode(u.Name))
+	d.text("UploadId", string(u.ID))
+	x.writeOwner(d.document, "Initiator")
+	x.writeOwner(d.document, "Owner")
+	d.text("StorageClass", "STANDARD")
+	d.moment("Initiated", u.Created)
+	if u.Checksum.Algorithm != "" {
+		d.text("ChecksumAlgorithm", u.Checksum.Algorithm)
+		d.text("ChecksumType", checksumType(u.Checksum))
 	}
-	for _, g := range page.Groups {
-		d.begin("CommonPrefixes")
-		d.text("Prefix", encode(g))
-		d.end()
-	}
-	sendXML(x.out, http.StatusOK, d)
-	return nil
+	d.end()
 }
 
 // completion is the body of CompleteMultipartUpload.

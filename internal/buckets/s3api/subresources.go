@@ -262,7 +262,7 @@ func (x *request) getAttributes() error {
 		}
 	}
 	x.out.Header().Set("Last-Modified", httpTime(o.Modified))
-	d := newDocument("GetObjectAttributesResponse")
+	d := x.newStream("GetObjectAttributesResponse")
 	if asked["ETag"] {
 		d.text("ETag", o.EntityTag())
 	}
@@ -283,13 +283,12 @@ func (x *request) getAttributes() error {
 	if asked["ObjectSize"] {
 		d.number("ObjectSize", o.Length)
 	}
-	sendXML(x.out, http.StatusOK, d)
-	return nil
+	return d.finish()
 }
 
 // objectParts writes a page of the parts of an object. Parts are numbered as for a GET of one:
 // see partExtent.
-func (x *request) objectParts(d *document, o *buckets.Object) error {
+func (x *request) objectParts(d *stream, o *buckets.Object) error {
 	limit, err := countOf("x-amz-max-parts", x.in.Header.Get("X-Amz-Max-Parts"), maxPage)
 	if err != nil {
 		return err
@@ -301,22 +300,38 @@ func (x *request) objectParts(d *document, o *buckets.Object) error {
 	d.begin("ObjectParts")
 	d.number("PartsCount", int64(o.Parts))
 	d.number("PartNumberMarker", int64(marker))
-	next := marker
-	for n, after := 0, 0; n < o.Parts && marker < o.Parts && next-marker < limit; {
-		page, err := x.Service.Collector.UploadBodies(x.in.Context(), x.owner, o.Upload, after, maxPage)
+	next, n, after := marker, 0, 0
+	more := func() bool { return n < o.Parts && marker < o.Parts && next-marker < limit }
+	if more() {
+		err = d.slices(partSlice*partMemory, func() (bool, error) {
+			var page []buckets.Segment
+			if err := d.read(func() (err error) {
+				page, err = x.Service.Collector.UploadBodies(x.in.Context(), x.owner, o.Upload, after, partSlice)
+				return err
+			}); err != nil {
+				return false, err
+			}
+			if len(page) == 0 {
+				return false, buckets.ErrNoObject // it was overwritten, and its parts were collected
+			}
+			for i := range page {
+				if n++; n > marker && n-marker <= limit {
+					if err := d.room(maxFixed); err != nil {
+						return false, err
+					}
+					writePart(d.document, n, &page[i])
+					next = n
+				}
+			}
+			after = page[len(page)-1].Number
+			if more() {
+				return true, nil
+			}
+			return false, d.room(maxFixed)
+		})
 		if err != nil {
 			return err
 		}
-		if len(page) == 0 {
-			return buckets.ErrNoObject // it was overwritten, and its parts were collected
-		}
-		for i := range page {
-			if n++; n > marker && n-marker <= limit {
-				writePart(d, n, &page[i])
-				next = n
-			}
-		}
-		after = page[len(page)-1].Number
 	}
 	d.number("NextPartNumberMarker", int64(next))
 	d.number("MaxParts", int64(limit))

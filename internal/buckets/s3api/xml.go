@@ -29,12 +29,17 @@ type document struct {
 
 // newDocument begins a document with its root element.
 func newDocument(root string) *document {
-	d := &document{b: []byte(xmlHeader)}
+	d := &document{}
+	d.start(root)
+	return d
+}
+
+func (d *document) start(root string) {
+	d.b = append(d.b, xmlHeader...)
 	d.b = append(d.b, '<')
 	d.b = append(d.b, root...)
 	d.b = append(d.b, ` xmlns="`+xmlNamespace+`">`...)
 	d.open = append(d.open, root)
-	return d
 }
 
 // begin opens an element.
@@ -91,10 +96,14 @@ func (d *document) moment(name string, m buckets.Moment) {
 
 // bytes closes all elements and returns the document.
 func (d *document) bytes() []byte {
+	d.closeAll()
+	return d.b
+}
+
+func (d *document) closeAll() {
 	for len(d.open) > 0 {
 		d.end()
 	}
-	return d.b
 }
 
 func appendText(b []byte, s string) []byte {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 
 	"zombiezen.com/go/sqlite"
@@ -144,10 +145,20 @@ func (s *Store) Buckets(ctx context.Context, owner buckets.AccountID, q buckets.
 		return nil, false, err
 	}
 	err = s.db.Read(ctx, "list_buckets", func(c *sqlite.Conn) error {
-		page, err = readBuckets(c, sqlListBuckets, owner, q.After, q.Prefix, q.Limit+1)
+		l := buckets.NewBucketLister(q)
+		err := sqlitedb.ForEach(c, sqlListBuckets, func(r *sqlite.Stmt) error {
+			b, err := scanBucket(r)
+			if err == nil && l.Add(b) {
+				err = errStop
+			}
+			return err
+		}, owner, q.After, q.Prefix, q.Limit+1)
+		if errors.Is(err, errStop) {
+			err = nil
+		}
+		page, more = l.Page()
 		return err
 	})
-	page, more = q.Cut(page)
 	return page, more, err
 }
 

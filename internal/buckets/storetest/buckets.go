@@ -89,6 +89,9 @@ func listBuckets(t *testing.T, u *user) {
 	want(buckets.BucketQuery{Limit: 9, Prefix: "b", After: "c"}, nil, false)
 	want(buckets.BucketQuery{Limit: 9, Prefix: "a_"}, nil, false)
 	want(buckets.BucketQuery{Limit: 9, Prefix: "%"}, nil, false)
+	want(buckets.BucketQuery{Limit: 9, Bytes: 1}, all[:1], true)
+	want(buckets.BucketQuery{Limit: 9, Bytes: 1, After: all[len(all)-2]}, all[len(all)-1:], false)
+	want(buckets.BucketQuery{Limit: 9, Bytes: 1 << 20}, all, false)
 }
 
 var publicRead = buckets.SettingsChange{PublicRead: new(true)}

@@ -74,6 +74,7 @@ func listingChecks() []check {
 		{"Markers", listMarkers},
 		{"LargeGroup", listLargeGroup},
 		{"OneSnapshot", listOneSnapshot},
+		{"Bytes", listBytes},
 		{"Random", listRandom},
 	}
 }
@@ -89,6 +90,48 @@ func listEntries(t *testing.T, u *user) {
 	wantObject(t, "entry", *p.Entries[0].Object, want)
 	equal(t, "entity tag", p.Entries[1].Object.EntityTag(), multipart.ETag)
 	equal(t, "length", p.Entries[1].Object.Length, 10)
+}
+
+// listBytes: pages that end by their memory have the same entries, and at most one after the
+// limit is reached. Later rows do not move the position of the next page.
+func listBytes(t *testing.T, u *user) {
+	long := strings.Repeat("n", 900)
+	for i := range 12 {
+		u.put(fmt.Sprintf("a/%d", i))
+		u.put(fmt.Sprintf("b%d/%s", i, long))
+		u.createUpload(fmt.Sprintf("c%02d/%s", i, long), u.now)
+	}
+	for _, delimiter := range []string{"", "/"} {
+		want := u.listed(buckets.Query{Delimiter: delimiter, Limit: buckets.MaxPage})
+		for _, most := range []int{1, 2000, 5000, 1 << 20} {
+			q := buckets.Query{Delimiter: delimiter, Limit: 100, Bytes: most}
+			var got []string
+			for more := true; more; {
+				p := u.list(q)
+				size, last := 0, 0
+				for i := range p.Entries {
+					last = p.Entries[i].Memory()
+					size += last
+				}
+				if size-last >= most || p.More && size < most {
+					t.Errorf("a page of %d entries with %d bytes, %d of the last one, the limit is %d", len(p.Entries), size, last, most)
+				}
+				got, more, q.Start = append(got, entryNames(p)...), p.More, p.Next
+			}
+			equal(t, fmt.Sprintf("entries of pages of %d bytes", most), got, want)
+		}
+	}
+	q, got := buckets.UploadQuery{Limit: 100, Bytes: 3000}, 0
+	for more := true; more; {
+		p, err := u.h.Uploads.ListUploads(t.Context(), u.owner, u.bucket.ID, q)
+		must(t, "ListUploads", err)
+		if len(p.Uploads) > 3 || len(p.Uploads) == 0 {
+			t.Fatalf("a page of %d uploads", len(p.Uploads))
+		}
+		got += len(p.Uploads)
+		more, q.After, q.AfterID = p.More, p.After, p.AfterID
+	}
+	equal(t, "uploads", got, 12)
 }
 
 func listDelimiters(t *testing.T, u *user) {

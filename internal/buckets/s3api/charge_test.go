@@ -1,0 +1,176 @@
+package s3api_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/web"
+)
+
+// stalled is the http.ResponseWriter of a client that reads nothing.
+type stalled struct {
+	header  http.Header
+	status  int
+	waiting chan<- struct{} // told that an answer has begun
+	release <-chan struct{}
+	once    sync.Once
+	sent    int
+}
+
+func (w *stalled) Header() http.Header    { return w.header }
+func (w *stalled) WriteHeader(status int) { w.status = status }
+
+func (w *stalled) Write(p []byte) (int, error) {
+	w.once.Do(func() {
+		w.waiting <- struct{}{}
+		<-w.release
+	})
+	w.sent += len(p)
+	return len(p), nil
+}
+
+// readers sends requests, none of whose answers is read, and returns by how many bytes the heap and
+// the charged memory grew.
+func (s *server) readers(n int, request func() *http.Request) (heap, charged int64) {
+	s.t.Helper()
+	memory := web.NewMemory(1<<30, n, time.Minute)
+	handler := s.handler.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Memory: memory, Gate: web.NewGate(n, time.Minute)})
+	serve := func(waiting chan<- struct{}, release <-chan struct{}) {
+		w := &stalled{header: http.Header{}, waiting: waiting, release: release}
+		handler.ServeHTTP(w, request())
+		if w.status != http.StatusOK {
+			s.t.Errorf("status %d", w.status)
+		}
+	}
+	waiting, release := make(chan struct{}, n+1), make(chan struct{})
+	released := make(chan struct{})
+	close(released)
+	serve(waiting, released) // fills caches
+	<-waiting
+	before := heapBytes()
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() { serve(waiting, release) })
+	}
+	for range n {
+		select {
+		case <-waiting:
+		case <-s.t.Context().Done():
+		}
+	}
+	heap, charged = heapBytes()-before, memory.Stats().Used
+	close(release)
+	all.Wait()
+	if used := memory.Stats().Used; used != 0 {
+		s.t.Errorf("%d bytes are still charged", used)
+	}
+	return heap, charged
+}
+
+func heapBytes() int64 {
+	runtime.GC()
+	runtime.GC() // a sync.Pool survives one
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc) //nolint:gosec // far below
+}
+
+// uncharged is what a request may take besides the memory that is charged: its header, its
+// handler, and short buffers.
+const uncharged = 24 << 10
+
+// TestListsAreCharged: the memory of an answer that nobody reads is charged, and bounded, whatever
+// is listed.
+func TestListsAreCharged(t *testing.T) { //nolint:paralleltest // it measures the heap
+	s := withBucket(t, slog.New(slog.DiscardHandler))
+	s.fill(300)
+	const n, most = 16, 1 << 20 // an answer of 300 long keys that nobody reads may hold so much
+	for name, target := range map[string]string{
+		"objects":            "/photos?list-type=2",
+		"objects, version 1": "/photos?encoding-type=url",
+		"groups":             "/photos?delimiter=x",
+		"versions":           "/photos?versions",
+		"uploads":            "/photos?uploads",
+		"uploads, groups":    "/photos?uploads&delimiter=x",
+		"parts":              "/photos/parts?uploadId=" + s.uploadOfParts(400),
+		"buckets":            "/",
+	} {
+		heap, charged := s.readers(n, func() *http.Request {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
+			s.main.Sign(r, "UNSIGNED-PAYLOAD", time.Now())
+			return r
+		})
+		t.Logf("%s: %d KB of the heap, %d KB charged for each of %d", name, heap>>10/n, charged>>10/n, n)
+		if heap > charged+n*uncharged {
+			t.Errorf("%s: %d bytes of the heap, but %d are charged", name, heap, charged)
+		}
+		if charged > n*most {
+			t.Errorf("%s: %d bytes are charged for each of %d readers", name, charged/n, n)
+		}
+	}
+}
+
+// fill stores objects, uploads and buckets with long names, without a request each.
+func (s *server) fill(n int) {
+	s.t.Helper()
+	ctx := context.WithoutCancel(s.t.Context())
+	b := s.bucket("photos")
+	for i := range n {
+		name := fmt.Sprintf("%06d", i) + strings.Repeat(`"`, 990) + "x"
+		now := buckets.At(time.Now())
+		o := buckets.Object{Name: name, ContentType: "text/plain", Body: buckets.Body{ID: buckets.ObjectID(buckets.NewUUID()), Length: 1, MD5: bytes.Repeat([]byte{1}, 16), Inline: []byte("x")}}
+		if _, err := s.service.Store.Put(ctx, b.Owner, b.BucketRef, buckets.Put{Object: o, Now: now}); err != nil {
+			s.t.Fatal(err)
+		}
+		if err := s.service.Uploads.CreateUpload(ctx, b.Owner, b.BucketRef, buckets.Upload{ID: buckets.NewUploadID(now), Name: name, Created: now}); err != nil {
+			s.t.Fatal(err)
+		}
+		ref := buckets.BucketRef{Name: fmt.Sprintf("bucket-%04d", i) + strings.Repeat("z", 50), ID: buckets.BucketID(buckets.NewUUID())}
+		if _, err := s.service.Store.CreateBucket(ctx, b.Owner, ref, now); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// bucket returns a bucket of main.
+func (s *server) bucket(name string) buckets.Bucket {
+	s.t.Helper()
+	ctx := context.WithoutCancel(s.t.Context())
+	a, err := s.service.Accounts.Account(ctx, "main")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	b, err := s.service.Store.Bucket(ctx, a.ID, name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return b
+}
+
+// uploadOfParts returns an upload of the object parts.
+func (s *server) uploadOfParts(n int) string {
+	s.t.Helper()
+	ctx := context.WithoutCancel(s.t.Context())
+	b, now := s.bucket("photos"), buckets.At(time.Now())
+	id := buckets.NewUploadID(now)
+	if err := s.service.Uploads.CreateUpload(ctx, b.Owner, b.BucketRef, buckets.Upload{ID: id, Name: "parts", Created: now}); err != nil {
+		s.t.Fatal(err)
+	}
+	for i := range n {
+		p := buckets.Part{Number: i + 1, Created: now, Body: buckets.Body{ID: buckets.ObjectID(buckets.NewUUID()), Length: 1, MD5: bytes.Repeat([]byte{1}, 16), Inline: []byte("x")}}
+		if err := s.service.Uploads.PutPart(ctx, b.Owner, b.BucketRef, "parts", id, p); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return string(id)
+}
