@@ -32,9 +32,17 @@ type Body struct {
 	Inline []byte   // the body itself, if it is in the row
 	Sharks []string // the storage nodes that have a copy, each "datacenter:storage_id"
 
-	// CRC32C is what a reader compares, because it takes a thirtieth of the time of MD5.
-	// Bodies in rows have none. Get and Segments of Store read it.
+	// Frames are set for a body on storage nodes, but not for one that was written before there were
+	// frames. A reader of that one compares CRC32C, or without it MD5. Get, Segments and
+	// References of the store read both.
+	Frames optional.Of[Frames]
 	CRC32C optional.Of[uint32]
+}
+
+// Frames are what a reader of a body on storage nodes needs to verify each chunk of it.
+type Frames struct {
+	ID        uint64 // random; each chunk has it, on all nodes
+	CRC64NVME uint64 // of the body
 }
 
 // Properties are what the column properties has. Ours is the member "s3"; all other

@@ -110,13 +110,18 @@ func (r *reader) next() error {
 		return nil
 	}
 	path := BodyPath(r.owner, r.bucket, seg.ID, r.name)
-	opened, err := r.s.Bodies.Open(r.ctx, path, seg.Body, from, n)
+	ref := Reference{Owner: r.owner, Bucket: r.bucket, Name: r.name, Upload: r.upload, Body: seg.Body}
+	if r.upload != "" {
+		ref.Number = seg.Number
+	}
+	opened, err := r.s.Bodies.Open(r.ctx, path, ref, from, n)
 	if err != nil {
 		moved, ok := r.moved(&seg)
 		if !ok {
 			return err
 		}
-		if opened, err = r.s.Bodies.Open(r.ctx, path, moved, from, n); err != nil {
+		ref.Body = moved
+		if opened, err = r.s.Bodies.Open(r.ctx, path, ref, from, n); err != nil {
 			return err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"hash/crc32"
 	"io"
 	"slices"
 	"time"
@@ -18,20 +17,26 @@ import (
 // Bodies stores bodies on storage nodes. Paths are those of BodyPath.
 type Bodies interface {
 	// Write stores what src yields, at most size bytes if size is not negative, on as many
-	// nodes as copies says, and returns them. When it returns, all copies are durable. On
-	// an error nothing is left behind, or only what an audit finds.
-	Write(ctx context.Context, path string, size int64, copies int, src io.Reader) (sharks []string, err error)
+	// nodes as copies says. When it returns, all copies are durable. On an error nothing is left
+	// behind, or only what an audit finds.
+	Write(ctx context.Context, path string, size int64, copies int, src io.Reader) (Stored, error)
 
-	// Open reads length bytes from offset of any good copy. A reader of the whole body
-	// returns an error instead of its last bytes if they do not match b.CRC32C, or b.MD5 if
-	// b has no CRC32C.
-	Open(ctx context.Context, path string, b Body, offset, length int64) (io.ReadCloser, error)
+	// Open reads length bytes from offset. Each chunk comes from any copy in which it is good, and
+	// is verified before one of its bytes is returned. A body without Frames is verified whole before
+	// the first byte is returned.
+	Open(ctx context.Context, path string, body Reference, offset, length int64) (io.ReadCloser, error)
 
 	// Copies returns the number of copies that bodies have by default.
 	Copies() int
 
 	// Remove removes a body from nodes. It is not an error if it is not there.
 	Remove(ctx context.Context, path string, sharks []string) error
+}
+
+// Stored is the result of Bodies.Write.
+type Stored struct {
+	Sharks []string
+	Frames Frames
 }
 
 // Source is a body that a client sends. Read returns io.EOF only after everything that
@@ -82,8 +87,8 @@ func (s *Service) ReadMemory(o *Object, length int64) int64 {
 	switch {
 	case o.Inline != nil:
 		return length
-	case length <= ChunkSize:
-		return ChunkSize
+	case o.Length <= ChunkSize:
+		return ChunkSize // a part of a chunk is read as a whole chunk
 	}
 	return ReadChunks * ChunkSize
 }
@@ -215,14 +220,14 @@ func (s *Service) placeBody(ctx context.Context, owner AccountID, bucket BucketI
 		copies = s.Bodies.Copies()
 	}
 	path := BodyPath(owner, bucket, body.ID, name)
-	sharks, err := s.Bodies.Write(ctx, path, size, copies, reader)
+	stored, err := s.Bodies.Write(ctx, path, size, copies, reader)
 	if err != nil {
 		return remove, err
 	}
-	body.Sharks, body.Length, body.MD5, body.CRC32C = sharks, counted.n, src.Sums().MD5, optional.Some(counted.crc)
+	body.Sharks, body.Frames, body.Length, body.MD5 = stored.Sharks, optional.Some(stored.Frames), counted.n, src.Sums().MD5
 	return func() {
 		// The client may be gone; a body that stays is found by an audit.
-		_ = s.Bodies.Remove(context.WithoutCancel(ctx), path, sharks)
+		_ = s.Bodies.Remove(context.WithoutCancel(ctx), path, stored.Sharks)
 	}, nil
 }
 
@@ -248,21 +253,17 @@ func readHead(r io.Reader, size int64, limit int) ([]byte, error) {
 	return head, nil
 }
 
-// counter counts the bytes that are read, and computes their CRC32C.
+// counter counts the bytes that are read.
 type counter struct {
 	io.Reader
 	clock clock.Clock
 	n     int64
-	crc   uint32
 	ended time.Time // when the last Read returned
 }
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func (c *counter) Read(p []byte) (n int, err error) {
 	n, err = c.Reader.Read(p)
 	c.n += int64(n)
-	c.crc = crc32.Update(c.crc, castagnoli, p[:n])
 	if err != nil {
 		c.ended = c.clock()
 	}

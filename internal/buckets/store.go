@@ -199,6 +199,10 @@ type References interface {
 	// body from the nodes of the old list, so the row must stay for the next worker. A
 	// node that is added and removed at the same time is ErrNodeRemoved.
 	SetSharks(ctx context.Context, r Reference, sharks []string) (bool, error)
+
+	// SetFrames sets the frames of a body that has none, if its row still has the body r.ID, and
+	// reports whether it did. Frames take the place of the CRC32C. Garbage has no frames.
+	SetFrames(ctx context.Context, r Reference, f Frames) (bool, error)
 }
 
 // Reference is a body on storage nodes and the row that has it.

@@ -228,10 +228,8 @@ func (c *copier) close() (err error) {
 
 // body is a line of the list of bodies.
 type body struct {
-	Path   string   `json:"path"`
-	Length int64    `json:"length"`
-	MD5    []byte   `json:"md5"`
-	Sharks []string `json:"sharks"`
+	Path string            `json:"path"`
+	Ref  buckets.Reference `json:"ref"`
 }
 
 // pass copies all bodies, or those that were not found before. It writes a list of them
@@ -247,7 +245,7 @@ func (c *copier) pass(ctx context.Context, dir string, first bool) (err error) {
 	w := bufio.NewWriter(list)
 	encode := json.NewEncoder(w)
 	err = c.s.opened.References.References(ctx, func(r buckets.Reference) error {
-		b := body{buckets.BodyPath(r.Owner, r.Bucket, r.ID, r.Name), r.Length, r.MD5, r.Sharks}
+		b := body{buckets.BodyPath(r.Owner, r.Bucket, r.ID, r.Name), r}
 		if _, ok := wanted[b.Path]; !ok && !first {
 			return nil
 		}
@@ -315,22 +313,22 @@ func (c *copier) finish(b *body, total int64, err error) error {
 // copy copies one body. An error of the nodes that it is read from is a source error.
 func (c *copier) copy(ctx context.Context, b *body) error {
 	var to []target
-	for _, id := range b.Sharks {
+	for _, id := range b.Ref.Sharks {
 		if t, ok := c.targets[id]; ok {
 			to = append(to, t)
 		}
 	}
 	if len(to) == 0 {
 		c.mu.Lock()
-		c.elsewhere[b.Sharks[0]]++
+		c.elsewhere[b.Ref.Sharks[0]]++
 		c.mu.Unlock()
 		return nil
 	}
-	r, err := c.s.cluster.Open(ctx, b.Path, buckets.Body{Length: b.Length, MD5: b.MD5, Sharks: b.Sharks}, 0, b.Length)
+	r, size, err := c.s.cluster.OpenStored(ctx, b.Path, b.Ref)
 	if err != nil {
 		return blobs.SourceError(err)
 	}
-	_, err = to[0].Put(ctx, b.Path, r, b.Length)
+	_, err = to[0].Put(ctx, b.Path, r, size)
 	if err = errors.Join(err, r.Close()); err != nil {
 		return err
 	}
@@ -356,7 +354,7 @@ func link(ctx context.Context, b *body, from, to target) error {
 	if err != nil {
 		return err
 	}
-	_, err = to.Put(ctx, b.Path, r, b.Length)
+	_, err = to.Put(ctx, b.Path, r, r.Size())
 	return errors.Join(err, r.Close())
 }
 

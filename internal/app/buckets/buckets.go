@@ -299,8 +299,14 @@ func (s *Buckets) start(ctx context.Context) (func() error, error) {
 	}, nil
 }
 
-// report logs a copy of a body that is not as it should be.
+// report logs what a read has found about the copies of a body.
 func (s *Buckets) report(f blobs.Finding) {
+	if f.Problem == blobs.Lost {
+		s.deps.Log.Error("no good copy of a body", "path", f.Path, "nodes", f.Reference.Sharks)
+		return
+	}
 	s.metrics.bodies.WithLabelValues(f.Node, string(f.Problem)).Inc()
-	s.deps.Log.Warn("bad copy of a body", "node", f.Node, "path", f.Path, "problem", string(f.Problem))
+	if f.Problem != blobs.Unframed {
+		s.deps.Log.Warn("bad copy of a body", "node", f.Node, "path", f.Path, "problem", string(f.Problem))
+	}
 }

@@ -41,7 +41,7 @@ type backlog struct {
 // events are the values of the label event of holdfast_buckets_node_bodies_total.
 var events = []string{
 	string(blobs.Written), string(blobs.WriteFailed), string(blobs.Read), string(blobs.ReadFailed),
-	string(blobs.Missing), string(blobs.Truncated), string(blobs.Corrupt), string(blobs.Suspect),
+	string(blobs.Missing), string(blobs.Truncated), string(blobs.Corrupt), string(blobs.Unframed),
 }
 
 // observe registers the metrics.

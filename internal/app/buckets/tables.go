@@ -38,7 +38,7 @@ var tables = []rows.Group{
 		},
 	}},
 	{Owner: 3, Tables: []*rows.Table{
-		{Name: "manta_bucket_object", Key: 3, Columns: rows.Columns(`owner uuid, bucket_id uuid, name text, id uuid, ` + version + `, content_crc32c integer, body bytes`)},
+		{Name: "manta_bucket_object", Key: 3, Columns: rows.Columns(`owner uuid, bucket_id uuid, name text, id uuid, ` + version + `, content_crc32c integer, content_crc64nvme integer, content_frames integer, body bytes`)},
 	}},
 	{Owner: 4, Tables: []*rows.Table{
 		{Name: "manta_bucket_upload", Key: 4, Columns: rows.Columns(
@@ -46,7 +46,7 @@ var tables = []rows.Group{
 	}},
 	{Owner: 2, Tables: []*rows.Table{
 		{Name: "manta_bucket_part", Key: 3, Columns: rows.Columns(`owner uuid, upload_id uuid, number integer, bucket_id uuid, name text, id uuid, created micros,
-			content_length integer, content_md5 bytes, checksum json, sharks texts, start integer, content_crc32c integer, body bytes`)},
+			content_length integer, content_md5 bytes, checksum json, sharks texts, start integer, content_crc32c integer, content_crc64nvme integer, content_frames integer, body bytes`)},
 	}},
 	// IDs of versions may repeat.
 	{Owner: 3, Tables: []*rows.Table{

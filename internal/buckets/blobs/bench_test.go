@@ -83,7 +83,7 @@ func BenchmarkRead(b *testing.B) {
 	for _, size := range []int64{4 << 10, 1 << 20, 100 << 20} {
 		c, dir := benchCluster(b, 1)
 		body := make([]byte, size)
-		sharks, err := c.Write(b.Context(), "v2/x", size, 1, bytes.NewReader(body))
+		stored, err := c.Write(b.Context(), "v2/x", size, 1, bytes.NewReader(body))
 		must(b, err)
 		b.Run(fmt.Sprintf("bare/%d", size), func(b *testing.B) {
 			b.SetBytes(size)
@@ -94,7 +94,7 @@ func BenchmarkRead(b *testing.B) {
 				must(b, errors.Join(err, f.Close()))
 			}
 		})
-		want := bodyOf(body, sharks)
+		want := bodyOf(body, stored)
 		b.Run(fmt.Sprintf("read/%d", size), func(b *testing.B) {
 			b.SetBytes(size)
 			b.ReportAllocs()

@@ -13,10 +13,13 @@ import (
 // while it is written or read.
 const chunkSize = buckets.ChunkSize
 
-// chunk is a buffer with several readers. The last one returns it to the pool.
+// chunk is a buffer for a frame with several readers. The last one returns it to the pool.
 type chunk struct {
-	bytes   [chunkSize]byte
-	n       int
+	bytes   [frameSize]byte
+	n       int    // bytes of data
+	layout  layout // framed: the trailer follows the data
+	sum     uint64 // CRC64NVME of the data, once it is sealed or verified
+	id      uint64 // of its frame, once that is verified
 	holders atomic.Int32
 }
 
@@ -25,12 +28,15 @@ var chunks = sync.Pool{New: func() any { return new(chunk) }}
 // newChunk returns a chunk with one holder.
 func newChunk() *chunk {
 	c := chunks.Get().(*chunk)
-	c.n = 0
+	c.n, c.layout = 0, plain
 	c.holders.Store(1)
 	return c
 }
 
 func (c *chunk) data() []byte { return c.bytes[:c.n] }
+
+// stored returns the chunk as it is in a copy.
+func (c *chunk) stored() []byte { return c.bytes[:c.n+c.layout.trailer()] }
 
 func (c *chunk) hold() { c.holders.Add(1) }
 
@@ -40,12 +46,12 @@ func (c *chunk) release() {
 	}
 }
 
-// fill reads until the chunk is full. It is io.ReadFull, except that it does not replace
+// fill reads until the chunk is full of data. It is io.ReadFull, except that it does not replace
 // the error of the reader: a client that hangs up is io.ErrUnexpectedEOF too.
 func (c *chunk) fill(r io.Reader) (err error) {
-	for c.n < len(c.bytes) && err == nil {
+	for c.n < chunkSize && err == nil {
 		var n int
-		n, err = r.Read(c.bytes[c.n:])
+		n, err = r.Read(c.bytes[c.n:chunkSize])
 		c.n += n
 	}
 	return err
@@ -65,7 +71,7 @@ func (q *queue) Read(p []byte) (int, error) {
 	if err := q.advance(); err != nil {
 		return 0, err
 	}
-	n := copy(p, q.current.data()[q.offset:])
+	n := copy(p, q.current.stored()[q.offset:])
 	q.offset += n
 	return n, nil
 }
@@ -78,7 +84,7 @@ func (q *queue) WriteTo(w io.Writer) (total int64, err error) {
 		} else if err != nil {
 			return total, err
 		}
-		n, err := w.Write(q.current.data()[q.offset:])
+		n, err := w.Write(q.current.stored()[q.offset:])
 		q.offset += n
 		total += int64(n)
 		if err != nil {
@@ -89,7 +95,7 @@ func (q *queue) WriteTo(w io.Writer) (total int64, err error) {
 
 // advance waits until the current chunk has bytes that were not read.
 func (q *queue) advance() error {
-	for q.current == nil || q.offset == q.current.n {
+	for q.current == nil || q.offset == len(q.current.stored()) {
 		q.release()
 		select {
 		case <-q.ctx.Done():

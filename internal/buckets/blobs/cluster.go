@@ -40,7 +40,8 @@ type Options struct {
 	ReadStall time.Duration
 	// Avoid is how long a node is avoided after it failed.
 	Avoid time.Duration
-	// Report is called for each copy that is missing or wrong. It must not block.
+	// Report is called for what a read finds. It must not block. A copy that failed while others
+	// work is reported by Observe.
 	Report func(Finding)
 	// Missing, if set, is called before a read fails because it has no such node. It may
 	// add the node: another process may have stored copies there right after it was added.
@@ -67,11 +68,13 @@ func (c *Cluster) observe(m *member, e Event) {
 	}
 }
 
-// Finding is a copy that is not as it should be.
+// Finding is a copy that is not as it should be, or a body without a good copy. It may be outdated:
+// the body may have been deleted or moved since its row was read.
 type Finding struct {
-	Node    string
-	Path    string
-	Problem Problem
+	Node      string // empty for Lost
+	Path      string
+	Problem   Problem
+	Reference buckets.Reference // as the reader had it
 }
 
 // Problem is what is wrong with a copy.
@@ -81,8 +84,11 @@ type Problem string
 const (
 	Missing   Problem = "missing"
 	Truncated Problem = "truncated" // or longer than it should be
-	Corrupt   Problem = "corrupt"   // its checksum is wrong
-	Suspect   Problem = "suspect"   // a body that was read from several copies has a wrong checksum
+	Corrupt   Problem = "corrupt"   // a checksum is wrong
+	Lost      Problem = "lost"      // a chunk of the body is good on no node
+	// Unframed is a good copy without checksums of its chunks, or whose row lacks them: the body was
+	// written before there were any. Each read verifies it whole.
+	Unframed Problem = "unframed"
 )
 
 // Node is a storage node of a Cluster. Its ID is "datacenter:storage_id".

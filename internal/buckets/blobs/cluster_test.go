@@ -6,7 +6,6 @@ import (
 	"crypto/md5"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -79,7 +78,7 @@ func (f *flaky) begin(ctx context.Context, count *int, after func() int64) error
 
 // limited fails after some bytes.
 type limited struct {
-	io.Reader
+	blobs.Reader
 	ctx   context.Context
 	f     *flaky
 	after int64
@@ -120,7 +119,7 @@ func (f *flaky) Put(ctx context.Context, path string, body io.Reader, size int64
 	return f.Driver.Put(ctx, path, body, size)
 }
 
-func (f *flaky) Get(ctx context.Context, path string, offset, length int64) (io.ReadCloser, error) {
+func (f *flaky) Get(ctx context.Context, path string, offset, length int64) (blobs.Reader, error) {
 	if err := f.begin(ctx, &f.gets, func() int64 { return f.getAfter }); err != nil {
 		return nil, err
 	}
@@ -130,10 +129,7 @@ func (f *flaky) Get(ctx context.Context, path string, offset, length int64) (io.
 	if err != nil || f.getAfter == 0 {
 		return r, err
 	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{&limited{Reader: r, ctx: ctx, f: f, after: f.getAfter}, r}, nil
+	return &limited{Reader: r, ctx: ctx, f: f, after: f.getAfter}, nil
 }
 
 func (f *flaky) Delete(ctx context.Context, path string) error {
@@ -278,29 +274,28 @@ const path = "v2/owner/bucket/ab/abc,def"
 // bodySizes are one in memory, and one that is streamed.
 var bodySizes = []int{5000, 1<<20 + 17}
 
-func (c *cluster) write(b []byte, copies int) ([]string, error) {
+func (c *cluster) write(b []byte, copies int) (buckets.Stored, error) {
 	c.t.Helper()
 	return c.Write(c.t.Context(), path, int64(len(b)), copies, struct{ io.Reader }{bytes.NewReader(b)})
 }
 
-func (c *cluster) mustWrite(b []byte, copies int) buckets.Body {
+func (c *cluster) mustWrite(b []byte, copies int) buckets.Reference {
 	c.t.Helper()
-	sharks, err := c.write(b, copies)
+	stored, err := c.write(b, copies)
 	if err != nil {
 		c.t.Fatalf("write: %v", err)
 	}
-	if len(sharks) != copies {
-		c.t.Fatalf("written to %q, want %d nodes", sharks, copies)
+	if len(stored.Sharks) != copies {
+		c.t.Fatalf("written to %q, want %d nodes", stored.Sharks, copies)
 	}
 	c.settled()
-	c.wantOn(sharks)
-	return bodyOf(b, sharks)
+	c.wantOn(stored.Sharks)
+	return bodyOf(b, stored)
 }
 
-func bodyOf(b []byte, sharks []string) buckets.Body {
+func bodyOf(b []byte, stored buckets.Stored) buckets.Reference {
 	sum := md5.Sum(b)
-	crc := crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
-	return buckets.Body{Length: int64(len(b)), MD5: sum[:], CRC32C: optional.Some(crc), Sharks: sharks}
+	return buckets.Reference{Body: buckets.Body{Length: int64(len(b)), MD5: sum[:], Frames: optional.Some(stored.Frames), Sharks: stored.Sharks}}
 }
 
 // wantOn checks that these nodes have a body, and no others.
@@ -313,7 +308,7 @@ func (c *cluster) wantOn(sharks []string) {
 	}
 }
 
-func (c *cluster) read(body buckets.Body, offset, length int64) ([]byte, error) {
+func (c *cluster) read(body buckets.Reference, offset, length int64) ([]byte, error) {
 	r, err := c.Open(c.t.Context(), path, body, offset, length)
 	if err != nil {
 		return nil, err
@@ -322,7 +317,7 @@ func (c *cluster) read(body buckets.Body, offset, length int64) ([]byte, error) 
 	return b, errors.Join(err, r.Close())
 }
 
-func (c *cluster) wantRead(body buckets.Body, want []byte) {
+func (c *cluster) wantRead(body buckets.Reference, want []byte) {
 	c.t.Helper()
 	if got, err := c.read(body, 0, -1); err != nil || !bytes.Equal(got, want) {
 		c.t.Fatalf("read %d bytes, %v; want %d", len(got), err, len(want))
@@ -330,7 +325,7 @@ func (c *cluster) wantRead(body buckets.Body, want []byte) {
 }
 
 // wantRanges reads parts of a body.
-func (c *cluster) wantRanges(body buckets.Body, want []byte) {
+func (c *cluster) wantRanges(body buckets.Reference, want []byte) {
 	c.t.Helper()
 	size := int64(len(want))
 	for _, at := range [][2]int64{{0, 1}, {size / 2, size / 3}, {size, 0}, {size / 2, -1}} {
@@ -435,7 +430,7 @@ func TestWrongArguments(t *testing.T) {
 		_, err := c.read(body, r[0], r[1])
 		wantCode(t, fmt.Sprintf("range %v", r), err, fault.Invalid)
 	}
-	_, err = c.read(bodyOf(content(10), []string{"x:9"}), 0, -1)
+	_, err = c.read(bodyOf(content(10), buckets.Stored{Sharks: []string{"x:9"}}), 0, -1)
 	wantCode(t, "read from an unknown node", err, fault.Unavailable)
 	wantCode(t, "remove from an unknown node", c.Remove(t.Context(), path, []string{"x:9", "a:1"}), fault.Unavailable)
 	c.wantOn(nil)

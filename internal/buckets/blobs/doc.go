@@ -7,9 +7,9 @@
 // The package promises:
 //   - a body is durable on all its nodes when Put returns, and nothing of it is visible
 //     after an error;
-//   - a body that is read whole is checked against its CRC32C, or without one against its
-//     MD5, before its last bytes are returned;
+//   - no byte of a body is returned before its chunk was verified; each chunk has a checksum on
+//     the nodes (see frame.go);
 //   - one node that is slow, full, read-only, unreachable or returns wrong bytes does
-//     not fail a request if another node can serve it;
+//     not fail a request if another node can serve it, also in the middle of a body;
 //   - memory per request is bounded, whatever the size of the body.
 package blobs

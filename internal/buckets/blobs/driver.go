@@ -29,7 +29,7 @@ type Driver interface {
 	// Get reads length bytes from offset, or up to the end if length is -1. An offset
 	// beyond the end is Invalid; a range that reaches beyond the end is cut. A body of
 	// size 0 can be read from offset 0.
-	Get(ctx context.Context, path string, offset, length int64) (io.ReadCloser, error)
+	Get(ctx context.Context, path string, offset, length int64) (Reader, error)
 	// Stat returns the size and time of a body.
 	Stat(ctx context.Context, path string) (Info, error)
 	// Delete removes a body, durably. It succeeds if there is none. It also removes
@@ -47,6 +47,13 @@ type Driver interface {
 	Space(ctx context.Context) (Space, error)
 	// Close releases the resources of the driver.
 	Close() error
+}
+
+// Reader reads a part of a body.
+type Reader interface {
+	io.ReadCloser
+	// Size returns the size of the whole body.
+	Size() int64
 }
 
 // Info describes a file on a node.

@@ -64,11 +64,17 @@ func (c *Cluster) isAvoided(m *member) bool {
 	return left > 0 && left <= c.Avoid
 }
 
-// report passes on what is wrong with a copy, and remembers it so that the next read uses
+// report passes on what a copy is like, and remembers a bad one so that the next read uses
 // another copy first.
-func (c *Cluster) report(m *member, path string, problem Problem) {
-	c.bad.Add(badCopy{m.id, path}, struct{}{})
+func (c *Cluster) report(f Finding) {
+	if f.Problem != Unframed {
+		c.bad.Add(badCopy{f.Node, f.Path}, struct{}{})
+	}
+	c.tell(f)
+}
+
+func (c *Cluster) tell(f Finding) {
 	if c.Report != nil {
-		c.Report(Finding{Node: m.id, Path: path, Problem: problem})
+		c.Report(f)
 	}
 }

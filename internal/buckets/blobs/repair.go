@@ -9,33 +9,24 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/fault"
-	"holdfast/internal/optional"
 )
 
 // ErrCorrupt is in the chain of the error of a body that does not match its checksum or
 // its length.
 var ErrCorrupt = errors.New("the body does not match its checksum")
 
-// Replicate copies a body to n more nodes and returns them. b.Sharks are the nodes to copy
+// Replicate copies a body to n more nodes and returns them. body.Sharks are the nodes to copy
 // from. Nodes that have a copy, even a bad one, are not chosen.
-func (c *Cluster) Replicate(ctx context.Context, path string, b buckets.Body, n int, have []string) ([]string, error) {
-	var from, exclude []*member
-	for _, id := range b.Sharks {
-		m, err := c.member(id)
-		if err != nil {
-			return nil, err
-		}
-		from = append(from, m)
+func (c *Cluster) Replicate(ctx context.Context, path string, body buckets.Reference, n int, have []string) ([]string, error) {
+	from, err := c.copies(body.Sharks)
+	if err != nil {
+		return nil, err
 	}
-	for _, id := range have {
-		if m, err := c.member(id); err == nil {
-			exclude = append(exclude, m)
-		}
-	}
-	p := c.place(b.Length, n)
+	exclude, _ := c.copies(have)
+	p := c.place(StoredSize(&body.Body), n)
 	p.exclude(exclude)
 	p.exclude(from)
-	added, err := c.replicate(ctx, path, b.Length, b.MD5, from, p, n)
+	added, err := c.replicate(ctx, path, &body, from, p, n)
 	if err != nil {
 		for _, m := range added {
 			c.removeLater(m, path)
@@ -49,46 +40,43 @@ func (c *Cluster) Replicate(ctx context.Context, path string, b buckets.Body, n 
 	return ids, nil
 }
 
-// Restore copies a body to one node, and replaces the copy that it has, if any. b.Sharks
-// are the nodes to copy from.
-func (c *Cluster) Restore(ctx context.Context, path string, b buckets.Body, node string) error {
+// Restore writes a copy of a body to a node, and replaces the copy that it has, if any. body.Sharks
+// are the nodes to copy from. The node itself may be one of them: chunks that are good nowhere
+// else are read from the copy that is replaced.
+func (c *Cluster) Restore(ctx context.Context, path string, body buckets.Reference, node string) error {
 	to, err := c.member(node)
 	if err != nil {
 		return err
 	}
-	var from []*member
-	for _, id := range b.Sharks {
-		m, err := c.member(id)
-		if err != nil {
-			return err
-		}
-		from = append(from, m)
+	from, err := c.copies(body.Sharks)
+	if err != nil {
+		return err
 	}
-	err = c.copyTo(ctx, path, b.Length, b.MD5, from, to)
+	err = c.copyTo(ctx, path, &body, from, to)
 	c.blame(ctx, to, err)
 	if err == nil {
 		c.bad.Remove(badCopy{to.id, path})
-		c.wrote(to, b.Length)
+		c.wrote(to, StoredSize(&body.Body))
 	}
 	return err
 }
 
 // replicate copies a body to n nodes of a placement. On an error it returns those that
 // have it.
-func (c *Cluster) replicate(ctx context.Context, path string, size int64, md5 []byte, from []*member, p *placement, n int) (added []*member, err error) {
+func (c *Cluster) replicate(ctx context.Context, path string, body *buckets.Reference, from []*member, p *placement, n int) (added []*member, err error) {
 	for len(added) < n {
 		nodes, err := p.next(ctx, 1)
 		if err != nil {
 			return added, err
 		}
 		m := nodes[0]
-		err = c.copyTo(ctx, path, size, md5, from, m)
+		err = c.copyTo(ctx, path, body, from, m)
 		c.blame(ctx, m, err)
 		switch {
 		case err == nil:
 			added = append(added, m)
 			c.bad.Remove(badCopy{m.id, path})
-			c.wrote(m, size)
+			c.wrote(m, StoredSize(&body.Body))
 		case ctx.Err() != nil, IsSourceError(err):
 			return added, err
 		default:
@@ -98,39 +86,45 @@ func (c *Cluster) replicate(ctx context.Context, path string, size int64, md5 []
 	return added, nil
 }
 
-// copyTo copies a body to one node. The reader returns an error before the end if the
-// body is wrong, so that no wrong copy is made.
-func (c *Cluster) copyTo(ctx context.Context, path string, size int64, md5 []byte, from []*member, to *member) error {
-	r, err := c.read(ctx, path, buckets.Body{Length: size, MD5: md5}, from, 0, size)
-	if err != nil {
-		return SourceError(err)
-	}
-	defer func() { _ = r.Close() }()
-	w := &write{c: c, ctx: ctx, path: path, size: size, copies: 1, p: c.place(size, 1)}
+// copyTo copies a body to one node. Chunks keep their trailers, so that what a disk or memory
+// damages on the way is found.
+func (c *Cluster) copyTo(ctx context.Context, path string, body *buckets.Reference, from []*member, to *member) error {
+	r := c.newReading(ctx, path, body, from, 0, chunkCount(body.Length))
+	defer r.drop()
+	w := &write{c: c, ctx: ctx, path: path, copies: 1, p: c.place(StoredSize(&body.Body), 1)}
 	return w.single(to, r)
 }
 
 // single streams a body to one node.
-func (w *write) single(to *member, src io.Reader) error {
+func (w *write) single(to *member, from *reading) error {
+	var next *chunk
+	read := func() (err error) {
+		next = nil
+		if from.at == from.to {
+			return nil
+		}
+		if next, err = from.next(); err != nil {
+			return SourceError(err)
+		}
+		next.convert(&from.body.Body, from.at-1)
+		return nil
+	}
+	if err := read(); err != nil {
+		return err
+	}
 	p := w.start(to, func(ctx context.Context) (io.Reader, int64, *queue) {
 		q := &queue{ctx: ctx, feed: make(chan *chunk, queued)}
-		return q, w.size, q
+		return q, StoredSize(&from.body.Body), q
 	}, (*queue).drain)
-	for {
-		next := newChunk()
-		readErr := next.fill(src)
-		if readErr != nil && !IsEnd(readErr) {
-			next.release()
-			w.abandon(p)
-			return SourceError(readErr)
-		}
+	for next != nil {
 		live := w.send(next, []*put{p})
 		next.release()
 		if len(live) == 0 {
 			return w.p.failure
 		}
-		if IsEnd(readErr) {
-			break
+		if err := read(); err != nil {
+			w.abandon(p)
+			return err
 		}
 	}
 	close(p.queue.feed)
@@ -143,27 +137,76 @@ func (w *write) single(to *member, src io.Reader) error {
 	return err
 }
 
-// Verify reads one copy of a body whole and compares its MD5. It returns nil if the copy is good, ErrCorrupt if
-// it is not, and an error with fault.NotFound if it is missing.
-func (c *Cluster) Verify(ctx context.Context, path string, b buckets.Body, node string) error {
+// Pace waits until a number of bytes may be read from a node.
+type Pace func(ctx context.Context, n int) error
+
+// Verified is a copy that is good.
+type Verified struct {
+	Framed    bool // as Unframed says
+	CRC64NVME uint64
+}
+
+// Verify reads one copy of a body whole and verifies each chunk, and the whole. It returns an error
+// with ErrCorrupt if the copy is bad, and one with fault.NotFound if it is missing; neither is
+// reported as a finding. pace is called before each chunk is read; it may be nil.
+func (c *Cluster) Verify(ctx context.Context, path string, body buckets.Reference, node string, pace Pace) (Verified, error) {
 	m, err := c.member(node)
 	if err != nil {
-		return err
+		return Verified{}, err
 	}
-	info, err := c.Stat(ctx, node, path)
-	switch {
-	case err != nil:
-		return err
-	case info.Size != b.Length:
-		return fault.Wrap(fault.Internal, fmt.Sprintf("storage node %s: the copy has %d bytes, expected %d", node, info.Size, b.Length), ErrCorrupt)
+	v := verifier{layout: layoutOf(&body.Body), body: body.Body}
+	whole, err := c.readWhole(ctx, m, path, v, pace)
+	if errors.Is(err, errLayout) {
+		v.layout = v.layout.other()
+		whole, err = c.readWhole(ctx, m, path, v, pace)
 	}
-	b.CRC32C = optional.Of[uint32]{} // other readers compare it
-	r, err := c.read(ctx, path, b, []*member{m}, 0, b.Length)
-	if err != nil {
-		return err
+	if right := v.layout.size(body.Length); err == nil && whole.size != right {
+		err = fault.Wrap(fault.Internal, fmt.Sprintf("storage node %s: the copy has %d bytes, expected %d", node, whole.size, right), errors.Join(ErrCorrupt, errTruncated))
 	}
-	_, err = io.Copy(io.Discard, r)
-	return errors.Join(err, r.Close())
+	if errors.Is(err, ErrCorrupt) || fault.Is(err, fault.NotFound) {
+		c.bad.Add(badCopy{m.id, path}, struct{}{})
+	}
+	return Verified{Framed: v.layout == framed && body.Frames.Set, CRC64NVME: whole.crc64}, err
+}
+
+// whole is a copy that was read from its first chunk to its last.
+type whole struct {
+	sums  []uint64 // CRC64NVME of each chunk
+	crc64 uint64   // of the body
+	id    uint64   // of the frames
+	size  int64    // of the copy
+}
+
+// readWhole reads a copy, and returns an error if it is not the body.
+func (c *Cluster) readWhole(ctx context.Context, m *member, path string, v verifier, pace Pace) (w whole, err error) {
+	count := chunkCount(v.body.Length)
+	if count == 0 {
+		info, err := c.Stat(ctx, m.id, path)
+		return whole{size: info.Size}, err
+	}
+	s := c.openSource(ctx, m, path, v, 0, count)
+	defer s.close()
+	sum := newSum(&v.body)
+	for range count {
+		if pace != nil {
+			if err := pace(ctx, frameSize); err != nil {
+				return w, err
+			}
+		}
+		next, size, err := s.next(ctx, c.ReadStall)
+		if err != nil {
+			return w, err
+		}
+		sum.add(next)
+		other := len(w.sums) > 0 && v.layout == framed && next.id != w.id
+		w.sums, w.id, w.size = append(w.sums, next.sum), next.id, size
+		next.release()
+		if other {
+			return w, errFrame
+		}
+	}
+	w.crc64 = sum.crc64.Sum()
+	return w, sum.check()
 }
 
 // Copy makes a body available at another path on the same nodes, if all of them can do

@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"time"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/checksum"
 	"holdfast/internal/fault"
+	"holdfast/internal/optional"
 )
 
 // queued is how many chunks a node may be behind the fastest one.
@@ -22,29 +25,29 @@ var errTooLarge = fault.New(fault.Invalid, "body is larger than was announced")
 // Write implements buckets.Bodies. The slowest node sets the pace. A node that fails or
 // stalls is replaced: by writing the body again if it is in memory, otherwise by copying
 // it from another node at the end.
-func (c *Cluster) Write(ctx context.Context, path string, size int64, copies int, src io.Reader) (sharks []string, err error) {
+func (c *Cluster) Write(ctx context.Context, path string, size int64, copies int, src io.Reader) (buckets.Stored, error) {
 	if err := CheckPath(path); err != nil {
-		return nil, err
+		return buckets.Stored{}, err
 	}
 	if copies < 1 || copies > MaxCopies {
-		return nil, fault.Newf(fault.Invalid, "copies: expected 1 to %d", MaxCopies)
+		return buckets.Stored{}, fault.Newf(fault.Invalid, "copies: expected 1 to %d", MaxCopies)
 	}
-	w := &write{c: c, ctx: ctx, path: path, size: size, copies: copies}
+	w := &write{c: c, ctx: ctx, path: path, size: size, copies: copies, id: rand.Uint64(), sum: checksum.NewCRC64()}
 	first := newChunk()
 	defer first.release()
 	switch err := first.fill(src); {
 	case size >= 0 && int64(first.n) > size:
-		return nil, errTooLarge
+		return buckets.Stored{}, errTooLarge
 	case IsEnd(err):
-		w.p = c.place(int64(first.n), copies)
+		w.p = c.place(framed.size(int64(first.n)), copies)
 		err = w.whole(first)
-		return w.sharks(), err
+		return w.stored(), err
 	case err != nil:
-		return nil, err
+		return buckets.Stored{}, err
 	}
-	w.p = c.place(size, copies)
-	err = w.stream(first, src)
-	return w.sharks(), err
+	w.p = c.place(framed.size(max(size, 0)), copies)
+	err := w.stream(first, src)
+	return w.stored(), err
 }
 
 // write is one body on its way to the nodes.
@@ -55,15 +58,29 @@ type write struct {
 	size   int64 // the most that the source may have; -1: unknown
 	copies int
 	p      *placement
-	total  int64
+	id     uint64 // of the frames
+	chunks int64  // that were sealed
+	sum    checksum.CRC64
+	total  int64     // bytes that were sent to each node
 	done   []*member // nodes that have the body
 }
 
-func (w *write) sharks() (ids []string) {
+// stored returns where the body is, and what its row needs to verify it.
+func (w *write) stored() buckets.Stored {
+	s := buckets.Stored{Frames: buckets.Frames{ID: w.id, CRC64NVME: w.sum.Sum()}}
 	for _, m := range w.done {
-		ids = append(ids, m.id)
+		s.Sharks = append(s.Sharks, m.id)
 	}
-	return ids
+	return s
+}
+
+// seal makes the next chunk of the body a frame.
+func (w *write) seal(c *chunk) {
+	if c.n > 0 {
+		c.seal(w.id, w.chunks)
+		w.sum.Append(c.sum, int64(c.n))
+		w.chunks++
+	}
 }
 
 // put is a driver that stores a copy.
@@ -142,7 +159,8 @@ func (c *Cluster) wrote(m *member, size int64) {
 
 // whole stores a body that is in memory.
 func (w *write) whole(body *chunk) error {
-	w.total = int64(body.n)
+	w.seal(body)
+	w.total = int64(len(body.stored()))
 	for len(w.done) < w.copies {
 		nodes, err := w.p.next(w.ctx, w.copies-len(w.done))
 		if err != nil {
@@ -153,7 +171,7 @@ func (w *write) whole(body *chunk) error {
 		for _, m := range nodes {
 			body.hold() // a driver that stalls keeps reading
 			puts = append(puts, w.start(m, func(context.Context) (io.Reader, int64, *queue) {
-				return bytes.NewReader(body.data()), int64(body.n), nil
+				return bytes.NewReader(body.stored()), w.total, nil
 			}, func(*queue) { body.release() }))
 		}
 		w.settleAll(puts)
@@ -187,7 +205,9 @@ func (w *write) stream(first *chunk, src io.Reader) (err error) {
 		}, (*queue).drain))
 	}
 	first.hold()
+	length := int64(first.n)
 	for next, end := first, false; ; {
+		w.seal(next)
 		live = w.send(next, live)
 		next.release()
 		switch {
@@ -196,12 +216,13 @@ func (w *write) stream(first *chunk, src io.Reader) (err error) {
 		case len(live) == 0:
 			return w.none()
 		case end:
-			return w.finish(&live)
+			return w.finish(&live, length)
 		}
 		next = newChunk()
 		err := next.fill(src)
+		length += int64(next.n)
 		switch {
-		case w.size >= 0 && w.total+int64(next.n) > w.size:
+		case w.size >= 0 && length > w.size:
 			err = errTooLarge
 		case IsEnd(err):
 			end, err = true, nil
@@ -222,10 +243,10 @@ func (w *write) none() error {
 // send gives a chunk to all nodes and returns those that took it. Nodes that stall at the
 // same time are waited for once.
 func (w *write) send(next *chunk, live []*put) (kept []*put) {
-	w.total += int64(next.n)
 	if next.n == 0 {
 		return live
 	}
+	w.total += int64(len(next.stored()))
 	wait := patience{}
 	defer wait.end()
 	for _, p := range live {
@@ -280,7 +301,7 @@ func (w *write) feed(p *put, next *chunk, wait *patience) error {
 var errEarly = fault.New(fault.Unavailable, "storage node stopped in the middle of a body")
 
 // finish ends the body, waits for the nodes and replaces those that failed.
-func (w *write) finish(live *[]*put) error {
+func (w *write) finish(live *[]*put, length int64) error {
 	for _, p := range *live {
 		close(p.queue.feed)
 	}
@@ -293,7 +314,8 @@ func (w *write) finish(live *[]*put) error {
 	case len(w.done) == 0:
 		return w.none()
 	}
-	added, err := w.c.replicate(w.ctx, w.path, w.total, nil, w.done, w.p, w.copies-len(w.done))
+	body := buckets.Reference{Body: buckets.Body{Length: length, Frames: optional.Some(w.stored().Frames)}}
+	added, err := w.c.replicate(w.ctx, w.path, &body, w.done, w.p, w.copies-len(w.done))
 	w.done = append(w.done, added...)
 	return err
 }

@@ -91,7 +91,7 @@ var damages = []damage{
 		name: "extra copy", // of a drain that was killed
 		damage: func(s *site, o buckets.Object) {
 			to := other(&o)
-			s.must(s.cluster.Restore(s.t.Context(), s.path(&o), o.Body, to))
+			s.must(s.cluster.Restore(s.t.Context(), s.path(&o), s.reference(&o), to))
 			s.age()
 		},
 		found: func(o buckets.Object) []string { return []string{"unreferenced " + other(&o)} },

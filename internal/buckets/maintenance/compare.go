@@ -227,8 +227,8 @@ func (c *comparison) check(ctx context.Context, i *item) (*Finding, error) {
 	case i.file == nil:
 		f := Finding{Problem: Missing, Node: c.node}.of(i.body)
 		return &f, nil
-	case i.file.Size != i.body.ref.Length:
-		f := Finding{Problem: Corrupt, Node: c.node, Detail: fmt.Sprintf("the copy has %d bytes, expected %d", i.file.Size, i.body.ref.Length)}.of(i.body)
+	case !blobs.HasSize(&i.body.ref.Body, i.file.Size):
+		f := Finding{Problem: Corrupt, Node: c.node, Detail: fmt.Sprintf("the copy has %d bytes, expected %d", i.file.Size, blobs.StoredSize(&i.body.ref.Body))}.of(i.body)
 		return &f, nil
 	case !c.Verify:
 		return nil, nil
@@ -244,14 +244,14 @@ func (c *comparison) check(ctx context.Context, i *item) (*Finding, error) {
 // verify reads a copy, and returns what is wrong with it. A copy that is missing is not:
 // it was removed after the walk, or the next audit finds that.
 func (a *audit) verify(ctx context.Context, node string, b *body) (detail string, err error) {
-	err = a.Cluster.Verify(ctx, b.path, b.ref.Body, node)
+	_, err = a.Cluster.Verify(ctx, b.path, b.ref, node, nil)
 	switch {
 	case err == nil, fault.Is(err, fault.NotFound):
 		return "", nil
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	case errors.Is(err, blobs.ErrCorrupt):
-		return "the copy does not match its length or MD5", nil
+		return "the copy does not match its length or checksums", nil
 	}
 	if down := a.Cluster.Ping(ctx, node); down != nil {
 		return "", errBadNode{down}

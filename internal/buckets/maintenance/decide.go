@@ -260,7 +260,7 @@ func (a *audit) elsewhere(r *buckets.Reference) (ids []string) {
 // strays are nodes with a copy that the row does not name.
 func (a *audit) restore(ctx context.Context, b *body, broken, strays []string) (nodes []string, err error) {
 	want := max(len(b.ref.Sharks), a.Level)
-	from := b.ref.Body
+	from := b.ref
 	from.Sharks = nil
 	for _, id := range b.ref.Sharks {
 		if !slices.Contains(broken, id) {
@@ -270,7 +270,7 @@ func (a *audit) restore(ctx context.Context, b *body, broken, strays []string) (
 	nodes = slices.Clone(from.Sharks)
 	if len(broken) > 0 {
 		for _, id := range a.elsewhere(&b.ref) {
-			if a.Cluster.Verify(ctx, b.path, b.ref.Body, id) != nil {
+			if _, err := a.Cluster.Verify(ctx, b.path, b.ref, id, nil); err != nil {
 				continue
 			}
 			from.Sharks = append(from.Sharks, id)

@@ -249,7 +249,7 @@ func (d *drain) move(ctx context.Context, b *body) (outcome, error) {
 	if b.ref.Garbage && len(others) > 0 {
 		return d.set(ctx, b, others, dropped)
 	}
-	from := b.ref.Body
+	from := b.ref
 	from.Sharks = d.known(b.ref.Sharks)
 	added, err := d.Cluster.Replicate(ctx, b.path, from, 1, b.ref.Sharks)
 	switch {
@@ -310,6 +310,7 @@ func without(ids []string, id string) []string {
 // hasGoodCopy reads the other copies until one is good.
 func (d *drain) hasGoodCopy(ctx context.Context, b *body, others []string) bool {
 	return slices.ContainsFunc(others, func(id string) bool {
-		return d.Cluster.Verify(ctx, b.path, b.ref.Body, id) == nil
+		_, err := d.Cluster.Verify(ctx, b.path, b.ref, id, nil)
+		return err == nil
 	})
 }

@@ -193,6 +193,11 @@ func (s *site) path(o *buckets.Object) string {
 	return buckets.BodyPath(s.owner, s.bucket.ID, o.ID, o.Name)
 }
 
+// reference is the reference of an object that is not in parts.
+func (s *site) reference(o *buckets.Object) buckets.Reference {
+	return buckets.Reference{Owner: s.owner, Bucket: s.bucket.ID, Name: o.Name, Body: o.Body}
+}
+
 // file is the file of a copy.
 func (s *site) file(node string, o *buckets.Object) string {
 	return filepath.Join(s.dirs[node], s.path(o))

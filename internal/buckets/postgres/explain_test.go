@@ -74,7 +74,7 @@ func ofOwner() []step {
 	)
 	now := at(filledAt)
 	put := func(name string, flags int, all bool) []any {
-		return []any{owner, bucket, id, name, now, body, nil, int64(10), []byte{1}, "text/plain", nil, nil, nil, []string{"a:1"}, nil, nil, nil, int64(10),
+		return []any{owner, bucket, id, name, now, body, nil, int64(10), []byte{1}, "text/plain", nil, nil, nil, []string{"a:1"}, nil, nil, int64(8), int64(9), int64(10),
 			flags, nil, []string{"x"}, nil, nil, all}
 	}
 	none := pgtype.Timestamptz{}
@@ -95,11 +95,13 @@ func ofOwner() []step {
 		{"create an upload", sqlCreateUpload, []any{owner, bucket, id, "new", upload, now, nil, "", nil, nil, nil, nil}, nil},
 		{"upload", sqlUpload, []any{owner, id, "f/7", upload}, []string{uploads}},
 		{"uploads", sqlListUploads, []any{owner, id, "f/7", upload, 100}, []string{uploads}},
-		{"put a part", sqlPutPart, []any{owner, bucket, id, "f/7", upload, 2, now, body, int64(10), []byte{1}, nil, []string{"a:1"}, nil, int64(7), false}, []string{uploads, parts}},
+		{"put a part", sqlPutPart, []any{owner, bucket, id, "f/7", upload, 2, now, body, int64(10), []byte{1}, nil, []string{"a:1"}, nil, int64(7), int64(8), false}, []string{uploads, parts}},
 		{"parts", sqlParts, []any{owner, upload, 1, 10}, []string{parts}},
 		{"segments", sqlSegments, []any{owner, upload, int64(0), 10}, []string{parts}},
 		{"assemble", sqlAssemble, []any{owner, id, "f/7", upload, []int32{1, 3}, []int64{0, 10}, now}, []string{parts, uploads}},
 		{"abort", sqlAbort, []any{owner, id, "f/7", upload, now}, []string{parts, uploads}},
+		{"set frames", sqlFrameObject, []any{owner, id, "f1/1", body, int64(1), int64(2)}, []string{objects}},
+		{"set frames of a part", sqlFramePart, []any{owner, upload, 1, body, int64(1), int64(2)}, []string{parts}},
 		{"set nodes", sqlSetSharks, []any{owner, id, "f1/1", nil, 0, false, body, []string{"a:b"}, []string{"a:1"}}, []string{objects}},
 		{"set nodes of a part", sqlSetSharks, []any{owner, id, "f/7", upload, 1, false, body, []string{"a:b"}, []string{"a:1"}},
 			[]string{objects, uploads, parts, "manta_bucket_deleted_object_upload_idx"}},

@@ -167,7 +167,8 @@ func (s *Store) References(ctx context.Context, fn func(buckets.Reference) error
 		var owner, bucket, id string
 		var upload *string
 		var ref buckets.Reference
-		err := rows.Scan(&owner, &bucket, &ref.Name, &upload, &ref.Number, &ref.Garbage, &id, &ref.Length, &ref.MD5, &ref.Sharks)
+		var sums sums
+		err := rows.Scan(sums.dest(&owner, &bucket, &ref.Name, &upload, &ref.Number, &ref.Garbage, &id, &ref.Length, &ref.MD5, &ref.Sharks)...)
 		if err != nil {
 			return err
 		}
@@ -175,6 +176,7 @@ func (s *Store) References(ctx context.Context, fn func(buckets.Reference) error
 		if upload != nil {
 			ref.Upload = buckets.UploadID(*upload)
 		}
+		sums.set(&ref.Body)
 		if err := fn(ref); err != nil {
 			return err
 		}
@@ -188,5 +190,18 @@ func (s *Store) SetSharks(ctx context.Context, r buckets.Reference, sharks []str
 		return false, err
 	}
 	n, err := s.run(ctx, sqlSetSharks, string(r.Owner), string(r.Bucket), r.Name, orNull(r.Upload), r.Number, r.Garbage, string(r.ID), r.Sharks, listOrNil(sharks))
+	return n == 1, err
+}
+
+// SetFrames implements buckets.References.
+func (s *Store) SetFrames(ctx context.Context, r buckets.Reference, f buckets.Frames) (bool, error) {
+	if err := r.Owner.Check(); err != nil {
+		return false, err
+	}
+	st, args := sqlFrameObject, []any{string(r.Owner), string(r.Bucket), r.Name, string(r.ID), int64(f.CRC64NVME), int64(f.ID)}
+	if r.Upload != "" {
+		st, args = sqlFramePart, []any{string(r.Owner), string(r.Upload), r.Number, string(r.ID), int64(f.CRC64NVME), int64(f.ID)}
+	}
+	n, err := s.db.Exec(ctx, st, args...)
 	return n == 1, err
 }

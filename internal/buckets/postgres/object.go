@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"holdfast/internal/buckets"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/fault"
@@ -45,7 +47,7 @@ func flags(c *buckets.Condition) (f int32) {
 	return f
 }
 
-// put is a call of bucket_put_v1.
+// put is a call of bucket_put_v2.
 type put struct {
 	owner     buckets.AccountID
 	bucket    buckets.BucketRef
@@ -56,14 +58,14 @@ type put struct {
 	all       bool
 }
 
-// arguments returns the arguments of bucket_put_v1.
+// arguments returns the arguments of bucket_put_v2.
 func (p *put) arguments() (*pgdb.Args, error) {
 	o := p.object
 	properties, err := o.Properties.Encode()
 	if err != nil {
 		return nil, err
 	}
-	a := pgdb.NewArgs(24)
+	a := pgdb.NewArgs(25)
 	uuid := func(id string) {
 		if id == "" {
 			a.Null()
@@ -113,10 +115,13 @@ func (p *put) arguments() (*pgdb.Args, error) {
 		a.Text(string(properties))
 	}
 	bytea(o.Inline)
-	if o.CRC32C.Set {
-		a.Bigint(int64(o.CRC32C.Value))
-	} else {
-		a.Null()
+	crc64, id := orNulls(o.Frames)
+	for _, v := range []pgtype.Int8{crc64, id} {
+		if v.Valid {
+			a.Bigint(v.Int64)
+		} else {
+			a.Null()
+		}
 	}
 	a.Bigint(p.bytes)
 	a.Integer(flags(p.condition))
@@ -166,8 +171,8 @@ func (s *Store) Get(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 	}
 	var columns []*string
 	var body []byte
-	var crc *int64
-	found, err := s.db.QueryRow(ctx, sqlGet, []any{string(owner), string(b), name}, &columns, &body, &crc)
+	var sums sums
+	found, err := s.db.QueryRow(ctx, sqlGet, []any{string(owner), string(b), name}, sums.dest(&columns, &body)...)
 	if err != nil {
 		return o, err
 	}
@@ -175,7 +180,8 @@ func (s *Store) Get(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 		return o, buckets.ErrNoObject
 	}
 	o, err = scanObject(columns)
-	o.Inline, o.CRC32C = body, crc32c(crc)
+	o.Inline = body
+	sums.set(&o.Body)
 	return o, err
 }
 
@@ -187,8 +193,8 @@ func (s *Store) Find(ctx context.Context, owner buckets.AccountID, bucket, name 
 	var row bucketRow
 	var columns []*string
 	var body []byte
-	var crc *int64
-	found, err := s.db.QueryRow(ctx, sqlFind, []any{string(owner), bucket, name}, append(row.dest(), &columns, &body, &crc)...)
+	var sums sums
+	found, err := s.db.QueryRow(ctx, sqlFind, []any{string(owner), bucket, name}, sums.dest(append(row.dest(), &columns, &body)...)...)
 	switch {
 	case err != nil:
 		return b, o, err
@@ -202,7 +208,8 @@ func (s *Store) Find(ctx context.Context, owner buckets.AccountID, bucket, name 
 		return b, o, buckets.ErrNoObject
 	}
 	o, err = scanObject(columns)
-	o.Inline, o.CRC32C = body, crc32c(crc)
+	o.Inline = body
+	sums.set(&o.Body)
 	return b, o, err
 }
 

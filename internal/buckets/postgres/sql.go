@@ -13,6 +13,9 @@ var objectColumns = `ARRAY[o.id::text, o.name, ` + micros(`o.created`) + `, ` + 
 	encode(o.content_md5, 'hex'), o.content_type, hstore_to_json(o.headers)::text, to_json(o.roles)::text, to_json(o.sharks)::text,
 	o.properties::text]`
 
+// sumColumns are what a reader of a body on storage nodes compares, as sums scans them.
+const sumColumns = `content_crc32c, content_crc64nvme, content_frames`
+
 const (
 	ofObject = ` FROM manta_bucket_object o WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text`
 	ofUpload = ` FROM manta_bucket_upload WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text AND id = $4::uuid`
@@ -44,18 +47,18 @@ var (
 // nothing else, so no call is in a FROM clause.
 var (
 	sqlPut = pgdb.Statement{Name: "buckets.put", SQL: `
-		SELECT bucket_put_v1($1::uuid, $2::text, $3::uuid, $4::text, $5::timestamptz, $6::uuid, $7::uuid, $8::bigint, $9::bytea, $10::text,
-			$11::text[], $12::text[], $13::text[]::uuid[], $14::text[], $15::text::jsonb, $16::bytea, $17::bigint, $18::bigint,
-			$19::integer, $20::text[], $21::text[], $22::timestamptz, $23::timestamptz, $24::boolean)`}
+		SELECT bucket_put_v2($1::uuid, $2::text, $3::uuid, $4::text, $5::timestamptz, $6::uuid, $7::uuid, $8::bigint, $9::bytea, $10::text,
+			$11::text[], $12::text[], $13::text[]::uuid[], $14::text[], $15::text::jsonb, $16::bytea, $17::bigint, $18::bigint, $19::bigint,
+			$20::integer, $21::text[], $22::text[], $23::timestamptz, $24::timestamptz, $25::boolean)`}
 	sqlDelete = pgdb.Statement{Name: "buckets.delete", SQL: `
 		SELECT bucket_delete_v1($1::uuid, $2::text, $3::uuid, $4::text, $5::timestamptz,
 			$6::integer, $7::text[], $8::text[], $9::timestamptz, $10::timestamptz)`}
 	sqlList = pgdb.Statement{Name: "buckets.list", SQL: `
 		SELECT bucket_list_v1($1::uuid, $2::uuid, $3::text, $4::text, $5::text, $6::boolean, $7::integer)`}
-	sqlGet = pgdb.Statement{Name: "buckets.get", SQL: `SELECT ` + objectColumns + `, body, content_crc32c` + ofObject}
+	sqlGet = pgdb.Statement{Name: "buckets.get", SQL: `SELECT ` + objectColumns + `, body, ` + sumColumns + ofObject}
 	// One row if the bucket exists, with NULLs if the object does not.
 	sqlFind = pgdb.Statement{Name: "buckets.find", SQL: `
-		SELECT b.id::text, b.name, b.owner::text, b.created, s.settings::text, ` + objectColumns + `, o.body, o.content_crc32c
+		SELECT b.id::text, b.name, b.owner::text, b.created, s.settings::text, ` + objectColumns + `, o.body, ` + sumColumns + `
 		FROM manta_bucket b
 		LEFT JOIN manta_bucket_settings s ON s.owner = b.owner AND s.bucket_id = b.id
 		LEFT JOIN manta_bucket_object o ON o.owner = b.owner AND o.bucket_id = b.id AND o.name = $3::text
@@ -85,10 +88,10 @@ var (
 	sqlOldUploads = pgdb.Statement{Name: "buckets.old_uploads", SQL: `
 		SELECT owner::text, bucket_id::text, name, id::text FROM manta_bucket_upload WHERE created < $1::timestamptz ORDER BY created LIMIT $2::bigint`}
 	sqlPutPart = pgdb.Statement{Name: "buckets.put_part", SQL: `
-		SELECT bucket_put_part_v1($1::uuid, $2::text, $3::uuid, $4::text, $5::uuid, $6::integer, $7::timestamptz,
-			$8::uuid, $9::bigint, $10::bytea, $11::jsonb, $12::text[], $13::bytea, $14::bigint, $15::boolean)`}
+		SELECT bucket_put_part_v2($1::uuid, $2::text, $3::uuid, $4::text, $5::uuid, $6::integer, $7::timestamptz,
+			$8::uuid, $9::bigint, $10::bytea, $11::jsonb, $12::text[], $13::bytea, $14::bigint, $15::bigint, $16::boolean)`}
 	sqlParts    = pgdb.Statement{Name: "buckets.parts", SQL: `SELECT ` + partColumns + ofParts + ` AND number > $3::integer ORDER BY number LIMIT $4::bigint`}
-	sqlSegments = pgdb.Statement{Name: "buckets.segments", SQL: `SELECT ` + partColumns + `, body, content_crc32c` + ofParts + `
+	sqlSegments = pgdb.Statement{Name: "buckets.segments", SQL: `SELECT ` + partColumns + `, body, ` + sumColumns + ofParts + `
 		AND start + content_length > $3::bigint ORDER BY number LIMIT $4::bigint`}
 	sqlAssemble = pgdb.Statement{Name: "buckets.assemble", SQL: `
 		SELECT bucket_assemble_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::integer[], $6::bigint[], $7::timestamptz)`}
@@ -129,15 +132,24 @@ var (
 	sqlBacklog = pgdb.Statement{Name: "buckets.backlog", SQL: `
 		SELECT count(*), coalesce(sum(content_length), 0)::bigint, min(deleted_at) FROM manta_bucket_deleted_object`}
 
+	sqlFrameObject = pgdb.Statement{Name: "buckets.frame_object", SQL: `
+		UPDATE manta_bucket_object SET content_crc32c = NULL, content_crc64nvme = $5::bigint, content_frames = $6::bigint
+		WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text AND id = $4::uuid AND sharks IS NOT NULL
+			AND (content_crc32c IS NOT NULL OR content_frames IS NULL)`}
+	sqlFramePart = pgdb.Statement{Name: "buckets.frame_part", SQL: `
+		UPDATE manta_bucket_part SET content_crc32c = NULL, content_crc64nvme = $5::bigint, content_frames = $6::bigint
+		WHERE owner = $1::uuid AND upload_id = $2::uuid AND number = $3::integer AND id = $4::uuid AND sharks IS NOT NULL
+			AND (content_crc32c IS NOT NULL OR content_frames IS NULL)`}
+
 	sqlReferences = pgdb.Statement{Name: "buckets.references", SQL: `
-		SELECT owner, bucket_id, name, NULL::uuid, 0, false, id, content_length, content_md5, sharks FROM manta_bucket_object WHERE sharks IS NOT NULL
+		SELECT owner, bucket_id, name, NULL::uuid, 0, false, id, content_length, content_md5, sharks, ` + sumColumns + ` FROM manta_bucket_object WHERE sharks IS NOT NULL
 		UNION ALL
 		SELECT owner, bucket_id, name, upload_id, number, EXISTS (
 				SELECT FROM manta_bucket_deleted_object d WHERE d.owner = p.owner AND d.properties #>> '{s3,upload}' = p.upload_id::text
-			), id, content_length, content_md5, sharks
+			), id, content_length, content_md5, sharks, ` + sumColumns + `
 			FROM manta_bucket_part p WHERE sharks IS NOT NULL
 		UNION ALL
-		SELECT owner, bucket_id, name, NULL::uuid, 0, true, id, content_length, content_md5, sharks FROM manta_bucket_deleted_object WHERE sharks IS NOT NULL`}
+		SELECT owner, bucket_id, name, NULL::uuid, 0, true, id, content_length, content_md5, sharks, NULL, NULL, NULL FROM manta_bucket_deleted_object WHERE sharks IS NOT NULL`}
 	sqlSetSharks = pgdb.Statement{Name: "buckets.set_sharks", SQL: `
 		SELECT bucket_set_sharks_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::integer, $6::boolean, $7::uuid, $8::text[], $9::text[])`}
 )

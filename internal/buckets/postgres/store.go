@@ -150,17 +150,25 @@ func orNull[T ~string](v T) *string {
 	return &text
 }
 
-// crcOrNull is an argument that is NULL when there is no CRC.
-func crcOrNull(crc optional.Of[uint32]) pgtype.Int8 {
-	return pgtype.Int8{Int64: int64(crc.Value), Valid: crc.Set}
+// orNulls are arguments that are NULL when a body has no frames.
+func orNulls(f optional.Of[buckets.Frames]) (crc64, id pgtype.Int8) {
+	return pgtype.Int8{Int64: int64(f.Value.CRC64NVME), Valid: f.Set}, pgtype.Int8{Int64: int64(f.Value.ID), Valid: f.Set}
 }
 
-// crc32c decodes a column; NULL is not set.
-func crc32c(column *int64) optional.Of[uint32] {
-	if column == nil {
-		return optional.Of[uint32]{}
+// sums scans sumColumns.
+type sums struct{ crc32c, crc64, id *int64 }
+
+func (s *sums) dest(before ...any) []any { return append(before, &s.crc32c, &s.crc64, &s.id) }
+
+// set sets what a reader of a body compares. An earlier release that replaces a body leaves the
+// frames of the old one, but has a CRC32C.
+func (s *sums) set(b *buckets.Body) {
+	switch {
+	case s.crc32c != nil:
+		b.CRC32C = optional.Some(uint32(*s.crc32c))
+	case s.crc64 != nil && s.id != nil && b.Inline == nil:
+		b.Frames = optional.Some(buckets.Frames{ID: uint64(*s.id), CRC64NVME: uint64(*s.crc64)})
 	}
-	return optional.Some(uint32(*column))
 }
 
 // listOrNil is an argument that is NULL when the list is empty.

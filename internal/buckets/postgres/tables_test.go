@@ -41,7 +41,7 @@ var documented = map[string]opened.Table{
 		Indexes:     "CREATE INDEX manta_bucket_name_idx ON manta_bucket USING btree (name, owner)",
 	},
 	"manta_bucket_object": {
-		Columns:     columns(now) + "body bytea\ncontent_crc32c bigint",
+		Columns:     columns(now) + "body bytea\ncontent_crc32c bigint\ncontent_crc64nvme bigint\ncontent_frames bigint",
 		Constraints: "PRIMARY KEY (owner, bucket_id, name)\nCHECK (((octet_length(name) >= 1) AND (octet_length(name) <= 1024)))",
 	},
 	"manta_bucket_deleted_bucket": {

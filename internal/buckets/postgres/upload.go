@@ -87,9 +87,10 @@ func (s *Store) PutPart(ctx context.Context, owner buckets.AccountID, b buckets.
 		}
 		sum = textOrNull(text)
 	}
+	crc64, frames := orNulls(p.Frames)
 	return twice(func(all bool) error {
 		_, err := s.run(ctx, sqlPutPart, string(owner), b.Name, string(b.ID), name, string(id), p.Number, at(p.Created),
-			string(p.ID), p.Length, p.MD5, sum, listOrNil(p.Sharks), p.Inline, crcOrNull(p.CRC32C), all)
+			string(p.ID), p.Length, p.MD5, sum, listOrNil(p.Sharks), p.Inline, crc64, frames, all)
 		return err
 	})
 }
@@ -262,13 +263,14 @@ func (s *Store) Segments(ctx context.Context, owner buckets.AccountID, u buckets
 	}
 	var columns []*string
 	var body []byte
-	var crc *int64
+	var sums sums
 	err = s.db.ForEach(ctx, sqlSegments, []any{string(owner), string(u), from, limit}, func() { all = nil }, func() error {
 		p, start, err := scanPart(columns)
-		p.Inline, p.CRC32C, body = body, crc32c(crc), nil
+		p.Inline, body = body, nil
+		sums.set(&p.Body)
 		all = append(all, buckets.Segment{Body: p.Body, Number: p.Number, Start: start, Checksum: p.Checksum})
 		return err
-	}, &columns, &body, &crc)
+	}, sums.dest(&columns, &body)...)
 	return all, err
 }
 

@@ -41,14 +41,18 @@ const (
 	sqlBacklog        = `SELECT count(*), coalesce(sum(content_length), 0), coalesce(min(deleted_at), 0) FROM manta_bucket_deleted_object`
 
 	bodyColumns     = `id, content_length, content_md5, sharks`
-	sqlObjectBodies = `SELECT owner, bucket_id, name, '', 0, 0, ` + bodyColumns + ` FROM manta_bucket_object WHERE sharks IS NOT NULL`
+	sqlObjectBodies = `SELECT owner, bucket_id, name, '', 0, 0, ` + bodyColumns + `, ` + sumColumns + ` FROM manta_bucket_object WHERE sharks IS NOT NULL`
 	sqlPartBodies   = `SELECT owner, bucket_id, name, upload_id, number, (owner, upload_id) IN (
 			SELECT owner, properties ->> '$.s3.upload' FROM manta_bucket_deleted_object WHERE properties ->> '$.s3.upload' IS NOT NULL
-		), ` + bodyColumns + ` FROM manta_bucket_part WHERE sharks IS NOT NULL`
-	sqlGarbageBodies = `SELECT owner, bucket_id, name, '', 0, 1, ` + bodyColumns + ` FROM manta_bucket_deleted_object WHERE sharks IS NOT NULL`
+		), ` + bodyColumns + `, ` + sumColumns + ` FROM manta_bucket_part WHERE sharks IS NOT NULL`
+	sqlGarbageBodies = `SELECT owner, bucket_id, name, '', 0, 1, ` + bodyColumns + `, NULL, NULL, NULL FROM manta_bucket_deleted_object WHERE sharks IS NOT NULL`
 	sqlMoveObject    = `UPDATE manta_bucket_object SET sharks = ?6 WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3 AND id = ?4 AND sharks = ?5 RETURNING 1`
 	sqlMovePart      = `UPDATE manta_bucket_part SET sharks = ?6 WHERE owner = ?1 AND upload_id = ?2 AND number = ?3 AND id = ?4 AND sharks = ?5 RETURNING 1`
 	sqlMoveGarbage   = `UPDATE manta_bucket_deleted_object SET sharks = ?6, claim = NULL, claim_expires = NULL` + oneGarbage + ` AND sharks = ?5 RETURNING 1`
+	sqlFrameObject   = `UPDATE manta_bucket_object SET content_crc32c = NULL, content_crc64nvme = ?5, content_frames = ?6
+		WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3 AND id = ?4 AND sharks IS NOT NULL AND content_frames IS NULL RETURNING 1`
+	sqlFramePart = `UPDATE manta_bucket_part SET content_crc32c = NULL, content_crc64nvme = ?5, content_frames = ?6
+		WHERE owner = ?1 AND upload_id = ?2 AND number = ?3 AND id = ?4 AND sharks IS NOT NULL AND content_frames IS NULL RETURNING 1`
 	// The plus sign: SQLite would use the index of the bucket.
 	sqlEndClaim = `UPDATE manta_bucket_deleted_object SET claim = NULL, claim_expires = NULL
 		WHERE properties ->> '$.s3.upload' = ?2 AND +owner = ?1 AND claim IS NOT NULL`
@@ -190,6 +194,7 @@ func (s *Store) References(ctx context.Context, fn func(buckets.Reference) error
 					Upload: buckets.UploadID(r.ColumnText(3)), Number: r.ColumnInt(4), Garbage: r.ColumnBool(5),
 					Body: buckets.Body{ID: buckets.ObjectID(r.ColumnText(6)), Length: r.ColumnInt64(7), MD5: blob(r, 8)},
 				}
+				sums(r, 10, &ref.Body)
 				if err := column(r, 9, &ref.Sharks); err != nil {
 					return err
 				}
@@ -226,6 +231,22 @@ func (s *Store) SetSharks(ctx context.Context, ref buckets.Reference, sharks []s
 			set, err = exists(c, sqlMoveGarbage, ref.Owner, ref.Bucket, ref.Name, ref.ID, string(was), is)
 		default:
 			set, err = exists(c, sqlMoveObject, ref.Owner, ref.Bucket, ref.Name, ref.ID, string(was), is)
+		}
+		return err
+	})
+	return set, err
+}
+
+// SetFrames implements buckets.References.
+func (s *Store) SetFrames(ctx context.Context, ref buckets.Reference, f buckets.Frames) (set bool, err error) {
+	if err := ref.Owner.Check(); err != nil {
+		return false, err
+	}
+	err = s.db.Write(ctx, "set_frames", func(c *sqlite.Conn) error {
+		if ref.Upload != "" {
+			set, err = exists(c, sqlFramePart, ref.Owner, ref.Upload, ref.Number, ref.ID, int64(f.CRC64NVME), int64(f.ID))
+		} else {
+			set, err = exists(c, sqlFrameObject, ref.Owner, ref.Bucket, ref.Name, ref.ID, int64(f.CRC64NVME), int64(f.ID))
 		}
 		return err
 	})

@@ -14,11 +14,11 @@ const (
 	objectColumns = `id, name, created, modified, creator, content_length, content_md5, content_type, headers, roles, sharks, properties`
 	oneObject     = ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3`
 
-	sqlObject = `SELECT ` + objectColumns + `, content_crc32c, body` + oneObject
+	sqlObject = `SELECT ` + objectColumns + `, ` + sumColumns + `, body` + oneObject
 	// Without the body: a large row costs more to read.
 	sqlHead      = `SELECT ` + objectColumns + oneObject
-	sqlPutObject = `INSERT OR REPLACE INTO manta_bucket_object (owner, bucket_id, ` + objectColumns + `, content_crc32c, body)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlPutObject = `INSERT OR REPLACE INTO manta_bucket_object (owner, bucket_id, ` + objectColumns + `, content_crc64nvme, content_frames, body)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlUpdateObject = `UPDATE manta_bucket_object SET modified = ?4, content_type = ?5, headers = ?6, roles = ?7, properties = ?8
 		WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3`
 	sqlBuryObject = `INSERT INTO manta_bucket_deleted_object (owner, bucket_id, ` + objectColumns + `, deleted_at)
@@ -60,7 +60,8 @@ func object(c *sqlite.Conn, sql string, owner buckets.AccountID, b buckets.Bucke
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) (err error) {
 		found = true
 		if o, err = scanObject(r); err == nil && r.ColumnCount() > 12 {
-			o.CRC32C, o.Inline = crc32c(r, 12), blob(r, 13)
+			sums(r, 12, &o.Body)
+			o.Inline = blob(r, 15)
 		}
 		return err
 	}, owner, b, name)
@@ -132,8 +133,9 @@ func (w *write) put(c *sqlite.Conn, o *buckets.Object) error {
 	if err != nil {
 		return err
 	}
+	crc64, frames := orNulls(o.Frames)
 	return sqlitedb.Exec(c, sqlPutObject, w.owner, w.bucket, o.ID, o.Name, o.Created, o.Modified, orNull(o.Creator), o.Length,
-		bytesOrNull(o.MD5), o.ContentType, headers, roles, sharks, properties, crcOrNull(o.CRC32C), bytesOrNull(o.Inline))
+		bytesOrNull(o.MD5), o.ContentType, headers, roles, sharks, properties, crc64, frames, bytesOrNull(o.Inline))
 }
 
 // Put implements buckets.Store.

@@ -79,14 +79,6 @@ func bytesOrNull(b []byte) any {
 	return b
 }
 
-// crcOrNull is an argument that is NULL when there is no CRC.
-func crcOrNull(crc optional.Of[uint32]) any {
-	if !crc.Set {
-		return nil
-	}
-	return int64(crc.Value)
-}
-
 // jsonOrNull is an argument of JSON text, NULL when the list or map is empty.
 func jsonOrNull(v any, n int) (any, error) {
 	if n == 0 {
@@ -108,12 +100,25 @@ func column(r *sqlite.Stmt, i int, v any) error {
 	return nil
 }
 
-// crc32c reads a column, which is not set when it is NULL.
-func crc32c(r *sqlite.Stmt, i int) optional.Of[uint32] {
-	if r.ColumnIsNull(i) {
-		return optional.Of[uint32]{}
+// sumColumns are what a reader of a body on storage nodes compares, as sums reads them.
+const sumColumns = `content_crc32c, content_crc64nvme, content_frames`
+
+// sums reads sumColumns from column i on.
+func sums(r *sqlite.Stmt, i int, b *buckets.Body) {
+	if !r.ColumnIsNull(i) {
+		b.CRC32C = optional.Some(uint32(r.ColumnInt64(i)))
 	}
-	return optional.Some(uint32(r.ColumnInt64(i)))
+	if !r.ColumnIsNull(i + 1) {
+		b.Frames = optional.Some(buckets.Frames{CRC64NVME: uint64(r.ColumnInt64(i + 1)), ID: uint64(r.ColumnInt64(i + 2))})
+	}
+}
+
+// orNulls are arguments that are NULL when a body has no frames.
+func orNulls(f optional.Of[buckets.Frames]) (crc64, id any) {
+	if !f.Set {
+		return nil, nil
+	}
+	return int64(f.Value.CRC64NVME), int64(f.Value.ID)
 }
 
 // blob copies a column, which is nil when it is NULL.

@@ -29,10 +29,10 @@ const (
 	partColumns = `number, id, created, content_length, content_md5, checksum, sharks, start`
 	sqlParts    = `SELECT ` + partColumns + ` FROM manta_bucket_part WHERE owner = ? AND upload_id = ? AND number > ? ORDER BY number LIMIT +?`
 	sqlPart     = `SELECT ` + partColumns + ` FROM manta_bucket_part WHERE owner = ? AND upload_id = ? AND number = ?`
-	sqlSegments = `SELECT ` + partColumns + `, content_crc32c, body FROM manta_bucket_part WHERE owner = ?1 AND upload_id = ?2
+	sqlSegments = `SELECT ` + partColumns + `, ` + sumColumns + `, body FROM manta_bucket_part WHERE owner = ?1 AND upload_id = ?2
 		AND start + content_length > ?3 ORDER BY number LIMIT +?4`
-	sqlPutPart = `INSERT OR REPLACE INTO manta_bucket_part (owner, upload_id, bucket_id, name, ` + partColumns + `, content_crc32c, body)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?, ?)`
+	sqlPutPart = `INSERT OR REPLACE INTO manta_bucket_part (owner, upload_id, bucket_id, name, ` + partColumns + `, content_crc64nvme, content_frames, body)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?, ?, ?)`
 	sqlStartPart = `UPDATE manta_bucket_part SET start = ?4 WHERE owner = ?1 AND upload_id = ?2 AND number = ?3`
 	sqlBuryPart  = `INSERT INTO manta_bucket_deleted_object
 		(owner, bucket_id, id, name, created, modified, content_length, content_md5, sharks, deleted_at)
@@ -68,11 +68,12 @@ func parts(c *sqlite.Conn, sql string, args ...any) (all []buckets.Part, err err
 	return all, err
 }
 
-// segments runs a statement of partColumns, the CRC and the body.
+// segments runs a statement of partColumns, sumColumns and the body.
 func segments(c *sqlite.Conn, sql string, args ...any) (all []buckets.Segment, err error) {
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 		p, err := scanPart(r)
-		p.CRC32C, p.Inline = crc32c(r, 8), blob(r, 9)
+		sums(r, 8, &p.Body)
+		p.Inline = blob(r, 11)
 		all = append(all, buckets.Segment{Body: p.Body, Number: p.Number, Start: r.ColumnInt64(7), Checksum: p.Checksum})
 		return err
 	}, args...)
@@ -159,7 +160,8 @@ func (s *Store) PutPart(ctx context.Context, owner buckets.AccountID, b buckets.
 		if err := addUsage(c, owner, b.ID, delta); err != nil {
 			return err
 		}
-		return sqlitedb.Exec(c, sqlPutPart, owner, id, b.ID, name, p.Number, p.ID, p.Created, p.Length, p.MD5, sum, sharks, crcOrNull(p.CRC32C), bytesOrNull(p.Inline))
+		crc64, frames := orNulls(p.Frames)
+		return sqlitedb.Exec(c, sqlPutPart, owner, id, b.ID, name, p.Number, p.ID, p.Created, p.Length, p.MD5, sum, sharks, crc64, frames, bytesOrNull(p.Inline))
 	})
 }
 

@@ -72,6 +72,13 @@ func (f *fixture) writes() map[string]func() error {
 		}
 		return err
 	}
+	calls["SetFrames"] = func() error {
+		set, err := f.h.References.SetFrames(ctx, f.body, buckets.Frames{ID: 1, CRC64NVME: 2})
+		if err == nil && !set {
+			f.t.Errorf("SetFrames found no body")
+		}
+		return err
+	}
 	calls["CreateKey"] = func() error {
 		return f.h.Accounts.CreateKey(ctx, buckets.Key{ID: "N" + string(f.owner), Account: f.owner, Secret: []byte("s")})
 	}
@@ -83,7 +90,7 @@ func faultChecks() []check {
 	var all []check
 	for _, name := range []string{
 		"SetBucket", "DeleteBucket", "Put", "Update", "Delete", "CreateUpload", "PutPart", "Complete", "SetQuota", "CreateBucket", "Abort", "AbortOld",
-		"Claim", "Remove", "RemoveBucket", "SetSharks", "CreateKey", "RevokeKey",
+		"Claim", "Remove", "RemoveBucket", "SetSharks", "SetFrames", "CreateKey", "RevokeKey",
 	} {
 		all = append(all, check{name, func(t *testing.T, u *user) { failingWrite(t, u, name) }})
 	}

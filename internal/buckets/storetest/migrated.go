@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/optional"
 )
 
 // Migrated checks a backend on migrated data: everything is as it was, and writes
@@ -18,7 +19,7 @@ import (
 //	5       bucket b1, photos, public
 //	6, 7    object c1, a: "abc" in the row, with the creator a2, the type text/plain, the
 //	        header m-a: ü, the role f1, the tag t=v and the property own=1
-//	8       object c2, b: 10 bytes with the MD5 2 on east:1
+//	8       object c2, b: 10 bytes with the MD5 2 and the CRC32C ffffffff on east:1
 //	9       object c3, c: upload e1 with part 1, 20 bytes with the MD5 3 on east:1, body d1
 //	10      upload e2 of the object d with part 1, 5 bytes with the MD5 4 on east:1, body d2
 //	11, 12  object c4, a: 7 bytes with the MD5 5 on east:1, written and overwritten
@@ -34,16 +35,18 @@ func Migrated(t *testing.T, h Harness) {
 	must(t, "Ping", h.Store.Ping(t.Context()))
 	migratedAccount(u, then)
 
-	b, err := h.Store.Bucket(t.Context(), u.owner, "photos")
+	photos, err := h.Store.Bucket(t.Context(), u.owner, "photos")
 	must(t, "Bucket", err)
-	equal(t, "the bucket", b, u.bucket)
+	equal(t, "the bucket", photos, u.bucket)
 	wantObject(t, "in the row", u.get("a"), buckets.Object{
 		Name: "a", Created: then + 6, Modified: then + 7, Creator: buckets.AccountID(numbered('a', 2)), ContentType: "text/plain",
 		Headers: map[string]string{"m-a": "ü"}, Roles: []string{numbered('f', 1)},
 		Body:       buckets.Body{ID: buckets.ObjectID(numbered('c', 1)), Length: 3, MD5: inline("abc").MD5, Inline: []byte("abc")},
 		Properties: buckets.Properties{Tags: map[string]string{"t": "v"}, Extra: json.RawMessage(`{"own":1}`)},
 	})
-	wantObject(t, "on a node", u.get("b"), buckets.Object{Name: "b", Created: then + 8, Modified: then + 8, Body: oldBody('c', 2, 10, 2)})
+	b := oldBody('c', 2, 10, 2)
+	b.CRC32C = optional.Some(uint32(1<<32 - 1))
+	wantObject(t, "on a node", u.get("b"), buckets.Object{Name: "b", Created: then + 8, Modified: then + 8, Body: b})
 	parts := u.get("c")
 	wantObject(t, "in parts", parts, buckets.Object{
 		Name: "c", Created: then + 9, Modified: then + 9, Body: buckets.Body{ID: buckets.ObjectID(numbered('c', 3)), Length: 20},

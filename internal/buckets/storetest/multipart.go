@@ -168,10 +168,10 @@ func uploadSegments(t *testing.T, u *user) {
 	id := u.createUpload("a", u.now)
 	small := buckets.Part{Number: 4, Body: inline("abc"), Created: u.now}
 	parts := []buckets.Part{part(1, 10, u.now), part(2, 20, u.now), part(3, 0, u.now), small}
-	parts[0].CRC32C, parts[2].CRC32C = optional.Some(uint32(1<<32-1)), optional.Some(uint32(0))
+	parts[0].Frames, parts[2].Frames = optional.Some(buckets.Frames{ID: 1<<64 - 1, CRC64NVME: 1 << 63}), optional.Some(buckets.Frames{})
 	parts[1].Checksum = buckets.Checksum{Algorithm: "CRC32", Value: "AAAAAA=="}
 	replaced := part(2, 20, u.now)
-	replaced.CRC32C = optional.Some(uint32(7))
+	replaced.Frames = optional.Some(buckets.Frames{ID: 7, CRC64NVME: 7})
 	u.putPart("a", id, replaced)
 	var refs []buckets.PartRef
 	for _, p := range parts {

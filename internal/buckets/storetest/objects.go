@@ -17,7 +17,8 @@ func objectChecks() []check {
 		{"Values", objectValues},
 		{"Names", objectNames},
 		{"Bodies", objectBodies},
-		{"CRC32C", objectCRC32C},
+		{"frames", objectFrames},
+		{"frames that are set later", setFrames},
 		{"Find", findObject},
 		{"Overwrite", overwrite},
 		{"Update", updateObject},
@@ -147,7 +148,7 @@ func findObject(t *testing.T, u *user) {
 	must(t, "Bucket", err)
 	other := u.createBucket("other")
 	body := stored(10)
-	body.CRC32C = optional.Some(uint32(7))
+	body.Frames = optional.Some(buckets.Frames{ID: 7, CRC64NVME: 8})
 	for _, o := range []buckets.Object{full("full"), {Name: "inline", Body: inline("abc")}, {Name: "stored", Body: body}} {
 		u.putObject(o)
 		b, got, err := u.h.Store.Find(t.Context(), u.owner, u.bucket.Name, o.Name)
@@ -164,22 +165,60 @@ func findObject(t *testing.T, u *user) {
 	wantError(t, "without an account", err, buckets.ErrNoAccountID)
 }
 
-// objectCRC32C: the checksum is that of the body: it stays when the metadata change, and
-// ends with the body.
-func objectCRC32C(t *testing.T, u *user) {
-	for _, crc := range []uint32{0, 1, 1<<31 - 1, 1 << 31, 1<<32 - 1} {
+// objectFrames: the frames are those of the body: they stay when the metadata change, and
+// end with the body.
+func objectFrames(t *testing.T, u *user) {
+	for _, f := range []buckets.Frames{{}, {ID: 1, CRC64NVME: 1<<63 - 1}, {ID: 1 << 63, CRC64NVME: 1}, {ID: 1<<64 - 1, CRC64NVME: 1<<64 - 1}} {
 		body := stored(10)
-		body.CRC32C = optional.Some(crc)
+		body.Frames = optional.Some(f)
 		u.putObject(buckets.Object{Name: "a", Body: body})
 		equal(t, "body", u.get("a").Body, body)
+		equal(t, "body of the reference", u.reference("a").Body, body)
 		_, err := u.h.Store.Update(t.Context(), u.owner, u.ref(), buckets.Update{Name: "a", Headers: map[string]string{"m-a": "b"}, Now: u.now})
 		must(t, "Update", err)
 		equal(t, "body of the updated object", u.get("a").Body, body)
 	}
 	for _, body := range []buckets.Body{stored(10), inline("abc")} {
 		u.putObject(buckets.Object{Name: "a", Body: body})
-		equal(t, "body without a CRC", u.get("a").Body, body)
+		equal(t, "body without frames", u.get("a").Body, body)
 	}
+}
+
+// setFrames: a body that has no frames gets them once, if it is still the body of its row.
+func setFrames(t *testing.T, u *user) {
+	id := u.createUpload("parts", u.now)
+	one := u.putPart("parts", id, part(1, 10, u.now))
+	u.putObject(buckets.Object{Name: "a", Body: stored(10)})
+	u.putObject(buckets.Object{Name: "inline", Body: inline("abc")})
+	first, second := buckets.Frames{ID: 1 << 63, CRC64NVME: 1<<64 - 1}, buckets.Frames{ID: 2, CRC64NVME: 3}
+	set := func(what string, r buckets.Reference, f buckets.Frames, want bool) {
+		t.Helper()
+		got, err := u.h.References.SetFrames(t.Context(), r, f)
+		must(t, "SetFrames", err)
+		equal(t, what, got, want)
+	}
+	for _, name := range []string{"a", "parts"} {
+		r := u.reference(name)
+		another := r
+		another.ID = buckets.ObjectID(buckets.NewUUID())
+		set("frames of another body", another, first, false)
+		set("frames", r, first, true)
+		set("frames again", r, second, false)
+		equal(t, "frames of the reference", u.reference(name).Frames, optional.Some(first))
+	}
+	equal(t, "frames of the object", u.get("a").Frames, optional.Some(first))
+	u.complete("parts", id, one)
+	segments, err := u.h.Store.Segments(t.Context(), u.owner, id, 0, 1)
+	must(t, "Segments", err)
+	equal(t, "frames of the part", segments[0].Frames, optional.Some(first))
+	inRow := buckets.Reference{Owner: u.owner, Bucket: u.bucket.ID, Name: "inline", Body: u.get("inline").Body}
+	set("frames of a body in a row", inRow, first, false)
+	r := u.reference("a")
+	r.Garbage = true
+	u.delete("a")
+	set("frames of garbage", r, second, false)
+	_, err = u.h.References.SetFrames(t.Context(), buckets.Reference{}, first)
+	wantError(t, "without an account", err, buckets.ErrNoAccountID)
 }
 
 // overwrite: nothing of the old object is left.

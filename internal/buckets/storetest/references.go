@@ -16,6 +16,20 @@ func referenceChecks() []check {
 	}
 }
 
+// reference returns the reference of a name that has one body.
+func (u *user) reference(name string) (found buckets.Reference) {
+	u.t.Helper()
+	n := 0
+	for _, r := range u.references() {
+		if r.Name == name && !r.Garbage {
+			found = r
+			n++
+		}
+	}
+	equal(u.t, "references of "+name, n, 1)
+	return found
+}
+
 // allReferences: a body on storage nodes has one reference with all that its path needs.
 func allReferences(t *testing.T, u *user) {
 	live, old := u.put("live"), u.put("old")

@@ -166,7 +166,7 @@ func (d *Driver) confirm(ctx context.Context, bucket *blob.Bucket, path string, 
 }
 
 // Get implements blobs.Driver.
-func (d *Driver) Get(ctx context.Context, path string, offset, length int64) (io.ReadCloser, error) {
+func (d *Driver) Get(ctx context.Context, path string, offset, length int64) (blobs.Reader, error) {
 	if err := errors.Join(blobs.CheckPath(path), ctx.Err()); err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func (d *Driver) Get(ctx context.Context, path string, offset, length int64) (io
 			if offset > 0 {
 				return nil, blobs.ErrRange()
 			}
-			return io.NopCloser(bytes.NewReader(nil)), nil
+			return empty{}, nil
 		}
 	}
 	return nil, d.fail(ctx, bucket, "read object", path, err)
@@ -203,6 +203,13 @@ type reader struct {
 	bucket *blob.Bucket
 	*blob.Reader
 }
+
+// empty reads an object of no bytes.
+type empty struct{}
+
+func (empty) Read([]byte) (int, error) { return 0, io.EOF }
+func (empty) Close() error             { return nil }
+func (empty) Size() int64              { return 0 }
 
 // Read gives the errors of the provider their code.
 func (r *reader) Read(p []byte) (int, error) {

@@ -16,7 +16,7 @@ import (
 )
 
 // Get implements blobs.Driver.
-func (d *Driver) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+func (d *Driver) Get(ctx context.Context, name string, offset, length int64) (blobs.Reader, error) {
 	if err := errors.Join(blobs.CheckPath(name), ctx.Err()); err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (d *Driver) Get(ctx context.Context, name string, offset, length int64) (io
 	if length < 0 || length > info.Size()-offset {
 		length = info.Size() - offset
 	}
-	return &reader{ctx: ctx, driver: d, file: f, section: io.NewSectionReader(f, offset, length)}, nil
+	return &reader{ctx: ctx, driver: d, file: f, size: info.Size(), section: io.NewSectionReader(f, offset, length)}, nil
 }
 
 // reader reads a part of a file.
@@ -51,8 +51,11 @@ type reader struct {
 	ctx     context.Context //nolint:containedctx // of the request
 	driver  *Driver
 	file    *os.File
+	size    int64 // of the file
 	section *io.SectionReader
 }
+
+func (r *reader) Size() int64 { return r.size }
 
 func (r *reader) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {

@@ -37,3 +37,4 @@ INSERT INTO manta_bucket_usage (owner, bucket_id, slot, objects, bytes) VALUES
 INSERT INTO manta_bucket_usage (owner, bucket_id, slot, objects, bytes, max_objects, max_bytes, spare_objects, spare_bytes)
 	SELECT 'a0000000-0000-4000-8000-000000000001', '00000000-0000-0000-0000-000000000000', n, CASE n WHEN 3 THEN 3 ELSE 0 END,
 		CASE n WHEN 3 THEN 38 ELSE 0 END, 5, 1000, 0, 60 FROM generate_series(0, 15) n;
+UPDATE manta_bucket_object SET content_crc32c = 4294967295 WHERE name = 'b';

@@ -32,3 +32,4 @@ INSERT INTO manta_bucket_deleted_bucket (id, name, owner, created, deleted_at) V
 INSERT INTO manta_bucket_usage (owner, bucket_id, objects, bytes, max_objects, max_bytes) VALUES
 	('a0000000-0000-4000-8000-000000000001', '00000000-0000-0000-0000-000000000000', 3, 38, 5, 1000),
 	('a0000000-0000-4000-8000-000000000001', 'b0000000-0000-4000-8000-000000000001', 3, 38, 0, 0);
+UPDATE manta_bucket_object SET content_crc32c = 4294967295 WHERE name = 'b';

@@ -1,0 +1,137 @@
+package blobs
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/checksum"
+	"holdfast/internal/fault"
+)
+
+// A copy of a body is a sequence of frames: a chunk of data, followed by a trailer. All
+// chunks but the last have chunkSize bytes. The trailer makes each frame verifiable by itself:
+//
+//	offset  bytes
+//	     0      4  "HFB" and the version, 1
+//	     4      4  flags: none is defined yet
+//	     8      4  index of the chunk in the body, from 0
+//	    12      4  bytes of data
+//	    16      8  ID of the body's frames, which its row has too
+//	    24      8  CRC64NVME of the data and of the 24 bytes above
+//
+// Numbers are big-endian. All frames of a body have one ID, on all nodes. It is random, so a
+// frame of another body is never taken for one of this body. The checksum covers the data as it is
+// stored, so that a copy can be verified without a key if data is ever encrypted.
+//
+// Bodies that were written before there were frames are plain: their copies are the data alone.
+const (
+	trailerSize = 32
+	frameSize   = chunkSize + trailerSize
+
+	frameMagic = 'H'<<24 | 'F'<<16 | 'B'<<8 | 1
+)
+
+// layout is how a copy is stored.
+type layout int
+
+const (
+	framed layout = iota
+	plain
+)
+
+// layoutOf returns the layout that the copies of a body should have.
+func layoutOf(b *buckets.Body) layout {
+	if b.Frames.Set {
+		return framed
+	}
+	return plain
+}
+
+func (l layout) String() string {
+	if l == plain {
+		return "plain"
+	}
+	return "framed"
+}
+
+func (l layout) other() layout { return framed + plain - l }
+
+// trailer returns the size of a trailer.
+func (l layout) trailer() int {
+	if l == plain {
+		return 0
+	}
+	return trailerSize
+}
+
+// size returns the size of a copy of a body.
+func (l layout) size(length int64) int64 {
+	return length + chunkCount(length)*int64(l.trailer())
+}
+
+// offset returns where a chunk begins in a copy.
+func (l layout) offset(index int64) int64 { return index * int64(chunkSize+l.trailer()) }
+
+// StoredSize returns the size of each copy of a body.
+func StoredSize(b *buckets.Body) int64 { return layoutOf(b).size(b.Length) }
+
+// chunkCount returns the number of chunks of a body.
+func chunkCount(length int64) int64 { return (length + chunkSize - 1) / chunkSize }
+
+// chunkLength returns the bytes of data in a chunk of a body.
+func chunkLength(length, index int64) int { return int(min(chunkSize, length-index*chunkSize)) }
+
+// seal computes the checksum of a chunk and appends its trailer.
+func (c *chunk) seal(id uint64, index int64) {
+	c.sum = checksum.UpdateCRC64(0, c.data())
+	t := c.bytes[c.n : c.n+trailerSize]
+	binary.BigEndian.PutUint32(t, frameMagic)
+	binary.BigEndian.PutUint32(t[4:], 0)
+	binary.BigEndian.PutUint32(t[8:], uint32(index))
+	binary.BigEndian.PutUint32(t[12:], uint32(c.n))
+	binary.BigEndian.PutUint64(t[16:], id)
+	binary.BigEndian.PutUint64(t[24:], checksum.UpdateCRC64(c.sum, t[:24]))
+	c.layout = framed
+}
+
+// measure computes the checksum of a chunk of a plain copy.
+func (c *chunk) measure() {
+	c.layout, c.sum = plain, checksum.UpdateCRC64(0, c.data())
+}
+
+var (
+	errChunk = fault.Wrap(fault.Internal, "a chunk does not match its checksum", ErrCorrupt)
+	errFrame = fault.Wrap(fault.Internal, "a chunk is another one than its place says", ErrCorrupt)
+)
+
+// errNewer means that a copy is intact, but written by a later release.
+var errNewer = errors.New("the format of the copy is unknown")
+
+// open verifies a chunk of a framed copy. The caller has read as many bytes as the frame should
+// have, and compares the ID.
+func (c *chunk) open(index int64) error {
+	c.layout = framed
+	c.sum = checksum.UpdateCRC64(0, c.data())
+	t := c.bytes[c.n : c.n+trailerSize]
+	magic, flags := binary.BigEndian.Uint32(t), binary.BigEndian.Uint32(t[4:])
+	switch {
+	case checksum.UpdateCRC64(c.sum, t[:24]) != binary.BigEndian.Uint64(t[24:]):
+		return errChunk
+	case magic>>8 != frameMagic>>8:
+		return errFrame
+	case magic != frameMagic || flags != 0:
+		return fault.Wrap(fault.Internal, fmt.Sprintf("a chunk has the format %d with flags %#x, which this release cannot read", magic&0xff, flags), errNewer)
+	case binary.BigEndian.Uint32(t[8:]) != uint32(index) || binary.BigEndian.Uint32(t[12:]) != uint32(c.n):
+		return errFrame
+	}
+	c.id = binary.BigEndian.Uint64(t[16:])
+	return nil
+}
+
+// HasSize reports whether a copy of a body may have a size. Copies that were made before there
+// were frames are smaller than StoredSize says.
+func HasSize(b *buckets.Body, size int64) bool {
+	return size == plain.size(b.Length) || size == framed.size(b.Length)
+}

@@ -1,0 +1,196 @@
+package blobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/fault"
+)
+
+// source reads and verifies chunks of one copy, in a goroutine of its own that may be left
+// behind if the node hangs. It is one chunk ahead of its reader, so that a chunk is verified
+// while the one before it is sent.
+type source struct {
+	node    *member
+	cancel  context.CancelFunc
+	wanted  chan wanted
+	got     chan fetched
+	pending bool
+	at, end int64 // indexes of chunks: the next one to ask for, and the one after the last
+	length  int64 // of the body
+	timer   *time.Timer
+}
+
+type wanted struct {
+	chunk *chunk
+	index int64
+}
+
+type fetched struct {
+	chunk *chunk
+	err   error
+	size  int64 // of the copy
+}
+
+// verifier verifies chunks of a copy.
+type verifier struct {
+	layout layout
+	body   buckets.Body
+	sums   []uint64 // of all chunks; nil: not known
+	alone  bool     // the chunk is the whole body
+}
+
+// errLayout means that a copy has the other layout.
+var errLayout = errors.New("the copy has another layout")
+
+// verify returns an error if a chunk of the copy is not the chunk of the body. With neither
+// sums nor the ID of the frames, a larger body than one chunk is compared as a whole instead.
+func (v *verifier) verify(c *chunk, index int64) error {
+	if v.layout == plain {
+		c.measure()
+	} else {
+		switch err := c.open(index); {
+		case err != nil:
+			return err
+		case v.body.Frames.Set && c.id == v.body.Frames.Value.ID:
+			return nil
+		case v.body.Frames.Set:
+			return errFrame
+		}
+	}
+	switch {
+	case v.sums != nil && v.sums[index] != c.sum:
+		return errChunk
+	case v.sums == nil && v.alone:
+		sum := newSum(&v.body)
+		sum.add(c)
+		return sum.check()
+	}
+	return nil
+}
+
+// openSource begins to read chunks of a copy.
+func (c *Cluster) openSource(ctx context.Context, m *member, path string, v verifier, from, to int64) *source {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &source{
+		node: m, cancel: cancel, wanted: make(chan wanted, 1), got: make(chan fetched, 1),
+		at: from, end: to, length: v.body.Length, timer: time.NewTimer(c.ReadStall),
+	}
+	c.work.Go(func() {
+		r, err := v.get(ctx, m, path, from, to)
+		var size int64
+		if err == nil {
+			size = r.Size()
+		}
+		for w := range s.wanted {
+			failed := err
+			if failed == nil {
+				err = v.read(r, w.chunk, size)
+				failed = err
+			}
+			if failed == nil {
+				failed = v.verify(w.chunk, w.index)
+			}
+			s.got <- fetched{w.chunk, failed, size}
+		}
+		if r != nil {
+			_ = r.Close()
+		}
+	})
+	return s
+}
+
+// get opens chunks of a copy. The size of the copy tells its layout.
+func (v *verifier) get(ctx context.Context, m *member, path string, from, to int64) (Reader, error) {
+	offset, right := v.layout.offset(from), v.layout.size(v.body.Length)
+	end := min(v.layout.offset(to), right)
+	r, err := m.driver.Get(ctx, path, offset, end-offset)
+	var size int64
+	switch {
+	case err == nil:
+		size = r.Size()
+	case fault.Is(err, fault.Invalid): // the copy ends before
+		info, statErr := m.driver.Stat(ctx, path)
+		if statErr != nil {
+			return nil, statErr
+		}
+		if size = info.Size; size == right {
+			return nil, fault.Wrap(fault.Unavailable, "storage node "+m.id+" cannot read a part of a copy", err)
+		}
+		err = errShort(size)
+	default:
+		return nil, err
+	}
+	if size != right && size == v.layout.other().size(v.body.Length) {
+		err = errLayout
+	}
+	if err != nil && r != nil {
+		_ = r.Close()
+		r = nil
+	}
+	return r, err
+}
+
+// errShort is the error of a copy that ends too early.
+func errShort(size int64) error {
+	return fault.Wrap(fault.Internal, fmt.Sprintf("the copy ends after %d bytes", size), errors.Join(ErrCorrupt, errTruncated))
+}
+
+var errTruncated = errors.New("wrong size")
+
+// read reads a chunk as it is stored.
+func (v *verifier) read(r io.Reader, c *chunk, size int64) error {
+	_, err := io.ReadFull(r, c.bytes[:c.n+v.layout.trailer()])
+	switch {
+	case err == nil:
+		return nil
+	case !IsEnd(err) && err != io.ErrUnexpectedEOF: //nolint:errorlint // of ReadFull; errors of drivers that wrap it are failures
+		return err
+	case size == v.layout.size(v.body.Length):
+		return fault.New(fault.Unavailable, "the storage node stopped in the middle of a copy")
+	}
+	return errShort(size)
+}
+
+// next returns the next chunk of a copy, and the size of the copy.
+func (s *source) next(ctx context.Context, stall time.Duration) (*chunk, int64, error) {
+	if !s.pending {
+		s.want()
+	}
+	s.timer.Reset(stall)
+	defer s.timer.Stop()
+	select {
+	case f := <-s.got:
+		s.pending = false
+		if f.err != nil {
+			f.chunk.release()
+			return nil, f.size, f.err
+		}
+		if s.at < s.end {
+			s.want()
+		}
+		return f.chunk, f.size, nil
+	case <-s.timer.C:
+		return nil, 0, errStalled
+	case <-ctx.Done():
+		return nil, 0, ctx.Err()
+	}
+}
+
+func (s *source) want() {
+	next := newChunk()
+	next.n = chunkLength(s.length, s.at)
+	s.pending = true
+	s.wanted <- wanted{next, s.at}
+	s.at++
+}
+
+// close ends the goroutine, when its driver returns.
+func (s *source) close() {
+	s.cancel()
+	close(s.wanted)
+}

@@ -1,0 +1,63 @@
+package blobs
+
+import (
+	"bytes"
+	"crypto/md5" //nolint:gosec // the ETag of S3
+	"encoding/binary"
+	"hash"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/checksum"
+	"holdfast/internal/fault"
+)
+
+// sum compares a body with the checksum of the whole that its row has: the CRC64NVME, or
+// for a body that was written before there were frames the CRC32C or the MD5.
+type sum struct {
+	want  []byte
+	hash  hash.Hash      // nil: the CRC64NVME, which follows from those of the chunks
+	crc64 checksum.CRC64 // of the body so far
+}
+
+func newSum(b *buckets.Body) *sum {
+	s := &sum{crc64: checksum.NewCRC64()}
+	switch {
+	case b.Frames.Set:
+		s.want = binary.BigEndian.AppendUint64(nil, b.Frames.Value.CRC64NVME)
+	case b.CRC32C.Set:
+		s.want, s.hash = binary.BigEndian.AppendUint32(nil, b.CRC32C.Value), checksum.CRC32C.New()
+	case len(b.MD5) == md5.Size:
+		s.want, s.hash = b.MD5, md5.New() //nolint:gosec // the ETag of S3
+	}
+	return s
+}
+
+// add adds a chunk whose own sum is known.
+func (s *sum) add(c *chunk) {
+	s.crc64.Append(c.sum, int64(c.n))
+	if s.hash != nil {
+		s.hash.Write(c.data())
+	}
+}
+
+// check returns an error if what was added is not the body.
+func (s *sum) check() error {
+	var got []byte
+	if s.hash != nil {
+		got = s.hash.Sum(nil)
+	} else {
+		got = binary.BigEndian.AppendUint64(nil, s.crc64.Sum())
+	}
+	switch {
+	case s.want == nil:
+		return errNoSum
+	case !bytes.Equal(got, s.want):
+		return errBody
+	}
+	return nil
+}
+
+var (
+	errBody  = fault.Wrap(fault.Internal, "the copy does not match the checksum of the body", ErrCorrupt)
+	errNoSum = fault.New(fault.Internal, "the row of the body has no checksum")
+)
