@@ -140,7 +140,7 @@ func TestReadOnlyWhileATableIsLocked(t *testing.T) {
 		if _, err := conn.Exec(t.Context(), `COMMIT`); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		for {
 			_, err := conn.Exec(ctx, `DELETE FROM ext_storage_records`)

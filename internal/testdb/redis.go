@@ -133,7 +133,7 @@ func (s *RedisServer) Command(args ...string) (string, error) {
 		return "", err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		return "", err
 	}
 	var b strings.Builder

@@ -126,7 +126,7 @@ func (e extension) wantRefused(revoked time.Time) {
 func (e extension) poll(since string) <-chan string {
 	answered := make(chan string, 1)
 	go func() {
-		a, err := e.send("GET", "/changes?wait=25&since="+since, "")
+		a, err := e.send("GET", "/changes?wait=60&since="+since, "")
 		if err != nil {
 			a.Body = err.Error()
 		}
@@ -143,8 +143,8 @@ func (e extension) wantChange(answered <-chan string, key string) {
 		if !strings.Contains(body, `"key":"`+key+`"`) {
 			e.t.Errorf("the poll was answered %s, want a change of %s", body, key)
 		}
-	case <-time.After(15 * time.Second):
-		e.t.Errorf("no change of %s after 15 s", key)
+	case <-time.After(45 * time.Second): // the poll waits longer
+		e.t.Errorf("no change of %s after 45 s", key)
 	}
 }
 

@@ -115,7 +115,7 @@ func TestHoldIsExtended(t *testing.T) {
 		return m
 	}
 	alive, die := context.WithCancel(t.Context())
-	if _, _, err := s.hold(alive, time.Second); err != nil {
+	if _, _, err := s.hold(alive, 5*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	first := until()

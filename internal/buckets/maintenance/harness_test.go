@@ -96,7 +96,7 @@ func newSiteOn(t *testing.T, st store) *site {
 	}
 	s.cluster = blobs.NewCluster(blobs.Options{Clock: clock.System, Stall: 5 * time.Second})
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		s.must(s.cluster.Close(ctx))
 		for _, d := range s.drivers {

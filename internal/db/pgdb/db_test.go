@@ -188,7 +188,7 @@ func TestCallerGivesUp(t *testing.T) {
 
 func TestPoolWaitIsBounded(t *testing.T) {
 	t.Parallel()
-	db := open(t, pgdb.Options{URL: testdb.Postgres(t), MaxConns: 1, ConnectTimeout: time.Second})
+	db := open(t, pgdb.Options{URL: testdb.Postgres(t), MaxConns: 1, ConnectTimeout: 5 * time.Second})
 	rows, err := db.Stream(t.Context(), selectOne)
 	if err != nil {
 		t.Fatal(err)
@@ -241,7 +241,9 @@ func TestStream(t *testing.T) {
 // the cancel request may arrive late and cancel another statement.
 func TestGivenUp(t *testing.T) {
 	t.Parallel()
-	db := open(t, pgdb.Options{URL: testdb.Postgres(t), MaxConns: 1, StatementTimeout: time.Second})
+	db := open(t, pgdb.Options{URL: testdb.Postgres(t), MaxConns: 1, StatementTimeout: 5 * time.Second})
+	other := open(t, pgdb.Options{URL: testdb.Postgres(t), MaxConns: 1})
+	sleeping := pgdb.Statement{Name: "sleeping", SQL: `SELECT pid FROM pg_stat_activity WHERE pid = $1 AND wait_event = 'PgSleep'`}
 	backend := func() (pid int) {
 		t.Helper()
 		found, err := db.QueryRow(t.Context(), pgdb.Statement{Name: "pid", SQL: `SELECT pg_backend_pid()`}, nil, &pid)
@@ -268,9 +270,18 @@ func TestGivenUp(t *testing.T) {
 	for _, giveUp := range []func(){
 		func() { _, _ = db.Exec(t.Context(), sleep, 60.0) },
 		func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			defer cancel()
+			ctx, cancel := context.WithCancel(t.Context())
+			var watch sync.WaitGroup
+			watch.Go(func() {
+				defer cancel()
+				for found, err := false, error(nil); !found && err == nil; { // the server has the statement
+					var at int
+					found, err = other.QueryRow(ctx, sleeping, []any{pid}, &at)
+				}
+			})
 			_, _ = db.Stream(ctx, sleep, 60.0)
+			cancel()
+			watch.Wait()
 		},
 		func() { stream(10) },
 	} {

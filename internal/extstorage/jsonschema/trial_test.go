@@ -34,6 +34,9 @@ func TestMain(m *testing.M) {
 	case "sleep": // a machine that is too busy
 		confined()
 		time.Sleep(time.Minute)
+	case "report":
+		_, _ = os.NewFile(3, "started").Write([]byte("x")) // the test waits for it
+		time.Sleep(time.Minute)
 	case "eat":
 		confined()
 		var all [][]byte
@@ -154,14 +157,24 @@ func TestTrialLeavesNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	started, child, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer started.Close()
+	defer child.Close()
 	var cmd *exec.Cmd
 	s := jsonschema.NewSandbox(func(ctx context.Context) *exec.Cmd {
 		cmd = exec.CommandContext(ctx, self)
-		cmd.Env = []string{childEnv + "=sleep"}
+		cmd.Env, cmd.ExtraFiles = []string{childEnv + "=report"}, []*os.File{child}
 		return cmd
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // it has started by then
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	go func() {
+		defer cancel()
+		_, _ = started.Read(make([]byte, 1)) // or the test has ended
+	}()
 	if err := s.Trial(ctx, []byte(`{}`), nil); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("%v", err)
 	}
