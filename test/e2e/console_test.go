@@ -65,9 +65,6 @@ func openConsole(t *testing.T, settings ...string) *consolePages {
 	if _, a := fxa.signIn(t, s, consoleStranger, 1); a.Status != http.StatusForbidden {
 		t.Fatalf("a stranger: %d %s", a.Status, a.Body)
 	}
-	for range 3 {
-		c.wish(c.begin(), consoleTenant, 1)
-	}
 	c.token = strings.TrimSpace(s.Verb("ext", "token", "--tenant", consoleTenant, "--install", consoleInstall, "--namespace", "settings=rw"))
 	c.put(hostileText, `{"value":"</script><b>"}`)
 	s.Verb("sync", "user", "deny", consoleAccount, "--note", hostileText)
