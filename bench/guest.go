@@ -27,7 +27,7 @@ const (
 	guestCallers = 16
 	guestAPI     = "/bff/consumer/v1"
 	guestTenant  = "11111111-2222-4333-8444-555555555555"
-	guestStay    = `{"checkIn":"2026-12-30","checkOut":"2027-01-02","adults":2,"currency":"EUR","locale":"de-AT"}`
+	guestStay    = `{"checkIn":"2036-12-30","checkOut":"2037-01-02","adults":2,"currency":"EUR","locale":"de-AT"}`
 
 	guestRelayGoal  = 5000 // events per second
 	guestRatioGoal  = 0.6  // of a bare handler with the same commands of Redis

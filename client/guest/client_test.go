@@ -173,7 +173,7 @@ func wish(property string) guest.WishRequest {
 
 func stay() guest.MintRequest {
 	currency, locale := "EUR", "de-AT"
-	return guest.MintRequest{CheckIn: "2026-12-30", CheckOut: "2027-01-02", Adults: 2, Currency: &currency, Locale: &locale}
+	return guest.MintRequest{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2, Currency: &currency, Locale: &locale}
 }
 
 // TestClient runs all tests on one server.
@@ -261,7 +261,7 @@ func testCatalogue(t *testing.T, s *site) {
 	if hotel.PropertyID != id || hotel.Country != country {
 		t.Errorf("%+v", hotel)
 	}
-	if a := must[guest.Availability](t)(c.Availability(ctx, id, guest.Nights{From: "2026-12-30", To: "2027-01-02", Adults: 1})); a.PropertyID != id || a.Adults != 1 {
+	if a := must[guest.Availability](t)(c.Availability(ctx, id, guest.Nights{From: "2036-12-30", To: "2037-01-02", Adults: 1})); a.PropertyID != id || a.Adults != 1 {
 		t.Errorf("%+v", a)
 	}
 	if b := must[guest.Brand](t)(c.Brand(ctx, hotel.TenantID)); b.TenantID != hotel.TenantID || b.Properties == 0 {

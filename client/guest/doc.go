@@ -5,7 +5,7 @@
 //
 //	client, err := guest.New("https://shop.example.com")
 //	wish, err := client.AddWish(ctx, guest.WishRequest{TenantID: tenant, PropertyID: property, Source: guest.Detail})
-//	minted, err := client.Mint(ctx, tenant, property, guest.MintRequest{CheckIn: "2026-12-30", CheckOut: "2027-01-02", Adults: 2})
+//	minted, err := client.Mint(ctx, tenant, property, guest.MintRequest{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2})
 //
 // A Receiver is a booking site, which consumes handoffs at the internal listener:
 //

@@ -301,7 +301,13 @@ type FieldError struct {
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
 
-	// Pointer JSON Pointer into the body (RFC 6901).
+	// Header The header that is wrong.
+	Header *string `json:"header,omitempty"`
+
+	// Parameter The parameter of the path or the query that is wrong.
+	Parameter *string `json:"parameter,omitempty"`
+
+	// Pointer JSON Pointer into the body (RFC 6901); empty for the whole request, and with parameter or header.
 	Pointer string `json:"pointer"`
 }
 
@@ -475,16 +481,18 @@ type MintRequest struct {
 
 	// Campaign At most 1 KiB.
 	Campaign *map[string]interface{} `json:"campaign,omitempty"`
-	CheckIn  string                  `json:"checkIn"`
+
+	// CheckIn Not past in the time zone of the property; if that is not known, not past everywhere.
+	CheckIn string `json:"checkIn"`
 
 	// CheckOut After checkIn.
 	CheckOut string `json:"checkOut"`
 	Children *int   `json:"children,omitempty"`
 
-	// Currency If absent, that of the preferences.
+	// Currency If absent, that of the preferences, then of X-Currency, then EUR.
 	Currency *string `json:"currency,omitempty"`
 
-	// Locale If absent, that of the preferences.
+	// Locale If absent, that of the preferences, then of Accept-Language, then en.
 	Locale *string `json:"locale,omitempty"`
 	Rooms  *int    `json:"rooms,omitempty"`
 }
@@ -600,7 +608,7 @@ type Problem struct {
 	Code   ErrorCode `json:"code"`
 	Detail string    `json:"detail"`
 
-	// Errors What is wrong with parts of the body.
+	// Errors What is wrong with parts of the request. Every 422 has at least one.
 	Errors *[]FieldError `json:"errors,omitempty"`
 
 	// Instance The path of the request.
@@ -701,7 +709,9 @@ type SearchResults struct {
 	// Query A search as it was sent.
 	Query    Query    `json:"query"`
 	SearchID SearchID `json:"searchId"`
-	Total    int      `json:"total"`
+
+	// Total Of all pages, as the catalogue counts: the same on each page. Pages leave out the properties of suspended tenants.
+	Total int `json:"total"`
 }
 
 // Searched defines model for Searched.

@@ -54,7 +54,17 @@ type Found struct {
 	Results
 }
 
-// Find searches. The query need not be normalized.
+// CheckArrival returns fault.Invalid if the guest would arrive on a date that is past
+// everywhere.
+func (s *Service) CheckArrival(q *SearchQuery) error {
+	if q.CheckIn == "" {
+		return nil
+	}
+	return checkArrival(badMember, "checkIn", q.CheckIn, "", s.Clock())
+}
+
+// Find searches. The query need not be normalized. The total is as the catalogue counts: the same
+// for every page, with the properties of suspended tenants that the catalogue still has.
 func (s *Service) Find(ctx context.Context, q SearchQuery) (Results, View, error) {
 	q.Bounds = nil
 	hash, err := q.normalizedHash()
@@ -78,9 +88,7 @@ func (s *Service) Find(ctx context.Context, q SearchQuery) (Results, View, error
 	if err != nil {
 		return r, v, err
 	}
-	n := len(r.Items)
 	r.Items, err = visible(ctx, s, r.Items, func(l Listing) string { return l.TenantID })
-	r.Total -= n - len(r.Items)
 	return r, v, err
 }
 
@@ -103,9 +111,7 @@ func (s *Service) FindPins(ctx context.Context, q SearchQuery) (Pins, View, erro
 	if err != nil {
 		return r, v, err
 	}
-	n := len(r.Items)
 	r.Items, err = visible(ctx, s, r.Items, func(p Pin) string { return p.TenantID })
-	r.Total -= n - len(r.Items)
 	return r, v, err
 }
 
@@ -147,9 +153,9 @@ func (s *Service) Hotel(ctx context.Context, property, locale, currency string) 
 	case !ok:
 		return Hotel{}, View{}, ErrNoProperty
 	case !IsLocale(locale):
-		return Hotel{}, View{}, ErrLocale
+		return Hotel{}, View{}, badParameter(expectedLocale, "locale")
 	case !IsCurrency(currency):
-		return Hotel{}, View{}, ErrCurrency
+		return Hotel{}, View{}, badParameter(expectedCurrency, "currency")
 	}
 	locale = normalizeLocale(locale)
 	h, v, err := decoded(ctx, s, CacheDetail, "cache:detail:"+property+":"+locale+":"+currency, ErrNoProperty, func(ctx context.Context) (Hotel, error) {
@@ -188,14 +194,14 @@ func (s *Service) property(ctx context.Context, property string) (Property, erro
 	return p, err
 }
 
-// hasProperty returns nil if a property belongs to a tenant, ErrNoProperty if it does not,
-// and another error if that is not known.
-func (s *Service) hasProperty(ctx context.Context, tenant, property string) error {
+// propertyOf returns a property of a tenant. It returns ErrNoProperty if the property does not
+// belong to the tenant, and another error if that is not known.
+func (s *Service) propertyOf(ctx context.Context, tenant, property string) (Property, error) {
 	p, err := s.property(ctx, property)
 	if err == nil && p.TenantID != tenant {
 		err = ErrNoProperty
 	}
-	return err
+	return p, err
 }
 
 // Availability says what a property offers for a stay. It is ErrNoProperty if its tenant is
@@ -206,6 +212,9 @@ func (s *Service) Availability(ctx context.Context, q AvailabilityQuery) (View, 
 	}
 	p, err := s.Property(ctx, q.Property)
 	if err != nil {
+		return View{}, err
+	}
+	if err := checkArrival(badParameter, "from", q.From, p.TimeZone, s.Clock()); err != nil {
 		return View{}, err
 	}
 	q.Property = p.PropertyID

@@ -140,18 +140,19 @@ type Property struct {
 	Country    string `json:"country"`
 	Region     string `json:"region"`
 	City       string `json:"city"`
-	Currency   string `json:"currency"` // of its prices
+	Currency   string `json:"currency"`           // of its prices
+	TimeZone   string `json:"timeZone,omitempty"` // IANA, such as Europe/Vienna; "": not known
 }
 
 // normalize checks a query.
 func (q *AvailabilityQuery) normalize() error {
 	if q.From == "" || q.To == "" {
-		return fault.New(fault.Invalid, "from, to: expected the dates of the stay")
+		return badParameter("expected the dates of the stay", "from", "to")
 	}
-	if err := checkDates("from", q.From, "to", q.To); err != nil {
+	if err := checkDates(badParameter, "from", q.From, "to", q.To); err != nil {
 		return err
 	}
-	return checkOccupancy(q.Adults, q.Children, q.Rooms)
+	return checkOccupancy(badParameter, q.Adults, q.Children, q.Rooms)
 }
 
 // normalizeRegion returns the spelling of a country and a region.

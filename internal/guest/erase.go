@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
-
-	"holdfast/internal/fault"
 )
 
 // Erased is what was erased of a session, in rows, and what stays. An event has the ID of
@@ -34,7 +32,7 @@ func FirstEvent(session ID) string {
 }
 
 // ErrSessionID is returned for what is not the ID of a session.
-var ErrSessionID = fault.New(fault.Invalid, "session: expected gms_ and a ULID")
+var ErrSessionID = badParameter("expected gms_ and a ULID", "session")
 
 // Erase deletes what is stored about a session: its wishlist, handoffs, answers, scores and
 // published events, its preferences and lists. Its open handoffs become void. If an error

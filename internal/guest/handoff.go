@@ -1,10 +1,13 @@
 package guest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"reflect"
 	"time"
 
+	"holdfast/client/handoff"
 	"holdfast/internal/fault"
 )
 
@@ -54,9 +57,10 @@ var (
 // Consumption is an attempt to consume a handoff whose token was verified.
 type Consumption struct {
 	ID       ID
-	SignedBy string // ID of the key of the token
-	By       string // the service
-	Key      string // its idempotency key
+	Claims   handoff.Claims // of the token
+	SignedBy string         // ID of the key of the token
+	By       string         // the service
+	Key      string         // its idempotency key
 
 	Trace Trace // of the request
 
@@ -73,13 +77,27 @@ type HandoffState struct {
 	Restored  bool      // the database was restored, and its keys are not replaced yet
 }
 
+// states reports whether the claims of a token are those of the handoff. An erased handoff has
+// no digests and no campaign to compare.
+func (h *Handoff) states(c handoff.Claims) bool {
+	own := ClaimsOf(*h)
+	if len(h.Fingerprint) == 0 && len(h.IP) == 0 {
+		own.Campaign, own.Fingerprint, own.IP = c.Campaign, c.Fingerprint, c.IP
+	}
+	sameTimes := own.Minted.Equal(c.Minted) && own.Expires.Equal(c.Expires)
+	own.Minted, own.Expires = c.Minted, c.Expires
+	sameDigests := bytes.Equal(own.Campaign, c.Campaign) && bytes.Equal(own.Fingerprint, c.Fingerprint) && bytes.Equal(own.IP, c.IP)
+	own.Campaign, own.Fingerprint, own.IP = c.Campaign, c.Fingerprint, c.IP
+	return sameTimes && sameDigests && reflect.DeepEqual(own, c)
+}
+
 // CheckConsume returns nil if the attempt may consume the handoff. repeated reports that
 // it has done so before.
 func (h *Handoff) CheckConsume(c Consumption, s HandoffState) (repeated bool, err error) {
 	switch {
 	case s.Restored:
 		return false, ErrRestored
-	case !s.KeyValid || h.Key != c.SignedBy:
+	case !s.KeyValid || h.Key != c.SignedBy || !h.states(c.Claims):
 		return false, ErrHandoffToken
 	case !h.Consumed.IsZero() && h.ConsumedBy == c.By && h.ConsumeKey == c.Key:
 		return true, nil

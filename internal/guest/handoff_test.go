@@ -15,7 +15,10 @@ func TestCheckConsume(t *testing.T) {
 	open := guest.Handoff{Key: "k", Minted: now, Expires: now.Add(time.Minute)}
 	consumed := open
 	consumed.Consumed, consumed.ConsumedBy, consumed.ConsumeKey = now.Add(time.Second), "a", "1"
-	mine := guest.Consumption{SignedBy: "k", By: "a", Key: "1"}
+	by := func(signedBy, service, key string) guest.Consumption {
+		return guest.Consumption{Claims: guest.ClaimsOf(open), SignedBy: signedBy, By: service, Key: key}
+	}
+	mine := by("k", "a", "1")
 	valid := guest.HandoffState{Now: now, KeyValid: true}
 	with := func(change func(*guest.HandoffState)) guest.HandoffState {
 		s := valid
@@ -39,16 +42,16 @@ func TestCheckConsume(t *testing.T) {
 		"suspended":             {open, mine, suspended, false, guest.ErrTenantSuspended},
 		"suspended, expired":    {open, mine, with(func(s *guest.HandoffState) { s.Now, s.Suspended = open.Expires, true }), false, guest.ErrHandoffExpired},
 		"retired key":           {open, mine, retired, false, guest.ErrHandoffToken},
-		"another key":           {open, guest.Consumption{SignedBy: "l", By: "a", Key: "1"}, valid, false, guest.ErrHandoffToken},
+		"another key":           {open, by("l", "a", "1"), valid, false, guest.ErrHandoffToken},
 		"restored":              {open, mine, restored, false, guest.ErrRestored},
 		"again":                 {consumed, mine, valid, true, nil},
 		"again, late":           {consumed, mine, late, true, nil},
 		"again, suspended":      {consumed, mine, suspended, true, nil},
 		"again, retired key":    {consumed, mine, retired, false, guest.ErrHandoffToken},
 		"again, restored":       {consumed, mine, restored, false, guest.ErrRestored},
-		"another service":       {consumed, guest.Consumption{SignedBy: "k", By: "b", Key: "1"}, valid, false, guest.ErrConsumed},
-		"another attempt":       {consumed, guest.Consumption{SignedBy: "k", By: "a", Key: "2"}, valid, false, guest.ErrConsumed},
-		"another attempt, late": {consumed, guest.Consumption{SignedBy: "k", By: "a", Key: "2"}, late, false, guest.ErrConsumed},
+		"another service":       {consumed, by("k", "b", "1"), valid, false, guest.ErrConsumed},
+		"another attempt":       {consumed, by("k", "a", "2"), valid, false, guest.ErrConsumed},
+		"another attempt, late": {consumed, by("k", "a", "2"), late, false, guest.ErrConsumed},
 	} {
 		repeated, err := c.h.CheckConsume(c.by, c.s)
 		if repeated != c.repeated || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {

@@ -6,12 +6,14 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 
 	"holdfast/client/handoff"
+	"holdfast/internal/canonjson"
 	"holdfast/internal/fault"
 	"holdfast/internal/ident"
 )
@@ -60,12 +62,8 @@ func NewHandoffs(o HandoffOptions) *Handoffs { return &Handoffs{o} }
 
 // Errors of requests for handoffs.
 var (
-	ErrDates      = fault.New(fault.Invalid, "checkIn and checkOut: expected dates such as 2026-12-31, checkOut after checkIn")
-	ErrOccupancy  = fault.New(fault.Invalid, "adults and rooms: expected 1 to 99; children: expected 0 to 99")
-	ErrCampaign   = fault.Newf(fault.Invalid, "campaign: expected an object of at most %d bytes", MaxCampaign)
-	ErrNoSite     = fault.New(fault.NotFound, "no booking site is configured for this tenant")
-	ErrStayLocale = fault.New(fault.Invalid, "locale: expected a language tag such as de-AT, here or in the preferences of the session")
-	ErrStayMoney  = fault.New(fault.Invalid, "currency: expected three capital letters such as EUR, here or in the preferences of the session")
+	ErrCampaign = badMember(fmt.Sprintf("expected an object of at most %d bytes", MaxCampaign), "campaign")
+	ErrNoSite   = fault.New(fault.NotFound, "no booking site is configured for this tenant")
 )
 
 const (
@@ -90,25 +88,45 @@ type MintRequest struct {
 func (r *MintRequest) check() error {
 	var isTenant, isProperty bool
 	if r.Tenant, isTenant = ParseTenant(r.Tenant); !isTenant {
-		return ErrTenant
+		return badParameter(expectedUUID, "tenantId")
 	}
 	if r.Property, isProperty = ident.ParseUUID(r.Property); !isProperty {
-		return ErrProperty
+		return badParameter(expectedUUID, "propertyId")
 	}
-	in, err1 := time.Parse(time.DateOnly, r.CheckIn)
-	out, err2 := time.Parse(time.DateOnly, r.CheckOut)
-	among := func(n, least int) bool { return n >= least && n <= maxPeople }
-	switch {
-	case err1 != nil || err2 != nil || !out.After(in) || in.Year() < 1970:
-		return ErrDates
-	case !among(r.Adults, 1) || !among(r.Children, 0) || !among(r.Rooms, 1):
-		return ErrOccupancy
-	case !IsLocale(r.Locale):
-		return ErrStayLocale
-	case !IsCurrency(r.Currency):
-		return ErrStayMoney
-	case len(r.Campaign) > MaxCampaign || len(r.Campaign) > 0 && r.Campaign[0] != '{':
+	if err := r.Stay.check(); err != nil {
+		return err
+	}
+	if len(r.Campaign) > MaxCampaign || len(r.Campaign) > 0 && r.Campaign[0] != '{' {
 		return ErrCampaign
+	}
+	return nil
+}
+
+// check returns an error unless the stay is valid.
+func (s *Stay) check() error {
+	in, err1 := time.Parse(time.DateOnly, s.CheckIn)
+	out, err2 := time.Parse(time.DateOnly, s.CheckOut)
+	switch {
+	case err1 != nil || in.Year() < 1970:
+		return badMember(expectedDate, "checkIn")
+	case err2 != nil:
+		return badMember(expectedDate, "checkOut")
+	case !out.After(in):
+		return badMember("expected a date after checkIn", "checkOut")
+	}
+	for _, of := range []struct {
+		name     string
+		n, least int
+	}{{"adults", s.Adults, 1}, {"children", s.Children, 0}, {"rooms", s.Rooms, 1}} {
+		if of.n < of.least || of.n > maxPeople {
+			return badMember(fmt.Sprintf("expected %d to %d", of.least, maxPeople), of.name)
+		}
+	}
+	switch {
+	case !IsLocale(s.Locale):
+		return ErrLocale
+	case !IsCurrency(s.Currency):
+		return ErrCurrency
 	}
 	return nil
 }
@@ -127,6 +145,13 @@ func (s *Handoffs) Mint(ctx context.Context, m Mutation, preferences Preferences
 	if r.Campaign == nil && preferences.Campaign != "" {
 		r.Campaign = json.RawMessage(preferences.Campaign)
 	}
+	if r.Campaign != nil { // it is stored and signed in one spelling
+		text, err := canonjson.Parse(r.Campaign, len(r.Campaign))
+		if err != nil {
+			return Answer{}, false, err
+		}
+		r.Campaign = json.RawMessage(text)
+	}
 	if err := r.check(); err != nil {
 		return Answer{}, false, err
 	}
@@ -140,10 +165,13 @@ func (s *Handoffs) Mint(ctx context.Context, m Mutation, preferences Preferences
 	}
 	// Before the transaction, which must not wait for an upstream. A repeated request gets
 	// its answer whatever the catalogue says now.
-	missing := s.hasProperty(ctx, h.Tenant, h.Property)
+	property, missing := s.propertyOf(ctx, h.Tenant, h.Property)
 	mint := func(tx Tx) (Answer, error) {
 		if r.Denied != nil {
 			return Answer{}, r.Denied
+		}
+		if missing == nil {
+			missing = checkArrival(badMember, "checkIn", h.CheckIn, property.TimeZone, tx.Now())
 		}
 		minted, err := s.mint(tx, h, missing)
 		if err != nil {
@@ -172,17 +200,17 @@ func (s *Handoffs) settle(ctx context.Context, err error) bool {
 	return err == nil
 }
 
-// mint signs a handoff and stores it in a transaction. missing is the result of
-// hasProperty.
-func (s *Handoffs) mint(tx Tx, h Handoff, missing error) (m Minted, err error) {
+// mint signs a handoff and stores it in a transaction. refused is why the catalogue does not
+// have the stay, or nil.
+func (s *Handoffs) mint(tx Tx, h Handoff, refused error) (m Minted, err error) {
 	suspended, err := tx.Suspended(h.Tenant)
 	switch {
 	case err != nil:
 		return m, err
 	case suspended:
 		return m, ErrTenantSuspended
-	case missing != nil:
-		return m, missing
+	case refused != nil:
+		return m, refused
 	}
 	key, err := tx.SigningKey()
 	if err != nil {
@@ -194,7 +222,7 @@ func (s *Handoffs) mint(tx Tx, h Handoff, missing error) (m Minted, err error) {
 		h.Minted = key.NotBefore
 	}
 	h.Expires = h.Minted.Add(s.Life)
-	token, err := s.Keys.sign(key, claimsOf(h))
+	token, err := s.Keys.sign(key, ClaimsOf(h))
 	if err != nil {
 		return m, err
 	}
@@ -209,14 +237,19 @@ func (s *Handoffs) mint(tx Tx, h Handoff, missing error) (m Minted, err error) {
 	return Minted{Handoff: h, Token: token}, tx.Append(e)
 }
 
-func claimsOf(h Handoff) handoff.Claims {
+// ClaimsOf returns what the token of a handoff states.
+func ClaimsOf(h Handoff) handoff.Claims {
 	c := handoff.Claims{
 		ID: string(h.ID), Session: string(h.Session), Tenant: h.Tenant, Property: h.Property, CheckIn: h.CheckIn, CheckOut: h.CheckOut,
 		Adults: h.Adults, Children: h.Children, Rooms: h.Rooms, Currency: h.Currency, Locale: h.Locale,
 		Fingerprint: h.Fingerprint, IP: h.IP, Minted: h.Minted, Expires: h.Expires,
 	}
 	if len(h.Campaign) > 0 {
-		sum := sha256.Sum256(h.Campaign)
+		text := string(h.Campaign)
+		if canonical, err := canonjson.Parse(h.Campaign, max(MaxCampaign, len(text))); err == nil { // a database may spell it otherwise
+			text = string(canonical)
+		}
+		sum := sha256.Sum256([]byte(text))
 		c.Campaign = sum[:]
 	}
 	return c
@@ -269,7 +302,7 @@ func (s *Handoffs) Consume(ctx context.Context, r ConsumeRequest) (Received, err
 	if err != nil {
 		return Received{}, err
 	}
-	consumption := Consumption{ID: ID(c.ID), SignedBy: key, By: r.By, Key: r.Key, Trace: r.Trace}
+	consumption := Consumption{ID: ID(c.ID), Claims: c, SignedBy: key, By: r.By, Key: r.Key, Trace: r.Trace}
 	if consumption.Replay, err = replayOf(c, consumption); err != nil {
 		return Received{}, err
 	}
@@ -293,7 +326,7 @@ func (s *Handoffs) Verify(ctx context.Context, r ConsumeRequest) (Received, erro
 	if err != nil {
 		return Received{}, err
 	}
-	_, err = h.CheckConsume(Consumption{SignedBy: key}, state)
+	_, err = h.CheckConsume(Consumption{Claims: c, SignedBy: key}, state)
 	if s.settle(ctx, err) {
 		err = ErrHandoffToken // all keys were replaced
 	}

@@ -50,7 +50,7 @@ type Answer struct {
 
 // Errors of idempotency keys.
 var (
-	ErrKey       = fault.New(fault.Invalid, "Idempotency-Key: expected 1 to 255 printable ASCII characters")
-	ErrKeyReused = fault.New(fault.Invalid, "Idempotency-Key: the key was used for another request")
+	ErrKey       = badHeader("expected 1 to 255 printable ASCII characters", "Idempotency-Key")
+	ErrKeyReused = badHeader("the key was used for another request", "Idempotency-Key")
 	ErrInFlight  = fault.New(fault.Conflict, "another request of this session is in progress: retry later")
 )

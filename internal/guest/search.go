@@ -4,10 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+	_ "time/tzdata" // time zones of properties, also in a container without them
 	"unicode/utf8"
 
 	"holdfast/internal/fault"
@@ -128,9 +130,7 @@ func (q *SearchQuery) Normalize() error {
 	if q.Sort == "" {
 		q.Sort = Sorts[0]
 	}
-	bad := func(member, expected string) error {
-		return fault.Newf(fault.Invalid, "%s: expected %s", member, expected)
-	}
+	bad := func(member, expected string) error { return badMember("expected "+expected, member) }
 	switch {
 	case q.Country != "" && !countryForm.MatchString(q.Country):
 		return bad("country", "two letters such as AT")
@@ -159,42 +159,75 @@ func (q *SearchQuery) Normalize() error {
 		return bad("bounds", "south, west, north and east in degrees")
 	}
 	if (q.CheckIn == "") != (q.CheckOut == "") {
-		return fault.New(fault.Invalid, "checkIn, checkOut: expected both or neither")
+		return badMember("expected both or neither", "checkIn", "checkOut")
 	}
 	if q.CheckIn != "" {
-		if err := checkDates("checkIn", q.CheckIn, "checkOut", q.CheckOut); err != nil {
+		if err := checkDates(badMember, "checkIn", q.CheckIn, "checkOut", q.CheckOut); err != nil {
 			return err
 		}
 	}
-	return checkOccupancy(q.Adults, q.Children, q.Rooms)
+	return checkOccupancy(badMember, q.Adults, q.Children, q.Rooms)
 }
 
 // checkDates returns fault.Invalid unless the dates are of a stay.
-func checkDates(name1, from, name2, to string) error {
+func checkDates(bad refusal, name1, from, name2, to string) error {
 	in, err := time.Parse(dateForm, from)
 	if err != nil {
-		return fault.Newf(fault.Invalid, "%s: expected a date such as 2027-01-31", name1)
+		return bad(expectedDate, name1)
 	}
 	out, err := time.Parse(dateForm, to)
 	if err != nil {
-		return fault.Newf(fault.Invalid, "%s: expected a date such as 2027-01-31", name2)
+		return bad(expectedDate, name2)
 	}
 	if n := nights(in, out); n < 1 || n > maxNights {
-		return fault.Newf(fault.Invalid, "%s: expected 1 to %d nights after %s", name2, maxNights, name1)
+		return bad(fmt.Sprintf("expected 1 to %d nights after %s", maxNights, name1), name2)
 	}
 	return nil
 }
 
+// CheckPage returns fault.Invalid for a page, a parameter of a URL, that no search has.
+func CheckPage(page int) error {
+	if page < 1 || page > maxPage {
+		return badParameter(fmt.Sprintf("expected 1 to %d", maxPage), "page")
+	}
+	return nil
+}
+
+const expectedDate = "expected a date such as 2027-01-31"
+
+// checkArrival returns fault.Invalid if a date is past in a time zone. In one that is not known
+// it is past when it is past everywhere.
+func checkArrival(bad refusal, name, date, zone string, now time.Time) error {
+	if date < today(now, zone) {
+		return bad("expected a date that is not past", name)
+	}
+	return nil
+}
+
+// lastZone is where a date ends last.
+var lastZone = time.FixedZone("UTC-12", -12*60*60)
+
+// today returns the date in an IANA time zone, or in lastZone if it is not known.
+func today(now time.Time, zone string) string {
+	at := lastZone
+	if zone != "" && zone != "Local" {
+		if known, err := time.LoadLocation(zone); err == nil {
+			at = known
+		}
+	}
+	return now.In(at).Format(dateForm)
+}
+
 func nights(in, out time.Time) int { return int(out.Sub(in).Hours() / 24) }
 
-func checkOccupancy(adults, children, rooms int) error {
+func checkOccupancy(bad refusal, adults, children, rooms int) error {
 	switch {
 	case adults < 1 || adults > maxGuests:
-		return fault.Newf(fault.Invalid, "adults: expected 1 to %d", maxGuests)
+		return bad(fmt.Sprintf("expected 1 to %d", maxGuests), "adults")
 	case children < 0 || children > maxGuests:
-		return fault.Newf(fault.Invalid, "children: expected 0 to %d", maxGuests)
+		return bad(fmt.Sprintf("expected 0 to %d", maxGuests), "children")
 	case rooms < 1 || rooms > maxRooms:
-		return fault.Newf(fault.Invalid, "rooms: expected 1 to %d", maxRooms)
+		return bad(fmt.Sprintf("expected 1 to %d", maxRooms), "rooms")
 	}
 	return nil
 }

@@ -53,12 +53,18 @@ func (s *Service) SetPreferences(ctx context.Context, id ID, c Change) (Session,
 
 // Errors of preferences and of IDs in requests.
 var (
-	ErrLocale   = fault.New(fault.Invalid, "locale: expected a language tag such as de-AT")
-	ErrCurrency = fault.New(fault.Invalid, "currency: expected three capital letters such as EUR")
-	ErrTenant   = fault.New(fault.Invalid, "tenantId: expected a UUID")
-	ErrProperty = fault.New(fault.Invalid, "propertyId: expected a UUID")
+	ErrLocale   = badMember(expectedLocale, "locale")
+	ErrCurrency = badMember(expectedCurrency, "currency")
+	ErrTenant   = badMember(expectedUUID, "tenantId")
+	ErrProperty = badMember(expectedUUID, "propertyId")
 
 	ErrSearchExpired = fault.New(fault.NotFound, "the search session has expired: search again")
+)
+
+const (
+	expectedLocale   = "expected a language tag such as de-AT"
+	expectedCurrency = "expected three capital letters such as EUR"
+	expectedUUID     = "expected a UUID"
 )
 
 // IsLocale accepts subtags of 1 to 8 letters and digits, the first of 2 or 3 letters.

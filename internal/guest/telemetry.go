@@ -51,29 +51,10 @@ const maxDuration = 24 * 60 * 60 * 1000
 // ErrBatchTooLarge and ErrBatchEmpty are errors of the size of a batch.
 var (
 	ErrBatchTooLarge = fault.Newf(fault.TooLarge, "items: expected at most %d", MaxBatch)
-	ErrBatchEmpty    = fault.Wrap(fault.Invalid, expectedItems, FieldErrors{{"/items", "invalid", expectedItems}})
+	ErrBatchEmpty    = fault.Wrap(fault.Invalid, expectedItems, FieldErrors{{Pointer: "/items", Code: codeInvalid, Detail: expectedItems}})
 )
 
 const expectedItems = "items: expected an array of 1 to 50 objects"
-
-// FieldError says what is wrong with a part of a request.
-type FieldError struct {
-	Pointer string `json:"pointer"` // RFC 6901
-	Code    string `json:"code"`
-	Detail  string `json:"detail"`
-}
-
-// FieldErrors are what is wrong with a request, at most maxFieldErrors.
-type FieldErrors []FieldError
-
-const maxFieldErrors = 20
-
-func (e FieldErrors) Error() string {
-	if len(e) == 0 {
-		return "no errors"
-	}
-	return e[0].Pointer + ": " + e[0].Detail
-}
 
 // SampleRates say of how many sessions the telemetry of one is published; 1 or less: of
 // all. It is that of a whole session, so that no funnel loses a step. They are part of the
@@ -163,7 +144,7 @@ func record[T any](ctx context.Context, s *Service, m Mutation, b batch, items [
 			if member != "" {
 				member = "/" + strings.ReplaceAll(member, ".", "/")
 			}
-			wrong = append(wrong, FieldError{pointer + member, "invalid", detail})
+			wrong = append(wrong, FieldError{Pointer: pointer + member, Code: codeInvalid, Detail: detail})
 		}
 		if err := decodeItem(text, &v); err != nil {
 			at(memberOf(err))

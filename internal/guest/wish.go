@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"fmt"
 	"time"
 	"unicode/utf8"
 
@@ -32,8 +33,8 @@ var (
 	ErrWishlistFull = fault.Newf(fault.Conflict, "the wishlist is full: it has %d entries", MaxWishes)
 	ErrNoWish       = fault.New(fault.NotFound, "the wishlist does not have this property")
 	ErrOtherTenant  = fault.New(fault.Conflict, "the wishlist has this property under another tenant")
-	ErrSource       = fault.New(fault.Invalid, "source: expected detail, list, map or recently-viewed")
-	ErrNote         = fault.Newf(fault.Invalid, "note: expected at most %d characters of UTF-8 without NUL", MaxNote)
+	ErrSource       = badMember("expected detail, list, map or recently-viewed", "source")
+	ErrNote         = badMember(fmt.Sprintf("expected at most %d characters of UTF-8 without NUL", MaxNote), "note")
 )
 
 // CheckNote rejects notes that are too long or not text.

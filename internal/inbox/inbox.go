@@ -14,6 +14,7 @@ package inbox
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -47,14 +48,19 @@ const maxName = 512
 func (e *Event) Check() error {
 	for _, name := range []struct{ what, text string }{{"source", e.Source}, {"id", e.ID}, {"type", e.Type}} {
 		if name.text == "" || len(name.text) > maxName || !utf8.ValidString(name.text) || strings.IndexByte(name.text, 0) >= 0 {
-			return fault.Newf(fault.Invalid, "%s of the event: expected 1 to %d bytes of text", name.what, maxName)
+			return fault.Wrap(fault.Invalid, fmt.Sprintf("%s of the event: expected 1 to %d bytes of text", name.what, maxName), &AttributeError{name.what})
 		}
 	}
 	if year := e.Time.UTC().Year(); year < 1970 || year > 9999 {
-		return fault.New(fault.Invalid, "time of the event: expected a time from 1970 to 9999")
+		return fault.Wrap(fault.Invalid, "time of the event: expected a time from 1970 to 9999", &AttributeError{"time"})
 	}
 	return nil
 }
+
+// AttributeError names an attribute of an event that is not valid.
+type AttributeError struct{ Name string } // source, id, type or time
+
+func (e *AttributeError) Error() string { return "the attribute " + e.Name + " is not valid" }
 
 // Digest returns the SHA-256 of everything that the effect of the event depends on.
 func (e *Event) Digest() [32]byte {

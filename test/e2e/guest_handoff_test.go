@@ -30,7 +30,7 @@ func guestVars(more ...string) []string {
 const (
 	guestTenant   = "11111111-2222-4333-8444-555555555555"
 	guestProperty = "22222222-2222-4333-8444-555555555555"
-	guestStay     = `{"checkIn":"2026-12-30","checkOut":"2027-01-02","adults":2,"children":1,"currency":"EUR","locale":"de-AT"}`
+	guestStay     = `{"checkIn":"2036-12-30","checkOut":"2037-01-02","adults":2,"children":1,"currency":"EUR","locale":"de-AT"}`
 )
 
 // minted is the answer to a request for a handoff.

@@ -18,7 +18,7 @@ import (
 
 const (
 	stormMint = "/handoff/11111111-2222-4333-8444-555555555555/22222222-2222-4333-8444-555555555555"
-	stormStay = `{"checkIn":"2026-12-30","checkOut":"2027-01-02","adults":2,"children":1,"currency":"EUR","locale":"de-AT"}`
+	stormStay = `{"checkIn":"2036-12-30","checkOut":"2037-01-02","adults":2,"children":1,"currency":"EUR","locale":"de-AT"}`
 	stormSite = "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}"
 )
 

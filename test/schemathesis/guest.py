@@ -44,9 +44,9 @@ def before_call(context, case, kwargs):
     if good(case, ParameterLocation.QUERY) and case.query:
         case.query.pop("cursor", None)  # is opaque
         if "from" in case.query:
-            case.query["from"], case.query["to"] = "2026-12-30", "2027-01-02"
+            case.query["from"], case.query["to"] = "2036-12-30", "2037-01-02"
     if good(case, ParameterLocation.BODY) and isinstance(case.body, dict) and "checkIn" in case.body and "adults" in case.body:
-        case.body["checkIn"], case.body["checkOut"] = "2026-12-30", "2027-01-02"
+        case.body["checkIn"], case.body["checkOut"] = "2036-12-30", "2037-01-02"
     if good(case, ParameterLocation.HEADER):
         headers.pop("X-Idempotency-Key", None)
         if "Idempotency-Key" in headers or case.operation.definition.raw.get("parameters"):

@@ -861,6 +861,7 @@ export interface components {
             /** Format: date-time */
             createdAt: string;
             items: components["schemas"]["Listing"][];
+            /** @description Of all pages, as the catalogue counts: the same on each page. Pages leave out the properties of suspended tenants. */
             total: number;
             page: number;
             /** @description null: this is the last page */
@@ -971,7 +972,10 @@ export interface components {
             nextCursor: string | null;
         };
         MintRequest: {
-            /** Format: date */
+            /**
+             * Format: date
+             * @description Not past in the time zone of the property; if that is not known, not past everywhere.
+             */
             checkIn: string;
             /**
              * Format: date
@@ -982,9 +986,9 @@ export interface components {
             children?: number | null;
             /** @default 1 */
             rooms?: number | null;
-            /** @description If absent, that of the preferences. */
+            /** @description If absent, that of the preferences, then of X-Currency, then EUR. */
             currency?: string | null;
-            /** @description If absent, that of the preferences. */
+            /** @description If absent, that of the preferences, then of Accept-Language, then en. */
             locale?: string | null;
             /** @description At most 1 KiB. */
             campaign?: {
@@ -1211,8 +1215,12 @@ export interface components {
             };
         };
         FieldError: {
-            /** @description JSON Pointer into the body (RFC 6901). */
+            /** @description JSON Pointer into the body (RFC 6901); empty for the whole request, and with parameter or header. */
             pointer: string;
+            /** @description The parameter of the path or the query that is wrong. */
+            parameter?: string;
+            /** @description The header that is wrong. */
+            header?: string;
             code: string;
             detail: string;
         };
@@ -1239,7 +1247,7 @@ export interface components {
                 text: string;
                 bits: number;
             };
-            /** @description What is wrong with parts of the body. */
+            /** @description What is wrong with parts of the request. Every 422 has at least one. */
             errors?: components["schemas"]["FieldError"][];
         };
         /**
@@ -1576,7 +1584,14 @@ export interface components {
                  *       "detail": "currency: expected three capital letters such as EUR",
                  *       "code": "invalid",
                  *       "requestId": "0b9a4e2f7c1d4a53",
-                 *       "retriable": false
+                 *       "retriable": false,
+                 *       "errors": [
+                 *         {
+                 *           "pointer": "/currency",
+                 *           "code": "invalid",
+                 *           "detail": "expected three capital letters such as EUR"
+                 *         }
+                 *       ]
                  *     }
                  */
                 "application/problem+json": components["schemas"]["Problem"];
@@ -2722,8 +2737,8 @@ export interface operations {
                      *           "handoffId": "bhd_01KB2Q4Y7N5M3K2H1G0F9E8D7B",
                      *           "tenantId": "11111111-2222-4333-8444-555555555555",
                      *           "propertyId": "22222222-2222-4333-8444-555555555555",
-                     *           "checkIn": "2026-12-30",
-                     *           "checkOut": "2027-01-02",
+                     *           "checkIn": "2036-12-30",
+                     *           "checkOut": "2037-01-02",
                      *           "adults": 2,
                      *           "children": 1,
                      *           "rooms": 1,
@@ -2766,6 +2781,8 @@ export interface operations {
                 "X-Idempotency-Key"?: components["parameters"]["XIdempotencyKey"];
                 /** @description The solution of a challenge: its text, a dot and a text, so that the SHA-256 of all of it begins with so many zero bits. Another name of it is X-Recaptcha-Token. */
                 "X-Challenge-Token"?: components["parameters"]["ChallengeToken"];
+                "Accept-Language"?: components["parameters"]["AcceptLanguage"];
+                "X-Currency"?: components["parameters"]["XCurrency"];
             };
             path: {
                 tenantId: components["parameters"]["TenantPath"];
@@ -2777,8 +2794,8 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "checkIn": "2026-12-30",
-                 *       "checkOut": "2027-01-02",
+                 *       "checkIn": "2036-12-30",
+                 *       "checkOut": "2037-01-02",
                  *       "adults": 2,
                  *       "children": 1,
                  *       "rooms": 1,
@@ -2990,8 +3007,8 @@ export interface operations {
                      *       "sessionId": "gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B",
                      *       "tenantId": "11111111-2222-4333-8444-555555555555",
                      *       "propertyId": "22222222-2222-4333-8444-555555555555",
-                     *       "checkIn": "2026-12-30",
-                     *       "checkOut": "2027-01-02",
+                     *       "checkIn": "2036-12-30",
+                     *       "checkOut": "2037-01-02",
                      *       "adults": 2,
                      *       "children": 1,
                      *       "rooms": 1,
@@ -3066,8 +3083,8 @@ export interface operations {
                      *       "sessionId": "gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B",
                      *       "tenantId": "11111111-2222-4333-8444-555555555555",
                      *       "propertyId": "22222222-2222-4333-8444-555555555555",
-                     *       "checkIn": "2026-12-30",
-                     *       "checkOut": "2027-01-02",
+                     *       "checkIn": "2036-12-30",
+                     *       "checkOut": "2037-01-02",
                      *       "adults": 2,
                      *       "children": 1,
                      *       "rooms": 1,
@@ -3738,7 +3755,6 @@ export interface operations {
             400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
             404: components["responses"]["NotFound"];
-            422: components["responses"]["Unprocessable"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };

@@ -89,10 +89,10 @@ test("a guest searches, looks and is handed over", async () => {
   assert.deepEqual([hotel.name, hotel.locale, hotel.currency], [first.name, "de", "USD"]);
   const pins = await client.searchMap({ country: "AT", bounds: { south: hotel.latitude - 0.001, west: hotel.longitude - 0.001, north: hotel.latitude + 0.001, east: hotel.longitude + 0.001 } });
   assert.ok(pins.items.some((p) => p.propertyId === first.propertyId));
-  assert.equal((await client.availability(first.propertyId, { from: "2027-03-01", to: "2027-03-03", rooms: 2 })).propertyId, first.propertyId);
+  assert.equal((await client.availability(first.propertyId, { from: "2037-03-01", to: "2037-03-03", rooms: 2 })).propertyId, first.propertyId);
   assert.ok((await client.facets(hotel.country, hotel.region)).total > 0);
   assert.ok((await client.brand(first.tenantId)).name);
-  const stay = { checkIn: "2026-12-30", checkOut: "2027-01-02", adults: 2, currency: "EUR", locale: "de-AT" };
+  const stay = { checkIn: "2036-12-30", checkOut: "2037-01-02", adults: 2, currency: "EUR", locale: "de-AT" };
   const minted = await client.mint(first.tenantId, first.propertyId, stay);
   assert.ok(minted.redirectUrl.includes(minted.token));
   assert.deepEqual((await collect(client.handoffs())).map((h) => h.handoffId), [minted.handoffId]);
@@ -107,12 +107,12 @@ test("a browser that is taken for a bot solves a challenge", async () => {
   await wire.fetch(new Request(`${baseUrl}/bff/consumer/v1/offers`)); // the honeypot
   const sent = wire.sent;
   wire.lose = true; // what the challenge arrives with
-  const minted = await client.mint(hotel.tenantId, hotel.propertyId, { checkIn: "2026-12-30", checkOut: "2027-01-02", adults: 2, currency: "EUR", locale: "de-AT" });
+  const minted = await client.mint(hotel.tenantId, hotel.propertyId, { checkIn: "2036-12-30", checkOut: "2037-01-02", adults: 2, currency: "EUR", locale: "de-AT" });
   assert.equal(wire.sent, sent + 3); // lost, refused, solved
   assert.ok(minted.token);
   const { error } = await browser().client.raw.POST("/bff/consumer/v1/handoff/{tenantId}/{propertyId}", {
     params: { path: { tenantId: hotel.tenantId, propertyId: hotel.propertyId }, header: { "Idempotency-Key": "x" } },
-    body: { checkIn: "2026-12-30", checkOut: "2027-01-02", adults: 2, currency: "EUR", locale: "de-AT" },
+    body: { checkIn: "2036-12-30", checkOut: "2037-01-02", adults: 2, currency: "EUR", locale: "de-AT" },
   });
   assert.equal(error?.code, "session-required"); // raw does nothing by itself
 });

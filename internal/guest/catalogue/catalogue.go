@@ -123,7 +123,7 @@ func newHotel(r region, i int, brands []*brand) *hotel {
 	h := &hotel{seed: s, brand: brands[s.n("brand", len(brands))]}
 	h.Property = guest.Property{
 		PropertyID: s.uuid(), TenantID: h.brand.TenantID, Name: "Hotel " + firstWords[(i*7+s.n("first", 3))%len(firstWords)] + " " + r.city,
-		Country: r.country, Region: r.name, City: r.city, Currency: r.currency,
+		Country: r.country, Region: r.name, City: r.city, Currency: r.currency, TimeZone: r.zone,
 	}
 	h.address = fmt.Sprintf("%s %d, %s", s.of("street", streets), 1+s.n("number", 120), r.city)
 	place := func(aspect string, middle float64) float64 {

@@ -4,27 +4,27 @@ import "holdfast/internal/guest"
 
 // region is where hotels are.
 type region struct {
-	country, name, city, currency string
-	latitude, longitude           float64
+	country, name, city, currency, zone string
+	latitude, longitude                 float64
 }
 
 var regions = []region{
-	{"AT", "vienna", "Vienna", "EUR", 48.2082, 16.3738},
-	{"AT", "salzburg", "Salzburg", "EUR", 47.8095, 13.0550},
-	{"AT", "tyrol", "Innsbruck", "EUR", 47.2692, 11.4041},
-	{"CH", "zurich", "Zurich", "CHF", 47.3769, 8.5417},
-	{"CH", "geneva", "Geneva", "CHF", 46.2044, 6.1432},
-	{"CZ", "prague", "Prague", "CZK", 50.0755, 14.4378},
-	{"DE", "berlin", "Berlin", "EUR", 52.5200, 13.4050},
-	{"DE", "bavaria", "Munich", "EUR", 48.1351, 11.5820},
-	{"DE", "hamburg", "Hamburg", "EUR", 53.5511, 9.9937},
-	{"DK", "copenhagen", "Copenhagen", "DKK", 55.6761, 12.5683},
-	{"ES", "catalonia", "Barcelona", "EUR", 41.3874, 2.1686},
-	{"FR", "paris", "Paris", "EUR", 48.8566, 2.3522},
-	{"GB", "london", "London", "GBP", 51.5072, -0.1276},
-	{"IT", "lazio", "Rome", "EUR", 41.9028, 12.4964},
-	{"IT", "veneto", "Venice", "EUR", 45.4408, 12.3155},
-	{"PT", "lisbon", "Lisbon", "EUR", 38.7223, -9.1393},
+	{"AT", "vienna", "Vienna", "EUR", "Europe/Vienna", 48.2082, 16.3738},
+	{"AT", "salzburg", "Salzburg", "EUR", "Europe/Vienna", 47.8095, 13.0550},
+	{"AT", "tyrol", "Innsbruck", "EUR", "Europe/Vienna", 47.2692, 11.4041},
+	{"CH", "zurich", "Zurich", "CHF", "Europe/Zurich", 47.3769, 8.5417},
+	{"CH", "geneva", "Geneva", "CHF", "Europe/Zurich", 46.2044, 6.1432},
+	{"CZ", "prague", "Prague", "CZK", "Europe/Prague", 50.0755, 14.4378},
+	{"DE", "berlin", "Berlin", "EUR", "Europe/Berlin", 52.5200, 13.4050},
+	{"DE", "bavaria", "Munich", "EUR", "Europe/Berlin", 48.1351, 11.5820},
+	{"DE", "hamburg", "Hamburg", "EUR", "Europe/Berlin", 53.5511, 9.9937},
+	{"DK", "copenhagen", "Copenhagen", "DKK", "Europe/Copenhagen", 55.6761, 12.5683},
+	{"ES", "catalonia", "Barcelona", "EUR", "Europe/Madrid", 41.3874, 2.1686},
+	{"FR", "paris", "Paris", "EUR", "Europe/Paris", 48.8566, 2.3522},
+	{"GB", "london", "London", "GBP", "Europe/London", 51.5072, -0.1276},
+	{"IT", "lazio", "Rome", "EUR", "Europe/Rome", 41.9028, 12.4964},
+	{"IT", "veneto", "Venice", "EUR", "Europe/Rome", 45.4408, 12.3155},
+	{"PT", "lisbon", "Lisbon", "EUR", "Europe/Lisbon", 38.7223, -9.1393},
 }
 
 var (

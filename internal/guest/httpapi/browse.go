@@ -122,7 +122,7 @@ func (x *exchange) query() (q guest.SearchQuery, begun guest.Session, err error)
 	}
 	q.Locale = first(q.Locale, session.Locale, acceptLanguage(x.in.Header), defaultLocale)
 	q.Currency = first(q.Currency, session.Currency, x.currency(), defaultCurrency)
-	return q, begun, nil
+	return q, begun, x.Service.CheckArrival(&q)
 }
 
 // first returns the first text that is not empty.
@@ -175,6 +175,8 @@ func (x *exchange) getSearch() error {
 	page, err := number(values, "page", 1)
 	if err == nil && page < 1 {
 		err = web.Refuse(http.StatusBadRequest, "invalid", "page: expected at least 1")
+	} else if err == nil {
+		err = guest.CheckPage(page)
 	}
 	if err != nil {
 		return err

@@ -55,7 +55,7 @@ func TestSearch(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
 	b := s.begin()
-	a := b.want(200, http.MethodPost, "/search", `{"country":"at","region":"Vienna","pageSize":15,"sort":"price","checkIn":"2027-03-01","checkOut":"2027-03-03"}`, `"country":"AT"`)
+	a := b.want(200, http.MethodPost, "/search", `{"country":"at","region":"Vienna","pageSize":15,"sort":"price","checkIn":"2037-03-01","checkOut":"2037-03-03"}`, `"country":"AT"`)
 	if a.header.Get("X-Cache") != "MISS" || !regexp.MustCompile(`^holdfast; fwd=uri-miss; stored; ttl=\d+$`).MatchString(a.header.Get("Cache-Status")) {
 		t.Errorf("the first: %v", a.header)
 	}
@@ -71,7 +71,7 @@ func TestSearch(t *testing.T) {
 		}
 		last = nightly
 	}
-	again := b.want(200, http.MethodPost, "/search", `{"country":"AT","region":"vienna","rooms":1,"adults":2,"pageSize":15,"sort":"price","checkIn":"2027-03-01","checkOut":"2027-03-03"}`)
+	again := b.want(200, http.MethodPost, "/search", `{"country":"AT","region":"vienna","rooms":1,"adults":2,"pageSize":15,"sort":"price","checkIn":"2037-03-01","checkOut":"2037-03-03"}`)
 	if again.header.Get("X-Cache") != "HIT" || !strings.HasPrefix(again.header.Get("Cache-Status"), "holdfast; hit; ttl=") {
 		t.Errorf("the same in other words: %v", again.header)
 	}
@@ -126,7 +126,7 @@ func TestSearchBegins(t *testing.T) {
 	}
 	for _, body := range []string{
 		`{"country":"Austria"}`, `{"region":"a b"}`, `{"adults":31}`, `{"adults":-1}`, `{"rooms":11}`, `{"children":-1}`, `{"page":1001}`, `{"pageSize":101}`,
-		`{"sort":"best"}`, `{"checkIn":"2027-01-01"}`, `{"checkIn":"2027-01-02","checkOut":"2027-01-02"}`, `{"checkIn":"2027-01-32","checkOut":"2027-02-02"}`,
+		`{"sort":"best"}`, `{"checkIn":"2037-01-01"}`, `{"checkIn":"2037-01-02","checkOut":"2037-01-02"}`, `{"checkIn":"2037-01-32","checkOut":"2027-02-02"}`,
 		`{"minStars":6}`, `{"amenities":["A"]}`, `{"maxNightlyMinor":"1.5"}`, `{"maxNightlyMinor":1}`, `{"locale":"-"}`, `{"currency":"eur"}`,
 		`{"text":"` + strings.Repeat("a", 101) + `"}`, `{"other":1}`, `[]`,
 	} {
@@ -160,7 +160,7 @@ func TestPublic(t *testing.T) {
 	old := newServer(t).begin()
 	for path, kind := range map[string]string{
 		"/hotels/" + item.PropertyID: item.Name, "/hotels/" + strings.ToUpper(item.PropertyID) + "?locale=de&currency=USD": `"locale":"de"`,
-		"/hotels/" + item.PropertyID + "/availability?from=2027-03-01&to=2027-03-02": `"currency":"CZK"`,
+		"/hotels/" + item.PropertyID + "/availability?from=2037-03-01&to=2037-03-02": `"currency":"CZK"`,
 		"/facets/cz/prague":                  `"total":20`,
 		"/brands/" + item.TenantID + "/peek": item.TenantID,
 	} {
@@ -184,9 +184,9 @@ func TestPublic(t *testing.T) {
 		}
 	}
 	for path, status := range map[string]int{
-		"/hotels/" + tenant: 404, "/hotels/x": 404, "/hotels/" + tenant + "/availability?from=2027-03-01&to=2027-03-02": 404,
-		"/hotels/" + item.PropertyID + "/availability": 422, "/hotels/" + item.PropertyID + "/availability?from=2027-03-01&to=2027-03-01": 422,
-		"/hotels/" + item.PropertyID + "/availability?from=2027-03-01&to=2027-03-02&adults=x": 400,
+		"/hotels/" + tenant: 404, "/hotels/x": 404, "/hotels/" + tenant + "/availability?from=2037-03-01&to=2037-03-02": 404,
+		"/hotels/" + item.PropertyID + "/availability": 422, "/hotels/" + item.PropertyID + "/availability?from=2037-03-01&to=2037-03-01": 422,
+		"/hotels/" + item.PropertyID + "/availability?from=2037-03-01&to=2037-03-02&adults=x": 400,
 		"/hotels/" + item.PropertyID + "?other=1":                                             400, "/hotels/" + item.PropertyID + "?locale=de&locale=en": 400, "/hotels/" + item.PropertyID + "?currency=euro": 422,
 		"/facets/at/nowhere": 404, "/facets/x/y": 404, "/brands/" + property + "/peek": 404, "/brands/x/peek": 404, "/hotels": 404, "/brands/x": 404,
 	} {
@@ -224,7 +224,7 @@ func TestSuspendedTenant(t *testing.T) {
 	}
 	before := search()
 	item := before.Items[0]
-	paths := []string{"/hotels/" + item.PropertyID, "/hotels/" + item.PropertyID + "/availability?from=2027-03-01&to=2027-03-02", "/brands/" + item.TenantID + "/peek"}
+	paths := []string{"/hotels/" + item.PropertyID, "/hotels/" + item.PropertyID + "/availability?from=2037-03-01&to=2037-03-02", "/brands/" + item.TenantID + "/peek"}
 	status := func() (all [3]int) {
 		for i, path := range paths {
 			all[i] = (&browser{server: s}).send(http.MethodGet, path, "").status
@@ -248,8 +248,8 @@ func TestSuspendedTenant(t *testing.T) {
 		t.Error(got)
 	}
 	after := search()
-	if after.Total >= before.Total {
-		t.Errorf("%d before, %d after", before.Total, after.Total)
+	if len(after.Items) >= len(before.Items) {
+		t.Errorf("%d before, %d after", len(before.Items), len(after.Items))
 	}
 	for _, i := range after.Items {
 		if i.TenantID == item.TenantID {

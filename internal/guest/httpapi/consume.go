@@ -212,7 +212,7 @@ func readReceiver(w http.ResponseWriter, r *http.Request, into *guest.ConsumeReq
 		return err
 	}
 	if in.Token == "" {
-		return web.Refuse(http.StatusUnprocessableEntity, "invalid", "token: expected the token of the handoff")
+		return refuseMember("token", "expected the token of the handoff")
 	}
 	into.Token = in.Token
 	if in.Guest != nil {

@@ -60,7 +60,7 @@ func TestDemo(t *testing.T) {
 	b := s.begin()
 	item := parse[found](t, b.want(200, http.MethodPost, "/search", `{}`).body).Items[0]
 	minted := parse[struct{ HandoffID, Token string }](t, b.want(201, http.MethodPost, "/handoff/"+item.TenantID+"/"+item.PropertyID,
-		`{"checkIn":"2027-03-01","checkOut":"2027-03-03","adults":2,"children":0,"currency":"EUR","locale":"de"}`).body)
+		`{"checkIn":"2037-03-01","checkOut":"2037-03-03","adults":2,"children":0,"currency":"EUR","locale":"de"}`).body)
 	arrival := func(token, attempt string) string {
 		return `{"handoffId":"` + minted.HandoffID + `","token":"` + token + `","attempt":"` + attempt + `"}`
 	}
@@ -74,8 +74,8 @@ func TestDemo(t *testing.T) {
 		{minted.Token, "first", 415, "media-type", []string{"Content-Type: text/plain"}},
 		{minted.Token + "x", "first", 403, "token-invalid", nil},
 		{minted.Token, "", 422, "invalid", nil},
-		{minted.Token, "first", 200, `"checkIn":"2027-03-01"`, nil},
-		{minted.Token, "first", 200, `"checkIn":"2027-03-01"`, nil},
+		{minted.Token, "first", 200, `"checkIn":"2037-03-01"`, nil},
+		{minted.Token, "first", 200, `"checkIn":"2037-03-01"`, nil},
 		{minted.Token, "second", 409, "handoff-consumed", nil},
 	} {
 		if status, _, text := send(http.MethodPost, "/guest/demo/arrivals", arrival(c.token, c.attempt), c.headers...); status != c.status || !strings.Contains(text, c.part) {

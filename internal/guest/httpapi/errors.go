@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -57,7 +58,7 @@ func asRefusal(err error) *web.Refusal {
 	}
 	for _, k := range known {
 		if errors.Is(err, k.err) {
-			return web.RefuseFor(err, k.status, k.code, k.err.Error())
+			return web.RefuseFor(err, k.status, k.code, cmp.Or(fault.Message(k.err), k.err.Error()))
 		}
 	}
 	message := fault.Message(err)
@@ -99,7 +100,7 @@ type problem struct {
 
 	Challenge *challengeView `json:"challenge,omitempty"`
 
-	Errors guest.FieldErrors `json:"errors,omitempty"` // what is wrong with parts of the body
+	Errors guest.FieldErrors `json:"errors,omitempty"` // what is wrong with parts of the request; every 422 has them
 }
 
 const problemType = "application/problem+json"
@@ -110,6 +111,9 @@ type occurrence struct{ path, request, trace string }
 // encodeProblem returns the body of a refusal.
 func encodeProblem(e *web.Refusal, in occurrence) []byte {
 	fields, _ := errors.AsType[guest.FieldErrors](e)
+	if len(fields) == 0 && e.Status == http.StatusUnprocessableEntity { // it concerns the whole request
+		fields = guest.FieldErrors{{Code: e.Code, Detail: e.Message}}
+	}
 	var challenge *challengeView
 	if c, ok := errors.AsType[*guest.ChallengeError](e); ok {
 		challenge = &challengeView{c.Challenge, c.Bits}

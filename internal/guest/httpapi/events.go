@@ -3,12 +3,14 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 
 	"holdfast/internal/auth/bearer"
 	"holdfast/internal/clock"
 	"holdfast/internal/fault"
+	"holdfast/internal/guest"
 	"holdfast/internal/inbox"
 	"holdfast/internal/web"
 )
@@ -79,10 +81,23 @@ func (h *EventReceiver) Serve(w http.ResponseWriter, r *http.Request, _ web.Addr
 		return err
 	}
 	result, err := h.Receive(r.Context(), e)
+	if wrong, ok := errors.AsType[*inbox.AttributeError](err); ok {
+		return refuseAttribute(err, wrong.Name, r.Header.Get("Ce-Specversion") != "")
+	}
 	if err != nil {
 		return err
 	}
 	return sendJSON(w, http.StatusOK, map[string]inbox.Result{"result": result})
+}
+
+// refuseAttribute returns the refusal of an attribute, which is a header in the binary mode.
+func refuseAttribute(err error, name string, binary bool) error {
+	message := fault.Message(err)
+	field := guest.FieldError{Pointer: "/" + name, Code: "invalid", Detail: message}
+	if binary {
+		field.Pointer, field.Header = "", "ce-"+name
+	}
+	return web.RefuseFor(guest.FieldErrors{field}, http.StatusUnprocessableEntity, "invalid", message)
 }
 
 func (h *EventReceiver) read(w http.ResponseWriter, r *http.Request) (e inbox.Event, err error) {

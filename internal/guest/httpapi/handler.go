@@ -53,7 +53,7 @@ const hotTime = 250 * time.Millisecond
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	w.Header().Set("Cache-Control", "private, no-store")
 	if at.Err != nil {
-		return fault.Wrap(fault.Invalid, "the Host or a Forwarded header is malformed", at.Err)
+		return web.RefuseFor(at.Err, http.StatusBadRequest, "invalid", "the Host or a Forwarded header is malformed")
 	}
 	r = r.WithContext(guest.WithHotTime(r.Context(), hotTime))
 	x := &exchange{Handler: h, in: r, out: w, at: at, route: parseRoute(at.Path)}

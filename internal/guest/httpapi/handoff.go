@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"holdfast/internal/canonjson"
 	"holdfast/internal/guest"
 	"holdfast/internal/web"
 )
@@ -61,17 +60,12 @@ func (x *exchange) mint() error {
 	if string(in.Campaign) == "null" {
 		in.Campaign = nil
 	}
-	if in.Campaign != nil { // it is stored and signed in one spelling
-		text, err := canonjson.Parse(in.Campaign, maxBody)
-		if err != nil {
-			return err
-		}
-		in.Campaign = json.RawMessage(text)
-	}
 	session, err := x.Service.Session(x.ctx(), x.session, x.campaign())
 	if err != nil {
 		return err
 	}
+	in.Locale = first(in.Locale, session.Locale, acceptLanguage(x.in.Header), defaultLocale)
+	in.Currency = first(in.Currency, session.Currency, x.currency(), defaultCurrency)
 	r := guest.MintRequest{
 		Tenant: x.route.tenant, Property: x.route.property, Campaign: in.Campaign, Visitor: x.visitor(), Denied: x.evaluate(),
 		Stay: guest.Stay{

@@ -201,8 +201,8 @@ func TestCampaign(t *testing.T) {
 		headers          []string
 	}{
 		{"none", stay, "", nil},
-		{"with the request", stay, `{"medium":"cpc","name":"autumn \"26","source":"search"}`, []string{"X-Campaign-Source: search", "X-Campaign-Medium: cpc", `X-Campaign-Name: autumn "26`}},
-		{"kept", stay, `{"medium":"cpc","name":"autumn \"26","source":"search"}`, nil},
+		{"with the request", stay, `{"name":"autumn \"26","medium":"cpc","source":"search"}`, []string{"X-Campaign-Source: search", "X-Campaign-Medium: cpc", `X-Campaign-Name: autumn "26`}},
+		{"kept", stay, `{"name":"autumn \"26","medium":"cpc","source":"search"}`, nil},
 		{"of the body", strings.Replace(stay, `"adults"`, `"campaign":{"a":1},"adults"`, 1), `{"a":1}`, nil},
 		{"the last one, cut", stay, `{"source":"` + strings.Repeat("x", 100) + `"}`, []string{"X-Campaign-Source: " + strings.Repeat("x", 200)}},
 		{"too large", stay, `{"source":"` + strings.Repeat("x", 100) + `"}`, []string{"X-Campaign-Source: " + strings.Repeat("<", 200), "X-Campaign-Name: " + strings.Repeat("<", 200)}},

@@ -92,7 +92,7 @@ func (x *exchange) setNote() error {
 		return err
 	}
 	if in.Note == nil {
-		return web.Refuse(http.StatusUnprocessableEntity, "invalid", "note: expected a text; an empty one removes the note")
+		return refuseMember("note", "expected a text; an empty one removes the note")
 	}
 	return x.reply(x.Service.SetNote(x.ctx(), x.mutation, x.route.property, *in.Note, func(w guest.Wish) (guest.Answer, error) {
 		return jsonAnswer(http.StatusOK, viewOf(w))
@@ -201,6 +201,12 @@ func jsonAnswer(status int, body any) (guest.Answer, error) {
 	return guest.Answer{Status: status, ContentType: "application/json", Body: append(text, '\n')}, nil
 }
 
+// refuseMember returns the refusal of a member of the body, as member.member.
+func refuseMember(name, detail string) error {
+	cause := guest.FieldErrors{{Pointer: "/" + strings.ReplaceAll(name, ".", "/"), Code: "invalid", Detail: detail}}
+	return web.RefuseFor(cause, http.StatusUnprocessableEntity, "invalid", name+": "+detail)
+}
+
 // decode reads a JSON object with the members of a struct only.
 func decode(body canonjson.Value, into any) error {
 	if len(body) == 0 || body[0] != '{' { // null would change nothing
@@ -211,9 +217,8 @@ func decode(body canonjson.Value, into any) error {
 	err := d.Decode(into)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		kind, _, _ := strings.Cut(wrong.Value, " ")
-		pointer := "/" + strings.ReplaceAll(wrong.Field, ".", "/")
-		cause := guest.FieldErrors{{Pointer: strings.TrimSuffix(pointer, "/"), Code: "invalid", Detail: "unexpected " + kind}}
-		return web.RefuseFor(cause, http.StatusUnprocessableEntity, "invalid", strings.TrimPrefix(wrong.Field+": ", ": ")+"unexpected "+kind)
+		field := sent(reflect.TypeOf(into), wrong.Field)
+		return refuseMember(field, "unexpected "+kind)
 	}
 	if err != nil {
 		field, known := unknownMember([]byte(body), reflect.TypeOf(into))
@@ -226,6 +231,32 @@ func decode(body canonjson.Value, into any) error {
 		return web.RefuseFor(cause, http.StatusUnprocessableEntity, "invalid", strings.TrimPrefix(field+": ", ": ")+detail)
 	}
 	return nil
+}
+
+// sent returns a member as clients send it, as member.member: package json also names structs that
+// are embedded.
+func sent(t reflect.Type, field string) string {
+	var names []string
+	for name := range strings.SplitSeq(field, ".") {
+		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+			t = t.Elem()
+		}
+		if t.Kind() != reflect.Struct {
+			return strings.Join(append(names, name), ".")
+		}
+		if f, ok := t.FieldByName(name); ok && f.Anonymous && f.Tag.Get("json") == "" {
+			t = f.Type
+			continue
+		}
+		names = append(names, name)
+		for _, f := range reflect.VisibleFields(t) {
+			if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name {
+				t = f.Type
+				break
+			}
+		}
+	}
+	return strings.Join(names, ".")
 }
 
 // unknownMember returns the first object in a JSON text with a member that its type does not have, as

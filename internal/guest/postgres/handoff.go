@@ -105,9 +105,14 @@ func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *guest.Han
 	return all, err
 }
 
-// Consume implements guest.Store. An attempt that may consume the handoff is one statement.
+// Consume implements guest.Store. It reads the handoff before it consumes it, so that a refused
+// attempt waits for no lock, and a token that states something else than the row consumes nothing.
 func (s *Store) Consume(ctx context.Context, a guest.Consumption) (h guest.Handoff, repeated bool, err error) {
 	for range 3 {
+		var again bool
+		if h, repeated, again, err = s.notConsumed(ctx, a); !again {
+			return h, repeated, err
+		}
 		var row scanHandoff
 		won, err := s.db.QueryRow(ctx, sqlConsume, []any{string(a.ID), a.SignedBy, a.By, a.Key}, row.dest()...)
 		if err != nil {
@@ -116,16 +121,12 @@ func (s *Store) Consume(ctx context.Context, a guest.Consumption) (h guest.Hando
 		if won {
 			return row.handoff(), false, nil
 		}
-		var again bool
-		if h, repeated, again, err = s.notConsumed(ctx, a); !again {
-			return h, repeated, err
-		}
 	}
 	return guest.Handoff{}, false, fault.New(fault.Unavailable, "the state of the handoff changes all the time: retry")
 }
 
-// notConsumed returns why an attempt did not consume a handoff. again reports that the
-// reason does not exist any more.
+// notConsumed returns why an attempt does not consume a handoff. again reports that there is no
+// reason.
 func (s *Store) notConsumed(ctx context.Context, a guest.Consumption) (h guest.Handoff, repeated, again bool, err error) {
 	var refusal error // the transaction is committed nevertheless
 	appended := false

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"holdfast/client/handoff"
 	"holdfast/internal/clock"
 	"holdfast/internal/guest"
 	"holdfast/internal/ident"
@@ -29,6 +31,8 @@ func handoffChecks() []check {
 		{"Edge", consumeAtTheEdge},
 		{"Suspended", consumeSuspended},
 		{"OtherKey", consumeOtherKey},
+		{"OtherClaims", consumeOtherClaims},
+		{"Campaign", consumeWithCampaign},
 		{"Race", consumeRace},
 		{"ReplayRace", replayRace},
 		{"Clear", clearHandoffs},
@@ -66,7 +70,7 @@ func (u *user) mint(tx guest.Tx, life time.Duration) (h guest.Handoff, err error
 	minted := tx.Now().Truncate(time.Millisecond)
 	h = guest.Handoff{
 		ID: guest.NewID(guest.HandoffPrefix, clock.System()), Session: u.session, Tenant: newTenant(), Property: property(1), Key: key.ID,
-		Stay:        guest.Stay{CheckIn: "2026-12-30", CheckOut: "2027-01-02", Adults: 2, Children: 1, Rooms: 1, Currency: "EUR", Locale: "de-AT"},
+		Stay:        guest.Stay{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2, Children: 1, Rooms: 1, Currency: "EUR", Locale: "de-AT"},
 		Fingerprint: []byte(strings.Repeat("f", 32)), IP: []byte(strings.Repeat("i", 32)), Minted: minted, Expires: minted.Add(life),
 	}
 	return h, tx.Mint(h)
@@ -74,7 +78,7 @@ func (u *user) mint(tx guest.Tx, life time.Duration) (h guest.Handoff, err error
 
 // attempt is an attempt to consume a handoff.
 func attempt(h guest.Handoff, by, key string) guest.Consumption {
-	return guest.Consumption{ID: h.ID, SignedBy: h.Key, By: by, Key: key, Replay: guest.Event{
+	return guest.Consumption{ID: h.ID, Claims: guest.ClaimsOf(h), SignedBy: h.Key, By: by, Key: key, Replay: guest.Event{
 		ID: guest.NewID(guest.EventPrefix, clock.System()), Type: "replay.v1", Subject: string(h.ID), Retention: guest.Audit, Payload: []byte(`{}`),
 	}}
 }
@@ -342,6 +346,71 @@ func replayRace(_ *testing.T, u *user) {
 	}
 	all.Wait()
 	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 1)
+}
+
+// otherClaims returns claims that differ from those of a handoff in one of them each.
+func otherClaims(h guest.Handoff) map[string]handoff.Claims {
+	all := map[string]handoff.Claims{}
+	claims := guest.ClaimsOf(h)
+	v := reflect.ValueOf(&claims).Elem()
+	for i := range v.NumField() {
+		before := reflect.ValueOf(v.Field(i).Interface())
+		switch value := v.Field(i).Interface().(type) {
+		case string:
+			v.Field(i).SetString(value[:len(value)-1] + "X")
+		case int:
+			v.Field(i).SetInt(int64(value + 1))
+		case []byte:
+			v.Field(i).SetBytes([]byte(strings.Repeat("x", 32)))
+		case time.Time:
+			v.Field(i).Set(reflect.ValueOf(value.Add(time.Millisecond)))
+		}
+		all[v.Type().Field(i).Name] = claims
+		v.Field(i).Set(before)
+	}
+	return all
+}
+
+// consumeOtherClaims: a token that states something else than the row consumes nothing, though
+// its key has signed it.
+func consumeOtherClaims(_ *testing.T, u *user) {
+	u.ring()
+	h := u.newHandoff(time.Minute)
+	all := otherClaims(h)
+	suite.Equal(u.t, "claims", len(all), 16)
+	for name, claims := range all {
+		other := attempt(h, "booking", "a")
+		other.Claims = claims
+		u.refused(name, other, guest.ErrHandoffToken)
+		stored, state, err := u.h.Store.Handoff(u.t.Context(), h.ID)
+		suite.Must(u.t, "Handoff", err)
+		if _, err := stored.CheckConsume(other, state); !errors.Is(err, guest.ErrHandoffToken) {
+			u.t.Errorf("verify with another %s: %v", name, err)
+		}
+	}
+	u.consume(attempt(h, "booking", "a"))
+	for name, claims := range otherClaims(h) {
+		other := attempt(h, "booking", "a")
+		other.Claims = claims
+		u.refused("repeated with another "+name, other, guest.ErrHandoffToken)
+	}
+}
+
+// consumeWithCampaign: a campaign is the same in the token and the row, however a database
+// spells it.
+func consumeWithCampaign(_ *testing.T, u *user) {
+	u.ring()
+	for _, campaign := range []string{`{"b":[1,2.50,1e3],"aa":"<ä>","c":{"x":null}}`, `{"a":1e300}`, `{}`} {
+		var h guest.Handoff
+		u.mutate(func(tx guest.Tx) (err error) {
+			if h, err = u.mint(tx, time.Minute); err != nil {
+				return err
+			}
+			h.ID, h.Campaign = guest.NewID(guest.HandoffPrefix, clock.System()), json.RawMessage(campaign)
+			return tx.Mint(h)
+		})
+		u.consume(attempt(h, "booking", "a"))
+	}
 }
 
 // clearHandoffs: what handoffs say about the guest is erased; they can still be consumed

@@ -63,7 +63,7 @@ func (u *user) minter(tenant string) *guest.Handoffs {
 func (u *user) mintFor(s *guest.Handoffs, m guest.Mutation, tenant, property string, answer func(guest.Minted) error) (minted guest.Minted, replayed bool, err error) {
 	r := guest.MintRequest{
 		Tenant: tenant, Property: property, Visitor: guest.Visitor{UserAgent: "raw agent", IP: "192.0.2.77"},
-		Stay: guest.Stay{CheckIn: "2026-12-30", CheckOut: "2027-01-02", Adults: 2, Rooms: 1, Currency: "EUR", Locale: "de-AT"},
+		Stay: guest.Stay{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2, Rooms: 1, Currency: "EUR", Locale: "de-AT"},
 	}
 	_, replayed, err = s.Mint(u.t.Context(), m, guest.Preferences{}, r, func(of guest.Minted) (guest.Answer, error) {
 		minted = of
@@ -165,7 +165,7 @@ func wrongHandoffs(_ *testing.T, u *user) {
 			minted := tx.Now().Truncate(time.Millisecond)
 			h := guest.Handoff{
 				ID: guest.NewID(guest.HandoffPrefix, clock.System()), Session: u.session, Tenant: tenant, Property: property(1), Key: key.ID,
-				Stay:        guest.Stay{CheckIn: "2026-12-30", CheckOut: "2027-01-02", Adults: 1, Rooms: 1, Currency: "EUR", Locale: "de"},
+				Stay:        guest.Stay{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 1, Rooms: 1, Currency: "EUR", Locale: "de"},
 				Fingerprint: []byte{1}, IP: []byte{1}, Minted: minted, Expires: minted.Add(time.Minute),
 			}
 			wrong(&h)
