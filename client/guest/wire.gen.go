@@ -661,6 +661,17 @@ type Received struct {
 	TenantID UUID `json:"tenantId"`
 }
 
+// Refusal Attempts to consume a handoff that were refused for one reason.
+type Refusal struct {
+	Attempts  int64     `json:"attempts"`
+	FirstAt   time.Time `json:"firstAt"`
+	HandoffID string    `json:"handoffId"`
+	LastAt    time.Time `json:"lastAt"`
+
+	// Reason handoff-consumed: it was consumed by another attempt.
+	Reason string `json:"reason"`
+}
+
 // RoomType defines model for RoomType.
 type RoomType struct {
 	Code   string `json:"code"`

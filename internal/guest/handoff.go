@@ -61,12 +61,6 @@ type Consumption struct {
 	SignedBy string         // ID of the key of the token
 	By       string         // the service
 	Key      string         // its idempotency key
-
-	Trace Trace // of the request
-
-	// Replay is appended once if the handoff was consumed by another attempt. The store
-	// sets its time.
-	Replay Event
 }
 
 // HandoffState is what else decides about a handoff.

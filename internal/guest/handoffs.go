@@ -302,18 +302,30 @@ func (s *Handoffs) Consume(ctx context.Context, r ConsumeRequest) (Received, err
 	if err != nil {
 		return Received{}, err
 	}
-	consumption := Consumption{ID: ID(c.ID), Claims: c, SignedBy: key, By: r.By, Key: r.Key, Trace: r.Trace}
-	if consumption.Replay, err = replayOf(c, consumption); err != nil {
-		return Received{}, err
-	}
+	consumption := Consumption{ID: ID(c.ID), Claims: c, SignedBy: key, By: r.By, Key: r.Key}
 	h, _, err := s.Store.Consume(ctx, consumption)
 	if s.settle(ctx, err) {
 		h, _, err = s.Store.Consume(ctx, consumption)
 	}
-	if s.Bots != nil && errors.Is(err, ErrConsumed) {
-		s.Bots.Replayed(ctx, c.Fingerprint, c.IP)
+	if errors.Is(err, ErrConsumed) {
+		err = s.refuseAgain(ctx, c, r)
 	}
 	return Received{h, suspect}, err
+}
+
+// refuseAgain counts an attempt to consume a handoff again, and returns ErrConsumed.
+func (s *Handoffs) refuseAgain(ctx context.Context, c handoff.Claims, r ConsumeRequest) error {
+	if s.Bots != nil {
+		s.Bots.Replayed(ctx, c.Fingerprint, c.IP)
+	}
+	refused, err := refusalOf(c, r)
+	if err == nil {
+		err = s.refuse(ctx, refused)
+	}
+	if err != nil {
+		return err
+	}
+	return ErrConsumed
 }
 
 // Verify checks whether a handoff could be consumed. It changes nothing.
@@ -369,9 +381,9 @@ func (s *Handoffs) authenticate(ctx context.Context, r ConsumeRequest) (c handof
 	return c, key, suspect, nil
 }
 
-// replayOf returns the event for an attempt to consume a handoff again. Its ID follows
-// from the attempt, so that one that is repeated is reported once.
-func replayOf(c handoff.Claims, attempt Consumption) (Event, error) {
+// refusalOf returns the refusal of an attempt to consume a handoff again. The ID of its event
+// follows from the handoff and the reason, so that there is one for all attempts.
+func refusalOf(c handoff.Claims, r ConsumeRequest) (n NewRefusal, err error) {
 	payload, err := json.Marshal(struct {
 		SessionID  string `json:"sessionId"`
 		Signal     string `json:"signal"`
@@ -379,14 +391,17 @@ func replayOf(c handoff.Claims, attempt Consumption) (Event, error) {
 		TenantID   string `json:"tenantId"`
 		PropertyID string `json:"propertyId"`
 		By         string `json:"by"`
-	}{c.Session, "handoff-replay", c.ID, c.Tenant, c.Property, attempt.By})
+	}{c.Session, SignalReplay, c.ID, c.Tenant, c.Property, r.By})
 	if err != nil {
-		return Event{}, fault.Wrap(fault.Internal, "encode an event", err)
+		return n, fault.Wrap(fault.Internal, "encode an event", err)
 	}
-	sum := sha256.Sum256([]byte(c.ID + "|" + attempt.By + "|" + attempt.Key))
+	sum := sha256.Sum256([]byte(c.ID + "|" + ReasonConsumed))
 	var u ulid.ULID
 	if err := errors.Join(u.SetTime(ulid.Timestamp(c.Minted)), u.SetEntropy(sum[:10])); err != nil {
-		return Event{}, fault.Wrap(fault.Internal, "make the ID of an event", err)
+		return n, fault.Wrap(fault.Internal, "make the ID of an event", err)
 	}
-	return Event{ID: ID(EventPrefix + u.String()), Type: topics + "bot_suspected.v1", Subject: c.ID, Retention: Audit, Payload: payload}, nil
+	return NewRefusal{
+		Refusal: Refusal{Handoff: ID(c.ID), Reason: ReasonConsumed}, Session: ID(c.Session), Trace: r.Trace,
+		Event: Event{ID: ID(EventPrefix + u.String()), Type: topics + "bot_suspected.v1", Subject: c.ID, Retention: Audit, Payload: payload},
+	}, nil
 }

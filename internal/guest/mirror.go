@@ -226,6 +226,7 @@ func (s *Service) Repair(ctx context.Context) {
 		s.repairCleared(ctx)
 		_ = s.FlushSeen(ctx) // the next round tries again
 		_ = s.FlushObserved(ctx)
+		_ = s.FlushRefusals(ctx)
 		if s.mirrors.wantsRefresh() || now.Sub(reconciled) >= reconcileEvery {
 			if err := s.RefreshSuspensions(ctx); err == nil {
 				reconciled = now

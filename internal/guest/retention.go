@@ -19,6 +19,7 @@ const (
 	JobRemoved     Job = "removed-wishes" // by the time of their removal
 	JobSilent      Job = "silent-wishes"  // the wishlists of sessions, by the day of their last request
 	JobHandoffs    Job = "handoffs"       // by the time when they were minted
+	JobRefusals    Job = "refusals"       // of handoffs, by the time of the last attempt
 	JobBotScores   Job = "bot-scores"     // by the time of the evaluation
 	JobEvents      Job = "events"         // of the class operational, by the time when they were published
 	JobAuditEvents Job = "audit-events"   // of the class audit, likewise
@@ -26,7 +27,7 @@ const (
 )
 
 // Jobs are all retention jobs.
-var Jobs = []Job{JobAnswers, JobRemoved, JobSilent, JobHandoffs, JobBotScores, JobEvents, JobAuditEvents, JobReceived}
+var Jobs = []Job{JobAnswers, JobRemoved, JobSilent, JobHandoffs, JobRefusals, JobBotScores, JobEvents, JobAuditEvents, JobReceived}
 
 // Limits of retention jobs.
 const (
@@ -86,7 +87,7 @@ type Retention struct {
 // Before returns the time before which rows of a job are old.
 func (r *Retention) Before(job Job, now time.Time) time.Time {
 	keep := map[Job]time.Duration{
-		JobAnswers: r.Expired, JobRemoved: keepWishes, JobSilent: keepWishes, JobHandoffs: HandoffLife, JobBotScores: keepBotScores,
+		JobAnswers: r.Expired, JobRemoved: keepWishes, JobSilent: keepWishes, JobHandoffs: HandoffLife, JobRefusals: r.KeepAudit, JobBotScores: keepBotScores,
 		JobEvents: r.Events, JobAuditEvents: r.KeepAudit, JobReceived: inbox.Keep,
 	}
 	return now.Add(-keep[job])

@@ -87,7 +87,7 @@ func TestRetentionBefore(t *testing.T) {
 		got[job] = now.Sub(r.Before(job, now)).Hours()
 	}
 	suite.Equal(t, "hours", got, map[guest.Job]float64{
-		guest.JobAnswers: 1, guest.JobRemoved: 720, guest.JobSilent: 720, guest.JobHandoffs: 24, guest.JobBotScores: 168,
+		guest.JobAnswers: 1, guest.JobRemoved: 720, guest.JobSilent: 720, guest.JobHandoffs: 24, guest.JobRefusals: 1440, guest.JobBotScores: 168,
 		guest.JobEvents: 720, guest.JobAuditEvents: 1440, guest.JobReceived: 168,
 	})
 }

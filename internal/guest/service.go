@@ -20,6 +20,7 @@ type Service struct {
 	caching caching
 
 	observed observed
+	refusals refusals
 }
 
 // Options are what a Service needs. Store, Hot, Cookies and Clock are required; a Service

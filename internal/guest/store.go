@@ -35,6 +35,7 @@ type Store interface {
 	// Outbox returns the events for a relay.
 	Outbox() outbox.Kept
 	HandoffStore
+	RefusalStore
 	BotStore
 	RetentionStore
 

@@ -662,6 +662,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/guest/refusals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List refused attempts to consume handoffs
+         * @description One row for each handoff and reason. Another server that shares the database may have counted attempts of the last second that are not here yet.
+         */
+        get: operations["listRefusals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/guest/jobs": {
         parameters: {
             query?: never;
@@ -1213,6 +1233,18 @@ export interface components {
                 code: string;
                 message: string;
             };
+        };
+        /** @description Attempts to consume a handoff that were refused for one reason. */
+        Refusal: {
+            handoffId: string;
+            /** @description handoff-consumed: it was consumed by another attempt. */
+            reason: string;
+            /** Format: int64 */
+            attempts: number;
+            /** Format: date-time */
+            firstAt: string;
+            /** Format: date-time */
+            lastAt: string;
         };
         FieldError: {
             /** @description JSON Pointer into the body (RFC 6901); empty for the whole request, and with parameter or header. */
@@ -3677,6 +3709,49 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["Quarantine"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["AdminToken"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listRefusals: {
+        parameters: {
+            query?: {
+                /** @description Items of the page. */
+                limit?: components["parameters"]["AdminLimit"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Those with the last attempts. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "refusals": [
+                     *         {
+                     *           "handoffId": "bhd_01KB2Q4Y7N5M3K2H1G0F9E8D7B",
+                     *           "reason": "handoff-consumed",
+                     *           "attempts": 999,
+                     *           "firstAt": "2026-11-23T04:01:00.2Z",
+                     *           "lastAt": "2026-11-23T04:01:00.9Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        refusals: components["schemas"]["Refusal"][];
+                    };
                 };
             };
             400: components["responses"]["Invalid"];

@@ -31,6 +31,7 @@ func (s *Guest) console() *service.Console {
 		{Path: "suspensions", Title: "Suspended tenants", Listed: true, Show: s.showSuspensions, Actions: []service.Action{
 			s.suspendAction("suspend", true), s.suspendAction("reinstate", false),
 		}},
+		{Path: "refusals", Title: "Refused handoffs", Listed: true, Show: s.showRefusals},
 		{Path: "keys", Title: "Keys of handoffs", Listed: true, Show: s.showKeys, Actions: []service.Action{
 			s.keyAction("add", func(ctx context.Context, k *guest.HandoffKeys, _ string) (guest.HandoffKey, error) { return k.Add(ctx) }),
 			s.keyAction("rotate", func(ctx context.Context, k *guest.HandoffKeys, _ string) (guest.HandoffKey, error) {
@@ -250,6 +251,28 @@ func (s *Guest) showSuspensions(ctx context.Context, _ *service.PageRequest) (*s
 		Title: "Suspend a tenant", Text: "No handoff to the tenant is minted or consumed.", Action: "suspend", Submit: "Suspend", Danger: true,
 		Fields: []service.Field{{Name: "tenant", Label: "Tenant", Help: "A UUID."}, {Name: "reason", Label: "Reason", Optional: true}},
 	}}}, nil
+}
+
+// showRefusals shows attempts to consume handoffs again.
+func (s *Guest) showRefusals(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
+	if err := s.service.FlushRefusals(ctx); err != nil {
+		return nil, err
+	}
+	all, err := s.opened.Refusals(ctx, consoleRows)
+	if err != nil {
+		return nil, err
+	}
+	t := &service.Table{
+		Title: "Attempts to consume a handoff that were refused", Empty: "No handoff was consumed twice.",
+		Columns: []service.Column{{Title: "Handoff"}, {Title: "Reason"}, {Title: "Attempts", Number: true}, {Title: "First"}, {Title: "Last"}},
+	}
+	for _, r := range all {
+		t.Rows = append(t.Rows, []service.Cell{
+			service.TextCell(string(r.Handoff)), service.TextCell(r.Reason), service.TextCell(strconv.FormatInt(r.Attempts, 10)),
+			service.TimeCell(r.First), service.TimeCell(r.Last),
+		})
+	}
+	return &service.View{Blocks: []service.Block{t}}, nil
 }
 
 func (s *Guest) suspendAction(name string, suspended bool) service.Action {

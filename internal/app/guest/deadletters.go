@@ -138,6 +138,34 @@ func (c *command) deadLetter(name, short, long, done string, do func(context.Con
 	return cmd
 }
 
+func (c *command) refusals() *cobra.Command {
+	var limit int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "refusals", Short: "List handoffs that were consumed again, with the number of refused attempts", Args: service.Args(),
+		RunE: c.withStore(func(ctx context.Context, st guest.Store, _ []string) error {
+			if limit < 1 {
+				return errLimit
+			}
+			all, err := st.Refusals(ctx, limit)
+			if err != nil {
+				return err
+			}
+			return c.list(asJSON, []any{"HANDOFF", "REASON", "ATTEMPTS", "FIRST (UTC)", "LAST (UTC)"}, func(add row) error {
+				for _, r := range all {
+					if err := add(httpapi.ViewRefusal(r), r.Handoff, r.Reason, r.Attempts, r.First.Format(time.DateTime), r.Last.Format(time.DateTime)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON for each handoff and reason")
+	cmd.Flags().IntVar(&limit, "limit", 100, "print at most so many, the one with the last attempt first")
+	return cmd
+}
+
 func (c *command) quarantine() *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{

@@ -81,7 +81,7 @@ func (h *hot) start(ctx context.Context, s *guest.Service, stop func() error) fu
 		all.Wait()
 		last, end := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 		defer end()
-		return errors.Join(err, s.FlushSeen(last), s.FlushObserved(last))
+		return errors.Join(err, s.FlushSeen(last), s.FlushObserved(last), s.FlushRefusals(last))
 	}
 }
 

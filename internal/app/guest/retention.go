@@ -14,6 +14,7 @@ var sweeps = map[guest.Job]string{
 	guest.JobRemoved:     "removed wishes of guests",
 	guest.JobSilent:      "wishlists of silent guests",
 	guest.JobHandoffs:    "old handoffs of guests",
+	guest.JobRefusals:    "refused attempts to consume handoffs of guests",
 	guest.JobBotScores:   "old bot scores of guests",
 	guest.JobEvents:      "published events of guests",
 	guest.JobAuditEvents: "published audit events of guests",

@@ -31,6 +31,12 @@ var tables = []rows.Group{
 		},
 	}},
 	{Owner: 1, Tables: []*rows.Table{
+		{
+			Name: "bff_consumer_handoff_refusals", PostgresName: "bff_consumer.handoff_refusals", Key: 2,
+			Columns: rows.Columns(`handoff_id text, reason text, attempts integer, first_at micros, last_at micros`),
+		},
+	}},
+	{Owner: 1, Tables: []*rows.Table{
 		// A session has each property once.
 		{
 			Name: "bff_consumer_wishlist_anonymous", PostgresName: "bff_consumer.wishlist_anonymous", Key: 2, Replace: true,

@@ -22,12 +22,12 @@ type Admin struct {
 }
 
 // adminPaths are the beginnings of the paths of Admin.
-var adminPaths = []string{"/guest/outbox", "/guest/dead-letters", "/guest/quarantine", "/guest/jobs", "/guest/sessions"}
+var adminPaths = []string{"/guest/outbox", "/guest/dead-letters", "/guest/quarantine", "/guest/refusals", "/guest/jobs", "/guest/sessions"}
 
 // AdminPaths are the templates of the paths of Admin.
 var AdminPaths = []string{
 	"/guest/outbox", "/guest/dead-letters", "/guest/dead-letters/retry", "/guest/dead-letters/EVENT", "/guest/dead-letters/EVENT/retry",
-	"/guest/quarantine", "/guest/jobs", "/guest/jobs/JOB/run", "/guest/sessions/SESSION",
+	"/guest/quarantine", "/guest/refusals", "/guest/jobs", "/guest/jobs/JOB/run", "/guest/sessions/SESSION",
 }
 
 // OwnsAdmin reports whether a raw path on the admin listener belongs to Admin.
@@ -92,6 +92,20 @@ func ViewQuarantine(q *inbox.Quarantine) QuarantineView {
 	return QuarantineView{q.Source, q.ID, q.Type, q.Time, q.Received, q.Reason, string(q.Body)}
 }
 
+// RefusalView counts the attempts to consume a handoff that were refused for one reason.
+type RefusalView struct {
+	HandoffID guest.ID  `json:"handoffId"`
+	Reason    string    `json:"reason"`
+	Attempts  int64     `json:"attempts"`
+	First     time.Time `json:"firstAt"`
+	Last      time.Time `json:"lastAt"`
+}
+
+// ViewRefusal returns the view of a refusal.
+func ViewRefusal(r guest.Refusal) RefusalView {
+	return RefusalView{r.Handoff, r.Reason, r.Attempts, r.First, r.Last}
+}
+
 // JobView is a retention job: the rows that it would delete now, or has deleted.
 type JobView struct {
 	Job     guest.Job  `json:"job"`
@@ -152,6 +166,8 @@ func (h *Admin) operations(path string) map[string]operation {
 		return map[string]operation{http.MethodPost: dead("", guest.RetryDead)}
 	case "/guest/quarantine":
 		return map[string]operation{http.MethodGet: h.listQuarantine}
+	case "/guest/refusals":
+		return map[string]operation{http.MethodGet: h.listRefusals}
 	case "/guest/jobs":
 		return map[string]operation{http.MethodGet: h.listJobs}
 	}
@@ -252,6 +268,24 @@ func (h *Admin) listQuarantine(ctx context.Context, query url.Values) (any, erro
 		views = append(views, ViewQuarantine(&all[i]))
 	}
 	return map[string]any{"events": views}, err
+}
+
+// listRefusals lists the attempts to consume handoffs that were refused. Those that this process
+// has counted in the last second are written before.
+func (h *Admin) listRefusals(ctx context.Context, query url.Values) (any, error) {
+	limit, _, err := adminPage(query)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.Service.FlushRefusals(ctx); err != nil {
+		return nil, err
+	}
+	all, err := h.Service.Store.Refusals(ctx, limit)
+	views := []RefusalView{}
+	for _, r := range all {
+		views = append(views, ViewRefusal(r))
+	}
+	return map[string]any{"refusals": views}, err
 }
 
 func (h *Admin) listJobs(ctx context.Context, _ url.Values) (any, error) {

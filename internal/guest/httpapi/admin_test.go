@@ -65,6 +65,35 @@ type events struct {
 	Next    *int64
 }
 
+// TestAdminRefusals: an operator sees how often a handoff was consumed again, in one row with one
+// event.
+func TestAdminRefusals(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	b, o, r := s.begin(), s.operator(), newReceiver(t, s)
+	m := b.mint()
+	path, body := "/internal/handoff/"+m.HandoffID+"/consume", `{"token":"`+m.Token+`"}`
+	var none struct{ Refusals []httpapi.RefusalView }
+	o.want(200, http.MethodGet, "/guest/refusals", &none)
+	suite.Equal(t, "before", len(none.Refusals), 0)
+	r.want(200, path, body, "consumedAt", "Idempotency-Key: winner")
+	for i := range 20 {
+		r.want(409, path, body, `"handoff-consumed"`, "Idempotency-Key: "+itoa(int64(i)))
+	}
+	var got struct{ Refusals []httpapi.RefusalView }
+	o.want(200, http.MethodGet, "/guest/refusals?limit=10", &got)
+	if len(got.Refusals) != 1 || string(got.Refusals[0].HandoffID) != m.HandoffID || got.Refusals[0].Reason != guest.ReasonConsumed ||
+		got.Refusals[0].Attempts != 20 || got.Refusals[0].Last.Before(got.Refusals[0].First) {
+		t.Errorf("%+v", got)
+	}
+	var page events
+	o.want(200, http.MethodGet, "/guest/outbox", &page)
+	suspected := slices.DeleteFunc(page.Events, func(e httpapi.EventView) bool { return !strings.HasSuffix(e.Type, "bot_suspected.v1") })
+	suite.Equal(t, "events", len(suspected), 1)
+	o.want(400, http.MethodGet, "/guest/refusals?limit=0", nil)
+	o.want(405, http.MethodPost, "/guest/refusals", nil)
+}
+
 // deleted reports how many rows a job has deleted.
 func (o *operator) deleted(job guest.Job) int {
 	o.t.Helper()

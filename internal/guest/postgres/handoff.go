@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -42,8 +41,6 @@ var (
 	sqlEraseHandoffs = pgdb.Statement{Name: "guest.erase_handoffs", SQL: `
 		UPDATE bff_consumer.handoff_replay_log SET fingerprint_hash = '', ip_hash = '', source_campaign = NULL, erased_at = $2
 		WHERE guest_session_id = $1 AND erased_at IS NULL`}
-	sqlHasEvent = pgdb.Statement{Name: "guest.has_event", SQL: `
-		SELECT EXISTS (SELECT FROM bff_consumer.outbox WHERE id = $1)`}
 )
 
 // scanHandoff scans rows of handoffColumns.
@@ -75,15 +72,9 @@ func (s *scanHandoff) handoff() guest.Handoff {
 
 // Handoff implements guest.Store.
 func (s *Store) Handoff(ctx context.Context, id guest.ID) (guest.Handoff, guest.HandoffState, error) {
-	return readHandoff(id, func(s1 pgdb.Statement, args []any, dest ...any) (bool, error) {
-		return s.db.QueryRow(ctx, s1, args, dest...)
-	})
-}
-
-func readHandoff(id guest.ID, query func(pgdb.Statement, []any, ...any) (bool, error)) (guest.Handoff, guest.HandoffState, error) {
 	var row scanHandoff
 	var state guest.HandoffState
-	found, err := query(sqlHandoff, []any{string(id)}, append([]any{&state.Now, &state.KeyValid, &state.Suspended, &state.Restored}, row.dest()...)...)
+	found, err := s.db.QueryRow(ctx, sqlHandoff, []any{string(id)}, append([]any{&state.Now, &state.KeyValid, &state.Suspended, &state.Restored}, row.dest()...)...)
 	if err == nil && !found {
 		err = guest.ErrNoHandoff
 	}
@@ -105,69 +96,31 @@ func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *guest.Han
 	return all, err
 }
 
-// Consume implements guest.Store. It reads the handoff before it consumes it, so that a refused
-// attempt waits for no lock, and a token that states something else than the row consumes nothing.
-func (s *Store) Consume(ctx context.Context, a guest.Consumption) (h guest.Handoff, repeated bool, err error) {
+// Consume implements guest.Store. It reads the handoff before it consumes it: a refused attempt
+// waits for no lock, and a token that states something else than the row consumes nothing.
+func (s *Store) Consume(ctx context.Context, a guest.Consumption) (guest.Handoff, bool, error) {
 	for range 3 {
-		var again bool
-		if h, repeated, again, err = s.notConsumed(ctx, a); !again {
-			return h, repeated, err
+		h, state, err := s.Handoff(ctx, a.ID)
+		repeated := false
+		if err == nil {
+			repeated, err = h.CheckConsume(a, state)
+		}
+		switch {
+		case err != nil:
+			return guest.Handoff{}, false, err
+		case repeated:
+			return h, true, nil
 		}
 		var row scanHandoff
 		won, err := s.db.QueryRow(ctx, sqlConsume, []any{string(a.ID), a.SignedBy, a.By, a.Key}, row.dest()...)
-		if err != nil {
+		switch {
+		case err != nil:
 			return guest.Handoff{}, false, err
-		}
-		if won {
+		case won:
 			return row.handoff(), false, nil
 		}
 	}
 	return guest.Handoff{}, false, fault.New(fault.Unavailable, "the state of the handoff changes all the time: retry")
-}
-
-// notConsumed returns why an attempt does not consume a handoff. again reports that there is no
-// reason.
-func (s *Store) notConsumed(ctx context.Context, a guest.Consumption) (h guest.Handoff, repeated, again bool, err error) {
-	var refusal error // the transaction is committed nevertheless
-	appended := false
-	err = s.db.Tx(ctx, "guest.not_consumed", func(t *pgdb.Tx) error {
-		var state guest.HandoffState
-		var err error
-		if h, state, err = readHandoff(a.ID, t.QueryRow); err != nil {
-			return err
-		}
-		repeated, refusal = h.CheckConsume(a, state)
-		if !errors.Is(refusal, guest.ErrConsumed) {
-			return nil
-		}
-		appended, err = report(t, h.Session, a)
-		return err
-	})
-	if err == nil && appended {
-		s.waker.Wake(string(h.Session), "")
-	}
-	switch {
-	case err == nil && refusal == nil:
-		return h, repeated, !repeated, nil
-	case err == nil:
-		err = refusal
-	}
-	return guest.Handoff{}, false, false, err
-}
-
-// report appends the event of a replay unless it is there. It takes its turn among the
-// mutations of the session, so that the positions of the session's events become visible
-// in order.
-func report(t *pgdb.Tx, session guest.ID, a guest.Consumption) (appended bool, err error) {
-	e := a.Replay
-	if e.At, err = takeTurn(t, session); err != nil {
-		return false, err
-	}
-	found := false
-	if _, err := t.QueryRow(sqlHasEvent, []any{string(e.ID)}, &found); err != nil || found {
-		return false, err
-	}
-	return true, (&tx{t: t, session: session, now: e.At, trace: a.Trace}).Append(e)
 }
 
 // takeTurn excludes mutations of a session until the end of the transaction, and returns

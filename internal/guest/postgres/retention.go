@@ -28,6 +28,7 @@ var olds = map[guest.Job]old{
 	guest.JobAnswers:     newOld("answers", "idempotency_keys", "expires_at < $1", "expires_at"),
 	guest.JobRemoved:     newOld("removed", "wishlist_anonymous", "removed_at < $1", "removed_at"),
 	guest.JobHandoffs:    newOld("handoffs", "handoff_replay_log", "minted_at < $1", "minted_at"),
+	guest.JobRefusals:    newOld("refusals", "handoff_refusals", "last_at < $1", "last_at"),
 	guest.JobBotScores:   newOld("bot_scores", "bot_score_log", "evaluated_at < $1", "evaluated_at"),
 	guest.JobEvents:      newOld("events", "outbox", "retention_class = 'operational' AND published_at < $1", "published_at"),
 	guest.JobAuditEvents: newOld("audit_events", "outbox", "retention_class = 'audit' AND published_at < $1", "published_at"),

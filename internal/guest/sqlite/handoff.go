@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -33,7 +32,6 @@ const (
 		WHERE id = ?1 AND consumed = 0 AND expires_at > ?2`
 	sqlEraseHandoffs = `UPDATE bff_consumer_handoff_replay_log SET fingerprint_hash = x'', ip_hash = x'', source_campaign = NULL, erased_at = ?
 		WHERE guest_session_id = ? AND erased_at IS NULL`
-	sqlHasEvent = `SELECT 1 FROM bff_consumer_outbox WHERE id = ?`
 )
 
 // orZero returns the moment in a column, which may be NULL.
@@ -108,10 +106,16 @@ func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *guest.Han
 	return all, err
 }
 
-// Consume implements guest.Store.
+// Consume implements guest.Store. It reads the handoff before it writes: a refused attempt does
+// not wait for the writer.
 func (s *Store) Consume(ctx context.Context, a guest.Consumption) (h guest.Handoff, repeated bool, err error) {
-	var refusal error // the transaction is committed nevertheless
-	appended := false
+	h, state, err := s.Handoff(ctx, a.ID)
+	if err == nil {
+		repeated, err = h.CheckConsume(a, state)
+	}
+	if err != nil || repeated {
+		return consumption(h, repeated, err)
+	}
 	err = s.db.Write(ctx, "consume", func(c *sqlite.Conn) error {
 		now := s.time()
 		row, found, err := sqlitedb.QueryRow(c, sqlHandoff, scanStated, string(a.ID))
@@ -122,41 +126,24 @@ func (s *Store) Consume(ctx context.Context, a guest.Consumption) (h guest.Hando
 			return guest.ErrNoHandoff
 		}
 		h, row.Now = row.Handoff, now
-		repeated, refusal = h.CheckConsume(a, row.HandoffState)
-		if errors.Is(refusal, guest.ErrConsumed) {
-			t := &tx{c: c, session: h.Session, now: now, trace: a.Trace}
-			defer func() { appended = t.appended }()
-			return report(t, a.Replay)
+		if repeated, err = h.CheckConsume(a, row.HandoffState); err != nil || repeated {
+			return err
 		}
-		if refusal == nil && !repeated {
-			h.Consumed, h.ConsumedBy, h.ConsumeKey = now, a.By, a.Key
-			if now.Before(h.Minted) {
-				h.Consumed = h.Minted
-			}
-			return sqlitedb.Exec(c, sqlConsume, string(a.ID), now.UnixMicro(), a.By, a.Key)
+		h.Consumed, h.ConsumedBy, h.ConsumeKey = now, a.By, a.Key
+		if now.Before(h.Minted) {
+			h.Consumed = h.Minted
 		}
-		return nil
+		return sqlitedb.Exec(c, sqlConsume, string(a.ID), now.UnixMicro(), a.By, a.Key)
 	})
-	if err == nil && appended {
-		s.waker.Wake(string(h.Session), "")
-	}
-	if err == nil {
-		err = refusal
-	}
+	return consumption(h, repeated, err)
+}
+
+// consumption is the result of Consume, without the handoff if it is refused.
+func consumption(h guest.Handoff, repeated bool, err error) (guest.Handoff, bool, error) {
 	if err != nil {
 		return guest.Handoff{}, false, err
 	}
 	return h, repeated, nil
-}
-
-// report appends an event unless it is there.
-func report(t *tx, e guest.Event) error {
-	_, found, err := sqlitedb.QueryRow(t.c, sqlHasEvent, func(*sqlite.Stmt) bool { return true }, string(e.ID))
-	if err != nil || found {
-		return err
-	}
-	e.At = t.now
-	return t.Append(e)
 }
 
 // Mint implements guest.Tx.

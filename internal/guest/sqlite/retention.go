@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -20,13 +21,14 @@ var olds = map[guest.Job]old{
 	guest.JobAnswers:     {"idempotency_keys", "rowid", "expires_at < ?1", "expires_at"},
 	guest.JobRemoved:     {"wishlist_anonymous", "id", "removed_at < ?1", "removed_at"},
 	guest.JobHandoffs:    {"handoff_replay_log", "id", "minted_at < ?1", "minted_at"},
+	guest.JobRefusals:    {"handoff_refusals", "(handoff_id, reason)", "last_at < ?1", "last_at"},
 	guest.JobBotScores:   {"bot_score_log", "id", "evaluated_at < ?1", "evaluated_at"},
 	guest.JobEvents:      {"outbox", "position", "retention_class = 'operational' AND published_at < ?1", "published_at"},
 	guest.JobAuditEvents: {"outbox", "position", "retention_class = 'audit' AND published_at < ?1", "published_at"},
 }
 
 func (o old) drop() string {
-	return `DELETE FROM bff_consumer_` + o.table + ` WHERE ` + o.key + ` IN (SELECT ` + o.key + ` FROM bff_consumer_` + o.table +
+	return `DELETE FROM bff_consumer_` + o.table + ` WHERE ` + o.key + ` IN (SELECT ` + strings.Trim(o.key, "()") + ` FROM bff_consumer_` + o.table +
 		` WHERE ` + o.where + ` ORDER BY ` + o.order + ` LIMIT ?2)`
 }
 

@@ -234,22 +234,6 @@ func consumeFails(t *testing.T, u *user) {
 			suite.Must(t, what+": repeated", err)
 		}
 	})
-	trip.FailEach(t, "replay", func() (func() error, func(string)) {
-		h := u.newHandoff(time.Minute)
-		u.consume(attempt(h, "booking", "a"))
-		before, a := len(u.h.Events(t, u.session)), attempt(h, "other", "b")
-		run := func() error {
-			err := second2(pair(u.h.Store.Consume(t.Context(), a)))
-			if errors.Is(err, guest.ErrConsumed) {
-				return nil
-			}
-			return err
-		}
-		return run, func(what string) {
-			suite.Must(t, what+": repeated", run())
-			suite.Equal(t, what+": events", len(u.h.Events(t, u.session)), before+1)
-		}
-	})
 }
 
 func pair(h guest.Handoff, repeated bool, err error) (bool, error) {

@@ -34,7 +34,6 @@ func handoffChecks() []check {
 		{"OtherClaims", consumeOtherClaims},
 		{"Campaign", consumeWithCampaign},
 		{"Race", consumeRace},
-		{"ReplayRace", replayRace},
 		{"Clear", clearHandoffs},
 		{"MintRollsBack", mintRollsBack},
 		{"MintIsOneEvent", mintIsOneEvent},
@@ -78,9 +77,7 @@ func (u *user) mint(tx guest.Tx, life time.Duration) (h guest.Handoff, err error
 
 // attempt is an attempt to consume a handoff.
 func attempt(h guest.Handoff, by, key string) guest.Consumption {
-	return guest.Consumption{ID: h.ID, Claims: guest.ClaimsOf(h), SignedBy: h.Key, By: by, Key: key, Replay: guest.Event{
-		ID: guest.NewID(guest.EventPrefix, clock.System()), Type: "replay.v1", Subject: string(h.ID), Retention: guest.Audit, Payload: []byte(`{}`),
-	}}
+	return guest.Consumption{ID: h.ID, Claims: guest.ClaimsOf(h), SignedBy: h.Key, By: by, Key: key}
 }
 
 func (u *user) handoff(id guest.ID) guest.Handoff {
@@ -177,7 +174,7 @@ func (u *user) handoffs(size int) (all []guest.Handoff) {
 }
 
 // consumeOnce: the attempt that has consumed a handoff may be repeated; each other one is
-// refused, and reported once.
+// refused, and changes nothing.
 func consumeOnce(_ *testing.T, u *user) {
 	u.ring()
 	h := u.newHandoff(time.Minute)
@@ -200,9 +197,7 @@ func consumeOnce(_ *testing.T, u *user) {
 		u.refused("another service", other, guest.ErrConsumed)
 		u.refused("another key", later, guest.ErrConsumed)
 	}
-	events := u.h.Events(u.t, u.session)
-	suite.Equal(u.t, "events", []guest.ID{events[0].ID, events[1].ID}, []guest.ID{other.Replay.ID, later.Replay.ID})
-	suite.Equal(u.t, "number of events", len(events), 2)
+	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 0)
 	suite.Equal(u.t, "history", u.handoffs(10), []guest.Handoff{want})
 }
 
@@ -328,24 +323,6 @@ func consumeRace(t *testing.T, u *user) {
 	if _, repeated := u.consume(a); !repeated {
 		u.t.Error("consumed twice")
 	}
-}
-
-// replayRace: one attempt that is repeated at once is reported once.
-func replayRace(_ *testing.T, u *user) {
-	u.ring()
-	h := u.newHandoff(time.Minute)
-	u.consume(attempt(h, "booking", "a"))
-	a := attempt(h, "other", "b")
-	var all sync.WaitGroup
-	for range 20 {
-		all.Go(func() {
-			if _, _, err := u.h.Store.Consume(u.t.Context(), a); !errors.Is(err, guest.ErrConsumed) {
-				u.t.Errorf("%v", err)
-			}
-		})
-	}
-	all.Wait()
-	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 1)
 }
 
 // otherClaims returns claims that differ from those of a handoff in one of them each.

@@ -19,6 +19,7 @@ func retentionChecks() []check {
 		{"Silent", dropSilent},
 		{"SilentWhileUsed", silentWhileUsed},
 		{"Handoffs", dropHandoffs},
+		{"Refusals", dropRefusals},
 		{"BotScores", dropBotScores},
 		{"Events", dropEvents},
 		{"SameEventAgain", sameEventAgain},

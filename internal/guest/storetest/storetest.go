@@ -71,6 +71,7 @@ func groups() []suite.Group[*user] {
 		{Name: "Bots", Cases: botChecks()},
 		{Name: "Suspensions", Cases: suspensionChecks()},
 		{Name: "Handoffs", Cases: handoffChecks()},
+		{Name: "Refusals", Cases: refusalChecks()},
 		{Name: "HandoffKeys", Cases: handoffKeyChecks(), Own: true},
 		{Name: "Retention", Cases: retentionChecks(), Own: true},
 		{Name: "Schema", Cases: schemaChecks()},
