@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/broker"
 	"holdfast/internal/clock"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/catalogue"
@@ -37,13 +36,13 @@ func newListeners(t testing.TB) *listeners {
 	l := &listeners{browser: s.begin(), receiver: newReceiver(t, s), operator: s.operator()}
 	h := &httpapi.EventReceiver{
 		Tokens: l.receiver.tokens, Clock: clock.System, Receive: s.service.ReceiveEvent,
-		Parse: func(headers map[string]string, body []byte) (inbox.Event, error) {
-			var e broker.Event
-			err := json.Unmarshal(body, &e)
-			if headers != nil {
-				e, err = broker.FromHeaders(headers, body)
+		Parse: func(headers map[string]string, body []byte) (e inbox.Event, err error) {
+			if headers == nil {
+				return e, json.Unmarshal(body, &e)
 			}
-			return inbox.Event{Source: e.Source, ID: e.ID, Type: e.Type, Time: e.Time, Body: e.Data}, err
+			e = inbox.Event{Source: headers["ce-source"], ID: headers["ce-id"], Type: headers["ce-type"], Body: body}
+			e.Time, err = time.Parse(time.RFC3339, headers["ce-time"])
+			return e, err
 		},
 	}
 	l.events = webtest.Serve(t, web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.LabelEvents}, web.Options{}).URL
