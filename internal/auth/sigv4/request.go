@@ -51,6 +51,13 @@ func (r Request) HasCredentials() bool {
 	return len(r.Header["Authorization"]) > 0 || isPresigned(query) || isVersion2(query)
 }
 
+// ClaimedKeyID returns the access key with which the request claims to be signed, or "".
+// Nothing is verified.
+func (r Request) ClaimedKeyID() string {
+	_, _, c, _ := r.parse() //nolint:errcheck // the claim has what could be parsed
+	return c.keyID
+}
+
 // header returns the value of a header as it is signed: without space at the
 // ends, sequences of spaces as one space, several values joined by a comma.
 func (r Request) header(name string) (string, bool) {

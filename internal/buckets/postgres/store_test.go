@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/postgres"
 	"holdfast/internal/buckets/storetest"
 	"holdfast/internal/db/pgdb"
@@ -46,6 +47,9 @@ func harness(t testing.TB, create func(testing.TB) string, fault func(point stri
 	url := create(t)
 	opened.Postgres(t, pgdb.Options{URL: url}, postgres.Migrations) // before the faults
 	h := harnessOn(opened.Postgres(t, pgdb.Options{URL: url, MaxConns: 20, Fault: fault}, nil))
+	h.Second = func(t testing.TB) buckets.Store {
+		return postgres.New(opened.Postgres(t, pgdb.Options{URL: url, MaxConns: 20}, nil))
+	}
 	h.Faulty = func(t testing.TB, fault func(point string) error) storetest.Harness {
 		return harness(t, create, fault)
 	}

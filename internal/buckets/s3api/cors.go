@@ -25,6 +25,8 @@ type corsConfiguration struct {
 	} `xml:"CORSRule"`
 }
 
+const varyCORS = "Origin, Access-Control-Request-Headers, Access-Control-Request-Method"
+
 // maxRules is the number of rules of a CORS configuration.
 const maxRules = 100
 
@@ -155,12 +157,14 @@ func (x *request) preflight() error {
 			headers = append(headers, h)
 		}
 	}
+	x.rules.set(x.ruleKey(""), x.bucket)
 	rule := corsRule(x.bucket.Settings.CORS, origin, method, headers)
 	if rule == nil {
 		return denied
 	}
 	x.writeCORS(rule, origin)
 	h := x.out.Header()
+	h.Add("Vary", varyCORS)
 	if len(headers) > 0 {
 		h.Set("Access-Control-Allow-Headers", strings.Join(headers, ", "))
 	}
@@ -170,13 +174,26 @@ func (x *request) preflight() error {
 	return x.send(http.StatusOK)
 }
 
-// allowOrigin lets the page of a browser read the answer.
+// allowOrigin lets the page of a browser read the answer if a rule of the bucket allows it.
 func (x *request) allowOrigin() {
+	if x.in.Header.Get("Origin") != "" {
+		x.rules.set(x.ruleKey(x.keyID()), x.bucket)
+	}
+	x.allowBy(x.bucket.Settings.CORS)
+}
+
+func (x *request) allowBy(rules []buckets.CORSRule) {
+	x.originDecided = true
+	if len(rules) == 0 {
+		return
+	}
+	// Also without an origin: a cache must not give this answer to a page.
+	x.out.Header().Add("Vary", varyCORS)
 	origin := x.in.Header.Get("Origin")
 	if origin == "" {
 		return
 	}
-	if rule := corsRule(x.bucket.Settings.CORS, origin, x.in.Method, nil); rule != nil {
+	if rule := corsRule(rules, origin, x.in.Method, nil); rule != nil {
 		x.writeCORS(rule, origin)
 	}
 }
@@ -189,7 +206,6 @@ func (x *request) writeCORS(rule *buckets.CORSRule, origin string) {
 		h.Set("Access-Control-Allow-Origin", origin)
 		h.Set("Access-Control-Allow-Credentials", "true")
 	}
-	h.Add("Vary", "Origin, Access-Control-Request-Headers, Access-Control-Request-Method")
 	h.Set("Access-Control-Allow-Methods", strings.Join(rule.AllowedMethods, ", "))
 	if len(rule.ExposeHeaders) > 0 {
 		h.Set("Access-Control-Expose-Headers", strings.Join(rule.ExposeHeaders, ", "))

@@ -33,6 +33,8 @@ type Handler struct {
 	// Operations.
 	Observe func(operation string, r *http.Request, err error, took time.Duration)
 
+	rules ruleCache
+
 	// Bytes of request bodies, with the framing of chunks, and of objects in answers.
 	Received, Sent atomic.Int64
 }
@@ -57,6 +59,8 @@ type request struct {
 	bucket  buckets.Bucket
 	object  found
 
+	originDecided bool // allowBy was called
+
 	parameter string // of the query that selects the operation, such as acl
 }
 
@@ -74,6 +78,9 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	r.Body = &counted{r.Body, &h.Received}
 	x := &request{Handler: h, in: r, out: w, at: at}
 	err := x.serve(w, r, at)
+	if err != nil {
+		x.allowRefused(err)
+	}
 	if h.Observe != nil {
 		h.Observe(x.name(), r, err, time.Since(began))
 	}

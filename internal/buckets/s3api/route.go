@@ -12,24 +12,19 @@ import (
 
 // route is what a request addresses.
 type route struct {
-	account string // name of the account in ACCOUNT:BUCKET; "" if not given
-	hosted  bool   // bucket is from the host, and may be BUCKET.ACCOUNT
-	bucket  string // "": the list of buckets
-	key     string // "": the bucket
-	query   url.Values
+	account string     // name of the account in ACCOUNT:BUCKET; "" if not given
+	hosted  bool       // bucket is from the host, and may be BUCKET.ACCOUNT
+	bucket  string     // "": the list of buckets
+	key     string     // "": the bucket
+	query   url.Values // nil: it is malformed
 }
 
 // parseRoute splits the raw path: "/BUCKET", "/BUCKET/", "/BUCKET/KEY", with the name of
 // its account before the bucket if another account owns it. Below the domain, the bucket
 // is part of the host: BUCKET.DOMAIN or BUCKET.ACCOUNT.DOMAIN. The key is everything
-// after the slash, decoded once and not cleaned.
+// after the slash, decoded once and not cleaned. With an error, what precedes the error is
+// returned.
 func parseRoute(r *http.Request, at web.Address, domain string) (rt route, err error) {
-	_, raw, _ := strings.Cut(at.Target, "?")
-	// A semicolon does not separate parameters: clients leave it as it is in
-	// X-Amz-SignedHeaders.
-	if rt.query, err = url.ParseQuery(strings.ReplaceAll(raw, ";", "%3B")); err != nil {
-		return rt, errURI
-	}
 	path, ok := strings.CutPrefix(at.Path, "/")
 	if !ok {
 		return rt, errURI
@@ -47,6 +42,14 @@ func parseRoute(r *http.Request, at web.Address, domain string) (rt route, err e
 			return rt, buckets.ErrBucketName // ":bucket"
 		}
 	}
+	// A semicolon does not separate parameters: clients leave it as it is in
+	// X-Amz-SignedHeaders.
+	_, raw, _ := strings.Cut(at.Target, "?")
+	query, err := url.ParseQuery(strings.ReplaceAll(raw, ";", "%3B"))
+	if err != nil {
+		return rt, errURI
+	}
+	rt.query = query
 	if rt.bucket == "" && (rt.hosted || at.Path != "/") {
 		return rt, buckets.ErrBucketName // "//key", "/account:/key"
 	}

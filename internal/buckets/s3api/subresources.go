@@ -133,6 +133,7 @@ func (x *request) putObjectACL() error {
 
 // set changes settings of the bucket.
 func (x *request) set(c buckets.SettingsChange, status int) error {
+	defer x.rules.forget(x.bucket.ID) // also if the result is unknown
 	if err := x.Service.Store.SetBucket(x.in.Context(), x.owner, x.bucket.BucketRef, c); err != nil {
 		return err
 	}

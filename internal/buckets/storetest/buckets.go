@@ -2,8 +2,10 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 
 	"holdfast/internal/buckets"
@@ -18,6 +20,7 @@ func bucketChecks() []check {
 		{"List", listBuckets},
 		{"Settings", bucketSettings},
 		{"SettingsRace", changeSettingsRace},
+		{"SettingsAtOnce", settingsAtOnce},
 		{"Namesakes", namesakes},
 		{"Delete", deleteBucket},
 		{"DeletedAndCreatedAgain", staleRefs},
@@ -95,6 +98,60 @@ func listBuckets(t *testing.T, u *user) {
 }
 
 var publicRead = buckets.SettingsChange{PublicRead: new(true)}
+
+// settingsAtOnce: every read after a change has the new settings, in this process and in
+// another one, also while others read all the time.
+func settingsAtOnce(t *testing.T, u *user) {
+	name := "n" + buckets.NewUUID()
+	b := u.createBucket(name)
+	stores := []buckets.Store{u.h.Store}
+	if u.h.Second != nil {
+		stores = append(stores, u.h.Second(t))
+	}
+	reads := map[string]func(buckets.Store) ([]buckets.Bucket, error){
+		"Bucket": func(s buckets.Store) ([]buckets.Bucket, error) {
+			b, err := s.Bucket(t.Context(), u.owner, name)
+			return []buckets.Bucket{b}, err
+		},
+		"Find": func(s buckets.Store) ([]buckets.Bucket, error) {
+			b, _, err := s.Find(t.Context(), u.owner, name, "absent")
+			if errors.Is(err, buckets.ErrNoObject) {
+				err = nil
+			}
+			return []buckets.Bucket{b}, err
+		},
+		"Namesakes": func(s buckets.Store) ([]buckets.Bucket, error) { return s.Namesakes(t.Context(), name) },
+	}
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for _, s := range stores {
+		for _, read := range reads {
+			readers.Go(func() {
+				for {
+					select {
+					case <-done:
+						return
+					default:
+						_, _ = read(s)
+					}
+				}
+			})
+		}
+	}
+	defer readers.Wait()
+	defer close(done)
+	for i := range 10 {
+		rules := []buckets.CORSRule{{ID: strconv.Itoa(i), AllowedOrigins: []string{"*"}, AllowedMethods: []string{"GET"}}}
+		must(t, "SetBucket", stores[i%len(stores)].SetBucket(t.Context(), u.owner, b.BucketRef, buckets.SettingsChange{CORS: &rules}))
+		for at, s := range stores {
+			for what, read := range reads {
+				all, err := read(s)
+				must(t, what, err)
+				equal(t, fmt.Sprintf("rules of %s, process %d", what, at), all[0].Settings.CORS, rules)
+			}
+		}
+	}
+}
 
 // changeSettingsRace: changes of different settings at once are all stored, and each
 // replaces its setting.

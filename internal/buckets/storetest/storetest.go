@@ -36,6 +36,10 @@ type Harness struct {
 	// point where it can fail, and uses its error. nil: the cases of Faults are skipped.
 	Faulty func(t testing.TB, fault func(point string) error) Harness
 
+	// Second opens another store on the same database, as another process does. nil: only one
+	// process uses a database.
+	Second func(t testing.TB) buckets.Store
+
 	// Exempt names cases that do not hold on the backend ("Group/Case"), with the reason.
 	Exempt map[string]string
 }

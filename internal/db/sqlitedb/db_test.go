@@ -426,6 +426,36 @@ func TestReadIsOneSnapshot(t *testing.T) {
 	must(t, err)
 }
 
+// TestReadAfterPanic: a read that panics leaves no old snapshot to the reads after it.
+func TestReadAfterPanic(t *testing.T) {
+	t.Parallel()
+	for name, read := range map[string]func(*sqlitedb.DB, func(*sqlite.Conn) error) error{
+		"Read": func(db *sqlitedb.DB, fn func(*sqlite.Conn) error) error {
+			return db.Read(context.Background(), "test", fn)
+		},
+		"ReadOne": func(db *sqlitedb.DB, fn func(*sqlite.Conn) error) error {
+			return db.ReadOne(context.Background(), "test", fn)
+		},
+	} {
+		db := open(t, sqlitedb.Options{})
+		must(t, write(db, `CREATE TABLE t (a)`))
+		must(t, write(db, `INSERT INTO t VALUES (1), (2)`))
+		func() {
+			defer func() { _ = recover() }()
+			_ = read(db, func(c *sqlite.Conn) error {
+				return sqlitedb.ForEach(c, `SELECT a FROM t`, func(*sqlite.Stmt) error { panic("scan") })
+			})
+		}()
+		must(t, write(db, `INSERT INTO t VALUES (3)`))
+		if n := count(t, db); n != 3 {
+			t.Errorf("%s: %d rows, want 3", name, n)
+		}
+		if active, _, _ := db.Connections(); active != 0 {
+			t.Errorf("%s: %d connections in use", name, active)
+		}
+	}
+}
+
 func TestReadersAreBounded(t *testing.T) {
 	t.Parallel()
 	db := open(t, sqlitedb.Options{Readers: 2})

@@ -39,8 +39,11 @@ func (db *DB) readOn(ctx context.Context, one bool, fn func(*sqlite.Conn) error)
 	if err != nil {
 		return err
 	}
+	s.broken = true
 	defer s.Release()
-	return classify(fn(s.Conn))
+	err = classify(fn(s.Conn))
+	s.broken = false
+	return err
 }
 
 // Snapshot is a connection with an open read transaction.
@@ -49,6 +52,7 @@ type Snapshot struct {
 	readers *readers
 	working bool
 	one     bool // without a transaction
+	broken  bool // fn has not returned: a panic may have left a statement and its old snapshot open
 }
 
 // Snapshot begins a read transaction. The caller must release it soon, because the WAL
@@ -93,7 +97,11 @@ func (s *Snapshot) Release() {
 		// An error does not matter: the connection is checked before it is used again.
 		_ = sqlitex.Execute(s.Conn, `ROLLBACK`, nil)
 	}
-	s.readers.giveBack(s.Conn)
+	if s.broken {
+		s.readers.discard(s.Conn)
+	} else {
+		s.readers.giveBack(s.Conn)
+	}
 	s.Stream()
 }
 
@@ -198,6 +206,12 @@ func (r *readers) giveBack(conn *sqlite.Conn) {
 	if !keep {
 		_ = conn.Close()
 	}
+	<-r.free
+}
+
+// discard closes a connection instead of returning it.
+func (r *readers) discard(conn *sqlite.Conn) {
+	_ = conn.Close()
 	<-r.free
 }
 

@@ -1,0 +1,155 @@
+package s3api
+
+import (
+	"errors"
+	"sync"
+
+	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/buckets"
+	"holdfast/internal/fair"
+	"holdfast/internal/fault"
+	"holdfast/internal/web"
+)
+
+// allowRefused adds the CORS headers to an error that was found before the bucket, such as an
+// expired signature. Without them a page cannot read the error: the browser reports a network
+// error. cause is the error.
+func (x *request) allowRefused(cause error) {
+	if x.originDecided || x.in.Header.Get("Origin") == "" || x.in.Method == "OPTIONS" || x.route.bucket == "" {
+		return
+	}
+	x.allowBy(x.rulesOfRefused(cause))
+}
+
+// rulesOfRefused returns the CORS rules of the bucket of a refused request. It reads them like
+// any request: with a slot, which the client gets after others. If it gets none, or the database
+// fails, it returns the rules that this process has last seen.
+func (x *request) rulesOfRefused(cause error) []buckets.CORSRule {
+	if !errors.Is(cause, fair.ErrFull) && !fault.Is(cause, fault.Unavailable) && web.AcquireSlot(x.out, x.in) == nil {
+		b, err := x.bucketOfRefused()
+		if err == nil {
+			return b.Settings.CORS
+		}
+		if errors.Is(err, buckets.ErrNoBucket) {
+			return nil
+		}
+	}
+	id := x.keyID()
+	if rules, ok := x.rules.get(x.ruleKey(id)); ok || id == "" {
+		return rules
+	}
+	rules, _ := x.rules.get(x.ruleKey(""))
+	return rules
+}
+
+// bucketOfRefused finds the bucket as for a request that is signed with the key that this one
+// claims, and otherwise as for a preflight. It does not reveal more than a preflight of
+// ACCOUNT:BUCKET does.
+func (x *request) bucketOfRefused() (buckets.Bucket, error) {
+	other := *x
+	other.object = found{}
+	if x.signed == nil {
+		if id := x.keyID(); id != "" && x.account.ID == "" {
+			other.account, _, _, _ = x.Keys.Find(x.in.Context(), id) //nolint:errcheck // then the name of the bucket decides
+		}
+		if other.account.ID != "" {
+			other.signed = &sigv4.Signed{}
+		}
+	}
+	err := other.findBucket()
+	if errors.Is(err, buckets.ErrNoBucket) && x.signed == nil && other.signed != nil && x.route.account == "" {
+		other.signed = nil
+		err = other.findBucket()
+	}
+	return other.bucket, err
+}
+
+// keyID returns the access key of the request, also if its signature is wrong; "" for none.
+func (x *request) keyID() string {
+	if x.signed != nil {
+		return x.signed.AccessKeyID
+	}
+	return sigv4.FromHTTP(x.in).ClaimedKeyID()
+}
+
+// ruleKey is how requests address a bucket. The same path means another bucket if another
+// account has signed.
+type ruleKey struct {
+	keyID, account, bucket string
+	hosted                 bool
+}
+
+func (x *request) ruleKey(keyID string) ruleKey {
+	return ruleKey{keyID, x.route.account, x.route.bucket, x.hosted}
+}
+
+// ruleCache has the CORS rules of buckets as requests have last seen them. It is only used
+// for refusals while the database cannot be asked, so its entries do not expire.
+type ruleCache struct {
+	mu    sync.Mutex
+	rules map[ruleKey]seenRules
+	size  int
+}
+
+// seenRules are the rules of a bucket.
+type seenRules struct {
+	bucket buckets.BucketID
+	rules  []buckets.CORSRule
+	size   int
+}
+
+const (
+	cachedRules     = 1000
+	cachedRuleBytes = 4 << 20
+)
+
+func (c *ruleCache) get(k ruleKey) ([]buckets.CORSRule, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seen, ok := c.rules[k]
+	return seen.rules, ok
+}
+
+// set stores the rules of a bucket that was just read.
+func (c *ruleCache) set(k ruleKey, b buckets.Bucket) {
+	seen := seenRules{b.ID, b.Settings.CORS, sizeOfRules(b.Settings.CORS)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.size -= c.rules[k].size
+	delete(c.rules, k)
+	if len(seen.rules) == 0 || seen.size > cachedRuleBytes {
+		return
+	}
+	if c.rules == nil || len(c.rules) == cachedRules || c.size+seen.size > cachedRuleBytes {
+		c.rules, c.size = map[ruleKey]seenRules{}, 0
+	}
+	c.rules[k] = seen
+	c.size += seen.size
+}
+
+// forget removes the rules of a bucket that are changed.
+func (c *ruleCache) forget(id buckets.BucketID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k, seen := range c.rules {
+		if seen.bucket == id {
+			c.size -= seen.size
+			delete(c.rules, k)
+		}
+	}
+}
+
+// sizeOfRules estimates the memory of rules in bytes.
+func sizeOfRules(rules []buckets.CORSRule) (n int) {
+	const header = 16 // of a string
+	for i := range rules {
+		r := &rules[i]
+		n += 8*header + len(r.ID)
+		for _, list := range [][]string{r.AllowedOrigins, r.AllowedMethods, r.AllowedHeaders, r.ExposeHeaders} {
+			for _, s := range list {
+				n += header + len(s)
+			}
+		}
+	}
+	return n
+}
