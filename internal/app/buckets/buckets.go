@@ -51,6 +51,7 @@ type Buckets struct {
 	nodes   *nodes
 	metrics *metrics
 	audits  auditor // of the console
+	framing framing
 
 	mu    sync.Mutex
 	first *newKey // of the account that this process gave a new database
@@ -283,16 +284,15 @@ func (s *Buckets) start(ctx context.Context) (func() error, error) {
 	s.audits.begin(auditing)
 	ctx, cancel := context.WithCancel(ctx)
 	s.nodes.reload(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.nodes.run(ctx)
-	}()
+	unframed := s.framing.begin()
+	var work sync.WaitGroup
+	work.Go(func() { s.nodes.run(ctx) })
+	work.Go(func() { s.frame(ctx, unframed) })
 	return func() error {
 		stopAudits()
 		s.audits.jobs.Wait()
 		cancel()
-		<-ended
+		work.Wait()
 		closing, done := context.WithTimeout(context.WithoutCancel(ctx), blobs.DefaultStall)
 		defer done()
 		return errors.Join(s.cluster.Close(closing), s.nodes.close())
@@ -306,7 +306,9 @@ func (s *Buckets) report(f blobs.Finding) {
 		return
 	}
 	s.metrics.bodies.WithLabelValues(f.Node, string(f.Problem)).Inc()
-	if f.Problem != blobs.Unframed {
-		s.deps.Log.Warn("bad copy of a body", "node", f.Node, "path", f.Path, "problem", string(f.Problem))
+	if f.Problem == blobs.Unframed {
+		s.framing.add(f.Reference)
+		return
 	}
+	s.deps.Log.Warn("bad copy of a body", "node", f.Node, "path", f.Path, "problem", string(f.Problem))
 }

@@ -142,13 +142,13 @@ type Pace func(ctx context.Context, n int) error
 
 // Verified is a copy that is good.
 type Verified struct {
-	Framed    bool // as Unframed says
-	CRC64NVME uint64
+	Framed bool           // the copy has frames
+	Frames buckets.Frames // of the copy; without frames, ID is 0
 }
 
 // Verify reads one copy of a body whole and verifies each chunk, and the whole. It returns an error
 // with ErrCorrupt if the copy is bad, and one with fault.NotFound if it is missing; neither is
-// reported as a finding. pace is called before each chunk is read; it may be nil.
+// reported as a finding. A good copy is as Unframed says if it or the row has no frames. pace is called before each chunk is read; it may be nil.
 func (c *Cluster) Verify(ctx context.Context, path string, body buckets.Reference, node string, pace Pace) (Verified, error) {
 	m, err := c.member(node)
 	if err != nil {
@@ -166,7 +166,7 @@ func (c *Cluster) Verify(ctx context.Context, path string, body buckets.Referenc
 	if errors.Is(err, ErrCorrupt) || fault.Is(err, fault.NotFound) {
 		c.bad.Add(badCopy{m.id, path}, struct{}{})
 	}
-	return Verified{Framed: v.layout == framed && body.Frames.Set, CRC64NVME: whole.crc64}, err
+	return Verified{Framed: v.layout == framed, Frames: buckets.Frames{ID: whole.id, CRC64NVME: whole.crc64}}, err
 }
 
 // whole is a copy that was read from its first chunk to its last.

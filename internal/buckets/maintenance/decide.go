@@ -279,9 +279,20 @@ func (a *audit) restore(ctx context.Context, b *body, broken, strays []string) (
 			}
 		}
 	}
+	good := len(from.Sharks)
+	for _, id := range broken { // chunks that are good nowhere else
+		if _, known := a.nodes[id]; known {
+			from.Sharks = append(from.Sharks, id)
+		}
+	}
 	if len(from.Sharks) == 0 {
 		return nil, errNoCopy
 	}
+	defer func() {
+		if good == 0 && err != nil && !fault.Is(err, fault.Unavailable) {
+			err = errNoCopy
+		}
+	}()
 	var failed []error
 	for _, id := range broken { // where it was, if possible: then the row stays as it is
 		if len(nodes) >= want || a.nodes[id] != buckets.NodeActive {

@@ -87,6 +87,21 @@ func read(ctx context.Context, d blobs.Driver, path string, offset, length int64
 	return b, errors.Join(err, r.Close())
 }
 
+// wantSize checks that a reader of a part knows the size of the body.
+func wantSize(t testing.TB, d blobs.Driver, path string, offset, length, want int64) {
+	t.Helper()
+	r, err := d.Get(t.Context(), path, offset, length)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Size(); got != want {
+		t.Errorf("get %d bytes from %d of %s: its size is %d, want %d", length, offset, path, got, want)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func wantBody(t testing.TB, d blobs.Driver, path string, want []byte) {
 	t.Helper()
 	got, err := read(t.Context(), d, path, 0, -1)
@@ -150,11 +165,13 @@ func ranges(t *testing.T, d blobs.Driver) {
 		if err != nil || !bytes.Equal(got, b[r.offset:r.end]) {
 			t.Errorf("get %d bytes from %d: %d bytes, %v; want %d bytes", r.length, r.offset, len(got), err, r.end-r.offset)
 		}
+		wantSize(t, d, "v2/r", r.offset, r.length, size)
 	}
 	for _, length := range []int64{-1, 0, 10} {
 		if got, err := read(t.Context(), d, "v2/empty", 0, length); err != nil || len(got) > 0 {
 			t.Errorf("get %d bytes of an empty body: %d bytes, %v", length, len(got), err)
 		}
+		wantSize(t, d, "v2/empty", 0, length, 0)
 	}
 	for _, r := range [][2]int64{{size, -1}, {size, 1}, {size + 1, 1}, {1 << 40, -1}, {-1, 1}, {0, -2}} {
 		_, err := read(t.Context(), d, "v2/r", r[0], r[1])

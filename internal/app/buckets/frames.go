@@ -1,0 +1,63 @@
+package buckets
+
+import (
+	"context"
+	"sync"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/maintenance"
+)
+
+// Limits of framing.
+const (
+	framingQueue = 256
+	framingTried = 10_000
+)
+
+// framing gives bodies that were written before there were frames their frames, one after another,
+// after a client has read them.
+type framing struct {
+	mu    sync.Mutex
+	queue chan buckets.Reference        // nil: a command, which leaves it to servers
+	tried map[buckets.ObjectID]struct{} // bodies that were queued; each is tried once
+}
+
+// begin makes add queue bodies.
+func (f *framing) begin() <-chan buckets.Reference {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.queue, f.tried = make(chan buckets.Reference, framingQueue), map[buckets.ObjectID]struct{}{}
+	return f.queue
+}
+
+// add queues a body. If the queue is full, the next read of the body queues it.
+func (f *framing) add(ref buckets.Reference) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, again := f.tried[ref.ID]; again || f.queue == nil || ref.Garbage || ref.Owner == "" {
+		return
+	}
+	select {
+	case f.queue <- ref:
+		if len(f.tried) == framingTried {
+			clear(f.tried)
+		}
+		f.tried[ref.ID] = struct{}{}
+	default:
+	}
+}
+
+// frame works off the queue until the context ends.
+func (s *Buckets) frame(ctx context.Context, queue <-chan buckets.Reference) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case ref := <-queue:
+			err := maintenance.AddFrames(ctx, s.opened.References, s.cluster, ref, nil)
+			if err != nil && ctx.Err() == nil {
+				s.deps.Log.Warn("checksums could not be added to a body of an earlier release", "body", ref.ID, "error", err)
+			}
+		}
+	}
+}

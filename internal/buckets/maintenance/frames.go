@@ -1,0 +1,58 @@
+package maintenance
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/optional"
+)
+
+// AddFrames gives a body that was written before there were frames its frames: it verifies a copy
+// as a whole, sets the frames of the row, and rewrites each copy that has none. It continues where
+// an earlier call was stopped. It does nothing if the row has changed. pace limits the reads
+// that verify; it may be nil.
+func AddFrames(ctx context.Context, store buckets.References, cluster *blobs.Cluster, ref buckets.Reference, pace blobs.Pace) error {
+	if ref.Garbage || len(ref.Sharks) == 0 {
+		return nil
+	}
+	path := buckets.BodyPath(ref.Owner, ref.Bucket, ref.ID, ref.Name)
+	verified := make([]blobs.Verified, len(ref.Sharks))
+	bad := make([]error, len(ref.Sharks))
+	for i, node := range ref.Sharks {
+		if verified[i], bad[i] = cluster.Verify(ctx, path, ref, node, pace); bad[i] == nil && !ref.Frames.Set {
+			set, err := setFrames(ctx, store, &ref, verified[i])
+			if err != nil || !set {
+				return err
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	if !ref.Frames.Set {
+		return errors.Join(bad...)
+	}
+	var failed []error
+	for i, node := range ref.Sharks {
+		if bad[i] != nil || !verified[i].Framed {
+			failed = append(failed, cluster.Restore(ctx, path, ref, node))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// setFrames sets the frames of a row. A copy with frames keeps them: the database may be older than
+// the nodes, after a backup was restored.
+func setFrames(ctx context.Context, store buckets.References, ref *buckets.Reference, v blobs.Verified) (bool, error) {
+	if !v.Framed {
+		v.Frames.ID = rand.Uint64()
+	}
+	set, err := store.SetFrames(ctx, *ref, v.Frames)
+	if set {
+		ref.Frames, ref.CRC32C = optional.Some(v.Frames), optional.Of[uint32]{}
+	}
+	return set, err
+}
