@@ -60,7 +60,7 @@ func TestAdmin(t *testing.T) {
 		{"profiles need it too", "/debug/pprof/", "localhost", "", 401, ""},
 		{"profiles", "/debug/pprof/cmdline", "localhost", token, 200, ""},
 		{"unknown paths tell nothing", "/nothing", "localhost", "", 401, "UNAUTHENTICATED"},
-		{"an unknown path", "/nothing", "localhost", token, 404, "no such path: expected /livez, /readyz, /metrics, /version, /read-only, /debug/pprof/, /ext/installs/INSTALL, /ext/tenants/TENANT/data, /ext/tokens"},
+		{"an unknown path", "/nothing", "localhost", token, 404, "no such path: expected /livez, /readyz, /metrics, /version, /read-only, /__error__, /debug/pprof/, /ext/installs/INSTALL, /ext/tenants/TENANT/data, /ext/tokens"},
 		{"an unknown path below one of a service", "/ext/installs/x/y", "localhost", token, 404, "NOT_FOUND"},
 		{"an unknown profile", "/debug/pprof/nothing", "localhost", token, 404, `"message":"Unknown profile"`},
 		{"a method", "POST /livez", "localhost", token, 404, "NOT_FOUND"},

@@ -62,28 +62,29 @@ type Options struct {
 
 // App is a server with its open services.
 type App struct {
-	cfg        *Config
-	data       string
-	version    Version
-	migrate    bool
-	manager    string // Options.Notify
-	limit      string // Options.MemoryLimit
-	log        *slog.Logger
-	metrics    *obs.Metrics
-	refused    *prometheus.CounterVec // refused requests, by service and reason
-	traces     *obs.Traces
-	now        clock.Clock
-	resolver   *web.Resolver
-	gate       *web.Gate   // of the main and the internal listener
-	memory     *web.Memory // of the main and the internal listener
-	engines    *engine.Opener
-	ready      *readiness
-	console    *console.Console // nil if it is off
-	history    history          // for the console, as are the next two
-	sweeps     sweeps
-	inspection *inspection
-	bound      map[string]string // addresses by listener, once they are open
-	opened     []*opened
+	cfg            *Config
+	data           string
+	version        Version
+	migrate        bool
+	manager        string // Options.Notify
+	limit          string // Options.MemoryLimit
+	log            *slog.Logger
+	metrics        *obs.Metrics
+	refused        *prometheus.CounterVec // refused requests, by service and reason
+	traces         *obs.Traces
+	now            clock.Clock
+	resolver       *web.Resolver
+	gate           *web.Gate   // of the main and the internal listener
+	memory         *web.Memory // of the listeners except the admin listener
+	operatorMemory *web.Memory // of the admin listener
+	engines        *engine.Opener
+	ready          *readiness
+	console        *console.Console // nil if it is off
+	history        history          // for the console, as are the next two
+	sweeps         sweeps
+	inspection     *inspection
+	bound          map[string]string // addresses by listener, once they are open
+	opened         []*opened
 
 	instance   *instance
 	kept       []string        // settings of the secrets in the secrets file
@@ -134,6 +135,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	a.metrics = obs.NewMetrics(o.Version.Version, o.Version.Commit)
 	a.gate = web.NewGate(a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)
 	a.memory = web.NewMemory(a.cfg.Server.RequestMemory, a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)
+	a.operatorMemory = web.NewMemory(OperatorMemory, a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)
 	if a.resolver, err = web.NewResolver(a.cfg.Server.PublicURL, a.cfg.Server.TrustedProxies); err != nil {
 		return nil, err
 	}

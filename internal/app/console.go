@@ -60,7 +60,7 @@ func (a *App) consoleHandler() http.Handler {
 		return nil
 	}
 	o := a.options()
-	o.Gate, o.Memory, o.Trace = nil, nil, nil // operators do not wait for clients
+	o.Gate, o.Memory, o.Trace = nil, a.operatorMemory, nil // operators do not wait for clients
 	o.Observe = a.metrics.OperatorRequest
 	return &web.Mux{Resolver: a.console.Resolver, Options: o, Default: a.console.Service()}
 }

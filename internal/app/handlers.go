@@ -37,6 +37,17 @@ func (a *App) mux(listener string, resolver *web.Resolver, o web.Options, rest w
 	return m
 }
 
+// listenerHandler returns the handler of a listener.
+func (a *App) listenerHandler(name string, draining *atomic.Bool) http.Handler {
+	switch name {
+	case service.Admin:
+		return a.adminHandler(draining)
+	case service.Main:
+		return a.mainHandler()
+	}
+	return a.otherHandler(name)
+}
+
 // options returns the options of the listeners for clients, which share one gate and
 // one memory budget.
 func (a *App) options() web.Options {
@@ -145,7 +156,7 @@ func (a *App) adminHandler(draining *atomic.Bool) http.Handler {
 	open := http.NewServeMux()
 	open.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	open.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { a.readyz(w, r, draining.Load()) })
-	open.Handle("GET /metrics", a.metrics.Handler())
+	open.Handle("GET /metrics", a.charged(metricsMemory, a.metrics.Handler().ServeHTTP))
 	open.Handle("/", a.withToken(a.closed()))
 	return adminHandler{pages: a.consoleHandler(), Handler: withJSONErrors(a.checkHost(open))}
 }
@@ -172,22 +183,53 @@ func (adminHandler) ServeMalformed(w http.ResponseWriter, _ *http.Request, statu
 
 // closed returns the handler of the paths that need the admin token.
 func (a *App) closed() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
+	mux, charged := http.NewServeMux(), a.charged
+	mux.Handle("GET /version", charged(0, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]string{"version": a.version.Version, "commit": a.version.Commit})
-	})
+	}))
 	o := a.options()
-	o.Gate, o.Memory, o.Trace = nil, nil, nil // operators do not wait for clients
-	services := a.mux(service.Admin, &web.Resolver{}, o, a.notFound(service.Admin, "/livez", "/readyz", "/metrics", "/version", "/read-only", "/debug/pprof/"))
+	o.Gate, o.Memory, o.Trace = nil, a.operatorMemory, nil // operators do not wait for clients
+	services := a.mux(service.Admin, &web.Resolver{}, o, a.notFound(service.Admin, "/livez", "/readyz", "/metrics", "/version", "/read-only", "/__error__", "/debug/pprof/"))
+	services.Mounts = append(services.Mounts, web.Mount{Service: failing(), Owns: func(path string) bool { return path == errorPath }})
 	mux.Handle("/", services)
 	a.handleReadOnly(mux)
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.Handle("GET /debug/pprof/", charged(profileMemory, pprof.Index))
+	mux.Handle("GET /debug/pprof/cmdline", charged(0, pprof.Cmdline))
+	mux.Handle("GET /debug/pprof/profile", charged(profileMemory, pprof.Profile))
+	mux.Handle("GET /debug/pprof/symbol", charged(0, pprof.Symbol))
+	mux.Handle("GET /debug/pprof/trace", charged(profileMemory, pprof.Trace))
 	return mux
+}
+
+const (
+	// OperatorMemory is the memory of requests on the admin listener.
+	OperatorMemory = 48 << 20
+
+	metricsMemory = 1 << 20 // of a scrape: the values and their text
+	profileMemory = 8 << 20 // of a profile
+)
+
+// charged returns a handler of the admin listener whose memory is charged: need bytes, its body and
+// what it writes.
+func (a *App) charged(need int64, h http.HandlerFunc) http.Handler {
+	return web.Charge(a.operatorMemory, need, h)
+}
+
+// errorPath is answered with an error, so that an operator can verify that errors reach the log and
+// the metrics. Only operators may write errors into the log.
+const errorPath = "/__error__"
+
+func failing() web.Service {
+	return web.Service{
+		Name: "server", Route: func(string) string { return errorPath },
+		Serve: func(http.ResponseWriter, *http.Request, web.Address) error {
+			return fault.New(fault.Internal, "test error requested by "+errorPath)
+		},
+		Error: func(w http.ResponseWriter, _ *http.Request, err error) {
+			sendError(w, http.StatusInternalServerError, fault.Message(err))
+		},
+	}
 }
 
 func (a *App) readyz(w http.ResponseWriter, r *http.Request, draining bool) {

@@ -75,7 +75,7 @@ func (a *App) memoryNeeded() (now, most, outside int64) {
 		now += h
 		outside += o
 	}
-	most = now
+	most = now + OperatorMemory
 	for _, s := range a.opened {
 		if s.Caches != nil {
 			n, m := s.Caches()

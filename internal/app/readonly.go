@@ -123,7 +123,7 @@ type readOnlyState struct {
 
 // handleReadOnly adds the paths that show read-only and switch it.
 func (a *App) handleReadOnly(mux *http.ServeMux) {
-	mux.HandleFunc("GET /read-only", func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("GET /read-only", a.charged(0, func(w http.ResponseWriter, r *http.Request) {
 		states := []readOnlyState{}
 		for _, s := range a.opened {
 			db := s.rowsOf()
@@ -143,7 +143,7 @@ func (a *App) handleReadOnly(mux *http.ServeMux) {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(states) // an error means that the client has left
-	})
+	}))
 	change := func(to bool) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			name := r.PathValue("service")
@@ -161,8 +161,8 @@ func (a *App) handleReadOnly(mux *http.ServeMux) {
 			}
 		}
 	}
-	mux.HandleFunc("POST /read-only/{service}", change(true))
-	mux.HandleFunc("DELETE /read-only/{service}", change(false))
+	mux.Handle("POST /read-only/{service}", a.charged(0, change(true)))
+	mux.Handle("DELETE /read-only/{service}", a.charged(0, change(false)))
 }
 
 func (a *App) setReadOnly(ctx context.Context, name string, to bool) error {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -94,17 +93,14 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	clients.Go(func() error { return a.awaitSecrets(ctx) })
 	for _, l := range listeners {
 		drain := drain
-		var h http.Handler
+		h := a.listenerHandler(l.name, &draining)
 		switch l.name {
 		case service.Admin:
-			server := web.NewServer(a.identified(l.name, a.adminHandler(&draining)), web.DefaultLimits(), a.log)
+			server := web.NewServer(a.identified(l.name, h), web.DefaultLimits(), a.log)
 			rest.Go(func() error { return web.Serve(background, server, l.Listener, web.Drain{Grace: time.Second}) })
 			continue
 		case service.Main:
 			drain.NotReady = func() { draining.Store(true); a.log.Info("shutting down"); a.notify("STOPPING=1") }
-			h = a.mainHandler()
-		default:
-			h = a.otherHandler(l.name)
 		}
 		server := web.NewServer(a.identified(l.name, h), a.cfg.Server.limits(), a.log)
 		server.TLSConfig = certificates.Clone()

@@ -117,7 +117,8 @@ type Options struct {
 	Gate *Gate
 
 	// Memory, if set, limits the memory of requests in bytes. Listeners may share it. A
-	// service uses it by ChargeMemory.
+	// service uses it by ChargeMemory. Bodies and responses that it does not charge are
+	// charged as they are read and written: see StreamBody and StaticBody.
 	Memory *Memory
 
 	// Trace, if set, is called around every request.
@@ -159,7 +160,10 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 	rec.request, rec.resolver, rec.memory = r, m.Resolver, o.Memory
 	defer rec.releaseMemory() // also when an error writer panics
 
-	err := service.serve(rec, r, at)
+	err := service.serve(rec, rec.chargeBody(r), at)
+	if err == nil {
+		err = rec.full
+	}
 	begun := rec.status != 0
 	left := err != nil && clientClosed(r, body, err)
 	reason := ""
@@ -191,7 +195,8 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 	}
 	service.log(r.Context(), o, x, err)
 	rec.releaseMemory()
-	if _, answered := errors.AsType[*Answered](err); begun && err != nil && !answered {
+	_, answered := errors.AsType[*Answered](err)
+	if begun && err != nil && !answered || rec.full != nil {
 		panic(http.ErrAbortHandler) // the server's way to cut a connection
 	}
 	rec.wait(time.Now(), 0) // for the buffered rest of the response

@@ -1,10 +1,12 @@
 package web
 
 import (
+	"io"
 	"net/http"
 	"time"
 
 	"holdfast/internal/fair"
+	"holdfast/internal/fault"
 )
 
 // Memory limits the memory of requests in bytes: bodies, decoded data, and responses.
@@ -67,6 +69,87 @@ func ReleaseMemory(w http.ResponseWriter, n int64) {
 	}
 	r.charged -= n
 	r.memory.bytes.Release(r.client, n)
+}
+
+// chargedBody charges what a handler reads of a body, unless the request has charged as much, so
+// that a body cannot be kept for free.
+type chargedBody struct {
+	io.ReadCloser
+	response *response
+	request  *http.Request
+	read     int64
+}
+
+// Read implements io.Reader.
+func (b *chargedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	r := b.response
+	if r.streams {
+		return n, err
+	}
+	if b.read += int64(n); b.read > unchargedBytes && b.read > r.charged {
+		if full := ChargeMemory(r, b.request, b.read-r.charged); full != nil {
+			return n, full
+		}
+	}
+	return n, err
+}
+
+// StreamBody declares that the handler keeps no more of the body than it has charged. Without it
+// every byte that is read is charged.
+func StreamBody(w http.ResponseWriter) {
+	if r, ok := w.(*response); ok {
+		r.streams = true
+	}
+}
+
+// StaticBody declares that the answer is a part of the program. Without it each piece that is
+// written is charged until the client has taken it.
+func StaticBody(w http.ResponseWriter) {
+	if r, ok := w.(*response); ok {
+		r.static = true
+	}
+}
+
+// hold charges a piece of a response that the handler has not charged, because it stays in memory
+// until the client has read it. release is to be called then.
+func (r *response) hold(piece []byte) (release func(), err error) {
+	n := int64(len(piece)) - r.charged
+	if len(piece) <= unchargedBytes || n <= 0 || r.static {
+		return func() {}, nil
+	}
+	if err := ChargeMemory(r, r.request, n); err != nil {
+		r.full = err
+		return nil, err
+	}
+	return func() { ReleaseMemory(r, n) }, nil
+}
+
+// Charge returns a handler that needs no more than need bytes for a request besides its body and
+// what it writes, and charges all of it to a budget. It is for handlers that are not a Service.
+func Charge(m *Memory, need int64, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		r := &response{ResponseWriter: w, request: req, memory: m, client: "listener"}
+		defer r.releaseMemory()
+		if err := ChargeMemory(r, req, need); err != nil {
+			http.Error(w, fault.Message(err), http.StatusServiceUnavailable)
+			return
+		}
+		h.ServeHTTP(r, r.chargeBody(req))
+		if r.full != nil {
+			panic(http.ErrAbortHandler)
+		}
+	})
+}
+
+// chargeBody returns the request with a body that is charged.
+func (r *response) chargeBody(req *http.Request) *http.Request {
+	if r.memory == nil || req.Body == nil || req.Body == http.NoBody {
+		return req
+	}
+	charged := *req // net/http looks at the body of its request
+	charged.Body = &chargedBody{ReadCloser: req.Body, response: r, request: req}
+	return &charged
 }
 
 // releaseMemory releases all memory of a request.

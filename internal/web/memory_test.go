@@ -2,9 +2,11 @@ package web_test
 
 import (
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -163,4 +165,136 @@ func BenchmarkChargeMemory(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestEverythingIsCharged: what a handler reads of a body, and a piece that waits for the client, is
+// charged although the handler does not charge it.
+func TestEverythingIsCharged(t *testing.T) {
+	t.Parallel()
+	const size = 100 << 10
+	memory := func() *web.Memory { return web.NewMemory(1<<20, 4, time.Second) }
+	t.Run("a body", func(t *testing.T) {
+		t.Parallel()
+		for name, c := range map[string]struct {
+			begin func(http.ResponseWriter, *http.Request) error
+			want  int64
+		}{
+			"kept":           {want: size},
+			"charged before": {func(w http.ResponseWriter, r *http.Request) error { return web.ChargeMemory(w, r, size) }, size},
+			"partly charged": {func(w http.ResponseWriter, r *http.Request) error { return web.ChargeMemory(w, r, size/2) }, size},
+			"streamed":       {func(w http.ResponseWriter, _ *http.Request) error { web.StreamBody(w); return nil }, 0},
+			"streamed, charged": {func(w http.ResponseWriter, r *http.Request) error {
+				web.StreamBody(w)
+				return web.ChargeMemory(w, r, 9)
+			}, 9},
+		} {
+			m := memory()
+			var used int64
+			h := rich(m, func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
+				if c.begin != nil {
+					if err := c.begin(w, r); err != nil {
+						return err
+					}
+				}
+				_, err := io.ReadAll(r.Body)
+				used = m.Stats().Used
+				return err
+			})
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(strings.Repeat("x", size)))
+			h.ServeHTTP(httptest.NewRecorder(), r)
+			if used != c.want {
+				t.Errorf("%s: %d bytes are charged, want %d", name, used, c.want)
+			}
+			expectUsed(t, m, 0)
+		}
+	})
+	t.Run("a response", func(t *testing.T) {
+		t.Parallel()
+		for name, c := range map[string]struct {
+			begin func(http.ResponseWriter, *http.Request) error
+			size  int
+			want  int64
+		}{
+			"large":          {size: size, want: size},
+			"short":          {size: 4 << 10},
+			"charged before": {func(w http.ResponseWriter, r *http.Request) error { return web.ChargeMemory(w, r, 2*size) }, size, 2 * size},
+			"static":         {func(w http.ResponseWriter, _ *http.Request) error { web.StaticBody(w); return nil }, size, 0},
+		} {
+			m := memory()
+			h := rich(m, func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
+				if c.begin != nil {
+					if err := c.begin(w, r); err != nil {
+						return err
+					}
+				}
+				web.SendJSON(w, http.StatusOK, make([]byte, c.size))
+				return nil
+			})
+			var used int64
+			w := &watching{ResponseRecorder: httptest.NewRecorder(), write: func() { used = m.Stats().Used }}
+			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+			if used != c.want {
+				t.Errorf("%s: %d bytes are charged, want %d", name, used, c.want)
+			}
+			expectUsed(t, m, 0)
+		}
+	})
+}
+
+// watching calls write before each write.
+type watching struct {
+	*httptest.ResponseRecorder
+	write func()
+}
+
+func (w *watching) Write(p []byte) (int, error) {
+	w.write()
+	return w.ResponseRecorder.Write(p)
+}
+
+// TestNoMemoryForAResponse: a response for which there is no memory is cut off, and one of a handler
+// of the standard library is refused.
+func TestNoMemoryForAResponse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := budget()
+		h := rich(m, func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
+			web.SendJSON(w, http.StatusOK, make([]byte, 5<<10))
+			return nil
+		})
+		defer func() {
+			if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+				t.Errorf("the response ends with %v, want that the connection is closed", p)
+			}
+			expectUsed(t, m, 0)
+		}()
+		ask(h, http.MethodGet, "/", nil)
+	})
+}
+
+// TestCharge: a handler that is not of a service is charged for its need and its body.
+func TestCharge(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := web.NewMemory(64<<10, 4, time.Second)
+		var used int64
+		serve := func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.ReadAll(r.Body)
+			used = m.Stats().Used
+			w.WriteHeader(http.StatusNoContent)
+		}
+		post := func(need int64) int {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(strings.Repeat("x", 10<<10)))
+			web.Charge(m, need, http.HandlerFunc(serve)).ServeHTTP(w, r)
+			return w.Code
+		}
+		if status := post(1 << 10); status != http.StatusNoContent || used != 10<<10 {
+			t.Errorf("status %d, %d bytes are charged", status, used)
+		}
+		if status := post(1 << 20); status != http.StatusServiceUnavailable {
+			t.Errorf("status %d without memory", status)
+		}
+		expectUsed(t, m, 0)
+	})
 }

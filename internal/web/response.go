@@ -30,6 +30,9 @@ type response struct {
 	client   string     // set by Identify; "" before
 	memory   *Memory    // nil: no limit
 	charged  int64      // bytes of memory that are charged for the request
+	streams  bool       // StreamBody
+	static   bool       // StaticBody
+	full     error      // there was no memory for a piece of the response
 }
 
 // newResponse also removes the write deadline of the server, which starts at the header of
@@ -84,6 +87,11 @@ func (r *response) Write(p []byte) (written int, err error) {
 	if r.status == 0 {
 		r.WriteHeader(http.StatusOK)
 	}
+	release, err := r.hold(p)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
 	for {
 		piece := p[written:min(len(p), written+max(r.piece, pieceBytes))]
 		start := time.Now()

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/web"
 )
 
 //go:embed static
@@ -56,6 +57,7 @@ func (x *exchange) sendAsset(name string) error {
 	if x.r.URL.Query().Get("v") == a.version {
 		x.w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
 	}
+	web.StaticBody(x.w)
 	send(x.w, http.StatusOK, a.kind, a.body)
 	return nil
 }
@@ -65,7 +67,7 @@ func send(w http.ResponseWriter, status int, kind, body string) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(body))
+	_, _ = io.WriteString(w, body)
 }
 
 // sendFile sends a file of a service. The browser stores it and does not show it, because a file of

@@ -252,7 +252,7 @@ func (x *exchange) signIn() error {
 		}
 		return x.sendSignIn(http.StatusOK, "", x.r.URL.Query().Get("next"))
 	}
-	if err := x.readForm(); err != nil {
+	if err := x.readForm(maxSignIn); err != nil {
 		return err
 	}
 	next, token := x.r.PostForm.Get("next"), strings.TrimSpace(x.r.PostForm.Get("token"))

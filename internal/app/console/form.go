@@ -12,24 +12,32 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/fault"
+	"holdfast/internal/web"
 )
 
-// maxForm is the maximum size of a form without a file, in bytes.
-const maxForm = 8 << 20
+// Maximum sizes of a form without a file, in bytes.
+const (
+	maxForm   = 8 << 20
+	maxSignIn = 16 << 10 // anybody may send one
+)
 
 // errForm means that the body is not that of a form of the console.
 var errForm = fault.New(fault.Invalid, "the form is malformed")
 
-// readForm reads the body of a form without a file.
-func (x *exchange) readForm() error {
+// readForm reads the body of a form without a file, of at most limit bytes. Browsers send its
+// length; it is read into a copy, and decoded into another one.
+func (x *exchange) readForm(limit int64) error {
 	if kind, _, err := mime.ParseMediaType(x.r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
 		return errForm
 	}
-	x.r.Body = http.MaxBytesReader(x.w, x.r.Body, maxForm)
-	err := x.r.ParseForm()
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return fault.Newf(fault.TooLarge, "the form has more than %d bytes", maxForm)
-	} else if err != nil {
+	if x.r.ContentLength > limit {
+		return fault.Newf(fault.TooLarge, "the form has more than %d bytes", limit)
+	}
+	if err := web.ChargeMemory(x.w, x.r, 4*max(x.r.ContentLength, 0)); err != nil {
+		return err
+	}
+	x.r.Body = http.MaxBytesReader(x.w, x.r.Body, max(x.r.ContentLength, 0))
+	if x.r.ParseForm() != nil {
 		return errForm
 	}
 	for name, values := range x.r.PostForm { // browsers send lines with CR LF
@@ -42,7 +50,7 @@ func (x *exchange) readForm() error {
 
 // readPost reads the body of a form and checks its CSRF token.
 func (x *exchange) readPost() error {
-	if err := x.readForm(); err != nil {
+	if err := x.readForm(maxForm); err != nil {
 		return err
 	}
 	if !same(x.r.PostForm.Get("csrf"), x.session.csrf) {
@@ -55,6 +63,8 @@ func (x *exchange) readPost() error {
 const (
 	maxFields = 50
 	maxField  = 64 << 10 // bytes of a field that is not a file
+
+	maxUploadFields = 512 << 10 // bytes of these fields, with the buffer of a file
 )
 
 // readUpload reads the fields of a form before its first file, and checks its CSRF token. The
@@ -63,6 +73,10 @@ func (x *exchange) readUpload(r *service.PageRequest) error {
 	parts, err := x.r.MultipartReader()
 	if err != nil {
 		return errForm
+	}
+	web.StreamBody(x.w)
+	if err := web.ChargeMemory(x.w, x.r, 2*maxUploadFields); err != nil {
+		return err
 	}
 	r.Values = url.Values{}
 	next := func() (part *multipart.Part, file *service.Upload, err error) {
@@ -77,7 +91,7 @@ func (x *exchange) readUpload(r *service.PageRequest) error {
 		return part, nil, nil
 	}
 	var first *service.Upload
-	for n := 0; first == nil; n++ {
+	for n, size := 0, 0; first == nil; n++ {
 		part, file, err := next()
 		if errors.Is(err, io.EOF) {
 			break // the operator chose no file
@@ -88,7 +102,7 @@ func (x *exchange) readUpload(r *service.PageRequest) error {
 			break
 		}
 		text, err := io.ReadAll(io.LimitReader(part, maxField+1))
-		if err != nil || len(text) > maxField {
+		if size += len(text); err != nil || len(text) > maxField || size > maxUploadFields {
 			return errForm
 		}
 		r.Values.Set(part.FormName(), string(text))

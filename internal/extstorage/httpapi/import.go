@@ -82,6 +82,7 @@ func (x *exchange) imports() error {
 		return errImports
 	}
 	defer leave()
+	web.StreamBody(x.out)
 	if err := im.read(x.in.Body); err != nil {
 		return &importFailure{err, im.done}
 	}

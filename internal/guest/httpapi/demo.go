@@ -68,6 +68,7 @@ func (d *Demo) Serve(w http.ResponseWriter, r *http.Request, at web.Address) err
 		h.Set("Allow", "GET, HEAD")
 		return web.Refuse(http.StatusMethodNotAllowed, "method-not-allowed", "this path supports GET, HEAD")
 	}
+	web.StaticBody(w)
 	text, err := demoFiles.ReadFile(f.file)
 	if err != nil {
 		return err

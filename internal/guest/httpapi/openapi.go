@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"holdfast/internal/guest"
+	"holdfast/internal/web"
 )
 
 // openAPI describes the API of all three listeners.
@@ -13,6 +14,7 @@ import (
 var openAPI []byte
 
 func (x *exchange) document() error {
+	web.StaticBody(x.out)
 	send(x.out, guest.Answer{Status: http.StatusOK, ContentType: "application/json", Body: openAPI})
 	return nil
 }

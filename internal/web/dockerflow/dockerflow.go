@@ -84,8 +84,6 @@ func (d *Handler) action(path string) web.Handler {
 		return d.lbHeartbeat
 	case "/__version__":
 		return d.version
-	case "/__error__":
-		return failOnPurpose
 	}
 	return nil
 }
@@ -131,11 +129,6 @@ func (d *Handler) version(w http.ResponseWriter, _ *http.Request, _ web.Address)
 	return sendValue(w, http.StatusOK, d.Version)
 }
 
-// failOnPurpose lets an operator verify that errors reach the log and the metrics.
-func failOnPurpose(http.ResponseWriter, *http.Request, web.Address) error {
-	return fault.New(fault.Internal, "test error requested by /__error__")
-}
-
 func sendValue(w http.ResponseWriter, status int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -147,13 +140,13 @@ func sendValue(w http.ResponseWriter, status int, v any) error {
 
 var (
 	errRoute  = fault.New(fault.NotFound, "no such path")
-	errMethod = errors.New("method not allowed")
+	errMethod = fault.New(fault.Invalid, "method not allowed")
 )
 
 // Label returns the route of a path.
 func Label(path string) string {
 	switch path {
-	case "/", "/__heartbeat__", "/__lbheartbeat__", "/__version__", "/__error__":
+	case "/", "/__heartbeat__", "/__lbheartbeat__", "/__version__":
 		return path
 	}
 	return "other"
