@@ -51,6 +51,7 @@ func (x *exchange) source() (s source, err error) {
 	if err != nil {
 		return s, err
 	}
+	web.StreamBody(x.out)
 	s.Body, err = sigv4.NewFormBody(fields, input{x.in.Body}, sigv4.BodyOptions{MaxSize: maxObject})
 	return s, err
 }

@@ -3,6 +3,8 @@ package httpapi
 import (
 	_ "embed"
 	"net/http"
+
+	"holdfast/internal/web"
 )
 
 // openAPI describes the API.
@@ -10,4 +12,7 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
-func (x *exchange) document() error { return x.send(http.StatusOK, openAPI) }
+func (x *exchange) document() error {
+	web.StaticBody(x.out)
+	return x.send(http.StatusOK, openAPI)
+}

@@ -1,9 +1,9 @@
 package s3api
 
 import (
+	"bytes"
 	"errors"
 	"io"
-	"slices"
 	"strings"
 
 	"holdfast/internal/auth/sigv4"
@@ -18,10 +18,10 @@ const (
 	firstText = 16 << 10
 )
 
-// LargestRequest returns the maximum memory of one request in bytes: a document, or a copy
-// of a body, which is read and written.
+// LargestRequest returns the maximum memory of one request in bytes: a document that was read and
+// is decoded, or a copy of a body, which is read and written.
 func LargestRequest() int64 {
-	return max(maxXML+1, (buckets.ReadChunks+buckets.WriteChunks)*buckets.ChunkSize)
+	return max(elementBytes+2*maxXML+blockBytes+buckets.MaxParts*decodedElement, (buckets.ReadChunks+buckets.WriteChunks)*buckets.ChunkSize)
 }
 
 // source is a buckets.Source on the body of a request.
@@ -71,6 +71,7 @@ var bodyErrors = web.BodyErrors{Announced: errTooLarge, TooLarge: errTooLarge, T
 
 // source returns the body of a request that writes an object or a part.
 func (x *request) source(o sigv4.BodyOptions) (source, int64, error) {
+	web.StreamBody(x.out) // the caller charges what it keeps
 	if o.MaxSize == 0 {
 		o.MaxSize = maxObject
 	}
@@ -92,15 +93,30 @@ func (x *request) readXML(root string, v any, o sigv4.BodyOptions) error {
 	if o.MaxSize == 0 {
 		o.MaxSize = maxXML
 	}
-	text, err := x.readText(o)
+	t, err := x.readText(o)
 	if err != nil {
 		return err
 	}
-	return decodeXML(text, root, v)
+	return x.decode(t, root, v)
+}
+
+// smallBody is a body in blocks, which are charged before they are allocated and never copied.
+type smallBody struct {
+	blocks [][]byte
+	size   int
+}
+
+// reader returns a reader of the body.
+func (t *smallBody) reader() io.Reader {
+	all := make([]io.Reader, len(t.blocks))
+	for i, b := range t.blocks {
+		all[i] = bytes.NewReader(b)
+	}
+	return io.MultiReader(all...)
 }
 
 // readText reads a small body.
-func (x *request) readText(o sigv4.BodyOptions) ([]byte, error) {
+func (x *request) readText(o sigv4.BodyOptions) (*smallBody, error) {
 	src, size, err := x.source(o)
 	if err != nil {
 		return nil, asTextError(err)
@@ -108,27 +124,69 @@ func (x *request) readText(o sigv4.BodyOptions) ([]byte, error) {
 	if size < 0 {
 		size = o.MaxSize
 	}
-	if err := web.ChargeMemory(x.out, x.in, min(size, firstText)); err != nil {
-		return nil, err
-	}
-	text := make([]byte, 0, min(size, firstText)+1)
+	t := &smallBody{}
+	size++ // room for the read that returns EOF
 	for {
-		n, err := src.Read(text[len(text):cap(text)])
-		text = text[:len(text)+n]
-		switch {
-		case errors.Is(err, io.EOF):
-			return text, x.ready()
-		case err != nil:
-			return nil, asTextError(err)
-		case len(text) < cap(text):
-			continue
+		block := min(size-int64(t.size), blockBytes)
+		if t.size == 0 {
+			block = min(block, firstText)
 		}
-		more := max(min(size+1-int64(len(text)), int64(len(text))), 1)
-		if err := web.ChargeMemory(x.out, x.in, more); err != nil {
+		block = max(block, 1)
+		if err := web.ChargeMemory(x.out, x.in, block); err != nil {
 			return nil, err
 		}
-		text = slices.Grow(text, int(more))
+		b := make([]byte, 0, block)
+		for len(b) < cap(b) {
+			n, err := src.Read(b[len(b):cap(b)])
+			b = b[:len(b)+n]
+			t.size += n
+			if errors.Is(err, io.EOF) {
+				t.blocks = append(t.blocks, b)
+				return t, x.ready()
+			}
+			if err != nil {
+				return nil, asTextError(err)
+			}
+		}
+		t.blocks = append(t.blocks, b)
 	}
+}
+
+const (
+	leastElement = 7       // bytes of an element in a list: <Part/>
+	elementBytes = 4 << 10 // of what a document without a list is decoded to, at least
+
+	// decodedElement is more than an element of a list takes: those of CompleteMultipartUpload are
+	// compared with the parts in the database.
+	decodedElement = 1 << 10
+)
+
+// decode decodes a document, and charges the request for the result until it ends: for its texts,
+// and for as many elements as it may have. The text is released.
+func (x *request) decode(t *smallBody, root string, v any) error {
+	need := elementBytes + int64(t.size) + min(int64(t.size/leastElement), mostElements(v))*decodedElement
+	if err := web.ChargeMemory(x.out, x.in, need); err != nil {
+		return err
+	}
+	if err := decodeXML(t.reader(), root, v); err != nil {
+		return err
+	}
+	for _, b := range t.blocks {
+		web.ReleaseMemory(x.out, int64(cap(b)))
+	}
+	t.blocks = nil
+	return nil
+}
+
+// mostElements returns how many elements the list of a document may have.
+func mostElements(v any) int64 {
+	switch v.(type) {
+	case *deletion:
+		return maxPage
+	case *completion:
+		return buckets.MaxParts
+	}
+	return maxSettings / leastElement
 }
 
 // asTextError is the error of a body that is not an object.

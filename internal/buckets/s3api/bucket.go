@@ -88,15 +88,15 @@ func (x *request) createBucket() error {
 	if x.in.Header.Get("X-Amz-Bucket-Object-Lock-Enabled") == "true" {
 		return errNotImplemented("x-amz-bucket-object-lock-enabled")
 	}
-	text, err := x.readText(sigv4.BodyOptions{MaxSize: 64 << 10})
+	document, err := x.readText(sigv4.BodyOptions{MaxSize: maxSettings})
 	if err != nil {
 		return err
 	}
 	var c struct {
 		Location string `xml:"LocationConstraint"`
 	}
-	if len(text) > 0 {
-		if err := decodeXML(text, "CreateBucketConfiguration", &c); err != nil {
+	if document.size > 0 {
+		if err := x.decode(document, "CreateBucketConfiguration", &c); err != nil {
 			return err
 		}
 	}

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -173,4 +175,107 @@ func (s *server) uploadOfParts(n int) string {
 		}
 	}
 	return string(id)
+}
+
+// TestDeletionsAreCharged: a DeleteObjects repeats keys that are too long only to their beginning,
+// and its list and its answer are charged.
+func TestDeletionsAreCharged(t *testing.T) { //nolint:paralleltest // it measures the heap
+	s := withBucket(t, slog.New(slog.DiscardHandler))
+	const n = 16
+	for name, keys := range map[string][]string{
+		"long keys":          slices.Repeat([]string{strings.Repeat(`"`, 15<<10)}, 100),
+		"keys that are read": slices.Repeat([]string{strings.Repeat(`"`, 1024)}, 1000),
+	} {
+		var b strings.Builder
+		b.WriteString("<Delete>")
+		for _, key := range keys {
+			b.WriteString("<Object><Key>" + key + "</Key></Object>")
+		}
+		document := b.String() + "</Delete>"
+		heap, charged := s.readers(n, func() *http.Request {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/photos?delete", strings.NewReader(document))
+			r.Header.Set("Content-Md5", md5Of(document))
+			s.main.Sign(r, "UNSIGNED-PAYLOAD", time.Now())
+			return r
+		})
+		t.Logf("%s: %d KB of the heap, %d KB charged for each of %d", name, heap>>10/n, charged>>10/n, n)
+		if heap > charged+n*uncharged {
+			t.Errorf("%s: %d bytes of the heap, but %d are charged", name, heap, charged)
+		}
+		if most := int64(n) * 4 << 20; charged > most {
+			t.Errorf("%s: %d bytes are charged, want at most %d", name, charged, most)
+		}
+	}
+	a := s.do("POST", "/photos?delete", "<Delete><Object><Key>"+strings.Repeat("é", 600)+"</Key></Object></Delete>", "Content-Md5: "+md5Of("<Delete><Object><Key>"+strings.Repeat("é", 600)+"</Key></Object></Delete>"))
+	a.want(200).has("<Code>KeyTooLongError</Code>", "<Key>"+strings.Repeat("é", 512)+"...</Key>")
+	long := "<Delete><Object><Key>" + strings.Repeat("k", 17<<10) + "</Key></Object></Delete>"
+	s.do("POST", "/photos?delete", long, "Content-Md5: "+md5Of(long)).fails(400, "MalformedXML")
+}
+
+// TestErrorsAreShort: an error repeats no more than the beginning of what a client sent.
+func TestErrorsAreShort(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	const most = 8 << 10
+	for _, target := range []string{"/photos/" + strings.Repeat(`"`, 7000), "/photos?prefix=" + strings.Repeat(`"`, 7000), "/photos?x=" + strings.Repeat("%22", 2000) + "&X-Amz-Signature=a"} {
+		for name, do := range map[string]func(string, string, string, ...string) answer{"signed": s.do, "anonymous": s.anonymous} {
+			if a := do("GET", target, ""); a.status < 400 || a.status >= 500 || len(a.body) > most {
+				t.Errorf("%s: status %d with %d bytes", name, a.status, len(a.body))
+			}
+		}
+	}
+	s.do("GET", "/photos?list-type=2&start-after="+strings.Repeat("a", 1025), "").fails(400, "InvalidArgument")
+}
+
+// TestDocumentsAreCharged: a document that arrives slowly is charged as it arrives, and kept once.
+func TestDocumentsAreCharged(t *testing.T) { //nolint:paralleltest // it measures the heap
+	s := withBucket(t, slog.New(slog.DiscardHandler))
+	const n, size = 16, 1 << 20
+	memory := web.NewMemory(1<<30, n, time.Minute)
+	handler := s.handler.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Memory: memory, Gate: web.NewGate(n, time.Minute)})
+	before := heapBytes()
+	arrived, release := make(chan struct{}, n), make(chan struct{})
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			body := io.MultiReader(io.LimitReader(spaces{}, size), &held{arrived: arrived, release: release})
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/photos?delete", body)
+			r.ContentLength = 2 << 20
+			r.Header.Set("Content-Md5", md5Of(""))
+			s.main.Sign(r, "UNSIGNED-PAYLOAD", time.Now())
+			handler.ServeHTTP(httptest.NewRecorder(), r)
+		})
+	}
+	for range n {
+		<-arrived
+	}
+	heap, charged := heapBytes()-before, memory.Stats().Used
+	close(release)
+	all.Wait()
+	t.Logf("%d KB of the heap, %d KB charged for each of %d", heap>>10/n, charged>>10/n, n)
+	if heap > charged+n*uncharged || charged > n*(size+size/8) {
+		t.Errorf("%d bytes of the heap, %d are charged for %d bytes that arrived", heap, charged, n*size)
+	}
+}
+
+type spaces struct{}
+
+func (spaces) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
+// held is the rest of a body, which ends when the test says so.
+type held struct {
+	arrived chan<- struct{}
+	release <-chan struct{}
+	once    sync.Once
+}
+
+func (h *held) Read([]byte) (int, error) {
+	h.once.Do(func() { h.arrived <- struct{}{} })
+	<-h.release
+	return 0, io.ErrUnexpectedEOF
 }

@@ -19,7 +19,7 @@ type deletion struct {
 }
 
 type deletedKey struct {
-	Key       string `xml:"Key"`
+	Key       string `xml:"Key"` // if it is too long, only its beginning is kept: see trim
 	VersionID string `xml:"VersionId"`
 	ETag      string `xml:"ETag"`
 
@@ -28,11 +28,26 @@ type deletedKey struct {
 	Size     *string `xml:"Size"`
 }
 
+// maxTagText is more than a version or an entity tag has.
+const maxTagText = 128
+
+// trim drops what no object has: a longer key stays too long, and longer texts match nothing.
+func (k *deletedKey) trim() {
+	if len(k.Key) > buckets.MaxObjectName {
+		k.Key = cut(k.Key, buckets.MaxObjectName)
+	}
+	k.VersionID, k.ETag = cut(k.VersionID, maxTagText), cut(k.ETag, maxTagText)
+}
+
 type deletedList []deletedKey
 
 // UnmarshalXML implements xml.Unmarshaler. A small document may have many elements.
 func (l *deletedList) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
-	return appendXML((*[]deletedKey)(l), maxPage, d, start)
+	if err := appendXML((*[]deletedKey)(l), maxPage, d, start); err != nil {
+		return err
+	}
+	(*l)[len(*l)-1].trim()
+	return nil
 }
 
 // deleters is how many objects of a DeleteObjects are deleted at once. Databases commit
@@ -52,28 +67,37 @@ func (x *request) deleteObjects() error {
 		return errNotImplemented("LastModifiedTime and Size of DeleteObjects")
 	}
 	errs := x.deleteAll(list.Objects)
-	d := newDocument("DeleteResult")
-	for i := range list.Objects {
-		o := &list.Objects[i]
-		switch err := errs[i]; {
-		case err != nil:
-			e := asError(err)
-			if e.Status >= http.StatusInternalServerError {
-				return err // the client repeats the request
-			}
-			d.begin("Error")
-			d.text("Key", o.Key)
-			d.text("Code", e.Code)
-			d.text("Message", e.Message)
-			d.end()
-		case !list.Quiet:
-			d.begin("Deleted")
-			d.text("Key", o.Key)
-			d.end()
+	d := x.newStream("DeleteResult")
+	for i, err := range errs {
+		if err != nil && asError(err).Status >= http.StatusInternalServerError {
+			return err // the client repeats the request
 		}
+		o := &list.Objects[i]
+		if err == nil && list.Quiet {
+			continue
+		}
+		if err := d.room(maxEscaped*len(o.Key) + maxFixed); err != nil {
+			return err
+		}
+		d.deleted(o.Key, err)
 	}
-	sendXML(x.out, http.StatusOK, d)
-	return nil
+	return d.finish()
+}
+
+// deleted writes the result for a key.
+func (d *stream) deleted(key string, err error) {
+	if err == nil {
+		d.begin("Deleted")
+		d.text("Key", key)
+		d.end()
+		return
+	}
+	e := asError(err)
+	d.begin("Error")
+	d.text("Key", key)
+	d.text("Code", e.Code)
+	d.text("Message", e.Message)
+	d.end()
 }
 
 // deleteAll deletes objects and returns the error of each.

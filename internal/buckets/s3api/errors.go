@@ -224,7 +224,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	for _, f := range e.Fields {
 		if f.Name == "Region" {
-			h.Set("X-Amz-Bucket-Region", f.Value) // an answer to HEAD has no body
+			h.Set("X-Amz-Bucket-Region", repeated(f.Value)) // an answer to HEAD has no body
 		}
 	}
 	d := errorDocument(h, r, e)
@@ -240,16 +240,27 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
+// maxRepeated is how many bytes a path, a header or a canonical request takes in an error.
+const maxRepeated = 2 << 10
+
+// repeated returns the beginning of a text that an error repeats.
+func repeated(s string) string {
+	if s = cut(s, maxRepeated); len(appendText(nil, s)) > maxRepeated {
+		s = cut(s, maxRepeated/maxEscaped)
+	}
+	return s
+}
+
 // errorDocument returns the document of an error. h are the headers of the answer.
 func errorDocument(h http.Header, r *http.Request, e *Error) *document {
 	d := &document{b: []byte(xmlHeader)}
 	d.begin("Error")
 	d.text("Code", e.Code)
-	d.text("Message", e.Message)
+	d.text("Message", repeated(e.Message))
 	for _, f := range e.Fields {
-		d.text(f.Name, f.Value)
+		d.text(f.Name, repeated(f.Value))
 	}
-	d.text("Resource", resource(r))
+	d.text("Resource", repeated(resource(r)))
 	d.text("RequestId", h.Get("X-Amz-Request-Id"))
 	return d
 }

@@ -39,6 +39,7 @@ func (x *request) postForm() error {
 	if err := web.ChargeMemory(x.out, x.in, x.Service.WriteMemory(-1)); err != nil {
 		return err
 	}
+	web.StreamBody(x.out)
 	before := &io.LimitedReader{R: x.in.Body, N: maxBefore}
 	x.in.Body = struct {
 		io.Reader
@@ -157,7 +158,7 @@ func formTags(text string) (map[string]string, error) {
 		return nil, nil //nolint:nilnil // no tags
 	}
 	var set tagSet
-	if err := decodeXML([]byte(text), "Tagging", &set); err != nil {
+	if err := decodeXML(strings.NewReader(text), "Tagging", &set); err != nil {
 		return nil, err
 	}
 	return set.tags(10)

@@ -362,7 +362,14 @@ type partList []listedPart
 
 // UnmarshalXML implements xml.Unmarshaler. A small document may have many elements.
 func (l *partList) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
-	return appendXML((*[]listedPart)(l), buckets.MaxParts, d, start)
+	if err := appendXML((*[]listedPart)(l), buckets.MaxParts, d, start); err != nil {
+		return err
+	}
+	p := &(*l)[len(*l)-1]
+	for _, text := range []*string{&p.ETag, &p.CRC32, &p.CRC32C, &p.CRC64NVME, &p.SHA1, &p.SHA256} {
+		*text = cut(*text, maxTagText) // longer ones match nothing
+	}
+	return nil
 }
 
 // completeUpload is CompleteMultipartUpload.
@@ -394,7 +401,7 @@ func (x *request) completeUpload() error {
 	defer k.stop()
 	w, err := x.Service.Uploads.Complete(x.in.Context(), x.owner, x.bucket.BucketRef, x.key, x.uploadID(), c)
 	d := newDocument("CompleteMultipartUploadResult")
-	d.text("Location", x.at.Origin.String()+resource(x.in))
+	d.text("Location", x.at.Origin.String()+cut(resource(x.in), maxEscaped*buckets.MaxObjectName))
 	d.text("Bucket", x.bucket.Name)
 	d.text("Key", x.key)
 	d.text("ETag", `"`+w.Object.EntityTag()+`"`)

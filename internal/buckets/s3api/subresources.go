@@ -1,6 +1,7 @@
 package s3api
 
 import (
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -75,7 +76,7 @@ type accessControlPolicy struct {
 // requestedACL reads the ACL of a PUT ?acl: a canned one, or a document with the same
 // meaning.
 func (x *request) requestedACL() (public bool, err error) {
-	text, err := x.readText(sigv4.BodyOptions{MaxSize: maxSettings})
+	document, err := x.readText(sigv4.BodyOptions{MaxSize: maxSettings})
 	if err != nil {
 		return false, err
 	}
@@ -83,15 +84,18 @@ func (x *request) requestedACL() (public bool, err error) {
 		return false, err
 	}
 	switch canned := x.in.Header.Get("X-Amz-Acl"); {
-	case canned != "" && len(text) > 0:
+	case canned != "" && document.size > 0:
 		return false, refuse(http.StatusBadRequest, "UnexpectedContent", "This request does not support content: an ACL is in the header x-amz-acl or in the body")
 	case canned != "":
 		return cannedACL(canned)
-	case len(text) == 0:
+	case document.size == 0:
 		return false, refuse(http.StatusBadRequest, "MissingSecurityHeader", "Your request was missing a required header: x-amz-acl, or a document in the body")
 	}
 	var p accessControlPolicy
-	if decodeXML(text, "AccessControlPolicy", &p) != nil {
+	if err := x.decode(document, "AccessControlPolicy", &p); err != nil {
+		if !errors.Is(err, errMalformedXML) {
+			return false, err
+		}
 		return false, refuse(http.StatusBadRequest, "MalformedACLError", "The ACL that you provided was not well formed or did not validate against our published schema")
 	}
 	for _, g := range p.Grants {

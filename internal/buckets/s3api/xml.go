@@ -1,6 +1,7 @@
 package s3api
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/hex"
 	"encoding/xml"
@@ -106,6 +107,17 @@ func (d *document) closeAll() {
 	}
 }
 
+// cut returns the beginning of a text of a client that an answer repeats.
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most] + "..."
+}
+
 func appendText(b []byte, s string) []byte {
 	if isPlain(s) {
 		return append(b, s...)
@@ -184,7 +196,8 @@ func appendXML[T any](list *[]T, most int, d *xml.Decoder, start xml.StartElemen
 // Limits of a document that a client sends. Those of S3 are four levels deep, and their
 // elements have a name space and six children of different names at most.
 const (
-	maxTag      = 4 << 10 // bytes from "<" to ">"
+	maxTag      = 4 << 10  // bytes from "<" to ">", which may have an attribute every four
+	maxText     = 16 << 10 // bytes between two tags: a key of which each byte is escaped, and more
 	maxDepth    = 16
 	maxChildren = 16 // of different names
 )
@@ -195,20 +208,12 @@ var lists = []string{"Object", "Part", "CORSRule", "AllowedOrigin", "AllowedMeth
 // decodeXML reads a document with the root element root. Like S3, and unlike
 // encoding/xml, it refuses another root, text after it, a document type, and an element
 // that occurs twice: v would have the last one only.
-func decodeXML(text []byte, root string, v any) error {
-	text = bytes.TrimPrefix(text, []byte("\ufeff"))
-	for rest := text; ; {
-		i := bytes.IndexByte(rest, '<')
-		if i < 0 {
-			break
-		}
-		n := bytes.IndexByte(rest[i:], '>')
-		if n < 0 || n > maxTag { // a tag may have an attribute every four bytes
-			return errMalformedXML
-		}
-		rest = rest[i+n:]
+func decodeXML(document io.Reader, root string, v any) error {
+	in := bufio.NewReader(document)
+	if b, _ := in.Peek(len(byteOrderMark)); string(b) == byteOrderMark {
+		_, _ = in.Discard(len(b)) // it is buffered
 	}
-	t := &tokens{raw: xml.NewDecoder(bytes.NewReader(text)), root: root}
+	t := &tokens{raw: xml.NewDecoder(&bounded{Reader: in}), root: root}
 	d := xml.NewTokenDecoder(t)
 	if d.Decode(v) != nil {
 		return errMalformedXML
@@ -217,6 +222,32 @@ func decodeXML(text []byte, root string, v any) error {
 		return errMalformedXML
 	}
 	return nil
+}
+
+const byteOrderMark = "\ufeff"
+
+// bounded rejects a tag and a text that are too long, before encoding/xml keeps them.
+type bounded struct {
+	*bufio.Reader
+	inTag bool
+	n     int // bytes of the tag, or of the text
+}
+
+// ReadByte implements io.ByteReader, which is all that encoding/xml uses.
+func (r *bounded) ReadByte() (byte, error) {
+	c, err := r.Reader.ReadByte()
+	if err != nil {
+		return c, err
+	}
+	switch r.n++; {
+	case c == '<' && !r.inTag:
+		r.inTag, r.n = true, 0
+	case c == '>' && r.inTag:
+		r.inTag, r.n = false, 0
+	case r.inTag && r.n > maxTag, !r.inTag && r.n > maxText:
+		return 0, errMalformedXML
+	}
+	return c, nil
 }
 
 // tokens are the tokens of a document, with the checks of decodeXML.
