@@ -23,7 +23,7 @@ RACE       := $(if $(shell command -v gcc),-race)
 # each engine.
 WITHSERVERS = bin/testservers --
 
-.PHONY: help build run dist test quick service testservers test-deps test-firefox lint linter fuzz check bench bench-rows bench-peers bench-peers-s3 soak soak-models soak-spanner soak-tests soak-race soak-faults soak-fuzz generate docs clean
+.PHONY: help build run dist test quick service testservers test-deps test-firefox lint linter fuzz check bench bench-rows bench-peers bench-peers-s3 soak soak-models soak-spanner soak-tests soak-race soak-faults soak-power soak-fuzz generate docs clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -250,6 +250,9 @@ soak-race: testservers #: every package that lives in the server's process, unde
 
 soak-faults: build testservers #: faults of the database, the disk, the network and the clock, hundreds of rounds each
 	export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) FAULT_ROUNDS=200 FAULT_MINUTE=10m FAULT_RECORDS=10000 FAULT_READERS=10000 FAULT_CONNECTIONS=10000; $(WITHSERVERS) sh -c '$(SOAKTEST) ./test/fault && $(SOAKTEST) -run TestGuestF ./test/e2e'
+
+soak-power: build testservers #: power cuts on disks that forget what was not flushed, 100 rounds; needs root and /dev/fuse
+	export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) FAULT_POWER=1 FAULT_ROUNDS=$${FAULT_ROUNDS:-100}; $(WITHSERVERS) $(SOAKTEST) -v -run "^TestPower" ./test/fault
 
 soak-fuzz: #: every fuzz target for an equal share of 100 minutes
 	targets=$$(grep -rhE --include='*_test.go' '^func Fuzz' . | wc -l); $(MAKE) --no-print-directory fuzz FUZZTIME=$$(($(SOAKTIME) / targets))s

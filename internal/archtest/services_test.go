@@ -223,7 +223,7 @@ func aside() []rule {
 			reason: "it is the frame of the console with pages of a test, which must not be in the binary",
 		},
 		{
-			who: []string{"test/**"}, ours: []string{"test/**", "internal/auth/**", "internal/testdb"}, libs: []string{"*"}, tests: []string{"internal/testdb/spannertest", "internal/openapitest"},
+			who: []string{"test/**"}, ours: []string{"test/**", "internal/auth/**", "internal/testdb"}, libs: []string{"*"}, tests: []string{"internal/testdb/spannertest", "internal/openapitest", "internal/durable"},
 			reason: "it tests the binary from outside, as its users run it",
 		},
 	}

@@ -31,23 +31,28 @@ func TestCopyAndSwitch(t *testing.T) {
 	t.Parallel()
 	t.Run("Postgres", func(t *testing.T) {
 		t.Parallel()
-		newCopying(t, nil, onPostgres, onSQLite).run(2)
+		c := newCopying(t, nil, onPostgres, onSQLite)
+		c.run(2, c.fault)
 	})
 	t.Run("KilledPostgres", func(t *testing.T) {
 		t.Parallel()
-		newCopying(t, []*testdb.PostgresServer{testdb.DurablePostgres(t)}, onPostgres, onPostgres, onSQLite, onSQLite).run(8)
+		c := newCopying(t, []*testdb.PostgresServer{testdb.DurablePostgres(t)}, onPostgres, onPostgres, onSQLite, onSQLite)
+		c.run(8, c.fault)
 	})
 	t.Run("Citus", func(t *testing.T) {
 		t.Parallel()
-		newCopying(t, nil, onCitus, onSQLite).run(4)
+		c := newCopying(t, nil, onCitus, onSQLite)
+		c.run(4, c.fault)
 	})
 	t.Run("KilledCitus", func(t *testing.T) {
 		t.Parallel()
-		newCopying(t, testdb.OwnCitus(t), onCitus, onSQLite).run(8)
+		c := newCopying(t, testdb.OwnCitus(t), onCitus, onSQLite)
+		c.run(8, c.fault)
 	})
 	t.Run("Spanner", func(t *testing.T) {
 		t.Parallel()
-		newCopying(t, nil, onSpanner, onSQLite, onSpanner, onSpanner, onPostgres).run(10)
+		c := newCopying(t, nil, onSpanner, onSQLite, onSpanner, onSpanner, onPostgres)
+		c.run(10, c.fault)
 	})
 }
 
@@ -60,6 +65,7 @@ type copying struct {
 	forCopy   []string                 // settings of the copy only
 	length    time.Duration
 	databases int
+	folder    string // of SQLite files; "": a new one for each
 }
 
 // movingService is a service that is copied.
@@ -77,7 +83,13 @@ type movingService struct {
 // place at once. Only sync goes to Spanner.
 func newCopying(t *testing.T, own []*testdb.PostgresServer, path ...engine) *copying {
 	t.Helper()
-	c := &copying{harness: &harness{t: t}, own: own, length: 500 * time.Millisecond}
+	return newCopyingIn(t, "", own, path...)
+}
+
+// newCopyingIn is newCopying with all files in a folder.
+func newCopyingIn(t *testing.T, folder string, own []*testdb.PostgresServer, path ...engine) *copying {
+	t.Helper()
+	c := &copying{harness: &harness{t: t}, own: own, length: 500 * time.Millisecond, folder: folder}
 	of := services()
 	hasSpanner := slices.Contains(path, onSpanner)
 	of = slices.DeleteFunc(of, func(s service) bool { return s.name != "sync" && (s.name != "ext" || hasSpanner) })
@@ -93,7 +105,11 @@ func newCopying(t *testing.T, own []*testdb.PostgresServer, path ...engine) *cop
 	if hasSpanner {
 		vars = append(vars, "SPANNER_EMULATOR_HOST="+testdb.Spanner(t))
 	}
-	c.harness = harnessOf(t, of, hasSpanner, t.TempDir(), append(vars, c.urls()...)...)
+	data := filepath.Join(folder, "data")
+	if folder == "" {
+		data = t.TempDir()
+	}
+	c.harness = harnessOf(t, of, hasSpanner, data, append(vars, c.urls()...)...)
 	c.base = slices.DeleteFunc(slices.Clone(c.vars), func(v string) bool { return strings.Contains(v, "__DATABASE_URL=") })
 	if hasSpanner {
 		c.enough = 20
@@ -105,8 +121,8 @@ func newCopying(t *testing.T, own []*testdb.PostgresServer, path ...engine) *cop
 }
 
 // run runs rounds, in which some client must be refused.
-func (c *copying) run(otherwise uint64) {
-	c.rounds(otherwise, c.fault)
+func (c *copying) run(otherwise uint64, what func(round int) fault) {
+	c.rounds(otherwise, what)
 	if c.tally.refused.Load() == 0 && !c.t.Failed() {
 		c.t.Error("no request was refused")
 	}
@@ -136,7 +152,11 @@ func (c *copying) database(m *movingService, e engine) string {
 		_, name := spannertest.Name(c.t)
 		return "spanner://" + name
 	}
-	return "sqlite:" + filepath.Join(testdb.SQLite(c.t), fmt.Sprintf("%s-%d.db", m.name, c.databases))
+	folder := c.folder
+	if folder == "" {
+		folder = testdb.SQLite(c.t)
+	}
+	return "sqlite:" + filepath.Join(folder, fmt.Sprintf("%s-%d.db", m.name, c.databases))
 }
 
 // urls returns the settings of the databases.
@@ -171,11 +191,7 @@ func (c *copying) accounts() []string {
 // are killed and run again until they are complete.
 func (c *copying) fault(round int) fault {
 	choose := c.choice(round)
-	for _, m := range c.services {
-		if m.target == "" {
-			m.target = c.database(m, m.next())
-		}
-	}
+	c.target()
 	switch {
 	case round%2 == 1:
 		return c.copyAll(choose)
@@ -183,6 +199,16 @@ func (c *copying) fault(round int) fault {
 		return c.killDatabase(choose)
 	}
 	return c.killServer(choose)
+}
+
+// target chooses the targets of new copies.
+func (c *copying) target() {
+	c.t.Helper()
+	for _, m := range c.services {
+		if m.target == "" {
+			m.target = c.database(m, m.next())
+		}
+	}
 }
 
 func (m *movingService) next() engine { return m.path[(m.at+1)%len(m.path)] }

@@ -23,6 +23,8 @@
 // refused for a short time, a refused write is not done, and what was acknowledged before and
 // after the switch is one history.
 //
+// The promise holds when the power is cut, too: see TestPowerCut.
+//
 // While a server runs it answers in bounded time, at worst with 503 and Retry-After. It recovers
 // by itself and leaves nothing open.
 //
@@ -56,7 +58,10 @@ import (
 	"holdfast/test/binary"
 )
 
-func TestMain(m *testing.M) { os.Exit(binary.MainOfWaiting(m, 8)) }
+func TestMain(m *testing.M) {
+	becomeProgram()
+	os.Exit(binary.MainOfWaiting(m, 8))
+}
 
 // fault is what happens to a server under load. The load continues until inject returns, which may
 // include the end of the fault. recover is called when all requests have ended.

@@ -1,0 +1,338 @@
+package fault
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+	"holdfast/test/powercut"
+)
+
+// powered is a harness on disks that lose power.
+type powered struct {
+	*harness
+	machine *powercut.Machine
+}
+
+// diskSize is the size of a disk. Memory is used only for what was written.
+const diskSize = 512 << 20
+
+// cut cuts the power of the machine: of its disks, its server and other processes.
+func (p *powered) cut(choose *rand.Rand, others ...*os.Process) {
+	p.machine.Cut(choose)
+	p.server.Signal(syscall.SIGKILL)
+	for _, o := range others {
+		_ = o.Kill() // it may have ended
+	}
+	p.machine.Release()
+	<-p.server.Ended
+}
+
+// begin starts the server. In TestPowerCutIsNoticed, what its first start has written is durable.
+func (p *powered) begin() {
+	p.t.Helper()
+	p.server = p.serve()
+	if os.Getenv(settled) != "" {
+		p.machine.Sync()
+	}
+}
+
+// settled is the variable that makes durable what the first start has written.
+const settled = "FAULT_SETTLED"
+
+// restart starts the machine and its server. Sometimes the file systems are checked, and bodies of
+// deleted objects are removed.
+func (p *powered) restart(round int) {
+	p.t.Helper()
+	p.machine.Restart(round%10 == 0)
+	p.server = p.serve()
+	if round%5 != 4 {
+		return
+	}
+	if r := binary.Run(p.t, p.server.Env, "sweep"); r.Status != 0 {
+		p.t.Errorf("sweep: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+}
+
+// fault cuts the power under load.
+func (p *powered) fault(round int) fault {
+	return fault{deadly: true, busy: true, inject: func() { p.cut(p.choice(round)) }, recover: func() { p.restart(round) }}
+}
+
+// withNodes makes buckets store bodies of all sizes and parts on two nodes, each on a disk of its
+// own: on the disk of the database, a sync of one file may make others durable.
+func (m *powerServices) withNodes(t *testing.T, copies int) {
+	t.Helper()
+	for i, s := range m.services {
+		if s.name != "buckets" {
+			continue
+		}
+		b := newBucketsWorkload(6)
+		b.large, b.parts, b.copies = true, true, copies
+		for n := 1; n <= 2; n++ {
+			b.nodes = append(b.nodes, &storageNode{fmt.Sprintf("here:%d", n), filepath.Join(m.machine.Disk(n).Dir, "node")})
+		}
+		m.services[i].workload = func(*testing.T, bool) workload { return b }
+		m.vars = append(m.vars, "HOLDFAST_CONFIG="+b.configuration(t))
+	}
+}
+
+// powerServices are services on a machine before its first start.
+type powerServices struct {
+	machine  *powercut.Machine
+	services []service
+	vars     []string
+}
+
+// newPowered returns a harness of services on SQLite, which are on a disk of their own.
+func newPowered(t *testing.T, copies int, names ...string) *powered {
+	t.Helper()
+	return newPoweredWith(t, copies, nil, names...)
+}
+
+// newPoweredWith is newPowered with more settings.
+func newPoweredWith(t *testing.T, copies int, vars []string, names ...string) *powered {
+	t.Helper()
+	m := &powerServices{machine: powercut.New(t, 4, diskSize), vars: append(vars, "HOLDFAST_LOG__ACCESS=false")}
+	for _, s := range append(all(), guestService()) {
+		if slices.Contains(names, s.name) && !slices.ContainsFunc(m.services, func(o service) bool { return o.name == s.name }) {
+			m.services = append(m.services, s)
+		}
+	}
+	m.withNodes(t, copies)
+	testdb.SQLite(t) // it counts the test
+	p := &powered{machine: m.machine}
+	p.harness = harnessOf(t, m.services, false, filepath.Join(m.machine.Disk(0).Dir, "new", "data"), m.vars...)
+	p.enough = 400
+	return p
+}
+
+// The power is cut while clients write to all services. Everything that was acknowledged is there.
+func TestPowerCut(t *testing.T) {
+	t.Parallel()
+	if !needsPower(t) {
+		return
+	}
+	p := newPowered(t, 1, "sync", "accounts", "ext", "buckets", "guest")
+	p.server = p.serve()
+	p.rounds(100, p.fault)
+}
+
+// Each service has a machine of its own, on which no sync of another one makes its files durable.
+func TestPowerCutOfOne(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"sync", "accounts", "ext", "buckets", "guest"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if !needsPower(t) {
+				return
+			}
+			p := newPowered(t, 2, name)
+			p.begin()
+			p.rounds(100, p.fault)
+		})
+	}
+}
+
+// The power is cut soon after the first start. The databases are on PostgreSQL on another machine,
+// so the data folder has only the secrets, and no sync of another file makes them durable.
+func TestPowerCutAtFirstStart(t *testing.T) {
+	t.Parallel()
+	if !needsPower(t) {
+		return
+	}
+	var checked int64
+	rounds := min(int(number(t, "FAULT_ROUNDS", 20)), 20)
+	for round := range rounds {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			p := &powered{machine: powercut.New(t, 1, 64<<20)}
+			of := []service{accountsService(), extService()} // accounts need the secrets that the start generates
+			vars := append(settings(of, "DATABASE_URL", testdb.PostgresDatabase(t)), "HOLDFAST_EXTSTORAGE__AUDIT=log", "HOLDFAST_LOG__ACCESS=false")
+			p.harness = harnessOf(t, of, true, filepath.Join(p.machine.Disk(0).Dir, "new", "data"), vars...)
+			p.enough = 20
+			p.server = p.serve()
+			p.round(round, p.fault(round))
+			checked += p.tally.acknowledged
+		})
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%d first starts: %d acknowledgements checked", rounds, checked)
+}
+
+// The power is cut while sync and extension storage are copied to another engine. The copy goes on
+// after the restart, and what was acknowledged before and after the switch is one history. PostgreSQL
+// is on another machine.
+func TestPowerCutOfCopy(t *testing.T) {
+	t.Parallel()
+	if !needsPower(t) {
+		return
+	}
+	machine := powercut.New(t, 1, diskSize)
+	c := newCopyingIn(t, machine.Disk(0).Dir, nil, onPostgres, onSQLite)
+	c.length = time.Second
+	c.run(60, func(round int) fault {
+		choose := c.choice(round)
+		c.target()
+		if round%3 == 2 {
+			return c.copyAll(choose)
+		}
+		p := &powered{c.harness, machine}
+		var all []*copyProcess
+		return fault{deadly: true, inject: func() {
+			var processes []*os.Process
+			for _, m := range c.services {
+				all = append(all, c.start(m))
+				processes = append(processes, all[len(all)-1].cmd.Process)
+			}
+			pause(nil, c.moment(choose))
+			for _, one := range all {
+				one.killed = true
+			}
+			p.cut(choose, processes...)
+			for _, one := range all {
+				one.wait()
+			}
+		}, recover: func() {
+			for _, m := range c.services {
+				if strings.HasPrefix(m.source, "postgres") {
+					abandoned(t, m.source)
+				}
+			}
+			p.restart(round)
+			c.recovered()
+		}}
+	})
+}
+
+// The power is cut during a backup to a disk of its own, or just after it. A folder with the name of
+// the backup is a whole backup, and a backup that has ended is there.
+func TestPowerCutOfBackup(t *testing.T) {
+	t.Parallel()
+	if !needsPower(t) {
+		return
+	}
+	p := newPowered(t, 1, "sync", "accounts", "ext", "buckets", "guest")
+	p.server = p.serve()
+	length := time.Second
+	complete, whole := 0, 0 // backups that were restored, and those that had ended before the cut
+	p.rounds(50, func(round int) fault {
+		choose := p.choice(round)
+		b := &backup{harness: p.harness, dir: filepath.Join(p.machine.Disk(3).Dir, fmt.Sprint(round))}
+		ended := false
+		return fault{deadly: true, busy: true, inject: func() {
+			b.begun = b.clock.Add(1)
+			start := time.Now()
+			cmd := exec.Command(binary.Path(), "backup", b.dir)
+			cmd.Env = b.server.Env
+			must(t, cmd.Start())
+			done := make(chan struct{})
+			go func() { _ = cmd.Wait(); close(done) }() // the exit status is in ProcessState
+			wait := time.Duration(choose.Int64N(int64(length)))
+			if choose.IntN(2) == 0 {
+				wait = bound
+			}
+			pause(done, wait)
+			if ended = closed(done); ended {
+				whole++
+				length = min(length, time.Since(start))
+				if !cmd.ProcessState.Success() {
+					t.Errorf("backup: %v", cmd.ProcessState)
+				}
+			}
+			p.cut(choose, cmd.Process)
+			<-done
+			b.ended = b.clock.Add(1)
+		}, recover: func() {
+			p.restart(round)
+			if _, err := os.Stat(b.dir); err == nil {
+				complete++
+				b.restore()
+			} else if ended {
+				t.Errorf("a backup that had ended: %v", err)
+			}
+			left, err := filepath.Glob(b.dir + ".partial-*")
+			must(t, err)
+			for _, folder := range left {
+				must(t, os.RemoveAll(folder))
+			}
+		}}
+	})
+	t.Logf("%d backups had ended before the power was cut; %d were restored", whole, complete)
+	if whole == 0 {
+		t.Error("no backup ended before the power was cut")
+	}
+}
+
+// The bodies of objects are on disks that lose power, and their rows are in PostgreSQL on another
+// machine, so each row that was committed needs its body.
+func TestPowerCutOfNodes(t *testing.T) {
+	t.Parallel()
+	if !needsPower(t) {
+		return
+	}
+	url := testdb.PostgresDatabase(t)
+	p := newPoweredWith(t, 1, settings([]service{bucketsService()}, "DATABASE_URL", url), "buckets")
+	p.begin()
+	p.rounds(100, func(round int) fault {
+		f := p.fault(round)
+		restart := f.recover
+		f.recover = func() {
+			abandoned(t, url)
+			restart()
+		}
+		return f
+	})
+}
+
+// The tests notice a server that does not sync: SQLite with synchronous = OFF, or bodies without a
+// sync of their files.
+func TestPowerCutIsNoticed(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("FAULT_POWER") == "" {
+		t.Skip("make soak PART=power runs it")
+	}
+	program := filepath.Join(t.TempDir(), "holdfast")
+	script := fmt.Sprintf("#!/bin/sh\n%s='%s' exec '%s' \"$@\"\n", withoutSyncs, binary.Path(), os.Args[0])
+	must(t, os.WriteFile(program, []byte(script), 0o700))
+	for _, test := range []string{"TestPowerCutOfOne/sync", "TestPowerCutOfOne/ext", "TestPowerCutOfNodes"} {
+		t.Run(test, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.timeout=10m")
+			cmd.Env = append(os.Environ(), "FAULT_ROUNDS=20", settled+"=1", "HOLDFAST_BIN="+program, binary.ProgramsVar+"="+binary.Programs())
+			out, err := cmd.CombinedOutput()
+			round := regexp.MustCompile(`in round \d+`).Find(out)
+			if err == nil || round == nil || strings.Contains(string(out), "mount /dev/loop") {
+				t.Errorf("a server that does not sync was not noticed: %v\n%s", err, out)
+			}
+			t.Logf("noticed %s: %.300s", round, firstError.Find(out))
+		})
+	}
+}
+
+// firstError matches the first error of a test in a process of its own.
+var firstError = regexp.MustCompile(`(?m)^ {12,}\w+_test\.go:\d+: .*$`)
+
+// needsPower skips a test that cuts the power of disks. They run in `make soak PART=power`, which
+// fails if anything is missing. It reports whether this process is the one with mounts of its own.
+func needsPower(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv("FAULT_POWER") == "" {
+		t.Skip("make soak PART=power runs it")
+	}
+	if missing := powercut.Missing(); missing != "" {
+		t.Fatalf("this system cannot simulate a power cut: it lacks %s", missing)
+	}
+	return private(t)
+}
