@@ -5,16 +5,17 @@ import (
 	"crypto/md5" //nolint:gosec // the ETag of S3
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
+
+	"holdfast/internal/checksum"
 )
 
 // bucketsFiles are bodies in files without a server: a copy of a file with the checksums that
-// the server computes. That is the CRC32C, by which it verifies reads, and for a PUT the MD5,
+// the server computes. That is the CRC64NVME, by which it verifies reads, and for a PUT the MD5,
 // which is the ETag. What is written for a PUT is synced, renamed, and its folder synced.
 type bucketsFiles struct {
 	dir  string
@@ -61,8 +62,6 @@ func (f *bucketsFiles) window(ctx context.Context, operation string, callers int
 	return rate(ctx, callers, lasting(d), func(context.Context, int, int) error { return f.copy(size, put) })
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // copyBuffer is as large as those of the server.
 const copyBuffer = 128 << 10
 
@@ -77,7 +76,7 @@ func (f *bucketsFiles) copy(size int, durable bool) error {
 	if err != nil {
 		return err
 	}
-	sums := []io.Writer{to, crc32.New(castagnoli)}
+	sums := []io.Writer{to, checksum.CRC64NVME.New()}
 	if durable {
 		sums = append(sums, md5.New()) //nolint:gosec // the ETag of S3
 	}

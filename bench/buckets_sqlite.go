@@ -15,11 +15,12 @@ import (
 // Copies of the service's statements: TestStatements compares them.
 const (
 	bucketsColumns = `id, name, created, modified, creator, content_length, content_md5, content_type, headers, roles, sharks, properties`
+	bucketsSums    = `content_crc32c, content_crc64nvme, content_frames`
 	bucketsOne     = ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3`
-	bucketsGet     = `SELECT ` + bucketsColumns + `, content_crc32c, body` + bucketsOne
+	bucketsGet     = `SELECT ` + bucketsColumns + `, ` + bucketsSums + `, body` + bucketsOne
 	bucketsDelete  = `DELETE` + bucketsOne
-	bucketsPut     = `INSERT OR REPLACE INTO manta_bucket_object (owner, bucket_id, ` + bucketsColumns + `, content_crc32c, body)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	bucketsPut     = `INSERT OR REPLACE INTO manta_bucket_object (owner, bucket_id, ` + bucketsColumns + `, content_crc64nvme, content_frames, body)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	bucketsList = `SELECT id, name, created, modified, creator, content_length, content_md5, content_type, properties FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT +?4`
 	bucketsNext = `SELECT name FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT 1`
 )
@@ -77,7 +78,7 @@ func putRow(c *sqlite.Conn, bucket, name string, body []byte) error {
 	now := time.Now().UnixMicro()
 	sum := md5.Sum(body) //nolint:gosec // the ETag of S3
 	return lite(c, bucketsPut, nil, bucketsOwner, bucket, bucketsOwner, name, now, now, nil, int64(len(body)),
-		sum[:], "binary/octet-stream", nil, nil, nil, nil, nil, body)
+		sum[:], "binary/octet-stream", nil, nil, nil, nil, nil, nil, body)
 }
 
 func (l *bucketsSQLite) window(ctx context.Context, operation string, callers int, d time.Duration) (float64, error) {

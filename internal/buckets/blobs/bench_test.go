@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -77,8 +78,8 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkRead compares a read that verifies the MD5 with a bare file whose MD5 is
-// computed.
+// BenchmarkRead compares a verified read with a bare file whose MD5 is computed, and measures
+// ranges of 4 KiB at random offsets.
 func BenchmarkRead(b *testing.B) {
 	for _, size := range []int64{4 << 10, 1 << 20, 100 << 20} {
 		c, dir := benchCluster(b, 1)
@@ -100,6 +101,15 @@ func BenchmarkRead(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				r, err := c.Open(b.Context(), "v2/x", want, 0, -1)
+				must(b, err)
+				_, err = io.Copy(io.Discard, r)
+				must(b, errors.Join(err, r.Close()))
+			}
+		})
+		b.Run(fmt.Sprintf("range/%d", size), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				r, err := c.Open(b.Context(), "v2/x", want, rand.Int64N(size-4096+1), 4096)
 				must(b, err)
 				_, err = io.Copy(io.Discard, r)
 				must(b, errors.Join(err, r.Close()))
