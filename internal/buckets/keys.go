@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/hashicorp/golang-lru/v2/expirable"
 
 	"holdfast/internal/clock"
@@ -23,6 +24,9 @@ type Keyring struct {
 	box   *secretbox.Box
 	given map[string]ConfiguredKey
 	found *expirable.LRU[string, found]
+	// unknown has keys that do not exist or are revoked, with the time when they were looked
+	// for. So a client with a wrong key does not read the database with every request.
+	unknown *lru.Cache[string, time.Time]
 }
 
 // found is an access key with its account, as it was a short time ago.
@@ -35,6 +39,9 @@ const (
 	cachedKeys = 10000
 	// KeyDelay is how long a key that was revoked on another process still works.
 	KeyDelay = 5 * time.Second
+	// NewKeyDelay is how long a key that was used before it was created on another process
+	// does not work yet.
+	NewKeyDelay = time.Second
 )
 
 // NewKeyring returns a keyring. The secrets are those of Config.
@@ -45,6 +52,10 @@ func NewKeyring(store Accounts, now clock.Clock, secret string, old []string, co
 		k.given[c.ID] = c
 	}
 	var err error
+	// Not an expirable.LRU: that would wake up a hundred times a second.
+	if k.unknown, err = lru.New[string, time.Time](cachedKeys); err != nil {
+		return nil, err
+	}
 	k.box, err = secretbox.New("buckets access keys", secret, old...)
 	return k, err
 }
@@ -59,14 +70,48 @@ func (k *Keyring) New(account AccountID) (key Key, secret string) {
 // Create creates an access key for an account and returns its ID and secret.
 func (k *Keyring) Create(ctx context.Context, account AccountID) (id, secret string, err error) {
 	key, secret := k.New(account)
-	return key.ID, secret, k.store.CreateKey(ctx, key)
+	err = k.store.CreateKey(ctx, key)
+	k.Created(key.ID)
+	return key.ID, secret, err
+}
+
+// Created must be called after a key of New was stored, so that it works at once.
+func (k *Keyring) Created(id string) { k.unknown.Remove(id) }
+
+// Known is Find without the database: known is false if Find would use it.
+func (k *Keyring) Known(id string) (account Account, secret string, ok, known bool) {
+	if f, ok := k.found.Get(id); ok {
+		return f.account, f.secret, true, true
+	}
+	if at, ok := k.unknown.Get(id); ok {
+		age := k.clock().Sub(at)
+		known = 0 <= age && age < NewKeyDelay // not if the clock was set back
+	}
+	return Account{}, "", false, known
 }
 
 // Find returns the account and the secret of an access key that is not revoked.
 func (k *Keyring) Find(ctx context.Context, id string) (account Account, secret string, ok bool, err error) {
-	if f, ok := k.found.Get(id); ok {
-		return f.account, f.secret, true, nil
+	if account, secret, ok, known := k.Known(id); known {
+		return account, secret, ok, nil
 	}
+	at := k.clock()
+	account, secret, ok, err = k.read(ctx, id)
+	switch {
+	case err != nil:
+		return Account{}, "", false, err
+	case !ok:
+		if _, given := k.given[id]; !given { // its account may be created right now
+			k.unknown.Add(id, at)
+		}
+		return Account{}, "", false, nil
+	}
+	k.found.Add(id, found{account, secret})
+	return account, secret, true, nil
+}
+
+// read is Find in the database.
+func (k *Keyring) read(ctx context.Context, id string) (account Account, secret string, ok bool, err error) {
 	if c, ok := k.given[id]; ok {
 		account, err = k.store.Account(ctx, c.Account)
 		switch {
@@ -75,7 +120,6 @@ func (k *Keyring) Find(ctx context.Context, id string) (account Account, secret 
 		case err != nil:
 			return account, "", false, err
 		}
-		k.found.Add(id, found{account, c.Secret})
 		return account, c.Secret, true, nil
 	}
 	key, err := k.store.Key(ctx, id)
@@ -94,7 +138,6 @@ func (k *Keyring) Find(ctx context.Context, id string) (account Account, secret 
 		}
 		return account, "", false, err
 	}
-	k.found.Add(id, found{account, secret})
 	return account, secret, true, nil
 }
 

@@ -3,6 +3,7 @@ package obs
 import (
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +20,7 @@ type Metrics struct {
 
 	requests   *prometheus.HistogramVec
 	statements *prometheus.HistogramVec
+	ran        atomic.Int64 // statements
 	swept      *prometheus.CounterVec
 	sweeps     *prometheus.CounterVec
 	sweptAt    *prometheus.GaugeVec
@@ -93,11 +95,16 @@ func (m *Metrics) OperatorRequest(service, route, method string, status int, d t
 	m.requests.WithLabelValues(service, route, method, strconv.Itoa(status)).Observe(d.Seconds())
 }
 
+// Statements returns how many statements and transactions the databases of all services
+// have run so far.
+func (m *Metrics) Statements() int64 { return m.ran.Load() }
+
 // Database returns an observer of the statements of a service on an engine, by
 // statement name.
 func (m *Metrics) Database(service, engine string) func(statement string, d time.Duration, err error) {
 	mine := m.statements.MustCurryWith(prometheus.Labels{"service": service, "engine": engine})
 	return func(statement string, d time.Duration, err error) {
+		m.ran.Add(1)
 		mine.WithLabelValues(statement, outcome(err)).Observe(d.Seconds())
 	}
 }

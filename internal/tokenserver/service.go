@@ -199,13 +199,14 @@ func (s *Service) duration(asked string) time.Duration {
 // AcceptsEvents returns the setting fxa_webhook_enabled.
 func (s *Service) AcceptsEvents() bool { return s.conf.FxAWebhookEnabled }
 
-// HandleEvents applies the events of a security event token of the accounts server. It
-// returns a *Refusal for a token that is not valid here.
-func (s *Service) HandleEvents(ctx context.Context, token string) error {
-	events, err := s.verifier.Events(ctx, token)
-	if err != nil {
-		return err
-	}
+// Events returns the events of a security event token of the accounts server. It returns
+// a *Refusal for a token that is not valid here.
+func (s *Service) Events(ctx context.Context, token string) ([]Event, error) {
+	return s.verifier.Events(ctx, token)
+}
+
+// HandleEvents applies events.
+func (s *Service) HandleEvents(ctx context.Context, events []Event) error {
 	for _, e := range events {
 		s.countEvent(e.Kind)
 		if s.conf.FxAWebhookMetricsOnly {

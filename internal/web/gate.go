@@ -67,6 +67,21 @@ func AcquireSlot(w http.ResponseWriter, req *http.Request) error {
 	return nil
 }
 
+// WithSlot calls fn, which uses the database before the request is complete, with a slot:
+// to look up credentials, for example. It releases the slot after that, unless the
+// request had one.
+func WithSlot(w http.ResponseWriter, req *http.Request, fn func() error) error {
+	r, ok := w.(*response)
+	if !ok || r.gate == nil || r.slot != "" {
+		return fn()
+	}
+	if err := AcquireSlot(w, req); err != nil {
+		return err
+	}
+	defer ReleaseSlot(w)
+	return fn()
+}
+
 // ReleaseSlot releases the slot of a request before a wait, so that others can work.
 func ReleaseSlot(w http.ResponseWriter) {
 	if r, ok := w.(*response); ok && r.slot != "" {

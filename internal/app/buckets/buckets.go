@@ -232,7 +232,9 @@ func (s *Buckets) settle(ctx context.Context) error {
 func (s *Buckets) createAccount(ctx context.Context, name string) (newKey, error) {
 	a := s.newAccount(name)
 	key, secret := s.keys.New(a.ID)
-	return newKey{key.ID, secret}, s.opened.Accounts.CreateAccount(ctx, a, key)
+	err := s.opened.Accounts.CreateAccount(ctx, a, key)
+	s.keys.Created(key.ID)
+	return newKey{key.ID, secret}, err
 }
 
 func (s *Buckets) newAccount(name string) buckets.Account {

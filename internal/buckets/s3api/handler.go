@@ -41,6 +41,9 @@ type Handler struct {
 
 // Keys finds the secrets of access keys.
 type Keys interface {
+	// Known is Find without the database: known is false if Find would use it.
+	Known(id string) (account buckets.Account, secret string, ok, known bool)
+
 	// Find returns the account and the secret of an access key that is not revoked.
 	Find(ctx context.Context, id string) (account buckets.Account, secret string, ok bool, err error)
 }
@@ -202,9 +205,17 @@ func staysInQuery(header string) bool {
 	return ok
 }
 
-// lookup is a sigv4.Lookup that keeps the account of the key.
+// lookup is a sigv4.Lookup that keeps the account of the key. The slot is charged to the
+// address of the client, who may be anybody.
 func (x *request) lookup(ctx context.Context, id string) (secret string, ok bool, err error) {
-	x.account, secret, ok, err = x.Keys.Find(ctx, id)
+	account, secret, ok, known := x.Keys.Known(id)
+	if !known {
+		err = web.WithSlot(x.out, x.in, func() error {
+			account, secret, ok, err = x.Keys.Find(ctx, id)
+			return err
+		})
+	}
+	x.account = account
 	return secret, ok, err
 }
 
@@ -212,7 +223,7 @@ func (x *request) lookup(ctx context.Context, id string) (secret string, ok bool
 // operations are open to everybody if the bucket is public. Only its owner learns whether
 // a bucket exists that is not public.
 func (x *request) resolve(public bool) error {
-	err := x.findBucket()
+	err := web.WithSlot(x.out, x.in, x.findBucket)
 	switch {
 	case errors.Is(err, buckets.ErrNoBucket) && (x.signed == nil || x.owner != x.account.ID):
 		return errAccessDenied
@@ -256,7 +267,7 @@ func (x *request) identifyBucket() error {
 	if x.bucket.ID != "" {
 		return nil
 	}
-	return x.bucketIn(x.owner, x.route.bucket)
+	return web.WithSlot(x.out, x.in, func() error { return x.bucketIn(x.owner, x.route.bucket) })
 }
 
 // expectOwner refuses a request that names another owner of the bucket in a header: its
@@ -339,11 +350,15 @@ func (x *request) bucketIn(owner buckets.AccountID, name string) (err error) {
 }
 
 // stored returns the object of a request whose bucket is resolved.
-func (x *request) stored() (buckets.Object, error) {
+func (x *request) stored() (o buckets.Object, err error) {
 	if x.object.read {
 		return x.object.Object, nil
 	}
-	return x.Service.Store.Get(x.in.Context(), x.owner, x.bucket.ID, x.key)
+	err = web.WithSlot(x.out, x.in, func() error {
+		o, err = x.Service.Store.Get(x.in.Context(), x.owner, x.bucket.ID, x.key)
+		return err
+	})
+	return o, err
 }
 
 // now is the time of the request's write.

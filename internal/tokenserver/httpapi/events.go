@@ -20,7 +20,15 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return &tokenserver.Refusal{Reason: tokenserver.BadCredentials, Cause: err}
 	}
-	if err := h.verify(w, r, func() error { return h.Service.HandleEvents(r.Context(), token) }); err != nil {
+	var events []tokenserver.Event
+	err = h.verify(w, r, func() (err error) {
+		events, err = h.Service.Events(r.Context(), token)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := h.Service.HandleEvents(r.Context(), events); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Length", "0")
