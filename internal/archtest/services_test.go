@@ -48,7 +48,7 @@ var services = []service{
 	},
 	{
 		name: "buckets", wiring: "buckets", backends: []string{"sqlite", "postgres"}, apis: []string{"s3api", "httpapi"},
-		libs:  []string{"github.com/hashicorp/golang-lru/v2/expirable"},
+		libs:  []string{"github.com/hashicorp/golang-lru/v2"},
 		below: []string{"internal/canonjson", "internal/secretbox"},
 		helpers: []helper{
 			{name: "blobs", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
