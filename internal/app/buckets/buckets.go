@@ -115,11 +115,12 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 		Store: st, Uploads: st, Collector: st, References: st, Counters: st, Accounts: st, Nodes: st, Bodies: s.cluster, Clock: d.Clock,
 		Limits: buckets.Limits{Inline: s.cfg.Inline, Copies: s.cfg.Copies, GarbageAfter: s.cfg.GarbageAfter},
 	})
+	cores := sigv4.NewCores()
 	s3 := &s3api.Handler{
-		Service: s.opened, Verifier: sigv4.New(s.cfg.Region, d.Clock), Keys: s.keys, Clock: d.Clock, Region: s.cfg.Region, Domain: s.cfg.Domain,
+		Service: s.opened, Verifier: sigv4.New(s.cfg.Region, d.Clock), Keys: s.keys, Clock: d.Clock, Region: s.cfg.Region, Domain: s.cfg.Domain, Cores: cores,
 	}
 	s.metrics = observe(d.Metrics, st, s.cluster, s3, d.Clock)
-	native := &httpapi.Handler{Service: s.opened, Tokens: s.tokens, Clock: d.Clock}
+	native := &httpapi.Handler{Service: s.opened, Tokens: s.tokens, Clock: d.Clock, Cores: cores}
 	opened.Mounts = []service.Mount{
 		{Listener: Listener, Mount: web.Mount{
 			Owns: s3api.Owns, Service: web.Service{Serve: s.metrics.count(s3), Error: s3api.WriteError, Route: s3api.Label},

@@ -55,19 +55,21 @@ func BenchmarkBody(b *testing.B) {
 		}
 		r.ContentLength = int64(len(framed))
 		s := verified(b, r)
-		buffer := make([]byte, 64<<10)
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(data)))
-			b.ReportAllocs()
-			for b.Loop() {
-				body, err := s.Body(bytes.NewReader(framed), sigv4.BodyOptions{MaxSize: int64(len(data))})
-				if err != nil {
-					b.Fatal(err)
+		buffer := make([]byte, 128<<10)
+		for more, cores := range map[string]*sigv4.Cores{"": nil, ", idle core": sigv4.NewCores()} {
+			b.Run(name+more, func(b *testing.B) {
+				b.SetBytes(int64(len(data)))
+				b.ReportAllocs()
+				for b.Loop() {
+					body, err := s.Body(bytes.NewReader(framed), sigv4.BodyOptions{MaxSize: int64(len(data)), Cores: cores})
+					if err != nil {
+						b.Fatal(err)
+					}
+					if n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, body, buffer); err != nil || n != int64(len(data)) {
+						b.Fatal(n, err)
+					}
 				}
-				if n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, body, buffer); err != nil || n != int64(len(data)) {
-					b.Fatal(n, err)
-				}
-			}
-		})
+			})
+		}
 	}
 }

@@ -21,6 +21,9 @@ type BodyOptions struct {
 	// IgnoreChecksums ignores x-amz-checksum-* headers. In CompleteMultipartUpload
 	// they are about the object and not about the body.
 	IgnoreChecksums bool
+	// Cores, if set, computes the MD5 of a large body in a goroutine of its own. Then Read
+	// fills its buffer before it returns.
+	Cores *Cores
 }
 
 // Body reads the bytes of the object out of the body of a request. Memory is bounded, whatever
@@ -96,7 +99,7 @@ func newBody(d declared, contentLength int64, source io.Reader, o BodyOptions, c
 	if d.size > o.MaxSize {
 		return nil, tooLarge(o)
 	}
-	b := &Body{source: source, declared: d, options: o, digests: newDigests()}
+	b := &Body{source: source, declared: d, options: o, digests: newDigests(o.Cores)}
 	if d.mode == modeHash {
 		b.digests.add(checksum.SHA256)
 	}
@@ -137,7 +140,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	case len(p) == 0:
 		return 0, nil
 	}
-	n, ended, err := b.next(p)
+	n, ended, err := b.fill(p)
 	if err == nil && ended {
 		err = b.verify()
 	}
@@ -154,6 +157,21 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// fill reads bytes, computes their digests and reports whether they are the last. While the MD5
+// of one piece is computed, it reads the next one. It does not keep p: the caller may use its
+// memory for something else.
+func (b *Body) fill(p []byte) (n int, ended bool, err error) {
+	parallel := b.options.Cores != nil && len(p) > parallelPiece && (b.declared.size < 0 || b.declared.size > parallelBody)
+	for more := true; more; more = parallel && n < len(p) && !ended && err == nil {
+		var read int
+		read, ended, err = b.next(p[n:])
+		b.digests.write(p[n : n+read])
+		n += read
+	}
+	b.digests.wait()
+	return n, ended, err
+}
+
 // next reads some bytes and reports whether they are the last.
 func (b *Body) next(p []byte) (n int, ended bool, err error) {
 	size := b.declared.size
@@ -164,15 +182,14 @@ func (b *Body) next(p []byte) (n int, ended bool, err error) {
 	if most > 0 {
 		n, err = b.source.Read(p[:min(int64(len(p)), most)])
 		b.read += int64(n)
-		b.digests.write(p[:n])
 	}
 	switch {
 	case err == io.EOF && b.read < size:
-		return 0, false, refuse(SizeMismatch, "the body has fewer bytes than declared")
+		return n, false, refuse(SizeMismatch, "the body has fewer bytes than declared")
 	case err != nil && err != io.EOF:
-		return 0, false, readError(err)
+		return n, false, readError(err)
 	case b.read > b.options.MaxSize:
-		return 0, false, tooLarge(b.options)
+		return n, false, tooLarge(b.options)
 	case err == nil && b.read == size:
 		return n, true, b.drain()
 	}
@@ -214,7 +231,7 @@ func (b *Body) verify() error {
 		return refuse(TooSmall, "the object is smaller than %s", bytesOf(int(b.options.MinSize)))
 	}
 	r := Result{Size: b.read}
-	b.digests.md5.Sum(r.MD5[:0])
+	b.digests.md5.hash.Sum(r.MD5[:0])
 	if h := b.digests.by[checksum.SHA256]; h != nil {
 		r.SHA256 = hex.EncodeToString(h.Sum(nil))
 	}

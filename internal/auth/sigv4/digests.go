@@ -9,12 +9,12 @@ import (
 
 // digests computes the MD5 of what is written, and other digests on request.
 type digests struct {
-	md5 hash.Hash
+	md5 *pipeline
 	by  [checksum.NumAlgorithms]hash.Hash // nil if not computed
 }
 
-func newDigests() *digests {
-	return &digests{md5: md5.New()} //nolint:gosec // the ETag of S3
+func newDigests(cores *Cores) *digests {
+	return &digests{md5: newPipeline(md5.New(), cores)} //nolint:gosec // the ETag of S3
 }
 
 func (d *digests) add(a checksum.Algorithm) {
@@ -23,14 +23,18 @@ func (d *digests) add(a checksum.Algorithm) {
 	}
 }
 
+// write computes the digests of p, and may still compute the MD5 until wait returns.
 func (d *digests) write(p []byte) {
-	d.md5.Write(p)
+	d.md5.write(p)
 	for _, h := range d.by {
 		if h != nil {
 			h.Write(p)
 		}
 	}
 }
+
+// wait returns when the MD5 of all that was written is computed.
+func (d *digests) wait() { d.md5.wait() }
 
 func (d *digests) checksum(a checksum.Algorithm) checksum.Checksum {
 	return checksum.Of(a, d.by[a])

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"holdfast/internal/auth/bearer"
+	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
 	"holdfast/internal/clock"
 	"holdfast/internal/fault"
@@ -20,6 +21,7 @@ type Handler struct {
 	Service *buckets.Service
 	Tokens  *bearer.Keyring
 	Clock   clock.Clock
+	Cores   *sigv4.Cores // compute the MD5 of bodies while they arrive; nil: none does
 }
 
 // exchange is the state of a request and its response.

@@ -52,7 +52,7 @@ func (x *exchange) source() (s source, err error) {
 		return s, err
 	}
 	web.StreamBody(x.out)
-	s.Body, err = sigv4.NewFormBody(fields, input{x.in.Body}, sigv4.BodyOptions{MaxSize: maxObject})
+	s.Body, err = sigv4.NewFormBody(fields, input{x.in.Body}, sigv4.BodyOptions{MaxSize: maxObject, Cores: x.Cores})
 	return s, err
 }
 

@@ -75,6 +75,7 @@ func (x *request) source(o sigv4.BodyOptions) (source, int64, error) {
 	if o.MaxSize == 0 {
 		o.MaxSize = maxObject
 	}
+	o.Cores = x.Cores
 	var body *sigv4.Body
 	var err error
 	if x.signed != nil {

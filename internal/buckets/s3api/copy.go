@@ -38,8 +38,8 @@ func (s *stored) Read(p []byte) (int, error) {
 }
 
 // newCopied returns a source that computes a checksum of an algorithm; "" for none.
-func newCopied(r io.Reader, size int64, algorithm string) (*copied, error) {
-	o := sigv4.BodyOptions{MaxSize: maxObject}
+func (x *request) newCopied(r io.Reader, size int64, algorithm string) (*copied, error) {
+	o := sigv4.BodyOptions{MaxSize: maxObject, Cores: x.Cores}
 	if a, ok := checksum.ParseAlgorithm(algorithm); ok {
 		o.Compute = []checksum.Algorithm{a}
 	}
@@ -189,7 +189,7 @@ func (x *request) copyBody(from *request, o, made buckets.Object, c buckets.Cond
 	}
 	body := x.Service.Open(x.in.Context(), from.owner, from.bucket.ID, &o, 0, o.Length)
 	defer func() { _ = body.Close() }() // it was only read
-	src, err := newCopied(body, o.Length, algorithm)
+	src, err := x.newCopied(body, o.Length, algorithm)
 	if err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (x *request) copyPart(r buckets.PartRequest, algorithm string) error {
 	}
 	body := x.Service.Open(x.in.Context(), from.owner, from.bucket.ID, &o, start, length)
 	defer func() { _ = body.Close() }() // it was only read
-	src, err := newCopied(body, length, algorithm)
+	src, err := x.newCopied(body, length, algorithm)
 	if err != nil {
 		return err
 	}

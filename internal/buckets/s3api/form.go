@@ -140,7 +140,7 @@ func (x *request) putForm(fields map[string]string, file io.Reader, policy sigv4
 	if o.Tags, err = formTags(fields["tagging"]); err != nil {
 		return err
 	}
-	body, err := sigv4.NewFormBody(fields, file, sigv4.BodyOptions{MinSize: policy.MinSize, MaxSize: min(policy.MaxSize, maxObject)})
+	body, err := sigv4.NewFormBody(fields, file, sigv4.BodyOptions{MinSize: policy.MinSize, MaxSize: min(policy.MaxSize, maxObject), Cores: x.Cores})
 	if err != nil {
 		return err
 	}

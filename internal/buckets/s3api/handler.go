@@ -33,6 +33,9 @@ type Handler struct {
 	// Operations.
 	Observe func(operation string, r *http.Request, err error, took time.Duration)
 
+	// Cores compute the MD5 of bodies while they arrive; nil: none does.
+	Cores *sigv4.Cores
+
 	rules ruleCache
 
 	// Bytes of request bodies, with the framing of chunks, and of objects in answers.

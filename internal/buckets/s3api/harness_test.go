@@ -97,7 +97,7 @@ func serve(t testing.TB, log ...*slog.Logger) *server {
 	}
 	s.main, s.other = account("main"), account("other")
 	s.s3 = &s3api.Handler{
-		Service: s.service, Verifier: sigv4.New(region, time.Now), Keys: keys, Clock: time.Now, Region: region, Domain: domain,
+		Service: s.service, Verifier: sigv4.New(region, time.Now), Keys: keys, Clock: time.Now, Region: region, Domain: domain, Cores: sigv4.NewCores(),
 	}
 	var o web.Options
 	if len(log) > 0 {
