@@ -1,0 +1,186 @@
+package fault
+
+import (
+	"bytes"
+	"crypto/md5"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// stall is a crowd of clients that hold what the server keeps for them.
+type stall struct {
+	*instance
+	s3  string // URL
+	key binary.S3
+}
+
+// Clients of S3 that read nothing of a list or of an answer to DeleteObjects, or that hold a document
+// back, and clients of guests that hold a body back, use no more memory than server.request_memory
+// allows.
+func TestStalledClients(t *testing.T) {
+	t.Parallel()
+	// The default of server.request_memory is 256 MiB; SQLite's caches and the rest take less than that.
+	const most = 400 << 20
+	for name, c := range map[string]struct {
+		keys    int // of the bucket
+		clients int
+		request func(s *stall) []byte
+		holds   bool // the end of its body
+		guest   bool // instead of S3
+	}{
+		"lists":                     {1000, 150, func(s *stall) []byte { return s.signed(http.MethodGet, "/public?list-type=2", "") }, false, false},
+		"lists without credentials": {1000, 150, func(s *stall) []byte { return s.anonymous("/public?list-type=2") }, false, false},
+		"deletions":                 {0, 100, (*stall).deletion, false, false},
+		"documents":                 {0, 200, (*stall).document, true, false},
+		"bodies of guests":          {0, 1270, func(*stall) []byte { return guestBody() }, true, true},
+	} {
+		t.Run(name, func(t *testing.T) { //nolint:paralleltest // each takes much of the machine's memory if it fails
+			s := &stall{instance: &instance{t: t}}
+			s.server = binary.Start(t, testdb.SQLite(t), "HOLDFAST_LOG__ACCESS=false", "HOLDFAST_LOG__LEVEL=error", "HOLDFAST_SERVER__CLIENT_GRACE=60s", "HOLDFAST_GUEST__ENABLED=true")
+			s.key, s.s3 = s.server.S3(t), s.server.S3URL()
+			s.fill(c.keys)
+			address := s.s3
+			if c.guest {
+				address = s.server.URL
+			}
+			before := s.resident("VmRSS")
+			metrics := s.hold(c.clients, address, c.holds, func() []byte { return c.request(s) })
+			peak := s.resident("VmHWM")
+			t.Logf("%d clients: %d MB, from %d MB before; %s", c.clients, peak>>20, before>>20, chargedLine.FindString(metrics))
+			if peak > most {
+				t.Errorf("%d MB with %d clients, want at most %d MB", peak>>20, c.clients, most>>20)
+			}
+		})
+	}
+}
+
+var chargedLine = regexp.MustCompile(`(?m)^holdfast_http_memory_bytes .*$`)
+
+// hold sends requests, and waits until the server has begun to answer each or holds it. It returns
+// the metrics of that moment.
+func (s *stall) hold(clients int, url string, holds bool, request func() []byte) (metrics string) {
+	s.t.Helper()
+	address := strings.TrimPrefix(url, "http://")
+	var all, reading sync.WaitGroup
+	var answered atomic.Int64
+	for i := range clients {
+		// From many addresses, because guests are limited by address.
+		from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i%200))}}
+		conn, err := from.DialContext(s.t.Context(), "tcp", address)
+		must(s.t, err)
+		must(s.t, conn.(*net.TCPConn).SetReadBuffer(4<<10))
+		must(s.t, conn.SetDeadline(time.Now().Add(2*bound)))
+		text := request()
+		all.Go(func() {
+			if _, err := conn.Write(text); err != nil && !isClosed(err) {
+				s.t.Error(err)
+			}
+		})
+		reading.Go(func() { // and reads only the first line, if there is one
+			answer := make([]byte, len("HTTP/1.1 200"))
+			if _, err := io.ReadFull(conn, answer); err == nil {
+				answered.Add(1)
+				if status := string(answer[9:]); status != "200" && status != "503" {
+					s.t.Errorf("status %s", status)
+				}
+			}
+		})
+		s.t.Cleanup(func() { conn.Close() })
+	}
+	all.Wait()
+	s.server.AwaitLong(2*bound, "/metrics", func(_ int, body string) bool {
+		metrics = body
+		if holds {
+			return loaded(body)+int(answered.Load()) >= clients // what is not held was refused
+		}
+		return int(answered.Load()) >= clients
+	})
+	return metrics
+}
+
+// isClosed reports whether the server closed a connection, which it does to clients that it refuses.
+func isClosed(err error) bool {
+	_, network := errors.AsType[*net.OpError](err)
+	return network
+}
+
+func (s *stall) fill(n int) {
+	s.t.Helper()
+	send := func(method, target, body string, headers ...string) {
+		r, err := http.NewRequestWithContext(s.t.Context(), method, s.s3+target, strings.NewReader(body))
+		must(s.t, err)
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		s.key.Sign(r, "UNSIGNED-PAYLOAD", time.Now())
+		answer, err := http.DefaultClient.Do(r)
+		must(s.t, err)
+		defer answer.Body.Close()
+		if text, _ := io.ReadAll(answer.Body); answer.StatusCode != http.StatusOK {
+			s.t.Fatalf("%s %.60s: %d %s", method, target, answer.StatusCode, text)
+		}
+	}
+	longer := strings.Repeat("%22", 990)
+	send(http.MethodPut, "/public", "", "X-Amz-Acl", "public-read")
+	var all sync.WaitGroup
+	for w := range 10 {
+		all.Go(func() {
+			for i := w; i < n; i += 10 {
+				send(http.MethodPut, fmt.Sprintf("/public/%06d", i)+longer, "x")
+			}
+		})
+	}
+	all.Wait()
+}
+
+func (s *stall) signed(method, target, body string, headers ...string) []byte {
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.s3+target, strings.NewReader(body))
+	if err != nil {
+		s.t.Error(err)
+		return nil
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	s.key.Sign(r, "UNSIGNED-PAYLOAD", time.Now())
+	var b bytes.Buffer
+	if err := r.Write(&b); err != nil {
+		s.t.Error(err)
+	}
+	return b.Bytes()
+}
+
+func (s *stall) anonymous(target string) []byte {
+	return []byte("GET " + target + " HTTP/1.1\r\nHost: " + strings.TrimPrefix(s.s3, "http://") + "\r\n\r\n")
+}
+
+// deletion deletes 120 keys that are too long.
+func (s *stall) deletion() []byte {
+	body := "<Delete>" + strings.Repeat("<Object><Key>"+strings.Repeat(`"`, 15<<10)+"</Key></Object>", 120) + "</Delete>"
+	sum := md5.Sum([]byte(body))
+	return s.signed(http.MethodPost, "/public?delete", body, "Content-Md5", base64.StdEncoding.EncodeToString(sum[:]))
+}
+
+// document is a document without its last byte.
+func (s *stall) document() []byte {
+	whole := s.signed(http.MethodPost, "/public?delete", strings.Repeat(" ", 2<<20), "Content-Md5", base64.StdEncoding.EncodeToString(make([]byte, 16)))
+	return whole[:len(whole)-1]
+}
+
+// guestBody is a body of a search without its last byte.
+func guestBody() []byte {
+	return fmt.Appendf(nil, "POST /bff/consumer/v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", 16<<10, strings.Repeat(" ", 16<<10-1))
+}
