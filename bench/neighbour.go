@@ -46,8 +46,11 @@ func neighbourHead(o *options, out io.Writer) {
 
 // measureNeighbours fills the table for one engine.
 func measureNeighbours(ctx context.Context, o *options, e *engine, out io.Writer) error {
-	for _, n := range []neighbours{syncNeighbours(o.service("load")), extNeighbours(o.service("ext"))} {
+	for _, n := range []neighbours{syncNeighbours(o.service("load")), extNeighbours(o.service("ext")), bucketsNeighbours(o.service("buckets"))} {
 		n.attacks = slices.DeleteFunc(n.attacks, func(a attack) bool { return !o.works.MatchString(a.name) })
+		if len(n.attacks) == 0 {
+			continue
+		}
 		err := onFilled(ctx, o, e, n.service, 2, func(s *server, owners []credentials) error {
 			for i := range n.attacks {
 				if err := n.measure(ctx, o, s, owners, &n.attacks[i], out); err != nil {

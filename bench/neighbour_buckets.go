@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+const (
+	s3Attacked  = "/attacked"
+	s3Neighbour = "/neighbour"
+	// s3LongKeys is the number of the attacker's keys. In a list each is six times as long.
+	s3LongKeys = 1000
+	// s3Listers is the number of connections of the attack: a list takes as long as a hundred
+	// other requests.
+	s3Listers = 48
+)
+
+// neighbourBuckets is the service buckets with two accounts.
+type neighbourBuckets struct{ *bucketsLoad }
+
+// owner returns an access key: of the account that a new server has, and of another one.
+func (w neighbourBuckets) owner(s *server, n int) (credentials, error) {
+	first, err := w.bucketsLoad.owner(s, 1)
+	if err != nil || n == 1 {
+		return first, err
+	}
+	cmd := exec.Command(s.binary, "buckets", "account", "create", "neighbour")
+	cmd.Env = s.env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return first, fmt.Errorf("%s: %w: %s", cmd, err, out)
+	}
+	cmd = exec.Command(s.binary, "buckets", "key", "list", "neighbour", "--secrets")
+	cmd.Env = s.env
+	out, err := cmd.Output()
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	key := strings.Fields(lines[len(lines)-1])
+	if err != nil || len(key) < 3 {
+		return first, fmt.Errorf("%s: %w: %s", cmd, err, out)
+	}
+	return credentials{Endpoint: first.Endpoint, sign: newSigner(key[0], key[len(key)-1], w.hashes(), time.Now()).sign}, nil
+}
+
+// fill creates the attacker's long keys, and the object that the neighbour reads.
+func (w neighbourBuckets) fill(ctx context.Context, _ *engine, owners []credentials) error {
+	attacker, err := dial(ctx, owners[0])
+	if err != nil {
+		return err
+	}
+	defer attacker.hangUp()
+	if err := attacker.exchange(ctx, http.MethodPut, s3Attacked, nil, "", io.Discard); err != nil {
+		return err
+	}
+	for i := range s3LongKeys {
+		key := fmt.Sprintf("%s/%04d%s", s3Attacked, i, strings.Repeat("%22", 1000))
+		if err := attacker.exchange(ctx, http.MethodPut, key, nil, "", io.Discard); err != nil {
+			return err
+		}
+	}
+	neighbour, err := dial(ctx, owners[1])
+	if err != nil {
+		return err
+	}
+	defer neighbour.hangUp()
+	if err := neighbour.exchange(ctx, http.MethodPut, s3Neighbour, nil, "", io.Discard); err != nil {
+		return err
+	}
+	return neighbour.exchange(ctx, http.MethodPut, s3Neighbour+"/small", w.body(s3Small), "", io.Discard)
+}
+
+// bucketsNeighbours attacks by one account's lists of long keys, while another account reads
+// an object.
+func bucketsNeighbours(of service) neighbours {
+	if e, ok := of.(*entry); ok {
+		of = e.service
+	}
+	lists := flood("s3 list of 1,000 long keys", func(ctx context.Context, c *caller, _ int) error {
+		return c.exchange(ctx, http.MethodGet, s3Attacked+"?list-type=2", nil, "", io.Discard)
+	})
+	lists.callers = s3Listers
+	works := operation{name: workGetSmall, do: func(ctx context.Context, c *caller, _ int) error {
+		return c.exchange(ctx, http.MethodGet, s3Neighbour+"/small", nil, "", io.Discard)
+	}}
+	return neighbours{service: neighbourBuckets{of.(*bucketsLoad)}, title: "buckets", works: works, attacks: []attack{lists}}
+}
