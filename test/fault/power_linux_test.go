@@ -69,52 +69,37 @@ func (p *powered) fault(round int) fault {
 	return fault{deadly: true, busy: true, inject: func() { p.cut(p.choice(round)) }, recover: func() { p.restart(round) }}
 }
 
-// withNodes makes buckets store bodies of all sizes and parts on two nodes, each on a disk of its
-// own: on the disk of the database, a sync of one file may make others durable.
-func (m *powerServices) withNodes(t *testing.T, copies int) {
+// newPowered returns a harness of services on SQLite, which are on disk 0. Disk 3 is for backups.
+func newPowered(t *testing.T, copies int, vars []string, names ...string) *powered {
 	t.Helper()
-	for i, s := range m.services {
-		if s.name != "buckets" {
+	p := &powered{machine: powercut.New(t, 4, diskSize)}
+	var of []service
+	for _, s := range []service{syncService(), accountsService(), extService(), bucketsService(), guestService()} {
+		if !slices.Contains(names, s.name) {
 			continue
 		}
-		b := newBucketsWorkload(6)
-		b.large, b.parts, b.copies = true, true, copies
-		for n := 1; n <= 2; n++ {
-			b.nodes = append(b.nodes, &storageNode{fmt.Sprintf("here:%d", n), filepath.Join(m.machine.Disk(n).Dir, "node")})
+		if s.name == "buckets" {
+			b := p.onNodes(copies)
+			s.workload = func(*testing.T, bool) workload { return b }
+			vars = append(vars, "HOLDFAST_CONFIG="+b.configuration(t))
 		}
-		m.services[i].workload = func(*testing.T, bool) workload { return b }
-		m.vars = append(m.vars, "HOLDFAST_CONFIG="+b.configuration(t))
+		of = append(of, s)
 	}
-}
-
-// powerServices are services on a machine before its first start.
-type powerServices struct {
-	machine  *powercut.Machine
-	services []service
-	vars     []string
-}
-
-// newPowered returns a harness of services on SQLite, which are on a disk of their own.
-func newPowered(t *testing.T, copies int, names ...string) *powered {
-	t.Helper()
-	return newPoweredWith(t, copies, nil, names...)
-}
-
-// newPoweredWith is newPowered with more settings.
-func newPoweredWith(t *testing.T, copies int, vars []string, names ...string) *powered {
-	t.Helper()
-	m := &powerServices{machine: powercut.New(t, 4, diskSize), vars: append(vars, "HOLDFAST_LOG__ACCESS=false")}
-	for _, s := range append(all(), guestService()) {
-		if slices.Contains(names, s.name) && !slices.ContainsFunc(m.services, func(o service) bool { return o.name == s.name }) {
-			m.services = append(m.services, s)
-		}
-	}
-	m.withNodes(t, copies)
 	testdb.SQLite(t) // it counts the test
-	p := &powered{machine: m.machine}
-	p.harness = harnessOf(t, m.services, false, filepath.Join(m.machine.Disk(0).Dir, "new", "data"), m.vars...)
+	p.harness = harnessOf(t, of, false, filepath.Join(p.machine.Disk(0).Dir, "new", "data"), append(vars, "HOLDFAST_LOG__ACCESS=false")...)
 	p.enough = 400
 	return p
+}
+
+// onNodes returns a workload with bodies of all sizes, also in parts, on two nodes. Each is on a
+// disk of its own: on the disk of the database, a sync of one file may make others durable.
+func (p *powered) onNodes(copies int) *bucketsWorkload {
+	b := newBucketsWorkload(6)
+	b.large, b.parts, b.copies = true, true, copies
+	for n := 1; n <= 2; n++ {
+		b.nodes = append(b.nodes, &storageNode{fmt.Sprintf("here:%d", n), filepath.Join(p.machine.Disk(n).Dir, "node")})
+	}
+	return b
 }
 
 // The power is cut while clients write to all services. Everything that was acknowledged is there.
@@ -123,7 +108,7 @@ func TestPowerCut(t *testing.T) {
 	if !needsPower(t) {
 		return
 	}
-	p := newPowered(t, 1, "sync", "accounts", "ext", "buckets", "guest")
+	p := newPowered(t, 1, nil, "sync", "accounts", "ext", "buckets", "guest")
 	p.server = p.serve()
 	p.rounds(100, p.fault)
 }
@@ -137,7 +122,7 @@ func TestPowerCutOfOne(t *testing.T) {
 			if !needsPower(t) {
 				return
 			}
-			p := newPowered(t, 2, name)
+			p := newPowered(t, 2, nil, name)
 			p.begin()
 			p.rounds(100, p.fault)
 		})
@@ -223,7 +208,7 @@ func TestPowerCutOfBackup(t *testing.T) {
 	if !needsPower(t) {
 		return
 	}
-	p := newPowered(t, 1, "sync", "accounts", "ext", "buckets", "guest")
+	p := newPowered(t, 1, nil, "sync", "accounts", "ext", "buckets", "guest")
 	p.server = p.serve()
 	length := time.Second
 	complete, whole := 0, 0 // backups that were restored, and those that had ended before the cut
@@ -283,7 +268,7 @@ func TestPowerCutOfNodes(t *testing.T) {
 		return
 	}
 	url := testdb.PostgresDatabase(t)
-	p := newPoweredWith(t, 1, settings([]service{bucketsService()}, "DATABASE_URL", url), "buckets")
+	p := newPowered(t, 1, settings([]service{bucketsService()}, "DATABASE_URL", url), "buckets")
 	p.begin()
 	p.rounds(100, func(round int) fault {
 		f := p.fault(round)
