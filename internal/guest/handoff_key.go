@@ -52,8 +52,9 @@ var (
 // read from there when they are needed, so each change has an immediate effect everywhere.
 // It is safe for concurrent use.
 type HandoffKeys struct {
-	store HandoffStore
-	box   *secretbox.Box
+	store   HandoffStore
+	box     *secretbox.Box
+	answers *secretbox.Box // for the answers of mints, which have tokens
 
 	mu    sync.Mutex
 	rings map[string]*handoff.Ring // of one key each, by its ID. The database knows its state
@@ -65,7 +66,11 @@ func NewHandoffKeys(store HandoffStore, secret string, old []string) (*HandoffKe
 	if err != nil {
 		return nil, err
 	}
-	return &HandoffKeys{store: store, box: box, rings: map[string]*handoff.Ring{}}, nil
+	answers, err := secretbox.New("guest answers", secret, old...)
+	if err != nil {
+		return nil, err
+	}
+	return &HandoffKeys{store: store, box: box, answers: answers, rings: map[string]*handoff.Ring{}}, nil
 }
 
 // sign signs claims with a key.

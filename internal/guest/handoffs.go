@@ -180,9 +180,9 @@ func (s *Handoffs) Mint(ctx context.Context, m Mutation, preferences Preferences
 		minted.URL = strings.NewReplacer("{tenantId}", h.Tenant, "{propertyId}", h.Property, "{token}", minted.Token).Replace(site.URL)
 		return answer(minted)
 	}
-	a, replayed, err = s.mutate(ctx, m, false, mint)
+	a, replayed, err = s.mutateSealed(ctx, m, mint)
 	if s.settle(ctx, err) {
-		a, replayed, err = s.mutate(ctx, m, false, mint)
+		a, replayed, err = s.mutateSealed(ctx, m, mint)
 	}
 	return a, replayed, err
 }

@@ -36,6 +36,7 @@ type Store interface {
 	Outbox() outbox.Kept
 	HandoffStore
 	RefusalStore
+	AnswerStore
 	BotStore
 	RetentionStore
 

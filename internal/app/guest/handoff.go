@@ -113,9 +113,14 @@ func (h *handoffs) settle(ctx context.Context) error {
 	return err
 }
 
-// start replaces all keys if the SQLite file was restored: the file in the data folder that
+// start encrypts what an earlier release has not. It replaces all keys if the SQLite file was restored: the file in the data folder that
 // witnesses its last use then says otherwise.
 func (h *handoffs) start(ctx context.Context) error {
+	if n, err := h.SealAnswers(ctx); err != nil { // they expire within a day
+		h.deps.Log.Warn("could not encrypt stored answers with tokens", "service", Name, "error", err)
+	} else if n > 0 {
+		h.deps.Log.Info("encrypted stored answers with tokens", "service", Name, "answers", n)
+	}
 	if !h.embedded {
 		return nil
 	}

@@ -110,3 +110,34 @@ func (s *Store) Mutate(ctx context.Context, m guest.Mutation, fn func(guest.Tx) 
 	}
 	return a, replayed, nil
 }
+
+var (
+	sqlAnswers = pgdb.Statement{Name: "guest.answers", SQL: `
+		SELECT composite_key, response_body FROM bff_consumer.idempotency_keys
+		WHERE composite_key > $1 AND route = $2 AND substr(response_body, 1, 1) = $3 ORDER BY composite_key LIMIT $4`}
+	sqlReplaceBody = pgdb.Statement{Name: "guest.replace_body", SQL: `
+		UPDATE bff_consumer.idempotency_keys SET response_body = $3 WHERE composite_key = $1 AND response_body = $2`}
+)
+
+// Answers implements guest.Store.
+func (s *Store) Answers(ctx context.Context, route string, begins byte, after string, limit int) (all []guest.KeyedAnswer, err error) {
+	var row guest.KeyedAnswer
+	err = s.db.ForEach(ctx, sqlAnswers, []any{after, route, []byte{begins}, limit}, func() { all = nil }, func() error {
+		all = append(all, row)
+		row.Body = nil
+		return nil
+	}, &row.Key, &row.Body)
+	return all, err
+}
+
+// ReplaceBodies implements guest.Store.
+func (s *Store) ReplaceBodies(ctx context.Context, all []guest.NewBody) error {
+	return s.db.Tx(ctx, "guest.replace_bodies", func(t *pgdb.Tx) error {
+		for _, b := range all {
+			if err := t.Queue(sqlReplaceBody, b.Key, b.Old, b.New); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

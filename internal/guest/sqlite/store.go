@@ -106,6 +106,35 @@ func (s *Store) Mutate(ctx context.Context, m guest.Mutation, fn func(guest.Tx) 
 	return a, replayed, nil
 }
 
+const (
+	sqlAnswers = `SELECT composite_key, response_body FROM bff_consumer_idempotency_keys
+		WHERE composite_key > ?1 AND route = ?2 AND substr(response_body, 1, 1) = ?3 ORDER BY composite_key LIMIT ?4`
+	sqlReplaceBody = `UPDATE bff_consumer_idempotency_keys SET response_body = ?3 WHERE composite_key = ?1 AND response_body = ?2`
+)
+
+// Answers implements guest.Store.
+func (s *Store) Answers(ctx context.Context, route string, begins byte, after string, limit int) (all []guest.KeyedAnswer, err error) {
+	err = s.db.Read(ctx, "answers", func(c *sqlite.Conn) error {
+		all, err = sqlitedb.QueryAll(c, sqlAnswers, func(r *sqlite.Stmt) guest.KeyedAnswer {
+			return guest.KeyedAnswer{Key: r.ColumnText(0), Body: blob(r, 1)}
+		}, after, route, []byte{begins}, limit)
+		return err
+	})
+	return all, err
+}
+
+// ReplaceBodies implements guest.Store.
+func (s *Store) ReplaceBodies(ctx context.Context, all []guest.NewBody) error {
+	return s.db.Write(ctx, "replace_bodies", func(c *sqlite.Conn) error {
+		for _, b := range all {
+			if err := sqlitedb.Exec(c, sqlReplaceBody, b.Key, b.Old, b.New); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 func blob(r *sqlite.Stmt, column int) []byte {
 	b := make([]byte, r.ColumnLen(column))
 	r.ColumnBytes(column, b)

@@ -37,6 +37,7 @@ func handoffChecks() []check {
 		{"Clear", clearHandoffs},
 		{"MintRollsBack", mintRollsBack},
 		{"MintIsOneEvent", mintIsOneEvent},
+		{"MintIsSealed", mintIsSealed},
 		{"WrongRows", wrongHandoffs},
 		{"ClockSetBack", consumeClockSetBack},
 		{"VerifyChangesNothing", verifyChangesNothing},
@@ -334,7 +335,7 @@ func otherClaims(h guest.Handoff) map[string]handoff.Claims {
 		before := reflect.ValueOf(v.Field(i).Interface())
 		switch value := v.Field(i).Interface().(type) {
 		case string:
-			v.Field(i).SetString(value[:len(value)-1] + "X")
+			v.Field(i).SetString(value[:len(value)-1] + "~")
 		case int:
 			v.Field(i).SetInt(int64(value + 1))
 		case []byte:

@@ -3,8 +3,10 @@ package storetest
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -138,6 +140,61 @@ func mintIsOneEvent(_ *testing.T, u *user) {
 	for _, raw := range []string{"raw agent", "192.0.2.77"} {
 		suite.Equal(u.t, "rows with "+raw, u.h.Find(u.t, raw), map[string]int{})
 	}
+}
+
+// mintIsSealed: no row has a token in plain text. The same request gets the same answer also if an
+// earlier release has stored it in plain text, before and after it is encrypted.
+func mintIsSealed(_ *testing.T, u *user) {
+	tenant := newTenant()
+	s := u.minter(tenant)
+	mint := func(m guest.Mutation) (body string, replayed bool) {
+		u.t.Helper()
+		r := guest.MintRequest{Tenant: tenant, Property: property(1), Stay: guest.Stay{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2, Rooms: 1, Currency: "EUR", Locale: "de-AT"}}
+		a, replayed, err := s.Mint(u.t.Context(), m, guest.Preferences{}, r, func(of guest.Minted) (guest.Answer, error) {
+			return guest.Answer{Status: 201, ContentType: "application/json", Body: []byte(`{"token":"` + of.Token + `"}`)}, nil
+		})
+		suite.Must(u.t, "Mint", err)
+		suite.Equal(u.t, "answer", []any{a.Status, a.ContentType, a.Location}, []any{201, "application/json", ""})
+		return string(a.Body), replayed
+	}
+	find := func(text string) map[string]int { // PostgreSQL shows bytes as hexadecimal digits
+		found := u.h.Find(u.t, text)
+		maps.Copy(found, u.h.Find(u.t, hex.EncodeToString([]byte(text))))
+		return found
+	}
+	plain := func(body string) map[string]int { return find(strings.TrimSuffix(strings.Split(body, ".")[3], `"}`)) }
+	m := u.mutation()
+	m.Route = guest.MintRoute
+	first, _ := mint(m)
+	suite.Equal(u.t, "rows with the signature", plain(first), map[string]int{})
+	again, replayed := mint(m)
+	suite.Equal(u.t, "again", []any{again, replayed}, []any{first, true})
+
+	old := u.mutation()
+	old.Route, old.Digest = guest.MintRoute, m.Digest
+	_, _, err := u.h.Store.Mutate(u.t.Context(), old, func(guest.Tx) (guest.Answer, error) {
+		return guest.Answer{Status: 201, ContentType: "application/json", Body: []byte(first)}, nil
+	})
+	suite.Must(u.t, "Mutate", err)
+	suite.Equal(u.t, "rows of an earlier release", plain(first), map[string]int{"idempotency_keys": 1})
+	again, replayed = mint(old)
+	suite.Equal(u.t, "of an earlier release", []any{again, replayed}, []any{first, true})
+	for i, want := range []bool{true, false} {
+		n, err := s.SealAnswers(u.t.Context())
+		suite.Must(u.t, "SealAnswers", err)
+		suite.Equal(u.t, fmt.Sprint("encrypted, time ", i), n > 0, want)
+		suite.Equal(u.t, "rows after it", plain(first), map[string]int{})
+		again, replayed = mint(old)
+		suite.Equal(u.t, "after it", []any{again, replayed}, []any{first, true})
+	}
+	other := u.mutation() // another mutation has another route, and its answer stays
+	_, _, err = u.h.Store.Mutate(u.t.Context(), other, func(guest.Tx) (guest.Answer, error) {
+		return guest.Answer{Status: 201, ContentType: "application/json", Body: []byte(`{"kept":"plain"}`)}, nil
+	})
+	suite.Must(u.t, "Mutate", err)
+	_, err = s.SealAnswers(u.t.Context())
+	suite.Must(u.t, "SealAnswers", err)
+	suite.Equal(u.t, "another route", find(`{"kept":"plain"}`)["idempotency_keys"] >= 1, true)
 }
 
 // wrongHandoffs: the database refuses handoffs that no request may make, also from other
