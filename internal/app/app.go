@@ -173,7 +173,8 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 	open, err := s.Open(ctx, &service.Deps{
 		Server: a.server(), Engines: a.engines, Log: a.log, Metrics: a.metrics, Clock: a.now,
 		Data: a.data, Create: o.Create, Unsaved: a.unsaved,
-		Whole: func(ctx context.Context) error { return a.whole(ctx, s.Name) },
+		Backups: func() ([]service.Backup, error) { return knownBackups(a.data) },
+		Whole:   func(ctx context.Context) error { return a.whole(ctx, s.Name) },
 	})
 	if open != nil {
 		a.opened = append(a.opened, &opened{name: s.Name, turns: newTurns(open), Opened: open, tables: s.Tables, bound: a.boundSecrets(&s)}) // even after an error, so that Close closes it

@@ -2,9 +2,12 @@ package guest
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/oklog/ulid/v2"
+
+	"holdfast/internal/fault"
 )
 
 // Erased is what was erased of a session, in rows, and what stays. An event has the ID of
@@ -16,6 +19,19 @@ type Erased struct {
 	BotScores int `json:"botScores"`
 	Events    int `json:"events"`
 	Kept      int `json:"keptEvents"` // audited, or not published yet
+
+	// Remains says where the database may have deleted content still. In a SQLite file and its
+	// WAL nothing remains.
+	Remains []string `json:"remains"`
+
+	// Backups are the known backups that may have data of the session.
+	Backups []Backup `json:"backups"`
+}
+
+// Backup is a backup of the database.
+type Backup struct {
+	Path string    `json:"path"`
+	At   time.Time `json:"at"`
 }
 
 // EventPage is how many events a backend reads at once to find those of a session.
@@ -51,8 +67,23 @@ func (s *Service) Erase(ctx context.Context, session string) (Erased, error) {
 	if err != nil {
 		return Erased{}, err
 	}
+	if e.Backups, err = s.backupsSince(id.Time()); err != nil {
+		return e, err
+	}
 	if err := s.dropHot(ctx, id, answers); err != nil {
 		return e, err
 	}
 	return e, s.Hot.UnblockMirror(ctx, id)
+}
+
+// backupsSince returns the backups that were made after a session began.
+func (s *Service) backupsSince(began time.Time) ([]Backup, error) {
+	if s.Backups == nil {
+		return []Backup{}, nil
+	}
+	all, err := s.Backups()
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, "the data was deleted, but the known backups cannot be read: see the server log", err)
+	}
+	return orEmpty(slices.DeleteFunc(all, func(b Backup) bool { return b.At.Before(began.Add(-clockError)) })), nil
 }

@@ -71,7 +71,8 @@ type RetentionStore interface {
 	MarkSeen(ctx context.Context, sessions []ID, at time.Time) error
 
 	// Erase deletes what the database has of a session, and returns the composite keys of
-	// its answers. Events that are audited or not published yet stay.
+	// its answers. Events that are audited or not published yet stay. Where content remains that
+	// the engine has deleted, Erased.Remains says so.
 	Erase(ctx context.Context, session ID) (Erased, []string, error)
 }
 

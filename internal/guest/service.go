@@ -55,6 +55,9 @@ type Options struct {
 	Cached func(cache string, state CacheState)
 	Called func(cache string, d time.Duration, err error)
 
+	// Backups returns the known backups of the database, for Erase; nil: none is known.
+	Backups func() ([]Backup, error)
+
 	// Degraded, if set, is called when an operation continues without hot state, with one
 	// of Degradations.
 	Degraded func(what string)

@@ -1216,6 +1216,14 @@ export interface components {
             botScores: number;
             events: number;
             keptEvents: number;
+            /** @description Where the database may have the deleted content still. Empty with SQLite: its file and its WAL have nothing of it. */
+            remains: string[];
+            /** @description Known backups that may have data of the session. */
+            backups: {
+                path: string;
+                /** Format: date-time */
+                at: string;
+            }[];
         };
         /** @description The JSON format of CloudEvents 1.0. */
         CloudEvent: {
@@ -3859,7 +3867,9 @@ export interface operations {
                      *       "answers": 2,
                      *       "botScores": 0,
                      *       "events": 1,
-                     *       "keptEvents": 1
+                     *       "keptEvents": 1,
+                     *       "remains": [],
+                     *       "backups": []
                      *     }
                      */
                     "application/json": components["schemas"]["Erased"];

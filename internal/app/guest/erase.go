@@ -7,8 +7,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/db/engine"
 	"holdfast/internal/guest"
 )
+
+// backups returns the known backups that have the database.
+func (s *Guest) backups(d *service.Deps, db *engine.Database) ([]guest.Backup, error) {
+	if !db.Embedded() || d.Backups == nil {
+		return nil, nil
+	}
+	known, err := d.Backups()
+	all := make([]guest.Backup, len(known))
+	for i, b := range known {
+		all[i] = guest.Backup(b)
+	}
+	return all, err
+}
 
 func (c *command) session() *cobra.Command {
 	cmd := &cobra.Command{Use: "session", Short: "Manage sessions of guests"}
@@ -23,7 +37,8 @@ func (c *command) erase() *cobra.Command {
 		Long: "Delete the wishlist, handoffs, stored answers, bot scores, published events, preferences and lists of a\n" +
 			"session. Its open handoffs become void. Audited events stay until they are old, and events that are not\n" +
 			"published yet until they are published: they have the ID of the session, which is random. If the command\n" +
-			"fails, run it again.",
+			"fails, run it again. It prints which known backups may have data of the session, and what remains in the\n" +
+			"database server.",
 		RunE: c.withStore(func(ctx context.Context, _ guest.Store, args []string) error {
 			if _, ok := guest.ParseID(guest.SessionPrefix, args[0]); !ok {
 				return guest.ErrSessionID

@@ -70,7 +70,8 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 			events.share = outbox.Partitions // no other process publishes the events of a file
 			return sqlite.New(db, d.Clock, events.waker)
 		}},
-		Postgres: engine.Backend[*pgdb.DB, guest.Store]{Migrations: postgres.Migrations, New: func(db *pgdb.DB) guest.Store { return postgres.New(db, events.waker) }},
+		Overwrite: true, // what guests have written is gone when a session is erased
+		Postgres:  engine.Backend[*pgdb.DB, guest.Store]{Migrations: postgres.Migrations, New: func(db *pgdb.DB) guest.Store { return postgres.New(db, events.waker) }},
 	})
 	if err != nil {
 		return nil, err
@@ -86,6 +87,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 		Catalogue: shown, Campaign: s.cfg.Campaign,
 		Local: hot.limits(), Processes: s.cfg.Processes, Degraded: hot.observe(d.Metrics),
 		Samples: s.cfg.SampleRates, Types: s.cfg.TenantTypes, Recorded: countTelemetry(d.Metrics),
+		Backups: func() ([]guest.Backup, error) { return s.backups(d, db) },
 	}
 	observeCatalogue(d.Metrics, &options)
 	if s.cfg.RateLimits {

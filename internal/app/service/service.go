@@ -138,8 +138,17 @@ type Deps struct {
 	Create  bool            // create the data folder and files in it if they are missing
 	Unsaved map[string]bool // settings of secrets that were generated for this process only, such as "extstorage.token_secret"
 
+	// Backups returns the known backups that still exist, the latest first. nil: none is known.
+	Backups func() ([]Backup, error)
+
 	// Whole returns an error if the database of the service has only a part of a copy.
 	Whole func(ctx context.Context) error
+}
+
+// Backup is a backup that was made of the data folder.
+type Backup struct {
+	Path string
+	At   time.Time
 }
 
 // Server is what a service knows about the server.

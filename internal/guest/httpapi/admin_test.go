@@ -257,7 +257,7 @@ func TestErase(t *testing.T) {
 
 	var e guest.Erased
 	o.want(200, http.MethodDelete, "/guest/sessions/"+string(session(b)), &e)
-	suite.Equal(t, "erased", e, guest.Erased{Wishes: 1, Handoffs: 1, Answers: 2, Kept: 2})
+	suite.Equal(t, "erased", e, guest.Erased{Wishes: 1, Handoffs: 1, Answers: 2, Kept: 2, Remains: []string{}, Backups: []guest.Backup{}})
 	if _, err := s.service.Search(t.Context(), session(b), search.ID); err == nil {
 		t.Error("the search is left")
 	}

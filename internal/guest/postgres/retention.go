@@ -153,6 +153,13 @@ var (
 		SELECT pg_advisory_xact_lock(hashtextextended($1, 4715332))`}
 )
 
+// remains is where PostgreSQL has deleted content still.
+var remains = []string{
+	"dead rows of the tables in the schema bff_consumer, until VACUUM: autovacuum runs it, or run VACUUM now",
+	"the WAL, its archives and replicas, until they are recycled",
+	"backups made with the tools of PostgreSQL",
+}
+
 // Erase implements guest.RetentionStore.
 func (s *Store) Erase(ctx context.Context, session guest.ID) (e guest.Erased, answers []string, err error) {
 	err = s.db.Tx(ctx, "guest.erase", func(t *pgdb.Tx) error {
@@ -186,6 +193,7 @@ func (s *Store) Erase(ctx context.Context, session guest.ID) (e guest.Erased, an
 	if err == nil {
 		e.Events, e.Kept, err = s.eraseEvents(ctx, session)
 	}
+	e.Remains = remains
 	return e, answers, err
 }
 

@@ -165,6 +165,9 @@ func (s *Store) Erase(ctx context.Context, session guest.ID) (e guest.Erased, an
 	if err == nil {
 		e.Events, e.Kept, err = s.eraseEvents(ctx, session)
 	}
+	if err == nil {
+		e.Remains, err = []string{}, s.db.Purge(ctx)
+	}
 	return e, answers, err
 }
 

@@ -213,18 +213,20 @@ func erase(_ *testing.T, u *user) {
 	suite.Must(u.t, "Erase", err)
 	suite.Equal(u.t, "answers", len(answers), e.Answers)
 	suite.Equal(u.t, "is there anything to erase", e.Answers > 0, true)
-	e.Answers = 0
+	e.Answers, e.Remains = 0, nil // that is in the tests of each engine
 	suite.Equal(u.t, "Erase", e, guest.Erased{Wishes: 2, Handoffs: 1, BotScores: 1, Events: 3, Kept: 2})
 	suite.Equal(u.t, "tables with the session", u.h.Find(u.t, string(u.session)), map[string]int{"outbox": 2})
 	suite.Equal(u.t, "tables with another session", u.h.Find(u.t, string(other.session)), before)
 	e, _, err = u.h.Store.Erase(u.t.Context(), u.session)
 	suite.Must(u.t, "Erase again", err)
+	e.Remains = nil
 	suite.Equal(u.t, "Erase again", e, guest.Erased{Kept: 2})
 }
 
 func eraseNothing(_ *testing.T, u *user) {
 	e, answers, err := u.h.Store.Erase(u.t.Context(), u.session)
 	suite.Must(u.t, "Erase", err)
+	e.Remains = nil
 	suite.Equal(u.t, "Erase", e, guest.Erased{})
 	suite.Equal(u.t, "answers", len(answers), 0)
 }
