@@ -305,7 +305,7 @@ func (s *Buckets) start(ctx context.Context) (func() error, error) {
 // report logs what a read has found about the copies of a body.
 func (s *Buckets) report(f blobs.Finding) {
 	if f.Problem == blobs.Lost {
-		s.deps.Log.Error("no good copy of a body", "path", f.Path, "nodes", f.Reference.Sharks)
+		s.deps.Log.Warn("no good copy of a body", "path", f.Path, "nodes", f.Reference.Sharks)
 		return
 	}
 	s.metrics.bodies.WithLabelValues(f.Node, string(f.Problem)).Inc()
