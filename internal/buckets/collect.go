@@ -54,7 +54,9 @@ type Batch struct {
 // that its client does not free may be claimed by another one after it has expired.
 func (s *Service) ClaimBatch(ctx context.Context, limit int) (Batch, error) {
 	now := s.Clock()
-	claim := Claim{ID: NewUUID(), Before: At(now.Add(-s.Limits.GarbageAfter)), Now: At(now), Expires: At(now.Add(claimTime)), Limit: limit}
+	claim := Claim{
+		ID: NewUUID(), Before: At(now.Add(-s.Limits.GarbageAfter)), Now: At(now), Expires: At(now.Add(claimTime)), Limit: limit, Objects: true,
+	}
 	garbage, err := s.Collector.Claim(ctx, claim)
 	if err != nil || len(garbage) == 0 {
 		return Batch{}, err
@@ -64,13 +66,13 @@ func (s *Service) ClaimBatch(ctx context.Context, limit int) (Batch, error) {
 
 // ReadBatch reads what is left of a batch: nothing if it was freed or has expired.
 func (s *Service) ReadBatch(ctx context.Context, id string) ([]Garbage, error) {
-	return s.Collector.Claimed(ctx, id, At(s.Clock()))
+	return s.Collector.Claimed(ctx, id, At(s.Clock()), true)
 }
 
 // FreeBatch removes what is left of a batch: bodies that are still on storage nodes, and
 // then the rows. It is idempotent. What cannot be removed stays in the batch.
 func (s *Service) FreeBatch(ctx context.Context, id string) error {
-	garbage, err := s.ReadBatch(ctx, id)
+	garbage, err := s.Collector.Claimed(ctx, id, At(s.Clock()), false)
 	if err != nil {
 		return err
 	}

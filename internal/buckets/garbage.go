@@ -16,6 +16,10 @@ type Garbage struct {
 	Sharks  []string
 	Upload  UploadID // not empty: the body is the parts of this upload, too
 	Deleted Moment   // when
+
+	// Object is the deleted version without its body; nil: it was not asked for. For an aborted
+	// upload it is the upload, without Headers and Roles.
+	Object *Object
 }
 
 // DeletedBucket is a row of manta_bucket_deleted_bucket.
@@ -31,6 +35,8 @@ type Claim struct {
 	Now     Moment
 	Expires Moment // afterwards another worker may claim what has not been removed
 	Limit   int    // rows
+
+	Objects bool // set Garbage.Object
 }
 
 // SortGarbage sorts garbage by the time of its deletion.

@@ -23,6 +23,10 @@ type Query struct {
 	Start     Position
 	Limit     int // 1 to MaxPage
 
+	// Metadata also reads Headers, Roles and Sharks. Then an object that is written while the
+	// page is read may be of a later time than the others.
+	Metadata bool
+
 	// Bytes, if above 0, ends the page at the entry with which its entries take that much
 	// memory. It has at least one entry.
 	Bytes int
@@ -31,7 +35,7 @@ type Query struct {
 // Entry is an object of a page, or a group.
 type Entry struct {
 	Group  string  // not empty: a group; Object is nil
-	Object *Object // without Headers, Roles, Inline and Sharks
+	Object *Object // without Inline, and without Headers, Roles and Sharks unless Query.Metadata is set
 }
 
 // Name returns the name of the object, or the group.

@@ -153,8 +153,9 @@ type Collector interface {
 	// While a hold has not expired, it reserves nothing.
 	Claim(ctx context.Context, c Claim) ([]Garbage, error)
 
-	// Claimed reads the garbage that an unexpired claim still has, oldest first.
-	Claimed(ctx context.Context, claim string, now Moment) ([]Garbage, error)
+	// Claimed reads the garbage that an unexpired claim still has, oldest first; with objects
+	// also Garbage.Object.
+	Claimed(ctx context.Context, claim string, now Moment, objects bool) ([]Garbage, error)
 
 	// Hold keeps Claim from reserving garbage, so that a backup finds all bodies that the
 	// database had when the hold began. Garbage that was claimed before may still be

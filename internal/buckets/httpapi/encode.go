@@ -27,6 +27,16 @@ type entryJSON struct {
 	Type string `json:"type"` // object or group
 	Name string `json:"name"`
 	*versionJSON
+	*metadataJSON // nil: not asked for
+}
+
+// metadataJSON is what a page has of an object on request, and a batch of garbage.
+type metadataJSON struct {
+	Creator    buckets.AccountID `json:"creator,omitempty"`
+	Headers    map[string]string `json:"headers"`
+	Roles      []string          `json:"roles"`
+	Sharks     []sharkJSON       `json:"sharks"`
+	Properties json.RawMessage   `json:"properties"`
 }
 
 // versionJSON is what a page has of an object.
@@ -67,17 +77,16 @@ type sharkJSON struct {
 	StorageID  string `json:"manta_storage_id"`
 }
 
-// garbageJSON is a deleted object of a batch.
+// garbageJSON is a deleted object of a batch, with all metadata of the version.
 type garbageJSON struct {
-	ID            buckets.ObjectID  `json:"id"`
-	Owner         buckets.AccountID `json:"owner"`
-	BucketID      buckets.BucketID  `json:"bucket_id"`
-	Name          string            `json:"name"`
-	ContentLength int64             `json:"content_length"`
-	Sharks        []sharkJSON       `json:"sharks"`
-	Path          string            `json:"path,omitempty"`   // of the body on these nodes
-	Upload        buckets.UploadID  `json:"upload,omitempty"` // whose parts are the body
-	DeletedAt     string            `json:"deleted_at"`
+	Name string `json:"name"`
+	versionJSON
+	Owner    buckets.AccountID `json:"owner"`
+	BucketID buckets.BucketID  `json:"bucket_id"`
+	metadataJSON
+	Path      string           `json:"path,omitempty"`   // of the body on these nodes
+	Upload    buckets.UploadID `json:"upload,omitempty"` // whose parts are the body
+	DeletedAt string           `json:"deleted_at"`
 }
 
 func ofVersion(o *buckets.Object) versionJSON {
@@ -92,20 +101,46 @@ func ofVersion(o *buckets.Object) versionJSON {
 }
 
 func (x *exchange) ofObject(o *buckets.Object) objectJSON {
-	v := objectJSON{
+	return objectJSON{
 		Name: o.Name, versionJSON: ofVersion(o), Owner: x.owner, BucketID: x.bucket.ID, Creator: o.Creator,
-		Headers: o.Headers, Roles: o.Roles, Sharks: ofSharks(o.Sharks), Properties: o.Extra,
+		Headers: headersOf(o), Roles: rolesOf(o), Sharks: ofSharks(o.Sharks), Properties: propertiesOf(o),
 	}
-	if v.Headers == nil {
-		v.Headers = map[string]string{}
+}
+
+func metadataOf(o *buckets.Object) metadataJSON {
+	return metadataJSON{o.Creator, headersOf(o), rolesOf(o), ofSharks(o.Sharks), propertiesOf(o)}
+}
+
+func headersOf(o *buckets.Object) map[string]string {
+	if o.Headers == nil {
+		return map[string]string{}
 	}
-	if v.Roles == nil {
-		v.Roles = []string{}
+	return o.Headers
+}
+
+func rolesOf(o *buckets.Object) []string {
+	if o.Roles == nil {
+		return []string{}
 	}
-	if v.Properties == nil {
-		v.Properties = json.RawMessage("{}")
+	return o.Roles
+}
+
+func propertiesOf(o *buckets.Object) json.RawMessage {
+	if o.Extra == nil {
+		return json.RawMessage("{}")
 	}
-	return v
+	return o.Extra
+}
+
+// metadataBytes is the size of what a page shows of an object on request.
+func metadataBytes(o *buckets.Object) (n int) {
+	for name, value := range o.Headers {
+		n += len(name) + len(value)
+	}
+	for _, shark := range o.Sharks {
+		n += len(shark)
+	}
+	return n + len(o.Roles)*36 + len(o.Extra)
 }
 
 func ofSharks(all []string) []sharkJSON {
@@ -117,9 +152,10 @@ func ofSharks(all []string) []sharkJSON {
 }
 
 func ofGarbage(g *buckets.Garbage) garbageJSON {
+	o := g.Object
 	v := garbageJSON{
-		ID: g.ID, Owner: g.Owner, BucketID: g.Bucket, Name: g.Name, ContentLength: g.Length,
-		Sharks: ofSharks(g.Sharks), Upload: g.Upload, DeletedAt: formatMoment(g.Deleted),
+		Name: g.Name, versionJSON: ofVersion(o), Owner: g.Owner, BucketID: g.Bucket, metadataJSON: metadataOf(o),
+		Upload: g.Upload, DeletedAt: formatMoment(g.Deleted),
 	}
 	if len(g.Sharks) > 0 {
 		v.Path = buckets.BodyPath(g.Owner, g.Bucket, g.ID, g.Name)

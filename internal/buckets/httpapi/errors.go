@@ -31,12 +31,13 @@ const (
 func invalid(message string) error { return web.Refuse(http.StatusBadRequest, codeInvalid, message) }
 
 var (
-	errPath     = web.Refuse(http.StatusBadRequest, codeInvalid, "malformed path: check the percent-encoding")
-	errRoute    = web.Refuse(http.StatusNotFound, codeNotFound, "no such path: the paths are listed in /buckets/openapi.json")
-	errTooLarge = web.Refuse(http.StatusRequestEntityTooLarge, codeTooLarge, "the body is too large")
-	errSlow     = web.Refuse(http.StatusRequestTimeout, "UploadTimeout", "the body was sent too slowly")
-	errCut      = web.Refuse(http.StatusBadRequest, "UploadAbandoned", "the body ended early or its encoding is malformed")
-	errLimit    = web.Refuse(http.StatusBadRequest, "LimitConstraintError", "limit must be a number from 1 to 1024")
+	errPath          = web.Refuse(http.StatusBadRequest, codeInvalid, "malformed path: check the percent-encoding")
+	errRoute         = web.Refuse(http.StatusNotFound, codeNotFound, "no such path: the paths are listed in /buckets/openapi.json")
+	errTooLarge      = web.Refuse(http.StatusRequestEntityTooLarge, codeTooLarge, "the body is too large")
+	errSlow          = web.Refuse(http.StatusRequestTimeout, "UploadTimeout", "the body was sent too slowly")
+	errCut           = web.Refuse(http.StatusBadRequest, "UploadAbandoned", "the body ended early or its encoding is malformed")
+	errMetadataLimit = web.Refuse(http.StatusBadRequest, "LimitConstraintError", "limit must be a number from 1 to 100 with metadata")
+	errLimit         = web.Refuse(http.StatusBadRequest, "LimitConstraintError", "limit must be a number from 1 to 1024")
 )
 
 var bodyErrors = web.BodyErrors{Announced: errTooLarge, TooLarge: errTooLarge, TooSlow: errSlow, Cut: errCut}

@@ -51,7 +51,7 @@ func (x *exchange) sendBatch(status int, id, expires string, all []buckets.Garba
 	list, names := make([]garbageJSON, len(all)), 0
 	for i := range all {
 		list[i] = ofGarbage(&all[i])
-		names += len(list[i].Name)
+		names += len(list[i].Name) + metadataBytes(all[i].Object)
 	}
 	if err := web.ChargeMemory(x.out, x.in, int64(names)*nameMemory); err != nil {
 		return err

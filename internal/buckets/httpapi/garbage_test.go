@@ -25,6 +25,7 @@ type garbage struct {
 			StorageID  string `json:"manta_storage_id"`
 		}
 		DeletedAt time.Time `json:"deleted_at"`
+		record
 	}
 }
 

@@ -33,22 +33,29 @@ func (x *exchange) listBuckets() error {
 }
 
 func (x *exchange) listObjects() error {
-	limit, err := x.limit()
+	limit, metadata, err := x.objectLimit()
 	if err != nil {
 		return err
 	}
-	if err := web.ChargeMemory(x.out, x.in, int64(limit)*entryMemory); err != nil {
+	entry := int64(entryMemory)
+	if metadata {
+		entry += mostMetadata
+	}
+	if err := web.ChargeMemory(x.out, x.in, int64(limit)*entry); err != nil {
 		return err
 	}
-	q := buckets.Query{Prefix: x.query.Get("prefix"), Delimiter: x.query.Get("delimiter"), Limit: limit}
+	q := buckets.Query{Metadata: metadata, Prefix: x.query.Get("prefix"), Delimiter: x.query.Get("delimiter"), Limit: limit}
 	p, err := x.Service.Store.List(x.ctx(), x.owner, x.bucket.ID, q.Starting(x.query.Get("marker")))
 	if err != nil {
 		return err
 	}
 	items, names := make([]entryJSON, len(p.Entries)), 0
 	for i := range p.Entries {
-		items[i] = ofEntry(&p.Entries[i])
+		items[i] = ofEntry(&p.Entries[i], metadata)
 		names += len(items[i].Name)
+		if o := p.Entries[i].Object; o != nil && metadata {
+			names += metadataBytes(o)
+		}
 	}
 	if err := web.ChargeMemory(x.out, x.in, int64(names)*nameMemory); err != nil {
 		return err
@@ -60,10 +67,40 @@ func (x *exchange) listObjects() error {
 	return sendPage(x, items, p.More, last)
 }
 
-func ofEntry(e *buckets.Entry) entryJSON {
+// Limits of a page with metadata.
+const (
+	metadataPage = 100
+	mostMetadata = 2*maxHeaders + maxRoles*36 + buckets.MaxExtra // bytes of an object's
+)
+
+// objectLimit reads the parameters limit and metadata.
+func (x *exchange) objectLimit() (limit int, metadata bool, err error) {
+	switch x.query.Get("metadata") {
+	case "", "false":
+		limit, err = x.limit()
+		return limit, false, err
+	case "true":
+	default:
+		return 0, false, invalid("metadata must be true or false")
+	}
+	if !x.query.Has("limit") {
+		return metadataPage, true, nil
+	}
+	if limit, err = x.limit(); err == nil && limit > metadataPage {
+		err = errMetadataLimit
+	}
+	return limit, true, err
+}
+
+func ofEntry(e *buckets.Entry, metadata bool) entryJSON {
 	if e.Group != "" {
 		return entryJSON{Type: "group", Name: e.Group}
 	}
 	v := ofVersion(e.Object)
-	return entryJSON{Type: "object", Name: e.Object.Name, versionJSON: &v}
+	item := entryJSON{Type: "object", Name: e.Object.Name, versionJSON: &v}
+	if o := e.Object; metadata {
+		all := metadataOf(o)
+		item.metadataJSON = &all
+	}
+	return item
 }

@@ -314,3 +314,66 @@ func testListObjects(t *testing.T, s *server) {
 		s.do("GET", photos+"/objects?"+bad, "").fails(400, "InvalidArgument")
 	}
 }
+
+// TestMetadataOfLists: a page of a list and a batch of garbage have all metadata of an object.
+func TestMetadataOfLists(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, testMetadataOfLists)
+}
+
+func testMetadataOfLists(t *testing.T, s *server) {
+	want := s.put("a/1", hello, "Content-Type: text/plain", "m-camera: Böx", "Cache-Control: no-store", "Object-Roles: "+role, `Object-Properties: {"b":1}`)
+	plain := s.put("b", "small")
+	s.put("c/1", hello)
+	page := func(query string, status int) (items []record, next *string) {
+		t.Helper()
+		var p struct {
+			Items []record
+			Next  *string `json:"next_marker"`
+		}
+		s.do("GET", photos+"/objects"+query, "").is(status).into(&p)
+		return p.Items, p.Next
+	}
+	same := func(what string, got, want record) {
+		t.Helper()
+		got.Type, want.Owner = "", ""
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", what, got, want)
+		}
+	}
+	items, next := page("?metadata=true&delimiter=/&prefix=a/", 200)
+	if len(items) != 1 || next != nil {
+		t.Fatalf("%+v", items)
+	}
+	same("listed", items[0], want)
+	items, next = page("?metadata=true&delimiter=/&limit=2", 200)
+	if len(items) != 2 || items[0].Type != "group" || next == nil || *next != "b" {
+		t.Fatalf("%+v, %v", items, next)
+	}
+	same("listed after a group", items[1], plain)
+	if items, _ = page("?metadata=false", 200); len(items) != 3 || items[0].Headers != nil || items[0].Properties != nil || items[0].Creator != "" {
+		t.Errorf("without metadata: %+v", items)
+	}
+	for _, bad := range []string{"?metadata=yes", "?metadata=true&limit=101", "?metadata=true&limit=0"} {
+		s.do("GET", photos+"/objects"+bad, "").is(400)
+	}
+
+	s.do("DELETE", objects+"a/1", "").is(204)
+	s.clock.Advance(grace + time.Second)
+	gc := s.as(s.other, true)
+	b := gc.do("POST", batches, "").is(201).batch()
+	if len(b.Garbage) != 1 {
+		t.Fatalf("%+v", b)
+	}
+	for what, all := range map[string]garbage{"claimed": b, "read": gc.do("GET", batches+"/"+*b.ID, "").is(200).batch()} {
+		got := all.Garbage[0]
+		if got.Owner != string(s.main.ID) || got.DeletedAt.IsZero() || got.Path == "" {
+			t.Errorf("%s: %+v", what, got)
+		}
+		var o record
+		o.ID, o.Name, o.Owner, o.ContentLength, o.Sharks = got.ID, got.Name, "", got.ContentLength, want.Sharks
+		o.Creator, o.EntityTag, o.Created, o.Modified, o.ContentMD5 = got.Creator, got.EntityTag, got.Created, got.Modified, got.ContentMD5
+		o.ContentType, o.Headers, o.Roles, o.Properties, o.Checksum, o.Parts = got.ContentType, got.Headers, got.Roles, got.Properties, got.Checksum, got.Parts
+		same(what, o, want)
+	}
+}

@@ -117,7 +117,7 @@ var actions = [...]map[string]*action{
 		http.MethodPut:    {serve: (*exchange).createBucket},
 		http.MethodDelete: {serve: (*exchange).deleteBucket},
 	},
-	objectList: {http.MethodGet: {serve: (*exchange).listObjects, params: []string{"prefix", "delimiter", "marker", "limit"}}},
+	objectList: {http.MethodGet: {serve: (*exchange).listObjects, params: []string{"prefix", "delimiter", "marker", "limit", "metadata"}}},
 	object: {
 		http.MethodGet:    {serve: (*exchange).getObject, conditions: true},
 		http.MethodHead:   {serve: (*exchange).getObject, conditions: true},

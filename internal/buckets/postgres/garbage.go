@@ -33,24 +33,24 @@ func (s *Store) Claim(ctx context.Context, c buckets.Claim) (all []buckets.Garba
 			return err
 		}
 		g := scanGarbage{all: &all}
-		return tx.ForEach(sqlClaim, []any{c.ID, at(c.Expires), ids, rows, at(c.Now)}, g.add, g.dest()...)
+		return tx.ForEach(sqlClaim, []any{c.ID, at(c.Expires), ids, rows, at(c.Now), c.Objects}, g.add, g.dest()...)
 	})
 	buckets.SortGarbage(all)
 	return all, err
 }
 
 // Claimed implements buckets.Collector.
-func (s *Store) Claimed(ctx context.Context, claim string, now buckets.Moment) (all []buckets.Garbage, err error) {
+func (s *Store) Claimed(ctx context.Context, claim string, now buckets.Moment, objects bool) (all []buckets.Garbage, err error) {
 	if _, err := buckets.ParseUUID(claim); err != nil {
 		return nil, nil //nolint:nilerr // it is not the ID of a claim
 	}
 	g := scanGarbage{all: &all}
-	err = s.db.ForEach(ctx, sqlClaimed, []any{claim, at(now)}, func() { all = nil }, g.add, g.dest()...)
+	err = s.db.ForEach(ctx, sqlClaimed, []any{claim, at(now), objects}, func() { all = nil }, g.add, g.dest()...)
 	buckets.SortGarbage(all)
 	return all, err
 }
 
-// scanGarbage scans rows of garbageColumns.
+// scanGarbage scans rows of garbageColumns and deletedColumns.
 type scanGarbage struct {
 	all *[]buckets.Garbage
 
@@ -58,19 +58,40 @@ type scanGarbage struct {
 	length                          int64
 	sharks                          []string
 	deleted                         pgtype.Timestamptz
+	object                          []*string // nil: not asked for
 }
 
 func (g *scanGarbage) dest() []any {
-	return []any{&g.owner, &g.bucket, &g.name, &g.id, &g.length, &g.sharks, &g.upload, &g.deleted}
+	return []any{&g.owner, &g.bucket, &g.name, &g.id, &g.length, &g.sharks, &g.upload, &g.deleted, &g.object}
 }
 
 func (g *scanGarbage) add() error {
-	*g.all = append(*g.all, buckets.Garbage{
+	made := buckets.Garbage{
 		Owner: buckets.AccountID(g.owner), Bucket: buckets.BucketID(g.bucket), Name: g.name, ID: buckets.ObjectID(g.id),
 		Length: g.length, Sharks: g.sharks, Upload: buckets.UploadID(g.upload), Deleted: momentOf(g.deleted),
-	})
+	}
 	g.sharks = nil
-	return nil
+	var err error
+	if g.object != nil {
+		made.Object, err = deletedObject(g.object, &made)
+		g.object = nil
+	}
+	*g.all = append(*g.all, made)
+	return err
+}
+
+// deletedObject decodes deletedColumns.
+func deletedObject(columns []*string, g *buckets.Garbage) (*buckets.Object, error) {
+	r := row{columns: columns}
+	o := &buckets.Object{
+		Name: g.Name, Created: buckets.Moment(r.number(0)), Modified: buckets.Moment(r.number(1)),
+		Creator: buckets.AccountID(r.text(2)), ContentType: r.text(4),
+		Body:       buckets.Body{ID: g.ID, Length: g.Length, MD5: r.bytes(3), Sharks: g.Sharks},
+		Properties: r.properties(7),
+	}
+	r.json(5, &o.Headers)
+	r.json(6, &o.Roles)
+	return o, r.err
 }
 
 // Hold implements buckets.Collector.

@@ -292,6 +292,51 @@ func (s *Store) List(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 	if err := owner.Check(); err != nil {
 		return buckets.Page{}, err
 	}
+	for {
+		page, err := s.list(ctx, owner, b, q)
+		if err != nil || !q.Metadata {
+			return page, err
+		}
+		if page.Entries, err = s.withMetadata(ctx, owner, b, page.Entries); err != nil || len(page.Entries) > 0 || !page.More {
+			return page, err
+		}
+		q.Start = page.Next // all objects of the page were deleted meanwhile
+	}
+}
+
+// withMetadata reads the objects of a page again, with all metadata. The function that lists
+// does not return the metadata, because most pages do not need it. Objects that were deleted
+// meanwhile are removed from the page.
+func (s *Store) withMetadata(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, entries []buckets.Entry) (kept []buckets.Entry, err error) {
+	var names []string
+	for i := range entries {
+		if entries[i].Object != nil {
+			names = append(names, entries[i].Object.Name)
+		}
+	}
+	objects := map[string]*buckets.Object{}
+	var columns []*string
+	err = s.db.ForEach(ctx, sqlListed, []any{string(owner), string(b), names}, func() { clear(objects) }, func() error {
+		o, err := scanObject(columns)
+		objects[o.Name] = &o
+		columns = nil
+		return err
+	}, &columns)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if e.Object != nil {
+			if e.Object = objects[e.Object.Name]; e.Object == nil {
+				continue
+			}
+		}
+		kept = append(kept, e)
+	}
+	return kept, nil
+}
+
+func (s *Store) list(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.Query) (buckets.Page, error) {
 	var columns []*string
 	l := buckets.NewLister(q)
 	from := l.From()

@@ -55,6 +55,8 @@ var (
 			$6::integer, $7::text[], $8::text[], $9::timestamptz, $10::timestamptz)`}
 	sqlList = pgdb.Statement{Name: "buckets.list", SQL: `
 		SELECT bucket_list_v1($1::uuid, $2::uuid, $3::text, $4::text, $5::text, $6::boolean, $7::integer)`}
+	sqlListed = pgdb.Statement{Name: "buckets.listed", SQL: `
+		SELECT ` + objectColumns + ` FROM manta_bucket_object o WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = ANY ($3::text[])`}
 	sqlGet = pgdb.Statement{Name: "buckets.get", SQL: `SELECT ` + objectColumns + `, body, ` + sumColumns + ofObject}
 	// One row if the bucket exists, with NULLs if the object does not.
 	sqlFind = pgdb.Statement{Name: "buckets.find", SQL: `
@@ -108,10 +110,13 @@ var (
 	sqlClaim = pgdb.Statement{Name: "buckets.claim", SQL: `
 		UPDATE manta_bucket_deleted_object SET claim = $1::uuid, claim_expires = $2::timestamptz
 		WHERE id = ANY ($3::text[]::uuid[]) AND garbage_id = ANY ($4::text[]::uuid[]) AND (claim_expires IS NULL OR claim_expires <= $5::timestamptz)
-		RETURNING ` + garbageColumns}
+		RETURNING ` + garbageColumns + `, CASE WHEN $6::boolean THEN ` + deletedColumns + ` END`}
 	garbageColumns = `owner::text, bucket_id::text, name, id::text, coalesce(content_length, 0), sharks, coalesce(properties #>> '{s3,upload}', ''), deleted_at`
-	sqlClaimed     = pgdb.Statement{Name: "buckets.claimed", SQL: `
-		SELECT ` + garbageColumns + ` FROM manta_bucket_deleted_object WHERE claim = $1::uuid AND claim_expires > $2::timestamptz`}
+	deletedColumns = `ARRAY[` + micros(`created`) + `, ` + micros(`modified`) + `, creator::text, encode(content_md5, 'hex'), content_type,
+		hstore_to_json(headers)::text, to_json(roles)::text, properties::text]`
+	sqlClaimed = pgdb.Statement{Name: "buckets.claimed", SQL: `
+		SELECT ` + garbageColumns + `, CASE WHEN $3::boolean THEN ` + deletedColumns + ` END
+		FROM manta_bucket_deleted_object WHERE claim = $1::uuid AND claim_expires > $2::timestamptz`}
 
 	sqlLockHolds   = pgdb.Statement{Name: "buckets.lock_holds", SQL: `SELECT 1 FROM manta_bucket_hold WHERE id = '' FOR UPDATE`}
 	sqlHeld        = pgdb.Statement{Name: "buckets.held", SQL: `SELECT max(expires) FROM manta_bucket_hold WHERE id <> '' AND expires > $1::timestamptz`}

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	garbageColumns = `owner, bucket_id, name, id, content_length, sharks, properties ->> '$.s3.upload', deleted_at`
+	garbageColumns = `owner, bucket_id, name, id, content_length, sharks, properties ->> '$.s3.upload', deleted_at,
+		created, modified, creator, content_md5, content_type, headers, roles, properties`
 
 	sqlClaim = `UPDATE manta_bucket_deleted_object SET claim = ?1, claim_expires = ?2 WHERE rowid IN (
 			SELECT rowid FROM manta_bucket_deleted_object WHERE deleted_at <= ?3 AND (claim_expires IS NULL OR claim_expires <= ?4)
@@ -65,23 +66,23 @@ func (s *Store) Claim(ctx context.Context, claim buckets.Claim) (all []buckets.G
 		if held, err := exists(c, sqlIsHeld, claim.Now); held || err != nil {
 			return err
 		}
-		all, err = readGarbage(c, sqlClaim, claim.ID, claim.Expires, claim.Before, claim.Now, claim.Limit)
+		all, err = readGarbage(c, claim.Objects, sqlClaim, claim.ID, claim.Expires, claim.Before, claim.Now, claim.Limit)
 		return err
 	})
 	return all, err
 }
 
 // Claimed implements buckets.Collector.
-func (s *Store) Claimed(ctx context.Context, claim string, now buckets.Moment) (all []buckets.Garbage, err error) {
+func (s *Store) Claimed(ctx context.Context, claim string, now buckets.Moment, objects bool) (all []buckets.Garbage, err error) {
 	err = s.db.Read(ctx, "claimed_garbage", func(c *sqlite.Conn) error {
-		all, err = readGarbage(c, sqlClaimed, claim, now)
+		all, err = readGarbage(c, objects, sqlClaimed, claim, now)
 		return err
 	})
 	return all, err
 }
 
-// readGarbage reads rows with garbageColumns, oldest first.
-func readGarbage(c *sqlite.Conn, sql string, args ...any) (all []buckets.Garbage, err error) {
+// readGarbage reads rows with garbageColumns, oldest first, with their objects or without.
+func readGarbage(c *sqlite.Conn, objects bool, sql string, args ...any) (all []buckets.Garbage, err error) {
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 		g := buckets.Garbage{
 			Owner: buckets.AccountID(r.ColumnText(0)), Bucket: buckets.BucketID(r.ColumnText(1)), Name: r.ColumnText(2),
@@ -89,11 +90,26 @@ func readGarbage(c *sqlite.Conn, sql string, args ...any) (all []buckets.Garbage
 			Deleted: buckets.Moment(r.ColumnInt64(7)),
 		}
 		err := column(r, 5, &g.Sharks)
+		if objects && err == nil {
+			g.Object, err = deletedObject(r, &g)
+		}
 		all = append(all, g)
 		return err
 	}, args...)
 	buckets.SortGarbage(all)
 	return all, err
+}
+
+// deletedObject decodes the object of a row with garbageColumns.
+func deletedObject(r *sqlite.Stmt, g *buckets.Garbage) (*buckets.Object, error) {
+	o := &buckets.Object{
+		Name: g.Name, Created: buckets.Moment(r.ColumnInt64(8)), Modified: buckets.Moment(r.ColumnInt64(9)),
+		Creator: buckets.AccountID(r.ColumnText(10)), ContentType: r.ColumnText(12),
+		Body: buckets.Body{ID: g.ID, Length: g.Length, MD5: blob(r, 11), Sharks: g.Sharks},
+	}
+	var err error
+	o.Properties, err = buckets.DecodeProperties(blob(r, 15))
+	return o, errors.Join(err, column(r, 13, &o.Headers), column(r, 14, &o.Roles))
 }
 
 // Hold implements buckets.Collector.

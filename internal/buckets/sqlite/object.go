@@ -28,6 +28,9 @@ const (
 	listColumns = `id, name, created, modified, creator, content_length, content_md5, content_type, properties`
 	sqlList     = `SELECT ` + listColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name > ?3 ORDER BY name LIMIT +?4`
 	sqlListFrom = `SELECT ` + listColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT +?4`
+	// With all metadata.
+	sqlListAll     = `SELECT ` + objectColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name > ?3 ORDER BY name LIMIT +?4`
+	sqlListAllFrom = `SELECT ` + objectColumns + ` FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT +?4`
 	// From the index alone.
 	sqlNextName = `SELECT name FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT 1`
 )
@@ -244,7 +247,7 @@ func (s *Store) List(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 	err = s.db.Read(ctx, "list_objects", func(c *sqlite.Conn) error {
 		l := buckets.NewLister(q)
 		for from, more := l.From(), true; more; {
-			if from, more, err = listFrom(c, owner, b, l, from, q.Limit+1); err != nil {
+			if from, more, err = listFrom(c, owner, b, l, from, &q); err != nil {
 				return err
 			}
 			if more {
@@ -290,13 +293,17 @@ func listGroups(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, l *
 
 // listFrom feeds rows to a Lister until it wants to skip some; more is false when the
 // page is complete.
-func listFrom(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, l *buckets.Lister, from buckets.Position, limit int) (next buckets.Position, more bool, err error) {
-	sql := sqlList
+func listFrom(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, l *buckets.Lister, from buckets.Position, q *buckets.Query) (next buckets.Position, more bool, err error) {
+	after, inclusive, scan := sqlList, sqlListFrom, scanListed
+	if q.Metadata {
+		after, inclusive, scan = sqlListAll, sqlListAllFrom, scanObject
+	}
+	sql := after
 	if from.Inclusive {
-		sql = sqlListFrom
+		sql = inclusive
 	}
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
-		o, err := scanListed(r)
+		o, err := scan(r)
 		if err != nil {
 			return err
 		}
@@ -305,7 +312,7 @@ func listFrom(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, l *bu
 			return errStop
 		}
 		return nil
-	}, owner, b, from.Name, limit)
+	}, owner, b, from.Name, q.Limit+1)
 	if errors.Is(err, errStop) {
 		err = nil
 	}

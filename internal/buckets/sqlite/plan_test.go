@@ -35,6 +35,8 @@ func TestPlans(t *testing.T) {
 		sqlFrameObject:    object + " AND name=?)",
 		sqlList:           object + " AND name>?)",
 		sqlListFrom:       object + " AND name>?)",
+		sqlListAll:        object + " AND name>?)",
+		sqlListAllFrom:    object + " AND name>?)",
 		sqlNextName:       "COVERING INDEX " + object + " AND name>?)",
 		sqlHasObjects:     object + ")",
 		sqlUpload:         upload + " AND name=? AND id=?)",

@@ -11,6 +11,7 @@ func garbageChecks() []check {
 	return []check{
 		{"ClaimAndRemove", claimAndRemove},
 		{"ClaimExpires", claimExpires},
+		{"Objects", claimObjects},
 		{"ClaimRace", claimRace},
 		{"Hold", holdGarbage},
 		{"Uploads", garbageOfUploads},
@@ -30,7 +31,7 @@ func (u *user) claim(limit int) (id string, all []buckets.Garbage) {
 
 func (u *user) claimed(claim string) []buckets.Garbage {
 	u.t.Helper()
-	all, err := u.h.Collector.Claimed(u.t.Context(), claim, u.now)
+	all, err := u.h.Collector.Claimed(u.t.Context(), claim, u.now, false)
 	must(u.t, "Claimed", err)
 	return all
 }
@@ -82,6 +83,35 @@ func claimAndRemove(t *testing.T, u *user) {
 	equal(t, "removed", u.remove(second, one), 1)
 	u.wantBacklog(0, 0, 0)
 	u.wantBodies(nil, nil)
+}
+
+// claimObjects: a claim has all of the deleted versions, if that is asked for.
+func claimObjects(t *testing.T, u *user) {
+	first := u.putObject(full("a"))
+	u.tick()
+	second := full("a")
+	second.Creator, second.Body = buckets.AccountID(buckets.NewUUID()), stored(5)
+	second = u.putObject(second)
+	u.tick()
+	u.delete("a")
+	u.tick()
+	id := buckets.NewUUID()
+	claimed, err := u.h.Collector.Claim(t.Context(), buckets.Claim{ID: id, Before: u.now, Now: u.now, Expires: u.now + hour, Limit: 9, Objects: true})
+	must(t, "Claim", err)
+	read, err := u.h.Collector.Claimed(t.Context(), id, u.now, true)
+	must(t, "Claimed", err)
+	for what, all := range map[string][]buckets.Garbage{"claimed": claimed, "read": read} {
+		if len(all) != 2 || all[0].Object == nil || all[1].Object == nil {
+			t.Fatalf("%s: %+v", what, all)
+		}
+		for i, want := range []buckets.Object{first, second} {
+			want.Frames, want.CRC32C = all[i].Object.Frames, all[i].Object.CRC32C // nobody reads the body
+			wantObject(t, what, *all[i].Object, want)
+		}
+	}
+	for _, g := range u.claimed(id) {
+		equal(t, "an object that was not asked for", g.Object, nil)
+	}
 }
 
 // claimExpires: what a worker has not removed goes to another one, and the first has
