@@ -29,8 +29,8 @@ func Composite(a Algorithm, parts []Part) (string, bool) {
 	return base64.StdEncoding.EncodeToString(h.Sum(nil)) + "-" + strconv.Itoa(len(parts)), len(parts) > 0
 }
 
-// FullObject is the checksum of a multipart object of type FULL_OBJECT: the checksum of all
-// its bytes, computed from the checksums of its parts. It returns false if there are no parts,
+// FullObject is a multipart object's checksum of type FULL_OBJECT: it covers all bytes, and is
+// computed from the parts' checksums. It returns false if there are no parts,
 // they do not have the algorithm a, or a is not a CRC.
 func FullObject(a Algorithm, parts []Part) (Checksum, bool) {
 	p, ok := polynomials[a]
@@ -58,10 +58,10 @@ func number64(sum string) (n uint64) {
 // UpdateCRC64 returns the CRC64NVME of bytes with the CRC64NVME sum, followed by data.
 func UpdateCRC64(sum uint64, data []byte) uint64 { return crc64nvme.Update(sum, data) }
 
-// CRC64 is the CRC64NVME of a body, computed from the CRC64NVMEs of its chunks.
+// CRC64 is a body's CRC64NVME, computed chunk by chunk from their CRC64NVMEs.
 type CRC64 struct{ whole joined }
 
-// NewCRC64 returns the CRC64 of no bytes.
+// NewCRC64 returns an empty CRC64.
 func NewCRC64() CRC64 { return CRC64{joined{polynomial: polynomials[CRC64NVME]}} }
 
 // Append appends a chunk with its CRC64NVME and its size.
@@ -70,7 +70,7 @@ func (c *CRC64) Append(sum uint64, size int64) { c.whole.append(sum, size) }
 // Sum returns the CRC64NVME of all chunks.
 func (c *CRC64) Sum() uint64 { return c.whole.crc }
 
-// joined is the CRC of parts that follow one another.
+// joined is the CRC over consecutive parts.
 type joined struct {
 	polynomial
 	crc   uint64

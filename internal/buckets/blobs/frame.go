@@ -10,19 +10,19 @@ import (
 	"holdfast/internal/fault"
 )
 
-// A copy of a body is a sequence of frames: a chunk of data, followed by a trailer. All
-// chunks but the last have chunkSize bytes. The trailer makes each frame verifiable by itself:
+// A copy is a sequence of frames: a data chunk, followed by a trailer. All chunks but the
+// last have chunkSize bytes. The trailer makes each frame verifiable by itself:
 //
 //	offset  bytes
 //	     0      4  "HFB" and the version, 1
 //	     4      4  flags: none is defined yet
-//	     8      4  index of the chunk in the body, from 0
-//	    12      4  bytes of data
-//	    16      8  ID of the body's frames, which its row has too
-//	    24      8  CRC64NVME of the data and of the 24 bytes above
+//	     8      4  chunk index, from 0
+//	    12      4  data length
+//	    16      8  frame ID, which the row has too
+//	    24      8  CRC64NVME over the data and the 24 bytes above
 //
-// Numbers are big-endian. All frames of a body have one ID, on all nodes. It is random, so a
-// frame of another body is never taken for one of this body. The checksum covers the data as it is
+// Numbers are big-endian. A body has one frame ID, on all nodes. It is random, so another body's
+// frame is never accepted. The checksum covers the data as it is
 // stored, so that a copy can be verified without a key if data is ever encrypted.
 //
 // Bodies that were written before there were frames are plain: their copies are the data alone.
@@ -58,7 +58,7 @@ func (l layout) String() string {
 
 func (l layout) other() layout { return framed + plain - l }
 
-// trailer returns the size of a trailer.
+// trailer returns the trailer's size.
 func (l layout) trailer() int {
 	if l == plain {
 		return 0
@@ -66,7 +66,7 @@ func (l layout) trailer() int {
 	return trailerSize
 }
 
-// size returns the size of a copy of a body.
+// size returns a copy's size.
 func (l layout) size(length int64) int64 {
 	return length + chunkCount(length)*int64(l.trailer())
 }
@@ -74,13 +74,13 @@ func (l layout) size(length int64) int64 {
 // offset returns where a chunk begins in a copy.
 func (l layout) offset(index int64) int64 { return index * int64(chunkSize+l.trailer()) }
 
-// StoredSize returns the size of each copy of a body.
+// StoredSize returns the size that each copy has on its node.
 func StoredSize(b *buckets.Body) int64 { return layoutOf(b).size(b.Length) }
 
-// chunkCount returns the number of chunks of a body.
+// chunkCount returns how many chunks a body has.
 func chunkCount(length int64) int64 { return (length + chunkSize - 1) / chunkSize }
 
-// chunkLength returns the bytes of data in a chunk of a body.
+// chunkLength returns the data length of a chunk.
 func chunkLength(length, index int64) int { return int(min(chunkSize, length-index*chunkSize)) }
 
 // seal computes the checksum of a chunk and appends its trailer.
@@ -96,7 +96,7 @@ func (c *chunk) seal(id uint64, index int64) {
 	c.layout = framed
 }
 
-// measure computes the checksum of a chunk of a plain copy.
+// measure computes the checksum of a plain chunk.
 func (c *chunk) measure() {
 	c.layout, c.sum = plain, checksum.UpdateCRC64(0, c.data())
 }
@@ -109,8 +109,8 @@ var (
 // errNewer means that a copy is intact, but written by a later release.
 var errNewer = errors.New("the format of the copy is unknown")
 
-// open verifies a chunk of a framed copy. The caller has read as many bytes as the frame should
-// have, and compares the ID.
+// open verifies a frame. The caller has read as many bytes as the frame should have, and
+// compares the ID.
 func (c *chunk) open(index int64) error {
 	c.layout = framed
 	c.sum = checksum.UpdateCRC64(0, c.data())

@@ -11,9 +11,9 @@ import (
 	"holdfast/internal/fault"
 )
 
-// source reads and verifies chunks of one copy, in a goroutine of its own that may be left
-// behind if the node hangs. It is one chunk ahead of its reader, so that a chunk is verified
-// while the one before it is sent.
+// source reads and verifies chunks from one copy, in its own goroutine, which may be left
+// behind if the node hangs. It reads one chunk ahead, so that a chunk is verified while the
+// previous one is sent.
 type source struct {
 	node    *member
 	cancel  context.CancelFunc
@@ -36,7 +36,7 @@ type fetched struct {
 	size  int64 // of the copy
 }
 
-// verifier verifies chunks of a copy.
+// verifier verifies chunks read from a copy.
 type verifier struct {
 	layout layout
 	body   buckets.Body
@@ -47,8 +47,8 @@ type verifier struct {
 // errLayout means that a copy has the other layout.
 var errLayout = errors.New("the copy has another layout")
 
-// verify returns an error if a chunk of the copy is not the chunk of the body. With neither
-// sums nor the ID of the frames, a larger body than one chunk is compared as a whole instead.
+// verify returns an error if a chunk is not what the body has at this index. Without sums and
+// without the frame ID, the caller compares a body larger than one chunk as a whole.
 func (v *verifier) verify(c *chunk, index int64) error {
 	if v.layout == plain {
 		c.measure()
@@ -73,7 +73,7 @@ func (v *verifier) verify(c *chunk, index int64) error {
 	return nil
 }
 
-// openSource begins to read chunks of a copy.
+// openSource begins to read chunks from a copy.
 func (c *Cluster) openSource(ctx context.Context, m *member, path string, v verifier, from, to int64) *source {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &source{
@@ -104,7 +104,7 @@ func (c *Cluster) openSource(ctx context.Context, m *member, path string, v veri
 	return s
 }
 
-// get opens chunks of a copy. The size of the copy tells its layout.
+// get opens chunks in a copy. The copy's size tells its layout.
 func (v *verifier) get(ctx context.Context, m *member, path string, from, to int64) (Reader, error) {
 	offset, right := v.layout.offset(from), v.layout.size(v.body.Length)
 	end := min(v.layout.offset(to), right)
@@ -135,7 +135,7 @@ func (v *verifier) get(ctx context.Context, m *member, path string, from, to int
 	return r, err
 }
 
-// errShort is the error of a copy that ends too early.
+// errShort returns the error for a copy that ends too early.
 func errShort(size int64) error {
 	return fault.Wrap(fault.Internal, fmt.Sprintf("the copy ends after %d bytes", size), errors.Join(ErrCorrupt, errTruncated))
 }
@@ -156,7 +156,7 @@ func (v *verifier) read(r io.Reader, c *chunk, size int64) error {
 	return errShort(size)
 }
 
-// next returns the next chunk of a copy, and the size of the copy.
+// next returns the next chunk, and the copy's size.
 func (s *source) next(ctx context.Context, stall time.Duration) (*chunk, int64, error) {
 	if !s.pending {
 		s.want()
