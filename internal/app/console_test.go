@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -400,6 +401,54 @@ func TestConsoleServer(t *testing.T) {
 		if strings.Contains(page, secret) {
 			t.Errorf("a secret is in\n%s", page)
 		}
+	}
+}
+
+// The known backups are those that were recorded and still exist, the latest first.
+func TestKnownBackups(t *testing.T) {
+	t.Parallel()
+	a, _ := openConsole(t)
+	now := time.Date(2026, 1, 20, 3, 0, 0, 0, time.UTC)
+	a.now = func() time.Time { return now }
+	folder := t.TempDir()
+	path := func(name string) string { return filepath.Join(folder, name) }
+	known := func() (names []string) {
+		t.Helper()
+		all, err := knownBackups(a.data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range all {
+			names = append(names, filepath.Base(b.Path)+" "+b.At.Format(time.TimeOnly))
+		}
+		return names
+	}
+	if got := known(); got != nil {
+		t.Errorf("before: %v", got)
+	}
+	for _, name := range []string{"a", "b", "c", "b"} { // b was replaced
+		if err := os.MkdirAll(path(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Hour)
+		if err := a.recordBackup(path(name), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := known(), []string{"b 07:00:00", "c 06:00:00", "a 04:00:00"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if err := os.Remove(path("c")); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := known(), []string{"b 07:00:00", "a 04:00:00"}; !slices.Equal(got, want) {
+		t.Errorf("after one was deleted: %v, want %v", got, want)
+	}
+	if err := os.WriteFile(filepath.Join(a.data, backupFile), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := knownBackups(a.data); err == nil {
+		t.Error("a broken record has no error")
 	}
 }
 

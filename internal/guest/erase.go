@@ -67,13 +67,14 @@ func (s *Service) Erase(ctx context.Context, session string) (Erased, error) {
 	if err != nil {
 		return Erased{}, err
 	}
-	if e.Backups, err = s.backupsSince(id.Time()); err != nil {
-		return e, err
-	}
 	if err := s.dropHot(ctx, id, answers); err != nil {
 		return e, err
 	}
-	return e, s.Hot.UnblockMirror(ctx, id)
+	if err := s.Hot.UnblockMirror(ctx, id); err != nil {
+		return e, err
+	}
+	e.Backups, err = s.backupsSince(id.Time())
+	return e, err
 }
 
 // backupsSince returns the backups that were made after a session began.

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
+	"holdfast/internal/fault"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/inbox"
@@ -63,6 +65,26 @@ type events struct {
 	Backlog struct{ Events int }
 	Events  []httpapi.EventView
 	Next    *int64
+}
+
+// TestEraseNamesBackups: an erasure lists the known backups that were made since the session began.
+func TestEraseNamesBackups(t *testing.T) {
+	t.Parallel()
+	now := clock.System().UTC().Truncate(time.Second)
+	backup := func(name string, at time.Duration) guest.Backup { return guest.Backup{Path: name, At: now.Add(at)} }
+	s := newServer(t).at(func(o *guest.Options) {
+		o.Backups = func() ([]guest.Backup, error) {
+			return []guest.Backup{backup("/later", time.Hour), backup("/earlier", -time.Hour)}, nil
+		}
+	})
+	var e guest.Erased
+	s.operator().want(200, http.MethodDelete, "/guest/sessions/"+string(guest.NewID(guest.SessionPrefix, now)), &e)
+	suite.Equal(t, "backups", e.Backups, []guest.Backup{backup("/later", time.Hour)})
+	failing := s.at(func(o *guest.Options) {
+		o.Backups = func() ([]guest.Backup, error) { return nil, errors.New("broken") }
+	})
+	_, err := failing.service.Erase(t.Context(), string(guest.NewID(guest.SessionPrefix, now)))
+	suite.WantFault(t, "backups that cannot be read", err, fault.Unavailable)
 }
 
 // TestAdminRefusals: an operator sees how often a handoff was consumed again, in one row with one
