@@ -281,6 +281,16 @@ func (a *App) Sweep(ctx context.Context, report func(line string)) error {
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", j.Name, err))
 			}
+			if j.Left == nil || ctx.Err() != nil {
+				continue
+			}
+			left, err := j.Left(ctx, a.now())
+			if left != "" {
+				report("  left: " + left)
+			}
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", j.Name, err))
+			}
 		}
 	}
 	return errors.Join(errs...)

@@ -10,10 +10,15 @@ import (
 // claims it too. Bodies are removed idempotently, so then nothing is lost.
 const claimTime = 10 * time.Minute
 
+// releaseTime limits how long a worker that is stopped takes to remove the rows of the
+// bodies that it has removed, and to release the others.
+const releaseTime = 5 * time.Second
+
 // Collect removes at most limit deleted objects from the storage nodes and then from the
 // database: those that were deleted at a time or before. It returns how many it has
 // removed. Garbage whose bodies cannot be removed stays, and is tried again after the
-// claim has expired.
+// claim has expired. If ctx ends, the rest is released, so that the next process need not
+// wait.
 func (s *Service) Collect(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	now := s.Clock()
 	claim := Claim{ID: NewUUID(), Before: At(before), Now: At(now), Expires: At(now.Add(claimTime)), Limit: limit}
@@ -21,7 +26,13 @@ func (s *Service) Collect(ctx context.Context, before time.Time, limit int) (n i
 	if err != nil {
 		return 0, err
 	}
-	return s.free(ctx, claim.ID, garbage)
+	n, err = s.free(ctx, claim.ID, garbage)
+	if ctx.Err() != nil && n < len(garbage) {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
+		defer cancel()
+		err = errors.Join(err, s.Collector.Unclaim(ending, claim.ID))
+	}
+	return n, err
 }
 
 // free removes the bodies of claimed garbage and then its rows. It returns how many rows
@@ -30,6 +41,10 @@ func (s *Service) free(ctx context.Context, claim string, garbage []Garbage) (n 
 	var removed []Garbage
 	var failed []error
 	for i := range garbage {
+		if ctx.Err() != nil {
+			failed = append(failed, ctx.Err())
+			break
+		}
 		if err := s.removeBodies(ctx, &garbage[i]); err != nil {
 			failed = append(failed, err)
 			continue
@@ -37,6 +52,11 @@ func (s *Service) free(ctx context.Context, claim string, garbage []Garbage) (n 
 		removed = append(removed, garbage[i])
 	}
 	if len(removed) > 0 {
+		if ctx.Err() != nil {
+			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
+			defer cancel()
+			ctx = ending
+		}
 		n, err = s.Collector.Remove(ctx, claim, removed)
 		failed = append(failed, err)
 	}

@@ -39,6 +39,18 @@ type Claim struct {
 	Objects bool // set Garbage.Object
 }
 
+// Waiting counts the garbage that is not removed yet.
+type Waiting struct {
+	Rows    int64
+	Young   int64  // deleted after a time
+	Next    Moment // when the first of the young was deleted
+	Claimed int64  // not young, and claimed by a worker
+	Until   Moment // when the last of these claims expires
+}
+
+// Due is the garbage that nothing keeps from being removed.
+func (w Waiting) Due() int64 { return w.Rows - w.Young - w.Claimed }
+
 // SortGarbage sorts garbage by the time of its deletion.
 func SortGarbage(all []Garbage) {
 	slices.SortStableFunc(all, func(a, b Garbage) int {

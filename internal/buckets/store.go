@@ -157,6 +157,13 @@ type Collector interface {
 	// also Garbage.Object.
 	Claimed(ctx context.Context, claim string, now Moment, objects bool) ([]Garbage, error)
 
+	// Unclaim ends a claim: what it has not removed may be claimed by others at once.
+	Unclaim(ctx context.Context, claim string) error
+
+	// Waiting says why garbage is still there: what was deleted after a time, and what
+	// unexpired claims have.
+	Waiting(ctx context.Context, before, now Moment) (Waiting, error)
+
 	// Hold keeps Claim from reserving garbage, so that a backup finds all bodies that the
 	// database had when the hold began. Garbage that was claimed before may still be
 	// removed. A hold with the same ID is extended. Expired holds are removed.

@@ -25,6 +25,10 @@ type Job struct {
 	// Run does one step of at most limit rows. It returns the number of rows, also with
 	// an error; limit means that there may be more.
 	Run func(ctx context.Context, now time.Time, limit int) (n int, err error)
+
+	// Left, if set, says what a round has left and why, or "", for people who run it by
+	// hand.
+	Left func(ctx context.Context, now time.Time) (string, error)
 }
 
 // Options configure the jobs of a process. Only Clock is required.

@@ -96,7 +96,7 @@ func (c *command) runAudit(ctx context.Context, o maintenance.AuditOptions, asJS
 			Result maintenance.Result `json:"result"`
 		}{result})
 	default:
-		err = c.printAudit(ctx, of, result, all, repaired)
+		err = c.printAudit(ctx, of, result, all, repaired, o.Grace)
 	}
 	if err == nil && result.Left > 0 {
 		err = &service.ExitError{Status: 1}
@@ -104,7 +104,7 @@ func (c *command) runAudit(ctx context.Context, o maintenance.AuditOptions, asJS
 	return err
 }
 
-func (c *command) printAudit(ctx context.Context, of *names, r maintenance.Result, all map[maintenance.Problem][]maintenance.Finding, repaired map[maintenance.Problem]int64) error {
+func (c *command) printAudit(ctx context.Context, of *names, r maintenance.Result, all map[maintenance.Problem][]maintenance.Finding, repaired map[maintenance.Problem]int64, grace time.Duration) error {
 	if r.Resumed {
 		fmt.Fprintf(c.Stdout, "continued the audit that began at %s\n", r.Began.UTC().Format(time.RFC3339))
 	}
@@ -136,6 +136,9 @@ func (c *command) printAudit(ctx context.Context, of *names, r maintenance.Resul
 	}
 	if len(r.Found) == 0 {
 		fmt.Fprintln(w, "findings\tnone")
+	}
+	if r.Young > 0 {
+		fmt.Fprintf(w, "skipped\t%s that no row names, because younger than %s (--grace): of writes that go on, or that failed\n", service.Count(r.Young, "file"), grace)
 	}
 	return w.Flush()
 }

@@ -167,6 +167,13 @@ func (s *Buckets) jobs() []sweep.Job {
 	job := func(name string, run func(ctx context.Context, now time.Time, limit int) (int, error)) sweep.Job {
 		return sweep.Job{Name: name, Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit, Run: run}
 	}
+	objects := job("deleted objects of buckets", func(ctx context.Context, now time.Time, limit int) (int, error) {
+		if err := s.nodes.ensure(ctx); err != nil {
+			return 0, err
+		}
+		return s.opened.Collect(ctx, now.Add(-s.cfg.GarbageAfter), limit)
+	})
+	objects.Left = s.garbageLeft
 	return []sweep.Job{
 		job("incomplete uploads to buckets", func(ctx context.Context, now time.Time, limit int) (int, error) {
 			if s.cfg.UploadsAfter == 0 {
@@ -176,12 +183,7 @@ func (s *Buckets) jobs() []sweep.Job {
 			s.metrics.aborted.Add(int64(n))
 			return n, err
 		}),
-		job("deleted objects of buckets", func(ctx context.Context, now time.Time, limit int) (int, error) {
-			if err := s.nodes.ensure(ctx); err != nil {
-				return 0, err
-			}
-			return s.opened.Collect(ctx, now.Add(-s.cfg.GarbageAfter), limit)
-		}),
+		objects,
 		job("deleted buckets", func(ctx context.Context, now time.Time, limit int) (int, error) {
 			return s.opened.CollectBuckets(ctx, now.Add(-s.cfg.GarbageAfter), limit)
 		}),

@@ -177,6 +177,7 @@ func (a *auditor) facts() *service.Facts {
 	if a.err == nil {
 		f.Rows = append(f.Rows,
 			service.Fact{Name: "Bodies", Cell: service.TextCell(decimal(a.result.Bodies))}, service.Fact{Name: "Copies compared", Cell: service.TextCell(decimal(a.result.Copies))},
+			service.Fact{Name: "Young files without a row, skipped", Cell: service.TextCell(decimal(a.result.Young))},
 			service.Fact{Name: "Findings left", Cell: service.TextCell(decimal(a.result.Left))})
 	}
 	return f

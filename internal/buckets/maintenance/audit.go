@@ -127,6 +127,7 @@ type Result struct {
 	Began   time.Time         `json:"began"`
 	Bodies  int64             `json:"bodies"`    // of objects, parts and garbage
 	Copies  int64             `json:"copies"`    // that were compared
+	Young   int64             `json:"young"`     // files that no row names and that were skipped, because they are younger than the grace time
 	Found   map[Problem]int64 `json:"found"`     // findings
 	Left    int64             `json:"left"`      // findings that were not repaired
 	Resumed bool              `json:"continued"` // it is the rest of an audit that was interrupted
@@ -173,6 +174,7 @@ func Audit(ctx context.Context, o Options, ao AuditOptions, report func(Finding)
 	a.result.Bodies = a.state.Bodies
 	for _, p := range a.state.Nodes {
 		a.result.Copies += p.Compared
+		a.result.Young += p.Young
 	}
 	return a.result, a.state.remove()
 }

@@ -221,6 +221,24 @@ func (tc *damage) run(t *testing.T, s *site) {
 	}
 }
 
+// TestYoungFiles: an audit counts the files that it skips because of their age.
+func TestYoungFiles(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s *site) {
+		o := s.put("a", large('a'))
+		s.age()
+		stray := s.file(o.Sharks[0], &o) + "0"
+		s.must(os.WriteFile(stray, []byte("of a write that was killed"), 0o600))
+		if r := s.wantAudit("a young file", maintenance.AuditOptions{}); r.Young != 1 || r.Copies != 2 {
+			t.Errorf("result: %+v", r)
+		}
+		s.age()
+		if r := s.wantAudit("an old file", maintenance.AuditOptions{}, "unreferenced "+o.Sharks[0]); r.Young != 0 {
+			t.Errorf("result: %+v", r)
+		}
+	})
+}
+
 // TestUnknownAccount: a file of an account that the database does not have may be the body
 // of another database, so a repair keeps it.
 func TestUnknownAccount(t *testing.T) {

@@ -73,6 +73,7 @@ type item struct {
 	body   *body
 	offset int64 // in the file of bodies, after this item
 	found  *Finding
+	young  bool // it is too young to be a finding
 	failed error
 }
 
@@ -203,6 +204,9 @@ func (c *comparison) flush(ctx context.Context) error {
 		if one.body != nil {
 			c.at.Compared++
 		}
+		if one.young {
+			c.at.Young++
+		}
 	}
 	c.show()
 	return c.state.saveEvery()
@@ -214,7 +218,7 @@ func (c *comparison) check(ctx context.Context, i *item) (*Finding, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case i.body == nil:
-		if c.Clock().Sub(i.file.Modified) <= c.Grace {
+		if i.young = c.Clock().Sub(i.file.Modified) <= c.Grace; i.young {
 			return nil, nil
 		}
 		f := Finding{Problem: Unreferenced, Node: c.node, Path: i.file.Path, Size: i.file.Size, Modified: i.file.Modified}

@@ -50,6 +50,7 @@ type position struct {
 	Offset   int64  `json:"offset"` // of the next line in the file of bodies
 	Copies   int64  `json:"copies"` // that rows name
 	Compared int64  `json:"compared"`
+	Young    int64  `json:"young"` // files that no row names and that are younger than the grace time
 	Done     bool   `json:"done"`
 }
 

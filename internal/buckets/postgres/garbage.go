@@ -94,6 +94,20 @@ func deletedObject(columns []*string, g *buckets.Garbage) (*buckets.Object, erro
 	return o, r.err
 }
 
+// Unclaim implements buckets.Collector.
+func (s *Store) Unclaim(ctx context.Context, claim string) error {
+	_, err := s.db.Exec(ctx, sqlUnclaim, claim)
+	return err
+}
+
+// Waiting implements buckets.Collector.
+func (s *Store) Waiting(ctx context.Context, before, now buckets.Moment) (w buckets.Waiting, err error) {
+	var next, until pgtype.Timestamptz
+	_, err = s.db.QueryRow(ctx, sqlWaiting, []any{at(before), at(now)}, &w.Rows, &w.Young, &next, &w.Claimed, &until)
+	w.Next, w.Until = momentOf(next), momentOf(until)
+	return w, err
+}
+
 // Hold implements buckets.Collector.
 func (s *Store) Hold(ctx context.Context, id string, now, expires buckets.Moment) error {
 	return s.db.Tx(ctx, "buckets.hold_garbage", func(tx *pgdb.Tx) error {

@@ -118,6 +118,14 @@ var (
 		SELECT ` + garbageColumns + `, CASE WHEN $3::boolean THEN ` + deletedColumns + ` END
 		FROM manta_bucket_deleted_object WHERE claim = $1::uuid AND claim_expires > $2::timestamptz`}
 
+	sqlUnclaim = pgdb.Statement{Name: "buckets.unclaim", SQL: `
+		UPDATE manta_bucket_deleted_object SET claim = NULL, claim_expires = NULL WHERE claim = $1::uuid`}
+	sqlWaiting = pgdb.Statement{Name: "buckets.waiting", SQL: `
+		SELECT count(*), count(*) FILTER (WHERE deleted_at > $1::timestamptz), min(deleted_at) FILTER (WHERE deleted_at > $1::timestamptz),
+			count(*) FILTER (WHERE deleted_at <= $1::timestamptz AND claim_expires > $2::timestamptz),
+			max(claim_expires) FILTER (WHERE deleted_at <= $1::timestamptz AND claim_expires > $2::timestamptz)
+		FROM manta_bucket_deleted_object`}
+
 	sqlLockHolds   = pgdb.Statement{Name: "buckets.lock_holds", SQL: `SELECT 1 FROM manta_bucket_hold WHERE id = '' FOR UPDATE`}
 	sqlHeld        = pgdb.Statement{Name: "buckets.held", SQL: `SELECT max(expires) FROM manta_bucket_hold WHERE id <> '' AND expires > $1::timestamptz`}
 	sqlEndHolds    = pgdb.Statement{Name: "buckets.end_holds", SQL: `DELETE FROM manta_bucket_hold WHERE id <> '' AND expires <= $1::timestamptz`}

@@ -21,6 +21,10 @@ const (
 			ORDER BY deleted_at LIMIT +?5)
 		RETURNING ` + garbageColumns
 	sqlClaimed = `SELECT ` + garbageColumns + ` FROM manta_bucket_deleted_object WHERE claim = ?1 AND claim_expires > ?2`
+	sqlUnclaim = `UPDATE manta_bucket_deleted_object SET claim = NULL, claim_expires = NULL WHERE claim = ?1`
+	sqlWaiting = `SELECT count(*), coalesce(sum(deleted_at > ?1), 0), coalesce(min(CASE WHEN deleted_at > ?1 THEN deleted_at END), 0),
+		coalesce(sum(deleted_at <= ?1 AND claim_expires > ?2), 0), coalesce(max(CASE WHEN deleted_at <= ?1 AND claim_expires > ?2 THEN claim_expires END), 0)
+		FROM manta_bucket_deleted_object`
 	// The plus signs make SQLite use the index of id: that of the bucket has all its garbage,
 	// and that of the claim the whole batch.
 	oneGarbage = ` WHERE +owner = ?1 AND +bucket_id = ?2 AND name = ?3 AND id = ?4`
@@ -110,6 +114,26 @@ func deletedObject(r *sqlite.Stmt, g *buckets.Garbage) (*buckets.Object, error) 
 	var err error
 	o.Properties, err = buckets.DecodeProperties(blob(r, 15))
 	return o, errors.Join(err, column(r, 13, &o.Headers), column(r, 14, &o.Roles))
+}
+
+// Unclaim implements buckets.Collector.
+func (s *Store) Unclaim(ctx context.Context, claim string) error {
+	return s.db.Write(ctx, "unclaim_garbage", func(c *sqlite.Conn) error { return sqlitedb.Exec(c, sqlUnclaim, claim) })
+}
+
+// Waiting implements buckets.Collector.
+func (s *Store) Waiting(ctx context.Context, before, now buckets.Moment) (w buckets.Waiting, err error) {
+	err = s.db.Read(ctx, "waiting_garbage", func(c *sqlite.Conn) error {
+		_, _, err := sqlitedb.QueryRow(c, sqlWaiting, func(r *sqlite.Stmt) bool {
+			w = buckets.Waiting{
+				Rows: r.ColumnInt64(0), Young: r.ColumnInt64(1), Next: buckets.Moment(r.ColumnInt64(2)),
+				Claimed: r.ColumnInt64(3), Until: buckets.Moment(r.ColumnInt64(4)),
+			}
+			return true
+		}, before, now)
+		return err
+	})
+	return w, err
 }
 
 // Hold implements buckets.Collector.

@@ -64,6 +64,7 @@ func (f *fixture) writes() map[string]func() error {
 		return err
 	}
 	calls["Remove"] = func() error { _, err := f.h.Collector.Remove(ctx, f.claim, f.taken); return err }
+	calls["Unclaim"] = func() error { return f.h.Collector.Unclaim(ctx, f.claim) }
 	calls["RemoveBucket"] = func() error { _, err := f.h.Collector.RemoveBucket(ctx, f.gone, f.now, 9); return err }
 	calls["SetSharks"] = func() error {
 		set, err := f.h.References.SetSharks(ctx, f.body, []string{"a:b"})
@@ -90,7 +91,7 @@ func faultChecks() []check {
 	var all []check
 	for _, name := range []string{
 		"SetBucket", "DeleteBucket", "Put", "Update", "Delete", "CreateUpload", "PutPart", "Complete", "SetQuota", "CreateBucket", "Abort", "AbortOld",
-		"Claim", "Remove", "RemoveBucket", "SetSharks", "SetFrames", "CreateKey", "RevokeKey",
+		"Claim", "Remove", "Unclaim", "RemoveBucket", "SetSharks", "SetFrames", "CreateKey", "RevokeKey",
 	} {
 		all = append(all, check{name, func(t *testing.T, u *user) { failingWrite(t, u, name) }})
 	}

@@ -12,6 +12,8 @@ func garbageChecks() []check {
 		{"ClaimAndRemove", claimAndRemove},
 		{"ClaimExpires", claimExpires},
 		{"Objects", claimObjects},
+		{"Unclaim", unclaim},
+		{"Waiting", waitingGarbage},
 		{"ClaimRace", claimRace},
 		{"Hold", holdGarbage},
 		{"Uploads", garbageOfUploads},
@@ -130,6 +132,58 @@ func claimExpires(t *testing.T, u *user) {
 	equal(t, "when it expires", again, all)
 	equal(t, "removed by the first", u.remove(first, all), 0)
 	equal(t, "removed by the second", u.remove(second, all), 1)
+}
+
+// unclaim: what a worker releases is claimed by the next one at once, and the first has
+// lost it. Other claims stay.
+func unclaim(t *testing.T, u *user) {
+	for _, name := range []string{"a", "b", "c"} {
+		u.put(name)
+		u.tick()
+		u.delete(name)
+	}
+	first, two := u.claim(2)
+	other, one := u.claim(9)
+	equal(t, "removed before the release", u.remove(first, two[:1]), 1)
+	for range 2 {
+		must(t, "Unclaim", u.h.Collector.Unclaim(t.Context(), first))
+	}
+	equal(t, "removed after the release", u.remove(first, two), 0)
+	equal(t, "claimed after the release", u.claimed(first), nil)
+	second, again := u.claim(9)
+	equal(t, "claimed by the next", again, two[1:])
+	equal(t, "removed by the next", u.remove(second, again), 1)
+	equal(t, "removed by the other claim", u.remove(other, one), 1)
+	must(t, "Unclaim of an unknown claim", u.h.Collector.Unclaim(t.Context(), buckets.NewUUID()))
+}
+
+// waitingGarbage: garbage is there because it is young, because a claim has it, or for no
+// reason at all.
+func waitingGarbage(t *testing.T, u *user) {
+	want := func(what string, before buckets.Moment, want buckets.Waiting) {
+		t.Helper()
+		got, err := u.h.Collector.Waiting(t.Context(), before, u.now)
+		must(t, "Waiting", err)
+		equal(t, what, got, want)
+	}
+	want("nothing", u.now, buckets.Waiting{})
+	var deleted []buckets.Moment
+	for _, name := range []string{"a", "b", "c"} {
+		u.put(name)
+		u.delete(name)
+		deleted = append(deleted, u.now)
+		u.tick()
+	}
+	want("all are due", u.now, buckets.Waiting{Rows: 3})
+	want("two are young", deleted[0], buckets.Waiting{Rows: 3, Young: 2, Next: deleted[1]})
+	claim, _ := u.claim(2)
+	until := u.now + hour
+	want("two are claimed", u.now, buckets.Waiting{Rows: 3, Claimed: 2, Until: until})
+	want("one is claimed and two are young", deleted[0], buckets.Waiting{Rows: 3, Young: 2, Next: deleted[1], Claimed: 1, Until: until})
+	u.now = until
+	want("the claim has expired", u.now, buckets.Waiting{Rows: 3})
+	equal(t, "due", buckets.Waiting{Rows: 3, Young: 1, Claimed: 1}.Due(), 1)
+	must(t, "Unclaim", u.h.Collector.Unclaim(t.Context(), claim))
 }
 
 // holdGarbage: nothing is claimed while there is a hold. It ends by itself.

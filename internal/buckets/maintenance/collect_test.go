@@ -1,0 +1,52 @@
+package maintenance_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/clock"
+)
+
+// stopping are bodies of which the second to be removed stops the worker.
+type stopping struct {
+	buckets.Bodies
+	stop    context.CancelFunc
+	removed int
+}
+
+func (s *stopping) Remove(ctx context.Context, path string, sharks []string) error {
+	if s.removed++; s.removed == 2 {
+		s.stop()
+		return ctx.Err()
+	}
+	return s.Bodies.Remove(ctx, path, sharks)
+}
+
+// TestCollectReleasesItsClaim: a worker that is stopped removes the rows of the bodies
+// that it has removed, and leaves the others to the next worker at once.
+func TestCollectReleasesItsClaim(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s *site) {
+		for _, name := range []string{"a", "b", "c"} {
+			s.put(name, large('a'))
+			_, err := s.store.Delete(t.Context(), s.owner, s.bucket, name, buckets.Condition{}, buckets.At(time.Now()))
+			s.must(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		stopped := buckets.NewService(buckets.Options{Collector: s.store, Bodies: &stopping{Bodies: s.cluster, stop: stop}, Clock: clock.System})
+		if n, err := stopped.Collect(ctx, time.Now(), 100); n != 1 || err == nil {
+			t.Errorf("the stopped worker has removed %d, %v", n, err)
+		}
+		w, err := s.store.Waiting(t.Context(), buckets.At(time.Now()), buckets.At(time.Now()))
+		s.must(err)
+		if w != (buckets.Waiting{Rows: 2}) {
+			t.Errorf("what is left is %+v", w)
+		}
+		if n, err := s.service.Collect(t.Context(), time.Now(), 100); n != 2 || err != nil {
+			t.Errorf("the next worker has removed %d, %v", n, err)
+		}
+		s.wantFiles()
+	})
+}
