@@ -23,10 +23,10 @@ func bucketsHarness(t testing.TB, url string) bucketstest.Harness {
 	t.Helper()
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
 		s := bucketssqlite.New(opened.SQLite(t, sqlitedb.Options{Path: path}, nil))
-		return bucketstest.Harness{Store: s, Uploads: s, Collector: s, References: s, Counters: s, Accounts: s, Nodes: s, Leases: s}
+		return bucketstest.Harness{Store: s, Uploads: s, Collector: s, References: s, Counters: s, Accounts: s, Nodes: s, Leases: s, Damages: s, Scrubs: s}
 	}
 	s := bucketspg.New(opened.Postgres(t, pgdb.Options{URL: url}, nil))
-	return bucketstest.Harness{Store: s, Uploads: s, Collector: s, References: s, Counters: s, Accounts: s, Nodes: s, Leases: s}
+	return bucketstest.Harness{Store: s, Uploads: s, Collector: s, References: s, Counters: s, Accounts: s, Nodes: s, Leases: s, Damages: s, Scrubs: s}
 }
 
 // bucketsUser works in one bucket and knows which bodies are on the storage nodes.

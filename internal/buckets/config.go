@@ -31,6 +31,10 @@ type Config struct {
 	Copies int                   `toml:"copies" doc:"Copies of each body on storage nodes, 1 to 9. 0: 1 with one node, otherwise 2."`
 	Inline int                   `toml:"inline" unit:"bytes" doc:"Largest body that is stored in the database instead of on storage nodes. 0: all non-empty bodies are on storage nodes."`
 
+	ScrubEvery time.Duration `toml:"scrub_interval" doc:"How often every copy of every body is read and verified, so that damage is found and repaired. A pass takes this long, or less if there is little to read. 0: never."`
+	ScrubRate  int           `toml:"scrub_rate" unit:"bytes" doc:"Bytes per second that a pass reads from each storage node. 0: as many as it needs to end within scrub_interval, at least 1 MiB."`
+	ScrubCloud bool          `toml:"scrub_cloud" doc:"Read also the copies on nodes of cloud providers, whose reads cost money."`
+
 	GarbageAfter time.Duration `toml:"garbage_after" doc:"How long after an object was deleted or overwritten its body is removed from the storage nodes."`
 	UploadsAfter time.Duration `toml:"abort_uploads_after" doc:"How long after its start an incomplete multipart upload is aborted. 0: never."`
 }
@@ -56,6 +60,7 @@ const (
 	maxCopies    = 9
 	maxInline    = 1 << 20
 	minKeySecret = 32
+	minScrub     = time.Minute
 )
 
 // DefaultConfig returns the section's defaults.
@@ -67,6 +72,7 @@ func DefaultConfig() Config {
 		Sweep:        settings.DefaultSweep(),
 		Region:       "us-east-1",
 		Inline:       16 << 10,
+		ScrubEvery:   30 * 24 * time.Hour,
 		GarbageAfter: 24 * time.Hour,
 		UploadsAfter: 7 * 24 * time.Hour,
 	}
@@ -108,6 +114,12 @@ func (c *Config) Check() conf.Problems {
 	}
 	if c.Inline < 0 || c.Inline > maxInline {
 		problems.Addf("inline", "must be from 0 to %d", maxInline)
+	}
+	if c.ScrubEvery != 0 && c.ScrubEvery < minScrub {
+		wrong("scrub_interval", "must be 0 or at least 1m")
+	}
+	if c.ScrubRate < 0 {
+		wrong("scrub_rate", "must not be negative")
 	}
 	if c.GarbageAfter < 0 {
 		wrong("garbage_after", "must not be negative")

@@ -52,6 +52,8 @@ type Buckets struct {
 	metrics *metrics
 	audits  auditor // of the console
 	framing framing
+	reports *reporter
+	work    *background
 
 	mu    sync.Mutex
 	first *newKey // of the account that this process gave a new database
@@ -88,6 +90,8 @@ type store interface {
 	buckets.Accounts
 	buckets.Nodes
 	buckets.Leases
+	buckets.Damages
+	buckets.Scrubs
 }
 
 func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
@@ -119,7 +123,8 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	s3 := &s3api.Handler{
 		Service: s.opened, Verifier: sigv4.New(s.cfg.Region, d.Clock), Keys: s.keys, Clock: d.Clock, Region: s.cfg.Region, Domain: s.cfg.Domain, Cores: cores,
 	}
-	s.metrics = observe(d.Metrics, st, s.cluster, s3, d.Clock)
+	s.metrics = observe(d.Metrics, st, s.cluster, s3, d.Clock, s.cfg.ScrubEvery)
+	s.reports, s.work = newReporter(st, d.Log), newBackground(s)
 	native := &httpapi.Handler{Service: s.opened, Tokens: s.tokens, Clock: d.Clock, Cores: cores}
 	opened.Mounts = []service.Mount{
 		{Listener: Listener, Mount: web.Mount{
@@ -293,6 +298,8 @@ func (s *Buckets) start(ctx context.Context) (func() error, error) {
 	var work sync.WaitGroup
 	work.Go(func() { s.nodes.run(ctx) })
 	work.Go(func() { s.frame(ctx, unframed) })
+	work.Go(func() { s.reports.run(ctx, s.work.nudge) })
+	work.Go(func() { s.work.run(ctx) })
 	return func() error {
 		stopAudits()
 		s.audits.jobs.Wait()
@@ -304,7 +311,7 @@ func (s *Buckets) start(ctx context.Context) (func() error, error) {
 	}, nil
 }
 
-// report logs what a read has found about the copies of a body.
+// report logs and marks what a read has found about the copies of a body.
 func (s *Buckets) report(f blobs.Finding) {
 	if f.Problem == blobs.Lost {
 		s.deps.Log.Warn("no good copy of a body", "path", f.Path, "nodes", f.Reference.Sharks)
@@ -316,4 +323,9 @@ func (s *Buckets) report(f blobs.Finding) {
 		return
 	}
 	s.deps.Log.Warn("bad copy of a body", "node", f.Node, "path", f.Path, "problem", string(f.Problem))
+	d := buckets.NewDamage(buckets.Copy{Node: f.Node, Path: f.Path}, string(f.Problem), buckets.At(s.deps.Clock()))
+	if f.Reference.Owner != "" {
+		d = d.Of(&f.Reference)
+	}
+	s.reports.note(d)
 }

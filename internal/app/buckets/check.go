@@ -75,8 +75,12 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 	if err != nil {
 		return nil, err
 	}
+	damages, err := s.inspectDamages(ctx)
+	if err != nil {
+		return nil, err
+	}
 	keys, err := s.inspectKeys(ctx)
-	return append(found, f, keys), err
+	return append(append(append(found, damages...), f), keys), err
 }
 
 func copiesOf(n int) string {

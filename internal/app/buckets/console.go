@@ -40,6 +40,7 @@ func (s *Buckets) console() *service.Console {
 		{Path: "download", Title: "Download", Send: s.sendObject},
 		{Path: "image", Title: "Image", Send: s.sendImage},
 		{Path: "nodes", Title: "Storage nodes", Listed: true, Show: s.showNodes},
+		{Path: "damages", Title: "Damaged copies", Listed: true, Show: s.showDamages},
 		{Path: "audit", Title: "Audit", Listed: true, Show: s.showAudit, Actions: []service.Action{
 			{Name: "start", Logged: []string{"verify", "repair"}, Run: s.startAudit}, {Name: "stop", Run: s.stopAudit},
 		}},
@@ -432,7 +433,11 @@ func (s *Buckets) showNodes(ctx context.Context, _ *service.PageRequest) (*servi
 	if err != nil {
 		return nil, err
 	}
-	t := &service.Table{Columns: []service.Column{{Title: "Node"}, {Title: "State"}, {Title: "URL"}, {Title: "Space"}}, Empty: "There are no storage nodes."}
+	t := &service.Table{Columns: []service.Column{{Title: "Node"}, {Title: "State"}, {Title: "URL"}, {Title: "Space"}, {Title: "Pass of the scrubber"}, {Title: "Last complete pass"}}, Empty: "There are no storage nodes."}
+	scrubs, err := s.store.Scrubs(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, l := range lines {
 		state, used := service.Cell{State: service.OK, Text: string(l.State)}, service.TextCell("-")
 		if l.State != buckets.NodeActive {
@@ -444,7 +449,7 @@ func (s *Buckets) showNodes(ctx context.Context, _ *service.PageRequest) (*servi
 		if l.Free != nil && l.Size != nil {
 			used = service.Cell{Text: service.FormatBytes(*l.Free) + " free of " + service.FormatBytes(*l.Size), Share: float64(*l.Size - *l.Free), Most: float64(*l.Size)}
 		}
-		t.Rows = append(t.Rows, []service.Cell{service.TextCell(l.ID), state, service.TextCell(l.URL), used})
+		t.Rows = append(t.Rows, append([]service.Cell{service.TextCell(l.ID), state, service.TextCell(l.URL), used}, scrubCells(scrubs, l.ID)...))
 	}
 	return &service.View{Blocks: []service.Block{t}}, nil
 }

@@ -80,19 +80,28 @@ func (c *command) takeLease(ctx context.Context, l buckets.Lease) error {
 	for err == nil && has.Holder != l.Holder {
 		if silent && time.Since(begun) > leasePoll+time.Second {
 			silent = false
-			fmt.Fprintf(c.Stderr, "holdfast: another audit or drain (%s) was interrupted: waiting %s until its lease expires\n",
-				has.Process, has.Left.Round(time.Second))
+			fmt.Fprintln(c.Stderr, "holdfast: "+waitsFor(has))
 		}
 		if !clock.Sleep(ctx, 100*time.Millisecond) {
 			return ctx.Err()
 		}
 		before := has
 		has, err = c.state.store.Lease(ctx, l)
-		if err == nil && has.Holder != l.Holder && has.Left > before.Left {
+		if err == nil && has.Holder != l.Holder && has.Left > before.Left && !isBackground(has) {
 			return fault.Newf(fault.Conflict, "another audit or drain runs (%s): wait until it has ended", has.Process)
 		}
 	}
 	return err
+}
+
+// isBackground reports whether a server has the lease, for the repair of a few copies.
+func isBackground(l buckets.Lease) bool { return strings.HasPrefix(l.Holder, backgroundHolder) }
+
+func waitsFor(has buckets.Lease) string {
+	if isBackground(has) {
+		return "waiting until a few copies are repaired by " + has.Process
+	}
+	return fmt.Sprintf("another audit or drain (%s) was interrupted: waiting %s until its lease expires", has.Process, has.Left.Round(time.Second))
 }
 
 // extendLease extends the lease until ctx ends, or cancels it when the lease is lost.

@@ -24,8 +24,13 @@ type metrics struct {
 	latency *prometheus.HistogramVec
 	bodies  *prometheus.CounterVec
 	aborted atomic.Int64
-	store   buckets.Collector
+	store   metered
 	now     clock.Clock
+
+	repaired, scrubbedCopies, scrubbedBytes *prometheus.CounterVec
+
+	damages cached[[]buckets.DamageCount]
+	scrubs  cached[[]buckets.Scrub]
 
 	mu      sync.Mutex
 	backlog backlog
@@ -38,6 +43,13 @@ type backlog struct {
 	oldest      buckets.Moment
 }
 
+// metered is what metrics read of the database.
+type metered interface {
+	buckets.Collector
+	buckets.Damages
+	buckets.Scrubs
+}
+
 // events are the values of the label event of holdfast_buckets_node_bodies_total.
 var events = []string{
 	string(blobs.Written), string(blobs.WriteFailed), string(blobs.Read), string(blobs.ReadFailed),
@@ -45,7 +57,7 @@ var events = []string{
 }
 
 // observe registers the metrics.
-func observe(m *obs.Metrics, store buckets.Collector, cluster *blobs.Cluster, s3 *s3api.Handler, now clock.Clock) *metrics {
+func observe(m *obs.Metrics, store metered, cluster *blobs.Cluster, s3 *s3api.Handler, now clock.Clock, scrubEvery time.Duration) *metrics {
 	r := &metrics{
 		store: store, now: now,
 
@@ -108,6 +120,7 @@ func observe(m *obs.Metrics, store buckets.Collector, cluster *blobs.Cluster, s3
 		}
 		return now().Sub(b.oldest.Time()).Seconds()
 	})
+	r.observeDamages(m, cluster, scrubEvery)
 	return r
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -111,7 +112,8 @@ type Status struct {
 // Cluster is all storage nodes. It is safe for concurrent use.
 type Cluster struct {
 	Options
-	bad *lru.Cache[badCopy, struct{}]
+	bad    *lru.Cache[badCopy, struct{}]        // found by this process
+	marked atomic.Pointer[map[badCopy]struct{}] // see SetDamaged
 
 	mu      sync.Mutex
 	random  *rand.Rand

@@ -69,7 +69,7 @@ func (c *Cluster) preference(from []*member, path string) []*replica {
 	for i, m := range from {
 		all[i] = &replica{node: m, failedAt: -1}
 		switch {
-		case c.bad.Contains(badCopy{m.id, path}):
+		case c.isBad(m, path):
 			all[i].rank = rankBad
 		case m.stalled, c.isAvoided(m):
 			all[i].rank = rankDown

@@ -20,6 +20,8 @@ type Store interface {
 	buckets.Counters
 	buckets.Accounts
 	buckets.Nodes
+	buckets.Damages
+	buckets.Scrubs
 	Held(ctx context.Context, now buckets.Moment) (buckets.Moment, error) // of buckets.Collector
 }
 
@@ -100,6 +102,7 @@ type Finding struct {
 	Modified time.Time         `json:"modified,omitzero"` // of an unreferenced file
 	Detail   string            `json:"detail,omitempty"`
 	Repaired bool              `json:"repaired"`
+	Lost     bool              `json:"lost,omitempty"` // no good copy of the body is left
 }
 
 // AuditOptions are what an audit does.
@@ -142,6 +145,10 @@ type audit struct {
 	report  func(Finding) error
 	result  Result
 	pending int64 // findings that were not decided
+
+	// background is true for the work of a server, which must not take a node that failed
+	// for one without the copy. marks is true if it leaves damaged copies to Repair.
+	background, marks bool
 
 	accounts map[buckets.AccountID]bool // whether the database has them, as far as they were looked up
 }

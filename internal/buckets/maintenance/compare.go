@@ -65,6 +65,9 @@ type comparison struct {
 	at    *position
 	show  func()
 	batch []item
+
+	until string     // the last path to compare; "": the last on the node
+	pace  blobs.Pace // may be nil
 }
 
 // item is a path with the file, the body, or both.
@@ -90,7 +93,7 @@ type errBadNode struct{ error }
 func (c *comparison) run(ctx context.Context) error {
 	err := c.merge(ctx)
 	bad, ok := errors.AsType[errBadNode](err)
-	if !ok || ctx.Err() != nil {
+	if !ok || ctx.Err() != nil || c.background {
 		return err
 	}
 	return c.state.find(Finding{Problem: BadNode, Node: c.node, Detail: bad.Error()})
@@ -104,7 +107,7 @@ func (c *comparison) merge(ctx context.Context) error {
 	defer in.close()
 	next, stop := iter.Pull2(c.Cluster.Walk(ctx, c.node, c.at.After))
 	defer stop()
-	p := &pairs{rows: &bodies{lines: in}, node: c.node, next: next, offset: c.at.Offset}
+	p := &pairs{rows: &bodies{lines: in}, node: c.node, after: c.at.After, until: c.until, next: next, offset: c.at.Offset}
 	err = errors.Join(p.nextFile(), p.nextRow())
 	for err == nil && !p.ended() {
 		var i item
@@ -127,6 +130,8 @@ func (c *comparison) merge(ctx context.Context) error {
 type pairs struct {
 	rows   *bodies
 	node   string
+	after  string // rows and files up to this path are skipped
+	until  string // the last path; "": no limit
 	next   func() (blobs.Info, error, bool)
 	file   *blobs.Info // the next one; nil: no more
 	offset int64       // in the file of bodies, after the last row that was taken
@@ -138,7 +143,7 @@ func (p *pairs) ended() bool { return p.file == nil && p.rows.ended }
 func (p *pairs) nextFile() error {
 	info, err, ok := p.next()
 	p.file = &info
-	if !ok {
+	if !ok || err == nil && p.until != "" && info.Path > p.until {
 		p.file = nil
 	}
 	if err != nil {
@@ -150,7 +155,13 @@ func (p *pairs) nextFile() error {
 
 // nextRow reads the next row that names the node.
 func (p *pairs) nextRow() error {
-	return p.rows.next(func(r *buckets.Reference) bool { return slices.Contains(r.Sharks, p.node) })
+	for {
+		err := p.rows.next(func(r *buckets.Reference) bool { return slices.Contains(r.Sharks, p.node) })
+		if err != nil || p.rows.ended || p.rows.path > p.after {
+			p.rows.ended = p.rows.ended || p.until != "" && p.rows.path > p.until
+			return err
+		}
+	}
 }
 
 // take returns the next path with its file, its row, or both. Its error is about what
@@ -209,6 +220,9 @@ func (c *comparison) flush(ctx context.Context) error {
 		}
 	}
 	c.show()
+	if c.background {
+		return nil // the progress is in the database
+	}
 	return c.state.saveEvery()
 }
 
@@ -237,7 +251,15 @@ func (c *comparison) check(ctx context.Context, i *item) (*Finding, error) {
 	case !c.Verify:
 		return nil, nil
 	}
-	detail, err := c.verify(ctx, c.node, i.body)
+	if c.pace != nil {
+		if err := c.pace(ctx, fileCost); err != nil {
+			return nil, err
+		}
+	}
+	v, detail, err := c.verify(ctx, c.node, i.body, c.pace)
+	if err == nil && detail == "" && c.background && v.Whole && !v.Framed {
+		err = c.addFrames(ctx, i.body)
+	}
 	if err != nil || detail == "" {
 		return nil, err
 	}
@@ -247,18 +269,40 @@ func (c *comparison) check(ctx context.Context, i *item) (*Finding, error) {
 
 // verify reads a copy, and returns what is wrong with it. A copy that is missing is not:
 // it was removed after the walk, or the next audit finds that.
-func (a *audit) verify(ctx context.Context, node string, b *body) (detail string, err error) {
-	_, err = a.Cluster.Verify(ctx, b.path, b.ref, node, nil)
+func (a *audit) verify(ctx context.Context, node string, b *body, pace blobs.Pace) (v verified, detail string, err error) {
+	v.Verified, err = a.Cluster.Verify(ctx, b.path, b.ref, node, pace)
 	switch {
-	case err == nil, fault.Is(err, fault.NotFound):
-		return "", nil
+	case err == nil:
+		v.Whole = true
+		return v, "", nil
+	case fault.Is(err, fault.NotFound):
+		return v, "", nil
 	case ctx.Err() != nil:
-		return "", ctx.Err()
+		return v, "", ctx.Err()
 	case errors.Is(err, blobs.ErrCorrupt):
-		return "the copy does not match its length or checksums", nil
+		return v, "the copy does not match its length or checksums", nil
 	}
 	if down := a.Cluster.Ping(ctx, node); down != nil {
-		return "", errBadNode{down}
+		return v, "", errBadNode{down}
 	}
-	return "the copy cannot be read: " + err.Error(), nil // a bad sector of a disk that works
+	return v, "the copy cannot be read: " + err.Error(), nil // a bad sector of a disk that works
+}
+
+// verified is what is known about a copy; it was read if Whole.
+type verified struct {
+	blobs.Verified
+	Whole bool
+}
+
+// addFrames gives a body its frames that has none. A failure does no harm: the next pass tries
+// again.
+func (c *comparison) addFrames(ctx context.Context, b *body) error {
+	if !b.ref.Frames.Set && c.node != b.ref.Sharks[0] {
+		return nil // the comparison of that node does it
+	}
+	if until, err := c.Store.Held(ctx, buckets.At(c.Clock())); err != nil || until != 0 {
+		return err
+	}
+	_ = AddFrames(ctx, c.Store, c.Cluster, b.ref, c.pace)
+	return ctx.Err()
 }

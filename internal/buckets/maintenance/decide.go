@@ -96,10 +96,16 @@ func (a *audit) settle(ctx context.Context, g *group) error {
 			return err
 		}
 		if holds {
+			if f.Object == "" && g.body != nil && f.Problem != Unreferenced {
+				f = f.of(g.body)
+			}
 			left = append(left, f)
 		}
 	}
 	g.findings = left
+	if a.marks && slices.ContainsFunc(left, isDamage) {
+		return a.sayAll(left)
+	}
 	if a.Repair && len(left) > 0 {
 		if err := a.wait(ctx); err != nil {
 			return err
@@ -109,13 +115,20 @@ func (a *audit) settle(ctx context.Context, g *group) error {
 			return err
 		}
 	}
-	for _, f := range g.findings {
-		if err := a.say(f); err != nil {
+	return a.sayAll(g.findings)
+}
+
+func (a *audit) sayAll(all []Finding) error {
+	for i := range all {
+		if err := a.say(all[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// isDamage reports whether a finding is about a copy that should be good.
+func isDamage(f Finding) bool { return f.Problem == Missing || f.Problem == Corrupt }
 
 // holds reports whether a finding is true now.
 func (a *audit) holds(ctx context.Context, g *group, f *Finding) (bool, error) {
@@ -134,6 +147,9 @@ func (a *audit) holds(ctx context.Context, g *group, f *Finding) (bool, error) {
 			return false, nil
 		}
 		_, err := a.Cluster.Stat(ctx, f.Node, f.Path)
+		if a.background && err != nil && !fault.Is(err, fault.NotFound) {
+			return false, errBadNode{err}
+		}
 		return err != nil, ctx.Err()
 	case Corrupt:
 		if !live || !slices.Contains(row.ref.Sharks, f.Node) {
@@ -143,7 +159,10 @@ func (a *audit) holds(ctx context.Context, g *group, f *Finding) (bool, error) {
 			f.Problem, f.Detail = Missing, ""
 			return true, nil
 		}
-		detail, err := a.verify(ctx, f.Node, row)
+		_, detail, err := a.verify(ctx, f.Node, row, nil)
+		if _, bad := errors.AsType[errBadNode](err); bad && a.background {
+			return false, err
+		}
 		if detail != "" {
 			f.Detail = detail
 		}
@@ -187,7 +206,9 @@ func (a *audit) repair(ctx context.Context, g *group) {
 		var err error
 		if kept, err = a.restore(ctx, g.body, broken, strays); err != nil {
 			for i := range g.findings {
-				g.findings[i].Detail = strings.TrimPrefix(g.findings[i].Detail+"; not repaired: "+err.Error(), "; ")
+				f := &g.findings[i]
+				f.Lost = isDamage(*f) && isLost(err)
+				f.Detail = strings.TrimPrefix(f.Detail+"; "+notRepaired+err.Error(), "; ")
 			}
 			return
 		}
@@ -218,6 +239,12 @@ var (
 	errNoCopy  = errors.New("no good copy is left")
 	errChanged = errors.New("the object was changed meanwhile: run the audit again")
 )
+
+// isLost reports whether a copy could not be restored because no node has a good copy. A
+// node that does not work now may have one.
+func isLost(err error) bool {
+	return errors.Is(err, errNoCopy) || errors.Is(err, blobs.ErrCorrupt) && !fault.Is(err, fault.Unavailable)
+}
 
 // mayRemove returns an error if an unreferenced file is of an account that the database
 // does not have: with a new database and the nodes of another one, all files are.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"holdfast/internal/buckets"
@@ -30,6 +31,7 @@ type state struct {
 	findings *os.File
 	buffer   *bufio.Writer
 	saved    time.Time
+	finding  sync.Mutex // nodes may be compared at the same time
 
 	Verify bool          `json:"verify"`
 	Node   string        `json:"node"`
@@ -154,6 +156,8 @@ func (s *state) find(f Finding) error {
 	if err != nil {
 		return err
 	}
+	s.finding.Lock()
+	defer s.finding.Unlock()
 	s.Findings++
 	s.Size += int64(len(line)) + 1
 	return writeLine(s.buffer, line)

@@ -51,6 +51,8 @@ var (
 	_ buckets.Accounts   = (*Store)(nil)
 	_ buckets.Nodes      = (*Store)(nil)
 	_ buckets.Leases     = (*Store)(nil)
+	_ buckets.Damages    = (*Store)(nil)
+	_ buckets.Scrubs     = (*Store)(nil)
 )
 
 // New returns a store on a database. Apply Migrations to the database before the first

@@ -1,0 +1,140 @@
+package buckets
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/blobs"
+)
+
+const (
+	// shownLost is how many objects without a good copy a check names.
+	shownLost = 20
+	// lateRepair is how long the repair of a copy may take before a check warns.
+	lateRepair = time.Hour
+)
+
+// inspectDamages reports damaged copies, and names the objects that are lost.
+func (s *Buckets) inspectDamages(ctx context.Context) (found []service.Finding, err error) {
+	const what = "buckets copies"
+	counts, err := s.store.CountMarks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var damaged, lost int64
+	oldest := buckets.At(s.deps.Clock())
+	for _, c := range counts {
+		if c.State == buckets.Lost {
+			lost += c.Copies
+			continue
+		}
+		damaged, oldest = damaged+c.Copies, min(oldest, c.Oldest)
+	}
+	f := service.Finding{State: service.OK, What: what, Says: "no damaged copies are known"}
+	if damaged > 0 {
+		f.Says = countOf(damaged, "damaged copy", "damaged copies") + ", which servers repair from good ones"
+		if age := s.deps.Clock().Sub(oldest.Time()); age > lateRepair {
+			f.State = service.Warning
+			f.Says += fmt.Sprintf("; the first was found %s ago", age.Round(time.Minute))
+			f.Fix = "look at the nodes above and at the page Damaged copies of the console, which has the reasons; then run holdfast buckets audit --verify --repair"
+		}
+	}
+	progress, err := s.scrubSummary(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f.Says += "; " + progress
+	found = append(found, f)
+	if lost == 0 {
+		return found, nil
+	}
+	more, err := s.inspectLost(ctx, what)
+	return append(found, more...), err
+}
+
+// countOf returns a number with a noun.
+func countOf(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// inspectLost names the objects without a good copy.
+func (s *Buckets) inspectLost(ctx context.Context, what string) (found []service.Finding, err error) {
+	of := &names{store: s.store, accounts: map[buckets.AccountID]*accountNames{}}
+	seen := map[string]bool{}
+	q := buckets.DamageQuery{State: buckets.Lost, Limit: buckets.MaxPage}
+	for more := true; more; {
+		page, err := s.store.Marked(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page {
+			d := &page[i]
+			q.After = d.Copy
+			if seen[d.Path] { // another copy of the same body
+				continue
+			}
+			if seen[d.Path] = true; len(seen) > shownLost {
+				continue
+			}
+			name, err := of.damaged(ctx, d)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, service.Finding{State: service.Wrong, What: what, Says: name + ": no good copy is left"})
+		}
+		more = len(page) == buckets.MaxPage
+	}
+	last := service.Finding{
+		State: service.Wrong, What: what, Says: countOf(int64(len(seen)), "body", "bodies") + " without a good copy",
+		Fix: "if a disk with a good copy exists, mount it and run holdfast buckets audit --verify --repair; otherwise restore these objects from a backup, or delete them",
+	}
+	return append(found, last), nil
+}
+
+// damaged returns the name of the object that a damaged copy belongs to.
+func (n *names) damaged(ctx context.Context, d *buckets.Damage) (string, error) {
+	account, bucket, err := n.find(ctx, d.Owner, d.Bucket)
+	switch {
+	case err != nil:
+		return "", err
+	case d.Name == "":
+		return d.Path, nil
+	case d.Upload != "":
+		return fmt.Sprintf("%s/%s/%s (part %d, body %s)", account, bucket, printable(d.Name), d.Number, d.ID), nil
+	}
+	return fmt.Sprintf("%s/%s/%s (body %s)", account, bucket, printable(d.Name), d.ID), nil
+}
+
+// scrubSummary says when the scrubber has read all copies.
+func (s *Buckets) scrubSummary(ctx context.Context) (string, error) {
+	if s.cfg.ScrubEvery == 0 {
+		return "copies are not read regularly (buckets.scrub_interval = 0)", nil
+	}
+	all, err := s.store.Scrubs(ctx)
+	if err != nil {
+		return "", err
+	}
+	all = slices.DeleteFunc(all, func(p buckets.Scrub) bool {
+		return !slices.ContainsFunc(s.cluster.Nodes(), func(n blobs.Status) bool { return n.ID == p.Node })
+	})
+	oldest := buckets.Moment(0)
+	for i, p := range all {
+		if p.Ended == 0 {
+			return fmt.Sprintf("the first pass over all copies has read %.0f%% of %s", 100*scrubShare(p), p.Node), nil
+		}
+		if i == 0 || p.Ended < oldest {
+			oldest = p.Ended
+		}
+	}
+	if oldest == 0 {
+		return "no pass over all copies has begun yet", nil
+	}
+	return "all copies were read since " + oldest.Time().Format(time.DateOnly), nil
+}

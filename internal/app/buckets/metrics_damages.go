@@ -1,0 +1,101 @@
+package buckets
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/obs"
+)
+
+// cached is a value of the database that is read at most once a minute.
+type cached[T any] struct {
+	mu    sync.Mutex
+	value T
+	asked time.Time // of the last read, which may have failed
+	known bool      // the last read succeeded
+}
+
+// get returns the value, and false if it could not be read.
+func (c *cached[T]) get(now time.Time, read func(context.Context) (T, error)) (T, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked.IsZero() || now.Sub(c.asked) >= backlogAge || now.Before(c.asked) {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		value, err := read(ctx)
+		c.value, c.asked, c.known = value, now, err == nil
+	}
+	return c.value, c.known
+}
+
+func (c *cached[T]) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked = time.Time{}
+}
+
+// forget makes the next scrape read the damaged copies again.
+func (m *metrics) forget() { m.damages.forget() }
+
+// observeDamages registers the metrics of damaged copies and of the scrubber.
+func (m *metrics) observeDamages(to *obs.Metrics, cluster *blobs.Cluster, scrubEvery time.Duration) {
+	m.repaired = to.Counter("holdfast_buckets_repaired_copies_total", "Damaged copies of bodies that were rewritten from good ones.", "node")
+	m.scrubbedCopies = to.Counter("holdfast_buckets_scrubbed_copies_total", "Copies of bodies that the scrubber has read.", "node")
+	m.scrubbedBytes = to.Counter("holdfast_buckets_scrubbed_bytes_total", "Bytes of bodies that the scrubber has read.", "node")
+	to.Gauge("holdfast_buckets_damaged_copies", "Copies of bodies that are missing or wrong: damaged, to be repaired; or lost, without a good copy elsewhere.", func(set obs.Set) {
+		counts, known := m.damages.get(m.now(), m.store.CountMarks)
+		if !known {
+			return
+		}
+		for _, n := range cluster.Nodes() {
+			m.repaired.WithLabelValues(n.ID)
+			m.scrubbedCopies.WithLabelValues(n.ID)
+			m.scrubbedBytes.WithLabelValues(n.ID)
+			for _, state := range []buckets.DamageState{buckets.Damaged, buckets.Lost} {
+				copies := int64(0)
+				for _, c := range counts {
+					if c.Node == n.ID && c.State == state {
+						copies = c.Copies
+					}
+				}
+				set(float64(copies), n.ID, string(state))
+			}
+		}
+	}, "node", "state")
+	scrubs := func(name, help string, value func(buckets.Scrub) (float64, bool)) {
+		to.Gauge(name, help, func(set obs.Set) {
+			all, known := m.scrubs.get(m.now(), m.store.Scrubs)
+			for _, n := range cluster.Nodes() {
+				for _, s := range all {
+					if v, ok := value(s); known && s.Node == n.ID && ok {
+						set(v, n.ID)
+					}
+				}
+			}
+		}, "node")
+	}
+	scrubs("holdfast_buckets_scrub_progress_ratio", "Part of the bytes on the storage node that the pass of the scrubber has read.", func(s buckets.Scrub) (float64, bool) {
+		return scrubShare(s), true
+	})
+	scrubs("holdfast_buckets_scrub_age_seconds", "Time since the scrubber completed a pass over the storage node, or since the first one began.", func(s buckets.Scrub) (float64, bool) {
+		since := s.Ended
+		if since == 0 {
+			since = s.Began
+		}
+		return m.now().Sub(since.Time()).Seconds(), scrubEvery > 0
+	})
+	to.Gauge("holdfast_buckets_scrub_interval_seconds", "Interval of the passes of the scrubber (buckets.scrub_interval); 0: it is off.", func(set obs.Set) {
+		set(scrubEvery.Seconds())
+	})
+}
+
+// scrubShare returns which part of a pass is done.
+func scrubShare(s buckets.Scrub) float64 {
+	if s.Done || s.Total == 0 {
+		return 1
+	}
+	return min(1, float64(s.Bytes)/float64(s.Total))
+}

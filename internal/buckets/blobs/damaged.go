@@ -1,0 +1,27 @@
+package blobs
+
+import "holdfast/internal/buckets"
+
+// SetDamaged replaces the copies that are known to be bad from other processes, or from
+// before the start. Like those that this process has found, they are read last.
+func (c *Cluster) SetDamaged(all []buckets.Copy) {
+	marked := make(map[badCopy]struct{}, len(all))
+	for _, one := range all {
+		marked[badCopy{one.Node, one.Path}] = struct{}{}
+	}
+	c.marked.Store(&marked)
+}
+
+// isBad reports whether a copy is known to be missing or wrong.
+func (c *Cluster) isBad(m *member, path string) bool {
+	one := badCopy{m.id, path}
+	if c.bad.Contains(one) {
+		return true
+	}
+	marked := c.marked.Load()
+	if marked == nil {
+		return false
+	}
+	_, bad := (*marked)[one]
+	return bad
+}

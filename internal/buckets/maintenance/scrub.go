@@ -1,0 +1,321 @@
+package maintenance
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/clock"
+)
+
+// Limits of a scrubber.
+const (
+	// MinScrubRate is the least bytes per second of a node that a scrubber reads, unless its
+	// rate is set: 2.5 TB in 30 days. A smaller node is read in less time.
+	MinScrubRate = 1 << 20
+	// mostSpeedup limits how much faster than planned a scrubber reads after a pause.
+	mostSpeedup = 10
+	// Reading all rows takes at most one part in roundShare of a round.
+	roundShare = 50
+	minRound   = time.Minute
+	// fileCost is how many bytes a scrubber could read while it opens a file.
+	fileCost = 16 << 10
+)
+
+// Scrubber reads every copy on its nodes slowly, again and again: one pass each Every. A
+// round is an audit of the next bodies of each node: it lists these bodies, compares and
+// verifies their copies, and reads the references again before it removes a file. What it
+// needs to continue is in the database, so that any process can.
+type Scrubber struct {
+	Options
+	Every time.Duration // from the begin of a pass to the next
+	Rate  int64         // bytes per second of each node; 0: as many as Every needs
+	Nodes func() []string
+
+	// Exclusively runs fn while no audit, drain or repair runs on the database.
+	Exclusively func(ctx context.Context, fn func(context.Context) error) error
+	// Read, if set, is called after copies of a node were read.
+	Read func(node string, copies, bytes int64)
+
+	listing time.Duration // how long the last reading of the references took
+}
+
+// pass is a pass over a node that runs.
+type pass struct {
+	buckets.Scrub
+	next    nearest
+	left    int64 // bytes of all copies after the position
+	skipped bool  // the node failed, so the position stays
+	at      position
+	sent    int64 // copies that Read was called for
+}
+
+// Round scrubs the next bodies of each node whose pass is not complete, or is due again.
+// It returns false if there is none.
+func (s *Scrubber) Round(ctx context.Context) (worked bool, err error) {
+	passes, err := s.begin(ctx)
+	if err != nil || len(passes) == 0 {
+		return false, err
+	}
+	a, err := newBackground(s.Options)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = a.state.remove() }() // the next round does that too
+	if err := s.list(ctx, a, passes); err != nil {
+		return false, err
+	}
+	if err := s.compare(ctx, a, passes); err != nil {
+		return false, err
+	}
+	if err := s.decide(ctx, a, passes); err != nil {
+		return false, err
+	}
+	for _, p := range passes {
+		if p.skipped {
+			continue
+		}
+		p.Copies += p.at.Compared
+		p.Bytes += p.next.bytes
+		if p.After = p.next.until; p.After == "" {
+			p.Done, p.Ended = true, buckets.At(s.Clock())
+		}
+		if err := s.Store.SetScrub(ctx, p.Scrub); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// begin returns the passes that are to be continued, by node.
+func (s *Scrubber) begin(ctx context.Context) (passes []*pass, err error) {
+	known, err := s.Store.Scrubs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := s.Clock()
+	for _, id := range s.Nodes() {
+		p := &pass{}
+		if i := slices.IndexFunc(known, func(k buckets.Scrub) bool { return k.Node == id }); i >= 0 {
+			p.Scrub = known[i]
+		}
+		switch {
+		case p.Node == "", p.Done && now.Sub(p.Began.Time()) >= s.Every:
+			p.Scrub = buckets.Scrub{Node: id, Began: buckets.At(now), Total: p.Total, Ended: p.Ended}
+		case p.Done:
+			continue
+		}
+		rate := s.rate(p, max(0, p.Total-p.Bytes), now)
+		p.next = nearest{budget: int64(float64(rate) * max(minRound, roundShare*s.listing).Seconds())}
+		passes = append(passes, p)
+	}
+	return passes, nil
+}
+
+// rate returns the bytes per second that a pass needs to end in time.
+func (s *Scrubber) rate(p *pass, left int64, now time.Time) int64 {
+	if s.Rate > 0 {
+		return s.Rate
+	}
+	time := max(s.Every-now.Sub(p.Began.Time()), s.Every/mostSpeedup)
+	return max(MinScrubRate, int64(float64(left)/time.Seconds()))
+}
+
+// list writes the next bodies of all passes to a sorted file.
+func (s *Scrubber) list(ctx context.Context, a *audit, passes []*pass) error {
+	began := s.Clock()
+	for _, p := range passes {
+		p.Total = 0
+	}
+	err := s.Store.References(ctx, func(r buckets.Reference) error {
+		b := newBody(r)
+		for _, p := range passes {
+			if !slices.Contains(r.Sharks, p.Node) {
+				continue
+			}
+			p.Total += r.Length
+			if b.path > p.After {
+				p.left += r.Length
+				p.next.add(b)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.listing = max(0, s.Clock().Sub(began))
+	all := map[string]body{}
+	for _, p := range passes {
+		for _, b := range p.next.all {
+			if known, ok := all[b.path]; !ok || known.ref.Garbage {
+				all[b.path] = b
+			}
+		}
+	}
+	out := newSorter(a.Folder, bodiesFile)
+	for path, b := range all {
+		line, err := encodeLine(path, b.ref)
+		if err != nil {
+			return err
+		}
+		if err := out.add(line); err != nil {
+			return err
+		}
+	}
+	return out.finish()
+}
+
+// compare compares all nodes at the same time, each at its pace. A node that fails is left
+// for a later round.
+func (s *Scrubber) compare(ctx context.Context, a *audit, passes []*pass) error {
+	errs := make([]error, len(passes))
+	var wg sync.WaitGroup
+	for i, p := range passes {
+		p.at = position{After: p.After}
+		pace := &pacer{rate: s.rate(p, p.left, s.Clock()), now: s.Clock}
+		c := &comparison{audit: a, node: p.Node, at: &p.at, until: p.next.until, pace: pace.wait, show: func() { s.shown(p) }}
+		wg.Go(func() { errs[i] = c.run(ctx) })
+	}
+	wg.Wait()
+	for i, p := range passes {
+		if p.skipped = IsNodeError(errs[i]); p.skipped {
+			errs[i] = nil
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// shown reports what was read since the last call.
+func (s *Scrubber) shown(p *pass) {
+	n := p.at.Compared - p.sent
+	p.sent = p.at.Compared
+	if s.Read != nil && n > 0 {
+		s.Read(p.Node, n, p.next.size(p.at.After))
+	}
+}
+
+// decide reads the references again, marks the damaged copies, and removes files that no
+// row names.
+func (s *Scrubber) decide(ctx context.Context, a *audit, passes []*pass) error {
+	if a.state.Findings == 0 {
+		return nil
+	}
+	if err := a.state.buffer.Flush(); err != nil {
+		return err
+	}
+	a.Repair, a.marks = true, true
+	var marks []buckets.Damage
+	a.report = func(f Finding) error {
+		if i := slices.IndexFunc(passes, func(p *pass) bool { return p.Node == f.Node }); i >= 0 {
+			passes[i].Found++
+		}
+		if isDamage(f) {
+			d := buckets.NewDamage(buckets.Copy{Node: f.Node, Path: f.Path}, string(f.Problem), buckets.At(s.Clock()))
+			d.Name, d.Upload, d.Number = f.Object, f.Upload, f.Part
+			marks = append(marks, d)
+		}
+		return nil
+	}
+	err := s.Exclusively(ctx, a.decide)
+	return errors.Join(err, s.Store.Mark(ctx, marks))
+}
+
+// pacer delays reads, so that they are not faster than a rate.
+type pacer struct {
+	rate int64
+	now  func() time.Time
+
+	mu   sync.Mutex
+	next time.Time // when the bytes that were read so far are paid
+}
+
+// wait waits until n more bytes may be read.
+func (p *pacer) wait(ctx context.Context, n int) error {
+	p.mu.Lock()
+	now := p.now()
+	begin := p.next
+	if begin.Before(now) {
+		begin = now
+	}
+	p.next = begin.Add(time.Duration(float64(n) / float64(p.rate) * float64(time.Second)))
+	p.mu.Unlock()
+	if d := begin.Sub(now); d <= 0 || clock.Sleep(ctx, d) {
+		return nil
+	}
+	return ctx.Err()
+}
+
+// nearest keeps the bodies with the smallest paths, as many as fit into a budget of bytes.
+type nearest struct {
+	budget int64
+	all    []body // a heap with the greatest path first
+	bytes  int64
+	more   bool   // bodies were left out
+	until  string // the last path of all, if bodies were left out; otherwise ""
+}
+
+// mostNearest limits the memory of a round, at about 400 bytes for each body.
+const mostNearest = 50_000
+
+func (n *nearest) add(b body) {
+	if n.more && b.path > n.until {
+		return
+	}
+	n.push(b)
+	for len(n.all) > mostNearest || len(n.all) > 1 && n.bytes-n.all[0].ref.Length >= n.budget {
+		n.pop()
+		n.more = true
+	}
+	if n.more {
+		n.until = n.all[0].path
+	}
+}
+
+// size returns the bytes of the bodies up to a path that were not counted by an earlier call.
+func (n *nearest) size(path string) (bytes int64) {
+	n.all = slices.DeleteFunc(n.all, func(b body) bool {
+		if b.path > path {
+			return false
+		}
+		bytes += b.ref.Length
+		return true
+	})
+	return bytes
+}
+
+func (n *nearest) push(b body) {
+	n.all = append(n.all, b)
+	n.bytes += b.ref.Length
+	for i := len(n.all) - 1; i > 0; {
+		up := (i - 1) / 2
+		if n.all[up].path >= n.all[i].path {
+			return
+		}
+		n.all[up], n.all[i] = n.all[i], n.all[up]
+		i = up
+	}
+}
+
+func (n *nearest) pop() {
+	last := len(n.all) - 1
+	n.bytes -= n.all[0].ref.Length
+	n.all[0] = n.all[last]
+	n.all = n.all[:last]
+	for i := 0; ; {
+		most := i
+		for _, down := range []int{2*i + 1, 2*i + 2} {
+			if down < len(n.all) && n.all[down].path > n.all[most].path {
+				most = down
+			}
+		}
+		if most == i {
+			return
+		}
+		n.all[i], n.all[most] = n.all[most], n.all[i]
+		i = most
+	}
+}
