@@ -114,7 +114,7 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	s.cluster = blobs.NewCluster(blobs.Options{Clock: d.Clock, Report: s.report, Missing: func(ctx context.Context) { s.nodes.reload(ctx) }, Observe: func(node string, e blobs.Event) {
 		s.metrics.bodies.WithLabelValues(node, string(e)).Inc()
 	}})
-	s.nodes = &nodes{cluster: s.cluster, store: st, cfg: &s.cfg, clock: d.Clock, log: d.Log, folder: filepath.Join(d.Data, Name), create: d.Create}
+	s.nodes = &nodes{cluster: s.cluster, store: st, cfg: &s.cfg, clock: d.Clock, log: d.Log, folder: filepath.Join(d.Data, Name), create: d.Create, process: newProcessID()}
 	s.opened = buckets.NewService(buckets.Options{
 		Store: st, Uploads: st, Collector: st, References: st, Counters: st, Accounts: st, Nodes: st, Bodies: s.cluster, Clock: d.Clock,
 		Limits: buckets.Limits{Inline: s.cfg.Inline, Copies: s.cfg.Copies, GarbageAfter: s.cfg.GarbageAfter},
@@ -294,12 +294,17 @@ func (s *Buckets) start(ctx context.Context) (func() error, error) {
 	s.audits.begin(auditing)
 	ctx, cancel := context.WithCancel(ctx)
 	s.nodes.reload(ctx)
+	dead := newProcesses(s, s.nodes.process)
+	if err := dead.register(ctx); err != nil {
+		s.deps.Log.Warn("temporary files of this process stay for a day if it is killed", "error", err)
+	}
 	unframed := s.framing.begin()
 	var work sync.WaitGroup
 	work.Go(func() { s.nodes.run(ctx) })
 	work.Go(func() { s.frame(ctx, unframed) })
 	work.Go(func() { s.reports.run(ctx, s.work.nudge) })
 	work.Go(func() { s.work.run(ctx) })
+	work.Go(func() { dead.run(ctx, s.cfg.SweepEvery) })
 	return func() error {
 		stopAudits()
 		s.audits.jobs.Wait()
@@ -307,7 +312,9 @@ func (s *Buckets) start(ctx context.Context) (func() error, error) {
 		work.Wait()
 		closing, done := context.WithTimeout(context.WithoutCancel(ctx), blobs.DefaultStall)
 		defer done()
-		return errors.Join(s.cluster.Close(closing), s.nodes.close())
+		err := s.cluster.Close(closing)
+		dead.unregister(err == nil)
+		return errors.Join(err, s.nodes.close())
 	}, nil
 }
 

@@ -106,7 +106,7 @@ func (c *command) addNode() *cobra.Command {
 
 // isNode returns an error unless the marker of a node is at its URL.
 func isNode(ctx context.Context, n buckets.Node) error {
-	d, err := openDriver(n)
+	d, err := openDriver(n, "")
 	if err != nil {
 		return err
 	}

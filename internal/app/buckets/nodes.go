@@ -42,6 +42,7 @@ type nodes struct {
 	log     *slog.Logger
 	folder  string // of the node of a server without configured nodes
 	create  bool   // nodes may be initialized
+	process string // names its temporary files; see processes
 
 	mu      sync.Mutex
 	open    map[string]opened       // by ID
@@ -255,7 +256,7 @@ func (n *nodes) use(all map[string]buckets.Node) error {
 	for id, node := range all {
 		o, ok := n.open[id]
 		if !ok || o.url != node.URL {
-			driver, err := openDriver(node)
+			driver, err := openDriver(node, n.process)
 			if err != nil {
 				n.say(slog.LevelError, id, "could not open a storage node", err)
 				continue
@@ -279,13 +280,13 @@ func (n *nodes) use(all map[string]buckets.Node) error {
 	return nil
 }
 
-func openDriver(node buckets.Node) (blobs.Driver, error) {
+func openDriver(node buckets.Node, process string) (blobs.Driver, error) {
 	u, err := url.Parse(node.URL)
 	if err != nil {
 		return nil, buckets.ErrNodeURL
 	}
 	if u.Scheme == "file" {
-		return filedriver.New(u.Path, node.ID), nil
+		return filedriver.New(u.Path, node.ID).Of(process), nil
 	}
 	return clouddriver.New(node.URL, node.ID)
 }

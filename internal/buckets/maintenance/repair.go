@@ -3,10 +3,10 @@ package maintenance
 import (
 	"context"
 	"errors"
-	"os"
 	"strings"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/durable"
 	"holdfast/internal/fault"
 )
 
@@ -67,7 +67,7 @@ func Repair(ctx context.Context, o Options, marks []buckets.Damage, report func(
 
 // newBackground returns an audit for the work of a server, with its files cleared.
 func newBackground(o Options) (*audit, error) {
-	if err := os.MkdirAll(o.Folder, 0o700); err != nil {
+	if err := durable.MakeFolder(o.Folder); err != nil {
 		return nil, err
 	}
 	a := &audit{

@@ -22,6 +22,7 @@ import (
 // after it was unavailable, so a disk may be mounted later.
 type Driver struct {
 	id, dir string
+	process string // "": unknown
 
 	mu     sync.Mutex
 	closed bool
@@ -139,7 +140,7 @@ func checkEmpty(root *os.Root, dir string) error {
 }
 
 func writeMarker(root *os.Root, id string) error {
-	f, name, err := createTemporary(root)
+	f, name, err := createTemporary(root, blobs.TemporaryPrefix)
 	if err != nil {
 		return err
 	}
@@ -177,6 +178,21 @@ func checkMarker(root *os.Root, dir, id string) error {
 // now.
 func New(dir, id string) *Driver { return &Driver{id: id, dir: dir} }
 
+// Of names the process that writes temporary files, so that others know which they may
+// remove after its death. Call it before the driver is used.
+func (d *Driver) Of(process string) *Driver {
+	d.process = process
+	return d
+}
+
+// TemporaryOf returns how the names of the temporary files of a process begin.
+func TemporaryOf(process string) string {
+	if process == "" {
+		return blobs.TemporaryPrefix
+	}
+	return blobs.TemporaryPrefix + process + "-"
+}
+
 // open returns the folder, and opens it if necessary.
 func (d *Driver) open() (*disk, error) {
 	d.mu.Lock()
@@ -195,7 +211,7 @@ func (d *Driver) open() (*disk, error) {
 		_ = root.Close()
 		return nil, err
 	}
-	d.disk = &disk{root: root, folders: newFolders(root)}
+	d.disk = &disk{root: root, folders: newFolders(root, TemporaryOf(d.process))}
 	return d.disk, nil
 }
 

@@ -25,6 +25,7 @@ const durableFolders = 16 << 10
 // cache and having a file in it.
 type folders struct {
 	root     *os.Root
+	prefix   string // of temporary files
 	removing sync.RWMutex
 	durable  *lru.Cache[string, struct{}]
 
@@ -32,19 +33,19 @@ type folders struct {
 	syncs map[string]*syncGroup
 }
 
-func newFolders(root *os.Root) *folders {
+func newFolders(root *os.Root, prefix string) *folders {
 	durable, err := lru.New[string, struct{}](durableFolders)
 	if err != nil {
 		panic(err) // only if the size is not positive
 	}
-	return &folders{root: root, durable: durable, syncs: map[string]*syncGroup{}}
+	return &folders{root: root, prefix: prefix, durable: durable, syncs: map[string]*syncGroup{}}
 }
 
 // create makes a temporary file in a folder, and the folder if it does not exist.
 func (f *folders) create(folder string) (*temporary, error) {
 	var t *temporary
 	opened, err := f.in(folder, func(opened *os.Root) error {
-		file, name, err := createTemporary(opened)
+		file, name, err := createTemporary(opened, f.prefix)
 		t = &temporary{file: file, name: name}
 		return err
 	})

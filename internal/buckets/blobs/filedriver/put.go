@@ -122,9 +122,9 @@ type temporary struct {
 	name   string // what the file is called now
 }
 
-// createTemporary creates a file with a name that no other has.
-func createTemporary(folder *os.Root) (*os.File, string, error) {
-	name := fmt.Sprintf("%s%016x", blobs.TemporaryPrefix, rand.Uint64())
+// createTemporary creates a file with a name that no other has. prefix begins the name.
+func createTemporary(folder *os.Root, prefix string) (*os.File, string, error) {
+	name := fmt.Sprintf("%s%016x", prefix, rand.Uint64())
 	f, err := folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	return f, name, err
 }

@@ -1,0 +1,87 @@
+package buckets
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/buckets"
+)
+
+// TestDamageIsMarkedAndLost: a read that finds a wrong copy marks it. Without another copy
+// the repair finds that the object is lost; the check and the console name it. After the
+// object was deleted, nothing is said about it.
+func TestDamageIsMarkedAndLost(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	s, _ := openBuckets(t, data)
+	owner, b, path := s.stored(t, strings.Repeat("a body ", 50_000))
+	file := filepath.Join(data, Name, filepath.FromSlash(path))
+	body, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body[len(body)/2] ^= 1
+	if err := os.WriteFile(file, body, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, err := s.opened.Store.Get(t.Context(), owner, b.ID, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := s.opened.Open(t.Context(), owner, b.ID, &o, 0, o.Length)
+	if _, err := io.Copy(io.Discard, r); err == nil {
+		t.Fatal("a wrong body was read")
+	}
+	_ = r.Close()
+	if err := s.reports.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	says := func() (all string) {
+		t.Helper()
+		found, err := s.inspectDamages(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range found {
+			all += string(f.State) + " " + f.Says + "\n"
+		}
+		return all
+	}
+	want := func(got, text string) {
+		t.Helper()
+		if !strings.Contains(got, text) {
+			t.Errorf("%s\nwant %s", got, text)
+		}
+	}
+	want(says(), "ok 1 damaged copy, which servers repair from good ones; no pass over all copies has begun yet")
+	repair := func(after time.Duration) {
+		t.Helper()
+		now := s.deps.Clock
+		s.deps.Clock = func() time.Time { return now().Add(after) }
+		defer func() { s.deps.Clock = now }()
+		if _, err := s.work.repairDue(t.Context(), filepath.Join(t.TempDir(), "repair")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	repair(0)
+	name := firstAccount + "/photos/k (body " + string(o.ID) + ")"
+	want(says(), "WRONG "+name+": no good copy is left\nWRONG 1 body without a good copy")
+	view, err := s.showDamages(t.Context(), &service.PageRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := view.Blocks[1].(*service.Table).Rows
+	if len(rows) != 1 || rows[0][0].Text != name || rows[0][3].State != service.Wrong {
+		t.Errorf("rows of the console: %+v", rows)
+	}
+	if _, err := s.opened.Store.Delete(t.Context(), owner, b, "k", buckets.Condition{}, buckets.At(time.Now())); err != nil {
+		t.Fatal(err)
+	}
+	repair(time.Hour)
+	want(says(), "ok no damaged copies are known")
+}

@@ -1,0 +1,144 @@
+package buckets
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"holdfast/internal/buckets/blobs/filedriver"
+	"holdfast/internal/clock"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/durable"
+)
+
+// processes removes the temporary files of servers that were killed. Each server has a
+// locked file in the data folder, named after the host and the ID that its temporary files
+// have. If another process can lock it, the server is dead. So no server removes what a live
+// one writes, also on a network folder that several machines use: it knows the IDs of its own
+// data folder only. Other temporary files are removed when they are a day old.
+type processes struct {
+	*Buckets
+	id     string
+	folder string
+	lock   *sqlitedb.Lock // nil: not registered
+}
+
+func newProcessID() string { return fmt.Sprintf("%016x", rand.Uint64()) }
+
+func newProcesses(s *Buckets, id string) *processes {
+	return &processes{Buckets: s, id: id, folder: filepath.Join(s.deps.Data, Name+"-maintenance", "processes")}
+}
+
+// prefix begins the names of the files of servers on this host. A copy of the data folder on
+// another machine has files of servers that live here.
+func (p *processes) prefix() (string, error) {
+	host, err := os.Hostname()
+	return host + "+", err
+}
+
+// register tells others that this process lives.
+func (p *processes) register(ctx context.Context) error {
+	prefix, err := p.prefix()
+	if err != nil {
+		return err
+	}
+	if err := durable.MakeFolder(p.folder); err != nil {
+		return err
+	}
+	p.lock, err = sqlitedb.AcquireLock(ctx, filepath.Join(p.folder, prefix+p.id))
+	return err
+}
+
+// unregister ends the registration. A process that left something behind is as if killed.
+func (p *processes) unregister(clean bool) {
+	if p.lock == nil {
+		return
+	}
+	if prefix, err := p.prefix(); err == nil && clean {
+		_ = os.Remove(filepath.Join(p.folder, prefix+p.id+lockExtension))
+	}
+	_ = p.lock.Release()
+}
+
+// lockExtension is that of lock files.
+const lockExtension = ".lock"
+
+// run removes the files of dead processes at the start and regularly, until ctx ends.
+func (p *processes) run(ctx context.Context, every time.Duration) {
+	every = cmp.Or(every, time.Minute)
+	for {
+		if err := p.sweep(ctx); err != nil && ctx.Err() == nil {
+			p.deps.Log.Warn("could not remove temporary files of a server that was killed", "error", err, "retry_in", every)
+		}
+		if !clock.Sleep(ctx, every) {
+			return
+		}
+	}
+}
+
+// sweep removes the files of dead processes. It walks nodes only if there is one.
+func (p *processes) sweep(ctx context.Context) error {
+	entries, err := os.ReadDir(p.folder)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	prefix, err := p.prefix()
+	if err != nil {
+		return err
+	}
+	dead := map[string]bool{}
+	for _, e := range entries {
+		id := strings.TrimSuffix(strings.TrimPrefix(e.Name(), prefix), lockExtension)
+		if id != p.id && prefix+id+lockExtension == e.Name() && sqlitedb.InUse(filepath.Join(p.folder, prefix+id)) == nil {
+			dead[filedriver.TemporaryOf(id)] = true
+		}
+	}
+	if len(dead) == 0 {
+		return nil
+	}
+	if err := p.remove(ctx, dead); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		id := strings.TrimSuffix(strings.TrimPrefix(e.Name(), prefix), lockExtension)
+		if dead[filedriver.TemporaryOf(id)] {
+			err = errors.Join(err, os.Remove(filepath.Join(p.folder, e.Name())))
+		}
+	}
+	return err
+}
+
+// remove removes the temporary files whose names begin with one of the prefixes.
+func (p *processes) remove(ctx context.Context, prefixes map[string]bool) error {
+	removed := 0
+	for _, node := range p.nodes.scrubbed(false) {
+		for f, err := range p.cluster.Walk(ctx, node, "") {
+			if err != nil {
+				return err
+			}
+			name := path.Base(f.Path)
+			if i := strings.LastIndexByte(name, '-'); !f.Temporary || !prefixes[name[:i+1]] {
+				continue
+			}
+			if err := p.cluster.Remove(ctx, f.Path, []string{node}); err != nil {
+				return err
+			}
+			removed++
+		}
+	}
+	if removed > 0 {
+		p.deps.Log.Info("removed temporary files of servers that were killed", "files", removed)
+	}
+	return nil
+}
