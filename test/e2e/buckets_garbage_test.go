@@ -2,11 +2,17 @@ package e2e
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
+	"time"
 
 	"holdfast/test/binary"
 )
@@ -37,4 +43,94 @@ func TestSweepSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(s.Verb("buckets", "audit"), `findings +none\nskipped +1 file that no row names, because younger than 24h0m0s`)
+}
+
+// endless is a body that sends its beginning and then waits.
+type endless struct {
+	begin io.Reader
+	ctx   context.Context
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if n, err := e.begin.Read(p); n > 0 || !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	<-e.ctx.Done()
+	return 0, e.ctx.Err()
+}
+
+// allFiles returns the files below a folder whose names keep accepts.
+func allFiles(t *testing.T, dir string, keep func(name string) bool) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && name != dir {
+			return nil // it is removed meanwhile
+		}
+		if err == nil && !e.IsDir() && keep(e.Name()) {
+			all = append(all, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestLeftoversOfKill: a server that is killed during writes leaves temporary files, which
+// the next start removes, and bodies without a row, which the scrubber removes when they are
+// old. A server that is stopped leaves no registration.
+func TestLeftoversOfKill(t *testing.T) {
+	t.Parallel()
+	data, listen := t.TempDir(), binary.FreePort(t)
+	nodes := filepath.Join(data, "buckets")
+	vars := []string{"HOLDFAST_BUCKETS__LISTEN=" + listen, "HOLDFAST_BUCKETS__SCRUB_INTERVAL=1m"}
+	s := binary.Start(t, data, vars...)
+	c := newS3(t, s, "http://"+listen)
+	c.want(http.StatusOK, http.MethodPut, "/box", nil)
+	c.want(http.StatusOK, http.MethodPut, "/box/kept", bytes.Repeat([]byte("k"), 50_000))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPut, c.base+"/box/cut", &endless{bytes.NewReader(make([]byte, 4<<20)), ctx})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.ContentLength = 64 << 20
+	c.signer.Sign(r, "UNSIGNED-PAYLOAD", time.Now())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if a, err := c.client.Do(r); err == nil {
+			_ = a.Body.Close()
+		}
+	}()
+	temporary := func() []string {
+		return allFiles(t, nodes, func(name string) bool { return strings.HasPrefix(name, ".tmp-") })
+	}
+	await := func(what string, done func() bool) {
+		t.Helper()
+		for start := time.Now(); !done(); time.Sleep(10 * time.Millisecond) {
+			if time.Since(start) > binary.Bound {
+				t.Fatalf("%s: not within %s", what, binary.Bound)
+			}
+		}
+	}
+	await("a temporary file", func() bool { return len(temporary()) > 0 })
+	s.Kill()
+	cancel()
+	<-ended
+	if len(temporary()) == 0 {
+		t.Fatal("the killed server left no temporary file")
+	}
+	body := bodiesIn(t, nodes)[0]
+	stray, old := body+"0", time.Now().Add(-25*time.Hour)
+	if err := errors.Join(os.WriteFile(stray, []byte("of a write that was killed"), 0o600), os.Chtimes(stray, old, old)); err != nil {
+		t.Fatal(err)
+	}
+
+	s = binary.Start(t, data, vars...)
+	await("the removal of temporary files", func() bool { return len(temporary()) == 0 })
+	await("the removal of a body without a row", func() bool { return len(bodiesIn(t, nodes)) == 1 })
+	c.want(http.StatusOK, http.MethodGet, "/box/kept", nil)
 }
