@@ -2,6 +2,7 @@ package buckets
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,27 +66,27 @@ func (m *metrics) observeDamages(to *obs.Metrics, cluster *blobs.Cluster, scrubE
 			}
 		}
 	}, "node", "state")
-	scrubs := func(name, help string, value func(buckets.Scrub) (float64, bool)) {
+	scrubs := func(name, help string, value func(buckets.Scrub) float64) {
 		to.Gauge(name, help, func(set obs.Set) {
 			all, known := m.scrubs.get(m.now(), m.store.Scrubs)
 			for _, n := range cluster.Nodes() {
-				for _, s := range all {
-					if v, ok := value(s); known && s.Node == n.ID && ok {
-						set(v, n.ID)
-					}
+				progress := buckets.Scrub{Node: n.ID, Began: buckets.At(m.now()), Total: 1} // no pass has begun
+				if i := slices.IndexFunc(all, func(s buckets.Scrub) bool { return s.Node == n.ID }); i >= 0 {
+					progress = all[i]
+				}
+				if known {
+					set(value(progress), n.ID)
 				}
 			}
 		}, "node")
 	}
-	scrubs("holdfast_buckets_scrub_progress_ratio", "Part of the bytes on the storage node that the pass of the scrubber has read.", func(s buckets.Scrub) (float64, bool) {
-		return scrubShare(s), true
-	})
-	scrubs("holdfast_buckets_scrub_age_seconds", "Time since the scrubber completed a pass over the storage node, or since the first one began.", func(s buckets.Scrub) (float64, bool) {
+	scrubs("holdfast_buckets_scrub_progress_ratio", "Part of the bytes on the storage node that the pass of the scrubber has read.", scrubShare)
+	scrubs("holdfast_buckets_scrub_age_seconds", "Time since the scrubber completed a pass over the storage node, or since the first one began.", func(s buckets.Scrub) float64 {
 		since := s.Ended
 		if since == 0 {
 			since = s.Began
 		}
-		return m.now().Sub(since.Time()).Seconds(), scrubEvery > 0
+		return m.now().Sub(since.Time()).Seconds()
 	})
 	to.Gauge("holdfast_buckets_scrub_interval_seconds", "Interval of the passes of the scrubber (buckets.scrub_interval); 0: it is off.", func(set obs.Set) {
 		set(scrubEvery.Seconds())
