@@ -82,6 +82,7 @@ func (b *background) say(err error) {
 // watchMarks keeps the cluster informed about the marks of all processes.
 func (b *background) watchMarks(ctx context.Context) {
 	for {
+		b.metrics.know(b.cluster.Nodes())
 		if err := b.loadMarks(ctx); err != nil && ctx.Err() == nil {
 			b.deps.Log.Debug("could not read which copies are damaged", "error", err)
 		}

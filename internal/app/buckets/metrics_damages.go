@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/obs"
@@ -41,6 +43,15 @@ func (c *cached[T]) forget() {
 // forget makes the next scrape read the damaged copies again.
 func (m *metrics) forget() { m.damages.forget() }
 
+// know makes the counters of nodes begin with 0.
+func (m *metrics) know(nodes []blobs.Status) {
+	for i := range nodes {
+		for _, counter := range []*prometheus.CounterVec{m.repaired, m.scrubbedCopies, m.scrubbedBytes} {
+			counter.WithLabelValues(nodes[i].ID)
+		}
+	}
+}
+
 // observeDamages registers the metrics of damaged copies and of the scrubber.
 func (m *metrics) observeDamages(to *obs.Metrics, cluster *blobs.Cluster, scrubEvery time.Duration) {
 	m.repaired = to.Counter("holdfast_buckets_repaired_copies_total", "Damaged copies of bodies that were rewritten from good ones.", "node")
@@ -52,9 +63,6 @@ func (m *metrics) observeDamages(to *obs.Metrics, cluster *blobs.Cluster, scrubE
 			return
 		}
 		for _, n := range cluster.Nodes() {
-			m.repaired.WithLabelValues(n.ID)
-			m.scrubbedCopies.WithLabelValues(n.ID)
-			m.scrubbedBytes.WithLabelValues(n.ID)
 			for _, state := range []buckets.DamageState{buckets.Damaged, buckets.Lost} {
 				copies := int64(0)
 				for _, c := range counts {
