@@ -337,10 +337,11 @@ func describe(all []comparison, data string) (says, fix string) {
 			return says, fmt.Sprintf("%s, which an interrupted start left, has this secret: run: mv %s %s", f.path, f.path, file)
 		}
 	}
+	var others strings.Builder
 	for _, f := range left {
-		says += fmt.Sprintf("; %s, which an interrupted start left, does not have it", f.path)
+		fmt.Fprintf(&others, "; %s, which an interrupted start left, does not have it", f.path)
 	}
-	return says, fmt.Sprintf("restore %s from a backup, or set the former secret as %s or in %s.old_%ss; to go on without it: holdfast serve --new-secrets",
+	return says + others.String(), fmt.Sprintf("restore %s from a backup, or set the former secret as %s or in %s.old_%ss; to go on without it: holdfast serve --new-secrets",
 		file, setting, section, key)
 }
 

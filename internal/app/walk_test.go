@@ -234,6 +234,24 @@ var walkedPaths = []string{
 	"/ext/installs/x", "/ext/tenants/x/data", "/ext/tokens", "/guest/keys", "/guest/keys/rotate",
 }
 
+// wantNoError sends a request to a listener and expects neither a server error nor one in the log.
+func (w *walked) wantNoError(t *testing.T, listener string, h http.Handler, req *http.Request) {
+	t.Helper()
+	what := fmt.Sprintf("%s: %s %s with %d bytes", listener, req.Method, req.URL, req.ContentLength)
+	out := httptest.NewRecorder()
+	func() {
+		defer func() { // a handler closes the connection if it has begun to answer
+			if p := recover(); p != nil && p != http.ErrAbortHandler {
+				t.Errorf("%s: %v", what, p)
+			}
+		}()
+		h.ServeHTTP(out, req)
+	}()
+	if log := w.log.take(); out.Code >= 500 || strings.Contains(log, "level=ERROR") || strings.Contains(log, "panic") {
+		t.Errorf("%s: status %d\n%s", what, out.Code, log)
+	}
+}
+
 // TestAnonymousClientsLogNoErrors: no request without credentials makes the server write an error
 // into its log or answer with a server error, whatever its method and path.
 func TestAnonymousClientsLogNoErrors(t *testing.T) {
@@ -257,21 +275,7 @@ func TestAnonymousClientsLogNoErrors(t *testing.T) {
 		for _, path := range paths {
 			for _, method := range methods {
 				for _, body := range []string{"", "{", strings.Repeat("x", probeBytes)} {
-					what := fmt.Sprintf("%s: %s %s with %d bytes", name, method, path, len(body))
-					status := 0
-					func() {
-						defer func() { // a handler closes the connection if it has begun to answer
-							if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
-								t.Errorf("%s: %v", what, p)
-							}
-						}()
-						out := httptest.NewRecorder()
-						h.ServeHTTP(out, w.request(t, method, path, body, false))
-						status = out.Code
-					}()
-					if log := w.log.take(); status >= 500 || strings.Contains(log, "level=ERROR") || strings.Contains(log, "panic") {
-						t.Errorf("%s: status %d\n%s", what, status, log)
-					}
+					w.wantNoError(t, name, h, w.request(t, method, path, body, false))
 				}
 			}
 		}

@@ -232,38 +232,45 @@ func TestPowerCut(t *testing.T) {
 		if path == "" {
 			path = "/a/f"
 		}
-		for cut := 0; ; cut++ {
-			d := newForgetful()
-			if err := makeFolder(d, "/a"); err != nil {
-				t.Fatal(err)
-			}
-			if tc.before != "<none>" {
-				if err := (File{Name: path}).write(d, false, Bytes([]byte(tc.before))); err != nil {
-					t.Fatal(err)
-				}
-			}
-			d.calls, d.cut = 0, cut
-			err := tc.write(d)
-			if d.folders[filepath.Dir(path)] == nil {
-				continue // the power was cut before there was a folder
-			}
-			got := d.after(path)
-			if err == nil {
-				if !slices.Equal(got, []string{"new"}) {
-					t.Errorf("%s: after it has returned, a power cut leaves %q", tc.name, got)
-				}
-				if cut < 5 {
-					t.Errorf("%s: only %d operations", tc.name, cut)
-				}
-				break
-			}
-			for _, text := range got {
-				if text != tc.before && text != "new" {
-					t.Errorf("%s: a power cut after %d operations leaves %q", tc.name, cut, got)
-				}
-			}
+		for cut := 0; !cutPower(t, tc.name, path, tc.before, tc.write, cut); cut++ {
 		}
 	}
+}
+
+// cutPower cuts the power after some operations of a write, and reports whether the write had
+// returned before.
+func cutPower(t *testing.T, name, path, before string, write func(d *forgetful) error, cut int) (returned bool) {
+	t.Helper()
+	d := newForgetful()
+	if err := makeFolder(d, "/a"); err != nil {
+		t.Fatal(err)
+	}
+	if before != "<none>" {
+		if err := (File{Name: path}).write(d, false, Bytes([]byte(before))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.calls, d.cut = 0, cut
+	err := write(d)
+	if d.folders[filepath.Dir(path)] == nil {
+		return false // the power was cut before there was a folder
+	}
+	got := d.after(path)
+	if err == nil {
+		if !slices.Equal(got, []string{"new"}) {
+			t.Errorf("%s: after it has returned, a power cut leaves %q", name, got)
+		}
+		if cut < 5 {
+			t.Errorf("%s: only %d operations", name, cut)
+		}
+		return true
+	}
+	for _, text := range got {
+		if text != before && text != "new" {
+			t.Errorf("%s: a power cut after %d operations leaves %q", name, cut, got)
+		}
+	}
+	return false
 }
 
 // TestForgets checks that the disk of the tests loses what was not synced: a file that is

@@ -263,7 +263,7 @@ func TestNoMemoryForAResponse(t *testing.T) {
 			return nil
 		})
 		defer func() {
-			if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+			if p := recover(); p != http.ErrAbortHandler {
 				t.Errorf("the response ends with %v, want that the connection is closed", p)
 			}
 			expectUsed(t, m, 0)

@@ -77,8 +77,8 @@ func (m *Meter) Add(d time.Duration) {
 // measured is a context with a meter. It costs one allocation, unlike context.WithValue
 // with a value that is no pointer.
 type measured struct {
-	context.Context
-	meter *Meter
+	context.Context //nolint:containedctx // it is one
+	meter           *Meter
 }
 
 type key struct{}

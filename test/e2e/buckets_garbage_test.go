@@ -129,7 +129,7 @@ func TestLeftoversOfKill(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	s = binary.Start(t, data, vars...)
+	binary.Start(t, data, vars...)
 	await("the removal of temporary files", func() bool { return len(temporary()) == 0 })
 	await("the removal of a body without a row", func() bool { return len(bodiesIn(t, nodes)) == 1 })
 	c.want(http.StatusOK, http.MethodGet, "/box/kept", nil)

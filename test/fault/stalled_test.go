@@ -47,7 +47,7 @@ func TestStalledClients(t *testing.T) {
 		"documents":                 {0, 200, (*stall).document, true, false},
 		"bodies of guests":          {0, 1270, func(*stall) []byte { return guestBody() }, true, true},
 	} {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // each takes much of the machine's memory if it fails
+		t.Run(name, func(t *testing.T) { // one after another: each takes much of the memory if it fails
 			s := &stall{instance: &instance{t: t}}
 			s.server = binary.Start(t, testdb.SQLite(t), "HOLDFAST_LOG__ACCESS=false", "HOLDFAST_LOG__LEVEL=error", "HOLDFAST_SERVER__CLIENT_GRACE=60s", "HOLDFAST_GUEST__ENABLED=true")
 			s.key, s.s3 = s.server.S3(t), s.server.S3URL()

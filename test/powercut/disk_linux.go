@@ -76,9 +76,9 @@ func (p *platter) cut(choose *rand.Rand) {
 	slices.Sort(numbers) // so that a seed repeats its choices
 	for _, n := range numbers {
 		versions := p.volatile[n]
-		for i := len(versions) - 1; i >= 0; i-- {
-			if keep(versions[i].write) {
-				copy(p.durable[n*sector:], versions[i].data[:])
+		for _, v := range slices.Backward(versions) {
+			if keep(v.write) {
+				copy(p.durable[n*sector:], v.data[:])
 				break
 			}
 		}

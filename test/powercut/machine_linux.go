@@ -45,11 +45,11 @@ func Missing() string {
 		return "root, who may mount file systems"
 	}
 	for _, device := range []string{"/dev/fuse", loopControl} {
-		if f, err := os.OpenFile(device, os.O_RDWR, 0); err != nil {
+		f, err := os.OpenFile(device, os.O_RDWR, 0)
+		if err != nil {
 			return device + ": " + err.Error()
-		} else {
-			f.Close()
 		}
+		_ = f.Close()
 	}
 	for _, program := range []string{"mkfs.ext4", "e2fsck"} {
 		if _, err := exec.LookPath(program); err != nil {

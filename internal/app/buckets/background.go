@@ -188,7 +188,7 @@ func (b *background) exclusively(ctx context.Context, fn func(context.Context) e
 	}
 }
 
-// repairs repairs copies when their next attempt is due.
+// repairs rewrites damaged copies when their next attempt is due.
 func (b *background) repairs(ctx context.Context, folder string) error {
 	for {
 		again, err := b.repairDue(ctx, folder)

@@ -250,7 +250,7 @@ func (c *copier) pass(ctx context.Context, dir string, first bool) (err error) {
 			return nil
 		}
 		total++
-		return encode.Encode(b)
+		return encode.Encode(b) //nolint:musttag // only this process reads it
 	})
 	if err = errors.Join(err, w.Flush()); err != nil {
 		return err
@@ -277,7 +277,7 @@ func (c *copier) pass(ctx context.Context, dir string, first bool) (err error) {
 	decode := json.NewDecoder(bufio.NewReader(list))
 	for ctx.Err() == nil {
 		var b body
-		if err := decode.Decode(&b); err != nil {
+		if err := decode.Decode(&b); err != nil { //nolint:musttag // see above
 			if !errors.Is(err, io.EOF) {
 				cancel(err)
 			}

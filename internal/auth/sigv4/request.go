@@ -54,7 +54,7 @@ func (r Request) HasCredentials() bool {
 // ClaimedKeyID returns the access key with which the request claims to be signed, or "".
 // Nothing is verified.
 func (r Request) ClaimedKeyID() string {
-	_, _, c, _ := r.parse() //nolint:errcheck // the claim has what could be parsed
+	_, _, c, _ := r.parse() //nolint:dogsled // the claim has what could be parsed
 	return c.keyID
 }
 

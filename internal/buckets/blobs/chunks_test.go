@@ -220,6 +220,25 @@ func TestLegacyBodies(t *testing.T) {
 	}
 }
 
+// wantCopy reads and verifies one copy of a body.
+func (c *cluster) wantCopy(body buckets.Reference, want []byte, node string, good, framed bool) {
+	c.t.Helper()
+	one := body
+	one.Sharks = []string{node}
+	if !good {
+		if _, err := c.read(one, 0, -1); !errors.Is(err, blobs.ErrCorrupt) {
+			c.t.Errorf("read of the bad copy: %v", err)
+		}
+		return
+	}
+	c.wantRead(one, want)
+	c.wantRanges(one, want)
+	v, err := c.Verify(c.t.Context(), path, body, node, nil)
+	if err != nil || v.Framed != framed || framed && v.Frames.ID == 0 {
+		c.t.Errorf("verified: %+v, %v", v, err)
+	}
+}
+
 // TestMixedLayouts: a row with frames may have copies that are not converted yet, and a row that
 // was read before may have copies that are.
 func TestMixedLayouts(t *testing.T) {
@@ -240,18 +259,7 @@ func TestMixedLayouts(t *testing.T) {
 				}
 				flip()
 				for _, id := range []string{"a:1", "b:1", "c:1"} {
-					one := body
-					one.Sharks = []string{id}
-					if id != bad {
-						c.wantRead(one, b)
-						c.wantRanges(one, b)
-						v, err := c.Verify(t.Context(), path, body, id, nil)
-						if want := id != "a:1"; err != nil || v.Framed != want || want && v.Frames.ID == 0 {
-							t.Errorf("verified: %+v, %v", v, err)
-						}
-					} else if _, err := c.read(one, 0, -1); !errors.Is(err, blobs.ErrCorrupt) {
-						t.Errorf("read of the bad copy: %v", err)
-					}
+					c.wantCopy(body, b, id, id != bad, id != "a:1")
 				}
 				c.wantRead(body, b)
 				flip()

@@ -148,7 +148,7 @@ func (v *verifier) read(r io.Reader, c *chunk, size int64) error {
 	switch {
 	case err == nil:
 		return nil
-	case !IsEnd(err) && err != io.ErrUnexpectedEOF: //nolint:errorlint // of ReadFull; errors of drivers that wrap it are failures
+	case !IsEnd(err) && err != io.ErrUnexpectedEOF: // of ReadFull; errors of drivers that wrap it are failures
 		return err
 	case size == v.layout.size(v.body.Length):
 		return fault.New(fault.Unavailable, "the storage node stopped in the middle of a copy")

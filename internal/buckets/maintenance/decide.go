@@ -283,29 +283,36 @@ func (a *audit) elsewhere(r *buckets.Reference) (ids []string) {
 	return ids
 }
 
+// goodCopies returns the nodes with a good copy of a body, and which of them, want at most, stay
+// nodes of the body. A body without a broken copy is not looked for elsewhere.
+func (a *audit) goodCopies(ctx context.Context, b *body, broken []string, want int) (from, nodes []string) {
+	for _, id := range b.ref.Sharks {
+		if !slices.Contains(broken, id) {
+			from = append(from, id)
+		}
+	}
+	nodes = slices.Clone(from)
+	if len(broken) == 0 {
+		return from, nodes
+	}
+	for _, id := range a.elsewhere(&b.ref) {
+		if _, err := a.Cluster.Verify(ctx, b.path, b.ref, id, nil); err != nil {
+			continue
+		}
+		from = append(from, id)
+		if len(nodes) < want && a.nodes[id] == buckets.NodeActive || len(nodes) == 0 {
+			nodes = append(nodes, id)
+		}
+	}
+	return from, nodes
+}
+
 // restore makes a body have as many good copies as it should, and returns its nodes.
 // strays are nodes with a copy that the row does not name.
 func (a *audit) restore(ctx context.Context, b *body, broken, strays []string) (nodes []string, err error) {
 	want := max(len(b.ref.Sharks), a.Level)
 	from := b.ref
-	from.Sharks = nil
-	for _, id := range b.ref.Sharks {
-		if !slices.Contains(broken, id) {
-			from.Sharks = append(from.Sharks, id)
-		}
-	}
-	nodes = slices.Clone(from.Sharks)
-	if len(broken) > 0 {
-		for _, id := range a.elsewhere(&b.ref) {
-			if _, err := a.Cluster.Verify(ctx, b.path, b.ref, id, nil); err != nil {
-				continue
-			}
-			from.Sharks = append(from.Sharks, id)
-			if len(nodes) < want && a.nodes[id] == buckets.NodeActive || len(nodes) == 0 {
-				nodes = append(nodes, id)
-			}
-		}
-	}
+	from.Sharks, nodes = a.goodCopies(ctx, b, broken, want)
 	good := len(from.Sharks)
 	for _, id := range broken { // chunks that are good nowhere else
 		if _, known := a.nodes[id]; known {

@@ -214,7 +214,8 @@ func TestRepairOutcomes(t *testing.T) {
 		s.remove("gone")
 		s.wantRepair("the first", map[maintenance.Outcome]int{maintenance.IsLost: 2, maintenance.IsGood: 3})
 		nodes := slices.Sorted(slices.Values(lost.Sharks))
-		s.wantMarks("lost", "corrupt "+nodes[0]+" lost lost", "corrupt "+nodes[1]+" lost lost")
+		const isLost = " lost " + "lost" // the state and the name
+		s.wantMarks("lost", "corrupt "+nodes[0]+isLost, "corrupt "+nodes[1]+isLost)
 		marks, err := s.store.Marked(t.Context(), buckets.DamageQuery{State: buckets.Lost, Limit: 9})
 		s.must(err)
 		for _, m := range marks {

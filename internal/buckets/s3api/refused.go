@@ -2,6 +2,7 @@ package s3api
 
 import (
 	"errors"
+	"net/http"
 	"sync"
 
 	"holdfast/internal/auth/sigv4"
@@ -15,7 +16,7 @@ import (
 // expired signature. Without them a page cannot read the error: the browser reports a network
 // error. cause is the error.
 func (x *request) allowRefused(cause error) {
-	if x.originDecided || x.in.Header.Get("Origin") == "" || x.in.Method == "OPTIONS" || x.route.bucket == "" {
+	if x.originDecided || x.in.Header.Get("Origin") == "" || x.in.Method == http.MethodOptions || x.route.bucket == "" {
 		return
 	}
 	x.allowBy(x.rulesOfRefused(cause))
@@ -50,7 +51,7 @@ func (x *request) bucketOfRefused() (buckets.Bucket, error) {
 	other.object = found{}
 	if x.signed == nil {
 		if id := x.keyID(); id != "" && x.account.ID == "" {
-			other.account, _, _, _ = x.Keys.Find(x.in.Context(), id) //nolint:errcheck // then the name of the bucket decides
+			other.account, _, _, _ = x.Keys.Find(x.in.Context(), id) // without one, the name of the bucket decides
 		}
 		if other.account.ID != "" {
 			other.signed = &sigv4.Signed{}

@@ -26,7 +26,7 @@ const (
 	// maxFixed is more than an entry of a list takes in its document without its name.
 	maxFixed = 1 << 10
 
-	// maxEscaped is how many bytes a byte of a text takes at most in a document: &quot;
+	// maxEscaped is how many bytes a byte of a text takes at most in a document, as &quot; does.
 	maxEscaped = 6
 )
 

@@ -305,36 +305,9 @@ func (x *request) objectParts(d *stream, o *buckets.Object) error {
 	d.begin("ObjectParts")
 	d.number("PartsCount", int64(o.Parts))
 	d.number("PartNumberMarker", int64(marker))
-	next, n, after := marker, 0, 0
-	more := func() bool { return n < o.Parts && marker < o.Parts && next-marker < limit }
-	if more() {
-		err = d.slices(partSlice*partMemory, func() (bool, error) {
-			var page []buckets.Segment
-			if err := d.read(func() (err error) {
-				page, err = x.Service.Collector.UploadBodies(x.in.Context(), x.owner, o.Upload, after, partSlice)
-				return err
-			}); err != nil {
-				return false, err
-			}
-			if len(page) == 0 {
-				return false, buckets.ErrNoObject // it was overwritten, and its parts were collected
-			}
-			for i := range page {
-				if n++; n > marker && n-marker <= limit {
-					if err := d.room(maxFixed); err != nil {
-						return false, err
-					}
-					writePart(d.document, n, &page[i])
-					next = n
-				}
-			}
-			after = page[len(page)-1].Number
-			if more() {
-				return true, nil
-			}
-			return false, d.room(maxFixed)
-		})
-		if err != nil {
+	next := marker
+	if limit > 0 && marker < o.Parts {
+		if next, err = x.objectPartsAfter(d, o, marker, limit); err != nil {
 			return err
 		}
 	}
@@ -343,6 +316,41 @@ func (x *request) objectParts(d *stream, o *buckets.Object) error {
 	d.flag("IsTruncated", limit > 0 && next < o.Parts)
 	d.end()
 	return nil
+}
+
+// objectPartsAfter writes at most limit parts after a marker, and returns the number of the last
+// one.
+func (x *request) objectPartsAfter(d *stream, o *buckets.Object, marker, limit int) (next int, err error) {
+	next = marker
+	n, after := 0, 0
+	more := func() bool { return n < o.Parts && next-marker < limit }
+	err = d.slices(partSlice*partMemory, func() (bool, error) {
+		var page []buckets.Segment
+		if err := d.read(func() (err error) {
+			page, err = x.Service.Collector.UploadBodies(x.in.Context(), x.owner, o.Upload, after, partSlice)
+			return err
+		}); err != nil {
+			return false, err
+		}
+		if len(page) == 0 {
+			return false, buckets.ErrNoObject // it was overwritten, and its parts were collected
+		}
+		for i := range page {
+			if n++; n > marker && n-marker <= limit {
+				if err := d.room(maxFixed); err != nil {
+					return false, err
+				}
+				writePart(d.document, n, &page[i])
+				next = n
+			}
+		}
+		after = page[len(page)-1].Number
+		if more() {
+			return true, nil
+		}
+		return false, d.room(maxFixed)
+	})
+	return next, err
 }
 
 func writePart(d *document, number int, p *buckets.Segment) {

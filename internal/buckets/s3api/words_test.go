@@ -46,7 +46,7 @@ func TestUserMetadataInEncodedWords(t *testing.T) {
 			if text, err := new(mime.WordDecoder).DecodeHeader(got[0]); text != c.stored && err == nil {
 				t.Fatalf("%q: %q, want %q", c.sent, text, c.stored)
 			}
-			for _, word := range strings.Fields(got[0]) {
+			for word := range strings.FieldsSeq(got[0]) {
 				if c.answer == "" && (len(word) > 75 || !strings.HasPrefix(word, "=?UTF-8?")) {
 					t.Fatalf("not an encoded word: %q", word)
 				}

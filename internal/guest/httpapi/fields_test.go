@@ -145,24 +145,23 @@ func member(pointer string) guest.FieldError   { return guest.FieldError{Pointer
 func parameter(name string) guest.FieldError   { return guest.FieldError{Parameter: name} }
 func headerField(name string) guest.FieldError { return guest.FieldError{Header: name} }
 
-// TestFieldErrors walks all operations that may answer 422: each answer names the parts of the
-// request that are wrong, as the client has sent them.
-func TestFieldErrors(t *testing.T) {
-	t.Parallel()
-	l := newListeners(t)
-	const api = "/bff/consumer/v1"
+// refused is a request that is answered 422, and the parts of it that the answer names.
+type refused struct {
+	send func() answer
+	want fields
+}
+
+type fields = []guest.FieldError
+
+// refusedSearches are requests of sessions, searches and properties, by operation.
+func (l *listeners) refusedSearches(t *testing.T) map[string][]refused {
+	t.Helper()
 	item := parse[found](t, l.want(200, http.MethodPost, "/search", `{"region":"vienna"}`).body)
-	hotel, mint := "/hotels/"+item.Items[0].PropertyID, "/handoff/"+tenant+"/"+property
-	replaced := func(old, text string) string { return strings.Replace(stay, old, text, 1) }
+	hotel := "/hotels/" + item.Items[0].PropertyID
 	post := func(path, body string) func() answer {
 		return func() answer { return l.send(http.MethodPost, path, body) }
 	}
-	type refused struct {
-		send func() answer
-		want []guest.FieldError
-	}
-	type fields = []guest.FieldError
-	cases := map[string][]refused{
+	return map[string][]refused{
 		"PATCH " + api + "/session/preferences": {
 			{func() answer { return l.send(http.MethodPatch, "/session/preferences", `{"locale":"-"}`) }, fields{member("/locale")}},
 			{func() answer { return l.send(http.MethodPatch, "/session/preferences", `{"currency":7}`) }, fields{member("/currency")}},
@@ -198,6 +197,17 @@ func TestFieldErrors(t *testing.T) {
 			}, fields{parameter("rooms")}},
 			{func() answer { return l.send(http.MethodGet, hotel+"/availability?from=2020-01-01&to=2020-01-02", "") }, fields{parameter("from")}},
 		},
+	}
+}
+
+// refusedWrites are requests of wishlists, handoffs and other writes, by operation.
+func (l *listeners) refusedWrites() map[string][]refused {
+	mint := "/handoff/" + tenant + "/" + property
+	replaced := func(old, text string) string { return strings.Replace(stay, old, text, 1) }
+	post := func(path, body string) func() answer {
+		return func() answer { return l.send(http.MethodPost, path, body) }
+	}
+	return map[string][]refused{
 		"POST " + api + "/wishlist": {
 			{post("/wishlist", `{"tenantId":"`+tenant+`","propertyId":"`+property+`","source":"x"}`), fields{member("/source")}},
 			{post("/wishlist", `{"tenantId":"`+tenant+`","propertyId":"x","source":"list"}`), fields{member("/propertyId")}},
@@ -242,6 +252,15 @@ func TestFieldErrors(t *testing.T) {
 			{func() answer { return l.operate(http.MethodDelete, "/guest/sessions/x") }, fields{parameter("session")}},
 		},
 	}
+}
+
+// TestFieldErrors walks all operations that may answer 422: each answer names the parts of the
+// request that are wrong, as the client has sent them.
+func TestFieldErrors(t *testing.T) {
+	t.Parallel()
+	l := newListeners(t)
+	cases := l.refusedSearches(t)
+	maps.Copy(cases, l.refusedWrites())
 	if walked, all := slices.Sorted(maps.Keys(cases)), unprocessable(t); !slices.Equal(walked, all) {
 		t.Errorf("walked are\n%s\ndescribed\n%s", strings.Join(walked, "\n"), strings.Join(all, "\n"))
 	}
