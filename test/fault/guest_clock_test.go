@@ -57,8 +57,11 @@ func TestGuestF11(t *testing.T) {
 	url := testdb.PostgresDatabase(t)
 	hook := newGuestHook(t)
 	off := []time.Duration{-10 * time.Minute, 0, 10 * time.Minute}
-	clocks := make([]*testClock, len(off))
-	g := guestsOf(t, len(off), func(i int, data string, vars []string) *binary.Server {
+	clocks, brief := make([]*testClock, len(off)), len(off) // a server whose handoffs expire after a second
+	g := guestsOf(t, len(off)+1, func(i int, data string, vars []string) *binary.Server {
+		if i == brief {
+			return newTestClock(t).serve(data, append(vars, "HOLDFAST_GUEST__HANDOFF_LIFE=1s")...)
+		}
 		clocks[i] = newTestClock(t)
 		clocks[i].set(off[i])
 		return clocks[i].serve(data, vars...)
@@ -81,22 +84,22 @@ func TestGuestF11(t *testing.T) {
 	}
 	var events []string
 	for i := range off {
-		mint := func() (m handoff) {
+		mint := func(server int) (m handoff) {
 			t.Helper()
-			status, text := v.change(i, http.MethodPost, stormMint, stormStay)
+			status, text := v.change(server, http.MethodPost, stormMint, stormStay)
 			if err := json.Unmarshal([]byte(text), &m); status != http.StatusCreated || err != nil {
-				t.Fatalf("mint at %v: %d %s", off[i], status, text)
+				t.Fatalf("mint at server %d: %d %s", server, status, text)
 			}
 			events = append(events, "handoff.initiated.v1 22222222-2222-4333-8444-555555555555")
 			return m
 		}
-		good, late := mint(), mint()
+		good, late := mint(i), mint(brief)
 		for j := range off {
 			want(http.StatusOK, j, tokens[i], "verify", good, "v")
 		}
 		last := (i + 1) % len(off)
 		answer := want(http.StatusOK, last, tokens[i], "consume", good, "a")
-		_, err := db.Exec(t.Context(), `UPDATE bff_consumer.handoff_replay_log SET expires_at = now(), minted_at = minted_at - (expires_at - now()) WHERE id = $1`, late.HandoffID)
+		_, err := db.Exec(t.Context(), `SELECT pg_sleep_until(expires_at) FROM bff_consumer.handoff_replay_log WHERE id = $1`, late.HandoffID)
 		must(t, err)
 		for j := range off {
 			if again := want(http.StatusOK, j, tokens[j], "consume", good, "a"); again != answer {
