@@ -14,6 +14,10 @@ import (
 // sector is the unit that a disk writes as a whole.
 const sector = 512
 
+// superblock is the number of sectors at the beginning that are never torn. ext4 does not mount with
+// half of its superblock, of which the journal has no copy.
+const superblock = 8
+
 // version is a sector as it was written and not flushed yet.
 type version struct {
 	write int64 // number of the write
@@ -69,13 +73,23 @@ func (p *platter) flush() {
 // cut forgets what was not flushed, but for a random part.
 func (p *platter) cut(choose *rand.Rand) {
 	keep := p.survivors(choose)
+	whole := map[int64]bool{} // of the first block, whether a write survives
+	keepWhole := func(write int64) bool {
+		if _, decided := whole[write]; !decided {
+			whole[write] = keep(write)
+		}
+		return whole[write]
+	}
 	numbers := make([]int64, 0, len(p.volatile))
 	for n := range p.volatile {
 		numbers = append(numbers, n)
 	}
 	slices.Sort(numbers) // so that a seed repeats its choices
 	for _, n := range numbers {
-		versions := p.volatile[n]
+		versions, keep := p.volatile[n], keep
+		if n < superblock {
+			keep = keepWhole
+		}
 		for _, v := range slices.Backward(versions) {
 			if keep(v.write) {
 				copy(p.durable[n*sector:], v.data[:])

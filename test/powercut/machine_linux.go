@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -51,9 +52,9 @@ func Missing() string {
 		}
 		_ = f.Close()
 	}
-	for _, program := range []string{"mkfs.ext4", "e2fsck"} {
+	for _, program := range []string{"mkfs.ext4", "e2fsck", "mount", "umount"} {
 		if _, err := exec.LookPath(program); err != nil {
-			return program + " of the package e2fsprogs"
+			return program + " of the package e2fsprogs or mount"
 		}
 	}
 	return ""
@@ -170,6 +171,7 @@ func (m *Machine) disk(size int64) *Disk {
 		},
 	})
 	m.must(err)
+	m.must(closeOnExec("/dev/fuse"))
 	m.t.Cleanup(func() {
 		if err := d.server.Unmount(); err != nil {
 			m.t.Error(err)
@@ -190,6 +192,26 @@ func (m *Machine) disk(size int64) *Disk {
 	return d
 }
 
+// closeOnExec keeps a device from the processes that this one starts. The kernel ends a FUSE file
+// system when the last process closes the device, so that nothing hangs if this one is killed.
+func closeOnExec(device string) error {
+	const folder = "/proc/self/fd"
+	all, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	for _, e := range all {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil {
+			return err
+		}
+		if to, err := os.Readlink(filepath.Join(folder, e.Name())); err == nil && to == device {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return nil
+}
+
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -201,7 +223,8 @@ func isClosed(c <-chan struct{}) bool {
 
 const loopControl = "/dev/loop-control"
 
-// mount attaches a loop device and mounts it. The device is detached when it is unmounted.
+// mount attaches a loop device and mounts it. The device is detached when it is unmounted. Another
+// process mounts: this one, which serves the storage, could not be killed while the kernel reads.
 func (d *Disk) mount() error {
 	backing, err := os.OpenFile(d.file, os.O_RDWR, 0)
 	if err != nil {
@@ -213,8 +236,8 @@ func (d *Disk) mount() error {
 		return err
 	}
 	defer loop.Close()
-	if err := unix.Mount(loop.Name(), d.Dir, "ext4", 0, ""); err != nil {
-		return fmt.Errorf("mount %s: %w", loop.Name(), err)
+	if err := runProgram("mount", "-t", "ext4", loop.Name(), d.Dir); err != nil {
+		return err
 	}
 	d.mounted = true
 	return nil
@@ -260,13 +283,13 @@ func (d *Disk) unmount() error {
 	}
 	var err error
 	for range 100 { // a process that was killed may be about to end
-		if err = unix.Unmount(d.Dir, 0); !errors.Is(err, unix.EBUSY) {
+		if err = runProgram("umount", d.Dir); err == nil {
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
 	if err != nil {
-		return fmt.Errorf("unmount %s: %w", d.Dir, err)
+		return err
 	}
 	d.mounted = false
 	d.opened.Wait()
@@ -277,10 +300,16 @@ func (d *Disk) unmount() error {
 func (d *Disk) check() error { return d.run("e2fsck", "-f", "-n", d.file) }
 
 func (d *Disk) run(name string, args ...string) error {
-	cmd := exec.Command(name, args...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", name, err, out)
+	if err := runProgram(name, args...); err != nil {
+		return err
 	}
 	d.opened.Wait()
+	return nil
+}
+
+func runProgram(name string, args ...string) error {
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", name, err, out)
+	}
 	return nil
 }
