@@ -24,8 +24,9 @@ type powered struct {
 	machine *powercut.Machine
 }
 
-// diskSize is the size of a disk. Memory is used only for what was written.
-const diskSize = 512 << 20
+// diskSize is the size of a disk. Memory is used only for what was written. A disk needs space for
+// the bodies and parts that no object has after a hundred cuts: only an audit removes them.
+const diskSize = 2 << 30
 
 // cut cuts the power of the machine: of its disks, its server and other processes.
 func (p *powered) cut(choose *rand.Rand, others ...*os.Process) {
