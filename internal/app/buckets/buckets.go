@@ -321,7 +321,8 @@ func (s *Buckets) start(ctx context.Context) (func() error, error) {
 // report logs and marks what a read has found about the copies of a body.
 func (s *Buckets) report(f blobs.Finding) {
 	if f.Problem == blobs.Lost {
-		s.deps.Log.Warn("no good copy of a body", "path", f.Path, "nodes", f.Reference.Sharks)
+		// The body may have been deleted or moved meanwhile. The repair of its copies finds out,
+		// and reports it if it is lost.
 		return
 	}
 	s.metrics.bodies.WithLabelValues(f.Node, string(f.Problem)).Inc()
