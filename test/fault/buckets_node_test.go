@@ -1,7 +1,9 @@
 package fault
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -109,8 +111,16 @@ func TestBucketsWrongBytes(t *testing.T) {
 	}
 	all.readable(b, h)
 	r := binary.Run(t, h.server.Env, "buckets", "audit", "--verify")
-	if found := strings.Count(r.Stdout, "corrupt ") + strings.Count(r.Stdout, "missing "); r.Status != 1 || found < len(damaged) {
-		t.Errorf("%d bodies are damaged, and an audit found %d: status %d\n%s%s", len(damaged), found, r.Status, r.Stdout, r.Stderr)
+	// The server repairs in the background what it has found, so only what is left counts.
+	found, left := strings.Count(r.Stdout, "corrupt ")+strings.Count(r.Stdout, "missing "), 0
+	now := b.contents(h)
+	for name, body := range before {
+		if now[name] != body {
+			left++
+		}
+	}
+	if found < left || left > 0 && r.Status != 1 {
+		t.Errorf("%d of %d damaged bodies are left, and an audit found %d: status %d\n%s%s", left, len(damaged), found, r.Status, r.Stdout, r.Stderr)
 	}
 	if r := binary.Run(t, h.server.Env, "buckets", "audit", "--verify", "--repair"); r.Status != 0 {
 		t.Errorf("repair: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
@@ -128,12 +138,15 @@ func TestBucketsWrongBytes(t *testing.T) {
 	b.removeAll(h, all)
 }
 
-// contents reads all files on the nodes.
+// contents reads all files on the nodes. The server may replace one meanwhile.
 func (b *bucketsWorkload) contents(h *harness) map[string]string {
 	h.t.Helper()
 	all := map[string]string{}
 	for _, file := range b.files(h) {
 		text, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		must(h.t, err)
 		all[file] = string(text)
 	}
