@@ -178,8 +178,8 @@ func TestEveryListenerCharges(t *testing.T) {
 	}
 }
 
-// TestExemptions: whoever tells package web not to charge a body or an answer has a reason, which a
-// test of its own package checks.
+// TestExemptions: each call that tells package web not to charge a body or an answer is listed with
+// a reason, which a test of its own package checks.
 func TestExemptions(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{

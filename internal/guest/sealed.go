@@ -7,9 +7,9 @@ import (
 	"holdfast/internal/fault"
 )
 
-// MintRoute is the route of mutations whose answers have tokens of handoffs. These answers are
-// encrypted wherever they are stored, so that nobody who reads a database, a backup or Redis can
-// consume a handoff.
+// MintRoute is the route of mutations whose answers contain handoff tokens. These answers are
+// encrypted in the database and in Redis. A reader of either, or of a backup, cannot consume a
+// handoff.
 const MintRoute = "POST /handoff/{tenantId}/{propertyId}"
 
 // sealedMark is the first byte of an encrypted body. A body that is not begins with a brace.

@@ -371,7 +371,7 @@ func TestMintLanguage(t *testing.T) {
 	}
 }
 
-// TestTotal: the total of a search is the same on every page, whoever is suspended.
+// TestTotal: the total of a search is the same on every page, also while tenants are suspended.
 func TestTotal(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
