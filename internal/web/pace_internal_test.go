@@ -46,13 +46,13 @@ func TestPieces(t *testing.T) {
 		w := &sizes{}
 		r := newResponse(w, nil, Rate{BytesPerSecond: 1 << 10})
 		body := make([]byte, 400<<10)
-		for _, w.delay = range []time.Duration{0, time.Second} {
+		for _, w.delay = range []time.Duration{0, 2 * time.Second} {
 			if n, err := r.Write(body); n != len(body) || err != nil {
 				t.Errorf("wrote %d bytes: %v", n, err)
 			}
 		}
-		want := []int{16, 32, 64, 128, 128, 32, 64}
-		for range (400 - 64) / 16 {
+		want := []int{64, 128, 128, 80, 128}
+		for range (400 - 128) / 16 {
 			want = append(want, 16)
 		}
 		if !slices.Equal(w.kib, want) {

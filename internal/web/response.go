@@ -15,7 +15,7 @@ type response struct {
 	http.ResponseWriter
 	status int // 0 until the header is written
 	pace   pace
-	piece  int                      // bytes of the next write; 0: pieceBytes
+	piece  int                      // bytes of the next write; 0: startBytes
 	conn   *http.ResponseController // nil: no limit
 	body   *pacedBody               // of the request; nil: none
 
@@ -73,12 +73,13 @@ func (r *response) FlushError() error {
 	return http.NewResponseController(r.ResponseWriter).Flush()
 }
 
-// Sizes of the writes that have a deadline each. The deadline is that of the least size:
-// with a later one a client that reads nothing would get as much time as one that reads
-// slowly. A client that reads fast gets larger pieces, because each costs a system call
-// and often wakes the client.
+// Sizes of the writes that have a deadline each. The deadline is always the one for the least size:
+// with a later deadline a client that reads nothing would get as much time as a slow reader.
+// A client that reads fast gets larger pieces, because each costs a system call and often wakes
+// the client. The first piece fits into the buffers of a new connection.
 const (
 	pieceBytes = 16 << 10
+	startBytes = 64 << 10
 	mostBytes  = 128 << 10
 	fast       = 100 // times the minimum rate
 )
@@ -92,8 +93,11 @@ func (r *response) Write(p []byte) (written int, err error) {
 		return 0, err
 	}
 	defer release()
+	if r.piece == 0 {
+		r.piece = startBytes
+	}
 	for {
-		piece := p[written:min(len(p), written+max(r.piece, pieceBytes))]
+		piece := p[written:min(len(p), written+r.piece)]
 		start := time.Now()
 		r.wait(start, min(len(piece), pieceBytes))
 		n, err := r.ResponseWriter.Write(piece)
