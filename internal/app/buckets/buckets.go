@@ -75,7 +75,7 @@ func (s *Buckets) Service() service.Service {
 		},
 		// The secrets of access keys are encrypted with it.
 		Secrets:        []service.Secret{{Name: "key_secret", Setting: &s.cfg.KeySecret, Old: &s.cfg.OldKeySecrets, Bound: true}},
-		LargestRequest: s3api.LargestRequest,
+		LargestRequest: func() int64 { return max(s3api.LargestRequest(), httpapi.LargestRequest()) },
 		KeepsFiles:     func() bool { return len(s.cfg.Nodes) == 0 },
 	}
 }

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"encoding/json"
-	"net/http"
 	"strings"
 
 	"holdfast/internal/buckets"
@@ -179,19 +178,4 @@ func (x *exchange) answer(status int, v any) error {
 		return fault.Wrap(fault.Internal, "encode the response", err)
 	}
 	return x.send(status, body)
-}
-
-// page is a page of a list.
-type page[T any] struct {
-	Items      []T     `json:"items"`
-	NextMarker *string `json:"next_marker"` // null: the last page
-}
-
-// sendPage writes a page. The next one begins after marker.
-func sendPage[T any](x *exchange, items []T, more bool, marker string) error {
-	p := page[T]{Items: items}
-	if more {
-		p.NextMarker = &marker
-	}
-	return x.answer(http.StatusOK, p)
 }

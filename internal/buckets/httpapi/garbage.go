@@ -1,9 +1,12 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"net/http"
+	"strings"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/fault"
 	"holdfast/internal/web"
 )
 
@@ -14,12 +17,18 @@ type batchJSON struct {
 	Garbage []garbageJSON `json:"garbage"`
 }
 
+// LargestRequest returns the maximum memory of one request in bytes, except for bodies of objects:
+// a batch of deleted objects with their metadata.
+func LargestRequest() int64 {
+	return buckets.MaxPage*batchMemory + textMemory*batchMemory + web.BlockBytes
+}
+
 func (x *exchange) claimBatch() error {
 	limit, err := x.limit()
 	if err != nil {
 		return err
 	}
-	if err := web.ChargeMemory(x.out, x.in, int64(limit)*entryMemory); err != nil {
+	if err := web.ChargeMemory(x.out, x.in, int64(limit)*batchMemory); err != nil {
 		return err
 	}
 	b, err := x.Service.ClaimBatch(x.ctx(), limit)
@@ -29,11 +38,11 @@ func (x *exchange) claimBatch() error {
 	if b.ID == "" {
 		return x.answer(http.StatusOK, batchJSON{Garbage: []garbageJSON{}})
 	}
-	return x.sendBatch(http.StatusCreated, b.ID, formatMoment(b.Expires), b.Garbage)
+	return x.sendBatch(http.StatusCreated, &batchJSON{ID: &b.ID, Expires: formatMoment(b.Expires)}, b.Garbage, limit)
 }
 
 func (x *exchange) readBatch() error {
-	if err := web.ChargeMemory(x.out, x.in, buckets.MaxPage*entryMemory); err != nil {
+	if err := web.ChargeMemory(x.out, x.in, buckets.MaxPage*batchMemory); err != nil {
 		return err
 	}
 	id, err := x.batchID()
@@ -44,25 +53,40 @@ func (x *exchange) readBatch() error {
 	if err != nil {
 		return err
 	}
-	return x.sendBatch(http.StatusOK, id, "", all)
+	return x.sendBatch(http.StatusOK, &batchJSON{ID: &id}, all, buckets.MaxPage)
 }
 
-func (x *exchange) sendBatch(status int, id, expires string, all []buckets.Garbage) error {
-	list, names := make([]garbageJSON, len(all)), 0
+// sendBatch writes a batch, for which limit entries are charged. It keeps what the entries take,
+// and the JSON of one.
+func (x *exchange) sendBatch(status int, b *batchJSON, all []buckets.Garbage, limit int) error {
+	need := int64(textMemory * batchMemory)
 	for i := range all {
-		list[i] = ofGarbage(&all[i])
-		names += len(list[i].Name) + metadataBytes(all[i].Object)
+		need += int64(entryMemory + len(all[i].Name) + metadataBytes(all[i].Object))
 	}
-	if err := web.ChargeMemory(x.out, x.in, int64(names)*nameMemory); err != nil {
+	if free := int64(limit)*batchMemory - need; free > 0 {
+		web.ReleaseMemory(x.out, free)
+	} else if err := web.ChargeMemory(x.out, x.in, -free); err != nil {
 		return err
 	}
-	return x.answer(status, batchJSON{&id, expires, list})
+	b.Garbage = []garbageJSON{}
+	frame, err := json.Marshal(b)
+	if err != nil {
+		return fault.Wrap(fault.Internal, "encode the response", err)
+	}
+	const end = "]}"
+	d := x.newList(status, strings.TrimSuffix(string(frame), end))
+	for i := range all {
+		if err := d.add(ofGarbage(&all[i])); err != nil {
+			return err
+		}
+	}
+	return d.finish(end)
 }
 
 // freeBatch removes what is left of a batch. It succeeds for one that does not exist any
 // more: the client that repeats the request has not received the response.
 func (x *exchange) freeBatch() error {
-	if err := web.ChargeMemory(x.out, x.in, buckets.MaxPage*entryMemory); err != nil {
+	if err := web.ChargeMemory(x.out, x.in, buckets.MaxPage*(entryMemory+buckets.MaxObjectName)); err != nil {
 		return err
 	}
 	id, err := x.batchID()

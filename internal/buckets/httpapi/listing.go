@@ -1,35 +1,58 @@
 package httpapi
 
-import (
-	"holdfast/internal/buckets"
-	"holdfast/internal/web"
+import "holdfast/internal/buckets"
+
+const (
+	// entryMemory is charged for an entry of a batch besides its texts.
+	entryMemory = 512
+
+	// batchMemory is charged for an entry of a batch until its size is known.
+	batchMemory = entryMemory + buckets.MaxObjectName + mostMetadata
+
+	// textMemory is charged for each byte of a text: for the text, and for its JSON, in which a
+	// byte may be \u0001.
+	textMemory = 7
+
+	firstSlice    = 500       // entries that are read first of a list
+	metadataSlice = 16        // entries of a slice with metadata
+	sliceBytes    = 256 << 10 // ends a slice: about what 500 entries with short names take
+
+	// sliceMemory is charged for a slice, which may exceed sliceBytes by an entry, for the JSON of
+	// an entry, and for the space of more entries.
+	sliceMemory = sliceBytes + buckets.MaxEntry + textMemory*(buckets.MaxObjectName+mostMetadata) + 64<<10
+
+	// mostSettings is more than the settings take that are read with a bucket.
+	mostSettings = 64 << 10
 )
-
-// entryMemory is charged for an entry of a page besides its name.
-const entryMemory = 512
-
-// nameMemory is charged for each byte of a name: for the name, for its JSON, and for
-// the buffer of the JSON.
-const nameMemory = 4
 
 func (x *exchange) listBuckets() error {
 	limit, err := x.limit()
 	if err != nil {
 		return err
 	}
-	if err := web.ChargeMemory(x.out, x.in, int64(limit)*entryMemory); err != nil {
-		return err
-	}
-	q := buckets.BucketQuery{Prefix: x.query.Get("prefix"), After: x.query.Get("marker"), Limit: limit}
-	all, more, err := x.Service.Store.Buckets(x.ctx(), x.owner, q)
+	q := buckets.BucketQuery{Prefix: x.query.Get("prefix"), After: x.query.Get("marker"), Bytes: sliceBytes}
+	d, more := x.newPage(), false
+	err = d.blocks.Slices(sliceMemory+mostSettings, func() (bool, error) {
+		q.Limit = min(limit-d.count, firstSlice)
+		var slice []buckets.Bucket
+		if err := d.blocks.Read(func() (err error) {
+			slice, more, err = x.Service.Store.Buckets(x.ctx(), x.owner, q)
+			return err
+		}); err != nil {
+			return false, err
+		}
+		for i := range slice {
+			if err := d.add(ofBucket(&slice[i])); err != nil {
+				return false, err
+			}
+			q.After = slice[i].Name
+		}
+		return more && d.count < limit, nil
+	})
 	if err != nil {
 		return err
 	}
-	items, last := make([]bucketJSON, len(all)), ""
-	for i := range all {
-		items[i], last = ofBucket(&all[i]), all[i].Name
-	}
-	return sendPage(x, items, more, last)
+	return d.finishPage(more, q.After)
 }
 
 func (x *exchange) listObjects() error {
@@ -37,34 +60,44 @@ func (x *exchange) listObjects() error {
 	if err != nil {
 		return err
 	}
-	entry := int64(entryMemory)
-	if metadata {
-		entry += mostMetadata
+	q := buckets.Query{Metadata: metadata, Prefix: x.query.Get("prefix"), Delimiter: x.query.Get("delimiter"), Bytes: sliceBytes}
+	q = q.Starting(x.query.Get("marker"))
+	memory := int64(sliceMemory)
+	if metadata { // which the store reads after it has ended the slice
+		memory += metadataSlice * mostMetadata
 	}
-	if err := web.ChargeMemory(x.out, x.in, int64(limit)*entry); err != nil {
-		return err
-	}
-	q := buckets.Query{Metadata: metadata, Prefix: x.query.Get("prefix"), Delimiter: x.query.Get("delimiter"), Limit: limit}
-	p, err := x.Service.Store.List(x.ctx(), x.owner, x.bucket.ID, q.Starting(x.query.Get("marker")))
+	d := x.newPage()
+	last, page, most := "", buckets.Page{}, firstSlice
+	err = d.blocks.Slices(memory, func() (bool, error) {
+		if metadata {
+			most = metadataSlice
+		}
+		q.Limit = min(limit-d.count, most)
+		if err := d.blocks.Read(func() (err error) {
+			page, err = x.Service.Store.List(x.ctx(), x.owner, x.bucket.ID, q)
+			return err
+		}); err != nil {
+			return false, err
+		}
+		size, n := 0, len(page.Entries)
+		for i := range page.Entries {
+			e := &page.Entries[i]
+			if err := d.add(ofEntry(e, metadata)); err != nil {
+				return false, err
+			}
+			size, last = size+e.Memory(), e.Name()
+		}
+		if n == 0 {
+			return false, nil
+		}
+		page.Entries = nil
+		q.Start, most = page.Next, 1+sliceBytes*n/size
+		return page.More && d.count < limit, nil
+	})
 	if err != nil {
 		return err
 	}
-	items, names := make([]entryJSON, len(p.Entries)), 0
-	for i := range p.Entries {
-		items[i] = ofEntry(&p.Entries[i], metadata)
-		names += len(items[i].Name)
-		if o := p.Entries[i].Object; o != nil && metadata {
-			names += metadataBytes(o)
-		}
-	}
-	if err := web.ChargeMemory(x.out, x.in, int64(names)*nameMemory); err != nil {
-		return err
-	}
-	last := ""
-	if len(items) > 0 {
-		last = items[len(items)-1].Name
-	}
-	return sendPage(x, items, p.More, last)
+	return d.finishPage(page.More, last)
 }
 
 // Limits of a page with metadata.

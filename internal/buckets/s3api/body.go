@@ -21,7 +21,7 @@ const (
 // LargestRequest returns the maximum memory of one request in bytes: a document that was read and
 // is decoded, or a copy of a body, which is read and written.
 func LargestRequest() int64 {
-	return max(elementBytes+2*maxXML+blockBytes+buckets.MaxParts*decodedElement, (buckets.ReadChunks+buckets.WriteChunks)*buckets.ChunkSize)
+	return max(elementBytes+2*maxXML+web.BlockBytes+buckets.MaxParts*decodedElement, (buckets.ReadChunks+buckets.WriteChunks)*buckets.ChunkSize)
 }
 
 // source is a buckets.Source on the body of a request.
@@ -128,7 +128,7 @@ func (x *request) readText(o sigv4.BodyOptions) (*smallBody, error) {
 	t := &smallBody{}
 	size++ // room for the read that returns EOF
 	for {
-		block := min(size-int64(t.size), blockBytes)
+		block := min(size-int64(t.size), web.BlockBytes)
 		if t.size == 0 {
 			block = min(block, firstText)
 		}

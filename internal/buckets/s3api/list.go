@@ -84,7 +84,7 @@ const firstSlice = 500
 
 // write writes the entries of the page, which is read in slices. A page of no keys is empty and
 // has none after it.
-func (l *listing) write(s *stream, write func(*buckets.Page) error) error {
+func (l *listing) write(x *request, s *stream, write func(*buckets.Page) error) error {
 	if l.limit == 0 {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (l *listing) write(s *stream, write func(*buckets.Page) error) error {
 	q.Limit, q.Bytes = min(l.limit, firstSlice), sliceBytes
 	return s.slices(min(sliceMemory, int64(l.limit)*buckets.MaxEntry), func() (bool, error) {
 		if err := s.read(func() (err error) {
-			l.page, err = s.x.Service.Store.List(s.x.in.Context(), s.x.owner, s.x.bucket.ID, q)
+			l.page, err = x.Service.Store.List(x.in.Context(), x.owner, x.bucket.ID, q)
 			return err
 		}); err != nil {
 			return false, err
@@ -219,7 +219,7 @@ func parseToken(token string) (buckets.Position, error) {
 
 // entries writes the keys and the groups of a page.
 func (x *request) entries(d *stream, l *listing, owner bool) error {
-	return l.write(d, func(p *buckets.Page) error {
+	return l.write(x, d, func(p *buckets.Page) error {
 		for i := range p.Entries {
 			o := p.Entries[i].Object
 			if o == nil {
@@ -295,7 +295,7 @@ func (x *request) listVersions() error {
 	}
 	d.text("KeyMarker", l.encode(marker))
 	d.text("VersionIdMarker", x.query.Get("version-id-marker"))
-	if err := l.write(d, func(p *buckets.Page) error { return x.versions(d, &l, p) }); err != nil {
+	if err := l.write(x, d, func(p *buckets.Page) error { return x.versions(d, &l, p) }); err != nil {
 		return err
 	}
 	d.flag("IsTruncated", l.page.More)

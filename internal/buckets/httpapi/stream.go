@@ -1,0 +1,68 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/web"
+)
+
+// listStream is an answer of any length with a list, such as {"items":[...],"next_marker":...}.
+type listStream struct {
+	blocks *web.Blocks
+	b      []byte // the block that is written
+	count  int    // items that were written
+}
+
+// newList begins an answer with what precedes its list.
+func (x *exchange) newList(status int, before string) *listStream {
+	s := &listStream{blocks: web.NewBlocks(x.out, x.in, status, "application/json"), b: make([]byte, 0, web.FirstBlock)}
+	s.b = append(s.b, before...)
+	return s
+}
+
+// newPage begins a page.
+func (x *exchange) newPage() *listStream { return x.newList(http.StatusOK, `{"items":[`) }
+
+// add writes an item.
+func (s *listStream) add(item any) error {
+	text, err := json.Marshal(item)
+	if err != nil {
+		return fault.Wrap(fault.Internal, "encode the response", err)
+	}
+	if s.count++; s.count > 1 {
+		if err := s.text(","); err != nil {
+			return err
+		}
+	}
+	s.b, err = s.blocks.Append(s.b, text)
+	return err
+}
+
+func (s *listStream) text(t string) (err error) {
+	s.b, err = s.blocks.Append(s.b, []byte(t))
+	return err
+}
+
+// finish ends the answer with what follows its list.
+func (s *listStream) finish(after string) error {
+	if err := s.text(after + "\n"); err != nil {
+		return err
+	}
+	s.blocks.Finish(s.b)
+	return nil
+}
+
+// finishPage ends a page. The next one begins after marker if there are more items; null is the
+// last page.
+func (s *listStream) finishPage(more bool, marker string) error {
+	end := []byte("null")
+	if more {
+		var err error
+		if end, err = json.Marshal(marker); err != nil {
+			return fault.Wrap(fault.Internal, "encode the response", err)
+		}
+	}
+	return s.finish(`],"next_marker":` + string(end) + "}")
+}
