@@ -18,6 +18,7 @@ import (
 	"holdfast/internal/app/buckets"
 	"holdfast/internal/app/service"
 	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/internal/buckets/s3api"
 	"holdfast/internal/web"
 )
 
@@ -57,7 +58,7 @@ type walk struct {
 // listener, which has no gate, no request without the admin token does.
 func TestNoDatabaseWithoutSlot(t *testing.T) {
 	t.Parallel()
-	w := openWalk(t)
+	w := openWalk(t, "max_requests = 1\nqueue_wait = \"1ms\"", "")
 	targets := w.targets()
 	release := w.app.occupy(t)
 	defer func() { release() }()
@@ -98,25 +99,28 @@ func TestNoDatabaseWithoutSlot(t *testing.T) {
 	}
 }
 
-func openWalk(t *testing.T) *walk {
+// openWalk opens a server with settings of the section server, and with more sections.
+func openWalk(t *testing.T, settings, sections string) *walk {
 	t.Helper()
 	w := &walk{t: t, listeners: map[string]http.Handler{}, served: map[string]int{}, known: sigv4test.Signer{AccessKeyID: "HFKNOWN", Secret: strings.Repeat("s", 40), Region: "us-east-1"}}
 	file := filepath.Join(t.TempDir(), "holdfast.toml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, `
 [server]
-max_requests = 1
-queue_wait = "1ms"
+%[4]s
 internal_listen = "127.0.0.1:0"
 [extstorage]
 enabled = true
 token_secret = "%[1]s"
 [guest]
 enabled = true
+rate_limits = false
+handoff_secret = "%[6]s"
 handoff_url = "https://book.example/#{token}"
 [buckets.accounts.main.keys.known]
 access_key = "%[2]s"
 secret_key = "%[3]s"
-`, strings.Repeat("t", 32), w.known.AccessKeyID, w.known.Secret), 0o600); err != nil {
+%[5]s
+`, strings.Repeat("t", 32), w.known.AccessKeyID, w.known.Secret, settings, sections, strings.Repeat("r", 32)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cfg, _, err := Load(Services(), file, nil)
@@ -203,11 +207,17 @@ func (w *walk) targets() (all []target) {
 	add(service.Main, "/", "/1.5/1/info/collections", "/1.5/1/info/configuration", "/1.5/1/storage/tabs", "/1.5/1/storage/tabs/x", "/1.5/1",
 		"/1.0/sync/1.5", "/1.0/webhooks/fxa/events", "/token/1.0/sync/1.5", "/__version__", "/__lbheartbeat__")
 	add(buckets.Listener, "/", "/photos", "/photos/copied.txt", "/photos/new", "/unknown", "/unknown/key", "/main:photos/copied.txt", "/main:unknown/key", "/nobody:photos/key",
-		"/photos?delete", "/photos?uploads", "/photos?cors", "/photos?acl", "/photos?tagging", "/photos?versions", "/photos?location", "/photos?policy",
-		"/photos/copied.txt?tagging", "/photos/copied.txt?acl", "/photos/copied.txt?uploads", "/photos/copied.txt?attributes", "/photos/copied.txt?retention",
 		"/photos/copied.txt?uploadId=x&partNumber=1", "/photos/copied.txt?uploadId=x", "/unknown/key?uploadId=x&partNumber=1", "/unknown?delete")
+	for _, r := range s3api.Routes() {
+		path := "/photos"
+		if r.OfObject {
+			path += "/copied.txt"
+		}
+		add(buckets.Listener, path+"?"+r.Parameter)
+	}
 	// Not /readyz, /metrics and /__heartbeat__, which are for monitoring and ask the databases.
-	add(service.Admin, "/", "/livez", "/version", "/read-only", "/console", "/console/", "/console/sign-in", "/debug/pprof/")
+	add(service.Admin, "/", "/livez", "/version", "/read-only", "/debug/pprof/")
+	add(service.Admin, w.app.consolePaths()...)
 	slices.SortFunc(all, func(a, b target) int { return strings.Compare(a.listener+a.path, b.listener+b.path) })
 	return slices.Compact(all)
 }

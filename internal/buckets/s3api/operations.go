@@ -1,6 +1,10 @@
 package s3api
 
-import "net/http"
+import (
+	"maps"
+	"net/http"
+	"slices"
+)
 
 // operation is what a method does on a resource.
 type operation struct {
@@ -60,6 +64,31 @@ var ofObject = []struct {
 }
 
 type methods = map[string]operation
+
+// Route is a method that the listener has for buckets or objects.
+type Route struct {
+	Method    string
+	OfObject  bool
+	Parameter string // of the query, which selects the operation; ""
+}
+
+// Routes returns all routes but the list of buckets. Tests walk them.
+func Routes() (all []Route) {
+	add := func(ofObject bool, parameter string, of methods) {
+		for _, method := range slices.Sorted(maps.Keys(of)) {
+			all = append(all, Route{method, ofObject, parameter})
+		}
+	}
+	for _, s := range ofBucket {
+		add(false, s.parameter, s.byMethod)
+	}
+	for _, s := range ofObject {
+		add(true, s.parameter, s.byMethod)
+	}
+	add(false, "", bucketMethods)
+	add(true, "", objectMethods)
+	return append(all, Route{http.MethodPost, false, ""}) // a form
+}
 
 func read(serve func(*request) error) operation {
 	return operation{serve: serve, needsBucket: true, reads: true}

@@ -1,0 +1,211 @@
+package app
+
+import (
+	"crypto/md5" //nolint:gosec // a checksum of S3
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"holdfast/internal/app/buckets"
+	"holdfast/internal/app/console"
+	"holdfast/internal/app/service"
+	"holdfast/internal/auth/hawk"
+	"holdfast/internal/auth/sigv4/sigv4test"
+)
+
+const (
+	chargedClients = 6
+	uncharged      = 24 << 10 // bytes that a request takes besides what is charged: its header, its handler, short buffers
+	longBody       = 1 << 20
+	mostList       = 1 << 20 // bytes that a list of buckets or objects may hold
+)
+
+// chargedWalk is a walk of all routes with valid credentials.
+type chargedWalk struct {
+	*walk
+
+	install, namespace string // of extension storage
+	tokens             map[string]string
+	hawkID, hawkKey    string
+	guest, operator    string // cookies
+	uploadID, batch    string
+	keys               atomic.Int64 // idempotency keys that were used
+}
+
+// route is a route of a listener, with its largest request.
+type route struct {
+	listener, method, path string
+
+	body  string
+	media string
+	least int // bytes that the largest answer has at least; 0: it is short
+}
+
+func (r *route) String() string { return r.listener + ": " + r.method + " " + r.path }
+
+// stalledClient is an http.ResponseWriter and a body of a client that neither reads nor sends more.
+type stalledClient struct {
+	header  http.Header
+	status  int
+	sent    int
+	stalled func() // called before the first byte of an answer, and instead of the end of a body
+}
+
+func (c *stalledClient) Header() http.Header    { return c.header }
+func (c *stalledClient) WriteHeader(status int) { c.status = status }
+
+func (c *stalledClient) Write(p []byte) (int, error) {
+	if c.sent == 0 {
+		c.stalled()
+	}
+	c.sent += len(p)
+	return len(p), nil
+}
+
+// Read implements io.Reader: the rest of a body.
+func (c *stalledClient) Read([]byte) (int, error) {
+	c.stalled()
+	return 0, io.ErrUnexpectedEOF
+}
+
+func heapBytes() int64 {
+	runtime.GC()
+	runtime.GC() // a sync.Pool survives one
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// measure sends a request of several clients that stall, and returns by how many bytes the heap
+// and the charged memory grew meanwhile, and the bytes and the status of an answer.
+func (w *chargedWalk) measure(r *route, cut bool) (heap, charged int64, sent, status int) {
+	w.t.Helper()
+	serve := func(stalled func()) *stalledClient {
+		c := &stalledClient{header: http.Header{}, status: http.StatusOK, stalled: stalled}
+		defer func() {
+			if p := recover(); p != nil && p != http.ErrAbortHandler {
+				w.t.Errorf("%s: %v", r, p)
+			}
+		}()
+		w.listeners[r.listener].ServeHTTP(c, w.request(r, cut, c))
+		return c
+	}
+	first := serve(func() {}) // prepares statements and fills caches
+	before, used := heapBytes(), w.used()
+	var all sync.WaitGroup
+	reached, release := make(chan struct{}, chargedClients), make(chan struct{})
+	for range chargedClients {
+		all.Go(func() {
+			var once sync.Once
+			reach := func() { once.Do(func() { reached <- struct{}{} }) }
+			serve(func() { reach(); <-release })
+			reach()
+		})
+	}
+	for range chargedClients {
+		<-reached
+	}
+	heap, charged = heapBytes()-before, w.used()-used
+	close(release)
+	all.Wait()
+	if left := w.used(); left != 0 {
+		w.t.Errorf("%s: %d bytes are still charged", r, left)
+	}
+	return heap, charged, first.sent, first.status
+}
+
+func (w *chargedWalk) used() int64 {
+	return w.app.memory.Stats().Used + w.app.operatorMemory.Stats().Used
+}
+
+// request returns a request with valid credentials. If it is cut, the body does not end.
+func (w *chargedWalk) request(r *route, cut bool, rest io.Reader) *http.Request {
+	body := io.Reader(strings.NewReader(r.body))
+	if cut {
+		body = io.MultiReader(body, rest)
+	}
+	req := httptest.NewRequestWithContext(w.t.Context(), r.method, r.path, body)
+	req.Host, req.RemoteAddr, req.ContentLength = "127.0.0.1", "127.0.0.1:1", int64(len(r.body))
+	if cut {
+		req.ContentLength += 1 << 10
+	}
+	if r.body != "" {
+		req.Header.Set("Content-Type", r.media)
+	}
+	w.sign(r, req)
+	return req
+}
+
+// sign adds the credentials that the route takes.
+func (w *chargedWalk) sign(r *route, req *http.Request) {
+	path := req.URL.EscapedPath()
+	switch {
+	case r.listener == buckets.Listener:
+		if strings.Contains(r.path, "?") && req.Method != http.MethodGet {
+			sum := md5.Sum([]byte(r.body))
+			req.Header.Set("Content-Md5", base64.StdEncoding.EncodeToString(sum[:]))
+		}
+		w.known.Sign(req, sigv4test.Unsigned, time.Now())
+	case strings.HasPrefix(path, console.Prefix):
+		req.Header.Set("Cookie", "holdfast-console="+w.operator)
+		req.Header.Set("Origin", "http://127.0.0.1")
+	case r.listener == service.Admin:
+		req.Header.Set("Authorization", "Bearer "+w.app.cfg.Server.AdminToken.Reveal())
+	case strings.HasPrefix(path, "/1.5/"):
+		if err := hawk.SignHTTP(req, w.hawkID, w.hawkKey, time.Now(), ""); err != nil {
+			w.t.Error(err)
+		}
+	case strings.HasPrefix(path, "/bff/"):
+		req.Header.Set("Cookie", "gms="+w.guest)
+		if req.Method != http.MethodGet {
+			req.Header.Set("Idempotency-Key", fmt.Sprintf(`"key-%d"`, w.keys.Add(1)))
+		}
+	default:
+		for prefix, token := range w.tokens {
+			if strings.HasPrefix(path, prefix) {
+				req.Header.Set("Authorization", "Bearer "+token)
+			}
+		}
+	}
+}
+
+// TestEveryRouteIsCharged: on every route of every listener, the memory of a request whose client
+// sends no more of its body, or reads nothing of the answer, is charged.
+func TestEveryRouteIsCharged(t *testing.T) { //nolint:paralleltest // it measures the heap
+	if testing.Short() {
+		t.Skip("it walks 300 requests")
+	}
+	w := openCharged(t)
+	for i, all := 0, w.routes(); i < len(all); i++ {
+		r := &all[i]
+		heap, charged, sent, status := w.measure(r, false)
+		t.Logf("%s: status %d, %d bytes; %d KB of the heap, %d KB charged for each client", r, status, sent, heap>>10/chargedClients, charged>>10/chargedClients)
+		if heap > charged+chargedClients*uncharged {
+			t.Errorf("%s: %d bytes of the heap, but %d are charged, for %d answers that nobody reads", r, heap, charged, chargedClients)
+		}
+		if isList := r.method == http.MethodGet && (r.listener == buckets.Listener || strings.HasPrefix(r.path, "/buckets/v1/accounts/")); isList && charged > chargedClients*mostList {
+			t.Errorf("%s: %d bytes are charged for %d clients, of which each needs %d at most", r, charged, chargedClients, mostList)
+		}
+		if r.least > 0 && (status >= 300 || sent < r.least) {
+			t.Errorf("%s: status %d with %d bytes, want at least %d", r, status, sent, r.least)
+		}
+		if r.method == http.MethodGet || r.method == http.MethodHead {
+			continue
+		}
+		cut := *r
+		if len(cut.body) < longBody && r.least == 0 {
+			cut.body += strings.Repeat(" ", longBody-len(cut.body))
+		}
+		if heap, charged, _, _ = w.measure(&cut, true); heap > charged+chargedClients*uncharged {
+			t.Errorf("%s: %d bytes of the heap, but %d are charged, for %d bodies of %d bytes that do not end", r, heap, charged, chargedClients, len(cut.body))
+		}
+	}
+}
