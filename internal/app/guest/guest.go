@@ -70,8 +70,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 			events.share = outbox.Partitions // no other process publishes the events of a file
 			return sqlite.New(db, d.Clock, events.waker)
 		}},
-		Overwrite: true, // what guests have written is gone when a session is erased
-		Postgres:  engine.Backend[*pgdb.DB, guest.Store]{Migrations: postgres.Migrations, New: func(db *pgdb.DB) guest.Store { return postgres.New(db, events.waker) }},
+		Postgres: engine.Backend[*pgdb.DB, guest.Store]{Migrations: postgres.Migrations, New: func(db *pgdb.DB) guest.Store { return postgres.New(db, events.waker) }},
 	})
 	if err != nil {
 		return nil, err

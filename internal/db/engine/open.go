@@ -30,9 +30,6 @@ type Backends[S any] struct {
 	Postgres Backend[*pgdb.DB, S]
 	Spanner  Backend[*spannerdb.DB, S]
 
-	// Overwrite is that of sqlitedb.Options.
-	Overwrite bool
-
 	// SpannerOptions, if set, completes the options of the Spanner client.
 	SpannerOptions func(*spannerdb.Options)
 }
@@ -120,7 +117,7 @@ func Open[S any](ctx context.Context, o *Opener, service string, s settings.Data
 	db = &Database{Service: service, Target: t, Wait: s.PoolConnectionTimeout}
 	switch t.Kind {
 	case SQLite:
-		return openBackend(db, b.SQLite, sqlitedb.ServerMigrations, func() (*sqlitedb.DB, error) { return o.openSQLite(ctx, db, b.Overwrite) })
+		return openBackend(db, b.SQLite, sqlitedb.ServerMigrations, func() (*sqlitedb.DB, error) { return o.openSQLite(ctx, db) })
 	case Spanner:
 		return openBackend(db, b.Spanner, spannerdb.ServerMigrations, func() (*spannerdb.DB, error) { return o.openSpanner(ctx, db, s, b.SpannerOptions) })
 	default:
@@ -145,7 +142,7 @@ func openBackend[DB, S any](
 	return b.New(opened), db, nil
 }
 
-func (o *Opener) openSQLite(ctx context.Context, d *Database, overwrite bool) (*sqlitedb.DB, error) {
+func (o *Opener) openSQLite(ctx context.Context, d *Database) (*sqlitedb.DB, error) {
 	path := d.Target.Path
 	d.Where = path
 	if abs, err := filepath.Abs(path); err == nil {
@@ -160,7 +157,7 @@ func (o *Opener) openSQLite(ctx context.Context, d *Database, overwrite bool) (*
 	}
 	group := o.Metrics.Groups(d.Service)
 	db, err := sqlitedb.Open(ctx, sqlitedb.Options{
-		Path: path, SmallCache: o.Copies, Overwrite: overwrite, Observe: o.Metrics.Database(d.Service, string(SQLite)),
+		Path: path, SmallCache: o.Copies, Observe: o.Metrics.Database(d.Service, string(SQLite)),
 		ObserveGroup: func(g sqlitedb.Group) { group(g.Steps, g.Wait, g.Commit) },
 	})
 	if err != nil {

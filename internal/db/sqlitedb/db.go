@@ -31,10 +31,6 @@ type Options struct {
 	// changes each page once.
 	SmallCache bool
 
-	// Overwrite overwrites deleted content with zeros, so that it is in the file no longer when
-	// Purge has returned.
-	Overwrite bool
-
 	// Observe, if set, is called for every read and write with its name, its duration,
 	// including the wait for the group, and its error.
 	Observe func(step string, d time.Duration, err error)
@@ -73,11 +69,6 @@ func Open(_ context.Context, opts Options) (*DB, error) {
 	}
 	if opts.SmallCache {
 		if err := sqlitex.ExecuteTransient(conn, `PRAGMA `+cacheSize(writerCache/8), nil); err != nil {
-			return nil, errors.Join(err, conn.Close())
-		}
-	}
-	if opts.Overwrite {
-		if err := sqlitex.ExecuteTransient(conn, `PRAGMA secure_delete = ON`, nil); err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}
 	}

@@ -22,26 +22,48 @@ const (
 // ErrPurge is returned if a reader needs an earlier state of the file for too long.
 var ErrPurge = fault.New(fault.Unavailable, "a reader, such as a backup or a copy, still needs the deleted content: repeat it when the reader has ended")
 
-// Purge writes all commits into the file and empties the WAL, which has earlier versions of pages.
-// With Options.Overwrite, what was deleted before is in neither of them when it returns. It waits
-// for readers that began before; writers wait for short times only.
+// Purge rewrites the file, and empties the WAL, which has earlier versions of pages. What was
+// deleted before is in neither of them when it returns. Secure_delete would not be enough: when
+// SQLite moves rows to another page, the unused space of the old page keeps copies of them.
+// Writers wait, and may time out, while the file is rewritten. Purge waits for readers that began
+// before.
 func (db *DB) Purge(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, purgeWait)
-	defer cancel()
 	conn, err := openConn(db.opts.Path, sqlite.OpenReadWrite)
 	if err != nil {
 		return classify(err)
 	}
-	defer func() { _ = conn.Close() }() // it has written nothing
+	defer func() { _ = conn.Close() }() // it has no open transaction
 	conn.SetBusyTimeout(purgePatience)
-	for {
-		isBusy := false
-		err := sqlitex.ExecuteTransient(conn, `PRAGMA wal_checkpoint(TRUNCATE)`, &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
+	conn.SetInterrupt(ctx.Done())
+	// The file may be larger than the memory.
+	if err := sqlitex.ExecuteTransient(conn, `PRAGMA temp_store = FILE`, nil); err != nil {
+		return classify(err)
+	}
+	waited, cancel := context.WithTimeout(ctx, purgeWait)
+	defer cancel()
+	if err := untilIdle(waited, func() (isBusy bool, err error) {
+		err = sqlitex.ExecuteTransient(conn, `VACUUM`, nil)
+		return false, err
+	}); err != nil {
+		return err
+	}
+	waited, cancel = context.WithTimeout(ctx, purgeWait)
+	defer cancel()
+	return untilIdle(waited, func() (isBusy bool, err error) {
+		err = sqlitex.ExecuteTransient(conn, `PRAGMA wal_checkpoint(TRUNCATE)`, &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
 			isBusy = s.ColumnBool(0)
 			return nil
 		}})
+		return isBusy, err
+	})
+}
+
+// untilIdle repeats fn while another connection has a lock that it needs.
+func untilIdle(ctx context.Context, fn func() (isBusy bool, err error)) error {
+	for {
+		isBusy, err := fn()
 		switch {
-		case err != nil && sqlite.ErrCode(err).ToPrimary() != sqlite.ResultBusy:
+		case err != nil && sqlite.ErrCode(err).ToPrimary() != sqlite.ResultBusy && ctx.Err() == nil:
 			return classify(err)
 		case err == nil && !isBusy:
 			return nil
