@@ -47,6 +47,13 @@ type Source interface {
 	Sums() Sums
 }
 
+// Summed is a Source that may compute the CRC64NVME of its bytes anyway, so that nobody computes it again.
+type Summed interface {
+	// CRC64NVME returns the checksum of the bytes that were read so far, or false if it is
+	// not computed.
+	CRC64NVME() (sum uint64, ok bool)
+}
+
 // Sums are computed from a body.
 type Sums struct {
 	MD5      []byte
@@ -214,7 +221,7 @@ func (s *Service) placeBody(ctx context.Context, owner AccountID, bucket BucketI
 			body.Inline, body.Length, body.MD5 = head, counted.n, src.Sums().MD5
 			return remove, nil
 		}
-		reader = io.MultiReader(bytes.NewReader(head), counted)
+		reader = &replay{counted, head}
 	}
 	if copies = cmp.Or(copies, s.Limits.Copies); copies == 0 {
 		copies = s.Bodies.Copies()
@@ -268,6 +275,38 @@ func (c *counter) Read(p []byte) (n int, err error) {
 		c.ended = c.clock()
 	}
 	return n, err
+}
+
+// CRC64NVME implements Summed.
+func (c *counter) CRC64NVME() (sum uint64, ok bool) {
+	s, ok := c.Reader.(Summed)
+	if !ok {
+		return 0, false
+	}
+	return s.CRC64NVME()
+}
+
+// replay reads a body whose first bytes were read before.
+type replay struct {
+	*counter
+	head []byte
+}
+
+func (r *replay) Read(p []byte) (n int, err error) {
+	if len(r.head) == 0 {
+		return r.counter.Read(p)
+	}
+	n = copy(p, r.head)
+	r.head = r.head[n:]
+	return n, nil
+}
+
+// CRC64NVME implements Summed. The checksum is ahead of a reader that has not read the first bytes.
+func (r *replay) CRC64NVME() (sum uint64, ok bool) {
+	if len(r.head) > 0 {
+		return 0, false
+	}
+	return r.counter.CRC64NVME()
 }
 
 // PartRequest is a part to be written, without its body.

@@ -67,6 +67,9 @@ func NewCRC64() CRC64 { return CRC64{joined{polynomial: polynomials[CRC64NVME]}}
 // Append appends a chunk with its CRC64NVME and its size.
 func (c *CRC64) Append(sum uint64, size int64) { c.whole.append(sum, size) }
 
+// Next returns the CRC64NVME of a chunk with the size, given the sum that the whole has with it.
+func (c *CRC64) Next(whole uint64, size int64) uint64 { return whole ^ c.whole.shifted(size) }
+
 // Sum returns the CRC64NVME of all chunks.
 func (c *CRC64) Sum() uint64 { return c.whole.crc }
 
@@ -81,11 +84,13 @@ type joined struct {
 // append appends a part. Appending n bytes multiplies the CRC of what precedes them by
 // x^(8n). This holds for CRCs whose register begins with and is inverted with all ones, as
 // those of S3 are.
-func (j *joined) append(sum uint64, size int64) {
+func (j *joined) append(sum uint64, size int64) { j.crc = j.shifted(size) ^ sum }
+
+func (j *joined) shifted(size int64) uint64 {
 	if size != j.size || j.shift == 0 { // parts but the last have the same size
 		j.size, j.shift = size, j.powerOfX8(size)
 	}
-	j.crc = j.multiply(j.crc, j.shift) ^ sum
+	return j.multiply(j.crc, j.shift)
 }
 
 // polynomial is the modulus of a CRC, without its highest term, in reversed bit order:

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"hash"
 	"io"
 	"net/http"
 	"slices"
@@ -132,6 +133,15 @@ func (b *Body) Declared() []checksum.Algorithm {
 // Result returns what is known about the body. It returns false unless Read has
 // returned io.EOF or has delivered all bytes of the declared size.
 func (b *Body) Result() (Result, bool) { return b.result, b.verified }
+
+// CRC64NVME returns the checksum of the bytes that were read so far, or false if it is not computed.
+func (b *Body) CRC64NVME() (sum uint64, ok bool) {
+	h, ok := b.digests.by[checksum.CRC64NVME].(hash.Hash64)
+	if !ok {
+		return 0, false
+	}
+	return h.Sum64(), true
+}
 
 func (b *Body) Read(p []byte) (int, error) {
 	switch {

@@ -442,3 +442,47 @@ func badChunks(before, after [][]byte) (bad []bool) {
 	}
 	return bad
 }
+
+// summed is a source that computes the CRC64NVME of its bytes, plus an error.
+type summed struct {
+	io.Reader
+	sum   uint64
+	wrong uint64
+}
+
+func (s *summed) Read(p []byte) (n int, err error) {
+	n, err = s.Reader.Read(p[:min(len(p), 50_000)])
+	s.sum = checksum.UpdateCRC64(s.sum, p[:n])
+	return n, err
+}
+
+func (s *summed) CRC64NVME() (uint64, bool) { return s.sum ^ s.wrong, true }
+
+// TestSummedSource: the checksums of the chunks follow from those that a source computes; nobody
+// computes them again.
+func TestSummedSource(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, time.Minute, "a:1", "b:1")
+	for _, size := range []int{1, chunkSize - 1, chunkSize, chunkSize + 1, 5 * chunkSize, 2<<20 + 3} {
+		b := content(size)
+		stored, err := c.Write(t.Context(), path, int64(size), 2, &summed{Reader: bytes.NewReader(b)})
+		must(t, err)
+		if got, want := stored.Frames.CRC64NVME, checksum.UpdateCRC64(0, b); got != want {
+			t.Errorf("%d bytes: the checksum is %x, want %x", size, got, want)
+		}
+		body := bodyOf(b, stored)
+		c.wantRead(body, b)
+		c.wantRanges(body, b)
+		must(t, c.Remove(t.Context(), path, body.Sharks))
+
+		stored, err = c.Write(t.Context(), path, int64(size), 2, &summed{Reader: bytes.NewReader(b), wrong: 1})
+		must(t, err)
+		if got, want := stored.Frames.CRC64NVME, checksum.UpdateCRC64(0, b)^1; got != want {
+			t.Errorf("%d bytes: the checksum is %x, want the source's, %x", size, got, want)
+		}
+		must(t, c.Remove(t.Context(), path, stored.Sharks))
+	}
+	if p := c.problems(); len(p) > 0 {
+		t.Errorf("found %q", p)
+	}
+}

@@ -83,9 +83,8 @@ func chunkCount(length int64) int64 { return (length + chunkSize - 1) / chunkSiz
 // chunkLength returns the data length of a chunk.
 func chunkLength(length, index int64) int { return int(min(chunkSize, length-index*chunkSize)) }
 
-// seal computes the checksum of a chunk and appends its trailer.
+// seal appends the trailer of a chunk whose checksum is known.
 func (c *chunk) seal(id uint64, index int64) {
-	c.sum = checksum.UpdateCRC64(0, c.data())
 	t := c.bytes[c.n : c.n+trailerSize]
 	binary.BigEndian.PutUint32(t, frameMagic)
 	binary.BigEndian.PutUint32(t[4:], 0)

@@ -13,6 +13,7 @@ func FuzzFrame(f *testing.F) {
 	sealed := func(data []byte, id uint64, index int64) []byte {
 		c := new(chunk)
 		c.n = copy(c.bytes[:chunkSize], data)
+		c.measure()
 		c.seal(id, index)
 		return bytes.Clone(c.stored())
 	}
@@ -44,6 +45,7 @@ func TestFrame(t *testing.T) {
 	t.Parallel()
 	c := new(chunk)
 	c.n = copy(c.bytes[:], "some data")
+	c.measure()
 	c.seal(42, 5)
 	if err := c.open(5); err != nil || c.id != 42 {
 		t.Fatalf("opened with the ID %d, %v", c.id, err)

@@ -33,6 +33,7 @@ func (c *Cluster) Write(ctx context.Context, path string, size int64, copies int
 		return buckets.Stored{}, fault.Newf(fault.Invalid, "copies: expected 1 to %d", MaxCopies)
 	}
 	w := &write{c: c, ctx: ctx, path: path, size: size, copies: copies, id: rand.Uint64(), sum: checksum.NewCRC64()}
+	w.src, _ = src.(buckets.Summed)
 	first := newChunk()
 	defer first.release()
 	switch err := first.fill(src); {
@@ -58,8 +59,9 @@ type write struct {
 	size   int64 // the most that the source may have; -1: unknown
 	copies int
 	p      *placement
-	id     uint64 // of the frames
-	chunks int64  // that were sealed
+	src    buckets.Summed // nil: the source does not compute the checksums of the chunks
+	id     uint64         // of the frames
+	chunks int64          // that were sealed
 	sum    checksum.CRC64
 	total  int64     // bytes that were sent to each node
 	done   []*member // nodes that have the body
@@ -74,13 +76,24 @@ func (w *write) stored() buckets.Stored {
 	return s
 }
 
-// seal makes the next chunk of the body a frame.
+// seal makes the next chunk of the body a frame. The source has yielded this chunk and no more.
 func (w *write) seal(c *chunk) {
 	if c.n > 0 {
+		c.sum = w.sumOf(c)
 		c.seal(w.id, w.chunks)
 		w.sum.Append(c.sum, int64(c.n))
 		w.chunks++
 	}
+}
+
+// sumOf returns the checksum of the next chunk. It follows from what the source computes, if it does.
+func (w *write) sumOf(c *chunk) uint64 {
+	if w.src != nil {
+		if whole, ok := w.src.CRC64NVME(); ok {
+			return w.sum.Next(whole, int64(c.n))
+		}
+	}
+	return checksum.UpdateCRC64(0, c.data())
 }
 
 // put is a driver that stores a copy.

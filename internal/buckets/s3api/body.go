@@ -38,6 +38,9 @@ func (s source) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// CRC64NVME implements buckets.Summed.
+func (s source) CRC64NVME() (sum uint64, ok bool) { return s.body.CRC64NVME() }
+
 // Sums implements buckets.Source.
 func (s source) Sums() buckets.Sums {
 	r, ok := s.body.Result()

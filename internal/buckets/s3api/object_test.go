@@ -17,6 +17,7 @@ import (
 
 	"holdfast/internal/auth/sigv4/sigv4test"
 	"holdfast/internal/buckets"
+	"holdfast/internal/checksum"
 )
 
 func TestRanges(t *testing.T) {
@@ -292,6 +293,24 @@ func TestWrongBodiesAreNotStored(t *testing.T) {
 	s.do("PUT", "/photos/k?partNumber=1&uploadId="+id, body, "Content-MD5: "+md5Of("x")).fails(400, "BadDigest")
 	s.do("GET", "/photos/k?uploadId="+id, "").want(200).hasNot("<Part>")
 	s.nothing("k")
+}
+
+// TestDeclaredCRC64NVME: the checksum of the client is the one that protects the body on its nodes.
+// It is right for a body of which the first bytes were read before the others.
+func TestDeclaredCRC64NVME(t *testing.T) {
+	t.Parallel()
+	s := withBucket(t)
+	for _, size := range []int{inline, inline + 1, buckets.ChunkSize, buckets.ChunkSize + inline, 3*buckets.ChunkSize + 5} {
+		body := strings.Repeat("c", size)
+		sum := checksum.Sum(checksum.CRC64NVME, []byte(body)).String()
+		s.do("PUT", "/photos/header", body, "x-amz-checksum-crc64nvme: "+sum).want(200)
+		trailer := sigv4test.Chunks{Mode: sigv4test.UnsignedChunksTrailer, Size: 7000, Trailers: []sigv4test.Trailer{{Name: "x-amz-checksum-crc64nvme", Value: sum}}}
+		s.chunked("/photos/trailer", body, int64(size), trailer).want(200)
+		for _, key := range []string{"header", "trailer"} {
+			s.do("GET", "/photos/"+key, "", "x-amz-checksum-mode: ENABLED").want(200).is(body).head("x-amz-checksum-crc64nvme: " + sum)
+			s.do("GET", "/photos/"+key, "", "Range: bytes=-3").want(206).is("ccc")
+		}
+	}
 }
 
 // nothing expects that a key has no object and the nodes have no file.
