@@ -110,12 +110,35 @@ func (a *audit) settle(ctx context.Context, g *group) error {
 		if err := a.wait(ctx); err != nil {
 			return err
 		}
+		began := buckets.At(a.Clock())
 		a.repair(ctx, g)
-		if err := ctx.Err(); err != nil {
+		if err := errors.Join(ctx.Err(), a.unmark(ctx, g, began)); err != nil {
 			return err
 		}
 	}
 	return a.sayAll(g.findings)
+}
+
+// unmark removes the marks of copies that were repaired, if they are good now or not there any more.
+// A mark that was seen again after the repair began stays. Repair settles its marks itself.
+func (a *audit) unmark(ctx context.Context, g *group, began buckets.Moment) error {
+	if a.background {
+		return nil
+	}
+	var good []buckets.Damage
+	for i := range g.findings {
+		f := &g.findings[i]
+		if !f.Repaired || !isDamage(*f) {
+			continue
+		}
+		if _, err := a.Cluster.Verify(ctx, g.path, g.body.ref, f.Node, nil); err == nil || fault.Is(err, fault.NotFound) {
+			good = append(good, buckets.Damage{Copy: buckets.Copy{Node: f.Node, Path: g.path}, LastSeen: began})
+		}
+	}
+	if len(good) == 0 {
+		return nil
+	}
+	return a.Store.Unmark(ctx, good)
 }
 
 func (a *audit) sayAll(all []Finding) error {

@@ -229,6 +229,50 @@ func TestRepairOutcomes(t *testing.T) {
 	})
 }
 
+// TestAuditRemovesMarks: an audit with --repair removes the marks of the copies that it has repaired,
+// so that a check does not warn of them. Copies without a good one keep theirs, and so does a copy that
+// was seen damaged after the repair.
+func TestAuditRemovesMarks(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s *site) {
+		wrong, missing, lost, again := s.put("wrong", large('w')), s.put("missing", large('m')), s.put("lost", large('l')), s.put("again", large('a'))
+		now := time.Now()
+		var marks []buckets.Damage
+		mark := func(node string, o *buckets.Object, at time.Time) {
+			marks = append(marks, buckets.NewDamage(buckets.Copy{Node: node, Path: s.path(o)}, "corrupt", buckets.At(at)))
+		}
+		s.corrupt(wrong.Sharks[0], &wrong)
+		mark(wrong.Sharks[0], &wrong, now)
+		s.must(os.Remove(s.file(missing.Sharks[1], &missing)))
+		mark(missing.Sharks[1], &missing, now)
+		for _, node := range lost.Sharks {
+			s.corrupt(node, &lost)
+			mark(node, &lost, now)
+		}
+		s.corrupt(again.Sharks[0], &again)
+		mark(again.Sharks[0], &again, now.Add(time.Hour))
+		s.must(s.store.Mark(t.Context(), marks))
+		s.audit(maintenance.AuditOptions{Verify: true})
+		if n := len(s.marks()); n != len(marks) {
+			t.Errorf("an audit that repairs nothing left %d marks of %d", n, len(marks))
+		}
+		_, result := s.audit(maintenance.AuditOptions{Verify: true, Repair: true})
+		if result.Left != 2 {
+			t.Errorf("%d findings are left, want those of the lost copies", result.Left)
+		}
+		left, err := s.store.Marked(t.Context(), buckets.DamageQuery{Limit: 9})
+		s.must(err)
+		for _, m := range left {
+			if m.Path != s.path(&lost) && m.Path != s.path(&again) {
+				t.Errorf("the mark of %s on %s is left", m.Path, m.Node)
+			}
+		}
+		if len(left) != 3 {
+			t.Errorf("%d marks are left, want 3", len(left))
+		}
+	})
+}
+
 // TestRepairWaitsForNode: a node that does not work is not taken for one without the copy.
 func TestRepairWaitsForNode(t *testing.T) {
 	t.Parallel()
