@@ -287,13 +287,14 @@ func (s *Buckets) endpoint() string {
 	return s.deps.Server.Scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// start keeps the state of the storage nodes up to date. They are known before the first request is
-// served.
+// start keeps the state of the storage nodes up to date. They and the damaged copies are known before
+// the first request is served.
 func (s *Buckets) start(ctx context.Context) (func() error, error) {
 	auditing, stopAudits := context.WithCancel(context.WithoutCancel(ctx)) // until the server stops its services
 	s.audits.begin(auditing)
 	ctx, cancel := context.WithCancel(ctx)
 	s.nodes.reload(ctx)
+	_ = s.work.loadMarks(ctx) // watchMarks tries again
 	dead := newProcesses(s, s.nodes.process)
 	if err := dead.register(ctx); err != nil {
 		s.deps.Log.Warn("temporary files of this process stay for a day if it is killed", "error", err)

@@ -1,0 +1,293 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// value reads a metric of a server.
+func value(t *testing.T, s *binary.Server, name string) (n float64) {
+	t.Helper()
+	s.AwaitAnswer("/metrics", func(status int, body string) bool {
+		m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` (\S+)$`).FindStringSubmatch(body)
+		if status != http.StatusOK || m == nil {
+			return false
+		}
+		var err error
+		n, err = strconv.ParseFloat(m[1], 64)
+		return err == nil
+	})
+	return n
+}
+
+// event is the metric of what happened to bodies on a node.
+func event(node, what string) string {
+	return fmt.Sprintf(`holdfast_buckets_node_bodies_total{event=%q,node=%q}`, what, node)
+}
+
+// flip changes a byte in the middle of each file.
+func flip(t *testing.T, files []string) {
+	t.Helper()
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text[len(text)/2] ^= 1
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// damaged is a server with two nodes and three objects, of which the copies on the node east:1 are
+// damaged.
+type damaged struct {
+	t      *testing.T
+	server *binary.Server
+	s3     s3
+	disk   string // of east:1
+	vars   []string
+	bodies map[string][]byte // by key
+	files  map[string][]byte // contents before the damage, by name
+	token  string            // of the native API
+}
+
+func newDamaged(t *testing.T) *damaged {
+	t.Helper()
+	d := &damaged{t: t, disk: filepath.Join(t.TempDir(), "east"), bodies: map[string][]byte{}, files: map[string][]byte{}}
+	listen := binary.FreePort(t)
+	d.vars = []string{"HOLDFAST_BUCKETS__LISTEN=" + listen}
+	d.server = binary.Start(t, t.TempDir(), append(d.vars, "HOLDFAST_BUCKETS__SCRUB_INTERVAL=0")...)
+	d.s3 = newS3(t, d.server, "http://"+listen)
+	d.s3.want(http.StatusOK, http.MethodPut, "/box", nil)
+	d.server.Verb("buckets", "node", "add", "east:1", "file://"+d.disk)
+	d.server.AwaitMetric(`holdfast_buckets_node_active{node="east:1"} 1`)
+	random := rand.NewChaCha8([32]byte{7})
+	for _, key := range []string{"ranges", "native", "download"} {
+		d.bodies[key] = make([]byte, 3<<20)
+		_, _ = random.Read(d.bodies[key])
+		d.s3.want(http.StatusOK, http.MethodPut, "/box/"+key, d.bodies[key])
+	}
+	names := bodiesIn(t, d.disk)
+	for _, name := range names {
+		d.files[name], _ = os.ReadFile(name)
+	}
+	if len(d.files) != len(d.bodies) {
+		t.Fatalf("%d files on the second of two nodes", len(d.files))
+	}
+	flip(t, names)
+	d.token = strings.TrimSpace(d.server.Verb("buckets", "token", "main"))
+	return d
+}
+
+// readRange reads a range around the damage by S3.
+func (d *damaged) readRange(key string) {
+	d.t.Helper()
+	r, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, d.s3.base+"/box/"+key, http.NoBody)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	const from, to = 1_000_000, 2_000_000
+	r.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", from, to-1))
+	d.s3.signer.Sign(r, "UNSIGNED-PAYLOAD", time.Now())
+	d.compare(key, r, http.StatusPartialContent, from, to)
+}
+
+// compare sends a request and compares the answer with a part of an object.
+func (d *damaged) compare(key string, r *http.Request, status, from, to int) {
+	d.t.Helper()
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer a.Body.Close()
+	got, err := io.ReadAll(a.Body)
+	if err != nil || a.StatusCode != status || !bytes.Equal(got, d.bodies[key][from:to]) {
+		d.t.Fatalf("%s: %s, %d bytes, %v: wrong", key, a.Status, len(got), err)
+	}
+}
+
+// find reads an object until the damaged copy was read, which clients do not notice.
+func (d *damaged) find(key string, read func(key string)) {
+	d.t.Helper()
+	before := value(d.t, d.server, event("east:1", "corrupt"))
+	const most = 200 // each read takes the damaged copy with a probability of one half
+	for range most {
+		read(key)
+		if value(d.t, d.server, event("east:1", "corrupt")) > before {
+			return
+		}
+	}
+	d.t.Fatalf("%s: the damaged copy was never read", key)
+}
+
+func (d *damaged) readNative(key string) {
+	d.t.Helper()
+	r, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, d.server.URL+"/buckets/v1/accounts/main/buckets/box/objects/"+key, http.NoBody)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+d.token)
+	d.compare(key, r, http.StatusOK, 0, len(d.bodies[key]))
+}
+
+// download reads an object by the console.
+func (d *damaged) download(cookie string) func(key string) {
+	return func(key string) {
+		d.t.Helper()
+		r, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, d.server.Admin+"/console/buckets/download?account=main&bucket=box&object="+key, http.NoBody)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		r.Header.Set("Cookie", cookie)
+		d.compare(key, r, http.StatusOK, 0, len(d.bodies[key]))
+	}
+}
+
+// shows expects parts in a page of the console.
+func (d *damaged) shows(cookie, page string, parts ...string) {
+	d.t.Helper()
+	text := consolePage(d.t, d.server, cookie, http.MethodGet, page, nil)
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			d.t.Errorf("the page %s has no %q:\n%s", page, part, text)
+		}
+	}
+}
+
+// checkSays expects a part in the output of a check, with its status.
+func (d *damaged) checkSays(status int, part string) {
+	d.t.Helper()
+	if r := binary.Run(d.t, d.server.Env, "check"); r.Status != status || !strings.Contains(r.Stdout, part) {
+		d.t.Errorf("check: status %d, want %d with %q\n%s%s", r.Status, status, part, r.Stdout, r.Stderr)
+	}
+}
+
+// restart kills the server, and starts it again.
+func (d *damaged) restart(vars ...string) {
+	d.t.Helper()
+	d.server.Kill()
+	d.server = binary.Start(d.t, d.server.Data, append(d.vars, vars...)...)
+}
+
+// TestBucketsDamagedCopies: clients of S3 and of the native API and operators read right bytes although
+// one of two copies is damaged. The copies are marked: after the server was killed, no read uses them.
+// The check and the console show them, the server repairs them, and then all are clean.
+func TestBucketsDamagedCopies(t *testing.T) {
+	t.Parallel()
+	d := newDamaged(t)
+	database := filepath.Join(d.server.Data, "buckets.db")
+	hour := strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10)
+	alter(t, database, "INSERT INTO manta_bucket_hold (id, expires) VALUES ('test', "+hour+")") // as a backup, which delays repairs
+	d.find("ranges", d.readRange)
+	d.find("native", d.readNative)
+	d.find("download", d.download(consoleCookie(t, d.server)))
+	d.server.AwaitMetric(`holdfast_buckets_damaged_copies{node="east:1",state="damaged"} 3`)
+	d.checkSays(0, "3 damaged copies, which servers repair from good ones")
+
+	d.restart("HOLDFAST_BUCKETS__SCRUB_INTERVAL=0")
+	cookie := consoleCookie(t, d.server)
+	d.shows(cookie, "buckets/damages", "Damaged copies", "east:1", "corrupt", "to be repaired")
+	for range 20 { // without the marks half of these reads would use the damaged copies
+		for key := range d.bodies {
+			d.readRange(key)
+		}
+	}
+	if n := value(t, d.server, event("east:1", "corrupt")) + value(t, d.server, event("east:1", "read")); n != 0 {
+		t.Errorf("%v reads of damaged copies after the restart", n)
+	}
+
+	alter(t, database, "DELETE FROM manta_bucket_hold")
+	d.server.AwaitMetric(`holdfast_buckets_repaired_copies_total{node="east:1"} 3`)
+	d.server.AwaitMetric(`holdfast_buckets_damaged_copies{node="east:1",state="damaged"} 0`)
+	d.checkSays(0, "no damaged copies are known")
+	for name, text := range d.files {
+		if now, err := os.ReadFile(name); err != nil || !bytes.Equal(now, text) {
+			t.Errorf("%s was not restored: %v", filepath.Base(name), err)
+		}
+	}
+	if out := d.server.Verb("buckets", "audit", "--verify"); !strings.Contains(out, "none") {
+		t.Errorf("audit: %s", out)
+	}
+	d.shows(cookie, "buckets/damages", "No damaged copies are known.")
+
+	d.restart("HOLDFAST_BUCKETS__SCRUB_INTERVAL=1m")
+	d.server.AwaitMetric(`holdfast_buckets_scrubbed_copies_total{node="east:1"} 3`)
+	d.server.AwaitMetric(`holdfast_buckets_scrub_progress_ratio{node="east:1"} 1`)
+	d.shows(consoleCookie(t, d.server), "buckets/nodes", "east:1", "complete")
+	d.checkSays(0, "all copies were read since "+time.Now().UTC().Format("2006-01"))
+}
+
+// TestBucketsScrubTakeover: of two servers on a database one scrubs. When it is killed, the other one
+// takes its lease, finds a damaged copy that nobody reads, and repairs it.
+func TestBucketsScrubTakeover(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	disks := []string{filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "two")}
+	secrets := []string{
+		"HOLDFAST_SERVER__MASTER_SECRET=" + strings.Repeat("m", 32), "HOLDFAST_BUCKETS__KEY_SECRET=" + strings.Repeat("k", 32),
+		"HOLDFAST_BUCKETS__DATABASE_URL=" + url, "HOLDFAST_BUCKETS__SCRUB_INTERVAL=1m",
+	}
+	start := func() (*binary.Server, string) {
+		listen := binary.FreePort(t)
+		return binary.Start(t, t.TempDir(), append(secrets, "HOLDFAST_BUCKETS__LISTEN="+listen)...), "http://" + listen
+	}
+	first, base := start()
+	for i, id := range []string{"east:1", "west:1"} {
+		first.Verb("buckets", "node", "add", id, "file://"+disks[i])
+		first.AwaitMetric(fmt.Sprintf(`holdfast_buckets_node_active{node=%q} 1`, id))
+	}
+	c := newS3(t, first, base)
+	c.want(http.StatusOK, http.MethodPut, "/box", nil)
+	c.want(http.StatusOK, http.MethodPut, "/box/key", bytes.Repeat([]byte("body"), 100_000))
+	second, _ := start()
+	first.AwaitMetric(`holdfast_buckets_scrubbed_copies_total{node="east:1"} 1`)
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	holder := func() (name string) {
+		if err := conn.QueryRow(t.Context(), `SELECT process FROM manta_bucket_lease WHERE name = 'background'`).Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	was := holder()
+	first.Kill()
+	files := bodiesIn(t, disks[0])
+	if len(files) != 1 {
+		t.Fatalf("%d files on a node", len(files))
+	}
+	good, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	flip(t, files)
+	second.AwaitLong(2*binary.Bound, "/metrics", func(_ int, body string) bool {
+		return strings.Contains(body, `holdfast_buckets_repaired_copies_total{node="east:1"} 1`)
+	})
+	if now := holder(); now == was {
+		t.Errorf("the lease is that of %s still", was)
+	}
+	if now, err := os.ReadFile(files[0]); err != nil || !bytes.Equal(now, good) {
+		t.Errorf("the copy was not restored: %v", err)
+	}
+}
