@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -52,6 +53,9 @@ func classify(err error) error {
 		if pg.Code == "HF503" || pg.Code == "XX000" && pg.Message == "the service is read-only" {
 			return rows.ErrReadOnly
 		}
+		if nodeFailed(pg) {
+			return fault.Wrap(fault.Unavailable, "a node of the database failed", err)
+		}
 		code, message := classifyState(pg.Code)
 		return fault.Wrap(code, message, err)
 	case lost(err):
@@ -69,6 +73,14 @@ func lost(err error) bool {
 	return errors.As(err, &connect) || errors.As(err, &network) || pgconn.SafeToRetry(err) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, puddle.ErrClosedPool)
+}
+
+// nodeFailed reports whether a server of Citus has lost another one. Citus has no SQLSTATE for that: errors that
+// libpq makes itself have XX000, as those of a server that shuts down have.
+func nodeFailed(pg *pgconn.PgError) bool {
+	return pg.Code == "XX000" && (strings.Contains(pg.Where, "while executing command on ") ||
+		strings.HasPrefix(pg.Message, "could not commit transaction for shard ") ||
+		strings.HasPrefix(pg.Message, "postmaster was shut down"))
 }
 
 // connectError is a connection error in one line. The text of the driver has a line for

@@ -1,0 +1,31 @@
+package pgdb
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"holdfast/internal/fault"
+)
+
+// TestNodeOfCitusFails: a client retries when a server of Citus has lost another one, whatever
+// that server makes of it.
+func TestNodeOfCitusFails(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		pgconn.PgError
+		code fault.Code
+	}{
+		{pgconn.PgError{Code: "08006", Message: "connection to the remote node postgres@worker:5432 failed"}, fault.Unavailable},
+		{pgconn.PgError{Code: "XX000", Message: "SSL SYSCALL error: EOF detected", Where: "while executing command on worker:5432"}, fault.Unavailable},
+		{pgconn.PgError{Code: "XX000", Message: "server closed the connection unexpectedly", Where: "SQL statement\nwhile executing command on worker:5432"}, fault.Unavailable},
+		{pgconn.PgError{Code: "XX000", Message: "could not commit transaction for shard 102008 on at least one active node"}, fault.Unavailable},
+		{pgconn.PgError{Code: "XX000", Message: "postmaster was shut down, exiting"}, fault.Unavailable},
+		{pgconn.PgError{Code: "XX000", Message: "cache lookup failed for type 0"}, fault.Internal},
+		{pgconn.PgError{Code: "23505", Message: "duplicate key", Where: "while executing command on worker:5432"}, fault.Internal},
+	} {
+		if got := fault.CodeOf(classify(&tc.PgError)); got != tc.code {
+			t.Errorf("%s %s: %v, want %v", tc.Code, tc.Message, got, tc.code)
+		}
+	}
+}
