@@ -67,6 +67,8 @@ dist: ## make the files of a release in dist/: tarballs, packages, SBOMs, checks
 # Those of test/ take longest, most of the time waiting: they begin first, the others
 # run beside them, and there is one more than processors.
 UNRACED   = grep -wE "extstorage|filedriver|pubsub|nats|sinks|upstream|secretbox|obs|fxa|maintenance|s3api|clouddriver|sqlite|postgres|jsonschema|spanner|spannerdb|spannertest|db/engine|app|holdfast/cmd|httpapi|client|test|bench|auth|canonjson|archtest|testdb|storetest|suite|conf|ident|optional|fault|migrate|secrethash|budget|openapitest|nodeclient|dockerflow"
+# The detector would wait for a second at the end of each package; the tests have waited for
+# their goroutines.
 # Linking is a tenth of the work, and is done sooner with more memory; tests look at
 # how much they use. make lint has all of go vet.
 TEST      = GOGC=400 $(GO) test -exec "env -u GOGC" -vet=off -count=1 -timeout 10m $(if $(SOAKONLY),-skip "$(SOAKONLY)") $(TESTFLAGS)
@@ -83,7 +85,7 @@ SCENARIOS = $(if $(SERVICE),FAULT_SERVICE=$(SERVICE) $(TEST) $$(test/packages sc
 
 test: service test-deps build testservers ## run every test on every engine, real browsers included (SERVICE=sync: those of one service)
 	$(WITHSERVERS) sh -c 'failed=0; export RAPID_CHECKS=$(CHECKS); \
-		$(TEST) -p 1 -trimpath $(RACE) $$($(GO) list $$($(PACKAGES)) | $(UNRACED) -v) & race=$$!; \
+		GORACE=atexit_sleep_ms=0 $(TEST) -p 1 -trimpath $(RACE) $$($(GO) list $$($(PACKAGES)) | $(UNRACED) -v) & race=$$!; \
 		export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) HOLDFAST_TEST_PROGRAMS=$$(mktemp -d); \
 		$(SCENARIOS) \
 		$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) $$($(GO) list $$($(PACKAGES)) | $(UNRACED) | sort -r) || failed=1; \
