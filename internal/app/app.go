@@ -73,6 +73,7 @@ type App struct {
 	refused        *prometheus.CounterVec // refused requests, by service and reason
 	traces         *obs.Traces
 	now            clock.Clock
+	lastHeartbeat  heartbeat
 	resolver       *web.Resolver
 	gate           *web.Gate   // of the main and the internal listener
 	memory         *web.Memory // of the listeners except the admin listener

@@ -133,7 +133,7 @@ func (a *App) dockerflow() *dockerflow.Handler {
 		Version: dockerflow.Version{Version: a.version.Version, Commit: a.version.Commit},
 		Root:    a.statusPage,
 		Ping: func(ctx context.Context) error {
-			for name, err := range a.unready(ctx) {
+			for name, err := range a.heartbeat(ctx) {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 			return nil

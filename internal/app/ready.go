@@ -16,6 +16,9 @@ const (
 	readyPause     = 5 * time.Second  // between checks
 	unreadyPause   = time.Second      // between checks while a service is not ready
 	reasonInterval = 10 * time.Second // between log lines when the reason of a service changes
+
+	// heartbeatAge is how long a heartbeat may repeat the result of another one.
+	heartbeatAge = time.Second
 )
 
 // readiness logs when services become ready and not ready.
@@ -131,6 +134,26 @@ func (a *App) unready(ctx context.Context) map[string]error {
 		a.ready.note(began, names, unready)
 	}
 	return unready
+}
+
+// heartbeat is the result of the last check for a heartbeat.
+type heartbeat struct {
+	mu      sync.Mutex
+	ended   time.Time
+	unready map[string]error
+}
+
+// heartbeat is unready for requests of anybody, which have no slot: all of them together ask the
+// databases once in heartbeatAge, one at a time.
+func (a *App) heartbeat(ctx context.Context) map[string]error {
+	h := &a.lastHeartbeat
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if age := a.now().Sub(h.ended); age < 0 || age >= heartbeatAge {
+		h.unready = a.unready(context.WithoutCancel(ctx)) // it is for the others, too
+		h.ended = a.now()
+	}
+	return h.unready
 }
 
 // checkReady returns why a service is not ready.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -60,6 +61,10 @@ func TestNoDatabaseWithoutSlot(t *testing.T) {
 	t.Parallel()
 	w := openWalk(t, "max_requests = 1\nqueue_wait = \"1ms\"", "")
 	targets := w.targets()
+	w.stopClock()
+	if got := w.send(service.Main, httptest.NewRequest(http.MethodGet, heartbeatPath, http.NoBody)); got != http.StatusOK {
+		t.Fatalf("heartbeat: %d", got)
+	}
 	release := w.app.occupy(t)
 	defer func() { release() }()
 	for _, target := range targets {
@@ -169,6 +174,48 @@ func (w *walk) send(listener string, r *http.Request) int {
 	return rec.Code
 }
 
+const heartbeatPath = "/__heartbeat__"
+
+// stopClock stops the clock of the server, and returns how it is advanced.
+func (w *walk) stopClock() (advance func(time.Duration)) {
+	now := time.Now()
+	w.app.now = func() time.Time { return now }
+	return func(d time.Duration) { now = now.Add(d) }
+}
+
+// TestHeartbeatsShareOneCheck: heartbeats, which anybody may request and which need no slot, ask the
+// databases once in a second, however many there are.
+func TestHeartbeatsShareOneCheck(t *testing.T) {
+	t.Parallel()
+	w := openWalk(t, "", "")
+	advance := w.stopClock()
+	burst := func(n int) int64 {
+		t.Helper()
+		before := w.app.metrics.Statements()
+		var all sync.WaitGroup
+		for range n {
+			all.Go(func() {
+				if got := w.send(service.Main, httptest.NewRequest(http.MethodGet, heartbeatPath, http.NoBody)); got != http.StatusOK {
+					t.Errorf("heartbeat: %d", got)
+				}
+			})
+		}
+		all.Wait()
+		return int64(w.app.metrics.Statements() - before)
+	}
+	one := burst(1)
+	if one == 0 {
+		t.Fatal("a heartbeat does not ask the databases")
+	}
+	if n := burst(50); n != 0 {
+		t.Errorf("50 heartbeats in the same second run %d statements", n)
+	}
+	advance(heartbeatAge)
+	if n := burst(50); n == 0 || n > one { // the first one also reads what is kept
+		t.Errorf("50 heartbeats a second later run %d statements, one runs %d", n, one)
+	}
+}
+
 // target is a path on a listener.
 type target struct{ listener, path string }
 
@@ -215,7 +262,8 @@ func (w *walk) targets() (all []target) {
 		}
 		add(buckets.Listener, path+"?"+r.Parameter)
 	}
-	// Not /readyz, /metrics and /__heartbeat__, which are for monitoring and ask the databases.
+	add(service.Main, heartbeatPath) // repeats the result of the last one
+	// Not /readyz and /metrics, which are for monitoring and ask the databases.
 	add(service.Admin, "/", "/livez", "/version", "/read-only", "/debug/pprof/")
 	add(service.Admin, w.app.consolePaths()...)
 	slices.SortFunc(all, func(a, b target) int { return strings.Compare(a.listener+a.path, b.listener+b.path) })
