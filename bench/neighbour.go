@@ -46,7 +46,7 @@ func neighbourHead(o *options, out io.Writer) {
 
 // measureNeighbours fills the table for one engine.
 func measureNeighbours(ctx context.Context, o *options, e *engine, out io.Writer) error {
-	for _, n := range []neighbours{syncNeighbours(o.service("load")), extNeighbours(o.service("ext")), bucketsNeighbours(o.service("buckets"))} {
+	for _, n := range []neighbours{syncNeighbours(o.service("load")), extNeighbours(o.service("ext")), bucketsNeighbours(o.service("buckets")), guestNeighbours(e)} {
 		n.attacks = slices.DeleteFunc(n.attacks, func(a attack) bool { return !o.works.MatchString(a.name) })
 		if len(n.attacks) == 0 {
 			continue

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -15,9 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -230,64 +226,9 @@ func TestBucketsDamagedCopies(t *testing.T) {
 
 	d.restart("HOLDFAST_BUCKETS__SCRUB_INTERVAL=1m")
 	d.server.AwaitMetric(`holdfast_buckets_scrubbed_copies_total{node="east:1"} 3`)
-	d.server.AwaitMetric(`holdfast_buckets_scrub_progress_ratio{node="east:1"} 1`)
+	for _, node := range []string{"east:1", "local:1"} {
+		d.server.AwaitMetric(fmt.Sprintf(`holdfast_buckets_scrub_progress_ratio{node=%q} 1`, node))
+	}
 	d.shows(consoleCookie(t, d.server), "buckets/nodes", "east:1", "complete")
 	d.checkSays(0, "all copies were read since "+time.Now().UTC().Format("2006-01"))
-}
-
-// TestBucketsScrubTakeover: of two servers on a database one scrubs. When it is killed, the other one
-// takes its lease, finds a damaged copy that nobody reads, and repairs it.
-func TestBucketsScrubTakeover(t *testing.T) {
-	t.Parallel()
-	url := testdb.PostgresDatabase(t)
-	disks := []string{filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "two")}
-	secrets := []string{
-		"HOLDFAST_SERVER__MASTER_SECRET=" + strings.Repeat("m", 32), "HOLDFAST_BUCKETS__KEY_SECRET=" + strings.Repeat("k", 32),
-		"HOLDFAST_BUCKETS__DATABASE_URL=" + url, "HOLDFAST_BUCKETS__SCRUB_INTERVAL=1m",
-	}
-	start := func() (*binary.Server, string) {
-		listen := binary.FreePort(t)
-		return binary.Start(t, t.TempDir(), append(secrets, "HOLDFAST_BUCKETS__LISTEN="+listen)...), "http://" + listen
-	}
-	first, base := start()
-	for i, id := range []string{"east:1", "west:1"} {
-		first.Verb("buckets", "node", "add", id, "file://"+disks[i])
-		first.AwaitMetric(fmt.Sprintf(`holdfast_buckets_node_active{node=%q} 1`, id))
-	}
-	c := newS3(t, first, base)
-	c.want(http.StatusOK, http.MethodPut, "/box", nil)
-	c.want(http.StatusOK, http.MethodPut, "/box/key", bytes.Repeat([]byte("body"), 100_000))
-	second, _ := start()
-	first.AwaitMetric(`holdfast_buckets_scrubbed_copies_total{node="east:1"} 1`)
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
-	holder := func() (name string) {
-		if err := conn.QueryRow(t.Context(), `SELECT process FROM manta_bucket_lease WHERE name = 'background'`).Scan(&name); err != nil {
-			t.Fatal(err)
-		}
-		return name
-	}
-	was := holder()
-	first.Kill()
-	files := bodiesIn(t, disks[0])
-	if len(files) != 1 {
-		t.Fatalf("%d files on a node", len(files))
-	}
-	good, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	flip(t, files)
-	second.AwaitLong(2*binary.Bound, "/metrics", func(_ int, body string) bool {
-		return strings.Contains(body, `holdfast_buckets_repaired_copies_total{node="east:1"} 1`)
-	})
-	if now := holder(); now == was {
-		t.Errorf("the lease is that of %s still", was)
-	}
-	if now, err := os.ReadFile(files[0]); err != nil || !bytes.Equal(now, good) {
-		t.Errorf("the copy was not restored: %v", err)
-	}
 }

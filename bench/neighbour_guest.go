@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// neighbourGuest is the service guest with two guests at different addresses.
+type neighbourGuest struct{ on *engine }
+
+// guestSearch finds every hotel of the built-in catalogue in the largest page.
+const guestSearch = `{"country":"AT","pageSize":50}`
+
+// settings implements service. Servers for other parts have no guests: see enable.
+func (neighbourGuest) settings(*engine) []string { return nil }
+
+// enable lets the load generator name an address for each guest, and limits no rates: a limit would
+// refuse the attack before it reaches what is measured.
+func (w neighbourGuest) enable() ([]string, error) {
+	return append(w.on.url("GUEST"),
+		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__BOTS__ENABLED=false",
+		"HOLDFAST_GUEST__COOKIE_SECRET="+strings.Repeat("c", 32), "HOLDFAST_GUEST__HANDOFF_SECRET="+strings.Repeat("h", 32), // of one database for several servers
+		"HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1", "HOLDFAST_BUCKETS__ENABLED=false"), nil
+}
+
+// owner begins the session of a guest.
+func (neighbourGuest) owner(s *server, n int) (credentials, error) {
+	address := fmt.Sprintf("192.0.2.%d", n)
+	req, err := http.NewRequest(http.MethodPost, "http://"+s.listen+guestAPI+"/session", http.NoBody)
+	if err != nil {
+		return credentials{}, err
+	}
+	req.Header.Set("X-Forwarded-For", address)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return credentials{}, err
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusCreated {
+		return credentials{}, fmt.Errorf("begin a session: %s", resp.Status)
+	}
+	cookie, _, _ := strings.Cut(resp.Header.Get("Set-Cookie"), ";")
+	return credentials{Endpoint: "http://" + s.listen, sign: func(r *http.Request) error {
+		r.Header.Set("X-Forwarded-For", address)
+		r.Header.Set("Cookie", cookie)
+		r.Header.Set("Content-Type", "application/json")
+		return nil
+	}}, nil
+}
+
+func (neighbourGuest) operations() []operation { return nil }
+
+// fill creates nothing: the catalogue is built in, and sessions begin empty.
+func (neighbourGuest) fill(context.Context, *engine, []credentials) error { return nil }
+
+// limit implements service. No bare engine is measured beside neighbours.
+func (neighbourGuest) limit(context.Context, *options, *engine, int) (limit, error) { return nil, nil }
+
+// guestNeighbours attacks by one guest's searches, while
+// another guest reads the wishlist.
+func guestNeighbours(e *engine) neighbours {
+	works := operation{name: "wishlist", do: func(ctx context.Context, c *caller, _ int) error {
+		return c.exchange(ctx, http.MethodGet, guestAPI+"/wishlist", nil, "", io.Discard)
+	}}
+	post := func(name, path, body string) attack {
+		return flood(name, func(ctx context.Context, c *caller, _ int) error {
+			return c.exchange(ctx, http.MethodPost, guestAPI+path, []byte(body), "", io.Discard)
+		})
+	}
+	return neighbours{service: neighbourGuest{e}, title: "guest", works: works, attacks: []attack{
+		post("guest search of 50 hotels", "/search", guestSearch),
+		post("guest map of a search", "/search/map", guestSearch),
+	}}
+}
