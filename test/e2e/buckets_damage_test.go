@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -14,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -231,4 +235,59 @@ func TestBucketsDamagedCopies(t *testing.T) {
 	}
 	d.shows(consoleCookie(t, d.server), "buckets/nodes", "east:1", "complete")
 	d.checkSays(0, "all copies were read since "+time.Now().UTC().Format("2006-01"))
+}
+
+// TestBucketsScrubTakeover: of two servers on a database one scrubs. When it is killed, the other one
+// takes its lease, finds a damaged copy that nobody reads, and repairs it.
+func TestBucketsScrubTakeover(t *testing.T) {
+	t.Parallel()
+	url, disks := testdb.PostgresDatabase(t), t.TempDir()
+	vars := bucketsOn(t, url, disks)
+	writer := binary.Launch(t, t.TempDir(), append(vars, "HOLDFAST_BUCKETS__SCRUB_INTERVAL=0")...)
+	writer.Verb("migrate")
+	writer.Await("/readyz", http.StatusOK)
+	c := newS3(t, writer, writer.S3URL())
+	c.want(http.StatusOK, http.MethodPut, "/box", nil)
+	c.want(http.StatusOK, http.MethodPut, "/box/key", bytes.Repeat([]byte("body"), 100_000))
+	writer.Kill()
+	vars = append(vars, "HOLDFAST_BUCKETS__SCRUB_INTERVAL=1m")
+	first, second := binary.Start(t, t.TempDir(), vars...), binary.Start(t, t.TempDir(), vars...)
+	const scrubbed = `holdfast_buckets_scrubbed_copies_total{node="east:1"}`
+	first.AwaitLong(2*binary.Bound, "/metrics", func(int, string) bool {
+		if value(t, second, scrubbed) > 0 {
+			first, second = second, first
+		}
+		return value(t, first, scrubbed) > 0
+	})
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	holder := func() (name string) {
+		if err := conn.QueryRow(t.Context(), `SELECT process FROM manta_bucket_lease WHERE name = 'background'`).Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	was := holder()
+	first.Kill()
+	files := bodiesIn(t, filepath.Join(disks, "east:1"))
+	if len(files) != 1 {
+		t.Fatalf("%d files on a node", len(files))
+	}
+	good, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	flip(t, files)
+	second.AwaitLong(2*binary.Bound, "/metrics", func(_ int, body string) bool {
+		return strings.Contains(body, `holdfast_buckets_repaired_copies_total{node="east:1"} 1`)
+	})
+	if now := holder(); now == was {
+		t.Errorf("the lease is that of %s still", was)
+	}
+	if now, err := os.ReadFile(files[0]); err != nil || !bytes.Equal(now, good) {
+		t.Errorf("the copy was not restored: %v", err)
+	}
 }
