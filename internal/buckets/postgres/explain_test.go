@@ -122,6 +122,7 @@ func ofAll() []step {
 		{"old uploads", sqlOldUploads, []any{at, 10}, []string{"manta_bucket_upload_created_idx"}},
 		{"garbage", sqlGarbage, []any{at, at, 10}, []string{"manta_bucket_deleted_object_deleted_at_idx"}},
 		{"claimed", sqlClaimed, []any{filledUpload, at, true}, []string{"manta_bucket_deleted_object_claim_idx"}},
+		{"taken", sqlTaken, []any{filledUpload, []string{filledUpload}, []string{filledUpload}, true}, []string{"manta_bucket_deleted_object_claim_idx"}},
 		{"account", sqlAccount, []any{"a7"}, nil},
 		{"totals", sqlTotals, []any{[]string{filledOwner, "a0000000-0000-4000-8000-000000000051"}}, []string{"manta_bucket_usage_pkey"}},
 		{"accounts", sqlListAccounts, []any{"a7", 10}, nil},

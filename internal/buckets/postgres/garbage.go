@@ -32,8 +32,11 @@ func (s *Store) Claim(ctx context.Context, c buckets.Claim) (all []buckets.Garba
 		if err != nil || len(ids) == 0 {
 			return err
 		}
+		if _, err := tx.Exec(sqlClaim, c.ID, at(c.Expires), ids, rows, at(c.Now)); err != nil {
+			return err
+		}
 		g := scanGarbage{all: &all}
-		return tx.ForEach(sqlClaim, []any{c.ID, at(c.Expires), ids, rows, at(c.Now), c.Objects}, g.add, g.dest()...)
+		return tx.ForEach(sqlTaken, []any{c.ID, ids, rows, c.Objects}, g.add, g.dest()...)
 	})
 	buckets.SortGarbage(all)
 	return all, err

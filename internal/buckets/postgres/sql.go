@@ -100,8 +100,8 @@ var (
 	sqlAbort = pgdb.Statement{Name: "buckets.abort", SQL: `SELECT bucket_abort_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::timestamptz)`}
 )
 
-// Garbage. A claim is taken in two statements under a lock, because on Citus no statement
-// locks rows of several shards in order.
+// Garbage. A claim is taken in three statements under a lock: on Citus no statement locks rows of
+// several shards in order, and none that changes rows returns them by functions such as to_json.
 var (
 	sqlGarbage = pgdb.Statement{Name: "buckets.garbage", SQL: `
 		SELECT id::text, garbage_id::text FROM manta_bucket_deleted_object
@@ -109,8 +109,10 @@ var (
 		ORDER BY deleted_at LIMIT $3::bigint`}
 	sqlClaim = pgdb.Statement{Name: "buckets.claim", SQL: `
 		UPDATE manta_bucket_deleted_object SET claim = $1::uuid, claim_expires = $2::timestamptz
-		WHERE id = ANY ($3::text[]::uuid[]) AND garbage_id = ANY ($4::text[]::uuid[]) AND (claim_expires IS NULL OR claim_expires <= $5::timestamptz)
-		RETURNING ` + garbageColumns + `, CASE WHEN $6::boolean THEN ` + deletedColumns + ` END`}
+		WHERE id = ANY ($3::text[]::uuid[]) AND garbage_id = ANY ($4::text[]::uuid[]) AND (claim_expires IS NULL OR claim_expires <= $5::timestamptz)`}
+	sqlTaken = pgdb.Statement{Name: "buckets.taken", SQL: `
+		SELECT ` + garbageColumns + `, CASE WHEN $4::boolean THEN ` + deletedColumns + ` END FROM manta_bucket_deleted_object
+		WHERE claim = $1::uuid AND id = ANY ($2::text[]::uuid[]) AND garbage_id = ANY ($3::text[]::uuid[])`}
 	garbageColumns = `owner::text, bucket_id::text, name, id::text, coalesce(content_length, 0), sharks, coalesce(properties #>> '{s3,upload}', ''), deleted_at`
 	deletedColumns = `ARRAY[` + micros(`created`) + `, ` + micros(`modified`) + `, creator::text, encode(content_md5, 'hex'), content_type,
 		hstore_to_json(headers)::text, to_json(roles)::text, properties::text]`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -56,7 +57,8 @@ var (
 	addToLedger = Statement{"migrate.record", `
 		INSERT INTO schema_migrations (service, version, name, checksum)
 		VALUES ($1::text, $2::int, $3::text, $4::text)`}
-	hasCitus = Statement{"migrate.citus", `SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')`}
+	oneConnection = Statement{"migrate.one_connection", `SELECT set_config('citus.multi_shard_modify_mode', 'sequential', true)`}
+	hasCitus      = Statement{"migrate.citus", `SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')`}
 )
 
 // citusMarker is a line of a migration. The statements after it run only if the Citus
@@ -162,12 +164,18 @@ func development(err error) error {
 }
 
 func (tx *Tx) apply(service string, m migrate.Migration) error {
-	plain, distribute := splitCitus(m.SQL)
-	if err := tx.script(plain); err != nil {
-		return err
-	}
 	var citus bool
 	if _, err := tx.QueryRow(hasCitus, nil, &citus); err != nil {
+		return err
+	}
+	if citus {
+		// Otherwise Citus refuses functions after a change of a distributed table.
+		if _, err := tx.Exec(oneConnection); err != nil {
+			return err
+		}
+	}
+	plain, distribute := splitCitus(m.SQL)
+	if err := tx.script(plain); err != nil {
 		return err
 	}
 	if citus {
@@ -179,13 +187,43 @@ func (tx *Tx) apply(service string, m migrate.Migration) error {
 	return err
 }
 
-// script runs any number of statements.
+// script runs any number of statements, each by itself: Citus passes the whole text of a change of a
+// distributed table on to its workers, which take one statement.
 func (tx *Tx) script(sql string) error {
-	if strings.TrimSpace(sql) == "" {
-		return nil
+	for _, statement := range splitStatements(sql) {
+		if _, err := tx.tx.Conn().PgConn().Exec(tx.ctx, statement).ReadAll(); err != nil {
+			return err
+		}
 	}
-	_, err := tx.tx.Conn().PgConn().Exec(tx.ctx, sql).ReadAll()
-	return err
+	return nil
+}
+
+var dollarQuote = regexp.MustCompile(`\$[a-z]*\$`)
+
+// splitStatements splits a script. A statement ends with a semicolon at the end of a line, before a comment at most,
+// outside a body in dollar quotes, which are not nested.
+func splitStatements(sql string) (all []string) {
+	var statement strings.Builder
+	body, code := false, false
+	for line := range strings.Lines(sql) {
+		text := line
+		if !body {
+			text, _, _ = strings.Cut(line, "--")
+		}
+		body = body != (len(dollarQuote.FindAllString(text, -1))%2 == 1)
+		text = strings.TrimSpace(text)
+		code = code || text != ""
+		statement.WriteString(line)
+		if !body && strings.HasSuffix(text, ";") {
+			all = append(all, statement.String())
+			statement.Reset()
+			code = false
+		}
+	}
+	if code {
+		all = append(all, statement.String())
+	}
+	return all
 }
 
 // splitCitus splits a migration at the marker.
