@@ -29,7 +29,7 @@ func (w neighbourGuest) enable() ([]string, error) {
 // owner begins the session of a guest.
 func (neighbourGuest) owner(s *server, n int) (credentials, error) {
 	address := fmt.Sprintf("192.0.2.%d", n)
-	req, err := http.NewRequest(http.MethodPost, "http://"+s.listen+guestAPI+"/session", http.NoBody)
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://"+s.listen+guestAPI+"/session", http.NoBody)
 	if err != nil {
 		return credentials{}, err
 	}

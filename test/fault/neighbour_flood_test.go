@@ -1,0 +1,168 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/internal/testdb"
+	program "holdfast/test/binary"
+)
+
+// One account lists long keys, and one guest searches, on many connections without a pause. Another
+// account and another guest are served meanwhile, never with 503.
+func TestFloodedNeighbours(t *testing.T) {
+	t.Parallel()
+	floodedNeighbours(t, testdb.SQLite(t))
+}
+
+// flooded is a server with two accounts and two guests.
+type flooded struct {
+	t      *testing.T
+	server *program.Server
+	client *http.Client
+	keys   [2]sigv4test.Signer // of the attacker and of the neighbour
+}
+
+func floodedNeighbours(t *testing.T, data string, vars ...string) {
+	t.Helper()
+	vars = append(vars, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false",
+		"HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1", "HOLDFAST_LOG__ACCESS=false", "HOLDFAST_BUCKETS__LISTEN="+program.FreePort(t))
+	f := &flooded{t: t, server: program.Launch(t, data, vars...), client: &http.Client{Timeout: bound, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	t.Cleanup(f.client.CloseIdleConnections)
+	f.server.Verb("migrate")
+	f.server.Await("/readyz", http.StatusOK)
+	f.keys[0] = f.server.S3(t).Signer
+	f.server.Verb("buckets", "account", "create", "neighbour")
+	f.keys[1] = f.keyOf("neighbour")
+	f.s3(0, http.MethodPut, "/attacked", "")
+	for i := range 300 {
+		f.s3(0, http.MethodPut, fmt.Sprintf("/attacked/%04d%s", i, strings.Repeat("%22", 900)), "")
+	}
+	f.s3(1, http.MethodPut, "/neighbour", "")
+	f.s3(1, http.MethodPut, "/neighbour/small", "small")
+	guests := [2]string{f.guest("192.0.2.1"), f.guest("198.51.100.1")}
+	for name, attack := range map[string]func(context.Context) (int, error){
+		"lists": func(ctx context.Context) (int, error) {
+			return f.send(f.s3Request(ctx, 0, http.MethodGet, "/attacked?list-type=2", ""))
+		},
+		"searches": func(ctx context.Context) (int, error) {
+			return f.send(f.guestRequest(ctx, "192.0.2.1", guests[0], http.MethodPost, "/search", `{"country":"AT","region":"Vienna","pageSize":50}`))
+		},
+		"maps": func(ctx context.Context) (int, error) {
+			return f.send(f.guestRequest(ctx, "192.0.2.1", guests[0], http.MethodPost, "/search/map", `{"country":"AT"}`))
+		},
+	} {
+		stop := f.flood(name, attack)
+		for i := range 20 {
+			for what, r := range map[string]*http.Request{
+				"an object":          f.s3Request(t.Context(), 1, http.MethodGet, "/neighbour/small", ""),
+				"a write":            f.s3Request(t.Context(), 1, http.MethodPut, "/neighbour/small", "small"),
+				"a guest's wishlist": f.guestRequest(t.Context(), "198.51.100.1", guests[1], http.MethodGet, "/wishlist", ""),
+				"a guest's wish": f.guestRequest(t.Context(), "198.51.100.1", guests[1], http.MethodPost, "/wishlist",
+					fmt.Sprintf(`{"tenantId":"11111111-2222-4333-8444-555555555555","propertyId":"22222222-2222-4222-8222-%06d%06d","source":"list"}`, len(name), i)),
+			} {
+				if status, err := f.send(r); err != nil || status >= http.StatusMultipleChoices {
+					t.Errorf("%s: %s of a neighbour: %d, %v", name, what, status, err)
+				}
+			}
+		}
+		stop()
+	}
+}
+
+// flood repeats a request on many connections until stop is called. It returns when each has been
+// answered once.
+func (f *flooded) flood(name string, attack func(context.Context) (int, error)) (stop func()) {
+	const connections = 48
+	ctx, cancel := context.WithCancel(f.t.Context())
+	var all, begun sync.WaitGroup
+	begun.Add(connections)
+	for range connections {
+		all.Go(func() {
+			for first := true; ctx.Err() == nil; first = false {
+				status, err := attack(ctx)
+				if err == nil && status != http.StatusOK && status != http.StatusServiceUnavailable {
+					f.t.Errorf("%s: %d", name, status)
+					cancel()
+				}
+				if first {
+					begun.Done()
+				}
+			}
+		})
+	}
+	begun.Wait()
+	return func() {
+		cancel()
+		all.Wait()
+	}
+}
+
+// keyOf returns the access key of an account.
+func (f *flooded) keyOf(account string) sigv4test.Signer {
+	f.t.Helper()
+	lines := strings.Split(strings.TrimSpace(f.server.Verb("buckets", "key", "list", account, "--secrets")), "\n")
+	fields := strings.Fields(lines[len(lines)-1])
+	if len(fields) < 3 {
+		f.t.Fatalf("keys of %s: %q", account, lines)
+	}
+	return sigv4test.Signer{AccessKeyID: fields[0], Secret: fields[len(fields)-1], Region: "us-east-1"}
+}
+
+func (f *flooded) s3Request(ctx context.Context, of int, method, target, body string) *http.Request {
+	r, err := http.NewRequestWithContext(ctx, method, f.server.S3URL()+target, strings.NewReader(body))
+	must(f.t, err)
+	f.keys[of].Sign(r, sigv4test.Unsigned, time.Now())
+	return r
+}
+
+// s3 sends a request that succeeds.
+func (f *flooded) s3(of int, method, target, body string) {
+	f.t.Helper()
+	if status, err := f.send(f.s3Request(f.t.Context(), of, method, target, body)); err != nil || status != http.StatusOK {
+		f.t.Fatalf("%s %.40s: %d, %v", method, target, status, err)
+	}
+}
+
+func (f *flooded) guestRequest(ctx context.Context, from, cookie, method, path, body string) *http.Request {
+	r, err := http.NewRequestWithContext(ctx, method, f.server.URL+"/bff/consumer/v1"+path, strings.NewReader(body))
+	must(f.t, err)
+	r.Header.Set("X-Forwarded-For", from)
+	r.Header.Set("Cookie", "gms="+cookie)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Idempotency-Key", fmt.Sprintf("%x", time.Now().UnixNano()))
+	return r
+}
+
+// guest begins a session and returns its cookie.
+func (f *flooded) guest(from string) string {
+	f.t.Helper()
+	r := f.guestRequest(f.t.Context(), from, "", http.MethodPost, "/session", "")
+	r.Header.Del("Content-Type")
+	resp, err := f.client.Do(r)
+	must(f.t, err)
+	defer resp.Body.Close()
+	for _, c := range resp.Cookies() {
+		return c.Value
+	}
+	f.t.Fatalf("POST /session: %s without a cookie", resp.Status)
+	return ""
+}
+
+// send sends a request and reads the answer.
+func (f *flooded) send(r *http.Request) (int, error) {
+	resp, err := f.client.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, err
+}
