@@ -55,6 +55,7 @@ type writer struct {
 	c           *Copy
 	update      func(func(rows.Update) error) error
 	put         bool // replace the rows that are added, and do not only insert
+	silent      bool // do not report progress
 	after       func(rows.Update) error
 	parts       []*part
 	rows, bytes int
@@ -121,7 +122,9 @@ func (w *writer) flush() error {
 	for _, p := range w.parts {
 		p.rows.Free()
 	}
-	w.c.progressed(w.rows)
+	if !w.silent {
+		w.c.progressed(w.rows)
+	}
 	w.parts, w.rows, w.bytes = nil, 0, 0
 	return nil
 }

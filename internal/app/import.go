@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/clock"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/rows"
 )
@@ -30,6 +31,7 @@ type Import struct {
 	Progress func(what string, done, total int64) // may be nil
 	Report   func(line string)                    // may be nil
 	Fault    func(point string) error             // for tests only: called before each step
+	Clock    clock.Clock                          // for tests only; nil: clock.System
 }
 
 // ImportPart is a service with its source.
@@ -126,6 +128,7 @@ func (m *Import) Run(ctx context.Context) error {
 		}
 		moved = p.copy.moved
 	}
+	m.reportf("every owner is copied once: comparing all owners")
 	for _, p := range m.Parts {
 		if err := p.settle(ctx); err != nil {
 			return err
@@ -225,128 +228,6 @@ func (p *ImportPart) clear(ctx context.Context) error {
 		}
 		return p.copy.setState(u, p.copy.state)
 	})
-}
-
-// settle compares all owners and copies those that differ.
-func (p *ImportPart) settle(ctx context.Context) (err error) {
-	if p.seen, err = p.stamps(ctx); err != nil { // before the comparison: later changes are seen
-		return err
-	}
-	p.copy.dirty, p.copy.total = owners{}, p.rows
-	if _, err := p.copy.compare(ctx, nil, func(d Difference) { p.copy.dirty.add(d.Owner, d.group.Tables...) }); err != nil {
-		return err
-	}
-	return p.replace(ctx, p.copy.dirty)
-}
-
-// catchUp copies what has changed until a pass is short.
-func (m *Import) catchUp(ctx context.Context) error {
-	for {
-		start := time.Now()
-		n, err := m.pass(ctx)
-		if err != nil || n == 0 || time.Since(start) < shortPass {
-			return err
-		}
-	}
-}
-
-// pass copies the owners that have changed, and returns how many.
-func (m *Import) pass(ctx context.Context) (n int, err error) {
-	for _, p := range m.Parts {
-		if err := m.fault("pass"); err != nil {
-			return 0, err
-		}
-		now, err := p.stamps(ctx)
-		if err != nil {
-			return 0, err
-		}
-		ids := map[string]bool{}
-		for id, d := range now {
-			if before, ok := p.seen[id]; !ok || before != d {
-				ids[id] = true
-			}
-		}
-		for id := range p.seen {
-			if _, ok := now[id]; !ok {
-				ids[id] = true
-			}
-		}
-		changed, err := p.owners(maps.Keys(ids))
-		if err != nil {
-			return 0, err
-		}
-		p.copy.dirty.addAll(changed)
-		if err := p.replace(ctx, changed); err != nil {
-			return 0, err
-		}
-		p.seen = now
-		n += len(ids)
-	}
-	return n, nil
-}
-
-// stamps returns the stamps of all owners in the source.
-func (p *ImportPart) stamps(ctx context.Context) (all stamps, err error) {
-	err = p.Source.View(ctx, func(v rows.View) error {
-		all = stamps{}
-		for i := range p.copy.Groups {
-			g := &p.copy.Groups[i]
-			if s, ok := v.(service.Stamper); ok {
-				known, ok, err := s.Stamps(g)
-				if err != nil {
-					return err
-				}
-				if ok {
-					for owner, d := range known {
-						all[fmt.Sprint(i, owner)] = d
-					}
-					continue
-				}
-			}
-			for _, t := range g.Tables {
-				if err := v.Each(t, g.Owner, rows.All, func(p rows.Packed) error {
-					id := ownerID(i, p.First(g.Owner).Row())
-					d := all[id]
-					d.Add(p)
-					all[id] = d
-					return nil
-				}); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
-	return all, err
-}
-
-// replace replaces all rows of owners.
-func (p *ImportPart) replace(ctx context.Context, changed owners) error {
-	for i := range p.copy.Groups {
-		g := &p.copy.Groups[i]
-		spans := changed.spans(g.Tables...)
-		if len(spans) == 0 {
-			continue
-		}
-		if err := p.Source.View(ctx, func(v rows.View) error {
-			w := p.copy.newWriter(ctx)
-			for _, span := range spans {
-				if err := p.copy.fault("replace"); err != nil {
-					return err
-				}
-				w.deleteAll(g, span)
-				for _, t := range g.Tables {
-					if err := v.Each(t, g.Owner, span, func(p rows.Packed) error { return w.add(t, p) }); err != nil {
-						return err
-					}
-				}
-			}
-			return w.flush()
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // finish verifies the owners that differed or have changed since they were compared, and sets

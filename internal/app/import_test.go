@@ -21,6 +21,7 @@ import (
 
 	"holdfast/internal/app"
 	"holdfast/internal/app/service"
+	"holdfast/internal/clock"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/db/sourcedb"
 	"holdfast/internal/testdb"
@@ -527,6 +528,49 @@ func TestImportUnderWrites(t *testing.T) {
 	if n != writes {
 		t.Errorf("%d of %d writes are imported", n, writes)
 	}
+}
+
+// TestImportOfBusyServer: an import reports each pass. It asks for the end of a server that writes as
+// fast as passes copy, instead of repeating them.
+func TestImportOfBusyServer(t *testing.T) {
+	t.Parallel()
+	from := newOldServer(t, true)
+	from.run(t, from.many(1, 20))
+	m := newImport(t, from, sqliteURL(t), sqliteURL(t))
+	passes, asked := 0, false
+	manual := clock.NewManual(time.Unix(1_700_000_000, 0))
+	m.Clock = manual.Now
+	m.Fault = func(point string) error {
+		if point != "pass" || asked {
+			return nil
+		}
+		if passes++; passes > 20 {
+			t.Fatal("passes do not end while the other server writes")
+		}
+		manual.Advance(7 * time.Second) // for each of the two services
+		from.run(t, from.put(1, 7, fmt.Sprint("w", passes), "new", stamp0+10_000+int64(passes)*10)+from.put(2, 7, fmt.Sprint("w", passes), "new", stamp0+10_000+int64(passes)*10))
+		return nil
+	}
+	var lines, shown []string
+	m.Report = func(line string) { lines = append(lines, line) }
+	m.Progress = func(what string, _, _ int64) { shown = append(shown, what) }
+	m.Stopped = func(context.Context, int, func(context.Context) error) error { asked = true; return nil }
+	if err := m.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"every owner is copied once: comparing all owners",
+		"copied the data of 2 owners that has changed meanwhile, in 14s",
+		"the other server writes as fast as changes are copied: stop it now; what is left takes about 14s",
+	} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("no line %q in %q", want, lines)
+		}
+	}
+	if !slices.Contains(shown, "changed owners") {
+		t.Errorf("the progress of a pass is not shown: %q", slices.Compact(shown))
+	}
+	wantImported(t, m)
 }
 
 // TestImportRefusesOtherData: a target must be empty, except for the node of a server that was

@@ -1,0 +1,164 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/clock"
+	"holdfast/internal/db/rows"
+)
+
+// settle compares all owners and copies those that differ.
+func (p *ImportPart) settle(ctx context.Context) (err error) {
+	if p.seen, err = p.stamps(ctx); err != nil { // before the comparison: later changes are seen
+		return err
+	}
+	p.copy.dirty, p.copy.total = owners{}, p.rows
+	if _, err := p.copy.compare(ctx, nil, func(d Difference) { p.copy.dirty.add(d.Owner, d.group.Tables...) }); err != nil {
+		return err
+	}
+	return p.replace(ctx, p.copy.dirty, p.copy.progress)
+}
+
+// catchUp copies what has changed until a pass is short, or has found more than half as many
+// owners as the pass before: then the other server writes about as fast as passes copy, and only
+// its end makes a pass short.
+func (m *Import) catchUp(ctx context.Context) error {
+	for before := math.MaxInt; ; {
+		start := m.now()
+		n, err := m.pass(ctx)
+		took := m.now().Sub(start)
+		if err != nil || n == 0 || took < shortPass {
+			return err
+		}
+		m.reportf("copied the data of %s that has changed meanwhile, in %s", service.Count(int64(n), "owner"), took.Round(shortPass))
+		if n > before/2 {
+			m.reportf("the other server writes as fast as changes are copied: stop it now; what is left takes about %s", took.Round(shortPass))
+			return nil
+		}
+		before = n
+	}
+}
+
+func (m *Import) now() time.Time {
+	if m.Clock == nil {
+		return clock.System()
+	}
+	return m.Clock()
+}
+
+func (m *Import) progress(what string, done, total int64) {
+	if m.Progress != nil {
+		m.Progress(what, done, total)
+	}
+}
+
+// pass copies the owners that have changed, and returns how many.
+func (m *Import) pass(ctx context.Context) (n int, err error) {
+	for _, p := range m.Parts {
+		if err := m.fault("pass"); err != nil {
+			return 0, err
+		}
+		now, err := p.stamps(ctx)
+		if err != nil {
+			return 0, err
+		}
+		ids := map[string]bool{}
+		for id, d := range now {
+			if before, ok := p.seen[id]; !ok || before != d {
+				ids[id] = true
+			}
+		}
+		for id := range p.seen {
+			if _, ok := now[id]; !ok {
+				ids[id] = true
+			}
+		}
+		changed, err := p.owners(maps.Keys(ids))
+		if err != nil {
+			return 0, err
+		}
+		p.copy.dirty.addAll(changed)
+		if err := p.replace(ctx, changed, m.progress); err != nil {
+			return 0, err
+		}
+		p.seen = now
+		n += len(ids)
+	}
+	return n, nil
+}
+
+// stamps returns the stamps of all owners in the source.
+func (p *ImportPart) stamps(ctx context.Context) (all stamps, err error) {
+	err = p.Source.View(ctx, func(v rows.View) error {
+		all = stamps{}
+		for i := range p.copy.Groups {
+			g := &p.copy.Groups[i]
+			if s, ok := v.(service.Stamper); ok {
+				known, ok, err := s.Stamps(g)
+				if err != nil {
+					return err
+				}
+				if ok {
+					for owner, d := range known {
+						all[fmt.Sprint(i, owner)] = d
+					}
+					continue
+				}
+			}
+			for _, t := range g.Tables {
+				if err := v.Each(t, g.Owner, rows.All, func(p rows.Packed) error {
+					id := ownerID(i, p.First(g.Owner).Row())
+					d := all[id]
+					d.Add(p)
+					all[id] = d
+					return nil
+				}); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// replace replaces all rows of owners.
+func (p *ImportPart) replace(ctx context.Context, changed owners, progress func(what string, done, total int64)) error {
+	var done, total int64
+	for i := range p.copy.Groups {
+		total += int64(len(changed.spans(p.copy.Groups[i].Tables...)))
+	}
+	for i := range p.copy.Groups {
+		g := &p.copy.Groups[i]
+		spans := changed.spans(g.Tables...)
+		if len(spans) == 0 {
+			continue
+		}
+		if err := p.Source.View(ctx, func(v rows.View) error {
+			w := p.copy.newWriter(ctx)
+			w.silent = true // the rows of an owner that has changed were counted before
+			for _, span := range spans {
+				progress("changed owners", done, total)
+				done++
+				if err := p.copy.fault("replace"); err != nil {
+					return err
+				}
+				w.deleteAll(g, span)
+				for _, t := range g.Tables {
+					if err := v.Each(t, g.Owner, span, func(p rows.Packed) error { return w.add(t, p) }); err != nil {
+						return err
+					}
+				}
+			}
+			return w.flush()
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
