@@ -73,7 +73,11 @@ func newDamaged(t *testing.T) *damaged {
 	t.Helper()
 	d := &damaged{t: t, disk: filepath.Join(t.TempDir(), "east"), bodies: map[string][]byte{}, files: map[string][]byte{}}
 	listen := binary.FreePort(t)
-	d.vars = []string{"HOLDFAST_BUCKETS__LISTEN=" + listen}
+	d.vars = []string{
+		"HOLDFAST_BUCKETS__LISTEN=" + listen,
+		// A check of accounts asks their server on the internet.
+		"HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false",
+	}
 	d.server = binary.Start(t, t.TempDir(), append(d.vars, "HOLDFAST_BUCKETS__SCRUB_INTERVAL=0")...)
 	d.s3 = newS3(t, d.server, "http://"+listen)
 	d.s3.want(http.StatusOK, http.MethodPut, "/box", nil)
