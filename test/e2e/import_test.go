@@ -57,8 +57,8 @@ func TestImportFromMozilla(t *testing.T) {
 	}
 	importing(1, "", "Stop the other server, then run the same command with --stopped")
 	testdb.MariaDBScript(t, old, putMozilla(4711, 7, "late", stamp+50)+putMozilla(4711, 101, "mine", stamp+60)+"DELETE FROM bso WHERE userid = 2; DELETE FROM user_collections WHERE userid = 2;")
-	importing(0, "--stopped", "everything is imported and equal", "left out, 1 row: open batches", "syncstorage is imported",
-		"Browsers of 1 account use "+node+", which is server.public_url.")
+	importing(0, "--stopped", "everything is imported and equal", "left out, 1 row: open batches",
+		"Browsers of 1 account use "+node+", which is server.public_url.\nsyncstorage is imported. Start this server")
 	importing(0, "--verify", "in source and target are equal")
 	importing(1, "--stopped", "already has a complete import")
 

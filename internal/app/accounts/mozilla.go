@@ -203,7 +203,7 @@ func (m *mozilla) Problems(ctx context.Context, report func(service.Problem)) er
 			if err := v.each(t, rows.All, func(row rows.Row) error {
 				p := service.Problem{What: wrong(t, row), Row: fmt.Sprintf("%s %d", strings.TrimSuffix(name, "s"), row[0])}
 				if p.Left = p.What != ""; name == "users" && !p.Left {
-					p.What = m.notice(row, nodes)
+					p.What, p.Fix = m.notice(row, nodes)
 				}
 				if p.What != "" {
 					report(p)
@@ -217,20 +217,21 @@ func (m *mozilla) Problems(ctx context.Context, report func(service.Problem)) er
 	})
 }
 
-// notice returns what deserves attention in a row of users that is imported, or "".
-func (m *mozilla) notice(row rows.Row, nodes map[any]string) string {
+// notice returns what deserves attention in a row of users that is imported, or "", and what to do.
+func (m *mozilla) notice(row rows.Row, nodes map[any]string) (what, fix string) {
 	email, _ := row[colEmail].(string)
 	switch id, found := strings.CutSuffix(email, "@"+m.domain); {
 	case row[colReplacedAt] != nil:
-		return "users that were replaced, whose storage is deleted after tokenserver.replaced_user_grace"
+		return "users that were replaced, whose storage is deleted after tokenserver.replaced_user_grace", ""
 	case !found:
-		return "users whose domain is not tokenserver.fxa_email_domain, who get a new user ID and upload again"
+		return "users whose domain is not tokenserver.fxa_email_domain, who get a new user ID and upload again",
+			"if they should keep their data, set tokenserver.fxa_email_domain to the domain of the old server before you start this server"
 	case !tokenserver.IsAccountID(id):
-		return "users whose email is not the ID of an account at tokenserver.fxa_email_domain"
+		return "users whose email is not the ID of an account at tokenserver.fxa_email_domain", ""
 	case nodes[row[colNode]] == "":
-		return "users whose node does not exist, who get a new user ID and upload again"
+		return "users whose node does not exist, who get a new user ID and upload again", ""
 	}
-	return ""
+	return "", ""
 }
 
 // Advice implements service.Source: where browsers send their requests.

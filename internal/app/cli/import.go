@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -14,12 +14,14 @@ import (
 
 	"holdfast/internal/app"
 	"holdfast/internal/app/service"
+	"holdfast/internal/durable"
 )
 
 // importFlags are the flags of an import.
 type importFlags struct {
 	urls                    map[string]*string // of the sources, by flag
 	dryRun, verify, stopped bool
+	list                    string
 }
 
 func (c *command) importService() *cobra.Command {
@@ -46,6 +48,8 @@ func (c *command) importService() *cobra.Command {
 	f.BoolVar(&in.dryRun, "dry-run", false, "check the databases and print what would be imported and what would be left out")
 	f.BoolVar(&in.verify, "verify", false, "only compare the databases, owner by owner")
 	f.BoolVar(&in.stopped, "stopped", false, "the other server is stopped: do not ask")
+	f.StringVar(&in.list, "list", "", "write long lists of rows to `FILE` (default: import-SERVICE.txt in the data folder)")
+	_ = cmd.MarkFlagFilename("list")
 	cmd.MarkFlagsMutuallyExclusive("dry-run", "verify", "stopped")
 	return cmd
 }
@@ -91,7 +95,7 @@ func (c *command) runImport(ctx context.Context, name string, in *importFlags) (
 	}
 	switch {
 	case in.dryRun:
-		return c.dryRunImport(ctx, m)
+		return c.dryRunImport(ctx, m, in.list)
 	case in.verify:
 		differences := int64(0)
 		n, err := m.Verify(ctx, c.differences(&differences))
@@ -111,11 +115,22 @@ func (c *command) runImport(ctx context.Context, name string, in *importFlags) (
 		return err
 	}
 	end()
-	if err := c.problems(ctx, m, 20); err != nil {
+	if in.list == "" {
+		in.list = filepath.Join(c.data, "import-"+name+".txt")
+		if err := durable.MakeFolder(c.data); err != nil {
+			return err
+		}
+	}
+	actions, err := c.problems(ctx, m, in.list)
+	if err != nil {
 		return err
 	}
+	if err := c.advice(ctx, m); err != nil {
+		return err
+	}
+	fmt.Fprint(c.env.Stdout, actions)
 	fmt.Fprintf(c.env.Stdout, "%s is imported. Start this server, and do not start the other one again.\n", name)
-	return c.advice(ctx, m)
+	return nil
 }
 
 // advice prints what the operator should know before he starts the server.
@@ -172,7 +187,7 @@ func (c *command) stopped(ctx context.Context, confirmed bool, asked int, pass f
 	}
 }
 
-func (c *command) dryRunImport(ctx context.Context, m *app.Import) error {
+func (c *command) dryRunImport(ctx context.Context, m *app.Import, list string) error {
 	tables, err := m.DryRun(ctx)
 	if err != nil {
 		return err
@@ -180,51 +195,16 @@ func (c *command) dryRunImport(ctx context.Context, m *app.Import) error {
 	if err := c.tableSizes(tables); err != nil {
 		return err
 	}
-	if err := c.problems(ctx, m, math.MaxInt); err != nil {
+	actions, err := c.problems(ctx, m, list)
+	if err != nil {
 		return err
 	}
 	for _, p := range m.Parts {
 		fmt.Fprintf(c.env.Stdout, "%s would be imported from %s to %s\n", p.Service.Name, p.Source.Where(), p.Database.Where)
 	}
-	return c.advice(ctx, m)
-}
-
-// problemKind is a number of rows with the same problem.
-type problemKind struct {
-	service.Problem
-	n    int64
-	rows []string
-}
-
-// problems prints rows that are left out or deserve attention, not more than most of each kind.
-func (c *command) problems(ctx context.Context, m *app.Import, most int) error {
-	var kinds []*problemKind
-	for _, p := range m.Parts {
-		if err := p.Source.Problems(ctx, func(found service.Problem) {
-			i := slices.IndexFunc(kinds, func(k *problemKind) bool { return k.What == found.What && k.Left == found.Left })
-			if i < 0 {
-				i, kinds = len(kinds), append(kinds, &problemKind{Problem: found})
-			}
-			k := kinds[i]
-			if k.n++; len(k.rows) < most {
-				k.rows = append(k.rows, found.Row)
-			}
-		}); err != nil {
-			return err
-		}
+	if err := c.advice(ctx, m); err != nil {
+		return err
 	}
-	for _, k := range kinds {
-		verb := "imported"
-		if k.Left {
-			verb = "left out"
-		}
-		fmt.Fprintf(c.env.Stdout, "%s, %s: %s\n", verb, service.Count(k.n, "row"), k.What)
-		for _, row := range k.rows {
-			fmt.Fprintln(c.env.Stdout, "  "+row)
-		}
-		if left := k.n - int64(len(k.rows)); left > 0 {
-			fmt.Fprintf(c.env.Stdout, "  and %d more, which --dry-run to an empty database lists\n", left)
-		}
-	}
+	fmt.Fprint(c.env.Stdout, actions)
 	return nil
 }

@@ -52,4 +52,5 @@ type Problem struct {
 	Left bool   // the row is left out
 	What string // is wrong with it, in the same words for all such rows
 	Row  string // names the row
+	Fix  string // what to do before the server starts; "" if nothing; the same for all such rows
 }

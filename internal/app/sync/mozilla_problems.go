@@ -23,7 +23,10 @@ func (m *mozilla) Problems(ctx context.Context, report func(service.Problem)) er
 			if what := v.wrong(r); what != "" {
 				report(service.Problem{Left: true, What: what, Row: name})
 			} else if most := v.limits.For(v.names[r.coll]).MaxRecordPayloadBytes; r.length > most {
-				report(service.Problem{What: "records above max_record_payload_bytes, which browsers can read but not write", Row: fmt.Sprintf("%s, %d bytes", name, r.length)})
+				report(service.Problem{
+					What: "records above max_record_payload_bytes, which browsers can read but not write", Row: fmt.Sprintf("%s, %d bytes", name, r.length),
+					Fix: "raise syncstorage.limits.max_record_payload_bytes before you start this server",
+				})
 			}
 			return nil
 		}); err != nil {

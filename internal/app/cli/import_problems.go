@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"holdfast/internal/app"
+	"holdfast/internal/app/service"
+	"holdfast/internal/durable"
+)
+
+// printedRows is how many rows of a kind are printed.
+const printedRows = 5
+
+// problems prints rows that are left out or deserve attention, and writes all of them to the file
+// list if there are more. It returns the kinds that need action, to be printed last.
+func (c *command) problems(ctx context.Context, m *app.Import, list string) (actions string, err error) {
+	var all problemKinds
+	collect := func(w io.Writer) error {
+		all = nil
+		out := bufio.NewWriter(w)
+		for _, p := range m.Parts {
+			if err := p.Source.Problems(ctx, func(found service.Problem) {
+				all.add(found)
+				fmt.Fprintf(out, "%s: %s: %s\n", verb(found), found.What, found.Row)
+			}); err != nil {
+				return err
+			}
+		}
+		return out.Flush()
+	}
+	if list == "" {
+		err = collect(io.Discard)
+	} else {
+		err = durable.Replace(list, collect)
+	}
+	if err != nil {
+		return "", err
+	}
+	where := "all rows are in " + list
+	switch {
+	case list == "":
+		where = "--list FILE writes all rows to a file"
+	case !all.isLong():
+		if err := os.Remove(list); err != nil {
+			return "", err
+		}
+	}
+	notes, actions := all.texts(where)
+	_, err = fmt.Fprint(c.env.Stdout, notes)
+	return actions, err
+}
+
+// problemKind is a number of rows with the same problem.
+type problemKind struct {
+	service.Problem
+	n    int64
+	rows []string // the first ones
+}
+
+// problemKinds are the kinds in the order of their first rows.
+type problemKinds []*problemKind
+
+func (all *problemKinds) add(found service.Problem) {
+	i := slices.IndexFunc(*all, func(k *problemKind) bool { return k.What == found.What && k.Left == found.Left })
+	if i < 0 {
+		i, *all = len(*all), append(*all, &problemKind{Problem: found})
+	}
+	k := (*all)[i]
+	if k.n++; len(k.rows) < printedRows {
+		k.rows = append(k.rows, found.Row)
+	}
+}
+
+// isLong reports whether some rows are not printed.
+func (all problemKinds) isLong() bool {
+	return slices.ContainsFunc(all, func(k *problemKind) bool { return k.n > printedRows })
+}
+
+// texts describes the kinds that are only notes, and those that need action. where says how to get
+// the rows that are not printed.
+func (all problemKinds) texts(where string) (notes, actions string) {
+	for _, k := range all {
+		var b strings.Builder
+		fmt.Fprintf(&b, "%s, %s: %s\n", verb(k.Problem), service.Count(k.n, "row"), k.What)
+		for _, row := range k.rows {
+			fmt.Fprintln(&b, "  "+row)
+		}
+		if left := k.n - int64(len(k.rows)); left > 0 {
+			fmt.Fprintf(&b, "  and %d more: %s\n", left, where)
+		}
+		if k.Fix == "" {
+			notes += b.String()
+		} else {
+			actions += b.String() + "  " + k.Fix + "\n"
+		}
+	}
+	return notes, actions
+}
+
+func verb(p service.Problem) string {
+	if p.Left {
+		return "left out"
+	}
+	return "imported"
+}
