@@ -136,9 +136,19 @@ export class Client {
    * Yields the changes of all namespaces that the token may read, in order, a page at a time. After the last one it waits for
    * further changes, `wait` seconds in each request; with wait 0 it ends. To continue later, pass the `nextSince` of the last page
    * as `since`. If the server no longer has the changes after `since`, it throws CHANGES_EXPIRED: call `lastChange`, read all
-   * records, and continue from that number.
+   * records, and continue from that number. When the signal is aborted it ends, as after the last change.
    */
-  async *changes({ since = 0, wait = 30, limit, signal }: CallOptions & { since?: number; wait?: number; limit?: number } = {}): AsyncGenerator<ChangeList, void, void> {
+  async *changes(options: CallOptions & { since?: number; wait?: number; limit?: number } = {}): AsyncGenerator<ChangeList, void, void> {
+    try {
+      yield* this.watch(options);
+    } catch (e) {
+      if (!options.signal?.aborted) {
+        throw e;
+      }
+    }
+  }
+
+  private async *watch({ since = 0, wait = 30, limit, signal }: CallOptions & { since?: number; wait?: number; limit?: number } = {}): AsyncGenerator<ChangeList, void, void> {
     if (limit === 0) {
       throw new RangeError("limit: expected at least 1; use lastChange for the number of the last change");
     }
