@@ -91,16 +91,20 @@ func (r *release) make(stdout io.Writer) (err error) {
 	}
 	defer os.RemoveAll(work)
 
+	say := func(arch, step string) { fmt.Fprintf(os.Stderr, "%s: %s\n", arch, step) }
 	for _, a := range r.arches {
+		say(a.name, "compile")
 		if err := r.build(a.goos(), filepath.Join(r.tree(a), "holdfast")); err != nil {
 			return err
 		}
 	}
+	say("all", "manual pages, completions and guides")
 	generated := filepath.Join(work, "generated")
 	if err := r.generate(generated); err != nil {
 		return err
 	}
 	for _, a := range r.arches {
+		say(a.name, "licences, tarball, SBOM, packages")
 		if err := errors.Join(r.thirdParty(a), r.fillTree(a, generated), r.tarball(a), r.sbom(a), r.packages(a)); err != nil {
 			return fmt.Errorf("%s: %w", a.name, err)
 		}
