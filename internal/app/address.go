@@ -2,6 +2,27 @@ package app
 
 import "net"
 
+// addressesOf returns the URLs of a listener that accepts connections to all addresses of the
+// machine: one for each address that other machines can reach. Others have the one of their setting.
+func addressesOf(listen, scheme string) (all []string) {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil || !isUnspecified(host) {
+		return nil
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	for _, a := range own {
+		network, ok := a.(*net.IPNet)
+		if !ok || !network.IP.IsGlobalUnicast() { // loopback and link-local addresses are of no use elsewhere
+			continue
+		}
+		all = append(all, scheme+"://"+net.JoinHostPort(network.IP.String(), port))
+	}
+	return all
+}
+
 // isUnspecified reports whether a listener with this host accepts connections to all
 // addresses of the machine.
 func isUnspecified(host string) bool {

@@ -1,9 +1,48 @@
 package app
 
 import (
+	"net"
 	"os"
+	"strings"
 	"testing"
+
+	"holdfast/internal/app/service"
 )
+
+// TestAddressesAnnounced: a server that listens on all addresses of the machine announces each that other
+// machines can reach, and one that has a public URL or listens on one address does not.
+func TestAddressesAnnounced(t *testing.T) {
+	t.Parallel()
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		listen, public string
+		announced      bool
+	}{
+		{"0.0.0.0:0", "", true}, {":0", "", true}, {"127.0.0.1:0", "", false}, {"0.0.0.0:0", "https://sync.example.org", false},
+	} {
+		l, err := net.Listen("tcp", tc.listen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &App{cfg: &Config{Server: Server{PublicURL: tc.public}}, data: t.TempDir()}
+		all := a.announcement([]listener{{Listener: l, name: service.Main}})
+		text := all.text(false)
+		for _, address := range own {
+			ip := address.(*net.IPNet).IP
+			reachable := ip.IsGlobalUnicast()
+			url := "http://" + net.JoinHostPort(ip.String(), portOf(l.Addr().String()))
+			if announced := strings.Contains(text, url); announced != (tc.announced && reachable) && !strings.HasPrefix(tc.listen, "127.") {
+				t.Errorf("%s: %s announced: %t in\n%s", tc.listen, url, announced, text)
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
 func TestAddress(t *testing.T) {
 	t.Parallel()

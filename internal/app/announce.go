@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"holdfast/internal/app/console"
 	"holdfast/internal/app/service"
 	"holdfast/internal/obs"
 )
@@ -56,8 +57,20 @@ func (a *App) announcement(listeners []listener) (all announcement) {
 			add("clients", base, note)
 		case service.Admin:
 			add(l.name, "http://"+at, "/readyz, /metrics")
+			if a.console != nil {
+				add("console", "http://"+withHostName(at, "127.0.0.1")+console.Prefix, "in a browser")
+			}
 		default:
 			add(l.name, a.scheme()+"://"+at, "")
+		}
+	}
+	if a.publicURL() == "" {
+		for _, l := range listeners {
+			if l.name == service.Main {
+				if all := addressesOf(l.Addr().String(), a.scheme()); len(all) > 0 {
+					add("addresses", strings.Join(all, " "), "")
+				}
+			}
 		}
 	}
 	for _, d := range a.databases() {

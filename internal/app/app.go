@@ -51,7 +51,9 @@ type Options struct {
 	Lock    bool        // lock the SQLite files, so that no other server uses them
 	// NoSecrets generates missing secrets for this process only, instead of returning an
 	// error.
-	NoSecrets  bool
+	NoSecrets bool
+	// Unknown are settings of secrets with a value that stands for one that cannot be read.
+	Unknown    map[string]bool
 	NewSecrets bool   // accept and record secrets that the data was not written with
 	Notify     string // socket of the service manager to notify, or ""
 
@@ -142,6 +144,9 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	}
 	if err := a.secrets(o.absentSecrets()); err != nil {
 		return nil, err
+	}
+	if len(o.Unknown) > 0 {
+		a.unsaved = o.Unknown
 	}
 	if a.instance, err = newInstance(a.server().MasterSecrets, a.data); err != nil {
 		return nil, err

@@ -38,6 +38,9 @@ func (a *App) Backup(ctx context.Context, dir string, o BackupOptions) (files []
 	if _, err := os.Lstat(dir); err == nil {
 		return nil, fmt.Errorf("%s already exists: name a folder that does not", dir)
 	}
+	if err := a.outsideData(dir); err != nil {
+		return nil, err
+	}
 	ctx, release, err := a.hold(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("backup failed, nothing was kept: %w", err)
@@ -75,6 +78,45 @@ func (a *App) Backup(ctx context.Context, dir string, o BackupOptions) (files []
 		a.log.Warn("could not record the backup for the console", "error", err)
 	}
 	return files, nil
+}
+
+// outsideData returns an error for a backup in the data folder: it would be lost with the data,
+// and moving the data folder away for a restore would take it along.
+func (a *App) outsideData(dir string) error {
+	above, err := filepath.EvalSymlinks(absolute(filepath.Dir(dir)))
+	if err != nil {
+		return nil //nolint:nilerr // the folder cannot be created, which has an error of its own
+	}
+	data, err := filepath.EvalSymlinks(a.data)
+	if err != nil {
+		return nil //nolint:nilerr // without a data folder nothing is in it
+	}
+	for folder := above; ; folder = filepath.Dir(folder) {
+		if sameFolder(folder, data) {
+			return fmt.Errorf("%s is in the data folder %s, where a backup is lost together with the data: name a folder outside, best on another disk", dir, absolute(a.data))
+		}
+		if folder == filepath.Dir(folder) {
+			return nil
+		}
+	}
+}
+
+// absolute returns the absolute path of a file, or the path if the current folder is unknown.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// sameFolder reports whether two paths lead to one folder, also through bind mounts.
+func sameFolder(a, b string) bool {
+	first, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	second, err := os.Stat(b)
+	return err == nil && os.SameFile(first, second)
 }
 
 // hold makes the services keep the files that their databases refer to.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,10 +54,19 @@ func problem(state service.State, p conf.Problem) service.Finding {
 // checkTimeout is the timeout of the check of one service.
 const checkTimeout = 10 * time.Second
 
+// CheckOptions are options of Check.
+type CheckOptions struct {
+	Deep bool // read every database, and find damage
+
+	// Progress, if set, is called with each step that may take long.
+	Progress func(what string)
+}
+
 // check is the state of Check.
 type check struct {
 	cfg  *Config
 	data string
+	CheckOptions
 
 	secretsBroken bool     // the secrets file cannot be used, so no secret is compared
 	secretsLost   bool     // a secret that data was written with does not exist any more
@@ -72,8 +82,8 @@ type folder struct{ what, dir string }
 
 // Check checks everything that the configuration names: files, addresses, databases,
 // other servers. It changes nothing.
-func Check(ctx context.Context, cfg *Config, data string) []service.Finding {
-	c := &check{cfg: cfg, data: data}
+func Check(ctx context.Context, cfg *Config, data string, o CheckOptions) []service.Finding {
+	c := &check{cfg: cfg, data: data, CheckOptions: o}
 	secrets := c.secrets()
 	var databases []service.Finding
 	for _, s := range cfg.Services {
@@ -111,13 +121,16 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 		return []service.Finding{{State: service.OK, What: what, Says: says}}
 	}
 	c.usesFolder = c.usesFolder || s.KeepsFiles != nil && s.KeepsFiles()
+	whole := ctx // for what takes as long as it takes
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	one := *c.cfg
 	one.Services = []service.Service{s}
+	unknown := map[string]bool{}
 	for _, secret := range one.generated() {
 		if secret.unset && c.secretsBroken {
 			secret.set(strings.Repeat("check", 8)) // any value: a check signs nothing
+			unknown[secret.setting] = true
 		}
 		if secret.unset {
 			defer secret.set("")
@@ -129,7 +142,7 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 		}
 		return otherwise
 	}
-	a, err := Open(ctx, Options{Config: &one, Data: c.data, LogTo: io.Discard, Quiet: true, Leave: true, NoSecrets: true})
+	a, err := Open(ctx, Options{Config: &one, Data: c.data, LogTo: io.Discard, Quiet: true, Leave: true, NoSecrets: true, Unknown: unknown})
 	if missing, ok := errors.AsType[*engine.MissingError](err); ok {
 		c.keptIn(what, missing.Path)
 		return []service.Finding{{State: service.OK, What: what, Says: missing.Path + " will be created at the first start"}}
@@ -141,6 +154,8 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 		how := fix("correct " + s.Name + ".database_url; --data names the folder of the embedded databases")
 		if errors.Is(err, fs.ErrPermission) {
 			how = "chown the file and its folder to the user that runs holdfast"
+		} else if file, ok := errors.AsType[*engine.FileError](err); ok {
+			how = file.Remedy()
 		}
 		return []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: how}}
 	}
@@ -156,7 +171,56 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 			c.held = held
 		}
 	}
-	return c.opened(ctx, a, a.opened[0], fix("start the database, or correct "+s.Name+".database_url"))
+	found := c.opened(ctx, a, a.opened[0], fix("start the database, or correct "+s.Name+".database_url"))
+	if c.Deep {
+		found = append(found, c.verify(whole, what, a.databases())...)
+	}
+	return found
+}
+
+// verify reads databases and reports damage.
+func (c *check) verify(ctx context.Context, what string, all []*engine.Database) (found []service.Finding) {
+	for _, d := range all {
+		if c.Progress != nil {
+			c.Progress("reading " + d.Where)
+		}
+		problems, how, err := d.Verify(ctx)
+		f := service.Finding{State: service.OK, What: what, Says: d.Where + ": " + how}
+		switch {
+		case err != nil:
+			f.State, f.Says = service.Wrong, d.Where+": cannot be read: "+err.Error()
+			f.Fix = cmp.Or(d.Remedy(err), "start the database, or correct "+d.Service+".database_url")
+		case len(problems) > 0:
+			f.State, f.Says = service.Wrong, damaged(d.Where, problems)
+			f.Fix = "stop the server, and restore the database from its last backup that is intact (holdfast backup verify DIR); keep the damaged one"
+			if !d.Embedded() {
+				f.Fix = "follow the manual of the database: an index can be built anew (REINDEX), a table is restored from a backup"
+			}
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+const (
+	maxDamages   = 3   // how many problems of a database are printed
+	maxDamageLen = 160 // of each
+)
+
+// damaged describes the problems of a database.
+func damaged(where string, problems []string) string {
+	var lines []string
+	for _, p := range problems[:min(len(problems), maxDamages)] {
+		p = strings.Join(strings.Fields(p), " ")
+		if len(p) > maxDamageLen {
+			p = strings.ToValidUTF8(p[:maxDamageLen], "") + "…"
+		}
+		lines = append(lines, p)
+	}
+	if more := len(problems) - maxDamages; more > 0 {
+		lines = append(lines, fmt.Sprintf("and at least %d more", more))
+	}
+	return where + " is damaged: " + strings.Join(lines, "; ")
 }
 
 // opened checks the databases of an open service. start says how to fix one that cannot be
@@ -183,6 +247,9 @@ func (c *check) opened(ctx context.Context, a *App, s *opened, start string) (fo
 	}
 	more, err := s.Inspect(ctx)
 	if err != nil {
+		if len(s.Databases) > 0 {
+			start = cmp.Or(s.Databases[0].Remedy(err), start)
+		}
 		more = []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: start}}
 	}
 	return append(found, more...)
@@ -239,7 +306,7 @@ func checkDatabase(ctx context.Context, d *engine.Database, what, fix string) []
 	pending, err := d.Pending(ctx)
 	switch {
 	case err != nil:
-		return []service.Finding{{State: service.Wrong, What: what, Says: d.Where + ": " + err.Error(), Fix: fix}}
+		return []service.Finding{{State: service.Wrong, What: what, Says: d.Where + ": " + err.Error(), Fix: cmp.Or(d.Remedy(err), fix)}}
 	case len(pending) > 0 && d.Embedded():
 		return []service.Finding{{State: service.OK, What: what, Says: fmt.Sprintf("%s: %s will be applied at the next start", d.Where, service.Count(int64(len(pending)), "migration"))}}
 	case len(pending) > 0:

@@ -2,10 +2,13 @@ package app_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -18,10 +21,13 @@ import (
 )
 
 // fillHostile sets every text in a value to hostile, so that a page has whatever a database may have.
-func fillHostile(v reflect.Value) {
+func fillHostile(v reflect.Value) { fillText(v, hostile) }
+
+// fillText sets every text in a value to the same text.
+func fillText(v reflect.Value, text string) {
 	switch v.Kind() {
 	case reflect.String:
-		v.SetString(hostile)
+		v.SetString(text)
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Int, reflect.Int64:
@@ -31,17 +37,17 @@ func fillHostile(v reflect.Value) {
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 		for i := range v.Len() {
-			fillHostile(v.Index(i))
+			fillText(v.Index(i), text)
 		}
 	case reflect.Map:
-		v.Set(reflect.ValueOf(map[string]string{hostile: hostile}))
+		v.Set(reflect.ValueOf(map[string]string{text: text}))
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[time.Time]() {
 			v.Set(reflect.ValueOf(time.Now()))
 			return
 		}
 		for _, field := range v.Fields() {
-			fillHostile(field)
+			fillText(field, text)
 		}
 		if f, ok := reflect.TypeAssert[*service.Form](v.Addr()); ok {
 			f.Page = "" // paths of pages are constants
@@ -49,21 +55,25 @@ func fillHostile(v reflect.Value) {
 	}
 }
 
+// everyBlock returns a view with every kind of block, in which every text is the same.
+func everyBlock(text string) (view service.View) {
+	fillText(reflect.ValueOf(&view.Title).Elem(), text)
+	fillText(reflect.ValueOf(&view.Parents).Elem(), text)
+	for _, b := range []service.Block{
+		&service.Table{}, &service.Facts{}, &service.Form{}, &service.Text{}, &service.Notice{}, &service.Links{}, &service.Chart{}, &service.Image{}, &service.QR{},
+	} {
+		fillText(reflect.ValueOf(b).Elem(), text)
+		view.Blocks = append(view.Blocks, b)
+	}
+	view.Blocks = append(view.Blocks, &service.Live{Every: time.Second, Blocks: []service.Block{&service.Text{Body: text}}})
+	return view
+}
+
 // No text of any block becomes an element, an attribute or a link to elsewhere, wherever it comes from.
 func TestConsoleEscapes(t *testing.T) {
 	t.Parallel()
 	const token = "admin-token-of-a-test-0123456789"
-	var view service.View
-	fillHostile(reflect.ValueOf(&view.Title).Elem())
-	fillHostile(reflect.ValueOf(&view.Parents).Elem())
-	view.Blocks = nil
-	for _, b := range []service.Block{
-		&service.Table{}, &service.Facts{}, &service.Form{}, &service.Text{}, &service.Notice{}, &service.Links{}, &service.Chart{}, &service.Image{}, &service.QR{},
-	} {
-		fillHostile(reflect.ValueOf(b).Elem())
-		view.Blocks = append(view.Blocks, b)
-	}
-	view.Blocks = append(view.Blocks, &service.Live{Every: time.Second, Blocks: []service.Block{&service.Text{Body: hostile}}})
+	view := everyBlock(hostile)
 	action := service.Action{Name: hostile, Logged: []string{hostile}, Run: func(context.Context, *service.PageRequest) (service.Outcome, error) {
 		return service.Outcome{Notice: hostile}, fault.New(fault.Invalid, hostile)
 	}}
@@ -106,4 +116,70 @@ func TestConsoleEscapes(t *testing.T) {
 	b.shows(strings.ToUpper(hostile[:1]) + hostile[1:])
 	b.open("changes")
 	b.shows(hostile)
+}
+
+// disguised is a name that a terminal or a browser would not show as it is: it reverses its end,
+// and has a line break, a bell, and the escape sequence of a color.
+const disguised = "photo\u202egpj.exe\n\a\x1b[31m\u2066\u0085end"
+
+// Pages show characters that change the text around them as escapes, in every block, as do errors and
+// the log of changes; forms still submit the name itself.
+func TestConsoleShowsDisguisedNames(t *testing.T) {
+	t.Parallel()
+	const token = "admin-token-of-a-test-0123456789"
+	view := everyBlock(disguised)
+	action := service.Action{Name: "act", Logged: []string{"name"}, Run: func(context.Context, *service.PageRequest) (service.Outcome, error) {
+		return service.Outcome{Notice: disguised}, fault.New(fault.Invalid, disguised)
+	}}
+	proxies, err := web.NewResolver("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := console.New(console.Options{
+		Log: slog.New(slog.DiscardHandler), Clock: clock.System, Resolver: proxies, AdminToken: token, Version: disguised,
+		OwnHost: func(string) bool { return true },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Sections = []console.Section{
+		{Console: service.Console{Title: disguised, Pages: append(c.OwnPages(), service.Page{Title: disguised, Listed: true, Show: func(context.Context, *service.PageRequest) (*service.View, error) {
+			return &service.View{}, nil
+		}})}},
+		{Name: "test", Console: service.Console{Title: disguised, Pages: []service.Page{
+			{Path: "page", Title: disguised, Listed: true, Actions: []service.Action{action}, Show: func(context.Context, *service.PageRequest) (*service.View, error) {
+				return &view, nil
+			}},
+			{Path: "error", Show: func(context.Context, *service.PageRequest) (*service.View, error) {
+				return nil, fault.New(fault.Invalid, disguised)
+			}},
+		}}},
+	}
+	s := httptest.NewServer(&web.Mux{Resolver: proxies, Options: web.Options{Log: slog.New(slog.DiscardHandler)}, Default: c.Service()})
+	t.Cleanup(s.Close)
+	b := signIn(t, s.URL, token)
+	for _, path := range []string{"", "test/page", "test/error", "changes", "sessions"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/console/"+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := b.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err := errors.Join(err, resp.Body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		// What a form submits and where a link leads is the name itself.
+		shown := regexp.MustCompile(`(?s)( (value|href|src|action|hx-get)="[^"]*"|<textarea.*?</textarea>)`).ReplaceAllString(string(body), "")
+		for _, r := range "\u202e\u2066\a\x1b\u0085" {
+			if at := strings.IndexRune(shown, r); at >= 0 {
+				t.Errorf("%s has %U in %q", path, r, shown[max(0, at-80):at+20])
+			}
+		}
+		if !strings.Contains(shown, `hoto\u202egpj.exe`) { // the first letter of an error is a capital
+			t.Errorf("%s does not show the name:\n%s", path, shown)
+		}
+	}
 }

@@ -176,6 +176,77 @@ func TestConsoleAccess(t *testing.T) {
 	o.want("after the sign-out", http.StatusSeeOther, "/console/sign-in", http.MethodGet, "/console/", nil)
 }
 
+// TestAdminInBrowser: a person who opens the admin listener in a browser finds the console, also from a path
+// that does not exist; programs get JSON as before.
+func TestAdminInBrowser(t *testing.T) {
+	t.Parallel()
+	_, browse := openConsole(t)
+	o := browse("")
+	for _, tc := range []struct {
+		accept, path, location, says string
+		status                       int
+	}{
+		{"text/html,*/*;q=0.8", "/", "/console/", "To the console", http.StatusSeeOther},
+		{"text/html,*/*;q=0.8", "/nothing", "", `<a href="/console/">To the console</a>`, http.StatusUnauthorized},
+		{"text/html,*/*;q=0.8", "/version", "", `<a href="/console/">To the console</a>`, http.StatusUnauthorized},
+		{"text/html,*/*;q=0.8", "/livez", "", "ok", http.StatusOK},
+		{"*/*", "/", "", `"UNAUTHENTICATED"`, http.StatusUnauthorized},
+		{"", "/nothing", "", `"UNAUTHENTICATED"`, http.StatusUnauthorized},
+	} {
+		o.edit = func(r *http.Request) { r.Header.Set("Accept", tc.accept) }
+		status, body, h := o.do(http.MethodGet, tc.path, nil)
+		if status != tc.status || h.Get("Location") != tc.location || !strings.Contains(body, tc.says) {
+			t.Errorf("%s by %q: %d to %q\n%s", tc.path, tc.accept, status, h.Get("Location"), body)
+		}
+	}
+}
+
+// TestMainInBrowser: the status page has links, and for a browser on this machine that of the console; a path
+// that does not exist has a page for browsers, and the answer of Mozilla's server for others.
+func TestMainInBrowser(t *testing.T) {
+	t.Parallel()
+	a := openApp(t)
+	a.bound = map[string]string{service.Admin: "127.0.0.1:8001"}
+	get := func(path, accept, from, host string, headers ...string) (int, string) {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Host, r.RemoteAddr = host, from
+		r.Header.Set("Accept", accept)
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		w := httptest.NewRecorder()
+		a.mainHandler().ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	const html, link = "text/html,*/*;q=0.8", `<a href="http://127.0.0.1:8001/console/">`
+	for _, tc := range []struct {
+		from, host string
+		headers    []string
+		console    bool
+	}{
+		{"127.0.0.1:50000", "127.0.0.1:8000", nil, true},
+		{"[::1]:50000", "localhost:8000", nil, true},
+		{"192.0.2.7:50000", "127.0.0.1:8000", nil, false},
+		{"127.0.0.1:50000", "sync.example.org", nil, false},
+		{"127.0.0.1:50000", "127.0.0.1:8000", []string{"X-Forwarded-For", "192.0.2.7"}, false},
+		{"127.0.0.1:50000", "127.0.0.1:8000", []string{"Forwarded", "for=192.0.2.7"}, false},
+	} {
+		status, body := get("/", html, tc.from, tc.host, tc.headers...)
+		if status != http.StatusOK || strings.Contains(body, link) != tc.console || strings.Contains(body, "8001") != tc.console {
+			t.Errorf("from %s, %s: %d\n%s", tc.from, tc.host, status, body)
+		}
+		if address := "http://" + tc.host + "/1.0/sync/1.5"; !strings.Contains(body, `<a href="`+address+`">`+address+`</a>`) {
+			t.Errorf("no link to %s:\n%s", address, body)
+		}
+	}
+	if status, body := get("/nothing", html, "127.0.0.1:50000", "127.0.0.1:8000"); status != http.StatusNotFound || !strings.Contains(body, `<a href="/">`) {
+		t.Errorf("an unknown path: %d\n%s", status, body)
+	}
+	if status, body := get("/nothing", "application/json", "127.0.0.1:50000", "127.0.0.1:8000"); status != http.StatusNotFound || body != "0" {
+		t.Errorf("an unknown path, for a program: %d %q", status, body)
+	}
+}
+
 func TestConsoleSignInIsLimited(t *testing.T) {
 	t.Parallel()
 	a, _ := openConsole(t)
@@ -191,6 +262,53 @@ func TestConsoleSignInIsLimited(t *testing.T) {
 		o.want("a wrong token", http.StatusForbidden, "The token is wrong", http.MethodPost, "/console/sign-in", url.Values{"token": {"x"}})
 	}
 	o.want("too many", http.StatusTooManyRequests, "Too many wrong tokens", http.MethodPost, "/console/sign-in", url.Values{"token": {a.Config().Server.AdminToken.Reveal()}})
+}
+
+// TestConsoleLockIsPerAddress: wrong tokens of an address lock out neither another address of the
+// same IPv6 network that knows the token, nor one elsewhere; but they do limit guesses of the network.
+func TestConsoleLockIsPerAddress(t *testing.T) {
+	t.Parallel()
+	a, _ := openConsole(t, "HOLDFAST_SERVER__TRUSTED_PROXIES=192.0.2.1")
+	at := time.Now()
+	a.now = func() time.Time { return at }
+	var err error
+	if a.console, err = a.newConsole(); err != nil {
+		t.Fatal(err)
+	}
+	var draining atomic.Bool
+	var from string
+	o := &operator{t: t, h: a.adminHandler(&draining)}
+	o.edit = func(r *http.Request) {
+		r.RemoteAddr = "192.0.2.1:50000"
+		r.Header.Set("X-Forwarded-For", from)
+		r.Header.Set("X-Forwarded-Host", "admin.example.org")
+		r.Header.Set("X-Forwarded-Proto", "https")
+		r.Header.Set("Origin", "https://admin.example.org")
+	}
+	wrong, right := url.Values{"token": {"x"}}, url.Values{"token": {a.Config().Server.AdminToken.Reveal()}}
+	from = "2001:db8::bad"
+	for range 10 {
+		o.want("a wrong token", http.StatusForbidden, "The token is wrong", http.MethodPost, "/console/sign-in", wrong)
+	}
+	for _, tc := range []struct {
+		from   string
+		token  url.Values
+		status int
+	}{
+		{"2001:db8::bad", right, http.StatusTooManyRequests},
+		{"2001:db8::bad", wrong, http.StatusTooManyRequests},
+		{"2001:db8::2", right, http.StatusSeeOther},
+		{"2001:db8::3", url.Values{"token": {viewerToken}}, http.StatusSeeOther},
+		{"2001:db8::4", wrong, http.StatusTooManyRequests},
+		{"2001:db8::4", right, http.StatusSeeOther},
+		{"198.51.100.7", right, http.StatusSeeOther},
+		{"198.51.100.7", wrong, http.StatusForbidden},
+	} {
+		from = tc.from
+		if status, body, _ := o.do(http.MethodPost, "/console/sign-in", tc.token); status != tc.status {
+			t.Errorf("%s: %d, want %d\n%s", from, status, tc.status, body)
+		}
+	}
 }
 
 // Behind a trusted proxy the console needs HTTPS, and its cookie is for HTTPS only.

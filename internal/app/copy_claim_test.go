@@ -180,7 +180,7 @@ func TestCheckOfCopies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := app.Check(t.Context(), cfg, t.TempDir())
+		found := app.Check(t.Context(), cfg, t.TempDir(), app.CheckOptions{})
 		if !slices.ContainsFunc(found, func(f service.Finding) bool { return f.State == state && strings.Contains(f.Says+": "+f.Fix, text) }) {
 			t.Errorf("no finding %q in %v", text, found)
 		}

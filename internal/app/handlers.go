@@ -71,8 +71,18 @@ func (a *App) mainHandler() http.Handler {
 		return root.Serve(w, r, at)
 	}
 	return a.mux(service.Main, a.resolver, a.options(), web.Service{
-		Name: "server", Serve: serve, Error: dockerflow.WriteError, Route: dockerflow.Label,
+		Name: "server", Serve: serve, Error: writeRootError, Route: dockerflow.Label,
 	})
+}
+
+// writeRootError writes an error of a path that no service owns: a page for a person who has
+// mistyped an address, and Mozilla's format for sync clients.
+func writeRootError(w http.ResponseWriter, r *http.Request, err error) {
+	if fault.Is(err, fault.NotFound) && isBrowser(r) {
+		sendPage(w, http.StatusNotFound, "text/html; charset=utf-8", nothingHere("There is no such page", "/", "To the status of this server"))
+		return
+	}
+	dockerflow.WriteError(w, r, err)
 }
 
 // isS3 reports whether a client of S3 has signed the request.
@@ -158,13 +168,14 @@ func (a *App) adminHandler(draining *atomic.Bool) http.Handler {
 	open.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { a.readyz(w, r, draining.Load()) })
 	open.Handle("GET /metrics", a.charged(metricsMemory, a.metrics.Handler().ServeHTTP))
 	open.Handle("/", a.withToken(a.closed()))
-	return adminHandler{pages: a.consoleHandler(), Handler: withJSONErrors(a.checkHost(open))}
+	return adminHandler{pages: a.consoleHandler(), open: open, Handler: withJSONErrors(a.checkHost(open))}
 }
 
 // adminHandler is the handler of the admin listener.
 type adminHandler struct {
 	http.Handler
 	pages http.Handler // the console, which checks hosts itself and answers in HTML; nil if it is off
+	open  *http.ServeMux
 }
 
 // ServeHTTP implements http.Handler.
@@ -173,7 +184,25 @@ func (h adminHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.pages.ServeHTTP(w, r)
 		return
 	}
+	if h.pages != nil && isBrowser(r) && h.toConsole(w, r) {
+		return
+	}
 	h.Handler.ServeHTTP(w, r)
+}
+
+// toConsole leads a person who opens the listener in a browser to the console: from its root, and by a
+// link from paths that need a token in a header, which a browser cannot send.
+func (h adminHandler) toConsole(w http.ResponseWriter, r *http.Request) bool {
+	if r.URL.Path == "/" {
+		w.Header().Set("Location", console.Prefix)
+		sendPage(w, http.StatusSeeOther, "text/html; charset=utf-8", nothingHere("This is the admin listener", console.Prefix, "To the console"))
+		return true
+	}
+	if _, pattern := h.open.Handler(r); pattern != "/" {
+		return false
+	}
+	sendPage(w, http.StatusUnauthorized, "text/html; charset=utf-8", nothingHere("This path does not exist, or is for programs with the admin token", console.Prefix, "To the console"))
+	return true
 }
 
 // ServeMalformed implements web.MalformedHandler.

@@ -35,22 +35,7 @@ const (
 func (a *App) limitMemory() (adjust func()) {
 	now, most, outside := a.memoryNeeded()
 	group, limited := cgroupLimit("/proc/self/cgroup", "/sys/fs/cgroup")
-	attrs := []slog.Attr{slog.Int64("settings_need", most+outside)}
-	ceiling := int64(math.MaxInt64)
-	if limited {
-		attrs = append(attrs, slog.Int64("cgroup", group))
-		ceiling = max(group-group/10-outside, baseMemory) // a tenth is for memory that the runtime does not count
-	}
-	level, limit, source := slog.LevelInfo, min(now, ceiling), "settings"
-	switch {
-	case a.limit != "":
-		limit, source = debug.SetMemoryLimit(-1), "GOMEMLIMIT"
-	case ceiling < most:
-		level, source = slog.LevelWarn, "cgroup"
-		attrs = append(attrs, slog.String("hint", "lower server.request_memory, or give the server more memory"))
-	}
-	attrs = append([]slog.Attr{slog.Int64("bytes", limit), slog.String("source", source)}, attrs...)
-	a.log.LogAttrs(context.Background(), level, "memory limit", attrs...)
+	limit, ceiling := a.logLimit(now, most, outside, group, limited)
 	if a.limit != "" {
 		return func() {}
 	}
@@ -64,6 +49,32 @@ func (a *App) limitMemory() (adjust func()) {
 			set(limit)
 		}
 	}
+}
+
+// logLimit chooses the memory limit and the largest one that it may grow to, and logs the limit. now, most
+// and outside are the results of memoryNeeded, and group is the limit of the cgroup if there is one.
+func (a *App) logLimit(now, most, outside, group int64, limited bool) (limit, ceiling int64) {
+	var attrs []slog.Attr
+	ceiling = math.MaxInt64
+	if limited {
+		attrs = append(attrs, slog.Int64("cgroup", group))
+		ceiling = max(group-group/10-outside, baseMemory) // a tenth is for memory that the runtime does not count
+	}
+	level, source := slog.LevelInfo, "settings"
+	limit = min(now, ceiling)
+	switch {
+	case a.limit != "":
+		limit, source = debug.SetMemoryLimit(-1), "GOMEMLIMIT"
+		attrs = append(attrs, slog.Int64("settings_need", most+outside))
+	case ceiling < most:
+		level, source = slog.LevelWarn, "cgroup"
+		attrs = append(attrs, slog.Int64("settings_need", most+outside), slog.String("hint", "lower server.request_memory, or give the server more memory"))
+	default: // enough: the limit is raised when caches fill
+		attrs = append(attrs, slog.Int64("grows_with_caches_to", most))
+	}
+	attrs = append([]slog.Attr{slog.Int64("bytes", limit), slog.String("source", source)}, attrs...)
+	a.log.LogAttrs(context.Background(), level, "memory limit", attrs...)
+	return limit, ceiling
 }
 
 // memoryNeeded returns how much memory the server may need: in the heap with the current

@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,6 +63,32 @@ func TestMemoryNeededByDefault(t *testing.T) {
 		if want := fmt.Sprintf("%d MiB", (most+outside)>>20); !strings.Contains(string(text), want) {
 			t.Errorf("%sdocs/operations.md does not say that the server needs at most %s", rest, want)
 		}
+	}
+}
+
+// The line about the memory limit says only what grows with the caches: a larger number of bytes beside
+// the limit read like too little memory. It warns where there is.
+func TestMemoryLimitLine(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	a := openApp(t)
+	a.log = slog.New(slog.NewTextHandler(&text, nil))
+	a.limit = "1GiB"
+	now, most, outside := a.memoryNeeded()
+	a.logLimit(now, most, outside, 0, false)
+	if line := text.String(); !strings.Contains(line, "source=GOMEMLIMIT settings_need=") {
+		t.Error(line)
+	}
+	text.Reset()
+	a.limit = ""
+	a.logLimit(now, most, outside, 0, false)
+	if line := text.String(); !strings.Contains(line, "level=INFO") || !strings.Contains(line, "source=settings grows_with_caches_to=") || strings.Contains(line, "need") {
+		t.Error(line)
+	}
+	text.Reset()
+	a.logLimit(now, most, outside, 64<<20, true)
+	if line := text.String(); !strings.Contains(line, "level=WARN") || !strings.Contains(line, "settings_need=") || !strings.Contains(line, "hint=") {
+		t.Error(line)
 	}
 }
 

@@ -7,10 +7,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
 
+	"holdfast/internal/app/console"
+	"holdfast/internal/app/service"
 	"holdfast/internal/web"
 )
 
@@ -31,6 +34,7 @@ type serverStatus struct {
 	Status    string          `json:"status"` // "ready" or "not ready"
 	Services  []serviceStatus `json:"services"`
 	Documents string          `json:"documents,omitempty"`
+	console   string          // its address, for a browser on this machine; "": none
 }
 
 // serviceStatus is the public status of a service.
@@ -48,6 +52,9 @@ type serviceStatus struct {
 // clients.
 func (a *App) statusPage(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	status := a.status(at.String())
+	if a.isOnThisMachine(r) {
+		status.console = a.consoleURL()
+	}
 	body, kind := status.page(at.String()), "text/html; charset=utf-8"
 	if !prefersHTML(r.Header.Values("Accept")) {
 		var err error
@@ -56,6 +63,12 @@ func (a *App) statusPage(w http.ResponseWriter, r *http.Request, at web.Address)
 		}
 		body, kind = append(body, '\n'), "application/json"
 	}
+	sendPage(w, http.StatusOK, kind, body)
+	return nil
+}
+
+// sendPage sends a page in the style of the status page, or JSON in its place.
+func sendPage(w http.ResponseWriter, status int, kind string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", kind)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
@@ -64,9 +77,66 @@ func (a *App) statusPage(w http.ResponseWriter, r *http.Request, at web.Address)
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Accept")
-	w.WriteHeader(http.StatusOK)
+	w.WriteHeader(status)
 	_, _ = w.Write(body) // an error means that the client has left
-	return nil
+}
+
+// isBrowser reports whether a person has opened the address of a request in a browser.
+func isBrowser(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && prefersHTML(r.Header.Values("Accept")) && r.Header.Get("Authorization") == ""
+}
+
+// isOnThisMachine reports whether the client of a request is on this machine, and no proxy
+// says that it passes on a request from elsewhere.
+func (a *App) isOnThisMachine(r *http.Request) bool {
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"} {
+		if r.Header.Get(name) != "" {
+			return false
+		}
+	}
+	client, _ := a.resolver.Client(r)
+	host := r.Host
+	if _, _, err := net.SplitHostPort(host); err != nil {
+		host = net.JoinHostPort(strings.Trim(host, "[]"), "80")
+	}
+	return client.IsLoopback() && loopback(host)
+}
+
+// consoleURL returns the address of the console on this machine; "" if there is none.
+func (a *App) consoleURL() string {
+	at := a.bound[service.Admin]
+	if a.console == nil || at == "" {
+		return ""
+	}
+	return "http://" + withHostName(at, "127.0.0.1") + console.Prefix
+}
+
+// nothingHere is the page for a path that does not exist. to is a page that does.
+func nothingHere(what, to, says string) []byte {
+	var p pageText
+	p.begin("Holdfast")
+	p.put("<h1>%s</h1>\n<p><a href=\"%s\">%s</a></p>\n</main>\n</body>\n</html>\n", what, to, says)
+	return []byte(p.String())
+}
+
+// pageText is HTML that is being written. html/template would keep the linker from leaving out
+// methods that nobody calls.
+type pageText struct{ strings.Builder }
+
+// put writes HTML with escaped texts.
+func (p *pageText) put(format string, args ...string) {
+	escaped := make([]any, len(args))
+	for i, a := range args {
+		escaped[i] = html.EscapeString(service.Printable(a))
+	}
+	fmt.Fprintf(p, format, escaped...)
+}
+
+// begin writes everything before the contents.
+func (p *pageText) begin(title string) {
+	p.put("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"robots\" content=\"noindex\">\n<title>%s</title>\n<style>", title)
+	p.WriteString(statusStyle)
+	p.put("</style>\n</head>\n<body>\n<main>\n")
 }
 
 // status returns the result of the last check of the services. Addresses begin with
@@ -87,20 +157,15 @@ func (a *App) status(base string) serverStatus {
 	return all
 }
 
-// page is the status as HTML. html/template would keep the linker from leaving out
-// methods that nobody calls.
+// page is the status as HTML.
 func (s *serverStatus) page(base string) []byte {
-	var b strings.Builder
-	put := func(format string, args ...string) {
-		escaped := make([]any, len(args))
-		for i, a := range args {
-			escaped[i] = html.EscapeString(a)
-		}
-		fmt.Fprintf(&b, format, escaped...)
+	var b pageText
+	put := b.put
+	b.begin("Holdfast")
+	put("<h1>Holdfast is running</h1>\n<p>This storage server is %s.</p>\n", s.Status)
+	if s.console != "" {
+		put("<p>Manage it in the <a href=\"%[1]s\">console</a>: %[1]s</p>\n", s.console)
 	}
-	put("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"robots\" content=\"noindex\">\n<title>Holdfast</title>\n<style>")
-	b.WriteString(statusStyle)
-	put("</style>\n</head>\n<body>\n<main>\n<h1>Holdfast is running</h1>\n<p>This storage server is %s.</p>\n", s.Status)
 	for _, one := range s.Services {
 		put("<section>\n<h2>%s</h2>\n<p class=\"name\">%s: %s</p>\n", one.Title, one.Name, one.Status)
 		if one.Address != "" {
@@ -108,7 +173,7 @@ func (s *serverStatus) page(base string) []byte {
 			if one.Setting != "" {
 				put("<pre>%s</pre>\n<p>to</p>\n", one.Setting)
 			}
-			put("<pre>%s</pre>\n", one.Address)
+			put("<pre><a href=\"%[1]s\">%[1]s</a></pre>\n", one.Address)
 		} else if one.text != "" {
 			put("<p>%s.</p>\n", one.text)
 		}

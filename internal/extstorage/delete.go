@@ -241,6 +241,11 @@ func (s *Service) IsKnown(ctx context.Context, o Owner, holds Holdings) (bool, e
 		return true, nil
 	}
 	_, err := s.opts.Installs.Install(ctx, o)
+	if fault.Is(err, fault.NotFound) && o == Services(o.Tenant) {
+		// A tenant is known by its installs, also after all of them were deleted.
+		install, err := s.opts.Deletions.NextInstall(ctx, o.Tenant, o.Install)
+		return install != "", err
+	}
 	if fault.Is(err, fault.NotFound) {
 		return false, nil
 	}

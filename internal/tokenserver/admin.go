@@ -71,6 +71,15 @@ func (s *Service) ListNodes(ctx context.Context) ([]Node, error) {
 // AddNode adds an empty node with a capacity in accounts. Errors: fault.Invalid
 // for an invalid URL or capacity, fault.Conflict.
 func (s *Service) AddNode(ctx context.Context, url string, capacity int64) (Node, error) {
+	n, err := NewNode(url, capacity)
+	if err != nil {
+		return Node{}, err
+	}
+	return s.store.AddNode(ctx, n)
+}
+
+// NewNode returns an empty node. Errors: fault.Invalid for an invalid URL or capacity.
+func NewNode(url string, capacity int64) (Node, error) {
 	url, err := CheckNodeURL(url)
 	if err != nil {
 		return Node{}, err
@@ -78,7 +87,7 @@ func (s *Service) AddNode(ctx context.Context, url string, capacity int64) (Node
 	if capacity < 1 || capacity > maxCount {
 		return Node{}, fault.Newf(fault.Invalid, "the capacity of a node must be from 1 to %d accounts", maxCount)
 	}
-	return s.store.AddNode(ctx, Node{URL: url, Capacity: capacity, Available: capacity})
+	return Node{URL: url, Capacity: capacity, Available: capacity}, nil
 }
 
 // SetNode changes a node. Errors: fault.Invalid for its URL and for numbers that

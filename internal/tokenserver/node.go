@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"holdfast/internal/fault"
@@ -42,12 +43,22 @@ func CheckNodeURL(s string) (string, error) {
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || !printable(s):
 		return "", fault.Newf(fault.Invalid, "invalid node %q: expected an http or https URL such as https://sync.example.org, or %s", s, Self)
+	case u.Hostname() == "" || u.Port() != "" && !isPort(u.Port()):
+		return "", fault.Newf(fault.Invalid, "invalid node %q: expected a host name and a port from 1 to 65535", s)
+	case strings.HasSuffix(u.Path, "/1.0/sync/1.5") || strings.HasSuffix(u.Path, "/1.5"):
+		return "", fault.Newf(fault.Invalid, "invalid node %q: expected the server.public_url of the node, without the path of a protocol", s)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(s, "?#"):
 		return "", fault.New(fault.Invalid, "a node URL must not have a user, query or fragment")
 	case len(s) > maxNodeURL:
 		return "", fault.Newf(fault.Invalid, "a node URL must have at most %d characters", maxNodeURL)
 	}
 	return s, nil
+}
+
+// isPort reports whether a text is the number of a port.
+func isPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return err == nil && n > 0
 }
 
 // Allocate assigns one account to a node: the node with the ID fixed, or if that is 0, the

@@ -123,7 +123,7 @@ func TestUserList(t *testing.T) {
 		}
 	}
 	s.Verb("sync", "node", "drain", "self")
-	s.Verb("sync", "node", "add", "https://two.example.org", "--capacity", "5")
+	s.Verb("sync", "node", "add", "https://two.example.org", "--capacity", "5", "--no-check")
 	fxa.signIn(t, s, "far", 1)
 	s.Verb("sync", "user", "quota", "account3", "1MiB")
 

@@ -105,6 +105,7 @@ type Accounts struct {
 	storage Storage
 	opened  *tokenserver.Service
 	revoked atomic.Pointer[tokenserver.Revoked] // nil: unknown, or not watched
+	used    atomic.Bool                         // inspect has found an account that has signed in
 }
 
 // New returns the service with its default settings.
@@ -181,6 +182,7 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 		Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label},
 	}}}
 	opened.Ready = s.opened.Ping
+	opened.Inspect = func(ctx context.Context) ([]service.Finding, error) { return nil, s.inspect(ctx, store) }
 	opened.Jobs = []sweep.Job{{Name: "storage of replaced users", Every: cleanupEvery, Limit: 100, Run: s.opened.Cleanup}}
 	opened.Settle = func(ctx context.Context) error { return s.ensureNode(ctx, d) }
 	opened.Reasons, opened.Refusal = reasons(), refusal
@@ -266,6 +268,27 @@ func refusal(err error) string {
 	return refusals.Reason(err)
 }
 
+// inspect finds out whether an account has ever signed in, for probe.
+func (s *Accounts) inspect(ctx context.Context, store tokenserver.Store) error {
+	users, err := store.ListUsers(ctx, 0, 1, true)
+	s.used.Store(len(users) > 0)
+	return err
+}
+
+// unreachable is the finding about an accounts server that gives no answer. While nobody has
+// signed in, the server may be meant for its other services, in a network without internet.
+func (s *Accounts) unreachable(what string, err error) service.Finding {
+	f := service.Finding{
+		State: service.Wrong, What: what, Says: err.Error() + ", so nobody can sign in to Firefox Sync",
+		Fix: "let the server reach it, by HTTPS_PROXY if it needs a proxy, or set tokenserver.fxa_oauth_primary_jwk",
+	}
+	if !s.used.Load() {
+		f.State, f.Says = service.Warning, f.Says+"; nobody has signed in yet"
+		f.Fix += "; without Firefox Sync, set tokenserver.enabled and syncstorage.enabled to false"
+	}
+	return f
+}
+
 // probe requests the keys of the accounts server.
 func (s *Accounts) probe(ctx context.Context) []service.Finding {
 	const what = "accounts server"
@@ -276,7 +299,7 @@ func (s *Accounts) probe(ctx context.Context) []service.Finding {
 	status, err := service.Fetch(ctx, base+"/v1/jwks")
 	switch {
 	case err != nil:
-		return []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: "let the server reach it, by HTTPS_PROXY if it needs a proxy, or set tokenserver.fxa_oauth_primary_jwk"}}
+		return []service.Finding{s.unreachable(what, err)}
 	case status != 200:
 		return []service.Finding{{State: service.Wrong, What: what, Says: fmt.Sprintf("%s/v1/jwks answers %d", base, status), Fix: "correct tokenserver.fxa_oauth_server_url"}}
 	}

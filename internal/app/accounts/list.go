@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -212,12 +211,12 @@ func (l *list) head() error {
 
 // line prints columns of a fixed width, because a million lines cannot be buffered to
 // find the widest. A wider value moves the rest of its line.
-func (l *list) line(w *tabwriter.Writer, uid, account, node, bytes, quota, records, used, created, replaced string) {
-	fmt.Fprintf(w, "%-8s  %-32s  %-24s  %12s  %12s  %9s  %-20s  %-20s", uid, account, node, bytes, quota, records, used, created)
+func (l *list) line(w *service.Printer, uid, account, node, bytes, quota, records, used, created, replaced string) {
+	w.Printf("%-8s  %-32s  %-24s  %12s  %12s  %9s  %-20s  %-20s", uid, account, node, bytes, quota, records, used, created)
 	if l.replaced {
-		fmt.Fprintf(w, "  %s", replaced)
+		w.Printf("  %s", replaced)
 	}
-	fmt.Fprintln(w)
+	w.Printf("\n")
 }
 
 // print prints rows as lines.

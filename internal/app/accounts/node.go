@@ -3,6 +3,7 @@ package accounts
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -27,21 +28,33 @@ func (c *command) nodeList() *cobra.Command {
 
 func (c *command) printNodes(nodes []tokenserver.Node) error {
 	w := c.Table()
-	fmt.Fprintln(w, "ID\tNODE\tACCOUNTS\tCAPACITY\tAVAILABLE\tDOWN\tDRAINED")
+	w.Printf("ID\tNODE\tACCOUNTS\tCAPACITY\tAVAILABLE\tDOWN\tDRAINED\n")
 	for _, n := range nodes {
-		fmt.Fprintf(w, "%d\t%s\t%d\t%d\t%d\t%s\t%s\n", n.ID, n.URL, n.Load, n.Capacity, n.Available, yes(n.Downed), yes(n.Backoff))
+		w.Printf("%d\t%s\t%d\t%d\t%d\t%s\t%s\n", n.ID, n.URL, n.Load, n.Capacity, n.Available, yes(n.Downed), yes(n.Backoff))
 	}
 	return w.Flush()
 }
 
 func (c *command) nodeAdd() *cobra.Command {
 	var capacity int64
+	var unchecked bool
 	cmd := &cobra.Command{
-		Use:     "add URL",
-		Short:   "Add a storage node for new accounts",
+		Use:   "add URL",
+		Short: "Add a storage node for new accounts",
+		Long: "Add a storage node for new accounts. URL is its server.public_url. Browsers of new accounts use the\n" +
+			"node at once, so the command first asks URL/__heartbeat__ whether a storage server is there.",
 		Example: "  holdfast sync node add https://sync2.example.org --capacity 5000",
 		Args:    service.Args("URL"),
 		RunE: c.withService(func(ctx context.Context, s *tokenserver.Service, args []string) error {
+			node, err := tokenserver.NewNode(args[0], capacity)
+			if err != nil {
+				return err
+			}
+			if node.URL != tokenserver.Self && !unchecked {
+				if err := answers(ctx, node.URL); err != nil {
+					return err
+				}
+			}
 			n, err := s.AddNode(ctx, args[0], capacity)
 			if err != nil {
 				return err
@@ -50,7 +63,21 @@ func (c *command) nodeAdd() *cobra.Command {
 		}),
 	}
 	cmd.Flags().Int64Var(&capacity, "capacity", 100000, "maximum `NUMBER` of accounts")
+	cmd.Flags().BoolVar(&unchecked, "no-check", false, "add a node that this machine cannot reach, or that does not run yet")
 	return cmd
+}
+
+// answers returns an error unless a healthy storage server answers at a URL.
+func answers(ctx context.Context, url string) error {
+	address := url + "/__heartbeat__"
+	status, err := service.Fetch(ctx, address)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("%s answers %d, not 200", address, status)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: correct the URL, start the node, or add it with --no-check; nothing was added", err)
+	}
+	return nil
 }
 
 func (c *command) nodeDrain() *cobra.Command {

@@ -274,6 +274,6 @@ func (c *command) showQuota(ctx context.Context, u *tokenserver.User) error {
 		quota = c.size(usage.Quota)
 	}
 	w := c.Table()
-	fmt.Fprintf(w, "uid\t%d\nstored\t%s\nquota\t%s, %s\n", u.UID, c.size(usage.Bytes), quota, of)
+	w.Printf("uid\t%d\nstored\t%s\nquota\t%s, %s\n", u.UID, c.size(usage.Bytes), quota, of)
 	return w.Flush()
 }

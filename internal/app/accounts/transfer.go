@@ -100,7 +100,7 @@ func (c *command) importFile(ctx context.Context, name string, o ImportOptions, 
 		if o.Preserve {
 			newer = fmt.Sprintf(", later here: %d", done.Newer)
 		}
-		fmt.Fprintf(c.Stdout, "records: %d of %d, written: %d, expired: %d%s; collections: %d\n",
+		c.Printf("records: %d of %d, written: %d, expired: %d%s; collections: %d\n",
 			done.Records, done.Total, done.Written, done.Expired, newer, done.Collections)
 	}
 	if err != nil && ctx.Err() != nil {

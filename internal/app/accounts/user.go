@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -14,26 +13,26 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-func listRefused(ctx context.Context, w *tabwriter.Writer, s *tokenserver.Service, limit int) error {
+func listRefused(ctx context.Context, w *service.Printer, s *tokenserver.Service, limit int) error {
 	refused, err := s.Refused(ctx, limit)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(w, "ACCOUNT\tATTEMPTS\tFIRST\tLAST")
+	w.Printf("ACCOUNT\tATTEMPTS\tFIRST\tLAST\n")
 	for _, r := range refused {
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", r.FxAUID, r.Attempts, service.FormatMillis(r.FirstAt), service.FormatMillis(r.LastAt))
+		w.Printf("%s\t%d\t%s\t%s\n", r.FxAUID, r.Attempts, service.FormatMillis(r.FirstAt), service.FormatMillis(r.LastAt))
 	}
 	return nil
 }
 
-func listAccess(ctx context.Context, w *tabwriter.Writer, s *tokenserver.Service, after string, limit int) error {
+func listAccess(ctx context.Context, w *service.Printer, s *tokenserver.Service, after string, limit int) error {
 	rules, err := s.ListAccess(ctx, after, limit)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(w, "ACCOUNT\tACCESS\tSINCE\tNOTE")
+	w.Printf("ACCOUNT\tACCESS\tSINCE\tNOTE\n")
 	for _, r := range rules {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.FxAUID, r.Access, service.FormatMillis(r.CreatedAt), r.Note)
+		w.Printf("%s\t%s\t%s\t%s\n", r.FxAUID, r.Access, service.FormatMillis(r.CreatedAt), r.Note)
 	}
 	return nil
 }
@@ -53,14 +52,14 @@ func (c *command) userShow() *cobra.Command {
 				return unknown(acc)
 			}
 			w := c.Table()
-			fmt.Fprintf(w, "account\t%s\naccess\t%s\n", acc.FxAUID, st.Access)
+			w.Printf("account\t%s\naccess\t%s\n", acc.FxAUID, st.Access)
 			for i := range st.Users {
 				if err := c.showUser(ctx, s, w, &st.Users[i]); err != nil {
 					return errors.Join(err, w.Flush())
 				}
 			}
 			if len(st.Users) == 0 {
-				fmt.Fprintln(w, "storage\tnone: the account has never signed in here")
+				w.Printf("storage\tnone: the account has never signed in here\n")
 			}
 			return w.Flush()
 		}),
@@ -77,12 +76,12 @@ func unknown(a tokenserver.Account) error {
 	return fault.Newf(fault.NotFound, "account %s is unknown: it has never signed in here, or was deleted, and is not on the allow or deny list; sync user list and sync user list --refused print known IDs", a.FxAUID)
 }
 
-func (c *command) showUser(ctx context.Context, s *tokenserver.Service, w *tabwriter.Writer, u *tokenserver.User) error {
+func (c *command) showUser(ctx context.Context, s *tokenserver.Service, w *service.Printer, u *tokenserver.User) error {
 	ended := "replaced"
 	if u.IsDeleted() {
 		ended = "deleted"
 	}
-	fmt.Fprintf(w, "\nuid\t%d\nnode\t%s\nkeys\t%s\ncreated\t%s\n%s\t%s\n",
+	w.Printf("\nuid\t%d\nnode\t%s\nkeys\t%s\ncreated\t%s\n%s\t%s\n",
 		u.UID, u.Node, u.KeyID(), service.FormatMillis(u.CreatedAt), ended, service.FormatMillis(u.ReplacedAt))
 	if !s.IsLocal(u) {
 		return nil
@@ -95,9 +94,9 @@ func (c *command) showUser(ctx context.Context, s *tokenserver.Service, w *tabwr
 	if usage.OwnQuota {
 		own = " (a quota of its own)"
 	}
-	fmt.Fprintf(w, "stored\t%s%s, last write %s\n", bytesOf(usage.Bytes, usage.Quota), own, service.FormatMillis(usage.ModifiedMillis))
+	w.Printf("stored\t%s%s, last write %s\n", bytesOf(usage.Bytes, usage.Quota), own, service.FormatMillis(usage.ModifiedMillis))
 	for _, col := range usage.Collections {
-		fmt.Fprintf(w, "  %s\t%s, %s\n", col.Name, service.Count(col.Records, "record"), bytesOf(col.Bytes, usage.CollectionQuota))
+		w.Printf("  %s\t%s, %s\n", col.Name, service.Count(col.Records, "record"), bytesOf(col.Bytes, usage.CollectionQuota))
 	}
 	return nil
 }
@@ -130,7 +129,7 @@ func (c *command) userDelete() *cobra.Command {
 				return withoutStorage(acc)
 			}
 			if n > 0 {
-				fmt.Fprintf(c.Stdout, "deleted %s of %s\n", service.Count(int64(n), "storage user"), acc.FxAUID)
+				c.Printf("deleted %s of %s\n", service.Count(int64(n), "storage user"), acc.FxAUID)
 			}
 			return err
 		}),
@@ -174,7 +173,7 @@ func (c *command) userAccess(access tokenserver.Access) *cobra.Command {
 			if err := s.SetAccess(ctx, acc, rule); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(c.Stdout, done+"\n", acc.FxAUID)
+			_, err := c.Printf(done+"\n", acc.FxAUID)
 			return err
 		}),
 	}

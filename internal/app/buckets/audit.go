@@ -106,7 +106,7 @@ func (c *command) runAudit(ctx context.Context, o maintenance.AuditOptions, asJS
 
 func (c *command) printAudit(ctx context.Context, of *names, r maintenance.Result, all map[maintenance.Problem][]maintenance.Finding, repaired map[maintenance.Problem]int64, grace time.Duration) error {
 	if r.Resumed {
-		fmt.Fprintf(c.Stdout, "continued the audit that began at %s\n", r.Began.UTC().Format(time.RFC3339))
+		c.Printf("continued the audit that began at %s\n", r.Began.UTC().Format(time.RFC3339))
 	}
 	w := c.Table()
 	for _, p := range maintenance.Problems {
@@ -119,26 +119,26 @@ func (c *command) printAudit(ctx context.Context, of *names, r maintenance.Resul
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Problem, state, cmp.Or(f.Node, "-"), what, f.Detail)
+			w.Printf("%s\t%s\t%s\t%s\t%s\n", f.Problem, state, cmp.Or(f.Node, "-"), what, f.Detail)
 		}
 		if more := r.Found[p] - int64(len(all[p])); more > 0 {
-			fmt.Fprintf(w, "%s\t\t\t%d more, which --json lists\n", p, more)
+			w.Printf("%s\t\t\t%d more, which --json lists\n", p, more)
 		}
 	}
 	if len(all) > 0 {
-		fmt.Fprintln(w)
+		w.Printf("\n")
 	}
-	fmt.Fprintf(w, "bodies\t%d\ncopies compared\t%d\n", r.Bodies, r.Copies)
+	w.Printf("bodies\t%d\ncopies compared\t%d\n", r.Bodies, r.Copies)
 	for _, p := range maintenance.Problems {
 		if r.Found[p] > 0 {
-			fmt.Fprintf(w, "%s\t%d, repaired %d\n", p, r.Found[p], repaired[p])
+			w.Printf("%s\t%d, repaired %d\n", p, r.Found[p], repaired[p])
 		}
 	}
 	if len(r.Found) == 0 {
-		fmt.Fprintln(w, "findings\tnone")
+		w.Printf("findings\tnone\n")
 	}
 	if r.Young > 0 {
-		fmt.Fprintf(w, "skipped\t%s that no row names, because younger than %s (--grace): of writes that go on, or that failed\n", service.Count(r.Young, "file"), grace)
+		w.Printf("skipped\t%s that no row names, because younger than %s (--grace): of writes that go on, or that failed\n", service.Count(r.Young, "file"), grace)
 	}
 	return w.Flush()
 }

@@ -69,7 +69,7 @@ func New() *Buckets { return &Buckets{cfg: buckets.DefaultConfig()} }
 func (s *Buckets) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Buckets: object storage with the protocol of Amazon S3.",
-		Config: &s.cfg, Open: s.open, Commands: s.commands, Added: true, Tables: tables,
+		Config: &s.cfg, Open: s.open, Commands: s.commands, Alone: true, Added: true, Tables: tables,
 		Listeners: func() []service.Listener {
 			return []service.Listener{{Name: Listener, Setting: Name + ".listen", Address: s.cfg.Listen}}
 		},

@@ -3,9 +3,13 @@ package buckets
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -57,7 +61,7 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 			continue
 		}
 		active++
-		f := inspectNew(id, configured[id])
+		f := inspectNew(id, configured[id], s.missingData())
 		f.What = what
 		found = append(found, f)
 		if f.State != service.Wrong {
@@ -90,10 +94,26 @@ func copiesOf(n int) string {
 	return fmt.Sprintf("%d copies", n)
 }
 
-// inspectNew checks a node of the configuration that is not initialized yet.
-func inspectNew(id, address string) service.Finding {
+// missingData returns the data folder if it does not exist yet. The first start creates it, with
+// the node in it; whether it can has a finding of its own.
+func (s *Buckets) missingData() string {
+	if _, err := os.Stat(s.deps.Data); !errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	return s.deps.Data
+}
+
+// isIn reports whether a path is directly in a folder; "" contains nothing.
+func isIn(path, folder string) bool {
+	abs, err := filepath.Abs(folder)
+	return folder != "" && err == nil && filepath.Dir(filepath.Clean(path)) == abs
+}
+
+// inspectNew checks a node of the configuration that is not initialized yet. missing is the
+// data folder if it does not exist yet.
+func inspectNew(id, address, missing string) service.Finding {
 	name := id + ", " + address
-	if u, err := url.Parse(address); err == nil && u.Scheme == "file" {
+	if u, err := url.Parse(address); err == nil && u.Scheme == "file" && !isIn(u.Path, missing) {
 		if err := filedriver.CheckInit(u.Path, id); err != nil {
 			return service.Finding{State: service.Wrong, Says: name + ": " + err.Error(), Fix: "afterwards the server uses the node within seconds; or correct its URL in buckets.nodes"}
 		}
@@ -152,6 +172,7 @@ func (s *Buckets) inspectGarbage(ctx context.Context) (f service.Finding, err er
 func (s *Buckets) inspectKeys(ctx context.Context) (f service.Finding, err error) {
 	f = service.Finding{State: service.OK, What: "buckets keys"}
 	var total, wrong int64
+	unknown := s.deps.Unsaved[Name+".key_secret"]
 	for after := ""; ; {
 		page, err := s.opened.Accounts.ListAccounts(ctx, after, buckets.MaxPage)
 		if err != nil {
@@ -163,7 +184,7 @@ func (s *Buckets) inspectKeys(ctx context.Context) (f service.Finding, err error
 				return f, err
 			}
 			for _, k := range keys {
-				if total++; k.Revoked != 0 || s.deps.Unsaved[Name+".key_secret"] {
+				if total++; k.Revoked != 0 || unknown {
 					continue
 				}
 				if _, err := s.keys.Secret(k); err != nil {
@@ -177,10 +198,13 @@ func (s *Buckets) inspectKeys(ctx context.Context) (f service.Finding, err error
 		}
 	}
 	f.Says = service.Count(total, "access key")
+	if unknown && total > 0 {
+		f.Says += "; not decrypted without the secret"
+	}
 	if wrong > 0 {
 		f.State = service.Wrong
 		f.Says += fmt.Sprintf(", of which %d were encrypted with another buckets.key_secret", wrong)
-		f.Fix = "add the former secret to buckets.old_key_secrets, or revoke these keys and create new ones"
+		f.Fix = "set buckets.key_secret to the former secret, or add that to buckets.old_key_secrets; only if it is lost for good, create new keys"
 	}
 	return f, nil
 }

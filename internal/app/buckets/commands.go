@@ -87,7 +87,7 @@ func (c *command) createAccount() *cobra.Command {
 
 func (c *command) printKey(account string, key newKey) error {
 	w := c.Table()
-	fmt.Fprintf(w, "account\t%s\naccess key\t%s\nsecret key\t%s\n", account, key.id, key.secret)
+	w.Printf("account\t%s\naccess key\t%s\nsecret key\t%s\n", account, key.id, key.secret)
 	return w.Flush()
 }
 
@@ -96,7 +96,7 @@ func (c *command) listAccounts() *cobra.Command {
 		Use: "list", Short: "List accounts", Args: service.Args(),
 		RunE: c.run(func(ctx context.Context, s *buckets.Service, _ []string) error {
 			w := c.Table()
-			fmt.Fprintln(w, "ACCOUNT\tID\tCREATED\tOBJECTS\tQUOTA\tBYTES\tQUOTA")
+			w.Printf("ACCOUNT\tID\tCREATED\tOBJECTS\tQUOTA\tBYTES\tQUOTA\n")
 			for after := ""; ; {
 				page, err := s.Accounts.ListAccounts(ctx, after, buckets.MaxPage)
 				if err != nil {
@@ -107,7 +107,7 @@ func (c *command) listAccounts() *cobra.Command {
 					return err
 				}
 				for i, a := range page {
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", a.Name, a.ID, a.Created.Time().Format(time.DateOnly), usage(used[i].Total, used[i].Quota))
+					w.Printf("%s\t%s\t%s\t%s\n", a.Name, a.ID, a.Created.Time().Format(time.DateOnly), usage(used[i].Total, used[i].Quota))
 					after = a.Name
 				}
 				if len(page) < buckets.MaxPage {
@@ -178,14 +178,14 @@ func (c *command) listKeys() *cobra.Command {
 				return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.ID, b.ID))
 			})
 			w := c.Table()
-			fmt.Fprintln(w, "ACCESS KEY\tCREATED\tREVOKED\tSECRET KEY")
+			w.Printf("ACCESS KEY\tCREATED\tREVOKED\tSECRET KEY\n")
 			for _, k := range c.state.cfg.ConfiguredKeys() {
 				if k.Account == a.Name {
 					secret := "(configuration)"
 					if secrets {
 						secret = k.Secret
 					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", k.ID, "", "", secret)
+					w.Printf("%s\t%s\t%s\t%s\n", k.ID, "", "", secret)
 				}
 			}
 			for _, k := range keys {
@@ -198,7 +198,7 @@ func (c *command) listKeys() *cobra.Command {
 						return err
 					}
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", k.ID, k.Created.Time().Format(time.DateOnly), revoked, secret)
+				w.Printf("%s\t%s\t%s\t%s\n", k.ID, k.Created.Time().Format(time.DateOnly), revoked, secret)
 			}
 			return w.Flush()
 		}),

@@ -98,7 +98,7 @@ func (c *command) addNode() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.Stdout, "storage node %s is active; running servers use it within %s\n", n.ID, loadEvery)
+			_, err = c.Printf("storage node %s is active; running servers use it within %s\n", n.ID, loadEvery)
 			return err
 		}),
 	}
@@ -216,7 +216,7 @@ func (c *command) printNodes(lines []*nodeLine, bodies bool) error {
 	if bodies {
 		head += "\tBODIES\tBYTES"
 	}
-	fmt.Fprintln(w, head+"\tURL\tPROBLEM")
+	w.Printf("%s\n", service.Columns(head+"\tURL\tPROBLEM"))
 	size := func(n *int64) string {
 		if n == nil {
 			return "-"
@@ -224,11 +224,11 @@ func (c *command) printNodes(lines []*nodeLine, bodies bool) error {
 		return service.FormatBytes(*n)
 	}
 	for _, l := range lines {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s", l.ID, l.State, size(l.Free), size(l.Size))
+		w.Printf("%s\t%s\t%s\t%s", l.ID, l.State, size(l.Free), size(l.Size))
 		if bodies {
-			fmt.Fprintf(w, "\t%d\t%s", *l.Bodies, size(l.Bytes))
+			w.Printf("\t%d\t%s", *l.Bodies, size(l.Bytes))
 		}
-		fmt.Fprintf(w, "\t%s\t%s\n", l.URL, l.Problem)
+		w.Printf("\t%s\t%s\n", l.URL, l.Problem)
 	}
 	return w.Flush()
 }
@@ -276,9 +276,9 @@ func (c *command) drain(ctx context.Context, id string, o maintenance.DrainOptio
 }
 
 func (c *command) printDrained(n buckets.Node, d maintenance.Drained) error {
-	fmt.Fprintf(c.Stdout, "moved bodies: %d; copies that were not needed: %d\n", d.Moved, d.Dropped)
+	c.Printf("moved bodies: %d; copies that were not needed: %d\n", d.Moved, d.Dropped)
 	if d.Stray > 0 {
-		fmt.Fprintf(c.Stdout, "files that could not be removed from the node: %d\n", d.Stray)
+		c.Printf("files that could not be removed from the node: %d\n", d.Stray)
 	}
 	if d.Failed > 0 {
 		for _, reason := range d.Reasons {
@@ -292,10 +292,10 @@ func (c *command) printDrained(n buckets.Node, d maintenance.Drained) error {
 		return &service.ExitError{Status: 1}
 	}
 	if !d.Removed {
-		_, err := fmt.Fprintf(c.Stdout, "storage node %s is empty\n", n.ID)
+		_, err := c.Printf("storage node %s is empty\n", n.ID)
 		return err
 	}
-	fmt.Fprintf(c.Stdout, "storage node %s is removed\n", n.ID)
+	c.Printf("storage node %s is removed\n", n.ID)
 	if _, ok := c.state.cfg.Nodes[n.ID]; ok {
 		fmt.Fprintln(c.Stdout, "remove it from buckets.nodes in the configuration too")
 	}

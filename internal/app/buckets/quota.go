@@ -13,7 +13,7 @@ import (
 )
 
 // usage formats objects and bytes with their quotas as four columns.
-func usage(u buckets.Usage, q buckets.Quota) string {
+func usage(u buckets.Usage, q buckets.Quota) service.Columns {
 	objects, size := "-", "-"
 	if q.Objects > 0 {
 		objects = strconv.FormatInt(q.Objects, 10)
@@ -21,7 +21,7 @@ func usage(u buckets.Usage, q buckets.Quota) string {
 	if q.Bytes > 0 {
 		size = service.FormatBytes(q.Bytes)
 	}
-	return fmt.Sprintf("%d\t%s\t%s\t%s", u.Objects, objects, service.FormatBytes(u.Bytes), size)
+	return service.Columns(fmt.Sprintf("%d\t%s\t%s\t%s", u.Objects, objects, service.FormatBytes(u.Bytes), size))
 }
 
 // accountOrBucket checks the arguments ACCOUNT [BUCKET].
@@ -117,7 +117,7 @@ func (c *command) usageOf(ctx context.Context, s *buckets.Service, a buckets.Acc
 
 func (c *command) printUsage(name string, u buckets.BucketUsage) error {
 	w := c.Table()
-	fmt.Fprintf(w, "NAME\tOBJECTS\tQUOTA\tBYTES\tQUOTA\n%s\t%s\n", name, usage(u.Usage, u.Quota))
+	w.Printf("NAME\tOBJECTS\tQUOTA\tBYTES\tQUOTA\n%s\t%s\n", name, usage(u.Usage, u.Quota))
 	return w.Flush()
 }
 
@@ -134,9 +134,9 @@ func (c *command) list() *cobra.Command {
 				return err
 			}
 			w := c.Table()
-			fmt.Fprintln(w, "BUCKET\tOBJECTS\tQUOTA\tBYTES\tQUOTA")
+			w.Printf("BUCKET\tOBJECTS\tQUOTA\tBYTES\tQUOTA\n")
 			for _, u := range all.Buckets {
-				fmt.Fprintf(w, "%s\t%s\n", u.Bucket.Name, usage(u.Usage, u.Quota))
+				w.Printf("%s\t%s\n", u.Bucket.Name, usage(u.Usage, u.Quota))
 			}
 			return w.Flush()
 		}),

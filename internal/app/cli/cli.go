@@ -71,7 +71,7 @@ func (c *command) report(cmd *cobra.Command, err error) int {
 	case errors.As(err, &invalid):
 		fmt.Fprintln(c.env.Stderr, "holdfast: invalid configuration:")
 		for _, p := range invalid.Problems {
-			fmt.Fprintln(c.env.Stderr, "  "+p.String())
+			fmt.Fprintln(c.env.Stderr, "  "+service.PrintableLines(p.String()))
 		}
 		return 2
 	case errors.As(err, &failed):
@@ -80,14 +80,14 @@ func (c *command) report(cmd *cobra.Command, err error) int {
 		if usage.Command != nil {
 			cmd = usage.Command
 		}
-		fmt.Fprintf(c.env.Stderr, "%s: %s\nRun '%s --help' for usage.\n", cmd.CommandPath(), usage.Message, cmd.CommandPath())
+		fmt.Fprintf(c.env.Stderr, "%s: %s\nRun '%s --help' for usage.\n", cmd.CommandPath(), service.PrintableLines(usage.Message), cmd.CommandPath())
 		return 2
 	}
 	// An error of the operating system, such as "open x: no such file or directory".
 	if p, ok := err.(*fs.PathError); ok { //nolint:errorlint // a wrapped one already has a text of ours
 		err = fmt.Errorf("cannot %s %s: %w", p.Op, p.Path, p.Err)
 	}
-	fmt.Fprintln(c.env.Stderr, "holdfast:", err)
+	fmt.Fprintln(c.env.Stderr, "holdfast:", service.PrintableLines(err.Error()))
 	return 1
 }
 
@@ -155,11 +155,17 @@ func (c *command) addCommands(root *cobra.Command) {
 	add(serverGroup, c.serve(), c.check(), c.health(), c.migrate(), c.sweep(), c.backup(), c.copyService(), c.importService(), c.config())
 	add(otherGroup, c.completion(), c.man(), c.version())
 	root.SetHelpCommandGroupID(otherGroup)
-	sh := c.shell()
 	for _, s := range c.services {
-		if s.Commands != nil {
-			add(serviceGroup, s.Commands(sh)...)
+		if s.Commands == nil {
+			continue
 		}
+		sh := c.shell()
+		if s.Alone {
+			sh.Open = func(ctx context.Context, fn func(context.Context) error) error {
+				return c.withOnly(ctx, s.Name, false, func(ctx context.Context, _ *app.App) error { return fn(ctx) })
+			}
+		}
+		add(serviceGroup, s.Commands(sh)...)
 	}
 }
 
@@ -223,7 +229,7 @@ func (c *command) read() (*app.Config, conf.Report, error) {
 // print prints the warnings and notes about a configuration.
 func (c *command) print(report conf.Report) {
 	for _, n := range notices(report) {
-		fmt.Fprintln(c.env.Stderr, "holdfast:", n)
+		fmt.Fprintln(c.env.Stderr, "holdfast:", service.PrintableLines(n))
 	}
 }
 
@@ -241,9 +247,19 @@ func notices(report conf.Report) (all []string) {
 // with runs fn on the open services, even while a server runs on the same data. With
 // leave it does not migrate SQLite databases.
 func (c *command) with(ctx context.Context, leave bool, fn func(context.Context, *app.App) error) error {
+	return c.withOnly(ctx, "", leave, fn)
+}
+
+// withOnly is with for one service, or for all with "".
+func (c *command) withOnly(ctx context.Context, name string, leave bool, fn func(context.Context, *app.App) error) error {
 	cfg, err := c.load()
 	if err != nil {
 		return err
+	}
+	if name != "" {
+		one := *cfg
+		one.Services = slices.DeleteFunc(slices.Clone(cfg.Services), func(s service.Service) bool { return s.Name != name })
+		cfg = &one
 	}
 	a, err := app.Open(ctx, app.Options{Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: leave, Clock: c.env.Clock})
 	if err != nil {

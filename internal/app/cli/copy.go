@@ -175,7 +175,7 @@ func (c *command) runCopy(ctx context.Context, source, target *app.One, url stri
 	}
 	end()
 	name := source.Service.Name
-	fmt.Fprintf(c.env.Stdout, "%s is copied to %s. Its source is read-only. Set this in the configuration of every server and restart it:\n\n"+
+	c.shell().Printf("%s is copied to %s. Its source is read-only. Set this in the configuration of every server and restart it:\n\n"+
 		"[%s]\ndatabase_url = %q\n\nTo go on with the source instead: holdfast copy %s --reopen\n", name, target.Database.Where, name, url, name)
 	return nil
 }
@@ -190,16 +190,16 @@ func (c *command) dryRunCopy(ctx context.Context, source, target *app.One, _ str
 	if err := c.tableSizes(tables); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.env.Stdout, "\n%s would be copied to %s\n", source.Database.Where, target.Database.Where)
+	_, err = c.shell().Printf("\n%s would be copied to %s\n", source.Database.Where, target.Database.Where)
 	return err
 }
 
 // tableSizes prints what a dry run has counted.
 func (c *command) tableSizes(all []app.TableSize) error {
 	w := c.shell().Table()
-	fmt.Fprintln(w, "TABLE\tROWS")
+	w.Printf("TABLE\tROWS\n")
 	for _, t := range all {
-		fmt.Fprintf(w, "%s\t%d\n", t.Name, t.Rows)
+		w.Printf("%s\t%d\n", t.Name, t.Rows)
 	}
 	return w.Flush()
 }
@@ -216,7 +216,7 @@ func (c *command) verifyCopy(ctx context.Context, source, target *app.One, _ str
 func (c *command) differences(n *int64) func(app.Difference) {
 	return func(d app.Difference) {
 		if *n++; *n <= 100 {
-			fmt.Fprintln(c.env.Stdout, d)
+			c.shell().Printf("%s\n", d)
 		}
 	}
 }
@@ -229,7 +229,7 @@ func (c *command) verified(n, differences int64, err error) error {
 	case differences > 0:
 		return fmt.Errorf("%s: different in source and target", service.Count(differences, "owner"))
 	}
-	fmt.Fprintf(c.env.Stdout, "%s in source and target are equal\n", service.Count(n, "row"))
+	c.shell().Printf("%s in source and target are equal\n", service.Count(n, "row"))
 	return nil
 }
 
@@ -239,6 +239,6 @@ func (c *command) reopen(ctx context.Context, source *app.One) error {
 	if err := errors.Join(db.Reopen(ctx, name, source.Service.Tables), db.Unlog(ctx, name, source.Service.Tables)); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(c.env.Stdout, "%s accepts writes in %s; use only this database, and drop the copy\n", name, source.Database.Where)
+	_, err := c.shell().Printf("%s accepts writes in %s; use only this database, and drop the copy\n", name, source.Database.Where)
 	return err
 }

@@ -128,8 +128,8 @@ func (c *command) runImport(ctx context.Context, name string, in *importFlags) (
 	if err := c.advice(ctx, m); err != nil {
 		return err
 	}
-	fmt.Fprint(c.env.Stdout, actions)
-	fmt.Fprintf(c.env.Stdout, "%s is imported. Start this server, and do not start the other one again.\n", name)
+	fmt.Fprint(c.env.Stdout, service.PrintableLines(actions))
+	c.shell().Printf("%s is imported. Start this server, and do not start the other one again.\n", name)
 	return nil
 }
 
@@ -141,7 +141,7 @@ func (c *command) advice(ctx context.Context, m *app.Import) error {
 			return err
 		}
 		for _, line := range lines {
-			fmt.Fprintln(c.env.Stdout, line)
+			c.shell().Printf("%s\n", line)
 		}
 	}
 	return nil
@@ -200,11 +200,11 @@ func (c *command) dryRunImport(ctx context.Context, m *app.Import, list string) 
 		return err
 	}
 	for _, p := range m.Parts {
-		fmt.Fprintf(c.env.Stdout, "%s would be imported from %s to %s\n", p.Service.Name, p.Source.Where(), p.Database.Where)
+		c.shell().Printf("%s would be imported from %s to %s\n", p.Service.Name, p.Source.Where(), p.Database.Where)
 	}
 	if err := c.advice(ctx, m); err != nil {
 		return err
 	}
-	fmt.Fprint(c.env.Stdout, actions)
+	fmt.Fprint(c.env.Stdout, service.PrintableLines(actions))
 	return nil
 }

@@ -52,7 +52,7 @@ func (c *command) problems(ctx context.Context, m *app.Import, list string) (act
 		}
 	}
 	notes, actions := all.texts(where)
-	_, err = fmt.Fprint(c.env.Stdout, notes)
+	_, err = fmt.Fprint(c.env.Stdout, service.PrintableLines(notes))
 	return actions, err
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -95,11 +94,17 @@ func (c *command) migrate() *cobra.Command {
 }
 
 func (c *command) check() *cobra.Command {
-	return &cobra.Command{
+	var deep bool
+	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Find what is wrong with configuration and environment, and print how to fix it",
 		Long: "Check the configuration and all that it names (databases, accounts server, files, addresses), and\n" +
-			"print what is wrong and how to fix it. The exit status is 1 when something is wrong.",
+			"print what is wrong and how to fix it. The exit status is 1 when something is wrong.\n\n" +
+			"With --deep every database is read completely, also while a server uses it, and damage is reported:\n" +
+			"SQLite checks pages and indexes; of PostgreSQL every row is read, and indexes are checked where the\n" +
+			"extension amcheck is installed.",
+		Example: "  holdfast check\n" +
+			"  holdfast check --deep",
 		Args: service.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, report, err := app.Load(c.services, c.file, c.env.Environ)
@@ -109,28 +114,38 @@ func (c *command) check() *cobra.Command {
 				return err
 			}
 			if err == nil {
-				findings = append(findings, app.Check(cmd.Context(), cfg, c.data)...)
+				findings = append(findings, app.Check(cmd.Context(), cfg, c.data, app.CheckOptions{Deep: deep, Progress: c.step})...)
 			}
-			w := tabwriter.NewWriter(c.env.Stdout, 0, 4, 2, ' ', 0)
-			bad := 0
-			for _, f := range findings {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", f.State, f.What, f.Says)
-				if f.Fix != "" {
-					fmt.Fprintf(w, "\t\tfix: %s\n", f.Fix)
-				}
-				if f.State == service.Wrong {
-					bad++
-				}
-			}
-			if err := w.Flush(); err != nil {
-				return err
-			}
-			if bad > 0 {
-				return &service.ExitError{Status: 1}
-			}
-			return nil
+			return c.printFindings(findings)
 		},
 	}
+	cmd.Flags().BoolVar(&deep, "deep", false, "read every database completely, and report damage")
+	return cmd
+}
+
+// step prints a step that may take long.
+func (c *command) step(what string) { fmt.Fprintln(c.env.Stderr, what) }
+
+// printFindings prints findings as a table. The error has exit status 1 if something is wrong.
+func (c *command) printFindings(findings []service.Finding) error {
+	w := c.shell().Table()
+	bad := 0
+	for _, f := range findings {
+		w.Printf("%s\t%s\t%s\n", f.State, f.What, f.Says)
+		if f.Fix != "" {
+			w.Printf("\t\tfix: %s\n", f.Fix)
+		}
+		if f.State == service.Wrong {
+			bad++
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if bad > 0 {
+		return &service.ExitError{Status: 1}
+	}
+	return nil
 }
 
 func (c *command) sweep() *cobra.Command {
@@ -154,7 +169,8 @@ func (c *command) backup() *cobra.Command {
 		Long: "Copy the SQLite databases, each consistent in itself, the secrets file, and the bodies of objects in\n" +
 			"buckets that are on file nodes to the new folder DIR while the server runs. The folder that DIR is in\n" +
 			"must exist. DIR is named DIR.partial-… until it is complete. Databases on PostgreSQL and Spanner are\n" +
-			"not copied: use their own tools, first. Bodies on nodes of cloud providers are not copied either.\n\n" +
+			"not copied: use their own tools, first. Bodies on nodes of cloud providers are not copied either. DIR\n" +
+			"must not be in the data folder.\n\n" +
 			"To restore, stop the server, move its data folder away and put a copy of the backup in its place.",
 		Example: "  holdfast backup /var/backups/holdfast/$(date +%F)",
 		Args:    service.Args("DIR"),
@@ -172,8 +188,28 @@ func (c *command) backup() *cobra.Command {
 			})
 		},
 	}
+	cmd.AddCommand(c.verifyBackup())
 	cmd.Flags().BoolVar(&o.WithoutFiles, "no-bodies", false, "leave out the bodies of objects on storage nodes, and print which nodes have them")
 	return cmd
+}
+
+func (c *command) verifyBackup() *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify DIR",
+		Short: "Read the databases and the secrets file of a backup, and report damage",
+		Long: "Read the SQLite databases and the secrets file of a backup completely, and report damage. The backup\n" +
+			"is not changed, and may be on a read-only disk. Bodies of objects are not read: they have checksums,\n" +
+			"which every read and buckets audit verify. The exit status is 1 when something is wrong.",
+		Example: "  holdfast backup verify /var/backups/holdfast/2026-11-21",
+		Args:    service.Args("DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, err := app.VerifyBackup(cmd.Context(), args[0], c.step)
+			if err != nil {
+				return err
+			}
+			return c.printFindings(found)
+		},
+	}
 }
 
 func (c *command) config() *cobra.Command {

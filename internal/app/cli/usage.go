@@ -156,15 +156,38 @@ func flagError(cmd *cobra.Command, err error) error {
 }
 
 func unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
-	if unknown.GetSpecifiedShortnames() != "" {
+	names := []string{}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if short := unknown.GetSpecifiedShortnames(); short != "" {
+		typed, _, _ := strings.Cut(short, "=")
+		if near := conf.Nearest(typed, names); near != "" { // -listen
+			return service.Usagef("unknown flag -%s; did you mean --%s?", typed, near)
+		}
 		return service.Usagef("unknown flag -%c", []rune(unknown.GetSpecifiedName())[0])
 	}
-	name, names := unknown.GetSpecifiedName(), []string{}
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	name := unknown.GetSpecifiedName()
 	if near := conf.Nearest(name, names); near != "" {
 		return service.Usagef("unknown flag --%s; did you mean --%s?", name, near)
 	}
+	if other := commandWith(cmd, name); other != "" {
+		return service.Usagef("unknown flag --%s; did you mean %s --%s?", name, other, name)
+	}
 	return service.Usagef("unknown flag --%s", name)
+}
+
+// commandWith returns the path of the first command below cmd that has a flag; "" if there is none.
+func commandWith(cmd *cobra.Command, flag string) string {
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() && sub.Flags().Lookup(flag) != nil {
+			return sub.CommandPath()
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		if path := commandWith(sub, flag); path != "" {
+			return path
+		}
+	}
+	return ""
 }
 
 // expected describes the value of a flag.

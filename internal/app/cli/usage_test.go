@@ -33,6 +33,8 @@ func TestWrongCommandLines(t *testing.T) {
 		{"config foo", `unknown command "foo"`, "holdfast config"},
 		{"ext install foo", `unknown command "foo"`, "holdfast ext install"},
 		{"ext token foo", "holdfast ext token: unknown command \"foo\"\nCommands: revoke revoked\n", "holdfast ext token"},
+		{"user list", `holdfast: unknown command "user"; did you mean "holdfast sync user"?`, "holdfast"},
+		{"node", `unknown command "node"; did you mean "holdfast`, "holdfast"},
 		{"help bogus", `holdfast: unknown command "bogus"`, "holdfast"},
 		{"help sync user lst", `unknown command "lst"; did you mean "list"?`, "holdfast sync user"},
 		// Arguments.
@@ -54,6 +56,11 @@ func TestWrongCommandLines(t *testing.T) {
 		{"ext token revoke a b", `unexpected argument "b"`, "holdfast ext token revoke"},
 		// Flags.
 		{"-x", "holdfast: unknown flag -x", "holdfast"},
+		{"serve -listen :8000", "holdfast serve: unknown flag -listen; did you mean --listen?", "holdfast serve"},
+		{"serve -lisen=:8000", "holdfast serve: unknown flag -lisen; did you mean --listen?", "holdfast serve"},
+		{"--listen :8000", "holdfast: unknown flag --listen; did you mean holdfast serve --listen?", "holdfast"},
+		{"buckets --secrets", "unknown flag --secrets; did you mean holdfast buckets key list --secrets?", "holdfast buckets"},
+		{"check --depe", "unknown flag --depe; did you mean --deep?", "holdfast check"},
 		{"--=x", `invalid flag "--=x"`, "holdfast"},
 		{"serve --port 1", "holdfast serve: unknown flag --port", "holdfast serve"},
 		{"serve --migrate=maybe", `--migrate: invalid value "maybe": expected true or false`, "holdfast serve"},

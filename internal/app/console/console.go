@@ -54,7 +54,7 @@ type Console struct {
 	changes  *changes
 }
 
-// attemptLimit limits the wrong tokens of a network.
+// attemptLimit limits the wrong tokens of an address, and of an IPv6 network.
 var attemptLimit = rate.Limit{Events: 10, Per: time.Minute, Burst: 10}
 
 // New returns a console.
@@ -256,12 +256,18 @@ func (x *exchange) signIn() error {
 		return err
 	}
 	next, token := x.r.PostForm.Get("next"), strings.TrimSpace(x.r.PostForm.Get("token"))
-	if ok, state := x.attempts.Check(network, 1); !ok {
+	isAdmin, isViewer := same(token, x.AdminToken), token != "" && same(token, x.ViewerToken)
+	// A right token counts only against the failures of its own address, so that others in the network,
+	// such as guests in the same Wi-Fi, lock nobody out. A wrong one counts against all of the network.
+	address, source := x.address(), network
+	if isAdmin || isViewer {
+		source = address
+	}
+	if ok, state := x.attempts.Check(source, 1); !ok {
 		state.SetHeaders(x.w.Header())
 		x.Log.Warn("console sign-in refused", "reason", "too many attempts", "client_address", network)
 		return x.sendSignIn(http.StatusTooManyRequests, "Too many wrong tokens. Wait a minute.", next)
 	}
-	isAdmin, isViewer := same(token, x.AdminToken), same(token, x.ViewerToken)
 	switch {
 	case token == "":
 	case isAdmin:
@@ -270,8 +276,19 @@ func (x *exchange) signIn() error {
 		return x.begin(viewer, network, next)
 	}
 	x.attempts.Allow(network, 1)
+	if address != network {
+		x.attempts.Allow(address, 1)
+	}
 	x.Log.Warn("console sign-in refused", "reason", "wrong token", "client_address", network)
 	return x.sendSignIn(http.StatusForbidden, "The token is wrong.", next)
+}
+
+// address returns the address of the client.
+func (x *exchange) address() string {
+	if client, _ := x.Resolver.Client(x.r); client.IsValid() {
+		return client.String()
+	}
+	return x.Resolver.Network(x.r)
 }
 
 // followLink signs in by the one-time link.
@@ -386,7 +403,7 @@ func (x *exchange) act(section *Section, page *service.Page) error {
 	if err != nil {
 		return err
 	}
-	if confirm := r.Value("confirm-with"); confirm != r.Value("confirm") {
+	if confirm, typed := r.Value("confirm-with"), r.Value("confirm"); typed != confirm && typed != service.Printable(confirm) {
 		return x.failed(section, page, r, action, fault.Newf(fault.Invalid, "nothing was changed: type %s to confirm", confirm))
 	}
 	outcome, err := action.Run(x.r.Context(), r)

@@ -2,10 +2,14 @@ package console
 
 import (
 	"html"
+	"slices"
 	"strings"
+
+	"holdfast/internal/app/service"
 )
 
-// page is HTML that is being written. Text and values of attributes are always escaped;
+// page is HTML that is being written. Text and values of attributes are always escaped, and
+// characters that a browser does not show as themselves are made visible (service.Printable);
 // names of elements and attributes are constants. html/template would keep the linker
 // from leaving out methods that nobody calls: the binary would grow by half.
 type page struct{ strings.Builder }
@@ -23,10 +27,17 @@ func (p *page) open(name string, attrs ...string) {
 			}
 			continue
 		}
-		p.WriteString(" " + attr + `="` + html.EscapeString(attrs[i+1]) + `"`)
+		value := attrs[i+1]
+		if !slices.Contains(exactAttrs, attr) {
+			value = service.Printable(value)
+		}
+		p.WriteString(" " + attr + `="` + html.EscapeString(value) + `"`)
 	}
 	p.WriteByte('>')
 }
+
+// exactAttrs are the attributes whose values are not for people.
+var exactAttrs = []string{"value", "href", "src", "action", "hx-get", "hx-headers"}
 
 // close writes end tags, the innermost first.
 func (p *page) close(names ...string) {
@@ -35,8 +46,14 @@ func (p *page) close(names ...string) {
 	}
 }
 
-// text writes text.
-func (p *page) text(s string) { p.WriteString(html.EscapeString(s)) }
+// text writes text, with its line breaks.
+func (p *page) text(s string) { p.exact(service.PrintableLines(s)) }
+
+// name writes a text of one line, such as a name.
+func (p *page) name(s string) { p.exact(service.Printable(s)) }
+
+// exact writes text that the browser returns as it is: of a text area.
+func (p *page) exact(s string) { p.WriteString(html.EscapeString(s)) }
 
 // element writes an element with a text.
 func (p *page) element(name, text string, attrs ...string) {

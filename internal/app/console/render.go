@@ -254,9 +254,9 @@ func (r *renderer) cell(c *service.Cell) {
 	}
 	switch {
 	case c.To != "":
-		r.element("a", cmp.Or(c.Text, "(empty)"), "href", r.x.link(r.section, c.To))
+		r.element("a", service.Printable(cmp.Or(c.Text, "(empty)")), "href", r.x.link(r.section, c.To))
 	case c.Text != "":
-		r.text(c.Text)
+		r.name(c.Text)
 	}
 	if c.Most > 0 {
 		share := strconv.FormatFloat(c.Share, 'f', -1, 64)
@@ -449,7 +449,7 @@ func (r *renderer) input(f *service.Field, value string, attrs []string) {
 	case f.Lines > 0:
 		r.open("textarea", append(attrs, "rows", strconv.Itoa(f.Lines), "spellcheck", "false")...)
 		r.WriteByte('\n') // the parser drops the first line break
-		r.text(value)
+		r.exact(value)
 		r.close("textarea")
 	default:
 		kind := "text"

@@ -234,7 +234,7 @@ func (c *command) revokeToken() *cobra.Command {
 		if err != nil {
 			return named(err)
 		}
-		_, err = fmt.Fprintf(c.Stdout, "revoked token %s; it expires at %s\n", t.ID, service.FormatMillis(int64(t.ExpiresAt)))
+		_, err = c.Printf("revoked token %s; it expires at %s\n", t.ID, service.FormatMillis(int64(t.ExpiresAt)))
 		return err
 	})
 	o.holderFlags(cmd, &services)
@@ -260,9 +260,9 @@ func (c *command) revokedTokens() *cobra.Command {
 				return err
 			}
 			w := c.Table()
-			fmt.Fprintln(w, "ID\tREVOKED\tEXPIRES")
+			w.Printf("ID\tREVOKED\tEXPIRES\n")
 			for _, t := range all {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", t.ID, service.FormatMillis(int64(t.RevokedAt)), service.FormatMillis(int64(t.ExpiresAt)))
+				w.Printf("%s\t%s\t%s\n", t.ID, service.FormatMillis(int64(t.RevokedAt)), service.FormatMillis(int64(t.ExpiresAt)))
 			}
 			return w.Flush()
 		}),

@@ -3,7 +3,6 @@ package ext
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,13 +55,13 @@ type deadLine struct {
 func (c *command) listDead(ctx context.Context, asJSON bool) error {
 	w := c.Table()
 	if !asJSON {
-		fmt.Fprintln(w, "TENANT\tINSTALL\tSEQ\tTOPIC\tATTEMPTS\tSET ASIDE\tERROR")
+		w.Printf("TENANT\tINSTALL\tSEQ\tTOPIC\tATTEMPTS\tSET ASIDE\tERROR\n")
 	}
 	err := outbox.EachDead(ctx, c.state.audit, func(d *outbox.DeadEvent) error {
 		if asJSON {
 			return c.PrintLine(deadLine{d.Owner, d.Stream, d.Seq, d.Topic, d.Key, d.At, d.Payload, d.Attempts, d.DiedAt, d.Reason})
 		}
-		_, err := fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%d\t%s\t%q\n", d.Owner, d.Stream, d.Seq, d.Topic, d.Attempts, d.DiedAt.Format(time.RFC3339), d.Reason)
+		_, err := w.Printf("%s\t%s\t%d\t%s\t%d\t%s\t%q\n", d.Owner, d.Stream, d.Seq, d.Topic, d.Attempts, d.DiedAt.Format(time.RFC3339), d.Reason)
 		return err
 	})
 	if err != nil || asJSON {
@@ -123,6 +122,6 @@ func (c *command) everyDead(ctx context.Context, done string, do func(context.Co
 		}
 		return err
 	})
-	fmt.Fprintf(c.Stdout, "events %s: %d\n", done, n)
+	c.Printf("events %s: %d\n", done, n)
 	return err
 }

@@ -102,7 +102,7 @@ func (c *command) tenantRestore() *cobra.Command {
 			case !restored:
 				return errors.New("the tenant was not deleted, or its deletion has expired: it can be used")
 			}
-			_, err = fmt.Fprintf(c.Stdout, "tenant %s can be used again, with new tokens\n", tenant)
+			_, err = c.Printf("tenant %s can be used again, with new tokens\n", tenant)
 			return err
 		}),
 	}
@@ -176,7 +176,7 @@ func (c *command) printHoldings(title string, o ext.Owner, h *ext.Holdings, asJS
 		return err
 	}
 	w := c.Table()
-	line := func(what string, n int64) { fmt.Fprintf(w, "  %s\t%d\n", what, n) }
+	line := func(what string, n int64) { w.Printf("  %s\t%d\n", what, n) }
 	if o == ext.Services(o.Tenant) {
 		line("installs", h.Installs)
 	}
@@ -231,7 +231,7 @@ const installRow = "%-36s  %-36s  %-10s  %9v  %14v  %7v  %9v\n"
 
 func (c *command) listInstalls(ctx context.Context, s *ext.Service, span ext.Span, revoked, asJSON bool) error {
 	if !asJSON {
-		if _, err := fmt.Fprintf(c.Stdout, installRow, "TENANT", "INSTALL", "STATE", "RECORDS", "BYTES", "SCHEMAS", "CHANGES"); err != nil {
+		if _, err := c.Printf(installRow, "TENANT", "INSTALL", "STATE", "RECORDS", "BYTES", "SCHEMAS", "CHANGES"); err != nil {
 			return err
 		}
 	}
@@ -248,7 +248,7 @@ func (c *command) listInstalls(ctx context.Context, s *ext.Service, span ext.Spa
 		if asJSON {
 			return c.PrintLine(line)
 		}
-		_, err = fmt.Fprintf(c.Stdout, installRow, in.Tenant, in.Install, line.State, holds.Records, holds.Bytes, holds.Schemas, holds.Changes)
+		_, err = c.Printf(installRow, in.Tenant, in.Install, line.State, holds.Records, holds.Bytes, holds.Schemas, holds.Changes)
 		return err
 	})
 	switch {

@@ -68,6 +68,8 @@ func TestDeleteCommands(t *testing.T) {
 		prints("deleted     ", command(o, "install", "show")...)
 		prints(`{"records":1,"bytes":5,"schemas":0,"changes":1,"answers":0,"tokens":0}`, command(o, "install", "delete", "--yes", "--json")...)
 		fails("--restore allows its ID again", command(o, "install", "set")...)
+		// As in the guide: the tenant after its only install, by the same command with or without --yes.
+		prints("would be deleted from tenant", command(tenant, "tenant", "delete", "--dry-run")...)
 		p.prints(command(o, "install", "set", "--restore")...)
 		prints("bytes       0 of", command(o, "usage")...)
 
@@ -76,6 +78,13 @@ func TestDeleteCommands(t *testing.T) {
 		prints("can be used again", command(tenant, "tenant", "restore")...)
 		fails("was not deleted", command(tenant, "tenant", "restore")...)
 		p.prints(command(o, "install", "set", "--restore")...)
+
+		only := owned(4, 1)
+		alone := []string{"--tenant", string(only.Tenant)}
+		r.Grant.Owner = only
+		put()
+		prints("deleted install", command(append(slices.Clone(alone), "--install", string(only.Install)), "install", "delete", "--yes")...)
+		prints("deleted tenant", command(alone, "tenant", "delete", "--yes")...)
 	})
 }
 

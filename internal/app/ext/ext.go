@@ -51,7 +51,7 @@ func (s *Extensions) Opened() *ext.Service { return s.opened }
 func (s *Extensions) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Extension storage: JSON records of browser extensions, by tenant and install.",
-		Config: &s.cfg, Check: s.check, Probe: s.probe, Open: s.open, Commands: s.commands, Added: true,
+		Config: &s.cfg, Check: s.check, Probe: s.probe, Open: s.open, Commands: s.commands, Alone: true, Added: true,
 		LargestRequest: httpapi.LargestRequest, Tables: tables,
 		// It signs the tokens and cursors of clients.
 		Secrets:    []service.Secret{{Name: "token_secret", Setting: &s.cfg.TokenSecret, Old: &s.cfg.OldTokenSecrets, Bound: true}},

@@ -159,7 +159,7 @@ func (c *command) showInstall(ctx context.Context, s *ext.Service, install ext.O
 
 func (c *command) printInstall(s *ext.Service, install ext.Owner, in *ext.Install, now ext.Moment) error {
 	w := c.Table()
-	line := func(what string, says any) { fmt.Fprintf(w, "%s\t%v\n", what, says) }
+	line := func(what string, says any) { w.Printf("%s\t%v\n", what, says) }
 	line("tenant", install.Tenant)
 	line("install", install.Install)
 	if in.Tier != "" {

@@ -78,7 +78,7 @@ func (c *command) schemaPut() *cobra.Command {
 				return fmt.Errorf("version %d was registered but could not be activated: %w", version, placed(err))
 			}
 		}
-		_, err = fmt.Fprintf(c.Stdout, "registered version %d of the schema of %s: %s\n", sc.Version, ns, sc.Status)
+		_, err = c.Printf("registered version %d of the schema of %s: %s\n", sc.Version, ns, sc.Status)
 		return err
 	})
 	n.add(cmd)
@@ -131,7 +131,7 @@ func (c *command) schemaList() *cobra.Command {
 	cmd.RunE = c.withNamespace(&n, func(ctx context.Context, s *ext.Service, r ext.Request, ns ext.Namespace, _ []string) error {
 		w := c.Table()
 		if !documents {
-			fmt.Fprintln(w, "VERSION\tSTATUS\tCREATED\tUPDATED\tBYTES")
+			w.Printf("VERSION\tSTATUS\tCREATED\tUPDATED\tBYTES\n")
 		}
 		for cursor := ""; ; {
 			page, next, err := s.Schemas(ctx, r, ns, cursor, ext.MaxPage)
@@ -141,12 +141,12 @@ func (c *command) schemaList() *cobra.Command {
 			for i := range page {
 				sc := &page[i]
 				if documents {
-					if _, err := fmt.Fprintf(c.Stdout, "%s\n", sc.Document); err != nil {
+					if _, err := fmt.Fprintln(c.Stdout, service.PrintableLines(string(sc.Document))); err != nil {
 						return err
 					}
 					continue
 				}
-				fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\n", sc.Version, sc.Status,
+				w.Printf("%d\t%s\t%s\t%s\t%d\n", sc.Version, sc.Status,
 					service.FormatMillis(int64(sc.CreatedAt)), service.FormatMillis(int64(sc.UpdatedAt)), len(sc.Document))
 			}
 			if cursor = next; cursor == "" {
@@ -182,7 +182,7 @@ func (c *command) schemaDelete() *cobra.Command {
 		case deleted == 0 && !all:
 			return fmt.Errorf("namespace %s has no version %d of a schema", ns, version)
 		}
-		_, err = fmt.Fprintf(c.Stdout, "deleted %s of the schema of %s\n", service.Count(int64(deleted), "version"), ns)
+		_, err = c.Printf("deleted %s of the schema of %s\n", service.Count(int64(deleted), "version"), ns)
 		return err
 	})
 	n.add(cmd)

@@ -126,7 +126,7 @@ func (c *command) importFile(ctx context.Context, s *ext.Service, install ext.Ow
 	if preserve {
 		newer = fmt.Sprintf(", newer here: %d", done.Newer)
 	}
-	fmt.Fprintf(c.Stdout, "records: %d, written: %d, unchanged: %d, expired: %d%s; schemas: %d\n",
+	c.Printf("records: %d, written: %d, unchanged: %d, expired: %d%s; schemas: %d\n",
 		done.Records, done.Written, done.Unchanged, done.Expired, newer, done.Schemas)
 	if item, ok := errors.AsType[*ext.ItemError](err); ok {
 		switch pointer, ok := ext.PointerOf(item.Err); {

@@ -125,10 +125,10 @@ func (c *command) usageOf(ctx context.Context, s *ext.Service, o ext.Owner, now 
 		return c.PrintLine(line)
 	}
 	w := c.Table()
-	fmt.Fprintf(w, "bytes\t%d of %d\nnamespaces\t%d of %d\nkeys\t%d, of %d in each namespace\n",
+	w.Printf("bytes\t%d of %d\nnamespaces\t%d of %d\nkeys\t%d, of %d in each namespace\n",
 		u.Counters.Bytes, q.Bytes, u.Counters.Namespaces, q.Namespaces, u.Counters.Keys, q.Keys)
 	for _, n := range u.Namespaces {
-		fmt.Fprintf(w, "  %s\t%s, %s\n", n.Namespace, service.Count(n.Keys, "key"), service.Count(n.Bytes, "byte"))
+		w.Printf("  %s\t%s, %s\n", n.Namespace, service.Count(n.Keys, "key"), service.Count(n.Bytes, "byte"))
 	}
 	return w.Flush()
 }
@@ -139,7 +139,7 @@ const usageRow = "%-36s  %-36s  %14v  %6s  %9v  %10v\n"
 
 func (c *command) listUsage(ctx context.Context, s *ext.Service, span ext.Span, now ext.Moment, asJSON bool) error {
 	if !asJSON {
-		if _, err := fmt.Fprintf(c.Stdout, usageRow, "TENANT", "INSTALL", "BYTES", "SHARE", "KEYS", "NAMESPACES"); err != nil {
+		if _, err := c.Printf(usageRow, "TENANT", "INSTALL", "BYTES", "SHARE", "KEYS", "NAMESPACES"); err != nil {
 			return err
 		}
 	}
@@ -152,7 +152,7 @@ func (c *command) listUsage(ctx context.Context, s *ext.Service, span ext.Span, 
 				err = c.PrintLine(newUsageLine(in, q))
 			} else {
 				share := fmt.Sprintf("%.1f%%", 100*float64(in.Bytes)/float64(q.Bytes))
-				_, err = fmt.Fprintf(c.Stdout, usageRow, in.Tenant, in.Install, in.Bytes, share, in.Keys, in.Namespaces)
+				_, err = c.Printf(usageRow, in.Tenant, in.Install, in.Bytes, share, in.Keys, in.Namespaces)
 			}
 			if err != nil {
 				return err
@@ -182,7 +182,7 @@ func (c *command) auditAll(ctx context.Context, s *ext.Service, span ext.Span, a
 				named += fmt.Sprintf("\n  install %s of tenant %s", o.Install, o.Tenant)
 			}
 			if !asJSON {
-				if _, err := fmt.Fprintf(c.Stdout, "tenant %s, install %s\n", o.Tenant, o.Install); err != nil {
+				if _, err := c.Printf("tenant %s, install %s\n", o.Tenant, o.Install); err != nil {
 					return err
 				}
 				return c.printAudit(o, found, false)
@@ -197,7 +197,7 @@ func (c *command) auditAll(ctx context.Context, s *ext.Service, span ext.Span, a
 		err = errStopped
 	}
 	if !asJSON {
-		if _, failed := fmt.Fprintf(c.Stdout, "installs audited: %d, with differences: %d\n", audited, wrong); failed != nil {
+		if _, failed := c.Printf("installs audited: %d, with differences: %d\n", audited, wrong); failed != nil {
 			return failed
 		}
 	}
@@ -244,11 +244,11 @@ func (c *command) printAudit(o ext.Owner, found *ext.Audit, asJSON bool) error {
 		return c.PrintLine(line)
 	}
 	w := c.Table()
-	fmt.Fprintln(w, "WHAT\tCOUNTER\tROWS")
-	fmt.Fprintf(w, "bytes\t%d\t%d\nkeys\t%d\t%d\nnamespaces\t%d\t%d\n", found.Counters.Bytes, found.Counted.Bytes,
+	w.Printf("WHAT\tCOUNTER\tROWS\n")
+	w.Printf("bytes\t%d\t%d\nkeys\t%d\t%d\nnamespaces\t%d\t%d\n", found.Counters.Bytes, found.Counted.Bytes,
 		found.Counters.Keys, found.Counted.Keys, found.Counters.Namespaces, found.Counted.Namespaces)
 	for _, n := range found.Namespaces {
-		fmt.Fprintf(w, "keys of %s\t%d\t%d\n", n.Namespace, n.Keys, n.Counted)
+		w.Printf("keys of %s\t%d\t%d\n", n.Namespace, n.Keys, n.Counted)
 	}
 	return w.Flush()
 }

@@ -126,7 +126,7 @@ func (c *command) deadLetter(name, short, long, done string, do func(context.Con
 				err = fmt.Errorf("%w: holdfast guest dead-letters list lists them", err)
 			}
 			if all {
-				fmt.Fprintf(c.Stdout, "events %s: %d\n", done, n)
+				c.Printf("events %s: %d\n", done, n)
 			}
 			return err
 		}),

@@ -79,7 +79,7 @@ func (c *command) runJob() *cobra.Command {
 			var failed error
 			for _, job := range jobs {
 				n, err := c.state.retention.Run(ctx, job)
-				fmt.Fprintf(c.Stdout, "%s: %s deleted\n", job, service.Count(int64(n), "row"))
+				c.Printf("%s: %s deleted\n", job, service.Count(int64(n), "row"))
 				if err != nil {
 					failed = errors.Join(failed, fmt.Errorf("%s: %w", job, err))
 				}

@@ -60,7 +60,7 @@ func (c *command) keys() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				_, err = fmt.Fprintf(c.Stdout, "key %s is %s\n", key.ID, key.State)
+				_, err = c.Printf("key %s is %s\n", key.ID, key.State)
 				return err
 			}),
 		})

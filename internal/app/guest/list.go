@@ -1,8 +1,7 @@
 package guest
 
 import (
-	"fmt"
-	"io"
+	"holdfast/internal/app/service"
 )
 
 // row prints a row: its JSON, or its columns.
@@ -23,13 +22,13 @@ func (c *command) list(asJSON bool, header []any, each func(row) error) error {
 	return w.Flush()
 }
 
-func printRow(w io.Writer, columns []any) (err error) {
+func printRow(w *service.Printer, columns []any) (err error) {
 	for i, column := range columns {
 		separator := "\t"
 		if i == len(columns)-1 {
 			separator = "\n"
 		}
-		if _, err = fmt.Fprint(w, column, separator); err != nil {
+		if _, err = w.Printf("%v%s", column, service.Columns(separator)); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,6 @@ package guest
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -31,7 +30,7 @@ func (c *command) setTenant(use, short string, suspended bool) *cobra.Command {
 				return err
 			}
 			done := map[bool]string{true: "suspended", false: "reinstated"}[suspended]
-			_, err := fmt.Fprintf(c.Stdout, "the tenant is %s\n", done)
+			_, err := c.Printf("the tenant is %s\n", done)
 			return err
 		}),
 	}

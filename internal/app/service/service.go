@@ -76,6 +76,10 @@ type Service struct {
 	// Import, if set, reads the database of another server.
 	Import *Import
 
+	// Alone says that commands use no other service, so the databases of others may be out of
+	// reach or elsewhere.
+	Alone bool
+
 	// Commands, if set, returns the commands of the service. Commands of several services
 	// with the same name are merged.
 	Commands func(*Shell) []*cobra.Command

@@ -2,10 +2,8 @@ package service
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,22 +31,11 @@ func (s *Shell) Run(fn func(ctx context.Context, args []string) error) func(*cob
 	}
 }
 
-// Table returns a writer that aligns columns separated by tabs. The caller must flush
-// it.
-func (s *Shell) Table() *tabwriter.Writer { return tabwriter.NewWriter(s.Stdout, 0, 4, 2, ' ', 0) }
-
 // PrintJSON prints a value as indented JSON.
 func (s *Shell) PrintJSON(v any) error { return s.encode(v, "  ") }
 
 // PrintLine prints a value as one line of JSON.
 func (s *Shell) PrintLine(v any) error { return s.encode(v, "") }
-
-func (s *Shell) encode(v any, indent string) error {
-	e := json.NewEncoder(s.Stdout)
-	e.SetIndent("", indent)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
-}
 
 // Count formats a number with a noun: "1 record", "2 records".
 func Count(n int64, noun string) string {

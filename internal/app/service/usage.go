@@ -36,12 +36,29 @@ func Args(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// elsewhere returns the path of the first command with a name, wherever it is; "" if there is none.
+func elsewhere(below *cobra.Command, name string) string {
+	for _, cmd := range below.Commands() {
+		if cmd.Name() == name && cmd.IsAvailableCommand() {
+			return cmd.CommandPath()
+		}
+	}
+	for _, cmd := range below.Commands() {
+		if path := elsewhere(cmd, name); path != "" {
+			return path
+		}
+	}
+	return ""
+}
+
 // UnknownCommand returns the error for a name that is not a subcommand of parent.
 func UnknownCommand(parent *cobra.Command, name string) error {
 	text := fmt.Sprintf("unknown command %q", name)
 	parent.SuggestionsMinimumDistance = 2
 	if near := parent.SuggestionsFor(name); len(near) > 0 {
 		text += fmt.Sprintf("; did you mean %q?", near[0])
+	} else if path := elsewhere(parent, name); !parent.HasParent() && path != "" {
+		text += fmt.Sprintf("; did you mean %q?", path)
 	}
 	commands := []string{text + "\nCommands:"}
 	for _, cmd := range parent.Commands() {

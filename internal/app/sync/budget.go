@@ -52,15 +52,15 @@ func (s *Storage) budget(sh *service.Shell) *cobra.Command {
 
 func printBudget(sh *service.Shell, schema budget.Schema, records int, quota bool) error {
 	w := sh.Table()
-	fmt.Fprintln(w, "STEP\tMUTATIONS\tMADE OF")
+	w.Printf("STEP\tMUTATIONS\tMADE OF\n")
 	for _, step := range schema.Steps(quota) {
-		fmt.Fprintf(w, "%s\t%d\t%s\n", step.Name, step.Mutations, step.Of)
+		w.Printf("%s\t%d\t%s\n", step.Name, step.Mutations, step.Of)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	plan := schema.Commit(quota)
-	fmt.Fprintf(sh.Stdout, "\n%s: %s\n", service.Count(int64(records), "record"), plan.Explain(records, budget.Limit))
+	sh.Printf("\n%s: %s\n", service.Count(int64(records), "record"), service.Columns(plan.Explain(records, budget.Limit)))
 	if plan.Mutations(records) > budget.Limit {
 		return &service.ExitError{Status: 1}
 	}

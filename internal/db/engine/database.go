@@ -44,6 +44,8 @@ type Database struct {
 	sets []migrate.Set // of the server and of the service
 	conn connection
 	file *sqlitedb.DB // nil for a database server
+
+	verify func(context.Context) (problems []string, how string, err error) // of a database server; nil: not supported
 }
 
 // pool is the common interface of all engines.
@@ -193,6 +195,27 @@ func fileSize(path string) (size int64, err error) {
 		size += info.Size()
 	}
 	return size, nil
+}
+
+// Verify reads the whole database while it is in use, and returns what is damaged, at most
+// 20 lines, and what was checked.
+func (d *Database) Verify(ctx context.Context) (problems []string, how string, err error) {
+	switch {
+	case d.file != nil:
+		problems, err = d.file.Verify(ctx)
+		return problems, "every page and index was read", err
+	case d.verify != nil:
+		return d.verify(ctx)
+	}
+	return nil, "not read: the engine verifies its data itself", nil
+}
+
+// Remedy says how an operator fixes an error of a SQLite file; "" for a database server.
+func (d *Database) Remedy(err error) string {
+	if d.file == nil {
+		return ""
+	}
+	return sqlitedb.Remedy(err, d.Where)
 }
 
 // Close closes the database.

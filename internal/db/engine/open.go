@@ -161,7 +161,7 @@ func (o *Opener) openSQLite(ctx context.Context, d *Database) (*sqlitedb.DB, err
 		ObserveGroup: func(g sqlitedb.Group) { group(g.Steps, g.Wait, g.Commit) },
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, &FileError{Path: path, err: err}
 	}
 	d.conn, d.file, d.Size = db, db, func(context.Context) (int64, error) { return fileSize(path) }
 	return db, nil
@@ -197,7 +197,7 @@ func (o *Opener) openPostgres(ctx context.Context, d *Database, s settings.Datab
 	if err != nil {
 		return nil, fmt.Errorf("%s.database_url: %w", d.Service, err)
 	}
-	d.conn, d.Pooler, d.Size, d.Where = closing{db, db.Close}, db.Pooler, db.Size, db.Where()
+	d.conn, d.Pooler, d.Size, d.verify, d.Where = closing{db, db.Close}, db.Pooler, db.Size, db.Verify, db.Where()
 	return db, nil
 }
 
@@ -221,6 +221,20 @@ func (o *Opener) openSpanner(ctx context.Context, d *Database, s settings.Databa
 	d.conn, d.Where = closing{db, db.Close}, "spanner://"+d.Target.URL
 	return db, nil
 }
+
+// FileError means that a SQLite file cannot be opened.
+type FileError struct {
+	Path string
+	err  error
+}
+
+func (e *FileError) Error() string { return e.Path + ": " + e.err.Error() }
+
+// Unwrap returns why the file cannot be opened.
+func (e *FileError) Unwrap() error { return e.err }
+
+// Remedy says how an operator fixes the error.
+func (e *FileError) Remedy() string { return sqlitedb.Remedy(e.err, e.Path) }
 
 // MissingError means that a SQLite file does not exist and must not be created.
 type MissingError struct{ Service, Path string }

@@ -16,12 +16,22 @@ import (
 func openError(path string, err error) error {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultNotADB:
-		return fault.New(fault.Unavailable, "the file is not a SQLite database, or is damaged: restore it from a backup")
+		return quiet{fault.New(fault.Unavailable, "the file is not a SQLite database, or is damaged: restore it from a backup"), err}
 	case sqlite.ResultCorrupt:
-		return fault.New(fault.Unavailable, "the database is damaged: restore it from a backup")
+		return quiet{fault.New(fault.Unavailable, "the database is damaged: restore it from a backup"), err}
 	}
 	return classify(fmt.Errorf("open %s: %w", filepath.Base(path), err))
 }
+
+// quiet is an error without the text of its cause.
+type quiet struct {
+	said  *fault.Error
+	cause error
+}
+
+func (q quiet) Error() string { return q.said.Error() }
+
+func (q quiet) Unwrap() []error { return []error{q.said, q.cause} }
 
 // classify adds a fault code to an error of the engine by its result code. It returns an
 // error with a code, such as one of a service, unchanged.
@@ -44,6 +54,8 @@ func classify(err error) error {
 		return fault.Wrap(fault.Unavailable, "the disk is full", err)
 	case sqlite.ResultBusy, sqlite.ResultLocked:
 		return fault.Wrap(fault.Unavailable, "another process has locked the database", err)
+	case sqlite.ResultCorrupt, sqlite.ResultNotADB:
+		return fault.Wrap(fault.Internal, "the database file is damaged", err)
 	case sqlite.ResultIOErr, sqlite.ResultCantOpen, sqlite.ResultReadOnly, sqlite.ResultPerm,
 		sqlite.ResultNoMem, sqlite.ResultInterrupt, sqlite.ResultAuth:
 		return fault.Wrap(fault.Unavailable, "the database file cannot be used", err)

@@ -1,0 +1,75 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/db/sqlitedb"
+)
+
+// VerifyBackup reads the databases and the secrets file of a backup, and reports damage. It
+// changes nothing. progress is called with the name of each database.
+func VerifyBackup(ctx context.Context, dir string, progress func(string)) (found []service.Finding, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	if strings.Contains(filepath.Base(absolute(dir)), ".partial-") {
+		found = append(found, service.Finding{
+			State: service.Wrong, What: "backup", Says: dir + " is not complete: its backup was interrupted", Fix: "delete it, and make another one",
+		})
+	}
+	databases := 0
+	for _, e := range entries {
+		name, isDatabase := strings.CutSuffix(e.Name(), ".db")
+		if !isDatabase || e.IsDir() {
+			continue
+		}
+		databases++
+		path := filepath.Join(dir, e.Name())
+		progress("reading " + path)
+		found = append(found, verifyCopy(ctx, name+" database", path))
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	secrets := filepath.Join(dir, SecretsFile)
+	values, err := readSecrets(secrets)
+	broken, isBroken := errors.AsType[*SecretsFileError](err)
+	f := service.Finding{State: service.OK, What: "secrets", Says: fmt.Sprintf("%s has %s", secrets, service.Count(int64(len(values)), "secret"))}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f.State, f.Says = service.Warning, secrets+" does not exist"
+		f.Fix = "if the configuration does not set all secrets, look for another backup that has the file"
+	case isBroken:
+		f.State, f.Says, f.Fix = service.Wrong, secrets+" "+broken.What, broken.Fix
+	case err != nil:
+		f.State, f.Says, f.Fix = service.Wrong, secrets+": "+service.Reason(err), "use another backup"
+	}
+	found = append(found, f)
+	if databases == 0 {
+		found = append(found, service.Finding{
+			State: service.Warning, What: "databases", Says: dir + " has no SQLite database",
+			Fix: "name the folder of a backup; databases on PostgreSQL and Spanner are in no backup of holdfast",
+		})
+	}
+	return found, nil
+}
+
+// verifyCopy reads a SQLite file of a backup.
+func verifyCopy(ctx context.Context, what, path string) service.Finding {
+	const fix = "use another backup; for a single damaged file, the other files of this one are still good"
+	switch problems, err := sqlitedb.VerifyFile(ctx, path); {
+	case err != nil:
+		return service.Finding{State: service.Wrong, What: what, Says: path + ": " + err.Error(), Fix: fix}
+	case len(problems) > 0:
+		return service.Finding{State: service.Wrong, What: what, Says: damaged(path, problems), Fix: fix}
+	}
+	return service.Finding{State: service.OK, What: what, Says: path + ": every page and index was read"}
+}

@@ -1,0 +1,137 @@
+package pgdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// maxProblems limits the problems that Verify returns for a database.
+const maxProblems = 20
+
+const (
+	verifiedTables = `SELECT c.oid::int8, c.oid::regclass::text FROM pg_class c
+		WHERE c.relkind IN ('r', 'p') AND c.relnamespace = current_schema()::regnamespace AND NOT c.relispartition ORDER BY 2`
+
+	verifiedIndexes = `SELECT i.indexrelid::int8, i.indexrelid::regclass::text FROM pg_index i
+		JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+		WHERE a.amname = 'btree' AND c.relkind = 'i' AND i.indisvalid AND c.relnamespace = current_schema()::regnamespace ORDER BY 2`
+
+	amcheckSchema = `SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'amcheck'`
+)
+
+// Verify reads every row of the schema, and checks tables and indexes where the extension
+// amcheck is installed. It returns what is damaged, at most 20 lines, and what was checked.
+// Reads and writes continue.
+func (db *DB) Verify(ctx context.Context) (problems []string, how string, err error) {
+	err = db.Patient(longestCopy).run(ctx, "server.verify", func(ctx context.Context, c *pgx.Conn) error {
+		v := &verification{ctx: ctx, conn: c}
+		if err := v.all(); err != nil {
+			return err
+		}
+		problems, how = v.problems, v.how
+		return nil
+	})
+	return problems, how, err
+}
+
+// verification is the state of Verify.
+type verification struct {
+	ctx      context.Context
+	conn     *pgx.Conn
+	problems []string
+	how      string
+}
+
+// verified is a table or an index.
+type verified struct {
+	id   int64
+	name string
+}
+
+func (v *verification) all() error {
+	tables, err := v.list(verifiedTables)
+	if err != nil {
+		return err
+	}
+	for _, t := range tables {
+		_, err := v.conn.PgConn().CopyTo(v.ctx, io.Discard, `COPY (SELECT * FROM `+t.name+`) TO STDOUT (FORMAT binary)`)
+		if err := v.note(t.name, err); err != nil {
+			return err
+		}
+	}
+	v.how = "every row was read; to check indexes too: CREATE EXTENSION amcheck"
+	var schema string
+	switch err := v.conn.QueryRow(v.ctx, amcheckSchema).Scan(&schema); {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	}
+	v.how = "every row was read, and amcheck has checked tables and indexes"
+	err = v.amcheck(schema, tables)
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "42501" {
+		v.how = "every row was read; amcheck is installed, and this role may not use it: GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA " + schema
+		return nil
+	}
+	return err
+}
+
+// amcheck checks tables and indexes by functions of the extension.
+func (v *verification) amcheck(schema string, tables []verified) error {
+	for _, t := range tables {
+		rows, err := v.conn.Query(v.ctx, `SELECT format('block %s: %s', blkno, msg) FROM `+schema+`.verify_heapam($1::oid::regclass) LIMIT 20`, t.id)
+		if err != nil {
+			return err
+		}
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		for _, line := range lines {
+			v.add(t.name, line)
+		}
+		if err := v.note(t.name, err); err != nil {
+			return err
+		}
+	}
+	indexes, err := v.list(verifiedIndexes)
+	if err != nil {
+		return err
+	}
+	for _, x := range indexes {
+		_, err := v.conn.Exec(v.ctx, `SELECT `+schema+`.bt_index_check($1::oid::regclass, true)`, x.id)
+		if err := v.note(x.name, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *verification) list(sql string) ([]verified, error) {
+	rows, err := v.conn.Query(v.ctx, sql)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (r verified, err error) {
+		return r, row.Scan(&r.id, &r.name)
+	})
+}
+
+// note takes note of an error that means damage, and returns another one.
+func (v *verification) note(name string, err error) error {
+	damage, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || !strings.HasPrefix(damage.Code, "XX") && damage.Code != "58030" { // internal errors and input/output errors
+		return err
+	}
+	v.add(name, damage.Message)
+	return nil
+}
+
+func (v *verification) add(name, says string) {
+	if len(v.problems) < maxProblems {
+		v.problems = append(v.problems, fmt.Sprintf("%s: %s", name, says))
+	}
+}
