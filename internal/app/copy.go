@@ -290,7 +290,7 @@ func (c *Copy) empty(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
-				if n > 0 && !t.Seeded && (n > 1 || !t.First) {
+				if n > 0 && !t.Seeded && !t.Process && (n > 1 || !t.First) {
 					return fault.Newf(fault.Invalid, "%s: the table %s of %s is not empty: choose an empty database", c.Service, t.Name, c.Target.Where)
 				}
 			}

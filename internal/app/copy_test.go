@@ -284,6 +284,65 @@ func TestCopyRefusesOtherData(t *testing.T) {
 	}
 }
 
+// TestCopyToFirstStart: a copy replaces what the first start of a server has left in the target, and
+// nothing else.
+func TestCopyToFirstStart(t *testing.T) {
+	t.Parallel()
+	start := func() (data string) {
+		data = t.TempDir()
+		cfg, _, err := app.Load(app.Services(), "", []string{
+			"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0", "HOLDFAST_LOG__LEVEL=error",
+			"HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: t.Output(), Create: true, Migrate: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		started, ended := make(chan string, 1), make(chan error, 1)
+		go func() { ended <- server.Serve(ctx, announcement(started)) }()
+		select {
+		case <-started:
+		case err := <-ended:
+			t.Fatal(err)
+		}
+		stop()
+		if err := errors.Join(<-ended, server.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	from, to := start(), start()
+	for _, tc := range []struct{ name, left, other, undo, table string }{
+		{
+			"buckets", `INSERT OR REPLACE INTO manta_bucket_lease VALUES ('background', 'x', 'a process that was killed', 1)`,
+			`INSERT INTO manta_bucket_node VALUES ('other', 's3://b', 'active', 1)`, `DELETE FROM manta_bucket_node WHERE id = 'other'`, "manta_bucket_node",
+		},
+		{
+			"guest", "", `INSERT INTO bff_consumer_handoff_keys SELECT 'other', x'', 'retired', not_before, not_after, 1 FROM bff_consumer_handoff_keys`,
+			`DELETE FROM bff_consumer_handoff_keys WHERE id = 'other'`, "handoff_keys",
+		},
+		{"tokenserver", "", `INSERT INTO account_access VALUES ('a', 'allow', '', 1)`, `DELETE FROM account_access`, "account_access"},
+	} {
+		source, target := "sqlite:"+filepath.Join(from, tc.name+".db"), "sqlite:"+filepath.Join(to, tc.name+".db")
+		c := newCopy(t, tc.name, source, target)
+		execute(t, target, tc.left)
+		execute(t, target, tc.other)
+		if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), tc.table) {
+			t.Errorf("%s: a target with other rows: %v", tc.name, err)
+		}
+		execute(t, target, tc.undo)
+		if err := c.Run(t.Context()); err != nil {
+			t.Errorf("%s: to the database of a first start: %v", tc.name, err)
+			continue
+		}
+		wantEqual(t, c)
+	}
+}
+
 // TestHalfACopy: a server does not write to a database that has only a part of a copy, and
 // nothing is copied from there.
 func TestHalfACopy(t *testing.T) {

@@ -12,11 +12,11 @@ const version = `created micros, modified micros, creator uuid, content_length i
 var tables = []rows.Group{
 	{Tables: []*rows.Table{
 		// Names are unique, too.
-		{Name: "manta_bucket_account", Key: 1, Replace: true, Columns: rows.Columns(`id uuid, name text, created micros, max_objects integer, max_bytes integer`)},
-		{Name: "manta_bucket_key", Key: 1, Columns: rows.Columns(`id text, account uuid, secret bytes, created micros, revoked micros`)},
-		{Name: "manta_bucket_node", Key: 1, Columns: rows.Columns(`id text, url text, state text, added micros`)},
+		{Name: "manta_bucket_account", Key: 1, First: true, Replace: true, Columns: rows.Columns(`id uuid, name text, created micros, max_objects integer, max_bytes integer`)},
+		{Name: "manta_bucket_key", Key: 1, First: true, Columns: rows.Columns(`id text, account uuid, secret bytes, created micros, revoked micros`)},
+		{Name: "manta_bucket_node", Key: 1, First: true, Columns: rows.Columns(`id text, url text, state text, added micros`)},
 		// Read-only ends an audit and a drain: the source does not know the bodies of later writes.
-		{Name: "manta_bucket_lease", Key: 1, Columns: rows.Columns(`name text, holder text, process text, expires micros`)},
+		{Name: "manta_bucket_lease", Key: 1, Process: true, Columns: rows.Columns(`name text, holder text, process text, expires micros`)},
 	}},
 	{Owner: 2, Tables: []*rows.Table{
 		{Name: "manta_bucket", Key: 2, Columns: rows.Columns(`owner uuid, name text, id uuid, created micros`)},
@@ -24,7 +24,7 @@ var tables = []rows.Group{
 	{Owner: 2, Tables: []*rows.Table{
 		{Name: "manta_bucket_settings", Key: 2, Columns: rows.Columns(`owner uuid, bucket_id uuid, settings json`)},
 		{
-			Name: "manta_bucket_usage", Key: 2, Replace: true,
+			Name: "manta_bucket_usage", Key: 2, First: true, Replace: true,
 			Columns: rows.Columns(`owner uuid, bucket_id uuid, objects integer, bytes integer, max_objects integer, max_bytes integer`),
 			// PostgreSQL divides it into slots, all of which exist if there is a quota.
 			PostgresFrom: `SELECT owner, bucket_id, sum(objects)::bigint AS objects, sum(bytes)::bigint AS bytes,

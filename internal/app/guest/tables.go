@@ -65,7 +65,7 @@ var tables = []rows.Group{
 		},
 		// One is active.
 		{
-			Name: "bff_consumer_handoff_keys", PostgresName: "bff_consumer.handoff_keys", Key: 1, Replace: true,
+			Name: "bff_consumer_handoff_keys", PostgresName: "bff_consumer.handoff_keys", Key: 1, First: true, Replace: true,
 			Columns: rows.Columns(`id text, secret bytes, state text, not_before micros, not_after micros, retired_at micros`),
 		},
 	}},

@@ -71,6 +71,7 @@ type Table struct {
 	Key     int      // number of columns of the key
 	Seeded  bool     // the migrations insert rows
 	First   bool     // the first start of a server inserts a row
+	Process bool     // a row belongs to a process of a server, and no request inserts it
 	Numbers bool     // the database assigns a column, and no number twice
 	Number  string   // the name of that column; "": the first one
 
