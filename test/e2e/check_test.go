@@ -299,7 +299,11 @@ func TestCheckDisk(t *testing.T) {
 	s.Kill()
 	right(t, binary.Run(t, env, "check"), "is writable")
 	fill()
-	wrong(t, binary.Run(t, env, "check"), "data folder", "the disk of "+disk+" is full", "make space")
+	r := binary.Run(t, env, "check")
+	wrong(t, r, "data folder", "the disk of "+disk+" is full", "make space")
+	if strings.Contains(r.Stdout, "start the database") {
+		t.Errorf("a file cannot be started:\n%s", r.Stdout)
+	}
 	if err := os.Remove(filepath.Join(disk, "fill")); err != nil {
 		t.Fatal(err)
 	}
