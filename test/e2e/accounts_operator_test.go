@@ -104,7 +104,7 @@ func TestNodes(t *testing.T) {
 		want string
 	}{
 		{[]string{"add", "two.example.org"}, `invalid node "two.example.org": expected an http or https URL`},
-		{[]string{"add", "https://two.example.org"}, "node https://two.example.org already exists"},
+		{[]string{"add", "https://two.example.org", "--no-check"}, "node https://two.example.org already exists"},
 		{[]string{"drain", "https://three.example.org"}, "node https://three.example.org does not exist; holdfast sync node list"},
 	} {
 		r := binary.Run(t, s.Env, append([]string{"sync", "node"}, tc.args...)...)

@@ -60,7 +60,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"serve -lisen=:8000", "holdfast serve: unknown flag -lisen; did you mean --listen?", "holdfast serve"},
 		{"--listen :8000", "holdfast: unknown flag --listen; did you mean holdfast serve --listen?", "holdfast"},
 		{"buckets --secrets", "unknown flag --secrets; did you mean holdfast buckets key list --secrets?", "holdfast buckets"},
-		{"check --depe", "unknown flag --depe; did you mean --deep?", "holdfast check"},
+		{"check --dep", "unknown flag --dep; did you mean --deep?", "holdfast check"},
 		{"--=x", `invalid flag "--=x"`, "holdfast"},
 		{"serve --port 1", "holdfast serve: unknown flag --port", "holdfast serve"},
 		{"serve --migrate=maybe", `--migrate: invalid value "maybe": expected true or false`, "holdfast serve"},
@@ -204,7 +204,7 @@ func testExample(t *testing.T, of, line string) {
 	if within, ok := strings.CutPrefix(typed, "source <("); ok {
 		typed = strings.TrimSuffix(within, ")")
 	}
-	typed = strings.NewReplacer("$TENANT", tenant, "$INSTALL", install, "'my sister'", "sister", "/usr/local/share/man/man1", t.TempDir(),
+	typed = strings.NewReplacer("$TENANT", tenant, "$INSTALL", install, "'my sister'", "sister", "/usr/local/share/man/man1", t.TempDir(), "/var/backups/holdfast/2026-11-21", t.TempDir(),
 		" --config /etc/holdfast.toml", "", "$(date +%F)", "today").Replace(typed)
 	args := strings.Fields(typed)
 	environ := []string{"HOLDFAST_LOG__LEVEL=loud"}
