@@ -19,7 +19,6 @@ import (
 	bucketstest "holdfast/internal/buckets/storetest"
 	"holdfast/internal/canonjson"
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/db/rows"
 	"holdfast/internal/db/sqlitedb"
 	ext "holdfast/internal/extstorage"
 	extpg "holdfast/internal/extstorage/postgres"
@@ -344,61 +343,17 @@ func TestCopyToFirstStart(t *testing.T) {
 	}
 }
 
-// TestLogHasOneEntryPerKey: the log of SQLite grows with the number of changed keys, and not of
-// writes. An entry that was renewed after it was read stays.
-func TestLogHasOneEntryPerKey(t *testing.T) {
-	t.Parallel()
-	source := sqliteURL(t)
-	c := newCopy(t, "tokenserver", source, sqliteURL(t))
-	db := c.Source.Rows(nil)
-	if err := db.Log(t.Context(), c.Service, c.Groups); err != nil {
-		t.Fatal(err)
-	}
-	tables := map[string]*rows.Table{}
-	for _, g := range c.Groups {
-		for _, table := range g.Tables {
-			tables[table.Name] = table
-		}
-	}
-	changes := func() (all []rows.Change) {
-		t.Helper()
-		if err := db.View(t.Context(), func(v rows.View) (err error) { all, err = v.Changes(c.Service, tables, 1000); return err }); err != nil {
-			t.Fatal(err)
-		}
-		return all
-	}
-	const again = `UPDATE account_access SET note = 'again';`
-	execute(t, source, `INSERT INTO account_access VALUES ('a', 'allow', '', 1), ('b', 'allow', '', 1);`+strings.Repeat(again, 50))
-	first := changes()
-	if len(first) != 2 {
-		t.Fatalf("%d entries for two keys that were written 51 times", len(first))
-	}
-	for _, write := range []string{
-		again, `INSERT OR REPLACE INTO account_access VALUES ('a', 'deny', '', 1), ('b', 'deny', '', 1)`,
-		`UPDATE OR IGNORE account_access SET note = 'ignored'`, `DELETE FROM account_access`,
-	} {
-		before := changes()
-		execute(t, source, write)
-		if err := db.Update(t.Context(), func(u rows.Update) error { return u.Forget([]int64{before[0].ID, before[1].ID}) }); err != nil {
-			t.Fatal(err)
-		}
-		if now := changes(); len(now) != 2 {
-			t.Fatalf("%s after the entries were read: %d entries, want 2", write, len(now))
-		}
-	}
-}
-
 // TestHalfACopy: a server does not write to a database that has only a part of a copy, and
 // nothing is copied from there.
 func TestHalfACopy(t *testing.T) {
 	t.Parallel()
 	source, target, data := sqliteURL(t), sqliteURL(t), t.TempDir()
 	c := newCopy(t, "extstorage", source, target)
-	script, err := os.ReadFile("../extstorage/sqlite/testdata/schema/0001.sql")
+	rows, err := os.ReadFile("../extstorage/sqlite/testdata/schema/0001.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
-	execute(t, source, string(script))
+	execute(t, source, string(rows))
 	points := 0
 	c.Fault = func(string) error {
 		if points++; points == 3 {

@@ -41,9 +41,6 @@ func (d tables) Log(ctx context.Context, service string, groups []rows.Group) er
 		if err := Exec(c, `DELETE FROM copy_log WHERE service = ?`, service); err != nil {
 			return err
 		}
-		if err := Exec(c, `CREATE INDEX IF NOT EXISTS copy_log_key ON copy_log (service, table_name, key)`); err != nil {
-			return err
-		}
 		if err := Exec(c, `INSERT INTO copy_state (service, state, log_until) VALUES (?1, '', `+now+` + ?2)
 			ON CONFLICT (service) DO UPDATE SET log_until = excluded.log_until`, service, rows.LogLease.Milliseconds()); err != nil {
 			return err
@@ -59,25 +56,21 @@ func (d tables) Log(ctx context.Context, service string, groups []rows.Group) er
 	})
 }
 
-// logging returns the statement that creates a trigger. It replaces the entry of a key by a new
-// one with a greater number, which Forget does not delete with the entry that was read before. INSERT
-// OR REPLACE would not do: a trigger uses the conflict clause of the statement that fires it, such
-// as OR IGNORE.
+// logging returns the statement that creates a trigger.
 func logging(service string, t *rows.Table, operation string) string {
-	add := func(of, and string) string {
-		where := `EXISTS (SELECT 1 FROM copy_state WHERE service = '` + service + `' AND log_until > ` + now + `)` + and
-		return `DELETE FROM copy_log WHERE service = '` + service + `' AND table_name = '` + t.Name + `' AND key = ` + key(t, of) + ` AND ` + where + `; ` +
-			`INSERT INTO copy_log (service, table_name, key) SELECT '` + service + `', '` + t.Name + `', ` + key(t, of) + ` WHERE ` + where + `; `
+	add := func(of string) string {
+		return `INSERT INTO copy_log (service, table_name, key) SELECT '` + service + `', '` + t.Name + `', ` + key(t, of) +
+			` WHERE EXISTS (SELECT 1 FROM copy_state WHERE service = '` + service + `' AND log_until > ` + now + `)`
 	}
 	body := ""
 	if operation != "DELETE" {
-		body += add("NEW", "")
+		body += add("NEW") + "; "
 	}
 	if operation == "DELETE" {
-		body += add("OLD", "")
+		body += add("OLD") + "; "
 	}
 	if operation == "UPDATE" {
-		body += add("OLD", ` AND `+key(t, "OLD")+` <> `+key(t, "NEW"))
+		body += add("OLD") + ` AND ` + key(t, "OLD") + ` <> ` + key(t, "NEW") + "; "
 	}
 	return `CREATE TRIGGER IF NOT EXISTS ` + logTrigger(t, operation) + ` AFTER ` + operation + ` ON ` + t.Name + ` BEGIN ` + body + `END`
 }
