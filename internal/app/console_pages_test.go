@@ -71,7 +71,7 @@ func consoleServer(b *browser, environ []string) {
 	b.open("sweeps")
 	b.shows("expired records and batches")
 	b.open("")
-	b.shows("1 warning", "nobody has signed in yet", "ready", "Size of the databases") // a sweep may have run before the tables of a server were created
+	b.shows("warning", "nobody has signed in yet", "ready", "Size of the databases") // a sweep may have run before the tables of a server were created
 	b.shows("Findings", "no answer from http://127.0.0.1:1")
 	kinds := b.page.all("tbody")[1].all("tr")[0].all("td")
 	if engine, size := kinds[2].String(), kinds[4].String(); engine == "sqlite" {
