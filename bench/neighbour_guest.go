@@ -19,7 +19,7 @@ func (neighbourGuest) settings(*engine) []string { return nil }
 
 // enable lets the load generator name an address for each guest, and limits no rates: a limit would
 // refuse the attack before it reaches what is measured.
-func (w neighbourGuest) enable() ([]string, error) {
+func (w neighbourGuest) enable() ([]string, error) { //nolint:unparam // see service.go
 	return append(w.on.url("GUEST"),
 		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__BOTS__ENABLED=false",
 		"HOLDFAST_GUEST__COOKIE_SECRET="+strings.Repeat("c", 32), "HOLDFAST_GUEST__HANDOFF_SECRET="+strings.Repeat("h", 32), // of one database for several servers

@@ -20,9 +20,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// fillHostile sets every text in a value to hostile, so that a page has whatever a database may have.
-func fillHostile(v reflect.Value) { fillText(v, hostile) }
-
 // fillText sets every text in a value to the same text.
 func fillText(v reflect.Value, text string) {
 	switch v.Kind() {

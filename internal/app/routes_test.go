@@ -1,7 +1,7 @@
 package app
 
 import (
-	"crypto/md5" //nolint:gosec // a checksum of S3
+	"crypto/md5"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -32,12 +32,11 @@ const (
 type chargedWalk struct {
 	*walk
 
-	install, namespace string // of extension storage
-	tokens             map[string]string
-	hawkID, hawkKey    string
-	guest, operator    string // cookies
-	uploadID, batch    string
-	keys               atomic.Int64 // idempotency keys that were used
+	tokens          map[string]string
+	hawkID, hawkKey string
+	guest, operator string // cookies
+	uploadID, batch string
+	keys            atomic.Int64 // idempotency keys that were used
 }
 
 // route is a route of a listener, with its largest request.

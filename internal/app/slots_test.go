@@ -201,7 +201,7 @@ func TestHeartbeatsShareOneCheck(t *testing.T) {
 			})
 		}
 		all.Wait()
-		return int64(w.app.metrics.Statements() - before)
+		return w.app.metrics.Statements() - before
 	}
 	one := burst(1)
 	if one == 0 {

@@ -85,22 +85,24 @@ func (all problemKinds) isLong() bool {
 // texts describes the kinds that are only notes, and those that need action. where says how to get
 // the rows that are not printed.
 func (all problemKinds) texts(where string) (notes, actions string) {
+	var noted, needed strings.Builder
 	for _, k := range all {
-		var b strings.Builder
-		fmt.Fprintf(&b, "%s, %s: %s\n", verb(k.Problem), service.Count(k.n, "row"), k.What)
+		b := &noted
+		if k.Fix != "" {
+			b = &needed
+		}
+		fmt.Fprintf(b, "%s, %s: %s\n", verb(k.Problem), service.Count(k.n, "row"), k.What)
 		for _, row := range k.rows {
-			fmt.Fprintln(&b, "  "+row)
+			fmt.Fprintln(b, "  "+row)
 		}
 		if left := k.n - int64(len(k.rows)); left > 0 {
-			fmt.Fprintf(&b, "  and %d more: %s\n", left, where)
+			fmt.Fprintf(b, "  and %d more: %s\n", left, where)
 		}
-		if k.Fix == "" {
-			notes += b.String()
-		} else {
-			actions += b.String() + "  " + k.Fix + "\n"
+		if k.Fix != "" {
+			fmt.Fprintln(b, "  "+k.Fix)
 		}
 	}
-	return notes, actions
+	return noted.String(), needed.String()
 }
 
 func verb(p service.Problem) string {

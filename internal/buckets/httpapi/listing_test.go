@@ -57,21 +57,26 @@ func TestListsOfManySlices(t *testing.T) {
 			photos + "/objects?prefix=17/":        slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.HasPrefix(n, "17/") }),
 			strings.TrimSuffix(photos, "/photos"): append(slices.Clone(made), "photos"),
 		} {
-			var got []string
-			for marker := ""; ; {
-				page, next := s.do("GET", target+marker, "").is(200).names()
-				if got = append(got, page...); next == nil {
-					break
-				}
-				query := "&marker="
-				if !strings.Contains(target, "?") {
-					query = "?marker="
-				}
-				marker = query + url.QueryEscape(*next)
-			}
+			got := s.pages(target)
 			if !slices.Equal(got, want) {
 				t.Errorf("%s: %d entries, want %d", target, len(got), len(want))
 			}
 		}
 	})
+}
+
+// pages returns the names on all pages of a list.
+func (s *server) pages(target string) (all []string) {
+	s.t.Helper()
+	for marker := ""; ; {
+		page, next := s.do("GET", target+marker, "").is(200).names()
+		if all = append(all, page...); next == nil {
+			return all
+		}
+		query := "&marker="
+		if !strings.Contains(target, "?") {
+			query = "?marker="
+		}
+		marker = query + url.QueryEscape(*next)
+	}
 }

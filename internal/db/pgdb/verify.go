@@ -60,7 +60,7 @@ func (v *verification) all() error {
 		return err
 	}
 	for _, t := range tables {
-		_, err := v.conn.PgConn().CopyTo(v.ctx, io.Discard, `COPY (SELECT * FROM `+t.name+`) TO STDOUT (FORMAT binary)`)
+		_, err := v.conn.PgConn().CopyTo(v.ctx, io.Discard, `COPY (TABLE `+t.name+`) TO STDOUT (FORMAT binary)`)
 		if err := v.note(t.name, err); err != nil {
 			return err
 		}
