@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +18,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/auth/hawk"
 	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/internal/web/webtest"
 )
 
 const (
@@ -75,14 +75,6 @@ func (c *stalledClient) Read([]byte) (int, error) {
 	return 0, io.ErrUnexpectedEOF
 }
 
-func heapBytes() int64 {
-	runtime.GC()
-	runtime.GC() // a sync.Pool survives one
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
 // measure sends a request of several clients that stall, and returns by how many bytes the heap
 // and the charged memory grew meanwhile, and the bytes and the status of an answer.
 func (w *chargedWalk) measure(r *route, cut bool) (heap, charged int64, sent, status int) {
@@ -98,7 +90,7 @@ func (w *chargedWalk) measure(r *route, cut bool) (heap, charged int64, sent, st
 		return c
 	}
 	first := serve(func() {}) // prepares statements and fills caches
-	before, used := heapBytes(), w.used()
+	before, used := webtest.HeapBytes(), w.used()
 	var all sync.WaitGroup
 	reached, release := make(chan struct{}, chargedClients), make(chan struct{})
 	for range chargedClients {
@@ -112,7 +104,7 @@ func (w *chargedWalk) measure(r *route, cut bool) (heap, charged int64, sent, st
 	for range chargedClients {
 		<-reached
 	}
-	heap, charged = heapBytes()-before, w.used()-used
+	heap, charged = webtest.HeapBytes()-before, w.used()-used
 	close(release)
 	all.Wait()
 	if left := w.used(); left != 0 {
@@ -180,7 +172,7 @@ func (w *chargedWalk) sign(r *route, req *http.Request) {
 // sends no more of its body, or reads nothing of the answer, is charged.
 func TestEveryRouteIsCharged(t *testing.T) { //nolint:paralleltest // it measures the heap
 	if testing.Short() {
-		t.Skip("it walks 300 requests")
+		t.Skip("takes a minute: not with -short")
 	}
 	w := openCharged(t)
 	for i, all := 0, w.routes(); i < len(all); i++ {

@@ -87,6 +87,29 @@ type Page struct {
 	Next    Position // where they start
 }
 
+// A server reads a long list in slices, so that it keeps only one in memory.
+const (
+	// FirstSlice is how many entries are read first; the next slices are as large as SliceBytes allows.
+	// PostgreSQL reads as many rows as are asked for.
+	FirstSlice = 500
+
+	// SliceBytes ends a slice: about what 500 entries with short names take.
+	SliceBytes = 256 << 10
+
+	// SliceMemory is charged for a slice, which may exceed SliceBytes by an entry, and has room for
+	// more entries.
+	SliceMemory = SliceBytes + MaxEntry + 64<<10
+)
+
+// PerSlice returns how many entries like those of the page, which is not empty, fill a slice.
+func (p *Page) PerSlice() int {
+	size := 0
+	for i := range p.Entries {
+		size += p.Entries[i].Memory()
+	}
+	return 1 + SliceBytes*len(p.Entries)/size
+}
+
 // Starting returns the query as it starts after a marker that a client has sent: after
 // an object's name, or after the whole group if the marker is one.
 func (q Query) Starting(marker string) Query {

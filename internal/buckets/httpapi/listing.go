@@ -13,13 +13,10 @@ const (
 	// byte may be \u0001.
 	textMemory = 7
 
-	firstSlice    = 500       // entries that are read first of a list
-	metadataSlice = 16        // entries of a slice with metadata
-	sliceBytes    = 256 << 10 // ends a slice: about what 500 entries with short names take
+	metadataSlice = 16 // entries of a slice with metadata
 
-	// sliceMemory is charged for a slice, which may exceed sliceBytes by an entry, for the JSON of
-	// an entry, and for the space of more entries.
-	sliceMemory = sliceBytes + buckets.MaxEntry + textMemory*(buckets.MaxObjectName+mostMetadata) + 64<<10
+	// sliceMemory is charged for a slice, and for the JSON of an entry.
+	sliceMemory = buckets.SliceMemory + textMemory*(buckets.MaxObjectName+mostMetadata)
 
 	// mostSettings is more than the settings take that are read with a bucket.
 	mostSettings = 64 << 10
@@ -30,10 +27,10 @@ func (x *exchange) listBuckets() error {
 	if err != nil {
 		return err
 	}
-	q := buckets.BucketQuery{Prefix: x.query.Get("prefix"), After: x.query.Get("marker"), Bytes: sliceBytes}
+	q := buckets.BucketQuery{Prefix: x.query.Get("prefix"), After: x.query.Get("marker"), Bytes: buckets.SliceBytes}
 	d, more := x.newPage(), false
 	err = d.blocks.Slices(sliceMemory+mostSettings, func() (bool, error) {
-		q.Limit = min(limit-d.count, firstSlice)
+		q.Limit = min(limit-d.count, buckets.FirstSlice)
 		var slice []buckets.Bucket
 		if err := d.blocks.Read(func() (err error) {
 			slice, more, err = x.Service.Store.Buckets(x.ctx(), x.owner, q)
@@ -60,14 +57,14 @@ func (x *exchange) listObjects() error {
 	if err != nil {
 		return err
 	}
-	q := buckets.Query{Metadata: metadata, Prefix: x.query.Get("prefix"), Delimiter: x.query.Get("delimiter"), Bytes: sliceBytes}
+	q := buckets.Query{Metadata: metadata, Prefix: x.query.Get("prefix"), Delimiter: x.query.Get("delimiter"), Bytes: buckets.SliceBytes}
 	q = q.Starting(x.query.Get("marker"))
 	memory := int64(sliceMemory)
 	if metadata { // which the store reads after it has ended the slice
 		memory += metadataSlice * mostMetadata
 	}
 	d := x.newPage()
-	last, page, most := "", buckets.Page{}, firstSlice
+	last, page, most := "", buckets.Page{}, buckets.FirstSlice
 	err = d.blocks.Slices(memory, func() (bool, error) {
 		if metadata {
 			most = metadataSlice
@@ -79,19 +76,18 @@ func (x *exchange) listObjects() error {
 		}); err != nil {
 			return false, err
 		}
-		size, n := 0, len(page.Entries)
+		if len(page.Entries) == 0 {
+			return false, nil
+		}
 		for i := range page.Entries {
 			e := &page.Entries[i]
 			if err := d.add(ofEntry(e, metadata)); err != nil {
 				return false, err
 			}
-			size, last = size+e.Memory(), e.Name()
+			last = e.Name()
 		}
-		if n == 0 {
-			return false, nil
-		}
+		q.Start, most = page.Next, page.PerSlice()
 		page.Entries = nil
-		q.Start, most = page.Next, 1+sliceBytes*n/size
 		return page.More && d.count < limit, nil
 	})
 	if err != nil {

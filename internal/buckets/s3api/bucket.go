@@ -41,11 +41,11 @@ func (x *request) writeBuckets(d *stream, q *buckets.BucketQuery, limit int) (mo
 	if limit == 0 {
 		return false, nil
 	}
-	q.Bytes = sliceBytes
-	err = d.slices(sliceMemory+maxSettings, func() (bool, error) {
-		q.Limit = min(limit, firstSlice)
+	q.Bytes = buckets.SliceBytes
+	err = d.Slices(buckets.SliceMemory+maxSettings, func() (bool, error) {
+		q.Limit = min(limit, buckets.FirstSlice)
 		var page []buckets.Bucket
-		if err := d.read(func() (err error) {
+		if err := d.Read(func() (err error) {
 			page, more, err = x.Service.Store.Buckets(x.in.Context(), x.account.ID, *q)
 			return err
 		}); err != nil {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/web"
+	"holdfast/internal/web/webtest"
 )
 
 // stalled is the http.ResponseWriter of a client that reads nothing.
@@ -59,7 +59,7 @@ func (s *server) readers(n int, request func() *http.Request) (heap, charged int
 	close(released)
 	serve(waiting, released) // fills caches
 	<-waiting
-	before := heapBytes()
+	before := webtest.HeapBytes()
 	var all sync.WaitGroup
 	for range n {
 		all.Go(func() { serve(waiting, release) })
@@ -70,21 +70,13 @@ func (s *server) readers(n int, request func() *http.Request) (heap, charged int
 		case <-s.t.Context().Done():
 		}
 	}
-	heap, charged = heapBytes()-before, memory.Stats().Used
+	heap, charged = webtest.HeapBytes()-before, memory.Stats().Used
 	close(release)
 	all.Wait()
 	if used := memory.Stats().Used; used != 0 {
 		s.t.Errorf("%d bytes are still charged", used)
 	}
 	return heap, charged
-}
-
-func heapBytes() int64 {
-	runtime.GC()
-	runtime.GC() // a sync.Pool survives one
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // uncharged is what a request may take besides the memory that is charged: its header, its
@@ -233,7 +225,7 @@ func TestDocumentsAreCharged(t *testing.T) { //nolint:paralleltest // it measure
 	const n, size = 16, 1 << 20
 	memory := web.NewMemory(1<<30, n, time.Minute)
 	handler := s.handler.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Memory: memory, Gate: web.NewGate(n, time.Minute)})
-	before := heapBytes()
+	before := webtest.HeapBytes()
 	arrived, release := make(chan struct{}, n), make(chan struct{})
 	var all sync.WaitGroup
 	for range n {
@@ -249,7 +241,7 @@ func TestDocumentsAreCharged(t *testing.T) { //nolint:paralleltest // it measure
 	for range n {
 		<-arrived
 	}
-	heap, charged := heapBytes()-before, memory.Stats().Used
+	heap, charged := webtest.HeapBytes()-before, memory.Stats().Used
 	close(release)
 	all.Wait()
 	t.Logf("%d KB of the heap, %d KB charged for each of %d", heap>>10/n, charged>>10/n, n)

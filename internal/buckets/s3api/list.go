@@ -78,10 +78,6 @@ func (x *request) parseListing() (l listing, err error) {
 	return l, err
 }
 
-// firstSlice is how many objects are read first; the next slices are as large as sliceBytes
-// allows. PostgreSQL reads as many rows as are asked for.
-const firstSlice = 500
-
 // write writes the entries of the page, which is read in slices. A page of no keys is empty and
 // has none after it.
 func (l *listing) write(x *request, s *stream, write func(*buckets.Page) error) error {
@@ -89,9 +85,9 @@ func (l *listing) write(x *request, s *stream, write func(*buckets.Page) error) 
 		return nil
 	}
 	q := l.Query
-	q.Limit, q.Bytes = min(l.limit, firstSlice), sliceBytes
-	return s.slices(min(sliceMemory, int64(l.limit)*buckets.MaxEntry), func() (bool, error) {
-		if err := s.read(func() (err error) {
+	q.Limit, q.Bytes = min(l.limit, buckets.FirstSlice), buckets.SliceBytes
+	return s.Slices(min(buckets.SliceMemory, int64(l.limit)*buckets.MaxEntry), func() (bool, error) {
+		if err := s.Read(func() (err error) {
 			l.page, err = x.Service.Store.List(x.in.Context(), x.owner, x.bucket.ID, q)
 			return err
 		}); err != nil {
@@ -101,16 +97,13 @@ func (l *listing) write(x *request, s *stream, write func(*buckets.Page) error) 
 		if n == 0 {
 			return false, nil
 		}
-		size := 0
-		for i := range l.page.Entries {
-			size += l.page.Entries[i].Memory()
-		}
+		more := l.page.PerSlice()
 		l.count, l.last = l.count+n, l.page.Entries[n-1].Name()
 		if err := write(&l.page); err != nil {
 			return false, err
 		}
 		l.page.Entries = nil
-		q.Start, q.Limit = l.page.Next, min(l.limit-l.count, 1+sliceBytes*n/size)
+		q.Start, q.Limit = l.page.Next, min(l.limit-l.count, more)
 		if l.page.More && l.count < l.limit {
 			return true, nil
 		}

@@ -205,9 +205,9 @@ func (x *request) writeParts(d *stream, id buckets.UploadID, after, limit int) (
 		return 0, false, nil
 	}
 	left := limit
-	err = d.slices(int64(min(limit, partSlice)+1)*partMemory, func() (bool, error) {
+	err = d.Slices(int64(min(limit, partSlice)+1)*partMemory, func() (bool, error) {
 		var page []buckets.Part
-		if err := d.read(func() (err error) {
+		if err := d.Read(func() (err error) {
 			page, more, err = x.Service.Uploads.Parts(x.in.Context(), x.owner, x.bucket.ID, x.key, id, after, min(left, partSlice))
 			return err
 		}); err != nil {
@@ -293,10 +293,10 @@ func (x *request) writeUploads(d *stream, q buckets.UploadQuery, encode func(str
 	if left == 0 {
 		return page, nil
 	}
-	q.Bytes = sliceBytes
-	err = d.slices(min(sliceMemory, int64(left)*buckets.MaxEntry), func() (bool, error) {
-		q.Limit = min(left, firstSlice)
-		if err := d.read(func() (err error) {
+	q.Bytes = buckets.SliceBytes
+	err = d.Slices(min(buckets.SliceMemory, int64(left)*buckets.MaxEntry), func() (bool, error) {
+		q.Limit = min(left, buckets.FirstSlice)
+		if err := d.Read(func() (err error) {
 			page, err = x.Service.Uploads.ListUploads(x.in.Context(), x.owner, x.bucket.ID, q)
 			return err
 		}); err != nil {

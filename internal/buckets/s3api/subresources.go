@@ -324,9 +324,9 @@ func (x *request) objectPartsAfter(d *stream, o *buckets.Object, marker, limit i
 	next = marker
 	n, after := 0, 0
 	more := func() bool { return n < o.Parts && next-marker < limit }
-	err = d.slices(partSlice*partMemory, func() (bool, error) {
+	err = d.Slices(partSlice*partMemory, func() (bool, error) {
 		var page []buckets.Segment
-		if err := d.read(func() (err error) {
+		if err := d.Read(func() (err error) {
 			page, err = x.Service.Collector.UploadBodies(x.in.Context(), x.owner, o.Upload, after, partSlice)
 			return err
 		}); err != nil {

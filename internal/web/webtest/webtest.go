@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -80,4 +81,13 @@ func SetHeaders(r *http.Request, headers ...string) {
 		}
 		r.Header.Add(name, strings.TrimSpace(value))
 	}
+}
+
+// HeapBytes returns the size of the live heap.
+func HeapBytes() int64 {
+	runtime.GC()
+	runtime.GC() // a sync.Pool survives one
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
