@@ -34,12 +34,9 @@ func (c *Copy) copyAgain(ctx context.Context, only owners) error {
 		for _, span := range only.spans(g.Tables...) {
 			if err := c.source.View(ctx, func(v rows.View) error {
 				w := c.newWriter(ctx)
-				w.deleteAll(g, span)
 				w.after = func(u rows.Update) error { return c.recount(u, g, span) }
-				for _, t := range g.Tables {
-					if err := v.Each(t, g.Owner, span, func(p rows.Packed) error { return w.add(t, p) }); err != nil {
-						return err
-					}
+				if err := w.replace(v, g, span); err != nil {
+					return err
 				}
 				return w.flush()
 			}); err != nil {
@@ -86,6 +83,17 @@ func (w *writer) deleteAll(g *rows.Group, span rows.Span) {
 	for _, t := range slices.Backward(g.Tables) {
 		w.delete(t, g.Owner, span)
 	}
+}
+
+// replace deletes the rows of owners, and adds those that the source has.
+func (w *writer) replace(v rows.View, g *rows.Group, span rows.Span) error {
+	w.deleteAll(g, span)
+	for _, t := range g.Tables {
+		if err := v.Each(t, g.Owner, span, func(p rows.Packed) error { return w.add(t, p) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *writer) add(t *rows.Table, p rows.Packed) error {

@@ -21,7 +21,7 @@ func (p *ImportPart) settle(ctx context.Context) (err error) {
 	if _, err := p.copy.compare(ctx, nil, func(d Difference) { p.copy.dirty.add(d.Owner, d.group.Tables...) }); err != nil {
 		return err
 	}
-	return p.replace(ctx, p.copy.dirty, p.copy.progress)
+	return p.replace(ctx, p.copy.dirty)
 }
 
 // catchUp copies what has changed until a pass is short, or has found more than half as many
@@ -51,12 +51,6 @@ func (m *Import) now() time.Time {
 	return m.Clock()
 }
 
-func (m *Import) progress(what string, done, total int64) {
-	if m.Progress != nil {
-		m.Progress(what, done, total)
-	}
-}
-
 // pass copies the owners that have changed, and returns how many.
 func (m *Import) pass(ctx context.Context) (n int, err error) {
 	for _, p := range m.Parts {
@@ -83,7 +77,7 @@ func (m *Import) pass(ctx context.Context) (n int, err error) {
 			return 0, err
 		}
 		p.copy.dirty.addAll(changed)
-		if err := p.replace(ctx, changed, m.progress); err != nil {
+		if err := p.replace(ctx, changed); err != nil {
 			return 0, err
 		}
 		p.seen = now
@@ -128,7 +122,7 @@ func (p *ImportPart) stamps(ctx context.Context) (all stamps, err error) {
 }
 
 // replace replaces all rows of owners.
-func (p *ImportPart) replace(ctx context.Context, changed owners, progress func(what string, done, total int64)) error {
+func (p *ImportPart) replace(ctx context.Context, changed owners) error {
 	var done, total int64
 	for i := range p.copy.Groups {
 		total += int64(len(changed.spans(p.copy.Groups[i].Tables...)))
@@ -143,16 +137,13 @@ func (p *ImportPart) replace(ctx context.Context, changed owners, progress func(
 			w := p.copy.newWriter(ctx)
 			w.silent = true // the rows of an owner that has changed were counted before
 			for _, span := range spans {
-				progress("changed owners", done, total)
+				p.copy.progress("changed owners", done, total)
 				done++
 				if err := p.copy.fault("replace"); err != nil {
 					return err
 				}
-				w.deleteAll(g, span)
-				for _, t := range g.Tables {
-					if err := v.Each(t, g.Owner, span, func(p rows.Packed) error { return w.add(t, p) }); err != nil {
-						return err
-					}
+				if err := w.replace(v, g, span); err != nil {
+					return err
 				}
 			}
 			return w.flush()
