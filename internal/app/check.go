@@ -124,8 +124,7 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 	whole := ctx // for what takes as long as it takes
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	one := *c.cfg
-	one.Services = []service.Service{s}
+	one := c.cfg.Only(s.Name)
 	unknown := map[string]bool{}
 	for _, secret := range one.generated() {
 		if secret.unset && c.secretsBroken {
@@ -142,7 +141,7 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 		}
 		return otherwise
 	}
-	a, err := Open(ctx, Options{Config: &one, Data: c.data, LogTo: io.Discard, Quiet: true, Leave: true, NoSecrets: true, Unknown: unknown})
+	a, err := Open(ctx, Options{Config: one, Data: c.data, LogTo: io.Discard, Quiet: true, Leave: true, NoSecrets: true, Unknown: unknown})
 	if missing, ok := errors.AsType[*engine.MissingError](err); ok {
 		c.keptIn(what, missing.Path)
 		return []service.Finding{{State: service.OK, What: what, Says: missing.Path + " will be created at the first start"}}

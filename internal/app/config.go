@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,18 @@ type Config struct {
 	Services []service.Service
 
 	report conf.Report // where the settings were set
+}
+
+// Only returns the configuration with a single service.
+func (c *Config) Only(name string) *Config {
+	return c.with(func(s *service.Service) bool { return s.Name == name })
+}
+
+// with returns the configuration with some of its services.
+func (c *Config) with(keep func(*service.Service) bool) *Config {
+	some := *c
+	some.Services = slices.DeleteFunc(slices.Clone(c.Services), func(s service.Service) bool { return !keep(&s) })
+	return &some
 }
 
 // Server is the section [server].

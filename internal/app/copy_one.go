@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/db/engine"
@@ -56,9 +55,7 @@ func OpenTarget(ctx context.Context, name string, o Options) (*One, error) {
 
 // OpenOne opens one service of a configuration, without the others.
 func OpenOne(ctx context.Context, name string, o Options) (*One, error) {
-	cfg := *o.Config
-	cfg.Services = slices.DeleteFunc(slices.Clone(cfg.Services), func(s service.Service) bool { return s.Name != name })
-	o.Config = &cfg
+	o.Config = o.Config.Only(name)
 	o.Leave, o.Copies = !o.Create, true
 	a, err := Open(ctx, o)
 	if err != nil {
@@ -67,7 +64,7 @@ func OpenOne(ctx context.Context, name string, o Options) (*One, error) {
 	if len(a.opened) != 1 || len(a.databases()) != 1 {
 		return nil, errors.Join(fmt.Errorf("%s is disabled: set %s.enabled", name, name), a.Close())
 	}
-	one := &One{Service: cfg.Services[0], Database: a.databases()[0], app: a}
+	one := &One{Service: o.Config.Services[0], Database: a.databases()[0], app: a}
 	if o.Leave && !o.DryRun {
 		pending, err := one.Database.Pending(ctx)
 		if err == nil && len(pending) > 0 {

@@ -402,15 +402,14 @@ func (m *Import) DryRun(ctx context.Context) (sizes []TableSize, err error) {
 // OpenParts opens the services of a configuration that an import of a service fills, with
 // new databases, and their sources. urls are the values of the flags of Service.Import.
 func OpenParts(ctx context.Context, of string, urls map[string]string, o Options) (parts []*ImportPart, closing func() error, err error) {
-	cfg := *o.Config
-	cfg.Services = slices.DeleteFunc(slices.Clone(cfg.Services), func(s service.Service) bool { return s.Import == nil || s.Import.Of != of })
-	o.Config, o.Copies = &cfg, true
+	o.Config = o.Config.with(func(s *service.Service) bool { return s.Import != nil && s.Import.Of == of })
+	o.Copies = true
 	a, err := Open(ctx, o)
 	if err != nil {
 		return nil, nil, err
 	}
 	fail := func(err error) ([]*ImportPart, func() error, error) { return nil, nil, errors.Join(err, a.Close()) }
-	for _, s := range cfg.Services {
+	for _, s := range o.Config.Services {
 		url, enabled := urls[s.Import.Flag], s.Config.IsEnabled()
 		switch {
 		case enabled && url == "":

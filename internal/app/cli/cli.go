@@ -257,9 +257,7 @@ func (c *command) withOnly(ctx context.Context, name string, leave bool, fn func
 		return err
 	}
 	if name != "" {
-		one := *cfg
-		one.Services = slices.DeleteFunc(slices.Clone(cfg.Services), func(s service.Service) bool { return s.Name != name })
-		cfg = &one
+		cfg = cfg.Only(name)
 	}
 	a, err := app.Open(ctx, app.Options{Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: leave, Clock: c.env.Clock})
 	if err != nil {
