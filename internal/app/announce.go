@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 
-	"holdfast/internal/app/console"
 	"holdfast/internal/app/service"
 	"holdfast/internal/obs"
 )
@@ -57,8 +56,8 @@ func (a *App) announcement(listeners []listener) (all announcement) {
 			add("clients", base, note)
 		case service.Admin:
 			add(l.name, "http://"+at, "/readyz, /metrics")
-			if a.console != nil {
-				add("console", "http://"+withHostName(at, "127.0.0.1")+console.Prefix, "in a browser")
+			if url := a.consoleURL(); url != "" {
+				add("console", url, "in a browser")
 			}
 		default:
 			add(l.name, a.scheme()+"://"+at, "")

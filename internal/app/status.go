@@ -102,7 +102,7 @@ func (a *App) isOnThisMachine(r *http.Request) bool {
 	return client.IsLoopback() && loopback(host)
 }
 
-// consoleURL returns the address of the console on this machine; "" if there is none.
+// consoleURL returns the local address of the console, or "" without a console.
 func (a *App) consoleURL() string {
 	at := a.bound[service.Admin]
 	if a.console == nil || at == "" {

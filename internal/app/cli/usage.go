@@ -169,25 +169,10 @@ func unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
 	if near := conf.Nearest(name, names); near != "" {
 		return service.Usagef("unknown flag --%s; did you mean --%s?", name, near)
 	}
-	if other := commandWith(cmd, name); other != "" {
+	if other := service.FirstCommand(cmd, func(c *cobra.Command) bool { return c.Flags().Lookup(name) != nil }); other != "" {
 		return service.Usagef("unknown flag --%s; did you mean %s --%s?", name, other, name)
 	}
 	return service.Usagef("unknown flag --%s", name)
-}
-
-// commandWith returns the path of the first command below cmd that has a flag; "" if there is none.
-func commandWith(cmd *cobra.Command, flag string) string {
-	for _, sub := range cmd.Commands() {
-		if sub.IsAvailableCommand() && sub.Flags().Lookup(flag) != nil {
-			return sub.CommandPath()
-		}
-	}
-	for _, sub := range cmd.Commands() {
-		if path := commandWith(sub, flag); path != "" {
-			return path
-		}
-	}
-	return ""
 }
 
 // expected describes the value of a flag.

@@ -36,15 +36,16 @@ func Args(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// elsewhere returns the path of the first command with a name, wherever it is; "" if there is none.
-func elsewhere(below *cobra.Command, name string) string {
+// FirstCommand returns the path of the first available command below a command that matches, or "".
+// Commands of a level come before their subcommands.
+func FirstCommand(below *cobra.Command, matches func(*cobra.Command) bool) string {
 	for _, cmd := range below.Commands() {
-		if cmd.Name() == name && cmd.IsAvailableCommand() {
+		if cmd.IsAvailableCommand() && matches(cmd) {
 			return cmd.CommandPath()
 		}
 	}
 	for _, cmd := range below.Commands() {
-		if path := elsewhere(cmd, name); path != "" {
+		if path := FirstCommand(cmd, matches); path != "" {
 			return path
 		}
 	}
@@ -57,7 +58,7 @@ func UnknownCommand(parent *cobra.Command, name string) error {
 	parent.SuggestionsMinimumDistance = 2
 	if near := parent.SuggestionsFor(name); len(near) > 0 {
 		text += fmt.Sprintf("; did you mean %q?", near[0])
-	} else if path := elsewhere(parent, name); !parent.HasParent() && path != "" {
+	} else if path := FirstCommand(parent, func(c *cobra.Command) bool { return c.Name() == name }); !parent.HasParent() && path != "" {
 		text += fmt.Sprintf("; did you mean %q?", path)
 	}
 	commands := []string{text + "\nCommands:"}
