@@ -184,22 +184,35 @@ func (g *guestBench) row(work string, all []guestSample, goal time.Duration) {
 // begin returns the cookies of n new sessions.
 func (g *guestBench) begin(ctx context.Context, n int) (cookies []string, err error) {
 	for range n {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+g.s.listen+guestAPI+"/session", http.NoBody)
+		cookie, err := beginSession(ctx, g.s.listen, "")
 		if err != nil {
 			return nil, err
 		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return nil, err
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode != http.StatusCreated {
-			return nil, fmt.Errorf("begin a session: %s", resp.Status)
-		}
-		cookie, _, _ := strings.Cut(resp.Header.Get("Set-Cookie"), ";")
 		cookies = append(cookies, cookie)
 	}
 	return cookies, nil
+}
+
+// beginSession returns the cookie of a new session. address, unless it is "", is the guest's address
+// that a proxy reports.
+func beginSession(ctx context.Context, listen, address string) (cookie string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+listen+guestAPI+"/session", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	if address != "" {
+		req.Header.Set("X-Forwarded-For", address)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusCreated {
+		return "", fmt.Errorf("begin a session: %s", resp.Status)
+	}
+	cookie, _, _ = strings.Cut(resp.Header.Get("Set-Cookie"), ";")
+	return cookie, nil
 }
 
 // guestProperty returns the UUID of the i-th property.

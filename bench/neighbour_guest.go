@@ -29,20 +29,10 @@ func (w neighbourGuest) enable() ([]string, error) { //nolint:unparam // see ser
 // owner begins the session of a guest.
 func (neighbourGuest) owner(s *server, n int) (credentials, error) {
 	address := fmt.Sprintf("192.0.2.%d", n)
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://"+s.listen+guestAPI+"/session", http.NoBody)
+	cookie, err := beginSession(context.Background(), s.listen, address)
 	if err != nil {
 		return credentials{}, err
 	}
-	req.Header.Set("X-Forwarded-For", address)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return credentials{}, err
-	}
-	_ = resp.Body.Close()
-	if resp.StatusCode != http.StatusCreated {
-		return credentials{}, fmt.Errorf("begin a session: %s", resp.Status)
-	}
-	cookie, _, _ := strings.Cut(resp.Header.Get("Set-Cookie"), ";")
 	return credentials{Endpoint: "http://" + s.listen, sign: func(r *http.Request) error {
 		r.Header.Set("X-Forwarded-For", address)
 		r.Header.Set("Cookie", cookie)
@@ -59,8 +49,7 @@ func (neighbourGuest) fill(context.Context, *engine, []credentials) error { retu
 // limit implements service. No bare engine is measured beside neighbours.
 func (neighbourGuest) limit(context.Context, *options, *engine, int) (limit, error) { return nil, nil }
 
-// guestNeighbours attacks by one guest's searches, while
-// another guest reads the wishlist.
+// guestNeighbours attacks by one guest's searches, while another guest reads the wishlist.
 func guestNeighbours(e *engine) neighbours {
 	works := operation{name: "wishlist", do: func(ctx context.Context, c *caller, _ int) error {
 		return c.exchange(ctx, http.MethodGet, guestAPI+"/wishlist", nil, "", io.Discard)
