@@ -290,29 +290,8 @@ func TestCopyToFirstStart(t *testing.T) {
 	t.Parallel()
 	start := func() (data string) {
 		data = t.TempDir()
-		cfg, _, err := app.Load(app.Services(), "", []string{
-			"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0", "HOLDFAST_LOG__LEVEL=error",
-			"HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0",
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		server, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: t.Output(), Create: true, Migrate: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		started, ended := make(chan string, 1), make(chan error, 1)
-		go func() { ended <- server.Serve(ctx, announcement(started)) }()
-		select {
-		case <-started:
-		case err := <-ended:
-			t.Fatal(err)
-		}
+		_, _, stop := started(t, data, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0")
 		stop()
-		if err := errors.Join(<-ended, server.Close()); err != nil {
-			t.Fatal(err)
-		}
 		return data
 	}
 	from, to := start(), start()

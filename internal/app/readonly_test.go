@@ -23,21 +23,7 @@ import (
 // listener, and stops it.
 func serveOnce(t *testing.T, data, url string, readOnly string, fn func(ask func(method, path string) (int, string))) {
 	t.Helper()
-	cfg, _, err := app.Load(app.Services(), "", []string{
-		"HOLDFAST_EXTSTORAGE__DATABASE_URL=" + url, "HOLDFAST_SERVER__READ_ONLY=" + readOnly, "HOLDFAST_SERVER__LISTEN=127.0.0.1:0",
-		"HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0", "HOLDFAST_BUCKETS__ENABLED=false", "HOLDFAST_LOG__LEVEL=error",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: t.Output(), Create: true, Migrate: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	started, ended := make(chan string, 1), make(chan error, 1)
-	go func() { ended <- server.Serve(ctx, announcement(started)) }()
-	text := <-started
+	cfg, text, stop := started(t, data, "HOLDFAST_EXTSTORAGE__DATABASE_URL="+url, "HOLDFAST_SERVER__READ_ONLY="+readOnly, "HOLDFAST_BUCKETS__ENABLED=false")
 	admin := adminURL(t, text)
 	fn(func(method, path string) (int, string) {
 		t.Helper()
@@ -58,8 +44,36 @@ func serveOnce(t *testing.T, data, url string, readOnly string, fn func(ask func
 		return resp.StatusCode, string(body)
 	})
 	stop()
-	if err := errors.Join(<-ended, server.Close()); err != nil {
-		t.Error(err)
+}
+
+// started starts a server in this process on free ports, and returns its configuration and its
+// announcement. stop returns when the server has ended, which must be without an error.
+func started(t *testing.T, data string, environ ...string) (cfg *app.Config, announced string, stop func()) {
+	t.Helper()
+	cfg, _, err := app.Load(app.Services(), "", append(environ,
+		"HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0", "HOLDFAST_LOG__LEVEL=error"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := app.Open(t.Context(), app.Options{Config: cfg, Data: data, LogTo: t.Output(), Create: true, Migrate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	texts, ended := make(chan string, 1), make(chan error, 1)
+	go func() { ended <- server.Serve(ctx, announcement(texts)) }()
+	select {
+	case announced = <-texts:
+	case err := <-ended:
+		cancel()
+		t.Fatal(err)
+	}
+	return cfg, announced, func() {
+		t.Helper()
+		cancel()
+		if err := errors.Join(<-ended, server.Close()); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
