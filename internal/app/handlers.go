@@ -75,8 +75,8 @@ func (a *App) mainHandler() http.Handler {
 	})
 }
 
-// writeRootError writes an error of a path that no service owns: a page for a person who has
-// mistyped an address, and Mozilla's format for sync clients.
+// writeRootError answers for paths that no service owns. A person who has mistyped an address gets a page,
+// a sync client gets Mozilla's error format.
 func writeRootError(w http.ResponseWriter, r *http.Request, err error) {
 	if fault.Is(err, fault.NotFound) && isBrowser(r) {
 		sendPage(w, http.StatusNotFound, "text/html; charset=utf-8", nothingHere("There is no such page", "/", "To the status of this server"))

@@ -17,7 +17,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// wrongLine returns the line of a check about what that is wrong, with its fix; "" if there is none.
+// wrongLine returns the WRONG line of a check with its fix, or "".
 func wrongLine(out, what string) string {
 	return regexp.MustCompile(`(?m)^WRONG +` + regexp.QuoteMeta(what) + ` .*(\n +fix: .*)?`).FindString(out)
 }

@@ -55,7 +55,7 @@ func TestLongListsOfImport(t *testing.T) {
 		t.Errorf("the file has %q, %v", text, err)
 	}
 
-	// A short list needs no file, and without a name there is none.
+	// A short list is not written to a file; --list "" writes none.
 	m.Parts[0].Source = problemSource{all: source.all[:2]}
 	if _, err := c.problems(t.Context(), m, list); err != nil {
 		t.Fatal(err)

@@ -56,7 +56,7 @@ func (c *command) problems(ctx context.Context, m *app.Import, list string) (act
 	return actions, err
 }
 
-// problemKind is a number of rows with the same problem.
+// problemKind counts rows with the same problem.
 type problemKind struct {
 	service.Problem
 	n    int64

@@ -42,8 +42,7 @@ func (db *DB) Purge(ctx context.Context) error {
 	waited, cancel := context.WithTimeout(ctx, purgeWait)
 	defer cancel()
 	if err := untilIdle(waited, func() (isBusy bool, err error) {
-		err = sqlitex.ExecuteTransient(conn, `VACUUM`, nil)
-		return false, err
+		return false, sqlitex.ExecuteTransient(conn, `VACUUM`, nil)
 	}); err != nil {
 		return err
 	}
