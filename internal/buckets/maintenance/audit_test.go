@@ -99,7 +99,9 @@ var damages = []damage{
 	{
 		name: "unfinished write",
 		damage: func(s *site, o buckets.Object) {
-			s.write(s.dirs["east:1"]+"/v2/"+string(s.owner)+"/.tmp-0123", []byte("x"))
+			folder := s.dirs["east:1"] + "/v2/" + string(s.owner)
+			s.must(os.MkdirAll(folder, 0o700)) // perhaps no copy was put on this node
+			s.write(folder+"/.tmp-0123", []byte("x"))
 		},
 		found: func(buckets.Object) []string { return []string{"unreferenced east:1"} },
 	},
