@@ -94,7 +94,7 @@ var shared = []helper{
 	{name: "internal/db/migrate"},
 	{name: "internal/db/secrethash", libs: []string{"golang.org/x/crypto/argon2"}},
 	{name: "internal/db/rows"},
-	{name: "internal/db/sqlitedb", libs: []string{"golang.org/x/sys/unix", "golang.org/x/sys/windows", "zombiezen.com/go/sqlite"}},
+	{name: "internal/db/sqlitedb", libs: []string{"golang.org/x/sys/unix", "golang.org/x/sys/windows", "modernc.org/libc", "modernc.org/sqlite/lib", "unsafe", "zombiezen.com/go/sqlite"}},
 	{name: "internal/db/pgdb", libs: []string{"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}},
 	{name: "internal/db/spannerdb", libs: []string{"cloud.google.com/go/spanner", "google.golang.org/api", "google.golang.org/genproto", "google.golang.org/grpc"}},
 	{name: "internal/db/redisdb", libs: []string{"github.com/redis/rueidis"}},

@@ -104,6 +104,9 @@ func create(path string) error {
 
 // openConn opens a connection with the pragmas of every connection.
 func openConn(path string, mode sqlite.OpenFlags) (*sqlite.Conn, error) {
+	if err := keepPlans(); err != nil {
+		return nil, err
+	}
 	conn, err := sqlite.OpenConn(path, mode)
 	if err != nil {
 		return nil, err

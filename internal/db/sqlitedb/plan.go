@@ -1,0 +1,35 @@
+package sqlitedb
+
+import (
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"modernc.org/libc"
+	engine "modernc.org/sqlite/lib"
+)
+
+// keepPlans makes the plans of prepared statements independent of their parameters, on all
+// connections that are opened from now on (Query Planner Stability Guarantee). Otherwise
+// SQLite compares parameters of joins and limits with a few values that have better plans,
+// and prepares such a statement again whenever they are bound.
+var keepPlans = sync.OnceValue(func() error {
+	tls := libc.NewTLS()
+	defer tls.Close()
+	// The driver cannot configure a connection, but SQLite calls this for each that it opens.
+	if code := engine.Xsqlite3_auto_extension(tls, address(keepPlansOf)); code != engine.SQLITE_OK {
+		return fmt.Errorf("sqlite3_auto_extension: %s", libc.GoString(engine.Xsqlite3_errstr(tls, code)))
+	}
+	return nil
+})
+
+type extension = func(tls *libc.TLS, db, message, api uintptr) int32
+
+func keepPlansOf(tls *libc.TLS, db, _, _ uintptr) int32 {
+	args := libc.NewVaList(int32(1), uintptr(0))
+	defer libc.Xfree(tls, args)
+	return engine.Xsqlite3_db_config(tls, db, engine.SQLITE_DBCONFIG_ENABLE_QPSG, args)
+}
+
+// address returns a function as SQLite, translated to Go, calls it.
+func address(f extension) uintptr { return *(*uintptr)(unsafe.Pointer(&struct{ f extension }{f})) }
