@@ -143,11 +143,7 @@ type CitusLog struct {
 // LogCitus connects to a Citus database. Its servers log for all later connections.
 func LogCitus(t testing.TB, url string) *CitusLog {
 	t.Helper()
-	for _, n := range citusNodes(t, url) {
-		conn := connect(t, withHost(t, url, n))
-		command(t, conn, `SET citus.enable_ddl_propagation = off`)
-		command(t, conn, `ALTER DATABASE `+pgx.Identifier{conn.Config().Database}.Sanitize()+` SET citus.log_remote_commands = on`)
-	}
+	logRemoteCommands(t, url)
 	conf, err := pgx.ParseConfig(url)
 	if err != nil {
 		t.Fatal(err)
@@ -165,6 +161,17 @@ func LogCitus(t testing.TB, url string) *CitusLog {
 	}
 	t.Cleanup(func() { _ = l.Close(context.Background()) })
 	return l
+}
+
+// logRemoteCommands makes the servers of a Citus database report to each later connection
+// what they send to each other.
+func logRemoteCommands(t testing.TB, url string) {
+	t.Helper()
+	for _, n := range citusNodes(t, url) {
+		conn := connect(t, withHost(t, url, n))
+		command(t, conn, `SET citus.enable_ddl_propagation = off`)
+		command(t, conn, `ALTER DATABASE `+pgx.Identifier{conn.Config().Database}.Sanitize()+` SET citus.log_remote_commands = on`)
+	}
 }
 
 // Reset forgets what was recorded.

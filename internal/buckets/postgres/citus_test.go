@@ -58,7 +58,8 @@ func TestOneMessage(t *testing.T) {
 	}
 	for _, h := range ofOwner() {
 		if !slices.Contains([]string{
-			"put of a new object", "put", "put with a condition", "put near a quota", "get", "list", "list groups", "create an upload", "put a part", "delete",
+			"put of a new object", "put", "put with a condition", "put near a quota", "get", "list", "list groups", "create an upload", "put a part",
+			"upload with parts", "complete", "delete",
 		}, h.name) {
 			continue
 		}
@@ -75,6 +76,53 @@ func TestOneMessage(t *testing.T) {
 			t.Errorf("%s: the messages are\n%s", h.name, strings.Join(log.Sent, "\n"))
 		}
 	}
+}
+
+// TestMessages counts the messages that the coordinator sends for operations of several
+// steps, without those that find the bucket.
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	url := testdb.CitusDatabase(t)
+	opened.Postgres(t, pgdb.Options{URL: url}, Migrations)
+	watch := testdb.WatchCitus(t, url)
+	s := New(opened.Postgres(t, pgdb.Options{URL: watch.URL}, nil))
+	const owner = buckets.AccountID(filledOwner)
+	b := buckets.BucketRef{Name: "photos", ID: filledBucket}
+	must := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	most := func(what string, n int) {
+		t.Helper()
+		if sent := watch.Sent(); len(sent) == 0 || len(sent) > n {
+			t.Errorf("%s: %d messages, want at most %d:\n%s", what, len(sent), n, strings.Join(sent, "\n"))
+		}
+	}
+	must("CreateAccount", s.CreateAccount(t.Context(), buckets.Account{ID: owner, Name: "main", Created: filledAt}))
+	_, err := s.CreateBucket(t.Context(), owner, b, filledAt)
+	must("CreateBucket", err)
+
+	c := buckets.Completion{Object: buckets.ObjectID(buckets.NewUUID()), Now: filledAt}
+	u := buckets.Upload{ID: filledUpload, Name: "a", Created: filledAt}
+	watch.Sent()
+	must("CreateUpload", s.CreateUpload(t.Context(), owner, b, u))
+	most("create an upload", 1)
+	for n := range 30 {
+		p := buckets.Part{Number: n + 1, Created: filledAt, Body: buckets.Body{ID: buckets.ObjectID(buckets.NewUUID()), Length: 1, MD5: make([]byte, 16), Inline: []byte{1}}}
+		must("PutPart", s.PutPart(t.Context(), owner, b, "a", u.ID, p))
+		most("put a part", 1)
+		if n != 7 {
+			c.Parts = append(c.Parts, buckets.PartRef{Number: p.Number, ETag: strings.Repeat("00", 16)})
+		}
+	}
+	w, err := s.Complete(t.Context(), owner, b, "a", u.ID, c)
+	must("Complete", err)
+	if w.Object.Length != 29 {
+		t.Errorf("the object is %+v", w.Object)
+	}
+	most("complete an upload", 2)
 }
 
 // TestRebalance drains a worker and fills it again as the guide says. No acknowledged

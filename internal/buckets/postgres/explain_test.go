@@ -100,6 +100,8 @@ func ofOwner() []step {
 		{"parts", sqlParts, []any{owner, upload, 1, 10}, []string{parts}},
 		{"segments", sqlSegments, []any{owner, upload, int64(0), 10}, []string{parts}},
 		{"assemble", sqlAssemble, []any{owner, id, "f/7", upload, []int32{1, 3}, []int64{0, 10}, now}, []string{parts, uploads}},
+		{"upload with parts", sqlUploadWithParts, []any{owner, id, "f/7", upload, bucket}, []string{uploads, parts}},
+		{"complete", sqlComplete, append(put("f/7", 0, false), upload, []byte{1}, []int64{1, 3}, []int64{0, 10}), []string{parts, uploads}},
 		{"abort", sqlAbort, []any{owner, id, "f/7", upload, now}, []string{parts, uploads}},
 		{"set frames", sqlFrameObject, []any{owner, id, "f1/1", body, int64(1), int64(2)}, []string{objects}},
 		{"set frames of a part", sqlFramePart, []any{owner, upload, 1, body, int64(1), int64(2)}, []string{parts}},

@@ -97,6 +97,16 @@ var (
 		AND start + content_length > $3::bigint ORDER BY number LIMIT $4::bigint`}
 	sqlAssemble = pgdb.Statement{Name: "buckets.assemble", SQL: `
 		SELECT bucket_assemble_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::integer[], $6::bigint[], $7::timestamptz)`}
+	// What Complete computes with, in any order.
+	sqlUploadWithParts = pgdb.Statement{Name: "buckets.upload_with_parts", SQL: `
+		SELECT 'bucket', NULL::text[] FROM manta_bucket WHERE owner = $1::uuid AND name = $5::text AND id = $2::uuid
+		UNION ALL SELECT 'upload', ` + uploadColumns + ofUpload + `
+		UNION ALL SELECT 'part', ` + partColumns + ` FROM manta_bucket_part WHERE owner = $1::uuid AND upload_id = $4::uuid`}
+	sqlComplete = pgdb.Statement{Name: "buckets.complete", SQL: `
+		SELECT bucket_complete_v1($1::uuid, $2::text, $3::uuid, $4::text, $5::timestamptz, $6::uuid, $7::uuid, $8::bigint, $9::bytea, $10::text,
+			$11::text[], $12::text[], $13::text[]::uuid[], $14::text[], $15::text::jsonb, $16::bytea, $17::bigint, $18::bigint, $19::bigint,
+			$20::integer, $21::text[], $22::text[], $23::timestamptz, $24::timestamptz, $25::boolean,
+			$26::uuid, $27::bytea, $28::bigint[]::integer[], $29::bigint[])`}
 	sqlAbort = pgdb.Statement{Name: "buckets.abort", SQL: `SELECT bucket_abort_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::timestamptz)`}
 )
 

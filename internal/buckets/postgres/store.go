@@ -3,9 +3,9 @@
 //
 // A frequent write is one call of a PL/pgSQL function from the migrations, which locks
 // the bucket against its deletion and the name of the object, applies the rules of
-// package buckets and writes, in one round trip and one transaction. Update and Complete
-// compute here, between the lock and the write of one transaction. A page of a listing is
-// one call too, and therefore one snapshot. The owner is the distribution column on Citus
+// package buckets and writes, in one round trip and one transaction. Update computes here,
+// between the lock and the write of one transaction, and Complete from what it has read
+// without a lock. A page of a listing is one call too, and therefore one snapshot. The owner is the distribution column on Citus
 // and occurs in every statement except those that find work for the sweep.
 package postgres
 
@@ -76,6 +76,7 @@ const (
 	noUpload     = -7
 	notEmpty     = -8
 	nodeRemoved  = -9
+	partsChanged = -10 // since they were read
 )
 
 // errAll means that the function must be called again with p_all.

@@ -2,7 +2,11 @@ package postgres
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/db/pgdb"
@@ -177,21 +181,125 @@ func (s *Store) uploads(ctx context.Context, owner buckets.AccountID, b buckets.
 	return all, cut, err
 }
 
-// Complete implements buckets.Uploads.
+// Complete implements buckets.Uploads. It computes the object from what it reads without a
+// lock; bucket_complete_v1 writes it if the parts are still the same. Otherwise, and for an
+// upload that does not exist, everything is done in one transaction with the lock taken
+// first, which on Citus is a message for each statement.
 func (s *Store) Complete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, name string, id buckets.UploadID, c buckets.Completion) (w buckets.Written, err error) {
 	if err := owner.Check(); err != nil {
 		return buckets.Written{}, err
 	}
+	done := false
+	if err := twice(func(all bool) (err error) {
+		w, done, err = s.completeRead(ctx, owner, b, name, id, c, all)
+		return err
+	}); done || err != nil {
+		return w, err
+	}
 	err = twice(func(all bool) error {
 		return s.db.Tx(ctx, "buckets.complete_upload", func(tx *pgdb.Tx) error {
-			w, err = complete(tx, owner, b, name, id, c, all)
+			w, err = completeLocked(tx, owner, b, name, id, c, all)
 			return err
 		})
 	})
 	return w, err
 }
 
-func complete(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, name string, id buckets.UploadID, c buckets.Completion, all bool) (w buckets.Written, err error) {
+// completeRead completes an upload as it was read. done is false if the upload was not
+// found, or has changed since.
+func (s *Store) completeRead(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, name string, id buckets.UploadID, c buckets.Completion, all bool) (w buckets.Written, done bool, err error) {
+	u, stored, err := s.uploadWithParts(ctx, owner, b, name, id)
+	if err != nil || u == nil {
+		return w, false, err
+	}
+	m, err := assemble(*u, stored, c)
+	if err != nil {
+		return w, false, err
+	}
+	arguments, err := m.put(owner, b, &c, all).arguments()
+	if err != nil {
+		return w, false, err
+	}
+	arguments.Bytea(uuidBytes(id))
+	arguments.Bytea(hashOf(stored))
+	arguments.Bigints(len(m.Used), func(i int) (int64, bool) { return int64(m.Used[i].Number), true })
+	arguments.Bigints(len(m.Used), func(i int) (int64, bool) { return m.Used[i].Start, true })
+	result, err := s.db.Call(ctx, sqlComplete, arguments)
+	if err != nil {
+		return w, false, err
+	}
+	if len(result) == 1 && (result[0] == noUpload || result[0] == partsChanged) {
+		return w, false, nil
+	}
+	w.Object = m.object
+	w.Replaced, err = replaced(result)
+	return w, err == nil, err
+}
+
+// uploadWithParts reads an upload with its parts in order; nil if there is none.
+func (s *Store) uploadWithParts(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, name string, id buckets.UploadID) (u *buckets.Upload, all []buckets.Part, err error) {
+	var (
+		kind    string
+		columns []*string
+		exists  bool
+	)
+	err = s.db.ForEach(ctx, sqlUploadWithParts, []any{string(owner), string(b.ID), name, string(id), b.Name}, func() { u, all, exists = nil, nil, false }, func() error {
+		switch kind {
+		case "bucket":
+			exists = true
+		case "upload":
+			found, err := scanUpload(columns)
+			u = &found
+			return err
+		default:
+			p, _, err := scanPart(columns)
+			all = append(all, p)
+			return err
+		}
+		return nil
+	}, &kind, &columns)
+	if err == nil && !exists {
+		err = buckets.ErrNoBucket
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	slices.SortFunc(all, func(a, b buckets.Part) int { return a.Number - b.Number })
+	return u, all, nil
+}
+
+// hashOf returns the hash by which bucket_complete_v1 recognizes the parts of an upload: each
+// body has an ID of its own.
+func hashOf(parts []buckets.Part) []byte {
+	h := sha256.New()
+	for i := range parts {
+		if i > 0 {
+			_, _ = io.WriteString(h, ",") // a hash has no errors
+		}
+		_, _ = fmt.Fprintf(h, "%d %s", parts[i].Number, parts[i].ID)
+	}
+	return h.Sum(nil)
+}
+
+// made is an object that an upload becomes.
+type made struct {
+	buckets.Assembly
+	object buckets.Object
+}
+
+func assemble(u buckets.Upload, stored []buckets.Part, c buckets.Completion) (m made, err error) {
+	if m.Assembly, err = buckets.Assemble(stored, c.Parts, c.MinPart); err == nil {
+		m.object, err = m.Object(u, c)
+	}
+	return m, err
+}
+
+// put returns the call that writes the object. Its parts are counted already.
+func (m *made) put(owner buckets.AccountID, b buckets.BucketRef, c *buckets.Completion, all bool) *put {
+	return &put{owner: owner, bucket: b, object: &m.object, bytes: -m.UnusedBytes(), condition: &c.Condition, now: c.Now, all: all}
+}
+
+func completeLocked(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, name string, id buckets.UploadID, c buckets.Completion, all bool) (w buckets.Written, err error) {
 	if err := lock(tx, owner, b, name); err != nil {
 		return w, err
 	}
@@ -213,15 +321,12 @@ func complete(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, name st
 	if err != nil {
 		return w, err
 	}
-	a, err := buckets.Assemble(stored, c.Parts, c.MinPart)
+	m, err := assemble(u, stored, c)
 	if err != nil {
 		return w, err
 	}
-	if w.Object, err = a.Object(u, c); err != nil {
-		return w, err
-	}
-	p := put{owner: owner, bucket: b, object: &w.Object, bytes: -a.UnusedBytes(), condition: &c.Condition, now: c.Now, all: all}
-	arguments, err := p.arguments()
+	w.Object = m.object
+	arguments, err := m.put(owner, b, &c, all).arguments()
 	if err != nil {
 		return w, err
 	}
@@ -232,7 +337,7 @@ func complete(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, name st
 	if w.Replaced, err = replaced(result); err != nil {
 		return w, err
 	}
-	numbers, starts := offsets(&a)
+	numbers, starts := offsets(&m.Assembly)
 	_, err = tx.QueryRow(sqlAssemble, []any{string(owner), string(b.ID), name, string(id), numbers, starts, at(c.Now)}, new(int64))
 	return w, err
 }

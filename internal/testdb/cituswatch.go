@@ -1,0 +1,109 @@
+package testdb
+
+import (
+	"bufio"
+	"encoding/binary"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+)
+
+// CitusWatch is a proxy before the coordinator of a Citus database. It records the messages
+// that the servers send to each other for the statements of all its connections.
+type CitusWatch struct {
+	URL string // of the database through the proxy
+
+	mu   sync.Mutex
+	sent []string
+}
+
+// WatchCitus starts a proxy that ends with the test.
+func WatchCitus(t testing.TB, url string) *CitusWatch {
+	t.Helper()
+	logRemoteCommands(t, url)
+	conf, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, address := pgconn.NetworkAddress(conf.Host, conf.Port)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	through := parse(t, url)
+	through.Host = l.Addr().String()
+	query := through.Query()
+	query.Del("host")
+	query.Set("sslmode", "disable") // the proxy reads the messages
+	through.RawQuery = query.Encode()
+	w := &CitusWatch{URL: through.String()}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return // the test has ended
+			}
+			go w.serve(client, network, address)
+		}
+	}()
+	return w
+}
+
+// Sent returns the messages since the last call.
+func (w *CitusWatch) Sent() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sent := w.sent
+	w.sent = nil
+	return sent
+}
+
+// serve connects a client to the server until either ends the connection.
+func (w *CitusWatch) serve(client net.Conn, network, address string) {
+	defer client.Close()
+	server, err := net.Dial(network, address)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	go func() {
+		_, _ = io.Copy(server, client)
+		_ = server.Close()
+	}()
+	_ = w.forward(client, server)
+}
+
+// forward copies the messages of the server and records notices about messages to others.
+// The client gets each notice before the result of its statement, so a test that has the
+// result finds the notices of the statement recorded.
+func (w *CitusWatch) forward(client io.Writer, server io.Reader) error {
+	from, head := bufio.NewReader(server), make([]byte, 5)
+	for {
+		if _, err := io.ReadFull(from, head); err != nil {
+			return err
+		}
+		body := make([]byte, binary.BigEndian.Uint32(head[1:])-4)
+		if _, err := io.ReadFull(from, body); err != nil {
+			return err
+		}
+		if head[0] == 'N' {
+			var n pgproto3.NoticeResponse
+			if err := n.Decode(body); err == nil && strings.HasPrefix(n.Message, "issuing ") {
+				w.mu.Lock()
+				w.sent = append(w.sent, n.Message)
+				w.mu.Unlock()
+			}
+		}
+		if _, err := client.Write(slices.Concat(head, body)); err != nil {
+			return err
+		}
+	}
+}
