@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"holdfast/internal/app/buckets"
+	"holdfast/internal/app/console"
 	"holdfast/internal/app/service"
 	"holdfast/internal/auth/bearer"
 	"holdfast/internal/auth/tokenlib"
@@ -406,10 +407,31 @@ func (w *chargedWalk) operators() (all []route) {
 	return append(all, w.pages()...)
 }
 
-// pages returns the pages of the console, and a form of each of their actions.
+// pages returns the pages of the console, and the forms of their actions with long values.
 func (w *chargedWalk) pages() (all []route) {
+	w.t.Helper()
 	for _, path := range w.app.consolePaths() {
-		all = append(all, route{service.Admin, http.MethodGet, path, "", "", 0}, route{service.Admin, http.MethodPost, path, "csrf=x&action=x&value=" + strings.Repeat("x", 60_000), formMedia, 0})
+		all = append(all, route{service.Admin, http.MethodGet, path, "", "", 0}, route{service.Admin, http.MethodPost, path, "csrf=x&value=" + strings.Repeat("x", 60_000), formMedia, 0})
+	}
+	form := w.must(&route{listener: service.Admin, method: http.MethodGet, path: "/console/read-only"})
+	csrf := regexp.MustCompile(`name="csrf" value="([^"]+)"`).FindStringSubmatch(form)
+	if csrf == nil {
+		w.t.Fatalf("no CSRF token: %s", form)
+	}
+	body := "csrf=" + csrf[1] + "&document=" + strings.Repeat("%22", 300_000)
+	for _, field := range []string{"account", "key", "name", "namespace", "namespaces", "note", "prefix", "quota", "reason", "service", "tenant", "token", "ttl", "value"} {
+		body += "&" + field + "=" + strings.Repeat("%22", 3_000)
+	}
+	for i := range w.app.console.Sections {
+		s := &w.app.console.Sections[i]
+		for j := range s.Pages {
+			for _, action := range s.Pages[j].Actions {
+				if action.Name == "end-all" {
+					continue // it would end the session that sends the forms
+				}
+				all = append(all, route{service.Admin, http.MethodPost, consolePath(s, &s.Pages[j]) + "?do=" + action.Name, body, formMedia, 0})
+			}
+		}
 	}
 	return all
 }
@@ -420,12 +442,16 @@ func (a *App) consolePaths() []string {
 	for i := range a.console.Sections {
 		s := &a.console.Sections[i]
 		for j := range s.Pages {
-			path := "/console/"
-			if s.Name != "" {
-				path += s.Name + "/"
-			}
-			all = append(all, path+s.Pages[j].Path)
+			all = append(all, consolePath(s, &s.Pages[j]))
 		}
 	}
 	return all
+}
+
+func consolePath(s *console.Section, p *service.Page) string {
+	path := console.Prefix
+	if s.Name != "" {
+		path += s.Name + "/"
+	}
+	return path + p.Path
 }
