@@ -44,6 +44,58 @@ func TestSchemasAreAskedForOnce(t *testing.T) {
 	}
 }
 
+// TestGuessedSchema: a put to a namespace that is not in the cache reads no schema. If there is
+// one, or the put fails, the result is that of a put after a read.
+func TestGuessedSchema(t *testing.T) {
+	t.Parallel()
+	var times atomic.Int64
+	m := newService(t, func(o *ext.Options) { o.Registry = asked{o.Registry, &times} })
+	want := func(what string, reads int64) {
+		t.Helper()
+		if got := times.Swap(0); got != reads {
+			t.Errorf("%s: schemas were read %d times, want %d", what, got, reads)
+		}
+	}
+	m.do(t, task(ext.PutTask, "k", `1`))
+	m.do(t, task(ext.PutTask, "k", `2`))
+	want("puts without a schema", 0)
+
+	m.activate(t, `{"type":"string"}`)
+	times.Store(0)
+	cold := func() *service {
+		s, err := ext.NewService(m.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &service{s, m.options, m.store, m.clock, m.r}
+	}
+	wantPlace(t, "a number", func() error { _, err := cold().Do(t.Context(), m.r, task(ext.PutTask, "k", `3`)); return err }(), "/value")
+	want("a refused value", 1)
+	// The schema is checked before the precondition, as with a schema that was read.
+	put := task(ext.PutTask, "k", `3`)
+	put.Precondition.Revision = ext.Some[ext.Revision](7)
+	wantPlace(t, "a number, with a precondition", func() error { _, err := cold().Do(t.Context(), m.r, put); return err }(), "/value")
+	want("a refused value with a precondition", 1)
+	cold().do(t, task(ext.PutTask, "k", `"a"`))
+	want("a valid value", 1)
+	m.wantValue(t, "k", `"a"`)
+
+	// A stored answer does not show that there is no schema.
+	r := m.r
+	r.IdempotencyKey = &ext.IdempotencyKey{Key: "once"}
+	other := task(ext.PutTask, "k", `1`)
+	other.Namespace = "b"
+	if _, err := m.Do(t.Context(), r, other); err != nil {
+		t.Fatal(err)
+	}
+	c := cold()
+	if res, err := c.Do(t.Context(), r, task(ext.PutTask, "k", `1`)); err != nil || !res.Replayed {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	c.do(t, task(ext.PutTask, "k", `"b"`))
+	want("a put after a stored answer", 1)
+}
+
 // TestGrantsAreRemembered: a cached grant has the same claims.
 func TestGrantsAreRemembered(t *testing.T) {
 	t.Parallel()

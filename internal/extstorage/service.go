@@ -249,9 +249,28 @@ func (s *Service) passAll(ctx context.Context, g Grant, tasks []Task) (Pass, err
 	return p, err
 }
 
-// attempt plans the operations and applies them.
+// attempt plans the operations and applies them. Most namespaces have no schema, and the
+// Store checks that. So if a namespace is not in the cache, attempt does not read its schema
+// first, which on Citus is a message, but only if the write fails without it.
 func (s *Service) attempt(ctx context.Context, p *Pass, r Request, tasks []Task) (Applied, error) {
-	a := &plan{service: s, owner: p.Owner, now: s.moment()}
+	a := &plan{service: s, owner: p.Owner, now: s.moment(), guesses: true}
+	applied, err := a.apply(ctx, p, r, tasks)
+	switch {
+	case len(a.guessed) == 0:
+	case err == nil && !applied.Replayed: // an earlier answer says nothing about schemas
+		for _, at := range a.guessed {
+			s.schemas.add(at, Schema{})
+		}
+	case err != nil && isClients(err):
+		a = &plan{service: s, owner: p.Owner, now: s.moment()}
+		return a.apply(ctx, p, r, tasks)
+	}
+	return applied, err
+}
+
+// apply makes and applies the operations.
+func (a *plan) apply(ctx context.Context, p *Pass, r Request, tasks []Task) (Applied, error) {
+	s := a.service
 	w := Write{Now: a.now, Quota: s.quota(&p.install, a.now), Caller: r.Caller, IdempotencyKey: r.IdempotencyKey, After: r.after}
 	failed := a.make(ctx, tasks)
 	if failed != nil && (!isClients(failed) || r.IdempotencyKey == nil && len(tasks) == 1) {

@@ -148,6 +148,9 @@ type plan struct {
 	owner   Owner
 	now     Moment
 	ops     []Op
+
+	guesses bool          // a namespace that is not in the cache has no schema
+	guessed []namespaceOf // those of which this was assumed
 }
 
 // make plans all tasks. The error of a task is an *ItemError, unless the server
@@ -189,6 +192,12 @@ func (a *plan) add(ctx context.Context, t *Task, op *Op) (err error) {
 			if active, err := a.service.activeSchema(ctx, at); err != nil || active.Version == t.validated {
 				op.Schema = active.Version
 				return err
+			}
+		}
+		if a.guesses && !t.Schema.Set {
+			if _, cached := a.service.schemas.get(at); !cached {
+				a.guessed = append(a.guessed, at)
+				break
 			}
 		}
 		op.Schema, err = a.service.validate(ctx, at, t.Value, t.Schema)
