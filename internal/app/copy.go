@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -34,6 +35,13 @@ type Copy struct {
 	Report   func(line string)                    // may be nil
 	Fault    func(point string) error             // for tests only: called before each step
 
+	// For tests only: the number of keys that a pass copies, when the log of changes is compacted,
+	// and a function that is called with the number of entries before and after.
+	KeysOfPass   int
+	CompactAfter int64
+	CompactEvery time.Duration
+	Compacted    func(before, after int64)
+
 	source, target rows.Database
 	tables         map[string]*rows.Table
 	groups         map[string]int // of a table
@@ -42,6 +50,8 @@ type Copy struct {
 	copied         int64  // rows in the target at the start
 	total          int64  // rows of the source at the start
 	dirty          owners // that changed since they were verified; nil: any
+	logging        sync.Mutex
+	compacted      int64 // entries of the log after the last compaction, which are left
 }
 
 // copyState is the progress of a copy. The source has only the ID.
@@ -56,10 +66,9 @@ type copyState struct {
 }
 
 const (
-	rowsOfUpdate  = 20_000  // that change, in one transaction
-	rowsOfSpanner = 5000    // in one transaction of Spanner, which limits their values
-	bytesOfBatch  = 2 << 20 // in memory for such a transaction
-	changesOfPass = 5000
+	rowsOfUpdate  = 20_000      // that change, in one transaction
+	rowsOfSpanner = 5000        // in one transaction of Spanner, which limits their values
+	bytesOfBatch  = 2 << 20     // in memory for such a transaction
 	reportEvery   = time.Minute // that writes arrive as fast as they are copied
 	shortPass     = time.Second // the last pass begins after one that took less
 	copyLease     = 30 * time.Second
@@ -86,6 +95,14 @@ func (c *Copy) Run(ctx context.Context) error {
 	if isNew && !c.withSpanner() {
 		c.dirty = owners{} // each span is verified when it is copied
 	}
+	if err := c.whileLogged(ctx, c.copyWhileLogged); err != nil {
+		return err
+	}
+	return c.lastPass(ctx)
+}
+
+// copyWhileLogged copies everything but the last changes, and compares it.
+func (c *Copy) copyWhileLogged(ctx context.Context) error {
 	if err := c.copyOwners(ctx); err != nil {
 		return err
 	}
@@ -106,10 +123,7 @@ func (c *Copy) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.catchUp(ctx); err != nil {
-		return err
-	}
-	return c.lastPass(ctx)
+	return c.catchUp(ctx)
 }
 
 func (c *Copy) open() error {
@@ -160,7 +174,7 @@ func (c *Copy) fault(point string) error {
 
 // begin continues the copy that the target has begun, or begins a new one.
 func (c *Copy) begin(ctx context.Context) (isNew bool, err error) {
-	c.moved, c.copied, c.dirty = 0, 0, nil
+	c.moved, c.copied, c.dirty, c.compacted = 0, 0, nil, 0
 	var source copyState
 	err = c.source.View(ctx, func(v rows.View) (err error) {
 		if c.total, err = c.count(v); err != nil {

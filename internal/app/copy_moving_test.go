@@ -91,6 +91,7 @@ func openMoving(t *testing.T, rt *rapid.T, name string, from, to func(testing.TB
 		copy:    &app.Copy{Service: name, Groups: ones[0].Service.Tables, Source: ones[0].Database, Target: ones[1].Database, Owners: owners},
 		reached: make(chan error), goOn: make(chan error),
 	}
+	m.copy.KeysOfPass, m.copy.CompactAfter = 3, 2 // so that passes compact the log, and see parts of a write
 	closed := false
 	m.copy.Fault = func(point string) error {
 		if closed { // nobody can write

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/rows"
@@ -172,77 +171,6 @@ func (w *writer) write(u rows.Update) error {
 		return w.after(u)
 	}
 	return nil
-}
-
-// catchUp copies changed rows until a pass is short.
-func (c *Copy) catchUp(ctx context.Context) error {
-	reported, changes := time.Now(), 0
-	for {
-		start := time.Now()
-		n, err := c.pass(ctx)
-		if err != nil || n < changesOfPass && time.Since(start) < shortPass {
-			return err
-		}
-		if changes += n; time.Since(reported) > reportEvery {
-			c.reportf("copied %d changes in %s while others arrived: the last pass begins when few are left", changes, time.Since(reported).Round(time.Second))
-			reported, changes = time.Now(), 0
-		}
-		if err := c.source.KeepLog(ctx, c.Service); err != nil {
-			return err
-		}
-	}
-}
-
-// pass copies the rows of the oldest changes in the log, and returns how many changes.
-func (c *Copy) pass(ctx context.Context) (int, error) {
-	if err := c.fault("pass"); err != nil {
-		return 0, err
-	}
-	var ids []int64
-	err := c.source.View(ctx, func(v rows.View) error {
-		ids = nil
-		changes, err := v.Changes(c.Service, c.tables, changesOfPass)
-		if err != nil {
-			return err
-		}
-		p := changedKeys{map[string]map[string]rows.Row{}, map[string]map[string]rows.Row{}, owners{}}
-		for _, change := range changes {
-			ids = append(ids, change.ID)
-			g, t := &c.Groups[c.groups[change.Table]], c.tables[change.Table]
-			owner := change.Key[:g.Owner]
-			p.owners.add(owner, c.affected(g, t)...)
-			if p.rows[t.Name] == nil {
-				p.rows[t.Name], p.whole[t.Name] = map[string]rows.Row{}, map[string]rows.Row{}
-			}
-			switch {
-			case t.Replace:
-				p.whole[t.Name][owner.Text()] = owner
-				continue
-			case len(change.Key) < t.Key:
-				p.whole[t.Name][change.Key.Text()] = change.Key
-				continue
-			case t.With != nil:
-				with := t.With(change.Key)
-				p.rows[t.Name][with.Text()] = with
-			}
-			p.rows[t.Name][change.Key.Text()] = change.Key
-		}
-		if c.dirty != nil {
-			c.dirty.addAll(p.owners)
-		}
-		return c.copyChanged(ctx, v, p)
-	})
-	if err != nil || len(ids) == 0 {
-		return 0, err
-	}
-	return len(ids), c.source.Update(ctx, func(u rows.Update) error { return u.Forget(ids) })
-}
-
-// changedKeys are the keys of a pass, by their text.
-type changedKeys struct {
-	rows   map[string]map[string]rows.Row // by table
-	whole  map[string]map[string]rows.Row // by table: all rows whose keys begin with these
-	owners owners
 }
 
 // copyChanged copies rows: parents of foreign keys are written first, and deleted last.

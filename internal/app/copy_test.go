@@ -19,6 +19,7 @@ import (
 	bucketstest "holdfast/internal/buckets/storetest"
 	"holdfast/internal/canonjson"
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/db/rows"
 	"holdfast/internal/db/sqlitedb"
 	ext "holdfast/internal/extstorage"
 	extpg "holdfast/internal/extstorage/postgres"
@@ -288,38 +289,84 @@ func TestCopyRefusesOtherData(t *testing.T) {
 // nothing else.
 func TestCopyToFirstStart(t *testing.T) {
 	t.Parallel()
-	start := func() (data string) {
-		data = t.TempDir()
-		_, _, stop := started(t, data, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0")
-		stop()
-		return data
+	for engine, database := range map[string]func(testing.TB) string{"sqlite": sqliteURL, "postgres": testdb.PostgresDatabase} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			from, to := afterFirstStart(t, sqliteURL), afterFirstStart(t, database)
+			for _, tc := range firstStarts {
+				target := to[tc.name]
+				c := newCopy(t, tc.name, from[tc.name], target)
+				on := func(script string) {
+					if engine == "postgres" {
+						script = strings.NewReplacer("bff_consumer_", "bff_consumer.", "x''", "''::bytea").Replace(script)
+					}
+					execute(t, target, script)
+				}
+				on(tc.left)
+				on(tc.other)
+				if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), tc.table) {
+					t.Errorf("%s: a target with other rows: %v", tc.name, err)
+				}
+				on(tc.undo)
+				if err := c.Run(t.Context()); err != nil {
+					t.Errorf("%s: to the database of a first start: %v", tc.name, err)
+					continue
+				}
+				if _, err := c.Verify(t.Context(), func(d app.Difference) { t.Error(d) }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
-	from, to := start(), start()
-	for _, tc := range []struct{ name, left, other, undo, table string }{
-		{
-			"buckets", `INSERT OR REPLACE INTO manta_bucket_lease VALUES ('background', 'x', 'a process that was killed', 1)`,
-			`INSERT INTO manta_bucket_node VALUES ('other', 's3://b', 'active', 1)`, `DELETE FROM manta_bucket_node WHERE id = 'other'`, "manta_bucket_node",
-		},
-		{
-			"guest", "", `INSERT INTO bff_consumer_handoff_keys SELECT 'other', x'', 'retired', not_before, not_after, 1 FROM bff_consumer_handoff_keys`,
-			`DELETE FROM bff_consumer_handoff_keys WHERE id = 'other'`, "handoff_keys",
-		},
-		{"tokenserver", "", `INSERT INTO account_access VALUES ('a', 'allow', '', 1)`, `DELETE FROM account_access`, "account_access"},
-	} {
-		source, target := "sqlite:"+filepath.Join(from, tc.name+".db"), "sqlite:"+filepath.Join(to, tc.name+".db")
-		c := newCopy(t, tc.name, source, target)
-		execute(t, target, tc.left)
-		execute(t, target, tc.other)
-		if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), tc.table) {
-			t.Errorf("%s: a target with other rows: %v", tc.name, err)
-		}
-		execute(t, target, tc.undo)
-		if err := c.Run(t.Context()); err != nil {
-			t.Errorf("%s: to the database of a first start: %v", tc.name, err)
-			continue
-		}
-		wantEqual(t, c)
+}
+
+// afterFirstStart starts a server on new databases, and returns their URLs by service.
+func afterFirstStart(t *testing.T, database func(testing.TB) string) (urls map[string]string) {
+	t.Helper()
+	urls = map[string]string{}
+	env := []string{"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0"}
+	for _, tc := range firstStarts {
+		urls[tc.name] = database(t)
+		env = append(env, "HOLDFAST_"+strings.ToUpper(tc.name)+"__DATABASE_URL="+urls[tc.name])
 	}
+	_, _, stop := started(t, t.TempDir(), env...)
+	// With PostgreSQL, the start goes on after the announcement.
+	for _, tc := range firstStarts {
+		one := openOne(t, tc.name, urls[tc.name])
+		for _, g := range one.Service.Tables {
+			for _, table := range g.Tables {
+				for n := int64(0); n == 0 && table.Name == tc.first; {
+					if err := one.Database.Rows(nil).View(t.Context(), func(v rows.View) (err error) { n, err = v.Count(table, 1); return err }); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+	}
+	stop()
+	return urls
+}
+
+// firstStarts are the services with the table that the first start fills last, rows that a killed server may
+// leave, other rows, and their table.
+var firstStarts = []struct{ name, first, left, other, undo, table string }{
+	{
+		"buckets", "manta_bucket_node", `INSERT INTO manta_bucket_lease SELECT 'background', 'x', 'a process that was killed', CURRENT_TIMESTAMP WHERE NOT EXISTS (SELECT 1 FROM manta_bucket_lease WHERE name = 'background')`,
+		`INSERT INTO manta_bucket_node SELECT 'other', 's3://b', 'active', added FROM manta_bucket_node`, `DELETE FROM manta_bucket_node WHERE id = 'other'`, "manta_bucket_node",
+	},
+	{
+		"guest", "bff_consumer_handoff_keys", "", `INSERT INTO bff_consumer_handoff_keys (id, secret, state, not_before, not_after, retired_at) SELECT 'other', x'', 'retired', not_before, not_after, not_before FROM bff_consumer_handoff_keys`,
+		`DELETE FROM bff_consumer_handoff_keys WHERE id = 'other'`, "handoff_keys",
+	},
+	{"tokenserver", "", "", `INSERT INTO account_access VALUES ('a', 'allow', '', 1)`, `DELETE FROM account_access`, "account_access"},
+	{
+		"syncstorage", "", "", `INSERT INTO user_collections (user_id, collection_id, modified) VALUES (1, 1, CURRENT_TIMESTAMP)`, `DELETE FROM user_collections`, "user_collections",
+	},
+	{
+		"extstorage", "", "", `INSERT INTO ext_storage_namespaces (tenant_id, extension_install_id, namespace, keys_count)
+			VALUES ('a0000000-0000-4000-8000-000000000001', 'b0000000-0000-4000-8000-000000000001', 'a', 1)`,
+		`DELETE FROM ext_storage_namespaces`, "ext_storage_namespaces",
+	},
 }
 
 // TestHalfACopy: a server does not write to a database that has only a part of a copy, and
@@ -328,11 +375,11 @@ func TestHalfACopy(t *testing.T) {
 	t.Parallel()
 	source, target, data := sqliteURL(t), sqliteURL(t), t.TempDir()
 	c := newCopy(t, "extstorage", source, target)
-	rows, err := os.ReadFile("../extstorage/sqlite/testdata/schema/0001.sql")
+	script, err := os.ReadFile("../extstorage/sqlite/testdata/schema/0001.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
-	execute(t, source, string(rows))
+	execute(t, source, string(script))
 	points := 0
 	c.Fault = func(string) error {
 		if points++; points == 3 {

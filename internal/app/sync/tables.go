@@ -28,13 +28,13 @@ var tables = []rows.Group{
 			Spanner: &rows.Spanner{Keys: spannerKeys, From: spannerCollections, Elsewhere: uncounted, Compare: compareCollection},
 		},
 		{
-			Name: "bsos", Key: 3,
+			Name: "bsos", Key: 3, Parents: []string{"user_collections"},
 			Columns: rows.Columns(
 				`user_id integer, collection_id integer, bso_id text, sortindex integer, modified millisutc, expiry millisutc, payload bytes`),
 			Spanner: &rows.Spanner{Keys: spannerKeys, From: spannerRecords, Write: writeRecord, Compare: compareRecord},
 		},
 		{
-			Name: "batches", Key: 3,
+			Name: "batches", Key: 3, Parents: []string{"user_collections"},
 			Columns: rows.Columns(`user_id integer, collection_id integer, batch_id text, expiry millisutc, count integer, total_bytes integer`),
 			Recount: `SET
 				count = (SELECT count(*) FROM batch_bsos b
@@ -48,7 +48,7 @@ var tables = []rows.Group{
 			},
 		},
 		{
-			Name: "batch_bsos", Key: 4,
+			Name: "batch_bsos", Key: 4, Parents: []string{"user_collections", "batches"},
 			Columns: rows.Columns(
 				`user_id integer, collection_id integer, batch_id text, batch_bso_id text, sortindex integer, ttl integer, payload bytes`),
 			Spanner: &rows.Spanner{Keys: spannerKeys},

@@ -10,58 +10,105 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-func (v *view) Changes(service string, of map[string]*rows.Table, limit int) (all []rows.Change, err error) {
-	found, err := v.tx.Query(v.ctx, `SELECT id, table_name, key FROM copy_log WHERE service = $1::text ORDER BY id LIMIT $2::integer`, service, limit)
+const (
+	// oldestKeys returns the keys of the oldest entries, each with its entries.
+	oldestKeys = `SELECT table_name, key, array_agg(id) AS entries
+		FROM (SELECT id, table_name, key FROM copy_log WHERE service = $1::text ORDER BY id LIMIT $2::bigint) AS oldest
+		GROUP BY table_name, key ORDER BY min(id) LIMIT $3::bigint`
+
+	countEntries = `SELECT count(*) FROM copy_log WHERE service = $1::text`
+
+	// olderEntries returns entries that have a newer one of the same key.
+	olderEntries = `SELECT id FROM copy_log AS l WHERE service = $1::text
+		AND NOT EXISTS (SELECT FROM (SELECT max(id) AS id FROM copy_log WHERE service = $1::text GROUP BY table_name, key) AS newest WHERE newest.id = l.id)
+		LIMIT $2::bigint`
+)
+
+func (v *view) Changes(service string, of map[string]*rows.Table, limit rows.LogLimit) (all []rows.Change, entries []int64, err error) {
+	found, err := v.tx.Query(v.ctx, oldestKeys, service, limit.Entries, limit.Keys)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var change rows.Change
-	var text string
-	add := func() (err error) {
-		change.Key, err = of[change.Table].ParseKey(text)
-		all = append(all, change)
+	var table, key string
+	var ids []int64
+	add := func() error {
+		parsed, err := of[table].ParseKey(key)
+		all, entries = append(all, rows.Change{Table: table, Key: parsed}), append(entries, ids...)
 		return err
 	}
-	if _, err = pgx.ForEachRow(found, []any{&change.ID, &change.Table, &text}, add); err != nil || !v.citus {
-		return all, err
+	if _, err = pgx.ForEachRow(found, []any{&table, &key, &ids}, add); err != nil || !v.citus {
+		return all, entries, err
 	}
 	if err := sameWorkers(v.ctx, v.tx, service); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	lists, err := onWorkers(v.ctx, v.tx, `SELECT coalesce(json_agg(oldest), '[]') FROM (
-		SELECT id, table_name AS "table", key FROM copy_log WHERE service = $1::text ORDER BY id LIMIT $2::integer) AS oldest`, service, limit)
+	lists, err := onWorkers(v.ctx, v.tx, `SELECT coalesce(json_agg(oldest), '[]') FROM (`+oldestKeys+`) AS oldest`, service, limit.Entries, limit.Keys)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, list := range lists {
-		var entries []struct {
-			ID    int64  `json:"id"`
-			Table string `json:"table"`
-			Key   string `json:"key"`
+		var changes []struct {
+			Table   string  `json:"table_name"`
+			Key     string  `json:"key"`
+			Entries []int64 `json:"entries"`
 		}
-		if err := json.Unmarshal([]byte(list), &entries); err != nil {
-			return nil, err
+		if err := json.Unmarshal([]byte(list), &changes); err != nil {
+			return nil, nil, err
 		}
-		for _, e := range entries {
-			change.ID, change.Table, text = e.ID, e.Table, e.Key
+		for _, c := range changes {
+			table, key, ids = c.Table, c.Key, c.Entries
 			if err := add(); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 	}
 	// The rows that are read from now on are as new as these entries, or newer.
 	if err := v.tx.Rollback(v.ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return all, v.begin()
+	return all, entries, v.begin()
 }
 
-func (u update) Forget(ids []int64) error {
+func (v *view) Logged(service string) (n int64, err error) {
+	if err := v.tx.QueryRow(v.ctx, countEntries, service).Scan(&n); err != nil || !v.citus {
+		return n, err
+	}
+	counts, err := onWorkers(v.ctx, v.tx, countEntries, service)
+	for _, text := range counts {
+		var more int64
+		if _, err := fmt.Sscan(text, &more); err != nil {
+			return 0, err
+		}
+		n += more
+	}
+	return n, err
+}
+
+func (v *view) Duplicates(service string, limit int) (entries []int64, err error) {
+	found, err := v.tx.Query(v.ctx, olderEntries, service, limit)
+	if err != nil {
+		return nil, err
+	}
+	if entries, err = pgx.CollectRows(found, pgx.RowTo[int64]); err != nil || !v.citus {
+		return entries, err
+	}
+	lists, err := onWorkers(v.ctx, v.tx, `SELECT coalesce(json_agg(id), '[]') FROM (`+olderEntries+`) AS older`, service, limit)
+	for _, list := range lists {
+		var more []int64
+		if err := json.Unmarshal([]byte(list), &more); err != nil {
+			return nil, err
+		}
+		entries = append(entries, more...)
+	}
+	return entries, err
+}
+
+func (u update) Forget(entries []int64) error {
 	const forget = `DELETE FROM copy_log WHERE id = ANY ($1::bigint[])`
-	if err := u.exec(forget, ids); err != nil {
+	if err := u.exec(forget, entries); err != nil {
 		return err
 	}
-	list := strings.NewReplacer("[", "{", "]", "}", " ", ",").Replace(fmt.Sprint(ids))
+	list := strings.NewReplacer("[", "{", "]", "}", " ", ",").Replace(fmt.Sprint(entries))
 	_, err := onWorkers(u.ctx, u.tx, forget, list)
 	return err
 }

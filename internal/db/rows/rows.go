@@ -103,6 +103,9 @@ type Table struct {
 	// With, if set, returns the key of a row that changes with the one with this key.
 	With func(key Row) Row
 
+	// Parents are the tables that foreign keys refer to. Their keys begin the key of this table.
+	Parents []string
+
 	// Recount is the end of an UPDATE that counts the rows of other tables; "" if there is
 	// nothing to count. It ends with a condition.
 	Recount string
@@ -148,12 +151,17 @@ type Span struct {
 // All selects all rows.
 var All Span
 
-// Change is an entry of the log of changes: the row of a table with a key was inserted,
+// Change is a key in the log of changes: the row of a table with this key was inserted,
 // updated or deleted; or all rows whose keys begin with Key, if it has fewer columns.
 type Change struct {
-	ID    int64
 	Table string
 	Key   Row
+}
+
+// LogLimit limits what is read from the log of changes.
+type LogLimit struct {
+	Keys    int // that differ
+	Entries int
 }
 
 // Database reads and writes the tables of a service.
@@ -202,8 +210,14 @@ type View interface {
 	Bound(t *Table, owner int, after Row, n int) (Row, error)
 	// Last returns the last number that the database has assigned; see Table.Numbers.
 	Last(t *Table) (int64, error)
-	// Changes returns the oldest changes from the log of a service.
-	Changes(service string, tables map[string]*Table, limit int) ([]Change, error)
+	// Changes returns the keys of the oldest entries in the log of a service, each key once,
+	// and these entries. On Citus the limits are for each node.
+	Changes(service string, tables map[string]*Table, limit LogLimit) (changes []Change, entries []int64, err error)
+	// Logged returns the number of entries in the log of a service.
+	Logged(service string) (int64, error)
+	// Duplicates returns entries of the log, at most limit, on Citus from each node. The log has
+	// a newer entry of the same key for each.
+	Duplicates(service string, limit int) (entries []int64, err error)
 	// State returns what SetState has stored; "" if nothing.
 	State(service string) (string, error)
 }
@@ -224,8 +238,8 @@ type Update interface {
 	Recount(t *Table, owner int, span Span) error
 	// SetLast sets the last number that was assigned.
 	SetLast(t *Table, n int64) error
-	// Forget deletes changes from the log.
-	Forget(ids []int64) error
+	// Forget deletes entries from the log.
+	Forget(entries []int64) error
 	// SetState stores a text for a service.
 	SetState(service, state string) error
 }

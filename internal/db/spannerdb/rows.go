@@ -2,16 +2,12 @@ package spannerdb
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
 	"time"
 
 	"cloud.google.com/go/spanner"
-	"google.golang.org/api/iterator"
 
 	"holdfast/internal/db/rows"
 )
@@ -345,80 +341,6 @@ func (v view) Bound(_ *rows.Table, _ int, after rows.Row, _ int) (rows.Row, erro
 // Last returns the greatest number: the next one is computed from it.
 func (v view) Last(t *rows.Table) (int64, error) {
 	return v.number(`SELECT GREATEST(IFNULL(MAX(`+t.Columns[0].Name+`), 0), 99) FROM `+t.Name, nil)
-}
-
-func (v view) Changes(service string, of map[string]*rows.Table, limit int) (all []rows.Change, err error) {
-	found := v.tx.Query(v.ctx, spanner.Statement{SQL: `SELECT id, changes FROM copy_log WHERE service = @service`, Params: Params{"service": service}})
-	defer found.Stop()
-	for len(all) < limit {
-		r, err := found.Next()
-		if errors.Is(err, iterator.Done) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		if all, err = changes(all, r, of); err != nil {
-			return nil, err
-		}
-	}
-	return all, v.renumber(all, of)
-}
-
-// changes adds the keys of an entry.
-func changes(all []rows.Change, r *spanner.Row, of map[string]*rows.Table) ([]rows.Change, error) {
-	var id int64
-	var text string
-	if err := r.Columns(&id, &text); err != nil {
-		return nil, err
-	}
-	var entry map[string][]json.RawMessage
-	if err := json.Unmarshal([]byte(text), &entry); err != nil {
-		return nil, err
-	}
-	for name, keys := range entry {
-		t, ok := of[name]
-		if !ok {
-			return nil, fmt.Errorf("the log of the copy names a table %s", name)
-		}
-		for _, key := range keys {
-			parsed, err := t.ParseKey(string(key))
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, rows.Change{ID: id, Table: name, Key: parsed})
-		}
-	}
-	return all, nil
-}
-
-// renumber sets the numbers of owners that have replaced those of the changes.
-func (v view) renumber(all []rows.Change, tables map[string]*rows.Table) error {
-	var numbers []int64
-	for _, c := range all {
-		if _, replaced := of(tables[c.Table]); replaced > 0 {
-			numbers = append(numbers, c.Key[0].(int64))
-		}
-	}
-	if len(numbers) == 0 {
-		return nil
-	}
-	found, err := v.d.owners.Find(v.ctx, distinct(numbers))
-	if err != nil {
-		return err
-	}
-	now := map[int64]int64{}
-	for _, o := range found {
-		now[o.Number] = o.Current
-	}
-	for _, c := range all {
-		if _, replaced := of(tables[c.Table]); replaced > 0 {
-			if n, ok := now[c.Key[0].(int64)]; ok {
-				c.Key[0] = n
-			}
-		}
-	}
-	return nil
 }
 
 var readState = Statement{"copy.state", `SELECT state FROM copy_state WHERE service = @service`}

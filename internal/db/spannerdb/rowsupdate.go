@@ -171,14 +171,6 @@ func (u update) Recount(*rows.Table, int, rows.Span) error { return nil }
 // SetLast does nothing: see Last.
 func (u update) SetLast(*rows.Table, int64) error { return nil }
 
-func (u update) Forget(ids []int64) error {
-	var all []*spanner.Mutation
-	for _, id := range distinct(slices.Clone(ids)) {
-		all = append(all, spanner.Delete("copy_log", spanner.Key{id}))
-	}
-	return u.buffer(all...)
-}
-
 func (u update) State(service string) (state string, err error) {
 	err = u.tx.ForEach(readState, Params{"service": service}, func(r *spanner.Row) error { return r.Columns(&state) })
 	return state, err

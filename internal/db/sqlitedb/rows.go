@@ -131,16 +131,6 @@ func (v view) Last(t *rows.Table) (int64, error) {
 	return n, err
 }
 
-func (v view) Changes(service string, of map[string]*rows.Table, limit int) (all []rows.Change, err error) {
-	err = ForEach(v.c, `SELECT id, table_name, key FROM copy_log WHERE service = ?1 ORDER BY id LIMIT ?2`, func(s *sqlite.Stmt) error {
-		change := rows.Change{ID: s.ColumnInt64(0), Table: s.ColumnText(1)}
-		change.Key, err = of[change.Table].ParseKey(s.ColumnText(2))
-		all = append(all, change)
-		return err
-	}, service, limit)
-	return all, err
-}
-
 func (v view) State(service string) (string, error) { return state(v.c, service) }
 
 func (u update) State(service string) (string, error) { return state(u.c, service) }
@@ -233,15 +223,6 @@ func (u update) SetLast(t *rows.Table, n int64) error {
 		return err
 	}
 	return Exec(u.c, `INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)`, t.Name, n)
-}
-
-func (u update) Forget(ids []int64) error {
-	for _, id := range ids {
-		if err := Exec(u.c, `DELETE FROM copy_log WHERE id = ?`, id); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (u update) SetState(service, state string) error {

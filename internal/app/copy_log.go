@@ -1,0 +1,189 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"holdfast/internal/db/rows"
+)
+
+// A log of changes has an entry for each write. So that it does not grow with the number of
+// writes, a compaction deletes the entries of keys that have a newer one, again and again while
+// the copy runs. Entries that are committed later stay. Triggers that replace an entry would cost
+// each write more than the whole copy.
+
+const (
+	keysOfPass        = 5000
+	entriesOfPass     = 100_000
+	entriesOfDelete   = 5000 // in a transaction
+	duplicatesOfQuery = 100_000
+
+	// A compaction reads the whole log, so it begins when the log has doubled since the last one
+	// and has this many entries more.
+	compactAfter = 10_000
+	compactEvery = 5 * time.Second // at most, except before a pass
+)
+
+// whileLogged calls fn and meanwhile compacts the log.
+func (c *Copy) whileLogged(ctx context.Context, fn func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var compacting errgroup.Group
+	ended := make(chan struct{})
+	compacting.Go(func() error {
+		tick := time.NewTicker(cmp.Or(c.CompactEvery, compactEvery))
+		defer tick.Stop()
+		for {
+			select {
+			case <-ended:
+				return nil
+			case <-tick.C:
+			}
+			if err := c.compact(ctx); err != nil {
+				cancel() // fn returns an error that says less
+				return err
+			}
+		}
+	})
+	err := fn(ctx)
+	close(ended)
+	return cmp.Or(compacting.Wait(), err)
+}
+
+// compact deletes entries of the log that have a newer one of the same key, if there may be many.
+func (c *Copy) compact(ctx context.Context) error {
+	// A pass must not read the log before a compaction and delete entries after it: where keys
+	// may repeat, the newer entry of a key may be committed first.
+	c.logging.Lock()
+	defer c.logging.Unlock()
+	n, err := c.logged(ctx)
+	if err != nil || n < 2*c.compacted+cmp.Or(c.CompactAfter, compactAfter) {
+		return err
+	}
+	for {
+		var old []int64
+		if err := c.source.View(ctx, func(v rows.View) (err error) {
+			old, err = v.Duplicates(c.Service, duplicatesOfQuery)
+			return err
+		}); err != nil {
+			return err
+		}
+		if err := c.forget(ctx, old); err != nil {
+			return err
+		}
+		if len(old) < duplicatesOfQuery {
+			break
+		}
+	}
+	if c.compacted, err = c.logged(ctx); err == nil && c.Compacted != nil {
+		c.Compacted(n, c.compacted)
+	}
+	return err
+}
+
+// logged returns the number of entries in the log.
+func (c *Copy) logged(ctx context.Context) (n int64, err error) {
+	err = c.source.View(ctx, func(v rows.View) (err error) { n, err = v.Logged(c.Service); return err })
+	return n, err
+}
+
+// forget deletes entries in short transactions, because SQLite has one writer.
+func (c *Copy) forget(ctx context.Context, entries []int64) error {
+	for some := range slices.Chunk(entries, entriesOfDelete) {
+		if err := c.source.Update(ctx, func(u rows.Update) error { return u.Forget(some) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// catchUp copies changed rows until a pass is short.
+func (c *Copy) catchUp(ctx context.Context) error {
+	reported, changes := time.Now(), 0
+	for {
+		start := time.Now()
+		n, err := c.pass(ctx)
+		if err != nil || n < cmp.Or(c.KeysOfPass, keysOfPass) && time.Since(start) < shortPass {
+			return err
+		}
+		if changes += n; time.Since(reported) > reportEvery {
+			c.reportf("copied %d changes in %s while others arrived: the last pass begins when few are left", changes, time.Since(reported).Round(time.Second))
+			reported, changes = time.Now(), 0
+		}
+		if err := c.source.KeepLog(ctx, c.Service); err != nil {
+			return err
+		}
+	}
+}
+
+// pass copies the rows of the oldest keys in the log, and returns how many keys. A key is copied
+// once, however often it was written.
+func (c *Copy) pass(ctx context.Context) (int, error) {
+	if err := c.fault("pass"); err != nil {
+		return 0, err
+	}
+	if err := c.compact(ctx); err != nil {
+		return 0, err
+	}
+	c.logging.Lock()
+	defer c.logging.Unlock()
+	var n int
+	var entries []int64
+	if err := c.source.View(ctx, func(v rows.View) error {
+		changes, oldest, err := v.Changes(c.Service, c.tables, rows.LogLimit{Keys: cmp.Or(c.KeysOfPass, keysOfPass), Entries: entriesOfPass})
+		if err != nil {
+			return err
+		}
+		n, entries = len(changes), oldest
+		p := c.changedKeys(changes)
+		if c.dirty != nil {
+			c.dirty.addAll(p.owners)
+		}
+		return c.copyChanged(ctx, v, p)
+	}); err != nil {
+		return 0, err
+	}
+	c.compacted = max(c.compacted-int64(len(entries)), 0)
+	return n, c.forget(ctx, entries)
+}
+
+// changedKeys are the keys of a pass, by their text.
+type changedKeys struct {
+	rows   map[string]map[string]rows.Row // by table
+	whole  map[string]map[string]rows.Row // by table: all rows whose keys begin with these
+	owners owners
+}
+
+func (c *Copy) changedKeys(changes []rows.Change) changedKeys {
+	p := changedKeys{map[string]map[string]rows.Row{}, map[string]map[string]rows.Row{}, owners{}}
+	add := func(to map[string]map[string]rows.Row, table string, key rows.Row) {
+		if to[table] == nil {
+			to[table] = map[string]rows.Row{}
+		}
+		to[table][key.Text()] = key
+	}
+	for _, change := range changes {
+		g, t := &c.Groups[c.groups[change.Table]], c.tables[change.Table]
+		owner := change.Key[:g.Owner]
+		p.owners.add(owner, c.affected(g, t)...)
+		switch {
+		case t.Replace:
+			add(p.whole, t.Name, owner)
+			continue
+		case len(change.Key) < t.Key:
+			add(p.whole, t.Name, change.Key)
+			continue
+		case t.With != nil:
+			add(p.rows, t.Name, t.With(change.Key))
+		}
+		add(p.rows, t.Name, change.Key)
+		for _, name := range t.Parents { // their entries may be newer
+			add(p.rows, name, change.Key[:c.tables[name].Key])
+		}
+	}
+	return p
+}
