@@ -19,7 +19,15 @@ import (
 // account and another guest are served meanwhile, never with 503.
 func TestFloodedNeighbours(t *testing.T) {
 	t.Parallel()
-	floodedNeighbours(t, testdb.SQLite(t))
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		floodedNeighbours(t, testdb.SQLite(t))
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		url := testdb.PostgresDatabase(t)
+		floodedNeighbours(t, t.TempDir(), "HOLDFAST_BUCKETS__DATABASE_URL="+url, "HOLDFAST_GUEST__DATABASE_URL="+url)
+	})
 }
 
 // flooded is a server with two accounts and two guests.
