@@ -66,6 +66,10 @@ type Store interface {
 	// may be empty.
 	Delete(ctx context.Context, owner AccountID, b BucketRef, name string, c Condition, now Moment) (Object, error)
 
+	// DeleteAll deletes objects, each by itself as Delete does, in any order, and returns the
+	// error of each. With an error of its own it may have deleted some.
+	DeleteAll(ctx context.Context, owner AccountID, b BucketRef, all []Deletion, now Moment) ([]error, error)
+
 	// List reads a page of a bucket from one snapshot. It reads about as many rows as
 	// the page has entries, however many objects a group has.
 	List(ctx context.Context, owner AccountID, b BucketID, q Query) (Page, error)
@@ -80,6 +84,24 @@ type Put struct {
 	Object    Object
 	Condition Condition
 	Now       Moment
+}
+
+// Deletion is an object that DeleteAll deletes.
+type Deletion struct {
+	Name string
+	ETag string // "": no condition; "*": there is an object; otherwise its entity tag or ID
+}
+
+// Condition returns the condition of the deletion.
+func (d *Deletion) Condition() (c Condition) {
+	switch d.ETag {
+	case "":
+	case "*":
+		c.Match.Any = true
+	default:
+		c.Match.Tags = []string{d.ETag}
+	}
+	return c
 }
 
 // Written is the result of a Put.

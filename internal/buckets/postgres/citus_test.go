@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,7 +60,7 @@ func TestOneMessage(t *testing.T) {
 	for _, h := range ofOwner() {
 		if !slices.Contains([]string{
 			"put of a new object", "put", "put with a condition", "put near a quota", "get", "list", "list groups", "create an upload", "put a part",
-			"upload with parts", "complete", "delete",
+			"upload with parts", "complete", "delete", "delete objects",
 		}, h.name) {
 			continue
 		}
@@ -123,6 +124,18 @@ func TestMessages(t *testing.T) {
 		t.Errorf("the object is %+v", w.Object)
 	}
 	most("complete an upload", 2)
+
+	all := make([]buckets.Deletion, 30)
+	for n := range all {
+		all[n].Name = fmt.Sprint(n)
+		o := buckets.Object{Name: all[n].Name, Body: buckets.Body{ID: buckets.ObjectID(buckets.NewUUID()), Length: 1, MD5: make([]byte, 16), Inline: []byte{1}}}
+		_, err := s.Put(t.Context(), owner, b, buckets.Put{Object: o, Now: filledAt})
+		must("Put", err)
+	}
+	watch.Sent()
+	errs, err := s.DeleteAll(t.Context(), owner, b, all, filledAt)
+	must("DeleteAll", errors.Join(err, errors.Join(errs...)))
+	most("delete 30 objects", 1)
 }
 
 // TestRebalance drains a worker and fills it again as the guide says. No acknowledged

@@ -88,6 +88,7 @@ func ofOwner() []step {
 		{"put near a quota", sqlPut, put("new", 0, true), []string{objects, usage}},
 		{"get", sqlGet, []any{owner, id, "f1/1"}, []string{objects}},
 		{"delete", sqlDelete, []any{owner, bucket, id, "f1/1", now, 0, nil, nil, none, none}, []string{objects}},
+		{"delete objects", sqlDeleteObjects, []any{owner, bucket, id, []string{"f1/1", "f2/2", "none"}, now, []*string{nil, nil, nil}}, []string{objects}},
 		{"list", sqlList, []any{owner, id, "", "", "f1", false, 101}, []string{objects}},
 		{"list groups", sqlList, []any{owner, id, "", "/", "", false, 101}, []string{objects}},
 		{"update", sqlUpdate, []any{owner, id, "f1/1", now, "text/html", nil, nil, nil, nil}, []string{objects}},

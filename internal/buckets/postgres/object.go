@@ -3,7 +3,9 @@ package postgres
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -285,6 +287,40 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 		return buckets.Object{}, errors.Join(err, failed(result))
 	}
 	return scanObject(columns)
+}
+
+// DeleteAll implements buckets.Store.
+func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, all []buckets.Deletion, now buckets.Moment) ([]error, error) {
+	if err := owner.Check(); err != nil {
+		return nil, err
+	}
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return strings.Compare(all[i].Name, all[j].Name) })
+	names, tags := make([]string, len(all)), make([]*string, len(all))
+	for n, i := range order {
+		names[n], tags[n] = all[i].Name, orNull(all[i].ETag)
+	}
+	var results []int64
+	if _, err := s.db.QueryRow(ctx, sqlDeleteObjects, []any{string(owner), b.Name, string(b.ID), names, at(now), tags}, &results); err != nil {
+		return nil, err
+	}
+	errs := make([]error, len(all))
+	switch {
+	case len(results) == 1 && results[0] == noBucket:
+		for i := range errs {
+			errs[i] = buckets.ErrNoBucket
+		}
+	case len(results) != len(all):
+		return nil, fault.Newf(fault.Internal, "the database of buckets returned %d results for %d deletions", len(results), len(all))
+	default:
+		for n, i := range order {
+			errs[i] = failed(results[n])
+		}
+	}
+	return errs, nil
 }
 
 // List implements buckets.Store.

@@ -53,6 +53,8 @@ var (
 	sqlDelete = pgdb.Statement{Name: "buckets.delete", SQL: `
 		SELECT bucket_delete_v1($1::uuid, $2::text, $3::uuid, $4::text, $5::timestamptz,
 			$6::integer, $7::text[], $8::text[], $9::timestamptz, $10::timestamptz)`}
+	sqlDeleteObjects = pgdb.Statement{Name: "buckets.delete_objects", SQL: `
+		SELECT bucket_delete_objects_v1($1::uuid, $2::text, $3::uuid, $4::text[], $5::timestamptz, $6::text[])`}
 	sqlList = pgdb.Statement{Name: "buckets.list", SQL: `
 		SELECT bucket_list_v1($1::uuid, $2::uuid, $3::text, $4::text, $5::text, $6::boolean, $7::integer)`}
 	sqlListed = pgdb.Statement{Name: "buckets.listed", SQL: `

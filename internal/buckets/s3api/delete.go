@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
@@ -50,10 +49,6 @@ func (l *deletedList) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error
 	return nil
 }
 
-// deleters is how many objects of a DeleteObjects are deleted at once. Databases commit
-// them together.
-const deleters = 16
-
 // deleteObjects is DeleteObjects. Each object is deleted by itself.
 func (x *request) deleteObjects() error {
 	var list deletion
@@ -66,7 +61,10 @@ func (x *request) deleteObjects() error {
 	if slices.ContainsFunc(list.Objects, func(o deletedKey) bool { return o.Modified != nil || o.Size != nil }) {
 		return errNotImplemented("LastModifiedTime and Size of DeleteObjects")
 	}
-	errs := x.deleteAll(list.Objects)
+	errs, err := x.deleteAll(list.Objects)
+	if err != nil {
+		return err
+	}
 	d := x.newStream("DeleteResult")
 	for i, err := range errs {
 		if err != nil && asError(err).Status >= http.StatusInternalServerError {
@@ -101,41 +99,40 @@ func (d *stream) deleted(key string, err error) {
 }
 
 // deleteAll deletes objects and returns the error of each.
-func (x *request) deleteAll(list []deletedKey) []error {
-	errs := make([]error, len(list))
-	next := make(chan int)
-	var wg sync.WaitGroup
-	for range min(deleters, len(list)) {
-		wg.Go(func() {
-			for i := range next {
-				errs[i] = x.deleteOne(&list[i])
-			}
-		})
-	}
+func (x *request) deleteAll(list []deletedKey) ([]error, error) {
+	var (
+		errs = make([]error, len(list))
+		all  []buckets.Deletion
+		of   []int // their indexes in list
+	)
 	for i := range list {
-		next <- i
+		d := buckets.Deletion{Name: list[i].Key, ETag: strings.Trim(list[i].ETag, `"`)}
+		if errs[i] = list[i].check(); errs[i] == nil {
+			all, of = append(all, d), append(of, i)
+		}
 	}
-	close(next)
-	wg.Wait()
-	return errs
+	if len(all) == 0 {
+		return errs, nil
+	}
+	done, err := x.Service.Store.DeleteAll(x.in.Context(), x.owner, x.bucket.BucketRef, all, x.now())
+	if err != nil {
+		return nil, err
+	}
+	for n, i := range of {
+		if errs[i] = done[n]; all[n].ETag == "" && errors.Is(errs[i], buckets.ErrNoObject) {
+			errs[i] = nil
+		}
+	}
+	return errs, nil
 }
 
-func (x *request) deleteOne(o *deletedKey) error {
-	if err := buckets.CheckObjectName(o.Key); err != nil {
+// check rejects keys and versions that no object has.
+func (k *deletedKey) check() error {
+	if err := buckets.CheckObjectName(k.Key); err != nil {
 		return err
 	}
-	if o.VersionID != "" && o.VersionID != "null" {
+	if k.VersionID != "" && k.VersionID != "null" {
 		return refuse(http.StatusBadRequest, "NoSuchVersion", "The specified version does not exist.")
 	}
-	var c buckets.Condition
-	if tag := strings.Trim(o.ETag, `"`); tag == "*" {
-		c.Match.Any = true
-	} else if tag != "" {
-		c.Match.Tags = []string{tag}
-	}
-	_, err := x.Service.Store.Delete(x.in.Context(), x.owner, x.bucket.BucketRef, o.Key, c, x.now())
-	if errors.Is(err, buckets.ErrNoObject) && !c.IsSet() {
-		return nil
-	}
-	return err
+	return nil
 }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"zombiezen.com/go/sqlite"
 
@@ -237,6 +238,33 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 		return sqlitedb.Exec(c, sqlDeleteObject, owner, w.bucket, name)
 	})
 	return w.old, err
+}
+
+// deleters is how many objects of DeleteAll are deleted at once. Their commits are grouped, also
+// with those of others, which a single large write would delay.
+const deleters = 16
+
+// DeleteAll implements buckets.Store.
+func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, all []buckets.Deletion, now buckets.Moment) ([]error, error) {
+	if err := owner.Check(); err != nil {
+		return nil, err
+	}
+	errs := make([]error, len(all))
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range min(deleters, len(all)) {
+		wg.Go(func() {
+			for i := range next {
+				_, errs[i] = s.Delete(ctx, owner, b, all[i].Name, all[i].Condition(), now)
+			}
+		})
+	}
+	for i := range all {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return errs, nil
 }
 
 // List implements buckets.Store.

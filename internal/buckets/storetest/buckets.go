@@ -275,6 +275,13 @@ func (u *user) writesTo(b buckets.BucketRef, id buckets.UploadID) map[string]fun
 			_, err := s.Delete(ctx, u.owner, b, "a", buckets.Condition{}, u.now)
 			return err
 		},
+		"DeleteAll": func() error {
+			errs, err := s.DeleteAll(ctx, u.owner, b, []buckets.Deletion{{Name: "a"}}, u.now)
+			if err == nil {
+				err = errs[0]
+			}
+			return err
+		},
 		"CreateUpload": func() error {
 			return up.CreateUpload(ctx, u.owner, b, buckets.Upload{ID: buckets.NewUploadID(u.now), Name: "a", Created: u.now})
 		},

@@ -90,7 +90,7 @@ func (f *fixture) writes() map[string]func() error {
 func faultChecks() []check {
 	var all []check
 	for _, name := range []string{
-		"SetBucket", "DeleteBucket", "Put", "Update", "Delete", "CreateUpload", "PutPart", "Complete", "SetQuota", "CreateBucket", "Abort", "AbortOld",
+		"SetBucket", "DeleteBucket", "Put", "Update", "Delete", "DeleteAll", "CreateUpload", "PutPart", "Complete", "SetQuota", "CreateBucket", "Abort", "AbortOld",
 		"Claim", "Remove", "Unclaim", "RemoveBucket", "SetSharks", "SetFrames", "CreateKey", "RevokeKey",
 	} {
 		all = append(all, check{name, func(t *testing.T, u *user) { failingWrite(t, u, name) }})

@@ -3,13 +3,16 @@ package storetest
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/fault"
 	"holdfast/internal/optional"
+	"holdfast/internal/testdb"
 )
 
 func objectChecks() []check {
@@ -24,6 +27,9 @@ func objectChecks() []check {
 		{"Update", updateObject},
 		{"UpdateNothing", updateNothing},
 		{"Delete", deleteObject},
+		{"DeleteAll", deleteAll},
+		{"DeleteAll of many", deleteMany},
+		{"DeleteAll against writes", deleteAllRace},
 		{"NoBucket", noBucket},
 		{"BucketByName", bucketByName},
 		{"Isolation", isolation},
@@ -291,6 +297,113 @@ func deleteObject(t *testing.T, u *user) {
 	equal(t, "the other", u.get("b").ID, b.ID)
 	u.wantBodies(ids(b), ids(a))
 	u.wantUsage(1, 10)
+}
+
+// tryDeleteAll deletes objects and returns the error of each.
+func (u *user) tryDeleteAll(all ...buckets.Deletion) []error {
+	u.t.Helper()
+	errs, err := u.h.Store.DeleteAll(u.t.Context(), u.owner, u.ref(), all, u.now)
+	must(u.t, "DeleteAll", err)
+	equal(u.t, "errors", len(errs), len(all))
+	return errs
+}
+
+// deleteAll: every object is deleted by itself, under its own condition. A name may occur twice.
+func deleteAll(t *testing.T, u *user) {
+	a, b, c, d := u.putObject(full("a")), u.put("b"), u.put("c"), u.put("é")
+	cases := []struct {
+		buckets.Deletion
+		want error
+	}{
+		{buckets.Deletion{Name: "é", ETag: "*"}, nil},
+		{buckets.Deletion{Name: "none"}, buckets.ErrNoObject},
+		{buckets.Deletion{Name: "b", ETag: "0"}, buckets.ErrPrecondition},
+		{buckets.Deletion{Name: "a", ETag: string(a.ID)}, nil},
+		{buckets.Deletion{Name: "0", ETag: "*"}, buckets.ErrPrecondition},
+		{buckets.Deletion{Name: "z", ETag: "0"}, buckets.ErrNoObject},
+		{buckets.Deletion{Name: "c", ETag: c.EntityTag()}, nil},
+	}
+	all := make([]buckets.Deletion, len(cases))
+	for i := range cases {
+		all[i] = cases[i].Deletion
+	}
+	for i, err := range u.tryDeleteAll(all...) {
+		wantError(t, all[i].Name, err, cases[i].want)
+	}
+	u.wantBodies(ids(b), ids(a, c, d))
+	u.wantUsage(1, 10)
+
+	u.tick()
+	twice := u.tryDeleteAll(buckets.Deletion{Name: "b"}, buckets.Deletion{Name: "b"}, buckets.Deletion{Name: "b"})
+	deleted := 0
+	for _, err := range twice {
+		if err == nil {
+			deleted++
+		} else {
+			wantError(t, "a name that occurs again", err, buckets.ErrNoObject)
+		}
+	}
+	equal(t, "deletions of one object", deleted, 1)
+	u.wantBodies(nil, ids(a, b, c, d))
+	u.wantUsage(0, 0)
+	none := u.tryDeleteAll()
+	equal(t, "errors of none", len(none), 0)
+}
+
+// deleteMany: as many objects as one request of S3 has.
+func deleteMany(t *testing.T, u *user) {
+	const n = 1000
+	all, objects := make([]buckets.Deletion, n), make([]buckets.Object, n)
+	for i := range all {
+		all[i].Name = fmt.Sprintf("o%d", (i*379)%n)
+		if objects[i] = object(all[i].Name); i%100 == 0 {
+			u.putObject(objects[i])
+		}
+	}
+	for i, err := range u.tryDeleteAll(all...) {
+		var want error
+		if i%100 > 0 {
+			want = buckets.ErrNoObject
+		}
+		wantError(t, all[i].Name, err, want)
+	}
+	u.wantUsage(0, 0)
+}
+
+// deleteAllRace: objects that are deleted together while they are written and deleted are
+// garbage once each.
+func deleteAllRace(t *testing.T, u *user) {
+	names := []string{"a", "b", "c"}
+	objects := make([]buckets.Object, parallel)
+	for i := range objects {
+		objects[i] = object(names[i%len(names)])
+	}
+	testdb.Together(parallel, func(i int) error {
+		_, err := u.tryPut(objects[i], buckets.Condition{})
+		wantError(t, "Put", err, nil)
+		if i%4 == 0 {
+			all := []buckets.Deletion{{Name: names[i%3]}, {Name: names[(i+1)%3]}, {Name: names[(i+2)%3]}}
+			for _, err := range u.tryDeleteAll(all...) {
+				if err != nil {
+					wantError(t, "DeleteAll", err, buckets.ErrNoObject)
+				}
+			}
+		}
+		return err
+	})
+	var live, garbage []buckets.ObjectID
+	for _, name := range names {
+		if o, err := u.tryGet(name); err == nil {
+			live = append(live, o.ID)
+		}
+	}
+	for _, o := range objects {
+		if !slices.Contains(live, o.ID) {
+			garbage = append(garbage, o.ID)
+		}
+	}
+	u.wantBodies(live, garbage)
+	u.wantUsage(int64(len(live)), 10*int64(len(live)))
 }
 
 // noBucket: a bucket that never existed, and the ID of one with the name of another.
