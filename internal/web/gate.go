@@ -61,6 +61,8 @@ func AcquireSlot(w http.ResponseWriter, req *http.Request) error {
 			r.gate.slots.Release(client, 1)
 			return err
 		}
+		r.inTurn.Store(true)
+		r.meter.OnYield(r.endTurn)
 		r.meter.Start()
 	}
 	r.slot = client
@@ -85,11 +87,17 @@ func WithSlot(w http.ResponseWriter, req *http.Request, fn func() error) error {
 // ReleaseSlot releases the slot of a request before a wait, so that others can work.
 func ReleaseSlot(w http.ResponseWriter) {
 	if r, ok := w.(*response); ok && r.slot != "" {
-		if r.turns != nil {
-			r.turns.Release(r.turn, r.meter.Stop())
-		}
+		r.endTurn()
 		r.gate.slots.Release(r.slot, 1)
 		r.slot = ""
+	}
+}
+
+// endTurn ends the turn of a request that has one. A request that waits for a node of its
+// database loses it, so that those of other nodes get one.
+func (r *response) endTurn() {
+	if r.inTurn.CompareAndSwap(true, false) {
+		r.turns.Release(r.turn, r.meter.Stop())
 	}
 }
 

@@ -284,6 +284,46 @@ func TestGateSharesTurns(t *testing.T) {
 	})
 }
 
+// TestGateYieldsTurns: requests that wait for something that may never come keep no turn.
+func TestGateYieldsTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		turns := fair.NewTurns(4, 2, time.Minute)
+		release := make(chan struct{})
+		s := service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
+			web.Identify(w, r.URL.Path)
+			if err := web.AcquireSlot(w, r); err != nil {
+				return err
+			}
+			if r.URL.Path == "/healthy" {
+				return nil
+			}
+			work.Of(r.Context()).Yield()
+			work.Of(r.Context()).Yield() // has no effect
+			<-release
+			return nil
+		})
+		s.Turns = turns
+		handler := s.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: web.NewGate(64, time.Second)})
+		for i := range 40 {
+			go ask(handler, http.MethodGet, "/hung"+strconv.Itoa(i), nil)
+		}
+		synctest.Wait()
+		if s := turns.Stats(); s.Used != 0 || s.Waiting != 0 {
+			t.Errorf("while all wait: %+v", s)
+		}
+		before := time.Now()
+		if w := ask(handler, http.MethodGet, "/healthy", nil); w.Code != http.StatusOK || time.Since(before) != 0 {
+			t.Errorf("%d after %v", w.Code, time.Since(before))
+		}
+		close(release)
+		synctest.Wait()
+		if s := turns.Stats(); s.Used != 0 || s.Waiting != 0 {
+			t.Errorf("in the end: %+v", s)
+		}
+	})
+}
+
 func TestGateGivesSlotsBackWithoutATurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

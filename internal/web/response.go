@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"holdfast/internal/fair"
@@ -26,13 +27,14 @@ type response struct {
 	turn     fair.Turn
 	kind     fair.Kind
 	meter    work.Meter // of the work during the turn
-	slot     string     // client to which the slot and the turn of the request are charged; "" without a slot
-	client   string     // set by Identify; "" before
-	memory   *Memory    // nil: no limit
-	charged  int64      // bytes of memory that are charged for the request
-	streams  bool       // StreamBody
-	static   bool       // StaticBody
-	full     error      // there was no memory for a piece of the response
+	inTurn   atomic.Bool
+	slot     string  // client to which the slot and the turn of the request are charged; "" without a slot
+	client   string  // set by Identify; "" before
+	memory   *Memory // nil: no limit
+	charged  int64   // bytes of memory that are charged for the request
+	streams  bool    // StreamBody
+	static   bool    // StaticBody
+	full     error   // there was no memory for a piece of the response
 }
 
 // newResponse also removes the write deadline of the server, which starts at the header of

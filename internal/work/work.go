@@ -19,6 +19,7 @@ type Meter struct {
 	waits   int       // under way
 	since   time.Time // work is measured since then while there are no waits
 	worked  time.Duration
+	yield   func()
 }
 
 // Start begins a measurement.
@@ -37,6 +38,24 @@ func (m *Meter) Stop() time.Duration {
 	}
 	m.running = false
 	return m.worked
+}
+
+// OnYield sets what Yield calls.
+func (m *Meter) OnYield(fn func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.yield = fn
+}
+
+// Yield says that the request has waited for long and that the end of the wait is not known,
+// so that it need not keep others from working.
+func (m *Meter) Yield() {
+	m.mu.Lock()
+	fn := m.yield
+	m.mu.Unlock()
+	if fn != nil {
+		fn()
+	}
 }
 
 // Wait is called before a wait, and Resume after it. Waits may overlap: there is no work

@@ -15,7 +15,7 @@ import (
 // The database hangs: it answers nothing, and its connections stay open.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
-	onEach(t, map[engine]func(*testing.T){onPostgres: frozenPostgres, onSpanner: frozenSpanner})
+	onEach(t, map[engine]func(*testing.T){onPostgres: frozenPostgres, onCitus: frozenCitus, onSpanner: frozenSpanner})
 }
 
 // frozenPostgres stops the backend processes of the server, or all processes.
@@ -45,6 +45,23 @@ func frozenPostgres(t *testing.T) {
 			signal(syscall.SIGSTOP)
 			o.hold(round, 2, choose)
 			signal(syscall.SIGCONT)
+		}, recover: o.recovered}
+	})
+	o.end()
+}
+
+// frozenCitus stops the coordinator and the workers in turn.
+func frozenCitus(t *testing.T) {
+	t.Helper()
+	cluster := testdb.OwnCitus(t)
+	url := cluster.Database(t)
+	o := newOutage(t, url, url)
+	o.rounds(3, func(round int) fault {
+		choose := o.choice(round)
+		return fault{inject: func() {
+			thaw := cluster[round%len(cluster)].Freeze(t)
+			o.hold(round, len(cluster), choose)
+			thaw()
 		}, recover: o.recovered}
 	})
 	o.end()

@@ -182,3 +182,33 @@ func TestRebalance(t *testing.T) {
 		}
 	}
 }
+
+// TestHungWorker: accounts of other workers do not notice a worker that hangs.
+func TestHungWorker(t *testing.T) {
+	t.Parallel()
+	var keys []string
+	for account := range 12 {
+		keys = append(keys, fmt.Sprintf("a0000000-0000-4000-8000-%012d", account))
+	}
+	opened.HungWorker(t, Migrations, "manta_bucket", keys, func(db *pgdb.DB) func(context.Context, int) error {
+		s, refs := New(db), make([]buckets.BucketRef, len(keys))
+		for i, key := range keys {
+			refs[i] = buckets.BucketRef{Name: "bucket", ID: buckets.BucketID(buckets.NewUUID())}
+			if err := s.CreateAccount(t.Context(), buckets.Account{ID: buckets.AccountID(key), Name: fmt.Sprint(i), Created: filledAt}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.CreateBucket(t.Context(), buckets.AccountID(key), refs[i], filledAt); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return func(ctx context.Context, key int) error {
+			owner := buckets.AccountID(keys[key])
+			o := buckets.Object{Name: "a", Body: buckets.Body{ID: buckets.ObjectID(buckets.NewUUID()), Length: 3, MD5: make([]byte, 16), Inline: []byte("abc")}}
+			if _, err := s.Put(ctx, owner, refs[key], buckets.Put{Object: o, Now: filledAt}); err != nil {
+				return err
+			}
+			_, _, err := s.Find(ctx, owner, "bucket", "a")
+			return err
+		}
+	})
+}

@@ -69,7 +69,7 @@ func (s *Store) checkUnused(ctx context.Context, id string) error {
 			if _, err := tx.Exec(sqlLockTimeout); err != nil {
 				return err
 			}
-			_, err := tx.Exec(pgdb.Statement{Name: "buckets.lock_table", SQL: `LOCK TABLE ` + table + ` IN EXCLUSIVE MODE`})
+			_, err := tx.Exec(pgdb.Statement{Name: "buckets.lock_table", Wide: true, SQL: `LOCK TABLE ` + table + ` IN EXCLUSIVE MODE`})
 			return err
 		})
 		if err != nil {

@@ -26,49 +26,49 @@ const (
 var (
 	bucketColumns = `SELECT b.id::text, b.name, b.owner::text, b.created, s.settings::text FROM manta_bucket b
 		LEFT JOIN manta_bucket_settings s ON s.owner = b.owner AND s.bucket_id = b.id`
-	sqlBucket      = pgdb.Statement{Name: "buckets.bucket", SQL: bucketColumns + ` WHERE b.owner = $1::uuid AND b.name = $2::text`}
-	sqlNamesakes   = pgdb.Statement{Name: "buckets.namesakes", SQL: bucketColumns + ` WHERE b.name = $1::text ORDER BY b.owner LIMIT 2`}
-	sqlListBuckets = pgdb.Statement{Name: "buckets.buckets", SQL: bucketColumns + `
+	sqlBucket      = pgdb.Statement{Name: "buckets.bucket", Key: 1, SQL: bucketColumns + ` WHERE b.owner = $1::uuid AND b.name = $2::text`}
+	sqlNamesakes   = pgdb.Statement{Name: "buckets.namesakes", Wide: true, SQL: bucketColumns + ` WHERE b.name = $1::text ORDER BY b.owner LIMIT 2`}
+	sqlListBuckets = pgdb.Statement{Name: "buckets.buckets", Key: 1, SQL: bucketColumns + `
 		WHERE b.owner = $1::uuid AND b.name > $2::text AND b.name >= $3::text ORDER BY b.name LIMIT $4::bigint`}
-	sqlCreateBucket = pgdb.Statement{Name: "buckets.create_bucket", SQL: `
+	sqlCreateBucket = pgdb.Statement{Name: "buckets.create_bucket", Key: 1, SQL: `
 		INSERT INTO manta_bucket (id, name, owner, created) VALUES ($3::uuid, $2::text, $1::uuid, $4::timestamptz)
 		ON CONFLICT (owner, name) DO NOTHING`}
-	sqlSetSettings  = pgdb.Statement{Name: "buckets.set_bucket", SQL: `SELECT bucket_set_settings_v1($1::uuid, $2::text, $3::uuid, $4::jsonb)`}
-	sqlDeleteBucket = pgdb.Statement{Name: "buckets.delete_bucket", SQL: `SELECT bucket_delete_bucket_v1($1::uuid, $2::text, $3::uuid, $4::timestamptz)`}
-	sqlHasBucket    = pgdb.Statement{Name: "buckets.has_bucket", SQL: `SELECT 1 FROM manta_bucket WHERE owner = $1::uuid LIMIT 1`}
+	sqlSetSettings  = pgdb.Statement{Name: "buckets.set_bucket", Key: 1, SQL: `SELECT bucket_set_settings_v1($1::uuid, $2::text, $3::uuid, $4::jsonb)`}
+	sqlDeleteBucket = pgdb.Statement{Name: "buckets.delete_bucket", Key: 1, SQL: `SELECT bucket_delete_bucket_v1($1::uuid, $2::text, $3::uuid, $4::timestamptz)`}
+	sqlHasBucket    = pgdb.Statement{Name: "buckets.has_bucket", Key: 1, SQL: `SELECT 1 FROM manta_bucket WHERE owner = $1::uuid LIMIT 1`}
 
 	// Locks a bucket and a name in it for a transaction that then computes. If its
 	// process stops in between, the lock is released.
-	sqlLock = pgdb.Statement{Name: "buckets.lock", SQL: `
+	sqlLock = pgdb.Statement{Name: "buckets.lock", Key: 1, SQL: `
 		SELECT set_config('idle_in_transaction_session_timeout', '10s', true) IS NOT NULL AND bucket_lock_v1($1::uuid, $2::text, $3::uuid, $4::text)`}
 )
 
 // Objects. Citus delegates a function call to the owner's node only if the SELECT has
 // nothing else, so no call is in a FROM clause.
 var (
-	sqlPut = pgdb.Statement{Name: "buckets.put", SQL: `
+	sqlPut = pgdb.Statement{Name: "buckets.put", Key: 1, SQL: `
 		SELECT bucket_put_v2($1::uuid, $2::text, $3::uuid, $4::text, $5::timestamptz, $6::uuid, $7::uuid, $8::bigint, $9::bytea, $10::text,
 			$11::text[], $12::text[], $13::text[]::uuid[], $14::text[], $15::text::jsonb, $16::bytea, $17::bigint, $18::bigint, $19::bigint,
 			$20::integer, $21::text[], $22::text[], $23::timestamptz, $24::timestamptz, $25::boolean)`}
-	sqlDelete = pgdb.Statement{Name: "buckets.delete", SQL: `
+	sqlDelete = pgdb.Statement{Name: "buckets.delete", Key: 1, SQL: `
 		SELECT bucket_delete_v1($1::uuid, $2::text, $3::uuid, $4::text, $5::timestamptz,
 			$6::integer, $7::text[], $8::text[], $9::timestamptz, $10::timestamptz)`}
-	sqlDeleteObjects = pgdb.Statement{Name: "buckets.delete_objects", SQL: `
+	sqlDeleteObjects = pgdb.Statement{Name: "buckets.delete_objects", Key: 1, SQL: `
 		SELECT bucket_delete_objects_v1($1::uuid, $2::text, $3::uuid, $4::text[], $5::timestamptz, $6::text[])`}
-	sqlList = pgdb.Statement{Name: "buckets.list", SQL: `
+	sqlList = pgdb.Statement{Name: "buckets.list", Key: 1, SQL: `
 		SELECT bucket_list_v1($1::uuid, $2::uuid, $3::text, $4::text, $5::text, $6::boolean, $7::integer)`}
-	sqlListed = pgdb.Statement{Name: "buckets.listed", SQL: `
+	sqlListed = pgdb.Statement{Name: "buckets.listed", Key: 1, SQL: `
 		SELECT ` + objectColumns + ` FROM manta_bucket_object o WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = ANY ($3::text[])`}
-	sqlGet = pgdb.Statement{Name: "buckets.get", SQL: `SELECT ` + objectColumns + `, body, ` + sumColumns + ofObject}
+	sqlGet = pgdb.Statement{Name: "buckets.get", Key: 1, SQL: `SELECT ` + objectColumns + `, body, ` + sumColumns + ofObject}
 	// One row if the bucket exists, with NULLs if the object does not.
-	sqlFind = pgdb.Statement{Name: "buckets.find", SQL: `
+	sqlFind = pgdb.Statement{Name: "buckets.find", Key: 1, SQL: `
 		SELECT b.id::text, b.name, b.owner::text, b.created, s.settings::text, ` + objectColumns + `, o.body, ` + sumColumns + `
 		FROM manta_bucket b
 		LEFT JOIN manta_bucket_settings s ON s.owner = b.owner AND s.bucket_id = b.id
 		LEFT JOIN manta_bucket_object o ON o.owner = b.owner AND o.bucket_id = b.id AND o.name = $3::text
 		WHERE b.owner = $1::uuid AND b.name = $2::text`}
-	sqlHead   = pgdb.Statement{Name: "buckets.head", SQL: `SELECT ` + objectColumns + ofObject + ` FOR UPDATE`}
-	sqlUpdate = pgdb.Statement{Name: "buckets.update", SQL: `
+	sqlHead   = pgdb.Statement{Name: "buckets.head", Key: 1, SQL: `SELECT ` + objectColumns + ofObject + ` FOR UPDATE`}
+	sqlUpdate = pgdb.Statement{Name: "buckets.update", Key: 1, SQL: `
 		UPDATE manta_bucket_object SET modified = $4::timestamptz, content_type = $5::text, headers = hstore($6::text[], $7::text[]),
 			roles = $8::text[]::uuid[], properties = $9::jsonb
 		WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text`}
@@ -81,94 +81,94 @@ var (
 	partColumns = `ARRAY[number::text, id::text, ` + micros(`created`) + `, content_length::text, encode(content_md5, 'hex'), checksum::text,
 		to_json(sharks)::text, start::text]`
 
-	sqlCreateUpload = pgdb.Statement{Name: "buckets.create_upload", SQL: `
+	sqlCreateUpload = pgdb.Statement{Name: "buckets.create_upload", Key: 1, SQL: `
 		SELECT bucket_create_upload_v1($1::uuid, $2::text, $3::uuid, $4::text, $5::uuid, $6::timestamptz, $7::uuid, $8::text,
 			$9::text[], $10::text[], $11::text[]::uuid[], $12::jsonb)`}
-	sqlUpload      = pgdb.Statement{Name: "buckets.upload", SQL: `SELECT ` + uploadColumns + ofUpload}
-	sqlLockUpload  = pgdb.Statement{Name: "buckets.lock_upload", SQL: `SELECT ` + uploadColumns + ofUpload + ` FOR UPDATE`}
-	sqlListUploads = pgdb.Statement{Name: "buckets.list_uploads", SQL: `
+	sqlUpload      = pgdb.Statement{Name: "buckets.upload", Key: 1, SQL: `SELECT ` + uploadColumns + ofUpload}
+	sqlLockUpload  = pgdb.Statement{Name: "buckets.lock_upload", Key: 1, SQL: `SELECT ` + uploadColumns + ofUpload + ` FOR UPDATE`}
+	sqlListUploads = pgdb.Statement{Name: "buckets.list_uploads", Key: 1, SQL: `
 		SELECT ` + uploadColumns + ` FROM manta_bucket_upload WHERE owner = $1::uuid AND bucket_id = $2::uuid
 			AND (name, id) > ($3::text, $4::uuid) ORDER BY name, id LIMIT $5::bigint`}
-	sqlOldUploads = pgdb.Statement{Name: "buckets.old_uploads", SQL: `
+	sqlOldUploads = pgdb.Statement{Name: "buckets.old_uploads", Wide: true, SQL: `
 		SELECT owner::text, bucket_id::text, name, id::text FROM manta_bucket_upload WHERE created < $1::timestamptz ORDER BY created LIMIT $2::bigint`}
-	sqlPutPart = pgdb.Statement{Name: "buckets.put_part", SQL: `
+	sqlPutPart = pgdb.Statement{Name: "buckets.put_part", Key: 1, SQL: `
 		SELECT bucket_put_part_v2($1::uuid, $2::text, $3::uuid, $4::text, $5::uuid, $6::integer, $7::timestamptz,
 			$8::uuid, $9::bigint, $10::bytea, $11::jsonb, $12::text[], $13::bytea, $14::bigint, $15::bigint, $16::boolean)`}
-	sqlParts    = pgdb.Statement{Name: "buckets.parts", SQL: `SELECT ` + partColumns + ofParts + ` AND number > $3::integer ORDER BY number LIMIT $4::bigint`}
-	sqlSegments = pgdb.Statement{Name: "buckets.segments", SQL: `SELECT ` + partColumns + `, body, ` + sumColumns + ofParts + `
+	sqlParts    = pgdb.Statement{Name: "buckets.parts", Key: 1, SQL: `SELECT ` + partColumns + ofParts + ` AND number > $3::integer ORDER BY number LIMIT $4::bigint`}
+	sqlSegments = pgdb.Statement{Name: "buckets.segments", Key: 1, SQL: `SELECT ` + partColumns + `, body, ` + sumColumns + ofParts + `
 		AND start + content_length > $3::bigint ORDER BY number LIMIT $4::bigint`}
-	sqlAssemble = pgdb.Statement{Name: "buckets.assemble", SQL: `
+	sqlAssemble = pgdb.Statement{Name: "buckets.assemble", Key: 1, SQL: `
 		SELECT bucket_assemble_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::integer[], $6::bigint[], $7::timestamptz)`}
 	// What Complete computes with, in any order.
-	sqlUploadWithParts = pgdb.Statement{Name: "buckets.upload_with_parts", SQL: `
+	sqlUploadWithParts = pgdb.Statement{Name: "buckets.upload_with_parts", Key: 1, SQL: `
 		SELECT 'bucket', NULL::text[] FROM manta_bucket WHERE owner = $1::uuid AND name = $5::text AND id = $2::uuid
 		UNION ALL SELECT 'upload', ` + uploadColumns + ofUpload + `
 		UNION ALL SELECT 'part', ` + partColumns + ` FROM manta_bucket_part WHERE owner = $1::uuid AND upload_id = $4::uuid`}
-	sqlComplete = pgdb.Statement{Name: "buckets.complete", SQL: `
+	sqlComplete = pgdb.Statement{Name: "buckets.complete", Key: 1, SQL: `
 		SELECT bucket_complete_v1($1::uuid, $2::text, $3::uuid, $4::text, $5::timestamptz, $6::uuid, $7::uuid, $8::bigint, $9::bytea, $10::text,
 			$11::text[], $12::text[], $13::text[]::uuid[], $14::text[], $15::text::jsonb, $16::bytea, $17::bigint, $18::bigint, $19::bigint,
 			$20::integer, $21::text[], $22::text[], $23::timestamptz, $24::timestamptz, $25::boolean,
 			$26::uuid, $27::bytea, $28::bigint[]::integer[], $29::bigint[])`}
-	sqlAbort = pgdb.Statement{Name: "buckets.abort", SQL: `SELECT bucket_abort_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::timestamptz)`}
+	sqlAbort = pgdb.Statement{Name: "buckets.abort", Key: 1, SQL: `SELECT bucket_abort_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::timestamptz)`}
 )
 
 // Garbage. A claim is taken in three statements under a lock: on Citus no statement locks rows of
 // several shards in order, and none that changes rows returns them by functions such as to_json.
 var (
-	sqlGarbage = pgdb.Statement{Name: "buckets.garbage", SQL: `
+	sqlGarbage = pgdb.Statement{Name: "buckets.garbage", Wide: true, SQL: `
 		SELECT id::text, garbage_id::text FROM manta_bucket_deleted_object
 		WHERE deleted_at <= $1::timestamptz AND (claim_expires IS NULL OR claim_expires <= $2::timestamptz)
 		ORDER BY deleted_at LIMIT $3::bigint`}
-	sqlClaim = pgdb.Statement{Name: "buckets.claim", SQL: `
+	sqlClaim = pgdb.Statement{Name: "buckets.claim", Wide: true, SQL: `
 		UPDATE manta_bucket_deleted_object SET claim = $1::uuid, claim_expires = $2::timestamptz
 		WHERE id = ANY ($3::text[]::uuid[]) AND garbage_id = ANY ($4::text[]::uuid[]) AND (claim_expires IS NULL OR claim_expires <= $5::timestamptz)`}
-	sqlTaken = pgdb.Statement{Name: "buckets.taken", SQL: `
+	sqlTaken = pgdb.Statement{Name: "buckets.taken", Wide: true, SQL: `
 		SELECT ` + garbageColumns + `, CASE WHEN $4::boolean THEN ` + deletedColumns + ` END FROM manta_bucket_deleted_object
 		WHERE claim = $1::uuid AND id = ANY ($2::text[]::uuid[]) AND garbage_id = ANY ($3::text[]::uuid[])`}
 	garbageColumns = `owner::text, bucket_id::text, name, id::text, coalesce(content_length, 0), sharks, coalesce(properties #>> '{s3,upload}', ''), deleted_at`
 	deletedColumns = `ARRAY[` + micros(`created`) + `, ` + micros(`modified`) + `, creator::text, encode(content_md5, 'hex'), content_type,
 		hstore_to_json(headers)::text, to_json(roles)::text, properties::text]`
-	sqlClaimed = pgdb.Statement{Name: "buckets.claimed", SQL: `
+	sqlClaimed = pgdb.Statement{Name: "buckets.claimed", Wide: true, SQL: `
 		SELECT ` + garbageColumns + `, CASE WHEN $3::boolean THEN ` + deletedColumns + ` END
 		FROM manta_bucket_deleted_object WHERE claim = $1::uuid AND claim_expires > $2::timestamptz`}
 
-	sqlUnclaim = pgdb.Statement{Name: "buckets.unclaim", SQL: `
+	sqlUnclaim = pgdb.Statement{Name: "buckets.unclaim", Wide: true, SQL: `
 		UPDATE manta_bucket_deleted_object SET claim = NULL, claim_expires = NULL WHERE claim = $1::uuid`}
-	sqlWaiting = pgdb.Statement{Name: "buckets.waiting", SQL: `
+	sqlWaiting = pgdb.Statement{Name: "buckets.waiting", Wide: true, SQL: `
 		SELECT count(*), count(*) FILTER (WHERE deleted_at > $1::timestamptz), min(deleted_at) FILTER (WHERE deleted_at > $1::timestamptz),
 			count(*) FILTER (WHERE deleted_at <= $1::timestamptz AND claim_expires > $2::timestamptz),
 			max(claim_expires) FILTER (WHERE deleted_at <= $1::timestamptz AND claim_expires > $2::timestamptz)
 		FROM manta_bucket_deleted_object`}
 
-	sqlLockHolds   = pgdb.Statement{Name: "buckets.lock_holds", SQL: `SELECT 1 FROM manta_bucket_hold WHERE id = '' FOR UPDATE`}
+	sqlLockHolds   = pgdb.Statement{Name: "buckets.lock_holds", Wide: true, SQL: `SELECT 1 FROM manta_bucket_hold WHERE id = '' FOR UPDATE`}
 	sqlHeld        = pgdb.Statement{Name: "buckets.held", SQL: `SELECT max(expires) FROM manta_bucket_hold WHERE id <> '' AND expires > $1::timestamptz`}
-	sqlEndHolds    = pgdb.Statement{Name: "buckets.end_holds", SQL: `DELETE FROM manta_bucket_hold WHERE id <> '' AND expires <= $1::timestamptz`}
-	sqlReleaseHold = pgdb.Statement{Name: "buckets.release_hold", SQL: `DELETE FROM manta_bucket_hold WHERE id = $1::text AND id <> ''`}
-	sqlHold        = pgdb.Statement{Name: "buckets.hold", SQL: `
+	sqlEndHolds    = pgdb.Statement{Name: "buckets.end_holds", Wide: true, SQL: `DELETE FROM manta_bucket_hold WHERE id <> '' AND expires <= $1::timestamptz`}
+	sqlReleaseHold = pgdb.Statement{Name: "buckets.release_hold", Wide: true, SQL: `DELETE FROM manta_bucket_hold WHERE id = $1::text AND id <> ''`}
+	sqlHold        = pgdb.Statement{Name: "buckets.hold", Wide: true, SQL: `
 		INSERT INTO manta_bucket_hold (id, expires) VALUES ($1::text, $2::timestamptz) ON CONFLICT (id) DO UPDATE SET expires = EXCLUDED.expires`}
 
-	sqlRemove = pgdb.Statement{Name: "buckets.remove", SQL: `
+	sqlRemove = pgdb.Statement{Name: "buckets.remove", Key: 1, SQL: `
 		SELECT bucket_remove_garbage_v1($1::uuid, $2::uuid, $3::text[]::uuid[], $4::text[]::uuid[], $5::text[], $6::text[])`}
-	sqlDeletedBuckets = pgdb.Statement{Name: "buckets.deleted_buckets", SQL: `
+	sqlDeletedBuckets = pgdb.Statement{Name: "buckets.deleted_buckets", Wide: true, SQL: `
 		SELECT id::text, name, owner::text, created, deleted_at FROM manta_bucket_deleted_bucket b
 		WHERE deleted_at <= $1::timestamptz AND NOT EXISTS (
 			SELECT 1 FROM manta_bucket_deleted_object o WHERE o.owner = b.owner AND o.bucket_id = b.id)
 		ORDER BY deleted_at LIMIT $2::bigint`}
-	sqlRemoveBucket = pgdb.Statement{Name: "buckets.remove_bucket", SQL: `
+	sqlRemoveBucket = pgdb.Statement{Name: "buckets.remove_bucket", Key: 1, SQL: `
 		SELECT bucket_remove_bucket_v1($1::uuid, $2::uuid, $3::text, $4::timestamptz, $5::integer)`}
-	sqlBacklog = pgdb.Statement{Name: "buckets.backlog", SQL: `
+	sqlBacklog = pgdb.Statement{Name: "buckets.backlog", Wide: true, SQL: `
 		SELECT count(*), coalesce(sum(content_length), 0)::bigint, min(deleted_at) FROM manta_bucket_deleted_object`}
 
-	sqlFrameObject = pgdb.Statement{Name: "buckets.frame_object", SQL: `
+	sqlFrameObject = pgdb.Statement{Name: "buckets.frame_object", Key: 1, SQL: `
 		UPDATE manta_bucket_object SET content_crc32c = NULL, content_crc64nvme = $5::bigint, content_frames = $6::bigint
 		WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text AND id = $4::uuid AND sharks IS NOT NULL
 			AND (content_crc32c IS NOT NULL OR content_frames IS NULL)`}
-	sqlFramePart = pgdb.Statement{Name: "buckets.frame_part", SQL: `
+	sqlFramePart = pgdb.Statement{Name: "buckets.frame_part", Key: 1, SQL: `
 		UPDATE manta_bucket_part SET content_crc32c = NULL, content_crc64nvme = $5::bigint, content_frames = $6::bigint
 		WHERE owner = $1::uuid AND upload_id = $2::uuid AND number = $3::integer AND id = $4::uuid AND sharks IS NOT NULL
 			AND (content_crc32c IS NOT NULL OR content_frames IS NULL)`}
 
-	sqlReferences = pgdb.Statement{Name: "buckets.references", SQL: `
+	sqlReferences = pgdb.Statement{Name: "buckets.references", Wide: true, SQL: `
 		SELECT owner, bucket_id, name, NULL::uuid, 0, false, id, content_length, content_md5, sharks, ` + sumColumns + ` FROM manta_bucket_object WHERE sharks IS NOT NULL
 		UNION ALL
 		SELECT owner, bucket_id, name, upload_id, number, EXISTS (
@@ -177,14 +177,14 @@ var (
 			FROM manta_bucket_part p WHERE sharks IS NOT NULL
 		UNION ALL
 		SELECT owner, bucket_id, name, NULL::uuid, 0, true, id, content_length, content_md5, sharks, NULL, NULL, NULL FROM manta_bucket_deleted_object WHERE sharks IS NOT NULL`}
-	sqlSetSharks = pgdb.Statement{Name: "buckets.set_sharks", SQL: `
+	sqlSetSharks = pgdb.Statement{Name: "buckets.set_sharks", Key: 1, SQL: `
 		SELECT bucket_set_sharks_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::integer, $6::boolean, $7::uuid, $8::text[], $9::text[])`}
 )
 
 // Usage. The nil UUID in bucket_id is the account.
 var (
 	// The account's row is first: its name is empty.
-	sqlUsage = pgdb.Statement{Name: "buckets.usage", SQL: `
+	sqlUsage = pgdb.Statement{Name: "buckets.usage", Key: 1, SQL: `
 		SELECT coalesce(b.name, ''), u.bucket_id::text, u.objects, u.bytes, u.max_objects, u.max_bytes
 		FROM (
 			SELECT bucket_id, sum(objects)::bigint AS objects, sum(bytes)::bigint AS bytes, max(max_objects) AS max_objects, max(max_bytes) AS max_bytes
@@ -195,15 +195,15 @@ var (
 		SELECT b.name, b.id::text, 0, 0, 0, 0 FROM manta_bucket b WHERE b.owner = $1::uuid AND NOT EXISTS (
 			SELECT FROM manta_bucket_usage u WHERE u.owner = $1::uuid AND u.bucket_id = b.id)
 		ORDER BY 1`}
-	sqlTotals = pgdb.Statement{Name: "buckets.totals", SQL: `
+	sqlTotals = pgdb.Statement{Name: "buckets.totals", Wide: true, SQL: `
 		SELECT owner::text, sum(objects)::bigint, sum(bytes)::bigint, max(max_objects), max(max_bytes)
 		FROM manta_bucket_usage WHERE owner = ANY($1::uuid[]) AND bucket_id = '00000000-0000-0000-0000-000000000000' GROUP BY owner`}
-	sqlSetQuota        = pgdb.Statement{Name: "buckets.set_quota", SQL: `SELECT bucket_set_quota_v1($1::uuid, $2::text, $3::uuid, $4::bigint, $5::bigint)`}
-	sqlSetAccountQuota = pgdb.Statement{Name: "buckets.set_account_quota", SQL: `
+	sqlSetQuota        = pgdb.Statement{Name: "buckets.set_quota", Key: 1, SQL: `SELECT bucket_set_quota_v1($1::uuid, $2::text, $3::uuid, $4::bigint, $5::bigint)`}
+	sqlSetAccountQuota = pgdb.Statement{Name: "buckets.set_account_quota", Wide: true, SQL: `
 		UPDATE manta_bucket_account SET max_objects = $2::bigint, max_bytes = $3::bigint WHERE id = $1::uuid`}
 	// What the rows of each bucket count, deleted buckets with uploads included, and in
 	// the same snapshot what the slots do.
-	sqlCount = pgdb.Statement{Name: "buckets.count", SQL: `
+	sqlCount = pgdb.Statement{Name: "buckets.count", Key: 1, SQL: `
 		SELECT counted, bucket_id::text, sum(objects)::bigint, sum(bytes)::bigint FROM (
 			SELECT true AS counted, bucket_id, objects, bytes FROM manta_bucket_usage WHERE owner = $1::uuid
 			UNION ALL
@@ -214,43 +214,43 @@ var (
 				SELECT FROM manta_bucket_deleted_object d
 					WHERE d.owner = $1::uuid AND d.bucket_id = p.bucket_id AND d.properties #>> '{s3,upload}' = p.upload_id::text)
 		) everything GROUP BY counted, bucket_id`}
-	sqlLockUsage = pgdb.Statement{Name: "buckets.lock_usage", SQL: `SELECT bucket_lock_usage_v1($1::uuid)`}
-	sqlSetUsage  = pgdb.Statement{Name: "buckets.set_usage", SQL: `SELECT bucket_set_usage_v1($1::uuid, $2::uuid, $3::bigint, $4::bigint)`}
+	sqlLockUsage = pgdb.Statement{Name: "buckets.lock_usage", Key: 1, SQL: `SELECT bucket_lock_usage_v1($1::uuid)`}
+	sqlSetUsage  = pgdb.Statement{Name: "buckets.set_usage", Key: 1, SQL: `SELECT bucket_set_usage_v1($1::uuid, $2::uuid, $3::bigint, $4::bigint)`}
 )
 
 // Accounts, keys and nodes.
 var (
 	sqlLockTimeout = pgdb.Statement{Name: "buckets.lock_timeout", SQL: `SELECT set_config('lock_timeout', '2s', true)`}
 
-	sqlShareAccount = pgdb.Statement{Name: "buckets.share_account", SQL: `SELECT bucket_share_account_v1($1::uuid)`}
+	sqlShareAccount = pgdb.Statement{Name: "buckets.share_account", Key: 1, SQL: `SELECT bucket_share_account_v1($1::uuid)`}
 	sqlLockAccount  = pgdb.Statement{Name: "buckets.lock_account", SQL: `SELECT pg_advisory_xact_lock(uuid_hash_extended($1::uuid, 2))`}
 
 	accountColumns   = `SELECT id::text, name, created, max_objects, max_bytes FROM manta_bucket_account`
 	sqlAccount       = pgdb.Statement{Name: "buckets.account", SQL: accountColumns + ` WHERE name = $1::text`}
 	sqlAccountByID   = pgdb.Statement{Name: "buckets.account_by_id", SQL: accountColumns + ` WHERE id = $1::uuid`}
 	sqlListAccounts  = pgdb.Statement{Name: "buckets.list_accounts", SQL: accountColumns + ` WHERE name > $1::text ORDER BY name LIMIT $2::bigint`}
-	sqlCreateAccount = pgdb.Statement{Name: "buckets.create_account", SQL: `
+	sqlCreateAccount = pgdb.Statement{Name: "buckets.create_account", Wide: true, SQL: `
 		INSERT INTO manta_bucket_account (id, name, created, max_objects, max_bytes)
 		VALUES ($1::uuid, $2::text, $3::timestamptz, $4::bigint, $5::bigint) ON CONFLICT DO NOTHING`}
-	sqlDeleteAccount = pgdb.Statement{Name: "buckets.delete_account", SQL: `DELETE FROM manta_bucket_account WHERE id = $1::uuid`}
-	sqlDeleteKeys    = pgdb.Statement{Name: "buckets.delete_keys", SQL: `DELETE FROM manta_bucket_key WHERE account = $1::uuid`}
+	sqlDeleteAccount = pgdb.Statement{Name: "buckets.delete_account", Wide: true, SQL: `DELETE FROM manta_bucket_account WHERE id = $1::uuid`}
+	sqlDeleteKeys    = pgdb.Statement{Name: "buckets.delete_keys", Wide: true, SQL: `DELETE FROM manta_bucket_key WHERE account = $1::uuid`}
 
 	keyColumns   = `SELECT id, account::text, secret, created, revoked FROM manta_bucket_key`
 	sqlKey       = pgdb.Statement{Name: "buckets.key", SQL: keyColumns + ` WHERE id = $1::text`}
 	sqlKeys      = pgdb.Statement{Name: "buckets.keys", SQL: keyColumns + ` WHERE account = $1::uuid ORDER BY id`}
-	sqlCreateKey = pgdb.Statement{Name: "buckets.create_key", SQL: `
+	sqlCreateKey = pgdb.Statement{Name: "buckets.create_key", Wide: true, SQL: `
 		INSERT INTO manta_bucket_key (id, account, secret, created, revoked)
 		VALUES ($1::text, $2::uuid, $3::bytea, $4::timestamptz, $5::timestamptz) ON CONFLICT (id) DO NOTHING`}
-	sqlRevokeKey = pgdb.Statement{Name: "buckets.revoke_key", SQL: `
+	sqlRevokeKey = pgdb.Statement{Name: "buckets.revoke_key", Wide: true, SQL: `
 		UPDATE manta_bucket_key SET revoked = coalesce(revoked, $2::timestamptz) WHERE id = $1::text`}
 
 	sqlNodes   = pgdb.Statement{Name: "buckets.nodes", SQL: `SELECT id, url, state, added FROM manta_bucket_node ORDER BY id`}
-	sqlSetNode = pgdb.Statement{Name: "buckets.set_node", SQL: `
+	sqlSetNode = pgdb.Statement{Name: "buckets.set_node", Wide: true, SQL: `
 		INSERT INTO manta_bucket_node (id, url, state, added) VALUES ($1::text, $2::text, $3::text, $4::timestamptz)
 		ON CONFLICT (id) DO UPDATE SET url = EXCLUDED.url, state = EXCLUDED.state, added = EXCLUDED.added`}
-	sqlNodeState = pgdb.Statement{Name: "buckets.node_state", SQL: `SELECT state FROM manta_bucket_node WHERE id = $1::text FOR UPDATE`}
-	sqlSetState  = pgdb.Statement{Name: "buckets.set_node_state", SQL: `UPDATE manta_bucket_node SET state = $2::text WHERE id = $1::text`}
-	sqlNodeInUse = pgdb.Statement{Name: "buckets.node_in_use", SQL: `
+	sqlNodeState = pgdb.Statement{Name: "buckets.node_state", Wide: true, SQL: `SELECT state FROM manta_bucket_node WHERE id = $1::text FOR UPDATE`}
+	sqlSetState  = pgdb.Statement{Name: "buckets.set_node_state", Wide: true, SQL: `UPDATE manta_bucket_node SET state = $2::text WHERE id = $1::text`}
+	sqlNodeInUse = pgdb.Statement{Name: "buckets.node_in_use", Wide: true, SQL: `
 		SELECT 1 FROM (
 			SELECT owner, sharks FROM manta_bucket_object WHERE $1::text = ANY (sharks)
 			UNION ALL SELECT owner, sharks FROM manta_bucket_part WHERE $1::text = ANY (sharks)

@@ -57,7 +57,9 @@ var (
 
 // New returns a store on a database. Apply Migrations to the database before the first
 // use.
-func New(db *pgdb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
+func New(db *pgdb.DB) *Store {
+	return &Store{db: db.Distributed("manta_bucket"), set: sync.OnceValues(Migrations)}
+}
 
 // Ping implements buckets.Store. It reads the table of migrations each time, because a
 // newer release may migrate the database while this server runs.

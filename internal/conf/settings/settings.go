@@ -13,7 +13,7 @@ import (
 type Database struct {
 	DatabaseURL           string        `toml:"database_url" secret:"true" doc:"Database of the service: sqlite:PATH, postgres://user@host/database (also a Citus cluster) or, for syncstorage only, spanner://projects/P/instances/I/databases/D. Empty: a SQLite file in the data folder, named after the service."`
 	PoolMaxSize           int           `toml:"database_pool_max_size" doc:"Maximum number of PostgreSQL connections; on Spanner, of concurrent transactions."`
-	PoolConnectionTimeout time.Duration `toml:"database_pool_connection_timeout" doc:"How long a request waits for a connection (on Spanner: for a transaction) before it gets 503."`
+	PoolConnectionTimeout time.Duration `toml:"database_pool_connection_timeout" doc:"How long a request waits for a connection (on Spanner: for a transaction), or for a worker of Citus that is busy, before it gets 503."`
 	StatementTimeout      time.Duration `toml:"database_statement_timeout" doc:"How long a PostgreSQL statement may take, lock waits included, or a Spanner transaction with its retries, before the request gets 503."`
 	PoolLifespan          time.Duration `toml:"database_pool_connection_lifespan" doc:"Age at which a PostgreSQL connection is replaced. 0: an hour."`
 	PoolMaxIdle           time.Duration `toml:"database_pool_connection_max_idle" doc:"How long a PostgreSQL connection may be idle before it is closed. 0: 30 minutes."`
@@ -21,7 +21,7 @@ type Database struct {
 
 // DefaultDatabase selects the embedded database.
 func DefaultDatabase() Database {
-	return Database{PoolMaxSize: 10, PoolConnectionTimeout: 30 * time.Second, StatementTimeout: 30 * time.Second}
+	return Database{PoolMaxSize: 10, PoolConnectionTimeout: 3 * time.Second, StatementTimeout: 30 * time.Second}
 }
 
 // Check returns every setting that is not valid.

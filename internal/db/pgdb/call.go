@@ -18,7 +18,7 @@ import (
 // because the caller encodes the arguments into one buffer and no types are looked up.
 // Arguments and result have the binary format, also in the simple protocol mode.
 func (db *DB) Call(ctx context.Context, s Statement, a *Args) (result []int64, err error) {
-	err = db.alone(ctx, s.Name, func(ctx context.Context, c *pgx.Conn) error {
+	err = db.alone(ctx, s.Name, db.nodeOfCall(&s, a), func(ctx context.Context, c *pgx.Conn) error {
 		result, err = call(ctx, c, s, a, db.prepares)
 		return err
 	})

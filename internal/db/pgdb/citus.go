@@ -69,7 +69,7 @@ func onWorkers(ctx context.Context, tx pgx.Tx, sql string, args ...any) (results
 // onWorkers is onWorkers in the transaction. It returns the least number of rows that the
 // statement has changed on a worker, or that many if there are none.
 func (tx *Tx) onWorkers(many int64, s Statement, args ...any) (least int64, err error) {
-	if err := tx.ready(s); err != nil {
+	if err := tx.ready(&s, nil); err != nil {
 		return 0, err
 	}
 	results, err := onWorkers(tx.ctx, tx.tx, s.SQL, args...)
@@ -97,7 +97,7 @@ func (tx *Tx) prepareWorkers() error {
 	if _, err := tx.Exec(lockSchema, int64(migrationLock)); err != nil { // IF NOT EXISTS fails if another does the same
 		return err
 	}
-	_, err = tx.onWorkers(0, Statement{"citus.tables", workerTables})
+	_, err = tx.onWorkers(0, Statement{Name: "citus.tables", SQL: workerTables})
 	return err
 }
 
@@ -111,10 +111,10 @@ func (tx *Tx) rememberWorkers(service string) error {
 		return err
 	}
 	var workers string
-	if _, err := tx.QueryRow(Statement{"citus.workers", listWorkers}, nil, &workers); err != nil {
+	if _, err := tx.QueryRow(Statement{Name: "citus.workers", SQL: listWorkers}, nil, &workers); err != nil {
 		return err
 	}
-	_, err = tx.Exec(Statement{"citus.remember_workers", `
+	_, err = tx.Exec(Statement{Name: "citus.remember_workers", SQL: `
 		INSERT INTO copy_state (service, state, log_until) VALUES ($1::text, $2::text, 'epoch')
 		ON CONFLICT (service) DO UPDATE SET state = EXCLUDED.state`}, workersOf(service), workers)
 	return err

@@ -3,6 +3,7 @@ package pgdb
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -26,8 +27,8 @@ type Options struct {
 	// MaxConns is the maximum number of connections; 0 means 10.
 	MaxConns int
 
-	// ConnectTimeout is how long a caller waits for a free or a new connection; 0 means
-	// 30 s.
+	// ConnectTimeout is how long a caller waits for a free or a new connection, on Citus also
+	// for a node that is busy; 0 means 30 s.
 	ConnectTimeout time.Duration
 
 	// MaxLifetime and MaxIdle are the age and the idle time after which a connection is
@@ -59,6 +60,9 @@ type DB struct {
 	opts     Options
 	prepares bool // statements are prepared on each connection
 	where    string
+	nodes    *nodes          // of Citus; nil: see Distributed
+	life     context.Context // until Close
+	end      context.CancelFunc
 }
 
 // Open checks the options and creates the pool. It connects when the first connection
@@ -104,10 +108,12 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, "cannot create the PostgreSQL connection pool", err)
 	}
-	return &DB{
+	db := &DB{
 		pool: pool, opts: opts, where: describe(conf.ConnConfig),
 		prepares: conf.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement,
-	}, nil
+	}
+	db.life, db.end = context.WithCancel(context.WithoutCancel(ctx))
+	return db, nil
 }
 
 // Patient returns the database with another StatementTimeout, for statements that read
@@ -146,7 +152,10 @@ func describe(c *pgx.ConnConfig) string {
 }
 
 // Close closes each connection when its caller is done.
-func (db *DB) Close() { db.pool.Close() }
+func (db *DB) Close() {
+	db.end()
+	db.pool.Close()
+}
 
 // Connections returns the number of connections in use, the number of idle ones, and
 // the maximum.
@@ -180,11 +189,17 @@ func (db *DB) Waits() (n int64, total time.Duration) {
 	return s.EmptyAcquireCount() + s.CanceledAcquireCount(), s.EmptyAcquireWaitTime()
 }
 
-// run calls fn with a connection, again if the server asks for a retry, and observes
-// the whole under the name.
-func (db *DB) run(ctx context.Context, name string, fn func(context.Context, *pgx.Conn) error) error {
+// session is a connection in use, with a place on a node of Citus.
+type session struct {
+	*pgx.Conn
+	place place
+}
+
+// run calls fn with a session on a node, which may be nil, again if the server asks for a
+// retry, and observes the whole under the name.
+func (db *DB) run(ctx context.Context, name string, on *node, fn func(context.Context, *session) error) error {
 	start := time.Now()
-	err := db.retry(ctx, fn)
+	err := db.retry(ctx, on, fn)
 	db.observe(name, start, err)
 	return err
 }
@@ -199,21 +214,30 @@ func (db *DB) observe(name string, start time.Time, err error) {
 // because of others, which happens only at stricter isolation levels than ours.
 const maxTries = 5
 
-func (db *DB) retry(ctx context.Context, fn func(context.Context, *pgx.Conn) error) error {
+func (db *DB) retry(ctx context.Context, on *node, fn func(context.Context, *session) error) error {
 	for try := 1; ; try++ {
-		err := db.once(ctx, fn)
-		if err == nil || try == maxTries || !isRetryable(err) || !clock.Sleep(ctx, rand.N(time.Duration(try)*10*time.Millisecond)) {
+		err := db.once(ctx, on, fn)
+		if full, ok := errors.AsType[*fullError](err); ok && on == nil {
+			on = full.node // wait for a place there without a connection
+			continue
+		}
+		if err == nil || try >= maxTries || !isRetryable(err) || !clock.Sleep(ctx, rand.N(time.Duration(try)*10*time.Millisecond)) {
 			return classify(err)
 		}
 	}
 }
 
-func (db *DB) once(ctx context.Context, fn func(context.Context, *pgx.Conn) error) error {
+func (db *DB) once(ctx context.Context, on *node, fn func(context.Context, *session) error) error {
 	meter := work.Of(ctx)
 	meter.Wait()
 	defer meter.Resume()
 	p := newPatience(ctx, db.opts.ConnectTimeout)
 	defer p.end()
+	s := session{place: place{patience: p, meter: meter}}
+	if err := s.place.wait(on); err != nil {
+		return err
+	}
+	defer s.place.leave() // before p.end
 	conn, err := db.acquire(p)
 	if err != nil {
 		return err
@@ -221,7 +245,8 @@ func (db *DB) once(ctx context.Context, fn func(context.Context, *pgx.Conn) erro
 	spoiled := true // also where fn panics
 	defer func() { release(conn, spoiled) }()
 	p.renew(db.opts.StatementTimeout)
-	err = fn(p.Context, conn.Conn())
+	s.Conn = conn.Conn()
+	err = fn(p.Context, &s)
 	spoiled = p.Err() != nil
 	return p.explain(err)
 }
@@ -229,7 +254,10 @@ func (db *DB) once(ctx context.Context, fn func(context.Context, *pgx.Conn) erro
 func (db *DB) acquire(p *patience) (*pgxpool.Conn, error) {
 	conn, err := db.pool.Acquire(p.Context)
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, "no database connection", &connectError{p.explain(err)})
+		if err = p.explain(err); errors.Is(err, errSilent) {
+			return nil, err
+		}
+		return nil, fault.Wrap(fault.Unavailable, "no database connection", &connectError{err})
 	}
 	return conn, nil
 }

@@ -12,12 +12,12 @@ import (
 const indexLock = migrationLock + 1
 
 var (
-	lockIndex  = Statement{"index.lock", `SELECT pg_try_advisory_xact_lock($1::bigint)`}
-	indexState = Statement{"index.state", `
+	lockIndex  = Statement{Name: "index.lock", SQL: `SELECT pg_try_advisory_xact_lock($1::bigint)`}
+	indexState = Statement{Name: "index.state", SQL: `
 		SELECT indisvalid AND indisready FROM pg_index WHERE indexrelid = to_regclass($1::text)`}
 	// A transaction keeps the snapshot of its last query until its next statement, and
 	// CREATE INDEX CONCURRENTLY waits for all snapshots.
-	holdStill = Statement{"index.hold", `SET LOCAL idle_in_transaction_session_timeout = 0`}
+	holdStill = Statement{Name: "index.hold", SQL: `SET LOCAL idle_in_transaction_session_timeout = 0`}
 )
 
 // EnsureIndex creates an index without blocking writes, unless it exists, and reports
@@ -54,11 +54,11 @@ func (db *DB) ensureIndex(ctx context.Context, name, create string) (made, busy 
 			return err
 		}
 		if found {
-			if _, err := db.Exec(ctx, Statement{"index.drop", `DROP INDEX CONCURRENTLY ` + name}); err != nil {
+			if _, err := db.Exec(ctx, Statement{Name: "index.drop", SQL: `DROP INDEX CONCURRENTLY ` + name}); err != nil {
 				return err
 			}
 		}
-		_, err = db.Exec(ctx, Statement{"index.create", create})
+		_, err = db.Exec(ctx, Statement{Name: "index.create", SQL: create})
 		made = err == nil
 		return err
 	})

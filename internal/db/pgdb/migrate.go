@@ -39,11 +39,11 @@ const explained = "HF001"
 const oldest = 15
 
 var (
-	lockSchema   = Statement{"migrate.lock", `SELECT pg_advisory_xact_lock($1::bigint)`}
-	boundNothing = Statement{"migrate.no_timeout", `SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true)`}
-	boundLocks   = Statement{"migrate.lock_timeout", `SELECT set_config('lock_timeout', $1::text, true)`}
-	serverNumber = Statement{"migrate.version", `SELECT current_setting('server_version_num')::int`}
-	createLedger = Statement{"migrate.create_ledger", `
+	lockSchema   = Statement{Name: "migrate.lock", SQL: `SELECT pg_advisory_xact_lock($1::bigint)`}
+	boundNothing = Statement{Name: "migrate.no_timeout", SQL: `SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '0', true)`}
+	boundLocks   = Statement{Name: "migrate.lock_timeout", SQL: `SELECT set_config('lock_timeout', $1::text, true)`}
+	serverNumber = Statement{Name: "migrate.version", SQL: `SELECT current_setting('server_version_num')::int`}
+	createLedger = Statement{Name: "migrate.create_ledger", SQL: `
 		CREATE TABLE IF NOT EXISTS schema_migrations (
 			service    TEXT      NOT NULL,
 			version    INTEGER   NOT NULL,
@@ -52,13 +52,13 @@ var (
 			applied_at TIMESTAMP NOT NULL DEFAULT (now() AT TIME ZONE 'UTC'),
 			PRIMARY KEY (service, version)
 		)`}
-	readLedger = Statement{"migrate.ledger", `
+	readLedger = Statement{Name: "migrate.ledger", SQL: `
 		SELECT version, name, checksum FROM schema_migrations WHERE service = $1::text ORDER BY version`}
-	addToLedger = Statement{"migrate.record", `
+	addToLedger = Statement{Name: "migrate.record", SQL: `
 		INSERT INTO schema_migrations (service, version, name, checksum)
 		VALUES ($1::text, $2::int, $3::text, $4::text)`}
-	oneConnection = Statement{"migrate.one_connection", `SELECT set_config('citus.multi_shard_modify_mode', 'sequential', true)`}
-	hasCitus      = Statement{"migrate.citus", `SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')`}
+	oneConnection = Statement{Name: "migrate.one_connection", SQL: `SELECT set_config('citus.multi_shard_modify_mode', 'sequential', true)`}
+	hasCitus      = Statement{Name: "migrate.citus", SQL: `SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')`}
 )
 
 // citusMarker is a line of a migration. The statements after it run only if the Citus

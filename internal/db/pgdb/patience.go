@@ -35,11 +35,12 @@ func (p *patience) end() {
 	p.cancel(nil)
 }
 
-// explain adds to the error of a step that it timed out: the driver only knows that
-// its context ended.
+// explain adds to the error of a step that it timed out, or that its node does not answer:
+// the driver only knows that its context ended.
 func (p *patience) explain(err error) error {
-	if err != nil && errors.Is(context.Cause(p.Context), context.DeadlineExceeded) {
-		return fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
+	cause := context.Cause(p.Context)
+	if err != nil && (errors.Is(cause, context.DeadlineExceeded) || errors.Is(cause, errSilent)) {
+		return fmt.Errorf("%w: %w", cause, err)
 	}
 	return err
 }

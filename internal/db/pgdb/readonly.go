@@ -64,7 +64,7 @@ func (d tables) Log(ctx context.Context, service string, groups []rows.Group) er
 		if err := tx.rememberWorkers(service); err != nil {
 			return err
 		}
-		if err := tx.everywhere(Statement{"copy.log_state", `
+		if err := tx.everywhere(Statement{Name: "copy.log_state", SQL: `
 			INSERT INTO copy_state (service, state, log_until) VALUES ($1::text, '', clock_timestamp() + $2::bigint * interval '1 millisecond')
 			ON CONFLICT (service) DO UPDATE SET log_until = EXCLUDED.log_until`}, service, rows.LogLease.Milliseconds()); err != nil {
 			return err
@@ -77,7 +77,7 @@ func (d tables) Log(ctx context.Context, service string, groups []rows.Group) er
 	return d.eachTable(ctx, "copy.log", groups, func(t *rows.Table) []string { return logging(service, t) })
 }
 
-var clearLog = Statement{"copy.clear_log", `DELETE FROM copy_log WHERE service = $1::text`}
+var clearLog = Statement{Name: "copy.clear_log", SQL: `DELETE FROM copy_log WHERE service = $1::text`}
 
 // withoutJIT is a setting of functions of triggers. The statement that fires one may have
 // disabled all scans, as sync_update_v1 does: the queries of the trigger then seem so
@@ -124,7 +124,7 @@ func logging(service string, t *rows.Table) []string {
 }
 
 func (d tables) KeepLog(ctx context.Context, service string) error {
-	keep := Statement{"copy.keep_log", `
+	keep := Statement{Name: "copy.keep_log", SQL: `
 		UPDATE copy_state SET log_until = clock_timestamp() + $2::bigint * interval '1 millisecond'
 		WHERE service = $1::text AND log_until > clock_timestamp() + interval '1 hour'`}
 	return d.db.Tx(ctx, "copy.keep_log", func(tx *Tx) error {
@@ -158,7 +158,7 @@ func (d tables) Unlog(ctx context.Context, service string, groups []rows.Group) 
 		if err := tx.prepareWorkers(); err != nil {
 			return err
 		}
-		if err := tx.everywhere(Statement{"copy.end_log", `UPDATE copy_state SET log_until = 'epoch' WHERE service = $1::text`}, service); err != nil {
+		if err := tx.everywhere(Statement{Name: "copy.end_log", SQL: `UPDATE copy_state SET log_until = 'epoch' WHERE service = $1::text`}, service); err != nil {
 			return err
 		}
 		return tx.everywhere(clearLog, service)
@@ -198,7 +198,7 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 		if err := tx.prepareWorkers(); err != nil {
 			return err
 		}
-		n, err := tx.Exec(Statement{"read_only.set", set + ` WHERE r.holder = EXCLUDED.holder OR r.until <= clock_timestamp()`},
+		n, err := tx.Exec(Statement{Name: "read_only.set", SQL: set + ` WHERE r.holder = EXCLUDED.holder OR r.until <= clock_timestamp()`},
 			service, holder, lease.Milliseconds())
 		if err == nil && n == 0 {
 			return fault.Newf(fault.Conflict, "%s is read-only already", service)
@@ -207,7 +207,7 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 			return err
 		}
 		// The row of the coordinator decides who is the holder.
-		if _, err := tx.onWorkers(0, Statement{"read_only.set_workers", set}, service, holder, lease.Milliseconds()); err != nil {
+		if _, err := tx.onWorkers(0, Statement{Name: "read_only.set_workers", SQL: set}, service, holder, lease.Milliseconds()); err != nil {
 			return err
 		}
 		return tx.script(refuseWrite)
@@ -228,7 +228,7 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 const leaseMargin = 5 * time.Second
 
 func (d tables) Prolong(ctx context.Context, service, holder string, lease time.Duration) error {
-	prolong := Statement{"read_only.prolong", `
+	prolong := Statement{Name: "read_only.prolong", SQL: `
 		UPDATE read_only SET until = ` + end + `
 		WHERE service = $1::text AND holder = $2::text AND until > clock_timestamp() + $4::bigint * interval '1 millisecond'`}
 	args := []any{service, holder, lease.Milliseconds(), leaseMargin.Milliseconds()}
@@ -253,7 +253,7 @@ func (d tables) Reopen(ctx context.Context, service string, groups []rows.Group)
 		if err := tx.prepareWorkers(); err != nil {
 			return err
 		}
-		return tx.everywhere(Statement{"read_only.reopen", `DELETE FROM read_only WHERE service = $1::text`}, service)
+		return tx.everywhere(Statement{Name: "read_only.reopen", SQL: `DELETE FROM read_only WHERE service = $1::text`}, service)
 	})
 	if err != nil {
 		return err
@@ -264,7 +264,7 @@ func (d tables) Reopen(ctx context.Context, service string, groups []rows.Group)
 }
 
 func (d tables) ReadOnly(ctx context.Context, service string) (holder string, until time.Time, err error) {
-	_, err = d.db.QueryRow(ctx, Statement{"read_only.get", `SELECT holder, until FROM read_only WHERE service = $1::text AND until > clock_timestamp()`},
+	_, err = d.db.QueryRow(ctx, Statement{Name: "read_only.get", SQL: `SELECT holder, until FROM read_only WHERE service = $1::text AND until > clock_timestamp()`},
 		[]any{service}, &holder, &until)
 	if until.Equal(rows.Forever) {
 		until = time.Time{}

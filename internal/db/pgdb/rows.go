@@ -34,8 +34,8 @@ func (d tables) View(ctx context.Context, fn func(rows.View) error) error {
 	if err != nil {
 		return err
 	}
-	return d.db.run(ctx, "copy.view", func(ctx context.Context, c *pgx.Conn) error {
-		v := &view{ctx: ctx, conn: c, citus: citus}
+	return d.db.run(ctx, "copy.view", nil, func(ctx context.Context, s *session) error {
+		v := &view{ctx: ctx, conn: s.Conn, citus: citus}
 		if err := v.begin(); err != nil {
 			return err
 		}

@@ -17,10 +17,10 @@ func ServerMigrations() (migrate.Set, error) {
 }
 
 var (
-	readSecretHashes = Statement{"secrets.read", `SELECT setting, hashed FROM secret_hashes WHERE service = $1::text`}
-	addSecretHash    = Statement{"secrets.add", `
+	readSecretHashes = Statement{Name: "secrets.read", SQL: `SELECT setting, hashed FROM secret_hashes WHERE service = $1::text`}
+	addSecretHash    = Statement{Name: "secrets.add", SQL: `
 		INSERT INTO secret_hashes (service, setting, hashed) VALUES ($1::text, $2::text, $3::text) ON CONFLICT DO NOTHING`}
-	replaceSecretHash = Statement{"secrets.replace", `
+	replaceSecretHash = Statement{Name: "secrets.replace", SQL: `
 		UPDATE secret_hashes SET hashed = $3::text, recorded_at = now() AT TIME ZONE 'UTC'
 		WHERE service = $1::text AND setting = $2::text AND hashed = $4::text`}
 )

@@ -3,9 +3,9 @@ package pgdb
 import "context"
 
 var (
-	sizeOf = Statement{"server.size", `SELECT pg_database_size(current_database())`}
+	sizeOf = Statement{Name: "server.size", SQL: `SELECT pg_database_size(current_database())`}
 
-	sizeOnNodes = Statement{"server.size", `
+	sizeOnNodes = Statement{Name: "server.size", SQL: `
 		SELECT coalesce(sum(result::bigint), 0)::bigint
 		FROM run_command_on_all_nodes('SELECT pg_database_size(current_database())') WHERE success`}
 )

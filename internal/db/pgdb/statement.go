@@ -16,6 +16,13 @@ import (
 type Statement struct {
 	Name string
 	SQL  string
+
+	// Key is the number of the parameter that has the value of the distribution column, a
+	// bigint or a UUID: on Citus the statement runs on one node. 0: there is none.
+	Key int
+
+	// Wide says that the statement uses every node of Citus.
+	Wide bool
 }
 
 // Unprepared returns the arguments of a statement that the server plans for each call, by their values.
@@ -24,7 +31,7 @@ func Unprepared(args ...any) []any { return append([]any{pgx.QueryExecModeExec},
 
 // QueryRow runs a statement that returns at most one row and scans it into dest.
 func (db *DB) QueryRow(ctx context.Context, s Statement, args []any, dest ...any) (found bool, err error) {
-	err = db.alone(ctx, s.Name, func(ctx context.Context, c *pgx.Conn) error {
+	err = db.alone(ctx, s.Name, db.nodeOf(&s, args), func(ctx context.Context, c *pgx.Conn) error {
 		found, err = one(ctx, c, s, args, dest)
 		return err
 	})
@@ -33,7 +40,7 @@ func (db *DB) QueryRow(ctx context.Context, s Statement, args []any, dest ...any
 
 // Exec runs a statement that returns no rows, and returns the number of changed rows.
 func (db *DB) Exec(ctx context.Context, s Statement, args ...any) (changed int64, err error) {
-	err = db.alone(ctx, s.Name, func(ctx context.Context, c *pgx.Conn) error {
+	err = db.alone(ctx, s.Name, db.nodeOf(&s, args), func(ctx context.Context, c *pgx.Conn) error {
 		changed, err = exec(ctx, c, s, args)
 		return err
 	})
@@ -44,7 +51,7 @@ func (db *DB) Exec(ctx context.Context, s Statement, args ...any) (changed int64
 // ends it. If the server asks for a retry, begin is called first, which must discard
 // the rows so far.
 func (db *DB) ForEach(ctx context.Context, s Statement, args []any, begin func(), fn func() error, dest ...any) error {
-	return db.alone(ctx, s.Name, func(ctx context.Context, c *pgx.Conn) error {
+	return db.alone(ctx, s.Name, db.nodeOf(&s, args), func(ctx context.Context, c *pgx.Conn) error {
 		begin()
 		return each(ctx, c, s, args, fn, dest)
 	})
@@ -55,17 +62,17 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// alone runs a single statement.
-func (db *DB) alone(ctx context.Context, name string, fn func(context.Context, *pgx.Conn) error) error {
-	if db.opts.Fault == nil {
-		return db.run(ctx, name, fn)
-	}
-	return db.run(ctx, name, func(ctx context.Context, c *pgx.Conn) error {
-		return db.transaction(ctx, c, func(pgx.Tx) error {
+// alone runs a single statement on a node, which may be nil.
+func (db *DB) alone(ctx context.Context, name string, on *node, fn func(context.Context, *pgx.Conn) error) error {
+	return db.run(ctx, name, on, func(ctx context.Context, s *session) error {
+		if db.opts.Fault == nil {
+			return fn(ctx, s.Conn)
+		}
+		return db.transaction(ctx, s.Conn, func(pgx.Tx) error {
 			if err := db.fault(name); err != nil {
 				return err
 			}
-			return fn(ctx, c)
+			return fn(ctx, s.Conn)
 		}, func(tx pgx.Tx) error { return tx.Commit(ctx) })
 	})
 }
@@ -117,9 +124,13 @@ func each(ctx context.Context, q querier, s Statement, args []any, fn func() err
 // Tx runs fn in a transaction and commits it if fn returns nil. fn may run again if
 // the server asks for a retry, and must start from scratch each time.
 func (db *DB) Tx(ctx context.Context, name string, fn func(tx *Tx) error) error {
-	return db.run(ctx, name, func(ctx context.Context, c *pgx.Conn) error {
-		t := &Tx{db: db, ctx: ctx}
-		return db.transaction(ctx, c, func(tx pgx.Tx) error { t.tx = tx; return fn(t) }, t.commit)
+	return db.run(ctx, name, nil, func(ctx context.Context, s *session) error {
+		t := &Tx{db: db, ctx: ctx, place: &s.place}
+		err := db.transaction(ctx, s.Conn, func(tx pgx.Tx) error { t.tx = tx; return fn(t) }, t.commit)
+		if t.full != nil {
+			return t.full
+		}
+		return err
 	})
 }
 
@@ -153,12 +164,14 @@ type Tx struct {
 	tx  pgx.Tx
 
 	queued pgx.Batch
+	place  *place
+	full   *fullError // if set, the transaction must run again on that node
 }
 
 // Queue adds a statement whose result is of no interest. It is sent with the next
 // statement or with the commit, which saves a round trip, and its error is returned there.
 func (tx *Tx) Queue(s Statement, args ...any) error {
-	if err := tx.db.fault(s.Name); err != nil {
+	if err := tx.enter(&s, tx.db.nodeOf(&s, args)); err != nil {
 		return err
 	}
 	tx.queued.Queue(s.SQL, args...)
@@ -189,17 +202,26 @@ func (tx *Tx) commit(t pgx.Tx) error {
 	return tx.flush()
 }
 
-// ready prepares for a statement that is observed by its name.
-func (tx *Tx) ready(s Statement) error {
-	if err := tx.flush(); err != nil {
+// enter takes a place for a statement on a node, which may be nil.
+func (tx *Tx) enter(s *Statement, on *node) error {
+	if err := tx.place.take(on); err != nil {
+		tx.full, _ = errors.AsType[*fullError](err)
 		return err
 	}
 	return tx.db.fault(s.Name)
 }
 
+// ready prepares for a statement on a node, which is observed by its name.
+func (tx *Tx) ready(s *Statement, on *node) error {
+	if err := tx.flush(); err != nil {
+		return err
+	}
+	return tx.enter(s, on)
+}
+
 // QueryRow is DB.QueryRow in the transaction.
 func (tx *Tx) QueryRow(s Statement, args []any, dest ...any) (found bool, err error) {
-	if err := tx.ready(s); err != nil {
+	if err := tx.ready(&s, tx.db.nodeOf(&s, args)); err != nil {
 		return false, err
 	}
 	return one(tx.ctx, tx.tx, s, args, dest)
@@ -207,7 +229,7 @@ func (tx *Tx) QueryRow(s Statement, args []any, dest ...any) (found bool, err er
 
 // Exec is DB.Exec in the transaction.
 func (tx *Tx) Exec(s Statement, args ...any) (changed int64, err error) {
-	if err := tx.ready(s); err != nil {
+	if err := tx.ready(&s, tx.db.nodeOf(&s, args)); err != nil {
 		return 0, err
 	}
 	return exec(tx.ctx, tx.tx, s, args)
@@ -215,7 +237,7 @@ func (tx *Tx) Exec(s Statement, args ...any) (changed int64, err error) {
 
 // Call is DB.Call in the transaction.
 func (tx *Tx) Call(s Statement, a *Args) (result []int64, err error) {
-	if err := tx.ready(s); err != nil {
+	if err := tx.ready(&s, tx.db.nodeOfCall(&s, a)); err != nil {
 		return nil, err
 	}
 	return call(tx.ctx, tx.tx.Conn(), s, a, tx.db.prepares)
@@ -223,7 +245,7 @@ func (tx *Tx) Call(s Statement, a *Args) (result []int64, err error) {
 
 // ForEach is DB.ForEach in the transaction, which is retried as a whole.
 func (tx *Tx) ForEach(s Statement, args []any, fn func() error, dest ...any) error {
-	if err := tx.ready(s); err != nil {
+	if err := tx.ready(&s, tx.db.nodeOf(&s, args)); err != nil {
 		return err
 	}
 	return each(tx.ctx, tx.tx, s, args, fn, dest)

@@ -27,7 +27,7 @@ type Rows struct {
 // and for each further row, but not the time that the caller takes between rows.
 func (db *DB) Stream(ctx context.Context, s Statement, args ...any) (*Rows, error) {
 	start := time.Now()
-	r, err := db.stream(ctx, s, args)
+	r, err := db.stream(ctx, &s, args)
 	err = classify(err)
 	db.observe(s.Name, start, err)
 	if err != nil {
@@ -36,7 +36,7 @@ func (db *DB) Stream(ctx context.Context, s Statement, args ...any) (*Rows, erro
 	return r, nil
 }
 
-func (db *DB) stream(ctx context.Context, s Statement, args []any) (*Rows, error) {
+func (db *DB) stream(ctx context.Context, s *Statement, args []any) (*Rows, error) {
 	meter := work.Of(ctx)
 	meter.Wait()
 	defer meter.Resume()
@@ -44,6 +44,12 @@ func (db *DB) stream(ctx context.Context, s Statement, args []any) (*Rows, error
 		return nil, err
 	}
 	p := newPatience(ctx, db.opts.ConnectTimeout)
+	at := place{patience: p, meter: meter}
+	if err := at.wait(db.nodeOf(s, args)); err != nil {
+		p.end()
+		return nil, err
+	}
+	defer at.leave() // the coordinator has the rows when it sends the first one
 	conn, err := db.acquire(p)
 	if err != nil {
 		p.end()

@@ -29,8 +29,8 @@ const (
 // amcheck is installed. It returns what is damaged, at most 20 lines, and what was checked.
 // Reads and writes continue.
 func (db *DB) Verify(ctx context.Context) (problems []string, how string, err error) {
-	err = db.Patient(longestCopy).run(ctx, "server.verify", func(ctx context.Context, c *pgx.Conn) error {
-		v := &verification{ctx: ctx, conn: c}
+	err = db.Patient(longestCopy).run(ctx, "server.verify", nil, func(ctx context.Context, s *session) error {
+		v := &verification{ctx: ctx, conn: s.Conn}
 		if err := v.all(); err != nil {
 			return err
 		}

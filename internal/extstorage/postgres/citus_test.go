@@ -196,3 +196,24 @@ func TestRebalance(t *testing.T) {
 		}
 	}
 }
+
+// TestHungWorker: installs of other workers do not notice a worker that hangs.
+func TestHungWorker(t *testing.T) {
+	t.Parallel()
+	var keys []string
+	for tenant := range 12 {
+		keys = append(keys, fmt.Sprintf("a0000000-0000-4000-8000-%012d", tenant))
+	}
+	opened.HungWorker(t, Migrations, "ext_storage_records", keys, func(db *pgdb.DB) func(context.Context, int) error {
+		s := New(db, Options{})
+		return func(ctx context.Context, key int) error {
+			o := ext.Owner{Tenant: ext.TenantID(keys[key]), Install: filledInstall}
+			w := ext.Write{Now: filledAt, Quota: ext.DefaultQuota(), Ops: []ext.Op{{Namespace: "a", Key: "k", Value: "1", Metadata: canonjson.EmptyObject}}}
+			if _, err := s.Apply(ctx, o, w); err != nil {
+				return err
+			}
+			_, err := s.Get(ctx, o, "a", "k", filledAt)
+			return err
+		}
+	})
+}

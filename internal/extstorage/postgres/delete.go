@@ -14,15 +14,15 @@ import (
 
 // The deletion of installs and tenants.
 var (
-	sqlClose = pgdb.Statement{Name: "ext.close", SQL: `SELECT ext_close_v1($1::uuid, $2::uuid, $3::timestamptz)`}
+	sqlClose = pgdb.Statement{Name: "ext.close", Key: 1, SQL: `SELECT ext_close_v1($1::uuid, $2::uuid, $3::timestamptz)`}
 
-	sqlDelete = pgdb.Statement{Name: "ext.delete_some", SQL: `
+	sqlDelete = pgdb.Statement{Name: "ext.delete_some", Key: 1, SQL: `
 		SELECT ext_delete_v1($1::uuid, $2::uuid, $3::timestamptz, $4::bigint, $5::bigint, $6::timestamptz, $7::text, $8::text)`}
-	sqlReopen = pgdb.Statement{Name: "ext.reopen", SQL: `SELECT ext_reopen_v1($1::uuid, $2::uuid, $3::timestamptz)`}
+	sqlReopen = pgdb.Statement{Name: "ext.reopen", Key: 1, SQL: `SELECT ext_reopen_v1($1::uuid, $2::uuid, $3::timestamptz)`}
 
 	// The first install after another one in every table: damaged data, and data
 	// written before closed rows existed, may have no counters.
-	sqlNextInstall = pgdb.Statement{Name: "ext.next_install", SQL: `
+	sqlNextInstall = pgdb.Statement{Name: "ext.next_install", Key: 1, SQL: `
 		SELECT extension_install_id::text FROM (` + eachTable(func(table string) string {
 		return `(SELECT extension_install_id FROM ` + table + `
 			WHERE tenant_id = $1::uuid AND extension_install_id > $2::uuid ORDER BY extension_install_id LIMIT 1)`
@@ -46,7 +46,7 @@ func holdings(whose string) pgdb.Statement {
 	count := func(columns, table string) string {
 		return ` UNION ALL SELECT ` + columns + ` FROM ` + table + ` WHERE ` + whose
 	}
-	return pgdb.Statement{Name: "ext.holdings", SQL: `
+	return pgdb.Statement{Name: "ext.holdings", Key: 1, SQL: `
 		SELECT 0::bigint, count(*), coalesce(sum(value_bytes::bigint + metadata_bytes), 0)::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint
 		FROM ext_storage_records WHERE ` + whose +
 		count(`0, 0, 0, count(*), 0, 0, 0`, `ext_storage_schemas`) +

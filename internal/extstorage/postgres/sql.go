@@ -10,30 +10,30 @@ import (
 // Writes. Citus delegates a function call to the tenant's node only if the SELECT
 // has nothing else, so no call is in a FROM clause.
 var (
-	sqlApply = pgdb.Statement{Name: "ext.apply", SQL: `
+	sqlApply = pgdb.Statement{Name: "ext.apply", Key: 1, SQL: `
 		SELECT ext_apply_v1($1::uuid, $2::uuid, $3::smallint[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[],
 			$9::text[], $10::text[], $11::timestamptz[], $12::boolean[], $13::integer[], $14::text, $15::text,
 			$16::timestamptz, $17::bigint, $18::bigint, $19::bigint, $20::text, $21::bytea, $22::timestamptz, $23::text[])`}
-	sqlApplyAll = pgdb.Statement{Name: "ext.apply_all", SQL: `
+	sqlApplyAll = pgdb.Statement{Name: "ext.apply_all", Key: 1, SQL: `
 		SELECT ext_apply_all_v1($1::uuid, $2::uuid, $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
 			$9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[],
 			$16::timestamptz[], $17::bigint[], $18::bigint[], $19::bigint[], $20::text[], $21::bytea[], $22::timestamptz[], $23::text[])`}
 
 	// Locks an install for a transaction that then computes. If its process stops
 	// in between, the lock is released.
-	sqlLock = pgdb.Statement{Name: "ext.lock", SQL: `
+	sqlLock = pgdb.Statement{Name: "ext.lock", Key: 1, SQL: `
 		SELECT set_config('idle_in_transaction_session_timeout', '5s', true), (ext_lock_v1($1::uuid, $2::uuid, $3::timestamptz)).seq`}
 )
 
 // Corrections of imported records.
 var (
-	sqlLeap    = pgdb.Statement{Name: "ext.leap", SQL: `SELECT ext_leap_v1($1::uuid, $2::uuid, $3::timestamptz, $4::bigint)`}
-	sqlRestore = pgdb.Statement{Name: "ext.restore", SQL: `
+	sqlLeap    = pgdb.Statement{Name: "ext.leap", Key: 1, SQL: `SELECT ext_leap_v1($1::uuid, $2::uuid, $3::timestamptz, $4::bigint)`}
+	sqlRestore = pgdb.Statement{Name: "ext.restore", Key: 1, SQL: `
 		SELECT ext_restore_v1($1::uuid, $2::uuid, $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::timestamptz[], $8::timestamptz[])`}
-	sqlRestoreSchema = pgdb.Statement{Name: "ext.restore_schema", SQL: `
+	sqlRestoreSchema = pgdb.Statement{Name: "ext.restore_schema", Key: 1, SQL: `
 		SELECT ext_restore_schema_v1($1::uuid, $2::uuid, $3::text, $4::integer, $5::text, $6::timestamptz, $7::timestamptz, $8::uuid, $9::text,
 			$10::timestamptz, $11::integer, $12::bigint)`}
-	sqlExportSchemas = pgdb.Statement{Name: "ext.export_schemas", SQL: `
+	sqlExportSchemas = pgdb.Statement{Name: "ext.export_schemas", Key: 1, SQL: `
 		SELECT namespace, schema_version, status, created_at, updated_at, coalesce(created_by::text, ''), schema_document::text
 		FROM ext_storage_schemas
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND (namespace, schema_version) > ($3::text, $4::integer)
@@ -42,41 +42,41 @@ var (
 
 // The sweep: the oldest rows of each kind that are due, of any installs.
 var (
-	sqlDueRecords = pgdb.Statement{Name: "ext.sweep_due_records", SQL: `
+	sqlDueRecords = pgdb.Statement{Name: "ext.sweep_due_records", Wide: true, SQL: `
 		SELECT tenant_id::text, extension_install_id::text, 0::bigint, '' FROM ext_storage_records
 		WHERE ttl_expires_at <= $1::timestamptz ORDER BY ttl_expires_at LIMIT $2::bigint`}
-	sqlDueChanges = pgdb.Statement{Name: "ext.sweep_due_changes", SQL: `
+	sqlDueChanges = pgdb.Statement{Name: "ext.sweep_due_changes", Wide: true, SQL: `
 		SELECT tenant_id::text, extension_install_id::text, seq, '' FROM ext_storage_changes
 		WHERE at <= $1::timestamptz ORDER BY at, tenant_id, extension_install_id, seq LIMIT $2::bigint`}
-	sqlDueAnswers = pgdb.Statement{Name: "ext.sweep_due_answers", SQL: `
+	sqlDueAnswers = pgdb.Statement{Name: "ext.sweep_due_answers", Wide: true, SQL: `
 		SELECT tenant_id::text, extension_install_id::text, 0::bigint, once_key FROM ext_storage_answers
 		WHERE at <= $1::timestamptz ORDER BY at LIMIT $2::bigint`}
-	sqlDueTokens = pgdb.Statement{Name: "ext.sweep_due_tokens", SQL: `
+	sqlDueTokens = pgdb.Statement{Name: "ext.sweep_due_tokens", Wide: true, SQL: `
 		SELECT tenant_id::text, extension_install_id::text, 0::bigint, token_id FROM ext_storage_revoked_tokens
 		WHERE expires_at <= $1::timestamptz ORDER BY expires_at LIMIT $2::bigint`}
-	sqlSweep = pgdb.Statement{Name: "ext.sweep", SQL: `
+	sqlSweep = pgdb.Statement{Name: "ext.sweep", Key: 1, SQL: `
 		SELECT ext_sweep_v1($1::uuid, $2::uuid, $3::timestamptz, $4::timestamptz, $5::bigint, $6::bigint[], $7::text[], $8::timestamptz)`}
-	sqlDueTombstones = pgdb.Statement{Name: "ext.sweep_due_tombstones", SQL: `
+	sqlDueTombstones = pgdb.Statement{Name: "ext.sweep_due_tombstones", Wide: true, SQL: `
 		SELECT i.tenant_id::text, i.extension_install_id::text, 0::bigint, '' FROM ext_storage_installs i
 		WHERE i.kept_until <= $1::timestamptz
 			AND NOT EXISTS (SELECT FROM ext_storage_outbox e WHERE e.tenant_id = i.tenant_id AND e.extension_install_id = i.extension_install_id
 				AND e.part IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))
 			AND NOT EXISTS (SELECT FROM ext_storage_outbox_refused e WHERE e.tenant_id = i.tenant_id AND e.extension_install_id = i.extension_install_id)
 		ORDER BY i.kept_until LIMIT $2::bigint`}
-	sqlForget = pgdb.Statement{Name: "ext.forget", SQL: `SELECT ext_forget_v1($1::uuid, $2::uuid, $3::timestamptz)`}
+	sqlForget = pgdb.Statement{Name: "ext.forget", Key: 1, SQL: `SELECT ext_forget_v1($1::uuid, $2::uuid, $3::timestamptz)`}
 )
 
 // Schemas and installs.
 var (
-	sqlRegister = pgdb.Statement{Name: "ext.register", SQL: `
+	sqlRegister = pgdb.Statement{Name: "ext.register", Key: 1, SQL: `
 		SELECT ext_register_v1($1::uuid, $2::uuid, $3::text, $4::text, $5::uuid, $6::timestamptz, $7::integer, $8::bigint)`}
-	sqlDropSchemas = pgdb.Statement{Name: "ext.drop_schemas", SQL: `
+	sqlDropSchemas = pgdb.Statement{Name: "ext.drop_schemas", Key: 1, SQL: `
 		SELECT ext_drop_schemas_v1($1::uuid, $2::uuid, $3::text, $4::integer, $5::timestamptz)`}
-	sqlSchemaStatus = pgdb.Statement{Name: "ext.schema_status", SQL: `
+	sqlSchemaStatus = pgdb.Statement{Name: "ext.schema_status", Key: 1, SQL: `
 		SELECT ext_schema_status_v1($1::uuid, $2::uuid, $3::text, $4::integer, $5::text, $6::timestamptz)`}
 	// The size of a document is not stored. Documents larger than the last
 	// parameter are not returned.
-	sqlSchemas = pgdb.Statement{Name: "ext.schemas", SQL: `
+	sqlSchemas = pgdb.Statement{Name: "ext.schemas", Key: 1, SQL: `
 		SELECT schema_version, status, created_at, updated_at, coalesce(created_by::text, ''),
 			CASE WHEN octet_length(document) <= $6::bigint THEN document ELSE '' END, octet_length(document)::bigint
 		FROM (
@@ -86,38 +86,38 @@ var (
 			ORDER BY schema_version DESC LIMIT $5::bigint
 		) found
 		ORDER BY schema_version DESC`}
-	sqlSchema = pgdb.Statement{Name: "ext.schema", SQL: `
+	sqlSchema = pgdb.Statement{Name: "ext.schema", Key: 1, SQL: `
 		SELECT schema_version, status, created_at, updated_at, coalesce(created_by::text, ''), schema_document::text
 		FROM ext_storage_schemas
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text AND schema_version = $4::integer`}
-	sqlActive = pgdb.Statement{Name: "ext.active_schema", SQL: `
+	sqlActive = pgdb.Statement{Name: "ext.active_schema", Key: 1, SQL: `
 		SELECT schema_version, status, created_at, updated_at, coalesce(created_by::text, ''), schema_document::text
 		FROM ext_storage_schemas
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text AND status = 'active'`}
-	sqlInstall = pgdb.Statement{Name: "ext.install", SQL: `
+	sqlInstall = pgdb.Statement{Name: "ext.install", Key: 1, SQL: `
 		SELECT ` + installColumns + `
 		FROM ext_storage_installs i WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid`}
 	// One row is the install's, if it is registered, and one the tenant's; the
 	// others are revoked tokens.
-	sqlInstallState = pgdb.Statement{Name: "ext.install_state", SQL: `
+	sqlInstallState = pgdb.Statement{Name: "ext.install_state", Key: 1, SQL: `
 		SELECT ` + installColumns + `, CASE WHEN extension_install_id = $2::uuid THEN '' ELSE 'tenant' END, ''
 		FROM ext_storage_installs i
 		WHERE tenant_id = $1::uuid AND extension_install_id IN ($2::uuid, '00000000-0000-0000-0000-000000000000')
 		UNION ALL
 		SELECT '', '{}', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'token', token_id FROM ext_storage_revoked_tokens
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND expires_at > $3::timestamptz`}
-	sqlRevokedTokens = pgdb.Statement{Name: "ext.revoked_tokens", SQL: `
+	sqlRevokedTokens = pgdb.Statement{Name: "ext.revoked_tokens", Key: 1, SQL: `
 		SELECT token_id, expires_at, revoked_at FROM ext_storage_revoked_tokens
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND expires_at > $3::timestamptz
 		ORDER BY token_id`}
-	sqlRevokeToken = pgdb.Statement{Name: "ext.revoke_token", SQL: `
+	sqlRevokeToken = pgdb.Statement{Name: "ext.revoke_token", Key: 1, SQL: `
 		SELECT ext_revoke_token_v1($1::uuid, $2::uuid, $3::text, $4::timestamptz, $5::timestamptz)`}
-	sqlSweepTokens = pgdb.Statement{Name: "ext.sweep_tokens", SQL: `
+	sqlSweepTokens = pgdb.Statement{Name: "ext.sweep_tokens", Key: 1, SQL: `
 		DELETE FROM ext_storage_revoked_tokens
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND token_id = ANY ($3::text[]) AND expires_at <= $4::timestamptz`}
-	sqlSetInstall = pgdb.Statement{Name: "ext.set_install", SQL: `
+	sqlSetInstall = pgdb.Statement{Name: "ext.set_install", Key: 1, SQL: `
 		SELECT ext_set_install_v1($1::uuid, $2::uuid, $3::text, $4::text, $5::timestamptz, $6::text, $7::timestamptz, $8::boolean)`}
-	sqlRevokeInstall = pgdb.Statement{Name: "ext.revoke_install", SQL: `SELECT ext_revoke_install_v1($1::uuid, $2::uuid, $3::timestamptz)`}
+	sqlRevokeInstall = pgdb.Statement{Name: "ext.revoke_install", Key: 1, SQL: `SELECT ext_revoke_install_v1($1::uuid, $2::uuid, $3::timestamptz)`}
 )
 
 // installColumns are the columns of ext_storage_installs i, which may have no row.
@@ -153,14 +153,14 @@ const header = `revision, change_seq, created_at, updated_at, ttl_expires_at, va
 
 // Reads of records.
 var (
-	sqlGet = pgdb.Statement{Name: "ext.get", SQL: `
+	sqlGet = pgdb.Statement{Name: "ext.get", Key: 1, SQL: `
 		SELECT ` + header + `, value::text, coalesce(metadata::text, '')
 		FROM ext_storage_records
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text AND key = $4::text
 			AND (ttl_expires_at IS NULL OR ttl_expires_at > $5::timestamptz)`}
 	sqlList        = listing(`key`)
 	sqlListReverse = listing(`key DESC`)
-	sqlExport      = pgdb.Statement{Name: "ext.export", SQL: `
+	sqlExport      = pgdb.Statement{Name: "ext.export", Key: 1, SQL: `
 		SELECT namespace, key, ` + header + `, CASE WHEN value_bytes <= $7::bigint THEN value::text ELSE '' END, coalesce(metadata::text, '')
 		FROM ext_storage_records
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND (namespace, key) > ($3::text, $4::text)
@@ -176,7 +176,7 @@ var top = strings.Repeat("\U0010FFFF", ext.MaxKey+1)
 // reads nothing outside them. Values larger than the last parameter are not
 // returned.
 func listing(order string) pgdb.Statement {
-	return pgdb.Statement{Name: "ext.list", SQL: `
+	return pgdb.Statement{Name: "ext.list", Key: 1, SQL: `
 		SELECT key, ` + header + `, CASE WHEN $7::boolean AND value_bytes <= $11::bigint THEN value::text ELSE '' END,
 			CASE WHEN $8::boolean THEN coalesce(metadata::text, '') ELSE '' END
 		FROM ext_storage_records
@@ -189,7 +189,7 @@ func listing(order string) pgdb.Statement {
 // Reads of usage and changes. The row of counters drives the joins, so the results
 // are from one snapshot.
 var (
-	sqlChanges = pgdb.Statement{Name: "ext.changes", SQL: `
+	sqlChanges = pgdb.Statement{Name: "ext.changes", Key: 1, SQL: `
 		SELECT u.change_seq, c.seq, c.op, c.namespace, c.key, c.revision, c.at
 		FROM ext_storage_usage u
 		LEFT JOIN LATERAL (
@@ -199,7 +199,7 @@ var (
 		) c ON true
 		WHERE u.tenant_id = $1::uuid AND u.extension_install_id = $2::uuid
 		ORDER BY c.seq`}
-	sqlUsage = pgdb.Statement{Name: "ext.usage", SQL: `
+	sqlUsage = pgdb.Statement{Name: "ext.usage", Key: 1, SQL: `
 		SELECT namespace, count(*), sum(value_bytes::bigint + metadata_bytes)::bigint
 		FROM ext_storage_records
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid
@@ -207,14 +207,14 @@ var (
 		GROUP BY namespace ORDER BY namespace`}
 	// Without its own bounds, a merge join would scan all registered installs
 	// before the page.
-	sqlListUsage = pgdb.Statement{Name: "ext.list_usage", SQL: `
+	sqlListUsage = pgdb.Statement{Name: "ext.list_usage", Wide: true, SQL: `
 		SELECT u.tenant_id::text, u.extension_install_id::text, u.bytes_used, u.keys_count, u.namespaces_count, ` + installColumns + `
 		FROM ext_storage_usage u
 		LEFT JOIN ext_storage_installs i ON i.tenant_id = u.tenant_id AND i.extension_install_id = u.extension_install_id
 			AND ` + within(`i`) + `
 		WHERE ` + within(`u`) + ` AND ` + counted + `
 		ORDER BY u.tenant_id, u.extension_install_id LIMIT $5::bigint`}
-	sqlListInstalls = pgdb.Statement{Name: "ext.list_installs", SQL: `
+	sqlListInstalls = pgdb.Statement{Name: "ext.list_installs", Wide: true, SQL: `
 		SELECT i.tenant_id::text, i.extension_install_id::text, coalesce(u.bytes_used, 0)::bigint, coalesce(u.keys_count, 0)::bigint,
 			coalesce(u.namespaces_count, 0)::bigint, ` + installColumns + `
 		FROM ext_storage_installs i
@@ -223,12 +223,12 @@ var (
 		WHERE ` + within(`i`) + ` AND (NOT $6::boolean OR i.revoked_at IS NOT NULL)
 			AND i.extension_install_id <> '00000000-0000-0000-0000-000000000000'
 		ORDER BY i.tenant_id, i.extension_install_id LIMIT $5::bigint`}
-	sqlUncounted = pgdb.Statement{Name: "ext.uncounted", SQL: `
+	sqlUncounted = pgdb.Statement{Name: "ext.uncounted", Wide: true, SQL: `
 		SELECT tenant_id::text, extension_install_id::text
 		FROM (` + uncounted(`ext_storage_records`) + ` UNION ` + uncounted(`ext_storage_namespaces`) + `) lost
 		ORDER BY lost.tenant_id, lost.extension_install_id LIMIT $5::bigint`}
 	// Subqueries per install, which each shard of Citus can run alone.
-	sqlFilled = pgdb.Statement{Name: "ext.filled", SQL: `
+	sqlFilled = pgdb.Statement{Name: "ext.filled", Wide: true, SQL: `
 		SELECT u.bytes_used, u.namespaces_count + coalesce(s.namespaces, 0), coalesce(n.keys, 0)::bigint, ` + installColumns + `
 		FROM ext_storage_usage u
 		LEFT JOIN ext_storage_installs i ON i.tenant_id = u.tenant_id AND i.extension_install_id = u.extension_install_id
@@ -245,7 +245,7 @@ var (
 			OR n.keys >= $3::bigint OR i.override_until > $4::timestamptz)`}
 	// The ORDER BY makes the count of expired records use its index. Citus queries
 	// every shard and supports no subqueries among the columns then.
-	sqlTotals = pgdb.Statement{Name: "ext.totals", SQL: `
+	sqlTotals = pgdb.Statement{Name: "ext.totals", Wide: true, SQL: `
 		SELECT installs, bytes, keys, namespaces, over_soft, expired
 		FROM (
 			SELECT coalesce(sum(installs), 0)::bigint AS installs, coalesce(sum(bytes), 0)::bigint AS bytes, coalesce(sum(keys), 0)::bigint AS keys,
@@ -259,7 +259,7 @@ var (
 				SELECT ttl_expires_at FROM ext_storage_records WHERE ttl_expires_at <= $2::timestamptz ORDER BY ttl_expires_at LIMIT $3::bigint
 			) due
 		) is_over`}
-	sqlAudit = pgdb.Statement{Name: "ext.audit", SQL: `
+	sqlAudit = pgdb.Statement{Name: "ext.audit", Key: 1, SQL: `
 		SELECT '' AS namespace, bytes_used, keys_count, namespaces_count, 0::bigint AS counted, 0::bigint AS bytes
 		FROM ext_storage_usage WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid
 		UNION ALL

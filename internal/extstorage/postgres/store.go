@@ -64,7 +64,7 @@ type Options struct {
 // first use.
 func New(db *pgdb.DB, o Options) *Store {
 	_, _, most := db.Connections()
-	return &Store{db: db, set: sync.OnceValues(Migrations), waker: o.Waker, queue: ext.NewWriteQueue(min(writersOfOne, (most+1)/2))}
+	return &Store{db: db.Distributed("ext_storage_records"), set: sync.OnceValues(Migrations), waker: o.Waker, queue: ext.NewWriteQueue(min(writersOfOne, (most+1)/2))}
 }
 
 // writersOfOne is the maximum number of connections for the writes of an install:

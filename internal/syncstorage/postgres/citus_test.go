@@ -66,3 +66,24 @@ func TestRebalance(t *testing.T) {
 		}
 	}
 }
+
+// TestHungWorker: users of other workers do not notice a worker that hangs.
+func TestHungWorker(t *testing.T) {
+	t.Parallel()
+	var keys []string
+	for uid := 1; uid <= 12; uid++ {
+		keys = append(keys, strconv.Itoa(uid))
+	}
+	opened.HungWorker(t, Migrations, "user_collections", keys, func(db *pgdb.DB) func(context.Context, int) error {
+		s := New(db)
+		return func(ctx context.Context, key int) error {
+			o, now := ss.Owner{UID: int64(key + 1)}, ss.Timestamp(1_700_000_000_000)
+			w := ss.Write{Collection: "bookmarks", Now: now, MaxNames: 10}
+			if _, err := s.Put(ctx, o, w, ss.Update{ID: "a", Payload: ss.Some([]byte("x"))}); err != nil {
+				return err
+			}
+			_, err := s.Get(ctx, o, w.Collection, "a", ss.Precondition{}, now)
+			return err
+		}
+	})
+}

@@ -9,51 +9,51 @@ import (
 var (
 	sqlCollectionID = pgdb.Statement{Name: "sync.collection_id", SQL: `
 		SELECT collection_id FROM collections WHERE name = $1::text`}
-	sqlName = pgdb.Statement{Name: "sync.collection_name", SQL: `
+	sqlName = pgdb.Statement{Name: "sync.collection_name", Wide: true, SQL: `
 		SELECT sync_name_v1($1::bigint, $2::text, $3::bigint)`}
 )
 
 // Writes. Citus delegates a function call to the user's node only if the SELECT has
 // nothing else, so no call is in a FROM clause.
 var (
-	sqlPut = pgdb.Statement{Name: "sync.put", SQL: `
+	sqlPut = pgdb.Statement{Name: "sync.put", Key: 1, SQL: `
 		SELECT sync_put_v1($1::bigint, $2::integer, $3::text, $4::bigint, $5::bytea, $6::bigint,
 			$7::timestamp, $8::timestamp, $9::timestamp, $10::bigint, $11::bigint, $12::boolean, $13::boolean)`}
-	sqlPost = pgdb.Statement{Name: "sync.post", SQL: `
+	sqlPost = pgdb.Statement{Name: "sync.post", Key: 1, SQL: `
 		SELECT sync_post_v1($1::bigint, $2::integer, $3::text[], $4::bigint[], $5::bytea[], $6::bigint[], $7::bigint[],
 			$8::timestamp, $9::timestamp, $10::timestamp, $11::bigint, $12::bigint, $13::boolean, $14::boolean)`}
-	sqlAppend = pgdb.Statement{Name: "sync.append", SQL: `
+	sqlAppend = pgdb.Statement{Name: "sync.append", Key: 1, SQL: `
 		SELECT sync_append_v1($1::bigint, $2::integer, $3::text, $4::boolean, $5::timestamp,
 			$6::text[], $7::bigint[], $8::bytea[], $9::bigint[], $10::bigint[], $11::bigint, $12::bigint,
 			$13::timestamp, $14::timestamp, $15::timestamp, $16::bigint, $17::bigint, $18::boolean, $19::boolean)`}
-	sqlCommit = pgdb.Statement{Name: "sync.commit", SQL: `
+	sqlCommit = pgdb.Statement{Name: "sync.commit", Key: 1, SQL: `
 		SELECT sync_commit_v1($1::bigint, $2::integer, $3::text,
 			$4::text[], $5::bigint[], $6::bytea[], $7::bigint[], $8::bigint[], $9::bigint, $10::bigint,
 			$11::timestamp, $12::timestamp, $13::timestamp, $14::bigint, $15::bigint, $16::boolean, $17::boolean)`}
-	sqlDeleteBSO = pgdb.Statement{Name: "sync.delete_bso", SQL: `
+	sqlDeleteBSO = pgdb.Statement{Name: "sync.delete_bso", Key: 1, SQL: `
 		SELECT sync_delete_bso_v1($1::bigint, $2::integer, $3::text, $4::timestamp, $5::timestamp, $6::timestamp)`}
-	sqlDeleteBSOs = pgdb.Statement{Name: "sync.delete_bsos", SQL: `
+	sqlDeleteBSOs = pgdb.Statement{Name: "sync.delete_bsos", Key: 1, SQL: `
 		SELECT sync_delete_bsos_v1($1::bigint, $2::integer, $3::text[], $4::timestamp, $5::timestamp, $6::timestamp)`}
-	sqlDeleteCollection = pgdb.Statement{Name: "sync.delete_collection", SQL: `
+	sqlDeleteCollection = pgdb.Statement{Name: "sync.delete_collection", Key: 1, SQL: `
 		SELECT sync_delete_collection_v1($1::bigint, $2::integer, $3::timestamp, $4::timestamp, $5::timestamp)`}
-	sqlDeleteAll = pgdb.Statement{Name: "sync.delete_all", SQL: `
+	sqlDeleteAll = pgdb.Statement{Name: "sync.delete_all", Key: 1, SQL: `
 		SELECT sync_delete_all_v1($1::bigint, $2::timestamp, $3::timestamp)`}
 )
 
 // Statements for operators.
 var (
 	// Reads each user's rows by their key, on Citus on the users' nodes.
-	sqlTotals = pgdb.Statement{Name: "sync.totals", SQL: `
+	sqlTotals = pgdb.Statement{Name: "sync.totals", Wide: true, SQL: `
 		SELECT user_id, max(modified), coalesce(sum(count) FILTER (WHERE collection_id <> 0), 0)::bigint,
 			coalesce(sum(total_bytes) FILTER (WHERE collection_id <> 0), 0)::bigint, max(quota)
 		FROM user_collections WHERE user_id = ANY ($1::bigint[]) GROUP BY user_id`}
-	sqlSetQuota = pgdb.Statement{Name: "sync.set_quota", SQL: `
+	sqlSetQuota = pgdb.Statement{Name: "sync.set_quota", Key: 1, SQL: `
 		INSERT INTO user_collections (user_id, collection_id, modified, quota) VALUES ($1::bigint, 0, 'epoch', $2::bigint)
 		ON CONFLICT (user_id, collection_id) DO UPDATE SET quota = EXCLUDED.quota`}
-	sqlDropQuota = pgdb.Statement{Name: "sync.drop_quota", SQL: `
+	sqlDropQuota = pgdb.Statement{Name: "sync.drop_quota", Key: 1, SQL: `
 		UPDATE user_collections SET quota = NULL WHERE user_id = $1::bigint AND collection_id = 0`}
 	// One statement, so one snapshot.
-	sqlExport = pgdb.Statement{Name: "sync.export", SQL: `
+	sqlExport = pgdb.Statement{Name: "sync.export", Key: 1, SQL: `
 		SELECT n.name, c.modified, b.bso_id, b.sortindex, b.modified, b.expiry, b.payload
 		FROM user_collections c
 		JOIN collections n ON n.collection_id = c.collection_id
@@ -61,7 +61,7 @@ var (
 			AND (b.expiry IS NULL OR b.expiry > greatest($2::timestamp, c.modified))
 		WHERE c.user_id = $1::bigint AND c.modified > 'epoch'
 		ORDER BY c.collection_id, b.bso_id`}
-	sqlRestore = pgdb.Statement{Name: "sync.restore", SQL: `
+	sqlRestore = pgdb.Statement{Name: "sync.restore", Key: 1, SQL: `
 		SELECT sync_restore_v1($1::bigint, $2::integer, $3::timestamp,
 			$4::text[], $5::bigint[], $6::bytea[], $7::bigint[], $8::bigint[],
 			$9::timestamp, $10::timestamp, $11::timestamp, $12::bigint, $13::bigint, $14::boolean, $15::boolean)`}
@@ -69,23 +69,23 @@ var (
 
 // The sweep. Users whose records expired first come first.
 var (
-	sqlDue = pgdb.Statement{Name: "sync.sweep_due", SQL: `
+	sqlDue = pgdb.Statement{Name: "sync.sweep_due", Wide: true, SQL: `
 		SELECT DISTINCT user_id FROM (
 			(SELECT user_id FROM bsos WHERE expiry <= $1::timestamp ORDER BY expiry LIMIT $2::bigint)
 			UNION ALL
 			(SELECT user_id FROM batches WHERE expiry <= $1::timestamp ORDER BY expiry LIMIT $2::bigint)
 		) due`}
-	sqlSweep = pgdb.Statement{Name: "sync.sweep", SQL: `
+	sqlSweep = pgdb.Statement{Name: "sync.sweep", Key: 1, SQL: `
 		SELECT sync_sweep_v1($1::bigint, $2::timestamp, $3::bigint)`}
 )
 
 // Reads. A collection whose stamp is the epoch does not exist yet. Expiry is
 // checked at syncstorage.Horizon, which is the greatest() in each statement.
 var (
-	sqlCollections = pgdb.Statement{Name: "sync.collections", SQL: `
+	sqlCollections = pgdb.Statement{Name: "sync.collections", Key: 1, SQL: `
 		SELECT n.name, c.modified FROM user_collections c LEFT JOIN collections n ON n.collection_id = c.collection_id
 		WHERE c.user_id = $1::bigint AND c.modified > 'epoch'`}
-	sqlUsage = pgdb.Statement{Name: "sync.usage", SQL: `
+	sqlUsage = pgdb.Statement{Name: "sync.usage", Key: 1, SQL: `
 		SELECT n.name, c.modified, c.quota, c.count - coalesce(e.count, 0), c.total_bytes - coalesce(e.bytes, 0)
 		FROM user_collections c
 		LEFT JOIN collections n ON n.collection_id = c.collection_id
@@ -98,7 +98,7 @@ var (
 			GROUP BY b.collection_id
 		) e ON e.collection_id = c.collection_id
 		WHERE c.user_id = $1::bigint AND (c.modified > 'epoch' OR c.collection_id = 0)`}
-	sqlGet = pgdb.Statement{Name: "sync.get", SQL: `
+	sqlGet = pgdb.Statement{Name: "sync.get", Key: 1, SQL: `
 		SELECT b.sortindex, b.payload, b.modified, b.expiry
 		FROM bsos b JOIN user_collections c ON c.user_id = b.user_id AND c.collection_id = b.collection_id
 		WHERE b.user_id = $1::bigint AND b.collection_id = $2::integer AND b.bso_id = $3::text
@@ -136,7 +136,7 @@ func listing(sort ss.Sort, byID bool) pgdb.Statement {
 	page := `
 			ORDER BY ` + order.by + `
 			LIMIT $12::bigint + 1 OFFSET $13::bigint`
-	return pgdb.Statement{Name: "sync.list", SQL: `
+	return pgdb.Statement{Name: "sync.list", Key: 1, SQL: `
 		SELECT c.modified, l.records, l.bso_id, l.sortindex, l.modified, b.bso_id, b.sortindex, b.modified, b.payload
 		FROM (
 			SELECT modified, total_bytes::float8 * least(` + most + `, count) / greatest(count, 1) > $5::bigint AS large FROM user_collections

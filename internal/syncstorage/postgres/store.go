@@ -40,7 +40,9 @@ var _ ss.Store = (*Store)(nil)
 
 // New returns a store on a database. Apply Migrations to the database before the
 // first use.
-func New(db *pgdb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
+func New(db *pgdb.DB) *Store {
+	return &Store{db: db.Distributed("user_collections"), set: sync.OnceValues(Migrations)}
+}
 
 // Ping implements syncstorage.Store. It reads the table of migrations each time,
 // because a newer release may migrate the database while this server runs.

@@ -1,0 +1,266 @@
+package pgdb
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+	"holdfast/internal/work"
+)
+
+// A node of Citus that does not answer must not take the connections that the users of other nodes
+// need, so only some of the connections may wait for the same node. If statements are under way
+// there and none ends, the coordinator is asked to connect to the node. As long as it cannot, the
+// statements for that node are refused at once.
+
+const (
+	silence    = 2 * time.Second // of a node with statements under way, until it is examined
+	probePause = time.Second
+
+	// turnPatience is the time after which a request that waits for a node, or has a statement
+	// under way there, no longer keeps requests for other nodes waiting for their turn.
+	turnPatience = 100 * time.Millisecond
+)
+
+var (
+	errBusy   = fault.New(fault.Unavailable, "a node of the database is busy")
+	errSilent = fault.New(fault.Unavailable, "a node of the database does not answer")
+)
+
+// Silent reports whether a statement was refused or ended because its node does not answer.
+func Silent(err error) bool { return errors.Is(err, errSilent) }
+
+// node limits the statements that are under way on a node of Citus, or those on all nodes.
+type node struct {
+	places chan struct{} // one element for each statement
+	life   context.Context
+	probe  func(context.Context) (answers bool, err error)
+
+	others func() []*node // the nodes that a statement on all nodes uses; nil for a single node
+	wide   *node          // nil for that one
+
+	mu       sync.Mutex
+	under    map[*patience]struct{} // waits of the statements
+	answered time.Time              // the end of the latest statement, or the start of the first
+	examined bool                   // a goroutine examines the node
+	removed  bool                   // from the cluster
+	silent   bool
+	changed  chan struct{} // closed when silent changes
+}
+
+func newNode(life context.Context, places int) *node {
+	return &node{places: make(chan struct{}, places), life: life, under: map[*patience]struct{}{}, changed: make(chan struct{})}
+}
+
+// check returns errSilent if the node does not answer, and has it examined if it may be so.
+func (n *node) check() (changed <-chan struct{}, err error) {
+	for _, other := range n.each() {
+		if _, err := other.check(); err != nil {
+			return nil, err
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.silent {
+		return nil, errSilent
+	}
+	if len(n.under) > 0 && time.Since(n.answered) > silence {
+		n.answered = time.Now() // again after as long
+		n.suspect()
+	}
+	return n.changed, nil
+}
+
+// each returns the single nodes of a node that stands for all.
+func (n *node) each() []*node {
+	if n.others == nil {
+		return nil
+	}
+	return n.others()
+}
+
+// suspect has the node examined. n.mu must be locked.
+func (n *node) suspect() {
+	if n.others != nil {
+		for _, other := range n.others() {
+			other.mu.Lock()
+			other.suspect()
+			other.mu.Unlock()
+		}
+		return
+	}
+	if !n.examined {
+		n.examined = true
+		go n.examine()
+	}
+}
+
+// enter takes a place. With try it returns a fullError instead of waiting for one. It returns
+// errBusy when the patience ends.
+func (n *node) enter(p *patience, try bool) error {
+	for {
+		changed, err := n.check()
+		if err != nil {
+			return err
+		}
+		select {
+		case n.places <- struct{}{}:
+			return n.begin(p)
+		default:
+		}
+		if try {
+			return &fullError{n}
+		}
+		select {
+		case n.places <- struct{}{}:
+			return n.begin(p)
+		case <-changed:
+		case <-p.Done():
+			if !errors.Is(context.Cause(p.Context), context.DeadlineExceeded) {
+				return p.Err()
+			}
+			if _, err := n.check(); err != nil {
+				return err
+			}
+			return errBusy
+		}
+	}
+}
+
+// begin registers a statement that has a place.
+func (n *node) begin(p *patience) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.silent {
+		<-n.places
+		return errSilent
+	}
+	if len(n.under) == 0 {
+		n.answered = time.Now()
+	}
+	n.under[p] = struct{}{}
+	return nil
+}
+
+// leave ends a statement.
+func (n *node) leave(p *patience, answered bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.under, p)
+	if answered {
+		n.answered = time.Now()
+	}
+	<-n.places
+}
+
+// examine probes the node until it answers.
+func (n *node) examine() {
+	for {
+		answers, err := n.probe(n.life)
+		n.mu.Lock()
+		// If the coordinator does not answer either, nothing is known about the node.
+		done := n.removed || n.life.Err() != nil || err == nil && answers || err != nil && !n.silent
+		n.examined = !done
+		n.mu.Unlock()
+		if done || err == nil {
+			n.set(!done)
+		}
+		if done || !clock.Sleep(n.life, probePause) {
+			return
+		}
+	}
+}
+
+// set records whether a node is silent. Then the statements under way there are canceled, and those
+// on all nodes.
+func (n *node) set(silent bool) {
+	n.mu.Lock()
+	changed := n.silent != silent
+	if changed {
+		n.silent = silent
+		n.announce()
+	}
+	n.mu.Unlock()
+	if changed && silent && n.wide != nil {
+		n.wide.mu.Lock()
+		n.wide.announce()
+		n.wide.cancel()
+		n.wide.mu.Unlock()
+	}
+}
+
+// announce wakes those who wait for a place, and cancels what is under way on a silent node. n.mu
+// must be locked.
+func (n *node) announce() {
+	close(n.changed)
+	n.changed = make(chan struct{})
+	if n.silent {
+		n.cancel()
+	}
+}
+
+func (n *node) cancel() {
+	for p := range n.under {
+		p.cancel(errSilent)
+	}
+}
+
+// place is the place of a session on a node.
+type place struct {
+	node     *node
+	patience *patience
+	meter    *work.Meter // of the request; may be nil
+	yield    *time.Timer
+}
+
+// wait takes a place on a node, which may be nil.
+func (l *place) wait(on *node) error {
+	if on == nil {
+		return nil
+	}
+	return l.enter(on, false)
+}
+
+// take is wait for a session that has a connection already. It returns a fullError if there is no
+// place, and does nothing if the session has one.
+func (l *place) take(on *node) error {
+	if on == nil || l.node != nil {
+		return nil
+	}
+	return l.enter(on, true)
+}
+
+func (l *place) enter(on *node, try bool) error {
+	if l.meter != nil {
+		l.yield = time.AfterFunc(turnPatience, l.meter.Yield)
+	}
+	if err := on.enter(l.patience, try); err != nil {
+		l.stop()
+		return err
+	}
+	l.node = on
+	return nil
+}
+
+func (l *place) stop() {
+	if l.yield != nil {
+		l.yield.Stop()
+	}
+}
+
+// leave gives the place back.
+func (l *place) leave() {
+	if l.node != nil {
+		l.stop()
+		l.node.leave(l.patience, l.patience.Err() == nil)
+		l.node = nil
+	}
+}
+
+// fullError means that a transaction must run again when there is a place on a node.
+type fullError struct{ node *node }
+
+func (*fullError) Error() string { return errBusy.Error() }

@@ -1,0 +1,235 @@
+package pgdb
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/work"
+)
+
+var (
+	first, second = address{"first", 5432}, address{"second", 5432}
+	halves        = []shard{{-1 << 31, -1, first}, {0, 1<<31 - 1, second}}
+)
+
+// cluster has two nodes that answer the probes of a channel, for a pool of ten connections.
+type cluster struct {
+	*nodes
+	probes chan bool
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	c := &cluster{probes: make(chan bool)}
+	c.nodes = newNodes(10, ctx, func(context.Context) ([]shard, bool, error) { return halves, true, nil },
+		func(context.Context, address) (bool, error) { return <-c.probes, nil })
+	c.set(halves)
+	return c
+}
+
+// enter begins a statement on a node, which waits for at most a second for a place.
+func enter(t *testing.T, n *node) (*patience, error) {
+	t.Helper()
+	p := newPatience(context.Background(), time.Second)
+	err := n.enter(p, false)
+	p.pause()
+	if err != nil {
+		p.end()
+	}
+	return p, err
+}
+
+// fill takes all places of a node.
+func fill(t *testing.T, n *node) (all []*patience) {
+	t.Helper()
+	for range cap(n.places) {
+		p, err := enter(t, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+func finish(n *node, all []*patience) {
+	for _, p := range all {
+		n.leave(p, true)
+		p.end()
+	}
+}
+
+func wantErr(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("error %v, want %v", err, want)
+	}
+}
+
+// TestSilentNode: a node may hold half of the connections. When the coordinator cannot connect to
+// it, its statements end and others are refused at once, also those on all nodes, until it can.
+// Statements on the other node go on.
+func TestSilentNode(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		hung, healthy := c.current().find(-5), c.current().find(5)
+		all := fill(t, hung)
+		if len(all) != 5 {
+			t.Fatalf("a node may hold %d of 10 connections", len(all))
+		}
+		wide, err := enter(t, c.wide)
+		wantErr(t, err, nil)
+		_, err = enter(t, hung)
+		wantErr(t, err, errBusy)
+		time.Sleep(silence)
+		waiting := make(chan error)
+		go func() { _, err := enter(t, hung); waiting <- err }() // has the node examined, and waits
+		synctest.Wait()
+		c.probes <- false
+		wantErr(t, <-waiting, errSilent)
+		for _, p := range append(all, wide) {
+			wantErr(t, context.Cause(p), errSilent)
+			wantErr(t, p.explain(p.Err()), errSilent)
+		}
+		before := time.Now()
+		for _, n := range []*node{hung, c.wide} {
+			_, err = enter(t, n)
+			wantErr(t, err, errSilent)
+			if fault.CodeOf(err) != fault.Unavailable {
+				t.Errorf("%v has another code", err)
+			}
+		}
+		if time.Since(before) != 0 {
+			t.Error("a refusal takes time")
+		}
+		finish(healthy, fill(t, healthy))
+		finish(hung, all)
+		finish(c.wide, []*patience{wide})
+		c.probes <- false
+		c.probes <- true
+		synctest.Wait()
+		finish(hung, fill(t, hung))
+		finish(c.wide, fill(t, c.wide))
+	})
+}
+
+// TestBusyNode: a node that answers is only busy. What is under way there goes on.
+func TestBusyNode(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		n := c.current().find(-5)
+		all := fill(t, n)
+		time.Sleep(silence + time.Millisecond)
+		go func() { c.probes <- true }()
+		_, err := enter(t, n)
+		wantErr(t, err, errBusy)
+		for _, p := range all {
+			wantErr(t, p.Err(), nil)
+		}
+		waiting := make(chan error)
+		go func() {
+			p, err := enter(t, n)
+			finish(n, []*patience{p})
+			waiting <- err
+		}()
+		synctest.Wait()
+		finish(n, all)
+		wantErr(t, <-waiting, nil)
+	})
+}
+
+// TestUnknownNode: nothing is known about a node if the coordinator does not answer either.
+func TestUnknownNode(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		probed := 0
+		c.probe = func(context.Context, address) (bool, error) { probed++; return false, errors.New("no coordinator") }
+		n := c.current().find(-5)
+		p, err := enter(t, n)
+		wantErr(t, err, nil)
+		time.Sleep(silence + time.Millisecond)
+		q, err := enter(t, n)
+		synctest.Wait()
+		wantErr(t, err, nil)
+		if r, err := enter(t, n); err != nil || probed != 1 {
+			t.Errorf("after %d probes: %v", probed, err)
+		} else {
+			finish(n, []*patience{p, q, r})
+		}
+	})
+}
+
+// TestPlaceYields: a request that has waited for a node for a while says so, with a place or
+// without one. A statement that ends soon does not.
+func TestPlaceYields(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newCluster(t).current().find(-5)
+		meter, yielded := &work.Meter{}, 0
+		meter.OnYield(func() { yielded++ })
+		enter := func() *place {
+			l := &place{patience: newPatience(context.Background(), time.Second), meter: meter}
+			if err := l.wait(n); err != nil && !errors.Is(err, errBusy) {
+				t.Error(err)
+			}
+			l.patience.end()
+			return l
+		}
+		enter().leave()
+		time.Sleep(time.Minute)
+		if yielded != 0 {
+			t.Error("a short statement yields")
+		}
+		l := enter()
+		time.Sleep(turnPatience)
+		synctest.Wait()
+		l.leave()
+		if yielded != 1 {
+			t.Errorf("a long statement yields %d times", yielded)
+		}
+		all := fill(t, n)
+		enter()
+		finish(n, all)
+		if yielded != 2 {
+			t.Errorf("a wait yields %d times", yielded-1)
+		}
+	})
+}
+
+// TestLayout: nodes keep their state while shards move, and a single node may hold all connections.
+func TestLayout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		before := c.current()
+		moved := slices.Clone(halves)
+		moved = []shard{{-1 << 31, -10, first}, {-9, 1<<31 - 1, second}}
+		c.read = func(context.Context) ([]shard, bool, error) { return moved, true, nil }
+		time.Sleep(layoutAge)
+		c.current() // reads it in the background
+		synctest.Wait()
+		after := c.current()
+		for hash, on := range map[int32]address{-1 << 31: first, -10: first, -9: second, 0: second, 1<<31 - 1: second} {
+			if n := after.find(hash); n == nil || n != before.nodes[on] {
+				t.Errorf("%d is not on the %s node", hash, on.host)
+			}
+		}
+		c.set([]shard{{-1 << 31, 1<<31 - 1, first}})
+		if n := c.current().find(0); cap(n.places) != 10 {
+			t.Errorf("the only node may hold %d connections", cap(n.places))
+		}
+		if n := (&layout{shards: []shard{{0, 1, first}}}).find(7); n != nil {
+			t.Error("a hash in no range has a node")
+		}
+	})
+}

@@ -1,0 +1,255 @@
+package pgdb
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	layoutAge   = 30 * time.Second // after which the placement of shards is read again
+	layoutPause = time.Second      // after an attempt to read it
+)
+
+var (
+	// Two hashes that Citus computes, and the distribution of a table.
+	sqlHashes = Statement{Name: "citus.hashes", SQL: `
+		SELECT worker_hash(-1234567890123::bigint), worker_hash('0b39fa7e-0f3e-4d6f-9c3f-b4d4a25c1be5'::uuid)`}
+	sqlShards = Statement{Name: "citus.shards", SQL: `
+		SELECT s.shardminvalue::integer, s.shardmaxvalue::integer, n.nodename, n.nodeport
+		FROM pg_dist_shard s JOIN pg_dist_placement p USING (shardid) JOIN pg_dist_node n ON n.groupid = p.groupid AND n.noderole = 'primary'
+		WHERE s.logicalrelid = to_regclass($1::text) AND s.shardminvalue IS NOT NULL ORDER BY s.shardminvalue::integer`}
+	sqlLimitProbe = Statement{Name: "citus.limit_probe", SQL: `SELECT set_config('citus.node_connection_timeout', $1::text, true)`}
+	sqlProbe      = Statement{Name: "citus.probe", SQL: `SELECT citus_check_connection_to_node($1::text, $2::integer)`}
+)
+
+// address is that of a node of Citus.
+type address struct {
+	host string
+	port int32
+}
+
+// shard is a range of hashes.
+type shard struct {
+	from, to int32
+	on       address
+}
+
+// layout is the placement of the shards of a table.
+type layout struct {
+	shards []shard
+	nodes  map[address]*node
+	read   time.Time
+}
+
+func (l *layout) find(hash int32) *node {
+	i, found := slices.BinarySearchFunc(l.shards, hash, func(s shard, h int32) int {
+		switch {
+		case s.to < h:
+			return -1
+		case s.from > h:
+			return 1
+		}
+		return 0
+	})
+	if !found {
+		return nil
+	}
+	return l.nodes[l.shards[i].on]
+}
+
+// nodes are the nodes of Citus that a service uses.
+type nodes struct {
+	most  int // connections of the pool
+	life  context.Context
+	read  func(context.Context) (shards []shard, citus bool, err error)
+	probe func(context.Context, address) (answers bool, err error)
+
+	layout  atomic.Pointer[layout] // nil: not known, or not Citus
+	plain   atomic.Bool            // not Citus
+	reading atomic.Bool
+	wide    *node
+
+	mu    sync.Mutex
+	tried time.Time
+}
+
+// Distributed returns the database of a service that Citus distributes like a table. The node of a
+// statement is known by its Key from then on.
+func (db *DB) Distributed(table string) *DB {
+	plain := *db
+	plain.nodes, plain.opts.Observe, plain.opts.Fault = nil, nil, nil // its statements are not those of requests
+	distributed := *db
+	distributed.nodes = newNodes(db.opts.MaxConns, db.life,
+		func(ctx context.Context) ([]shard, bool, error) { return plain.readShards(ctx, table) }, plain.probe)
+	return &distributed
+}
+
+func newNodes(
+	most int, life context.Context, read func(context.Context) ([]shard, bool, error), probe func(context.Context, address) (bool, error),
+) *nodes {
+	ns := &nodes{most: most, life: life, read: read, probe: probe, wide: newNode(life, max(1, most/4))}
+	ns.wide.others = func() (all []*node) {
+		if l := ns.layout.Load(); l != nil {
+			for _, n := range l.nodes {
+				all = append(all, n)
+			}
+		}
+		return all
+	}
+	return ns
+}
+
+// nodeOf returns the node of a statement, or nil if it is not known.
+func (db *DB) nodeOf(s *Statement, args []any) *node {
+	if db.nodes == nil || s.Key == 0 && !s.Wide {
+		return nil
+	}
+	hash, keyed := keyOf(s, args)
+	return db.nodes.find(s, hash, keyed)
+}
+
+// nodeOfCall is nodeOf for a Call.
+func (db *DB) nodeOfCall(s *Statement, a *Args) *node {
+	if db.nodes == nil || s.Key == 0 || s.Key > len(a.values) {
+		return nil
+	}
+	hash, keyed := hashOfBinary(a.values[s.Key-1])
+	return db.nodes.find(s, hash, keyed)
+}
+
+func (ns *nodes) find(s *Statement, hash int32, keyed bool) *node {
+	l := ns.current()
+	switch {
+	case l == nil:
+		return nil
+	case s.Wide:
+		return ns.wide
+	case !keyed:
+		return nil
+	}
+	return l.find(hash)
+}
+
+// current returns the placement of the shards, which is read in the background.
+func (ns *nodes) current() *layout {
+	l := ns.layout.Load()
+	if ns.plain.Load() || l != nil && time.Since(l.read) < layoutAge || !ns.reading.CompareAndSwap(false, true) {
+		return l
+	}
+	go func() {
+		defer ns.reading.Store(false)
+		ns.refresh()
+	}()
+	return l
+}
+
+// refresh reads the placement of the shards, unless that was just tried.
+func (ns *nodes) refresh() {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if time.Since(ns.tried) < layoutPause {
+		return
+	}
+	defer func() { ns.tried = time.Now() }()
+	shards, citus, err := ns.read(ns.life)
+	if err != nil {
+		return // the caller of a statement gets such an error too
+	}
+	ns.plain.Store(!citus)
+	if len(shards) == 0 {
+		return // there are no tables yet
+	}
+	ns.set(shards)
+}
+
+// set replaces the layout. Nodes that stay keep their state.
+func (ns *nodes) set(shards []shard) {
+	old, l := ns.layout.Load(), &layout{shards: shards, nodes: map[address]*node{}, read: time.Now()}
+	for _, s := range shards {
+		l.nodes[s.on] = nil
+	}
+	places := (ns.most + 1) / 2
+	if len(l.nodes) == 1 {
+		places = ns.most
+	}
+	for at := range l.nodes {
+		if old != nil && old.nodes[at] != nil && cap(old.nodes[at].places) == places {
+			l.nodes[at] = old.nodes[at]
+			continue
+		}
+		n := newNode(ns.life, places)
+		n.wide, n.probe = ns.wide, func(ctx context.Context) (bool, error) { return ns.probe(ctx, at) }
+		l.nodes[at] = n
+	}
+	ns.layout.Store(l)
+	if old == nil {
+		return
+	}
+	for at, n := range old.nodes {
+		if l.nodes[at] != n {
+			n.remove()
+		}
+	}
+}
+
+// remove ends the examination of a node that is no longer used.
+func (n *node) remove() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.removed = true
+}
+
+// readShards returns the ranges of hashes of a table, none if it is not distributed by a hash that
+// this package computes.
+func (db *DB) readShards(ctx context.Context, table string) (shards []shard, citus bool, err error) {
+	if citus, err = db.IsCitus(ctx); err != nil || !citus {
+		return nil, citus, err
+	}
+	var bigint, uuid int32
+	if _, err = db.QueryRow(ctx, sqlHashes, nil, &bigint, &uuid); err != nil {
+		return nil, true, err
+	}
+	ours, _ := hashOf(int64(-1234567890123))
+	oursOfUUID, _ := hashOf("0b39fa7e-0f3e-4d6f-9c3f-b4d4a25c1be5")
+	if bigint != ours || uuid != oursOfUUID {
+		return nil, false, nil // such as on a machine with another order of bytes
+	}
+	var one shard
+	err = db.ForEach(ctx, sqlShards, []any{table}, func() { shards = nil }, func() error {
+		shards = append(shards, one)
+		return nil
+	}, &one.from, &one.to, &one.on.host, &one.on.port)
+	return shards, true, err
+}
+
+// probeTime limits the time in which the coordinator connects to a node.
+const probeTime = 2 * time.Second
+
+// probe reports whether the coordinator can connect to a node. It uses a connection of its own:
+// those of the pool may all wait.
+func (db *DB) probe(ctx context.Context, at address) (answers bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*probeTime)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, db.pool.Config().ConnConfig)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = conn.Close(ctx) }() // best effort
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return false, err
+	}
+	if _, err := exec(ctx, tx, sqlLimitProbe, []any{probeTime.String()}); err != nil {
+		return false, err
+	}
+	_, err = one(ctx, tx, sqlProbe, []any{at.host, at.port}, []any{&answers})
+	if ctx.Err() != nil {
+		return false, nil // the coordinator answers, but waits for the node
+	}
+	return answers, err
+}

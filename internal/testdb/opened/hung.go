@@ -1,0 +1,91 @@
+package opened
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/fault"
+	"holdfast/internal/testdb"
+)
+
+// HungWorker opens a database on a cluster of its own and checks that the owners of one worker are
+// served while the other worker hangs: by a pool of ten connections, while 30 others work for owners
+// of that worker. These are refused at last without a wait, and are served when the worker
+// continues. keys are values of the distribution column of a table; start makes a function that
+// works for one of them.
+func HungWorker(t testing.TB, migrations Migrations, table string, keys []string, start func(*pgdb.DB) func(ctx context.Context, key int) error) {
+	t.Helper()
+	cluster := testdb.OwnCitus(t)
+	db := Postgres(t, pgdb.Options{
+		URL: cluster.Database(t), MaxConns: 10, ConnectTimeout: 3 * time.Second, StatementTimeout: 30 * time.Second,
+	}, migrations)
+	work := start(db)
+	nodeOf := func(key string) string {
+		return Lines(t, db, `SELECT n.nodename FROM pg_dist_placement p JOIN pg_dist_node n USING (groupid)
+			WHERE p.shardid = get_shard_id_for_distribution_column($1::text::regclass, $2::text)`, table, key)[0]
+	}
+	on := map[string][]int{} // keys by worker
+	for i, key := range keys {
+		on[nodeOf(key)] = append(on[nodeOf(key)], i)
+		if err := work(t.Context(), i); err != nil { // also opens connections to the workers
+			t.Fatal(err)
+		}
+	}
+	if len(on) != 2 {
+		t.Fatalf("the keys are on %d workers", len(on))
+	}
+	hung := nodeOf(keys[0])
+	var healthy []int
+	for node, some := range on {
+		if node != hung {
+			healthy = some
+		}
+	}
+
+	thaw := cluster.Worker(t, hung).Freeze(t)
+	refused, thawed := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	var readers sync.WaitGroup
+	for i := range 30 {
+		readers.Go(func() {
+			for t.Context().Err() == nil {
+				err := work(t.Context(), on[hung][i%len(on[hung])])
+				switch {
+				case err == nil:
+					return
+				case pgdb.Silent(err):
+					once.Do(func() { close(refused) })
+					<-thawed
+				case fault.CodeOf(err) != fault.Unavailable:
+					t.Errorf("an owner of the hung worker: %v", err)
+					return
+				}
+			}
+		})
+	}
+	var took []time.Duration
+	for waiting := true; waiting; {
+		began := time.Now()
+		if err := work(t.Context(), healthy[len(took)%len(healthy)]); err != nil {
+			t.Errorf("an owner of the healthy worker, after %d: %v", len(took), err)
+			break
+		}
+		took = append(took, time.Since(began))
+		select {
+		case <-refused:
+			waiting = len(took) < 500
+		default:
+		}
+	}
+	thaw()
+	close(thawed)
+	readers.Wait() // all are served
+	slices.Sort(took)
+	if n := len(took); n > 0 {
+		t.Logf("%d operations for owners of the healthy worker: half within %v, 99%% within %v, all within %v", n, took[n/2], took[n*99/100], took[n-1])
+	}
+}
