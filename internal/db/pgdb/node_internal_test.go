@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -175,8 +176,9 @@ func TestPlaceYields(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := newCluster(t).current().find(-5)
-		meter, yielded := &work.Meter{}, 0
-		meter.OnYield(func() { yielded++ })
+		meter := &work.Meter{}
+		var yielded atomic.Int64
+		meter.OnYield(func() { yielded.Add(1) })
 		enter := func() *place {
 			l := &place{patience: newPatience(context.Background(), time.Second), meter: meter}
 			if err := l.wait(n); err != nil && !errors.Is(err, errBusy) {
@@ -187,21 +189,21 @@ func TestPlaceYields(t *testing.T) {
 		}
 		enter().leave()
 		time.Sleep(time.Minute)
-		if yielded != 0 {
+		if yielded.Load() != 0 {
 			t.Error("a short statement yields")
 		}
 		l := enter()
 		time.Sleep(turnPatience)
 		synctest.Wait()
 		l.leave()
-		if yielded != 1 {
-			t.Errorf("a long statement yields %d times", yielded)
+		if n := yielded.Load(); n != 1 {
+			t.Errorf("a long statement yields %d times", n)
 		}
 		all := fill(t, n)
 		enter()
 		finish(n, all)
-		if yielded != 2 {
-			t.Errorf("a wait yields %d times", yielded-1)
+		if n := yielded.Load(); n != 2 {
+			t.Errorf("a wait yields %d times", n-1)
 		}
 	})
 }
