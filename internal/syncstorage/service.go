@@ -47,7 +47,7 @@ func NewService(o Options) (*Service, error) {
 	}
 	return &Service{
 		store: o.Store, conf: o.Config, overQuota: o.OverQuota,
-		streams: newStreams(o.Connections/2, o.Config.PoolConnectionTimeout, o.Clock),
+		streams: newStreams(o.Connections/2, o.Config.StatementTimeout, o.Clock),
 	}, nil
 }
 

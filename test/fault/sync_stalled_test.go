@@ -44,7 +44,7 @@ func TestStalledReaders(t *testing.T) {
 func stalledReaders(t *testing.T, most int64, data string, vars ...string) {
 	t.Helper()
 	const stalled, bystanding, size = 64, 4, 50 << 20
-	h := startInstance(t, bystanding+1, data, append(vars, "HOLDFAST_SERVER__CLIENT_GRACE=2s", "HOLDFAST_SYNCSTORAGE__DATABASE_POOL_CONNECTION_TIMEOUT=5s")...)
+	h := startInstance(t, bystanding+1, data, append(vars, "HOLDFAST_SERVER__CLIENT_GRACE=2s", "HOLDFAST_SYNCSTORAGE__DATABASE_STATEMENT_TIMEOUT=5s")...)
 	large := h.users[0]
 	h.fill(large, "history", size)
 	beside := h.startOthers(bystanding)

@@ -19,7 +19,7 @@ type Database struct {
 	Service string
 	Target  Target
 	Where   string        // for messages: the path or URL, without secrets
-	Wait    time.Duration // maximum wait of a caller for a connection
+	Wait    time.Duration // maximum wait of a request for its turn at the database
 
 	// Pooler reports whether a connection pooler is in between, and whether statements
 	// are prepared. nil: not supported by the engine.

@@ -114,7 +114,7 @@ func Open[S any](ctx context.Context, o *Opener, service string, s settings.Data
 	if err != nil {
 		return store, nil, &URLError{Setting: service + ".database_url", err: err}
 	}
-	db = &Database{Service: service, Target: t, Wait: s.PoolConnectionTimeout}
+	db = &Database{Service: service, Target: t, Wait: s.StatementTimeout}
 	switch t.Kind {
 	case SQLite:
 		return openBackend(db, b.SQLite, sqlitedb.ServerMigrations, func() (*sqlitedb.DB, error) { return o.openSQLite(ctx, db) })
