@@ -104,6 +104,13 @@ func DecodeProperties(text []byte) (p Properties, err error) {
 	if len(text) == 0 {
 		return p, nil
 	}
+	if p, ok := decodePlain(text); ok {
+		return p, nil
+	}
+	return decodeAny(text)
+}
+
+func decodeAny(text []byte) (p Properties, err error) {
 	all := map[string]json.RawMessage{}
 	if err := json.Unmarshal(text, &all); err != nil {
 		return p, fault.Wrap(fault.Internal, "decode the properties of an object", err)

@@ -1,8 +1,12 @@
 package postgres_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -50,4 +54,77 @@ func BenchmarkPut(b *testing.B) {
 	slices.Sort(read)
 	b.ReportMetric(float64(byName[len(byName)/2].Microseconds()), "µs/by-name")
 	b.ReportMetric(float64(read[len(read)/2].Microseconds()), "µs/read-first")
+}
+
+// BenchmarkList measures a slice of a list: the CPU time of this process, and the least time of the
+// database for bucket_list_v1, which earlier releases call, and for bucket_list_v2.
+func BenchmarkList(b *testing.B) {
+	db := opened.Postgres(b, pgdb.Options{URL: testdb.PostgresDatabase(b)}, postgres.Migrations)
+	s := postgres.New(db)
+	owner, ref := buckets.AccountID(buckets.NewUUID()), buckets.BucketRef{Name: "photos", ID: buckets.BucketID(buckets.NewUUID())}
+	fill := pgdb.Statement{Name: "fill", SQL: `
+		INSERT INTO manta_bucket_object (id, name, owner, bucket_id, creator, content_length, content_md5, content_type, properties, body)
+		SELECT gen_random_uuid(), 'photos/' || lpad(n::text, 6, '0'), $1::uuid, $2::uuid, $1::uuid, n, decode(md5(n::text), 'hex'), 'image/jpeg',
+			CASE WHEN $3::boolean THEN '{"s3": {"checksum": {"algorithm": "CRC64NVME", "value": "abcdefghijk="}}}'::jsonb END, decode(repeat('00', 200), 'hex')
+		FROM generate_series(1, 20000) n`}
+	for _, checksums := range []bool{false, true} {
+		for _, st := range []pgdb.Statement{{Name: "clear", SQL: `TRUNCATE manta_bucket_object`}, {Name: "analyze", SQL: `ANALYZE manta_bucket_object`}} {
+			if _, err := db.Exec(b.Context(), st); err != nil {
+				b.Fatal(err)
+			}
+			if st.Name == "clear" {
+				if _, err := db.Exec(b.Context(), fill, string(owner), string(ref.ID), checksums); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		name := "without checksums"
+		if checksums {
+			name = "with checksums"
+		}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			q := buckets.Query{Prefix: "photos/", Limit: buckets.FirstSlice, Start: buckets.Position{Name: "photos/005"}}
+			begun := processTime(b)
+			for b.Loop() {
+				if page, err := s.List(b.Context(), owner, ref.ID, q); err != nil || len(page.Entries) != q.Limit {
+					b.Fatalf("%d entries, %v", len(page.Entries), err)
+				}
+			}
+			b.ReportMetric(float64((processTime(b)-begun).Microseconds())/float64(b.N), "cpu-µs/page")
+			v1, v2 := math.Inf(1), math.Inf(1)
+			for range 50 {
+				v1 = min(v1, executed(b.Context(), b, db, `SELECT bucket_list_v1`, owner, ref.ID))
+				v2 = min(v2, executed(b.Context(), b, db, `SELECT * FROM bucket_list_v2`, owner, ref.ID))
+			}
+			b.ReportMetric(v1*1000, "v1-µs")
+			b.ReportMetric(v2*1000, "v2-µs")
+		})
+	}
+}
+
+// executed returns how many milliseconds the database takes for a page.
+func executed(ctx context.Context, b *testing.B, db *pgdb.DB, call string, owner buckets.AccountID, bucket buckets.BucketID) float64 {
+	var text []byte
+	var plans []struct {
+		Time float64 `json:"Execution Time"`
+	}
+	_, err := db.QueryRow(ctx, pgdb.Statement{Name: "explain", SQL: `EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) ` + call +
+		`($1::uuid, $2::uuid, 'photos/', '', 'photos/005', false, 501)`}, []any{string(owner), string(bucket)}, &text)
+	if err == nil {
+		err = json.Unmarshal(text, &plans)
+	}
+	if err != nil || len(plans) != 1 {
+		b.Fatalf("%s: %v", text, err)
+	}
+	return plans[0].Time
+}
+
+// processTime returns the CPU time of this process.
+func processTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -133,6 +133,16 @@ func TestMessages(t *testing.T) {
 		must("Put", err)
 	}
 	watch.Sent()
+	for range 7 { // the last ones could get a generic plan
+		for _, delimiter := range []string{"", "/"} {
+			page, err := s.List(t.Context(), owner, b.ID, buckets.Query{Delimiter: delimiter, Limit: 20})
+			must("List", err)
+			if len(page.Entries) != 20 || !page.More {
+				t.Errorf("a page of %d entries, more: %v", len(page.Entries), page.More)
+			}
+			most("list, delimiter "+delimiter, 1)
+		}
+	}
 	errs, err := s.DeleteAll(t.Context(), owner, b, all, filledAt)
 	must("DeleteAll", errors.Join(err, errors.Join(errs...)))
 	most("delete 30 objects", 1)

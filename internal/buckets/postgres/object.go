@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
+	"crypto/md5" //nolint:gosec // the size of the protocol's entity tags
 	"errors"
 	"slices"
 	"strconv"
@@ -373,28 +375,71 @@ func (s *Store) withMetadata(ctx context.Context, owner buckets.AccountID, b buc
 }
 
 func (s *Store) list(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.Query) (buckets.Page, error) {
-	var columns []*string
 	l := buckets.NewLister(q)
 	from := l.From()
-	err := s.db.ForEach(ctx, sqlList, []any{string(owner), string(b), q.Prefix, q.Delimiter, from.Name, from.Inclusive, q.Limit + 1}, func() {
-		l = buckets.NewLister(q)
-	}, func() error {
+	a := pgdb.NewArgs(7)
+	a.Bytea(uuidBytes(owner))
+	a.Bytea(uuidBytes(b))
+	a.Text(q.Prefix)
+	a.Text(q.Delimiter)
+	a.Text(from.Name)
+	a.Boolean(from.Inclusive)
+	a.Integer(int32(q.Limit + 1))
+	var e entries
+	err := s.db.CallEach(ctx, sqlList, a, func() { l = buckets.NewLister(q) }, func(r *pgdb.Row) error {
 		if l.IsComplete() {
 			return nil // the query may return more rows than fit into Query.Bytes
 		}
 		// The function has skipped the rest of a group.
-		if len(columns) == 1 {
-			l.AddGroup(*columns[0])
+		if r.IsNull(5) {
+			l.AddGroup(string(r.Raw(0)))
 			return nil
 		}
-		o, err := scanObject(columns)
+		o, err := e.object(r)
 		if err == nil {
 			l.Add(o)
 		}
 		return err
-	}, &columns)
+	})
 	if err != nil {
 		return buckets.Page{}, err
 	}
 	return l.Page(), nil
+}
+
+// entries decodes the rows of bucket_list_v2. Most objects of a page have the same creator and
+// type as the one before, and share its texts.
+type entries struct {
+	creator     buckets.AccountID
+	creatorID   []byte
+	contentType string
+	sums        []byte // space for MD5s
+}
+
+func (e *entries) object(r *pgdb.Row) (o buckets.Object, err error) {
+	if id := r.Raw(7); !bytes.Equal(id, e.creatorID) {
+		e.creatorID, e.creator = bytes.Clone(id), buckets.AccountID(r.UUID(7))
+	}
+	if kind := r.Raw(8); string(kind) != e.contentType {
+		e.contentType = string(kind)
+	}
+	o = buckets.Object{
+		Name: string(r.Raw(0)), Modified: buckets.Moment(r.Micros(1)), Created: buckets.Moment(r.Micros(6)), Creator: e.creator, ContentType: e.contentType,
+		Body: buckets.Body{ID: buckets.ObjectID(r.UUID(5)), Length: r.Bigint(2)},
+	}
+	if !r.IsNull(3) {
+		o.MD5 = e.keep(r.Raw(3))
+	}
+	o.Properties, err = buckets.DecodeProperties(r.Raw(4))
+	return o, err
+}
+
+// keep returns a copy of a sum, of which many share an allocation.
+func (e *entries) keep(sum []byte) []byte {
+	if len(sum) > cap(e.sums)-len(e.sums) {
+		e.sums = make([]byte, 0, max(64*md5.Size, len(sum)))
+	}
+	n := len(e.sums)
+	e.sums = append(e.sums, sum...)
+	return e.sums[n:len(e.sums):len(e.sums)]
 }

@@ -44,7 +44,7 @@ var (
 )
 
 // Objects. Citus delegates a function call to the owner's node only if the SELECT has
-// nothing else, so no call is in a FROM clause.
+// nothing else, or if nothing else is in its FROM clause.
 var (
 	sqlPut = pgdb.Statement{Name: "buckets.put", Key: 1, SQL: `
 		SELECT bucket_put_v2($1::uuid, $2::text, $3::uuid, $4::text, $5::timestamptz, $6::uuid, $7::uuid, $8::bigint, $9::bytea, $10::text,
@@ -56,7 +56,8 @@ var (
 	sqlDeleteObjects = pgdb.Statement{Name: "buckets.delete_objects", Key: 1, SQL: `
 		SELECT bucket_delete_objects_v1($1::uuid, $2::text, $3::uuid, $4::text[], $5::timestamptz, $6::text[])`}
 	sqlList = pgdb.Statement{Name: "buckets.list", Key: 1, SQL: `
-		SELECT bucket_list_v1($1::uuid, $2::uuid, $3::text, $4::text, $5::text, $6::boolean, $7::integer)`}
+		SELECT name, modified, content_length, content_md5, properties, id, created, creator, content_type
+		FROM bucket_list_v2($1::uuid, $2::uuid, $3::text, $4::text, $5::text, $6::boolean, $7::integer)`}
 	sqlListed = pgdb.Statement{Name: "buckets.listed", Key: 1, SQL: `
 		SELECT ` + objectColumns + ` FROM manta_bucket_object o WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = ANY ($3::text[])`}
 	sqlGet = pgdb.Statement{Name: "buckets.get", Key: 1, SQL: `SELECT ` + objectColumns + `, body, ` + sumColumns + ofObject}

@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"holdfast/internal/work"
 )
 
 // Call runs a statement, a call of a function of a service, that returns one value of type
@@ -28,15 +30,9 @@ func (db *DB) Call(ctx context.Context, s Statement, a *Args) (result []int64, e
 var binaryFormat = []int16{pgtype.BinaryFormatCode}
 
 func call(ctx context.Context, c *pgx.Conn, s Statement, a *Args, prepared bool) (result []int64, err error) {
-	var rows *pgconn.ResultReader
-	if prepared {
-		known, err := c.Prepare(ctx, s.SQL, s.SQL) // a round trip only the first time
-		if err != nil {
-			return nil, err
-		}
-		rows = c.PgConn().ExecStatement(ctx, known, a.values, binaryFormat, binaryFormat)
-	} else {
-		rows = c.PgConn().ExecParams(ctx, s.SQL, a.values, nil, binaryFormat, binaryFormat)
+	rows, err := begin(ctx, c, s, a, prepared)
+	if err != nil {
+		return nil, err
 	}
 	if rows.NextRow() {
 		result, err = bigints(rows.Values()[0])
@@ -45,6 +41,97 @@ func call(ctx context.Context, c *pgx.Conn, s Statement, a *Args, prepared bool)
 		return nil, closed
 	}
 	return result, err
+}
+
+// begin sends a statement.
+func begin(ctx context.Context, c *pgx.Conn, s Statement, a *Args, prepared bool) (*pgconn.ResultReader, error) {
+	if !prepared {
+		return c.PgConn().ExecParams(ctx, s.SQL, a.values, nil, binaryFormat, binaryFormat), nil
+	}
+	known, err := c.Prepare(ctx, s.SQL, s.SQL) // a round trip only the first time
+	if err != nil {
+		return nil, err
+	}
+	return c.PgConn().ExecStatement(ctx, known, a.values, binaryFormat, binaryFormat), nil
+}
+
+// CallEach is ForEach for a statement with many rows: like Call, it looks up no types, and
+// fn decodes each row, which is valid until it returns.
+func (db *DB) CallEach(ctx context.Context, s Statement, a *Args, start func(), fn func(r *Row) error) error {
+	return db.alone(ctx, s.Name, db.nodeOfCall(&s, a), func(ctx context.Context, c *pgx.Conn) error {
+		start()
+		rows, err := begin(ctx, c, s, a, db.prepares)
+		if err != nil {
+			return err
+		}
+		meter, first := work.Of(ctx), true
+		var r Row
+		for err == nil && rows.NextRow() {
+			if first {
+				first = false
+				meter.Resume() // as in each
+			}
+			r.values = rows.Values()
+			if err = fn(&r); err == nil {
+				err = r.err
+			}
+		}
+		if !first {
+			meter.Wait()
+		}
+		if _, closed := rows.Close(); closed != nil {
+			return closed
+		}
+		return err
+	})
+}
+
+// Row is a row of CallEach. Its methods return the zero value for NULL. A value of another
+// type makes CallEach fail.
+type Row struct {
+	values [][]byte
+	err    error
+}
+
+// IsNull reports whether a value is NULL.
+func (r *Row) IsNull(i int) bool { return r.values[i] == nil }
+
+// Raw returns a text or a bytea without copying it.
+func (r *Row) Raw(i int) []byte { return r.values[i] }
+
+// Bigint returns a bigint.
+func (r *Row) Bigint(i int) int64 {
+	v := r.values[i]
+	if v == nil || !r.has(i, 8) {
+		return 0
+	}
+	return int64(binary.BigEndian.Uint64(v))
+}
+
+// Micros returns a timestamptz, which is finite, in Unix microseconds.
+func (r *Row) Micros(i int) int64 {
+	if r.IsNull(i) {
+		return 0
+	}
+	return r.Bigint(i) + timestampEpoch
+}
+
+// UUID returns a UUID.
+func (r *Row) UUID(i int) string {
+	v := r.values[i]
+	if v == nil || !r.has(i, 16) {
+		return ""
+	}
+	return pgtype.UUID{Bytes: [16]byte(v), Valid: true}.String()
+}
+
+// has checks the length of a value.
+func (r *Row) has(i, length int) bool {
+	ok := len(r.values[i]) == length
+	if !ok && r.err == nil {
+		r.err = fmt.Errorf("value %d of a row has %d bytes, want %d", i, len(r.values[i]), length)
+	}
+	return ok
 }
 
 // bigints decodes a bigint[] of one dimension.

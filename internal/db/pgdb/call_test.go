@@ -1,6 +1,8 @@
 package pgdb_test
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -94,5 +96,45 @@ func TestCallErrors(t *testing.T) {
 	none, err := db.Call(t.Context(), pgdb.Statement{Name: "test", SQL: `SELECT ARRAY[1]::bigint[] WHERE false`}, pgdb.NewArgs(0))
 	if err != nil || none != nil {
 		t.Errorf("got %v, %v where there is no row", none, err)
+	}
+}
+
+// TestCallEach: the values of a row are those of the server in every mode, and a retry starts again.
+func TestCallEach(t *testing.T) {
+	t.Parallel()
+	url := testdb.Postgres(t)
+	rows := pgdb.Statement{Name: "rows", SQL: `SELECT n, 'grüße ' || n, CASE WHEN n > 1 THEN '\x00ff'::bytea END,
+		'1999-12-31T23:59:59.25Z'::timestamptz, 'a0000000-0000-4000-8000-00000000000f'::uuid, NULL::uuid FROM generate_series($1::bigint, 3) n`}
+	for _, mode := range []string{"cache_statement", "exec", "simple_protocol"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			db := open(t, pgdb.Options{URL: testdb.WithParameter(t, url, "default_query_exec_mode", mode)})
+			for range 2 { // not prepared, then prepared
+				a := pgdb.NewArgs(1)
+				a.Bigint(1)
+				var got []string
+				err := db.CallEach(t.Context(), rows, a, func() { got = nil }, func(r *pgdb.Row) error {
+					got = append(got, fmt.Sprintf("%d %s %x %v %v %s %s %d", r.Bigint(0), r.Raw(1), r.Raw(2), r.IsNull(2), time.UnixMicro(r.Micros(3)).UTC(), r.UUID(4), r.UUID(5), r.Micros(5)))
+					return nil
+				})
+				const rest = "1999-12-31 23:59:59.25 +0000 UTC a0000000-0000-4000-8000-00000000000f  0"
+				want := []string{"1 grüße 1  true " + rest, "2 grüße 2 00ff false " + rest, "3 grüße 3 00ff false " + rest}
+				if err != nil || !slices.Equal(got, want) {
+					t.Errorf("got %q, %v", got, err)
+				}
+			}
+			a := pgdb.NewArgs(1)
+			a.Bigint(1)
+			stop := errors.New("stop")
+			if err := db.CallEach(t.Context(), rows, a, func() {}, func(*pgdb.Row) error { return stop }); !errors.Is(err, stop) {
+				t.Errorf("the error of the function is %v", err)
+			}
+			wantCode(t, db.CallEach(t.Context(), rows, a, func() {}, func(r *pgdb.Row) error { r.UUID(0); return nil }), fault.Internal)
+			a = pgdb.NewArgs(1)
+			a.Bigint(4)
+			if err := db.CallEach(t.Context(), rows, a, func() {}, func(*pgdb.Row) error { return stop }); err != nil {
+				t.Errorf("of no rows: %v", err)
+			}
+		})
 	}
 }

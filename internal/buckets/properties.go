@@ -1,0 +1,144 @@
+package buckets
+
+// decodePlain decodes the properties of most objects faster than encoding/json, which takes
+// most of the time of a list: our member alone, and no text with a character that JSON escapes.
+// Everything else is not ok, and left to encoding/json.
+func decodePlain(text []byte) (p Properties, ok bool) {
+	r, seen := plain{text}, false
+	ok = r.object(func(name []byte) bool {
+		if seen || string(name) != propertiesMember {
+			return false
+		}
+		seen = true
+		return r.object(func(name []byte) bool { return r.property(name, &p) })
+	})
+	return p, ok && r.next() == 0
+}
+
+// property reads a member of ours.
+func (r *plain) property(name []byte, p *Properties) bool {
+	switch string(name) {
+	case "etag":
+		v, ok := r.text()
+		p.ETag = string(v)
+		return ok
+	case "upload":
+		v, ok := r.text()
+		p.Upload = UploadID(v)
+		return ok
+	case "parts":
+		v, ok := r.number()
+		p.Parts = v
+		return ok
+	case "checksum":
+		return r.object(func(name []byte) bool { return r.checksum(name, &p.Checksum) })
+	}
+	return false // tags, which are rare
+}
+
+// checksum reads a member of a checksum.
+func (r *plain) checksum(name []byte, c *Checksum) (ok bool) {
+	var v []byte
+	switch string(name) {
+	case "algorithm":
+		v, ok = r.text()
+		c.Algorithm = algorithm(v)
+	case "value":
+		v, ok = r.text()
+		c.Value = string(v)
+	case "composite":
+		c.Composite, ok = r.boolean()
+	}
+	return ok
+}
+
+// algorithm returns the text, without an allocation if it is one of the most frequent.
+func algorithm(name []byte) string {
+	for _, known := range [...]string{"CRC64NVME", "CRC32", "CRC32C", "SHA256", "SHA1"} {
+		if string(name) == known {
+			return known
+		}
+	}
+	return string(name)
+}
+
+// plain reads JSON of a few forms. A method returns false for every other form, valid or not.
+type plain struct{ rest []byte }
+
+// next skips spaces and returns the next byte; 0 at the end.
+func (r *plain) next() byte {
+	for len(r.rest) > 0 {
+		if c := r.rest[0]; c != ' ' {
+			return c
+		}
+		r.rest = r.rest[1:]
+	}
+	return 0
+}
+
+// skip skips a byte, after spaces.
+func (r *plain) skip(c byte) bool {
+	if r.next() != c {
+		return false
+	}
+	r.rest = r.rest[1:]
+	return true
+}
+
+// object reads an object with at least one member, whose value the function reads.
+func (r *plain) object(member func(name []byte) bool) bool {
+	for first := byte('{'); r.skip(first); first = ',' {
+		name, ok := r.text()
+		if !ok || !r.skip(':') || !member(name) {
+			return false
+		}
+		if r.skip('}') {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *plain) text() ([]byte, bool) {
+	if !r.skip('"') {
+		return nil, false
+	}
+	for i, c := range r.rest {
+		switch {
+		case c == '"':
+			text := r.rest[:i]
+			r.rest = r.rest[i+1:]
+			return text, true
+		case c < ' ' || c > '~' || c == '\\':
+			return nil, false
+		}
+	}
+	return nil, false
+}
+
+// number reads a positive number of at most nine digits.
+func (r *plain) number() (n int, ok bool) {
+	if c := r.next(); c < '1' || c > '9' {
+		return 0, false
+	}
+	for i := range 10 {
+		if i == len(r.rest) || r.rest[i] < '0' || r.rest[i] > '9' {
+			r.rest = r.rest[i:]
+			return n, true
+		}
+		n = 10*n + int(r.rest[i]-'0')
+	}
+	return 0, false
+}
+
+func (r *plain) boolean() (v, ok bool) {
+	word := "false"
+	if v = r.next() == 't'; v {
+		word = "true"
+	}
+	if len(r.rest) < len(word) || string(r.rest[:len(word)]) != word {
+		return false, false
+	}
+	r.rest = r.rest[len(word):]
+	return v, true
+}
