@@ -30,16 +30,26 @@ type Copy struct {
 	Source, Target *engine.Database
 	Owners         rows.Owners // required if one of them is Spanner; see One.OpenOwners
 
+	// MaxChanges is how many changed rows may wait in the log of the source: Run slows writers when
+	// half of them wait, and ends when all do, without a log. 0: DefaultMaxChanges.
+	MaxChanges int64
+
+	// FinishWithin limits how long Run takes, if copying all rows once does not take longer: writers
+	// are slowed, and the last pass begins in time. 0: there is no limit.
+	FinishWithin time.Duration
+
 	Lease    time.Duration                        // of read-only during the last pass; 0: 30 s
 	Progress func(what string, done, total int64) // may be nil
+	Estimate func(Estimate)                       // may be nil
 	Report   func(line string)                    // may be nil
 	Fault    func(point string) error             // for tests only: called before each step
 
-	// For tests only: the number of keys that a pass copies, when the log of changes is compacted,
-	// and a function that is called with the number of entries before and after.
+	// For tests only: the number of keys that a pass copies, when the log of changes is compacted and
+	// measured, and a function that is called with the number of entries before and after.
 	KeysOfPass   int
 	CompactAfter int64
 	CompactEvery time.Duration
+	PaceEvery    time.Duration
 	Compacted    func(before, after int64)
 
 	source, target rows.Database
@@ -50,6 +60,8 @@ type Copy struct {
 	copied         int64  // rows in the target at the start
 	total          int64  // rows of the source at the start
 	dirty          owners // that changed since they were verified; nil: any
+	begun          time.Time
+	refused        refusal
 	logging        sync.Mutex
 	compacted      int64 // entries of the log after the last compaction, which are left
 }
@@ -65,6 +77,9 @@ type copyState struct {
 	Claim  *claim `json:"claim,omitempty"` // of the copy that is running
 }
 
+// DefaultMaxChanges is the default of Copy.MaxChanges. An entry takes 100 to 200 bytes.
+const DefaultMaxChanges = 5_000_000
+
 const (
 	rowsOfUpdate  = 20_000      // that change, in one transaction
 	rowsOfSpanner = 5000        // in one transaction of Spanner, which limits their values
@@ -76,6 +91,7 @@ const (
 
 // Run copies the service, or continues a copy that was interrupted.
 func (c *Copy) Run(ctx context.Context) error {
+	c.begun = time.Now()
 	if err := c.open(); err != nil {
 		return err
 	}
@@ -96,6 +112,9 @@ func (c *Copy) Run(ctx context.Context) error {
 		c.dirty = owners{} // each span is verified when it is copied
 	}
 	if err := c.whileLogged(ctx, c.copyWhileLogged); err != nil {
+		if errors.Is(err, errFull) {
+			c.unlog(context.WithoutCancel(ctx))
+		}
 		return err
 	}
 	return c.lastPass(ctx)
@@ -175,6 +194,7 @@ func (c *Copy) fault(point string) error {
 // begin continues the copy that the target has begun, or begins a new one.
 func (c *Copy) begin(ctx context.Context) (isNew bool, err error) {
 	c.moved, c.copied, c.dirty, c.compacted = 0, 0, nil, 0
+	c.refused.bySize, c.refused.byTime = 0, 0
 	var source copyState
 	err = c.source.View(ctx, func(v rows.View) (err error) {
 		if c.total, err = c.count(v); err != nil {

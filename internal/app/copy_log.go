@@ -56,13 +56,29 @@ func (c *Copy) whileLogged(ctx context.Context, fn func(context.Context) error) 
 
 // compact deletes entries of the log that have a newer one of the same key, if there may be many.
 func (c *Copy) compact(ctx context.Context) error {
+	n, err := c.compactFrom(ctx, func(n int64) bool {
+		return n >= 2*c.compacted+cmp.Or(c.CompactAfter, compactAfter) || n >= cmp.Or(c.MaxChanges, DefaultMaxChanges)
+	})
+	if err != nil {
+		return err
+	}
+	return c.limitLog(ctx, n)
+}
+
+// changesLeft compacts the log, and returns the number of keys in it.
+func (c *Copy) changesLeft(ctx context.Context) (int64, error) {
+	return c.compactFrom(ctx, func(int64) bool { return true })
+}
+
+// compactFrom compacts the log if the number of its entries makes it necessary, and returns how many are left.
+func (c *Copy) compactFrom(ctx context.Context, isNecessary func(n int64) bool) (left int64, err error) {
 	// A pass must not read the log before a compaction and delete entries after it: where keys
 	// may repeat, the newer entry of a key may be committed first.
 	c.logging.Lock()
 	defer c.logging.Unlock()
 	n, err := c.logged(ctx)
-	if err != nil || n < 2*c.compacted+cmp.Or(c.CompactAfter, compactAfter) {
-		return err
+	if err != nil || !isNecessary(n) {
+		return n, err
 	}
 	for {
 		var old []int64
@@ -70,19 +86,19 @@ func (c *Copy) compact(ctx context.Context) error {
 			old, err = v.Duplicates(c.Service, duplicatesOfQuery)
 			return err
 		}); err != nil {
-			return err
+			return 0, err
 		}
 		if err := c.forget(ctx, old); err != nil {
-			return err
+			return 0, err
 		}
 		if len(old) < duplicatesOfQuery {
 			break
 		}
 	}
-	if c.compacted, err = c.logged(ctx); err == nil && c.Compacted != nil {
+	if c.compacted, err = c.logged(ctx); err == nil && c.Compacted != nil && c.compacted < n {
 		c.Compacted(n, c.compacted)
 	}
-	return err
+	return c.compacted, err
 }
 
 // logged returns the number of entries in the log.
@@ -101,18 +117,20 @@ func (c *Copy) forget(ctx context.Context, entries []int64) error {
 	return nil
 }
 
-// catchUp copies changed rows until a pass is short.
+// catchUp copies changed rows until a pass is short, or no more time is left.
 func (c *Copy) catchUp(ctx context.Context) error {
-	reported, changes := time.Now(), 0
+	p, err := c.newPace(ctx)
+	if err != nil {
+		return err
+	}
 	for {
 		start := time.Now()
 		n, err := c.pass(ctx)
 		if err != nil || n < cmp.Or(c.KeysOfPass, keysOfPass) && time.Since(start) < shortPass {
 			return err
 		}
-		if changes += n; time.Since(reported) > reportEvery {
-			c.reportf("copied %d changes in %s while others arrived: the last pass begins when few are left", changes, time.Since(reported).Round(time.Second))
-			reported, changes = time.Now(), 0
+		if isLate, err := p.passed(ctx, n); err != nil || isLate {
+			return err
 		}
 		if err := c.source.KeepLog(ctx, c.Service); err != nil {
 			return err

@@ -1,14 +1,19 @@
 package app_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"holdfast/internal/app"
+	"holdfast/internal/buckets"
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/db/rows"
 	"holdfast/internal/db/spannerdb"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/fault"
 	ss "holdfast/internal/syncstorage"
 	syncpg "holdfast/internal/syncstorage/postgres"
 	syncspanner "holdfast/internal/syncstorage/spanner"
@@ -114,6 +119,176 @@ func TestCopyCompactsTheLog(t *testing.T) {
 			}
 			if err := c.Run(t.Context()); err != nil {
 				t.Fatal(err)
+			}
+			wantEqual(t, c)
+		})
+	}
+}
+
+// addRecords writes records with new IDs, and reports whether one was refused.
+func addRecords(t *testing.T, store ss.Store, from, n int) (isRefused bool) {
+	t.Helper()
+	for i := range n {
+		w := ss.Write{Collection: "tabs", Now: 1_700_000_000_000, MaxNames: 9}
+		_, err := store.Put(t.Context(), ss.Owner{UID: 1, FxAUID: "a", FxAKID: "b"}, w, ss.Update{ID: fmt.Sprint(from + i), Payload: ss.Some([]byte("x"))})
+		switch {
+		case fault.Is(err, fault.Unavailable):
+			isRefused = true
+		case err != nil:
+			t.Fatal(err)
+		}
+	}
+	return isRefused
+}
+
+// TestCopyFinishesWithin: where more rows change than passes copy, the service becomes read-only when
+// the time is over, and no write is lost that was acknowledged.
+func TestCopyFinishesWithin(t *testing.T) {
+	t.Parallel()
+	for name, from := range sources {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, store := syncCopy(t, from)
+			c.KeysOfPass, c.FinishWithin = 3, 1
+			written := 0
+			c.Fault = func(point string) error {
+				if point == "pass" {
+					addRecords(t, store, written, 5)
+					written += 5
+				}
+				return nil
+			}
+			var lines []string
+			c.Report = func(line string) { lines = append(lines, line) }
+			if err := c.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(lines, func(line string) bool {
+				return strings.Contains(line, "while the service is read-only, to end in time")
+			}) {
+				t.Errorf("no report of an early read-only: %q", lines)
+			}
+			wantEqual(t, c)
+		})
+	}
+}
+
+// TestCopySlowsWriters: where more rows change than passes copy, a part of the writes is refused.
+func TestCopySlowsWriters(t *testing.T) {
+	t.Parallel()
+	for name, from := range sources {
+		if name == "spanner" {
+			continue // has no triggers
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, store := syncCopy(t, from)
+			c.KeysOfPass, c.FinishWithin, c.PaceEvery = 3, time.Hour, 1
+			written, isRefused := 0, false
+			c.Fault = func(point string) error {
+				if point == "pass" && !isRefused {
+					isRefused = addRecords(t, store, written, 5)
+					written += 5
+				}
+				return nil
+			}
+			isSlow := false
+			c.Estimate = func(e app.Estimate) { isSlow = isSlow || e.Refused > 0 }
+			if err := c.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !isRefused || !isSlow {
+				t.Errorf("writes were refused: %t, by the estimate: %t; want both", isRefused, isSlow)
+			}
+			wantEqual(t, c)
+		})
+	}
+}
+
+// TestSlow: Slow refuses writes of a service but not those of leases, and no write once it ends.
+func TestSlow(t *testing.T) {
+	t.Parallel()
+	for name, from := range sources {
+		if name == "spanner" {
+			continue // has no triggers
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			source := from(t)
+			one := openOne(t, "buckets", source)
+			h, db := bucketsHarness(t, source), one.Database.Rows(nil)
+			u := newBucketsUser(t, h)
+			if err := db.Log(t.Context(), "buckets", one.Service.Tables); err != nil {
+				t.Fatal(err)
+			}
+			for _, tc := range []struct {
+				refused time.Duration
+				want    fault.Code
+			}{{rows.SlowPeriod, fault.Unavailable}, {0, 0}} {
+				if err := db.Slow(t.Context(), "buckets", tc.refused); err != nil {
+					t.Fatal(err)
+				}
+				if err := u.put("a"); err != nil && !fault.Is(err, tc.want) || err == nil && tc.want != 0 {
+					t.Errorf("a write while %v of each period are refused: %v", tc.refused, err)
+				}
+				if _, err := h.Leases.Lease(t.Context(), buckets.Lease{Name: "maintenance", Holder: "a", Left: 30e9}); err != nil {
+					t.Errorf("a lease while %v of each period are refused: %v", tc.refused, err)
+				}
+			}
+		})
+	}
+}
+
+// inLog returns the number of entries in the log of the source, and the state with a name.
+func inLog(t *testing.T, c *app.Copy, name string) (n int64, state string) {
+	t.Helper()
+	if err := c.Source.Rows(c.Owners).View(t.Context(), func(v rows.View) (err error) {
+		if n, err = v.Logged(c.Service); err != nil {
+			return err
+		}
+		state, err = v.State(name)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return n, state
+}
+
+// TestCopyLimitsTheLog: a copy slows writers while the log of changes has more than half of its
+// limit. When the log reaches the limit, the copy ends, and the service goes on without a log.
+func TestCopyLimitsTheLog(t *testing.T) {
+	t.Parallel()
+	for name, from := range sources {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, store := syncCopy(t, from)
+			records := 25
+			passes, states := 0, map[int]string{}
+			c.Fault = func(point string) error {
+				if point == "pass" {
+					if _, states[passes] = inLog(t, c, rows.SlowOf(c.Service)); passes == 0 {
+						addRecords(t, store, 0, records)
+					}
+					passes++
+				}
+				return nil
+			}
+			c.MaxChanges, c.CompactEvery = 10, time.Hour
+			if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "--max-changes") {
+				t.Fatalf("%d changes with a limit of %d: %v", records, c.MaxChanges, err)
+			}
+			if isRefused := addRecords(t, store, 100, 3); isRefused {
+				t.Error("a write was refused after the copy had ended")
+			}
+			if n, _ := inLog(t, c, c.Service); n > 0 {
+				t.Errorf("the log has %d entries after the copy has ended", n)
+			}
+			passes, c.MaxChanges = 0, 40 // a pass compacts the log to an entry for each record, and 2 others
+			if err := c.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if name != "spanner" && (states[0] != "" || states[1] == "" || states[1] == "0" || states[2] != "0") {
+				t.Errorf("refused parts before and after a pass with %d changes, and at last: %q, %q and %q; want none, some and 0", records, states[0], states[1], states[2])
 			}
 			wantEqual(t, c)
 		})

@@ -176,6 +176,7 @@ func (w *writer) write(u rows.Update) error {
 // copyChanged copies rows: parents of foreign keys are written first, and deleted last.
 func (c *Copy) copyChanged(ctx context.Context, v rows.View, p changedKeys) error {
 	w := c.newWriter(ctx)
+	w.silent = true // see Estimate
 	gone := map[string][]rows.Row{}
 	for g := range c.Groups {
 		for _, t := range c.Groups[g].Tables {

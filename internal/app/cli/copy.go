@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +22,7 @@ const copyMemory = 22<<20 + app.HeapFloor // the runtime counts the floor
 
 func (c *command) copyService() *cobra.Command {
 	var to string
+	var limits copyLimits
 	var dryRun, verify, reopen bool
 	cmd := &cobra.Command{
 		Use:   "copy SERVICE --to URL",
@@ -30,13 +32,18 @@ func (c *command) copyService() *cobra.Command {
 			"Servers go on using the source, which logs what they change. For the last pass the service becomes\n" +
 			"read-only: clients get 503 and repeat their writes. When all owners are compared and equal, copy prints\n" +
 			"the new database_url, and the source stays read-only, so that no server with the old configuration can\n" +
-			"write to it. Run the same command again after an interruption.",
+			"write to it. Run the same command again after an interruption. If clients change rows faster than they are\n" +
+			"copied, --finish-within slows them.",
 		Example: "  holdfast copy extstorage --to postgres://holdfast@db/ext --dry-run\n" +
 			"  holdfast copy extstorage --to postgres://holdfast@db/ext\n" +
+			"  holdfast copy extstorage --to postgres://holdfast@db/ext --finish-within 2h\n" +
 			"  holdfast copy extstorage --reopen    # go on with the source instead",
 		Args: service.Args("SERVICE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
+			if err := limits.check(); err != nil {
+				return err
+			}
 			defer debug.SetMemoryLimit(debug.SetMemoryLimit(copyMemory))
 			source, err := c.openOne(ctx, args[0], "", app.Options{})
 			if err != nil {
@@ -57,7 +64,9 @@ func (c *command) copyService() *cobra.Command {
 			if err != nil {
 				return errors.Join(err, target.Close(), source.Close())
 			}
-			how := c.runCopy
+			how := func(ctx context.Context, source, target *app.One, to string) error {
+				return c.runCopy(ctx, source, target, to, limits)
+			}
 			switch {
 			case dryRun:
 				how = c.dryRunCopy
@@ -69,6 +78,8 @@ func (c *command) copyService() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&to, "to", "", "`URL` of the target, as for database_url")
+	f.DurationVar(&limits.finishWithin, "finish-within", 0, "slow writers so that the copy ends within this `DURATION`, such as 2h")
+	f.Int64Var(&limits.maxChanges, "max-changes", app.DefaultMaxChanges, "end the copy if more changed rows wait to be copied: each takes up to 200 bytes of the source's disk")
 	f.BoolVar(&dryRun, "dry-run", false, "check both databases and print what would be copied")
 	f.BoolVar(&verify, "verify", false, "only compare the databases, owner by owner")
 	f.BoolVar(&reopen, "reopen", false, "end read-only of the source")
@@ -138,12 +149,14 @@ func (c *command) openOne(ctx context.Context, name, url string, o app.Options) 
 // newCopy returns a copy that shows its progress.
 func (c *command) newCopy(source, target *app.One) (copied *app.Copy, end func()) {
 	copied = &app.Copy{Service: source.Service.Name, Groups: source.Service.Tables, Source: source.Database, Target: target.Database, Owners: source.Owners}
-	copied.Report, copied.Progress, end = c.bars()
+	var line func(string)
+	copied.Report, copied.Progress, line, end = c.bars()
+	copied.Estimate = func(e app.Estimate) { line(e.String()) }
 	return copied, end
 }
 
 // bars returns functions that show the progress of a copy or an import.
-func (c *command) bars() (report func(string), progress func(what string, done, total int64), end func()) {
+func (c *command) bars() (report func(string), progress func(what string, done, total int64), line func(string), end func()) {
 	bar, what := c.shell().Bar("rows", 0), "rows"
 	report = func(line string) {
 		bar.End()
@@ -161,11 +174,28 @@ func (c *command) bars() (report func(string), progress func(what string, done, 
 		bar.End()
 		bar = c.shell().Bar(what, 0)
 	}
-	return report, progress, end
+	return report, progress, func(text string) { bar.ShowLine(text) }, end
 }
 
-func (c *command) runCopy(ctx context.Context, source, target *app.One, url string) error {
+// copyLimits are flags of a copy.
+type copyLimits struct {
+	finishWithin time.Duration
+	maxChanges   int64
+}
+
+func (l copyLimits) check() error {
+	switch {
+	case l.finishWithin < 0:
+		return service.Usagef("--finish-within: invalid value %s: expected a positive duration", l.finishWithin)
+	case l.maxChanges < 1:
+		return service.Usagef("--max-changes: invalid value %d: expected a positive number", l.maxChanges)
+	}
+	return nil
+}
+
+func (c *command) runCopy(ctx context.Context, source, target *app.One, url string, limits copyLimits) error {
 	copied, end := c.newCopy(source, target)
+	copied.FinishWithin, copied.MaxChanges = limits.finishWithin, limits.maxChanges
 	defer end()
 	if _, err := target.Database.Migrate(ctx); err != nil {
 		return fmt.Errorf("%s: %w", target.Database.Where, err)

@@ -85,7 +85,7 @@ func (c *command) runImport(ctx context.Context, name string, in *importFlags) (
 	defer func() { err = errors.Join(err, closing()) }()
 	m := &app.Import{Parts: parts}
 	var end func()
-	m.Report, m.Progress, end = c.bars()
+	m.Report, m.Progress, _, end = c.bars()
 	defer end()
 	asking, progress := false, m.Progress
 	m.Progress = func(what string, done, total int64) {

@@ -24,6 +24,7 @@ type Bar struct {
 	total int64 // 0: unknown
 	begun time.Time
 	drawn time.Time
+	line  bool // a text is shown
 }
 
 // Bar returns a progress bar with a total number of what; 0 if the total is unknown.
@@ -49,10 +50,18 @@ func (b *Bar) ShowOf(n, total int64) {
 	b.Show(n)
 }
 
+// ShowLine shows a text instead of the bar, until the next update.
+func (b *Bar) ShowLine(text string) {
+	if b.to != nil {
+		b.line, b.drawn = true, time.Time{}
+		fmt.Fprintf(b.to, "\r%s\x1b[K", text)
+	}
+}
+
 const barWidth = 30
 
 func (b *Bar) draw() {
-	b.drawn = time.Now()
+	b.drawn, b.line = time.Now(), false
 	if b.total == 0 {
 		fmt.Fprintf(b.to, "\r%d %s", b.n, b.what)
 		return
@@ -76,7 +85,11 @@ func (b *Bar) rate() string {
 
 // End draws the bar for the last time.
 func (b *Bar) End() {
-	if b.to != nil && !b.drawn.IsZero() {
+	switch {
+	case b.to == nil:
+	case b.line:
+		fmt.Fprintln(b.to)
+	case !b.drawn.IsZero():
 		b.draw()
 		fmt.Fprintln(b.to)
 	}

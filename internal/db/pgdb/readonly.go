@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -104,12 +105,21 @@ func logging(service string, t *rows.Table) []string {
 			SELECT '` + service + `', '` + t.Name + `', json_build_array(` + t.KeyNames() + `)::text FROM ` + of + `
 			WHERE EXISTS (SELECT FROM copy_state WHERE service = '` + service + `' AND log_until > clock_timestamp());`
 	}
+	slow := ""
+	if !t.Process {
+		// By the beginning of the transaction: one that has begun goes on.
+		slow = `
+			IF EXISTS (SELECT FROM copy_state WHERE service = '` + rows.SlowOf(service) + `' AND log_until > clock_timestamp()
+				AND (extract(epoch FROM transaction_timestamp()) * 1000)::bigint % ` + slowPeriod + ` < state::bigint) THEN
+				RAISE EXCEPTION 'the service is read-only' USING ERRCODE = 'HF503';
+			END IF;`
+	}
 	statements := []string{`
 		CREATE OR REPLACE FUNCTION copy_log_` + t.Name + `() RETURNS TRIGGER LANGUAGE plpgsql ` + withoutJIT + ` AS $$
 		BEGIN
 			IF to_regclass('copy_log') IS NULL THEN -- a new worker of Citus: see sameWorkers
 				RETURN NULL;
-			END IF;
+			END IF;` + slow + `
 			IF TG_LEVEL = 'STATEMENT' THEN
 				` + add("changed") + `
 			ELSE
@@ -121,6 +131,17 @@ func logging(service string, t *rows.Table) []string {
 		statements = append(statements, `CREATE OR REPLACE TRIGGER `+name+` `+trigger+` EXECUTE FUNCTION copy_log_`+t.Name+`()`)
 	}
 	return statements
+}
+
+var slowPeriod = strconv.FormatInt(rows.SlowPeriod.Milliseconds(), 10)
+
+func (d tables) Slow(ctx context.Context, service string, refused time.Duration) error {
+	return d.db.Tx(ctx, "copy.slow", func(tx *Tx) error {
+		return tx.everywhere(Statement{"copy.slow", `
+			INSERT INTO copy_state (service, state, log_until) VALUES ($1::text, $2::bigint::text, clock_timestamp() + $3::bigint * interval '1 millisecond')
+			ON CONFLICT (service) DO UPDATE SET state = EXCLUDED.state, log_until = EXCLUDED.log_until`},
+			rows.SlowOf(service), refused.Milliseconds(), rows.SlowLease.Milliseconds())
+	})
 }
 
 func (d tables) KeepLog(ctx context.Context, service string) error {
@@ -159,6 +180,9 @@ func (d tables) Unlog(ctx context.Context, service string, groups []rows.Group) 
 			return err
 		}
 		if err := tx.everywhere(Statement{Name: "copy.end_log", SQL: `UPDATE copy_state SET log_until = 'epoch' WHERE service = $1::text`}, service); err != nil {
+			return err
+		}
+		if err := tx.everywhere(Statement{"copy.end_slow", `DELETE FROM copy_state WHERE service = $1::text`}, rows.SlowOf(service)); err != nil {
 			return err
 		}
 		return tx.everywhere(clearLog, service)

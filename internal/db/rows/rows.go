@@ -183,6 +183,11 @@ type Database interface {
 	// Unlog ends the log and deletes it.
 	Unlog(ctx context.Context, service string, groups []Group) error
 
+	// Slow refuses writes with ErrReadOnly for this part of each SlowPeriod, until SlowLease after
+	// the last call, or not at all if it is 0. It has an effect while changes are logged, and none
+	// on tables of processes. On Spanner it returns errors.ErrUnsupported.
+	Slow(ctx context.Context, service string, refused time.Duration) error
+
 	// Close makes a service read-only: until the end of a lease, or, if the lease is 0,
 	// until Reopen. When it returns, no transaction is left that may write. holder names
 	// who did it and may Close it again, to prolong it.
@@ -275,6 +280,17 @@ var ErrLapsed = errors.New("the lease of the copy has ended")
 
 // Forever is the end of a lease without an end.
 var Forever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// SlowPeriod and SlowLease are times of Database.Slow. A transaction of PostgreSQL is refused if it
+// begins in the part, so long ones are not refused more often than short ones.
+const (
+	SlowPeriod = 4 * time.Second
+	SlowLease  = 30 * time.Second
+)
+
+// SlowOf is the name in copy_state of the part of writes of a service that are refused, in
+// milliseconds. Triggers read it.
+func SlowOf(service string) string { return "slow writes of " + service }
 
 // LogLease is how long changes are logged after the last KeepLog.
 const LogLease = 24 * time.Hour

@@ -3,6 +3,7 @@ package spannerdb
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"hash/crc32"
 	"math/rand/v2"
 	"time"
@@ -157,6 +158,9 @@ func (d tables) Unlog(ctx context.Context, service string, _ []rows.Group) error
 	}
 	return d.clearLog(ctx, service)
 }
+
+// Slow is not supported: a write reads whether it may in a query, not in a trigger.
+func (tables) Slow(context.Context, string, time.Duration) error { return errors.ErrUnsupported }
 
 func (d tables) Close(ctx context.Context, service, holder string, lease time.Duration, _ []rows.Group) error {
 	return d.db.Write(ctx, "read_only.close", func(tx *Tx) error {

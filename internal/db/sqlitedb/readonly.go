@@ -3,6 +3,7 @@ package sqlitedb
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -72,7 +73,21 @@ func logging(service string, t *rows.Table, operation string) string {
 	if operation == "UPDATE" {
 		body += add("OLD") + ` AND ` + key(t, "OLD") + ` <> ` + key(t, "NEW") + "; "
 	}
+	if !t.Process {
+		body += `SELECT RAISE(ABORT, 'the service is read-only') FROM copy_state
+			WHERE service = '` + rows.SlowOf(service) + `' AND log_until > ` + now + ` AND ` + now + ` % ` + slowPeriod + ` < CAST(state AS INTEGER); `
+	}
 	return `CREATE TRIGGER IF NOT EXISTS ` + logTrigger(t, operation) + ` AFTER ` + operation + ` ON ` + t.Name + ` BEGIN ` + body + `END`
+}
+
+var slowPeriod = strconv.FormatInt(rows.SlowPeriod.Milliseconds(), 10)
+
+func (d tables) Slow(ctx context.Context, service string, refused time.Duration) error {
+	return d.db.Write(ctx, "copy.slow", func(c *sqlite.Conn) error {
+		return Exec(c, `INSERT INTO copy_state (service, state, log_until) VALUES (?1, ?2, `+now+` + ?3)
+			ON CONFLICT (service) DO UPDATE SET state = excluded.state, log_until = excluded.log_until`,
+			rows.SlowOf(service), strconv.FormatInt(refused.Milliseconds(), 10), rows.SlowLease.Milliseconds())
+	})
 }
 
 func (d tables) KeepLog(ctx context.Context, service string) error {
@@ -96,6 +111,9 @@ func (d tables) Unlog(ctx context.Context, service string, groups []rows.Group) 
 			return nil
 		})
 		if err != nil {
+			return err
+		}
+		if err := Exec(c, `DELETE FROM copy_state WHERE service = ?`, rows.SlowOf(service)); err != nil {
 			return err
 		}
 		if err := Exec(c, `UPDATE copy_state SET log_until = 0 WHERE service = ?`, service); err != nil {
