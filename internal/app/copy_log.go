@@ -28,7 +28,7 @@ const (
 	compactEvery = 5 * time.Second // at most, except before a pass
 )
 
-// whileLogged calls fn and meanwhile compacts the log.
+// whileLogged calls fn and meanwhile compacts the log and prolongs it.
 func (c *Copy) whileLogged(ctx context.Context, fn func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -43,7 +43,11 @@ func (c *Copy) whileLogged(ctx context.Context, fn func(context.Context) error) 
 				return nil
 			case <-tick.C:
 			}
-			if err := c.compact(ctx); err != nil {
+			err := c.compact(ctx)
+			if err == nil {
+				err = c.source.KeepLog(ctx, c.Service)
+			}
+			if err != nil {
 				cancel() // fn returns an error that says less
 				return err
 			}

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -289,6 +290,61 @@ func TestCopyLimitsTheLog(t *testing.T) {
 			}
 			if name != "spanner" && (states[0] != "" || states[1] == "" || states[1] == "0" || states[2] != "0") {
 				t.Errorf("refused parts before and after a pass with %d changes, and at last: %q, %q and %q; want none, some and 0", records, states[0], states[1], states[2])
+			}
+			wantEqual(t, c)
+		})
+	}
+}
+
+// skipEntries makes the next entry of the log the last one that is allowed after KeepLog.
+var skipEntries = map[string]string{
+	"sqlite":   `UPDATE sqlite_sequence SET seq = seq + 4999999 WHERE name = 'copy_log'`,
+	"postgres": `SELECT setval('copy_log_id_seq', last_value + 4999999) FROM copy_log_id_seq`,
+	"citus": `SELECT setval('copy_log_id_seq', last_value + 4999999) FROM copy_log_id_seq;
+		SELECT run_command_on_workers('SELECT setval(''copy_log_id_seq'', last_value + 4999999) FROM copy_log_id_seq')`,
+}
+
+// TestAbandonedLog: the log of a copy that nobody continues ends before it fills the disk. Writes go on,
+// and the copy starts again.
+func TestAbandonedLog(t *testing.T) {
+	t.Parallel()
+	for name, skip := range skipEntries {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, store := syncCopy(t, sources[name])
+			isFirst := true
+			c.Fault = func(point string) error {
+				if point == "pass" && isFirst {
+					isFirst = false
+					return errCrash
+				}
+				return nil
+			}
+			if err := c.Run(t.Context()); !errors.Is(err, errCrash) {
+				t.Fatal(err)
+			}
+			overwrite(t, store, 1)
+			before, _ := inLog(t, c, c.Service)
+			url := c.Source.Target.URL
+			if name == "sqlite" {
+				url = "sqlite:" + c.Source.Target.Path
+			}
+			execute(t, url, skip)
+			overwrite(t, store, 3)
+			after, _ := inLog(t, c, c.Service)
+			if before == 0 || after > before+3 { // at most a last write
+				t.Errorf("the log has %d entries, and %d after writes at its end; want some, and no more", before, after)
+			}
+			if err := c.Source.Rows(nil).KeepLog(t.Context(), c.Service); !errors.Is(err, rows.ErrLapsed) {
+				t.Errorf("KeepLog of a log that has ended: %v", err)
+			}
+			var lines []string
+			c.Report = func(line string) { lines = append(lines, line) }
+			if err := c.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, "starting again") }) {
+				t.Errorf("the copy has not started again: %q", lines)
 			}
 			wantEqual(t, c)
 		})

@@ -70,6 +70,12 @@ func (d tables) Log(ctx context.Context, service string, groups []rows.Group) er
 			ON CONFLICT (service) DO UPDATE SET log_until = EXCLUDED.log_until`}, service, rows.LogLease.Milliseconds()); err != nil {
 			return err
 		}
+		if err := tx.everywhere(Statement{Name: "copy.log_end", SQL: `
+			INSERT INTO copy_state (service, state, log_until) SELECT $1::text, (` + lastEntry + ` + $2::bigint)::text, clock_timestamp() + $3::bigint * interval '1 millisecond'
+			ON CONFLICT (service) DO UPDATE SET state = EXCLUDED.state, log_until = EXCLUDED.log_until`},
+			rows.EndOf(service), rows.LogAhead, rows.LogLease.Milliseconds()); err != nil {
+			return err
+		}
 		return tx.everywhere(clearLog, service)
 	})
 	if err != nil {
@@ -77,6 +83,9 @@ func (d tables) Log(ctx context.Context, service string, groups []rows.Group) er
 	}
 	return d.eachTable(ctx, "copy.log", groups, func(t *rows.Table) []string { return logging(service, t) })
 }
+
+// lastEntry is the number of the last entry of the log, also after it was deleted.
+const lastEntry = `(SELECT last_value FROM copy_log_id_seq)`
 
 var clearLog = Statement{Name: "copy.clear_log", SQL: `DELETE FROM copy_log WHERE service = $1::text`}
 
@@ -103,7 +112,8 @@ func logging(service string, t *rows.Table) []string {
 	add := func(of string) string {
 		return `INSERT INTO copy_log (service, table_name, key)
 			SELECT '` + service + `', '` + t.Name + `', json_build_array(` + t.KeyNames() + `)::text FROM ` + of + `
-			WHERE EXISTS (SELECT FROM copy_state WHERE service = '` + service + `' AND log_until > clock_timestamp());`
+			WHERE EXISTS (SELECT FROM copy_state WHERE service = '` + service + `' AND log_until > clock_timestamp())
+				AND ` + lastEntry + ` < (SELECT state::bigint FROM copy_state WHERE service = '` + rows.EndOf(service) + `');`
 	}
 	slow := ""
 	if !t.Process {
@@ -137,7 +147,7 @@ var slowPeriod = strconv.FormatInt(rows.SlowPeriod.Milliseconds(), 10)
 
 func (d tables) Slow(ctx context.Context, service string, refused time.Duration) error {
 	return d.db.Tx(ctx, "copy.slow", func(tx *Tx) error {
-		return tx.everywhere(Statement{"copy.slow", `
+		return tx.everywhere(Statement{Name: "copy.slow", SQL: `
 			INSERT INTO copy_state (service, state, log_until) VALUES ($1::text, $2::bigint::text, clock_timestamp() + $3::bigint * interval '1 millisecond')
 			ON CONFLICT (service) DO UPDATE SET state = EXCLUDED.state, log_until = EXCLUDED.log_until`},
 			rows.SlowOf(service), refused.Milliseconds(), rows.SlowLease.Milliseconds())
@@ -146,17 +156,20 @@ func (d tables) Slow(ctx context.Context, service string, refused time.Duration)
 
 func (d tables) KeepLog(ctx context.Context, service string) error {
 	keep := Statement{Name: "copy.keep_log", SQL: `
-		UPDATE copy_state SET log_until = clock_timestamp() + $2::bigint * interval '1 millisecond'
-		WHERE service = $1::text AND log_until > clock_timestamp() + interval '1 hour'`}
+		UPDATE copy_state SET log_until = clock_timestamp() + $2::bigint * interval '1 millisecond',
+			state = CASE service WHEN $3::text THEN (` + lastEntry + ` + $4::bigint)::text ELSE state END
+		WHERE service IN ($1::text, $3::text) AND log_until > clock_timestamp() + interval '1 hour'
+			AND ` + lastEntry + ` + $5::bigint < (SELECT e.state::bigint FROM copy_state AS e WHERE e.service = $3::text)`}
+	args := []any{service, rows.LogLease.Milliseconds(), rows.EndOf(service), rows.LogAhead, rows.LogMargin}
 	return d.db.Tx(ctx, "copy.keep_log", func(tx *Tx) error {
 		if err := sameWorkers(ctx, tx.tx, service); err != nil {
 			return err
 		}
-		n, err := tx.Exec(keep, service, rows.LogLease.Milliseconds())
+		n, err := tx.Exec(keep, args...)
 		if err == nil && n > 0 {
-			n, err = tx.onWorkers(n, keep, service, rows.LogLease.Milliseconds())
+			n, err = tx.onWorkers(n, keep, args...)
 		}
-		if err == nil && n == 0 {
+		if err == nil && n < 2 { // the log and its end
 			return rows.ErrLapsed
 		}
 		return err
@@ -182,7 +195,8 @@ func (d tables) Unlog(ctx context.Context, service string, groups []rows.Group) 
 		if err := tx.everywhere(Statement{Name: "copy.end_log", SQL: `UPDATE copy_state SET log_until = 'epoch' WHERE service = $1::text`}, service); err != nil {
 			return err
 		}
-		if err := tx.everywhere(Statement{"copy.end_slow", `DELETE FROM copy_state WHERE service = $1::text`}, rows.SlowOf(service)); err != nil {
+		if err := tx.everywhere(Statement{Name: "copy.end_limits", SQL: `DELETE FROM copy_state WHERE service IN ($1::text, $2::text)`},
+			rows.SlowOf(service), rows.EndOf(service)); err != nil {
 			return err
 		}
 		return tx.everywhere(clearLog, service)

@@ -176,7 +176,7 @@ type Database interface {
 	Settle(ctx context.Context) error
 
 	// Log makes every transaction from now on log its changes of the tables of a service,
-	// until Unlog, in a new log. It keeps the state. It ends by itself LogLease after the last KeepLog.
+	// until Unlog, in a new log. It keeps the state. The log ends by itself LogLease after the last KeepLog.
 	Log(ctx context.Context, service string, groups []Group) error
 	// KeepLog prolongs the log. It returns ErrLapsed if it has ended.
 	KeepLog(ctx context.Context, service string) error
@@ -291,6 +291,17 @@ const (
 // SlowOf is the name in copy_state of the part of writes of a service that are refused, in
 // milliseconds. Triggers read it.
 func SlowOf(service string) string { return "slow writes of " + service }
+
+// A log ends, too, when this many entries were added after the last KeepLog, so that the log of a copy
+// that nobody continues does not fill the disk. KeepLog returns ErrLapsed LogMargin entries before, because
+// writers of PostgreSQL may add some while it commits. Spanner has no such limit.
+const (
+	LogAhead  = 5_000_000
+	LogMargin = 100_000
+)
+
+// EndOf is the name in copy_state of the number of the entry at which a service's log ends.
+func EndOf(service string) string { return "end of the log of " + service }
 
 // LogLease is how long changes are logged after the last KeepLog.
 const LogLease = 24 * time.Hour

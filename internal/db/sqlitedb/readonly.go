@@ -46,6 +46,10 @@ func (d tables) Log(ctx context.Context, service string, groups []rows.Group) er
 			ON CONFLICT (service) DO UPDATE SET log_until = excluded.log_until`, service, rows.LogLease.Milliseconds()); err != nil {
 			return err
 		}
+		if err := Exec(c, `INSERT INTO copy_state (service, state, log_until) VALUES (?1, `+lastEntry+` + ?2, `+now+`)
+			ON CONFLICT (service) DO UPDATE SET state = excluded.state`, rows.EndOf(service), rows.LogAhead); err != nil {
+			return err
+		}
 		return eachTable(groups, func(t *rows.Table) error {
 			for _, operation := range operations {
 				if err := Exec(c, logging(service, t, operation)); err != nil {
@@ -57,11 +61,19 @@ func (d tables) Log(ctx context.Context, service string, groups []rows.Group) er
 	})
 }
 
+// lastEntry is the number of the last entry of the log, also after it was deleted.
+const lastEntry = `coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'copy_log'), 0)`
+
+// logEnd is the number of the entry at which a log ends.
+func logEnd(service string) string {
+	return `(SELECT CAST(state AS INTEGER) FROM copy_state WHERE service = '` + rows.EndOf(service) + `')`
+}
+
 // logging returns the statement that creates a trigger.
 func logging(service string, t *rows.Table, operation string) string {
 	add := func(of string) string {
 		return `INSERT INTO copy_log (service, table_name, key) SELECT '` + service + `', '` + t.Name + `', ` + key(t, of) +
-			` WHERE EXISTS (SELECT 1 FROM copy_state WHERE service = '` + service + `' AND log_until > ` + now + `)`
+			` WHERE EXISTS (SELECT 1 FROM copy_state WHERE service = '` + service + `' AND log_until > ` + now + `) AND ` + lastEntry + ` < ` + logEnd(service)
 	}
 	body := ""
 	if operation != "DELETE" {
@@ -92,11 +104,15 @@ func (d tables) Slow(ctx context.Context, service string, refused time.Duration)
 
 func (d tables) KeepLog(ctx context.Context, service string) error {
 	return d.db.Write(ctx, "copy.keep_log", func(c *sqlite.Conn) error {
-		err := Exec(c, `UPDATE copy_state SET log_until = `+now+` + ?2 WHERE service = ?1 AND log_until > `+now, service, rows.LogLease.Milliseconds())
+		err := Exec(c, `UPDATE copy_state SET log_until = `+now+` + ?2 WHERE service = ?1 AND log_until > `+now+` AND `+lastEntry+` + ?3 < `+logEnd(service),
+			service, rows.LogLease.Milliseconds(), rows.LogMargin)
 		if err == nil && c.Changes() == 0 {
 			return rows.ErrLapsed
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return Exec(c, `UPDATE copy_state SET state = `+lastEntry+` + ?2 WHERE service = ?1`, rows.EndOf(service), rows.LogAhead)
 	})
 }
 
@@ -113,7 +129,7 @@ func (d tables) Unlog(ctx context.Context, service string, groups []rows.Group) 
 		if err != nil {
 			return err
 		}
-		if err := Exec(c, `DELETE FROM copy_state WHERE service = ?`, rows.SlowOf(service)); err != nil {
+		if err := Exec(c, `DELETE FROM copy_state WHERE service IN (?, ?)`, rows.SlowOf(service), rows.EndOf(service)); err != nil {
 			return err
 		}
 		if err := Exec(c, `UPDATE copy_state SET log_until = 0 WHERE service = ?`, service); err != nil {
