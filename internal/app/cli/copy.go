@@ -79,7 +79,7 @@ func (c *command) copyService() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&to, "to", "", "`URL` of the target, as for database_url")
 	f.DurationVar(&limits.finishWithin, "finish-within", 0, "slow writers so that the copy ends within this `DURATION`, such as 2h")
-	f.Int64Var(&limits.maxChanges, "max-changes", app.DefaultMaxChanges, "end the copy if more changed rows wait to be copied: each takes up to 200 bytes of the source's disk")
+	f.Int64Var(&limits.maxChanges, "max-changes", app.DefaultMaxChanges, "end the copy if a `NUMBER` of changed rows waits, with up to 200 bytes each")
 	f.BoolVar(&dryRun, "dry-run", false, "check both databases and print what would be copied")
 	f.BoolVar(&verify, "verify", false, "only compare the databases, owner by owner")
 	f.BoolVar(&reopen, "reopen", false, "end read-only of the source")
