@@ -59,7 +59,7 @@ func TestCompleteAgainstOthers(t *testing.T) {
 			return err
 		}, "old"},
 	} {
-		t.Run(k.name, func(t *testing.T) { //nolint:paralleltest // they share the bucket
+		t.Run(k.name, func(t *testing.T) {
 			u := buckets.Upload{ID: buckets.NewUploadID(now), Name: "a", Created: now}
 			must("CreateUpload", other.CreateUpload(ctx, owner, b, u))
 			must("PutPart", other.PutPart(ctx, owner, b, "a", u.ID, onePart("old")))

@@ -3,7 +3,6 @@ package pgdb
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -29,7 +28,7 @@ func newCluster(t *testing.T) *cluster {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	c := &cluster{probes: make(chan bool)}
-	c.nodes = newNodes(10, ctx, func(context.Context) ([]shard, bool, error) { return halves, true, nil },
+	c.nodes = newNodes(ctx, 10, func(context.Context) ([]shard, bool, error) { return halves, true, nil },
 		func(context.Context, address) (bool, error) { return <-c.probes, nil })
 	c.set(halves)
 	return c
@@ -214,8 +213,7 @@ func TestLayout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		before := c.current()
-		moved := slices.Clone(halves)
-		moved = []shard{{-1 << 31, -10, first}, {-9, 1<<31 - 1, second}}
+		moved := []shard{{-1 << 31, -10, first}, {-9, 1<<31 - 1, second}}
 		c.read = func(context.Context) ([]shard, bool, error) { return moved, true, nil }
 		time.Sleep(layoutAge)
 		c.current() // reads it in the background

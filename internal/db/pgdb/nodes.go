@@ -84,13 +84,13 @@ func (db *DB) Distributed(table string) *DB {
 	plain := *db
 	plain.nodes, plain.opts.Observe, plain.opts.Fault = nil, nil, nil // its statements are not those of requests
 	distributed := *db
-	distributed.nodes = newNodes(db.opts.MaxConns, db.life,
+	distributed.nodes = newNodes(db.life, db.opts.MaxConns,
 		func(ctx context.Context) ([]shard, bool, error) { return plain.readShards(ctx, table) }, plain.probe)
 	return &distributed
 }
 
 func newNodes(
-	most int, life context.Context, read func(context.Context) ([]shard, bool, error), probe func(context.Context, address) (bool, error),
+	life context.Context, most int, read func(context.Context) ([]shard, bool, error), probe func(context.Context, address) (bool, error),
 ) *nodes {
 	ns := &nodes{most: most, life: life, read: read, probe: probe, wide: newNode(life, max(1, most/4))}
 	ns.wide.others = func() (all []*node) {

@@ -20,7 +20,7 @@ func TestOneNodeHoldsHalf(t *testing.T) {
 	}
 	t.Cleanup(db.Close)
 	distributed := *db
-	distributed.nodes = newNodes(4, db.life, nil, func(context.Context, address) (bool, error) { return true, nil })
+	distributed.nodes = newNodes(db.life, 4, nil, func(context.Context, address) (bool, error) { return true, nil })
 	distributed.nodes.set(halves)
 	find := func(on *node) (key int64) {
 		for distributed.nodes.layout.Load().find(hashBigint(key)) != on {

@@ -32,4 +32,6 @@ func keepPlansOf(tls *libc.TLS, db, _, _ uintptr) int32 {
 }
 
 // address returns a function as SQLite, translated to Go, calls it.
-func address(f extension) uintptr { return *(*uintptr)(unsafe.Pointer(&struct{ f extension }{f})) }
+func address(f extension) uintptr {
+	return *(*uintptr)(unsafe.Pointer(&struct{ f extension }{f})) //nolint:gosec // a function value is a pointer
+}
