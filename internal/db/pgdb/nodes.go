@@ -106,30 +106,33 @@ func newNodes(
 
 // nodeOf returns the node of a statement, or nil if it is not known.
 func (db *DB) nodeOf(s *Statement, args []any) *node {
-	if db.nodes == nil || s.Key == 0 && !s.Wide {
-		return nil
-	}
-	hash, keyed := keyOf(s, args)
-	return db.nodes.find(s, hash, keyed)
+	return db.nodes.of(s, func() (int32, bool) { return keyOf(s, args) })
 }
 
 // nodeOfCall is nodeOf for a Call.
 func (db *DB) nodeOfCall(s *Statement, a *Args) *node {
-	if db.nodes == nil || s.Key == 0 || s.Key > len(a.values) {
-		return nil
-	}
-	hash, keyed := hashOfBinary(a.values[s.Key-1])
-	return db.nodes.find(s, hash, keyed)
+	return db.nodes.of(s, func() (int32, bool) {
+		if s.Key == 0 || s.Key > len(a.values) {
+			return 0, false
+		}
+		return hashOfBinary(a.values[s.Key-1])
+	})
 }
 
-func (ns *nodes) find(s *Statement, hash int32, keyed bool) *node {
-	l := ns.current()
-	switch {
-	case l == nil:
+// of returns the node of a statement. Its key is hashed only on Citus.
+func (ns *nodes) of(s *Statement, key func() (hash int32, ok bool)) *node {
+	if ns == nil || s.Key == 0 && !s.Wide {
 		return nil
-	case s.Wide:
+	}
+	l := ns.current()
+	if l == nil {
+		return nil
+	}
+	if s.Wide {
 		return ns.wide
-	case !keyed:
+	}
+	hash, ok := key()
+	if !ok {
 		return nil
 	}
 	return l.find(hash)
