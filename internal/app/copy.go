@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"holdfast/internal/clock"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/rows"
@@ -155,9 +153,10 @@ func (c *Copy) open() error {
 	case c.Source.Where == c.Target.Where:
 		return fmt.Errorf("%s: source and target are the same database", c.Service)
 	}
-	if c.Lease == 0 {
-		c.Lease = copyLease
-	}
+	c.Lease = cmp.Or(c.Lease, copyLease)
+	c.MaxChanges = cmp.Or(c.MaxChanges, DefaultMaxChanges)
+	c.KeysOfPass, c.PaceEvery = cmp.Or(c.KeysOfPass, keysOfPass), cmp.Or(c.PaceEvery, paceEvery)
+	c.CompactAfter, c.CompactEvery = cmp.Or(c.CompactAfter, compactAfter), cmp.Or(c.CompactEvery, compactEvery)
 	c.tables, c.groups = map[string]*rows.Table{}, map[string]int{}
 	for g := range c.Groups {
 		for _, t := range c.Groups[g].Tables {
@@ -447,27 +446,8 @@ func (c *Copy) whileClosed(ctx context.Context) error {
 // held ends with the lease.
 func (c *Copy) hold(ctx context.Context) (held context.Context, release func() error) {
 	held, cancel := context.WithCancel(ctx)
-	var group errgroup.Group
-	ended := make(chan struct{})
-	group.Go(func() error {
-		defer cancel()
-		tick := time.NewTicker(c.Lease / 6)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ended:
-				return nil
-			case <-tick.C:
-			}
-			if err := c.source.Prolong(ctx, c.Service, c.holder(), c.Lease); err != nil {
-				return err
-			}
-		}
-	})
-	return held, func() error {
-		close(ended)
-		return group.Wait()
-	}
+	release = every(c.Lease/6, cancel, func() error { return c.source.Prolong(ctx, c.Service, c.holder(), c.Lease) })
+	return held, release
 }
 
 // finish copies and verifies what is left. Nobody writes.

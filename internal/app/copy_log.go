@@ -31,37 +31,46 @@ const (
 // whileLogged calls fn and meanwhile compacts the log and prolongs it.
 func (c *Copy) whileLogged(ctx context.Context, fn func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var compacting errgroup.Group
-	ended := make(chan struct{})
-	compacting.Go(func() error {
-		tick := time.NewTicker(cmp.Or(c.CompactEvery, compactEvery))
+	stop := every(c.CompactEvery, cancel, func() error {
+		if err := c.compact(ctx); err != nil {
+			return err
+		}
+		return c.source.KeepLog(ctx, c.Service)
+	})
+	err := fn(ctx)
+	return cmp.Or(stop(), err) // after cancel, fn returns an error that says less
+}
+
+// every calls a function at intervals until stop is called or the function fails, then calls ended.
+// stop returns the error of the function.
+func every(interval time.Duration, ended func(), fn func() error) (stop func() error) {
+	var calling errgroup.Group
+	stopped := make(chan struct{})
+	calling.Go(func() error {
+		defer ended()
+		tick := time.NewTicker(interval)
 		defer tick.Stop()
 		for {
 			select {
-			case <-ended:
+			case <-stopped:
 				return nil
 			case <-tick.C:
 			}
-			err := c.compact(ctx)
-			if err == nil {
-				err = c.source.KeepLog(ctx, c.Service)
-			}
-			if err != nil {
-				cancel() // fn returns an error that says less
+			if err := fn(); err != nil {
 				return err
 			}
 		}
 	})
-	err := fn(ctx)
-	close(ended)
-	return cmp.Or(compacting.Wait(), err)
+	return func() error {
+		close(stopped)
+		return calling.Wait()
+	}
 }
 
 // compact deletes entries of the log that have a newer one of the same key, if there may be many.
 func (c *Copy) compact(ctx context.Context) error {
 	n, err := c.compactFrom(ctx, func(n int64) bool {
-		return n >= 2*c.compacted+cmp.Or(c.CompactAfter, compactAfter) || n >= cmp.Or(c.MaxChanges, DefaultMaxChanges)
+		return n >= 2*c.compacted+c.CompactAfter || n >= c.MaxChanges
 	})
 	if err != nil {
 		return err
@@ -130,7 +139,7 @@ func (c *Copy) catchUp(ctx context.Context) error {
 	for {
 		start := time.Now()
 		n, err := c.pass(ctx)
-		if err != nil || n < cmp.Or(c.KeysOfPass, keysOfPass) && time.Since(start) < shortPass {
+		if err != nil || n < c.KeysOfPass && time.Since(start) < shortPass {
 			return err
 		}
 		if isLate, err := p.passed(ctx, n); err != nil || isLate {
@@ -156,7 +165,7 @@ func (c *Copy) pass(ctx context.Context) (int, error) {
 	var n int
 	var entries []int64
 	if err := c.source.View(ctx, func(v rows.View) error {
-		changes, oldest, err := v.Changes(c.Service, c.tables, rows.LogLimit{Keys: cmp.Or(c.KeysOfPass, keysOfPass), Entries: entriesOfPass})
+		changes, oldest, err := v.Changes(c.Service, c.tables, rows.LogLimit{Keys: c.KeysOfPass, Entries: entriesOfPass})
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package app_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +27,13 @@ import (
 // sources are the engines that a copy reads from.
 var sources = map[string]func(testing.TB) string{
 	"sqlite": sqliteURL, "postgres": testdb.PostgresDatabase, "citus": testdb.CitusDatabase, "spanner": spannerURL,
+}
+
+// withTriggers returns the sources with triggers. Spanner has none.
+func withTriggers() map[string]func(testing.TB) string {
+	all := maps.Clone(sources)
+	delete(all, "spanner")
+	return all
 }
 
 // syncStore opens the store of a database.
@@ -61,11 +69,17 @@ func syncCopy(t *testing.T, from func(testing.TB) string) (*app.Copy, ss.Store) 
 func overwrite(t *testing.T, store ss.Store, times int) {
 	t.Helper()
 	for range times {
-		w := ss.Write{Collection: "tabs", Now: 1_700_000_000_000, MaxNames: 9}
-		if _, err := store.Put(t.Context(), ss.Owner{UID: 1, FxAUID: "a", FxAKID: "b"}, w, ss.Update{ID: "a", Payload: ss.Some([]byte("x"))}); err != nil {
+		if err := putRecord(t, store, "a"); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+func putRecord(t testing.TB, store ss.Store, id string) error {
+	t.Helper()
+	w := ss.Write{Collection: "tabs", Now: 1_700_000_000_000, MaxNames: 9}
+	_, err := store.Put(t.Context(), ss.Owner{UID: 1, FxAUID: "a", FxAKID: "b"}, w, ss.Update{ID: id, Payload: ss.Some([]byte("x"))})
+	return err
 }
 
 // TestCopyCompactsTheLog: a key that is written again and again leaves as many entries in the log
@@ -141,14 +155,29 @@ func TestCopyCompactsMeanwhile(t *testing.T) {
 func addRecords(t *testing.T, store ss.Store, from, n int) (isRefused bool) {
 	t.Helper()
 	for i := range n {
-		w := ss.Write{Collection: "tabs", Now: 1_700_000_000_000, MaxNames: 9}
-		_, err := store.Put(t.Context(), ss.Owner{UID: 1, FxAUID: "a", FxAKID: "b"}, w, ss.Update{ID: fmt.Sprint(from + i), Payload: ss.Some([]byte("x"))})
+		err := putRecord(t, store, fmt.Sprint(from+i))
 		switch {
 		case fault.Is(err, fault.Unavailable):
 			isRefused = true
 		case err != nil:
 			t.Fatal(err)
 		}
+	}
+	return isRefused
+}
+
+// addInPasses writes five records before each pass of a copy until a write is refused, which it
+// reports.
+func addInPasses(t *testing.T, c *app.Copy, store ss.Store) (isRefused *bool) {
+	t.Helper()
+	written := 0
+	isRefused = new(bool)
+	c.Fault = func(point string) error {
+		if point == "pass" && !*isRefused {
+			*isRefused = addRecords(t, store, written, 5)
+			written += 5
+		}
+		return nil
 	}
 	return isRefused
 }
@@ -162,14 +191,7 @@ func TestCopyFinishesWithin(t *testing.T) {
 			t.Parallel()
 			c, store := syncCopy(t, from)
 			c.KeysOfPass, c.FinishWithin = 3, 1
-			written := 0
-			c.Fault = func(point string) error {
-				if point == "pass" {
-					addRecords(t, store, written, 5)
-					written += 5
-				}
-				return nil
-			}
+			addInPasses(t, c, store)
 			var lines []string
 			c.Report = func(line string) { lines = append(lines, line) }
 			if err := c.Run(t.Context()); err != nil {
@@ -188,29 +210,18 @@ func TestCopyFinishesWithin(t *testing.T) {
 // TestCopySlowsWriters: where more rows change than passes copy, a part of the writes is refused.
 func TestCopySlowsWriters(t *testing.T) {
 	t.Parallel()
-	for name, from := range sources {
-		if name == "spanner" {
-			continue // has no triggers
-		}
+	for name, from := range withTriggers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, store := syncCopy(t, from)
 			c.KeysOfPass, c.FinishWithin, c.PaceEvery = 3, time.Hour, 1
-			written, isRefused := 0, false
-			c.Fault = func(point string) error {
-				if point == "pass" && !isRefused {
-					isRefused = addRecords(t, store, written, 5)
-					written += 5
-				}
-				return nil
-			}
-			isSlow := false
+			isRefused, isSlow := addInPasses(t, c, store), false
 			c.Estimate = func(e app.Estimate) { isSlow = isSlow || e.Refused > 0 }
 			if err := c.Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if !isRefused || !isSlow {
-				t.Errorf("writes were refused: %t, by the estimate: %t; want both", isRefused, isSlow)
+			if !*isRefused || !isSlow {
+				t.Errorf("writes were refused: %t, by the estimate: %t; want both", *isRefused, isSlow)
 			}
 			wantEqual(t, c)
 		})
@@ -220,10 +231,7 @@ func TestCopySlowsWriters(t *testing.T) {
 // TestSlow: Slow refuses writes of a service but not those of leases, and no write once it ends.
 func TestSlow(t *testing.T) {
 	t.Parallel()
-	for name, from := range sources {
-		if name == "spanner" {
-			continue // has no triggers
-		}
+	for name, from := range withTriggers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			source := from(t)

@@ -113,7 +113,7 @@ func (c *Copy) newPace(ctx context.Context) (*pace, error) {
 // is read-only.
 func (p *pace) passed(ctx context.Context, n int) (isLate bool, err error) {
 	c := p.c
-	if p.copied += n; time.Since(p.at) < cmp.Or(c.PaceEvery, paceEvery) && !c.isOver() {
+	if p.copied += n; time.Since(p.at) < c.PaceEvery && !c.isOver() {
 		return false, nil
 	}
 	left, err := c.changesLeft(ctx)
@@ -163,7 +163,7 @@ func (c *Copy) within() time.Duration {
 }
 
 // isOver reports whether nothing is left of FinishWithin.
-func (c *Copy) isOver() bool { return c.within() == 1 }
+func (c *Copy) isOver() bool { return c.FinishWithin != 0 && time.Since(c.begun) >= c.FinishWithin }
 
 // refusal is the part of the writes that are refused.
 type refusal struct {
@@ -204,11 +204,10 @@ var errFull = errors.New("too many rows change")
 
 // limitLog slows writers when the log has half of its limit, and returns errFull when it has all.
 func (c *Copy) limitLog(ctx context.Context, n int64) error {
-	most := cmp.Or(c.MaxChanges, DefaultMaxChanges)
-	if n >= most {
+	if n >= c.MaxChanges {
 		return fmt.Errorf("%s: %w: %d wait to be copied, of at most %d: run the command again when fewer rows change, or with a larger --max-changes; the service goes on, and no changes are logged any more",
-			c.Service, errFull, n, most)
+			c.Service, errFull, n, c.MaxChanges)
 	}
-	part := mostRefused * max(2*float64(n)/float64(most)-1, 0)
+	part := mostRefused * max(2*float64(n)/float64(c.MaxChanges)-1, 0)
 	return c.slow(ctx, func(r *refusal) { r.bySize = part })
 }
