@@ -172,7 +172,7 @@ func (w *chargedWalk) sign(r *route, req *http.Request) {
 // sends no more of its body, or reads nothing of the answer, is charged.
 func TestEveryRouteIsCharged(t *testing.T) { //nolint:paralleltest // it measures the heap
 	if testing.Short() {
-		t.Skip("takes a minute: not with -short")
+		t.Skip("takes a minute: run without -short")
 	}
 	w := openCharged(t)
 	for i, all := 0, w.routes(); i < len(all); i++ {

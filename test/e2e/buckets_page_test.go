@@ -16,7 +16,7 @@ import (
 func TestBucketsPage(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("starts a browser: not with -short")
+		t.Skip("starts a browser: run without -short")
 	}
 	listen := binary.FreePort(t)
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_BUCKETS__LISTEN="+listen)

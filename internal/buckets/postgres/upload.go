@@ -236,7 +236,7 @@ func (s *Store) completeRead(ctx context.Context, owner buckets.AccountID, b buc
 	return w, err == nil, err
 }
 
-// uploadWithParts reads an upload with its parts in order; nil if there is none.
+// uploadWithParts reads an upload with its parts in order. It returns nil if the upload does not exist.
 func (s *Store) uploadWithParts(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, name string, id buckets.UploadID) (u *buckets.Upload, all []buckets.Part, err error) {
 	var (
 		kind    string

@@ -18,7 +18,7 @@ type Statement struct {
 	SQL  string
 
 	// Key is the number of the parameter that has the value of the distribution column, a
-	// bigint or a UUID: on Citus the statement runs on one node. 0: there is none.
+	// bigint or a UUID: on Citus the statement runs on one node. 0: it has no such parameter.
 	Key int
 
 	// Wide says that the statement uses every node of Citus.
