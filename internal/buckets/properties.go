@@ -12,7 +12,7 @@ func decodePlain(text []byte) (p Properties, ok bool) {
 		seen = true
 		return r.object(func(name []byte) bool { return r.property(name, &p) })
 	})
-	return p, ok && r.next() == 0
+	return p, ok && r.next() == 0 && len(r.rest) == 0
 }
 
 // property reads a member of ours.
@@ -65,7 +65,7 @@ func algorithm(name []byte) string {
 // plain reads JSON of a few forms. A method returns false for every other form, valid or not.
 type plain struct{ rest []byte }
 
-// next skips spaces and returns the next byte; 0 at the end.
+// next skips spaces and returns the next byte, or 0 at the end.
 func (r *plain) next() byte {
 	for len(r.rest) > 0 {
 		if c := r.rest[0]; c != ' ' {

@@ -13,6 +13,7 @@ func FuzzDecodePlain(f *testing.F) {
 		`{"s3": {"parts": 1234567890}}`, `{"s3":{"parts":12.5}}`, `{"s3":{"parts":01}}`, `{"s3":{"checksum":{"composite":false}}}`,
 		`{"s3":{"tags":{"a":"b"}}}`, `{"s3":{"etag":"\u0041"}}`, `{"s3":{"etag":"a"},"own":1}`, `{"s3":{"etag":"a"},"s3":{"parts":1}}`,
 		`{}`, `{"s3":{}}`, `{"s3":null}`, `{"s3":{"etag":"a"}`, `{"s3":{"etag":"a"}} x`, `{"s3":{"etag":"a",}}`, `{"s3":{"checksum":{"composite":truex}}}`,
+		`{"s3":{"etag":""}}` + "\x00",
 	} {
 		f.Add([]byte(text))
 	}
