@@ -64,9 +64,10 @@ dist: ## make the files of a release in dist/: tarballs, packages, SBOMs, checks
 # each with it. `make soak` has all of them with.
 # The rest, from extstorage to dockerflow, shares nothing among goroutines or takes
 # ten times as long.
-# Those of test/ take longest, most of the time waiting: they begin first, the others
-# run beside them, and there is one more than processors.
+# Those of test/ take longest, most of the time waiting: they begin first and then
+# those of app, which take longest of the others. There is one more than processors.
 UNRACED   = grep -wE "extstorage|filedriver|pubsub|nats|sinks|upstream|secretbox|obs|fxa|maintenance|s3api|clouddriver|sqlite|postgres|jsonschema|spanner|spannerdb|spannertest|db/engine|app|holdfast/cmd|httpapi|client|test|bench|auth|canonjson|archtest|testdb|storetest|suite|conf|ident|optional|fault|migrate|secrethash|budget|openapitest|nodeclient|dockerflow"
+LONGFIRST = sed -E "s,^holdfast/test/,z &,; s,^holdfast/internal/app$$,y &," | LC_ALL=C sort -r | sed "s/^[yz] //"
 # The detector would wait for a second at the end of each package; the tests have waited for
 # their goroutines.
 # Linking is a tenth of the work, and is done sooner with more memory; tests look at
@@ -88,7 +89,7 @@ test: service test-deps build testservers ## run every test on every engine, rea
 		GORACE=atexit_sleep_ms=0 $(TEST) -p 1 -trimpath $(RACE) $$($(GO) list $$($(PACKAGES)) | $(UNRACED) -v) & race=$$!; \
 		export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) HOLDFAST_TEST_PROGRAMS=$$(mktemp -d); \
 		$(SCENARIOS) \
-		$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) $$($(GO) list $$($(PACKAGES)) | $(UNRACED) | sort -r) || failed=1; \
+		$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) $$($(GO) list $$($(PACKAGES)) | $(UNRACED) | $(LONGFIRST)) || failed=1; \
 		rm -r $$HOLDFAST_TEST_PROGRAMS; wait $$race && exit $$failed'
 
 # go test takes from its cache what has not changed since.
