@@ -210,10 +210,11 @@ func (d *Database) Verify(ctx context.Context) (problems []string, how string, e
 	return nil, "not read: the engine verifies its data itself", nil
 }
 
-// Remedy says how an operator fixes an error of a SQLite file; "" for a database server.
+// Remedy says how an operator fixes an error of a SQLite file, or of a server that refuses a connection; "" for other
+// errors of a database server.
 func (d *Database) Remedy(err error) string {
 	if d.file == nil {
-		return ""
+		return pgdb.Remedy(err, d.Service+".database_url")
 	}
 	return sqlitedb.Remedy(err, d.Where)
 }

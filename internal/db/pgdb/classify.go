@@ -107,6 +107,27 @@ func (e *connectError) Error() string {
 	return e.err.Error()
 }
 
+// Remedy says how an operator fixes an error with which a running server refuses a connection; "" for any other
+// error. setting is the name of the setting with the URL.
+func Remedy(err error, setting string) string {
+	refused, ok := errors.AsType[*connectError](err)
+	if !ok {
+		return ""
+	}
+	pg, ok := errors.AsType[*pgconn.PgError](refused.err)
+	switch {
+	case !ok:
+		return ""
+	case pg.Code == "3D000": // no such database
+		return "create the database, or correct " + setting
+	case strings.HasPrefix(pg.Code, "28"): // no such role, a wrong password, or no line of pg_hba.conf
+		return "correct " + setting + ", create the role, or allow it in pg_hba.conf"
+	case pg.Code == "42704": // no such parameter
+		return "correct " + setting
+	}
+	return ""
+}
+
 // classifyState returns the code and message for an SQLSTATE (PostgreSQL manual,
 // appendix A).
 func classifyState(state string) (fault.Code, string) {

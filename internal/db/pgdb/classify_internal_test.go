@@ -1,6 +1,7 @@
 package pgdb
 
 import (
+	"context"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -26,6 +27,27 @@ func TestNodeOfCitusFails(t *testing.T) {
 	} {
 		if got := fault.CodeOf(classify(&tc.PgError)); got != tc.code {
 			t.Errorf("%s %s: %v, want %v", tc.Code, tc.Message, got, tc.code)
+		}
+	}
+}
+
+// TestRemedy: the advice never says to start a server that has answered.
+func TestRemedy(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		err  error
+		want string
+	}{
+		{&connectError{&pgconn.PgError{Code: "3D000"}}, "create the database, or correct guest.database_url"},
+		{&connectError{&pgconn.PgError{Code: "28000"}}, "correct guest.database_url, create the role, or allow it in pg_hba.conf"},
+		{&connectError{&pgconn.PgError{Code: "28P01"}}, "correct guest.database_url, create the role, or allow it in pg_hba.conf"},
+		{&connectError{&pgconn.PgError{Code: "42704"}}, "correct guest.database_url"},
+		{&connectError{&pgconn.PgError{Code: "57P03"}}, ""}, // the server is starting
+		{&connectError{context.DeadlineExceeded}, ""},
+		{&pgconn.PgError{Code: "42704"}, ""},
+	} {
+		if got := Remedy(fault.Wrap(fault.Unavailable, "no database connection", tc.err), "guest.database_url"); got != tc.want {
+			t.Errorf("%v: %q, want %q", tc.err, got, tc.want)
 		}
 	}
 }
