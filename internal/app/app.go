@@ -18,6 +18,8 @@ import (
 	"holdfast/internal/db/rows"
 	"holdfast/internal/fair"
 	"holdfast/internal/obs"
+	"holdfast/internal/operate"
+	"holdfast/internal/operate/adminapi"
 	"holdfast/internal/sweep"
 	"holdfast/internal/web"
 )
@@ -104,8 +106,9 @@ type opened struct {
 	name  string
 	turns *fair.Turns // shares its database among clients; nil without a database
 	*service.Opened
-	tables []rows.Group // of service.Service
-	closed bool         // settleReadOnly has made it read-only
+	tables     []rows.Group // of service.Service, as are the operations
+	operations []operate.Operation
+	closed     bool // settleReadOnly has made it read-only
 
 	bound   []boundSecret
 	secrets verification
@@ -183,13 +186,19 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 		Whole:   func(ctx context.Context) error { return a.whole(ctx, s.Name) },
 	})
 	if open != nil {
-		a.opened = append(a.opened, &opened{name: s.Name, turns: newTurns(open), Opened: open, tables: s.Tables, bound: a.boundSecrets(&s)}) // even after an error, so that Close closes it
+		a.opened = append(a.opened, &opened{name: s.Name, turns: newTurns(open), Opened: open, tables: s.Tables, operations: s.Operations, bound: a.boundSecrets(&s)}) // even after an error, so that Close closes it
 	}
 	if _, missing := errors.AsType[*engine.MissingError](err); missing && s.Added && !o.Leave {
 		return nil // the service is new in this release, and no server has been started since
 	}
 	if err != nil {
 		return err
+	}
+	if len(s.Operations) > 0 {
+		api := adminapi.New(s.Name, s.Operations)
+		open.Mounts = append(open.Mounts, service.Mount{Listener: service.Admin, Paths: api.Paths(), Mount: web.Mount{
+			Owns: api.Owns, Service: web.Service{Serve: api.Serve, Error: adminapi.WriteError, Route: api.Label},
+		}})
 	}
 	for _, reason := range open.Reasons {
 		a.refused.WithLabelValues(s.Name, reason)

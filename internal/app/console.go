@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/app/console"
 	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
+	pages "holdfast/internal/operate/console"
 	"holdfast/internal/web"
 )
 
@@ -37,7 +38,9 @@ func (a *App) newConsole() (*console.Console, error) {
 	c.Sections = []console.Section{{Console: service.Console{Title: "Server", Pages: own}}}
 	for _, s := range a.opened {
 		if s.Console != nil {
-			c.Sections = append(c.Sections, console.Section{Name: s.name, Console: *s.Console})
+			section := console.Section{Name: s.name, Console: *s.Console}
+			section.Pages = append(slices.Clone(section.Pages), pages.Pages(s.operations)...)
+			c.Sections = append(c.Sections, section)
 		}
 	}
 	return c, nil

@@ -122,6 +122,8 @@ var shared = []helper{
 	{name: "internal/web", libs: []string{"golang.org/x/sys/unix"}},
 	{name: "internal/web/dockerflow"},
 	{name: "internal/web/rate", libs: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/time/rate"}},
+	{name: "internal/operate"},
+	{name: "internal/operate/adminapi"},
 }
 
 // rules returns all rules.
@@ -142,12 +144,12 @@ func rules() []rule {
 	}
 	return append(all,
 		rule{
-			who: []string{"internal/app"}, ours: slices.Concat(leaves, sharedPackages(), []string{"internal/app/service", "internal/app/console"}, wirings(), serviceRoots()),
+			who: []string{"internal/app"}, ours: slices.Concat(leaves, sharedPackages(), []string{"internal/app/service", "internal/app/console", "internal/operate/console"}, wirings(), serviceRoots()),
 			libs: []string{"*"}, tests: []string{"internal/**", "test/**"},
 			reason: "app composes the server; packages for tests would become part of the binary",
 		},
 		rule{
-			who: []string{"internal/app/cli"}, ours: slices.Concat(leaves, []string{"internal/app", "internal/app/service", "internal/conf"}),
+			who: []string{"internal/app/cli"}, ours: slices.Concat(leaves, []string{"internal/app", "internal/app/service", "internal/conf", "internal/operate/cli"}),
 			libs:   []string{"github.com/spf13/cobra", "github.com/spf13/pflag"},
 			reason: "cli has the commands of the server; each service adds its own",
 		},
@@ -155,6 +157,11 @@ func rules() []rule {
 			who: []string{"internal/app/service"}, ours: slices.Concat(leaves, sharedPackages()),
 			libs:   []string{"github.com/spf13/cobra"},
 			reason: "it is the interface of every service, so it knows none",
+		},
+		rule{
+			who: []string{"internal/operate/cli", "internal/operate/console"}, ours: slices.Concat(leaves, []string{"internal/operate", "internal/app/service"}),
+			libs: []string{"github.com/spf13/cobra"}, notStd: []string{"net/http"},
+			reason: "they show the operations of every service, so they know none",
 		},
 		rule{
 			who: []string{"internal/app/console"}, ours: slices.Concat(leaves, sharedPackages(), []string{"internal/app/service"}),

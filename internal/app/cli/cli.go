@@ -19,6 +19,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
 	"holdfast/internal/conf"
+	operations "holdfast/internal/operate/cli"
 )
 
 // Env is the environment of a command.
@@ -156,16 +157,18 @@ func (c *command) addCommands(root *cobra.Command) {
 	add(otherGroup, c.completion(), c.man(), c.version())
 	root.SetHelpCommandGroupID(otherGroup)
 	for _, s := range c.services {
-		if s.Commands == nil {
-			continue
-		}
 		sh := c.shell()
 		if s.Alone {
 			sh.Open = func(ctx context.Context, fn func(context.Context) error) error {
 				return c.withOnly(ctx, s.Name, false, func(ctx context.Context, _ *app.App) error { return fn(ctx) })
 			}
 		}
-		add(serviceGroup, s.Commands(sh)...)
+		if s.Commands != nil {
+			add(serviceGroup, s.Commands(sh)...)
+		}
+		if len(s.Operations) > 0 {
+			add(serviceGroup, operations.Commands(s.Name, s.Operations, sh))
+		}
 	}
 }
 
@@ -187,6 +190,9 @@ func merge(parent *cobra.Command, commands []*cobra.Command) {
 		if i < 0 {
 			parent.AddCommand(cmd)
 			continue
+		}
+		if have := parent.Commands()[i]; have.Short == "" {
+			have.Short, have.Long, have.Aliases = cmd.Short, cmd.Long, cmd.Aliases
 		}
 		below := slices.Clone(cmd.Commands())
 		cmd.RemoveCommand(below...)

@@ -32,24 +32,6 @@ func (s *Guest) console() *service.Console {
 			s.suspendAction("suspend", true), s.suspendAction("reinstate", false),
 		}},
 		{Path: "refusals", Title: "Refused handoffs", Listed: true, Show: s.showRefusals},
-		{Path: "keys", Title: "Keys of handoffs", Listed: true, Show: s.showKeys, Actions: []service.Action{
-			s.keyAction("add", func(ctx context.Context, k *guest.HandoffKeys, _ string) (guest.HandoffKey, error) { return k.Add(ctx) }),
-			s.keyAction("rotate", func(ctx context.Context, k *guest.HandoffKeys, _ string) (guest.HandoffKey, error) {
-				return k.Rotate(ctx)
-			}),
-			s.keyAction("activate", func(ctx context.Context, k *guest.HandoffKeys, id string) (guest.HandoffKey, error) {
-				return k.Activate(ctx, id)
-			}),
-			s.keyAction("retire", func(ctx context.Context, k *guest.HandoffKeys, id string) (guest.HandoffKey, error) {
-				return k.Retire(ctx, id)
-			}),
-			s.keyAction("revoke", func(ctx context.Context, k *guest.HandoffKeys, id string) (guest.HandoffKey, error) {
-				return k.Revoke(ctx, id)
-			}),
-			s.keyAction("revoke-all", func(ctx context.Context, k *guest.HandoffKeys, _ string) (guest.HandoffKey, error) {
-				return k.RevokeAll(ctx)
-			}),
-		}},
 	}}
 }
 
@@ -280,44 +262,5 @@ func (s *Guest) suspendAction(name string, suspended bool) service.Action {
 		done := map[bool]string{true: "suspended", false: "reinstated"}[suspended]
 		o.Notice = fmt.Sprintf("tenant %s is %s", r.Value("tenant"), done)
 		return o, s.service.SuspendTenant(ctx, r.Value("tenant"), suspended, r.Value("reason"))
-	}}
-}
-
-func (s *Guest) showKeys(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
-	keys, err := s.handoffs.Keys.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	t := &service.Table{Empty: "There are no keys.", Columns: []service.Column{{Title: "Key"}, {Title: "State"}, {Title: "Added"}, {Title: "Replaced"}, {Title: "Retired"}, {Title: "Action"}}}
-	for _, k := range keys {
-		keep := map[string]string{"key": k.ID}
-		activate := service.Form{Action: "activate", Submit: "Activate", Label: "Activate key " + k.ID, Keep: keep}
-		retire := service.Form{Action: "retire", Submit: "Retire", Label: "Retire key " + k.ID, Keep: keep}
-		revoke := service.Form{Action: "revoke", Submit: "Revoke", Label: "Revoke key " + k.ID, Danger: true, Keep: keep, Ask: "All tokens of the key are void at once. If it is the active one, a new key takes its place, which sites that verify offline do not have yet."}
-		forms := map[guest.KeyState][]service.Form{guest.KeyActive: {revoke}, guest.KeyVerifyOnly: {activate, retire, revoke}}[k.State]
-		t.Rows = append(t.Rows, []service.Cell{
-			service.TextCell(k.ID), service.TextCell(string(k.State)), service.TimeCell(k.NotBefore), service.TimeCell(k.NotAfter), service.TimeCell(k.Retired), {Forms: forms},
-		})
-	}
-	return &service.View{Blocks: []service.Block{
-		&service.Text{Body: "The active key signs the tokens of handoffs, and keys that are not retired verify them. To rotate keys without an interruption, add a key, give it to the sites that verify offline (holdfast guest keys export), activate it, and retire the old one when its tokens have expired."},
-		t,
-		&service.Form{Action: "add", Submit: "Add a key"}, &service.Form{Action: "rotate", Submit: "Add and activate a key", Ask: "Sites that verify offline refuse handoffs until they have the new key."},
-		&service.Form{Title: "Revoke all keys", Text: "All tokens are void at once, such as after a leak.", Action: "revoke-all", Submit: "Revoke all keys", Danger: true, Confirm: "revoke all"},
-	}}, nil
-}
-
-// keyAction returns an action on the key ring.
-func (s *Guest) keyAction(name string, do func(context.Context, *guest.HandoffKeys, string) (guest.HandoffKey, error)) service.Action {
-	return service.Action{Name: name, Logged: []string{"key"}, Run: func(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
-		if err := s.handoffs.isSaved(); err != nil {
-			return o, err
-		}
-		key, err := do(ctx, s.handoffs.Keys, r.Value("key"))
-		if err == nil {
-			r.Values.Set("key", key.ID) // for the log
-		}
-		o.Notice = fmt.Sprintf("key %s is %s", key.ID, key.State)
-		return o, err
 	}}
 }

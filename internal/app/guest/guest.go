@@ -39,7 +39,7 @@ func New() *Guest { return &Guest{cfg: guest.DefaultConfig()} }
 func (s *Guest) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Guest: anonymous sessions, wishlists, handoffs to booking sites, and their events, for a consumer front end.",
-		Config: &s.cfg, Check: s.check, Off: s.off, Probe: s.probe, Open: s.open, Commands: s.commands, Alone: true, Added: true, Tables: tables,
+		Config: &s.cfg, Check: s.check, Off: s.off, Probe: s.probe, Open: s.open, Commands: s.commands, Operations: s.operations(), Alone: true, Added: true, Tables: tables,
 		Secrets: []service.Secret{
 			{Name: "cookie_secret", Setting: &s.cfg.CookieSecret, Old: &s.cfg.OldCookieSecrets, Bound: true},
 			{Name: "handoff_secret", Setting: &s.cfg.HandoffSecret, Old: &s.cfg.OldHandoffSecrets, Bound: true},

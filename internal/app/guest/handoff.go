@@ -60,13 +60,9 @@ func (s *Guest) openHandoffs(d *service.Deps, gs *guest.Service, db *engine.Data
 		results.WithLabelValues(r)
 	}
 	receiver := &httpapi.Receiver{Handoffs: h.Handoffs, Tokens: tokens, Clock: d.Clock, Count: func(r string) { results.WithLabelValues(r).Inc() }}
-	admin := &httpapi.KeysAdmin{Keys: keys}
 	opened.Mounts = append(opened.Mounts,
 		service.Mount{Listener: service.Internal, Paths: []string{"/internal/handoff/ID/consume", "/internal/handoff/ID/verify"}, Mount: web.Mount{
 			Owns: httpapi.OwnsReceiver, Service: web.Service{Serve: receiver.Serve, Error: httpapi.WriteError, Route: httpapi.LabelReceiver},
-		}},
-		service.Mount{Listener: service.Admin, Paths: []string{"/guest/keys"}, Mount: web.Mount{
-			Owns: httpapi.OwnsKeys, Service: web.Service{Serve: admin.Serve, Error: httpapi.WriteError, Route: httpapi.LabelKeys},
 		}})
 	other := &httpapi.Admin{Service: gs, Retention: s.retention}
 	opened.Mounts = append(opened.Mounts, service.Mount{Listener: service.Admin, Paths: httpapi.AdminPaths, Mount: web.Mount{

@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
 	"holdfast/internal/fault"
-	"holdfast/internal/guest"
 	"holdfast/internal/guest/httpapi"
 )
 
@@ -24,7 +23,7 @@ type command struct {
 
 func (s *Guest) commands(sh *service.Shell) []*cobra.Command {
 	c := &command{sh, s}
-	cmd := &cobra.Command{Use: "guest", Short: "Manage guests: keys of handoffs, tokens of services, tenants, events, old data, sessions"}
+	cmd := &cobra.Command{Use: "guest", Short: "Manage guests: handoff keys, service tokens, tenants, events, old data, sessions"}
 	cmd.AddCommand(c.keys(), c.token(), c.tenant(), c.outbox(), c.deadLetters(), c.quarantine(), c.refusals(), c.jobs(), c.session())
 	return []*cobra.Command{cmd}
 }
@@ -45,74 +44,10 @@ func (c *command) run(fn func(ctx context.Context, h *handoffs, args []string) e
 	})
 }
 
+// keys adds to the operations on keys.
 func (c *command) keys() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "keys", Short: "Manage the keys that sign handoffs",
-		Long: "Manage the keys that sign the tokens of handoffs. Running servers use every change at once. To rotate keys\n" +
-			"without an interruption for sites that verify tokens offline: add a key, export the keys to those sites,\n" +
-			"activate the key, and retire the old one when its tokens have expired.",
-	}
-	change := func(use, short string, fn func(ctx context.Context, k *guest.HandoffKeys, args []string) (guest.HandoffKey, error), names ...string) {
-		cmd.AddCommand(&cobra.Command{
-			Use: use, Short: short, Args: service.Args(names...),
-			RunE: c.run(func(ctx context.Context, h *handoffs, args []string) error {
-				key, err := fn(ctx, h.Keys, args)
-				if err != nil {
-					return err
-				}
-				_, err = c.Printf("key %s is %s\n", key.ID, key.State)
-				return err
-			}),
-		})
-	}
-	cmd.AddCommand(c.listKeys(), c.exportKeys())
-	change("add", "Add a key that verifies, but does not sign yet", func(ctx context.Context, k *guest.HandoffKeys, _ []string) (guest.HandoffKey, error) {
-		return k.Add(ctx)
-	})
-	change("activate KEY", "Let a key sign; the one that did only verifies", func(ctx context.Context, k *guest.HandoffKeys, args []string) (guest.HandoffKey, error) {
-		return k.Activate(ctx, args[0])
-	}, "KEY")
-	change("rotate", "Add a key and activate it at once", func(ctx context.Context, k *guest.HandoffKeys, _ []string) (guest.HandoffKey, error) {
-		return k.Rotate(ctx)
-	})
-	change("retire KEY", "Retire a key whose tokens have all expired", func(ctx context.Context, k *guest.HandoffKeys, args []string) (guest.HandoffKey, error) {
-		return k.Retire(ctx, args[0])
-	}, "KEY")
-	change("revoke KEY", "Void all tokens of a key at once, such as after a leak", func(ctx context.Context, k *guest.HandoffKeys, args []string) (guest.HandoffKey, error) {
-		return k.Revoke(ctx, args[0])
-	}, "KEY")
-	change("revoke-all", "Void all tokens at once, such as after a restore", func(ctx context.Context, k *guest.HandoffKeys, _ []string) (guest.HandoffKey, error) {
-		return k.RevokeAll(ctx)
-	})
-	return cmd
-}
-
-func (c *command) listKeys() *cobra.Command {
-	asJSON := false
-	cmd := &cobra.Command{
-		Use: "list", Short: "List the keys", Args: service.Args(),
-		RunE: c.run(func(ctx context.Context, h *handoffs, _ []string) error {
-			all, err := h.Keys.List(ctx)
-			if err != nil {
-				return err
-			}
-			at := func(t time.Time) string {
-				if t.IsZero() {
-					return ""
-				}
-				return t.Format(time.DateTime)
-			}
-			return c.list(asJSON, []any{"KEY", "STATE", "ADDED (UTC)", "REPLACED", "RETIRED"}, func(add row) error {
-				for _, k := range all {
-					if err := add(httpapi.ViewKey(k), k.ID, k.State, at(k.NotBefore), at(k.NotAfter), at(k.Retired)); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON for each key")
+	cmd := &cobra.Command{Use: "keys"}
+	cmd.AddCommand(c.exportKeys())
 	return cmd
 }
 

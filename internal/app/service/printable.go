@@ -99,6 +99,20 @@ func (t *Printer) Printf(format string, args ...any) (int, error) {
 	return fmt.Fprintf(t.w, format, printable(args)...)
 }
 
+// Row adds a row, as Printf does.
+func (t *Printer) Row(cells ...any) error {
+	for i, cell := range cells {
+		separator := Columns("\t")
+		if i == len(cells)-1 {
+			separator = "\n"
+		}
+		if _, err := t.Printf("%v%s", cell, separator); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Flush prints the table.
 func (t *Printer) Flush() error { return t.w.Flush() }
 

@@ -16,6 +16,7 @@ import (
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/obs"
+	"holdfast/internal/operate"
 	"holdfast/internal/sweep"
 	"holdfast/internal/web"
 	"holdfast/internal/web/dockerflow"
@@ -80,7 +81,11 @@ type Service struct {
 	// reach or elsewhere.
 	Alone bool
 
-	// Commands, if set, returns the commands of the service. Commands of several services
+	// Operations are what an operator can do with the service: each is a command, a page or a button of the
+	// console, and a route of the admin listener.
+	Operations []operate.Operation
+
+	// Commands, if set, returns the commands of the service that are no operations. Commands of several services
 	// with the same name are merged.
 	Commands func(*Shell) []*cobra.Command
 }

@@ -315,3 +315,11 @@ func (h *Admin) runJob(ctx context.Context, name string, query url.Values) (any,
 	}
 	return nil, errAdminQuery
 }
+
+func sendJSON(w http.ResponseWriter, status int, body any) error {
+	a, err := jsonAnswer(status, body)
+	if err == nil {
+		send(w, a)
+	}
+	return err
+}

@@ -1,0 +1,108 @@
+package guest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"holdfast/internal/guest"
+	"holdfast/internal/operate"
+)
+
+// operations returns the operations of the service.
+func (s *Guest) operations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "keys", Doc: "List the keys", Title: "Handoff keys", Empty: "There are no keys.",
+			Group: "Manage the keys that sign handoffs",
+			Long: "Manage the keys that sign handoff tokens. Running servers use every change at once. To rotate keys\n" +
+				"without an interruption for sites that verify tokens offline: add a key, export the keys to those sites,\n" +
+				"activate the key, and retire the old one when its tokens have expired.",
+			Text: "The active key signs handoff tokens, and keys that are not retired verify them. To rotate keys without an interruption, add a key, give it to the sites that verify offline (holdfast guest keys export), activate it, and retire the old one when its tokens have expired.",
+		}, s.listKeys),
+		operate.NewChange(operate.About{Path: "keys/add", Doc: "Add a key that verifies, but does not sign yet", Button: "Add a key"}, s.onKeys((*guest.HandoffKeys).Add)),
+		operate.NewChange(operate.About{
+			Path: "keys/rotate", Doc: "Add a key and activate it at once", Button: "Add and activate a key",
+			Ask: "Sites that verify offline refuse handoffs until they have the new key.",
+		}, s.onKeys((*guest.HandoffKeys).Rotate)),
+		operate.NewChange(operate.About{Path: "keys/activate", Doc: "Let a key sign; the former one only verifies"}, s.onKey((*guest.HandoffKeys).Activate)),
+		operate.NewChange(operate.About{Path: "keys/retire", Doc: "Retire a key whose tokens have all expired"}, s.onKey((*guest.HandoffKeys).Retire)),
+		operate.NewChange(operate.About{
+			Path: "keys/revoke", Doc: "Void all tokens of a key at once, such as after a leak", Danger: true,
+			Ask: "All tokens of the key are void at once. If it is the active one, a new key takes its place, which sites that verify offline do not have yet.",
+		}, s.onKey((*guest.HandoffKeys).Revoke)),
+		operate.NewChange(operate.About{
+			Path: "keys/revoke-all", Doc: "Void all tokens at once, such as after a restore", Title: "Revoke all keys",
+			Text: "All tokens are void at once, such as after a leak.", Button: "Revoke all keys", Danger: true, Confirm: "revoke all",
+		}, s.onKeys((*guest.HandoffKeys).RevokeAll)),
+	}
+}
+
+type keyInput struct {
+	Key string `subject:"key" doc:"key ID"`
+}
+
+// keyOutput is a key without its secret.
+type keyOutput struct {
+	ID        string         `json:"id" title:"Key" subject:"key"`
+	State     guest.KeyState `json:"state" title:"State"`
+	NotBefore time.Time      `json:"notBefore" title:"Added"`
+	NotAfter  time.Time      `json:"notAfter,omitzero" title:"Replaced"`
+	RetiredAt time.Time      `json:"retiredAt,omitzero" title:"Retired"`
+}
+
+func outputOf(k guest.HandoffKey) keyOutput {
+	return keyOutput{k.ID, k.State, k.NotBefore, k.NotAfter, k.Retired}
+}
+
+// Notice implements operate.Changed.
+func (k keyOutput) Notice() string { return fmt.Sprintf("key %s is %s", k.ID, k.State) }
+
+// Offers says which changes make sense.
+func (k keyOutput) Offers(verb string) bool {
+	return k.State == guest.KeyVerifyOnly || k.State == guest.KeyActive && verb == "revoke"
+}
+
+func (s *Guest) listKeys(ctx context.Context, _ operate.None) (all []keyOutput, err error) {
+	keys, err := s.keys()
+	if err != nil {
+		return nil, err
+	}
+	found, err := keys.List(ctx)
+	for _, k := range found {
+		all = append(all, outputOf(k))
+	}
+	return all, err
+}
+
+// onKey returns a change of one key.
+func (s *Guest) onKey(do func(*guest.HandoffKeys, context.Context, string) (guest.HandoffKey, error)) func(context.Context, keyInput) (keyOutput, error) {
+	return func(ctx context.Context, in keyInput) (keyOutput, error) {
+		keys, err := s.keys()
+		if err != nil {
+			return keyOutput{}, err
+		}
+		key, err := do(keys, ctx, in.Key)
+		return outputOf(key), err
+	}
+}
+
+// onKeys returns a change of the whole ring.
+func (s *Guest) onKeys(do func(*guest.HandoffKeys, context.Context) (guest.HandoffKey, error)) func(context.Context, operate.None) (keyOutput, error) {
+	return func(ctx context.Context, _ operate.None) (keyOutput, error) {
+		keys, err := s.keys()
+		if err != nil {
+			return keyOutput{}, err
+		}
+		key, err := do(keys, ctx)
+		return outputOf(key), err
+	}
+}
+
+// keys returns the ring, if this process can use it.
+func (s *Guest) keys() (*guest.HandoffKeys, error) {
+	if s.handoffs == nil {
+		return nil, errDisabled
+	}
+	return s.handoffs.Keys, s.handoffs.isSaved()
+}

@@ -1,0 +1,143 @@
+// Package adminapi serves operations on the admin listener:
+//
+//	GET  /SERVICE/NOUN               a list
+//	POST /SERVICE/NOUN               the change "add"
+//	POST /SERVICE/NOUN/VERB          another change
+//	POST /SERVICE/NOUN/SUBJECT/VERB  a change of a row
+//
+// Other inputs are members of a JSON object in the body of a change, and parameters in the query of a list.
+package adminapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"holdfast/internal/operate"
+	"holdfast/internal/web"
+)
+
+// API serves the operations of a service. The server has checked the admin token.
+type API struct {
+	prefix string
+	routes []route
+}
+
+// Route is the method and the path of an operation. A part of the path in capitals stands for a value.
+type Route struct{ Method, Path string }
+
+type route struct {
+	Route
+	parts []string
+	*operate.Operation
+}
+
+// New returns the API of the operations of a service.
+func New(service string, all []operate.Operation) *API {
+	a := &API{prefix: "/" + service + "/"}
+	for i := range all {
+		o := &all[i]
+		r := route{Route{http.MethodPost, a.prefix + o.Noun()}, nil, o}
+		if o.Kind == operate.List {
+			r.Method = http.MethodGet
+		}
+		if s := o.Subject(); s != nil {
+			r.Path += "/" + strings.ToUpper(s.Name)
+		}
+		if o.Kind == operate.Change && o.Verb() != "add" {
+			r.Path += "/" + o.Verb()
+		}
+		r.parts = strings.Split(r.Path, "/")
+		a.routes = append(a.routes, r)
+	}
+	return a
+}
+
+// Routes returns the routes.
+func (a *API) Routes() (all []Route) {
+	for _, r := range a.routes {
+		all = append(all, r.Route)
+	}
+	return all
+}
+
+// Paths returns the path of each noun.
+func (a *API) Paths() (all []string) {
+	for _, r := range a.routes {
+		if path := a.prefix + r.Noun(); !slices.Contains(all, path) {
+			all = append(all, path)
+		}
+	}
+	return all
+}
+
+// Owns reports whether a raw path belongs to the operations.
+func (a *API) Owns(path string) bool {
+	return slices.ContainsFunc(a.Paths(), func(p string) bool { return path == p || strings.HasPrefix(path, p+"/") })
+}
+
+// Label returns the route of a raw path for logs and metrics.
+func (a *API) Label(path string) string {
+	if found := a.find(path); len(found) > 0 {
+		return found[0].Path
+	}
+	return "unknown"
+}
+
+// find returns the routes with a path, which differ in the method.
+func (a *API) find(path string) (found []*route) {
+	parts := strings.Split(path, "/")
+	for i := range a.routes {
+		r := &a.routes[i]
+		if slices.EqualFunc(r.parts, parts, func(of, is string) bool {
+			return of == is || is != "" && r.Subject() != nil && of == strings.ToUpper(r.Subject().Name)
+		}) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+var errPath = web.Refuse(http.StatusNotFound, "not-found", "no such path")
+
+// Serve is the web.Handler of the admin listener.
+func (a *API) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
+	w.Header().Set("Cache-Control", "private, no-store")
+	found := a.find(at.Path)
+	if len(found) == 0 {
+		return errPath
+	}
+	i := slices.IndexFunc(found, func(one *route) bool { return one.Method == r.Method })
+	if i < 0 {
+		var allowed []string
+		for _, one := range found {
+			allowed = append(allowed, one.Method)
+		}
+		slices.Sort(allowed)
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		return web.Refuse(http.StatusMethodNotAllowed, "method-not-allowed", "this path supports "+strings.Join(allowed, ", "))
+	}
+	return found[i].serve(w, r, at.Path)
+}
+
+func (o *route) serve(w http.ResponseWriter, r *http.Request, path string) error {
+	values, err := o.values(w, r, path)
+	if err != nil {
+		return err
+	}
+	result, err := o.Run(r.Context(), values)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(result.Value)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if o.Kind == operate.Change && o.Verb() == "add" {
+		status = http.StatusCreated
+	}
+	web.SendJSON(w, status, body)
+	return nil
+}

@@ -1,0 +1,125 @@
+package adminapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/operate"
+	"holdfast/internal/operate/adminapi"
+	"holdfast/internal/web"
+	"holdfast/internal/web/webtest"
+)
+
+type filter struct {
+	Color string `flag:"color" doc:"only walls of this color"`
+}
+
+type paint struct {
+	Wall  string `subject:"wall" doc:"name of the wall"`
+	Color string `flag:"color" doc:"the new color"`
+	Coats int    `flag:"coats" doc:"how often" default:"2"`
+	Dry   bool   `flag:"dry" doc:"wait until it is dry"`
+}
+
+type wall struct {
+	Name string `json:"name" subject:"wall"`
+}
+
+func (w wall) Notice() string { return w.Name }
+
+// operations answer with their input.
+func operations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{Path: "walls", Doc: "List"}, func(_ context.Context, in filter) ([]wall, error) { return []wall{{in.Color}}, nil }),
+		operate.NewChange(operate.About{Path: "walls/add", Doc: "Add"}, func(context.Context, operate.None) (wall, error) { return wall{"new"}, nil }),
+		operate.NewChange(operate.About{Path: "walls/clean", Doc: "Clean"}, func(context.Context, operate.None) (wall, error) { return wall{"all"}, nil }),
+		operate.NewChange(operate.About{Path: "walls/paint", Doc: "Paint"}, func(_ context.Context, in paint) (wall, error) {
+			switch in.Wall {
+			case "none":
+				return wall{}, fault.New(fault.NotFound, "there is no such wall")
+			case "broken":
+				return wall{}, fmt.Errorf("a secret reason")
+			}
+			return wall{fmt.Sprint(in)}, nil
+		}),
+	}
+}
+
+func TestAPI(t *testing.T) {
+	t.Parallel()
+	api := adminapi.New("house", operations())
+	base := webtest.Serve(t, web.Service{Serve: api.Serve, Error: adminapi.WriteError, Route: api.Label}, web.Options{Log: slog.New(slog.DiscardHandler)}).URL
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"GET", "/house/walls?color=red%20x", "", 200, `{"walls":[{"name":"red x"}]}`},
+		{"GET", "/house/walls?color=%", "", 422, `"detail":"the query is malformed"`},
+		{"POST", "/house/walls", "", 201, `{"name":"new"}`},
+		{"POST", "/house/walls/clean", "", 200, `{"name":"all"}`},
+		{"POST", "/house/walls/a%2Fb/paint", "", 200, `{"name":"{a/b  2 false}"}`},
+		{"POST", "/house/walls/clean/paint", `{"color":"red","coats":3,"dry":true}`, 200, `{"name":"{clean red 3 true}"}`},
+		{"POST", "/house/walls/a/paint", `{"color":null}`, 200, `{"name":"{a  2 false}"}`},
+		{"POST", "/house/walls/a/paint", `{"coats":"3"}`, 422, `"errors":[{"code":"invalid","detail":"coats: expected a whole number"}]`},
+		{"POST", "/house/walls/a/paint", `{"coats":3.5}`, 422, `coats: expected a whole number`},
+		{"POST", "/house/walls/a/paint", `{"dry":1}`, 422, `dry: expected true or false`},
+		{"POST", "/house/walls/a/paint", `{"wall":"b"}`, 422, `wall: unknown member`},
+		{"POST", "/house/walls/a/paint", `[]`, 422, `the body is malformed: expected a JSON object`},
+		{"POST", "/house/walls/a/paint", `{} {}`, 422, `the body is malformed`},
+		{"POST", "/house/walls/a/paint", strings.Repeat(" ", 16<<10) + "{}", 413, `larger than 16384 bytes`},
+		{"POST", "/house/walls/none/paint", "", 404, `"detail":"there is no such wall"`},
+		{"POST", "/house/walls/broken/paint", "", 500, `"code":"internal"`},
+		{"POST", "/house/walls//paint", "", 404, `"detail":"no such path"`},
+		{"POST", "/house/walls/%zz/paint", "", 400, ""},
+		{"GET", "/house/walls/a", "", 404, `"code":"not-found"`},
+		{"DELETE", "/house/walls", "", 405, `this path supports GET, POST`},
+		{"GET", "/house/walls/clean", "", 405, `this path supports POST`},
+	} {
+		r := webtest.Request(t, base, c.method, "/", strings.NewReader(c.body))
+		r.URL.Opaque = c.path
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode != c.status || !strings.Contains(string(text), c.want) || strings.Contains(string(text), "secret") {
+			t.Errorf("%s %s %.40s: %d %s, %v, want %d %s", c.method, c.path, c.body, resp.StatusCode, text, err, c.status, c.want)
+			continue
+		}
+		if c.status == http.StatusBadRequest { // of the listener
+			continue
+		}
+		if kind := resp.Header.Get("Content-Type"); (kind == "application/problem+json") != (c.status >= 400) || !json.Valid(text) || resp.Header.Get("Cache-Control") != "private, no-store" {
+			t.Errorf("%s %s: %v", c.method, c.path, resp.Header)
+		}
+	}
+}
+
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	api := adminapi.New("house", operations())
+	want := []adminapi.Route{{"GET", "/house/walls"}, {"POST", "/house/walls"}, {"POST", "/house/walls/clean"}, {"POST", "/house/walls/WALL/paint"}}
+	if !slices.Equal(api.Routes(), want) || !slices.Equal(api.Paths(), []string{"/house/walls"}) {
+		t.Errorf("%v, %v", api.Routes(), api.Paths())
+	}
+	for path, owned := range map[string]bool{"/house/walls": true, "/house/walls/x": true, "/house/wallsx": false, "/house": false, "/": false} {
+		if api.Owns(path) != owned {
+			t.Errorf("%s: %v", path, !owned)
+		}
+	}
+	for path, label := range map[string]string{"/house/walls/a/paint": "/house/walls/WALL/paint", "/house/walls/x": "unknown"} {
+		if got := api.Label(path); got != label {
+			t.Errorf("%s: %s, want %s", path, got, label)
+		}
+	}
+}
