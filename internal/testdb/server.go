@@ -101,6 +101,8 @@ func (s *PostgresServer) URL() string {
 	return "postgres://postgres@/postgres?host=" + url.QueryEscape(s.dir)
 }
 
+var errSlowStart = fmt.Errorf("no end in %s: the machine is too busy", startTimeout)
+
 // initdb creates the database cluster. With ICU its default collation is that of a
 // language, because with a default of bytes, tests would not detect a missing COLLATE "C".
 func (s *PostgresServer) initdb() error {
@@ -111,12 +113,17 @@ func (s *PostgresServer) initdb() error {
 		defer cancel()
 		cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "initdb"), slices.Concat(args, locale)...)
 		cmd.SysProcAttr, cmd.Dir = s.attr, "/"
-		return cmd.CombinedOutput()
+		out, err := cmd.CombinedOutput()
+		if err != nil && ctx.Err() != nil { // it was killed, and has left files
+			err = errSlowStart
+		}
+		return out, err
 	}
-	if _, err := run("--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en-US"); err == nil {
-		return nil
+	out, err := run("--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en-US")
+	if err != nil && !errors.Is(err, errSlowStart) { // it has removed its files
+		out, err = run("--locale=C")
 	}
-	if out, err := run("--locale=C"); err != nil {
+	if err != nil {
 		return fmt.Errorf("initdb: %w\n%s", err, out)
 	}
 	return nil
