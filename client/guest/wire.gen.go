@@ -745,11 +745,34 @@ type SessionID = string
 // Source Where the guest added the property.
 type Source string
 
+// SuspendedTenants defines model for SuspendedTenants.
+type SuspendedTenants struct {
+	Tenants []struct {
+		// Event The ID of the event that suspended the tenant.
+		Event       string    `json:"event"`
+		Reason      string    `json:"reason"`
+		SuspendedAt time.Time `json:"suspendedAt"`
+		TenantID    string    `json:"tenantId"`
+	} `json:"tenants"`
+}
+
 // Tenant A UUID in lower case, or tnt_ and a ULID in the answer to a request that spells it so.
 type Tenant = string
 
+// TenantChange defines model for TenantChange.
+type TenantChange struct {
+	// Reason Why; lists of suspended tenants show it.
+	Reason *string `json:"reason,omitempty"`
+}
+
 // TenantID A UUID, or tnt_ and a ULID.
 type TenantID = string
+
+// TenantState defines model for TenantState.
+type TenantState struct {
+	Suspended bool   `json:"suspended"`
+	TenantID  string `json:"tenantId"`
+}
 
 // UUID A UUID in lower case.
 type UUID = string

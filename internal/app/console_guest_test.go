@@ -146,7 +146,7 @@ func consoleGuests(b *browser, main string, accepts *atomic.Bool) {
 	b.open("guest/dead-letters")
 	b.shows("No event was set aside.")
 
-	b.open("guest/suspensions")
+	b.open("guest/tenants")
 	b.try(http.StatusBadRequest, "UUID", "Suspend", "tenant", hostile)
 	b.submit("Suspend", "tenant", someTenant, "reason", hostile)
 	b.shows("Tenant "+someTenant+" is suspended.", hostile)

@@ -134,7 +134,10 @@ func (d *Document) Check(x *Exchange) error {
 	}
 	errs := []error{d.answer(x, response)}
 	if x.Status/100 == 2 && op.members != nil {
-		errs = append(errs, d.parameters(x, item, op, params, query), d.body(d.there(op, "requestBody"), x.Header, x.Body))
+		errs = append(errs, d.parameters(x, item, op, params, query))
+		if body := d.there(op, "requestBody"); len(x.Body) > 0 || body.members["required"] == true {
+			errs = append(errs, d.body(body, x.Header, x.Body))
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		id, _ := op.members["operationId"].(string)

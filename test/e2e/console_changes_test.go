@@ -73,7 +73,7 @@ func changesOf() []step {
 		{"guest/dead-letters", "Retry", nil, "1 event queued again."},
 		{"guest/dead-letters", "Retry all", nil, " queued again."},
 		{"guest/dead-letters", "Drop all", []string{"confirm", "drop all"}, " deleted."},
-		{"guest/suspensions", "Suspend", []string{"tenant", tenant, "reason", hostileText}, "Tenant " + tenant + " is suspended."},
+		{"guest/tenants", "Suspend", []string{"tenant", tenant, "reason", hostileText}, "Tenant " + tenant + " is suspended."},
 		{"", "Reinstate", nil, "Tenant " + tenant + " is reinstated."},
 		{"guest/keys", "Add a key", nil, "is verify-only."},
 		{"", "Activate", nil, "is active."},

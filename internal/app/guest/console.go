@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"strconv"
 
 	"holdfast/internal/app/service"
@@ -28,9 +27,6 @@ func (s *Guest) console() *service.Console {
 		{Path: "event", Title: "Event", Show: s.showEvent},
 		{Path: "dead-letter", Title: "Dead letter", Show: s.showDeadLetter},
 		{Path: "session", Title: "Sessions of guests", Listed: true, Show: s.showSessionForm, Actions: []service.Action{{Name: "find", Reads: true, Run: s.findSession}}},
-		{Path: "suspensions", Title: "Suspended tenants", Listed: true, Show: s.showSuspensions, Actions: []service.Action{
-			s.suspendAction("suspend", true), s.suspendAction("reinstate", false),
-		}},
 		{Path: "refusals", Title: "Refused handoffs", Listed: true, Show: s.showRefusals},
 	}}
 }
@@ -217,24 +213,6 @@ func indented(text json.RawMessage) string {
 	return b.String()
 }
 
-func (s *Guest) showSuspensions(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
-	all, err := s.opened.SuspendedTenants(ctx)
-	if err != nil {
-		return nil, err
-	}
-	t := &service.Table{Empty: "No tenant is suspended.", Columns: []service.Column{{Title: "Tenant"}, {Title: "Since"}, {Title: "Reason"}, {Title: "Action"}}}
-	for _, one := range all {
-		t.Rows = append(t.Rows, []service.Cell{
-			service.TextCell(one.Tenant), service.TimeCell(one.At), service.TextCell(one.Reason),
-			{Forms: []service.Form{{Action: "reinstate", Submit: "Reinstate", Label: "Reinstate tenant " + one.Tenant, Keep: map[string]string{"tenant": one.Tenant}}}},
-		})
-	}
-	return &service.View{Blocks: []service.Block{t, &service.Form{
-		Title: "Suspend a tenant", Text: "No handoff to the tenant is minted or consumed.", Action: "suspend", Submit: "Suspend", Danger: true,
-		Fields: []service.Field{{Name: "tenant", Label: "Tenant", Help: "A UUID."}, {Name: "reason", Label: "Reason", Optional: true}},
-	}}}, nil
-}
-
 // showRefusals shows attempts to consume handoffs again.
 func (s *Guest) showRefusals(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
 	if err := s.service.FlushRefusals(ctx); err != nil {
@@ -255,12 +233,4 @@ func (s *Guest) showRefusals(ctx context.Context, _ *service.PageRequest) (*serv
 		})
 	}
 	return &service.View{Blocks: []service.Block{t}}, nil
-}
-
-func (s *Guest) suspendAction(name string, suspended bool) service.Action {
-	return service.Action{Name: name, Logged: []string{"tenant"}, Run: func(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
-		done := map[bool]string{true: "suspended", false: "reinstated"}[suspended]
-		o.Notice = fmt.Sprintf("tenant %s is %s", r.Value("tenant"), done)
-		return o, s.service.SuspendTenant(ctx, r.Value("tenant"), suspended, r.Value("reason"))
-	}}
 }

@@ -35,6 +35,18 @@ func (s *Guest) operations() []operate.Operation {
 			Path: "keys/revoke-all", Doc: "Void all tokens at once, such as after a restore", Title: "Revoke all keys",
 			Text: "All tokens are void at once, such as after a leak.", Button: "Revoke all keys", Danger: true, Confirm: "revoke all",
 		}, s.onKeys((*guest.HandoffKeys).RevokeAll)),
+
+		operate.NewList(operate.About{
+			Path: "tenants", Former: []string{"tenant"}, Doc: "List the suspended tenants", Title: "Suspended tenants", Empty: "No tenant is suspended.",
+			Group: "Suspend and reinstate tenants",
+			Long: "Suspend and reinstate tenants, as received events do: the one with the latest time counts. No handoff to a\n" +
+				"suspended tenant is minted or consumed. Running servers leave its properties out of searches within a minute.",
+		}, s.listTenants),
+		operate.NewChange(operate.About{
+			Path: "tenants/suspend", Doc: "Suspend a tenant", NewRow: true, Title: "Suspend a tenant",
+			Text: "No handoff to the tenant is minted or consumed.", Danger: true,
+		}, s.setTenant(true)),
+		operate.NewChange(operate.About{Path: "tenants/reinstate", Doc: "Reinstate a tenant"}, s.setTenant(false)),
 	}
 }
 

@@ -69,7 +69,7 @@ func TestAPI(t *testing.T) {
 		{"POST", "/house/walls/a%2Fb/paint", "", 200, `{"name":"{a/b  2 false}"}`},
 		{"POST", "/house/walls/clean/paint", `{"color":"red","coats":3,"dry":true}`, 200, `{"name":"{clean red 3 true}"}`},
 		{"POST", "/house/walls/a/paint", `{"color":null}`, 200, `{"name":"{a  2 false}"}`},
-		{"POST", "/house/walls/a/paint", `{"coats":"3"}`, 422, `"errors":[{"code":"invalid","detail":"coats: expected a whole number"}]`},
+		{"POST", "/house/walls/a/paint", `{"coats":"3"}`, 422, `"errors":[{"pointer":"/coats","code":"invalid","detail":"coats: expected a whole number"}]`},
 		{"POST", "/house/walls/a/paint", `{"coats":3.5}`, 422, `coats: expected a whole number`},
 		{"POST", "/house/walls/a/paint", `{"dry":1}`, 422, `dry: expected true or false`},
 		{"POST", "/house/walls/a/paint", `{"wall":"b"}`, 422, `wall: unknown member`},

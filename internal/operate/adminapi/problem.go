@@ -8,6 +8,7 @@ import (
 
 	"holdfast/internal/fault"
 	"holdfast/internal/obs"
+	"holdfast/internal/operate"
 	"holdfast/internal/web"
 )
 
@@ -27,8 +28,9 @@ type problem struct {
 }
 
 type fieldError struct {
-	Code   string `json:"code"`
-	Detail string `json:"detail"`
+	Pointer string `json:"pointer"` // to a member of the body; "" for another part of the request
+	Code    string `json:"code"`
+	Detail  string `json:"detail"`
 }
 
 // codes are the status and the code of each kind of error.
@@ -61,7 +63,10 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 		Retriable: e.Status == http.StatusServiceUnavailable || e.Status == http.StatusRequestTimeout,
 	}
 	if e.Status == http.StatusUnprocessableEntity {
-		p.Errors = []fieldError{{e.Code, e.Message}}
+		p.Errors = []fieldError{{"", e.Code, e.Message}}
+		if wrong, ok := errors.AsType[*operate.InputError](err); ok && r.Method != http.MethodGet {
+			p.Errors[0].Pointer = "/" + wrong.Input
+		}
 	}
 	body, err := json.Marshal(p)
 	if err != nil {
