@@ -92,12 +92,12 @@ func TestGuestTenants(t *testing.T) {
 		t.Errorf("consume with the token for events: %d %s", status, text)
 	}
 
-	s.Verb("guest", "tenant", "suspend", strings.ToUpper(guestTenant), "--reason", "by hand")
+	s.Verb("guest", "tenants", "suspend", strings.ToUpper(guestTenant), "--reason", "by hand")
 	wantMint("suspended by hand", http.StatusForbidden)
-	if list := s.Verb("guest", "tenant", "list"); !strings.Contains(list, guestTenant) || !strings.Contains(list, `"by hand"`) {
+	if list := s.Verb("guest", "tenants", "list"); !strings.Contains(list, guestTenant) || !strings.Contains(list, "by hand") {
 		t.Errorf("list: %s", list)
 	}
-	if list := s.Verb("guest", "tenant", "list", "--json"); !strings.Contains(list, `{"tenantId":"`+guestTenant+`","reason":"by hand","suspendedAt":"`) {
+	if list := s.Verb("guest", "tenants", "list", "--json"); !strings.Contains(list, `{"tenantId":"`+guestTenant+`","reason":"by hand","suspendedAt":"`) {
 		t.Errorf("list --json: %s", list)
 	}
 	s.Verb("guest", "tenant", "reinstate", guestTenant)

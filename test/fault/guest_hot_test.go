@@ -295,7 +295,7 @@ func (g *guests) suspendTenant() (mint string) {
 	}
 	for _, i := range found.Items {
 		if !strings.Contains(stormMint, i.TenantID) {
-			g.servers[0].Verb("guest", "tenant", "suspend", i.TenantID, "--reason", "test")
+			g.servers[0].Verb("guest", "tenants", "suspend", i.TenantID, "--reason", "test")
 			return "/handoff/" + i.TenantID + "/" + i.PropertyID
 		}
 	}
