@@ -95,6 +95,7 @@ func TestSilentNode(t *testing.T) {
 		synctest.Wait()
 		c.probes <- false
 		wantErr(t, <-waiting, errSilent)
+		synctest.Wait() // the statement on all nodes is canceled after those who wait have been told
 		for _, p := range append(all, wide) {
 			wantErr(t, context.Cause(p), errSilent)
 			wantErr(t, p.explain(p.Err()), errSilent)
