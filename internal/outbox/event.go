@@ -98,6 +98,15 @@ type Box interface {
 	Dead
 }
 
+// Distributed is a Box that may be in a database whose every server reads the table for a Query
+// without owners. Relays poll it less often.
+type Distributed interface {
+	Box
+
+	// Distributed reports whether the database is one.
+	Distributed(ctx context.Context) (bool, error)
+}
+
 // Kept is a Box whose table keeps published events until they are dropped. An event of it
 // has its ordering key as Owner, no Stream, and its position as Seq.
 type Kept interface {

@@ -25,7 +25,7 @@ type Options struct {
 	Waker *Waker
 
 	// Poll is the interval at which one of the processes looks for events that crashed
-	// processes left behind; 0 means 30 s.
+	// processes left behind; 0 means 30 s. It is four times as long if the box is Distributed.
 	Poll time.Duration
 
 	// Look is how often the process that polls also looks, between two polls, for events of
@@ -244,7 +244,11 @@ func (r *Relay) poll(ctx context.Context, first bool, next *time.Time) error {
 		return nil
 	}
 	// The lease is longer than the pause, so that it stays with its holder.
-	held, err := r.o.Box.Claim(ctx, r.holder, r.o.Poll*3/2, PartsOf(watch))
+	every, err := r.pollEvery(ctx)
+	if err != nil {
+		return err
+	}
+	held, err := r.o.Box.Claim(ctx, r.holder, every*3/2, PartsOf(watch))
 	if err != nil {
 		return err
 	}
@@ -269,8 +273,21 @@ func (r *Relay) poll(ctx context.Context, first bool, next *time.Time) error {
 	}
 	r.o.ObserveDead(dead)
 	r.o.ObserveBacklog(backlog, oldest)
-	*next = time.Now().Add(r.o.Poll + rand.N(r.o.Poll/10+1))
+	*next = time.Now().Add(every + rand.N(every/10+1))
 	return nil
+}
+
+// pollEvery returns the interval of poll.
+func (r *Relay) pollEvery(ctx context.Context) (time.Duration, error) {
+	box, ok := r.o.Box.(Distributed)
+	if !ok {
+		return r.o.Poll, nil
+	}
+	distributed, err := box.Distributed(ctx)
+	if distributed {
+		return 4 * r.o.Poll, err
+	}
+	return r.o.Poll, err
 }
 
 // look looks for events between two polls when it is time, if the relay polls. It sets next

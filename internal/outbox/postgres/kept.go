@@ -56,6 +56,9 @@ type kept struct {
 	backlog, waiting, drop                         pgdb.Statement
 }
 
+// Distributed implements outbox.Distributed.
+func (*kept) Distributed(context.Context) (bool, error) { return false, nil }
+
 // OpenKept returns the box of a relay for a table that keeps published events.
 func OpenKept(db *pgdb.DB, name string) outbox.Kept {
 	const (

@@ -64,7 +64,7 @@ func (b *box) Release(ctx context.Context, holder string, parts outbox.Parts) er
 // Next implements outbox.Box. It uses one statement, or on Citus one for each owner, which
 // runs on one node.
 func (b *box) Next(ctx context.Context, q outbox.Query) (events []outbox.Event, more outbox.Parts, err error) {
-	distributed, err := b.distributed(ctx)
+	distributed, err := b.Distributed(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -115,7 +115,7 @@ func (b *box) read(ctx context.Context, s pgdb.Statement, limit int, args ...any
 // Done implements outbox.Box. It uses one statement, or on Citus one for each stream,
 // which runs on one node.
 func (b *box) Done(ctx context.Context, holder string, parts outbox.Parts, events []outbox.Event) error {
-	distributed, err := b.distributed(ctx)
+	distributed, err := b.Distributed(ctx)
 	if err != nil {
 		return err
 	}
@@ -157,9 +157,9 @@ func (b *box) doneStreams(ctx context.Context, events []outbox.Event) error {
 	return work.Wait()
 }
 
-// distributed reports whether the tables are distributed by Citus. It queries the database
+// Distributed implements outbox.Distributed: Citus distributes the tables. It queries the database
 // once.
-func (b *box) distributed(ctx context.Context) (bool, error) {
+func (b *box) Distributed(ctx context.Context) (bool, error) {
 	if known := b.citus.Load(); known != nil {
 		return *known, nil
 	}
