@@ -15,7 +15,7 @@ import (
 
 // revokedEvery is the pause between two reads of the revoked users. A denied account must
 // not write for more than a second, and a request must not query the database.
-const revokedEvery = 300 * time.Millisecond
+const revokedEvery = 500 * time.Millisecond
 
 // restFor returns the pause after a read that took so long. Reading a long list takes at
 // most a tenth of the time, but the pause stays below a second.
