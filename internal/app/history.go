@@ -13,10 +13,12 @@ import (
 	"holdfast/internal/obs"
 )
 
-// The console shows charts of the last hours. historyEvery is the time between two points.
+// The console shows charts of the last hours. historyEvery is the time between two points. Every tenth
+// one measures the database servers, because each process does it, and on Citus on each node.
 const (
 	historyEvery  = time.Minute
 	historyPoints = 6 * 60
+	historySized  = 10
 )
 
 // history has the traffic and the sizes of the databases of the last hours.
@@ -35,13 +37,18 @@ type point struct {
 // sizeTimeout limits how long a database server may take to tell its size.
 const sizeTimeout = 5 * time.Second
 
-// measure returns the point of now.
-func (a *App) measure(ctx context.Context) point {
+// measure returns the point of now. It measures database servers if it should, or if their size is
+// not known.
+func (a *App) measure(ctx context.Context, servers bool) point {
 	p := point{at: a.now(), traffic: a.metrics.Traffic(), shed: a.gate.Stats().Shed, sizes: map[string]int64{}}
 	ctx, cancel := context.WithTimeout(ctx, sizeTimeout)
 	defer cancel()
 	for _, d := range a.databases() {
 		if _, known := p.sizes[d.Where]; known || d.Size == nil {
+			continue
+		}
+		if last, known := a.history.lastSize(d.Where); known && !servers && !d.Embedded() {
+			p.sizes[d.Where] = last
 			continue
 		}
 		if size, err := d.Size(ctx); err == nil { // the page of checks has the error
@@ -52,9 +59,9 @@ func (a *App) measure(ctx context.Context) point {
 }
 
 // run adds points until ctx ends.
-func (h *history) run(ctx context.Context, measure func(context.Context) point) {
-	for {
-		h.add(measure(ctx))
+func (h *history) run(ctx context.Context, measure func(ctx context.Context, servers bool) point) {
+	for i := 0; ; i++ {
+		h.add(measure(ctx, i%historySized == 0))
 		if !clock.Sleep(ctx, historyEvery) {
 			return
 		}
@@ -67,6 +74,16 @@ func (h *history) add(p point) {
 	if h.points = append(h.points, p); len(h.points) > historyPoints {
 		h.points = slices.Delete(h.points, 0, len(h.points)-historyPoints)
 	}
+}
+
+// lastSize returns the size of a database in the latest point.
+func (h *history) lastSize(where string) (size int64, known bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.points) > 0 {
+		size, known = h.points[len(h.points)-1].sizes[where]
+	}
+	return size, known
 }
 
 // growth returns the latest size of a database, by how much it has grown, and in which time.
