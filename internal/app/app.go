@@ -311,10 +311,15 @@ func (a *App) Sweep(ctx context.Context, report func(line string)) error {
 	return errors.Join(errs...)
 }
 
-// jobs returns the sweeps of all services.
+// jobs returns the sweeps of all services. The processes that use a database share the rounds.
 func (a *App) jobs() (all []sweep.Job) {
 	for _, s := range a.opened {
-		all = append(all, s.Jobs...)
+		for _, j := range s.Jobs {
+			if len(s.Databases) > 0 {
+				j.Rounds = s.Databases[0]
+			}
+			all = append(all, j)
+		}
 	}
 	return all
 }

@@ -146,6 +146,9 @@ func (a *App) sweep(ctx context.Context) {
 	sweep.Run(ctx, jobs, sweep.Options{Clock: a.now, Log: a.log, Observe: func(job string, rows int, err error) {
 		a.metrics.Sweep(job, rows, err, a.now())
 		a.sweeps.note(job, rows, err, a.now())
+	}, ObserveOther: func(job string) {
+		a.metrics.SweepElsewhere(job, a.now())
+		a.sweeps.noteOther(job, a.now())
 	}})
 }
 

@@ -18,10 +18,10 @@ type swept struct {
 	job   string
 	every time.Duration
 	began time.Time // the start of the server
-	at    time.Time // of the latest round that succeeded; zero: there was none
-	rows  int       // of the latest round
-	total int       // rows since the start
-	err   error     // of the latest round
+	at    time.Time // of the latest round that succeeded, in this or another process; zero: there was none
+	rows  int       // of the latest round of this process
+	total int       // rows of this process since the start
+	err   error     // of the latest round of this process, until another process begins one
 }
 
 // expect adds a job before its first round.
@@ -33,16 +33,25 @@ func (s *sweeps) expect(job string, every time.Duration, now time.Time) {
 
 // note records a round.
 func (s *sweeps) note(job string, rows int, err error, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range s.all {
-		one := &s.all[i]
-		if one.job != job {
-			continue
-		}
+	s.update(job, func(one *swept) {
 		one.rows, one.err = rows, err
 		if one.total += rows; err == nil {
 			one.at = now
+		}
+	})
+}
+
+// noteOther records a round of another process.
+func (s *sweeps) noteOther(job string, now time.Time) {
+	s.update(job, func(one *swept) { one.at, one.err = now, nil })
+}
+
+func (s *sweeps) update(job string, change func(*swept)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.all {
+		if s.all[i].job == job {
+			change(&s.all[i])
 		}
 	}
 }

@@ -58,7 +58,7 @@ func NewMetrics(version, commit string) *Metrics {
 			Name: "holdfast_sweep_rounds_total", Help: "Sweep rounds.",
 		}, []string{"sweep", "outcome"}),
 		sweptAt: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "holdfast_sweep_last_success_timestamp_seconds", Help: "Unix time of the last successful round of a sweep, or of the server start.",
+			Name: "holdfast_sweep_last_success_timestamp_seconds", Help: "Unix time of the last successful round of a sweep, in this or another process, or of the server start.",
 		}, []string{"sweep"}),
 		sweepEvery: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "holdfast_sweep_interval_seconds", Help: "Interval between the rounds of a sweep.",
@@ -136,6 +136,11 @@ func (m *Metrics) Sweep(job string, rows int, err error, now time.Time) {
 	if err == nil {
 		m.sweptAt.WithLabelValues(job).Set(seconds(now))
 	}
+}
+
+// SweepElsewhere observes a round of a sweep in another process.
+func (m *Metrics) SweepElsewhere(job string, now time.Time) {
+	m.sweptAt.WithLabelValues(job).Set(seconds(now))
 }
 
 // seconds returns the Unix time in seconds, as Prometheus writes it.

@@ -1,11 +1,13 @@
 // Package sweep runs periodic jobs in small steps, such as deleting expired rows.
 //
-// Each step is bounded, so that no caller of the database waits long for it, and is
-// safe in several processes at once. The service that owns the job ensures both.
+// Processes that share a database share the rounds of a job. Each step is bounded, so
+// that no caller of the database waits long for it, and is safe in several processes at once, because
+// a round may take longer than the interval. The service that owns the job ensures both.
 package sweep
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -26,9 +28,22 @@ type Job struct {
 	// an error; limit means that there may be more.
 	Run func(ctx context.Context, now time.Time, limit int) (n int, err error)
 
+	// Rounds, if set, are the rounds of all processes that share a database.
+	Rounds Rounds
+
 	// Left, if set, says what a round has left and why, or "", for people who run it by
 	// hand.
 	Left func(ctx context.Context, now time.Time) (string, error)
+}
+
+// Rounds make several processes run no more rounds of a job than one process would. A process
+// that hangs or is killed in a round delays the next one by less than two intervals.
+type Rounds interface {
+	// BeginRound begins a round and returns true, unless a process has begun one within the interval.
+	BeginRound(ctx context.Context, job string, every time.Duration) (bool, error)
+
+	// AbortRound lets any process begin a round at once, because the latest one failed.
+	AbortRound(ctx context.Context, job string) error
 }
 
 // Options configure the jobs of a process. Only Clock is required.
@@ -36,8 +51,13 @@ type Options struct {
 	Clock clock.Clock
 	Log   *slog.Logger
 
-	// Observe, if set, is called after every round with the number of rows and the error.
+	// Observe, if set, is called after every round of this process with the number of rows and the
+	// error.
 	Observe func(job string, rows int, err error)
+
+	// ObserveOther, if set, is called in place of a round if another process has begun one, which
+	// has not failed so far.
+	ObserveOther func(job string)
 }
 
 // Run runs the jobs concurrently until ctx ends and the current steps have returned.
@@ -47,6 +67,9 @@ func Run(ctx context.Context, jobs []Job, o Options) {
 	}
 	if o.Observe == nil {
 		o.Observe = func(string, int, error) {}
+	}
+	if o.ObserveOther == nil {
+		o.ObserveOther = func(string) {}
 	}
 	var wg sync.WaitGroup
 	for _, j := range jobs {
@@ -66,11 +89,15 @@ func (o Options) repeat(ctx context.Context, j Job) {
 	pause := rand.N(j.Every)
 	failures := 0
 	for clock.Sleep(ctx, pause) {
-		n, err := RunOnce(ctx, j, o.Clock)
+		begun, n, err := o.round(ctx, j)
 		if ctx.Err() != nil {
 			return
 		}
-		o.Observe(j.Name, n, err)
+		if begun || err != nil {
+			o.Observe(j.Name, n, err)
+		} else {
+			o.ObserveOther(j.Name)
+		}
 		pause = j.Every + rand.N(j.Every/4+1)
 		if err == nil {
 			failures = 0
@@ -80,6 +107,20 @@ func (o Options) repeat(ctx context.Context, j Job) {
 		pause = min(pause<<min(failures, 6), max(maxBackoff, j.Every))
 		o.Log.Warn("sweep failed", "sweep", j.Name, "error", err, "retry_in", pause)
 	}
+}
+
+// round runs a round, unless another process has begun one.
+func (o Options) round(ctx context.Context, j Job) (begun bool, rows int, err error) {
+	if j.Rounds != nil {
+		if begun, err = j.Rounds.BeginRound(ctx, j.Name, j.Every); err != nil || !begun {
+			return false, 0, err
+		}
+	}
+	rows, err = RunOnce(ctx, j, o.Clock)
+	if err != nil && j.Rounds != nil && ctx.Err() == nil {
+		err = errors.Join(err, j.Rounds.AbortRound(ctx, j.Name))
+	}
+	return true, rows, err
 }
 
 // RunOnce runs steps of a job until one finds less than its limit, and returns the

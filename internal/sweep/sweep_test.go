@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,4 +105,139 @@ func TestRunRepeatsAndBacksOff(t *testing.T) {
 			}
 		}
 	})
+}
+
+// rounds are the rounds of a job in several processes.
+type rounds struct {
+	mu     sync.Mutex
+	latest time.Time
+	of     map[int][]time.Time // when they began, by process
+	others map[int]int         // how often a process observed that another one has begun, by process
+	failed int
+}
+
+func newRounds() *rounds { return &rounds{of: map[int][]time.Time{}, others: map[int]int{}} }
+
+// BeginRound implements sweep.Rounds.
+func (r *rounds) BeginRound(_ context.Context, _ string, every time.Duration) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	begins := now.Sub(r.latest) > every
+	if begins {
+		r.latest = now
+	}
+	return begins, nil
+}
+
+// AbortRound implements sweep.Rounds.
+func (r *rounds) AbortRound(context.Context, string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.latest = time.Time{}
+	return nil
+}
+
+// run runs the job in a process until stop is called. A round ends when done returns.
+func (r *rounds) run(t *testing.T, process int, done func(ctx context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	job := sweep.Job{
+		Name: "test", Every: time.Minute, Limit: 10, Rounds: r,
+		Run: func(ctx context.Context, now time.Time, _ int) (int, error) {
+			r.mu.Lock()
+			r.of[process] = append(r.of[process], now)
+			r.mu.Unlock()
+			return 0, done(ctx)
+		},
+	}
+	o := sweep.Options{
+		Clock: clock.System,
+		Observe: func(_ string, _ int, err error) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if err != nil {
+				r.failed++
+			}
+		},
+		ObserveOther: func(string) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.others[process]++
+		},
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		sweep.Run(ctx, []sweep.Job{job}, o)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+func succeed(context.Context) error { return nil }
+
+// TestProcessesShareRounds: several processes run no more rounds than one process.
+func TestProcessesShareRounds(t *testing.T) {
+	t.Parallel()
+	for processes := range 5 {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRounds()
+			for process := range processes + 1 {
+				defer r.run(t, process, succeed)()
+			}
+			time.Sleep(10 * time.Hour)
+			synctest.Wait()
+			begun, asked := 0, 0
+			for process := range processes + 1 {
+				begun += len(r.of[process])
+				asked += len(r.of[process]) + r.others[process]
+			}
+			// Pauses are up to a quarter longer than a minute.
+			if begun < 600*4/5 || begun > 600 {
+				t.Errorf("%d rounds of %d processes in 600 minutes", begun, processes+1)
+			}
+			if n := processes + 1; asked < n*600*4/5 || asked > n*600 || r.failed != 0 {
+				t.Errorf("%d processes have observed %d rounds, of which %d failed", n, asked, r.failed)
+			}
+		})
+	}
+}
+
+// TestBrokenProcess: a process that hangs in its first round, or fails in each, delays the rounds of
+// another one once at most.
+func TestBrokenProcess(t *testing.T) {
+	t.Parallel()
+	for name, done := range map[string]func(ctx context.Context) error{
+		"Hangs": func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		},
+		"Fails": func(context.Context) error { return errors.New("no storage node") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRounds()
+				defer r.run(t, 0, done)()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				last, most := r.of[0][0], 135*time.Second // an interval, and a pause
+				defer r.run(t, 1, succeed)()
+				time.Sleep(10 * time.Hour)
+				synctest.Wait()
+				for i, at := range r.of[1] {
+					if d := at.Sub(last); d > most {
+						t.Errorf("round %d began after %s", i, d)
+					}
+					last, most = at, 75*time.Second
+				}
+				if time.Since(last) > most || r.others[1] > 1 {
+					t.Errorf("%d rounds, the last one %s ago, %d were left to the broken process", len(r.of[1]), time.Since(last), r.others[1])
+				}
+			})
+		})
+	}
 }

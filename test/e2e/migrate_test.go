@@ -84,7 +84,7 @@ func TestMigrateWithoutRights(t *testing.T) {
 	if r := binary.Run(t, env, "migrate"); r.Status != 1 || !strings.Contains(r.Stderr, `migration 0001_tables`) || !strings.Contains(r.Stderr, `"bsos" already exists`) {
 		t.Errorf("a table in the way: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
-	execute(t, url, `DROP TABLE bsos; DROP TABLE IF EXISTS schema_migrations, secret_hashes, read_only, copy_state, copy_log`)
+	execute(t, url, `DROP TABLE bsos; DROP TABLE IF EXISTS schema_migrations, secret_hashes, read_only, copy_state, copy_log, sweep_rounds`)
 	role := "poor_" + filepath.Base(strings.SplitN(url, "?", 2)[0])
 	execute(t, url, `CREATE ROLE `+role+` LOGIN`)
 	t.Cleanup(func() { execute(t, url, `DROP OWNED BY `+role+`; DROP ROLE `+role) })

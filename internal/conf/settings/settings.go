@@ -38,7 +38,7 @@ func (d *Database) Check() (problems conf.Problems) {
 
 // Sweep configures when a service deletes expired data.
 type Sweep struct {
-	SweepEvery time.Duration `toml:"sweep_interval" doc:"How often expired data is deleted. 0: only by holdfast sweep. No effect on Spanner, which deletes it itself."`
+	SweepEvery time.Duration `toml:"sweep_interval" doc:"How often expired data is deleted, by one of the processes that share the database. 0: only by holdfast sweep. No effect on Spanner, which deletes it itself."`
 	SweepAfter time.Duration `toml:"sweep_after" doc:"How long after its expiry data is deleted. Until then it is only invisible, so a clock that is wrong by less than this destroys nothing. No effect on Spanner."`
 	SweepLimit int           `toml:"sweep_limit" unit:"rows" doc:"Maximum number of rows that one step of a sweep deletes. No effect on Spanner."`
 }
@@ -46,7 +46,7 @@ type Sweep struct {
 // DefaultSweep deletes data a day after its expiry. That is longer than the error of a
 // clock that is set to a wrong time zone.
 func DefaultSweep() Sweep {
-	return Sweep{SweepEvery: time.Minute, SweepAfter: 24 * time.Hour, SweepLimit: 500}
+	return Sweep{SweepEvery: 5 * time.Minute, SweepAfter: 24 * time.Hour, SweepLimit: 500}
 }
 
 // Check returns every setting that is not valid.

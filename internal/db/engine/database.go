@@ -45,6 +45,8 @@ type Database struct {
 	conn connection
 	file *sqlitedb.DB // nil for a database server
 
+	rounds sweepRounds // nil: of one process, or without sweeps
+
 	verify func(context.Context) (problems []string, how string, err error) // of a database server; nil: not supported
 }
 
@@ -56,6 +58,12 @@ type pool interface {
 	Waits() (n int64, total time.Duration)
 	SecretHashes(ctx context.Context, service string) (map[string]string, error)
 	SetSecretHash(ctx context.Context, service, setting, old, hash string) (changed bool, err error)
+}
+
+// sweepRounds are the rounds of sweeps in a database that several processes share.
+type sweepRounds interface {
+	BeginRound(ctx context.Context, job string, every time.Duration) (bool, error)
+	AbortRound(ctx context.Context, job string) error
 }
 
 // connection is a pool that can be closed.
@@ -127,6 +135,22 @@ func (d *Database) SecretHashes(ctx context.Context) (map[string]string, error) 
 // false if another process was faster.
 func (d *Database) SetSecretHash(ctx context.Context, setting, old, hash string) (changed bool, err error) {
 	return d.conn.SetSecretHash(ctx, d.Service, setting, old, hash)
+}
+
+// BeginRound implements sweep.Rounds. A SQLite file has one process, which runs every round.
+func (d *Database) BeginRound(ctx context.Context, job string, every time.Duration) (bool, error) {
+	if d.rounds == nil {
+		return true, nil
+	}
+	return d.rounds.BeginRound(ctx, job, every)
+}
+
+// AbortRound implements sweep.Rounds.
+func (d *Database) AbortRound(ctx context.Context, job string) error {
+	if d.rounds == nil {
+		return nil
+	}
+	return d.rounds.AbortRound(ctx, job)
 }
 
 // Connections returns the number of connections in use, the number of idle ones, and

@@ -1,0 +1,30 @@
+package pgdb
+
+import (
+	"context"
+	"time"
+)
+
+var (
+	// A process that waits for the lock of another one compares with the new time, because the
+	// condition is evaluated again after the wait. A round in the future began before the clock of
+	// the server was set back.
+	beginRound = Statement{Name: "sweep.begin", SQL: `
+		INSERT INTO sweep_rounds AS latest (job, begun_at) VALUES ($1::text, clock_timestamp())
+		ON CONFLICT (job) DO UPDATE SET begun_at = clock_timestamp()
+		WHERE latest.begun_at NOT BETWEEN clock_timestamp() - $2::bigint * interval '1 microsecond' AND clock_timestamp()`}
+	abortRound = Statement{Name: "sweep.abort", SQL: `UPDATE sweep_rounds SET begun_at = '-infinity' WHERE job = $1::text`}
+)
+
+// BeginRound begins a round of a sweep and returns true, unless a process has begun one within the
+// interval by the clock of the database server.
+func (db *DB) BeginRound(ctx context.Context, job string, every time.Duration) (bool, error) {
+	n, err := db.Exec(ctx, beginRound, job, every.Microseconds())
+	return n > 0, err
+}
+
+// AbortRound lets any process begin a round of a sweep at once.
+func (db *DB) AbortRound(ctx context.Context, job string) error {
+	_, err := db.Exec(ctx, abortRound, job)
+	return err
+}
