@@ -21,7 +21,13 @@ type CitusWatch struct {
 	URL string // of the database through the proxy
 
 	mu   sync.Mutex
-	sent []string
+	sent []CitusMessage
+}
+
+// CitusMessage is a message that a server of a Citus cluster has sent to another one.
+type CitusMessage struct {
+	To   string // the other server
+	Text string
 }
 
 // WatchCitus starts a proxy that ends with the test.
@@ -57,8 +63,16 @@ func WatchCitus(t testing.TB, url string) *CitusWatch {
 	return w
 }
 
-// Sent returns the messages since the last call.
-func (w *CitusWatch) Sent() []string {
+// Sent returns the texts of the messages since the last call.
+func (w *CitusWatch) Sent() (texts []string) {
+	for _, m := range w.Messages() {
+		texts = append(texts, m.Text)
+	}
+	return texts
+}
+
+// Messages returns the messages since the last call.
+func (w *CitusWatch) Messages() []CitusMessage {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	sent := w.sent
@@ -97,8 +111,9 @@ func (w *CitusWatch) forward(client io.Writer, server io.Reader) error {
 		if head[0] == 'N' {
 			var n pgproto3.NoticeResponse
 			if err := n.Decode(body); err == nil && strings.HasPrefix(n.Message, "issuing ") {
+				to, _, _ := strings.Cut(strings.TrimPrefix(n.Detail, "on server "), " ")
 				w.mu.Lock()
-				w.sent = append(w.sent, n.Message)
+				w.sent = append(w.sent, CitusMessage{to, n.Message})
 				w.mu.Unlock()
 			}
 		}
