@@ -77,7 +77,7 @@ func HungWorker(t testing.TB, migrations Migrations, table string, keys []string
 		took = append(took, time.Since(began))
 		select {
 		case <-refused:
-			waiting = len(took) < 500
+			waiting = len(took) < 200
 		default:
 		}
 	}
