@@ -8,7 +8,6 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -86,7 +85,7 @@ func execute(t testing.TB, url, sql string, args ...any) {
 
 func try(url, sql string, args ...any) error {
 	// Not the context of the test, which is canceled before its cleanups run.
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {

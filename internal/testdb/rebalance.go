@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// rebalancing limits the time for moving a few small shards.
-const rebalancing = 5 * time.Minute
+// rebalancing limits the time for moving a few small shards, and the wait for another test that does.
+const rebalancing = 10 * time.Minute
 
 // FewShards makes the tables of an empty Citus database have few shards, so that moving
 // them takes seconds. It must be called before the migrations.
@@ -34,6 +34,7 @@ func Rebalance(t testing.TB, url string, write func(ctx context.Context, n int) 
 	if workers := one(t, conn, `SELECT count(*)::text FROM pg_dist_node WHERE shouldhaveshards`); workers == "1" {
 		t.Skip("needs a Citus cluster with two workers or more: the last worker cannot be drained")
 	}
+	moveAlone(t, os.Getenv("TEST_CITUS_URL"))
 	placements := func() string {
 		return one(t, conn, `SELECT count(*)::text FROM citus_shards WHERE citus_table_type = 'distributed' AND nodename = $1 AND nodeport = $2::int`, worker[0], worker[1])
 	}
@@ -54,6 +55,13 @@ func Rebalance(t testing.TB, url string, write func(ctx context.Context, n int) 
 	if n := stop(); n < 10 {
 		t.Errorf("only %d concurrent writes", n)
 	}
+}
+
+// moveAlone waits until no other test moves shards, and keeps others from it until the test ends: the slots and
+// roles that Citus creates for a move have the same names in all databases of a server.
+func moveAlone(t testing.TB, base string) {
+	t.Helper()
+	command(t, connect(t, base), `SELECT pg_advisory_lock(hashtext('rebalance'))`)
 }
 
 // writing calls write from several goroutines until stop, which returns the number of
