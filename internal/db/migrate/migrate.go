@@ -31,6 +31,10 @@ type Migration struct {
 	Name     string // from the file name
 	SQL      string
 	Checksum string // SHA-256 of SQL, hex
+
+	// Former are the checksums of earlier texts, one for each line "-- formerly SHA-256". Databases
+	// that they made stay as they are, and work like those of the present text.
+	Former []string
 }
 
 // Applied is a row of the ledger, the table schema_migrations.
@@ -63,6 +67,8 @@ func needed(name string) int {
 	return n
 }
 
+var formerly = regexp.MustCompile(`(?m)^-- formerly ([0-9a-f]{64})$`)
+
 var filename = regexp.MustCompile(`^(\d{4})_([a-z0-9_]+)\.sql$`)
 
 // Load reads the migrations of a service from a folder. It fails on other file names
@@ -85,7 +91,11 @@ func Load(service string, fsys fs.FS, dir string) (Set, error) {
 		}
 		version, _ := strconv.Atoi(m[1])
 		sum := sha256.Sum256(text)
-		set.Migrations = append(set.Migrations, Migration{version, m[2], string(text), hex.EncodeToString(sum[:])})
+		migration := Migration{Version: version, Name: m[2], SQL: string(text), Checksum: hex.EncodeToString(sum[:])}
+		for _, line := range formerly.FindAllStringSubmatch(migration.SQL, -1) {
+			migration.Former = append(migration.Former, line[1])
+		}
+		set.Migrations = append(set.Migrations, migration)
 	}
 	slices.SortFunc(set.Migrations, func(a, b Migration) int { return a.Version - b.Version })
 	for i, m := range set.Migrations {
@@ -101,8 +111,8 @@ func Load(service string, fsys fs.FS, dir string) (Set, error) {
 
 // Pending returns the migrations that the ledger does not have. Newer rows in the
 // ledger are fine, since a newer release ran before, unless they removed what this
-// binary needs. A row that differs from the migration of the same number is an error,
-// because the schema is unknown then.
+// binary needs. A row that differs from the migration of the same number, and from its
+// former texts, is an error, because the schema is unknown then.
 func (s Set) Pending(ledger []Applied) ([]Migration, error) {
 	have := make(map[int]Applied, len(ledger))
 	for _, a := range ledger {
@@ -118,7 +128,7 @@ func (s Set) Pending(ledger []Applied) ([]Migration, error) {
 		switch {
 		case !ok:
 			pending = append(pending, m)
-		case a.Checksum != m.Checksum:
+		case a.Checksum != m.Checksum && !slices.Contains(m.Former, a.Checksum):
 			return nil, fmt.Errorf("%s: migration %04d_%s of the database has another text than that of this binary (SHA-256 %.12s…, expected %.12s…): "+
 				"run the release that applied it; if that was a development version before the first release, move the database away and start with an empty one",
 				s.Service, a.Version, a.Name, a.Checksum, m.Checksum)

@@ -77,3 +77,20 @@ func TestPending(t *testing.T) {
 		}
 	}
 }
+
+// TestFormer: a database that an earlier text of a migration has made is up to date, but not one of
+// any other text.
+func TestFormer(t *testing.T) {
+	t.Parallel()
+	const former, other = "45bb257f918a2ada0e487ed2bf8868b1b4ecc61ff47ea8bb6ac115d9e54579c5", "7f92a304629ed5ceb1b552348200e0ddc7417f27f7e1eba618b185d2b3923b4c"
+	set, err := migrate.Load("service", fstest.MapFS{"m/0001_a.sql": {Data: []byte("CREATE TABLE a ();\n-- formerly " + former + "\n")}}, "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pending, err := set.Pending([]migrate.Applied{{Version: 1, Name: "a", Checksum: former}}); err != nil || len(pending) > 0 {
+		t.Errorf("the former text: %d pending, %v", len(pending), err)
+	}
+	if _, err := set.Pending([]migrate.Applied{{Version: 1, Name: "a", Checksum: other}}); err == nil || !strings.Contains(err.Error(), "another text") {
+		t.Errorf("another text: %v", err)
+	}
+}
