@@ -75,6 +75,8 @@ type check struct {
 
 	held    *sqlitedb.InUseError // a SQLite database that a running server uses
 	running bool                 // a server with this configuration is running
+
+	distributed []distributed // what Citus distributes
 }
 
 // folder is the folder of a service's SQLite database.
@@ -92,7 +94,7 @@ func Check(ctx context.Context, cfg *Config, data string, o CheckOptions) []serv
 	if c.secretsLost {
 		secrets = c.missingSecrets(secrets)
 	}
-	found := slices.Concat(c.checkFolders(), secrets, databases, c.listeners(ctx), c.certificate())
+	found := slices.Concat(c.checkFolders(), secrets, databases, c.distributions(), c.listeners(ctx), c.certificate())
 	if cfg.Server.PublicURL != "" {
 		found = append(found, checkPublicURL(ctx, cfg))
 	} else if !loopback(cfg.Server.Listen) {
@@ -241,6 +243,7 @@ func (c *check) opened(ctx context.Context, a *App, s *opened, start string) (fo
 		found, c.secretsLost = append(found, more...), c.secretsLost || lost
 	}
 	found = append(found, checkWritable(ctx, s)...)
+	found = append(found, c.distribution(ctx, s, start)...)
 	if s.Inspect == nil {
 		return found
 	}

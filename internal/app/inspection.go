@@ -84,7 +84,7 @@ func (a *App) checkRunning(ctx context.Context) (found []service.Finding) {
 		databases = append(databases, c.opened(limited, a, s, start)...)
 		cancel()
 	}
-	found = slices.Concat(found, c.checkFolders(), secrets, databases, c.certificate())
+	found = slices.Concat(found, c.checkFolders(), secrets, databases, c.distributions(), c.certificate())
 	if a.cfg.Server.PublicURL != "" {
 		found = append(found, checkPublicURL(ctx, a.cfg))
 	}

@@ -234,6 +234,16 @@ func (d *Database) Verify(ctx context.Context) (problems []string, how string, e
 	return nil, "not read: the engine verifies its data itself", nil
 }
 
+// Distribution returns how Citus distributes the tables of the service; nil without Citus.
+func (d *Database) Distribution(ctx context.Context) (*pgdb.Distribution, error) {
+	if c, ok := d.conn.(closing); ok {
+		if pg, ok := c.pool.(*pgdb.DB); ok {
+			return pg.Distribution(ctx, d.sets[len(d.sets)-1]) // the migrations of the service
+		}
+	}
+	return nil, nil
+}
+
 // Remedy says how an operator fixes an error of a SQLite file, or of a server that refuses a connection; "" for other
 // errors of a database server.
 func (d *Database) Remedy(err error) string {

@@ -18,8 +18,7 @@ func EnsureMetadataIndex(ctx context.Context, db *pgdb.DB) (made bool, err error
 	return db.EnsureIndex(ctx, metadataIndex, `CREATE INDEX CONCURRENTLY `+metadataIndex+` ON ext_storage_records USING gin (metadata)`)
 }
 
-// tables are the tables that have an owner. The others are colocated with the
-// first.
+// tables are the tables that have an owner.
 var tables = []string{
 	"ext_storage_records", "ext_storage_schemas", "ext_storage_usage", "ext_storage_namespaces",
 	"ext_storage_changes", "ext_storage_answers", "ext_storage_installs", "ext_storage_outbox", "ext_storage_outbox_refused", "ext_storage_revoked_tokens",
@@ -27,9 +26,7 @@ var tables = []string{
 
 // Inspection describes the tables of a database.
 type Inspection struct {
-	Citus         string // the version of Citus; "" without Citus
-	Shards        int    // per table, on Citus
-	MetadataIndex bool   // the index exists and is valid
+	MetadataIndex bool // the index exists and is valid
 	Problems      []Problem
 }
 
@@ -47,18 +44,6 @@ var (
 	sqlIndexes = pgdb.Statement{Name: "ext.inspect_indexes", SQL: `
 		SELECT indexrelid::regclass::text, indisvalid AND indisready
 		FROM pg_index WHERE indrelid IN (SELECT to_regclass(name) FROM unnest($1::text[]) name) ORDER BY 1`}
-	sqlCitus = pgdb.Statement{Name: "ext.inspect_citus", SQL: `SELECT extversion FROM pg_extension WHERE extname = 'citus'`}
-	// Checks the method, the column and the colocation of each table.
-	sqlDistribution = pgdb.Statement{Name: "ext.inspect_distribution", SQL: `
-		SELECT name, coalesce(p.partmethod = 'h' AND column_to_column_name(p.logicalrelid, p.partkey) = 'tenant_id', false),
-			coalesce(p.colocationid = first.colocationid, false), coalesce(c.shardcount, 0)
-		FROM unnest($1::text[]) WITH ORDINALITY t (name, n)
-		LEFT JOIN pg_dist_partition p ON p.logicalrelid = to_regclass(name)
-		LEFT JOIN pg_dist_partition first ON first.logicalrelid = to_regclass($1[1])
-		LEFT JOIN pg_dist_colocation c ON c.colocationid = p.colocationid
-		ORDER BY n`}
-	sqlDelegated = pgdb.Statement{Name: "ext.inspect_delegated", SQL: `
-		SELECT EXISTS (SELECT 1 FROM pg_dist_object WHERE classid = 'pg_proc'::regclass AND objid = to_regproc('ext_apply_v1') AND distribution_argument_index = 0)`}
 	// An index may be invalid in a single shard.
 	sqlShardIndexes = pgdb.Statement{Name: "ext.inspect_shards", SQL: `
 		SELECT nodename || ':' || nodeport, success, result FROM run_command_on_workers($$
@@ -66,8 +51,8 @@ var (
 			WHERE NOT (indisvalid AND indisready) AND indrelid::regclass::text ~ '^ext_storage_'$$) ORDER BY 1`}
 )
 
-// Inspect checks that all indexes are valid and, on Citus, that a tenant's rows of
-// all tables are on one node. It changes nothing.
+// Inspect checks that all indexes are valid, on Citus those of every shard. It changes
+// nothing.
 func Inspect(ctx context.Context, db *pgdb.DB) (in Inspection, err error) {
 	var (
 		name  string
@@ -87,9 +72,9 @@ func Inspect(ctx context.Context, db *pgdb.DB) (in Inspection, err error) {
 	if err != nil {
 		return Inspection{}, err
 	}
-	citus, err := db.QueryRow(ctx, sqlCitus, nil, &in.Citus)
+	citus, err := db.IsCitus(ctx)
 	if err == nil && citus {
-		err = in.citus(ctx, db)
+		err = in.shards(ctx, db)
 	}
 	if err != nil {
 		return Inspection{}, err
@@ -97,55 +82,21 @@ func Inspect(ctx context.Context, db *pgdb.DB) (in Inspection, err error) {
 	return in, nil
 }
 
-func (in *Inspection) citus(ctx context.Context, db *pgdb.DB) error {
+func (in *Inspection) shards(ctx context.Context, db *pgdb.DB) error {
 	var (
-		table, node, said           string
-		distributed, colocated, can bool
-		shards                      int
-		broken                      []Problem
+		node, said string
+		ran        bool
+		broken     []Problem
 	)
-	err := db.ForEach(ctx, sqlDistribution, []any{tables}, func() { in.Shards, broken = 0, nil }, func() error {
+	err := db.ForEach(ctx, sqlShardIndexes, nil, func() { broken = nil }, func() error {
 		switch {
-		case !distributed && table == tables[0]:
-			broken = append(broken, Problem{table + " is not distributed by tenant_id", distribute(table) + `')`})
-		case !distributed:
-			broken = append(broken, Problem{table + " is not distributed by tenant_id", distribute(table) + `', colocate_with => '` + tables[0] + `')`})
-		case !colocated:
-			broken = append(broken, Problem{
-				table + " is not colocated with " + tables[0],
-				`SELECT update_distributed_table_colocation('` + table + `', colocate_with => '` + tables[0] + `')`,
-			})
-		}
-		if table == tables[0] {
-			in.Shards = shards
-		}
-		return nil
-	}, &table, &distributed, &colocated, &shards)
-	if err != nil {
-		return err
-	}
-	in.Problems = append(in.Problems, broken...)
-	if _, err := db.QueryRow(ctx, sqlDelegated, nil, &can); err != nil {
-		return err
-	}
-	if !can {
-		in.problem(`SELECT create_distributed_function('ext_apply_v1', 'p_tenant', colocate_with => 'ext_storage_records')`,
-			"writes are not delegated to the tenant's node")
-	}
-	err = db.ForEach(ctx, sqlShardIndexes, nil, func() { broken = nil }, func() error {
-		switch {
-		case !can:
+		case !ran:
 			broken = append(broken, Problem{"node " + node + ": " + said, "see SELECT * FROM citus_check_cluster_node_health()"})
 		case said != "":
 			broken = append(broken, Problem{"node " + node + ": invalid indexes: " + strings.TrimSpace(said), "DROP INDEX CONCURRENTLY and create the index again, on the coordinator"})
 		}
 		return nil
-	}, &node, &can, &said)
+	}, &node, &ran, &said)
 	in.Problems = append(in.Problems, broken...)
 	return err
-}
-
-// distribute returns the beginning of the statement that distributes a table.
-func distribute(table string) string {
-	return `SELECT create_distributed_table('` + table + `', 'tenant_id`
 }
