@@ -804,7 +804,9 @@ END $$;
 
 -- citus
 
-SELECT create_distributed_table('manta_bucket', 'owner');
+-- By default Citus would colocate the tables with those of another service.
+-- formerly 7f92a304629ed5ceb1b552348200e0ddc7417f27f7e1eba618b185d2b3923b4c
+SELECT create_distributed_table('manta_bucket', 'owner', colocate_with => 'none');
 SELECT create_distributed_table('manta_bucket_object', 'owner', colocate_with => 'manta_bucket');
 SELECT create_distributed_table('manta_bucket_deleted_bucket', 'owner', colocate_with => 'manta_bucket');
 SELECT create_distributed_table('manta_bucket_deleted_object', 'owner', colocate_with => 'manta_bucket');

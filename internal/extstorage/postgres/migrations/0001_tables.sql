@@ -174,7 +174,9 @@ INSERT INTO ext_storage_outbox_relay SELECT n, '', '-infinity' FROM generate_ser
 
 -- citus
 
-SELECT create_distributed_table('ext_storage_records', 'tenant_id');
+-- By default Citus would colocate the tables with those of another service.
+-- formerly 45bb257f918a2ada0e487ed2bf8868b1b4ecc61ff47ea8bb6ac115d9e54579c5
+SELECT create_distributed_table('ext_storage_records', 'tenant_id', colocate_with => 'none');
 SELECT create_distributed_table('ext_storage_schemas', 'tenant_id', colocate_with => 'ext_storage_records');
 SELECT create_distributed_table('ext_storage_usage', 'tenant_id', colocate_with => 'ext_storage_records');
 SELECT create_distributed_table('ext_storage_namespaces', 'tenant_id', colocate_with => 'ext_storage_records');

@@ -97,7 +97,9 @@ CREATE SEQUENCE collections_collection_id_seq AS INTEGER START WITH 100 OWNED BY
 ALTER TABLE collections ALTER COLUMN collection_id SET DEFAULT nextval('collections_collection_id_seq');
 
 SELECT create_reference_table('collections');
-SELECT create_distributed_table('user_collections', 'user_id');
+-- By default Citus would colocate the tables with those of another service.
+-- formerly 7cde781b5536c19adc1ad9d82feadb1b75d085a60fecc019a1214e42e346d2fc
+SELECT create_distributed_table('user_collections', 'user_id', colocate_with => 'none');
 SELECT create_distributed_table('bsos', 'user_id', colocate_with => 'user_collections');
 SELECT create_distributed_table('batches', 'user_id', colocate_with => 'user_collections');
 SELECT create_distributed_table('batch_bsos', 'user_id', colocate_with => 'user_collections');
