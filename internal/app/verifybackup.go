@@ -52,11 +52,17 @@ func VerifyBackup(ctx context.Context, dir string, progress func(string)) (found
 	case err != nil:
 		f.State, f.Says, f.Fix = service.Wrong, secrets+": "+service.Reason(err), "use another backup"
 	}
+	if databases == 0 && errors.Is(err, fs.ErrNotExist) {
+		return append(found, service.Finding{
+			State: service.Wrong, What: "backup", Says: dir + " is no backup: it has neither a database nor " + SecretsFile,
+			Fix: "name the folder of one backup, not the folder of all",
+		}), nil
+	}
 	found = append(found, f)
 	if databases == 0 {
 		found = append(found, service.Finding{
 			State: service.Warning, What: "databases", Says: dir + " has no SQLite database",
-			Fix: "name the folder of a backup; databases on PostgreSQL and Spanner are in no backup of holdfast",
+			Fix: "databases on PostgreSQL and Spanner are in no backup of holdfast",
 		})
 	}
 	return found, nil

@@ -102,9 +102,15 @@ func TestVerifyOfOtherFolders(t *testing.T) {
 	if status, _, errs := run(t, nil, "backup", "verify", filepath.Join(t.TempDir(), "none")); status != 1 || !strings.Contains(errs, "no such file or directory") {
 		t.Errorf("no folder: exit status %d, %s", status, errs)
 	}
-	empty := t.TempDir()
-	if status, out, _ := run(t, nil, "backup", "verify", empty); status != 0 || !strings.Contains(out, empty+" has no SQLite database") {
+	other := t.TempDir()
+	if status, out, _ := run(t, nil, "backup", "verify", other); status != 1 || !strings.Contains(wrongLine(out, "backup"), other+" is no backup") {
 		t.Errorf("an empty folder: exit status %d\n%s", status, out)
+	}
+	if err := os.WriteFile(filepath.Join(other, "secrets.toml"), []byte("[server]\nmaster_secret = \"0123456789abcdef\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, out, _ := run(t, nil, "backup", "verify", other); status != 0 || !strings.Contains(out, other+" has no SQLite database") {
+		t.Errorf("a backup of a server on PostgreSQL: exit status %d\n%s", status, out)
 	}
 	partial := filepath.Join(t.TempDir(), "day.partial-123")
 	if err := os.Mkdir(partial, 0o700); err != nil {
