@@ -866,6 +866,9 @@ type IfNoneMatch = string
 // RegionPath defines model for RegionPath.
 type RegionPath = string
 
+// SuspendedTenantPath A UUID, or tnt_ and a ULID.
+type SuspendedTenantPath = TenantID
+
 // XCurrency ISO 4217, such as EUR; another value is ignored.
 type XCurrency = string
 

@@ -159,9 +159,16 @@ func TestSweepTakenOver(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			conn, err := pgx.Connect(t.Context(), url)
-			must(err)
+			connect := func() *pgx.Conn {
+				t.Helper()
+				conn, err := pgx.Connect(t.Context(), url)
+				must(err)
+				return conn
+			}
+			// A transaction sees the activity at its first look only, so another connection locks.
+			conn, locker := connect(), connect()
 			defer conn.Close(t.Context())
+			defer locker.Close(t.Context())
 			count := func(sql string) (n int) {
 				must(conn.QueryRow(t.Context(), sql).Scan(&n))
 				return n
@@ -173,12 +180,12 @@ func TestSweepTakenOver(t *testing.T) {
 					}
 				}
 			}
-			tx, err := conn.Begin(t.Context())
+			tx, err := locker.Begin(t.Context())
 			must(err)
 			_, err = tx.Exec(t.Context(), `LOCK TABLE bsos`)
 			must(err)
 			until("the first process sweeps", func() bool {
-				return count(`SELECT count(*) FROM pg_stat_activity WHERE application_name = 'first' AND wait_event_type = 'Lock' AND query LIKE '%expiry%'`) > 0
+				return count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'first' AND wait_event_type = 'Lock' AND query LIKE '%expiry%'`) > 0
 			})
 			first.Signal(end)
 			must(tx.Commit(t.Context()))

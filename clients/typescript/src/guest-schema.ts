@@ -553,6 +553,61 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/guest/tenants": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the suspended tenants */
+        get: operations["listSuspendedTenants"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/guest/tenants/{tenant}/suspend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                tenant: components["parameters"]["SuspendedTenantPath"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Suspend a tenant */
+        post: operations["suspendTenant"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/guest/tenants/{tenant}/reinstate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                tenant: components["parameters"]["SuspendedTenantPath"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Reinstate a tenant */
+        post: operations["reinstateTenant"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/guest/outbox": {
         parameters: {
             query?: never;
@@ -1086,6 +1141,24 @@ export interface components {
             /** @description It comes from another browser or address than it was minted for. */
             suspect: boolean;
         };
+        SuspendedTenants: {
+            tenants: {
+                tenantId: string;
+                reason: string;
+                /** Format: date-time */
+                suspendedAt: string;
+                /** @description The ID of the event that suspended the tenant. */
+                event: string;
+            }[];
+        };
+        TenantChange: {
+            /** @description Why; lists of suspended tenants show it. */
+            reason?: string | null;
+        };
+        TenantState: {
+            tenantId: string;
+            suspended: boolean;
+        };
         /** @description A key of handoffs, without its secret. */
         Key: {
             id: string;
@@ -1547,6 +1620,26 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
+        /** @description A value of the request is wrong. */
+        AdminInvalid: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description An event with a later time says otherwise. */
+        TenantConflict: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
         /** @description The state of the key does not allow it. */
         KeyConflict: {
             headers: {
@@ -1733,6 +1826,7 @@ export interface components {
         SearchPath: components["schemas"]["SearchID"];
         /** @description handoffId */
         HandoffPath: components["schemas"]["HandoffID"];
+        SuspendedTenantPath: components["schemas"]["TenantID"];
         KeyPath: string;
         /** @description Items of the page. */
         AdminLimit: number;
@@ -3444,6 +3538,130 @@ export interface operations {
             401: components["responses"]["AdminToken"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["KeyConflict"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listSuspendedTenants: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All suspended tenants. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "tenants": [
+                     *         {
+                     *           "tenantId": "33333333-2222-4333-8444-555555555555",
+                     *           "reason": "unpaid",
+                     *           "suspendedAt": "2026-11-23T04:00:00Z",
+                     *           "event": "1"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SuspendedTenants"];
+                };
+            };
+            401: components["responses"]["AdminToken"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    suspendTenant: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                tenant: components["parameters"]["SuspendedTenantPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "unpaid"
+                 *     }
+                 */
+                "application/json": components["schemas"]["TenantChange"];
+            };
+        };
+        responses: {
+            /** @description The state of the tenant. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "tenantId": "33333333-2222-4333-8444-555555555555",
+                     *       "suspended": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TenantState"];
+                };
+            };
+            401: components["responses"]["AdminToken"];
+            409: components["responses"]["TenantConflict"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["AdminInvalid"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    reinstateTenant: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                tenant: components["parameters"]["SuspendedTenantPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "unpaid"
+                 *     }
+                 */
+                "application/json": components["schemas"]["TenantChange"];
+            };
+        };
+        responses: {
+            /** @description The state of the tenant. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "tenantId": "33333333-2222-4333-8444-555555555555",
+                     *       "suspended": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TenantState"];
+                };
+            };
+            401: components["responses"]["AdminToken"];
+            409: components["responses"]["TenantConflict"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["AdminInvalid"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };

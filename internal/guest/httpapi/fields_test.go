@@ -132,7 +132,7 @@ func unprocessable(t *testing.T) (all []string) {
 			if err := json.Unmarshal(member, &operation); err != nil {
 				t.Fatal(err)
 			}
-			if operation.Responses["422"] != nil {
+			if operation.Responses["422"] != nil && !strings.HasPrefix(path, "/guest/tenants/") { // operations, which package operate answers
 				all = append(all, strings.ToUpper(method)+" "+path)
 			}
 		}
