@@ -96,6 +96,16 @@ func TestDamageIsFound(t *testing.T) {
 	}
 }
 
+// newBackup returns the folder of a backup of a server on PostgreSQL.
+func newBackup(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "secrets.toml"), []byte("[server]\nmaster_secret = \"0123456789abcdef\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // TestVerifyOfOtherFolders: a folder without a backup, an interrupted one, and broken secrets.
 func TestVerifyOfOtherFolders(t *testing.T) {
 	t.Parallel()
@@ -106,10 +116,8 @@ func TestVerifyOfOtherFolders(t *testing.T) {
 	if status, out, _ := run(t, nil, "backup", "verify", other); status != 1 || !strings.Contains(wrongLine(out, "backup"), other+" is no backup") {
 		t.Errorf("an empty folder: exit status %d\n%s", status, out)
 	}
-	if err := os.WriteFile(filepath.Join(other, "secrets.toml"), []byte("[server]\nmaster_secret = \"0123456789abcdef\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if status, out, _ := run(t, nil, "backup", "verify", other); status != 0 || !strings.Contains(out, other+" has no SQLite database") {
+	backup := newBackup(t)
+	if status, out, _ := run(t, nil, "backup", "verify", backup); status != 0 || !strings.Contains(out, backup+" has no SQLite database") {
 		t.Errorf("a backup of a server on PostgreSQL: exit status %d\n%s", status, out)
 	}
 	partial := filepath.Join(t.TempDir(), "day.partial-123")
