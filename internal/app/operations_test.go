@@ -28,40 +28,17 @@ func TestOperations(t *testing.T) {
 		if len(s.Operations) == 0 {
 			continue
 		}
-		text, err := os.ReadFile(filepath.FromSlash(descriptions[s.Name]))
-		if err != nil {
-			t.Errorf("%s: %v: add its API description to this test", s.Name, err)
-			continue
-		}
-		described, err := openapitest.Load(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var routes []string
-		for _, r := range described.Routes() {
-			routes = append(routes, r.Method+" "+strings.ToUpper(strings.NewReplacer("{", "", "}", "").Replace(r.Path)))
-		}
-		var buttons []string
-		for _, p := range pages.Pages(s.Operations) {
-			buttons = append(buttons, p.Path)
-			for _, a := range p.Actions {
-				buttons = append(buttons, p.Path+"/"+a.Name)
-			}
-		}
-		api := adminapi.New(s.Name, s.Operations)
+		routes, described := adminapi.New(s.Name, s.Operations).Routes(), describedRoutes(t, s.Name)
+		buttons := buttonsOf(s.Operations)
 		for i, o := range s.Operations {
 			seen++
 			for _, noun := range append([]string{o.Noun()}, o.Former...) {
-				var out bytes.Buffer
-				status := cli.Run(t.Context(), cli.Env{Args: []string{s.Name, noun, o.Verb(), "--help"}, Stdout: &out, Stderr: &out})
-				if status != 0 || !strings.HasPrefix(out.String(), o.Doc) || !strings.Contains(out.String(), "--json") {
-					t.Errorf("holdfast %s %s %s --help: %d %s", s.Name, noun, o.Verb(), status, out.String())
-				}
+				wantCommand(t, o, s.Name, noun, o.Verb())
 			}
 			if !slices.Contains(buttons, o.Path) {
 				t.Errorf("%s: no page or button of %s", s.Name, o.Path)
 			}
-			if r := api.Routes()[i]; !slices.Contains(routes, r.Method+" "+strings.ToUpper(r.Path)) {
+			if r := routes[i]; !slices.Contains(described, r.Method+" "+strings.ToUpper(r.Path)) {
 				t.Errorf("%s: %s %s is not described", s.Name, r.Method, r.Path)
 			}
 		}
@@ -69,6 +46,43 @@ func TestOperations(t *testing.T) {
 	}
 	if seen == 0 {
 		t.Error("no service has operations")
+	}
+}
+
+// describedRoutes returns the routes in the API description of a service, in capitals.
+func describedRoutes(t *testing.T, service string) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.FromSlash(descriptions[service]))
+	if err != nil {
+		t.Fatalf("%s: %v: add its API description to this test", service, err)
+	}
+	described, err := openapitest.Load(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range described.Routes() {
+		all = append(all, r.Method+" "+strings.ToUpper(strings.NewReplacer("{", "", "}", "").Replace(r.Path)))
+	}
+	return all
+}
+
+// buttonsOf returns the paths of the operations that have a page or a button.
+func buttonsOf(all []operate.Operation) (paths []string) {
+	for _, p := range pages.Pages(all) {
+		paths = append(paths, p.Path)
+		for _, a := range p.Actions {
+			paths = append(paths, p.Path+"/"+a.Name)
+		}
+	}
+	return paths
+}
+
+func wantCommand(t *testing.T, o operate.Operation, words ...string) {
+	t.Helper()
+	var out bytes.Buffer
+	status := cli.Run(t.Context(), cli.Env{Args: append(words, "--help"), Stdout: &out, Stderr: &out})
+	if status != 0 || !strings.HasPrefix(out.String(), o.Doc) || !strings.Contains(out.String(), "--json") {
+		t.Errorf("holdfast %s --help: %d %s", strings.Join(words, " "), status, out.String())
 	}
 }
 

@@ -55,22 +55,17 @@ func (o *route) values(w http.ResponseWriter, r *http.Request, path string) (map
 	if err != nil || len(body) == 0 {
 		return all, err
 	}
-	members, err := members(body, others)
-	for name, text := range members {
-		all[name] = text
-	}
-	return all, err
+	return all, addMembers(all, body, others)
 }
 
-// members returns the members of a JSON object as text.
-func members(body []byte, inputs []operate.Input) (map[string]string, error) {
+// addMembers adds the members of a JSON object as text.
+func addMembers(all map[string]string, body []byte, inputs []operate.Input) error {
 	var object map[string]any
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	if err := d.Decode(&object); err != nil || object == nil || d.More() {
-		return nil, fault.New(fault.Invalid, "the body is malformed: expected a JSON object")
+		return fault.New(fault.Invalid, "the body is malformed: expected a JSON object")
 	}
-	all := map[string]string{}
 	for _, in := range inputs {
 		v, ok := object[in.Name]
 		delete(object, in.Name)
@@ -79,12 +74,12 @@ func members(body []byte, inputs []operate.Input) (map[string]string, error) {
 		}
 		wanted := map[reflect.Kind]string{reflect.Bool: "bool", reflect.Int: "json.Number", reflect.String: "string"}[in.Kind]
 		if fmt.Sprintf("%T", v) != wanted {
-			return nil, &operate.InputError{Input: in.Name, Reason: "expected " + in.Expected()}
+			return &operate.InputError{Input: in.Name, Reason: "expected " + in.Expected()}
 		}
 		all[in.Name] = fmt.Sprint(v)
 	}
 	for name := range object {
-		return nil, &operate.InputError{Input: name, Reason: "unknown member"}
+		return &operate.InputError{Input: name, Reason: "unknown member"}
 	}
-	return all, nil
+	return nil
 }
