@@ -43,7 +43,7 @@ func ParseRange(header string, size int64) (from, length int64, ok bool, err err
 		}
 	}
 	switch {
-	case !valid || end < from:
+	case !valid || last != "" && isLess(last, first):
 		return 0, 0, false, nil
 	case from >= size:
 		return 0, 0, false, ErrRange
@@ -61,4 +61,10 @@ func digits(s string) (int64, bool) {
 		n = math.MaxInt64
 	}
 	return n, true
+}
+
+// isLess compares whole numbers that may be too large for digits.
+func isLess(a, b string) bool {
+	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
+	return len(a) < len(b) || len(a) == len(b) && a < b
 }

@@ -115,7 +115,9 @@ func FuzzCanonical(f *testing.F) {
 		if err != nil || canonicalQuery(again, false) != canonical || strings.ContainsAny(canonical, " +\n\"") {
 			t.Errorf("%q: %q, then %q, %v", query, canonical, canonicalQuery(again, false), err)
 		}
-		order := func(a, b parameter) int { return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.value, b.value)) }
+		order := func(a, b parameter) int {
+			return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.value, b.value))
+		}
 		slices.SortFunc(params, order)
 		slices.SortFunc(again, order)
 		if !slices.Equal(params, again) {
