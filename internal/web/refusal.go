@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"strings"
 
 	"holdfast/internal/fault"
 )
@@ -18,6 +19,13 @@ type Refusal struct {
 // Refuse returns a Refusal without a cause.
 func Refuse(status int, code, message string) *Refusal {
 	return &Refusal{Status: status, Code: code, Message: message}
+}
+
+// RefuseMethod returns the Refusal of a method that a path does not support, and sets the header Allow.
+func RefuseMethod(w http.ResponseWriter, allowed ...string) *Refusal {
+	list := strings.Join(allowed, ", ")
+	w.Header().Set("Allow", list)
+	return Refuse(http.StatusMethodNotAllowed, "method-not-allowed", "this path supports "+list)
 }
 
 // RefuseFor returns a Refusal with its cause.

@@ -108,8 +108,7 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 		return err
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodPost {
-		h.Set("Allow", "GET, HEAD, POST")
-		return web.Refuse(http.StatusMethodNotAllowed, "method-not-allowed", "this path supports GET, HEAD, POST")
+		return web.RefuseMethod(w, http.MethodGet, http.MethodHead, http.MethodPost)
 	}
 	if r.Method == http.MethodPost {
 		if err := x.checkOrigin(); err != nil {

@@ -132,8 +132,7 @@ func (h *Admin) Serve(w http.ResponseWriter, r *http.Request, at web.Address) er
 				allowed = append(allowed, m)
 			}
 		}
-		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		return web.Refuse(http.StatusMethodNotAllowed, "method-not-allowed", "this path supports "+strings.Join(allowed, ", "))
+		return web.RefuseMethod(w, allowed...)
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

@@ -85,8 +85,7 @@ func (h *Receiver) Serve(w http.ResponseWriter, r *http.Request, at web.Address)
 		return errPath
 	}
 	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		return web.Refuse(http.StatusMethodNotAllowed, "method-not-allowed", "this path supports POST")
+		return web.RefuseMethod(w, http.MethodPost)
 	}
 	if operation == "verify" {
 		return h.serve(w, r, id, false)

@@ -55,8 +55,7 @@ func (d *Demo) Serve(w http.ResponseWriter, r *http.Request, at web.Address) err
 	h.Set("Content-Security-Policy", demoPolicy)
 	if at.Path == demoArrivals {
 		if r.Method != http.MethodPost {
-			h.Set("Allow", http.MethodPost)
-			return web.Refuse(http.StatusMethodNotAllowed, "method-not-allowed", "this path supports POST")
+			return web.RefuseMethod(w, http.MethodPost)
 		}
 		return d.arrive(w, r, at)
 	}
@@ -65,8 +64,7 @@ func (d *Demo) Serve(w http.ResponseWriter, r *http.Request, at web.Address) err
 		return errPath
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		h.Set("Allow", "GET, HEAD")
-		return web.Refuse(http.StatusMethodNotAllowed, "method-not-allowed", "this path supports GET, HEAD")
+		return web.RefuseMethod(w, http.MethodGet, http.MethodHead)
 	}
 	web.StaticBody(w)
 	text, err := demoFiles.ReadFile(f.file)

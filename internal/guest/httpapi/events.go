@@ -62,8 +62,7 @@ var (
 func (h *EventReceiver) Serve(w http.ResponseWriter, r *http.Request, _ web.Address) error {
 	w.Header().Set("Cache-Control", "private, no-store")
 	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		return web.Refuse(http.StatusMethodNotAllowed, "method-not-allowed", "this path supports POST")
+		return web.RefuseMethod(w, http.MethodPost)
 	}
 	service, members, err := authenticateService(h.Tokens, h.Clock, r)
 	if err != nil {

@@ -66,9 +66,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 		x.action = methods[http.MethodGet] // the server sends no body
 	}
 	if x.action == nil {
-		allowed := allowedMethods(methods)
-		w.Header().Set("Allow", allowed)
-		return web.Refuse(http.StatusMethodNotAllowed, "method-not-allowed", "this path supports "+allowed)
+		return web.RefuseMethod(w, allowedMethods(methods)...)
 	}
 	if err := x.sameSite(); err != nil {
 		return err
@@ -88,13 +86,13 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 }
 
 // allowedMethods lists the methods of a path. HEAD is GET without a body.
-func allowedMethods(methods map[string]*action) string {
+func allowedMethods(methods map[string]*action) []string {
 	names := slices.Collect(maps.Keys(methods))
 	if methods[http.MethodGet] != nil {
 		names = append(names, http.MethodHead)
 	}
 	slices.Sort(names)
-	return strings.Join(names, ", ")
+	return names
 }
 
 // admit finds the session and takes a token of the rate limit.

@@ -20,7 +20,7 @@ import (
 
 // API serves the operations of a service. The server has checked the admin token.
 type API struct {
-	prefix string
+	paths  []string // of the nouns
 	routes []route
 }
 
@@ -35,10 +35,13 @@ type route struct {
 
 // New returns the API of the operations of a service.
 func New(service string, all []operate.Operation) *API {
-	a := &API{prefix: "/" + service + "/"}
+	a := &API{}
 	for i := range all {
 		o := &all[i]
-		r := route{Route{http.MethodPost, a.prefix + o.Noun()}, nil, o}
+		r := route{Route{http.MethodPost, "/" + service + "/" + o.Noun()}, nil, o}
+		if !slices.Contains(a.paths, r.Path) {
+			a.paths = append(a.paths, r.Path)
+		}
 		if o.Kind == operate.List {
 			r.Method = http.MethodGet
 		}
@@ -63,18 +66,11 @@ func (a *API) Routes() (all []Route) {
 }
 
 // Paths returns the path of each noun.
-func (a *API) Paths() (all []string) {
-	for _, r := range a.routes {
-		if path := a.prefix + r.Noun(); !slices.Contains(all, path) {
-			all = append(all, path)
-		}
-	}
-	return all
-}
+func (a *API) Paths() []string { return a.paths }
 
 // Owns reports whether a raw path belongs to the operations.
 func (a *API) Owns(path string) bool {
-	return slices.ContainsFunc(a.Paths(), func(p string) bool { return path == p || strings.HasPrefix(path, p+"/") })
+	return slices.ContainsFunc(a.paths, func(p string) bool { return path == p || strings.HasPrefix(path, p+"/") })
 }
 
 // Label returns the route of a raw path for logs and metrics.
@@ -115,8 +111,7 @@ func (a *API) Serve(w http.ResponseWriter, r *http.Request, at web.Address) erro
 			allowed = append(allowed, one.Method)
 		}
 		slices.Sort(allowed)
-		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		return web.Refuse(http.StatusMethodNotAllowed, "method-not-allowed", "this path supports "+strings.Join(allowed, ", "))
+		return web.RefuseMethod(w, allowed...)
 	}
 	return found[i].serve(w, r, at.Path)
 }
