@@ -123,21 +123,13 @@ type Changed interface{ Notice() string }
 // Offers(verb string) bool of Out says which changes the console offers for a row.
 func NewList[In, Out any](about About, fn func(context.Context, In) ([]Out, error)) Operation {
 	o, row := declare[In, Out](List, about)
-	o.run = func(ctx context.Context, values map[string]string) (*Result, error) {
-		in, err := parse[In](o.Inputs, values)
-		if err != nil {
-			return nil, err
-		}
-		all, err := fn(ctx, in)
-		if err != nil {
-			return nil, err
-		}
+	o.run = runner(o.Inputs, fn, func(all []Out) *Result {
 		r := &Result{Value: map[string]any{o.Noun(): append([]Out{}, all...)}}
 		for _, one := range all {
 			r.Rows = append(r.Rows, row(one))
 		}
-		return r, nil
-	}
+		return r
+	})
 	return o
 }
 
@@ -145,8 +137,16 @@ func NewList[In, Out any](about About, fn func(context.Context, In) ([]Out, erro
 // is for one subject. Out is as for NewList.
 func NewChange[In any, Out Changed](about About, fn func(context.Context, In) (Out, error)) Operation {
 	o, row := declare[In, Out](Change, about)
-	o.run = func(ctx context.Context, values map[string]string) (*Result, error) {
-		in, err := parse[In](o.Inputs, values)
+	o.run = runner(o.Inputs, fn, func(out Out) *Result {
+		return &Result{Rows: []Row{row(out)}, Value: out, Notice: out.Notice()}
+	})
+	return o
+}
+
+// runner returns a function that parses the inputs, calls fn, and makes a result of what it returns.
+func runner[In, Out any](inputs []Input, fn func(context.Context, In) (Out, error), result func(Out) *Result) func(context.Context, map[string]string) (*Result, error) {
+	return func(ctx context.Context, values map[string]string) (*Result, error) {
+		in, err := parse[In](inputs, values)
 		if err != nil {
 			return nil, err
 		}
@@ -154,9 +154,8 @@ func NewChange[In any, Out Changed](about About, fn func(context.Context, In) (O
 		if err != nil {
 			return nil, err
 		}
-		return &Result{Rows: []Row{row(out)}, Value: out, Notice: out.Notice()}, nil
+		return result(out), nil
 	}
-	return o
 }
 
 // declare reads the tags, and returns a function that makes a row. It panics if the declaration is
