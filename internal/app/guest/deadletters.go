@@ -18,10 +18,11 @@ import (
 // withStore runs fn on the open store, with the arguments of the command.
 func (c *command) withStore(fn func(ctx context.Context, st guest.Store, args []string) error) func(*cobra.Command, []string) error {
 	return c.Run(func(ctx context.Context, args []string) error {
-		if c.state.opened == nil {
-			return errDisabled
+		st, err := c.state.store()
+		if err != nil {
+			return err
 		}
-		return fn(ctx, c.state.opened, args)
+		return fn(ctx, st, args)
 	})
 }
 

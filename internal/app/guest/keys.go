@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
 	"holdfast/internal/fault"
+	"holdfast/internal/guest"
 	"holdfast/internal/guest/httpapi"
 )
 
@@ -30,14 +31,27 @@ func (s *Guest) commands(sh *service.Shell) []*cobra.Command {
 
 var errDisabled = errors.New("guest is disabled, or no server has been started on this data yet")
 
+// ready returns the handoffs of the open service, if this process can use their keys.
+func (s *Guest) ready() (*handoffs, error) {
+	if s.handoffs == nil {
+		return nil, errDisabled
+	}
+	return s.handoffs, s.handoffs.isSaved()
+}
+
+// store returns the store of the open service.
+func (s *Guest) store() (guest.Store, error) {
+	if s.opened == nil {
+		return nil, errDisabled
+	}
+	return s.opened, nil
+}
+
 // run runs fn on the open service.
 func (c *command) run(fn func(ctx context.Context, h *handoffs, args []string) error) func(*cobra.Command, []string) error {
 	return c.Run(func(ctx context.Context, args []string) error {
-		h := c.state.handoffs
-		if h == nil {
-			return errDisabled
-		}
-		if err := h.isSaved(); err != nil {
+		h, err := c.state.ready()
+		if err != nil {
 			return err
 		}
 		return fn(ctx, h, args)

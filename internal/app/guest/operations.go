@@ -76,11 +76,11 @@ func (k keyOutput) Offers(verb string) bool {
 }
 
 func (s *Guest) listKeys(ctx context.Context, _ operate.None) (all []keyOutput, err error) {
-	keys, err := s.keys()
+	h, err := s.ready()
 	if err != nil {
 		return nil, err
 	}
-	found, err := keys.List(ctx)
+	found, err := h.Keys.List(ctx)
 	for _, k := range found {
 		all = append(all, outputOf(k))
 	}
@@ -90,11 +90,11 @@ func (s *Guest) listKeys(ctx context.Context, _ operate.None) (all []keyOutput, 
 // onKey returns a change of one key.
 func (s *Guest) onKey(do func(*guest.HandoffKeys, context.Context, string) (guest.HandoffKey, error)) func(context.Context, keyInput) (keyOutput, error) {
 	return func(ctx context.Context, in keyInput) (keyOutput, error) {
-		keys, err := s.keys()
+		h, err := s.ready()
 		if err != nil {
 			return keyOutput{}, err
 		}
-		key, err := do(keys, ctx, in.Key)
+		key, err := do(h.Keys, ctx, in.Key)
 		return outputOf(key), err
 	}
 }
@@ -102,19 +102,11 @@ func (s *Guest) onKey(do func(*guest.HandoffKeys, context.Context, string) (gues
 // onKeys returns a change of the whole ring.
 func (s *Guest) onKeys(do func(*guest.HandoffKeys, context.Context) (guest.HandoffKey, error)) func(context.Context, operate.None) (keyOutput, error) {
 	return func(ctx context.Context, _ operate.None) (keyOutput, error) {
-		keys, err := s.keys()
+		h, err := s.ready()
 		if err != nil {
 			return keyOutput{}, err
 		}
-		key, err := do(keys, ctx)
+		key, err := do(h.Keys, ctx)
 		return outputOf(key), err
 	}
-}
-
-// keys returns the ring, if this process can use it.
-func (s *Guest) keys() (*guest.HandoffKeys, error) {
-	if s.handoffs == nil {
-		return nil, errDisabled
-	}
-	return s.handoffs.Keys, s.handoffs.isSaved()
 }

@@ -16,10 +16,11 @@ type tenantOutput struct {
 }
 
 func (s *Guest) listTenants(ctx context.Context, _ operate.None) (all []tenantOutput, err error) {
-	if s.opened == nil {
-		return nil, errDisabled
+	st, err := s.store()
+	if err != nil {
+		return nil, err
 	}
-	found, err := s.opened.SuspendedTenants(ctx)
+	found, err := st.SuspendedTenants(ctx)
 	for _, t := range found {
 		all = append(all, tenantOutput{t.Tenant, t.Reason, t.At, t.Event})
 	}
@@ -47,8 +48,8 @@ func (t tenantChanged) Notice() string {
 // setTenant returns the change that suspends or reinstates a tenant.
 func (s *Guest) setTenant(suspended bool) func(context.Context, tenantInput) (tenantChanged, error) {
 	return func(ctx context.Context, in tenantInput) (tenantChanged, error) {
-		if s.opened == nil {
-			return tenantChanged{}, errDisabled
+		if _, err := s.store(); err != nil {
+			return tenantChanged{}, err
 		}
 		return tenantChanged{in.Tenant, suspended}, s.service.SuspendTenant(ctx, in.Tenant, suspended, in.Reason)
 	}
