@@ -80,14 +80,18 @@ type closing struct {
 
 func (c closing) Close() error { c.close(); return nil }
 
+// pool returns the connections without the function that closes them.
+func (d *Database) pool() any {
+	if c, ok := d.conn.(closing); ok {
+		return c.pool
+	}
+	return d.conn
+}
+
 // Rows returns the access to the rows of tables. owners is for the rows of owners on
 // Spanner; nil for everything else.
 func (d *Database) Rows(owners rows.Owners) rows.Database {
-	conn := any(d.conn)
-	if c, ok := conn.(closing); ok {
-		conn = c.pool
-	}
-	switch c := conn.(type) {
+	switch c := d.pool().(type) {
 	case *sqlitedb.DB:
 		return c.Rows()
 	case *pgdb.DB:
@@ -236,12 +240,11 @@ func (d *Database) Verify(ctx context.Context) (problems []string, how string, e
 
 // Distribution returns how Citus distributes the tables of the service; nil without Citus.
 func (d *Database) Distribution(ctx context.Context) (*pgdb.Distribution, error) {
-	if c, ok := d.conn.(closing); ok {
-		if pg, ok := c.pool.(*pgdb.DB); ok {
-			return pg.Distribution(ctx, d.sets[len(d.sets)-1]) // the migrations of the service
-		}
+	pg, ok := d.pool().(*pgdb.DB)
+	if !ok {
+		return nil, nil
 	}
-	return nil, nil
+	return pg.Distribution(ctx, d.sets[len(d.sets)-1]) // the migrations of the service
 }
 
 // Remedy says how an operator fixes an error of a SQLite file, or of a server that refuses a connection; "" for other
