@@ -38,9 +38,8 @@ const (
 	s3Page   = 1000
 	s3Groups = 100
 
-	// s3LargeCallers is the maximum of connections for 100 MiB: with more, a window takes
-	// a minute and fills the disk.
-	s3LargeCallers = 16
+	// s3LargeCallers is the maximum of connections for 100 MiB: with more, windows fill the disk.
+	s3LargeCallers = 4
 	// s3Fillers is the number of connections that fill the buckets.
 	s3Fillers = 64
 )

@@ -108,7 +108,8 @@ type opened struct {
 	*service.Opened
 	tables     []rows.Group // of service.Service, as are the operations
 	operations []operate.Operation
-	closed     bool // settleReadOnly has made it read-only
+	closed     bool   // settleReadOnly has made it read-only
+	readOnlyBy string // the holder of which settleReadOnly has warned
 
 	bound   []boundSecret
 	secrets verification

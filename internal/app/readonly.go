@@ -42,7 +42,8 @@ func (s *opened) rowsOf() rows.Database {
 	return s.Databases[0].Rows(nil)
 }
 
-// settleReadOnly makes services read-only as the setting says. Another holder stays.
+// settleReadOnly makes services read-only as the setting says. Another holder stays. It is called until the start is
+// complete, and warns of each holder once.
 func (a *App) settleReadOnly(ctx context.Context) (failed map[string]error) {
 	failed = map[string]error{}
 	for _, s := range a.opened {
@@ -64,12 +65,15 @@ func (a *App) settleReadOnly(ctx context.Context) (failed map[string]error) {
 		switch {
 		case err != nil:
 			failed[s.name] = err
-		case holder != "":
+		case holder != "" && holder != s.readOnlyBy:
 			attrs := []any{"service", s.name, "by", holder}
 			if until.IsZero() {
 				attrs = append(attrs, "fix", endReadOnly(s.name, holder))
 			}
 			a.log.Warn("the service is read-only", attrs...)
+		}
+		if err == nil {
+			s.readOnlyBy = holder
 		}
 	}
 	return failed

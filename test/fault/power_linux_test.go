@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -222,6 +223,8 @@ func TestPowerCutOfBackup(t *testing.T) {
 			start := time.Now()
 			cmd := exec.Command(binary.Path(), "backup", b.dir)
 			cmd.Env = b.server.Env
+			var said bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &said, &said
 			must(t, cmd.Start())
 			done := make(chan struct{})
 			go func() { _ = cmd.Wait(); close(done) }() // the exit status is in ProcessState
@@ -234,7 +237,7 @@ func TestPowerCutOfBackup(t *testing.T) {
 				whole++
 				length = min(length, time.Since(start))
 				if !cmd.ProcessState.Success() {
-					t.Errorf("backup: %v", cmd.ProcessState)
+					t.Errorf("backup: %v: %s", cmd.ProcessState, said.String())
 				}
 			}
 			p.cut(choose, cmd.Process)

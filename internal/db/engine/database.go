@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -105,9 +106,16 @@ func (d *Database) Rows(owners rows.Owners) rows.Database {
 // Embedded reports whether the database is a SQLite file.
 func (d *Database) Embedded() bool { return d.file != nil }
 
-// Migrate applies the pending migrations.
+// Migrate applies the pending migrations. The error of a server that refuses the connection says what an operator
+// can do about it.
 func (d *Database) Migrate(ctx context.Context) (applied []migrate.Migration, err error) {
-	return d.eachSet(ctx, d.conn.Migrate)
+	applied, err = d.eachSet(ctx, d.conn.Migrate)
+	if d.file == nil {
+		if fix := d.Remedy(err); fix != "" {
+			err = fmt.Errorf("%w: %s", err, fix)
+		}
+	}
+	return applied, err
 }
 
 // Pending returns the migrations that have not been applied.

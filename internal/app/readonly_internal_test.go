@@ -1,0 +1,42 @@
+package app
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// A start that tries again, such as while another database is away, warns of a service that is read-only once.
+func TestReadOnlyWarnsOnce(t *testing.T) {
+	t.Parallel()
+	a := openApp(t, "HOLDFAST_SERVER__READ_ONLY=true")
+	var log bytes.Buffer
+	a.log = slog.New(slog.NewTextHandler(&log, nil))
+	can := 0
+	for _, s := range a.opened {
+		if s.rowsOf() != nil {
+			can++
+		}
+	}
+	warned := func() int { return strings.Count(log.String(), "the service is read-only") }
+	for range 3 {
+		if failed := a.settle(t.Context()); len(failed) > 0 {
+			t.Fatal(failed)
+		}
+	}
+	if n := warned(); can == 0 || n != can {
+		t.Errorf("%d warnings of %d services:\n%s", n, can, log.String())
+	}
+	a.cfg.Server.ReadOnly = false
+	if failed := a.settle(t.Context()); len(failed) > 0 {
+		t.Fatal(failed)
+	}
+	a.cfg.Server.ReadOnly = true
+	if failed := a.settle(t.Context()); len(failed) > 0 {
+		t.Fatal(failed)
+	}
+	if n := warned(); n != 2*can {
+		t.Errorf("%d warnings after a second period, want %d", n, 2*can)
+	}
+}
