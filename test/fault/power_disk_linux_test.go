@@ -22,7 +22,7 @@ func TestPowerCutLoses(t *testing.T) {
 	}
 	seed := number(t, "FAULT_SEED", rand.Uint64()>>1)
 	choose := rand.New(rand.NewPCG(seed, 0))
-	m := powercut.New(t, 1, 64<<20)
+	m := powercut.New(t, 64<<20)
 	text := strings.Repeat("acknowledged\n", 2000) // several blocks
 	bare := func(name string, sync func(f *os.File) error) error {
 		f, err := os.Create(name + ".new")

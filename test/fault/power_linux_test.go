@@ -71,10 +71,11 @@ func (p *powered) fault(round int) fault {
 	return fault{deadly: true, busy: true, inject: func() { p.cut(p.choice(round)) }, recover: func() { p.restart(round) }}
 }
 
-// newPowered returns a harness of services on SQLite, which are on disk 0. Disk 3 is for backups.
+// newPowered returns a harness of services on SQLite, which are on disk 0. Storage nodes are on disks 1 and 2, and
+// disk 3 has room for a backup of both.
 func newPowered(t *testing.T, copies int, vars []string, names ...string) *powered {
 	t.Helper()
-	p := &powered{machine: powercut.New(t, 4, diskSize)}
+	p := &powered{machine: powercut.New(t, diskSize, diskSize, diskSize, 2*diskSize)}
 	var of []service
 	for _, s := range []service{syncService(), accountsService(), extService(), bucketsService(), guestService()} {
 		if !slices.Contains(names, s.name) {
@@ -142,7 +143,7 @@ func TestPowerCutAtFirstStart(t *testing.T) {
 	rounds := min(int(number(t, "FAULT_ROUNDS", 20)), 20)
 	for round := range rounds {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
-			p := &powered{machine: powercut.New(t, 1, 64<<20)}
+			p := &powered{machine: powercut.New(t, 64<<20)}
 			of := []service{accountsService(), extService()} // accounts need the secrets that the start generates
 			vars := append(settings(of, "DATABASE_URL", testdb.PostgresDatabase(t)), "HOLDFAST_EXTSTORAGE__AUDIT=log", "HOLDFAST_LOG__ACCESS=false")
 			p.harness = harnessOf(t, of, true, filepath.Join(p.machine.Disk(0).Dir, "new", "data"), vars...)
@@ -166,7 +167,7 @@ func TestPowerCutOfCopy(t *testing.T) {
 	if !needsPower(t) {
 		return
 	}
-	machine := powercut.New(t, 1, diskSize)
+	machine := powercut.New(t, diskSize)
 	c := newCopyingIn(t, machine.Disk(0).Dir, nil, onPostgres, onSQLite)
 	c.length = time.Second
 	c.run(60, func(round int) fault {

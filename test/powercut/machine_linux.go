@@ -60,13 +60,13 @@ func Missing() string {
 	return ""
 }
 
-// New returns a machine with disks of a size in bytes. They are unmounted and detached when the
+// New returns a machine with disks of these sizes in bytes. They are unmounted and detached when the
 // test ends. Run the test in a mount namespace of its own, so that nothing is left if the process
 // is killed: a loop device is detached when its file system is unmounted.
-func New(t testing.TB, disks int, size int64) *Machine {
+func New(t testing.TB, sizes ...int64) *Machine {
 	t.Helper()
 	m := &Machine{t: t}
-	for range disks {
+	for _, size := range sizes {
 		m.disks = append(m.disks, m.disk(size))
 	}
 	return m
