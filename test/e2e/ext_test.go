@@ -255,6 +255,12 @@ func TestAuditAfterACrash(t *testing.T) {
 		t.Errorf("%d events of %d writes", len(lines), writes)
 	}
 
+	// The killed server may have had the lease of these events, which ends by itself.
+	e.at(again).want(http.StatusCreated, "PUT", "/namespaces/a/records/resumed", `{"value":"x"}`)
+	again.AwaitLong(2*binary.Bound, "/metrics", func(int, string) bool {
+		return strings.Contains(readFile(t, s.Data+"/extstorage-audit.jsonl"), `"key":"a/resumed"`)
+	})
+
 	// A normal stop leaves nothing behind.
 	e.at(again).want(http.StatusCreated, "PUT", "/namespaces/a/records/last", `{"value":"x"}`)
 	again.Signal(syscall.SIGTERM)
