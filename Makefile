@@ -55,28 +55,18 @@ dist: ## make the files of a release in dist/: tarballs, packages, SBOMs, checks
 	@$(LIKEBIN) $(GO) run -C packaging/release . -source '$(CURDIR)' -out '$(abspath $(DIST))' -epoch '$(SOURCE_DATE_EPOCH)' \
 		-version '$(VERSION)' -commit '$(COMMIT)' -ldflags '$(LDFLAGS)' -tags '$(TAGS)' $(ARCHS)
 
-# SQLite is C made into Go, and under the race detector it takes twenty times as
-# long. Packages that live on it are tested without; db/sqlitedb, which shares it
-# among goroutines, with. To compile Google's client of Spanner for the detector
-# takes more than a minute of processor time, and so do those of Pub/Sub and cloud storage, so
-# what imports them is tested without, too: db/engine and app, which wire them, and
-# auth, whose tests compare with an SDK. The suites on PostgreSQL take two minutes
-# each with it. `make soak` has all of them with.
-# The rest, from extstorage to dockerflow, shares nothing among goroutines or takes
-# ten times as long.
-# Those of test/ take longest, most of the time waiting: they begin first and then
+# Tests of test/ take longest, most of the time waiting: they begin first and then
 # those of app, which take longest of the others. There is one more than processors.
-UNRACED   = grep -wE "extstorage|filedriver|pubsub|nats|sinks|upstream|secretbox|obs|fxa|maintenance|s3api|clouddriver|sqlite|postgres|jsonschema|spanner|spannerdb|spannertest|db/engine|app|holdfast/cmd|httpapi|client|test|bench|auth|canonjson|archtest|testdb|storetest|suite|conf|ident|optional|fault|migrate|secrethash|budget|openapitest|nodeclient|dockerflow"
 LONGFIRST = sed -E "s,^holdfast/test/,z &,; s,^holdfast/internal/app$$,y &," | LC_ALL=C sort -r | sed "s/^[yz] //"
 # The detector would wait for a second at the end of each package; the tests have waited for
 # their goroutines.
 # Linking is a tenth of the work, and is done sooner with more memory; tests look at
 # how much they use. make lint has all of go vet.
-TEST      = GOGC=400 $(GO) test -exec "env -u GOGC" -vet=off -count=1 -timeout 10m $(if $(SOAKONLY),-skip "$(SOAKONLY)") $(TESTFLAGS)
-# What repeats on another engine, or with another client, what a test has shown once.
-# `make soak PART=tests` has all of it.
-SOAKONLY  = TestDescriptionOfBuckets|TestStoreOnSpanner/Sweep/AgainstWrites|TestStoreOnSpanner/Paging/UnderWrites|TestStoreOnSpanner/Preconditions/Resource|TestNoConnectionLeft|TestIdleConnections|TestExtensionMemory|TestSyncMemoryBudget|TestStoreBehindPgBouncer/^[^BCOW]|TestOneNode/clients/boto3-old|TestThreeNodes/clients/(aws|boto3|javascript|restic|s3cmd)|TestSyncOnSpanner|TestRunOnPostgres|Test(Frozen|KilledCommit|Linearizable|Network|TwoServers)/Spanner|TestFrozen/Citus|TestLinearizable/SQLite|TestBackupUnderLoad/PostgreSQL|TestLostSecrets/(spanner|postgres)|TestCompare|TestStalledReaders/PostgreSQL|TestBucketsStoppedNodes|TestReproducible|TestFullBatchOnSpanner|TestRunOnSpanner|Test(Flooded)?Neighbours/PostgreSQL|TestDescription.*/(invalid|random)|TestStoreOnSpanner/Paging/WholeInPages|TestStoreOnSpanner/Values/IDs|TestStoreOnSpanner/(Quota|Merge)/Table|TestStoreOnSpanner/Preconditions/Table|TestStoreOnSpanner/Listing/ClosedUnread|TestQuotaFlip/[12]|TestTroubleshooting|TestAutoConfig|TestStoreOnSpanner/Batches/Large|TestStoreOnSpanner/Usage/ManyCollections|TestStoreOnSpanner/Values/Payloads|TestFullDiskOnPostgres|TestBucketsRaces/PostgreSQL|TestKill/Spanner|TestSchemaMemory|TestConsolePagesOnServers|TestImport$$/(mariadb_to_postgres|postgres_to_sqlite)|TestImportContinues/mysql=false|TestSyncMoves/.*(spanner|citus)|TestConsoleAccessible|TestGuestF2$$/PubSub|TestGuestF2Load|TestGuestF6/cluster|TestImportedFromMozilla|TestCopied$$|TestCopyAndSwitch/(KilledPostgres|Spanner|Citus)|TestRun/(sync|guests|console|copy|buckets)|TestGuestF23|TestPoolOfTwo|TestBucketsScrubTakeover
+TEST      = GOGC=400 $(GO) test -exec "env -u GOGC" -vet=off -count=1 -timeout 10m $(TESTFLAGS)
 
+# Tests that are slow, or repeat on another engine or with another client what a test has shown, call
+# testdb.SoakOnly. `make soak PART=tests` has all of them.
+WITHOUTSOAK = 1
 # A model takes a quarter of rapid's 100 walks, or fewer.
 CHECKS    = 25
 
@@ -85,11 +75,11 @@ PACKAGES  = test/packages $(SERVICE)
 SCENARIOS = $(if $(SERVICE),FAULT_SERVICE=$(SERVICE) $(TEST) $$(test/packages scenarios $(SERVICE)) || failed=1;)
 
 test: service test-deps build testservers ## run every test on every engine, real browsers included (SERVICE=sync: those of one service)
-	$(WITHSERVERS) sh -c 'failed=0; export RAPID_CHECKS=$(CHECKS); \
-		GORACE=atexit_sleep_ms=0 $(TEST) -p 1 -trimpath $(RACE) $$($(GO) list $$($(PACKAGES)) | $(UNRACED) -v) & race=$$!; \
+	$(WITHSERVERS) sh -c 'failed=0; export RAPID_CHECKS=$(CHECKS) TEST_WITHOUT_SOAK=$(WITHOUTSOAK); \
+		GORACE=atexit_sleep_ms=0 $(TEST) -p 1 -trimpath $(RACE) $$($(GO) list $$($(PACKAGES)) | test/packages raced) & race=$$!; \
 		export $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) HOLDFAST_TEST_PROGRAMS=$$(mktemp -d); \
 		$(SCENARIOS) \
-		$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) $$($(GO) list $$($(PACKAGES)) | $(UNRACED) | $(LONGFIRST)) || failed=1; \
+		$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) $$($(GO) list $$($(PACKAGES)) | test/packages unraced | $(LONGFIRST)) || failed=1; \
 		rm -r $$HOLDFAST_TEST_PROGRAMS; wait $$race && exit $$failed'
 
 # go test takes from its cache what has not changed since.
@@ -246,7 +236,7 @@ soak-spanner: testservers #: the models on Spanner, with 50 times the steps or f
 		done; echo "$$walks times the steps of make test"'
 
 soak-tests: build testservers #: every test 5 times, also those that make test leaves out
-	$(MAKE) --no-print-directory test SOAKONLY= CHECKS=100 TESTFLAGS='-count=5 -timeout 60m'
+	$(MAKE) --no-print-directory test WITHOUTSOAK= CHECKS=100 TESTFLAGS='-count=5 -timeout 60m'
 
 soak-race: testservers #: every package that lives in the server's process, under the race detector
 	$(WITHSERVERS) $(SOAKTEST) -race -count=2 $$($(GO) list ./... | grep -vE '^holdfast/(test|bench)')

@@ -137,6 +137,9 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
+			if service != "extension storage" {
+				testdb.SoakOnly(t, "it takes a minute; extension storage has shown the frame of all")
+			}
 			testdb.SQLite(t)
 			runParts(t, parts)
 		})
@@ -209,6 +212,7 @@ func runParts(t *testing.T, parts map[string][]string) {
 // Comparing a binary with itself gives a row for each work and number of connections.
 func TestCompare(t *testing.T) {
 	t.Parallel()
+	testdb.SoakOnly(t, "it takes a minute or more")
 	needSchedstat(t)
 	testdb.SQLite(t)
 	o, err := parse([]string{
@@ -238,6 +242,7 @@ func TestCompare(t *testing.T) {
 // differ.
 func TestRunOnPostgres(t *testing.T) {
 	t.Parallel()
+	testdb.SoakOnly(t, "it takes a minute or more")
 	testdb.Postgres(t) // skips without a server
 	o, err := parse([]string{"-binary", binary.Path(), "-engines", "postgres", "-window", "20ms", "-runs", "1", "-connections", "2", "-parts", "load,ext,exthot,outbox,buckets"})
 	if err != nil {

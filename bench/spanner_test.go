@@ -12,6 +12,7 @@ import (
 // TestRunOnSpanner runs the part that is measured on the emulator.
 func TestRunOnSpanner(t *testing.T) {
 	t.Parallel()
+	testdb.SoakOnly(t, "the emulator is slow")
 	testdb.Spanner(t) // skips without an emulator
 	o, err := parse([]string{"-binary", binary.Path(), "-engines", "spanner", "-window", "20ms", "-runs", "1", "-connections", "1", "-parts", "load,memory"})
 	if err != nil {

@@ -22,6 +22,7 @@ func TestConsolePages(t *testing.T) {
 // The same on PostgreSQL and on Citus.
 func TestConsolePagesOnServers(t *testing.T) {
 	t.Parallel()
+	testdb.SoakOnly(t, "TestConsolePages has shown it on SQLite")
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
 		consolePages(t, onDatabase(testdb.PostgresDatabase(t))...)

@@ -101,7 +101,7 @@ var shared = []helper{
 	{name: "internal/db/sourcedb", libs: []string{"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"}},
 	{name: "internal/db/engine"},
 	{name: "internal/outbox"},
-	{name: "internal/suite", libs: []string{"pgregory.net/rapid"}},
+	{name: "internal/suite", ours: []string{"internal/testdb"}, libs: []string{"pgregory.net/rapid"}},
 	{name: "internal/outbox/storetest"},
 	{name: "internal/outbox/sqlite", libs: []string{"zombiezen.com/go/sqlite"}},
 	{name: "internal/outbox/postgres", libs: []string{"golang.org/x/sync/errgroup", "github.com/jackc/pgx/v5/pgtype"}},
@@ -241,7 +241,7 @@ func sharedRules() (all []rule) {
 	before := slices.Clone(leaves)
 	for _, g := range shared {
 		all = append(all, rule{
-			who: []string{g.name}, ours: slices.Clone(before), libs: g.libs, tests: []string{"internal/testdb/**", "internal/web/webtest", "internal/auth/sigv4/sigv4test"},
+			who: []string{g.name}, ours: append(slices.Clone(before), g.ours...), libs: g.libs, tests: []string{"internal/testdb/**", "internal/web/webtest", "internal/auth/sigv4/sigv4test"},
 			reason: "shared packages know no service, and their order prevents cycles",
 		})
 		before = append(before, g.name)

@@ -1,3 +1,5 @@
+//test:unraced its goroutines share nothing
+
 package fault_test
 
 import (

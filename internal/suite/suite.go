@@ -10,6 +10,8 @@ import (
 	"maps"
 	"slices"
 	"testing"
+
+	"holdfast/internal/testdb"
 )
 
 // Case is one test; E is its environment.
@@ -40,6 +42,21 @@ type Suite[E any] struct {
 	// Exempt names cases that do not apply to the backend ("Group/Case"), with the reason. They
 	// are not run.
 	Exempt map[string]string
+
+	Soak Soak
+}
+
+// Soak is what `make test` leaves to `make soak`, because it is slow or another backend has shown it. The zero value
+// is nothing.
+type Soak struct {
+	Why   string
+	Cases []string // "Group/Case"
+	But   []string // instead of Cases: all groups but these
+}
+
+// leaves reports whether a case is left to a soak.
+func (s *Soak) leaves(group, name string) bool {
+	return slices.Contains(s.Cases, group+"/"+name) || len(s.But) > 0 && !slices.Contains(s.But, group)
 }
 
 // Run runs every case that is not exempt.
@@ -58,6 +75,9 @@ func (s Suite[E]) Run(t *testing.T) {
 				t.Run(c.Name, func(t *testing.T) {
 					if !g.Serial {
 						t.Parallel()
+					}
+					if s.Soak.leaves(g.Name, c.Name) {
+						testdb.SoakOnly(t, s.Soak.Why)
 					}
 					c.Run(t, s.New(t, g))
 				})
@@ -83,6 +103,23 @@ func (s Suite[E]) problems() (all []string) {
 		if s.Exempt[name] == "" {
 			all = append(all, name+" is exempt without a reason")
 		}
+	}
+	groups := map[string]bool{}
+	for _, g := range s.Groups {
+		groups[g.Name] = true
+	}
+	for _, name := range s.Soak.Cases {
+		if !known[name] {
+			all = append(all, name+" is left to a soak and does not exist")
+		}
+	}
+	for _, name := range s.Soak.But {
+		if !groups[name] {
+			all = append(all, name+" is not left to a soak and does not exist")
+		}
+	}
+	if s.Soak.Why == "" && len(s.Soak.Cases)+len(s.Soak.But) > 0 {
+		all = append(all, "cases are left to a soak without a reason")
 	}
 	return all
 }

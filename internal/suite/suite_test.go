@@ -1,3 +1,5 @@
+//test:unraced its goroutines share nothing
+
 package suite
 
 import (
@@ -59,10 +61,33 @@ func TestProblems(t *testing.T) {
 	got := Suite[int]{
 		Groups: []Group[int]{{Name: "A", Cases: []Case[int]{c, c}}, {Name: "B", Cases: []Case[int]{c}}},
 		Exempt: map[string]string{"A/Gone": "it was renamed", "B/One": ""},
+		Soak:   Soak{Cases: []string{"A/One", "A/Gone"}, But: []string{"B", "C"}},
 	}.problems()
-	want := []string{"two cases are called A/One", "A/Gone is exempt and does not exist", "B/One is exempt without a reason"}
+	want := []string{
+		"two cases are called A/One", "A/Gone is exempt and does not exist", "B/One is exempt without a reason",
+		"A/Gone is left to a soak and does not exist", "C is not left to a soak and does not exist", "cases are left to a soak without a reason",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestSoak: a suite says which cases it leaves to a soak.
+func TestSoak(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]Soak{"A/One": {Cases: []string{"A/One"}}, "B/One": {But: []string{"A"}}, "A/Two A/One": {But: []string{"B"}}} {
+		var left []string
+		for _, c := range [][2]string{{"A", "Two"}, {"A", "One"}, {"B", "One"}} {
+			if s.leaves(c[0], c[1]) {
+				left = append(left, c[0]+"/"+c[1])
+			}
+		}
+		if got := strings.Join(left, " "); got != name {
+			t.Errorf("left to a soak: %s, want %s", got, name)
+		}
+	}
+	if none := (Soak{}); none.leaves("A", "One") {
+		t.Error("without a soak a case is left to it")
 	}
 }
 

@@ -1,3 +1,5 @@
+//test:unraced its goroutines share nothing
+
 package testdb_test
 
 import (

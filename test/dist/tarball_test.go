@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -24,6 +25,7 @@ import (
 // number of processors.
 func TestReproducible(t *testing.T) {
 	t.Parallel()
+	testdb.SoakOnly(t, "it builds everything twice")
 	first := release(t)
 	second, err := makeRelease("else where, ", "umask 077; export TZ=Asia/Tokyo LC_ALL=C.UTF-8 GOMAXPROCS=1 HOSTNAME=elsewhere USER=somebody HOME=$HOME")
 	if err != nil {

@@ -245,6 +245,7 @@ func TestBucketsDamagedCopies(t *testing.T) {
 // takes its lease, finds a damaged copy that nobody reads, and repairs it.
 func TestBucketsScrubTakeover(t *testing.T) {
 	t.Parallel()
+	testdb.SoakOnly(t, "it takes a minute or more")
 	url, disks := testdb.PostgresDatabase(t), t.TempDir()
 	vars := bucketsOn(t, url, disks)
 	writer := binary.Launch(t, t.TempDir(), append(vars, "HOLDFAST_BUCKETS__SCRUB_INTERVAL=0")...)

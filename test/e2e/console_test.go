@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 	"holdfast/test/chromium"
 )
@@ -229,6 +230,7 @@ func TestConsole(t *testing.T) {
 // dark, on a large and on a small screen.
 func TestConsoleAccessible(t *testing.T) {
 	t.Parallel()
+	testdb.SoakOnly(t, "it takes a minute or more")
 	axe := chromium.NewAxe(t)
 	c := openConsole(t)
 	c.fillBucket()

@@ -167,6 +167,7 @@ func TestDevicesGuide(t *testing.T) {
 // rest.
 func TestTroubleshootingGuide(t *testing.T) {
 	t.Parallel()
+	testdb.SoakOnly(t, "it takes a minute or more")
 	commands := sessions(guide(t, "troubleshooting.md"))
 	if len(commands) == 0 {
 		t.Fatal("no commands")

@@ -193,6 +193,7 @@ func TestWhoSpannerKeepsApart(t *testing.T) {
 // refused.
 func TestFullBatchOnSpanner(t *testing.T) {
 	t.Parallel()
+	testdb.SoakOnly(t, "the emulator is slow")
 	for name, vars := range map[string][]string{
 		"NoQuota": nil,
 		"Quota":   {"SYNC_SYNCSTORAGE__ENABLE_QUOTA=true", "SYNC_SYNCSTORAGE__ENFORCE_QUOTA=true", "SYNC_SYNCSTORAGE__LIMITS__MAX_QUOTA_LIMIT=10000000"},

@@ -57,6 +57,7 @@ func backupOfSQLite(t *testing.T) {
 // dumpOfPostgres copies with pg_dump and pg_restore.
 func dumpOfPostgres(t *testing.T) {
 	t.Helper()
+	testdb.SoakOnly(t, "pg_dump makes the backup; this takes a minute or more")
 	dump, restore := binary.Program(t, "pg_dump"), binary.Program(t, "pg_restore")
 	url := testdb.PostgresDatabase(t)
 	h := newHarness(t, t.TempDir(), servicesOn(url)...)

@@ -20,7 +20,7 @@ const racers = 100
 // body, and no body is left that no object has.
 func TestBucketsRaces(t *testing.T) {
 	t.Parallel()
-	onEngines(t, []service{bucketsService()}, both(), func(t *testing.T, e engine, data string, vars ...string) {
+	onEngines(t, []service{bucketsService()}, append([]engine{onSQLite}, inSoak(onPostgres)...), func(t *testing.T, e engine, data string, vars ...string) {
 		h, b := newBuckets(t, nodeFolders(t), data, vars...)
 		h.server = h.serve()
 		if e.servers() > 1 {

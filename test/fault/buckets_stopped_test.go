@@ -54,6 +54,7 @@ func (n *nodeServer) proceed() { n.server.Signal(syscall.SIGCONT) }
 // respond.
 func TestBucketsStoppedNodes(t *testing.T) {
 	t.Parallel()
+	testdb.SoakOnly(t, "TestNodesHang shows it in one process; this one takes a minute or more")
 	client := &http.Client{Timeout: clientWaits, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
 	t.Cleanup(client.CloseIdleConnections)
 	near, far := newNodeServer(t, client), newNodeServer(t, client)

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"holdfast/internal/testdb"
 )
 
 // attack fills the memory of a server: on each connection a client sends the request, and then
@@ -42,6 +44,7 @@ const (
 //
 //nolint:paralleltest // the garbage collector keeps the limit only if it gets enough CPU
 func TestSyncMemoryBudget(t *testing.T) {
+	testdb.SoakOnly(t, "it takes a minute or more")
 	onEngines(t, []service{syncService()}, inTurn(onPostgres, onSQLite), syncMemoryBudget)
 }
 

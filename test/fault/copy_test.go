@@ -36,21 +36,25 @@ func TestCopyAndSwitch(t *testing.T) {
 	})
 	t.Run("KilledPostgres", func(t *testing.T) {
 		t.Parallel()
+		testdb.SoakOnly(t, "it takes a minute or more")
 		c := newCopying(t, []*testdb.PostgresServer{testdb.DurablePostgres(t)}, onPostgres, onPostgres, onSQLite, onSQLite)
 		c.run(8, c.fault)
 	})
 	t.Run("Citus", func(t *testing.T) {
 		t.Parallel()
+		testdb.SoakOnly(t, "it takes a minute or more")
 		c := newCopying(t, nil, onCitus, onSQLite)
 		c.run(4, c.fault)
 	})
 	t.Run("KilledCitus", func(t *testing.T) {
 		t.Parallel()
+		testdb.SoakOnly(t, "it starts three servers and takes minutes")
 		c := newCopying(t, testdb.OwnCitus(t), onCitus, onSQLite)
 		c.run(8, c.fault)
 	})
 	t.Run("Spanner", func(t *testing.T) {
 		t.Parallel()
+		testdb.SoakOnly(t, "the emulator is slow")
 		c := newCopying(t, nil, onSpanner, onSQLite, onSpanner, onSpanner, onPostgres)
 		c.run(10, c.fault)
 	})

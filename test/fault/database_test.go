@@ -41,6 +41,7 @@ func TestDatabaseStops(t *testing.T) {
 // server's role may have.
 func TestNoConnectionLeft(t *testing.T) {
 	t.Parallel()
+	testdb.SoakOnly(t, "it waits for a minute")
 	db := testdb.OwnPostgres(t, testdb.PostgresOptions{Settings: []string{"max_connections=40"}})
 	admin, err := pgx.Connect(t.Context(), db.URL())
 	must(t, err)
@@ -108,6 +109,7 @@ func takeAll(t *testing.T, url string) (taken []*pgx.Conn) {
 // Many requests need one of two connections, which wait for a lock that others hold.
 func TestPoolOfTwo(t *testing.T) {
 	t.Parallel()
+	testdb.SoakOnly(t, "it waits for a minute")
 	db := testdb.PostgresDatabase(t)
 	o := newOutage(t, db, db, settings(services(), "DATABASE_POOL_MAX_SIZE", "2")...)
 	var rows []string

@@ -73,6 +73,7 @@ func TestFullDisk(t *testing.T) {
 // it.
 func TestFullDiskOnPostgres(t *testing.T) {
 	t.Parallel()
+	testdb.SoakOnly(t, "it takes a minute or more")
 	if !private(t) {
 		return
 	}

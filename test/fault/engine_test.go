@@ -45,6 +45,14 @@ func onEngines(t *testing.T, of []service, engines []engine, run func(t *testing
 // both returns the engines that every service supports.
 func both() []engine { return []engine{onSQLite, onPostgres} }
 
+// inSoak returns the engines in a soak, and none in `make test`: one that has shown the same is faster.
+func inSoak(engines ...engine) []engine {
+	if testdb.Soaking() {
+		return engines
+	}
+	return nil
+}
+
 // inTurn returns the first engine, or all of them when FAULT_ROUNDS is set: for faults that
 // concern the process more than its engine.
 func inTurn(engines ...engine) []engine {

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"holdfast/internal/testdb"
 )
 
 // A tenant that takes as much memory as it can, without rate limits, gets no more than the
@@ -16,6 +18,7 @@ import (
 //
 //nolint:paralleltest // the garbage collector keeps the limit only if it gets enough CPU
 func TestExtensionMemoryBudget(t *testing.T) {
+	testdb.SoakOnly(t, "it takes a minute or more")
 	onEngines(t, []service{extService()}, inTurn(onSQLite, onPostgres), extensionMemoryBudget)
 }
 

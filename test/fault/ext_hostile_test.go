@@ -177,6 +177,7 @@ func (h *instance) fillNamespace(in *install, namespace string, keys, size int) 
 // and resumed exports are complete.
 func TestExtensionMemory(t *testing.T) {
 	t.Parallel()
+	testdb.SoakOnly(t, "it takes a minute or more")
 	onEngines(t, []service{extService()}, inTurn(onPostgres, onSQLite), extensionMemory)
 }
 

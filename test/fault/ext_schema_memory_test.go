@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"holdfast/internal/testdb"
 )
 
 // One tenant registers schemas of the maximum size, activates them and writes with each. The
@@ -17,6 +19,7 @@ import (
 // schema is served. The default rate limits apply.
 func TestSchemaMemory(t *testing.T) {
 	t.Parallel()
+	testdb.SoakOnly(t, "it takes a minute or more")
 	onEngines(t, []service{extService()}, inTurn(onSQLite, onPostgres), schemaMemory)
 }
 

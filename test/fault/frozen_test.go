@@ -53,6 +53,7 @@ func frozenPostgres(t *testing.T) {
 // frozenCitus stops the coordinator and the workers in turn.
 func frozenCitus(t *testing.T) {
 	t.Helper()
+	testdb.SoakOnly(t, "it starts three servers and takes minutes")
 	cluster := testdb.OwnCitus(t)
 	url := cluster.Database(t)
 	o := newOutage(t, url, url)
@@ -69,6 +70,7 @@ func frozenCitus(t *testing.T) {
 
 func frozenSpanner(t *testing.T) {
 	t.Helper()
+	testdb.SoakOnly(t, "the emulator is slow")
 	emulator := testdb.OwnSpanner(t)
 	h := patientSpanner(t, emulator.Host(), spannertest.NewName())
 	signal := func(sig syscall.Signal) {

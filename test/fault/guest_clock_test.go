@@ -139,6 +139,7 @@ func TestGuestF11(t *testing.T) {
 // FAULT_MINUTE=20m are two hours.
 func TestGuestF23(t *testing.T) {
 	t.Parallel()
+	testdb.SoakOnly(t, "it takes a minute or more")
 	_, soak := os.LookupEnv("FAULT_MINUTE")
 	sessions, memory, lasts, rounds := 100, int64(1<<20), time.Duration(0), 2
 	if soak {

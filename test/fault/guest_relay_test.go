@@ -35,6 +35,9 @@ func TestGuestF2(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) *guestBroker{"NATS": onNATS, "PubSub": onPubSub} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name == "PubSub" {
+				testdb.SoakOnly(t, "NATS has shown the same")
+			}
 			b := open(t)
 			g := oneGuestServer(t, "HOLDFAST_GUEST__DATABASE_URL="+testdb.PostgresDatabase(t), "HOLDFAST_GUEST__EVENTS="+b.url, "HOLDFAST_GUEST__EVENT_ATTEMPTS=2")
 			visitors := []*visitor{g.visitor("f2-a"), g.visitor("f2-b"), g.visitor("f2-c")}
@@ -232,6 +235,7 @@ func onPubSub(t *testing.T) *guestBroker {
 // does not depend on the broker. FAULT_MINUTE is how long it is away.
 func TestGuestF2Load(t *testing.T) {
 	t.Parallel()
+	testdb.SoakOnly(t, "it takes a minute or more")
 	const perSecond, browsers = 200, 20
 	b := onNATS(t)
 	g := oneGuestServer(t, "HOLDFAST_GUEST__DATABASE_URL="+testdb.PostgresDatabase(t), "HOLDFAST_GUEST__EVENTS="+b.url)

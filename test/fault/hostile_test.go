@@ -89,6 +89,7 @@ func dripping(conn net.Conn, first, rest string) string {
 // closed in time.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
+	testdb.SoakOnly(t, "it takes a minute or more")
 	const each = 36 << 10 // of memory
 	connections := int64(number(t, "FAULT_CONNECTIONS", 2_500))
 	var files syscall.Rlimit

@@ -50,6 +50,7 @@ func killOnPostgres(t *testing.T) {
 // blocking others.
 func killOnSpanner(t *testing.T) {
 	t.Helper()
+	testdb.SoakOnly(t, "the emulator is slow")
 	emulator, database := spannertest.Name(t)
 	h := newSpanner(t, emulator, database)
 	h.server = h.serve()

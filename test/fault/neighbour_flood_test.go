@@ -25,6 +25,7 @@ func TestFloodedNeighbours(t *testing.T) {
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
+		testdb.SoakOnly(t, "SQLite has shown the same")
 		url := testdb.PostgresDatabase(t)
 		floodedNeighbours(t, t.TempDir(), "HOLDFAST_BUCKETS__DATABASE_URL="+url, "HOLDFAST_GUEST__DATABASE_URL="+url)
 	})

@@ -29,6 +29,7 @@ func TestNeighbours(t *testing.T) {
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
+		testdb.SoakOnly(t, "SQLite has shown the same")
 		neighbours(t, t.TempDir(), servicesOn(testdb.PostgresDatabase(t))...)
 	})
 }

@@ -48,6 +48,7 @@ func networkToPostgres(t *testing.T) {
 
 func networkToSpanner(t *testing.T) {
 	t.Helper()
+	testdb.SoakOnly(t, "the emulator is slow")
 	emulator, database := spannertest.Name(t)
 	n := networkTo(t, "tcp", emulator)
 	h := patientSpanner(t, n.listener.Addr().String(), database)

@@ -41,6 +41,7 @@ func twoServersOnPostgres(t *testing.T) {
 
 func twoServersOnSpanner(t *testing.T) {
 	t.Helper()
+	testdb.SoakOnly(t, "the emulator is slow")
 	emulator, database := spannertest.Name(t)
 	h := newSpanner(t, emulator, database)
 	h.server, h.second = h.serve(), h.serve()

@@ -14,7 +14,7 @@ import (
 // it, and then it is still open and can be committed.
 func TestKilledCommit(t *testing.T) {
 	t.Parallel()
-	onEngines(t, []service{syncService()}, append(both(), onSpanner), killedCommits)
+	onEngines(t, []service{syncService()}, append(both(), inSoak(onSpanner)...), killedCommits)
 }
 
 func killedCommits(t *testing.T, _ engine, data string, vars ...string) {

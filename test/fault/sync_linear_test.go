@@ -24,7 +24,7 @@ import (
 // FAULT_MINUTE says how long the clients continue.
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
-	onEngines(t, []service{syncService()}, []engine{onSQLite, onPostgres, onCitus, onSpanner}, runCrowd)
+	onEngines(t, []service{syncService()}, append([]engine{onPostgres, onCitus}, inSoak(onSQLite, onSpanner)...), runCrowd)
 }
 
 const (

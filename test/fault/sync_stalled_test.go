@@ -37,6 +37,7 @@ func TestStalledReaders(t *testing.T) {
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
+		testdb.SoakOnly(t, "SQLite has shown the same")
 		stalledReaders(t, 192<<20, t.TempDir(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL="+testdb.PostgresDatabase(t))
 	})
 }

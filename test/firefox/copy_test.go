@@ -18,6 +18,7 @@ import (
 // of them changed bookmarks. What was refused meanwhile arrives later, and nothing is uploaded
 // again.
 func TestCopied(t *testing.T) {
+	testdb.SoakOnly(t, "TestSync has shown that browsers sync; this one takes minutes")
 	firefox, database := program(t), testdb.PostgresDatabase(t)
 	h := startPair(t, firefox)
 	crossing(t, h)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 	"holdfast/test/firefox/accounts"
 )
@@ -57,6 +58,7 @@ func startSingleBrowser(t *testing.T, firefox string) (b *browser, fxa string) {
 // with them a browser syncs over HTTPS.
 func TestAutoConfig(t *testing.T) {
 	t.Parallel()
+	testdb.SoakOnly(t, "it takes a minute or more")
 	binary.Program(t, "openssl")
 	text := guide(t, "devices.md")
 	js, policies := blocks(text, "js"), blocks(text, "json")
@@ -146,6 +148,7 @@ type failure struct {
 // server's log are there after the failure that it describes.
 func TestTroubleshooting(t *testing.T) {
 	t.Parallel()
+	testdb.SoakOnly(t, "it takes a minute or more")
 	text := guide(t, "troubleshooting.md")
 	b, fxa := startSingleBrowser(t, program(t))
 	b.do(t, "usualLogs")

@@ -20,6 +20,7 @@ import (
 // Mozilla's server in MariaDB go on with the server that has imported it, without uploading
 // anything. The rows are what another Holdfast has got from the browsers.
 func TestImportedFromMozilla(t *testing.T) {
+	testdb.SoakOnly(t, "TestSync has shown that browsers sync; this one takes minutes")
 	firefox, mozilla := program(t), testdb.MariaDBDatabase(t)
 	h := startPair(t, firefox)
 	crossing(t, h)

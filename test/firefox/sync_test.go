@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/spannertest"
 	"holdfast/test/binary"
 	"holdfast/test/firefox/accounts"
@@ -34,6 +35,7 @@ func TestSync(t *testing.T) {
 
 // TestSyncOnSpanner is the same with the records in Spanner. The accounts are in a file.
 func TestSyncOnSpanner(t *testing.T) {
+	testdb.SoakOnly(t, "TestSync has shown it on SQLite; this one takes minutes")
 	firefox := program(t)
 	emulator, database := spannertest.Name(t)
 	runSteps(t, startPair(t, firefox, "SPANNER_EMULATOR_HOST="+emulator, "SYNC_SYNCSTORAGE__DATABASE_URL=spanner://"+database))

@@ -46,17 +46,17 @@ var clients = []struct {
 
 func TestOneNode(t *testing.T) {
 	t.Parallel()
-	work(t, 1, "[buckets.nodes.\"home:1\"]\nurl = \"file://%s/1\"\n")
+	work(t, 1, []string{"boto3-old"}, "[buckets.nodes.\"home:1\"]\nurl = \"file://%s/1\"\n")
 }
 
 // TestThreeNodes has the database of an installation of that size, TestOneNode the built-in one.
 func TestThreeNodes(t *testing.T) {
 	t.Parallel()
-	work(t, 2, "[buckets]\ncopies = 2\n[buckets.nodes.\"east:1\"]\nurl = \"file://%[1]s/1\"\n[buckets.nodes.\"east:2\"]\nurl = \"file://%[1]s/2\"\n[buckets.nodes.\"west:1\"]\nurl = \"file://%[1]s/3\"\n", "HOLDFAST_BUCKETS__DATABASE_URL="+testdb.PostgresDatabase(t))
+	work(t, 2, []string{"aws", "boto3-old", "boto3-new", "javascript", "restic", "s3cmd"}, "[buckets]\ncopies = 2\n[buckets.nodes.\"east:1\"]\nurl = \"file://%[1]s/1\"\n[buckets.nodes.\"east:2\"]\nurl = \"file://%[1]s/2\"\n[buckets.nodes.\"west:1\"]\nurl = \"file://%[1]s/3\"\n", "HOLDFAST_BUCKETS__DATABASE_URL="+testdb.PostgresDatabase(t))
 }
 
-// work runs every client. Afterwards the storage nodes are empty.
-func work(t *testing.T, copies int, config string, environ ...string) {
+// work runs every client, those in soak only in a soak. Afterwards the storage nodes are empty.
+func work(t *testing.T, copies int, soak []string, config string, environ ...string) {
 	t.Helper()
 	dir := t.TempDir()
 	file, nodes := filepath.Join(dir, "holdfast.toml"), filepath.Join(dir, "nodes")
@@ -73,6 +73,9 @@ func work(t *testing.T, copies int, config string, environ ...string) {
 		for _, c := range clients {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
+				if slices.Contains(soak, c.name) {
+					testdb.SoakOnly(t, "other clients, or the same with other nodes, have shown the same")
+				}
 				c.day(newClient(t, s3))
 			})
 		}

@@ -18,12 +18,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"holdfast/internal/openapitest"
+	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 )
 
@@ -54,6 +56,7 @@ func TestDescription(t *testing.T) {
 
 func TestDescriptionOfBuckets(t *testing.T) {
 	t.Parallel()
+	testdb.SoakOnly(t, "the tests of the client and of the listener check the same answers against the description")
 	st := program(t)
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t))
 	bearer := strings.TrimSpace(s.Verb("buckets", "token", "main", "--gc"))
@@ -90,6 +93,9 @@ func check(t *testing.T, st, description, config, url string, env ...string) {
 	}
 	run := func(args ...string) func(t *testing.T) {
 		return func(t *testing.T) {
+			if !slices.Contains(args, "positive") {
+				testdb.SoakOnly(t, "it takes minutes")
+			}
 			ctx, cancel := context.WithTimeout(t.Context(), most)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, st, append([]string{"--config-file", config, "run", description, "--url", url}, args...)...)

@@ -36,6 +36,7 @@ func TestStoreBehindPgBouncer(t *testing.T) {
 			through := testdb.PgBouncer(t, testdb.PostgresDatabase(t), 4)
 			return testdb.WithParameter(t, through, "default_query_exec_mode", "exec")
 		}, nil)
+		h.Soak = suite.Soak{Why: "the other groups behave the same through a pooler", But: []string{"Buckets", "Objects", "Conditions"}}
 		h.Exempt = map[string]string{"References/Stopped": "it cancels a statement, which crashes PgBouncer 1.18"}
 		return h
 	})

@@ -45,13 +45,15 @@ type Harness struct {
 
 	// Exempt names cases that do not hold on the backend ("Group/Case"), with the reason.
 	Exempt map[string]string
+
+	Soak suite.Soak
 }
 
 // Run runs the suite. A cleanup of t closes what open opens.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	h := open(t)
 	suite.Suite[*user]{
-		Groups: groups(), Exempt: h.Exempt,
+		Groups: groups(), Exempt: h.Exempt, Soak: h.Soak,
 		New: func(t *testing.T, g suite.Group[*user]) *user {
 			if g.Own {
 				return newUser(t, open(t))

@@ -45,6 +45,8 @@ type Harness struct {
 	// Exempt lists the tests that do not apply to the backend ("Group/Test"), with
 	// the reason.
 	Exempt map[string]string
+
+	Soak suite.Soak
 }
 
 // Event is an event of the outbox.
@@ -60,7 +62,7 @@ type Event struct {
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	h := open(t)
 	suite.Suite[*user]{
-		Groups: groups(), Exempt: h.Exempt,
+		Groups: groups(), Exempt: h.Exempt, Soak: h.Soak,
 		New: func(t *testing.T, g suite.Group[*user]) *user {
 			u := newUser(t, h)
 			if g.Serial {

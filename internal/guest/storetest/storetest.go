@@ -41,13 +41,15 @@ type Harness struct {
 	// Faulty opens another Harness on its own database, whose engine calls fault at every
 	// point where it can fail, and uses its error.
 	Faulty func(t testing.TB, fault func(point string) error) Harness
+
+	Soak suite.Soak
 }
 
 // Run runs the suite. A cleanup of t closes what open opens.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	h := open(t)
 	suite.Suite[*user]{
-		Groups: groups(),
+		Groups: groups(), Soak: h.Soak,
 		New: func(t *testing.T, g suite.Group[*user]) *user {
 			if g.Own {
 				return newUser(t, open(t))

@@ -1,3 +1,5 @@
+//test:unraced the suite on PostgreSQL takes two minutes under the race detector
+
 package postgres_test
 
 import (

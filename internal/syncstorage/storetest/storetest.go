@@ -45,6 +45,8 @@ type Harness struct {
 	// Exempt lists the tests that do not apply to the backend ("Group/Test"), with
 	// the reason.
 	Exempt map[string]string
+
+	Soak suite.Soak
 }
 
 // Run runs the suite. It calls open once, or once per test if Harness.Apart is set.
@@ -52,7 +54,7 @@ type Harness struct {
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	h := open(t)
 	suite.Suite[*user]{
-		Groups: groups(), Exempt: h.Exempt,
+		Groups: groups(), Exempt: h.Exempt, Soak: h.Soak,
 		New: func(t *testing.T, g suite.Group[*user]) *user {
 			h := h
 			if h.Apart {

@@ -1,0 +1,18 @@
+package testdb
+
+import (
+	"os"
+	"testing"
+)
+
+// Soaking reports whether the tests that call SoakOnly run, too: always, except in `make test`, which sets
+// TEST_WITHOUT_SOAK.
+func Soaking() bool { return os.Getenv("TEST_WITHOUT_SOAK") == "" }
+
+// SoakOnly leaves a test out of `make test`. why says what makes it slow, or which other test shows the same.
+func SoakOnly(t testing.TB, why string) {
+	t.Helper()
+	if !Soaking() {
+		t.Skipf("only make soak PART=tests runs it: %s", why)
+	}
+}
