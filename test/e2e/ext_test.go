@@ -257,7 +257,7 @@ func TestAuditAfterACrash(t *testing.T) {
 
 	// The killed server may have had the lease of these events, which ends by itself.
 	e.at(again).want(http.StatusCreated, "PUT", "/namespaces/a/records/resumed", `{"value":"x"}`)
-	again.AwaitLong(2*binary.Bound, "/metrics", func(int, string) bool {
+	again.AwaitAnswer("/metrics", func(int, string) bool {
 		return strings.Contains(readFile(t, s.Data+"/extstorage-audit.jsonl"), `"key":"a/resumed"`)
 	})
 
