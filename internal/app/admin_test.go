@@ -157,7 +157,7 @@ func TestReadyz(t *testing.T) {
 		t.Errorf("ready: %d", status)
 	}
 	away := fault.New(fault.Unavailable, "the database is away")
-	a.opened = append(a.opened, &opened{name: "guest", Opened: &service.Opened{Ready: func(context.Context) error { return away }}})
+	a.opened = append(a.opened, &opened{Running: &service.Running{Name: "guest", Opened: &service.Opened{Ready: func(context.Context) error { return away }}}})
 	if status, body := ask(); status != 503 || !strings.Contains(body, "guest: the database is away") {
 		t.Errorf("a service away: %d %q", status, body)
 	}

@@ -81,7 +81,7 @@ func (a *App) announcement(listeners []listener) (all announcement) {
 	}
 	for _, s := range a.opened {
 		if s.Hint != nil {
-			all.hints = append(all.hints, namedHint{s.name, s.Hint(base)})
+			all.hints = append(all.hints, namedHint{s.Name, s.Hint(base)})
 		}
 	}
 	return all

@@ -8,18 +8,20 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"holdfast/internal/app/console"
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
+	"holdfast/internal/copying"
 	"holdfast/internal/db/engine"
-	"holdfast/internal/db/rows"
 	"holdfast/internal/fair"
 	"holdfast/internal/obs"
 	"holdfast/internal/operate"
 	"holdfast/internal/operate/adminapi"
+	"holdfast/internal/readonly"
 	"holdfast/internal/sweep"
 	"holdfast/internal/web"
 )
@@ -90,6 +92,7 @@ type App struct {
 	inspection     *inspection
 	bound          map[string]string // addresses by listener, once they are open
 	opened         []*opened
+	readOnly       readonly.Switch
 
 	instance   *instance
 	kept       []string        // settings of the secrets in the secrets file
@@ -103,13 +106,10 @@ type App struct {
 
 // opened is an open service.
 type opened struct {
-	name  string
-	turns *fair.Turns // shares its database among clients; nil without a database
-	*service.Opened
-	tables     []rows.Group // of service.Service, as are the operations
+	*service.Running
+
+	turns      *fair.Turns // shares its database among clients; nil without a database
 	operations []operate.Operation
-	closed     bool   // settleReadOnly has made it read-only
-	readOnlyBy string // the holder of which settleReadOnly has warned
 
 	bound   []boundSecret
 	secrets verification
@@ -160,6 +160,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 			err = errors.Join(err, a.Close())
 		}
 	}()
+	a.readOnly = readonly.Switch{Setting: a.cfg.Server.ReadOnly, Log: a.log}
 	a.observe()
 	a.engines = &engine.Opener{Data: a.data, Create: o.Create, Temporary: o.DryRun, Lock: o.Lock, Copies: o.Copies, Metrics: a.metrics}
 	for _, s := range a.cfg.enabled() {
@@ -187,7 +188,12 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 		Whole:   func(ctx context.Context) error { return a.whole(ctx, s.Name) },
 	})
 	if open != nil {
-		a.opened = append(a.opened, &opened{name: s.Name, turns: newTurns(open), Opened: open, tables: s.Tables, operations: s.Operations, bound: a.boundSecrets(&s)}) // even after an error, so that Close closes it
+		// Even after an error, so that Close closes it.
+		a.opened = append(a.opened, &opened{
+			Running: &service.Running{Opened: open, Name: s.Name, Tables: s.Tables},
+			turns:   newTurns(open), operations: s.Operations, bound: a.boundSecrets(&s),
+		})
+		a.readOnly.Services = a.running()
 	}
 	if _, missing := errors.AsType[*engine.MissingError](err); missing && s.Added && !o.Leave {
 		return nil // the service is new in this release, and no server has been started since
@@ -247,6 +253,38 @@ func (a *App) databases() (all []*engine.Database) {
 	return all
 }
 
+// running returns the open services.
+func (a *App) running() (all []*service.Running) {
+	for _, s := range a.opened {
+		all = append(all, s.Running)
+	}
+	return all
+}
+
+// whole returns an error if the database of a service has only a part of a copy.
+func (a *App) whole(ctx context.Context, name string) error {
+	for _, s := range a.opened {
+		if s.Name != name {
+			continue
+		}
+		if err := checkWhole(ctx, s.Running, readyTimeout); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// checkWhole returns copying.ErrPart if the database of a service has only a part of a copy. patience is the timeout.
+func checkWhole(ctx context.Context, s *service.Running, patience time.Duration) error {
+	db := s.Rows()
+	if db == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return copying.CheckWhole(ctx, db, s.Name)
+}
+
 // Config returns the configuration with the generated secrets.
 func (a *App) Config() *Config { return a.cfg }
 
@@ -284,7 +322,7 @@ func (a *App) scheme() string {
 func (a *App) Sweep(ctx context.Context, report func(line string)) error {
 	var errs []error
 	for _, s := range a.opened {
-		if err := a.whole(ctx, s.name); err != nil {
+		if err := a.whole(ctx, s.Name); err != nil {
 			errs = append(errs, err)
 			continue
 		}

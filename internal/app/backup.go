@@ -134,7 +134,7 @@ func (a *App) hold(ctx context.Context, o BackupOptions) (held context.Context, 
 		one, end, err := s.Files.Hold(ctx)
 		if err != nil {
 			release()
-			return nil, nil, fmt.Errorf("%s: %w", s.name, err)
+			return nil, nil, fmt.Errorf("%s: %w", s.Name, err)
 		}
 		ctx, releases = one, append(releases, end) //nolint:fatcontext // it ends when the hold of any service ends
 	}
@@ -158,13 +158,13 @@ func (a *App) copyFiles(ctx context.Context, dir string, o BackupOptions) (names
 			copied, err = s.Files.Copy(ctx, dir, progress)
 		}
 		if err != nil {
-			return nil, 0, fmt.Errorf("%s: %w", s.name, cmp.Or(context.Cause(ctx), err))
+			return nil, 0, fmt.Errorf("%s: %w", s.Name, cmp.Or(context.Cause(ctx), err))
 		}
 		for _, what := range copied.Missing {
-			a.log.Warn("not in the backup", "service", s.name, "what", what)
+			a.log.Warn("not in the backup", "service", s.Name, "what", what)
 		}
 		for _, what := range copied.Lost {
-			a.log.Error("could not be read", "service", s.name, "what", what)
+			a.log.Error("could not be read", "service", s.Name, "what", what)
 		}
 		names, lost = append(names, copied.Names...), lost+int64(len(copied.Lost))
 	}

@@ -31,7 +31,7 @@ func TestBackupReleases(t *testing.T) {
 			}
 			steps = append(steps, name)
 		}
-		a := &App{now: clock.System, data: t.TempDir(), log: slog.New(slog.DiscardHandler), opened: []*opened{{name: "test", Opened: &service.Opened{Files: &service.Files{
+		a := &App{now: clock.System, data: t.TempDir(), log: slog.New(slog.DiscardHandler), opened: []*opened{{Running: &service.Running{Name: "test", Opened: &service.Opened{Files: &service.Files{
 			Hold: func(ctx context.Context) (context.Context, func(), error) {
 				step("hold")
 				return ctx, func() { step("release") }, nil
@@ -40,7 +40,7 @@ func TestBackupReleases(t *testing.T) {
 				step("copy")
 				return service.Copied{}, errors.Join(os.WriteFile(filepath.Join(dir, "file"), []byte("text"), 0o600), failure)
 			},
-		}}}}}
+		}}}}}}
 		_, err := a.Backup(t.Context(), filepath.Join(parent, "backup"), BackupOptions{})
 		if !errors.Is(err, failure) || !slices.Equal(steps, []string{"hold", "copy with a folder", "release"}) {
 			t.Errorf("after %v: %q, %v", failure, steps, err)

@@ -250,7 +250,7 @@ func (a *App) recordAll(ctx context.Context, patience time.Duration, all map[*op
 // databases are SQLite files.
 func (a *App) byPlace() (servers, files []*opened) {
 	for _, s := range a.opened {
-		if s.isEmbedded() {
+		if s.Embedded() {
 			files = append(files, s)
 		} else {
 			servers = append(servers, s)
@@ -271,14 +271,14 @@ func (a *App) compareAll(ctx context.Context, patience time.Duration) (map[*open
 			continue
 		}
 		g.Go(func() error {
-			if s.halfCopied(ctx, patience) {
-				return fmt.Errorf("%s: %w", s.name, errHalfCopied)
+			if err := checkWhole(ctx, s.Running, patience); err != nil {
+				return fmt.Errorf("%s: %w", s.Name, err)
 			}
 			found, err := s.compareSecrets(ctx, &a.hasher, patience)
 			if err != nil {
 				s.secrets.set(err)
-				if s.isEmbedded() {
-					return fmt.Errorf("%s: %w", s.name, err)
+				if s.Embedded() {
+					return fmt.Errorf("%s: %w", s.Name, err)
 				}
 				return nil
 			}
@@ -289,11 +289,6 @@ func (a *App) compareAll(ctx context.Context, patience time.Duration) (map[*open
 		})
 	}
 	return all, g.Wait()
-}
-
-// isEmbedded reports whether all databases of the service are SQLite files.
-func (s *opened) isEmbedded() bool {
-	return !slices.ContainsFunc(s.Databases, func(d *engine.Database) bool { return !d.Embedded() })
 }
 
 // differences describes each secret that differs in one or more databases.
@@ -423,7 +418,7 @@ func (a *App) migrateSecrets(ctx context.Context) error {
 	err := a.verifySecrets(ctx, patience)
 	for _, s := range a.opened {
 		if e := s.secrets.unverified(); e != nil && err == nil {
-			err = fmt.Errorf("%s: %w", s.name, e)
+			err = fmt.Errorf("%s: %w", s.Name, e)
 		}
 	}
 	return err

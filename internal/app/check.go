@@ -17,6 +17,7 @@ import (
 	"holdfast/internal/conf"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/readonly"
 )
 
 // ConfigFindings returns the findings about the configuration. err is the error of Load.
@@ -227,7 +228,7 @@ func damaged(where string, problems []string) string {
 // opened checks the databases of an open service. start says how to fix one that cannot be
 // used.
 func (c *check) opened(ctx context.Context, a *App, s *opened, start string) (found []service.Finding) {
-	what := s.name + " database"
+	what := s.Name + " database"
 	for _, d := range s.Databases {
 		if d.Embedded() {
 			c.keptIn(what, d.Target.Path)
@@ -259,19 +260,19 @@ func (c *check) opened(ctx context.Context, a *App, s *opened, start string) (fo
 
 // checkWritable reports a database that is read-only, or has only a part of a copy.
 func checkWritable(ctx context.Context, s *opened) []service.Finding {
-	what := s.name + " database"
-	if s.halfCopied(ctx, patience) {
-		return []service.Finding{{State: service.Wrong, What: what, Says: errHalfCopied.Error()}}
+	what := s.Name + " database"
+	if err := checkWhole(ctx, s.Running, patience); err != nil {
+		return []service.Finding{{State: service.Wrong, What: what, Says: err.Error()}}
 	}
-	db := s.rowsOf()
+	db := s.Rows()
 	if db == nil {
 		return nil
 	}
-	holder, until, err := db.ReadOnly(ctx, s.name)
+	holder, until, err := db.ReadOnly(ctx, s.Name)
 	if err != nil || holder == "" || !until.IsZero() {
 		return nil // a database that cannot be reached has its own finding, and a copy ends by itself
 	}
-	return []service.Finding{{State: service.Warning, What: what, Says: "read-only, by " + holder, Fix: endReadOnly(s.name, holder)}}
+	return []service.Finding{{State: service.Warning, What: what, Says: "read-only, by " + holder, Fix: readonly.End(s.Name, holder)}}
 }
 
 // checkBound compares the secrets of a service with those that its data was written
@@ -281,7 +282,7 @@ func (a *App) checkBound(ctx context.Context, s *opened) (found []service.Findin
 	if errors.Is(err, errNoTable) {
 		return nil, false // a pending migration, which has its own finding
 	}
-	what := s.name + " secrets"
+	what := s.Name + " secrets"
 	if err != nil {
 		return []service.Finding{{State: service.Wrong, What: what, Says: err.Error()}}, false
 	}

@@ -24,9 +24,9 @@ func (c *check) distribution(ctx context.Context, s *opened, start string) (foun
 		by, err := d.Distribution(ctx)
 		switch {
 		case err != nil:
-			found = append(found, service.Finding{State: service.Wrong, What: s.name + " database", Says: d.Where + ": " + err.Error(), Fix: cmp.Or(d.Remedy(err), start)})
+			found = append(found, service.Finding{State: service.Wrong, What: s.Name + " database", Says: d.Where + ": " + err.Error(), Fix: cmp.Or(d.Remedy(err), start)})
 		case by != nil:
-			c.distributed = append(c.distributed, distributed{s.name, d.Where, by})
+			c.distributed = append(c.distributed, distributed{s.Name, d.Where, by})
 		}
 	}
 	return found

@@ -38,7 +38,7 @@ func (a *App) newConsole() (*console.Console, error) {
 	c.Sections = []console.Section{{Console: service.Console{Title: "Server", Pages: own}}}
 	for _, s := range a.opened {
 		if s.Console != nil {
-			section := console.Section{Name: s.name, Console: *s.Console}
+			section := console.Section{Name: s.Name, Console: *s.Console}
 			section.Pages = append(slices.Clone(section.Pages), pages.Pages(s.operations)...)
 			c.Sections = append(c.Sections, section)
 		}

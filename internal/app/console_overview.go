@@ -58,12 +58,12 @@ func (a *App) serviceTable(ctx context.Context) *service.Table {
 	none := service.TextCell("-")
 	for _, s := range a.opened {
 		var state service.Cell
-		if err := unready[s.name]; err != nil {
+		if err := unready[s.Name]; err != nil {
 			state = service.Cell{State: service.Wrong, Text: err.Error()}
 		} else {
 			state = readyCell(ctx, s)
 		}
-		row := []service.Cell{service.TextCell(s.name), state, none, none, none, none, none}
+		row := []service.Cell{service.TextCell(s.Name), state, none, none, none, none, none}
 		for _, d := range s.Databases {
 			row[2], row[3] = service.TextCell(string(d.Target.Kind)), service.TextCell(d.Where)
 			row[4], row[5] = a.sizeCells(ctx, d)
@@ -246,9 +246,9 @@ func (a *App) backlogs(ctx context.Context) *service.Table {
 		}
 		for _, f := range facts {
 			if f.To != "" {
-				f.To = s.name + "/" + f.To
+				f.To = s.Name + "/" + f.To
 			}
-			t.Rows = append(t.Rows, []service.Cell{service.TextCell(s.name), service.TextCell(f.Name), f.Cell})
+			t.Rows = append(t.Rows, []service.Cell{service.TextCell(s.Name), service.TextCell(f.Name), f.Cell})
 		}
 	}
 	return t

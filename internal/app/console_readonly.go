@@ -3,19 +3,20 @@ package app
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/copying"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/fault"
+	"holdfast/internal/readonly"
 )
 
 // readOnlyPage is the page that shows which services are read-only and why, and switches it.
 func (a *App) readOnlyPage() service.Page {
 	change := func(name, notice string, to bool) service.Action {
 		return service.Action{Name: name, Logged: []string{"service"}, Run: func(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {
-			return service.Outcome{Notice: fmt.Sprintf(notice, r.Value("service"))}, a.setReadOnly(ctx, r.Value("service"), to)
+			return service.Outcome{Notice: fmt.Sprintf(notice, r.Value("service"))}, a.readOnly.Set(ctx, r.Value("service"), to)
 		}}
 	}
 	return service.Page{Path: "read-only", Title: "Read-only", Listed: true, Show: a.showReadOnly, Actions: []service.Action{
@@ -25,7 +26,7 @@ func (a *App) readOnlyPage() service.Page {
 
 // readOnlyBy says who made a service read-only, and until when.
 func readOnlyBy(holder string, until time.Time) string {
-	if strings.HasPrefix(holder, copyHolder) {
+	if readonly.IsByCopy(holder) {
 		holder = "holdfast copy"
 	}
 	if !until.IsZero() {
@@ -36,13 +37,13 @@ func readOnlyBy(holder string, until time.Time) string {
 
 // readyCell is the state of a service that is ready, for the overview.
 func readyCell(ctx context.Context, s *opened) service.Cell {
-	ready, db := service.Cell{State: service.OK, Text: "ready"}, s.rowsOf()
+	ready, db := service.Cell{State: service.OK, Text: "ready"}, s.Rows()
 	if db == nil {
 		return ready
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	holder, until, err := db.ReadOnly(ctx, s.name)
+	holder, until, err := db.ReadOnly(ctx, s.Name)
 	switch {
 	case err != nil: // the database has just been lost
 		return service.Cell{State: service.Wrong, Text: failureText(err)}
@@ -66,8 +67,8 @@ func (a *App) showReadOnly(ctx context.Context, _ *service.PageRequest) (*servic
 		Empty:   "No service can be read-only.",
 	}
 	for _, s := range a.opened {
-		if db := s.rowsOf(); db != nil {
-			t.Rows = append(t.Rows, a.readOnlyRow(ctx, s.name, db))
+		if db := s.Rows(); db != nil {
+			t.Rows = append(t.Rows, a.readOnlyRow(ctx, s.Name, db))
 		}
 	}
 	return &service.View{Blocks: []service.Block{&service.Text{
@@ -79,10 +80,10 @@ func (a *App) showReadOnly(ctx context.Context, _ *service.PageRequest) (*servic
 func (a *App) readOnlyRow(ctx context.Context, name string, db rows.Database) []service.Cell {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	var copied copyState
+	var copied copying.State
 	holder, until, err := db.ReadOnly(ctx, name)
 	if err == nil {
-		err = db.View(ctx, func(v rows.View) (err error) { copied, err = readCopyState(v, name); return err })
+		err = db.View(ctx, func(v rows.View) (err error) { copied, err = copying.ReadState(v, name); return err })
 	}
 	state, running, fix, action := service.Cell{State: service.OK, Text: "accepts writes"}, "-", "-", service.Cell{}
 	if copied.Claim != nil {
@@ -92,8 +93,8 @@ func (a *App) readOnlyRow(ctx context.Context, name string, db rows.Database) []
 	switch {
 	case err != nil:
 		state = service.Cell{State: service.Wrong, Text: failureText(err)}
-	case copied.unfinished():
-		state = service.Cell{State: service.Wrong, Text: errHalfCopied.Error()}
+	case copied.IsPart():
+		state = service.Cell{State: service.Wrong, Text: copying.ErrPart.Error()}
 	case holder == "" && copied.Claim != nil: // the copy makes it read-only itself
 	case holder == "" && !a.cfg.Server.ReadOnly:
 		action.Forms = []service.Form{{
@@ -104,11 +105,11 @@ func (a *App) readOnlyRow(ctx context.Context, name string, db rows.Database) []
 		state.Text += ": server.read_only is not applied yet"
 	default:
 		state = service.Cell{State: service.Warning, Text: readOnlyBy(holder, until)}
-		fix = endReadOnly(name, holder)
+		fix = readonly.End(name, holder)
 		if !until.IsZero() {
 			fix = "wait for the end of the copy, which prints what to set"
 		}
-		if holder == adminHolder && !a.cfg.Server.ReadOnly {
+		if holder == readonly.ByAdmin && !a.cfg.Server.ReadOnly {
 			fix = "-"
 			action.Forms = []service.Form{{Action: "end", Submit: "Accept writes", Label: "Accept writes to " + name, Keep: keep}}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/db/rows"
+	"holdfast/internal/readonly"
 )
 
 // The console shows a service that a copy has made read-only, until when, and what to do. Only the copy
@@ -16,8 +17,8 @@ func TestConsoleShowsCopy(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t)
 	o := browse(a.Config().Server.AdminToken.Reveal())
-	s := a.opened[slices.IndexFunc(a.opened, func(s *opened) bool { return s.name == "extstorage" })]
-	db := s.rowsOf()
+	s := a.opened[slices.IndexFunc(a.opened, func(s *opened) bool { return s.Name == "extstorage" })]
+	db := s.Rows()
 	shows := func(path string, texts ...string) (page string) {
 		t.Helper()
 		page = o.want(path, http.StatusOK, "read-only, by holdfast copy", http.MethodGet, "/console/"+path, nil)
@@ -29,7 +30,7 @@ func TestConsoleShowsCopy(t *testing.T) {
 		return page
 	}
 	for _, lease := range []time.Duration{time.Hour, 0} {
-		if err := db.Close(t.Context(), s.name, copyHolder+"1", lease, s.tables); err != nil {
+		if err := db.Close(t.Context(), s.Name, readonly.ByCopy("1"), lease, s.Tables); err != nil {
 			t.Fatal(err)
 		}
 		if lease > 0 {
@@ -42,27 +43,27 @@ func TestConsoleShowsCopy(t *testing.T) {
 		if page := shows("read-only"); strings.Contains(page, "Stop writes to extstorage") || strings.Contains(page, "Accept writes to extstorage") {
 			t.Errorf("an operator may end read-only of a copy in\n%s", page)
 		}
-		o.want("ending it", http.StatusConflict, "only that can change it", http.MethodPost, "/console/read-only?do=end", o.form("/console/", "service", s.name))
+		o.want("ending it", http.StatusConflict, "only that can change it", http.MethodPost, "/console/read-only?do=end", o.form("/console/", "service", s.Name))
 	}
-	if err := db.Reopen(t.Context(), s.name, s.tables); err != nil {
+	if err := db.Reopen(t.Context(), s.Name, s.Tables); err != nil {
 		t.Fatal(err)
 	}
 	for state, says := range map[string]string{
 		`{"id":"1","claim":{"id":"2","by":"process 3 on host h"}}`: "in progress, by process 3 on host h",
 		`{"id":"1","target":true}`:                                 "has only a part of a copy",
 	} {
-		if err := db.Update(t.Context(), func(u rows.Update) error { return u.SetState(s.name, state) }); err != nil {
+		if err := db.Update(t.Context(), func(u rows.Update) error { return u.SetState(s.Name, state) }); err != nil {
 			t.Fatal(err)
 		}
 		if page := o.want("the state", http.StatusOK, says, http.MethodGet, "/console/read-only", nil); strings.Contains(page, "Stop writes to extstorage") {
 			t.Errorf("an operator may disturb a copy in\n%s", page)
 		}
 	}
-	if err := db.Update(t.Context(), func(u rows.Update) error { return u.SetState(s.name, "") }); err != nil {
+	if err := db.Update(t.Context(), func(u rows.Update) error { return u.SetState(s.Name, "") }); err != nil {
 		t.Fatal(err)
 	}
 	o.want("after the end", http.StatusOK, "Stop writes to extstorage", http.MethodGet, "/console/read-only", nil)
-	a.cfg.Server.ReadOnly = true
+	a.cfg.Server.ReadOnly, a.readOnly.Setting = true, true
 	if page := o.want("the setting", http.StatusOK, "server.read_only is not applied yet", http.MethodGet, "/console/read-only", nil); strings.Contains(page, "?do=") {
 		t.Errorf("an operator may change the setting in\n%s", page)
 	}

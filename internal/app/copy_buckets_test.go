@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/internal/app"
 	"holdfast/internal/buckets"
 	bucketspg "holdfast/internal/buckets/postgres"
 	bucketssqlite "holdfast/internal/buckets/sqlite"
 	bucketstest "holdfast/internal/buckets/storetest"
+	"holdfast/internal/copying"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/fault"
@@ -239,7 +239,7 @@ func TestCopyBuckets(t *testing.T) {
 }
 
 // copyWithCrashes runs a copy that stops after each step, and calls use before each.
-func copyWithCrashes(t *testing.T, c *app.Copy, use func()) {
+func copyWithCrashes(t *testing.T, c *copying.Copy, use func()) {
 	t.Helper()
 	for steps := 0; ; steps++ {
 		left := steps

@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/app"
 	"holdfast/internal/app/accounts"
 	"holdfast/internal/app/service"
+	"holdfast/internal/copying"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/fault"
@@ -40,7 +41,7 @@ func TestCopiesExclude(t *testing.T) {
 			}
 			go run()
 			<-reached
-			for what, other := range map[string]*app.Copy{"the same target": second, "another target": third} {
+			for what, other := range map[string]*copying.Copy{"the same target": second, "another target": third} {
 				if err := other.Run(t.Context()); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "another copy or import (process ") {
 					t.Errorf("a second copy to %s: %v", what, err)
 				}
@@ -76,7 +77,7 @@ func TestCopiesExclude(t *testing.T) {
 }
 
 // blockedCopy returns a copy of a service with data, which waits before its first span.
-func blockedCopy(t *testing.T, from, to string) (c *app.Copy, reached chan struct{}, goOn chan error) {
+func blockedCopy(t *testing.T, from, to string) (c *copying.Copy, reached chan struct{}, goOn chan error) {
 	t.Helper()
 	users := sqliteURL(t)
 	tokens := openOne(t, "tokenserver", users)
@@ -116,12 +117,12 @@ func onlyFirst(block func(string) error) func(string) error {
 }
 
 // again returns the same copy, as another process would run it.
-func again(c *app.Copy) *app.Copy {
-	return &app.Copy{Service: c.Service, Groups: c.Groups, Source: c.Source, Target: c.Target, Owners: c.Owners}
+func again(c *copying.Copy) *copying.Copy {
+	return &copying.Copy{Service: c.Service, Groups: c.Groups, Source: c.Source, Target: c.Target, Owners: c.Owners}
 }
 
 // claimBy replaces the claims of a copy.
-func claimBy(t *testing.T, c *app.Copy, id string) {
+func claimBy(t *testing.T, c *copying.Copy, id string) {
 	t.Helper()
 	for _, db := range []rows.Database{c.Source.Rows(c.Owners), c.Target.Rows(c.Owners)} {
 		if err := db.Update(t.Context(), func(u rows.Update) error {

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/app"
 	"holdfast/internal/clock"
+	"holdfast/internal/copying"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/fault"
@@ -73,13 +73,13 @@ func TestCopyGuestKeepsEverything(t *testing.T) {
 	to := newCopy(t, "guest", first, server)
 	execute(t, first, guestRows)
 	back := newCopy(t, "guest", server, last)
-	for _, c := range []*app.Copy{to, back} {
+	for _, c := range []*copying.Copy{to, back} {
 		if err := c.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		wantEqual(t, c)
 	}
-	wantEqual(t, &app.Copy{Service: "guest", Groups: to.Groups, Source: to.Source, Target: back.Target})
+	wantEqual(t, &copying.Copy{Service: "guest", Groups: to.Groups, Source: to.Source, Target: back.Target})
 	for name, url := range map[string]string{"postgres": server, "sqlite": last} {
 		if name == "postgres" { // it was a source
 			if err := back.Source.Rows(nil).Reopen(t.Context(), "guest", to.Groups); err != nil {

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/app"
 	"holdfast/internal/buckets"
+	"holdfast/internal/copying"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/db/spannerdb"
@@ -55,7 +55,7 @@ func syncStore(t testing.TB, url string) ss.Store {
 
 // syncCopy returns a copy of sync storage to SQLite, and the store of its source with a record of
 // user 1.
-func syncCopy(t *testing.T, from func(testing.TB) string) (*app.Copy, ss.Store) {
+func syncCopy(t *testing.T, from func(testing.TB) string) (*copying.Copy, ss.Store) {
 	t.Helper()
 	source := from(t)
 	c := newCopy(t, "syncstorage", source, sqliteURL(t))
@@ -168,7 +168,7 @@ func addRecords(t *testing.T, store ss.Store, from, n int) (isRefused bool) {
 
 // addInPasses writes five records before each pass of a copy until a write is refused, which it
 // reports.
-func addInPasses(t *testing.T, c *app.Copy, store ss.Store) (isRefused *bool) {
+func addInPasses(t *testing.T, c *copying.Copy, store ss.Store) (isRefused *bool) {
 	t.Helper()
 	written := 0
 	isRefused = new(bool)
@@ -216,7 +216,7 @@ func TestCopySlowsWriters(t *testing.T) {
 			c, store := syncCopy(t, from)
 			c.KeysOfPass, c.FinishWithin, c.PaceEvery = 3, time.Hour, 1
 			isRefused, isSlow := addInPasses(t, c, store), false
-			c.Estimate = func(e app.Estimate) { isSlow = isSlow || e.Refused > 0 }
+			c.Estimate = func(e copying.Estimate) { isSlow = isSlow || e.Refused > 0 }
 			if err := c.Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -260,7 +260,7 @@ func TestSlow(t *testing.T) {
 }
 
 // inLog returns the number of entries in the log of the source, and the state with a name.
-func inLog(t *testing.T, c *app.Copy, name string) (n int64, state string) {
+func inLog(t *testing.T, c *copying.Copy, name string) (n int64, state string) {
 	t.Helper()
 	if err := c.Source.Rows(c.Owners).View(t.Context(), func(v rows.View) (err error) {
 		if n, err = v.Logged(c.Service); err != nil {

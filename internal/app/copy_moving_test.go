@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"holdfast/internal/app"
+	"holdfast/internal/copying"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/db/spannerdb"
@@ -56,7 +57,7 @@ func (f fixedOwners) Find(_ context.Context, numbers []int64) (all []rows.Owner,
 
 // moving is a copy that stops at each point until the next step.
 type moving struct {
-	copy          *app.Copy
+	copy          *copying.Copy
 	reached, ends chan error // ends: the result of a run; nil while the copy does not run
 	goOn          chan error
 	done          bool
@@ -88,7 +89,7 @@ func openMoving(t *testing.T, rt *rapid.T, name string, from, to func(testing.TB
 		ones = append(ones, one)
 	}
 	m = &moving{
-		copy:    &app.Copy{Service: name, Groups: ones[0].Service.Tables, Source: ones[0].Database, Target: ones[1].Database, Owners: owners},
+		copy:    &copying.Copy{Service: name, Groups: ones[0].Service.Tables, Source: ones[0].Database, Target: ones[1].Database, Owners: owners},
 		reached: make(chan error), goOn: make(chan error),
 	}
 	m.copy.KeysOfPass, m.copy.CompactAfter = 3, 2 // so that passes compact the log, and see parts of a write
@@ -191,7 +192,7 @@ func TestSyncMoves(t *testing.T) {
 					if err := syncHarness(t, rt, source).Store.SetQuota(rt.Context(), o, ss.Some[int64](1)); !fault.Is(err, fault.Unavailable) {
 						rt.Errorf("a write to the source: %v", err)
 					}
-					n, err := m.copy.Verify(rt.Context(), func(d app.Difference) { rt.Error(d) })
+					n, err := m.copy.Verify(rt.Context(), func(d copying.Difference) { rt.Error(d) })
 					if err != nil || n == 0 {
 						rt.Errorf("compared %d rows: %v", n, err)
 					}

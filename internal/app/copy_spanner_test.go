@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/internal/app"
 	"holdfast/internal/app/accounts"
+	"holdfast/internal/copying"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/fault"
 	ss "holdfast/internal/syncstorage"
@@ -36,7 +36,7 @@ func TestCopyOwnersOnSpanner(t *testing.T) {
 			}
 		}
 	}
-	if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "requires the accounts") {
+	if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "requires the service that knows the owners") {
 		t.Errorf("a copy without the accounts: %v", err)
 	}
 	c.Owners = accounts.Owners(tokens.Database.Rows(nil))
@@ -79,11 +79,11 @@ func TestCopyOwnersOnSpanner(t *testing.T) {
 		t.Fatal(err)
 	}
 	execute(t, users, `DELETE FROM users WHERE uid = 4`)
-	for name, unknown := range map[string]*app.Copy{
+	for name, unknown := range map[string]*copying.Copy{
 		"to Spanner":   newCopy(t, "syncstorage", "sqlite:"+back.Target.Target.Path, spannerURL(t)),
 		"from Spanner": newCopy(t, "syncstorage", "spanner://"+c.Target.Target.URL, sqliteURL(t)),
 	} {
-		unknown.Owners = c.Owners
+		unknown.Owners, unknown.OwnersIn = c.Owners, accounts.Name
 		if err := unknown.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "tokenserver") {
 			t.Errorf("%s, without the account of a user: %v", name, err)
 		}

@@ -18,6 +18,7 @@ import (
 	"holdfast/internal/app"
 	bucketstest "holdfast/internal/buckets/storetest"
 	"holdfast/internal/canonjson"
+	"holdfast/internal/copying"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/db/sqlitedb"
@@ -68,16 +69,16 @@ func databaseEnv(t testing.TB, name, url string) []string {
 	return env
 }
 
-func newCopy(t testing.TB, name, from, to string) *app.Copy {
+func newCopy(t testing.TB, name, from, to string) *copying.Copy {
 	t.Helper()
 	source, target := openOne(t, name, from), openOne(t, name, to)
-	return &app.Copy{Service: name, Groups: source.Service.Tables, Source: source.Database, Target: target.Database}
+	return &copying.Copy{Service: name, Groups: source.Service.Tables, Source: source.Database, Target: target.Database}
 }
 
 // wantEqual compares all rows of both databases.
-func wantEqual(t testing.TB, c *app.Copy) {
+func wantEqual(t testing.TB, c *copying.Copy) {
 	t.Helper()
-	n, err := c.Verify(t.Context(), func(d app.Difference) { t.Error(d) })
+	n, err := c.Verify(t.Context(), func(d copying.Difference) { t.Error(d) })
 	if err != nil || n == 0 {
 		t.Errorf("compared %d rows: %v", n, err)
 	}
@@ -275,7 +276,7 @@ func TestCopyRefusesOtherData(t *testing.T) {
 	if err := other.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	back := &app.Copy{Service: other.Service, Groups: other.Groups, Source: other.Target, Target: other.Source}
+	back := &copying.Copy{Service: other.Service, Groups: other.Groups, Source: other.Target, Target: other.Source}
 	if err := back.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "account_access") {
 		t.Errorf("back to the source of a copy: %v", err)
 	}
@@ -312,7 +313,7 @@ func TestCopyToFirstStart(t *testing.T) {
 					t.Errorf("%s: to the database of a first start: %v", tc.name, err)
 					continue
 				}
-				if _, err := c.Verify(t.Context(), func(d app.Difference) { t.Error(d) }); err != nil {
+				if _, err := c.Verify(t.Context(), func(d copying.Difference) { t.Error(d) }); err != nil {
 					t.Error(err)
 				}
 			}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"holdfast/internal/app/console"
 	"holdfast/internal/app/service"
@@ -28,7 +30,7 @@ func (a *App) mux(listener string, resolver *web.Resolver, o web.Options, rest w
 	for _, s := range a.opened {
 		for _, mount := range s.Mounts {
 			if mount.Listener == listener {
-				mount.Name, mount.Turns = s.name, s.turns
+				mount.Name, mount.Turns = s.Name, s.turns
 				mount.Reason = a.countRefusals(s)
 				m.Mounts = append(m.Mounts, mount.Mount)
 			}
@@ -300,4 +302,56 @@ func (a *App) checkHost(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// readOnlyState is a service on the admin listener.
+type readOnlyState struct {
+	Service  string     `json:"service"`
+	ReadOnly bool       `json:"readOnly"`
+	By       string     `json:"by,omitempty"`
+	Until    *time.Time `json:"until,omitempty"` // of a copy that is in progress
+}
+
+// handleReadOnly adds the paths that show read-only and switch it.
+func (a *App) handleReadOnly(mux *http.ServeMux) {
+	mux.Handle("GET /read-only", a.charged(0, func(w http.ResponseWriter, r *http.Request) {
+		states := []readOnlyState{}
+		for _, s := range a.opened {
+			db := s.Rows()
+			if db == nil {
+				continue
+			}
+			holder, until, err := db.ReadOnly(r.Context(), s.Name)
+			if err != nil {
+				sendError(w, http.StatusServiceUnavailable, s.Name+": "+cmp.Or(fault.Message(err), "internal error"))
+				return
+			}
+			state := readOnlyState{Service: s.Name, ReadOnly: holder != "", By: holder}
+			if holder != "" && !until.IsZero() {
+				state.Until = &until
+			}
+			states = append(states, state)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(states) // an error means that the client has left
+	}))
+	change := func(to bool) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			name := r.PathValue("service")
+			err := a.readOnly.Set(r.Context(), name, to)
+			switch {
+			case fault.Is(err, fault.NotFound):
+				sendError(w, http.StatusNotFound, fault.Message(err))
+			case fault.Is(err, fault.Conflict):
+				sendError(w, http.StatusConflict, fault.Message(err))
+			case err != nil:
+				sendError(w, http.StatusServiceUnavailable, cmp.Or(fault.Message(err), "internal error"))
+			default:
+				a.log.Warn("read-only was changed", "service", name, "read_only", to)
+				w.WriteHeader(http.StatusNoContent)
+			}
+		}
+	}
+	mux.Handle("POST /read-only/{service}", a.charged(0, change(true)))
+	mux.Handle("DELETE /read-only/{service}", a.charged(0, change(false)))
 }

@@ -31,7 +31,7 @@ func TestHistoryMeasuresServersRarely(t *testing.T) {
 		}}
 		a := &App{
 			now: clock.System, metrics: obs.NewMetrics("", ""), gate: web.NewGate(1, 0),
-			opened: []*opened{{Opened: &service.Opened{Databases: []*engine.Database{server}}}},
+			opened: []*opened{{Running: &service.Running{Opened: &service.Opened{Databases: []*engine.Database{server}}}}},
 		}
 		ctx, stop := context.WithTimeout(t.Context(), 25*time.Minute+time.Second)
 		defer stop()

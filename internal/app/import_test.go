@@ -22,8 +22,10 @@ import (
 	"holdfast/internal/app"
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
+	"holdfast/internal/copying"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/db/sourcedb"
+	"holdfast/internal/importing"
 	"holdfast/internal/testdb"
 )
 
@@ -227,7 +229,7 @@ func (s oldServer) wantRows() []string {
 
 // newImport returns an import into new tables of both services. The other server counts as
 // stopped.
-func newImport(t testing.TB, from oldServer, storage, accounts string) *app.Import {
+func newImport(t testing.TB, from oldServer, storage, accounts string) *importing.Import {
 	t.Helper()
 	cfg, _, err := app.Load(app.Services(), "", []string{"HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + storage, "HOLDFAST_TOKENSERVER__DATABASE_URL=" + accounts})
 	if err != nil {
@@ -248,11 +250,11 @@ func newImport(t testing.TB, from oldServer, storage, accounts string) *app.Impo
 			t.Fatal(err)
 		}
 	}
-	return &app.Import{Parts: parts, Report: func(line string) { t.Log(line) }, Stopped: func(context.Context, int, func(context.Context) error) error { return nil }}
+	return &importing.Import{Parts: parts, Report: func(line string) { t.Log(line) }, Stopped: func(context.Context, int, func(context.Context) error) error { return nil }}
 }
 
 // dump returns all rows of the targets, a line each. Payloads are cut off.
-func dump(t testing.TB, m *app.Import) (lines []string) {
+func dump(t testing.TB, m *importing.Import) (lines []string) {
 	t.Helper()
 	for _, p := range m.Parts {
 		if err := p.Database.Rows(nil).View(t.Context(), func(v rows.View) error {
@@ -285,7 +287,7 @@ func dumpRow(r rows.Row) string {
 	return b.String()
 }
 
-func problems(t testing.TB, m *app.Import) (all []string) {
+func problems(t testing.TB, m *importing.Import) (all []string) {
 	t.Helper()
 	for _, p := range m.Parts {
 		if err := p.Source.Problems(t.Context(), func(found service.Problem) {
@@ -302,9 +304,9 @@ func problems(t testing.TB, m *app.Import) (all []string) {
 	return all
 }
 
-func wantImported(t testing.TB, m *app.Import) {
+func wantImported(t testing.TB, m *importing.Import) {
 	t.Helper()
-	n, err := m.Verify(t.Context(), func(d app.Difference) { t.Error(d) })
+	n, err := m.Verify(t.Context(), func(d copying.Difference) { t.Error(d) })
 	if err != nil || n == 0 {
 		t.Errorf("compared %d rows: %v", n, err)
 	}
@@ -356,7 +358,7 @@ func TestImport(t *testing.T) {
 }
 
 // wantLast checks the last numbers that the targets have assigned.
-func wantLast(t testing.TB, m *app.Import, want map[string]int64) {
+func wantLast(t testing.TB, m *importing.Import, want map[string]int64) {
 	t.Helper()
 	for _, p := range m.Parts {
 		if err := p.Database.Rows(nil).View(t.Context(), func(v rows.View) error {
@@ -465,7 +467,7 @@ func TestImportProgress(t *testing.T) {
 
 // crashEverywhere runs an import that crashes one point later each time, until it ends, and writes
 // after the first crashes. It returns their number.
-func crashEverywhere(t *testing.T, m *app.Import, write func(steps int)) (steps int) {
+func crashEverywhere(t *testing.T, m *importing.Import, write func(steps int)) (steps int) {
 	t.Helper()
 	for ; ; steps++ {
 		left := steps
@@ -653,7 +655,7 @@ func TestImportSources(t *testing.T) {
 		parts, closing, err := app.OpenParts(t.Context(), "syncstorage", map[string]string{"from": url, "accounts-from": from.url},
 			app.Options{Config: cfg, Data: t.TempDir(), LogTo: io.Discard, NoSecrets: true, Create: true})
 		if err == nil {
-			_, err = (&app.Import{Parts: parts}).DryRun(t.Context())
+			_, err = (&importing.Import{Parts: parts}).DryRun(t.Context())
 			if err := closing(); err != nil {
 				t.Error(err)
 			}

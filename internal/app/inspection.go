@@ -79,7 +79,7 @@ func (a *App) checkRunning(ctx context.Context) (found []service.Finding) {
 	}
 	var databases []service.Finding
 	for _, s := range a.opened {
-		start := "start the database, or correct " + s.name + ".database_url"
+		start := "start the database, or correct " + s.Name + ".database_url"
 		limited, cancel := context.WithTimeout(ctx, checkTimeout)
 		databases = append(databases, c.opened(limited, a, s, start)...)
 		cancel()

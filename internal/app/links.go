@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/app/sync"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/db/rows"
 	"holdfast/internal/optional"
 	"holdfast/internal/syncstorage"
 	"holdfast/internal/tokenserver"
@@ -124,11 +123,11 @@ func (l revokedLink) Watch(ctx context.Context, db *pgdb.DB, d *service.Deps) (s
 	return l.accounts.WatchBeside(ctx, db, d)
 }
 
-// accountsName is the service with the owners of sync storage.
-const accountsName = accounts.Name
-
-// ownersIn returns the owners of sync storage that a database of the accounts has.
-func ownersIn(db rows.Database) rows.Owners { return accounts.Owners(db) }
+// withOwners returns sync storage with its owners, whom the accounts have.
+func withOwners(s service.Service) service.Service {
+	s.Owners = &service.Owners{Service: accounts.Name, In: accounts.Owners}
+	return s
+}
 
 // owner returns the owner of a storage user's records.
 func owner(u *tokenserver.User) syncstorage.Owner {

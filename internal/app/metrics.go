@@ -40,7 +40,7 @@ func (a *App) observe() {
 	m.Gauge("holdfast_db_requests_waiting", "Requests that are waiting for their turn at the database.", func(set obs.Set) {
 		for _, s := range a.opened {
 			if s.turns != nil {
-				set(float64(s.turns.Stats().Waiting), s.name)
+				set(float64(s.turns.Stats().Waiting), s.Name)
 			}
 		}
 	}, "service")
@@ -96,10 +96,10 @@ func (a *App) eachFile(read func(*engine.Database, obs.Set)) func(obs.Set) {
 func (a *App) readReadiness(set obs.Set) {
 	unready := a.unready(context.Background())
 	for _, s := range a.opened {
-		if unready[s.name] == nil {
-			set(1, s.name)
+		if unready[s.Name] == nil {
+			set(1, s.Name)
 		} else {
-			set(0, s.name)
+			set(0, s.Name)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func (a *App) countRefusals(s *opened) func(error) string {
 	return func(err error) string {
 		reason := s.Refusal(err)
 		if reason != "" {
-			a.refused.WithLabelValues(s.name, reason).Inc()
+			a.refused.WithLabelValues(s.Name, reason).Inc()
 		}
 		return reason
 	}

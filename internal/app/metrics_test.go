@@ -34,7 +34,7 @@ func TestReadinessIsAMetric(t *testing.T) {
 	t.Parallel()
 	a := openApp(t)
 	wantLine(t, metrics(a), `holdfast_ready{service="syncstorage"} 1`)
-	a.opened = append(a.opened, &opened{name: "toy", Opened: &service.Opened{Ready: func(context.Context) error { return fault.New(fault.Unavailable, "away") }}})
+	a.opened = append(a.opened, &opened{Running: &service.Running{Name: "toy", Opened: &service.Opened{Ready: func(context.Context) error { return fault.New(fault.Unavailable, "away") }}}})
 	text := metrics(a)
 	wantLine(t, text, `holdfast_ready{service="toy"} 0`)
 	wantLine(t, text, `holdfast_ready{service="tokenserver"} 1`)
@@ -45,7 +45,7 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	a := openApp(t)
 	of := func(name string) *opened {
-		return a.opened[slices.IndexFunc(a.opened, func(o *opened) bool { return o.name == name })]
+		return a.opened[slices.IndexFunc(a.opened, func(o *opened) bool { return o.Name == name })]
 	}
 	for service, refused := range map[string][]error{
 		"syncstorage": {hawk.ErrMAC, fault.New(fault.Quota, "full"), tokenserver.ErrNoNode},

@@ -74,7 +74,7 @@ func (a *App) settle(ctx context.Context) (failed map[string]error) {
 	for _, line := range lines {
 		a.log.Info(line)
 	}
-	for _, more := range []map[string]error{a.settleServices(ctx), a.settleReadOnly(ctx)} {
+	for _, more := range []map[string]error{a.settleServices(ctx), a.readOnly.Settle(ctx)} {
 		for name, err := range more {
 			failed[name] = errors.Join(failed[name], err)
 		}
@@ -89,7 +89,7 @@ func (a *App) settleServices(ctx context.Context) (failed map[string]error) {
 			continue
 		}
 		if err := s.Settle(ctx); err != nil {
-			failed[s.name] = err
+			failed[s.Name] = err
 		}
 	}
 	return failed

@@ -12,10 +12,10 @@ func TestReadOnlyWarnsOnce(t *testing.T) {
 	t.Parallel()
 	a := openApp(t, "HOLDFAST_SERVER__READ_ONLY=true")
 	var log bytes.Buffer
-	a.log = slog.New(slog.NewTextHandler(&log, nil))
+	a.readOnly.Log = slog.New(slog.NewTextHandler(&log, nil))
 	can := 0
 	for _, s := range a.opened {
-		if s.rowsOf() != nil {
+		if s.Rows() != nil {
 			can++
 		}
 	}
@@ -28,11 +28,11 @@ func TestReadOnlyWarnsOnce(t *testing.T) {
 	if n := warned(); can == 0 || n != can {
 		t.Errorf("%d warnings of %d services:\n%s", n, can, log.String())
 	}
-	a.cfg.Server.ReadOnly = false
+	a.readOnly.Setting = false
 	if failed := a.settle(t.Context()); len(failed) > 0 {
 		t.Fatal(failed)
 	}
-	a.cfg.Server.ReadOnly = true
+	a.readOnly.Setting = true
 	if failed := a.settle(t.Context()); len(failed) > 0 {
 		t.Fatal(failed)
 	}

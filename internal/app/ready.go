@@ -125,9 +125,9 @@ func (a *App) unready(ctx context.Context) map[string]error {
 	var names []string
 	unready := map[string]error{}
 	for i, s := range a.opened {
-		names = append(names, s.name)
+		names = append(names, s.Name)
 		if errs[i] != nil {
-			unready[s.name] = errs[i]
+			unready[s.Name] = errs[i]
 		}
 	}
 	if ctx.Err() == nil { // otherwise the errors only say that the caller has left
@@ -173,7 +173,7 @@ func (a *App) checkReady(ctx context.Context, s *opened) error {
 	if err := s.secrets.unverified(); err != nil {
 		return err
 	}
-	return a.ready.failure(s.name)
+	return a.ready.failure(s.Name)
 }
 
 // start completes the start and watches the readiness of the services until ctx ends.

@@ -56,7 +56,7 @@ func TestUnready(t *testing.T) {
 	t.Parallel()
 	a := openApp(t)
 	slow := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-	a.opened = append([]*opened{{name: "slow", Opened: &service.Opened{Ready: slow}}}, a.opened...)
+	a.opened = append([]*opened{{Running: &service.Running{Name: "slow", Opened: &service.Opened{Ready: slow}}}}, a.opened...)
 	a.ready.setFailed(map[string]error{"extstorage": errors.New("no node")})
 	unready := a.unready(t.Context())
 	if len(unready) != 2 || !errors.Is(unready["slow"], context.DeadlineExceeded) || unready["extstorage"].Error() != "no node" {

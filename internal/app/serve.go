@@ -111,6 +111,14 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	return errors.Join(err, rest.Wait(), stopServices()) // services publish last, after all writes
 }
 
+// readOnlyAtStart applies the setting before the first request. A database that is
+// unavailable or not migrated gets it later.
+func (a *App) readOnlyAtStart(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	_ = a.readOnly.Settle(ctx)
+}
+
 // startServices starts the background work of the services.
 func (a *App) startServices(ctx context.Context) (stop func() error, err error) {
 	var stops []func() error

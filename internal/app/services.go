@@ -18,7 +18,7 @@ func Services() []service.Service {
 	account := accounts.New(storageOf(storage))
 	storage.RefuseRevoked(revokedBy(account))
 	return []service.Service{
-		storage.Service(),
+		withOwners(storage.Service()),
 		account.Service(),
 		ext.New().Service(),
 		buckets.New().Service(),

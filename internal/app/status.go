@@ -144,8 +144,8 @@ func (p *pageText) begin(title string) {
 func (a *App) status(base string) serverStatus {
 	all := serverStatus{Status: "ready", Services: []serviceStatus{}, Documents: a.cfg.Server.DocumentsLink}
 	for _, s := range a.opened {
-		one := serviceStatus{Name: s.name, Title: s.name, Status: "ready"}
-		if !a.ready.isReady(s.name) {
+		one := serviceStatus{Name: s.Name, Title: s.Name, Status: "ready"}
+		if !a.ready.isReady(s.Name) {
 			one.Status, all.Status = "not ready", "not ready"
 		}
 		if s.Client != nil {

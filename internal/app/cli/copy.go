@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/app"
 	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
+	"holdfast/internal/copying"
 )
 
 // copyMemory is the memory limit of a copy for the Go runtime. Batches of rows are the
@@ -60,26 +61,28 @@ func (c *command) copyService() *cobra.Command {
 			if err != nil {
 				return errors.Join(err, source.Close())
 			}
-			closeOwners, err := c.openOwners(ctx, source, target)
+			copied, end := c.newCopy(source, target)
+			defer end()
+			closeOwners, err := c.openOwners(ctx, source, copied)
 			if err != nil {
 				return errors.Join(err, target.Close(), source.Close())
 			}
-			how := func(ctx context.Context, source, target *app.One, to string) error {
-				return c.runCopy(ctx, source, target, to, limits)
-			}
 			switch {
 			case dryRun:
-				how = c.dryRunCopy
+				err = c.dryRunCopy(ctx, copied)
 			case verify:
-				how = c.verifyCopy
+				err = c.verifyCopy(ctx, copied, end)
+			default:
+				copied.FinishWithin, copied.MaxChanges = limits.finishWithin, limits.maxChanges
+				err = c.runCopy(ctx, copied, to, end)
 			}
-			return errors.Join(interrupted(ctx, writes, how(ctx, source, target, to)), closeOwners(), target.Close(), source.Close())
+			return errors.Join(interrupted(ctx, writes, err), closeOwners(), target.Close(), source.Close())
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&to, "to", "", "`URL` of the target, as for database_url")
 	f.DurationVar(&limits.finishWithin, "finish-within", 0, "slow writers so that the copy ends within this `DURATION`, such as 2h")
-	f.Int64Var(&limits.maxChanges, "max-changes", app.DefaultMaxChanges, "end the copy if a `NUMBER` of changed rows waits, with up to 200 bytes each")
+	f.Int64Var(&limits.maxChanges, "max-changes", copying.DefaultMaxChanges, "end the copy if a `NUMBER` of changed rows waits, with up to 200 bytes each")
 	f.BoolVar(&dryRun, "dry-run", false, "check both databases and print what would be copied")
 	f.BoolVar(&verify, "verify", false, "only compare the databases, owner by owner")
 	f.BoolVar(&reopen, "reopen", false, "end read-only of the source")
@@ -99,16 +102,16 @@ func interrupted(ctx context.Context, writes bool, err error) error {
 	return errors.New("interrupted")
 }
 
-// openOwners opens the accounts of the configuration if one of the databases is Spanner.
-func (c *command) openOwners(ctx context.Context, source, target *app.One) (closeIt func() error, err error) {
-	if !source.OnSpanner() && !target.OnSpanner() {
+// openOwners opens the owners in the databases of the configuration if the copy needs them.
+func (c *command) openOwners(ctx context.Context, source *app.One, copied *copying.Copy) (closeIt func() error, err error) {
+	if !copied.NeedsOwners() {
 		return func() error { return nil }, nil
 	}
 	cfg, _, err := app.Load(app.Services(), c.file, c.env.Environ, c.flags...)
 	if err != nil {
 		return nil, err
 	}
-	return source.OpenOwners(ctx, app.Options{
+	return source.OpenOwners(ctx, copied, app.Options{
 		Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Clock: c.env.Clock, NoSecrets: true,
 	})
 }
@@ -147,11 +150,11 @@ func (c *command) openOne(ctx context.Context, name, url string, o app.Options) 
 }
 
 // newCopy returns a copy that shows its progress.
-func (c *command) newCopy(source, target *app.One) (copied *app.Copy, end func()) {
-	copied = &app.Copy{Service: source.Service.Name, Groups: source.Service.Tables, Source: source.Database, Target: target.Database, Owners: source.Owners}
+func (c *command) newCopy(source, target *app.One) (copied *copying.Copy, end func()) {
+	copied = source.NewCopy(target.Database)
 	var line func(string)
 	copied.Report, copied.Progress, line, end = c.bars()
-	copied.Estimate = func(e app.Estimate) { line(e.String()) }
+	copied.Estimate = func(e copying.Estimate) { line(e.String()) }
 	return copied, end
 }
 
@@ -193,26 +196,21 @@ func (l copyLimits) check() error {
 	return nil
 }
 
-func (c *command) runCopy(ctx context.Context, source, target *app.One, url string, limits copyLimits) error {
-	copied, end := c.newCopy(source, target)
-	copied.FinishWithin, copied.MaxChanges = limits.finishWithin, limits.maxChanges
-	defer end()
-	if _, err := target.Database.Migrate(ctx); err != nil {
-		return fmt.Errorf("%s: %w", target.Database.Where, err)
+func (c *command) runCopy(ctx context.Context, copied *copying.Copy, url string, end func()) error {
+	if _, err := copied.Target.Migrate(ctx); err != nil {
+		return fmt.Errorf("%s: %w", copied.Target.Where, err)
 	}
 	if err := copied.Run(ctx); err != nil {
 		return err
 	}
 	end()
-	name := source.Service.Name
+	name := copied.Service
 	c.shell().Printf("%s is copied to %s. Its source is read-only. Set this in the configuration of every server and restart it:\n\n"+
-		"[%s]\ndatabase_url = %q\n\nTo go on with the source instead: holdfast copy %s --reopen\n", name, target.Database.Where, name, url, name)
+		"[%s]\ndatabase_url = %q\n\nTo go on with the source instead: holdfast copy %s --reopen\n", name, copied.Target.Where, name, url, name)
 	return nil
 }
 
-func (c *command) dryRunCopy(ctx context.Context, source, target *app.One, _ string) error {
-	copied, end := c.newCopy(source, target)
-	defer end()
+func (c *command) dryRunCopy(ctx context.Context, copied *copying.Copy) error {
 	tables, err := copied.DryRun(ctx)
 	if err != nil {
 		return err
@@ -220,12 +218,12 @@ func (c *command) dryRunCopy(ctx context.Context, source, target *app.One, _ str
 	if err := c.tableSizes(tables); err != nil {
 		return err
 	}
-	_, err = c.shell().Printf("\n%s would be copied to %s\n", source.Database.Where, target.Database.Where)
+	_, err = c.shell().Printf("\n%s would be copied to %s\n", copied.Source.Where, copied.Target.Where)
 	return err
 }
 
 // tableSizes prints what a dry run has counted.
-func (c *command) tableSizes(all []app.TableSize) error {
+func (c *command) tableSizes(all []copying.TableSize) error {
 	w := c.shell().Table()
 	w.Printf("TABLE\tROWS\n")
 	for _, t := range all {
@@ -234,8 +232,7 @@ func (c *command) tableSizes(all []app.TableSize) error {
 	return w.Flush()
 }
 
-func (c *command) verifyCopy(ctx context.Context, source, target *app.One, _ string) error {
-	copied, end := c.newCopy(source, target)
+func (c *command) verifyCopy(ctx context.Context, copied *copying.Copy, end func()) error {
 	differences := int64(0)
 	n, err := copied.Verify(ctx, c.differences(&differences))
 	end()
@@ -243,8 +240,8 @@ func (c *command) verifyCopy(ctx context.Context, source, target *app.One, _ str
 }
 
 // differences counts and prints differences.
-func (c *command) differences(n *int64) func(app.Difference) {
-	return func(d app.Difference) {
+func (c *command) differences(n *int64) func(copying.Difference) {
+	return func(d copying.Difference) {
 		if *n++; *n <= 100 {
 			c.shell().Printf("%s\n", d)
 		}

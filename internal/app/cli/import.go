@@ -15,6 +15,7 @@ import (
 	"holdfast/internal/app"
 	"holdfast/internal/app/service"
 	"holdfast/internal/durable"
+	"holdfast/internal/importing"
 )
 
 // importFlags are the flags of an import.
@@ -83,7 +84,7 @@ func (c *command) runImport(ctx context.Context, name string, in *importFlags) (
 		return err
 	}
 	defer func() { err = errors.Join(err, closing()) }()
-	m := &app.Import{Parts: parts}
+	m := &importing.Import{Parts: parts}
 	var end func()
 	m.Report, m.Progress, _, end = c.bars()
 	defer end()
@@ -134,7 +135,7 @@ func (c *command) runImport(ctx context.Context, name string, in *importFlags) (
 }
 
 // advice prints what the operator should know before he starts the server.
-func (c *command) advice(ctx context.Context, m *app.Import) error {
+func (c *command) advice(ctx context.Context, m *importing.Import) error {
 	for _, p := range m.Parts {
 		lines, err := p.Source.Advice(ctx)
 		if err != nil {
@@ -187,7 +188,7 @@ func (c *command) stopped(ctx context.Context, confirmed bool, asked int, pass f
 	}
 }
 
-func (c *command) dryRunImport(ctx context.Context, m *app.Import, list string) error {
+func (c *command) dryRunImport(ctx context.Context, m *importing.Import, list string) error {
 	tables, err := m.DryRun(ctx)
 	if err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/internal/app"
 	"holdfast/internal/app/service"
+	"holdfast/internal/importing"
 )
 
 // problemSource is a source that only has problems.
@@ -35,7 +35,7 @@ func TestLongListsOfImport(t *testing.T) {
 		source.all = append(source.all, service.Problem{What: "large records", Row: fmt.Sprint("record ", i), Fix: "raise the limit"},
 			service.Problem{Left: true, What: "open batches", Row: fmt.Sprint("batch ", i)})
 	}
-	m := &app.Import{Parts: []*app.ImportPart{{Source: source}}}
+	m := &importing.Import{Parts: []*importing.Part{{Source: source}}}
 	list := filepath.Join(t.TempDir(), "list.txt")
 	var out bytes.Buffer
 	c := &command{env: Env{Stdout: &out}}

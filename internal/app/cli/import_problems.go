@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"holdfast/internal/app"
 	"holdfast/internal/app/service"
 	"holdfast/internal/durable"
+	"holdfast/internal/importing"
 )
 
 // printedRows is how many rows of a kind are printed.
@@ -19,7 +19,7 @@ const printedRows = 5
 
 // problems prints rows that are left out or deserve attention, and writes all of them to the file
 // list if there are more. It returns the kinds that need action, to be printed last.
-func (c *command) problems(ctx context.Context, m *app.Import, list string) (actions string, err error) {
+func (c *command) problems(ctx context.Context, m *importing.Import, list string) (actions string, err error) {
 	var all problemKinds
 	collect := func(w io.Writer) error {
 		all = nil

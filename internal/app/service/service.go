@@ -7,6 +7,7 @@ package service
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -74,6 +75,10 @@ type Service struct {
 	// nil if there are none. What may be lost, such as leases, is not among them.
 	Tables []rows.Group
 
+	// Owners, if set, says where the owners of the tables are, for copies from or to an engine that names them by texts
+	// (engine.Traits).
+	Owners *Owners
+
 	// Import, if set, reads the database of another server.
 	Import *Import
 
@@ -88,6 +93,12 @@ type Service struct {
 	// Commands, if set, returns the commands of the service that are no operations. Commands of several services
 	// with the same name are merged.
 	Commands func(*Shell) []*cobra.Command
+}
+
+// Owners are the owners of a service's tables, in the database of another service.
+type Owners struct {
+	Service string                          // with the database
+	In      func(rows.Database) rows.Owners // returns those in its database
 }
 
 // CheckSettings runs all checks of the service on its section. Settings without effect
@@ -244,6 +255,27 @@ type Opened struct {
 	Console *Console // pages in the console; nil: none
 
 	Close func() // closes everything except the databases
+}
+
+// Running is a service that a process has opened, with what others need of its Service.
+type Running struct {
+	*Opened
+
+	Name   string
+	Tables []rows.Group
+}
+
+// Rows returns the database of a service that can be read-only and copied; nil if it cannot.
+func (r *Running) Rows() rows.Database {
+	if len(r.Tables) == 0 || len(r.Databases) != 1 {
+		return nil
+	}
+	return r.Databases[0].Rows(nil)
+}
+
+// Embedded reports whether all databases of the service are SQLite files.
+func (r *Running) Embedded() bool {
+	return !slices.ContainsFunc(r.Databases, func(d *engine.Database) bool { return !d.Embedded() })
 }
 
 // Files is the backup of what a service stores outside of its databases.

@@ -103,6 +103,9 @@ func (d *Database) Rows(owners rows.Owners) rows.Database {
 	return nil
 }
 
+// Traits returns the traits of the engine.
+func (d *Database) Traits() Traits { return d.Target.Kind.Traits() }
+
 // Embedded reports whether the database is a SQLite file.
 func (d *Database) Embedded() bool { return d.file != nil }
 

@@ -24,6 +24,38 @@ const (
 	Redis    Kind = "redis" // not for a database_url
 )
 
+// Traits are what a copy of rows must know of an engine. The zero value is an engine without limits, which numbers
+// owners and stores all rows and counters.
+type Traits struct {
+	// NamesOwners says that the engine names an owner by two texts instead of a number (rows.Spanner), so it has no rows of
+	// owners that were replaced. It stores no counters, may delete expired rows by itself, and reads one owner at a time.
+	NamesOwners bool
+
+	// RowsOfUpdate limits the rows in a transaction, which the engine gets as a whole with its commit and may ask to repeat.
+	// 0: rows can be written while they arrive.
+	RowsOfUpdate int
+
+	// IsRaw says that views are of type rows.RawView and updates of type rows.RawUpdate.
+	IsRaw bool
+
+	// NoImport says why the engine cannot be the target of an import; "" if it can.
+	NoImport string
+}
+
+// Traits returns the traits of an engine.
+func (k Kind) Traits() Traits {
+	switch k {
+	case Postgres:
+		return Traits{IsRaw: true}
+	case Spanner:
+		return Traits{
+			NamesOwners: true, RowsOfUpdate: 5000, // its commits are limited by the number of values
+			NoImport: "Spanner cannot be the target of an import: its tables are those of Mozilla's server",
+		}
+	}
+	return Traits{}
+}
+
 // example is a database_url of an engine.
 var example = map[Kind]string{
 	SQLite:   "sqlite:PATH",

@@ -29,6 +29,22 @@ type Spanner struct {
 	Compare func(r Row, now int64) bool
 }
 
+// Common returns Spanner.Compare, for engines that name owners by texts; nil if the rows are compared as they are.
+func (t *Table) Common() func(r Row, now int64) bool {
+	if t.Spanner == nil {
+		return nil
+	}
+	return t.Spanner.Compare
+}
+
+// Elsewhere returns Spanner.Elsewhere, for engines that name owners by texts; nil if the rows are the same elsewhere.
+func (t *Table) Elsewhere() func(Row) {
+	if t.Spanner == nil {
+		return nil
+	}
+	return t.Spanner.Elsewhere
+}
+
 // Owner is an owner with a number and the texts that name it on Spanner.
 type Owner struct {
 	Number int64

@@ -1,4 +1,4 @@
-package app
+package copying
 
 import (
 	"cmp"
@@ -16,6 +16,7 @@ import (
 	"holdfast/internal/db/rows"
 	"holdfast/internal/fault"
 	"holdfast/internal/ident"
+	"holdfast/internal/readonly"
 )
 
 // Copy copies the tables of a service from one database to another while servers use the
@@ -26,7 +27,8 @@ type Copy struct {
 	Service        string
 	Groups         []rows.Group
 	Source, Target *engine.Database
-	Owners         rows.Owners // required if one of them is Spanner; see One.OpenOwners
+	Owners         rows.Owners // required if NeedsOwners
+	OwnersIn       string      // the service whose database has them
 
 	// MaxChanges is how many changed rows may wait in the log of the source: Run slows writers when
 	// half of them wait, and ends when all do, without a log. 0: DefaultMaxChanges.
@@ -51,40 +53,40 @@ type Copy struct {
 	Compacted    func(before, after int64)
 
 	source, target rows.Database
+	from, to       engine.Traits
 	tables         map[string]*rows.Table
 	groups         map[string]int // of a table
-	state          copyState
-	moved          int64  // rows so far
-	copied         int64  // rows in the target at the start
-	total          int64  // rows of the source at the start
-	dirty          owners // that changed since they were verified; nil: any
+	state          State
+	moved          int64    // rows so far
+	copied         int64    // rows in the target at the start
+	total          int64    // rows of the source at the start
+	dirty          OwnerSet // that changed since they were verified; nil: any
 	begun          time.Time
 	refused        refusal
 	logging        sync.Mutex
 	compacted      int64 // entries of the log after the last compaction, which are left
 }
 
-// copyState is the progress of a copy. The source has only the ID.
-type copyState struct {
+// State is the progress of a copy, in both databases. The source has only the ID.
+type State struct {
 	ID     string `json:"id"`
 	Target bool   `json:"target,omitempty"`
 	Group  int    `json:"group,omitempty"`  // in progress
 	After  string `json:"after,omitempty"`  // the owners of the group up to this one are copied
 	Copied bool   `json:"copied,omitempty"` // every owner is copied
 	Done   bool   `json:"done,omitempty"`
-	Claim  *claim `json:"claim,omitempty"` // of the copy that is running
+	Claim  *Claim `json:"claim,omitempty"` // of the copy that is running
 }
 
 // DefaultMaxChanges is the default of Copy.MaxChanges. An entry takes 100 to 200 bytes.
 const DefaultMaxChanges = 5_000_000
 
 const (
-	rowsOfUpdate  = 20_000      // that change, in one transaction
-	rowsOfSpanner = 5000        // in one transaction of Spanner, which limits their values
-	bytesOfBatch  = 2 << 20     // in memory for such a transaction
-	reportEvery   = time.Minute // that writes arrive as fast as they are copied
-	shortPass     = time.Second // the last pass begins after one that took less
-	copyLease     = 30 * time.Second
+	rowsOfUpdate = 20_000      // that change, in one transaction, unless the engine has a lower limit
+	bytesOfBatch = 2 << 20     // in memory for such a transaction
+	reportEvery  = time.Minute // that writes arrive as fast as they are copied
+	ShortPass    = time.Second // the last pass begins after one that took less
+	copyLease    = 30 * time.Second
 )
 
 // Run copies the service, or continues a copy that was interrupted.
@@ -106,8 +108,8 @@ func (c *Copy) Run(ctx context.Context) error {
 	if err != nil || c.state.Done {
 		return err
 	}
-	if isNew && !c.withSpanner() {
-		c.dirty = owners{} // each span is verified when it is copied
+	if isNew && !c.withNames() {
+		c.dirty = OwnerSet{} // each span is verified when it is copied
 	}
 	if err := c.whileLogged(ctx, c.copyWhileLogged); err != nil {
 		if errors.Is(err, errFull) {
@@ -128,14 +130,14 @@ func (c *Copy) copyWhileLogged(ctx context.Context) error {
 	}
 	// Owners that are equal now and do not change until the last pass need not be compared
 	// again in it.
-	only, dirty := c.dirty, owners{}
+	only, dirty := c.dirty, OwnerSet{}
 	c.dirty = dirty
-	if _, err := c.compare(ctx, only, func(d Difference) { dirty.add(d.Owner, c.affected(d.group, d.table)...) }); err != nil {
+	if _, err := c.compare(ctx, only, func(d Difference) { dirty.Add(d.Owner, c.affected(d.group, d.table)...) }); err != nil {
 		return err
 	}
-	if c.withSpanner() {
-		// Accounts may have changed the number of an owner, and Spanner may have deleted
-		// expired rows, both without a change in the log.
+	if c.withNames() {
+		// An owner may have got another number, and the engine may have deleted expired
+		// rows, both without a change in the log.
 		if err := c.copyAgain(ctx, dirty); err != nil {
 			return err
 		}
@@ -145,11 +147,12 @@ func (c *Copy) copyWhileLogged(ctx context.Context) error {
 
 func (c *Copy) open() error {
 	c.source, c.target = namedDatabase{c.Source.Rows(c.Owners), c.Source.Where}, namedDatabase{c.Target.Rows(c.Owners), c.Target.Where}
+	c.from, c.to = c.Source.Traits(), c.Target.Traits()
 	switch {
 	case len(c.Groups) == 0:
 		return fmt.Errorf("%s cannot be copied yet", c.Service)
-	case c.withSpanner() && c.Owners == nil:
-		return fmt.Errorf("%s: a copy from or to Spanner requires the accounts of the tokenserver", c.Service)
+	case c.withNames() && c.Owners == nil:
+		return fmt.Errorf("%s: a copy from %s to %s requires the service that knows the owners", c.Service, c.Source.Where, c.Target.Where)
 	case c.Source.Where == c.Target.Where:
 		return fmt.Errorf("%s: source and target are the same database", c.Service)
 	}
@@ -166,10 +169,13 @@ func (c *Copy) open() error {
 	return nil
 }
 
-// withSpanner reports whether the source or the target is Spanner.
-func (c *Copy) withSpanner() bool {
-	return c.Source.Target.Kind == engine.Spanner || c.Target.Target.Kind == engine.Spanner
+// NeedsOwners reports whether the copy needs Owners, because one of the databases names owners by texts.
+func (c *Copy) NeedsOwners() bool {
+	return c.Source.Traits().NamesOwners || c.Target.Traits().NamesOwners
 }
+
+// withNames reports whether the source or the target names owners by texts.
+func (c *Copy) withNames() bool { return c.from.NamesOwners || c.to.NamesOwners }
 
 func (c *Copy) reportf(format string, args ...any) {
 	if c.Report != nil {
@@ -194,26 +200,26 @@ func (c *Copy) fault(point string) error {
 func (c *Copy) begin(ctx context.Context) (isNew bool, err error) {
 	c.moved, c.copied, c.dirty, c.compacted = 0, 0, nil, 0
 	c.refused.bySize, c.refused.byTime = 0, 0
-	var source copyState
+	var source State
 	err = c.source.View(ctx, func(v rows.View) (err error) {
 		if c.total, err = c.count(v); err != nil {
 			return err
 		}
-		source, err = readCopyState(v, c.Service)
+		source, err = ReadState(v, c.Service)
 		return err
 	})
 	if err != nil {
 		return false, err
 	}
-	if err := c.target.View(ctx, func(v rows.View) (err error) { c.state, err = readCopyState(v, c.Service); return err }); err != nil {
+	if err := c.target.View(ctx, func(v rows.View) (err error) { c.state, err = ReadState(v, c.Service); return err }); err != nil {
 		return false, err
 	}
 	switch {
-	case source.unfinished():
+	case source.IsPart():
 		return false, fmt.Errorf("%s: %s has only a part of a copy, which has not finished", c.Service, c.Source.Where)
 	case c.state.Done:
 		return false, c.endAgain(ctx, source)
-	case c.state.unfinished() && c.state.ID == source.ID:
+	case c.state.IsPart() && c.state.ID == source.ID:
 		err := c.source.KeepLog(ctx, c.Service)
 		if err == nil {
 			c.reportf("continuing the copy that was interrupted")
@@ -224,7 +230,7 @@ func (c *Copy) begin(ctx context.Context) (isNew bool, err error) {
 			return false, err
 		}
 		fallthrough
-	case c.state.unfinished():
+	case c.state.IsPart():
 		c.reportf("starting again: the source has not logged its changes since the copy was interrupted")
 	default:
 		if err := c.empty(ctx); err != nil {
@@ -240,7 +246,7 @@ func (c *Copy) begin(ctx context.Context) (isNew bool, err error) {
 
 // endAgain does what is left of a complete copy that was interrupted at its end. It returns
 // an error if the source accepts writes again, or belongs to another copy.
-func (c *Copy) endAgain(ctx context.Context, source copyState) error {
+func (c *Copy) endAgain(ctx context.Context, source State) error {
 	holder, _, err := c.source.ReadOnly(ctx, c.Service)
 	switch {
 	case err != nil:
@@ -254,13 +260,13 @@ func (c *Copy) endAgain(ctx context.Context, source copyState) error {
 }
 
 // holder is the name under which the copy makes the service read-only.
-func (c *Copy) holder() string { return copyHolder + c.state.ID }
+func (c *Copy) holder() string { return readonly.ByCopy(c.state.ID) }
 
 // writable returns an error if the source is read-only without an end.
 func (c *Copy) writable(ctx context.Context) error {
 	holder, until, err := c.source.ReadOnly(ctx, c.Service)
 	if err == nil && holder != "" && until.IsZero() {
-		err = fault.Newf(fault.Conflict, "%s: %s is read-only, by %s: %s", c.Service, c.Source.Where, holder, endReadOnly(c.Service, holder))
+		err = fault.Newf(fault.Conflict, "%s: %s is read-only, by %s: %s", c.Service, c.Source.Where, holder, readonly.End(c.Service, holder))
 	}
 	return err
 }
@@ -272,8 +278,7 @@ func (c *Copy) unlog(ctx context.Context) {
 	}
 }
 
-// checkOwners returns an error if the source, Spanner, has owners whom the accounts do not
-// know.
+// checkOwners returns an error if the source names owners that are not known.
 func (c *Copy) checkOwners(ctx context.Context) error {
 	return c.source.View(ctx, func(v rows.View) error {
 		s, ok := v.(interface {
@@ -288,22 +293,41 @@ func (c *Copy) checkOwners(ctx context.Context) error {
 				return err
 			}
 			if n > 0 {
-				return fault.Newf(fault.Invalid, "%s: %d users of %s are not known to the tokenserver: check tokenserver.database_url", c.Service, n, c.Source.Where)
+				return fault.Newf(fault.Invalid, "%s: %d users of %s are not known to the %s: check %[4]s.database_url", c.Service, n, c.Source.Where, c.OwnersIn)
 			}
 		}
 		return nil
 	})
 }
 
-// unfinished reports whether the database has a part of what is copied to it.
-func (s copyState) unfinished() bool { return s.Target && !s.Done }
+// IsPart reports whether the database has only a part of what is copied to it.
+func (s State) IsPart() bool { return s.Target && !s.Done }
+
+// ErrPart means that a database has only a part of a copy, so nobody but the copy may write.
+var ErrPart = errors.New("its database has only a part of a copy or an import: run the same command (holdfast copy or holdfast import) again, or wait until it has finished")
+
+// CheckWhole returns ErrPart if the database of a service has only a part of a copy. It returns no other
+// error: what cannot be read now is found out by others.
+func CheckWhole(ctx context.Context, db rows.Database, service string) error {
+	isPart := false
+	err := db.View(ctx, func(v rows.View) error {
+		state, err := ReadState(v, service)
+		isPart = state.IsPart()
+		return err
+	})
+	if err == nil && isPart {
+		return ErrPart
+	}
+	return nil
+}
 
 // stateReader is a rows.View or a rows.Update.
 type stateReader interface {
 	State(service string) (string, error)
 }
 
-func readCopyState(from stateReader, service string) (state copyState, err error) {
+// ReadState reads the state of a copy from or to a database. It is empty if there is none.
+func ReadState(from stateReader, service string) (state State, err error) {
 	text, err := from.State(service)
 	if err == nil && text != "" {
 		err = json.Unmarshal([]byte(text), &state)
@@ -314,7 +338,7 @@ func readCopyState(from stateReader, service string) (state copyState, err error
 // empty returns an error if the target has data other than a part of a copy.
 func (c *Copy) empty(ctx context.Context) error {
 	return c.target.View(ctx, func(v rows.View) error {
-		if state, err := readCopyState(v, c.Service); err != nil || state.unfinished() {
+		if state, err := ReadState(v, c.Service); err != nil || state.IsPart() {
 			return err
 		}
 		for _, g := range c.Groups {
@@ -350,8 +374,8 @@ func (c *Copy) beginNew(ctx context.Context) error {
 		}
 	}
 	// The ID first: a copy that has another one does not continue with the new log.
-	c.state = copyState{ID: ident.New(), Target: true}
-	if err := c.source.Update(ctx, func(u rows.Update) error { return setCopyState(u, c.Service, copyState{ID: c.state.ID}) }); err != nil {
+	c.state = State{ID: ident.New(), Target: true}
+	if err := c.source.Update(ctx, func(u rows.Update) error { return setState(u, c.Service, State{ID: c.state.ID}) }); err != nil {
 		return err
 	}
 	if err := c.source.Log(ctx, c.Service, c.Groups); err != nil {
@@ -365,15 +389,15 @@ func (c *Copy) beginNew(ctx context.Context) error {
 				}
 			}
 		}
-		return setCopyState(u, c.Service, c.state)
+		return setState(u, c.Service, c.state)
 	})
 }
 
-func (c *Copy) setState(u rows.Update, state copyState) error {
-	return setCopyState(u, c.Service, state)
+func (c *Copy) setState(u rows.Update, state State) error {
+	return setState(u, c.Service, state)
 }
 
-func setCopyState(u rows.Update, service string, state copyState) error {
+func setState(u rows.Update, service string, state State) error {
 	text, err := json.Marshal(state)
 	if err != nil {
 		return err
@@ -477,14 +501,7 @@ func (c *Copy) finish(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	if err := c.target.Update(ctx, func(u rows.Update) error {
-		for t, n := range last {
-			if err := u.SetLast(t, n); err != nil {
-				return err
-			}
-		}
-		return nil
-	}); err != nil {
+	if err := c.setLast(ctx, last); err != nil {
 		return err
 	}
 	if err := c.fault("verify"); err != nil {
@@ -504,6 +521,18 @@ func (c *Copy) finish(ctx context.Context) error {
 		return err
 	}
 	return c.source.Update(ctx, func(rows.Update) error { return nil })
+}
+
+// setLast sets the last numbers that were assigned in tables.
+func (c *Copy) setLast(ctx context.Context, last map[*rows.Table]int64) error {
+	return c.target.Update(ctx, func(u rows.Update) error {
+		for t, n := range last {
+			if err := u.SetLast(t, n); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // TableSize is a table with its number of rows.

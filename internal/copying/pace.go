@@ -1,4 +1,4 @@
-package app
+package copying
 
 import (
 	"cmp"
@@ -190,7 +190,7 @@ func (c *Copy) slow(ctx context.Context, change func(*refusal)) error {
 		return nil
 	}
 	err := c.source.Slow(ctx, c.Service, time.Duration(part*float64(rows.SlowPeriod)))
-	if errors.Is(err, errors.ErrUnsupported) { // Spanner becomes read-only in time
+	if errors.Is(err, errors.ErrUnsupported) { // such an engine becomes read-only in time
 		return nil
 	}
 	if err == nil {

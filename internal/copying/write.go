@@ -1,18 +1,18 @@
-package app
+package copying
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 
-	"holdfast/internal/db/engine"
 	"holdfast/internal/db/rows"
 )
 
-// recount corrects the counters of a span in the target. Spanner has none.
+// recount corrects the counters of a span in the target. A source that names owners by texts has none.
 func (c *Copy) recount(u rows.Update, g *rows.Group, span rows.Span) error {
-	if c.Source.Target.Kind != engine.Spanner || c.Target.Target.Kind == engine.Spanner {
+	if !c.from.NamesOwners || c.to.NamesOwners {
 		return nil
 	}
 	for _, t := range g.Tables {
@@ -27,10 +27,10 @@ func (c *Copy) recount(u rows.Update, g *rows.Group, span rows.Span) error {
 }
 
 // copyAgain replaces owners as a whole.
-func (c *Copy) copyAgain(ctx context.Context, only owners) error {
+func (c *Copy) copyAgain(ctx context.Context, only OwnerSet) error {
 	for i := range c.Groups {
 		g := &c.Groups[i]
-		for _, span := range only.spans(g.Tables...) {
+		for _, span := range only.Spans(g.Tables...) {
 			if err := c.source.View(ctx, func(v rows.View) error {
 				w := c.newWriter(ctx)
 				w.after = func(u rows.Update) error { return c.recount(u, g, span) }
@@ -105,11 +105,7 @@ func (w *writer) add(t *rows.Table, p rows.Packed) error {
 	last.Add(p)
 	w.bytes += last.Bytes()
 	w.rows++
-	most := rowsOfUpdate
-	if w.c.Target.Target.Kind == engine.Spanner {
-		most = rowsOfSpanner
-	}
-	if w.rows < most && w.bytes < bytesOfBatch {
+	if w.rows < cmp.Or(w.c.to.RowsOfUpdate, rowsOfUpdate) && w.bytes < bytesOfBatch {
 		return nil
 	}
 	after := w.after
@@ -136,13 +132,14 @@ func (w *writer) flush() error {
 	return nil
 }
 
-// elsewhere returns the row that another engine than Spanner stores for a row of the source.
+// elsewhere returns the row that the target stores for a row of the source.
 func (c *Copy) elsewhere(t *rows.Table, p rows.Packed) rows.Packed {
-	if c.Source.Target.Kind != engine.Spanner || c.Target.Target.Kind == engine.Spanner || t.Spanner.Elsewhere == nil {
+	change := t.Elsewhere()
+	if !c.from.NamesOwners || c.to.NamesOwners || change == nil {
 		return p
 	}
 	r := p.Row()
-	t.Spanner.Elsewhere(r)
+	change(r)
 	return r.Pack(nil)
 }
 
@@ -192,12 +189,12 @@ func (c *Copy) copyChanged(ctx context.Context, v rows.View, p changedKeys) erro
 	if err := w.flush(); err != nil {
 		return err
 	}
-	if err := c.remove(ctx, gone); err != nil || c.Source.Target.Kind != engine.Spanner {
+	if err := c.remove(ctx, gone); err != nil || !c.from.NamesOwners {
 		return err
 	}
 	return c.target.Update(ctx, func(u rows.Update) error {
 		for g := range c.Groups {
-			for _, span := range p.owners.spans(c.Groups[g].Tables...) {
+			for _, span := range p.owners.Spans(c.Groups[g].Tables...) {
 				if err := c.recount(u, &c.Groups[g], span); err != nil {
 					return err
 				}
@@ -231,8 +228,8 @@ func (c *Copy) replace(v rows.View, w *writer, t *rows.Table, keys map[string]ro
 		byLength[len(key)] = append(byLength[len(key)], rows.Span{Only: key})
 	}
 	for n, spans := range byLength {
-		if !c.withSpanner() {
-			spans = together(spans)
+		if !c.withNames() {
+			spans = ownersAtOnce(spans)
 		}
 		for _, span := range spans {
 			w.delete(t, n, span)

@@ -1,4 +1,4 @@
-package app
+package copying
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"holdfast/internal/db/engine"
 	"holdfast/internal/db/rows"
 )
 
@@ -43,10 +42,11 @@ func (c *Copy) Verify(ctx context.Context, report func(Difference)) (int64, erro
 	return c.compare(ctx, nil, report)
 }
 
-// owners is a set of owners, by table.
-type owners map[*rows.Table]map[string]rows.Row
+// OwnerSet is a set of owners, by table.
+type OwnerSet map[*rows.Table]map[string]rows.Row
 
-func (o owners) add(owner rows.Row, tables ...*rows.Table) {
+// Add adds an owner of rows in tables.
+func (o OwnerSet) Add(owner rows.Row, tables ...*rows.Table) {
 	text := owner.Text()
 	for _, t := range tables {
 		if o[t] == nil {
@@ -56,7 +56,7 @@ func (o owners) add(owner rows.Row, tables ...*rows.Table) {
 	}
 }
 
-func (o owners) addAll(of owners) {
+func (o OwnerSet) addAll(of OwnerSet) {
 	for t, all := range of {
 		if o[t] == nil {
 			o[t] = map[string]rows.Row{}
@@ -65,8 +65,8 @@ func (o owners) addAll(of owners) {
 	}
 }
 
-// spans returns the owners of any of the tables, in their order.
-func (o owners) spans(tables ...*rows.Table) (spans []rows.Span) {
+// Spans returns the owners of any of the tables, in their order.
+func (o OwnerSet) Spans(tables ...*rows.Table) (spans []rows.Span) {
 	all := map[string]rows.Row{}
 	for _, t := range tables {
 		maps.Copy(all, o[t])
@@ -79,16 +79,16 @@ func (o owners) spans(tables ...*rows.Table) (spans []rows.Span) {
 }
 
 // affected returns the tables of a group that may change with one of them. Counters are computed
-// if Spanner does not have them.
+// if one of the engines does not have them.
 func (c *Copy) affected(g *rows.Group, t *rows.Table) []*rows.Table {
-	if c.withSpanner() {
+	if c.withNames() {
 		return g.Tables
 	}
 	return []*rows.Table{t}
 }
 
 // compare compares the owners in only, or all if it is nil.
-func (c *Copy) compare(ctx context.Context, only owners, report func(Difference)) (total int64, err error) {
+func (c *Copy) compare(ctx context.Context, only OwnerSet, report func(Difference)) (total int64, err error) {
 	if err := c.target.Settle(ctx); err != nil {
 		return 0, err
 	}
@@ -97,9 +97,9 @@ func (c *Copy) compare(ctx context.Context, only owners, report func(Difference)
 		for _, t := range g.Tables {
 			spans := []rows.Span{rows.All}
 			if only != nil {
-				spans = only.spans(t)
-				if !c.withSpanner() {
-					spans = together(spans)
+				spans = only.Spans(t)
+				if !c.withNames() {
+					spans = ownersAtOnce(spans)
 				}
 			}
 			if only != nil {
@@ -125,8 +125,8 @@ func (c *Copy) compare(ctx context.Context, only owners, report func(Difference)
 // ownersOfQuery is the number of owners that one query reads.
 const ownersOfQuery = 200
 
-// together returns spans of several owners each.
-func together(each []rows.Span) (spans []rows.Span) {
+// ownersAtOnce returns spans of several owners each.
+func ownersAtOnce(each []rows.Span) (spans []rows.Span) {
 	for some := range slices.Chunk(each, ownersOfQuery) {
 		var span rows.Span
 		for _, one := range some {
@@ -236,10 +236,10 @@ func (c *Copy) compareTable(ctx context.Context, g *rows.Group, t *rows.Table, s
 	return total, both.Wait()
 }
 
-// isReplaced reports whether Spanner, the target, has no rows of the owner because another
-// has replaced it.
+// isReplaced reports whether the target, which names owners by texts, has no rows of the owner because
+// another has the texts now.
 func (c *Copy) isReplaced(ctx context.Context, d Difference) (bool, error) {
-	if c.Target.Target.Kind != engine.Spanner || d.Target.Rows > 0 || len(d.Owner) == 0 {
+	if !c.to.NamesOwners || d.Target.Rows > 0 || len(d.Owner) == 0 {
 		return false, nil
 	}
 	found, err := c.Owners.Find(ctx, []int64{d.Owner[0].(int64)})
@@ -252,9 +252,9 @@ var errEnded = errors.New("the comparison has ended")
 func (c *Copy) digests(v rows.View, t *rows.Table, owner int, spans []rows.Span, fn func(digest) error) error {
 	s := summing{owner: owner, fn: fn}
 	each := s.add
-	if now := time.Now().UnixMilli(); c.withSpanner() && t.Spanner.Compare != nil {
+	if now, reduce := time.Now().UnixMilli(), t.Common(); c.withNames() && reduce != nil {
 		each = func(p rows.Packed) error {
-			if r := p.Row(); t.Spanner.Compare(r, now) {
+			if r := p.Row(); reduce(r, now) {
 				return s.add(r.Pack(nil))
 			}
 			return nil

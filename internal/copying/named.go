@@ -1,4 +1,4 @@
-package app
+package copying
 
 import (
 	"context"
@@ -16,11 +16,11 @@ type namedDatabase struct {
 }
 
 func (d namedDatabase) View(ctx context.Context, fn func(rows.View) error) error {
-	return unavailable(d.where, d.Database.View(ctx, fn))
+	return Unavailable(d.where, d.Database.View(ctx, fn))
 }
 
 func (d namedDatabase) Update(ctx context.Context, fn func(rows.Update) error) error {
-	return unavailable(d.where, d.Database.Update(ctx, fn))
+	return Unavailable(d.where, d.Database.Update(ctx, fn))
 }
 
 // unavailableError means that a database cannot be used now.
@@ -37,23 +37,13 @@ func (e *unavailableError) Error() string {
 
 func (e *unavailableError) Unwrap() error { return e.err }
 
-// unavailable adds what to do to an error of a database that cannot be used. Errors of the source of
+// Unavailable adds what to do to an error of a database that cannot be used. Errors of the source of
 // an import, which a comparison returns too, have no code.
-func unavailable(where string, err error) error {
+func Unavailable(where string, err error) error {
 	if _, named := errors.AsType[*unavailableError](err); named || !fault.Is(err, fault.Unavailable) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	return &unavailableError{where, err}
-}
-
-// Migrate creates the tables of the targets, or updates them.
-func (m *Import) Migrate(ctx context.Context) error {
-	for _, p := range m.Parts {
-		if _, err := p.Database.Migrate(ctx); err != nil {
-			return unavailable(p.Database.Where, err)
-		}
-	}
-	return nil
 }
 
 // count returns the number of rows of all tables.

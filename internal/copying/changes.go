@@ -1,4 +1,4 @@
-package app
+package copying
 
 import (
 	"cmp"
@@ -139,7 +139,7 @@ func (c *Copy) catchUp(ctx context.Context) error {
 	for {
 		start := time.Now()
 		n, err := c.pass(ctx)
-		if err != nil || n < c.KeysOfPass && time.Since(start) < shortPass {
+		if err != nil || n < c.KeysOfPass && time.Since(start) < ShortPass {
 			return err
 		}
 		if isLate, err := p.passed(ctx, n); err != nil || isLate {
@@ -186,11 +186,11 @@ func (c *Copy) pass(ctx context.Context) (int, error) {
 type changedKeys struct {
 	rows   map[string]map[string]rows.Row // by table
 	whole  map[string]map[string]rows.Row // by table: all rows whose keys begin with these
-	owners owners
+	owners OwnerSet
 }
 
 func (c *Copy) changedKeys(changes []rows.Change) changedKeys {
-	p := changedKeys{map[string]map[string]rows.Row{}, map[string]map[string]rows.Row{}, owners{}}
+	p := changedKeys{map[string]map[string]rows.Row{}, map[string]map[string]rows.Row{}, OwnerSet{}}
 	add := func(to map[string]map[string]rows.Row, table string, key rows.Row) {
 		if to[table] == nil {
 			to[table] = map[string]rows.Row{}
@@ -200,7 +200,7 @@ func (c *Copy) changedKeys(changes []rows.Change) changedKeys {
 	for _, change := range changes {
 		g, t := &c.Groups[c.groups[change.Table]], c.tables[change.Table]
 		owner := change.Key[:g.Owner]
-		p.owners.add(owner, c.affected(g, t)...)
+		p.owners.Add(owner, c.affected(g, t)...)
 		switch {
 		case t.Replace:
 			add(p.whole, t.Name, owner)

@@ -1,4 +1,4 @@
-package app
+package copying
 
 import (
 	"cmp"
@@ -28,15 +28,15 @@ const (
 	claimPatience = 3 * time.Second
 )
 
-// claim is the copy that uses a database.
-type claim struct {
+// Claim is the copy that uses a database.
+type Claim struct {
 	ID   string `json:"id"`
 	By   string `json:"by"` // for messages
 	Beat string `json:"beat"`
 }
 
-func newClaim() *claim {
-	c := &claim{ID: ident.New(), By: fmt.Sprintf("process %d", os.Getpid())}
+func newClaim() *Claim {
+	c := &Claim{ID: ident.New(), By: fmt.Sprintf("process %d", os.Getpid())}
 	if host, err := os.Hostname(); err == nil {
 		c.By += " on host " + host
 	}
@@ -48,16 +48,16 @@ type claimed struct {
 	rows.Database
 
 	service, where string
-	own            *claim
+	own            *Claim
 }
 
 // errClaimed means that another copy uses the database.
-func (d *claimed) errClaimed(by *claim) error {
+func (d *claimed) errClaimed(by *Claim) error {
 	return fault.Newf(fault.Conflict, "%s: another copy or import (%s) is using %s: wait until it has ended, or end it", d.service, by.By, d.where)
 }
 
-func (d *claimed) state(ctx context.Context) (state copyState, err error) {
-	err = d.View(ctx, func(v rows.View) (err error) { state, err = readCopyState(v, d.service); return err })
+func (d *claimed) state(ctx context.Context) (state State, err error) {
+	err = d.View(ctx, func(v rows.View) (err error) { state, err = ReadState(v, d.service); return err })
 	return state, err
 }
 
@@ -80,7 +80,7 @@ func (d *claimed) acquire(ctx context.Context) error {
 		}
 	}
 	return d.Database.Update(ctx, func(u rows.Update) error {
-		now, err := readCopyState(u, d.service)
+		now, err := ReadState(u, d.service)
 		if err != nil {
 			return err
 		}
@@ -92,11 +92,11 @@ func (d *claimed) acquire(ctx context.Context) error {
 }
 
 // set stores the state with the claim and a new beat.
-func (d *claimed) set(u rows.Update, state copyState) error {
+func (d *claimed) set(u rows.Update, state State) error {
 	own := *d.own
 	own.Beat = ident.New()
 	state.Claim = &own
-	return setCopyState(u, d.service, state)
+	return setState(u, d.service, state)
 }
 
 // Update calls fn, and checks the claim at the end, so that others can read it meanwhile.
@@ -106,7 +106,7 @@ func (d *claimed) Update(ctx context.Context, fn func(rows.Update) error) error 
 		if err := fn(later); err != nil {
 			return err
 		}
-		state, err := readCopyState(u, d.service)
+		state, err := ReadState(u, d.service)
 		switch {
 		case err != nil:
 			return err
@@ -114,7 +114,7 @@ func (d *claimed) Update(ctx context.Context, fn func(rows.Update) error) error 
 			return fault.Newf(fault.Conflict, "%s: another copy or import has continued with %s, because this one was suspended", d.service, d.where)
 		}
 		if later.text != "" {
-			state = copyState{}
+			state = State{}
 			if err := json.Unmarshal([]byte(later.text), &state); err != nil {
 				return err
 			}
@@ -150,12 +150,12 @@ func (d *claimed) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimPatience)
 	defer cancel()
 	_ = d.Database.Update(ctx, func(u rows.Update) error {
-		state, err := readCopyState(u, d.service)
+		state, err := ReadState(u, d.service)
 		if err != nil || state.Claim == nil || state.Claim.ID != d.own.ID {
 			return err
 		}
 		state.Claim = nil
-		return setCopyState(u, d.service, state)
+		return setState(u, d.service, state)
 	})
 }
 

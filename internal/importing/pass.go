@@ -1,4 +1,4 @@
-package app
+package importing
 
 import (
 	"context"
@@ -9,20 +9,9 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
+	"holdfast/internal/copying"
 	"holdfast/internal/db/rows"
 )
-
-// settle compares all owners and copies those that differ.
-func (p *ImportPart) settle(ctx context.Context) (err error) {
-	if p.seen, err = p.stamps(ctx); err != nil { // before the comparison: later changes are seen
-		return err
-	}
-	p.copy.dirty, p.copy.total = owners{}, p.rows
-	if _, err := p.copy.compare(ctx, nil, func(d Difference) { p.copy.dirty.add(d.Owner, d.group.Tables...) }); err != nil {
-		return err
-	}
-	return p.replace(ctx, p.copy.dirty)
-}
 
 // catchUp copies what has changed until a pass is short, or has found more than half as many
 // owners as the pass before: then the other server writes about as fast as passes copy, and only
@@ -32,12 +21,12 @@ func (m *Import) catchUp(ctx context.Context) error {
 		start := m.now()
 		n, err := m.pass(ctx)
 		took := m.now().Sub(start)
-		if err != nil || n == 0 || took < shortPass {
+		if err != nil || n == 0 || took < copying.ShortPass {
 			return err
 		}
-		m.reportf("copied the data of %s that has changed meanwhile, in %s", service.Count(int64(n), "owner"), took.Round(shortPass))
+		m.reportf("copied the data of %s that has changed meanwhile, in %s", service.Count(int64(n), "owner"), took.Round(copying.ShortPass))
 		if n > before/2 {
-			m.reportf("the other server writes as fast as changes are copied: stop it now; what is left takes about %s", took.Round(shortPass))
+			m.reportf("the other server writes as fast as changes are copied: stop it now; what is left takes about %s", took.Round(copying.ShortPass))
 			return nil
 		}
 		before = n
@@ -76,8 +65,7 @@ func (m *Import) pass(ctx context.Context) (n int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		p.copy.dirty.addAll(changed)
-		if err := p.replace(ctx, changed); err != nil {
+		if err := p.fill.Replace(ctx, changed); err != nil {
 			return 0, err
 		}
 		p.seen = now
@@ -87,11 +75,11 @@ func (m *Import) pass(ctx context.Context) (n int, err error) {
 }
 
 // stamps returns the stamps of all owners in the source.
-func (p *ImportPart) stamps(ctx context.Context) (all stamps, err error) {
+func (p *Part) stamps(ctx context.Context) (all stamps, err error) {
 	err = p.Source.View(ctx, func(v rows.View) error {
 		all = stamps{}
-		for i := range p.copy.Groups {
-			g := &p.copy.Groups[i]
+		for i := range p.Service.Tables {
+			g := &p.Service.Tables[i]
 			if s, ok := v.(service.Stamper); ok {
 				known, ok, err := s.Stamps(g)
 				if err != nil {
@@ -119,37 +107,4 @@ func (p *ImportPart) stamps(ctx context.Context) (all stamps, err error) {
 		return nil
 	})
 	return all, err
-}
-
-// replace replaces all rows of owners.
-func (p *ImportPart) replace(ctx context.Context, changed owners) error {
-	var done, total int64
-	for i := range p.copy.Groups {
-		total += int64(len(changed.spans(p.copy.Groups[i].Tables...)))
-	}
-	for i := range p.copy.Groups {
-		g := &p.copy.Groups[i]
-		spans := changed.spans(g.Tables...)
-		if len(spans) == 0 {
-			continue
-		}
-		if err := p.Source.View(ctx, func(v rows.View) error {
-			w := p.copy.newWriter(ctx)
-			w.silent = true // the rows of an owner that has changed were counted before
-			for _, span := range spans {
-				p.copy.progress("changed owners", done, total)
-				done++
-				if err := p.copy.fault("replace"); err != nil {
-					return err
-				}
-				if err := w.replace(v, g, span); err != nil {
-					return err
-				}
-			}
-			return w.flush()
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package app
+package copying
 
 import (
 	"cmp"
@@ -10,13 +10,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"holdfast/internal/db/engine"
 	"holdfast/internal/db/rows"
 )
 
 const (
 	rowsOfFirstSpan = 10_000    // of a table, read from one snapshot, unless an owner has more
-	rowsOfSpan      = 100_000   // at most, of later spans; with Spanner, which limits transactions, all are like the first
+	rowsOfSpan      = 100_000   // at most, of later spans; if an engine names owners by texts, all are like the first
 	bytesOfSpan     = 256 << 20 // after more, spans become smaller: a long snapshot keeps SQLite from checkpoints and PostgreSQL from a vacuum
 
 	// keepLogEvery is how often a copy prolongs the log of changes.
@@ -32,7 +31,7 @@ type copiedSpan struct {
 	group   *rows.Group
 	span    rows.Span
 	unclean bool          // the target may have some of the rows
-	next    copyState     // after the span
+	next    State         // after the span
 	read    []rows.Digest // by table, once all rows are read; see Copy.digest
 }
 
@@ -84,7 +83,7 @@ func (c *Copy) readSpans(ctx context.Context, p *pipe) error {
 			return err
 		}
 		next = s.next
-		if !c.withSpanner() {
+		if !c.withNames() {
 			most = rowsOfNextSpan(most, p.sent-before)
 		}
 		if time.Since(kept) < keepLogEvery {
@@ -168,9 +167,9 @@ func (c *Copy) readTable(v rows.View, s *copiedSpan, t *rows.Table, p *pipe) (d 
 }
 
 // isRaw reports whether rows of the table are passed, and their sums computed, without looking at
-// their values, because both engines are PostgreSQL. Their views are of type rows.RawView.
+// their values, because both databases are of an engine that can do so. Their views are of type rows.RawView.
 func (c *Copy) isRaw(t *rows.Table) bool {
-	return t.IsRaw() && c.Source.Target.Kind == engine.Postgres && c.Target.Target.Kind == engine.Postgres
+	return t.IsRaw() && c.from.IsRaw && c.to.IsRaw
 }
 
 // bound sets the end of a span, so that no table has many more rows than most.
@@ -198,8 +197,8 @@ func (c *Copy) writeSpans(ctx context.Context, in *receiver, checks *queue) erro
 			return err
 		}
 		write := c.writeSpan
-		if c.Target.Target.Kind == engine.Spanner {
-			write = c.writeSpanToSpanner
+		if c.to.RowsOfUpdate > 0 {
+			write = c.writeSpanAtOnce
 		}
 		if err := write(ctx, in, s); err != nil {
 			return err
@@ -246,9 +245,9 @@ func (c *Copy) writeSpan(ctx context.Context, in *receiver, s *copiedSpan) error
 	return nil
 }
 
-// writeSpanToSpanner collects rows in memory, because Spanner gets all of a transaction with its
+// writeSpanAtOnce collects rows in memory, because the target gets all of a transaction with its
 // commit and may ask to repeat it.
-func (c *Copy) writeSpanToSpanner(ctx context.Context, in *receiver, s *copiedSpan) error {
+func (c *Copy) writeSpanAtOnce(ctx context.Context, in *receiver, s *copiedSpan) error {
 	w := c.newWriter(ctx)
 	if s.unclean {
 		w.deleteAll(s.group, s.span)
@@ -292,7 +291,7 @@ func (c *Copy) check(ctx context.Context, s *copiedSpan) error {
 		return err
 	}
 	for _, t := range different {
-		if _, err := c.compareTable(ctx, s.group, t, []rows.Span{s.span}, func(d Difference) { c.dirty.add(d.Owner, t) }); err != nil {
+		if _, err := c.compareTable(ctx, s.group, t, []rows.Span{s.span}, func(d Difference) { c.dirty.Add(d.Owner, t) }); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,116 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/copying"
+	"holdfast/internal/db/engine"
+	"holdfast/internal/importing"
+)
+
+// One is one open service with its only database.
+type One struct {
+	Service  service.Service
+	Database *engine.Database
+	app      *App
+}
+
+// Close closes the service.
+func (o *One) Close() error { return o.app.Close() }
+
+// NewCopy returns a copy of the service to a database.
+func (o *One) NewCopy(target *engine.Database) *copying.Copy {
+	return &copying.Copy{Service: o.Service.Name, Groups: o.Service.Tables, Source: o.Database, Target: target}
+}
+
+// OpenOwners opens the owners of a copy of the service, in the database of another service of a configuration.
+func (o *One) OpenOwners(ctx context.Context, c *copying.Copy, options Options) (closeIt func() error, err error) {
+	of := o.Service.Owners
+	if of == nil {
+		return nil, fmt.Errorf("%s has no owners with names", o.Service.Name)
+	}
+	one, err := OpenOne(ctx, of.Service, options)
+	if err != nil {
+		return nil, err
+	}
+	c.Owners, c.OwnersIn = of.In(one.Database.Rows(nil)), of.Service
+	return one.Close, nil
+}
+
+// outdatedError means that a database lacks migrations.
+type outdatedError struct{ service, where string }
+
+func (e *outdatedError) Error() string {
+	return fmt.Sprintf("%s: the tables of %s are not up to date: run holdfast migrate", e.service, e.where)
+}
+
+// OpenTarget is OpenOne for the target of a copy, which only a copy creates.
+func OpenTarget(ctx context.Context, name string, o Options) (*One, error) {
+	one, err := OpenOne(ctx, name, o)
+	if missing, ok := errors.AsType[*engine.MissingError](err); ok {
+		return nil, fmt.Errorf("--to: %s does not exist: run the command without --verify first", missing.Path)
+	}
+	if outdated, ok := errors.AsType[*outdatedError](err); ok {
+		return nil, fmt.Errorf("--to: the tables of %s are missing or not up to date: run the command without --verify first", outdated.where)
+	}
+	return one, err
+}
+
+// OpenOne opens one service of a configuration, without the others.
+func OpenOne(ctx context.Context, name string, o Options) (*One, error) {
+	o.Config = o.Config.Only(name)
+	o.Leave, o.Copies = !o.Create, true
+	a, err := Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if len(a.opened) != 1 || len(a.databases()) != 1 {
+		return nil, errors.Join(fmt.Errorf("%s is disabled: set %s.enabled", name, name), a.Close())
+	}
+	one := &One{Service: o.Config.Services[0], Database: a.databases()[0], app: a}
+	if o.Leave && !o.DryRun {
+		pending, err := one.Database.Pending(ctx)
+		if err == nil && len(pending) > 0 {
+			err = &outdatedError{name, one.Database.Where}
+		}
+		if err != nil {
+			return nil, errors.Join(err, a.Close())
+		}
+	}
+	return one, nil
+}
+
+// OpenParts opens the services of a configuration that an import of a service fills, with
+// new databases, and their sources. urls are the values of the flags of Service.Import.
+func OpenParts(ctx context.Context, of string, urls map[string]string, o Options) (parts []*importing.Part, closing func() error, err error) {
+	o.Config = o.Config.with(func(s *service.Service) bool { return s.Import != nil && s.Import.Of == of })
+	o.Copies = true
+	a, err := Open(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	fail := func(err error) ([]*importing.Part, func() error, error) { return nil, nil, errors.Join(err, a.Close()) }
+	for _, s := range o.Config.Services {
+		url, enabled := urls[s.Import.Flag], s.Config.IsEnabled()
+		switch {
+		case enabled && url == "":
+			return fail(service.Usagef("--%s is required, because %s is enabled", s.Import.Flag, s.Name))
+		case !enabled && url != "":
+			return fail(service.Usagef("--%s: %s is disabled", s.Import.Flag, s.Name))
+		case !enabled:
+			continue
+		}
+		source, err := s.Import.Open(url, a.server())
+		if err != nil {
+			return fail(service.Usagef("--%s: %v", s.Import.Flag, err))
+		}
+		parts = append(parts, &importing.Part{Service: s, Database: a.databases()[len(parts)], Source: source})
+	}
+	if len(parts) == 0 {
+		return fail(fmt.Errorf("%s is disabled", of))
+	}
+	return parts, a.Close, nil
+}

@@ -1,0 +1,189 @@
+package copying
+
+import (
+	"context"
+	"slices"
+
+	"holdfast/internal/db/engine"
+	"holdfast/internal/db/rows"
+)
+
+// Fill fills the tables of a service from a source that is only read. It has no log of changes and is never
+// read-only, so the caller, package importing, finds out which owners have changed, and replaces them.
+type Fill struct {
+	copy Copy
+	rows int64 // in the source
+}
+
+// FillOptions configure a Fill.
+type FillOptions struct {
+	Service  string
+	Groups   []rows.Group
+	Source   Source
+	Target   *engine.Database
+	Progress func(what string, done, total int64) // may be nil
+	Fault    func(point string) error             // for tests only: called before each step
+}
+
+// Source is a database that a Fill reads.
+type Source interface {
+	Where() string
+	View(ctx context.Context, fn func(rows.View) error) error
+}
+
+// readSource is the rows.Database of a Source.
+type readSource struct {
+	rows.Database // nil
+
+	source Source
+}
+
+func (s readSource) View(ctx context.Context, fn func(rows.View) error) error {
+	return s.source.View(ctx, fn)
+}
+
+func (readSource) KeepLog(context.Context, string) error { return nil }
+
+// NewFill returns a Fill, which has done nothing yet.
+func NewFill(o FillOptions) *Fill {
+	return &Fill{copy: Copy{
+		Service: o.Service, Groups: o.Groups, Source: &engine.Database{Where: o.Source.Where()}, Target: o.Target, Fault: o.Fault, Progress: o.Progress,
+		source: readSource{source: o.Source}, target: namedDatabase{o.Target.Rows(nil), o.Target.Where}, to: o.Target.Traits(),
+	}}
+}
+
+// CountSource returns the number of rows in the source.
+func (f *Fill) CountSource(ctx context.Context) (int64, error) {
+	err := f.copy.source.View(ctx, func(v rows.View) (err error) { f.rows, err = f.copy.count(v); return err })
+	return f.rows, err
+}
+
+// ClaimTargets claims the targets until release, as a copy does. It returns a fault.Conflict if a copy or another
+// fill uses one.
+func ClaimTargets(ctx context.Context, fills ...*Fill) (release func(), err error) {
+	var targets []*claimed
+	for _, f := range fills {
+		d := &claimed{f.copy.target, f.copy.Service, f.copy.Target.Where, newClaim()}
+		f.copy.target, targets = d, append(targets, d)
+	}
+	return claimAll(ctx, targets...)
+}
+
+// fillID is the ID of every fill. One can be continued from any address of the source, because all
+// owners are compared.
+const fillID = "import"
+
+// Load reads how far the target is filled.
+func (f *Fill) Load(ctx context.Context) error {
+	return f.copy.target.View(ctx, func(v rows.View) (err error) {
+		f.copy.state, err = ReadState(v, f.copy.Service)
+		return err
+	})
+}
+
+// IsBegun reports whether the target has a part of a fill, or all of it.
+func (f *Fill) IsBegun() bool { return f.copy.state.ID == fillID }
+
+// IsComplete reports whether everything was filled and is equal.
+func (f *Fill) IsComplete() bool { return f.IsBegun() && f.copy.state.Done }
+
+// CheckEmpty returns an error if the target has data other than a part of a copy.
+func (f *Fill) CheckEmpty(ctx context.Context) error { return f.copy.empty(ctx) }
+
+// Begin deletes what a server or a part of a copy has left in the target.
+func (f *Fill) Begin(ctx context.Context) error {
+	f.copy.state = State{ID: fillID, Target: true}
+	return f.copy.target.Update(ctx, func(u rows.Update) error {
+		for _, g := range slices.Backward(f.copy.Groups) {
+			for _, t := range slices.Backward(g.Tables) {
+				if err := u.Delete(t, g.Owner, rows.All); err != nil {
+					return err
+				}
+			}
+		}
+		return f.copy.setState(u, f.copy.state)
+	})
+}
+
+// Continue goes on with the fill that the target has begun, and returns the number of rows that it has. A complete
+// one is not complete any more: other fills of the same import are not, so no server has started since.
+func (f *Fill) Continue(ctx context.Context) (copied int64, err error) {
+	f.copy.state.Done = false
+	return f.copy.countTarget(ctx)
+}
+
+// CopyOwners copies the owners that are not copied yet. before and total are numbers of rows for the progress: those
+// that other fills have copied, and those of all fills. It returns before with the rows of this one.
+func (f *Fill) CopyOwners(ctx context.Context, before, total int64) (moved int64, err error) {
+	f.copy.moved, f.copy.total = before, total
+	err = f.copy.copyOwners(ctx)
+	return f.copy.moved, err
+}
+
+// Settle compares all owners, and replaces those that differ.
+func (f *Fill) Settle(ctx context.Context) error {
+	f.copy.dirty = OwnerSet{}
+	if _, err := f.CompareAll(ctx, func(d Difference) { f.copy.dirty.Add(d.Owner, d.group.Tables...) }); err != nil {
+		return err
+	}
+	return f.Replace(ctx, f.copy.dirty)
+}
+
+// Replace replaces all rows of owners, whom CompareChanged compares then.
+func (f *Fill) Replace(ctx context.Context, changed OwnerSet) error {
+	c := &f.copy
+	c.dirty.addAll(changed)
+	var done, total int64
+	for i := range c.Groups {
+		total += int64(len(changed.Spans(c.Groups[i].Tables...)))
+	}
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		spans := changed.Spans(g.Tables...)
+		if len(spans) == 0 {
+			continue
+		}
+		if err := c.source.View(ctx, func(v rows.View) error {
+			w := c.newWriter(ctx)
+			w.silent = true // the rows of an owner that has changed were counted before
+			for _, span := range spans {
+				c.progress("changed owners", done, total)
+				done++
+				if err := c.fault("replace"); err != nil {
+					return err
+				}
+				if err := w.replace(v, g, span); err != nil {
+					return err
+				}
+			}
+			return w.flush()
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CompareChanged compares the owners that were replaced.
+func (f *Fill) CompareChanged(ctx context.Context, report func(Difference)) error {
+	_, err := f.copy.compare(ctx, f.copy.dirty, report)
+	return err
+}
+
+// CompareAll compares all owners, and returns the number of rows of the source.
+func (f *Fill) CompareAll(ctx context.Context, report func(Difference)) (int64, error) {
+	f.copy.total = f.rows
+	return f.copy.compare(ctx, nil, report)
+}
+
+// SetLast sets the last numbers that were assigned in tables.
+func (f *Fill) SetLast(ctx context.Context, last map[*rows.Table]int64) error {
+	return f.copy.setLast(ctx, last)
+}
+
+// Complete records that everything is filled and equal.
+func (f *Fill) Complete(ctx context.Context) error {
+	state := f.copy.state
+	state.Done = true
+	return f.copy.target.Update(ctx, func(u rows.Update) error { return f.copy.setState(u, state) })
+}

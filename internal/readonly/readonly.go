@@ -1,0 +1,125 @@
+// Package readonly makes services read-only in their databases, for all servers that use them: by the setting
+// server.read_only, by an operator, or for a copy, whose holder is named here, too.
+package readonly
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/fault"
+)
+
+// Holders of read-only that may end it.
+const (
+	BySetting = "server.read_only"
+	ByAdmin   = "the admin listener"
+	byCopy    = "copy " // and the ID of the copy
+)
+
+// ByCopy returns the holder that is a copy.
+func ByCopy(id string) string { return byCopy + id }
+
+// IsByCopy reports whether a holder is a copy.
+func IsByCopy(holder string) bool { return strings.HasPrefix(holder, byCopy) }
+
+// End says how to end read-only of a service without an end.
+func End(service, holder string) string {
+	switch {
+	case holder == BySetting:
+		return "restart the server without server.read_only"
+	case IsByCopy(holder):
+		return "set the database_url that holdfast copy has printed, or go on with this database: holdfast copy " + service + " --reopen"
+	default:
+		return "end it on the page Read-only of the console, or send DELETE /read-only/" + service + " to the admin listener"
+	}
+}
+
+// Switch makes the services of a server read-only, and ends that.
+type Switch struct {
+	Services []*service.Running
+	Setting  bool // server.read_only
+	Log      *slog.Logger
+
+	settled map[string]*settled // by service
+}
+
+// settled is what Settle has done with a service.
+type settled struct {
+	closed bool   // made it read-only
+	warned string // of this holder
+}
+
+// Settle makes services read-only as the setting says. Another holder stays. failed has the errors by service. It is
+// called until the start is complete, by one goroutine at a time, and warns of each holder once.
+func (w *Switch) Settle(ctx context.Context) (failed map[string]error) {
+	failed = map[string]error{}
+	for _, s := range w.Services {
+		db := s.Rows()
+		if db == nil {
+			continue
+		}
+		done := w.of(s.Name)
+		holder, until, err := db.ReadOnly(ctx, s.Name)
+		switch {
+		case err != nil:
+		case w.Setting && (holder == "" || holder == BySetting && !done.closed):
+			// The holder may be there and triggers be missing: of an attempt that was interrupted.
+			err = db.Close(ctx, s.Name, BySetting, 0, s.Tables)
+			holder, done.closed = BySetting, err == nil
+		case !w.Setting && holder == BySetting:
+			err = db.Reopen(ctx, s.Name, s.Tables)
+			holder = ""
+		}
+		switch {
+		case err != nil:
+			failed[s.Name] = err
+		case holder != "" && holder != done.warned:
+			attrs := []any{"service", s.Name, "by", holder}
+			if until.IsZero() {
+				attrs = append(attrs, "fix", End(s.Name, holder))
+			}
+			w.Log.Warn("the service is read-only", attrs...)
+		}
+		if err == nil {
+			done.warned = holder
+		}
+	}
+	return failed
+}
+
+// of returns what Settle has done with a service.
+func (w *Switch) of(name string) *settled {
+	if w.settled == nil {
+		w.settled = map[string]*settled{}
+	}
+	if w.settled[name] == nil {
+		w.settled[name] = &settled{}
+	}
+	return w.settled[name]
+}
+
+// Set makes a service read-only for an operator, or ends that. It returns fault.NotFound for a service that cannot be
+// read-only, and fault.Conflict if another holder has made it so.
+func (w *Switch) Set(ctx context.Context, name string, to bool) error {
+	i := slices.IndexFunc(w.Services, func(s *service.Running) bool { return s.Name == name && s.Rows() != nil })
+	if i < 0 {
+		return fault.New(fault.NotFound, "no such service, or it cannot be read-only: see GET /read-only")
+	}
+	s, db := w.Services[i], w.Services[i].Rows()
+	holder, _, err := db.ReadOnly(ctx, name)
+	if w.Setting { // also if it has not been applied yet
+		holder = BySetting
+	}
+	switch {
+	case err != nil:
+		return err
+	case holder != "" && holder != ByAdmin:
+		return fault.Newf(fault.Conflict, "%s is read-only by %s: only that can change it (holdfast copy %s --reopen ends read-only by a copy)", name, holder, name)
+	case to:
+		return db.Close(ctx, name, ByAdmin, 0, s.Tables)
+	}
+	return db.Reopen(ctx, name, s.Tables)
+}
