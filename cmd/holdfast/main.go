@@ -10,7 +10,7 @@ import (
 	_ "golang.org/x/crypto/x509roots/fallback"
 
 	"holdfast/internal/app"
-	"holdfast/internal/app/cli"
+	"holdfast/internal/cli"
 )
 
 // Set by the linker.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/listen"
 )
 
 // TestAddressesAnnounced: a server that listens on all addresses of the machine announces each that other
@@ -35,7 +36,7 @@ func TestAddressesAnnounced(t *testing.T) {
 		for _, address := range own {
 			ip := address.(*net.IPNet).IP
 			reachable := ip.IsGlobalUnicast()
-			url := "http://" + net.JoinHostPort(ip.String(), portOf(l.Addr().String()))
+			url := "http://" + net.JoinHostPort(ip.String(), listen.PortOf(l.Addr().String()))
 			if announced := strings.Contains(text, url); announced != (tc.announced && reachable) && !strings.HasPrefix(tc.listen, "127.") {
 				t.Errorf("%s: %s announced: %t in\n%s", tc.listen, url, announced, text)
 			}

@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/listen"
 	"holdfast/internal/obs"
+	"holdfast/internal/secrets"
 )
 
 // announcement is the start message, which serve prints when it accepts connections.
@@ -66,7 +68,7 @@ func (a *App) announcement(listeners []listener) (all announcement) {
 	if a.publicURL() == "" {
 		for _, l := range listeners {
 			if l.name == service.Main {
-				if all := addressesOf(l.Addr().String(), a.scheme()); len(all) > 0 {
+				if all := listen.AddressesOf(l.Addr().String(), a.scheme()); len(all) > 0 {
 					add("addresses", strings.Join(all, " "), "")
 				}
 			}
@@ -75,7 +77,7 @@ func (a *App) announcement(listeners []listener) (all announcement) {
 	for _, d := range a.databases() {
 		add(d.Service, d.Where, "")
 	}
-	path := secretsPath(a.data, SecretsFile)
+	path := secrets.Path(a.data, secrets.File)
 	if _, err := os.Stat(path); err == nil {
 		add("secrets", path, "")
 	}

@@ -13,15 +13,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"holdfast/internal/app/console"
+	"holdfast/internal/app/overview"
 	"holdfast/internal/app/service"
+	"holdfast/internal/backup"
+	"holdfast/internal/check"
 	"holdfast/internal/clock"
 	"holdfast/internal/copying"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/fair"
+	"holdfast/internal/listen"
 	"holdfast/internal/obs"
 	"holdfast/internal/operate"
 	"holdfast/internal/operate/adminapi"
 	"holdfast/internal/readonly"
+	"holdfast/internal/secrets"
 	"holdfast/internal/sweep"
 	"holdfast/internal/web"
 )
@@ -86,22 +91,17 @@ type App struct {
 	operatorMemory *web.Memory // of the admin listener
 	engines        *engine.Opener
 	ready          *readiness
-	console        *console.Console // nil if it is off
-	history        history          // for the console, as are the next two
-	sweeps         sweeps
-	inspection     *inspection
-	bound          map[string]string // addresses by listener, once they are open
+	console        *console.Console   // nil if it is off
+	overview       *overview.Overview // for the console, as are the checks
+	checks         *check.OnDemand
+	addresses      map[string]string // by listener, once they are open
 	opened         []*opened
-	readOnly       readonly.Switch
+	readOnly       *readonly.Switch
 
-	instance   *instance
-	kept       []string        // settings of the secrets in the secrets file
-	made       map[string]bool // settings of the secrets that this process has generated
-	unsaved    map[string]bool // settings of those that were not saved
-	newFile    bool            // the secrets file was created
-	recorded   bool            // a hash of a secret was recorded
-	newSecrets bool            // Options.NewSecrets
-	hasher     hasher
+	instance *listen.Instance
+	secrets  secrets.Completed
+	unsaved  map[string]bool // settings of the secrets that were generated for this process only
+	guard    *secrets.Guard
 }
 
 // opened is an open service.
@@ -110,9 +110,6 @@ type opened struct {
 
 	turns      *fair.Turns // shares its database among clients; nil without a database
 	operations []operate.Operation
-
-	bound   []boundSecret
-	secrets verification
 }
 
 // newTurns limits how many requests of a service use its database at once to what the
@@ -127,7 +124,7 @@ func newTurns(s *service.Opened) *fair.Turns {
 // Open opens the enabled services. SQLite databases are migrated; database servers may
 // be unavailable. The caller must Close the App.
 func Open(ctx context.Context, o Options) (_ *App, err error) {
-	a := &App{cfg: o.Config, data: o.Data, version: o.Version, migrate: o.Migrate, manager: o.Notify, limit: o.MemoryLimit, now: o.Clock, newSecrets: o.NewSecrets}
+	a := &App{cfg: o.Config, data: o.Data, version: o.Version, migrate: o.Migrate, manager: o.Notify, limit: o.MemoryLimit, now: o.Clock}
 	if a.now == nil {
 		a.now = clock.System
 	}
@@ -138,7 +135,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if a.log, err = obs.NewLog(o.LogTo, level, o.Config.Log.Format); err != nil {
 		return nil, err
 	}
-	a.ready, a.inspection = newReadiness(a.log), newInspection()
+	a.ready, a.checks = newReadiness(a.log), check.NewOnDemand()
 	a.metrics = obs.NewMetrics(o.Version.Version, o.Version.Commit)
 	a.gate = web.NewGate(a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)
 	a.memory = web.NewMemory(a.cfg.Server.RequestMemory, a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)
@@ -146,13 +143,10 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if a.resolver, err = web.NewResolver(a.cfg.Server.PublicURL, a.cfg.Server.TrustedProxies); err != nil {
 		return nil, err
 	}
-	if err := a.secrets(o.absentSecrets()); err != nil {
+	if err := a.completeSecrets(&o); err != nil {
 		return nil, err
 	}
-	if len(o.Unknown) > 0 {
-		a.unsaved = o.Unknown
-	}
-	if a.instance, err = newInstance(a.server().MasterSecrets, a.data); err != nil {
+	if a.instance, err = listen.NewInstance(a.server().MasterSecrets, a.data); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -160,7 +154,8 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 			err = errors.Join(err, a.Close())
 		}
 	}()
-	a.readOnly = readonly.Switch{Setting: a.cfg.Server.ReadOnly, Log: a.log}
+	a.readOnly = &readonly.Switch{Setting: a.cfg.Server.ReadOnly, Log: a.log}
+	a.overview = a.newOverview()
 	a.observe()
 	a.engines = &engine.Opener{Data: a.data, Create: o.Create, Temporary: o.DryRun, Lock: o.Lock, Copies: o.Copies, Metrics: a.metrics}
 	for _, s := range a.cfg.enabled() {
@@ -184,16 +179,11 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 	open, err := s.Open(ctx, &service.Deps{
 		Server: a.server(), Engines: a.engines, Log: a.log, Metrics: a.metrics, Clock: a.now,
 		Data: a.data, Create: o.Create, Unsaved: a.unsaved,
-		Backups: func() ([]service.Backup, error) { return knownBackups(a.data) },
+		Backups: func() ([]service.Backup, error) { return backup.Known(a.data) },
 		Whole:   func(ctx context.Context) error { return a.whole(ctx, s.Name) },
 	})
 	if open != nil {
-		// Even after an error, so that Close closes it.
-		a.opened = append(a.opened, &opened{
-			Running: &service.Running{Opened: open, Name: s.Name, Tables: s.Tables},
-			turns:   newTurns(open), operations: s.Operations, bound: a.boundSecrets(&s),
-		})
-		a.readOnly.Services = a.running()
+		a.add(&s, open) // even after an error, so that Close closes it
 	}
 	if _, missing := errors.AsType[*engine.MissingError](err); missing && s.Added && !o.Leave {
 		return nil // the service is new in this release, and no server has been started since
@@ -213,6 +203,15 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 	return nil
 }
 
+// add adds an open service.
+func (a *App) add(s *service.Service, open *service.Opened) {
+	running := &service.Running{Opened: open, Name: s.Name, Tables: s.Tables}
+	a.opened = append(a.opened, &opened{Running: running, turns: newTurns(open), operations: s.Operations})
+	a.readOnly.Services = append(a.readOnly.Services, running)
+	a.overview.Services = append(a.overview.Services, running)
+	a.guard.Add(running, a.boundSecrets(s))
+}
+
 // server returns what services know about this server.
 func (a *App) server() service.Server {
 	srv := &a.cfg.Server
@@ -223,7 +222,7 @@ func (a *App) server() service.Server {
 	return service.Server{
 		PublicURL: a.publicURL(), Listen: srv.Listen, InternalListen: srv.InternalListen, Scheme: a.scheme(),
 		MasterSecrets: masters, QueueWait: srv.QueueWait, Backoff: a.gate.Backoff, Address: a.address,
-		Bound: func(listener string) string { return a.bound[listener] },
+		OpenAddress: func(listener string) string { return a.addresses[listener] },
 	}
 }
 
@@ -285,6 +284,12 @@ func checkWhole(ctx context.Context, s *service.Running, patience time.Duration)
 	return copying.CheckWhole(ctx, db, s.Name)
 }
 
+// Backup copies the data of the server to a new folder; see backup.Server.
+func (a *App) Backup(ctx context.Context, dir string, o backup.Options) (files []string, err error) {
+	b := &backup.Server{Services: a.running(), Data: a.data, Log: a.log, Clock: a.now}
+	return b.Make(ctx, dir, o)
+}
+
 // Config returns the configuration with the generated secrets.
 func (a *App) Config() *Config { return a.cfg }
 
@@ -300,14 +305,14 @@ func (a *App) publicURL() string {
 
 // address returns the URL of the server for clients: the public URL, or the address
 // that it listens on, with the name of this machine in place of "all addresses".
-func (a *App) address(listen string) string {
+func (a *App) address(address string) string {
 	if public := a.publicURL(); public != "" {
 		return public
 	}
 	if name, err := os.Hostname(); err == nil {
-		listen = withHostName(listen, name)
+		address = listen.WithHostName(address, name)
 	}
-	return a.scheme() + "://" + listen
+	return a.scheme() + "://" + address
 }
 
 // scheme returns the URL scheme of the main listener.

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"holdfast/internal/backup"
 )
 
 // Commands work on the data folder of an older release with fewer services.
@@ -23,7 +25,7 @@ func TestBeforeTheServicesFirstStart(t *testing.T) {
 		if there := len(a.databases()) == len(cfg.Services); there != create {
 			t.Errorf("created %v: the service is there: %v", create, there)
 		}
-		if files, err := a.Backup(t.Context(), filepath.Join(t.TempDir(), "copy"), BackupOptions{}); err != nil || len(files) < 3 {
+		if files, err := a.Backup(t.Context(), filepath.Join(t.TempDir(), "copy"), backup.Options{}); err != nil || len(files) < 3 {
 			t.Errorf("backup: %v, %v", files, err)
 		}
 		if err := a.Close(); err != nil {

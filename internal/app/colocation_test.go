@@ -20,6 +20,7 @@ import (
 	"holdfast/internal/buckets"
 	bucketspg "holdfast/internal/buckets/postgres"
 	"holdfast/internal/canonjson"
+	"holdfast/internal/check"
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
@@ -318,7 +319,7 @@ func checkTables(t *testing.T, url string) (all map[string]service.Finding) {
 			t.Fatal(err)
 		}
 		all, late = map[string]service.Finding{}, false
-		for _, f := range app.Check(t.Context(), cfg, t.TempDir(), app.CheckOptions{}) {
+		for _, f := range app.Check(t.Context(), cfg, t.TempDir(), check.Options{}) {
 			name, what, _ := strings.Cut(f.What, " ")
 			switch {
 			case what == "database" && f.State == service.Wrong:

@@ -14,6 +14,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
+	"holdfast/internal/listen"
 	"holdfast/internal/web"
 )
 
@@ -49,7 +50,7 @@ type Server struct {
 	TLSCert        string   `toml:"tls_cert_file" doc:"PEM file with the certificate chain. With tls_key_file, all listeners but the admin one serve HTTPS."`
 	TLSKey         string   `toml:"tls_key_file" doc:"PEM file with the private key."`
 
-	MasterSecret     conf.Secret   `toml:"master_secret" doc:"Signs storage tokens. It must be the same on the tokenserver and every storage node. Unset: generated and kept in the secrets file."`
+	MasterSecret     conf.Secret   `toml:"master_secret" doc:"Signs storage tokens. It must be the same on the server with the accounts and on every storage node. Unset: generated and kept in the secrets file."`
 	OldMasterSecrets []conf.Secret `toml:"old_master_secrets" doc:"Former master secrets whose tokens are still accepted, while you replace the master secret."`
 	AdminToken       conf.Secret   `toml:"admin_token" doc:"Bearer token of the admin listener. Unset: generated and kept in the secrets file."`
 
@@ -196,7 +197,7 @@ func Load(services []service.Service, file string, environ []string, flags ...co
 // isLocal reports whether only this machine reaches the main listener: there is no proxy in
 // front of it either.
 func (s *Server) isLocal() bool {
-	return loopback(s.Listen) && s.PublicURL == "" && len(s.TrustedProxies) == 0
+	return listen.IsLoopback(s.Listen) && s.PublicURL == "" && len(s.TrustedProxies) == 0
 }
 
 func (s *Server) check() (problems conf.Problems) {

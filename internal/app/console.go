@@ -1,13 +1,13 @@
 package app
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
 
 	"holdfast/internal/app/console"
+	"holdfast/internal/app/overview"
 	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
 	pages "holdfast/internal/operate/console"
@@ -31,10 +31,7 @@ func (a *App) newConsole() (*console.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := append([]service.Page{
-		{Title: "Overview", Listed: true, Show: a.showOverview}, {Path: "checks", Title: "Checks", Listed: true, Show: a.showChecks},
-		{Path: "sweeps", Title: "Sweeps", Listed: true, Show: a.showSweeps}, a.readOnlyPage(), {Path: "settings", Title: "Settings", Listed: true, Show: a.showSettings},
-	}, c.OwnPages()...)
+	own := append(a.overview.Pages(), c.OwnPages()...)
 	c.Sections = []console.Section{{Console: service.Console{Title: "Server", Pages: own}}}
 	for _, s := range a.opened {
 		if s.Console != nil {
@@ -81,16 +78,27 @@ func (a *App) consoleHint(listeners []listener) (hint namedHint, ok bool) {
 	}}, true
 }
 
-// showSettings shows the configuration.
-func (a *App) showSettings(context.Context, *service.PageRequest) (*service.View, error) {
-	t := &service.Table{Columns: []service.Column{{Title: "Setting"}, {Title: "Value"}, {Title: "Source"}}}
-	for _, s := range conf.Settings(a.cfg.sections(), a.cfg.report) {
-		if slices.Contains(a.kept, s.Path) {
-			s.Where = "secrets file"
-		}
-		t.Rows = append(t.Rows, []service.Cell{service.TextCell(s.Path), service.TextCell(s.Value), service.TextCell(s.Where)})
+// newOverview returns the pages about the server, without services.
+func (a *App) newOverview() *overview.Overview {
+	o := &overview.Overview{
+		Data: a.data, Clock: a.now, Gate: a.gate, Memory: a.memory, Traffic: a.metrics.Traffic, Unready: a.unready, Checks: a.checks,
+		ReadOnly: a.readOnly, Settings: a.settings,
 	}
-	return &service.View{Blocks: []service.Block{
-		&service.Text{Body: "The settings as the server uses them, and where each was set. Secrets are hidden. The server reads its configuration only at the start."}, t,
-	}}, nil
+	for _, s := range a.cfg.Services {
+		if !s.Config.IsEnabled() {
+			o.Disabled = append(o.Disabled, s.Name)
+		}
+	}
+	return o
+}
+
+// settings returns the configuration as the server uses it.
+func (a *App) settings() []conf.Setting {
+	all := conf.Settings(a.cfg.sections(), a.cfg.report)
+	for i := range all {
+		if slices.Contains(a.secrets.Settings, all[i].Path) {
+			all[i].Where = "secrets file"
+		}
+	}
+	return all
 }

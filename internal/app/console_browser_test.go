@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"holdfast/internal/app"
-	"holdfast/internal/app/cli"
+	"holdfast/internal/cli"
 	"holdfast/internal/suite"
 )
 

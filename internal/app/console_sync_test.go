@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/internal/app/cli"
+	"holdfast/internal/cli"
 )
 
 // runCommand runs a command beside the server.

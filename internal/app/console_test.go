@@ -13,13 +13,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"holdfast/internal/app/overview"
 	"holdfast/internal/app/service"
+	"holdfast/internal/backup"
 )
 
 // operator is a browser that uses the console.
@@ -206,7 +207,7 @@ func TestAdminInBrowser(t *testing.T) {
 func TestMainInBrowser(t *testing.T) {
 	t.Parallel()
 	a := openApp(t)
-	a.bound = map[string]string{service.Admin: "127.0.0.1:8001"}
+	a.addresses = map[string]string{service.Admin: "127.0.0.1:8001"}
 	get := func(path, accept, from, host string, headers ...string) (int, string) {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		r.Host, r.RemoteAddr = host, from
@@ -479,17 +480,18 @@ func TestConsoleServer(t *testing.T) {
 	o := browse(a.Config().Server.AdminToken.Reveal())
 	o.want("no chart", http.StatusOK, "The chart begins a minute after the start", http.MethodGet, "/console/", nil)
 	start := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
-	for i := range historyPoints + 5 {
+	for i := range overview.MaxPoints + 5 {
 		for range i % 3 {
 			a.metrics.Request("test", "route", http.MethodGet, http.StatusOK, 40*time.Millisecond)
 		}
-		a.history.add(point{
-			at: start.Add(time.Duration(i) * time.Minute), traffic: a.metrics.Traffic(), shed: int64(i) * 30,
-			sizes: map[string]int64{a.databases()[0].Where: int64(i) << 20},
+		a.overview.History.Add(overview.Point{
+			At: start.Add(time.Duration(i) * time.Minute), Traffic: a.metrics.Traffic(), Shed: int64(i) * 30,
+			Sizes: map[string]int64{a.databases()[0].Where: int64(i) << 20},
 		})
 	}
-	if len(a.history.points) != historyPoints {
-		t.Errorf("%d points", len(a.history.points))
+	points := a.overview.History.Points()
+	if len(points) != overview.MaxPoints {
+		t.Errorf("%d points", len(points))
 	}
 	page := o.want("charts", http.StatusOK, `aria-label="Requests. Requests: now 0.0167/s, at most 0.0333/s. Errors of the server: now 0/s, at most 0/s. Rejected because of overload: now 0.5/s, at most 0.5/s"`, http.MethodGet, "/console/", nil)
 	for _, want := range []string{"99th percentile: 50 ms", "03:06", "09:04 UTC", "<path d=\"M", "Deleted objects to remove", "Size of the databases", ">disabled<", "now 364.0 MiB", " in 6 hours", "none yet: holdfast backup DIR makes one"} {
@@ -497,16 +499,16 @@ func TestConsoleServer(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, page)
 		}
 	}
-	now := a.history.points[historyPoints-1]
-	if before := now.traffic.Requests; a.metrics.Traffic().Requests != before {
+	now := points[overview.MaxPoints-1]
+	if before := now.Traffic.Requests; a.metrics.Traffic().Requests != before {
 		t.Error("requests of the console count as traffic")
 	}
 	for i := range 4 { // a request among minutes without any
 		if i == 2 {
 			a.metrics.Request("test", "route", http.MethodGet, http.StatusOK, 40*time.Millisecond)
 		}
-		now.at, now.traffic = now.at.Add(time.Minute), a.metrics.Traffic()
-		a.history.add(now)
+		now.At, now.Traffic = now.At.Add(time.Minute), a.metrics.Traffic()
+		a.overview.History.Add(now)
 	}
 	o.want("a single value", http.StatusOK, "h-3", http.MethodGet, "/console/", nil)
 	page = o.want("the settings", http.StatusOK, "<td class=\"\" data-label=\"Setting\">server.listen</td>", http.MethodGet, "/console/settings", nil)
@@ -522,83 +524,38 @@ func TestConsoleServer(t *testing.T) {
 	}
 }
 
-// The known backups are those that were recorded and still exist, the latest first.
-func TestKnownBackups(t *testing.T) {
-	t.Parallel()
-	a, _ := openConsole(t)
-	now := time.Date(2026, 1, 20, 3, 0, 0, 0, time.UTC)
-	a.now = func() time.Time { return now }
-	folder := t.TempDir()
-	path := func(name string) string { return filepath.Join(folder, name) }
-	known := func() (names []string) {
-		t.Helper()
-		all, err := knownBackups(a.data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, b := range all {
-			names = append(names, filepath.Base(b.Path)+" "+b.At.Format(time.TimeOnly))
-		}
-		return names
-	}
-	if got := known(); got != nil {
-		t.Errorf("before: %v", got)
-	}
-	for _, name := range []string{"a", "b", "c", "b"} { // b was replaced
-		if err := os.MkdirAll(path(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		now = now.Add(time.Hour)
-		if err := a.recordBackup(path(name), 0); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, want := known(), []string{"b 07:00:00", "c 06:00:00", "a 04:00:00"}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-	if err := os.Remove(path("c")); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := known(), []string{"b 07:00:00", "a 04:00:00"}; !slices.Equal(got, want) {
-		t.Errorf("after one was deleted: %v, want %v", got, want)
-	}
-	if err := os.WriteFile(filepath.Join(a.data, backupFile), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := knownBackups(a.data); err == nil {
-		t.Error("a broken record has no error")
-	}
-}
-
 // The overview says when a backup was made, and which sweeps are late or have failed.
 func TestConsoleUpkeep(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t)
 	o := browse(a.Config().Server.AdminToken.Reveal())
 	now := time.Date(2026, 1, 20, 3, 0, 0, 0, time.UTC)
-	a.now = func() time.Time { return now }
-	if err := a.recordBackup("backups/today", 0); err != nil {
-		t.Fatal(err)
+	a.overview.Clock = func() time.Time { return now }
+	record := func(path string, lost int64) {
+		t.Helper()
+		b := &backup.Server{Services: a.running(), Data: a.data, Clock: a.overview.Clock}
+		if err := b.Record(path, lost); err != nil {
+			t.Fatal(err)
+		}
 	}
+	record("backups/today", 0)
 	o.want("a backup", http.StatusOK, "0 minutes ago, in /", http.MethodGet, "/console/", nil)
 	now = now.Add(8 * 24 * time.Hour)
 	o.want("an old backup", http.StatusOK, "state warn\">Warning</span> 8 days ago, in /", http.MethodGet, "/console/", nil)
-	if err := a.recordBackup("backups/today", 2); err != nil {
-		t.Fatal(err)
-	}
+	record("backups/today", 2)
 	o.want("an incomplete backup", http.StatusOK, "without 2 files that could not be read", http.MethodGet, "/console/", nil)
-	if err := os.WriteFile(filepath.Join(a.data, backupFile), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(a.data, backup.RecordFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	o.want("a broken record", http.StatusOK, "cannot be read", http.MethodGet, "/console/", nil)
 
-	a.sweeps.expect("a", time.Hour, now)
-	a.sweeps.expect("b", time.Hour, now)
+	a.overview.Sweeps.Expect("a", time.Hour, now)
+	a.overview.Sweeps.Expect("b", time.Hour, now)
 	o.want("sweeps", http.StatusOK, "all on time", http.MethodGet, "/console/", nil)
-	a.sweeps.note("a", 7, nil, now)
-	a.sweeps.note("a", 5, nil, now)
+	a.overview.Sweeps.Note("a", 7, nil, now)
+	a.overview.Sweeps.Note("a", 5, nil, now)
 	now = now.Add(3*time.Hour + 11*time.Minute)
-	a.sweeps.note("b", 1, errors.New("<b>"), now)
+	a.overview.Sweeps.Note("b", 1, errors.New("<b>"), now)
 	o.want("late sweeps", http.StatusOK, "1 failed, 1 late", http.MethodGet, "/console/", nil)
 	page := o.want("the sweeps", http.StatusOK, "failed: &lt;b&gt;", http.MethodGet, "/console/sweeps", nil)
 	for _, want := range []string{"</span> late<", "Removed then\">5<", "start\">12<"} {

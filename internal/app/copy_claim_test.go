@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/app"
 	"holdfast/internal/app/accounts"
 	"holdfast/internal/app/service"
+	"holdfast/internal/check"
 	"holdfast/internal/copying"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/db/sqlitedb"
@@ -181,7 +182,7 @@ func TestCheckOfCopies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := app.Check(t.Context(), cfg, t.TempDir(), app.CheckOptions{})
+		found := app.Check(t.Context(), cfg, t.TempDir(), check.Options{})
 		if !slices.ContainsFunc(found, func(f service.Finding) bool { return f.State == state && strings.Contains(f.Says+": "+f.Fix, text) }) {
 			t.Errorf("no finding %q in %v", text, found)
 		}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/pprof"
@@ -67,8 +66,10 @@ func (a *App) options() web.Options {
 func (a *App) mainHandler() http.Handler {
 	root := a.dockerflow()
 	serve := func(w http.ResponseWriter, r *http.Request, at web.Address) error {
-		if isS3(r) {
-			return sendNotS3(w)
+		for _, s := range a.cfg.Services {
+			if s.Stray != nil && s.Stray(w, r) {
+				return nil
+			}
 		}
 		return root.Serve(w, r, at)
 	}
@@ -85,23 +86,6 @@ func writeRootError(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	dockerflow.WriteError(w, r, err)
-}
-
-// isS3 reports whether a client of S3 has signed the request.
-func isS3(r *http.Request) bool {
-	authorization := r.Header.Get("Authorization")
-	return strings.HasPrefix(authorization, "AWS4-") || strings.HasPrefix(authorization, "AWS ") || strings.Contains(r.URL.RawQuery, "X-Amz-Signature=")
-}
-
-// sendNotS3 answers a client of S3 that uses the main listener, in its protocol: clients
-// do not show JSON, and retry an answer of 200 that is not XML.
-func sendNotS3(w http.ResponseWriter) error {
-	w.Header().Set("Content-Type", "application/xml")
-	w.WriteHeader(http.StatusBadRequest)
-	_, _ = io.WriteString(w, `<?xml version="1.0" encoding="UTF-8"?>
-<Error><Code>InvalidRequest</Code><Message>this is not the endpoint of S3: use that of buckets.listen, which is http://127.0.0.1:9000 by default</Message></Error>
-`) // an error means that the client has left
-	return nil
 }
 
 // otherHandler returns the handler of a listener other than main and admin.

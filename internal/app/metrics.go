@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"time"
 
 	"holdfast/internal/db/engine"
@@ -64,12 +63,12 @@ func (a *App) observeFiles() {
 		}
 	}), "service", "file")
 	m.Gauge("holdfast_disk_free_bytes", "Free space on the disk of the database file.", a.eachFile(func(d *engine.Database, set obs.Set) {
-		if free, _, err := diskSpace(filepath.Dir(d.Target.Path)); err == nil {
+		if free, _, err := d.Disk(); err == nil {
 			set(free, d.Service)
 		}
 	}), "service")
 	m.Gauge("holdfast_disk_size_bytes", "Size of the disk of the database file.", a.eachFile(func(d *engine.Database, set obs.Set) {
-		if _, size, err := diskSpace(filepath.Dir(d.Target.Path)); err == nil {
+		if _, size, err := d.Disk(); err == nil {
 			set(size, d.Service)
 		}
 	}), "service")
@@ -140,15 +139,15 @@ func (a *App) sweep(ctx context.Context) {
 	for _, j := range jobs {
 		if j.Every > 0 {
 			a.metrics.WillSweep(j.Name, j.Every, a.now())
-			a.sweeps.expect(j.Name, j.Every, a.now())
+			a.overview.Sweeps.Expect(j.Name, j.Every, a.now())
 		}
 	}
 	sweep.Run(ctx, jobs, sweep.Options{Clock: a.now, Log: a.log, Observe: func(job string, rows int, err error) {
 		a.metrics.Sweep(job, rows, err, a.now())
-		a.sweeps.note(job, rows, err, a.now())
+		a.overview.Sweeps.Note(job, rows, err, a.now())
 	}, ObserveOther: func(job string) {
 		a.metrics.SweepElsewhere(job, a.now())
-		a.sweeps.noteOther(job, a.now())
+		a.overview.Sweeps.NoteOther(job, a.now())
 	}})
 }
 

@@ -22,7 +22,7 @@ func (a *App) Migrate(ctx context.Context) ([]string, error) {
 		err = errors.Join(err, fmt.Errorf("%s: %w", name, failed[name]))
 	}
 	if err == nil {
-		err = a.migrateSecrets(ctx)
+		err = a.guard.Record(ctx)
 	}
 	return lines, err
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"holdfast/internal/app"
-	"holdfast/internal/app/cli"
+	"holdfast/internal/cli"
 	"holdfast/internal/openapitest"
 	"holdfast/internal/operate"
 	"holdfast/internal/operate/adminapi"

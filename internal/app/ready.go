@@ -170,7 +170,7 @@ func (a *App) checkReady(ctx context.Context, s *opened) error {
 			return err
 		}
 	}
-	if err := s.secrets.unverified(); err != nil {
+	if err := a.guard.Unverified(s.Name); err != nil {
 		return err
 	}
 	return a.ready.failure(s.Name)

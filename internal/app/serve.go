@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/listen"
 	"holdfast/internal/obs"
 	"holdfast/internal/web"
 )
@@ -81,8 +82,8 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	defer stop()
 	var rest errgroup.Group
 	rest.Go(func() error { a.start(background); return nil })
-	rest.Go(func() error { a.history.run(background, a.measure); return nil })
-	rest.Go(func() error { a.inspection.run(background, a.now, a.checkRunning); return nil })
+	rest.Go(func() error { a.overview.Run(background); return nil })
+	rest.Go(func() error { a.checks.Run(background, a.now, a.checkRunning); return nil })
 	rest.Go(func() error { tendMemory(background, a.memory, adjustLimit); return nil })
 	rest.Go(func() error {
 		a.sweep(background)
@@ -90,19 +91,19 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	})
 	drain := web.Drain{Delay: a.cfg.Server.DrainDelay, Grace: a.cfg.Server.ShutdownGrace}
 	clients, ctx := errgroup.WithContext(ctx) // if one fails, the others end, too
-	clients.Go(func() error { return a.awaitSecrets(ctx) })
+	clients.Go(func() error { return a.guard.Await(ctx) })
 	for _, l := range listeners {
 		drain := drain
 		h := a.listenerHandler(l.name, &draining)
 		switch l.name {
 		case service.Admin:
-			server := web.NewServer(a.identified(l.name, h), web.DefaultLimits(), a.log)
+			server := web.NewServer(a.instance.Handler(l.name, h), web.DefaultLimits(), a.log)
 			rest.Go(func() error { return web.Serve(background, server, l.Listener, web.Drain{Grace: time.Second}) })
 			continue
 		case service.Main:
 			drain.NotReady = func() { draining.Store(true); a.log.Info("shutting down"); a.notify("STOPPING=1") }
 		}
-		server := web.NewServer(a.identified(l.name, h), a.cfg.Server.limits(), a.log)
+		server := web.NewServer(a.instance.Handler(l.name, h), a.cfg.Server.limits(), a.log)
 		server.TLSConfig = certificates.Clone()
 		clients.Go(func() error { return web.Serve(ctx, server, l.Listener, drain) })
 	}
@@ -184,7 +185,7 @@ func (a *App) listen() (all []listener, err error) {
 		}
 		l, err := net.Listen("tcp", c.Address)
 		if err != nil {
-			f := cannotListen(c, err)
+			f := listen.Refused(c, err)
 			err = fmt.Errorf("%s: %s; %s", c.Setting, f.Says, f.Fix)
 			for _, open := range all {
 				err = errors.Join(err, open.Close())
@@ -193,9 +194,9 @@ func (a *App) listen() (all []listener, err error) {
 		}
 		all = append(all, listener{c.Name, l})
 	}
-	a.bound = map[string]string{}
+	a.addresses = map[string]string{}
 	for _, l := range all {
-		a.bound[l.name] = l.Addr().String()
+		a.addresses[l.name] = l.Addr().String()
 	}
 	return all, nil
 }

@@ -147,7 +147,7 @@ secret_key = "%[3]s"
 	w.listeners[service.Admin] = w.app.adminHandler(new(atomic.Bool))
 	for _, s := range w.app.opened {
 		for _, m := range s.Mounts {
-			w.served[s.name+" on "+m.Listener] = 0
+			w.served[s.Name+" on "+m.Listener] = 0
 			if w.listeners[m.Listener] == nil {
 				w.listeners[m.Listener] = w.app.otherHandler(m.Listener)
 			}
@@ -355,7 +355,7 @@ func (w *walk) try(a *attempt) (status int) {
 	for _, s := range w.app.opened {
 		for _, m := range s.Mounts {
 			if m.Listener == a.listener && m.Owns(r.URL.EscapedPath()) {
-				w.served[s.name+" on "+m.Listener]++
+				w.served[s.Name+" on "+m.Listener]++
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"holdfast/internal/app/console"
 	"holdfast/internal/app/service"
+	"holdfast/internal/listen"
 	"holdfast/internal/web"
 )
 
@@ -99,16 +100,16 @@ func (a *App) isOnThisMachine(r *http.Request) bool {
 	if _, _, err := net.SplitHostPort(host); err != nil {
 		host = net.JoinHostPort(strings.Trim(host, "[]"), "80")
 	}
-	return client.IsLoopback() && loopback(host)
+	return client.IsLoopback() && listen.IsLoopback(host)
 }
 
 // consoleURL returns the local address of the console, or "" without a console.
 func (a *App) consoleURL() string {
-	at := a.bound[service.Admin]
+	at := a.addresses[service.Admin]
 	if a.console == nil || at == "" {
 		return ""
 	}
-	return "http://" + withHostName(at, "127.0.0.1") + console.Prefix
+	return "http://" + listen.WithHostName(at, "127.0.0.1") + console.Prefix
 }
 
 // nothingHere is the page for a path that does not exist. to is a page that does.

@@ -19,8 +19,8 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"holdfast/internal/app"
-	"holdfast/internal/app/cli"
 	"holdfast/internal/app/service"
+	"holdfast/internal/cli"
 	"holdfast/internal/conf"
 	"holdfast/internal/conf/settings"
 	"holdfast/internal/db/engine"

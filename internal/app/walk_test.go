@@ -266,8 +266,8 @@ func TestAnonymousClientsLogNoErrors(t *testing.T) {
 			for _, m := range s.Mounts {
 				if m.Listener == name {
 					paths = append(paths, m.Paths...)
-					if !slices.ContainsFunc(paths, m.Owns) && s.name != "probe" {
-						t.Errorf("%s: add a path of %s to walkedPaths", name, s.name)
+					if !slices.ContainsFunc(paths, m.Owns) && s.Name != "probe" {
+						t.Errorf("%s: add a path of %s to walkedPaths", name, s.Name)
 					}
 				}
 			}

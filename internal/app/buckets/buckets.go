@@ -75,6 +75,7 @@ func (s *Buckets) Service() service.Service {
 		},
 		// The secrets of access keys are encrypted with it.
 		Secrets:        []service.Secret{{Name: "key_secret", Setting: &s.cfg.KeySecret, Old: &s.cfg.OldKeySecrets, Bound: true}},
+		Stray:          stray,
 		LargestRequest: func() int64 { return max(s3api.LargestRequest(), httpapi.LargestRequest()) },
 		KeepsFiles:     func() bool { return len(s.cfg.Nodes) == 0 },
 	}
@@ -276,7 +277,7 @@ func (s *Buckets) hint(ctx context.Context, embedded bool) service.Hint {
 }
 
 // listen returns the address of the listener, or its setting before it is open.
-func (s *Buckets) listen() string { return cmp.Or(s.deps.Server.Bound(Listener), s.cfg.Listen) }
+func (s *Buckets) listen() string { return cmp.Or(s.deps.Server.OpenAddress(Listener), s.cfg.Listen) }
 
 // endpoint returns the URL of the listener on this machine.
 func (s *Buckets) endpoint() string {

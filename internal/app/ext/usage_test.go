@@ -15,9 +15,9 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"holdfast/internal/app"
-	"holdfast/internal/app/cli"
 	extapp "holdfast/internal/app/ext"
 	"holdfast/internal/app/service"
+	"holdfast/internal/cli"
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
 	extpostgres "holdfast/internal/extstorage/postgres"

@@ -7,6 +7,7 @@ package service
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"slices"
 	"time"
 
@@ -47,6 +48,10 @@ type Service struct {
 
 	// Listeners, if set, returns the additional listeners of the service.
 	Listeners func() []Listener
+
+	// Stray, if set, answers a request that nobody serves on the main listener if the client looks for a listener of the
+	// service, and reports whether it did.
+	Stray func(http.ResponseWriter, *http.Request) bool
 
 	// Check, if set, returns the problems of the settings that Config.Check does not
 	// find. It may adjust settings to each other.
@@ -184,9 +189,9 @@ type Server struct {
 	// Address returns the URL at which clients reach a listener.
 	Address func(listen string) string
 
-	// Bound returns the address that a listener has, for hints and clients: the system chooses
+	// OpenAddress returns the address that an open listener has, for hints and clients: the system chooses
 	// the port if it is 0. In a process that does not serve it returns "".
-	Bound func(listener string) string
+	OpenAddress func(listener string) string
 }
 
 // Names of the listeners of the server.

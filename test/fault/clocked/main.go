@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/app"
-	"holdfast/internal/app/cli"
+	"holdfast/internal/cli"
 )
 
 func main() {

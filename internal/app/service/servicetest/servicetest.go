@@ -119,7 +119,7 @@ func Deps(t testing.TB) *service.Deps {
 		Server: service.Server{
 			Listen: "127.0.0.1:8000", InternalListen: "127.0.0.1:8002", Scheme: "http", MasterSecrets: []string{ident.Hex(32)},
 			Backoff: func() time.Duration { return 0 }, Address: func(listen string) string { return "http://" + listen },
-			Bound: func(string) string { return "" },
+			OpenAddress: func(string) string { return "" },
 		},
 	}
 }

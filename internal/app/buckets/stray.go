@@ -1,0 +1,27 @@
+package buckets
+
+import (
+	"io"
+	"net/http"
+	"strings"
+)
+
+// stray answers a client of S3 that uses the main listener, in its protocol: clients
+// do not show JSON, and retry an answer of 200 that is not XML.
+func stray(w http.ResponseWriter, r *http.Request) bool {
+	if !isS3(r) {
+		return false
+	}
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(http.StatusBadRequest)
+	_, _ = io.WriteString(w, `<?xml version="1.0" encoding="UTF-8"?>
+<Error><Code>InvalidRequest</Code><Message>this is not the endpoint of S3: use that of buckets.listen, which is http://127.0.0.1:9000 by default</Message></Error>
+`) // an error means that the client has left
+	return true
+}
+
+// isS3 reports whether a client of S3 has signed the request.
+func isS3(r *http.Request) bool {
+	authorization := r.Header.Get("Authorization")
+	return strings.HasPrefix(authorization, "AWS4-") || strings.HasPrefix(authorization, "AWS ") || strings.Contains(r.URL.RawQuery, "X-Amz-Signature=")
+}

@@ -1,0 +1,93 @@
+package app
+
+import (
+	"context"
+	"strings"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/conf"
+	"holdfast/internal/secrets"
+)
+
+// generated returns the secrets that the server can generate: its own and those of the
+// enabled services.
+func (c *Config) generated() []secrets.Secret {
+	srv := &c.Server
+	all := []secrets.Secret{
+		{Setting: secrets.Master, Unset: srv.MasterSecret == "", Set: func(s string) { srv.MasterSecret = conf.Secret(s) }},
+		{Setting: secrets.Admin, Unset: srv.AdminToken == "", Set: func(s string) { srv.AdminToken = conf.Secret(s) }},
+	}
+	for _, s := range c.enabled() {
+		for _, own := range s.Secrets {
+			all = append(all, secrets.Secret{Setting: s.Name + "." + own.Name, Unset: *own.Setting == "", Set: func(s string) { *own.Setting = s }})
+		}
+	}
+	return all
+}
+
+// completeSecrets sets the secrets that the configuration does not set, and prepares the guard.
+func (a *App) completeSecrets(o *Options) (err error) {
+	how := secrets.MustExist
+	switch {
+	case o.NoSecrets:
+		how = secrets.MakeUp
+	case o.Create:
+		how = secrets.Create
+	}
+	if a.secrets, err = secrets.Complete(a.data, how, a.cfg.generated()); err != nil {
+		return err
+	}
+	switch {
+	case len(o.Unknown) > 0:
+		a.unsaved = o.Unknown
+	case how != secrets.Create:
+		a.unsaved = a.secrets.Made
+	}
+	a.guard = &secrets.Guard{
+		Data: a.data, Log: a.log, NewSecrets: o.NewSecrets, Made: a.secrets.Made, NewFile: a.secrets.NewFile, Writable: checkWhole,
+	}
+	return nil
+}
+
+// boundSecrets returns the bound secrets of a service, from its settings.
+func (a *App) boundSecrets(s *service.Service) (all []secrets.Bound) {
+	add := func(setting, value string, old []string) {
+		all = append(all, secrets.Bound{Setting: setting, Value: value, Old: old, Made: a.secrets.Made[setting], Unsaved: a.unsaved[setting]})
+	}
+	if s.BoundToMaster {
+		masters := a.server().MasterSecrets
+		add(secrets.Master, masters[0], masters[1:])
+	}
+	for _, own := range s.Secrets {
+		if !own.Bound {
+			continue
+		}
+		var old []string
+		if own.Old != nil {
+			old = *own.Old
+		}
+		add(s.Name+"."+own.Name, *own.Setting, old)
+	}
+	return all
+}
+
+// startSecrets verifies the secrets before the server serves.
+func (a *App) startSecrets(ctx context.Context) error {
+	if says := secrets.ShortMaster(a.cfg.Server.MasterSecret.Reveal()); says != "" {
+		a.log.Warn(says, "setting", secrets.Master)
+	}
+	return a.guard.Start(ctx)
+}
+
+// withoutSecrets sets the secrets that are unset to any value, for a check, which signs nothing. It returns their
+// settings.
+func withoutSecrets(all []secrets.Secret) (settings map[string]bool) {
+	settings = map[string]bool{}
+	for _, s := range all {
+		if s.Unset {
+			s.Set(strings.Repeat("check", 8))
+			settings[s.Setting] = true
+		}
+	}
+	return settings
+}

@@ -1,0 +1,306 @@
+package overview
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/backup"
+	"holdfast/internal/check"
+	"holdfast/internal/clock"
+	"holdfast/internal/conf"
+	"holdfast/internal/db/engine"
+	"holdfast/internal/fault"
+	"holdfast/internal/obs"
+	"holdfast/internal/readonly"
+	"holdfast/internal/web"
+)
+
+const (
+	checksAge      = time.Minute            // the findings that the overview shows may be so old
+	checksPatience = 100 * time.Millisecond // of the overview, which shows older findings otherwise
+	checkPatience  = 15 * time.Second       // of the page of the findings
+	staleBackup    = 7 * 24 * time.Hour     // a backup that is older is a warning
+)
+
+// Overview has the pages of the console about the server itself.
+type Overview struct {
+	Services []*service.Running
+	Disabled []string // names of services
+	Data     string   // the data folder
+	Clock    clock.Clock
+	Gate     *web.Gate // of the clients, as is the memory
+	Memory   *web.Memory
+	Traffic  func() obs.Traffic
+	Unready  func(context.Context) map[string]error // returns why services are not ready
+	Checks   *check.OnDemand
+	ReadOnly *readonly.Switch
+	Settings func() []conf.Setting
+	Sweeps   Sweeps
+	History  History // of the charts
+}
+
+// Pages returns the pages.
+func (o *Overview) Pages() []service.Page {
+	return []service.Page{
+		{Title: "Overview", Listed: true, Show: o.showOverview}, {Path: "checks", Title: "Checks", Listed: true, Show: o.showChecks},
+		{Path: "sweeps", Title: "Sweeps", Listed: true, Show: o.showSweeps}, o.readOnlyPage(), {Path: "settings", Title: "Settings", Listed: true, Show: o.showSettings},
+	}
+}
+
+// Run measures what the charts show, until ctx ends.
+func (o *Overview) Run(ctx context.Context) { o.History.run(ctx, o.measure) }
+
+// databases returns the databases of all services.
+func (o *Overview) databases() (all []*engine.Database) {
+	for _, s := range o.Services {
+		all = append(all, s.Databases...)
+	}
+	return all
+}
+
+// showOverview is the first page of the console.
+func (o *Overview) showOverview(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
+	databases := map[string][]string{}
+	for _, d := range o.databases() {
+		databases[d.Where] = append(databases[d.Where], d.Service)
+	}
+	gate, memory := o.Gate.Stats(), o.Memory.Stats()
+	now := &service.Facts{Title: "Requests now", Rows: []service.Fact{
+		{Name: "In progress", Cell: service.Cell{Text: fmt.Sprintf("%d of %d", gate.Active, gate.Slots), Share: float64(gate.Active), Most: float64(gate.Slots)}},
+		{Name: "Waiting", Cell: service.TextCell(strconv.Itoa(gate.Waiting))},
+		{Name: "Rejected because of overload", Cell: service.TextCell(strconv.FormatInt(gate.Shed, 10))},
+		{Name: "Memory of requests", Cell: service.Cell{
+			Text: service.FormatBytes(memory.Used) + " of " + service.FormatBytes(memory.Capacity), Share: float64(memory.Used), Most: float64(memory.Capacity),
+		}},
+	}}
+	found, at := o.Checks.Latest(ctx, o.Clock(), checksAge, checksPatience)
+	state := &service.Facts{Rows: []service.Fact{
+		{Name: "Checks", Cell: checksCell(found, at)}, {Name: "Last backup", Cell: o.backupCell()}, {Name: "Sweeps", Cell: sweepsCell(o.Sweeps.list(), o.Clock())},
+	}}
+	blocks := []service.Block{state}
+	if t := findingTable(found, service.Wrong, service.Warning); len(t.Rows) > 0 {
+		t.Title = "Findings"
+		blocks = append(blocks, t)
+	}
+	blocks = append(append(blocks, o.serviceTable(ctx)), o.History.charts(databases)...)
+	return &service.View{Blocks: []service.Block{&service.Live{Every: historyEvery, Blocks: append(blocks, o.backlogs(ctx), now)}}}, nil
+}
+
+// serviceTable shows the services with their databases.
+func (o *Overview) serviceTable(ctx context.Context) *service.Table {
+	unready := o.Unready(ctx)
+	t := &service.Table{Title: "Services", Columns: []service.Column{
+		{Title: "Service"}, {Title: "State"}, {Title: "Engine"}, {Title: "Database"}, {Title: "Size", Number: true}, {Title: "Growth", Number: true}, {Title: "Free disk", Number: true},
+	}}
+	none := service.TextCell("-")
+	for _, s := range o.Services {
+		var state service.Cell
+		if err := unready[s.Name]; err != nil {
+			state = service.Cell{State: service.Wrong, Text: err.Error()}
+		} else {
+			state = readyCell(ctx, s)
+		}
+		row := []service.Cell{service.TextCell(s.Name), state, none, none, none, none, none}
+		for _, d := range s.Databases {
+			row[2], row[3] = service.TextCell(string(d.Target.Kind)), service.TextCell(d.Where)
+			row[4], row[5] = o.sizeCells(ctx, d)
+			if !d.Embedded() {
+				continue
+			}
+			if free, _, err := d.Disk(); err == nil {
+				row[6] = service.TextCell(service.FormatBytes(int64(free)))
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	for _, name := range o.Disabled {
+		t.Rows = append(t.Rows, []service.Cell{service.TextCell(name), service.TextCell("disabled"), none, none, none, none, none})
+	}
+	return t
+}
+
+// sizeCells returns the size of a database and its growth. Only a file is measured at once.
+func (o *Overview) sizeCells(ctx context.Context, d *engine.Database) (size, growth service.Cell) {
+	size, growth = service.TextCell("-"), service.TextCell("-")
+	last, grown, in, known := o.History.growth(d.Where)
+	if d.Embedded() {
+		if n, err := d.Size(ctx); err == nil {
+			grown, last, known = grown+n-last, n, true
+		}
+	}
+	if known {
+		size = service.TextCell(service.FormatBytes(last))
+	}
+	if in > 0 {
+		sign := "+"
+		if grown < 0 {
+			sign, grown = "-", -grown
+		}
+		growth = service.TextCell(sign + service.FormatBytes(grown) + " in " + formatSpan(in))
+	}
+	return size, growth
+}
+
+// formatSpan formats a duration for people in minutes, hours or days.
+func formatSpan(d time.Duration) string {
+	switch {
+	case d < 2*time.Hour:
+		return service.Count(int64(d.Round(time.Minute)/time.Minute), "minute")
+	case d < 48*time.Hour:
+		return service.Count(int64(d.Round(time.Hour)/time.Hour), "hour")
+	}
+	return service.Count(int64(d/(24*time.Hour)), "day")
+}
+
+// checksCell counts the findings.
+func checksCell(found []service.Finding, at time.Time) service.Cell {
+	if at.IsZero() {
+		return service.Cell{Text: "The first check is running", To: "checks"}
+	}
+	var wrong, warnings int64
+	for _, f := range found {
+		switch f.State {
+		case service.Wrong:
+			wrong++
+		case service.Warning:
+			warnings++
+		}
+	}
+	switch {
+	case wrong > 0:
+		return service.Cell{State: service.Wrong, Text: service.Count(wrong, "error") + ", " + service.Count(warnings, "warning"), To: "checks"}
+	case warnings > 0:
+		return service.Cell{State: service.Warning, Text: service.Count(warnings, "warning"), To: "checks"}
+	}
+	return service.Cell{State: service.OK, Text: "nothing is wrong", To: "checks"}
+}
+
+// backupCell says when the latest backup was made.
+func (o *Overview) backupCell() service.Cell {
+	b, err := backup.Read(o.Data)
+	if err != nil {
+		return service.Cell{State: service.Warning, Text: "unknown: " + filepath.Join(o.Data, backup.RecordFile) + " cannot be read"}
+	}
+	if b == nil {
+		for _, d := range o.databases() {
+			if d.Embedded() {
+				return service.Cell{State: service.Warning, Text: "none yet: holdfast backup DIR makes one"}
+			}
+		}
+		return service.TextCell("databases on servers: see their own tools")
+	}
+	c := service.Cell{State: service.OK, Text: formatSpan(max(0, o.Clock().Sub(b.At))) + " ago, in " + b.Path}
+	if len(b.Without) > 0 {
+		c.Text += ", without the databases of " + strings.Join(b.Without, ", ")
+	}
+	if b.Lost > 0 {
+		c.Text += ", without " + service.Count(b.Lost, "file") + " that could not be read"
+	}
+	if b.Lost > 0 || o.Clock().Sub(b.At) > staleBackup {
+		c.State = service.Warning
+	}
+	return c
+}
+
+// sweepsCell counts the sweeps that failed or are late.
+func sweepsCell(all []swept, now time.Time) service.Cell {
+	var failed, late int64
+	for i := range all {
+		if all[i].err != nil {
+			failed++
+		} else if all[i].late(now) {
+			late++
+		}
+	}
+	if failed+late > 0 {
+		return service.Cell{State: service.Warning, Text: fmt.Sprintf("%d failed, %d late", failed, late), To: "sweeps"}
+	}
+	return service.Cell{State: service.OK, Text: "all on time", To: "sweeps"}
+}
+
+// showChecks shows the findings of `holdfast check` about the running server.
+func (o *Overview) showChecks(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
+	found, at := o.Checks.Latest(ctx, o.Clock(), 0, checkPatience)
+	if at.IsZero() {
+		return &service.View{Blocks: []service.Block{&service.Notice{State: service.Warning, Text: "The check is not finished. Reload the page."}}}, nil
+	}
+	t := findingTable(found, service.Wrong, service.Warning, service.OK)
+	body := "What holdfast check finds, at " + service.TimeCell(at).Text + ". Each view of this page checks again."
+	return &service.View{Blocks: []service.Block{&service.Text{Body: body}, t}}, nil
+}
+
+// findingTable shows the findings with these states, in this order.
+func findingTable(found []service.Finding, states ...service.State) *service.Table {
+	t := &service.Table{Columns: []service.Column{{Title: "State"}, {Title: "What"}, {Title: "Finding"}, {Title: "What to do"}}}
+	for _, state := range states {
+		for _, f := range found {
+			if f.State == state {
+				t.Rows = append(t.Rows, []service.Cell{{State: f.State}, service.TextCell(f.What), service.TextCell(f.Says), service.TextCell(f.Fix)})
+			}
+		}
+	}
+	return t
+}
+
+// showSweeps shows the periodic jobs, which remove expired and deleted data.
+func (o *Overview) showSweeps(context.Context, *service.PageRequest) (*service.View, error) {
+	t := &service.Table{Columns: []service.Column{
+		{Title: "Sweep"}, {Title: "State"}, {Title: "Every"}, {Title: "Last success"}, {Title: "Removed then", Number: true}, {Title: "Removed since the start", Number: true},
+	}, Empty: "No sweep is enabled."}
+	all := o.Sweeps.list()
+	for i := range all {
+		s := &all[i]
+		state := service.Cell{State: service.OK, Text: "on time"}
+		switch {
+		case s.err != nil:
+			state = service.Cell{State: service.Wrong, Text: "failed: " + failureText(s.err)}
+		case s.late(o.Clock()):
+			state = service.Cell{State: service.Warning, Text: "late"}
+		case s.at.IsZero():
+			state.Text = "not due yet"
+		}
+		t.Rows = append(t.Rows, []service.Cell{
+			service.TextCell(s.job), state, service.TextCell(conf.FormatDuration(s.every)), service.TimeCell(s.at), service.TextCell(strconv.Itoa(s.rows)), service.TextCell(strconv.Itoa(s.total)),
+		})
+	}
+	return &service.View{Blocks: []service.Block{
+		&service.Text{Body: "Expired and deleted data is invisible at once. These jobs remove it from the databases and the storage nodes."}, t,
+	}}, nil
+}
+
+// backlogs returns what waits to be done in the services.
+func (o *Overview) backlogs(ctx context.Context) *service.Table {
+	t := &service.Table{Title: "Backlogs", Columns: []service.Column{{Title: "Service"}, {Title: "What"}, {Title: "How much"}}, Empty: "No service reports a backlog."}
+	for _, s := range o.Services {
+		if s.Console == nil || s.Console.Backlogs == nil {
+			continue
+		}
+		facts, err := s.Console.Backlogs(ctx)
+		if err != nil {
+			facts = []service.Fact{{Name: "unknown", Cell: service.Cell{State: service.Wrong, Text: fault.Message(err)}}}
+		}
+		for _, f := range facts {
+			if f.To != "" {
+				f.To = s.Name + "/" + f.To
+			}
+			t.Rows = append(t.Rows, []service.Cell{service.TextCell(s.Name), service.TextCell(f.Name), f.Cell})
+		}
+	}
+	return t
+}
+
+// showSettings shows the configuration.
+func (o *Overview) showSettings(context.Context, *service.PageRequest) (*service.View, error) {
+	t := &service.Table{Columns: []service.Column{{Title: "Setting"}, {Title: "Value"}, {Title: "Source"}}}
+	for _, s := range o.Settings() {
+		t.Rows = append(t.Rows, []service.Cell{service.TextCell(s.Path), service.TextCell(s.Value), service.TextCell(s.Where)})
+	}
+	return &service.View{Blocks: []service.Block{
+		&service.Text{Body: "The settings as the server uses them, and where each was set. Secrets are hidden. The server reads its configuration only at the start."}, t,
+	}}, nil
+}

@@ -1,0 +1,225 @@
+package backup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/clock"
+	"holdfast/internal/db/engine"
+	"holdfast/internal/durable"
+	"holdfast/internal/secrets"
+)
+
+// Server is a server whose data is backed up.
+type Server struct {
+	Services []*service.Running // in the order in which they are copied
+	Data     string             // the data folder
+	Log      *slog.Logger
+	Clock    clock.Clock
+}
+
+// Options are options of a backup.
+type Options struct {
+	WithoutFiles bool // copy databases and secrets only
+
+	// Progress, if set, is called with the number of files of a service that are copied.
+	Progress func(done, total int64)
+}
+
+// IncompleteError means that a backup was made, and lacks files that could not be read.
+type IncompleteError struct{ Lost int64 }
+
+func (e *IncompleteError) Error() string {
+	return fmt.Sprintf("the backup was made without %s that could not be read: see the lines above", service.Count(e.Lost, "file"))
+}
+
+// Make copies the SQLite databases, the secrets file and the files of services to a new
+// folder and returns their names. The folder is named DIR.partial-… until everything is
+// on the disk, so a folder named DIR is complete. If the backup fails, the folder is
+// removed. After an *IncompleteError it is not.
+func (b *Server) Make(ctx context.Context, dir string, o Options) (files []string, err error) {
+	dir = filepath.Clean(dir)
+	if _, err := os.Lstat(dir); err == nil {
+		return nil, fmt.Errorf("%s already exists: name a folder that does not", dir)
+	}
+	if err := b.outsideData(dir); err != nil {
+		return nil, err
+	}
+	ctx, release, err := b.hold(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("backup failed, nothing was kept: %w", err)
+	}
+	defer release() // after the folder was removed: on a full disk, the database can write again
+	partial, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".partial-*")
+	if err != nil {
+		return nil, fmt.Errorf("cannot create a folder in %s: %s: choose a folder that exists and that this user may write to", filepath.Dir(dir), service.Reason(err))
+	}
+	var lost int64
+	defer func() {
+		switch {
+		case err == nil && lost > 0:
+			err = &IncompleteError{lost}
+		case err != nil:
+			files, err = nil, errors.Join(fmt.Errorf("backup failed, nothing was kept: %w", err), os.RemoveAll(partial))
+		}
+	}()
+	names, err := b.copyTo(ctx, partial)
+	if err != nil {
+		return nil, err
+	}
+	folders, lost, err := b.copyFiles(ctx, partial, o)
+	if err != nil {
+		return nil, err
+	}
+	names = append(names, folders...)
+	if err := publish(partial, dir); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		files = append(files, filepath.Join(dir, name))
+	}
+	if err := b.Record(dir, lost); err != nil {
+		b.Log.Warn("could not record the backup for the console", "error", err)
+	}
+	return files, nil
+}
+
+// outsideData returns an error for a backup in the data folder: it would be lost with the data,
+// and moving the data folder away for a restore would take it along.
+func (b *Server) outsideData(dir string) error {
+	above, err := filepath.EvalSymlinks(absolute(filepath.Dir(dir)))
+	if err != nil {
+		return nil //nolint:nilerr // the folder cannot be created, which has an error of its own
+	}
+	data, err := filepath.EvalSymlinks(b.Data)
+	if err != nil {
+		return nil //nolint:nilerr // without a data folder nothing is in it
+	}
+	for folder := above; ; folder = filepath.Dir(folder) {
+		if sameFolder(folder, data) {
+			return fmt.Errorf("%s is in the data folder %s, where a backup is lost together with the data: name a folder outside, best on another disk", dir, absolute(b.Data))
+		}
+		if folder == filepath.Dir(folder) {
+			return nil
+		}
+	}
+}
+
+// absolute returns the absolute path of a file, or the path if the current folder is unknown.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// sameFolder reports whether two paths lead to one folder, also through bind mounts.
+func sameFolder(a, b string) bool {
+	first, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	second, err := os.Stat(b)
+	return err == nil && os.SameFile(first, second)
+}
+
+// hold makes the services keep the files that their databases refer to.
+func (b *Server) hold(ctx context.Context, o Options) (held context.Context, release func(), err error) {
+	var releases []func()
+	release = func() {
+		for _, release := range slices.Backward(releases) {
+			release()
+		}
+	}
+	for _, s := range b.Services {
+		if s.Files == nil || o.WithoutFiles {
+			continue
+		}
+		one, end, err := s.Files.Hold(ctx)
+		if err != nil {
+			release()
+			return nil, nil, fmt.Errorf("%s: %w", s.Name, err)
+		}
+		ctx, releases = one, append(releases, end) //nolint:fatcontext // it ends when the hold of any service ends
+	}
+	return ctx, release, nil
+}
+
+// copyFiles copies the files of the services, and logs what the backup lacks.
+func (b *Server) copyFiles(ctx context.Context, dir string, o Options) (names []string, lost int64, err error) {
+	progress := o.Progress
+	if progress == nil {
+		progress = func(int64, int64) {}
+	}
+	for _, s := range b.Services {
+		if s.Files == nil {
+			continue
+		}
+		var copied service.Copied
+		if o.WithoutFiles {
+			copied.Missing, err = s.Files.Omitted(ctx)
+		} else {
+			copied, err = s.Files.Copy(ctx, dir, progress)
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("%s: %w", s.Name, cmp.Or(context.Cause(ctx), err))
+		}
+		for _, what := range copied.Missing {
+			b.Log.Warn("not in the backup", "service", s.Name, "what", what)
+		}
+		for _, what := range copied.Lost {
+			b.Log.Error("could not be read", "service", s.Name, "what", what)
+		}
+		names, lost = append(names, copied.Names...), lost+int64(len(copied.Lost))
+	}
+	return names, lost, nil
+}
+
+// copyTo copies the files of a backup in the order of the services and returns their
+// names.
+func (b *Server) copyTo(ctx context.Context, dir string) (names []string, err error) {
+	for _, d := range b.databases() {
+		if !d.Embedded() {
+			b.Log.Warn("database not copied, use the tools of its server", "service", d.Service, "database", d.Where)
+			continue
+		}
+		name := d.Service + ".db"
+		if err := d.Backup(ctx, filepath.Join(dir, name)); err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Service, err)
+		}
+		names = append(names, name)
+	}
+	text, err := os.ReadFile(filepath.Join(b.Data, secrets.File))
+	if errors.Is(err, fs.ErrNotExist) {
+		return names, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return append(names, secrets.File), durable.Create(filepath.Join(dir, secrets.File), durable.Bytes(text))
+}
+
+// publish gives a complete backup its name. What it contains is durable, but for the names
+// in its folder.
+func publish(partial, dir string) error {
+	if err := durable.SyncFolder(partial); err != nil {
+		return err
+	}
+	return durable.Rename(partial, dir)
+}
+
+// databases returns the databases of all services.
+func (b *Server) databases() (all []*engine.Database) {
+	for _, s := range b.Services {
+		all = append(all, s.Databases...)
+	}
+	return all
+}

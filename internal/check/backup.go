@@ -1,0 +1,86 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/secrets"
+)
+
+// Backup reads the databases and the secrets file of a backup, and reports damage. It
+// changes nothing. progress is called with the name of each database.
+func Backup(ctx context.Context, dir string, progress func(string)) (found []service.Finding, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	name := filepath.Base(dir)
+	if abs, err := filepath.Abs(dir); err == nil {
+		name = filepath.Base(abs)
+	}
+	if strings.Contains(name, ".partial-") {
+		found = append(found, service.Finding{
+			State: service.Wrong, What: "backup", Says: dir + " is not complete: its backup was interrupted", Fix: "delete it, and make another one",
+		})
+	}
+	databases := 0
+	for _, e := range entries {
+		name, isDatabase := strings.CutSuffix(e.Name(), ".db")
+		if !isDatabase || e.IsDir() {
+			continue
+		}
+		databases++
+		file := filepath.Join(dir, e.Name())
+		progress("reading " + file)
+		found = append(found, verifyFile(ctx, name+" database", file))
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	path := filepath.Join(dir, secrets.File)
+	values, err := secrets.Read(path)
+	broken, isBroken := errors.AsType[*secrets.FileError](err)
+	f := service.Finding{State: service.OK, What: "secrets", Says: fmt.Sprintf("%s has %s", path, service.Count(int64(len(values)), "secret"))}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f.State, f.Says = service.Warning, path+" does not exist"
+		f.Fix = "if the configuration does not set all secrets, look for another backup that has the file"
+	case isBroken:
+		f.State, f.Says, f.Fix = service.Wrong, path+" "+broken.What, broken.Fix
+	case err != nil:
+		f.State, f.Says, f.Fix = service.Wrong, path+": "+service.Reason(err), "use another backup"
+	}
+	if databases == 0 && errors.Is(err, fs.ErrNotExist) {
+		return append(found, service.Finding{
+			State: service.Wrong, What: "backup", Says: dir + " is no backup: it has neither a database nor " + secrets.File,
+			Fix: "name the folder of one backup, not the folder of all",
+		}), nil
+	}
+	found = append(found, f)
+	if databases == 0 {
+		found = append(found, service.Finding{
+			State: service.Warning, What: "databases", Says: dir + " has no SQLite database",
+			Fix: "databases on PostgreSQL and Spanner are in no backup of holdfast",
+		})
+	}
+	return found, nil
+}
+
+// verifyFile reads a SQLite file of a backup.
+func verifyFile(ctx context.Context, what, path string) service.Finding {
+	const fix = "use another backup; for a single damaged file, the other files of this one are still good"
+	switch problems, err := sqlitedb.VerifyFile(ctx, path); {
+	case err != nil:
+		return service.Finding{State: service.Wrong, What: what, Says: path + ": " + err.Error(), Fix: fix}
+	case len(problems) > 0:
+		return service.Finding{State: service.Wrong, What: what, Says: damaged(path, problems), Fix: fix}
+	}
+	return service.Finding{State: service.OK, What: what, Says: path + ": every page and index was read"}
+}

@@ -1,0 +1,394 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/conf"
+	"holdfast/internal/db/engine"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/listen"
+	"holdfast/internal/readonly"
+	"holdfast/internal/secrets"
+)
+
+// Configuration returns the findings about the configuration. err is the error of loading it.
+func Configuration(file string, report conf.Report, err error) []service.Finding {
+	from := "defaults and environment"
+	if file != "" {
+		from = file + " and environment"
+	}
+	var found []service.Finding
+	if wrong, ok := errors.AsType[*conf.Error](err); ok {
+		for _, p := range wrong.Problems {
+			found = append(found, problem(service.Wrong, p))
+		}
+	} else {
+		found = append(found, service.Finding{State: service.OK, What: "configuration", Says: "read from " + from})
+	}
+	for _, p := range report.Warnings {
+		found = append(found, problem(service.Warning, p))
+	}
+	for _, p := range report.Notes {
+		found = append(found, problem(service.Warning, p))
+	}
+	return found
+}
+
+// problem converts a problem of the configuration to a finding. A setting with its
+// default is named by its key, others by where they are set.
+func problem(state service.State, p conf.Problem) service.Finding {
+	if p.Where == "default" && p.Key != "" {
+		return service.Finding{State: state, What: p.Key, Says: p.What, Fix: p.Fix}
+	}
+	return service.Finding{State: state, What: p.Where, Says: p.Message(), Fix: p.Fix}
+}
+
+const (
+	serviceTimeout = 10 * time.Second // of the check of one service
+	patience       = 10 * time.Second // with a database
+)
+
+// Server is a server as it is configured.
+type Server struct {
+	Data      string // the data folder
+	PublicURL string
+	Listen    string // address of the main listener
+	TLSCert   string
+	TLSKey    string
+
+	Master     string // "" if it is not set
+	OldMasters []string
+	AdminToken string
+
+	Services  []service.Service // of the release
+	Listeners []service.Listener
+	Secrets   []secrets.Secret // that the server can generate
+
+	// Writable returns an error if the database of a service must not be written.
+	Writable func(ctx context.Context, s *service.Running, patience time.Duration) error
+}
+
+// Opened are open services of a Server.
+type Opened struct {
+	Services []*service.Running
+	Guard    *secrets.Guard
+	Close    func() error
+}
+
+// Options are options of Run.
+type Options struct {
+	Deep bool // read every database, and find damage
+
+	// Progress, if set, is called with each step that may take long.
+	Progress func(what string)
+
+	// Open opens one service without creating or changing anything. The secrets may be set to any value if their file
+	// cannot be used.
+	Open func(ctx context.Context, name string, noSecrets bool) (*Opened, error)
+}
+
+// check is the state of Run.
+type check struct {
+	*Server
+	Options
+
+	secretsBroken bool     // the secrets file cannot be used, so no secret is compared
+	secretsLost   bool     // a secret that data was written with does not exist any more
+	usesFolder    bool     // the configuration uses the data folder
+	folders       []folder // of SQLite databases outside of the data folder
+
+	held    *sqlitedb.InUseError // a SQLite database that a running server uses
+	running bool                 // a server with this configuration is running
+
+	distributed []distributed // what Citus distributes
+}
+
+// folder is the folder of a service's SQLite database.
+type folder struct{ what, dir string }
+
+// Run checks everything that the configuration of a server names: files, addresses, databases,
+// other servers. It changes nothing.
+func Run(ctx context.Context, s *Server, o Options) []service.Finding {
+	c := &check{Server: s, Options: o}
+	found := c.secrets()
+	var databases []service.Finding
+	for _, s := range c.Services {
+		databases = append(databases, c.service(ctx, s)...)
+	}
+	if c.secretsLost {
+		found = c.missingSecrets(found)
+	}
+	found = slices.Concat(c.checkFolders(), found, databases, c.distributions(), c.listeners(ctx), c.certificate())
+	if c.PublicURL == "" && !listen.IsLoopback(c.Listen) {
+		found = append(found, service.Finding{
+			State: service.Warning, What: "server.public_url", Says: "unset: clients get the address that each request was sent to",
+			Fix: "behind a proxy, set it, or trusted_proxies",
+		})
+	}
+	return append(found, c.outside(ctx)...)
+}
+
+// Running checks what Run does, except for the addresses, on which the server listens: its open services, and the
+// problems that the loaded configuration has reported.
+func Running(ctx context.Context, s *Server, open *Opened, report conf.Report) (found []service.Finding) {
+	c := &check{Server: s}
+	own := c.secrets()
+	for _, p := range slices.Concat(report.Warnings, report.Notes) {
+		found = append(found, problem(service.Warning, p))
+	}
+	var databases []service.Finding
+	for _, one := range open.Services {
+		limited, cancel := context.WithTimeout(ctx, serviceTimeout)
+		databases = append(databases, c.opened(limited, open, one, "start the database, or correct "+one.Name+".database_url")...)
+		cancel()
+	}
+	found = slices.Concat(found, c.checkFolders(), own, databases, c.distributions(), c.certificate())
+	return append(found, c.outside(ctx)...)
+}
+
+// outside checks the public URL, and what the services need besides their databases.
+func (c *check) outside(ctx context.Context) (found []service.Finding) {
+	if c.PublicURL != "" {
+		found = append(found, checkPublicURL(ctx, c.PublicURL))
+	}
+	for _, s := range c.Services {
+		if s.Config.IsEnabled() && s.Probe != nil {
+			found = append(found, s.Probe(ctx)...)
+		}
+	}
+	return found
+}
+
+// service opens a service without creating or changing anything, and checks its
+// databases.
+func (c *check) service(ctx context.Context, s service.Service) []service.Finding {
+	what := s.Name + " database"
+	if !s.Config.IsEnabled() {
+		says := "the service is off"
+		if s.Off != nil && s.Off() != "" {
+			says += ": " + s.Off()
+		}
+		return []service.Finding{{State: service.OK, What: what, Says: says}}
+	}
+	c.usesFolder = c.usesFolder || s.KeepsFiles != nil && s.KeepsFiles()
+	whole := ctx // for what takes as long as it takes
+	ctx, cancel := context.WithTimeout(ctx, serviceTimeout)
+	defer cancel()
+	fix := func(otherwise string) string {
+		if s.DatabaseFix != nil {
+			return s.DatabaseFix()
+		}
+		return otherwise
+	}
+	open, err := c.Open(ctx, s.Name, c.secretsBroken)
+	if missing, ok := errors.AsType[*engine.MissingError](err); ok {
+		c.keptIn(what, missing.Path)
+		return []service.Finding{{State: service.OK, What: what, Says: missing.Path + " will be created at the first start"}}
+	}
+	if invalid, ok := errors.AsType[*engine.URLError](err); ok {
+		return []service.Finding{{State: service.Wrong, What: invalid.Setting, Says: errors.Unwrap(invalid).Error(), Fix: "correct " + invalid.Setting + ", or unset it to use a SQLite file in the data folder"}}
+	}
+	if err != nil {
+		how := fix("correct " + s.Name + ".database_url; --data names the folder of the embedded databases")
+		if errors.Is(err, fs.ErrPermission) {
+			how = "chown the file and its folder to the user that runs holdfast"
+		} else if file, ok := errors.AsType[*engine.FileError](err); ok {
+			how = file.Remedy()
+		}
+		return []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: how}}
+	}
+	defer func() { _ = open.Close() }() // nothing was written, so nothing can be lost
+	if len(open.Services) == 0 {
+		return nil
+	}
+	opened := open.Services[0]
+	for _, d := range opened.Databases {
+		if !d.Embedded() {
+			continue
+		}
+		if held, ok := errors.AsType[*sqlitedb.InUseError](sqlitedb.InUse(d.Target.Path)); ok {
+			c.held = held
+		}
+	}
+	found := c.opened(ctx, open, opened, fix("start the database, or correct "+s.Name+".database_url"))
+	if c.Deep {
+		found = append(found, c.verify(whole, what, opened.Databases)...)
+	}
+	return found
+}
+
+// verify reads databases and reports damage.
+func (c *check) verify(ctx context.Context, what string, all []*engine.Database) (found []service.Finding) {
+	for _, d := range all {
+		if c.Progress != nil {
+			c.Progress("reading " + d.Where)
+		}
+		problems, how, err := d.Verify(ctx)
+		f := service.Finding{State: service.OK, What: what, Says: d.Where + ": " + how}
+		switch {
+		case err != nil:
+			f.State, f.Says = service.Wrong, d.Where+": cannot be read: "+err.Error()
+			f.Fix = cmp.Or(d.Remedy(err), "start the database, or correct "+d.Service+".database_url")
+		case len(problems) > 0:
+			f.State, f.Says = service.Wrong, damaged(d.Where, problems)
+			f.Fix = "stop the server, and restore the database from its last backup that is intact (holdfast backup verify DIR); keep the damaged one"
+			if !d.Embedded() {
+				f.Fix = "follow the manual of the database: an index can be built anew (REINDEX), a table is restored from a backup"
+			}
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+const (
+	maxDamages   = 3   // how many problems of a database are printed
+	maxDamageLen = 160 // of each
+)
+
+// damaged describes the problems of a database.
+func damaged(where string, problems []string) string {
+	var lines []string
+	for _, p := range problems[:min(len(problems), maxDamages)] {
+		p = strings.Join(strings.Fields(p), " ")
+		if len(p) > maxDamageLen {
+			p = strings.ToValidUTF8(p[:maxDamageLen], "") + "…"
+		}
+		lines = append(lines, p)
+	}
+	if more := len(problems) - maxDamages; more > 0 {
+		lines = append(lines, fmt.Sprintf("and at least %d more", more))
+	}
+	return where + " is damaged: " + strings.Join(lines, "; ")
+}
+
+// opened checks the databases of an open service. start says how to fix one that cannot be
+// used.
+func (c *check) opened(ctx context.Context, open *Opened, s *service.Running, start string) (found []service.Finding) {
+	what := s.Name + " database"
+	for _, d := range s.Databases {
+		if d.Embedded() {
+			c.keptIn(what, d.Target.Path)
+		}
+		found = append(found, checkDatabase(ctx, d, what, start)...)
+	}
+	wrong := func(f service.Finding) bool { return f.State == service.Wrong }
+	if slices.ContainsFunc(found, wrong) {
+		return found
+	}
+	if !c.secretsBroken {
+		more, lost := c.bound(ctx, open.Guard, s.Name)
+		found, c.secretsLost = append(found, more...), c.secretsLost || lost
+	}
+	found = append(found, c.writable(ctx, s)...)
+	found = append(found, c.distribution(ctx, s, start)...)
+	if s.Inspect == nil {
+		return found
+	}
+	more, err := s.Inspect(ctx)
+	if err != nil {
+		if len(s.Databases) > 0 {
+			start = cmp.Or(s.Databases[0].Remedy(err), start)
+		}
+		more = []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: start}}
+	}
+	return append(found, more...)
+}
+
+// writable reports a database that is read-only, or has only a part of a copy.
+func (c *check) writable(ctx context.Context, s *service.Running) []service.Finding {
+	what := s.Name + " database"
+	if err := c.Writable(ctx, s, patience); err != nil {
+		return []service.Finding{{State: service.Wrong, What: what, Says: err.Error()}}
+	}
+	db := s.Rows()
+	if db == nil {
+		return nil
+	}
+	holder, until, err := db.ReadOnly(ctx, s.Name)
+	if err != nil || holder == "" || !until.IsZero() {
+		return nil // a database that cannot be reached has its own finding, and a copy ends by itself
+	}
+	return []service.Finding{{State: service.Warning, What: what, Says: "read-only, by " + holder, Fix: readonly.End(s.Name, holder)}}
+}
+
+// bound compares the secrets of a service with those that its data was written
+// with. lost means that one of those does not exist any more.
+func (c *check) bound(ctx context.Context, guard *secrets.Guard, name string) (found []service.Finding, lost bool) {
+	all, err := guard.Compare(ctx, name)
+	if errors.Is(err, secrets.ErrNoTable) {
+		return nil, false // a pending migration, which has its own finding
+	}
+	what := name + " secrets"
+	if err != nil {
+		return []service.Finding{{State: service.Wrong, What: what, Says: err.Error()}}, false
+	}
+	for _, one := range all {
+		f := service.Finding{State: service.OK, What: what}
+		switch one.Like {
+		case secrets.Same:
+			f.Says = one.Setting + " is the secret that the data was written with"
+		case secrets.SameAsOld:
+			f.Says = one.Setting + " is new; the data was written with one of the old ones, which are accepted too"
+		case secrets.Unrecorded:
+			f.Says = one.Setting + " will be recorded at the next start"
+		case secrets.Different:
+			f.State = service.Wrong
+			f.Says, f.Fix = secrets.Describe([]secrets.Comparison{one}, c.Data)
+		}
+		found, lost = append(found, f), lost || one.Like == secrets.Different && one.Made
+	}
+	return found, lost
+}
+
+// checkDatabase checks the connection to a database, its migrations and its pooler.
+func checkDatabase(ctx context.Context, d *engine.Database, what, fix string) []service.Finding {
+	pending, err := d.Pending(ctx)
+	switch {
+	case err != nil:
+		return []service.Finding{{State: service.Wrong, What: what, Says: d.Where + ": " + err.Error(), Fix: cmp.Or(d.Remedy(err), fix)}}
+	case len(pending) > 0 && d.Embedded():
+		return []service.Finding{{State: service.OK, What: what, Says: fmt.Sprintf("%s: %s will be applied at the next start", d.Where, service.Count(int64(len(pending)), "migration"))}}
+	case len(pending) > 0:
+		return []service.Finding{{State: service.Wrong, What: what, Says: fmt.Sprintf("%s: %s not applied yet", d.Where, service.Count(int64(len(pending)), "migration")), Fix: "run: holdfast migrate"}}
+	}
+	found := service.Finding{State: service.OK, What: what, Says: d.Where + ": reached, tables are up to date"}
+	if d.Pooler == nil {
+		return []service.Finding{found}
+	}
+	switch pooled, prepares, err := d.Pooler(ctx); {
+	case err != nil:
+		found = service.Finding{State: service.Wrong, What: what, Says: d.Where + ": " + err.Error(), Fix: fix}
+	case pooled && prepares:
+		found = service.Finding{
+			State: service.Warning, What: what, Says: d.Where + ": reached through a connection pooler, and statements are prepared",
+			Fix: "add default_query_exec_mode=exec to " + d.Service + ".database_url, unless the pooler keeps prepared statements (PgBouncer 1.21, max_prepared_statements)",
+		}
+	case pooled:
+		found.Says += ", through a connection pooler"
+	}
+	return []service.Finding{found}
+}
+
+// checkPublicURL sends a request to the public URL.
+func checkPublicURL(ctx context.Context, public string) service.Finding {
+	const what = "server.public_url"
+	address := strings.TrimRight(public, "/") + "/__heartbeat__"
+	status, err := service.Fetch(ctx, address)
+	switch {
+	case err != nil:
+		return service.Finding{State: service.Warning, What: what, Says: err.Error(), Fix: "start the server and its proxy, then check again"}
+	case status != http.StatusOK:
+		return service.Finding{State: service.Wrong, What: what, Says: fmt.Sprintf("%s answers %d", address, status), Fix: "the proxy must pass the public path on, with or without its prefix"}
+	}
+	return service.Finding{State: service.OK, What: what, Says: "reaches a healthy server"}
+}

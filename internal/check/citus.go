@@ -1,0 +1,91 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/db/pgdb"
+)
+
+// distributed is a service whose database is on Citus.
+type distributed struct {
+	service string
+	where   string // the database
+	*pgdb.Distribution
+}
+
+// distribution reads how Citus distributes the tables of an open service, for distributions.
+func (c *check) distribution(ctx context.Context, s *service.Running, start string) (found []service.Finding) {
+	for _, d := range s.Databases {
+		by, err := d.Distribution(ctx)
+		switch {
+		case err != nil:
+			found = append(found, service.Finding{State: service.Wrong, What: s.Name + " database", Says: d.Where + ": " + err.Error(), Fix: cmp.Or(d.Remedy(err), start)})
+		case by != nil:
+			c.distributed = append(c.distributed, distributed{s.Name, d.Where, by})
+		}
+	}
+	return found
+}
+
+// distributions describes the distribution of all services. If services share a colocation group,
+// so that moving or splitting the shards of one does the same to the other, the first one keeps it
+// and the others get the statement that separates them.
+func (c *check) distributions() (found []service.Finding) {
+	for i, d := range c.distributed {
+		what := d.service + " tables"
+		for _, p := range d.Problems {
+			found = append(found, service.Finding{State: service.Wrong, What: what, Says: p.Says, Fix: p.Fix})
+		}
+		if len(d.Problems) > 0 {
+			continue
+		}
+		f := service.Finding{State: service.OK, What: what, Says: "Citus " + d.Version + ": all on the coordinator"}
+		if n := len(d.Tables); n > 0 {
+			f.Says = fmt.Sprintf("Citus %s: %s with %s each, colocation group %d", d.Version,
+				service.Count(int64(n), "distributed table"), service.Count(int64(d.Shards), "shard"), d.Group)
+		}
+		if len(d.Others) > 0 {
+			f.Says += ", shared with " + strings.Join(c.owners(d.Others), ", ")
+			if !c.keeps(i) {
+				f.State, f.Fix = service.Warning, d.Separate
+				f.Says += ": shards are moved and split together"
+			}
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+// keeps reports whether a service keeps its colocation group: all others in it come later.
+func (c *check) keeps(i int) bool {
+	rest := slices.Clone(c.distributed[i].Others)
+	for _, later := range c.distributed[i+1:] {
+		if later.where == c.distributed[i].where {
+			rest = slices.DeleteFunc(rest, func(table string) bool { return slices.Contains(later.Tables, table) })
+		}
+	}
+	return len(rest) == 0
+}
+
+// owners returns the services of tables, and the tables that no service has.
+func (c *check) owners(tables []string) (names []string) {
+	services := map[string]string{}
+	for _, s := range c.Services {
+		for _, g := range s.Tables {
+			for _, t := range g.Tables {
+				services[t.Name] = s.Name
+			}
+		}
+	}
+	for _, table := range tables {
+		if name := cmp.Or(services[table], table); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

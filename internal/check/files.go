@@ -1,0 +1,117 @@
+package check
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/secrets"
+)
+
+const chooseFolder = "choose another folder with --data"
+
+// keptIn records the folder of a SQLite database, which may not exist yet.
+func (c *check) keptIn(what, path string) {
+	dir := filepath.Dir(path)
+	if dir == filepath.Clean(c.Data) {
+		c.usesFolder = true
+		return
+	}
+	if !slices.ContainsFunc(c.folders, func(f folder) bool { return f.dir == dir }) {
+		c.folders = append(c.folders, folder{what, dir})
+	}
+}
+
+// checkFolders checks the folders that the server writes to.
+func (c *check) checkFolders() []service.Finding {
+	own := service.CheckFolder("data folder", c.Data, chooseFolder)
+	if own.State == service.Wrong && !c.usesFolder {
+		own.State, own.Says = service.Warning, own.Says+"; this configuration does not use it"
+	}
+	found := []service.Finding{own}
+	for _, f := range c.folders {
+		one := service.CheckFolder(f.what, f.dir, "choose another file in database_url")
+		if one.State == service.Wrong {
+			found = append(found, one)
+		}
+	}
+	return found
+}
+
+// secrets checks the secrets file and the lengths of the master secret and the admin token.
+func (c *check) secrets() (found []service.Finding) {
+	const what = "secrets"
+	path := filepath.Join(c.Data, secrets.File)
+	unset := slices.ContainsFunc(c.Secrets, func(s secrets.Secret) bool { return s.Unset })
+	c.usesFolder = unset
+	values, err := secrets.Read(path)
+	broken, isBroken := errors.AsType[*secrets.FileError](err)
+	switch {
+	case isBroken && unset:
+		c.secretsBroken = true
+		found = append(found, service.Finding{State: service.Wrong, What: what, Says: path + " " + broken.What, Fix: broken.Fix})
+	case isBroken:
+		found = append(found, service.Finding{State: service.Warning, What: what, Says: path + " " + broken.What + "; all secrets are set in the configuration", Fix: broken.Fix})
+	case err == nil:
+		found = append(found, service.Finding{State: service.OK, What: what, Says: path})
+	case !unset:
+		found = append(found, service.Finding{State: service.OK, What: what, Says: "set in the configuration"})
+	case errors.Is(err, fs.ErrNotExist):
+		found = append(found, service.Finding{State: service.OK, What: what, Says: path + " will be created at the first start"})
+	default: // the data folder is not a folder, which is a finding of its own
+		c.secretsBroken = true
+	}
+	if says := secrets.ShortMaster(cmp.Or(c.Master, values[secrets.Master])); says != "" {
+		found = append(found, service.Finding{
+			State: service.Warning, What: secrets.Master, Says: says,
+			Fix: "make one with: openssl rand -hex 32; keep the former in server.old_master_secrets for a day",
+		})
+	}
+	if n := utf8.RuneCountInString(c.AdminToken); n > 0 && n < secrets.MinLength {
+		found = append(found, service.Finding{
+			State: service.Warning, What: secrets.Admin,
+			Says: fmt.Sprintf("has %s, fewer than %d: anyone who guesses it controls the server", service.Count(int64(n), "character"), secrets.MinLength),
+			Fix:  "make one with: openssl rand -hex 32",
+		})
+	}
+	return found
+}
+
+// missingSecrets replaces the finding that a secrets file will be created, if one was
+// lost.
+func (c *check) missingSecrets(found []service.Finding) []service.Finding {
+	path := filepath.Join(c.Data, secrets.File)
+	if _, err := secrets.Read(path); errors.Is(err, fs.ErrNotExist) && len(found) > 0 {
+		found[0] = service.Finding{State: service.Wrong, What: found[0].What, Says: path + " does not exist, and data was written with secrets", Fix: "restore it from a backup"}
+		if left := secrets.Left(c.Data); len(left) > 0 {
+			found[0].Fix = secrets.DescribeLeft(left, path) + "; otherwise " + found[0].Fix
+		}
+	}
+	return found
+}
+
+// certificate checks the certificate of the main and the internal listener.
+func (c *check) certificate() []service.Finding {
+	const what = "server.tls_cert_file"
+	if c.TLSCert == "" {
+		return nil
+	}
+	cert, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+	switch {
+	case err != nil:
+		return []service.Finding{{State: service.Wrong, What: what, Says: service.Reason(err), Fix: "name a certificate chain and its private key, both in PEM"}}
+	case time.Now().After(cert.Leaf.NotAfter):
+		return []service.Finding{{
+			State: service.Wrong, What: what, Says: fmt.Sprintf("%s expired on %s", c.TLSCert, cert.Leaf.NotAfter.UTC().Format(time.DateOnly)),
+			Fix: "renew it and restart the server",
+		}}
+	}
+	return []service.Finding{{State: service.OK, What: what, Says: fmt.Sprintf("%s is valid until %s", c.TLSCert, cert.Leaf.NotAfter.UTC().Format(time.DateOnly))}}
+}

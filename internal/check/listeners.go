@@ -1,0 +1,125 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"syscall"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/listen"
+	"holdfast/internal/secrets"
+)
+
+// listeners reports whether the server can listen on its addresses, or already does.
+func (c *check) listeners(ctx context.Context) (found []service.Finding) {
+	own := c.instance()
+	// All stay open until the end, as in a server, because two may have the same address.
+	var open []net.Listener
+	by := map[string]string{} // the setting of each bound address
+	for _, l := range c.Listeners {
+		if l.Address == "" {
+			continue
+		}
+		ln, err := net.Listen("tcp", l.Address)
+		if err == nil {
+			open = append(open, ln)
+			by[ln.Addr().String()] = l.Setting
+			found = append(found, service.Finding{State: service.OK, What: l.Setting, Says: l.Address + " is free"})
+			continue
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			found = append(found, listen.Refused(l, err))
+			continue
+		}
+		if other := sharedWith(ctx, l.Address, by); other != "" {
+			found = append(found, service.Finding{
+				State: service.Wrong, What: l.Setting, Says: l.Address + " is the address of " + other + " too", Fix: "give each listener a port of its own",
+			})
+			continue
+		}
+		f := inUse(ctx, l, own, c.TLSCert != "")
+		c.running = c.running || f.State == service.OK
+		found = append(found, f)
+	}
+	for _, ln := range open {
+		_ = ln.Close()
+	}
+	return append(found, c.holder()...)
+}
+
+// holder warns about a running server that uses the SQLite files and listens on none
+// of the addresses. It may be this server, before a restart that changes all of them.
+func (c *check) holder() []service.Finding {
+	if c.held == nil || c.running {
+		return nil
+	}
+	return []service.Finding{{
+		State: service.Warning, What: "running server", Says: c.held.Error() + " that listens on none of these addresses",
+		Fix: "stop it before you start one with this configuration; for a second server choose another folder with --data",
+	}}
+}
+
+// instance returns the identity that the server has while it runs. It proves nothing if the secrets are not known.
+func (c *check) instance() *listen.Instance {
+	masters := c.OldMasters
+	if c.Master != "" {
+		masters = append([]string{c.Master}, masters...)
+	} else if values, err := secrets.Read(filepath.Join(c.Data, secrets.File)); err == nil && values[secrets.Master] != "" {
+		masters = append([]string{values[secrets.Master]}, masters...)
+	}
+	i, err := listen.NewInstance(masters, c.Data)
+	if err != nil {
+		return &listen.Instance{}
+	}
+	return i
+}
+
+// sharedWith returns the setting of another listener of this configuration with the
+// same address, or "".
+func sharedWith(ctx context.Context, address string, by map[string]string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return ""
+	}
+	for bound, setting := range by {
+		otherHost, otherPort, err := net.SplitHostPort(bound)
+		if err != nil || !listen.SamePort(port, otherPort) {
+			continue
+		}
+		ips, err := net.DefaultResolver.LookupHost(ctx, host)
+		if err != nil || listen.IsUnspecified(host) || listen.IsUnspecified(otherHost) {
+			return setting
+		}
+		for _, one := range ips {
+			if ip := net.ParseIP(one); ip.IsUnspecified() || ip.Equal(net.ParseIP(otherHost)) {
+				return setting
+			}
+		}
+	}
+	return ""
+}
+
+// inUse describes the owner of an address that is in use.
+func inUse(ctx context.Context, l service.Listener, own *listen.Instance, tls bool) service.Finding {
+	f := listen.Refused(l, syscall.EADDRINUSE)
+	id, err := own.Ask(ctx, l.Address, tls && l.Name != service.Admin)
+	switch {
+	case errors.Is(err, listen.ErrOtherSecrets):
+		f.Says = l.Address + " is in use by a Holdfast server with other secrets (probably another data folder), or by a proxy in front of one"
+	case err != nil:
+		return f
+	case id.Data != own.Data:
+		f.Says = fmt.Sprintf("%s is in use by another Holdfast server with the same master secret and the data folder %s", l.Address, id.Data)
+		f.Fix = "stop it, or choose another port"
+	case id.Listener != l.Name:
+		f.State, f.Fix = service.OK, ""
+		f.Says = fmt.Sprintf("%s is in use by the %s listener of this server, which is running (it has proved its secret and data folder)", l.Address, id.Listener)
+	default:
+		f.State, f.Fix = service.OK, ""
+		f.Says = l.Address + " is in use by this server itself, which is running (it has proved its secret and data folder)"
+	}
+	return f
+}

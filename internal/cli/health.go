@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/app/service"
+)
+
+func (c *command) health() *cobra.Command {
+	return &cobra.Command{
+		Use:   "health",
+		Short: "Ask a running server whether it is ready",
+		Long: "Ask the server at server.admin_listen whether it is ready. The exit status is 1 when it is not\n" +
+			"ready or does not answer. Containers use it as their health check.",
+		Args: service.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := c.load()
+			if err != nil {
+				return err
+			}
+			if err := askReady(cmd.Context(), cfg.Server.AdminListen); err != nil {
+				return err
+			}
+			fmt.Fprintln(c.env.Stdout, "ok")
+			return nil
+		},
+	}
+}
+
+// askReady asks the admin listener of a running server whether it is ready. If not, the
+// error has the reason.
+func askReady(ctx context.Context, adminListen string) error {
+	if adminListen == "" {
+		return errors.New("server.admin_listen is empty: the server has no listener to ask")
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // longer than /readyz takes
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+adminListen+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	// A transport without the proxies of the environment, which are for other hosts.
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return service.NoAnswer(req.URL.String(), err)
+	}
+	defer resp.Body.Close()
+	says, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		var body struct {
+			Error struct {
+				Message string `json:"message"`
+			} `json:"error"`
+		}
+		if err := json.Unmarshal(says, &body); err != nil || body.Error.Message == "" {
+			return fmt.Errorf("not ready: status %d", resp.StatusCode)
+		}
+		return fmt.Errorf("not ready: %s", body.Error.Message)
+	}
+	return nil
+}

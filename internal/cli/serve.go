@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/app"
+	"holdfast/internal/app/service"
+	"holdfast/internal/backup"
+	"holdfast/internal/check"
+	"holdfast/internal/conf"
+)
+
+func (c *command) serve() *cobra.Command {
+	var migrate, newSecrets bool
+	var listen string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the server",
+		Long: "Run the server until SIGINT or SIGTERM. Without configuration it serves Firefox Sync and\n" +
+			"extension storage on 127.0.0.1:8000, buckets (S3) on 127.0.0.1:9000, and metrics on 127.0.0.1:8001,\n" +
+			"and creates its SQLite files in the data folder.",
+		Example: "  holdfast serve\n" +
+			"  holdfast serve --listen :8000\n" +
+			"  holdfast serve --data /var/lib/holdfast --config /etc/holdfast.toml\n" +
+			"  HOLDFAST_SERVER__PUBLIC_URL=https://sync.example.org holdfast serve",
+		Args: service.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("listen") {
+				c.flags = []conf.Flag{{Name: "--listen", Path: "server.listen", Value: listen}}
+			}
+			cfg, report, err := c.read()
+			var logged []string
+			if err == nil && cfg.Log.Format == "json" {
+				logged = notices(report)
+			} else {
+				c.print(report)
+			}
+			if err != nil {
+				return err
+			}
+			return app.Run(cmd.Context(), app.Options{
+				Config: cfg, Clock: c.env.Clock, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Migrate: migrate, Create: true, Lock: true, NewSecrets: newSecrets,
+				Notify: c.getenv("NOTIFY_SOCKET", ""), MemoryLimit: c.getenv("GOMEMLIMIT", ""),
+			}, c.env.Stdout, logged)
+		},
+	}
+	cmd.Flags().StringVar(&listen, "listen", "", "`ADDRESS` for clients, such as :8000 for all networks of this machine (server.listen)")
+	cmd.Flags().BoolVar(&migrate, "migrate", false, "migrate databases on PostgreSQL and Spanner first; those on SQLite always are")
+	newSecretsFlag(cmd, &newSecrets)
+	return cmd
+}
+
+func newSecretsFlag(cmd *cobra.Command, to *bool) {
+	cmd.Flags().BoolVar(to, "new-secrets", false, "accept secrets other than those the data was written with; tokens of the former ones are refused")
+}
+
+func (c *command) migrate() *cobra.Command {
+	var newSecrets bool
+	cmd := &cobra.Command{
+		Use:   "migrate",
+		Short: "Create or update the tables of every configured database",
+		Long: "Create or update the tables of every configured database. Servers of the previous release can\n" +
+			"keep running. On Citus the tables are distributed, too. With extstorage.metadata_index that\n" +
+			"index is created while servers write.",
+		Example: "  HOLDFAST_SYNCSTORAGE__DATABASE_URL=postgres://sync@db/sync holdfast migrate",
+		Args:    service.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := c.load()
+			if err != nil {
+				return err
+			}
+			a, err := app.Open(cmd.Context(), app.Options{
+				Config: cfg, Clock: c.env.Clock, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Create: true, Leave: true,
+				// Tables need no secrets: a job that only migrates may have none.
+				NoSecrets: !newSecrets, NewSecrets: newSecrets,
+			})
+			if err != nil {
+				return err
+			}
+			applied, err := a.Migrate(cmd.Context())
+			for _, m := range applied {
+				fmt.Fprintln(c.env.Stdout, m)
+			}
+			if err == nil && len(applied) == 0 {
+				fmt.Fprintln(c.env.Stdout, "all tables are up to date")
+			}
+			return errors.Join(err, a.Close())
+		},
+	}
+	newSecretsFlag(cmd, &newSecrets)
+	return cmd
+}
+
+func (c *command) check() *cobra.Command {
+	var deep bool
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Find what is wrong with configuration and environment, and print how to fix it",
+		Long: "Check the configuration and all that it names (databases, accounts server, files, addresses), and\n" +
+			"print what is wrong and how to fix it. The exit status is 1 when something is wrong.\n\n" +
+			"With --deep every database is read completely, also while a server uses it, and damage is reported:\n" +
+			"SQLite checks pages and indexes; of PostgreSQL every row is read, and indexes are checked where the\n" +
+			"extension amcheck is installed.",
+		Example: "  holdfast check\n" +
+			"  holdfast check --deep",
+		Args: service.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, report, err := app.Load(c.services, c.file, c.env.Environ)
+			var wrong *conf.Error
+			findings := check.Configuration(c.file, report, err)
+			if err != nil && !errors.As(err, &wrong) {
+				return err
+			}
+			if err == nil {
+				findings = append(findings, app.Check(cmd.Context(), cfg, c.data, check.Options{Deep: deep, Progress: c.step})...)
+			}
+			return c.printFindings(findings)
+		},
+	}
+	cmd.Flags().BoolVar(&deep, "deep", false, "read every database completely, and report damage")
+	return cmd
+}
+
+// step prints a step that may take long.
+func (c *command) step(what string) { fmt.Fprintln(c.env.Stderr, what) }
+
+// printFindings prints findings as a table. The error has exit status 1 if something is wrong.
+func (c *command) printFindings(findings []service.Finding) error {
+	w := c.shell().Table()
+	bad := 0
+	for _, f := range findings {
+		w.Printf("%s\t%s\t%s\n", f.State, f.What, f.Says)
+		if f.Fix != "" {
+			w.Printf("\t\tfix: %s\n", f.Fix)
+		}
+		if f.State == service.Wrong {
+			bad++
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if bad > 0 {
+		return &service.ExitError{Status: 1}
+	}
+	return nil
+}
+
+func (c *command) sweep() *cobra.Command {
+	return &cobra.Command{
+		Use:   "sweep",
+		Short: "Delete expired data now, as the server does regularly",
+		Args:  service.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.with(cmd.Context(), false, func(ctx context.Context, a *app.App) error {
+				return a.Sweep(ctx, func(line string) { fmt.Fprintln(c.env.Stdout, line) })
+			})
+		},
+	}
+}
+
+func (c *command) backup() *cobra.Command {
+	var o backup.Options
+	cmd := &cobra.Command{
+		Use:   "backup DIR",
+		Short: "Back up the SQLite databases, the secrets file and the bodies of objects while the server runs",
+		Long: "Copy the SQLite databases, each consistent in itself, the secrets file, and the bodies of objects in\n" +
+			"buckets that are on file nodes to the new folder DIR while the server runs. The folder that DIR is in\n" +
+			"must exist. DIR is named DIR.partial-… until it is complete. Databases on PostgreSQL and Spanner are\n" +
+			"not copied: use their own tools, first. Bodies on nodes of cloud providers are not copied either. DIR\n" +
+			"must not be in the data folder.\n\n" +
+			"To restore, stop the server, move its data folder away and put a copy of the backup in its place.",
+		Example: "  holdfast backup /var/backups/holdfast/$(date +%F)",
+		Args:    service.Args("DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			// A backup is also made before an upgrade, by the new binary.
+			return c.with(cmd.Context(), true, func(ctx context.Context, a *app.App) error {
+				bar := c.shell().Bar("bodies", 0)
+				o.Progress = bar.ShowOf
+				files, err := a.Backup(ctx, args[0], o)
+				bar.End()
+				for _, f := range files {
+					fmt.Fprintln(c.env.Stdout, f)
+				}
+				return err
+			})
+		},
+	}
+	cmd.AddCommand(c.verifyBackup())
+	cmd.Flags().BoolVar(&o.WithoutFiles, "no-bodies", false, "leave out the bodies of objects on storage nodes, and print which nodes have them")
+	return cmd
+}
+
+func (c *command) verifyBackup() *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify DIR",
+		Short: "Read the databases and the secrets file of a backup, and report damage",
+		Long: "Read the SQLite databases and the secrets file of a backup completely, and report damage. The backup\n" +
+			"is not changed, and may be on a read-only disk. Bodies of objects are not read: they have checksums,\n" +
+			"which every read and buckets audit verify. The exit status is 1 when something is wrong.",
+		Example: "  holdfast backup verify /var/backups/holdfast/2026-11-21",
+		Args:    service.Args("DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, err := check.Backup(cmd.Context(), args[0], c.step)
+			if err != nil {
+				return err
+			}
+			return c.printFindings(found)
+		},
+	}
+}
+
+func (c *command) config() *cobra.Command {
+	cmd := &cobra.Command{Use: "config", Short: "Print all settings"}
+	cmd.AddCommand(
+		&cobra.Command{
+			Use: "example", Short: "Print a configuration file with all settings and their defaults", Args: service.Args(),
+			Run: func(*cobra.Command, []string) { fmt.Fprint(c.env.Stdout, app.Example()) },
+		},
+		&cobra.Command{
+			Use: "reference", Short: "Print a reference of all settings in Markdown", Args: service.Args(),
+			Run: func(*cobra.Command, []string) { fmt.Fprint(c.env.Stdout, app.Reference()) },
+		},
+	)
+	return cmd
+}
+
+func (c *command) version() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: service.Args(),
+		Run: func(*cobra.Command, []string) { fmt.Fprintln(c.env.Stdout, c.env.Version) },
+	}
+}

@@ -1,0 +1,259 @@
+package cli_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"holdfast/internal/cli"
+)
+
+const (
+	uid     = "0123456789abcdef0123456789abcdef"
+	tenant  = "5a1e0f6c-93d7-4c2b-8f64-0b7d21c9e3a8"
+	install = "c7b0d2e4-6f18-4a59-9d03-1e5f8a2b4c6d"
+)
+
+// A wrong command line ends with status 2. The error quotes what was typed and names the
+// help to read.
+func TestWrongCommandLines(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ typed, says, help string }{
+		// Commands that do not exist.
+		{"bogus", `holdfast: unknown command "bogus"`, "holdfast"},
+		{"bogus --foo", `holdfast: unknown command "bogus"`, "holdfast"},
+		{"srve", `unknown command "srve"; did you mean "serve"?`, "holdfast"},
+		{"sync bogus", "holdfast sync: unknown command \"bogus\"\nCommands: budget node token user\n", "holdfast sync"},
+		{"sync user lst", `holdfast sync user: unknown command "lst"; did you mean "list"?`, "holdfast sync user"},
+		{"sync user lst --limit 1", `holdfast sync user: unknown command "lst"; did you mean "list"?`, "holdfast sync user"},
+		{"sync node remove", `unknown command "remove"`, "holdfast sync node"},
+		{"config foo", `unknown command "foo"`, "holdfast config"},
+		{"ext install foo", `unknown command "foo"`, "holdfast ext install"},
+		{"ext token foo", "holdfast ext token: unknown command \"foo\"\nCommands: revoke revoked\n", "holdfast ext token"},
+		{"user list", `holdfast: unknown command "user"; did you mean "holdfast sync user"?`, "holdfast"},
+		{"node", `unknown command "node"; did you mean "holdfast`, "holdfast"},
+		{"help bogus", `holdfast: unknown command "bogus"`, "holdfast"},
+		{"help sync user lst", `unknown command "lst"; did you mean "list"?`, "holdfast sync user"},
+		// Arguments.
+		{"serve foo", `holdfast serve: unexpected argument "foo"`, "holdfast serve"},
+		{"version x", `unexpected argument "x"`, "holdfast version"},
+		{"backup", "holdfast backup: DIR is required", "holdfast backup"},
+		{"backup a b", `unexpected argument "b"`, "holdfast backup"},
+		{"man", "DIR is required", "holdfast man"},
+		{"completion", "SHELL is required", "holdfast completion"},
+		{"completion tcsh", `unknown shell "tcsh": expected bash, zsh, fish, powershell`, "holdfast completion"},
+		{"sync user show", "ACCOUNT is required", "holdfast sync user show"},
+		{"sync user delete", "ACCOUNT is required", "holdfast sync user delete"},
+		{"sync user allow", "ACCOUNT is required", "holdfast sync user allow"},
+		{"sync user allow foo", `invalid account ID "foo": expected 32 hexadecimal digits`, "holdfast sync user allow"},
+		{"sync user deny alice@example.org", "invalid account ID", "holdfast sync user deny"},
+		{"sync node add", "URL is required", "holdfast sync node add"},
+		{"sync node drain a b", `unexpected argument "b"`, "holdfast sync node drain"},
+		{"ext import --tenant " + tenant + " --install " + install, "FILE is required", "holdfast ext import"},
+		{"ext token revoke a b", `unexpected argument "b"`, "holdfast ext token revoke"},
+		// Flags.
+		{"-x", "holdfast: unknown flag -x", "holdfast"},
+		{"serve -listen :8000", "holdfast serve: unknown flag -listen; did you mean --listen?", "holdfast serve"},
+		{"serve -lisen=:8000", "holdfast serve: unknown flag -lisen; did you mean --listen?", "holdfast serve"},
+		{"--listen :8000", "holdfast: unknown flag --listen; did you mean holdfast serve --listen?", "holdfast"},
+		{"buckets --secrets", "unknown flag --secrets; did you mean holdfast buckets key list --secrets?", "holdfast buckets"},
+		{"check --dep", "unknown flag --dep; did you mean --deep?", "holdfast check"},
+		{"--=x", `invalid flag "--=x"`, "holdfast"},
+		{"serve --port 1", "holdfast serve: unknown flag --port", "holdfast serve"},
+		{"serve --migrate=maybe", `--migrate: invalid value "maybe": expected true or false`, "holdfast serve"},
+		{"serve --data", "--data: value required: expected DIR", "holdfast serve"},
+		{"sync user list --refusd", "unknown flag --refusd; did you mean --refused?", "holdfast sync user list"},
+		{"sync user list --limit", "--limit: value required: expected a whole number", "holdfast sync user list"},
+		{"sync user list --limit x", `--limit: invalid value "x": expected a whole number`, "holdfast sync user list"},
+		{"sync user list --refused --access", "--refused and --access cannot be used together", "holdfast sync user list"},
+		{"sync token", "--uid is required", "holdfast sync token"},
+		{"sync token --uid 1.5", `--uid: invalid value "1.5": expected a whole number`, "holdfast sync token"},
+		{"sync token --uid 9223372036854775808", "expected a whole number in range", "holdfast sync token"},
+		{"sync token --uid 0", "--uid: must be at least 1", "holdfast sync token"},
+		{"sync token --uid 1 --ttl 60", `--ttl: invalid value "60": expected a duration with a unit, such as 30s, 5m or 2h`, "holdfast sync token"},
+		{"sync token --uid 1 --ttl 0", "--ttl: must be from 1s to 87600h", "holdfast sync token"},
+		{"sync budget --records 0", "--records: must be from 1 to 100000000", "holdfast sync budget"},
+		{"ext token", "--tenant is required", "holdfast ext token"},
+		{"ext token --tenant t", "--install or --service is required", "holdfast ext token"},
+		{"ext token --tenant t --install i", "--install requires --namespace", "holdfast ext token"},
+		{"ext token --tenant t --install i --service s", "--install and --service cannot be used together", "holdfast ext token"},
+		{"ext install set", "--install and --tenant are required", "holdfast ext install set"},
+		{"ext install show --tenant t --install " + install, "--tenant: must be a UUID", "holdfast ext install show"},
+		{"ext install revoke --tenant " + tenant + " --install i", "--install: must be a UUID", "holdfast ext install revoke"},
+		{"ext export --tenant " + tenant + " --install i", "--install: must be a UUID", "holdfast ext export"},
+		{"ext usage --install " + install, "--install requires --tenant", "holdfast ext usage"},
+		{"ext audit retry", "--all or --seq is required", "holdfast ext audit retry"},
+		{"ext audit retry --seq 1", "--seq requires --tenant and --install", "holdfast ext audit retry"},
+		{"ext audit drop --tenant t --seq 1", "--tenant and --seq require --install", "holdfast ext audit drop"},
+		{"ext audit drop --all --seq 1", "--all and --seq cannot be used together", "holdfast ext audit drop"},
+	} {
+		t.Run(tc.typed, func(t *testing.T) {
+			t.Parallel()
+			environ := []string{"HOLDFAST_DATA=" + t.TempDir() + "/none"}
+			status, out, errs := run(t, environ, strings.Fields(tc.typed)...)
+			if status != 2 || out != "" || !strings.Contains(errs, tc.says) || !strings.HasSuffix(errs, "\nRun '"+tc.help+" --help' for usage.\n") {
+				t.Errorf("exit status %d\n%s%swant %q and the help of %s", status, out, errs, tc.says, tc.help)
+			}
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	for _, typed := range []string{"version", "--version", "-v"} {
+		if status, out, errs := run(t, nil, typed); status != 0 || out != "v1.2.3 (abc)\n" {
+			t.Errorf("%s: exit status %d, %s%s", typed, status, out, errs)
+		}
+	}
+}
+
+// A command that only has subcommands prints its help.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for _, of := range []string{"", "sync", "sync user", "sync node", "ext", "ext install", "ext audit", "config"} {
+		words := strings.Fields(of)
+		_, want, _ := run(t, nil, append(words, "--help")...)
+		for _, args := range [][]string{words, append([]string{"help"}, words...), append(words, "-h")} {
+			status, out, errs := run(t, nil, args...)
+			if status != 0 || errs != "" || out != want || !strings.Contains(out, "Usage:\n  "+strings.TrimSpace("holdfast "+of)+" COMMAND\n") {
+				t.Errorf("holdfast %s: exit status %d\n%s%s", args, status, out, errs)
+			}
+		}
+	}
+	_, out, _ := run(t, nil)
+	for _, want := range []string{"\nServer:\n", "\n  serve ", "\nServices:\n", "\n  sync ", "\n  ext ", "\nOther:\n", "holdfast serve "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// synopsis matches the words of a command, and perhaps some more, in its manual page.
+var synopsis = regexp.MustCompile(`(?m)^\\fBholdfast((?: [a-z][a-z0-9-]*)*)`)
+
+// commands lists all commands, from their manual pages.
+func commands(t *testing.T) (all []string) {
+	t.Helper()
+	dir := t.TempDir()
+	if status, _, errs := run(t, nil, "man", dir); status != 0 {
+		t.Fatal(errs)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		page, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := synopsis.FindSubmatch(page)
+		if found == nil {
+			t.Fatalf("%s has no synopsis", f.Name())
+		}
+		words := strings.Fields(string(found[1]))
+		for len(words) > 0 && "holdfast-"+strings.Join(words, "-")+".1" != f.Name() {
+			words = words[:len(words)-1]
+		}
+		all = append(all, strings.Join(words, " "))
+	}
+	return all
+}
+
+// Every command and flag has a help text with short lines, refuses too many arguments,
+// and has valid examples.
+func TestEveryCommand(t *testing.T) {
+	t.Parallel()
+	all := commands(t)
+	if len(all) < 30 {
+		t.Fatalf("only %d commands: %q", len(all), all)
+	}
+	for _, command := range all {
+		words := strings.Fields(command)
+		status, page, errs := run(t, nil, append(words, "--help")...)
+		if status != 0 || errs != "" {
+			t.Errorf("%s --help: exit status %d, %s", command, status, errs)
+		}
+		_, examples, _ := strings.Cut(page, "\nExamples:\n")
+		examples, _, _ = strings.Cut(examples, "\n\n")
+		for line := range strings.Lines(examples) {
+			testExample(t, command, line)
+		}
+		for line := range strings.Lines(page) {
+			if strings.HasPrefix(strings.TrimSpace(line), "--") && len(strings.Fields(line)) < 3 || len(line) > 150 {
+				t.Errorf("%s: a flag without a text, or a long line: %s", command, line)
+			}
+		}
+		status, _, errs = run(t, nil, append(words, "a", "b", "c", "--config=/none")...)
+		if status != 2 || !strings.Contains(errs, "unexpected argument") && !strings.Contains(errs, "unknown command \"a\"") {
+			t.Errorf("%s a b c: exit status %d, %s", command, status, errs)
+		}
+	}
+}
+
+// testExample runs an example with an invalid configuration. A command that reads the
+// configuration reports that; others succeed.
+func testExample(t *testing.T, of, line string) {
+	t.Helper()
+	typed, _, _ := strings.Cut(strings.TrimSpace(line), " #")
+	typed, _, _ = strings.Cut(typed, " >")
+	typed = typed[strings.LastIndex(typed, "| ")+1:]
+	if within, ok := strings.CutPrefix(typed, "source <("); ok {
+		typed = strings.TrimSuffix(within, ")")
+	}
+	typed = strings.NewReplacer("$TENANT", tenant, "$INSTALL", install, "'my sister'", "sister", "/usr/local/share/man/man1", t.TempDir(), "/var/backups/holdfast/2026-11-21", newBackup(t),
+		" --config /etc/holdfast.toml", "", "$(date +%F)", "today").Replace(typed)
+	args := strings.Fields(typed)
+	environ := []string{"HOLDFAST_LOG__LEVEL=loud"}
+	for len(args) > 0 && strings.Contains(args[0], "=") {
+		environ, args = append(environ, args[0]), args[1:]
+	}
+	if len(args) == 0 || args[0] != "holdfast" {
+		t.Errorf("%s: an example of something else: %s", of, line)
+		return
+	}
+	status, out, errs := run(t, environ, args[1:]...)
+	if status != 0 && !strings.Contains(out+errs, "HOLDFAST_LOG__LEVEL") {
+		t.Errorf("%s: the example %s ends with status %d\n%s%s", of, line, status, out, errs)
+	}
+}
+
+// Environment variables set global flags, and typed flags override them.
+func TestEnvironmentOfFlags(t *testing.T) {
+	t.Parallel()
+	environ := []string{"HOLDFAST_CONFIG=/none/of-environment.toml"}
+	if status, _, errs := run(t, environ, "sync", "budget"); status != 2 || !strings.Contains(errs, "/none/of-environment.toml: cannot read the file") {
+		t.Errorf("exit status %d, %s", status, errs)
+	}
+	if status, _, errs := run(t, environ, "sync", "budget", "--config", "/none/typed.toml"); status != 2 || !strings.Contains(errs, "/none/typed.toml: cannot read the file") {
+		t.Errorf("exit status %d, %s", status, errs)
+	}
+}
+
+// Configuration errors name each setting as it was set.
+func TestInvalidConfiguration(t *testing.T) {
+	t.Parallel()
+	status, _, errs := run(t, []string{"HOLDFAST_SERVER_LISTEN=:1", "HOLDFAST_SERVER__QUEUE_WAIT=2"}, "serve", "--listen", "8000", "--data", t.TempDir())
+	want := "holdfast: invalid configuration:\n" +
+		"  HOLDFAST_SERVER_LISTEN: unknown variable; did you mean HOLDFAST_SERVER__LISTEN?\n" +
+		"  HOLDFAST_SERVER__QUEUE_WAIT: invalid value: expected a duration with a unit, such as \"30s\", \"5m\" or \"2h\"\n" +
+		"  --listen: must be host:port, such as 127.0.0.1:8000\n"
+	if status != 2 || errs != want {
+		t.Errorf("exit status %d\n%swant\n%s", status, errs, want)
+	}
+}
+
+// An interrupted command ends without printing its usage.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var errs strings.Builder
+	status := cli.Run(ctx, cli.Env{Args: []string{"sweep"}, Environ: []string{"HOLDFAST_DATA=" + t.TempDir()}, Stdout: &errs, Stderr: &errs})
+	if status != 1 || strings.Contains(errs.String(), "--help") {
+		t.Errorf("exit status %d, %s", status, errs.String())
+	}
+}

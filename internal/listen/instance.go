@@ -1,0 +1,186 @@
+package listen
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/ident"
+	"holdfast/internal/web"
+)
+
+// The check asks an address that is in use whether this server listens there. Both
+// prove that they have the same master secret, without sending it. A client without a
+// proof only learns that this is a Holdfast server, as it does from the status page: a
+// proof sent to everyone would let anyone guess a weak secret offline.
+const (
+	instancePath  = "/__instance__"
+	instanceNonce = "X-Holdfast-Nonce"
+	instanceProof = "X-Holdfast-Proof" // in a response: "refused"
+)
+
+// Instance identifies a server on this machine.
+type Instance struct {
+	keys [][]byte // one for each accepted master secret
+	Data string   // the data folder
+}
+
+// Identity is the answer of an instance.
+type Identity struct {
+	Data     string `json:"data"`     // the data folder
+	Listener string `json:"listener"` // the name of the listener that was asked
+	Port     string `json:"port"`     // its port, which differs from the requested one behind a proxy
+	Proof    string `json:"proof"`
+}
+
+// NewInstance returns the identity of a server with these master secrets and this data folder. It proves nothing
+// without a secret.
+func NewInstance(masters []string, data string) (*Instance, error) {
+	i := &Instance{Data: sqlitedb.CanonicalPath(data)}
+	for _, secret := range masters {
+		key, err := hkdf.Key(sha256.New, []byte(secret), nil, "holdfast instance", sha256.Size)
+		if err != nil {
+			return nil, err
+		}
+		i.keys = append(i.keys, key)
+	}
+	return i, nil
+}
+
+// prove computes the proof for a key.
+func prove(key []byte, parts ...string) string {
+	mac := hmac.New(sha256.New, key)
+	for _, p := range parts {
+		_, _ = io.WriteString(mac, p+"\x00")
+	}
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+func proves(key []byte, proof string, parts ...string) bool {
+	return hmac.Equal([]byte(proof), []byte(prove(key, parts...)))
+}
+
+// instanceHandler answers for the instance on a listener and passes other requests to
+// the handler.
+type instanceHandler struct {
+	http.Handler
+	instance *Instance
+	listener string
+}
+
+func (h *instanceHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == instancePath && r.Header.Get(instanceNonce) != "" {
+		nonce := r.Header.Get(instanceNonce)
+		for _, key := range h.instance.keys {
+			if proves(key, r.Header.Get(instanceProof), "check", nonce) {
+				id := Identity{Data: h.instance.Data, Listener: h.listener}
+				if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+					id.Port = PortOf(local.String())
+				}
+				id.Proof = prove(key, "server", nonce, id.Data, id.Listener, id.Port)
+				w.Header().Set("Content-Type", "application/json")
+				_ = json.NewEncoder(w).Encode(id)
+				return
+			}
+		}
+		w.Header().Set(instanceProof, "refused")
+	}
+	h.Handler.ServeHTTP(w, r)
+}
+
+// ServeMalformed implements web.MalformedHandler.
+func (h *instanceHandler) ServeMalformed(w http.ResponseWriter, r *http.Request, status int) {
+	h.Handler.(web.MalformedHandler).ServeMalformed(w, r, status)
+}
+
+// Handler makes the handler of a listener answer for this instance.
+func (i *Instance) Handler(listener string, h http.Handler) http.Handler {
+	if _, ok := h.(web.MalformedHandler); !ok {
+		return h
+	}
+	return &instanceHandler{h, i, listener}
+}
+
+// instanceTimeout limits how long an address may take to answer.
+const instanceTimeout = 3 * time.Second
+
+// Errors of Ask.
+var (
+	ErrNotHoldfast  = errors.New("no Holdfast server answers")
+	ErrOtherSecrets = errors.New("a Holdfast server with other secrets answers")
+)
+
+// Ask returns the identity of the server that listens on an address of this machine.
+// It returns ErrOtherSecrets if a Holdfast server answers that has none of the master
+// secrets, and ErrNotHoldfast for another program and for a proxy in front of this
+// server.
+func (i *Instance) Ask(ctx context.Context, address string, tlsFirst bool) (id Identity, err error) {
+	ctx, cancel := context.WithTimeout(ctx, instanceTimeout)
+	defer cancel()
+	// The certificate need not be valid: it is for the public name, and the secret proves
+	// the identity. No proxy of the environment is used for an address of this machine.
+	client := http.Client{
+		Transport: &http.Transport{
+			DisableKeepAlives: true,
+			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	schemes := []string{"http", "https"} // the server may have been started with other settings
+	if tlsFirst {
+		slices.Reverse(schemes)
+	}
+	keys := i.keys
+	if len(keys) == 0 {
+		keys = [][]byte{nil} // without a secret it can still learn that it is a Holdfast server
+	}
+	result := ErrNotHoldfast
+	for _, key := range keys {
+		for _, scheme := range schemes {
+			id, err := askOnce(ctx, &client, scheme+"://"+WithHostName(address, "localhost")+instancePath, key)
+			if err == nil && SamePort(id.Port, PortOf(address)) {
+				return id, nil
+			}
+			if errors.Is(err, ErrOtherSecrets) {
+				result = ErrOtherSecrets
+			}
+		}
+	}
+	return id, result
+}
+
+func askOnce(ctx context.Context, client *http.Client, url string, key []byte) (id Identity, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return id, err
+	}
+	nonce := ident.Hex(16)
+	req.Header.Set(instanceNonce, nonce)
+	req.Header.Set(instanceProof, prove(key, "check", nonce))
+	resp, err := client.Do(req)
+	if err != nil {
+		return id, err
+	}
+	defer resp.Body.Close()
+	if resp.Header.Get(instanceProof) != "" {
+		return id, ErrOtherSecrets
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 16<<10)).Decode(&id); err != nil {
+		return id, ErrNotHoldfast
+	}
+	if len(key) == 0 || !proves(key, id.Proof, "server", nonce, id.Data, id.Listener, id.Port) {
+		return id, ErrNotHoldfast
+	}
+	return id, nil
+}

@@ -1,0 +1,453 @@
+package secrets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sync/errgroup"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/clock"
+	"holdfast/internal/db/engine"
+	"holdfast/internal/db/secrethash"
+	"holdfast/internal/fault"
+)
+
+// Bound is a secret without which the data of a service is of no use.
+type Bound struct {
+	Setting string
+	Value   string
+	Old     []string // former secrets that are still accepted
+	Made    bool     // this process generated it, because there was none
+	Unsaved bool     // it was generated for this process only
+}
+
+// Guard verifies that a server has the secrets that its data was written with. Each database has their hashes.
+type Guard struct {
+	Data       string // the data folder
+	Log        *slog.Logger
+	NewSecrets bool            // accept and record secrets that the data was not written with
+	Made       map[string]bool // settings of the secrets that this process has generated
+	NewFile    bool            // this process has created the secrets file
+
+	// Writable returns an error if the database of a service must not be written, because it has only a part of a copy.
+	Writable func(ctx context.Context, s *service.Running, patience time.Duration) error
+
+	services []*guarded
+	hasher   hasher
+	recorded bool // a hash was recorded
+}
+
+// guarded is a service with its secrets.
+type guarded struct {
+	*service.Running
+
+	bound []Bound
+	verification
+}
+
+// Add adds an open service.
+func (g *Guard) Add(s *service.Running, bound []Bound) {
+	g.services = append(g.services, &guarded{Running: s, bound: bound})
+}
+
+// Unverified returns why the secrets of a service could not be verified yet; nil after success and before the first
+// attempt.
+func (g *Guard) Unverified(name string) error {
+	for _, s := range g.services {
+		if s.Name == name {
+			return s.unverified()
+		}
+	}
+	return nil
+}
+
+// Likeness is the result of comparing a secret with the hash in a database.
+type Likeness int
+
+// The results.
+const (
+	Unrecorded Likeness = iota // the database has no hash
+	Same
+	SameAsOld // the hash is that of an old secret, which is still accepted
+	Different
+)
+
+// hasher caches hashes, because several services are bound to one secret and a hash is
+// slow.
+type hasher struct {
+	mu      sync.Mutex
+	matched map[[2]string]func() bool
+	made    map[string]func() string
+}
+
+// matches reports whether a hash is the hash of a secret.
+func (h *hasher) matches(hash secrethash.Hash, text, secret string) bool {
+	return once(h, &h.matched, [2]string{text, secret}, func() bool { return hash.Matches(secret) })
+}
+
+// hash returns a new hash of a secret, to be recorded.
+func (h *hasher) hash(secret string) string {
+	return once(h, &h.made, secret, func() string { return secrethash.New(secret) })
+}
+
+func once[K comparable, V any](h *hasher, results *map[K]func() V, key K, fn func() V) V {
+	h.mu.Lock()
+	if *results == nil {
+		*results = map[K]func() V{}
+	}
+	if (*results)[key] == nil {
+		(*results)[key] = sync.OnceValue(fn)
+	}
+	result := (*results)[key]
+	h.mu.Unlock()
+	return result()
+}
+
+// compare compares the secret with a hash, which is "" if there is none.
+func (b *Bound) compare(h *hasher, text string) (Likeness, error) {
+	switch {
+	case text == "":
+		return Unrecorded, nil
+	case b.Unsaved:
+		return Different, nil
+	}
+	hash, err := secrethash.Parse(text)
+	switch {
+	case err != nil:
+		return Different, fmt.Errorf("%s: %w", b.Setting, err)
+	case h.matches(hash, text, b.Value):
+		return Same, nil
+	case slices.ContainsFunc(b.Old, func(old string) bool { return h.matches(hash, text, old) }):
+		return SameAsOld, nil
+	}
+	return Different, nil
+}
+
+// Comparison is a secret compared with the hash in a database.
+type Comparison struct {
+	Bound
+
+	Like     Likeness
+	database *engine.Database
+	hash     string // in the database
+}
+
+// ErrNoTable means that the database has no table for hashes yet.
+var ErrNoTable = fault.New(fault.Unavailable, "the table of the secrets' hashes is missing: run holdfast migrate")
+
+// Compare compares the secrets of a service with the hashes in its databases.
+func (g *Guard) Compare(ctx context.Context, name string) (all []Comparison, err error) {
+	for _, s := range g.services {
+		if s.Name == name {
+			return s.compare(ctx, &g.hasher, patience)
+		}
+	}
+	return nil, nil
+}
+
+// compare compares the secrets of a service with the hashes in its databases.
+// patience is the timeout for each database.
+func (s *guarded) compare(ctx context.Context, h *hasher, patience time.Duration) (all []Comparison, err error) {
+	if len(s.bound) == 0 {
+		return nil, nil
+	}
+	for _, d := range s.Databases {
+		read, cancel := context.WithTimeout(ctx, patience)
+		hashes, err := d.SecretHashes(read)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		if hashes == nil {
+			return nil, ErrNoTable
+		}
+		for _, b := range s.bound {
+			like, err := b.compare(h, hashes[b.Setting])
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, Comparison{b, like, d, hashes[b.Setting]})
+		}
+	}
+	return all, nil
+}
+
+// verification is the state of verifying the secrets of an open service.
+type verification struct {
+	mu   sync.Mutex
+	done bool
+	err  error // of the last attempt; nil when done
+}
+
+func (v *verification) set(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.done, v.err = err == nil, err
+}
+
+// unverified returns the error of the last attempt; nil after success and before the
+// first attempt.
+func (v *verification) unverified() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.err
+}
+
+func (v *verification) isDone() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.done
+}
+
+// DifferentError lists the secrets that differ from those that the data was written with.
+type DifferentError struct{ Lines []string }
+
+func (e *DifferentError) Error() string { return strings.Join(e.Lines, "\n") }
+
+// Timeouts for reading and recording hashes on a database server.
+const (
+	startPatience = 2 * time.Second // before the server serves
+	patience      = 10 * time.Second
+)
+
+// verify compares the secrets of every service with the hashes in its
+// databases, and records hashes of those that have none yet. If a secret differs, it
+// returns a *DifferentError and records nothing: the secrets of all services come from
+// one place, so the others may be wrong, too. Services that are already verified or
+// whose database server is unavailable are skipped.
+func (g *Guard) verify(ctx context.Context, patience time.Duration) error {
+	for {
+		all, err := g.compareAll(ctx, patience)
+		if err != nil {
+			return err
+		}
+		if wrong := g.differences(all); len(wrong) > 0 && !g.NewSecrets {
+			return &DifferentError{wrong}
+		}
+		conflict, err := g.recordAll(ctx, patience, all)
+		if err != nil || !conflict {
+			return err
+		}
+	}
+}
+
+// recordAll records the missing hashes. conflict means that another process recorded
+// one first, so all secrets must be compared again. Database servers come before files:
+// if two processes with different generated secrets start at once, one of them gets a
+// conflict on the first secret that they share, before it has recorded any hash in its
+// own files.
+func (g *Guard) recordAll(ctx context.Context, patience time.Duration, all map[*guarded][]Comparison) (conflict bool, err error) {
+	servers, files := g.byPlace()
+	for _, s := range servers {
+		found, compared := all[s]
+		if !compared {
+			continue
+		}
+		conflict, err := g.record(ctx, patience, found)
+		if conflict {
+			return true, nil
+		}
+		s.set(err)
+	}
+	if len(g.Made) > 0 && slices.ContainsFunc(servers, func(s *guarded) bool { return !s.isDone() }) {
+		return false, nil // a database server that is unavailable may have hashes of other secrets
+	}
+	for _, s := range files {
+		found, compared := all[s]
+		if !compared {
+			continue
+		}
+		if conflict, err := g.record(ctx, patience, found); conflict || err != nil {
+			return conflict, err
+		}
+		s.set(nil)
+	}
+	return false, nil
+}
+
+// byPlace returns the services that have a database on a server, and those whose
+// databases are SQLite files.
+func (g *Guard) byPlace() (servers, files []*guarded) {
+	for _, s := range g.services {
+		if s.Embedded() {
+			files = append(files, s)
+		} else {
+			servers = append(servers, s)
+		}
+	}
+	return servers, files
+}
+
+// compareAll compares the secrets of all services that are not verified yet, and returns an
+// error if one of them must not write. It does so in parallel, because hashing takes most of the time of a start.
+func (g *Guard) compareAll(ctx context.Context, patience time.Duration) (map[*guarded][]Comparison, error) {
+	var mu sync.Mutex
+	all := map[*guarded][]Comparison{}
+	var comparing errgroup.Group
+	comparing.SetLimit(runtime.GOMAXPROCS(0))
+	for _, s := range g.services {
+		if s.isDone() {
+			continue
+		}
+		comparing.Go(func() error {
+			if err := g.Writable(ctx, s.Running, patience); err != nil {
+				return fmt.Errorf("%s: %w", s.Name, err)
+			}
+			found, err := s.compare(ctx, &g.hasher, patience)
+			if err != nil {
+				s.set(err)
+				if s.Embedded() {
+					return fmt.Errorf("%s: %w", s.Name, err)
+				}
+				return nil
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all[s] = found
+			return nil
+		})
+	}
+	return all, comparing.Wait()
+}
+
+// differences describes each secret that differs in one or more databases.
+func (g *Guard) differences(all map[*guarded][]Comparison) (lines []string) {
+	by := map[string][]Comparison{}
+	var settings []string
+	for _, s := range g.services {
+		for _, c := range all[s] {
+			if c.Like != Different || c.Unsaved {
+				continue
+			}
+			if by[c.Setting] == nil {
+				settings = append(settings, c.Setting)
+			}
+			by[c.Setting] = append(by[c.Setting], c)
+		}
+	}
+	for _, setting := range settings {
+		says, fix := Describe(by[setting], g.Data)
+		lines = append(lines, says+"; "+fix)
+	}
+	return lines
+}
+
+// Describe describes a secret that differs in some databases, and how to fix it.
+func Describe(all []Comparison, data string) (says, fix string) {
+	file := Path(data, File)
+	var users []string
+	for _, c := range all {
+		users = append(users, fmt.Sprintf("%s (%s)", c.database.Service, c.database.Where))
+	}
+	setting, with := all[0].Setting, strings.Join(users, " and ")
+	section, key, _ := strings.Cut(setting, ".")
+	says = fmt.Sprintf("%s is not the secret that the data was written with: %s", setting, with)
+	if all[0].Made {
+		says = fmt.Sprintf("%s is lost: neither %s nor the configuration has it, and data was written with one: %s", setting, file, with)
+	}
+	left := Left(data)
+	for _, f := range left {
+		if f.hasSecret(all) {
+			return says, fmt.Sprintf("%s, which an interrupted start left, has this secret: run: mv %s %s", f.path, f.path, file)
+		}
+	}
+	var others strings.Builder
+	for _, f := range left {
+		fmt.Fprintf(&others, "; %s, which an interrupted start left, does not have it", f.path)
+	}
+	return says + others.String(), fmt.Sprintf("restore %s from a backup, or set the former secret as %s or in %s.old_%ss; to go on without it: holdfast serve --new-secrets",
+		file, setting, section, key)
+}
+
+// hasSecret reports whether the file has the secret that the databases have hashes of.
+func (f *LeftFile) hasSecret(all []Comparison) bool {
+	return !slices.ContainsFunc(all, func(c Comparison) bool {
+		hash, err := secrethash.Parse(c.hash)
+		return err != nil || f.err != nil || !hash.Matches(f.values[c.Setting])
+	})
+}
+
+// record records the secrets that have no hash or a different one. conflict means that
+// another process recorded one first.
+func (g *Guard) record(ctx context.Context, patience time.Duration, all []Comparison) (conflict bool, err error) {
+	for _, c := range all {
+		if c.Like == Same || c.Unsaved {
+			continue
+		}
+		hash := g.hasher.hash(c.Value)
+		write, cancel := context.WithTimeout(ctx, patience)
+		changed, err := c.database.SetSecretHash(write, c.Setting, c.hash, hash)
+		cancel()
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", c.database.Service, err)
+		}
+		if !changed {
+			return true, nil
+		}
+		g.recorded = true
+		if c.Like == Different {
+			g.Log.Warn("accepted a new secret, tokens signed with the former one are refused", "setting", c.Setting, "service", c.database.Service)
+		}
+	}
+	return false, nil
+}
+
+// Start verifies the secrets before the server serves.
+func (g *Guard) Start(ctx context.Context) error {
+	err := g.verify(ctx, startPatience)
+	if _, wrong := errors.AsType[*DifferentError](err); wrong && g.NewFile && !g.recorded {
+		// The file with the right secrets is lost, and the new one is of no use.
+		err = errors.Join(err, os.Remove(filepath.Join(g.Data, File)))
+	}
+	return err
+}
+
+// ShortMaster returns a warning if a master secret is short enough to be guessed.
+func ShortMaster(master string) string {
+	n := utf8.RuneCountInString(master)
+	if n == 0 || n >= MinLength {
+		return ""
+	}
+	return fmt.Sprintf("%s has %s, fewer than %d: anyone who guesses it can read and change the records of every user", Master, service.Count(int64(n), "character"), MinLength)
+}
+
+// Await verifies the secrets of services whose database server was unavailable at
+// the start. It returns an error if a secret differs.
+func (g *Guard) Await(ctx context.Context) error {
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		if !slices.ContainsFunc(g.services, func(s *guarded) bool { return !s.isDone() }) {
+			debug.FreeOSMemory() // hashing took about 10 MB
+			return nil
+		}
+		if !clock.Sleep(ctx, pause) {
+			return nil
+		}
+		if err := g.verify(ctx, patience); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+}
+
+// Record records the hashes of configured and saved secrets after a migration.
+// Secrets that do not exist yet are generated by the first start.
+func (g *Guard) Record(ctx context.Context) error {
+	err := g.verify(ctx, patience)
+	for _, s := range g.services {
+		if e := s.unverified(); e != nil && err == nil {
+			err = fmt.Errorf("%s: %w", s.Name, e)
+		}
+	}
+	return err
+}
