@@ -12,7 +12,7 @@ import (
 
 // budgetFiles are the files that implement the budgets: slots, the queue of the database, memory
 // of requests, and the pools behind them.
-var budgetFiles = []string{"holdfast/internal/web/gate.go", "holdfast/internal/web/memory.go", "holdfast/internal/fair/"}
+var budgetFiles = []string{"holdfast/internal/web/gate.go", "holdfast/internal/web/memory.go", "holdfast/internal/fairshare/"}
 
 const (
 	// budgetCallers is less than the connections to PostgreSQL: with more, requests wait for

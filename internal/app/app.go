@@ -20,7 +20,7 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/copying"
 	"holdfast/internal/db/engine"
-	"holdfast/internal/fair"
+	"holdfast/internal/fairshare"
 	"holdfast/internal/listen"
 	"holdfast/internal/obs"
 	"holdfast/internal/operate"
@@ -108,17 +108,17 @@ type App struct {
 type opened struct {
 	*service.Running
 
-	turns      *fair.Turns // shares its database among clients; nil without a database
+	turns      *fairshare.Turns // shares its database among clients; nil without a database
 	operations []operate.Operation
 }
 
 // newTurns limits how many requests of a service use its database at once to what the
 // database can serve. Waiting requests hold a slot of the gate, so they are few.
-func newTurns(s *service.Opened) *fair.Turns {
+func newTurns(s *service.Opened) *fairshare.Turns {
 	if len(s.Databases) == 0 {
 		return nil
 	}
-	return fair.NewTurns(int64(s.Databases[0].Turns()), runtime.GOMAXPROCS(0), s.Databases[0].Wait)
+	return fairshare.NewTurns(int64(s.Databases[0].Turns()), runtime.GOMAXPROCS(0), s.Databases[0].Wait)
 }
 
 // Open opens the enabled services. SQLite databases are migrated; database servers may

@@ -40,7 +40,7 @@ var services = []service{
 	{
 		name: "extstorage", wiring: "ext", backends: []string{"sqlite", "postgres"},
 		helpers: []helper{{
-			name: "jsonschema", ours: []string{"internal/fair"},
+			name: "jsonschema", ours: []string{"internal/fairshare"},
 			libs: []string{"github.com/santhosh-tekuri/jsonschema/v6"},
 		}},
 		libs:  []string{"github.com/hashicorp/golang-lru/v2"},
@@ -118,7 +118,7 @@ var shared = []helper{
 	{name: "internal/auth/tokenlib", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{name: "internal/auth/bearer", libs: []string{"github.com/go-jose/go-jose/v4", "github.com/hashicorp/golang-lru/v2"}},
 	{name: "internal/auth/sigv4"},
-	{name: "internal/fair", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
+	{name: "internal/fairshare", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{name: "internal/web", libs: []string{"golang.org/x/sys/unix"}},
 	{name: "internal/web/dockerflow"},
 	{name: "internal/web/rate", libs: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/time/rate"}},
@@ -293,7 +293,7 @@ func (r service) rules() []rule {
 	tests := []string{root + "/**", "internal/db/*", "internal/auth/**", "internal/web/**", "internal/obs", "internal/suite", "internal/testdb/**", "internal/openapitest"}
 	all := []rule{
 		{
-			who: own, ours: append(slices.Clip(leaves), "internal/conf", "internal/conf/settings", "internal/fair"), libs: r.libs, tests: append(slices.Clip(tests), leaves...), notStd: []string{"net/http"},
+			who: own, ours: append(slices.Clip(leaves), "internal/conf", "internal/conf/settings", "internal/fairshare"), libs: r.libs, tests: append(slices.Clip(tests), leaves...), notStd: []string{"net/http"},
 			reason: "the root has the rules of the service, which are tested without a server, a driver or another service",
 		},
 		{
@@ -303,7 +303,7 @@ func (r service) rules() []rule {
 	}
 	for _, name := range r.protocols() {
 		all = append(all, rule{
-			who: []string{root + "/" + name}, ours: slices.Concat(own, leaves, []string{"internal/fair", "internal/web", "internal/web/rate", "internal/auth/*", "internal/obs"}),
+			who: []string{root + "/" + name}, ours: slices.Concat(own, leaves, []string{"internal/fairshare", "internal/web", "internal/web/rate", "internal/auth/*", "internal/obs"}),
 			libs: r.wire, tests: tests,
 			reason: "it implements a protocol and leaves storage to the Store",
 		})

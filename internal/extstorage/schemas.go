@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"holdfast/internal/canonjson"
-	"holdfast/internal/fair"
+	"holdfast/internal/fairshare"
 	"holdfast/internal/fault"
 )
 
@@ -319,8 +319,8 @@ const (
 	schemaWaiting = 256 // requests waiting for their turn
 )
 
-func newSchemaPool(c *Config) *fair.Pool {
-	return fair.New(schemaTurns, schemaWaiting, c.RequestTimeout)
+func newSchemaPool(c *Config) *fairshare.Pool {
+	return fairshare.New(schemaTurns, schemaWaiting, c.RequestTimeout)
 }
 
 // dryRun validates the records of a namespace page by page, starting after a

@@ -10,7 +10,7 @@ import (
 
 	"holdfast/internal/canonjson"
 	"holdfast/internal/clock"
-	"holdfast/internal/fair"
+	"holdfast/internal/fairshare"
 	"holdfast/internal/fault"
 )
 
@@ -68,9 +68,9 @@ type Service struct {
 	installs *installCache
 	schemas  seenSchemas
 
-	waits   *fair.Pool // waiting requests
-	trials  *fair.Pool // trials of schemas
-	dryRuns *fair.Pool // dry runs, with the comparison before each
+	waits   *fairshare.Pool // waiting requests
+	trials  *fairshare.Pool // trials of schemas
+	dryRuns *fairshare.Pool // dry runs, with the comparison before each
 }
 
 // NewService returns the service. It returns fault.Invalid if a required option is
@@ -113,7 +113,7 @@ type Slot interface {
 
 // do calls fn while the request's tenant holds a unit of a pool. It releases the
 // request's slot while it waits for the unit.
-func (r *Request) do(ctx context.Context, p *fair.Pool, fn func() error) error {
+func (r *Request) do(ctx context.Context, p *fairshare.Pool, fn func() error) error {
 	client := string(r.Grant.Owner.Tenant)
 	acquired := p.TryAcquire(client, 1)
 	defer func() {

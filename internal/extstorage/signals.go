@@ -3,15 +3,15 @@ package extstorage
 import (
 	"sync"
 
-	"holdfast/internal/fair"
+	"holdfast/internal/fairshare"
 )
 
 // maxWaits is the maximum number of long polls and imports at a time, shared among
 // installs.
 const maxWaits = 1024
 
-func newWaits() *fair.Pool {
-	return fair.New(maxWaits, 0, 0)
+func newWaits() *fairshare.Pool {
+	return fairshare.New(maxWaits, 0, 0)
 }
 
 // EnterWait takes a place for a long poll or an import, and returns false if the

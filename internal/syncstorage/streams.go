@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fair"
+	"holdfast/internal/fairshare"
 	"holdfast/internal/fault"
 )
 
@@ -16,7 +16,7 @@ import (
 // client has read it, and clients that read nothing would soon hold all
 // connections.
 type streams struct {
-	slots *fair.Pool // of users
+	slots *fairshare.Pool // of users
 	now   clock.Clock
 }
 
@@ -32,7 +32,7 @@ var (
 
 func newStreams(limit int, wait time.Duration, now clock.Clock) streams {
 	limit = max(limit, 1)
-	return streams{fair.New(int64(limit), 64*limit, wait), now}
+	return streams{fairshare.New(int64(limit), 64*limit, wait), now}
 }
 
 // try acquires a slot if one is free for the user.
@@ -42,7 +42,7 @@ func (s streams) try(o Owner) bool { return s.slots.TryAcquire(o.key(), 1) }
 // time.
 func (s streams) enter(ctx context.Context, o Owner) error {
 	switch err := s.slots.Acquire(ctx, o.key(), 1); {
-	case errors.Is(err, fair.ErrFull):
+	case errors.Is(err, fairshare.ErrFull):
 		return errListings
 	case err != nil:
 		return fault.Wrap(fault.Unavailable, "the request timed out waiting for its turn", err)

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"holdfast/internal/fair"
+	"holdfast/internal/fairshare"
 	"holdfast/internal/fault"
 )
 
@@ -130,7 +130,7 @@ func (s *Blocks) Read(fn func() error) error {
 	}
 	var err error
 	for range slotTries {
-		if err = AcquireSlot(s.w, s.r); !errors.Is(err, fair.ErrFull) {
+		if err = AcquireSlot(s.w, s.r); !errors.Is(err, fairshare.ErrFull) {
 			break
 		}
 	}

@@ -7,15 +7,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"holdfast/internal/fair"
+	"holdfast/internal/fairshare"
 )
 
 // Gate limits the requests that are processed at once, and shares the slots among
-// clients (package fair). Requests without a slot wait for a short time and are then
+// clients (package fairshare). Requests without a slot wait for a short time and are then
 // rejected, which is cheap, so that the others are answered in time. It is safe for
 // concurrent use.
 type Gate struct {
-	slots *fair.Pool
+	slots *fairshare.Pool
 	open  atomic.Int64 // requests, with a slot or without
 }
 
@@ -24,7 +24,7 @@ type Gate struct {
 // cannot use above its share.
 func NewGate(limit int, wait time.Duration) *Gate {
 	limit = max(limit, 1)
-	return &Gate{slots: fair.New(int64(limit), limit, wait)}
+	return &Gate{slots: fairshare.New(int64(limit), limit, wait)}
 }
 
 // Identify sets the client of a request after its credentials were verified: a name
@@ -42,7 +42,7 @@ func Identify(w http.ResponseWriter, client string) {
 
 // AcquireSlot waits for a slot of the gate, unless the request has one, and for its
 // turn at the database of the service, which the more expensive requests of a client get
-// later (fair.Turns). A handler calls it when it has all that it
+// later (fairshare.Turns). A handler calls it when it has all that it
 // needs to work: after it has verified the credentials and read the body, so that a
 // slow client holds neither. Both are released when the response begins, and by
 // ReleaseSlot. The handler returns the error.

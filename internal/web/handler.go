@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"holdfast/internal/fair"
+	"holdfast/internal/fairshare"
 	"holdfast/internal/fault"
 	"holdfast/internal/ident"
 	"holdfast/internal/work"
@@ -49,7 +49,7 @@ type Service struct {
 	// Turns, if set, limits the requests with a slot that use the database of the service
 	// at once. They wait for it here, where clients share it fairly, and not in the order
 	// of arrival.
-	Turns *fair.Turns
+	Turns *fairshare.Turns
 }
 
 // Mount is a service and the paths that it owns on a listener.
@@ -154,7 +154,7 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 		defer o.Gate.open.Add(-1)
 	}
 	if rec.turns = service.Turns; rec.turns != nil {
-		rec.kind = fair.Kind{Method: method(r.Method), Route: route}
+		rec.kind = fairshare.Kind{Method: method(r.Method), Route: route}
 		r = r.WithContext(work.With(r.Context(), &rec.meter))
 	}
 	rec.request, rec.resolver, rec.memory = r, m.Resolver, o.Memory
@@ -173,7 +173,7 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 		w.Header().Set("Content-Length", "0")
 		rec.WriteHeader(http.StatusOK)
 	default:
-		if errors.Is(err, fair.ErrFull) {
+		if errors.Is(err, fairshare.ErrFull) {
 			w.Header().Set("Retry-After", strconv.Itoa(retryAfterSeconds()))
 		}
 		if service.Reason != nil {

@@ -5,28 +5,28 @@ import (
 	"net/http"
 	"time"
 
-	"holdfast/internal/fair"
+	"holdfast/internal/fairshare"
 	"holdfast/internal/fault"
 )
 
 // Memory limits the memory of requests in bytes: bodies, decoded data, and responses.
-// Clients share it (package fair). It is safe for concurrent use.
+// Clients share it (package fairshare). It is safe for concurrent use.
 type Memory struct {
-	bytes *fair.Pool
+	bytes *fairshare.Pool
 }
 
 // NewMemory returns a budget of limit bytes. A charge that does not fit waits, at most
 // as long as wait and with at most waiting others. An eighth of the bytes is a reserve
 // that a client cannot use above its share.
 func NewMemory(limit int64, waiting int, wait time.Duration) *Memory {
-	return &Memory{bytes: fair.New(limit, waiting, wait)}
+	return &Memory{bytes: fairshare.New(limit, waiting, wait)}
 }
 
 // ChargeMemory charges n more bytes to the client of a request, before the handler
 // allocates them. They are released when the request ends, or by ReleaseMemory. It may
 // have to wait, without the slot of the request. The handler should hold nothing else
 // that others need, and as little memory as possible: two requests that wait for the
-// memory of each other both get the error. The error, fair.ErrFull or the cause of the
+// memory of each other both get the error. The error, fairshare.ErrFull or the cause of the
 // context, is for the handler to return. Without a budget nothing is charged. Like the
 // ResponseWriter it must not be used concurrently.
 func ChargeMemory(w http.ResponseWriter, req *http.Request, n int64) error {
@@ -159,4 +159,4 @@ func (r *response) releaseMemory() { ReleaseMemory(r, r.charged) }
 func (m *Memory) TakePeak() int64 { return m.bytes.TakePeak() }
 
 // Stats returns the state of the budget, in bytes.
-func (m *Memory) Stats() fair.Stats { return m.bytes.Stats() }
+func (m *Memory) Stats() fairshare.Stats { return m.bytes.Stats() }

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"holdfast/internal/fair"
+	"holdfast/internal/fairshare"
 	"holdfast/internal/work"
 )
 
@@ -21,11 +21,11 @@ type response struct {
 	body   *pacedBody               // of the request; nil: none
 
 	request  *http.Request
-	resolver *Resolver   // nil: the address of the client is not known
-	gate     *Gate       // nil: no limit
-	turns    *fair.Turns // nil: no limit
-	turn     fair.Turn
-	kind     fair.Kind
+	resolver *Resolver        // nil: the address of the client is not known
+	gate     *Gate            // nil: no limit
+	turns    *fairshare.Turns // nil: no limit
+	turn     fairshare.Turn
+	kind     fairshare.Kind
 	meter    work.Meter // of the work during the turn
 	inTurn   atomic.Bool
 	slot     string  // client to which the slot and the turn of the request are charged; "" without a slot

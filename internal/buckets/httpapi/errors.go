@@ -10,7 +10,7 @@ import (
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
-	"holdfast/internal/fair"
+	"holdfast/internal/fairshare"
 	"holdfast/internal/fault"
 	"holdfast/internal/web"
 )
@@ -103,7 +103,7 @@ func asRefusal(err error) *web.Refusal {
 	case fault.Invalid:
 		return web.RefuseFor(err, http.StatusBadRequest, codeInvalid, message)
 	}
-	if errors.Is(err, fair.ErrFull) {
+	if errors.Is(err, fairshare.ErrFull) {
 		return web.RefuseFor(err, http.StatusServiceUnavailable, "Throttled", message)
 	}
 	return web.RefuseFor(err, http.StatusServiceUnavailable, codeUnavailable, message)

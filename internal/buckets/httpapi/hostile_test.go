@@ -16,7 +16,7 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/httpapi"
-	"holdfast/internal/fair"
+	"holdfast/internal/fairshare"
 	"holdfast/internal/fault"
 	"holdfast/internal/web"
 )
@@ -197,7 +197,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{errors.New("a bug"), 500, "InternalError", false},
 		{fault.New(fault.Unavailable, "the database is away"), 503, "ServiceUnavailable", true},
-		{fair.ErrFull, 503, "Throttled", true},
+		{fairshare.ErrFull, 503, "Throttled", true},
 		{fault.New(fault.Conflict, "others write"), 503, "ServiceUnavailable", true},
 		{fault.New(fault.Denied, "no"), 403, "AuthorizationFailed", false},
 		{fault.New(fault.NotFound, "no"), 404, "ResourceNotFound", false},

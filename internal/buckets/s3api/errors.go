@@ -10,7 +10,7 @@ import (
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
-	"holdfast/internal/fair"
+	"holdfast/internal/fairshare"
 	"holdfast/internal/fault"
 	"holdfast/internal/ident"
 	"holdfast/internal/web"
@@ -142,7 +142,7 @@ func asError(err error) *Error {
 		return &Error{Status: http.StatusForbidden, Code: "QuotaExceeded", Message: "The quota of the account or of the bucket is used up.", Cause: err}
 	}
 	switch {
-	case errors.Is(err, fair.ErrFull):
+	case errors.Is(err, fairshare.ErrFull):
 		return &Error{Status: http.StatusServiceUnavailable, Code: "SlowDown", Message: "Please reduce your request rate.", Cause: err}
 	case fault.Is(err, fault.Unavailable):
 		return &Error{Status: http.StatusServiceUnavailable, Code: "ServiceUnavailable", Message: "Service is unable to handle request.", Cause: err}

@@ -9,19 +9,19 @@ import (
 	"time"
 
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fair"
+	"holdfast/internal/fairshare"
 	"holdfast/internal/fault"
 )
 
 // Cache caches compiled schemas within a budget of measured bytes. Tenants share
-// the budget (package fair). A schema is charged to the tenant that first needed
+// the budget (package fairshare). A schema is charged to the tenant that first needed
 // it, and a tenant above its share evicts its own schemas.
 //
 // The key is the hash of the document only: tenants with the same document share
 // its schema, and tenants whose documents merely have the same $id do not.
 type Cache struct {
-	budget    *fair.Pool // bytes
-	compilers *fair.Pool // concurrent compilations
+	budget    *fairshare.Pool // bytes
+	compilers *fairshare.Pool // concurrent compilations
 
 	mu        sync.Mutex
 	schemas   map[documentHash]*Entry
@@ -64,8 +64,8 @@ const (
 // NewCache returns a cache with a budget of bytes, at least ext.MinSchemaMemory.
 func NewCache(bytes int) *Cache {
 	return &Cache{
-		budget:    fair.New(int64(max(bytes, ext.MinSchemaMemory)), waits, waitMost),
-		compilers: fair.New(Compilations, waits, waitMost),
+		budget:    fairshare.New(int64(max(bytes, ext.MinSchemaMemory)), waits, waitMost),
+		compilers: fairshare.New(Compilations, waits, waitMost),
 		schemas:   map[documentHash]*Entry{}, recent: linked.New(), tenants: map[string]int{},
 	}
 }

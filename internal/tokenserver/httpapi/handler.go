@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fair"
+	"holdfast/internal/fairshare"
 	"holdfast/internal/tokenserver"
 	"holdfast/internal/web"
 )
@@ -21,14 +21,14 @@ type Handler struct {
 	// Verifications limits concurrent verifications of tokens, which may call the accounts
 	// server. Client addresses share it. A request has no slot of the gate meanwhile, so a
 	// slow accounts server delays only sign-ins. nil means no limit.
-	Verifications *fair.Pool
+	Verifications *fairshare.Pool
 }
 
 // NewVerifications returns a pool for Handler.Verifications. A sign-in waits for at most
 // wait.
-func NewVerifications(wait time.Duration) *fair.Pool {
+func NewVerifications(wait time.Duration) *fairshare.Pool {
 	const most = 128
-	return fair.New(most, most, wait)
+	return fairshare.New(most, most, wait)
 }
 
 // verify calls fn, which verifies a token, and then acquires a slot for the request.

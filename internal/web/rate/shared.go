@@ -8,14 +8,14 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fair"
+	"holdfast/internal/fairshare"
 )
 
 // Shared are buckets that the members of a group share, such as the installs of a
 // tenant. They are safe for concurrent use.
 //
 // Tokens that a member takes are its debt, and tokens that the bucket gains pay the debts
-// of all members at the same rate. As in package fair, there is a reserve. The share of a
+// of all members at the same rate. As in package fairshare, there is a reserve. The share of a
 // member is the rest of the burst divided by the number of members in debt. A member that
 // has used a fraction of its share must leave the same fraction of the reserve free, and
 // above its share all of it.
@@ -40,7 +40,7 @@ func NewShared(l Limit, groups int, now clock.Clock) (*Shared, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Shared{limit: l, every: l.every(), reserve: float64(fair.Reserve(int64(l.Burst))), now: now, byKey: byKey}, nil
+	return &Shared{limit: l, every: l.every(), reserve: float64(fairshare.Reserve(int64(l.Burst))), now: now, byKey: byKey}, nil
 }
 
 // group is a bucket. Its members in debt are a heap, ordered by the end of their debts.

@@ -1,4 +1,4 @@
-// Package fair shares a bounded resource among clients: slots for requests, bytes of
+// Package fairshare shares a bounded resource among clients: slots for requests, bytes of
 // memory, streams, calls to other servers.
 //
 // A single client may use all of a pool except its reserve. The fair share of a client
@@ -6,7 +6,7 @@
 // client above its share gets more only while nobody waits and the reserve is free; a
 // client below its share gets what is free. Units are never taken back, so the reserve
 // is what new clients find while others use the rest.
-package fair
+package fairshare
 
 import (
 	"cmp"
@@ -191,7 +191,7 @@ func (p *Pool) releaseFor(name string, n, more int64) {
 func (p *Pool) giveBack(name string, n int64) {
 	c := p.clients[name]
 	if c == nil || c.used < n {
-		panic("fair: released more than was acquired")
+		panic("fairshare: released more than was acquired")
 	}
 	c.used -= n
 	p.used -= n

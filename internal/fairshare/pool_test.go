@@ -1,4 +1,4 @@
-package fair_test
+package fairshare_test
 
 import (
 	"context"
@@ -13,18 +13,18 @@ import (
 
 	"pgregory.net/rapid"
 
-	"holdfast/internal/fair"
+	"holdfast/internal/fairshare"
 )
 
 // long is a wait that does not end during a test.
 const long = time.Hour
 
-func pool(capacity, reserve int64, waiting int) *fair.Pool {
-	return fair.NewPool(fair.Options{Capacity: capacity, Reserve: reserve, Waiting: waiting, Wait: long})
+func pool(capacity, reserve int64, waiting int) *fairshare.Pool {
+	return fairshare.NewPool(fairshare.Options{Capacity: capacity, Reserve: reserve, Waiting: waiting, Wait: long})
 }
 
 // most acquires single units until it fails, and returns their number.
-func most(p *fair.Pool, name string) (n int) {
+func most(p *fairshare.Pool, name string) (n int) {
 	for p.TryAcquire(name, 1) {
 		n++
 	}
@@ -67,7 +67,7 @@ func TestLargeRequest(t *testing.T) {
 	if !p.TryAcquire("a", 1) || !p.TryAcquire("b", 9) {
 		t.Error("refused")
 	}
-	if err := p.Acquire(t.Context(), "c", 11); !errors.Is(err, fair.ErrFull) {
+	if err := p.Acquire(t.Context(), "c", 11); !errors.Is(err, fairshare.ErrFull) {
 		t.Errorf("more than the capacity: %v", err)
 	}
 	if s := p.Stats(); s.Used != 10 || s.Clients != 2 || s.Waiting != 0 || s.Refused != 1 {
@@ -77,7 +77,7 @@ func TestLargeRequest(t *testing.T) {
 
 // wait starts an acquisition and returns when it waits or has ended. It must run in a
 // synctest bubble.
-func wait(t *testing.T, p *fair.Pool, name string, n int64, got chan<- string) {
+func wait(t *testing.T, p *fairshare.Pool, name string, n int64, got chan<- string) {
 	t.Helper()
 	go func() {
 		if err := p.Acquire(t.Context(), name, n); err == nil {
@@ -143,9 +143,9 @@ func waitingIsShared(t *testing.T) {
 
 func TestWaitEnds(t *testing.T) {
 	t.Parallel()
-	p := fair.NewPool(fair.Options{Capacity: 1, Waiting: 1, Wait: time.Millisecond})
+	p := fairshare.NewPool(fairshare.Options{Capacity: 1, Waiting: 1, Wait: time.Millisecond})
 	p.TryAcquire("a", 1)
-	if err := p.Acquire(t.Context(), "b", 1); !errors.Is(err, fair.ErrFull) {
+	if err := p.Acquire(t.Context(), "b", 1); !errors.Is(err, fairshare.ErrFull) {
 		t.Errorf("got %v", err)
 	}
 	cause := errors.New("cause")
@@ -175,7 +175,7 @@ func TestPoolModel(t *testing.T) {
 
 // poolModel is a pool and the units that each client holds.
 type poolModel struct {
-	pool              *fair.Pool
+	pool              *fairshare.Pool
 	capacity, reserve int64
 	held              map[string]int64
 	used              int64
@@ -261,7 +261,7 @@ func TestDo(t *testing.T) {
 	if s := p.Stats(); s.Used != 0 || s.Clients != 0 {
 		t.Errorf("something is left: %+v", s)
 	}
-	if err := (*fair.Pool)(nil).Do(t.Context(), "a", func() error { return failure }); !errors.Is(err, failure) {
+	if err := (*fairshare.Pool)(nil).Do(t.Context(), "a", func() error { return failure }); !errors.Is(err, failure) {
 		t.Errorf("without a pool: %v", err)
 	}
 }

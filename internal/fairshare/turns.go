@@ -1,4 +1,4 @@
-package fair
+package fairshare
 
 import (
 	"context"

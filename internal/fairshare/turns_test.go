@@ -1,4 +1,4 @@
-package fair_test
+package fairshare_test
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"holdfast/internal/fair"
+	"holdfast/internal/fairshare"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 // machine runs requests on processors, whose queue is in the order of arrival. A request
 // that works longer than a slice goes to the end of the queue, as in the Go scheduler.
 type machine struct {
-	turns      *fair.Turns
+	turns      *fairshare.Turns
 	processors chan struct{}
 	active     atomic.Int64
 	peak       atomic.Int64
@@ -33,13 +33,13 @@ type machine struct {
 }
 
 func newMachine() *machine {
-	return &machine{turns: fair.NewTurns(capacity, processors, long), processors: make(chan struct{}, processors)}
+	return &machine{turns: fairshare.NewTurns(capacity, processors, long), processors: make(chan struct{}, processors)}
 }
 
-var lists = fair.Kind{Method: "GET", Route: "/{bucket}"}
+var lists = fairshare.Kind{Method: "GET", Route: "/{bucket}"}
 
 // serve serves a request that works, and then waits while it holds its turn.
-func (m *machine) serve(t *testing.T, client string, kind fair.Kind, works, waits time.Duration) {
+func (m *machine) serve(t *testing.T, client string, kind fairshare.Kind, works, waits time.Duration) {
 	turn, err := m.turns.Acquire(t.Context(), client, kind)
 	if err != nil {
 		t.Error(err)
@@ -86,7 +86,7 @@ func (m *machine) attack(t *testing.T, client string, connections int, d time.Du
 func (m *machine) slowest(t *testing.T, client string, d time.Duration) (most time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(7 * time.Millisecond) {
 		start := time.Now()
-		m.serve(t, client, fair.Kind{Method: "GET", Route: "/{bucket}/{key}"}, cheap, 0)
+		m.serve(t, client, fairshare.Kind{Method: "GET", Route: "/{bucket}/{key}"}, cheap, 0)
 		most = max(most, time.Since(start))
 	}
 	return most
@@ -171,12 +171,12 @@ func TestTurnsOfCheapRequests(t *testing.T) {
 		for range 64 {
 			all.Go(func() {
 				for range 100 {
-					m.serve(t, "busy", fair.Kind{Method: "PUT"}, cheap, 5*time.Millisecond)
+					m.serve(t, "busy", fairshare.Kind{Method: "PUT"}, cheap, 5*time.Millisecond)
 				}
 			})
 		}
 		all.Wait()
-		if want := int64(capacity) - fair.Reserve(capacity); m.peak.Load() != want {
+		if want := int64(capacity) - fairshare.Reserve(capacity); m.peak.Load() != want {
 			t.Errorf("%d at once, want %d", m.peak.Load(), want)
 		}
 		// Rare outliers, such as those that another process causes, do not change that.
@@ -188,12 +188,12 @@ func TestTurnsOfCheapRequests(t *testing.T) {
 					if i == 500 {
 						works = 25 * cheap
 					}
-					m.serve(t, "busy", fair.Kind{Method: "PUT"}, works, 5*time.Millisecond)
+					m.serve(t, "busy", fairshare.Kind{Method: "PUT"}, works, 5*time.Millisecond)
 				}
 			})
 		}
 		all.Wait()
-		if want := int64(capacity) - fair.Reserve(capacity); m.peak.Load() != want {
+		if want := int64(capacity) - fairshare.Reserve(capacity); m.peak.Load() != want {
 			t.Errorf("with outliers: %d at once, want %d", m.peak.Load(), want)
 		}
 	})
@@ -254,7 +254,7 @@ func TestTurnsModel(t *testing.T) {
 		capacity, processors := rapid.Int64Range(1, 64).Draw(rt, "capacity"), rapid.IntRange(1, 40).Draw(rt, "processors")
 		clients := rapid.SliceOfN(rapid.SliceOfN(rapid.Int64Range(0, 50), 1, 30), 1, 6).Draw(rt, "milliseconds of the requests by client")
 		synctest.Test(t, func(t *testing.T) {
-			turns := fair.NewTurns(capacity, processors, long)
+			turns := fairshare.NewTurns(capacity, processors, long)
 			var all sync.WaitGroup
 			var done, requests int64
 			var mu sync.Mutex
@@ -262,7 +262,7 @@ func TestTurnsModel(t *testing.T) {
 				for _, ms := range costs {
 					requests++
 					all.Go(func() {
-						turn, err := turns.Acquire(t.Context(), fmt.Sprint(i), fair.Kind{Route: fmt.Sprint(ms % 3)})
+						turn, err := turns.Acquire(t.Context(), fmt.Sprint(i), fairshare.Kind{Route: fmt.Sprint(ms % 3)})
 						if err != nil {
 							t.Error(err)
 							return
@@ -290,7 +290,7 @@ func TestTurnsModel(t *testing.T) {
 func TestTurnsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		turns := fair.NewTurns(1, 1, time.Second)
+		turns := fairshare.NewTurns(1, 1, time.Second)
 		turn, err := turns.Acquire(t.Context(), "a", lists)
 		if err != nil {
 			t.Fatal(err)
@@ -311,7 +311,7 @@ func TestTurnsRefused(t *testing.T) {
 }
 
 func BenchmarkTurns(b *testing.B) {
-	turns := fair.NewTurns(capacity, processors, long)
+	turns := fairshare.NewTurns(capacity, processors, long)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			turn, err := turns.Acquire(b.Context(), "client", lists)
