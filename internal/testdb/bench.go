@@ -35,7 +35,7 @@ func RunBench(b *testing.B, n int, step func(ctx context.Context, i int64) error
 	b.Helper()
 	var next atomic.Int64
 	b.ResetTimer()
-	errs := Together(n, func(int) error {
+	errs := Concurrently(n, func(int) error {
 		for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
 			if err := step(b.Context(), i); err != nil {
 				return err

@@ -54,7 +54,7 @@ func TestBucketsHTTP2(t *testing.T) {
 		return nil
 	}
 	for _, method := range []string{http.MethodPut, http.MethodGet} {
-		for _, err := range testdb.Together(len(bodies), func(i int) error {
+		for _, err := range testdb.Concurrently(len(bodies), func(i int) error {
 			if method == http.MethodGet {
 				return send(method, i, nil)
 			}

@@ -141,7 +141,7 @@ func TestUsageOfAll(t *testing.T) {
 			t.Errorf("of none: %q", out)
 		}
 		const many = ext.MaxPage + 3
-		testdb.Together(10, func(i int) error {
+		testdb.Concurrently(10, func(i int) error {
 			for n := i; n < many; n += 10 {
 				p.put(owned(1, n), "a")
 			}

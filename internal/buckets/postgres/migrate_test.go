@@ -38,7 +38,7 @@ func TestTwoMigrate(t *testing.T) {
 	}
 	dbs := [2]*pgdb.DB{opened.Postgres(t, pgdb.Options{URL: url}, nil), opened.Postgres(t, pgdb.Options{URL: url}, nil)}
 	var applied [2]int
-	for _, err := range testdb.Together(2, func(i int) error {
+	for _, err := range testdb.Concurrently(2, func(i int) error {
 		all, err := dbs[i].Migrate(t.Context(), set)
 		applied[i] = len(all)
 		return err

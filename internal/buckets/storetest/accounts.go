@@ -61,7 +61,7 @@ func accounts(t *testing.T, u *user) {
 }
 
 func createAccountRace(t *testing.T, u *user) {
-	errs := testdb.Together(parallel, func(int) error {
+	errs := testdb.Concurrently(parallel, func(int) error {
 		return u.h.Accounts.CreateAccount(t.Context(), buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: "race", Created: start})
 	})
 	equal(t, "winners", suite.Winners(t, errs, is(buckets.ErrAccountExists)), 1)
@@ -72,7 +72,7 @@ func deleteAccountRace(t *testing.T, u *user) {
 	for range 20 {
 		a := buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: "race", Created: start}
 		must(t, "CreateAccount", u.h.Accounts.CreateAccount(t.Context(), a))
-		errs := testdb.Together(2, func(i int) error {
+		errs := testdb.Concurrently(2, func(i int) error {
 			if i == 0 {
 				return u.h.Accounts.DeleteAccount(t.Context(), a.ID)
 			}

@@ -48,7 +48,7 @@ func createBucket(t *testing.T, u *user) {
 // createBucketRace: one caller creates the bucket, and all get the same.
 func createBucketRace(t *testing.T, u *user) {
 	got := make([]buckets.Bucket, parallel)
-	errs := testdb.Together(parallel, func(i int) (err error) {
+	errs := testdb.Concurrently(parallel, func(i int) (err error) {
 		got[i], err = u.h.Store.CreateBucket(t.Context(), u.owner, newRef("race"), start)
 		return err
 	})
@@ -164,7 +164,7 @@ func changeSettingsRace(t *testing.T, u *user) {
 		}
 		s := &want.Settings
 		changes := []buckets.SettingsChange{{PublicRead: &s.PublicRead}, {CORS: &s.CORS}, {Tags: &s.Tags}}
-		for _, err := range testdb.Together(len(changes), func(i int) error {
+		for _, err := range testdb.Concurrently(len(changes), func(i int) error {
 			return u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), changes[i])
 		}) {
 			must(t, "SetBucket", err)
@@ -303,7 +303,7 @@ func putsAgainstDelete(t *testing.T, u *user) {
 		for i := range objects {
 			objects[i] = object("o" + string(rune('a'+i)))
 		}
-		errs := testdb.Together(puts+1, func(i int) error {
+		errs := testdb.Concurrently(puts+1, func(i int) error {
 			if i == puts {
 				return u.h.Store.DeleteBucket(t.Context(), u.owner, u.ref(), u.now)
 			}

@@ -230,7 +230,7 @@ func claimRace(t *testing.T, u *user) {
 	}
 	u.delete("a")
 	got := make([][]buckets.Garbage, 20)
-	testdb.Together(len(got), func(i int) error {
+	testdb.Concurrently(len(got), func(i int) error {
 		claim := buckets.NewUUID()
 		var err error
 		got[i], err = u.h.Collector.Claim(t.Context(), buckets.Claim{ID: claim, Before: u.now, Now: u.now, Expires: u.now + hour, Limit: 7})

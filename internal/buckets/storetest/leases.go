@@ -61,7 +61,7 @@ func leaseRace(t *testing.T, u *user) {
 	const callers = 20
 	var got [callers]string
 	var winners atomic.Int32
-	for _, err := range testdb.Together(callers, func(i int) error {
+	for _, err := range testdb.Concurrently(callers, func(i int) error {
 		me := string(rune('a' + i))
 		l, err := u.h.Leases.Lease(t.Context(), buckets.Lease{Name: string(u.owner), Holder: me, Left: time.Hour})
 		if got[i] = l.Holder; l.Holder == me {

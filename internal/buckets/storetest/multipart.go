@@ -237,7 +237,7 @@ func completeRace(t *testing.T, u *user) {
 	p := part(1, 10, u.now)
 	ref := u.putPart("a", id, p)
 	got := make([]buckets.ObjectID, parallel)
-	errs := testdb.Together(parallel, func(i int) error {
+	errs := testdb.Concurrently(parallel, func(i int) error {
 		w, err := u.tryComplete("a", id, []buckets.PartRef{ref}, buckets.Condition{})
 		got[i] = w.Object.ID
 		return err
@@ -260,7 +260,7 @@ func partsAgainstComplete(t *testing.T, u *user) {
 	for i := range parts {
 		parts[i] = part(2+i%3, 10, u.now)
 	}
-	errs := testdb.Together(parallel+1, func(i int) error {
+	errs := testdb.Concurrently(parallel+1, func(i int) error {
 		if i == parallel {
 			_, err := u.tryComplete("a", id, []buckets.PartRef{ref}, buckets.Condition{})
 			return err

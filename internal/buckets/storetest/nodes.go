@@ -120,7 +120,7 @@ func removeNodeRace(t *testing.T, u *user) {
 	for round := range 5 {
 		u.westNode(buckets.NodeDraining)
 		var removed error
-		errs := testdb.Together(writers+1, func(i int) error {
+		errs := testdb.Concurrently(writers+1, func(i int) error {
 			if i == writers {
 				removed = u.h.Nodes.RemoveNode(t.Context(), "west:2.stor")
 				return nil

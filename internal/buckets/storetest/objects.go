@@ -378,7 +378,7 @@ func deleteAllRace(t *testing.T, u *user) {
 	for i := range objects {
 		objects[i] = object(names[i%len(names)])
 	}
-	testdb.Together(parallel, func(i int) error {
+	testdb.Concurrently(parallel, func(i int) error {
 		_, err := u.tryPut(objects[i], buckets.Condition{})
 		wantError(t, "Put", err, nil)
 		if i%4 == 0 {

@@ -63,7 +63,7 @@ func noLostGarbage(t *testing.T, u *user) {
 	for i := range objects {
 		objects[i] = object("a")
 	}
-	errs := testdb.Together(parallel, func(i int) error {
+	errs := testdb.Concurrently(parallel, func(i int) error {
 		w, err := u.tryPut(objects[i], buckets.Condition{})
 		objects[i] = w.Object
 		return err
@@ -86,7 +86,7 @@ func noLostGarbageOnDelete(t *testing.T, u *user) {
 	for i := range objects {
 		objects[i] = object("a")
 	}
-	testdb.Together(parallel, func(i int) error {
+	testdb.Concurrently(parallel, func(i int) error {
 		if i >= len(objects) {
 			_, err := u.tryDelete("a", buckets.Condition{})
 			if err != nil {
@@ -119,7 +119,7 @@ func oneCreates(t *testing.T, u *user) {
 	for i := range objects {
 		objects[i] = object("a")
 	}
-	errs := testdb.Together(parallel, func(i int) error {
+	errs := testdb.Concurrently(parallel, func(i int) error {
 		_, err := u.tryPut(objects[i], buckets.Condition{NoneMatch: anyTag})
 		return err
 	})
@@ -136,7 +136,7 @@ func oneCreates(t *testing.T, u *user) {
 // oneReplaces: of many writes with the entity tag that they have read one wins.
 func oneReplaces(t *testing.T, u *user) {
 	first := u.put("a")
-	errs := testdb.Together(parallel, func(int) error {
+	errs := testdb.Concurrently(parallel, func(int) error {
 		_, err := u.tryPut(object("a"), buckets.Condition{Match: tags(first.EntityTag())})
 		return err
 	})

@@ -91,7 +91,7 @@ func quotaIsExact(t *testing.T, u *user, b buckets.BucketRef) {
 // bytesAreExact: of 100 objects at the same time as many fit as the quota allows.
 func bytesAreExact(t *testing.T, u *user, b buckets.BucketRef) {
 	u.setQuota(b, buckets.Quota{Bytes: 375})
-	errs := testdb.Together(parallel, func(i int) error {
+	errs := testdb.Concurrently(parallel, func(i int) error {
 		_, err := u.tryPut(object(fmt.Sprint(i)), buckets.Condition{})
 		return err
 	})
@@ -107,7 +107,7 @@ func quotaUnderChurn(t *testing.T, u *user) {
 	quota := buckets.Quota{Objects: writers * each, Bytes: 10 * writers * each}
 	u.setQuota(u.ref(), quota)
 	u.setQuota(buckets.BucketRef{}, quota)
-	testdb.Together(writers, func(i int) error {
+	testdb.Concurrently(writers, func(i int) error {
 		for round := range rounds {
 			for k := range each {
 				_, err := u.tryPut(object(fmt.Sprint(i, "/", k)), buckets.Condition{})
@@ -124,7 +124,7 @@ func quotaUnderChurn(t *testing.T, u *user) {
 		return nil
 	})
 	u.wantUsage(writers*each, 10*writers*each)
-	errs := testdb.Together(writers, func(i int) error {
+	errs := testdb.Concurrently(writers, func(i int) error {
 		_, err := u.tryPut(buckets.Object{Name: fmt.Sprint("more", i), Body: inline("")}, buckets.Condition{})
 		return err
 	})

@@ -79,7 +79,7 @@ func migrateTogether(t *testing.T, processes []*engine.Database) {
 	if pending, err := db.Pending(t.Context()); err != nil || len(pending) == 0 {
 		t.Errorf("before the migration %d are pending, %v", len(pending), err)
 	}
-	for _, err := range testdb.Together(len(processes), func(i int) error {
+	for _, err := range testdb.Concurrently(len(processes), func(i int) error {
 		_, err := processes[i].Migrate(t.Context())
 		return err
 	}) {
@@ -116,7 +116,7 @@ func replaceHashes(t *testing.T, processes []*engine.Database) {
 func race(t *testing.T, processes []*engine.Database, old, name string) {
 	t.Helper()
 	won := make([]bool, len(processes))
-	for _, err := range testdb.Together(len(processes), func(i int) (err error) {
+	for _, err := range testdb.Concurrently(len(processes), func(i int) (err error) {
 		won[i], err = processes[i].SetSecretHash(t.Context(), "a.x", old, fmt.Sprint(name, i))
 		return err
 	}) {

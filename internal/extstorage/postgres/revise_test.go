@@ -36,7 +36,7 @@ func TestTwoProcesses(t *testing.T) {
 		mu   sync.Mutex
 		sums = map[canonjson.Number]int{}
 	)
-	errs := testdb.Together(2*writers, func(i int) error {
+	errs := testdb.Concurrently(2*writers, func(i int) error {
 		s := stores[i%2]
 		for n := range each {
 			w := write(addTo("n"), addTo("m"))

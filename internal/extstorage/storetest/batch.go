@@ -125,7 +125,7 @@ func checksOnly(t *testing.T, u *user) {
 // checkHolds: of many batches that check and change the same record, one succeeds.
 func checkHolds(t *testing.T, u *user) {
 	lock := u.do(put("s", "lock", `0`))
-	errs := testdb.Together(parallel, func(i int) error {
+	errs := testdb.Concurrently(parallel, func(i int) error {
 		_, err := u.try(put("s", "first", fmt.Sprint(i)), guarded(look("s", "lock"), ifMatch(lock.Seq)), put("s", "lock", fmt.Sprint(i)), put("s", "last", fmt.Sprint(i)))
 		return err
 	})
@@ -148,7 +148,7 @@ func batchNamespaces(t *testing.T, u *user) {
 // seenWhole: a reader never sees a part of a batch.
 func seenWhole(t *testing.T, u *user) {
 	u.apply(put("s", "a", `0`), put("s", "b", `0`), put("s", "c", `0`))
-	errs := testdb.Together(8, func(i int) error {
+	errs := testdb.Concurrently(8, func(i int) error {
 		for j := range 20 {
 			if i%2 == 0 {
 				v := fmt.Sprint(i*100 + j)
@@ -186,7 +186,7 @@ func transfer(t *testing.T, u *user) {
 		v, _, err := (&canonjson.Increment{By: by}).Apply(r.Value, 100)
 		return guarded(put("s", string(r.Key), string(v)), ifMatch(r.Seq)), err
 	}
-	errs := testdb.Together(parallel, func(i int) error {
+	errs := testdb.Concurrently(parallel, func(i int) error {
 		for done := 0; done < each; {
 			from, err := get(i % accounts)
 			to, err2 := get((i + 1 + done%(accounts-1)) % accounts)

@@ -91,7 +91,7 @@ func changesWhileWritten(t *testing.T, u *user) {
 			read <- err
 		}()
 	}
-	errs := testdb.Together(parallel, func(i int) error {
+	errs := testdb.Concurrently(parallel, func(i int) error {
 		for j := range each {
 			if _, err := u.try(put("s", fmt.Sprint(i), `1`), put("s", fmt.Sprint(j), `2`)); err != nil {
 				return err

@@ -264,7 +264,7 @@ func deleteUnderWriters(t *testing.T, u *user) {
 		if round%2 == 0 {
 			u.fillAll()
 		}
-		errs := testdb.Together(parallel, func(i int) error {
+		errs := testdb.Concurrently(parallel, func(i int) error {
 			if i == parallel/2 {
 				u.deleteAll(20)
 				return nil
@@ -344,7 +344,7 @@ func deleteTenant(t *testing.T, u *user) {
 // deleteTenantUnderWriters: no install that is created during the deletion remains.
 func deleteTenantUnderWriters(t *testing.T, u *user) {
 	u.fillAll()
-	errs := testdb.Together(parallel, func(i int) error {
+	errs := testdb.Concurrently(parallel, func(i int) error {
 		if i == parallel/2 {
 			u.wholeTenant(20)
 			return nil

@@ -75,7 +75,7 @@ func faultsUnderWriters(t *testing.T, u *user) {
 	var written [parallel]ext.Revision
 	for round := range int64(6) {
 		p.Arm(3 + 2*round)
-		testdb.Together(parallel, func(i int) error {
+		testdb.Concurrently(parallel, func(i int) error {
 			a, err := u.try(put("s", fmt.Sprint(i), fmt.Sprint(round)), put("s", "shared", fmt.Sprint(i)))
 			switch {
 			case err == nil:

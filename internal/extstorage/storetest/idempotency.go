@@ -116,7 +116,7 @@ func idempotencyUntil(t *testing.T, u *user) {
 func idempotencyTogether(t *testing.T, u *user) {
 	for round := range 5 {
 		answers := make([]ext.Applied, parallel)
-		errs := testdb.Together(parallel, func(i int) (err error) {
+		errs := testdb.Concurrently(parallel, func(i int) (err error) {
 			answers[i], err = u.applyOnce(fmt.Sprint(round), 1, put("s", "a", `1`), put("s", fmt.Sprint(round), `1`))
 			return err
 		})

@@ -123,7 +123,7 @@ func revokedWhileSet(t *testing.T, u *user) {
 		if i%2 == 0 {
 			u.setInstall(ext.Registration{}, false)
 		}
-		errs := testdb.Together(parallel, func(i int) error {
+		errs := testdb.Concurrently(parallel, func(i int) error {
 			if i == parallel/2 {
 				return u.h.Installs.RevokeInstall(t.Context(), u.owner, u.now)
 			}
@@ -139,7 +139,7 @@ func revokedWhileSet(t *testing.T, u *user) {
 // setTogether: of many who register an install at once, one creates it.
 func setTogether(t *testing.T, u *user) {
 	created := make([]bool, parallel)
-	errs := testdb.Together(parallel, func(i int) (err error) {
+	errs := testdb.Concurrently(parallel, func(i int) (err error) {
 		_, created[i], err = u.h.Installs.SetInstall(t.Context(), u.owner, ext.Registration{}, false, u.now)
 		return err
 	})

@@ -286,9 +286,9 @@ func readUnderWrites(t *testing.T, u *user, read func(i int) error) {
 	t.Helper()
 	stop, done := make(chan struct{}), make(chan error)
 	go func() {
-		done <- errors.Join(testdb.Together(4, func(i int) error { return u.churn(stop, i) })...)
+		done <- errors.Join(testdb.Concurrently(4, func(i int) error { return u.churn(stop, i) })...)
 	}()
-	errs := testdb.Together(4, func(i int) error {
+	errs := testdb.Concurrently(4, func(i int) error {
 		for range 3 {
 			if err := read(i); err != nil {
 				return err

@@ -83,7 +83,7 @@ func createOnly(t *testing.T, u *user) {
 			u := u.other()
 			prepare(u)
 			u.now += minute
-			errs := testdb.Together(parallel, func(i int) error {
+			errs := testdb.Concurrently(parallel, func(i int) error {
 				_, err := u.try(guarded(put("settings", "a", fmt.Sprint(i)), g))
 				return err
 			})
@@ -102,7 +102,7 @@ func oneWins(t *testing.T, u *user) {
 		if round%2 == 1 {
 			g = ifMatch(seen.Seq)
 		}
-		errs := testdb.Together(parallel, func(i int) error {
+		errs := testdb.Concurrently(parallel, func(i int) error {
 			_, err := u.try(guarded(put("settings", "a", fmt.Sprint(i)), g))
 			return err
 		})
@@ -114,7 +114,7 @@ func oneWins(t *testing.T, u *user) {
 func oneDeletes(t *testing.T, u *user) {
 	for range 5 {
 		seen := u.do(put("settings", "a", `1`))
-		errs := testdb.Together(parallel, func(int) error {
+		errs := testdb.Concurrently(parallel, func(int) error {
 			_, err := u.try(guarded(del("settings", "a"), ifMatch(seen.Seq)))
 			return err
 		})

@@ -309,7 +309,7 @@ func lastPlace(t *testing.T, u *user) {
 		u.quota = q
 		u.apply(expiring("old", "a", `1`, u.now+minute), expiring("s", "b", `1`, u.now+minute))
 		u.now += minute
-		errs := testdb.Together(parallel, func(i int) error {
+		errs := testdb.Concurrently(parallel, func(i int) error {
 			ns := "s"
 			if what == "namespaces" {
 				ns = fmt.Sprint("n", i)
@@ -333,7 +333,7 @@ func lastPlaceByTwoClocks(t *testing.T, u *user) {
 	u.quota.Keys = 5
 	u.apply(expiring("s", "old", `1`, u.now+minute), expiring("s", "older", `1`, u.now+minute), put("s", "a", `1`))
 	fast := u.at(u.now + hour)
-	errs := testdb.Together(parallel, func(i int) error {
+	errs := testdb.Concurrently(parallel, func(i int) error {
 		_, err := []*user{u, fast}[i%2].try(put("s", fmt.Sprintf("%02d", i), `1`))
 		return err
 	})

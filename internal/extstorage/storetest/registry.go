@@ -288,7 +288,7 @@ func newestKept(t *testing.T, u *user) {
 
 func registerTogether(t *testing.T, u *user) {
 	versions := make([]ext.SchemaVersion, parallel)
-	errs := testdb.Together(parallel, func(i int) error {
+	errs := testdb.Concurrently(parallel, func(i int) error {
 		sc, err := u.h.Registry.Register(t.Context(), u.owner, "s", fmt.Append(nil, i), "", u.quota, u.now)
 		versions[i] = sc.Version
 		return err
@@ -311,7 +311,7 @@ func activateTogether(t *testing.T, u *user) {
 		u.register("s", `{}`)
 	}
 	for range 3 {
-		errs := testdb.Together(parallel, func(i int) error {
+		errs := testdb.Concurrently(parallel, func(i int) error {
 			_, err := u.h.Registry.SetStatus(t.Context(), u.owner, "s", ext.SchemaVersion(i+1), ext.Active, u.now)
 			return err
 		})
@@ -336,7 +336,7 @@ func putsAgainstActivations(t *testing.T, u *user) {
 		u.register("s", `{}`)
 	}
 	u.activate("s", 1)
-	errs := testdb.Together(8, func(i int) error {
+	errs := testdb.Concurrently(8, func(i int) error {
 		if i == 0 {
 			for v := ext.SchemaVersion(2); v <= versions; v++ {
 				if _, err := u.h.Registry.SetStatus(t.Context(), u.owner, "s", v, ext.Active, u.now); err != nil {

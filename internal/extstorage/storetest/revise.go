@@ -178,7 +178,7 @@ func reviseTogether(t *testing.T, u *user, v ext.SchemaVersion) {
 	const each = 8
 	u.apply(checked(put("s", "members", `{}`), v))
 	sums := make([][]canonjson.Number, parallel)
-	errs := testdb.Together(parallel, func(i int) error {
+	errs := testdb.Concurrently(parallel, func(i int) error {
 		for n := range each {
 			w := u.write(checked(add("s", "counter", "0.1"), v), checked(merge("s", "members", canonjson.Value(fmt.Sprintf(`{"m%d-%d":1}`, i, n))), v))
 			if n%2 == 1 {

@@ -29,7 +29,7 @@ func revisionsWithoutGap(t *testing.T, u *user) {
 	var mu sync.Mutex
 	got := map[ext.Revision]string{}
 	seqs := map[ext.Seq]bool{}
-	errs := testdb.Together(parallel, func(i int) error {
+	errs := testdb.Concurrently(parallel, func(i int) error {
 		var last ext.Item
 		for j := range each {
 			value := fmt.Sprint(i*1000 + j)
@@ -76,7 +76,7 @@ func firstWriters(t *testing.T, u *user) {
 	for range 5 {
 		u := u.other()
 		seen := make([]ext.Revision, parallel)
-		errs := testdb.Together(parallel, func(i int) error {
+		errs := testdb.Concurrently(parallel, func(i int) error {
 			a, err := u.try(put("settings", "a", fmt.Sprint(i)), put("settings", fmt.Sprint(i), `1`))
 			if err == nil {
 				seen[i] = a.Items[0].Revision
@@ -100,7 +100,7 @@ func firstWriters(t *testing.T, u *user) {
 // livesUnderConcurrency: with concurrent puts and deletes of one key, the feed has
 // the revisions from 1 without gaps between two deletions.
 func livesUnderConcurrency(t *testing.T, u *user) {
-	errs := testdb.Together(parallel, func(i int) (err error) {
+	errs := testdb.Concurrently(parallel, func(i int) (err error) {
 		for j := 0; j < 8 && err == nil; j++ {
 			if (i+j)%3 == 0 {
 				_, err = u.try(del("settings", "a"))
@@ -173,7 +173,7 @@ func moments(t *testing.T, u *user) {
 func incrementByPrecondition(t *testing.T, u *user) {
 	u.apply(put("settings", "n", `0`))
 	const each = 5
-	errs := testdb.Together(parallel, func(int) error {
+	errs := testdb.Concurrently(parallel, func(int) error {
 		for done := 0; done < each; {
 			r, err := u.h.Store.Get(t.Context(), u.owner, "settings", "n", u.now)
 			if err != nil {
@@ -203,7 +203,7 @@ func incrementByPrecondition(t *testing.T, u *user) {
 // a correct feed.
 func mixedBatches(t *testing.T, u *user) {
 	keys := []string{"a", "b", "c", "d", "e"}
-	errs := testdb.Together(parallel, func(i int) (err error) {
+	errs := testdb.Concurrently(parallel, func(i int) (err error) {
 		for j := 0; j < 6 && err == nil; j++ {
 			at := u.at(u.now + ext.Moment(j)*minute)
 			var ops []ext.Op

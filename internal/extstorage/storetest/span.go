@@ -195,7 +195,7 @@ func spanUnderWriters(t *testing.T, u *user) {
 	}
 	written := make(chan error, 1)
 	go func() {
-		written <- errors.Join(testdb.Together(7, func(i int) (err error) {
+		written <- errors.Join(testdb.Concurrently(7, func(i int) (err error) {
 			for j := 0; j < 8 && err == nil; j++ {
 				_, err = s.of(s.owner(j%4, 16*(j/2)+i)).try(put("a", "a", `1`))
 			}

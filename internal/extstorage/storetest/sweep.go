@@ -351,7 +351,7 @@ func sweepWhileWritten(t *testing.T, u *user) {
 		}
 		u.apply(ops...)
 		u.now += minute
-		errs := testdb.Together(4, func(caller int) (err error) {
+		errs := testdb.Concurrently(4, func(caller int) (err error) {
 			for i := caller; i < records && err == nil; i += 4 {
 				if caller == 0 {
 					_, err = u.h.Store.Sweep(t.Context(), ext.SweptRecords, u.now, u.now, 7)

@@ -135,7 +135,7 @@ func tokenText(t *testing.T, u *user) {
 
 // revokeTogether: concurrent revocations all succeed.
 func revokeTogether(t *testing.T, u *user) {
-	errs := testdb.Together(parallel, func(i int) error {
+	errs := testdb.Concurrently(parallel, func(i int) error {
 		return errors.Join(
 			u.h.Tokens.RevokeToken(t.Context(), u.owner, ext.RevokedToken{ID: "all", ExpiresAt: u.now + hour, RevokedAt: u.now}),
 			u.h.Tokens.RevokeToken(t.Context(), u.owner, ext.RevokedToken{ID: fmt.Sprint("of ", i), ExpiresAt: u.now + hour, RevokedAt: u.now}),

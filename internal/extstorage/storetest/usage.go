@@ -62,7 +62,7 @@ func usageEveryMoment(t *testing.T, u *user) {
 			}
 		}
 	}()
-	errs := testdb.Together(8, func(i int) (err error) {
+	errs := testdb.Concurrently(8, func(i int) (err error) {
 		for j := 0; j < 20 && err == nil; j++ {
 			at := u.at(u.now + ext.Moment(j)*second)
 			at.quota.Keys = 4

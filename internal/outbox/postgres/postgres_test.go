@@ -152,7 +152,7 @@ func TestClaimsTogether(t *testing.T) {
 	url := testdb.PostgresDatabase(t)
 	b := create(t, url, storetest.Table, "").Box(t)
 	var holders [outbox.Partitions]atomic.Int32
-	for _, err := range testdb.Together(8, func(i int) error {
+	for _, err := range testdb.Concurrently(8, func(i int) error {
 		name := fmt.Sprint("relay ", i)
 		for n := range 30 {
 			held, err := b.Claim(t.Context(), name, time.Minute, outbox.Parts(1<<outbox.Partitions-1)>>(n%3)<<(i%3)&(1<<outbox.Partitions-1))

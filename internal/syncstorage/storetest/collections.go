@@ -133,7 +133,7 @@ func concurrentFirstUse(t *testing.T, u *user) {
 		for i := range users {
 			users[i] = u.other()
 		}
-		errs := testdb.Together(parallel, func(i int) error {
+		errs := testdb.Concurrently(parallel, func(i int) error {
 			_, err := users[i].store.Put(t.Context(), users[i].owner, users[i].write(name), bso("a", "x"))
 			return err
 		})
@@ -148,7 +148,7 @@ func concurrentFirstUse(t *testing.T, u *user) {
 // concurrentNames: the limit holds for concurrent requests of one user.
 func concurrentNames(t *testing.T, u *user) {
 	added := 0
-	for _, err := range testdb.Together(parallel, func(int) error {
+	for _, err := range testdb.Concurrently(parallel, func(int) error {
 		w := u.write(newName())
 		w.MaxNames = 3
 		_, err := u.store.Put(t.Context(), u.owner, w, bso("a", "x"))

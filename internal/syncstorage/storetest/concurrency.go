@@ -54,7 +54,7 @@ func (s *stamped) add(what string, w ss.Written, err error) error {
 // a unique stamp that is greater than the last one its caller has seen.
 func writers(t *testing.T, u *user) {
 	var all stamped
-	errs := testdb.Together(parallel, func(i int) error {
+	errs := testdb.Concurrently(parallel, func(i int) error {
 		var last ss.Timestamp
 		for j := range 5 {
 			name := ss.StandardCollections()[i%3].Name
@@ -95,7 +95,7 @@ func firstWriters(t *testing.T, u *user) {
 	for range 5 {
 		u := u.other()
 		var all stamped
-		errs := testdb.Together(parallel, func(i int) error {
+		errs := testdb.Concurrently(parallel, func(i int) error {
 			name := ss.StandardCollections()[i%2].Name
 			w, err := u.store.Put(t.Context(), u.owner, u.write(name), bso(fmt.Sprint(i), "x"))
 			return all.add(fmt.Sprint(i), w, err)
@@ -144,7 +144,7 @@ func oneWins(t *testing.T, u *user) {
 		for range 3 {
 			u := u.other()
 			seen := u.put("bookmarks", bso("a", "x")).Modified
-			errs := testdb.Together(parallel, func(i int) error { return write(u, u.writeIf("bookmarks", ifUnmodifiedSince(seen)), i) })
+			errs := testdb.Concurrently(parallel, func(i int) error { return write(u, u.writeIf("bookmarks", ifUnmodifiedSince(seen)), i) })
 			wantOneWinner(t, errs, seen+tick)
 			records := 2
 			if name == "Put" {
@@ -167,7 +167,7 @@ func createOnly(t *testing.T, u *user) {
 		u := u.other()
 		prepare(u)
 		u.wait(60e9)
-		errs := testdb.Together(parallel, func(i int) error {
+		errs := testdb.Concurrently(parallel, func(i int) error {
 			_, err := u.store.Put(t.Context(), u.owner, u.writeIf("bookmarks", ifUnmodifiedSince(0)), bso("a", fmt.Sprint(i)))
 			return err
 		})
@@ -179,7 +179,7 @@ func createOnly(t *testing.T, u *user) {
 
 func concurrentAppends(t *testing.T, u *user) {
 	b := u.stage("bookmarks")
-	errs := testdb.Together(parallel, func(i int) error {
+	errs := testdb.Concurrently(parallel, func(i int) error {
 		for j := range 3 {
 			us := []ss.Update{bso(fmt.Sprintf("%02d-%d", i, j), "x"), bso("shared", fmt.Sprint(i))}
 			if _, err := u.store.Append(t.Context(), u.owner, u.write("bookmarks"), b, false, us, limits()); err != nil {
@@ -195,7 +195,7 @@ func concurrentAppends(t *testing.T, u *user) {
 	b = u.stage("tabs")
 	exact := ss.BatchLimits{Records: 5, Bytes: 100}
 	fitted := 0
-	for _, err := range testdb.Together(parallel, func(i int) error {
+	for _, err := range testdb.Concurrently(parallel, func(i int) error {
 		_, err := u.store.Append(t.Context(), u.owner, u.write("tabs"), b, false, []ss.Update{bso(fmt.Sprint(i), "x")}, exact)
 		return err
 	}) {
@@ -213,7 +213,7 @@ func concurrentAppends(t *testing.T, u *user) {
 func concurrentCommits(t *testing.T, u *user) {
 	b := u.stage("bookmarks", bso("a", "x"))
 	committed, winner := 0, -1
-	for i, err := range testdb.Together(parallel, func(i int) error {
+	for i, err := range testdb.Concurrently(parallel, func(i int) error {
 		_, err := u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), b, []ss.Update{bso(fmt.Sprint(i), "x")}, limits())
 		return err
 	}) {
@@ -239,7 +239,7 @@ func concurrentBatches(t *testing.T, u *user) {
 	}
 	var all stamped
 	written := make([]ss.Written, parallel)
-	errs := testdb.Together(parallel, func(i int) (err error) {
+	errs := testdb.Concurrently(parallel, func(i int) (err error) {
 		written[i], err = u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), batches[i], nil, limits())
 		return all.add(fmt.Sprint(i), written[i], err)
 	})
@@ -258,7 +258,7 @@ func concurrentBatches(t *testing.T, u *user) {
 // succeed, and the remaining records follow from the order of the stamps.
 func deleteAgainstWrite(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", "x"), bso("b", "x"))
-	errs := testdb.Together(parallel, func(i int) (err error) {
+	errs := testdb.Concurrently(parallel, func(i int) (err error) {
 		for j := 0; j < 4 && err == nil; j++ {
 			switch i % 4 {
 			case 0:
@@ -290,7 +290,7 @@ func deleteAgainstWrite(t *testing.T, u *user) {
 // deleteAllAgainstWrite: when a user deletes everything while another device
 // writes, each write remains as a whole or not at all.
 func deleteAllAgainstWrite(t *testing.T, u *user) {
-	errs := testdb.Together(parallel, func(i int) (err error) {
+	errs := testdb.Concurrently(parallel, func(i int) (err error) {
 		for j := 0; j < 4 && err == nil; j++ {
 			name := ss.StandardCollections()[i%3].Name
 			switch i % 4 {

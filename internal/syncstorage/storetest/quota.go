@@ -349,7 +349,7 @@ func quotaEdgeOf(t *testing.T, u *user, limit string, limited func(u *user, coll
 		_, err := u.store.Append(t.Context(), u.owner, u.write("bookmarks"), sharedBatch, true, nil, limits())
 		must(t, "Append", err)
 		won := 0
-		for _, err := range testdb.Together(8, func(i int) error { return write(u, i) }) {
+		for _, err := range testdb.Concurrently(8, func(i int) error { return write(u, i) }) {
 			if err == nil {
 				won++
 				continue

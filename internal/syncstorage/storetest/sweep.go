@@ -240,7 +240,7 @@ func sweepAgainstWrites(t *testing.T, u *user) {
 		}
 		u.post("tabs", us...)
 		u.wait(60e9)
-		errs := testdb.Together(4, func(caller int) (err error) {
+		errs := testdb.Concurrently(4, func(caller int) (err error) {
 			for i := caller; i < records && err == nil; i += 4 {
 				if caller == 0 {
 					_, err = u.store.Sweep(t.Context(), u.now, 7)

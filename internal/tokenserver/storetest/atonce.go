@@ -15,7 +15,7 @@ import (
 func (e env) atOnce(t *testing.T, n int, a func(i int) ts.Account, in func(i int) ts.SignIn) (users []ts.User, errs []error) {
 	t.Helper()
 	users = make([]ts.User, n)
-	errs = testdb.Together(n, func(i int) (err error) {
+	errs = testdb.Concurrently(n, func(i int) (err error) {
 		store := e.Store
 		if i%2 == 1 {
 			store = e.Other

@@ -2,8 +2,8 @@ package testdb
 
 import "sync"
 
-// Together runs fn for 0 to n-1 at the same time and returns the errors.
-func Together(n int, fn func(i int) error) []error {
+// Concurrently runs fn for 0 to n-1 at the same time and returns the errors.
+func Concurrently(n int, fn func(i int) error) []error {
 	errs := make([]error, n)
 	begin := make(chan struct{})
 	var wg sync.WaitGroup
