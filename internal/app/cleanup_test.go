@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/app/accounts"
 	"holdfast/internal/app/service"
 	"holdfast/internal/app/sync"
+	accounts "holdfast/internal/app/tokenserver"
 	"holdfast/internal/syncstorage"
 	"holdfast/internal/tokenserver"
 )

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"holdfast/internal/app"
-	"holdfast/internal/app/accounts"
 	"holdfast/internal/app/service"
+	"holdfast/internal/app/tokenserver"
 	"holdfast/internal/check"
 	"holdfast/internal/copying"
 	"holdfast/internal/db/rows"
@@ -84,7 +84,7 @@ func blockedCopy(t *testing.T, from, to string) (c *copying.Copy, reached chan s
 	tokens := openOne(t, "tokenserver", users)
 	execute(t, users, `INSERT INTO users (uid, service, email, generation, client_state, created_at, nodeid) VALUES (1, 1, 'a@example.com', 1, 'aaaa', 1, 1)`)
 	c = newCopy(t, "syncstorage", from, to)
-	c.Owners = accounts.Owners(tokens.Database.Rows(nil))
+	c.Owners = tokenserver.Owners(tokens.Database.Rows(nil))
 	store := syncsqlite.New(opened.SQLite(t, sqlitedb.Options{Path: c.Source.Target.Path}, nil))
 	putTab(t, store)
 	reached, goOn = make(chan struct{}), make(chan error)

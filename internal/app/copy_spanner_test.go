@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/internal/app/accounts"
+	"holdfast/internal/app/tokenserver"
 	"holdfast/internal/copying"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/fault"
@@ -39,7 +39,7 @@ func TestCopyOwnersOnSpanner(t *testing.T) {
 	if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "requires the service that knows the owners") {
 		t.Errorf("a copy without the accounts: %v", err)
 	}
-	c.Owners = accounts.Owners(tokens.Database.Rows(nil))
+	c.Owners = tokenserver.Owners(tokens.Database.Rows(nil))
 	if err := c.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestCopyOwnersOnSpanner(t *testing.T) {
 		"to Spanner":   newCopy(t, "syncstorage", "sqlite:"+back.Target.Target.Path, spannerURL(t)),
 		"from Spanner": newCopy(t, "syncstorage", "spanner://"+c.Target.Target.URL, sqliteURL(t)),
 	} {
-		unknown.Owners, unknown.OwnersIn = c.Owners, accounts.Name
+		unknown.Owners, unknown.OwnersIn = c.Owners, tokenserver.Name
 		if err := unknown.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "tokenserver") {
 			t.Errorf("%s, without the account of a user: %v", name, err)
 		}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"io"
 
-	"holdfast/internal/app/accounts"
 	"holdfast/internal/app/service"
 	"holdfast/internal/app/sync"
+	accounts "holdfast/internal/app/tokenserver"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/optional"

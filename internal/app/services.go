@@ -1,12 +1,12 @@
 package app
 
 import (
-	"holdfast/internal/app/accounts"
 	"holdfast/internal/app/buckets"
 	"holdfast/internal/app/ext"
 	"holdfast/internal/app/guest"
 	"holdfast/internal/app/service"
 	"holdfast/internal/app/sync"
+	"holdfast/internal/app/tokenserver"
 )
 
 // Services returns the services of this release, in the order in which they are opened
@@ -15,7 +15,7 @@ import (
 // assign the UID of such a user to another account.
 func Services() []service.Service {
 	storage := sync.New()
-	account := accounts.New(storageOf(storage))
+	account := tokenserver.New(storageOf(storage))
 	storage.RefuseRevoked(revokedBy(account))
 	return []service.Service{
 		withOwners(storage.Service()),

@@ -31,7 +31,7 @@ var services = []service{
 		wire:    []string{"github.com/go-faster/jx"},
 	},
 	{
-		name: "tokenserver", wiring: "accounts", backends: []string{"sqlite", "postgres"},
+		name: "tokenserver", wiring: "tokenserver", backends: []string{"sqlite", "postgres"},
 		helpers: []helper{
 			{name: "fxa", libs: []string{"github.com/go-jose/go-jose/v4", "golang.org/x/sync/singleflight"}},
 			{name: "nodeclient", ours: []string{"internal/auth/hawk"}},

@@ -111,7 +111,7 @@ func TestPowerCut(t *testing.T) {
 	if !needsPower(t) {
 		return
 	}
-	p := newPowered(t, 1, nil, "sync", "accounts", "ext", "buckets", "guest")
+	p := newPowered(t, 1, nil, "sync", "tokenserver", "ext", "buckets", "guest")
 	p.server = p.serve()
 	p.rounds(100, p.fault)
 }
@@ -119,7 +119,7 @@ func TestPowerCut(t *testing.T) {
 // Each service has a machine of its own, on which no sync of another one makes its files durable.
 func TestPowerCutOfOne(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"sync", "accounts", "ext", "buckets", "guest"} {
+	for _, name := range []string{"sync", "tokenserver", "ext", "buckets", "guest"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if !needsPower(t) {
@@ -211,7 +211,7 @@ func TestPowerCutOfBackup(t *testing.T) {
 	if !needsPower(t) {
 		return
 	}
-	p := newPowered(t, 1, nil, "sync", "accounts", "ext", "buckets", "guest")
+	p := newPowered(t, 1, nil, "sync", "tokenserver", "ext", "buckets", "guest")
 	p.server = p.serve()
 	length := time.Second
 	complete, whole := 0, 0 // backups that were restored, and those that had ended before the cut

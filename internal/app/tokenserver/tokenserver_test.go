@@ -1,6 +1,6 @@
 //test:unraced compiling Google's clients for the race detector takes a minute
 
-package accounts
+package tokenserver
 
 import (
 	"context"

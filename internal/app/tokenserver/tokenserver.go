@@ -1,6 +1,6 @@
-// Package accounts makes the tokenserver, which signs in Firefox accounts, a service of
+// Package tokenserver makes the tokenserver, which signs in Firefox accounts, a service of
 // the server.
-package accounts
+package tokenserver
 
 import (
 	"context"

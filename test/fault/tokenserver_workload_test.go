@@ -29,7 +29,7 @@ import (
 // earlier generations are refused.
 func accountsService() service {
 	return service{
-		name: "accounts", section: "TOKENSERVER",
+		name: "tokenserver", section: "TOKENSERVER",
 		vars: accountsVars(),
 		workload: func(_ *testing.T, few bool) workload {
 			w := &accountsWorkload{given: map[int64]string{}}
