@@ -66,7 +66,7 @@ var services = []service{
 			{name: "memory"},
 			{name: "catalogue"},
 			{name: "upstream"},
-			{name: "hottest", ours: []string{"internal/suite"}, libs: []string{"pgregory.net/rapid"}},
+			{name: "hotstatetest", ours: []string{"internal/suite"}, libs: []string{"pgregory.net/rapid"}},
 			{name: "redis", ours: []string{"internal/db/redisdb"}, libs: []string{"github.com/redis/rueidis"}},
 		},
 	},

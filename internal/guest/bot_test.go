@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
-	"holdfast/internal/guest/hottest"
+	"holdfast/internal/guest/hotstatetest"
 	"holdfast/internal/guest/memory"
 	"holdfast/internal/guest/sqlite"
 	"holdfast/internal/testdb/opened"
@@ -174,7 +174,7 @@ func newBots(t testing.TB, hot guest.Hot, degraded func(string)) *guest.Bots {
 func TestBotsFailOpen(t *testing.T) {
 	t.Parallel()
 	var down error
-	hot := &hottest.Faulty{Hot: memory.New(clock.System, 1<<20), Fault: func(string) error { return down }}
+	hot := &hotstatetest.Faulty{Hot: memory.New(clock.System, 1<<20), Fault: func(string) error { return down }}
 	degraded := 0
 	b := newBots(t, hot, func(what string) {
 		if what == "bot" {

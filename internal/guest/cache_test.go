@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/catalogue"
-	"holdfast/internal/guest/hottest"
+	"holdfast/internal/guest/hotstatetest"
 	"holdfast/internal/guest/memory"
 	"holdfast/internal/suite"
 )
@@ -51,7 +51,7 @@ type browsing struct {
 
 func newBrowsing(hot guest.Hot, c *counted, now clock.Clock, local bool) *browsing {
 	b := &browsing{catalogue: c}
-	faulty := &hottest.Faulty{Hot: hot, Fault: func(string) error {
+	faulty := &hotstatetest.Faulty{Hot: hot, Fault: func(string) error {
 		b.asked.Add(1)
 		if b.away.Load() {
 			return fault.New(fault.Unavailable, "away")

@@ -13,7 +13,7 @@ import (
 // Every method is atomic. Any may return fault.Unavailable; then it is not known whether
 // it had an effect.
 //
-// The test suite in hottest defines the contract.
+// The test suite in hotstatetest defines the contract.
 type Hot interface {
 	HotSessions
 	HotMirror

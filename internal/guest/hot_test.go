@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
-	"holdfast/internal/guest/hottest"
+	"holdfast/internal/guest/hotstatetest"
 	"holdfast/internal/guest/memory"
 	"holdfast/internal/guest/sqlite"
 	"holdfast/internal/inbox"
@@ -63,7 +63,7 @@ func newStore(t testing.TB) guest.Store {
 func newProcess(store guest.Store, hot guest.Hot, limits guest.Limits) *process {
 	p := &process{}
 	p.Service = guest.NewService(guest.Options{
-		Store: store, Hot: &hottest.Faulty{Hot: hot, Fault: p.fault}, Cookies: guest.NewCookies("secret", nil), Clock: clock.System,
+		Store: store, Hot: &hotstatetest.Faulty{Hot: hot, Fault: p.fault}, Cookies: guest.NewCookies("secret", nil), Clock: clock.System,
 		Local: memory.New(clock.System, 1<<20), Processes: 2, Limits: limits,
 		Degraded: func(what string) { p.mu.Lock(); defer p.mu.Unlock(); p.lost = append(p.lost, what) },
 	})

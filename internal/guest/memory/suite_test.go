@@ -5,15 +5,15 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/guest/hottest"
+	"holdfast/internal/guest/hotstatetest"
 	"holdfast/internal/guest/memory"
 	"holdfast/internal/suite"
 )
 
 func TestHot(t *testing.T) {
 	t.Parallel()
-	hottest.Run(t, func(testing.TB) hottest.Harness {
+	hotstatetest.Run(t, func(testing.TB) hotstatetest.Harness {
 		c := clock.NewManual(clock.System())
-		return hottest.Harness{Hot: memory.New(c.Now, 64<<20), Pass: func(_ suite.TB, d time.Duration) { c.Advance(d) }, Wait: c.Advance}
+		return hotstatetest.Harness{Hot: memory.New(c.Now, 64<<20), Pass: func(_ suite.TB, d time.Duration) { c.Advance(d) }, Wait: c.Advance}
 	})
 }

@@ -10,7 +10,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/redisdb"
-	"holdfast/internal/guest/hottest"
+	"holdfast/internal/guest/hotstatetest"
 	"holdfast/internal/guest/redis"
 	"holdfast/internal/ident"
 	"holdfast/internal/suite"
@@ -30,13 +30,13 @@ func TestCluster(t *testing.T) {
 
 func run(t *testing.T, url string) {
 	t.Helper()
-	hottest.Run(t, func(t testing.TB) hottest.Harness { return harness(t, url) })
+	hotstatetest.Run(t, func(t testing.TB) hotstatetest.Harness { return harness(t, url) })
 }
 
-func harness(t testing.TB, url string) hottest.Harness {
+func harness(t testing.TB, url string) hotstatetest.Harness {
 	t.Helper()
 	db, environment := open(t, url), "test-"+ident.New()
-	return hottest.Harness{
+	return hotstatetest.Harness{
 		Hot:  redis.New(db, environment, clock.System),
 		Wait: func(d time.Duration) { time.Sleep(d) },
 		Pass: func(t suite.TB, d time.Duration) {

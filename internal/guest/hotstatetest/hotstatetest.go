@@ -1,9 +1,9 @@
-// Package hottest is the contract of guest.Hot as tests.
+// Package hotstatetest is the contract of guest.Hot as tests.
 //
 // A store calls Run from a test of its own; what is not in this suite no caller may rely
 // on. Every case has new sessions and keys in a store that the cases share, except for
 // cases that see what belongs to nobody.
-package hottest
+package hotstatetest
 
 import (
 	"testing"

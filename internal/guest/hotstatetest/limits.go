@@ -1,4 +1,4 @@
-package hottest
+package hotstatetest
 
 import (
 	"fmt"
