@@ -243,7 +243,7 @@ func copyWithCrashes(t *testing.T, c *copying.Copy, use func()) {
 	t.Helper()
 	for steps := 0; ; steps++ {
 		left := steps
-		c.Fault = func(string) error {
+		c.BeforeStep = func(string) error {
 			use()
 			if left--; left < 0 {
 				return errCrash
@@ -252,7 +252,7 @@ func copyWithCrashes(t *testing.T, c *copying.Copy, use func()) {
 		}
 		err := c.Run(t.Context())
 		if err == nil {
-			c.Fault = nil
+			c.BeforeStep = nil
 			return
 		}
 		if !errors.Is(err, errCrash) {

@@ -51,7 +51,7 @@ func TestCopyFromMovingShards(t *testing.T) {
 	}
 	// at calls the functions at the points of the copy, and writes after each.
 	at := func(first string, fns ...func()) {
-		c.Fault = func(point string) error {
+		c.BeforeStep = func(point string) error {
 			if len(fns) == 0 || first != "" && point != first {
 				return nil
 			}

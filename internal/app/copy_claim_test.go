@@ -35,9 +35,9 @@ func TestCopiesExclude(t *testing.T) {
 			second := again(first)
 			third := newCopy(t, first.Service, "sqlite:"+first.Source.Target.Path, sqliteURL(t))
 			ended := make(chan error, 1)
-			block := first.Fault
+			block := first.BeforeStep
 			run := func() {
-				first.Fault = onlyFirst(block)
+				first.BeforeStep = onlyFirst(block)
 				ended <- first.Run(t.Context())
 			}
 			go run()
@@ -88,7 +88,7 @@ func blockedCopy(t *testing.T, from, to string) (c *copying.Copy, reached chan s
 	store := syncsqlite.New(opened.SQLite(t, sqlitedb.Options{Path: c.Source.Target.Path}, nil))
 	putTab(t, store)
 	reached, goOn = make(chan struct{}), make(chan error)
-	c.Fault = func(point string) error {
+	c.BeforeStep = func(point string) error {
 		if point != "span" {
 			return nil
 		}
@@ -144,8 +144,8 @@ func claimBy(t *testing.T, c *copying.Copy, id string) {
 func TestReopenEndsACopy(t *testing.T) {
 	t.Parallel()
 	c, reached, goOn := blockedCopy(t, sqliteURL(t), sqliteURL(t))
-	block := c.Fault
-	c.Fault = func(point string) error {
+	block := c.BeforeStep
+	c.BeforeStep = func(point string) error {
 		if point == "close" {
 			return block("span")
 		}
@@ -163,7 +163,7 @@ func TestReopenEndsACopy(t *testing.T) {
 	if err := <-ended; !errors.Is(err, rows.ErrLapsed) {
 		t.Errorf("after --reopen: %v", err)
 	}
-	c.Fault = nil
+	c.BeforeStep = nil
 	if err := c.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -188,12 +188,12 @@ func TestCheckOfCopies(t *testing.T) {
 		}
 	}
 	c := newCopy(t, "extstorage", source, target)
-	c.Fault = func(string) error { return errCrash }
+	c.BeforeStep = func(string) error { return errCrash }
 	if err := c.Run(t.Context()); !errors.Is(err, errCrash) {
 		t.Fatal(err)
 	}
 	want(target, service.Wrong, "only a part of a copy")
-	c.Fault = nil
+	c.BeforeStep = nil
 	if err := c.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -93,7 +93,7 @@ func TestCopyCompactsTheLog(t *testing.T) {
 			c, store := syncCopy(t, from)
 			c.CompactAfter, c.CompactEvery = 10, time.Hour
 			written := false
-			c.Fault = func(point string) error {
+			c.BeforeStep = func(point string) error {
 				if point == "pass" && !written {
 					written = true
 					overwrite(t, store, writes)
@@ -132,7 +132,7 @@ func TestCopyCompactsMeanwhile(t *testing.T) {
 					close(compacted)
 				}
 			}
-			c.Fault = func(point string) error {
+			c.BeforeStep = func(point string) error {
 				for point == "span" {
 					select {
 					case <-compacted:
@@ -172,7 +172,7 @@ func addInPasses(t *testing.T, c *copying.Copy, store ss.Store) (isRefused *bool
 	t.Helper()
 	written := 0
 	isRefused = new(bool)
-	c.Fault = func(point string) error {
+	c.BeforeStep = func(point string) error {
 		if point == "pass" && !*isRefused {
 			*isRefused = addRecords(t, store, written, 5)
 			written += 5
@@ -284,7 +284,7 @@ func TestCopyLimitsTheLog(t *testing.T) {
 			c, store := syncCopy(t, from)
 			records := 25
 			passes, states := 0, map[int]string{}
-			c.Fault = func(point string) error {
+			c.BeforeStep = func(point string) error {
 				if point == "pass" {
 					if _, states[passes] = inLog(t, c, rows.SlowOf(c.Service)); passes == 0 {
 						addRecords(t, store, 0, records)
@@ -332,7 +332,7 @@ func TestAbandonedLog(t *testing.T) {
 			t.Parallel()
 			c, store := syncCopy(t, sources[name])
 			isFirst := true
-			c.Fault = func(point string) error {
+			c.BeforeStep = func(point string) error {
 				if point == "pass" && isFirst {
 					isFirst = false
 					return errCrash

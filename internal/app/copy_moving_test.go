@@ -94,7 +94,7 @@ func openMoving(t *testing.T, rt *rapid.T, name string, from, to func(testing.TB
 	}
 	m.copy.KeysOfPass, m.copy.CompactAfter = 3, 2 // so that passes compact the log, and see parts of a write
 	closed := false
-	m.copy.Fault = func(point string) error {
+	m.copy.BeforeStep = func(point string) error {
 		if closed { // nobody can write
 			if m.crashIn--; m.crashIn == 0 {
 				closed = false

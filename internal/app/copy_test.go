@@ -231,7 +231,7 @@ func TestCopyContinues(t *testing.T) {
 	}
 	for steps := 0; ; steps++ {
 		left := steps
-		c.Fault = func(string) error {
+		c.BeforeStep = func(string) error {
 			if left--; left < 0 {
 				return errCrash
 			}
@@ -247,7 +247,7 @@ func TestCopyContinues(t *testing.T) {
 		put(writes)
 		writes++
 	}
-	c.Fault = nil
+	c.BeforeStep = nil
 	wantEqual(t, c)
 	if err := c.Run(t.Context()); err != nil {
 		t.Errorf("a copy that was interrupted when it was complete: %v", err)
@@ -382,7 +382,7 @@ func TestHalfACopy(t *testing.T) {
 	}
 	execute(t, source, string(script))
 	points := 0
-	c.Fault = func(string) error {
+	c.BeforeStep = func(string) error {
 		if points++; points == 3 {
 			return errCrash
 		}
@@ -409,7 +409,7 @@ func TestHalfACopy(t *testing.T) {
 	if _, err := c.DryRun(t.Context()); err != nil {
 		t.Errorf("a dry run of a copy that continues: %v", err)
 	}
-	c.Fault = nil
+	c.BeforeStep = nil
 	if err := c.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}

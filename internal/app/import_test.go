@@ -420,7 +420,7 @@ func TestImportContinues(t *testing.T) {
 			if steps < 12 {
 				t.Errorf("only %d steps", steps)
 			}
-			m.Fault = nil
+			m.BeforeStep = nil
 			wantImported(t, m)
 			if err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "complete import") {
 				t.Errorf("an import to a complete one: %v", err)
@@ -442,7 +442,7 @@ func TestImportProgress(t *testing.T) {
 		}
 	}
 	spans := 0
-	m.Fault = func(point string) error {
+	m.BeforeStep = func(point string) error {
 		if point == "span" {
 			spans++
 		}
@@ -455,7 +455,7 @@ func TestImportProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := rows
-	m.Fault, rows = nil, 0
+	m.BeforeStep, rows = nil, 0
 	if err := m.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -471,7 +471,7 @@ func crashEverywhere(t *testing.T, m *importing.Import, write func(steps int)) (
 	t.Helper()
 	for ; ; steps++ {
 		left := steps
-		m.Fault = func(string) error {
+		m.BeforeStep = func(string) error {
 			if left--; left < 0 {
 				return errCrash
 			}
@@ -502,7 +502,7 @@ func TestImportUnderWrites(t *testing.T) {
 		writes++
 		from.run(t, from.put(int64(writes%3+1), 7, fmt.Sprint("w", writes), fmt.Sprint(writes), stamp0+10_000+int64(writes)*10))
 	}
-	m.Fault = func(point string) error {
+	m.BeforeStep = func(point string) error {
 		if late && (point == "verify" || writes < 30) { // each pass must not find more, or it would be repeated
 			write()
 		}
@@ -549,7 +549,7 @@ func TestImportOfBusyServer(t *testing.T) {
 	passes, asked := 0, false
 	manual := clock.NewManual(time.Unix(1_700_000_000, 0))
 	m.Clock = manual.Now
-	m.Fault = func(point string) error {
+	m.BeforeStep = func(point string) error {
 		if point != "pass" || asked {
 			return nil
 		}

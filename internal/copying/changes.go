@@ -154,7 +154,7 @@ func (c *Copy) catchUp(ctx context.Context) error {
 // pass copies the rows of the oldest keys in the log, and returns how many keys. A key is copied
 // once, however often it was written.
 func (c *Copy) pass(ctx context.Context) (int, error) {
-	if err := c.fault("pass"); err != nil {
+	if err := c.before("pass"); err != nil {
 		return 0, err
 	}
 	if err := c.compact(ctx); err != nil {

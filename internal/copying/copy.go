@@ -38,11 +38,11 @@ type Copy struct {
 	// are slowed, and the last pass begins in time. 0: there is no limit.
 	FinishWithin time.Duration
 
-	Lease    time.Duration                        // of read-only during the last pass; 0: 30 s
-	Progress func(what string, done, total int64) // may be nil
-	Estimate func(Estimate)                       // may be nil
-	Report   func(line string)                    // may be nil
-	Fault    func(point string) error             // for tests only: called before each step
+	Lease      time.Duration                        // of read-only during the last pass; 0: 30 s
+	Progress   func(what string, done, total int64) // may be nil
+	Estimate   func(Estimate)                       // may be nil
+	Report     func(line string)                    // may be nil
+	BeforeStep func(point string) error             // for tests only: called before each step
 
 	// For tests only: the number of keys that a pass copies, when the log of changes is compacted and
 	// measured, and a function that is called with the number of entries before and after.
@@ -189,11 +189,11 @@ func (c *Copy) progress(what string, done, total int64) {
 	}
 }
 
-func (c *Copy) fault(point string) error {
-	if c.Fault == nil {
+func (c *Copy) before(point string) error {
+	if c.BeforeStep == nil {
 		return nil
 	}
-	return c.Fault(point)
+	return c.BeforeStep(point)
 }
 
 // begin continues the copy that the target has begun, or begins a new one.
@@ -408,7 +408,7 @@ func setState(u rows.Update, service string, state State) error {
 // lastPass copies what is left while the service is read-only, verifies it, and makes
 // read-only permanent.
 func (c *Copy) lastPass(ctx context.Context) error {
-	if err := c.fault("close"); err != nil {
+	if err := c.before("close"); err != nil {
 		return err
 	}
 	start := time.Now()
@@ -458,7 +458,7 @@ func (c *Copy) whileClosed(ctx context.Context) error {
 	held, release := c.hold(ctx)
 	err := c.finish(held)
 	if err = cmp.Or(release(), err); err == nil {
-		err = c.fault("prolong")
+		err = c.before("prolong")
 	}
 	if err != nil {
 		return err
@@ -504,7 +504,7 @@ func (c *Copy) finish(ctx context.Context) error {
 	if err := c.setLast(ctx, last); err != nil {
 		return err
 	}
-	if err := c.fault("verify"); err != nil {
+	if err := c.before("verify"); err != nil {
 		return err
 	}
 	var different []string

@@ -17,12 +17,12 @@ type Fill struct {
 
 // FillOptions configure a Fill.
 type FillOptions struct {
-	Service  string
-	Groups   []rows.Group
-	Source   Source
-	Target   *engine.Database
-	Progress func(what string, done, total int64) // may be nil
-	Fault    func(point string) error             // for tests only: called before each step
+	Service    string
+	Groups     []rows.Group
+	Source     Source
+	Target     *engine.Database
+	Progress   func(what string, done, total int64) // may be nil
+	BeforeStep func(point string) error             // for tests only: called before each step
 }
 
 // Source is a database that a Fill reads.
@@ -47,7 +47,7 @@ func (readSource) KeepLog(context.Context, string) error { return nil }
 // NewFill returns a Fill, which has done nothing yet.
 func NewFill(o FillOptions) *Fill {
 	return &Fill{copy: Copy{
-		Service: o.Service, Groups: o.Groups, Source: &engine.Database{Where: o.Source.Where()}, Target: o.Target, Fault: o.Fault, Progress: o.Progress,
+		Service: o.Service, Groups: o.Groups, Source: &engine.Database{Where: o.Source.Where()}, Target: o.Target, BeforeStep: o.BeforeStep, Progress: o.Progress,
 		source: readSource{source: o.Source}, target: namedDatabase{o.Target.Rows(nil), o.Target.Where}, to: o.Target.Traits(),
 	}}
 }
@@ -149,7 +149,7 @@ func (f *Fill) Replace(ctx context.Context, changed OwnerSet) error {
 			for _, span := range spans {
 				c.progress("changed owners", done, total)
 				done++
-				if err := c.fault("replace"); err != nil {
+				if err := c.before("replace"); err != nil {
 					return err
 				}
 				if err := w.replace(v, g, span); err != nil {

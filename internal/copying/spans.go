@@ -68,7 +68,7 @@ func (c *Copy) readSpans(ctx context.Context, p *pipe) error {
 	unclean := true // the owners after the last one may be copied in part
 	kept, most := time.Now(), rowsOfFirstSpan
 	for next := c.state; !next.Copied; unclean = false {
-		if err := c.fault("span"); err != nil {
+		if err := c.before("span"); err != nil {
 			return err
 		}
 		s := copiedSpan{next: next, unclean: unclean}

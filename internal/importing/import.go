@@ -27,10 +27,10 @@ type Import struct {
 	// before: more than 0 if the other server has written since.
 	Stopped func(ctx context.Context, asked int, pass func(context.Context) error) error
 
-	Progress func(what string, done, total int64) // may be nil
-	Report   func(line string)                    // may be nil
-	Fault    func(point string) error             // for tests only: called before each step
-	Clock    clock.Clock                          // for tests only; nil: clock.System
+	Progress   func(what string, done, total int64) // may be nil
+	Report     func(line string)                    // may be nil
+	BeforeStep func(point string) error             // for tests only: called before each step
+	Clock      clock.Clock                          // for tests only; nil: clock.System
 }
 
 // Part is a service with its source.
@@ -52,11 +52,11 @@ func (m *Import) reportf(format string, args ...any) {
 	}
 }
 
-func (m *Import) fault(point string) error {
-	if m.Fault == nil {
+func (m *Import) before(point string) error {
+	if m.BeforeStep == nil {
 		return nil
 	}
-	return m.Fault(point)
+	return m.BeforeStep(point)
 }
 
 // open prepares the parts, and returns the number of rows in the sources.
@@ -69,7 +69,7 @@ func (m *Import) open(ctx context.Context) (total int64, err error) {
 			return 0, fmt.Errorf("--%s: %w", p.Service.Import.Flag, err)
 		}
 		p.fill = copying.NewFill(copying.FillOptions{
-			Service: p.Service.Name, Groups: p.Service.Tables, Source: p.Source, Target: p.Database, Fault: m.Fault, Progress: m.Progress,
+			Service: p.Service.Name, Groups: p.Service.Tables, Source: p.Source, Target: p.Database, BeforeStep: m.BeforeStep, Progress: m.Progress,
 		})
 		n, err := p.fill.CountSource(ctx)
 		if err != nil {
@@ -128,7 +128,7 @@ func (m *Import) Run(ctx context.Context) error {
 		return err
 	}
 	for asked := 0; ; asked++ {
-		if err := m.fault("stopped"); err != nil {
+		if err := m.before("stopped"); err != nil {
 			return err
 		}
 		if err := m.Stopped(ctx, asked, func(ctx context.Context) error { _, err := m.pass(ctx); return err }); err != nil {
@@ -205,7 +205,7 @@ func (m *Import) finish(ctx context.Context) (different []string, err error) {
 		if err := p.setLast(ctx, m.greatestOwner(p)); err != nil {
 			return nil, err
 		}
-		if err := m.fault("verify"); err != nil {
+		if err := m.before("verify"); err != nil {
 			return nil, err
 		}
 		if err := p.fill.CompareChanged(ctx, func(d copying.Difference) { different = append(different, d.String()) }); err != nil {
@@ -295,7 +295,7 @@ func (p *Part) setLast(ctx context.Context, greatest int64) error {
 // done records that the import is complete.
 func (m *Import) done(ctx context.Context) error {
 	for _, p := range m.Parts {
-		if err := m.fault("done"); err != nil {
+		if err := m.before("done"); err != nil {
 			return err
 		}
 		if err := p.fill.Complete(ctx); err != nil {

@@ -43,7 +43,7 @@ func (m *Import) now() time.Time {
 // pass copies the owners that have changed, and returns how many.
 func (m *Import) pass(ctx context.Context) (n int, err error) {
 	for _, p := range m.Parts {
-		if err := m.fault("pass"); err != nil {
+		if err := m.before("pass"); err != nil {
 			return 0, err
 		}
 		now, err := p.stamps(ctx)
