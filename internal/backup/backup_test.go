@@ -1,3 +1,5 @@
+//test:unraced compiling Google's clients for the race detector takes a minute
+
 package backup
 
 import (
