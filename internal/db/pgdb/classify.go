@@ -107,16 +107,18 @@ func (e *connectError) Error() string {
 	return e.err.Error()
 }
 
-// Remedy says how an operator fixes an error with which a running server refuses a connection; "" for any other
-// error. setting is the name of the setting with the URL.
+// Remedy says how an operator fixes an error with which a running server refuses a connection, or a connection pooler a
+// statement; "" for any other error. setting is the name of the setting with the URL.
 func Remedy(err error, setting string) string {
-	refused, ok := errors.AsType[*connectError](err)
+	pg, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
 		return ""
 	}
-	pg, ok := errors.AsType[*pgconn.PgError](refused.err)
+	_, refused := errors.AsType[*connectError](err)
 	switch {
-	case !ok:
+	case pg.Code == "26000" || pg.Code == "42P05": // a prepared statement is on another connection
+		return "add default_query_exec_mode=exec to " + setting
+	case !refused:
 		return ""
 	case pg.Code == "3D000": // no such database
 		return "create the database, or correct " + setting

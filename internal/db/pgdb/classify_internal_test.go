@@ -45,6 +45,8 @@ func TestRemedy(t *testing.T) {
 		{&connectError{&pgconn.PgError{Code: "57P03"}}, ""}, // the server is starting
 		{&connectError{context.DeadlineExceeded}, ""},
 		{&pgconn.PgError{Code: "42704"}, ""},
+		{&pgconn.PgError{Code: "42P05"}, "add default_query_exec_mode=exec to guest.database_url"},
+		{&pgconn.PgError{Code: "26000"}, "add default_query_exec_mode=exec to guest.database_url"},
 	} {
 		if got := Remedy(fault.Wrap(fault.Unavailable, "no database connection", tc.err), "guest.database_url"); got != tc.want {
 			t.Errorf("%v: %q, want %q", tc.err, got, tc.want)
