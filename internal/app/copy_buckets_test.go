@@ -100,7 +100,7 @@ func (u *bucketsUser) put(name string) error {
 }
 
 func (u *bucketsUser) delete(name string) error {
-	_, err := u.h.Store.Delete(u.t.Context(), u.owner, u.ref, name, buckets.Condition{}, u.now)
+	_, err := u.h.Store.Delete(u.t.Context(), u.owner, u.ref, buckets.Delete{Name: name, Now: u.now})
 	if err == nil {
 		delete(u.live, name)
 	}
@@ -121,7 +121,7 @@ func (u *bucketsUser) upload(name string) error {
 		var list []buckets.PartRef
 		for n := range 2 {
 			p := buckets.Part{Number: n + 1, Created: u.now, Body: u.body()}
-			if err := u.h.Uploads.PutPart(ctx, u.owner, u.ref, name, id, p); err != nil {
+			if err := u.h.Uploads.PutPart(ctx, buckets.UploadKey{Owner: u.owner, Bucket: u.ref, Name: name, ID: id}, p); err != nil {
 				return err
 			}
 			u.stored[p.ID] = true
@@ -131,7 +131,7 @@ func (u *bucketsUser) upload(name string) error {
 			continue
 		}
 		object := buckets.ObjectID(buckets.NewUUID())
-		if _, err := u.h.Uploads.Complete(ctx, u.owner, u.ref, name, id, buckets.Completion{Object: object, Parts: list, Now: u.now}); err != nil {
+		if _, err := u.h.Uploads.Complete(ctx, buckets.UploadKey{Owner: u.owner, Bucket: u.ref, Name: name, ID: id}, buckets.Completion{Object: object, Parts: list, Now: u.now}); err != nil {
 			return err
 		}
 		u.live[name] = object

@@ -15,6 +15,7 @@ type service struct {
 	below    []string // shared packages of its root
 	wire     []string // libraries of its apis
 	apis     []string // folders of its protocols; nil: httpapi
+	answers  []string // folders of what its protocols share
 }
 
 // helper is a folder of a service that wraps one thing. The root does not import it.
@@ -47,7 +48,7 @@ var services = []service{
 		below: []string{"internal/canonjson"},
 	},
 	{
-		name: "buckets", wiring: "buckets", backends: []string{"sqlite", "postgres"}, apis: []string{"s3api", "httpapi"},
+		name: "buckets", wiring: "buckets", backends: []string{"sqlite", "postgres"}, apis: []string{"s3api", "httpapi"}, answers: []string{"download"},
 		libs:  []string{"github.com/hashicorp/golang-lru/v2"},
 		below: []string{"internal/canonjson", "internal/secretbox"},
 		helpers: []helper{
@@ -301,9 +302,17 @@ func (r service) rules() []rule {
 			reason: "the suite is the contract of all backends, so it knows none",
 		},
 	}
+	var answers []string
+	for _, name := range r.answers {
+		answers = append(answers, root+"/"+name)
+		all = append(all, rule{
+			who: []string{root + "/" + name}, ours: slices.Concat(own, leaves, []string{"internal/web"}), tests: tests,
+			reason: "it has what several protocols of a service answer alike",
+		})
+	}
 	for _, name := range r.protocols() {
 		all = append(all, rule{
-			who: []string{root + "/" + name}, ours: slices.Concat(own, leaves, []string{"internal/fairshare", "internal/web", "internal/web/rate", "internal/auth/*", "internal/obs"}),
+			who: []string{root + "/" + name}, ours: slices.Concat(own, answers, leaves, []string{"internal/fairshare", "internal/web", "internal/web/rate", "internal/auth/*", "internal/obs"}),
 			libs: r.wire, tests: tests,
 			reason: "it implements a protocol and leaves storage to the Store",
 		})
@@ -375,6 +384,9 @@ func (r service) folders() []string {
 		folders = append(folders, root+"/"+name)
 	}
 	for _, name := range r.backends {
+		folders = append(folders, root+"/"+name)
+	}
+	for _, name := range r.answers {
 		folders = append(folders, root+"/"+name)
 	}
 	for _, h := range r.helpers {

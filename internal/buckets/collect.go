@@ -20,9 +20,9 @@ const releaseTime = 5 * time.Second
 // claim has expired. If ctx ends, the rest is released, so that the next process need not
 // wait.
 func (s *Service) Collect(ctx context.Context, before time.Time, limit int) (n int, err error) {
-	now := s.Clock()
+	now := s.clock()
 	claim := Claim{ID: NewUUID(), Before: At(before), Now: At(now), Expires: At(now.Add(claimTime)), Limit: limit}
-	garbage, err := s.Collector.Claim(ctx, claim)
+	garbage, err := s.store.Claim(ctx, claim)
 	if err != nil {
 		return 0, err
 	}
@@ -30,7 +30,7 @@ func (s *Service) Collect(ctx context.Context, before time.Time, limit int) (n i
 	if ctx.Err() != nil && n < len(garbage) {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
 		defer cancel()
-		err = errors.Join(err, s.Collector.Unclaim(ending, claim.ID))
+		err = errors.Join(err, s.store.Unclaim(ending, claim.ID))
 	}
 	return n, err
 }
@@ -57,7 +57,7 @@ func (s *Service) free(ctx context.Context, claim string, garbage []Garbage) (n 
 			defer cancel()
 			ctx = ending
 		}
-		n, err = s.Collector.Remove(ctx, claim, removed)
+		n, err = s.store.Remove(ctx, claim, removed)
 		failed = append(failed, err)
 	}
 	return n, errors.Join(failed...)
@@ -73,11 +73,11 @@ type Batch struct {
 // ClaimBatch claims at most limit deleted objects whose grace period has ended. A batch
 // that its client does not free may be claimed by another one after it has expired.
 func (s *Service) ClaimBatch(ctx context.Context, limit int) (Batch, error) {
-	now := s.Clock()
+	now := s.clock()
 	claim := Claim{
-		ID: NewUUID(), Before: At(now.Add(-s.Limits.GarbageAfter)), Now: At(now), Expires: At(now.Add(claimTime)), Limit: limit, Objects: true,
+		ID: NewUUID(), Before: At(now.Add(-s.limits.GarbageAfter)), Now: At(now), Expires: At(now.Add(claimTime)), Limit: limit, Objects: true,
 	}
-	garbage, err := s.Collector.Claim(ctx, claim)
+	garbage, err := s.store.Claim(ctx, claim)
 	if err != nil || len(garbage) == 0 {
 		return Batch{}, err
 	}
@@ -86,13 +86,13 @@ func (s *Service) ClaimBatch(ctx context.Context, limit int) (Batch, error) {
 
 // ReadBatch reads what is left of a batch: nothing if it was freed or has expired.
 func (s *Service) ReadBatch(ctx context.Context, id string) ([]Garbage, error) {
-	return s.Collector.Claimed(ctx, id, At(s.Clock()), true)
+	return s.store.Claimed(ctx, id, At(s.clock()), true)
 }
 
 // FreeBatch removes what is left of a batch: bodies that are still on storage nodes, and
 // then the rows. It is idempotent. What cannot be removed stays in the batch.
 func (s *Service) FreeBatch(ctx context.Context, id string) error {
-	garbage, err := s.Collector.Claimed(ctx, id, At(s.Clock()), false)
+	garbage, err := s.store.Claimed(ctx, id, At(s.clock()), false)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (s *Service) FreeBatch(ctx context.Context, id string) error {
 // removeBodies removes the bodies of a deleted object.
 func (s *Service) removeBodies(ctx context.Context, g *Garbage) error {
 	if len(g.Sharks) > 0 {
-		if err := s.Bodies.Remove(ctx, BodyPath(g.Owner, g.Bucket, g.ID, g.Name), g.Sharks); err != nil {
+		if err := s.bodies.Remove(ctx, BodyPath(g.Owner, g.Bucket, g.ID, g.Name), g.Sharks); err != nil {
 			return err
 		}
 	}
@@ -111,7 +111,7 @@ func (s *Service) removeBodies(ctx context.Context, g *Garbage) error {
 		return nil
 	}
 	for after := 0; ; {
-		page, err := s.Collector.UploadBodies(ctx, g.Owner, g.Upload, after, segmentPage)
+		page, err := s.store.UploadBodies(ctx, g.Owner, g.Upload, after, segmentPage)
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -119,7 +119,7 @@ func (s *Service) removeBodies(ctx context.Context, g *Garbage) error {
 			if len(page[i].Sharks) == 0 {
 				continue
 			}
-			if err := s.Bodies.Remove(ctx, BodyPath(g.Owner, g.Bucket, page[i].ID, g.Name), page[i].Sharks); err != nil {
+			if err := s.bodies.Remove(ctx, BodyPath(g.Owner, g.Bucket, page[i].ID, g.Name), page[i].Sharks); err != nil {
 				return err
 			}
 		}
@@ -130,12 +130,12 @@ func (s *Service) removeBodies(ctx context.Context, g *Garbage) error {
 // CollectBuckets removes at most limit buckets that were deleted at a time or before and
 // whose objects are removed. It returns how many steps it has taken.
 func (s *Service) CollectBuckets(ctx context.Context, before time.Time, limit int) (n int, err error) {
-	all, err := s.Collector.DeletedBuckets(ctx, At(before), limit)
+	all, err := s.store.DeletedBuckets(ctx, At(before), limit)
 	if err != nil {
 		return 0, err
 	}
 	for _, b := range all {
-		if _, err := s.Collector.RemoveBucket(ctx, b, At(s.Clock()), limit); err != nil {
+		if _, err := s.store.RemoveBucket(ctx, b, At(s.clock()), limit); err != nil {
 			return n, err
 		}
 		n++

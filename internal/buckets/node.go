@@ -1,7 +1,10 @@
 package buckets
 
 import (
+	"cmp"
+	"context"
 	"strings"
+	"sync"
 
 	"holdfast/internal/fault"
 )
@@ -25,6 +28,31 @@ const (
 	NodeRemoving NodeState = "removing"  // is being removed, if no body is on it
 	NodeRemoved  NodeState = "removed"   // is not used any more; the configuration may still have it
 )
+
+// removing lets a process remove one node at a time: two calls at once could each take back the state that the other
+// relies on.
+var removing sync.Mutex
+
+// RemoveNode gives a node that no object, part or garbage is on the state NodeRemoved. If a body is on it, the node keeps
+// its state, and the error is ErrNodeInUse. A node that is unknown or removed stays so.
+func RemoveNode(ctx context.Context, st Nodes, id string) error {
+	removing.Lock()
+	defer removing.Unlock()
+	was, err := st.ChangeNode(ctx, id, []NodeState{NodeActive, NodeReadOnly, NodeDraining, NodeRemoving}, NodeRemoving)
+	if err != nil || was == "" || was == NodeRemoved {
+		return err
+	}
+	if was == NodeRemoving { // by a process that was killed
+		was = NodeDraining
+	}
+	to := NodeRemoved
+	used := st.CheckUnused(ctx, id)
+	if used != nil {
+		to = was
+	}
+	_, err = st.ChangeNode(context.WithoutCancel(ctx), id, []NodeState{NodeRemoving}, to) // unless another process has set it
+	return cmp.Or(used, err)
+}
 
 // Datacenter returns the part of a node's ID before the colon.
 func Datacenter(id string) string {

@@ -84,7 +84,7 @@ func (r *reader) next() error {
 		if r.upload == "" {
 			return io.ErrUnexpectedEOF
 		}
-		page, err := r.s.Store.Segments(r.ctx, r.owner, r.upload, r.offset, segmentPage)
+		page, err := r.s.store.Segments(r.ctx, r.owner, r.upload, r.offset, segmentPage)
 		if err != nil {
 			return err
 		}
@@ -114,14 +114,14 @@ func (r *reader) next() error {
 	if r.upload != "" {
 		ref.Number = seg.Number
 	}
-	opened, err := r.s.Bodies.Open(r.ctx, path, ref, from, n)
+	opened, err := r.s.bodies.Open(r.ctx, path, ref, from, n)
 	if err != nil {
 		moved, ok := r.moved(&seg)
 		if !ok {
 			return err
 		}
 		ref.Body = moved
-		if opened, err = r.s.Bodies.Open(r.ctx, path, ref, from, n); err != nil {
+		if opened, err = r.s.bodies.Open(r.ctx, path, ref, from, n); err != nil {
 			return err
 		}
 	}
@@ -133,13 +133,13 @@ func (r *reader) next() error {
 // row was read: a drained node has no copy any more.
 func (r *reader) moved(seg *Segment) (b Body, ok bool) {
 	if r.upload == "" {
-		o, err := r.s.Store.Get(r.ctx, r.owner, r.bucket, r.name)
+		o, err := r.s.store.Get(r.ctx, r.owner, r.bucket, r.name)
 		if err != nil {
 			return b, false
 		}
 		b = o.Body
 	} else {
-		page, err := r.s.Store.Segments(r.ctx, r.owner, r.upload, seg.Start, 1)
+		page, err := r.s.store.Segments(r.ctx, r.owner, r.upload, seg.Start, 1)
 		if err != nil || len(page) == 0 {
 			return b, false
 		}

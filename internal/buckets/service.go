@@ -87,7 +87,7 @@ func (s *Service) WriteMemory(size int64) int64 {
 }
 
 // IsInline reports whether a body of size bytes is stored in the database.
-func (s *Service) IsInline(size int64) bool { return size >= 0 && size <= int64(s.Limits.Inline) }
+func (s *Service) IsInline(size int64) bool { return size >= 0 && size <= int64(s.limits.Inline) }
 
 // ReadMemory returns how much memory in bytes Open needs for length bytes of an object.
 func (s *Service) ReadMemory(o *Object, length int64) int64 {
@@ -102,16 +102,18 @@ func (s *Service) ReadMemory(o *Object, length int64) int64 {
 
 // Options of a Service. All but Limits are required.
 type Options struct {
-	Store      Store
-	Uploads    Uploads
-	Collector  Collector
-	References References
-	Counters   Counters
-	Accounts   Accounts
-	Nodes      Nodes
-	Bodies     Bodies
-	Clock      clock.Clock
-	Limits     Limits
+	Backend Backend
+	Bodies  Bodies
+	Clock   clock.Clock
+	Limits  Limits
+}
+
+// Backend is the part of a backend that a Service needs.
+type Backend interface {
+	Store
+	Uploads
+	Collector
+	Accounts
 }
 
 // Limits of a Service.
@@ -125,7 +127,10 @@ type Limits struct {
 
 // Service has the use cases of the protocols.
 type Service struct {
-	Options
+	store  Backend
+	bodies Bodies
+	clock  clock.Clock
+	limits Limits
 }
 
 // NewService returns a service.
@@ -133,7 +138,7 @@ func NewService(o Options) *Service {
 	if o.Limits.MinPart == 0 {
 		o.Limits.MinPart = MinPart
 	}
-	return &Service{Options: o}
+	return &Service{o.Backend, o.Bodies, o.Clock, o.Limits}
 }
 
 // PutRequest is an object to be written, without its body.
@@ -153,12 +158,13 @@ func (s *Service) PutObject(ctx context.Context, owner AccountID, b BucketRef, r
 	}
 	o := r.Object
 	o.ID = ObjectID(NewUUID())
-	remove, err := s.writeBody(ctx, owner, b.ID, o.Name, r.Size, r.Copies, &o.Body, src, r.Ready)
+	body := bodyWrite{owner: owner, bucket: b.ID, name: o.Name, size: r.Size, copies: r.Copies, ready: r.Ready, body: &o.Body}
+	remove, err := s.writeBody(ctx, &body, src)
 	if err != nil {
 		return Written{}, err
 	}
 	o.Checksum = src.Sums().Checksum
-	w, err := s.Store.Put(ctx, owner, b, Put{Object: o, Condition: r.Condition, Now: At(s.Clock())})
+	w, err := s.store.Put(ctx, owner, b, Put{Object: o, Condition: r.Condition, Now: At(s.clock())})
 	if err != nil && knownResult(err) {
 		remove()
 	}
@@ -171,7 +177,7 @@ func (s *Service) checkEarly(ctx context.Context, owner AccountID, b BucketRef, 
 	if !r.Condition.IsSet() {
 		return nil
 	}
-	o, err := s.Store.Get(ctx, owner, b.ID, r.Object.Name)
+	o, err := s.store.Get(ctx, owner, b.ID, r.Object.Name)
 	switch {
 	case err == nil:
 		return r.Condition.CheckWrite(&o)
@@ -187,18 +193,29 @@ func knownResult(err error) bool {
 	return errors.Is(err, ErrNodeRemoved) || fault.CodeOf(err) != fault.Unavailable && fault.CodeOf(err) != fault.Internal
 }
 
+// bodyWrite is a body to be stored.
+type bodyWrite struct {
+	owner  AccountID
+	bucket BucketID
+	name   string // of the object
+	size   int64  // -1: unknown
+	copies int    // 0: Limits.Copies
+	ready  func() error
+	body   *Body // gets all but its ID, which it has
+}
+
 // writeBody stores a body and then calls ready, unless that is nil. remove takes the
 // body back; after an error nothing is left to take back.
-func (s *Service) writeBody(ctx context.Context, owner AccountID, bucket BucketID, name string, size int64, copies int, body *Body, src Source, ready func() error) (remove func(), err error) {
-	counted := &counter{Reader: src, clock: s.Clock}
-	remove, err = s.placeBody(ctx, owner, bucket, name, size, copies, body, src, counted)
+func (s *Service) writeBody(ctx context.Context, w *bodyWrite, src Source) (remove func(), err error) {
+	counted := &counter{Reader: src, clock: s.clock}
+	remove, err = s.placeBody(ctx, w, src, counted)
 	if err != nil {
 		return remove, err
 	}
-	if ready != nil {
-		err = ready()
+	if w.ready != nil {
+		err = w.ready()
 	}
-	if err == nil && s.Clock().Sub(counted.ended) > CommitWithin {
+	if err == nil && s.clock().Sub(counted.ended) > CommitWithin {
 		err = errLate
 	}
 	if err != nil {
@@ -209,32 +226,33 @@ func (s *Service) writeBody(ctx context.Context, owner AccountID, bucket BucketI
 }
 
 // placeBody reads a body into the row if it is small, and otherwise onto storage nodes.
-func (s *Service) placeBody(ctx context.Context, owner AccountID, bucket BucketID, name string, size int64, copies int, body *Body, src Source, counted *counter) (remove func(), err error) {
+func (s *Service) placeBody(ctx context.Context, w *bodyWrite, src Source, counted *counter) (remove func(), err error) {
 	remove = func() {}
 	var reader io.Reader = counted
-	if size <= int64(s.Limits.Inline) {
-		head, err := readHead(counted, size, s.Limits.Inline+1)
+	if w.size <= int64(s.limits.Inline) {
+		head, err := readHead(counted, w.size, s.limits.Inline+1)
 		if err != nil {
 			return remove, err
 		}
-		if len(head) <= s.Limits.Inline {
-			body.Inline, body.Length, body.MD5 = head, counted.n, src.Sums().MD5
+		if len(head) <= s.limits.Inline {
+			w.body.Inline, w.body.Length, w.body.MD5 = head, counted.n, src.Sums().MD5
 			return remove, nil
 		}
 		reader = &replay{counted, head}
 	}
-	if copies = cmp.Or(copies, s.Limits.Copies); copies == 0 {
-		copies = s.Bodies.Copies()
+	copies := cmp.Or(w.copies, s.limits.Copies)
+	if copies == 0 {
+		copies = s.bodies.Copies()
 	}
-	path := BodyPath(owner, bucket, body.ID, name)
-	stored, err := s.Bodies.Write(ctx, path, size, copies, reader)
+	path := BodyPath(w.owner, w.bucket, w.body.ID, w.name)
+	stored, err := s.bodies.Write(ctx, path, w.size, copies, reader)
 	if err != nil {
 		return remove, err
 	}
-	body.Sharks, body.Frames, body.Length, body.MD5 = stored.Sharks, optional.Some(stored.Frames), counted.n, src.Sums().MD5
+	w.body.Sharks, w.body.Frames, w.body.Length, w.body.MD5 = stored.Sharks, optional.Some(stored.Frames), counted.n, src.Sums().MD5
 	return func() {
 		// The client may be gone; a body that stays is found by an audit.
-		_ = s.Bodies.Remove(context.WithoutCancel(ctx), path, stored.Sharks)
+		_ = s.bodies.Remove(context.WithoutCancel(ctx), path, stored.Sharks)
 	}, nil
 }
 
@@ -311,8 +329,6 @@ func (r *replay) CRC64NVME() (sum uint64, ok bool) {
 
 // PartRequest is a part to be written, without its body.
 type PartRequest struct {
-	Name   string // of the object
-	Upload UploadID
 	Number int
 	Size   int64        // of the body; -1: unknown
 	Ready  func() error // as in PutRequest
@@ -320,17 +336,18 @@ type PartRequest struct {
 
 // PutPart writes a part of an upload. The caller has found that the upload exists, so
 // that a client need not send a body in vain; the store decides again.
-func (s *Service) PutPart(ctx context.Context, owner AccountID, b BucketRef, r PartRequest, src Source) (Part, error) {
+func (s *Service) PutPart(ctx context.Context, u UploadKey, r PartRequest, src Source) (Part, error) {
 	if r.Number < 1 || r.Number > MaxParts {
 		return Part{}, ErrPartNumber
 	}
 	p := Part{Number: r.Number, Body: Body{ID: ObjectID(NewUUID())}}
-	remove, err := s.writeBody(ctx, owner, b.ID, r.Name, r.Size, 0, &p.Body, src, r.Ready)
+	w := bodyWrite{owner: u.Owner, bucket: u.Bucket.ID, name: u.Name, size: r.Size, ready: r.Ready, body: &p.Body}
+	remove, err := s.writeBody(ctx, &w, src)
 	if err != nil {
 		return Part{}, err
 	}
-	p.Checksum, p.Created = src.Sums().Checksum, At(s.Clock())
-	if err := s.Uploads.PutPart(ctx, owner, b, r.Name, r.Upload, p); err != nil {
+	p.Checksum, p.Created = src.Sums().Checksum, s.now()
+	if err := s.store.PutPart(ctx, u, p); err != nil {
 		if knownResult(err) {
 			remove()
 		}

@@ -64,7 +64,7 @@ type Store interface {
 
 	// Delete deletes an object and returns it without Inline, or returns ErrNoObject. b.ID
 	// may be empty.
-	Delete(ctx context.Context, owner AccountID, b BucketRef, name string, c Condition, now Moment) (Object, error)
+	Delete(ctx context.Context, owner AccountID, b BucketRef, d Delete) (Object, error)
 
 	// DeleteAll deletes objects, each by itself as Delete does, in any order, and returns the
 	// error of each. With an error of its own it may have deleted some.
@@ -82,6 +82,13 @@ type Store interface {
 // Put is a write of an object.
 type Put struct {
 	Object    Object
+	Condition Condition
+	Now       Moment
+}
+
+// Delete is a deletion of an object.
+type Delete struct {
+	Name      string
 	Condition Condition
 	Now       Moment
 }
@@ -123,6 +130,14 @@ type Update struct {
 	Now         Moment
 }
 
+// UploadKey identifies an upload. Only PutPart and Complete need the name of the bucket.
+type UploadKey struct {
+	Owner  AccountID
+	Bucket BucketRef
+	Name   string // of the object
+	ID     UploadID
+}
+
 // Uploads stores multipart uploads. Errors are those of Store; an upload that does not
 // exist, or that belongs to another name or bucket, is ErrNoUpload.
 type Uploads interface {
@@ -130,13 +145,13 @@ type Uploads interface {
 	CreateUpload(ctx context.Context, owner AccountID, b BucketRef, u Upload) error
 
 	// Upload reads an upload.
-	Upload(ctx context.Context, owner AccountID, b BucketID, name string, id UploadID) (Upload, error)
+	Upload(ctx context.Context, u UploadKey) (Upload, error)
 
 	// PutPart stores a part. A part with the same number becomes garbage.
-	PutPart(ctx context.Context, owner AccountID, b BucketRef, name string, id UploadID, p Part) error
+	PutPart(ctx context.Context, u UploadKey, p Part) error
 
 	// Parts reads at most limit parts with greater numbers than after.
-	Parts(ctx context.Context, owner AccountID, b BucketID, name string, id UploadID, after, limit int) (page []Part, more bool, err error)
+	Parts(ctx context.Context, u UploadKey, after, limit int) (page []Part, more bool, err error)
 
 	// ListUploads reads a page of the uploads of a bucket.
 	ListUploads(ctx context.Context, owner AccountID, b BucketID, q UploadQuery) (UploadPage, error)
@@ -144,10 +159,10 @@ type Uploads interface {
 	// Complete makes an object of an upload. The error of the list is that of Assemble.
 	// If the upload has become the current object with this name, Complete returns that
 	// object: a client that did not get the answer repeats the request.
-	Complete(ctx context.Context, owner AccountID, b BucketRef, name string, id UploadID, c Completion) (Written, error)
+	Complete(ctx context.Context, u UploadKey, c Completion) (Written, error)
 
 	// Abort ends an upload; its parts become garbage.
-	Abort(ctx context.Context, owner AccountID, b BucketID, name string, id UploadID, now Moment) error
+	Abort(ctx context.Context, u UploadKey, now Moment) error
 
 	// AbortOld aborts at most limit uploads of any account that began before a time, and
 	// returns their number.
@@ -304,12 +319,14 @@ type Nodes interface {
 	// SetNode adds a node or replaces it.
 	SetNode(ctx context.Context, n Node) error
 
-	// RemoveNode gives a node that no object, part or garbage is on the state NodeRemoved.
-	// If a body is on it, the node keeps its state, and the error is ErrNodeInUse. To find
-	// out, RemoveNode reads all rows without delaying writers. Meanwhile the state is
-	// NodeRemoving, and while it is that or NodeRemoved, Put, PutPart and SetSharks of a
-	// body on the node return ErrNodeRemoved. A node that is unknown or removed stays so.
-	RemoveNode(ctx context.Context, id string) error
+	// ChangeNode gives a node another state if it has one of from, and returns the state that it had; "" for an
+	// unknown node. While the state is NodeRemoving or NodeRemoved, Put, PutPart and SetSharks of a body on the node
+	// return ErrNodeRemoved.
+	ChangeNode(ctx context.Context, id string, from []NodeState, to NodeState) (was NodeState, err error)
+
+	// CheckUnused returns ErrNodeInUse if an object, part or garbage is on a node whose state is NodeRemoving. It finds
+	// all writes that have begun before that state, and reads all rows without delaying writers.
+	CheckUnused(ctx context.Context, id string) error
 }
 
 // Leases let one process at a time do something, on whatever machine. A lease ends by

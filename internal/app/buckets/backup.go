@@ -55,7 +55,7 @@ func (s *Buckets) hold(ctx context.Context, lease time.Duration) (held context.C
 	id := buckets.NewUUID()
 	extend := func(ctx context.Context) error {
 		now := s.deps.Clock()
-		return s.opened.Collector.Hold(ctx, id, buckets.At(now), buckets.At(now.Add(lease)))
+		return s.store.Hold(ctx, id, buckets.At(now), buckets.At(now.Add(lease)))
 	}
 	if err := extend(ctx); err != nil {
 		return nil, nil, err
@@ -83,13 +83,13 @@ func (s *Buckets) hold(ctx context.Context, lease time.Duration) (held context.C
 		<-ended
 		ctx, done := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer done()
-		_ = s.opened.Collector.Release(ctx, id) // otherwise it expires
+		_ = s.store.Release(ctx, id) // otherwise it expires
 	}, nil
 }
 
 // where returns the URL of each storage node that may have bodies: not of removed ones.
 func (s *Buckets) where(ctx context.Context) (map[string]string, error) {
-	known, err := s.opened.Nodes.Nodes(ctx)
+	known, err := s.store.Nodes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +244,7 @@ func (c *copier) pass(ctx context.Context, dir string, first bool) (err error) {
 	var total int64
 	w := bufio.NewWriter(list)
 	encode := json.NewEncoder(w)
-	err = c.s.opened.References.References(ctx, func(r buckets.Reference) error {
+	err = c.s.store.References(ctx, func(r buckets.Reference) error {
 		b := body{buckets.BodyPath(r.Owner, r.Bucket, r.ID, r.Name), r}
 		if _, ok := wanted[b.Path]; !ok && !first {
 			return nil

@@ -52,12 +52,12 @@ func (t text) Sums() buckets.Sums {
 // stored puts an object with a body into a new bucket of the first account.
 func (s *Buckets) stored(t *testing.T, body string) (owner buckets.AccountID, b buckets.BucketRef, path string) {
 	t.Helper()
-	a, err := s.opened.Accounts.Account(t.Context(), firstAccount)
+	a, err := s.store.Account(t.Context(), firstAccount)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b = buckets.BucketRef{Name: "photos", ID: buckets.BucketID(buckets.NewUUID())}
-	if _, err := s.opened.Store.CreateBucket(t.Context(), a.ID, b, buckets.At(time.Now())); err != nil {
+	if _, err := s.store.CreateBucket(t.Context(), a.ID, b, buckets.At(time.Now())); err != nil {
 		t.Fatal(err)
 	}
 	w, err := s.opened.PutObject(t.Context(), a.ID, b, buckets.PutRequest{Object: buckets.Object{Name: "k"}, Size: int64(len(body))}, text{bytes.NewReader([]byte(body))})
@@ -86,7 +86,7 @@ func TestHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := server.opened.Store.Delete(t.Context(), owner, b, "k", buckets.Condition{}, buckets.At(time.Now())); err != nil {
+	if _, err := server.store.Delete(t.Context(), owner, b, buckets.Delete{Name: "k", Now: buckets.At(time.Now())}); err != nil {
 		t.Fatal(err)
 	}
 	server.collect(t, 0)
@@ -111,7 +111,7 @@ func TestHoldIsExtended(t *testing.T) {
 	t.Parallel()
 	s, o := openBuckets(t, t.TempDir())
 	until := func() buckets.Moment {
-		m, err := s.opened.Collector.Held(t.Context(), buckets.At(time.Now()))
+		m, err := s.store.Held(t.Context(), buckets.At(time.Now()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +151,7 @@ func TestBackupWithoutRemovedNode(t *testing.T) {
 	s, _ := openBuckets(t, t.TempDir())
 	s.stored(t, "body")
 	for id, state := range map[string]buckets.NodeState{"east:1": buckets.NodeRemoved, "east:2": buckets.NodeReadOnly} {
-		if err := s.opened.Nodes.SetNode(t.Context(), buckets.Node{ID: id, URL: "file://" + filepath.ToSlash(t.TempDir()), State: state, Added: 1}); err != nil {
+		if err := s.store.SetNode(t.Context(), buckets.Node{ID: id, URL: "file://" + filepath.ToSlash(t.TempDir()), State: state, Added: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -117,12 +117,12 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	}})
 	s.nodes = &nodes{cluster: s.cluster, store: st, cfg: &s.cfg, clock: d.Clock, log: d.Log, folder: filepath.Join(d.Data, Name), create: d.Create, process: newProcessID()}
 	s.opened = buckets.NewService(buckets.Options{
-		Store: st, Uploads: st, Collector: st, References: st, Counters: st, Accounts: st, Nodes: st, Bodies: s.cluster, Clock: d.Clock,
+		Backend: st, Bodies: s.cluster, Clock: d.Clock,
 		Limits: buckets.Limits{Inline: s.cfg.Inline, Copies: s.cfg.Copies, GarbageAfter: s.cfg.GarbageAfter},
 	})
 	cores := sigv4.NewCores()
 	s3 := &s3api.Handler{
-		Service: s.opened, Verifier: sigv4.New(s.cfg.Region, d.Clock), Keys: s.keys, Clock: d.Clock, Region: s.cfg.Region, Domain: s.cfg.Domain, Cores: cores,
+		Service: s.opened, Verifier: sigv4.New(s.cfg.Region, d.Clock), Keys: s.keys, Region: s.cfg.Region, Domain: s.cfg.Domain, Cores: cores,
 	}
 	s.metrics = observe(d.Metrics, st, s.cluster, s3, d.Clock, s.cfg.ScrubEvery)
 	s.reports, s.work = newReporter(st, d.Log), newBackground(s)
@@ -185,7 +185,7 @@ func (s *Buckets) jobs() []sweep.Job {
 			if s.cfg.UploadsAfter == 0 {
 				return 0, nil
 			}
-			n, err := s.opened.Uploads.AbortOld(ctx, buckets.At(now.Add(-s.cfg.UploadsAfter)), buckets.At(now), limit)
+			n, err := s.store.AbortOld(ctx, buckets.At(now.Add(-s.cfg.UploadsAfter)), buckets.At(now), limit)
 			s.metrics.aborted.Add(int64(n))
 			return n, err
 		}),
@@ -215,15 +215,15 @@ func (s *Buckets) settle(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name := range s.cfg.Accounts {
-		_, err := s.opened.Accounts.Account(ctx, name)
+		_, err := s.store.Account(ctx, name)
 		if errors.Is(err, buckets.ErrNoAccount) {
-			err = s.opened.Accounts.CreateAccount(ctx, s.newAccount(name))
+			err = s.store.CreateAccount(ctx, s.newAccount(name))
 		}
 		if err != nil && !errors.Is(err, buckets.ErrAccountExists) { // another process was faster
 			return err
 		}
 	}
-	accounts, err := s.opened.Accounts.ListAccounts(ctx, "", 1)
+	accounts, err := s.store.ListAccounts(ctx, "", 1)
 	if err != nil || len(accounts) > 0 || s.needKeySecret() != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (s *Buckets) settle(ctx context.Context) error {
 func (s *Buckets) createAccount(ctx context.Context, name string) (newKey, error) {
 	a := s.newAccount(name)
 	key, secret := s.keys.New(a.ID)
-	err := s.opened.Accounts.CreateAccount(ctx, a, key)
+	err := s.store.CreateAccount(ctx, a, key)
 	s.keys.Created(key.ID)
 	return newKey{key.ID, secret}, err
 }

@@ -150,12 +150,12 @@ func inspectNode(n *blobs.Status, url string) service.Finding {
 
 func (s *Buckets) inspectGarbage(ctx context.Context) (f service.Finding, err error) {
 	f = service.Finding{State: service.OK, What: "buckets garbage"}
-	rows, bytes, oldest, err := s.opened.Collector.Backlog(ctx)
+	rows, bytes, oldest, err := s.store.Backlog(ctx)
 	if err != nil {
 		return f, err
 	}
 	now := s.deps.Clock()
-	held, err := s.opened.Collector.Held(ctx, buckets.At(now))
+	held, err := s.store.Held(ctx, buckets.At(now))
 	f.Says = fmt.Sprintf("%s with %s", service.Count(rows, "deleted object"), service.FormatBytes(bytes))
 	if held != 0 {
 		f.Says += ", kept while a backup runs"
@@ -174,12 +174,12 @@ func (s *Buckets) inspectKeys(ctx context.Context) (f service.Finding, err error
 	var total, wrong int64
 	unknown := s.deps.Unsaved[Name+".key_secret"]
 	for after := ""; ; {
-		page, err := s.opened.Accounts.ListAccounts(ctx, after, buckets.MaxPage)
+		page, err := s.store.ListAccounts(ctx, after, buckets.MaxPage)
 		if err != nil {
 			return f, err
 		}
 		for _, a := range page {
-			keys, err := s.opened.Accounts.Keys(ctx, a.ID)
+			keys, err := s.store.Keys(ctx, a.ID)
 			if err != nil {
 				return f, err
 			}

@@ -36,7 +36,7 @@ var errDisabled = errors.New("buckets are disabled, or no server has been starte
 
 var errAccountConfigured = errors.New("the account is in the configuration: remove it there, and restart the server")
 
-func (c *command) run(fn func(ctx context.Context, s *buckets.Service, args []string) error) func(*cobra.Command, []string) error {
+func (c *command) run(fn func(ctx context.Context, st store, args []string) error) func(*cobra.Command, []string) error {
 	return c.Run(func(ctx context.Context, args []string) error {
 		if c.state.opened == nil {
 			return errDisabled
@@ -45,7 +45,7 @@ func (c *command) run(fn func(ctx context.Context, s *buckets.Service, args []st
 		if err := c.state.deps.Whole(ctx); err != nil {
 			return err
 		}
-		return about(args, fn(ctx, c.state.opened, args))
+		return about(args, fn(ctx, c.state.store, args))
 	})
 }
 
@@ -72,7 +72,7 @@ func about(args []string, err error) error {
 func (c *command) createAccount() *cobra.Command {
 	return &cobra.Command{
 		Use: "create NAME", Short: "Create an account with an access key", Args: service.Args("NAME"),
-		RunE: c.run(func(ctx context.Context, _ *buckets.Service, args []string) error {
+		RunE: c.run(func(ctx context.Context, _ store, args []string) error {
 			if err := errors.Join(buckets.CheckAccountName(args[0]), c.state.needKeySecret()); err != nil {
 				return err
 			}
@@ -94,15 +94,15 @@ func (c *command) printKey(account string, key newKey) error {
 func (c *command) listAccounts() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List accounts", Args: service.Args(),
-		RunE: c.run(func(ctx context.Context, s *buckets.Service, _ []string) error {
+		RunE: c.run(func(ctx context.Context, st store, _ []string) error {
 			w := c.Table()
 			w.Printf("ACCOUNT\tID\tCREATED\tOBJECTS\tQUOTA\tBYTES\tQUOTA\n")
 			for after := ""; ; {
-				page, err := s.Accounts.ListAccounts(ctx, after, buckets.MaxPage)
+				page, err := st.ListAccounts(ctx, after, buckets.MaxPage)
 				if err != nil {
 					return err
 				}
-				used, err := s.Counters.Totals(ctx, accountIDs(page))
+				used, err := st.Totals(ctx, accountIDs(page))
 				if err != nil {
 					return err
 				}
@@ -121,15 +121,15 @@ func (c *command) listAccounts() *cobra.Command {
 func (c *command) deleteAccount() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete NAME", Short: "Delete an account that has no buckets, with its access keys", Args: service.Args("NAME"),
-		RunE: c.run(func(ctx context.Context, s *buckets.Service, args []string) error {
+		RunE: c.run(func(ctx context.Context, st store, args []string) error {
 			if _, ok := c.state.cfg.Accounts[args[0]]; ok {
 				return errAccountConfigured
 			}
-			a, err := s.Accounts.Account(ctx, args[0])
+			a, err := st.Account(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			return s.Accounts.DeleteAccount(ctx, a.ID)
+			return st.DeleteAccount(ctx, a.ID)
 		}),
 	}
 }
@@ -137,11 +137,11 @@ func (c *command) deleteAccount() *cobra.Command {
 func (c *command) createKey() *cobra.Command {
 	return &cobra.Command{
 		Use: "create ACCOUNT", Short: "Create an access key and print it with its secret", Args: service.Args("ACCOUNT"),
-		RunE: c.run(func(ctx context.Context, s *buckets.Service, args []string) error {
+		RunE: c.run(func(ctx context.Context, st store, args []string) error {
 			if err := c.state.needKeySecret(); err != nil {
 				return err
 			}
-			a, err := s.Accounts.Account(ctx, args[0])
+			a, err := st.Account(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -158,12 +158,12 @@ func (c *command) listKeys() *cobra.Command {
 	secrets := false
 	cmd := &cobra.Command{
 		Use: "list ACCOUNT", Short: "List the access keys of an account", Args: service.Args("ACCOUNT"),
-		RunE: c.run(func(ctx context.Context, s *buckets.Service, args []string) error {
-			a, err := s.Accounts.Account(ctx, args[0])
+		RunE: c.run(func(ctx context.Context, st store, args []string) error {
+			a, err := st.Account(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			keys, err := s.Accounts.Keys(ctx, a.ID)
+			keys, err := st.Keys(ctx, a.ID)
 			if err != nil {
 				return err
 			}
@@ -210,7 +210,7 @@ func (c *command) listKeys() *cobra.Command {
 func (c *command) revokeKey() *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke ACCESS-KEY", Short: "Revoke an access key", Args: service.Args("ACCESS-KEY"),
-		RunE: c.run(func(ctx context.Context, _ *buckets.Service, args []string) error {
+		RunE: c.run(func(ctx context.Context, _ store, args []string) error {
 			return c.state.keys.Revoke(ctx, args[0])
 		}),
 	}

@@ -89,12 +89,12 @@ func usageFacts(u buckets.BucketUsage) *service.Facts {
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
 func (s *Buckets) showAccounts(ctx context.Context, r *service.PageRequest) (*service.View, error) {
-	page, err := s.opened.Accounts.ListAccounts(ctx, r.Value("after"), consoleRows)
+	page, err := s.store.ListAccounts(ctx, r.Value("after"), consoleRows)
 	if err != nil {
 		return nil, err
 	}
 	t := &service.Table{Columns: []service.Column{{Title: "Account"}, {Title: "Created"}, {Title: "Objects", Number: true}, {Title: "Bytes", Number: true}}, Empty: "There are no accounts."}
-	used, err := s.opened.Counters.Totals(ctx, accountIDs(page))
+	used, err := s.store.Totals(ctx, accountIDs(page))
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (s *Buckets) addAccount(ctx context.Context, r *service.PageRequest) (o ser
 }
 
 func (s *Buckets) showAccount(ctx context.Context, r *service.PageRequest) (*service.View, error) {
-	a, err := s.opened.Accounts.Account(ctx, r.Value("account"))
+	a, err := s.store.Account(ctx, r.Value("account"))
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (s *Buckets) showAccount(ctx context.Context, r *service.PageRequest) (*ser
 	if err != nil {
 		return nil, err
 	}
-	page, more, err := s.opened.Store.Buckets(ctx, a.ID, buckets.BucketQuery{After: r.Value("after"), Prefix: r.Value("prefix"), Limit: consoleRows})
+	page, more, err := s.store.Buckets(ctx, a.ID, buckets.BucketQuery{After: r.Value("after"), Prefix: r.Value("prefix"), Limit: consoleRows})
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (s *Buckets) showAccount(ctx context.Context, r *service.PageRequest) (*ser
 		Title: "Buckets", Columns: []service.Column{{Title: "Bucket"}, {Title: "Objects", Number: true}, {Title: "Bytes", Number: true}, {Title: "Created"}, {Title: "Access"}}, Empty: "There are no buckets.",
 		Search: []service.Field{{Name: "prefix", Label: "Names that begin with"}}, Keep: []string{"account"},
 	}
-	used, err := s.opened.Counters.Usage(ctx, a.ID)
+	used, err := s.store.Usage(ctx, a.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (s *Buckets) showAccount(ctx context.Context, r *service.PageRequest) (*ser
 
 // keyTable lists the access keys of an account.
 func (s *Buckets) keyTable(ctx context.Context, a buckets.Account) (*service.Table, error) {
-	keys, err := s.opened.Accounts.Keys(ctx, a.ID)
+	keys, err := s.store.Keys(ctx, a.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func (s *Buckets) addKey(ctx context.Context, r *service.PageRequest) (o service
 	if err := s.needKeySecret(); err != nil {
 		return o, err
 	}
-	a, err := s.opened.Accounts.Account(ctx, r.Value("account"))
+	a, err := s.store.Account(ctx, r.Value("account"))
 	if err != nil {
 		return o, err
 	}
@@ -241,9 +241,9 @@ func (s *Buckets) dropAccount(ctx context.Context, r *service.PageRequest) (o se
 	if _, ok := s.cfg.Accounts[name]; ok {
 		return o, service.Usagef("%v", errAccountConfigured)
 	}
-	a, err := s.opened.Accounts.Account(ctx, name)
+	a, err := s.store.Account(ctx, name)
 	if err == nil {
-		err = s.opened.Accounts.DeleteAccount(ctx, a.ID)
+		err = s.store.DeleteAccount(ctx, a.ID)
 	}
 	o.Notice, o.Next = "deleted account "+name, "accounts"
 	return o, err
@@ -251,8 +251,8 @@ func (s *Buckets) dropAccount(ctx context.Context, r *service.PageRequest) (o se
 
 // bucket reads the account and the bucket that a page is about.
 func (s *Buckets) bucket(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, err error) {
-	if a, err = s.opened.Accounts.Account(ctx, r.Value("account")); err == nil {
-		b, err = s.opened.Store.Bucket(ctx, a.ID, r.Value("bucket"))
+	if a, err = s.store.Account(ctx, r.Value("account")); err == nil {
+		b, err = s.store.Bucket(ctx, a.ID, r.Value("bucket"))
 	}
 	return a, b, err
 }
@@ -289,7 +289,7 @@ func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*ser
 	if after := r.Value("after"); after != "" {
 		q = q.Starting(after)
 	}
-	page, err := s.opened.Store.List(ctx, a.ID, b.ID, q)
+	page, err := s.store.List(ctx, a.ID, b.ID, q)
 	if err != nil {
 		return nil, err
 	}
@@ -314,7 +314,7 @@ func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*ser
 	if folder := folderOf(q.Prefix); folder != "" {
 		view.Title, view.Parents = "Folder "+folder, above(a, b.Name, strings.TrimSuffix(folder, "/"))
 	} else {
-		used, err := s.opened.Counters.Usage(ctx, a.ID)
+		used, err := s.store.Usage(ctx, a.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -327,7 +327,7 @@ func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*ser
 // object reads the object that a page is about.
 func (s *Buckets) object(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, o buckets.Object, err error) {
 	if a, b, err = s.bucket(ctx, r); err == nil {
-		o, err = s.opened.Store.Get(ctx, a.ID, b.ID, r.Value("object"))
+		o, err = s.store.Get(ctx, a.ID, b.ID, r.Value("object"))
 	}
 	return a, b, o, err
 }
@@ -405,7 +405,7 @@ func (s *Buckets) signingKey(ctx context.Context, a buckets.Account) (newKey, er
 			return newKey{k.ID, k.Secret}, nil
 		}
 	}
-	keys, err := s.opened.Accounts.Keys(ctx, a.ID)
+	keys, err := s.store.Keys(ctx, a.ID)
 	if err != nil {
 		return newKey{}, err
 	}
@@ -423,7 +423,7 @@ func (s *Buckets) dropObject(ctx context.Context, r *service.PageRequest) (o ser
 	if err != nil {
 		return o, err
 	}
-	_, err = s.opened.Store.Delete(ctx, a.ID, b.BucketRef, object.Name, buckets.Condition{}, buckets.At(s.deps.Clock()))
+	_, err = s.store.Delete(ctx, a.ID, b.BucketRef, buckets.Delete{Name: object.Name, Now: buckets.At(s.deps.Clock())})
 	o.Notice, o.Next = "deleted object "+object.Name, service.PageLink("objects", "account", a.Name, "bucket", b.Name, "prefix", folderOf(object.Name))
 	return o, err
 }

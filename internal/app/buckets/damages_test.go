@@ -29,7 +29,7 @@ func TestDamageIsMarkedAndLost(t *testing.T) {
 	if err := os.WriteFile(file, body, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o, err := s.opened.Store.Get(t.Context(), owner, b.ID, "k")
+	o, err := s.store.Get(t.Context(), owner, b.ID, "k")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestDamageIsMarkedAndLost(t *testing.T) {
 	if len(rows) != 1 || rows[0][0].Text != name || rows[0][3].State != service.Wrong {
 		t.Errorf("rows of the console: %+v", rows)
 	}
-	if _, err := s.opened.Store.Delete(t.Context(), owner, b, "k", buckets.Condition{}, buckets.At(time.Now())); err != nil {
+	if _, err := s.store.Delete(t.Context(), owner, b, buckets.Delete{Name: "k", Now: buckets.At(time.Now())}); err != nil {
 		t.Fatal(err)
 	}
 	repair(time.Hour)

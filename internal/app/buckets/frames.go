@@ -54,7 +54,7 @@ func (s *Buckets) frame(ctx context.Context, queue <-chan buckets.Reference) {
 		case <-ctx.Done():
 			return
 		case ref := <-queue:
-			err := maintenance.AddFrames(ctx, s.opened.References, s.cluster, ref, nil)
+			err := maintenance.AddFrames(ctx, s.store, s.cluster, ref, nil)
 			if err != nil && ctx.Err() == nil {
 				s.deps.Log.Warn("checksums could not be added to a body of an earlier release", "body", ref.ID, "error", err)
 			}

@@ -21,7 +21,7 @@ func TestReadBodiesGetFrames(t *testing.T) {
 	text := strings.Repeat("a body of an earlier release ", 20_000)
 	owner, b, path := s.stored(t, text)
 	get := func() buckets.Object {
-		o, err := s.opened.Store.Get(t.Context(), owner, b.ID, "k")
+		o, err := s.store.Get(t.Context(), owner, b.ID, "k")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,7 +29,7 @@ func TestReadBodiesGetFrames(t *testing.T) {
 	}
 	old := get()
 	old.Frames = optional.Of[buckets.Frames]{}
-	if _, err := s.opened.Store.Put(t.Context(), owner, b, buckets.Put{Object: old}); err != nil {
+	if _, err := s.store.Put(t.Context(), owner, b, buckets.Put{Object: old}); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(data, Name, filepath.FromSlash(path))

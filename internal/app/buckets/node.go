@@ -33,7 +33,7 @@ const settleTime = 10 * time.Second
 
 // onNodes runs a command on the storage nodes.
 func (c *command) onNodes(fn func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
-	return c.run(func(ctx context.Context, _ *buckets.Service, args []string) (err error) {
+	return c.run(func(ctx context.Context, _ store, args []string) (err error) {
 		c.state.cluster.Report = nil // the command reports what it finds
 		if err := c.state.nodes.load(ctx); err != nil {
 			return err

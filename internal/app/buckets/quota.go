@@ -54,12 +54,12 @@ func (c *command) quota() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&size, "bytes", "", "quota in bytes, or with a unit such as 2GiB; none removes it")
 	cmd.Flags().StringVar(&objects, "objects", "", "quota of the number of objects; none removes it")
-	cmd.RunE = c.run(func(ctx context.Context, s *buckets.Service, args []string) error {
-		a, err := s.Accounts.Account(ctx, args[0])
+	cmd.RunE = c.run(func(ctx context.Context, st store, args []string) error {
+		a, err := st.Account(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		u, b, err := c.usageOf(ctx, s, a, args[1:])
+		u, b, err := c.usageOf(ctx, st, a, args[1:])
 		if err != nil {
 			return err
 		}
@@ -72,10 +72,10 @@ func (c *command) quota() *cobra.Command {
 		if objects == "" {
 			set.Objects = u.Quota.Objects
 		}
-		if err := s.Counters.SetQuota(ctx, a.ID, b, set); err != nil {
+		if err := st.SetQuota(ctx, a.ID, b, set); err != nil {
 			return err
 		}
-		if u, _, err = c.usageOf(ctx, s, a, args[1:]); err != nil {
+		if u, _, err = c.usageOf(ctx, st, a, args[1:]); err != nil {
 			return err
 		}
 		return c.printUsage(args[len(args)-1], u)
@@ -102,8 +102,8 @@ func parseLimit(flag, text string) (int64, error) {
 }
 
 // usageOf reads the usage of an account, or of the bucket that is named.
-func (c *command) usageOf(ctx context.Context, s *buckets.Service, a buckets.Account, name []string) (u buckets.BucketUsage, b buckets.BucketRef, err error) {
-	all, err := s.Counters.Usage(ctx, a.ID)
+func (c *command) usageOf(ctx context.Context, st store, a buckets.Account, name []string) (u buckets.BucketUsage, b buckets.BucketRef, err error) {
+	all, err := st.Usage(ctx, a.ID)
 	if err != nil || len(name) == 0 {
 		return buckets.BucketUsage{Usage: all.Total, Quota: all.Quota}, b, err
 	}
@@ -124,12 +124,12 @@ func (c *command) printUsage(name string, u buckets.BucketUsage) error {
 func (c *command) list() *cobra.Command {
 	return &cobra.Command{
 		Use: "list ACCOUNT", Short: "List the buckets of an account with what they store and their quotas", Args: service.Args("ACCOUNT"),
-		RunE: c.run(func(ctx context.Context, s *buckets.Service, args []string) error {
-			a, err := s.Accounts.Account(ctx, args[0])
+		RunE: c.run(func(ctx context.Context, st store, args []string) error {
+			a, err := st.Account(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			all, err := s.Counters.Usage(ctx, a.ID)
+			all, err := st.Usage(ctx, a.ID)
 			if err != nil {
 				return err
 			}

@@ -9,7 +9,6 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/auth/bearer"
-	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/httpapi"
 	"holdfast/internal/conf"
 )
@@ -42,14 +41,14 @@ func (c *command) token() *cobra.Command {
 			"account. With --gc it also allows to claim and free deleted objects of all accounts. A token cannot be\n" +
 			"revoked by itself: it is valid until it expires or until the account is deleted.",
 		Example: "  holdfast buckets token main --ttl 24h",
-		RunE: c.run(func(ctx context.Context, s *buckets.Service, args []string) error {
+		RunE: c.run(func(ctx context.Context, st store, args []string) error {
 			if ttl < time.Second || ttl > maxTTL {
 				return service.Usagef("--ttl: must be from 1s to %s", conf.FormatDuration(maxTTL))
 			}
 			if err := c.state.needKeySecret(); err != nil {
 				return err
 			}
-			a, err := s.Accounts.Account(ctx, args[0])
+			a, err := st.Account(ctx, args[0])
 			if err != nil {
 				return err
 			}

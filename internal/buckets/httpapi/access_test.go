@@ -87,7 +87,7 @@ func TestTokens(t *testing.T) {
 	}
 	gone := s.account("gone")
 	revoked := s.sign(httpapi.Claims(gone, true), time.Hour)
-	if err := s.service.Accounts.DeleteAccount(t.Context(), gone.ID); err != nil {
+	if err := s.store.DeleteAccount(t.Context(), gone.ID); err != nil {
 		t.Fatal(err)
 	}
 	s.account("gone") // another one with its name

@@ -2,18 +2,12 @@ package httpapi
 
 import (
 	"net/http"
-
-	"holdfast/internal/buckets"
 )
 
 func (x *exchange) getBucket() error { return x.answer(http.StatusOK, ofBucket(&x.bucket)) }
 
 func (x *exchange) createBucket() error {
-	if err := buckets.CheckBucketName(x.route.bucket); err != nil {
-		return err
-	}
-	ref := buckets.BucketRef{Name: x.route.bucket, ID: buckets.BucketID(buckets.NewUUID())}
-	b, err := x.Service.Store.CreateBucket(x.ctx(), x.owner, ref, x.now())
+	b, err := x.Service.CreateBucket(x.ctx(), x.owner, x.route.bucket)
 	if err != nil {
 		return err
 	}
@@ -21,7 +15,7 @@ func (x *exchange) createBucket() error {
 }
 
 func (x *exchange) deleteBucket() error {
-	if err := x.Service.Store.DeleteBucket(x.ctx(), x.owner, x.bucket.BucketRef, x.now()); err != nil {
+	if err := x.Service.DeleteBucket(x.ctx(), x.owner, x.bucket.BucketRef); err != nil {
 		return err
 	}
 	return x.nothing()

@@ -100,7 +100,7 @@ func (x *exchange) parse(act *action) (err error) {
 // resolve reads the account of the token, which may have been deleted, and the bucket of
 // the path.
 func (x *exchange) resolve() (err error) {
-	if _, err := x.Service.Accounts.AccountByID(x.ctx(), x.owner); err != nil {
+	if _, err := x.Service.AccountByID(x.ctx(), x.owner); err != nil {
 		return err
 	}
 	if x.route.bucket == "" || x.route.resource == bucket && x.in.Method == http.MethodPut {
@@ -109,7 +109,7 @@ func (x *exchange) resolve() (err error) {
 	if buckets.CheckBucketName(x.route.bucket) != nil {
 		return buckets.ErrNoBucket // the database might not be able to store it
 	}
-	x.bucket, err = x.Service.Store.Bucket(x.ctx(), x.owner, x.route.bucket)
+	x.bucket, err = x.Service.Bucket(x.ctx(), x.owner, x.route.bucket)
 	return err
 }
 
@@ -128,8 +128,6 @@ func (x *exchange) bodiless() error {
 func (x *exchange) ctx() context.Context { return x.in.Context() }
 
 // now is the time of the request's write.
-func (x *exchange) now() buckets.Moment { return buckets.At(x.Clock()) }
-
 // ready acquires the slot of a request whose body was read.
 func (x *exchange) ready() error { return web.AcquireSlot(x.out, x.in) }
 

@@ -170,7 +170,7 @@ func TestCutBody(t *testing.T) {
 func TestQuotaAndSpace(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t, quiet)
-	if err := s.service.Counters.SetQuota(t.Context(), s.main.ID, buckets.BucketRef{}, buckets.Quota{Objects: 1}); err != nil {
+	if err := s.store.SetQuota(t.Context(), s.main.ID, buckets.BucketRef{}, buckets.Quota{Objects: 1}); err != nil {
 		t.Fatal(err)
 	}
 	s.put("k", hello)

@@ -33,7 +33,7 @@ func (x *exchange) listBuckets() error {
 		q.Limit = min(limit-d.count, buckets.FirstSlice)
 		var slice []buckets.Bucket
 		if err := d.blocks.Read(func() (err error) {
-			slice, more, err = x.Service.Store.Buckets(x.ctx(), x.owner, q)
+			slice, more, err = x.Service.Buckets(x.ctx(), x.owner, q)
 			return err
 		}); err != nil {
 			return false, err
@@ -71,7 +71,7 @@ func (x *exchange) listObjects() error {
 		}
 		q.Limit = min(limit-d.count, most)
 		if err := d.blocks.Read(func() (err error) {
-			page, err = x.Service.Store.List(x.ctx(), x.owner, x.bucket.ID, q)
+			page, err = x.Service.List(x.ctx(), x.owner, x.bucket.ID, q)
 			return err
 		}); err != nil {
 			return false, err

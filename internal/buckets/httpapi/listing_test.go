@@ -18,11 +18,11 @@ func TestListsOfManySlices(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, s *server) {
 		ctx, now := context.WithoutCancel(t.Context()), buckets.At(time.Now())
-		owner, err := s.service.Accounts.Account(ctx, "main")
+		owner, err := s.store.Account(ctx, "main")
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := s.service.Store.Bucket(ctx, owner.ID, "photos")
+		b, err := s.store.Bucket(ctx, owner.ID, "photos")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +30,7 @@ func TestListsOfManySlices(t *testing.T) {
 		for i := range 700 {
 			name := fmt.Sprintf("%02d/%04d-", i%40, i) + strings.Repeat(`"`, 500)
 			o := buckets.Object{Name: name, ContentType: "text/plain", Headers: map[string]string{"m-a": strings.Repeat("h", 2000)}, Body: buckets.Body{ID: buckets.ObjectID(buckets.NewUUID()), MD5: make([]byte, 16), Inline: []byte{}}}
-			if _, err := s.service.Store.Put(ctx, owner.ID, b.BucketRef, buckets.Put{Object: o, Now: now}); err != nil {
+			if _, err := s.store.Put(ctx, owner.ID, b.BucketRef, buckets.Put{Object: o, Now: now}); err != nil {
 				t.Fatal(err)
 			}
 			names, groups = append(names, name), append(groups, name[:3])
@@ -41,10 +41,10 @@ func TestListsOfManySlices(t *testing.T) {
 		rule := buckets.CORSRule{AllowedMethods: []string{"GET"}, AllowedOrigins: slices.Repeat([]string{"https://example.com"}, 1500)}
 		for i := range 30 {
 			ref := buckets.BucketRef{Name: fmt.Sprintf("bucket-%02d", i), ID: buckets.BucketID(buckets.NewUUID())}
-			if _, err := s.service.Store.CreateBucket(ctx, owner.ID, ref, now); err != nil {
+			if _, err := s.store.CreateBucket(ctx, owner.ID, ref, now); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.service.Store.SetBucket(ctx, owner.ID, ref, buckets.SettingsChange{CORS: &[]buckets.CORSRule{rule}}); err != nil {
+			if err := s.store.SetBucket(ctx, owner.ID, ref, buckets.SettingsChange{CORS: &[]buckets.CORSRule{rule}}); err != nil {
 				t.Fatal(err)
 			}
 			made = append(made, ref.Name)

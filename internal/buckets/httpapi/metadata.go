@@ -15,7 +15,7 @@ import (
 const maxUpdate = 4*maxHeaders + buckets.MaxExtra
 
 func (x *exchange) getMetadata() error {
-	o, err := x.Service.Store.Get(x.ctx(), x.owner, x.bucket.ID, x.route.object)
+	o, err := x.Service.Object(x.ctx(), x.owner, x.bucket.ID, x.route.object)
 	if err != nil {
 		return err
 	}
@@ -40,8 +40,8 @@ func (x *exchange) updateMetadata() error {
 	if err := x.ready(); err != nil {
 		return err
 	}
-	u.Name, u.Condition, u.Now = x.route.object, x.condition, x.now()
-	o, err := x.Service.Store.Update(x.ctx(), x.owner, x.bucket.BucketRef, u)
+	u.Name, u.Condition = x.route.object, x.condition
+	o, err := x.Service.UpdateObject(x.ctx(), x.owner, x.bucket.BucketRef, u)
 	if err != nil {
 		return err
 	}

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strconv"
-	"strings"
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/download"
 	"holdfast/internal/web"
 )
 
@@ -89,7 +88,7 @@ func (x *exchange) putObject() error {
 
 // getObject also answers HEAD.
 func (x *exchange) getObject() error {
-	o, err := x.Service.Store.Get(x.ctx(), x.owner, x.bucket.ID, x.route.object)
+	o, err := x.Service.Object(x.ctx(), x.owner, x.bucket.ID, x.route.object)
 	if err != nil {
 		return err
 	}
@@ -99,89 +98,25 @@ func (x *exchange) getObject() error {
 		}
 		return err
 	}
-	from, length, status, err := x.extent(&o)
+	e, err := download.Requested(x.out, x.in, &o, string(o.ID))
 	if err != nil {
 		return err
 	}
-	header := func() {
+	begin := func() {
 		h := x.out.Header()
 		x.writeObject(&o)
-		h.Set("Content-Length", strconv.FormatInt(length, 10))
-		switch {
-		case status == http.StatusPartialContent:
-			h.Set("Content-Range", "bytes "+strconv.FormatInt(from, 10)+"-"+strconv.FormatInt(from+length-1, 10)+"/"+strconv.FormatInt(o.Length, 10))
-		case o.MD5 != nil:
+		e.SetHeader(h, o.Length)
+		if e.Status == http.StatusOK && o.MD5 != nil {
 			h.Set("Content-Md5", base64.StdEncoding.EncodeToString(o.MD5))
 		}
-		x.out.WriteHeader(status)
+		x.out.WriteHeader(e.Status)
 	}
-	if x.in.Method == http.MethodHead || length == 0 {
-		header()
-		return nil
-	}
-	if err := web.ChargeMemory(x.out, x.in, x.Service.ReadMemory(&o, length)); err != nil {
-		return err
-	}
-	return x.stream(x.Service.Open(x.ctx(), x.owner, x.bucket.ID, &o, from, length), length, header)
-}
-
-// stream sends a body. The first bytes are read before the header is sent, so that a
-// body that cannot be read is an error of the API.
-func (x *exchange) stream(body io.ReadCloser, length int64, header func()) error {
-	defer func() { _ = body.Close() }() // it was only read
-	sent, err := io.Copy(&sender{x.out, header}, body)
-	if err == nil && sent != length {
-		err = io.ErrUnexpectedEOF
-	}
-	return err
-}
-
-// sender sends the header with the first bytes.
-type sender struct {
-	io.Writer
-	header func() // nil: it was sent
-}
-
-func (s *sender) Write(p []byte) (int, error) {
-	if s.header != nil {
-		s.header()
-		s.header = nil
-	}
-	return s.Writer.Write(p)
-}
-
-// extent finds which bytes of an object the request asks for.
-func (x *exchange) extent(o *buckets.Object) (from, length int64, status int, err error) {
-	header := x.in.Header.Get("Range")
-	if header == "" || !x.ifRange(o) {
-		return 0, o.Length, http.StatusOK, nil
-	}
-	from, length, ok, err := buckets.ParseRange(header, o.Length)
-	switch {
-	case err != nil:
-		x.out.Header().Set("Content-Range", "bytes */"+strconv.FormatInt(o.Length, 10))
-		return 0, 0, 0, err
-	case !ok:
-		return 0, o.Length, http.StatusOK, nil
-	}
-	return from, length, http.StatusPartialContent, nil
-}
-
-// ifRange reports whether the range of the request applies to the object.
-func (x *exchange) ifRange(o *buckets.Object) bool {
-	header := x.in.Header.Get("If-Range")
-	switch {
-	case header == "":
-		return true
-	case strings.HasPrefix(header, `"`):
-		return strings.Trim(header, `"`) == string(o.ID)
-	}
-	t, err := http.ParseTime(header)
-	return err == nil && buckets.At(t).Seconds() == o.Modified.Seconds()
+	body := download.Body{Service: x.Service, Owner: x.owner, Bucket: x.bucket.ID, Object: &o}
+	return body.Send(x.out, x.in, e, begin, func(int) {})
 }
 
 func (x *exchange) deleteObject() error {
-	if _, err := x.Service.Store.Delete(x.ctx(), x.owner, x.bucket.BucketRef, x.route.object, x.condition, x.now()); err != nil {
+	if err := x.Service.DeleteObject(x.ctx(), x.owner, x.bucket.BucketRef, buckets.Delete{Name: x.route.object, Condition: x.condition}); err != nil {
 		return err
 	}
 	return x.nothing()

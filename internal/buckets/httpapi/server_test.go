@@ -84,6 +84,7 @@ func onEachEngine(t *testing.T, fn func(*testing.T, *server)) {
 type server struct {
 	t       testing.TB
 	url, s3 string
+	store   backend
 	service *buckets.Service
 	cluster *blobs.Cluster
 	clock   *clock.Manual
@@ -104,7 +105,7 @@ func serve(t testing.TB, with ...web.Options) *server {
 
 func serveOn(t testing.TB, st backend, o web.Options) *server {
 	t.Helper()
-	s := &server{t: t, cluster: blobs.NewCluster(blobs.Options{Clock: time.Now}), clock: clock.NewManual(time.Now().Truncate(time.Second))}
+	s := &server{t: t, store: st, cluster: blobs.NewCluster(blobs.Options{Clock: time.Now}), clock: clock.NewManual(time.Now().Truncate(time.Second))}
 	var nodes []blobs.Node
 	for _, id := range []string{"home:1", "home:2"} {
 		folder := t.TempDir()
@@ -122,7 +123,7 @@ func serveOn(t testing.TB, st backend, o web.Options) *server {
 		}
 	})
 	s.service = buckets.NewService(buckets.Options{
-		Store: st, Uploads: st, Collector: st, References: st, Counters: st, Accounts: st, Nodes: st, Bodies: s.cluster, Clock: s.clock.Now,
+		Backend: st, Bodies: s.cluster, Clock: s.clock.Now,
 		Limits: buckets.Limits{Inline: inline, MinPart: 1, GarbageAfter: grace},
 	})
 	s.main, s.other = s.account("main"), s.account("other")
@@ -142,7 +143,7 @@ func serveOn(t testing.TB, st backend, o web.Options) *server {
 	s.token = s.sign(httpapi.Claims(s.main, false), time.Hour)
 	h := &httpapi.Handler{Service: s.service, Tokens: s.tokens, Clock: s.clock.Now}
 	s.url = webtest.Serve(t, web.Service{Name: "buckets", Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label}, o).URL
-	s3 := &s3api.Handler{Service: s.service, Verifier: sigv4.New("us-east-1", s.clock.Now), Keys: keys, Clock: s.clock.Now, Region: "us-east-1"}
+	s3 := &s3api.Handler{Service: s.service, Verifier: sigv4.New("us-east-1", s.clock.Now), Keys: keys, Region: "us-east-1"}
 	s.s3 = webtest.Serve(t, web.Service{Name: "buckets", Serve: s3.Serve, Error: s3api.WriteError, Route: s3api.Label}, web.Options{}).URL
 	s.client = &http.Client{Transport: &openapitest.Transport{
 		Document: description(t), Next: http.DefaultTransport, Report: func(err error) { s.t.Error(err) },
@@ -188,7 +189,7 @@ var description = func() func(testing.TB) *openapitest.Document {
 func (s *server) account(name string) buckets.Account {
 	s.t.Helper()
 	a := buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: name, Created: buckets.At(s.clock.Now())}
-	if err := s.service.Accounts.CreateAccount(s.t.Context(), a); err != nil {
+	if err := s.store.CreateAccount(s.t.Context(), a); err != nil {
 		s.t.Fatal(err)
 	}
 	return a

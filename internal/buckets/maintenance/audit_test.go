@@ -280,11 +280,11 @@ func (s *site) upload(name string, parts ...string) {
 	s.must(s.store.CreateUpload(ctx, s.owner, s.bucket, u))
 	c := buckets.Completion{Object: buckets.ObjectID(buckets.NewUUID()), Now: 1, MinPart: 1}
 	for i, text := range parts {
-		p, err := s.service.PutPart(ctx, s.owner, s.bucket, buckets.PartRequest{Name: name, Upload: u.ID, Number: i + 1, Size: int64(len(text))}, newSource(text))
+		p, err := s.service.PutPart(ctx, buckets.UploadKey{Owner: s.owner, Bucket: s.bucket, Name: name, ID: u.ID}, buckets.PartRequest{Number: i + 1, Size: int64(len(text))}, newSource(text))
 		s.must(err)
 		c.Parts = append(c.Parts, buckets.PartRef{Number: p.Number, ETag: hexOf(p.MD5)})
 	}
-	s.must(discard(s.store.Complete(ctx, s.owner, s.bucket, name, u.ID, c)))
+	s.must(discard(s.store.Complete(ctx, buckets.UploadKey{Owner: s.owner, Bucket: s.bucket, Name: name, ID: u.ID}, c)))
 }
 
 // hooked is a store that calls a function after the references were read.
@@ -357,7 +357,7 @@ func TestAuditBesideWrites(t *testing.T) {
 
 func (s *site) remove(name string) {
 	s.t.Helper()
-	s.must(discard(s.store.Delete(s.t.Context(), s.owner, s.bucket, name, buckets.Condition{}, buckets.At(time.Now()))))
+	s.must(discard(s.store.Delete(s.t.Context(), s.owner, s.bucket, buckets.Delete{Name: name, Now: buckets.At(time.Now())})))
 }
 
 // TestAuditResumes: an audit continues from every state of its folder that a killed

@@ -31,11 +31,11 @@ func TestCollectReleasesItsClaim(t *testing.T) {
 	onEach(t, func(t *testing.T, s *site) {
 		for _, name := range []string{"a", "b", "c"} {
 			s.put(name, large('a'))
-			_, err := s.store.Delete(t.Context(), s.owner, s.bucket, name, buckets.Condition{}, buckets.At(time.Now()))
+			_, err := s.store.Delete(t.Context(), s.owner, s.bucket, buckets.Delete{Name: name, Now: buckets.At(time.Now())})
 			s.must(err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
-		stopped := buckets.NewService(buckets.Options{Collector: s.store, Bodies: &stopping{Bodies: s.cluster, stop: stop}, Clock: clock.System})
+		stopped := buckets.NewService(buckets.Options{Backend: s.store, Bodies: &stopping{Bodies: s.cluster, stop: stop}, Clock: clock.System})
 		if n, err := stopped.Collect(ctx, time.Now(), 100); n != 1 || err == nil {
 			t.Errorf("the stopped worker has removed %d, %v", n, err)
 		}

@@ -94,7 +94,7 @@ func Drain(ctx context.Context, o Options, node buckets.Node, do DrainOptions) (
 		case do.Keep:
 			return d.result, d.clear()
 		}
-		err = o.Store.RemoveNode(ctx, node.ID)
+		err = buckets.RemoveNode(ctx, o.Store, node.ID)
 		if errors.Is(err, buckets.ErrNodeInUse) {
 			continue
 		}

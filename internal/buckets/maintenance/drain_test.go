@@ -226,7 +226,7 @@ func drainBesideWrites(t *testing.T, s *site) {
 				text := fmt.Sprint(name, w, i)
 				mu.Lock() // the last text of a name is known
 				if i%5 == 4 {
-					_, err := s.store.Delete(t.Context(), s.owner, s.bucket, name, buckets.Condition{}, buckets.At(time.Now()))
+					_, err := s.store.Delete(t.Context(), s.owner, s.bucket, buckets.Delete{Name: name, Now: buckets.At(time.Now())})
 					if err == nil {
 						delete(texts, name)
 					}

@@ -76,7 +76,7 @@ func TestAddFrames(t *testing.T) {
 			t.Errorf("a body without a good copy: %v, frames %+v", err, s.row("lost").Frames)
 		}
 		deleted := s.putOld("deleted", text)
-		_, err := s.store.Delete(t.Context(), s.owner, s.bucket, "deleted", buckets.Condition{}, 2)
+		_, err := s.store.Delete(t.Context(), s.owner, s.bucket, buckets.Delete{Name: "deleted", Now: 2})
 		s.must(err)
 		s.must(s.addFrames(&deleted))
 		if _, err := s.cluster.Stat(t.Context(), deleted.Sharks[0], s.path(&deleted)); err != nil {

@@ -111,8 +111,7 @@ func newSiteOn(t *testing.T, st store) *site {
 	}
 	s.sync()
 	s.service = buckets.NewService(buckets.Options{
-		Store: s.store, Uploads: s.store, Collector: s.store, References: s.store, Counters: s.store, Accounts: s.store, Nodes: s.store,
-		Bodies: s.cluster, Clock: clock.System, Limits: buckets.Limits{Copies: 2, MinPart: 1},
+		Backend: s.store, Bodies: s.cluster, Clock: clock.System, Limits: buckets.Limits{Copies: 2, MinPart: 1},
 	})
 	s.must(s.store.CreateAccount(t.Context(), buckets.Account{ID: s.owner, Name: "main"}))
 	_, err := s.store.CreateBucket(t.Context(), s.owner, s.bucket, 1)

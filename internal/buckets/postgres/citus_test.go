@@ -112,13 +112,13 @@ func TestMessages(t *testing.T) {
 	most("create an upload", 1)
 	for n := range 30 {
 		p := buckets.Part{Number: n + 1, Created: filledAt, Body: buckets.Body{ID: buckets.ObjectID(buckets.NewUUID()), Length: 1, MD5: make([]byte, 16), Inline: []byte{1}}}
-		must("PutPart", s.PutPart(t.Context(), owner, b, "a", u.ID, p))
+		must("PutPart", s.PutPart(t.Context(), buckets.UploadKey{Owner: owner, Bucket: b, Name: "a", ID: u.ID}, p))
 		most("put a part", 1)
 		if n != 7 {
 			c.Parts = append(c.Parts, buckets.PartRef{Number: p.Number, ETag: strings.Repeat("00", 16)})
 		}
 	}
-	w, err := s.Complete(t.Context(), owner, b, "a", u.ID, c)
+	w, err := s.Complete(t.Context(), buckets.UploadKey{Owner: owner, Bucket: b, Name: "a", ID: u.ID}, c)
 	must("Complete", err)
 	if w.Object.Length != 29 {
 		t.Errorf("the object is %+v", w.Object)

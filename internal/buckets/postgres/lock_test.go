@@ -76,7 +76,7 @@ func (a *lockTest) putAs(ctx context.Context, owner int, b buckets.BucketRef, na
 }
 
 func (a *lockTest) delete(name string) error {
-	_, err := a.Delete(a.t.Context(), a.owners[0], a.bucket, name, buckets.Condition{}, now)
+	_, err := a.Delete(a.t.Context(), a.owners[0], a.bucket, buckets.Delete{Name: name, Now: now})
 	return err
 }
 
@@ -84,12 +84,12 @@ func (a *lockTest) upload(name string) (id buckets.UploadID, ref buckets.PartRef
 	a.t.Helper()
 	id = buckets.NewUploadID(now)
 	a.must(a.CreateUpload(a.t.Context(), a.owners[0], a.bucket, buckets.Upload{ID: id, Name: name, Created: now}))
-	a.must(a.PutPart(a.t.Context(), a.owners[0], a.bucket, name, id, buckets.Part{Number: 1, Body: newBody(), Created: now}))
+	a.must(a.PutPart(a.t.Context(), buckets.UploadKey{Owner: a.owners[0], Bucket: a.bucket, Name: name, ID: id}, buckets.Part{Number: 1, Body: newBody(), Created: now}))
 	return id, buckets.PartRef{Number: 1, ETag: "00000000000000000000000000000000"}
 }
 
 func (a *lockTest) complete(name string, id buckets.UploadID, ref buckets.PartRef) (buckets.Written, error) {
-	return a.Complete(a.t.Context(), a.owners[0], a.bucket, name, id, buckets.Completion{
+	return a.Complete(a.t.Context(), buckets.UploadKey{Owner: a.owners[0], Bucket: a.bucket, Name: name, ID: id}, buckets.Completion{
 		Object: buckets.ObjectID(buckets.NewUUID()), Parts: []buckets.PartRef{ref}, Now: now,
 	})
 }
@@ -217,7 +217,7 @@ func TestCompleteAndAbort(t *testing.T) {
 			var written [2]buckets.Written
 			answers := a.Race(t, fmt.Sprintf(`SELECT 1 FROM manta_bucket_upload WHERE id = '%s' FOR UPDATE`, id), `COMMIT`, func(i int) (err error) {
 				if i == 1 && other == "abort" {
-					return a.Abort(t.Context(), a.owners[0], a.bucket.ID, "new", id, now)
+					return a.Abort(t.Context(), buckets.UploadKey{Owner: a.owners[0], Bucket: buckets.BucketRef{ID: a.bucket.ID}, Name: "new", ID: id}, now)
 				}
 				written[i], err = a.complete("new", id, ref)
 				return err
@@ -314,7 +314,7 @@ func TestOthersDoNotWait(t *testing.T) {
 	for range 2 { // a new object, and an existing one
 		a.must(a.putAs(ctx, 1, a.other, "there", buckets.Condition{}))
 	}
-	if _, err := a.Delete(ctx, a.owners[1], a.other, "there", buckets.Condition{}, now); err != nil {
+	if _, err := a.Delete(ctx, a.owners[1], a.other, buckets.Delete{Name: "there", Now: now}); err != nil {
 		t.Error(err)
 	}
 	upload := buckets.NewUploadID(now)
@@ -330,8 +330,8 @@ func TestOthersDoNotWait(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	a.must(a.PutPart(ctx, a.owners[1], a.other, "up", upload, buckets.Part{Number: 1, Body: newBody(), Created: now}))
-	a.must(a.Abort(ctx, a.owners[1], a.other.ID, "up", upload, now))
+	a.must(a.PutPart(ctx, buckets.UploadKey{Owner: a.owners[1], Bucket: a.other, Name: "up", ID: upload}, buckets.Part{Number: 1, Body: newBody(), Created: now}))
+	a.must(a.Abort(ctx, buckets.UploadKey{Owner: a.owners[1], Bucket: buckets.BucketRef{ID: a.other.ID}, Name: "up", ID: upload}, now))
 	a.Exec(t, `COMMIT`)
 	a.wantRight()
 }
@@ -370,15 +370,15 @@ func (a *lockTest) mixed(refs [2]buckets.BucketRef, random *rand.Rand) {
 		var err error
 		switch random.IntN(8) {
 		case 0, 1:
-			_, err = a.Delete(ctx, owner, b, name, buckets.Condition{}, now)
+			_, err = a.Delete(ctx, owner, b, buckets.Delete{Name: name, Now: now})
 		case 2:
 			id := buckets.NewUploadID(now)
 			err = a.CreateUpload(ctx, owner, b, buckets.Upload{ID: id, Name: name, Created: now})
 			for n := 1; n <= 2 && err == nil; n++ {
-				err = a.PutPart(ctx, owner, b, name, id, buckets.Part{Number: n, Body: newBody(), Created: now})
+				err = a.PutPart(ctx, buckets.UploadKey{Owner: owner, Bucket: b, Name: name, ID: id}, buckets.Part{Number: n, Body: newBody(), Created: now})
 			}
 			if err == nil {
-				_, err = a.Complete(ctx, owner, b, name, id, buckets.Completion{
+				_, err = a.Complete(ctx, buckets.UploadKey{Owner: owner, Bucket: b, Name: name, ID: id}, buckets.Completion{
 					Object: buckets.ObjectID(buckets.NewUUID()), Parts: []buckets.PartRef{{Number: 1 + random.IntN(2), ETag: "00000000000000000000000000000000"}}, Now: now,
 				})
 			}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -32,38 +33,9 @@ func (s *Store) SetNode(ctx context.Context, n buckets.Node) error {
 	return err
 }
 
-// RemoveNode implements buckets.Nodes.
-func (s *Store) RemoveNode(ctx context.Context, id string) error {
-	// Two calls at once could each take back the state that the other relies on.
-	s.removing.Lock()
-	defer s.removing.Unlock()
-	was, err := s.changeState(ctx, id, func(buckets.NodeState) buckets.NodeState { return buckets.NodeRemoving })
-	if err != nil || was == "" || was == buckets.NodeRemoved {
-		return err
-	}
-	if was == buckets.NodeRemoving { // by a process that was killed
-		was = buckets.NodeDraining
-	}
-	err = s.checkUnused(ctx, id)
-	_, failed := s.changeState(context.WithoutCancel(ctx), id, func(now buckets.NodeState) buckets.NodeState {
-		switch {
-		case now != buckets.NodeRemoving: // another process has set it
-			return now
-		case err != nil:
-			return was
-		}
-		return buckets.NodeRemoved
-	})
-	if err != nil {
-		return err
-	}
-	return failed
-}
-
-// checkUnused returns ErrNodeInUse if a body is on a node that is being removed. First it
-// waits for writes that may have begun before: they have locked one of the tables before
+// CheckUnused implements buckets.Nodes. First it waits for writes that may have begun before: they have locked one of the tables before
 // they read the node's state. Others wait for that, at most for 2 s.
-func (s *Store) checkUnused(ctx context.Context, id string) error {
+func (s *Store) CheckUnused(ctx context.Context, id string) error {
 	for _, table := range []string{"manta_bucket_object", "manta_bucket_part", "manta_bucket_deleted_object"} {
 		err := s.db.Tx(ctx, "buckets.await_writes", func(tx *pgdb.Tx) error {
 			if _, err := tx.Exec(sqlLockTimeout); err != nil {
@@ -83,17 +55,16 @@ func (s *Store) checkUnused(ctx context.Context, id string) error {
 	return err
 }
 
-// changeState changes the state of a node that is not removed, and returns the one that
-// it had; "" if there is no such node.
-func (s *Store) changeState(ctx context.Context, id string, change func(buckets.NodeState) buckets.NodeState) (was buckets.NodeState, err error) {
+// ChangeNode implements buckets.Nodes.
+func (s *Store) ChangeNode(ctx context.Context, id string, from []buckets.NodeState, to buckets.NodeState) (was buckets.NodeState, err error) {
 	err = s.db.Tx(ctx, "buckets.change_node", func(tx *pgdb.Tx) error {
 		var state string
 		found, err := tx.QueryRow(sqlNodeState, []any{id}, &state)
 		was = buckets.NodeState(state)
-		if err != nil || !found || was == buckets.NodeRemoved {
+		if err != nil || !found || !slices.Contains(from, was) {
 			return err
 		}
-		_, err = tx.Exec(sqlSetState, id, string(change(was)))
+		_, err = tx.Exec(sqlSetState, id, string(to))
 		return err
 	})
 	return was, err

@@ -272,14 +272,15 @@ func (s *Store) Update(ctx context.Context, owner buckets.AccountID, b buckets.B
 }
 
 // Delete implements buckets.Store.
-func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, name string, c buckets.Condition, now buckets.Moment) (buckets.Object, error) {
+func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Delete) (buckets.Object, error) {
 	if err := owner.Check(); err != nil {
 		return buckets.Object{}, err
 	}
+	c := &d.Condition
 	var columns []*string
 	_, err := s.db.QueryRow(ctx, sqlDelete, []any{
-		string(owner), b.Name, orNull(b.ID), name, at(now),
-		flags(&c), c.Match.Tags, c.NoneMatch.Tags, atOrNull(c.ModifiedSince), atOrNull(c.UnmodifiedSince),
+		string(owner), b.Name, orNull(b.ID), d.Name, at(d.Now),
+		flags(c), c.Match.Tags, c.NoneMatch.Tags, atOrNull(c.ModifiedSince), atOrNull(c.UnmodifiedSince),
 	}, &columns)
 	if err != nil {
 		return buckets.Object{}, err

@@ -38,8 +38,6 @@ func Migrations() (migrate.Set, error) { return migrate.Load("buckets", migratio
 type Store struct {
 	db  *pgdb.DB
 	set func() (migrate.Set, error)
-
-	removing sync.Mutex // of a node
 }
 
 var (

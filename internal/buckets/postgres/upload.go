@@ -53,9 +53,9 @@ func (s *Store) CreateUpload(ctx context.Context, owner buckets.AccountID, b buc
 }
 
 // readUpload reads an upload by a statement, or returns ErrNoUpload.
-func readUpload(query query, st pgdb.Statement, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.UploadID) (buckets.Upload, error) {
+func readUpload(query query, st pgdb.Statement, k buckets.UploadKey) (buckets.Upload, error) {
 	var columns []*string
-	found, err := query(st, []any{string(owner), string(b), name, string(id)}, &columns)
+	found, err := query(st, []any{string(k.Owner), string(k.Bucket.ID), k.Name, string(k.ID)}, &columns)
 	if err != nil {
 		return buckets.Upload{}, err
 	}
@@ -69,18 +69,18 @@ func readUpload(query query, st pgdb.Statement, owner buckets.AccountID, b bucke
 type query func(st pgdb.Statement, args []any, dest ...any) (bool, error)
 
 // Upload implements buckets.Uploads.
-func (s *Store) Upload(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.UploadID) (buckets.Upload, error) {
-	if err := owner.Check(); err != nil {
+func (s *Store) Upload(ctx context.Context, k buckets.UploadKey) (buckets.Upload, error) {
+	if err := k.Owner.Check(); err != nil {
 		return buckets.Upload{}, err
 	}
 	return readUpload(func(st pgdb.Statement, args []any, dest ...any) (bool, error) {
 		return s.db.QueryRow(ctx, st, args, dest...)
-	}, sqlUpload, owner, b, name, id)
+	}, sqlUpload, k)
 }
 
 // PutPart implements buckets.Uploads.
-func (s *Store) PutPart(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, name string, id buckets.UploadID, p buckets.Part) error {
-	if err := owner.Check(); err != nil {
+func (s *Store) PutPart(ctx context.Context, k buckets.UploadKey, p buckets.Part) error {
+	if err := k.Owner.Check(); err != nil {
 		return err
 	}
 	var sum *string
@@ -93,7 +93,7 @@ func (s *Store) PutPart(ctx context.Context, owner buckets.AccountID, b buckets.
 	}
 	crc64, frames := orNulls(p.Frames)
 	return twice(func(all bool) error {
-		_, err := s.run(ctx, sqlPutPart, string(owner), b.Name, string(b.ID), name, string(id), p.Number, at(p.Created),
+		_, err := s.run(ctx, sqlPutPart, string(k.Owner), k.Bucket.Name, string(k.Bucket.ID), k.Name, string(k.ID), p.Number, at(p.Created),
 			string(p.ID), p.Length, p.MD5, sum, listOrNil(p.Sharks), p.Inline, crc64, frames, all)
 		return err
 	})
@@ -101,12 +101,12 @@ func (s *Store) PutPart(ctx context.Context, owner buckets.AccountID, b buckets.
 
 // Parts implements buckets.Uploads. The parts are read first: those of an upload that
 // ends meanwhile are not returned.
-func (s *Store) Parts(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.UploadID, after, limit int) (page []buckets.Part, more bool, err error) {
-	if err := owner.Check(); err != nil {
+func (s *Store) Parts(ctx context.Context, k buckets.UploadKey, after, limit int) (page []buckets.Part, more bool, err error) {
+	if err := k.Owner.Check(); err != nil {
 		return nil, false, err
 	}
 	var columns []*string
-	err = s.db.ForEach(ctx, sqlParts, []any{string(owner), string(id), after, limit + 1}, func() { page = nil }, func() error {
+	err = s.db.ForEach(ctx, sqlParts, []any{string(k.Owner), string(k.ID), after, limit + 1}, func() { page = nil }, func() error {
 		p, _, err := scanPart(columns)
 		page = append(page, p)
 		return err
@@ -114,7 +114,7 @@ func (s *Store) Parts(ctx context.Context, owner buckets.AccountID, b buckets.Bu
 	if err != nil {
 		return nil, false, err
 	}
-	if _, err := s.Upload(ctx, owner, b, name, id); err != nil {
+	if _, err := s.Upload(ctx, k); err != nil {
 		return nil, false, err
 	}
 	if len(page) > limit {
@@ -185,20 +185,20 @@ func (s *Store) uploads(ctx context.Context, owner buckets.AccountID, b buckets.
 // lock; bucket_complete_v1 writes it if the parts are still the same. Otherwise, and for an
 // upload that does not exist, everything is done in one transaction with the lock taken
 // first, which on Citus is a message for each statement.
-func (s *Store) Complete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, name string, id buckets.UploadID, c buckets.Completion) (w buckets.Written, err error) {
-	if err := owner.Check(); err != nil {
+func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, c buckets.Completion) (w buckets.Written, err error) {
+	if err := k.Owner.Check(); err != nil {
 		return buckets.Written{}, err
 	}
 	done := false
 	if err := twice(func(all bool) (err error) {
-		w, done, err = s.completeRead(ctx, owner, b, name, id, c, all)
+		w, done, err = s.completeRead(ctx, k, c, all)
 		return err
 	}); done || err != nil {
 		return w, err
 	}
 	err = twice(func(all bool) error {
 		return s.db.Tx(ctx, "buckets.complete_upload", func(tx *pgdb.Tx) error {
-			w, err = completeLocked(tx, owner, b, name, id, c, all)
+			w, err = completeLocked(tx, k, c, all)
 			return err
 		})
 	})
@@ -207,8 +207,8 @@ func (s *Store) Complete(ctx context.Context, owner buckets.AccountID, b buckets
 
 // completeRead completes an upload as it was read. done is false if the upload was not
 // found, or has changed since.
-func (s *Store) completeRead(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, name string, id buckets.UploadID, c buckets.Completion, all bool) (w buckets.Written, done bool, err error) {
-	u, stored, err := s.uploadWithParts(ctx, owner, b, name, id)
+func (s *Store) completeRead(ctx context.Context, k buckets.UploadKey, c buckets.Completion, all bool) (w buckets.Written, done bool, err error) {
+	u, stored, err := s.uploadWithParts(ctx, k)
 	if err != nil || u == nil {
 		return w, false, err
 	}
@@ -216,11 +216,11 @@ func (s *Store) completeRead(ctx context.Context, owner buckets.AccountID, b buc
 	if err != nil {
 		return w, false, err
 	}
-	arguments, err := m.put(owner, b, &c, all).arguments()
+	arguments, err := m.put(k.Owner, k.Bucket, &c, all).arguments()
 	if err != nil {
 		return w, false, err
 	}
-	arguments.Bytea(uuidBytes(id))
+	arguments.Bytea(uuidBytes(k.ID))
 	arguments.Bytea(hashOf(stored))
 	arguments.Bigints(len(m.Used), func(i int) (int64, bool) { return int64(m.Used[i].Number), true })
 	arguments.Bigints(len(m.Used), func(i int) (int64, bool) { return m.Used[i].Start, true })
@@ -237,13 +237,13 @@ func (s *Store) completeRead(ctx context.Context, owner buckets.AccountID, b buc
 }
 
 // uploadWithParts reads an upload with its parts in order. It returns nil if the upload does not exist.
-func (s *Store) uploadWithParts(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, name string, id buckets.UploadID) (u *buckets.Upload, all []buckets.Part, err error) {
+func (s *Store) uploadWithParts(ctx context.Context, k buckets.UploadKey) (u *buckets.Upload, all []buckets.Part, err error) {
 	var (
 		kind    string
 		columns []*string
 		exists  bool
 	)
-	err = s.db.ForEach(ctx, sqlUploadWithParts, []any{string(owner), string(b.ID), name, string(id), b.Name}, func() { u, all, exists = nil, nil, false }, func() error {
+	err = s.db.ForEach(ctx, sqlUploadWithParts, []any{string(k.Owner), string(k.Bucket.ID), k.Name, string(k.ID), k.Bucket.Name}, func() { u, all, exists = nil, nil, false }, func() error {
 		switch kind {
 		case "bucket":
 			exists = true
@@ -299,17 +299,17 @@ func (m *made) put(owner buckets.AccountID, b buckets.BucketRef, c *buckets.Comp
 	return &put{owner: owner, bucket: b, object: &m.object, bytes: -m.UnusedBytes(), condition: &c.Condition, now: c.Now, all: all}
 }
 
-func completeLocked(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, name string, id buckets.UploadID, c buckets.Completion, all bool) (w buckets.Written, err error) {
-	if err := lock(tx, owner, b, name); err != nil {
+func completeLocked(tx *pgdb.Tx, k buckets.UploadKey, c buckets.Completion, all bool) (w buckets.Written, err error) {
+	if err := lock(tx, k.Owner, k.Bucket, k.Name); err != nil {
 		return w, err
 	}
-	u, err := readUpload(tx.QueryRow, sqlLockUpload, owner, b.ID, name, id)
+	u, err := readUpload(tx.QueryRow, sqlLockUpload, k)
 	if err == buckets.ErrNoUpload { //nolint:errorlint // never wrapped
-		o, err := head(tx, owner, b.ID, name)
+		o, err := head(tx, k.Owner, k.Bucket.ID, k.Name)
 		if err != nil {
 			return w, err
 		}
-		if o == nil || o.Upload != id {
+		if o == nil || o.Upload != k.ID {
 			return w, buckets.ErrNoUpload
 		}
 		return buckets.Written{Object: *o}, nil
@@ -317,7 +317,7 @@ func completeLocked(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, n
 	if err != nil {
 		return w, err
 	}
-	stored, err := parts(tx, owner, id)
+	stored, err := parts(tx, k.Owner, k.ID)
 	if err != nil {
 		return w, err
 	}
@@ -326,7 +326,7 @@ func completeLocked(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, n
 		return w, err
 	}
 	w.Object = m.object
-	arguments, err := m.put(owner, b, &c, all).arguments()
+	arguments, err := m.put(k.Owner, k.Bucket, &c, all).arguments()
 	if err != nil {
 		return w, err
 	}
@@ -338,7 +338,7 @@ func completeLocked(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, n
 		return w, err
 	}
 	numbers, starts := offsets(&m.Assembly)
-	_, err = tx.QueryRow(sqlAssemble, []any{string(owner), string(b.ID), name, string(id), numbers, starts, at(c.Now)}, new(int64))
+	_, err = tx.QueryRow(sqlAssemble, []any{string(k.Owner), string(k.Bucket.ID), k.Name, string(k.ID), numbers, starts, at(c.Now)}, new(int64))
 	return w, err
 }
 
@@ -394,11 +394,11 @@ func (s *Store) UploadBodies(ctx context.Context, owner buckets.AccountID, u buc
 }
 
 // Abort implements buckets.Uploads.
-func (s *Store) Abort(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.UploadID, now buckets.Moment) error {
-	if err := owner.Check(); err != nil {
+func (s *Store) Abort(ctx context.Context, k buckets.UploadKey, now buckets.Moment) error {
+	if err := k.Owner.Check(); err != nil {
 		return err
 	}
-	_, err := s.run(ctx, sqlAbort, string(owner), string(b), name, string(id), at(now))
+	_, err := s.run(ctx, sqlAbort, string(k.Owner), string(k.Bucket.ID), k.Name, string(k.ID), at(now))
 	return err
 }
 
@@ -416,7 +416,7 @@ func (s *Store) AbortOld(ctx context.Context, before, now buckets.Moment, limit 
 		return 0, err
 	}
 	for _, k := range all {
-		err := s.Abort(ctx, buckets.AccountID(k.owner), buckets.BucketID(k.bucket), k.name, buckets.UploadID(k.id), now)
+		err := s.Abort(ctx, buckets.UploadKey{Owner: buckets.AccountID(k.owner), Bucket: buckets.BucketRef{ID: buckets.BucketID(k.bucket)}, Name: k.name, ID: buckets.UploadID(k.id)}, now)
 		if err == buckets.ErrNoUpload { //nolint:errorlint // never wrapped
 			continue // completed or aborted meanwhile
 		}

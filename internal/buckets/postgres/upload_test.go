@@ -46,25 +46,27 @@ func TestCompleteAgainstOthers(t *testing.T) {
 		between func(u buckets.UploadID) error
 		body    string
 	}{
-		{"the part is replaced", func(u buckets.UploadID) error { return other.PutPart(ctx, owner, b, "a", u, onePart("new")) }, "new"},
+		{"the part is replaced", func(u buckets.UploadID) error {
+			return other.PutPart(ctx, buckets.UploadKey{Owner: owner, Bucket: b, Name: "a", ID: u}, onePart("new"))
+		}, "new"},
 		{"a part is added", func(u buckets.UploadID) error {
 			p := onePart("other")
 			p.Number = 2
-			return other.PutPart(ctx, owner, b, "a", u, p)
+			return other.PutPart(ctx, buckets.UploadKey{Owner: owner, Bucket: b, Name: "a", ID: u}, p)
 		}, "old"},
 		{"it is completed", func(u buckets.UploadID) error {
 			again := c
 			again.Object = buckets.ObjectID(buckets.NewUUID())
-			_, err := other.Complete(ctx, owner, b, "a", u, again)
+			_, err := other.Complete(ctx, buckets.UploadKey{Owner: owner, Bucket: b, Name: "a", ID: u}, again)
 			return err
 		}, "old"},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			u := buckets.Upload{ID: buckets.NewUploadID(now), Name: "a", Created: now}
 			must("CreateUpload", other.CreateUpload(ctx, owner, b, u))
-			must("PutPart", other.PutPart(ctx, owner, b, "a", u.ID, onePart("old")))
+			must("PutPart", other.PutPart(ctx, buckets.UploadKey{Owner: owner, Bucket: b, Name: "a", ID: u.ID}, onePart("old")))
 			between = func() error { return k.between(u.ID) }
-			w, err := s.Complete(ctx, owner, b, "a", u.ID, c)
+			w, err := s.Complete(ctx, buckets.UploadKey{Owner: owner, Bucket: b, Name: "a", ID: u.ID}, c)
 			must("Complete", err)
 			if between != nil {
 				t.Fatal("nothing came between")

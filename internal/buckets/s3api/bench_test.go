@@ -15,7 +15,8 @@ import (
 // BenchmarkRequest measures requests without a connection, on SQLite, by one client.
 func BenchmarkRequest(b *testing.B) {
 	s := serve(b)
-	s.service.Limits.Inline = 16 << 10
+	s.options.Limits.Inline = 16 << 10
+	s.reopen()
 	s.do("PUT", "/photos", "").want(200)
 	small, middle := strings.Repeat("x", 4<<10), strings.Repeat("x", 1<<20)
 	s.do("PUT", "/photos/small", small).want(200)

@@ -46,7 +46,7 @@ func (x *request) writeBuckets(d *stream, q *buckets.BucketQuery, limit int) (mo
 		q.Limit = min(limit, buckets.FirstSlice)
 		var page []buckets.Bucket
 		if err := d.Read(func() (err error) {
-			page, more, err = x.Service.Store.Buckets(x.in.Context(), x.account.ID, *q)
+			page, more, err = x.Service.Buckets(x.in.Context(), x.account.ID, *q)
 			return err
 		}); err != nil {
 			return false, err
@@ -103,15 +103,15 @@ func (x *request) createBucket() error {
 	if c.Location != "" && c.Location != x.Region && c.Location != "EU" {
 		return refuse(http.StatusBadRequest, "InvalidLocationConstraint", "The specified location-constraint is not valid: expected "+x.Region)
 	}
-	ctx, store := x.in.Context(), x.Service.Store
-	b, err := store.CreateBucket(ctx, x.account.ID, buckets.BucketRef{Name: x.route.bucket, ID: buckets.BucketID(buckets.NewUUID())}, x.now())
+	ctx := x.in.Context()
+	b, err := x.Service.CreateBucket(ctx, x.account.ID, x.route.bucket)
 	switch {
 	case errors.Is(err, buckets.ErrBucketExists) && x.Region == "us-east-1":
 		// As in Amazon's oldest region, so that clients may create it before each upload.
 	case err != nil:
 		return err
 	case public:
-		if err := store.SetBucket(ctx, x.account.ID, b.BucketRef, buckets.SettingsChange{PublicRead: &public}); err != nil {
+		if err := x.Service.SetBucket(ctx, x.account.ID, b.BucketRef, buckets.SettingsChange{PublicRead: &public}); err != nil {
 			return err
 		}
 	}
@@ -130,7 +130,7 @@ func (x *request) deleteBucket() error {
 	if err := x.ready(); err != nil {
 		return err
 	}
-	if err := x.Service.Store.DeleteBucket(x.in.Context(), x.owner, x.bucket.BucketRef, x.now()); err != nil {
+	if err := x.Service.DeleteBucket(x.in.Context(), x.owner, x.bucket.BucketRef); err != nil {
 		return err
 	}
 	return x.send(http.StatusNoContent)

@@ -123,14 +123,14 @@ func (s *server) fill(n int) {
 		name := fmt.Sprintf("%06d", i) + strings.Repeat(`"`, 990) + "x"
 		now := buckets.At(time.Now())
 		o := buckets.Object{Name: name, ContentType: "text/plain", Body: buckets.Body{ID: buckets.ObjectID(buckets.NewUUID()), Length: 1, MD5: bytes.Repeat([]byte{1}, 16), Inline: []byte("x")}}
-		if _, err := s.service.Store.Put(ctx, b.Owner, b.BucketRef, buckets.Put{Object: o, Now: now}); err != nil {
+		if _, err := s.options.Backend.Put(ctx, b.Owner, b.BucketRef, buckets.Put{Object: o, Now: now}); err != nil {
 			s.t.Fatal(err)
 		}
-		if err := s.service.Uploads.CreateUpload(ctx, b.Owner, b.BucketRef, buckets.Upload{ID: buckets.NewUploadID(now), Name: name, Created: now}); err != nil {
+		if err := s.options.Backend.CreateUpload(ctx, b.Owner, b.BucketRef, buckets.Upload{ID: buckets.NewUploadID(now), Name: name, Created: now}); err != nil {
 			s.t.Fatal(err)
 		}
 		ref := buckets.BucketRef{Name: fmt.Sprintf("bucket-%04d", i) + strings.Repeat("z", 50), ID: buckets.BucketID(buckets.NewUUID())}
-		if _, err := s.service.Store.CreateBucket(ctx, b.Owner, ref, now); err != nil {
+		if _, err := s.options.Backend.CreateBucket(ctx, b.Owner, ref, now); err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -140,11 +140,11 @@ func (s *server) fill(n int) {
 func (s *server) bucket(name string) buckets.Bucket {
 	s.t.Helper()
 	ctx := context.WithoutCancel(s.t.Context())
-	a, err := s.service.Accounts.Account(ctx, "main")
+	a, err := s.options.Backend.Account(ctx, "main")
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	b, err := s.service.Store.Bucket(ctx, a.ID, name)
+	b, err := s.options.Backend.Bucket(ctx, a.ID, name)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -157,12 +157,12 @@ func (s *server) uploadOfParts(n int) string {
 	ctx := context.WithoutCancel(s.t.Context())
 	b, now := s.bucket("photos"), buckets.At(time.Now())
 	id := buckets.NewUploadID(now)
-	if err := s.service.Uploads.CreateUpload(ctx, b.Owner, b.BucketRef, buckets.Upload{ID: id, Name: "parts", Created: now}); err != nil {
+	if err := s.options.Backend.CreateUpload(ctx, b.Owner, b.BucketRef, buckets.Upload{ID: id, Name: "parts", Created: now}); err != nil {
 		s.t.Fatal(err)
 	}
 	for i := range n {
 		p := buckets.Part{Number: i + 1, Created: now, Body: buckets.Body{ID: buckets.ObjectID(buckets.NewUUID()), Length: 1, MD5: bytes.Repeat([]byte{1}, 16), Inline: []byte("x")}}
-		if err := s.service.Uploads.PutPart(ctx, b.Owner, b.BucketRef, "parts", id, p); err != nil {
+		if err := s.options.Backend.PutPart(ctx, buckets.UploadKey{Owner: b.Owner, Bucket: b.BucketRef, Name: "parts", ID: id}, p); err != nil {
 			s.t.Fatal(err)
 		}
 	}

@@ -165,9 +165,9 @@ func (x *request) updateItself(o, made buckets.Object, c buckets.Condition) (buc
 	if err := c.CheckWrite(&o); err != nil {
 		return o, err
 	}
-	made, err := x.Service.Store.Update(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.Update{
+	made, err := x.Service.UpdateObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.Update{
 		Name: o.Name, ContentType: &made.ContentType, Headers: made.Headers, Tags: &made.Tags, Touch: true,
-		Condition: buckets.Condition{Match: buckets.Tags{Tags: []string{string(o.ID)}}}, Now: x.now(),
+		Condition: buckets.Condition{Match: buckets.Tags{Tags: []string{string(o.ID)}}},
 	})
 	if errors.Is(err, buckets.ErrPrecondition) || errors.Is(err, buckets.ErrNoObject) {
 		err = errInProgress // it was overwritten or deleted meanwhile
@@ -256,7 +256,7 @@ func (x *request) copyPart(r buckets.PartRequest, algorithm string) error {
 	k := x.keepAlive()
 	defer k.stop()
 	r.Size, r.Ready = length, k.ready
-	p, err := x.Service.PutPart(x.in.Context(), x.owner, x.bucket.BucketRef, r, src)
+	p, err := x.Service.PutPart(x.in.Context(), x.upload(), r, src)
 	d := newDocument("CopyPartResult")
 	d.moment("LastModified", p.Created)
 	d.text("ETag", `"`+hexOf(p.MD5)+`"`)

@@ -114,7 +114,7 @@ func (x *request) deleteAll(list []deletedKey) ([]error, error) {
 	if len(all) == 0 {
 		return errs, nil
 	}
-	done, err := x.Service.Store.DeleteAll(x.in.Context(), x.owner, x.bucket.BucketRef, all, x.now())
+	done, err := x.Service.DeleteObjects(x.in.Context(), x.owner, x.bucket.BucketRef, all)
 	if err != nil {
 		return nil, err
 	}

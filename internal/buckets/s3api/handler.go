@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
 	"holdfast/internal/checksum"
-	"holdfast/internal/clock"
 	"holdfast/internal/web"
 )
 
@@ -21,7 +20,6 @@ type Handler struct {
 	Service  *buckets.Service
 	Verifier *sigv4.Verifier
 	Keys     Keys
-	Clock    clock.Clock
 	Region   string // that GetBucketLocation reports
 	Domain   string // below which buckets are host names; "" for none
 
@@ -294,7 +292,7 @@ func (x *request) findBucket() (err error) {
 		return err
 	}
 	if buckets.CheckBucketName(x.route.bucket) == nil {
-		same, err := x.Service.Store.Namesakes(x.in.Context(), x.route.bucket)
+		same, err := x.Service.Namesakes(x.in.Context(), x.route.bucket)
 		if err != nil {
 			return err
 		}
@@ -323,7 +321,7 @@ func (x *request) bucketOf(account, name string) error {
 	if buckets.CheckAccountName(account) != nil {
 		return buckets.ErrNoBucket
 	}
-	a, err := x.Service.Accounts.Account(x.in.Context(), account)
+	a, err := x.Service.Account(x.in.Context(), account)
 	if errors.Is(err, buckets.ErrNoAccount) {
 		return buckets.ErrNoBucket
 	}
@@ -341,10 +339,10 @@ func (x *request) bucketIn(owner buckets.AccountID, name string) (err error) {
 		return buckets.ErrNoBucket
 	}
 	if !x.object.wanted {
-		x.bucket, err = x.Service.Store.Bucket(x.in.Context(), owner, name)
+		x.bucket, err = x.Service.Bucket(x.in.Context(), owner, name)
 		return err
 	}
-	x.bucket, x.object.Object, err = x.Service.Store.Find(x.in.Context(), owner, name, x.key)
+	x.bucket, x.object.Object, err = x.Service.Find(x.in.Context(), owner, name, x.key)
 	x.object.read = err == nil
 	if errors.Is(err, buckets.ErrNoObject) {
 		return nil // stored finds out again, when it is clear that the client may know
@@ -358,15 +356,13 @@ func (x *request) stored() (o buckets.Object, err error) {
 		return x.object.Object, nil
 	}
 	err = web.WithSlot(x.out, x.in, func() error {
-		o, err = x.Service.Store.Get(x.in.Context(), x.owner, x.bucket.ID, x.key)
+		o, err = x.Service.Object(x.in.Context(), x.owner, x.bucket.ID, x.key)
 		return err
 	})
 	return o, err
 }
 
 // now is the time of the request's write.
-func (x *request) now() buckets.Moment { return buckets.At(x.Clock()) }
-
 // ready acquires the slot of a request whose body was read.
 func (x *request) ready() error { return web.AcquireSlot(x.out, x.in) }
 

@@ -47,7 +47,7 @@ const (
 type server struct {
 	t           testing.TB
 	url         string
-	service     *buckets.Service
+	options     buckets.Options // of the service
 	s3          *s3api.Handler
 	cluster     *blobs.Cluster
 	folders     []string
@@ -76,10 +76,10 @@ func serve(t testing.TB, log ...*slog.Logger) *server {
 			t.Error(err)
 		}
 	})
-	s.service = buckets.NewService(buckets.Options{
-		Store: st, Uploads: st, Collector: st, References: st, Counters: st, Accounts: st, Nodes: st, Bodies: s.cluster, Clock: time.Now,
+	s.options = buckets.Options{
+		Backend: st, Bodies: s.cluster, Clock: time.Now,
 		Limits: buckets.Limits{Inline: inline, MinPart: minPart},
-	})
+	}
 	keys, err := buckets.NewKeyring(st, time.Now, strings.Repeat("s", 32), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func serve(t testing.TB, log ...*slog.Logger) *server {
 	}
 	s.main, s.other = account("main"), account("other")
 	s.s3 = &s3api.Handler{
-		Service: s.service, Verifier: sigv4.New(region, time.Now), Keys: keys, Clock: time.Now, Region: region, Domain: domain, Cores: sigv4.NewCores(),
+		Service: buckets.NewService(s.options), Verifier: sigv4.New(region, time.Now), Keys: keys, Region: region, Domain: domain, Cores: sigv4.NewCores(),
 	}
 	var o web.Options
 	if len(log) > 0 {
@@ -107,6 +107,9 @@ func serve(t testing.TB, log ...*slog.Logger) *server {
 	s.url = webtest.Serve(t, s.handler, o).URL
 	return s
 }
+
+// reopen gives the handler a service with the options as they are now.
+func (s *server) reopen() { s.s3.Service = buckets.NewService(s.options) }
 
 // withBucket is serve with the bucket photos of main.
 func withBucket(t testing.TB, log ...*slog.Logger) *server {

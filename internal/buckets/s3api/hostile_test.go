@@ -134,7 +134,8 @@ func TestResourceDoesNotLeak(t *testing.T) {
 func TestNotEnoughSpace(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t, slog.New(slog.DiscardHandler))
-	s.service.Limits.Copies = 3
+	s.options.Limits.Copies = 3
+	s.reopen()
 	s.do("PUT", "/photos/k", hello+" on three nodes").fails(507, "InsufficientStorage")
 	if n := s.files(); n != 0 {
 		t.Errorf("%d files, want none", n)

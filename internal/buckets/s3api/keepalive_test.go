@@ -53,15 +53,15 @@ func (s *server) slow() (proceed chan error) {
 
 // slowUploads completes an upload when the test lets it.
 type slowUploads struct {
-	buckets.Uploads
+	buckets.Backend
 	proceed chan error
 }
 
-func (u *slowUploads) Complete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, name string, id buckets.UploadID, c buckets.Completion) (buckets.Written, error) {
+func (u *slowUploads) Complete(ctx context.Context, k buckets.UploadKey, c buckets.Completion) (buckets.Written, error) {
 	if err := <-u.proceed; err != nil {
 		return buckets.Written{}, err
 	}
-	return u.Uploads.Complete(ctx, owner, b, name, id, c)
+	return u.Backend.Complete(ctx, k, c)
 }
 
 // begin sends a request, and returns the answer when two spaces have come.
@@ -131,7 +131,8 @@ func TestCopyOnSlowNode(t *testing.T) {
 	t.Run("CompleteMultipartUpload", func(t *testing.T) {
 		id := s.upload("/photos/complete")
 		done := s.do("PUT", "/photos/complete?partNumber=1&uploadId="+id, "small").want(200)
-		s.service.Uploads = &slowUploads{s.service.Uploads, proceed}
+		s.options.Backend = &slowUploads{s.options.Backend, proceed}
+		s.reopen()
 		list := "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>" + done.header.Get("Etag") + "</ETag></Part></CompleteMultipartUpload>"
 		r, body := s.begin("POST", "/photos/complete?uploadId="+id, list)
 		proceed <- nil

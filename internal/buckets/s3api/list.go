@@ -88,7 +88,7 @@ func (l *listing) write(x *request, s *stream, write func(*buckets.Page) error) 
 	q.Limit, q.Bytes = min(l.limit, buckets.FirstSlice), buckets.SliceBytes
 	return s.Slices(min(buckets.SliceMemory, int64(l.limit)*buckets.MaxEntry), func() (bool, error) {
 		if err := s.Read(func() (err error) {
-			l.page, err = x.Service.Store.List(x.in.Context(), x.owner, x.bucket.ID, q)
+			l.page, err = x.Service.List(x.in.Context(), x.owner, x.bucket.ID, q)
 			return err
 		}); err != nil {
 			return false, err

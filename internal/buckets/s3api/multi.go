@@ -17,8 +17,7 @@ func (x *request) createUpload() error {
 	if err := x.checkFeatures(); err != nil {
 		return err
 	}
-	u := buckets.Upload{Name: x.key, Created: x.now(), Creator: x.account.ID}
-	u.ID = buckets.NewUploadID(u.Created)
+	u := buckets.Upload{Name: x.key, Creator: x.account.ID}
 	var err error
 	if u.ContentType, u.Headers, err = x.metadata(); err != nil {
 		return err
@@ -32,7 +31,7 @@ func (x *request) createUpload() error {
 	if err := x.ready(); err != nil {
 		return err
 	}
-	if err := x.Service.Uploads.CreateUpload(x.in.Context(), x.owner, x.bucket.BucketRef, u); err != nil {
+	if u.ID, err = x.Service.CreateUpload(x.in.Context(), x.owner, x.bucket.BucketRef, u); err != nil {
 		return err
 	}
 	if u.Checksum.Algorithm != "" {
@@ -79,11 +78,14 @@ func (x *request) chosenChecksum() (c buckets.Checksum, err error) {
 	return c, nil
 }
 
-func (x *request) uploadID() buckets.UploadID { return buckets.UploadID(x.query.Get("uploadId")) }
+func (x *request) upload() buckets.UploadKey {
+	return buckets.UploadKey{Owner: x.owner, Bucket: x.bucket.BucketRef, Name: x.key, ID: buckets.UploadID(x.query.Get("uploadId"))}
+}
 
 // checkUploadID rejects IDs that no upload has, so that databases get UUIDs only.
 func (x *request) checkUploadID() error {
-	if id, err := buckets.ParseUUID(string(x.uploadID())); err != nil || id != string(x.uploadID()) {
+	text := x.query.Get("uploadId")
+	if id, err := buckets.ParseUUID(text); err != nil || id != text {
 		return buckets.ErrNoUpload
 	}
 	return nil
@@ -109,8 +111,8 @@ func (x *request) putPart() error {
 	if err != nil {
 		return err
 	}
-	r := buckets.PartRequest{Name: x.key, Upload: x.uploadID(), Number: number, Ready: x.ready}
-	u, err := x.Service.Uploads.Upload(x.in.Context(), x.owner, x.bucket.ID, x.key, r.Upload)
+	r := buckets.PartRequest{Number: number, Ready: x.ready}
+	u, err := x.Service.Upload(x.in.Context(), x.upload())
 	if err != nil {
 		return err
 	}
@@ -129,7 +131,7 @@ func (x *request) putPart() error {
 		return err
 	}
 	r.Size = size
-	p, err := x.Service.PutPart(x.in.Context(), x.owner, x.bucket.BucketRef, r, source{src.body, u.Checksum.Algorithm})
+	p, err := x.Service.PutPart(x.in.Context(), x.upload(), r, source{src.body, u.Checksum.Algorithm})
 	if err != nil {
 		return err
 	}
@@ -165,7 +167,7 @@ func (x *request) listParts() error {
 	if err != nil {
 		return err
 	}
-	u, err := x.Service.Uploads.Upload(x.in.Context(), x.owner, x.bucket.ID, x.key, x.uploadID())
+	u, err := x.Service.Upload(x.in.Context(), x.upload())
 	if err != nil {
 		return err
 	}
@@ -185,7 +187,7 @@ func (x *request) listParts() error {
 	}
 	d.number("PartNumberMarker", int64(marker))
 	d.number("MaxParts", int64(limit))
-	next, more, err := x.writeParts(d, u.ID, min(marker, buckets.MaxParts), limit)
+	next, more, err := x.writeParts(d, min(marker, buckets.MaxParts), limit)
 	if err != nil {
 		return err
 	}
@@ -200,7 +202,7 @@ const (
 )
 
 // writeParts writes the parts of an upload after a number. next is the number of the last one.
-func (x *request) writeParts(d *stream, id buckets.UploadID, after, limit int) (next int, more bool, err error) {
+func (x *request) writeParts(d *stream, after, limit int) (next int, more bool, err error) {
 	if limit == 0 {
 		return 0, false, nil
 	}
@@ -208,7 +210,7 @@ func (x *request) writeParts(d *stream, id buckets.UploadID, after, limit int) (
 	err = d.Slices(int64(min(limit, partSlice)+1)*partMemory, func() (bool, error) {
 		var page []buckets.Part
 		if err := d.Read(func() (err error) {
-			page, more, err = x.Service.Uploads.Parts(x.in.Context(), x.owner, x.bucket.ID, x.key, id, after, min(left, partSlice))
+			page, more, err = x.Service.Parts(x.in.Context(), x.upload(), after, min(left, partSlice))
 			return err
 		}); err != nil {
 			return false, err
@@ -297,7 +299,7 @@ func (x *request) writeUploads(d *stream, q buckets.UploadQuery, encode func(str
 	err = d.Slices(min(buckets.SliceMemory, int64(left)*buckets.MaxEntry), func() (bool, error) {
 		q.Limit = min(left, buckets.FirstSlice)
 		if err := d.Read(func() (err error) {
-			page, err = x.Service.Uploads.ListUploads(x.in.Context(), x.owner, x.bucket.ID, q)
+			page, err = x.Service.ListUploads(x.in.Context(), x.owner, x.bucket.ID, q)
 			return err
 		}); err != nil {
 			return false, err
@@ -386,7 +388,7 @@ func (x *request) completeUpload() error {
 		return err
 	}
 	c := buckets.Completion{
-		Object: buckets.ObjectID(buckets.NewUUID()), MinPart: x.Service.Limits.MinPart, Condition: condition, Now: x.now(),
+		Condition: condition,
 		Checksum: func(u buckets.Upload, sums []buckets.Checksum, sizes []int64) (buckets.Checksum, error) {
 			return x.combine(u, sums, sizes)
 		},
@@ -399,7 +401,7 @@ func (x *request) completeUpload() error {
 	}
 	k := x.keepAlive()
 	defer k.stop()
-	w, err := x.Service.Uploads.Complete(x.in.Context(), x.owner, x.bucket.BucketRef, x.key, x.uploadID(), c)
+	w, err := x.Service.CompleteUpload(x.in.Context(), x.upload(), c)
 	d := newDocument("CompleteMultipartUploadResult")
 	d.text("Location", x.at.Origin.String()+cut(resource(x.in), maxEscaped*buckets.MaxObjectName))
 	d.text("Bucket", x.bucket.Name)
@@ -469,7 +471,7 @@ func (x *request) abortUpload() error {
 	if err := x.ready(); err != nil {
 		return err
 	}
-	err := x.Service.Uploads.Abort(x.in.Context(), x.owner, x.bucket.ID, x.key, x.uploadID(), x.now())
+	err := x.Service.AbortUpload(x.in.Context(), x.upload())
 	if err != nil {
 		return err
 	}

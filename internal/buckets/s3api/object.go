@@ -2,13 +2,13 @@ package s3api
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/download"
 	"holdfast/internal/web"
 )
 
@@ -87,7 +87,6 @@ func (x *request) getObject() error {
 	if err := x.checkVersion(); err != nil {
 		return err
 	}
-	ctx := x.in.Context()
 	o, err := x.stored()
 	if err != nil {
 		if x.signed == nil && errors.Is(err, buckets.ErrNoObject) {
@@ -113,42 +112,9 @@ func (x *request) getObject() error {
 	if strings.EqualFold(x.in.Header.Get("X-Amz-Checksum-Mode"), "ENABLED") {
 		x.writeChecksum(e.checksum)
 	}
-	h := x.out.Header()
-	h.Set("Content-Length", strconv.FormatInt(e.length, 10))
-	if e.status == http.StatusPartialContent {
-		h.Set("Content-Range", "bytes "+strconv.FormatInt(e.from, 10)+"-"+strconv.FormatInt(e.from+e.length-1, 10)+"/"+strconv.FormatInt(o.Length, 10))
-	}
-	if x.in.Method == http.MethodHead || e.length == 0 {
-		x.out.WriteHeader(e.status)
-		return nil
-	}
-	if err := web.ChargeMemory(x.out, x.in, x.Service.ReadMemory(&o, e.length)); err != nil {
-		return err
-	}
-	body := x.Service.Open(ctx, x.owner, x.bucket.ID, &o, e.from, e.length)
-	defer func() { _ = body.Close() }() // it was only read
-	sent, err := io.Copy(&sender{x: x, status: e.status}, body)
-	if err == nil && sent != e.length {
-		err = io.ErrUnexpectedEOF
-	}
-	return err
-}
-
-// sender sends a body. The status is sent with the first bytes, so that a body that cannot
-// be read is an error of the protocol.
-type sender struct {
-	x      *request
-	status int // 0: it was sent
-}
-
-func (s *sender) Write(p []byte) (n int, err error) {
-	if s.status != 0 {
-		s.x.out.WriteHeader(s.status)
-		s.status = 0
-	}
-	n, err = s.x.out.Write(p)
-	s.x.Sent.Add(int64(n))
-	return n, err
+	e.SetHeader(x.out.Header(), o.Length)
+	body := download.Body{Service: x.Service, Owner: x.owner, Bucket: x.bucket.ID, Object: &o}
+	return body.Send(x.out, x.in, e.Extent, func() { x.out.WriteHeader(e.Status) }, func(n int) { x.Sent.Add(int64(n)) })
 }
 
 // checkVersion refuses versions: every object has the version null.
@@ -159,11 +125,10 @@ func (x *request) checkVersion() error {
 	return nil
 }
 
-// extent is a contiguous range of an object's bytes.
+// extent is what a request gets of an object.
 type extent struct {
-	from, length int64
-	status       int              // of the answer
-	checksum     buckets.Checksum // of the range, with its type; zero: not known
+	download.Extent
+	checksum buckets.Checksum // of the extent, with its type; zero: not known
 }
 
 // extent returns the bytes of an object that the request asks for.
@@ -175,34 +140,16 @@ func (x *request) extent(o *buckets.Object) (extent, error) {
 		}
 		return x.partExtent(o, number)
 	}
-	whole := extent{0, o.Length, http.StatusOK, o.Checksum}
-	if header == "" || !x.ifRange(o) {
-		return whole, nil
-	}
-	from, length, ok, err := buckets.ParseRange(header, o.Length)
-	if err != nil {
-		x.out.Header().Set("Content-Range", "bytes */"+strconv.FormatInt(o.Length, 10))
+	e, err := download.Requested(x.out, x.in, o, o.EntityTag())
+	switch {
+	case err != nil:
 		return extent{}, &Error{Status: errRange.Status, Code: errRange.Code, Message: errRange.Message, Fields: []Field{
 			{"RangeRequested", header}, {"ActualObjectSize", strconv.FormatInt(o.Length, 10)},
 		}}
+	case e.Status == http.StatusOK:
+		return extent{e, o.Checksum}, nil
 	}
-	if !ok {
-		return whole, nil
-	}
-	return extent{from: from, length: length, status: http.StatusPartialContent}, nil
-}
-
-// ifRange reports whether the range of the request applies to the object.
-func (x *request) ifRange(o *buckets.Object) bool {
-	header := x.in.Header.Get("If-Range")
-	switch {
-	case header == "":
-		return true
-	case strings.HasPrefix(header, `"`):
-		return strings.Trim(header, `"`) == o.EntityTag()
-	}
-	m := date(header)
-	return m != 0 && m.Seconds() == o.Modified.Seconds()
+	return extent{Extent: e}, nil
 }
 
 // partExtent returns the bytes of a part.
@@ -215,13 +162,13 @@ func (x *request) partExtent(o *buckets.Object, text string) (extent, error) {
 		if number > 1 {
 			return extent{}, errPart
 		}
-		return extent{0, o.Length, statusOfPart(o.Length), o.Checksum}, nil
+		return extent{ofPart(0, o.Length), o.Checksum}, nil
 	}
 	// Parts are numbered as they were uploaded; S3 counts them from 1. An empty part has no
 	// offset of its own, so they are counted.
 	from := int64(0)
 	for n, after := 0, 0; ; {
-		page, err := x.Service.Collector.UploadBodies(x.in.Context(), x.owner, o.Upload, after, maxPage)
+		page, err := x.Service.BodiesOf(x.in.Context(), x.owner, o, after, maxPage)
 		if err != nil {
 			return extent{}, err
 		}
@@ -233,7 +180,7 @@ func (x *request) partExtent(o *buckets.Object, text string) (extent, error) {
 				// The type is that of the object: it says how the checksums of parts are combined.
 				sum := page[i].Checksum
 				sum.Composite = o.Checksum.Composite
-				return extent{from, page[i].Length, statusOfPart(page[i].Length), sum}, nil
+				return extent{ofPart(from, page[i].Length), sum}, nil
 			}
 			from += page[i].Length
 		}
@@ -241,12 +188,12 @@ func (x *request) partExtent(o *buckets.Object, text string) (extent, error) {
 	}
 }
 
-// statusOfPart is the status of a part: no Content-Range can express an empty one.
-func statusOfPart(length int64) int {
+// ofPart returns the extent of a part. No Content-Range can express an empty one.
+func ofPart(from, length int64) download.Extent {
 	if length == 0 {
-		return http.StatusOK
+		return download.Extent{From: from, Status: http.StatusOK}
 	}
-	return http.StatusPartialContent
+	return download.Extent{From: from, Length: length, Status: http.StatusPartialContent}
 }
 
 // deleteObject is DeleteObject, which succeeds if there is no object.
@@ -264,7 +211,7 @@ func (x *request) deleteObject() error {
 	if err := x.ready(); err != nil {
 		return err
 	}
-	_, err = x.Service.Store.Delete(x.in.Context(), x.owner, x.bucket.BucketRef, x.key, condition, x.now())
+	err = x.Service.DeleteObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.Delete{Name: x.key, Condition: condition})
 	if err != nil && (!errors.Is(err, buckets.ErrNoObject) || condition.IsSet()) {
 		return err
 	}

@@ -115,11 +115,11 @@ func TestEmptyLastPart(t *testing.T) {
 	t.Parallel()
 	s := withBucket(t)
 	const body, parts = "0123456789", 1000
-	account, err := s.service.Accounts.Account(t.Context(), "main")
+	account, err := s.options.Backend.Account(t.Context(), "main")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := s.service.Store.Bucket(t.Context(), account.ID, "photos")
+	b, err := s.options.Backend.Bucket(t.Context(), account.ID, "photos")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestEmptyLastPart(t *testing.T) {
 	for n := 2; n <= parts; n++ {
 		list += strings.Replace(list[:strings.Index(list, "</Part>")+7], ">1<", ">"+strconv.Itoa(n)+"<", 1)
 		sum5 := md5.Sum([]byte(body))
-		err := s.service.Uploads.PutPart(t.Context(), b.Owner, b.BucketRef, "k", buckets.UploadID(id), buckets.Part{
+		err := s.options.Backend.PutPart(t.Context(), buckets.UploadKey{Owner: b.Owner, Bucket: b.BucketRef, Name: "k", ID: buckets.UploadID(id)}, buckets.Part{
 			Number: n, Created: buckets.At(time.Now()), Checksum: buckets.Checksum{Algorithm: "CRC32", Value: sum},
 			Body: buckets.Body{ID: buckets.ObjectID(buckets.NewUUID()), Length: int64(len(body)), MD5: sum5[:], Inline: []byte(body)},
 		})

@@ -165,7 +165,7 @@ func refusals() []refusal {
 // failing is a store that returns an error, if set. It reports reads of the object "held" and
 // delays them.
 type failing struct {
-	buckets.Store
+	buckets.Backend
 	err      atomic.Pointer[error]
 	reads    atomic.Int64
 	held     chan struct{}
@@ -184,14 +184,14 @@ func (f *failing) Bucket(ctx context.Context, owner buckets.AccountID, name stri
 	if err := f.fail(); err != nil {
 		return buckets.Bucket{}, err
 	}
-	return f.Store.Bucket(ctx, owner, name)
+	return f.Backend.Bucket(ctx, owner, name)
 }
 
 func (f *failing) Namesakes(ctx context.Context, name string) ([]buckets.Bucket, error) {
 	if err := f.fail(); err != nil {
 		return nil, err
 	}
-	return f.Store.Namesakes(ctx, name)
+	return f.Backend.Namesakes(ctx, name)
 }
 
 func (f *failing) Find(ctx context.Context, owner buckets.AccountID, bucket, name string) (buckets.Bucket, buckets.Object, error) {
@@ -202,7 +202,7 @@ func (f *failing) Find(ctx context.Context, owner buckets.AccountID, bucket, nam
 		f.held <- struct{}{}
 		<-f.released
 	}
-	return f.Store.Find(ctx, owner, bucket, name)
+	return f.Backend.Find(ctx, owner, bucket, name)
 }
 
 // withFailing is a server with the bucket photos, the object k and a store that fails on demand.
@@ -210,8 +210,9 @@ func withFailing(t *testing.T) (*server, *failing) {
 	t.Helper()
 	s := withBucket(t, slog.New(slog.DiscardHandler))
 	s.do("PUT", "/photos/k", hello).want(200)
-	f := &failing{Store: s.service.Store, held: make(chan struct{}), released: make(chan struct{})}
-	s.service.Store = f
+	f := &failing{Backend: s.options.Backend, held: make(chan struct{}), released: make(chan struct{})}
+	s.options.Backend = f
+	s.reopen()
 	return s, f
 }
 

@@ -36,7 +36,7 @@ const (
 // getACL is GetBucketAcl and GetObjectAcl.
 func (x *request) getACL() error {
 	if x.key != "" {
-		if _, err := x.Service.Store.Get(x.in.Context(), x.owner, x.bucket.ID, x.key); err != nil {
+		if _, err := x.Service.Object(x.in.Context(), x.owner, x.bucket.ID, x.key); err != nil {
 			return err
 		}
 	}
@@ -129,7 +129,7 @@ func (x *request) putObjectACL() error {
 	if public != x.bucket.Settings.PublicRead {
 		return errNoACL
 	}
-	if _, err := x.Service.Store.Get(x.in.Context(), x.owner, x.bucket.ID, x.key); err != nil {
+	if _, err := x.Service.Object(x.in.Context(), x.owner, x.bucket.ID, x.key); err != nil {
 		return err
 	}
 	return x.send(http.StatusOK)
@@ -138,7 +138,7 @@ func (x *request) putObjectACL() error {
 // set changes settings of the bucket.
 func (x *request) set(c buckets.SettingsChange, status int) error {
 	defer x.rules.forget(x.bucket.ID) // also if the result is unknown
-	if err := x.Service.Store.SetBucket(x.in.Context(), x.owner, x.bucket.BucketRef, c); err != nil {
+	if err := x.Service.SetBucket(x.in.Context(), x.owner, x.bucket.BucketRef, c); err != nil {
 		return err
 	}
 	return x.send(status)
@@ -187,7 +187,7 @@ func (x *request) sendTags(tags map[string]string) error {
 
 // getTags is GetObjectTagging.
 func (x *request) getTags() error {
-	o, err := x.Service.Store.Get(x.in.Context(), x.owner, x.bucket.ID, x.key)
+	o, err := x.Service.Object(x.in.Context(), x.owner, x.bucket.ID, x.key)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (x *request) deleteTags() error {
 }
 
 func (x *request) setTags(tags map[string]string, status int) error {
-	_, err := x.Service.Store.Update(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.Update{Name: x.key, Tags: &tags, Now: x.now()})
+	_, err := x.Service.UpdateObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.Update{Name: x.key, Tags: &tags})
 	if err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func (x *request) deleteBucketTags() error {
 
 // getAttributes is GetObjectAttributes.
 func (x *request) getAttributes() error {
-	o, err := x.Service.Store.Get(x.in.Context(), x.owner, x.bucket.ID, x.key)
+	o, err := x.Service.Object(x.in.Context(), x.owner, x.bucket.ID, x.key)
 	if err != nil {
 		return err
 	}
@@ -327,7 +327,7 @@ func (x *request) objectPartsAfter(d *stream, o *buckets.Object, marker, limit i
 	err = d.Slices(partSlice*partMemory, func() (bool, error) {
 		var page []buckets.Segment
 		if err := d.Read(func() (err error) {
-			page, err = x.Service.Collector.UploadBodies(x.in.Context(), x.owner, o.Upload, after, partSlice)
+			page, err = x.Service.BodiesOf(x.in.Context(), x.owner, o, after, partSlice)
 			return err
 		}); err != nil {
 			return false, err

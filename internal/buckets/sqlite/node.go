@@ -38,53 +38,27 @@ func (s *Store) SetNode(ctx context.Context, n buckets.Node) error {
 	})
 }
 
-// RemoveNode implements buckets.Nodes.
-func (s *Store) RemoveNode(ctx context.Context, id string) error {
-	// Two calls at once could each take back the state that the other relies on.
-	s.removing.Lock()
-	defer s.removing.Unlock()
-	was, err := s.changeState(ctx, id, func(buckets.NodeState) buckets.NodeState { return buckets.NodeRemoving })
-	if err != nil || was == "" || was == buckets.NodeRemoved {
-		return err
-	}
-	if was == buckets.NodeRemoving { // by a process that was killed
-		was = buckets.NodeDraining
-	}
-	var inUse bool
-	// No write that commits after this snapshot was taken adds a body to the node.
-	err = s.db.Read(ctx, "node_in_use", func(c *sqlite.Conn) error {
-		inUse, err = exists(c, sqlNodeInUse, id)
-		return err
-	})
-	if err == nil && inUse {
-		err = buckets.ErrNodeInUse
-	}
-	_, failed := s.changeState(context.WithoutCancel(ctx), id, func(now buckets.NodeState) buckets.NodeState {
-		switch {
-		case now != buckets.NodeRemoving: // another process has set it
-			return now
-		case err != nil:
-			return was
-		}
-		return buckets.NodeRemoved
-	})
-	if err != nil {
-		return err
-	}
-	return failed
-}
-
-// changeState changes the state of a node that is not removed, and returns the one that
-// it had; "" if there is no such node.
-func (s *Store) changeState(ctx context.Context, id string, change func(buckets.NodeState) buckets.NodeState) (was buckets.NodeState, err error) {
+// ChangeNode implements buckets.Nodes.
+func (s *Store) ChangeNode(ctx context.Context, id string, from []buckets.NodeState, to buckets.NodeState) (was buckets.NodeState, err error) {
 	err = s.db.Write(ctx, "node_state", func(c *sqlite.Conn) error {
 		was, _, err = sqlitedb.QueryRow(c, sqlNodeState, func(r *sqlite.Stmt) buckets.NodeState { return buckets.NodeState(r.ColumnText(0)) }, id)
-		if err != nil || was == "" || was == buckets.NodeRemoved {
+		if err != nil || !slices.Contains(from, was) {
 			return err
 		}
-		return sqlitedb.Exec(c, sqlSetState, id, string(change(was)))
+		return sqlitedb.Exec(c, sqlSetState, id, string(to))
 	})
 	return was, err
+}
+
+// CheckUnused implements buckets.Nodes. No write that commits after its snapshot was taken adds a body to the node.
+func (s *Store) CheckUnused(ctx context.Context, id string) error {
+	return s.db.Read(ctx, "node_in_use", func(c *sqlite.Conn) error {
+		used, err := exists(c, sqlNodeInUse, id)
+		if err == nil && used {
+			err = buckets.ErrNodeInUse
+		}
+		return err
+	})
 }
 
 // notRemoved returns ErrNodeRemoved if one of the nodes is removed, or about to be. It

@@ -218,13 +218,13 @@ func (s *Store) Update(ctx context.Context, owner buckets.AccountID, b buckets.B
 }
 
 // Delete implements buckets.Store.
-func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, name string, condition buckets.Condition, now buckets.Moment) (buckets.Object, error) {
+func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Delete) (buckets.Object, error) {
 	if err := owner.Check(); err != nil {
 		return buckets.Object{}, err
 	}
-	w := &write{owner: owner, ref: b, name: name, now: now}
+	w := &write{owner: owner, ref: b, name: d.Name, now: d.Now}
 	err := s.db.WriteChecked(ctx, "delete_object", func(c *sqlite.Conn) error {
-		if err := w.check(c, &condition); err != nil {
+		if err := w.check(c, &d.Condition); err != nil {
 			return err
 		}
 		if !w.found {
@@ -235,7 +235,7 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 		if err := w.bury(c); err != nil {
 			return err
 		}
-		return sqlitedb.Exec(c, sqlDeleteObject, owner, w.bucket, name)
+		return sqlitedb.Exec(c, sqlDeleteObject, owner, w.bucket, d.Name)
 	})
 	return w.old, err
 }
@@ -255,7 +255,7 @@ func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b bucket
 	for range min(deleters, len(all)) {
 		wg.Go(func() {
 			for i := range next {
-				_, errs[i] = s.Delete(ctx, owner, b, all[i].Name, all[i].Condition(), now)
+				_, errs[i] = s.Delete(ctx, owner, b, buckets.Delete{Name: all[i].Name, Condition: all[i].Condition(), Now: now})
 			}
 		})
 	}

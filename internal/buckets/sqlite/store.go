@@ -34,8 +34,7 @@ type Store struct {
 	db  *sqlitedb.DB
 	set func() (migrate.Set, error)
 
-	removing sync.Mutex // of a node
-	cache    bucketCache
+	cache bucketCache
 }
 
 var (

@@ -81,11 +81,11 @@ func segments(c *sqlite.Conn, sql string, args ...any) (all []buckets.Segment, e
 }
 
 // upload reads an upload, or returns ErrNoUpload.
-func upload(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.UploadID) (u buckets.Upload, err error) {
+func upload(c *sqlite.Conn, k buckets.UploadKey) (u buckets.Upload, err error) {
 	err = sqlitedb.ForEach(c, sqlUpload, func(r *sqlite.Stmt) error {
 		u, err = scanUpload(r)
 		return err
-	}, owner, b, name, id)
+	}, k.Owner, k.Bucket.ID, k.Name, k.ID)
 	if err == nil && u.ID == "" {
 		err = buckets.ErrNoUpload
 	}
@@ -109,20 +109,20 @@ func (s *Store) CreateUpload(ctx context.Context, owner buckets.AccountID, b buc
 }
 
 // Upload implements buckets.Uploads.
-func (s *Store) Upload(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.UploadID) (u buckets.Upload, err error) {
-	if err := owner.Check(); err != nil {
+func (s *Store) Upload(ctx context.Context, k buckets.UploadKey) (u buckets.Upload, err error) {
+	if err := k.Owner.Check(); err != nil {
 		return u, err
 	}
 	err = s.db.Read(ctx, "upload", func(c *sqlite.Conn) error {
-		u, err = upload(c, owner, b, name, id)
+		u, err = upload(c, k)
 		return err
 	})
 	return u, err
 }
 
 // PutPart implements buckets.Uploads.
-func (s *Store) PutPart(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, name string, id buckets.UploadID, p buckets.Part) error {
-	if err := owner.Check(); err != nil {
+func (s *Store) PutPart(ctx context.Context, k buckets.UploadKey, p buckets.Part) error {
+	if err := k.Owner.Check(); err != nil {
 		return err
 	}
 	sharks, err1 := jsonOrNull(p.Sharks, len(p.Sharks))
@@ -133,48 +133,48 @@ func (s *Store) PutPart(ctx context.Context, owner buckets.AccountID, b buckets.
 	var old []buckets.Part
 	var delta buckets.Usage
 	return s.db.WriteChecked(ctx, "put_part", func(c *sqlite.Conn) error {
-		if err := hasBucket(c, owner, b); err != nil {
+		if err := hasBucket(c, k.Owner, k.Bucket); err != nil {
 			return err
 		}
-		_, err := upload(c, owner, b.ID, name, id)
+		_, err := upload(c, k)
 		if err != nil {
 			return err
 		}
 		if err := notRemoved(c, p.Sharks, nil); err != nil {
 			return err
 		}
-		if old, err = parts(c, sqlPart, owner, id, p.Number); err != nil {
+		if old, err = parts(c, sqlPart, k.Owner, k.ID, p.Number); err != nil {
 			return err
 		}
 		delta = buckets.Usage{Bytes: p.Length}
 		for i := range old {
 			delta.Bytes -= old[i].Length
 		}
-		return count(c, owner, b.ID, delta)
+		return count(c, k.Owner, k.Bucket.ID, delta)
 	}, func(c *sqlite.Conn) error {
 		if len(old) > 0 {
-			if err := sqlitedb.Exec(c, sqlBuryPart, owner, id, p.Number, p.Created); err != nil {
+			if err := sqlitedb.Exec(c, sqlBuryPart, k.Owner, k.ID, p.Number, p.Created); err != nil {
 				return err
 			}
 		}
-		if err := addUsage(c, owner, b.ID, delta); err != nil {
+		if err := addUsage(c, k.Owner, k.Bucket.ID, delta); err != nil {
 			return err
 		}
 		crc64, frames := orNulls(p.Frames)
-		return sqlitedb.Exec(c, sqlPutPart, owner, id, b.ID, name, p.Number, p.ID, p.Created, p.Length, p.MD5, sum, sharks, crc64, frames, bytesOrNull(p.Inline))
+		return sqlitedb.Exec(c, sqlPutPart, k.Owner, k.ID, k.Bucket.ID, k.Name, p.Number, p.ID, p.Created, p.Length, p.MD5, sum, sharks, crc64, frames, bytesOrNull(p.Inline))
 	})
 }
 
 // Parts implements buckets.Uploads.
-func (s *Store) Parts(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.UploadID, after, limit int) (page []buckets.Part, more bool, err error) {
-	if err := owner.Check(); err != nil {
+func (s *Store) Parts(ctx context.Context, k buckets.UploadKey, after, limit int) (page []buckets.Part, more bool, err error) {
+	if err := k.Owner.Check(); err != nil {
 		return nil, false, err
 	}
 	err = s.db.Read(ctx, "parts", func(c *sqlite.Conn) error {
-		if _, err := upload(c, owner, b, name, id); err != nil {
+		if _, err := upload(c, k); err != nil {
 			return err
 		}
-		page, err = parts(c, sqlParts, owner, id, after, limit+1)
+		page, err = parts(c, sqlParts, k.Owner, k.ID, after, limit+1)
 		return err
 	})
 	if len(page) > limit {
@@ -215,29 +215,29 @@ func (s *Store) ListUploads(ctx context.Context, owner buckets.AccountID, b buck
 }
 
 // Complete implements buckets.Uploads.
-func (s *Store) Complete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, name string, id buckets.UploadID, done buckets.Completion) (buckets.Written, error) {
-	if err := owner.Check(); err != nil {
+func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, done buckets.Completion) (buckets.Written, error) {
+	if err := k.Owner.Check(); err != nil {
 		return buckets.Written{}, err
 	}
-	w := &write{owner: owner, ref: b, name: name, now: done.Now}
+	w := &write{owner: k.Owner, ref: k.Bucket, name: k.Name, now: done.Now}
 	var a buckets.Assembly
 	var o buckets.Object
 	var repeated bool
 	err := s.db.WriteChecked(ctx, "complete_upload", func(c *sqlite.Conn) error {
 		a, o, repeated = buckets.Assembly{}, buckets.Object{}, false
-		if err := hasBucket(c, owner, b); err != nil {
+		if err := hasBucket(c, k.Owner, k.Bucket); err != nil {
 			return err
 		}
-		u, err := upload(c, owner, b.ID, name, id)
+		u, err := upload(c, k)
 		if errors.Is(err, buckets.ErrNoUpload) {
-			o, err = completed(c, owner, b.ID, name, id)
+			o, err = completed(c, k)
 			repeated = err == nil
 			return err
 		}
 		if err != nil {
 			return err
 		}
-		stored, err := parts(c, sqlParts, owner, id, 0, buckets.MaxParts)
+		stored, err := parts(c, sqlParts, k.Owner, k.ID, 0, buckets.MaxParts)
 		if err != nil {
 			return err
 		}
@@ -255,15 +255,15 @@ func (s *Store) Complete(ctx context.Context, owner buckets.AccountID, b buckets
 		if repeated {
 			return nil
 		}
-		return complete(c, w, id, &a, &o)
+		return complete(c, w, k.ID, &a, &o)
 	})
 	return buckets.Written{Object: o, Replaced: w.found && !repeated}, err
 }
 
 // completed reads the object that an upload has become, or returns ErrNoUpload.
-func completed(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.UploadID) (buckets.Object, error) {
-	o, found, err := object(c, sqlHead, owner, b, name)
-	if err == nil && (!found || o.Upload != id) {
+func completed(c *sqlite.Conn, k buckets.UploadKey) (buckets.Object, error) {
+	o, found, err := object(c, sqlHead, k.Owner, k.Bucket.ID, k.Name)
+	if err == nil && (!found || o.Upload != k.ID) {
 		err = buckets.ErrNoUpload
 	}
 	return o, err
@@ -294,48 +294,42 @@ func complete(c *sqlite.Conn, w *write, id buckets.UploadID, a *buckets.Assembly
 }
 
 // Abort implements buckets.Uploads.
-func (s *Store) Abort(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.UploadID, now buckets.Moment) error {
-	if err := owner.Check(); err != nil {
+func (s *Store) Abort(ctx context.Context, k buckets.UploadKey, now buckets.Moment) error {
+	if err := k.Owner.Check(); err != nil {
 		return err
 	}
 	return s.db.WriteChecked(ctx, "abort_upload", func(c *sqlite.Conn) error {
-		_, err := upload(c, owner, b, name, id)
+		_, err := upload(c, k)
 		return err
 	}, func(c *sqlite.Conn) error {
-		return abort(c, uploadKey{owner, b, name, id}, now)
+		return abort(c, k, now)
 	})
 }
 
-// uploadKey identifies an upload.
-type uploadKey struct {
-	owner  buckets.AccountID
-	bucket buckets.BucketID
-	name   string
-	id     buckets.UploadID
-}
-
-func scanUploadKey(r *sqlite.Stmt) uploadKey {
-	return uploadKey{buckets.AccountID(r.ColumnText(0)), buckets.BucketID(r.ColumnText(1)), r.ColumnText(2), buckets.UploadID(r.ColumnText(3))}
+func scanUploadKey(r *sqlite.Stmt) buckets.UploadKey {
+	return buckets.UploadKey{
+		Owner: buckets.AccountID(r.ColumnText(0)), Bucket: buckets.BucketRef{ID: buckets.BucketID(r.ColumnText(1))}, Name: r.ColumnText(2), ID: buckets.UploadID(r.ColumnText(3)),
+	}
 }
 
 // abort makes an upload garbage.
-func abort(c *sqlite.Conn, k uploadKey, now buckets.Moment) error {
-	n, _, err := sqlitedb.QueryRow(c, sqlUploadBytes, func(r *sqlite.Stmt) int64 { return r.ColumnInt64(0) }, k.owner, k.id)
+func abort(c *sqlite.Conn, k buckets.UploadKey, now buckets.Moment) error {
+	n, _, err := sqlitedb.QueryRow(c, sqlUploadBytes, func(r *sqlite.Stmt) int64 { return r.ColumnInt64(0) }, k.Owner, k.ID)
 	if err != nil {
 		return err
 	}
-	if err := addUsage(c, k.owner, k.bucket, buckets.Usage{Bytes: -n}); err != nil {
+	if err := addUsage(c, k.Owner, k.Bucket.ID, buckets.Usage{Bytes: -n}); err != nil {
 		return err
 	}
-	p := buckets.Properties{Upload: k.id}
+	p := buckets.Properties{Upload: k.ID}
 	text, err := p.Encode()
 	if err != nil {
 		return err
 	}
-	if err := sqlitedb.Exec(c, sqlBuryUpload, k.owner, k.bucket, k.name, k.id, now, string(text), n); err != nil {
+	if err := sqlitedb.Exec(c, sqlBuryUpload, k.Owner, k.Bucket.ID, k.Name, k.ID, now, string(text), n); err != nil {
 		return err
 	}
-	return sqlitedb.Exec(c, sqlEndUpload, k.owner, k.bucket, k.name, k.id)
+	return sqlitedb.Exec(c, sqlEndUpload, k.Owner, k.Bucket.ID, k.Name, k.ID)
 }
 
 // AbortOld implements buckets.Uploads.

@@ -272,7 +272,7 @@ func (u *user) writesTo(b buckets.BucketRef, id buckets.UploadID) map[string]fun
 			return err
 		},
 		"Delete": func() error {
-			_, err := s.Delete(ctx, u.owner, b, "a", buckets.Condition{}, u.now)
+			_, err := s.Delete(ctx, u.owner, b, buckets.Delete{Name: "a", Now: u.now})
 			return err
 		},
 		"DeleteAll": func() error {
@@ -285,9 +285,11 @@ func (u *user) writesTo(b buckets.BucketRef, id buckets.UploadID) map[string]fun
 		"CreateUpload": func() error {
 			return up.CreateUpload(ctx, u.owner, b, buckets.Upload{ID: buckets.NewUploadID(u.now), Name: "a", Created: u.now})
 		},
-		"PutPart": func() error { return up.PutPart(ctx, u.owner, b, "up", id, part(1, 10, u.now)) },
+		"PutPart": func() error {
+			return up.PutPart(ctx, buckets.UploadKey{Owner: u.owner, Bucket: b, Name: "up", ID: id}, part(1, 10, u.now))
+		},
 		"Complete": func() error {
-			_, err := up.Complete(ctx, u.owner, b, "up", id, buckets.Completion{Object: buckets.ObjectID(buckets.NewUUID()), Now: u.now})
+			_, err := up.Complete(ctx, buckets.UploadKey{Owner: u.owner, Bucket: b, Name: "up", ID: id}, buckets.Completion{Object: buckets.ObjectID(buckets.NewUUID()), Now: u.now})
 			return err
 		},
 		"SetQuota": func() error { return u.h.Counters.SetQuota(ctx, u.owner, b, buckets.Quota{Objects: 1}) },

@@ -123,7 +123,7 @@ func conditionCase(t *testing.T, u *user, c *ConditionCase) {
 			ref := u.putPart("a", id, part(1, 10, u.now))
 			_, err := u.tryComplete("a", id, []buckets.PartRef{ref}, c.Condition)
 			if err != nil {
-				must(t, "Abort", u.h.Uploads.Abort(t.Context(), u.owner, u.bucket.ID, "a", id, u.now))
+				must(t, "Abort", u.h.Uploads.Abort(t.Context(), u.key("a", id), u.now))
 			}
 			return err
 		},

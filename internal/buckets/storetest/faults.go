@@ -51,13 +51,13 @@ func (f *fixture) writes() map[string]func() error {
 	calls["DeleteBucket"] = func() error { return f.h.Store.DeleteBucket(ctx, f.owner, f.empty.BucketRef, f.now) }
 	calls["CreateBucket"] = f.accountCalls(f.upload)["CreateBucket"]
 	calls["PutPart"] = func() error {
-		return f.h.Uploads.PutPart(ctx, f.owner, f.ref(), "a", f.upload, part(1, 5, f.now))
+		return f.h.Uploads.PutPart(ctx, f.key("a", f.upload), part(1, 5, f.now))
 	}
 	calls["Complete"] = func() error {
 		_, err := f.tryComplete("a", f.upload, f.parts[1:], buckets.Condition{})
 		return err
 	}
-	calls["Abort"] = func() error { return f.h.Uploads.Abort(ctx, f.owner, f.bucket.ID, "a", f.upload, f.now) }
+	calls["Abort"] = func() error { return f.h.Uploads.Abort(ctx, f.key("a", f.upload), f.now) }
 	calls["AbortOld"] = func() error { _, err := f.h.Uploads.AbortOld(ctx, f.now+1, f.now, 100); return err }
 	calls["Claim"] = func() error {
 		_, err := f.h.Collector.Claim(ctx, buckets.Claim{ID: buckets.NewUUID(), Before: f.now, Now: f.now, Expires: f.now + hour, Limit: 9})

@@ -264,7 +264,7 @@ func garbageOfUploads(t *testing.T, u *user) {
 		refs := []buckets.PartRef{u.putPart(name, id, one), u.putPart(name, id, two)}
 		u.tick()
 		if name == "aborted" {
-			must(t, "Abort", u.h.Uploads.Abort(t.Context(), u.owner, u.bucket.ID, name, id, u.now))
+			must(t, "Abort", u.h.Uploads.Abort(t.Context(), u.key(name, id), u.now))
 		} else {
 			u.complete(name, id, refs...)
 			u.delete(name)
@@ -300,7 +300,7 @@ func abortOldUploads(t *testing.T, u *user) {
 	}
 	exists := func(u *user, id buckets.UploadID, want error) {
 		t.Helper()
-		_, err := u.h.Uploads.Upload(t.Context(), u.owner, u.bucket.ID, "a", id)
+		_, err := u.h.Uploads.Upload(t.Context(), u.key("a", id))
 		wantError(t, "Upload", err, want)
 	}
 	abort(u.now, 9, 0)

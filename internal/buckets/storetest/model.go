@@ -59,7 +59,7 @@ func (m *machine) empty() {
 		_, _ = m.tryDelete(name, buckets.Condition{})
 	}
 	for id, name := range m.uploads {
-		_ = m.h.Uploads.Abort(m.t.Context(), m.owner, m.bucket.ID, name, id, m.now)
+		_ = m.h.Uploads.Abort(m.t.Context(), m.key(name, id), m.now)
 	}
 }
 
@@ -194,7 +194,7 @@ func (m *machine) stepPart(rt *rapid.T) {
 	if !m.quota.Allows(m.usageNow(), buckets.Usage{Bytes: p.Length - old.Length}) {
 		want = &buckets.QuotaError{}
 	}
-	if agree(rt, "PutPart", m.h.Uploads.PutPart(rt.Context(), m.owner, m.ref(), m.uploads[id], id, p), want) {
+	if agree(rt, "PutPart", m.h.Uploads.PutPart(rt.Context(), m.key(m.uploads[id], id), p), want) {
 		if found {
 			m.garbage[old.ID] = true
 		}
@@ -241,7 +241,7 @@ func (m *machine) stepComplete(rt *rapid.T) {
 
 func (m *machine) stepAbort(rt *rapid.T) {
 	id := m.drawUpload(rt)
-	must(rt, "Abort", m.h.Uploads.Abort(rt.Context(), m.owner, m.bucket.ID, m.uploads[id], id, m.now))
+	must(rt, "Abort", m.h.Uploads.Abort(rt.Context(), m.key(m.uploads[id], id), m.now))
 	for _, p := range m.parts[id] {
 		m.unburied[p.ID] = true
 	}
@@ -285,7 +285,7 @@ func (m *machine) compare(rt *rapid.T) {
 		live = append(live, m.bodies[name]...)
 	}
 	for id, parts := range m.parts {
-		page, _, err := m.h.Uploads.Parts(rt.Context(), m.owner, m.bucket.ID, m.uploads[id], id, 0, 9)
+		page, _, err := m.h.Uploads.Parts(rt.Context(), m.key(m.uploads[id], id), 0, 9)
 		must(rt, "Parts", err)
 		equal(rt, "parts", len(page), len(parts))
 		for _, p := range parts {

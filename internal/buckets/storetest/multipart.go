@@ -36,7 +36,7 @@ func uploadValues(t *testing.T, u *user) {
 	}
 	up.Checksum = buckets.Checksum{Algorithm: "SHA256", Composite: true}
 	must(t, "CreateUpload", u.h.Uploads.CreateUpload(t.Context(), u.owner, u.ref(), up))
-	got, err := u.h.Uploads.Upload(t.Context(), u.owner, u.bucket.ID, "a", up.ID)
+	got, err := u.h.Uploads.Upload(t.Context(), u.key("a", up.ID))
 	must(t, "Upload", err)
 	equal(t, "upload", decoded(t, got.Extra), decoded(t, up.Extra))
 	got.Extra = up.Extra
@@ -46,7 +46,7 @@ func uploadValues(t *testing.T, u *user) {
 	ref := u.putPart("a", up.ID, p)
 	u.tick()
 	sum := buckets.Checksum{Algorithm: "SHA256", Value: "BBBB-1", Composite: true}
-	w, err := u.h.Uploads.Complete(t.Context(), u.owner, u.ref(), "a", up.ID, buckets.Completion{
+	w, err := u.h.Uploads.Complete(t.Context(), u.key("a", up.ID), buckets.Completion{
 		Object: o.ID, Parts: []buckets.PartRef{ref}, Now: u.now,
 		Checksum: func(of buckets.Upload, sums []buckets.Checksum, lengths []int64) (buckets.Checksum, error) {
 			equal(t, "arguments", []any{of.Checksum, sums, lengths}, []any{up.Checksum, []buckets.Checksum{p.Checksum}, []int64{10}})
@@ -72,7 +72,7 @@ func uploadParts(t *testing.T, u *user) {
 	}
 	want := func(after, limit int, more bool, numbers ...int) {
 		t.Helper()
-		page, gotMore, err := u.h.Uploads.Parts(t.Context(), u.owner, u.bucket.ID, "a", id, after, limit)
+		page, gotMore, err := u.h.Uploads.Parts(t.Context(), u.key("a", id), after, limit)
 		must(t, "Parts", err)
 		var all []buckets.Part
 		for _, n := range numbers {
@@ -147,12 +147,12 @@ func refusedComplete(t *testing.T, u *user) {
 		"too small":      {[]buckets.PartRef{one, two}, 11, buckets.ErrPartTooSmall},
 		"another number": {[]buckets.PartRef{{Number: 0, ETag: one.ETag}}, 0, buckets.ErrPart},
 	} {
-		_, err := u.h.Uploads.Complete(t.Context(), u.owner, u.ref(), "a", id, buckets.Completion{Object: stored(1).ID, Parts: c.parts, MinPart: c.min, Now: u.now})
+		_, err := u.h.Uploads.Complete(t.Context(), u.key("a", id), buckets.Completion{Object: stored(1).ID, Parts: c.parts, MinPart: c.min, Now: u.now})
 		wantError(t, name, err, c.want)
 		equal(t, "after "+name, u.everything(), before)
 	}
 	failed := buckets.ErrPart
-	_, err := u.h.Uploads.Complete(t.Context(), u.owner, u.ref(), "a", id, buckets.Completion{
+	_, err := u.h.Uploads.Complete(t.Context(), u.key("a", id), buckets.Completion{
 		Object: stored(1).ID, Parts: []buckets.PartRef{one}, Now: u.now,
 		Checksum: func(buckets.Upload, []buckets.Checksum, []int64) (buckets.Checksum, error) {
 			return buckets.Checksum{}, failed
@@ -265,7 +265,7 @@ func partsAgainstComplete(t *testing.T, u *user) {
 			_, err := u.tryComplete("a", id, []buckets.PartRef{ref}, buckets.Condition{})
 			return err
 		}
-		return u.h.Uploads.PutPart(t.Context(), u.owner, u.ref(), "a", id, parts[i])
+		return u.h.Uploads.PutPart(t.Context(), u.key("a", id), parts[i])
 	})
 	must(t, "Complete", errs[parallel])
 	var garbage []buckets.ObjectID
@@ -284,12 +284,12 @@ func abortUpload(t *testing.T, u *user) {
 	id := u.createUpload("a", u.now)
 	ref := u.putPart("a", id, part(1, 10, u.now))
 	u.wantUsage(0, 10)
-	must(t, "Abort", u.h.Uploads.Abort(t.Context(), u.owner, u.bucket.ID, "a", id, u.tick()))
+	must(t, "Abort", u.h.Uploads.Abort(t.Context(), u.key("a", id), u.tick()))
 	u.wantUsage(0, 0)
-	wantError(t, "again", u.h.Uploads.Abort(t.Context(), u.owner, u.bucket.ID, "a", id, u.now), buckets.ErrNoUpload)
+	wantError(t, "again", u.h.Uploads.Abort(t.Context(), u.key("a", id), u.now), buckets.ErrNoUpload)
 	_, err := u.tryComplete("a", id, []buckets.PartRef{ref}, buckets.Condition{})
 	wantError(t, "Complete", err, buckets.ErrNoUpload)
-	wantError(t, "PutPart", u.h.Uploads.PutPart(t.Context(), u.owner, u.ref(), "a", id, part(2, 1, u.now)), buckets.ErrNoUpload)
+	wantError(t, "PutPart", u.h.Uploads.PutPart(t.Context(), u.key("a", id), part(2, 1, u.now)), buckets.ErrNoUpload)
 	u.wantNone("a")
 	equal(t, "the part's body is known until it is collected", len(u.references()), 1)
 }
@@ -304,14 +304,14 @@ func noUpload(t *testing.T, u *user) {
 		name   string
 		id     buckets.UploadID
 	}{{u.ref(), "b", id}, {other.BucketRef, "a", id}, {u.ref(), "a", buckets.NewUploadID(u.now)}} {
-		_, err := u.h.Uploads.Upload(t.Context(), u.owner, c.bucket.ID, c.name, c.id)
+		_, err := u.h.Uploads.Upload(t.Context(), buckets.UploadKey{Owner: u.owner, Bucket: buckets.BucketRef{ID: c.bucket.ID}, Name: c.name, ID: c.id})
 		wantError(t, "Upload", err, buckets.ErrNoUpload)
-		_, _, err = u.h.Uploads.Parts(t.Context(), u.owner, c.bucket.ID, c.name, c.id, 0, 1)
+		_, _, err = u.h.Uploads.Parts(t.Context(), buckets.UploadKey{Owner: u.owner, Bucket: buckets.BucketRef{ID: c.bucket.ID}, Name: c.name, ID: c.id}, 0, 1)
 		wantError(t, "Parts", err, buckets.ErrNoUpload)
-		wantError(t, "PutPart", u.h.Uploads.PutPart(t.Context(), u.owner, c.bucket, c.name, c.id, part(1, 1, u.now)), buckets.ErrNoUpload)
-		_, err = u.h.Uploads.Complete(t.Context(), u.owner, c.bucket, c.name, c.id, buckets.Completion{Object: stored(1).ID, Parts: []buckets.PartRef{ref}, Now: u.now})
+		wantError(t, "PutPart", u.h.Uploads.PutPart(t.Context(), buckets.UploadKey{Owner: u.owner, Bucket: c.bucket, Name: c.name, ID: c.id}, part(1, 1, u.now)), buckets.ErrNoUpload)
+		_, err = u.h.Uploads.Complete(t.Context(), buckets.UploadKey{Owner: u.owner, Bucket: c.bucket, Name: c.name, ID: c.id}, buckets.Completion{Object: stored(1).ID, Parts: []buckets.PartRef{ref}, Now: u.now})
 		wantError(t, "Complete", err, buckets.ErrNoUpload)
-		wantError(t, "Abort", u.h.Uploads.Abort(t.Context(), u.owner, c.bucket.ID, c.name, c.id, u.now), buckets.ErrNoUpload)
+		wantError(t, "Abort", u.h.Uploads.Abort(t.Context(), buckets.UploadKey{Owner: u.owner, Bucket: buckets.BucketRef{ID: c.bucket.ID}, Name: c.name, ID: c.id}, u.now), buckets.ErrNoUpload)
 	}
 	u.complete("a", id, ref)
 }

@@ -38,7 +38,7 @@ func (u *user) wantNodes(want ...buckets.Node) {
 func nodes(t *testing.T, u *user) {
 	ctx, s := t.Context(), u.h.Nodes
 	u.wantNodes()
-	must(t, "RemoveNode of an unknown node", s.RemoveNode(ctx, "a:b"))
+	must(t, "RemoveNode of an unknown node", buckets.RemoveNode(ctx, s, "a:b"))
 	u.wantNodes()
 	west := u.westNode(buckets.NodeActive)
 	east := buckets.Node{ID: "east:1.stor", URL: "file:///srv", State: buckets.NodeReadOnly, Added: start + 1}
@@ -49,7 +49,7 @@ func nodes(t *testing.T, u *user) {
 
 	inUse := func(what string) {
 		t.Helper()
-		wantError(t, "with "+what, s.RemoveNode(ctx, west.ID), buckets.ErrNodeInUse)
+		wantError(t, "with "+what, buckets.RemoveNode(ctx, s, west.ID), buckets.ErrNodeInUse)
 		u.wantNodes(east, west)
 	}
 	u.put("a")
@@ -67,7 +67,7 @@ func nodes(t *testing.T, u *user) {
 	}
 	west.State = buckets.NodeRemoved
 	for range 2 {
-		must(t, "RemoveNode", s.RemoveNode(ctx, west.ID))
+		must(t, "RemoveNode", buckets.RemoveNode(ctx, s, west.ID))
 		u.wantNodes(east, west)
 	}
 }
@@ -87,7 +87,7 @@ func removedNode(t *testing.T, u *user) {
 		before := u.everything()
 		_, err := u.tryPut(object("a"), buckets.Condition{})
 		wantError(t, "Put", err, buckets.ErrNodeRemoved)
-		err = u.h.Uploads.PutPart(ctx, u.owner, u.ref(), "up", id, part(1, 10, u.now))
+		err = u.h.Uploads.PutPart(ctx, u.key("up", id), part(1, 10, u.now))
 		wantError(t, "PutPart", err, buckets.ErrNodeRemoved)
 		equal(t, "afterwards", u.everything(), before)
 		u.putObject(buckets.Object{Name: "inline", Body: inline("abc")})
@@ -122,7 +122,7 @@ func removeNodeRace(t *testing.T, u *user) {
 		var removed error
 		errs := testdb.Concurrently(writers+1, func(i int) error {
 			if i == writers {
-				removed = u.h.Nodes.RemoveNode(t.Context(), "west:2.stor")
+				removed = buckets.RemoveNode(t.Context(), u.h.Nodes, "west:2.stor")
 				return nil
 			}
 			_, err := u.tryPut(object(fmt.Sprint(round, i)), buckets.Condition{})
@@ -176,7 +176,7 @@ func claimOfMovedParts(t *testing.T, u *user) {
 	id := u.createUpload("up", u.now)
 	p := part(1, 10, u.now)
 	u.putPart("up", id, p)
-	must(t, "Abort", u.h.Uploads.Abort(t.Context(), u.owner, u.bucket.ID, "up", id, u.now))
+	must(t, "Abort", u.h.Uploads.Abort(t.Context(), u.key("up", id), u.now))
 	first, old := u.claim(9)
 	ref := u.references()[p.ID]
 	set, err := u.h.References.SetSharks(t.Context(), ref, []string{"north:3.stor"})

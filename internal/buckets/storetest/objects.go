@@ -429,7 +429,7 @@ func bucketByName(t *testing.T, u *user) {
 	}
 	remove := func(what string, b buckets.BucketRef, want error) {
 		t.Helper()
-		_, err := u.h.Store.Delete(t.Context(), u.owner, b, "a", buckets.Condition{}, u.now)
+		_, err := u.h.Store.Delete(t.Context(), u.owner, b, buckets.Delete{Name: "a", Now: u.now})
 		wantError(t, what, err, want)
 	}
 	remove("no object", name, buckets.ErrNoObject)
@@ -447,7 +447,7 @@ func bucketByName(t *testing.T, u *user) {
 	remove("another name", buckets.BucketRef{Name: "none"}, buckets.ErrNoBucket)
 	thief := u.other()
 	thief.deleteBucket(thief.ref())
-	_, err = thief.h.Store.Delete(t.Context(), thief.owner, name, "a", buckets.Condition{}, u.now)
+	_, err = thief.h.Store.Delete(t.Context(), thief.owner, name, buckets.Delete{Name: "a", Now: u.now})
 	wantError(t, "another account", err, buckets.ErrNoBucket)
 	remove("the object", name, nil)
 	u.wantNone("a")
@@ -478,11 +478,11 @@ func isolation(t *testing.T, u *user) {
 	_, err := thief.tryGet("a")
 	wantError(t, "Get", err, buckets.ErrNoObject)
 	equal(t, "List", thief.listed(buckets.Query{Limit: 10}), nil)
-	_, err = thief.h.Uploads.Upload(t.Context(), thief.owner, u.bucket.ID, "up", id)
+	_, err = thief.h.Uploads.Upload(t.Context(), buckets.UploadKey{Owner: thief.owner, Bucket: buckets.BucketRef{ID: u.bucket.ID}, Name: "up", ID: id})
 	wantError(t, "Upload", err, buckets.ErrNoUpload)
-	_, _, err = thief.h.Uploads.Parts(t.Context(), thief.owner, u.bucket.ID, "up", id, 0, 10)
+	_, _, err = thief.h.Uploads.Parts(t.Context(), buckets.UploadKey{Owner: thief.owner, Bucket: buckets.BucketRef{ID: u.bucket.ID}, Name: "up", ID: id}, 0, 10)
 	wantError(t, "Parts", err, buckets.ErrNoUpload)
-	wantError(t, "Abort", thief.h.Uploads.Abort(t.Context(), thief.owner, u.bucket.ID, "up", id, u.now), buckets.ErrNoUpload)
+	wantError(t, "Abort", thief.h.Uploads.Abort(t.Context(), buckets.UploadKey{Owner: thief.owner, Bucket: buckets.BucketRef{ID: u.bucket.ID}, Name: "up", ID: id}, u.now), buckets.ErrNoUpload)
 	page, err := thief.h.Uploads.ListUploads(t.Context(), thief.owner, u.bucket.ID, buckets.UploadQuery{Limit: 10})
 	must(t, "ListUploads", err)
 	equal(t, "uploads", page, buckets.UploadPage{})
@@ -505,7 +505,7 @@ func isolation(t *testing.T, u *user) {
 	thief.delete("a")
 	must(t, "CreateUpload", thief.h.Uploads.CreateUpload(t.Context(), thief.owner, own.BucketRef, buckets.Upload{ID: id, Name: "up", Created: u.now}))
 	thief.putPart("up", id, part(1, 7, u.now))
-	must(t, "Abort", thief.h.Uploads.Abort(t.Context(), thief.owner, own.ID, "up", id, u.now))
+	must(t, "Abort", thief.h.Uploads.Abort(t.Context(), buckets.UploadKey{Owner: thief.owner, Bucket: buckets.BucketRef{ID: own.ID}, Name: "up", ID: id}, u.now))
 	thief.deleteBucket(own.BucketRef)
 	equal(t, "the account", u.everything(), before)
 	u.complete("up", id, ref)
@@ -537,9 +537,9 @@ func (u *user) accountCalls(id buckets.UploadID) map[string]func() error {
 		"Get":          func() error { _, err := u.tryGet("a"); return err },
 		"List":         func() error { _, err := s.List(ctx, u.owner, u.bucket.ID, buckets.Query{Limit: 1}); return err },
 		"Segments":     func() error { _, err := s.Segments(ctx, u.owner, id, 0, 1); return err },
-		"Upload":       func() error { _, err := up.Upload(ctx, u.owner, u.bucket.ID, "up", id); return err },
-		"Parts":        func() error { _, _, err := up.Parts(ctx, u.owner, u.bucket.ID, "up", id, 0, 1); return err },
-		"Abort":        func() error { return up.Abort(ctx, u.owner, u.bucket.ID, "up", id, u.now) },
+		"Upload":       func() error { _, err := up.Upload(ctx, u.key("up", id)); return err },
+		"Parts":        func() error { _, _, err := up.Parts(ctx, u.key("up", id), 0, 1); return err },
+		"Abort":        func() error { return up.Abort(ctx, u.key("up", id), u.now) },
 		"ListUploads": func() error {
 			_, err := up.ListUploads(ctx, u.owner, u.bucket.ID, buckets.UploadQuery{Limit: 1})
 			return err

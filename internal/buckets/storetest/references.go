@@ -58,7 +58,7 @@ func referencesOfGarbage(t *testing.T, u *user) {
 		equal(t, "incomplete", u.references()[p.ID], want)
 		switch name {
 		case "aborted":
-			must(t, "Abort", u.h.Uploads.Abort(t.Context(), u.owner, u.bucket.ID, name, id, u.now))
+			must(t, "Abort", u.h.Uploads.Abort(t.Context(), u.key(name, id), u.now))
 		case "deleted":
 			u.complete(name, id, ref)
 			u.delete(name)

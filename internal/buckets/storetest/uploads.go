@@ -24,12 +24,12 @@ func hexTag(p buckets.Part) string { return hex.EncodeToString(p.MD5) }
 // putPart stores a part and returns it as a client lists it.
 func (u *user) putPart(name string, id buckets.UploadID, p buckets.Part) buckets.PartRef {
 	u.t.Helper()
-	must(u.t, "PutPart", u.h.Uploads.PutPart(u.t.Context(), u.owner, u.ref(), name, id, p))
+	must(u.t, "PutPart", u.h.Uploads.PutPart(u.t.Context(), u.key(name, id), p))
 	return buckets.PartRef{Number: p.Number, ETag: hexTag(p)}
 }
 
 func (u *user) tryComplete(name string, id buckets.UploadID, parts []buckets.PartRef, c buckets.Condition) (buckets.Written, error) {
-	return u.h.Uploads.Complete(u.t.Context(), u.owner, u.ref(), name, id, buckets.Completion{
+	return u.h.Uploads.Complete(u.t.Context(), u.key(name, id), buckets.Completion{
 		Object: buckets.ObjectID(buckets.NewUUID()), Parts: parts, Condition: c, Now: u.now,
 	})
 }
@@ -73,7 +73,7 @@ func (u *user) everything() (e everything) {
 		must(u.t, "ListUploads", err)
 		e.Uploads = append(e.Uploads, uploads.Uploads...)
 		for _, up := range uploads.Uploads {
-			e.Parts[up.ID], _, err = u.h.Uploads.Parts(ctx, u.owner, b.ID, up.Name, up.ID, 0, buckets.MaxPage)
+			e.Parts[up.ID], _, err = u.h.Uploads.Parts(ctx, buckets.UploadKey{Owner: u.owner, Bucket: buckets.BucketRef{ID: b.ID}, Name: up.Name, ID: up.ID}, 0, buckets.MaxPage)
 			must(u.t, "Parts", err)
 		}
 	}

@@ -48,6 +48,11 @@ func (u *user) tick() buckets.Moment {
 
 func (u *user) ref() buckets.BucketRef { return u.bucket.BucketRef }
 
+// key returns the key of an upload to the user's bucket.
+func (u *user) key(name string, id buckets.UploadID) buckets.UploadKey {
+	return buckets.UploadKey{Owner: u.owner, Bucket: u.ref(), Name: name, ID: id}
+}
+
 func newRef(name string) buckets.BucketRef {
 	return buckets.BucketRef{Name: name, ID: buckets.BucketID(buckets.NewUUID())}
 }
@@ -111,7 +116,7 @@ func (u *user) wantNone(name string) {
 }
 
 func (u *user) tryDelete(name string, c buckets.Condition) (buckets.Object, error) {
-	return u.h.Store.Delete(u.t.Context(), u.owner, u.ref(), name, c, u.now)
+	return u.h.Store.Delete(u.t.Context(), u.owner, u.ref(), buckets.Delete{Name: name, Condition: c, Now: u.now})
 }
 
 func (u *user) delete(name string) buckets.Object {

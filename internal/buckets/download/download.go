@@ -1,0 +1,104 @@
+// Package download answers requests for the bytes of an object, in every protocol: the whole body, or the range that
+// the headers Range and If-Range ask for (RFC 9110, sections 13.1.5 and 14).
+package download
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/web"
+)
+
+// Extent is the contiguous bytes of an object that a request asks for.
+type Extent struct {
+	From, Length int64
+	Status       int // of the answer: 200 or 206
+}
+
+// Requested returns the extent of a request. tag is the object's entity tag in the protocol. If the object has no byte in
+// the range, the error is buckets.ErrRange, and the header Content-Range of the answer says how large the object is.
+func Requested(w http.ResponseWriter, r *http.Request, o *buckets.Object, tag string) (Extent, error) {
+	whole := Extent{0, o.Length, http.StatusOK}
+	header := r.Header.Get("Range")
+	if header == "" || !applies(r, o, tag) {
+		return whole, nil
+	}
+	from, length, ok, err := buckets.ParseRange(header, o.Length)
+	switch {
+	case err != nil:
+		w.Header().Set("Content-Range", "bytes */"+strconv.FormatInt(o.Length, 10))
+		return Extent{}, err
+	case !ok:
+		return whole, nil
+	}
+	return Extent{from, length, http.StatusPartialContent}, nil
+}
+
+// applies reports whether If-Range lets the range of the request apply to the object.
+func applies(r *http.Request, o *buckets.Object, tag string) bool {
+	header := r.Header.Get("If-Range")
+	switch {
+	case header == "":
+		return true
+	case strings.HasPrefix(header, `"`):
+		return strings.Trim(header, `"`) == tag
+	}
+	t, err := http.ParseTime(header)
+	return err == nil && buckets.At(t).Seconds() == o.Modified.Seconds()
+}
+
+// SetHeader sets Content-Length, and Content-Range for a part of an object of size bytes.
+func (e Extent) SetHeader(h http.Header, size int64) {
+	h.Set("Content-Length", strconv.FormatInt(e.Length, 10))
+	if e.Status == http.StatusPartialContent {
+		h.Set("Content-Range", "bytes "+strconv.FormatInt(e.From, 10)+"-"+strconv.FormatInt(e.From+e.Length-1, 10)+"/"+strconv.FormatInt(size, 10))
+	}
+}
+
+// Body is the body of an object.
+type Body struct {
+	Service *buckets.Service
+	Owner   buckets.AccountID
+	Bucket  buckets.BucketID
+	Object  *buckets.Object
+}
+
+// Send answers with an extent of a body, or with its header only if the method is HEAD. begin sends the header: it is
+// called when the first bytes have been read and verified, so that a body that cannot be read is an error of the
+// protocol. sent is called with the number of bytes of each write.
+func (b *Body) Send(w http.ResponseWriter, r *http.Request, e Extent, begin func(), sent func(n int)) error {
+	if r.Method == http.MethodHead || e.Length == 0 {
+		begin()
+		return nil
+	}
+	if err := web.ChargeMemory(w, r, b.Service.ReadMemory(b.Object, e.Length)); err != nil {
+		return err
+	}
+	body := b.Service.Open(r.Context(), b.Owner, b.Bucket, b.Object, e.From, e.Length)
+	defer func() { _ = body.Close() }() // it was only read
+	n, err := io.Copy(&sender{w, begin, sent}, body)
+	if err == nil && n != e.Length {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// sender sends the header with the first bytes.
+type sender struct {
+	io.Writer
+	begin func() // nil: it was called
+	sent  func(n int)
+}
+
+func (s *sender) Write(p []byte) (int, error) {
+	if s.begin != nil {
+		s.begin()
+		s.begin = nil
+	}
+	n, err := s.Writer.Write(p)
+	s.sent(n)
+	return n, err
+}

@@ -1,0 +1,120 @@
+package buckets
+
+import "context"
+
+// Account is Accounts.Account.
+func (s *Service) Account(ctx context.Context, name string) (Account, error) {
+	return s.store.Account(ctx, name)
+}
+
+// AccountByID is Accounts.AccountByID.
+func (s *Service) AccountByID(ctx context.Context, id AccountID) (Account, error) {
+	return s.store.AccountByID(ctx, id)
+}
+
+// Buckets is Store.Buckets.
+func (s *Service) Buckets(ctx context.Context, owner AccountID, q BucketQuery) (page []Bucket, more bool, err error) {
+	return s.store.Buckets(ctx, owner, q)
+}
+
+// Bucket is Store.Bucket.
+func (s *Service) Bucket(ctx context.Context, owner AccountID, name string) (Bucket, error) {
+	return s.store.Bucket(ctx, owner, name)
+}
+
+// Namesakes is Store.Namesakes.
+func (s *Service) Namesakes(ctx context.Context, name string) ([]Bucket, error) {
+	return s.store.Namesakes(ctx, name)
+}
+
+// CreateBucket creates a bucket. If the account has one with this name, it returns that one and
+// ErrBucketExists.
+func (s *Service) CreateBucket(ctx context.Context, owner AccountID, name string) (Bucket, error) {
+	if err := CheckBucketName(name); err != nil {
+		return Bucket{}, err
+	}
+	return s.store.CreateBucket(ctx, owner, BucketRef{Name: name, ID: BucketID(NewUUID())}, s.now())
+}
+
+// SetBucket is Store.SetBucket.
+func (s *Service) SetBucket(ctx context.Context, owner AccountID, b BucketRef, c SettingsChange) error {
+	return s.store.SetBucket(ctx, owner, b, c)
+}
+
+// DeleteBucket is Store.DeleteBucket.
+func (s *Service) DeleteBucket(ctx context.Context, owner AccountID, b BucketRef) error {
+	return s.store.DeleteBucket(ctx, owner, b, s.now())
+}
+
+// Object reads an object, or returns ErrNoObject.
+func (s *Service) Object(ctx context.Context, owner AccountID, b BucketID, name string) (Object, error) {
+	return s.store.Get(ctx, owner, b, name)
+}
+
+// Find is Store.Find.
+func (s *Service) Find(ctx context.Context, owner AccountID, bucket, name string) (Bucket, Object, error) {
+	return s.store.Find(ctx, owner, bucket, name)
+}
+
+// List is Store.List.
+func (s *Service) List(ctx context.Context, owner AccountID, b BucketID, q Query) (Page, error) {
+	return s.store.List(ctx, owner, b, q)
+}
+
+// UpdateObject is Store.Update. It sets u.Now.
+func (s *Service) UpdateObject(ctx context.Context, owner AccountID, b BucketRef, u Update) (Object, error) {
+	u.Now = s.now()
+	return s.store.Update(ctx, owner, b, u)
+}
+
+// DeleteObject is Store.Delete. It sets d.Now.
+func (s *Service) DeleteObject(ctx context.Context, owner AccountID, b BucketRef, d Delete) error {
+	d.Now = s.now()
+	_, err := s.store.Delete(ctx, owner, b, d)
+	return err
+}
+
+// DeleteObjects is Store.DeleteAll.
+func (s *Service) DeleteObjects(ctx context.Context, owner AccountID, b BucketRef, all []Deletion) ([]error, error) {
+	return s.store.DeleteAll(ctx, owner, b, all, s.now())
+}
+
+// CreateUpload begins an upload. It sets and returns u.ID.
+func (s *Service) CreateUpload(ctx context.Context, owner AccountID, b BucketRef, u Upload) (UploadID, error) {
+	u.Created = s.now()
+	u.ID = NewUploadID(u.Created)
+	return u.ID, s.store.CreateUpload(ctx, owner, b, u)
+}
+
+// Upload is Uploads.Upload.
+func (s *Service) Upload(ctx context.Context, u UploadKey) (Upload, error) {
+	return s.store.Upload(ctx, u)
+}
+
+// ListUploads is Uploads.ListUploads.
+func (s *Service) ListUploads(ctx context.Context, owner AccountID, b BucketID, q UploadQuery) (UploadPage, error) {
+	return s.store.ListUploads(ctx, owner, b, q)
+}
+
+// Parts is Uploads.Parts.
+func (s *Service) Parts(ctx context.Context, u UploadKey, after, limit int) (page []Part, more bool, err error) {
+	return s.store.Parts(ctx, u, after, limit)
+}
+
+// BodiesOf reads the parts of an object that was uploaded in parts, as Collector.UploadBodies does.
+func (s *Service) BodiesOf(ctx context.Context, owner AccountID, o *Object, after, limit int) ([]Segment, error) {
+	return s.store.UploadBodies(ctx, owner, o.Upload, after, limit)
+}
+
+// CompleteUpload is Uploads.Complete. It sets c.Object, c.MinPart and c.Now.
+func (s *Service) CompleteUpload(ctx context.Context, u UploadKey, c Completion) (Written, error) {
+	c.Object, c.MinPart, c.Now = ObjectID(NewUUID()), s.limits.MinPart, s.now()
+	return s.store.Complete(ctx, u, c)
+}
+
+// AbortUpload is Uploads.Abort.
+func (s *Service) AbortUpload(ctx context.Context, u UploadKey) error {
+	return s.store.Abort(ctx, u, s.now())
+}
+
+func (s *Service) now() Moment { return At(s.clock()) }
