@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -120,6 +121,9 @@ type guestUser struct {
 	n       int
 	wishes  map[string]string // notes by property
 	events  []string          // in order
+
+	last   func() (result string, replayed bool, err error) // repeats the last request
+	result string                                           // of the last request
 }
 
 func guestProperty(n int) string { return fmt.Sprintf("%08d-2222-4333-8444-555555555555", n) }
@@ -128,40 +132,55 @@ func (u *guestUser) mutation(n int) guest.Mutation {
 	return guest.Mutation{Session: u.session, Route: "POST /test", Key: fmt.Sprint("key-", n), Digest: sha256.Sum256([]byte{byte(n)})}
 }
 
-// work adds, notes and removes wishes until an error, each with an event.
+// ran is the result of any step as JSON.
+func ran[R any](o guest.Once[R], err error) (result string, replayed bool, _ error) {
+	text, _ := json.Marshal(o.Result)
+	return string(text), o.Replayed, err
+}
+
+// work adds, notes and removes wishes, and records events, until an error.
 func (u *guestUser) work(n int) error {
+	ctx := u.t.Context()
 	for range n {
 		u.n++
-		property := guestProperty(u.n % 5)
-		event := guest.NewID(guest.EventPrefix, clock.System())
-		var wishes map[string]string
-		_, _, err := u.store.Mutate(u.t.Context(), u.mutation(u.n), func(tx guest.Tx) (guest.Answer, error) {
-			wishes = maps.Clone(u.wishes)
-			answer := guest.Answer{Status: 201, ContentType: "text/plain", Body: []byte(property)}
-			if err := tx.Append(guest.Event{ID: event, Type: "t.v1", Subject: "s", Retention: guest.Operational, Payload: []byte("{}"), At: tx.Now()}); err != nil {
-				return answer, err
+		m, property, event := u.mutation(u.n), guestProperty(u.n%5), guest.NewID(guest.EventPrefix, clock.System())
+		_, isLive := u.wishes[property]
+		wishes, appends := maps.Clone(u.wishes), true
+		var do func() (string, bool, error)
+		switch note := fmt.Sprint("note ", u.n); {
+		case u.n%11 == 0:
+			clear(wishes)
+			appends = false
+			do = func() (string, bool, error) { return ran(u.store.Clear(ctx, guest.Clear{Mutation: m})) }
+		case u.n%7 == 0:
+			r := guest.Record{Mutation: m, IDs: []guest.ID{event}, Events: []guest.Event{
+				{ID: event, Type: "t.v1", Subject: "s", Retention: guest.Operational, Payload: []byte("{}")},
+			}}
+			do = func() (string, bool, error) { return ran(u.store.Record(ctx, r)) }
+		case isLive && u.n%3 == 0:
+			delete(wishes, property)
+			r := guest.RemoveWish{Mutation: m, Property: property, Event: event}
+			do = func() (string, bool, error) { return ran(u.store.RemoveWish(ctx, r)) }
+		case isLive:
+			wishes[property], appends = note, false
+			do = func() (string, bool, error) {
+				return ran(u.store.SetNote(ctx, guest.SetNote{Mutation: m, Property: property, Note: note}))
 			}
-			switch {
-			case u.n%11 == 0:
-				clear(wishes)
-				_, err := tx.Clear()
-				return answer, err
-			case u.n%3 == 0:
-				delete(wishes, property)
-				_, _, err := tx.RemoveWish(property)
-				return answer, err
+		default:
+			wishes[property] = note
+			w := guest.Wish{ID: guest.NewID(guest.WishPrefix, clock.System()), Tenant: guestProperty(0), Property: property, Source: "list", Note: note}
+			do = func() (string, bool, error) {
+				return ran(u.store.AddWish(ctx, guest.AddWish{Mutation: m, Wish: w, Event: event}))
 			}
-			wishes[property] = fmt.Sprint("note ", u.n)
-			_, _, err := tx.AddWish(guest.Wish{ID: guest.NewID(guest.WishPrefix, clock.System()), Tenant: "11111111-2222-4333-8444-555555555555", Property: property, Source: "list"})
-			if err == nil {
-				_, err = tx.SetNote(property, wishes[property])
-			}
-			return answer, err
-		})
+		}
+		result, _, err := do()
 		if err != nil {
 			return err
 		}
-		u.wishes, u.events = wishes, append(u.events, string(event))
+		u.last, u.result = do, result
+		if u.wishes = wishes; appends {
+			u.events = append(u.events, string(event))
+		}
 	}
 	return nil
 }
@@ -184,9 +203,8 @@ func (u *guestUser) check() {
 	if err != nil || !slices.Equal(events, u.events) {
 		u.t.Errorf("events are %v, %v; want %v", events, err, u.events)
 	}
-	a, replayed, err := u.store.Mutate(u.t.Context(), u.mutation(len(u.events)), func(guest.Tx) (guest.Answer, error) { return guest.Answer{}, errCrash })
-	if want := guestProperty(len(u.events) % 5); err != nil || !replayed || string(a.Body) != want {
-		u.t.Errorf("the last answer is %q (replayed: %v), %v; want %q", a.Body, replayed, err, want)
+	if result, replayed, err := u.last(); err != nil || !replayed || result != u.result {
+		u.t.Errorf("the last result is %s (replayed: %v), %v; want %s", result, replayed, err, u.result)
 	}
 }
 

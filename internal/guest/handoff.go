@@ -105,6 +105,15 @@ func (h *Handoff) CheckConsume(c Consumption, s HandoffState) (repeated bool, er
 	return false, nil
 }
 
+// Consume marks the handoff as consumed by an attempt that CheckConsume allows. A clock that was
+// set back may be before the time of the mint.
+func (h *Handoff) Consume(c Consumption, now time.Time) {
+	h.Consumed, h.ConsumedBy, h.ConsumeKey = now, c.By, c.Key
+	if now.Before(h.Minted) {
+		h.Consumed = h.Minted
+	}
+}
+
 // HandoffStore stores handoffs and the keys that sign them.
 type HandoffStore interface {
 	// Consume consumes a handoff if CheckConsume allows it, by the clock of the database:
@@ -123,50 +132,8 @@ type HandoffStore interface {
 	// HandoffKeys reads all keys, by the time when they were added and then by ID.
 	HandoffKeys(ctx context.Context) ([]HandoffKey, error)
 
-	// ChangeHandoffKeys runs fn in a transaction that excludes others of its kind, and
-	// mints. If fn returns an error, nothing changes. fn may run twice and must not have
-	// other effects.
-	ChangeHandoffKeys(ctx context.Context, fn func(HandoffKeyTx) error) error
-}
-
-// HandoffTx is what a mutation does with handoffs.
-type HandoffTx interface {
-	// SigningKey returns the active key, which no one changes until the end of the
-	// transaction. It returns ErrNoKey if there is none, and ErrRestored if the database
-	// was restored since the keys were made.
-	SigningKey() (HandoffKey, error)
-
-	// Mint stores a new handoff.
-	Mint(h Handoff) error
-}
-
-// HandoffKeyTx is a transaction that changes keys. It sees its own changes.
-type HandoffKeyTx interface {
-	// Now returns the time of the database, to the microsecond.
-	Now() time.Time
-
-	// Keys is HandoffStore.HandoffKeys.
-	Keys() ([]HandoffKey, error)
-
-	// Put adds a key or replaces the one with its ID. At most one may be active.
-	Put(k HandoffKey) error
-
-	// HasTokens reports whether a key has signed a handoff that expires after a time.
-	HasTokens(key string, after time.Time) (bool, error)
-
-	// Epoch returns the epoch of the keys.
-	Epoch() (Epoch, error)
-
-	// PutEpoch replaces Number and Incarnation.
-	PutEpoch(e Epoch) error
-}
-
-// Epoch says of which incarnation of the database the keys are.
-type Epoch struct {
-	Number      int64  // grows when the keys are replaced because the database was restored
-	Incarnation string // of the keys
-
-	// Current is the incarnation of the database. It changes when the database is restored.
-	// "": the database does not know (SQLite).
-	Current string
+	// ChangeHandoffKeys changes keys as ChangeHandoffKeys.Decide says, in a transaction that
+	// excludes others of its kind, and mints. It returns the errors of Decide; then nothing
+	// changes.
+	ChangeHandoffKeys(ctx context.Context, c ChangeHandoffKeys) (ChangedHandoffKeys, error)
 }

@@ -183,107 +183,38 @@ func (k *HandoffKeys) Export(ctx context.Context) ([]handoff.Key, error) {
 }
 
 // Add adds a key that verifies, but does not sign yet: the first step of a rotation.
-func (k *HandoffKeys) Add(ctx context.Context) (key HandoffKey, err error) {
-	err = k.store.ChangeHandoffKeys(ctx, func(tx HandoffKeyTx) error {
-		key = k.newKey(tx.Now())
-		return tx.Put(key)
-	})
-	return key, err
-}
+func (k *HandoffKeys) Add(ctx context.Context) (HandoffKey, error) { return k.change(ctx, keyAdd, "") }
 
 // Activate makes a key sign. The one that did only verifies from now on.
-func (k *HandoffKeys) Activate(ctx context.Context, id string) (key HandoffKey, err error) {
-	err = k.store.ChangeHandoffKeys(ctx, func(tx HandoffKeyTx) error {
-		all, i, err := find(tx, id)
-		if err != nil {
-			return err
-		}
-		key, err = activate(tx, all, all[i])
-		return err
-	})
-	return key, err
+func (k *HandoffKeys) Activate(ctx context.Context, id string) (HandoffKey, error) {
+	return k.change(ctx, keyActivate, id)
 }
 
 // Rotate adds a key and makes it sign at once. Sites that verify offline do not know it
 // yet.
-func (k *HandoffKeys) Rotate(ctx context.Context) (key HandoffKey, err error) {
-	err = k.store.ChangeHandoffKeys(ctx, func(tx HandoffKeyTx) error {
-		all, err := tx.Keys()
-		if err == nil {
-			key, err = activate(tx, all, k.newKey(tx.Now()))
-		}
-		return err
-	})
-	return key, err
+func (k *HandoffKeys) Rotate(ctx context.Context) (HandoffKey, error) {
+	return k.change(ctx, keyRotate, "")
 }
 
 // Retire retires a key that has no valid tokens any more.
-func (k *HandoffKeys) Retire(ctx context.Context, id string) (key HandoffKey, err error) {
-	err = k.store.ChangeHandoffKeys(ctx, func(tx HandoffKeyTx) error {
-		all, i, err := find(tx, id)
-		switch {
-		case err != nil:
-			return err
-		case all[i].State == KeyActive:
-			return ErrKeyActive
-		}
-		used, err := tx.HasTokens(id, tx.Now().Add(-verifierSkew))
-		switch {
-		case err != nil:
-			return err
-		case used:
-			return ErrKeyHasTokens
-		}
-		key, err = retire(tx, all[i])
-		return err
-	})
-	return key, err
+func (k *HandoffKeys) Retire(ctx context.Context, id string) (HandoffKey, error) {
+	return k.change(ctx, keyRetire, id)
 }
 
 // Revoke retires a key at once: all its tokens are void. If it was active, a new key
 // takes its place.
-func (k *HandoffKeys) Revoke(ctx context.Context, id string) (key HandoffKey, err error) {
-	err = k.store.ChangeHandoffKeys(ctx, func(tx HandoffKeyTx) error {
-		all, i, err := find(tx, id)
-		if err != nil {
-			return err
-		}
-		if key, err = retire(tx, all[i]); err != nil || all[i].State != KeyActive {
-			return err
-		}
-		_, err = activate(tx, nil, k.newKey(tx.Now()))
-		return err
-	})
-	return key, err
+func (k *HandoffKeys) Revoke(ctx context.Context, id string) (HandoffKey, error) {
+	return k.change(ctx, keyRevoke, id)
 }
 
 // RevokeAll voids all tokens. It returns the new active key.
-func (k *HandoffKeys) RevokeAll(ctx context.Context) (key HandoffKey, err error) {
-	err = k.store.ChangeHandoffKeys(ctx, func(tx HandoffKeyTx) error {
-		key, err = k.replaceAll(tx)
-		return err
-	})
-	return key, err
+func (k *HandoffKeys) RevokeAll(ctx context.Context) (HandoffKey, error) {
+	return k.change(ctx, keyRevokeAll, "")
 }
 
-func (k *HandoffKeys) replaceAll(tx HandoffKeyTx) (HandoffKey, error) {
-	all, err := tx.Keys()
-	for i := range all {
-		if err == nil && all[i].State != KeyRetired {
-			_, err = retire(tx, all[i])
-		}
-	}
-	if err != nil {
-		return HandoffKey{}, err
-	}
-	return activate(tx, nil, k.newKey(tx.Now()))
-}
-
-// Witness is what a server knows outside of its SQLite file about the last use of the
-// file.
-type Witness struct {
-	Last string // incarnation that the last server gave the file; "": not known
-	Next string // incarnation to give it now
+func (k *HandoffKeys) change(ctx context.Context, do keyChange, id string) (HandoffKey, error) {
+	r, err := k.store.ChangeHandoffKeys(ctx, ChangeHandoffKeys{do: do, key: id, keys: k})
+	return r.Key, err
 }
 
 // Settle makes the first key of a new database. If the database was restored since the
@@ -291,77 +222,6 @@ type Witness struct {
 // that all tokens are void, and returns true. Witness is nil if the database knows itself
 // whether it was restored.
 func (k *HandoffKeys) Settle(ctx context.Context, w *Witness) (restored bool, err error) {
-	err = k.store.ChangeHandoffKeys(ctx, func(tx HandoffKeyTx) error {
-		restored = false
-		e, err := tx.Epoch()
-		if err != nil {
-			return err
-		}
-		all, err := tx.Keys()
-		if err != nil {
-			return err
-		}
-		current, next := e.Current, e.Current
-		if w != nil {
-			current, next = w.Last, w.Next
-		}
-		if e.Current == "" && w == nil {
-			current, next = e.Incarnation, e.Incarnation
-		}
-		isActive := func(key HandoffKey) bool { return key.State == KeyActive }
-		switch {
-		case len(all) > 0 && e.Incarnation != current:
-			restored = true
-			e.Number++
-			_, err = k.replaceAll(tx)
-		case !slices.ContainsFunc(all, isActive):
-			_, err = activate(tx, nil, k.newKey(tx.Now()))
-		case e.Incarnation == next:
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		e.Incarnation = next
-		return tx.PutEpoch(e)
-	})
-	return restored, err
-}
-
-// find returns all keys and the index of one that is not retired.
-func find(tx HandoffKeyTx, id string) ([]HandoffKey, int, error) {
-	all, err := tx.Keys()
-	if err != nil {
-		return nil, 0, err
-	}
-	i := slices.IndexFunc(all, func(k HandoffKey) bool { return k.ID == id })
-	switch {
-	case i < 0:
-		return nil, 0, ErrNoSuchKey
-	case all[i].State == KeyRetired:
-		return nil, 0, ErrKeyRetired
-	}
-	return all, i, nil
-}
-
-// activate makes a key active instead of those of all.
-func activate(tx HandoffKeyTx, all []HandoffKey, key HandoffKey) (HandoffKey, error) {
-	for _, old := range all {
-		if old.State == KeyActive && old.ID != key.ID {
-			old.State, old.NotAfter = KeyVerifyOnly, tx.Now()
-			if err := tx.Put(old); err != nil {
-				return key, err
-			}
-		}
-	}
-	key.State, key.NotAfter = KeyActive, time.Time{}
-	return key, tx.Put(key)
-}
-
-func retire(tx HandoffKeyTx, key HandoffKey) (HandoffKey, error) {
-	if key.State == KeyActive {
-		key.NotAfter = tx.Now()
-	}
-	key.State, key.Retired, key.Secret = KeyRetired, tx.Now(), nil
-	return key, tx.Put(key)
+	r, err := k.store.ChangeHandoffKeys(ctx, ChangeHandoffKeys{do: keySettle, keys: k, witness: w})
+	return r.Restored, err
 }

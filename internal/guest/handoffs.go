@@ -78,6 +78,7 @@ type MintRequest struct {
 	Stay                             // Currency and Locale may be "": those of the session
 	Campaign         json.RawMessage // nil: that of the session
 	Visitor          Visitor
+	Home             string // origin of this server, for a booking site at a path of it
 
 	// Denied refuses the handoff, unless the request is a repeated one: ErrHardBlock or a
 	// *ChallengeError.
@@ -131,16 +132,8 @@ func (s *Stay) check() error {
 	return nil
 }
 
-// Minted is a new handoff with its token.
-type Minted struct {
-	Handoff
-	Token string
-	URL   string // where to send the guest
-}
-
-// Mint signs a handoff to a property of the catalogue. answer makes the answer of the
-// request, which is stored.
-func (s *Handoffs) Mint(ctx context.Context, m Mutation, preferences Preferences, r MintRequest, answer func(Minted) (Answer, error)) (a Answer, replayed bool, err error) {
+// Mint signs a handoff to a property of the catalogue.
+func (s *Handoffs) Mint(ctx context.Context, m Mutation, preferences Preferences, r MintRequest) (o Once[Minted], err error) {
 	r.Locale, r.Currency = cmp.Or(r.Locale, preferences.Locale), cmp.Or(r.Currency, preferences.Currency)
 	if r.Campaign == nil && preferences.Campaign != "" {
 		r.Campaign = json.RawMessage(preferences.Campaign)
@@ -148,43 +141,43 @@ func (s *Handoffs) Mint(ctx context.Context, m Mutation, preferences Preferences
 	if r.Campaign != nil { // it is stored and signed in one spelling
 		text, err := canonjson.Parse(r.Campaign, len(r.Campaign))
 		if err != nil {
-			return Answer{}, false, err
+			return o, err
 		}
 		r.Campaign = json.RawMessage(text)
 	}
 	if err := r.check(); err != nil {
-		return Answer{}, false, err
+		return o, err
 	}
 	site := s.Site(r.Tenant)
 	if site.URL == "" {
-		return Answer{}, false, ErrNoSite
+		return o, ErrNoSite
 	}
-	h := Handoff{
-		Session: m.Session, Tenant: r.Tenant, Property: r.Property, Stay: r.Stay, Campaign: r.Campaign,
-		Fingerprint: s.Hasher.Fingerprint(r.Visitor), IP: s.Hasher.IP(r.Visitor),
+	if strings.HasPrefix(site.URL, "/") {
+		site.URL = r.Home + site.URL
+	}
+	m.Denied = r.Denied
+	mint := Mint{
+		Mutation: m, Life: s.Life, Site: site.URL, Event: NewID(EventPrefix, s.Clock()), Keys: s.Keys,
+		Handoff: Handoff{
+			ID: NewID(HandoffPrefix, s.Clock()), Session: m.Session, Tenant: r.Tenant, Property: r.Property, Stay: r.Stay, Campaign: r.Campaign,
+			Fingerprint: s.Hasher.Fingerprint(r.Visitor), IP: s.Hasher.IP(r.Visitor),
+		},
 	}
 	// Before the transaction, which must not wait for an upstream. A repeated request gets
 	// its answer whatever the catalogue says now.
-	property, missing := s.propertyOf(ctx, h.Tenant, h.Property)
-	mint := func(tx Tx) (Answer, error) {
-		if r.Denied != nil {
-			return Answer{}, r.Denied
-		}
-		if missing == nil {
-			missing = checkArrival(badMember, "checkIn", h.CheckIn, property.TimeZone, tx.Now())
-		}
-		minted, err := s.mint(tx, h, missing)
-		if err != nil {
-			return Answer{}, err
-		}
-		minted.URL = strings.NewReplacer("{tenantId}", h.Tenant, "{propertyId}", h.Property, "{token}", minted.Token).Replace(site.URL)
-		return answer(minted)
-	}
-	a, replayed, err = s.mutateSealed(ctx, m, mint)
+	property, missing := s.propertyOf(ctx, r.Tenant, r.Property)
+	mint.TimeZone, mint.Missing = property.TimeZone, missing
+	step := func() (Once[Minted], error) { return s.Store.Mint(ctx, mint) }
+	o, err = once(ctx, s.Service, mint.Sealed(), step)
 	if s.settle(ctx, err) {
-		a, replayed, err = s.mutateSealed(ctx, m, mint)
+		o, err = once(ctx, s.Service, mint.Sealed(), step)
 	}
-	return a, replayed, err
+	return o, err
+}
+
+// List reads handoffs of a session, as Store.Handoffs does.
+func (s *Handoffs) List(ctx context.Context, session ID, after *Handoff, limit int) ([]Handoff, error) {
+	return s.Store.Handoffs(ctx, session, after, limit)
 }
 
 // settle replaces the keys after an error which says that this is necessary, and reports
@@ -198,84 +191,6 @@ func (s *Handoffs) settle(ctx context.Context, err error) bool {
 		s.Restored()
 	}
 	return err == nil
-}
-
-// mint signs a handoff and stores it in a transaction. refused is why the catalogue does not
-// have the stay, or nil.
-func (s *Handoffs) mint(tx Tx, h Handoff, refused error) (m Minted, err error) {
-	suspended, err := tx.Suspended(h.Tenant)
-	switch {
-	case err != nil:
-		return m, err
-	case suspended:
-		return m, ErrTenantSuspended
-	case refused != nil:
-		return m, refused
-	}
-	key, err := tx.SigningKey()
-	if err != nil {
-		return m, err
-	}
-	h.ID, h.Key = NewID(HandoffPrefix, s.Clock()), key.ID
-	h.Minted = tx.Now().Truncate(time.Millisecond)
-	if h.Minted.Before(key.NotBefore) { // it waited for a rotation
-		h.Minted = key.NotBefore
-	}
-	h.Expires = h.Minted.Add(s.Life)
-	token, err := s.Keys.sign(key, ClaimsOf(h))
-	if err != nil {
-		return m, err
-	}
-	if err := tx.Mint(h); err != nil {
-		return m, err
-	}
-	e, err := s.initiated(h)
-	if err != nil {
-		return m, err
-	}
-	e.At = tx.Now()
-	return Minted{Handoff: h, Token: token}, tx.Append(e)
-}
-
-// ClaimsOf returns what the token of a handoff states.
-func ClaimsOf(h Handoff) handoff.Claims {
-	c := handoff.Claims{
-		ID: string(h.ID), Session: string(h.Session), Tenant: h.Tenant, Property: h.Property, CheckIn: h.CheckIn, CheckOut: h.CheckOut,
-		Adults: h.Adults, Children: h.Children, Rooms: h.Rooms, Currency: h.Currency, Locale: h.Locale,
-		Fingerprint: h.Fingerprint, IP: h.IP, Minted: h.Minted, Expires: h.Expires,
-	}
-	if len(h.Campaign) > 0 {
-		text := string(h.Campaign)
-		if canonical, err := canonjson.Parse(h.Campaign, max(MaxCampaign, len(text))); err == nil { // a database may spell it otherwise
-			text = string(canonical)
-		}
-		sum := sha256.Sum256([]byte(text))
-		c.Campaign = sum[:]
-	}
-	return c
-}
-
-func (s *Handoffs) initiated(h Handoff) (Event, error) {
-	payload, err := json.Marshal(struct {
-		HandoffID  ID              `json:"handoffId"`
-		SessionID  ID              `json:"sessionId"`
-		TenantID   string          `json:"tenantId"`
-		PropertyID string          `json:"propertyId"`
-		CheckIn    string          `json:"checkIn"`
-		CheckOut   string          `json:"checkOut"`
-		Adults     int             `json:"adults"`
-		Children   int             `json:"children"`
-		Rooms      int             `json:"rooms"`
-		Currency   string          `json:"currency"`
-		Locale     string          `json:"locale"`
-		Campaign   json.RawMessage `json:"campaign,omitempty"`
-		KeyID      string          `json:"keyId"`
-		ExpiresAt  time.Time       `json:"expiresAt"`
-	}{h.ID, h.Session, h.Tenant, h.Property, h.CheckIn, h.CheckOut, h.Adults, h.Children, h.Rooms, h.Currency, h.Locale, h.Campaign, h.Key, h.Expires})
-	if err != nil {
-		return Event{}, fault.Wrap(fault.Internal, "encode an event", err)
-	}
-	return Event{ID: NewID(EventPrefix, s.Clock()), Type: topics + "handoff.initiated.v1", Subject: string(h.ID), Retention: Audit, Payload: payload}, nil
 }
 
 // ConsumeRequest is a request of a booking site about a handoff.

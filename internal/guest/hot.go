@@ -154,10 +154,10 @@ const (
 type HotAnswers interface {
 	// ClaimAnswer reads the answer of a mutation. If there is none, and nobody has claimed
 	// it, it is claimed for its owner, for ClaimLife.
-	ClaimAnswer(ctx context.Context, key, owner string) (StoredAnswer, error)
+	ClaimAnswer(ctx context.Context, key, owner string) (AnswerClaim, error)
 
 	// PutAnswer stores an answer for MutationLife, whoever has claimed it.
-	PutAnswer(ctx context.Context, key string, digest [32]byte, a Answer) error
+	PutAnswer(ctx context.Context, key string, digest [32]byte, a StoredAnswer) error
 
 	// ReleaseAnswer ends a claim of the owner.
 	ReleaseAnswer(ctx context.Context, key, owner string) error
@@ -166,13 +166,13 @@ type HotAnswers interface {
 	DropAnswers(ctx context.Context, keys []string) error
 }
 
-// StoredAnswer is the result of ClaimAnswer: the caller has claimed it, or somebody else
+// AnswerClaim is the result of ClaimAnswer: the caller has claimed the answer, or somebody else
 // has, or there is an answer.
-type StoredAnswer struct {
+type AnswerClaim struct {
 	Claimed bool
 	Done    bool
 	Digest  [32]byte // of the request that was answered, with Done
-	Answer  Answer
+	Answer  StoredAnswer
 }
 
 // ClaimLife is how long the owner of a claim may take.

@@ -93,15 +93,12 @@ func (v *visit) mutation() guest.Mutation {
 	return guest.Mutation{Session: v.id, Route: "POST /wishlist", Key: fmt.Sprint("key-", v.keys), Digest: sha256.Sum256([]byte{byte(v.keys)})}
 }
 
-func (v *visit) add(p *process, m guest.Mutation, n int) (guest.Answer, bool, error) {
-	w := guest.Wish{Tenant: tenantID, Property: propertyID(n), Source: "list"}
-	return p.AddWish(v.t.Context(), m, w, func(w guest.Wish, _ bool, err error) (guest.Answer, error) {
-		return guest.Answer{Status: 201, ContentType: "text/plain", Body: []byte(w.Property + fmt.Sprint(err))}, nil
-	})
+func (v *visit) add(p *process, m guest.Mutation, n int) (guest.Once[guest.AddedWish], error) {
+	return p.AddWish(v.t.Context(), m, guest.Wish{Tenant: tenantID, Property: propertyID(n), Source: "list"})
 }
 
 func (v *visit) remove(p *process, n int) error {
-	_, _, err := p.RemoveWish(v.t.Context(), v.mutation(), propertyID(n), guest.Answer{Status: 204})
+	_, err := p.RemoveWish(v.t.Context(), v.mutation(), propertyID(n))
 	return err
 }
 
@@ -133,7 +130,7 @@ func (m *meeting) meet(arrive, await chan struct{}) {
 	}
 }
 
-func (m *meeting) PutAnswer(ctx context.Context, key string, digest [32]byte, a guest.Answer) error {
+func (m *meeting) PutAnswer(ctx context.Context, key string, digest [32]byte, a guest.StoredAnswer) error {
 	m.meet(m.put, m.unblock)
 	return m.Hot.PutAnswer(ctx, key, digest, a)
 }
@@ -151,7 +148,7 @@ func TestOneRoundTripAfterChange(t *testing.T) {
 	p := newProcess(newStore(t), &meeting{hot, t, make(chan struct{}), make(chan struct{})}, nil)
 	v := newVisit(t)
 	m := v.mutation()
-	_, _, err := v.add(p, m, 1)
+	_, err := v.add(p, m, 1)
 	suite.Must(t, "AddWish", err)
 	stored, err := hot.ClaimAnswer(t.Context(), m.CompositeKey(), "other")
 	suite.Must(t, "ClaimAnswer", err)
@@ -234,7 +231,7 @@ func TestMirrorIsTheTable(t *testing.T) {
 		return map[string]func(*rapid.T){
 			"add": func(rt *rapid.T) {
 				p, n := one(rt), rapid.IntRange(0, 5).Draw(rt, "property")
-				_, _, err := v.add(p, v.mutation(), n)
+				_, err := v.add(p, v.mutation(), n)
 				suite.Must(rt, "AddWish", err)
 				model[propertyID(n)] = true
 				compare(rt, p)
@@ -266,13 +263,13 @@ func TestF8(t *testing.T) {
 	hot := memory.New(clock.System, 1<<20)
 	p, v := newProcess(newStore(t), hot, nil), newVisit(t)
 	for n := range 3 {
-		if _, _, err := v.add(p, v.mutation(), n); err != nil {
+		if _, err := v.add(p, v.mutation(), n); err != nil {
 			t.Fatal(err)
 		}
 	}
 	v.wishes(p)
 	suite.Must(t, "DropSession", hot.DropSession(t.Context(), v.id, nil))
-	if _, _, err := v.add(p, v.mutation(), 3); err != nil {
+	if _, err := v.add(p, v.mutation(), 3); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -287,12 +284,12 @@ func TestSlowReader(t *testing.T) {
 	hot := memory.New(clock.System, 1<<20)
 	store := newStore(t)
 	slow, p, v := newProcess(store, hot, nil), newProcess(store, hot, nil), newVisit(t)
-	if _, _, err := v.add(p, v.mutation(), 1); err != nil {
+	if _, err := v.add(p, v.mutation(), 1); err != nil {
 		t.Fatal(err)
 	}
 	slow.set(func(point string) bool {
 		if point == "fill mirror" { // the table has been read
-			if _, _, err := v.add(p, v.mutation(), 2); err != nil {
+			if _, err := v.add(p, v.mutation(), 2); err != nil {
 				t.Error(err)
 			}
 		}
@@ -316,13 +313,13 @@ func TestCrashAfterCommit(t *testing.T) {
 	ends.set(func(point string) bool {
 		return point != "claim answer" && point != "claim answer done" && point != "block mirror" && point != "block mirror done"
 	})
-	if _, _, err := v.add(ends, v.mutation(), 1); err != nil {
+	if _, err := v.add(ends, v.mutation(), 1); err != nil {
 		t.Fatal(err)
 	}
 	suite.Equal(t, "read by another process", v.wishes(p), []string{propertyID(1)})
 }
 
-// TestAnswersWithoutHot: a mutation happens once, and is answered with the same bytes,
+// TestAnswersWithoutHot: a mutation happens once, and has the same result,
 // whatever the hot state remembers.
 func TestAnswersWithoutHot(t *testing.T) {
 	t.Parallel()
@@ -330,19 +327,19 @@ func TestAnswersWithoutHot(t *testing.T) {
 	store := newStore(t)
 	p, v := newProcess(store, hot, nil), newVisit(t)
 	m := v.mutation()
-	first, replayed, err := v.add(p, m, 1)
-	if err != nil || replayed {
-		t.Fatal(replayed, err)
+	first, err := v.add(p, m, 1)
+	if err != nil || first.Replayed {
+		t.Fatal(first, err)
 	}
 	again := func(what string) {
 		t.Helper()
-		a, replayed, err := v.add(p, m, 1)
-		if err != nil || !replayed || string(a.Body) != string(first.Body) {
-			t.Errorf("%s: %q, replayed %v, %v", what, a.Body, replayed, err)
+		o, err := v.add(p, m, 1)
+		if err != nil || !o.Replayed || o.Result != first.Result {
+			t.Errorf("%s: %+v, %v, want %+v", what, o, err, first)
 		}
 		other := m
 		other.Digest[0]++
-		if _, _, err := v.add(p, other, 2); !errors.Is(err, guest.ErrKeyReused) {
+		if _, err := v.add(p, other, 2); !errors.Is(err, guest.ErrKeyReused) {
 			t.Errorf("%s: another request with the key: %v", what, err)
 		}
 	}
@@ -353,7 +350,7 @@ func TestAnswersWithoutHot(t *testing.T) {
 	again("without it")
 	p.set(func(point string) bool { return point == "put answer" })
 	m = v.mutation()
-	if first, _, err = v.add(p, m, 3); err != nil {
+	if first, err = v.add(p, m, 3); err != nil {
 		t.Fatal(err)
 	}
 	again("with an answer that could not be stored")
@@ -362,11 +359,11 @@ func TestAnswersWithoutHot(t *testing.T) {
 	if _, err := hot.ClaimAnswer(t.Context(), m.CompositeKey(), "another process"); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := v.add(p, m, 4); !errors.Is(err, guest.ErrInFlight) {
+	if _, err := v.add(p, m, 4); !errors.Is(err, guest.ErrInFlight) {
 		t.Errorf("while another process does it: %v", err)
 	}
 	bad := v.mutation()
-	if _, _, err := p.SetNote(t.Context(), bad, propertyID(99), "x", nil); !errors.Is(err, guest.ErrNoWish) {
+	if _, err := p.SetNote(t.Context(), bad, propertyID(99), "x"); !errors.Is(err, guest.ErrNoWish) {
 		t.Fatal(err)
 	}
 	if a, err := hot.ClaimAnswer(t.Context(), bad.CompositeKey(), "x"); err != nil || !a.Claimed {
@@ -387,12 +384,12 @@ func TestClearedWithoutHot(t *testing.T) {
 		suite.Must(t, "AddViewed", err)
 	}
 	m := v.mutation()
-	_, _, err := v.add(p, m, 1)
+	_, err := v.add(p, m, 1)
 	suite.Must(t, "AddWish", err)
 	search, err := p.BeginSearch(ctx, v.id, "key", []byte(`{}`))
 	suite.Must(t, "BeginSearch", err)
 	p.set(always)
-	if _, _, _, err := p.Clear(ctx, v.mutation(), guest.Answer{Status: 204}); err != nil {
+	if _, _, err := p.Clear(ctx, v.mutation()); err != nil {
 		t.Fatal(err)
 	}
 	p.repair(t) // which fails
@@ -449,14 +446,14 @@ func TestWithoutHot(t *testing.T) {
 	} {
 		suite.WantFault(t, name, err, fault.Unavailable)
 	}
-	if _, _, err := v.add(p, v.mutation(), 1); err != nil {
+	if _, err := v.add(p, v.mutation(), 1); err != nil {
 		t.Errorf("AddWish: %v", err)
 	}
 	suite.Equal(t, "wishlist", v.wishes(p), []string{propertyID(1)})
 	if suspended, err := p.SuspendedOf(ctx, tenantID); err != nil || len(suspended) > 0 {
 		t.Errorf("SuspendedOf: %v, %v", suspended, err)
 	}
-	if _, _, _, err := p.Clear(ctx, v.mutation(), guest.Answer{Status: 204}); err != nil {
+	if _, _, err := p.Clear(ctx, v.mutation()); err != nil {
 		t.Errorf("Clear: %v", err)
 	}
 	p.mu.Lock()
@@ -475,7 +472,7 @@ func TestClearLeavesNothing(t *testing.T) {
 	p, v := newProcess(newStore(t), hot, nil), newVisit(t)
 	ctx := t.Context()
 	old := v.mutation()
-	if _, _, err := v.add(p, old, 1); err != nil {
+	if _, err := v.add(p, old, 1); err != nil {
 		t.Fatal(err)
 	}
 	search, err := p.BeginSearch(ctx, v.id, "key", []byte(`{"q":1}`))
@@ -483,7 +480,7 @@ func TestClearLeavesNothing(t *testing.T) {
 	if _, err := p.Search(ctx, newVisit(t).id, search.ID); !errors.Is(err, guest.ErrSearchExpired) {
 		t.Errorf("the search of another session: %v", err)
 	}
-	next, _, _, err := p.Clear(ctx, v.mutation(), guest.Answer{Status: 204})
+	next, _, err := p.Clear(ctx, v.mutation())
 	suite.Must(t, "Clear", err)
 	if next.ID == v.id {
 		t.Error("the session has the same ID")

@@ -11,50 +11,49 @@ import (
 	"holdfast/internal/ident"
 )
 
-// mutate is Store.Mutate with the answers of Hot in front: a repeated request seldom needs
+// once does a step of the store with the answers of Hot in front: a repeated request seldom needs
 // the database, and a second one at the same time waits for nobody. The database decides
 // when Hot has lost or cannot tell the answer.
-//
-// If the mutation changes the wishlist, its mirror is deleted: before, so that a process
-// that ends between the commit and the deletion leaves no old copy, and after.
-func (s *Service) mutate(ctx context.Context, m Mutation, wishes bool, fn func(Tx) (Answer, error)) (Answer, bool, error) {
+func once[R any](ctx context.Context, s *Service, m Mutation, step func() (Once[R], error)) (o Once[R], err error) {
 	key, owner := m.CompositeKey(), ident.New()
-	stored, err := s.Hot.ClaimAnswer(ctx, key, owner)
+	claim, err := s.Hot.ClaimAnswer(ctx, key, owner)
 	switch {
 	case s.without("answer", err):
 	case err != nil:
-		return Answer{}, false, err
-	case stored.Done && stored.Digest != m.Digest:
-		return Answer{}, false, ErrKeyReused
-	case stored.Done:
-		return stored.Answer, true, nil
-	case !stored.Claimed:
-		return Answer{}, false, ErrInFlight
+		return o, err
+	case claim.Done:
+		o, _, err = Begin[R](&m, claim.Answer, true, claim.Digest == m.Digest)
+		return o, err
+	case !claim.Claimed:
+		return o, ErrInFlight
 	}
-	blocked := false
-	if wishes {
-		if blocked = s.Hot.BlockMirror(ctx, m.Session) == nil; !blocked {
-			s.mirrors.distrust(m.Session)
+	o, err = step()
+	after := context.WithoutCancel(ctx) // the client may have left
+	if err == nil {
+		if a, err := o.stored(&m); err == nil && s.Hot.PutAnswer(after, key, m.Digest, a) == nil {
+			return o, nil
 		}
 	}
-	a, replayed, err := s.Store.Mutate(ctx, m, fn)
-	after := context.WithoutCancel(ctx) // the client may have left
-	var end sync.WaitGroup
-	if wishes { // at the same time as the answer, which saves a round trip
-		end.Go(func() { s.dropMirror(after, m.Session, blocked) })
-	}
-	s.endAnswer(after, key, owner, m.Digest, a, err)
-	end.Wait()
-	return a, replayed, err
+	s.without("answer", s.Hot.ReleaseAnswer(after, key, owner)) // a repeated request asks the database
+	return o, err
 }
 
-// endAnswer replaces the claim of a mutation by its answer. If it failed, or the answer cannot
-// be stored, a repeated request asks the database.
-func (s *Service) endAnswer(ctx context.Context, key, owner string, digest [32]byte, a Answer, failed error) {
-	if failed == nil && s.Hot.PutAnswer(ctx, key, digest, a) == nil {
-		return
-	}
-	s.without("answer", s.Hot.ReleaseAnswer(ctx, key, owner))
+// onWishlist is once for a step that changes the wishlist. The mirror of the wishlist is deleted:
+// before, so that a process that ends between the commit and the deletion leaves no old copy, and
+// after.
+func onWishlist[R any](ctx context.Context, s *Service, m Mutation, step func() (Once[R], error)) (Once[R], error) {
+	var end sync.WaitGroup
+	defer end.Wait()
+	return once(ctx, s, m, func() (Once[R], error) {
+		blocked := s.Hot.BlockMirror(ctx, m.Session) == nil
+		if !blocked {
+			s.mirrors.distrust(m.Session)
+		}
+		o, err := step()
+		// At the same time as the answer is stored, which saves a round trip.
+		end.Go(func() { s.dropMirror(context.WithoutCancel(ctx), m.Session, blocked) })
+		return o, err
+	})
 }
 
 // dropMirror deletes the mirror after a change, which has blocked it or not. If it cannot,
@@ -115,7 +114,7 @@ func (s *Service) allWishes(ctx context.Context, id ID) ([]Wish, error) {
 		return nil, err
 	case m.Wishes != nil:
 		var all []Wish
-		if err := json.Unmarshal(m.Wishes, &all); err != nil { //nolint:musttag // of our own, with the names of the fields
+		if err := json.Unmarshal(m.Wishes, &all); err != nil {
 			return nil, fault.Wrap(fault.Internal, "decode the mirror of a wishlist", err)
 		}
 		return all, nil
@@ -124,7 +123,7 @@ func (s *Service) allWishes(ctx context.Context, id ID) ([]Wish, error) {
 	if err != nil || m.Lease == "" {
 		return all, err
 	}
-	text, err := json.Marshal(all) //nolint:musttag // read above
+	text, err := json.Marshal(all)
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, "encode the mirror of a wishlist", err)
 	}

@@ -8,13 +8,18 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Mutation identifies a request that changes something, so that it happens once.
+// Mutation identifies a request that changes something, so that it happens once. It is a part of
+// each request of a step.
 type Mutation struct {
 	Session ID
 	Route   string   // method and path template, a constant of the server
 	Key     string   // of the client: 1 to 255 printable ASCII characters
 	Digest  [32]byte // of everything that the request says
 	Trace   Trace    // of the request, for its events
+
+	Denied error // refuses the request unless it was done before; nil: it is allowed
+
+	sealer *HandoffKeys // encrypts the stored answer; nil: it is not encrypted
 }
 
 // MutationLife is how long the answer of a mutation is kept.
@@ -38,14 +43,6 @@ func CheckKey(key string) error {
 		return ErrKey
 	}
 	return nil
-}
-
-// Answer is what a mutation answered. It is stored and sent again as it is.
-type Answer struct {
-	Status      int
-	ContentType string // "": no body
-	Location    string // "": none
-	Body        []byte
 }
 
 // Errors of idempotency keys.

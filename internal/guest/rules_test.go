@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/fault"
 	"holdfast/internal/guest"
 )
 
@@ -82,36 +83,67 @@ func TestCookies(t *testing.T) {
 
 func TestAddWish(t *testing.T) {
 	t.Parallel()
-	w := guest.Wish{ID: "new", Tenant: "t", Property: "p", Added: now}
+	w := guest.Wish{ID: "new", Tenant: "t", Property: "p"}
 	live := guest.Wish{ID: "old", Tenant: "t", Property: "p", Added: now.Add(-1)}
 	removed := live
-	removed.Removed = now
-	revived := w
+	removed.Removed = now.Add(-1)
+	added := w
+	added.Added = now
+	revived := added
 	revived.ID = "old"
 	other := w
 	other.Tenant = "other"
 	for name, c := range map[string]struct {
 		wish, existing guest.Wish
-		exists         bool
 		live           int
-		want           guest.Wish
-		added          bool
+		want           guest.AddedWish
 		err            error
 	}{
-		"new":                  {w, guest.Wish{}, false, 0, w, true, nil},
-		"the 100th":            {w, guest.Wish{}, false, 99, w, true, nil},
-		"the 101st":            {w, guest.Wish{}, false, 100, guest.Wish{}, false, guest.ErrWishlistFull},
-		"live":                 {w, live, true, 1, live, false, nil},
-		"live in a full list":  {w, live, true, 100, live, false, nil},
-		"removed":              {w, removed, true, 0, revived, true, nil},
-		"removed, full":        {w, removed, true, 100, guest.Wish{}, false, guest.ErrWishlistFull},
-		"live, other tenant":   {other, live, true, 1, guest.Wish{}, false, guest.ErrOtherTenant},
-		"removed, oth. tenant": {other, removed, true, 0, guest.Wish{}, false, guest.ErrOtherTenant},
+		"new":                  {w, guest.Wish{}, 0, guest.AddedWish{Outcome: guest.WishAdded, Wish: added}, nil},
+		"the 100th":            {w, guest.Wish{}, 99, guest.AddedWish{Outcome: guest.WishAdded, Wish: added}, nil},
+		"the 101st":            {w, guest.Wish{}, 100, guest.AddedWish{Outcome: guest.WishlistFull}, guest.ErrWishlistFull},
+		"live":                 {w, live, 1, guest.AddedWish{Outcome: guest.WishKept, Wish: live}, nil},
+		"live in a full list":  {w, live, 100, guest.AddedWish{Outcome: guest.WishKept, Wish: live}, nil},
+		"removed":              {w, removed, 0, guest.AddedWish{Outcome: guest.WishAdded, Wish: revived}, nil},
+		"removed, full":        {w, removed, 100, guest.AddedWish{Outcome: guest.WishlistFull}, guest.ErrWishlistFull},
+		"live, other tenant":   {other, live, 1, guest.AddedWish{Outcome: guest.WishOfOtherTenant}, guest.ErrOtherTenant},
+		"removed, oth. tenant": {other, removed, 0, guest.AddedWish{Outcome: guest.WishOfOtherTenant}, guest.ErrOtherTenant},
 	} {
-		got, added, err := guest.AddWish(c.wish, c.existing, c.exists, c.live)
-		if got != c.want || added != c.added || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
-			t.Errorf("%s: %v %v %v", name, got, added, err)
+		a := guest.AddWish{Wish: c.wish, Event: "event"}
+		got, e, err := a.Decide(c.existing, c.live, now)
+		if got != c.want || !errors.Is(got.Err(), c.err) || (got.Err() == nil) != (c.err == nil) || err != nil {
+			t.Errorf("%s: %+v, %v", name, got, err)
 		}
+		if (e.ID == "event") != (got.Outcome == guest.WishAdded) {
+			t.Errorf("%s: the event %+v", name, e)
+		}
+	}
+}
+
+func TestMintCheck(t *testing.T) {
+	t.Parallel()
+	missing := errors.New("missing")
+	today, yesterday := now.Format(time.DateOnly), now.AddDate(0, 0, -1).Format(time.DateOnly)
+	for name, c := range map[string]struct {
+		checkIn   string
+		suspended bool
+		missing   error
+		want      error
+	}{
+		"today":                 {today, false, nil, nil},
+		"missing":               {today, false, missing, missing},
+		"suspended":             {today, true, nil, guest.ErrTenantSuspended},
+		"suspended and missing": {today, true, missing, guest.ErrTenantSuspended},
+		"missing and past":      {yesterday, false, missing, missing},
+	} {
+		m := guest.Mint{Handoff: guest.Handoff{Stay: guest.Stay{CheckIn: c.checkIn}}, TimeZone: "UTC", Missing: c.missing}
+		if err := m.Check(c.suspended, now); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+	past := guest.Mint{Handoff: guest.Handoff{Stay: guest.Stay{CheckIn: yesterday}}, TimeZone: "UTC"}
+	if err := past.Check(false, now); !fault.Is(err, fault.Invalid) {
+		t.Errorf("past: %v", err)
 	}
 }
 

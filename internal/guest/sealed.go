@@ -2,7 +2,6 @@ package guest
 
 import (
 	"context"
-	"slices"
 
 	"holdfast/internal/fault"
 )
@@ -17,41 +16,37 @@ const sealedMark = 1
 
 var errSealed = fault.New(fault.Internal, "a stored answer was encrypted with another guest.handoff_secret: restore it, or add it to guest.old_handoff_secrets")
 
-// seal encrypts the body of an answer that is stored under a composite key.
-func (k *HandoffKeys) seal(a Answer, key string) Answer {
-	a.Body = append([]byte{sealedMark}, k.answers.Seal(a.Body, key)...)
-	return a
+// seal encrypts a body that is stored under a composite key.
+func (k *HandoffKeys) seal(body []byte, key string) []byte {
+	return append([]byte{sealedMark}, k.answers.Seal(body, key)...)
 }
 
-// unseal decrypts the body of a stored answer. One that an earlier release has stored is not
-// encrypted.
-func (k *HandoffKeys) unseal(a Answer, key string) (Answer, error) {
-	if len(a.Body) == 0 || a.Body[0] != sealedMark {
-		return a, nil
+// unseal decrypts a stored body. One that an earlier release has stored may not be encrypted.
+func (k *HandoffKeys) unseal(body []byte, key string) ([]byte, error) {
+	if len(body) == 0 || body[0] != sealedMark {
+		return body, nil
 	}
-	body, ok := k.answers.Open(a.Body[1:], key)
+	plain, ok := k.answers.Open(body[1:], key)
 	if !ok {
-		return Answer{}, errSealed
+		return nil, errSealed
 	}
-	a.Body = body
-	return a, nil
+	return plain, nil
 }
 
-// mutateSealed is Service.mutate for an answer with a token.
-func (s *Handoffs) mutateSealed(ctx context.Context, m Mutation, fn func(Tx) (Answer, error)) (a Answer, replayed bool, err error) {
-	key := m.CompositeKey()
-	a, replayed, err = s.mutate(ctx, m, false, func(tx Tx) (Answer, error) {
-		a, err := fn(tx)
-		if err != nil {
-			return Answer{}, err
-		}
-		return s.Keys.seal(a, key), nil
-	})
-	if err != nil {
-		return a, replayed, err
+// seal encrypts the body of the mutation's answer if it has a token.
+func (m *Mutation) seal(body []byte) []byte {
+	if m.sealer == nil {
+		return body
 	}
-	a, err = s.Keys.unseal(a, key)
-	return a, replayed, err
+	return m.sealer.seal(body, m.CompositeKey())
+}
+
+// unseal is the reverse of seal.
+func (m *Mutation) unseal(body []byte) ([]byte, error) {
+	if m.sealer == nil {
+		return body, nil
+	}
+	return m.sealer.unseal(body, m.CompositeKey())
 }
 
 // AnswerStore has the stored answers of mutations.
@@ -89,7 +84,7 @@ func (s *Handoffs) SealAnswers(ctx context.Context) (sealed int, err error) {
 		}
 		bodies := make([]NewBody, len(all))
 		for i, a := range all {
-			bodies[i] = NewBody{a.Key, a.Body, s.Keys.seal(Answer{Body: slices.Clone(a.Body)}, a.Key).Body}
+			bodies[i] = NewBody{a.Key, a.Body, s.Keys.seal(a.Body, a.Key)}
 		}
 		if len(bodies) > 0 {
 			if err := s.Store.ReplaceBodies(ctx, bodies); err != nil {

@@ -2,13 +2,10 @@ package guest
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"slices"
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
 	"holdfast/internal/ident"
 )
 
@@ -71,87 +68,44 @@ func NewService(o Options) *Service {
 	return &Service{Options: o, mirrors: newMirrors(), seen: newSeen()}
 }
 
-// AddWish adds a property to the wishlist of a session. answer makes the answer of the
-// request, which is stored; its error is nil, ErrWishlistFull or ErrOtherTenant.
-func (s *Service) AddWish(ctx context.Context, m Mutation, w Wish, answer func(w Wish, added bool, err error) (Answer, error)) (Answer, bool, error) {
+// AddWish adds a property to the wishlist of a session.
+func (s *Service) AddWish(ctx context.Context, m Mutation, w Wish) (o Once[AddedWish], err error) {
 	var ok bool
 	if w.Tenant, ok = ParseTenant(w.Tenant); !ok {
-		return Answer{}, false, ErrTenant
+		return o, ErrTenant
 	}
 	if w.Property, ok = ident.ParseUUID(w.Property); !ok {
-		return Answer{}, false, ErrProperty
+		return o, ErrProperty
 	}
 	if !slices.Contains(Sources, w.Source) {
-		return Answer{}, false, ErrSource
+		return o, ErrSource
 	}
 	if err := CheckNote(w.Note); err != nil {
-		return Answer{}, false, err
+		return o, err
 	}
 	w.ID = NewID(WishPrefix, s.Clock())
-	return s.mutate(ctx, m, true, func(tx Tx) (Answer, error) {
-		result, added, err := tx.AddWish(w)
-		switch {
-		case errors.Is(err, ErrWishlistFull), errors.Is(err, ErrOtherTenant):
-			return answer(result, false, err)
-		case err != nil:
-			return Answer{}, err
-		case added:
-			if err := s.appendWish(tx, "wishlist.added.v1", m.Session, result); err != nil {
-				return Answer{}, err
-			}
-		}
-		return answer(result, added, nil)
-	})
+	a := AddWish{m, w, NewID(EventPrefix, s.Clock())}
+	return onWishlist(ctx, s, m, func() (Once[AddedWish], error) { return s.Store.AddWish(ctx, a) })
 }
 
 // SetNote replaces the note of an entry.
-func (s *Service) SetNote(ctx context.Context, m Mutation, property, note string, answer func(Wish) (Answer, error)) (Answer, bool, error) {
+func (s *Service) SetNote(ctx context.Context, m Mutation, property, note string) (o Once[NotedWish], err error) {
 	property, ok := ident.ParseUUID(property)
 	if !ok {
-		return Answer{}, false, ErrNoWish
+		return o, ErrNoWish
 	}
 	if err := CheckNote(note); err != nil {
-		return Answer{}, false, err
+		return o, err
 	}
-	return s.mutate(ctx, m, true, func(tx Tx) (Answer, error) {
-		w, err := tx.SetNote(property, note)
-		if err != nil {
-			return Answer{}, err
-		}
-		return answer(w)
-	})
+	return onWishlist(ctx, s, m, func() (Once[NotedWish], error) { return s.Store.SetNote(ctx, SetNote{m, property, note}) })
 }
 
 // RemoveWish removes an entry, if there is one.
-func (s *Service) RemoveWish(ctx context.Context, m Mutation, property string, answer Answer) (Answer, bool, error) {
+func (s *Service) RemoveWish(ctx context.Context, m Mutation, property string) (o Once[RemovedWish], err error) {
 	property, ok := ident.ParseUUID(property)
 	if !ok {
-		return answer, false, nil
+		return o, nil
 	}
-	return s.mutate(ctx, m, true, func(tx Tx) (Answer, error) {
-		w, removed, err := tx.RemoveWish(property)
-		if err != nil || !removed {
-			return answer, err
-		}
-		return answer, s.appendWish(tx, "wishlist.removed.v1", m.Session, w)
-	})
-}
-
-// topics is the beginning of the types of events.
-const topics = "melmastoon.bff.consumer."
-
-func (s *Service) appendWish(tx Tx, kind string, session ID, w Wish) error {
-	payload, err := json.Marshal(struct {
-		SessionID  ID     `json:"sessionId"`
-		WishID     ID     `json:"wishId"`
-		TenantID   string `json:"tenantId"`
-		PropertyID string `json:"propertyId"`
-		Source     string `json:"source"`
-	}{session, w.ID, w.Tenant, w.Property, w.Source})
-	if err != nil {
-		return fault.Wrap(fault.Internal, "encode an event", err)
-	}
-	return tx.Append(Event{
-		ID: NewID(EventPrefix, s.Clock()), Type: topics + kind, Subject: string(w.ID), Retention: Operational, Payload: payload, At: tx.Now(),
-	})
+	r := RemoveWish{m, property, NewID(EventPrefix, s.Clock())}
+	return onWishlist(ctx, s, m, func() (Once[RemovedWish], error) { return s.Store.RemoveWish(ctx, r) })
 }

@@ -180,26 +180,29 @@ func (s *Service) History(ctx context.Context, id ID) ([]Searched, error) {
 	return items[Searched](ctx, s, id, SearchHistory)
 }
 
+// Clear is a request to delete what a session has.
+type Clear struct{ Mutation }
+
+// Cleared is the result of Clear.
+type Cleared struct {
+	Answers []string `json:"-"` // composite keys of the deleted answers; none if it was replayed
+}
+
 // Clear deletes what a session has, and begins another one. Handoffs stay, because they
 // must not be consumed again.
-func (s *Service) Clear(ctx context.Context, m Mutation, answer Answer) (Session, Answer, bool, error) {
-	var keys []string
-	a, replayed, err := s.mutate(ctx, m, true, func(tx Tx) (Answer, error) {
-		var err error
-		keys, err = tx.Clear()
-		return answer, err
-	})
+func (s *Service) Clear(ctx context.Context, m Mutation) (next Session, o Once[Cleared], err error) {
+	o, err = onWishlist(ctx, s, m, func() (Once[Cleared], error) { return s.Store.Clear(ctx, Clear{m}) })
 	if err != nil {
-		return Session{}, Answer{}, false, err
+		return next, o, err
 	}
-	err = s.dropHot(ctx, m.Session, keys)
+	err = s.dropHot(ctx, m.Session, o.Result.Answers)
 	if s.without("session", err) {
-		s.mirrors.clear(m.Session, keys)
+		s.mirrors.clear(m.Session, o.Result.Answers)
 	} else if err != nil {
-		return Session{}, Answer{}, false, err
+		return next, o, err
 	}
-	session, err := s.Begin(ctx, Change{})
-	return session, a, replayed, err
+	next, err = s.Begin(ctx, Change{})
+	return next, o, err
 }
 
 // dropHot deletes the hot state of a session: its searches are those in its history.

@@ -2,7 +2,6 @@ package guest
 
 import (
 	"context"
-	"time"
 
 	"holdfast/internal/outbox"
 )
@@ -13,14 +12,8 @@ import (
 //
 // The test suite in storetest defines the contract.
 type Store interface {
+	Mutations
 	Suspensions
-
-	// Mutate runs fn in a transaction that excludes other mutations of the session, and
-	// stores its answer under the key of the mutation. If the key has an answer, Mutate
-	// returns it instead, with replayed set, or ErrKeyReused if the digest is another one.
-	// If fn returns an error, nothing is stored. fn may run twice and must not have other
-	// effects. A mutation that waits too long for others of its session is ErrInFlight.
-	Mutate(ctx context.Context, m Mutation, fn func(Tx) (Answer, error)) (a Answer, replayed bool, err error)
 
 	// Wishes reads live entries of a session, newest first and then by greater ID: at
 	// most limit, after the entry with the time and ID of after, or from the first if
@@ -45,30 +38,32 @@ type Store interface {
 	Ping(ctx context.Context) error
 }
 
-// Tx is the transaction of a mutation. It sees its own changes.
-type Tx interface {
-	// Now returns the time of the database, to the microsecond.
-	Now() time.Time
-
-	// AddWish is the rule AddWish on the session's wishlist. ID is that of a new entry.
-	AddWish(w Wish) (result Wish, added bool, err error)
+// Mutations are the steps that change a session. Each happens in one transaction that excludes other
+// mutations of the session, and stores its result, encoded by Mutation.Encode, under the key of
+// the mutation for MutationLife. If the key has an answer, the step does nothing and returns
+// that, by the rules of Begin. After an error nothing is stored. A step that waits too long for
+// others of its session returns ErrInFlight. The method Decide of a request is its rule: the
+// store calls it between what it reads and what it writes, with its own time, to the microsecond.
+type Mutations interface {
+	// AddWish adds an entry to the wishlist. A refusal by the rules of wishlists is a result.
+	AddWish(ctx context.Context, a AddWish) (Once[AddedWish], error)
 
 	// SetNote replaces the note of a live entry, or returns ErrNoWish.
-	SetNote(property, note string) (Wish, error)
+	SetNote(ctx context.Context, s SetNote) (Once[NotedWish], error)
 
-	// RemoveWish removes a live entry. It returns false if there is none.
-	RemoveWish(property string) (Wish, bool, error)
+	// RemoveWish removes a live entry, if there is one.
+	RemoveWish(ctx context.Context, r RemoveWish) (Once[RemovedWish], error)
 
 	// Clear deletes the wishlist of the session, removed entries included, what its handoffs
-	// say about the guest, and the answers of its mutations. It returns the composite keys of
-	// these.
-	Clear() (keys []string, err error)
+	// say about the guest, and the answers of its earlier mutations.
+	Clear(ctx context.Context, c Clear) (Once[Cleared], error)
 
-	// Suspended reports whether a tenant, a UUID in lower case, is suspended.
-	Suspended(tenant string) (bool, error)
+	// Record appends the events of telemetry to the outbox, in their order.
+	Record(ctx context.Context, r Record) (Once[Recorded], error)
 
-	// Append appends events to the outbox, in their order.
-	Append(events ...Event) error
-
-	HandoffTx
+	// Mint stores a new handoff and its event, and returns its token. The active key signs the
+	// token; no one changes it until the end of the transaction. Mint returns the errors of
+	// Mint.Check, ErrNoKey if no key is active, and ErrRestored if the database was restored
+	// since the keys were made.
+	Mint(ctx context.Context, m Mint) (Once[Minted], error)
 }

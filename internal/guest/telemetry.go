@@ -109,35 +109,77 @@ const (
 	Dropped    = "dropped" // the database has been unavailable for too long
 )
 
-// RecordPageViews publishes the page views in items, each a JSON object. answer makes the
-// answer of the request of their IDs. Errors of items are FieldErrors.
-func (s *Service) RecordPageViews(ctx context.Context, m Mutation, items []json.RawMessage, answer func([]ID) (Answer, error)) (Answer, bool, error) {
-	return record(ctx, s, m, batch{PageViews, PageViewPrefix, "page_view.recorded.v1", s.Samples.PageViews}, items, checkPageView, answer)
+// Record is a request to publish the events of telemetry.
+type Record struct {
+	Mutation
+	IDs    []ID    // of the items
+	Events []Event // without times; empty: the session is not sampled
+}
+
+// Recorded is the result of Record.
+type Recorded struct {
+	IDs []ID `json:"ids"`
+}
+
+// Decide returns the result, and the events to append at a time.
+func (r *Record) Decide(now time.Time) (Recorded, []Event) {
+	events := slices.Clone(r.Events)
+	for i := range events {
+		events[i].At = now
+	}
+	return Recorded{r.IDs}, events
+}
+
+// RecordPageViews publishes the page views in items, each a JSON object. Errors of items are
+// FieldErrors.
+func (s *Service) RecordPageViews(ctx context.Context, m Mutation, items []json.RawMessage) (Once[Recorded], error) {
+	return record(ctx, s, m, batch[PageView]{PageViews, PageViewPrefix, "page_view.recorded.v1", s.Samples.PageViews, items, checkPageView})
 }
 
 // RecordFunnelEvents is RecordPageViews for funnel events.
-func (s *Service) RecordFunnelEvents(ctx context.Context, m Mutation, items []json.RawMessage, answer func([]ID) (Answer, error)) (Answer, bool, error) {
-	return record(ctx, s, m, batch{FunnelEvents, FunnelPrefix, "funnel.recorded.v1", s.Samples.FunnelEvents}, items, checkFunnelEvent, answer)
+func (s *Service) RecordFunnelEvents(ctx context.Context, m Mutation, items []json.RawMessage) (Once[Recorded], error) {
+	return record(ctx, s, m, batch[FunnelEvent]{FunnelEvents, FunnelPrefix, "funnel.recorded.v1", s.Samples.FunnelEvents, items, checkFunnelEvent})
 }
 
-// batch is what page views and funnel events differ in.
-type batch struct {
+// batch is a batch of page views or funnel events.
+type batch[T any] struct {
 	kind, prefix, topic string
 	rate                int
+	items               []json.RawMessage
+
+	// check checks an item, and reports errors by the name of a member.
+	check func(v *T, now time.Time, wrong func(member, detail string))
 }
 
-// record publishes a batch. check checks an item, and reports errors by the name of a
-// member.
-func record[T any](ctx context.Context, s *Service, m Mutation, b batch, items []json.RawMessage, check func(v *T, now time.Time, wrong func(member, detail string)), answer func([]ID) (Answer, error)) (Answer, bool, error) {
-	switch {
-	case len(items) == 0:
-		return Answer{}, false, ErrBatchEmpty
-	case len(items) > MaxBatch:
-		return Answer{}, false, ErrBatchTooLarge
+// record publishes a batch.
+func record[T any](ctx context.Context, s *Service, m Mutation, b batch[T]) (o Once[Recorded], err error) {
+	r := Record{Mutation: m}
+	r.IDs, r.Events, err = b.read(m.Session, s.Clock().UTC().Truncate(time.Millisecond))
+	if err != nil {
+		return o, err
 	}
-	now, ids, events := s.Clock().UTC().Truncate(time.Millisecond), make([]ID, len(items)), make([]Event, len(items))
+	result := Published
+	if !isSampled(m.Session, b.rate) {
+		result, r.Events = SampledOut, nil
+	}
+	o, err = once(ctx, s, m, func() (Once[Recorded], error) { return s.Store.Record(ctx, r) })
+	if err == nil && !o.Replayed && s.Recorded != nil {
+		s.Recorded(b.kind, result, len(r.IDs))
+	}
+	return o, err
+}
+
+// read checks the items, and returns their IDs and events.
+func (b *batch[T]) read(session ID, now time.Time) ([]ID, []Event, error) {
+	switch {
+	case len(b.items) == 0:
+		return nil, nil, ErrBatchEmpty
+	case len(b.items) > MaxBatch:
+		return nil, nil, ErrBatchTooLarge
+	}
+	ids, events := make([]ID, len(b.items)), make([]Event, len(b.items))
 	var wrong FieldErrors
-	for i, text := range items {
+	for i, text := range b.items {
 		var v T
 		pointer := fmt.Sprintf("/items/%d", i)
 		at := func(member, detail string) {
@@ -150,40 +192,21 @@ func record[T any](ctx context.Context, s *Service, m Mutation, b batch, items [
 			at(memberOf(err))
 			continue
 		}
-		check(&v, now, at)
+		b.check(&v, now, at)
 		ids[i] = NewID(b.prefix, now)
 		var err error
-		if events[i], err = telemetryEvent(b, m.Session, ids[i], v, now); err != nil {
-			return Answer{}, false, err
+		if events[i], err = b.event(session, ids[i], v, now); err != nil {
+			return nil, nil, err
 		}
 	}
 	if len(wrong) > 0 {
-		return Answer{}, false, fault.Wrap(fault.Invalid, "items: some are not valid, see errors", wrong[:min(len(wrong), maxFieldErrors)])
+		return nil, nil, fault.Wrap(fault.Invalid, "items: some are not valid, see errors", wrong[:min(len(wrong), maxFieldErrors)])
 	}
-	sampled := isSampled(m.Session, b.rate)
-	a, replayed, err := s.mutate(ctx, m, false, func(tx Tx) (Answer, error) {
-		if sampled {
-			for i := range events {
-				events[i].At = tx.Now()
-			}
-			if err := tx.Append(events...); err != nil {
-				return Answer{}, err
-			}
-		}
-		return answer(ids)
-	})
-	if err == nil && !replayed && s.Recorded != nil {
-		result := SampledOut
-		if sampled {
-			result = Published
-		}
-		s.Recorded(b.kind, result, len(ids))
-	}
-	return a, replayed, err
+	return ids, events, nil
 }
 
-// telemetryEvent returns the event of an item: its members, its ID and the session.
-func telemetryEvent(b batch, session, id ID, v any, now time.Time) (Event, error) {
+// event returns the event of an item: its members, its ID and the session.
+func (b *batch[T]) event(session, id ID, v T, now time.Time) (Event, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return Event{}, fault.Wrap(fault.Internal, "encode an event", err)
@@ -225,7 +248,7 @@ func checkPageView(v *PageView, now time.Time, wrong func(member, detail string)
 	if v.DurationMS < 0 || v.DurationMS > maxDuration {
 		wrong("durationMs", fmt.Sprintf("expected 0 to %d", maxDuration))
 	}
-	checkPlace(&v.TenantID, &v.PropertyID, v.SearchID, &v.OccurredAt, now, wrong)
+	checkPlace(place{&v.TenantID, &v.PropertyID, v.SearchID, &v.OccurredAt}, now, wrong)
 }
 
 func checkFunnelEvent(v *FunnelEvent, now time.Time, wrong func(member, detail string)) {
@@ -233,30 +256,37 @@ func checkFunnelEvent(v *FunnelEvent, now time.Time, wrong func(member, detail s
 		wrong("step", "expected "+strings.Join(Steps, ", "))
 	}
 	checkID("handoffId", HandoffPrefix, v.HandoffID, wrong)
-	checkPlace(&v.TenantID, &v.PropertyID, v.SearchID, &v.OccurredAt, now, wrong)
+	checkPlace(place{&v.TenantID, &v.PropertyID, v.SearchID, &v.OccurredAt}, now, wrong)
 }
 
-// checkPlace checks what page views and funnel events have in common.
-func checkPlace(tenant, property *string, search ID, at *time.Time, now time.Time, wrong func(member, detail string)) {
+// place has the members that page views and funnel events have in common.
+type place struct {
+	tenant, property *string
+	search           ID
+	at               *time.Time
+}
+
+// checkPlace checks members, and brings them into the form that is published.
+func checkPlace(p place, now time.Time, wrong func(member, detail string)) {
 	var ok bool
-	if *tenant != "" {
-		if *tenant, ok = ParseTenant(*tenant); !ok {
+	if *p.tenant != "" {
+		if *p.tenant, ok = ParseTenant(*p.tenant); !ok {
 			wrong("tenantId", "expected a UUID")
 		}
 	}
-	if *property != "" {
-		if *property, ok = ident.ParseUUID(*property); !ok {
+	if *p.property != "" {
+		if *p.property, ok = ident.ParseUUID(*p.property); !ok {
 			wrong("propertyId", "expected a UUID")
 		}
 	}
-	checkID("searchId", SearchPrefix, search, wrong)
+	checkID("searchId", SearchPrefix, p.search, wrong)
 	switch {
-	case at.IsZero():
-		*at = now
-	case at.UTC().Year() < 1900 || at.UTC().Year() > 9999:
+	case p.at.IsZero():
+		*p.at = now
+	case p.at.UTC().Year() < 1900 || p.at.UTC().Year() > 9999:
 		wrong("occurredAt", expectedTime)
 	default:
-		*at = at.UTC().Truncate(time.Millisecond)
+		*p.at = p.at.UTC().Truncate(time.Millisecond)
 	}
 }
 

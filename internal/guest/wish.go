@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 	"unicode/utf8"
@@ -10,13 +11,13 @@ import (
 
 // Wish is an entry of a session's wishlist. A session has at most one for a property.
 type Wish struct {
-	ID       ID
-	Tenant   string // UUID in lower case
-	Property string // UUID in lower case
-	Source   string // where the guest added it; see Sources
-	Note     string // "": none
-	Added    time.Time
-	Removed  time.Time // zero: it is live
+	ID       ID        `json:"id"`
+	Tenant   string    `json:"tenant"`         // UUID in lower case
+	Property string    `json:"property"`       // UUID in lower case
+	Source   string    `json:"source"`         // where the guest added it; see Sources
+	Note     string    `json:"note,omitempty"` // "": none
+	Added    time.Time `json:"added"`
+	Removed  time.Time `json:"removed,omitzero"` // zero: it is live
 }
 
 // Sources are the values of Wish.Source.
@@ -50,27 +51,123 @@ func CheckNote(note string) error {
 	return nil
 }
 
-// AddWish adds an entry, or revives a removed one, which keeps its ID. An entry that is
-// live stays as it is, and added is false. Existing is the session's row for the property,
-// if any; live is the number of its live entries.
-func AddWish(w Wish, existing Wish, exists bool, live int) (result Wish, added bool, err error) {
-	switch {
-	case exists && existing.Tenant != w.Tenant:
-		return Wish{}, false, ErrOtherTenant
-	case exists && existing.Removed.IsZero():
-		return existing, false, nil
-	case live >= MaxWishes:
-		return Wish{}, false, ErrWishlistFull
-	case exists:
-		w.ID = existing.ID
-	}
-	return w, true, nil
+// isLive reports whether a row of a wishlist is a live entry.
+func (w *Wish) isLive() bool { return w.ID != "" && w.Removed.IsZero() }
+
+// AddWish is a request to add an entry to the wishlist of a session.
+type AddWish struct {
+	Mutation
+	Wish  Wish // with the ID of a new entry, and without times
+	Event ID   // ID of the event that the entry was added
 }
 
-// CheckLive returns ErrNoWish unless an entry exists and is live.
-func CheckLive(w Wish, exists bool) error {
-	if !exists || !w.Removed.IsZero() {
-		return ErrNoWish
+// WishOutcome says what a request to add an entry has done.
+type WishOutcome string
+
+// The values of WishOutcome.
+const (
+	WishAdded         WishOutcome = "added"
+	WishKept          WishOutcome = "kept" // the entry was live before, and stays as it is
+	WishlistFull      WishOutcome = "full"
+	WishOfOtherTenant WishOutcome = "other-tenant"
+)
+
+// AddedWish is the result of AddWish.
+type AddedWish struct {
+	Outcome WishOutcome `json:"outcome"`
+	Wish    Wish        `json:"wish,omitzero"` // zero if Err is not nil
+}
+
+// Err returns ErrWishlistFull, ErrOtherTenant, or nil. These refusals are results: a repeated
+// request is refused again.
+func (a *AddedWish) Err() error {
+	switch a.Outcome {
+	case WishlistFull:
+		return ErrWishlistFull
+	case WishOfOtherTenant:
+		return ErrOtherTenant
 	}
 	return nil
+}
+
+// Decide adds an entry, or revives a removed one, which keeps its ID. existing is the session's
+// row for the property, without an ID if there is none, and live is the number of its live
+// entries. If the outcome is WishAdded, the entry is stored with the event.
+func (a *AddWish) Decide(existing Wish, live int, now time.Time) (r AddedWish, e Event, err error) {
+	switch {
+	case existing.ID != "" && existing.Tenant != a.Wish.Tenant:
+		return AddedWish{Outcome: WishOfOtherTenant}, e, nil
+	case existing.isLive():
+		return AddedWish{WishKept, existing}, e, nil
+	case live >= MaxWishes:
+		return AddedWish{Outcome: WishlistFull}, e, nil
+	}
+	w := a.Wish
+	if existing.ID != "" {
+		w.ID = existing.ID
+	}
+	w.Added, w.Removed = now, time.Time{}
+	e, err = wishEvent("wishlist.added.v1", a.Event, a.Session, w, now)
+	return AddedWish{WishAdded, w}, e, err
+}
+
+// SetNote is a request to replace the note of an entry.
+type SetNote struct {
+	Mutation
+	Property string
+	Note     string
+}
+
+// NotedWish is the result of SetNote.
+type NotedWish struct {
+	Wish Wish `json:"wish"`
+}
+
+// Decide returns the entry with its new note, or ErrNoWish. existing is as in AddWish.Decide.
+func (s *SetNote) Decide(existing Wish) (NotedWish, error) {
+	if !existing.isLive() {
+		return NotedWish{}, ErrNoWish
+	}
+	existing.Note = s.Note
+	return NotedWish{existing}, nil
+}
+
+// RemoveWish is a request to remove an entry.
+type RemoveWish struct {
+	Mutation
+	Property string
+	Event    ID // ID of the event that the entry was removed
+}
+
+// RemovedWish is the result of RemoveWish.
+type RemovedWish struct {
+	Removed bool `json:"removed"` // false: there was no live entry
+}
+
+// Decide decides whether there is an entry to remove. existing is as in AddWish.Decide. If there
+// is, it is removed at the time now, and the event is stored.
+func (r *RemoveWish) Decide(existing Wish, now time.Time) (removed RemovedWish, e Event, err error) {
+	if !existing.isLive() {
+		return RemovedWish{}, e, nil
+	}
+	e, err = wishEvent("wishlist.removed.v1", r.Event, r.Session, existing, now)
+	return RemovedWish{true}, e, err
+}
+
+// topics is the beginning of the types of events.
+const topics = "melmastoon.bff.consumer."
+
+// wishEvent returns an event about an entry.
+func wishEvent(kind string, id, session ID, w Wish, now time.Time) (Event, error) {
+	payload, err := json.Marshal(struct {
+		SessionID  ID     `json:"sessionId"`
+		WishID     ID     `json:"wishId"`
+		TenantID   string `json:"tenantId"`
+		PropertyID string `json:"propertyId"`
+		Source     string `json:"source"`
+	}{session, w.ID, w.Tenant, w.Property, w.Source})
+	if err != nil {
+		return Event{}, fault.Wrap(fault.Internal, "encode an event", err)
+	}
+	return Event{ID: id, Type: topics + kind, Subject: string(w.ID), Retention: Operational, Payload: payload, At: now}, nil
 }

@@ -39,7 +39,7 @@ func eraseSession(_ *testing.T, c *client) {
 		one.fill(`[1]`)
 	}
 	for _, k := range append([]string{kept}, db.answers...) {
-		c.ok(c.Hot.PutAnswer(ctx, k, [32]byte{1}, guest.Answer{Status: 201, Body: []byte("x")}))
+		c.ok(c.Hot.PutAnswer(ctx, k, [32]byte{1}, guest.StoredAnswer{Version: 201, Body: []byte("x")}))
 	}
 
 	erased, err := s.Erase(ctx, string(c.id))

@@ -107,12 +107,12 @@ func (f *Faulty) DropMirror(ctx context.Context, id guest.ID) error {
 }
 
 // ClaimAnswer implements guest.Hot.
-func (f *Faulty) ClaimAnswer(ctx context.Context, key, owner string) (guest.StoredAnswer, error) {
-	return call(f, "claim answer", func() (guest.StoredAnswer, error) { return f.Hot.ClaimAnswer(ctx, key, owner) })
+func (f *Faulty) ClaimAnswer(ctx context.Context, key, owner string) (guest.AnswerClaim, error) {
+	return call(f, "claim answer", func() (guest.AnswerClaim, error) { return f.Hot.ClaimAnswer(ctx, key, owner) })
 }
 
 // PutAnswer implements guest.Hot.
-func (f *Faulty) PutAnswer(ctx context.Context, key string, digest [32]byte, a guest.Answer) error {
+func (f *Faulty) PutAnswer(ctx context.Context, key string, digest [32]byte, a guest.StoredAnswer) error {
 	return do(f, "put answer", func() error { return f.Hot.PutAnswer(ctx, key, digest, a) })
 }
 

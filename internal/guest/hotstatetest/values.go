@@ -143,7 +143,7 @@ func answerChecks() []check {
 	return []check{{"Claim", claim}, {"ClaimOnce", claimOnce}, {"Release", release}, {"Put", putAnswer}, {"Drop", dropAnswers}}
 }
 
-func (c *client) claim(key, owner string) guest.StoredAnswer {
+func (c *client) claim(key, owner string) guest.AnswerClaim {
 	c.t.Helper()
 	a, err := c.Hot.ClaimAnswer(c.t.Context(), key, owner)
 	return must(c, a, err)
@@ -152,8 +152,8 @@ func (c *client) claim(key, owner string) guest.StoredAnswer {
 func claim(_ *testing.T, c *client) {
 	k := key()
 	suite.Equal(c.t, "first", c.claim(k, "a").Claimed, true)
-	suite.Equal(c.t, "second", c.claim(k, "b"), guest.StoredAnswer{})
-	suite.Equal(c.t, "the owner again", c.claim(k, "a"), guest.StoredAnswer{})
+	suite.Equal(c.t, "second", c.claim(k, "b"), guest.AnswerClaim{})
+	suite.Equal(c.t, "the owner again", c.claim(k, "a"), guest.AnswerClaim{})
 	c.Pass(c.t, guest.ClaimLife+time.Second)
 	suite.Equal(c.t, "expired", c.claim(k, "b").Claimed, true)
 }
@@ -180,9 +180,10 @@ func release(_ *testing.T, c *client) {
 }
 
 func putAnswer(_ *testing.T, c *client) {
-	for _, a := range []guest.Answer{
-		{Status: 201, ContentType: "application/json", Location: "/x", Body: []byte("{\"a\": 1.00}\n\x00\xff")},
-		{Status: 204},
+	for _, a := range []guest.StoredAnswer{
+		{Version: 201, ContentType: "application/json", Location: "/x", Body: []byte("{\"a\": 1.00}\n\x00\xff")},
+		{Version: 204},
+		{Version: 1, Body: []byte(`{"a":1}`)},
 	} {
 		k, digest := key(), sha256.Sum256([]byte("request"))
 		c.claim(k, "a")
@@ -192,7 +193,7 @@ func putAnswer(_ *testing.T, c *client) {
 			c.t.Errorf("body %q, want %q", got.Answer.Body, a.Body)
 		}
 		got.Answer.Body, a.Body = nil, nil
-		suite.Equal(c.t, "answer", got, guest.StoredAnswer{Done: true, Digest: digest, Answer: a})
+		suite.Equal(c.t, "answer", got, guest.AnswerClaim{Done: true, Digest: digest, Answer: a})
 		c.ok(c.Hot.ReleaseAnswer(c.t.Context(), k, "a"))
 		suite.Equal(c.t, "an answer is not released", c.claim(k, "b").Done, true)
 		c.Pass(c.t, 23*time.Hour)
@@ -205,7 +206,7 @@ func putAnswer(_ *testing.T, c *client) {
 func dropAnswers(_ *testing.T, c *client) {
 	a, b, other := key(), key(), key()
 	for _, k := range []string{a, b, other} {
-		c.ok(c.Hot.PutAnswer(c.t.Context(), k, [32]byte{1}, guest.Answer{Status: 204}))
+		c.ok(c.Hot.PutAnswer(c.t.Context(), k, [32]byte{1}, guest.StoredAnswer{Version: 204}))
 	}
 	c.ok(c.Hot.DropAnswers(c.t.Context(), []string{a, b, key()}))
 	suite.Equal(c.t, "dropped", c.claim(a, "x").Claimed && c.claim(b, "x").Claimed, true)

@@ -315,7 +315,7 @@ func (x *exchange) sendView(v guest.View, err error) error {
 		x.out.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	send(x.out, guest.Answer{Status: http.StatusOK, ContentType: "application/json", Body: v.Body})
+	send(x.out, answer{Status: http.StatusOK, ContentType: "application/json", Body: v.Body})
 	return nil
 }
 

@@ -77,7 +77,7 @@ func (d *Demo) Serve(w http.ResponseWriter, r *http.Request, at web.Address) err
 	} else {
 		h.Set("Cache-Control", "no-cache")
 	}
-	send(w, guest.Answer{Status: http.StatusOK, ContentType: f.kind, Body: text})
+	send(w, answer{Status: http.StatusOK, ContentType: f.kind, Body: text})
 	return nil
 }
 

@@ -150,27 +150,10 @@ func writeError(w http.ResponseWriter, r *http.Request, err error, nest bool) {
 
 // problemAnswer returns the answer of a refusal. Nested, it is the member error of an object,
 // which is not the format of RFC 9457.
-func problemAnswer(e *web.Refusal, in occurrence, nest bool) guest.Answer {
-	a := guest.Answer{Status: e.Status, ContentType: problemType, Body: encodeProblem(e, in)}
+func problemAnswer(e *web.Refusal, in occurrence, nest bool) answer {
+	a := answer{Status: e.Status, ContentType: problemType, Body: encodeProblem(e, in)}
 	if nest {
 		a.ContentType, a.Body = "application/json", []byte(`{"error":`+strings.TrimSpace(string(a.Body))+"}\n")
 	}
 	return a
-}
-
-// send writes a complete response. It ignores write errors: the request has been processed
-// even if the client has disconnected.
-func send(w http.ResponseWriter, a guest.Answer) {
-	h := w.Header()
-	if a.ContentType != "" {
-		h.Set("Content-Type", a.ContentType)
-		h.Set("Content-Length", strconv.Itoa(len(a.Body)))
-	}
-	if a.Location != "" {
-		h.Set("Location", a.Location)
-	}
-	w.WriteHeader(a.Status)
-	if len(a.Body) > 0 {
-		_, _ = w.Write(a.Body)
-	}
 }

@@ -68,21 +68,20 @@ func (x *exchange) mint() error {
 	in.Currency = first(in.Currency, session.Currency, x.currency(), defaultCurrency)
 	r := guest.MintRequest{
 		Tenant: x.route.tenant, Property: x.route.property, Campaign: in.Campaign, Visitor: x.visitor(), Denied: x.evaluate(),
+		Home: x.at.Origin.String(),
 		Stay: guest.Stay{
 			CheckIn: in.CheckIn, CheckOut: in.CheckOut, Adults: in.Adults, Children: in.Children, Rooms: in.Rooms, Currency: in.Currency, Locale: in.Locale,
 		},
 	}
-	return x.reply(x.Handoffs.Mint(x.ctx(), x.mutation, session.Preferences, r, func(m guest.Minted) (guest.Answer, error) {
-		if strings.HasPrefix(m.URL, "/") { // the demo, at this server
-			m.URL = x.at.Origin.String() + m.URL
-		}
+	o, err := x.Handoffs.Mint(x.ctx(), x.mutation, session.Preferences, r)
+	return reply(x, o, err, func(m guest.Minted) (answer, error) {
 		return jsonAnswer(http.StatusCreated, struct {
 			HandoffID   guest.ID  `json:"handoffId"`
 			Token       string    `json:"token"`
 			RedirectURL string    `json:"redirectUrl"`
 			ExpiresAt   time.Time `json:"expiresAt"`
 		}{m.ID, m.Token, m.URL, m.Expires})
-	}))
+	})
 }
 
 // handoffView is a handoff as its guest sees it: without the token.
@@ -119,7 +118,7 @@ func (x *exchange) listHandoffs() error {
 	if after != nil {
 		last = &guest.Handoff{ID: after.ID, Minted: after.At}
 	}
-	all, err := x.Service.Store.Handoffs(x.ctx(), x.session, last, limit+1)
+	all, err := x.Handoffs.List(x.ctx(), x.session, last, limit+1)
 	if err != nil {
 		return err
 	}

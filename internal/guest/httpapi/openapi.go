@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"net/http"
 
-	"holdfast/internal/guest"
 	"holdfast/internal/web"
 )
 
@@ -15,6 +14,6 @@ var openAPI []byte
 
 func (x *exchange) document() error {
 	web.StaticBody(x.out)
-	send(x.out, guest.Answer{Status: http.StatusOK, ContentType: "application/json", Body: openAPI})
+	send(x.out, answer{Status: http.StatusOK, ContentType: "application/json", Body: openAPI})
 	return nil
 }

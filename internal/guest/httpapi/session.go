@@ -88,10 +88,9 @@ func (x *exchange) setPreferences() error {
 // clear ends the session. A repeated request has no session to end, but gets a cookie
 // again, whose first one may not have arrived.
 func (x *exchange) clear() error {
-	s, a, replayed, err := x.Service.Clear(x.ctx(), x.mutation, guest.Answer{Status: http.StatusNoContent})
-	if err != nil {
-		return err
+	next, o, err := x.Service.Clear(x.ctx(), x.mutation)
+	if err == nil {
+		x.start(next)
 	}
-	x.start(s)
-	return x.reply(a, replayed, nil)
+	return reply(x, o, err, noContent)
 }

@@ -20,10 +20,10 @@ func (x *exchange) items() ([]json.RawMessage, error) {
 }
 
 // accepted is the answer to a batch: the IDs of its items, in their order.
-func accepted(ids []guest.ID) (guest.Answer, error) {
+func accepted(r guest.Recorded) (answer, error) {
 	return jsonAnswer(http.StatusAccepted, struct {
 		IDs []guest.ID `json:"ids"`
-	}{ids})
+	}{r.IDs})
 }
 
 func (x *exchange) recordPageViews() error {
@@ -31,7 +31,8 @@ func (x *exchange) recordPageViews() error {
 	if err != nil {
 		return err
 	}
-	return x.reply(x.Service.RecordPageViews(x.ctx(), x.mutation, items, accepted))
+	o, err := x.Service.RecordPageViews(x.ctx(), x.mutation, items)
+	return reply(x, o, err, accepted)
 }
 
 func (x *exchange) recordFunnelEvents() error {
@@ -39,5 +40,6 @@ func (x *exchange) recordFunnelEvents() error {
 	if err != nil {
 		return err
 	}
-	return x.reply(x.Service.RecordFunnelEvents(x.ctx(), x.mutation, items, accepted))
+	o, err := x.Service.RecordFunnelEvents(x.ctx(), x.mutation, items)
+	return reply(x, o, err, accepted)
 }

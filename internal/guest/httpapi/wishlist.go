@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"holdfast/internal/canonjson"
-	"holdfast/internal/fault"
 	"holdfast/internal/guest"
 	"holdfast/internal/web"
 )
@@ -43,18 +42,6 @@ func spelled(tenant, asked string) string {
 	return tenant
 }
 
-// reply sends the answer of a mutation, or that it gave before.
-func (x *exchange) reply(a guest.Answer, replayed bool, err error) error {
-	if err != nil {
-		return err
-	}
-	if replayed {
-		x.out.Header().Set("Idempotency-Replayed", "true")
-	}
-	send(x.out, a)
-	return nil
-}
-
 func (x *exchange) addWish() error {
 	var in struct {
 		TenantID   string `json:"tenantId"`
@@ -66,22 +53,24 @@ func (x *exchange) addWish() error {
 		return err
 	}
 	w := guest.Wish{Tenant: in.TenantID, Property: in.PropertyID, Source: in.Source, Note: in.Note}
-	return x.reply(x.Service.AddWish(x.ctx(), x.mutation, w, func(w guest.Wish, added bool, err error) (guest.Answer, error) {
-		if err != nil { // it is stored, so it names no request but the path
+	o, err := x.Service.AddWish(x.ctx(), x.mutation, w)
+	return reply(x, o, err, func(r guest.AddedWish) (answer, error) {
+		if err := r.Err(); err != nil { // it is repeated, so it names no request but the path
 			return problemAnswer(asRefusal(err), occurrence{path: x.at.Path}, x.NestErrors), nil
 		}
+		added := r.Outcome == guest.WishAdded
 		status := http.StatusOK
 		if added {
 			status = http.StatusCreated
 		}
-		view := viewOf(w)
-		view.TenantID = spelled(w.Tenant, in.TenantID)
+		view := viewOf(r.Wish)
+		view.TenantID = spelled(r.Wish.Tenant, in.TenantID)
 		a, err := jsonAnswer(status, view)
 		if added {
-			a.Location = prefix + "wishlist/" + w.Property
+			a.Location = prefix + "wishlist/" + r.Wish.Property
 		}
 		return a, err
-	}))
+	})
 }
 
 func (x *exchange) setNote() error {
@@ -94,13 +83,13 @@ func (x *exchange) setNote() error {
 	if in.Note == nil {
 		return refuseMember("note", "expected a text; an empty one removes the note")
 	}
-	return x.reply(x.Service.SetNote(x.ctx(), x.mutation, x.route.property, *in.Note, func(w guest.Wish) (guest.Answer, error) {
-		return jsonAnswer(http.StatusOK, viewOf(w))
-	}))
+	o, err := x.Service.SetNote(x.ctx(), x.mutation, x.route.property, *in.Note)
+	return reply(x, o, err, func(r guest.NotedWish) (answer, error) { return jsonAnswer(http.StatusOK, viewOf(r.Wish)) })
 }
 
 func (x *exchange) removeWish() error {
-	return x.reply(x.Service.RemoveWish(x.ctx(), x.mutation, x.route.property, guest.Answer{Status: http.StatusNoContent}))
+	o, err := x.Service.RemoveWish(x.ctx(), x.mutation, x.route.property)
+	return reply(x, o, err, noContent)
 }
 
 // Limits of a page.
@@ -190,15 +179,6 @@ func parseCursor(text, prefix string) (*place, error) {
 		return nil, errQuery
 	}
 	return &place{time.UnixMicro(at).UTC(), last}, nil
-}
-
-// jsonAnswer returns an answer with a JSON body.
-func jsonAnswer(status int, body any) (guest.Answer, error) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return guest.Answer{}, fault.Wrap(fault.Internal, "encode the response", err)
-	}
-	return guest.Answer{Status: status, ContentType: "application/json", Body: append(text, '\n')}, nil
 }
 
 // refuseMember returns the refusal of a member of the body, as member.member.

@@ -114,7 +114,7 @@ func TestFull(t *testing.T) {
 			if err := h.PutCached(ctx, fmt.Sprint("c", i), value, time.Hour); err != nil {
 				t.Fatal(err)
 			}
-			if err := h.PutAnswer(ctx, fmt.Sprint("a", i), [32]byte{}, guest.Answer{Status: 200, Body: value}); err != nil {
+			if err := h.PutAnswer(ctx, fmt.Sprint("a", i), [32]byte{}, guest.StoredAnswer{Version: 200, Body: value}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -12,30 +12,30 @@ import (
 // answer is the value of a mutation's entry.
 type answer struct {
 	owner string // "": done
-	guest.StoredAnswer
+	guest.AnswerClaim
 }
 
 func answerKey(key string) string { return "idem:" + key }
 
 // ClaimAnswer implements guest.Hot.
-func (h *Hot) ClaimAnswer(_ context.Context, key, owner string) (guest.StoredAnswer, error) {
+func (h *Hot) ClaimAnswer(_ context.Context, key, owner string) (guest.AnswerClaim, error) {
 	key = answerKey(key)
 	s, now := h.lock(key)
 	defer s.mu.Unlock()
 	if e := s.get(key, now); e != nil {
-		return e.value.(answer).StoredAnswer, nil
+		return e.value.(answer).AnswerClaim, nil
 	}
 	h.put(s, key, copies, answer{owner: owner}, 120, now, guest.ClaimLife)
-	return guest.StoredAnswer{Claimed: true}, nil
+	return guest.AnswerClaim{Claimed: true}, nil
 }
 
 // PutAnswer implements guest.Hot.
-func (h *Hot) PutAnswer(_ context.Context, key string, digest [32]byte, a guest.Answer) error {
+func (h *Hot) PutAnswer(_ context.Context, key string, digest [32]byte, a guest.StoredAnswer) error {
 	key = answerKey(key)
 	a.Body = slices.Clone(a.Body)
 	s, now := h.lock(key)
 	defer s.mu.Unlock()
-	h.put(s, key, copies, answer{StoredAnswer: guest.StoredAnswer{Done: true, Digest: digest, Answer: a}}, 200+len(a.Body), now, guest.MutationLife)
+	h.put(s, key, copies, answer{AnswerClaim: guest.AnswerClaim{Done: true, Digest: digest, Answer: a}}, 200+len(a.Body), now, guest.MutationLife)
 	return nil
 }
 

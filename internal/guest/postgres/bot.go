@@ -39,7 +39,7 @@ func (s *Store) LogBotScore(ctx context.Context, score guest.BotScore, key strin
 		if _, err := t.Exec(sqlLogBotScore, args...); err != nil {
 			return err
 		}
-		return (&tx{t: t, session: guest.ID(key), now: event.At, trace: trace}).Append(event)
+		return appendEvents(t, sqlAppend, []guest.SessionEvent{{Session: guest.ID(key), Trace: trace, Event: event}})
 	})
 	if err == nil {
 		s.waker.Wake(key, "")

@@ -22,8 +22,8 @@ var (
 		SELECT coalesce(array_agg(s) FILTER (WHERE pg_try_advisory_xact_lock(hashtextextended(s, 4715332))), '{}') FROM unnest($1::text[]) s`}
 )
 
-// Append implements guest.Tx.
-func (t *tx) Append(events ...guest.Event) error {
+// append appends events to the outbox.
+func (t *tx) append(events ...guest.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
@@ -35,6 +35,14 @@ func (t *tx) Append(events ...guest.Event) error {
 	return appendEvents(t.t, sqlAppend, all)
 }
 
+// Record implements guest.Store.
+func (s *Store) Record(ctx context.Context, of guest.Record) (guest.Once[guest.Recorded], error) {
+	return step(ctx, s, "guest.record", of.Mutation, func(t *tx) (guest.Recorded, error) {
+		r, events := of.Decide(t.now)
+		return r, t.append(events...)
+	})
+}
+
 func appendEvents(t *pgdb.Tx, s pgdb.Statement, all []guest.SessionEvent) error {
 	var ids, topics, keys, subjects, payloads, headers, classes []string
 	var times []time.Time
@@ -43,8 +51,7 @@ func appendEvents(t *pgdb.Tx, s pgdb.Statement, all []guest.SessionEvent) error 
 		ids, topics, keys, subjects = append(ids, string(e.ID)), append(topics, e.Type), append(keys, string(e.Session)), append(subjects, e.Subject)
 		payloads, headers, classes, times = append(payloads, string(e.Payload)), append(headers, e.Headers(e.Trace)), append(classes, e.Retention), append(times, e.At)
 	}
-	err := t.Queue(s, ids, topics, keys, subjects, payloads, headers, classes, times)
-	return err
+	return t.Queue(s, ids, topics, keys, subjects, payloads, headers, classes, times)
 }
 
 // AppendEvents implements guest.Store. It takes the turns of the sessions, like mutations,

@@ -126,17 +126,34 @@ func (s *Store) Consume(ctx context.Context, a guest.Consumption) (guest.Handoff
 // takeTurn excludes mutations of a session until the end of the transaction, and returns
 // the time of the database.
 func takeTurn(t *pgdb.Tx, session guest.ID) (now time.Time, err error) {
-	var unused guest.Answer
-	var same bool
-	_, err = t.QueryRow(sqlBegin, []any{string(session), "", []byte{}, wait}, &now, &same, &unused.Status, &unused.ContentType, &unused.Location, &unused.Body)
-	if pgdb.IsState(err, pgdb.LockNotAvailable) {
-		err = guest.ErrInFlight
-	}
-	return now.UTC(), err
+	b, err := begin(t, session, "", []byte{})
+	return b.now, err
 }
 
-// Mint implements guest.Tx.
-func (t *tx) Mint(h guest.Handoff) error {
-	return t.t.Queue(sqlMint, string(h.ID), string(t.session), h.Tenant, h.Property, h.CheckIn, h.CheckOut, h.Adults, h.Children, h.Rooms,
-		h.Currency, h.Locale, string(h.Campaign), h.Key, h.Fingerprint, h.IP, h.Minted, h.Expires)
+// Mint implements guest.Store.
+func (s *Store) Mint(ctx context.Context, m guest.Mint) (guest.Once[guest.Minted], error) {
+	return step(ctx, s, "guest.mint", m.Sealed(), func(t *tx) (r guest.Minted, err error) {
+		isSuspended := false
+		if _, err := t.t.QueryRow(sqlSuspended, []any{m.Handoff.Tenant}, &isSuspended); err != nil {
+			return r, err
+		}
+		if err := m.Check(isSuspended, t.now); err != nil {
+			return r, err
+		}
+		key, err := t.signingKey()
+		if err != nil {
+			return r, err
+		}
+		minting, err := m.Decide(key, t.now)
+		if err != nil {
+			return r, err
+		}
+		h := minting.Handoff
+		err = t.t.Queue(sqlMint, string(h.ID), string(t.session), h.Tenant, h.Property, h.CheckIn, h.CheckOut, h.Adults, h.Children, h.Rooms,
+			h.Currency, h.Locale, string(h.Campaign), h.Key, h.Fingerprint, h.IP, h.Minted, h.Expires)
+		if err != nil {
+			return r, err
+		}
+		return minting.Minted, t.append(minting.Event)
+	})
 }

@@ -27,9 +27,8 @@ var (
 	sqlLockKeys = pgdb.Statement{Name: "guest.lock_handoff_keys", SQL: `LOCK TABLE bff_consumer.handoff_keys IN SHARE ROW EXCLUSIVE MODE`}
 	// It excludes sqlLockKeys.
 	sqlKeepKeys = pgdb.Statement{Name: "guest.keep_handoff_keys", SQL: `LOCK TABLE bff_consumer.handoff_keys IN ROW EXCLUSIVE MODE`}
-	sqlNow      = pgdb.Statement{Name: "guest.now", SQL: `SELECT clock_timestamp()`}
 	sqlEpoch    = pgdb.Statement{Name: "guest.handoff_epoch", SQL: `
-		SELECT epoch, incarnation, bff_consumer.handoff_incarnation() FROM bff_consumer.handoff_epoch`}
+		SELECT clock_timestamp(), epoch, incarnation, bff_consumer.handoff_incarnation() FROM bff_consumer.handoff_epoch`}
 	sqlPutEpoch = pgdb.Statement{Name: "guest.put_handoff_epoch", SQL: `UPDATE bff_consumer.handoff_epoch SET epoch = $1, incarnation = $2`}
 )
 
@@ -68,9 +67,9 @@ func (s *Store) HandoffKeys(ctx context.Context) (all []guest.HandoffKey, err er
 	return all, err
 }
 
-// SigningKey implements guest.Tx. A statement that waited for a rotation does not see the
+// signingKey returns the active key, which no one changes until the end of the transaction. A statement that waited for a rotation does not see the
 // new key, but the next one does.
-func (t *tx) SigningKey() (guest.HandoffKey, error) {
+func (t *tx) signingKey() (guest.HandoffKey, error) {
 	for first := true; ; first = false {
 		if !first { // the key was replaced meanwhile, if there is one: now it cannot be
 			if _, err := t.t.Exec(sqlKeepKeys); err != nil {
@@ -94,62 +93,55 @@ func (t *tx) SigningKey() (guest.HandoffKey, error) {
 }
 
 // ChangeHandoffKeys implements guest.Store.
-func (s *Store) ChangeHandoffKeys(ctx context.Context, fn func(guest.HandoffKeyTx) error) error {
-	return s.db.Tx(ctx, "guest.change_handoff_keys", func(t *pgdb.Tx) error {
-		if _, err := t.Exec(sqlLockKeys); err != nil {
+func (s *Store) ChangeHandoffKeys(ctx context.Context, c guest.ChangeHandoffKeys) (r guest.ChangedHandoffKeys, err error) {
+	err = s.db.Tx(ctx, "guest.change_handoff_keys", func(t *pgdb.Tx) error {
+		ring, err := readKeyRing(t, &c)
+		if err != nil {
 			return err
 		}
-		var now time.Time
-		if _, err := t.QueryRow(sqlNow, nil, &now); err != nil {
+		if r, err = c.Decide(ring); err != nil {
 			return err
 		}
-		return fn(&keyTx{t, now.UTC()})
+		for _, k := range r.Put {
+			if err := putKey(t, k); err != nil {
+				return err
+			}
+		}
+		if r.Epoch == nil {
+			return nil
+		}
+		return t.Queue(sqlPutEpoch, r.Epoch.Number, r.Epoch.Incarnation)
 	})
+	return r, err
 }
 
-// keyTx implements guest.HandoffKeyTx.
-type keyTx struct {
-	t   *pgdb.Tx
-	now time.Time
-}
-
-// Now implements guest.HandoffKeyTx.
-func (t *keyTx) Now() time.Time { return t.now }
-
-// Keys implements guest.HandoffKeyTx.
-func (t *keyTx) Keys() (all []guest.HandoffKey, err error) {
+// readKeyRing reads the keys. It excludes other changes until the end of the transaction.
+func readKeyRing(t *pgdb.Tx, c *guest.ChangeHandoffKeys) (r guest.KeyRing, err error) {
+	if err := t.Queue(sqlLockKeys); err != nil {
+		return r, err
+	}
+	if _, err := t.QueryRow(sqlEpoch, nil, &r.Now, &r.Epoch.Number, &r.Epoch.Incarnation, &r.Epoch.Current); err != nil {
+		return r, err
+	}
+	r.Now = r.Now.UTC()
 	var row scanKey
-	err = t.t.ForEach(sqlKeys, nil, func() error {
-		all = append(all, row.key())
+	err = t.ForEach(sqlKeys, nil, func() error {
+		r.All = append(r.All, row.key())
 		return nil
 	}, row.dest()...)
-	return all, err
+	key := c.TokensOf()
+	if err != nil || key == "" {
+		return r, err
+	}
+	after := c.TokensAfter(r.Now)
+	_, err = t.QueryRow(sqlHasTokens, []any{key, after.Add(-time.Hour), after}, &r.HasTokens)
+	return r, err
 }
 
-// Put implements guest.HandoffKeyTx.
-func (t *keyTx) Put(k guest.HandoffKey) error {
+func putKey(t *pgdb.Tx, k guest.HandoffKey) error {
 	secret := k.Secret
 	if secret == nil {
 		secret = []byte{}
 	}
-	_, err := t.t.Exec(sqlPutKey, k.ID, secret, string(k.State), k.NotBefore, orNull(k.NotAfter), orNull(k.Retired))
-	return err
-}
-
-// HasTokens implements guest.HandoffKeyTx.
-func (t *keyTx) HasTokens(key string, after time.Time) (has bool, err error) {
-	_, err = t.t.QueryRow(sqlHasTokens, []any{key, after.Add(-time.Hour), after}, &has)
-	return has, err
-}
-
-// Epoch implements guest.HandoffKeyTx.
-func (t *keyTx) Epoch() (e guest.Epoch, err error) {
-	_, err = t.t.QueryRow(sqlEpoch, nil, &e.Number, &e.Incarnation, &e.Current)
-	return e, err
-}
-
-// PutEpoch implements guest.HandoffKeyTx.
-func (t *keyTx) PutEpoch(e guest.Epoch) error {
-	_, err := t.t.Exec(sqlPutEpoch, e.Number, e.Incarnation)
-	return err
+	return t.Queue(sqlPutKey, k.ID, secret, string(k.State), k.NotBefore, orNull(k.NotAfter), orNull(k.Retired))
 }

@@ -33,25 +33,27 @@ func TestF5(t *testing.T) {
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, postgres.Migrations)
 	store, sink := postgres.New(db, nil), &collect{}
 	relay := outbox.NewRelay(outbox.Options{Box: store.Outbox(), Sink: sink, Clock: clock.System})
-	mutate := func(ctx context.Context, id guest.ID, before func()) error {
-		session := guest.NewID(guest.SessionPrefix, time.Now())
-		_, _, err := store.Mutate(ctx, guest.Mutation{Session: session, Key: "a"}, func(tx guest.Tx) (guest.Answer, error) {
-			err := tx.Append(guest.Event{ID: id, Type: "test.v1", Subject: "a", Retention: guest.Operational, Payload: []byte(`{}`), At: tx.Now()})
-			before()
-			return guest.Answer{Status: 200}, err
-		})
-		return err
-	}
 	late, early := guest.NewID(guest.EventPrefix, time.Now()), guest.NewID(guest.EventPrefix, time.Now())
+	session := guest.NewID(guest.SessionPrefix, time.Now())
 	appended, commit, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	go func() {
-		done <- mutate(context.WithoutCancel(t.Context()), late, func() {
+	go func() { // a mutation whose commit takes long
+		done <- db.Tx(context.WithoutCancel(t.Context()), "test", func(tx *pgdb.Tx) error {
+			_, err := tx.Exec(takeTurn, string(session))
+			if err == nil {
+				_, err = tx.Exec(pgdb.Statement{Name: "test", SQL: `INSERT INTO bff_consumer.outbox
+					(id, topic, ordering_key, subject, payload, headers, retention_class) VALUES ($1, 'test.v1', $2, 'a', '{}', '{}', 'operational')`}, string(late), string(session))
+			}
 			close(appended)
 			<-commit
+			return err
 		})
 	}()
 	<-appended
-	if err := mutate(t.Context(), early, func() {}); err != nil {
+	_, err := store.Record(t.Context(), guest.Record{
+		Mutation: guest.Mutation{Session: guest.NewID(guest.SessionPrefix, time.Now()), Key: "a"},
+		Events:   []guest.Event{{ID: early, Type: "test.v1", Subject: "a", Retention: guest.Operational, Payload: []byte(`{}`)}},
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	pass := func(want ...guest.ID) {

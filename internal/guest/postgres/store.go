@@ -55,6 +55,7 @@ const mostWait = 5 * time.Second
 
 var wait = strconv.FormatInt(mostWait.Milliseconds(), 10)
 
+// The column response_status has guest.StoredAnswer.Version.
 var (
 	sqlBegin = pgdb.Statement{Name: "guest.begin_mutation", SQL: `
 		SELECT at, coalesce(same, false), coalesce(status, 0), coalesce(content_type, ''), coalesce(location, ''), body
@@ -68,47 +69,66 @@ var (
 			created_at = excluded.created_at, expires_at = excluded.expires_at`}
 )
 
-// Mutate implements guest.Store.
-func (s *Store) Mutate(ctx context.Context, m guest.Mutation, fn func(guest.Tx) (guest.Answer, error)) (a guest.Answer, replayed bool, err error) {
+// tx is the transaction of a mutation.
+type tx struct {
+	t       *pgdb.Tx
+	session guest.ID
+	now     time.Time
+
+	trace    guest.Trace // of events
+	appended bool
+}
+
+// begun is what the beginning of a mutation reads.
+type begun struct {
+	now  time.Time
+	same bool // the digest
+	guest.StoredAnswer
+}
+
+// begin takes the turn of a session: it excludes other mutations of the session until the end of
+// the transaction. It reads the answer that a key has, whose version is 0 if there is none.
+func begin(t *pgdb.Tx, session guest.ID, key string, digest []byte) (b begun, err error) {
+	_, err = t.QueryRow(sqlBegin, []any{string(session), key, digest, wait}, &b.now, &b.same, &b.Version, &b.ContentType, &b.Location, &b.Body)
+	if pgdb.IsState(err, pgdb.LockNotAvailable) {
+		err = guest.ErrInFlight
+	}
+	b.now = b.now.UTC()
+	return b, err
+}
+
+// step does a mutation, unless it was done before, and stores its result.
+func step[R any](ctx context.Context, s *Store, name string, m guest.Mutation, do func(*tx) (R, error)) (guest.Once[R], error) {
 	key := m.CompositeKey()
-	appended := false
-	err = s.db.Tx(ctx, "guest.mutate", func(t *pgdb.Tx) error {
-		a, replayed = guest.Answer{}, false
-		var now time.Time
-		var same bool
-		var before guest.Answer
-		_, err := t.QueryRow(sqlBegin, []any{string(m.Session), key, m.Digest[:], wait}, &now, &same, &before.Status, &before.ContentType, &before.Location, &before.Body)
-		switch {
-		case pgdb.IsState(err, pgdb.LockNotAvailable):
-			return guest.ErrInFlight
-		case err != nil:
-			return err
-		case before.Status != 0 && !same:
-			return guest.ErrKeyReused
-		case before.Status != 0:
-			a, replayed = before, true
-			return nil
-		}
-		now = now.UTC()
-		x := &tx{t: t, session: m.Session, now: now, trace: m.Trace}
-		if a, err = fn(x); err != nil {
+	var o guest.Once[R]
+	var x *tx
+	err := s.db.Tx(ctx, name, func(t *pgdb.Tx) error {
+		x = &tx{t: t, session: m.Session, trace: m.Trace}
+		b, err := begin(t, m.Session, key, m.Digest[:])
+		if err != nil {
 			return err
 		}
-		appended = x.appended
-		body := a.Body
-		if body == nil {
-			body = []byte{}
+		x.now = b.now
+		var done bool
+		if o, done, err = guest.Begin[R](&m, b.StoredAnswer, b.Version != 0, b.same); err != nil || done {
+			return err
 		}
-		err = t.Queue(sqlKeepAnswer, key, string(m.Session), m.Route, m.Digest[:], a.Status, a.ContentType, a.Location, body, now, now.Add(guest.MutationLife))
-		return err
+		if o.Result, err = do(x); err != nil {
+			return err
+		}
+		a, err := m.Encode(o.Result)
+		if err != nil {
+			return err
+		}
+		return t.Queue(sqlKeepAnswer, key, string(m.Session), m.Route, m.Digest[:], a.Version, a.ContentType, a.Location, a.Body, x.now, x.now.Add(guest.MutationLife))
 	})
 	if err != nil {
-		return guest.Answer{}, false, err
+		return guest.Once[R]{}, err
 	}
-	if appended && !replayed {
+	if x.appended {
 		s.waker.Wake(string(m.Session), "")
 	}
-	return a, replayed, nil
+	return o, nil
 }
 
 var (

@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -42,7 +41,8 @@ func harness(t testing.TB, url string, fault func(string) error) storetest.Harne
 		store = postgres.New(opened.Postgres(t, pgdb.Options{URL: url, Fault: fault}, nil), nil)
 	}
 	return storetest.Harness{
-		Store: store, AddBotScore: addBotScore(db), Find: find(db), Schema: schema(db),
+		Store: store, AddBotScore: addBotScore(db), AddAnswer: addAnswer(db), AddHandoff: addHandoff(db), SetIncarnation: setIncarnation(db),
+		Find: find(db), Schema: schema(db),
 		Again: func(t testing.TB) guest.Store {
 			return postgres.New(opened.Postgres(t, pgdb.Options{URL: url, MaxConns: 10}, nil), nil)
 		},
@@ -71,6 +71,36 @@ func addBotScore(db *pgdb.DB) func(suite.TB, guest.ID, time.Time) {
 			fingerprint_hash, ip_hash, user_agent_hash, score, verdict, signals, action_taken, evaluated_at)
 			VALUES ($1, $2, '0', '0', '0', 0.6, 'suspect', '{}', 'none', $3)`}, string(guest.NewID("", at)), string(session), at)
 		suite.Must(t, "add a score", err)
+	}
+}
+
+func addAnswer(db *pgdb.DB) func(suite.TB, guest.Mutation, guest.StoredAnswer) {
+	return func(t suite.TB, m guest.Mutation, a guest.StoredAnswer) {
+		t.Helper()
+		_, err := db.Exec(t.Context(), pgdb.Statement{Name: "test", SQL: `INSERT INTO bff_consumer.idempotency_keys (composite_key, guest_session_id, route,
+			request_digest, response_status, content_type, location, response_body, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, now() + interval '1 hour')`},
+			m.CompositeKey(), string(m.Session), m.Route, m.Digest[:], a.Version, a.ContentType, a.Location, append([]byte{}, a.Body...))
+		suite.Must(t, "add an answer", err)
+	}
+}
+
+func addHandoff(db *pgdb.DB) func(suite.TB, guest.Handoff) error {
+	return func(t suite.TB, h guest.Handoff) error {
+		t.Helper()
+		_, err := db.Exec(t.Context(), pgdb.Statement{Name: "test", SQL: `INSERT INTO bff_consumer.handoff_replay_log (id, guest_session_id, tenant_id, property_id,
+			check_in, check_out, adults, children, rooms, currency, locale, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at)
+			VALUES ($1, $2, $3, $4, $5::text::date, $6::text::date, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`},
+			string(h.ID), string(h.Session), h.Tenant, h.Property, h.CheckIn, h.CheckOut, h.Adults, h.Children, h.Rooms, h.Currency, h.Locale, h.Key,
+			h.Fingerprint, h.IP, h.Minted, h.Expires)
+		return err
+	}
+}
+
+func setIncarnation(db *pgdb.DB) func(suite.TB, string) {
+	return func(t suite.TB, incarnation string) {
+		t.Helper()
+		_, err := db.Exec(t.Context(), pgdb.Statement{Name: "test", SQL: `UPDATE bff_consumer.handoff_epoch SET incarnation = $1`}, incarnation)
+		suite.Must(t, "set the incarnation", err)
 	}
 }
 
@@ -125,32 +155,30 @@ func TestPing(t *testing.T) {
 	opened.WantPing(t, db, postgres.Migrations, postgres.New(db, nil).Ping)
 }
 
+// takeTurn takes the turn of a session, as a mutation in progress has it.
+var takeTurn = pgdb.Statement{Name: "test", SQL: `SELECT at FROM bff_consumer.begin_mutation($1, '', '', '60000')`}
+
 // TestWaitIsBounded: a mutation does not wait for another one of its session for ever.
 func TestWaitIsBounded(t *testing.T) {
 	t.Parallel()
-	h := harness(t, testdb.PostgresDatabase(t), nil)
+	url := testdb.PostgresDatabase(t)
+	h := harness(t, url, nil)
 	session := guest.ID("gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B")
-	begun, end, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	go func() {
-		_, _, err := h.Store.Mutate(context.Background(), guest.Mutation{Session: session, Key: "a"}, func(guest.Tx) (guest.Answer, error) {
-			close(begun)
-			<-end
-			return guest.Answer{Status: 200}, nil
-		})
-		ended <- err
-	}()
-	<-begun
-	_, _, err := h.Store.Mutate(t.Context(), guest.Mutation{Session: session, Key: "b"}, func(guest.Tx) (guest.Answer, error) {
-		t.Error("it ran beside the other")
-		return guest.Answer{Status: 200}, nil
+	record := func(key string) error {
+		_, err := h.Store.Record(t.Context(), guest.Record{Mutation: guest.Mutation{Session: session, Key: key}})
+		return err
+	}
+	err := opened.Postgres(t, pgdb.Options{URL: url}, nil).Tx(t.Context(), "test", func(other *pgdb.Tx) error {
+		if _, err := other.Exec(takeTurn, string(session)); err != nil {
+			return err
+		}
+		if err := record("a"); !errors.Is(err, guest.ErrInFlight) {
+			t.Errorf("beside another mutation: %v", err)
+		}
+		return nil
 	})
-	if !errors.Is(err, guest.ErrInFlight) {
-		t.Errorf("got %v", err)
-	}
-	close(end)
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	suite.Must(t, "the other mutation", err)
+	suite.Must(t, "after it", record("a"))
 }
 
 // TestOneLeader: while a process deletes the rows of a job, others delete none of them, but
@@ -195,7 +223,8 @@ func TestOneLeader(t *testing.T) {
 // TestAppendEventsDoesNotWait: events of a session whose mutation is in progress come later.
 func TestAppendEventsDoesNotWait(t *testing.T) {
 	t.Parallel()
-	h := harness(t, testdb.PostgresDatabase(t), nil)
+	url := testdb.PostgresDatabase(t)
+	h := harness(t, url, nil)
 	now := time.Now()
 	busy, idle := guest.NewID(guest.SessionPrefix, now), guest.NewID(guest.SessionPrefix, now)
 	var all []guest.SessionEvent
@@ -205,11 +234,14 @@ func TestAppendEventsDoesNotWait(t *testing.T) {
 		}})
 	}
 	var rest []guest.SessionEvent
-	_, _, err := h.Store.Mutate(t.Context(), guest.Mutation{Session: busy, Key: "a"}, func(guest.Tx) (a guest.Answer, err error) {
-		rest, err = h.Store.AppendEvents(t.Context(), all)
-		return guest.Answer{Status: 200}, err
+	err := opened.Postgres(t, pgdb.Options{URL: url}, nil).Tx(t.Context(), "test", func(other *pgdb.Tx) error {
+		_, err := other.Exec(takeTurn, string(busy))
+		if err == nil {
+			rest, err = h.Store.AppendEvents(t.Context(), all)
+		}
+		return err
 	})
-	suite.Must(t, "Mutate", err)
+	suite.Must(t, "while one is busy", err)
 	suite.Equal(t, "rest", rest, []guest.SessionEvent{all[0], all[2]})
 	rest, err = h.Store.AppendEvents(t.Context(), rest)
 	suite.Must(t, "AppendEvents", err)

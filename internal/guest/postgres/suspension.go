@@ -67,12 +67,6 @@ func (s *Store) Suspended(ctx context.Context, tenant string) (yes bool, err err
 	return yes, err
 }
 
-// Suspended implements guest.Tx.
-func (t *tx) Suspended(tenant string) (yes bool, err error) {
-	_, err = t.t.QueryRow(sqlSuspended, []any{tenant}, &yes)
-	return yes, err
-}
-
 // SuspendedTenants implements guest.Suspensions.
 func (s *Store) SuspendedTenants(ctx context.Context) ([]guest.Suspension, error) {
 	return s.suspensions(ctx, false)

@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -80,87 +78,79 @@ func (s *Store) Wishes(ctx context.Context, session guest.ID, after *guest.Wish,
 	return all, err
 }
 
-// tx implements guest.Tx.
-type tx struct {
-	t       *pgdb.Tx
-	session guest.ID
-	now     time.Time
-
-	trace    guest.Trace // of events
-	appended bool
-}
-
-// Now implements guest.Tx.
-func (t *tx) Now() time.Time { return t.now }
-
-func (t *tx) wish(property string) (w guest.Wish, found bool, err error) {
+// wish returns the session's row for a property, without an ID if there is none.
+func (t *tx) wish(property string) (guest.Wish, error) {
 	var row scanWish
-	found, err = t.t.QueryRow(sqlWish, []any{string(t.session), property}, row.dest()...)
-	return row.wish(), found, err
+	_, err := t.t.QueryRow(sqlWish, []any{string(t.session), property}, row.dest()...)
+	return row.wish(), err
 }
 
-// AddWish implements guest.Tx.
-func (t *tx) AddWish(w guest.Wish) (result guest.Wish, added bool, err error) {
-	var row scanWish
-	var live int
-	if _, err := t.t.QueryRow(sqlWishAndLive, []any{string(t.session), w.Property}, append(row.dest(), &live)...); err != nil {
-		return guest.Wish{}, false, err
-	}
-	w.Added, w.Removed = t.now, time.Time{}
-	result, added, err = guest.AddWish(w, row.wish(), row.id != "", live)
-	if err != nil || !added {
-		return result, false, err
-	}
-	err = t.t.Queue(sqlPutWish, string(t.session), string(result.ID), result.Tenant, result.Property, result.Source, result.Note, result.Added)
-	return result, true, err
+// AddWish implements guest.Store.
+func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.AddedWish], error) {
+	return step(ctx, s, "guest.add_wish", a.Mutation, func(t *tx) (r guest.AddedWish, err error) {
+		var row scanWish
+		var live int
+		if _, err := t.t.QueryRow(sqlWishAndLive, []any{string(t.session), a.Wish.Property}, append(row.dest(), &live)...); err != nil {
+			return r, err
+		}
+		r, e, err := a.Decide(row.wish(), live, t.now)
+		if err != nil || r.Outcome != guest.WishAdded {
+			return r, err
+		}
+		w := r.Wish
+		if err := t.t.Queue(sqlPutWish, string(t.session), string(w.ID), w.Tenant, w.Property, w.Source, w.Note, w.Added); err != nil {
+			return r, err
+		}
+		return r, t.append(e)
+	})
 }
 
-// live returns a live entry.
-func (t *tx) live(property string) (guest.Wish, error) {
-	w, found, err := t.wish(property)
-	if err == nil {
-		err = guest.CheckLive(w, found)
-	}
-	return w, err
+// SetNote implements guest.Store.
+func (s *Store) SetNote(ctx context.Context, n guest.SetNote) (guest.Once[guest.NotedWish], error) {
+	return step(ctx, s, "guest.set_note", n.Mutation, func(t *tx) (r guest.NotedWish, err error) {
+		existing, err := t.wish(n.Property)
+		if err != nil {
+			return r, err
+		}
+		if r, err = n.Decide(existing); err != nil {
+			return r, err
+		}
+		return r, t.t.Queue(sqlSetNote, string(t.session), n.Property, r.Wish.Note)
+	})
 }
 
-// SetNote implements guest.Tx.
-func (t *tx) SetNote(property, note string) (guest.Wish, error) {
-	w, err := t.live(property)
-	if err != nil {
-		return guest.Wish{}, err
-	}
-	w.Note = note
-	err = t.t.Queue(sqlSetNote, string(t.session), property, note)
-	return w, err
+// RemoveWish implements guest.Store.
+func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[guest.RemovedWish], error) {
+	return step(ctx, s, "guest.remove_wish", w.Mutation, func(t *tx) (r guest.RemovedWish, err error) {
+		existing, err := t.wish(w.Property)
+		if err != nil {
+			return r, err
+		}
+		r, e, err := w.Decide(existing, t.now)
+		if err != nil || !r.Removed {
+			return r, err
+		}
+		if err := t.t.Queue(sqlRemoveWish, string(t.session), w.Property, t.now); err != nil {
+			return r, err
+		}
+		return r, t.append(e)
+	})
 }
 
-// RemoveWish implements guest.Tx.
-func (t *tx) RemoveWish(property string) (w guest.Wish, removed bool, err error) {
-	w, err = t.live(property)
-	switch {
-	case errors.Is(err, guest.ErrNoWish):
-		return guest.Wish{}, false, nil
-	case err != nil:
-		return guest.Wish{}, false, err
-	}
-	w.Removed = t.now
-	err = t.t.Queue(sqlRemoveWish, string(t.session), property, t.now)
-	return w, true, err
-}
-
-// Clear implements guest.Tx.
-func (t *tx) Clear() (keys []string, err error) {
-	if _, err := t.t.Exec(sqlClearWishes, string(t.session)); err != nil {
-		return nil, err
-	}
-	if _, err := t.t.Exec(sqlForget, string(t.session)); err != nil {
-		return nil, err
-	}
-	if _, err := t.t.Exec(sqlEraseHandoffs, string(t.session), t.now); err != nil {
-		return nil, err
-	}
-	var key string
-	err = t.t.ForEach(sqlClearAnswers, []any{string(t.session)}, func() error { keys = append(keys, key); return nil }, &key)
-	return keys, err
+// Clear implements guest.Store.
+func (s *Store) Clear(ctx context.Context, of guest.Clear) (guest.Once[guest.Cleared], error) {
+	return step(ctx, s, "guest.clear", of.Mutation, func(t *tx) (r guest.Cleared, err error) {
+		if err := t.t.Queue(sqlClearWishes, string(t.session)); err != nil {
+			return r, err
+		}
+		if err := t.t.Queue(sqlForget, string(t.session)); err != nil {
+			return r, err
+		}
+		if err := t.t.Queue(sqlEraseHandoffs, string(t.session), t.now); err != nil {
+			return r, err
+		}
+		var key string
+		err = t.t.ForEach(sqlClearAnswers, []any{string(t.session)}, func() error { r.Answers = append(r.Answers, key); return nil }, &key)
+		return r, err
+	})
 }

@@ -15,7 +15,7 @@ import (
 type record struct {
 	Owner       string `json:"owner,omitempty"`
 	Digest      []byte `json:"digest,omitempty"`
-	Status      int    `json:"status,omitempty"`
+	Version     int    `json:"status,omitempty"`
 	ContentType string `json:"contentType,omitempty"`
 	Location    string `json:"location,omitempty"`
 	Body        []byte `json:"body,omitempty"`
@@ -32,7 +32,7 @@ func (r record) text() (string, error) {
 func (h *Hot) answer(key string) string { return h.prefix + "idem:" + tag(key) }
 
 // ClaimAnswer implements guest.Hot.
-func (h *Hot) ClaimAnswer(ctx context.Context, key, owner string) (a guest.StoredAnswer, err error) {
+func (h *Hot) ClaimAnswer(ctx context.Context, key, owner string) (a guest.AnswerClaim, err error) {
 	claim, err := record{Owner: owner}.text()
 	if err != nil {
 		return a, err
@@ -51,7 +51,7 @@ func (h *Hot) ClaimAnswer(ctx context.Context, key, owner string) (a guest.Store
 			return fault.Wrap(fault.Internal, "an answer in Redis is malformed", err)
 		}
 		if r.Owner == "" {
-			a = guest.StoredAnswer{Done: true, Digest: [32]byte(r.Digest), Answer: guest.Answer{Status: r.Status, ContentType: r.ContentType, Location: r.Location, Body: r.Body}}
+			a = guest.AnswerClaim{Done: true, Digest: [32]byte(r.Digest), Answer: guest.StoredAnswer{Version: r.Version, ContentType: r.ContentType, Location: r.Location, Body: r.Body}}
 		}
 		return nil
 	})
@@ -59,8 +59,8 @@ func (h *Hot) ClaimAnswer(ctx context.Context, key, owner string) (a guest.Store
 }
 
 // PutAnswer implements guest.Hot.
-func (h *Hot) PutAnswer(ctx context.Context, key string, digest [32]byte, a guest.Answer) error {
-	text, err := record{Digest: digest[:], Status: a.Status, ContentType: a.ContentType, Location: a.Location, Body: a.Body}.text()
+func (h *Hot) PutAnswer(ctx context.Context, key string, digest [32]byte, a guest.StoredAnswer) error {
+	text, err := record{Digest: digest[:], Version: a.Version, ContentType: a.ContentType, Location: a.Location, Body: a.Body}.text()
 	if err != nil {
 		return err
 	}

@@ -31,9 +31,9 @@ func (s *Store) LogBotScore(ctx context.Context, score guest.BotScore, key strin
 		if err != nil || e == nil {
 			return err
 		}
-		event := *e
+		event := guest.SessionEvent{Session: guest.ID(key), Trace: trace, Event: *e}
 		event.At = now
-		return (&tx{c: c, session: guest.ID(key), now: now, trace: trace}).Append(event)
+		return appendEvent(c, sqlAppend, &event)
 	})
 	if err == nil && e != nil {
 		s.waker.Wake(key, "")

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/sqlite"
+	"holdfast/internal/outbox"
 	"holdfast/internal/suite"
 	"holdfast/internal/testdb/opened"
 )
@@ -39,6 +41,19 @@ func found(t *testing.T, path, text string) (in []string) {
 	return in
 }
 
+// publishAll marks all events as published.
+func publishAll(t *testing.T, store guest.Store) {
+	t.Helper()
+	for {
+		events, _, err := store.Outbox().Next(t.Context(), outbox.Query{Parts: 1<<outbox.Partitions - 1, Limit: 1000, Now: clock.System()})
+		suite.Must(t, "Next", err)
+		if len(events) == 0 {
+			return
+		}
+		suite.Must(t, "Done", store.Outbox().Done(t.Context(), "test", 0, events))
+	}
+}
+
 // TestEraseLeavesNothing: when a session is erased, no file of the database has what its guest has
 // written, or wrote before, though others write among it. A reader that needs the deleted content
 // makes the erasure fail, and it can be repeated.
@@ -52,37 +67,37 @@ func TestEraseLeavesNothing(t *testing.T) {
 	for range 9 {
 		sessions = append(sessions, guest.NewID(guest.SessionPrefix, clock.System()))
 	}
-	keys := 0
-	mutate := func(session guest.ID, fn func(guest.Tx) error) {
-		t.Helper()
-		keys++
-		m := guest.Mutation{Session: session, Route: "POST /test", Key: fmt.Sprint(keys), Digest: sha256.Sum256(nil)}
-		_, _, err := store.Mutate(t.Context(), m, func(tx guest.Tx) (guest.Answer, error) {
-			return guest.Answer{Status: 200, ContentType: "text/plain", Body: []byte("answer of " + string(session))}, fn(tx)
-		})
-		suite.Must(t, "Mutate", err)
-	}
 	property := func(n int) string { return fmt.Sprintf("%08d-2222-4333-8444-555555555555", n) }
 	note := func(session guest.ID, n, version int) string {
 		return fmt.Sprintf("note %d of %s, version %d %s", n, session, version, strings.Repeat("x", 200))
 	}
-	for round := range 10 { // the pages of the tables are split many times
-		for _, session := range sessions {
-			mutate(session, func(tx guest.Tx) error {
-				for n := 6 * round; n < 6*round+6; n++ {
-					w := guest.Wish{ID: guest.NewID(guest.WishPrefix, clock.System()), Tenant: property(0), Property: property(n), Source: "list", Note: note(session, n, 1)}
-					if _, _, err := tx.AddWish(w); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			mutate(session, func(tx guest.Tx) error {
-				_, err := tx.SetNote(property(6*round), note(session, 6*round, 2))
+	write := func(session guest.ID, round int) error {
+		mutation := func(key string, n int) guest.Mutation {
+			return guest.Mutation{Session: session, Route: "POST /test", Key: fmt.Sprint(key, n), Digest: sha256.Sum256(nil)}
+		}
+		for n := 6 * round; n < 6*round+6; n++ {
+			w := guest.Wish{ID: guest.NewID(guest.WishPrefix, clock.System()), Tenant: property(0), Property: property(n), Source: "list", Note: note(session, n, 1)}
+			event := guest.NewID(guest.EventPrefix, clock.System())
+			if _, err := store.AddWish(t.Context(), guest.AddWish{Mutation: mutation("add", n), Wish: w, Event: event}); err != nil {
 				return err
+			}
+		}
+		n := 6 * round
+		_, err := store.SetNote(t.Context(), guest.SetNote{Mutation: mutation("note", n), Property: property(n), Note: note(session, n, 2)})
+		return err
+	}
+	for round := range 10 { // the pages of the tables are split many times
+		var all sync.WaitGroup
+		for _, session := range sessions {
+			all.Go(func() {
+				if err := write(session, round); err != nil {
+					t.Error(err)
+				}
 			})
 		}
+		all.Wait()
 	}
+	publishAll(t, store)
 	suite.Equal(t, "written", len(found(t, path, string(erased))) > 0, true)
 
 	reader, err := db.Snapshot(t.Context())

@@ -16,10 +16,10 @@ const sqlAppend = `INSERT INTO bff_consumer_outbox (id, topic, ordering_key, sub
 // commit was lost.
 const sqlAppendOnce = sqlAppend + ` ON CONFLICT (id) DO NOTHING`
 
-// Append implements guest.Tx.
-func (t *tx) Append(events ...guest.Event) error {
+// append appends events to the outbox.
+func (t *tx) append(events ...guest.Event) error {
 	for i := range events {
-		if err := appendEvent(t.c, sqlAppend, t.session, t.trace, &events[i]); err != nil {
+		if err := appendEvent(t.c, sqlAppend, &guest.SessionEvent{Session: t.session, Trace: t.trace, Event: events[i]}); err != nil {
 			return err
 		}
 		t.appended = true
@@ -27,16 +27,23 @@ func (t *tx) Append(events ...guest.Event) error {
 	return nil
 }
 
-func appendEvent(c *sqlite.Conn, sql string, session guest.ID, trace guest.Trace, e *guest.Event) error {
-	return sqlitedb.Exec(c, sql, string(e.ID), e.Type, string(session), e.Subject, string(e.Payload), e.Headers(trace), e.Retention, e.At.UnixMicro())
+// Record implements guest.Store.
+func (s *Store) Record(ctx context.Context, of guest.Record) (guest.Once[guest.Recorded], error) {
+	return step(ctx, s, "record", of.Mutation, func(t *tx) (guest.Recorded, error) {
+		r, events := of.Decide(t.now)
+		return r, t.append(events...)
+	})
+}
+
+func appendEvent(c *sqlite.Conn, sql string, e *guest.SessionEvent) error {
+	return sqlitedb.Exec(c, sql, string(e.ID), e.Type, string(e.Session), e.Subject, string(e.Payload), e.Headers(e.Trace), e.Retention, e.At.UnixMicro())
 }
 
 // AppendEvents implements guest.Store. Nothing is in progress while the writer runs it.
 func (s *Store) AppendEvents(ctx context.Context, all []guest.SessionEvent) (rest []guest.SessionEvent, err error) {
 	err = s.db.Write(ctx, "append_events", func(c *sqlite.Conn) error {
 		for i := range all {
-			e := &all[i]
-			if err := appendEvent(c, sqlAppendOnce, e.Session, e.Trace, &e.Event); err != nil {
+			if err := appendEvent(c, sqlAppendOnce, &all[i]); err != nil {
 				return err
 			}
 		}

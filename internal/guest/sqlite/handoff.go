@@ -27,9 +27,8 @@ const (
 	sqlMint = `INSERT INTO bff_consumer_handoff_replay_log
 		(id, guest_session_id, tenant_id, property_id, check_in, check_out, adults, children, rooms, currency, locale, source_campaign,
 		hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	// A clock that was set back may be before minted_at.
-	sqlConsume = `UPDATE bff_consumer_handoff_replay_log SET consumed = 1, consumed_at = max(?2, minted_at), consumed_by = ?3, consume_key = ?4
-		WHERE id = ?1 AND consumed = 0 AND expires_at > ?2`
+	sqlConsume = `UPDATE bff_consumer_handoff_replay_log SET consumed = 1, consumed_at = ?2, consumed_by = ?3, consume_key = ?4
+		WHERE id = ?1 AND consumed = 0 AND expires_at > ?5`
 	sqlEraseHandoffs = `UPDATE bff_consumer_handoff_replay_log SET fingerprint_hash = x'', ip_hash = x'', source_campaign = NULL, erased_at = ?
 		WHERE guest_session_id = ? AND erased_at IS NULL`
 )
@@ -129,11 +128,8 @@ func (s *Store) Consume(ctx context.Context, a guest.Consumption) (h guest.Hando
 		if repeated, err = h.CheckConsume(a, row.HandoffState); err != nil || repeated {
 			return err
 		}
-		h.Consumed, h.ConsumedBy, h.ConsumeKey = now, a.By, a.Key
-		if now.Before(h.Minted) {
-			h.Consumed = h.Minted
-		}
-		return sqlitedb.Exec(c, sqlConsume, string(a.ID), now.UnixMicro(), a.By, a.Key)
+		h.Consume(a, now)
+		return sqlitedb.Exec(c, sqlConsume, string(a.ID), h.Consumed.UnixMicro(), h.ConsumedBy, h.ConsumeKey, now.UnixMicro())
 	})
 	return consumption(h, repeated, err)
 }
@@ -146,8 +142,33 @@ func consumption(h guest.Handoff, repeated bool, err error) (guest.Handoff, bool
 	return h, repeated, nil
 }
 
-// Mint implements guest.Tx.
-func (t *tx) Mint(h guest.Handoff) error {
-	return sqlitedb.Exec(t.c, sqlMint, string(h.ID), string(t.session), h.Tenant, h.Property, h.CheckIn, h.CheckOut, h.Adults, h.Children, h.Rooms,
-		h.Currency, h.Locale, orNull(string(h.Campaign)), h.Key, h.Fingerprint, h.IP, h.Minted.UnixMicro(), h.Expires.UnixMicro())
+// Mint implements guest.Store. Whether the file was restored is checked before it is served.
+func (s *Store) Mint(ctx context.Context, m guest.Mint) (guest.Once[guest.Minted], error) {
+	return step(ctx, s, "mint", m.Sealed(), func(t *tx) (r guest.Minted, err error) {
+		isSuspended, err := suspended(t.c, m.Handoff.Tenant)
+		if err == nil {
+			err = m.Check(isSuspended, t.now)
+		}
+		if err != nil {
+			return r, err
+		}
+		key, found, err := sqlitedb.QueryRow(t.c, sqlSigningKey, scanKey)
+		switch {
+		case err != nil:
+			return r, err
+		case !found:
+			return r, guest.ErrNoKey
+		}
+		minting, err := m.Decide(key, t.now)
+		if err != nil {
+			return r, err
+		}
+		h := minting.Handoff
+		err = sqlitedb.Exec(t.c, sqlMint, string(h.ID), string(t.session), h.Tenant, h.Property, h.CheckIn, h.CheckOut, h.Adults, h.Children, h.Rooms,
+			h.Currency, h.Locale, orNull(string(h.Campaign)), h.Key, h.Fingerprint, h.IP, h.Minted.UnixMicro(), h.Expires.UnixMicro())
+		if err != nil {
+			return r, err
+		}
+		return minting.Minted, t.append(minting.Event)
+	})
 }

@@ -38,60 +38,52 @@ func (s *Store) HandoffKeys(ctx context.Context) (all []guest.HandoffKey, err er
 	return all, err
 }
 
-// SigningKey implements guest.Tx. Whether the file was restored is checked before it is
-// served.
-func (t *tx) SigningKey() (guest.HandoffKey, error) {
-	key, found, err := sqlitedb.QueryRow(t.c, sqlSigningKey, scanKey)
-	if err == nil && !found {
-		err = guest.ErrNoKey
-	}
-	return key, err
-}
-
 // ChangeHandoffKeys implements guest.Store.
-func (s *Store) ChangeHandoffKeys(ctx context.Context, fn func(guest.HandoffKeyTx) error) error {
-	return s.db.Write(ctx, "change_handoff_keys", func(c *sqlite.Conn) error { return fn(&keyTx{c, s.time()}) })
+func (s *Store) ChangeHandoffKeys(ctx context.Context, change guest.ChangeHandoffKeys) (r guest.ChangedHandoffKeys, err error) {
+	err = s.db.Write(ctx, "change_handoff_keys", func(c *sqlite.Conn) error {
+		ring, err := readKeyRing(c, &change, s.time())
+		if err != nil {
+			return err
+		}
+		if r, err = change.Decide(ring); err != nil {
+			return err
+		}
+		for _, k := range r.Put {
+			if err := putKey(c, k); err != nil {
+				return err
+			}
+		}
+		if r.Epoch == nil {
+			return nil
+		}
+		return sqlitedb.Exec(c, sqlPutEpoch, r.Epoch.Number, r.Epoch.Incarnation)
+	})
+	return r, err
 }
 
-// keyTx implements guest.HandoffKeyTx.
-type keyTx struct {
-	c   *sqlite.Conn
-	now time.Time
+func readKeyRing(c *sqlite.Conn, change *guest.ChangeHandoffKeys, now time.Time) (r guest.KeyRing, err error) {
+	r.Now = now
+	if r.All, err = sqlitedb.QueryAll(c, sqlKeys, scanKey); err != nil {
+		return r, err
+	}
+	r.Epoch, _, err = sqlitedb.QueryRow(c, sqlEpoch, func(r *sqlite.Stmt) guest.Epoch {
+		return guest.Epoch{Number: r.ColumnInt64(0), Incarnation: r.ColumnText(1)}
+	})
+	key := change.TokensOf()
+	if err != nil || key == "" {
+		return r, err
+	}
+	after := change.TokensAfter(now)
+	_, r.HasTokens, err = sqlitedb.QueryRow(c, sqlHasTokens, func(*sqlite.Stmt) bool { return true }, key, after.Add(-time.Hour).UnixMicro(), after.UnixMicro())
+	return r, err
 }
 
-// Now implements guest.HandoffKeyTx.
-func (t *keyTx) Now() time.Time { return t.now }
-
-// Keys implements guest.HandoffKeyTx.
-func (t *keyTx) Keys() ([]guest.HandoffKey, error) { return sqlitedb.QueryAll(t.c, sqlKeys, scanKey) }
-
-// Put implements guest.HandoffKeyTx.
-func (t *keyTx) Put(k guest.HandoffKey) error {
+func putKey(c *sqlite.Conn, k guest.HandoffKey) error {
 	secret := k.Secret
 	if secret == nil {
 		secret = []byte{}
 	}
-	return sqlitedb.Exec(t.c, sqlPutKey, k.ID, secret, string(k.State), k.NotBefore.UnixMicro(), orNullTime(k.NotAfter), orNullTime(k.Retired))
-}
-
-// HasTokens implements guest.HandoffKeyTx.
-func (t *keyTx) HasTokens(key string, after time.Time) (bool, error) {
-	_, found, err := sqlitedb.QueryRow(t.c, sqlHasTokens, func(*sqlite.Stmt) bool { return true },
-		key, after.Add(-time.Hour).UnixMicro(), after.UnixMicro())
-	return found, err
-}
-
-// Epoch implements guest.HandoffKeyTx.
-func (t *keyTx) Epoch() (guest.Epoch, error) {
-	e, _, err := sqlitedb.QueryRow(t.c, sqlEpoch, func(r *sqlite.Stmt) guest.Epoch {
-		return guest.Epoch{Number: r.ColumnInt64(0), Incarnation: r.ColumnText(1)}
-	})
-	return e, err
-}
-
-// PutEpoch implements guest.HandoffKeyTx.
-func (t *keyTx) PutEpoch(e guest.Epoch) error {
-	return sqlitedb.Exec(t.c, sqlPutEpoch, e.Number, e.Incarnation)
+	return sqlitedb.Exec(c, sqlPutKey, k.ID, secret, string(k.State), k.NotBefore.UnixMicro(), orNullTime(k.NotAfter), orNullTime(k.Retired))
 }
 
 // EraseKeys retires all keys in a copy of a file: handoffs that are open in the copy may be

@@ -34,8 +34,9 @@ func (s *Store) AddRefusals(ctx context.Context, all []guest.NewRefusal) error {
 			if !isNew {
 				continue
 			}
-			r.Event.At = s.time()
-			if err := appendEvent(c, sqlAppendOnce, r.Session, r.Trace, &r.Event); err != nil {
+			e := guest.SessionEvent{Session: r.Session, Trace: r.Trace, Event: r.Event}
+			e.At = s.time()
+			if err := appendEvent(c, sqlAppendOnce, &e); err != nil {
 				return err
 			}
 			appended = append(appended, r.Session)

@@ -52,6 +52,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of guest needs %d migrations")
 }
 
+// The column response_status has guest.StoredAnswer.Version.
 const (
 	sqlAnswer = `SELECT request_digest = ?, response_status, content_type, location, response_body
 		FROM bff_consumer_idempotency_keys WHERE composite_key = ? AND expires_at > ?`
@@ -60,50 +61,56 @@ const (
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
-// kept is an answer that a mutation has.
+// kept is the answer that the key of a mutation has.
 type kept struct {
-	guest.Answer
+	guest.StoredAnswer
 	same bool // the digest
 }
 
-// Mutate implements guest.Store.
-func (s *Store) Mutate(ctx context.Context, m guest.Mutation, fn func(guest.Tx) (guest.Answer, error)) (a guest.Answer, replayed bool, err error) {
+// tx is the transaction of a mutation.
+type tx struct {
+	c       *sqlite.Conn
+	session guest.ID
+	now     time.Time
+
+	trace    guest.Trace // of events
+	appended bool
+}
+
+// step does a mutation, unless it was done before, and stores its result.
+func step[R any](ctx context.Context, s *Store, name string, m guest.Mutation, do func(*tx) (R, error)) (guest.Once[R], error) {
 	key := m.CompositeKey()
-	appended := false
-	err = s.db.Write(ctx, "mutate", func(c *sqlite.Conn) error {
-		now := s.now().Truncate(time.Microsecond).UTC()
+	var o guest.Once[R]
+	var t *tx
+	err := s.db.Write(ctx, name, func(c *sqlite.Conn) error {
+		t = &tx{c: c, session: m.Session, now: s.time(), trace: m.Trace}
 		before, found, err := sqlitedb.QueryRow(c, sqlAnswer, func(r *sqlite.Stmt) kept {
-			return kept{guest.Answer{Status: r.ColumnInt(1), ContentType: r.ColumnText(2), Location: r.ColumnText(3), Body: blob(r, 4)}, r.ColumnBool(0)}
-		}, m.Digest[:], key, now.UnixMicro())
-		switch {
-		case err != nil:
-			return err
-		case found && !before.same:
-			return guest.ErrKeyReused
-		case found:
-			a, replayed = before.Answer, true
-			return nil
-		}
-		replayed = false
-		t := &tx{c: c, session: m.Session, now: now, trace: m.Trace}
-		if a, err = fn(t); err != nil {
+			return kept{guest.StoredAnswer{Version: r.ColumnInt(1), ContentType: r.ColumnText(2), Location: r.ColumnText(3), Body: blob(r, 4)}, r.ColumnBool(0)}
+		}, m.Digest[:], key, t.now.UnixMicro())
+		if err != nil {
 			return err
 		}
-		appended = t.appended
-		body := a.Body
-		if body == nil {
-			body = []byte{}
+		var done bool
+		if o, done, err = guest.Begin[R](&m, before.StoredAnswer, found, before.same); err != nil || done {
+			return err
 		}
-		return sqlitedb.Exec(c, sqlKeepAnswer, key, string(m.Session), m.Route, m.Digest[:], a.Status, a.ContentType, a.Location, body,
-			now.UnixMicro(), now.Add(guest.MutationLife).UnixMicro())
+		if o.Result, err = do(t); err != nil {
+			return err
+		}
+		a, err := m.Encode(o.Result)
+		if err != nil {
+			return err
+		}
+		return sqlitedb.Exec(c, sqlKeepAnswer, key, string(m.Session), m.Route, m.Digest[:], a.Version, a.ContentType, a.Location, a.Body,
+			t.now.UnixMicro(), t.now.Add(guest.MutationLife).UnixMicro())
 	})
 	if err != nil {
-		return guest.Answer{}, false, err
+		return guest.Once[R]{}, err
 	}
-	if appended && !replayed {
+	if t.appended {
 		s.waker.Wake(string(m.Session), "")
 	}
-	return a, replayed, nil
+	return o, nil
 }
 
 const (

@@ -25,7 +25,14 @@ func TestStore(t *testing.T) {
 func harness(t testing.TB, fault func(string) error) storetest.Harness {
 	t.Helper()
 	db := opened.SQLite(t, sqlitedb.Options{Fault: fault}, sqlite.Migrations)
-	return storetest.Harness{Store: sqlite.New(db, clock.System, nil), Faulty: harness, AddBotScore: addBotScore(db), Find: find(db), Schema: schema(db), Events: func(t suite.TB, session guest.ID) (all []guest.Event) {
+	return storetest.Harness{
+		Store: sqlite.New(db, clock.System, nil), Faulty: harness, AddBotScore: addBotScore(db), AddAnswer: addAnswer(db), AddHandoff: addHandoff(db),
+		Events: events(db), Find: find(db), Schema: schema(db),
+	}
+}
+
+func events(db *sqlitedb.DB) func(suite.TB, guest.ID) []guest.Event {
+	return func(t suite.TB, session guest.ID) (all []guest.Event) {
 		t.Helper()
 		err := db.Read(t.Context(), "events", func(c *zombiezen.Conn) (err error) {
 			all, err = sqlitedb.QueryAll(c, `SELECT id, topic, subject, retention_class, payload, created_at, headers ->> 'sampledrate' FROM bff_consumer_outbox
@@ -39,7 +46,31 @@ func harness(t testing.TB, fault func(string) error) storetest.Harness {
 		})
 		suite.Must(t, "events", err)
 		return all
-	}}
+	}
+}
+
+func addAnswer(db *sqlitedb.DB) func(suite.TB, guest.Mutation, guest.StoredAnswer) {
+	return func(t suite.TB, m guest.Mutation, a guest.StoredAnswer) {
+		t.Helper()
+		now := clock.System()
+		suite.Must(t, "add an answer", db.Write(t.Context(), "test", func(c *zombiezen.Conn) error {
+			return sqlitedb.Exec(c, `INSERT INTO bff_consumer_idempotency_keys (composite_key, guest_session_id, route, request_digest, response_status,
+				content_type, location, response_body, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, m.CompositeKey(), string(m.Session),
+				m.Route, m.Digest[:], a.Version, a.ContentType, a.Location, append([]byte{}, a.Body...), now.UnixMicro(), now.Add(time.Hour).UnixMicro())
+		}))
+	}
+}
+
+func addHandoff(db *sqlitedb.DB) func(suite.TB, guest.Handoff) error {
+	return func(t suite.TB, h guest.Handoff) error {
+		t.Helper()
+		return db.Write(t.Context(), "test", func(c *zombiezen.Conn) error {
+			return sqlitedb.Exec(c, `INSERT INTO bff_consumer_handoff_replay_log (id, guest_session_id, tenant_id, property_id, check_in, check_out,
+				adults, children, rooms, currency, locale, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at)
+				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, string(h.ID), string(h.Session), h.Tenant, h.Property, h.CheckIn, h.CheckOut,
+				h.Adults, h.Children, h.Rooms, h.Currency, h.Locale, h.Key, h.Fingerprint, h.IP, h.Minted.UnixMicro(), h.Expires.UnixMicro())
+		})
+	}
 }
 
 func addBotScore(db *sqlitedb.DB) func(suite.TB, guest.ID, time.Time) {

@@ -68,9 +68,6 @@ func (s *Store) Suspended(ctx context.Context, tenant string) (yes bool, err err
 	return yes, err
 }
 
-// Suspended implements guest.Tx.
-func (t *tx) Suspended(tenant string) (bool, error) { return suspended(t.c, tenant) }
-
 // SuspendedTenants implements guest.Suspensions.
 func (s *Store) SuspendedTenants(ctx context.Context) ([]guest.Suspension, error) {
 	return s.suspensions(ctx, false)

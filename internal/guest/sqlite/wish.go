@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -54,43 +53,37 @@ func (s *Store) Wishes(ctx context.Context, session guest.ID, after *guest.Wish,
 	return all, err
 }
 
-// tx implements guest.Tx.
-type tx struct {
-	c       *sqlite.Conn
-	session guest.ID
-	now     time.Time
-
-	trace    guest.Trace // of events
-	appended bool
+// wish returns the session's row for a property, without an ID if there is none.
+func (t *tx) wish(property string) (guest.Wish, error) {
+	w, _, err := sqlitedb.QueryRow(t.c, sqlWish, scanWish, string(t.session), property)
+	return w, err
 }
 
-// Now implements guest.Tx.
-func (t *tx) Now() time.Time { return t.now }
-
-func (t *tx) wish(property string) (w guest.Wish, found bool, err error) {
-	return sqlitedb.QueryRow(t.c, sqlWish, scanWish, string(t.session), property)
-}
-
-// AddWish implements guest.Tx.
-func (t *tx) AddWish(w guest.Wish) (result guest.Wish, added bool, err error) {
-	existing, exists, err := t.wish(w.Property)
-	if err != nil {
-		return result, false, err
-	}
-	live, _, err := sqlitedb.QueryRow(t.c, sqlLive, func(r *sqlite.Stmt) int { return r.ColumnInt(0) }, string(t.session))
-	if err != nil {
-		return result, false, err
-	}
-	w.Added, w.Removed = t.now, time.Time{}
-	result, added, err = guest.AddWish(w, existing, exists, live)
-	if err != nil || !added {
-		return result, false, err
-	}
-	if err := sqlitedb.Exec(t.c, sqlAddSeen, string(t.session), day(t.now)); err != nil {
-		return result, false, err
-	}
-	return result, true, sqlitedb.Exec(t.c, sqlPutWish, string(t.session), string(result.ID), result.Tenant, result.Property, result.Source,
-		orNull(result.Note), result.Added.UnixMicro())
+// AddWish implements guest.Store.
+func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.AddedWish], error) {
+	return step(ctx, s, "add_wish", a.Mutation, func(t *tx) (r guest.AddedWish, err error) {
+		existing, err := t.wish(a.Wish.Property)
+		if err != nil {
+			return r, err
+		}
+		live, _, err := sqlitedb.QueryRow(t.c, sqlLive, func(r *sqlite.Stmt) int { return r.ColumnInt(0) }, string(t.session))
+		if err != nil {
+			return r, err
+		}
+		r, e, err := a.Decide(existing, live, t.now)
+		if err != nil || r.Outcome != guest.WishAdded {
+			return r, err
+		}
+		if err := sqlitedb.Exec(t.c, sqlAddSeen, string(t.session), day(t.now)); err != nil {
+			return r, err
+		}
+		w := r.Wish
+		err = sqlitedb.Exec(t.c, sqlPutWish, string(t.session), string(w.ID), w.Tenant, w.Property, w.Source, orNull(w.Note), w.Added.UnixMicro())
+		if err != nil {
+			return r, err
+		}
+		return r, t.append(e)
+	})
 }
 
 func orNull(text string) any {
@@ -100,48 +93,51 @@ func orNull(text string) any {
 	return text
 }
 
-// live returns a live entry.
-func (t *tx) live(property string) (guest.Wish, error) {
-	w, found, err := t.wish(property)
-	if err == nil {
-		err = guest.CheckLive(w, found)
-	}
-	return w, err
+// SetNote implements guest.Store.
+func (s *Store) SetNote(ctx context.Context, n guest.SetNote) (guest.Once[guest.NotedWish], error) {
+	return step(ctx, s, "set_note", n.Mutation, func(t *tx) (r guest.NotedWish, err error) {
+		existing, err := t.wish(n.Property)
+		if err != nil {
+			return r, err
+		}
+		if r, err = n.Decide(existing); err != nil {
+			return r, err
+		}
+		return r, sqlitedb.Exec(t.c, sqlSetNote, orNull(r.Wish.Note), string(t.session), n.Property)
+	})
 }
 
-// SetNote implements guest.Tx.
-func (t *tx) SetNote(property, note string) (guest.Wish, error) {
-	w, err := t.live(property)
-	if err != nil {
-		return guest.Wish{}, err
-	}
-	w.Note = note
-	return w, sqlitedb.Exec(t.c, sqlSetNote, orNull(note), string(t.session), property)
+// RemoveWish implements guest.Store.
+func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[guest.RemovedWish], error) {
+	return step(ctx, s, "remove_wish", w.Mutation, func(t *tx) (r guest.RemovedWish, err error) {
+		existing, err := t.wish(w.Property)
+		if err != nil {
+			return r, err
+		}
+		r, e, err := w.Decide(existing, t.now)
+		if err != nil || !r.Removed {
+			return r, err
+		}
+		if err := sqlitedb.Exec(t.c, sqlRemoveWish, t.now.UnixMicro(), string(t.session), w.Property); err != nil {
+			return r, err
+		}
+		return r, t.append(e)
+	})
 }
 
-// RemoveWish implements guest.Tx.
-func (t *tx) RemoveWish(property string) (w guest.Wish, removed bool, err error) {
-	w, err = t.live(property)
-	switch {
-	case errors.Is(err, guest.ErrNoWish):
-		return guest.Wish{}, false, nil
-	case err != nil:
-		return guest.Wish{}, false, err
-	}
-	w.Removed = t.now
-	return w, true, sqlitedb.Exec(t.c, sqlRemoveWish, t.now.UnixMicro(), string(t.session), property)
-}
-
-// Clear implements guest.Tx.
-func (t *tx) Clear() ([]string, error) {
-	if err := sqlitedb.Exec(t.c, sqlClearWishes, string(t.session)); err != nil {
-		return nil, err
-	}
-	if err := sqlitedb.Exec(t.c, sqlForget, string(t.session)); err != nil {
-		return nil, err
-	}
-	if err := sqlitedb.Exec(t.c, sqlEraseHandoffs, t.now.UnixMicro(), string(t.session)); err != nil {
-		return nil, err
-	}
-	return sqlitedb.QueryAll(t.c, sqlClearAnswers, func(r *sqlite.Stmt) string { return r.ColumnText(0) }, string(t.session))
+// Clear implements guest.Store.
+func (s *Store) Clear(ctx context.Context, of guest.Clear) (guest.Once[guest.Cleared], error) {
+	return step(ctx, s, "clear", of.Mutation, func(t *tx) (r guest.Cleared, err error) {
+		if err := sqlitedb.Exec(t.c, sqlClearWishes, string(t.session)); err != nil {
+			return r, err
+		}
+		if err := sqlitedb.Exec(t.c, sqlForget, string(t.session)); err != nil {
+			return r, err
+		}
+		if err := sqlitedb.Exec(t.c, sqlEraseHandoffs, t.now.UnixMicro(), string(t.session)); err != nil {
+			return r, err
+		}
+		r.Answers, err = sqlitedb.QueryAll(t.c, sqlClearAnswers, func(r *sqlite.Stmt) string { return r.ColumnText(0) }, string(t.session))
+		return r, err
+	})
 }

@@ -12,45 +12,30 @@ func faultChecks() []check {
 	return []check{{"Mutate", mutateFails}, {"Consume", consumeFails}, {"AppendEvents", appendEventsFails}}
 }
 
-// mutateFails: a mutation whose engine fails at any point has no effect, or all of it if
-// only its answer was lost, and the repeated request has the right answer.
+// mutateFails: a step whose engine fails at any point has no effect, or all of it if only its
+// result was lost, and the repeated request has the right result.
 func mutateFails(t *testing.T, u *user) {
 	trip := &suite.Trip{}
 	u = newUser(t, u.h.Faulty(t, trip.Fault))
-	round := 0
-	for name, fn := range map[string]func(guest.Tx) error{
-		"add":    func(tx guest.Tx) error { _, _, err := tx.AddWish(wish(round)); return err },
-		"note":   func(tx guest.Tx) error { _, err := tx.SetNote(property(1000), "x"); return err },
-		"remove": func(tx guest.Tx) error { _, _, err := tx.RemoveWish(property(1000)); return err },
-		"clear":  clearSession,
-	} {
-		trip.FailEach(t, name, func() (operation func() error, check func(string)) {
-			round++
-			if err := u.try(func(tx guest.Tx) error { _, _, err := tx.AddWish(wish(1000)); return err }); err != nil {
-				t.Fatal(err)
-			}
-			before, events := u.wishes(1000), len(u.h.Events(t, u.session))
-			m := u.mutation()
-			run := func() (bool, error) {
-				_, replayed, err := u.h.Store.Mutate(t.Context(), m, func(tx guest.Tx) (guest.Answer, error) {
-					if err := fn(tx); err != nil {
-						return ok, err
-					}
-					return ok, tx.Append(u.event(tx.Now()))
-				})
-				return replayed, err
-			}
-			operation = func() error { _, err := run(); return err }
-			return operation, func(what string) {
-				done := len(u.h.Events(t, u.session)) > events
-				if !done {
-					suite.Equal(t, what+": wishes", u.wishes(1000), before)
+	u.ring()
+	for _, s := range steps() {
+		trip.FailEach(t, s.name, func() (operation func() error, check func(string)) {
+			u := u.other()
+			u.add(wish(standing))
+			before, m := u.see(), u.mutation()
+			run := func() (done, error) { return s.do(u, m, newEvent()) }
+			return func() error { _, err := run(); return err }, func(what string) {
+				between := u.see()
+				got, err := run()
+				suite.Must(t, what+": repeated", err)
+				if got.replayed == (between == before) {
+					t.Errorf("%s: replayed: %v, before %s, after it %s", what, got.replayed, before, between)
 				}
-				replayed, err := run()
-				if err != nil || replayed != done {
-					t.Errorf("%s: repeated: %v, %v; its event is there: %v", what, replayed, err, done)
+				after := u.see()
+				if after == before || got.replayed && after != between {
+					t.Errorf("%s: at the end %s, after the failure %s, before %s", what, after, between, before)
 				}
-				suite.Equal(t, what+": events", len(u.h.Events(t, u.session)), events+1)
+				suite.Equal(t, what+": events", len(u.h.Events(t, u.session)), 1+s.events)
 			}
 		})
 	}

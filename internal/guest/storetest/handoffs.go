@@ -48,32 +48,17 @@ func handoffChecks() []check {
 // ring returns the keys of the database, which has an active key.
 func (u *user) ring() *guest.HandoffKeys {
 	u.t.Helper()
-	k, err := guest.NewHandoffKeys(u.h.Store, strings.Repeat("k", 32), nil)
-	suite.Must(u.t, "NewHandoffKeys", err)
-	_, err = k.Settle(u.t.Context(), nil)
+	k := u.newKeys()
+	_, err := k.Settle(u.t.Context(), nil)
 	suite.Must(u.t, "Settle", err)
 	return k
 }
 
-// newHandoff mints a handoff with some life.
-func (u *user) newHandoff(life time.Duration) (h guest.Handoff) {
+func (u *user) newKeys() *guest.HandoffKeys {
 	u.t.Helper()
-	u.mutate(func(tx guest.Tx) (err error) { h, err = u.mint(tx, life); return err })
-	return h
-}
-
-func (u *user) mint(tx guest.Tx, life time.Duration) (h guest.Handoff, err error) {
-	key, err := tx.SigningKey()
-	if err != nil {
-		return h, err
-	}
-	minted := tx.Now().Truncate(time.Millisecond)
-	h = guest.Handoff{
-		ID: guest.NewID(guest.HandoffPrefix, clock.System()), Session: u.session, Tenant: newTenant(), Property: property(1), Key: key.ID,
-		Stay:        guest.Stay{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2, Children: 1, Rooms: 1, Currency: "EUR", Locale: "de-AT"},
-		Fingerprint: []byte(strings.Repeat("f", 32)), IP: []byte(strings.Repeat("i", 32)), Minted: minted, Expires: minted.Add(life),
-	}
-	return h, tx.Mint(h)
+	k, err := guest.NewHandoffKeys(u.h.Store, strings.Repeat("k", 32), nil)
+	suite.Must(u.t, "NewHandoffKeys", err)
+	return k
 }
 
 // attempt is an attempt to consume a handoff.
@@ -111,17 +96,12 @@ func (u *user) refused(what string, a guest.Consumption, want error) {
 func mintAndRead(_ *testing.T, u *user) {
 	u.ring()
 	for _, campaign := range []string{"", `{"source":"ä"}`} {
-		var want guest.Handoff
-		u.mutate(func(tx guest.Tx) (err error) {
-			if want, err = u.mint(tx, 30*time.Minute); err != nil {
-				return err
-			}
-			want.ID, want.Campaign = guest.NewID(guest.HandoffPrefix, clock.System()), json.RawMessage(campaign)
-			if campaign == "" {
-				want.Campaign = nil
-			}
-			return tx.Mint(want)
-		})
+		m := u.newMint(30 * time.Minute)
+		if campaign != "" {
+			m.Handoff.Campaign = json.RawMessage(campaign)
+		}
+		want, err := u.tryMint(m)
+		suite.Must(u.t, "Mint", err)
 		got, state, err := u.h.Store.Handoff(u.t.Context(), want.ID)
 		suite.Must(u.t, "Handoff", err)
 		if campaign != "" { // PostgreSQL changes the spelling
@@ -192,13 +172,13 @@ func consumeOnce(_ *testing.T, u *user) {
 		suite.Equal(u.t, "again", again, want)
 		suite.Equal(u.t, "repeated", repeated, true)
 	}
-	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 0)
+	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 1) // of the mint
 	other, later := attempt(h, "other", "a"), attempt(h, "booking", "b")
 	for range 2 {
 		u.refused("another service", other, guest.ErrConsumed)
 		u.refused("another key", later, guest.ErrConsumed)
 	}
-	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 0)
+	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 1)
 	suite.Equal(u.t, "history", u.handoffs(10), []guest.Handoff{want})
 }
 
@@ -209,23 +189,23 @@ func consumeExpired(_ *testing.T, u *user) {
 	late, early := u.newHandoff(time.Millisecond), u.newHandoff(time.Second)
 	inTime := attempt(early, "booking", "a")
 	u.consume(inTime)
-	u.until(early.Expires)
+	u.until(early)
 	u.refused("expired", attempt(late, "booking", "a"), guest.ErrHandoffExpired)
 	if _, repeated := u.consume(inTime); !repeated {
 		u.t.Error("consumed twice")
 	}
 }
 
-// until waits for a time of the database.
-func (u *user) until(at time.Time) {
+// until waits for the end of a handoff by the clock of the database.
+func (u *user) until(h guest.Handoff) {
 	u.t.Helper()
 	for {
-		var now time.Time
-		u.mutate(func(tx guest.Tx) error { now = tx.Now(); return nil })
-		if !now.Before(at) {
+		_, state, err := u.h.Store.Handoff(u.t.Context(), h.ID)
+		suite.Must(u.t, "Handoff", err)
+		if !state.Now.Before(h.Expires) {
 			return
 		}
-		clock.Sleep(u.t.Context(), at.Sub(now))
+		clock.Sleep(u.t.Context(), h.Expires.Sub(state.Now))
 	}
 }
 
@@ -379,14 +359,10 @@ func consumeOtherClaims(_ *testing.T, u *user) {
 func consumeWithCampaign(_ *testing.T, u *user) {
 	u.ring()
 	for _, campaign := range []string{`{"b":[1,2.50,1e3],"aa":"<ä>","c":{"x":null}}`, `{"a":1e300}`, `{}`} {
-		var h guest.Handoff
-		u.mutate(func(tx guest.Tx) (err error) {
-			if h, err = u.mint(tx, time.Minute); err != nil {
-				return err
-			}
-			h.ID, h.Campaign = guest.NewID(guest.HandoffPrefix, clock.System()), json.RawMessage(campaign)
-			return tx.Mint(h)
-		})
+		m := u.newMint(time.Minute)
+		m.Handoff.Campaign = json.RawMessage(campaign)
+		h, err := u.tryMint(m)
+		suite.Must(u.t, "Mint", err)
 		u.consume(attempt(h, "booking", "a"))
 	}
 }
@@ -397,7 +373,7 @@ func clearHandoffs(_ *testing.T, u *user) {
 	u.ring()
 	h, other := u.newHandoff(time.Minute), u.other()
 	kept := other.newHandoff(time.Minute)
-	u.mutate(clearSession)
+	u.clear()
 	suite.Equal(u.t, "history", len(u.handoffs(10)), 0)
 	suite.Equal(u.t, "of another session", other.handoffs(10), []guest.Handoff{kept})
 	row := u.handoff(h.ID)
@@ -406,13 +382,29 @@ func clearHandoffs(_ *testing.T, u *user) {
 	u.refused("again", attempt(h, "booking", "b"), guest.ErrConsumed)
 }
 
-// mintRollsBack: a mutation that fails mints nothing.
+// mintRollsBack: a mint that fails mints nothing.
 func mintRollsBack(_ *testing.T, u *user) {
 	u.ring()
-	if err := u.try(func(tx guest.Tx) error { _, err := u.mint(tx, time.Minute); return errors.Join(err, errTest) }); !errors.Is(err, errTest) {
-		u.t.Errorf("got %v", err)
+	there := u.event(clock.System())
+	u.record(there)
+	for what, refuse := range map[string]struct {
+		change func(m *guest.Mint)
+		want   error
+	}{
+		"denied":               {func(m *guest.Mint) { m.Denied = errTest }, errTest},
+		"no property":          {func(m *guest.Mint) { m.Missing = errTest }, errTest},
+		"an arrival long ago":  {func(m *guest.Mint) { m.Handoff.CheckIn = "2020-12-30" }, nil},
+		"a life of an hour":    {func(m *guest.Mint) { m.Life = time.Hour }, nil},
+		"an event that exists": {func(m *guest.Mint) { m.Event = there.ID }, nil},
+	} {
+		m := u.newMint(time.Minute)
+		refuse.change(&m)
+		if _, err := u.tryMint(m); err == nil || refuse.want != nil && !errors.Is(err, refuse.want) {
+			u.t.Errorf("%s: %v", what, err)
+		}
+		suite.Equal(u.t, what+": history", len(u.handoffs(10)), 0)
 	}
-	suite.Equal(u.t, "history", len(u.handoffs(10)), 0)
+	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 1)
 }
 
 // handoffModel takes random steps and compares with a model.

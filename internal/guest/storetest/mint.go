@@ -24,11 +24,11 @@ type away struct{ guest.Hot }
 
 var errAway = fault.New(fault.Unavailable, "the hot state is away")
 
-func (away) ClaimAnswer(context.Context, string, string) (guest.StoredAnswer, error) {
-	return guest.StoredAnswer{}, errAway
+func (away) ClaimAnswer(context.Context, string, string) (guest.AnswerClaim, error) {
+	return guest.AnswerClaim{}, errAway
 }
 
-func (away) PutAnswer(context.Context, string, [32]byte, guest.Answer) error { return errAway }
+func (away) PutAnswer(context.Context, string, [32]byte, guest.StoredAnswer) error { return errAway }
 
 func (away) ReleaseAnswer(context.Context, string, string) error { return errAway }
 
@@ -61,20 +61,14 @@ func (u *user) minter(tenant string) *guest.Handoffs {
 	})
 }
 
-// mintFor mints a handoff of the session, and calls answer in its transaction.
-func (u *user) mintFor(s *guest.Handoffs, m guest.Mutation, tenant, property string, answer func(guest.Minted) error) (minted guest.Minted, replayed bool, err error) {
+// mintFor mints a handoff of the session.
+func (u *user) mintFor(s *guest.Handoffs, m guest.Mutation, tenant, property string) (guest.Once[guest.Minted], error) {
 	r := guest.MintRequest{
 		Tenant: tenant, Property: property, Visitor: guest.Visitor{UserAgent: "raw agent", IP: "192.0.2.77"},
 		Stay: guest.Stay{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2, Rooms: 1, Currency: "EUR", Locale: "de-AT"},
 	}
-	_, replayed, err = s.Mint(u.t.Context(), m, guest.Preferences{}, r, func(of guest.Minted) (guest.Answer, error) {
-		minted = of
-		return ok, answer(of)
-	})
-	return minted, replayed, err
+	return s.Mint(u.t.Context(), m, guest.Preferences{}, r)
 }
-
-func agrees(guest.Minted) error { return nil }
 
 // mintIsOneEvent: each handoff that is minted has one audited event, also if the request is
 // repeated or many are sent at once. What is refused, for a suspended tenant, a property of
@@ -100,9 +94,9 @@ func mintIsOneEvent(_ *testing.T, u *user) {
 	}
 	m := u.mutation()
 	for i := range 3 {
-		_, replayed, err := u.mintFor(s, m, tenant, property(1), agrees)
+		o, err := u.mintFor(s, m, tenant, property(1))
 		suite.Must(u.t, "Mint", err)
-		suite.Equal(u.t, "replayed", replayed, i > 0)
+		suite.Equal(u.t, "replayed", o.Replayed, i > 0)
 	}
 	count("repeated", 1)
 
@@ -110,7 +104,7 @@ func mintIsOneEvent(_ *testing.T, u *user) {
 	for i := range 10 {
 		all.Go(func() {
 			m := guest.Mutation{Session: u.session, Route: "POST /mint", Key: fmt.Sprint(i / 2), Digest: sha256.Sum256(nil)} // each twice
-			if _, _, err := u.mintFor(s, m, tenant, property(1), agrees); err != nil && !errors.Is(err, guest.ErrInFlight) {
+			if _, err := u.mintFor(s, m, tenant, property(1)); err != nil && !errors.Is(err, guest.ErrInFlight) {
 				u.t.Errorf("at once: %v", err)
 			}
 		})
@@ -122,20 +116,19 @@ func mintIsOneEvent(_ *testing.T, u *user) {
 	}
 	count("at once", minted)
 
-	refused := func(what string, want error, tenant, property string, answer func(guest.Minted) error) {
+	refused := func(what string, want error, tenant, property string) {
 		u.t.Helper()
-		if _, _, err := u.mintFor(s, u.mutation(), tenant, property, answer); !errors.Is(err, want) {
+		if _, err := u.mintFor(s, u.mutation(), tenant, property); !errors.Is(err, want) {
 			u.t.Errorf("%s: %v, want %v", what, err, want)
 		}
 		count(what, minted)
 	}
-	refused("an answer that fails", errTest, tenant, property(1), func(guest.Minted) error { return errTest })
-	refused("no property", guest.ErrNoProperty, tenant, property(2), agrees)
-	refused("the property of another tenant", guest.ErrNoProperty, newTenant(), property(1), agrees)
+	refused("no property", guest.ErrNoProperty, tenant, property(2))
+	refused("the property of another tenant", guest.ErrNoProperty, newTenant(), property(1))
 	u.receive(about(ident.New(), tenant, true, 0))
-	refused("a suspended tenant", guest.ErrTenantSuspended, tenant, property(1), agrees)
+	refused("a suspended tenant", guest.ErrTenantSuspended, tenant, property(1))
 	u.receive(about(ident.New(), tenant, false, 1))
-	_, _, err := u.mintFor(s, u.mutation(), tenant, property(1), agrees)
+	_, err := u.mintFor(s, u.mutation(), tenant, property(1))
 	suite.Must(u.t, "a reinstated tenant", err)
 	for _, raw := range []string{"raw agent", "192.0.2.77"} {
 		suite.Equal(u.t, "rows with "+raw, u.h.Find(u.t, raw), map[string]int{})
@@ -147,52 +140,46 @@ func mintIsOneEvent(_ *testing.T, u *user) {
 func mintIsSealed(_ *testing.T, u *user) {
 	tenant := newTenant()
 	s := u.minter(tenant)
-	mint := func(m guest.Mutation) (body string, replayed bool) {
+	mint := func(m guest.Mutation) guest.Once[guest.Minted] {
 		u.t.Helper()
-		r := guest.MintRequest{Tenant: tenant, Property: property(1), Stay: guest.Stay{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2, Rooms: 1, Currency: "EUR", Locale: "de-AT"}}
-		a, replayed, err := s.Mint(u.t.Context(), m, guest.Preferences{}, r, func(of guest.Minted) (guest.Answer, error) {
-			return guest.Answer{Status: 201, ContentType: "application/json", Body: []byte(`{"token":"` + of.Token + `"}`)}, nil
-		})
+		o, err := u.mintFor(s, m, tenant, property(1))
 		suite.Must(u.t, "Mint", err)
-		suite.Equal(u.t, "answer", []any{a.Status, a.ContentType, a.Location}, []any{201, "application/json", ""})
-		return string(a.Body), replayed
+		return o
 	}
 	find := func(text string) map[string]int { // PostgreSQL shows bytes as hexadecimal digits
 		found := u.h.Find(u.t, text)
 		maps.Copy(found, u.h.Find(u.t, hex.EncodeToString([]byte(text))))
 		return found
 	}
-	plain := func(body string) map[string]int { return find(strings.TrimSuffix(strings.Split(body, ".")[3], `"}`)) }
 	m := u.mutation()
 	m.Route = guest.MintRoute
-	first, _ := mint(m)
-	suite.Equal(u.t, "rows with the signature", plain(first), map[string]int{})
-	again, replayed := mint(m)
-	suite.Equal(u.t, "again", []any{again, replayed}, []any{first, true})
+	first := mint(m)
+	signature := strings.Split(first.Result.Token, ".")[3]
+	suite.Equal(u.t, "rows with the signature", find(signature), map[string]int{})
+	again := mint(m)
+	suite.Equal(u.t, "again", again, guest.Once[guest.Minted]{Result: first.Result, Replayed: true})
 
 	old := u.mutation()
 	old.Route, old.Digest = guest.MintRoute, m.Digest
-	_, _, err := u.h.Store.Mutate(u.t.Context(), old, func(guest.Tx) (guest.Answer, error) {
-		return guest.Answer{Status: 201, ContentType: "application/json", Body: []byte(first)}, nil
-	})
-	suite.Must(u.t, "Mutate", err)
-	suite.Equal(u.t, "rows of an earlier release", plain(first), map[string]int{"idempotency_keys": 1})
-	again, replayed = mint(old)
-	suite.Equal(u.t, "of an earlier release", []any{again, replayed}, []any{first, true})
+	response := guest.FormerAnswer{Status: 201, ContentType: "application/json", Body: []byte(`{"token":"` + first.Result.Token + `"}`)}
+	add := func(m guest.Mutation, body []byte) {
+		u.h.AddAnswer(u.t, m, guest.StoredAnswer{Version: response.Status, ContentType: response.ContentType, Body: body})
+	}
+	add(old, response.Body)
+	former := guest.Once[guest.Minted]{Replayed: true, Former: &response}
+	suite.Equal(u.t, "rows of an earlier release", find(signature), map[string]int{"idempotency_keys": 1})
+	suite.Equal(u.t, "of an earlier release", mint(old), former)
 	for i, want := range []bool{true, false} {
 		n, err := s.SealAnswers(u.t.Context())
 		suite.Must(u.t, "SealAnswers", err)
 		suite.Equal(u.t, fmt.Sprint("encrypted, time ", i), n > 0, want)
-		suite.Equal(u.t, "rows after it", plain(first), map[string]int{})
-		again, replayed = mint(old)
-		suite.Equal(u.t, "after it", []any{again, replayed}, []any{first, true})
+		suite.Equal(u.t, "rows after it", find(signature), map[string]int{})
+		suite.Equal(u.t, "after it", mint(old), former)
 	}
+	suite.Equal(u.t, "the answer of this release", mint(m), again)
 	other := u.mutation() // another mutation has another route, and its answer stays
-	_, _, err = u.h.Store.Mutate(u.t.Context(), other, func(guest.Tx) (guest.Answer, error) {
-		return guest.Answer{Status: 201, ContentType: "application/json", Body: []byte(`{"kept":"plain"}`)}, nil
-	})
-	suite.Must(u.t, "Mutate", err)
-	_, err = s.SealAnswers(u.t.Context())
+	add(other, []byte(`{"kept":"plain"}`))
+	_, err := s.SealAnswers(u.t.Context())
 	suite.Must(u.t, "SealAnswers", err)
 	suite.Equal(u.t, "another route", find(`{"kept":"plain"}`)["idempotency_keys"] >= 1, true)
 }
@@ -202,6 +189,7 @@ func mintIsSealed(_ *testing.T, u *user) {
 // another ID.
 func wrongHandoffs(_ *testing.T, u *user) {
 	u.ring()
+	allowed := u.newHandoff(time.Minute)
 	for what, wrong := range map[string]func(*guest.Handoff){
 		"no life":              func(h *guest.Handoff) { h.Expires = h.Minted },
 		"expired before":       func(h *guest.Handoff) { h.Expires = h.Minted.Add(-time.Second) },
@@ -215,39 +203,26 @@ func wrongHandoffs(_ *testing.T, u *user) {
 		"a short ID":           func(h *guest.Handoff) { h.ID = h.ID[:20] },
 		"a large ID":           func(h *guest.Handoff) { h.ID = guest.HandoffPrefix + "8" + h.ID[5:] },
 	} {
-		var id guest.ID
-		err := u.try(func(tx guest.Tx) error {
-			key, err := tx.SigningKey()
-			suite.Must(u.t, "SigningKey", err)
-			minted := tx.Now().Truncate(time.Millisecond)
-			h := guest.Handoff{
-				ID: guest.NewID(guest.HandoffPrefix, clock.System()), Session: u.session, Tenant: tenant, Property: property(1), Key: key.ID,
-				Stay:        guest.Stay{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 1, Rooms: 1, Currency: "EUR", Locale: "de"},
-				Fingerprint: []byte{1}, IP: []byte{1}, Minted: minted, Expires: minted.Add(time.Minute),
-			}
-			wrong(&h)
-			id = h.ID
-			return tx.Mint(h)
-		})
+		h := allowed
+		h.ID = guest.NewID(guest.HandoffPrefix, clock.System())
+		wrong(&h)
+		err := u.h.AddHandoff(u.t, h)
 		if err == nil {
-			u.t.Errorf("%s: %s was minted", what, id)
+			u.t.Errorf("%s: %s was added", what, h.ID)
 		}
 	}
-	suite.Equal(u.t, "history", len(u.handoffs(10)), 0)
+	suite.Equal(u.t, "history", u.handoffs(10), []guest.Handoff{allowed})
+	allowed.ID = guest.NewID(guest.HandoffPrefix, clock.System())
+	suite.Must(u.t, "an allowed one", u.h.AddHandoff(u.t, allowed))
 }
 
 // consumeClockSetBack: a handoff that was minted before the clock of the database was set back
 // is consumed, once, and not before it was minted.
 func consumeClockSetBack(_ *testing.T, u *user) {
 	u.ring()
-	var h guest.Handoff
-	u.mutate(func(tx guest.Tx) (err error) {
-		if h, err = u.mint(tx, time.Minute); err != nil {
-			return err
-		}
-		h.ID, h.Minted, h.Expires = guest.NewID(guest.HandoffPrefix, clock.System()), h.Minted.Add(time.Hour), h.Expires.Add(time.Hour)
-		return tx.Mint(h)
-	})
+	h := u.newHandoff(time.Minute)
+	h.ID, h.Minted, h.Expires = guest.NewID(guest.HandoffPrefix, clock.System()), h.Minted.Add(time.Hour), h.Expires.Add(time.Hour)
+	suite.Must(u.t, "AddHandoff", u.h.AddHandoff(u.t, h))
 	a := attempt(h, "booking", "a")
 	got, _ := u.consume(a)
 	suite.Equal(u.t, "consumed", got.Consumed, h.Minted)
@@ -262,8 +237,9 @@ func consumeClockSetBack(_ *testing.T, u *user) {
 func verifyChangesNothing(_ *testing.T, u *user) {
 	tenant := newTenant()
 	s := u.minter(tenant)
-	m, _, err := u.mintFor(s, u.mutation(), tenant, property(1), agrees)
+	o, err := u.mintFor(s, u.mutation(), tenant, property(1))
 	suite.Must(u.t, "Mint", err)
+	m := o.Result
 	before, events := u.handoff(m.ID), u.h.Events(u.t, u.session)
 	request := guest.ConsumeRequest{ID: string(m.ID), Token: m.Token, By: "booking", Key: "a"}
 	forged := request

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -23,7 +22,13 @@ type machine struct {
 	rows    map[string]guest.Wish // by property, removed ones too
 	events  []guest.ID
 	waiting []guest.ID // the events that are not published
-	done    []guest.Mutation
+	done    []request
+}
+
+// request is a request that was done, with its result as JSON.
+type request struct {
+	again  func() (done, error)
+	result string
 }
 
 func randomSteps(t *testing.T, u *user) {
@@ -38,7 +43,7 @@ func randomSteps(t *testing.T, u *user) {
 		m := &machine{user: u.other(), rows: map[string]guest.Wish{}}
 		last = m
 		return map[string]func(*rapid.T){
-			"add": m.stepAdd, "add more": m.stepAdd, "note": m.stepNote, "remove": m.stepRemove, "clear": m.stepClear, "repeat": m.stepRepeat,
+			"add": m.stepAdd, "add more": m.stepAdd, "note": m.stepNote, "remove": m.stepRemove, "record": m.stepRecord, "clear": m.stepClear, "repeat": m.stepRepeat,
 			"publish": m.stepPublish, "erase": m.stepErase, "": m.compare,
 		}
 	})
@@ -67,96 +72,130 @@ func (m *machine) publish(limit int) (published []guest.ID, err error) {
 	return published, err
 }
 
-// do runs a mutation that appends an event, and may fail in the end.
-func (m *machine) do(rt *rapid.T, fn func(guest.Tx) error) (committed bool) {
-	mutation := m.mutation()
-	fails := rapid.IntRange(0, 4).Draw(rt, "fails") == 0
-	var e guest.Event
-	_, _, err := m.h.Store.Mutate(rt.Context(), mutation, func(tx guest.Tx) (guest.Answer, error) {
-		if err := fn(tx); err != nil {
-			return ok, err
-		}
-		e = m.event(tx.Now())
-		if err := tx.Append(e); err != nil {
-			return ok, err
-		}
-		if fails {
-			return ok, errTest
-		}
-		return ok, nil
-	})
-	switch {
-	case fails && errors.Is(err, errTest):
-		return false
-	case err != nil:
-		rt.Fatalf("Mutate: %v", err)
+// event returns the ID of an event to append. If it fails, the outbox has one with that ID, so
+// that the step fails when it has made its other changes.
+func (m *machine) event(rt *rapid.T) (id guest.ID, fails bool) {
+	if len(m.events) > 0 && rapid.IntRange(0, 4).Draw(rt, "fails") == 0 {
+		return rapid.SampledFrom(m.events).Draw(rt, "event"), true
 	}
-	m.events, m.waiting, m.done = append(m.events, e.ID), append(m.waiting, e.ID), append(m.done, mutation)
-	return true
+	return newEvent(), false
+}
+
+// did records a step that was done.
+func did[R any](m *machine, again func() (guest.Once[R], error), r R, events ...guest.ID) {
+	d, _ := doneOf(guest.Once[R]{Result: r}, nil)
+	m.done = append(m.done, request{func() (done, error) { return doneOf(again()) }, d.result})
+	m.events, m.waiting = append(m.events, events...), append(m.waiting, events...)
 }
 
 var properties = rapid.IntRange(0, 5)
 
 func (m *machine) stepAdd(rt *rapid.T) {
-	w := wish(properties.Draw(rt, "property"))
-	w.Note = rapid.SampledFrom([]string{"", "a", "b"}).Draw(rt, "note")
-	before, exists := m.rows[w.Property]
-	var got guest.Wish
-	var added bool
-	if !m.do(rt, func(tx guest.Tx) (err error) { got, added, err = tx.AddWish(w); return err }) {
+	a := guest.AddWish{Mutation: m.mutation(), Wish: wish(properties.Draw(rt, "property"))}
+	a.Wish.Note = rapid.SampledFrom([]string{"", "a", "b"}).Draw(rt, "note")
+	a.Wish.Tenant = rapid.SampledFrom([]string{tenant, tenant, tenant, second}).Draw(rt, "tenant")
+	var fails bool
+	a.Event, fails = m.event(rt)
+	before, exists := m.rows[a.Wish.Property]
+	run := func() (guest.Once[guest.AddedWish], error) { return m.h.Store.AddWish(m.t.Context(), a) }
+	o, err := run()
+	want := guest.AddedWish{Outcome: guest.WishAdded, Wish: a.Wish}
+	switch {
+	case exists && before.Tenant != a.Wish.Tenant:
+		want = guest.AddedWish{Outcome: guest.WishOfOtherTenant}
+	case exists && before.Removed.IsZero():
+		want = guest.AddedWish{Outcome: guest.WishKept, Wish: before}
+	case fails:
+		if err == nil {
+			rt.Fatal("an event was appended twice")
+		}
+		return
+	case exists:
+		want.Wish.ID = before.ID
+	}
+	suite.Must(m.t, "AddWish", err)
+	if want.Outcome != guest.WishAdded {
+		suite.Equal(m.t, "AddWish", o.Result, want)
+		did(m, run, o.Result)
 		return
 	}
-	live := exists && before.Removed.IsZero()
-	switch {
-	case added == live:
-		rt.Fatalf("added %v, but it was live: %v", added, live)
-	case live:
-		suite.Equal(m.t, "the live entry", got, before)
-	default:
-		if exists {
-			w.ID = before.ID
-		}
-		w.Added = got.Added
-		suite.Equal(m.t, "the new entry", got, w)
-		m.rows[w.Property] = w
-	}
+	want.Wish.Added = o.Result.Wish.Added
+	suite.Equal(m.t, "AddWish", o.Result, want)
+	m.rows[a.Wish.Property] = want.Wish
+	did(m, run, o.Result, a.Event)
 }
 
 func (m *machine) stepNote(rt *rapid.T) {
-	p := property(properties.Draw(rt, "property"))
-	w, exists := m.rows[p]
+	n := guest.SetNote{Mutation: m.mutation(), Property: property(properties.Draw(rt, "property"))}
+	n.Note = rapid.SampledFrom([]string{"", "c", "d"}).Draw(rt, "note")
+	run := func() (guest.Once[guest.NotedWish], error) { return m.h.Store.SetNote(m.t.Context(), n) }
+	o, err := run()
+	w, exists := m.rows[n.Property]
 	if !exists || !w.Removed.IsZero() {
-		if err := m.try(func(tx guest.Tx) error { _, err := tx.SetNote(p, "x"); return err }); !errors.Is(err, guest.ErrNoWish) {
+		if !errors.Is(err, guest.ErrNoWish) {
 			rt.Fatalf("SetNote without an entry: %v", err)
 		}
 		return
 	}
-	w.Note = rapid.SampledFrom([]string{"", "c", "d"}).Draw(rt, "note")
-	if m.do(rt, func(tx guest.Tx) error { _, err := tx.SetNote(p, w.Note); return err }) {
-		m.rows[p] = w
-	}
+	suite.Must(m.t, "SetNote", err)
+	w.Note = n.Note
+	suite.Equal(m.t, "SetNote", o.Result.Wish, w)
+	m.rows[n.Property] = w
+	did(m, run, o.Result)
 }
 
 func (m *machine) stepRemove(rt *rapid.T) {
-	p := property(properties.Draw(rt, "property"))
-	w, exists := m.rows[p]
-	var removed bool
-	var at time.Time
-	if !m.do(rt, func(tx guest.Tx) (err error) { _, removed, err = tx.RemoveWish(p); at = tx.Now(); return err }) {
-		return
-	}
-	suite.Equal(m.t, "removed", removed, exists && w.Removed.IsZero())
-	if removed {
-		w.Removed = at
-		m.rows[p] = w
+	r := guest.RemoveWish{Mutation: m.mutation(), Property: property(properties.Draw(rt, "property"))}
+	var fails bool
+	r.Event, fails = m.event(rt)
+	run := func() (guest.Once[guest.RemovedWish], error) { return m.h.Store.RemoveWish(m.t.Context(), r) }
+	o, err := run()
+	w, exists := m.rows[r.Property]
+	switch {
+	case !exists || !w.Removed.IsZero():
+		suite.Must(m.t, "RemoveWish", err)
+		suite.Equal(m.t, "removed", o.Result.Removed, false)
+		did(m, run, o.Result)
+	case fails:
+		if err == nil {
+			rt.Fatal("an event was appended twice")
+		}
+	default:
+		suite.Must(m.t, "RemoveWish", err)
+		suite.Equal(m.t, "removed", o.Result.Removed, true)
+		w.Removed = clock.System()
+		m.rows[r.Property] = w
+		did(m, run, o.Result, r.Event)
 	}
 }
 
-func (m *machine) stepClear(rt *rapid.T) {
-	if m.do(rt, clearSession) {
-		clear(m.rows)
-		m.done = m.done[len(m.done)-1:]
+func (m *machine) stepRecord(rt *rapid.T) {
+	r := guest.Record{Mutation: m.mutation(), IDs: []guest.ID{"mpv_a", "mpv_b"}}
+	a, b := m.user.event(clock.System()), m.user.event(clock.System())
+	var fails bool
+	b.ID, fails = m.event(rt)
+	r.Events = []guest.Event{a, b}
+	run := func() (guest.Once[guest.Recorded], error) { return m.h.Store.Record(m.t.Context(), r) }
+	o, err := run()
+	if fails {
+		if err == nil {
+			rt.Fatal("an event was appended twice")
+		}
+		return
 	}
+	suite.Must(m.t, "Record", err)
+	did(m, run, o.Result, a.ID, b.ID)
+}
+
+func (m *machine) stepClear(rt *rapid.T) {
+	c := guest.Clear{Mutation: m.mutation()}
+	run := func() (guest.Once[guest.Cleared], error) { return m.h.Store.Clear(m.t.Context(), c) }
+	o, err := run()
+	suite.Must(m.t, "Clear", err)
+	suite.Equal(m.t, "answers", len(o.Result.Answers), len(m.done))
+	clear(m.rows)
+	m.done = nil
+	did(m, run, o.Result)
 }
 
 // stepRepeat repeats a request, which is not done again.
@@ -164,12 +203,10 @@ func (m *machine) stepRepeat(rt *rapid.T) {
 	if len(m.done) == 0 {
 		rt.Skip("nothing to repeat")
 	}
-	_, replayed, err := m.h.Store.Mutate(rt.Context(), rapid.SampledFrom(m.done).Draw(rt, "mutation"), func(tx guest.Tx) (guest.Answer, error) {
-		return ok, clearSession(tx)
-	})
-	if err != nil || !replayed {
-		rt.Fatalf("repeated: %v, %v", replayed, err)
-	}
+	r := rapid.SampledFrom(m.done).Draw(rt, "request")
+	got, err := r.again()
+	suite.Must(m.t, "repeat", err)
+	suite.Equal(m.t, "repeated", got, done{result: r.result, replayed: true})
 }
 
 func (m *machine) stepPublish(rt *rapid.T) {

@@ -20,6 +20,9 @@ func mutationChecks() []check {
 		{"Replay", replay},
 		{"KeyReused", keyReused},
 		{"OtherKeys", otherKeys},
+		{"Denied", denied},
+		{"FormerAnswers", formerAnswers},
+		{"LaterAnswers", laterAnswers},
 		{"ErrorsAreNotStored", errorsAreNotStored},
 		{"EverythingOrNothing", everythingOrNothing},
 		{"EventsInOrder", eventsInOrder},
@@ -30,47 +33,53 @@ func mutationChecks() []check {
 	}
 }
 
-// replay: the same request is done once and has the same answer, byte for byte.
+// replay: the same request is done once and has the same result, whatever changed since.
 func replay(_ *testing.T, u *user) {
-	for _, want := range []guest.Answer{
-		{Status: 201, ContentType: "application/json", Location: "/x", Body: []byte(`{"b": 1.0,  "a":"\u00e9"}`)},
-		{Status: 204},
-		{Status: 409, ContentType: "application/problem+json", Body: []byte{0, 255, 10}},
-	} {
+	u.eachStep(func(u *user, s step) {
+		before := len(u.h.Events(u.t, u.session))
 		m := u.mutation()
-		calls := 0
-		for i := range 3 {
-			got, replayed, err := u.h.Store.Mutate(u.t.Context(), m, func(tx guest.Tx) (guest.Answer, error) {
-				calls++
-				return want, tx.Append(u.event(tx.Now()))
-			})
-			suite.Must(u.t, "Mutate", err)
-			if len(got.Body) == 0 {
-				got.Body = nil
-			}
-			suite.Equal(u.t, "answer", got, want)
-			suite.Equal(u.t, "replayed", replayed, i > 0)
+		want, err := s.do(u, m, newEvent())
+		suite.Must(u.t, s.name, err)
+		suite.Equal(u.t, s.name+": replayed", want.replayed, false)
+		want.replayed = true
+		after := u.see()
+		for range 2 {
+			got, err := s.do(u, m, newEvent())
+			suite.Must(u.t, s.name+", again", err)
+			suite.Equal(u.t, s.name+", again", got, want)
+			suite.Equal(u.t, s.name+", again: the session", u.see(), after)
 		}
-		suite.Equal(u.t, "calls", calls, 1)
-	}
-	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 3)
+		suite.Equal(u.t, s.name+": events", len(u.h.Events(u.t, u.session)), before+s.events)
+		if s.name == "Clear" { // it deletes its other answers
+			return
+		}
+		_, err = u.note(standing, "other")
+		if s.name != "RemoveWish" {
+			suite.Must(u.t, "SetNote", err)
+		}
+		got, err := s.do(u, m, newEvent())
+		suite.Must(u.t, s.name+", after another", err)
+		suite.Equal(u.t, s.name+", after another", got, want)
+	})
 }
 
 // keyReused: another request with a key is refused, and not done.
 func keyReused(_ *testing.T, u *user) {
-	m := u.mutation()
-	run := func() error {
-		_, _, err := u.h.Store.Mutate(u.t.Context(), m, func(tx guest.Tx) (guest.Answer, error) { return ok, tx.Append(u.event(tx.Now())) })
-		return err
-	}
-	suite.Must(u.t, "the first", run())
-	m.Digest[31]++
-	if err := run(); !errors.Is(err, guest.ErrKeyReused) {
-		u.t.Errorf("another request: %v", err)
-	}
-	m.Digest[31]--
-	suite.Must(u.t, "the first again", run())
-	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 1)
+	u.eachStep(func(u *user, s step) {
+		m := u.mutation()
+		_, err := s.do(u, m, newEvent())
+		suite.Must(u.t, s.name, err)
+		after := u.see()
+		m.Digest[31]++
+		if _, err := s.do(u, m, newEvent()); !errors.Is(err, guest.ErrKeyReused) {
+			u.t.Errorf("%s: another request: %v", s.name, err)
+		}
+		m.Digest[31]--
+		again, err := s.do(u, m, newEvent())
+		suite.Must(u.t, s.name+" again", err)
+		suite.Equal(u.t, s.name+" again", again.replayed, true)
+		suite.Equal(u.t, s.name+": the session", u.see(), after)
+	})
 }
 
 // otherKeys: a key belongs to a session and a route.
@@ -79,62 +88,120 @@ func otherKeys(_ *testing.T, u *user) {
 	route, session := m, m
 	route.Route, session.Session = "DELETE /test", u.other().session
 	for name, m := range map[string]guest.Mutation{"first": m, "other route": route, "other session": session} {
-		_, replayed, err := u.h.Store.Mutate(u.t.Context(), m, func(guest.Tx) (guest.Answer, error) { return ok, nil })
+		o, err := u.h.Store.Record(u.t.Context(), guest.Record{Mutation: m})
 		suite.Must(u.t, name, err)
-		suite.Equal(u.t, name+" replayed", replayed, false)
+		suite.Equal(u.t, name+" replayed", o.Replayed, false)
 	}
 }
 
 var errTest = fault.New(fault.Invalid, "refused by the test")
 
+// denied: a denied request is not done, and its key may be used again. A repeated request has its
+// result, denied or not.
+func denied(_ *testing.T, u *user) {
+	u.eachStep(func(u *user, s step) {
+		before, m := u.see(), u.mutation()
+		m.Denied = errTest
+		if _, err := s.do(u, m, newEvent()); !errors.Is(err, errTest) {
+			u.t.Errorf("%s: %v", s.name, err)
+		}
+		suite.Equal(u.t, s.name+": the session", u.see(), before)
+		for i, denied := range []error{nil, errTest} {
+			m.Denied = denied
+			got, err := s.do(u, m, newEvent())
+			suite.Must(u.t, s.name, err)
+			suite.Equal(u.t, s.name+": replayed", got.replayed, i == 1)
+		}
+	})
+}
+
+// formerAnswers: a response that an earlier release has stored is returned as it is, and the
+// request is not done again.
+func formerAnswers(_ *testing.T, u *user) {
+	u.eachStep(func(u *user, s step) {
+		before := u.see()
+		for _, want := range []guest.FormerAnswer{
+			{Status: 201, ContentType: "application/json", Location: "/x", Body: []byte(`{"b": 1.0,  "a":"\u00e9"}`)},
+			{Status: 204},
+			{Status: 409, ContentType: "application/problem+json", Body: []byte{0, 255, 10}},
+		} {
+			m := u.mutation()
+			u.h.AddAnswer(u.t, m, guest.StoredAnswer{Version: want.Status, ContentType: want.ContentType, Location: want.Location, Body: want.Body})
+			got, err := s.do(u, m, newEvent())
+			suite.Must(u.t, s.name, err)
+			if got.former == nil || !got.replayed {
+				u.t.Fatalf("%s: %+v", s.name, got)
+			}
+			if len(got.former.Body) == 0 {
+				got.former.Body = nil
+			}
+			suite.Equal(u.t, s.name, *got.former, want)
+			m.Digest[0]++
+			if _, err := s.do(u, m, newEvent()); !errors.Is(err, guest.ErrKeyReused) {
+				u.t.Errorf("%s: another request: %v", s.name, err)
+			}
+		}
+		suite.Equal(u.t, s.name+": the session", u.see(), before)
+	})
+}
+
+// laterAnswers: what a later release has done is not done again, though its answer cannot be read.
+func laterAnswers(_ *testing.T, u *user) {
+	u.eachStep(func(u *user, s step) {
+		before, m := u.see(), u.mutation()
+		u.h.AddAnswer(u.t, m, guest.StoredAnswer{Version: 99, Body: []byte("?")})
+		_, err := s.do(u, m, newEvent())
+		suite.WantFault(u.t, s.name, err, fault.Unavailable)
+		suite.Equal(u.t, s.name+": the session", u.see(), before)
+	})
+}
+
 // errorsAreNotStored: a request that fails has no effect, and its key may be used again.
 func errorsAreNotStored(_ *testing.T, u *user) {
 	m := u.mutation()
-	_, _, err := u.h.Store.Mutate(u.t.Context(), m, func(tx guest.Tx) (guest.Answer, error) {
-		_, _, err := tx.AddWish(wish(1))
-		return ok, errors.Join(err, tx.Append(u.event(tx.Now())), errTest)
-	})
-	if !errors.Is(err, errTest) {
+	note := func(n int) (guest.Once[guest.NotedWish], error) {
+		return u.h.Store.SetNote(u.t.Context(), guest.SetNote{Mutation: m, Property: property(n), Note: "a"})
+	}
+	if _, err := note(1); !errors.Is(err, guest.ErrNoWish) {
 		u.t.Errorf("got %v", err)
 	}
-	suite.Equal(u.t, "wishes", len(u.wishes(10)), 0)
-	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 0)
+	u.add(wish(2))
 	m.Digest[0]++
-	_, replayed, err := u.h.Store.Mutate(u.t.Context(), m, func(guest.Tx) (guest.Answer, error) { return ok, nil })
-	if err != nil || replayed {
-		u.t.Errorf("the key again: %v, %v", replayed, err)
+	o, err := note(2)
+	if err != nil || o.Replayed {
+		u.t.Errorf("the key again: %v, %v", o.Replayed, err)
 	}
 }
 
-// everythingOrNothing: a transaction sees its own changes.
+// everythingOrNothing: a step whose last change fails, because the outbox has its event, has no
+// effect, and its key may be used again.
 func everythingOrNothing(_ *testing.T, u *user) {
-	u.mutate(func(tx guest.Tx) error {
-		first, added, err := tx.AddWish(wish(1))
-		suite.Must(u.t, "AddWish", err)
-		again, addedAgain, err := tx.AddWish(wish(1))
-		suite.Must(u.t, "AddWish", err)
-		suite.Equal(u.t, "added", []bool{added, addedAgain}, []bool{true, false})
-		suite.Equal(u.t, "the entry", again, first)
-		noted, err := tx.SetNote(property(1), "note")
-		suite.Must(u.t, "SetNote", err)
-		suite.Equal(u.t, "note", noted.Note, "note")
-		_, removed, err := tx.RemoveWish(property(1))
-		suite.Equal(u.t, "removed", removed, true)
-		return err
+	u.eachStep(func(u *user, s step) {
+		if s.events == 0 {
+			return
+		}
+		there := u.event(clock.System())
+		u.record(there)
+		before, m := u.see(), u.mutation()
+		if _, err := s.do(u, m, there.ID); err == nil {
+			u.t.Errorf("%s: an event was appended twice", s.name)
+		}
+		suite.Equal(u.t, s.name+": the session", u.see(), before)
+		m.Digest[0]++
+		again, err := s.do(u, m, newEvent())
+		suite.Must(u.t, s.name+" again", err)
+		suite.Equal(u.t, s.name+" again: replayed", again.replayed, false)
 	})
-	suite.Equal(u.t, "wishes", len(u.wishes(10)), 0)
 }
 
 // eventsInOrder: events of a session have the order of the mutations.
 func eventsInOrder(_ *testing.T, u *user) {
 	var want []guest.ID
 	for range 20 {
-		u.mutate(func(tx guest.Tx) error {
-			a, b := u.event(tx.Now()), u.event(tx.Now())
-			b.Retention = guest.Audit
-			want = append(want, a.ID, b.ID)
-			return errors.Join(tx.Append(a), tx.Append(b))
-		})
+		a, b := u.event(clock.System()), u.event(clock.System())
+		b.Retention = guest.Audit
+		want = append(want, a.ID, b.ID)
+		u.record(a, b)
 	}
 	var got []guest.ID
 	for _, e := range u.h.Events(u.t, u.session) {
@@ -146,63 +213,72 @@ func eventsInOrder(_ *testing.T, u *user) {
 }
 
 // manyEvents: events that are appended at once have their order, and everything that they
-// say. None is nothing.
+// say, at the time of the database. None is nothing.
 func manyEvents(_ *testing.T, u *user) {
 	var want []guest.Event
-	u.mutate(func(tx guest.Tx) error {
-		want = want[:0]
-		for n := range guest.MaxBatch {
-			e := u.event(tx.Now())
-			e.Type, e.Subject, e.Payload = fmt.Sprint("test.v", n), fmt.Sprint("subject ", n), fmt.Appendf(nil, `{"b": "\"{}%d\u00e9",  "a":1.0}`, n)
-			e.SampleRate, e.Retention = n%3*10, []string{guest.Operational, guest.Audit}[n%2]
-			want = append(want, e)
-		}
-		return errors.Join(tx.Append(), tx.Append(want[:1]...), tx.Append(want[1:]...))
-	})
-	suite.Equal(u.t, "events", u.h.Events(u.t, u.session), want)
+	for n := range guest.MaxBatch {
+		e := u.event(time.Time{})
+		e.Type, e.Subject, e.Payload = fmt.Sprint("test.v", n), fmt.Sprint("subject ", n), fmt.Appendf(nil, `{"b": "\"{}%d\u00e9",  "a":1.0}`, n)
+		e.SampleRate, e.Retention = n%3*10, []string{guest.Operational, guest.Audit}[n%2]
+		want = append(want, e)
+	}
+	u.record()
+	u.record(want...)
+	got := u.h.Events(u.t, u.session)
+	if len(got) != len(want) || got[0].At.Sub(clock.System()).Abs() > 5*time.Minute {
+		u.t.Fatalf("events %v", got)
+	}
+	for i := range want {
+		want[i].At = got[0].At
+	}
+	suite.Equal(u.t, "events", got, want)
 }
 
-// storm: many requests with one key have one effect and one answer.
+// storm: many requests with one key have one effect and one result.
 func storm(_ *testing.T, u *user) {
 	const racers = 60
 	m := u.mutation()
 	var done, replayed, refused atomic.Int64
+	var ids sync.Map
 	var all sync.WaitGroup
 	for i := range racers {
 		all.Go(func() {
-			a, again, err := u.h.Store.Mutate(u.t.Context(), m, func(tx guest.Tx) (guest.Answer, error) {
-				return guest.Answer{Status: 201, Body: []byte{byte(i)}}, tx.Append(u.event(tx.Now()))
-			})
+			w := wish(1)
+			o, err := u.addWish(m, w)
 			switch {
 			case errors.Is(err, guest.ErrInFlight):
 				refused.Add(1)
+				return
 			case err != nil:
 				u.t.Errorf("racer %d: %v", i, err)
-			case again:
+				return
+			case o.Replayed:
 				replayed.Add(1)
 			default:
 				done.Add(1)
-				suite.Equal(u.t, "own answer", a.Body, []byte{byte(i)})
+				suite.Equal(u.t, "own result", o.Result.Wish.ID, w.ID)
 			}
+			ids.Store(o.Result.Wish.ID, true)
 		})
 	}
 	all.Wait()
 	if done.Load() != 1 || replayed.Load()+refused.Load() != racers-1 {
 		u.t.Errorf("%d did it, %d were replayed, %d refused", done.Load(), replayed.Load(), refused.Load())
 	}
+	entries := u.wishes(10)
+	suite.Equal(u.t, "entries", len(entries), 1)
+	ids.Range(func(id, _ any) bool { suite.Equal(u.t, "result", id.(guest.ID), entries[0].ID); return true })
 	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 1)
 }
 
-// timeOfTheDatabase: the time of a transaction is that of the database, to the
-// microsecond.
+// timeOfTheDatabase: the time of a mutation is that of the database, to the microsecond, in its
+// result and in its event.
 func timeOfTheDatabase(_ *testing.T, u *user) {
-	u.mutate(func(tx guest.Tx) error {
-		now := tx.Now()
-		if now.Nanosecond()%1000 != 0 || now.Sub(clock.System()).Abs().Minutes() > 5 {
-			u.t.Errorf("now is %v", now)
-		}
-		return nil
-	})
+	now := u.add(wish(1)).Added
+	if now.Nanosecond()%1000 != 0 || now.Sub(clock.System()).Abs().Minutes() > 5 {
+		u.t.Errorf("now is %v", now)
+	}
+	suite.Equal(u.t, "event", u.h.Events(u.t, u.session)[0].At, now)
 }
 
 // eventsOfSessions: events that belong to no mutation are appended in the order of their

@@ -93,8 +93,9 @@ func refusalRace(_ *testing.T, u *user) {
 	store := &counting{Store: u.h.Store}
 	u.h.Store = store
 	processes := []*guest.Handoffs{u.minter(tenant), u.minter(tenant)}
-	minted, _, err := u.mintFor(processes[0], u.mutation(), tenant, property(1), agrees)
+	o, err := u.mintFor(processes[0], u.mutation(), tenant, property(1))
 	suite.Must(u.t, "Mint", err)
+	minted := o.Result
 	before := len(u.h.Events(u.t, u.session))
 	var won atomic.Int64
 	var all sync.WaitGroup

@@ -26,6 +26,16 @@ type Harness struct {
 	// AddBotScore adds a score of a session.
 	AddBotScore func(t suite.TB, session guest.ID, at time.Time)
 
+	// AddAnswer stores the answer of a mutation, like an earlier release.
+	AddAnswer func(t suite.TB, m guest.Mutation, a guest.StoredAnswer)
+
+	// AddHandoff adds a handoff, like another program.
+	AddHandoff func(t suite.TB, h guest.Handoff) error
+
+	// SetIncarnation, if set, replaces the incarnation of the keys, as if the database was
+	// restored. It is nil if the database does not know its incarnation.
+	SetIncarnation func(t suite.TB, incarnation string)
+
 	// Find returns the tables of which a row has a text, without the prefix or schema, and
 	// the number of these rows.
 	Find func(t suite.TB, text string) map[string]int
@@ -103,30 +113,6 @@ func (u *user) mutation() guest.Mutation {
 	return guest.Mutation{Session: u.session, Route: "POST /test", Key: fmt.Sprint("key-", u.keys), Digest: sha256.Sum256([]byte("request"))}
 }
 
-// ok is an answer without a body.
-var ok = guest.Answer{Status: 200}
-
-// mutate runs a mutation that must succeed.
-func (u *user) mutate(fn func(guest.Tx) error) {
-	u.t.Helper()
-	suite.Must(u.t, "Mutate", u.try(fn))
-}
-
-func (u *user) try(fn func(guest.Tx) error) error {
-	u.t.Helper()
-	_, replayed, err := u.h.Store.Mutate(u.t.Context(), u.mutation(), func(tx guest.Tx) (guest.Answer, error) { return ok, fn(tx) })
-	if replayed {
-		u.t.Error("a new key was replayed")
-	}
-	return err
-}
-
-// clearSession clears a session.
-func clearSession(tx guest.Tx) error {
-	_, err := tx.Clear()
-	return err
-}
-
 // Constants of wishes.
 const (
 	tenant = "11111111-2222-4333-8444-555555555555"
@@ -138,29 +124,6 @@ func property(n int) string { return fmt.Sprintf("%08d-2222-4333-8444-5555555555
 
 func wish(n int) guest.Wish {
 	return guest.Wish{ID: guest.NewID(guest.WishPrefix, clock.System()), Tenant: tenant, Property: property(n), Source: "list"}
-}
-
-// add adds an entry that must be new.
-func (u *user) add(w guest.Wish) (result guest.Wish) {
-	u.t.Helper()
-	u.mutate(func(tx guest.Tx) error {
-		var added bool
-		var err error
-		if result, added, err = tx.AddWish(w); err == nil && !added {
-			u.t.Errorf("%s was not added", w.Property)
-		}
-		return err
-	})
-	return result
-}
-
-func (u *user) remove(n int) (removed bool) {
-	u.t.Helper()
-	u.mutate(func(tx guest.Tx) (err error) {
-		_, removed, err = tx.RemoveWish(property(n))
-		return err
-	})
-	return removed
 }
 
 // wishes reads the whole list in pages of some size.
@@ -183,7 +146,9 @@ func (u *user) wishes(size int) (all []guest.Wish) {
 // event returns a new event of the session.
 func (u *user) event(now time.Time) guest.Event {
 	return guest.Event{
-		ID: guest.NewID(guest.EventPrefix, now), Type: "test.v1", Subject: string(u.session), Retention: guest.Operational,
-		Payload: []byte(`{"a":1}`), At: now,
+		ID: newEvent(), Type: "test.v1", Subject: string(u.session), Retention: guest.Operational, Payload: []byte(`{"a":1}`), At: now,
 	}
 }
+
+// newEvent returns the ID of a new event.
+func newEvent() guest.ID { return guest.NewID(guest.EventPrefix, clock.System()) }

@@ -217,20 +217,19 @@ func quarantine(_ *testing.T, u *user) {
 	}
 }
 
-// suspendedInMutation: a mutation sees who is suspended.
+// suspendedInMutation: a mint sees who is suspended.
 func suspendedInMutation(_ *testing.T, u *user) {
+	u.ring()
 	tenant := newTenant()
 	for i, want := range []bool{false, true, false} {
 		if i > 0 {
 			u.receive(about(ident.New(), tenant, want, i))
 		}
-		u.mutate(func(tx guest.Tx) error {
-			got, err := tx.Suspended(tenant)
-			if err == nil && got != want {
-				err = errors.New("suspended: " + fmt.Sprint(got))
-			}
-			return err
-		})
+		m := u.newMint(time.Minute)
+		m.Handoff.Tenant = tenant
+		if _, err := u.tryMint(m); errors.Is(err, guest.ErrTenantSuspended) != want || err != nil && !want {
+			u.t.Errorf("suspended: %v, mint: %v", want, err)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package storetest
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ func wishChecks() []check {
 		{"OtherTenant", otherTenant},
 		{"Note", note},
 		{"RemoveMissing", removeMissing},
+		{"Events", wishEvents},
 		{"Full", fullList},
 		{"CapUnderRaces", capUnderRaces},
 		{"OneRowPerProperty", oneRowPerProperty},
@@ -60,14 +62,12 @@ func newestFirst(a, b guest.Wish) int {
 
 func addAgain(_ *testing.T, u *user) {
 	first := u.add(wish(1))
-	u.mutate(func(tx guest.Tx) error {
-		other := wish(1)
-		other.Note = "other"
-		w, added, err := tx.AddWish(other)
-		suite.Equal(u.t, "added", added, false)
-		suite.Equal(u.t, "entry", w, first)
-		return err
-	})
+	other := wish(1)
+	other.Note = "other"
+	r, err := u.tryAdd(other)
+	suite.Must(u.t, "AddWish", err)
+	suite.Equal(u.t, "AddWish", r, guest.AddedWish{Outcome: guest.WishKept, Wish: first})
+	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 1)
 	suite.Equal(u.t, "Wishes", u.wishes(10), []guest.Wish{first})
 }
 
@@ -92,31 +92,32 @@ func otherTenant(_ *testing.T, u *user) {
 	first := u.add(wish(1))
 	w := wish(1)
 	w.Tenant = second
-	add := func(tx guest.Tx) error { _, _, err := tx.AddWish(w); return err }
-	if err := u.try(add); !errors.Is(err, guest.ErrOtherTenant) {
+	if _, err := u.tryAdd(w); !errors.Is(err, guest.ErrOtherTenant) {
 		u.t.Errorf("got %v", err)
 	}
 	suite.Equal(u.t, "Wishes", u.wishes(10), []guest.Wish{first})
 	u.remove(1)
-	if err := u.try(add); !errors.Is(err, guest.ErrOtherTenant) {
-		u.t.Errorf("of a removed entry: %v", err)
+	m := u.mutation()
+	for i := range 2 { // the refusal is a result
+		o, err := u.addWish(m, w)
+		suite.Must(u.t, "of a removed entry", err)
+		suite.Equal(u.t, "of a removed entry", o, guest.Once[guest.AddedWish]{Result: guest.AddedWish{Outcome: guest.WishOfOtherTenant}, Replayed: i == 1})
 	}
+	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 2)
 }
 
 func note(_ *testing.T, u *user) {
 	first := u.add(wish(1))
 	for _, text := range []string{"a", strings.Repeat("😀", guest.MaxNote), ""} {
-		u.mutate(func(tx guest.Tx) error {
-			w, err := tx.SetNote(property(1), text)
-			first.Note = text
-			suite.Equal(u.t, "SetNote", w, first)
-			return err
-		})
+		w, err := u.note(1, text)
+		suite.Must(u.t, "SetNote", err)
+		first.Note = text
+		suite.Equal(u.t, "SetNote", w, first)
 		suite.Equal(u.t, "Wishes", u.wishes(10), []guest.Wish{first})
 	}
 	u.remove(1)
 	for n := range 2 { // removed, and never added
-		if err := u.try(func(tx guest.Tx) error { _, err := tx.SetNote(property(1+n), "x"); return err }); !errors.Is(err, guest.ErrNoWish) {
+		if _, err := u.note(1+n, "x"); !errors.Is(err, guest.ErrNoWish) {
 			u.t.Errorf("got %v", err)
 		}
 	}
@@ -126,20 +127,38 @@ func removeMissing(_ *testing.T, u *user) {
 	suite.Equal(u.t, "removed", u.remove(1), false)
 }
 
+// wishEvents: an entry that is added, revived or removed has an event with the ID and the time of
+// the change. What changes nothing, and a note, has none.
+func wishEvents(_ *testing.T, u *user) {
+	w := u.add(wish(1))
+	_, err := u.tryAdd(wish(1))
+	suite.Must(u.t, "AddWish", err)
+	_, err = u.note(1, "a")
+	suite.Must(u.t, "SetNote", err)
+	u.remove(1)
+	u.remove(1)
+	again := u.add(wish(1))
+	events := u.h.Events(u.t, u.session)
+	var kinds []string
+	for _, e := range events {
+		kinds = append(kinds, e.Type[strings.Index(e.Type, ".wishlist.")+1:])
+		suite.Equal(u.t, "subject", e.Subject, string(w.ID))
+		suite.Equal(u.t, "class", e.Retention, guest.Operational)
+		if want := fmt.Sprintf(`{"sessionId":%q,"wishId":%q,"tenantId":%q,"propertyId":%q,"source":"list"}`, u.session, w.ID, tenant, property(1)); string(e.Payload) != want {
+			u.t.Errorf("payload %s, want %s", e.Payload, want)
+		}
+	}
+	suite.Equal(u.t, "events", kinds, []string{"wishlist.added.v1", "wishlist.removed.v1", "wishlist.added.v1"})
+	suite.Equal(u.t, "times", []time.Time{events[0].At, events[2].At}, []time.Time{w.Added, again.Added})
+}
+
 // fullList: the 101st live entry is refused, removed ones do not count, and an entry that
 // is live can be added again.
 func fullList(_ *testing.T, u *user) {
-	u.mutate(func(tx guest.Tx) error {
-		for n := range guest.MaxWishes {
-			if _, _, err := tx.AddWish(wish(n)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	add := func(n int) error {
-		return u.try(func(tx guest.Tx) error { _, _, err := tx.AddWish(wish(n)); return err })
+	for n := range guest.MaxWishes {
+		u.add(wish(n))
 	}
+	add := func(n int) error { _, err := u.tryAdd(wish(n)); return err }
 	if err := add(100); !errors.Is(err, guest.ErrWishlistFull) {
 		u.t.Errorf("the 101st: %v", err)
 	}
@@ -161,7 +180,7 @@ func capUnderRaces(_ *testing.T, u *user) {
 		racer := &user{t: u.t, h: u.h, session: u.session, keys: (r + 1) * 1000}
 		all.Go(func() {
 			for n := range each {
-				err := racer.try(func(tx guest.Tx) error { _, _, err := tx.AddWish(wish(r*each + n)); return err })
+				_, err := racer.tryAdd(wish(r*each + n))
 				switch {
 				case err == nil:
 					added.Add(1)
@@ -185,10 +204,9 @@ func oneRowPerProperty(_ *testing.T, u *user) {
 	for r := range 10 {
 		racer := &user{t: u.t, h: u.h, session: u.session, keys: (r + 1) * 1000}
 		all.Go(func() {
-			won := false
-			err := racer.try(func(tx guest.Tx) (err error) { _, won, err = tx.AddWish(wish(1)); return err })
+			got, err := racer.tryAdd(wish(1))
 			suite.Must(u.t, "AddWish", err)
-			if won {
+			if got.Outcome == guest.WishAdded {
 				winners.Add(1)
 			}
 		})
@@ -207,30 +225,25 @@ func clearAll(_ *testing.T, u *user) {
 	kept := other.add(wish(2))
 	old := guest.Mutation{Session: u.session, Route: "POST /test", Key: "key-1", Digest: u.mutation().Digest}
 	m := u.mutation()
-	calls := 0
-	drop := func(tx guest.Tx) (guest.Answer, error) {
-		keys, err := tx.Clear()
-		if calls++; calls == 1 && !slices.Contains(keys, old.CompositeKey()) || slices.Contains(keys, m.CompositeKey()) {
-			u.t.Errorf("Clear returned the keys %v", keys)
-		}
-		return ok, errors.Join(err, tx.Append(u.event(tx.Now())))
-	}
 	for i := range 2 {
-		_, replayed, err := u.h.Store.Mutate(u.t.Context(), m, drop)
+		o, err := u.h.Store.Clear(u.t.Context(), guest.Clear{Mutation: m})
 		suite.Must(u.t, "Clear", err)
-		suite.Equal(u.t, "its own answer is kept", replayed, i == 1)
+		suite.Equal(u.t, "its own answer is kept", o.Replayed, i == 1)
+		if i == 0 && !slices.Contains(o.Result.Answers, old.CompositeKey()) || slices.Contains(o.Result.Answers, m.CompositeKey()) {
+			u.t.Errorf("Clear returned the keys %v", o.Result.Answers)
+		}
 	}
 	suite.Equal(u.t, "Wishes", len(u.wishes(10)), 0)
-	suite.Equal(u.t, "tables with the session", u.h.Find(u.t, string(u.session)), map[string]int{"idempotency_keys": 1, "outbox": 1})
+	suite.Equal(u.t, "tables with the session", u.h.Find(u.t, string(u.session)), map[string]int{"idempotency_keys": 1, "outbox": 3})
 	suite.Equal(u.t, "of another session", other.wishes(10), []guest.Wish{kept})
-	_, replayed, err := u.h.Store.Mutate(u.t.Context(), old, func(guest.Tx) (guest.Answer, error) { return ok, nil })
+	o, err := u.h.Store.Record(u.t.Context(), guest.Record{Mutation: old})
 	suite.Must(u.t, "an older key", err)
-	suite.Equal(u.t, "an older key is replayed", replayed, false)
+	suite.Equal(u.t, "an older key is replayed", o.Replayed, false)
 	again := u.add(wish(2))
 	if again.ID == first.ID {
 		u.t.Error("a cleared entry was revived")
 	}
-	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 1)
+	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 4)
 }
 
 // sessions: nothing of one session is visible to another.
@@ -242,7 +255,7 @@ func sessions(_ *testing.T, u *user) {
 	}
 	suite.Equal(u.t, "removed", u.remove(1), true)
 	suite.Equal(u.t, "of the other", other.wishes(10), []guest.Wish{theirs})
-	suite.Equal(u.t, "events of the other", len(u.h.Events(u.t, other.session)), 0)
+	suite.Equal(u.t, "events of the other", len(u.h.Events(u.t, other.session)), 1)
 }
 
 // text: any text that the rules accept comes back as it was.
@@ -268,7 +281,7 @@ func wrongWishes(_ *testing.T, u *user) {
 	} {
 		w := wish(1)
 		wrong(&w)
-		if err := u.try(func(tx guest.Tx) error { _, _, err := tx.AddWish(w); return err }); err == nil {
+		if _, err := u.tryAdd(w); err == nil {
 			u.t.Errorf("%s was added", what)
 		}
 	}
@@ -279,12 +292,12 @@ func wrongWishes(_ *testing.T, u *user) {
 func dropAnswers(_ *testing.T, u *user) {
 	m := u.mutation()
 	for range 3 {
-		u.mutate(func(guest.Tx) error { return nil })
+		u.record()
 	}
 	run := func() (replayed bool) {
-		_, replayed, err := u.h.Store.Mutate(u.t.Context(), m, func(guest.Tx) (guest.Answer, error) { return ok, nil })
-		suite.Must(u.t, "Mutate", err)
-		return replayed
+		o, err := u.h.Store.Record(u.t.Context(), guest.Record{Mutation: m})
+		suite.Must(u.t, "Record", err)
+		return o.Replayed
 	}
 	run()
 	drop := func(at time.Time, limit int) int {

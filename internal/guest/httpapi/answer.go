@@ -1,0 +1,66 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+)
+
+// answer is a complete response.
+type answer struct {
+	Status      int
+	ContentType string // "": no body
+	Location    string // "": none
+	Body        []byte
+}
+
+// jsonAnswer returns an answer with a JSON body.
+func jsonAnswer(status int, body any) (answer, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return answer{}, fault.Wrap(fault.Internal, "encode the response", err)
+	}
+	return answer{Status: status, ContentType: "application/json", Body: append(text, '\n')}, nil
+}
+
+// reply sends the answer of a mutation. A repeated request gets the same bytes: render must use
+// nothing but the result, and the parts of the request that are in its digest.
+func reply[R any](x *exchange, o guest.Once[R], err error, render func(R) (answer, error)) error {
+	if err != nil {
+		return err
+	}
+	var a answer
+	if o.Former != nil {
+		a = answer(*o.Former)
+	} else if a, err = render(o.Result); err != nil {
+		return err
+	}
+	if o.Replayed {
+		x.out.Header().Set("Idempotency-Replayed", "true")
+	}
+	send(x.out, a)
+	return nil
+}
+
+// noContent renders a result that clients do not see.
+func noContent[R any](R) (answer, error) { return answer{Status: http.StatusNoContent}, nil }
+
+// send writes a complete response. It ignores write errors: the request has been processed
+// even if the client has disconnected.
+func send(w http.ResponseWriter, a answer) {
+	h := w.Header()
+	if a.ContentType != "" {
+		h.Set("Content-Type", a.ContentType)
+		h.Set("Content-Length", strconv.Itoa(len(a.Body)))
+	}
+	if a.Location != "" {
+		h.Set("Location", a.Location)
+	}
+	w.WriteHeader(a.Status)
+	if len(a.Body) > 0 {
+		_, _ = w.Write(a.Body)
+	}
+}

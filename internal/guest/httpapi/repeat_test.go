@@ -1,0 +1,77 @@
+package httpapi_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/httpapi"
+	"holdfast/internal/suite"
+)
+
+// TestRepeatedAnswers: on every route, a repeated request has the same answer, byte for byte: from
+// the hot state, from the database, and if an earlier release has stored it as an HTTP response.
+func TestRepeatedAnswers(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	b := s.begin()
+	id, _, _ := strings.Cut(b.cookie, ".")
+	mint := "/handoff/" + tenant + "/" + property
+	seen := map[string]bool{}
+	for i, c := range []struct {
+		route, path, body string
+		status            int
+	}{
+		{"POST /wishlist", "/wishlist", wish(property), 201},
+		{"POST /wishlist", "/wishlist", wish(property), 200},
+		{"POST /wishlist", "/wishlist", strings.Replace(wish(property), tenant, property, 1), 409},
+		{"PATCH /wishlist/{propertyId}", "/wishlist/" + property, `{"note":"<ü>"}`, 200},
+		{"DELETE /wishlist/{propertyId}", "/wishlist/" + property, "", 204},
+		{"DELETE /wishlist/{propertyId}", "/wishlist/" + property, "", 204},
+		{"POST /handoff/{tenantId}/{propertyId}", mint, stay, 201},
+		{"POST /telemetry/page-view", "/telemetry/page-view", `{"items":[{"page":"home"},{"page":"list"}]}`, 202},
+		{"POST /telemetry/funnel", "/telemetry/funnel", `{"items":[{"step":"search"}]}`, 202},
+		{"POST /session/clear", "/session/clear", "", 204},
+	} {
+		seen[c.route] = true
+		method, _, _ := strings.Cut(c.route, " ")
+		m := guest.Mutation{Session: guest.ID(id), Route: c.route, Key: fmt.Sprint("repeated-", i)}
+		send := func() answer {
+			old := *b // after it was cleared, the session has another cookie
+			return old.send(method, c.path, c.body, "Idempotency-Key: "+m.Key)
+		}
+		first := send()
+		b.check(first, c.status)
+		again := func(from, body string) {
+			t.Helper()
+			got := send()
+			if got.status != c.status || got.body != body || got.header.Get("Idempotency-Replayed") != "true" {
+				t.Errorf("%s from %s: %d %v %s, want %s", c.route, from, got.status, got.header, got.body, body)
+			}
+			for _, name := range []string{"Content-Type", "Location", "Content-Length"} {
+				want := first.header.Get(name)
+				if name == "Content-Length" && want != "" {
+					want = fmt.Sprint(len(body))
+				}
+				suite.Equal(t, c.route+" from "+from+": "+name, got.header.Get(name), want)
+			}
+		}
+		again("the hot state", first.body)
+		claim, err := s.hot.ClaimAnswer(t.Context(), m.CompositeKey(), "test")
+		suite.Must(t, "ClaimAnswer", err)
+		suite.Must(t, "DropAnswers", s.hot.DropAnswers(t.Context(), []string{m.CompositeKey()}))
+		again("the database", first.body)
+		former := first.body
+		if former != "" {
+			former = " " + former
+		}
+		suite.Must(t, "PutAnswer", s.hot.PutAnswer(t.Context(), m.CompositeKey(), claim.Digest, guest.StoredAnswer{
+			Version: c.status, ContentType: first.header.Get("Content-Type"), Location: first.header.Get("Location"), Body: []byte(former),
+		}))
+		again("an earlier release", former)
+	}
+	for _, route := range httpapi.MutatingRoutes() {
+		suite.Equal(t, route, seen[route], true)
+	}
+}

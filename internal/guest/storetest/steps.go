@@ -1,0 +1,201 @@
+package storetest
+
+import (
+	"encoding/json"
+	"time"
+
+	"holdfast/client/handoff"
+	"holdfast/internal/clock"
+	"holdfast/internal/guest"
+	"holdfast/internal/suite"
+)
+
+// first returns the result of a mutation with a new key.
+func first[R any](u *user, o guest.Once[R], err error) (R, error) {
+	u.t.Helper()
+	if o.Replayed {
+		u.t.Error("a new key was replayed")
+	}
+	return o.Result, err
+}
+
+func (u *user) addWish(m guest.Mutation, w guest.Wish) (guest.Once[guest.AddedWish], error) {
+	return u.h.Store.AddWish(u.t.Context(), guest.AddWish{Mutation: m, Wish: w, Event: newEvent()})
+}
+
+// tryAdd adds an entry, or returns why it is refused.
+func (u *user) tryAdd(w guest.Wish) (r guest.AddedWish, err error) {
+	u.t.Helper()
+	o, err := u.addWish(u.mutation(), w)
+	r, err = first(u, o, err)
+	if err == nil {
+		err = r.Err()
+	}
+	return r, err
+}
+
+// add adds an entry that must be new.
+func (u *user) add(w guest.Wish) guest.Wish {
+	u.t.Helper()
+	r, err := u.tryAdd(w)
+	suite.Must(u.t, "AddWish", err)
+	suite.Equal(u.t, "AddWish", r.Outcome, guest.WishAdded)
+	return r.Wish
+}
+
+// note replaces the note of an entry.
+func (u *user) note(n int, text string) (guest.Wish, error) {
+	u.t.Helper()
+	o, err := u.h.Store.SetNote(u.t.Context(), guest.SetNote{Mutation: u.mutation(), Property: property(n), Note: text})
+	r, err := first(u, o, err)
+	return r.Wish, err
+}
+
+func (u *user) remove(n int) (removed bool) {
+	u.t.Helper()
+	o, err := u.h.Store.RemoveWish(u.t.Context(), guest.RemoveWish{Mutation: u.mutation(), Property: property(n), Event: newEvent()})
+	r, err := first(u, o, err)
+	suite.Must(u.t, "RemoveWish", err)
+	return r.Removed
+}
+
+// clear clears the session.
+func (u *user) clear() {
+	u.t.Helper()
+	o, err := u.h.Store.Clear(u.t.Context(), guest.Clear{Mutation: u.mutation()})
+	_, err = first(u, o, err)
+	suite.Must(u.t, "Clear", err)
+}
+
+// record appends events.
+func (u *user) record(events ...guest.Event) {
+	u.t.Helper()
+	o, err := u.h.Store.Record(u.t.Context(), guest.Record{Mutation: u.mutation(), Events: events})
+	_, err = first(u, o, err)
+	suite.Must(u.t, "Record", err)
+}
+
+// newMint returns a request for a handoff to a tenant that no other handoff has.
+func (u *user) newMint(life time.Duration) guest.Mint {
+	u.t.Helper()
+	return guest.Mint{
+		Mutation: u.mutation(), Life: life, Site: "https://book.example/#{token}", Event: newEvent(), Keys: u.newKeys(),
+		Handoff: guest.Handoff{
+			ID: guest.NewID(guest.HandoffPrefix, clock.System()), Session: u.session, Tenant: newTenant(), Property: property(1),
+			Stay:        guest.Stay{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2, Children: 1, Rooms: 1, Currency: "EUR", Locale: "de-AT"},
+			Fingerprint: digestOf('f'), IP: digestOf('i'),
+		},
+	}
+}
+
+// digestOf returns 32 bytes.
+func digestOf(c byte) []byte {
+	text := make([]byte, 32)
+	for i := range text {
+		text[i] = c
+	}
+	return text
+}
+
+// tryMint mints a handoff. It returns it as the request and the result say.
+func (u *user) tryMint(m guest.Mint) (h guest.Handoff, err error) {
+	u.t.Helper()
+	o, err := u.h.Store.Mint(u.t.Context(), m)
+	r, err := first(u, o, err)
+	if err != nil {
+		return h, err
+	}
+	h = m.Handoff
+	h.Key, _ = handoff.KeyID(r.Token)
+	h.Minted, h.Expires = r.Expires.Add(-m.Life), r.Expires
+	return h, nil
+}
+
+// newHandoff mints a handoff with some life.
+func (u *user) newHandoff(life time.Duration) guest.Handoff {
+	u.t.Helper()
+	h, err := u.tryMint(u.newMint(life))
+	suite.Must(u.t, "Mint", err)
+	return h
+}
+
+// done is the result of any step.
+type done struct {
+	result   string // as JSON
+	replayed bool
+	former   *guest.FormerAnswer
+}
+
+func doneOf[R any](o guest.Once[R], err error) (done, error) {
+	text, _ := json.Marshal(o.Result)
+	return done{string(text), o.Replayed, o.Former}, err
+}
+
+// step is one of the methods of guest.Mutations.
+type step struct {
+	name   string
+	events int // that it appends
+
+	// do makes a request that is allowed once, and succeeds if the session has the entry
+	// standing. event is the ID of its event, if it has one.
+	do func(u *user, m guest.Mutation, event guest.ID) (done, error)
+}
+
+// standing is the number of the property that steps change.
+const standing = 1000
+
+// steps are all methods of guest.Mutations.
+func steps() []step {
+	return []step{
+		{"AddWish", 1, func(u *user, m guest.Mutation, event guest.ID) (done, error) {
+			w := wish(standing + 1)
+			w.Note = "new"
+			return doneOf(u.h.Store.AddWish(u.t.Context(), guest.AddWish{Mutation: m, Wish: w, Event: event}))
+		}},
+		{"SetNote", 0, func(u *user, m guest.Mutation, _ guest.ID) (done, error) {
+			return doneOf(u.h.Store.SetNote(u.t.Context(), guest.SetNote{Mutation: m, Property: property(standing), Note: "noted"}))
+		}},
+		{"RemoveWish", 1, func(u *user, m guest.Mutation, event guest.ID) (done, error) {
+			return doneOf(u.h.Store.RemoveWish(u.t.Context(), guest.RemoveWish{Mutation: m, Property: property(standing), Event: event}))
+		}},
+		{"Clear", 0, func(u *user, m guest.Mutation, _ guest.ID) (done, error) {
+			return doneOf(u.h.Store.Clear(u.t.Context(), guest.Clear{Mutation: m}))
+		}},
+		{"Record", 2, func(u *user, m guest.Mutation, event guest.ID) (done, error) {
+			e, last := u.event(clock.System()), u.event(clock.System())
+			last.ID = event
+			return doneOf(u.h.Store.Record(u.t.Context(), guest.Record{Mutation: m, IDs: []guest.ID{"mpv_a", "mpv_b"}, Events: []guest.Event{e, last}}))
+		}},
+		{"Mint", 1, func(u *user, m guest.Mutation, event guest.ID) (done, error) {
+			mint := u.newMint(time.Minute)
+			mint.Mutation, mint.Event = m, event
+			return doneOf(u.h.Store.Mint(u.t.Context(), mint))
+		}},
+	}
+}
+
+// seen is all that steps change.
+type seen struct {
+	Wishes   []guest.Wish
+	Handoffs []guest.Handoff
+	Events   int
+}
+
+// see reads what the store has of the session.
+func (u *user) see() string {
+	u.t.Helper()
+	text, err := json.Marshal(seen{u.wishes(1000), u.handoffs(1000), len(u.h.Events(u.t, u.session))})
+	suite.Must(u.t, "Marshal", err)
+	return string(text)
+}
+
+// eachStep calls fn with every step, and with a new session that has the entry standing.
+func (u *user) eachStep(fn func(u *user, s step)) {
+	u.t.Helper()
+	u.ring()
+	for _, s := range steps() {
+		one := u.other()
+		one.add(wish(standing))
+		fn(one, s)
+	}
+}
