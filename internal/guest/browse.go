@@ -11,13 +11,19 @@ import (
 	"holdfast/internal/ident"
 )
 
-// cached returns an answer of a cache as JSON. missing is the error if the catalogue does
-// not have it.
-func cached[T any](ctx context.Context, s *Service, c Cache, key string, missing error, ask func(context.Context) (T, error)) (View, error) {
+// asked is an answer of the catalogue in a cache.
+type asked struct {
+	Cache
+	key     string
+	missing error // if the catalogue does not have it
+}
+
+// cached returns an answer of a cache as JSON.
+func cached[T any](ctx context.Context, s *Service, a asked, ask func(context.Context) (T, error)) (View, error) {
 	if s.Catalogue == nil {
 		return View{}, ErrUpstream
 	}
-	v, err := s.view(ctx, c, key, func(ctx context.Context) ([]byte, error) {
+	v, err := s.view(ctx, a.Cache, a.key, func(ctx context.Context) ([]byte, error) {
 		answer, err := ask(ctx)
 		if err != nil {
 			return nil, err
@@ -29,14 +35,14 @@ func cached[T any](ctx context.Context, s *Service, c Cache, key string, missing
 		return text, nil
 	})
 	if errors.Is(err, errMissing) {
-		err = missing
+		err = a.missing
 	}
 	return v, err
 }
 
 // decoded is cached for an answer of which the service needs more than its JSON.
-func decoded[T any](ctx context.Context, s *Service, c Cache, key string, missing error, ask func(context.Context) (T, error)) (answer T, v View, err error) {
-	if v, err = cached(ctx, s, c, key, missing, ask); err != nil {
+func decoded[T any](ctx context.Context, s *Service, a asked, ask func(context.Context) (T, error)) (answer T, v View, err error) {
+	if v, err = cached(ctx, s, a, ask); err != nil {
 		return answer, v, err
 	}
 	if err := json.Unmarshal(v.Body, &answer); err != nil {
@@ -75,7 +81,7 @@ func (s *Service) Find(ctx context.Context, q SearchQuery) (Results, View, error
 	if s.Campaign {
 		c.Life = campaignLife
 	}
-	r, v, err := decoded(ctx, s, c, "cache:search:list:"+hash, ErrUpstream, func(ctx context.Context) (Results, error) {
+	r, v, err := decoded(ctx, s, asked{c, "cache:search:list:" + hash, ErrUpstream}, func(ctx context.Context) (Results, error) {
 		r, err := s.Catalogue.Search(ctx, q)
 		for _, i := range r.Items {
 			if err == nil && !isMinor(i.CheapestNightlyMinor, i.TotalForStayMinor) {
@@ -98,7 +104,7 @@ func (s *Service) FindPins(ctx context.Context, q SearchQuery) (Pins, View, erro
 	if err != nil {
 		return Pins{}, View{}, err
 	}
-	r, v, err := decoded(ctx, s, CacheMap, "cache:search:map:"+hash, ErrUpstream, func(ctx context.Context) (Pins, error) {
+	r, v, err := decoded(ctx, s, asked{CacheMap, "cache:search:map:" + hash, ErrUpstream}, func(ctx context.Context) (Pins, error) {
 		r, err := s.Catalogue.Map(ctx, q)
 		for _, i := range r.Items {
 			if err == nil && !isMinor(i.CheapestNightlyMinor) {
@@ -158,7 +164,7 @@ func (s *Service) Hotel(ctx context.Context, property, locale, currency string) 
 		return Hotel{}, View{}, badParameter(expectedCurrency, "currency")
 	}
 	locale = normalizeLocale(locale)
-	h, v, err := decoded(ctx, s, CacheDetail, "cache:detail:"+property+":"+locale+":"+currency, ErrNoProperty, func(ctx context.Context) (Hotel, error) {
+	h, v, err := decoded(ctx, s, asked{CacheDetail, "cache:detail:" + property + ":" + locale + ":" + currency, ErrNoProperty}, func(ctx context.Context) (Hotel, error) {
 		h, err := s.Catalogue.Hotel(ctx, property, locale, currency)
 		if err == nil && !isMinor(h.CheapestNightlyMinor) {
 			err = ErrPrice
@@ -188,7 +194,7 @@ func (s *Service) Property(ctx context.Context, property string) (Property, erro
 
 // property is Property, also for suspended tenants.
 func (s *Service) property(ctx context.Context, property string) (Property, error) {
-	p, _, err := decoded(ctx, s, CacheProperty, "cache:property:"+property, ErrNoProperty, func(ctx context.Context) (Property, error) {
+	p, _, err := decoded(ctx, s, asked{CacheProperty, "cache:property:" + property, ErrNoProperty}, func(ctx context.Context) (Property, error) {
 		return s.Catalogue.Property(ctx, property)
 	})
 	return p, err
@@ -219,7 +225,7 @@ func (s *Service) Availability(ctx context.Context, q AvailabilityQuery) (View, 
 	}
 	q.Property = p.PropertyID
 	key := fmt.Sprintf("cache:availability:%s:%s:%s:%d-%d-%d", q.Property, q.From, q.To, q.Adults, q.Children, q.Rooms)
-	return cached(ctx, s, CacheAvailability, key, ErrNoProperty, func(ctx context.Context) (Availability, error) {
+	return cached(ctx, s, asked{CacheAvailability, key, ErrNoProperty}, func(ctx context.Context) (Availability, error) {
 		a, err := s.Catalogue.Availability(ctx, q)
 		if err == nil && !isMinor(a.CheapestNightlyMinor, a.TotalForStayMinor) {
 			err = ErrPrice
@@ -240,7 +246,7 @@ func (s *Service) FacetsOf(ctx context.Context, country, region string) (View, e
 	if !ok {
 		return View{}, ErrNoRegion
 	}
-	return cached(ctx, s, CacheFacets, "cache:facets:"+country+":"+region, ErrNoRegion, func(ctx context.Context) (Facets, error) {
+	return cached(ctx, s, asked{CacheFacets, "cache:facets:" + country + ":" + region, ErrNoRegion}, func(ctx context.Context) (Facets, error) {
 		f, err := s.Catalogue.Facets(ctx, country, region)
 		f.Stars, f.Amenities = orEmpty(f.Stars), orEmpty(f.Amenities)
 		return f, err
@@ -253,7 +259,7 @@ func (s *Service) BrandPeek(ctx context.Context, tenant string) (Brand, View, er
 	if !ok {
 		return Brand{}, View{}, ErrNoTenant
 	}
-	b, v, err := decoded(ctx, s, CacheBrand, "cache:brand-peek:"+tenant, ErrNoTenant, func(ctx context.Context) (Brand, error) {
+	b, v, err := decoded(ctx, s, asked{CacheBrand, "cache:brand-peek:" + tenant, ErrNoTenant}, func(ctx context.Context) (Brand, error) {
 		return s.Catalogue.Brand(ctx, tenant)
 	})
 	if err != nil {

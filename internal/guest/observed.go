@@ -76,10 +76,10 @@ func (s *Service) Started(ctx context.Context, session Session) {
 	if session.Campaign != "" {
 		campaign = json.RawMessage(session.Campaign)
 	}
-	s.observe(ctx, Sessions, session.ID, "session.started.v1", string(session.ID), s.Samples.Sessions, struct {
+	s.observe(ctx, session.ID, observation{Sessions, "session.started.v1", string(session.ID), s.Samples.Sessions, struct {
 		CreatedAt time.Time       `json:"createdAt"`
 		Campaign  json.RawMessage `json:"campaign,omitempty"`
-	}{session.Created, campaign})
+	}{session.Created, campaign}})
 }
 
 // Executed is a search that a guest has executed.
@@ -95,7 +95,7 @@ type Executed struct {
 // Executed publishes that a guest has searched. The query is normalized.
 func (s *Service) Executed(ctx context.Context, session ID, e Executed) {
 	e.HasText, e.Query.Text = e.Query.Text != "", ""
-	s.observe(ctx, Searches, session, "search.executed.v1", string(cmp.Or(e.SearchID, session)), s.Samples.Searches, e)
+	s.observe(ctx, session, observation{Searches, "search.executed.v1", string(cmp.Or(e.SearchID, session)), s.Samples.Searches, e})
 }
 
 // DetailViewed is a property whose page a guest has seen.
@@ -109,36 +109,45 @@ type DetailViewed struct {
 
 // DetailViewed publishes that a guest has seen the page of a property.
 func (s *Service) DetailViewed(ctx context.Context, session ID, v DetailViewed) {
-	s.observe(ctx, DetailViews, session, "detail.viewed.v1", v.PropertyID, s.Samples.DetailViews, v)
+	s.observe(ctx, session, observation{DetailViews, "detail.viewed.v1", v.PropertyID, s.Samples.DetailViews, v})
+}
+
+// observation is what the service has observed of a session.
+type observation struct {
+	kind    string // one of the kinds of telemetry
+	topic   string
+	subject string
+	rate    int // of SampleRates
+	payload any // an object
 }
 
 // observe publishes an event of a session soon.
-func (s *Service) observe(ctx context.Context, kind string, session ID, topic, subject string, rate int, v any) {
+func (s *Service) observe(ctx context.Context, session ID, o observation) {
 	result := SampledOut
-	if isSampled(session, rate) {
-		e, err := observedEvent(session, topic, subject, rate, v, s.Clock())
+	if isSampled(session, o.rate) {
+		e, err := o.event(session, s.Clock())
 		result = Published
 		if err != nil || !s.observed.add(SessionEvent{session, TraceOf(ctx), e}) {
 			result = Dropped
 		}
 	}
 	if s.Recorded != nil {
-		s.Recorded(kind, result, 1)
+		s.Recorded(o.kind, result, 1)
 	}
 }
 
-func observedEvent(session ID, topic, subject string, rate int, v any, now time.Time) (Event, error) {
-	text, err := json.Marshal(v)
+func (o *observation) event(session ID, now time.Time) (Event, error) {
+	text, err := json.Marshal(o.payload)
 	if err != nil {
 		return Event{}, fault.Wrap(fault.Internal, "encode an event", err)
 	}
 	now = now.UTC().Truncate(time.Microsecond)
 	e := Event{
-		ID: NewID(EventPrefix, now), Type: topics + topic, Subject: subject, Retention: Operational, At: now,
+		ID: NewID(EventPrefix, now), Type: topics + o.topic, Subject: o.subject, Retention: Operational, At: now,
 		Payload: slices.Concat([]byte(`{"sessionId":"`+session+`",`), text[1:]),
 	}
-	if rate > 1 {
-		e.SampleRate = rate
+	if o.rate > 1 {
+		e.SampleRate = o.rate
 	}
 	return e, nil
 }

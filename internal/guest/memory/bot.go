@@ -33,7 +33,7 @@ func (h *Hot) changeBrowser(id string, fn func(b *browser, now int64)) {
 	maps.DeleteFunc(b.solved, func(_ guest.ID, until int64) bool { return until <= now })
 	fn(b, now)
 	size := 200 + 8*cap(b.events) + 80*(len(b.sessions)+len(b.solved))
-	h.put(s, key, caches, b, size, now, guest.SessionsWindow)
+	h.put(s, now, item{key, caches, b, size, guest.SessionsWindow})
 }
 
 // SeeBrowser implements guest.Hot.

@@ -124,19 +124,28 @@ func (s *shard) get(key string, now int64) *entry {
 	return e
 }
 
+// item is a value to store.
+type item struct {
+	key   string
+	class class // of a new entry
+	value any
+	size  int // in bytes, without the key
+	life  time.Duration
+}
+
 // put stores a value, and makes room.
-func (h *Hot) put(s *shard, key string, c class, value any, size int, now int64, life time.Duration) {
-	e := s.byKey[key]
+func (h *Hot) put(s *shard, now int64, i item) {
+	e := s.byKey[i.key]
 	if e == nil {
-		e = &entry{key: key, class: c, due: -1}
-		s.byKey[key] = e
+		e = &entry{key: i.key, class: i.class, due: -1}
+		s.byKey[i.key] = e
 	} else {
 		e.unlink()
 	}
-	e.value = value
+	e.value = i.value
 	s.link(e)
-	s.extend(e, now, life)
-	h.resize(s, e, size)
+	s.extend(e, now, i.life)
+	h.resize(s, e, i.size)
 }
 
 // resize notes the size of a value that has changed, and makes room.

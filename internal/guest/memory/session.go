@@ -61,7 +61,7 @@ func (h *Hot) session(id guest.ID) (s *shard, v *session, now int64) {
 
 // keep stores a value and extends its life.
 func (h *Hot) keep(s *shard, id guest.ID, v *session, now int64) {
-	h.put(s, string(id), sessions, v, v.size(), now, guest.SessionLife)
+	h.put(s, now, item{string(id), sessions, v, v.size(), guest.SessionLife})
 }
 
 // Session implements guest.Hot.
@@ -117,7 +117,7 @@ func (h *Hot) PutSearch(_ context.Context, search guest.Search) error {
 	search.Query = slices.Clone(search.Query)
 	s, now := h.lock(string(search.ID))
 	defer s.mu.Unlock()
-	h.put(s, string(search.ID), sessions, search, 200+len(search.Query), now, guest.SearchLife)
+	h.put(s, now, item{string(search.ID), sessions, search, 200 + len(search.Query), guest.SearchLife})
 	return nil
 }
 

@@ -25,7 +25,7 @@ func (h *Hot) ClaimAnswer(_ context.Context, key, owner string) (guest.AnswerCla
 	if e := s.get(key, now); e != nil {
 		return e.value.(answer).AnswerClaim, nil
 	}
-	h.put(s, key, copies, answer{owner: owner}, 120, now, guest.ClaimLife)
+	h.put(s, now, item{key, copies, answer{owner: owner}, 120, guest.ClaimLife})
 	return guest.AnswerClaim{Claimed: true}, nil
 }
 
@@ -35,7 +35,7 @@ func (h *Hot) PutAnswer(_ context.Context, key string, digest [32]byte, a guest.
 	a.Body = slices.Clone(a.Body)
 	s, now := h.lock(key)
 	defer s.mu.Unlock()
-	h.put(s, key, copies, answer{AnswerClaim: guest.AnswerClaim{Done: true, Digest: digest, Answer: a}}, 200+len(a.Body), now, guest.MutationLife)
+	h.put(s, now, item{key, copies, answer{AnswerClaim: guest.AnswerClaim{Done: true, Digest: digest, Answer: a}}, 200 + len(a.Body), guest.MutationLife})
 	return nil
 }
 
@@ -95,7 +95,7 @@ func (h *Hot) cache(s *shard, key string, v cached, now int64) {
 		s.drop(e)
 	}
 	if end > now {
-		h.put(s, "cache:"+key, c, v, 80+len(v.value), now, time.Duration(end-now)*time.Microsecond)
+		h.put(s, now, item{"cache:" + key, c, v, 80 + len(v.value), time.Duration(end-now) * time.Microsecond})
 	}
 }
 
@@ -194,7 +194,7 @@ func (h *Hot) take(b guest.Bucket) guest.Taken {
 	}
 	full, t := b.Limit.Take(full, now)
 	if t.Allowed {
-		h.put(s, key, counters, full, 16, now, b.Life())
+		h.put(s, now, item{key, counters, full, 16, b.Life()})
 	}
 	return t
 }

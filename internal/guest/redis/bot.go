@@ -46,7 +46,7 @@ func (h *Hot) SeeBrowser(ctx context.Context, s guest.Sighting) (seen guest.Sigh
 		number(s.Members.Life.Microseconds()), number(int64(s.Members.Most)), millis(s.Members.Life),
 		string(s.Session), guest.SignalHoneypot, guest.SignalReplay,
 	}
-	err = h.script(ctx, "see_browser", scriptSee, h.browserKeys(s.Browser, s.Session), args, func(r rueidis.RedisResult) error {
+	err = h.script(ctx, command{"see_browser", scriptSee, h.browserKeys(s.Browser, s.Session), args}, func(r rueidis.RedisResult) error {
 		n, err := r.AsIntSlice()
 		if err == nil {
 			seen = guest.Sighted{Events: int(n[0]), Sessions: int(n[1]), Honeypots: int(n[2]), Replays: int(n[3]), Solved: n[4] == 1}
@@ -58,7 +58,7 @@ func (h *Hot) SeeBrowser(ctx context.Context, s guest.Sighting) (seen guest.Sigh
 
 // AddOffence implements guest.Hot.
 func (h *Hot) AddOffence(ctx context.Context, browser, offence string) error {
-	return h.script(ctx, "add_offence", scriptOffence, h.browserKeys(browser, "")[2:3], []string{offence, millis(guest.OffenceLife)}, ignore)
+	return h.script(ctx, command{"add_offence", scriptOffence, h.browserKeys(browser, "")[2:3], []string{offence, millis(guest.OffenceLife)}}, ignore)
 }
 
 // SolvedChallenge implements guest.Hot.

@@ -148,11 +148,11 @@ func (h *Hot) PutSuspensions(ctx context.Context, version int64, all []guest.Sus
 	for _, s := range all {
 		args = append(args, s.Tenant, stateOf(s))
 	}
-	err = h.script(ctx, "put_suspensions", scriptPutSuspensions, []string{h.suspended()}, args, yes(&put))
+	err = h.script(ctx, command{"put_suspensions", scriptPutSuspensions, []string{h.suspended()}, args}, yes(&put))
 	return put, err
 }
 
 // SetSuspension implements guest.Hot.
 func (h *Hot) SetSuspension(ctx context.Context, s guest.Suspension) error {
-	return h.script(ctx, "set_suspension", scriptSetSuspension, []string{h.suspended()}, []string{s.Tenant, stateOf(s)}, ignore)
+	return h.script(ctx, command{"set_suspension", scriptSetSuspension, []string{h.suspended()}, []string{s.Tenant, stateOf(s)}}, ignore)
 }

@@ -62,10 +62,17 @@ func (h *Hot) run(ctx context.Context, name string, fn func(context.Context, rue
 	return err
 }
 
+// command is a call of a script.
+type command struct {
+	name       string // for metrics
+	script     *rueidis.Lua
+	keys, args []string
+}
+
 // script runs a script.
-func (h *Hot) script(ctx context.Context, name string, script *rueidis.Lua, keys, args []string, read func(rueidis.RedisResult) error) error {
-	return h.run(ctx, name, func(ctx context.Context, c rueidis.Client) error {
-		return read(script.Exec(ctx, c, keys, args))
+func (h *Hot) script(ctx context.Context, cmd command, read func(rueidis.RedisResult) error) error {
+	return h.run(ctx, cmd.name, func(ctx context.Context, c rueidis.Client) error {
+		return read(cmd.script.Exec(ctx, c, cmd.keys, cmd.args))
 	})
 }
 

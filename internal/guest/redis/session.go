@@ -64,7 +64,7 @@ func (h *Hot) Session(ctx context.Context, id guest.ID, change guest.Change) (s 
 	if change.Campaign != nil {
 		args = append(args, "campaign", *change.Campaign)
 	}
-	err = h.script(ctx, "session", scriptSession, h.sessionKeys(id)[:4], args, func(r rueidis.RedisResult) error {
+	err = h.script(ctx, command{"session", scriptSession, h.sessionKeys(id)[:4], args}, func(r rueidis.RedisResult) error {
 		fields, err := r.AsStrSlice()
 		if err != nil {
 			return err
@@ -87,13 +87,13 @@ func index(list guest.List) int {
 // Push implements guest.Hot.
 func (h *Hot) Push(ctx context.Context, id guest.ID, list guest.List, item guest.Item) error {
 	args := []string{seconds(guest.SessionLife), number(int64(index(list) + 1)), number(int64(list.Most())), item.Key, string(item.Value)}
-	return h.script(ctx, "push", scriptPush, h.sessionKeys(id)[:4], args, ignore)
+	return h.script(ctx, command{"push", scriptPush, h.sessionKeys(id)[:4], args}, ignore)
 }
 
 // Items implements guest.Hot.
 func (h *Hot) Items(ctx context.Context, id guest.ID, list guest.List) (items []guest.Item, err error) {
 	args := []string{seconds(guest.SessionLife), number(int64(index(list) + 1))}
-	err = h.script(ctx, "items", scriptItems, h.sessionKeys(id)[:4], args, func(r rueidis.RedisResult) error {
+	err = h.script(ctx, command{"items", scriptItems, h.sessionKeys(id)[:4], args}, func(r rueidis.RedisResult) error {
 		all, err := r.AsStrSlice()
 		for _, text := range all {
 			key, value, _ := strings.Cut(text, " ")
@@ -114,7 +114,7 @@ return 1`)
 // PutSearch implements guest.Hot.
 func (h *Hot) PutSearch(ctx context.Context, s guest.Search) error {
 	args := []string{seconds(guest.SearchLife), string(s.Session), number(s.Created.UnixMilli()), string(s.Query)}
-	return h.script(ctx, "put_search", scriptPutSearch, []string{h.search(s.ID)}, args, ignore)
+	return h.script(ctx, command{"put_search", scriptPutSearch, []string{h.search(s.ID)}, args}, ignore)
 }
 
 // Search implements guest.Hot.
@@ -190,7 +190,7 @@ func (h *Hot) mirrorKeys(id guest.ID) []string {
 // Mirror implements guest.Hot.
 func (h *Hot) Mirror(ctx context.Context, id guest.ID) (m guest.Mirror, err error) {
 	lease := ident.New()
-	err = h.script(ctx, "mirror", scriptMirror, h.sessionKeys(id), []string{lease, millis(guest.LeaseLife), seconds(guest.SessionLife)}, func(r rueidis.RedisResult) error {
+	err = h.script(ctx, command{"mirror", scriptMirror, h.sessionKeys(id), []string{lease, millis(guest.LeaseLife), seconds(guest.SessionLife)}}, func(r rueidis.RedisResult) error {
 		text, err := r.ToString()
 		switch {
 		case err != nil || text == "":
@@ -213,20 +213,20 @@ func (h *Hot) Mirror(ctx context.Context, id guest.ID) (m guest.Mirror, err erro
 // FillMirror implements guest.Hot.
 func (h *Hot) FillMirror(ctx context.Context, id guest.ID, lease string, wishes json.RawMessage) error {
 	args := []string{lease, seconds(guest.SessionLife), number(h.clock().UnixMilli()) + " " + string(wishes)}
-	return h.script(ctx, "fill_mirror", scriptFillMirror, h.mirrorKeys(id), args, ignore)
+	return h.script(ctx, command{"fill_mirror", scriptFillMirror, h.mirrorKeys(id), args}, ignore)
 }
 
 // BlockMirror implements guest.Hot.
 func (h *Hot) BlockMirror(ctx context.Context, id guest.ID) error {
-	return h.script(ctx, "block_mirror", scriptBlockMirror, h.sessionKeys(id), []string{millis(guest.BlockLife), seconds(guest.SessionLife)}, ignore)
+	return h.script(ctx, command{"block_mirror", scriptBlockMirror, h.sessionKeys(id), []string{millis(guest.BlockLife), seconds(guest.SessionLife)}}, ignore)
 }
 
 // UnblockMirror implements guest.Hot.
 func (h *Hot) UnblockMirror(ctx context.Context, id guest.ID) error {
-	return h.script(ctx, "unblock_mirror", scriptDropMirror, h.mirrorKeys(id), []string{"1"}, ignore)
+	return h.script(ctx, command{"unblock_mirror", scriptDropMirror, h.mirrorKeys(id), []string{"1"}}, ignore)
 }
 
 // DropMirror implements guest.Hot.
 func (h *Hot) DropMirror(ctx context.Context, id guest.ID) error {
-	return h.script(ctx, "drop_mirror", scriptDropMirror, h.mirrorKeys(id), []string{"0"}, ignore)
+	return h.script(ctx, command{"drop_mirror", scriptDropMirror, h.mirrorKeys(id), []string{"0"}}, ignore)
 }

@@ -80,7 +80,7 @@ func (h *Hot) ReleaseAnswer(ctx context.Context, key, owner string) error {
 	if err != nil {
 		return err
 	}
-	return h.script(ctx, "release_answer", scriptRelease, []string{h.answer(key)}, []string{claim}, ignore)
+	return h.script(ctx, command{"release_answer", scriptRelease, []string{h.answer(key)}, []string{claim}}, ignore)
 }
 
 // DropAnswers implements guest.Hot.
@@ -118,7 +118,7 @@ return {redis.call('GET', KEYS[1]), math.max(1, redis.call('PTTL', KEYS[1])), lo
 
 // Cached implements guest.Hot.
 func (h *Hot) Cached(ctx context.Context, key string) (v guest.CachedValue, err error) {
-	err = h.script(ctx, "cached", scriptCached, h.cacheKeys(key), []string{failed}, func(r rueidis.RedisResult) error {
+	err = h.script(ctx, command{"cached", scriptCached, h.cacheKeys(key), []string{failed}}, func(r rueidis.RedisResult) error {
 		reply, err := r.ToArray()
 		if err != nil {
 			return err
@@ -174,24 +174,24 @@ func yes(into *bool) func(rueidis.RedisResult) error {
 
 // Lock implements guest.Hot.
 func (h *Hot) Lock(ctx context.Context, key, owner string, life time.Duration) (locked bool, err error) {
-	err = h.script(ctx, "lock", scriptLock, h.cacheKeys(key)[1:], []string{owner, millis(life)}, yes(&locked))
+	err = h.script(ctx, command{"lock", scriptLock, h.cacheKeys(key)[1:], []string{owner, millis(life)}}, yes(&locked))
 	return locked, err
 }
 
 // Unlock implements guest.Hot.
 func (h *Hot) Unlock(ctx context.Context, key, owner string) (had bool, err error) {
-	err = h.script(ctx, "unlock", scriptRelease, h.cacheKeys(key)[1:], []string{owner}, yes(&had))
+	err = h.script(ctx, command{"unlock", scriptRelease, h.cacheKeys(key)[1:], []string{owner}}, yes(&had))
 	return had, err
 }
 
 // FillCached implements guest.Hot.
 func (h *Hot) FillCached(ctx context.Context, key, owner string, value []byte, life time.Duration) (stored bool, err error) {
-	err = h.script(ctx, "fill_cached", scriptFill, h.cacheKeys(key), []string{owner, rueidis.BinaryString(value), millis(life)}, yes(&stored))
+	err = h.script(ctx, command{"fill_cached", scriptFill, h.cacheKeys(key), []string{owner, rueidis.BinaryString(value), millis(life)}}, yes(&stored))
 	return stored, err
 }
 
 // FailCached implements guest.Hot.
 func (h *Hot) FailCached(ctx context.Context, key, owner string, life time.Duration) (marked bool, err error) {
-	err = h.script(ctx, "fail_cached", scriptFail, h.cacheKeys(key)[1:], []string{owner, failed, millis(life)}, yes(&marked))
+	err = h.script(ctx, command{"fail_cached", scriptFail, h.cacheKeys(key)[1:], []string{owner, failed, millis(life)}}, yes(&marked))
 	return marked, err
 }

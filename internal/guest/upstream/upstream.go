@@ -49,7 +49,7 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Search implements guest.Catalogue.
 func (c *Client) Search(ctx context.Context, q guest.SearchQuery) (r guest.Results, err error) {
-	err = c.call(ctx, guest.CacheSearch, c.cfg.Search, nil, nil, q, &r, guest.ErrUpstream)
+	err = c.call(ctx, question{guest.CacheSearch, c.cfg.Search, nil, nil, q, guest.ErrUpstream}, &r)
 	for i := range r.Items {
 		if err == nil {
 			err = identify(&r.Items[i].PropertyID, &r.Items[i].TenantID)
@@ -60,7 +60,7 @@ func (c *Client) Search(ctx context.Context, q guest.SearchQuery) (r guest.Resul
 
 // Map implements guest.Catalogue.
 func (c *Client) Map(ctx context.Context, q guest.SearchQuery) (p guest.Pins, err error) {
-	err = c.call(ctx, guest.CacheMap, c.cfg.Map, nil, nil, q, &p, guest.ErrUpstream)
+	err = c.call(ctx, question{guest.CacheMap, c.cfg.Map, nil, nil, q, guest.ErrUpstream}, &p)
 	for i := range p.Items {
 		if err == nil {
 			err = identify(&p.Items[i].PropertyID, &p.Items[i].TenantID)
@@ -71,7 +71,7 @@ func (c *Client) Map(ctx context.Context, q guest.SearchQuery) (p guest.Pins, er
 
 // Hotel implements guest.Catalogue.
 func (c *Client) Hotel(ctx context.Context, property, locale, currency string) (h guest.Hotel, err error) {
-	err = c.call(ctx, guest.CacheDetail, c.cfg.Detail, []string{property}, url.Values{"locale": {locale}, "currency": {currency}}, nil, &h, guest.ErrNoProperty)
+	err = c.call(ctx, question{guest.CacheDetail, c.cfg.Detail, []string{property}, url.Values{"locale": {locale}, "currency": {currency}}, nil, guest.ErrNoProperty}, &h)
 	if err == nil {
 		err = identify(&h.PropertyID, &h.TenantID)
 	}
@@ -83,28 +83,28 @@ func (c *Client) Availability(ctx context.Context, q guest.AvailabilityQuery) (a
 	values := url.Values{
 		"from": {q.From}, "to": {q.To}, "adults": {strconv.Itoa(q.Adults)}, "children": {strconv.Itoa(q.Children)}, "rooms": {strconv.Itoa(q.Rooms)},
 	}
-	err = c.call(ctx, guest.CacheAvailability, c.cfg.Availability, []string{q.Property}, values, nil, &a, guest.ErrNoProperty)
+	err = c.call(ctx, question{guest.CacheAvailability, c.cfg.Availability, []string{q.Property}, values, nil, guest.ErrNoProperty}, &a)
 	a.PropertyID, a.From, a.To, a.Adults, a.Children, a.Rooms = q.Property, q.From, q.To, q.Adults, q.Children, q.Rooms
 	return a, err
 }
 
 // Facets implements guest.Catalogue.
 func (c *Client) Facets(ctx context.Context, country, region string) (f guest.Facets, err error) {
-	err = c.call(ctx, guest.CacheFacets, c.cfg.Facets, []string{country, region}, nil, nil, &f, guest.ErrNoRegion)
+	err = c.call(ctx, question{guest.CacheFacets, c.cfg.Facets, []string{country, region}, nil, nil, guest.ErrNoRegion}, &f)
 	f.Country, f.Region = country, region
 	return f, err
 }
 
 // Brand implements guest.Catalogue.
 func (c *Client) Brand(ctx context.Context, tenant string) (b guest.Brand, err error) {
-	err = c.call(ctx, guest.CacheBrand, c.cfg.Brand, []string{tenant}, nil, nil, &b, guest.ErrNoTenant)
+	err = c.call(ctx, question{guest.CacheBrand, c.cfg.Brand, []string{tenant}, nil, nil, guest.ErrNoTenant}, &b)
 	b.TenantID = tenant
 	return b, err
 }
 
 // Property implements guest.Catalogue.
 func (c *Client) Property(ctx context.Context, property string) (p guest.Property, err error) {
-	err = c.call(ctx, guest.CacheProperty, c.cfg.Property, []string{property}, nil, nil, &p, guest.ErrNoProperty)
+	err = c.call(ctx, question{guest.CacheProperty, c.cfg.Property, []string{property}, nil, nil, guest.ErrNoProperty}, &p)
 	if err == nil {
 		err = identify(&p.PropertyID, &p.TenantID)
 	}
@@ -130,54 +130,64 @@ func sameProperty(err error, got, want string) error {
 	return err
 }
 
-// call sends a request and reads the answer. missing is the error of 404.
-func (c *Client) call(ctx context.Context, cache guest.Cache, base string, path []string, query url.Values, body, into any, missing error) error {
-	if base == "" {
-		return fault.Newf(fault.Unavailable, "guest.upstreams.%s is not set", cache.Name)
+// question is a request to an upstream.
+type question struct {
+	cache   guest.Cache // whose name is that of the upstream
+	base    string      // URL; "": it is not set
+	path    []string    // segments after the base
+	query   url.Values
+	body    any   // nil: none
+	missing error // of 404
+}
+
+// call asks a question and reads the answer.
+func (c *Client) call(ctx context.Context, q question, into any) error {
+	if q.base == "" {
+		return fault.Newf(fault.Unavailable, "guest.upstreams.%s is not set", q.cache.Name)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
-	r, err := c.request(ctx, base, path, query, body)
+	r, err := c.request(ctx, &q)
 	if err != nil {
-		return fault.Wrap(fault.Internal, "build a request to the "+cache.Name+" upstream", err)
+		return fault.Wrap(fault.Internal, "build a request to the "+q.cache.Name+" upstream", err)
 	}
 	meter := work.Of(r.Context())
 	meter.Wait()
 	res, err := c.http.Do(r)
 	meter.Resume()
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, "the "+cache.Name+" upstream does not answer", err)
+		return fault.Wrap(fault.Unavailable, "the "+q.cache.Name+" upstream does not answer", err)
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, c.cfg.MaxBody+1))
 	switch {
 	case err != nil:
-		return fault.Wrap(fault.Unavailable, "the answer of the "+cache.Name+" upstream ended early", err)
+		return fault.Wrap(fault.Unavailable, "the answer of the "+q.cache.Name+" upstream ended early", err)
 	case res.StatusCode == http.StatusNotFound, res.StatusCode == http.StatusGone:
-		return missing
+		return q.missing
 	case res.StatusCode != http.StatusOK:
-		return fault.Newf(fault.Unavailable, "the %s upstream answered with status %d", cache.Name, res.StatusCode)
+		return fault.Newf(fault.Unavailable, "the %s upstream answered with status %d", q.cache.Name, res.StatusCode)
 	case int64(len(text)) > c.cfg.MaxBody:
-		return fault.Newf(fault.Unavailable, "the answer of the %s upstream has more than %d bytes", cache.Name, c.cfg.MaxBody)
+		return fault.Newf(fault.Unavailable, "the answer of the %s upstream has more than %d bytes", q.cache.Name, c.cfg.MaxBody)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return fault.Wrap(fault.Unavailable, "the answer of the "+cache.Name+" upstream is malformed", err)
+		return fault.Wrap(fault.Unavailable, "the answer of the "+q.cache.Name+" upstream is malformed", err)
 	}
 	return nil
 }
 
-func (c *Client) request(ctx context.Context, base string, path []string, query url.Values, body any) (*http.Request, error) {
-	parts := []string{strings.TrimSuffix(base, "/")}
-	for _, p := range path {
+func (c *Client) request(ctx context.Context, q *question) (*http.Request, error) {
+	parts := []string{strings.TrimSuffix(q.base, "/")}
+	for _, p := range q.path {
 		parts = append(parts, url.PathEscape(p))
 	}
 	address := strings.Join(parts, "/")
-	if len(query) > 0 {
-		address += "?" + query.Encode()
+	if len(q.query) > 0 {
+		address += "?" + q.query.Encode()
 	}
 	method, content := http.MethodGet, io.Reader(nil)
-	if body != nil {
-		text, err := json.Marshal(body)
+	if q.body != nil {
+		text, err := json.Marshal(q.body)
 		if err != nil {
 			return nil, fmt.Errorf("encode a query: %w", err)
 		}
@@ -188,7 +198,7 @@ func (c *Client) request(ctx context.Context, base string, path []string, query 
 		return nil, err
 	}
 	r.Header.Set("Accept", "application/json")
-	if body != nil {
+	if q.body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	if c.cfg.Token != "" {
