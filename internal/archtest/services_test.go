@@ -122,6 +122,7 @@ var shared = []helper{
 	{name: "internal/fairshare", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{name: "internal/web", libs: []string{"golang.org/x/sys/unix"}},
 	{name: "internal/web/dockerflow"},
+	{name: "internal/web/problem"},
 	{name: "internal/web/rate", libs: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/time/rate"}},
 	{name: "internal/operate"},
 	{name: "internal/operate/adminapi"},
@@ -312,7 +313,7 @@ func (r service) rules() []rule {
 	}
 	for _, name := range r.protocols() {
 		all = append(all, rule{
-			who: []string{root + "/" + name}, ours: slices.Concat(own, answers, leaves, []string{"internal/fairshare", "internal/web", "internal/web/rate", "internal/auth/*", "internal/obs"}),
+			who: []string{root + "/" + name}, ours: slices.Concat(own, answers, leaves, []string{"internal/fairshare", "internal/web", "internal/web/problem", "internal/web/rate", "internal/auth/*", "internal/obs"}),
 			libs: r.wire, tests: tests,
 			reason: "it implements a protocol and leaves storage to the Store",
 		})

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -11,8 +10,8 @@ import (
 	"holdfast/internal/canonjson"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
-	"holdfast/internal/obs"
 	"holdfast/internal/web"
+	"holdfast/internal/web/problem"
 )
 
 var (
@@ -61,7 +60,6 @@ func asRefusal(err error) *web.Refusal {
 			return web.RefuseFor(err, k.status, k.code, cmp.Or(fault.Message(k.err), k.err.Error()))
 		}
 	}
-	message := fault.Message(err)
 	if wrong, ok := errors.AsType[*canonjson.Error](err); ok {
 		what := "the body is malformed: " + wrong.Error()
 		if wrong.Pointer == "" {
@@ -69,47 +67,20 @@ func asRefusal(err error) *web.Refusal {
 		}
 		return web.RefuseFor(err, http.StatusBadRequest, "invalid", what)
 	}
-	switch fault.CodeOf(err) {
-	case fault.Internal:
-		return web.RefuseFor(err, http.StatusInternalServerError, "internal", "internal error: the server log has the details under this requestId")
-	case fault.NotFound:
-		return web.RefuseFor(err, http.StatusNotFound, "not-found", message)
-	case fault.Denied:
-		return web.RefuseFor(err, http.StatusForbidden, "denied", message)
-	case fault.Conflict:
-		return web.RefuseFor(err, http.StatusConflict, "conflict", message)
-	case fault.TooLarge:
-		return web.RefuseFor(err, http.StatusRequestEntityTooLarge, "too-large", message)
-	case fault.Invalid:
-		return web.RefuseFor(err, http.StatusUnprocessableEntity, "invalid", message)
-	}
-	return web.RefuseFor(err, http.StatusServiceUnavailable, "unavailable", message)
+	return problem.Refusal(err)
 }
 
-// problem is the body of an error (RFC 9457).
-type problem struct {
-	Type      string `json:"type"`
-	Title     string `json:"title"`
-	Status    int    `json:"status"`
-	Detail    string `json:"detail"`
-	Instance  string `json:"instance,omitempty"` // path of the request
-	Code      string `json:"code"`
-	RequestID string `json:"requestId,omitempty"`
-	TraceID   string `json:"traceId,omitempty"`
-	Retriable bool   `json:"retriable"` // the same request may succeed later
+// problemDocument is the body of an error.
+type problemDocument struct {
+	problem.Document
 
 	Challenge *challengeView `json:"challenge,omitempty"`
 
 	Errors guest.FieldErrors `json:"errors,omitempty"` // what is wrong with parts of the request; every 422 has them
 }
 
-const problemType = "application/problem+json"
-
-// occurrence says in which request a problem has occurred.
-type occurrence struct{ path, request, trace string }
-
 // encodeProblem returns the body of a refusal.
-func encodeProblem(e *web.Refusal, in occurrence) []byte {
+func encodeProblem(e *web.Refusal, in problem.Occurrence) []byte {
 	fields, _ := errors.AsType[guest.FieldErrors](e)
 	if len(fields) == 0 && e.Status == http.StatusUnprocessableEntity { // it concerns the whole request
 		fields = guest.FieldErrors{{Code: e.Code, Detail: e.Message}}
@@ -118,15 +89,9 @@ func encodeProblem(e *web.Refusal, in occurrence) []byte {
 	if c, ok := errors.AsType[*guest.ChallengeError](e); ok {
 		challenge = &challengeView{c.Challenge, c.Bits}
 	}
-	body, err := json.Marshal(problem{
-		Type: "about:blank", Title: http.StatusText(e.Status), Status: e.Status, Detail: e.Message, Instance: in.path, Code: e.Code, RequestID: in.request, TraceID: in.trace,
-		Errors: fields, Challenge: challenge,
-		Retriable: e.Status == http.StatusServiceUnavailable || e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests || e.Code == "in-flight",
-	})
-	if err != nil {
-		return []byte("{}") // not possible: it has only texts and numbers
-	}
-	return append(body, '\n')
+	d := problemDocument{Document: problem.New(e, in), Errors: fields, Challenge: challenge}
+	d.Retriable = d.Retriable || e.Code == "in-flight"
+	return problem.Encode(d)
 }
 
 // WriteError is the service's web.ErrorWriter. It also writes errors of the listener, such
@@ -145,13 +110,13 @@ func writeError(w http.ResponseWriter, r *http.Request, err error, nest bool) {
 	if (e.Status == http.StatusServiceUnavailable || e.Code == "in-flight") && h.Get("Retry-After") == "" {
 		h.Set("Retry-After", "1")
 	}
-	send(w, problemAnswer(e, occurrence{r.URL.EscapedPath(), h.Get("X-Request-Id"), obs.TraceID(r)}, nest))
+	send(w, problemAnswer(e, problem.In(w, r), nest))
 }
 
 // problemAnswer returns the answer of a refusal. Nested, it is the member error of an object,
 // which is not the format of RFC 9457.
-func problemAnswer(e *web.Refusal, in occurrence, nest bool) answer {
-	a := answer{Status: e.Status, ContentType: problemType, Body: encodeProblem(e, in)}
+func problemAnswer(e *web.Refusal, in problem.Occurrence, nest bool) answer {
+	a := answer{Status: e.Status, ContentType: problem.ContentType, Body: encodeProblem(e, in)}
 	if nest {
 		a.ContentType, a.Body = "application/json", []byte(`{"error":`+strings.TrimSpace(string(a.Body))+"}\n")
 	}

@@ -17,6 +17,7 @@ import (
 	"holdfast/internal/canonjson"
 	"holdfast/internal/guest"
 	"holdfast/internal/web"
+	"holdfast/internal/web/problem"
 )
 
 // wishView is an entry of the wishlist as clients see it.
@@ -56,7 +57,7 @@ func (x *exchange) addWish() error {
 	o, err := x.Service.AddWish(x.ctx(), x.mutation, w)
 	return reply(x, o, err, func(r guest.AddedWish) (answer, error) {
 		if err := r.Err(); err != nil { // it is repeated, so it names no request but the path
-			return problemAnswer(asRefusal(err), occurrence{path: x.at.Path}, x.NestErrors), nil
+			return problemAnswer(asRefusal(err), problem.Occurrence{Path: x.at.Path}, x.NestErrors), nil
 		}
 		added := r.Outcome == guest.WishAdded
 		status := http.StatusOK

@@ -1,0 +1,99 @@
+// Package problem writes errors as problem documents (RFC 9457).
+package problem
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/obs"
+	"holdfast/internal/web"
+)
+
+// ContentType is the content type of problem documents.
+const ContentType = "application/problem+json"
+
+// Document is a problem document. Code, RequestID, TraceID and Retriable are extensions, and a protocol may
+// embed Document in a struct with more of them.
+type Document struct {
+	Type      string `json:"type"`
+	Title     string `json:"title"`
+	Status    int    `json:"status"`
+	Detail    string `json:"detail"`
+	Instance  string `json:"instance,omitempty"` // path of the request
+	Code      string `json:"code"`
+	RequestID string `json:"requestId,omitempty"`
+	TraceID   string `json:"traceId,omitempty"`
+	Retriable bool   `json:"retriable"` // the same request may succeed later
+}
+
+// Field says what is wrong with one part of a request.
+type Field struct {
+	Pointer   string `json:"pointer"`             // to a member of the body (RFC 6901); "" for another part
+	Parameter string `json:"parameter,omitempty"` // of the path or the query
+	Code      string `json:"code"`
+	Detail    string `json:"detail"`
+}
+
+// Occurrence identifies the request in which a problem occurred.
+type Occurrence struct{ Path, RequestID, TraceID string }
+
+// In returns the occurrence of a request.
+func In(w http.ResponseWriter, r *http.Request) Occurrence {
+	return Occurrence{r.URL.EscapedPath(), w.Header().Get("X-Request-Id"), obs.TraceID(r)}
+}
+
+// New returns the document of a refusal.
+func New(e *web.Refusal, in Occurrence) Document {
+	retriable := e.Status == http.StatusServiceUnavailable || e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests
+	return Document{
+		Type: "about:blank", Title: http.StatusText(e.Status), Status: e.Status, Detail: e.Message, Instance: in.Path, Code: e.Code,
+		RequestID: in.RequestID, TraceID: in.TraceID, Retriable: retriable,
+	}
+}
+
+// codes are the status and the code of each kind of error.
+var codes = map[fault.Code]struct {
+	status int
+	code   string
+}{
+	fault.NotFound: {http.StatusNotFound, "not-found"}, fault.Denied: {http.StatusForbidden, "denied"},
+	fault.Conflict: {http.StatusConflict, "conflict"}, fault.Precondition: {http.StatusConflict, "conflict"},
+	fault.Invalid: {http.StatusUnprocessableEntity, "invalid"}, fault.TooLarge: {http.StatusRequestEntityTooLarge, "too-large"},
+	fault.Quota: {http.StatusInsufficientStorage, "quota"}, fault.Unavailable: {http.StatusServiceUnavailable, "unavailable"},
+}
+
+// Refusal returns the refusal of an error by its fault code. A web.Refusal is its own.
+func Refusal(err error) *web.Refusal {
+	if own, ok := errors.AsType[*web.Refusal](err); ok {
+		return own
+	}
+	if c, ok := codes[fault.CodeOf(err)]; ok {
+		return web.RefuseFor(err, c.status, c.code, fault.Message(err))
+	}
+	return web.RefuseFor(err, http.StatusInternalServerError, "internal", "internal error: the server log has the details under this requestId")
+}
+
+// Encode returns the body of an answer with a document, or with a struct that embeds one.
+func Encode(document any) []byte {
+	body, err := json.Marshal(document)
+	if err != nil {
+		return []byte("{}") // not possible: it has only texts and numbers
+	}
+	return append(body, '\n')
+}
+
+// Send writes an answer with a body that Encode has made.
+func Send(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	if status == http.StatusServiceUnavailable && h.Get("Retry-After") == "" {
+		h.Set("Retry-After", "1")
+	}
+	h.Set("Cache-Control", "private, no-store")
+	h.Set("Content-Type", ContentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // an error means that the client has left
+}
