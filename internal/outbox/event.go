@@ -120,6 +120,9 @@ type Kept interface {
 	// set aside.
 	ListWaiting(ctx context.Context, after int64, limit int) ([]WaitingEvent, error)
 
+	// FindWaiting returns the position of an event that ListWaiting lists, by its name.
+	FindWaiting(ctx context.Context, name string) (position int64, found bool, err error)
+
 	// FindDead returns the ID of an event that was set aside, by its name.
 	FindDead(ctx context.Context, name string) (id ID, found bool, err error)
 

@@ -53,7 +53,7 @@ type kept struct {
 
 	next, done, attempts, delay, die               pgdb.Statement
 	countDead, listDead, retryDead, dropDead, find pgdb.Statement
-	backlog, waiting, drop                         pgdb.Statement
+	backlog, waiting, findWaiting, drop            pgdb.Statement
 }
 
 // Distributed implements outbox.Distributed.
@@ -104,6 +104,7 @@ func OpenKept(db *pgdb.DB, name string) outbox.Kept {
 				SELECT ordering_key, position, topic, subject, payload, created_at, part, id, headers, retention_class, attempts, last_error, next_attempt_at
 				FROM ` + name + ` WHERE part = p::smallint AND` + waits + ` AND position > $1 ORDER BY position LIMIT $2
 			) e ORDER BY position LIMIT $2`},
+		findWaiting: pgdb.Statement{Name: "outbox.find_waiting", SQL: `SELECT position FROM ` + name + ` WHERE id = $1 AND` + waits},
 		drop: pgdb.Statement{Name: "outbox.drop_published", SQL: `
 			DELETE FROM ` + name + ` WHERE ctid = ANY (ARRAY(SELECT ctid FROM ` + name + `
 				WHERE retention_class = $1 AND published_at < $2 ORDER BY published_at LIMIT $3 FOR UPDATE SKIP LOCKED))`},
@@ -225,6 +226,11 @@ func (b *kept) ListWaiting(ctx context.Context, after int64, limit int) (all []o
 		return nil
 	}, r.failedDest()...)
 	return all, err
+}
+
+func (b *kept) FindWaiting(ctx context.Context, name string) (position int64, found bool, err error) {
+	found, err = b.db.QueryRow(ctx, b.findWaiting, []any{name}, &position)
+	return position, found, err
 }
 
 func (b *kept) DropPublished(ctx context.Context, class string, before time.Time, limit int) (int, error) {

@@ -50,7 +50,7 @@ type kept struct {
 
 	next, done, attempts, delay, die               string
 	countDead, listDead, retryDead, dropDead, find string
-	backlog, waiting, drop                         string
+	backlog, waiting, findWaiting, drop            string
 }
 
 // OpenKept returns the box of a relay for a table that keeps published events.
@@ -76,11 +76,12 @@ func OpenKept(db *sqlitedb.DB, name string, now clock.Clock) outbox.Kept {
 		countDead: `SELECT count(*) FROM ` + name + ` WHERE dead_at IS NOT NULL`,
 		listDead: `SELECT` + failed + `, e.dead_at FROM ` + name + ` e WHERE dead_at IS NOT NULL AND position > ?1
 			ORDER BY position LIMIT ?2`,
-		retryDead: `UPDATE ` + name + ` SET attempts = 0, next_attempt_at = NULL, dead_at = NULL` + dead,
-		dropDead:  `DELETE FROM ` + name + dead,
-		find:      `SELECT ordering_key, position FROM ` + name + ` WHERE id = ?1 AND dead_at IS NOT NULL`,
-		backlog:   `SELECT count(*), min(created_at) FROM (SELECT created_at FROM ` + name + ` WHERE` + waits + ` LIMIT ` + strconv.Itoa(outbox.MaxBacklog) + `)`,
-		waiting:   `SELECT` + failed + `, e.next_attempt_at FROM ` + name + ` e WHERE` + waits + ` AND position > ?1 ORDER BY position LIMIT ?2`,
+		retryDead:   `UPDATE ` + name + ` SET attempts = 0, next_attempt_at = NULL, dead_at = NULL` + dead,
+		dropDead:    `DELETE FROM ` + name + dead,
+		find:        `SELECT ordering_key, position FROM ` + name + ` WHERE id = ?1 AND dead_at IS NOT NULL`,
+		backlog:     `SELECT count(*), min(created_at) FROM (SELECT created_at FROM ` + name + ` WHERE` + waits + ` LIMIT ` + strconv.Itoa(outbox.MaxBacklog) + `)`,
+		waiting:     `SELECT` + failed + `, e.next_attempt_at FROM ` + name + ` e WHERE` + waits + ` AND position > ?1 ORDER BY position LIMIT ?2`,
+		findWaiting: `SELECT position FROM ` + name + ` WHERE id = ?1 AND` + waits,
 		drop: `DELETE FROM ` + name + ` WHERE position IN (
 			SELECT position FROM ` + name + ` WHERE retention_class = ?1 AND published_at < ?2 ORDER BY published_at LIMIT ?3)`,
 	}
@@ -206,6 +207,14 @@ func (b *kept) ListWaiting(ctx context.Context, after int64, limit int) (all []o
 		return err
 	})
 	return all, err
+}
+
+func (b *kept) FindWaiting(ctx context.Context, name string) (position int64, found bool, err error) {
+	err = b.db.Read(ctx, "outbox.find_waiting", func(c *sqlite.Conn) error {
+		position, found, err = sqlitedb.QueryRow(c, b.findWaiting, func(s *sqlite.Stmt) int64 { return s.ColumnInt64(0) }, name)
+		return err
+	})
+	return position, found, err
 }
 
 func (b *kept) DropPublished(ctx context.Context, class string, before time.Time, limit int) (n int, err error) {

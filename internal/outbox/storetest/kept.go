@@ -160,6 +160,14 @@ func keptEvents(t *testing.T, h Harness, b outbox.Kept) {
 	if waits, err := b.ListWaiting(t.Context(), events[3].Position, 10); err != nil || len(waits) != 0 {
 		t.Errorf("after the last one: %+v, %v", waits, err)
 	}
+	if at, found, err := b.FindWaiting(t.Context(), events[3].Name); !found || at != events[3].Position || err != nil {
+		t.Errorf("found at %d, %v, %v", at, found, err)
+	}
+	for i := range events {
+		if _, found, err := b.FindWaiting(t.Context(), events[i].Name); found != (i == 3) || err != nil {
+			t.Errorf("event %d waits: %v, %v", i, found, err)
+		}
+	}
 	if id, found, err := b.FindDead(t.Context(), events[4].Name); !found || id.Seq != events[4].Position || err != nil {
 		t.Errorf("found %v, %v, %v", id, found, err)
 	}
