@@ -250,7 +250,8 @@ soak-power: build testservers #: power cuts on disks that forget what was not fl
 soak-fuzz: #: every fuzz target for an equal share of 100 minutes
 	targets=$$(grep -rhE --include='*_test.go' '^func Fuzz' . | wc -l); $(MAKE) --no-print-directory fuzz FUZZTIME=$$(($(SOAKTIME) / targets))s
 
-generate: ## write the types of the clients from the API descriptions
+generate: ## write the operations into the API descriptions, and the types of the clients from these
+	$(GO) run ./test/describe
 	$(GO) generate ./client/ext ./client/guest
 	cd clients/typescript && npm ci --silent && npm run --silent generate
 

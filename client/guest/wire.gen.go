@@ -661,17 +661,6 @@ type Received struct {
 	TenantID UUID `json:"tenantId"`
 }
 
-// Refusal Attempts to consume a handoff that were refused for one reason.
-type Refusal struct {
-	Attempts  int64     `json:"attempts"`
-	FirstAt   time.Time `json:"firstAt"`
-	HandoffID string    `json:"handoffId"`
-	LastAt    time.Time `json:"lastAt"`
-
-	// Reason handoff-consumed: it was consumed by another attempt.
-	Reason string `json:"reason"`
-}
-
 // RoomType defines model for RoomType.
 type RoomType struct {
 	Code   string `json:"code"`
@@ -745,34 +734,11 @@ type SessionID = string
 // Source Where the guest added the property.
 type Source string
 
-// SuspendedTenants defines model for SuspendedTenants.
-type SuspendedTenants struct {
-	Tenants []struct {
-		// Event The ID of the event that suspended the tenant.
-		Event       string    `json:"event"`
-		Reason      string    `json:"reason"`
-		SuspendedAt time.Time `json:"suspendedAt"`
-		TenantID    string    `json:"tenantId"`
-	} `json:"tenants"`
-}
-
 // Tenant A UUID in lower case, or tnt_ and a ULID in the answer to a request that spells it so.
 type Tenant = string
 
-// TenantChange defines model for TenantChange.
-type TenantChange struct {
-	// Reason Why; lists of suspended tenants show it.
-	Reason *string `json:"reason,omitempty"`
-}
-
 // TenantID A UUID, or tnt_ and a ULID.
 type TenantID = string
-
-// TenantState defines model for TenantState.
-type TenantState struct {
-	Suspended bool   `json:"suspended"`
-	TenantID  string `json:"tenantId"`
-}
 
 // UUID A UUID in lower case.
 type UUID = string
@@ -865,9 +831,6 @@ type IfNoneMatch = string
 
 // RegionPath defines model for RegionPath.
 type RegionPath = string
-
-// SuspendedTenantPath A UUID, or tnt_ and a ULID.
-type SuspendedTenantPath = TenantID
 
 // XCurrency ISO 4217, such as EUR; another value is ignored.
 type XCurrency = string

@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/app/overview"
 	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
+	"holdfast/internal/operate"
 	pages "holdfast/internal/operate/console"
 	"holdfast/internal/web"
 )
@@ -34,11 +35,15 @@ func (a *App) newConsole() (*console.Console, error) {
 	own := append(a.overview.Pages(), c.OwnPages()...)
 	c.Sections = []console.Section{{Console: service.Console{Title: "Server", Pages: own}}}
 	for _, s := range a.opened {
-		if s.Console != nil {
-			section := console.Section{Name: s.Name, Console: *s.Console}
-			section.Pages = append(slices.Clone(section.Pages), pages.Pages(s.operations)...)
-			c.Sections = append(c.Sections, section)
+		if s.Console == nil && len(s.operations) == 0 {
+			continue
 		}
+		section := console.Section{Name: s.Name, Console: service.Console{Title: operate.Sentence(s.Name)}}
+		if s.Console != nil {
+			section.Console = *s.Console
+		}
+		section.Pages = pages.Pages(section.Pages, s.operations)
+		c.Sections = append(c.Sections, section)
 	}
 	return c, nil
 }

@@ -130,9 +130,9 @@ func consoleGuests(b *browser, main string, accepts *atomic.Bool) {
 	b.try(http.StatusBadRequest, "Nothing was changed", "Drop all", "confirm", "all")
 	b.submit("Drop all", "confirm", "drop all")
 	b.shows("1 event deleted.", "No event was set aside.")
-	for _, missing := range []string{"dead-letter?event=" + names[0], "dead-letters?after=" + names[0]} {
-		if status := b.send(http.MethodGet, b.base+"/console/guest/"+missing, nil); status != http.StatusNotFound {
-			b.t.Errorf("%s: %d", missing, status)
+	for wrong, want := range map[string]int{"dead-letters/show?event=" + names[0]: http.StatusNotFound, "dead-letters?after=" + names[0]: http.StatusBadRequest} {
+		if status := b.send(http.MethodGet, b.base+"/console/guest/"+wrong, nil); status != want {
+			b.t.Errorf("%s: %d, want %d", wrong, status, want)
 		}
 	}
 	b.awaitPublished() // otherwise the event may be refused again
@@ -153,6 +153,7 @@ func consoleGuests(b *browser, main string, accepts *atomic.Bool) {
 	b.submit("Reinstate tenant " + someTenant)
 	b.shows("No tenant is suspended.")
 	consoleSession(b, main)
+	consoleJobs(b)
 	consoleKeys(b)
 }
 
@@ -166,11 +167,11 @@ func consoleSession(b *browser, main string) {
 	}
 	cookie := v.Jar.Cookies(address)[0]
 	id, _, _ := strings.Cut(cookie.Value, ".")
-	b.open("guest/session")
+	b.open("guest/sessions")
 	for _, wrong := range []string{id, cookie.Value[:len(cookie.Value)-1], hostile, strings.Repeat("x", 1000)} {
 		b.try(http.StatusBadRequest, "The cookie is not valid", "Show session", "cookie", wrong)
 	}
-	b.viewer.open("guest/session")
+	b.viewer.open("guest/sessions")
 	for _, who := range []*browser{b, b.viewer} {
 		who.try(http.StatusOK, id, "Show session", "cookie", cookie.Name+"="+cookie.Value)
 		who.shows("a balcony", someInstall, "signed with the current secret")
@@ -178,6 +179,28 @@ func consoleSession(b *browser, main string) {
 	b.viewer.open("")
 	b.open("changes")
 	b.hides(id)
+	b.open("guest/sessions")
+	b.try(http.StatusBadRequest, "Session: expected gms_ and a ULID", "Erase", "session", hostile)
+	b.try(http.StatusOK, "Kept events", "Erase", "session", id)
+	b.shows("Wishes", "Backups")
+	b.open("changes")
+	b.shows("session="+id, "sessions erase")
+}
+
+// consoleJobs runs the jobs that delete old data.
+func consoleJobs(b *browser) {
+	b.open("guest/jobs")
+	b.shows("audit-events", "Deletes before")
+	b.submit("Run job events")
+	b.shows("Events: 0 rows deleted.")
+	b.submit("Run all", "dry-run", "yes")
+	b.shows("audit-events: 0 rows from before ")
+	b.submit("Run all")
+	b.shows("audit-events: 0 rows deleted")
+	b.open("guest/quarantine")
+	b.shows("All received events had their effect.")
+	b.open("guest/refusals")
+	b.shows("No handoff was consumed twice.")
 }
 
 func consoleKeys(b *browser) {

@@ -27,14 +27,15 @@ func TestConsoleShowsEvent(t *testing.T) {
 		cookie, _, _ = strings.Cut(w.Header().Get("Set-Cookie"), ";")
 	}
 	page := o.want("the outbox", http.StatusOK, "evt_", http.MethodGet, "/console/guest/outbox", nil)
-	link := regexp.MustCompile(`href="/console/guest/(event\?event=(evt_\w+)&amp;position=\d+)"`).FindStringSubmatch(page)
+	link := regexp.MustCompile(`href="/console/guest/(outbox/show\?event=(evt_\w+))"`).FindStringSubmatch(page)
 	if link == nil {
 		t.Fatalf("no link in\n%s", page)
 	}
 	event := strings.ReplaceAll(link[1], "&amp;", "&")
 	o.want("the event", http.StatusOK, tenant, http.MethodGet, "/console/guest/"+event, nil)
 	o.want("another event", http.StatusNotFound, "does not wait any more", http.MethodGet, "/console/guest/"+strings.Replace(event, link[2], "evt_"+url.QueryEscape("<b>"), 1), nil)
-	o.want("no position", http.StatusBadRequest, "Position: expected a whole number", http.MethodGet, "/console/guest/event?event="+link[2], nil)
+	o.want("no event", http.StatusBadRequest, "Event: must not be empty", http.MethodGet, "/console/guest/outbox/show", nil)
+	o.want("no position", http.StatusBadRequest, "After: expected a whole number", http.MethodGet, "/console/guest/outbox?after=x", nil)
 }
 
 // The overview counts audit events that are not published.

@@ -104,15 +104,15 @@ func (t *toy) exec(ctx context.Context, sql string, args ...any) error {
 // withToy returns the services of this release and the toy.
 func withToy() (*toy, []service.Service) {
 	t := &toy{Enabled: true, Database: settings.DefaultDatabase(), Most: 10}
-	return t, append(app.Services(), service.Service{Name: "toy", Doc: "A toy.", Config: t, Listeners: t.listeners, Open: t.open, Commands: t.commands})
+	return t, append(app.Services(), service.Service{Name: "toy", Doc: "A toy.", Config: t, Listeners: t.listeners, Open: t.open, Commands: t.commands, Operations: t.operations()})
 }
 
 // One entry in the list adds a service: it is configured, served, checked, migrated,
-// measured, swept, backed up and shut down, and has commands.
+// measured, swept, backed up and shut down, and has commands and operations.
 func TestToyService(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	environ := []string{"HOLDFAST_DATA=" + data, "HOLDFAST_TOY__MOST=5", "HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0", "HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0", "HOLDFAST_LOG__LEVEL=error"}
+	environ := []string{"HOLDFAST_DATA=" + data, "HOLDFAST_TOY__MOST=5", "HOLDFAST_SERVER__ADMIN_TOKEN=" + toyToken, "HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0", "HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0", "HOLDFAST_LOG__LEVEL=error"}
 	run := func(args ...string) (status int, out string) {
 		var stdout, stderr bytes.Buffer
 		_, services := withToy()
@@ -162,6 +162,8 @@ func TestToyService(t *testing.T) {
 	want("the metrics", metrics, "toys_total 1\n", `holdfast_ready{service="toy"} 1`, `holdfast_refusals_total{reason="too-large",service="toy"} 1`,
 		`holdfast_db_statement_duration_seconds_count{engine="sqlite",outcome="ok",service="toy",statement="toy"}`, `route="toys",service="toy",status="400"`)
 
+	toyOperations(t, base("toys"), base("admin"), run)
+
 	_, text = run("check") // the accounts server cannot be reached
 	want("check", text, "toy database", "toy.db: reached, tables are up to date", "toy.listen", "127.0.0.1:0 is free")
 	status, text := run("toy")
@@ -204,6 +206,12 @@ func do(t *testing.T, method, url, body string) (status int, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return answerTo(t, r)
+}
+
+// answerTo sends a request.
+func answerTo(t *testing.T, r *http.Request) (status int, text string) {
+	t.Helper()
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)

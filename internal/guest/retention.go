@@ -103,12 +103,13 @@ func (r *Retention) Step(ctx context.Context, job Job, now time.Time, limit int)
 	return n, err
 }
 
-// Run deletes all rows of a job that are old, in steps, and returns their number. After an
-// error, such as ErrJobRuns, it is the number of those that were deleted.
-func (r *Retention) Run(ctx context.Context, job Job) (rows int, err error) {
+// Run deletes all rows of a job that are old, in steps, and returns their number. After each step it
+// reports the number so far. After an error, such as ErrJobRuns, it is the number of those that were deleted.
+func (r *Retention) Run(ctx context.Context, job Job, report func(rows int)) (rows int, err error) {
 	for {
 		n, err := r.Store.Drop(ctx, job, r.Before(job, r.Clock()), MaxStep)
 		rows += n
+		report(rows)
 		if err != nil || n < MaxStep {
 			return rows, err
 		}

@@ -4,20 +4,23 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
 
 	"holdfast/internal/fault"
 )
 
 // Input is a value that an operation takes: an argument or a flag of the command, a field of the form, a
-// part of the path, or a member of the body of a request.
+// part of the path, a parameter of the query, or a member of the body of a request.
 type Input struct {
 	Name    string
 	Doc     string
-	Subject bool         // it names what is changed: the argument of the command, and a part of the path
-	Kind    reflect.Kind // String, Int or Bool
+	Subject bool         // it names what is shown or changed: the argument of the command, and a part of the path
+	Kind    reflect.Kind // String, Int, Int64 or Bool
 	Default string       // as text
+	Schema  string       // name of its schema in the API description, if it has one
+	Least   string       // of a number: the least one, if there is one
 
-	at int
+	at []int
 }
 
 // Number returns the default of a number.
@@ -29,10 +32,25 @@ func (i *Input) Number() int {
 // IsBool reports whether the input is true or false.
 func (i *Input) IsBool() bool { return i.Kind == reflect.Bool }
 
+// IsNumber reports whether the input is a whole number.
+func (i *Input) IsNumber() bool { return i.Kind == reflect.Int || i.Kind == reflect.Int64 }
+
+// Member returns the name as a member of JSON, e.g. "dryRun" of "dry-run".
+func (i *Input) Member() string { return Camel(i.Name) }
+
+// Camel joins words that have hyphens or slashes between them, e.g. "dryRun" for "dry-run".
+func Camel(words string) string {
+	all := strings.FieldsFunc(words, func(r rune) bool { return r == '-' || r == '/' })
+	for i := 1; i < len(all); i++ {
+		all[i] = strings.ToUpper(all[i][:1]) + all[i][1:]
+	}
+	return strings.Join(all, "")
+}
+
 // Expected says what the input takes.
 func (i *Input) Expected() string {
 	switch i.Kind {
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		return "a whole number"
 	case reflect.Bool:
 		return "true or false"
@@ -51,21 +69,70 @@ func (e *InputError) Error() string { return e.Input + ": " + e.Reason }
 // Unwrap returns the error as one of package fault.
 func (e *InputError) Unwrap() error { return fault.New(fault.Invalid, e.Error()) }
 
+// MaxLimit is how many rows a request may read at once.
+const MaxLimit = 1000
+
+// Page is embedded in the input of a list that is read in pages. The rows have a field with the tag cursor,
+// and a page begins after the row with the cursor After.
+type Page[Cursor int64 | string] struct {
+	After Cursor `flag:"after" doc:"next of the page before" least:"0"`
+	Limit int    `flag:"limit" doc:"rows of the page" default:"100" least:"1"`
+}
+
+// Check refuses an empty page.
+func (p Page[Cursor]) Check() error {
+	if n, ok := any(p.After).(int64); ok && n < 0 {
+		return &InputError{"after", "must be at least 0"}
+	}
+	return checkLimit(p.Limit)
+}
+
+func (p Page[Cursor]) limit() int { return p.Limit }
+
+// Latest is embedded in the input of a list that shows the latest rows only.
+type Latest struct {
+	Limit int `flag:"limit" doc:"rows" default:"100" least:"1"`
+}
+
+// Check refuses an empty list.
+func (l Latest) Check() error { return checkLimit(l.Limit) }
+
+func (l Latest) limit() int { return l.Limit }
+
+func checkLimit(n int) error {
+	if n < 1 {
+		return &InputError{"limit", "must be at least 1"}
+	}
+	return nil
+}
+
 // inputsOf reads the tags of the input of an operation.
 func inputsOf(t reflect.Type) (all []Input) {
-	for i := range t.NumField() {
-		f := t.Field(i)
-		in := Input{Name: f.Tag.Get("flag"), Doc: f.Tag.Get("doc"), Default: f.Tag.Get("default"), Kind: f.Type.Kind(), at: i}
+	for _, f := range fieldsOf(t) {
+		in := Input{
+			Name: f.Tag.Get("flag"), Doc: f.Tag.Get("doc"), Default: f.Tag.Get("default"), Kind: f.Type.Kind(),
+			Schema: f.Tag.Get("schema"), Least: f.Tag.Get("least"), at: f.Index,
+		}
 		if name := f.Tag.Get("subject"); name != "" {
 			in.Name, in.Subject = name, true
 		}
-		if in.Name == "" || in.Doc == "" || in.Subject && i > 0 {
+		if in.Name == "" || in.Doc == "" || in.Subject && len(all) > 0 {
 			panic(fmt.Sprintf("field %s of %s: expected the tag doc, and the tag flag or, of the first field, subject", f.Name, t))
 		}
 		if err := in.set(reflect.New(f.Type).Elem(), in.Default); err != nil && !in.Subject {
 			panic(fmt.Sprintf("field %s of %s: the default is wrong: %v", f.Name, t, err))
 		}
 		all = append(all, in)
+	}
+	return all
+}
+
+// fieldsOf returns the fields of a struct, with those of embedded structs instead of these.
+func fieldsOf(t reflect.Type) (all []reflect.StructField) {
+	for _, f := range reflect.VisibleFields(t) {
+		if !f.Anonymous {
+			all = append(all, f)
+		}
 	}
 	return all
 }
@@ -78,7 +145,7 @@ func parse[In any](inputs []Input, values map[string]string) (in In, err error) 
 		if text == "" {
 			text = input.Default
 		}
-		if err := input.set(v.Field(input.at), text); err != nil {
+		if err := input.set(v.FieldByIndex(input.at), text); err != nil {
 			return in, err
 		}
 	}
@@ -91,12 +158,15 @@ func parse[In any](inputs []Input, values map[string]string) (in In, err error) 
 func (i *Input) set(field reflect.Value, text string) error {
 	wrong := &InputError{i.Name, "expected " + i.Expected()}
 	switch i.Kind {
-	case reflect.Int:
-		n, err := strconv.Atoi(text)
+	case reflect.Int, reflect.Int64:
+		if text == "" && i.Kind == reflect.Int64 { // a position
+			return nil
+		}
+		n, err := strconv.ParseInt(text, 10, field.Type().Bits())
 		if err != nil {
 			return wrong
 		}
-		field.SetInt(int64(n))
+		field.SetInt(n)
 	case reflect.Bool:
 		if text != "" && text != "true" && text != "false" {
 			return wrong

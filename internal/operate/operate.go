@@ -1,5 +1,6 @@
 // Package operate declares the operations of a service: each thing an operator can do, once. Packages
-// cli, console and adminapi make the command, the page or button, and the admin route of an operation.
+// cli, console and adminapi make the command, the page or button, and the admin route of an operation, and
+// package openapi makes its entry in the API description.
 package operate
 
 import (
@@ -7,7 +8,6 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"time"
 )
 
 // Kind says what an operation does.
@@ -16,42 +16,79 @@ type Kind int
 // The kinds.
 const (
 	List   Kind = iota // shows rows and changes nothing
+	Read               // shows one thing and changes nothing
 	Change             // does one step of the service
+	Job                // changes many things in steps, and reports its progress
 )
+
+// Changes reports whether an operation changes anything.
+func (k Kind) Changes() bool { return k == Change || k == Job }
 
 // About is what people read about an operation.
 type About struct {
-	// Path is the noun of a list, e.g. "keys", or the noun and the verb of a change, e.g. "keys/retire".
-	// It names the command, the page or the button, and the route.
+	// Path is the noun of a list, e.g. "keys", or the noun and the verb of another operation, e.g.
+	// "keys/retire". It names the command, the page or the button, and the route.
 	Path string
 	Doc  string // help of the command: a sentence without a full stop
+	More string // more help of the command; lines end as they are printed
 
-	// Of a list: the help of the command with its noun, and the page.
+	// Of the first operation with a noun: the help of the command with the noun.
 	Group string
 	Long  string
-	Title string
-	Text  string
-	Empty string // without rows
 
-	// Of a change: the button. With a Title or a Text it has a form of its own below the list.
-	Button  string // "": the verb
-	Ask     string // what cannot be undone, shown after the first click
-	Confirm string // the words that the operator types first
-	Danger  bool
-	NewRow  bool // the subject need not be in the list
+	Title string // of the page of a list or a read; of the form of a change, which is then below the list
+	Text  string // above the list or in the form
+	Empty string // of a list without rows
 
-	Former []string // of a list: former names of the noun, which commands still accept and no help shows
+	// Of a list.
+	Rows  string // the member of the JSON that has the rows; "": the noun
+	Limit int    // rows that the command prints without --limit; 0: all
+
+	// Of a change: the button.
+	Button   string // "": the verb
+	Ask      string // what cannot be undone, shown after the first click, and before the command asks
+	Confirm  string // the words that the operator types first
+	Danger   bool   // the command asks on a terminal
+	NeedsYes bool   // the command also asks without a terminal, so a script needs --yes
+	NewRow   bool   // the subject need not be in the list
+	Counts   string // of a job: what its progress counts, e.g. "rows"
+
+	// Former are former spellings of the command, which no help shows: other names of the noun, the noun alone,
+	// the noun alone with --json; of a change a flag of the command with the verb, as in "retry --all", and
+	// as in "retry --event", whose value is the subject.
+	Former []string
 }
 
-// Operation is a declared operation. NewList and NewChange make it.
+// Operation is a declared operation. NewList, NewRead, NewChange and NewJob make it.
 type Operation struct {
 	About
 	Kind    Kind
 	Inputs  []Input
-	Columns []Column // of the rows of a list, or of the result of a change
-	Names   string   // the input of changes that takes the subject of the rows; "": no change takes it
+	Columns []Column // of the rows of a list, or of the result of another operation
+	Names   string   // the input of other operations that takes the subject of the rows; "": none takes it
+	Also    *Member  // of the JSON of a list, besides the rows
 
-	run func(ctx context.Context, values map[string]string) (*Result, error)
+	out     reflect.Type
+	isPaged bool
+	run     func(ctx context.Context, values map[string]string, progress Progress) (*Result, error)
+	check   func(values map[string]string) error
+}
+
+// Member is a member of the JSON of a list, besides the rows.
+type Member struct {
+	Name string
+	Type reflect.Type
+	Get  func(context.Context) (any, error)
+}
+
+// Progress shows what a job has done; nil: nobody watches it.
+type Progress func(done, total int64)
+
+// Report reports what a job has done. The total is 0 if it is not known.
+func (p Progress) Report(done, total int64) {
+	if p != nil {
+		p(done, total)
+	}
 }
 
 // Noun returns the first part of the path.
@@ -68,7 +105,20 @@ func (o *Operation) Verb() string {
 	return "list"
 }
 
-// Subject returns the input that names the row to change, or nil.
+// Label returns the text of the button.
+func (o *Operation) Label() string {
+	if o.Button != "" {
+		return o.Button
+	}
+	return Sentence(o.Verb())
+}
+
+// Sentence returns the words of a name, e.g. "Retry all" for "retry-all".
+func Sentence(name string) string {
+	return strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "-", " ")
+}
+
+// Subject returns the input that names what is shown or changed, or nil.
 func (o *Operation) Subject() *Input {
 	if len(o.Inputs) > 0 && o.Inputs[0].Subject {
 		return &o.Inputs[0]
@@ -76,59 +126,81 @@ func (o *Operation) Subject() *Input {
 	return nil
 }
 
+// IsPaged reports whether a list is read in pages.
+func (o *Operation) IsPaged() bool { return o.isPaged }
+
+// Input returns an input, or nil.
+func (o *Operation) Input(name string) *Input {
+	for i := range o.Inputs {
+		if o.Inputs[i].Name == name {
+			return &o.Inputs[i]
+		}
+	}
+	return nil
+}
+
+// Output returns the type of the rows of a list, or of the result of another operation.
+func (o *Operation) Output() reflect.Type { return o.out }
+
+// RowsMember returns the name of the member with the rows in the JSON of a list.
+func (o *Operation) RowsMember() string {
+	if o.Rows != "" {
+		return o.Rows
+	}
+	return o.Noun()
+}
+
+// Check checks the values of the inputs, by name, as Run does before it runs the operation.
+func (o *Operation) Check(values map[string]string) error { return o.check(values) }
+
 // Run runs the operation with the values of its inputs, by name. It returns an *InputError for a value
-// that it does not understand.
-func (o *Operation) Run(ctx context.Context, values map[string]string) (*Result, error) {
-	return o.run(ctx, values)
+// that it does not understand. A job may return a result with an error: what it did before.
+func (o *Operation) Run(ctx context.Context, values map[string]string, progress Progress) (*Result, error) {
+	return o.run(ctx, values, progress)
 }
-
-// Result is what an operation returns.
-type Result struct {
-	Rows   []Row  // of a change: what it has changed
-	Value  any    // as JSON
-	Notice string // what a change did: a sentence without a full stop
-}
-
-// Row is a row of a list, or the result of a change.
-type Row struct {
-	Value   any    // as JSON
-	Cells   []any  // by Operation.Columns
-	Subject string // the value of the input of changes that names this row
-	Offers  func(verb string) bool
-}
-
-// Column is a field of a row that people read.
-type Column struct {
-	Title string
-	Type  reflect.Type
-
-	at int
-}
-
-// IsTime reports whether the fields are times.
-func (c *Column) IsTime() bool { return c.Type == reflect.TypeFor[time.Time]() }
-
-// IsNumber reports whether the fields are whole numbers.
-func (c *Column) IsNumber() bool { return reflect.Zero(c.Type).CanInt() }
 
 // None is the input of an operation that takes none.
 type None struct{}
 
-// Changed is the result of a change.
+// Changed is the result of a change. Without a notice, its fields with the tag title are shown.
 type Changed interface{ Notice() string }
 
 // NewList declares a list. The fields of In are the inputs. Their tags are doc, the help, and flag, the name.
+// A list that is read in pages embeds Page in In, and one that shows the latest rows embeds Latest.
 // The fields of Out have the tag json, and the tag title if people read them. The tag subject is on the
-// field that names the row, with the name of the input of changes that takes it. A method
-// Offers(verb string) bool of Out says which changes the console offers for a row.
+// field that names the row, with the name of the input of other operations that takes it, and the tag cursor
+// on the field for Page.After. A method Offers(verb string) bool of Out says which changes the console offers
+// for a row.
 func NewList[In, Out any](about About, fn func(context.Context, In) ([]Out, error)) Operation {
 	o, row := declare[In, Out](List, about)
-	o.run = runner(o.Inputs, fn, func(all []Out) *Result {
-		r := &Result{Value: map[string]any{o.Noun(): append([]Out{}, all...)}}
+	o.run = runner(o.Inputs, false, func(ctx context.Context, in In, _ Progress) ([]Out, error) { return fn(ctx, in) }, func(in In, all []Out) *Result {
+		r := &Result{members: map[string]any{o.RowsMember(): append([]Out{}, all...)}}
 		for _, one := range all {
 			r.Rows = append(r.Rows, row(one))
 		}
+		if limited, ok := any(in).(interface{ limit() int }); ok && o.isPaged {
+			if len(all) > 0 && len(all) == limited.limit() {
+				r.Next = r.Rows[len(all)-1].cursor
+			}
+			r.members["next"] = r.Next
+		}
 		return r
+	})
+	return o
+}
+
+// With adds a member to the JSON of a list.
+func With[T any](o Operation, name string, get func(context.Context) (T, error)) Operation {
+	o.Also = &Member{name, reflect.TypeFor[T](), func(ctx context.Context) (any, error) { return get(ctx) }}
+	return o
+}
+
+// NewRead declares a read of one thing. The first field of In has the tag subject instead of flag. Out is as
+// for NewList, and the tag text is on a field that is shown as a text, e.g. a body.
+func NewRead[In, Out any](about About, fn func(context.Context, In) (Out, error)) Operation {
+	o, row := declare[In, Out](Read, about)
+	o.run = runner(o.Inputs, false, func(ctx context.Context, in In, _ Progress) (Out, error) { return fn(ctx, in) }, func(_ In, out Out) *Result {
+		return &Result{Rows: []Row{row(out)}, value: out}
 	})
 	return o
 }
@@ -136,57 +208,65 @@ func NewList[In, Out any](about About, fn func(context.Context, In) ([]Out, erro
 // NewChange declares a change. The first field of In has the tag subject instead of flag if the change
 // is for one subject. Out is as for NewList.
 func NewChange[In any, Out Changed](about About, fn func(context.Context, In) (Out, error)) Operation {
-	o, row := declare[In, Out](Change, about)
-	o.run = runner(o.Inputs, fn, func(out Out) *Result {
-		return &Result{Rows: []Row{row(out)}, Value: out, Notice: out.Notice()}
+	return newChange(Change, about, func(ctx context.Context, in In, _ Progress) (Out, error) { return fn(ctx, in) })
+}
+
+// NewJob declares a job. Without a subject it concerns all rows of the list. It is as NewChange, but if fn
+// returns an error and a result with a notice, the command shows both.
+func NewJob[In any, Out Changed](about About, fn func(context.Context, In, Progress) (Out, error)) Operation {
+	return newChange(Job, about, fn)
+}
+
+func newChange[In any, Out Changed](kind Kind, about About, fn func(context.Context, In, Progress) (Out, error)) Operation {
+	o, row := declare[In, Out](kind, about)
+	o.run = runner(o.Inputs, kind == Job, fn, func(_ In, out Out) *Result {
+		r := &Result{Rows: []Row{row(out)}, value: out, Notice: out.Notice()}
+		if noted, ok := any(out).(interface{ Note() string }); ok {
+			r.Note = noted.Note()
+		}
+		return r
 	})
 	return o
 }
 
 // runner returns a function that parses the inputs, calls fn, and makes a result of what it returns.
-func runner[In, Out any](inputs []Input, fn func(context.Context, In) (Out, error), result func(Out) *Result) func(context.Context, map[string]string) (*Result, error) {
-	return func(ctx context.Context, values map[string]string) (*Result, error) {
+func runner[In, Out any](inputs []Input, isPartial bool, fn func(context.Context, In, Progress) (Out, error), result func(In, Out) *Result) func(context.Context, map[string]string, Progress) (*Result, error) {
+	return func(ctx context.Context, values map[string]string, progress Progress) (*Result, error) {
 		in, err := parse[In](inputs, values)
 		if err != nil {
 			return nil, err
 		}
-		out, err := fn(ctx, in)
-		if err != nil {
+		out, err := fn(ctx, in, progress)
+		if err != nil && !isPartial {
 			return nil, err
 		}
-		return result(out), nil
+		r := result(in, out)
+		if err != nil && r.Notice == "" {
+			return nil, err
+		}
+		return r, err
 	}
 }
 
 // declare reads the tags, and returns a function that makes a row. It panics if the declaration is
 // wrong: that is when the program starts, and in every test.
 func declare[In, Out any](kind Kind, about About) (o Operation, row func(Out) Row) {
-	o = Operation{About: about, Kind: kind, Inputs: inputsOf(reflect.TypeFor[In]())}
-	if _, _, hasVerb := strings.Cut(o.Path, "/"); hasVerb != (kind == Change) || o.Doc == "" {
-		panic(fmt.Sprintf("operation %q: expected a noun, or a noun and a verb for a change, and a doc", o.Path))
+	o = Operation{About: about, Kind: kind, Inputs: inputsOf(reflect.TypeFor[In]()), out: reflect.TypeFor[Out]()}
+	if _, _, hasVerb := strings.Cut(o.Path, "/"); hasVerb == (kind == List) || o.Doc == "" {
+		panic(fmt.Sprintf("operation %q: expected a noun for a list, or a noun and a verb, and a doc", o.Path))
 	}
-	t, subject := reflect.TypeFor[Out](), -1
-	for i := range t.NumField() {
-		f := t.Field(i)
-		if title := f.Tag.Get("title"); title != "" {
-			o.Columns = append(o.Columns, Column{title, f.Type, i})
-		}
-		if name := f.Tag.Get("subject"); name != "" {
-			o.Names, subject = name, i
-		}
+	if kind == Read && o.Subject() == nil {
+		panic(fmt.Sprintf("operation %q: expected the tag subject on the first input of a read", o.Path))
 	}
-	return o, func(out Out) Row {
-		v := reflect.ValueOf(out)
-		r := Row{Value: out, Offers: func(string) bool { return true }}
-		for _, c := range o.Columns {
-			r.Cells = append(r.Cells, v.Field(c.at).Interface())
-		}
-		if subject >= 0 {
-			r.Subject = v.Field(subject).String()
-		}
-		if offers, ok := any(out).(interface{ Offers(verb string) bool }); ok {
-			r.Offers = offers.Offers
-		}
-		return r
+	o.check = func(values map[string]string) error {
+		_, err := parse[In](o.Inputs, values)
+		return err
 	}
+	fields := outputsOf(o.out)
+	o.Columns, o.Names = fields.columns, fields.names
+	o.isPaged = kind == List && o.Input("after") != nil
+	if o.isPaged != (kind == List && fields.cursor != nil) {
+		panic(fmt.Sprintf("operation %q: expected Page in the input and the tag cursor in the rows, or none of them", o.Path))
+	}
+	return o, func(out Out) Row { return fields.row(out) }
 }

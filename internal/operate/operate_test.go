@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -46,7 +48,7 @@ func TestChange(t *testing.T) {
 	if o.Noun() != "walls" || o.Verb() != "paint" || o.Subject() == nil || o.Subject().Name != "wall" || o.Names != "wall" {
 		t.Errorf("%+v", o)
 	}
-	r, err := o.Run(t.Context(), map[string]string{"wall": "north", "color": "red", "dry": "true"})
+	r, err := o.Run(t.Context(), map[string]string{"wall": "north", "color": "red", "dry": "true"}, nil)
 	if err != nil || (got != paint{"north", "red", 2, true}) {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -59,7 +61,10 @@ func TestChange(t *testing.T) {
 		"dry: expected true or false":    {"wall": "a", "dry": "maybe"},
 		"coats: must be at least 1":      {"wall": "a", "coats": "0"},
 	} {
-		_, err := o.Run(t.Context(), values)
+		_, err := o.Run(t.Context(), values, nil)
+		if checked := o.Check(values); fmt.Sprint(checked) != fmt.Sprint(err) {
+			t.Errorf("%v: checked %v, run %v", values, checked, err)
+		}
 		if wrong, ok := errors.AsType[*operate.InputError](err); !ok || wrong.Error() != reason || !fault.Is(err, fault.Invalid) || fault.Message(err) != reason {
 			t.Errorf("%v: %v, want %s", values, err, reason)
 		}
@@ -79,7 +84,7 @@ func TestList(t *testing.T) {
 	if o.Noun() != "walls" || o.Verb() != "list" || o.Subject() != nil || len(o.Columns) != 3 || !o.Columns[1].IsNumber() || !o.Columns[2].IsTime() {
 		t.Errorf("%+v", o)
 	}
-	if _, err := o.Run(t.Context(), nil); !errors.Is(err, failed) {
+	if _, err := o.Run(t.Context(), nil, nil); !errors.Is(err, failed) {
 		t.Errorf("%v", err)
 	}
 	for want, some := range map[string][]wall{
@@ -87,17 +92,157 @@ func TestList(t *testing.T) {
 		`{"walls":[{"name":"a","coats":0},{"name":"b","coats":1,"at":"1970-01-01T00:00:00Z"}]}`: {{Name: "a", Inner: "x"}, {Name: "b", Coats: 1, At: time.Unix(0, 0).UTC()}},
 	} {
 		walls = some
-		r, err := o.Run(t.Context(), nil)
+		r, err := o.Run(t.Context(), nil, nil)
 		if err != nil || len(r.Rows) != len(some) {
 			t.Fatalf("%+v, %v", r, err)
 		}
-		if text, err := json.Marshal(r.Value); err != nil || string(text) != want {
+		if text, err := json.Marshal(r.JSON()); err != nil || string(text) != want {
 			t.Errorf("%s, %v, want %s", text, err, want)
 		}
 		for i, row := range r.Rows {
 			if row.Subject != some[i].Name || row.Offers("paint") != (some[i].Coats == 0) {
 				t.Errorf("%+v", row)
 			}
+		}
+	}
+}
+
+// TestPages: a list is read in pages, until one of them is not full.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	type brick struct {
+		N      int    `json:"n" cursor:"" title:"Number" zero:"none"`
+		Weight weight `json:"weight" title:"Weight"`
+	}
+	o := operate.With(operate.NewList(operate.About{Path: "walls", Rows: "bricks", Doc: "List"}, func(_ context.Context, in operate.Page[int64]) (all []brick, _ error) {
+		for n := int(in.After) + 1; n <= 5 && len(all) < in.Limit; n++ {
+			all = append(all, brick{n, 2})
+		}
+		return all, nil
+	}), "total", func(context.Context) (int, error) { return 5, nil })
+	if !o.IsPaged() || o.Input("limit").Default != "100" || o.RowsMember() != "bricks" {
+		t.Errorf("%+v", o)
+	}
+	for _, c := range []struct{ after, limit, want string }{
+		{"", "", `{"bricks":[{"n":1,"weight":2},{"n":2,"weight":2},{"n":3,"weight":2},{"n":4,"weight":2},{"n":5,"weight":2}],"next":null,"total":5}`},
+		{"3", "1", `{"bricks":[{"n":4,"weight":2}],"next":4,"total":5}`},
+		{"4", "1", `{"bricks":[{"n":5,"weight":2}],"next":5,"total":5}`},
+		{"5", "1", `{"bricks":[],"next":null,"total":5}`},
+	} {
+		r, err := o.Run(t.Context(), map[string]string{"after": c.after, "limit": c.limit}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, err := o.JSON(t.Context(), r)
+		if text, _ := json.Marshal(value); err != nil || string(text) != c.want {
+			t.Errorf("%+v: %s, %v", c, text, err)
+		}
+	}
+	for want, values := range map[string]map[string]string{
+		"limit: must be at least 1":      {"limit": "0"},
+		"after: must be at least 0":      {"after": "-1"},
+		"after: expected a whole number": {"after": "x"},
+	} {
+		if err := o.Check(values); fmt.Sprint(err) != want {
+			t.Errorf("%v: %v, want %s", values, err, want)
+		}
+	}
+	latest := operate.NewList(operate.About{Path: "walls", Doc: "List"}, func(_ context.Context, in operate.Latest) ([]wall, error) { return make([]wall, in.Limit), nil })
+	if r, err := latest.Run(t.Context(), map[string]string{"limit": "2"}, nil); err != nil || len(r.Rows) != 2 || r.Next != nil || latest.IsPaged() {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+type weight int
+
+func (w weight) String() string { return fmt.Sprintf("%d kg", int(w)) }
+
+// TestRead: a read has facts, and texts with line breaks.
+func TestRead(t *testing.T) {
+	t.Parallel()
+	type detail struct {
+		Plan json.RawMessage `json:"plan" text:"Plan"`
+		wall
+		Color string `json:"color,omitempty" title:"Color" zero:"unknown"`
+		Note  string `json:"note" text:"Note"`
+	}
+	type one struct {
+		Wall string `subject:"wall" doc:"name of the wall"`
+	}
+	o := operate.NewRead(operate.About{Path: "walls/show", Doc: "Show a wall"}, func(_ context.Context, in one) (detail, error) {
+		return detail{Plan: json.RawMessage(`{"a":[1]}`), wall: wall{Name: in.Wall}, Note: "x"}, nil
+	})
+	r, err := o.Run(t.Context(), map[string]string{"wall": "north"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := r.Rows[0]
+	if want := []operate.Text{{"Plan", "{\n  \"a\": [\n    1\n  ]\n}"}, {"Note", "x"}}; !reflect.DeepEqual(row.Texts, want) || row.Subject != "north" || o.Kind.Changes() {
+		t.Errorf("%+v", row)
+	}
+	if want := []any{"north", 0, time.Time{}, "unknown"}; !reflect.DeepEqual(row.Cells, want) || !o.Columns[0].Names || o.Columns[1].Names {
+		t.Errorf("%+v, %+v", row.Cells, o.Columns)
+	}
+}
+
+// TestJob: a job reports its progress, and what it did before it failed.
+func TestJob(t *testing.T) {
+	t.Parallel()
+	failed := errors.New("failed")
+	o := operate.NewJob(operate.About{Path: "walls/paint-all", Doc: "Paint all walls"}, func(_ context.Context, in paintAll, progress operate.Progress) (painted, error) {
+		for n := range 3 {
+			progress.Report(int64(n), 3)
+			if n == in.Until {
+				return painted{n}, failed
+			}
+		}
+		return painted{3}, nil
+	})
+	for until, want := range map[string]struct {
+		notice string
+		err    error
+		seen   []int64
+	}{"5": {"3 walls", nil, []int64{0, 1, 2}}, "2": {"2 walls", failed, []int64{0, 1, 2}}, "0": {"", failed, []int64{0}}} {
+		var seen []int64
+		r, err := o.Run(t.Context(), map[string]string{"until": until}, func(done, _ int64) { seen = append(seen, done) })
+		notice := ""
+		if r != nil {
+			notice = r.Notice
+		}
+		if notice != want.notice || !errors.Is(err, want.err) || !reflect.DeepEqual(seen, want.seen) {
+			t.Errorf("%s: %q, %v, %v", until, notice, err, seen)
+		}
+	}
+	if _, err := o.Run(t.Context(), map[string]string{"until": "5"}, nil); err != nil {
+		t.Errorf("nobody watches: %v", err)
+	}
+}
+
+type paintAll struct {
+	Until int `flag:"until" doc:"which wall fails" default:"9"`
+}
+
+type painted struct {
+	Walls int `json:"walls"`
+}
+
+func (p painted) Notice() string {
+	if p.Walls == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d walls", p.Walls)
+}
+
+// TestNames: a name is spelled as its place needs it.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	if got := operate.Camel("revoke-all-dead-letters"); got != "revokeAllDeadLetters" {
+		t.Error(got)
+	}
+	for want, about := range map[string]operate.About{"Paint all": {Path: "walls/paint-all", Doc: "Paint"}, "Paint!": {Path: "walls/paint", Doc: "Paint", Button: "Paint!"}} {
+		o := operate.NewChange(about, func(context.Context, operate.None) (wall, error) { return wall{}, nil })
+		if o.Label() != want {
+			t.Errorf("%s, want %s", o.Label(), want)
 		}
 	}
 }
@@ -131,6 +276,10 @@ func TestWrongDeclarations(t *testing.T) {
 		"field Wall of operate_test.late":          func() { list[late]("walls", "List") },
 		"field Coats of operate_test.noDefault":    func() { list[noDefault]("walls", "List") },
 		"field Coats of operate_test.unknown":      func() { list[unknown]("walls", "List") },
+		`operation "walls": expected Page in the`:  func() { list[operate.Page[string]]("walls", "List") },
+		`operation "walls/show": expected the tag`: func() {
+			operate.NewRead(operate.About{Path: "walls/show", Doc: "Show"}, func(context.Context, operate.None) (wall, error) { return wall{}, nil })
+		},
 	} {
 		func() {
 			defer func() {

@@ -81,7 +81,10 @@ func changesOf() []step {
 		{"", "Add and activate a key", nil, "is active."},
 		{"", "Revoke", nil, "is retired."},
 		{"", "Revoke all keys", []string{"confirm", "revoke all"}, "is active."},
-		{"guest/session", "Show session", []string{"cookie", "x"}, "The cookie is not valid"},
+		{"guest/jobs", "Run", nil, " deleted."},
+		{"guest/jobs", "Run all", nil, " deleted"},
+		{"guest/sessions", "Show session", []string{"cookie", "x"}, "The cookie is not valid"},
+		{"guest/sessions", "Erase", []string{"session", "gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B"}, "Kept events"},
 		{"sessions", "End session 2", nil, "The session has ended."},
 		{"sessions", "End all sessions", nil, "Holdfast console"},
 	}

@@ -121,7 +121,8 @@ func guestCommandsRefuse(t *testing.T, data string, vars []string) {
 		"outbox list --limit -1":       "holdfast guest outbox list: --limit: must be at least 1",
 		"token --service A":            "holdfast guest token: --service: must be 1 to 64 characters",
 		"token --service a --tenant x": "holdfast guest token: --tenant: must be a UUID",
-		"session erase gms_x":          "holdfast: session: expected gms_ and a ULID", // and no question
+		"session erase gms_x":          "holdfast guest sessions erase: SESSION: expected gms_ and a ULID\n", // and no question
+		"tenants suspend x":            "holdfast guest tenants suspend: TENANT: expected a UUID, or tnt_ and a ULID\n",
 	} {
 		r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), append([]string{"guest"}, strings.Fields(command)...)...)
 		if r.Status == 0 || !strings.HasPrefix(r.Stderr, wanted) {

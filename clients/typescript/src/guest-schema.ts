@@ -451,11 +451,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the keys of handoffs */
+        /** List the keys */
         get: operations["listKeys"];
         put?: never;
-        /** Add a key that does not sign yet */
-        post: operations["addKey"];
+        /** Add a key that verifies, but does not sign yet */
+        post: operations["addKeys"];
         delete?: never;
         options?: never;
         head?: never;
@@ -471,8 +471,68 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Add a key that signs at once */
+        /** Add a key and activate it at once */
         post: operations["rotateKeys"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/guest/keys/{key}/activate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Key ID. */
+                key: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let a key sign; the former one only verifies */
+        post: operations["activateKeys"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/guest/keys/{key}/retire": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Key ID. */
+                key: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Retire a key whose tokens have all expired */
+        post: operations["retireKeys"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/guest/keys/{key}/revoke": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Key ID. */
+                key: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Void all tokens of a key at once, such as after a leak */
+        post: operations["revokeKeys"];
         delete?: never;
         options?: never;
         head?: never;
@@ -488,65 +548,8 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Void all tokens */
+        /** Void all tokens at once, such as after a restore */
         post: operations["revokeAllKeys"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/guest/keys/{key}/activate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                key: components["parameters"]["KeyPath"];
-            };
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Let a key sign */
-        post: operations["activateKey"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/guest/keys/{key}/retire": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                key: components["parameters"]["KeyPath"];
-            };
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Retire a key that was replaced */
-        post: operations["retireKey"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/guest/keys/{key}/revoke": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                key: components["parameters"]["KeyPath"];
-            };
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Void all tokens of a key */
-        post: operations["revokeKey"];
         delete?: never;
         options?: never;
         head?: never;
@@ -561,7 +564,7 @@ export interface paths {
             cookie?: never;
         };
         /** List the suspended tenants */
-        get: operations["listSuspendedTenants"];
+        get: operations["listTenants"];
         put?: never;
         post?: never;
         delete?: never;
@@ -575,14 +578,15 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                tenant: components["parameters"]["SuspendedTenantPath"];
+                /** @description ID of the tenant. */
+                tenant: components["schemas"]["TenantID"];
             };
             cookie?: never;
         };
         get?: never;
         put?: never;
         /** Suspend a tenant */
-        post: operations["suspendTenant"];
+        post: operations["suspendTenants"];
         delete?: never;
         options?: never;
         head?: never;
@@ -594,14 +598,15 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                tenant: components["parameters"]["SuspendedTenantPath"];
+                /** @description ID of the tenant. */
+                tenant: components["schemas"]["TenantID"];
             };
             cookie?: never;
         };
         get?: never;
         put?: never;
         /** Reinstate a tenant */
-        post: operations["reinstateTenant"];
+        post: operations["reinstateTenants"];
         delete?: never;
         options?: never;
         head?: never;
@@ -615,8 +620,28 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List events that wait for publication */
-        get: operations["listWaitingEvents"];
+        /** List events that are not published yet, in their order */
+        get: operations["listOutbox"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/guest/outbox/{event}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the event. */
+                event: string;
+            };
+            cookie?: never;
+        };
+        /** Show an event that is not published yet */
+        get: operations["showOutbox"];
         put?: never;
         post?: never;
         delete?: never;
@@ -632,28 +657,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List events that were set aside */
+        /** List set-aside events */
         get: operations["listDeadLetters"];
         put?: never;
         post?: never;
-        /** Delete all events that were set aside */
-        delete: operations["dropDeadLetters"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/guest/dead-letters/retry": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Publish all events that were set aside */
-        post: operations["retryDeadLetters"];
         delete?: never;
         options?: never;
         head?: never;
@@ -665,16 +672,16 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description The ID of an event. */
-                event: components["parameters"]["EventPath"];
+                /** @description ID of the event. */
+                event: string;
             };
             cookie?: never;
         };
-        get?: never;
+        /** Show a set-aside event */
+        get: operations["showDeadLetters"];
         put?: never;
         post?: never;
-        /** Delete an event that was set aside */
-        delete: operations["dropDeadLetter"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -685,15 +692,81 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description The ID of an event. */
-                event: components["parameters"]["EventPath"];
+                /** @description ID of the event. */
+                event: string;
             };
             cookie?: never;
         };
         get?: never;
         put?: never;
-        /** Publish an event that was set aside */
-        post: operations["retryDeadLetter"];
+        /**
+         * Publish a set-aside event again
+         * @description A running server does it at once. Events that are published again come after newer events of their sessions.
+         */
+        post: operations["retryDeadLetters"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/guest/dead-letters/{event}/drop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the event. */
+                event: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Delete a set-aside event
+         * @description They are never published.
+         */
+        post: operations["dropDeadLetters"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/guest/dead-letters/retry-all": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Publish all set-aside events again
+         * @description A running server does it at once. Events that are published again come after newer events of their sessions.
+         */
+        post: operations["retryAllDeadLetters"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/guest/dead-letters/drop-all": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Delete all set-aside events
+         * @description They are never published.
+         */
+        post: operations["dropAllDeadLetters"];
         delete?: never;
         options?: never;
         head?: never;
@@ -707,7 +780,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List received events that were not understood */
+        /** List received events that had no effect because they were not understood or their ID was used twice */
         get: operations["listQuarantine"];
         put?: never;
         post?: never;
@@ -724,10 +797,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * List refused attempts to consume handoffs
-         * @description One row for each handoff and reason. Another server that shares the database may have counted attempts of the last second that are not here yet.
-         */
+        /** List handoffs that were consumed again, with the number of refused attempts */
         get: operations["listRefusals"];
         put?: never;
         post?: never;
@@ -744,7 +814,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List retention jobs */
+        /** List the jobs, and how many rows they would delete now */
         get: operations["listJobs"];
         put?: never;
         post?: never;
@@ -759,35 +829,56 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description The name of a job. */
-                job: components["parameters"]["JobPath"];
+                /** @description Name of the job. */
+                job: string;
             };
             cookie?: never;
         };
         get?: never;
         put?: never;
-        /** Run a retention job */
-        post: operations["runJob"];
+        /** Delete the old data of a job */
+        post: operations["runJobs"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/guest/sessions/{session}": {
+    "/guest/jobs/run-all": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Delete the old data of all jobs */
+        post: operations["runAllJobs"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/guest/sessions/{session}/erase": {
         parameters: {
             query?: never;
             header?: never;
             path: {
-                session: components["parameters"]["SessionPath"];
+                /** @description ID of the session. */
+                session: components["schemas"]["SessionID"];
             };
             cookie?: never;
         };
         get?: never;
         put?: never;
-        post?: never;
-        /** Erase a session */
-        delete: operations["eraseSession"];
+        /**
+         * Delete everything that is stored about a session
+         * @description These are its wishlist, handoffs, stored answers, bot scores, published events, preferences and lists. Its open handoffs become void. Audited events stay until they are old, and events that are not published yet until they are published: they have the ID of the session, which is random. If the command fails, run it again. It prints which known backups may have data of the session, and what remains in the database server.
+         */
+        post: operations["eraseSessions"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1141,39 +1232,6 @@ export interface components {
             /** @description It comes from another browser or address than it was minted for. */
             suspect: boolean;
         };
-        SuspendedTenants: {
-            tenants: {
-                tenantId: string;
-                reason: string;
-                /** Format: date-time */
-                suspendedAt: string;
-                /** @description The ID of the event that suspended the tenant. */
-                event: string;
-            }[];
-        };
-        TenantChange: {
-            /** @description Why; lists of suspended tenants show it. */
-            reason?: string | null;
-        };
-        TenantState: {
-            tenantId: string;
-            suspended: boolean;
-        };
-        /** @description A key of handoffs, without its secret. */
-        Key: {
-            id: string;
-            /** @enum {string} */
-            state: "active" | "verify-only" | "retired";
-            /** Format: date-time */
-            notBefore: string;
-            /** Format: date-time */
-            notAfter?: string;
-            /** Format: date-time */
-            retiredAt?: string;
-        };
-        KeyList: {
-            keys: components["schemas"]["Key"][];
-        };
         PageView: {
             /** @enum {string} */
             page: "home" | "list" | "map" | "detail" | "wishlist" | "handoff" | "other";
@@ -1214,90 +1272,6 @@ export interface components {
             /** @description Of the items, in their order. */
             ids: string[];
         };
-        /** @description An event of the outbox. */
-        Event: {
-            id: string;
-            type: string;
-            /** @description The session: its events are in order. */
-            key: string;
-            subject: string;
-            /** @enum {string} */
-            retentionClass: "operational" | "audit";
-            /** Format: date-time */
-            at: string;
-            payload: {
-                [key: string]: unknown;
-            };
-            attempts: number;
-            /** @description Of the last attempt. */
-            error?: string;
-            /** Format: date-time */
-            nextAttempt?: string;
-            /** Format: date-time */
-            setAside?: string;
-        };
-        EventPage: {
-            /** @description All events that wait. */
-            backlog?: {
-                events: number;
-                /** Format: date-time */
-                oldest?: string;
-            };
-            events: components["schemas"]["Event"][];
-            /** @description The value of after for the next page; null: this is the last one. */
-            next: number | null;
-        };
-        EventCount: {
-            events: number;
-        };
-        /** @description A received event that was not understood. */
-        QuarantinedEvent: {
-            source: string;
-            id: string;
-            type: string;
-            /** Format: date-time */
-            at: string;
-            /** Format: date-time */
-            received: string;
-            reason: string;
-            body: string;
-        };
-        Quarantine: {
-            events: components["schemas"]["QuarantinedEvent"][];
-        };
-        /** @description A retention job. */
-        Job: {
-            job: string;
-            /**
-             * Format: date-time
-             * @description It deletes older rows.
-             */
-            before?: string;
-            /** @description Rows that it would delete now. */
-            old?: number;
-            /** @description Rows that it has deleted. */
-            deleted?: number;
-        };
-        JobList: {
-            jobs: components["schemas"]["Job"][];
-        };
-        /** @description What was deleted. Events are kept that are audited, or not published yet. */
-        Erased: {
-            wishes: number;
-            handoffs: number;
-            answers: number;
-            botScores: number;
-            events: number;
-            keptEvents: number;
-            /** @description Where the database may have the deleted content still. Empty with SQLite: its file and its WAL have nothing of it. */
-            remains: string[];
-            /** @description Known backups that may have data of the session. */
-            backups: {
-                path: string;
-                /** Format: date-time */
-                at: string;
-            }[];
-        };
         /** @description The JSON format of CloudEvents 1.0. */
         CloudEvent: {
             /** @constant */
@@ -1314,18 +1288,6 @@ export interface components {
                 code: string;
                 message: string;
             };
-        };
-        /** @description Attempts to consume a handoff that were refused for one reason. */
-        Refusal: {
-            handoffId: string;
-            /** @description handoff-consumed: it was consumed by another attempt. */
-            reason: string;
-            /** Format: int64 */
-            attempts: number;
-            /** Format: date-time */
-            firstAt: string;
-            /** Format: date-time */
-            lastAt: string;
         };
         FieldError: {
             /** @description JSON Pointer into the body (RFC 6901); empty for the whole request, and with parameter or header. */
@@ -1620,28 +1582,18 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
+        /** @description The state of what it would change does not allow it, or another process changes it. */
+        AdminConflict: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
         /** @description A value of the request is wrong. */
         AdminInvalid: {
-            headers: {
-                "X-Request-Id": components["headers"]["RequestId"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": components["schemas"]["Problem"];
-            };
-        };
-        /** @description An event with a later time says otherwise. */
-        TenantConflict: {
-            headers: {
-                "X-Request-Id": components["headers"]["RequestId"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": components["schemas"]["Problem"];
-            };
-        };
-        /** @description The state of the key does not allow it. */
-        KeyConflict: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
@@ -1826,19 +1778,6 @@ export interface components {
         SearchPath: components["schemas"]["SearchID"];
         /** @description handoffId */
         HandoffPath: components["schemas"]["HandoffID"];
-        SuspendedTenantPath: components["schemas"]["TenantID"];
-        KeyPath: string;
-        /** @description Items of the page. */
-        AdminLimit: number;
-        /** @description next of the page before. */
-        After: number;
-        /** @description Only count. */
-        DryRun: boolean;
-        /** @description The ID of an event. */
-        EventPath: string;
-        /** @description The name of a job. */
-        JobPath: string;
-        SessionPath: components["schemas"]["SessionID"];
     };
     requestBodies: never;
     headers: {
@@ -3315,33 +3254,36 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description All keys, without their secrets. */
+            /** @description The result. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
-                    /**
-                     * @example {
-                     *       "keys": [
-                     *         {
-                     *           "id": "0b9a4e2f7c1d4a53",
-                     *           "state": "active",
-                     *           "notBefore": "2026-11-23T04:00:00Z"
-                     *         }
-                     *       ]
-                     *     }
-                     */
-                    "application/json": components["schemas"]["KeyList"];
+                    "application/json": {
+                        keys: {
+                            /** @example 0b9a4e2f7c1d4a53 */
+                            id: string;
+                            /** @enum {string} */
+                            state: "active" | "verify-only" | "retired";
+                            /** Format: date-time */
+                            notBefore: string;
+                            /** Format: date-time */
+                            notAfter?: string;
+                            /** Format: date-time */
+                            retiredAt?: string;
+                        }[];
+                    };
                 };
             };
             401: components["responses"]["AdminToken"];
+            422: components["responses"]["AdminInvalid"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
     };
-    addKey: {
+    addKeys: {
         parameters: {
             query?: never;
             header?: never;
@@ -3350,25 +3292,30 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The new key. */
+            /** @description The result. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
-                    /**
-                     * @example {
-                     *       "id": "0b9a4e2f7c1d4a53",
-                     *       "state": "verify-only",
-                     *       "notBefore": "2026-11-23T04:00:00Z"
-                     *     }
-                     */
-                    "application/json": components["schemas"]["Key"];
+                    "application/json": {
+                        /** @example 0b9a4e2f7c1d4a53 */
+                        id: string;
+                        /** @enum {string} */
+                        state: "active" | "verify-only" | "retired";
+                        /** Format: date-time */
+                        notBefore: string;
+                        /** Format: date-time */
+                        notAfter?: string;
+                        /** Format: date-time */
+                        retiredAt?: string;
+                    };
                 };
             };
             401: components["responses"]["AdminToken"];
-            409: components["responses"]["KeyConflict"];
+            409: components["responses"]["AdminConflict"];
+            422: components["responses"]["AdminInvalid"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3382,25 +3329,153 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The new key. */
+            /** @description The result. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
-                    /**
-                     * @example {
-                     *       "id": "0b9a4e2f7c1d4a53",
-                     *       "state": "active",
-                     *       "notBefore": "2026-11-23T04:00:00Z"
-                     *     }
-                     */
-                    "application/json": components["schemas"]["Key"];
+                    "application/json": {
+                        /** @example 0b9a4e2f7c1d4a53 */
+                        id: string;
+                        /** @enum {string} */
+                        state: "active" | "verify-only" | "retired";
+                        /** Format: date-time */
+                        notBefore: string;
+                        /** Format: date-time */
+                        notAfter?: string;
+                        /** Format: date-time */
+                        retiredAt?: string;
+                    };
                 };
             };
             401: components["responses"]["AdminToken"];
-            409: components["responses"]["KeyConflict"];
+            409: components["responses"]["AdminConflict"];
+            422: components["responses"]["AdminInvalid"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    activateKeys: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Key ID. */
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The result. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @example 0b9a4e2f7c1d4a53 */
+                        id: string;
+                        /** @enum {string} */
+                        state: "active" | "verify-only" | "retired";
+                        /** Format: date-time */
+                        notBefore: string;
+                        /** Format: date-time */
+                        notAfter?: string;
+                        /** Format: date-time */
+                        retiredAt?: string;
+                    };
+                };
+            };
+            401: components["responses"]["AdminToken"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["AdminConflict"];
+            422: components["responses"]["AdminInvalid"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    retireKeys: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Key ID. */
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The result. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @example 0b9a4e2f7c1d4a53 */
+                        id: string;
+                        /** @enum {string} */
+                        state: "active" | "verify-only" | "retired";
+                        /** Format: date-time */
+                        notBefore: string;
+                        /** Format: date-time */
+                        notAfter?: string;
+                        /** Format: date-time */
+                        retiredAt?: string;
+                    };
+                };
+            };
+            401: components["responses"]["AdminToken"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["AdminConflict"];
+            422: components["responses"]["AdminInvalid"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    revokeKeys: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Key ID. */
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The result. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @example 0b9a4e2f7c1d4a53 */
+                        id: string;
+                        /** @enum {string} */
+                        state: "active" | "verify-only" | "retired";
+                        /** Format: date-time */
+                        notBefore: string;
+                        /** Format: date-time */
+                        notAfter?: string;
+                        /** Format: date-time */
+                        retiredAt?: string;
+                    };
+                };
+            };
+            401: components["responses"]["AdminToken"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["AdminConflict"];
+            422: components["responses"]["AdminInvalid"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3414,135 +3489,35 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The key that takes their place. */
+            /** @description The result. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
-                    /**
-                     * @example {
-                     *       "id": "0b9a4e2f7c1d4a53",
-                     *       "state": "active",
-                     *       "notBefore": "2026-11-23T04:00:00Z"
-                     *     }
-                     */
-                    "application/json": components["schemas"]["Key"];
+                    "application/json": {
+                        /** @example 0b9a4e2f7c1d4a53 */
+                        id: string;
+                        /** @enum {string} */
+                        state: "active" | "verify-only" | "retired";
+                        /** Format: date-time */
+                        notBefore: string;
+                        /** Format: date-time */
+                        notAfter?: string;
+                        /** Format: date-time */
+                        retiredAt?: string;
+                    };
                 };
             };
             401: components["responses"]["AdminToken"];
-            409: components["responses"]["KeyConflict"];
+            409: components["responses"]["AdminConflict"];
+            422: components["responses"]["AdminInvalid"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
     };
-    activateKey: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                key: components["parameters"]["KeyPath"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The key, or the one that takes its place. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["RequestId"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "id": "0b9a4e2f7c1d4a53",
-                     *       "state": "active",
-                     *       "notBefore": "2026-11-23T04:00:00Z"
-                     *     }
-                     */
-                    "application/json": components["schemas"]["Key"];
-                };
-            };
-            401: components["responses"]["AdminToken"];
-            404: components["responses"]["NotFound"];
-            409: components["responses"]["KeyConflict"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    retireKey: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                key: components["parameters"]["KeyPath"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The key, or the one that takes its place. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["RequestId"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "id": "0b9a4e2f7c1d4a53",
-                     *       "state": "active",
-                     *       "notBefore": "2026-11-23T04:00:00Z"
-                     *     }
-                     */
-                    "application/json": components["schemas"]["Key"];
-                };
-            };
-            401: components["responses"]["AdminToken"];
-            404: components["responses"]["NotFound"];
-            409: components["responses"]["KeyConflict"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    revokeKey: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                key: components["parameters"]["KeyPath"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The key, or the one that takes its place. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["RequestId"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "id": "0b9a4e2f7c1d4a53",
-                     *       "state": "active",
-                     *       "notBefore": "2026-11-23T04:00:00Z"
-                     *     }
-                     */
-                    "application/json": components["schemas"]["Key"];
-                };
-            };
-            401: components["responses"]["AdminToken"];
-            404: components["responses"]["NotFound"];
-            409: components["responses"]["KeyConflict"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    listSuspendedTenants: {
+    listTenants: {
         parameters: {
             query?: never;
             header?: never;
@@ -3551,172 +3526,247 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description All suspended tenants. */
+            /** @description The result. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
-                    /**
-                     * @example {
-                     *       "tenants": [
-                     *         {
-                     *           "tenantId": "33333333-2222-4333-8444-555555555555",
-                     *           "reason": "unpaid",
-                     *           "suspendedAt": "2026-11-23T04:00:00Z",
-                     *           "event": "1"
-                     *         }
-                     *       ]
-                     *     }
-                     */
-                    "application/json": components["schemas"]["SuspendedTenants"];
+                    "application/json": {
+                        tenants: {
+                            /** @example 33333333-2222-4333-8444-555555555555 */
+                            tenantId: string;
+                            /** @example unpaid */
+                            reason: string;
+                            /** Format: date-time */
+                            suspendedAt: string;
+                            /** @description ID of the event that suspended the tenant. */
+                            event: string;
+                        }[];
+                    };
                 };
             };
             401: components["responses"]["AdminToken"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    suspendTenant: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                tenant: components["parameters"]["SuspendedTenantPath"];
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                /**
-                 * @example {
-                 *       "reason": "unpaid"
-                 *     }
-                 */
-                "application/json": components["schemas"]["TenantChange"];
-            };
-        };
-        responses: {
-            /** @description The state of the tenant. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["RequestId"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "tenantId": "33333333-2222-4333-8444-555555555555",
-                     *       "suspended": true
-                     *     }
-                     */
-                    "application/json": components["schemas"]["TenantState"];
-                };
-            };
-            401: components["responses"]["AdminToken"];
-            409: components["responses"]["TenantConflict"];
-            413: components["responses"]["TooLarge"];
             422: components["responses"]["AdminInvalid"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
     };
-    reinstateTenant: {
+    suspendTenants: {
         parameters: {
             query?: never;
             header?: never;
             path: {
-                tenant: components["parameters"]["SuspendedTenantPath"];
+                /** @description ID of the tenant. */
+                tenant: components["schemas"]["TenantID"];
             };
             cookie?: never;
         };
         requestBody?: {
             content: {
-                /**
-                 * @example {
-                 *       "reason": "unpaid"
-                 *     }
-                 */
-                "application/json": components["schemas"]["TenantChange"];
+                "application/json": {
+                    /** @description Why; the list shows it. */
+                    reason?: string | null;
+                };
             };
         };
         responses: {
-            /** @description The state of the tenant. */
+            /** @description The result. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
-                    /**
-                     * @example {
-                     *       "tenantId": "33333333-2222-4333-8444-555555555555",
-                     *       "suspended": false
-                     *     }
-                     */
-                    "application/json": components["schemas"]["TenantState"];
-                };
-            };
-            401: components["responses"]["AdminToken"];
-            409: components["responses"]["TenantConflict"];
-            413: components["responses"]["TooLarge"];
-            422: components["responses"]["AdminInvalid"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    listWaitingEvents: {
-        parameters: {
-            query?: {
-                /** @description Items of the page. */
-                limit?: components["parameters"]["AdminLimit"];
-                /** @description next of the page before. */
-                after?: components["parameters"]["After"];
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description A page, oldest first. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["RequestId"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "backlog": {
-                     *         "events": 1,
-                     *         "oldest": "2026-11-23T04:00:01.2Z"
-                     *       },
-                     *       "events": [
-                     *         {
-                     *           "id": "evt_01KB2Q4Y7N5M3K2H1G0F9E8D7B",
-                     *           "type": "melmastoon.bff.consumer.wishlist.added.v1",
-                     *           "key": "gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B",
-                     *           "subject": "wsh_01KB2Q4Y7N5M3K2H1G0F9E8D7B",
-                     *           "retentionClass": "operational",
-                     *           "at": "2026-11-23T04:00:01.2Z",
-                     *           "payload": {
-                     *             "wishId": "wsh_01KB2Q4Y7N5M3K2H1G0F9E8D7B"
-                     *           },
-                     *           "attempts": 3,
-                     *           "error": "the broker did not answer",
-                     *           "nextAttempt": "2026-11-23T04:00:05Z"
-                     *         }
-                     *       ],
-                     *       "next": null
-                     *     }
-                     */
-                    "application/json": components["schemas"]["EventPage"];
+                    "application/json": {
+                        tenantId: string;
+                        suspended: boolean;
+                    };
                 };
             };
             400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["AdminConflict"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["AdminInvalid"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    reinstateTenants: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the tenant. */
+                tenant: components["schemas"]["TenantID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description Why; the list shows it. */
+                    reason?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The result. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        tenantId: string;
+                        suspended: boolean;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["AdminToken"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["AdminConflict"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["AdminInvalid"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listOutbox: {
+        parameters: {
+            query?: {
+                /** @description Next of the page before. */
+                after?: number;
+                /** @description Rows of the page. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The result. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        backlog: {
+                            /** @description All events that wait; 100000: or more. */
+                            events: number;
+                            /** Format: date-time */
+                            oldest?: string;
+                        };
+                        events: {
+                            /** @example evt_01KB2Q4Y7N5M3K2H1G0F9E8D7B */
+                            id: string;
+                            /** @example melmastoon.bff.consumer.wishlist.added.v1 */
+                            type: string;
+                            /**
+                             * @description The session: its events are in order.
+                             * @example gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B
+                             */
+                            key: string;
+                            /** @example wsh_01KB2Q4Y7N5M3K2H1G0F9E8D7B */
+                            subject: string;
+                            /** @enum {string} */
+                            retentionClass: "operational" | "audit";
+                            /** Format: date-time */
+                            at: string;
+                            payload: {
+                                [key: string]: unknown;
+                            };
+                            attempts: number;
+                            /**
+                             * Format: date-time
+                             * @description Missing: now.
+                             */
+                            nextAttempt?: string;
+                            /**
+                             * @description Of the last attempt.
+                             * @example the broker did not answer
+                             */
+                            error?: string;
+                        }[];
+                        /** @description The value of after for the next page; null: this is the last one. */
+                        next: number | null;
+                    };
+                };
+            };
+            401: components["responses"]["AdminToken"];
+            422: components["responses"]["AdminInvalid"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    showOutbox: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the event. */
+                event: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The result. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        headers: {
+                            [key: string]: unknown;
+                        };
+                        /** @example evt_01KB2Q4Y7N5M3K2H1G0F9E8D7B */
+                        id: string;
+                        /** @example melmastoon.bff.consumer.wishlist.added.v1 */
+                        type: string;
+                        /**
+                         * @description The session: its events are in order.
+                         * @example gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B
+                         */
+                        key: string;
+                        /** @example wsh_01KB2Q4Y7N5M3K2H1G0F9E8D7B */
+                        subject: string;
+                        /** @enum {string} */
+                        retentionClass: "operational" | "audit";
+                        /** Format: date-time */
+                        at: string;
+                        payload: {
+                            [key: string]: unknown;
+                        };
+                        attempts: number;
+                        /**
+                         * Format: date-time
+                         * @description Missing: now.
+                         */
+                        nextAttempt?: string;
+                        /**
+                         * @description Of the last attempt.
+                         * @example the broker did not answer
+                         */
+                        error?: string;
+                    };
+                };
+            };
+            401: components["responses"]["AdminToken"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["AdminInvalid"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3724,10 +3774,10 @@ export interface operations {
     listDeadLetters: {
         parameters: {
             query?: {
-                /** @description Items of the page. */
-                limit?: components["parameters"]["AdminLimit"];
-                /** @description next of the page before. */
-                after?: components["parameters"]["After"];
+                /** @description Next of the page before. */
+                after?: number;
+                /** @description Rows of the page. */
+                limit?: number;
             };
             header?: never;
             path?: never;
@@ -3735,69 +3785,108 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page, oldest first. */
+            /** @description The result. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
-                    /**
-                     * @example {
-                     *       "events": [
-                     *         {
-                     *           "id": "evt_01KB2Q4Y7N5M3K2H1G0F9E8D7B",
-                     *           "type": "melmastoon.bff.consumer.wishlist.added.v1",
-                     *           "key": "gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B",
-                     *           "subject": "wsh_01KB2Q4Y7N5M3K2H1G0F9E8D7B",
-                     *           "retentionClass": "operational",
-                     *           "at": "2026-11-23T04:00:01.2Z",
-                     *           "payload": {
-                     *             "wishId": "wsh_01KB2Q4Y7N5M3K2H1G0F9E8D7B"
-                     *           },
-                     *           "attempts": 3,
-                     *           "error": "the broker did not answer",
-                     *           "setAside": "2026-11-23T05:00:00Z"
-                     *         }
-                     *       ],
-                     *       "next": null
-                     *     }
-                     */
-                    "application/json": components["schemas"]["EventPage"];
+                    "application/json": {
+                        events: {
+                            /** @example evt_01KB2Q4Y7N5M3K2H1G0F9E8D7B */
+                            id: string;
+                            /** @example melmastoon.bff.consumer.wishlist.added.v1 */
+                            type: string;
+                            /**
+                             * @description The session: its events are in order.
+                             * @example gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B
+                             */
+                            key: string;
+                            /** @example wsh_01KB2Q4Y7N5M3K2H1G0F9E8D7B */
+                            subject: string;
+                            /** @enum {string} */
+                            retentionClass: "operational" | "audit";
+                            /** Format: date-time */
+                            at: string;
+                            payload: {
+                                [key: string]: unknown;
+                            };
+                            /** Format: date-time */
+                            setAside: string;
+                            attempts: number;
+                            /**
+                             * @description Of the last attempt.
+                             * @example the broker did not answer
+                             */
+                            error: string;
+                        }[];
+                        /** @description The value of after for the next page; null: this is the last one. */
+                        next: number | null;
+                    };
                 };
             };
-            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
+            422: components["responses"]["AdminInvalid"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
     };
-    dropDeadLetters: {
+    showDeadLetters: {
         parameters: {
             query?: never;
             header?: never;
-            path?: never;
+            path: {
+                /** @description ID of the event. */
+                event: string;
+            };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description How many were deleted. */
+            /** @description The result. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
-                    /**
-                     * @example {
-                     *       "events": 1
-                     *     }
-                     */
-                    "application/json": components["schemas"]["EventCount"];
+                    "application/json": {
+                        headers: {
+                            [key: string]: unknown;
+                        };
+                        /** @example evt_01KB2Q4Y7N5M3K2H1G0F9E8D7B */
+                        id: string;
+                        /** @example melmastoon.bff.consumer.wishlist.added.v1 */
+                        type: string;
+                        /**
+                         * @description The session: its events are in order.
+                         * @example gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B
+                         */
+                        key: string;
+                        /** @example wsh_01KB2Q4Y7N5M3K2H1G0F9E8D7B */
+                        subject: string;
+                        /** @enum {string} */
+                        retentionClass: "operational" | "audit";
+                        /** Format: date-time */
+                        at: string;
+                        payload: {
+                            [key: string]: unknown;
+                        };
+                        /** Format: date-time */
+                        setAside: string;
+                        attempts: number;
+                        /**
+                         * @description Of the last attempt.
+                         * @example the broker did not answer
+                         */
+                        error: string;
+                    };
                 };
             };
-            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["AdminInvalid"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3806,96 +3895,118 @@ export interface operations {
         parameters: {
             query?: never;
             header?: never;
+            path: {
+                /** @description ID of the event. */
+                event: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The result. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        events: number;
+                    };
+                };
+            };
+            401: components["responses"]["AdminToken"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["AdminConflict"];
+            422: components["responses"]["AdminInvalid"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    dropDeadLetters: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the event. */
+                event: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The result. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        events: number;
+                    };
+                };
+            };
+            401: components["responses"]["AdminToken"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["AdminConflict"];
+            422: components["responses"]["AdminInvalid"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    retryAllDeadLetters: {
+        parameters: {
+            query?: never;
+            header?: never;
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description How many wait again. */
+            /** @description The result. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
-                    /**
-                     * @example {
-                     *       "events": 1
-                     *     }
-                     */
-                    "application/json": components["schemas"]["EventCount"];
+                    "application/json": {
+                        events: number;
+                    };
                 };
             };
-            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
+            409: components["responses"]["AdminConflict"];
+            422: components["responses"]["AdminInvalid"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
     };
-    dropDeadLetter: {
+    dropAllDeadLetters: {
         parameters: {
             query?: never;
             header?: never;
-            path: {
-                /** @description The ID of an event. */
-                event: components["parameters"]["EventPath"];
-            };
+            path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description It was deleted. */
+            /** @description The result. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
-                    /**
-                     * @example {
-                     *       "events": 1
-                     *     }
-                     */
-                    "application/json": components["schemas"]["EventCount"];
+                    "application/json": {
+                        events: number;
+                    };
                 };
             };
-            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
-            404: components["responses"]["NotFound"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    retryDeadLetter: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The ID of an event. */
-                event: components["parameters"]["EventPath"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description It waits again. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["RequestId"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "events": 1
-                     *     }
-                     */
-                    "application/json": components["schemas"]["EventCount"];
-                };
-            };
-            400: components["responses"]["Invalid"];
-            401: components["responses"]["AdminToken"];
-            404: components["responses"]["NotFound"];
+            409: components["responses"]["AdminConflict"];
+            422: components["responses"]["AdminInvalid"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3903,8 +4014,8 @@ export interface operations {
     listQuarantine: {
         parameters: {
             query?: {
-                /** @description Items of the page. */
-                limit?: components["parameters"]["AdminLimit"];
+                /** @description Rows. */
+                limit?: number;
             };
             header?: never;
             path?: never;
@@ -3912,33 +4023,34 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The newest ones. */
+            /** @description The result. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
-                    /**
-                     * @example {
-                     *       "events": [
-                     *         {
-                     *           "source": "/tenants",
-                     *           "id": "1",
-                     *           "type": "tenant.renamed.v1",
-                     *           "at": "2026-11-23T04:00:00Z",
-                     *           "received": "2026-11-23T04:00:00.2Z",
-                     *           "reason": "unknown type",
-                     *           "body": "{}"
-                     *         }
-                     *       ]
-                     *     }
-                     */
-                    "application/json": components["schemas"]["Quarantine"];
+                    "application/json": {
+                        events: {
+                            /** @example /tenants */
+                            source: string;
+                            /** @example 1 */
+                            id: string;
+                            /** @example tenant.renamed.v1 */
+                            type: string;
+                            /** Format: date-time */
+                            at: string;
+                            /** Format: date-time */
+                            received: string;
+                            /** @example unknown type */
+                            reason: string;
+                            body: string;
+                        }[];
+                    };
                 };
             };
-            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
+            422: components["responses"]["AdminInvalid"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3946,8 +4058,8 @@ export interface operations {
     listRefusals: {
         parameters: {
             query?: {
-                /** @description Items of the page. */
-                limit?: components["parameters"]["AdminLimit"];
+                /** @description Rows. */
+                limit?: number;
             };
             header?: never;
             path?: never;
@@ -3955,33 +4067,33 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Those with the last attempts. */
+            /** @description The result. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
-                    /**
-                     * @example {
-                     *       "refusals": [
-                     *         {
-                     *           "handoffId": "bhd_01KB2Q4Y7N5M3K2H1G0F9E8D7B",
-                     *           "reason": "handoff-consumed",
-                     *           "attempts": 999,
-                     *           "firstAt": "2026-11-23T04:01:00.2Z",
-                     *           "lastAt": "2026-11-23T04:01:00.9Z"
-                     *         }
-                     *       ]
-                     *     }
-                     */
                     "application/json": {
-                        refusals: components["schemas"]["Refusal"][];
+                        refusals: {
+                            /** @example bhd_01KB2Q4Y7N5M3K2H1G0F9E8D7B */
+                            handoffId: string;
+                            /**
+                             * @description Handoff-consumed: it was consumed by another attempt.
+                             * @example handoff-consumed
+                             */
+                            reason: string;
+                            attempts: number;
+                            /** Format: date-time */
+                            firstAt: string;
+                            /** Format: date-time */
+                            lastAt: string;
+                        }[];
                     };
                 };
             };
-            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
+            422: components["responses"]["AdminInvalid"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
@@ -3995,108 +4107,184 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description All jobs, with the rows that each would delete now. */
+            /** @description The result. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
-                    /**
-                     * @example {
-                     *       "jobs": [
-                     *         {
-                     *           "job": "events",
-                     *           "before": "2026-10-24T04:00:00Z",
-                     *           "old": 0
-                     *         }
-                     *       ]
-                     *     }
-                     */
-                    "application/json": components["schemas"]["JobList"];
+                    "application/json": {
+                        jobs: {
+                            /** @example events */
+                            job: string;
+                            /**
+                             * Format: date-time
+                             * @description It deletes older rows.
+                             */
+                            before: string;
+                            /** @description Rows that it would delete now; 1000000: or more. */
+                            old: number;
+                        }[];
+                    };
                 };
             };
-            400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
+            422: components["responses"]["AdminInvalid"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };
     };
-    runJob: {
-        parameters: {
-            query?: {
-                /** @description Only count. */
-                dryRun?: components["parameters"]["DryRun"];
-            };
-            header?: never;
-            path: {
-                /** @description The name of a job. */
-                job: components["parameters"]["JobPath"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description What it has deleted, or would delete. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["RequestId"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "job": "events",
-                     *       "deleted": 0
-                     *     }
-                     */
-                    "application/json": components["schemas"]["Job"];
-                };
-            };
-            400: components["responses"]["Invalid"];
-            401: components["responses"]["AdminToken"];
-            404: components["responses"]["NotFound"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    eraseSession: {
+    runJobs: {
         parameters: {
             query?: never;
             header?: never;
             path: {
-                session: components["parameters"]["SessionPath"];
+                /** @description Name of the job. */
+                job: string;
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /**
+                     * @description Count the rows, and delete nothing.
+                     * @default false
+                     */
+                    dryRun?: boolean | null;
+                };
+            };
+        };
         responses: {
-            /** @description What was deleted. */
+            /** @description The result. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
-                    /**
-                     * @example {
-                     *       "wishes": 1,
-                     *       "handoffs": 1,
-                     *       "answers": 2,
-                     *       "botScores": 0,
-                     *       "events": 1,
-                     *       "keptEvents": 1,
-                     *       "remains": [],
-                     *       "backups": []
-                     *     }
-                     */
-                    "application/json": components["schemas"]["Erased"];
+                    "application/json": {
+                        /** @example events */
+                        job: string;
+                        /**
+                         * Format: date-time
+                         * @description Of a dry run: it would delete older rows.
+                         */
+                        before?: string;
+                        /** @description Of a dry run: rows that it would delete now; 1000000: or more. */
+                        old?: number;
+                        /** @description Rows that it has deleted. */
+                        deleted?: number;
+                    };
                 };
             };
             400: components["responses"]["Invalid"];
             401: components["responses"]["AdminToken"];
             404: components["responses"]["NotFound"];
-            422: components["responses"]["Unprocessable"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["AdminConflict"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["AdminInvalid"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    runAllJobs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /**
+                     * @description Count the rows, and delete nothing.
+                     * @default false
+                     */
+                    dryRun?: boolean | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The result. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        jobs: {
+                            /** @example events */
+                            job: string;
+                            /**
+                             * Format: date-time
+                             * @description Of a dry run: it would delete older rows.
+                             */
+                            before?: string;
+                            /** @description Of a dry run: rows that it would delete now; 1000000: or more. */
+                            old?: number;
+                            /** @description Rows that it has deleted. */
+                            deleted?: number;
+                        }[];
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["AdminToken"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["AdminConflict"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["AdminInvalid"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    eraseSessions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the session. */
+                session: components["schemas"]["SessionID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The result. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        wishes: number;
+                        handoffs: number;
+                        answers: number;
+                        botScores: number;
+                        events: number;
+                        /** @description Events that are audited, or not published yet. */
+                        keptEvents: number;
+                        /** @description Where the database may have the deleted content still; empty with SQLite: its file and its WAL have nothing of it. */
+                        remains: string[];
+                        /** @description Known backups that may have data of the session. */
+                        backups: {
+                            path: string;
+                            /** Format: date-time */
+                            at: string;
+                        }[];
+                    };
+                };
+            };
+            401: components["responses"]["AdminToken"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["AdminConflict"];
+            422: components["responses"]["AdminInvalid"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
         };

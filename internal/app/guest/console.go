@@ -1,236 +1,102 @@
 package guest
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
-	"strconv"
+	"strings"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
-	"holdfast/internal/outbox"
 )
 
-// consoleRows is how many rows a page of the console has.
+// consoleRows is how many entries of a wishlist are shown.
 const consoleRows = 100
 
-// console returns the pages of the service.
+// console returns the pages of the service that are no operations.
 func (s *Guest) console() *service.Console {
 	return &service.Console{Title: "Guest", Backlogs: s.backlogs, Pages: []service.Page{
-		{Path: "outbox", Title: "Outbox", Listed: true, Show: s.showOutbox},
-		{Path: "dead-letters", Title: "Dead letters", Listed: true, Show: s.showDeadLetters, Actions: []service.Action{
-			s.deadAction("retry", "queued again", guest.RetryDead), s.deadAction("drop", "deleted", guest.DropDead),
-			s.deadAction("retry-all", "queued again", guest.RetryDead), s.deadAction("drop-all", "deleted", guest.DropDead),
-		}},
-		{Path: "event", Title: "Event", Show: s.showEvent},
-		{Path: "dead-letter", Title: "Dead letter", Show: s.showDeadLetter},
-		{Path: "session", Title: "Sessions of guests", Listed: true, Show: s.showSessionForm, Actions: []service.Action{{Name: "find", Reads: true, Run: s.findSession}}},
-		{Path: "refusals", Title: "Refused handoffs", Listed: true, Show: s.showRefusals},
+		{Path: "sessions", Title: "Sessions of guests", Listed: true, Show: s.showSessionForm, Actions: []service.Action{{Name: "find", Reads: true, Run: s.findSession}}},
 	}}
 }
 
-// backlogs counts the events that are not published, up to a page of them.
-func (s *Guest) backlogs(ctx context.Context) ([]service.Fact, error) {
-	waiting, err := s.opened.Outbox().ListWaiting(ctx, 0, consoleRows)
-	if err != nil {
-		return nil, err
-	}
-	dead, err := s.opened.Outbox().CountDead(ctx)
-	if err != nil {
-		return nil, err
-	}
-	n := service.Count(int64(len(waiting)), "event")
-	if len(waiting) == consoleRows {
-		n += " or more"
-	}
-	letters := service.Cell{Text: service.Count(int64(dead), "event"), To: "dead-letters"}
-	if dead > 0 {
-		letters.State = service.Warning
-	}
-	return []service.Fact{{Name: "Events to publish", Cell: service.Cell{Text: n, To: "outbox"}}, {Name: "Dead letters", Cell: letters}}, nil
+// errCookie refuses a look-up: without the cookie of a session nobody can read it.
+var errCookie = fault.New(fault.Invalid, "the cookie is not valid: expected the value of the cookie that the browser of the guest sends, signed with a current or old guest.cookie_secret")
+
+func (s *Guest) showSessionForm(context.Context, *service.PageRequest) (*service.View, error) {
+	return &service.View{Blocks: []service.Block{&service.Form{
+		Text: "A session is found only by its own cookie, which a guest can give you. The look-up counts as a use of the session.", Action: "find", Submit: "Show session",
+		Fields: []service.Field{{Name: "cookie", Label: "Cookie", Secret: true, Help: "The value, or name=value as the developer tools of a browser copy it."}},
+	}}}, nil
 }
 
-func (s *Guest) showOutbox(ctx context.Context, r *service.PageRequest) (*service.View, error) {
-	after, err := strconv.ParseInt(cmp.Or(r.Value("after"), "0"), 10, 64)
+// findSession shows the session of a cookie, which is not logged.
+func (s *Guest) findSession(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
+	cookie := strings.TrimSpace(r.Value("cookie"))
+	if _, value, ok := strings.Cut(cookie, "="); ok {
+		cookie = value
+	}
+	id, old, ok := s.service.Cookies.Verify(cookie)
+	if !ok {
+		return o, errCookie
+	}
+	session, err := s.service.Session(ctx, id, guest.Change{})
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "after: expected a whole number")
-	}
-	page, err := s.opened.Outbox().ListWaiting(ctx, after, consoleRows)
-	if err != nil {
-		return nil, err
-	}
-	t := &service.Table{
-		Title: "Events that are not published yet", Empty: "All events are published.",
-		Columns: []service.Column{{Title: "Event"}, {Title: "Type"}, {Title: "Key"}, {Title: "Time"}, {Title: "Attempts", Number: true}, {Title: "Next attempt"}, {Title: "Error"}},
-	}
-	for i := range page {
-		e := &page[i]
-		t.Rows = append(t.Rows, []service.Cell{
-			{Text: e.Name, To: service.PageLink("event", "event", e.Name, "position", strconv.FormatInt(e.Position, 10))}, service.TextCell(e.Topic), service.TextCell(e.Owner),
-			service.TimeCell(e.At), service.TextCell(strconv.Itoa(e.Attempts)), nextCell(e), service.TextCell(e.Reason),
-		})
-	}
-	if len(page) == consoleRows {
-		t.Next = strconv.FormatInt(page[consoleRows-1].Position, 10)
-	}
-	return &service.View{Blocks: []service.Block{t}}, nil
-}
-
-// nextCell says when an event is tried next.
-func nextCell(e *outbox.WaitingEvent) service.Cell {
-	if e.Next.IsZero() {
-		return service.TextCell("now")
-	}
-	return service.TimeCell(e.Next)
-}
-
-// errPublished means that an event does not wait any more.
-var errPublished = fault.New(fault.NotFound, "the event does not wait any more: it was published or set aside")
-
-// showEvent shows an event that is not published yet.
-func (s *Guest) showEvent(ctx context.Context, r *service.PageRequest) (*service.View, error) {
-	at, err := strconv.ParseInt(r.Value("position"), 10, 64)
-	if err != nil {
-		return nil, fault.New(fault.Invalid, "position: expected a whole number")
-	}
-	found, err := s.opened.Outbox().ListWaiting(ctx, at-1, 1)
-	if err != nil {
-		return nil, err
-	}
-	if len(found) == 0 || found[0].Name != r.Value("event") {
-		return nil, errPublished
-	}
-	e := &found[0]
-	return &service.View{Title: "Event " + e.Name, Parents: []service.Link{{Text: "Outbox", To: "outbox"}}, Blocks: []service.Block{
-		&service.Facts{Rows: []service.Fact{
-			{Name: "Type", Cell: service.TextCell(e.Topic)}, {Name: "Key", Cell: service.TextCell(e.Owner)}, {Name: "Time", Cell: service.TimeCell(e.At)},
-			{Name: "Attempts", Cell: service.TextCell(strconv.Itoa(e.Attempts))}, {Name: "Next attempt", Cell: nextCell(e)}, {Name: "Error", Cell: service.TextCell(cmp.Or(e.Reason, "-"))},
-		}},
-		&service.Text{Title: "Headers", Body: indented(e.Headers), Copy: true}, &service.Text{Title: "Payload", Body: indented(e.Payload), Copy: true},
-	}}, nil
-}
-
-func (s *Guest) showDeadLetters(ctx context.Context, r *service.PageRequest) (*service.View, error) {
-	var after outbox.ID
-	if text := r.Value("after"); text != "" {
-		var found bool
-		var err error
-		if after, found, err = s.opened.Outbox().FindDead(ctx, text); err != nil {
-			return nil, err
-		} else if !found {
-			return nil, guest.ErrNoEvent
-		}
-	}
-	page, err := s.opened.Outbox().ListDead(ctx, after, consoleRows)
-	if err != nil {
-		return nil, err
-	}
-	t := &service.Table{
-		Empty:   "No event was set aside.",
-		Columns: []service.Column{{Title: "Event"}, {Title: "Type"}, {Title: "Key"}, {Title: "Set aside"}, {Title: "Attempts", Number: true}, {Title: "Error"}, {Title: "Action"}},
-	}
-	for i := range page {
-		d := &page[i]
-		t.Rows = append(t.Rows, []service.Cell{
-			{Text: d.Name, To: service.PageLink("dead-letter", "event", d.Name)}, service.TextCell(d.Topic), service.TextCell(d.Owner), service.TimeCell(d.DiedAt),
-			service.TextCell(strconv.Itoa(d.Attempts)), service.TextCell(d.Reason), {Forms: deadForms(d.Name)},
-		})
-	}
-	if len(page) == consoleRows {
-		t.Next = page[consoleRows-1].Name
-	}
-	view := &service.View{Blocks: []service.Block{&service.Text{Body: "These events could not be published and were set aside. An event that is queued again comes after newer events of its session."}, t}}
-	if len(page) > 0 {
-		view.Blocks = append(view.Blocks,
-			&service.Form{Action: "retry-all", Submit: "Retry all"},
-			&service.Form{Title: "Drop all", Text: "The events are never published. This cannot be undone.", Action: "drop-all", Submit: "Drop all", Danger: true, Confirm: "drop all"})
-	}
-	return view, nil
-}
-
-// deadForms are the buttons of a set-aside event.
-func deadForms(event string) []service.Form {
-	keep := map[string]string{"event": event}
-	return []service.Form{
-		{Page: "dead-letters", Action: "retry", Submit: "Retry", Label: "Retry event " + event, Keep: keep},
-		{Page: "dead-letters", Action: "drop", Submit: "Drop", Label: "Drop event " + event, Keep: keep, Danger: true, Ask: "The event is never published. This cannot be undone."},
-	}
-}
-
-// deadAction returns an action on a set-aside event, or on all of them without a name.
-func (s *Guest) deadAction(name, done string, do func(context.Context, outbox.Kept, string) (int, error)) service.Action {
-	isAll := name == "retry-all" || name == "drop-all"
-	return service.Action{Name: name, Logged: []string{"event"}, Run: func(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
-		event := r.Value("event")
-		if isAll == (event != "") {
-			return o, guest.ErrNoEvent
-		}
-		n, err := do(ctx, s.opened.Outbox(), event)
-		o.Notice, o.Next = service.Count(int64(n), "event")+" "+done, "dead-letters"
 		return o, err
+	}
+	wishes, err := s.wishTable(ctx, id)
+	if err != nil {
+		return o, err
+	}
+	viewed, err := s.service.Viewed(ctx, id)
+	if err != nil {
+		return o, err
+	}
+	searched, err := s.service.History(ctx, id)
+	if err != nil {
+		return o, err
+	}
+	signed := "with the current secret"
+	if old {
+		signed = "with an old secret"
+	}
+	lastSeen := service.TextCell("unknown: the state of the session was lost, or there was none")
+	if !session.LastSeen.IsZero() {
+		lastSeen = service.TimeCell(session.LastSeen)
+	}
+	facts := &service.Facts{Rows: []service.Fact{
+		{Name: "Session", Cell: service.TextCell(string(session.ID))}, {Name: "Cookie", Cell: service.TextCell("signed " + signed)},
+		{Name: "Began", Cell: service.TimeCell(session.Created)}, {Name: "Last use before", Cell: lastSeen},
+		{Name: "Locale", Cell: service.TextCell(cmp.Or(session.Locale, "-"))}, {Name: "Currency", Cell: service.TextCell(cmp.Or(session.Currency, "-"))},
+		{Name: "Campaign", Cell: service.TextCell(cmp.Or(session.Campaign, "-"))},
 	}}
+	seen := &service.Table{Title: "Viewed", Empty: "The guest has viewed nothing.", Columns: []service.Column{{Title: "Property"}, {Title: "Tenant"}, {Title: "Time"}}}
+	for _, v := range viewed {
+		seen.Rows = append(seen.Rows, []service.Cell{service.TextCell(v.PropertyID), service.TextCell(v.TenantID), service.TimeCell(v.ViewedAt)})
+	}
+	searches := &service.Table{Title: "Searches", Empty: "The guest has searched nothing.", Columns: []service.Column{{Title: "Query"}, {Title: "Time"}}}
+	for _, one := range searched {
+		searches.Rows = append(searches.Rows, []service.Cell{service.TextCell(string(one.Query)), service.TimeCell(one.SearchedAt)})
+	}
+	o.View = &service.View{Title: "Session of a guest", Parents: []service.Link{{Text: "Sessions of guests", To: "sessions"}}, Blocks: []service.Block{facts, wishes, seen, searches}}
+	return o, nil
 }
 
-func (s *Guest) showDeadLetter(ctx context.Context, r *service.PageRequest) (*service.View, error) {
-	id, found, err := s.opened.Outbox().FindDead(ctx, r.Value("event"))
+// wishTable shows the first entries of a wishlist.
+func (s *Guest) wishTable(ctx context.Context, id guest.ID) (*service.Table, error) {
+	wishes, err := s.service.Wishes(ctx, id, nil, consoleRows)
 	if err != nil {
 		return nil, err
 	}
-	var d *outbox.DeadEvent
-	if found { // ListDead begins after an event
-		before := id
-		before.Seq--
-		page, err := s.opened.Outbox().ListDead(ctx, before, 1)
-		if err != nil {
-			return nil, err
-		}
-		if len(page) == 1 && page[0].ID() == id {
-			d = &page[0]
-		}
-	}
-	if d == nil {
-		return nil, guest.ErrNoEvent
-	}
-	forms := deadForms(d.Name)
-	return &service.View{Title: "Dead letter " + d.Name, Parents: []service.Link{{Text: "Dead letters", To: "dead-letters"}}, Blocks: []service.Block{
-		&service.Facts{Rows: []service.Fact{
-			{Name: "Type", Cell: service.TextCell(d.Topic)}, {Name: "Key", Cell: service.TextCell(d.Owner)}, {Name: "Time", Cell: service.TimeCell(d.At)},
-			{Name: "Set aside", Cell: service.TimeCell(d.DiedAt)}, {Name: "Attempts", Cell: service.TextCell(strconv.Itoa(d.Attempts))}, {Name: "Error", Cell: service.TextCell(d.Reason)},
-		}},
-		&service.Text{Title: "Headers", Body: indented(d.Headers), Copy: true}, &service.Text{Title: "Payload", Body: indented(d.Payload), Copy: true},
-		&forms[0], &forms[1],
-	}}, nil
-}
-
-// indented returns JSON with line breaks, for people.
-func indented(text json.RawMessage) string {
-	var b bytes.Buffer
-	if json.Indent(&b, text, "", "  ") != nil {
-		return string(text)
-	}
-	return b.String()
-}
-
-// showRefusals shows attempts to consume handoffs again.
-func (s *Guest) showRefusals(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
-	if err := s.service.FlushRefusals(ctx); err != nil {
-		return nil, err
-	}
-	all, err := s.opened.Refusals(ctx, consoleRows)
-	if err != nil {
-		return nil, err
-	}
-	t := &service.Table{
-		Title: "Attempts to consume a handoff that were refused", Empty: "No handoff was consumed twice.",
-		Columns: []service.Column{{Title: "Handoff"}, {Title: "Reason"}, {Title: "Attempts", Number: true}, {Title: "First"}, {Title: "Last"}},
-	}
-	for _, r := range all {
+	t := &service.Table{Title: "Wishlist", Empty: "The wishlist is empty.", Columns: []service.Column{{Title: "Property"}, {Title: "Tenant"}, {Title: "Source"}, {Title: "Note"}, {Title: "Added"}}}
+	for i := range wishes {
+		w := &wishes[i]
 		t.Rows = append(t.Rows, []service.Cell{
-			service.TextCell(string(r.Handoff)), service.TextCell(r.Reason), service.TextCell(strconv.FormatInt(r.Attempts, 10)),
-			service.TimeCell(r.First), service.TimeCell(r.Last),
+			service.TextCell(w.Property), service.TextCell(w.Tenant), service.TextCell(w.Source), service.TextCell(w.Note), service.TimeCell(w.Added),
 		})
 	}
-	return &service.View{Blocks: []service.Block{t}}, nil
+	if len(wishes) == consoleRows {
+		t.Title = "The latest 100 entries of the wishlist"
+	}
+	return t, nil
 }

@@ -2,189 +2,139 @@ package guest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/guest"
-	"holdfast/internal/guest/httpapi"
+	"holdfast/internal/operate"
 	"holdfast/internal/outbox"
 )
 
-// withStore runs fn on the open store, with the arguments of the command.
-func (c *command) withStore(fn func(ctx context.Context, st guest.Store, args []string) error) func(*cobra.Command, []string) error {
-	return c.Run(func(ctx context.Context, args []string) error {
-		st, err := c.state.store()
-		if err != nil {
-			return err
-		}
-		return fn(ctx, st, args)
-	})
-}
-
-func (c *command) outbox() *cobra.Command {
-	cmd := &cobra.Command{Use: "outbox", Short: "Show events that are not published yet"}
-	cmd.AddCommand(c.listOutbox())
-	return cmd
-}
-
-// page is how many events are read at once.
-const page = 500
-
-var errLimit = service.Usagef("--limit: must be at least 1")
-
-func (c *command) listOutbox() *cobra.Command {
-	var asJSON bool
-	var limit int
-	cmd := &cobra.Command{
-		Use: "list", Short: "List events that are not published yet, in their order", Args: service.Args(),
-		RunE: c.withStore(func(ctx context.Context, st guest.Store, _ []string) error {
-			if limit < 1 {
-				return errLimit
-			}
-			return c.listWaiting(ctx, st.Outbox(), limit, asJSON)
-		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON for each event, with its payload")
-	cmd.Flags().IntVar(&limit, "limit", 100, "print at most so many events")
-	return cmd
-}
-
-func (c *command) listWaiting(ctx context.Context, box outbox.Kept, limit int, asJSON bool) error {
-	return c.list(asJSON, []any{"EVENT", "TYPE", "KEY", "AT", "ATTEMPTS", "NEXT", "ERROR"}, func(add row) error {
-		for after := int64(0); limit > 0; {
-			some, err := box.ListWaiting(ctx, after, min(limit, page))
-			if err != nil {
-				return err
-			}
-			for i := range some {
-				e := &some[i]
-				after = e.Position
-				next := "now"
-				if !e.Next.IsZero() {
-					next = e.Next.Format(time.RFC3339)
-				}
-				if err := add(httpapi.ViewWaiting(e), e.Name, e.Topic, e.Owner, e.At.Format(time.RFC3339), e.Attempts, next, strconv.Quote(e.Reason)); err != nil {
-					return err
-				}
-			}
-			if limit -= len(some); len(some) < page {
-				break
-			}
-		}
-		return nil
-	})
-}
-
-func (c *command) deadLetters() *cobra.Command {
-	cmd := &cobra.Command{Use: "dead-letters", Short: "Manage events that were set aside because they could not be published"}
-	cmd.AddCommand(
-		c.listDeadLetters(),
-		c.deadLetter("retry", "Publish set-aside events again",
-			"Publish set-aside events again. A running server does it at once. They come after newer events of their\nsessions.",
-			"queued again", guest.RetryDead),
-		c.deadLetter("drop", "Delete set-aside events", "Delete set-aside events. They are never published.", "deleted", guest.DropDead),
+func (s *Guest) deadLetterOperations() []operate.Operation {
+	const (
+		retried = "A running server does it at once. Events that are published again come after newer events of their\nsessions."
+		dropped = "They are never published."
 	)
-	return cmd
-}
-
-func (c *command) listDeadLetters() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use: "list", Short: "List set-aside events", Args: service.Args(),
-		RunE: c.withStore(func(ctx context.Context, st guest.Store, _ []string) error {
-			return c.listDead(ctx, st.Outbox(), asJSON)
-		}),
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "dead-letters", Rows: "events", Doc: "List set-aside events", Title: "Dead letters", Empty: "No event was set aside.",
+			Group: "Manage events that were set aside because they could not be published",
+			Text:  "These events could not be published and were set aside. An event that is queued again comes after newer events of its session.",
+		}, s.listDead),
+		operate.NewRead(operate.About{Path: "dead-letters/show", Doc: "Show a set-aside event", Title: "Dead letter"}, s.showDead),
+		operate.NewChange(operate.About{Path: "dead-letters/retry", Doc: "Publish a set-aside event again", More: retried, Former: []string{"retry --event"}},
+			s.onDead("queued again", guest.RetryDead)),
+		operate.NewChange(operate.About{
+			Path: "dead-letters/drop", Doc: "Delete a set-aside event", More: dropped, Former: []string{"drop --event"}, Danger: true,
+			Ask: "The event is never published. This cannot be undone.",
+		}, s.onDead("deleted", guest.DropDead)),
+		operate.NewJob(operate.About{Path: "dead-letters/retry-all", Doc: "Publish all set-aside events again", More: retried, Former: []string{"retry --all"}},
+			s.onAllDead("queued again", guest.RetryDead)),
+		operate.NewJob(operate.About{
+			Path: "dead-letters/drop-all", Doc: "Delete all set-aside events", More: dropped, Former: []string{"drop --all"}, Danger: true, Confirm: "drop all",
+			Title: "Drop all", Text: "The events are never published. This cannot be undone.",
+		}, s.onAllDead("deleted", guest.DropDead)),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON for each event, with its payload")
-	return cmd
 }
 
-func (c *command) listDead(ctx context.Context, box outbox.Kept, asJSON bool) error {
-	return c.list(asJSON, []any{"EVENT", "TYPE", "KEY", "ATTEMPTS", "SET ASIDE", "ERROR"}, func(add row) error {
-		return outbox.EachDead(ctx, box, func(d *outbox.DeadEvent) error {
-			return add(httpapi.ViewDead(d), d.Name, d.Topic, d.Owner, d.Attempts, d.DiedAt.Format(time.RFC3339), strconv.Quote(d.Reason))
-		})
-	})
+// deadOutput is an event that was set aside.
+type deadOutput struct {
+	eventOutput
+	SetAside time.Time `json:"setAside" title:"Set aside"`
+	Attempts int       `json:"attempts" title:"Attempts" least:"1"`
+	Error    string    `json:"error" title:"Error" doc:"of the last attempt" example:"the broker did not answer"`
+	Seq      int64     `json:"-" cursor:""`
 }
 
-// deadLetter returns a command that does something to set-aside events.
-func (c *command) deadLetter(name, short, long, done string, do func(context.Context, outbox.Kept, string) (int, error)) *cobra.Command {
-	var all bool
-	var event string
-	cmd := &cobra.Command{
-		Use: name + " (--all | --event ID)", Short: short, Long: long, Args: service.Args(),
-		RunE: c.withStore(func(ctx context.Context, st guest.Store, _ []string) error {
-			if !all && event == "" {
-				return service.Usagef("--event: must not be empty")
-			}
-			n, err := do(ctx, st.Outbox(), event)
-			if errors.Is(err, guest.ErrNoEvent) {
-				err = fmt.Errorf("%w: holdfast guest dead-letters list lists them", err)
-			}
-			if all {
-				c.Printf("events %s: %d\n", done, n)
-			}
-			return err
-		}),
+func outputOfDead(e *outbox.DeadEvent) deadOutput {
+	return deadOutput{outputOfEvent(&e.Event), e.DiedAt, e.Attempts, e.Reason, e.Seq}
+}
+
+func (s *Guest) listDead(ctx context.Context, in operate.Page[int64]) (all []deadOutput, err error) {
+	st, err := s.store()
+	if err != nil {
+		return nil, err
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "all set-aside events")
-	cmd.Flags().StringVar(&event, "event", "", "`ID` of the event, as dead-letters list prints it")
-	cmd.MarkFlagsOneRequired("all", "event")
-	cmd.MarkFlagsMutuallyExclusive("all", "event")
-	return cmd
+	found, err := st.Outbox().ListDead(ctx, outbox.ID{Seq: in.After}, in.Limit)
+	for i := range found {
+		all = append(all, outputOfDead(&found[i]))
+	}
+	return all, err
 }
 
-func (c *command) refusals() *cobra.Command {
-	var limit int
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use: "refusals", Short: "List handoffs that were consumed again, with the number of refused attempts", Args: service.Args(),
-		RunE: c.withStore(func(ctx context.Context, st guest.Store, _ []string) error {
-			if limit < 1 {
-				return errLimit
-			}
-			all, err := st.Refusals(ctx, limit)
-			if err != nil {
-				return err
-			}
-			return c.list(asJSON, []any{"HANDOFF", "REASON", "ATTEMPTS", "FIRST (UTC)", "LAST (UTC)"}, func(add row) error {
-				for _, r := range all {
-					if err := add(httpapi.ViewRefusal(r), r.Handoff, r.Reason, r.Attempts, r.First.Format(time.DateTime), r.Last.Format(time.DateTime)); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		}),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON for each handoff and reason")
-	cmd.Flags().IntVar(&limit, "limit", 100, "print at most so many, the one with the last attempt first")
-	return cmd
+// deadDetail is a set-aside event with what lists leave out.
+type deadDetail struct {
+	Headers json.RawMessage `json:"headers" text:"Headers"`
+	deadOutput
 }
 
-func (c *command) quarantine() *cobra.Command {
-	var limit int
-	cmd := &cobra.Command{
-		Use: "quarantine", Short: "List received events that had no effect because they were not understood or their ID was used twice", Args: service.Args(),
-		RunE: c.withStore(func(ctx context.Context, st guest.Store, _ []string) error {
-			if limit < 1 {
-				return errLimit
-			}
-			all, err := st.Quarantined(ctx, limit)
-			for i := range all {
-				q := &all[i]
-				if err == nil {
-					err = c.PrintLine(httpapi.ViewQuarantine(q))
-				}
-			}
-			return err
-		}),
+func (s *Guest) showDead(ctx context.Context, in eventInput) (d deadDetail, err error) {
+	st, err := s.store()
+	if err != nil {
+		return d, err
 	}
-	cmd.Flags().IntVar(&limit, "limit", 100, "print at most so many events")
-	return cmd
+	id, found, err := st.Outbox().FindDead(ctx, in.Event)
+	if err != nil {
+		return d, err
+	}
+	if !found {
+		return d, errNoEvent
+	}
+	events, err := st.Outbox().ListDead(ctx, outbox.ID{Owner: id.Owner, Stream: id.Stream, Seq: id.Seq - 1}, 1)
+	if err == nil && (len(events) == 0 || events[0].ID() != id) {
+		err = errNoEvent
+	}
+	if err != nil {
+		return d, err
+	}
+	return deadDetail{events[0].Headers, outputOfDead(&events[0])}, nil
+}
+
+// errNoEvent says where the IDs are.
+var errNoEvent = fmt.Errorf("%w: holdfast guest dead-letters list lists them", guest.ErrNoEvent)
+
+// deadChanged counts the events that were changed.
+type deadChanged struct {
+	Events int `json:"events" least:"0"`
+	done   string
+}
+
+// Notice implements operate.Changed.
+func (c deadChanged) Notice() string {
+	if c.done == "" {
+		return ""
+	}
+	return service.Count(int64(c.Events), "event") + " " + c.done
+}
+
+type doDead func(ctx context.Context, box outbox.Kept, event string) (int, error)
+
+// onDead returns a change of one event.
+func (s *Guest) onDead(done string, do doDead) func(context.Context, eventInput) (deadChanged, error) {
+	return func(ctx context.Context, in eventInput) (deadChanged, error) {
+		st, err := s.store()
+		if err != nil {
+			return deadChanged{}, err
+		}
+		n, err := do(ctx, st.Outbox(), in.Event)
+		if errors.Is(err, guest.ErrNoEvent) {
+			err = errNoEvent
+		}
+		return deadChanged{n, done}, err
+	}
+}
+
+// onAllDead returns a change of all events.
+func (s *Guest) onAllDead(done string, do doDead) func(context.Context, operate.None, operate.Progress) (deadChanged, error) {
+	return func(ctx context.Context, _ operate.None, _ operate.Progress) (deadChanged, error) {
+		st, err := s.store()
+		if err != nil {
+			return deadChanged{}, err
+		}
+		n, err := do(ctx, st.Outbox(), "")
+		return deadChanged{n, done}, err
+	}
 }

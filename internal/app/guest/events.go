@@ -59,4 +59,4 @@ func (e *events) startRelay(ctx context.Context, d *service.Deps, st guest.Store
 const pollEvents = 10 * time.Second
 
 // deadHint is logged when an event is set aside.
-const deadHint = "run holdfast guest dead-letters list to list such events, and holdfast guest dead-letters retry --all to publish them"
+const deadHint = "run holdfast guest dead-letters list to list such events, and holdfast guest dead-letters retry-all to publish them"

@@ -64,10 +64,6 @@ func (s *Guest) openHandoffs(d *service.Deps, gs *guest.Service, db *engine.Data
 		service.Mount{Listener: service.Internal, Paths: []string{"/internal/handoff/ID/consume", "/internal/handoff/ID/verify"}, Mount: web.Mount{
 			Owns: httpapi.OwnsReceiver, Service: web.Service{Serve: receiver.Serve, Error: httpapi.WriteError, Route: httpapi.LabelReceiver},
 		}})
-	other := &httpapi.Admin{Service: gs, Retention: s.retention}
-	opened.Mounts = append(opened.Mounts, service.Mount{Listener: service.Admin, Paths: httpapi.AdminPaths, Mount: web.Mount{
-		Owns: httpapi.OwnsAdmin, Service: web.Service{Serve: other.Serve, Error: httpapi.WriteError, Route: httpapi.LabelAdmin},
-	}})
 	if h.embedded {
 		db.AfterBackup = func(ctx context.Context, copied *sqlitedb.DB) error { return sqlite.EraseKeys(ctx, copied, d.Clock()) }
 	}

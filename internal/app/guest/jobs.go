@@ -5,89 +5,147 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/guest"
-	"holdfast/internal/guest/httpapi"
+	"holdfast/internal/operate"
 )
 
-func (c *command) jobs() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "jobs", Short: "Manage the jobs that delete old data",
-		Long: "Manage the jobs that delete old data. A running server runs all of them each guest.sweep_interval.",
+func (s *Guest) jobOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "jobs", Doc: "List the jobs, and how many rows they would delete now", Title: "Retention jobs", Empty: "There are no jobs.",
+			Group: "Manage the jobs that delete old data",
+			Long:  "Manage the jobs that delete old data. A running server runs all of them each guest.sweep_interval.",
+			Text:  "The jobs that delete old data. The server runs all of them each guest.sweep_interval.",
+		}, s.listJobs),
+		operate.NewJob(operate.About{Path: "jobs/run", Doc: "Delete the old data of a job", Counts: "rows", Ask: "Deleted rows cannot be restored."}, s.runJob),
+		operate.NewJob(operate.About{
+			Path: "jobs/run-all", Doc: "Delete the old data of all jobs", Counts: "rows", Former: []string{"run --all"},
+			Title: "Run all jobs", Ask: "Deleted rows cannot be restored.",
+		}, s.runAllJobs),
 	}
-	cmd.AddCommand(c.listJobs(), c.runJob())
-	return cmd
 }
 
-func (c *command) listJobs() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use: "list", Short: "List the jobs, and how many rows they would delete now", Args: service.Args(),
-		RunE: c.withStore(func(ctx context.Context, _ guest.Store, _ []string) error {
-			return c.printJobs(ctx, guest.Jobs, asJSON)
-		}),
+// rowCount is a number of rows.
+type rowCount int
+
+// String returns the number for people.
+func (n rowCount) String() string {
+	if n == guest.MaxCount {
+		return strconv.Itoa(int(n)) + " or more"
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON for each job")
-	return cmd
+	return strconv.Itoa(int(n))
 }
 
-func (c *command) printJobs(ctx context.Context, jobs []guest.Job, asJSON bool) error {
-	return c.list(asJSON, []any{"JOB", "DELETES BEFORE (UTC)", "ROWS"}, func(add row) error {
-		for _, job := range jobs {
-			o, err := c.state.retention.Count(ctx, job)
-			if err != nil {
-				return err
-			}
-			rows := strconv.Itoa(o.Rows)
-			if o.Rows == guest.MaxCount {
-				rows += " or more"
-			}
-			if err := add(httpapi.ViewOld(o), o.Job, o.Before.Format(time.DateTime), rows); err != nil {
-				return err
-			}
+// jobOutput is a retention job.
+type jobOutput struct {
+	Job    guest.Job `json:"job" title:"Job" subject:"job" example:"events"`
+	Before time.Time `json:"before" title:"Deletes before" doc:"it deletes older rows"`
+	Old    rowCount  `json:"old" title:"Rows" least:"0" doc:"rows that it would delete now; 1000000: or more"`
+}
+
+func (s *Guest) listJobs(ctx context.Context, _ operate.None) (all []jobOutput, err error) {
+	if _, err := s.store(); err != nil {
+		return nil, err
+	}
+	for _, job := range guest.Jobs {
+		old, err := s.retention.Count(ctx, job)
+		if err != nil {
+			return nil, err
 		}
-		return nil
-	})
+		all = append(all, jobOutput{old.Job, old.Before, rowCount(old.Rows)})
+	}
+	return all, nil
 }
 
-func (c *command) runJob() *cobra.Command {
-	var dry, all bool
-	cmd := &cobra.Command{
-		Use: "run (JOB | --all)", Short: "Delete the old data of a job", Example: "  holdfast guest jobs run events --dry-run",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if all {
-				return service.Args()(cmd, args)
-			}
-			return service.Args("JOB")(cmd, args)
-		},
-		RunE: c.withStore(func(ctx context.Context, _ guest.Store, args []string) error {
-			jobs := guest.Jobs
-			if !all {
-				job, err := guest.ParseJob(args[0])
-				if err != nil {
-					return fmt.Errorf("%w: holdfast guest jobs list lists them", err)
-				}
-				jobs = []guest.Job{job}
-			}
-			if dry {
-				return c.printJobs(ctx, jobs, false)
-			}
-			var failed error
-			for _, job := range jobs {
-				n, err := c.state.retention.Run(ctx, job)
-				c.Printf("%s: %s deleted\n", job, service.Count(int64(n), "row"))
-				if err != nil {
-					failed = errors.Join(failed, fmt.Errorf("%s: %w", job, err))
-				}
-			}
-			return failed
-		}),
+type dryRun struct {
+	DryRun bool `flag:"dry-run" doc:"count the rows, and delete nothing"`
+}
+
+type jobInput struct {
+	Job string `subject:"job" doc:"name of the job"`
+	dryRun
+}
+
+// jobRun is what a job has deleted, or would delete.
+type jobRun struct {
+	Job     guest.Job  `json:"job" subject:"job" example:"events"`
+	Before  *time.Time `json:"before,omitempty" doc:"of a dry run: it would delete older rows"`
+	Old     *rowCount  `json:"old,omitempty" least:"0" doc:"of a dry run: rows that it would delete now; 1000000: or more"`
+	Deleted *int       `json:"deleted,omitempty" least:"0" doc:"rows that it has deleted"`
+}
+
+// Notice implements operate.Changed.
+func (r jobRun) Notice() string {
+	switch {
+	case r.Old != nil && *r.Old == 1:
+		return fmt.Sprintf("%s: 1 row from before %s to delete", r.Job, r.Before.Format(time.DateTime))
+	case r.Old != nil:
+		return fmt.Sprintf("%s: %s rows from before %s to delete", r.Job, *r.Old, r.Before.Format(time.DateTime))
+	case r.Deleted != nil:
+		return fmt.Sprintf("%s: %s deleted", r.Job, service.Count(int64(*r.Deleted), "row"))
 	}
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "count the rows, and delete nothing")
-	cmd.Flags().BoolVar(&all, "all", false, "run all jobs")
-	return cmd
+	return ""
+}
+
+func (s *Guest) runJob(ctx context.Context, in jobInput, progress operate.Progress) (jobRun, error) {
+	if _, err := s.store(); err != nil {
+		return jobRun{}, err
+	}
+	job, err := guest.ParseJob(in.Job)
+	if err != nil {
+		return jobRun{}, fmt.Errorf("%w: holdfast guest jobs list lists them", err)
+	}
+	return s.run(ctx, job, in.dryRun, progress)
+}
+
+// run runs a job. After an error, the result has the rows that it has deleted.
+func (s *Guest) run(ctx context.Context, job guest.Job, in dryRun, progress operate.Progress) (jobRun, error) {
+	var old guest.Old
+	if in.DryRun || progress != nil {
+		var err error
+		if old, err = s.retention.Count(ctx, job); err != nil {
+			return jobRun{}, err
+		}
+	}
+	if in.DryRun {
+		n := rowCount(old.Rows)
+		return jobRun{Job: job, Before: &old.Before, Old: &n}, nil
+	}
+	n, err := s.retention.Run(ctx, job, func(rows int) { progress.Report(int64(rows), int64(max(rows, old.Rows))) })
+	return jobRun{Job: job, Deleted: &n}, err
+}
+
+// jobRuns are the results of all jobs.
+type jobRuns struct {
+	Jobs []jobRun `json:"jobs"`
+}
+
+// Notice implements operate.Changed.
+func (r jobRuns) Notice() string {
+	lines := make([]string, len(r.Jobs))
+	for i, one := range r.Jobs {
+		lines[i] = one.Notice()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// runAllJobs runs all jobs, also after one has failed.
+func (s *Guest) runAllJobs(ctx context.Context, in dryRun, progress operate.Progress) (all jobRuns, failed error) {
+	if _, err := s.store(); err != nil {
+		return all, err
+	}
+	for _, job := range guest.Jobs {
+		r, err := s.run(ctx, job, in, progress)
+		if r.Job != "" {
+			all.Jobs = append(all.Jobs, r)
+		}
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", job, err))
+		}
+	}
+	return all, failed
 }

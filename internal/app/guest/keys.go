@@ -25,7 +25,7 @@ type command struct {
 func (s *Guest) commands(sh *service.Shell) []*cobra.Command {
 	c := &command{sh, s}
 	cmd := &cobra.Command{Use: "guest", Short: "Manage guests: handoff keys, service tokens, tenants, events, old data, sessions"}
-	cmd.AddCommand(c.keys(), c.token(), c.outbox(), c.deadLetters(), c.quarantine(), c.refusals(), c.jobs(), c.session())
+	cmd.AddCommand(c.keys(), c.token())
 	return []*cobra.Command{cmd}
 }
 

@@ -3,6 +3,7 @@ package guest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"holdfast/internal/guest"
@@ -11,6 +12,13 @@ import (
 
 // operations returns the operations of the service.
 func (s *Guest) operations() []operate.Operation {
+	return slices.Concat(
+		s.keyOperations(), s.tenantOperations(), s.outboxOperations(), s.deadLetterOperations(), s.quarantineOperations(), s.refusalOperations(),
+		s.jobOperations(), s.sessionOperations(),
+	)
+}
+
+func (s *Guest) keyOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Path: "keys", Doc: "List the keys", Title: "Handoff keys", Empty: "There are no keys.",
@@ -35,18 +43,6 @@ func (s *Guest) operations() []operate.Operation {
 			Path: "keys/revoke-all", Doc: "Void all tokens at once, such as after a restore", Title: "Revoke all keys",
 			Text: "All tokens are void at once, such as after a leak.", Button: "Revoke all keys", Danger: true, Confirm: "revoke all",
 		}, s.onKeys((*guest.HandoffKeys).RevokeAll)),
-
-		operate.NewList(operate.About{
-			Path: "tenants", Former: []string{"tenant"}, Doc: "List the suspended tenants", Title: "Suspended tenants", Empty: "No tenant is suspended.",
-			Group: "Suspend and reinstate tenants",
-			Long: "Suspend and reinstate tenants, as received events do: the one with the latest time counts. No handoff to a\n" +
-				"suspended tenant is minted or consumed. Running servers leave its properties out of searches within a minute.",
-		}, s.listTenants),
-		operate.NewChange(operate.About{
-			Path: "tenants/suspend", Doc: "Suspend a tenant", NewRow: true, Title: "Suspend a tenant",
-			Text: "No handoff to the tenant is minted or consumed.", Danger: true,
-		}, s.setTenant(true)),
-		operate.NewChange(operate.About{Path: "tenants/reinstate", Doc: "Reinstate a tenant"}, s.setTenant(false)),
 	}
 }
 
@@ -56,8 +52,8 @@ type keyInput struct {
 
 // keyOutput is a key without its secret.
 type keyOutput struct {
-	ID        string         `json:"id" title:"Key" subject:"key"`
-	State     guest.KeyState `json:"state" title:"State"`
+	ID        string         `json:"id" title:"Key" subject:"key" example:"0b9a4e2f7c1d4a53"`
+	State     guest.KeyState `json:"state" title:"State" enum:"active,verify-only,retired"`
 	NotBefore time.Time      `json:"notBefore" title:"Added"`
 	NotAfter  time.Time      `json:"notAfter,omitzero" title:"Replaced"`
 	RetiredAt time.Time      `json:"retiredAt,omitzero" title:"Retired"`

@@ -4,19 +4,37 @@ package guest_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
 	"os"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
-	"holdfast/internal/app/guest"
+	app "holdfast/internal/app/guest"
+	"holdfast/internal/app/service"
 	"holdfast/internal/app/service/servicetest"
+	"holdfast/internal/clock"
+	"holdfast/internal/guest"
+	"holdfast/internal/inbox"
 	"holdfast/internal/openapitest"
+	"holdfast/internal/operate"
 	"holdfast/internal/operate/adminapi"
+	"holdfast/internal/outbox"
 	"holdfast/internal/testdb"
 	"holdfast/internal/web"
 	"holdfast/internal/web/webtest"
+)
+
+const (
+	tenant   = "33333333-2222-4333-8444-555555555555"
+	property = "22222222-2222-4333-8444-555555555555"
 )
 
 // operator sends requests for operations, which must be as described.
@@ -24,25 +42,41 @@ type operator struct {
 	t      *testing.T
 	base   string
 	client *http.Client
+
+	main       string // base URL of the main listener
+	service    *guest.Service
+	store      guest.Store
+	later      *atomic.Int64 // by how much the clock is ahead
+	operations []operate.Operation
 }
 
 func newOperator(t *testing.T) *operator {
 	t.Helper()
 	testdb.SQLite(t) // it counts the test
-	s := guest.New().Service()
-	servicetest.Open(t, s, nil)
+	later, opened := &atomic.Int64{}, app.New()
+	s := opened.Service()
+	server := servicetest.Open(t, s, func(d *service.Deps) {
+		d.Clock = func() time.Time { return clock.System().Add(time.Duration(later.Load())) }
+	})
 	text, err := os.ReadFile("../../guest/httpapi/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	described, err := openapitest.Load(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	api := adminapi.New(s.Name, s.Operations)
+	main := httptest.NewServer(server.Handler(service.Main))
+	t.Cleanup(main.Close)
+	gs, store := opened.Parts()
 	return &operator{
 		t: t, base: webtest.Serve(t, web.Service{Serve: api.Serve, Error: adminapi.WriteError, Route: api.Label}, web.Options{}).URL,
 		client: &http.Client{Transport: &openapitest.Transport{Document: described, Next: http.DefaultTransport, Report: func(err error) { t.Error(err) }}},
+		main:   main.URL, service: gs, store: store, later: later, operations: s.Operations,
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -53,15 +87,53 @@ func (o *operator) send(status int, method, path, body string) string {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := o.client.Do(r)
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	must(o.t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != status || strings.Contains(string(text), "ecret") {
 		o.t.Fatalf("%s %s: %d %s %v, want %d", method, path, resp.StatusCode, text, err, status)
 	}
-	return string(text)
+	return strings.TrimSuffix(string(text), "\n")
+}
+
+// get decodes the answer to a list or a read.
+func get[T any](o *operator, path string) (v T) {
+	o.t.Helper()
+	must(o.t, json.Unmarshal([]byte(o.send(200, http.MethodGet, path, "")), &v))
+	return v
+}
+
+// visit begins a session and returns its ID and a function that sends requests of it.
+func (o *operator) visit() (session string, send func(method, path, body string)) {
+	o.t.Helper()
+	jar, err := cookiejar.New(nil)
+	must(o.t, err)
+	client, n := &http.Client{Jar: jar}, 0
+	send = func(method, path, body string) {
+		o.t.Helper()
+		n++
+		r := webtest.Request(o.t, o.main, method, "/bff/consumer/v1"+path, strings.NewReader(body))
+		r.Header.Set("Idempotency-Key", fmt.Sprint("key-", n))
+		if body != "" {
+			r.Header.Set("Content-Type", "application/json")
+		}
+		resp, err := client.Do(r)
+		must(o.t, err)
+		defer resp.Body.Close()
+		if text, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode >= 300 {
+			o.t.Fatalf("%s: %d %s %v", path, resp.StatusCode, text, err)
+		}
+	}
+	send(http.MethodPost, "/session", "")
+	at, err := url.Parse(o.main + "/bff/consumer/v1/session")
+	must(o.t, err)
+	session, _, _ = strings.Cut(jar.Cookies(at)[0].Value, ".")
+	return session, send
+}
+
+// wish adds to a wishlist, which appends an event.
+func wish(send func(method, path, body string), n int) {
+	send(http.MethodPost, "/wishlist", fmt.Sprintf(`{"tenantId":%q,"propertyId":"%d%s","source":"list"}`, tenant, n, property[1:]))
 }
 
 // TestHandoffKeys: an operator changes keys, and never sees their secrets.
@@ -98,7 +170,6 @@ func TestHandoffKeys(t *testing.T) {
 // TestTenants: an operator suspends a tenant and reinstates it.
 func TestTenants(t *testing.T) {
 	t.Parallel()
-	const tenant = "33333333-2222-4333-8444-555555555555"
 	o := newOperator(t)
 	if text := o.send(200, http.MethodPost, "tenants/"+tenant+"/suspend", `{"reason":"unpaid"}`); text != `{"tenantId":"`+tenant+`","suspended":true}` {
 		t.Error(text)
@@ -110,7 +181,282 @@ func TestTenants(t *testing.T) {
 	if text := o.send(200, http.MethodGet, "tenants", ""); text != `{"tenants":[]}` {
 		t.Error(text)
 	}
-	o.send(422, http.MethodPost, "tenants/x/suspend", "")
+	if text := o.send(422, http.MethodPost, "tenants/x/suspend", ""); !strings.Contains(text, `"detail":"tenant: expected a UUID, or tnt_ and a ULID"`) {
+		t.Error(text)
+	}
 	o.send(422, http.MethodPost, "tenants/"+tenant+"/suspend", `{"reason":1}`)
 	o.send(422, http.MethodPost, "tenants/"+tenant+"/suspend", `{"why":"unpaid"}`)
+}
+
+// event is an event of a list or a read.
+type event struct {
+	ID, Key, Error        string
+	Attempts              int
+	Payload, Headers      json.RawMessage
+	NextAttempt, SetAside time.Time
+}
+
+// events is the JSON of lists of events.
+type events struct {
+	Backlog *struct {
+		Events int
+		Oldest time.Time
+	}
+	Events []event
+	Next   *int64
+}
+
+// TestOutbox: an operator sees waiting events in pages, with their number, and each of them.
+func TestOutbox(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	if text := o.send(200, http.MethodGet, "outbox", ""); text != `{"backlog":{"events":0},"events":[],"next":null}` {
+		t.Error(text)
+	}
+	session, send := o.visit()
+	for n := range 3 {
+		wish(send, n)
+	}
+	page := get[events](o, "outbox?limit=2")
+	if page.Backlog.Events != 3 || page.Backlog.Oldest.IsZero() || len(page.Events) != 2 || page.Next == nil || page.Events[0].Key != session {
+		t.Fatalf("%+v", page)
+	}
+	second := page.Events[1]
+	if page = get[events](o, fmt.Sprint("outbox?limit=2&after=", *page.Next)); len(page.Events) != 1 || page.Next != nil {
+		t.Errorf("the last page: %+v", page)
+	}
+	if one := get[event](o, "outbox/"+second.ID); one.ID != second.ID || !strings.Contains(string(one.Payload), "1"+property[1:]) || !strings.Contains(string(one.Headers), "{") {
+		t.Errorf("%+v", one)
+	}
+	if text := o.send(404, http.MethodGet, "outbox/evt_x", ""); !strings.Contains(text, "does not wait any more") {
+		t.Error(text)
+	}
+	o.publish(second.ID)
+	o.send(404, http.MethodGet, "outbox/"+second.ID, "")
+}
+
+// publish publishes an event.
+func (o *operator) publish(id string) {
+	o.t.Helper()
+	waiting, err := o.store.Outbox().ListWaiting(o.t.Context(), 0, 10)
+	must(o.t, err)
+	i := slices.IndexFunc(waiting, func(e outbox.WaitingEvent) bool { return e.Name == id })
+	must(o.t, o.store.Outbox().Done(o.t.Context(), "test", 0, []outbox.Event{waiting[i].Event}))
+}
+
+// setAside sets all events aside.
+func (o *operator) setAside() (ids []string) {
+	o.t.Helper()
+	waiting, err := o.store.Outbox().ListWaiting(o.t.Context(), 0, 10)
+	must(o.t, err)
+	for i := range waiting {
+		ids = append(ids, waiting[i].Name)
+		must(o.t, o.store.Outbox().Refuse(o.t.Context(), waiting[i].Event, "poison", func(int) outbox.Decision { return outbox.Decision{SetAside: true, At: clock.System()} }))
+	}
+	return ids
+}
+
+// TestDeadLetters: an operator retries and drops the events that were set aside.
+func TestDeadLetters(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	_, send := o.visit()
+	for n := range 4 {
+		wish(send, n)
+	}
+	ids := o.setAside()
+	page := get[events](o, "dead-letters?limit=3")
+	if len(page.Events) != 3 || page.Next == nil || page.Events[0].Error != "poison" || page.Events[0].Attempts != 1 || page.Events[0].SetAside.IsZero() {
+		t.Fatalf("%+v", page)
+	}
+	if page = get[events](o, fmt.Sprint("dead-letters?after=", *page.Next)); len(page.Events) != 1 || page.Next != nil || page.Backlog != nil {
+		t.Errorf("the last page: %+v", page)
+	}
+	if one := get[event](o, "dead-letters/"+ids[1]); one.ID != ids[1] || len(one.Headers) == 0 {
+		t.Errorf("%+v", one)
+	}
+	for _, change := range []string{"retry", "drop"} {
+		if text := o.send(200, http.MethodPost, "dead-letters/"+ids[0]+"/"+change, ""); text != `{"events":1}` {
+			t.Error(text)
+		}
+		o.send(404, http.MethodPost, "dead-letters/"+ids[0]+"/"+change, "")
+		o.send(404, http.MethodGet, "dead-letters/"+ids[0], "")
+		ids = ids[1:]
+	}
+	for _, c := range []struct{ path, want string }{
+		{"retry-all", `{"events":2}`}, {"retry-all", `{"events":0}`}, {"drop-all", `{"events":0}`},
+	} {
+		if text := o.send(200, http.MethodPost, "dead-letters/"+c.path, ""); text != c.want {
+			t.Errorf("%s: %s", c.path, text)
+		}
+	}
+	if page := get[events](o, "outbox"); page.Backlog.Events != 3 {
+		t.Errorf("waiting again: %+v", page)
+	}
+	o.setAside()
+	if text := o.send(200, http.MethodPost, "dead-letters/drop-all", ""); text != `{"events":3}` {
+		t.Error(text)
+	}
+}
+
+// TestReceived: an operator sees received events in quarantine, and attempts to consume handoffs again.
+func TestReceived(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	if text := o.send(200, http.MethodGet, "quarantine", ""); text != `{"events":[]}` {
+		t.Error(text)
+	}
+	for _, id := range []string{"1", "2"} {
+		_, err := o.service.ReceiveEvent(t.Context(), inbox.Event{Source: "/x", ID: id, Type: "other", Time: clock.System(), Body: []byte("{}")})
+		must(t, err)
+	}
+	quarantine := get[struct {
+		Events []struct{ ID, Reason, Body string }
+	}](o, "quarantine?limit=1")
+	if len(quarantine.Events) != 1 || quarantine.Events[0].Body != "{}" || quarantine.Events[0].Reason == "" {
+		t.Errorf("%+v", quarantine)
+	}
+	if text := o.send(200, http.MethodGet, "refusals", ""); text != `{"refusals":[]}` {
+		t.Error(text)
+	}
+	at := time.Date(2026, 11, 26, 4, 0, 0, 0, time.UTC)
+	for i, attempts := range []int64{999, 2} {
+		id := guest.NewID(guest.HandoffPrefix, at)
+		must(t, o.store.AddRefusals(t.Context(), []guest.NewRefusal{{
+			Refusal: guest.Refusal{Handoff: id, Reason: guest.ReasonConsumed, Attempts: attempts, First: at, Last: at.Add(time.Duration(i) * time.Second)},
+			Session: guest.NewID(guest.SessionPrefix, at),
+			Event:   guest.Event{ID: guest.NewID(guest.EventPrefix, at), Type: "x", Subject: string(id), Retention: guest.Audit, Payload: []byte(`{}`)},
+		}}))
+	}
+	refusals := get[struct {
+		Refusals []struct {
+			HandoffID, Reason string
+			Attempts          int
+			FirstAt, LastAt   time.Time
+		}
+	}](o, "refusals?limit=1").Refusals
+	if len(refusals) != 1 || refusals[0].Attempts != 2 || refusals[0].Reason != guest.ReasonConsumed || !refusals[0].FirstAt.Equal(at) {
+		t.Errorf("%+v", refusals)
+	}
+}
+
+// TestJobs: an operator sees what a job would delete, and runs it.
+func TestJobs(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	_, send := o.visit()
+	wish(send, 1)
+	send(http.MethodDelete, "/wishlist/1"+property[1:], "")
+	for _, e := range get[events](o, "outbox").Events {
+		o.publish(e.ID)
+	}
+	type job struct {
+		Job          string
+		Before       *time.Time
+		Old, Deleted *int
+	}
+	old := func(name string) int {
+		t.Helper()
+		list := get[struct{ Jobs []job }](o, "jobs")
+		i := slices.IndexFunc(list.Jobs, func(j job) bool { return j.Job == name })
+		if i < 0 || len(list.Jobs) != len(guest.Jobs) {
+			t.Fatalf("%+v", list)
+		}
+		return *list.Jobs[i].Old
+	}
+	run := func(path, body string) (j job) {
+		t.Helper()
+		must(t, json.Unmarshal([]byte(o.send(200, http.MethodPost, "jobs/"+path, body)), &j))
+		return j
+	}
+	if n := old("events"); n != 0 {
+		t.Errorf("%d events are old", n)
+	}
+	o.later.Store(int64(40 * 24 * time.Hour))
+	if j := run("events/run", `{"dryRun":true}`); old("events") != 2 || *j.Old != 2 || j.Before == nil || j.Deleted != nil {
+		t.Errorf("dry run: %+v", j)
+	}
+	if j := run("events/run", ""); *j.Deleted != 2 || j.Old != nil || j.Before != nil {
+		t.Errorf("%+v", j)
+	}
+	for _, c := range []struct{ body, want string }{
+		{`{"dryRun":true}`, `"job":"removed-wishes","before":`}, {"", `{"job":"removed-wishes","deleted":1}`}, {`{"dryRun":false}`, `{"job":"removed-wishes","deleted":0}`},
+	} {
+		if text := o.send(200, http.MethodPost, "jobs/run-all", c.body); !strings.Contains(text, c.want) || strings.Count(text, `"job"`) != len(guest.Jobs) {
+			t.Errorf("all %s: %s", c.body, text)
+		}
+	}
+	o.send(404, http.MethodPost, "jobs/other/run", "")
+	for _, query := range []string{"dryRun=true", "dryRun=maybe", "x"} { // a slip must not delete anything
+		o.send(422, http.MethodPost, "jobs/events/run?"+query, "")
+	}
+}
+
+// TestSessions: an operator erases a session.
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	session, send := o.visit()
+	wish(send, 1)
+	if text := o.send(200, http.MethodPost, "sessions/"+session+"/erase", ""); text != `{"wishes":1,"handoffs":0,"answers":1,"botScores":0,"events":0,"keptEvents":1,"remains":[],"backups":[]}` {
+		t.Error(text)
+	}
+	o.send(422, http.MethodPost, "sessions/gms_x/erase", "")
+}
+
+// TestRefusedRequests walks all operations: each refuses a parameter and a member that it does not have, and
+// values of the wrong type, and names what is wrong.
+func TestRefusedRequests(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	fill := strings.NewReplacer("KEY", "k", "TENANT", tenant, "EVENT", "evt_1", "JOB", "events", "SESSION", "gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B")
+	for i, route := range adminapi.New("guest", o.operations).Routes() {
+		path := strings.TrimPrefix(fill.Replace(route.Path), "/guest/")
+		refuse := func(query, body, field string) {
+			t.Helper()
+			if text := o.send(422, route.Method, path+query, body); !strings.Contains(text, `"errors":[{`+field) {
+				t.Errorf("%s %s%s %s: %s, want %s", route.Method, path, query, body, text, field)
+			}
+		}
+		refuse("?other=1", "", `"pointer":"","parameter":"other"`)
+		refuse("?a=%", "", `"pointer":"","code":"invalid"`)
+		for _, in := range o.operations[i].Inputs {
+			switch {
+			case in.Subject:
+			case route.Method == http.MethodPost:
+				refuse("", `{"other":1}`, `"pointer":"/other"`)
+				refuse("", `{"`+in.Member()+`":{}}`, `"pointer":"/`+in.Member()+`"`)
+				refuse("", `[]`, `"pointer":"","code":"invalid"`)
+			default:
+				for _, value := range []string{"x", "", "-1", "1.5", "1&" + in.Name + "=2"} {
+					refuse("?"+in.Name+"="+value, "", `"pointer":"","parameter":"`+in.Name+`"`)
+				}
+			}
+		}
+		if allow := o.allowed(path); !slices.Contains(strings.Split(allow, ", "), route.Method) {
+			t.Errorf("%s: allowed are %q, not %s", path, allow, route.Method)
+		}
+		if o.operations[i].Input("limit") != nil {
+			refuse("?limit=0", "", `"pointer":"","parameter":"limit"`)
+			refuse("?limit=1001", "", `"pointer":"","parameter":"limit"`)
+		}
+	}
+	for _, path := range []string{"outbox/x/y", "dead-letters/", "dead-letters/x/other", "jobs/x/y", "sessions", "sessions/x", "sessions/x/y", "other"} {
+		if allow := o.allowed(path); allow != "" {
+			t.Errorf("%s: allowed are %s", path, allow)
+		}
+	}
+}
+
+// allowed returns the methods of a path, or "" if there is no such path.
+func (o *operator) allowed(path string) string {
+	o.t.Helper()
+	resp, err := http.DefaultClient.Do(webtest.Request(o.t, o.base, http.MethodPatch, "/guest/"+path, nil)) // which is not described
+	must(o.t, err)
+	must(o.t, resp.Body.Close())
+	allow := resp.Header.Get("Allow")
+	if want := map[bool]int{true: http.StatusMethodNotAllowed, false: http.StatusNotFound}[allow != ""]; resp.StatusCode != want {
+		o.t.Errorf("PATCH %s: %d, want %d", path, resp.StatusCode, want)
+	}
+	return allow
 }

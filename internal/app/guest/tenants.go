@@ -4,15 +4,32 @@ import (
 	"context"
 	"time"
 
+	"holdfast/internal/guest"
 	"holdfast/internal/operate"
 )
 
+func (s *Guest) tenantOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "tenants", Former: []string{"tenant"}, Doc: "List the suspended tenants", Title: "Suspended tenants", Empty: "No tenant is suspended.",
+			Group: "Suspend and reinstate tenants",
+			Long: "Suspend and reinstate tenants, as received events do: the one with the latest time counts. No handoff to a\n" +
+				"suspended tenant is minted or consumed. Running servers leave its properties out of searches within a minute.",
+		}, s.listTenants),
+		operate.NewChange(operate.About{
+			Path: "tenants/suspend", Doc: "Suspend a tenant", NewRow: true, Title: "Suspend a tenant",
+			Text: "No handoff to the tenant is minted or consumed.", Danger: true,
+		}, s.setTenant(true)),
+		operate.NewChange(operate.About{Path: "tenants/reinstate", Doc: "Reinstate a tenant"}, s.setTenant(false)),
+	}
+}
+
 // tenantOutput is a suspended tenant.
 type tenantOutput struct {
-	Tenant string    `json:"tenantId" title:"Tenant" subject:"tenant"`
-	Reason string    `json:"reason" title:"Reason"`
+	Tenant string    `json:"tenantId" title:"Tenant" subject:"tenant" example:"33333333-2222-4333-8444-555555555555"`
+	Reason string    `json:"reason" title:"Reason" example:"unpaid"`
 	At     time.Time `json:"suspendedAt" title:"Suspended"`
-	Event  string    `json:"event"`
+	Event  string    `json:"event" doc:"ID of the event that suspended the tenant"`
 }
 
 func (s *Guest) listTenants(ctx context.Context, _ operate.None) (all []tenantOutput, err error) {
@@ -28,8 +45,16 @@ func (s *Guest) listTenants(ctx context.Context, _ operate.None) (all []tenantOu
 }
 
 type tenantInput struct {
-	Tenant string `subject:"tenant" doc:"ID of the tenant"`
+	Tenant string `subject:"tenant" doc:"ID of the tenant" schema:"TenantID"`
 	Reason string `flag:"reason" doc:"why; the list shows it"`
+}
+
+// Check refuses what is not the ID of a tenant.
+func (in tenantInput) Check() error {
+	if _, ok := guest.ParseTenant(in.Tenant); !ok {
+		return &operate.InputError{Input: "tenant", Reason: "expected a UUID, or tnt_ and a ULID"}
+	}
+	return nil
 }
 
 type tenantChanged struct {

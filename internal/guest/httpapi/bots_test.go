@@ -1,3 +1,5 @@
+//test:unraced the race detector makes it ten times as slow
+
 package httpapi_test
 
 import (

@@ -86,7 +86,11 @@ func (h *EventReceiver) Serve(w http.ResponseWriter, r *http.Request, _ web.Addr
 	if err != nil {
 		return err
 	}
-	return sendJSON(w, http.StatusOK, map[string]inbox.Result{"result": result})
+	a, err := jsonAnswer(http.StatusOK, map[string]inbox.Result{"result": result})
+	if err == nil {
+		send(w, a)
+	}
+	return err
 }
 
 // refuseAttribute returns the refusal of an attribute, which is a header in the binary mode.

@@ -22,18 +22,17 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// listeners are the three listeners of a service, and a guest.
+// listeners are the main and the internal listener of a service, and a guest.
 type listeners struct {
 	*browser
 	receiver *receiver
 	events   string // base URL
-	operator *operator
 }
 
 func newListeners(t testing.TB) *listeners {
 	t.Helper()
 	s := newServer(t)
-	l := &listeners{browser: s.begin(), receiver: newReceiver(t, s), operator: s.operator()}
+	l := &listeners{browser: s.begin(), receiver: newReceiver(t, s)}
 	h := &httpapi.EventReceiver{
 		Tokens: l.receiver.tokens, Clock: clock.System, Receive: s.service.ReceiveEvent,
 		Parse: func(headers map[string]string, body []byte) (e inbox.Event, err error) {
@@ -95,22 +94,8 @@ func (l *listeners) twice(method, first, second string) answer {
 	return l.send(method, second, "", "Idempotency-Key: twice")
 }
 
-// operate sends a request to the admin listener.
-func (l *listeners) operate(method, path string) answer {
-	l.t.Helper()
-	resp, err := described(l.t).Do(webtest.Request(l.t, l.operator.base, method, path, nil))
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return answer{resp.StatusCode, resp.Header, string(text)}
-}
-
-// unprocessable are the operations of the API description with an answer 422.
+// unprocessable are the operations of the API description with an answer 422, except for those of the admin
+// listener, which package operate answers.
 func unprocessable(t *testing.T) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile("openapi.json")
@@ -132,7 +117,7 @@ func unprocessable(t *testing.T) (all []string) {
 			if err := json.Unmarshal(member, &operation); err != nil {
 				t.Fatal(err)
 			}
-			if operation.Responses["422"] != nil && !strings.HasPrefix(path, "/guest/tenants/") { // operations, which package operate answers
+			if operation.Responses["422"] != nil && !strings.HasPrefix(path, "/guest/") {
 				all = append(all, strings.ToUpper(method)+" "+path)
 			}
 		}
@@ -247,9 +232,6 @@ func (l *listeners) refusedWrites() map[string][]refused {
 			{func() answer {
 				return l.push(`{}`, "Content-Type: application/json", "ce-specversion: 1.0", "ce-id: "+strings.Repeat("a", 600), "ce-source: b", "ce-type: c", "ce-time: 2026-11-01T10:00:00Z")
 			}, fields{headerField("ce-id")}},
-		},
-		"DELETE /guest/sessions/{session}": {
-			{func() answer { return l.operate(http.MethodDelete, "/guest/sessions/x") }, fields{parameter("session")}},
 		},
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // TestDescriptionHasTheRoutes: the API description has exactly the routes of the main and the internal
-// listener, and those of Admin. The test of operations has the others.
+// listener. Those of the admin listener are generated from the operations.
 func TestDescriptionHasTheRoutes(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("openapi.json")
@@ -29,7 +29,7 @@ func TestDescriptionHasTheRoutes(t *testing.T) {
 	for _, r := range description.Routes() {
 		path := fill.Replace(r.Path)
 		if strings.HasPrefix(path, "/guest/") {
-			continue // TestDescriptionOfAdmin, and operations
+			continue // operations
 		}
 		if !Owns(path) {
 			if !OwnsReceiver(path) && !OwnsEvents(path) {

@@ -202,7 +202,7 @@ func TestOneLeader(t *testing.T) {
 		leads := false
 		_, err := leader.QueryRow(lead, []any{string(guest.JobBotScores)}, &leads)
 		suite.Equal(t, "the first leads", leads, true)
-		n, err2 := retention.Run(t.Context(), guest.JobBotScores)
+		n, err2 := retention.Run(t.Context(), guest.JobBotScores, func(int) {})
 		suite.Equal(t, "while another process leads", n, 0)
 		if !errors.Is(err2, guest.ErrJobRuns) {
 			t.Errorf("while another process leads: %v", err2)

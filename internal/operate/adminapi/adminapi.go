@@ -1,11 +1,13 @@
 // Package adminapi serves operations on the admin listener:
 //
 //	GET  /SERVICE/NOUN               a list
+//	GET  /SERVICE/NOUN/SUBJECT       the read "show"
 //	POST /SERVICE/NOUN               the change "add"
 //	POST /SERVICE/NOUN/VERB          another change
 //	POST /SERVICE/NOUN/SUBJECT/VERB  a change of a row
 //
-// Other inputs are members of a JSON object in the body of a change, and parameters in the query of a list.
+// Other inputs are members of a JSON object in the body of a change, and parameters in the query of a list or
+// a read.
 package adminapi
 
 import (
@@ -38,17 +40,17 @@ func New(service string, all []operate.Operation) *API {
 	a := &API{}
 	for i := range all {
 		o := &all[i]
-		r := route{Route{http.MethodPost, "/" + service + "/" + o.Noun()}, nil, o}
+		r := route{Route{http.MethodGet, "/" + service + "/" + o.Noun()}, nil, o}
 		if !slices.Contains(a.paths, r.Path) {
 			a.paths = append(a.paths, r.Path)
 		}
-		if o.Kind == operate.List {
-			r.Method = http.MethodGet
+		if o.Kind.Changes() {
+			r.Method = http.MethodPost
 		}
 		if s := o.Subject(); s != nil {
 			r.Path += "/" + strings.ToUpper(s.Name)
 		}
-		if o.Kind == operate.Change && o.Verb() != "add" {
+		if !slices.Contains([]string{"list", "show", "add"}, o.Verb()) {
 			r.Path += "/" + o.Verb()
 		}
 		r.parts = strings.Split(r.Path, "/")
@@ -57,12 +59,20 @@ func New(service string, all []operate.Operation) *API {
 	return a
 }
 
-// Routes returns the routes.
+// Routes returns the routes, in the order of the operations.
 func (a *API) Routes() (all []Route) {
 	for _, r := range a.routes {
 		all = append(all, r.Route)
 	}
 	return all
+}
+
+// Status returns the status of an answer to an operation that succeeded.
+func Status(o *operate.Operation) int {
+	if o.Kind == operate.Change && o.Verb() == "add" {
+		return http.StatusCreated
+	}
+	return http.StatusOK
 }
 
 // Paths returns the path of each noun.
@@ -81,12 +91,14 @@ func (a *API) Label(path string) string {
 	return "unknown"
 }
 
-// find returns the routes with a path, which differ in the method.
+// find returns the routes with a path, which differ in the method. A path with fewer values comes first.
 func (a *API) find(path string) (found []*route) {
 	parts := strings.Split(path, "/")
 	for i := range a.routes {
 		r := &a.routes[i]
-		if slices.EqualFunc(r.parts, parts, func(of, is string) bool {
+		if slices.Equal(r.parts, parts) {
+			found = slices.Insert(found, 0, r)
+		} else if slices.EqualFunc(r.parts, parts, func(of, is string) bool {
 			return of == is || is != "" && r.Subject() != nil && of == strings.ToUpper(r.Subject().Name)
 		}) {
 			found = append(found, r)
@@ -111,7 +123,7 @@ func (a *API) Serve(w http.ResponseWriter, r *http.Request, at web.Address) erro
 			allowed = append(allowed, one.Method)
 		}
 		slices.Sort(allowed)
-		return web.RefuseMethod(w, allowed...)
+		return web.RefuseMethod(w, slices.Compact(allowed)...)
 	}
 	return found[i].serve(w, r, at.Path)
 }
@@ -119,20 +131,20 @@ func (a *API) Serve(w http.ResponseWriter, r *http.Request, at web.Address) erro
 func (o *route) serve(w http.ResponseWriter, r *http.Request, path string) error {
 	values, err := o.values(w, r, path)
 	if err != nil {
-		return err
+		return o.located(err)
 	}
-	result, err := o.Run(r.Context(), values)
+	result, err := o.Run(r.Context(), values, nil)
+	if err != nil {
+		return o.located(err)
+	}
+	value, err := o.JSON(r.Context(), result)
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(result.Value)
+	body, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}
-	status := http.StatusOK
-	if o.Kind == operate.Change && o.Verb() == "add" {
-		status = http.StatusCreated
-	}
-	web.SendJSON(w, status, body)
+	web.SendJSONLine(w, Status(o.Operation), body)
 	return nil
 }

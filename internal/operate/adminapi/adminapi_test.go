@@ -35,10 +35,39 @@ type wall struct {
 
 func (w wall) Notice() string { return w.Name }
 
+type brick struct {
+	N string `json:"n" cursor:""`
+}
+
+type one struct {
+	Wall string `subject:"wall" doc:"name of the wall"`
+}
+
+type dryRun struct {
+	DryRun bool `flag:"dry-run" doc:"without paint"`
+}
+
 // operations answer with their input.
 func operations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{Path: "walls", Doc: "List"}, func(_ context.Context, in filter) ([]wall, error) { return []wall{{in.Color}}, nil }),
+		operate.NewRead(operate.About{Path: "walls/show", Doc: "Show"}, func(_ context.Context, in one) (wall, error) { return wall{in.Wall}, nil }),
+		operate.NewRead(operate.About{Path: "walls/plan", Doc: "Show the plan"}, func(_ context.Context, in one) (wall, error) { return wall{"plan of " + in.Wall}, nil }),
+		operate.NewJob(operate.About{Path: "walls/paint-all", Doc: "Paint"}, func(_ context.Context, in dryRun, progress operate.Progress) (wall, error) {
+			progress.Report(1, 1)
+			if in.DryRun {
+				return wall{"some"}, fault.New(fault.Conflict, "no paint is left")
+			}
+			return wall{"all"}, nil
+		}),
+		operate.With(operate.NewList(operate.About{Path: "bricks", Doc: "List", Rows: "stones"}, func(_ context.Context, in operate.Page[string]) (all []brick, _ error) {
+			return append(all, brick{in.After + "x"}), nil
+		}), "total", func(ctx context.Context) (int, error) {
+			if ctx.Value(http.LocalAddrContextKey) == nil {
+				return 0, fmt.Errorf("not in a request")
+			}
+			return 1, nil
+		}),
 		operate.NewChange(operate.About{Path: "walls/add", Doc: "Add"}, func(context.Context, operate.None) (wall, error) { return wall{"new"}, nil }),
 		operate.NewChange(operate.About{Path: "walls/clean", Doc: "Clean"}, func(context.Context, operate.None) (wall, error) { return wall{"all"}, nil }),
 		operate.NewChange(operate.About{Path: "walls/paint", Doc: "Paint"}, func(_ context.Context, in paint) (wall, error) {
@@ -64,12 +93,27 @@ func TestAPI(t *testing.T) {
 	}{
 		{"GET", "/house/walls?color=red%20x", "", 200, `{"walls":[{"name":"red x"}]}`},
 		{"GET", "/house/walls?color=%", "", 422, `"detail":"the query is malformed"`},
+		{"GET", "/house/walls?colour=red", "", 422, `"errors":[{"pointer":"","parameter":"colour","code":"invalid","detail":"unknown parameter"}]`},
+		{"GET", "/house/walls?color=red&color=blue", "", 422, `"detail":"color: occurs twice"`},
+		{"GET", "/house/walls/a%2Fb", "", 200, `{"name":"a/b"}`},
+		{"GET", "/house/walls/a?x=1", "", 422, `"detail":"x: unknown parameter"`},
+		{"GET", "/house/walls/a/plan", "", 200, `{"name":"plan of a"}`},
+		{"GET", "/house/walls/paint-all", "", 200, `{"name":"paint-all"}`},
+		{"GET", "/house/bricks", "", 200, `{"next":null,"stones":[{"n":"x"}],"total":1}`},
+		{"GET", "/house/bricks?limit=1&after=a", "", 200, `{"next":"ax","stones":[{"n":"ax"}],"total":1}`},
+		{"GET", "/house/bricks?limit=0", "", 422, `"errors":[{"pointer":"","parameter":"limit","code":"invalid","detail":"must be at least 1"}]`},
+		{"GET", "/house/bricks?limit=1001", "", 422, `"detail":"limit: must be at most 1000"`},
+		{"GET", "/house/bricks?limit=", "", 422, `"detail":"limit: expected a whole number"`},
+		{"POST", "/house/walls/paint-all", `{"dryRun":false}`, 200, `{"name":"all"}`},
+		{"POST", "/house/walls/paint-all", `{"dryRun":true}`, 409, `"detail":"no paint is left"`},
+		{"POST", "/house/walls/paint-all", `{"dryRun":"true"}`, 422, `"errors":[{"pointer":"/dryRun","code":"invalid","detail":"expected true or false"}]`},
+		{"POST", "/house/walls/paint-all?dryRun=true", "", 422, `"detail":"dryRun: unknown parameter"`},
 		{"POST", "/house/walls", "", 201, `{"name":"new"}`},
 		{"POST", "/house/walls/clean", "", 200, `{"name":"all"}`},
 		{"POST", "/house/walls/a%2Fb/paint", "", 200, `{"name":"{a/b  2 false}"}`},
 		{"POST", "/house/walls/clean/paint", `{"color":"red","coats":3,"dry":true}`, 200, `{"name":"{clean red 3 true}"}`},
 		{"POST", "/house/walls/a/paint", `{"color":null}`, 200, `{"name":"{a  2 false}"}`},
-		{"POST", "/house/walls/a/paint", `{"coats":"3"}`, 422, `"errors":[{"pointer":"/coats","code":"invalid","detail":"coats: expected a whole number"}]`},
+		{"POST", "/house/walls/a/paint", `{"coats":"3"}`, 422, `"errors":[{"pointer":"/coats","code":"invalid","detail":"expected a whole number"}]`},
 		{"POST", "/house/walls/a/paint", `{"coats":3.5}`, 422, `coats: expected a whole number`},
 		{"POST", "/house/walls/a/paint", `{"dry":1}`, 422, `dry: expected true or false`},
 		{"POST", "/house/walls/a/paint", `{"wall":"b"}`, 422, `wall: unknown member`},
@@ -80,9 +124,10 @@ func TestAPI(t *testing.T) {
 		{"POST", "/house/walls/broken/paint", "", 500, `"code":"internal"`},
 		{"POST", "/house/walls//paint", "", 404, `"detail":"no such path"`},
 		{"POST", "/house/walls/%zz/paint", "", 400, ""},
-		{"GET", "/house/walls/a", "", 404, `"code":"not-found"`},
+		{"GET", "/house/walls/a/b", "", 404, `"code":"not-found"`},
 		{"DELETE", "/house/walls", "", 405, `this path supports GET, POST`},
-		{"GET", "/house/walls/clean", "", 405, `this path supports POST`},
+		{"PUT", "/house/walls/clean", "", 405, `this path supports GET, POST`},
+		{"GET", "/house/walls/a/paint", "", 405, `this path supports POST`},
 	} {
 		r := webtest.Request(t, base, c.method, "/", strings.NewReader(c.body))
 		r.URL.Opaque = c.path
@@ -108,8 +153,8 @@ func TestAPI(t *testing.T) {
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	api := adminapi.New("house", operations())
-	want := []adminapi.Route{{"GET", "/house/walls"}, {"POST", "/house/walls"}, {"POST", "/house/walls/clean"}, {"POST", "/house/walls/WALL/paint"}}
-	if !slices.Equal(api.Routes(), want) || !slices.Equal(api.Paths(), []string{"/house/walls"}) {
+	want := []adminapi.Route{{"GET", "/house/walls"}, {"GET", "/house/walls/WALL"}, {"GET", "/house/walls/WALL/plan"}, {"POST", "/house/walls/paint-all"}, {"GET", "/house/bricks"}, {"POST", "/house/walls"}, {"POST", "/house/walls/clean"}, {"POST", "/house/walls/WALL/paint"}}
+	if !slices.Equal(api.Routes(), want) || !slices.Equal(api.Paths(), []string{"/house/walls", "/house/bricks"}) {
 		t.Errorf("%v, %v", api.Routes(), api.Paths())
 	}
 	for path, owned := range map[string]bool{"/house/walls": true, "/house/walls/x": true, "/house/wallsx": false, "/house": false, "/": false} {
@@ -117,7 +162,7 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("%s: %v", path, !owned)
 		}
 	}
-	for path, label := range map[string]string{"/house/walls/a/paint": "/house/walls/WALL/paint", "/house/walls/x": "unknown"} {
+	for path, label := range map[string]string{"/house/walls/a/paint": "/house/walls/WALL/paint", "/house/walls/x": "/house/walls/WALL", "/house/walls/clean": "/house/walls/clean", "/house/walls/x/y": "unknown"} {
 		if got := api.Label(path); got != label {
 			t.Errorf("%s: %s, want %s", path, got, label)
 		}

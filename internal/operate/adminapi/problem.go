@@ -1,83 +1,61 @@
 package adminapi
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
-	"strconv"
 
-	"holdfast/internal/fault"
-	"holdfast/internal/obs"
 	"holdfast/internal/operate"
 	"holdfast/internal/web"
+	"holdfast/internal/web/problem"
 )
 
-// problem is the body of an error (RFC 9457).
-type problem struct {
-	Type      string `json:"type"`
-	Title     string `json:"title"`
-	Status    int    `json:"status"`
-	Detail    string `json:"detail"`
-	Instance  string `json:"instance"` // path of the request
-	Code      string `json:"code"`
-	RequestID string `json:"requestId,omitempty"`
-	TraceID   string `json:"traceId,omitempty"`
-	Retriable bool   `json:"retriable"` // the same request may succeed later
-
-	Errors []fieldError `json:"errors,omitempty"` // every 422 has them
+// document is the body of an error.
+type document struct {
+	problem.Document
+	Errors []problem.Field `json:"errors,omitempty"` // every 422 has them
 }
 
-type fieldError struct {
-	Pointer string `json:"pointer"` // to a member of the body; "" for another part of the request
-	Code    string `json:"code"`
-	Detail  string `json:"detail"`
+// inputError says where in the request a wrong input is.
+type inputError struct {
+	error
+	problem.Field
 }
 
-// codes are the status and the code of each kind of error.
-var codes = map[fault.Code]struct {
-	status int
-	code   string
-}{
-	fault.NotFound: {http.StatusNotFound, "not-found"}, fault.Denied: {http.StatusForbidden, "denied"},
-	fault.Conflict: {http.StatusConflict, "conflict"}, fault.Precondition: {http.StatusConflict, "conflict"},
-	fault.Invalid: {http.StatusUnprocessableEntity, "invalid"}, fault.TooLarge: {http.StatusRequestEntityTooLarge, "too-large"},
-	fault.Quota: {http.StatusInsufficientStorage, "quota"}, fault.Unavailable: {http.StatusServiceUnavailable, "unavailable"},
+func (e *inputError) Unwrap() error { return e.error }
+
+// wrongParameter returns the error of a parameter of the query or the path.
+func wrongParameter(name, reason string) error {
+	return &inputError{&operate.InputError{Input: name, Reason: reason}, problem.Field{Parameter: name, Code: "invalid", Detail: reason}}
 }
 
-func asRefusal(err error) *web.Refusal {
-	if own, ok := errors.AsType[*web.Refusal](err); ok {
-		return own
+// located returns an error that says where in the request a wrong input is.
+func (o *route) located(err error) error {
+	wrong, ok := errors.AsType[*operate.InputError](err)
+	if _, done := errors.AsType[*inputError](err); !ok || done {
+		return err
 	}
-	if c, ok := codes[fault.CodeOf(err)]; ok {
-		return web.RefuseFor(err, c.status, c.code, fault.Message(err))
+	name := wrong.Input
+	in := o.Input(name)
+	if in != nil {
+		name = in.Member()
 	}
-	return web.RefuseFor(err, http.StatusInternalServerError, "internal", "internal error: the server log has the details under this requestId")
+	if in != nil && (in.Subject || !o.Kind.Changes()) {
+		return wrongParameter(name, wrong.Reason)
+	}
+	return &inputError{&operate.InputError{Input: name, Reason: wrong.Reason}, problem.Field{Pointer: "/" + name, Code: "invalid", Detail: wrong.Reason}}
 }
 
 // WriteError is the web.ErrorWriter of the API.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
-	e, h := asRefusal(err), w.Header()
-	p := problem{
-		Type: "about:blank", Title: http.StatusText(e.Status), Status: e.Status, Detail: e.Message, Instance: r.URL.EscapedPath(), Code: e.Code,
-		RequestID: h.Get("X-Request-Id"), TraceID: obs.TraceID(r),
-		Retriable: e.Status == http.StatusServiceUnavailable || e.Status == http.StatusRequestTimeout,
-	}
+	e := problem.Refusal(err)
+	d := document{Document: problem.New(e, problem.In(w, r))}
 	if e.Status == http.StatusUnprocessableEntity {
-		p.Errors = []fieldError{{"", e.Code, e.Message}}
-		if wrong, ok := errors.AsType[*operate.InputError](err); ok && r.Method != http.MethodGet {
-			p.Errors[0].Pointer = "/" + wrong.Input
+		d.Errors = []problem.Field{{Code: e.Code, Detail: e.Message}}
+		if wrong, ok := errors.AsType[*inputError](err); ok {
+			d.Errors[0] = wrong.Field
 		}
 	}
-	body, err := json.Marshal(p)
-	if err != nil {
-		panic(err) // texts and numbers can always be encoded
-	}
-	if e.Status == http.StatusServiceUnavailable && h.Get("Retry-After") == "" {
-		h.Set("Retry-After", "1")
-	}
-	h.Set("Cache-Control", "private, no-store")
-	h.Set("Content-Type", "application/problem+json")
-	h.Set("Content-Length", strconv.Itoa(len(body)+1))
-	w.WriteHeader(e.Status)
-	_, _ = w.Write(append(body, '\n')) // an error means that the client has left
+	problem.Send(w, e.Status, problem.Encode(d))
 }
+
+var errQuery = web.Refuse(http.StatusUnprocessableEntity, "invalid", "the query is malformed")

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"holdfast/internal/fault"
@@ -38,24 +39,47 @@ func (o *route) values(w http.ResponseWriter, r *http.Request, path string) (map
 		}
 		all[s.Name], others = name, others[1:]
 	}
-	if len(others) == 0 {
-		return all, nil
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, errQuery
 	}
-	if o.Kind == operate.List {
-		query, err := url.ParseQuery(r.URL.RawQuery)
-		if err != nil {
-			return nil, fault.New(fault.Invalid, "the query is malformed")
-		}
-		for _, in := range others {
-			all[in.Name] = query.Get(in.Name)
-		}
-		return all, nil
+	if !o.Kind.Changes() {
+		return all, addParameters(all, query, others)
+	}
+	if err := addParameters(all, query, nil); err != nil || len(others) == 0 {
+		return all, err
 	}
 	body, err := web.ReadBody(w, r, maxBody, bodyErrors)
 	if err != nil || len(body) == 0 {
 		return all, err
 	}
 	return all, addMembers(all, body, others)
+}
+
+// addParameters adds the parameters of a query. A parameter that the operation does not have is refused: a
+// slip must not change what the request does.
+func addParameters(all map[string]string, query url.Values, inputs []operate.Input) error {
+	for _, in := range inputs {
+		name := in.Member()
+		given, ok := query[name]
+		delete(query, name)
+		switch {
+		case !ok:
+			continue
+		case len(given) > 1:
+			return wrongParameter(name, "occurs twice")
+		case given[0] == "" && in.Kind != reflect.String:
+			return wrongParameter(name, "expected "+in.Expected())
+		}
+		all[in.Name] = given[0]
+		if n, err := strconv.Atoi(given[0]); in.Name == "limit" && err == nil && n > operate.MaxLimit {
+			return wrongParameter(name, fmt.Sprintf("must be at most %d", operate.MaxLimit))
+		}
+	}
+	for name := range query {
+		return wrongParameter(name, "unknown parameter")
+	}
+	return nil
 }
 
 // addMembers adds the members of a JSON object as text.
@@ -67,13 +91,21 @@ func addMembers(all map[string]string, body []byte, inputs []operate.Input) erro
 		return fault.New(fault.Invalid, "the body is malformed: expected a JSON object")
 	}
 	for _, in := range inputs {
-		v, ok := object[in.Name]
-		delete(object, in.Name)
+		v, ok := object[in.Member()]
+		delete(object, in.Member())
 		if !ok || v == nil {
 			continue
 		}
-		wanted := map[reflect.Kind]string{reflect.Bool: "bool", reflect.Int: "json.Number", reflect.String: "string"}[in.Kind]
-		if fmt.Sprintf("%T", v) != wanted {
+		isType := false
+		switch v.(type) {
+		case bool:
+			isType = in.IsBool()
+		case json.Number:
+			isType = in.IsNumber()
+		case string:
+			isType = in.Kind == reflect.String
+		}
+		if !isType {
 			return &operate.InputError{Input: in.Name, Reason: "expected " + in.Expected()}
 		}
 		all[in.Name] = fmt.Sprint(v)

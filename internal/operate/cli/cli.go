@@ -5,11 +5,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/operate"
@@ -18,29 +20,83 @@ import (
 // Commands returns a command with the name of a service, which has those of its operations.
 func Commands(name string, all []operate.Operation, sh *service.Shell) *cobra.Command {
 	root := &cobra.Command{Use: name}
-	nouns := map[string]*cobra.Command{}
+	nouns, verbs := map[string]*cobra.Command{}, map[string]*command{}
 	for i := range all {
 		o := &all[i]
 		noun := nouns[o.Noun()]
 		if noun == nil {
-			noun = &cobra.Command{Use: o.Noun(), Short: o.Group, Long: o.Long, Aliases: o.Former}
+			noun = &cobra.Command{Use: o.Noun(), Short: o.Group, Long: o.Long}
 			nouns[o.Noun()] = noun
 			root.AddCommand(noun)
 		}
-		noun.AddCommand(command(o, sh))
+		c := newCommand(sh, o, &cobra.Command{Use: o.Verb(), Short: o.Doc})
+		verbs[o.Path] = c
+		noun.AddCommand(c.cmd)
+	}
+	for i := range all {
+		o := &all[i]
+		for _, former := range o.Former {
+			addFormer(former, o, nouns[o.Noun()], verbs, sh)
+		}
 	}
 	return root
 }
 
-func command(o *operate.Operation, sh *service.Shell) *cobra.Command {
-	cmd := &cobra.Command{Use: o.Verb(), Short: o.Doc}
-	flags := cmd.Flags()
-	var arguments []string
-	for _, in := range o.Inputs {
+// addFormer adds a former spelling of an operation.
+func addFormer(former string, o *operate.Operation, noun *cobra.Command, verbs map[string]*command, sh *service.Shell) {
+	first, flag, _ := strings.Cut(former, " ")
+	flag = strings.TrimPrefix(flag, "--")
+	switch {
+	case first == o.Noun():
+		newCommand(sh, o, noun).hide(flag == "json")
+	case o.Kind == operate.List || flag == "":
+		noun.Aliases = append(noun.Aliases, first)
+	default:
+		verbs[o.Noun()+"/"+first].addFormer(flag, o)
+	}
+}
+
+// command is the command of an operation.
+type command struct {
+	*operate.Operation
+	sh  *service.Shell
+	cmd *cobra.Command
+
+	asJSON, all, yes bool
+	limit            int
+	former           map[string]*operate.Operation // by a flag that selects it
+}
+
+// newCommand makes a command run an operation.
+func newCommand(sh *service.Shell, o *operate.Operation, cmd *cobra.Command) *command {
+	c := &command{Operation: o, sh: sh, cmd: cmd, former: map[string]*operate.Operation{}}
+	if o.More != "" {
+		cmd.Long = o.Doc + ".\n" + o.More
+	}
+	c.addFlags()
+	arguments := c.arguments(o)
+	if cmd.Name() == o.Verb() {
+		cmd.Use = strings.Join(append([]string{cmd.Use}, arguments...), " ")
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		return service.Args(c.arguments(c.chosen())...)(cmd, args)
+	}
+	cmd.RunE = sh.Run(c.run)
+	return c
+}
+
+func (c *command) addFlags() {
+	flags := c.cmd.Flags()
+	for _, in := range c.Inputs {
 		switch {
-		case in.Subject:
-			arguments = append(arguments, strings.ToUpper(in.Name))
-		case in.Kind == reflect.Bool:
+		case in.Subject, in.Name == "after":
+		case in.Name == "limit":
+			of := "print at most so many " + c.RowsMember()
+			if c.Limit == 0 {
+				of += " (default: all)"
+			}
+			flags.IntVar(&c.limit, "limit", c.Limit, of)
+		case in.IsBool():
 			flags.Bool(in.Name, in.Default == "true", in.Doc)
 		case in.Kind == reflect.Int:
 			flags.Int(in.Name, in.Number(), in.Doc)
@@ -48,90 +104,164 @@ func command(o *operate.Operation, sh *service.Shell) *cobra.Command {
 			flags.String(in.Name, in.Default, in.Doc)
 		}
 	}
-	cmd.Use = strings.Join(append([]string{cmd.Use}, arguments...), " ")
-	cmd.Args = service.Args(arguments...)
-	asJSON := flags.Bool("json", false, jsonDoc(o))
-	cmd.RunE = sh.Run(func(ctx context.Context, args []string) error {
-		values := map[string]string{}
-		for _, in := range o.Inputs {
-			if in.Subject {
-				values[in.Name] = args[0]
-			} else {
-				values[in.Name] = flags.Lookup(in.Name).Value.String()
-			}
-		}
-		r, err := o.Run(ctx, values)
-		if wrong, ok := errors.AsType[*operate.InputError](err); ok {
-			return usageError(o, wrong)
-		}
-		if err != nil {
-			return err
-		}
-		return show(sh, o, r, *asJSON)
-	})
-	return cmd
+	if c.IsPaged() && c.Limit > 0 {
+		flags.BoolVar(&c.all, "all", false, "print all "+c.RowsMember())
+		c.cmd.MarkFlagsMutuallyExclusive("all", "limit")
+	}
+	if c.Danger || c.NeedsYes {
+		flags.BoolVar(&c.yes, "yes", false, "do not ask")
+	}
+	flags.BoolVar(&c.asJSON, "json", false, c.jsonDoc())
 }
 
-func jsonDoc(o *operate.Operation) string {
-	if o.Kind == operate.Change {
+func (c *command) jsonDoc() string {
+	if c.Kind != operate.List {
 		return "print the result as JSON"
 	}
-	return "print one line of JSON for each " + cmp.Or(o.Names, "row")
+	return "print one line of JSON for each " + cmp.Or(c.Names, "row")
 }
 
-// usageError names the input as it is typed.
-func usageError(o *operate.Operation, wrong *operate.InputError) error {
+// hide hides the flags of a former spelling, which may print JSON always.
+func (c *command) hide(isJSON bool) {
+	c.asJSON = isJSON
+	c.cmd.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
+	c.cmd.DisableFlagsInUseLine = true
+	c.cmd.Use = c.cmd.Name() + " COMMAND"
+}
+
+// addFormer adds a flag that was a former spelling: --VERB of another operation, or the subject.
+func (c *command) addFormer(flag string, o *operate.Operation) {
+	flags := c.cmd.Flags()
+	if s := o.Subject(); s == nil {
+		flags.Bool(flag, false, o.Doc)
+	} else {
+		flags.String(flag, "", s.Doc)
+	}
+	flags.Lookup(flag).Hidden = true
+	for other := range c.former {
+		c.cmd.MarkFlagsMutuallyExclusive(flag, other)
+	}
+	c.former[flag] = o
+}
+
+// chosen returns the operation that the flags select.
+func (c *command) chosen() *operate.Operation {
+	for flag, o := range c.former {
+		if c.cmd.Flags().Changed(flag) {
+			return o
+		}
+	}
+	return c.Operation
+}
+
+// arguments returns the arguments of an operation. A flag may have the subject.
+func (c *command) arguments(o *operate.Operation) []string {
+	if s := o.Subject(); s != nil && !(c.former[s.Name] == o && c.cmd.Flags().Changed(s.Name)) {
+		return []string{strings.ToUpper(s.Name)}
+	}
+	return nil
+}
+
+func (c *command) run(ctx context.Context, args []string) error {
+	o := c.chosen()
+	values := map[string]string{}
+	for _, in := range o.Inputs {
+		if f := c.cmd.Flags().Lookup(in.Name); f != nil && (!in.Subject || f.Changed) {
+			values[in.Name] = f.Value.String()
+		}
+	}
+	if s := o.Subject(); s != nil && len(args) > 0 {
+		values[s.Name] = args[0]
+	}
+	if o.Kind == operate.List {
+		return c.list(ctx, values)
+	}
+	if err := o.Check(values); err != nil {
+		return c.typed(o, err)
+	}
+	if err := c.confirm(o, values); err != nil {
+		return err
+	}
+	r, err := c.runWithBar(ctx, o, values)
+	if r != nil {
+		err = errors.Join(c.show(o, r), err)
+	}
+	return c.typed(o, err)
+}
+
+// runWithBar shows the progress of a job on a terminal.
+func (c *command) runWithBar(ctx context.Context, o *operate.Operation, values map[string]string) (*operate.Result, error) {
+	if o.Kind != operate.Job || !service.IsTerminal(c.sh.Stderr) {
+		return o.Run(ctx, values, nil)
+	}
+	bar := c.sh.Bar(o.Counts, 0)
+	defer bar.End()
+	return o.Run(ctx, values, bar.ShowOf)
+}
+
+// confirm asks before a change that is dangerous: on a terminal, and otherwise if the change needs it.
+func (c *command) confirm(o *operate.Operation, values map[string]string) error {
+	if c.yes || !o.NeedsYes && !(o.Danger && c.sh.CanAsk()) {
+		return nil
+	}
+	question := strings.TrimSpace(o.Ask + " " + o.Label())
+	if s := o.Subject(); s != nil {
+		question += " " + s.Name + " " + service.Printable(values[s.Name])
+	}
+	if !c.sh.Confirm(question + "?") {
+		return service.Usagef("nothing was changed; confirm with --yes")
+	}
+	return nil
+}
+
+// typed returns an error that names the input as it is typed.
+func (c *command) typed(o *operate.Operation, err error) error {
+	wrong, ok := errors.AsType[*operate.InputError](err)
+	if !ok {
+		return err
+	}
 	name := "--" + wrong.Input
-	if s := o.Subject(); s != nil && s.Name == wrong.Input {
+	if s := o.Subject(); s != nil && s.Name == wrong.Input && len(c.arguments(o)) > 0 {
 		name = strings.ToUpper(s.Name)
 	}
 	return service.Usagef("%s: %s", name, wrong.Reason)
 }
 
-// show prints a result: a line of JSON for each row, a table, or what a change did.
-func show(sh *service.Shell, o *operate.Operation, r *operate.Result, asJSON bool) error {
-	if asJSON {
+// pageRows is how many rows a command reads at once.
+const pageRows = 500
+
+// list prints the rows of a list.
+func (c *command) list(ctx context.Context, values map[string]string) error {
+	most := c.limit // 0: all
+	if c.all {
+		most = 0
+	} else if c.cmd.Flags().Changed("limit") && most < 1 {
+		return service.Usagef("--limit: must be at least 1")
+	}
+	p, err := c.newPrinter()
+	if err != nil {
+		return err
+	}
+	for n := 0; ; {
+		if c.IsPaged() {
+			page := pageRows
+			if most > 0 {
+				page = min(page, most-n)
+			}
+			values["limit"] = strconv.Itoa(page)
+		}
+		r, err := c.Run(ctx, values, nil)
+		if err != nil {
+			return c.typed(c.Operation, err)
+		}
 		for _, row := range r.Rows {
-			if err := sh.PrintLine(row.Value); err != nil {
+			if err := p.add(row); err != nil {
 				return err
 			}
 		}
-		return nil
-	}
-	if o.Kind == operate.Change {
-		_, err := sh.Printf("%s\n", r.Notice)
-		return err
-	}
-	w := sh.Table()
-	if err := w.Row(titles(o)...); err != nil {
-		return err
-	}
-	for _, row := range r.Rows {
-		cells := make([]any, len(row.Cells))
-		for i, v := range row.Cells {
-			cells[i] = v
-			if at, ok := v.(time.Time); ok && at.IsZero() {
-				cells[i] = ""
-			} else if ok {
-				cells[i] = at.UTC().Format(time.DateTime)
-			}
+		if n += len(r.Rows); r.Next == nil || n == most {
+			return p.end()
 		}
-		if err := w.Row(cells...); err != nil {
-			return err
-		}
+		values["after"] = fmt.Sprint(r.Next)
 	}
-	return w.Flush()
-}
-
-// titles returns the header of a table. The first column of times names the time zone.
-func titles(o *operate.Operation) (all []any) {
-	zone := " (UTC)"
-	for _, c := range o.Columns {
-		title := strings.ToUpper(c.Title)
-		if c.IsTime() {
-			title, zone = title+zone, ""
-		}
-		all = append(all, title)
-	}
-	return all
 }

@@ -3,7 +3,9 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -38,46 +40,124 @@ type wall struct {
 
 func (w wall) Notice() string { return "wall " + w.Name + " is painted" }
 
-// run runs a command and returns what it prints.
-func run(t *testing.T, typed string) (out string, err error) {
-	t.Helper()
-	var stdout bytes.Buffer
-	all := []operate.Operation{
-		operate.NewList(operate.About{Path: "walls", Doc: "List the walls", Group: "Manage walls", Former: []string{"side"}}, func(context.Context, operate.None) ([]wall, error) {
+type one struct {
+	Wall string `subject:"wall" doc:"name of the wall"`
+}
+
+// brick is a row of a list in pages.
+type brick struct {
+	N int `json:"n" title:"Number" cursor:""`
+}
+
+// detail is a wall with its plan.
+type detail struct {
+	wall
+	Plan json.RawMessage `json:"plan" text:"Plan"`
+}
+
+// razed is a result without a notice.
+type razed struct {
+	Bricks int    `json:"bricks" title:"Bricks"`
+	Where  string `json:"where" title:"Where"`
+}
+
+func (razed) Notice() string { return "" }
+func (razed) Note() string   { return "the neighbours \x1b hear it" }
+
+// painted is the result of a job.
+type painted struct {
+	Walls int `json:"walls"`
+}
+
+func (p painted) Notice() string { return fmt.Sprintf("north: painted\n%d walls", p.Walls) }
+
+func operations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "walls", Doc: "List the walls", Group: "Manage walls", Former: []string{"side", "walls"},
+		}, func(context.Context, operate.None) ([]wall, error) {
 			return []wall{{"north\x1b", 1, time.Date(2026, 11, 26, 4, 0, 0, 0, time.FixedZone("", 3600)), time.Time{}}, {"a", 10, time.Time{}, time.Unix(0, 0)}}, nil
 		}),
-		operate.NewChange(operate.About{Path: "walls/paint", Doc: "Paint a wall"}, func(_ context.Context, in paint) (wall, error) {
+		operate.NewRead(operate.About{Path: "walls/show", Doc: "Show a wall"}, func(_ context.Context, in one) (detail, error) {
+			return detail{wall{Name: in.Wall, Coats: 2}, json.RawMessage(`{"a":"\u202e"}`)}, nil
+		}),
+		operate.NewChange(operate.About{Path: "walls/paint", Doc: "Paint a wall", More: "It takes a day.", Former: []string{"paint --wall"}}, func(_ context.Context, in paint) (wall, error) {
 			if in.Wall == "none" {
 				return wall{}, errors.New("there is no such wall")
 			}
 			return wall{Name: in.Wall + " " + in.Color, Coats: in.Coats}, nil
 		}),
+		operate.NewJob(operate.About{Path: "walls/paint-all", Doc: "Paint all walls", Former: []string{"paint --all"}}, func(_ context.Context, in dry, progress operate.Progress) (painted, error) {
+			progress.Report(1, 2)
+			if in.Dry {
+				return painted{1}, errors.New("no paint is left")
+			}
+			return painted{2}, nil
+		}),
+		operate.NewChange(operate.About{Path: "walls/raze", Doc: "Raze a wall", NeedsYes: true, Ask: "It is gone."}, func(_ context.Context, in one) (razed, error) {
+			return razed{5, in.Wall}, nil
+		}),
+		operate.NewChange(operate.About{Path: "walls/break", Doc: "Break a wall", Danger: true}, func(_ context.Context, in one) (wall, error) { return wall{Name: in.Wall}, nil }),
+		operate.NewList(operate.About{Path: "bricks", Doc: "List the bricks", Limit: 3, Former: []string{"bricks --json"}}, bricks),
+		operate.NewList(operate.About{Path: "stones", Doc: "List the stones"}, bricks),
+		operate.NewList(operate.About{Path: "pebbles", Doc: "List the pebbles", Limit: 2}, func(_ context.Context, in operate.Latest) ([]wall, error) {
+			return make([]wall, in.Limit), nil
+		}),
 	}
-	sh := &service.Shell{Stdout: &stdout, Open: func(ctx context.Context, fn func(context.Context) error) error { return fn(ctx) }}
+}
+
+type dry struct {
+	Dry bool `flag:"dry" doc:"without paint"`
+}
+
+// bricks lists 1,200 bricks.
+func bricks(_ context.Context, in operate.Page[int64]) (all []brick, _ error) {
+	for n := int(in.After) + 1; n <= 1200 && len(all) < in.Limit; n++ {
+		all = append(all, brick{n})
+	}
+	return all, nil
+}
+
+// run runs a command with what is typed into it, and returns what it prints.
+func run(t *testing.T, typed, answer string) (out, questions string, err error) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	sh := &service.Shell{
+		Stdin: strings.NewReader(answer), Stdout: &stdout, Stderr: &stderr, Open: func(ctx context.Context, fn func(context.Context) error) error { return fn(ctx) },
+	}
 	root := &cobra.Command{Use: "holdfast", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(cli.Commands("house", all, sh))
+	root.AddCommand(cli.Commands("house", operations(), sh))
 	root.SetArgs(strings.Fields(typed))
 	root.SetOut(&stdout)
 	root.SetErr(&stdout)
 	err = root.ExecuteContext(t.Context())
-	return stdout.String(), err
+	return stdout.String(), stderr.String(), err
 }
 
 func TestCommands(t *testing.T) {
 	t.Parallel()
-	const table = "WALL         COATS  PAINTED (UTC)        NEXT\n" +
-		`north\u001b  1      2026-11-26 03:00:00  ` + "\n" +
-		"a            10                          1970-01-01 00:00:00\n"
+	const (
+		table = "WALL         COATS  PAINTED (UTC)        NEXT\n" +
+			`north\u001b  1      2026-11-26 03:00:00  ` + "\n" +
+			"a            10                          1970-01-01 00:00:00\n"
+		lines = `{"name":"north\u001b","coats":1,"at":"2026-11-26T04:00:00+01:00"}` + "\n" + `{"name":"a","coats":10,"next":"1970-01-01T00:00:00Z"}` + "\n"
+	)
 	for typed, want := range map[string]string{
-		"house walls list": table,
-		"house side list":  table,
-		"house walls list --json": `{"name":"north\u001b","coats":1,"at":"2026-11-26T04:00:00+01:00"}` + "\n" +
-			`{"name":"a","coats":10,"next":"1970-01-01T00:00:00Z"}` + "\n",
+		"house walls list":                                 table,
+		"house side list":                                  table,
+		"house walls list --json":                          lines,
 		"house walls paint north":                          "wall north white is painted\n",
 		"house walls paint north --color red --dry --json": `{"name":"north red","coats":2}` + "\n",
+		"house walls show a":                               "WALL           a\nCOATS          2\nPAINTED (UTC)  \nNEXT           \n\nPLAN\n{\n  \"a\": \"\\u202e\"\n}\n",
+		"house walls show a --json":                        `{"name":"a","coats":2,"plan":{"a":"\u202e"}}` + "\n",
+		"house walls paint-all":                            "north: painted\n2 walls\n",
+		"house walls raze a --yes":                         "BRICKS  5\nWHERE   a\n",
+		"house walls raze a --yes --json":                  `{"bricks":5,"where":"a"}` + "\n",
+		"house walls break a":                              "wall a is painted\n", // standard input is no terminal
+		"house pebbles list":                               "WALL  COATS  PAINTED (UTC)  NEXT\n      0                     \n      0                     \n",
 	} {
-		if out, err := run(t, typed); err != nil || out != want {
-			t.Errorf("%s: %v\n%s, want\n%s", typed, err, out, want)
+		if out, _, err := run(t, typed, ""); err != nil || out != want {
+			t.Errorf("%s: %v\n%q, want\n%q", typed, err, out, want)
 		}
 	}
 	for typed, want := range map[string]string{
@@ -86,18 +166,125 @@ func TestCommands(t *testing.T) {
 		"house walls paint a --coats 0":     "--coats: must be at least 1",
 		"house walls paint a --coats three": `invalid argument "three" for "--coats" flag`,
 		"house walls paint none":            "there is no such wall",
+		"house bricks list --limit 0":       "--limit: must be at least 1",
+		"house stones list --limit -1":      "--limit: must be at least 1",
+		"house pebbles list --limit 0":      "--limit: must be at least 1",
+		"house pebbles list --all":          "unknown flag: --all",
+		"house bricks list --all --limit 1": "none of the others can be",
+		"house bricks list --after 1":       "unknown flag: --after",
+		"house walls raze a":                "nothing was changed; confirm with --yes",
+		"house walls raze":                  "WALL is required",
 	} {
-		if _, err := run(t, typed); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := run(t, typed, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", typed, err, want)
 		}
 	}
-	out, err := run(t, "house walls paint --help")
-	for _, part := range []string{"Paint a wall", "house walls paint WALL [flags]", "--coats int", "the new color (default \"white\")", "print the result as JSON"} {
-		if err != nil || !strings.Contains(out, part) {
-			t.Errorf("help: no %s in %s, %v", part, out, err)
+}
+
+// TestFormerSpellings: they work as the new ones, and no help shows them.
+func TestFormerSpellings(t *testing.T) {
+	t.Parallel()
+	for former, now := range map[string]string{
+		"house walls":                          "house walls list",
+		"house bricks":                         "house bricks list --json",
+		"house bricks --limit 2":               "house bricks list --json --limit 2",
+		"house walls paint --wall a":           "house walls paint a",
+		"house walls paint --wall a --coats 1": "house walls paint a --coats 1",
+		"house walls paint --all":              "house walls paint-all",
+		"house side paint --all":               "house walls paint-all",
+		"house walls paint --all --dry":        "house walls paint-all --dry",
+	} {
+		out, _, err := run(t, former, "")
+		if want, _, wantErr := run(t, now, ""); out != want || out == "" || fmt.Sprint(err) != fmt.Sprint(wantErr) {
+			t.Errorf("%s: %q, %v, want %q, %v", former, out, err, want, wantErr)
 		}
 	}
-	if out, err = run(t, "house --help"); err != nil || strings.Contains(out, "side") || !strings.Contains(out, "Manage walls") {
-		t.Errorf("help: %s, %v", out, err)
+	for typed, want := range map[string]string{
+		"house walls paint --wall=":        "--wall: must not be empty",
+		"house walls paint --all a":        `unexpected argument "a"`,
+		"house walls paint --wall a b":     `unexpected argument "b"`,
+		"house walls paint --wall a --all": "none of the others can be",
+		"house bricks --limit 0":           "--limit: must be at least 1",
+		"house bricks other":               `unknown command "other"`,
+	} {
+		if _, _, err := run(t, typed, ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", typed, err, want)
+		}
+	}
+	for _, typed := range []string{"house --help", "house walls --help", "house walls paint --help", "house bricks --help"} {
+		out, _, err := run(t, typed, "")
+		for _, former := range []string{"--wall", "--all", "--limit"} {
+			if err != nil || strings.Contains(out, former) {
+				t.Errorf("%s shows %s: %s, %v", typed, former, out, err)
+			}
+		}
+		if typed == "house --help" && strings.Contains(out, "side") { // of a noun, only cobra's own template shows aliases
+			t.Errorf("%s: %s", typed, out)
+		}
+	}
+}
+
+// TestHelp: the help has what the declaration says.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for typed, parts := range map[string][]string{
+		"house walls paint --help": {"Paint a wall.\nIt takes a day.", "house walls paint WALL [flags]", "--coats int", "the new color (default \"white\")", "print the result as JSON"},
+		"house --help":             {"Manage walls"},
+		"house bricks list --help": {"print at most so many bricks (default 3)", "print all bricks", "print one line of JSON for each row"},
+		"house stones list --help": {"print at most so many stones (default: all)"},
+		"house walls raze --help":  {"--yes", "do not ask"},
+	} {
+		out, _, err := run(t, typed, "")
+		for _, part := range parts {
+			if err != nil || !strings.Contains(out, part) {
+				t.Errorf("%s: no %s in %s, %v", typed, part, out, err)
+			}
+		}
+	}
+}
+
+// TestPages: a command follows the cursor of a list.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	for typed, want := range map[string]int{
+		"house bricks list":              3,
+		"house bricks list --limit 700":  700,
+		"house bricks list --limit 5000": 1200,
+		"house bricks list --all":        1200,
+		"house stones list":              1200,
+		"house stones list --limit 500":  500,
+		"house pebbles list --limit 9":   9,
+	} {
+		out, _, err := run(t, typed+" --json", "")
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		if err != nil || len(lines) != want || !strings.Contains(typed, "pebbles") && lines[want-1] != fmt.Sprintf(`{"n":%d}`, want) {
+			t.Errorf("%s: %d rows, %v", typed, len(lines), err)
+		}
+	}
+}
+
+// TestConfirm: a change that needs it asks, after its input was checked and before it does anything.
+func TestConfirm(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]string{"y\n": "", "yes\n": "", "n\n": "nothing was changed", "": "nothing was changed"} {
+		out, questions, err := run(t, "house walls raze a\x1b", answer)
+		if (err == nil) != (want == "") || err != nil && (out != "" || !strings.Contains(err.Error(), want)) || !strings.HasPrefix(questions, `It is gone. Raze wall a\u001b? [y/N] `) {
+			t.Errorf("%q: %s, %q, %v", answer, out, questions, err)
+		}
+		if err == nil && !strings.Contains(questions, `the neighbours \u001b hear it`) {
+			t.Errorf("%q: no note in %q", answer, questions)
+		}
+	}
+	if _, questions, err := run(t, "house walls raze", "y\n"); err == nil || questions != "" {
+		t.Errorf("%q, %v", questions, err)
+	}
+}
+
+// TestPartial: a job that fails says what it has done.
+func TestPartial(t *testing.T) {
+	t.Parallel()
+	out, _, err := run(t, "house walls paint-all --dry", "")
+	if out != "north: painted\n1 walls\n" || err == nil || err.Error() != "no paint is left" {
+		t.Errorf("%q, %v", out, err)
 	}
 }

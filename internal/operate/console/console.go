@@ -1,11 +1,11 @@
-// Package console makes pages of the console from operations: a list is a page, and the changes with its
-// noun are the buttons of its rows and the forms below.
+// Package console makes pages of the console from operations: a list is a page, the changes with its
+// noun are the buttons of its rows and the forms below, and a read is a page that the rows link to.
 package console
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,58 +13,96 @@ import (
 	"holdfast/internal/operate"
 )
 
-// Pages returns the pages of the operations of a service.
-func Pages(all []operate.Operation) (pages []service.Page) {
+// Pages returns the pages of a service: its own, and those of its operations. If the service has a page
+// with the noun of changes itself, it gets their forms.
+func Pages(own []service.Page, all []operate.Operation) []service.Page {
+	pages := slices.Clone(own)
 	for i := range all {
-		if all[i].Kind == operate.List {
-			p := &page{list: &all[i]}
-			for j := range all {
-				if o := &all[j]; o.Kind == operate.Change && o.Noun() == p.list.Noun() {
-					p.changes = append(p.changes, o)
-				}
-			}
-			pages = append(pages, p.page())
+		o := &all[i]
+		if o.Kind == operate.Read {
+			pages = append(pages, newRead(o, all))
+			continue
+		}
+		at := slices.IndexFunc(pages, func(p service.Page) bool { return p.Path == o.Noun() })
+		if at < 0 {
+			pages = append(pages, newPage(o, all))
+		} else if at < len(own) && o.Kind.Changes() {
+			extend(&pages[at], o)
 		}
 	}
 	return pages
 }
 
-// page is a list with the changes of its noun.
+// page is a list with the changes of its noun, or these changes only.
 type page struct {
-	list    *operate.Operation
+	list    *operate.Operation // nil: there is none
+	reads   *operate.Operation // shows a row; nil: there is none
 	changes []*operate.Operation
 }
 
-func (p *page) page() service.Page {
-	shown := service.Page{Path: p.list.Noun(), Title: p.list.Title, Listed: true, Show: p.show}
+// newPage returns the page of the first operation with a noun.
+func newPage(first *operate.Operation, all []operate.Operation) service.Page {
+	p := &page{changes: changesOf(first.Noun(), all)}
+	if first.Kind == operate.List {
+		p.list, p.reads = first, readOf(first.Noun(), all)
+	}
+	shown := service.Page{Path: first.Noun(), Title: first.Title, Listed: true, Show: p.show}
 	for _, o := range p.changes {
 		shown.Actions = append(shown.Actions, action(o))
 	}
 	return shown
 }
 
+func changesOf(noun string, all []operate.Operation) (changes []*operate.Operation) {
+	for i := range all {
+		if o := &all[i]; o.Kind.Changes() && o.Noun() == noun {
+			changes = append(changes, o)
+		}
+	}
+	return changes
+}
+
+// readOf returns the operation that shows a row of a list, or nil.
+func readOf(noun string, all []operate.Operation) *operate.Operation {
+	i := slices.IndexFunc(all, func(o operate.Operation) bool { return o.Kind == operate.Read && o.Noun() == noun })
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
+}
+
+// extend adds the form of a change to a page of the service.
+func extend(p *service.Page, o *operate.Operation) {
+	show := p.Show
+	p.Actions = append(slices.Clone(p.Actions), action(o))
+	p.Show = func(ctx context.Context, r *service.PageRequest) (*service.View, error) {
+		view, err := show(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		view.Blocks = append(view.Blocks, form(o))
+		return view, nil
+	}
+}
+
 func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View, error) {
-	found, err := p.list.Run(ctx, values(p.list, r))
-	if err != nil {
-		return nil, err
-	}
-	t := &service.Table{Empty: p.list.Empty}
-	for _, c := range p.list.Columns {
-		t.Columns = append(t.Columns, service.Column{Title: c.Title, Number: c.IsNumber()})
-	}
-	onRows, others := p.split()
-	if len(onRows) > 0 {
-		t.Columns = append(t.Columns, service.Column{Title: "Action"})
-	}
-	for _, row := range found.Rows {
-		t.Rows = append(t.Rows, p.cells(row, onRows))
-	}
 	view := &service.View{}
-	if p.list.Text != "" {
-		view.Blocks = append(view.Blocks, &service.Text{Body: p.list.Text})
+	onRows, others := p.split()
+	rows := 0
+	if p.list != nil {
+		t, err := p.table(ctx, r, onRows)
+		if err != nil {
+			return nil, err
+		}
+		if p.list.Text != "" {
+			view.Blocks = append(view.Blocks, &service.Text{Body: p.list.Text})
+		}
+		view.Blocks, rows = append(view.Blocks, t), len(t.Rows)
 	}
-	view.Blocks = append(view.Blocks, t)
 	for _, o := range others {
+		if o.Kind == operate.Job && o.Subject() == nil && rows == 0 {
+			continue // it concerns all rows
+		}
 		view.Blocks = append(view.Blocks, form(o))
 	}
 	return view, nil
@@ -74,7 +112,7 @@ func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View,
 // name of what is not in the list yet.
 func (p *page) split() (onRows, others []*operate.Operation) {
 	for _, o := range p.changes {
-		if o.Subject() != nil && !o.NewRow {
+		if p.list != nil && o.Subject() != nil && !o.NewRow {
 			onRows = append(onRows, o)
 		} else {
 			others = append(others, o)
@@ -83,41 +121,118 @@ func (p *page) split() (onRows, others []*operate.Operation) {
 	return onRows, others
 }
 
-func (p *page) cells(row operate.Row, changes []*operate.Operation) (all []service.Cell) {
-	for _, v := range row.Cells {
-		if at, ok := v.(time.Time); ok {
-			all = append(all, service.TimeCell(at))
-		} else {
-			all = append(all, service.TextCell(fmt.Sprint(v)))
+func (p *page) table(ctx context.Context, r *service.PageRequest, onRows []*operate.Operation) (*service.Table, error) {
+	found, err := p.list.Run(ctx, values(p.list, r), nil)
+	if err != nil {
+		return nil, err
+	}
+	t := &service.Table{Empty: p.list.Empty}
+	for _, c := range p.list.Columns {
+		t.Columns = append(t.Columns, service.Column{Title: c.Title, Number: c.IsNumber()})
+	}
+	if len(onRows) > 0 {
+		t.Columns = append(t.Columns, service.Column{Title: "Action"})
+	}
+	for i := range found.Rows {
+		t.Rows = append(t.Rows, p.cells(&found.Rows[i], onRows))
+	}
+	if found.Next != nil {
+		t.Next = fmt.Sprint(found.Next)
+	}
+	return t, nil
+}
+
+func (p *page) cells(row *operate.Row, changes []*operate.Operation) (all []service.Cell) {
+	for i, v := range row.Cells {
+		c := cell(v)
+		if p.reads != nil && p.list.Columns[i].Names {
+			c.To = service.PageLink(p.reads.Path, p.reads.Subject().Name, row.Subject)
 		}
+		all = append(all, c)
 	}
 	if len(changes) == 0 {
 		return all
 	}
-	buttons := service.Cell{}
+	return append(all, service.Cell{Forms: buttons(row, changes)})
+}
+
+func cell(v any) service.Cell {
+	if at, ok := v.(time.Time); ok {
+		return service.TimeCell(at)
+	}
+	return service.TextCell(fmt.Sprint(v))
+}
+
+// buttons returns the buttons of a row.
+func buttons(row *operate.Row, changes []*operate.Operation) (all []service.Form) {
 	for _, o := range changes {
 		if row.Offers(o.Verb()) {
-			f := form(o)
-			f.Fields = nil
+			f := button(o)
 			f.Keep = map[string]string{o.Subject().Name: row.Subject}
 			f.Label = f.Submit + " " + o.Subject().Name + " " + row.Subject
-			buttons.Forms = append(buttons.Forms, *f)
+			all = append(all, f)
 		}
 	}
-	return append(all, buttons)
+	return all
+}
+
+// newRead returns the page of a read. It has the buttons of the row.
+func newRead(o *operate.Operation, all []operate.Operation) service.Page {
+	var parents []service.Link
+	if i := slices.IndexFunc(all, func(l operate.Operation) bool { return l.Kind == operate.List && l.Noun() == o.Noun() }); i >= 0 {
+		parents = []service.Link{{Text: all[i].Title, To: all[i].Path}}
+	}
+	p := &page{list: o, changes: changesOf(o.Noun(), all)}
+	onRow, _ := p.split()
+	return service.Page{Path: o.Path, Title: o.Title, Show: func(ctx context.Context, r *service.PageRequest) (*service.View, error) {
+		found, err := o.Run(ctx, values(o, r), nil)
+		if err != nil {
+			return nil, err
+		}
+		row := &found.Rows[0]
+		view := &service.View{Title: o.Title + " " + row.Subject, Parents: parents, Blocks: []service.Block{facts(o, row, false)}}
+		for _, text := range row.Texts {
+			view.Blocks = append(view.Blocks, &service.Text{Title: text.Title, Body: text.Body, Copy: true})
+		}
+		for _, f := range buttons(row, onRow) {
+			f.Page = o.Noun()
+			view.Blocks = append(view.Blocks, &f)
+		}
+		return view, nil
+	}}
+}
+
+// facts returns the fields of a result. The title of a page may have the one that names the thing.
+func facts(o *operate.Operation, row *operate.Row, named bool) *service.Facts {
+	f := &service.Facts{}
+	for i, c := range o.Columns {
+		if named || !c.Names {
+			shown := cell(row.Cells[i])
+			if shown.Text == "" {
+				shown.Text = "-"
+			}
+			f.Rows = append(f.Rows, service.Fact{Name: c.Title, Cell: shown})
+		}
+	}
+	return f
+}
+
+func button(o *operate.Operation) service.Form {
+	return service.Form{Action: o.Verb(), Submit: o.Label(), Ask: o.Ask, Danger: o.Danger}
 }
 
 func form(o *operate.Operation) *service.Form {
-	f := &service.Form{
-		Title: o.Title, Text: o.Text, Action: o.Verb(), Submit: cmp.Or(o.Button, strings.ToUpper(o.Verb()[:1])+o.Verb()[1:]),
-		Ask: o.Ask, Confirm: o.Confirm, Danger: o.Danger,
-	}
+	f := button(o)
+	f.Title, f.Text, f.Confirm = o.Title, o.Text, o.Confirm
 	for _, in := range o.Inputs {
 		f.Fields = append(f.Fields, service.Field{
-			Name: in.Name, Label: strings.ToUpper(in.Name[:1]) + in.Name[1:], Value: in.Default, Help: in.Doc, Optional: !in.Subject, Checkbox: in.IsBool(),
+			Name: in.Name, Label: operate.Sentence(in.Name), Value: in.Default, Help: in.Doc, Optional: !in.Subject, Checkbox: in.IsBool(),
 		})
 	}
-	return f
+	if len(f.Fields) > 0 || f.Confirm != "" { // only a button alone asks
+		f.Text, f.Ask = strings.TrimSpace(f.Text+" "+f.Ask), ""
+	}
+	return &f
 }
 
 // action runs a change. The log of changes names the row.
@@ -125,16 +240,25 @@ func action(o *operate.Operation) service.Action {
 	a := service.Action{Name: o.Verb()}
 	if o.Names != "" {
 		a.Logged = []string{o.Names}
+	} else if s := o.Subject(); s != nil {
+		a.Logged = []string{s.Name}
 	}
 	a.Run = func(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {
-		done, err := o.Run(ctx, values(o, r))
+		done, err := o.Run(ctx, values(o, r), nil)
 		if err != nil {
 			return service.Outcome{}, err
 		}
 		if o.Names != "" {
 			r.Values.Set(o.Names, done.Rows[0].Subject)
 		}
-		return service.Outcome{Notice: done.Notice}, nil
+		if done.Notice == "" {
+			return service.Outcome{View: &service.View{Title: o.Title, Blocks: []service.Block{facts(o, &done.Rows[0], true)}}}, nil
+		}
+		out := service.Outcome{Notice: strings.ReplaceAll(done.Notice, "\n", "; ")}
+		if r.Values.Has("return-page") { // the thing that was shown may not exist any more
+			out.Next = o.Noun()
+		}
+		return out, nil
 	}
 	return a
 }
@@ -142,6 +266,9 @@ func action(o *operate.Operation) service.Action {
 func values(o *operate.Operation, r *service.PageRequest) map[string]string {
 	all := map[string]string{}
 	for _, in := range o.Inputs {
+		if in.Name == "limit" {
+			continue // a page has the default
+		}
 		if all[in.Name] = r.Value(in.Name); in.IsBool() && all[in.Name] == "yes" { // a checkbox
 			all[in.Name] = "true"
 		}

@@ -2,10 +2,12 @@ package console_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"reflect"
+	"strconv"
 	"testing"
 	"time"
 
@@ -38,7 +40,7 @@ func TestPages(t *testing.T) {
 		}
 		return wall{Name: fmt.Sprint(in)}, nil
 	}
-	all := console.Pages([]operate.Operation{
+	all := console.Pages(nil, []operate.Operation{
 		operate.NewList(operate.About{Path: "walls", Doc: "List", Title: "Walls", Text: "All walls.", Empty: "There are no walls."}, func(context.Context, operate.None) ([]wall, error) {
 			return []wall{{"a", 0, time.Unix(0, 0)}, {Name: "b", Coats: 1}}, nil
 		}),
@@ -80,5 +82,140 @@ func TestPages(t *testing.T) {
 	}
 	if _, err := action.Run(t.Context(), &service.PageRequest{Values: url.Values{"wall": {"none"}}}); !errors.Is(err, errWall) {
 		t.Errorf("%v", err)
+	}
+}
+
+// brick is a row of a list in pages, and what a read shows.
+type brick struct {
+	Name string          `json:"name" title:"Brick" subject:"brick" cursor:""`
+	At   time.Time       `json:"at,omitzero" title:"Baked" zero:"soon"`
+	Note string          `json:"note" title:"Note"`
+	Plan json.RawMessage `json:"plan" text:"Plan"`
+}
+
+func (b brick) Notice() string          { return "" }
+func (b brick) Offers(verb string) bool { return verb != "break" || b.Name != "c" }
+
+type brickInput struct {
+	Brick string `subject:"brick" doc:"name of the brick"`
+}
+
+func bricks(rows int) []operate.Operation {
+	one := func(_ context.Context, in brickInput) (brick, error) {
+		return brick{Name: in.Brick, Plan: json.RawMessage(`[]`)}, nil
+	}
+	job := func(context.Context, operate.None, operate.Progress) (wall, error) { return wall{Name: "x\ny"}, nil }
+	return []operate.Operation{
+		operate.NewList(operate.About{Path: "bricks", Doc: "List", Title: "Bricks", Empty: "None."}, func(_ context.Context, in operate.Page[string]) (all []brick, _ error) {
+			for i := range min(in.Limit, rows) {
+				all = append(all, brick{Name: in.After + strconv.Itoa(i)})
+			}
+			return all, nil
+		}),
+		operate.NewRead(operate.About{Path: "bricks/show", Doc: "Show", Title: "Brick"}, one),
+		operate.NewChange(operate.About{Path: "bricks/break", Doc: "Break", Ask: "It is gone.", Danger: true}, one),
+		operate.NewJob(operate.About{Path: "bricks/break-all", Doc: "Break all", Text: "All are gone.", Confirm: "break all"}, job),
+		operate.NewChange(operate.About{Path: "kilns/light", Doc: "Light", Title: "Light a kiln", Ask: "It is hot."}, func(_ context.Context, in paint) (wall, error) {
+			return wall{Name: in.Wall}, nil
+		}),
+		operate.NewChange(operate.About{Path: "kilns/cool", Doc: "Cool"}, func(context.Context, operate.None) (wall, error) { return wall{}, nil }),
+	}
+}
+
+func show(t *testing.T, p *service.Page, values url.Values) *service.View {
+	t.Helper()
+	view, err := p.Show(t.Context(), &service.PageRequest{Values: values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return view
+}
+
+// TestPagesOfRows: rows link to what they name, and a list has a next page if this one is full.
+func TestPagesOfRows(t *testing.T) {
+	t.Parallel()
+	pages := console.Pages(nil, bricks(100))
+	view := show(t, &pages[0], url.Values{"after": {"a"}, "limit": {"5"}})
+	table, ok := view.Blocks[0].(*service.Table)
+	if !ok || len(table.Rows) != 100 || table.Next != "a99" {
+		t.Fatalf("%+v", view.Blocks[0])
+	}
+	want := []service.Cell{{Text: "a0", To: "bricks/show?brick=a0"}, {Text: "soon"}, {}, {Forms: []service.Form{
+		{Action: "break", Submit: "Break", Label: "Break brick a0", Ask: "It is gone.", Danger: true, Keep: map[string]string{"brick": "a0"}},
+	}}}
+	if !reflect.DeepEqual(table.Rows[0], want) {
+		t.Errorf("%+v, want %+v", table.Rows[0], want)
+	}
+	all := &service.Form{Action: "break-all", Submit: "Break all", Text: "All are gone.", Confirm: "break all"}
+	if len(view.Blocks) != 2 || !reflect.DeepEqual(view.Blocks[1], all) {
+		t.Errorf("%+v", view.Blocks)
+	}
+	pages = console.Pages(nil, bricks(0))
+	if view = show(t, &pages[0], nil); len(view.Blocks) != 1 { // a job concerns all rows
+		t.Errorf("no rows: %+v", view.Blocks)
+	}
+	pages = console.Pages(nil, bricks(1))
+	if table, ok = show(t, &pages[0], nil).Blocks[0].(*service.Table); !ok || table.Next != "" {
+		t.Errorf("the last page: %+v", table)
+	}
+}
+
+// TestReadPage: a read is a page below its list, with the buttons of the row.
+func TestReadPage(t *testing.T) {
+	t.Parallel()
+	page := console.Pages(nil, bricks(1))[1]
+	view := show(t, &page, url.Values{"brick": {"b"}})
+	want := &service.View{Title: "Brick b", Parents: []service.Link{{Text: "Bricks", To: "bricks"}}, Blocks: []service.Block{
+		&service.Facts{Rows: []service.Fact{{Name: "Baked", Cell: service.Cell{Text: "soon"}}, {Name: "Note", Cell: service.Cell{Text: "-"}}}},
+		&service.Text{Title: "Plan", Body: "[]", Copy: true},
+		&service.Form{Page: "bricks", Action: "break", Submit: "Break", Label: "Break brick b", Ask: "It is gone.", Danger: true, Keep: map[string]string{"brick": "b"}},
+	}}
+	if page.Path != "bricks/show" || page.Listed || !reflect.DeepEqual(view, want) {
+		t.Errorf("%+v, want %+v", view, want)
+	}
+	if view = show(t, &page, url.Values{"brick": {"c"}}); len(view.Blocks) != 2 {
+		t.Errorf("a change that is not offered: %+v", view.Blocks)
+	}
+}
+
+// TestOutcomes: a change without a notice shows its result, and one of a page that may be gone leads to the list.
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	pages := console.Pages(nil, bricks(1))
+	actions := pages[0].Actions
+	o, err := actions[0].Run(t.Context(), &service.PageRequest{Values: url.Values{"brick": {"b"}}})
+	facts := &service.Facts{Rows: []service.Fact{
+		{Name: "Brick", Cell: service.Cell{Text: "b"}}, {Name: "Baked", Cell: service.Cell{Text: "soon"}}, {Name: "Note", Cell: service.Cell{Text: "-"}},
+	}}
+	if err != nil || o.View == nil || !reflect.DeepEqual(o.View.Blocks, []service.Block{facts}) || !reflect.DeepEqual(actions[0].Logged, []string{"brick"}) {
+		t.Errorf("%+v, %v", o, err)
+	}
+	for next, values := range map[string]url.Values{"": {}, "bricks": {"return-page": {"bricks/show"}}} {
+		if o, err = actions[1].Run(t.Context(), &service.PageRequest{Values: values}); err != nil || o.Notice != "wall x; y is painted" || o.Next != next {
+			t.Errorf("%v: %+v, %v", values, o, err)
+		}
+	}
+}
+
+// TestOwnPages: the forms of changes are on a page of the service with their noun, or else on a page of their own.
+func TestOwnPages(t *testing.T) {
+	t.Parallel()
+	light := &service.Form{Title: "Light a kiln", Text: "It is hot.", Action: "light", Submit: "Light", Fields: []service.Field{
+		{Name: "wall", Label: "Wall", Help: "name of the wall"}, {Name: "dry", Label: "Dry", Help: "wait until it is dry", Optional: true, Checkbox: true},
+	}}
+	cool := &service.Form{Action: "cool", Submit: "Cool"}
+	pages := console.Pages(nil, bricks(1))
+	if p := pages[len(pages)-1]; p.Path != "kilns" || p.Title != "Light a kiln" || !p.Listed || !reflect.DeepEqual(show(t, &p, nil).Blocks, []service.Block{light, cool}) || len(p.Actions) != 2 {
+		t.Errorf("%+v", p)
+	}
+	own := []service.Page{{Path: "kilns", Title: "Kilns", Show: func(context.Context, *service.PageRequest) (*service.View, error) {
+		return &service.View{Blocks: []service.Block{&service.Text{Body: "Mine."}}}, nil
+	}, Actions: []service.Action{{Name: "own"}}}}
+	pages = console.Pages(own, bricks(1))
+	if p := pages[0]; len(pages) != 3 || p.Title != "Kilns" || !reflect.DeepEqual(show(t, &p, nil).Blocks, []service.Block{&service.Text{Body: "Mine."}, light, cool}) || len(p.Actions) != 3 {
+		t.Errorf("%+v", pages)
+	}
+	if len(own[0].Actions) != 1 {
+		t.Error("the page of the service was changed")
 	}
 }

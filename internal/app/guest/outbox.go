@@ -1,0 +1,136 @@
+package guest
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/fault"
+	"holdfast/internal/operate"
+	"holdfast/internal/outbox"
+)
+
+func (s *Guest) outboxOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.With(operate.NewList(operate.About{
+			Path: "outbox", Rows: "events", Limit: 100, Doc: "List events that are not published yet, in their order", Title: "Outbox", Empty: "All events are published.",
+			Group: "Show events that are not published yet", Text: "Events that are not published yet.",
+		}, s.listWaiting), "backlog", s.backlog),
+		operate.NewRead(operate.About{Path: "outbox/show", Doc: "Show an event that is not published yet", Title: "Event"}, s.showWaiting),
+	}
+}
+
+type eventInput struct {
+	Event string `subject:"event" doc:"ID of the event"`
+}
+
+// eventOutput is an event of the outbox.
+type eventOutput struct {
+	ID      string          `json:"id" title:"Event" subject:"event" example:"evt_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
+	Type    string          `json:"type" title:"Type" example:"melmastoon.bff.consumer.wishlist.added.v1"`
+	Key     string          `json:"key" title:"Key" doc:"the session: its events are in order" example:"gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
+	Subject string          `json:"subject" example:"wsh_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
+	Class   string          `json:"retentionClass" enum:"operational,audit"`
+	At      time.Time       `json:"at" title:"Time"`
+	Payload json.RawMessage `json:"payload" text:"Payload"`
+}
+
+func outputOfEvent(e *outbox.Event) eventOutput {
+	return eventOutput{e.Name, e.Topic, e.Owner, e.Key, e.Class, e.At, e.Payload}
+}
+
+// waitingOutput is an event that is not published yet.
+type waitingOutput struct {
+	eventOutput
+	Attempts int       `json:"attempts" title:"Attempts" least:"0"`
+	Next     time.Time `json:"nextAttempt,omitzero" title:"Next attempt" zero:"now" doc:"missing: now"`
+	Error    string    `json:"error,omitempty" title:"Error" doc:"of the last attempt" example:"the broker did not answer"`
+	Position int64     `json:"-" cursor:""`
+}
+
+func outputOfWaiting(e *outbox.WaitingEvent) waitingOutput {
+	return waitingOutput{outputOfEvent(&e.Event), e.Attempts, e.Next, e.Reason, e.Position}
+}
+
+func (s *Guest) listWaiting(ctx context.Context, in operate.Page[int64]) (all []waitingOutput, err error) {
+	st, err := s.store()
+	if err != nil {
+		return nil, err
+	}
+	found, err := st.Outbox().ListWaiting(ctx, in.After, in.Limit)
+	for i := range found {
+		all = append(all, outputOfWaiting(&found[i]))
+	}
+	return all, err
+}
+
+// backlogOutput counts the events that are not published yet.
+type backlogOutput struct {
+	Events int       `json:"events" least:"0" doc:"all events that wait; 100000: or more"`
+	Oldest time.Time `json:"oldest,omitzero"`
+}
+
+func (s *Guest) backlog(ctx context.Context) (b backlogOutput, err error) {
+	st, err := s.store()
+	if err != nil {
+		return b, err
+	}
+	b.Events, b.Oldest, err = st.Outbox().Backlog(ctx)
+	return b, err
+}
+
+// errPublished means that an event does not wait any more.
+var errPublished = fault.New(fault.NotFound, "the event does not wait any more: it was published or set aside")
+
+// waitingDetail is a waiting event with what lists leave out.
+type waitingDetail struct {
+	Headers json.RawMessage `json:"headers" text:"Headers"`
+	waitingOutput
+}
+
+func (s *Guest) showWaiting(ctx context.Context, in eventInput) (d waitingDetail, err error) {
+	st, err := s.store()
+	if err != nil {
+		return d, err
+	}
+	at, found, err := st.Outbox().FindWaiting(ctx, in.Event)
+	if err != nil {
+		return d, err
+	}
+	if !found {
+		return d, errPublished
+	}
+	events, err := st.Outbox().ListWaiting(ctx, at-1, 1)
+	if err == nil && (len(events) == 0 || events[0].Position != at) {
+		err = errPublished
+	}
+	if err != nil {
+		return d, err
+	}
+	return waitingDetail{events[0].Headers, outputOfWaiting(&events[0])}, nil
+}
+
+// shownBacklog is up to how many events the overview of the console counts.
+const shownBacklog = 100
+
+// backlogs counts the events that are not published, for the overview of the console.
+func (s *Guest) backlogs(ctx context.Context) ([]service.Fact, error) {
+	waiting, err := s.opened.Outbox().ListWaiting(ctx, 0, shownBacklog)
+	if err != nil {
+		return nil, err
+	}
+	dead, err := s.opened.Outbox().CountDead(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n := service.Count(int64(len(waiting)), "event")
+	if len(waiting) == shownBacklog {
+		n += " or more"
+	}
+	letters := service.Cell{Text: service.Count(int64(dead), "event"), To: "dead-letters"}
+	if dead > 0 {
+		letters.State = service.Warning
+	}
+	return []service.Fact{{Name: "Events to publish", Cell: service.Cell{Text: n, To: "outbox"}}, {Name: "Dead letters", Cell: letters}}, nil
+}

@@ -1,0 +1,76 @@
+package guest
+
+import (
+	"context"
+	"time"
+
+	"holdfast/internal/guest"
+	"holdfast/internal/operate"
+)
+
+func (s *Guest) quarantineOperations() []operate.Operation {
+	return []operate.Operation{operate.NewList(operate.About{
+		Path: "quarantine", Rows: "events", Limit: 100, Former: []string{"quarantine --json"},
+		Doc:   "List received events that had no effect because they were not understood or their ID was used twice",
+		Group: "Show received events that had no effect", Title: "Quarantine", Empty: "All received events had their effect.",
+		Text: "Received events that had no effect because they were not understood or their ID was used twice, the newest first.",
+	}, s.listQuarantine)}
+}
+
+// quarantineOutput is a received event that was not understood.
+type quarantineOutput struct {
+	Source   string    `json:"source" title:"Source" example:"/tenants"`
+	ID       string    `json:"id" title:"ID" example:"1"`
+	Type     string    `json:"type" title:"Type" example:"tenant.renamed.v1"`
+	At       time.Time `json:"at" title:"Time"`
+	Received time.Time `json:"received" title:"Received"`
+	Reason   string    `json:"reason" title:"Reason" example:"unknown type"`
+	Body     string    `json:"body"`
+}
+
+func (s *Guest) listQuarantine(ctx context.Context, in operate.Latest) (all []quarantineOutput, err error) {
+	st, err := s.store()
+	if err != nil {
+		return nil, err
+	}
+	found, err := st.Quarantined(ctx, in.Limit)
+	for i := range found {
+		q := &found[i]
+		all = append(all, quarantineOutput{q.Source, q.ID, q.Type, q.Time, q.Received, q.Reason, string(q.Body)})
+	}
+	return all, err
+}
+
+func (s *Guest) refusalOperations() []operate.Operation {
+	return []operate.Operation{operate.NewList(operate.About{
+		Path: "refusals", Limit: 100, Former: []string{"refusals"},
+		Doc:   "List handoffs that were consumed again, with the number of refused attempts",
+		Group: "Show refused attempts to consume handoffs", Title: "Refused handoffs", Empty: "No handoff was consumed twice.",
+		Text: "Attempts to consume a handoff that were refused, the one with the last attempt first.",
+	}, s.listRefusals)}
+}
+
+// refusalOutput counts the attempts to consume a handoff that were refused for one reason.
+type refusalOutput struct {
+	Handoff  guest.ID  `json:"handoffId" title:"Handoff" example:"bhd_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
+	Reason   string    `json:"reason" title:"Reason" doc:"handoff-consumed: it was consumed by another attempt" example:"handoff-consumed"`
+	Attempts int64     `json:"attempts" title:"Attempts" least:"1"`
+	First    time.Time `json:"firstAt" title:"First"`
+	Last     time.Time `json:"lastAt" title:"Last"`
+}
+
+// listRefusals first writes what this process has counted in the last second.
+func (s *Guest) listRefusals(ctx context.Context, in operate.Latest) (all []refusalOutput, err error) {
+	st, err := s.store()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.service.FlushRefusals(ctx); err != nil {
+		return nil, err
+	}
+	found, err := st.Refusals(ctx, in.Limit)
+	for _, r := range found {
+		all = append(all, refusalOutput{r.Handoff, r.Reason, r.Attempts, r.First, r.Last})
+	}
+	return all, err
+}

@@ -1,0 +1,137 @@
+// Package openapi makes the entries of operations in the API description (OpenAPI 3.1) of their service.
+package openapi
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"holdfast/internal/operate"
+	"holdfast/internal/operate/adminapi"
+)
+
+// Update returns an API description with the entries of operations instead of those that it has. Other parts
+// stay as they are. The entries refer to responses and schemas of the document by their names.
+func Update(document []byte, service string, all []operate.Operation) ([]byte, error) {
+	const begin, end = "\n  \"paths\": {\n", "\n  },\n"
+	head, rest, ok := bytes.Cut(document, []byte(begin))
+	paths, tail, closed := bytes.Cut(rest, []byte(end))
+	if !ok || !closed {
+		return nil, fmt.Errorf("expected %q and %q in the API description, as its other parts are written", begin, end)
+	}
+	api := adminapi.New(service, all)
+	var entries [][]byte
+	for _, entry := range bytes.Split(paths, []byte(",\n    \"/")) {
+		entry = bytes.TrimPrefix(entry, []byte("    \"/"))
+		path, _, _ := bytes.Cut(entry, []byte(`"`))
+		if !api.Owns("/" + string(path)) {
+			entries = append(entries, entry)
+		}
+	}
+	for _, p := range entriesOf(service, all) {
+		var b bytes.Buffer
+		write(&b, p.value, "    ")
+		entries = append(entries, []byte(strings.TrimPrefix(p.name, "/")+`": `+b.String()))
+	}
+	paths = append([]byte("    \"/"), bytes.Join(entries, []byte(",\n    \"/"))...)
+	return slices.Concat(head, []byte(begin), paths, []byte(end), tail), nil
+}
+
+// entriesOf returns the path items of operations.
+func entriesOf(service string, all []operate.Operation) (paths object) {
+	routes := adminapi.New(service, all).Routes()
+	for i := range all {
+		o := &all[i]
+		path := template(routes[i].Path)
+		at := slices.IndexFunc(paths, func(m member) bool { return m.name == path })
+		if at < 0 {
+			at = len(paths)
+			item := object{{"servers", []any{object{{"url", "/"}, {"description", "The admin listener (server.admin_listen)."}}}}}
+			if s := o.Subject(); s != nil {
+				item = append(item, member{"parameters", []any{parameter(s, "path")}})
+			}
+			paths = append(paths, member{path, item})
+		}
+		item, _ := paths[at].value.(object)
+		paths[at].value = append(item, member{strings.ToLower(routes[i].Method), entry(o)})
+	}
+	return paths
+}
+
+var value = regexp.MustCompile(`/[A-Z][A-Z-]*`)
+
+// template returns the path of a route, e.g. "/guest/keys/{key}/retire" for "/guest/keys/KEY/retire".
+func template(path string) string {
+	return value.ReplaceAllStringFunc(path, func(s string) string { return "/{" + strings.ToLower(s[1:]) + "}" })
+}
+
+// entry describes an operation.
+func entry(o *operate.Operation) object {
+	e := object{{"operationId", operate.Camel(o.Verb() + "-" + o.Noun())}, {"tags", []any{"admin"}}, {"summary", o.Doc}}
+	if o.More != "" {
+		e = append(e, member{"description", strings.ReplaceAll(o.More, "\n", " ")})
+	}
+	e = append(e, member{"security", []any{object{{"admin", []any{}}}}})
+	others := o.Inputs
+	if o.Subject() != nil {
+		others = others[1:]
+	}
+	switch {
+	case len(others) == 0:
+	case o.Kind.Changes():
+		body := object{}
+		for _, in := range others {
+			body = append(body, member{in.Member(), inputSchema(&in, true)})
+		}
+		e = append(e, member{"requestBody", content(object{{"type", "object"}, {"additionalProperties", false}, {"properties", body}})})
+	default:
+		var query []any
+		for _, in := range others {
+			query = append(query, parameter(&in, "query"))
+		}
+		e = append(e, member{"parameters", query})
+	}
+	return append(e, member{"responses", responses(o, o.Kind.Changes() && len(others) > 0)})
+}
+
+func content(schema object) object {
+	return object{{"content", object{{"application/json", object{{"schema", schema}}}}}}
+}
+
+// responses describes the answers. The document has the errors as its components.
+func responses(o *operate.Operation, hasBody bool) object {
+	success := object{{"description", "The result."}, {"headers", object{{"X-Request-Id", object{{"$ref", "#/components/headers/RequestId"}}}}}}
+	all := object{{strconv.Itoa(adminapi.Status(o)), append(success, content(resultSchema(o))...)}}
+	refer := func(is bool, status int, name string) {
+		if is {
+			all = append(all, member{strconv.Itoa(status), object{{"$ref", "#/components/responses/" + name}}})
+		}
+	}
+	refer(hasBody, http.StatusBadRequest, "Invalid")
+	refer(true, http.StatusUnauthorized, "AdminToken")
+	refer(o.Subject() != nil, http.StatusNotFound, "NotFound")
+	refer(hasBody, http.StatusRequestTimeout, "Timeout")
+	refer(o.Kind.Changes(), http.StatusConflict, "AdminConflict")
+	refer(hasBody, http.StatusRequestEntityTooLarge, "TooLarge")
+	refer(true, http.StatusUnprocessableEntity, "AdminInvalid")
+	refer(true, http.StatusInternalServerError, "InternalError")
+	refer(true, http.StatusServiceUnavailable, "Unavailable")
+	return all
+}
+
+func parameter(in *operate.Input, where string) object {
+	p := object{{"name", in.Member()}, {"in", where}}
+	if where == "path" {
+		p = append(p, member{"required", true})
+	}
+	return append(p, member{"description", sentence(in.Doc)}, member{"schema", inputSchema(in, false)})
+}
+
+// sentence makes a sentence of a help.
+func sentence(text string) string {
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}

@@ -1,0 +1,114 @@
+package openapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/operate"
+	"holdfast/internal/operate/openapi"
+)
+
+type paint struct {
+	Wall  string `subject:"wall" doc:"name of the wall" schema:"Name"`
+	Coats int    `flag:"coats" doc:"how often" default:"2" least:"1"`
+	Color string `flag:"color" doc:"the new color" default:"white"`
+	Dry   bool   `flag:"dry-run" doc:"without paint"`
+}
+
+type part struct {
+	Kind string `json:"kind" enum:"brick,stone" doc:"what it is made of"`
+}
+
+type wall struct {
+	part
+	Name    string          `json:"name" subject:"wall" example:"north"`
+	Coats   int             `json:"coats" least:"0" example:"2"`
+	Built   time.Time       `json:"built,omitzero"`
+	Doors   []string        `json:"doors"`
+	Windows *int64          `json:"windows,omitempty"`
+	Plan    json.RawMessage `json:"plan"`
+	Secret  string          `json:"-"`
+	At      int64           `json:"-" cursor:""`
+
+	hidden string
+}
+
+func (w wall) Notice() string { return w.hidden }
+
+type one struct {
+	Wall string `subject:"wall" doc:"name of the wall"`
+}
+
+const document = `{
+  "openapi": "3.1.0",
+  "paths": {
+    "/own": {
+      "get": {"summary": "Mine"}
+    },
+    "/house/walls/{wall}/old": {
+      "get": {"summary": "Old"}
+    },
+    "/wallsx": {
+      "get": {"summary": "Mine, too"}
+    }
+  },
+  "components": {"schemas": {}}
+}
+`
+
+// TestUpdate: the entries of operations replace those that were there, and everything else stays.
+func TestUpdate(t *testing.T) {
+	t.Parallel()
+	all := []operate.Operation{
+		operate.With(operate.NewList(operate.About{Path: "walls", Doc: "List the walls", Rows: "sides"}, func(context.Context, operate.Page[int64]) ([]wall, error) { return nil, nil }),
+			"total", func(context.Context) (int, error) { return 0, nil }),
+		operate.NewRead(operate.About{Path: "walls/show", Doc: "Show a wall"}, func(context.Context, one) (part, error) { return part{}, nil }),
+		operate.NewChange(operate.About{Path: "walls/add", Doc: "Add a wall"}, func(context.Context, operate.None) (wall, error) { return wall{}, nil }),
+		operate.NewChange(operate.About{Path: "walls/paint", Doc: "Paint a wall", More: "It takes\na day."}, func(context.Context, paint) (wall, error) { return wall{}, nil }),
+	}
+	updated, err := openapi.Update([]byte(document), "house", all)
+	if err != nil || !json.Valid(updated) {
+		t.Fatalf("%v: %s", err, updated)
+	}
+	text := string(updated)
+	for _, own := range []string{"    \"/own\": {\n      \"get\": {\"summary\": \"Mine\"}\n    },\n", "    \"/wallsx\": {\n      \"get\": {\"summary\": \"Mine, too\"}\n    },\n", "\n  },\n  \"components\": {\"schemas\": {}}\n}\n"} {
+		if !strings.Contains(text, own) {
+			t.Errorf("no %s in\n%s", own, text)
+		}
+	}
+	for _, part := range []string{
+		`"operationId": "listWalls"`, `"operationId": "showWalls"`, `"operationId": "addWalls"`, `"operationId": "paintWalls"`,
+		`"description": "It takes a day."`, `"summary": "Paint a wall"`, `"/house/walls/{wall}": {`, `"/house/walls/{wall}/paint": {`,
+		`{"name": "wall", "in": "path", "required": true, "description": "Name of the wall.", "schema": {"type": "string", "minLength": 1}}`,
+		`"schema": {"$ref": "#/components/schemas/Name"}`,
+		`{"type": "integer", "format": "int64", "minimum": 0, "maximum": 9223372036854775807}`,
+		`{"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}`,
+		`"required": ["total", "sides", "next"]`, `"maxItems": 1000`, `"next": {`, `"total": {"type": "integer"}`,
+		`"coats": {"type": ["integer", "null"], "description": "How often.", "minimum": 1, "default": 2}`,
+		`"color": {"type": ["string", "null"], "description": "The new color.", "default": "white"}`,
+		`"dryRun": {"type": ["boolean", "null"], "description": "Without paint.", "default": false}`,
+		`"required": ["kind", "name", "coats", "doors", "plan"]`,
+		`"kind": {"type": "string", "description": "What it is made of.", "enum": ["brick", "stone"]}`,
+		`"name": {"type": "string", "examples": ["north"]}`, `"coats": {"type": "integer", "minimum": 0, "examples": [2]}`,
+		`"built": {"type": "string", "format": "date-time"}`, `"doors": {"type": "array", "items": {"type": "string"}}`,
+		`"windows": {"type": "integer"}`, `"plan": {"type": "object", "additionalProperties": true}`, `"201": {`, `"409": {"$ref": "#/components/responses/AdminConflict"}`,
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %s in\n%s", part, text)
+		}
+	}
+	for _, gone := range []string{"Old", "ecret", "hidden"} {
+		if strings.Contains(text, gone) {
+			t.Errorf("%s is in\n%s", gone, text)
+		}
+	}
+	if again, err := openapi.Update(updated, "house", all); err != nil || string(again) != text {
+		t.Errorf("updated again, %v:\n%s", err, again)
+	}
+	if _, err := openapi.Update([]byte("{}"), "house", all); err == nil {
+		t.Error("a document without paths")
+	}
+}

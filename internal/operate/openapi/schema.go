@@ -1,0 +1,146 @@
+package openapi
+
+import (
+	"encoding/json"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"holdfast/internal/operate"
+)
+
+// inputSchema describes an input. As a member of a body it has its help, and may be null.
+func inputSchema(in *operate.Input, isMember bool) object {
+	if in.Schema != "" {
+		return object{{"$ref", "#/components/schemas/" + in.Schema}}
+	}
+	kind := "string"
+	if in.IsBool() {
+		kind = "boolean"
+	} else if in.IsNumber() {
+		kind = "integer"
+	}
+	s := object{{"type", kind}}
+	if isMember {
+		s = object{{"type", []any{kind, "null"}}, {"description", sentence(in.Doc)}}
+	}
+	if in.Subject {
+		return append(s, member{"minLength", 1})
+	}
+	if in.Kind == reflect.Int64 {
+		s = append(s, member{"format", "int64"})
+	}
+	if in.Least != "" && in.IsNumber() {
+		s = append(s, member{"minimum", json.Number(in.Least)})
+	}
+	if in.Kind == reflect.Int64 {
+		s = append(s, member{"maximum", json.Number("9223372036854775807")})
+	}
+	if in.Name == "limit" {
+		s = append(s, member{"maximum", operate.MaxLimit})
+	}
+	switch {
+	case in.IsBool():
+		return append(s, member{"default", in.Default == "true"})
+	case in.IsNumber() && in.Default != "":
+		return append(s, member{"default", json.Number(in.Default)})
+	case in.Default != "":
+		return append(s, member{"default", in.Default})
+	}
+	return s
+}
+
+// resultSchema describes the JSON of a result.
+func resultSchema(o *operate.Operation) object {
+	row := schema(o.Output())
+	if o.Kind != operate.List {
+		return row
+	}
+	var required []any
+	properties := object{}
+	add := func(name string, s object) {
+		required, properties = append(required, name), append(properties, member{name, s})
+	}
+	if o.Also != nil {
+		add(o.Also.Name, schema(o.Also.Type))
+	}
+	rows := object{{"type", "array"}}
+	if o.Input("limit") != nil {
+		rows = append(rows, member{"maxItems", operate.MaxLimit})
+	}
+	add(o.RowsMember(), append(rows, member{"items", row}))
+	if o.IsPaged() {
+		kind := "string"
+		if o.Input("after").IsNumber() {
+			kind = "integer"
+		}
+		add("next", object{{"type", []any{kind, "null"}}, {"description", "The value of after for the next page; null: this is the last one."}})
+	}
+	return object{{"type", "object"}, {"required", required}, {"additionalProperties", false}, {"properties", properties}}
+}
+
+// schema describes the JSON of a type, without what its tags say.
+func schema(t reflect.Type) object {
+	switch {
+	case t == reflect.TypeFor[time.Time]():
+		return object{{"type", "string"}, {"format", "date-time"}}
+	case t == reflect.TypeFor[json.RawMessage]():
+		return object{{"type", "object"}, {"additionalProperties", true}}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return schema(t.Elem())
+	case reflect.Bool:
+		return object{{"type", "boolean"}}
+	case reflect.Int, reflect.Int64:
+		return object{{"type", "integer"}}
+	case reflect.String:
+		return object{{"type", "string"}}
+	case reflect.Slice:
+		return object{{"type", "array"}, {"items", schema(t.Elem())}}
+	case reflect.Struct:
+		return structSchema(t)
+	}
+	panic("no JSON schema of " + t.String() + ": add its kind to this function")
+}
+
+func structSchema(t reflect.Type) object {
+	required, properties := []any{}, object{}
+	for _, f := range reflect.VisibleFields(t) {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous || name == "" || name == "-" {
+			continue
+		}
+		if !strings.Contains(options, "omit") {
+			required = append(required, name)
+		}
+		properties = append(properties, member{name, described(schema(f.Type), f.Tag)})
+	}
+	return object{{"type", "object"}, {"required", required}, {"additionalProperties", false}, {"properties", properties}}
+}
+
+// described adds to a schema what the tags of its field say.
+func described(s object, tags reflect.StructTag) object {
+	if doc := tags.Get("doc"); doc != "" {
+		s = append(s, member{"description", sentence(doc)})
+	}
+	if least := tags.Get("least"); least != "" {
+		s = append(s, member{"minimum", json.Number(least)})
+	}
+	if values := tags.Get("enum"); values != "" {
+		var all []any
+		for v := range strings.SplitSeq(values, ",") {
+			all = append(all, v)
+		}
+		s = append(s, member{"enum", all})
+	}
+	if example := tags.Get("example"); example != "" {
+		var v any = example
+		if n, err := strconv.Atoi(example); err == nil && s[0].value == "integer" {
+			v = n
+		}
+		s = append(s, member{"examples", []any{v}})
+	}
+	return s
+}

@@ -1,0 +1,91 @@
+package openapi
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// object is a JSON object whose members have an order.
+type object []member
+
+type member struct {
+	name  string
+	value any
+}
+
+// width is up to how many bytes a value is on one line.
+const width = 150
+
+// write writes a value as the descriptions are written: on one line if it fits, or else with each member
+// on a line of its own.
+func write(b *bytes.Buffer, v any, indent string) {
+	var line bytes.Buffer
+	writeLine(&line, v)
+	o, isObject := v.(object)
+	list, isList := v.([]any)
+	if line.Len() <= width || !isObject && !isList {
+		b.Write(line.Bytes())
+		return
+	}
+	below := "\n" + indent + "  "
+	for i, m := range o {
+		b.WriteString(opening("{", i) + below + quoted(m.name) + ": ")
+		write(b, m.value, indent+"  ")
+	}
+	for i, one := range list {
+		b.WriteString(opening("[", i) + below)
+		write(b, one, indent+"  ")
+	}
+	if isObject {
+		b.WriteString("\n" + indent + "}")
+	} else {
+		b.WriteString("\n" + indent + "]")
+	}
+}
+
+// writeLine writes a value on one line.
+func writeLine(b *bytes.Buffer, v any) {
+	switch v := v.(type) {
+	case object:
+		b.WriteString("{")
+		for i, m := range v {
+			b.WriteString(separator(i) + quoted(m.name) + ": ")
+			writeLine(b, m.value)
+		}
+		b.WriteString("}")
+	case []any:
+		b.WriteString("[")
+		for i, one := range v {
+			b.WriteString(separator(i))
+			writeLine(b, one)
+		}
+		b.WriteString("]")
+	default:
+		b.WriteString(quoted(v))
+	}
+}
+
+// opening returns what is before a member on a line of its own.
+func opening(bracket string, i int) string {
+	if i == 0 {
+		return bracket
+	}
+	return ","
+}
+
+// separator returns what is before a member on the line of others.
+func separator(i int) string {
+	if i == 0 {
+		return ""
+	}
+	return ", "
+}
+
+// quoted returns a text, a number or a boolean as JSON.
+func quoted(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // no such value is declared
+	}
+	return string(text)
+}

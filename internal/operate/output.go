@@ -1,0 +1,139 @@
+package operate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"reflect"
+	"time"
+)
+
+// Result is what an operation returns.
+type Result struct {
+	Rows   []Row  // of another operation than a list: its result
+	Notice string // what a change did: a sentence without a full stop; "": its columns are shown
+	Note   string // of a change: what the operator has to do besides, shown by the command
+	Next   any    // of a list in pages: where the next page begins; nil: this is the last one
+
+	value   any            // as JSON
+	members map[string]any // of a list
+}
+
+// JSON returns the result as the API sends it.
+func (o *Operation) JSON(ctx context.Context, r *Result) (any, error) {
+	if o.Kind != List || o.Also == nil {
+		return r.JSON(), nil
+	}
+	also, err := o.Also.Get(ctx)
+	all := maps.Clone(r.members)
+	all[o.Also.Name] = also
+	return all, err
+}
+
+// JSON returns the result as JSON, without Operation.Also.
+func (r *Result) JSON() any {
+	if r.members != nil {
+		return r.members
+	}
+	return r.value
+}
+
+// Row is a row of a list, or the result of another operation.
+type Row struct {
+	Value   any    // as JSON
+	Cells   []any  // by Operation.Columns
+	Texts   []Text // of a read
+	Subject string // the value of the input of other operations that names this row
+	Offers  func(verb string) bool
+
+	cursor any
+}
+
+// Text is a text with a title. JSON has line breaks, for people.
+type Text struct{ Title, Body string }
+
+// Column is a field of a row that people read.
+type Column struct {
+	Title string
+	Type  reflect.Type
+	Names bool // it is Row.Subject
+
+	zero string // shown for the zero value
+	at   []int
+}
+
+// IsTime reports whether the fields are times.
+func (c *Column) IsTime() bool { return c.Type == reflect.TypeFor[time.Time]() }
+
+// IsNumber reports whether the fields are whole numbers.
+func (c *Column) IsNumber() bool { return reflect.Zero(c.Type).CanInt() }
+
+// outputs are the fields of a result by their tags.
+type outputs struct {
+	columns         []Column
+	texts           []Column
+	names           string
+	subject, cursor []int
+}
+
+// outputsOf reads the tags of a result.
+func outputsOf(t reflect.Type) (o outputs) {
+	for _, f := range fieldsOf(t) {
+		name := f.Tag.Get("subject")
+		if name != "" {
+			o.names, o.subject = name, f.Index
+		}
+		if title := f.Tag.Get("title"); title != "" {
+			o.columns = append(o.columns, Column{Title: title, Type: f.Type, Names: name != "", zero: f.Tag.Get("zero"), at: f.Index})
+		}
+		if title := f.Tag.Get("text"); title != "" {
+			o.texts = append(o.texts, Column{Title: title, at: f.Index})
+		}
+		if _, ok := f.Tag.Lookup("cursor"); ok {
+			o.cursor = f.Index
+		}
+	}
+	return o
+}
+
+// row makes a row of a result.
+func (o *outputs) row(out any) Row {
+	v := reflect.ValueOf(out)
+	r := Row{Value: out, Offers: func(string) bool { return true }}
+	for _, c := range o.columns {
+		cell := v.FieldByIndex(c.at)
+		if c.zero != "" && cell.IsZero() {
+			r.Cells = append(r.Cells, c.zero)
+		} else {
+			r.Cells = append(r.Cells, cell.Interface())
+		}
+	}
+	for _, c := range o.texts {
+		r.Texts = append(r.Texts, Text{c.Title, shown(v.FieldByIndex(c.at).Interface())})
+	}
+	if o.subject != nil {
+		r.Subject = v.FieldByIndex(o.subject).String()
+	}
+	if o.cursor != nil {
+		r.cursor = v.FieldByIndex(o.cursor).Interface()
+	}
+	if offers, ok := out.(interface{ Offers(verb string) bool }); ok {
+		r.Offers = offers.Offers
+	}
+	return r
+}
+
+// shown returns a text for people.
+func shown(v any) string {
+	raw, ok := v.(json.RawMessage)
+	if !ok {
+		text, _ := v.(string)
+		return text
+	}
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return b.String()
+}
