@@ -18,6 +18,7 @@ type Input struct {
 	Kind    reflect.Kind // String, Int, Int64 or Bool
 	Default string       // as text
 	Schema  string       // name of its schema in the API description, if it has one
+	Example string       // for the API description, where a schema alone has too many values
 	Least   string       // of a number: the least one, if there is one
 
 	at []int
@@ -111,7 +112,7 @@ func inputsOf(t reflect.Type) (all []Input) {
 	for _, f := range fieldsOf(t) {
 		in := Input{
 			Name: f.Tag.Get("flag"), Doc: f.Tag.Get("doc"), Default: f.Tag.Get("default"), Kind: f.Type.Kind(),
-			Schema: f.Tag.Get("schema"), Least: f.Tag.Get("least"), at: f.Index,
+			Schema: f.Tag.Get("schema"), Example: f.Tag.Get("example"), Least: f.Tag.Get("least"), at: f.Index,
 		}
 		if name := f.Tag.Get("subject"); name != "" {
 			in.Name, in.Subject = name, true

@@ -578,7 +578,10 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description ID of the tenant. */
+                /**
+                 * @description ID of the tenant.
+                 * @example 33333333-2222-4333-8444-555555555555
+                 */
                 tenant: components["schemas"]["TenantID"];
             };
             cookie?: never;
@@ -598,7 +601,10 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description ID of the tenant. */
+                /**
+                 * @description ID of the tenant.
+                 * @example 33333333-2222-4333-8444-555555555555
+                 */
                 tenant: components["schemas"]["TenantID"];
             };
             cookie?: never;
@@ -3558,7 +3564,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID of the tenant. */
+                /**
+                 * @description ID of the tenant.
+                 * @example 33333333-2222-4333-8444-555555555555
+                 */
                 tenant: components["schemas"]["TenantID"];
             };
             cookie?: never;
@@ -3601,7 +3610,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description ID of the tenant. */
+                /**
+                 * @description ID of the tenant.
+                 * @example 33333333-2222-4333-8444-555555555555
+                 */
                 tenant: components["schemas"]["TenantID"];
             };
             cookie?: never;

@@ -128,7 +128,11 @@ func parameter(in *operate.Input, where string) object {
 	if where == "path" {
 		p = append(p, member{"required", true})
 	}
-	return append(p, member{"description", sentence(in.Doc)}, member{"schema", inputSchema(in, false)})
+	p = append(p, member{"description", sentence(in.Doc)}, member{"schema", inputSchema(in, false)})
+	if in.Example != "" {
+		p = append(p, member{"example", in.Example})
+	}
+	return p
 }
 
 // sentence makes a sentence of a help.
