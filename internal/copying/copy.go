@@ -81,11 +81,13 @@ type State struct {
 // DefaultMaxChanges is the default of Copy.MaxChanges. An entry takes 100 to 200 bytes.
 const DefaultMaxChanges = 5_000_000
 
+// ShortPass is how long a pass takes at most before the last one begins.
+const ShortPass = time.Second
+
 const (
 	rowsOfUpdate = 20_000      // that change, in one transaction, unless the engine has a lower limit
 	bytesOfBatch = 2 << 20     // in memory for such a transaction
 	reportEvery  = time.Minute // that writes arrive as fast as they are copied
-	ShortPass    = time.Second // the last pass begins after one that took less
 	copyLease    = 30 * time.Second
 )
 

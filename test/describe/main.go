@@ -21,7 +21,7 @@ func main() {
 		if err == nil {
 			var updated []byte
 			if updated, err = openapi.Update(text, s.Name, s.Operations); err == nil && !bytes.Equal(text, updated) {
-				err = os.WriteFile(file, updated, 0o644) //nolint:gosec // as other files of the repository
+				err = os.WriteFile(file, updated, 0o644)
 			}
 		}
 		if err != nil {

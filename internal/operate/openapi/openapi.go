@@ -25,7 +25,7 @@ func Update(document []byte, service string, all []operate.Operation) ([]byte, e
 	}
 	api := adminapi.New(service, all)
 	var entries [][]byte
-	for _, entry := range bytes.Split(paths, []byte(",\n    \"/")) {
+	for entry := range bytes.SplitSeq(paths, []byte(",\n    \"/")) {
 		entry = bytes.TrimPrefix(entry, []byte("    \"/"))
 		path, _, _ := bytes.Cut(entry, []byte(`"`))
 		if !api.Owns("/" + string(path)) {
