@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"holdfast/internal/canonjson"
@@ -19,15 +18,7 @@ var (
 	errSession   = web.Refuse(http.StatusUnauthorized, "session-required", "this request needs the cookie of a session: begin one with POST "+prefix+"session")
 	errCrossSite = web.Refuse(http.StatusForbidden, "cross-site", "the request comes from another site")
 	errMediaType = web.Refuse(http.StatusUnsupportedMediaType, "media-type", "Content-Type: expected application/json")
-	errSlow      = web.Refuse(http.StatusRequestTimeout, "timeout", "the body was sent too slowly")
-	errCut       = web.Refuse(http.StatusBadRequest, "invalid", "the body ended early or its encoding is malformed")
 )
-
-// bodyErrors are the errors of reading a body of at most so many bytes.
-func bodyErrors(most int) *web.BodyErrors {
-	large := web.Refuse(http.StatusRequestEntityTooLarge, "too-large", "the body is larger than "+strconv.Itoa(most)+" bytes")
-	return &web.BodyErrors{Announced: large, TooLarge: large, TooSlow: errSlow, Cut: errCut}
-}
 
 // known are the errors of package guest that have a code of their own.
 var known = []struct {
@@ -105,12 +96,11 @@ func (h *Handler) WriteError(w http.ResponseWriter, r *http.Request, err error) 
 
 func writeError(w http.ResponseWriter, r *http.Request, err error, nest bool) {
 	e := asRefusal(err)
-	h := w.Header()
-	h.Set("Cache-Control", "private, no-store")
-	if (e.Status == http.StatusServiceUnavailable || e.Code == "in-flight") && h.Get("Retry-After") == "" {
+	if h := w.Header(); e.Code == "in-flight" && h.Get("Retry-After") == "" {
 		h.Set("Retry-After", "1")
 	}
-	send(w, problemAnswer(e, problem.In(w, r), nest))
+	a := problemAnswer(e, problem.In(w, r), nest)
+	problem.Send(w, a.Status, a.ContentType, a.Body)
 }
 
 // problemAnswer returns the answer of a refusal. Nested, it is the member error of an object,

@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/guest"
 	"holdfast/internal/inbox"
 	"holdfast/internal/web"
+	"holdfast/internal/web/problem"
 )
 
 // EventReceiver receives events about tenants that are pushed to the internal listener, as
@@ -104,7 +105,7 @@ func refuseAttribute(err error, name string, binary bool) error {
 }
 
 func (h *EventReceiver) read(w http.ResponseWriter, r *http.Request) (e inbox.Event, err error) {
-	body, err := web.ReadBody(w, r, maxEvent, bodyErrors(maxEvent))
+	body, err := web.ReadBody(w, r, maxEvent, problem.BodyErrors(maxEvent))
 	if err != nil {
 		return e, err
 	}

@@ -18,6 +18,7 @@ import (
 	"holdfast/internal/ident"
 	"holdfast/internal/obs"
 	"holdfast/internal/web"
+	"holdfast/internal/web/problem"
 )
 
 // Handler serves the paths that Owns reports.
@@ -196,7 +197,7 @@ func (x *exchange) read() (err error) {
 		if x.body, err = readJSON(x.out, x.in, most); err != nil {
 			return err
 		}
-	} else if text, err := web.ReadBody(x.out, x.in, int64(most), bodyErrors(most)); err != nil {
+	} else if text, err := web.ReadBody(x.out, x.in, int64(most), problem.BodyErrors(most)); err != nil {
 		return err
 	} else if len(text) > 0 {
 		return web.Refuse(http.StatusBadRequest, "invalid", "this request takes no body")
@@ -217,7 +218,7 @@ func (x *exchange) read() (err error) {
 
 // readJSON reads a body of JSON of at most so many bytes.
 func readJSON(w http.ResponseWriter, r *http.Request, most int) (canonjson.Value, error) {
-	text, err := web.ReadBody(w, r, int64(most), bodyErrors(most))
+	text, err := web.ReadBody(w, r, int64(most), problem.BodyErrors(most))
 	if err != nil {
 		return "", err
 	}

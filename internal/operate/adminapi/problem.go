@@ -55,7 +55,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 			d.Errors[0] = wrong.Field
 		}
 	}
-	problem.Send(w, e.Status, problem.Encode(d))
+	problem.Send(w, e.Status, problem.ContentType, problem.Encode(d))
 }
 
 var errQuery = web.Refuse(http.StatusUnprocessableEntity, "invalid", "the query is malformed")

@@ -13,19 +13,13 @@ import (
 	"holdfast/internal/fault"
 	"holdfast/internal/operate"
 	"holdfast/internal/web"
+	"holdfast/internal/web/problem"
 )
 
 // maxBody is the size of the largest body in bytes.
 const maxBody = 16 << 10
 
-var bodyErrors = func() *web.BodyErrors {
-	large := web.Refuse(http.StatusRequestEntityTooLarge, "too-large", fmt.Sprintf("the body is larger than %d bytes", maxBody))
-	return &web.BodyErrors{
-		Announced: large, TooLarge: large,
-		TooSlow: web.Refuse(http.StatusRequestTimeout, "timeout", "the body was sent too slowly"),
-		Cut:     web.Refuse(http.StatusBadRequest, "invalid", "the body ended early or its encoding is malformed"),
-	}
-}()
+var bodyErrors = problem.BodyErrors(maxBody)
 
 // values returns the inputs of a request by name.
 func (o *route) values(w http.ResponseWriter, r *http.Request, path string) (map[string]string, error) {

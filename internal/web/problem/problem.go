@@ -76,6 +76,16 @@ func Refusal(err error) *web.Refusal {
 	return web.RefuseFor(err, http.StatusInternalServerError, "internal", "internal error: the server log has the details under this requestId")
 }
 
+// BodyErrors are the refusals of a body that is larger than most bytes, comes too slowly, or ends early.
+func BodyErrors(most int) *web.BodyErrors {
+	large := web.Refuse(http.StatusRequestEntityTooLarge, "too-large", "the body is larger than "+strconv.Itoa(most)+" bytes")
+	return &web.BodyErrors{
+		Announced: large, TooLarge: large,
+		TooSlow: web.Refuse(http.StatusRequestTimeout, "timeout", "the body was sent too slowly"),
+		Cut:     web.Refuse(http.StatusBadRequest, "invalid", "the body ended early or its encoding is malformed"),
+	}
+}
+
 // Encode returns the body of an answer with a document, or with a struct that embeds one.
 func Encode(document any) []byte {
 	body, err := json.Marshal(document)
@@ -85,14 +95,14 @@ func Encode(document any) []byte {
 	return append(body, '\n')
 }
 
-// Send writes an answer with a body that Encode has made.
-func Send(w http.ResponseWriter, status int, body []byte) {
+// Send writes an answer with a body that Encode has made, or that has such a body in it.
+func Send(w http.ResponseWriter, status int, contentType string, body []byte) {
 	h := w.Header()
 	if status == http.StatusServiceUnavailable && h.Get("Retry-After") == "" {
 		h.Set("Retry-After", "1")
 	}
 	h.Set("Cache-Control", "private, no-store")
-	h.Set("Content-Type", ContentType)
+	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // an error means that the client has left

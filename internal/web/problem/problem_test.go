@@ -51,7 +51,7 @@ func TestSend(t *testing.T) {
 		problem.Document
 		Errors []problem.Field `json:"errors"`
 	}{problem.New(e, problem.In(w, r)), []problem.Field{{Parameter: "wall", Code: "invalid", Detail: "x"}}}
-	problem.Send(w, e.Status, problem.Encode(document))
+	problem.Send(w, e.Status, problem.ContentType, problem.Encode(document))
 	const want = `{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"later","instance":"/walls/a%2Fb","code":"unavailable","requestId":"7","retriable":true,` +
 		`"errors":[{"pointer":"","parameter":"wall","code":"invalid","detail":"x"}]}` + "\n"
 	h := w.Header()
