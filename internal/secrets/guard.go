@@ -65,12 +65,19 @@ func (g *Guard) Add(s *service.Running, bound []Bound) {
 // Unverified returns why the secrets of a service could not be verified yet; nil after success and before the first
 // attempt.
 func (g *Guard) Unverified(name string) error {
-	for _, s := range g.services {
-		if s.Name == name {
-			return s.unverified()
-		}
+	if s := g.find(name); s != nil {
+		return s.unverified()
 	}
 	return nil
+}
+
+// find returns a service, or nil.
+func (g *Guard) find(name string) *guarded {
+	i := slices.IndexFunc(g.services, func(s *guarded) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return g.services[i]
 }
 
 // Likeness is the result of comparing a secret with the hash in a database.
@@ -115,7 +122,7 @@ func once[K comparable, V any](h *hasher, results *map[K]func() V, key K, fn fun
 	return result()
 }
 
-// compare compares the secret with a hash, which is "" if there is none.
+// compare compares the secret with a hash; "": the database has no hash.
 func (b *Bound) compare(h *hasher, text string) (Likeness, error) {
 	switch {
 	case text == "":
@@ -149,10 +156,8 @@ var ErrNoTable = fault.New(fault.Unavailable, "the table of the secrets' hashes 
 
 // Compare compares the secrets of a service with the hashes in its databases.
 func (g *Guard) Compare(ctx context.Context, name string) (all []Comparison, err error) {
-	for _, s := range g.services {
-		if s.Name == name {
-			return s.compare(ctx, &g.hasher, patience)
-		}
+	if s := g.find(name); s != nil {
+		return s.compare(ctx, &g.hasher, patience)
 	}
 	return nil, nil
 }
