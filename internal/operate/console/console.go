@@ -35,18 +35,18 @@ func Pages(own []service.Page, all []operate.Operation) []service.Page {
 
 // page is a list with the changes of its noun, or these changes only.
 type page struct {
-	list    *operate.Operation // nil: there is none
-	reads   *operate.Operation // shows a row; nil: there is none
+	list    *operate.Operation // nil: no list
+	reads   *operate.Operation // shows a row; nil: rows have no page
 	changes []*operate.Operation
 }
 
-// newPage returns the page of the first operation with a noun.
-func newPage(first *operate.Operation, all []operate.Operation) service.Page {
-	p := &page{changes: changesOf(first.Noun(), all)}
-	if first.Kind == operate.List {
-		p.list, p.reads = first, readOf(first.Noun(), all)
+// newPage returns the page of a noun, whose first operation is o.
+func newPage(o *operate.Operation, all []operate.Operation) service.Page {
+	p := &page{changes: changesOf(o.Noun(), all)}
+	if o.Kind == operate.List {
+		p.list, p.reads = o, first(operate.Read, o.Noun(), all)
 	}
-	shown := service.Page{Path: first.Noun(), Title: first.Title, Listed: true, Show: p.show}
+	shown := service.Page{Path: o.Noun(), Title: o.Title, Listed: true, Show: p.show}
 	for _, o := range p.changes {
 		shown.Actions = append(shown.Actions, action(o))
 	}
@@ -62,9 +62,9 @@ func changesOf(noun string, all []operate.Operation) (changes []*operate.Operati
 	return changes
 }
 
-// readOf returns the operation that shows a row of a list, or nil.
-func readOf(noun string, all []operate.Operation) *operate.Operation {
-	i := slices.IndexFunc(all, func(o operate.Operation) bool { return o.Kind == operate.Read && o.Noun() == noun })
+// first returns the first operation of a kind with a noun, or nil.
+func first(kind operate.Kind, noun string, all []operate.Operation) *operate.Operation {
+	i := slices.IndexFunc(all, func(o operate.Operation) bool { return o.Kind == kind && o.Noun() == noun })
 	if i < 0 {
 		return nil
 	}
@@ -179,8 +179,8 @@ func buttons(row *operate.Row, changes []*operate.Operation) (all []service.Form
 // newRead returns the page of a read. It has the buttons of the row.
 func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 	var parents []service.Link
-	if i := slices.IndexFunc(all, func(l operate.Operation) bool { return l.Kind == operate.List && l.Noun() == o.Noun() }); i >= 0 {
-		parents = []service.Link{{Text: all[i].Title, To: all[i].Path}}
+	if list := first(operate.List, o.Noun(), all); list != nil {
+		parents = []service.Link{{Text: list.Title, To: list.Path}}
 	}
 	p := &page{list: o, changes: changesOf(o.Noun(), all)}
 	onRow, _ := p.split()
