@@ -13,6 +13,6 @@ func Soaking() bool { return os.Getenv("TEST_WITHOUT_SOAK") == "" }
 func SoakOnly(t testing.TB, why string) {
 	t.Helper()
 	if !Soaking() {
-		t.Skipf("only make soak PART=tests runs it: %s", why)
+		t.Skipf("left to make soak PART=tests (to run it here, unset TEST_WITHOUT_SOAK): %s", why)
 	}
 }

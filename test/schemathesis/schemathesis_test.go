@@ -18,7 +18,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -93,9 +92,6 @@ func check(t *testing.T, st, description, config, url string, env ...string) {
 	}
 	run := func(args ...string) func(t *testing.T) {
 		return func(t *testing.T) {
-			if !slices.Contains(args, "positive") {
-				testdb.SoakOnly(t, "it takes minutes")
-			}
 			ctx, cancel := context.WithTimeout(t.Context(), most)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, st, append([]string{"--config-file", config, "run", description, "--url", url}, args...)...)
@@ -111,9 +107,15 @@ func check(t *testing.T, st, description, config, url string, env ...string) {
 			t.Logf("%s", out[max(0, len(out)-400):])
 		}
 	}
+	slow := func(run func(t *testing.T)) func(t *testing.T) {
+		return func(t *testing.T) {
+			testdb.SoakOnly(t, "it takes minutes")
+			run(t)
+		}
+	}
 	t.Run("valid", run("--phases", "examples,coverage", "--generation-deterministic", "--mode", "positive"))
-	t.Run("invalid", run("--phases", "coverage", "--generation-deterministic", "--mode", "negative"))
-	t.Run("random", run("--phases", "fuzzing,stateful", "--max-examples", "30"))
+	t.Run("invalid", slow(run("--phases", "coverage", "--generation-deterministic", "--mode", "negative")))
+	t.Run("random", slow(run("--phases", "fuzzing,stateful", "--max-examples", "30")))
 }
 
 // send sends a request, expects success and returns the headers of the answer.
