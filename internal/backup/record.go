@@ -83,11 +83,11 @@ func Known(data string) (all []service.Backup, err error) {
 	return all, nil
 }
 
-// Read returns the latest backup, or nil if there is none.
+// Read returns the record of the latest backup, or nil before the first backup.
 func Read(data string) (*Record, error) {
 	text, err := os.ReadFile(filepath.Join(data, RecordFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // no backup was made
 	}
 	if err != nil {
 		return nil, err

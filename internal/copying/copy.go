@@ -328,7 +328,7 @@ type stateReader interface {
 	State(service string) (string, error)
 }
 
-// ReadState reads the state of a copy from or to a database. It is empty if there is none.
+// ReadState reads the state of a copy from or to a database. It is empty if no copy uses the database.
 func ReadState(from stateReader, service string) (state State, err error) {
 	text, err := from.State(service)
 	if err == nil && text != "" {

@@ -90,9 +90,9 @@ func (a *AddedWish) Err() error {
 	return nil
 }
 
-// Decide adds an entry, or revives a removed one, which keeps its ID. existing is the session's
-// row for the property, without an ID if there is none, and live is the number of its live
-// entries. If the outcome is WishAdded, the entry is stored with the event.
+// Decide adds an entry, or revives a removed entry, which keeps its ID. existing is the session's
+// row for the property; a missing row has no ID. live counts the session's live entries. If the
+// outcome is WishAdded, the store writes the entry and the event.
 func (a *AddWish) Decide(existing Wish, live int, now time.Time) (r AddedWish, e Event, err error) {
 	switch {
 	case existing.ID != "" && existing.Tenant != a.Wish.Tenant:

@@ -34,10 +34,11 @@ type rowCount int
 
 // String returns the number for people.
 func (n rowCount) String() string {
+	text := strconv.Itoa(int(n))
 	if n == guest.MaxCount {
-		return strconv.Itoa(int(n)) + " or more"
+		text += " or more"
 	}
-	return strconv.Itoa(int(n))
+	return text
 }
 
 // jobOutput is a retention job.

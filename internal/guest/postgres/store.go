@@ -87,7 +87,7 @@ type begun struct {
 }
 
 // begin takes the turn of a session: it excludes other mutations of the session until the end of
-// the transaction. It reads the answer that a key has, whose version is 0 if there is none.
+// the transaction. It reads the answer under a key; version 0: no answer.
 func begin(t *pgdb.Tx, session guest.ID, key string, digest []byte) (b begun, err error) {
 	_, err = t.QueryRow(sqlBegin, []any{string(session), key, digest, wait}, &b.now, &b.same, &b.Version, &b.ContentType, &b.Location, &b.Body)
 	if pgdb.IsState(err, pgdb.LockNotAvailable) {

@@ -78,7 +78,7 @@ func (s *Store) Wishes(ctx context.Context, session guest.ID, after *guest.Wish,
 	return all, err
 }
 
-// wish returns the session's row for a property, without an ID if there is none.
+// wish returns the session's row for a property. A missing row has no ID.
 func (t *tx) wish(property string) (guest.Wish, error) {
 	var row scanWish
 	_, err := t.t.QueryRow(sqlWish, []any{string(t.session), property}, row.dest()...)

@@ -53,7 +53,7 @@ func (s *Store) Wishes(ctx context.Context, session guest.ID, after *guest.Wish,
 	return all, err
 }
 
-// wish returns the session's row for a property, without an ID if there is none.
+// wish returns the session's row for a property. A missing row has no ID.
 func (t *tx) wish(property string) (guest.Wish, error) {
 	w, _, err := sqlitedb.QueryRow(t.c, sqlWish, scanWish, string(t.session), property)
 	return w, err
