@@ -20,6 +20,7 @@ type Input struct {
 	Schema  string       // name of its schema in the API description, if it has one
 	Example string       // for the API description, where a schema alone has too many values
 	Least   string       // of a number: the least one, if there is one
+	Local   bool         // only the command has it
 
 	at []int
 }
@@ -114,6 +115,7 @@ func inputsOf(t reflect.Type) (all []Input) {
 			Name: f.Tag.Get("flag"), Doc: f.Tag.Get("doc"), Default: f.Tag.Get("default"), Kind: f.Type.Kind(),
 			Schema: f.Tag.Get("schema"), Example: f.Tag.Get("example"), Least: f.Tag.Get("least"), at: f.Index,
 		}
+		_, in.Local = f.Tag.Lookup("local")
 		if name := f.Tag.Get("subject"); name != "" {
 			in.Name, in.Subject = name, true
 		}

@@ -156,21 +156,29 @@ func (o *Operation) Check(values map[string]string) error { return o.check(value
 // Run runs the operation with the values of its inputs, by name. It returns an *InputError for a value
 // that it does not understand. A job may return a result with an error: what it did before.
 func (o *Operation) Run(ctx context.Context, values map[string]string, progress Progress) (*Result, error) {
-	return o.run(ctx, values, progress)
+	r, err := o.run(ctx, values, progress)
+	if r != nil {
+		r.choose(o.Columns, values)
+	}
+	return r, err
 }
 
 // None is the input of an operation that takes none.
 type None struct{}
 
-// Changed is the result of a change. Without a notice, its fields with the tag title are shown.
+// Changed is the result of a change. Without a notice, its fields with the tag title are shown. The tag secret is on
+// a field that is shown only once, such as a token, and says so: the command prints it (and nothing else if it is the
+// only one with a title), the console shows it instead of the page, and the API sends it.
 type Changed interface{ Notice() string }
 
-// NewList declares a list. The fields of In are the inputs. Their tags are doc, the help, and flag, the name.
+// NewList declares a list. The fields of In are the inputs. Their tags are doc, the help, and flag, the name. Only the
+// command has an input with the tag local.
 // A list that is read in pages embeds Page in In, and one that shows the latest rows embeds Latest.
 // The fields of Out have the tag json, and the tag title if people read them. The tag subject is on the
 // field that names the row, with the name of the input of other operations that takes it, and the tag cursor
-// on the field for Page.After. A method Offers(verb string) bool of Out says which changes the console offers
-// for a row.
+// on the field for Page.After. A field with the tag with is shown only if the input that it names is true; with the tag
+// local, which such a field of a local input has, too, the API does not describe it. A method
+// Offers(verb string) bool of Out says which changes the console offers for a row.
 func NewList[In, Out any](about About, fn func(context.Context, In) ([]Out, error)) Operation {
 	o, row := declare[In, Out](List, about)
 	o.run = runner(o.Inputs, false, func(ctx context.Context, in In, _ Progress) ([]Out, error) { return fn(ctx, in) }, func(in In, all []Out) *Result {
@@ -264,6 +272,14 @@ func declare[In, Out any](kind Kind, about About) (o Operation, row func(Out) Ro
 	}
 	fields := outputsOf(o.out)
 	o.Columns, o.Names = fields.columns, fields.names
+	for _, c := range o.Columns {
+		if in := o.Input(c.With); c.With != "" && (in == nil || !in.IsBool()) {
+			panic(fmt.Sprintf("operation %q: expected the name of an input that is true or false in the tag with of %s", o.Path, c.Title))
+		}
+		if c.Secret != "" && (kind != Change || c.Names) {
+			panic(fmt.Sprintf("operation %q: only the result of a change has a secret, and it is no subject", o.Path))
+		}
+	}
 	o.isPaged = kind == List && o.Input("after") != nil
 	if o.isPaged != (kind == List && fields.cursor != nil) {
 		panic(fmt.Sprintf("operation %q: expected Page in the input and the tag cursor in the rows, or none of them", o.Path))

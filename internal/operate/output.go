@@ -6,12 +6,15 @@ import (
 	"encoding/json"
 	"maps"
 	"reflect"
+	"slices"
 	"time"
 )
 
 // Result is what an operation returns.
 type Result struct {
-	Rows   []Row  // of another operation than a list: its result
+	Columns []Column // those of the operation that are shown
+	Rows    []Row    // of another operation than a list: its result
+
 	Notice string // what a change did: a sentence without a full stop; "": its columns are shown
 	Note   string // of a change: what the operator has to do besides, shown by the command
 	Next   any    // of a list in pages: where the next page begins; nil: this is the last one
@@ -42,7 +45,7 @@ func (r *Result) JSON() any {
 // Row is a row of a list, or the result of another operation.
 type Row struct {
 	Value   any    // as JSON
-	Cells   []any  // by Operation.Columns
+	Cells   []any  // by Result.Columns
 	Texts   []Text // of a read
 	Subject string // the value of the input of other operations that names this row
 	Offers  func(verb string) bool
@@ -55,9 +58,11 @@ type Text struct{ Title, Body string }
 
 // Column is a field of a row that people read.
 type Column struct {
-	Title string
-	Type  reflect.Type
-	Names bool // it is Row.Subject
+	Title  string
+	Type   reflect.Type
+	Names  bool   // it is Row.Subject
+	Secret string // says that the value is shown once; "": it is no secret
+	With   string // the input that must be true to show it; "": it is shown always
 
 	zero string // shown for the zero value
 	at   []int
@@ -68,6 +73,28 @@ func (c *Column) IsTime() bool { return c.Type == reflect.TypeFor[time.Time]() }
 
 // IsNumber reports whether the fields are whole numbers.
 func (c *Column) IsNumber() bool { return reflect.Zero(c.Type).CanInt() }
+
+// HasSecret reports whether a result has a secret. Lists have none.
+func (r *Result) HasSecret() bool {
+	return slices.ContainsFunc(r.Columns, func(c Column) bool { return c.Secret != "" })
+}
+
+// choose leaves the columns that the inputs let it show.
+func (r *Result) choose(all []Column, values map[string]string) {
+	var kept []int
+	for i, c := range all {
+		if c.With == "" || values[c.With] == "true" {
+			r.Columns, kept = append(r.Columns, c), append(kept, i)
+		}
+	}
+	for i := range r.Rows {
+		var cells []any
+		for _, at := range kept {
+			cells = append(cells, r.Rows[i].Cells[at])
+		}
+		r.Rows[i].Cells = cells
+	}
+}
 
 // outputs are the fields of a result by their tags.
 type outputs struct {
@@ -85,7 +112,11 @@ func outputsOf(t reflect.Type) (o outputs) {
 			o.names, o.subject = name, f.Index
 		}
 		if title := f.Tag.Get("title"); title != "" {
-			o.columns = append(o.columns, Column{Title: title, Type: f.Type, Names: name != "", zero: f.Tag.Get("zero"), at: f.Index})
+			c := Column{Title: title, Type: f.Type, Names: name != "", Secret: f.Tag.Get("secret"), With: f.Tag.Get("with"), zero: f.Tag.Get("zero"), at: f.Index}
+			if c.Type.Kind() == reflect.Pointer {
+				c.Type = c.Type.Elem()
+			}
+			o.columns = append(o.columns, c)
 		}
 		if title := f.Tag.Get("text"); title != "" {
 			o.texts = append(o.texts, Column{Title: title, at: f.Index})
@@ -103,9 +134,14 @@ func (o *outputs) row(out any) Row {
 	r := Row{Value: out, Offers: func(string) bool { return true }}
 	for _, c := range o.columns {
 		cell := v.FieldByIndex(c.at)
-		if c.zero != "" && cell.IsZero() {
+		switch isPointer := cell.Kind() == reflect.Pointer; {
+		case c.zero != "" && cell.IsZero():
 			r.Cells = append(r.Cells, c.zero)
-		} else {
+		case isPointer && cell.IsNil():
+			r.Cells = append(r.Cells, "")
+		case isPointer:
+			r.Cells = append(r.Cells, cell.Elem().Interface())
+		default:
 			r.Cells = append(r.Cells, cell.Interface())
 		}
 	}

@@ -69,7 +69,7 @@ func (a *API) Routes() (all []Route) {
 
 // Status returns the status of an answer to an operation that succeeded.
 func Status(o *operate.Operation) int {
-	if o.Kind == operate.Change && o.Verb() == "add" {
+	if o.Kind == operate.Change && (o.Verb() == "add" || o.Verb() == "create") {
 		return http.StatusCreated
 	}
 	return http.StatusOK

@@ -20,6 +20,7 @@ import (
 
 type filter struct {
 	Color string `flag:"color" doc:"only walls of this color"`
+	Loud  bool   `flag:"loud" doc:"say it" local:""`
 }
 
 type paint struct {
@@ -45,6 +46,7 @@ type one struct {
 
 type dryRun struct {
 	DryRun bool `flag:"dry-run" doc:"without paint"`
+	Loud   bool `flag:"loud" doc:"say it" local:""`
 }
 
 // operations answer with their input.
@@ -94,6 +96,8 @@ func TestAPI(t *testing.T) {
 		{"GET", "/house/walls?color=red%20x", "", 200, `{"walls":[{"name":"red x"}]}`},
 		{"GET", "/house/walls?color=%", "", 422, `"detail":"the query is malformed"`},
 		{"GET", "/house/walls?colour=red", "", 422, `"errors":[{"pointer":"","parameter":"colour","code":"invalid","detail":"unknown parameter"}]`},
+		{"GET", "/house/walls?loud=true", "", 422, `"detail":"loud: unknown parameter"`},
+		{"POST", "/house/walls/paint-all", `{"loud":true}`, 422, `"detail":"loud: unknown member"`},
 		{"GET", "/house/walls?color=red&color=blue", "", 422, `"detail":"color: occurs twice"`},
 		{"GET", "/house/walls/a%2Fb", "", 200, `{"name":"a/b"}`},
 		{"GET", "/house/walls/a?x=1", "", 422, `"detail":"x: unknown parameter"`},

@@ -54,6 +54,9 @@ func (o *route) values(w http.ResponseWriter, r *http.Request, path string) (map
 // slip must not change what the request does.
 func addParameters(all map[string]string, query url.Values, inputs []operate.Input) error {
 	for _, in := range inputs {
+		if in.Local {
+			continue
+		}
 		name := in.Member()
 		given, ok := query[name]
 		delete(query, name)
@@ -85,6 +88,9 @@ func addMembers(all map[string]string, body []byte, inputs []operate.Input) erro
 		return fault.New(fault.Invalid, "the body is malformed: expected a JSON object")
 	}
 	for _, in := range inputs {
+		if in.Local {
+			continue
+		}
 		v, ok := object[in.Member()]
 		delete(object, in.Member())
 		if !ok || v == nil {

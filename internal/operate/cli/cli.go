@@ -238,10 +238,7 @@ func (c *command) list(ctx context.Context, values map[string]string) error {
 	} else if c.cmd.Flags().Changed("limit") && most < 1 {
 		return service.Usagef("--limit: must be at least 1")
 	}
-	p, err := c.newPrinter()
-	if err != nil {
-		return err
-	}
+	var p *printer
 	for n := 0; ; {
 		if c.IsPaged() {
 			page := pageRows
@@ -253,6 +250,11 @@ func (c *command) list(ctx context.Context, values map[string]string) error {
 		r, err := c.Run(ctx, values, nil)
 		if err != nil {
 			return c.typed(c.Operation, err)
+		}
+		if p == nil {
+			if p, err = c.newPrinter(r.Columns); err != nil {
+				return err
+			}
 		}
 		for _, row := range r.Rows {
 			if err := p.add(row); err != nil {

@@ -15,7 +15,7 @@ type printer struct {
 	end func() error
 }
 
-func (c *command) newPrinter() (*printer, error) {
+func (c *command) newPrinter(columns []operate.Column) (*printer, error) {
 	if c.asJSON {
 		return &printer{func(r operate.Row) error { return c.sh.PrintLine(r.Value) }, func() error { return nil }}, nil
 	}
@@ -27,7 +27,7 @@ func (c *command) newPrinter() (*printer, error) {
 		}
 		return w.Row(cells...)
 	}
-	return &printer{add, w.Flush}, w.Row(titles(c.Operation)...)
+	return &printer{add, w.Flush}, w.Row(titles(columns)...)
 }
 
 // cell returns a value as people read it. The title of its column names the time zone.
@@ -43,9 +43,9 @@ func cell(v any) any {
 }
 
 // titles returns the header of a table. The first column of times names the time zone.
-func titles(o *operate.Operation) (all []any) {
+func titles(columns []operate.Column) (all []any) {
 	zone := " (UTC)"
-	for _, c := range o.Columns {
+	for _, c := range columns {
 		title := strings.ToUpper(c.Title)
 		if c.IsTime() {
 			title, zone = title+zone, ""
@@ -71,8 +71,13 @@ func (c *command) show(o *operate.Operation, r *operate.Result) error {
 		_, err := c.sh.Printf("%s\n", r.Notice)
 		return err
 	}
-	w, row := c.sh.Table(), &r.Rows[0]
-	for i, title := range titles(o) {
+	row := &r.Rows[0]
+	if r.HasSecret() && len(r.Columns) == 1 { // for scripts
+		_, err := c.sh.Printf("%v\n", row.Cells[0])
+		return err
+	}
+	w := c.sh.Table()
+	for i, title := range titles(r.Columns) {
 		if err := w.Row(title, cell(row.Cells[i])); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -127,14 +128,14 @@ func (p *page) table(ctx context.Context, r *service.PageRequest, onRows []*oper
 		return nil, err
 	}
 	t := &service.Table{Empty: p.list.Empty}
-	for _, c := range p.list.Columns {
+	for _, c := range found.Columns {
 		t.Columns = append(t.Columns, service.Column{Title: c.Title, Number: c.IsNumber()})
 	}
 	if len(onRows) > 0 {
 		t.Columns = append(t.Columns, service.Column{Title: "Action"})
 	}
 	for i := range found.Rows {
-		t.Rows = append(t.Rows, p.cells(&found.Rows[i], onRows))
+		t.Rows = append(t.Rows, p.cells(found.Columns, &found.Rows[i], onRows))
 	}
 	if found.Next != nil {
 		t.Next = fmt.Sprint(found.Next)
@@ -142,10 +143,10 @@ func (p *page) table(ctx context.Context, r *service.PageRequest, onRows []*oper
 	return t, nil
 }
 
-func (p *page) cells(row *operate.Row, changes []*operate.Operation) (all []service.Cell) {
+func (p *page) cells(columns []operate.Column, row *operate.Row, changes []*operate.Operation) (all []service.Cell) {
 	for i, v := range row.Cells {
 		c := cell(v)
-		if p.reads != nil && p.list.Columns[i].Names {
+		if p.reads != nil && columns[i].Names {
 			c.To = service.PageLink(p.reads.Path, p.reads.Subject().Name, row.Subject)
 		}
 		all = append(all, c)
@@ -190,7 +191,7 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 			return nil, err
 		}
 		row := &found.Rows[0]
-		view := &service.View{Title: o.Title + " " + row.Subject, Parents: parents, Blocks: []service.Block{facts(o, row, false)}}
+		view := &service.View{Title: o.Title + " " + row.Subject, Parents: parents, Blocks: []service.Block{facts(found, false)}}
 		for _, text := range row.Texts {
 			view.Blocks = append(view.Blocks, &service.Text{Title: text.Title, Body: text.Body, Copy: true})
 		}
@@ -203,11 +204,11 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 }
 
 // facts returns the fields of a result. The title of a page may have the one that names the thing.
-func facts(o *operate.Operation, row *operate.Row, named bool) *service.Facts {
+func facts(r *operate.Result, named bool) *service.Facts {
 	f := &service.Facts{}
-	for i, c := range o.Columns {
+	for i, c := range r.Columns {
 		if named || !c.Names {
-			shown := cell(row.Cells[i])
+			shown := cell(r.Rows[0].Cells[i])
 			if shown.Text == "" {
 				shown.Text = "-"
 			}
@@ -225,6 +226,9 @@ func form(o *operate.Operation) *service.Form {
 	f := button(o)
 	f.Title, f.Text, f.Confirm = o.Title, o.Text, o.Confirm
 	for _, in := range o.Inputs {
+		if in.Local {
+			continue
+		}
 		f.Fields = append(f.Fields, service.Field{
 			Name: in.Name, Label: operate.Sentence(in.Name), Value: in.Default, Help: in.Doc, Optional: !in.Subject, Checkbox: in.IsBool(),
 		})
@@ -252,7 +256,7 @@ func action(o *operate.Operation) service.Action {
 			r.Values.Set(o.Names, done.Rows[0].Subject)
 		}
 		if done.Notice == "" {
-			return service.Outcome{View: &service.View{Title: o.Title, Blocks: []service.Block{facts(o, &done.Rows[0], true)}}}, nil
+			return service.Outcome{View: outcome(o, done)}, nil
 		}
 		out := service.Outcome{Notice: strings.ReplaceAll(done.Notice, "\n", "; ")}
 		if r.Values.Has("return-page") { // the thing that was shown may not exist any more
@@ -263,10 +267,31 @@ func action(o *operate.Operation) service.Action {
 	return a
 }
 
+// outcome returns what a change without a notice has done. A secret, and what belongs to it, can be copied.
+func outcome(o *operate.Operation, r *operate.Result) *service.View {
+	view := &service.View{Title: cmp.Or(o.Title, o.Label())}
+	if !r.HasSecret() {
+		view.Blocks = []service.Block{facts(r, true)}
+		return view
+	}
+	if r.Note != "" {
+		view.Blocks = append(view.Blocks, &service.Notice{State: service.Warning, Text: r.Note})
+	}
+	for _, c := range r.Columns {
+		if c.Secret != "" {
+			view.Blocks = append(view.Blocks, &service.Notice{State: service.Warning, Text: c.Secret})
+		}
+	}
+	for i, c := range r.Columns {
+		view.Blocks = append(view.Blocks, &service.Text{Title: c.Title, Body: cell(r.Rows[0].Cells[i]).Text, Copy: true})
+	}
+	return view
+}
+
 func values(o *operate.Operation, r *service.PageRequest) map[string]string {
 	all := map[string]string{}
 	for _, in := range o.Inputs {
-		if in.Name == "limit" {
+		if in.Name == "limit" || in.Local {
 			continue // a page has the default
 		}
 		if all[in.Name] = r.Value(in.Name); in.IsBool() && all[in.Name] == "yes" { // a checkbox

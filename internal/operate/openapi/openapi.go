@@ -80,6 +80,7 @@ func entry(o *operate.Operation) object {
 	if o.Subject() != nil {
 		others = others[1:]
 	}
+	others = slices.DeleteFunc(slices.Clone(others), func(in operate.Input) bool { return in.Local })
 	switch {
 	case len(others) == 0:
 	case o.Kind.Changes():

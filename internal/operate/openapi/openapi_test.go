@@ -16,6 +16,7 @@ type paint struct {
 	Coats int    `flag:"coats" doc:"how often" default:"2" least:"1"`
 	Color string `flag:"color" doc:"the new color" default:"white"`
 	Dry   bool   `flag:"dry-run" doc:"without paint"`
+	Loud  bool   `flag:"loud" doc:"say it" local:""`
 }
 
 type part struct {
@@ -31,6 +32,7 @@ type wall struct {
 	Windows *int64          `json:"windows,omitempty"`
 	Plan    json.RawMessage `json:"plan"`
 	Secret  string          `json:"-"`
+	Sound   string          `json:"sound,omitempty" local:""`
 	At      int64           `json:"-" cursor:""`
 
 	hidden string
@@ -100,7 +102,7 @@ func TestUpdate(t *testing.T) {
 			t.Errorf("no %s in\n%s", part, text)
 		}
 	}
-	for _, gone := range []string{"Old", "ecret", "hidden"} {
+	for _, gone := range []string{"Old", "ecret", "hidden", "loud", "sound"} {
 		if strings.Contains(text, gone) {
 			t.Errorf("%s is in\n%s", gone, text)
 		}

@@ -109,7 +109,7 @@ func structSchema(t reflect.Type) object {
 	required, properties := []any{}, object{}
 	for _, f := range reflect.VisibleFields(t) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous || name == "" || name == "-" {
+		if _, isLocal := f.Tag.Lookup("local"); isLocal || f.Anonymous || name == "" || name == "-" {
 			continue
 		}
 		if !strings.Contains(options, "omit") {

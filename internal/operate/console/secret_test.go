@@ -1,0 +1,54 @@
+package console_test
+
+import (
+	"context"
+	"net/url"
+	"reflect"
+	"testing"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/operate"
+	"holdfast/internal/operate/console"
+)
+
+type made struct {
+	Name   string `json:"name" title:"Key" subject:"key"`
+	Secret string `json:"secret" title:"Secret" secret:"The secret is shown only once."`
+}
+
+func (made) Notice() string { return "" }
+func (made) Note() string   { return "Write it down." }
+
+type makeKey struct {
+	Loud   bool `flag:"loud" doc:"say it"`
+	Hidden bool `flag:"hidden" doc:"only of the command" local:""`
+}
+
+// TestSecret: a secret is shown instead of the page, with what belongs to it, and it is not logged. A field of the command is in no form.
+func TestSecret(t *testing.T) {
+	t.Parallel()
+	pages := console.Pages(nil, []operate.Operation{
+		operate.NewChange(operate.About{Path: "keys/create", Doc: "Create", Title: "Create a key"}, func(_ context.Context, in makeKey) (made, error) {
+			if in.Hidden {
+				t.Error("the console sets what only the command has")
+			}
+			return made{"k", "abc"}, nil
+		}),
+	})
+	if form, ok := show(t, &pages[0], nil).Blocks[0].(*service.Form); !ok || len(form.Fields) != 1 || form.Fields[0].Name != "loud" {
+		t.Errorf("%+v", form)
+	}
+	r := &service.PageRequest{Values: url.Values{"hidden": {"yes"}}}
+	o, err := pages[0].Actions[0].Run(t.Context(), r)
+	want := &service.View{Title: "Create a key", Blocks: []service.Block{
+		&service.Notice{State: service.Warning, Text: "Write it down."},
+		&service.Notice{State: service.Warning, Text: "The secret is shown only once."},
+		&service.Text{Title: "Key", Body: "k", Copy: true}, &service.Text{Title: "Secret", Body: "abc", Copy: true},
+	}}
+	if err != nil || o.Notice != "" || !reflect.DeepEqual(o.View, want) {
+		t.Errorf("%+v, %v", o.View, err)
+	}
+	if logged := pages[0].Actions[0].Logged; !reflect.DeepEqual(logged, []string{"key"}) || r.Value("key") != "k" {
+		t.Errorf("logged: %v, %v", logged, r.Values)
+	}
+}
