@@ -52,7 +52,7 @@ func Run(ctx context.Context, env Env) int {
 		c.services = app.Services()
 	}
 	root := c.root()
-	root.SetArgs(env.Args)
+	root.SetArgs(operations.Rename(env.Args, c.services))
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)

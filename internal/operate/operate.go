@@ -32,6 +32,8 @@ type About struct {
 	Doc  string // help of the command: a sentence without a full stop
 	More string // more help of the command; lines end as they are printed
 
+	Example string // of the command: what follows its words, a line for each example
+
 	// Of the first operation with a noun: the help of the command with the noun.
 	Group string
 	Long  string
@@ -55,7 +57,9 @@ type About struct {
 
 	// Former are former spellings of the command, which no help shows: other names of the noun, the noun alone,
 	// the noun alone with --json; of a change a flag of the command with the verb, as in "retry --all", and
-	// as in "retry --event", whose value is the subject.
+	// as in "retry --event", whose value is the subject. A spelling with all words of the command begins with holdfast, e.g.
+	// "holdfast sync node" of a list for all operations with its noun, "holdfast sync node drain --undo" of another
+	// operation, or "holdfast sync user quota --uid UID" if the value of the flag is the subject now.
 	Former []string
 }
 

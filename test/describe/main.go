@@ -2,12 +2,12 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"holdfast/internal/app"
+	"holdfast/internal/operate"
 	"holdfast/internal/operate/openapi"
 )
 
@@ -16,17 +16,27 @@ func main() {
 		if len(s.Operations) == 0 {
 			continue
 		}
-		file := filepath.Join("internal", s.Name, "httpapi", "openapi.json")
-		text, err := os.ReadFile(file)
-		if err == nil {
-			var updated []byte
-			if updated, err = openapi.Update(text, s.Name, s.Operations); err == nil && !bytes.Equal(text, updated) {
-				err = os.WriteFile(file, updated, 0o644)
-			}
-		}
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "%s: %v\n", file, err)
+		if err := describe(s.Name, s.Operations); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", s.Name, err)
 			os.Exit(1)
 		}
 	}
+}
+
+// describe writes the file that has only the operations of a service, or else the one with its whole API.
+func describe(service string, all []operate.Operation) error {
+	dir := filepath.Join("internal", service, "httpapi")
+	file := filepath.Join(dir, "openapi-admin.json")
+	updated, err := openapi.Document(service, all)
+	if _, missing := os.Stat(file); missing != nil {
+		file = filepath.Join(dir, "openapi.json")
+		var text []byte
+		if text, err = os.ReadFile(file); err == nil {
+			updated, err = openapi.Update(text, service, all)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, updated, 0o644)
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"strconv"
 	"strings"
 
@@ -30,6 +29,9 @@ func Commands(name string, all []operate.Operation, sh *service.Shell) *cobra.Co
 			root.AddCommand(noun)
 		}
 		c := newCommand(sh, o, &cobra.Command{Use: o.Verb(), Short: o.Doc})
+		for line := range strings.Lines(o.Example) {
+			c.cmd.Example += fmt.Sprintf("  holdfast %s %s %s %s", name, o.Noun(), o.Verb(), line)
+		}
 		verbs[o.Path] = c
 		noun.AddCommand(c.cmd)
 	}
@@ -44,6 +46,9 @@ func Commands(name string, all []operate.Operation, sh *service.Shell) *cobra.Co
 
 // addFormer adds a former spelling of an operation.
 func addFormer(former string, o *operate.Operation, noun *cobra.Command, verbs map[string]*command, sh *service.Shell) {
+	if strings.HasPrefix(former, whole) {
+		return // see Rename
+	}
 	first, flag, _ := strings.Cut(former, " ")
 	flag = strings.TrimPrefix(flag, "--")
 	switch {
@@ -98,8 +103,8 @@ func (c *command) addFlags() {
 			flags.IntVar(&c.limit, "limit", c.Limit, of)
 		case in.IsBool():
 			flags.Bool(in.Name, in.Default == "true", in.Doc)
-		case in.Kind == reflect.Int:
-			flags.Int(in.Name, in.Number(), in.Doc)
+		case in.IsNumber():
+			flags.Int64(in.Name, int64(in.Number()), in.Doc)
 		default:
 			flags.String(in.Name, in.Default, in.Doc)
 		}

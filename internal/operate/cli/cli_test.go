@@ -81,7 +81,7 @@ func operations() []operate.Operation {
 		operate.NewRead(operate.About{Path: "walls/show", Doc: "Show a wall"}, func(_ context.Context, in one) (detail, error) {
 			return detail{wall{Name: in.Wall, Coats: 2}, json.RawMessage(`{"a":"\u202e"}`)}, nil
 		}),
-		operate.NewChange(operate.About{Path: "walls/paint", Doc: "Paint a wall", More: "It takes a day.", Former: []string{"paint --wall"}}, func(_ context.Context, in paint) (wall, error) {
+		operate.NewChange(operate.About{Path: "walls/paint", Doc: "Paint a wall", More: "It takes a day.", Example: "north --color red\nsouth    # white\n", Former: []string{"paint --wall"}}, func(_ context.Context, in paint) (wall, error) {
 			if in.Wall == "none" {
 				return wall{}, errors.New("there is no such wall")
 			}
@@ -224,11 +224,54 @@ func TestFormerSpellings(t *testing.T) {
 	}
 }
 
+// TestRename: former spellings with other words are replaced, wherever flags of the program are.
+func TestRename(t *testing.T) {
+	t.Parallel()
+	list := func(former ...string) operate.Operation {
+		return operate.NewList(operate.About{Path: "walls", Doc: "List", Former: former}, func(context.Context, operate.None) ([]wall, error) { return nil, nil })
+	}
+	change := func(path string, former ...string) operate.Operation {
+		return operate.NewChange(operate.About{Path: path, Doc: "Change", Former: former}, func(context.Context, one) (wall, error) { return wall{}, nil })
+	}
+	services := []service.Service{
+		{Name: "house", Operations: []operate.Operation{
+			list("side", "holdfast home wall", "holdfast home wall list --all"), change("walls/paint", "paint --wall"), change("walls/clean", "holdfast home wall paint --undo"),
+		}},
+		{Name: "garden", Operations: []operate.Operation{change("sheds/paint", "holdfast home wall paint --shed SHED"), change("sheds/burn", "holdfast fire")}},
+	}
+	for typed, want := range map[string]string{
+		"home wall":                          "house walls",
+		"home wall list --json":              "house walls list --json",
+		"home wall list --json --all":        "house walls list --json",
+		"home wall --help":                   "house walls --help",
+		"help home wall paint":               "help house walls paint",
+		"__complete home wall pa":            "__complete house walls pa",
+		"--data dir --config=x home wall a":  "--data dir --config=x house walls a",
+		"home wall paint north --undo":       "house walls clean north",
+		"home wall paint --undo=true north":  "house walls clean north",
+		"home wall paint --undo=false north": "house walls paint --undo=false north",
+		"home wall paint --shed 7 --color x": "garden sheds paint 7 --color x",
+		"home wall paint --color x --shed=7": "garden sheds paint 7 --color x",
+		"home wall paint 5 --shed":           "garden sheds paint  5",
+		"fire 7":                             "garden sheds burn 7",
+		"home":                               "home",
+		"home walls":                         "home walls",
+		"side":                               "side",
+		"house walls list":                   "house walls list",
+		"--data":                             "--data",
+		"":                                   "",
+	} {
+		if got := strings.Join(cli.Rename(strings.Fields(typed), services), " "); got != want {
+			t.Errorf("%s: %q, want %q", typed, got, want)
+		}
+	}
+}
+
 // TestHelp: the help has what the declaration says.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for typed, parts := range map[string][]string{
-		"house walls paint --help": {"Paint a wall.\nIt takes a day.", "house walls paint WALL [flags]", "--coats int", "the new color (default \"white\")", "print the result as JSON"},
+		"house walls paint --help": {"Paint a wall.\nIt takes a day.", "Examples:\n  holdfast house walls paint north --color red\n  holdfast house walls paint south    # white\n", "house walls paint WALL [flags]", "--coats int", "the new color (default \"white\")", "print the result as JSON"},
 		"house --help":             {"Manage walls"},
 		"house bricks list --help": {"print at most so many bricks (default 3)", "print all bricks", "print one line of JSON for each row"},
 		"house stones list --help": {"print at most so many stones (default: all)"},

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/operate"
@@ -155,13 +154,6 @@ func (p *page) cells(columns []operate.Column, row *operate.Row, changes []*oper
 		return all
 	}
 	return append(all, service.Cell{Forms: buttons(row, changes)})
-}
-
-func cell(v any) service.Cell {
-	if at, ok := v.(time.Time); ok {
-		return service.TimeCell(at)
-	}
-	return service.TextCell(fmt.Sprint(v))
 }
 
 // buttons returns the buttons of a row.

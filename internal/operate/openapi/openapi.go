@@ -3,6 +3,7 @@ package openapi
 
 import (
 	"bytes"
+	_ "embed"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -14,10 +15,18 @@ import (
 	"holdfast/internal/operate/adminapi"
 )
 
+//go:embed admin.json
+var admin string
+
+// Document returns the API description of a service that has one for its operations only.
+func Document(service string, all []operate.Operation) ([]byte, error) {
+	return Update([]byte(strings.ReplaceAll(admin, "SERVICE", service)), service, all)
+}
+
 // Update returns an API description with the entries of operations instead of those that it has. Other parts
 // stay as they are. The entries refer to responses and schemas of the document by their names.
 func Update(document []byte, service string, all []operate.Operation) ([]byte, error) {
-	const begin, end = "\n  \"paths\": {\n", "\n  },\n"
+	const begin, end = "\n  \"paths\": {", "\n  },\n"
 	head, rest, ok := bytes.Cut(document, []byte(begin))
 	paths, tail, closed := bytes.Cut(rest, []byte(end))
 	if !ok || !closed {
@@ -25,10 +34,10 @@ func Update(document []byte, service string, all []operate.Operation) ([]byte, e
 	}
 	api := adminapi.New(service, all)
 	var entries [][]byte
-	for entry := range bytes.SplitSeq(paths, []byte(",\n    \"/")) {
+	for entry := range bytes.SplitSeq(bytes.TrimPrefix(paths, []byte("\n")), []byte(",\n    \"/")) {
 		entry = bytes.TrimPrefix(entry, []byte("    \"/"))
 		path, _, _ := bytes.Cut(entry, []byte(`"`))
-		if !api.Owns("/" + string(path)) {
+		if len(entry) > 0 && !api.Owns("/"+string(path)) {
 			entries = append(entries, entry)
 		}
 	}
@@ -37,7 +46,7 @@ func Update(document []byte, service string, all []operate.Operation) ([]byte, e
 		write(&b, p.value, "    ")
 		entries = append(entries, []byte(strings.TrimPrefix(p.name, "/")+`": `+b.String()))
 	}
-	paths = append([]byte("    \"/"), bytes.Join(entries, []byte(",\n    \"/"))...)
+	paths = append([]byte("\n    \"/"), bytes.Join(entries, []byte(",\n    \"/"))...)
 	return slices.Concat(head, []byte(begin), paths, []byte(end), tail), nil
 }
 

@@ -1,8 +1,11 @@
 package openapi_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +23,7 @@ type paint struct {
 }
 
 type part struct {
-	Kind string `json:"kind" enum:"brick,stone" doc:"what it is made of"`
+	Kind string `json:"kind" flag:"kind" enum:"brick,stone" doc:"what it is made of"`
 }
 
 type wall struct {
@@ -112,5 +115,33 @@ func TestUpdate(t *testing.T) {
 	}
 	if _, err := openapi.Update([]byte("{}"), "house", all); err == nil {
 		t.Error("a document without paths")
+	}
+}
+
+// TestDocument: a description of operations only has all that their entries refer to.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	all := []operate.Operation{
+		operate.NewList(operate.About{Path: "walls", Doc: "List the walls"}, func(context.Context, operate.Page[int64]) ([]wall, error) { return nil, nil }),
+		operate.NewChange(operate.About{Path: "walls/add", Doc: "Add a wall"}, func(context.Context, part) (wall, error) { return wall{}, nil }),
+	}
+	text, err := openapi.Document("house", all)
+	var document struct {
+		Paths      map[string]any
+		Components map[string]map[string]any
+	}
+	if err := errors.Join(err, json.Unmarshal(text, &document)); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if len(document.Paths) != 1 || document.Paths["/house/walls"] == nil || bytes.Contains(text, []byte("SERVICE")) {
+		t.Errorf("the document is\n%s", text)
+	}
+	for _, to := range regexp.MustCompile(`"#/components/(\w+)/(\w+)"`).FindAllSubmatch(text, -1) {
+		if document.Components[string(to[1])][string(to[2])] == nil {
+			t.Errorf("%s is missing", to[0])
+		}
+	}
+	if again, err := openapi.Update(text, "house", all); err != nil || !bytes.Equal(again, text) {
+		t.Errorf("updated again, %v:\n%s", err, again)
 	}
 }

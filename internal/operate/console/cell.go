@@ -1,0 +1,22 @@
+package console
+
+import (
+	"fmt"
+	"time"
+
+	"holdfast/internal/app/service"
+)
+
+// Shown is a value that the console shows with more than its text, e.g. with a state or a bar.
+type Shown interface{ Cell() service.Cell }
+
+// cell returns a value as the console shows it.
+func cell(v any) service.Cell {
+	switch v := v.(type) {
+	case Shown:
+		return v.Cell()
+	case time.Time:
+		return service.TimeCell(v)
+	}
+	return service.TextCell(fmt.Sprint(v))
+}
