@@ -113,7 +113,8 @@ func (b *browser) consoleNodes() {
 	node := b.page.all("tbody")[0].all("td")[0].String()
 	b.submit("Drain node " + node)
 	b.shows("drained")
-	b.submit("Undo the drain of node " + node)
+	b.submit("Undo node " + node)
+	b.shows("gets new accounts again")
 	b.open("tokenserver/refused")
 	b.shows("No sign-in was refused.")
 }

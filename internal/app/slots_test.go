@@ -234,8 +234,8 @@ func (w *walk) targets() (all []target) {
 			}
 		}
 	}
-	for _, name := range []string{"extstorage", "buckets", "guest"} {
-		text, err := os.ReadFile(filepath.Join("..", name, "httpapi", "openapi.json"))
+	for _, name := range describedAPIs {
+		text, err := os.ReadFile(filepath.FromSlash(name))
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -249,6 +249,7 @@ func (w *walk) targets() (all []target) {
 			p = strings.NewReplacer("{tenantId}", "11111111-2222-4333-8444-555555555555", "{", "", "}", "").Replace(p)
 			add(service.Main, p)
 			add(service.Internal, p)
+			add(service.Admin, p)
 		}
 	}
 	add(service.Main, "/", "/1.5/1/info/collections", "/1.5/1/info/configuration", "/1.5/1/storage/tabs", "/1.5/1/storage/tabs/x", "/1.5/1",

@@ -250,12 +250,12 @@ func TestNodeAddAsks(t *testing.T) {
 		{s.URL + "/node", s.URL + "/node", 0},
 		{gone.URL + " --no-check", gone.URL, 0},
 	} {
-		status, out, errs := run(t, env, append([]string{"sync", "node", "add"}, strings.Fields(tc.typed)...)...)
+		status, out, errs := run(t, env, append([]string{"tokenserver", "nodes", "add"}, strings.Fields(tc.typed)...)...)
 		if status != tc.status || !strings.Contains(out+errs, tc.says) {
 			t.Errorf("%s: exit status %d\n%s%s", tc.typed, status, out, errs)
 		}
 	}
-	_, out, _ := run(t, env, "sync", "node", "list")
+	_, out, _ := run(t, env, "sync", "node", "list") // the former spelling
 	if n := strings.Count(out, "\n"); n < 3 || strings.Contains(out, s.URL+"\n") {
 		t.Errorf("the list is\n%s", out)
 	}
@@ -296,7 +296,7 @@ func TestCommandsShowDisguisedNames(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"sync", "user", "list", "--access"},
-		{"sync", "node", "add", "https://" + name}, {"buckets", "key", "list", name}, {"buckets", "quota", name}, {"backup", "verify", name}, {"check"}, {"migrate"},
+		{"tokenserver", "nodes", "add", "https://" + name}, {"buckets", "key", "list", name}, {"buckets", "quota", name}, {"backup", "verify", name}, {"check"}, {"migrate"},
 	} {
 		env := env
 		if args[0] == "check" || args[0] == "migrate" {

@@ -26,15 +26,15 @@ func TestWrongCommandLines(t *testing.T) {
 		{"bogus", `holdfast: unknown command "bogus"`, "holdfast"},
 		{"bogus --foo", `holdfast: unknown command "bogus"`, "holdfast"},
 		{"srve", `unknown command "srve"; did you mean "serve"?`, "holdfast"},
-		{"sync bogus", "holdfast sync: unknown command \"bogus\"\nCommands: budget node token user\n", "holdfast sync"},
+		{"sync bogus", "holdfast sync: unknown command \"bogus\"\nCommands: budget token user\n", "holdfast sync"},
 		{"sync user lst", `holdfast sync user: unknown command "lst"; did you mean "list"?`, "holdfast sync user"},
 		{"sync user lst --limit 1", `holdfast sync user: unknown command "lst"; did you mean "list"?`, "holdfast sync user"},
-		{"sync node remove", `unknown command "remove"`, "holdfast sync node"},
+		{"sync node remove", `unknown command "remove"`, "holdfast tokenserver nodes"},
 		{"config foo", `unknown command "foo"`, "holdfast config"},
 		{"ext install foo", `unknown command "foo"`, "holdfast ext install"},
 		{"ext token foo", "holdfast ext token: unknown command \"foo\"\nCommands: revoke revoked\n", "holdfast ext token"},
 		{"user list", `holdfast: unknown command "user"; did you mean "holdfast sync user"?`, "holdfast"},
-		{"node", `unknown command "node"; did you mean "holdfast`, "holdfast"},
+		{"nodes", `unknown command "nodes"; did you mean "holdfast`, "holdfast"},
 		{"help bogus", `holdfast: unknown command "bogus"`, "holdfast"},
 		{"help sync user lst", `unknown command "lst"; did you mean "list"?`, "holdfast sync user"},
 		// Arguments.
@@ -50,8 +50,8 @@ func TestWrongCommandLines(t *testing.T) {
 		{"sync user allow", "ACCOUNT is required", "holdfast sync user allow"},
 		{"sync user allow foo", `invalid account ID "foo": expected 32 hexadecimal digits`, "holdfast sync user allow"},
 		{"sync user deny alice@example.org", "invalid account ID", "holdfast sync user deny"},
-		{"sync node add", "URL is required", "holdfast sync node add"},
-		{"sync node drain a b", `unexpected argument "b"`, "holdfast sync node drain"},
+		{"tokenserver nodes add", "NODE is required", "holdfast tokenserver nodes add"},
+		{"sync node drain a b", `unexpected argument "b"`, "holdfast tokenserver nodes drain"},
 		{"ext import --tenant " + tenant + " --install " + install, "FILE is required", "holdfast ext import"},
 		{"ext token revoke a b", `unexpected argument "b"`, "holdfast ext token revoke"},
 		// Flags.
@@ -113,7 +113,7 @@ func TestVersion(t *testing.T) {
 // A command that only has subcommands prints its help.
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	for _, of := range []string{"", "sync", "sync user", "sync node", "ext", "ext install", "ext audit", "config"} {
+	for _, of := range []string{"", "sync", "sync user", "tokenserver", "tokenserver nodes", "ext", "ext install", "ext audit", "config"} {
 		words := strings.Fields(of)
 		_, want, _ := run(t, nil, append(words, "--help")...)
 		for _, args := range [][]string{words, append([]string{"help"}, words...), append(words, "-h")} {

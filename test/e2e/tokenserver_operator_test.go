@@ -85,19 +85,28 @@ func TestNodes(t *testing.T) {
 	if _, a := fxa.signIn(t, s, "first", 1); a.Status != http.StatusOK {
 		t.Fatalf("sign in: %d %s", a.Status, a.Body)
 	}
-	s.Verb("sync", "node", "drain", "self")
+	s.Verb("tokenserver", "nodes", "drain", "self")
 	if _, a := fxa.signIn(t, s, "second", 1); a.Status != http.StatusServiceUnavailable {
 		t.Errorf("with every node drained: %d %s", a.Status, a.Body)
 	}
 	if _, a := fxa.signIn(t, s, "first", 1); a.Status != http.StatusOK {
 		t.Errorf("who has a place keeps it: %d %s", a.Status, a.Body)
 	}
-	s.Verb("sync", "node", "add", "https://two.example.org/", "--capacity", "5", "--no-check")
-	if out := s.Verb("sync", "node", "list"); !strings.Contains(out, "https://two.example.org ") {
+	s.Verb("tokenserver", "nodes", "add", "https://two.example.org/", "--capacity", "5", "--no-check")
+	if out := s.Verb("tokenserver", "nodes", "list"); !strings.Contains(out, "https://two.example.org ") {
 		t.Errorf("nodes:\n%s", out)
 	}
 	if c, a := fxa.signIn(t, s, "second", 1); !strings.HasPrefix(c.Endpoint, "https://two.example.org/1.5/") {
 		t.Errorf("the second account is sent to %q: %s", c.Endpoint, a.Body)
+	}
+	const two = "https://two.example.org"
+	s.Verb("sync", "node", "drain", two) // former spellings
+	if out := s.Verb("sync", "node", "list"); strings.Count(out, "drained") != 2 {
+		t.Errorf("drained:\n%s", out)
+	}
+	s.Verb("sync", "node", "drain", two, "--undo")
+	if out := s.Verb("tokenserver", "nodes", "list"); strings.Count(out, "drained") != 1 {
+		t.Errorf("undone:\n%s", out)
 	}
 	for _, tc := range []struct {
 		args []string
@@ -105,9 +114,9 @@ func TestNodes(t *testing.T) {
 	}{
 		{[]string{"add", "two.example.org"}, `invalid node "two.example.org": expected an http or https URL`},
 		{[]string{"add", "https://two.example.org", "--no-check"}, "node https://two.example.org already exists"},
-		{[]string{"drain", "https://three.example.org"}, "node https://three.example.org does not exist; holdfast sync node list"},
+		{[]string{"drain", "https://three.example.org"}, "node https://three.example.org does not exist; holdfast tokenserver nodes list"},
 	} {
-		r := binary.Run(t, s.Env, append([]string{"sync", "node"}, tc.args...)...)
+		r := binary.Run(t, s.Env, append([]string{"tokenserver", "nodes"}, tc.args...)...)
 		if r.Status != 1 || !strings.Contains(r.Stderr, tc.want) {
 			t.Errorf("%v: status %d %s, want %s", tc.args, r.Status, r.Stderr, tc.want)
 		}
@@ -118,7 +127,7 @@ func TestNodes(t *testing.T) {
 func TestNonsenseNumbers(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir())
-	before := s.Verb("sync", "node", "list")
+	before := s.Verb("tokenserver", "nodes", "list")
 	for _, tc := range []struct {
 		says string
 		args []string
@@ -145,7 +154,7 @@ func TestNonsenseNumbers(t *testing.T) {
 			t.Errorf("%v: status %d, %s%s, want %s", tc.args, r.Status, r.Stdout, r.Stderr, tc.says)
 		}
 	}
-	if after := s.Verb("sync", "node", "list"); after != before {
+	if after := s.Verb("tokenserver", "nodes", "list"); after != before {
 		t.Errorf("the nodes are\n%s, were\n%s", after, before)
 	}
 }

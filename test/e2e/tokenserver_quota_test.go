@@ -122,8 +122,8 @@ func TestUserList(t *testing.T) {
 			c.Want(t, http.StatusOK, "PUT", fmt.Sprintf("/storage/tabs/%d", n), `{"payload":"0123456789"}`)
 		}
 	}
-	s.Verb("sync", "node", "drain", "self")
-	s.Verb("sync", "node", "add", "https://two.example.org", "--capacity", "5", "--no-check")
+	s.Verb("tokenserver", "nodes", "drain", "self")
+	s.Verb("tokenserver", "nodes", "add", "https://two.example.org", "--capacity", "5", "--no-check")
 	fxa.signIn(t, s, "far", 1)
 	s.Verb("sync", "user", "quota", "account3", "1MiB")
 

@@ -347,7 +347,7 @@ func (w *accountsWorkload) counted(h *harness) {
 			most++
 		}
 	}
-	table := h.server.Verb("sync", "node", "list")
+	table := h.server.Verb("tokenserver", "nodes", "list")
 	for line := range strings.Lines(table) {
 		if row := strings.Fields(line); len(row) > 2 && row[1] == "self" {
 			if n, err := strconv.Atoi(row[2]); err != nil || n < least || n > most {

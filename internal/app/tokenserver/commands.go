@@ -15,11 +15,9 @@ func (s *Accounts) commands(sh *service.Shell) []*cobra.Command {
 	c := &command{Shell: sh, state: s}
 	user := &cobra.Command{Use: "user", Short: "Manage accounts and who may sign in"}
 	user.AddCommand(c.userList(), c.userShow(), c.userDelete(), c.userAccess(tokenserver.Allowed), c.userAccess(tokenserver.Denied), c.userQuota(), c.userExport(), c.userImport())
-	node := &cobra.Command{Use: "node", Short: "Manage the storage nodes that accounts are assigned to"}
-	node.AddCommand(c.nodeList(), c.nodeAdd(), c.nodeDrain())
 	cmd := &cobra.Command{Use: "sync"}
-	cmd.AddCommand(user, node)
-	return []*cobra.Command{cmd}
+	cmd.AddCommand(user)
+	return []*cobra.Command{{Use: Name, Short: "Manage the accounts of Firefox Sync and its storage nodes"}, cmd}
 }
 
 // command is the state that the commands share.
@@ -51,9 +49,10 @@ func (c *command) withAccount(fn func(ctx context.Context, s *tokenserver.Servic
 	})
 }
 
-func yes(b bool) string {
-	if b {
-		return "yes"
+// ready returns the open service.
+func (s *Accounts) ready() (*tokenserver.Service, error) {
+	if s.opened == nil {
+		return nil, errDisabled
 	}
-	return "no"
+	return s.opened, nil
 }

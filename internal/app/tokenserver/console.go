@@ -24,9 +24,6 @@ func (s *Accounts) console() *service.Console {
 		{Path: "access", Title: "Allow and deny lists", Listed: true, Show: s.showAccess, Actions: []service.Action{
 			s.accessAction("allow", tokenserver.Allowed), s.accessAction("deny", tokenserver.Denied), s.accessAction("remove", tokenserver.Unlisted),
 		}},
-		{Path: "nodes", Title: "Storage nodes", Listed: true, Show: s.showNodes, Actions: []service.Action{
-			s.drainAction("drain", true), s.drainAction("undo", false),
-		}},
 	}}
 }
 
@@ -104,42 +101,5 @@ func (s *Accounts) accessAction(name string, access tokenserver.Access) service.
 		}[access]
 		o.Notice = fmt.Sprintf(o.Notice, acc.FxAUID)
 		return o, s.opened.SetAccess(ctx, acc, rule)
-	}}
-}
-
-func (s *Accounts) showNodes(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
-	nodes, err := s.opened.ListNodes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	t := &service.Table{Columns: []service.Column{{Title: "Node"}, {Title: "Load"}, {Title: "State"}, {Title: "Action"}}}
-	for _, n := range nodes {
-		state := service.Cell{State: service.OK, Text: "gets new accounts"}
-		form := service.Form{Action: "drain", Submit: "Drain", Label: "Drain node " + n.URL}
-		if n.Backoff {
-			state = service.Cell{State: service.Warning, Text: "drained"}
-			form = service.Form{Action: "undo", Submit: "Undo", Label: "Undo the drain of node " + n.URL}
-		}
-		if n.Downed {
-			state = service.Cell{State: service.Wrong, Text: "down"}
-		}
-		form.Keep = map[string]string{"node": n.URL}
-		t.Rows = append(t.Rows, []service.Cell{
-			service.TextCell(n.URL),
-			{Text: fmt.Sprintf("%d of %d accounts", n.Load, n.Capacity), Share: float64(n.Load), Most: float64(n.Capacity)}, state, {Forms: []service.Form{form}},
-		})
-	}
-	return &service.View{Blocks: []service.Block{t}}, nil
-}
-
-// drainAction returns an action that drains a node, or assigns accounts to it again.
-func (s *Accounts) drainAction(name string, drained bool) service.Action {
-	return service.Action{Name: name, Logged: []string{"node"}, Run: func(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {
-		n, err := s.opened.SetNode(ctx, r.Value("node"), tokenserver.NodeChange{Backoff: &drained})
-		notice := "node " + n.URL + " gets new accounts again"
-		if drained {
-			notice = "node " + n.URL + " gets no new accounts"
-		}
-		return service.Outcome{Notice: notice}, err
 	}}
 }

@@ -99,7 +99,7 @@ func (s *Store) SetNode(ctx context.Context, url string, c tokenserver.NodeChang
 	var r nodeRow
 	found, err := s.db.QueryRow(ctx, sqlSetNode, []any{c.Available, c.Capacity, flag(c.Downed), flag(c.Backoff), url}, r.dest()...)
 	if err == nil && !found {
-		err = fault.Newf(fault.NotFound, "node %s does not exist; holdfast sync node list shows the nodes", url)
+		err = fault.Newf(fault.NotFound, "node %s does not exist; holdfast tokenserver nodes list shows the nodes", url)
 	}
 	if err != nil {
 		return tokenserver.Node{}, err

@@ -92,7 +92,7 @@ func (s *Store) SetNode(ctx context.Context, url string, ch tokenserver.NodeChan
 		return err
 	})
 	if err == nil && len(set) == 0 {
-		err = fault.Newf(fault.NotFound, "node %s does not exist; holdfast sync node list shows the nodes", url)
+		err = fault.Newf(fault.NotFound, "node %s does not exist; holdfast tokenserver nodes list shows the nodes", url)
 	}
 	if err != nil {
 		return tokenserver.Node{}, err

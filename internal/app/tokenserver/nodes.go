@@ -1,0 +1,158 @@
+package tokenserver
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/fault"
+	"holdfast/internal/operate"
+	"holdfast/internal/tokenserver"
+)
+
+func (s *Accounts) nodeOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "nodes", Doc: "List the storage nodes", Title: "Storage nodes", Empty: "There are no nodes.",
+			Group: "Manage the storage nodes that accounts are assigned to", Former: []string{"holdfast sync node"},
+		}, s.listNodes),
+		operate.NewChange(operate.About{
+			Path: "nodes/add", Doc: "Add a storage node for new accounts", NewRow: true, Title: "Add a storage node", Text: "Browsers of new accounts use the node at once.",
+			More: "NODE is its server.public_url. Browsers of new accounts use the node at once, so the command first asks\n" +
+				"NODE/__heartbeat__ whether a storage server is there.",
+			Example: "https://sync2.example.org --capacity 5000\n",
+		}, s.addNode),
+		operate.NewChange(operate.About{
+			Path: "nodes/drain", Doc: "Assign no new accounts to a storage node; its accounts stay", Example: "https://sync2.example.org\n",
+		}, s.drainNode(true)),
+		operate.NewChange(operate.About{
+			Path: "nodes/undo", Doc: "Assign new accounts to a drained storage node again", Former: []string{"holdfast sync node drain --undo"},
+		}, s.drainNode(false)),
+	}
+}
+
+type nodeInput struct {
+	Node string `subject:"node" doc:"URL of the node, its server.public_url" example:"https://sync2.example.org"`
+}
+
+// nodeOutput is a storage node.
+type nodeOutput struct {
+	ID        int64     `json:"id" title:"ID"`
+	URL       string    `json:"node" title:"Node" subject:"node" example:"https://sync2.example.org"`
+	Load      nodeLoad  `json:"-" title:"Load"`
+	Accounts  int64     `json:"accounts" least:"0"`
+	Capacity  int64     `json:"capacity" least:"0" doc:"maximum number of accounts"`
+	Available int64     `json:"available" title:"Available" doc:"accounts that can be added before capacity is released again"`
+	State     nodeState `json:"-" title:"State"`
+	Down      bool      `json:"down" doc:"the node is out of service, and gets no new accounts"`
+	Drained   bool      `json:"drained" doc:"the node gets no new accounts"`
+
+	notice string
+}
+
+// nodeLoad shows how many accounts a node has.
+type nodeLoad struct{ accounts, capacity int64 }
+
+// String returns the numbers for people.
+func (l nodeLoad) String() string { return fmt.Sprintf("%d of %d accounts", l.accounts, l.capacity) }
+
+// Cell shows the numbers with a bar.
+func (l nodeLoad) Cell() service.Cell {
+	return service.Cell{Text: l.String(), Share: float64(l.accounts), Most: float64(l.capacity)}
+}
+
+// nodeState says if a node gets new accounts.
+type nodeState struct{ down, drained bool }
+
+// String returns the state for people.
+func (n nodeState) String() string { return n.Cell().Text }
+
+// Cell shows the state with its color.
+func (n nodeState) Cell() service.Cell {
+	switch {
+	case n.down:
+		return service.Cell{State: service.Wrong, Text: "down"}
+	case n.drained:
+		return service.Cell{State: service.Warning, Text: "drained"}
+	}
+	return service.Cell{State: service.OK, Text: "gets new accounts"}
+}
+
+func outputOfNode(n tokenserver.Node, notice string) nodeOutput {
+	return nodeOutput{
+		ID: n.ID, URL: n.URL, Load: nodeLoad{n.Load, n.Capacity}, Accounts: n.Load, Capacity: n.Capacity, Available: n.Available,
+		State: nodeState{n.Downed, n.Backoff}, Down: n.Downed, Drained: n.Backoff, notice: notice,
+	}
+}
+
+// Notice implements operate.Changed.
+func (n nodeOutput) Notice() string { return "node " + n.URL + " " + n.notice }
+
+// Offers says which changes make sense.
+func (n nodeOutput) Offers(verb string) bool { return n.Drained == (verb == "undo") }
+
+func (s *Accounts) listNodes(ctx context.Context, _ operate.None) (all []nodeOutput, err error) {
+	open, err := s.ready()
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := open.ListNodes(ctx)
+	for _, n := range nodes {
+		all = append(all, outputOfNode(n, ""))
+	}
+	return all, err
+}
+
+type addNodeInput struct {
+	nodeInput
+	Capacity int64 `flag:"capacity" doc:"maximum number of accounts" default:"100000" least:"1"`
+	NoCheck  bool  `flag:"no-check" doc:"add a node that this machine cannot reach, or that does not run yet"`
+}
+
+func (s *Accounts) addNode(ctx context.Context, in addNodeInput) (added nodeOutput, err error) {
+	open, err := s.ready()
+	if err != nil {
+		return added, err
+	}
+	node, err := tokenserver.NewNode(in.Node, in.Capacity)
+	if err != nil {
+		return added, err
+	}
+	if node.URL != tokenserver.Self && !in.NoCheck {
+		if err := answers(ctx, node.URL); err != nil {
+			return added, err
+		}
+	}
+	node, err = open.AddNode(ctx, in.Node, in.Capacity)
+	return outputOfNode(node, fmt.Sprintf("gets new accounts, up to %d", node.Capacity)), err
+}
+
+// answers returns an error unless a healthy storage server answers at a URL.
+func answers(ctx context.Context, url string) error {
+	address := url + "/__heartbeat__"
+	status, err := service.Fetch(ctx, address)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("%s answers %d, not 200", address, status)
+	}
+	if err != nil {
+		return fault.Newf(fault.Conflict, "%v: correct the URL, start the node, or add it with --no-check; nothing was added", err)
+	}
+	return nil
+}
+
+// drainNode returns the change that drains a node, or assigns accounts to it again.
+func (s *Accounts) drainNode(drained bool) func(context.Context, nodeInput) (nodeOutput, error) {
+	return func(ctx context.Context, in nodeInput) (nodeOutput, error) {
+		open, err := s.ready()
+		if err != nil {
+			return nodeOutput{}, err
+		}
+		notice := "gets new accounts again"
+		if drained {
+			notice = "gets no new accounts"
+		}
+		node, err := open.SetNode(ctx, in.Node, tokenserver.NodeChange{Backoff: &drained})
+		return outputOfNode(node, notice), err
+	}
+}

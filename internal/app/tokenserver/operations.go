@@ -1,0 +1,12 @@
+package tokenserver
+
+import (
+	"slices"
+
+	"holdfast/internal/operate"
+)
+
+// operations returns the operations of the service.
+func (s *Accounts) operations() []operate.Operation {
+	return slices.Concat(s.nodeOperations())
+}
