@@ -219,7 +219,7 @@ func guestTablesOfSQLite(c *sqlite.Conn, row func(table string, rows, data, inde
 }
 
 // openMemory returns hot state in memory, and what measures its size.
-func openMemory(context.Context) (hot guest.Hot, used func() (int64, error), end func(), err error) {
+func openMemory(context.Context) (hot guest.WholeHot, used func() (int64, error), end func(), err error) {
 	return hotmemory.New(clock.System, 16*guestMemoryGoal), func() (int64, error) {
 		runtime.GC()
 		var m runtime.MemStats
@@ -229,7 +229,7 @@ func openMemory(context.Context) (hot guest.Hot, used func() (int64, error), end
 }
 
 // openRedis is openMemory for a Redis server of its own.
-func openRedis(ctx context.Context) (hot guest.Hot, used func() (int64, error), end func(), err error) {
+func openRedis(ctx context.Context) (hot guest.WholeHot, used func() (int64, error), end func(), err error) {
 	server, err := testdb.StartRedis()
 	if err != nil {
 		return nil, nil, nil, err

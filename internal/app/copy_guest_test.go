@@ -22,7 +22,7 @@ import (
 	"holdfast/internal/testdb/opened"
 )
 
-func guestStore(t testing.TB, url string) guest.Store {
+func guestStore(t testing.TB, url string) guest.WholeStore {
 	t.Helper()
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
 		return guestsqlite.New(opened.SQLite(t, sqlitedb.Options{Path: path}, nil), clock.System, nil)
@@ -116,7 +116,7 @@ func TestCopyGuestKeepsEverything(t *testing.T) {
 // guestUser is a session and what it has done.
 type guestUser struct {
 	t       *testing.T
-	store   guest.Store
+	store   guest.WholeStore
 	session guest.ID
 	n       int
 	wishes  map[string]string // notes by property

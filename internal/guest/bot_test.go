@@ -154,7 +154,7 @@ func FuzzSolution(f *testing.F) {
 }
 
 // newBots returns a scorer on memory and SQLite.
-func newBots(t testing.TB, hot guest.Hot, degraded func(string)) *guest.Bots {
+func newBots(t testing.TB, hot guest.WholeHot, degraded func(string)) *guest.Bots {
 	t.Helper()
 	secret := strings.Repeat("h", 32)
 	hasher, err1 := guest.NewHasher(secret, nil)
@@ -163,9 +163,7 @@ func newBots(t testing.TB, hot guest.Hot, degraded func(string)) *guest.Bots {
 		t.Fatal(err1, err2)
 	}
 	return guest.NewBots(guest.BotOptions{
-		Service: guest.NewService(guest.Options{
-			Store: sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), clock.System, nil), Hot: hot, Clock: clock.System, Degraded: degraded,
-		}),
+		Store: sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), clock.System, nil), Hot: hot, Clock: clock.System, Degraded: degraded,
 		Config: guest.DefaultBots(), Hasher: hasher, Challenges: challenges,
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"holdfast/internal/clock"
 	"holdfast/internal/fault"
 )
 
@@ -14,15 +15,19 @@ import (
 // the request is that of a human.
 type Bots struct{ BotOptions }
 
-// BotOptions are what Bots needs. All but Evaluated are required.
+// BotOptions are what Bots needs. All but Evaluated and Degraded are required.
 type BotOptions struct {
-	*Service
+	Store      BotStore
+	Hot        HotBots
+	Clock      clock.Clock
 	Config     BotConfig
 	Hasher     *Hasher
 	Challenges *Challenges
 
 	// Evaluated is called for each evaluation.
 	Evaluated func(v Verdict, a BotAction)
+
+	Degraded Degraded
 }
 
 // NewBots returns a scorer.
@@ -61,17 +66,17 @@ func (b *Bots) sighting(browser string, session ID) Sighting {
 // See counts a request that is not scored.
 func (b *Bots) See(ctx context.Context, v Visitor, session ID) {
 	_, err := b.Hot.SeeBrowser(ctx, b.sighting(browserOf(b.Hasher.Fingerprint(v), b.Hasher.IP(v)), session))
-	b.without("bot", err)
+	b.Degraded.Without("bot", err)
 }
 
 // Trap counts a visit of the honeypot.
 func (b *Bots) Trap(ctx context.Context, v Visitor) {
-	b.without("bot", b.Hot.AddOffence(ctx, browserOf(b.Hasher.Fingerprint(v), b.Hasher.IP(v)), SignalHoneypot))
+	b.Degraded.Without("bot", b.Hot.AddOffence(ctx, browserOf(b.Hasher.Fingerprint(v), b.Hasher.IP(v)), SignalHoneypot))
 }
 
 // Replayed counts an attempt to use a handoff again against the browser of the handoff.
 func (b *Bots) Replayed(ctx context.Context, fingerprint, ip []byte) {
-	b.without("bot", b.Hot.AddOffence(ctx, browserOf(fingerprint, ip), SignalReplay))
+	b.Degraded.Without("bot", b.Hot.AddOffence(ctx, browserOf(fingerprint, ip), SignalReplay))
 }
 
 // Evaluate scores a request. It returns nil, a *ChallengeError or ErrHardBlock.
@@ -83,7 +88,7 @@ func (b *Bots) Evaluate(ctx context.Context, r BotRequest) error {
 	browser := browserOf(s.Fingerprint, s.IP)
 	seen, err := b.Hot.SeeBrowser(ctx, b.sighting(browser, r.Session))
 	if err != nil {
-		b.without("bot", err)
+		b.Degraded.Without("bot", err)
 		b.count(Human, NoAction)
 		return nil
 	}
@@ -91,7 +96,7 @@ func (b *Bots) Evaluate(ctx context.Context, r BotRequest) error {
 	if s.Score, err = Score(s.Signals); err != nil {
 		return err
 	}
-	sampled := b.Config.SampleHumans > 0 && isSampled(s.ID, b.Config.SampleHumans)
+	sampled := b.Config.SampleHumans > 0 && s.ID.IsSampled(b.Config.SampleHumans)
 	if b.Config.needsHistory(s.Score) || sampled {
 		s.Signals = b.history(ctx, s)
 		if s.Score, err = Score(s.Signals); err != nil {
@@ -100,11 +105,11 @@ func (b *Bots) Evaluate(ctx context.Context, r BotRequest) error {
 	}
 	s.Verdict, s.Action = b.Config.Judge(s.Score, seen.Solved)
 	if s.Action != NoAction && r.Session != "" && b.Challenges.Solved(r.Solution, browser, r.Session, b.Clock()) {
-		b.without("bot", b.Hot.SolvedChallenge(ctx, browser, r.Session))
+		b.Degraded.Without("bot", b.Hot.SolvedChallenge(ctx, browser, r.Session))
 		s.Verdict, s.Action = b.Config.Judge(s.Score, true)
 	}
 	b.count(s.Verdict, s.Action)
-	if err := b.log(ctx, s, browser, sampled, r); err != nil && !b.without("bot", err) {
+	if err := b.log(ctx, s, browser, sampled, r); err != nil && !b.Degraded.Without("bot", err) {
 		return err
 	}
 	switch {
@@ -162,7 +167,7 @@ func (b *Bots) history(ctx context.Context, of BotScore) []BotSignal {
 	}
 	scores, err := b.Store.BotScores(ctx, of.Fingerprint, of.IP, b.Clock().Add(-OffenceLife), historyScores)
 	if err != nil {
-		b.without("bot", err)
+		b.Degraded.Without("bot", err)
 		return of.Signals
 	}
 	sum := 0.0
@@ -197,7 +202,7 @@ func (b *Bots) log(ctx context.Context, s BotScore, browser string, sampled bool
 	if err != nil {
 		return fault.Wrap(fault.Internal, "encode an event", err)
 	}
-	e := Event{ID: NewID(EventPrefix, b.Clock()), Type: topics + "bot_suspected.v1", Subject: string(s.ID), Retention: Audit, Payload: payload}
+	e := Event{ID: NewID(EventPrefix, b.Clock()), Type: TypePrefix + "bot_suspected.v1", Subject: string(s.ID), Retention: Audit, Payload: payload}
 	return b.Store.LogBotScore(ctx, s, key, &e, r.Trace)
 }
 

@@ -19,8 +19,8 @@ type asked struct {
 }
 
 // cached returns an answer of a cache as JSON.
-func cached[T any](ctx context.Context, s *Service, a asked, ask func(context.Context) (T, error)) (View, error) {
-	if s.Catalogue == nil {
+func cached[T any](ctx context.Context, s *CatalogueService, a asked, ask func(context.Context) (T, error)) (View, error) {
+	if s.Source == nil {
 		return View{}, ErrUpstream
 	}
 	v, err := s.view(ctx, a.Cache, a.key, func(ctx context.Context) ([]byte, error) {
@@ -41,7 +41,7 @@ func cached[T any](ctx context.Context, s *Service, a asked, ask func(context.Co
 }
 
 // decoded is cached for an answer of which the service needs more than its JSON.
-func decoded[T any](ctx context.Context, s *Service, a asked, ask func(context.Context) (T, error)) (answer T, v View, err error) {
+func decoded[T any](ctx context.Context, s *CatalogueService, a asked, ask func(context.Context) (T, error)) (answer T, v View, err error) {
 	if v, err = cached(ctx, s, a, ask); err != nil {
 		return answer, v, err
 	}
@@ -62,16 +62,16 @@ type Found struct {
 
 // CheckArrival returns fault.Invalid if the guest would arrive on a date that is past
 // everywhere.
-func (s *Service) CheckArrival(q *SearchQuery) error {
+func (s *CatalogueService) CheckArrival(q *SearchQuery) error {
 	if q.CheckIn == "" {
 		return nil
 	}
-	return checkArrival(badMember, "checkIn", q.CheckIn, "", s.Clock())
+	return CheckArrival(BadMember, "checkIn", q.CheckIn, "", s.Clock())
 }
 
 // Find searches. The query need not be normalized. The total is as the catalogue counts: the same
 // for every page, with the properties of suspended tenants that the catalogue still has.
-func (s *Service) Find(ctx context.Context, q SearchQuery) (Results, View, error) {
+func (s *CatalogueService) Find(ctx context.Context, q SearchQuery) (Results, View, error) {
 	q.Bounds = nil
 	hash, err := q.normalizedHash()
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Service) Find(ctx context.Context, q SearchQuery) (Results, View, error
 		c.Life = campaignLife
 	}
 	r, v, err := decoded(ctx, s, asked{c, "cache:search:list:" + hash, ErrUpstream}, func(ctx context.Context) (Results, error) {
-		r, err := s.Catalogue.Search(ctx, q)
+		r, err := s.Source.Search(ctx, q)
 		for _, i := range r.Items {
 			if err == nil && !isMinor(i.CheapestNightlyMinor, i.TotalForStayMinor) {
 				err = ErrPrice
@@ -99,13 +99,13 @@ func (s *Service) Find(ctx context.Context, q SearchQuery) (Results, View, error
 }
 
 // FindPins searches for the map. The query need not be normalized.
-func (s *Service) FindPins(ctx context.Context, q SearchQuery) (Pins, View, error) {
+func (s *CatalogueService) FindPins(ctx context.Context, q SearchQuery) (Pins, View, error) {
 	hash, err := q.normalizedHash()
 	if err != nil {
 		return Pins{}, View{}, err
 	}
 	r, v, err := decoded(ctx, s, asked{CacheMap, "cache:search:map:" + hash, ErrUpstream}, func(ctx context.Context) (Pins, error) {
-		r, err := s.Catalogue.Map(ctx, q)
+		r, err := s.Source.Map(ctx, q)
 		for _, i := range r.Items {
 			if err == nil && !isMinor(i.CheapestNightlyMinor) {
 				err = ErrPrice
@@ -122,14 +122,14 @@ func (s *Service) FindPins(ctx context.Context, q SearchQuery) (Pins, View, erro
 }
 
 // visible removes what belongs to suspended tenants: a cache may have it from before.
-func visible[T any](ctx context.Context, s *Service, items []T, tenant func(T) string) ([]T, error) {
+func visible[T any](ctx context.Context, s *CatalogueService, items []T, tenant func(T) string) ([]T, error) {
 	var tenants []string
 	for _, i := range items {
 		if t := tenant(i); !slices.Contains(tenants, t) {
 			tenants = append(tenants, t)
 		}
 	}
-	suspended, err := s.SuspendedOf(ctx, tenants...)
+	suspended, err := s.Suspended(ctx, tenants...)
 	if err != nil || len(suspended) == 0 {
 		return items, err
 	}
@@ -137,8 +137,8 @@ func visible[T any](ctx context.Context, s *Service, items []T, tenant func(T) s
 }
 
 // isVisible returns missing if a tenant is suspended.
-func (s *Service) isVisible(ctx context.Context, tenant string, missing error) error {
-	suspended, err := s.SuspendedOf(ctx, tenant)
+func (s *CatalogueService) isVisible(ctx context.Context, tenant string, missing error) error {
+	suspended, err := s.Suspended(ctx, tenant)
 	if err == nil && len(suspended) > 0 {
 		return missing
 	}
@@ -153,19 +153,19 @@ func orEmpty[T any](all []T) []T {
 }
 
 // Hotel describes a property. It is ErrNoProperty if its tenant is suspended.
-func (s *Service) Hotel(ctx context.Context, property, locale, currency string) (Hotel, View, error) {
+func (s *CatalogueService) Hotel(ctx context.Context, property, locale, currency string) (Hotel, View, error) {
 	property, ok := ident.ParseUUID(property)
 	switch {
 	case !ok:
 		return Hotel{}, View{}, ErrNoProperty
 	case !IsLocale(locale):
-		return Hotel{}, View{}, badParameter(expectedLocale, "locale")
+		return Hotel{}, View{}, BadParameter(ExpectedLocale, "locale")
 	case !IsCurrency(currency):
-		return Hotel{}, View{}, badParameter(expectedCurrency, "currency")
+		return Hotel{}, View{}, BadParameter(ExpectedCurrency, "currency")
 	}
 	locale = normalizeLocale(locale)
 	h, v, err := decoded(ctx, s, asked{CacheDetail, "cache:detail:" + property + ":" + locale + ":" + currency, ErrNoProperty}, func(ctx context.Context) (Hotel, error) {
-		h, err := s.Catalogue.Hotel(ctx, property, locale, currency)
+		h, err := s.Source.Hotel(ctx, property, locale, currency)
 		if err == nil && !isMinor(h.CheapestNightlyMinor) {
 			err = ErrPrice
 		}
@@ -180,7 +180,7 @@ func (s *Service) Hotel(ctx context.Context, property, locale, currency string) 
 
 // Property returns what other answers need of a property. It is ErrNoProperty if its
 // tenant is suspended.
-func (s *Service) Property(ctx context.Context, property string) (Property, error) {
+func (s *CatalogueService) Property(ctx context.Context, property string) (Property, error) {
 	property, ok := ident.ParseUUID(property)
 	if !ok {
 		return Property{}, ErrNoProperty
@@ -193,16 +193,16 @@ func (s *Service) Property(ctx context.Context, property string) (Property, erro
 }
 
 // property is Property, also for suspended tenants.
-func (s *Service) property(ctx context.Context, property string) (Property, error) {
+func (s *CatalogueService) property(ctx context.Context, property string) (Property, error) {
 	p, _, err := decoded(ctx, s, asked{CacheProperty, "cache:property:" + property, ErrNoProperty}, func(ctx context.Context) (Property, error) {
-		return s.Catalogue.Property(ctx, property)
+		return s.Source.Property(ctx, property)
 	})
 	return p, err
 }
 
-// propertyOf returns a property of a tenant. It returns ErrNoProperty if the property does not
+// PropertyOf returns a property of a tenant. It returns ErrNoProperty if the property does not
 // belong to the tenant, and another error if that is not known.
-func (s *Service) propertyOf(ctx context.Context, tenant, property string) (Property, error) {
+func (s *CatalogueService) PropertyOf(ctx context.Context, tenant, property string) (Property, error) {
 	p, err := s.property(ctx, property)
 	if err == nil && p.TenantID != tenant {
 		err = ErrNoProperty
@@ -212,7 +212,7 @@ func (s *Service) propertyOf(ctx context.Context, tenant, property string) (Prop
 
 // Availability says what a property offers for a stay. It is ErrNoProperty if its tenant is
 // suspended.
-func (s *Service) Availability(ctx context.Context, q AvailabilityQuery) (View, error) {
+func (s *CatalogueService) Availability(ctx context.Context, q AvailabilityQuery) (View, error) {
 	if err := q.normalize(); err != nil {
 		return View{}, err
 	}
@@ -220,13 +220,13 @@ func (s *Service) Availability(ctx context.Context, q AvailabilityQuery) (View, 
 	if err != nil {
 		return View{}, err
 	}
-	if err := checkArrival(badParameter, "from", q.From, p.TimeZone, s.Clock()); err != nil {
+	if err := CheckArrival(BadParameter, "from", q.From, p.TimeZone, s.Clock()); err != nil {
 		return View{}, err
 	}
 	q.Property = p.PropertyID
 	key := fmt.Sprintf("cache:availability:%s:%s:%s:%d-%d-%d", q.Property, q.From, q.To, q.Adults, q.Children, q.Rooms)
 	return cached(ctx, s, asked{CacheAvailability, key, ErrNoProperty}, func(ctx context.Context) (Availability, error) {
-		a, err := s.Catalogue.Availability(ctx, q)
+		a, err := s.Source.Availability(ctx, q)
 		if err == nil && !isMinor(a.CheapestNightlyMinor, a.TotalForStayMinor) {
 			err = ErrPrice
 		}
@@ -241,26 +241,26 @@ func (s *Service) Availability(ctx context.Context, q AvailabilityQuery) (View, 
 }
 
 // FacetsOf counts the properties of a region.
-func (s *Service) FacetsOf(ctx context.Context, country, region string) (View, error) {
+func (s *CatalogueService) FacetsOf(ctx context.Context, country, region string) (View, error) {
 	country, region, ok := normalizeRegion(country, region)
 	if !ok {
 		return View{}, ErrNoRegion
 	}
 	return cached(ctx, s, asked{CacheFacets, "cache:facets:" + country + ":" + region, ErrNoRegion}, func(ctx context.Context) (Facets, error) {
-		f, err := s.Catalogue.Facets(ctx, country, region)
+		f, err := s.Source.Facets(ctx, country, region)
 		f.Stars, f.Amenities = orEmpty(f.Stars), orEmpty(f.Amenities)
 		return f, err
 	})
 }
 
 // BrandPeek describes a tenant. It is ErrNoTenant if the tenant is suspended.
-func (s *Service) BrandPeek(ctx context.Context, tenant string) (Brand, View, error) {
+func (s *CatalogueService) BrandPeek(ctx context.Context, tenant string) (Brand, View, error) {
 	tenant, ok := ParseTenant(tenant)
 	if !ok {
 		return Brand{}, View{}, ErrNoTenant
 	}
 	b, v, err := decoded(ctx, s, asked{CacheBrand, "cache:brand-peek:" + tenant, ErrNoTenant}, func(ctx context.Context) (Brand, error) {
-		return s.Catalogue.Brand(ctx, tenant)
+		return s.Source.Brand(ctx, tenant)
 	})
 	if err != nil {
 		return b, v, err

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"holdfast/internal/clock"
 	"holdfast/internal/fault"
 	"holdfast/internal/ident"
@@ -70,7 +68,7 @@ const (
 	cacheError  CacheState = "ERROR"
 )
 
-// CacheStates are what Options.Cached is called with.
+// CacheStates are what CatalogueOptions.Cached is called with.
 var CacheStates = []CacheState{CacheHit, CacheMiss, CacheStale, CacheBypass, cacheError}
 
 // View is an answer of the catalogue as JSON.
@@ -81,21 +79,45 @@ type View struct {
 	Collapsed bool          // another request has asked the catalogue
 }
 
-// LocalHot is hot state in the process, for when Redis is unavailable, and in front of it.
-type LocalHot interface {
-	HotLimits
-	HotCache
+// HotCache has the caches of answers of upstreams, and locks for those who fill them. Its
+// keys have no environment, such as cache:facets:at:vienna. Unlike everything else, it
+// makes room when memory is short.
+type HotCache interface {
+	// Cached reads a value, and the state of its lock.
+	Cached(ctx context.Context, key string) (CachedValue, error)
+
+	// PutCached stores a value.
+	PutCached(ctx context.Context, key string, value []byte, life time.Duration) error
+
+	// Lock acquires the lock of a key for an owner, and returns false if another one has it.
+	// An owner that has it extends it.
+	Lock(ctx context.Context, key, owner string, life time.Duration) (bool, error)
+
+	// Unlock releases a lock, and returns false if the owner does not have it.
+	Unlock(ctx context.Context, key, owner string) (bool, error)
+
+	// FillCached is PutCached and Unlock in one step, which does nothing and returns false
+	// if the owner does not have the lock any more.
+	FillCached(ctx context.Context, key, owner string, value []byte, life time.Duration) (bool, error)
+
+	// FailCached replaces the lock of an owner by a mark that the value could not be filled:
+	// for life the lock cannot be taken. It keeps the value, and does nothing and returns false
+	// if the owner does not have the lock any more.
+	FailCached(ctx context.Context, key, owner string, life time.Duration) (bool, error)
 }
 
-// caching is the state of the caches of a process.
-type caching struct {
-	flights  singleflight.Group
-	breakers sync.Map // *breaker by the name of a cache
+// CachedValue is the result of HotCache.Cached.
+type CachedValue struct {
+	Value  []byte
+	Found  bool
+	Left   time.Duration // until the value expires
+	Locked time.Duration // until the lock ends; 0: it is not locked
+	Failed bool          // locked by FailCached
 }
 
 // view returns an answer: from memory, from the cache, or from the catalogue, which many
 // requests for the same, in all processes, ask once.
-func (s *Service) view(ctx context.Context, c Cache, key string, ask func(context.Context) ([]byte, error)) (v View, err error) {
+func (s *CatalogueService) view(ctx context.Context, c Cache, key string, ask func(context.Context) ([]byte, error)) (v View, err error) {
 	if s.Cached != nil {
 		defer func() {
 			switch {
@@ -112,7 +134,7 @@ func (s *Service) view(ctx context.Context, c Cache, key string, ask func(contex
 		return v, v.missing()
 	}
 	asked := false // by this request
-	result := s.caching.flights.DoChan(key, func() (any, error) {
+	result := s.flights.DoChan(key, func() (any, error) {
 		asked = true
 		// Others wait for the answer, too: it does not end with this request.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), FillLife+MaxUpstreamTimeout)
@@ -120,7 +142,7 @@ func (s *Service) view(ctx context.Context, c Cache, key string, ask func(contex
 		ctx = WithHotTime(ctx, time.Minute)
 		l := loader{s, c, key, ident.New(), ask}
 		v, err := l.load(ctx, s.Hot, true)
-		if !errors.Is(err, ErrUpstream) && s.without("cache", err) {
+		if !errors.Is(err, ErrUpstream) && s.Degraded.Without("cache", err) {
 			if s.Local == nil {
 				return l.askFor(ctx, CacheBypass)
 			}
@@ -179,7 +201,7 @@ func decode(c CachedValue) (v View, ok bool) {
 
 // near reads the copy of a fresh answer in this process. It begins with the time until
 // which the answer is fresh.
-func (s *Service) near(ctx context.Context, key string) (View, bool) {
+func (s *CatalogueService) near(ctx context.Context, key string) (View, bool) {
 	if s.Local == nil {
 		return View{}, false
 	}
@@ -196,7 +218,7 @@ func (s *Service) near(ctx context.Context, key string) (View, bool) {
 	return View{}, false
 }
 
-func (s *Service) putNear(ctx context.Context, key string, stored []byte, fresh time.Duration) {
+func (s *CatalogueService) putNear(ctx context.Context, key string, stored []byte, fresh time.Duration) {
 	if s.Local == nil || fresh <= 0 {
 		return
 	}
@@ -206,7 +228,7 @@ func (s *Service) putNear(ctx context.Context, key string, stored []byte, fresh 
 
 // loader fills a key of a cache.
 type loader struct {
-	*Service
+	*CatalogueService
 	cache Cache
 	key   string
 	owner string
@@ -279,7 +301,7 @@ func (l *loader) fill(ctx context.Context, hot HotCache, near bool) (View, error
 	switch {
 	case err != nil:
 		_, failed := hot.FailCached(ctx, l.key, l.owner, failLife+rand.N(failLife))
-		l.without("cache", failed)
+		l.Degraded.Without("cache", failed)
 		if found {
 			return old, nil
 		}
@@ -297,7 +319,7 @@ func (l *loader) fill(ctx context.Context, hot HotCache, near bool) (View, error
 			v.State, v.Fresh = CacheBypass, 0
 		}
 	}
-	if l.without("cache", err) {
+	if l.Degraded.Without("cache", err) {
 		v.State, err = CacheBypass, nil
 	}
 	return v, err
@@ -310,7 +332,7 @@ func jitter(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5) }
 // askFor asks the catalogue. Any error but that it does not have what is asked for is
 // ErrUpstream.
 func (l *loader) askFor(ctx context.Context, state CacheState) (View, error) {
-	stored, _ := l.caching.breakers.LoadOrStore(l.cache.Name, &breaker{})
+	stored, _ := l.breakers.LoadOrStore(l.cache.Name, &breaker{})
 	b := stored.(*breaker)
 	if !b.allow(time.Now()) {
 		return View{}, ErrUpstream

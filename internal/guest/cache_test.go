@@ -43,13 +43,13 @@ func (c *counted) Facets(ctx context.Context, country, region string) (guest.Fac
 
 // browsing is a process with caches in a hot state that other processes share.
 type browsing struct {
-	*guest.Service
+	*guest.CatalogueService
 	catalogue *counted
 	away      atomic.Bool // the hot state fails
 	asked     atomic.Int64
 }
 
-func newBrowsing(hot guest.Hot, c *counted, now clock.Clock, local bool) *browsing {
+func newBrowsing(hot guest.WholeHot, c *counted, now clock.Clock, local bool) *browsing {
 	b := &browsing{catalogue: c}
 	faulty := &hotstatetest.Faulty{Hot: hot, Fault: func(string) error {
 		b.asked.Add(1)
@@ -58,11 +58,11 @@ func newBrowsing(hot guest.Hot, c *counted, now clock.Clock, local bool) *browsi
 		}
 		return nil
 	}}
-	o := guest.Options{Hot: faulty, Clock: now, Catalogue: c}
+	o := guest.CatalogueOptions{Source: c, Hot: faulty, Clock: now}
 	if local {
 		o.Local = memory.New(now, 1<<20)
 	}
-	b.Service = guest.NewService(o)
+	b.CatalogueService = guest.NewCatalogue(o)
 	return b
 }
 

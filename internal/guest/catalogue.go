@@ -147,12 +147,12 @@ type Property struct {
 // normalize checks a query.
 func (q *AvailabilityQuery) normalize() error {
 	if q.From == "" || q.To == "" {
-		return badParameter("expected the dates of the stay", "from", "to")
+		return BadParameter("expected the dates of the stay", "from", "to")
 	}
-	if err := checkDates(badParameter, "from", q.From, "to", q.To); err != nil {
+	if err := checkDates(BadParameter, "from", q.From, "to", q.To); err != nil {
 		return err
 	}
-	return checkOccupancy(badParameter, q.Adults, q.Children, q.Rooms)
+	return checkOccupancy(BadParameter, q.Adults, q.Children, q.Rooms)
 }
 
 // normalizeRegion returns the spelling of a country and a region.

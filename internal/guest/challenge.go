@@ -48,7 +48,7 @@ func (c *Challenges) New(browser string, session ID, now time.Time) string {
 }
 
 func signChallenge(key []byte, text, browser string, session ID) string {
-	return base64.RawURLEncoding.EncodeToString(sumOf(key, text, browser, string(session)))
+	return base64.RawURLEncoding.EncodeToString(SumOf(key, text, browser, string(session)))
 }
 
 // Solved reports whether a solution, which is a challenge of the session, a dot and a text,

@@ -35,13 +35,13 @@ func NewHasher(secret string, old []string) (*Hasher, error) {
 }
 
 // Fingerprint returns the hash of the browser.
-func (h *Hasher) Fingerprint(v Visitor) []byte { return sumOf(h.keys[0], fingerprint(v)...) }
+func (h *Hasher) Fingerprint(v Visitor) []byte { return SumOf(h.keys[0], fingerprint(v)...) }
 
 // UserAgent returns the hash of the User-Agent.
-func (h *Hasher) UserAgent(v Visitor) []byte { return sumOf(h.keys[0], "user-agent", v.UserAgent) }
+func (h *Hasher) UserAgent(v Visitor) []byte { return SumOf(h.keys[0], "user-agent", v.UserAgent) }
 
 // IP returns the hash of the address, of IPv6 that of its /64 network.
-func (h *Hasher) IP(v Visitor) []byte { return sumOf(h.keys[0], "ip", network(v.IP)) }
+func (h *Hasher) IP(v Visitor) []byte { return SumOf(h.keys[0], "ip", network(v.IP)) }
 
 // IsFingerprint reports whether a hash is that of the browser, with any of the secrets.
 func (h *Hasher) IsFingerprint(sum []byte, v Visitor) bool { return h.is(sum, fingerprint(v)...) }
@@ -51,7 +51,7 @@ func (h *Hasher) IsIP(sum []byte, v Visitor) bool { return h.is(sum, "ip", netwo
 
 func (h *Hasher) is(sum []byte, parts ...string) bool {
 	for _, key := range h.keys {
-		if hmac.Equal(sum, sumOf(key, parts...)) {
+		if hmac.Equal(sum, SumOf(key, parts...)) {
 			return true
 		}
 	}
@@ -73,8 +73,8 @@ func network(text string) string {
 	return netip.PrefixFrom(ip, 64).Masked().String()
 }
 
-// sumOf returns the HMAC of parts, each with its length, so that no other parts have it.
-func sumOf(key []byte, parts ...string) []byte {
+// SumOf returns the HMAC of parts, each with its length, so that no other parts have it.
+func SumOf(key []byte, parts ...string) []byte {
 	m := hmac.New(sha256.New, key)
 	for _, p := range parts {
 		_, _ = m.Write(binary.AppendUvarint(nil, uint64(len(p))))

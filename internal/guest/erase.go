@@ -48,7 +48,7 @@ func FirstEvent(session ID) string {
 }
 
 // ErrSessionID is returned for what is not the ID of a session.
-var ErrSessionID = badParameter("expected gms_ and a ULID", "session")
+var ErrSessionID = BadParameter("expected gms_ and a ULID", "session")
 
 // Erase deletes what is stored about a session: its wishlist, handoffs, answers, scores and
 // published events, its preferences and lists. Its open handoffs become void. If an error
@@ -62,7 +62,9 @@ func (s *Service) Erase(ctx context.Context, session string) (Erased, error) {
 	if err := s.Hot.BlockMirror(ctx, id); err != nil {
 		return Erased{}, err
 	}
-	s.observed.drop(id)
+	for _, forget := range s.forget {
+		forget(id)
+	}
 	e, answers, err := s.Store.Erase(ctx, id)
 	if err != nil {
 		return Erased{}, err
@@ -77,6 +79,10 @@ func (s *Service) Erase(ctx context.Context, session string) (Erased, error) {
 	return e, err
 }
 
+// OnErase registers what else forgets a session before it is erased. Call it before the service
+// is used.
+func (s *Service) OnErase(forget func(ID)) { s.forget = append(s.forget, forget) }
+
 // backupsSince returns the backups that were made after a session began.
 func (s *Service) backupsSince(began time.Time) ([]Backup, error) {
 	if s.Backups == nil {
@@ -86,5 +92,5 @@ func (s *Service) backupsSince(began time.Time) ([]Backup, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, "the data was deleted, but the known backups cannot be read: see the server log", err)
 	}
-	return orEmpty(slices.DeleteFunc(all, func(b Backup) bool { return b.At.Before(began.Add(-clockError)) })), nil
+	return append([]Backup{}, slices.DeleteFunc(all, func(b Backup) bool { return b.At.Before(began.Add(-clockError)) })...), nil
 }

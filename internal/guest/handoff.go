@@ -114,8 +114,19 @@ func (h *Handoff) Consume(c Consumption, now time.Time) {
 	}
 }
 
-// HandoffStore stores handoffs and the keys that sign them.
+// HandoffStore stores handoffs, the keys that sign them, and the attempts to consume them that were
+// refused.
 type HandoffStore interface {
+	RefusalStore
+	AnswerStore
+
+	// Mint stores a new handoff and its event, and returns its token. It is a mutation: see
+	// SessionStore. The active key signs the
+	// token; no one changes it until the end of the transaction. Mint returns the errors of
+	// Mint.Check, ErrNoKey if no key is active, and ErrRestored if the database was restored
+	// since the keys were made.
+	Mint(ctx context.Context, m Mint) (Once[Minted], error)
+
 	// Consume consumes a handoff if CheckConsume allows it, by the clock of the database:
 	// of any number of attempts one succeeds, and repeated it succeeds again, with
 	// repeated set. It returns the errors of CheckConsume, and ErrNoHandoff.

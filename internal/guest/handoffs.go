@@ -14,16 +14,24 @@ import (
 
 	"holdfast/client/handoff"
 	"holdfast/internal/canonjson"
+	"holdfast/internal/clock"
 	"holdfast/internal/fault"
 	"holdfast/internal/ident"
 )
 
 // Handoffs implements the operations of handoffs.
-type Handoffs struct{ HandoffOptions }
+type Handoffs struct {
+	HandoffOptions
+	refusals refusals
+}
 
-// HandoffOptions are what Handoffs needs. All are required.
+// HandoffOptions are what Handoffs needs. All but Bots are required.
 type HandoffOptions struct {
-	*Service
+	Guests    *Service
+	Store     HandoffStore
+	Catalogue *CatalogueService
+	Clock     clock.Clock
+
 	Keys   *HandoffKeys
 	Hasher *Hasher
 	Life   time.Duration // of tokens, at most handoff.MaxLife
@@ -58,11 +66,11 @@ const (
 )
 
 // NewHandoffs returns the operations.
-func NewHandoffs(o HandoffOptions) *Handoffs { return &Handoffs{o} }
+func NewHandoffs(o HandoffOptions) *Handoffs { return &Handoffs{HandoffOptions: o} }
 
 // Errors of requests for handoffs.
 var (
-	ErrCampaign = badMember(fmt.Sprintf("expected an object of at most %d bytes", MaxCampaign), "campaign")
+	ErrCampaign = BadMember(fmt.Sprintf("expected an object of at most %d bytes", MaxCampaign), "campaign")
 	ErrNoSite   = fault.New(fault.NotFound, "no booking site is configured for this tenant")
 )
 
@@ -89,10 +97,10 @@ type MintRequest struct {
 func (r *MintRequest) check() error {
 	var isTenant, isProperty bool
 	if r.Tenant, isTenant = ParseTenant(r.Tenant); !isTenant {
-		return badParameter(expectedUUID, "tenantId")
+		return BadParameter(ExpectedUUID, "tenantId")
 	}
 	if r.Property, isProperty = ident.ParseUUID(r.Property); !isProperty {
-		return badParameter(expectedUUID, "propertyId")
+		return BadParameter(ExpectedUUID, "propertyId")
 	}
 	if err := r.Stay.check(); err != nil {
 		return err
@@ -109,18 +117,18 @@ func (s *Stay) check() error {
 	out, err2 := time.Parse(time.DateOnly, s.CheckOut)
 	switch {
 	case err1 != nil || in.Year() < 1970:
-		return badMember(expectedDate, "checkIn")
+		return BadMember(ExpectedDate, "checkIn")
 	case err2 != nil:
-		return badMember(expectedDate, "checkOut")
+		return BadMember(ExpectedDate, "checkOut")
 	case !out.After(in):
-		return badMember("expected a date after checkIn", "checkOut")
+		return BadMember("expected a date after checkIn", "checkOut")
 	}
 	for _, of := range []struct {
 		name     string
 		n, least int
 	}{{"adults", s.Adults, 1}, {"children", s.Children, 0}, {"rooms", s.Rooms, 1}} {
 		if of.n < of.least || of.n > maxPeople {
-			return badMember(fmt.Sprintf("expected %d to %d", of.least, maxPeople), of.name)
+			return BadMember(fmt.Sprintf("expected %d to %d", of.least, maxPeople), of.name)
 		}
 	}
 	switch {
@@ -165,12 +173,12 @@ func (s *Handoffs) Mint(ctx context.Context, m Mutation, preferences Preferences
 	}
 	// Before the transaction, which must not wait for an upstream. A repeated request gets
 	// its answer whatever the catalogue says now.
-	property, missing := s.propertyOf(ctx, r.Tenant, r.Property)
+	property, missing := s.Catalogue.PropertyOf(ctx, r.Tenant, r.Property)
 	mint.TimeZone, mint.Missing = property.TimeZone, missing
 	step := func() (Once[Minted], error) { return s.Store.Mint(ctx, mint) }
-	o, err = once(ctx, s.Service, mint.Sealed(), step)
+	o, err = DoOnce(ctx, s.Guests, mint.Sealed(), step)
 	if s.settle(ctx, err) {
-		o, err = once(ctx, s.Service, mint.Sealed(), step)
+		o, err = DoOnce(ctx, s.Guests, mint.Sealed(), step)
 	}
 	return o, err
 }
@@ -317,6 +325,6 @@ func refusalOf(c handoff.Claims, r ConsumeRequest) (n NewRefusal, err error) {
 	}
 	return NewRefusal{
 		Refusal: Refusal{Handoff: ID(c.ID), Reason: ReasonConsumed}, Session: ID(c.Session), Trace: r.Trace,
-		Event: Event{ID: ID(EventPrefix + u.String()), Type: topics + "bot_suspected.v1", Subject: c.ID, Retention: Audit, Payload: payload},
+		Event: Event{ID: ID(EventPrefix + u.String()), Type: TypePrefix + "bot_suspected.v1", Subject: c.ID, Retention: Audit, Payload: payload},
 	}, nil
 }

@@ -6,26 +6,12 @@ import (
 	"time"
 )
 
-// Hot stores what may be lost: sessions while they are used, copies of what the database
-// has, caches, counters and locks. It may lose any of it at any time; the service then
-// continues as after a restart of an empty Redis.
-//
-// Every method is atomic. Any may return fault.Unavailable; then it is not known whether
-// it had an effect.
-//
-// The test suite in hotstatetest defines the contract.
-type Hot interface {
+// SessionHot is the hot state of sessions and their requests: it may be lost at any time.
+type SessionHot interface {
 	HotSessions
 	HotMirror
 	HotAnswers
-	HotCache
 	HotLimits
-	HotBots
-	HotSuspensions
-
-	// Ping checks that the store is reachable. Otherwise it returns fault.Unavailable with
-	// the reason.
-	Ping(ctx context.Context) error
 }
 
 // HotSessions are sessions, with their lists and their searches.
@@ -178,66 +164,9 @@ type AnswerClaim struct {
 // ClaimLife is how long the owner of a claim may take.
 const ClaimLife = 30 * time.Second
 
-// HotCache has the caches of answers of upstreams, and locks for those who fill them. Its
-// keys have no environment, such as cache:facets:at:vienna. Unlike everything else, it
-// makes room when memory is short.
-type HotCache interface {
-	// Cached reads a value, and the state of its lock.
-	Cached(ctx context.Context, key string) (CachedValue, error)
-
-	// PutCached stores a value.
-	PutCached(ctx context.Context, key string, value []byte, life time.Duration) error
-
-	// Lock acquires the lock of a key for an owner, and returns false if another one has it.
-	// An owner that has it extends it.
-	Lock(ctx context.Context, key, owner string, life time.Duration) (bool, error)
-
-	// Unlock releases a lock, and returns false if the owner does not have it.
-	Unlock(ctx context.Context, key, owner string) (bool, error)
-
-	// FillCached is PutCached and Unlock in one step, which does nothing and returns false
-	// if the owner does not have the lock any more.
-	FillCached(ctx context.Context, key, owner string, value []byte, life time.Duration) (bool, error)
-
-	// FailCached replaces the lock of an owner by a mark that the value could not be filled:
-	// for life the lock cannot be taken. It keeps the value, and does nothing and returns false
-	// if the owner does not have the lock any more.
-	FailCached(ctx context.Context, key, owner string, life time.Duration) (bool, error)
-}
-
-// CachedValue is the result of HotCache.Cached.
-type CachedValue struct {
-	Value  []byte
-	Found  bool
-	Left   time.Duration // until the value expires
-	Locked time.Duration // until the lock ends; 0: it is not locked
-	Failed bool          // locked by FailCached
-}
-
 // HotLimits counts. Its clock is that of the store.
 type HotLimits interface {
 	// Take takes a token from each of the buckets. A bucket without tokens refuses, and the
 	// others still lose theirs.
 	Take(ctx context.Context, buckets []Bucket) ([]Taken, error)
-}
-
-// HotSuspensions is a copy of the suspended tenants. A copy that is lost never means that
-// nobody is suspended: then the database must be asked, and the copy replaced.
-type HotSuspensions interface {
-	// Suspended returns those of the tenants that are suspended. known is false if the copy
-	// is lost.
-	Suspended(ctx context.Context, tenants []string) (suspended []string, known bool, err error)
-
-	// SuspensionVersion returns a number that changes with each call of SetSuspension, and
-	// whether there is a copy. Read it before the database, for PutSuspensions.
-	SuspensionVersion(ctx context.Context) (version int64, known bool, err error)
-
-	// PutSuspensions replaces the copy. It does nothing and returns false if the version has
-	// changed: what was read from the database may be old. The states of reinstated tenants
-	// are part of all.
-	PutSuspensions(ctx context.Context, version int64, all []Suspension) (bool, error)
-
-	// SetSuspension changes one tenant after its event is committed, if it is NewerThan the
-	// state in the copy. If the copy is lost it only changes the version.
-	SetSuspension(ctx context.Context, s Suspension) error
 }

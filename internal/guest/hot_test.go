@@ -27,9 +27,10 @@ import (
 // process is a service of one process, whose way to the hot state fails on demand.
 type process struct {
 	*guest.Service
-	mu    sync.Mutex
-	fails func(point string) bool
-	lost  []string // what was degraded
+	tenants *guest.TenantService
+	mu      sync.Mutex
+	fails   func(point string) bool
+	lost    []string // what was degraded
 }
 
 func (p *process) fault(point string) error {
@@ -47,25 +48,27 @@ func (p *process) set(fails func(string) bool) {
 	p.fails = fails
 }
 
-// repair does once what Repair does.
+// repair does what Run does every second.
 func (p *process) repair(t suite.TB) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	p.Repair(ctx)
+	p.Repair(t.Context())
+	p.tenants.Repair(t.Context())
 }
 
 // newStore returns a database, which processes share.
-func newStore(t testing.TB) guest.Store {
+func newStore(t testing.TB) guest.WholeStore {
 	t.Helper()
 	return sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), clock.System, nil)
 }
 
-func newProcess(store guest.Store, hot guest.Hot, limits guest.Limits) *process {
+func newProcess(store guest.WholeStore, hot guest.WholeHot, limits guest.Limits) *process {
 	p := &process{}
+	faulty := &hotstatetest.Faulty{Hot: hot, Fault: p.fault}
+	degraded := func(what string) { p.mu.Lock(); defer p.mu.Unlock(); p.lost = append(p.lost, what) }
+	p.tenants = guest.NewTenants(guest.TenantOptions{Store: store, Hot: faulty, Clock: clock.System, Degraded: degraded})
 	p.Service = guest.NewService(guest.Options{
-		Store: store, Hot: &hotstatetest.Faulty{Hot: hot, Fault: p.fault}, Cookies: guest.NewCookies("secret", nil), Clock: clock.System,
+		Store: store, Hot: faulty, Cookies: guest.NewCookies("secret", nil), Clock: clock.System,
 		Local: memory.New(clock.System, 1<<20), Processes: 2, Limits: limits,
-		Degraded: func(what string) { p.mu.Lock(); defer p.mu.Unlock(); p.lost = append(p.lost, what) },
+		Degraded: degraded,
 	})
 	return p
 }
@@ -116,7 +119,7 @@ func (v *visit) wishes(p *process) (all []string) {
 
 // meeting is a hot state whose operations after a change wait for each other.
 type meeting struct {
-	guest.Hot
+	guest.WholeHot
 	t            *testing.T
 	put, unblock chan struct{}
 }
@@ -132,12 +135,12 @@ func (m *meeting) meet(arrive, await chan struct{}) {
 
 func (m *meeting) PutAnswer(ctx context.Context, key string, digest [32]byte, a guest.StoredAnswer) error {
 	m.meet(m.put, m.unblock)
-	return m.Hot.PutAnswer(ctx, key, digest, a)
+	return m.WholeHot.PutAnswer(ctx, key, digest, a)
 }
 
 func (m *meeting) UnblockMirror(ctx context.Context, id guest.ID) error {
 	m.meet(m.unblock, m.put)
-	return m.Hot.UnblockMirror(ctx, id)
+	return m.WholeHot.UnblockMirror(ctx, id)
 }
 
 // TestOneRoundTripAfterChange: the answer and the end of the block are sent at the same time, and
@@ -165,10 +168,10 @@ func TestConcurrentSuspensions(t *testing.T) {
 	store, hot := newStore(t), memory.New(clock.System, 1<<20)
 	slow, fast := newProcess(store, hot, nil), newProcess(store, hot, nil)
 	ctx := t.Context()
-	suite.Must(t, "RefreshSuspensions", fast.RefreshSuspensions(ctx))
+	suite.Must(t, "RefreshSuspensions", fast.tenants.Refresh(ctx))
 	receive := func(p *process, id, kind string, minute int) error {
 		e := inbox.Event{Source: "/tenants", ID: id, Type: kind, Time: time.Unix(1_790_000_000, 0).Add(time.Duration(minute) * time.Minute), Body: []byte(`{"tenantId":"` + tenantID + `"}`)}
-		result, err := p.ReceiveEvent(ctx, e)
+		result, err := p.tenants.Receive(ctx, e)
 		suite.Equal(t, id, result, inbox.Applied)
 		return err
 	}
@@ -184,7 +187,7 @@ func TestConcurrentSuspensions(t *testing.T) {
 	go func() { first <- receive(slow, "1", guest.TenantSuspended, 1) }()
 	<-arrived
 	suite.Must(t, "a later event", receive(fast, "2", guest.TenantReinstated, 2))
-	suite.Must(t, "RefreshSuspensions", fast.RefreshSuspensions(ctx))
+	suite.Must(t, "RefreshSuspensions", fast.tenants.Refresh(ctx))
 	close(resume)
 	suite.Must(t, "the event before", <-first)
 	suspended, known, err := hot.Suspended(ctx, []string{tenantID})
@@ -450,7 +453,7 @@ func TestWithoutHot(t *testing.T) {
 		t.Errorf("AddWish: %v", err)
 	}
 	suite.Equal(t, "wishlist", v.wishes(p), []string{propertyID(1)})
-	if suspended, err := p.SuspendedOf(ctx, tenantID); err != nil || len(suspended) > 0 {
+	if suspended, err := p.tenants.Suspended(ctx, tenantID); err != nil || len(suspended) > 0 {
 		t.Errorf("SuspendedOf: %v, %v", suspended, err)
 	}
 	if _, _, err := p.Clear(ctx, v.mutation()); err != nil {

@@ -2,10 +2,14 @@ package guest
 
 import (
 	"crypto/rand"
+	"fmt"
+	"hash/fnv"
 	"strings"
 	"time"
 
 	"github.com/oklog/ulid/v2"
+
+	"holdfast/internal/ident"
 )
 
 // ID is a prefix and a ULID, such as gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B. It is compared
@@ -49,4 +53,28 @@ func (id ID) Time() time.Time {
 		return time.Time{}
 	}
 	return ulid.Time(u.Time()).UTC()
+}
+
+// IsSampled reports whether a session, or another ID, is one of those that are sampled, one in
+// rate. 1 or less: all are.
+func (id ID) IsSampled(rate int) bool {
+	if rate <= 1 {
+		return true
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(id))
+	return h.Sum64()%uint64(rate) == 0
+}
+
+// ParseTenant returns the UUID of a tenant, which is spelled as one or as tnt_ and a ULID.
+func ParseTenant(text string) (string, bool) {
+	digits, isULID := strings.CutPrefix(text, "tnt_")
+	if !isULID {
+		return ident.ParseUUID(text)
+	}
+	u, err := ulid.ParseStrict(digits)
+	if err != nil || u.String() != digits {
+		return "", false
+	}
+	return ident.ParseUUID(fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:]))
 }

@@ -16,10 +16,11 @@ type FieldError struct {
 	Detail    string `json:"detail"`
 }
 
-// FieldErrors are what is wrong with a request, at most maxFieldErrors.
+// FieldErrors are what is wrong with a request, at most MaxFieldErrors.
 type FieldErrors []FieldError
 
-const maxFieldErrors = 20
+// MaxFieldErrors is how many errors of a request are reported.
+const MaxFieldErrors = 20
 
 func (e FieldErrors) Error() string {
 	if len(e) == 0 {
@@ -28,27 +29,27 @@ func (e FieldErrors) Error() string {
 	return e[0].Pointer + e[0].Parameter + e[0].Header + ": " + e[0].Detail
 }
 
-// codeInvalid is the code of most field errors.
-const codeInvalid = "invalid"
+// CodeInvalid is the code of most field errors.
+const CodeInvalid = "invalid"
 
-// refusal makes the error of parts of a request that are wrong together.
-type refusal func(detail string, names ...string) error
+// Bad makes the error of parts of a request that are wrong together.
+type Bad func(detail string, names ...string) error
 
-// badMember is the refusal of members of a body.
-func badMember(detail string, names ...string) error {
+// BadMember is the error of members of a body.
+func BadMember(detail string, names ...string) error {
 	return bad(detail, names, func(name string) FieldError {
-		return FieldError{Pointer: "/" + name, Code: codeInvalid, Detail: detail}
+		return FieldError{Pointer: "/" + name, Code: CodeInvalid, Detail: detail}
 	})
 }
 
-// badParameter is the refusal of parameters of a URL.
-func badParameter(detail string, names ...string) error {
-	return bad(detail, names, func(name string) FieldError { return FieldError{Parameter: name, Code: codeInvalid, Detail: detail} })
+// BadParameter is the error of parameters of a URL.
+func BadParameter(detail string, names ...string) error {
+	return bad(detail, names, func(name string) FieldError { return FieldError{Parameter: name, Code: CodeInvalid, Detail: detail} })
 }
 
-// badHeader is the refusal of headers.
-func badHeader(detail string, names ...string) error {
-	return bad(detail, names, func(name string) FieldError { return FieldError{Header: name, Code: codeInvalid, Detail: detail} })
+// BadHeader is the error of headers.
+func BadHeader(detail string, names ...string) error {
+	return bad(detail, names, func(name string) FieldError { return FieldError{Header: name, Code: CodeInvalid, Detail: detail} })
 }
 
 func bad(detail string, names []string, field func(name string) FieldError) error {

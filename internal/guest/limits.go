@@ -53,7 +53,7 @@ func (s *Service) Limit(ctx context.Context, class Class, session ID, address st
 		buckets = append(buckets, Bucket{string(class) + ":" + string(session), limit})
 	}
 	taken, err := s.Hot.Take(ctx, buckets)
-	if s.without("rate", err) && s.Local != nil {
+	if s.Degraded.Without("rate", err) && s.Local != nil {
 		for i := range buckets {
 			buckets[i].Limit = buckets[i].part(s.Processes)
 		}

@@ -43,7 +43,7 @@ type Minting struct {
 // Sealed returns the mutation of the request. Its answer is encrypted, because it has a token.
 func (m *Mint) Sealed() Mutation {
 	sealed := m.Mutation
-	sealed.sealer = m.Keys
+	sealed.Sealer = m.Keys
 	return sealed
 }
 
@@ -56,7 +56,7 @@ func (m *Mint) Check(suspended bool, now time.Time) error {
 	case m.Missing != nil:
 		return m.Missing
 	}
-	return checkArrival(badMember, "checkIn", m.Handoff.CheckIn, m.TimeZone, now)
+	return CheckArrival(BadMember, "checkIn", m.Handoff.CheckIn, m.TimeZone, now)
 }
 
 // Decide signs the handoff with the active key.
@@ -119,5 +119,5 @@ func initiated(h Handoff) (Event, error) {
 	if err != nil {
 		return Event{}, fault.Wrap(fault.Internal, "encode an event", err)
 	}
-	return Event{Type: topics + "handoff.initiated.v1", Subject: string(h.ID), Retention: Audit, Payload: payload}, nil
+	return Event{Type: TypePrefix + "handoff.initiated.v1", Subject: string(h.ID), Retention: Audit, Payload: payload}, nil
 }

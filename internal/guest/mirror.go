@@ -11,14 +11,14 @@ import (
 	"holdfast/internal/ident"
 )
 
-// once does a step of the store with the answers of Hot in front: a repeated request seldom needs
+// DoOnce does a step of the store with the answers of Hot in front: a repeated request seldom needs
 // the database, and a second one at the same time waits for nobody. The database decides
 // when Hot has lost or cannot tell the answer.
-func once[R any](ctx context.Context, s *Service, m Mutation, step func() (Once[R], error)) (o Once[R], err error) {
+func DoOnce[R any](ctx context.Context, s *Service, m Mutation, step func() (Once[R], error)) (o Once[R], err error) {
 	key, owner := m.CompositeKey(), ident.New()
 	claim, err := s.Hot.ClaimAnswer(ctx, key, owner)
 	switch {
-	case s.without("answer", err):
+	case s.Degraded.Without("answer", err):
 	case err != nil:
 		return o, err
 	case claim.Done:
@@ -34,17 +34,17 @@ func once[R any](ctx context.Context, s *Service, m Mutation, step func() (Once[
 			return o, nil
 		}
 	}
-	s.without("answer", s.Hot.ReleaseAnswer(after, key, owner)) // a repeated request asks the database
+	s.Degraded.Without("answer", s.Hot.ReleaseAnswer(after, key, owner)) // a repeated request asks the database
 	return o, err
 }
 
-// onWishlist is once for a step that changes the wishlist. The mirror of the wishlist is deleted:
+// onWishlist is DoOnce for a step that changes the wishlist. The mirror of the wishlist is deleted:
 // before, so that a process that ends between the commit and the deletion leaves no old copy, and
 // after.
 func onWishlist[R any](ctx context.Context, s *Service, m Mutation, step func() (Once[R], error)) (Once[R], error) {
 	var end sync.WaitGroup
 	defer end.Wait()
-	return once(ctx, s, m, func() (Once[R], error) {
+	return DoOnce(ctx, s, m, func() (Once[R], error) {
 		blocked := s.Hot.BlockMirror(ctx, m.Session) == nil
 		if !blocked {
 			s.mirrors.distrust(m.Session)
@@ -65,7 +65,7 @@ func (s *Service) dropMirror(ctx context.Context, id ID, blocked bool) {
 	}
 	if err := drop(ctx, id); err != nil {
 		s.mirrors.distrust(id)
-		s.without("mirror", err)
+		s.Degraded.Without("mirror", err)
 		return
 	}
 	s.mirrors.trust(id)
@@ -108,7 +108,7 @@ func (s *Service) allWishes(ctx context.Context, id ID) ([]Wish, error) {
 		}
 	}
 	switch {
-	case s.without("mirror", err):
+	case s.Degraded.Without("mirror", err):
 		return s.Store.Wishes(ctx, id, nil, MaxWishes)
 	case err != nil:
 		return nil, err
@@ -127,7 +127,7 @@ func (s *Service) allWishes(ctx context.Context, id ID) ([]Wish, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, "encode the mirror of a wishlist", err)
 	}
-	if err := s.Hot.FillMirror(ctx, id, m.Lease, text); !s.without("mirror", err) && err != nil {
+	if err := s.Hot.FillMirror(ctx, id, m.Lease, text); !s.Degraded.Without("mirror", err) && err != nil {
 		return nil, err
 	}
 	return all, nil
@@ -138,7 +138,8 @@ type mirrors struct {
 	mu      sync.Mutex
 	suspect map[ID]bool
 	many    bool // too many to remember: none is used until Redis has been back for mirrorLife
-	refresh bool // the suspended tenants could not be changed in Hot
+
+	overflowed time.Time // when Repair last found Hot unavailable; only Repair uses it
 
 	cleared map[ID][]string // sessions whose state could not be deleted from Hot, with the keys of their answers
 }
@@ -211,28 +212,14 @@ const (
 	repairEvery = time.Second
 	// repairStep is how many are deleted before the next look at the clock.
 	repairStep = 1000
-	// reconcileEvery is the time between comparisons of the suspended tenants with the table.
-	reconcileEvery = time.Minute
 )
 
-// Repair does in the background what could not be done while Hot was unavailable, and
-// replaces the copy of the suspended tenants every minute. It returns when ctx ends.
-func (s *Service) Repair(ctx context.Context) {
-	var reconciled, overflowed time.Time
+// Run calls each of the steps every second until ctx ends: what repairs in the background what could
+// not be done when it should have been.
+func Run(ctx context.Context, steps ...func(context.Context)) {
 	for {
-		now := time.Now()
-		s.repairMirrors(ctx, now, &overflowed)
-		s.repairCleared(ctx)
-		_ = s.FlushSeen(ctx) // the next round tries again
-		_ = s.FlushObserved(ctx)
-		_ = s.FlushRefusals(ctx)
-		if s.mirrors.wantsRefresh() || now.Sub(reconciled) >= reconcileEvery {
-			if err := s.RefreshSuspensions(ctx); err == nil {
-				reconciled = now
-			} else {
-				s.mirrors.askRefresh()
-				reconciled = time.Time{}
-			}
+		for _, step := range steps {
+			step(ctx)
 		}
 		if !clock.Sleep(ctx, repairEvery) {
 			return
@@ -240,17 +227,25 @@ func (s *Service) Repair(ctx context.Context) {
 	}
 }
 
-func (s *Service) repairMirrors(ctx context.Context, now time.Time, overflowed *time.Time) {
+// Repair does what could not be done while Hot was unavailable, and writes to the database which
+// sessions have sent requests. It is a step for Run.
+func (s *Service) Repair(ctx context.Context) {
+	s.repairMirrors(ctx, time.Now())
+	s.repairCleared(ctx)
+	_ = s.FlushSeen(ctx) // the next step tries again
+}
+
+func (s *Service) repairMirrors(ctx context.Context, now time.Time) {
 	for _, id := range s.mirrors.some(repairStep) {
 		if s.Hot.DropMirror(ctx, id) != nil {
-			*overflowed = now
+			s.mirrors.overflowed = now
 			return
 		}
 		s.mirrors.trust(id)
 	}
 	s.mirrors.mu.Lock()
 	defer s.mirrors.mu.Unlock()
-	if s.mirrors.many && now.Sub(*overflowed) > mirrorLife {
+	if s.mirrors.many && now.Sub(s.mirrors.overflowed) > mirrorLife {
 		s.mirrors.many = false
 	}
 }
@@ -267,18 +262,4 @@ func (s *Service) repairCleared(ctx context.Context) {
 			return
 		}
 	}
-}
-
-func (m *mirrors) askRefresh() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.refresh = true
-}
-
-func (m *mirrors) wantsRefresh() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	wants := m.refresh
-	m.refresh = false
-	return wants
 }

@@ -19,7 +19,15 @@ type Mutation struct {
 
 	Denied error // refuses the request unless it was done before; nil: it is allowed
 
-	sealer *HandoffKeys // encrypts the stored answer; nil: it is not encrypted
+	Sealer Sealer // encrypts the stored answer; nil: it is not encrypted
+}
+
+// Sealer encrypts the bodies of stored answers, each for the composite key that it is stored under.
+type Sealer interface {
+	Seal(body []byte, key string) []byte
+
+	// Unseal decrypts a body. It returns a body that an earlier release has not encrypted.
+	Unseal(body []byte, key string) ([]byte, error)
 }
 
 // MutationLife is how long the answer of a mutation is kept.
@@ -30,6 +38,22 @@ const MutationLife = 24 * time.Hour
 func (m *Mutation) CompositeKey() string {
 	sum := sha256.Sum256([]byte(string(m.Session) + "|" + m.Route + "|" + m.Key))
 	return hex.EncodeToString(sum[:])
+}
+
+// seal encrypts the body of the mutation's answer if it has a Sealer.
+func (m *Mutation) seal(body []byte) []byte {
+	if m.Sealer == nil {
+		return body
+	}
+	return m.Sealer.Seal(body, m.CompositeKey())
+}
+
+// unseal is the reverse of seal.
+func (m *Mutation) unseal(body []byte) ([]byte, error) {
+	if m.Sealer == nil {
+		return body, nil
+	}
+	return m.Sealer.Unseal(body, m.CompositeKey())
 }
 
 // CheckKey rejects idempotency keys that are not 1 to 255 printable ASCII characters.
@@ -47,7 +71,7 @@ func CheckKey(key string) error {
 
 // Errors of idempotency keys.
 var (
-	ErrKey       = badHeader("expected 1 to 255 printable ASCII characters", "Idempotency-Key")
-	ErrKeyReused = badHeader("the key was used for another request", "Idempotency-Key")
+	ErrKey       = BadHeader("expected 1 to 255 printable ASCII characters", "Idempotency-Key")
+	ErrKeyReused = BadHeader("the key was used for another request", "Idempotency-Key")
 	ErrInFlight  = fault.New(fault.Conflict, "another request of this session is in progress: retry later")
 )

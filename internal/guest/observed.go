@@ -11,13 +11,6 @@ import (
 	"holdfast/internal/fault"
 )
 
-// SessionEvent is an event of a session that belongs to no mutation.
-type SessionEvent struct {
-	Session ID
-	Trace   Trace
-	Event
-}
-
 // observed has what the service has observed itself until the database has it: requests
 // that change nothing do not wait for the database, and succeed without it. What a process
 // that is killed has observed in the last second is lost.
@@ -71,7 +64,7 @@ func (o *observed) drop(session ID) {
 }
 
 // Started publishes that a session has begun, when its guest has got the cookie.
-func (s *Service) Started(ctx context.Context, session Session) {
+func (s *TelemetryService) Started(ctx context.Context, session Session) {
 	var campaign json.RawMessage
 	if session.Campaign != "" {
 		campaign = json.RawMessage(session.Campaign)
@@ -93,7 +86,7 @@ type Executed struct {
 }
 
 // Executed publishes that a guest has searched. The query is normalized.
-func (s *Service) Executed(ctx context.Context, session ID, e Executed) {
+func (s *TelemetryService) Executed(ctx context.Context, session ID, e Executed) {
 	e.HasText, e.Query.Text = e.Query.Text != "", ""
 	s.observe(ctx, session, observation{Searches, "search.executed.v1", string(cmp.Or(e.SearchID, session)), s.Samples.Searches, e})
 }
@@ -108,7 +101,7 @@ type DetailViewed struct {
 }
 
 // DetailViewed publishes that a guest has seen the page of a property.
-func (s *Service) DetailViewed(ctx context.Context, session ID, v DetailViewed) {
+func (s *TelemetryService) DetailViewed(ctx context.Context, session ID, v DetailViewed) {
 	s.observe(ctx, session, observation{DetailViews, "detail.viewed.v1", v.PropertyID, s.Samples.DetailViews, v})
 }
 
@@ -122,9 +115,9 @@ type observation struct {
 }
 
 // observe publishes an event of a session soon.
-func (s *Service) observe(ctx context.Context, session ID, o observation) {
+func (s *TelemetryService) observe(ctx context.Context, session ID, o observation) {
 	result := SampledOut
-	if isSampled(session, o.rate) {
+	if session.IsSampled(o.rate) {
 		e, err := o.event(session, s.Clock())
 		result = Published
 		if err != nil || !s.observed.add(SessionEvent{session, TraceOf(ctx), e}) {
@@ -143,7 +136,7 @@ func (o *observation) event(session ID, now time.Time) (Event, error) {
 	}
 	now = now.UTC().Truncate(time.Microsecond)
 	e := Event{
-		ID: NewID(EventPrefix, now), Type: topics + o.topic, Subject: o.subject, Retention: Operational, At: now,
+		ID: NewID(EventPrefix, now), Type: TypePrefix + o.topic, Subject: o.subject, Retention: Operational, At: now,
 		Payload: slices.Concat([]byte(`{"sessionId":"`+session+`",`), text[1:]),
 	}
 	if o.rate > 1 {
@@ -152,8 +145,8 @@ func (o *observation) event(session ID, now time.Time) (Event, error) {
 	return e, nil
 }
 
-// FlushObserved writes to the database what was observed.
-func (s *Service) FlushObserved(ctx context.Context) error {
+// Flush writes to the database what was observed.
+func (s *TelemetryService) Flush(ctx context.Context) error {
 	s.observed.flushing.Lock()
 	defer s.observed.flushing.Unlock()
 	for {
@@ -170,4 +163,9 @@ func (s *Service) FlushObserved(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// Repair writes to the database what was observed. It is a step for Run.
+func (s *TelemetryService) Repair(ctx context.Context) {
+	_ = s.Flush(ctx) // the next step tries again
 }

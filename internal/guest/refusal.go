@@ -133,7 +133,7 @@ func compareRefusals(a, b NewRefusal) int {
 
 // refuse counts an attempt that is refused. An error means that it is the first one, and the
 // database does not have it: it must be repeated.
-func (s *Service) refuse(ctx context.Context, n NewRefusal) error {
+func (s *Handoffs) refuse(ctx context.Context, n NewRefusal) error {
 	at := s.Clock().Truncate(time.Microsecond).UTC()
 	n.Attempts, n.First, n.Last = 1, at, at
 	if !s.refusals.add(n) {
@@ -149,7 +149,7 @@ func (s *Service) refuse(ctx context.Context, n NewRefusal) error {
 const refusalStep = 500
 
 // FlushRefusals writes the attempts that were counted to the database.
-func (s *Service) FlushRefusals(ctx context.Context) error {
+func (s *Handoffs) FlushRefusals(ctx context.Context) error {
 	s.refusals.flushing.Lock()
 	defer s.refusals.flushing.Unlock()
 	all := s.refusals.take()
@@ -163,4 +163,9 @@ func (s *Service) FlushRefusals(ctx context.Context) error {
 		failed = err
 	}
 	return failed
+}
+
+// Repair writes the attempts that were counted to the database. It is a step for Run.
+func (s *Handoffs) Repair(ctx context.Context) {
+	_ = s.FlushRefusals(ctx) // the next step tries again
 }

@@ -65,19 +65,10 @@ type RetentionStore interface {
 
 	// CountOld returns how many rows Drop would delete in all, at most MaxCount.
 	CountOld(ctx context.Context, job Job, before time.Time) (int, error)
-
-	// MarkSeen records that sessions were used on the day of a time in UTC, for JobSilent.
-	// Sessions without a wishlist are ignored.
-	MarkSeen(ctx context.Context, sessions []ID, at time.Time) error
-
-	// Erase deletes what the database has of a session, and returns the composite keys of
-	// its answers. Events that are audited or not published yet stay. Where content remains that
-	// the engine has deleted, Erased.Remains says so.
-	Erase(ctx context.Context, session ID) (Erased, []string, error)
 }
 
-// Retention runs the retention jobs.
-type Retention struct {
+// RetentionService runs the retention jobs.
+type RetentionService struct {
 	Store RetentionStore
 	Clock clock.Clock
 
@@ -86,7 +77,7 @@ type Retention struct {
 }
 
 // Before returns the time before which rows of a job are old.
-func (r *Retention) Before(job Job, now time.Time) time.Time {
+func (r *RetentionService) Before(job Job, now time.Time) time.Time {
 	keep := map[Job]time.Duration{
 		JobAnswers: r.Expired, JobRemoved: keepWishes, JobSilent: keepWishes, JobHandoffs: HandoffLife, JobRefusals: r.KeepAudit, JobBotScores: keepBotScores,
 		JobEvents: r.Events, JobAuditEvents: r.KeepAudit, JobReceived: inbox.Keep,
@@ -95,7 +86,7 @@ func (r *Retention) Before(job Job, now time.Time) time.Time {
 }
 
 // Step deletes at most limit rows, or none while another process runs the job.
-func (r *Retention) Step(ctx context.Context, job Job, now time.Time, limit int) (int, error) {
+func (r *RetentionService) Step(ctx context.Context, job Job, now time.Time, limit int) (int, error) {
 	n, err := r.Store.Drop(ctx, job, r.Before(job, now), min(limit, MaxStep))
 	if errors.Is(err, ErrJobRuns) {
 		return 0, nil
@@ -105,7 +96,7 @@ func (r *Retention) Step(ctx context.Context, job Job, now time.Time, limit int)
 
 // Run deletes all rows of a job that are old, in steps, and returns their number. After each step it
 // reports the number so far. After an error, such as ErrJobRuns, it is the number of those that were deleted.
-func (r *Retention) Run(ctx context.Context, job Job, report func(rows int)) (rows int, err error) {
+func (r *RetentionService) Run(ctx context.Context, job Job, report func(rows int)) (rows int, err error) {
 	for {
 		n, err := r.Store.Drop(ctx, job, r.Before(job, r.Clock()), MaxStep)
 		rows += n
@@ -124,7 +115,7 @@ type Old struct {
 }
 
 // Count counts the rows that Run would delete.
-func (r *Retention) Count(ctx context.Context, job Job) (Old, error) {
+func (r *RetentionService) Count(ctx context.Context, job Job) (Old, error) {
 	o := Old{Job: job, Before: r.Before(job, r.Clock()).Truncate(time.Microsecond).UTC()}
 	var err error
 	o.Rows, err = r.Store.CountOld(ctx, job, o.Before)

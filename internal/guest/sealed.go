@@ -16,13 +16,13 @@ const sealedMark = 1
 
 var errSealed = fault.New(fault.Internal, "a stored answer was encrypted with another guest.handoff_secret: restore it, or add it to guest.old_handoff_secrets")
 
-// seal encrypts a body that is stored under a composite key.
-func (k *HandoffKeys) seal(body []byte, key string) []byte {
+// Seal encrypts a body that is stored under a composite key.
+func (k *HandoffKeys) Seal(body []byte, key string) []byte {
 	return append([]byte{sealedMark}, k.answers.Seal(body, key)...)
 }
 
-// unseal decrypts a stored body. One that an earlier release has stored may not be encrypted.
-func (k *HandoffKeys) unseal(body []byte, key string) ([]byte, error) {
+// Unseal decrypts a stored body. A body of an earlier release may not be encrypted.
+func (k *HandoffKeys) Unseal(body []byte, key string) ([]byte, error) {
 	if len(body) == 0 || body[0] != sealedMark {
 		return body, nil
 	}
@@ -31,22 +31,6 @@ func (k *HandoffKeys) unseal(body []byte, key string) ([]byte, error) {
 		return nil, errSealed
 	}
 	return plain, nil
-}
-
-// seal encrypts the body of the mutation's answer if it has a token.
-func (m *Mutation) seal(body []byte) []byte {
-	if m.sealer == nil {
-		return body
-	}
-	return m.sealer.seal(body, m.CompositeKey())
-}
-
-// unseal is the reverse of seal.
-func (m *Mutation) unseal(body []byte) ([]byte, error) {
-	if m.sealer == nil {
-		return body, nil
-	}
-	return m.sealer.unseal(body, m.CompositeKey())
 }
 
 // AnswerStore has the stored answers of mutations.
@@ -84,7 +68,7 @@ func (s *Handoffs) SealAnswers(ctx context.Context) (sealed int, err error) {
 		}
 		bodies := make([]NewBody, len(all))
 		for i, a := range all {
-			bodies[i] = NewBody{a.Key, a.Body, s.Keys.seal(a.Body, a.Key)}
+			bodies[i] = NewBody{a.Key, a.Body, s.Keys.Seal(a.Body, a.Key)}
 		}
 		if len(bodies) > 0 {
 			if err := s.Store.ReplaceBodies(ctx, bodies); err != nil {

@@ -130,7 +130,7 @@ func (q *SearchQuery) Normalize() error {
 	if q.Sort == "" {
 		q.Sort = Sorts[0]
 	}
-	bad := func(member, expected string) error { return badMember("expected "+expected, member) }
+	bad := func(member, expected string) error { return BadMember("expected "+expected, member) }
 	switch {
 	case q.Country != "" && !countryForm.MatchString(q.Country):
 		return bad("country", "two letters such as AT")
@@ -159,25 +159,25 @@ func (q *SearchQuery) Normalize() error {
 		return bad("bounds", "south, west, north and east in degrees")
 	}
 	if (q.CheckIn == "") != (q.CheckOut == "") {
-		return badMember("expected both or neither", "checkIn", "checkOut")
+		return BadMember("expected both or neither", "checkIn", "checkOut")
 	}
 	if q.CheckIn != "" {
-		if err := checkDates(badMember, "checkIn", q.CheckIn, "checkOut", q.CheckOut); err != nil {
+		if err := checkDates(BadMember, "checkIn", q.CheckIn, "checkOut", q.CheckOut); err != nil {
 			return err
 		}
 	}
-	return checkOccupancy(badMember, q.Adults, q.Children, q.Rooms)
+	return checkOccupancy(BadMember, q.Adults, q.Children, q.Rooms)
 }
 
 // checkDates returns fault.Invalid unless the dates are of a stay.
-func checkDates(bad refusal, name1, from, name2, to string) error {
+func checkDates(bad Bad, name1, from, name2, to string) error {
 	in, err := time.Parse(dateForm, from)
 	if err != nil {
-		return bad(expectedDate, name1)
+		return bad(ExpectedDate, name1)
 	}
 	out, err := time.Parse(dateForm, to)
 	if err != nil {
-		return bad(expectedDate, name2)
+		return bad(ExpectedDate, name2)
 	}
 	if n := nights(in, out); n < 1 || n > maxNights {
 		return bad(fmt.Sprintf("expected 1 to %d nights after %s", maxNights, name1), name2)
@@ -188,16 +188,16 @@ func checkDates(bad refusal, name1, from, name2, to string) error {
 // CheckPage returns fault.Invalid for a page, a parameter of a URL, that no search has.
 func CheckPage(page int) error {
 	if page < 1 || page > maxPage {
-		return badParameter(fmt.Sprintf("expected 1 to %d", maxPage), "page")
+		return BadParameter(fmt.Sprintf("expected 1 to %d", maxPage), "page")
 	}
 	return nil
 }
 
-const expectedDate = "expected a date such as 2027-01-31"
+const ExpectedDate = "expected a date such as 2027-01-31"
 
-// checkArrival returns fault.Invalid if a date is past in a time zone. In one that is not known
+// CheckArrival returns fault.Invalid if a date is past in a time zone. In one that is not known
 // it is past when it is past everywhere.
-func checkArrival(bad refusal, name, date, zone string, now time.Time) error {
+func CheckArrival(bad Bad, name, date, zone string, now time.Time) error {
 	if date < today(now, zone) {
 		return bad("expected a date that is not past", name)
 	}
@@ -220,7 +220,7 @@ func today(now time.Time, zone string) string {
 
 func nights(in, out time.Time) int { return int(out.Sub(in).Hours() / 24) }
 
-func checkOccupancy(bad refusal, adults, children, rooms int) error {
+func checkOccupancy(bad Bad, adults, children, rooms int) error {
 	switch {
 	case adults < 1 || adults > maxGuests:
 		return bad(fmt.Sprintf("expected 1 to %d", maxGuests), "adults")

@@ -15,7 +15,7 @@ import (
 
 // days records MarkSeen.
 type days struct {
-	guest.Store
+	guest.WholeStore
 
 	mu   sync.Mutex
 	away bool
@@ -81,7 +81,7 @@ func TestRenewOnceADay(t *testing.T) {
 func TestRetentionBefore(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	r := guest.Retention{Expired: time.Hour, Events: 30 * 24 * time.Hour, KeepAudit: 60 * 24 * time.Hour}
+	r := guest.RetentionService{Expired: time.Hour, Events: 30 * 24 * time.Hour, KeepAudit: 60 * 24 * time.Hour}
 	got := map[guest.Job]float64{}
 	for _, job := range guest.Jobs {
 		got[job] = now.Sub(r.Before(job, now)).Hours()

@@ -3,7 +3,6 @@ package guest
 import (
 	"context"
 	"slices"
-	"time"
 
 	"holdfast/internal/clock"
 	"holdfast/internal/ident"
@@ -14,57 +13,30 @@ type Service struct {
 	Options
 	mirrors *mirrors
 	seen    *seen
-	caching caching
-
-	observed observed
-	refusals refusals
+	forget  []func(ID) // called before a session is erased
 }
 
-// Options are what a Service needs. Store, Hot, Cookies and Clock are required; a Service
-// that only receives events needs a Store.
+// Options are what a Service needs. Store, Hot, Cookies and Clock are required.
 type Options struct {
-	Store   Store
-	Hot     Hot
+	Store   SessionStore
+	Hot     SessionHot
 	Cookies *Cookies
 	Clock   clock.Clock
 
-	// Local counts for Limits, and caches, while Hot is unavailable: then each of Processes
-	// has its part of the limits. It also has copies of what was read from caches.
-	Local     LocalHot
+	// Local counts for Limits while Hot is unavailable: then each of Processes has its part of
+	// the limits. nil: nothing does.
+	Local     HotLimits
 	Processes int
 	Limits    Limits // nil: no limits
-
-	// Samples say how much of telemetry is published.
-	Samples SampleRates
-
-	// Recorded, if set, is called with a kind of telemetry, what becomes of it (Published,
-	// SampledOut or Dropped), and the number of items of a request.
-	Recorded func(kind, result string, n int)
-
-	// Types are those of received events; those of DefaultTenantTypes if it has none.
-	Types TenantTypes
-
-	Catalogue Catalogue // nil: every answer is ErrUpstream
-	Campaign  bool      // search results are cached for longer
-
-	// Cached, if set, is called with the name of a cache and one of CacheStates when it was
-	// asked; Called after a call of the catalogue.
-	Cached func(cache string, state CacheState)
-	Called func(cache string, d time.Duration, err error)
 
 	// Backups returns the known backups of the database, for Erase; nil: none is known.
 	Backups func() ([]Backup, error)
 
-	// Degraded, if set, is called when an operation continues without hot state, with one
-	// of Degradations.
-	Degraded func(what string)
+	Degraded Degraded
 }
 
 // NewService returns a service.
 func NewService(o Options) *Service {
-	if o.Types.Suspended == nil {
-		o.Types = DefaultTenantTypes()
-	}
 	return &Service{Options: o, mirrors: newMirrors(), seen: newSeen()}
 }
 

@@ -20,24 +20,28 @@ func (s *Service) Begin(ctx context.Context, c Change) (Session, error) {
 // has. If its state was lost or is unavailable, it has no preferences.
 func (s *Service) Session(ctx context.Context, id ID, c Change) (Session, error) {
 	session, err := s.Hot.Session(ctx, id, c)
-	if s.without("session", err) {
+	if s.Degraded.Without("session", err) {
 		return Session{ID: id, Created: id.Time()}, nil
 	}
 	return session, err
 }
 
-// without reports whether an operation continues without hot state, which is counted.
-func (s *Service) without(what string, err error) bool {
+// Degraded counts the operations that continue without hot state, each with one of Degradations. It
+// may be nil.
+type Degraded func(what string)
+
+// Without reports whether an operation continues without hot state after an error, and counts it.
+func (d Degraded) Without(what string, err error) bool {
 	if !fault.Is(err, fault.Unavailable) {
 		return false
 	}
-	if s.Degraded != nil {
-		s.Degraded(what)
+	if d != nil {
+		d(what)
 	}
 	return true
 }
 
-// Degradations are what Options.Degraded is called with.
+// Degradations are what a Degraded is called with.
 var Degradations = []string{"session", "list", "mirror", "answer", "rate", "suspended", "cache", "bot"}
 
 // SetPreferences changes those preferences that are not nil.
@@ -53,18 +57,18 @@ func (s *Service) SetPreferences(ctx context.Context, id ID, c Change) (Session,
 
 // Errors of preferences and of IDs in requests.
 var (
-	ErrLocale   = badMember(expectedLocale, "locale")
-	ErrCurrency = badMember(expectedCurrency, "currency")
-	ErrTenant   = badMember(expectedUUID, "tenantId")
-	ErrProperty = badMember(expectedUUID, "propertyId")
+	ErrLocale   = BadMember(ExpectedLocale, "locale")
+	ErrCurrency = BadMember(ExpectedCurrency, "currency")
+	ErrTenant   = BadMember(ExpectedUUID, "tenantId")
+	ErrProperty = BadMember(ExpectedUUID, "propertyId")
 
 	ErrSearchExpired = fault.New(fault.NotFound, "the search session has expired: search again")
 )
 
 const (
-	expectedLocale   = "expected a language tag such as de-AT"
-	expectedCurrency = "expected three capital letters such as EUR"
-	expectedUUID     = "expected a UUID"
+	ExpectedLocale   = "expected a language tag such as de-AT"
+	ExpectedCurrency = "expected three capital letters such as EUR"
+	ExpectedUUID     = "expected a UUID"
 )
 
 // IsLocale accepts subtags of 1 to 8 letters and digits, the first of 2 or 3 letters.
@@ -131,7 +135,7 @@ func (s *Service) Viewed(ctx context.Context, id ID) ([]Viewed, error) {
 // items reads a list. One that is unavailable is empty, as one that was lost.
 func items[T any](ctx context.Context, s *Service, id ID, list List) ([]T, error) {
 	stored, err := s.Hot.Items(ctx, id, list)
-	if s.without("list", err) {
+	if s.Degraded.Without("list", err) {
 		return nil, nil
 	}
 	all := make([]T, len(stored))
@@ -160,7 +164,7 @@ func (s *Service) BeginSearch(ctx context.Context, session ID, key string, query
 	if err == nil {
 		err = s.push(ctx, session, SearchHistory, key, Searched{search.ID, query, now})
 	}
-	if s.without("list", err) {
+	if s.Degraded.Without("list", err) {
 		return search, nil
 	}
 	return search, err
@@ -196,7 +200,7 @@ func (s *Service) Clear(ctx context.Context, m Mutation) (next Session, o Once[C
 		return next, o, err
 	}
 	err = s.dropHot(ctx, m.Session, o.Result.Answers)
-	if s.without("session", err) {
+	if s.Degraded.Without("session", err) {
 		s.mirrors.clear(m.Session, o.Result.Answers)
 	} else if err != nil {
 		return next, o, err

@@ -3,14 +3,15 @@ package guest
 import (
 	"context"
 	"slices"
+	"time"
 
 	"holdfast/internal/fault"
 )
 
-// SuspendedOf returns those of the tenants that are suspended, by the copy in Hot, or by
+// Suspended returns those of the tenants that are suspended, by the copy in Hot, or by
 // the table if the copy is lost or unavailable. Views of a suspended tenant are not served.
-// What must never happen for one, such as a handoff, asks Tx.Suspended instead.
-func (s *Service) SuspendedOf(ctx context.Context, tenants ...string) ([]string, error) {
+// What must never happen for one, such as a handoff, asks the database instead.
+func (s *TenantService) Suspended(ctx context.Context, tenants ...string) ([]string, error) {
 	if len(tenants) == 0 {
 		return nil, nil
 	}
@@ -19,8 +20,8 @@ func (s *Service) SuspendedOf(ctx context.Context, tenants ...string) ([]string,
 	case err == nil && known:
 		return suspended, nil
 	case err == nil:
-		s.mirrors.askRefresh()
-	case !s.without("suspended", err):
+		s.stale.Store(true)
+	case !s.Degraded.Without("suspended", err):
 		return nil, err
 	}
 	all, err := s.Store.SuspendedTenants(ctx)
@@ -35,13 +36,13 @@ func (s *Service) SuspendedOf(ctx context.Context, tenants ...string) ([]string,
 	return suspended, nil
 }
 
-// refreshTries is how often RefreshSuspensions tries while events arrive.
+// refreshTries is how often Refresh tries while events arrive.
 const refreshTries = 5
 
-// RefreshSuspensions replaces the copy of the suspended tenants by the table. The copy gets
+// Refresh replaces the copy of the suspended tenants by the table. The copy gets
 // the states of reinstated tenants too: an event that is older than the state of a tenant may
 // have been applied before, and still be on its way to the copy.
-func (s *Service) RefreshSuspensions(ctx context.Context) error {
+func (s *TenantService) Refresh(ctx context.Context) error {
 	for range refreshTries {
 		version, _, err := s.Hot.SuspensionVersion(ctx)
 		if err != nil {
@@ -60,12 +61,28 @@ func (s *Service) RefreshSuspensions(ctx context.Context) error {
 
 // copySuspension changes the copy after an event was applied. A copy of a later event stays.
 // If it cannot, Repair does.
-func (s *Service) copySuspension(ctx context.Context, state Suspension) {
+func (s *TenantService) copySuspension(ctx context.Context, state Suspension) {
 	if s.Hot == nil {
 		return
 	}
 	if err := s.Hot.SetSuspension(ctx, state); err != nil {
-		s.without("suspended", err)
-		s.mirrors.askRefresh()
+		s.Degraded.Without("suspended", err)
+		s.stale.Store(true)
+	}
+}
+
+// reconcileEvery is the time between comparisons of the copy with the table.
+const reconcileEvery = time.Minute
+
+// Repair replaces the copy every minute, and after a change that could not be copied. It is a step
+// for guest.Run.
+func (s *TenantService) Repair(ctx context.Context) {
+	now := time.Now()
+	if !s.stale.Swap(false) && now.Sub(s.reconciled) < reconcileEvery {
+		return
+	}
+	s.reconciled = now
+	if err := s.Refresh(ctx); err != nil {
+		s.stale.Store(true)
 	}
 }

@@ -3,16 +3,12 @@ package guest
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/oklog/ulid/v2"
-
 	"holdfast/internal/conf"
 	"holdfast/internal/fault"
-	"holdfast/internal/ident"
 	"holdfast/internal/inbox"
 )
 
@@ -60,6 +56,27 @@ type Suspensions interface {
 	// TenantStates returns the states of all tenants that an event was applied to, those of
 	// reinstated tenants included, ordered by ID.
 	TenantStates(ctx context.Context) ([]Suspension, error)
+}
+
+// HotSuspensions is a copy of the suspended tenants. A copy that is lost never means that
+// nobody is suspended: then the database must be asked, and the copy replaced.
+type HotSuspensions interface {
+	// Suspended returns those of the tenants that are suspended. known is false if the copy
+	// is lost.
+	Suspended(ctx context.Context, tenants []string) (suspended []string, known bool, err error)
+
+	// SuspensionVersion returns a number that changes with each call of SetSuspension, and
+	// whether there is a copy. Read it before the database, for PutSuspensions.
+	SuspensionVersion(ctx context.Context) (version int64, known bool, err error)
+
+	// PutSuspensions replaces the copy. It does nothing and returns false if the version has
+	// changed: what was read from the database may be old. The states of reinstated tenants
+	// are part of all.
+	PutSuspensions(ctx context.Context, version int64, all []Suspension) (bool, error)
+
+	// SetSuspension changes one tenant after its event is committed, if it is NewerThan the
+	// state in the copy. If the copy is lost it only changes the version.
+	SetSuspension(ctx context.Context, s Suspension) error
 }
 
 // Types of the events about tenants.
@@ -124,28 +141,15 @@ func (t *TenantTypes) Parse(e *inbox.Event) (Suspension, error) {
 	return s, nil
 }
 
-// ParseTenant returns the UUID of a tenant, which is spelled as one or as tnt_ and a ULID.
-func ParseTenant(text string) (string, bool) {
-	digits, isULID := strings.CutPrefix(text, "tnt_")
-	if !isULID {
-		return ident.ParseUUID(text)
-	}
-	u, err := ulid.ParseStrict(digits)
-	if err != nil || u.String() != digits {
-		return "", false
-	}
-	return ident.ParseUUID(fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:]))
-}
-
 // plain returns the beginning of a text, without what PostgreSQL cannot store.
 func plain(text string, most int) string {
 	text = strings.ReplaceAll(text, "\x00", "")
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
-// ReceiveEvent receives an event about a tenant. Events that cannot be understood are put
+// Receive receives an event about a tenant. Events that cannot be understood are put
 // into quarantine. An error means that the event should be delivered again.
-func (s *Service) ReceiveEvent(ctx context.Context, e inbox.Event) (inbox.Result, error) {
+func (s *TenantService) Receive(ctx context.Context, e inbox.Event) (inbox.Result, error) {
 	e.Time = e.Time.Truncate(time.Microsecond).UTC()
 	if err := e.Check(); err != nil {
 		return "", err

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strings"
 	"time"
@@ -51,7 +50,7 @@ const maxDuration = 24 * 60 * 60 * 1000
 // ErrBatchTooLarge and ErrBatchEmpty are errors of the size of a batch.
 var (
 	ErrBatchTooLarge = fault.Newf(fault.TooLarge, "items: expected at most %d", MaxBatch)
-	ErrBatchEmpty    = fault.Wrap(fault.Invalid, expectedItems, FieldErrors{{Pointer: "/items", Code: codeInvalid, Detail: expectedItems}})
+	ErrBatchEmpty    = fault.Wrap(fault.Invalid, expectedItems, FieldErrors{{Pointer: "/items", Code: CodeInvalid, Detail: expectedItems}})
 )
 
 const expectedItems = "items: expected an array of 1 to 50 objects"
@@ -86,17 +85,7 @@ func (r *SampleRates) Check() (problems conf.Problems) {
 	return problems
 }
 
-// isSampled reports whether the telemetry of a session is published.
-func isSampled(session ID, rate int) bool {
-	if rate <= 1 {
-		return true
-	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(session))
-	return h.Sum64()%uint64(rate) == 0
-}
-
-// Kinds of telemetry and its results, for Options.Recorded.
+// Kinds of telemetry and its results, for TelemetryOptions.Recorded.
 const (
 	PageViews    = "page-view"
 	FunnelEvents = "funnel"
@@ -132,12 +121,12 @@ func (r *Record) Decide(now time.Time) (Recorded, []Event) {
 
 // RecordPageViews publishes the page views in items, each a JSON object. Errors of items are
 // FieldErrors.
-func (s *Service) RecordPageViews(ctx context.Context, m Mutation, items []json.RawMessage) (Once[Recorded], error) {
+func (s *TelemetryService) RecordPageViews(ctx context.Context, m Mutation, items []json.RawMessage) (Once[Recorded], error) {
 	return record(ctx, s, m, batch[PageView]{PageViews, PageViewPrefix, "page_view.recorded.v1", s.Samples.PageViews, items, checkPageView})
 }
 
 // RecordFunnelEvents is RecordPageViews for funnel events.
-func (s *Service) RecordFunnelEvents(ctx context.Context, m Mutation, items []json.RawMessage) (Once[Recorded], error) {
+func (s *TelemetryService) RecordFunnelEvents(ctx context.Context, m Mutation, items []json.RawMessage) (Once[Recorded], error) {
 	return record(ctx, s, m, batch[FunnelEvent]{FunnelEvents, FunnelPrefix, "funnel.recorded.v1", s.Samples.FunnelEvents, items, checkFunnelEvent})
 }
 
@@ -152,17 +141,17 @@ type batch[T any] struct {
 }
 
 // record publishes a batch.
-func record[T any](ctx context.Context, s *Service, m Mutation, b batch[T]) (o Once[Recorded], err error) {
+func record[T any](ctx context.Context, s *TelemetryService, m Mutation, b batch[T]) (o Once[Recorded], err error) {
 	r := Record{Mutation: m}
 	r.IDs, r.Events, err = b.read(m.Session, s.Clock().UTC().Truncate(time.Millisecond))
 	if err != nil {
 		return o, err
 	}
 	result := Published
-	if !isSampled(m.Session, b.rate) {
+	if !m.Session.IsSampled(b.rate) {
 		result, r.Events = SampledOut, nil
 	}
-	o, err = once(ctx, s, m, func() (Once[Recorded], error) { return s.Store.Record(ctx, r) })
+	o, err = DoOnce(ctx, s.Guests, m, func() (Once[Recorded], error) { return s.Store.Record(ctx, r) })
 	if err == nil && !o.Replayed && s.Recorded != nil {
 		s.Recorded(b.kind, result, len(r.IDs))
 	}
@@ -186,7 +175,7 @@ func (b *batch[T]) read(session ID, now time.Time) ([]ID, []Event, error) {
 			if member != "" {
 				member = "/" + strings.ReplaceAll(member, ".", "/")
 			}
-			wrong = append(wrong, FieldError{Pointer: pointer + member, Code: codeInvalid, Detail: detail})
+			wrong = append(wrong, FieldError{Pointer: pointer + member, Code: CodeInvalid, Detail: detail})
 		}
 		if err := decodeItem(text, &v); err != nil {
 			at(memberOf(err))
@@ -200,7 +189,7 @@ func (b *batch[T]) read(session ID, now time.Time) ([]ID, []Event, error) {
 		}
 	}
 	if len(wrong) > 0 {
-		return nil, nil, fault.Wrap(fault.Invalid, "items: some are not valid, see errors", wrong[:min(len(wrong), maxFieldErrors)])
+		return nil, nil, fault.Wrap(fault.Invalid, "items: some are not valid, see errors", wrong[:min(len(wrong), MaxFieldErrors)])
 	}
 	return ids, events, nil
 }
@@ -212,7 +201,7 @@ func (b *batch[T]) event(session, id ID, v T, now time.Time) (Event, error) {
 		return Event{}, fault.Wrap(fault.Internal, "encode an event", err)
 	}
 	payload := fmt.Appendf(nil, `{"id":%q,"sessionId":%q,`, id, session)
-	e := Event{ID: NewID(EventPrefix, now), Type: topics + b.topic, Subject: string(id), Retention: Operational, Payload: append(payload, text[1:]...)}
+	e := Event{ID: NewID(EventPrefix, now), Type: TypePrefix + b.topic, Subject: string(id), Retention: Operational, Payload: append(payload, text[1:]...)}
 	if b.rate > 1 {
 		e.SampleRate = b.rate
 	}

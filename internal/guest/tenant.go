@@ -11,10 +11,10 @@ import (
 // OperatorSource is the source of the events by which operators suspend tenants.
 const OperatorSource = "holdfast guest tenant"
 
-// SuspendTenant suspends or reinstates a tenant for an operator, by an event of the present
+// Suspend suspends or reinstates a tenant for an operator, by an event of the present
 // as any other. The state of another event with a later time stays; then it returns
 // fault.Conflict.
-func (s *Service) SuspendTenant(ctx context.Context, tenant string, suspended bool, reason string) error {
+func (s *TenantService) Suspend(ctx context.Context, tenant string, suspended bool, reason string) error {
 	id, ok := ParseTenant(tenant)
 	if !ok {
 		return ErrTenant
@@ -27,7 +27,7 @@ func (s *Service) SuspendTenant(ctx context.Context, tenant string, suspended bo
 	if suspended {
 		e.Type = s.Types.Suspended[0]
 	}
-	if _, err := s.ReceiveEvent(ctx, e); err != nil {
+	if _, err := s.Receive(ctx, e); err != nil {
 		return err
 	}
 	is, err := s.Store.Suspended(ctx, id)

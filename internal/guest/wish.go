@@ -34,8 +34,8 @@ var (
 	ErrWishlistFull = fault.Newf(fault.Conflict, "the wishlist is full: it has %d entries", MaxWishes)
 	ErrNoWish       = fault.New(fault.NotFound, "the wishlist does not have this property")
 	ErrOtherTenant  = fault.New(fault.Conflict, "the wishlist has this property under another tenant")
-	ErrSource       = badMember("expected detail, list, map or recently-viewed", "source")
-	ErrNote         = badMember(fmt.Sprintf("expected at most %d characters of UTF-8 without NUL", MaxNote), "note")
+	ErrSource       = BadMember("expected detail, list, map or recently-viewed", "source")
+	ErrNote         = BadMember(fmt.Sprintf("expected at most %d characters of UTF-8 without NUL", MaxNote), "note")
 )
 
 // CheckNote rejects notes that are too long or not text.
@@ -154,8 +154,8 @@ func (r *RemoveWish) Decide(existing Wish, now time.Time) (removed RemovedWish, 
 	return RemovedWish{true}, e, err
 }
 
-// topics is the beginning of the types of events.
-const topics = "melmastoon.bff.consumer."
+// TypePrefix is the beginning of the types of events.
+const TypePrefix = "melmastoon.bff.consumer."
 
 // wishEvent returns an event about an entry.
 func wishEvent(kind string, id, session ID, w Wish, now time.Time) (Event, error) {
@@ -169,5 +169,5 @@ func wishEvent(kind string, id, session ID, w Wish, now time.Time) (Event, error
 	if err != nil {
 		return Event{}, fault.Wrap(fault.Internal, "encode an event", err)
 	}
-	return Event{ID: id, Type: topics + kind, Subject: string(w.ID), Retention: Operational, Payload: payload, At: now}, nil
+	return Event{ID: id, Type: TypePrefix + kind, Subject: string(w.ID), Retention: Operational, Payload: payload, At: now}, nil
 }

@@ -5,9 +5,9 @@ import (
 	"holdfast/internal/obs"
 )
 
-// newBots returns what scores requests, or nil if the configuration does not want it.
-// secrets are those of handoffs, the current one first.
-func newBots(c guest.BotConfig, s *guest.Service, hasher *guest.Hasher, m *obs.Metrics, secrets []string) (*guest.Bots, error) {
+// openBots returns what scores requests, or nil if the configuration does not want it.
+func (s *Guest) openBots(p *parts, hasher *guest.Hasher, m *obs.Metrics) (*guest.Bots, error) {
+	c := s.cfg.Bots
 	evaluations := m.Counter("holdfast_guest_bot_evaluations_total", "Requests that were scored, by verdict and action.", "verdict", "action")
 	for _, e := range []struct {
 		verdict guest.Verdict
@@ -18,12 +18,12 @@ func newBots(c guest.BotConfig, s *guest.Service, hasher *guest.Hasher, m *obs.M
 	if !c.Enabled {
 		return nil, nil
 	}
-	challenges, err := guest.NewChallenges(secrets[0], secrets[1:], c.ChallengeBits)
+	challenges, err := guest.NewChallenges(s.cfg.HandoffSecret, s.cfg.OldHandoffSecrets, c.ChallengeBits)
 	if err != nil {
 		return nil, err
 	}
 	return guest.NewBots(guest.BotOptions{
-		Service: s, Config: c, Hasher: hasher, Challenges: challenges,
+		Store: p.store, Hot: p.hot, Clock: p.clock, Degraded: p.degraded, Config: c, Hasher: hasher, Challenges: challenges,
 		Evaluated: func(v guest.Verdict, a guest.BotAction) { evaluations.WithLabelValues(string(v), string(a)).Inc() },
 	}), nil
 }

@@ -23,7 +23,7 @@ func (s *Guest) openCatalogue() guest.Catalogue {
 }
 
 // observeCatalogue registers the metrics of caches and upstreams in the options.
-func observeCatalogue(m *obs.Metrics, o *guest.Options) {
+func observeCatalogue(m *obs.Metrics, o *guest.CatalogueOptions) {
 	requests := m.Counter("holdfast_guest_cache_requests_total", "Requests to caches of the catalogue, by result.", "cache", "result")
 	calls := m.Histogram("holdfast_guest_upstream_duration_seconds", "Durations of calls of the upstreams of the catalogue, by result.", "upstream", "result")
 	for _, c := range guest.Caches {

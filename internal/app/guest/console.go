@@ -36,11 +36,11 @@ func (s *Guest) findSession(ctx context.Context, r *service.PageRequest) (o serv
 	if _, value, ok := strings.Cut(cookie, "="); ok {
 		cookie = value
 	}
-	id, old, ok := s.service.Cookies.Verify(cookie)
+	id, old, ok := s.opened.guests.Cookies.Verify(cookie)
 	if !ok {
 		return o, errCookie
 	}
-	session, err := s.service.Session(ctx, id, guest.Change{})
+	session, err := s.opened.guests.Session(ctx, id, guest.Change{})
 	if err != nil {
 		return o, err
 	}
@@ -48,11 +48,11 @@ func (s *Guest) findSession(ctx context.Context, r *service.PageRequest) (o serv
 	if err != nil {
 		return o, err
 	}
-	viewed, err := s.service.Viewed(ctx, id)
+	viewed, err := s.opened.guests.Viewed(ctx, id)
 	if err != nil {
 		return o, err
 	}
-	searched, err := s.service.History(ctx, id)
+	searched, err := s.opened.guests.History(ctx, id)
 	if err != nil {
 		return o, err
 	}
@@ -84,7 +84,7 @@ func (s *Guest) findSession(ctx context.Context, r *service.PageRequest) (o serv
 
 // wishTable shows the first entries of a wishlist.
 func (s *Guest) wishTable(ctx context.Context, id guest.ID) (*service.Table, error) {
-	wishes, err := s.service.Wishes(ctx, id, nil, consoleRows)
+	wishes, err := s.opened.guests.Wishes(ctx, id, nil, consoleRows)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func (s *Guest) mountDemo(opened *service.Opened) {
 	opened.Hint = func(base string) service.Hint {
 		return service.Hint{Text: "For guests of booking sites, try the demo in a browser", Lines: []string{base + httpapi.DemoSite}}
 	}
-	demo := &httpapi.Demo{Handoffs: s.handoffs.Handoffs}
+	demo := &httpapi.Demo{Handoffs: s.opened.handoffs.Handoffs}
 	opened.Mounts = append(opened.Mounts, service.Mount{Listener: service.Main, Paths: []string{httpapi.DemoSite}, Mount: web.Mount{
 		Owns: httpapi.OwnsDemo, Service: web.Service{Serve: demo.Serve, Error: httpapi.WriteError, Route: httpapi.LabelDemo},
 	}})

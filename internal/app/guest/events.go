@@ -27,7 +27,7 @@ func newEvents(cfg guest.Events) *events {
 }
 
 // start starts the relay, and receives events.
-func (e *events) start(ctx context.Context, d *service.Deps, st guest.Store, receive receiver) (end func() error, err error) {
+func (e *events) start(ctx context.Context, d *service.Deps, st guest.WholeStore, receive receiver) (end func() error, err error) {
 	endReceiving, err := e.startReceiving(ctx, d, receive)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (e *events) start(ctx context.Context, d *service.Deps, st guest.Store, rec
 	return func() error { return errors.Join(endReceiving(), endRelay()) }, nil
 }
 
-func (e *events) startRelay(ctx context.Context, d *service.Deps, st guest.Store) (end func() error, err error) {
+func (e *events) startRelay(ctx context.Context, d *service.Deps, st guest.WholeStore) (end func() error, err error) {
 	sink, closeSink, err := sinks.Open(ctx, sinks.Options{
 		Setting: e.cfg.Sink, Source: e.cfg.Source, Secret: e.cfg.Secret, Log: d.Log, Clock: d.Clock, Memory: e.memory,
 	})

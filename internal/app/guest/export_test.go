@@ -2,5 +2,7 @@ package guest
 
 import "holdfast/internal/guest"
 
-// Parts returns the open service and its store.
-func (s *Guest) Parts() (*guest.Service, guest.Store) { return s.service, s.opened }
+// Parts returns the tenants of the open service, and its store.
+func (s *Guest) Parts() (*guest.TenantService, guest.WholeStore) {
+	return s.opened.tenants, s.opened.store
+}

@@ -24,12 +24,8 @@ const Name = "guest"
 // Guest is the service before and after it is opened.
 type Guest struct {
 	cfg      guest.Config
-	handoffs *handoffs
-	opened   guest.Store
-	isPublic bool // so it is off, unless the operator has turned it on
-
-	service   *guest.Service
-	retention *guest.Retention
+	isPublic bool   // so it is off, unless the operator has turned it on
+	opened   *parts // nil: it is not open
 }
 
 // New returns the service with its default settings.
@@ -65,63 +61,54 @@ func (s *Guest) off() string {
 
 func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
 	events := newEvents(s.cfg.Events)
-	st, db, err := engine.Open(ctx, d.Engines, Name, s.cfg.Database, engine.Backends[guest.Store]{
-		SQLite: engine.Backend[*sqlitedb.DB, guest.Store]{Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) guest.Store {
+	st, db, err := engine.Open(ctx, d.Engines, Name, s.cfg.Database, engine.Backends[guest.WholeStore]{
+		SQLite: engine.Backend[*sqlitedb.DB, guest.WholeStore]{Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) guest.WholeStore {
 			events.share = outbox.Partitions // no other process publishes the events of a file
 			return sqlite.New(db, d.Clock, events.waker)
 		}},
-		Postgres: engine.Backend[*pgdb.DB, guest.Store]{Migrations: postgres.Migrations, New: func(db *pgdb.DB) guest.Store { return postgres.New(db, events.waker) }},
+		Postgres: engine.Backend[*pgdb.DB, guest.WholeStore]{Migrations: postgres.Migrations, New: func(db *pgdb.DB) guest.WholeStore { return postgres.New(db, events.waker) }},
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.opened = st
 	hot, err := s.openHot(ctx, d)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	shown := s.openCatalogue()
-	options := guest.Options{
-		Store: st, Hot: hot.Hot, Cookies: guest.NewCookies(s.cfg.CookieSecret, s.cfg.OldCookieSecrets), Clock: d.Clock,
-		Catalogue: shown, Campaign: s.cfg.Campaign,
-		Local: hot.limits(), Processes: s.cfg.Processes, Degraded: hot.observe(d.Metrics),
-		Samples: s.cfg.SampleRates, Types: s.cfg.TenantTypes, Recorded: countTelemetry(d.Metrics),
-		Backups: func() ([]guest.Backup, error) { return s.backups(d, db) },
-	}
-	observeCatalogue(d.Metrics, &options)
-	if s.cfg.RateLimits {
-		options.Limits = s.cfg.Rates.Limits()
-	}
-	h := &httpapi.Handler{Service: guest.NewService(options), NestErrors: s.cfg.NestErrors}
-	s.retention = &guest.Retention{Store: st, Clock: d.Clock, Expired: s.cfg.SweepAfter, Events: s.cfg.Keep, KeepAudit: s.cfg.KeepAudit}
-	s.service = h.Service
-	receive := counted(d.Metrics, d.Log, h.Service.ReceiveEvent)
+	p := s.newParts(d, st, hot, db)
+	receive := counted(d.Metrics, d.Log, p.tenants.Receive)
 	opened := &service.Opened{
 		Databases: []*engine.Database{db},
-		Mounts: []service.Mount{{Listener: service.Main, Paths: []string{"/bff/consumer/v1/"}, Mount: web.Mount{
-			Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label},
-		}}},
-		Jobs:   s.sweepJobs(s.retention),
-		Ready:  st.Ping,
-		Caches: hot.caches, Close: hot.close,
+		Jobs:      s.sweepJobs(p.retention),
+		Ready:     st.Ping,
+		Caches:    hot.caches, Close: hot.close,
 		Start: func(ctx context.Context) (func() error, error) {
-			if err := s.handoffs.start(ctx); err != nil {
+			if err := p.handoffs.start(ctx); err != nil {
 				return nil, err
 			}
 			stop, err := events.start(ctx, d, st, receive)
 			if err != nil {
 				return nil, err
 			}
-			return hot.start(ctx, h.Service, stop), nil
+			return p.start(ctx, stop), nil
 		},
 		Reasons: refusals.Reasons(), Refusal: refusals.Reason,
 	}
-	if s.handoffs, err = s.openHandoffs(d, h.Service, db, opened, s.sites(shown)); err != nil {
+	s.opened = p
+	if p.handoffs, err = s.openHandoffs(d, p, db); err != nil {
 		return opened, err
 	}
-	h.Handoffs, h.Bots = s.handoffs.Handoffs, s.handoffs.Bots
-	opened.Mounts = append(opened.Mounts, mountEvents(&httpapi.EventReceiver{Parse: parseEvent, Receive: receive, Tokens: s.handoffs.tokens, Clock: d.Clock}))
-	opened.Settle = s.handoffs.settle
+	h := &httpapi.Handler{
+		Guests: p.guests, Catalogue: p.catalogue, Telemetry: p.telemetry, Handoffs: p.handoffs.Handoffs, Bots: p.handoffs.Bots, NestErrors: s.cfg.NestErrors,
+	}
+	opened.Mounts = []service.Mount{
+		{Listener: service.Main, Paths: []string{"/bff/consumer/v1/"}, Mount: web.Mount{
+			Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label},
+		}},
+		p.handoffs.mount(d.Metrics),
+		mountEvents(&httpapi.EventReceiver{Parse: parseEvent, Receive: receive, Tokens: p.handoffs.tokens, Clock: d.Clock}),
+	}
+	opened.Settle = p.handoffs.settle
 	s.mountDemo(opened)
 	opened.Console = s.console()
 	return opened, nil

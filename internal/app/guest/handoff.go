@@ -20,6 +20,7 @@ import (
 	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/guest/sqlite"
 	"holdfast/internal/ident"
+	"holdfast/internal/obs"
 	"holdfast/internal/web"
 )
 
@@ -39,35 +40,39 @@ const (
 )
 
 // openHandoffs opens the handoffs of an open service.
-func (s *Guest) openHandoffs(d *service.Deps, gs *guest.Service, db *engine.Database, opened *service.Opened, site func(string) guest.BookingSite) (*handoffs, error) {
+func (s *Guest) openHandoffs(d *service.Deps, p *parts, db *engine.Database) (*handoffs, error) {
 	secret, old := s.cfg.HandoffSecret, s.cfg.OldHandoffSecrets
-	keys, err1 := guest.NewHandoffKeys(gs.Store, secret, old)
+	keys, err1 := guest.NewHandoffKeys(p.store, secret, old)
 	hasher, err2 := guest.NewHasher(secret, old)
 	tokens, err3 := tokenKeys(append([]string{secret}, old...))
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, err
 	}
-	bots, err := newBots(s.cfg.Bots, gs, hasher, d.Metrics, append([]string{secret}, old...))
+	bots, err := s.openBots(p, hasher, d.Metrics)
 	if err != nil {
 		return nil, err
 	}
 	h := &handoffs{deps: d, tokens: tokens, embedded: db.Embedded()}
 	h.Handoffs = guest.NewHandoffs(guest.HandoffOptions{
-		Service: gs, Keys: keys, Hasher: hasher, Life: s.cfg.HandoffLife, Site: site, Bots: bots, Restored: h.warnRestored,
+		Guests: p.guests, Store: p.store, Catalogue: p.catalogue, Clock: d.Clock, Bots: bots,
+		Keys: keys, Hasher: hasher, Life: s.cfg.HandoffLife, Site: s.sites(p.source), Restored: h.warnRestored,
 	})
-	results := d.Metrics.Counter("holdfast_guest_handoff_consumes_total", "Requests to consume a handoff, by result.", "result")
-	for _, r := range httpapi.ConsumeResults {
-		results.WithLabelValues(r)
-	}
-	receiver := &httpapi.Receiver{Handoffs: h.Handoffs, Tokens: tokens, Clock: d.Clock, Count: func(r string) { results.WithLabelValues(r).Inc() }}
-	opened.Mounts = append(opened.Mounts,
-		service.Mount{Listener: service.Internal, Paths: []string{"/internal/handoff/ID/consume", "/internal/handoff/ID/verify"}, Mount: web.Mount{
-			Owns: httpapi.OwnsReceiver, Service: web.Service{Serve: receiver.Serve, Error: httpapi.WriteError, Route: httpapi.LabelReceiver},
-		}})
 	if h.embedded {
 		db.AfterBackup = func(ctx context.Context, copied *sqlitedb.DB) error { return sqlite.EraseKeys(ctx, copied, d.Clock()) }
 	}
 	return h, nil
+}
+
+// mount serves the booking sites.
+func (h *handoffs) mount(m *obs.Metrics) service.Mount {
+	results := m.Counter("holdfast_guest_handoff_consumes_total", "Requests to consume a handoff, by result.", "result")
+	for _, r := range httpapi.ConsumeResults {
+		results.WithLabelValues(r)
+	}
+	receiver := &httpapi.Receiver{Handoffs: h.Handoffs, Tokens: h.tokens, Clock: h.deps.Clock, Count: func(r string) { results.WithLabelValues(r).Inc() }}
+	return service.Mount{Listener: service.Internal, Paths: []string{"/internal/handoff/ID/consume", "/internal/handoff/ID/verify"}, Mount: web.Mount{
+		Owns: httpapi.OwnsReceiver, Service: web.Service{Serve: receiver.Serve, Error: httpapi.WriteError, Route: httpapi.LabelReceiver},
+	}}
 }
 
 // tokenKeys returns the keys of the tokens of services. They are derived from the secrets,

@@ -2,8 +2,6 @@ package guest
 
 import (
 	"context"
-	"errors"
-	"sync"
 	"time"
 
 	"holdfast/internal/app/service"
@@ -16,7 +14,7 @@ import (
 
 // hot is the hot state as the server sees it.
 type hot struct {
-	guest.Hot
+	guest.WholeHot
 	memory *memory.Hot // nil: in Redis
 	local  *memory.Hot // counts while Redis is away; nil: in memory
 	redis  *redisdb.DB // nil: in memory
@@ -29,13 +27,13 @@ const localMemory = 16 << 20
 func (s *Guest) openHot(ctx context.Context, d *service.Deps) (*hot, error) {
 	if s.cfg.Hot == guest.HotMemory {
 		m := memory.New(d.Clock, s.cfg.HotMemory)
-		return &hot{Hot: m, memory: m}, nil
+		return &hot{WholeHot: m, memory: m}, nil
 	}
 	db, err := d.Engines.OpenRedis(ctx, Name, "hot", redisdb.Options{URL: s.cfg.Hot, Timeout: s.cfg.HotTimeout, Probe: redis.Probe(s.cfg.HotPrefix)})
 	if err != nil {
 		return nil, err
 	}
-	return &hot{Hot: redis.New(db, s.cfg.HotPrefix, d.Clock), redis: db, local: memory.New(d.Clock, localMemory)}, nil
+	return &hot{WholeHot: redis.New(db, s.cfg.HotPrefix, d.Clock), redis: db, local: memory.New(d.Clock, localMemory)}, nil
 }
 
 // flushTime is how long writing the last sessions may take at the end.
@@ -66,31 +64,6 @@ func (h *hot) run(ctx context.Context) {
 		return
 	}
 	h.local.Run(ctx)
-}
-
-// start runs the background work of hot state. stop, of other work, is called before it is
-// stopped.
-func (h *hot) start(ctx context.Context, s *guest.Service, stop func() error) func() error {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var all sync.WaitGroup
-	all.Go(func() { h.run(ctx) })
-	all.Go(func() { s.Repair(ctx) })
-	return func() error {
-		err := stop()
-		cancel()
-		all.Wait()
-		last, end := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
-		defer end()
-		return errors.Join(err, s.FlushSeen(last), s.FlushObserved(last), s.FlushRefusals(last))
-	}
-}
-
-// limits returns what counts while Redis is away.
-func (h *hot) limits() guest.LocalHot {
-	if h.local == nil {
-		return nil
-	}
-	return h.local
 }
 
 // observe registers the metrics, and returns what counts operations that continued without

@@ -53,7 +53,7 @@ func (s *Guest) listJobs(ctx context.Context, _ operate.None) (all []jobOutput, 
 		return nil, err
 	}
 	for _, job := range guest.Jobs {
-		old, err := s.retention.Count(ctx, job)
+		old, err := s.opened.retention.Count(ctx, job)
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +108,7 @@ func (s *Guest) run(ctx context.Context, job guest.Job, in dryRun, progress oper
 	var old guest.Old
 	if in.DryRun || progress != nil {
 		var err error
-		if old, err = s.retention.Count(ctx, job); err != nil {
+		if old, err = s.opened.retention.Count(ctx, job); err != nil {
 			return jobRun{}, err
 		}
 	}
@@ -116,7 +116,7 @@ func (s *Guest) run(ctx context.Context, job guest.Job, in dryRun, progress oper
 		n := rowCount(old.Rows)
 		return jobRun{Job: job, Before: &old.Before, Old: &n}, nil
 	}
-	n, err := s.retention.Run(ctx, job, func(rows int) { progress.Report(int64(rows), int64(max(rows, old.Rows))) })
+	n, err := s.opened.retention.Run(ctx, job, func(rows int) { progress.Report(int64(rows), int64(max(rows, old.Rows))) })
 	return jobRun{Job: job, Deleted: &n}, err
 }
 

@@ -33,18 +33,18 @@ var errDisabled = errors.New("guest is disabled, or no server has been started o
 
 // ready returns the handoffs of the open service, if this process can use their keys.
 func (s *Guest) ready() (*handoffs, error) {
-	if s.handoffs == nil {
+	if s.opened == nil || s.opened.handoffs == nil {
 		return nil, errDisabled
 	}
-	return s.handoffs, s.handoffs.isSaved()
+	return s.opened.handoffs, s.opened.handoffs.isSaved()
 }
 
 // store returns the store of the open service.
-func (s *Guest) store() (guest.Store, error) {
+func (s *Guest) store() (guest.WholeStore, error) {
 	if s.opened == nil {
 		return nil, errDisabled
 	}
-	return s.opened, nil
+	return s.opened.store, nil
 }
 
 // run runs fn on the open service.

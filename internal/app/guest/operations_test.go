@@ -44,8 +44,8 @@ type operator struct {
 	client *http.Client
 
 	main       string // base URL of the main listener
-	service    *guest.Service
-	store      guest.Store
+	tenants    *guest.TenantService
+	store      guest.WholeStore
 	later      *atomic.Int64 // by how much the clock is ahead
 	operations []operate.Operation
 }
@@ -65,11 +65,11 @@ func newOperator(t *testing.T) *operator {
 	api := adminapi.New(s.Name, s.Operations)
 	main := httptest.NewServer(server.Handler(service.Main))
 	t.Cleanup(main.Close)
-	gs, store := opened.Parts()
+	tenants, store := opened.Parts()
 	return &operator{
 		t: t, base: webtest.Serve(t, web.Service{Serve: api.Serve, Error: adminapi.WriteError, Route: api.Label}, web.Options{}).URL,
 		client: &http.Client{Transport: &openapitest.Transport{Document: described, Next: http.DefaultTransport, Report: func(err error) { t.Error(err) }}},
-		main:   main.URL, service: gs, store: store, later: later, operations: s.Operations,
+		main:   main.URL, tenants: tenants, store: store, later: later, operations: s.Operations,
 	}
 }
 
@@ -307,7 +307,7 @@ func TestReceived(t *testing.T) {
 		t.Error(text)
 	}
 	for _, id := range []string{"1", "2"} {
-		_, err := o.service.ReceiveEvent(t.Context(), inbox.Event{Source: "/x", ID: id, Type: "other", Time: clock.System(), Body: []byte("{}")})
+		_, err := o.tenants.Receive(t.Context(), inbox.Event{Source: "/x", ID: id, Type: "other", Time: clock.System(), Body: []byte("{}")})
 		must(t, err)
 	}
 	quarantine := get[struct {

@@ -116,11 +116,11 @@ const shownBacklog = 100
 
 // backlogs counts the events that are not published, for the overview of the console.
 func (s *Guest) backlogs(ctx context.Context) ([]service.Fact, error) {
-	waiting, err := s.opened.Outbox().ListWaiting(ctx, 0, shownBacklog)
+	waiting, err := s.opened.store.Outbox().ListWaiting(ctx, 0, shownBacklog)
 	if err != nil {
 		return nil, err
 	}
-	dead, err := s.opened.Outbox().CountDead(ctx)
+	dead, err := s.opened.store.Outbox().CountDead(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,7 @@ func (s *Guest) listRefusals(ctx context.Context, in operate.Latest) (all []refu
 	if err != nil {
 		return nil, err
 	}
-	if err := s.service.FlushRefusals(ctx); err != nil {
+	if err := s.opened.handoffs.FlushRefusals(ctx); err != nil {
 		return nil, err
 	}
 	found, err := st.Refusals(ctx, in.Limit)

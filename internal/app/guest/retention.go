@@ -22,7 +22,7 @@ var sweeps = map[guest.Job]string{
 }
 
 // sweepJobs returns the retention jobs for the server.
-func (s *Guest) sweepJobs(r *guest.Retention) (jobs []sweep.Job) {
+func (s *Guest) sweepJobs(r *guest.RetentionService) (jobs []sweep.Job) {
 	for _, job := range guest.Jobs {
 		jobs = append(jobs, sweep.Job{
 			Name: sweeps[job], Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit,

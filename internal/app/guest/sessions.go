@@ -82,7 +82,7 @@ func (s *Guest) eraseSession(ctx context.Context, in sessionInput) (eraseOutput,
 	if _, err := s.store(); err != nil {
 		return eraseOutput{}, err
 	}
-	e, err := s.service.Erase(ctx, in.Session)
+	e, err := s.opened.guests.Erase(ctx, in.Session)
 	if err != nil {
 		return eraseOutput{}, err
 	}

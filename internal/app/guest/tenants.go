@@ -76,6 +76,6 @@ func (s *Guest) setTenant(suspended bool) func(context.Context, tenantInput) (te
 		if _, err := s.store(); err != nil {
 			return tenantChanged{}, err
 		}
-		return tenantChanged{in.Tenant, suspended}, s.service.SuspendTenant(ctx, in.Tenant, suspended, in.Reason)
+		return tenantChanged{in.Tenant, suspended}, s.opened.tenants.Suspend(ctx, in.Tenant, suspended, in.Reason)
 	}
 }

@@ -14,7 +14,7 @@ func eraseChecks() []check { return []check{{"Session", eraseSession}} }
 
 // erasing is a database that has erased a session with some answers.
 type erasing struct {
-	guest.Store
+	guest.WholeStore
 	answers []string
 }
 

@@ -1,4 +1,4 @@
-// Package hotstatetest is the contract of guest.Hot as tests.
+// Package hotstatetest is the contract of guest.WholeHot as tests.
 //
 // A store calls Run from a test of its own; what is not in this suite no caller may rely
 // on. Every case has new sessions and keys in a store that the cases share, except for
@@ -17,7 +17,7 @@ import (
 
 // Harness is a store as the suite needs it.
 type Harness struct {
-	Hot guest.Hot
+	Hot guest.WholeHot
 
 	// Pass lets time pass for everything that expires: it may expire sooner than by the
 	// clock of the store.

@@ -8,15 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/internal/clock"
-	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/guest"
-	"holdfast/internal/guest/catalogue"
-	"holdfast/internal/guest/httpapi"
-	"holdfast/internal/guest/memory"
-	"holdfast/internal/guest/sqlite"
-	"holdfast/internal/testdb/opened"
-	"holdfast/internal/web"
 	"holdfast/internal/web/webtest"
 )
 
@@ -24,22 +16,10 @@ import (
 // its User-Agent alone if headers is 0.5 or more.
 func newBotServer(t testing.TB, headers float64) *server {
 	t.Helper()
-	hot := memory.New(clock.System, 1<<20)
-	h := &httpapi.Handler{Service: guest.NewService(guest.Options{
-		Store: sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), clock.System, nil), Hot: hot,
-		Cookies: guest.NewCookies(strings.Repeat("s", 32), nil), Clock: clock.System, Catalogue: catalogue.New(),
-	})}
-	h.Handoffs = withHandoffs(t, h.Service)
-	challenges, err := guest.NewChallenges(strings.Repeat("h", 32), nil, 8)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := guest.DefaultBots()
+	p, c := newParts(t), guest.DefaultBots()
 	c.HeadersWeight, c.HistoryWeight, c.Honeypot = headers, 0, "offers/archive"
-	h.Bots = guest.NewBots(guest.BotOptions{Service: h.Service, Config: c, Hasher: h.Handoffs.Hasher, Challenges: challenges})
-	h.Handoffs.Bots = h.Bots
-	s := webtest.Serve(t, web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label}, web.Options{})
-	return &server{t, s.URL, hot, h.Handoffs, h.Service}
+	p.bots = &c
+	return serve(t, p)
 }
 
 // suspected returns the payloads of the events bot_suspected.v1.

@@ -39,7 +39,7 @@ func (x *exchange) search() error {
 	if err != nil {
 		return err
 	}
-	results, v, err := x.Service.Find(x.traced(), q)
+	results, v, err := x.Catalogue.Find(x.traced(), q)
 	x.cacheStatus(v, err)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (x *exchange) search() error {
 	if err != nil {
 		return err
 	}
-	s, err := x.Service.BeginSearch(x.ctx(), x.session, hash, text)
+	s, err := x.Guests.BeginSearch(x.ctx(), x.session, hash, text)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (x *exchange) searchMap() error {
 	if err != nil {
 		return err
 	}
-	pins, v, err := x.Service.FindPins(x.traced(), q)
+	pins, v, err := x.Catalogue.FindPins(x.traced(), q)
 	x.cacheStatus(v, err)
 	if err != nil {
 		return err
@@ -112,17 +112,17 @@ func (x *exchange) query() (q guest.SearchQuery, begun guest.Session, err error)
 	}
 	var session guest.Session
 	if x.session == "" {
-		session, err = x.Service.Begin(x.ctx(), x.campaign())
+		session, err = x.Guests.Begin(x.ctx(), x.campaign())
 		begun, x.session = session, session.ID
 	} else {
-		session, err = x.Service.Session(x.ctx(), x.session, x.campaign())
+		session, err = x.Guests.Session(x.ctx(), x.session, x.campaign())
 	}
 	if err != nil {
 		return q, begun, err
 	}
 	q.Locale = first(q.Locale, session.Locale, acceptLanguage(x.in.Header), defaultLocale)
 	q.Currency = first(q.Currency, session.Currency, x.currency(), defaultCurrency)
-	return q, begun, x.Service.CheckArrival(&q)
+	return q, begun, x.Catalogue.CheckArrival(&q)
 }
 
 // first returns the first text that is not empty.
@@ -181,7 +181,7 @@ func (x *exchange) getSearch() error {
 	if err != nil {
 		return err
 	}
-	s, err := x.Service.Search(x.ctx(), x.session, id)
+	s, err := x.Guests.Search(x.ctx(), x.session, id)
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (x *exchange) getSearch() error {
 		return guest.ErrSearchExpired // another release has stored it
 	}
 	q.Page = page
-	results, v, err := x.Service.Find(x.traced(), q)
+	results, v, err := x.Catalogue.Find(x.traced(), q)
 	x.cacheStatus(v, err)
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func (x *exchange) getSearch() error {
 }
 
 // executed publishes a search of the session.
-func (x *exchange) executed(e guest.Executed) { x.Service.Executed(x.traced(), x.session, e) }
+func (x *exchange) executed(e guest.Executed) { x.Telemetry.Executed(x.traced(), x.session, e) }
 
 // parameters parses the query of the URL, which may have each of the names once.
 func (x *exchange) parameters(names ...string) (url.Values, error) {
@@ -242,9 +242,9 @@ func (x *exchange) getHotel() error {
 	}
 	locale := first(values.Get("locale"), acceptLanguage(x.in.Header), defaultLocale)
 	currency := first(values.Get("currency"), x.currency(), defaultCurrency)
-	h, v, err := x.Service.Hotel(x.traced(), x.route.property, locale, currency)
+	h, v, err := x.Catalogue.Hotel(x.traced(), x.route.property, locale, currency)
 	if err == nil && x.session != "" {
-		x.Service.DetailViewed(x.traced(), x.session, guest.DetailViewed{TenantID: h.TenantID, PropertyID: h.PropertyID, Locale: h.Locale, Currency: h.Currency, Cache: v.State})
+		x.Telemetry.DetailViewed(x.traced(), x.session, guest.DetailViewed{TenantID: h.TenantID, PropertyID: h.PropertyID, Locale: h.Locale, Currency: h.Currency, Cache: v.State})
 	}
 	return x.sendView(v, err)
 }
@@ -264,7 +264,7 @@ func (x *exchange) getAvailability() error {
 			return err
 		}
 	}
-	v, err := x.Service.Availability(x.traced(), q)
+	v, err := x.Catalogue.Availability(x.traced(), q)
 	return x.sendView(v, err)
 }
 
@@ -272,7 +272,7 @@ func (x *exchange) getFacets() error {
 	if _, err := x.parameters(); err != nil {
 		return err
 	}
-	v, err := x.Service.FacetsOf(x.traced(), x.route.country, x.route.region)
+	v, err := x.Catalogue.FacetsOf(x.traced(), x.route.country, x.route.region)
 	return x.sendView(v, err)
 }
 
@@ -280,7 +280,7 @@ func (x *exchange) getBrand() error {
 	if _, err := x.parameters(); err != nil {
 		return err
 	}
-	b, v, err := x.Service.BrandPeek(x.traced(), x.route.tenant)
+	b, v, err := x.Catalogue.BrandPeek(x.traced(), x.route.tenant)
 	if asked := spelled(b.TenantID, x.route.tenant); err == nil && asked != b.TenantID {
 		b.TenantID = asked
 		v.Body, err = json.Marshal(b)

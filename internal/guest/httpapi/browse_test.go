@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -17,10 +16,7 @@ import (
 
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/catalogue"
-	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/inbox"
-	"holdfast/internal/web"
-	"holdfast/internal/web/webtest"
 )
 
 // found is the answer of a search.
@@ -38,16 +34,6 @@ func parse[T any](t testing.TB, body string) (v T) {
 		t.Fatalf("%s: %v", body, err)
 	}
 	return v
-}
-
-// at serves a service with other options.
-func (s *server) at(change func(*guest.Options)) *server {
-	o := s.service.Options
-	change(&o)
-	h := &httpapi.Handler{Service: guest.NewService(o)}
-	h.Handoffs = withHandoffs(s.t, h.Service)
-	base := webtest.Serve(s.t, web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label}, web.Options{Log: slog.New(slog.DiscardHandler)}).URL
-	return &server{s.t, base, s.hot, h.Handoffs, h.Service}
 }
 
 // TestSearch: a search has pages and a session of its own, which only its guest continues.
@@ -150,9 +136,9 @@ func (s *server) checkTag(path, tag string) {
 // nothing about the guest.
 func TestPublic(t *testing.T) {
 	t.Parallel()
-	s := newServer(t).at(func(o *guest.Options) {
-		o.Limits = guest.DefaultRates().Limits()
-		o.Cookies = guest.NewCookies(strings.Repeat("n", 32), []string{strings.Repeat("s", 32)})
+	s := newServer(t).at(func(p *parts) {
+		p.limits = guest.DefaultRates().Limits()
+		p.cookies = guest.NewCookies(strings.Repeat("n", 32), []string{strings.Repeat("s", 32)})
 	})
 	b := newServer(t).begin() // signed with the old secret, so that the cookie is replaced
 	b.server = s
@@ -234,7 +220,7 @@ func TestSuspendedTenant(t *testing.T) {
 	if got := status(); got != [3]int{200, 200, 200} {
 		t.Fatal(got)
 	}
-	if err := s.service.RefreshSuspensions(t.Context()); err != nil {
+	if err := s.tenants.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	suspend := func(suspended bool, at time.Duration) {
@@ -270,7 +256,7 @@ func TestLateSuspension(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
 	item := parse[found](t, s.begin().want(200, http.MethodPost, "/search", `{"region":"vienna"}`).body).Items[0]
-	if err := s.service.RefreshSuspensions(t.Context()); err != nil {
+	if err := s.tenants.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for i, step := range []struct {
@@ -288,7 +274,7 @@ func TestLateSuspension(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := inbox.Event{Source: "/tenants", ID: strconv.Itoa(i), Type: step.kind, Time: at, Body: []byte(`{"tenantId":"` + item.TenantID + `"}`)}
-		result, err := s.service.ReceiveEvent(t.Context(), e)
+		result, err := s.tenants.Receive(t.Context(), e)
 		if got := (&browser{server: s}).send(http.MethodGet, "/hotels/"+item.PropertyID, "").status; err != nil || result != step.result || got != step.status {
 			t.Errorf("%s of %s: %s, %v, and %d; want %s and %d", step.kind, step.at, result, err, got, step.result, step.status)
 		}
@@ -322,7 +308,7 @@ func TestUpstreamFails(t *testing.T) {
 	t.Parallel()
 	f := &flaky{Catalogue: catalogue.New()}
 	f.fails.Store(true)
-	s := newServer(t).at(func(o *guest.Options) { o.Catalogue = f })
+	s := newServer(t).at(func(p *parts) { p.source = f })
 	for range 3 {
 		a := (&browser{server: s}).want(503, http.MethodGet, "/hotels/"+property, "", `"code":"unavailable"`, `"retriable":true`)
 		if strings.Contains(a.body, "secret") || a.header.Get("Retry-After") == "" || a.header.Get("X-Cache") != "" {

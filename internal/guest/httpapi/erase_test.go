@@ -19,20 +19,20 @@ func TestEraseNamesBackups(t *testing.T) {
 	t.Parallel()
 	now := clock.System().UTC().Truncate(time.Second)
 	backup := func(name string, at time.Duration) guest.Backup { return guest.Backup{Path: name, At: now.Add(at)} }
-	s := newServer(t).at(func(o *guest.Options) {
-		o.Backups = func() ([]guest.Backup, error) {
+	s := newServer(t).at(func(p *parts) {
+		p.backups = func() ([]guest.Backup, error) {
 			return []guest.Backup{backup("/later", time.Hour), backup("/earlier", -time.Hour)}, nil
 		}
 	})
-	e, err := s.service.Erase(t.Context(), string(guest.NewID(guest.SessionPrefix, now)))
+	e, err := s.guests.Erase(t.Context(), string(guest.NewID(guest.SessionPrefix, now)))
 	suite.Must(t, "Erase", err)
 	suite.Equal(t, "backups", e.Backups, []guest.Backup{backup("/later", time.Hour)})
-	failing := s.at(func(o *guest.Options) {
-		o.Backups = func() ([]guest.Backup, error) { return nil, errors.New("broken") }
+	failing := s.at(func(p *parts) {
+		p.backups = func() ([]guest.Backup, error) { return nil, errors.New("broken") }
 	})
-	_, err = failing.service.Erase(t.Context(), string(guest.NewID(guest.SessionPrefix, now)))
+	_, err = failing.guests.Erase(t.Context(), string(guest.NewID(guest.SessionPrefix, now)))
 	suite.WantFault(t, "backups that cannot be read", err, fault.Unavailable)
-	_, err = s.service.Erase(t.Context(), "gms_x")
+	_, err = s.guests.Erase(t.Context(), "gms_x")
 	suite.WantFault(t, "no session", err, fault.Invalid)
 }
 
@@ -50,13 +50,13 @@ func TestErase(t *testing.T) {
 		b.want(201, http.MethodPost, "/handoff/"+tenant+"/"+property, stay)
 	}
 	session := func(b *browser) guest.ID { id, _, _ := strings.Cut(b.cookie, "."); return guest.ID(id) }
-	search, err := s.service.BeginSearch(t.Context(), session(b), "vienna", json.RawMessage(`{}`))
+	search, err := s.guests.BeginSearch(t.Context(), session(b), "vienna", json.RawMessage(`{}`))
 	suite.Must(t, "BeginSearch", err)
 
-	e, err := s.service.Erase(t.Context(), string(session(b)))
+	e, err := s.guests.Erase(t.Context(), string(session(b)))
 	suite.Must(t, "Erase", err)
 	suite.Equal(t, "erased", e, guest.Erased{Wishes: 1, Handoffs: 1, Answers: 2, Kept: 2, Remains: []string{}, Backups: []guest.Backup{}})
-	if _, err := s.service.Search(t.Context(), session(b), search.ID); err == nil {
+	if _, err := s.guests.Search(t.Context(), session(b), search.ID); err == nil {
 		t.Error("the search is left")
 	}
 	for path, want := range map[string]string{"/wishlist": `"items":[]`, "/session/recently-viewed": `"items":[]`, "/handoff": `"items":[]`, "/session": `"preferences":{}`} {

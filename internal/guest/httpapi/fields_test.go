@@ -34,7 +34,7 @@ func newListeners(t testing.TB) *listeners {
 	s := newServer(t)
 	l := &listeners{browser: s.begin(), receiver: newReceiver(t, s)}
 	h := &httpapi.EventReceiver{
-		Tokens: l.receiver.tokens, Clock: clock.System, Receive: s.service.ReceiveEvent,
+		Tokens: l.receiver.tokens, Clock: clock.System, Receive: s.tenants.Receive,
 		Parse: func(headers map[string]string, body []byte) (e inbox.Event, err error) {
 			if headers == nil {
 				return e, json.Unmarshal(body, &e)
@@ -293,8 +293,8 @@ func TestArrival(t *testing.T) {
 		{"Local", time.FixedZone("", -12*60*60)},
 		{"Mars/Olympus", time.FixedZone("", -12*60*60)},
 	} {
-		s := newServer(t).at(func(o *guest.Options) {
-			o.Catalogue, o.Clock = &zoned{catalogue.New(), c.zone}, func() time.Time { return now }
+		s := newServer(t).at(func(p *parts) {
+			p.source, p.clock = &zoned{catalogue.New(), c.zone}, func() time.Time { return now }
 		})
 		b := s.begin()
 		today := now.In(c.at)
@@ -312,7 +312,7 @@ func TestArrival(t *testing.T) {
 		}
 	}
 	// A search is in no time zone.
-	s := newServer(t).at(func(o *guest.Options) { o.Clock = func() time.Time { return now } })
+	s := newServer(t).at(func(p *parts) { p.clock = func() time.Time { return now } })
 	last := now.In(time.FixedZone("", -12*60*60))
 	for n, status := range map[int]int{-1: 422, 0: 200} {
 		for _, path := range []string{"/search", "/search/map"} {
@@ -360,7 +360,7 @@ func TestTotal(t *testing.T) {
 	b := s.begin()
 	const query = `{"region":"vienna","pageSize":3,"page":`
 	first := parse[found](t, b.want(200, http.MethodPost, "/search", query+`1}`).body)
-	if err := s.service.RefreshSuspensions(t.Context()); err != nil {
+	if err := s.tenants.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.hot.SetSuspension(t.Context(), guest.Suspension{Tenant: first.Items[0].TenantID, Suspended: true, At: time.Now()}); err != nil {

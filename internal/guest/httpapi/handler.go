@@ -23,9 +23,11 @@ import (
 
 // Handler serves the paths that Owns reports.
 type Handler struct {
-	Service  *guest.Service
-	Handoffs *guest.Handoffs
-	Bots     *guest.Bots // nil: requests are not scored
+	Guests    *guest.Service
+	Catalogue *guest.CatalogueService
+	Telemetry *guest.TelemetryService
+	Handoffs  *guest.Handoffs
+	Bots      *guest.Bots // nil: requests are not scored
 
 	NestErrors bool // errors are the member error of an object
 }
@@ -113,13 +115,13 @@ func (x *exchange) bootstrap(refused error) {
 	if !x.action.mutates || !errors.Is(refused, errSession) {
 		return
 	}
-	if r, limited, err := x.Service.Limit(x.ctx(), guest.ClassBootstrap, "", x.address()); err != nil || limited && !r.Allowed {
+	if r, limited, err := x.Guests.Limit(x.ctx(), guest.ClassBootstrap, "", x.address()); err != nil || limited && !r.Allowed {
 		return
 	}
 	if web.AcquireSlot(x.out, x.in) != nil || errors.Is(x.evaluate(), guest.ErrHardBlock) {
 		return
 	}
-	if s, err := x.Service.Begin(x.ctx(), x.campaign()); err == nil {
+	if s, err := x.Guests.Begin(x.ctx(), x.campaign()); err == nil {
 		x.start(s)
 	}
 }
@@ -147,12 +149,12 @@ func (x *exchange) sameSite() error {
 func (x *exchange) authenticate() error {
 	name := x.cookieName()
 	for _, c := range x.in.CookiesNamed(name) {
-		session, old, ok := x.Service.Cookies.Verify(c.Value)
+		session, old, ok := x.Guests.Cookies.Verify(c.Value)
 		if !ok {
 			continue
 		}
 		x.session = session
-		renew := x.Service.Saw(session, !x.action.public)
+		renew := x.Guests.Saw(session, !x.action.public)
 		web.Identify(x.out, string(session))
 		if old || renew {
 			x.setCookie(session)
@@ -177,14 +179,14 @@ func (x *exchange) cookieName() string {
 // start sends the cookie of a new session, and publishes that it has begun.
 func (x *exchange) start(s guest.Session) {
 	x.setCookie(s.ID)
-	x.Service.Started(x.traced(), s)
+	x.Telemetry.Started(x.traced(), s)
 }
 
 // setCookie sends the cookie, or another one instead of it.
 func (x *exchange) setCookie(session guest.ID) {
-	x.Service.Saw(session, true)
+	x.Guests.Saw(session, true)
 	cookie := &http.Cookie{ //nolint:gosec // Secure is not possible over plain HTTP, on one machine
-		Name: x.cookieName(), Value: x.Service.Cookies.Sign(session), Path: "/", MaxAge: int(guest.SessionLife.Seconds()),
+		Name: x.cookieName(), Value: x.Guests.Cookies.Sign(session), Path: "/", MaxAge: int(guest.SessionLife.Seconds()),
 		Secure: x.at.Scheme == "https", HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	}
 	x.out.Header().Set("Set-Cookie", cookie.String())

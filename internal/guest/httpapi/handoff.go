@@ -60,7 +60,7 @@ func (x *exchange) mint() error {
 	if string(in.Campaign) == "null" {
 		in.Campaign = nil
 	}
-	session, err := x.Service.Session(x.ctx(), x.session, x.campaign())
+	session, err := x.Guests.Session(x.ctx(), x.session, x.campaign())
 	if err != nil {
 		return err
 	}

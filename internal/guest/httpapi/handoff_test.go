@@ -22,26 +22,6 @@ import (
 
 const stay = `{"checkIn":"2036-12-30","checkOut":"2037-01-02","adults":2,"children":1,"rooms":1,"currency":"EUR","locale":"de-AT"}`
 
-// withHandoffs returns the operations of handoffs on a service.
-func withHandoffs(t testing.TB, s *guest.Service) *guest.Handoffs {
-	t.Helper()
-	secret := strings.Repeat("h", 32)
-	keys, err1 := guest.NewHandoffKeys(s.Store, secret, nil)
-	hasher, err2 := guest.NewHasher(secret, nil)
-	if err1 != nil || err2 != nil {
-		t.Fatal(err1, err2)
-	}
-	return guest.NewHandoffs(guest.HandoffOptions{
-		Service: s, Keys: keys, Hasher: hasher, Life: 10 * time.Minute, Restored: func() { t.Error("restored") },
-		Site: func(of string) guest.BookingSite {
-			if of == property { // a tenant without a site
-				return guest.BookingSite{}
-			}
-			return guest.BookingSite{URL: "https://book.example/?t={token}", Fingerprint: guest.MismatchRefuse, IP: guest.MismatchMark}
-		},
-	})
-}
-
 // receiver is the internal listener with tokens of services.
 type receiver struct {
 	t      testing.TB
@@ -217,7 +197,7 @@ func TestMintRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			on := *b
-			on.server = &server{t: t, base: s.base, hot: s.hot}
+			on.server = &server{t: t, base: s.base}
 			on.check(on.send(http.MethodPost, c.path, c.body), c.status, c.part)
 		})
 	}
@@ -225,7 +205,7 @@ func TestMintRefusals(t *testing.T) {
 		t.Helper()
 		body := json.RawMessage(`{"tenantId":"` + tenant + `"}`)
 		e := inbox.Event{Source: "/tenants", ID: id, Type: kind, Time: clock.System().Add(time.Duration(minute) * time.Minute), Body: body}
-		if _, err := s.handoffs.ReceiveEvent(t.Context(), e); err != nil {
+		if _, err := s.tenants.Receive(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -254,7 +234,7 @@ func TestMintProperty(t *testing.T) {
 	}
 	b.want(201, http.MethodPost, "/handoff/"+strings.ToUpper(other.TenantID+"/"+other.PropertyID), stay)
 	first := b.send(http.MethodPost, at+property, stay, "Idempotency-Key: first")
-	away := s.at(func(o *guest.Options) { o.Catalogue, o.Hot = nil, memory.New(clock.System, 1<<20) })
+	away := s.at(func(p *parts) { p.source, p.hot = nil, memory.New(clock.System, 1<<20) })
 	b.server = away
 	if again := b.send(http.MethodPost, at+property, stay, "Idempotency-Key: first"); again.body != first.body || again.status != 201 {
 		t.Errorf("repeated while the catalogue is away: %d %s, want %s", again.status, again.body, first.body)

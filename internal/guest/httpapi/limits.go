@@ -37,7 +37,7 @@ func (x *exchange) limit() error {
 	if x.action.begins && x.session == "" {
 		class = guest.ClassBootstrap
 	}
-	r, limited, err := x.Service.Limit(x.ctx(), class, x.session, x.address())
+	r, limited, err := x.Guests.Limit(x.ctx(), class, x.session, x.address())
 	if err != nil || !limited {
 		return err
 	}

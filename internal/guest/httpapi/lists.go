@@ -27,7 +27,7 @@ func (x *exchange) sendJSON(status int, body any) error {
 }
 
 func (x *exchange) listViewed() error {
-	items, err := x.Service.Viewed(x.ctx(), x.session)
+	items, err := x.Guests.Viewed(x.ctx(), x.session)
 	return sendList(x, items, err)
 }
 
@@ -40,7 +40,7 @@ func (x *exchange) addViewed() error {
 	if err := decode(x.body, &in); err != nil {
 		return err
 	}
-	v, err := x.Service.AddViewed(x.ctx(), x.session, in.TenantID, in.PropertyID)
+	v, err := x.Guests.AddViewed(x.ctx(), x.session, in.TenantID, in.PropertyID)
 	if err != nil {
 		return err
 	}
@@ -49,6 +49,6 @@ func (x *exchange) addViewed() error {
 }
 
 func (x *exchange) listHistory() error {
-	items, err := x.Service.History(x.ctx(), x.session)
+	items, err := x.Guests.History(x.ctx(), x.session)
 	return sendList(x, items, err)
 }

@@ -10,10 +10,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/guest"
-	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/guest/memory"
-	"holdfast/internal/web"
-	"holdfast/internal/web/webtest"
 )
 
 func TestRecentlyViewed(t *testing.T) {
@@ -47,16 +44,14 @@ var rateLimit = regexp.MustCompile(`^"wishlist";r=(\d+);t=\d+$`)
 // client address.
 func TestRateLimits(t *testing.T) {
 	t.Parallel()
-	s := newServer(t)
 	hot := memory.New(clock.System, 1<<20)
-	o := s.service.Options
-	o.Hot = hot
-	o.Limits = guest.Limits{
-		guest.ClassWishlist:  {Events: 60, Per: time.Hour, Burst: 3},
-		guest.ClassBootstrap: {Events: 20, Per: time.Hour, Burst: 4},
-	}
-	h := &httpapi.Handler{Service: guest.NewService(o)}
-	s.base = webtest.Serve(t, web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label}, web.Options{}).URL
+	s := newServer(t).at(func(p *parts) {
+		p.hot = hot
+		p.limits = guest.Limits{
+			guest.ClassWishlist:  {Events: 60, Per: time.Hour, Burst: 3},
+			guest.ClassBootstrap: {Events: 20, Per: time.Hour, Burst: 4},
+		}
+	})
 	b := s.begin()
 	for left := 2; left >= 0; left-- {
 		a := b.send(http.MethodGet, "/wishlist", "")

@@ -14,7 +14,7 @@ import (
 // them.
 func (s *server) observed(kind string) (payloads []string) {
 	s.t.Helper()
-	if err := s.service.FlushObserved(s.t.Context()); err != nil {
+	if err := s.telemetry.Flush(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
 	for _, e := range s.waiting() {
@@ -82,8 +82,8 @@ func TestSessionsArePublished(t *testing.T) {
 	}
 
 	// A client that may not begin a session gets none by a change either.
-	limited := s.at(func(o *guest.Options) {
-		o.Limits = guest.Limits{guest.ClassBootstrap: {Events: 1, Per: time.Hour, Burst: 1}}
+	limited := s.at(func(p *parts) {
+		p.limits = guest.Limits{guest.ClassBootstrap: {Events: 1, Per: time.Hour, Burst: 1}}
 	})
 	for i := range 2 {
 		b = &browser{server: limited}
@@ -151,9 +151,9 @@ func TestSearchesArePublished(t *testing.T) {
 func TestSearchesAreSampled(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
-	s.service.Samples = guest.SampleRates{Searches: 4}
+	s.telemetry.Samples = guest.SampleRates{Searches: 4}
 	recorded := map[string]int{}
-	s.service.Recorded = func(kind, result string, n int) { recorded[kind+" "+result] += n }
+	s.telemetry.Recorded = func(kind, result string, n int) { recorded[kind+" "+result] += n }
 	for range 30 {
 		b := s.begin()
 		b.want(200, http.MethodPost, "/search", `{}`)
@@ -171,11 +171,11 @@ func TestSearchesAreSampled(t *testing.T) {
 	if n := 2 * len(bySession); n == 0 || n == 60 || recorded["search published"] != n || recorded["search sampled-out"] != 60-n {
 		t.Errorf("%d are published of 60; counted %v", n, recorded)
 	}
-	s.service.Samples = guest.SampleRates{}
+	s.telemetry.Samples = guest.SampleRates{}
 	b := s.begin()
 	b.want(200, http.MethodPost, "/search", `{}`)
 	session, _, _ := strings.Cut(b.cookie, ".")
-	if _, err := s.service.Erase(t.Context(), session); err != nil {
+	if _, err := s.guests.Erase(t.Context(), session); err != nil {
 		t.Fatal(err)
 	}
 	if all := s.observed("search.executed.v1"); strings.Contains(strings.Join(all, ""), session) {

@@ -21,8 +21,8 @@ func TestRefusedAttempts(t *testing.T) {
 	path, body := "/internal/handoff/"+m.HandoffID+"/consume", `{"token":"`+m.Token+`"}`
 	counted := func() []guest.Refusal {
 		t.Helper()
-		suite.Must(t, "FlushRefusals", s.service.FlushRefusals(t.Context()))
-		all, err := s.service.Store.Refusals(t.Context(), 10)
+		suite.Must(t, "FlushRefusals", s.handoffs.FlushRefusals(t.Context()))
+		all, err := s.store.Refusals(t.Context(), 10)
 		suite.Must(t, "Refusals", err)
 		return all
 	}

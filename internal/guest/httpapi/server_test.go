@@ -15,15 +15,8 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/guest"
-	"holdfast/internal/guest/catalogue"
-	"holdfast/internal/guest/httpapi"
-	"holdfast/internal/guest/memory"
-	"holdfast/internal/guest/sqlite"
 	"holdfast/internal/openapitest"
-	"holdfast/internal/testdb/opened"
-	"holdfast/internal/web"
 	"holdfast/internal/web/webtest"
 )
 
@@ -50,27 +43,6 @@ var description = sync.OnceValues(func() (*openapitest.Document, error) {
 	}
 	return openapitest.Load(text)
 })
-
-// server is the service on a listener.
-type server struct {
-	t        testing.TB
-	base     string
-	hot      *memory.Hot
-	handoffs *guest.Handoffs
-	service  *guest.Service
-}
-
-func newServer(t testing.TB) *server {
-	t.Helper()
-	hot := memory.New(clock.System, 1<<20)
-	h := &httpapi.Handler{Service: guest.NewService(guest.Options{
-		Store: sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), clock.System, nil), Hot: hot,
-		Cookies: guest.NewCookies(strings.Repeat("s", 32), nil), Clock: clock.System, Catalogue: catalogue.New(),
-	})}
-	h.Handoffs = withHandoffs(t, h.Service)
-	s := webtest.Serve(t, web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label}, web.Options{})
-	return &server{t, s.URL, hot, h.Handoffs, h.Service}
-}
 
 // browser is a client with a cookie.
 type browser struct {
@@ -408,7 +380,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			on := *b
-			on.server = &server{t, s.base, s.hot, s.handoffs, s.service}
+			on.server = &server{s.services, t, s.base}
 			a := on.send(c.method, c.path, c.body, c.headers...)
 			on.check(a, c.status, `"code":"`+c.code+`"`, fmt.Sprintf(`"status":%d`, c.status), `"detail":"`)
 		})
@@ -493,7 +465,7 @@ func TestCookies(t *testing.T) {
 	(&browser{server: s}).want(200, http.MethodGet, "/openapi.json", "") // needs none
 	// The first private answer of a day renews the cookie. A new process does not know
 	// whether it was renewed.
-	a.server = s.at(func(*guest.Options) {})
+	a.server = s.at(func(*parts) {})
 	public := a.send(http.MethodGet, "/hotels/"+property, "").header.Values("Set-Cookie")
 	renewed := a.send(http.MethodGet, "/wishlist", "").header.Values("Set-Cookie")
 	again := slices.Concat(a.send(http.MethodGet, "/wishlist", "").header.Values("Set-Cookie"), a.send(http.MethodGet, "/session", "").header.Values("Set-Cookie"))
@@ -505,12 +477,9 @@ func TestCookies(t *testing.T) {
 // TestNestedErrors: with the setting, errors are nested, also one that is stored and repeated.
 func TestNestedErrors(t *testing.T) {
 	t.Parallel()
-	hot := memory.New(clock.System, 1<<20)
-	h := &httpapi.Handler{NestErrors: true, Service: guest.NewService(guest.Options{
-		Store: sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), clock.System, nil), Hot: hot,
-		Cookies: guest.NewCookies(strings.Repeat("s", 32), nil), Clock: clock.System,
-	})}
-	base := webtest.Serve(t, web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label}, web.Options{}).URL
+	p := newParts(t)
+	p.nestErrors, p.source = true, nil
+	base := serve(t, p).base
 	cookie := ""
 	send := func(method, path, body, key string) (status int, text string) {
 		t.Helper()

@@ -39,7 +39,7 @@ func (x *exchange) beginSession() error {
 		x.setCookie(x.session)
 		return x.getSession()
 	}
-	s, err := x.Service.Begin(x.ctx(), x.campaign())
+	s, err := x.Guests.Begin(x.ctx(), x.campaign())
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (x *exchange) beginSession() error {
 }
 
 func (x *exchange) getSession() error {
-	s, err := x.Service.Session(x.ctx(), x.session, x.campaign())
+	s, err := x.Guests.Session(x.ctx(), x.session, x.campaign())
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (x *exchange) setPreferences() error {
 	if err := decode(x.body, &patch); err != nil {
 		return err
 	}
-	s, err := x.Service.SetPreferences(x.ctx(), x.session, patch)
+	s, err := x.Guests.SetPreferences(x.ctx(), x.session, patch)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (x *exchange) setPreferences() error {
 // clear ends the session. A repeated request has no session to end, but gets a cookie
 // again, whose first one may not have arrived.
 func (x *exchange) clear() error {
-	next, o, err := x.Service.Clear(x.ctx(), x.mutation)
+	next, o, err := x.Guests.Clear(x.ctx(), x.mutation)
 	if err == nil {
 		x.start(next)
 	}

@@ -18,7 +18,7 @@ func TestTwoTabs(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
 	first := s.begin()
-	tabs := []*browser{first, {server: s.at(func(*guest.Options) {}), cookie: first.cookie}}
+	tabs := []*browser{first, {server: s.at(func(*parts) {}), cookie: first.cookie}}
 	at := func(n int) string { return fmt.Sprintf("%08d%s", n, property[8:]) }
 	var all sync.WaitGroup
 	for i, tab := range tabs {
@@ -39,8 +39,8 @@ func TestTwoTabs(t *testing.T) {
 		})
 	}
 	all.Wait()
-	session, _, _ := s.service.Cookies.Verify(first.cookie)
-	table, err := s.service.Store.Wishes(t.Context(), session, nil, 100)
+	session, _, _ := s.guests.Cookies.Verify(first.cookie)
+	table, err := s.store.Wishes(t.Context(), session, nil, 100)
 	if err != nil || len(table) != 20 {
 		t.Fatalf("%d entries, %v", len(table), err)
 	}

@@ -31,7 +31,7 @@ func (x *exchange) recordPageViews() error {
 	if err != nil {
 		return err
 	}
-	o, err := x.Service.RecordPageViews(x.ctx(), x.mutation, items)
+	o, err := x.Telemetry.RecordPageViews(x.ctx(), x.mutation, items)
 	return reply(x, o, err, accepted)
 }
 
@@ -40,6 +40,6 @@ func (x *exchange) recordFunnelEvents() error {
 	if err != nil {
 		return err
 	}
-	o, err := x.Service.RecordFunnelEvents(x.ctx(), x.mutation, items)
+	o, err := x.Telemetry.RecordFunnelEvents(x.ctx(), x.mutation, items)
 	return reply(x, o, err, accepted)
 }

@@ -20,7 +20,7 @@ func batchOf(n int, item string) string {
 // waiting returns the events of the server that are not published.
 func (s *server) waiting() (all []outbox.WaitingEvent) {
 	s.t.Helper()
-	all, err := s.service.Store.Outbox().ListWaiting(s.t.Context(), 0, 1000)
+	all, err := s.store.Outbox().ListWaiting(s.t.Context(), 0, 1000)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -71,9 +71,9 @@ func TestTelemetry(t *testing.T) {
 func TestSampling(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
-	s.service.Samples = guest.SampleRates{PageViews: 4, FunnelEvents: 1}
+	s.telemetry.Samples = guest.SampleRates{PageViews: 4, FunnelEvents: 1}
 	recorded := map[string]int{}
-	s.service.Recorded = func(kind, result string, n int) { recorded[kind+" "+result] += n }
+	s.telemetry.Recorded = func(kind, result string, n int) { recorded[kind+" "+result] += n }
 	sampled := 0
 	for range 40 {
 		b, before := s.begin(), len(s.waiting())

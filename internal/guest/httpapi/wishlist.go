@@ -54,7 +54,7 @@ func (x *exchange) addWish() error {
 		return err
 	}
 	w := guest.Wish{Tenant: in.TenantID, Property: in.PropertyID, Source: in.Source, Note: in.Note}
-	o, err := x.Service.AddWish(x.ctx(), x.mutation, w)
+	o, err := x.Guests.AddWish(x.ctx(), x.mutation, w)
 	return reply(x, o, err, func(r guest.AddedWish) (answer, error) {
 		if err := r.Err(); err != nil { // it is repeated, so it names no request but the path
 			return problemAnswer(asRefusal(err), problem.Occurrence{Path: x.at.Path}, x.NestErrors), nil
@@ -84,12 +84,12 @@ func (x *exchange) setNote() error {
 	if in.Note == nil {
 		return refuseMember("note", "expected a text; an empty one removes the note")
 	}
-	o, err := x.Service.SetNote(x.ctx(), x.mutation, x.route.property, *in.Note)
+	o, err := x.Guests.SetNote(x.ctx(), x.mutation, x.route.property, *in.Note)
 	return reply(x, o, err, func(r guest.NotedWish) (answer, error) { return jsonAnswer(http.StatusOK, viewOf(r.Wish)) })
 }
 
 func (x *exchange) removeWish() error {
-	o, err := x.Service.RemoveWish(x.ctx(), x.mutation, x.route.property)
+	o, err := x.Guests.RemoveWish(x.ctx(), x.mutation, x.route.property)
 	return reply(x, o, err, noContent)
 }
 
@@ -108,7 +108,7 @@ func (x *exchange) listWishes() error {
 	if after != nil {
 		last = &guest.Wish{ID: after.ID, Added: after.At}
 	}
-	all, err := x.Service.Wishes(x.ctx(), x.session, last, limit+1)
+	all, err := x.Guests.Wishes(x.ctx(), x.session, last, limit+1)
 	if err != nil {
 		return err
 	}

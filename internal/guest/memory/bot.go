@@ -36,7 +36,7 @@ func (h *Hot) changeBrowser(id string, fn func(b *browser, now int64)) {
 	h.put(s, now, item{key, caches, b, size, guest.SessionsWindow})
 }
 
-// SeeBrowser implements guest.Hot.
+// SeeBrowser implements guest.WholeHot.
 func (h *Hot) SeeBrowser(_ context.Context, s guest.Sighting) (seen guest.Sighted, err error) {
 	h.changeBrowser(s.Browser, func(b *browser, now int64) {
 		b.events = slices.DeleteFunc(b.events, func(at int64) bool { return at <= now-s.Events.Life.Microseconds() })
@@ -68,7 +68,7 @@ func dropOldest(members map[string]int64, but string) {
 	delete(members, oldest)
 }
 
-// AddOffence implements guest.Hot.
+// AddOffence implements guest.WholeHot.
 func (h *Hot) AddOffence(_ context.Context, id, offence string) error {
 	h.changeBrowser(id, func(b *browser, now int64) {
 		b.offences[offence]++
@@ -77,7 +77,7 @@ func (h *Hot) AddOffence(_ context.Context, id, offence string) error {
 	return nil
 }
 
-// SolvedChallenge implements guest.Hot.
+// SolvedChallenge implements guest.WholeHot.
 func (h *Hot) SolvedChallenge(_ context.Context, id string, session guest.ID) error {
 	h.changeBrowser(id, func(b *browser, now int64) { b.solved[session] = now + guest.SolvedLife.Microseconds() })
 	return nil

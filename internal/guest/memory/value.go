@@ -17,7 +17,7 @@ type answer struct {
 
 func answerKey(key string) string { return "idem:" + key }
 
-// ClaimAnswer implements guest.Hot.
+// ClaimAnswer implements guest.WholeHot.
 func (h *Hot) ClaimAnswer(_ context.Context, key, owner string) (guest.AnswerClaim, error) {
 	key = answerKey(key)
 	s, now := h.lock(key)
@@ -29,7 +29,7 @@ func (h *Hot) ClaimAnswer(_ context.Context, key, owner string) (guest.AnswerCla
 	return guest.AnswerClaim{Claimed: true}, nil
 }
 
-// PutAnswer implements guest.Hot.
+// PutAnswer implements guest.WholeHot.
 func (h *Hot) PutAnswer(_ context.Context, key string, digest [32]byte, a guest.StoredAnswer) error {
 	key = answerKey(key)
 	a.Body = slices.Clone(a.Body)
@@ -39,7 +39,7 @@ func (h *Hot) PutAnswer(_ context.Context, key string, digest [32]byte, a guest.
 	return nil
 }
 
-// ReleaseAnswer implements guest.Hot.
+// ReleaseAnswer implements guest.WholeHot.
 func (h *Hot) ReleaseAnswer(_ context.Context, key, owner string) error {
 	key = answerKey(key)
 	s, now := h.lock(key)
@@ -50,7 +50,7 @@ func (h *Hot) ReleaseAnswer(_ context.Context, key, owner string) error {
 	return nil
 }
 
-// DropAnswers implements guest.Hot.
+// DropAnswers implements guest.WholeHot.
 func (h *Hot) DropAnswers(_ context.Context, keys []string) error {
 	for _, key := range keys {
 		h.remove(answerKey(key))
@@ -99,7 +99,7 @@ func (h *Hot) cache(s *shard, key string, v cached, now int64) {
 	}
 }
 
-// Cached implements guest.Hot. Callers must not change the value.
+// Cached implements guest.WholeHot. Callers must not change the value.
 func (h *Hot) Cached(_ context.Context, key string) (c guest.CachedValue, err error) {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (v *cached) set(value []byte, now int64, life time.Duration) {
 	v.value, v.expires = append([]byte{}, value...), now+life.Microseconds()
 }
 
-// PutCached implements guest.Hot.
+// PutCached implements guest.WholeHot.
 func (h *Hot) PutCached(_ context.Context, key string, value []byte, life time.Duration) error {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
@@ -126,7 +126,7 @@ func (h *Hot) PutCached(_ context.Context, key string, value []byte, life time.D
 	return nil
 }
 
-// Lock implements guest.Hot.
+// Lock implements guest.WholeHot.
 func (h *Hot) Lock(_ context.Context, key, owner string, life time.Duration) (bool, error) {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
@@ -138,7 +138,7 @@ func (h *Hot) Lock(_ context.Context, key, owner string, life time.Duration) (bo
 	return true, nil
 }
 
-// Unlock implements guest.Hot.
+// Unlock implements guest.WholeHot.
 func (h *Hot) Unlock(_ context.Context, key, owner string) (bool, error) {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
@@ -150,7 +150,7 @@ func (h *Hot) Unlock(_ context.Context, key, owner string) (bool, error) {
 	return true, nil
 }
 
-// FillCached implements guest.Hot.
+// FillCached implements guest.WholeHot.
 func (h *Hot) FillCached(_ context.Context, key, owner string, value []byte, life time.Duration) (bool, error) {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
@@ -163,7 +163,7 @@ func (h *Hot) FillCached(_ context.Context, key, owner string, value []byte, lif
 	return true, nil
 }
 
-// FailCached implements guest.Hot.
+// FailCached implements guest.WholeHot.
 func (h *Hot) FailCached(_ context.Context, key, owner string, life time.Duration) (bool, error) {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
@@ -175,7 +175,7 @@ func (h *Hot) FailCached(_ context.Context, key, owner string, life time.Duratio
 	return true, nil
 }
 
-// Take implements guest.Hot.
+// Take implements guest.WholeHot.
 func (h *Hot) Take(_ context.Context, buckets []guest.Bucket) ([]guest.Taken, error) {
 	all := make([]guest.Taken, len(buckets))
 	for i, b := range buckets {
@@ -207,7 +207,7 @@ type suspensions struct {
 	all     map[string]guest.Suspension
 }
 
-// Suspended implements guest.Hot.
+// Suspended implements guest.WholeHot.
 func (h *Hot) Suspended(_ context.Context, tenants []string) (suspended []string, known bool, err error) {
 	c := &h.suspended
 	c.mu.Lock()
@@ -223,7 +223,7 @@ func (h *Hot) Suspended(_ context.Context, tenants []string) (suspended []string
 	return suspended, true, nil
 }
 
-// SuspensionVersion implements guest.Hot.
+// SuspensionVersion implements guest.WholeHot.
 func (h *Hot) SuspensionVersion(context.Context) (int64, bool, error) {
 	c := &h.suspended
 	c.mu.Lock()
@@ -231,7 +231,7 @@ func (h *Hot) SuspensionVersion(context.Context) (int64, bool, error) {
 	return c.version, c.known, nil
 }
 
-// PutSuspensions implements guest.Hot.
+// PutSuspensions implements guest.WholeHot.
 func (h *Hot) PutSuspensions(_ context.Context, version int64, all []guest.Suspension) (bool, error) {
 	c := &h.suspended
 	c.mu.Lock()
@@ -246,7 +246,7 @@ func (h *Hot) PutSuspensions(_ context.Context, version int64, all []guest.Suspe
 	return true, nil
 }
 
-// SetSuspension implements guest.Hot.
+// SetSuspension implements guest.WholeHot.
 func (h *Hot) SetSuspension(_ context.Context, s guest.Suspension) error {
 	c := &h.suspended
 	c.mu.Lock()

@@ -18,7 +18,7 @@ var (
 		WHERE fingerprint_hash = $1 AND ip_hash = $2 AND evaluated_at >= $3 ORDER BY evaluated_at DESC LIMIT $4`}
 )
 
-// LogBotScore implements guest.Store.
+// LogBotScore implements guest.WholeStore.
 func (s *Store) LogBotScore(ctx context.Context, score guest.BotScore, key string, e *guest.Event, trace guest.Trace) error {
 	signals, err := guest.EncodeSignals(score.Signals)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Store) LogBotScore(ctx context.Context, score guest.BotScore, key strin
 	return err
 }
 
-// BotScores implements guest.Store.
+// BotScores implements guest.WholeStore.
 func (s *Store) BotScores(ctx context.Context, fingerprint, ip []byte, since time.Time, limit int) (all []float64, err error) {
 	var score float64
 	err = s.db.ForEach(ctx, sqlBotScores, []any{fingerprint, ip, since, limit}, func() { all = nil }, func() error {

@@ -35,7 +35,7 @@ func (t *tx) append(events ...guest.Event) error {
 	return appendEvents(t.t, sqlAppend, all)
 }
 
-// Record implements guest.Store.
+// Record implements guest.WholeStore.
 func (s *Store) Record(ctx context.Context, of guest.Record) (guest.Once[guest.Recorded], error) {
 	return step(ctx, s, "guest.record", of.Mutation, func(t *tx) (guest.Recorded, error) {
 		r, events := of.Decide(t.now)
@@ -54,7 +54,7 @@ func appendEvents(t *pgdb.Tx, s pgdb.Statement, all []guest.SessionEvent) error 
 	return t.Queue(s, ids, topics, keys, subjects, payloads, headers, classes, times)
 }
 
-// AppendEvents implements guest.Store. It takes the turns of the sessions, like mutations,
+// AppendEvents implements guest.WholeStore. It takes the turns of the sessions, like mutations,
 // so that the positions of their events are visible in order.
 func (s *Store) AppendEvents(ctx context.Context, all []guest.SessionEvent) (rest []guest.SessionEvent, err error) {
 	var sessions, turns []string

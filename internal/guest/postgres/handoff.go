@@ -70,7 +70,7 @@ func (s *scanHandoff) handoff() guest.Handoff {
 	return h
 }
 
-// Handoff implements guest.Store.
+// Handoff implements guest.WholeStore.
 func (s *Store) Handoff(ctx context.Context, id guest.ID) (guest.Handoff, guest.HandoffState, error) {
 	var row scanHandoff
 	var state guest.HandoffState
@@ -82,7 +82,7 @@ func (s *Store) Handoff(ctx context.Context, id guest.ID) (guest.Handoff, guest.
 	return row.handoff(), state, err
 }
 
-// Handoffs implements guest.Store.
+// Handoffs implements guest.WholeStore.
 func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *guest.Handoff, limit int) (all []guest.Handoff, err error) {
 	statement, args := sqlHandoffs, []any{string(session), limit}
 	if after != nil {
@@ -96,7 +96,7 @@ func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *guest.Han
 	return all, err
 }
 
-// Consume implements guest.Store. It reads the handoff before it consumes it: a refused attempt
+// Consume implements guest.WholeStore. It reads the handoff before it consumes it: a refused attempt
 // waits for no lock, and a token that states something else than the row consumes nothing.
 func (s *Store) Consume(ctx context.Context, a guest.Consumption) (guest.Handoff, bool, error) {
 	for range 3 {
@@ -130,7 +130,7 @@ func takeTurn(t *pgdb.Tx, session guest.ID) (now time.Time, err error) {
 	return b.now, err
 }
 
-// Mint implements guest.Store.
+// Mint implements guest.WholeStore.
 func (s *Store) Mint(ctx context.Context, m guest.Mint) (guest.Once[guest.Minted], error) {
 	return step(ctx, s, "guest.mint", m.Sealed(), func(t *tx) (r guest.Minted, err error) {
 		isSuspended := false

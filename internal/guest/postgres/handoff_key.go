@@ -57,7 +57,7 @@ func (s *scanKey) key() guest.HandoffKey {
 
 func orNull(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()} }
 
-// HandoffKeys implements guest.Store.
+// HandoffKeys implements guest.WholeStore.
 func (s *Store) HandoffKeys(ctx context.Context) (all []guest.HandoffKey, err error) {
 	var row scanKey
 	err = s.db.ForEach(ctx, sqlKeys, nil, func() { all = nil }, func() error {
@@ -92,7 +92,7 @@ func (t *tx) signingKey() (guest.HandoffKey, error) {
 	}
 }
 
-// ChangeHandoffKeys implements guest.Store.
+// ChangeHandoffKeys implements guest.WholeStore.
 func (s *Store) ChangeHandoffKeys(ctx context.Context, c guest.ChangeHandoffKeys) (r guest.ChangedHandoffKeys, err error) {
 	err = s.db.Tx(ctx, "guest.change_handoff_keys", func(t *pgdb.Tx) error {
 		ring, err := readKeyRing(t, &c)

@@ -18,7 +18,7 @@ var (
 		ORDER BY last_at DESC, handoff_id, reason LIMIT $1`}
 )
 
-// AddRefusals implements guest.Store. An event takes its turn among the mutations of the session,
+// AddRefusals implements guest.WholeStore. An event takes its turn among the mutations of the session,
 // so that the positions of the session's events become visible in order.
 func (s *Store) AddRefusals(ctx context.Context, all []guest.NewRefusal) error {
 	var appended []guest.ID
@@ -54,7 +54,7 @@ func (s *Store) AddRefusals(ctx context.Context, all []guest.NewRefusal) error {
 	return err
 }
 
-// Refusals implements guest.Store.
+// Refusals implements guest.WholeStore.
 func (s *Store) Refusals(ctx context.Context, limit int) (all []guest.Refusal, err error) {
 	var row guest.Refusal
 	var id string

@@ -23,7 +23,7 @@ var migrations embed.FS
 // Migrations returns the schema changes of this backend.
 func Migrations() (migrate.Set, error) { return migrate.Load("guest", migrations, "migrations") }
 
-// Store implements guest.Store.
+// Store implements guest.WholeStore.
 type Store struct {
 	db  *pgdb.DB
 	set func() (migrate.Set, error)
@@ -31,7 +31,7 @@ type Store struct {
 	waker *outbox.Waker
 }
 
-var _ guest.Store = (*Store)(nil)
+var _ guest.WholeStore = (*Store)(nil)
 
 // New returns a store on a database. Apply Migrations to the database before the first
 // use. The waker, if not nil, wakes the relay of the process after a mutation with events.
@@ -39,12 +39,12 @@ func New(db *pgdb.DB, waker *outbox.Waker) *Store {
 	return &Store{db: db, set: sync.OnceValues(Migrations), waker: waker}
 }
 
-// Outbox implements guest.Store.
+// Outbox implements guest.WholeStore.
 func (s *Store) Outbox() outbox.Kept {
 	return outbox.Waking(outboxpg.OpenKept(s.db, "bff_consumer.outbox"), s.waker)
 }
 
-// Ping implements guest.Store. It reads the table of migrations each time, because a
+// Ping implements guest.WholeStore. It reads the table of migrations each time, because a
 // newer release may migrate the database while this server runs.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of guest needs %d migrations: run holdfast migrate")
@@ -139,7 +139,7 @@ var (
 		UPDATE bff_consumer.idempotency_keys SET response_body = $3 WHERE composite_key = $1 AND response_body = $2`}
 )
 
-// Answers implements guest.Store.
+// Answers implements guest.WholeStore.
 func (s *Store) Answers(ctx context.Context, route string, begins byte, after string, limit int) (all []guest.KeyedAnswer, err error) {
 	var row guest.KeyedAnswer
 	err = s.db.ForEach(ctx, sqlAnswers, []any{after, route, []byte{begins}, limit}, func() { all = nil }, func() error {
@@ -150,7 +150,7 @@ func (s *Store) Answers(ctx context.Context, route string, begins byte, after st
 	return all, err
 }
 
-// ReplaceBodies implements guest.Store.
+// ReplaceBodies implements guest.WholeStore.
 func (s *Store) ReplaceBodies(ctx context.Context, all []guest.NewBody) error {
 	return s.db.Tx(ctx, "guest.replace_bodies", func(t *pgdb.Tx) error {
 		for _, b := range all {

@@ -43,7 +43,7 @@ func harness(t testing.TB, url string, fault func(string) error) storetest.Harne
 	return storetest.Harness{
 		Store: store, AddBotScore: addBotScore(db), AddAnswer: addAnswer(db), AddHandoff: addHandoff(db), SetIncarnation: setIncarnation(db),
 		Find: find(db), Schema: schema(db),
-		Again: func(t testing.TB) guest.Store {
+		Again: func(t testing.TB) guest.WholeStore {
 			return postgres.New(opened.Postgres(t, pgdb.Options{URL: url, MaxConns: 10}, nil), nil)
 		},
 		Faulty: func(t testing.TB, fault func(string) error) storetest.Harness { return harness(t, url, fault) },
@@ -195,7 +195,7 @@ func TestOneLeader(t *testing.T) {
 		suite.Must(t, what, err)
 		suite.Equal(t, what, n, want)
 	}
-	retention := guest.Retention{Store: h.Store, Clock: func() time.Time { return now.Add(24 * time.Hour * 365) }}
+	retention := guest.RetentionService{Store: h.Store, Clock: func() time.Time { return now.Add(24 * time.Hour * 365) }}
 	db := opened.Postgres(t, pgdb.Options{URL: url}, nil)
 	lead := pgdb.Statement{Name: "test", SQL: `SELECT pg_try_advisory_xact_lock(hashtextextended($1, 4715333))`}
 	err := db.Tx(t.Context(), "test", func(leader *pgdb.Tx) error {

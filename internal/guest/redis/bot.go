@@ -39,7 +39,7 @@ redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])`)
 )
 
-// SeeBrowser implements guest.Hot.
+// SeeBrowser implements guest.WholeHot.
 func (h *Hot) SeeBrowser(ctx context.Context, s guest.Sighting) (seen guest.Sighted, err error) {
 	args := []string{
 		number(s.Events.Life.Microseconds()), number(int64(s.Events.Most)), millis(s.Events.Life),
@@ -56,12 +56,12 @@ func (h *Hot) SeeBrowser(ctx context.Context, s guest.Sighting) (seen guest.Sigh
 	return seen, err
 }
 
-// AddOffence implements guest.Hot.
+// AddOffence implements guest.WholeHot.
 func (h *Hot) AddOffence(ctx context.Context, browser, offence string) error {
 	return h.script(ctx, command{"add_offence", scriptOffence, h.browserKeys(browser, "")[2:3], []string{offence, millis(guest.OffenceLife)}}, ignore)
 }
 
-// SolvedChallenge implements guest.Hot.
+// SolvedChallenge implements guest.WholeHot.
 func (h *Hot) SolvedChallenge(ctx context.Context, browser string, session guest.ID) error {
 	return h.run(ctx, "solved_challenge", func(ctx context.Context, c rueidis.Client) error {
 		return c.Do(ctx, c.B().Set().Key(h.browserKeys(browser, session)[3]).Value("1").PxMilliseconds(guest.SolvedLife.Milliseconds()).Build()).Error()

@@ -35,7 +35,7 @@ var takeSHA = func() string {
 	return hex.EncodeToString(sum[:])
 }()
 
-// Take implements guest.Hot.
+// Take implements guest.WholeHot.
 func (h *Hot) Take(ctx context.Context, buckets []guest.Bucket) (all []guest.Taken, err error) {
 	err = h.run(ctx, "take", func(ctx context.Context, c rueidis.Client) error {
 		commands, again := make(rueidis.Commands, len(buckets)), make(rueidis.Commands, len(buckets))
@@ -70,7 +70,7 @@ const (
 
 func (h *Hot) suspended() string { return h.prefix + "tenant-suspended" }
 
-// Suspended implements guest.Hot.
+// Suspended implements guest.WholeHot.
 func (h *Hot) Suspended(ctx context.Context, tenants []string) (suspended []string, known bool, err error) {
 	err = h.run(ctx, "suspended", func(ctx context.Context, c rueidis.Client) error {
 		states, err := c.Do(ctx, c.B().Hmget().Key(h.suspended()).Field(fieldComplete).Field(tenants...).Build()).ToArray()
@@ -91,7 +91,7 @@ func (h *Hot) Suspended(ctx context.Context, tenants []string) (suspended []stri
 	return suspended, known, err
 }
 
-// SuspensionVersion implements guest.Hot.
+// SuspensionVersion implements guest.WholeHot.
 func (h *Hot) SuspensionVersion(ctx context.Context) (version int64, known bool, err error) {
 	err = h.run(ctx, "suspension_version", func(ctx context.Context, c rueidis.Client) error {
 		fields, err := c.Do(ctx, c.B().Hmget().Key(h.suspended()).Field(fieldComplete, fieldVersion).Build()).ToArray()
@@ -142,7 +142,7 @@ func stateOf(s guest.Suspension) string {
 	return state + fmt.Sprintf("%019d%x", s.At.UnixMicro(), s.Event)
 }
 
-// PutSuspensions implements guest.Hot.
+// PutSuspensions implements guest.WholeHot.
 func (h *Hot) PutSuspensions(ctx context.Context, version int64, all []guest.Suspension) (put bool, err error) {
 	args := []string{number(version)}
 	for _, s := range all {
@@ -152,7 +152,7 @@ func (h *Hot) PutSuspensions(ctx context.Context, version int64, all []guest.Sus
 	return put, err
 }
 
-// SetSuspension implements guest.Hot.
+// SetSuspension implements guest.WholeHot.
 func (h *Hot) SetSuspension(ctx context.Context, s guest.Suspension) error {
 	return h.script(ctx, command{"set_suspension", scriptSetSuspension, []string{h.suspended()}, []string{s.Tenant, stateOf(s)}}, ignore)
 }

@@ -19,14 +19,14 @@ import (
 	"holdfast/internal/guest"
 )
 
-// Hot implements guest.Hot. It is safe for concurrent use.
+// Hot implements guest.WholeHot. It is safe for concurrent use.
 type Hot struct {
 	db     *redisdb.DB
 	prefix string
 	clock  clock.Clock // of sessions and mirrors; limits go by that of Redis
 }
 
-var _ guest.Hot = (*Hot)(nil)
+var _ guest.WholeHot = (*Hot)(nil)
 
 // New returns a Hot on a connection. Its keys begin with an environment.
 func New(db *redisdb.DB, environment string, now clock.Clock) *Hot {
@@ -43,7 +43,7 @@ func Probe(environment string) func(context.Context, rueidis.Client) error {
 	}
 }
 
-// Ping implements guest.Hot.
+// Ping implements guest.WholeHot.
 func (h *Hot) Ping(ctx context.Context) error {
 	return h.run(ctx, "ping", func(ctx context.Context, c rueidis.Client) error {
 		return c.Do(ctx, c.B().Set().Key(h.prefix+"probe").Value("1").ExSeconds(60).Build()).Error()

@@ -18,7 +18,7 @@ const (
 		WHERE fingerprint_hash = ? AND ip_hash = ? AND evaluated_at >= ? ORDER BY evaluated_at DESC LIMIT ?`
 )
 
-// LogBotScore implements guest.Store.
+// LogBotScore implements guest.WholeStore.
 func (s *Store) LogBotScore(ctx context.Context, score guest.BotScore, key string, e *guest.Event, trace guest.Trace) error {
 	signals, err := guest.EncodeSignals(score.Signals)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Store) LogBotScore(ctx context.Context, score guest.BotScore, key strin
 	return err
 }
 
-// BotScores implements guest.Store.
+// BotScores implements guest.WholeStore.
 func (s *Store) BotScores(ctx context.Context, fingerprint, ip []byte, since time.Time, limit int) (all []float64, err error) {
 	err = s.db.Read(ctx, "bot_scores", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlBotScores, func(r *sqlite.Stmt) float64 { return r.ColumnFloat(0) }, fingerprint, ip, since.UnixMicro(), limit)

@@ -42,7 +42,7 @@ func found(t *testing.T, path, text string) (in []string) {
 }
 
 // publishAll marks all events as published.
-func publishAll(t *testing.T, store guest.Store) {
+func publishAll(t *testing.T, store guest.WholeStore) {
 	t.Helper()
 	for {
 		events, _, err := store.Outbox().Next(t.Context(), outbox.Query{Parts: 1<<outbox.Partitions - 1, Limit: 1000, Now: clock.System()})

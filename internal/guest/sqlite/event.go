@@ -27,7 +27,7 @@ func (t *tx) append(events ...guest.Event) error {
 	return nil
 }
 
-// Record implements guest.Store.
+// Record implements guest.WholeStore.
 func (s *Store) Record(ctx context.Context, of guest.Record) (guest.Once[guest.Recorded], error) {
 	return step(ctx, s, "record", of.Mutation, func(t *tx) (guest.Recorded, error) {
 		r, events := of.Decide(t.now)
@@ -39,7 +39,7 @@ func appendEvent(c *sqlite.Conn, sql string, e *guest.SessionEvent) error {
 	return sqlitedb.Exec(c, sql, string(e.ID), e.Type, string(e.Session), e.Subject, string(e.Payload), e.Headers(e.Trace), e.Retention, e.At.UnixMicro())
 }
 
-// AppendEvents implements guest.Store. Nothing is in progress while the writer runs it.
+// AppendEvents implements guest.WholeStore. Nothing is in progress while the writer runs it.
 func (s *Store) AppendEvents(ctx context.Context, all []guest.SessionEvent) (rest []guest.SessionEvent, err error) {
 	err = s.db.Write(ctx, "append_events", func(c *sqlite.Conn) error {
 		for i := range all {

@@ -75,7 +75,7 @@ func scanStated(r *sqlite.Stmt) stated {
 	return stated{scanHandoff(r), guest.HandoffState{KeyValid: r.ColumnBool(20), Suspended: r.ColumnBool(21)}}
 }
 
-// Handoff implements guest.Store.
+// Handoff implements guest.WholeStore.
 func (s *Store) Handoff(ctx context.Context, id guest.ID) (h guest.Handoff, state guest.HandoffState, err error) {
 	err = s.db.Read(ctx, "handoff", func(c *sqlite.Conn) error {
 		row, found, err := sqlitedb.QueryRow(c, sqlHandoff, scanStated, string(id))
@@ -92,7 +92,7 @@ func (s *Store) Handoff(ctx context.Context, id guest.ID) (h guest.Handoff, stat
 // time returns the time of the database.
 func (s *Store) time() time.Time { return s.now().Truncate(time.Microsecond).UTC() }
 
-// Handoffs implements guest.Store.
+// Handoffs implements guest.WholeStore.
 func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *guest.Handoff, limit int) (all []guest.Handoff, err error) {
 	err = s.db.Read(ctx, "handoffs", func(c *sqlite.Conn) error {
 		if after == nil {
@@ -105,7 +105,7 @@ func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *guest.Han
 	return all, err
 }
 
-// Consume implements guest.Store. It reads the handoff before it writes: a refused attempt does
+// Consume implements guest.WholeStore. It reads the handoff before it writes: a refused attempt does
 // not wait for the writer.
 func (s *Store) Consume(ctx context.Context, a guest.Consumption) (h guest.Handoff, repeated bool, err error) {
 	h, state, err := s.Handoff(ctx, a.ID)
@@ -142,7 +142,7 @@ func consumption(h guest.Handoff, repeated bool, err error) (guest.Handoff, bool
 	return h, repeated, nil
 }
 
-// Mint implements guest.Store. Whether the file was restored is checked before it is served.
+// Mint implements guest.WholeStore. Whether the file was restored is checked before it is served.
 func (s *Store) Mint(ctx context.Context, m guest.Mint) (guest.Once[guest.Minted], error) {
 	return step(ctx, s, "mint", m.Sealed(), func(t *tx) (r guest.Minted, err error) {
 		isSuspended, err := suspended(t.c, m.Handoff.Tenant)

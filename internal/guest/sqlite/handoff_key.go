@@ -29,7 +29,7 @@ func scanKey(r *sqlite.Stmt) guest.HandoffKey {
 	}
 }
 
-// HandoffKeys implements guest.Store.
+// HandoffKeys implements guest.WholeStore.
 func (s *Store) HandoffKeys(ctx context.Context) (all []guest.HandoffKey, err error) {
 	err = s.db.Read(ctx, "handoff_keys", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlKeys, scanKey)
@@ -38,7 +38,7 @@ func (s *Store) HandoffKeys(ctx context.Context) (all []guest.HandoffKey, err er
 	return all, err
 }
 
-// ChangeHandoffKeys implements guest.Store.
+// ChangeHandoffKeys implements guest.WholeStore.
 func (s *Store) ChangeHandoffKeys(ctx context.Context, change guest.ChangeHandoffKeys) (r guest.ChangedHandoffKeys, err error) {
 	err = s.db.Write(ctx, "change_handoff_keys", func(c *sqlite.Conn) error {
 		ring, err := readKeyRing(c, &change, s.time())

@@ -19,7 +19,7 @@ const (
 		ORDER BY last_at DESC, handoff_id, reason LIMIT ?`
 )
 
-// AddRefusals implements guest.Store.
+// AddRefusals implements guest.WholeStore.
 func (s *Store) AddRefusals(ctx context.Context, all []guest.NewRefusal) error {
 	var appended []guest.ID
 	err := s.db.Write(ctx, "add_refusals", func(c *sqlite.Conn) error {
@@ -51,7 +51,7 @@ func (s *Store) AddRefusals(ctx context.Context, all []guest.NewRefusal) error {
 	return err
 }
 
-// Refusals implements guest.Store.
+// Refusals implements guest.WholeStore.
 func (s *Store) Refusals(ctx context.Context, limit int) (all []guest.Refusal, err error) {
 	err = s.db.Read(ctx, "refusals", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlRefusals, func(r *sqlite.Stmt) guest.Refusal {

@@ -271,7 +271,7 @@ func consumeRace(t *testing.T, u *user) {
 	if testing.Short() {
 		racers = 100
 	}
-	stores := []guest.Store{u.h.Store, u.h.Store}
+	stores := []guest.WholeStore{u.h.Store, u.h.Store}
 	if u.h.Again != nil {
 		stores[1] = u.h.Again(t)
 	}

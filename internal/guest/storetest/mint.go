@@ -20,7 +20,7 @@ import (
 )
 
 // away is hot state that is unavailable: then the database decides alone.
-type away struct{ guest.Hot }
+type away struct{ guest.WholeHot }
 
 var errAway = fault.New(fault.Unavailable, "the hot state is away")
 
@@ -55,7 +55,8 @@ func (u *user) minter(tenant string) *guest.Handoffs {
 	hasher, err := guest.NewHasher(strings.Repeat("h", 32), nil)
 	suite.Must(u.t, "NewHasher", err)
 	return guest.NewHandoffs(guest.HandoffOptions{
-		Service: guest.NewService(guest.Options{Store: u.h.Store, Hot: away{}, Clock: clock.System, Catalogue: oneProperty{tenant: tenant}}),
+		Guests: guest.NewService(guest.Options{Store: u.h.Store, Hot: away{}, Clock: clock.System}), Store: u.h.Store, Clock: clock.System,
+		Catalogue: guest.NewCatalogue(guest.CatalogueOptions{Source: oneProperty{tenant: tenant}, Hot: away{}, Clock: clock.System}),
 		Keys:    u.ring(), Hasher: hasher, Life: 10 * time.Minute, Restored: func() { u.t.Error("restored") },
 		Site: func(string) guest.BookingSite { return guest.BookingSite{URL: "https://book.example/#{token}"} },
 	})

@@ -76,13 +76,13 @@ func addRefusals(_ *testing.T, u *user) {
 
 // counting counts the writes of refusals.
 type counting struct {
-	guest.Store
+	guest.WholeStore
 	writes atomic.Int64
 }
 
 func (c *counting) AddRefusals(ctx context.Context, all []guest.NewRefusal) error {
 	c.writes.Add(1)
-	return c.Store.AddRefusals(ctx, all)
+	return c.WholeStore.AddRefusals(ctx, all)
 }
 
 // refusalRace: of many attempts at once in two processes, one consumes a handoff, and the others
@@ -90,7 +90,7 @@ func (c *counting) AddRefusals(ctx context.Context, all []guest.NewRefusal) erro
 func refusalRace(_ *testing.T, u *user) {
 	const attempts = 200
 	tenant := newTenant()
-	store := &counting{Store: u.h.Store}
+	store := &counting{WholeStore: u.h.Store}
 	u.h.Store = store
 	processes := []*guest.Handoffs{u.minter(tenant), u.minter(tenant)}
 	o, err := u.mintFor(processes[0], u.mutation(), tenant, property(1))

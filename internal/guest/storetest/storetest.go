@@ -1,4 +1,4 @@
-// Package storetest is the contract of guest.Store as tests.
+// Package storetest is the contract of guest.WholeStore as tests.
 //
 // A backend calls Run from a test of its own; what is not in this suite no caller may
 // rely on. Every case has a new session on a database that the cases share, except for
@@ -18,7 +18,7 @@ import (
 
 // Harness is a backend as the suite needs it.
 type Harness struct {
-	Store guest.Store
+	Store guest.WholeStore
 
 	// Events reads the outbox of a session, in order.
 	Events func(t suite.TB, session guest.ID) []guest.Event
@@ -46,7 +46,7 @@ type Harness struct {
 	Schema func(t suite.TB) []string
 
 	// Again, if set, opens another store on the same database, like another process.
-	Again func(t testing.TB) guest.Store
+	Again func(t testing.TB) guest.WholeStore
 
 	// Faulty opens another Harness on its own database, whose engine calls fault at every
 	// point where it can fail, and uses its error.

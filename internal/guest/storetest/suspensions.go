@@ -44,8 +44,8 @@ var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 // receive receives an event as the service does.
 func (u *user) receive(e inbox.Event) inbox.Result {
 	u.t.Helper()
-	result, err := guest.NewService(guest.Options{Store: u.h.Store, Clock: clock.System}).ReceiveEvent(u.t.Context(), e)
-	suite.Must(u.t, "ReceiveEvent", err)
+	result, err := guest.NewTenants(guest.TenantOptions{Store: u.h.Store, Clock: clock.System}).Receive(u.t.Context(), e)
+	suite.Must(u.t, "Receive", err)
 	return result
 }
 
@@ -211,7 +211,7 @@ func quarantine(_ *testing.T, u *user) {
 		"no source": {ID: "a", Type: "b", Time: t0}, "no ID": {Source: "a", Type: "b", Time: t0}, "NUL": {Source: "a\x00", ID: "a", Type: "b", Time: t0},
 		"no time": {Source: "a", ID: "a", Type: "b"}, "long": {Source: strings.Repeat("a", 1000), ID: "a", Type: "b", Time: t0},
 	} {
-		if _, err := guest.NewService(guest.Options{Store: u.h.Store}).ReceiveEvent(u.t.Context(), bad); err == nil {
+		if _, err := guest.NewTenants(guest.TenantOptions{Store: u.h.Store}).Receive(u.t.Context(), bad); err == nil {
 			u.t.Errorf("%s is accepted", name)
 		}
 	}

@@ -1,0 +1,108 @@
+package httpapi_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/catalogue"
+	"holdfast/internal/guest/httpapi"
+	"holdfast/internal/guest/memory"
+	"holdfast/internal/guest/sqlite"
+	"holdfast/internal/testdb/opened"
+	"holdfast/internal/web"
+	"holdfast/internal/web/webtest"
+)
+
+// parts are what a server of the tests stands on.
+type parts struct {
+	store      guest.WholeStore
+	hot        guest.WholeHot
+	clock      clock.Clock
+	cookies    *guest.Cookies
+	limits     guest.Limits
+	source     guest.Catalogue
+	backups    func() ([]guest.Backup, error)
+	bots       *guest.BotConfig // nil: requests are not scored
+	nestErrors bool
+}
+
+// services are those of a server.
+type services struct {
+	parts
+	guests    *guest.Service
+	tenants   *guest.TenantService
+	catalogue *guest.CatalogueService
+	telemetry *guest.TelemetryService
+	handoffs  *guest.Handoffs
+	bots      *guest.Bots
+}
+
+// server is the service on a listener.
+type server struct {
+	services
+	t    testing.TB
+	base string
+}
+
+// newParts returns a database and a hot state of their own, and the built-in catalogue.
+func newParts(t testing.TB) parts {
+	t.Helper()
+	return parts{
+		store: sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), clock.System, nil), hot: memory.New(clock.System, 1<<20),
+		clock: clock.System, cookies: guest.NewCookies(strings.Repeat("s", 32), nil), source: catalogue.New(),
+	}
+}
+
+func newServer(t testing.TB) *server {
+	t.Helper()
+	return serve(t, newParts(t))
+}
+
+// at serves the same data with other parts.
+func (s *server) at(change func(*parts)) *server {
+	p := s.parts
+	change(&p)
+	return serve(s.t, p)
+}
+
+func serve(t testing.TB, p parts) *server {
+	t.Helper()
+	s := &server{services: p.open(t), t: t}
+	h := &httpapi.Handler{Guests: s.guests, Catalogue: s.catalogue, Telemetry: s.telemetry, Handoffs: s.handoffs, Bots: s.services.bots, NestErrors: p.nestErrors}
+	s.base = webtest.Serve(t, web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label}, web.Options{Log: slog.New(slog.DiscardHandler)}).URL
+	return s
+}
+
+func (p parts) open(t testing.TB) services {
+	t.Helper()
+	secret := strings.Repeat("h", 32)
+	keys, err1 := guest.NewHandoffKeys(p.store, secret, nil)
+	hasher, err2 := guest.NewHasher(secret, nil)
+	challenges, err3 := guest.NewChallenges(secret, nil, 8)
+	if err1 != nil || err2 != nil || err3 != nil {
+		t.Fatal(err1, err2, err3)
+	}
+	s := services{parts: p, guests: guest.NewService(guest.Options{Store: p.store, Hot: p.hot, Cookies: p.cookies, Clock: p.clock, Limits: p.limits, Backups: p.backups})}
+	s.tenants = guest.NewTenants(guest.TenantOptions{Store: p.store, Hot: p.hot, Clock: p.clock})
+	s.catalogue = guest.NewCatalogue(guest.CatalogueOptions{Source: p.source, Hot: p.hot, Clock: p.clock, Suspended: s.tenants.Suspended})
+	s.telemetry = guest.NewTelemetry(guest.TelemetryOptions{Guests: s.guests, Store: p.store, Clock: p.clock})
+	if p.bots != nil {
+		s.bots = guest.NewBots(guest.BotOptions{Store: p.store, Hot: p.hot, Clock: p.clock, Config: *p.bots, Hasher: hasher, Challenges: challenges})
+	}
+	s.handoffs = guest.NewHandoffs(guest.HandoffOptions{
+		Guests: s.guests, Store: p.store, Catalogue: s.catalogue, Clock: p.clock, Bots: s.bots,
+		Keys: keys, Hasher: hasher, Life: 10 * time.Minute, Restored: func() { t.Error("restored") },
+		Site: func(of string) guest.BookingSite {
+			if of == property { // a tenant without a site
+				return guest.BookingSite{}
+			}
+			return guest.BookingSite{URL: "https://book.example/?t={token}", Fingerprint: guest.MismatchRefuse, IP: guest.MismatchMark}
+		},
+	})
+	return s
+}
