@@ -16,7 +16,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/guest"
-	"holdfast/internal/guest/catalogue"
+	"holdfast/internal/guest/catalogue/builtin"
 	hotmemory "holdfast/internal/guest/memory"
 	"holdfast/internal/testdb"
 )
@@ -136,7 +136,7 @@ func (g *guestBench) measure(ctx context.Context) (err error) {
 			Token     string `json:"token"`
 		}, n)
 		if mint, err = g.paced(ctx, mint, n, g.public(sessions), func(ctx context.Context, c *caller, i int) error {
-			text, err := c.send(ctx, http.MethodPost, guestAPI+"/handoff/"+guestTenant+"/"+catalogue.ExampleProperty, []byte(guestStay), "")
+			text, err := c.send(ctx, http.MethodPost, guestAPI+"/handoff/"+guestTenant+"/"+builtin.ExampleProperty, []byte(guestStay), "")
 			return errors.Join(err, json.Unmarshal(text, &tokens[i]))
 		}); err != nil {
 			return fmt.Errorf("mint: %w", err)

@@ -23,7 +23,8 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/db/redisdb"
 	"holdfast/internal/guest"
-	"holdfast/internal/guest/catalogue"
+	"holdfast/internal/guest/backend"
+	"holdfast/internal/guest/catalogue/builtin"
 	hotmemory "holdfast/internal/guest/memory"
 	hotredis "holdfast/internal/guest/redis"
 	"holdfast/internal/testdb"
@@ -90,7 +91,7 @@ func (g *guestBench) fill(ctx context.Context) error {
 		if _, err := c.send(ctx, http.MethodPost, guestAPI+"/wishlist", fmt.Appendf(nil, `{"tenantId":%q,"propertyId":%q,"source":"list"}`, guestTenant, guestProperty(i)), ""); err != nil {
 			return fmt.Errorf("add: %w", err)
 		}
-		text, err := c.send(ctx, http.MethodPost, guestAPI+"/handoff/"+guestTenant+"/"+catalogue.ExampleProperty, []byte(guestStay), "")
+		text, err := c.send(ctx, http.MethodPost, guestAPI+"/handoff/"+guestTenant+"/"+builtin.ExampleProperty, []byte(guestStay), "")
 		if err != nil {
 			return fmt.Errorf("mint: %w", err)
 		}
@@ -219,7 +220,7 @@ func guestTablesOfSQLite(c *sqlite.Conn, row func(table string, rows, data, inde
 }
 
 // openMemory returns hot state in memory, and what measures its size.
-func openMemory(context.Context) (hot guest.WholeHot, used func() (int64, error), end func(), err error) {
+func openMemory(context.Context) (hot backend.Hot, used func() (int64, error), end func(), err error) {
 	return hotmemory.New(clock.System, 16*guestMemoryGoal), func() (int64, error) {
 		runtime.GC()
 		var m runtime.MemStats
@@ -229,7 +230,7 @@ func openMemory(context.Context) (hot guest.WholeHot, used func() (int64, error)
 }
 
 // openRedis is openMemory for a Redis server of its own.
-func openRedis(ctx context.Context) (hot guest.WholeHot, used func() (int64, error), end func(), err error) {
+func openRedis(ctx context.Context) (hot backend.Hot, used func() (int64, error), end func(), err error) {
 	server, err := testdb.StartRedis()
 	if err != nil {
 		return nil, nil, nil, err

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/app/guest"
 	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
-	"holdfast/internal/guest"
 	"holdfast/internal/syncstorage"
 	"holdfast/internal/tokenserver"
 )

@@ -16,13 +16,16 @@ import (
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
+	"holdfast/internal/guest/handoffs"
 	guestpg "holdfast/internal/guest/postgres"
 	guestsqlite "holdfast/internal/guest/sqlite"
+	"holdfast/internal/guest/telemetry"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
 )
 
-func guestStore(t testing.TB, url string) guest.WholeStore {
+func guestStore(t testing.TB, url string) backend.Store {
 	t.Helper()
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
 		return guestsqlite.New(opened.SQLite(t, sqlitedb.Options{Path: path}, nil), clock.System, nil)
@@ -88,7 +91,7 @@ func TestCopyGuestKeepsEverything(t *testing.T) {
 			}
 		}
 		store := guestStore(t, url)
-		_, err := store.AppendEvents(t.Context(), []guest.SessionEvent{{Session: "gms_01ARZ3NDEKTSV4RRFFQ69G5FAV", Event: guest.Event{
+		_, err := store.AppendEvents(t.Context(), []telemetry.SessionEvent{{Session: "gms_01ARZ3NDEKTSV4RRFFQ69G5FAV", Event: guest.Event{
 			ID: "evt_01ARZ3NDEKTSV4RRFFQ69G5FAZ", Type: "z.v1", Subject: "s", Retention: guest.Operational, Payload: []byte("{}"), At: time.Now(),
 		}}})
 		if err != nil {
@@ -103,7 +106,7 @@ func TestCopyGuestKeepsEverything(t *testing.T) {
 		if want := []string{"5 evt_01ARZ3NDEKTSV4RRFFQ69G5FA5", "7 evt_01ARZ3NDEKTSV4RRFFQ69G5FA7", "10 evt_01ARZ3NDEKTSV4RRFFQ69G5FAZ"}; err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: waiting events: %v, %v; want %v", name, got, err, want)
 		}
-		keys, err := guest.NewHandoffKeys(store, strings.Repeat("s", 32), nil)
+		keys, err := handoffs.NewKeys(store, strings.Repeat("s", 32), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +119,7 @@ func TestCopyGuestKeepsEverything(t *testing.T) {
 // guestUser is a session and what it has done.
 type guestUser struct {
 	t       *testing.T
-	store   guest.WholeStore
+	store   backend.Store
 	session guest.ID
 	n       int
 	wishes  map[string]string // notes by property
@@ -153,7 +156,7 @@ func (u *guestUser) work(n int) error {
 			appends = false
 			do = func() (string, bool, error) { return ran(u.store.Clear(ctx, guest.Clear{Mutation: m})) }
 		case u.n%7 == 0:
-			r := guest.Record{Mutation: m, IDs: []guest.ID{event}, Events: []guest.Event{
+			r := telemetry.Record{Mutation: m, IDs: []guest.ID{event}, Events: []guest.Event{
 				{ID: event, Type: "t.v1", Subject: "s", Retention: guest.Operational, Payload: []byte("{}")},
 			}}
 			do = func() (string, bool, error) { return ran(u.store.Record(ctx, r)) }

@@ -10,9 +10,10 @@ type service struct {
 	name     string
 	wiring   string // its folder in internal/app
 	backends []string
+	parts    []string // folders with rules of the service, like its root; each may import the ones before it
 	helpers  []helper
-	libs     []string // libraries of its root
-	below    []string // shared packages of its root
+	libs     []string // libraries of its root and its parts
+	below    []string // shared packages of its root and its parts
 	wire     []string // libraries of its apis
 	apis     []string // folders of its protocols; nil: httpapi
 	answers  []string // folders of what its protocols share
@@ -61,12 +62,13 @@ var services = []service{
 	},
 	{
 		name: "guest", wiring: "guest", backends: []string{"sqlite", "postgres"},
+		parts: []string{"tenants", "catalogue", "telemetry", "bots", "handoffs", "retention", "backend"},
 		libs:  []string{"github.com/oklog/ulid/v2", "golang.org/x/sync/singleflight"},
 		below: []string{"internal/canonjson", "internal/inbox", "internal/outbox", "internal/secretbox", "client/handoff"},
 		helpers: []helper{
 			{name: "memory"},
-			{name: "catalogue"},
-			{name: "upstream"},
+			{name: "catalogue/builtin"},
+			{name: "catalogue/upstream"},
 			{name: "hotstatetest", ours: []string{"internal/suite"}, libs: []string{"pgregory.net/rapid"}},
 			{name: "redis", ours: []string{"internal/db/redisdb"}, libs: []string{"github.com/redis/rueidis"}},
 		},
@@ -294,20 +296,23 @@ func sharedRules() (all []rule) {
 
 func (r service) rules() []rule {
 	root := "internal/" + r.name
-	own := []string{root}
+	own := r.roots()
 	leaves := slices.Concat(leaves, r.below)
 	// Tests of a service use its real backends.
 	tests := []string{root + "/**", "internal/db/*", "internal/auth/**", "internal/web/**", "internal/obs", "internal/suite", "internal/testdb/**", "internal/openapitest"}
-	all := []rule{
-		{
-			who: own, ours: append(slices.Clip(leaves), "internal/conf", "internal/conf/settings", "internal/fairshare"), libs: r.libs, tests: append(slices.Clip(tests), leaves...), notStd: []string{"net/http"},
-			reason: "the root has the rules of the service, which are tested without a server, a driver or another service",
-		},
-		{
+	var all []rule
+	for i, folder := range own {
+		all = append(all, rule{
+			who: []string{folder}, ours: slices.Concat(leaves, own[:i], []string{"internal/conf", "internal/conf/settings", "internal/fairshare"}), libs: r.libs, tests: append(slices.Clip(tests), leaves...), notStd: []string{"net/http"},
+			reason: "the root and the parts have the rules of the service, which are tested without a server, a driver or another service; their order prevents cycles",
+		})
+	}
+	all = append(all,
+		rule{
 			who: []string{root + "/storetest"}, ours: slices.Concat(own, leaves, []string{"internal/testdb", "internal/suite"}), libs: []string{"pgregory.net/rapid"},
 			reason: "the suite is the contract of all backends, so it knows none",
 		},
-	}
+	)
 	var answers []string
 	for _, name := range r.answers {
 		answers = append(answers, root+"/"+name)
@@ -374,6 +379,15 @@ func serviceRoots() (folders []string) {
 	return folders
 }
 
+// roots returns the root of a service and its parts.
+func (r service) roots() []string {
+	folders := []string{"internal/" + r.name}
+	for _, name := range r.parts {
+		folders = append(folders, "internal/"+r.name+"/"+name)
+	}
+	return folders
+}
+
 // protocols returns the folders of the service's protocols.
 func (r service) protocols() []string {
 	if r.apis == nil {
@@ -385,7 +399,7 @@ func (r service) protocols() []string {
 // folders returns the packages of a service that are part of the binary.
 func (r service) folders() []string {
 	root := "internal/" + r.name
-	folders := []string{root}
+	folders := r.roots()
 	for _, name := range r.protocols() {
 		folders = append(folders, root+"/"+name)
 	}

@@ -5,6 +5,8 @@ import (
 
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/handoffs"
+	"holdfast/internal/guest/telemetry"
 	"holdfast/internal/suite"
 )
 
@@ -25,8 +27,8 @@ func TestStoredAnswers(t *testing.T) {
 	answered(t, guest.RemovedWish{Removed: true}, `{"removed":true}`)
 	answered(t, guest.RemovedWish{}, `{"removed":false}`)
 	answered(t, guest.Cleared{}, `{}`)
-	answered(t, guest.Recorded{IDs: []guest.ID{"mpv_1", "mpv_2"}}, `{"ids":["mpv_1","mpv_2"]}`)
-	answered(t, guest.Minted{ID: "bhd_1", Token: "bh1.t", URL: "https://book.example/?t=bh1.t", Expires: now},
+	answered(t, telemetry.Recorded{IDs: []guest.ID{"mpv_1", "mpv_2"}}, `{"ids":["mpv_1","mpv_2"]}`)
+	answered(t, handoffs.Minted{ID: "bhd_1", Token: "bh1.t", URL: "https://book.example/?t=bh1.t", Expires: now},
 		`{"id":"bhd_1","token":"bh1.t","url":"https://book.example/?t=bh1.t","expires":"2026-09-21T14:13:20.123Z"}`)
 
 	var m guest.Mutation

@@ -19,6 +19,9 @@ type cookieKey struct {
 	secret []byte
 }
 
+// MinSecret is the length of the shortest secret in bytes.
+const MinSecret = 32
+
 // MaxCookie is the length of the longest cookie.
 const MaxCookie = 128
 

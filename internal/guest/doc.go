@@ -1,5 +1,7 @@
-// Package guest is the data plane of a consumer front end: anonymous sessions, wishlists,
-// signed handoffs of guests to booking sites, and the events about them.
+// Package guest is the data plane of a consumer front end: anonymous sessions with their wishlists, and
+// what each part of the service builds on: IDs, mutations, events and errors. The parts
+// are packages below: tenants, catalogue, telemetry, bots, handoffs and retention. Package backend
+// joins what they need of databases and hot state.
 //
 // Nothing belongs to a tenant or a user: the owner of everything is a session. What must
 // not be lost (wishlists, handoffs, stored answers, events) is in a database. Sessions

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// SessionHot is the hot state of sessions and their requests: it may be lost at any time.
-type SessionHot interface {
+// Hot is the hot state of sessions and their requests: it may be lost at any time.
+type Hot interface {
 	HotSessions
 	HotMirror
 	HotAnswers

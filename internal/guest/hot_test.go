@@ -16,9 +16,11 @@ import (
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/hotstatetest"
 	"holdfast/internal/guest/memory"
 	"holdfast/internal/guest/sqlite"
+	"holdfast/internal/guest/tenants"
 	"holdfast/internal/inbox"
 	"holdfast/internal/suite"
 	"holdfast/internal/testdb/opened"
@@ -27,7 +29,7 @@ import (
 // process is a service of one process, whose way to the hot state fails on demand.
 type process struct {
 	*guest.Service
-	tenants *guest.TenantService
+	tenants *tenants.Service
 	mu      sync.Mutex
 	fails   func(point string) bool
 	lost    []string // what was degraded
@@ -55,16 +57,16 @@ func (p *process) repair(t suite.TB) {
 }
 
 // newStore returns a database, which processes share.
-func newStore(t testing.TB) guest.WholeStore {
+func newStore(t testing.TB) backend.Store {
 	t.Helper()
 	return sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), clock.System, nil)
 }
 
-func newProcess(store guest.WholeStore, hot guest.WholeHot, limits guest.Limits) *process {
+func newProcess(store backend.Store, hot backend.Hot, limits guest.Limits) *process {
 	p := &process{}
 	faulty := &hotstatetest.Faulty{Hot: hot, Fault: p.fault}
 	degraded := func(what string) { p.mu.Lock(); defer p.mu.Unlock(); p.lost = append(p.lost, what) }
-	p.tenants = guest.NewTenants(guest.TenantOptions{Store: store, Hot: faulty, Clock: clock.System, Degraded: degraded})
+	p.tenants = tenants.New(tenants.Options{Store: store, Hot: faulty, Clock: clock.System, Degraded: degraded})
 	p.Service = guest.NewService(guest.Options{
 		Store: store, Hot: faulty, Cookies: guest.NewCookies("secret", nil), Clock: clock.System,
 		Local: memory.New(clock.System, 1<<20), Processes: 2, Limits: limits,
@@ -119,7 +121,7 @@ func (v *visit) wishes(p *process) (all []string) {
 
 // meeting is a hot state whose operations after a change wait for each other.
 type meeting struct {
-	guest.WholeHot
+	backend.Hot
 	t            *testing.T
 	put, unblock chan struct{}
 }
@@ -135,12 +137,12 @@ func (m *meeting) meet(arrive, await chan struct{}) {
 
 func (m *meeting) PutAnswer(ctx context.Context, key string, digest [32]byte, a guest.StoredAnswer) error {
 	m.meet(m.put, m.unblock)
-	return m.WholeHot.PutAnswer(ctx, key, digest, a)
+	return m.Hot.PutAnswer(ctx, key, digest, a)
 }
 
 func (m *meeting) UnblockMirror(ctx context.Context, id guest.ID) error {
 	m.meet(m.unblock, m.put)
-	return m.WholeHot.UnblockMirror(ctx, id)
+	return m.Hot.UnblockMirror(ctx, id)
 }
 
 // TestOneRoundTripAfterChange: the answer and the end of the block are sent at the same time, and
@@ -184,9 +186,9 @@ func TestConcurrentSuspensions(t *testing.T) {
 		return false
 	})
 	first := make(chan error)
-	go func() { first <- receive(slow, "1", guest.TenantSuspended, 1) }()
+	go func() { first <- receive(slow, "1", tenants.TypeSuspended, 1) }()
 	<-arrived
-	suite.Must(t, "a later event", receive(fast, "2", guest.TenantReinstated, 2))
+	suite.Must(t, "a later event", receive(fast, "2", tenants.TypeReinstated, 2))
 	suite.Must(t, "RefreshSuspensions", fast.tenants.Refresh(ctx))
 	close(resume)
 	suite.Must(t, "the event before", <-first)

@@ -9,6 +9,8 @@ import (
 
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/handoffs"
+	"holdfast/internal/guest/tenants"
 )
 
 var now = time.UnixMilli(1_790_000_000_123).UTC()
@@ -132,16 +134,16 @@ func TestMintCheck(t *testing.T) {
 	}{
 		"today":                 {today, false, nil, nil},
 		"missing":               {today, false, missing, missing},
-		"suspended":             {today, true, nil, guest.ErrTenantSuspended},
-		"suspended and missing": {today, true, missing, guest.ErrTenantSuspended},
+		"suspended":             {today, true, nil, tenants.ErrSuspended},
+		"suspended and missing": {today, true, missing, tenants.ErrSuspended},
 		"missing and past":      {yesterday, false, missing, missing},
 	} {
-		m := guest.Mint{Handoff: guest.Handoff{Stay: guest.Stay{CheckIn: c.checkIn}}, TimeZone: "UTC", Missing: c.missing}
+		m := handoffs.Mint{Handoff: handoffs.Handoff{Stay: handoffs.Stay{CheckIn: c.checkIn}}, TimeZone: "UTC", Missing: c.missing}
 		if err := m.Check(c.suspended, now); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
-	past := guest.Mint{Handoff: guest.Handoff{Stay: guest.Stay{CheckIn: yesterday}}, TimeZone: "UTC"}
+	past := handoffs.Mint{Handoff: handoffs.Handoff{Stay: handoffs.Stay{CheckIn: yesterday}}, TimeZone: "UTC"}
 	if err := past.Check(false, now); !fault.Is(err, fault.Invalid) {
 		t.Errorf("past: %v", err)
 	}

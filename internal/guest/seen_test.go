@@ -10,12 +10,14 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
+	"holdfast/internal/guest/retention"
 	"holdfast/internal/suite"
 )
 
 // days records MarkSeen.
 type days struct {
-	guest.WholeStore
+	backend.Store
 
 	mu   sync.Mutex
 	away bool
@@ -81,13 +83,13 @@ func TestRenewOnceADay(t *testing.T) {
 func TestRetentionBefore(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	r := guest.RetentionService{Expired: time.Hour, Events: 30 * 24 * time.Hour, KeepAudit: 60 * 24 * time.Hour}
-	got := map[guest.Job]float64{}
-	for _, job := range guest.Jobs {
+	r := retention.Service{Expired: time.Hour, Events: 30 * 24 * time.Hour, KeepAudit: 60 * 24 * time.Hour}
+	got := map[retention.Job]float64{}
+	for _, job := range retention.Jobs {
 		got[job] = now.Sub(r.Before(job, now)).Hours()
 	}
-	suite.Equal(t, "hours", got, map[guest.Job]float64{
-		guest.JobAnswers: 1, guest.JobRemoved: 720, guest.JobSilent: 720, guest.JobHandoffs: 24, guest.JobRefusals: 1440, guest.JobBotScores: 168,
-		guest.JobEvents: 720, guest.JobAuditEvents: 1440, guest.JobReceived: 168,
+	suite.Equal(t, "hours", got, map[retention.Job]float64{
+		retention.JobAnswers: 1, retention.JobRemoved: 720, retention.JobSilent: 720, retention.JobHandoffs: 24, retention.JobRefusals: 1440, retention.JobBotScores: 168,
+		retention.JobEvents: 720, retention.JobAuditEvents: 1440, retention.JobReceived: 168,
 	})
 }

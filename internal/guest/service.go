@@ -18,8 +18,8 @@ type Service struct {
 
 // Options are what a Service needs. Store, Hot, Cookies and Clock are required.
 type Options struct {
-	Store   SessionStore
-	Hot     SessionHot
+	Store   Store
+	Hot     Hot
 	Cookies *Cookies
 	Clock   clock.Clock
 

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// SessionStore stores wishlists, which must not be lost, and the answers of mutations.
+// Store stores wishlists, which must not be lost, and the answers of mutations.
 //
-// A mutation is a step that changes a session: AddWish, SetNote, RemoveWish and Clear here, and steps of
-// other packages. It happens in one transaction that excludes other
-// mutations of the session, and stores its result, encoded by Mutation.Encode, under the key of
+// A mutation is a step that changes a session: AddWish, SetNote, RemoveWish and Clear, and in the parts of
+// the service Record and Mint. It happens in one transaction that excludes other mutations of
+// the session, and stores its result, encoded by Mutation.Encode, under the key of
 // the mutation for MutationLife. If the key has an answer, the step does nothing and returns
 // that, by the rules of Begin. After an error nothing is stored. A step that waits too long for
 // others of its session returns ErrInFlight. The method Decide of a request is its rule: the
 // store calls it between what it reads and what it writes, with its own time, to the microsecond.
-type SessionStore interface {
+type Store interface {
 	// AddWish adds an entry to the wishlist. A refusal by the rules of wishlists is a result.
 	AddWish(ctx context.Context, a AddWish) (Once[AddedWish], error)
 

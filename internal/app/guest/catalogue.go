@@ -8,33 +8,33 @@ import (
 	"time"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/guest"
 	"holdfast/internal/guest/catalogue"
-	"holdfast/internal/guest/upstream"
+	"holdfast/internal/guest/catalogue/builtin"
+	"holdfast/internal/guest/catalogue/upstream"
 	"holdfast/internal/obs"
 )
 
 // openCatalogue returns the catalogue that the configuration selects.
-func (s *Guest) openCatalogue() guest.Catalogue {
+func (s *Guest) openCatalogue() catalogue.Source {
 	if s.cfg.Upstreams.BuiltIn() {
-		return catalogue.New()
+		return builtin.New()
 	}
 	return upstream.New(s.cfg.Upstreams)
 }
 
 // observeCatalogue registers the metrics of caches and upstreams in the options.
-func observeCatalogue(m *obs.Metrics, o *guest.CatalogueOptions) {
+func observeCatalogue(m *obs.Metrics, o *catalogue.Options) {
 	requests := m.Counter("holdfast_guest_cache_requests_total", "Requests to caches of the catalogue, by result.", "cache", "result")
 	calls := m.Histogram("holdfast_guest_upstream_duration_seconds", "Durations of calls of the upstreams of the catalogue, by result.", "upstream", "result")
-	for _, c := range guest.Caches {
-		for _, state := range guest.CacheStates {
+	for _, c := range catalogue.Caches {
+		for _, state := range catalogue.CacheStates {
 			requests.WithLabelValues(c.Name, string(state))
 		}
 		for _, result := range []string{"ok", "error"} {
 			calls.WithLabelValues(c.Name, result)
 		}
 	}
-	o.Cached = func(cache string, state guest.CacheState) { requests.WithLabelValues(cache, string(state)).Inc() }
+	o.Cached = func(cache string, state catalogue.CacheState) { requests.WithLabelValues(cache, string(state)).Inc() }
 	o.Called = func(cache string, d time.Duration, err error) {
 		result := "ok"
 		if err != nil {

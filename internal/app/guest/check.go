@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/broker/sinks"
 	"holdfast/internal/db/redisdb"
 	"holdfast/internal/fault"
-	"holdfast/internal/guest"
+
 	"holdfast/internal/guest/redis"
 )
 
@@ -44,7 +44,7 @@ func (s *Guest) probeEvents(ctx context.Context) (found []service.Finding) {
 }
 
 func (s *Guest) probeHot(ctx context.Context) []service.Finding {
-	if s.cfg.Hot == guest.HotMemory {
+	if s.cfg.Hot == hotMemory {
 		f := service.Finding{State: service.OK, What: whatHot, Says: "in the memory of the process"}
 		if strings.HasPrefix(s.cfg.DatabaseURL, "postgres") {
 			f.State, f.Says = service.Warning, "in the memory of each process: with several, a guest loses preferences and lists from one request to the next"
@@ -52,7 +52,7 @@ func (s *Guest) probeHot(ctx context.Context) []service.Finding {
 		}
 		return []service.Finding{f}
 	}
-	db, err := redisdb.Open(ctx, redisdb.Options{URL: s.cfg.Hot, Timeout: guest.MaxHotTimeout, Probe: redis.Probe(s.cfg.HotPrefix)})
+	db, err := redisdb.Open(ctx, redisdb.Options{URL: s.cfg.Hot, Timeout: maxHotTimeout, Probe: redis.Probe(s.cfg.HotPrefix)})
 	if err != nil {
 		return []service.Finding{{State: service.Wrong, What: whatHot, Says: fault.Message(err), Fix: "correct guest.hot"}}
 	}

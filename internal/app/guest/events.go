@@ -10,24 +10,24 @@ import (
 	"holdfast/internal/broker"
 	"holdfast/internal/broker/memory"
 	"holdfast/internal/broker/sinks"
-	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
 	"holdfast/internal/outbox"
 )
 
 // events publishes the events of the service.
 type events struct {
-	cfg    guest.Events
+	cfg    Events
 	waker  *outbox.Waker
 	share  int // number of partitions of the relay; 0: the default
 	memory broker.Broker
 }
 
-func newEvents(cfg guest.Events) *events {
+func newEvents(cfg Events) *events {
 	return &events{cfg: cfg, waker: outbox.NewWaker(), memory: memory.New()}
 }
 
 // start starts the relay, and receives events.
-func (e *events) start(ctx context.Context, d *service.Deps, st guest.WholeStore, receive receiver) (end func() error, err error) {
+func (e *events) start(ctx context.Context, d *service.Deps, st backend.Store, receive receiver) (end func() error, err error) {
 	endReceiving, err := e.startReceiving(ctx, d, receive)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (e *events) start(ctx context.Context, d *service.Deps, st guest.WholeStore
 	return func() error { return errors.Join(endReceiving(), endRelay()) }, nil
 }
 
-func (e *events) startRelay(ctx context.Context, d *service.Deps, st guest.WholeStore) (end func() error, err error) {
+func (e *events) startRelay(ctx context.Context, d *service.Deps, st backend.Store) (end func() error, err error) {
 	sink, closeSink, err := sinks.Open(ctx, sinks.Options{
 		Setting: e.cfg.Sink, Source: e.cfg.Source, Secret: e.cfg.Secret, Log: d.Log, Clock: d.Clock, Memory: e.memory,
 	})

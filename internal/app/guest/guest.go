@@ -11,9 +11,13 @@ import (
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
+	"holdfast/internal/guest/bots"
+	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/guest/postgres"
 	"holdfast/internal/guest/sqlite"
+	"holdfast/internal/guest/tenants"
 	"holdfast/internal/outbox"
 	"holdfast/internal/web"
 )
@@ -23,13 +27,13 @@ const Name = "guest"
 
 // Guest is the service before and after it is opened.
 type Guest struct {
-	cfg      guest.Config
+	cfg      Config
 	isPublic bool   // so it is off, unless the operator has turned it on
 	opened   *parts // nil: it is not open
 }
 
 // New returns the service with its default settings.
-func New() *Guest { return &Guest{cfg: guest.DefaultConfig()} }
+func New() *Guest { return &Guest{cfg: defaultConfig()} }
 
 // Service returns the service for the server.
 func (s *Guest) Service() service.Service {
@@ -61,12 +65,12 @@ func (s *Guest) off() string {
 
 func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
 	events := newEvents(s.cfg.Events)
-	st, db, err := engine.Open(ctx, d.Engines, Name, s.cfg.Database, engine.Backends[guest.WholeStore]{
-		SQLite: engine.Backend[*sqlitedb.DB, guest.WholeStore]{Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) guest.WholeStore {
+	st, db, err := engine.Open(ctx, d.Engines, Name, s.cfg.Database, engine.Backends[backend.Store]{
+		SQLite: engine.Backend[*sqlitedb.DB, backend.Store]{Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) backend.Store {
 			events.share = outbox.Partitions // no other process publishes the events of a file
 			return sqlite.New(db, d.Clock, events.waker)
 		}},
-		Postgres: engine.Backend[*pgdb.DB, guest.WholeStore]{Migrations: postgres.Migrations, New: func(db *pgdb.DB) guest.WholeStore { return postgres.New(db, events.waker) }},
+		Postgres: engine.Backend[*pgdb.DB, backend.Store]{Migrations: postgres.Migrations, New: func(db *pgdb.DB) backend.Store { return postgres.New(db, events.waker) }},
 	})
 	if err != nil {
 		return nil, err
@@ -99,7 +103,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 		return opened, err
 	}
 	h := &httpapi.Handler{
-		Guests: p.guests, Catalogue: p.catalogue, Telemetry: p.telemetry, Handoffs: p.handoffs.Handoffs, Bots: p.handoffs.Bots, NestErrors: s.cfg.NestErrors,
+		Guests: p.guests, Catalogue: p.catalogue, Telemetry: p.telemetry, Handoffs: p.handoffs.Service, Bots: p.handoffs.Bots, NestErrors: s.cfg.NestErrors,
 	}
 	opened.Mounts = []service.Mount{
 		{Listener: service.Main, Paths: []string{"/bff/consumer/v1/"}, Mount: web.Mount{
@@ -118,11 +122,11 @@ var refusals = service.Refusals{
 	{Err: guest.ErrWishlistFull, Reason: "wishlist-full"},
 	{Err: guest.ErrKeyReused, Reason: "idempotency-key-reused"},
 	{Err: guest.ErrInFlight, Reason: "in-flight"},
-	{Err: guest.ErrChallenge, Reason: "challenge-required"},
-	{Err: guest.ErrHardBlock, Reason: "hard-block"},
-	{Err: guest.ErrTenantSuspended, Reason: "tenant-suspended"},
-	{Err: guest.ErrConsumed, Reason: "handoff-consumed"},
-	{Err: guest.ErrHandoffExpired, Reason: "handoff-expired"},
-	{Err: guest.ErrHandoffToken, Reason: "handoff-token"},
-	{Err: guest.ErrBinding, Reason: "handoff-browser"},
+	{Err: bots.ErrChallenge, Reason: "challenge-required"},
+	{Err: bots.ErrHardBlock, Reason: "hard-block"},
+	{Err: tenants.ErrSuspended, Reason: "tenant-suspended"},
+	{Err: handoffs.ErrConsumed, Reason: "handoff-consumed"},
+	{Err: handoffs.ErrExpired, Reason: "handoff-expired"},
+	{Err: handoffs.ErrToken, Reason: "handoff-token"},
+	{Err: handoffs.ErrBinding, Reason: "handoff-browser"},
 }

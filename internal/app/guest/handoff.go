@@ -17,6 +17,7 @@ import (
 	"holdfast/internal/durable"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/guest/sqlite"
 	"holdfast/internal/ident"
@@ -24,9 +25,9 @@ import (
 	"holdfast/internal/web"
 )
 
-// handoffs are the parts of the service that concern handoffs.
-type handoffs struct {
-	*guest.Handoffs
+// handoffParts are the parts of the service that concern handoffs.
+type handoffParts struct {
+	*handoffs.Service
 	deps     *service.Deps
 	tokens   *bearer.Keyring
 	embedded bool // the database is a SQLite file
@@ -40,9 +41,9 @@ const (
 )
 
 // openHandoffs opens the handoffs of an open service.
-func (s *Guest) openHandoffs(d *service.Deps, p *parts, db *engine.Database) (*handoffs, error) {
+func (s *Guest) openHandoffs(d *service.Deps, p *parts, db *engine.Database) (*handoffParts, error) {
 	secret, old := s.cfg.HandoffSecret, s.cfg.OldHandoffSecrets
-	keys, err1 := guest.NewHandoffKeys(p.store, secret, old)
+	keys, err1 := handoffs.NewKeys(p.store, secret, old)
 	hasher, err2 := guest.NewHasher(secret, old)
 	tokens, err3 := tokenKeys(append([]string{secret}, old...))
 	if err := errors.Join(err1, err2, err3); err != nil {
@@ -52,8 +53,8 @@ func (s *Guest) openHandoffs(d *service.Deps, p *parts, db *engine.Database) (*h
 	if err != nil {
 		return nil, err
 	}
-	h := &handoffs{deps: d, tokens: tokens, embedded: db.Embedded()}
-	h.Handoffs = guest.NewHandoffs(guest.HandoffOptions{
+	h := &handoffParts{deps: d, tokens: tokens, embedded: db.Embedded()}
+	h.Service = handoffs.New(handoffs.Options{
 		Guests: p.guests, Store: p.store, Catalogue: p.catalogue, Clock: d.Clock, Bots: bots,
 		Keys: keys, Hasher: hasher, Life: s.cfg.HandoffLife, Site: s.sites(p.source), Restored: h.warnRestored,
 	})
@@ -64,12 +65,12 @@ func (s *Guest) openHandoffs(d *service.Deps, p *parts, db *engine.Database) (*h
 }
 
 // mount serves the booking sites.
-func (h *handoffs) mount(m *obs.Metrics) service.Mount {
+func (h *handoffParts) mount(m *obs.Metrics) service.Mount {
 	results := m.Counter("holdfast_guest_handoff_consumes_total", "Requests to consume a handoff, by result.", "result")
 	for _, r := range httpapi.ConsumeResults {
 		results.WithLabelValues(r)
 	}
-	receiver := &httpapi.Receiver{Handoffs: h.Handoffs, Tokens: h.tokens, Clock: h.deps.Clock, Count: func(r string) { results.WithLabelValues(r).Inc() }}
+	receiver := &httpapi.Receiver{Handoffs: h.Service, Tokens: h.tokens, Clock: h.deps.Clock, Count: func(r string) { results.WithLabelValues(r).Inc() }}
 	return service.Mount{Listener: service.Internal, Paths: []string{"/internal/handoff/ID/consume", "/internal/handoff/ID/verify"}, Mount: web.Mount{
 		Owns: httpapi.OwnsReceiver, Service: web.Service{Serve: receiver.Serve, Error: httpapi.WriteError, Route: httpapi.LabelReceiver},
 	}}
@@ -87,19 +88,19 @@ func tokenKeys(secrets []string) (*bearer.Keyring, error) {
 
 // isSaved returns an error if the handoff secret was generated for this process only, as in
 // a command before the first start of a server: no server could decrypt a key.
-func (h *handoffs) isSaved() error {
+func (h *handoffParts) isSaved() error {
 	if h.deps.Unsaved[handoffSecret] {
 		return fault.New(fault.Invalid, "the secrets file has no handoff secret of guest: start the server once to add it")
 	}
 	return nil
 }
 
-func (h *handoffs) warnRestored() {
+func (h *handoffParts) warnRestored() {
 	h.deps.Log.Warn("the database was restored: all earlier handoff tokens are void", "service", Name)
 }
 
 // settle makes the first key, and replaces all keys if a database server was restored.
-func (h *handoffs) settle(ctx context.Context) error {
+func (h *handoffParts) settle(ctx context.Context) error {
 	if h.deps.Unsaved[handoffSecret] { // the first start does it
 		return nil
 	}
@@ -112,7 +113,7 @@ func (h *handoffs) settle(ctx context.Context) error {
 
 // start encrypts what an earlier release has not. It replaces all keys if the SQLite file was restored: the file in the data folder that
 // witnesses its last use then says otherwise.
-func (h *handoffs) start(ctx context.Context) error {
+func (h *handoffParts) start(ctx context.Context) error {
 	if n, err := h.SealAnswers(ctx); err != nil { // they expire within a day
 		h.deps.Log.Warn("could not encrypt stored answers with tokens", "service", Name, "error", err)
 	} else if n > 0 {
@@ -129,7 +130,7 @@ func (h *handoffs) start(ctx context.Context) error {
 	if err := engine.MakeFolder(h.deps.Data); err != nil { // secrets and databases may be elsewhere
 		return err
 	}
-	w := guest.Witness{Last: strings.TrimSpace(string(last)), Next: ident.New()}
+	w := handoffs.Witness{Last: strings.TrimSpace(string(last)), Next: ident.New()}
 	// The file first: if the server ends before it has changed the database, the next one
 	// voids tokens for nothing, which does no harm.
 	if err := durable.Replace(path, durable.Bytes([]byte(w.Next+"\n"))); err != nil {

@@ -7,6 +7,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/db/redisdb"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/memory"
 	"holdfast/internal/guest/redis"
 	"holdfast/internal/obs"
@@ -14,7 +15,7 @@ import (
 
 // hot is the hot state as the server sees it.
 type hot struct {
-	guest.WholeHot
+	backend.Hot
 	memory *memory.Hot // nil: in Redis
 	local  *memory.Hot // counts while Redis is away; nil: in memory
 	redis  *redisdb.DB // nil: in memory
@@ -25,15 +26,15 @@ const localMemory = 16 << 20
 
 // openHot opens the hot state that the configuration selects. Redis may be unavailable.
 func (s *Guest) openHot(ctx context.Context, d *service.Deps) (*hot, error) {
-	if s.cfg.Hot == guest.HotMemory {
+	if s.cfg.Hot == hotMemory {
 		m := memory.New(d.Clock, s.cfg.HotMemory)
-		return &hot{WholeHot: m, memory: m}, nil
+		return &hot{Hot: m, memory: m}, nil
 	}
 	db, err := d.Engines.OpenRedis(ctx, Name, "hot", redisdb.Options{URL: s.cfg.Hot, Timeout: s.cfg.HotTimeout, Probe: redis.Probe(s.cfg.HotPrefix)})
 	if err != nil {
 		return nil, err
 	}
-	return &hot{WholeHot: redis.New(db, s.cfg.HotPrefix, d.Clock), redis: db, local: memory.New(d.Clock, localMemory)}, nil
+	return &hot{Hot: redis.New(db, s.cfg.HotPrefix, d.Clock), redis: db, local: memory.New(d.Clock, localMemory)}, nil
 }
 
 // flushTime is how long writing the last sessions may take at the end.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/guest"
+	"holdfast/internal/guest/retention"
 	"holdfast/internal/operate"
 )
 
@@ -35,7 +35,7 @@ type rowCount int
 // String returns the number for people.
 func (n rowCount) String() string {
 	text := strconv.Itoa(int(n))
-	if n == guest.MaxCount {
+	if n == retention.MaxCount {
 		text += " or more"
 	}
 	return text
@@ -43,16 +43,16 @@ func (n rowCount) String() string {
 
 // jobOutput is a retention job.
 type jobOutput struct {
-	Job    guest.Job `json:"job" title:"Job" subject:"job" example:"events"`
-	Before time.Time `json:"before" title:"Deletes before" doc:"it deletes older rows"`
-	Old    rowCount  `json:"old" title:"Rows" least:"0" doc:"rows that it would delete now; 1000000: or more"`
+	Job    retention.Job `json:"job" title:"Job" subject:"job" example:"events"`
+	Before time.Time     `json:"before" title:"Deletes before" doc:"it deletes older rows"`
+	Old    rowCount      `json:"old" title:"Rows" least:"0" doc:"rows that it would delete now; 1000000: or more"`
 }
 
 func (s *Guest) listJobs(ctx context.Context, _ operate.None) (all []jobOutput, err error) {
 	if _, err := s.store(); err != nil {
 		return nil, err
 	}
-	for _, job := range guest.Jobs {
+	for _, job := range retention.Jobs {
 		old, err := s.opened.retention.Count(ctx, job)
 		if err != nil {
 			return nil, err
@@ -73,10 +73,10 @@ type jobInput struct {
 
 // jobRun is what a job has deleted, or would delete.
 type jobRun struct {
-	Job     guest.Job  `json:"job" subject:"job" example:"events"`
-	Before  *time.Time `json:"before,omitempty" doc:"of a dry run: it would delete older rows"`
-	Old     *rowCount  `json:"old,omitempty" least:"0" doc:"of a dry run: rows that it would delete now; 1000000: or more"`
-	Deleted *int       `json:"deleted,omitempty" least:"0" doc:"rows that it has deleted"`
+	Job     retention.Job `json:"job" subject:"job" example:"events"`
+	Before  *time.Time    `json:"before,omitempty" doc:"of a dry run: it would delete older rows"`
+	Old     *rowCount     `json:"old,omitempty" least:"0" doc:"of a dry run: rows that it would delete now; 1000000: or more"`
+	Deleted *int          `json:"deleted,omitempty" least:"0" doc:"rows that it has deleted"`
 }
 
 // Notice implements operate.Changed.
@@ -96,7 +96,7 @@ func (s *Guest) runJob(ctx context.Context, in jobInput, progress operate.Progre
 	if _, err := s.store(); err != nil {
 		return jobRun{}, err
 	}
-	job, err := guest.ParseJob(in.Job)
+	job, err := retention.ParseJob(in.Job)
 	if err != nil {
 		return jobRun{}, fmt.Errorf("%w: holdfast guest jobs list lists them", err)
 	}
@@ -104,8 +104,8 @@ func (s *Guest) runJob(ctx context.Context, in jobInput, progress operate.Progre
 }
 
 // run runs a job. After an error, the result has the rows that it has deleted.
-func (s *Guest) run(ctx context.Context, job guest.Job, in dryRun, progress operate.Progress) (jobRun, error) {
-	var old guest.Old
+func (s *Guest) run(ctx context.Context, job retention.Job, in dryRun, progress operate.Progress) (jobRun, error) {
+	var old retention.Old
 	if in.DryRun || progress != nil {
 		var err error
 		if old, err = s.opened.retention.Count(ctx, job); err != nil {
@@ -139,7 +139,7 @@ func (s *Guest) runAllJobs(ctx context.Context, in dryRun, progress operate.Prog
 	if _, err := s.store(); err != nil {
 		return all, err
 	}
-	for _, job := range guest.Jobs {
+	for _, job := range retention.Jobs {
 		r, err := s.run(ctx, job, in, progress)
 		if r.Job != "" {
 			all.Jobs = append(all.Jobs, r)

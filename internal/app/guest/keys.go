@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
 	"holdfast/internal/fault"
-	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/httpapi"
 )
 
@@ -32,7 +32,7 @@ func (s *Guest) commands(sh *service.Shell) []*cobra.Command {
 var errDisabled = errors.New("guest is disabled, or no server has been started on this data yet")
 
 // ready returns the handoffs of the open service, if this process can use their keys.
-func (s *Guest) ready() (*handoffs, error) {
+func (s *Guest) ready() (*handoffParts, error) {
 	if s.opened == nil || s.opened.handoffs == nil {
 		return nil, errDisabled
 	}
@@ -40,7 +40,7 @@ func (s *Guest) ready() (*handoffs, error) {
 }
 
 // store returns the store of the open service.
-func (s *Guest) store() (guest.WholeStore, error) {
+func (s *Guest) store() (backend.Store, error) {
 	if s.opened == nil {
 		return nil, errDisabled
 	}
@@ -48,7 +48,7 @@ func (s *Guest) store() (guest.WholeStore, error) {
 }
 
 // run runs fn on the open service.
-func (c *command) run(fn func(ctx context.Context, h *handoffs, args []string) error) func(*cobra.Command, []string) error {
+func (c *command) run(fn func(ctx context.Context, h *handoffParts, args []string) error) func(*cobra.Command, []string) error {
 	return c.Run(func(ctx context.Context, args []string) error {
 		h, err := c.state.ready()
 		if err != nil {
@@ -70,7 +70,7 @@ func (c *command) exportKeys() *cobra.Command {
 		Use: "export", Short: "Print the keys with their secrets, for sites that verify tokens offline", Args: service.Args(),
 		Long: "Print the keys that are not retired with their secrets, a line of JSON each. Whoever has them can make tokens,\n" +
 			"so treat them like a password. A token that was verified offline may have been used before: consume it.",
-		RunE: c.run(func(ctx context.Context, h *handoffs, _ []string) error {
+		RunE: c.run(func(ctx context.Context, h *handoffParts, _ []string) error {
 			all, err := h.Keys.Export(ctx)
 			if err != nil {
 				return err
@@ -103,7 +103,7 @@ func (c *command) token() *cobra.Command {
 			"which suspend and reinstate tenants. A token cannot be revoked by itself: it is valid until it expires, or\n" +
 			"until the secret guest.handoff_secret is replaced.",
 		Example: "  holdfast guest token --service booking --ttl 720h",
-		RunE: c.run(func(_ context.Context, h *handoffs, _ []string) error {
+		RunE: c.run(func(_ context.Context, h *handoffParts, _ []string) error {
 			if ttl < time.Second || ttl > maxTTL {
 				return service.Usagef("--ttl: must be from 1s to %s", conf.FormatDuration(maxTTL))
 			}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"holdfast/internal/guest"
+	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/operate"
 )
 
@@ -28,21 +28,21 @@ func (s *Guest) keyOperations() []operate.Operation {
 				"activate the key, and retire the old one when its tokens have expired.",
 			Text: "The active key signs handoff tokens, and keys that are not retired verify them. To rotate keys without an interruption, add a key, give it to the sites that verify offline (holdfast guest keys export), activate it, and retire the old one when its tokens have expired.",
 		}, s.listKeys),
-		operate.NewChange(operate.About{Path: "keys/add", Doc: "Add a key that verifies, but does not sign yet", Button: "Add a key"}, s.onKeys((*guest.HandoffKeys).Add)),
+		operate.NewChange(operate.About{Path: "keys/add", Doc: "Add a key that verifies, but does not sign yet", Button: "Add a key"}, s.onKeys((*handoffs.Keys).Add)),
 		operate.NewChange(operate.About{
 			Path: "keys/rotate", Doc: "Add a key and activate it at once", Button: "Add and activate a key",
 			Ask: "Sites that verify offline refuse handoffs until they have the new key.",
-		}, s.onKeys((*guest.HandoffKeys).Rotate)),
-		operate.NewChange(operate.About{Path: "keys/activate", Doc: "Let a key sign; the former one only verifies"}, s.onKey((*guest.HandoffKeys).Activate)),
-		operate.NewChange(operate.About{Path: "keys/retire", Doc: "Retire a key whose tokens have all expired"}, s.onKey((*guest.HandoffKeys).Retire)),
+		}, s.onKeys((*handoffs.Keys).Rotate)),
+		operate.NewChange(operate.About{Path: "keys/activate", Doc: "Let a key sign; the former one only verifies"}, s.onKey((*handoffs.Keys).Activate)),
+		operate.NewChange(operate.About{Path: "keys/retire", Doc: "Retire a key whose tokens have all expired"}, s.onKey((*handoffs.Keys).Retire)),
 		operate.NewChange(operate.About{
 			Path: "keys/revoke", Doc: "Void all tokens of a key at once, such as after a leak", Danger: true,
 			Ask: "All tokens of the key are void at once. If it is the active one, a new key takes its place, which sites that verify offline do not have yet.",
-		}, s.onKey((*guest.HandoffKeys).Revoke)),
+		}, s.onKey((*handoffs.Keys).Revoke)),
 		operate.NewChange(operate.About{
 			Path: "keys/revoke-all", Doc: "Void all tokens at once, such as after a restore", Title: "Revoke all keys",
 			Text: "All tokens are void at once, such as after a leak.", Button: "Revoke all keys", Danger: true, Confirm: "revoke all",
-		}, s.onKeys((*guest.HandoffKeys).RevokeAll)),
+		}, s.onKeys((*handoffs.Keys).RevokeAll)),
 	}
 }
 
@@ -52,14 +52,14 @@ type keyInput struct {
 
 // keyOutput is a key without its secret.
 type keyOutput struct {
-	ID        string         `json:"id" title:"Key" subject:"key" example:"0b9a4e2f7c1d4a53"`
-	State     guest.KeyState `json:"state" title:"State" enum:"active,verify-only,retired"`
-	NotBefore time.Time      `json:"notBefore" title:"Added"`
-	NotAfter  time.Time      `json:"notAfter,omitzero" title:"Replaced"`
-	RetiredAt time.Time      `json:"retiredAt,omitzero" title:"Retired"`
+	ID        string            `json:"id" title:"Key" subject:"key" example:"0b9a4e2f7c1d4a53"`
+	State     handoffs.KeyState `json:"state" title:"State" enum:"active,verify-only,retired"`
+	NotBefore time.Time         `json:"notBefore" title:"Added"`
+	NotAfter  time.Time         `json:"notAfter,omitzero" title:"Replaced"`
+	RetiredAt time.Time         `json:"retiredAt,omitzero" title:"Retired"`
 }
 
-func outputOf(k guest.HandoffKey) keyOutput {
+func outputOf(k handoffs.Key) keyOutput {
 	return keyOutput{k.ID, k.State, k.NotBefore, k.NotAfter, k.Retired}
 }
 
@@ -68,7 +68,7 @@ func (k keyOutput) Notice() string { return fmt.Sprintf("key %s is %s", k.ID, k.
 
 // Offers says which changes make sense.
 func (k keyOutput) Offers(verb string) bool {
-	return k.State == guest.KeyVerifyOnly || k.State == guest.KeyActive && verb == "revoke"
+	return k.State == handoffs.KeyVerifyOnly || k.State == handoffs.KeyActive && verb == "revoke"
 }
 
 func (s *Guest) listKeys(ctx context.Context, _ operate.None) (all []keyOutput, err error) {
@@ -84,7 +84,7 @@ func (s *Guest) listKeys(ctx context.Context, _ operate.None) (all []keyOutput, 
 }
 
 // onKey returns a change of one key.
-func (s *Guest) onKey(do func(*guest.HandoffKeys, context.Context, string) (guest.HandoffKey, error)) func(context.Context, keyInput) (keyOutput, error) {
+func (s *Guest) onKey(do func(*handoffs.Keys, context.Context, string) (handoffs.Key, error)) func(context.Context, keyInput) (keyOutput, error) {
 	return func(ctx context.Context, in keyInput) (keyOutput, error) {
 		h, err := s.ready()
 		if err != nil {
@@ -96,7 +96,7 @@ func (s *Guest) onKey(do func(*guest.HandoffKeys, context.Context, string) (gues
 }
 
 // onKeys returns a change of the whole ring.
-func (s *Guest) onKeys(do func(*guest.HandoffKeys, context.Context) (guest.HandoffKey, error)) func(context.Context, operate.None) (keyOutput, error) {
+func (s *Guest) onKeys(do func(*handoffs.Keys, context.Context) (handoffs.Key, error)) func(context.Context, operate.None) (keyOutput, error) {
 	return func(ctx context.Context, _ operate.None) (keyOutput, error) {
 		h, err := s.ready()
 		if err != nil {

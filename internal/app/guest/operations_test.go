@@ -22,6 +22,10 @@ import (
 	"holdfast/internal/app/service/servicetest"
 	"holdfast/internal/clock"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
+	"holdfast/internal/guest/handoffs"
+	"holdfast/internal/guest/retention"
+	"holdfast/internal/guest/tenants"
 	"holdfast/internal/inbox"
 	"holdfast/internal/openapitest"
 	"holdfast/internal/operate"
@@ -44,8 +48,8 @@ type operator struct {
 	client *http.Client
 
 	main       string // base URL of the main listener
-	tenants    *guest.TenantService
-	store      guest.WholeStore
+	tenants    *tenants.Service
+	store      backend.Store
 	later      *atomic.Int64 // by how much the clock is ahead
 	operations []operate.Operation
 }
@@ -322,8 +326,8 @@ func TestReceived(t *testing.T) {
 	at := time.Date(2026, 11, 26, 4, 0, 0, 0, time.UTC)
 	for i, attempts := range []int64{999, 2} {
 		id := guest.NewID(guest.HandoffPrefix, at)
-		must(t, o.store.AddRefusals(t.Context(), []guest.NewRefusal{{
-			Refusal: guest.Refusal{Handoff: id, Reason: guest.ReasonConsumed, Attempts: attempts, First: at, Last: at.Add(time.Duration(i) * time.Second)},
+		must(t, o.store.AddRefusals(t.Context(), []handoffs.NewRefusal{{
+			Refusal: handoffs.Refusal{Handoff: id, Reason: handoffs.ReasonConsumed, Attempts: attempts, First: at, Last: at.Add(time.Duration(i) * time.Second)},
 			Session: guest.NewID(guest.SessionPrefix, at),
 			Event:   guest.Event{ID: guest.NewID(guest.EventPrefix, at), Type: "x", Subject: string(id), Retention: guest.Audit, Payload: []byte(`{}`)},
 		}}))
@@ -335,7 +339,7 @@ func TestReceived(t *testing.T) {
 			FirstAt, LastAt   time.Time
 		}
 	}](o, "refusals?limit=1").Refusals
-	if len(refusals) != 1 || refusals[0].Attempts != 2 || refusals[0].Reason != guest.ReasonConsumed || !refusals[0].FirstAt.Equal(at) {
+	if len(refusals) != 1 || refusals[0].Attempts != 2 || refusals[0].Reason != handoffs.ReasonConsumed || !refusals[0].FirstAt.Equal(at) {
 		t.Errorf("%+v", refusals)
 	}
 }
@@ -359,7 +363,7 @@ func TestJobs(t *testing.T) {
 		t.Helper()
 		list := get[struct{ Jobs []job }](o, "jobs")
 		i := slices.IndexFunc(list.Jobs, func(j job) bool { return j.Job == name })
-		if i < 0 || len(list.Jobs) != len(guest.Jobs) {
+		if i < 0 || len(list.Jobs) != len(retention.Jobs) {
 			t.Fatalf("%+v", list)
 		}
 		return *list.Jobs[i].Old
@@ -382,7 +386,7 @@ func TestJobs(t *testing.T) {
 	for _, c := range []struct{ body, want string }{
 		{`{"dryRun":true}`, `"job":"removed-wishes","before":`}, {"", `{"job":"removed-wishes","deleted":1}`}, {`{"dryRun":false}`, `{"job":"removed-wishes","deleted":0}`},
 	} {
-		if text := o.send(200, http.MethodPost, "jobs/run-all", c.body); !strings.Contains(text, c.want) || strings.Count(text, `"job"`) != len(guest.Jobs) {
+		if text := o.send(200, http.MethodPost, "jobs/run-all", c.body); !strings.Contains(text, c.want) || strings.Count(text, `"job"`) != len(retention.Jobs) {
 			t.Errorf("all %s: %s", c.body, text)
 		}
 	}

@@ -9,33 +9,38 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
+	"holdfast/internal/guest/catalogue"
+	"holdfast/internal/guest/retention"
+	"holdfast/internal/guest/telemetry"
+	"holdfast/internal/guest/tenants"
 )
 
 // parts are the open parts of the service, which share a database and a hot state.
 type parts struct {
-	store    guest.WholeStore
+	store    backend.Store
 	hot      *hot
 	clock    clock.Clock
 	degraded guest.Degraded
 
 	guests    *guest.Service
-	tenants   *guest.TenantService
-	source    guest.Catalogue
-	catalogue *guest.CatalogueService
-	telemetry *guest.TelemetryService
-	retention *guest.RetentionService
-	handoffs  *handoffs
+	tenants   *tenants.Service
+	source    catalogue.Source
+	catalogue *catalogue.Service
+	telemetry *telemetry.Service
+	retention *retention.Service
+	handoffs  *handoffParts
 }
 
 // newParts returns all parts but the handoffs.
-func (s *Guest) newParts(d *service.Deps, st guest.WholeStore, hot *hot, db *engine.Database) *parts {
+func (s *Guest) newParts(d *service.Deps, st backend.Store, hot *hot, db *engine.Database) *parts {
 	p := &parts{store: st, hot: hot, clock: d.Clock, degraded: hot.observe(d.Metrics), source: s.openCatalogue()}
 	sessions := guest.Options{
-		Store: st, Hot: hot.WholeHot, Cookies: guest.NewCookies(s.cfg.CookieSecret, s.cfg.OldCookieSecrets), Clock: d.Clock,
+		Store: st, Hot: hot.Hot, Cookies: guest.NewCookies(s.cfg.CookieSecret, s.cfg.OldCookieSecrets), Clock: d.Clock,
 		Processes: s.cfg.Processes, Degraded: p.degraded,
 		Backups: func() ([]guest.Backup, error) { return s.backups(d, db) },
 	}
-	views := guest.CatalogueOptions{Source: p.source, Campaign: s.cfg.Campaign, Clock: d.Clock, Hot: hot.WholeHot, Degraded: p.degraded}
+	views := catalogue.Options{Source: p.source, Campaign: s.cfg.Campaign, Clock: d.Clock, Hot: hot.Hot, Degraded: p.degraded}
 	if hot.local != nil { // an interface with a nil pointer is not nil
 		sessions.Local, views.Local = hot.local, hot.local
 	}
@@ -44,11 +49,11 @@ func (s *Guest) newParts(d *service.Deps, st guest.WholeStore, hot *hot, db *eng
 	}
 	observeCatalogue(d.Metrics, &views)
 	p.guests = guest.NewService(sessions)
-	p.tenants = guest.NewTenants(guest.TenantOptions{Store: st, Hot: hot.WholeHot, Clock: d.Clock, Types: s.cfg.TenantTypes, Degraded: p.degraded})
+	p.tenants = tenants.New(tenants.Options{Store: st, Hot: hot.Hot, Clock: d.Clock, Types: s.cfg.Types, Degraded: p.degraded})
 	views.Suspended = p.tenants.Suspended
-	p.catalogue = guest.NewCatalogue(views)
-	p.telemetry = guest.NewTelemetry(guest.TelemetryOptions{Guests: p.guests, Store: st, Clock: d.Clock, Samples: s.cfg.SampleRates, Recorded: countTelemetry(d.Metrics)})
-	p.retention = &guest.RetentionService{Store: st, Clock: d.Clock, Expired: s.cfg.SweepAfter, Events: s.cfg.Keep, KeepAudit: s.cfg.KeepAudit}
+	p.catalogue = catalogue.New(views)
+	p.telemetry = telemetry.New(telemetry.Options{Guests: p.guests, Store: st, Clock: d.Clock, Samples: s.cfg.SampleRates, Recorded: countTelemetry(d.Metrics)})
+	p.retention = &retention.Service{Store: st, Clock: d.Clock, Expired: s.cfg.SweepAfter, Events: s.cfg.Keep, KeepAudit: s.cfg.KeepAudit}
 	return p
 }
 

@@ -87,7 +87,7 @@ func (s *Guest) eraseSession(ctx context.Context, in sessionInput) (eraseOutput,
 		return eraseOutput{}, err
 	}
 	out := eraseOutput{e.Wishes, e.Handoffs, e.Answers, e.BotScores, e.Events, e.Kept, e.Remains, e.Backups, ""}
-	if s.cfg.Hot == guest.HotMemory {
+	if s.cfg.Hot == hotMemory {
 		out.note = "A running server has preferences and lists in its memory. To delete them, send POST /guest/sessions/" + in.Session +
 			"/erase\nto its admin listener, or restart it."
 	}

@@ -1,142 +1,262 @@
 package catalogue
 
 import (
-	"cmp"
-	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
+	_ "time/tzdata" // time zones of properties, also in a container without them
+	"unicode/utf8"
 
+	"holdfast/internal/fault"
 	"holdfast/internal/guest"
 )
 
-// match is a hotel that a search has found, with its price.
-type match struct {
-	*hotel
-	price stay
+// SearchQuery is what a guest looks for. Its JSON is what clients send, what search
+// upstreams get, and what a search session keeps.
+type SearchQuery struct {
+	Country         string   `json:"country,omitempty"`         // ISO 3166-1, such as AT
+	Region          string   `json:"region,omitempty"`          // such as vienna
+	Text            string   `json:"text,omitempty"`            // in names and places
+	CheckIn         string   `json:"checkIn,omitempty"`         // YYYY-MM-DD
+	CheckOut        string   `json:"checkOut,omitempty"`        // YYYY-MM-DD
+	Adults          int      `json:"adults"`                    // 1 to 30; 2 if absent
+	Children        int      `json:"children"`                  // 0 to 30
+	Rooms           int      `json:"rooms"`                     // 1 to 10; 1 if absent
+	MinStars        int      `json:"minStars,omitempty"`        // 0 to 5
+	Amenities       []string `json:"amenities,omitempty"`       // all of them; at most 20
+	MaxNightlyMinor string   `json:"maxNightlyMinor,omitempty"` // in the smallest unit of the currency, as decimal text
+	Bounds          *Bounds  `json:"bounds,omitempty"`          // only on the map
+	Sort            string   `json:"sort"`                      // one of Sorts; recommended if absent
+	Page            int      `json:"page"`                      // 1 to 1000; 1 if absent
+	PageSize        int      `json:"pageSize"`                  // 1 to 100; 20 if absent
+	Locale          string   `json:"locale"`                    // BCP 47
+	Currency        string   `json:"currency"`                  // ISO 4217
+	Device          string   `json:"device,omitempty"`          // mobile or desktop; of the browser
 }
 
-// maxPins limits what the map shows.
-const maxPins = 200
-
-// find returns what a query asks for, in its order.
-func (c *Catalogue) find(q guest.SearchQuery) (all []match) {
-	most := int64(-1)
-	if q.MaxNightlyMinor != "" {
-		most, _ = strconv.ParseInt(q.MaxNightlyMinor, 10, 64) // it was validated
-	}
-	words := strings.Fields(q.Text)
-	for _, h := range c.contents().hotels {
-		if !h.matches(q, words) {
-			continue
-		}
-		m := match{hotel: h, price: stay{cheapest: h.price}}
-		if q.CheckIn != "" {
-			from, to := dates(q.CheckIn, q.CheckOut)
-			best, ok := h.best(q.Adults, q.Children, q.Rooms, from, to)
-			if !ok {
-				continue
-			}
-			m.price = best
-		}
-		if most >= 0 {
-			text, _ := convert(m.price.cheapest, q.Currency)
-			if minor, err := strconv.ParseInt(text, 10, 64); err != nil || minor > most {
-				continue
-			}
-		}
-		all = append(all, m)
-	}
-	slices.SortStableFunc(all, func(a, b match) int {
-		switch q.Sort {
-		case "price":
-			return cmp.Compare(a.price.cheapest, b.price.cheapest)
-		case "rating":
-			return cmp.Compare(b.rating, a.rating)
-		case "name":
-			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.PropertyID, b.PropertyID))
-		}
-		return 0 // recommended, as they are
-	})
-	return all
+// Bounds are a part of the map, in degrees.
+type Bounds struct {
+	South float64 `json:"south"`
+	West  float64 `json:"west"`
+	North float64 `json:"north"`
+	East  float64 `json:"east"`
 }
 
-// matches reports whether a hotel is what a query asks for, its price apart.
-func (h *hotel) matches(q guest.SearchQuery, words []string) bool {
+// Sorts are the orders of search results.
+var Sorts = []string{"recommended", "price", "rating", "name"}
+
+// Results is a page of properties that a search has found.
+type Results struct {
+	Items []Listing `json:"items"`
+	Total int       `json:"total"` // of all pages
+}
+
+// Listing is a property in a list. Prices are decimal text in the smallest unit of the
+// currency; "" means that the price is not known.
+type Listing struct {
+	PropertyID           string   `json:"propertyId"`
+	TenantID             string   `json:"tenantId"`
+	Name                 string   `json:"name"`
+	Country              string   `json:"country"`
+	Region               string   `json:"region"`
+	City                 string   `json:"city"`
+	Stars                int      `json:"stars"`
+	Rating               float64  `json:"rating"` // 0 to 10
+	Amenities            []string `json:"amenities"`
+	Image                string   `json:"image,omitempty"` // URL
+	Currency             string   `json:"currency"`
+	CheapestNightlyMinor string   `json:"cheapestNightlyMinor,omitempty"`
+	TotalForStayMinor    string   `json:"totalForStayMinor,omitempty"`
+}
+
+// Pins are properties on the map.
+type Pins struct {
+	Items []Pin `json:"items"`
+	Total int   `json:"total"` // there may be more than Items
+}
+
+// Pin is a property on the map.
+type Pin struct {
+	PropertyID           string  `json:"propertyId"`
+	TenantID             string  `json:"tenantId"`
+	Name                 string  `json:"name"`
+	Latitude             float64 `json:"latitude"`
+	Longitude            float64 `json:"longitude"`
+	Currency             string  `json:"currency"`
+	CheapestNightlyMinor string  `json:"cheapestNightlyMinor,omitempty"`
+}
+
+// Limits of a query.
+const (
+	maxText      = 100 // characters
+	maxGuests    = 30
+	maxRooms     = 10
+	maxNights    = 90
+	maxAmenities = 20
+	maxPage      = 1000
+	maxPageSize  = 100
+	dateForm     = "2006-01-02"
+)
+
+var (
+	countryForm = regexp.MustCompile(`^[A-Z]{2}$`)
+	nameForm    = regexp.MustCompile(`^[a-z0-9]+(?:-[a-z0-9]+)*$`) // of regions and amenities, at most 40 bytes
+	minorForm   = regexp.MustCompile(`^(?:0|[1-9][0-9]{0,17})$`)
+)
+
+func isName(s string) bool { return len(s) <= 40 && nameForm.MatchString(s) }
+
+// Normalize gives a query its defaults and its one spelling, and returns fault.Invalid if
+// it is not valid. Queries that ask for the same are the same afterwards.
+func (q *SearchQuery) Normalize() error {
+	q.Country, q.Region = strings.ToUpper(strings.TrimSpace(q.Country)), strings.ToLower(strings.TrimSpace(q.Region))
+	q.Text = strings.ToLower(strings.Join(strings.Fields(q.Text), " "))
+	q.Amenities = slices.Compact(slices.Sorted(slices.Values(q.Amenities)))
+	if q.Adults == 0 {
+		q.Adults = 2
+	}
+	for _, n := range []*int{&q.Rooms, &q.Page} {
+		if *n == 0 {
+			*n = 1
+		}
+	}
+	if q.PageSize == 0 {
+		q.PageSize = 20
+	}
+	if q.Sort == "" {
+		q.Sort = Sorts[0]
+	}
+	bad := func(member, expected string) error { return guest.BadMember("expected "+expected, member) }
 	switch {
-	case q.Country != "" && h.Country != q.Country, q.Region != "" && h.Region != q.Region, h.stars < q.MinStars:
-		return false
-	case slices.ContainsFunc(q.Amenities, func(a string) bool { return !slices.Contains(h.amenities, a) }):
-		return false
-	case slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(h.search, w) }):
-		return false
+	case q.Country != "" && !countryForm.MatchString(q.Country):
+		return bad("country", "two letters such as AT")
+	case q.Region != "" && !isName(q.Region):
+		return bad("region", "letters, digits and hyphens, such as vienna")
+	case utf8.RuneCountInString(q.Text) > maxText:
+		return bad("text", "at most 100 characters")
+	case len(q.Amenities) > maxAmenities || slices.ContainsFunc(q.Amenities, func(a string) bool { return !isName(a) }):
+		return bad("amenities", "at most 20 names such as pool")
+	case q.MinStars < 0 || q.MinStars > 5:
+		return bad("minStars", "0 to 5")
+	case q.MaxNightlyMinor != "" && !minorForm.MatchString(q.MaxNightlyMinor):
+		return bad("maxNightlyMinor", "a whole number as text, in the smallest unit of the currency")
+	case !slices.Contains(Sorts, q.Sort):
+		return bad("sort", strings.Join(Sorts, ", "))
+	case q.Page < 1 || q.Page > maxPage:
+		return bad("page", "1 to 1000")
+	case q.PageSize < 1 || q.PageSize > maxPageSize:
+		return bad("pageSize", "1 to 100")
+	case !guest.IsLocale(q.Locale):
+		return guest.ErrLocale
+	case !guest.IsCurrency(q.Currency):
+		return guest.ErrCurrency
 	}
-	return q.Bounds == nil || contains(*q.Bounds, h.latitude, h.longitude)
-}
-
-// contains reports whether a place is within bounds, which may cross the date line.
-func contains(b guest.Bounds, latitude, longitude float64) bool {
-	if latitude < b.South || latitude > b.North {
-		return false
+	if b := q.Bounds; b != nil && (b.South < -90 || b.North > 90 || b.South > b.North || b.West < -180 || b.West > 180 || b.East < -180 || b.East > 180) {
+		return bad("bounds", "south, west, north and east in degrees")
 	}
-	if b.West > b.East {
-		return longitude >= b.West || longitude <= b.East
+	if (q.CheckIn == "") != (q.CheckOut == "") {
+		return guest.BadMember("expected both or neither", "checkIn", "checkOut")
 	}
-	return longitude >= b.West && longitude <= b.East
-}
-
-// Search implements guest.Catalogue.
-func (c *Catalogue) Search(_ context.Context, q guest.SearchQuery) (guest.Results, error) {
-	all := c.find(q)
-	r := guest.Results{Total: len(all)}
-	first := min(len(all), (q.Page-1)*q.PageSize)
-	for _, m := range all[first:min(len(all), first+q.PageSize)] {
-		l := guest.Listing{
-			PropertyID: m.PropertyID, TenantID: m.TenantID, Name: m.Name, Country: m.Country, Region: m.Region, City: m.City,
-			Stars: m.stars, Rating: m.rating, Amenities: m.amenities,
+	if q.CheckIn != "" {
+		if err := checkDates(guest.BadMember, "checkIn", q.CheckIn, "checkOut", q.CheckOut); err != nil {
+			return err
 		}
-		l.CheapestNightlyMinor, l.Currency = convert(m.price.cheapest, q.Currency)
-		if m.price.total > 0 {
-			l.TotalForStayMinor, _ = convert(m.price.total, q.Currency)
-		}
-		r.Items = append(r.Items, l)
 	}
-	return r, nil
+	return checkOccupancy(guest.BadMember, q.Adults, q.Children, q.Rooms)
 }
 
-// Map implements guest.Catalogue.
-func (c *Catalogue) Map(_ context.Context, q guest.SearchQuery) (guest.Pins, error) {
-	all := c.find(q)
-	pins := guest.Pins{Total: len(all)}
-	for _, m := range all[:min(len(all), maxPins)] {
-		p := guest.Pin{PropertyID: m.PropertyID, TenantID: m.TenantID, Name: m.Name, Latitude: m.latitude, Longitude: m.longitude}
-		p.CheapestNightlyMinor, p.Currency = convert(m.price.cheapest, q.Currency)
-		pins.Items = append(pins.Items, p)
+// checkDates returns fault.Invalid unless the dates are of a stay.
+func checkDates(bad guest.Bad, name1, from, name2, to string) error {
+	in, err := time.Parse(dateForm, from)
+	if err != nil {
+		return bad(ExpectedDate, name1)
 	}
-	return pins, nil
+	out, err := time.Parse(dateForm, to)
+	if err != nil {
+		return bad(ExpectedDate, name2)
+	}
+	if n := nights(in, out); n < 1 || n > maxNights {
+		return bad(fmt.Sprintf("expected 1 to %d nights after %s", maxNights, name1), name2)
+	}
+	return nil
 }
 
-// Facets implements guest.Catalogue.
-func (c *Catalogue) Facets(_ context.Context, country, region string) (guest.Facets, error) {
-	hotels := c.contents().byRegion[country+":"+region]
-	if len(hotels) == 0 {
-		return guest.Facets{}, guest.ErrNoRegion
+// CheckPage returns fault.Invalid for a page, a parameter of a URL, that no search has.
+func CheckPage(page int) error {
+	if page < 1 || page > maxPage {
+		return guest.BadParameter(fmt.Sprintf("expected 1 to %d", maxPage), "page")
 	}
-	f := guest.Facets{Country: country, Region: region, Total: len(hotels)}
-	count := func(value string, has func(*hotel) bool) (facet guest.Facet) {
-		facet.Value = value
-		for _, h := range hotels {
-			if has(h) {
-				facet.Count++
-			}
+	return nil
+}
+
+const ExpectedDate = "expected a date such as 2027-01-31"
+
+// CheckArrival returns fault.Invalid if a date is past in a time zone. In one that is not known
+// it is past when it is past everywhere.
+func CheckArrival(bad guest.Bad, name, date, zone string, now time.Time) error {
+	if date < today(now, zone) {
+		return bad("expected a date that is not past", name)
+	}
+	return nil
+}
+
+// lastZone is where a date ends last.
+var lastZone = time.FixedZone("UTC-12", -12*60*60)
+
+// today returns the date in an IANA time zone, or in lastZone if it is not known.
+func today(now time.Time, zone string) string {
+	at := lastZone
+	if zone != "" && zone != "Local" {
+		if known, err := time.LoadLocation(zone); err == nil {
+			at = known
 		}
-		return facet
 	}
-	for stars := 1; stars <= 5; stars++ {
-		f.Stars = append(f.Stars, count(strconv.Itoa(stars), func(h *hotel) bool { return h.stars == stars }))
+	return now.In(at).Format(dateForm)
+}
+
+func nights(in, out time.Time) int { return int(out.Sub(in).Hours() / 24) }
+
+func checkOccupancy(bad guest.Bad, adults, children, rooms int) error {
+	switch {
+	case adults < 1 || adults > maxGuests:
+		return bad(fmt.Sprintf("expected 1 to %d", maxGuests), "adults")
+	case children < 0 || children > maxGuests:
+		return bad(fmt.Sprintf("expected 0 to %d", maxGuests), "children")
+	case rooms < 1 || rooms > maxRooms:
+		return bad(fmt.Sprintf("expected 1 to %d", maxRooms), "rooms")
 	}
-	for _, a := range amenities {
-		f.Amenities = append(f.Amenities, count(a, func(h *hotel) bool { return slices.Contains(h.amenities, a) }))
+	return nil
+}
+
+// Nights returns the number of nights of a normalized query; 0 without dates.
+func (q *SearchQuery) Nights() int {
+	in, err1 := time.Parse(dateForm, q.CheckIn)
+	out, err2 := time.Parse(dateForm, q.CheckOut)
+	if err1 != nil || err2 != nil {
+		return 0
 	}
-	return f, nil
+	return nights(in, out)
+}
+
+// normalizedHash normalizes a query and returns its hash.
+func (q *SearchQuery) normalizedHash() (string, error) {
+	if err := q.Normalize(); err != nil {
+		return "", err
+	}
+	return q.Hash()
+}
+
+// Hash returns the same text for the same normalized queries only.
+func (q *SearchQuery) Hash() (string, error) {
+	text, err := json.Marshal(q)
+	if err != nil {
+		return "", fault.Wrap(fault.Internal, "encode a query", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
 }

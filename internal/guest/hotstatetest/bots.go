@@ -6,6 +6,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/bots"
 	"holdfast/internal/suite"
 )
 
@@ -14,11 +15,11 @@ func botChecks() []check {
 }
 
 // wide are windows in which everything of a test is.
-var wide = guest.Window{Life: time.Hour, Most: 100}
+var wide = bots.Window{Life: time.Hour, Most: 100}
 
-func (c *client) see(browser string, session guest.ID, events, members guest.Window) guest.Sighted {
+func (c *client) see(browser string, session guest.ID, events, members bots.Window) bots.Sighted {
 	c.t.Helper()
-	seen, err := c.Hot.SeeBrowser(c.t.Context(), guest.Sighting{Browser: browser, Session: session, Events: events, Members: members})
+	seen, err := c.Hot.SeeBrowser(c.t.Context(), bots.Sighting{Browser: browser, Session: session, Events: events, Members: members})
 	return must(c, seen, err)
 }
 
@@ -26,13 +27,13 @@ func (c *client) see(browser string, session guest.ID, events, members guest.Win
 func events(_ *testing.T, c *client) {
 	k := key()
 	for i := range 5 {
-		suite.Equal(c.t, "seen", c.see(k, "", wide, wide), guest.Sighted{Events: i + 1})
+		suite.Equal(c.t, "seen", c.see(k, "", wide, wide), bots.Sighted{Events: i + 1})
 	}
 	suite.Equal(c.t, "another browser", c.see(key(), "", wide, wide).Events, 1)
-	suite.Equal(c.t, "at most", c.see(k, "", guest.Window{Life: time.Hour, Most: 3}, wide).Events, 3)
+	suite.Equal(c.t, "at most", c.see(k, "", bots.Window{Life: time.Hour, Most: 3}, wide).Events, 3)
 	suite.Equal(c.t, "only three were kept", c.see(k, "", wide, wide).Events, 4)
 	c.Wait(20 * time.Millisecond)
-	suite.Equal(c.t, "after the window", c.see(k, "", guest.Window{Life: 10 * time.Millisecond, Most: 100}, wide).Events, 1)
+	suite.Equal(c.t, "after the window", c.see(k, "", bots.Window{Life: 10 * time.Millisecond, Most: 100}, wide).Events, 1)
 }
 
 // sessions: different ones are counted while they are in the window, each since it was seen
@@ -49,23 +50,23 @@ func sessions(_ *testing.T, c *client) {
 		c.Wait(time.Millisecond)
 	}
 	suite.Equal(c.t, "a request without one", c.see(k, "", wide, wide).Sessions, 5)
-	three := guest.Window{Life: time.Hour, Most: 3}
+	three := bots.Window{Life: time.Hour, Most: 3}
 	suite.Equal(c.t, "at most", c.see(k, ids[5], wide, three).Sessions, 3)
 	suite.Equal(c.t, "the newest are kept", c.see(k, ids[4], wide, wide).Sessions, 3)
 	c.Wait(20 * time.Millisecond)
-	suite.Equal(c.t, "they age one by one", c.see(k, ids[5], wide, guest.Window{Life: 10 * time.Millisecond, Most: 3}).Sessions, 1)
+	suite.Equal(c.t, "they age one by one", c.see(k, ids[5], wide, bots.Window{Life: 10 * time.Millisecond, Most: 3}).Sessions, 1)
 }
 
 // offences: each kind is counted, for OffenceLife after the last.
 func offences(_ *testing.T, c *client) {
 	k := key()
 	for range 2 {
-		c.ok(c.Hot.AddOffence(c.t.Context(), k, guest.SignalHoneypot))
+		c.ok(c.Hot.AddOffence(c.t.Context(), k, bots.SignalHoneypot))
 	}
-	c.ok(c.Hot.AddOffence(c.t.Context(), k, guest.SignalReplay))
-	suite.Equal(c.t, "seen", c.see(k, "", wide, wide), guest.Sighted{Events: 1, Honeypots: 2, Replays: 1})
-	suite.Equal(c.t, "another browser", c.see(key(), "", wide, wide), guest.Sighted{Events: 1})
-	c.Pass(c.t, guest.OffenceLife+time.Second)
+	c.ok(c.Hot.AddOffence(c.t.Context(), k, bots.SignalReplay))
+	suite.Equal(c.t, "seen", c.see(k, "", wide, wide), bots.Sighted{Events: 1, Honeypots: 2, Replays: 1})
+	suite.Equal(c.t, "another browser", c.see(key(), "", wide, wide), bots.Sighted{Events: 1})
+	c.Pass(c.t, bots.OffenceLife+time.Second)
 	seen := c.see(k, "", wide, wide)
 	suite.Equal(c.t, "later", []int{seen.Honeypots, seen.Replays}, []int{0, 0})
 }
@@ -78,6 +79,6 @@ func solved(_ *testing.T, c *client) {
 	suite.Equal(c.t, "another session", c.see(k, guest.NewID(guest.SessionPrefix, clock.System()), wide, wide).Solved, false)
 	suite.Equal(c.t, "no session", c.see(k, "", wide, wide).Solved, false)
 	suite.Equal(c.t, "another browser", c.see(key(), c.id, wide, wide).Solved, false)
-	c.Pass(c.t, guest.SolvedLife+time.Second)
+	c.Pass(c.t, bots.SolvedLife+time.Second)
 	suite.Equal(c.t, "later", c.see(k, c.id, wide, wide).Solved, false)
 }

@@ -7,6 +7,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
 	"holdfast/internal/suite"
 )
 
@@ -14,7 +15,7 @@ func eraseChecks() []check { return []check{{"Session", eraseSession}} }
 
 // erasing is a database that has erased a session with some answers.
 type erasing struct {
-	guest.WholeStore
+	backend.Store
 	answers []string
 }
 

@@ -1,4 +1,4 @@
-// Package hotstatetest is the contract of guest.WholeHot as tests.
+// Package hotstatetest is the contract of backend.Hot as tests.
 //
 // A store calls Run from a test of its own; what is not in this suite no caller may rely
 // on. Every case has new sessions and keys in a store that the cases share, except for
@@ -11,13 +11,14 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
 	"holdfast/internal/ident"
 	"holdfast/internal/suite"
 )
 
 // Harness is a store as the suite needs it.
 type Harness struct {
-	Hot guest.WholeHot
+	Hot backend.Hot
 
 	// Pass lets time pass for everything that expires: it may expire sooner than by the
 	// clock of the store.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/tenants"
 	"holdfast/internal/suite"
 )
 
@@ -104,8 +105,8 @@ const (
 	tenantB = "22222222-2222-4333-8444-555555555555"
 )
 
-func suspension(tenant string, suspended bool, seconds int) guest.Suspension {
-	return guest.Suspension{Tenant: tenant, Suspended: suspended, At: time.Unix(1_790_000_000+int64(seconds), 123_000).UTC()}
+func suspension(tenant string, suspended bool, seconds int) tenants.Suspension {
+	return tenants.Suspension{Tenant: tenant, Suspended: suspended, At: time.Unix(1_790_000_000+int64(seconds), 123_000).UTC()}
 }
 
 // suspended returns which of the two tenants are suspended, or "unknown".
@@ -128,7 +129,7 @@ func (c *client) version() int64 {
 	return must(c, v, err)
 }
 
-func (c *client) putSuspensions(version int64, all ...guest.Suspension) bool {
+func (c *client) putSuspensions(version int64, all ...tenants.Suspension) bool {
 	c.t.Helper()
 	put, err := c.Hot.PutSuspensions(c.t.Context(), version, all)
 	return must(c, put, err)
@@ -155,7 +156,7 @@ func putSuspensions(_ *testing.T, c *client) {
 func setSuspension(_ *testing.T, c *client) {
 	c.putSuspensions(c.version())
 	for _, step := range []struct {
-		s    guest.Suspension
+		s    tenants.Suspension
 		want bool
 	}{
 		{suspension(tenantA, true, 5), true},

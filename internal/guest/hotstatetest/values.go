@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/catalogue"
 	"holdfast/internal/ident"
 	"holdfast/internal/suite"
 )
@@ -306,7 +307,7 @@ func fillCached(_ *testing.T, c *client) {
 	suite.Equal(c.t, "kept", c.cached(k), "2")
 }
 
-func (c *client) cachedValue(key string) guest.CachedValue {
+func (c *client) cachedValue(key string) catalogue.CachedValue {
 	c.t.Helper()
 	v, err := c.Hot.Cached(c.t.Context(), key)
 	return must(c, v, err)

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"holdfast/internal/guest"
+	"holdfast/internal/guest/bots"
 )
 
 // challengeView is a challenge as clients see it: they append a dot and a text, so that the
@@ -21,8 +21,8 @@ func (x *exchange) evaluate() error {
 		return nil
 	}
 	h := x.in.Header
-	return x.Bots.Evaluate(x.ctx(), guest.BotRequest{
-		Visitor: x.visitor(), Session: x.session, Anomaly: guest.HeaderAnomaly(h.Get),
+	return x.Bots.Evaluate(x.ctx(), bots.Request{
+		Visitor: x.visitor(), Session: x.session, Anomaly: bots.HeaderAnomaly(h.Get),
 		Solution: cmp.Or(h.Get("X-Challenge-Token"), h.Get("X-Recaptcha-Token")),
 		Route:    x.in.Method + " " + x.route.template, Trace: traceOf(x.in),
 	})

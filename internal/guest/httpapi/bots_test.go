@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/bots"
 	"holdfast/internal/web/webtest"
 )
 
@@ -16,7 +17,7 @@ import (
 // its User-Agent alone if headers is 0.5 or more.
 func newBotServer(t testing.TB, headers float64) *server {
 	t.Helper()
-	p, c := newParts(t), guest.DefaultBots()
+	p, c := newParts(t), bots.DefaultConfig()
 	c.HeadersWeight, c.HistoryWeight, c.Honeypot = headers, 0, "offers/archive"
 	p.bots = &c
 	return serve(t, p)
@@ -53,7 +54,7 @@ func TestChallenge(t *testing.T) {
 	if err := json.Unmarshal([]byte(refused.body), &p); err != nil {
 		t.Fatal(err)
 	}
-	solution := "X-Challenge-Token: " + guest.SolveChallenge(p.Challenge.Text, p.Challenge.Bits)
+	solution := "X-Challenge-Token: " + bots.SolveChallenge(p.Challenge.Text, p.Challenge.Bits)
 	other.check(other.send(http.MethodPost, mintPath, stay, solution), 403, `"code":"challenge-required"`)
 	b.check(b.send(http.MethodPost, mintPath, stay, "X-Challenge-Token: "+p.Challenge.Text+"."), 403, `"code":"challenge-required"`)
 	b.check(b.send(http.MethodPost, mintPath, stay, solution), 201, `"token"`)

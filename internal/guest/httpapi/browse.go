@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/catalogue"
+	"holdfast/internal/guest/telemetry"
 	"holdfast/internal/web"
 )
 
@@ -28,7 +30,7 @@ type searchView struct {
 	SearchID  guest.ID        `json:"searchId"`
 	Query     json.RawMessage `json:"query"` // a guest.SearchQuery
 	CreatedAt time.Time       `json:"createdAt"`
-	guest.Results
+	catalogue.Results
 	Page     int  `json:"page"`
 	NextPage *int `json:"nextPage"` // null: this is the last one
 }
@@ -66,11 +68,11 @@ func (x *exchange) search() error {
 		x.start(begun)
 	}
 	q.Page = page
-	x.executed(guest.Executed{SearchID: s.ID, Kind: "list", Query: q, Total: results.Total, Cache: v.State})
+	x.executed(telemetry.Executed{SearchID: s.ID, Kind: "list", Query: q, Total: results.Total, Cache: v.State})
 	return x.sendSearch(s, results, page, q.PageSize)
 }
 
-func (x *exchange) sendSearch(s guest.Search, r guest.Results, page, size int) error {
+func (x *exchange) sendSearch(s guest.Search, r catalogue.Results, page, size int) error {
 	body := searchView{SearchID: s.ID, Query: s.Query, CreatedAt: s.Created, Results: r, Page: page}
 	if page*size < r.Total {
 		next := page + 1
@@ -96,13 +98,13 @@ func (x *exchange) searchMap() error {
 	if begun.ID != "" {
 		x.start(begun)
 	}
-	x.executed(guest.Executed{Kind: "map", Query: q, Total: pins.Total, Cache: v.State})
+	x.executed(telemetry.Executed{Kind: "map", Query: q, Total: pins.Total, Cache: v.State})
 	return x.sendJSON(http.StatusOK, pins)
 }
 
 // query reads a query. What it does not say about the language and the currency, the
 // preferences of the session say, or the browser. begun is the session if there was none.
-func (x *exchange) query() (q guest.SearchQuery, begun guest.Session, err error) {
+func (x *exchange) query() (q catalogue.SearchQuery, begun guest.Session, err error) {
 	if err := decode(x.body, &q); err != nil {
 		return q, begun, err
 	}
@@ -176,7 +178,7 @@ func (x *exchange) getSearch() error {
 	if err == nil && page < 1 {
 		err = web.Refuse(http.StatusBadRequest, "invalid", "page: expected at least 1")
 	} else if err == nil {
-		err = guest.CheckPage(page)
+		err = catalogue.CheckPage(page)
 	}
 	if err != nil {
 		return err
@@ -185,7 +187,7 @@ func (x *exchange) getSearch() error {
 	if err != nil {
 		return err
 	}
-	var q guest.SearchQuery
+	var q catalogue.SearchQuery
 	if err := json.Unmarshal(s.Query, &q); err != nil {
 		return guest.ErrSearchExpired // another release has stored it
 	}
@@ -195,12 +197,12 @@ func (x *exchange) getSearch() error {
 	if err != nil {
 		return err
 	}
-	x.executed(guest.Executed{SearchID: s.ID, Kind: "list", Query: q, Total: results.Total, Cache: v.State})
+	x.executed(telemetry.Executed{SearchID: s.ID, Kind: "list", Query: q, Total: results.Total, Cache: v.State})
 	return x.sendSearch(s, results, page, q.PageSize)
 }
 
 // executed publishes a search of the session.
-func (x *exchange) executed(e guest.Executed) { x.Telemetry.Executed(x.traced(), x.session, e) }
+func (x *exchange) executed(e telemetry.Executed) { x.Telemetry.Executed(x.traced(), x.session, e) }
 
 // parameters parses the query of the URL, which may have each of the names once.
 func (x *exchange) parameters(names ...string) (url.Values, error) {
@@ -244,7 +246,7 @@ func (x *exchange) getHotel() error {
 	currency := first(values.Get("currency"), x.currency(), defaultCurrency)
 	h, v, err := x.Catalogue.Hotel(x.traced(), x.route.property, locale, currency)
 	if err == nil && x.session != "" {
-		x.Telemetry.DetailViewed(x.traced(), x.session, guest.DetailViewed{TenantID: h.TenantID, PropertyID: h.PropertyID, Locale: h.Locale, Currency: h.Currency, Cache: v.State})
+		x.Telemetry.DetailViewed(x.traced(), x.session, telemetry.DetailViewed{TenantID: h.TenantID, PropertyID: h.PropertyID, Locale: h.Locale, Currency: h.Currency, Cache: v.State})
 	}
 	return x.sendView(v, err)
 }
@@ -254,7 +256,7 @@ func (x *exchange) getAvailability() error {
 	if err != nil {
 		return err
 	}
-	q := guest.AvailabilityQuery{Property: x.route.property, From: values.Get("from"), To: values.Get("to")}
+	q := catalogue.AvailabilityQuery{Property: x.route.property, From: values.Get("from"), To: values.Get("to")}
 	for _, p := range []struct {
 		name   string
 		into   *int
@@ -297,7 +299,7 @@ const staleIfError = 600
 
 // sendView sends an answer that is the same for all guests: shared caches may keep it, so
 // it has no cookie and says nothing about the guest.
-func (x *exchange) sendView(v guest.View, err error) error {
+func (x *exchange) sendView(v catalogue.View, err error) error {
 	x.cacheStatus(v, err)
 	if err != nil {
 		return err
@@ -333,19 +335,19 @@ func matches(headers []string, tag string) bool {
 }
 
 // cacheStatus says where the answer comes from: X-Cache, and Cache-Status (RFC 9211).
-func (x *exchange) cacheStatus(v guest.View, err error) {
+func (x *exchange) cacheStatus(v catalogue.View, err error) {
 	if err != nil || v.State == "" {
 		return
 	}
 	ttl := int(math.Ceil(v.Fresh.Seconds()))
 	status := "holdfast; "
 	switch v.State {
-	case guest.CacheMiss:
+	case catalogue.CacheMiss:
 		status += fmt.Sprintf("fwd=uri-miss; stored; ttl=%d", ttl)
 		if v.Collapsed {
 			status += "; collapsed"
 		}
-	case guest.CacheBypass:
+	case catalogue.CacheBypass:
 		status += "fwd=bypass"
 	default:
 		status += fmt.Sprintf("hit; ttl=%d", ttl)

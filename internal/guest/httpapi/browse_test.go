@@ -16,14 +16,16 @@ import (
 
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/catalogue"
+	"holdfast/internal/guest/catalogue/builtin"
+	"holdfast/internal/guest/tenants"
 	"holdfast/internal/inbox"
 )
 
 // found is the answer of a search.
 type found struct {
 	SearchID string
-	Query    guest.SearchQuery
-	guest.Results
+	Query    catalogue.SearchQuery
+	catalogue.Results
 	Page     int
 	NextPage *int
 }
@@ -101,7 +103,7 @@ func TestSearchBegins(t *testing.T) {
 	ignored.check(ignored.send(http.MethodPost, "/search", `{}`, "X-Currency: euro"), 200, `"currency":"EUR"`)
 	a := b.send(http.MethodPost, "/search", `{"currency":"USD"}`, "Accept-Language: fr", "X-Currency: GBP")
 	b.check(a, 200, `"locale":"de-AT"`, `"currency":"USD"`)
-	pins := parse[guest.Pins](t, b.want(200, http.MethodPost, "/search/map", `{"bounds":{"south":48,"west":16,"north":49,"east":17}}`).body)
+	pins := parse[catalogue.Pins](t, b.want(200, http.MethodPost, "/search/map", `{"bounds":{"south":48,"west":16,"north":49,"east":17}}`).body)
 	if len(pins.Items) == 0 || pins.Total != len(pins.Items) || pins.Items[0].Currency != "CHF" {
 		t.Errorf("pins %+v", pins)
 	}
@@ -191,11 +193,11 @@ func TestLanguages(t *testing.T) {
 	b.want(200, http.MethodPatch, "/session/preferences", `{"locale":"fr","currency":"CHF"}`)
 	for language, want := range map[string]string{"": "en", "de-AT,de;q=0.9": "de", "x;q=0.1, fr;q=0.8, de;q=0.3": "fr", "*": "en", "ja": "en", ";;q=,": "en"} {
 		a := b.send(http.MethodGet, "/hotels/"+id, "", "Accept-Language: "+language)
-		if h := parse[guest.Hotel](t, a.body); h.Locale != want || h.Currency != "EUR" {
+		if h := parse[catalogue.Hotel](t, a.body); h.Locale != want || h.Currency != "EUR" {
 			t.Errorf("%q: %s, %s", language, h.Locale, h.Currency)
 		}
 	}
-	if h := parse[guest.Hotel](t, b.send(http.MethodGet, "/hotels/"+id, "", "X-Currency: GBP").body); h.Currency != "GBP" {
+	if h := parse[catalogue.Hotel](t, b.send(http.MethodGet, "/hotels/"+id, "", "X-Currency: GBP").body); h.Currency != "GBP" {
 		t.Errorf("currency %s", h.Currency)
 	}
 }
@@ -225,7 +227,7 @@ func TestSuspendedTenant(t *testing.T) {
 	}
 	suspend := func(suspended bool, at time.Duration) {
 		t.Helper()
-		if err := s.hot.SetSuspension(t.Context(), guest.Suspension{Tenant: item.TenantID, Suspended: suspended, At: time.Now().Add(at)}); err != nil {
+		if err := s.hot.SetSuspension(t.Context(), tenants.Suspension{Tenant: item.TenantID, Suspended: suspended, At: time.Now().Add(at)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -264,10 +266,10 @@ func TestLateSuspension(t *testing.T) {
 		result   inbox.Result
 		status   int
 	}{
-		{guest.TenantSuspended, "10:00", inbox.Applied, 404},
-		{guest.TenantReinstated, "12:00", inbox.Applied, 200},
-		{guest.TenantSuspended, "11:30", inbox.Stale, 200},
-		{guest.TenantSuspended, "12:30", inbox.Applied, 404},
+		{tenants.TypeSuspended, "10:00", inbox.Applied, 404},
+		{tenants.TypeReinstated, "12:00", inbox.Applied, 200},
+		{tenants.TypeSuspended, "11:30", inbox.Stale, 200},
+		{tenants.TypeSuspended, "12:30", inbox.Applied, 404},
 	} {
 		at, err := time.Parse(time.RFC3339, "2026-11-01T"+step.at+":00Z")
 		if err != nil {
@@ -283,30 +285,30 @@ func TestLateSuspension(t *testing.T) {
 
 // flaky is a catalogue that fails on demand, and counts its calls.
 type flaky struct {
-	guest.Catalogue
+	catalogue.Source
 	fails atomic.Bool
 	calls atomic.Int64
 }
 
-func (f *flaky) Hotel(ctx context.Context, property, locale, currency string) (guest.Hotel, error) {
+func (f *flaky) Hotel(ctx context.Context, property, locale, currency string) (catalogue.Hotel, error) {
 	f.calls.Add(1)
 	if f.fails.Load() {
-		return guest.Hotel{}, errors.New("secret of the upstream")
+		return catalogue.Hotel{}, errors.New("secret of the upstream")
 	}
-	return f.Catalogue.Hotel(ctx, property, locale, currency)
+	return f.Source.Hotel(ctx, property, locale, currency)
 }
 
-func (f *flaky) Search(ctx context.Context, q guest.SearchQuery) (guest.Results, error) {
+func (f *flaky) Search(ctx context.Context, q catalogue.SearchQuery) (catalogue.Results, error) {
 	if f.fails.Load() {
-		return guest.Results{}, errors.New("secret of the upstream")
+		return catalogue.Results{}, errors.New("secret of the upstream")
 	}
-	return f.Catalogue.Search(ctx, q)
+	return f.Source.Search(ctx, q)
 }
 
 // TestUpstreamFails: the answer is 503, and private.
 func TestUpstreamFails(t *testing.T) {
 	t.Parallel()
-	f := &flaky{Catalogue: catalogue.New()}
+	f := &flaky{Source: builtin.New()}
 	f.fails.Store(true)
 	s := newServer(t).at(func(p *parts) { p.source = f })
 	for range 3 {

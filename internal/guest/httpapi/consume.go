@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/web"
 )
 
@@ -42,7 +43,7 @@ var serviceName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 // Receiver serves the routes of booking sites on the internal listener. It authenticates
 // them by the tokens of services.
 type Receiver struct {
-	Handoffs *guest.Handoffs
+	Handoffs *handoffs.Service
 	Tokens   *bearer.Keyring
 	Clock    clock.Clock
 
@@ -167,7 +168,7 @@ func timeOrNil(t time.Time) *time.Time {
 }
 
 // authenticate verifies the token in the request's only Authorization header.
-func (h *Receiver) authenticate(r *http.Request) (request guest.ConsumeRequest, err error) {
+func (h *Receiver) authenticate(r *http.Request) (request handoffs.ConsumeRequest, err error) {
 	service, members, err := authenticateService(h.Tokens, h.Clock, r)
 	if err != nil {
 		return request, err
@@ -194,7 +195,7 @@ func unauthenticated(cause error) error {
 }
 
 // readReceiver reads the body of a request.
-func readReceiver(w http.ResponseWriter, r *http.Request, into *guest.ConsumeRequest) error {
+func readReceiver(w http.ResponseWriter, r *http.Request, into *handoffs.ConsumeRequest) error {
 	body, err := readJSON(w, r, maxBody)
 	if err != nil {
 		return err

@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/web"
 )
 
 // Demo serves a page that uses the API with the built-in catalogue, and the server of a
 // booking site that receives its guests.
-type Demo struct{ Handoffs *guest.Handoffs }
+type Demo struct{ Handoffs *handoffs.Service }
 
 // demoPrefix of the paths of Demo.
 const demoPrefix = "/guest/demo"
@@ -107,7 +108,7 @@ func (d *Demo) arrive(w http.ResponseWriter, r *http.Request, at web.Address) er
 		return err
 	}
 	v := x.visitor()
-	arrived, err := d.Handoffs.Consume(r.Context(), guest.ConsumeRequest{
+	arrived, err := d.Handoffs.Consume(r.Context(), handoffs.ConsumeRequest{
 		ID: in.HandoffID, Token: in.Token, By: "demo", Key: in.Attempt, Trace: traceOf(r), Visitor: &v,
 	})
 	if err != nil {

@@ -9,6 +9,9 @@ import (
 	"holdfast/internal/canonjson"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/bots"
+	"holdfast/internal/guest/handoffs"
+	"holdfast/internal/guest/tenants"
 	"holdfast/internal/web"
 	"holdfast/internal/web/problem"
 )
@@ -32,13 +35,13 @@ var known = []struct {
 	{guest.ErrNoWish, http.StatusNotFound, "not-found"},
 	{guest.ErrKeyReused, http.StatusUnprocessableEntity, "idempotency-key-reused"},
 	{guest.ErrInFlight, http.StatusConflict, "in-flight"},
-	{guest.ErrChallenge, http.StatusForbidden, "challenge-required"},
-	{guest.ErrHardBlock, http.StatusForbidden, "hard-block"},
-	{guest.ErrTenantSuspended, http.StatusForbidden, "tenant-suspended"},
-	{guest.ErrConsumed, http.StatusConflict, "handoff-consumed"},
-	{guest.ErrHandoffExpired, http.StatusGone, "handoff-expired"},
-	{guest.ErrHandoffToken, http.StatusForbidden, "token-invalid"},
-	{guest.ErrBinding, http.StatusForbidden, "other-browser"},
+	{bots.ErrChallenge, http.StatusForbidden, "challenge-required"},
+	{bots.ErrHardBlock, http.StatusForbidden, "hard-block"},
+	{tenants.ErrSuspended, http.StatusForbidden, "tenant-suspended"},
+	{handoffs.ErrConsumed, http.StatusConflict, "handoff-consumed"},
+	{handoffs.ErrExpired, http.StatusGone, "handoff-expired"},
+	{handoffs.ErrToken, http.StatusForbidden, "token-invalid"},
+	{handoffs.ErrBinding, http.StatusForbidden, "other-browser"},
 }
 
 // asRefusal returns the refusal for an error.
@@ -77,7 +80,7 @@ func encodeProblem(e *web.Refusal, in problem.Occurrence) []byte {
 		fields = guest.FieldErrors{{Code: e.Code, Detail: e.Message}}
 	}
 	var challenge *challengeView
-	if c, ok := errors.AsType[*guest.ChallengeError](e); ok {
+	if c, ok := errors.AsType[*bots.ChallengeError](e); ok {
 		challenge = &challengeView{c.Challenge, c.Bits}
 	}
 	d := problemDocument{Document: problem.New(e, in), Errors: fields, Challenge: challenge}

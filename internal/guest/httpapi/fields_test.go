@@ -16,7 +16,9 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/catalogue"
+	"holdfast/internal/guest/catalogue/builtin"
 	"holdfast/internal/guest/httpapi"
+	"holdfast/internal/guest/tenants"
 	"holdfast/internal/inbox"
 	"holdfast/internal/web"
 	"holdfast/internal/web/webtest"
@@ -268,12 +270,12 @@ func TestFieldErrors(t *testing.T) {
 
 // zoned is a catalogue whose properties are in a time zone.
 type zoned struct {
-	guest.Catalogue
+	catalogue.Source
 	zone string
 }
 
-func (z *zoned) Property(ctx context.Context, property string) (guest.Property, error) {
-	p, err := z.Catalogue.Property(ctx, property)
+func (z *zoned) Property(ctx context.Context, property string) (catalogue.Property, error) {
+	p, err := z.Source.Property(ctx, property)
 	p.TimeZone = z.zone
 	return p, err
 }
@@ -294,7 +296,7 @@ func TestArrival(t *testing.T) {
 		{"Mars/Olympus", time.FixedZone("", -12*60*60)},
 	} {
 		s := newServer(t).at(func(p *parts) {
-			p.source, p.clock = &zoned{catalogue.New(), c.zone}, func() time.Time { return now }
+			p.source, p.clock = &zoned{builtin.New(), c.zone}, func() time.Time { return now }
 		})
 		b := s.begin()
 		today := now.In(c.at)
@@ -363,7 +365,7 @@ func TestTotal(t *testing.T) {
 	if err := s.tenants.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.hot.SetSuspension(t.Context(), guest.Suspension{Tenant: first.Items[0].TenantID, Suspended: true, At: time.Now()}); err != nil {
+	if err := s.hot.SetSuspension(t.Context(), tenants.Suspension{Tenant: first.Items[0].TenantID, Suspended: true, At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	pages, listed := (first.Total+2)/3, 0

@@ -15,6 +15,10 @@ import (
 	"holdfast/internal/canonjson"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/bots"
+	"holdfast/internal/guest/catalogue"
+	"holdfast/internal/guest/handoffs"
+	"holdfast/internal/guest/telemetry"
 	"holdfast/internal/ident"
 	"holdfast/internal/obs"
 	"holdfast/internal/web"
@@ -24,10 +28,10 @@ import (
 // Handler serves the paths that Owns reports.
 type Handler struct {
 	Guests    *guest.Service
-	Catalogue *guest.CatalogueService
-	Telemetry *guest.TelemetryService
-	Handoffs  *guest.Handoffs
-	Bots      *guest.Bots // nil: requests are not scored
+	Catalogue *catalogue.Service
+	Telemetry *telemetry.Service
+	Handoffs  *handoffs.Service
+	Bots      *bots.Service // nil: requests are not scored
 
 	NestErrors bool // errors are the member error of an object
 }
@@ -118,7 +122,7 @@ func (x *exchange) bootstrap(refused error) {
 	if r, limited, err := x.Guests.Limit(x.ctx(), guest.ClassBootstrap, "", x.address()); err != nil || limited && !r.Allowed {
 		return
 	}
-	if web.AcquireSlot(x.out, x.in) != nil || errors.Is(x.evaluate(), guest.ErrHardBlock) {
+	if web.AcquireSlot(x.out, x.in) != nil || errors.Is(x.evaluate(), bots.ErrHardBlock) {
 		return
 	}
 	if s, err := x.Guests.Begin(x.ctx(), x.campaign()); err == nil {

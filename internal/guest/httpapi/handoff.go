@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/web"
 )
 
@@ -22,7 +23,7 @@ type stayView struct {
 	Locale   string `json:"locale"`
 }
 
-func stayOf(s guest.Stay) stayView {
+func stayOf(s handoffs.Stay) stayView {
 	return stayView{s.CheckIn, s.CheckOut, s.Adults, s.Children, s.Rooms, s.Currency, s.Locale}
 }
 
@@ -66,15 +67,15 @@ func (x *exchange) mint() error {
 	}
 	in.Locale = first(in.Locale, session.Locale, acceptLanguage(x.in.Header), defaultLocale)
 	in.Currency = first(in.Currency, session.Currency, x.currency(), defaultCurrency)
-	r := guest.MintRequest{
+	r := handoffs.MintRequest{
 		Tenant: x.route.tenant, Property: x.route.property, Campaign: in.Campaign, Visitor: x.visitor(), Denied: x.evaluate(),
 		Home: x.at.Origin.String(),
-		Stay: guest.Stay{
+		Stay: handoffs.Stay{
 			CheckIn: in.CheckIn, CheckOut: in.CheckOut, Adults: in.Adults, Children: in.Children, Rooms: in.Rooms, Currency: in.Currency, Locale: in.Locale,
 		},
 	}
 	o, err := x.Handoffs.Mint(x.ctx(), x.mutation, session.Preferences, r)
-	return reply(x, o, err, func(m guest.Minted) (answer, error) {
+	return reply(x, o, err, func(m handoffs.Minted) (answer, error) {
 		return jsonAnswer(http.StatusCreated, struct {
 			HandoffID   guest.ID  `json:"handoffId"`
 			Token       string    `json:"token"`
@@ -96,7 +97,7 @@ type handoffView struct {
 	ConsumedAt *time.Time `json:"consumedAt,omitempty"`
 }
 
-func handoffOf(h guest.Handoff, now time.Time) handoffView {
+func handoffOf(h handoffs.Handoff, now time.Time) handoffView {
 	v := handoffView{
 		HandoffID: h.ID, TenantID: h.Tenant, PropertyID: h.Property, stayView: stayOf(h.Stay), Status: "open", MintedAt: h.Minted, ExpiresAt: h.Expires,
 	}
@@ -114,9 +115,9 @@ func (x *exchange) listHandoffs() error {
 	if err != nil {
 		return err
 	}
-	var last *guest.Handoff
+	var last *handoffs.Handoff
 	if after != nil {
-		last = &guest.Handoff{ID: after.ID, Minted: after.At}
+		last = &handoffs.Handoff{ID: after.ID, Minted: after.At}
 	}
 	all, err := x.Handoffs.List(x.ctx(), x.session, last, limit+1)
 	if err != nil {

@@ -12,9 +12,10 @@ import (
 
 	"holdfast/internal/auth/bearer"
 	"holdfast/internal/clock"
-	"holdfast/internal/guest"
+	"holdfast/internal/guest/catalogue"
 	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/guest/memory"
+	"holdfast/internal/guest/tenants"
 	"holdfast/internal/inbox"
 	"holdfast/internal/web"
 	"holdfast/internal/web/webtest"
@@ -209,9 +210,9 @@ func TestMintRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	event(guest.TenantSuspended, "1", 0)
+	event(tenants.TypeSuspended, "1", 0)
 	b.check(b.send(http.MethodPost, at, stay, "Idempotency-Key: s"), 403, `"tenant-suspended"`)
-	event(guest.TenantReinstated, "2", 1)
+	event(tenants.TypeReinstated, "2", 1)
 	b.want(200, http.MethodGet, "/handoff", "", `"items":[]`)
 	b.check(b.send(http.MethodPost, at, stay, "Idempotency-Key: s"), 201) // the refusal was not stored
 }
@@ -224,7 +225,7 @@ func TestMintProperty(t *testing.T) {
 	s := newServer(t)
 	b := s.begin()
 	hotels := parse[found](t, b.want(200, http.MethodPost, "/search", `{"region":"vienna"}`).body).Items
-	mine := slices.IndexFunc(hotels, func(l guest.Listing) bool { return l.TenantID != tenant })
+	mine := slices.IndexFunc(hotels, func(l catalogue.Listing) bool { return l.TenantID != tenant })
 	at, other := "/handoff/"+tenant+"/", hotels[mine]
 	for name, path := range map[string]string{"of another tenant": at + other.PropertyID, "unknown": at + tenant} {
 		b.want(404, http.MethodPost, path, stay, `"not-found"`, "there is no such property")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/telemetry"
 )
 
 // observed returns the events of a type, without the beginning of it, after the database has
@@ -151,7 +152,7 @@ func TestSearchesArePublished(t *testing.T) {
 func TestSearchesAreSampled(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
-	s.telemetry.Samples = guest.SampleRates{Searches: 4}
+	s.telemetry.Samples = telemetry.SampleRates{Searches: 4}
 	recorded := map[string]int{}
 	s.telemetry.Recorded = func(kind, result string, n int) { recorded[kind+" "+result] += n }
 	for range 30 {
@@ -171,7 +172,7 @@ func TestSearchesAreSampled(t *testing.T) {
 	if n := 2 * len(bySession); n == 0 || n == 60 || recorded["search published"] != n || recorded["search sampled-out"] != 60-n {
 		t.Errorf("%d are published of 60; counted %v", n, recorded)
 	}
-	s.telemetry.Samples = guest.SampleRates{}
+	s.telemetry.Samples = telemetry.SampleRates{}
 	b := s.begin()
 	b.want(200, http.MethodPost, "/search", `{}`)
 	session, _, _ := strings.Cut(b.cookie, ".")

@@ -9,10 +9,16 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
+	"holdfast/internal/guest/bots"
 	"holdfast/internal/guest/catalogue"
+	"holdfast/internal/guest/catalogue/builtin"
+	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/guest/memory"
 	"holdfast/internal/guest/sqlite"
+	"holdfast/internal/guest/telemetry"
+	"holdfast/internal/guest/tenants"
 	"holdfast/internal/testdb/opened"
 	"holdfast/internal/web"
 	"holdfast/internal/web/webtest"
@@ -20,14 +26,14 @@ import (
 
 // parts are what a server of the tests stands on.
 type parts struct {
-	store      guest.WholeStore
-	hot        guest.WholeHot
+	store      backend.Store
+	hot        backend.Hot
 	clock      clock.Clock
 	cookies    *guest.Cookies
 	limits     guest.Limits
-	source     guest.Catalogue
+	source     catalogue.Source
 	backups    func() ([]guest.Backup, error)
-	bots       *guest.BotConfig // nil: requests are not scored
+	bots       *bots.Config // nil: requests are not scored
 	nestErrors bool
 }
 
@@ -35,11 +41,11 @@ type parts struct {
 type services struct {
 	parts
 	guests    *guest.Service
-	tenants   *guest.TenantService
-	catalogue *guest.CatalogueService
-	telemetry *guest.TelemetryService
-	handoffs  *guest.Handoffs
-	bots      *guest.Bots
+	tenants   *tenants.Service
+	catalogue *catalogue.Service
+	telemetry *telemetry.Service
+	handoffs  *handoffs.Service
+	bots      *bots.Service
 }
 
 // server is the service on a listener.
@@ -54,7 +60,7 @@ func newParts(t testing.TB) parts {
 	t.Helper()
 	return parts{
 		store: sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), clock.System, nil), hot: memory.New(clock.System, 1<<20),
-		clock: clock.System, cookies: guest.NewCookies(strings.Repeat("s", 32), nil), source: catalogue.New(),
+		clock: clock.System, cookies: guest.NewCookies(strings.Repeat("s", 32), nil), source: builtin.New(),
 	}
 }
 
@@ -81,27 +87,27 @@ func serve(t testing.TB, p parts) *server {
 func (p parts) open(t testing.TB) services {
 	t.Helper()
 	secret := strings.Repeat("h", 32)
-	keys, err1 := guest.NewHandoffKeys(p.store, secret, nil)
+	keys, err1 := handoffs.NewKeys(p.store, secret, nil)
 	hasher, err2 := guest.NewHasher(secret, nil)
-	challenges, err3 := guest.NewChallenges(secret, nil, 8)
+	challenges, err3 := bots.NewChallenges(secret, nil, 8)
 	if err1 != nil || err2 != nil || err3 != nil {
 		t.Fatal(err1, err2, err3)
 	}
 	s := services{parts: p, guests: guest.NewService(guest.Options{Store: p.store, Hot: p.hot, Cookies: p.cookies, Clock: p.clock, Limits: p.limits, Backups: p.backups})}
-	s.tenants = guest.NewTenants(guest.TenantOptions{Store: p.store, Hot: p.hot, Clock: p.clock})
-	s.catalogue = guest.NewCatalogue(guest.CatalogueOptions{Source: p.source, Hot: p.hot, Clock: p.clock, Suspended: s.tenants.Suspended})
-	s.telemetry = guest.NewTelemetry(guest.TelemetryOptions{Guests: s.guests, Store: p.store, Clock: p.clock})
+	s.tenants = tenants.New(tenants.Options{Store: p.store, Hot: p.hot, Clock: p.clock})
+	s.catalogue = catalogue.New(catalogue.Options{Source: p.source, Hot: p.hot, Clock: p.clock, Suspended: s.tenants.Suspended})
+	s.telemetry = telemetry.New(telemetry.Options{Guests: s.guests, Store: p.store, Clock: p.clock})
 	if p.bots != nil {
-		s.bots = guest.NewBots(guest.BotOptions{Store: p.store, Hot: p.hot, Clock: p.clock, Config: *p.bots, Hasher: hasher, Challenges: challenges})
+		s.bots = bots.New(bots.Options{Store: p.store, Hot: p.hot, Clock: p.clock, Config: *p.bots, Hasher: hasher, Challenges: challenges})
 	}
-	s.handoffs = guest.NewHandoffs(guest.HandoffOptions{
+	s.handoffs = handoffs.New(handoffs.Options{
 		Guests: s.guests, Store: p.store, Catalogue: s.catalogue, Clock: p.clock, Bots: s.bots,
 		Keys: keys, Hasher: hasher, Life: 10 * time.Minute, Restored: func() { t.Error("restored") },
-		Site: func(of string) guest.BookingSite {
+		Site: func(of string) handoffs.BookingSite {
 			if of == property { // a tenant without a site
-				return guest.BookingSite{}
+				return handoffs.BookingSite{}
 			}
-			return guest.BookingSite{URL: "https://book.example/?t={token}", Fingerprint: guest.MismatchRefuse, IP: guest.MismatchMark}
+			return handoffs.BookingSite{URL: "https://book.example/?t={token}", Fingerprint: handoffs.MismatchRefuse, IP: handoffs.MismatchMark}
 		},
 	})
 	return s

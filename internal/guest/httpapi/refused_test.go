@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/internal/guest"
+	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/outbox"
 	"holdfast/internal/suite"
 )
@@ -19,7 +19,7 @@ func TestRefusedAttempts(t *testing.T) {
 	b, r := s.begin(), newReceiver(t, s)
 	m := b.mint()
 	path, body := "/internal/handoff/"+m.HandoffID+"/consume", `{"token":"`+m.Token+`"}`
-	counted := func() []guest.Refusal {
+	counted := func() []handoffs.Refusal {
 		t.Helper()
 		suite.Must(t, "FlushRefusals", s.handoffs.FlushRefusals(t.Context()))
 		all, err := s.store.Refusals(t.Context(), 10)
@@ -32,7 +32,7 @@ func TestRefusedAttempts(t *testing.T) {
 		r.want(http.StatusConflict, path, body, `"handoff-consumed"`, "Idempotency-Key: "+strconv.Itoa(i))
 	}
 	got := counted()
-	if len(got) != 1 || string(got[0].Handoff) != m.HandoffID || got[0].Reason != guest.ReasonConsumed || got[0].Attempts != 20 || got[0].Last.Before(got[0].First) {
+	if len(got) != 1 || string(got[0].Handoff) != m.HandoffID || got[0].Reason != handoffs.ReasonConsumed || got[0].Attempts != 20 || got[0].Last.Before(got[0].First) {
 		t.Errorf("%+v", got)
 	}
 	suspected := slices.DeleteFunc(s.waiting(), func(e outbox.WaitingEvent) bool { return !strings.HasSuffix(e.Topic, "bot_suspected.v1") })

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/bots"
+	"holdfast/internal/guest/handoffs"
 )
 
 // sessionView is a session as clients see it. It does not have the ID, so that no page
@@ -32,7 +34,7 @@ func (x *exchange) sendSession(status int, s guest.Session) error {
 
 // beginSession begins a session, or returns that of the cookie.
 func (x *exchange) beginSession() error {
-	if err := x.evaluate(); errors.Is(err, guest.ErrHardBlock) {
+	if err := x.evaluate(); errors.Is(err, bots.ErrHardBlock) {
 		return err
 	}
 	if x.session != "" {
@@ -67,7 +69,7 @@ func (x *exchange) campaign() (c guest.Change) {
 			all[strings.ToLower(part)] = string(text[:min(len(text), maxCampaign)])
 		}
 	}
-	if text, err := json.Marshal(all); err == nil && len(all) > 0 && len(text) <= guest.MaxCampaign {
+	if text, err := json.Marshal(all); err == nil && len(all) > 0 && len(text) <= handoffs.MaxCampaign {
 		c.Campaign = new(string(text))
 	}
 	return c

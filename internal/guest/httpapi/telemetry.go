@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/telemetry"
 )
 
 // maxTelemetry is the size of the largest batch in bytes.
@@ -20,7 +21,7 @@ func (x *exchange) items() ([]json.RawMessage, error) {
 }
 
 // accepted is the answer to a batch: the IDs of its items, in their order.
-func accepted(r guest.Recorded) (answer, error) {
+func accepted(r telemetry.Recorded) (answer, error) {
 	return jsonAnswer(http.StatusAccepted, struct {
 		IDs []guest.ID `json:"ids"`
 	}{r.IDs})

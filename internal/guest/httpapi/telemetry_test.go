@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/telemetry"
 	"holdfast/internal/outbox"
 )
 
@@ -71,7 +72,7 @@ func TestTelemetry(t *testing.T) {
 func TestSampling(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
-	s.telemetry.Samples = guest.SampleRates{PageViews: 4, FunnelEvents: 1}
+	s.telemetry.Samples = telemetry.SampleRates{PageViews: 4, FunnelEvents: 1}
 	recorded := map[string]int{}
 	s.telemetry.Recorded = func(kind, result string, n int) { recorded[kind+" "+result] += n }
 	sampled := 0

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/bots"
 )
 
 // browser is what is known of a browser. Bots can make up browsers, so they make room
@@ -33,11 +34,11 @@ func (h *Hot) changeBrowser(id string, fn func(b *browser, now int64)) {
 	maps.DeleteFunc(b.solved, func(_ guest.ID, until int64) bool { return until <= now })
 	fn(b, now)
 	size := 200 + 8*cap(b.events) + 80*(len(b.sessions)+len(b.solved))
-	h.put(s, now, item{key, caches, b, size, guest.SessionsWindow})
+	h.put(s, now, item{key, caches, b, size, bots.SessionsWindow})
 }
 
-// SeeBrowser implements guest.WholeHot.
-func (h *Hot) SeeBrowser(_ context.Context, s guest.Sighting) (seen guest.Sighted, err error) {
+// SeeBrowser implements backend.Hot.
+func (h *Hot) SeeBrowser(_ context.Context, s bots.Sighting) (seen bots.Sighted, err error) {
 	h.changeBrowser(s.Browser, func(b *browser, now int64) {
 		b.events = slices.DeleteFunc(b.events, func(at int64) bool { return at <= now-s.Events.Life.Microseconds() })
 		b.events = append(b.events, now)
@@ -49,8 +50,8 @@ func (h *Hot) SeeBrowser(_ context.Context, s guest.Sighting) (seen guest.Sighte
 		for len(b.sessions) > s.Members.Most {
 			dropOldest(b.sessions, string(s.Session))
 		}
-		seen = guest.Sighted{
-			Events: len(b.events), Sessions: len(b.sessions), Honeypots: b.offences[guest.SignalHoneypot], Replays: b.offences[guest.SignalReplay],
+		seen = bots.Sighted{
+			Events: len(b.events), Sessions: len(b.sessions), Honeypots: b.offences[bots.SignalHoneypot], Replays: b.offences[bots.SignalReplay],
 			Solved: b.solved[s.Session] > 0,
 		}
 	})
@@ -68,17 +69,17 @@ func dropOldest(members map[string]int64, but string) {
 	delete(members, oldest)
 }
 
-// AddOffence implements guest.WholeHot.
+// AddOffence implements backend.Hot.
 func (h *Hot) AddOffence(_ context.Context, id, offence string) error {
 	h.changeBrowser(id, func(b *browser, now int64) {
 		b.offences[offence]++
-		b.until = now + guest.OffenceLife.Microseconds()
+		b.until = now + bots.OffenceLife.Microseconds()
 	})
 	return nil
 }
 
-// SolvedChallenge implements guest.WholeHot.
+// SolvedChallenge implements backend.Hot.
 func (h *Hot) SolvedChallenge(_ context.Context, id string, session guest.ID) error {
-	h.changeBrowser(id, func(b *browser, now int64) { b.solved[session] = now + guest.SolvedLife.Microseconds() })
+	h.changeBrowser(id, func(b *browser, now int64) { b.solved[session] = now + bots.SolvedLife.Microseconds() })
 	return nil
 }

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
 )
 
-// Hot implements guest.WholeHot. When it is full, what was not used for longest makes room:
+// Hot implements backend.Hot. When it is full, what was not used for longest makes room:
 // caches first, then copies of what the database has, then sessions, and counters last.
 // It is safe for concurrent use.
 type Hot struct {
@@ -23,7 +23,7 @@ type Hot struct {
 	suspended suspensions
 }
 
-var _ guest.WholeHot = (*Hot)(nil)
+var _ backend.Hot = (*Hot)(nil)
 
 // shards divide the keys, so that requests seldom wait for each other.
 const shards = 64
@@ -287,5 +287,5 @@ func (h *Hot) Bytes() (entries int, bytes, most int64) {
 	return entries, bytes, h.most
 }
 
-// Ping implements guest.WholeHot.
+// Ping implements backend.Hot.
 func (h *Hot) Ping(context.Context) error { return nil }

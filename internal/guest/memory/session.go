@@ -64,7 +64,7 @@ func (h *Hot) keep(s *shard, id guest.ID, v *session, now int64) {
 	h.put(s, now, item{string(id), sessions, v, v.size(), guest.SessionLife})
 }
 
-// Session implements guest.WholeHot.
+// Session implements backend.Hot.
 func (h *Hot) Session(_ context.Context, id guest.ID, change guest.Change) (guest.Session, error) {
 	wall := h.watch.clock().UnixMilli()
 	s, v, now := h.session(id)
@@ -88,7 +88,7 @@ func (h *Hot) Session(_ context.Context, id guest.ID, change guest.Change) (gues
 	return result, nil
 }
 
-// Push implements guest.WholeHot.
+// Push implements backend.Hot.
 func (h *Hot) Push(_ context.Context, id guest.ID, list guest.List, item guest.Item) error {
 	s, v, now := h.session(id)
 	defer s.mu.Unlock()
@@ -102,7 +102,7 @@ func (h *Hot) Push(_ context.Context, id guest.ID, list guest.List, item guest.I
 	return nil
 }
 
-// Items implements guest.WholeHot. Callers must not change the values.
+// Items implements backend.Hot. Callers must not change the values.
 func (h *Hot) Items(_ context.Context, id guest.ID, list guest.List) ([]guest.Item, error) {
 	s, v, now := h.session(id)
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (h *Hot) Items(_ context.Context, id guest.ID, list guest.List) ([]guest.It
 	return v.lists[list], nil
 }
 
-// PutSearch implements guest.WholeHot.
+// PutSearch implements backend.Hot.
 func (h *Hot) PutSearch(_ context.Context, search guest.Search) error {
 	search.Query = slices.Clone(search.Query)
 	s, now := h.lock(string(search.ID))
@@ -121,7 +121,7 @@ func (h *Hot) PutSearch(_ context.Context, search guest.Search) error {
 	return nil
 }
 
-// Search implements guest.WholeHot.
+// Search implements backend.Hot.
 func (h *Hot) Search(_ context.Context, id guest.ID) (guest.Search, bool, error) {
 	s, now := h.lock(string(id))
 	defer s.mu.Unlock()
@@ -131,7 +131,7 @@ func (h *Hot) Search(_ context.Context, id guest.ID) (guest.Search, bool, error)
 	return guest.Search{}, false, nil
 }
 
-// DropSession implements guest.WholeHot.
+// DropSession implements backend.Hot.
 func (h *Hot) DropSession(_ context.Context, id guest.ID, searches []guest.ID) error {
 	for _, key := range searches {
 		h.remove(string(key))
@@ -159,7 +159,7 @@ func (h *Hot) remove(key string) {
 	}
 }
 
-// Mirror implements guest.WholeHot.
+// Mirror implements backend.Hot.
 func (h *Hot) Mirror(_ context.Context, id guest.ID) (guest.Mirror, error) {
 	s, v, now := h.session(id)
 	defer s.mu.Unlock()
@@ -174,7 +174,7 @@ func (h *Hot) Mirror(_ context.Context, id guest.ID) (guest.Mirror, error) {
 	return guest.Mirror{Lease: v.mirror.lease}, nil
 }
 
-// FillMirror implements guest.WholeHot.
+// FillMirror implements backend.Hot.
 func (h *Hot) FillMirror(_ context.Context, id guest.ID, lease string, wishes json.RawMessage) error {
 	wall := h.watch.clock()
 	s, v, now := h.session(id)
@@ -187,7 +187,7 @@ func (h *Hot) FillMirror(_ context.Context, id guest.ID, lease string, wishes js
 	return nil
 }
 
-// BlockMirror implements guest.WholeHot.
+// BlockMirror implements backend.Hot.
 func (h *Hot) BlockMirror(_ context.Context, id guest.ID) error {
 	s, v, now := h.session(id)
 	defer s.mu.Unlock()
@@ -196,10 +196,10 @@ func (h *Hot) BlockMirror(_ context.Context, id guest.ID) error {
 	return nil
 }
 
-// UnblockMirror implements guest.WholeHot.
+// UnblockMirror implements backend.Hot.
 func (h *Hot) UnblockMirror(_ context.Context, id guest.ID) error { return h.dropMirror(id, 1) }
 
-// DropMirror implements guest.WholeHot.
+// DropMirror implements backend.Hot.
 func (h *Hot) DropMirror(_ context.Context, id guest.ID) error { return h.dropMirror(id, 0) }
 
 // dropMirror deletes the copy and ends so many blocks.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/catalogue"
+	"holdfast/internal/guest/tenants"
 )
 
 // answer is the value of a mutation's entry.
@@ -17,7 +19,7 @@ type answer struct {
 
 func answerKey(key string) string { return "idem:" + key }
 
-// ClaimAnswer implements guest.WholeHot.
+// ClaimAnswer implements backend.Hot.
 func (h *Hot) ClaimAnswer(_ context.Context, key, owner string) (guest.AnswerClaim, error) {
 	key = answerKey(key)
 	s, now := h.lock(key)
@@ -29,7 +31,7 @@ func (h *Hot) ClaimAnswer(_ context.Context, key, owner string) (guest.AnswerCla
 	return guest.AnswerClaim{Claimed: true}, nil
 }
 
-// PutAnswer implements guest.WholeHot.
+// PutAnswer implements backend.Hot.
 func (h *Hot) PutAnswer(_ context.Context, key string, digest [32]byte, a guest.StoredAnswer) error {
 	key = answerKey(key)
 	a.Body = slices.Clone(a.Body)
@@ -39,7 +41,7 @@ func (h *Hot) PutAnswer(_ context.Context, key string, digest [32]byte, a guest.
 	return nil
 }
 
-// ReleaseAnswer implements guest.WholeHot.
+// ReleaseAnswer implements backend.Hot.
 func (h *Hot) ReleaseAnswer(_ context.Context, key, owner string) error {
 	key = answerKey(key)
 	s, now := h.lock(key)
@@ -50,7 +52,7 @@ func (h *Hot) ReleaseAnswer(_ context.Context, key, owner string) error {
 	return nil
 }
 
-// DropAnswers implements guest.WholeHot.
+// DropAnswers implements backend.Hot.
 func (h *Hot) DropAnswers(_ context.Context, keys []string) error {
 	for _, key := range keys {
 		h.remove(answerKey(key))
@@ -99,8 +101,8 @@ func (h *Hot) cache(s *shard, key string, v cached, now int64) {
 	}
 }
 
-// Cached implements guest.WholeHot. Callers must not change the value.
-func (h *Hot) Cached(_ context.Context, key string) (c guest.CachedValue, err error) {
+// Cached implements backend.Hot. Callers must not change the value.
+func (h *Hot) Cached(_ context.Context, key string) (c catalogue.CachedValue, err error) {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
 	if v.value != nil {
@@ -117,7 +119,7 @@ func (v *cached) set(value []byte, now int64, life time.Duration) {
 	v.value, v.expires = append([]byte{}, value...), now+life.Microseconds()
 }
 
-// PutCached implements guest.WholeHot.
+// PutCached implements backend.Hot.
 func (h *Hot) PutCached(_ context.Context, key string, value []byte, life time.Duration) error {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
@@ -126,7 +128,7 @@ func (h *Hot) PutCached(_ context.Context, key string, value []byte, life time.D
 	return nil
 }
 
-// Lock implements guest.WholeHot.
+// Lock implements backend.Hot.
 func (h *Hot) Lock(_ context.Context, key, owner string, life time.Duration) (bool, error) {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
@@ -138,7 +140,7 @@ func (h *Hot) Lock(_ context.Context, key, owner string, life time.Duration) (bo
 	return true, nil
 }
 
-// Unlock implements guest.WholeHot.
+// Unlock implements backend.Hot.
 func (h *Hot) Unlock(_ context.Context, key, owner string) (bool, error) {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
@@ -150,7 +152,7 @@ func (h *Hot) Unlock(_ context.Context, key, owner string) (bool, error) {
 	return true, nil
 }
 
-// FillCached implements guest.WholeHot.
+// FillCached implements backend.Hot.
 func (h *Hot) FillCached(_ context.Context, key, owner string, value []byte, life time.Duration) (bool, error) {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
@@ -163,7 +165,7 @@ func (h *Hot) FillCached(_ context.Context, key, owner string, value []byte, lif
 	return true, nil
 }
 
-// FailCached implements guest.WholeHot.
+// FailCached implements backend.Hot.
 func (h *Hot) FailCached(_ context.Context, key, owner string, life time.Duration) (bool, error) {
 	s, v, now := h.cached(key)
 	defer s.mu.Unlock()
@@ -175,7 +177,7 @@ func (h *Hot) FailCached(_ context.Context, key, owner string, life time.Duratio
 	return true, nil
 }
 
-// Take implements guest.WholeHot.
+// Take implements backend.Hot.
 func (h *Hot) Take(_ context.Context, buckets []guest.Bucket) ([]guest.Taken, error) {
 	all := make([]guest.Taken, len(buckets))
 	for i, b := range buckets {
@@ -204,10 +206,10 @@ type suspensions struct {
 	mu      sync.Mutex
 	known   bool
 	version int64
-	all     map[string]guest.Suspension
+	all     map[string]tenants.Suspension
 }
 
-// Suspended implements guest.WholeHot.
+// Suspended implements backend.Hot.
 func (h *Hot) Suspended(_ context.Context, tenants []string) (suspended []string, known bool, err error) {
 	c := &h.suspended
 	c.mu.Lock()
@@ -223,7 +225,7 @@ func (h *Hot) Suspended(_ context.Context, tenants []string) (suspended []string
 	return suspended, true, nil
 }
 
-// SuspensionVersion implements guest.WholeHot.
+// SuspensionVersion implements backend.Hot.
 func (h *Hot) SuspensionVersion(context.Context) (int64, bool, error) {
 	c := &h.suspended
 	c.mu.Lock()
@@ -231,23 +233,23 @@ func (h *Hot) SuspensionVersion(context.Context) (int64, bool, error) {
 	return c.version, c.known, nil
 }
 
-// PutSuspensions implements guest.WholeHot.
-func (h *Hot) PutSuspensions(_ context.Context, version int64, all []guest.Suspension) (bool, error) {
+// PutSuspensions implements backend.Hot.
+func (h *Hot) PutSuspensions(_ context.Context, version int64, all []tenants.Suspension) (bool, error) {
 	c := &h.suspended
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.version != version {
 		return false, nil
 	}
-	c.known, c.all = true, map[string]guest.Suspension{}
+	c.known, c.all = true, map[string]tenants.Suspension{}
 	for _, s := range all {
 		c.all[s.Tenant] = s
 	}
 	return true, nil
 }
 
-// SetSuspension implements guest.WholeHot.
-func (h *Hot) SetSuspension(_ context.Context, s guest.Suspension) error {
+// SetSuspension implements backend.Hot.
+func (h *Hot) SetSuspension(_ context.Context, s tenants.Suspension) error {
 	c := &h.suspended
 	c.mu.Lock()
 	defer c.mu.Unlock()

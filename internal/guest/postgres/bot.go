@@ -6,6 +6,8 @@ import (
 
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/bots"
+	"holdfast/internal/guest/telemetry"
 )
 
 var (
@@ -18,9 +20,9 @@ var (
 		WHERE fingerprint_hash = $1 AND ip_hash = $2 AND evaluated_at >= $3 ORDER BY evaluated_at DESC LIMIT $4`}
 )
 
-// LogBotScore implements guest.WholeStore.
-func (s *Store) LogBotScore(ctx context.Context, score guest.BotScore, key string, e *guest.Event, trace guest.Trace) error {
-	signals, err := guest.EncodeSignals(score.Signals)
+// LogBotScore implements backend.Store.
+func (s *Store) LogBotScore(ctx context.Context, score bots.Evaluation, key string, e *guest.Event, trace guest.Trace) error {
+	signals, err := bots.EncodeSignals(score.Signals)
 	if err != nil {
 		return err
 	}
@@ -39,7 +41,7 @@ func (s *Store) LogBotScore(ctx context.Context, score guest.BotScore, key strin
 		if _, err := t.Exec(sqlLogBotScore, args...); err != nil {
 			return err
 		}
-		return appendEvents(t, sqlAppend, []guest.SessionEvent{{Session: guest.ID(key), Trace: trace, Event: event}})
+		return appendEvents(t, sqlAppend, []telemetry.SessionEvent{{Session: guest.ID(key), Trace: trace, Event: event}})
 	})
 	if err == nil {
 		s.waker.Wake(key, "")
@@ -47,7 +49,7 @@ func (s *Store) LogBotScore(ctx context.Context, score guest.BotScore, key strin
 	return err
 }
 
-// BotScores implements guest.WholeStore.
+// BotScores implements backend.Store.
 func (s *Store) BotScores(ctx context.Context, fingerprint, ip []byte, since time.Time, limit int) (all []float64, err error) {
 	var score float64
 	err = s.db.ForEach(ctx, sqlBotScores, []any{fingerprint, ip, since, limit}, func() { all = nil }, func() error {

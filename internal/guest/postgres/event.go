@@ -7,6 +7,7 @@ import (
 
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/telemetry"
 )
 
 var (
@@ -27,23 +28,23 @@ func (t *tx) append(events ...guest.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	all := make([]guest.SessionEvent, len(events))
+	all := make([]telemetry.SessionEvent, len(events))
 	for i, e := range events {
-		all[i] = guest.SessionEvent{Session: t.session, Trace: t.trace, Event: e}
+		all[i] = telemetry.SessionEvent{Session: t.session, Trace: t.trace, Event: e}
 	}
 	t.appended = true
 	return appendEvents(t.t, sqlAppend, all)
 }
 
-// Record implements guest.WholeStore.
-func (s *Store) Record(ctx context.Context, of guest.Record) (guest.Once[guest.Recorded], error) {
-	return step(ctx, s, "guest.record", of.Mutation, func(t *tx) (guest.Recorded, error) {
+// Record implements backend.Store.
+func (s *Store) Record(ctx context.Context, of telemetry.Record) (guest.Once[telemetry.Recorded], error) {
+	return step(ctx, s, "guest.record", of.Mutation, func(t *tx) (telemetry.Recorded, error) {
 		r, events := of.Decide(t.now)
 		return r, t.append(events...)
 	})
 }
 
-func appendEvents(t *pgdb.Tx, s pgdb.Statement, all []guest.SessionEvent) error {
+func appendEvents(t *pgdb.Tx, s pgdb.Statement, all []telemetry.SessionEvent) error {
 	var ids, topics, keys, subjects, payloads, headers, classes []string
 	var times []time.Time
 	for i := range all {
@@ -54,9 +55,9 @@ func appendEvents(t *pgdb.Tx, s pgdb.Statement, all []guest.SessionEvent) error 
 	return t.Queue(s, ids, topics, keys, subjects, payloads, headers, classes, times)
 }
 
-// AppendEvents implements guest.WholeStore. It takes the turns of the sessions, like mutations,
+// AppendEvents implements backend.Store. It takes the turns of the sessions, like mutations,
 // so that the positions of their events are visible in order.
-func (s *Store) AppendEvents(ctx context.Context, all []guest.SessionEvent) (rest []guest.SessionEvent, err error) {
+func (s *Store) AppendEvents(ctx context.Context, all []telemetry.SessionEvent) (rest []telemetry.SessionEvent, err error) {
 	var sessions, turns []string
 	for i := range all {
 		sessions = append(sessions, string(all[i].Session))
@@ -69,7 +70,7 @@ func (s *Store) AppendEvents(ctx context.Context, all []guest.SessionEvent) (res
 			rest = all
 			return err
 		}
-		var mine []guest.SessionEvent
+		var mine []telemetry.SessionEvent
 		for _, e := range all {
 			if slices.Contains(turns, string(e.Session)) {
 				mine = append(mine, e)

@@ -10,6 +10,7 @@ import (
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/handoffs"
 )
 
 const (
@@ -45,7 +46,7 @@ var (
 
 // scanHandoff scans rows of handoffColumns.
 type scanHandoff struct {
-	guest.Handoff
+	handoffs.Handoff
 	id, session string
 	campaign    pgtype.Text
 	consumed    pgtype.Timestamptz
@@ -58,7 +59,7 @@ func (s *scanHandoff) dest() []any {
 	}
 }
 
-func (s *scanHandoff) handoff() guest.Handoff {
+func (s *scanHandoff) handoff() handoffs.Handoff {
 	h := s.Handoff
 	h.ID, h.Session, h.Minted, h.Expires = guest.ID(s.id), guest.ID(s.session), h.Minted.UTC(), h.Expires.UTC()
 	if s.campaign.Valid {
@@ -70,20 +71,20 @@ func (s *scanHandoff) handoff() guest.Handoff {
 	return h
 }
 
-// Handoff implements guest.WholeStore.
-func (s *Store) Handoff(ctx context.Context, id guest.ID) (guest.Handoff, guest.HandoffState, error) {
+// Handoff implements backend.Store.
+func (s *Store) Handoff(ctx context.Context, id guest.ID) (handoffs.Handoff, handoffs.State, error) {
 	var row scanHandoff
-	var state guest.HandoffState
+	var state handoffs.State
 	found, err := s.db.QueryRow(ctx, sqlHandoff, []any{string(id)}, append([]any{&state.Now, &state.KeyValid, &state.Suspended, &state.Restored}, row.dest()...)...)
 	if err == nil && !found {
-		err = guest.ErrNoHandoff
+		err = handoffs.ErrNoHandoff
 	}
 	state.Now = state.Now.UTC()
 	return row.handoff(), state, err
 }
 
-// Handoffs implements guest.WholeStore.
-func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *guest.Handoff, limit int) (all []guest.Handoff, err error) {
+// Handoffs implements backend.Store.
+func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *handoffs.Handoff, limit int) (all []handoffs.Handoff, err error) {
 	statement, args := sqlHandoffs, []any{string(session), limit}
 	if after != nil {
 		statement, args = sqlHandoffsAfter, []any{string(session), after.Minted, string(after.ID), limit}
@@ -96,9 +97,9 @@ func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *guest.Han
 	return all, err
 }
 
-// Consume implements guest.WholeStore. It reads the handoff before it consumes it: a refused attempt
+// Consume implements backend.Store. It reads the handoff before it consumes it: a refused attempt
 // waits for no lock, and a token that states something else than the row consumes nothing.
-func (s *Store) Consume(ctx context.Context, a guest.Consumption) (guest.Handoff, bool, error) {
+func (s *Store) Consume(ctx context.Context, a handoffs.Consumption) (handoffs.Handoff, bool, error) {
 	for range 3 {
 		h, state, err := s.Handoff(ctx, a.ID)
 		repeated := false
@@ -107,7 +108,7 @@ func (s *Store) Consume(ctx context.Context, a guest.Consumption) (guest.Handoff
 		}
 		switch {
 		case err != nil:
-			return guest.Handoff{}, false, err
+			return handoffs.Handoff{}, false, err
 		case repeated:
 			return h, true, nil
 		}
@@ -115,12 +116,12 @@ func (s *Store) Consume(ctx context.Context, a guest.Consumption) (guest.Handoff
 		won, err := s.db.QueryRow(ctx, sqlConsume, []any{string(a.ID), a.SignedBy, a.By, a.Key}, row.dest()...)
 		switch {
 		case err != nil:
-			return guest.Handoff{}, false, err
+			return handoffs.Handoff{}, false, err
 		case won:
 			return row.handoff(), false, nil
 		}
 	}
-	return guest.Handoff{}, false, fault.New(fault.Unavailable, "the state of the handoff changes all the time: retry")
+	return handoffs.Handoff{}, false, fault.New(fault.Unavailable, "the state of the handoff changes all the time: retry")
 }
 
 // takeTurn excludes mutations of a session until the end of the transaction, and returns
@@ -130,9 +131,9 @@ func takeTurn(t *pgdb.Tx, session guest.ID) (now time.Time, err error) {
 	return b.now, err
 }
 
-// Mint implements guest.WholeStore.
-func (s *Store) Mint(ctx context.Context, m guest.Mint) (guest.Once[guest.Minted], error) {
-	return step(ctx, s, "guest.mint", m.Sealed(), func(t *tx) (r guest.Minted, err error) {
+// Mint implements backend.Store.
+func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.Minted], error) {
+	return step(ctx, s, "guest.mint", m.Sealed(), func(t *tx) (r handoffs.Minted, err error) {
 		isSuspended := false
 		if _, err := t.t.QueryRow(sqlSuspended, []any{m.Handoff.Tenant}, &isSuspended); err != nil {
 			return r, err

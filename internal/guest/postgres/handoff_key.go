@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/guest"
+	"holdfast/internal/guest/handoffs"
 )
 
 const keyColumns = `id, secret, state, not_before, not_after, retired_at`
@@ -34,7 +34,7 @@ var (
 
 // scanKey scans rows of keyColumns.
 type scanKey struct {
-	guest.HandoffKey
+	handoffs.Key
 	state             string
 	notAfter, retired pgtype.Timestamptz
 }
@@ -43,9 +43,9 @@ func (s *scanKey) dest() []any {
 	return []any{&s.ID, &s.Secret, &s.state, &s.NotBefore, &s.notAfter, &s.retired}
 }
 
-func (s *scanKey) key() guest.HandoffKey {
-	k := s.HandoffKey
-	k.State, k.NotBefore = guest.KeyState(s.state), k.NotBefore.UTC()
+func (s *scanKey) key() handoffs.Key {
+	k := s.Key
+	k.State, k.NotBefore = handoffs.KeyState(s.state), k.NotBefore.UTC()
 	if s.notAfter.Valid {
 		k.NotAfter = s.notAfter.Time.UTC()
 	}
@@ -57,8 +57,8 @@ func (s *scanKey) key() guest.HandoffKey {
 
 func orNull(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()} }
 
-// HandoffKeys implements guest.WholeStore.
-func (s *Store) HandoffKeys(ctx context.Context) (all []guest.HandoffKey, err error) {
+// HandoffKeys implements backend.Store.
+func (s *Store) HandoffKeys(ctx context.Context) (all []handoffs.Key, err error) {
 	var row scanKey
 	err = s.db.ForEach(ctx, sqlKeys, nil, func() { all = nil }, func() error {
 		all = append(all, row.key())
@@ -69,11 +69,11 @@ func (s *Store) HandoffKeys(ctx context.Context) (all []guest.HandoffKey, err er
 
 // signingKey returns the active key, which no one changes until the end of the transaction. A statement that waited for a rotation does not see the
 // new key, but the next one does.
-func (t *tx) signingKey() (guest.HandoffKey, error) {
+func (t *tx) signingKey() (handoffs.Key, error) {
 	for first := true; ; first = false {
 		if !first { // the key was replaced meanwhile, if there is one: now it cannot be
 			if _, err := t.t.Exec(sqlKeepKeys); err != nil {
-				return guest.HandoffKey{}, err
+				return handoffs.Key{}, err
 			}
 		}
 		var row scanKey
@@ -81,19 +81,19 @@ func (t *tx) signingKey() (guest.HandoffKey, error) {
 		found, err := t.t.QueryRow(sqlSigningKey, nil, append([]any{&isRestored}, row.dest()...)...)
 		switch {
 		case err != nil:
-			return guest.HandoffKey{}, err
+			return handoffs.Key{}, err
 		case found && isRestored:
-			return guest.HandoffKey{}, guest.ErrRestored
+			return handoffs.Key{}, handoffs.ErrRestored
 		case found:
 			return row.key(), nil
 		case !first:
-			return guest.HandoffKey{}, guest.ErrNoKey
+			return handoffs.Key{}, handoffs.ErrNoKey
 		}
 	}
 }
 
-// ChangeHandoffKeys implements guest.WholeStore.
-func (s *Store) ChangeHandoffKeys(ctx context.Context, c guest.ChangeHandoffKeys) (r guest.ChangedHandoffKeys, err error) {
+// ChangeHandoffKeys implements backend.Store.
+func (s *Store) ChangeHandoffKeys(ctx context.Context, c handoffs.ChangeKeys) (r handoffs.ChangedKeys, err error) {
 	err = s.db.Tx(ctx, "guest.change_handoff_keys", func(t *pgdb.Tx) error {
 		ring, err := readKeyRing(t, &c)
 		if err != nil {
@@ -116,7 +116,7 @@ func (s *Store) ChangeHandoffKeys(ctx context.Context, c guest.ChangeHandoffKeys
 }
 
 // readKeyRing reads the keys. It excludes other changes until the end of the transaction.
-func readKeyRing(t *pgdb.Tx, c *guest.ChangeHandoffKeys) (r guest.KeyRing, err error) {
+func readKeyRing(t *pgdb.Tx, c *handoffs.ChangeKeys) (r handoffs.KeyRing, err error) {
 	if err := t.Queue(sqlLockKeys); err != nil {
 		return r, err
 	}
@@ -138,7 +138,7 @@ func readKeyRing(t *pgdb.Tx, c *guest.ChangeHandoffKeys) (r guest.KeyRing, err e
 	return r, err
 }
 
-func putKey(t *pgdb.Tx, k guest.HandoffKey) error {
+func putKey(t *pgdb.Tx, k handoffs.Key) error {
 	secret := k.Secret
 	if secret == nil {
 		secret = []byte{}

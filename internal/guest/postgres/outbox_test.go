@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/postgres"
+	"holdfast/internal/guest/telemetry"
 	"holdfast/internal/outbox"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
@@ -49,7 +50,7 @@ func TestF5(t *testing.T) {
 		})
 	}()
 	<-appended
-	_, err := store.Record(t.Context(), guest.Record{
+	_, err := store.Record(t.Context(), telemetry.Record{
 		Mutation: guest.Mutation{Session: guest.NewID(guest.SessionPrefix, time.Now()), Key: "a"},
 		Events:   []guest.Event{{ID: early, Type: "test.v1", Subject: "a", Retention: guest.Operational, Payload: []byte(`{}`)}},
 	})

@@ -5,6 +5,8 @@ import (
 
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/handoffs"
+	"holdfast/internal/guest/telemetry"
 )
 
 var (
@@ -18,9 +20,9 @@ var (
 		ORDER BY last_at DESC, handoff_id, reason LIMIT $1`}
 )
 
-// AddRefusals implements guest.WholeStore. An event takes its turn among the mutations of the session,
+// AddRefusals implements backend.Store. An event takes its turn among the mutations of the session,
 // so that the positions of the session's events become visible in order.
-func (s *Store) AddRefusals(ctx context.Context, all []guest.NewRefusal) error {
+func (s *Store) AddRefusals(ctx context.Context, all []handoffs.NewRefusal) error {
 	var appended []guest.ID
 	err := s.db.Tx(ctx, "guest.add_refusals", func(t *pgdb.Tx) error {
 		appended = nil
@@ -39,7 +41,7 @@ func (s *Store) AddRefusals(ctx context.Context, all []guest.NewRefusal) error {
 			}
 			e := r.Event
 			e.At = at
-			if err := appendEvents(t, sqlAppendOnce, []guest.SessionEvent{{Session: r.Session, Trace: r.Trace, Event: e}}); err != nil {
+			if err := appendEvents(t, sqlAppendOnce, []telemetry.SessionEvent{{Session: r.Session, Trace: r.Trace, Event: e}}); err != nil {
 				return err
 			}
 			appended = append(appended, r.Session)
@@ -54,9 +56,9 @@ func (s *Store) AddRefusals(ctx context.Context, all []guest.NewRefusal) error {
 	return err
 }
 
-// Refusals implements guest.WholeStore.
-func (s *Store) Refusals(ctx context.Context, limit int) (all []guest.Refusal, err error) {
-	var row guest.Refusal
+// Refusals implements backend.Store.
+func (s *Store) Refusals(ctx context.Context, limit int) (all []handoffs.Refusal, err error) {
+	var row handoffs.Refusal
 	var id string
 	err = s.db.ForEach(ctx, sqlRefusals, []any{limit}, func() { all = nil }, func() error {
 		row.Handoff, row.First, row.Last = guest.ID(id), row.First.UTC(), row.Last.UTC()

@@ -7,6 +7,7 @@ import (
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/retention"
 	"holdfast/internal/inbox"
 )
 
@@ -24,14 +25,14 @@ func newOld(name, table, where, order string) old {
 	}
 }
 
-var olds = map[guest.Job]old{
-	guest.JobAnswers:     newOld("answers", "idempotency_keys", "expires_at < $1", "expires_at"),
-	guest.JobRemoved:     newOld("removed", "wishlist_anonymous", "removed_at < $1", "removed_at"),
-	guest.JobHandoffs:    newOld("handoffs", "handoff_replay_log", "minted_at < $1", "minted_at"),
-	guest.JobRefusals:    newOld("refusals", "handoff_refusals", "last_at < $1", "last_at"),
-	guest.JobBotScores:   newOld("bot_scores", "bot_score_log", "evaluated_at < $1", "evaluated_at"),
-	guest.JobEvents:      newOld("events", "outbox", "retention_class = 'operational' AND published_at < $1", "published_at"),
-	guest.JobAuditEvents: newOld("audit_events", "outbox", "retention_class = 'audit' AND published_at < $1", "published_at"),
+var olds = map[retention.Job]old{
+	retention.JobAnswers:     newOld("answers", "idempotency_keys", "expires_at < $1", "expires_at"),
+	retention.JobRemoved:     newOld("removed", "wishlist_anonymous", "removed_at < $1", "removed_at"),
+	retention.JobHandoffs:    newOld("handoffs", "handoff_replay_log", "minted_at < $1", "minted_at"),
+	retention.JobRefusals:    newOld("refusals", "handoff_refusals", "last_at < $1", "last_at"),
+	retention.JobBotScores:   newOld("bot_scores", "bot_score_log", "evaluated_at < $1", "evaluated_at"),
+	retention.JobEvents:      newOld("events", "outbox", "retention_class = 'operational' AND published_at < $1", "published_at"),
+	retention.JobAuditEvents: newOld("audit_events", "outbox", "retention_class = 'audit' AND published_at < $1", "published_at"),
 }
 
 var (
@@ -62,8 +63,8 @@ var sqlLead = pgdb.Statement{Name: "guest.lead_job", SQL: `SELECT pg_try_advisor
 // a restore, PostgreSQL expects few rows and sorts all that are old, in each step.
 var sqlByIndex = pgdb.Statement{Name: "guest.drop_by_index", SQL: `SET LOCAL enable_sort TO off`}
 
-// Drop implements guest.RetentionStore. Rows that a guest changes are skipped.
-func (s *Store) Drop(ctx context.Context, job guest.Job, before time.Time, limit int) (n int, err error) {
+// Drop implements backend.Store. Rows that a guest changes are skipped.
+func (s *Store) Drop(ctx context.Context, job retention.Job, before time.Time, limit int) (n int, err error) {
 	if limit < 1 {
 		return 0, fault.New(fault.Invalid, "limit: expected at least 1")
 	}
@@ -74,7 +75,7 @@ func (s *Store) Drop(ctx context.Context, job guest.Job, before time.Time, limit
 			return err
 		}
 		if !leads {
-			return guest.ErrJobRuns
+			return retention.ErrJobRuns
 		}
 		o, simple := olds[job]
 		switch {
@@ -85,12 +86,12 @@ func (s *Store) Drop(ctx context.Context, job guest.Job, before time.Time, limit
 			rows, err := t.Exec(o.drop, before, limit)
 			n = int(rows)
 			return err
-		case job == guest.JobReceived:
+		case job == retention.JobReceived:
 			n, err = received.Drop(t, before.Add(inbox.Keep), limit)
-		case job == guest.JobSilent:
+		case job == retention.JobSilent:
 			n, err = dropSilent(t, day(before), limit)
 		default:
-			err = guest.ErrNoJob
+			err = retention.ErrNoJob
 		}
 		return err
 	})
@@ -111,25 +112,25 @@ func dropSilent(t *pgdb.Tx, before time.Time, limit int) (n int, err error) {
 	}
 }
 
-// CountOld implements guest.RetentionStore.
-func (s *Store) CountOld(ctx context.Context, job guest.Job, before time.Time) (n int, err error) {
+// CountOld implements backend.Store.
+func (s *Store) CountOld(ctx context.Context, job retention.Job, before time.Time) (n int, err error) {
 	var statement pgdb.Statement
-	args := []any{before, guest.MaxCount}
+	args := []any{before, retention.MaxCount}
 	switch o, simple := olds[job]; {
 	case simple:
 		statement = o.count
-	case job == guest.JobReceived:
+	case job == retention.JobReceived:
 		statement, args = sqlCountReceived, append(args, before.Add(inbox.Keep-inbox.KeepQuarantine))
-	case job == guest.JobSilent:
+	case job == retention.JobSilent:
 		statement, args[0] = sqlCountSilent, day(before)
 	default:
-		return 0, guest.ErrNoJob
+		return 0, retention.ErrNoJob
 	}
 	_, err = s.db.QueryRow(ctx, statement, args, &n)
 	return n, err
 }
 
-// MarkSeen implements guest.RetentionStore.
+// MarkSeen implements backend.Store.
 func (s *Store) MarkSeen(ctx context.Context, sessions []guest.ID, at time.Time) error {
 	ids := make([]string, len(sessions))
 	for i, id := range sessions {
@@ -160,7 +161,7 @@ var remains = []string{
 	"backups made with the tools of PostgreSQL",
 }
 
-// Erase implements guest.RetentionStore.
+// Erase implements backend.Store.
 func (s *Store) Erase(ctx context.Context, session guest.ID) (e guest.Erased, answers []string, err error) {
 	err = s.db.Tx(ctx, "guest.erase", func(t *pgdb.Tx) error {
 		e, answers = guest.Erased{}, nil

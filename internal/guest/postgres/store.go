@@ -13,6 +13,8 @@ import (
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
+	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/outbox"
 	outboxpg "holdfast/internal/outbox/postgres"
 )
@@ -23,7 +25,7 @@ var migrations embed.FS
 // Migrations returns the schema changes of this backend.
 func Migrations() (migrate.Set, error) { return migrate.Load("guest", migrations, "migrations") }
 
-// Store implements guest.WholeStore.
+// Store implements backend.Store.
 type Store struct {
 	db  *pgdb.DB
 	set func() (migrate.Set, error)
@@ -31,7 +33,7 @@ type Store struct {
 	waker *outbox.Waker
 }
 
-var _ guest.WholeStore = (*Store)(nil)
+var _ backend.Store = (*Store)(nil)
 
 // New returns a store on a database. Apply Migrations to the database before the first
 // use. The waker, if not nil, wakes the relay of the process after a mutation with events.
@@ -39,12 +41,12 @@ func New(db *pgdb.DB, waker *outbox.Waker) *Store {
 	return &Store{db: db, set: sync.OnceValues(Migrations), waker: waker}
 }
 
-// Outbox implements guest.WholeStore.
+// Outbox implements backend.Store.
 func (s *Store) Outbox() outbox.Kept {
 	return outbox.Waking(outboxpg.OpenKept(s.db, "bff_consumer.outbox"), s.waker)
 }
 
-// Ping implements guest.WholeStore. It reads the table of migrations each time, because a
+// Ping implements backend.Store. It reads the table of migrations each time, because a
 // newer release may migrate the database while this server runs.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of guest needs %d migrations: run holdfast migrate")
@@ -139,9 +141,9 @@ var (
 		UPDATE bff_consumer.idempotency_keys SET response_body = $3 WHERE composite_key = $1 AND response_body = $2`}
 )
 
-// Answers implements guest.WholeStore.
-func (s *Store) Answers(ctx context.Context, route string, begins byte, after string, limit int) (all []guest.KeyedAnswer, err error) {
-	var row guest.KeyedAnswer
+// Answers implements backend.Store.
+func (s *Store) Answers(ctx context.Context, route string, begins byte, after string, limit int) (all []handoffs.KeyedAnswer, err error) {
+	var row handoffs.KeyedAnswer
 	err = s.db.ForEach(ctx, sqlAnswers, []any{after, route, []byte{begins}, limit}, func() { all = nil }, func() error {
 		all = append(all, row)
 		row.Body = nil
@@ -150,8 +152,8 @@ func (s *Store) Answers(ctx context.Context, route string, begins byte, after st
 	return all, err
 }
 
-// ReplaceBodies implements guest.WholeStore.
-func (s *Store) ReplaceBodies(ctx context.Context, all []guest.NewBody) error {
+// ReplaceBodies implements backend.Store.
+func (s *Store) ReplaceBodies(ctx context.Context, all []handoffs.NewBody) error {
 	return s.db.Tx(ctx, "guest.replace_bodies", func(t *pgdb.Tx) error {
 		for _, b := range all {
 			if err := t.Queue(sqlReplaceBody, b.Key, b.Old, b.New); err != nil {

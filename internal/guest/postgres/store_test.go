@@ -7,8 +7,12 @@ import (
 
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
+	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/guest/postgres"
+	"holdfast/internal/guest/retention"
 	"holdfast/internal/guest/storetest"
+	"holdfast/internal/guest/telemetry"
 	"holdfast/internal/suite"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
@@ -43,7 +47,7 @@ func harness(t testing.TB, url string, fault func(string) error) storetest.Harne
 	return storetest.Harness{
 		Store: store, AddBotScore: addBotScore(db), AddAnswer: addAnswer(db), AddHandoff: addHandoff(db), SetIncarnation: setIncarnation(db),
 		Find: find(db), Schema: schema(db),
-		Again: func(t testing.TB) guest.WholeStore {
+		Again: func(t testing.TB) backend.Store {
 			return postgres.New(opened.Postgres(t, pgdb.Options{URL: url, MaxConns: 10}, nil), nil)
 		},
 		Faulty: func(t testing.TB, fault func(string) error) storetest.Harness { return harness(t, url, fault) },
@@ -84,8 +88,8 @@ func addAnswer(db *pgdb.DB) func(suite.TB, guest.Mutation, guest.StoredAnswer) {
 	}
 }
 
-func addHandoff(db *pgdb.DB) func(suite.TB, guest.Handoff) error {
-	return func(t suite.TB, h guest.Handoff) error {
+func addHandoff(db *pgdb.DB) func(suite.TB, handoffs.Handoff) error {
+	return func(t suite.TB, h handoffs.Handoff) error {
 		t.Helper()
 		_, err := db.Exec(t.Context(), pgdb.Statement{Name: "test", SQL: `INSERT INTO bff_consumer.handoff_replay_log (id, guest_session_id, tenant_id, property_id,
 			check_in, check_out, adults, children, rooms, currency, locale, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at)
@@ -165,7 +169,7 @@ func TestWaitIsBounded(t *testing.T) {
 	h := harness(t, url, nil)
 	session := guest.ID("gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B")
 	record := func(key string) error {
-		_, err := h.Store.Record(t.Context(), guest.Record{Mutation: guest.Mutation{Session: session, Key: key}})
+		_, err := h.Store.Record(t.Context(), telemetry.Record{Mutation: guest.Mutation{Session: session, Key: key}})
 		return err
 	}
 	err := opened.Postgres(t, pgdb.Options{URL: url}, nil).Tx(t.Context(), "test", func(other *pgdb.Tx) error {
@@ -189,35 +193,35 @@ func TestOneLeader(t *testing.T) {
 	h := harness(t, url, nil)
 	now := time.Now()
 	h.AddBotScore(t, guest.NewID(guest.SessionPrefix, now), now)
-	drop := func(what string, job guest.Job, want int) {
+	drop := func(what string, job retention.Job, want int) {
 		t.Helper()
 		n, err := h.Store.Drop(t.Context(), job, now.Add(time.Hour), 10)
 		suite.Must(t, what, err)
 		suite.Equal(t, what, n, want)
 	}
-	retention := guest.RetentionService{Store: h.Store, Clock: func() time.Time { return now.Add(24 * time.Hour * 365) }}
+	jobs := retention.Service{Store: h.Store, Clock: func() time.Time { return now.Add(24 * time.Hour * 365) }}
 	db := opened.Postgres(t, pgdb.Options{URL: url}, nil)
 	lead := pgdb.Statement{Name: "test", SQL: `SELECT pg_try_advisory_xact_lock(hashtextextended($1, 4715333))`}
 	err := db.Tx(t.Context(), "test", func(leader *pgdb.Tx) error {
 		leads := false
-		_, err := leader.QueryRow(lead, []any{string(guest.JobBotScores)}, &leads)
+		_, err := leader.QueryRow(lead, []any{string(retention.JobBotScores)}, &leads)
 		suite.Equal(t, "the first leads", leads, true)
-		n, err2 := retention.Run(t.Context(), guest.JobBotScores, func(int) {})
+		n, err2 := jobs.Run(t.Context(), retention.JobBotScores, func(int) {})
 		suite.Equal(t, "while another process leads", n, 0)
-		if !errors.Is(err2, guest.ErrJobRuns) {
+		if !errors.Is(err2, retention.ErrJobRuns) {
 			t.Errorf("while another process leads: %v", err2)
 		}
-		_, err2 = retention.Step(t.Context(), guest.JobBotScores, now, 10)
+		_, err2 = jobs.Step(t.Context(), retention.JobBotScores, now, 10)
 		suite.Must(t, "a step while another process leads", err2)
-		drop("another job", guest.JobHandoffs, 0)
+		drop("another job", retention.JobHandoffs, 0)
 		if err == nil {
-			_, err = leader.QueryRow(lead, []any{string(guest.JobHandoffs)}, &leads)
+			_, err = leader.QueryRow(lead, []any{string(retention.JobHandoffs)}, &leads)
 		}
 		suite.Equal(t, "the other job has no leader", leads, true)
 		return err
 	})
 	suite.Must(t, "lead", err)
-	drop("afterwards", guest.JobBotScores, 1)
+	drop("afterwards", retention.JobBotScores, 1)
 }
 
 // TestAppendEventsDoesNotWait: events of a session whose mutation is in progress come later.
@@ -227,13 +231,13 @@ func TestAppendEventsDoesNotWait(t *testing.T) {
 	h := harness(t, url, nil)
 	now := time.Now()
 	busy, idle := guest.NewID(guest.SessionPrefix, now), guest.NewID(guest.SessionPrefix, now)
-	var all []guest.SessionEvent
+	var all []telemetry.SessionEvent
 	for _, session := range []guest.ID{busy, idle, busy} {
-		all = append(all, guest.SessionEvent{Session: session, Event: guest.Event{
+		all = append(all, telemetry.SessionEvent{Session: session, Event: guest.Event{
 			ID: guest.NewID(guest.EventPrefix, now), Type: "test.v1", Subject: "a", Retention: guest.Operational, Payload: []byte(`{}`), At: now,
 		}})
 	}
-	var rest []guest.SessionEvent
+	var rest []telemetry.SessionEvent
 	err := opened.Postgres(t, pgdb.Options{URL: url}, nil).Tx(t.Context(), "test", func(other *pgdb.Tx) error {
 		_, err := other.Exec(takeTurn, string(busy))
 		if err == nil {
@@ -242,7 +246,7 @@ func TestAppendEventsDoesNotWait(t *testing.T) {
 		return err
 	})
 	suite.Must(t, "while one is busy", err)
-	suite.Equal(t, "rest", rest, []guest.SessionEvent{all[0], all[2]})
+	suite.Equal(t, "rest", rest, []telemetry.SessionEvent{all[0], all[2]})
 	rest, err = h.Store.AppendEvents(t.Context(), rest)
 	suite.Must(t, "AppendEvents", err)
 	suite.Equal(t, "rest", len(rest), 0)

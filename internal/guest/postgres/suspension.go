@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/guest"
+	"holdfast/internal/guest/tenants"
 	"holdfast/internal/inbox"
 	inboxpg "holdfast/internal/inbox/postgres"
 )
@@ -29,8 +29,8 @@ var (
 		WHERE (excluded.last_event_at, excluded.last_event_id) > (t.last_event_at, t.last_event_id)`}
 )
 
-// Receive implements guest.Suspensions.
-func (s *Store) Receive(ctx context.Context, e inbox.Event, state guest.Suspension) (result inbox.Result, err error) {
+// Receive implements backend.Store.
+func (s *Store) Receive(ctx context.Context, e inbox.Event, state tenants.Suspension) (result inbox.Result, err error) {
 	err = s.db.Tx(ctx, "guest.receive", func(t *pgdb.Tx) error {
 		var now time.Time
 		if _, err := t.QueryRow(sqlClock, nil, &now); err != nil {
@@ -45,7 +45,7 @@ func (s *Store) Receive(ctx context.Context, e inbox.Event, state guest.Suspensi
 	return result, err
 }
 
-// Quarantine implements guest.Suspensions.
+// Quarantine implements backend.Store.
 func (s *Store) Quarantine(ctx context.Context, e inbox.Event, reason string) error {
 	return s.db.Tx(ctx, "guest.quarantine", func(t *pgdb.Tx) error {
 		var now time.Time
@@ -56,30 +56,30 @@ func (s *Store) Quarantine(ctx context.Context, e inbox.Event, reason string) er
 	})
 }
 
-// Quarantined implements guest.Suspensions.
+// Quarantined implements backend.Store.
 func (s *Store) Quarantined(ctx context.Context, limit int) ([]inbox.Quarantine, error) {
 	return received.Quarantined(ctx, s.db, limit)
 }
 
-// Suspended implements guest.Suspensions.
+// Suspended implements backend.Store.
 func (s *Store) Suspended(ctx context.Context, tenant string) (yes bool, err error) {
 	_, err = s.db.QueryRow(ctx, sqlSuspended, []any{tenant}, &yes)
 	return yes, err
 }
 
-// SuspendedTenants implements guest.Suspensions.
-func (s *Store) SuspendedTenants(ctx context.Context) ([]guest.Suspension, error) {
+// SuspendedTenants implements backend.Store.
+func (s *Store) SuspendedTenants(ctx context.Context) ([]tenants.Suspension, error) {
 	return s.suspensions(ctx, false)
 }
 
-// TenantStates implements guest.Suspensions.
-func (s *Store) TenantStates(ctx context.Context) ([]guest.Suspension, error) {
+// TenantStates implements backend.Store.
+func (s *Store) TenantStates(ctx context.Context) ([]tenants.Suspension, error) {
 	return s.suspensions(ctx, true)
 }
 
 // suspensions reads the states of tenants, with those of reinstated tenants or not.
-func (s *Store) suspensions(ctx context.Context, reinstated bool) (all []guest.Suspension, err error) {
-	var row guest.Suspension
+func (s *Store) suspensions(ctx context.Context, reinstated bool) (all []tenants.Suspension, err error) {
+	var row tenants.Suspension
 	err = s.db.ForEach(ctx, sqlSuspensions, []any{reinstated}, func() { all = nil }, func() error {
 		row.At = row.At.UTC()
 		all = append(all, row)

@@ -64,7 +64,7 @@ func (s *scanWish) wish() guest.Wish {
 	return w
 }
 
-// Wishes implements guest.WholeStore.
+// Wishes implements backend.Store.
 func (s *Store) Wishes(ctx context.Context, session guest.ID, after *guest.Wish, limit int) (all []guest.Wish, err error) {
 	statement, args := sqlWishes, []any{string(session), limit}
 	if after != nil {
@@ -85,7 +85,7 @@ func (t *tx) wish(property string) (guest.Wish, error) {
 	return row.wish(), err
 }
 
-// AddWish implements guest.WholeStore.
+// AddWish implements backend.Store.
 func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.AddedWish], error) {
 	return step(ctx, s, "guest.add_wish", a.Mutation, func(t *tx) (r guest.AddedWish, err error) {
 		var row scanWish
@@ -105,7 +105,7 @@ func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.
 	})
 }
 
-// SetNote implements guest.WholeStore.
+// SetNote implements backend.Store.
 func (s *Store) SetNote(ctx context.Context, n guest.SetNote) (guest.Once[guest.NotedWish], error) {
 	return step(ctx, s, "guest.set_note", n.Mutation, func(t *tx) (r guest.NotedWish, err error) {
 		existing, err := t.wish(n.Property)
@@ -119,7 +119,7 @@ func (s *Store) SetNote(ctx context.Context, n guest.SetNote) (guest.Once[guest.
 	})
 }
 
-// RemoveWish implements guest.WholeStore.
+// RemoveWish implements backend.Store.
 func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[guest.RemovedWish], error) {
 	return step(ctx, s, "guest.remove_wish", w.Mutation, func(t *tx) (r guest.RemovedWish, err error) {
 		existing, err := t.wish(w.Property)
@@ -137,7 +137,7 @@ func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[
 	})
 }
 
-// Clear implements guest.WholeStore.
+// Clear implements backend.Store.
 func (s *Store) Clear(ctx context.Context, of guest.Clear) (guest.Once[guest.Cleared], error) {
 	return step(ctx, s, "guest.clear", of.Mutation, func(t *tx) (r guest.Cleared, err error) {
 		if err := t.t.Queue(sqlClearWishes, string(t.session)); err != nil {

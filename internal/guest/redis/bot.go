@@ -6,6 +6,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/bots"
 )
 
 // browserKeys returns the keys of a browser: times of requests, sessions, offences, and
@@ -39,31 +40,31 @@ redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])`)
 )
 
-// SeeBrowser implements guest.WholeHot.
-func (h *Hot) SeeBrowser(ctx context.Context, s guest.Sighting) (seen guest.Sighted, err error) {
+// SeeBrowser implements backend.Hot.
+func (h *Hot) SeeBrowser(ctx context.Context, s bots.Sighting) (seen bots.Sighted, err error) {
 	args := []string{
 		number(s.Events.Life.Microseconds()), number(int64(s.Events.Most)), millis(s.Events.Life),
 		number(s.Members.Life.Microseconds()), number(int64(s.Members.Most)), millis(s.Members.Life),
-		string(s.Session), guest.SignalHoneypot, guest.SignalReplay,
+		string(s.Session), bots.SignalHoneypot, bots.SignalReplay,
 	}
 	err = h.script(ctx, command{"see_browser", scriptSee, h.browserKeys(s.Browser, s.Session), args}, func(r rueidis.RedisResult) error {
 		n, err := r.AsIntSlice()
 		if err == nil {
-			seen = guest.Sighted{Events: int(n[0]), Sessions: int(n[1]), Honeypots: int(n[2]), Replays: int(n[3]), Solved: n[4] == 1}
+			seen = bots.Sighted{Events: int(n[0]), Sessions: int(n[1]), Honeypots: int(n[2]), Replays: int(n[3]), Solved: n[4] == 1}
 		}
 		return err
 	})
 	return seen, err
 }
 
-// AddOffence implements guest.WholeHot.
+// AddOffence implements backend.Hot.
 func (h *Hot) AddOffence(ctx context.Context, browser, offence string) error {
-	return h.script(ctx, command{"add_offence", scriptOffence, h.browserKeys(browser, "")[2:3], []string{offence, millis(guest.OffenceLife)}}, ignore)
+	return h.script(ctx, command{"add_offence", scriptOffence, h.browserKeys(browser, "")[2:3], []string{offence, millis(bots.OffenceLife)}}, ignore)
 }
 
-// SolvedChallenge implements guest.WholeHot.
+// SolvedChallenge implements backend.Hot.
 func (h *Hot) SolvedChallenge(ctx context.Context, browser string, session guest.ID) error {
 	return h.run(ctx, "solved_challenge", func(ctx context.Context, c rueidis.Client) error {
-		return c.Do(ctx, c.B().Set().Key(h.browserKeys(browser, session)[3]).Value("1").PxMilliseconds(guest.SolvedLife.Milliseconds()).Build()).Error()
+		return c.Do(ctx, c.B().Set().Key(h.browserKeys(browser, session)[3]).Value("1").PxMilliseconds(bots.SolvedLife.Milliseconds()).Build()).Error()
 	})
 }

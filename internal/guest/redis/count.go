@@ -12,6 +12,7 @@ import (
 
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/tenants"
 )
 
 // now is the time of Redis in microseconds, for scripts.
@@ -35,7 +36,7 @@ var takeSHA = func() string {
 	return hex.EncodeToString(sum[:])
 }()
 
-// Take implements guest.WholeHot.
+// Take implements backend.Hot.
 func (h *Hot) Take(ctx context.Context, buckets []guest.Bucket) (all []guest.Taken, err error) {
 	err = h.run(ctx, "take", func(ctx context.Context, c rueidis.Client) error {
 		commands, again := make(rueidis.Commands, len(buckets)), make(rueidis.Commands, len(buckets))
@@ -70,7 +71,7 @@ const (
 
 func (h *Hot) suspended() string { return h.prefix + "tenant-suspended" }
 
-// Suspended implements guest.WholeHot.
+// Suspended implements backend.Hot.
 func (h *Hot) Suspended(ctx context.Context, tenants []string) (suspended []string, known bool, err error) {
 	err = h.run(ctx, "suspended", func(ctx context.Context, c rueidis.Client) error {
 		states, err := c.Do(ctx, c.B().Hmget().Key(h.suspended()).Field(fieldComplete).Field(tenants...).Build()).ToArray()
@@ -91,7 +92,7 @@ func (h *Hot) Suspended(ctx context.Context, tenants []string) (suspended []stri
 	return suspended, known, err
 }
 
-// SuspensionVersion implements guest.WholeHot.
+// SuspensionVersion implements backend.Hot.
 func (h *Hot) SuspensionVersion(ctx context.Context) (version int64, known bool, err error) {
 	err = h.run(ctx, "suspension_version", func(ctx context.Context, c rueidis.Client) error {
 		fields, err := c.Do(ctx, c.B().Hmget().Key(h.suspended()).Field(fieldComplete, fieldVersion).Build()).ToArray()
@@ -134,7 +135,7 @@ return 1`)
 // stateOf is the value of a tenant: whether it is suspended, and the time and the ID of the
 // event. The text after the colon is greater for an event that is newer: the time has a fixed
 // length, and digits and a to f have one order in every locale of Redis.
-func stateOf(s guest.Suspension) string {
+func stateOf(s tenants.Suspension) string {
 	state := "0:"
 	if s.Suspended {
 		state = "1:"
@@ -142,8 +143,8 @@ func stateOf(s guest.Suspension) string {
 	return state + fmt.Sprintf("%019d%x", s.At.UnixMicro(), s.Event)
 }
 
-// PutSuspensions implements guest.WholeHot.
-func (h *Hot) PutSuspensions(ctx context.Context, version int64, all []guest.Suspension) (put bool, err error) {
+// PutSuspensions implements backend.Hot.
+func (h *Hot) PutSuspensions(ctx context.Context, version int64, all []tenants.Suspension) (put bool, err error) {
 	args := []string{number(version)}
 	for _, s := range all {
 		args = append(args, s.Tenant, stateOf(s))
@@ -152,7 +153,7 @@ func (h *Hot) PutSuspensions(ctx context.Context, version int64, all []guest.Sus
 	return put, err
 }
 
-// SetSuspension implements guest.WholeHot.
-func (h *Hot) SetSuspension(ctx context.Context, s guest.Suspension) error {
+// SetSuspension implements backend.Hot.
+func (h *Hot) SetSuspension(ctx context.Context, s tenants.Suspension) error {
 	return h.script(ctx, command{"set_suspension", scriptSetSuspension, []string{h.suspended()}, []string{s.Tenant, stateOf(s)}}, ignore)
 }

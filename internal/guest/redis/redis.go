@@ -17,16 +17,17 @@ import (
 	"holdfast/internal/db/redisdb"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
 )
 
-// Hot implements guest.WholeHot. It is safe for concurrent use.
+// Hot implements backend.Hot. It is safe for concurrent use.
 type Hot struct {
 	db     *redisdb.DB
 	prefix string
 	clock  clock.Clock // of sessions and mirrors; limits go by that of Redis
 }
 
-var _ guest.WholeHot = (*Hot)(nil)
+var _ backend.Hot = (*Hot)(nil)
 
 // New returns a Hot on a connection. Its keys begin with an environment.
 func New(db *redisdb.DB, environment string, now clock.Clock) *Hot {
@@ -43,7 +44,7 @@ func Probe(environment string) func(context.Context, rueidis.Client) error {
 	}
 }
 
-// Ping implements guest.WholeHot.
+// Ping implements backend.Hot.
 func (h *Hot) Ping(ctx context.Context) error {
 	return h.run(ctx, "ping", func(ctx context.Context, c rueidis.Client) error {
 		return c.Do(ctx, c.B().Set().Key(h.prefix+"probe").Value("1").ExSeconds(60).Build()).Error()

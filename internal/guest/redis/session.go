@@ -52,7 +52,7 @@ for i = 1, 4 do redis.call('EXPIRE', KEYS[i], ARGV[1]) end
 return redis.call('LRANGE', KEYS[tonumber(ARGV[2])], 0, -1)`)
 )
 
-// Session implements guest.WholeHot.
+// Session implements backend.Hot.
 func (h *Hot) Session(ctx context.Context, id guest.ID, change guest.Change) (s guest.Session, err error) {
 	args := []string{seconds(guest.SessionLife), number(h.clock().UnixMilli()), number(id.Time().UnixMilli())}
 	if change.Locale != nil {
@@ -84,13 +84,13 @@ func index(list guest.List) int {
 	return 2
 }
 
-// Push implements guest.WholeHot.
+// Push implements backend.Hot.
 func (h *Hot) Push(ctx context.Context, id guest.ID, list guest.List, item guest.Item) error {
 	args := []string{seconds(guest.SessionLife), number(int64(index(list) + 1)), number(int64(list.Most())), item.Key, string(item.Value)}
 	return h.script(ctx, command{"push", scriptPush, h.sessionKeys(id)[:4], args}, ignore)
 }
 
-// Items implements guest.WholeHot.
+// Items implements backend.Hot.
 func (h *Hot) Items(ctx context.Context, id guest.ID, list guest.List) (items []guest.Item, err error) {
 	args := []string{seconds(guest.SessionLife), number(int64(index(list) + 1))}
 	err = h.script(ctx, command{"items", scriptItems, h.sessionKeys(id)[:4], args}, func(r rueidis.RedisResult) error {
@@ -111,13 +111,13 @@ redis.call('HSET', KEYS[1], 'guestSessionId', ARGV[2], 'createdAt', ARGV[3], 'qu
 redis.call('EXPIRE', KEYS[1], ARGV[1])
 return 1`)
 
-// PutSearch implements guest.WholeHot.
+// PutSearch implements backend.Hot.
 func (h *Hot) PutSearch(ctx context.Context, s guest.Search) error {
 	args := []string{seconds(guest.SearchLife), string(s.Session), number(s.Created.UnixMilli()), string(s.Query)}
 	return h.script(ctx, command{"put_search", scriptPutSearch, []string{h.search(s.ID)}, args}, ignore)
 }
 
-// Search implements guest.WholeHot.
+// Search implements backend.Hot.
 func (h *Hot) Search(ctx context.Context, id guest.ID) (s guest.Search, found bool, err error) {
 	err = h.run(ctx, "search", func(ctx context.Context, c rueidis.Client) error {
 		fields, err := c.Do(ctx, c.B().Hgetall().Key(h.search(id)).Build()).AsStrMap()
@@ -131,7 +131,7 @@ func (h *Hot) Search(ctx context.Context, id guest.ID) (s guest.Search, found bo
 	return s, found && err == nil, err
 }
 
-// DropSession implements guest.WholeHot.
+// DropSession implements backend.Hot.
 func (h *Hot) DropSession(ctx context.Context, id guest.ID, searches []guest.ID) error {
 	if err := h.DropMirror(ctx, id); err != nil {
 		return err
@@ -187,7 +187,7 @@ func (h *Hot) mirrorKeys(id guest.ID) []string {
 	return []string{keys[1], keys[4]}
 }
 
-// Mirror implements guest.WholeHot.
+// Mirror implements backend.Hot.
 func (h *Hot) Mirror(ctx context.Context, id guest.ID) (m guest.Mirror, err error) {
 	lease := ident.New()
 	err = h.script(ctx, command{"mirror", scriptMirror, h.sessionKeys(id), []string{lease, millis(guest.LeaseLife), seconds(guest.SessionLife)}}, func(r rueidis.RedisResult) error {
@@ -210,23 +210,23 @@ func (h *Hot) Mirror(ctx context.Context, id guest.ID) (m guest.Mirror, err erro
 	return m, err
 }
 
-// FillMirror implements guest.WholeHot.
+// FillMirror implements backend.Hot.
 func (h *Hot) FillMirror(ctx context.Context, id guest.ID, lease string, wishes json.RawMessage) error {
 	args := []string{lease, seconds(guest.SessionLife), number(h.clock().UnixMilli()) + " " + string(wishes)}
 	return h.script(ctx, command{"fill_mirror", scriptFillMirror, h.mirrorKeys(id), args}, ignore)
 }
 
-// BlockMirror implements guest.WholeHot.
+// BlockMirror implements backend.Hot.
 func (h *Hot) BlockMirror(ctx context.Context, id guest.ID) error {
 	return h.script(ctx, command{"block_mirror", scriptBlockMirror, h.sessionKeys(id), []string{millis(guest.BlockLife), seconds(guest.SessionLife)}}, ignore)
 }
 
-// UnblockMirror implements guest.WholeHot.
+// UnblockMirror implements backend.Hot.
 func (h *Hot) UnblockMirror(ctx context.Context, id guest.ID) error {
 	return h.script(ctx, command{"unblock_mirror", scriptDropMirror, h.mirrorKeys(id), []string{"1"}}, ignore)
 }
 
-// DropMirror implements guest.WholeHot.
+// DropMirror implements backend.Hot.
 func (h *Hot) DropMirror(ctx context.Context, id guest.ID) error {
 	return h.script(ctx, command{"drop_mirror", scriptDropMirror, h.mirrorKeys(id), []string{"0"}}, ignore)
 }

@@ -8,6 +8,8 @@ import (
 
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/bots"
+	"holdfast/internal/guest/telemetry"
 )
 
 const (
@@ -18,9 +20,9 @@ const (
 		WHERE fingerprint_hash = ? AND ip_hash = ? AND evaluated_at >= ? ORDER BY evaluated_at DESC LIMIT ?`
 )
 
-// LogBotScore implements guest.WholeStore.
-func (s *Store) LogBotScore(ctx context.Context, score guest.BotScore, key string, e *guest.Event, trace guest.Trace) error {
-	signals, err := guest.EncodeSignals(score.Signals)
+// LogBotScore implements backend.Store.
+func (s *Store) LogBotScore(ctx context.Context, score bots.Evaluation, key string, e *guest.Event, trace guest.Trace) error {
+	signals, err := bots.EncodeSignals(score.Signals)
 	if err != nil {
 		return err
 	}
@@ -31,7 +33,7 @@ func (s *Store) LogBotScore(ctx context.Context, score guest.BotScore, key strin
 		if err != nil || e == nil {
 			return err
 		}
-		event := guest.SessionEvent{Session: guest.ID(key), Trace: trace, Event: *e}
+		event := telemetry.SessionEvent{Session: guest.ID(key), Trace: trace, Event: *e}
 		event.At = now
 		return appendEvent(c, sqlAppend, &event)
 	})
@@ -41,7 +43,7 @@ func (s *Store) LogBotScore(ctx context.Context, score guest.BotScore, key strin
 	return err
 }
 
-// BotScores implements guest.WholeStore.
+// BotScores implements backend.Store.
 func (s *Store) BotScores(ctx context.Context, fingerprint, ip []byte, since time.Time, limit int) (all []float64, err error) {
 	err = s.db.Read(ctx, "bot_scores", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlBotScores, func(r *sqlite.Stmt) float64 { return r.ColumnFloat(0) }, fingerprint, ip, since.UnixMicro(), limit)

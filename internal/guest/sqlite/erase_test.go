@@ -20,6 +20,7 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/sqlite"
 	"holdfast/internal/outbox"
 	"holdfast/internal/suite"
@@ -42,7 +43,7 @@ func found(t *testing.T, path, text string) (in []string) {
 }
 
 // publishAll marks all events as published.
-func publishAll(t *testing.T, store guest.WholeStore) {
+func publishAll(t *testing.T, store backend.Store) {
 	t.Helper()
 	for {
 		events, _, err := store.Outbox().Next(t.Context(), outbox.Query{Parts: 1<<outbox.Partitions - 1, Limit: 1000, Now: clock.System()})

@@ -7,6 +7,7 @@ import (
 
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/telemetry"
 )
 
 const sqlAppend = `INSERT INTO bff_consumer_outbox (id, topic, ordering_key, subject, payload, headers, retention_class, created_at)
@@ -19,7 +20,7 @@ const sqlAppendOnce = sqlAppend + ` ON CONFLICT (id) DO NOTHING`
 // append appends events to the outbox.
 func (t *tx) append(events ...guest.Event) error {
 	for i := range events {
-		if err := appendEvent(t.c, sqlAppend, &guest.SessionEvent{Session: t.session, Trace: t.trace, Event: events[i]}); err != nil {
+		if err := appendEvent(t.c, sqlAppend, &telemetry.SessionEvent{Session: t.session, Trace: t.trace, Event: events[i]}); err != nil {
 			return err
 		}
 		t.appended = true
@@ -27,20 +28,20 @@ func (t *tx) append(events ...guest.Event) error {
 	return nil
 }
 
-// Record implements guest.WholeStore.
-func (s *Store) Record(ctx context.Context, of guest.Record) (guest.Once[guest.Recorded], error) {
-	return step(ctx, s, "record", of.Mutation, func(t *tx) (guest.Recorded, error) {
+// Record implements backend.Store.
+func (s *Store) Record(ctx context.Context, of telemetry.Record) (guest.Once[telemetry.Recorded], error) {
+	return step(ctx, s, "record", of.Mutation, func(t *tx) (telemetry.Recorded, error) {
 		r, events := of.Decide(t.now)
 		return r, t.append(events...)
 	})
 }
 
-func appendEvent(c *sqlite.Conn, sql string, e *guest.SessionEvent) error {
+func appendEvent(c *sqlite.Conn, sql string, e *telemetry.SessionEvent) error {
 	return sqlitedb.Exec(c, sql, string(e.ID), e.Type, string(e.Session), e.Subject, string(e.Payload), e.Headers(e.Trace), e.Retention, e.At.UnixMicro())
 }
 
-// AppendEvents implements guest.WholeStore. Nothing is in progress while the writer runs it.
-func (s *Store) AppendEvents(ctx context.Context, all []guest.SessionEvent) (rest []guest.SessionEvent, err error) {
+// AppendEvents implements backend.Store. Nothing is in progress while the writer runs it.
+func (s *Store) AppendEvents(ctx context.Context, all []telemetry.SessionEvent) (rest []telemetry.SessionEvent, err error) {
 	err = s.db.Write(ctx, "append_events", func(c *sqlite.Conn) error {
 		for i := range all {
 			if err := appendEvent(c, sqlAppendOnce, &all[i]); err != nil {

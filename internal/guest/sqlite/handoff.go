@@ -9,6 +9,7 @@ import (
 
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/handoffs"
 )
 
 const (
@@ -49,10 +50,10 @@ func orNullTime(t time.Time) any {
 	return t.UnixMicro()
 }
 
-func scanHandoff(r *sqlite.Stmt) guest.Handoff {
-	h := guest.Handoff{
+func scanHandoff(r *sqlite.Stmt) handoffs.Handoff {
+	h := handoffs.Handoff{
 		ID: guest.ID(r.ColumnText(0)), Session: guest.ID(r.ColumnText(1)), Tenant: r.ColumnText(2), Property: r.ColumnText(3),
-		Stay: guest.Stay{
+		Stay: handoffs.Stay{
 			CheckIn: r.ColumnText(4), CheckOut: r.ColumnText(5), Adults: r.ColumnInt(6), Children: r.ColumnInt(7), Rooms: r.ColumnInt(8),
 			Currency: r.ColumnText(9), Locale: r.ColumnText(10),
 		},
@@ -67,22 +68,22 @@ func scanHandoff(r *sqlite.Stmt) guest.Handoff {
 
 // stated is a handoff with its state.
 type stated struct {
-	guest.Handoff
-	guest.HandoffState
+	handoffs.Handoff
+	handoffs.State
 }
 
 func scanStated(r *sqlite.Stmt) stated {
-	return stated{scanHandoff(r), guest.HandoffState{KeyValid: r.ColumnBool(20), Suspended: r.ColumnBool(21)}}
+	return stated{scanHandoff(r), handoffs.State{KeyValid: r.ColumnBool(20), Suspended: r.ColumnBool(21)}}
 }
 
-// Handoff implements guest.WholeStore.
-func (s *Store) Handoff(ctx context.Context, id guest.ID) (h guest.Handoff, state guest.HandoffState, err error) {
+// Handoff implements backend.Store.
+func (s *Store) Handoff(ctx context.Context, id guest.ID) (h handoffs.Handoff, state handoffs.State, err error) {
 	err = s.db.Read(ctx, "handoff", func(c *sqlite.Conn) error {
 		row, found, err := sqlitedb.QueryRow(c, sqlHandoff, scanStated, string(id))
 		if err == nil && !found {
-			err = guest.ErrNoHandoff
+			err = handoffs.ErrNoHandoff
 		}
-		h, state = row.Handoff, row.HandoffState
+		h, state = row.Handoff, row.State
 		return err
 	})
 	state.Now = s.time()
@@ -92,8 +93,8 @@ func (s *Store) Handoff(ctx context.Context, id guest.ID) (h guest.Handoff, stat
 // time returns the time of the database.
 func (s *Store) time() time.Time { return s.now().Truncate(time.Microsecond).UTC() }
 
-// Handoffs implements guest.WholeStore.
-func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *guest.Handoff, limit int) (all []guest.Handoff, err error) {
+// Handoffs implements backend.Store.
+func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *handoffs.Handoff, limit int) (all []handoffs.Handoff, err error) {
 	err = s.db.Read(ctx, "handoffs", func(c *sqlite.Conn) error {
 		if after == nil {
 			all, err = sqlitedb.QueryAll(c, sqlHandoffs, scanHandoff, string(session), limit)
@@ -105,9 +106,9 @@ func (s *Store) Handoffs(ctx context.Context, session guest.ID, after *guest.Han
 	return all, err
 }
 
-// Consume implements guest.WholeStore. It reads the handoff before it writes: a refused attempt does
+// Consume implements backend.Store. It reads the handoff before it writes: a refused attempt does
 // not wait for the writer.
-func (s *Store) Consume(ctx context.Context, a guest.Consumption) (h guest.Handoff, repeated bool, err error) {
+func (s *Store) Consume(ctx context.Context, a handoffs.Consumption) (h handoffs.Handoff, repeated bool, err error) {
 	h, state, err := s.Handoff(ctx, a.ID)
 	if err == nil {
 		repeated, err = h.CheckConsume(a, state)
@@ -122,10 +123,10 @@ func (s *Store) Consume(ctx context.Context, a guest.Consumption) (h guest.Hando
 		case err != nil:
 			return err
 		case !found:
-			return guest.ErrNoHandoff
+			return handoffs.ErrNoHandoff
 		}
 		h, row.Now = row.Handoff, now
-		if repeated, err = h.CheckConsume(a, row.HandoffState); err != nil || repeated {
+		if repeated, err = h.CheckConsume(a, row.State); err != nil || repeated {
 			return err
 		}
 		h.Consume(a, now)
@@ -135,16 +136,16 @@ func (s *Store) Consume(ctx context.Context, a guest.Consumption) (h guest.Hando
 }
 
 // consumption is the result of Consume, without the handoff if it is refused.
-func consumption(h guest.Handoff, repeated bool, err error) (guest.Handoff, bool, error) {
+func consumption(h handoffs.Handoff, repeated bool, err error) (handoffs.Handoff, bool, error) {
 	if err != nil {
-		return guest.Handoff{}, false, err
+		return handoffs.Handoff{}, false, err
 	}
 	return h, repeated, nil
 }
 
-// Mint implements guest.WholeStore. Whether the file was restored is checked before it is served.
-func (s *Store) Mint(ctx context.Context, m guest.Mint) (guest.Once[guest.Minted], error) {
-	return step(ctx, s, "mint", m.Sealed(), func(t *tx) (r guest.Minted, err error) {
+// Mint implements backend.Store. Whether the file was restored is checked before it is served.
+func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.Minted], error) {
+	return step(ctx, s, "mint", m.Sealed(), func(t *tx) (r handoffs.Minted, err error) {
 		isSuspended, err := suspended(t.c, m.Handoff.Tenant)
 		if err == nil {
 			err = m.Check(isSuspended, t.now)
@@ -157,7 +158,7 @@ func (s *Store) Mint(ctx context.Context, m guest.Mint) (guest.Once[guest.Minted
 		case err != nil:
 			return r, err
 		case !found:
-			return r, guest.ErrNoKey
+			return r, handoffs.ErrNoKey
 		}
 		minting, err := m.Decide(key, t.now)
 		if err != nil {

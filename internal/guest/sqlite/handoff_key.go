@@ -7,7 +7,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/guest"
+	"holdfast/internal/guest/handoffs"
 )
 
 const (
@@ -22,15 +22,15 @@ const (
 	sqlEraseKeys  = `UPDATE bff_consumer_handoff_keys SET secret = x'', state = 'retired', retired_at = ? WHERE state <> 'retired'`
 )
 
-func scanKey(r *sqlite.Stmt) guest.HandoffKey {
-	return guest.HandoffKey{
-		ID: r.ColumnText(0), Secret: blob(r, 1), State: guest.KeyState(r.ColumnText(2)),
+func scanKey(r *sqlite.Stmt) handoffs.Key {
+	return handoffs.Key{
+		ID: r.ColumnText(0), Secret: blob(r, 1), State: handoffs.KeyState(r.ColumnText(2)),
 		NotBefore: orZero(r, 3), NotAfter: orZero(r, 4), Retired: orZero(r, 5),
 	}
 }
 
-// HandoffKeys implements guest.WholeStore.
-func (s *Store) HandoffKeys(ctx context.Context) (all []guest.HandoffKey, err error) {
+// HandoffKeys implements backend.Store.
+func (s *Store) HandoffKeys(ctx context.Context) (all []handoffs.Key, err error) {
 	err = s.db.Read(ctx, "handoff_keys", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlKeys, scanKey)
 		return err
@@ -38,8 +38,8 @@ func (s *Store) HandoffKeys(ctx context.Context) (all []guest.HandoffKey, err er
 	return all, err
 }
 
-// ChangeHandoffKeys implements guest.WholeStore.
-func (s *Store) ChangeHandoffKeys(ctx context.Context, change guest.ChangeHandoffKeys) (r guest.ChangedHandoffKeys, err error) {
+// ChangeHandoffKeys implements backend.Store.
+func (s *Store) ChangeHandoffKeys(ctx context.Context, change handoffs.ChangeKeys) (r handoffs.ChangedKeys, err error) {
 	err = s.db.Write(ctx, "change_handoff_keys", func(c *sqlite.Conn) error {
 		ring, err := readKeyRing(c, &change, s.time())
 		if err != nil {
@@ -61,13 +61,13 @@ func (s *Store) ChangeHandoffKeys(ctx context.Context, change guest.ChangeHandof
 	return r, err
 }
 
-func readKeyRing(c *sqlite.Conn, change *guest.ChangeHandoffKeys, now time.Time) (r guest.KeyRing, err error) {
+func readKeyRing(c *sqlite.Conn, change *handoffs.ChangeKeys, now time.Time) (r handoffs.KeyRing, err error) {
 	r.Now = now
 	if r.All, err = sqlitedb.QueryAll(c, sqlKeys, scanKey); err != nil {
 		return r, err
 	}
-	r.Epoch, _, err = sqlitedb.QueryRow(c, sqlEpoch, func(r *sqlite.Stmt) guest.Epoch {
-		return guest.Epoch{Number: r.ColumnInt64(0), Incarnation: r.ColumnText(1)}
+	r.Epoch, _, err = sqlitedb.QueryRow(c, sqlEpoch, func(r *sqlite.Stmt) handoffs.Epoch {
+		return handoffs.Epoch{Number: r.ColumnInt64(0), Incarnation: r.ColumnText(1)}
 	})
 	key := change.TokensOf()
 	if err != nil || key == "" {
@@ -78,7 +78,7 @@ func readKeyRing(c *sqlite.Conn, change *guest.ChangeHandoffKeys, now time.Time)
 	return r, err
 }
 
-func putKey(c *sqlite.Conn, k guest.HandoffKey) error {
+func putKey(c *sqlite.Conn, k handoffs.Key) error {
 	secret := k.Secret
 	if secret == nil {
 		secret = []byte{}

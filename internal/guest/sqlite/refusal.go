@@ -8,6 +8,8 @@ import (
 
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/handoffs"
+	"holdfast/internal/guest/telemetry"
 )
 
 const (
@@ -19,8 +21,8 @@ const (
 		ORDER BY last_at DESC, handoff_id, reason LIMIT ?`
 )
 
-// AddRefusals implements guest.WholeStore.
-func (s *Store) AddRefusals(ctx context.Context, all []guest.NewRefusal) error {
+// AddRefusals implements backend.Store.
+func (s *Store) AddRefusals(ctx context.Context, all []handoffs.NewRefusal) error {
 	var appended []guest.ID
 	err := s.db.Write(ctx, "add_refusals", func(c *sqlite.Conn) error {
 		appended = nil
@@ -34,7 +36,7 @@ func (s *Store) AddRefusals(ctx context.Context, all []guest.NewRefusal) error {
 			if !isNew {
 				continue
 			}
-			e := guest.SessionEvent{Session: r.Session, Trace: r.Trace, Event: r.Event}
+			e := telemetry.SessionEvent{Session: r.Session, Trace: r.Trace, Event: r.Event}
 			e.At = s.time()
 			if err := appendEvent(c, sqlAppendOnce, &e); err != nil {
 				return err
@@ -51,11 +53,11 @@ func (s *Store) AddRefusals(ctx context.Context, all []guest.NewRefusal) error {
 	return err
 }
 
-// Refusals implements guest.WholeStore.
-func (s *Store) Refusals(ctx context.Context, limit int) (all []guest.Refusal, err error) {
+// Refusals implements backend.Store.
+func (s *Store) Refusals(ctx context.Context, limit int) (all []handoffs.Refusal, err error) {
 	err = s.db.Read(ctx, "refusals", func(c *sqlite.Conn) error {
-		all, err = sqlitedb.QueryAll(c, sqlRefusals, func(r *sqlite.Stmt) guest.Refusal {
-			return guest.Refusal{
+		all, err = sqlitedb.QueryAll(c, sqlRefusals, func(r *sqlite.Stmt) handoffs.Refusal {
+			return handoffs.Refusal{
 				Handoff: guest.ID(r.ColumnText(0)), Reason: r.ColumnText(1), Attempts: r.ColumnInt64(2),
 				First: time.UnixMicro(r.ColumnInt64(3)).UTC(), Last: time.UnixMicro(r.ColumnInt64(4)).UTC(),
 			}

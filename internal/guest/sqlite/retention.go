@@ -11,20 +11,21 @@ import (
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/retention"
 	"holdfast/internal/inbox"
 )
 
 // old selects the rows of a job in SQL: parameter 1 is the time, 2 the limit.
 type old struct{ table, key, where, order string }
 
-var olds = map[guest.Job]old{
-	guest.JobAnswers:     {"idempotency_keys", "rowid", "expires_at < ?1", "expires_at"},
-	guest.JobRemoved:     {"wishlist_anonymous", "id", "removed_at < ?1", "removed_at"},
-	guest.JobHandoffs:    {"handoff_replay_log", "id", "minted_at < ?1", "minted_at"},
-	guest.JobRefusals:    {"handoff_refusals", "(handoff_id, reason)", "last_at < ?1", "last_at"},
-	guest.JobBotScores:   {"bot_score_log", "id", "evaluated_at < ?1", "evaluated_at"},
-	guest.JobEvents:      {"outbox", "position", "retention_class = 'operational' AND published_at < ?1", "published_at"},
-	guest.JobAuditEvents: {"outbox", "position", "retention_class = 'audit' AND published_at < ?1", "published_at"},
+var olds = map[retention.Job]old{
+	retention.JobAnswers:     {"idempotency_keys", "rowid", "expires_at < ?1", "expires_at"},
+	retention.JobRemoved:     {"wishlist_anonymous", "id", "removed_at < ?1", "removed_at"},
+	retention.JobHandoffs:    {"handoff_replay_log", "id", "minted_at < ?1", "minted_at"},
+	retention.JobRefusals:    {"handoff_refusals", "(handoff_id, reason)", "last_at < ?1", "last_at"},
+	retention.JobBotScores:   {"bot_score_log", "id", "evaluated_at < ?1", "evaluated_at"},
+	retention.JobEvents:      {"outbox", "position", "retention_class = 'operational' AND published_at < ?1", "published_at"},
+	retention.JobAuditEvents: {"outbox", "position", "retention_class = 'audit' AND published_at < ?1", "published_at"},
 }
 
 func (o old) drop() string {
@@ -53,8 +54,8 @@ const (
 // day returns the UTC day of a time.
 func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
-// Drop implements guest.RetentionStore.
-func (s *Store) Drop(ctx context.Context, job guest.Job, before time.Time, limit int) (n int, err error) {
+// Drop implements backend.Store.
+func (s *Store) Drop(ctx context.Context, job retention.Job, before time.Time, limit int) (n int, err error) {
 	if limit < 1 {
 		return 0, fault.New(fault.Invalid, "limit: expected at least 1")
 	}
@@ -64,12 +65,12 @@ func (s *Store) Drop(ctx context.Context, job guest.Job, before time.Time, limit
 		case simple:
 			err = sqlitedb.Exec(c, o.drop(), before.UnixMicro(), limit)
 			n = c.Changes()
-		case job == guest.JobReceived:
+		case job == retention.JobReceived:
 			n, err = received.Drop(c, before.Add(inbox.Keep), limit)
-		case job == guest.JobSilent:
+		case job == retention.JobSilent:
 			n, err = dropSilent(c, day(before), limit)
 		default:
-			err = guest.ErrNoJob
+			err = retention.ErrNoJob
 		}
 		return err
 	})
@@ -96,18 +97,18 @@ func dropSilent(c *sqlite.Conn, before string, limit int) (n int, err error) {
 	return n, err
 }
 
-// CountOld implements guest.RetentionStore.
-func (s *Store) CountOld(ctx context.Context, job guest.Job, before time.Time) (n int, err error) {
-	sql, args := "", []any{before.UnixMicro(), guest.MaxCount}
+// CountOld implements backend.Store.
+func (s *Store) CountOld(ctx context.Context, job retention.Job, before time.Time) (n int, err error) {
+	sql, args := "", []any{before.UnixMicro(), retention.MaxCount}
 	switch o, simple := olds[job]; {
 	case simple:
 		sql = o.count()
-	case job == guest.JobReceived:
+	case job == retention.JobReceived:
 		sql, args = sqlCountReceived, append(args, before.Add(inbox.Keep-inbox.KeepQuarantine).UnixMicro())
-	case job == guest.JobSilent:
-		sql, args = sqlCountSilent, []any{day(before), guest.MaxCount}
+	case job == retention.JobSilent:
+		sql, args = sqlCountSilent, []any{day(before), retention.MaxCount}
 	default:
-		return 0, guest.ErrNoJob
+		return 0, retention.ErrNoJob
 	}
 	err = s.db.Read(ctx, "count_old", func(c *sqlite.Conn) (err error) {
 		n, _, err = sqlitedb.QueryRow(c, sql, func(r *sqlite.Stmt) int { return r.ColumnInt(0) }, args...)
@@ -116,7 +117,7 @@ func (s *Store) CountOld(ctx context.Context, job guest.Job, before time.Time) (
 	return n, err
 }
 
-// MarkSeen implements guest.RetentionStore.
+// MarkSeen implements backend.Store.
 func (s *Store) MarkSeen(ctx context.Context, sessions []guest.ID, at time.Time) error {
 	return s.db.Write(ctx, "mark_seen", func(c *sqlite.Conn) error {
 		for _, session := range sessions {
@@ -137,7 +138,7 @@ const (
 	sqlEraseEvent = `DELETE FROM bff_consumer_outbox WHERE id = ? AND retention_class = 'operational' AND (published_at IS NOT NULL OR dead_at IS NOT NULL)`
 )
 
-// Erase implements guest.RetentionStore.
+// Erase implements backend.Store.
 func (s *Store) Erase(ctx context.Context, session guest.ID) (e guest.Erased, answers []string, err error) {
 	err = s.db.Write(ctx, "erase", func(c *sqlite.Conn) (err error) {
 		id := string(session)

@@ -14,6 +14,8 @@ import (
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
+	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/outbox"
 	outboxsqlite "holdfast/internal/outbox/sqlite"
 )
@@ -24,7 +26,7 @@ var migrations embed.FS
 // Migrations returns the schema changes of this backend.
 func Migrations() (migrate.Set, error) { return migrate.Load("guest", migrations, "migrations") }
 
-// Store implements guest.WholeStore.
+// Store implements backend.Store.
 type Store struct {
 	db  *sqlitedb.DB
 	now clock.Clock // that of the database, which is this process
@@ -33,7 +35,7 @@ type Store struct {
 	waker *outbox.Waker
 }
 
-var _ guest.WholeStore = (*Store)(nil)
+var _ backend.Store = (*Store)(nil)
 
 // New returns a store on a file. Apply Migrations to the file before the first use. The
 // waker, if not nil, wakes the relay of the process after a mutation with events.
@@ -41,12 +43,12 @@ func New(db *sqlitedb.DB, now clock.Clock, waker *outbox.Waker) *Store {
 	return &Store{db: db, now: now, set: sync.OnceValues(Migrations), waker: waker}
 }
 
-// Outbox implements guest.WholeStore.
+// Outbox implements backend.Store.
 func (s *Store) Outbox() outbox.Kept {
 	return outbox.Waking(outboxsqlite.OpenKept(s.db, "bff_consumer_outbox", s.now), s.waker)
 }
 
-// Ping implements guest.WholeStore. It reads the table of migrations each time, because a
+// Ping implements backend.Store. It reads the table of migrations each time, because a
 // newer release may migrate the file while this server runs.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of guest needs %d migrations")
@@ -119,19 +121,19 @@ const (
 	sqlReplaceBody = `UPDATE bff_consumer_idempotency_keys SET response_body = ?3 WHERE composite_key = ?1 AND response_body = ?2`
 )
 
-// Answers implements guest.WholeStore.
-func (s *Store) Answers(ctx context.Context, route string, begins byte, after string, limit int) (all []guest.KeyedAnswer, err error) {
+// Answers implements backend.Store.
+func (s *Store) Answers(ctx context.Context, route string, begins byte, after string, limit int) (all []handoffs.KeyedAnswer, err error) {
 	err = s.db.Read(ctx, "answers", func(c *sqlite.Conn) error {
-		all, err = sqlitedb.QueryAll(c, sqlAnswers, func(r *sqlite.Stmt) guest.KeyedAnswer {
-			return guest.KeyedAnswer{Key: r.ColumnText(0), Body: blob(r, 1)}
+		all, err = sqlitedb.QueryAll(c, sqlAnswers, func(r *sqlite.Stmt) handoffs.KeyedAnswer {
+			return handoffs.KeyedAnswer{Key: r.ColumnText(0), Body: blob(r, 1)}
 		}, after, route, []byte{begins}, limit)
 		return err
 	})
 	return all, err
 }
 
-// ReplaceBodies implements guest.WholeStore.
-func (s *Store) ReplaceBodies(ctx context.Context, all []guest.NewBody) error {
+// ReplaceBodies implements backend.Store.
+func (s *Store) ReplaceBodies(ctx context.Context, all []handoffs.NewBody) error {
 	return s.db.Write(ctx, "replace_bodies", func(c *sqlite.Conn) error {
 		for _, b := range all {
 			if err := sqlitedb.Exec(c, sqlReplaceBody, b.Key, b.Old, b.New); err != nil {

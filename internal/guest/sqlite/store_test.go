@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/guest/sqlite"
 	"holdfast/internal/guest/storetest"
 	"holdfast/internal/suite"
@@ -61,8 +62,8 @@ func addAnswer(db *sqlitedb.DB) func(suite.TB, guest.Mutation, guest.StoredAnswe
 	}
 }
 
-func addHandoff(db *sqlitedb.DB) func(suite.TB, guest.Handoff) error {
-	return func(t suite.TB, h guest.Handoff) error {
+func addHandoff(db *sqlitedb.DB) func(suite.TB, handoffs.Handoff) error {
+	return func(t suite.TB, h handoffs.Handoff) error {
 		t.Helper()
 		return db.Write(t.Context(), "test", func(c *zombiezen.Conn) error {
 			return sqlitedb.Exec(c, `INSERT INTO bff_consumer_handoff_replay_log (id, guest_session_id, tenant_id, property_id, check_in, check_out,

@@ -7,7 +7,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/guest"
+	"holdfast/internal/guest/tenants"
 	"holdfast/internal/inbox"
 	inboxsqlite "holdfast/internal/inbox/sqlite"
 )
@@ -27,8 +27,8 @@ const (
 		WHERE (excluded.last_event_at, excluded.last_event_id) > (t.last_event_at, t.last_event_id)`
 )
 
-// Receive implements guest.Suspensions.
-func (s *Store) Receive(ctx context.Context, e inbox.Event, state guest.Suspension) (result inbox.Result, err error) {
+// Receive implements backend.Store.
+func (s *Store) Receive(ctx context.Context, e inbox.Event, state tenants.Suspension) (result inbox.Result, err error) {
 	err = s.db.Write(ctx, "receive", func(c *sqlite.Conn) error {
 		now := s.now()
 		result, err = received.Receive(c, &e, now, func() (bool, error) {
@@ -40,12 +40,12 @@ func (s *Store) Receive(ctx context.Context, e inbox.Event, state guest.Suspensi
 	return result, err
 }
 
-// Quarantine implements guest.Suspensions.
+// Quarantine implements backend.Store.
 func (s *Store) Quarantine(ctx context.Context, e inbox.Event, reason string) error {
 	return s.db.Write(ctx, "quarantine", func(c *sqlite.Conn) error { return received.Quarantine(c, &e, reason, s.now()) })
 }
 
-// Quarantined implements guest.Suspensions.
+// Quarantined implements backend.Store.
 func (s *Store) Quarantined(ctx context.Context, limit int) (all []inbox.Quarantine, err error) {
 	err = s.db.Read(ctx, "quarantined", func(c *sqlite.Conn) error {
 		all, err = received.Quarantined(c, limit)
@@ -59,7 +59,7 @@ func suspended(c *sqlite.Conn, tenant string) (bool, error) {
 	return yes, err
 }
 
-// Suspended implements guest.Suspensions.
+// Suspended implements backend.Store.
 func (s *Store) Suspended(ctx context.Context, tenant string) (yes bool, err error) {
 	err = s.db.Read(ctx, "suspended", func(c *sqlite.Conn) error {
 		yes, err = suspended(c, tenant)
@@ -68,21 +68,21 @@ func (s *Store) Suspended(ctx context.Context, tenant string) (yes bool, err err
 	return yes, err
 }
 
-// SuspendedTenants implements guest.Suspensions.
-func (s *Store) SuspendedTenants(ctx context.Context) ([]guest.Suspension, error) {
+// SuspendedTenants implements backend.Store.
+func (s *Store) SuspendedTenants(ctx context.Context) ([]tenants.Suspension, error) {
 	return s.suspensions(ctx, false)
 }
 
-// TenantStates implements guest.Suspensions.
-func (s *Store) TenantStates(ctx context.Context) ([]guest.Suspension, error) {
+// TenantStates implements backend.Store.
+func (s *Store) TenantStates(ctx context.Context) ([]tenants.Suspension, error) {
 	return s.suspensions(ctx, true)
 }
 
 // suspensions reads the states of tenants, with those of reinstated tenants or not.
-func (s *Store) suspensions(ctx context.Context, reinstated bool) (all []guest.Suspension, err error) {
+func (s *Store) suspensions(ctx context.Context, reinstated bool) (all []tenants.Suspension, err error) {
 	err = s.db.Read(ctx, "suspended_tenants", func(c *sqlite.Conn) error {
-		all, err = sqlitedb.QueryAll(c, sqlSuspensions, func(r *sqlite.Stmt) guest.Suspension {
-			return guest.Suspension{
+		all, err = sqlitedb.QueryAll(c, sqlSuspensions, func(r *sqlite.Stmt) tenants.Suspension {
+			return tenants.Suspension{
 				Tenant: r.ColumnText(0), Suspended: r.ColumnBool(1), Reason: r.ColumnText(2), At: time.UnixMicro(r.ColumnInt64(3)).UTC(), Event: r.ColumnText(4),
 			}
 		}, reinstated)

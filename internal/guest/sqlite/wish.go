@@ -40,7 +40,7 @@ func scanWish(r *sqlite.Stmt) guest.Wish {
 	return w
 }
 
-// Wishes implements guest.WholeStore.
+// Wishes implements backend.Store.
 func (s *Store) Wishes(ctx context.Context, session guest.ID, after *guest.Wish, limit int) (all []guest.Wish, err error) {
 	err = s.db.Read(ctx, "wishes", func(c *sqlite.Conn) error {
 		if after == nil {
@@ -59,7 +59,7 @@ func (t *tx) wish(property string) (guest.Wish, error) {
 	return w, err
 }
 
-// AddWish implements guest.WholeStore.
+// AddWish implements backend.Store.
 func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.AddedWish], error) {
 	return step(ctx, s, "add_wish", a.Mutation, func(t *tx) (r guest.AddedWish, err error) {
 		existing, err := t.wish(a.Wish.Property)
@@ -93,7 +93,7 @@ func orNull(text string) any {
 	return text
 }
 
-// SetNote implements guest.WholeStore.
+// SetNote implements backend.Store.
 func (s *Store) SetNote(ctx context.Context, n guest.SetNote) (guest.Once[guest.NotedWish], error) {
 	return step(ctx, s, "set_note", n.Mutation, func(t *tx) (r guest.NotedWish, err error) {
 		existing, err := t.wish(n.Property)
@@ -107,7 +107,7 @@ func (s *Store) SetNote(ctx context.Context, n guest.SetNote) (guest.Once[guest.
 	})
 }
 
-// RemoveWish implements guest.WholeStore.
+// RemoveWish implements backend.Store.
 func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[guest.RemovedWish], error) {
 	return step(ctx, s, "remove_wish", w.Mutation, func(t *tx) (r guest.RemovedWish, err error) {
 		existing, err := t.wish(w.Property)
@@ -125,7 +125,7 @@ func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[
 	})
 }
 
-// Clear implements guest.WholeStore.
+// Clear implements backend.Store.
 func (s *Store) Clear(ctx context.Context, of guest.Clear) (guest.Once[guest.Cleared], error) {
 	return step(ctx, s, "clear", of.Mutation, func(t *tx) (r guest.Cleared, err error) {
 		if err := sqlitedb.Exec(t.c, sqlClearWishes, string(t.session)); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/bots"
 	"holdfast/internal/suite"
 )
 
@@ -16,15 +17,15 @@ func botChecks() []check {
 }
 
 // score returns a score of the session's browser, which no other session has.
-func (u *user) score(value float64) guest.BotScore {
-	return guest.BotScore{
+func (u *user) score(value float64) bots.Evaluation {
+	return bots.Evaluation{
 		ID: guest.NewID("", clock.System()), Session: u.session, Fingerprint: []byte("fingerprint " + u.session), IP: []byte{0, 255}, UserAgent: []byte{1},
-		Score: value, Verdict: guest.Suspect, Signals: []guest.BotSignal{{Signal: guest.SignalHeaders, Value: 1, Weight: value}}, Action: guest.Challenge,
+		Score: value, Verdict: bots.Suspect, Signals: []bots.Signal{{Signal: bots.SignalHeaders, Value: 1, Weight: value}}, Action: bots.Challenge,
 	}
 }
 
 // scores reads the last scores.
-func (u *user) scores(s guest.BotScore, since time.Time, limit int) (percent []int) {
+func (u *user) scores(s bots.Evaluation, since time.Time, limit int) (percent []int) {
 	u.t.Helper()
 	all, err := u.h.Store.BotScores(u.t.Context(), s.Fingerprint, s.IP, since, limit)
 	suite.Must(u.t, "BotScores", err)
@@ -63,7 +64,7 @@ var traced = guest.Trace{Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169
 // logWithoutSession: the score of a request without a session is logged, too.
 func logWithoutSession(_ *testing.T, u *user) {
 	s := u.score(0.9)
-	s.Session, s.Verdict, s.Action = "", guest.Bot, guest.HardBlock
+	s.Session, s.Verdict, s.Action = "", bots.Bot, bots.HardBlock
 	e := u.event(clock.System())
 	key := "browser-" + string(u.session) + "f"
 	suite.Must(u.t, "LogBotScore", u.h.Store.LogBotScore(u.t.Context(), s, key, &e, traced))
@@ -85,7 +86,7 @@ func wrongScore(_ *testing.T, u *user) {
 
 // botScores: scores are those of a browser at an address since a time, the last one first.
 func botScores(_ *testing.T, u *user) {
-	var s guest.BotScore
+	var s bots.Evaluation
 	for n := range 4 {
 		s = u.score(float64(n) / 10)
 		suite.Must(u.t, "LogBotScore", u.h.Store.LogBotScore(u.t.Context(), s, "", nil, guest.Trace{}))

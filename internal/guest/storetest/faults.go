@@ -5,6 +5,8 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/retention"
+	"holdfast/internal/guest/telemetry"
 	"holdfast/internal/suite"
 )
 
@@ -45,7 +47,7 @@ func retentionFails(t *testing.T, u *user) {
 	trip := &suite.Trip{}
 	u = newUser(t, u.h.Faulty(t, trip.Fault))
 	late := clock.System().Add(2 * guest.MutationLife)
-	for _, job := range guest.Jobs {
+	for _, job := range retention.Jobs {
 		drop := func() error { _, err := u.h.Store.Drop(t.Context(), job, late, 10); return err }
 		trip.FailEach(t, string(job), func() (func() error, func(string)) {
 			u.add(wish(1))
@@ -61,7 +63,7 @@ func appendEventsFails(t *testing.T, u *user) {
 	u = newUser(t, u.h.Faulty(t, trip.Fault))
 	events := 0
 	trip.FailEach(t, "events", func() (func() error, func(string)) {
-		all := []guest.SessionEvent{{Session: u.session, Event: u.event(clock.System())}, {Session: u.session, Event: u.event(clock.System())}}
+		all := []telemetry.SessionEvent{{Session: u.session, Event: u.event(clock.System())}, {Session: u.session, Event: u.event(clock.System())}}
 		run := func() error { _, err := u.h.Store.AppendEvents(t.Context(), all); return err }
 		return run, func(what string) {
 			suite.Must(t, what+": again", run())

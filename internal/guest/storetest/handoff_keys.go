@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/guest"
+	"holdfast/internal/guest/handoffs"
+	"holdfast/internal/guest/retention"
 	"holdfast/internal/suite"
 )
 
@@ -25,12 +26,12 @@ func handoffKeyChecks() []check {
 }
 
 // states returns the states of all keys, by their age.
-func (u *user) states() (all []guest.KeyState) {
+func (u *user) states() (all []handoffs.KeyState) {
 	u.t.Helper()
 	keys, err := u.h.Store.HandoffKeys(u.t.Context())
 	suite.Must(u.t, "HandoffKeys", err)
 	for _, k := range keys {
-		if (k.State == guest.KeyRetired) == (len(k.Secret) > 0) || (k.State == guest.KeyRetired) == k.Retired.IsZero() {
+		if (k.State == handoffs.KeyRetired) == (len(k.Secret) > 0) || (k.State == handoffs.KeyRetired) == k.Retired.IsZero() {
 			u.t.Errorf("key %+v", k)
 		}
 		all = append(all, k.State)
@@ -41,7 +42,7 @@ func (u *user) states() (all []guest.KeyState) {
 // keyLife: a key is added, signs, is replaced, and retires when its tokens have expired.
 func keyLife(_ *testing.T, u *user) {
 	ring := u.ring()
-	suite.Equal(u.t, "first", u.states(), []guest.KeyState{guest.KeyActive})
+	suite.Equal(u.t, "first", u.states(), []handoffs.KeyState{handoffs.KeyActive})
 	old := u.newHandoff(2 * time.Minute)
 	key, err := ring.Add(u.t.Context())
 	suite.Must(u.t, "Add", err)
@@ -51,16 +52,16 @@ func keyLife(_ *testing.T, u *user) {
 	suite.Equal(u.t, "the old one signs", u.newHandoff(time.Minute).Key, old.Key)
 	_, err = ring.Activate(u.t.Context(), key.ID)
 	suite.Must(u.t, "Activate", err)
-	suite.Equal(u.t, "replaced", u.states(), []guest.KeyState{guest.KeyVerifyOnly, guest.KeyActive})
+	suite.Equal(u.t, "replaced", u.states(), []handoffs.KeyState{handoffs.KeyVerifyOnly, handoffs.KeyActive})
 	suite.Equal(u.t, "the new one signs", u.newHandoff(time.Minute).Key, key.ID)
 	u.consume(attempt(old, "booking", "a"))
 	for what, c := range map[string]struct {
 		err  error
 		want error
 	}{
-		"a key with tokens": {second2(ring.Retire(u.t.Context(), old.Key)), guest.ErrKeyHasTokens},
-		"the active key":    {second2(ring.Retire(u.t.Context(), key.ID)), guest.ErrKeyActive},
-		"a missing key":     {second2(ring.Activate(u.t.Context(), "missing")), guest.ErrNoSuchKey},
+		"a key with tokens": {second2(ring.Retire(u.t.Context(), old.Key)), handoffs.ErrKeyHasTokens},
+		"the active key":    {second2(ring.Retire(u.t.Context(), key.ID)), handoffs.ErrKeyActive},
+		"a missing key":     {second2(ring.Activate(u.t.Context(), "missing")), handoffs.ErrNoSuchKey},
 	} {
 		if !errors.Is(c.err, c.want) {
 			u.t.Errorf("%s: %v, want %v", what, c.err, c.want)
@@ -70,10 +71,10 @@ func keyLife(_ *testing.T, u *user) {
 	suite.Must(u.t, "Add", err)
 	_, err = ring.Retire(u.t.Context(), unused.ID)
 	suite.Must(u.t, "Retire", err)
-	if _, err := ring.Activate(u.t.Context(), unused.ID); !errors.Is(err, guest.ErrKeyRetired) {
+	if _, err := ring.Activate(u.t.Context(), unused.ID); !errors.Is(err, handoffs.ErrKeyRetired) {
 		u.t.Errorf("a retired key: %v", err)
 	}
-	suite.Equal(u.t, "at the end", u.states(), []guest.KeyState{guest.KeyVerifyOnly, guest.KeyActive, guest.KeyRetired})
+	suite.Equal(u.t, "at the end", u.states(), []handoffs.KeyState{handoffs.KeyVerifyOnly, handoffs.KeyActive, handoffs.KeyRetired})
 }
 
 func second2[T any](_ T, err error) error { return err }
@@ -87,15 +88,15 @@ func revokeKeys(_ *testing.T, u *user) {
 	second := u.newHandoff(time.Minute)
 	_, err = ring.Revoke(u.t.Context(), second.Key)
 	suite.Must(u.t, "Revoke", err)
-	u.refused("revoked", attempt(second, "booking", "a"), guest.ErrHandoffToken)
+	u.refused("revoked", attempt(second, "booking", "a"), handoffs.ErrToken)
 	u.consume(attempt(first, "booking", "a"))
 	third := u.newHandoff(time.Minute)
 	_, err = ring.RevokeAll(u.t.Context())
 	suite.Must(u.t, "RevokeAll", err)
-	u.refused("all revoked", attempt(third, "booking", "a"), guest.ErrHandoffToken)
-	u.refused("consumed before", attempt(first, "booking", "a"), guest.ErrHandoffToken)
+	u.refused("all revoked", attempt(third, "booking", "a"), handoffs.ErrToken)
+	u.refused("consumed before", attempt(first, "booking", "a"), handoffs.ErrToken)
 	u.consume(attempt(u.newHandoff(time.Minute), "booking", "a"))
-	suite.Equal(u.t, "active keys", len(slices.DeleteFunc(u.states(), func(s guest.KeyState) bool { return s != guest.KeyActive })), 1)
+	suite.Equal(u.t, "active keys", len(slices.DeleteFunc(u.states(), func(s handoffs.KeyState) bool { return s != handoffs.KeyActive })), 1)
 }
 
 // rotateUnderLoad: no mint and no consume fails while keys rotate.
@@ -165,8 +166,8 @@ func restoredDatabase(_ *testing.T, u *user) {
 		return
 	}
 	u.h.SetIncarnation(u.t, "former")
-	u.refused("restored", attempt(h, "booking", "a"), guest.ErrRestored)
-	if _, err := u.tryMint(u.newMint(time.Minute)); !errors.Is(err, guest.ErrRestored) {
+	u.refused("restored", attempt(h, "booking", "a"), handoffs.ErrRestored)
+	if _, err := u.tryMint(u.newMint(time.Minute)); !errors.Is(err, handoffs.ErrRestored) {
 		u.t.Errorf("mint: %v", err)
 	}
 	for i := range 2 {
@@ -174,24 +175,24 @@ func restoredDatabase(_ *testing.T, u *user) {
 		suite.Must(u.t, "Settle", err)
 		suite.Equal(u.t, "restored", restored, i == 0)
 	}
-	u.refused("settled", attempt(h, "booking", "a"), guest.ErrHandoffToken)
+	u.refused("settled", attempt(h, "booking", "a"), handoffs.ErrToken)
 	u.consume(attempt(u.newHandoff(time.Minute), "booking", "a"))
 }
 
 // witness: keys are replaced unless the witness knows the last use of the database.
 func witness(_ *testing.T, u *user) {
-	ring, err := guest.NewHandoffKeys(u.h.Store, "a secret of this test with at least 32 bytes", nil)
+	ring, err := handoffs.NewKeys(u.h.Store, "a secret of this test with at least 32 bytes", nil)
 	suite.Must(u.t, "NewHandoffKeys", err)
 	for _, step := range []struct {
-		w        guest.Witness
+		w        handoffs.Witness
 		restored bool
 	}{
-		{guest.Witness{Next: "1"}, false}, // a new database
-		{guest.Witness{Last: "1", Next: "2"}, false},
-		{guest.Witness{Last: "2", Next: "3"}, false},
-		{guest.Witness{Last: "2", Next: "4"}, true},
-		{guest.Witness{Last: "4", Next: "5"}, false},
-		{guest.Witness{Next: "6"}, true}, // the witness is lost
+		{handoffs.Witness{Next: "1"}, false}, // a new database
+		{handoffs.Witness{Last: "1", Next: "2"}, false},
+		{handoffs.Witness{Last: "2", Next: "3"}, false},
+		{handoffs.Witness{Last: "2", Next: "4"}, true},
+		{handoffs.Witness{Last: "4", Next: "5"}, false},
+		{handoffs.Witness{Next: "6"}, true}, // the witness is lost
 	} {
 		before := len(u.states())
 		restored, err := ring.Settle(u.t.Context(), &step.w)
@@ -210,7 +211,7 @@ func dropHandoffs(_ *testing.T, u *user) {
 		u.newHandoff(time.Minute)
 	}
 	drop := func(before time.Time, limit int) int {
-		n, err := u.h.Store.Drop(u.t.Context(), guest.JobHandoffs, before, limit)
+		n, err := u.h.Store.Drop(u.t.Context(), retention.JobHandoffs, before, limit)
 		suite.Must(u.t, "Drop", err)
 		return n
 	}
@@ -236,6 +237,6 @@ func consumeFails(t *testing.T, u *user) {
 	})
 }
 
-func pair(h guest.Handoff, repeated bool, err error) (bool, error) {
+func pair(h handoffs.Handoff, repeated bool, err error) (bool, error) {
 	return repeated && h.ID != "", err
 }

@@ -18,6 +18,9 @@ import (
 	"holdfast/client/handoff"
 	"holdfast/internal/clock"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
+	"holdfast/internal/guest/handoffs"
+	"holdfast/internal/guest/tenants"
 	"holdfast/internal/ident"
 	"holdfast/internal/suite"
 )
@@ -46,7 +49,7 @@ func handoffChecks() []check {
 }
 
 // ring returns the keys of the database, which has an active key.
-func (u *user) ring() *guest.HandoffKeys {
+func (u *user) ring() *handoffs.Keys {
 	u.t.Helper()
 	k := u.newKeys()
 	_, err := k.Settle(u.t.Context(), nil)
@@ -54,19 +57,19 @@ func (u *user) ring() *guest.HandoffKeys {
 	return k
 }
 
-func (u *user) newKeys() *guest.HandoffKeys {
+func (u *user) newKeys() *handoffs.Keys {
 	u.t.Helper()
-	k, err := guest.NewHandoffKeys(u.h.Store, strings.Repeat("k", 32), nil)
+	k, err := handoffs.NewKeys(u.h.Store, strings.Repeat("k", 32), nil)
 	suite.Must(u.t, "NewHandoffKeys", err)
 	return k
 }
 
 // attempt is an attempt to consume a handoff.
-func attempt(h guest.Handoff, by, key string) guest.Consumption {
-	return guest.Consumption{ID: h.ID, Claims: guest.ClaimsOf(h), SignedBy: h.Key, By: by, Key: key}
+func attempt(h handoffs.Handoff, by, key string) handoffs.Consumption {
+	return handoffs.Consumption{ID: h.ID, Claims: handoffs.ClaimsOf(h), SignedBy: h.Key, By: by, Key: key}
 }
 
-func (u *user) handoff(id guest.ID) guest.Handoff {
+func (u *user) handoff(id guest.ID) handoffs.Handoff {
 	u.t.Helper()
 	h, _, err := u.h.Store.Handoff(u.t.Context(), id)
 	suite.Must(u.t, "Handoff", err)
@@ -74,7 +77,7 @@ func (u *user) handoff(id guest.ID) guest.Handoff {
 }
 
 // consume makes an attempt that must succeed.
-func (u *user) consume(a guest.Consumption) (h guest.Handoff, repeated bool) {
+func (u *user) consume(a handoffs.Consumption) (h handoffs.Handoff, repeated bool) {
 	u.t.Helper()
 	h, repeated, err := u.h.Store.Consume(u.t.Context(), a)
 	suite.Must(u.t, "Consume", err)
@@ -82,7 +85,7 @@ func (u *user) consume(a guest.Consumption) (h guest.Handoff, repeated bool) {
 }
 
 // refused makes an attempt that must fail with an error, and change nothing.
-func (u *user) refused(what string, a guest.Consumption, want error) {
+func (u *user) refused(what string, a handoffs.Consumption, want error) {
 	u.t.Helper()
 	before, _, err := u.h.Store.Handoff(u.t.Context(), a.ID)
 	suite.Must(u.t, "Handoff", err)
@@ -116,32 +119,32 @@ func mintAndRead(_ *testing.T, u *user) {
 		}
 	}
 	missing := guest.NewID(guest.HandoffPrefix, clock.System())
-	if _, _, err := u.h.Store.Handoff(u.t.Context(), missing); !errors.Is(err, guest.ErrNoHandoff) {
+	if _, _, err := u.h.Store.Handoff(u.t.Context(), missing); !errors.Is(err, handoffs.ErrNoHandoff) {
 		u.t.Errorf("a missing one: %v", err)
 	}
-	if _, _, err := u.h.Store.Consume(u.t.Context(), attempt(guest.Handoff{ID: missing}, "a", "b")); !errors.Is(err, guest.ErrNoHandoff) {
+	if _, _, err := u.h.Store.Consume(u.t.Context(), attempt(handoffs.Handoff{ID: missing}, "a", "b")); !errors.Is(err, handoffs.ErrNoHandoff) {
 		u.t.Errorf("consume a missing one: %v", err)
 	}
 }
 
 func listHandoffs(_ *testing.T, u *user) {
 	u.ring()
-	var want []guest.Handoff
+	var want []handoffs.Handoff
 	for range 7 {
 		want = append(want, u.newHandoff(time.Minute))
 	}
 	u.other().newHandoff(time.Minute)
-	slices.SortFunc(want, func(a, b guest.Handoff) int { return cmp.Or(b.Minted.Compare(a.Minted), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(want, func(a, b handoffs.Handoff) int { return cmp.Or(b.Minted.Compare(a.Minted), cmp.Compare(a.ID, b.ID)) })
 	for _, size := range []int{1, 3, 7, 100} {
 		suite.Equal(u.t, "Handoffs", u.handoffs(size), want)
 	}
 }
 
 // handoffs reads the history of the session in pages of some size.
-func (u *user) handoffs(size int) (all []guest.Handoff) {
+func (u *user) handoffs(size int) (all []handoffs.Handoff) {
 	u.t.Helper()
 	for {
-		var after *guest.Handoff
+		var after *handoffs.Handoff
 		if len(all) > 0 {
 			after = &all[len(all)-1]
 		}
@@ -175,11 +178,11 @@ func consumeOnce(_ *testing.T, u *user) {
 	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 1) // of the mint
 	other, later := attempt(h, "other", "a"), attempt(h, "booking", "b")
 	for range 2 {
-		u.refused("another service", other, guest.ErrConsumed)
-		u.refused("another key", later, guest.ErrConsumed)
+		u.refused("another service", other, handoffs.ErrConsumed)
+		u.refused("another key", later, handoffs.ErrConsumed)
 	}
 	suite.Equal(u.t, "events", len(u.h.Events(u.t, u.session)), 1)
-	suite.Equal(u.t, "history", u.handoffs(10), []guest.Handoff{want})
+	suite.Equal(u.t, "history", u.handoffs(10), []handoffs.Handoff{want})
 }
 
 // consumeExpired: a handoff expires by the clock of the database, and is not burned then;
@@ -190,14 +193,14 @@ func consumeExpired(_ *testing.T, u *user) {
 	inTime := attempt(early, "booking", "a")
 	u.consume(inTime)
 	u.until(early)
-	u.refused("expired", attempt(late, "booking", "a"), guest.ErrHandoffExpired)
+	u.refused("expired", attempt(late, "booking", "a"), handoffs.ErrExpired)
 	if _, repeated := u.consume(inTime); !repeated {
 		u.t.Error("consumed twice")
 	}
 }
 
 // until waits for the end of a handoff by the clock of the database.
-func (u *user) until(h guest.Handoff) {
+func (u *user) until(h handoffs.Handoff) {
 	u.t.Helper()
 	for {
 		_, state, err := u.h.Store.Handoff(u.t.Context(), h.ID)
@@ -222,9 +225,9 @@ func consumeAtTheEdge(_ *testing.T, u *user) {
 				switch _, _, err := u.h.Store.Consume(u.t.Context(), attempt(h, "booking", fmt.Sprint(i))); {
 				case err == nil:
 					won.Add(1)
-				case errors.Is(err, guest.ErrHandoffExpired):
+				case errors.Is(err, handoffs.ErrExpired):
 					expired.Add(1)
-				case !errors.Is(err, guest.ErrConsumed):
+				case !errors.Is(err, handoffs.ErrConsumed):
 					u.t.Errorf("%v", err)
 				}
 			})
@@ -245,7 +248,7 @@ func consumeSuspended(_ *testing.T, u *user) {
 	u.ring()
 	h := u.newHandoff(time.Minute)
 	u.receive(about(ident.New(), h.Tenant, true, 0))
-	u.refused("suspended", attempt(h, "booking", "a"), guest.ErrTenantSuspended)
+	u.refused("suspended", attempt(h, "booking", "a"), tenants.ErrSuspended)
 	u.receive(about(ident.New(), h.Tenant, false, 1))
 	u.consume(attempt(h, "booking", "a"))
 	u.receive(about(ident.New(), h.Tenant, true, 2))
@@ -260,7 +263,7 @@ func consumeOtherKey(_ *testing.T, u *user) {
 	h := u.newHandoff(time.Minute)
 	a := attempt(h, "booking", "a")
 	a.SignedBy = "other"
-	u.refused("another key", a, guest.ErrHandoffToken)
+	u.refused("another key", a, handoffs.ErrToken)
 	u.consume(attempt(h, "booking", "a"))
 }
 
@@ -271,7 +274,7 @@ func consumeRace(t *testing.T, u *user) {
 	if testing.Short() {
 		racers = 100
 	}
-	stores := []guest.WholeStore{u.h.Store, u.h.Store}
+	stores := []backend.Store{u.h.Store, u.h.Store}
 	if u.h.Again != nil {
 		stores[1] = u.h.Again(t)
 	}
@@ -288,7 +291,7 @@ func consumeRace(t *testing.T, u *user) {
 			case err == nil && !repeated:
 				won.Add(1)
 				winner.Store(a)
-			case errors.Is(err, guest.ErrConsumed), errors.Is(err, guest.ErrInFlight):
+			case errors.Is(err, handoffs.ErrConsumed), errors.Is(err, guest.ErrInFlight):
 				lost.Add(1)
 			default:
 				u.t.Errorf("racer %d: %v, %v", i, repeated, err)
@@ -298,7 +301,7 @@ func consumeRace(t *testing.T, u *user) {
 	close(begin)
 	all.Wait()
 	suite.Equal(u.t, "won and lost", []int64{won.Load(), lost.Load()}, []int64{1, int64(racers) - 1})
-	a := winner.Load().(guest.Consumption)
+	a := winner.Load().(handoffs.Consumption)
 	row := u.handoff(h.ID)
 	suite.Equal(u.t, "the winner", []string{row.ConsumedBy, row.ConsumeKey}, []string{a.By, a.Key})
 	if _, repeated := u.consume(a); !repeated {
@@ -307,9 +310,9 @@ func consumeRace(t *testing.T, u *user) {
 }
 
 // otherClaims returns claims that differ from those of a handoff in one of them each.
-func otherClaims(h guest.Handoff) map[string]handoff.Claims {
+func otherClaims(h handoffs.Handoff) map[string]handoff.Claims {
 	all := map[string]handoff.Claims{}
-	claims := guest.ClaimsOf(h)
+	claims := handoffs.ClaimsOf(h)
 	v := reflect.ValueOf(&claims).Elem()
 	for i := range v.NumField() {
 		before := reflect.ValueOf(v.Field(i).Interface())
@@ -339,10 +342,10 @@ func consumeOtherClaims(_ *testing.T, u *user) {
 	for name, claims := range all {
 		other := attempt(h, "booking", "a")
 		other.Claims = claims
-		u.refused(name, other, guest.ErrHandoffToken)
+		u.refused(name, other, handoffs.ErrToken)
 		stored, state, err := u.h.Store.Handoff(u.t.Context(), h.ID)
 		suite.Must(u.t, "Handoff", err)
-		if _, err := stored.CheckConsume(other, state); !errors.Is(err, guest.ErrHandoffToken) {
+		if _, err := stored.CheckConsume(other, state); !errors.Is(err, handoffs.ErrToken) {
 			u.t.Errorf("verify with another %s: %v", name, err)
 		}
 	}
@@ -350,7 +353,7 @@ func consumeOtherClaims(_ *testing.T, u *user) {
 	for name, claims := range otherClaims(h) {
 		other := attempt(h, "booking", "a")
 		other.Claims = claims
-		u.refused("repeated with another "+name, other, guest.ErrHandoffToken)
+		u.refused("repeated with another "+name, other, handoffs.ErrToken)
 	}
 }
 
@@ -375,11 +378,11 @@ func clearHandoffs(_ *testing.T, u *user) {
 	kept := other.newHandoff(time.Minute)
 	u.clear()
 	suite.Equal(u.t, "history", len(u.handoffs(10)), 0)
-	suite.Equal(u.t, "of another session", other.handoffs(10), []guest.Handoff{kept})
+	suite.Equal(u.t, "of another session", other.handoffs(10), []handoffs.Handoff{kept})
 	row := u.handoff(h.ID)
 	suite.Equal(u.t, "hashes", []int{len(row.Fingerprint), len(row.IP), len(row.Campaign)}, []int{0, 0, 0})
 	u.consume(attempt(h, "booking", "a"))
-	u.refused("again", attempt(h, "booking", "b"), guest.ErrConsumed)
+	u.refused("again", attempt(h, "booking", "b"), handoffs.ErrConsumed)
 }
 
 // mintRollsBack: a mint that fails mints nothing.
@@ -388,14 +391,14 @@ func mintRollsBack(_ *testing.T, u *user) {
 	there := u.event(clock.System())
 	u.record(there)
 	for what, refuse := range map[string]struct {
-		change func(m *guest.Mint)
+		change func(m *handoffs.Mint)
 		want   error
 	}{
-		"denied":               {func(m *guest.Mint) { m.Denied = errTest }, errTest},
-		"no property":          {func(m *guest.Mint) { m.Missing = errTest }, errTest},
-		"an arrival long ago":  {func(m *guest.Mint) { m.Handoff.CheckIn = "2020-12-30" }, nil},
-		"a life of an hour":    {func(m *guest.Mint) { m.Life = time.Hour }, nil},
-		"an event that exists": {func(m *guest.Mint) { m.Event = there.ID }, nil},
+		"denied":               {func(m *handoffs.Mint) { m.Denied = errTest }, errTest},
+		"no property":          {func(m *handoffs.Mint) { m.Missing = errTest }, errTest},
+		"an arrival long ago":  {func(m *handoffs.Mint) { m.Handoff.CheckIn = "2020-12-30" }, nil},
+		"a life of an hour":    {func(m *handoffs.Mint) { m.Life = time.Hour }, nil},
+		"an event that exists": {func(m *handoffs.Mint) { m.Event = there.ID }, nil},
 	} {
 		m := u.newMint(time.Minute)
 		refuse.change(&m)
@@ -420,7 +423,7 @@ func handoffModel(t *testing.T, u *user) {
 
 type handoffMachine struct {
 	*user
-	minted    []guest.Handoff
+	minted    []handoffs.Handoff
 	by        map[guest.ID]string // attempt that consumed it
 	suspended []string
 	minute    int
@@ -442,11 +445,11 @@ func (m *handoffMachine) stepConsume(rt *rapid.T) {
 			rt.Fatalf("repeated: %v, %v", repeated, err)
 		}
 	case isConsumed:
-		if !errors.Is(err, guest.ErrConsumed) {
+		if !errors.Is(err, handoffs.ErrConsumed) {
 			rt.Fatalf("a replay: %v", err)
 		}
 	case slices.Contains(m.suspended, h.Tenant):
-		if !errors.Is(err, guest.ErrTenantSuspended) {
+		if !errors.Is(err, tenants.ErrSuspended) {
 			rt.Fatalf("a suspended tenant: %v", err)
 		}
 	case err != nil || repeated:

@@ -15,12 +15,16 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
+	"holdfast/internal/guest/catalogue"
+	"holdfast/internal/guest/handoffs"
+	"holdfast/internal/guest/tenants"
 	"holdfast/internal/ident"
 	"holdfast/internal/suite"
 )
 
 // away is hot state that is unavailable: then the database decides alone.
-type away struct{ guest.WholeHot }
+type away struct{ backend.Hot }
 
 var errAway = fault.New(fault.Unavailable, "the hot state is away")
 
@@ -32,41 +36,41 @@ func (away) PutAnswer(context.Context, string, [32]byte, guest.StoredAnswer) err
 
 func (away) ReleaseAnswer(context.Context, string, string) error { return errAway }
 
-func (away) Cached(context.Context, string) (guest.CachedValue, error) {
-	return guest.CachedValue{}, errAway
+func (away) Cached(context.Context, string) (catalogue.CachedValue, error) {
+	return catalogue.CachedValue{}, errAway
 }
 
 // oneProperty is a catalogue in which every tenant has the property 1.
 type oneProperty struct {
-	guest.Catalogue
+	catalogue.Source
 	tenant string
 }
 
-func (c oneProperty) Property(_ context.Context, id string) (guest.Property, error) {
+func (c oneProperty) Property(_ context.Context, id string) (catalogue.Property, error) {
 	if id != property(1) {
-		return guest.Property{}, guest.ErrNoProperty
+		return catalogue.Property{}, catalogue.ErrNoProperty
 	}
-	return guest.Property{PropertyID: id, TenantID: c.tenant}, nil
+	return catalogue.Property{PropertyID: id, TenantID: c.tenant}, nil
 }
 
 // minter returns the operations of handoffs to a tenant.
-func (u *user) minter(tenant string) *guest.Handoffs {
+func (u *user) minter(tenant string) *handoffs.Service {
 	u.t.Helper()
 	hasher, err := guest.NewHasher(strings.Repeat("h", 32), nil)
 	suite.Must(u.t, "NewHasher", err)
-	return guest.NewHandoffs(guest.HandoffOptions{
+	return handoffs.New(handoffs.Options{
 		Guests: guest.NewService(guest.Options{Store: u.h.Store, Hot: away{}, Clock: clock.System}), Store: u.h.Store, Clock: clock.System,
-		Catalogue: guest.NewCatalogue(guest.CatalogueOptions{Source: oneProperty{tenant: tenant}, Hot: away{}, Clock: clock.System}),
-		Keys:    u.ring(), Hasher: hasher, Life: 10 * time.Minute, Restored: func() { u.t.Error("restored") },
-		Site: func(string) guest.BookingSite { return guest.BookingSite{URL: "https://book.example/#{token}"} },
+		Catalogue: catalogue.New(catalogue.Options{Source: oneProperty{tenant: tenant}, Hot: away{}, Clock: clock.System}),
+		Keys:      u.ring(), Hasher: hasher, Life: 10 * time.Minute, Restored: func() { u.t.Error("restored") },
+		Site: func(string) handoffs.BookingSite { return handoffs.BookingSite{URL: "https://book.example/#{token}"} },
 	})
 }
 
 // mintFor mints a handoff of the session.
-func (u *user) mintFor(s *guest.Handoffs, m guest.Mutation, tenant, property string) (guest.Once[guest.Minted], error) {
-	r := guest.MintRequest{
+func (u *user) mintFor(s *handoffs.Service, m guest.Mutation, tenant, property string) (guest.Once[handoffs.Minted], error) {
+	r := handoffs.MintRequest{
 		Tenant: tenant, Property: property, Visitor: guest.Visitor{UserAgent: "raw agent", IP: "192.0.2.77"},
-		Stay: guest.Stay{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2, Rooms: 1, Currency: "EUR", Locale: "de-AT"},
+		Stay: handoffs.Stay{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2, Rooms: 1, Currency: "EUR", Locale: "de-AT"},
 	}
 	return s.Mint(u.t.Context(), m, guest.Preferences{}, r)
 }
@@ -124,10 +128,10 @@ func mintIsOneEvent(_ *testing.T, u *user) {
 		}
 		count(what, minted)
 	}
-	refused("no property", guest.ErrNoProperty, tenant, property(2))
-	refused("the property of another tenant", guest.ErrNoProperty, newTenant(), property(1))
+	refused("no property", catalogue.ErrNoProperty, tenant, property(2))
+	refused("the property of another tenant", catalogue.ErrNoProperty, newTenant(), property(1))
 	u.receive(about(ident.New(), tenant, true, 0))
-	refused("a suspended tenant", guest.ErrTenantSuspended, tenant, property(1))
+	refused("a suspended tenant", tenants.ErrSuspended, tenant, property(1))
 	u.receive(about(ident.New(), tenant, false, 1))
 	_, err := u.mintFor(s, u.mutation(), tenant, property(1))
 	suite.Must(u.t, "a reinstated tenant", err)
@@ -141,7 +145,7 @@ func mintIsOneEvent(_ *testing.T, u *user) {
 func mintIsSealed(_ *testing.T, u *user) {
 	tenant := newTenant()
 	s := u.minter(tenant)
-	mint := func(m guest.Mutation) guest.Once[guest.Minted] {
+	mint := func(m guest.Mutation) guest.Once[handoffs.Minted] {
 		u.t.Helper()
 		o, err := u.mintFor(s, m, tenant, property(1))
 		suite.Must(u.t, "Mint", err)
@@ -153,21 +157,21 @@ func mintIsSealed(_ *testing.T, u *user) {
 		return found
 	}
 	m := u.mutation()
-	m.Route = guest.MintRoute
+	m.Route = handoffs.MintRoute
 	first := mint(m)
 	signature := strings.Split(first.Result.Token, ".")[3]
 	suite.Equal(u.t, "rows with the signature", find(signature), map[string]int{})
 	again := mint(m)
-	suite.Equal(u.t, "again", again, guest.Once[guest.Minted]{Result: first.Result, Replayed: true})
+	suite.Equal(u.t, "again", again, guest.Once[handoffs.Minted]{Result: first.Result, Replayed: true})
 
 	old := u.mutation()
-	old.Route, old.Digest = guest.MintRoute, m.Digest
+	old.Route, old.Digest = handoffs.MintRoute, m.Digest
 	response := guest.FormerAnswer{Status: 201, ContentType: "application/json", Body: []byte(`{"token":"` + first.Result.Token + `"}`)}
 	add := func(m guest.Mutation, body []byte) {
 		u.h.AddAnswer(u.t, m, guest.StoredAnswer{Version: response.Status, ContentType: response.ContentType, Body: body})
 	}
 	add(old, response.Body)
-	former := guest.Once[guest.Minted]{Replayed: true, Former: &response}
+	former := guest.Once[handoffs.Minted]{Replayed: true, Former: &response}
 	suite.Equal(u.t, "rows of an earlier release", find(signature), map[string]int{"idempotency_keys": 1})
 	suite.Equal(u.t, "of an earlier release", mint(old), former)
 	for i, want := range []bool{true, false} {
@@ -191,18 +195,18 @@ func mintIsSealed(_ *testing.T, u *user) {
 func wrongHandoffs(_ *testing.T, u *user) {
 	u.ring()
 	allowed := u.newHandoff(time.Minute)
-	for what, wrong := range map[string]func(*guest.Handoff){
-		"no life":              func(h *guest.Handoff) { h.Expires = h.Minted },
-		"expired before":       func(h *guest.Handoff) { h.Expires = h.Minted.Add(-time.Second) },
-		"more than 30 minutes": func(h *guest.Handoff) { h.Expires = h.Minted.Add(30*time.Minute + time.Millisecond) },
-		"no night":             func(h *guest.Handoff) { h.CheckOut = h.CheckIn },
-		"backwards":            func(h *guest.Handoff) { h.CheckIn, h.CheckOut = h.CheckOut, h.CheckIn },
-		"no adults":            func(h *guest.Handoff) { h.Adults = 0 },
-		"fewer children":       func(h *guest.Handoff) { h.Children = -1 },
-		"no rooms":             func(h *guest.Handoff) { h.Rooms = 0 },
-		"the ID of a wish":     func(h *guest.Handoff) { h.ID = guest.NewID(guest.WishPrefix, clock.System()) },
-		"a short ID":           func(h *guest.Handoff) { h.ID = h.ID[:20] },
-		"a large ID":           func(h *guest.Handoff) { h.ID = guest.HandoffPrefix + "8" + h.ID[5:] },
+	for what, wrong := range map[string]func(*handoffs.Handoff){
+		"no life":              func(h *handoffs.Handoff) { h.Expires = h.Minted },
+		"expired before":       func(h *handoffs.Handoff) { h.Expires = h.Minted.Add(-time.Second) },
+		"more than 30 minutes": func(h *handoffs.Handoff) { h.Expires = h.Minted.Add(30*time.Minute + time.Millisecond) },
+		"no night":             func(h *handoffs.Handoff) { h.CheckOut = h.CheckIn },
+		"backwards":            func(h *handoffs.Handoff) { h.CheckIn, h.CheckOut = h.CheckOut, h.CheckIn },
+		"no adults":            func(h *handoffs.Handoff) { h.Adults = 0 },
+		"fewer children":       func(h *handoffs.Handoff) { h.Children = -1 },
+		"no rooms":             func(h *handoffs.Handoff) { h.Rooms = 0 },
+		"the ID of a wish":     func(h *handoffs.Handoff) { h.ID = guest.NewID(guest.WishPrefix, clock.System()) },
+		"a short ID":           func(h *handoffs.Handoff) { h.ID = h.ID[:20] },
+		"a large ID":           func(h *handoffs.Handoff) { h.ID = guest.HandoffPrefix + "8" + h.ID[5:] },
 	} {
 		h := allowed
 		h.ID = guest.NewID(guest.HandoffPrefix, clock.System())
@@ -212,7 +216,7 @@ func wrongHandoffs(_ *testing.T, u *user) {
 			u.t.Errorf("%s: %s was added", what, h.ID)
 		}
 	}
-	suite.Equal(u.t, "history", u.handoffs(10), []guest.Handoff{allowed})
+	suite.Equal(u.t, "history", u.handoffs(10), []handoffs.Handoff{allowed})
 	allowed.ID = guest.NewID(guest.HandoffPrefix, clock.System())
 	suite.Must(u.t, "an allowed one", u.h.AddHandoff(u.t, allowed))
 }
@@ -230,7 +234,7 @@ func consumeClockSetBack(_ *testing.T, u *user) {
 	again, repeated := u.consume(a)
 	suite.Equal(u.t, "again", again, got)
 	suite.Equal(u.t, "repeated", repeated, true)
-	u.refused("another attempt", attempt(h, "booking", "b"), guest.ErrConsumed)
+	u.refused("another attempt", attempt(h, "booking", "b"), handoffs.ErrConsumed)
 }
 
 // verifyChangesNothing: a booking site may verify a token as often as it likes, whatever the
@@ -242,14 +246,14 @@ func verifyChangesNothing(_ *testing.T, u *user) {
 	suite.Must(u.t, "Mint", err)
 	m := o.Result
 	before, events := u.handoff(m.ID), u.h.Events(u.t, u.session)
-	request := guest.ConsumeRequest{ID: string(m.ID), Token: m.Token, By: "booking", Key: "a"}
+	request := handoffs.ConsumeRequest{ID: string(m.ID), Token: m.Token, By: "booking", Key: "a"}
 	forged := request
 	forged.Token = m.Token[:len(m.Token)-10] + strings.Repeat("A", 9) + m.Token[len(m.Token)-1:]
 	for range 2 {
 		got, err := s.Verify(u.t.Context(), request)
 		suite.Must(u.t, "Verify", err)
 		suite.Equal(u.t, "verified", got.Handoff, before)
-		if _, err := s.Verify(u.t.Context(), forged); !errors.Is(err, guest.ErrHandoffToken) {
+		if _, err := s.Verify(u.t.Context(), forged); !errors.Is(err, handoffs.ErrToken) {
 			u.t.Errorf("a forged token: %v", err)
 		}
 	}
@@ -258,7 +262,7 @@ func verifyChangesNothing(_ *testing.T, u *user) {
 	_, err = s.Consume(u.t.Context(), request)
 	suite.Must(u.t, "Consume", err)
 	for range 2 {
-		if _, err := s.Verify(u.t.Context(), request); !errors.Is(err, guest.ErrConsumed) {
+		if _, err := s.Verify(u.t.Context(), request); !errors.Is(err, handoffs.ErrConsumed) {
 			u.t.Errorf("Verify of a consumed handoff: %v", err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/telemetry"
 	"holdfast/internal/outbox"
 	"holdfast/internal/suite"
 )
@@ -170,12 +171,12 @@ func (m *machine) stepRemove(rt *rapid.T) {
 }
 
 func (m *machine) stepRecord(rt *rapid.T) {
-	r := guest.Record{Mutation: m.mutation(), IDs: []guest.ID{"mpv_a", "mpv_b"}}
+	r := telemetry.Record{Mutation: m.mutation(), IDs: []guest.ID{"mpv_a", "mpv_b"}}
 	a, b := m.user.event(clock.System()), m.user.event(clock.System())
 	var fails bool
 	b.ID, fails = m.event(rt)
 	r.Events = []guest.Event{a, b}
-	run := func() (guest.Once[guest.Recorded], error) { return m.h.Store.Record(m.t.Context(), r) }
+	run := func() (guest.Once[telemetry.Recorded], error) { return m.h.Store.Record(m.t.Context(), r) }
 	o, err := run()
 	if fails {
 		if err == nil {

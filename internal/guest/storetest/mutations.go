@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/telemetry"
 	"holdfast/internal/suite"
 )
 
@@ -88,7 +89,7 @@ func otherKeys(_ *testing.T, u *user) {
 	route, session := m, m
 	route.Route, session.Session = "DELETE /test", u.other().session
 	for name, m := range map[string]guest.Mutation{"first": m, "other route": route, "other session": session} {
-		o, err := u.h.Store.Record(u.t.Context(), guest.Record{Mutation: m})
+		o, err := u.h.Store.Record(u.t.Context(), telemetry.Record{Mutation: m})
 		suite.Must(u.t, name, err)
 		suite.Equal(u.t, name+" replayed", o.Replayed, false)
 	}
@@ -216,7 +217,7 @@ func eventsInOrder(_ *testing.T, u *user) {
 // say, at the time of the database. None is nothing.
 func manyEvents(_ *testing.T, u *user) {
 	var want []guest.Event
-	for n := range guest.MaxBatch {
+	for n := range telemetry.MaxBatch {
 		e := u.event(time.Time{})
 		e.Type, e.Subject, e.Payload = fmt.Sprint("test.v", n), fmt.Sprint("subject ", n), fmt.Appendf(nil, `{"b": "\"{}%d\u00e9",  "a":1.0}`, n)
 		e.SampleRate, e.Retention = n%3*10, []string{guest.Operational, guest.Audit}[n%2]
@@ -285,11 +286,11 @@ func timeOfTheDatabase(_ *testing.T, u *user) {
 // sessions, each with its trace.
 func eventsOfSessions(_ *testing.T, u *user) {
 	other := u.other()
-	var all []guest.SessionEvent
+	var all []telemetry.SessionEvent
 	want := map[guest.ID][]guest.ID{}
 	for i := range 6 {
 		of := []*user{u, other}[i%2]
-		e := guest.SessionEvent{Session: of.session, Event: of.event(clock.System().Truncate(time.Microsecond))}
+		e := telemetry.SessionEvent{Session: of.session, Event: of.event(clock.System().Truncate(time.Microsecond))}
 		if i == 0 {
 			e.Trace = traced
 		}

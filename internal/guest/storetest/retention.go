@@ -8,6 +8,7 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/fault"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/retention"
 	"holdfast/internal/outbox"
 	"holdfast/internal/suite"
 )
@@ -32,7 +33,7 @@ func retentionChecks() []check {
 }
 
 // drop deletes rows of a job, and checks that they were counted before.
-func (u *user) drop(job guest.Job, before time.Time, limit int) int {
+func (u *user) drop(job retention.Job, before time.Time, limit int) int {
 	u.t.Helper()
 	old, err := u.h.Store.CountOld(u.t.Context(), job, before)
 	suite.Must(u.t, "CountOld", err)
@@ -58,15 +59,15 @@ func dropSilent(_ *testing.T, u *user) {
 	tomorrow := now.Add(hours24)
 	suite.Must(u.t, "MarkSeen", u.h.Store.MarkSeen(u.t.Context(), []guest.ID{used.session, unused.session}, tomorrow))
 	suite.Must(u.t, "MarkSeen with an earlier time", u.h.Store.MarkSeen(u.t.Context(), []guest.ID{used.session}, now))
-	suite.Equal(u.t, "on the day of the last request", u.drop(guest.JobSilent, now, 10), 0)
-	got := []int{u.drop(guest.JobSilent, tomorrow, 3), u.drop(guest.JobSilent, tomorrow, 3), u.drop(guest.JobSilent, tomorrow, 3)}
+	suite.Equal(u.t, "on the day of the last request", u.drop(retention.JobSilent, now, 10), 0)
+	got := []int{u.drop(retention.JobSilent, tomorrow, 3), u.drop(retention.JobSilent, tomorrow, 3), u.drop(retention.JobSilent, tomorrow, 3)}
 	suite.Equal(u.t, "later, in pieces", got, []int{3, 1, 0}) // three entries, and the session
 	suite.Equal(u.t, "silent", len(u.wishes(10)), 0)
 	suite.Equal(u.t, "used", len(used.wishes(10)), 2)
 	suite.Equal(u.t, "new entry", len([]guest.Wish{u.add(wish(1))}), 1)
-	suite.Equal(u.t, "after a new entry", u.drop(guest.JobSilent, now, 10), 0)
+	suite.Equal(u.t, "after a new entry", u.drop(retention.JobSilent, now, 10), 0)
 	used.clear()
-	suite.Equal(u.t, "after it was cleared", u.drop(guest.JobSilent, tomorrow.Add(hours24), 10), 2)
+	suite.Equal(u.t, "after it was cleared", u.drop(retention.JobSilent, tomorrow.Add(hours24), 10), 2)
 }
 
 // silentWhileUsed: a session that adds entries while wishlists are deleted has all of its entries,
@@ -76,7 +77,7 @@ func silentWhileUsed(_ *testing.T, u *user) {
 		u.add(wish(1))
 		done := make(chan error, 1)
 		go func() {
-			_, err := u.h.Store.Drop(u.t.Context(), guest.JobSilent, clock.System().Add(hours24), 10)
+			_, err := u.h.Store.Drop(u.t.Context(), retention.JobSilent, clock.System().Add(hours24), 10)
 			done <- err
 		}()
 		again, err := u.tryAdd(wish(1))
@@ -97,7 +98,7 @@ func silentWhileUsed(_ *testing.T, u *user) {
 		default:
 			u.t.Fatalf("entries %v", left)
 		}
-		_, err = u.h.Store.Drop(u.t.Context(), guest.JobSilent, clock.System().Add(hours24), 10)
+		_, err = u.h.Store.Drop(u.t.Context(), retention.JobSilent, clock.System().Add(hours24), 10)
 		suite.Must(u.t, "Drop", err)
 	}
 }
@@ -108,9 +109,9 @@ func dropBotScores(_ *testing.T, u *user) {
 	for n := range 3 {
 		u.h.AddBotScore(u.t, u.session, now.Add(time.Duration(n)*time.Second))
 	}
-	suite.Equal(u.t, "early", u.drop(guest.JobBotScores, now.Add(-time.Second), 10), 0)
+	suite.Equal(u.t, "early", u.drop(retention.JobBotScores, now.Add(-time.Second), 10), 0)
 	late := now.Add(time.Minute)
-	suite.Equal(u.t, "late, in pieces", []int{u.drop(guest.JobBotScores, late, 2), u.drop(guest.JobBotScores, late, 2)}, []int{2, 1})
+	suite.Equal(u.t, "late, in pieces", []int{u.drop(retention.JobBotScores, late, 2), u.drop(retention.JobBotScores, late, 2)}, []int{2, 1})
 }
 
 // dropEvents: published events are deleted by their class. Those that wait, or were set
@@ -118,9 +119,9 @@ func dropBotScores(_ *testing.T, u *user) {
 func dropEvents(_ *testing.T, u *user) {
 	u.publishSome()
 	late := clock.System().Add(time.Minute)
-	suite.Equal(u.t, "early", u.drop(guest.JobEvents, late.Add(-time.Hour), 10), 0)
-	suite.Equal(u.t, "events", []int{u.drop(guest.JobEvents, late, 1), u.drop(guest.JobEvents, late, 10)}, []int{1, 1})
-	suite.Equal(u.t, "audit events", u.drop(guest.JobAuditEvents, late, 10), 1)
+	suite.Equal(u.t, "early", u.drop(retention.JobEvents, late.Add(-time.Hour), 10), 0)
+	suite.Equal(u.t, "events", []int{u.drop(retention.JobEvents, late, 1), u.drop(retention.JobEvents, late, 10)}, []int{1, 1})
+	suite.Equal(u.t, "audit events", u.drop(retention.JobAuditEvents, late, 10), 1)
 	var left []string
 	for _, e := range u.h.Events(u.t, u.session) {
 		left = append(left, e.Subject)
@@ -183,7 +184,7 @@ func sameEventAgain(_ *testing.T, u *user) {
 }
 
 func retentionLimits(_ *testing.T, u *user) {
-	for _, job := range guest.Jobs {
+	for _, job := range retention.Jobs {
 		if _, err := u.h.Store.Drop(u.t.Context(), job, clock.System(), 0); !fault.Is(err, fault.Invalid) {
 			u.t.Errorf("%s with limit 0: %v", job, err)
 		}

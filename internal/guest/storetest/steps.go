@@ -7,6 +7,8 @@ import (
 	"holdfast/client/handoff"
 	"holdfast/internal/clock"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/handoffs"
+	"holdfast/internal/guest/telemetry"
 	"holdfast/internal/suite"
 )
 
@@ -70,19 +72,19 @@ func (u *user) clear() {
 // record appends events.
 func (u *user) record(events ...guest.Event) {
 	u.t.Helper()
-	o, err := u.h.Store.Record(u.t.Context(), guest.Record{Mutation: u.mutation(), Events: events})
+	o, err := u.h.Store.Record(u.t.Context(), telemetry.Record{Mutation: u.mutation(), Events: events})
 	_, err = first(u, o, err)
 	suite.Must(u.t, "Record", err)
 }
 
 // newMint returns a request for a handoff to a tenant that no other handoff has.
-func (u *user) newMint(life time.Duration) guest.Mint {
+func (u *user) newMint(life time.Duration) handoffs.Mint {
 	u.t.Helper()
-	return guest.Mint{
+	return handoffs.Mint{
 		Mutation: u.mutation(), Life: life, Site: "https://book.example/#{token}", Event: newEvent(), Keys: u.newKeys(),
-		Handoff: guest.Handoff{
+		Handoff: handoffs.Handoff{
 			ID: guest.NewID(guest.HandoffPrefix, clock.System()), Session: u.session, Tenant: newTenant(), Property: property(1),
-			Stay:        guest.Stay{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2, Children: 1, Rooms: 1, Currency: "EUR", Locale: "de-AT"},
+			Stay:        handoffs.Stay{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2, Children: 1, Rooms: 1, Currency: "EUR", Locale: "de-AT"},
 			Fingerprint: digestOf('f'), IP: digestOf('i'),
 		},
 	}
@@ -98,7 +100,7 @@ func digestOf(c byte) []byte {
 }
 
 // tryMint mints a handoff. It returns it as the request and the result say.
-func (u *user) tryMint(m guest.Mint) (h guest.Handoff, err error) {
+func (u *user) tryMint(m handoffs.Mint) (h handoffs.Handoff, err error) {
 	u.t.Helper()
 	o, err := u.h.Store.Mint(u.t.Context(), m)
 	r, err := first(u, o, err)
@@ -112,7 +114,7 @@ func (u *user) tryMint(m guest.Mint) (h guest.Handoff, err error) {
 }
 
 // newHandoff mints a handoff with some life.
-func (u *user) newHandoff(life time.Duration) guest.Handoff {
+func (u *user) newHandoff(life time.Duration) handoffs.Handoff {
 	u.t.Helper()
 	h, err := u.tryMint(u.newMint(life))
 	suite.Must(u.t, "Mint", err)
@@ -164,7 +166,7 @@ func steps() []step {
 		{"Record", 2, func(u *user, m guest.Mutation, event guest.ID) (done, error) {
 			e, last := u.event(clock.System()), u.event(clock.System())
 			last.ID = event
-			return doneOf(u.h.Store.Record(u.t.Context(), guest.Record{Mutation: m, IDs: []guest.ID{"mpv_a", "mpv_b"}, Events: []guest.Event{e, last}}))
+			return doneOf(u.h.Store.Record(u.t.Context(), telemetry.Record{Mutation: m, IDs: []guest.ID{"mpv_a", "mpv_b"}, Events: []guest.Event{e, last}}))
 		}},
 		{"Mint", 1, func(u *user, m guest.Mutation, event guest.ID) (done, error) {
 			mint := u.newMint(time.Minute)
@@ -177,7 +179,7 @@ func steps() []step {
 // seen is all that steps change.
 type seen struct {
 	Wishes   []guest.Wish
-	Handoffs []guest.Handoff
+	Handoffs []handoffs.Handoff
 	Events   int
 }
 

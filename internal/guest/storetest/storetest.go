@@ -1,4 +1,4 @@
-// Package storetest is the contract of guest.WholeStore as tests.
+// Package storetest is the contract of backend.Store as tests.
 //
 // A backend calls Run from a test of its own; what is not in this suite no caller may
 // rely on. Every case has a new session on a database that the cases share, except for
@@ -13,12 +13,14 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
+	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/suite"
 )
 
 // Harness is a backend as the suite needs it.
 type Harness struct {
-	Store guest.WholeStore
+	Store backend.Store
 
 	// Events reads the outbox of a session, in order.
 	Events func(t suite.TB, session guest.ID) []guest.Event
@@ -30,7 +32,7 @@ type Harness struct {
 	AddAnswer func(t suite.TB, m guest.Mutation, a guest.StoredAnswer)
 
 	// AddHandoff adds a handoff, like another program.
-	AddHandoff func(t suite.TB, h guest.Handoff) error
+	AddHandoff func(t suite.TB, h handoffs.Handoff) error
 
 	// SetIncarnation, if set, replaces the incarnation of the keys, as if the database was
 	// restored. It is nil if the database does not know its incarnation.
@@ -46,7 +48,7 @@ type Harness struct {
 	Schema func(t suite.TB) []string
 
 	// Again, if set, opens another store on the same database, like another process.
-	Again func(t testing.TB) guest.WholeStore
+	Again func(t testing.TB) backend.Store
 
 	// Faulty opens another Harness on its own database, whose engine calls fault at every
 	// point where it can fail, and uses its error.

@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/guest"
+	"holdfast/internal/guest/retention"
+	"holdfast/internal/guest/tenants"
 	"holdfast/internal/ident"
 	"holdfast/internal/inbox"
 	"holdfast/internal/suite"
@@ -31,9 +32,9 @@ func suspensionChecks() []check {
 
 // about returns an event about a tenant, at some minutes after t0.
 func about(id, tenant string, suspended bool, minute int) inbox.Event {
-	kind := "melmastoon." + guest.TenantReinstated
+	kind := "melmastoon." + tenants.TypeReinstated
 	if suspended {
-		kind = guest.TenantSuspended
+		kind = tenants.TypeSuspended
 	}
 	body, _ := json.Marshal(map[string]string{"tenantId": tenant, "reason": id})
 	return inbox.Event{Source: "/tenants", ID: id, Type: kind, Time: t0.Add(time.Duration(minute) * time.Minute), Body: body}
@@ -44,7 +45,7 @@ var t0 = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 // receive receives an event as the service does.
 func (u *user) receive(e inbox.Event) inbox.Result {
 	u.t.Helper()
-	result, err := guest.NewTenants(guest.TenantOptions{Store: u.h.Store, Clock: clock.System}).Receive(u.t.Context(), e)
+	result, err := tenants.New(tenants.Options{Store: u.h.Store, Clock: clock.System}).Receive(u.t.Context(), e)
 	suite.Must(u.t, "Receive", err)
 	return result
 }
@@ -129,16 +130,16 @@ func suspensionsByTime(_ *testing.T, u *user) {
 // concurrentSuspensions is F9: three consumers get each event five times, shuffled.
 func concurrentSuspensions(_ *testing.T, u *user) {
 	const events = 20
-	tenants := []string{newTenant(), newTenant()}
+	both := []string{newTenant(), newTenant()}
 	run := ident.New()
 	var all []inbox.Event
 	for n := range events {
-		e := about(fmt.Sprintf("%s-%02d", run, n), tenants[n%2], n%4 < 2, n)
+		e := about(fmt.Sprintf("%s-%02d", run, n), both[n%2], n%4 < 2, n)
 		for range 5 {
 			all = append(all, e)
 		}
 	}
-	types := guest.DefaultTenantTypes()
+	types := tenants.DefaultTypes()
 	var mu sync.Mutex
 	results := map[inbox.Result]int{}
 	var consumers sync.WaitGroup
@@ -169,7 +170,7 @@ func concurrentSuspensions(_ *testing.T, u *user) {
 	suite.Equal(u.t, "applied or stale", results[inbox.Applied]+results[inbox.Stale], events)
 	suite.Equal(u.t, "in quarantine", results[inbox.Quarantined], 0)
 	// 18 and 19 are the last ones; 18%4 and 19%4 are at least 2.
-	suite.Equal(u.t, "suspended", []bool{u.suspended(tenants[0]), u.suspended(tenants[1])}, []bool{false, false})
+	suite.Equal(u.t, "suspended", []bool{u.suspended(both[0]), u.suspended(both[1])}, []bool{false, false})
 }
 
 func must[T any](v T, err error) T {
@@ -190,7 +191,7 @@ func quarantine(_ *testing.T, u *user) {
 		suite.Equal(u.t, name, u.receive(e), inbox.Quarantined)
 	}
 	e = about(e.ID, tenant, true, 0)
-	for _, kind := range []string{"tenant.deleted.v1", "billing." + guest.TenantSuspended, guest.TenantSuspended + ".draft"} {
+	for _, kind := range []string{"tenant.deleted.v1", "billing." + tenants.TypeSuspended, tenants.TypeSuspended + ".draft"} {
 		e.Type = kind
 		suite.Equal(u.t, kind, u.receive(e), inbox.Quarantined)
 	}
@@ -211,7 +212,7 @@ func quarantine(_ *testing.T, u *user) {
 		"no source": {ID: "a", Type: "b", Time: t0}, "no ID": {Source: "a", Type: "b", Time: t0}, "NUL": {Source: "a\x00", ID: "a", Type: "b", Time: t0},
 		"no time": {Source: "a", ID: "a", Type: "b"}, "long": {Source: strings.Repeat("a", 1000), ID: "a", Type: "b", Time: t0},
 	} {
-		if _, err := guest.NewTenants(guest.TenantOptions{Store: u.h.Store}).Receive(u.t.Context(), bad); err == nil {
+		if _, err := tenants.New(tenants.Options{Store: u.h.Store}).Receive(u.t.Context(), bad); err == nil {
 			u.t.Errorf("%s is accepted", name)
 		}
 	}
@@ -227,7 +228,7 @@ func suspendedInMutation(_ *testing.T, u *user) {
 		}
 		m := u.newMint(time.Minute)
 		m.Handoff.Tenant = tenant
-		if _, err := u.tryMint(m); errors.Is(err, guest.ErrTenantSuspended) != want || err != nil && !want {
+		if _, err := u.tryMint(m); errors.Is(err, tenants.ErrSuspended) != want || err != nil && !want {
 			u.t.Errorf("suspended: %v, mint: %v", want, err)
 		}
 	}
@@ -242,7 +243,7 @@ func dropReceived(_ *testing.T, u *user) {
 	u.receive(reinstate)
 	u.receive(about("b", tenant, true, 9))
 	drop := func(after time.Duration, limit int) int {
-		n, err := u.h.Store.Drop(u.t.Context(), guest.JobReceived, clock.System().Add(after-inbox.Keep), limit)
+		n, err := u.h.Store.Drop(u.t.Context(), retention.JobReceived, clock.System().Add(after-inbox.Keep), limit)
 		suite.Must(u.t, "Drop", err)
 		return n
 	}
@@ -256,7 +257,7 @@ func dropReceived(_ *testing.T, u *user) {
 	u.receive(about("c", tenant, true, 2))
 	all, err := u.h.Store.SuspendedTenants(u.t.Context())
 	suite.Must(u.t, "SuspendedTenants", err)
-	suite.Equal(u.t, "suspended tenants", all, []guest.Suspension{{Tenant: tenant, Suspended: true, Reason: "c", At: t0.Add(2 * time.Minute), Event: "c"}})
+	suite.Equal(u.t, "suspended tenants", all, []tenants.Suspension{{Tenant: tenant, Suspended: true, Reason: "c", At: t0.Add(2 * time.Minute), Event: "c"}})
 }
 
 // tenantStates: a reinstated tenant has a state too, which is not among the suspended ones.
@@ -269,10 +270,10 @@ func tenantStates(_ *testing.T, u *user) {
 	suite.Equal(u.t, "a late event of one time", u.receive(about("b"+reinstated+"2", reinstated, true, 3)), inbox.Stale)
 	all, err := u.h.Store.TenantStates(u.t.Context())
 	suite.Must(u.t, "TenantStates", err)
-	if !slices.IsSortedFunc(all, func(a, b guest.Suspension) int { return strings.Compare(a.Tenant, b.Tenant) }) {
+	if !slices.IsSortedFunc(all, func(a, b tenants.Suspension) int { return strings.Compare(a.Tenant, b.Tenant) }) {
 		u.t.Errorf("not ordered: %v", all)
 	}
-	for _, want := range []guest.Suspension{
+	for _, want := range []tenants.Suspension{
 		{Tenant: suspended, Suspended: true, Reason: "a" + suspended, At: t0.Add(time.Minute), Event: "a" + suspended},
 		{Tenant: reinstated, Reason: "c" + reinstated, At: t0.Add(3 * time.Minute), Event: "c" + reinstated},
 	} {
@@ -282,7 +283,7 @@ func tenantStates(_ *testing.T, u *user) {
 	}
 	open, err := u.h.Store.SuspendedTenants(u.t.Context())
 	suite.Must(u.t, "SuspendedTenants", err)
-	if slices.ContainsFunc(open, func(s guest.Suspension) bool { return s.Tenant == reinstated || !s.Suspended }) {
+	if slices.ContainsFunc(open, func(s tenants.Suspension) bool { return s.Tenant == reinstated || !s.Suspended }) {
 		u.t.Errorf("suspended: %+v", open)
 	}
 }

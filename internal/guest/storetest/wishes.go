@@ -13,6 +13,8 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/retention"
+	"holdfast/internal/guest/telemetry"
 	"holdfast/internal/suite"
 )
 
@@ -236,7 +238,7 @@ func clearAll(_ *testing.T, u *user) {
 	suite.Equal(u.t, "Wishes", len(u.wishes(10)), 0)
 	suite.Equal(u.t, "tables with the session", u.h.Find(u.t, string(u.session)), map[string]int{"idempotency_keys": 1, "outbox": 3})
 	suite.Equal(u.t, "of another session", other.wishes(10), []guest.Wish{kept})
-	o, err := u.h.Store.Record(u.t.Context(), guest.Record{Mutation: old})
+	o, err := u.h.Store.Record(u.t.Context(), telemetry.Record{Mutation: old})
 	suite.Must(u.t, "an older key", err)
 	suite.Equal(u.t, "an older key is replayed", o.Replayed, false)
 	again := u.add(wish(2))
@@ -295,13 +297,13 @@ func dropAnswers(_ *testing.T, u *user) {
 		u.record()
 	}
 	run := func() (replayed bool) {
-		o, err := u.h.Store.Record(u.t.Context(), guest.Record{Mutation: m})
+		o, err := u.h.Store.Record(u.t.Context(), telemetry.Record{Mutation: m})
 		suite.Must(u.t, "Record", err)
 		return o.Replayed
 	}
 	run()
 	drop := func(at time.Time, limit int) int {
-		n, err := u.h.Store.Drop(u.t.Context(), guest.JobAnswers, at, limit)
+		n, err := u.h.Store.Drop(u.t.Context(), retention.JobAnswers, at, limit)
 		suite.Must(u.t, "Drop", err)
 		return n
 	}
@@ -322,7 +324,7 @@ func dropRemoved(_ *testing.T, u *user) {
 		u.remove(n)
 	}
 	drop := func(before time.Time, limit int) int {
-		n, err := u.h.Store.Drop(u.t.Context(), guest.JobRemoved, before, limit)
+		n, err := u.h.Store.Drop(u.t.Context(), retention.JobRemoved, before, limit)
 		suite.Must(u.t, "Drop", err)
 		return n
 	}

@@ -1,0 +1,114 @@
+package guest
+
+import (
+	"regexp"
+	"slices"
+	"time"
+
+	"holdfast/internal/conf"
+	"holdfast/internal/conf/settings"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/bots"
+	"holdfast/internal/guest/catalogue"
+	"holdfast/internal/guest/handoffs"
+	"holdfast/internal/guest/retention"
+	"holdfast/internal/guest/telemetry"
+	"holdfast/internal/guest/tenants"
+)
+
+// Config is the section [guest].
+type Config struct {
+	Enabled bool `toml:"enabled" doc:"Serve guests: sessions, wishlists, handoffs to booking sites, and events about them. Guests need no account, so unless it is set they are served only if other machines cannot reach the server: server.listen is an address of this machine such as 127.0.0.1, and neither server.public_url nor server.trusted_proxies is set."`
+	settings.Database
+	settings.Sweep
+	Events
+	handoffs.Config
+	telemetry.SampleRates
+	tenants.Types
+	Bots bots.Config `toml:"bots" doc:"Scores of requests that bots may have sent."`
+
+	CookieSecret     string   `toml:"cookie_secret" secret:"true" doc:"Signs the cookies of sessions. At least 32 bytes, and the same on all processes. Unset: generated and kept in the secrets file."`
+	OldCookieSecrets []string `toml:"old_cookie_secrets" secret:"true" doc:"Former cookie secrets. Cookies that were signed with them are still accepted."`
+
+	Hot        string        `toml:"hot" secret:"true" doc:"Where sessions and other state that may be lost are kept: memory, for one process, or redis://user:password@host:port/0 (rediss:// with TLS), a Redis server or cluster that all processes share."`
+	HotTimeout time.Duration `toml:"hot_timeout" doc:"How long an operation of Redis may take. Afterwards the server goes on without it."`
+	HotPrefix  string        `toml:"hot_prefix" doc:"Beginning of all keys in Redis, such as the name of an environment. Processes that share sessions have the same."`
+
+	HotMemory int64 `toml:"hot_memory" unit:"bytes" doc:"Memory for hot state, without Redis. When it is full, what was not used for longest is forgotten: caches first, then sessions, whose preferences are lost, but not their wishlists."`
+
+	RateLimits bool                `toml:"rate_limits" doc:"Limit the requests of each session and client address, as in guest.rates."`
+	Upstreams  catalogue.Upstreams `toml:"upstreams" doc:"HTTP services that have the catalogue."`
+	Campaign   bool                `toml:"campaign" doc:"Many guests are expected: search results are cached for 5 minutes instead of one."`
+
+	Rates      guest.Rates `toml:"rates" doc:"Requests of a session in a minute, by kind; a client address has ten times as much. A third of them, a half or a quarter may come at once."`
+	NestErrors bool        `toml:"nested_errors" doc:"Send errors to front ends as {\"error\":{…}} with the type application/json, for clients that expect it. Otherwise they are application/problem+json (RFC 9457)."`
+	Processes  int         `toml:"processes" doc:"How many processes serve guests. While Redis is away each allows its part of guest.rates."`
+}
+
+const (
+	minHotMemory = 1 << 20
+
+	// hotMemory is the value of hot that keeps hot state in the process.
+	hotMemory = "memory"
+	// maxRate is one request in 60 microseconds.
+	maxRate = 1_000_000
+	// maxHotTimeout keeps requests fast while Redis does not respond.
+	maxHotTimeout = 250 * time.Millisecond
+)
+
+// hotPrefix has no braces, which Redis Cluster gives a meaning.
+var hotPrefix = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
+
+// defaultConfig returns the section's defaults.
+func defaultConfig() Config {
+	return Config{
+		Enabled: true, Database: settings.DefaultDatabase(), Sweep: settings.DefaultSweep(), Events: defaultEvents(), Config: handoffs.DefaultConfig(), SampleRates: telemetry.DefaultSampleRates(), Types: tenants.DefaultTypes(), Bots: bots.DefaultConfig(),
+		Hot: hotMemory, HotTimeout: 100 * time.Millisecond, HotPrefix: "prod", HotMemory: 64 << 20,
+		RateLimits: true, Rates: guest.DefaultRates(), Upstreams: catalogue.DefaultUpstreams(), Processes: 1,
+	}
+}
+
+// IsEnabled reports whether the service is configured to be served.
+func (c *Config) IsEnabled() bool { return c.Enabled }
+
+// Check reports every invalid setting.
+func (c *Config) Check() conf.Problems {
+	problems := slices.Concat(c.Database.Check(), c.Sweep.Check(), c.Events.Check(), c.Config.Check(), c.Upstreams.Check(), c.SampleRates.Check(), c.Types.Check())
+	if c.CookieSecret != "" && len(c.CookieSecret) < guest.MinSecret {
+		problems.Addf("cookie_secret", "must have at least %d bytes", guest.MinSecret)
+	}
+	for _, s := range c.OldCookieSecrets {
+		if len(s) < guest.MinSecret {
+			problems.Addf("old_cookie_secrets", "each must have at least %d bytes", guest.MinSecret)
+			break
+		}
+	}
+	if c.HotTimeout < time.Millisecond || c.HotTimeout > maxHotTimeout {
+		problems.Addf("hot_timeout", "must be from 1ms to %s", maxHotTimeout)
+	}
+	if !hotPrefix.MatchString(c.HotPrefix) {
+		problems.Addf("hot_prefix", "must have 1 to 63 letters, digits, dots, underscores and hyphens")
+	}
+	if c.HotMemory < minHotMemory {
+		problems.Addf("hot_memory", "must be at least %d", minHotMemory)
+	}
+	if c.Processes < 1 {
+		problems.Addf("processes", "must be at least 1")
+	}
+	if c.SweepLimit > retention.MaxStep {
+		problems.Addf("sweep_limit", "must be at most %d", retention.MaxStep)
+	}
+	for _, p := range c.Bots.Check() {
+		p.Key = "bots." + p.Key
+		problems = append(problems, p)
+	}
+	for name, n := range map[string]int{
+		"session": c.Rates.Session, "bootstrap": c.Rates.Bootstrap, "search": c.Rates.Search, "detail": c.Rates.Detail,
+		"wishlist": c.Rates.Wishlist, "mint": c.Rates.Mint, "telemetry": c.Rates.Telemetry,
+	} {
+		if n < 1 || n > maxRate {
+			problems.Addf("rates."+name, "must be from 1 to %d", maxRate)
+		}
+	}
+	return problems
+}

@@ -1,0 +1,260 @@
+package bots
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"strings"
+	"time"
+
+	"holdfast/internal/conf"
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+)
+
+// Verdict is what a score means.
+type Verdict string
+
+// The verdicts.
+const (
+	Human   Verdict = "human"
+	Suspect Verdict = "suspect"
+	Bot     Verdict = "bot"
+)
+
+// Action is what is done about a request.
+type Action string
+
+// The actions.
+const (
+	NoAction  Action = "none"
+	Challenge Action = "challenge"
+	HardBlock Action = "hard-block"
+)
+
+// Errors of requests that a bot has sent, by its score.
+var (
+	ErrChallenge = fault.New(fault.Denied, "the request looks like that of a bot: solve the challenge")
+	ErrHardBlock = fault.New(fault.Denied, "the request looks like that of a bot")
+)
+
+// Signal is a part of a score.
+type Signal struct {
+	Signal string  `json:"signal"`
+	Value  float64 `json:"value"`  // 0 to 1
+	Weight float64 `json:"weight"` // of the configuration
+}
+
+// Names of signals.
+const (
+	SignalCadence    = "cadence"    // requests of the browser in a minute
+	SignalCollisions = "collisions" // sessions of the browser in a day
+	SignalHeaders    = "headers"    // headers that browsers do not send so
+	SignalHistory    = "history"    // recent scores of the browser
+	SignalHoneypot   = "honeypot"   // the browser has followed a link that no human sees
+	SignalReplay     = "handoff-replay"
+)
+
+// Config is the section [guest.bots].
+type Config struct {
+	Enabled     bool    `toml:"enabled" doc:"Score requests for sessions and handoffs, challenge suspects and block bots."`
+	ChallengeAt float64 `toml:"challenge_at" doc:"Score from which a request is suspect: a handoff needs a solved challenge."`
+	BlockAt     float64 `toml:"block_at" doc:"Score from which a request is that of a bot: it gets no session and no handoff."`
+
+	Cadence        int     `toml:"cadence" doc:"Changes and searches of a browser in a minute that are certainly not those of a human. A fifth of them counts nothing."`
+	Sessions       int     `toml:"sessions" doc:"Sessions of a browser in a day that are certainly not those of humans. A fifth of them counts nothing."`
+	CadenceWeight  float64 `toml:"cadence_weight" doc:"What such a cadence adds to the score. 0 turns the signal off."`
+	SessionsWeight float64 `toml:"sessions_weight" doc:"Likewise, so many sessions."`
+	HeadersWeight  float64 `toml:"headers_weight" doc:"Likewise, headers that browsers do not send so."`
+	HistoryWeight  float64 `toml:"history_weight" doc:"Likewise, recent scores; less than 1, so that they do not keep themselves up."`
+	HoneypotWeight float64 `toml:"honeypot_weight" doc:"Likewise, a visit of the honeypot within an hour."`
+	ReplayWeight   float64 `toml:"replay_weight" doc:"Likewise, three attempts within an hour to use a handoff again."`
+
+	Honeypot      string `toml:"honeypot" doc:"Path below /bff/consumer/v1 to which the front end links where no human sees it, such as offers/archive. Empty: none."`
+	ChallengeBits int    `toml:"challenge_bits" doc:"Difficulty of a challenge: a browser computes two to the power of it hashes, on average."`
+	SampleHumans  int    `toml:"sample_humans" doc:"Log the score of one in so many requests that are not suspect. 0: of none."`
+}
+
+// DefaultConfig returns the defaults.
+func DefaultConfig() Config {
+	return Config{
+		Enabled: true, ChallengeAt: 0.5, BlockAt: 0.8, Cadence: 300, Sessions: 50,
+		CadenceWeight: 0.5, SessionsWeight: 0.3, HeadersWeight: 0.3, HistoryWeight: 0.2, HoneypotWeight: 0.6, ReplayWeight: 0.6, ChallengeBits: 16,
+	}
+}
+
+// maxCadence limits the memory of a browser's requests.
+const maxCadence = 10_000
+
+// Check reports every invalid setting.
+func (c *Config) Check() (problems conf.Problems) {
+	if !(c.ChallengeAt > 0 && c.ChallengeAt <= c.BlockAt) {
+		problems.Addf("challenge_at", "must be more than 0 and at most block_at")
+	}
+	if !(c.BlockAt > 0 && c.BlockAt <= 10) {
+		problems.Addf("block_at", "must be more than 0; more than 1: nothing is blocked")
+	}
+	for name, weight := range map[string]float64{
+		"cadence_weight": c.CadenceWeight, "sessions_weight": c.SessionsWeight, "headers_weight": c.HeadersWeight,
+		"history_weight": c.HistoryWeight, "honeypot_weight": c.HoneypotWeight, "replay_weight": c.ReplayWeight,
+	} {
+		if !(weight >= 0 && weight <= 1) {
+			problems.Addf(name, "must be from 0 to 1")
+		}
+	}
+	if c.HistoryWeight == 1 {
+		problems.Addf("history_weight", "must be less than 1")
+	}
+	for _, n := range []struct {
+		name               string
+		value, least, most int
+	}{
+		{"cadence", c.Cadence, 5, maxCadence}, {"sessions", c.Sessions, 5, MaxSessions}, {"challenge_bits", c.ChallengeBits, 1, 30}, {"sample_humans", c.SampleHumans, 0, math.MaxInt32},
+	} {
+		if n.value < n.least || n.value > n.most {
+			problems.Addf(n.name, "must be from %d to %d", n.least, n.most)
+		}
+	}
+	if strings.ContainsAny(c.Honeypot, "?#%\\ ") || strings.HasPrefix(c.Honeypot, "/") {
+		problems.Addf("honeypot", "must be a path without a slash at its beginning, and without ? # %% \\ and spaces")
+	}
+	return problems
+}
+
+// Score adds the signals up, and limits the sum to 1.
+func Score(signals []Signal) (float64, error) {
+	sum := 0.0
+	for _, s := range signals {
+		sum += s.Value * s.Weight
+	}
+	if math.IsNaN(sum) || sum < 0 {
+		return 0, fault.New(fault.Internal, "the score of a bot is not a number from 0 to 1")
+	}
+	return min(sum, 1), nil
+}
+
+// Judge returns the verdict of a score and the action for it. After a challenge that was
+// solved, a bot is a suspect, and there is no other challenge.
+func (c *Config) Judge(score float64, solved bool) (Verdict, Action) {
+	switch {
+	case score < c.ChallengeAt:
+		return Human, NoAction
+	case solved:
+		return Suspect, NoAction
+	case score < c.BlockAt:
+		return Suspect, Challenge
+	}
+	return Bot, HardBlock
+}
+
+// over returns how far n is on the way from a fifth of most to most: 0 to 1.
+func over(n, most int) float64 {
+	free := float64(most) / 5
+	return min(1, max(0, (float64(n)-free)/(float64(most)-free)))
+}
+
+// tools are parts of the User-Agent, in lower case, of programs that are not browsers.
+var tools = []string{
+	"bot", "spider", "crawl", "scrap", "headless", "curl/", "wget/", "python", "go-http-client", "java/", "libwww", "httpclient", "node-fetch", "axios", "phantom", "selenium",
+}
+
+// HeaderAnomaly says how unusual the headers of a request are for a browser: 0 to 1. get
+// returns a header by its canonical name.
+func HeaderAnomaly(get func(name string) string) (value float64) {
+	agent := strings.ToLower(get("User-Agent"))
+	if agent == "" {
+		return 1
+	}
+	for _, tool := range tools {
+		if strings.Contains(agent, tool) {
+			return 1
+		}
+	}
+	if get("Accept-Language") == "" {
+		value += 0.5
+	}
+	if get("Accept") == "" || get("Accept-Encoding") == "" {
+		value += 0.25
+	}
+	if strings.Contains(agent, "chrome/") && get("Sec-Fetch-Mode") == "" && get("Sec-Ch-Ua") == "" {
+		value += 0.25
+	}
+	return min(value, 1)
+}
+
+// Evaluation is a score of a request, for the log. It has hashes only.
+type Evaluation struct {
+	ID                         guest.ID // without a prefix
+	Session                    guest.ID // "": a request without a session
+	Fingerprint, IP, UserAgent []byte
+	Score                      float64
+	Verdict                    Verdict
+	Signals                    []Signal
+	Action                     Action
+}
+
+// Store logs scores.
+type Store interface {
+	// LogBotScore appends a score to the log, and its event, if it has one, to the outbox
+	// under an ordering key, in one transaction. The store sets the times.
+	LogBotScore(ctx context.Context, s Evaluation, key string, e *guest.Event, trace guest.Trace) error
+
+	// BotScores returns at most limit of the last scores of a browser at an address since a
+	// time, the last one first.
+	BotScores(ctx context.Context, fingerprint, ip []byte, since time.Time, limit int) ([]float64, error)
+}
+
+// EncodeSignals returns the signals as JSON.
+func EncodeSignals(all []Signal) (string, error) {
+	text, err := json.Marshal(all)
+	if err != nil {
+		return "", fault.Wrap(fault.Internal, "encode signals", err)
+	}
+	return string(text), nil
+}
+
+// Hot counts what browsers do. A browser is a hash of its fingerprint and its address:
+// browsers of one make have the same fingerprint, so it alone says little.
+type Hot interface {
+	// SeeBrowser counts a request, and its session, if any, and returns what is known of the
+	// browser, this request included.
+	SeeBrowser(ctx context.Context, s Sighting) (Sighted, error)
+
+	// AddOffence counts an offence, SignalHoneypot or SignalReplay, for OffenceLife after the last.
+	AddOffence(ctx context.Context, browser, offence string) error
+
+	// SolvedChallenge remembers for SolvedLife that a session has solved a challenge.
+	SolvedChallenge(ctx context.Context, browser string, session guest.ID) error
+}
+
+// Sighting is a request of a browser.
+type Sighting struct {
+	Browser string
+	Session guest.ID // "": none
+	Events  Window   // for requests
+	Members Window   // for sessions
+}
+
+// Window is how long something is counted, and up to how many.
+type Window struct {
+	Life time.Duration
+	Most int
+}
+
+// Sighted is what is known of a browser.
+type Sighted struct {
+	Events    int // requests in the window
+	Sessions  int // in the window; of more than most the oldest are forgotten
+	Honeypots int
+	Replays   int
+	Solved    bool // by this session
+}
+
+// Windows and lives.
+const (
+	CadenceWindow  = time.Minute
+	SessionsWindow = 24 * time.Hour
+	MaxSessions    = 1000
+	OffenceLife    = time.Hour
+	SolvedLife     = 15 * time.Minute
+)

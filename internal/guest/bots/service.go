@@ -1,0 +1,214 @@
+// Package bots scores requests that bots may have sent.
+package bots
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+)
+
+// Service scores requests. It never fails a request because something is unavailable: then
+// the request is that of a human.
+type Service struct{ Options }
+
+// Options are what a Service needs. All but Evaluated and Degraded are required.
+type Options struct {
+	Store      Store
+	Hot        Hot
+	Clock      clock.Clock
+	Config     Config
+	Hasher     *guest.Hasher
+	Challenges *Challenges
+
+	// Evaluated is called for each evaluation.
+	Evaluated func(v Verdict, a Action)
+
+	Degraded guest.Degraded
+}
+
+// New returns a scorer.
+func New(o Options) *Service { return &Service{o} }
+
+// Request is a request to be scored.
+type Request struct {
+	Visitor  guest.Visitor
+	Session  guest.ID // "": none
+	Anomaly  float64  // of its headers
+	Solution string   // of a challenge; "": none
+	Route    string   // method and path template
+	Trace    guest.Trace
+}
+
+// ChallengeError is ErrChallenge with the challenge.
+type ChallengeError struct {
+	Challenge string
+	Bits      int
+}
+
+func (e *ChallengeError) Error() string { return ErrChallenge.Error() }
+
+func (e *ChallengeError) Unwrap() error { return ErrChallenge }
+
+// browserOf identifies a browser at an address in hot state.
+func browserOf(fingerprint, ip []byte) string {
+	sum := sha256.Sum256(append(append([]byte{}, fingerprint...), ip...))
+	return hex.EncodeToString(sum[:16])
+}
+
+func (b *Service) sighting(browser string, session guest.ID) Sighting {
+	return Sighting{browser, session, Window{CadenceWindow, b.Config.Cadence}, Window{SessionsWindow, MaxSessions}}
+}
+
+// See counts a request that is not scored.
+func (b *Service) See(ctx context.Context, v guest.Visitor, session guest.ID) {
+	_, err := b.Hot.SeeBrowser(ctx, b.sighting(browserOf(b.Hasher.Fingerprint(v), b.Hasher.IP(v)), session))
+	b.Degraded.Without("bot", err)
+}
+
+// Trap counts a visit of the honeypot.
+func (b *Service) Trap(ctx context.Context, v guest.Visitor) {
+	b.Degraded.Without("bot", b.Hot.AddOffence(ctx, browserOf(b.Hasher.Fingerprint(v), b.Hasher.IP(v)), SignalHoneypot))
+}
+
+// Replayed counts an attempt to use a handoff again against the browser of the handoff.
+func (b *Service) Replayed(ctx context.Context, fingerprint, ip []byte) {
+	b.Degraded.Without("bot", b.Hot.AddOffence(ctx, browserOf(fingerprint, ip), SignalReplay))
+}
+
+// Evaluate scores a request. It returns nil, a *ChallengeError or ErrHardBlock.
+func (b *Service) Evaluate(ctx context.Context, r Request) error {
+	s := Evaluation{
+		ID: guest.NewID("", b.Clock()), Session: r.Session,
+		Fingerprint: b.Hasher.Fingerprint(r.Visitor), IP: b.Hasher.IP(r.Visitor), UserAgent: b.Hasher.UserAgent(r.Visitor),
+	}
+	browser := browserOf(s.Fingerprint, s.IP)
+	seen, err := b.Hot.SeeBrowser(ctx, b.sighting(browser, r.Session))
+	if err != nil {
+		b.Degraded.Without("bot", err)
+		b.count(Human, NoAction)
+		return nil
+	}
+	s.Signals = b.signals(r, seen)
+	if s.Score, err = Score(s.Signals); err != nil {
+		return err
+	}
+	sampled := b.Config.SampleHumans > 0 && s.ID.IsSampled(b.Config.SampleHumans)
+	if b.Config.needsHistory(s.Score) || sampled {
+		s.Signals = b.history(ctx, s)
+		if s.Score, err = Score(s.Signals); err != nil {
+			return err
+		}
+	}
+	s.Verdict, s.Action = b.Config.Judge(s.Score, seen.Solved)
+	if s.Action != NoAction && r.Session != "" && b.Challenges.Solved(r.Solution, browser, r.Session, b.Clock()) {
+		b.Degraded.Without("bot", b.Hot.SolvedChallenge(ctx, browser, r.Session))
+		s.Verdict, s.Action = b.Config.Judge(s.Score, true)
+	}
+	b.count(s.Verdict, s.Action)
+	if err := b.log(ctx, s, browser, sampled, r); err != nil && !b.Degraded.Without("bot", err) {
+		return err
+	}
+	switch {
+	case s.Action == HardBlock:
+		return ErrHardBlock
+	case s.Action == Challenge && r.Session != "":
+		return &ChallengeError{b.Challenges.New(browser, r.Session, b.Clock()), b.Challenges.bits}
+	}
+	return nil
+}
+
+func (b *Service) count(v Verdict, a Action) {
+	if b.Evaluated != nil {
+		b.Evaluated(v, a)
+	}
+}
+
+// historyScores is how many of the last scores count.
+const historyScores = 5
+
+// replaysAreCertain is how many replays make the signal 1.
+const replaysAreCertain = 3
+
+// addSignal appends a signal that counts.
+func addSignal(all []Signal, name string, value, weight float64) []Signal {
+	if value > 0 && weight > 0 {
+		all = append(all, Signal{name, value, weight})
+	}
+	return all
+}
+
+// signals returns the signals but SignalHistory.
+func (b *Service) signals(r Request, seen Sighted) (all []Signal) {
+	add := func(name string, value, weight float64) { all = addSignal(all, name, value, weight) }
+	c := &b.Config
+	add(SignalCadence, over(seen.Events, c.Cadence), c.CadenceWeight)
+	add(SignalCollisions, over(seen.Sessions, c.Sessions), c.SessionsWeight)
+	add(SignalHeaders, r.Anomaly, c.HeadersWeight)
+	add(SignalHoneypot, min(1, float64(seen.Honeypots)), c.HoneypotWeight)
+	add(SignalReplay, min(1, float64(seen.Replays)/replaysAreCertain), c.ReplayWeight)
+	return all
+}
+
+// needsHistory reports whether SignalHistory may change the verdict of a score without it,
+// or what is logged. Otherwise the database need not be asked: most requests are those of
+// humans.
+func (c *Config) needsHistory(score float64) bool {
+	return c.HistoryWeight > 0 && score+c.HistoryWeight >= c.ChallengeAt
+}
+
+// history returns the signals of a score with SignalHistory.
+func (b *Service) history(ctx context.Context, of Evaluation) []Signal {
+	if b.Config.HistoryWeight == 0 {
+		return of.Signals
+	}
+	scores, err := b.Store.BotScores(ctx, of.Fingerprint, of.IP, b.Clock().Add(-OffenceLife), historyScores)
+	if err != nil {
+		b.Degraded.Without("bot", err)
+		return of.Signals
+	}
+	sum := 0.0
+	for _, s := range scores {
+		sum += s
+	}
+	return addSignal(of.Signals, SignalHistory, sum/historyScores, b.Config.HistoryWeight)
+}
+
+// log appends a score to the log, unless it is that of a human who is not sampled, and an
+// event if it is suspect.
+func (b *Service) log(ctx context.Context, s Evaluation, browser string, sampled bool, r Request) error {
+	if s.Verdict == Human {
+		if !sampled {
+			return nil
+		}
+		return b.Store.LogBotScore(ctx, s, "", nil, guest.Trace{})
+	}
+	key, session := "browser-"+browser, (*guest.ID)(nil)
+	if s.Session != "" {
+		key, session = string(s.Session), &s.Session
+	}
+	payload, err := json.Marshal(struct {
+		SessionID *guest.ID `json:"sessionId"`
+		Signal    string    `json:"signal"`
+		Score     float64   `json:"score"`
+		Verdict   Verdict   `json:"verdict"`
+		Action    Action    `json:"action"`
+		Signals   []Signal  `json:"signals"`
+		Route     string    `json:"route"`
+	}{session, "score", s.Score, s.Verdict, s.Action, s.Signals, r.Route})
+	if err != nil {
+		return fault.Wrap(fault.Internal, "encode an event", err)
+	}
+	e := guest.Event{ID: guest.NewID(guest.EventPrefix, b.Clock()), Type: guest.TypePrefix + "bot_suspected.v1", Subject: string(s.ID), Retention: guest.Audit, Payload: payload}
+	return b.Store.LogBotScore(ctx, s, key, &e, r.Trace)
+}
+
+// IsHoneypot reports whether a path below the prefix of the service is the honeypot.
+func (c *Config) IsHoneypot(path string) bool {
+	return c.Honeypot != "" && strings.Trim(path, "/") == strings.Trim(c.Honeypot, "/")
+}

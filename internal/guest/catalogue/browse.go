@@ -1,0 +1,270 @@
+package catalogue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+	"holdfast/internal/ident"
+)
+
+// asked is an answer of the catalogue in a cache.
+type asked struct {
+	Cache
+	key     string
+	missing error // if the catalogue does not have it
+}
+
+// cached returns an answer of a cache as JSON.
+func cached[T any](ctx context.Context, s *Service, a asked, ask func(context.Context) (T, error)) (View, error) {
+	if s.Source == nil {
+		return View{}, ErrUpstream
+	}
+	v, err := s.view(ctx, a.Cache, a.key, func(ctx context.Context) ([]byte, error) {
+		answer, err := ask(ctx)
+		if err != nil {
+			return nil, err
+		}
+		text, err := json.Marshal(answer)
+		if err != nil {
+			return nil, fault.Wrap(fault.Internal, "encode an answer of the catalogue", err)
+		}
+		return text, nil
+	})
+	if errors.Is(err, errMissing) {
+		err = a.missing
+	}
+	return v, err
+}
+
+// decoded is cached for an answer of which the service needs more than its JSON.
+func decoded[T any](ctx context.Context, s *Service, a asked, ask func(context.Context) (T, error)) (answer T, v View, err error) {
+	if v, err = cached(ctx, s, a, ask); err != nil {
+		return answer, v, err
+	}
+	if err := json.Unmarshal(v.Body, &answer); err != nil {
+		return answer, v, fault.Wrap(fault.Internal, "decode an answer of the catalogue", err)
+	}
+	return answer, v, nil
+}
+
+// ErrPrice is the error of an upstream that sends prices in another form.
+var ErrPrice = fault.New(fault.Unavailable, "the catalogue has sent a price that is not a whole number as text")
+
+// Found is what a search has found.
+type Found struct {
+	guest.Search // zero if no search session was begun
+	Results
+}
+
+// CheckArrival returns fault.Invalid if the guest would arrive on a date that is past
+// everywhere.
+func (s *Service) CheckArrival(q *SearchQuery) error {
+	if q.CheckIn == "" {
+		return nil
+	}
+	return CheckArrival(guest.BadMember, "checkIn", q.CheckIn, "", s.Clock())
+}
+
+// Find searches. The query need not be normalized. The total is as the catalogue counts: the same
+// for every page, with the properties of suspended tenants that the catalogue still has.
+func (s *Service) Find(ctx context.Context, q SearchQuery) (Results, View, error) {
+	q.Bounds = nil
+	hash, err := q.normalizedHash()
+	if err != nil {
+		return Results{}, View{}, err
+	}
+	c := CacheSearch
+	if s.Campaign {
+		c.Life = campaignLife
+	}
+	r, v, err := decoded(ctx, s, asked{c, "cache:search:list:" + hash, ErrUpstream}, func(ctx context.Context) (Results, error) {
+		r, err := s.Source.Search(ctx, q)
+		for _, i := range r.Items {
+			if err == nil && !isMinor(i.CheapestNightlyMinor, i.TotalForStayMinor) {
+				err = ErrPrice
+			}
+		}
+		r.Items = orEmpty(r.Items)
+		return r, err
+	})
+	if err != nil {
+		return r, v, err
+	}
+	r.Items, err = visible(ctx, s, r.Items, func(l Listing) string { return l.TenantID })
+	return r, v, err
+}
+
+// FindPins searches for the map. The query need not be normalized.
+func (s *Service) FindPins(ctx context.Context, q SearchQuery) (Pins, View, error) {
+	hash, err := q.normalizedHash()
+	if err != nil {
+		return Pins{}, View{}, err
+	}
+	r, v, err := decoded(ctx, s, asked{CacheMap, "cache:search:map:" + hash, ErrUpstream}, func(ctx context.Context) (Pins, error) {
+		r, err := s.Source.Map(ctx, q)
+		for _, i := range r.Items {
+			if err == nil && !isMinor(i.CheapestNightlyMinor) {
+				err = ErrPrice
+			}
+		}
+		r.Items = orEmpty(r.Items)
+		return r, err
+	})
+	if err != nil {
+		return r, v, err
+	}
+	r.Items, err = visible(ctx, s, r.Items, func(p Pin) string { return p.TenantID })
+	return r, v, err
+}
+
+// visible removes what belongs to suspended tenants: a cache may have it from before.
+func visible[T any](ctx context.Context, s *Service, items []T, tenant func(T) string) ([]T, error) {
+	var tenants []string
+	for _, i := range items {
+		if t := tenant(i); !slices.Contains(tenants, t) {
+			tenants = append(tenants, t)
+		}
+	}
+	suspended, err := s.Suspended(ctx, tenants...)
+	if err != nil || len(suspended) == 0 {
+		return items, err
+	}
+	return slices.DeleteFunc(items, func(i T) bool { return slices.Contains(suspended, tenant(i)) }), nil
+}
+
+// isVisible returns missing if a tenant is suspended.
+func (s *Service) isVisible(ctx context.Context, tenant string, missing error) error {
+	suspended, err := s.Suspended(ctx, tenant)
+	if err == nil && len(suspended) > 0 {
+		return missing
+	}
+	return err
+}
+
+func orEmpty[T any](all []T) []T {
+	if all == nil {
+		return []T{}
+	}
+	return all
+}
+
+// Hotel describes a property. It is ErrNoProperty if its tenant is suspended.
+func (s *Service) Hotel(ctx context.Context, property, locale, currency string) (Hotel, View, error) {
+	property, ok := ident.ParseUUID(property)
+	switch {
+	case !ok:
+		return Hotel{}, View{}, ErrNoProperty
+	case !guest.IsLocale(locale):
+		return Hotel{}, View{}, guest.BadParameter(guest.ExpectedLocale, "locale")
+	case !guest.IsCurrency(currency):
+		return Hotel{}, View{}, guest.BadParameter(guest.ExpectedCurrency, "currency")
+	}
+	locale = normalizeLocale(locale)
+	h, v, err := decoded(ctx, s, asked{CacheDetail, "cache:detail:" + property + ":" + locale + ":" + currency, ErrNoProperty}, func(ctx context.Context) (Hotel, error) {
+		h, err := s.Source.Hotel(ctx, property, locale, currency)
+		if err == nil && !isMinor(h.CheapestNightlyMinor) {
+			err = ErrPrice
+		}
+		h.Amenities, h.Images, h.RoomTypes = orEmpty(h.Amenities), orEmpty(h.Images), orEmpty(h.RoomTypes)
+		return h, err
+	})
+	if err != nil {
+		return h, v, err
+	}
+	return h, v, s.isVisible(ctx, h.TenantID, ErrNoProperty)
+}
+
+// Property returns what other answers need of a property. It is ErrNoProperty if its
+// tenant is suspended.
+func (s *Service) Property(ctx context.Context, property string) (Property, error) {
+	property, ok := ident.ParseUUID(property)
+	if !ok {
+		return Property{}, ErrNoProperty
+	}
+	p, err := s.property(ctx, property)
+	if err != nil {
+		return p, err
+	}
+	return p, s.isVisible(ctx, p.TenantID, ErrNoProperty)
+}
+
+// property is Property, also for suspended tenants.
+func (s *Service) property(ctx context.Context, property string) (Property, error) {
+	p, _, err := decoded(ctx, s, asked{CacheProperty, "cache:property:" + property, ErrNoProperty}, func(ctx context.Context) (Property, error) {
+		return s.Source.Property(ctx, property)
+	})
+	return p, err
+}
+
+// PropertyOf returns a property of a tenant. It returns ErrNoProperty if the property does not
+// belong to the tenant, and another error if that is not known.
+func (s *Service) PropertyOf(ctx context.Context, tenant, property string) (Property, error) {
+	p, err := s.property(ctx, property)
+	if err == nil && p.TenantID != tenant {
+		err = ErrNoProperty
+	}
+	return p, err
+}
+
+// Availability says what a property offers for a stay. It is ErrNoProperty if its tenant is
+// suspended.
+func (s *Service) Availability(ctx context.Context, q AvailabilityQuery) (View, error) {
+	if err := q.normalize(); err != nil {
+		return View{}, err
+	}
+	p, err := s.Property(ctx, q.Property)
+	if err != nil {
+		return View{}, err
+	}
+	if err := CheckArrival(guest.BadParameter, "from", q.From, p.TimeZone, s.Clock()); err != nil {
+		return View{}, err
+	}
+	q.Property = p.PropertyID
+	key := fmt.Sprintf("cache:availability:%s:%s:%s:%d-%d-%d", q.Property, q.From, q.To, q.Adults, q.Children, q.Rooms)
+	return cached(ctx, s, asked{CacheAvailability, key, ErrNoProperty}, func(ctx context.Context) (Availability, error) {
+		a, err := s.Source.Availability(ctx, q)
+		if err == nil && !isMinor(a.CheapestNightlyMinor, a.TotalForStayMinor) {
+			err = ErrPrice
+		}
+		for _, o := range a.Offers {
+			if err == nil && !isMinor(o.NightlyMinor, o.TotalForStayMinor) {
+				err = ErrPrice
+			}
+		}
+		a.Offers = orEmpty(a.Offers)
+		return a, err
+	})
+}
+
+// FacetsOf counts the properties of a region.
+func (s *Service) FacetsOf(ctx context.Context, country, region string) (View, error) {
+	country, region, ok := normalizeRegion(country, region)
+	if !ok {
+		return View{}, ErrNoRegion
+	}
+	return cached(ctx, s, asked{CacheFacets, "cache:facets:" + country + ":" + region, ErrNoRegion}, func(ctx context.Context) (Facets, error) {
+		f, err := s.Source.Facets(ctx, country, region)
+		f.Stars, f.Amenities = orEmpty(f.Stars), orEmpty(f.Amenities)
+		return f, err
+	})
+}
+
+// BrandPeek describes a tenant. It is ErrNoTenant if the tenant is suspended.
+func (s *Service) BrandPeek(ctx context.Context, tenant string) (Brand, View, error) {
+	tenant, ok := guest.ParseTenant(tenant)
+	if !ok {
+		return Brand{}, View{}, ErrNoTenant
+	}
+	b, v, err := decoded(ctx, s, asked{CacheBrand, "cache:brand-peek:" + tenant, ErrNoTenant}, func(ctx context.Context) (Brand, error) {
+		return s.Source.Brand(ctx, tenant)
+	})
+	if err != nil {
+		return b, v, err
+	}
+	return b, v, s.isVisible(ctx, tenant, ErrNoTenant)
+}

@@ -1,0 +1,398 @@
+package catalogue
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+	"holdfast/internal/ident"
+)
+
+// Cache is a cache of answers of the catalogue.
+type Cache struct {
+	Name string
+	Life time.Duration // of a fresh answer, with a tenth more or less
+}
+
+// The caches, with the lives of their answers.
+var (
+	CacheSearch       = Cache{"search", time.Minute}
+	CacheMap          = Cache{"map", time.Minute}
+	CacheDetail       = Cache{"detail", 5 * time.Minute}
+	CacheAvailability = Cache{"availability", time.Minute}
+	CacheFacets       = Cache{"facets", time.Hour}
+	CacheBrand        = Cache{"brand", 15 * time.Minute}
+	CacheProperty     = Cache{"property", 5 * time.Minute}
+
+	// Caches are all of them.
+	Caches = []Cache{CacheSearch, CacheMap, CacheDetail, CacheAvailability, CacheFacets, CacheBrand, CacheProperty}
+)
+
+// campaignLife is that of CacheSearch while a campaign brings many guests.
+const campaignLife = 5 * time.Minute
+
+const (
+	// StaleLife is how long an answer that is not fresh is kept, for when its upstream fails.
+	StaleLife = 10 * time.Minute
+
+	// FillLife is how long the lock of a caller of an upstream lasts. If its process is
+	// killed, another one takes over then.
+	FillLife = 5 * time.Second
+
+	// MaxUpstreamTimeout limits a call of an upstream: the caller must still have the lock
+	// when it stores the answer.
+	MaxUpstreamTimeout = 4 * time.Second
+
+	// nearLife is how long a process keeps a copy of an answer in Redis.
+	nearLife = 5 * time.Second
+
+	// failLife, and up to twice as long, is the time between calls of an upstream that fails
+	// or does not know what is asked for.
+	failLife = time.Second
+)
+
+// CacheState says where an answer comes from, in the words of X-Cache.
+type CacheState string
+
+// The states of answers.
+const (
+	CacheHit    CacheState = "HIT"
+	CacheMiss   CacheState = "MISS"
+	CacheStale  CacheState = "STALE"
+	CacheBypass CacheState = "BYPASS" // from the catalogue, and not stored
+	cacheError  CacheState = "ERROR"
+)
+
+// CacheStates are what Options.Cached is called with.
+var CacheStates = []CacheState{CacheHit, CacheMiss, CacheStale, CacheBypass, cacheError}
+
+// View is an answer of the catalogue as JSON.
+type View struct {
+	Body      []byte // must not be changed
+	State     CacheState
+	Fresh     time.Duration // for how long it is fresh; negative: since when it is not
+	Collapsed bool          // another request has asked the catalogue
+}
+
+// Hot has the caches of answers of upstreams, and locks for those who fill them. Its
+// keys have no environment, such as cache:facets:at:vienna. Unlike everything else, it
+// makes room when memory is short.
+type Hot interface {
+	// Cached reads a value, and the state of its lock.
+	Cached(ctx context.Context, key string) (CachedValue, error)
+
+	// PutCached stores a value.
+	PutCached(ctx context.Context, key string, value []byte, life time.Duration) error
+
+	// Lock acquires the lock of a key for an owner, and returns false if another one has it.
+	// An owner that has it extends it.
+	Lock(ctx context.Context, key, owner string, life time.Duration) (bool, error)
+
+	// Unlock releases a lock, and returns false if the owner does not have it.
+	Unlock(ctx context.Context, key, owner string) (bool, error)
+
+	// FillCached is PutCached and Unlock in one step, which does nothing and returns false
+	// if the owner does not have the lock any more.
+	FillCached(ctx context.Context, key, owner string, value []byte, life time.Duration) (bool, error)
+
+	// FailCached replaces the lock of an owner by a mark that the value could not be filled:
+	// for life the lock cannot be taken. It keeps the value, and does nothing and returns false
+	// if the owner does not have the lock any more.
+	FailCached(ctx context.Context, key, owner string, life time.Duration) (bool, error)
+}
+
+// CachedValue is the result of Hot.Cached.
+type CachedValue struct {
+	Value  []byte
+	Found  bool
+	Left   time.Duration // until the value expires
+	Locked time.Duration // until the lock ends; 0: it is not locked
+	Failed bool          // locked by FailCached
+}
+
+// view returns an answer: from memory, from the cache, or from the catalogue, which many
+// requests for the same, in all processes, ask once.
+func (s *Service) view(ctx context.Context, c Cache, key string, ask func(context.Context) ([]byte, error)) (v View, err error) {
+	if s.Cached != nil {
+		defer func() {
+			switch {
+			case errors.Is(err, errMissing):
+				s.Cached(c.Name, v.State)
+			case err != nil:
+				s.Cached(c.Name, cacheError)
+			default:
+				s.Cached(c.Name, v.State)
+			}
+		}()
+	}
+	if v, ok := s.near(ctx, key); ok {
+		return v, v.missing()
+	}
+	asked := false // by this request
+	result := s.flights.DoChan(key, func() (any, error) {
+		asked = true
+		// Others wait for the answer, too: it does not end with this request.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), FillLife+MaxUpstreamTimeout)
+		defer cancel()
+		ctx = guest.WithHotTime(ctx, time.Minute)
+		l := loader{s, c, key, ident.New(), ask}
+		v, err := l.load(ctx, s.Hot, true)
+		if !errors.Is(err, ErrUpstream) && s.Degraded.Without("cache", err) {
+			if s.Local == nil {
+				return l.askFor(ctx, CacheBypass)
+			}
+			v, err = l.load(ctx, s.Local, false)
+		}
+		return v, err
+	})
+	select {
+	case r := <-result:
+		if r.Err != nil {
+			return View{State: CacheMiss}, r.Err
+		}
+		v = r.Val.(View)
+		v.Collapsed = !asked && v.State == CacheMiss
+		return v, v.missing()
+	case <-ctx.Done():
+		return View{}, fault.Wrap(fault.Unavailable, "the request ended before the catalogue answered", ctx.Err())
+	}
+}
+
+// Stored answers begin with a byte that says what they are.
+const (
+	storedBody    = 'v'
+	storedMissing = 'n' // the catalogue does not have it; there is no body
+)
+
+// errMissing is the answer that there is nothing.
+var errMissing = fault.New(fault.NotFound, "the catalogue does not have it")
+
+// missing returns errMissing if the view says so.
+func (v *View) missing() error {
+	if v.Body == nil {
+		return errMissing
+	}
+	return nil
+}
+
+// decode reads a stored answer. It returns false if the key has no value, or one in the format of
+// another release.
+func decode(c CachedValue) (v View, ok bool) {
+	if !c.Found || len(c.Value) == 0 {
+		return v, false
+	}
+	switch c.Value[0] {
+	case storedBody:
+		v = View{Body: c.Value[1:], State: CacheHit, Fresh: c.Left - StaleLife}
+		if v.Fresh <= 0 {
+			v.State = CacheStale
+		}
+		return v, true
+	case storedMissing:
+		return View{State: CacheHit, Fresh: c.Left}, true
+	}
+	return v, false
+}
+
+// near reads the copy of a fresh answer in this process. It begins with the time until
+// which the answer is fresh.
+func (s *Service) near(ctx context.Context, key string) (View, bool) {
+	if s.Local == nil {
+		return View{}, false
+	}
+	c, err := s.Local.Cached(ctx, "near:"+key)
+	if err != nil || len(c.Value) < 8 {
+		return View{}, false
+	}
+	fresh := time.UnixMicro(int64(binary.BigEndian.Uint64(c.Value))).Sub(s.Clock())
+	c.Value, c.Left = c.Value[8:], fresh+StaleLife
+	if v, ok := decode(c); ok && fresh > 0 {
+		v.Fresh = fresh
+		return v, true
+	}
+	return View{}, false
+}
+
+func (s *Service) putNear(ctx context.Context, key string, stored []byte, fresh time.Duration) {
+	if s.Local == nil || fresh <= 0 {
+		return
+	}
+	value := binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(stored)), uint64(s.Clock().Add(fresh).UnixMicro()))
+	_ = s.Local.PutCached(ctx, "near:"+key, append(value, stored...), min(fresh, nearLife))
+}
+
+// loader fills a key of a cache.
+type loader struct {
+	*Service
+	cache Cache
+	key   string
+	owner string
+	ask   func(context.Context) ([]byte, error)
+}
+
+// Times between reads of a key that another loader fills.
+const (
+	firstPause = 5 * time.Millisecond
+	lastPause  = 100 * time.Millisecond
+)
+
+// load reads a key, or fills it if no other loader does. It waits for another caller of the
+// catalogue at most as long as a lock lasts; then an old answer must do, or a call of its
+// own. near says that copies of fresh answers are kept in the process.
+func (l *loader) load(ctx context.Context, hot Hot, near bool) (View, error) {
+	deadline, pause := time.Now().Add(FillLife), firstPause
+	for {
+		c, err := hot.Cached(ctx, l.key)
+		if err != nil {
+			return View{}, err
+		}
+		v, found := decode(c)
+		switch {
+		case found && v.Fresh > 0:
+			if near {
+				l.putNear(ctx, l.key, c.Value, v.Fresh)
+			}
+			return v, nil
+		case c.Failed && found:
+			return v, nil
+		case c.Failed:
+			return View{}, ErrUpstream
+		}
+		wait := time.Until(deadline)
+		switch {
+		case c.Locked == 0:
+			locked, err := hot.Lock(ctx, l.key, l.owner, FillLife)
+			if err != nil {
+				return View{}, err
+			}
+			if locked {
+				return l.fill(ctx, hot, near)
+			}
+		case wait <= 0 && found:
+			return v, nil
+		case wait <= 0:
+			return l.askFor(ctx, CacheBypass)
+		default:
+			pause = min(pause+pause/2, lastPause)
+			if !clock.Sleep(ctx, min(pause/2+rand.N(pause), c.Locked, wait)) {
+				return View{}, ErrUpstream
+			}
+		}
+	}
+}
+
+// fill asks the catalogue under the lock, unless another one has answered just before.
+func (l *loader) fill(ctx context.Context, hot Hot, near bool) (View, error) {
+	c, err := hot.Cached(ctx, l.key)
+	if err != nil {
+		return View{}, err
+	}
+	old, found := decode(c)
+	if found && old.Fresh > 0 {
+		_, err := hot.Unlock(ctx, l.key, l.owner)
+		return old, err
+	}
+	v, err := l.askFor(ctx, CacheMiss)
+	switch {
+	case err != nil:
+		_, failed := hot.FailCached(ctx, l.key, l.owner, failLife+rand.N(failLife))
+		l.Degraded.Without("cache", failed)
+		if found {
+			return old, nil
+		}
+		return View{}, err
+	case v.Body == nil:
+		_, err = hot.FillCached(ctx, l.key, l.owner, []byte{storedMissing}, failLife+rand.N(failLife))
+	default:
+		v.Fresh = jitter(l.cache.Life)
+		stored := append([]byte{storedBody}, v.Body...)
+		if near {
+			l.putNear(ctx, l.key, stored, v.Fresh)
+		}
+		var kept bool
+		if kept, err = hot.FillCached(ctx, l.key, l.owner, stored, v.Fresh+StaleLife); err == nil && !kept {
+			v.State, v.Fresh = CacheBypass, 0
+		}
+	}
+	if l.Degraded.Without("cache", err) {
+		v.State, err = CacheBypass, nil
+	}
+	return v, err
+}
+
+// jitter returns a time that is a tenth longer or shorter, so that keys that were filled
+// together do not expire together.
+func jitter(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5) }
+
+// askFor asks the catalogue. Any error but that it does not have what is asked for is
+// ErrUpstream.
+func (l *loader) askFor(ctx context.Context, state CacheState) (View, error) {
+	stored, _ := l.breakers.LoadOrStore(l.cache.Name, &breaker{})
+	b := stored.(*breaker)
+	if !b.allow(time.Now()) {
+		return View{}, ErrUpstream
+	}
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, MaxUpstreamTimeout)
+	defer cancel()
+	body, err := l.ask(ctx)
+	missing := errors.Is(err, ErrNoProperty) || errors.Is(err, ErrNoTenant) || errors.Is(err, ErrNoRegion)
+	if missing {
+		body, err = nil, nil
+	}
+	b.report(time.Now(), err == nil)
+	if l.Called != nil {
+		l.Called(l.cache.Name, time.Since(start), err)
+	}
+	switch {
+	case err != nil:
+		return View{}, fault.Wrap(fault.Unavailable, ErrUpstream.Message, errors.Join(ErrUpstream, err))
+	case missing:
+		return View{State: state}, nil
+	}
+	return View{Body: body, State: state}, nil
+}
+
+// breaker stops calls of an upstream that fails again and again, whatever the keys.
+type breaker struct {
+	mu       sync.Mutex
+	failures int // in a row
+	next     time.Time
+}
+
+const (
+	// breakAfter failures in a row no calls are made.
+	breakAfter = 5
+	// probeAfter a failure one call is made all the same.
+	probeAfter = 4 * time.Second
+)
+
+func (b *breaker) allow(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.failures < breakAfter {
+		return true
+	}
+	if now.Before(b.next) {
+		return false
+	}
+	b.next = now.Add(probeAfter)
+	return true
+}
+
+func (b *breaker) report(now time.Time, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if ok {
+		b.failures = 0
+		return
+	}
+	b.failures++
+	b.next = now.Add(probeAfter)
+}

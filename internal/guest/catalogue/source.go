@@ -1,0 +1,184 @@
+package catalogue
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+)
+
+// Source has properties and tenants. The built-in one is in the folder catalogue; that
+// in the folder upstream asks HTTP services.
+//
+// IDs are UUIDs in lower case. A method returns ErrNoProperty, ErrNoTenant or ErrNoRegion
+// for what does not exist, and any other error if it is not known.
+type Source interface {
+	// Search finds properties by a normalized query.
+	Search(ctx context.Context, q SearchQuery) (Results, error)
+
+	// Map finds properties for the map.
+	Map(ctx context.Context, q SearchQuery) (Pins, error)
+
+	// Hotel describes a property in a language, or the one closest to it.
+	Hotel(ctx context.Context, property, locale, currency string) (Hotel, error)
+
+	// Availability says what a property offers for a stay, in its own currency.
+	Availability(ctx context.Context, q AvailabilityQuery) (Availability, error)
+
+	// Facets counts the properties of a region by what guests filter by.
+	Facets(ctx context.Context, country, region string) (Facets, error)
+
+	// Brand describes a tenant.
+	Brand(ctx context.Context, tenant string) (Brand, error)
+
+	// Property has what other answers need of a property.
+	Property(ctx context.Context, property string) (Property, error)
+}
+
+// Errors of catalogues.
+var (
+	ErrNoProperty = fault.New(fault.NotFound, "there is no such property")
+	ErrNoTenant   = fault.New(fault.NotFound, "there is no such tenant")
+	ErrNoRegion   = fault.New(fault.NotFound, "there is no such region")
+	ErrUpstream   = fault.New(fault.Unavailable, "the catalogue is unavailable: retry")
+)
+
+// Hotel is a property as its page shows it. Prices are as in Listing.
+type Hotel struct {
+	PropertyID           string     `json:"propertyId"`
+	TenantID             string     `json:"tenantId"`
+	Name                 string     `json:"name"`
+	Description          string     `json:"description"`
+	Country              string     `json:"country"`
+	Region               string     `json:"region"`
+	City                 string     `json:"city"`
+	Address              string     `json:"address"`
+	Latitude             float64    `json:"latitude"`
+	Longitude            float64    `json:"longitude"`
+	Stars                int        `json:"stars"`
+	Rating               float64    `json:"rating"` // 0 to 10
+	Reviews              int        `json:"reviews"`
+	Amenities            []string   `json:"amenities"`
+	Images               []string   `json:"images"` // URLs
+	RoomTypes            []RoomType `json:"roomTypes"`
+	CheckInFrom          string     `json:"checkInFrom"`   // HH:MM
+	CheckOutUntil        string     `json:"checkOutUntil"` // HH:MM
+	Locale               string     `json:"locale"`        // of the texts
+	Currency             string     `json:"currency"`
+	CheapestNightlyMinor string     `json:"cheapestNightlyMinor,omitempty"`
+}
+
+// RoomType is a kind of room of a property.
+type RoomType struct {
+	Code   string `json:"code"`
+	Name   string `json:"name"`
+	Sleeps int    `json:"sleeps"`
+}
+
+// AvailabilityQuery is a stay for which a guest looks for a room.
+type AvailabilityQuery struct {
+	Property                string
+	From, To                string // YYYY-MM-DD
+	Adults, Children, Rooms int
+}
+
+// Availability is what a property offers for a stay. Prices are as in Listing, in the
+// currency of the property.
+type Availability struct {
+	PropertyID           string  `json:"propertyId"`
+	From                 string  `json:"from"`
+	To                   string  `json:"to"`
+	Adults               int     `json:"adults"`
+	Children             int     `json:"children"`
+	Rooms                int     `json:"rooms"`
+	Available            bool    `json:"available"`
+	Currency             string  `json:"currency"`
+	CheapestNightlyMinor string  `json:"cheapestNightlyMinor,omitempty"`
+	TotalForStayMinor    string  `json:"totalForStayMinor,omitempty"`
+	Offers               []Offer `json:"offers"`
+}
+
+// Offer is a kind of room that is available.
+type Offer struct {
+	RoomType          string `json:"roomType"`
+	NightlyMinor      string `json:"nightlyMinor"`
+	TotalForStayMinor string `json:"totalForStayMinor"`
+	Left              int    `json:"left"` // rooms
+}
+
+// Facets are the numbers of properties of a region.
+type Facets struct {
+	Country   string  `json:"country"`
+	Region    string  `json:"region"`
+	Total     int     `json:"total"`
+	Stars     []Facet `json:"stars"`
+	Amenities []Facet `json:"amenities"`
+}
+
+// Facet is a value with its number of properties.
+type Facet struct {
+	Value string `json:"value"`
+	Count int    `json:"count"`
+}
+
+// Brand is a tenant as guests see it.
+type Brand struct {
+	TenantID   string `json:"tenantId"`
+	Name       string `json:"name"`
+	Tagline    string `json:"tagline"`
+	Color      string `json:"color,omitempty"`   // such as #1f6f8b
+	Website    string `json:"website,omitempty"` // URL
+	Properties int    `json:"properties"`
+}
+
+// Property is what other answers need of a property.
+type Property struct {
+	PropertyID string `json:"propertyId"`
+	TenantID   string `json:"tenantId"`
+	Name       string `json:"name"`
+	Country    string `json:"country"`
+	Region     string `json:"region"`
+	City       string `json:"city"`
+	Currency   string `json:"currency"`           // of its prices
+	TimeZone   string `json:"timeZone,omitempty"` // IANA, such as Europe/Vienna; "": not known
+}
+
+// normalize checks a query.
+func (q *AvailabilityQuery) normalize() error {
+	if q.From == "" || q.To == "" {
+		return guest.BadParameter("expected the dates of the stay", "from", "to")
+	}
+	if err := checkDates(guest.BadParameter, "from", q.From, "to", q.To); err != nil {
+		return err
+	}
+	return checkOccupancy(guest.BadParameter, q.Adults, q.Children, q.Rooms)
+}
+
+// normalizeRegion returns the spelling of a country and a region.
+func normalizeRegion(country, region string) (string, string, bool) {
+	country, region = strings.ToUpper(country), strings.ToLower(region)
+	return country, region, countryForm.MatchString(country) && isName(region)
+}
+
+// normalizeLocale returns one spelling of a language tag: de-AT.
+func normalizeLocale(tag string) string {
+	parts := strings.Split(tag, "-")
+	for i, p := range parts {
+		switch {
+		case i > 0 && len(p) == 2:
+			parts[i] = strings.ToUpper(p)
+		case i > 0 && len(p) == 4:
+			parts[i] = strings.ToUpper(p[:1]) + strings.ToLower(p[1:])
+		default:
+			parts[i] = strings.ToLower(p)
+		}
+	}
+	return strings.Join(parts, "-")
+}
+
+// isMinor accepts prices, and "" for one that is not known.
+func isMinor(prices ...string) bool {
+	return !slices.ContainsFunc(prices, func(p string) bool { return p != "" && !minorForm.MatchString(p) })
+}

@@ -1,0 +1,86 @@
+package handoffs
+
+import (
+	"cmp"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/client/handoff"
+	"holdfast/internal/conf"
+	"holdfast/internal/guest"
+	"holdfast/internal/ident"
+)
+
+// Config has the settings of handoffs.
+type Config struct {
+	HandoffSecret     string   `toml:"handoff_secret" secret:"true" doc:"Encrypts the keys of handoffs in the database, signs the tokens of services, and keys the hashes of addresses and browsers. At least 32 bytes, and the same on all processes that share a database. Unset: generated and kept in the secrets file."`
+	OldHandoffSecrets []string `toml:"old_handoff_secrets" secret:"true" doc:"Former handoff secrets. Keys and hashes that were made with them are still valid."`
+
+	HandoffLife        time.Duration           `toml:"handoff_life" doc:"How long a guest may take to arrive at the booking site. At most 30m."`
+	HandoffURL         string                  `toml:"handoff_url" doc:"URL of the booking site to which guests are sent. {tenantId}, {propertyId} and {token} in it are replaced. Empty: guests can only be sent to the tenants in handoff_tenants that have one."`
+	HandoffFingerprint Mismatch                `toml:"handoff_fingerprint" doc:"What to do if a handoff arrives from another browser than it was minted for: refuse, mark (as suspect) or ignore. Only if the booking site reports the browser."`
+	HandoffIP          Mismatch                `toml:"handoff_ip" doc:"Likewise if it arrives from another IP address, or another /64 network of IPv6. Phones change their address."`
+	HandoffTenants     map[string]TenantConfig `toml:"handoff_tenants" doc:"Other settings for some tenants, by UUID."`
+}
+
+// TenantConfig has settings of a tenant. Those that are empty are the general ones.
+type TenantConfig struct {
+	URL         string   `toml:"url" doc:"Instead of handoff_url."`
+	Fingerprint Mismatch `toml:"fingerprint" doc:"Instead of handoff_fingerprint."`
+	IP          Mismatch `toml:"ip" doc:"Instead of handoff_ip."`
+}
+
+// DefaultConfig returns the defaults.
+func DefaultConfig() Config {
+	return Config{HandoffLife: 10 * time.Minute, HandoffFingerprint: MismatchRefuse, HandoffIP: MismatchMark}
+}
+
+// Check reports every invalid setting.
+func (c *Config) Check() (problems conf.Problems) {
+	if c.HandoffSecret != "" && len(c.HandoffSecret) < guest.MinSecret {
+		problems.Addf("handoff_secret", "must have at least %d bytes", guest.MinSecret)
+	}
+	if slices.ContainsFunc(c.OldHandoffSecrets, func(s string) bool { return len(s) < guest.MinSecret }) {
+		problems.Addf("old_handoff_secrets", "each must have at least %d bytes", guest.MinSecret)
+	}
+	if c.HandoffLife < time.Second || c.HandoffLife > handoff.MaxLife {
+		problems.Addf("handoff_life", "must be from 1s to 30m")
+	}
+	site := func(at string, url string, fingerprint, ip Mismatch) {
+		if url != "" && !isSiteURL(url) {
+			problems.Addf(at+"url", "must be an http or https URL, in which only {tenantId}, {propertyId} and {token} are in braces")
+		}
+		for key, m := range map[string]Mismatch{"fingerprint": fingerprint, "ip": ip} {
+			if m != "" && m != MismatchRefuse && m != MismatchMark && m != MismatchIgnore {
+				problems.Addf(at+key, "must be refuse, mark or ignore")
+			}
+		}
+	}
+	site("handoff_", c.HandoffURL, c.HandoffFingerprint, c.HandoffIP)
+	for _, tenant := range slices.Sorted(maps.Keys(c.HandoffTenants)) {
+		if id, ok := ident.ParseUUID(tenant); !ok || id != tenant {
+			problems.Addf("handoff_tenants."+tenant, "must be named by a UUID in lower case")
+		}
+		t := c.HandoffTenants[tenant]
+		site("handoff_tenants."+tenant+".", t.URL, t.Fingerprint, t.IP)
+	}
+	return problems
+}
+
+// isSiteURL accepts URLs with the placeholders of BookingSite.URL.
+func isSiteURL(text string) bool {
+	text = strings.NewReplacer("{tenantId}", "t", "{propertyId}", "p", "{token}", "k").Replace(text)
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && !strings.ContainsAny(text, "{}\" \t\r\n")
+}
+
+// Site returns the booking site of a tenant.
+func (c *Config) Site(tenant string) BookingSite {
+	t := c.HandoffTenants[tenant]
+	return BookingSite{
+		URL: cmp.Or(t.URL, c.HandoffURL), Fingerprint: cmp.Or(t.Fingerprint, c.HandoffFingerprint, MismatchRefuse), IP: cmp.Or(t.IP, c.HandoffIP, MismatchMark),
+	}
+}

@@ -1,0 +1,151 @@
+package handoffs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"reflect"
+	"time"
+
+	"holdfast/client/handoff"
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/tenants"
+)
+
+// Handoff is a guest who was sent to the booking site of a tenant with a chosen stay.
+type Handoff struct {
+	ID       guest.ID
+	Session  guest.ID
+	Tenant   string // UUID in lower case
+	Property string // UUID in lower case
+	Stay
+	Campaign json.RawMessage // nil: none
+	Key      string          // ID of the key that signed the token
+
+	// Keyed hashes; empty when the guest has cleared the session.
+	Fingerprint, IP []byte
+
+	Minted, Expires time.Time // to the millisecond, as in the token
+
+	Consumed   time.Time // zero: not consumed
+	ConsumedBy string    // the service that consumed it
+	ConsumeKey string    // its idempotency key
+}
+
+// Stay is what a guest wants to book.
+type Stay struct {
+	CheckIn, CheckOut       string // YYYY-MM-DD
+	Adults, Children, Rooms int
+	Currency                string // ISO 4217, such as EUR
+	Locale                  string // BCP 47, such as de-AT
+}
+
+// Life is how long rows of handoffs are kept. A token lives 30 minutes at most, so
+// it cannot outlive its row.
+const Life = 24 * time.Hour
+
+// Errors of handoffs.
+var (
+	ErrNoHandoff = fault.New(fault.NotFound, "there is no such handoff")
+	ErrConsumed  = fault.New(fault.Conflict, "the handoff was consumed before")
+	ErrExpired   = fault.New(fault.NotFound, "the handoff has expired")
+	ErrToken     = fault.New(fault.Denied, "the token is not valid for this handoff")
+	ErrBinding   = fault.New(fault.Denied, "the token was minted for another browser")
+	ErrNoKey     = fault.New(fault.Unavailable, "no key is active, so no handoff can be signed")
+	ErrRestored  = fault.New(fault.Unavailable, "the database was restored, and its keys of handoffs are not replaced yet")
+)
+
+// Consumption is an attempt to consume a handoff whose token was verified.
+type Consumption struct {
+	ID       guest.ID
+	Claims   handoff.Claims // of the token
+	SignedBy string         // ID of the key of the token
+	By       string         // the service
+	Key      string         // its idempotency key
+}
+
+// State is what else decides about a handoff.
+type State struct {
+	Now       time.Time // of the database
+	KeyValid  bool      // the key that signed it is not retired
+	Suspended bool      // the tenant is suspended
+	Restored  bool      // the database was restored, and its keys are not replaced yet
+}
+
+// states reports whether the claims of a token are those of the handoff. An erased handoff has
+// no digests and no campaign to compare.
+func (h *Handoff) states(c handoff.Claims) bool {
+	own := ClaimsOf(*h)
+	if len(h.Fingerprint) == 0 && len(h.IP) == 0 {
+		own.Campaign, own.Fingerprint, own.IP = c.Campaign, c.Fingerprint, c.IP
+	}
+	sameTimes := own.Minted.Equal(c.Minted) && own.Expires.Equal(c.Expires)
+	own.Minted, own.Expires = c.Minted, c.Expires
+	sameDigests := bytes.Equal(own.Campaign, c.Campaign) && bytes.Equal(own.Fingerprint, c.Fingerprint) && bytes.Equal(own.IP, c.IP)
+	own.Campaign, own.Fingerprint, own.IP = c.Campaign, c.Fingerprint, c.IP
+	return sameTimes && sameDigests && reflect.DeepEqual(own, c)
+}
+
+// CheckConsume returns nil if the attempt may consume the handoff. repeated reports that
+// it has done so before.
+func (h *Handoff) CheckConsume(c Consumption, s State) (repeated bool, err error) {
+	switch {
+	case s.Restored:
+		return false, ErrRestored
+	case !s.KeyValid || h.Key != c.SignedBy || !h.states(c.Claims):
+		return false, ErrToken
+	case !h.Consumed.IsZero() && h.ConsumedBy == c.By && h.ConsumeKey == c.Key:
+		return true, nil
+	case !h.Consumed.IsZero():
+		return false, ErrConsumed
+	case !s.Now.Before(h.Expires):
+		return false, ErrExpired
+	case s.Suspended:
+		return false, tenants.ErrSuspended
+	}
+	return false, nil
+}
+
+// Consume marks the handoff as consumed by an attempt that CheckConsume allows. A clock that was
+// set back may be before the time of the mint.
+func (h *Handoff) Consume(c Consumption, now time.Time) {
+	h.Consumed, h.ConsumedBy, h.ConsumeKey = now, c.By, c.Key
+	if now.Before(h.Minted) {
+		h.Consumed = h.Minted
+	}
+}
+
+// Store stores handoffs, the keys that sign them, and the attempts to consume them that were
+// refused.
+type Store interface {
+	RefusalStore
+	AnswerStore
+
+	// Mint stores a new handoff and its event, and returns its token. It is a mutation: see
+	// guest.Store. The active key signs the token; no one changes it until the end of the
+	// transaction. Mint returns the errors of Mint.Check, ErrNoKey if no key is active, and
+	// ErrRestored if the database was restored since the keys were made.
+	Mint(ctx context.Context, m Mint) (guest.Once[Minted], error)
+
+	// Consume consumes a handoff if CheckConsume allows it, by the clock of the database:
+	// of any number of attempts one succeeds, and repeated it succeeds again, with
+	// repeated set. It returns the errors of CheckConsume, and ErrNoHandoff.
+	Consume(ctx context.Context, c Consumption) (h Handoff, repeated bool, err error)
+
+	// Handoff reads a handoff with its state, or returns ErrNoHandoff.
+	Handoff(ctx context.Context, id guest.ID) (Handoff, State, error)
+
+	// Handoffs reads handoffs of a session that it has not cleared, newest first and then
+	// by greater ID: at most limit, after the one with the time and ID of after, or from
+	// the first if after is nil.
+	Handoffs(ctx context.Context, session guest.ID, after *Handoff, limit int) ([]Handoff, error)
+
+	// HandoffKeys reads all keys, by the time when they were added and then by ID.
+	HandoffKeys(ctx context.Context) ([]Key, error)
+
+	// ChangeHandoffKeys changes keys as ChangeKeys.Decide says, in a transaction that
+	// excludes others of its kind, and mints. It returns the errors of Decide; then nothing
+	// changes.
+	ChangeHandoffKeys(ctx context.Context, c ChangeKeys) (ChangedKeys, error)
+}

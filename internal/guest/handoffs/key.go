@@ -1,0 +1,227 @@
+package handoffs
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"holdfast/client/handoff"
+	"holdfast/internal/fault"
+	"holdfast/internal/secretbox"
+)
+
+// Key is a key that signs tokens of handoffs, as it is stored.
+type Key struct {
+	ID     string
+	Secret []byte // encrypted; empty when the key is retired
+	State  KeyState
+
+	NotBefore time.Time // tokens are not older than the key
+	NotAfter  time.Time // when another key became active; zero: the key is or was not active
+	Retired   time.Time // zero: it is not retired
+}
+
+// KeyState is the state of a key.
+type KeyState string
+
+// The states of keys. At most one is active.
+const (
+	KeyActive     KeyState = "active"
+	KeyVerifyOnly KeyState = "verify-only"
+	KeyRetired    KeyState = "retired" // its tokens are refused, and its secret is erased
+)
+
+// verifierSkew is how far the clock of a site that verifies tokens offline may be behind.
+const verifierSkew = time.Minute
+
+// Errors of keys.
+var (
+	ErrNoSuchKey    = fault.New(fault.NotFound, "there is no such key: holdfast guest keys list shows all")
+	ErrKeyRetired   = fault.New(fault.Conflict, "the key is retired")
+	ErrKeyActive    = fault.New(fault.Conflict, "the key is active: activate another one first, or revoke it")
+	ErrKeyHasTokens = fault.New(fault.Conflict, "the key has signed tokens that are still valid: retire it when they have expired, after 31 minutes at most, or revoke it")
+	errKeySecret    = fault.New(fault.Internal, "a key of handoffs was encrypted with another guest.handoff_secret: restore it, or add it to guest.old_handoff_secrets")
+)
+
+// Keys is the ring of keys, which all processes share through the database. Keys are
+// read from there when they are needed, so each change has an immediate effect everywhere.
+// It is safe for concurrent use.
+type Keys struct {
+	store   Store
+	box     *secretbox.Box
+	answers *secretbox.Box // for the answers of mints, which have tokens
+
+	mu    sync.Mutex
+	rings map[string]*handoff.Ring // of one key each, by its ID. The database knows its state
+}
+
+// NewKeys returns the ring of a database. The secrets are those of Config.
+func NewKeys(store Store, secret string, old []string) (*Keys, error) {
+	box, err := secretbox.New("guest handoff keys", secret, old...)
+	if err != nil {
+		return nil, err
+	}
+	answers, err := secretbox.New("guest answers", secret, old...)
+	if err != nil {
+		return nil, err
+	}
+	return &Keys{store: store, box: box, answers: answers, rings: map[string]*handoff.Ring{}}, nil
+}
+
+// sign signs claims with a key.
+func (k *Keys) sign(key Key, c handoff.Claims) (token string, err error) {
+	ring, err := k.ring(key)
+	if err != nil {
+		return "", err
+	}
+	token, _, err = ring.Sign(c)
+	if err != nil {
+		return "", fault.Wrap(fault.Internal, "sign a handoff", err)
+	}
+	return token, nil
+}
+
+// ring returns a ring of a key that is not retired.
+func (k *Keys) ring(key Key) (*handoff.Ring, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r := k.rings[key.ID]; r != nil {
+		return r, nil
+	}
+	secret, err := k.decrypt(key)
+	if err != nil {
+		return nil, err
+	}
+	// The state in the database is what counts.
+	r, err := handoff.NewRing([]handoff.Key{{ID: key.ID, Secret: secret, State: handoff.Active}})
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, "use a key of handoffs", err)
+	}
+	k.rings[key.ID] = r
+	return r, nil
+}
+
+func (k *Keys) decrypt(key Key) ([]byte, error) {
+	secret, ok := k.box.Open(key.Secret, key.ID)
+	if !ok {
+		return nil, errKeySecret
+	}
+	return secret, nil
+}
+
+// verify returns the claims of a token and the ID of the key that signed it, or
+// ErrToken. Its times and the state of the key are not checked: the database does.
+func (k *Keys) verify(ctx context.Context, token string) (c handoff.Claims, id string, err error) {
+	id, ok := handoff.KeyID(token)
+	if !ok {
+		return c, "", ErrToken
+	}
+	k.mu.Lock()
+	ring := k.rings[id]
+	k.mu.Unlock()
+	if ring == nil {
+		all, err := k.store.HandoffKeys(ctx)
+		if err != nil {
+			return c, "", err
+		}
+		i := slices.IndexFunc(all, func(have Key) bool { return have.ID == id && have.State != KeyRetired })
+		if i < 0 {
+			return c, "", ErrToken
+		}
+		if ring, err = k.ring(all[i]); err != nil {
+			return c, "", err
+		}
+	}
+	c, _, err = ring.Verify(token, time.Time{}) // every token is from the future
+	if !errors.Is(err, handoff.ErrNotYetValid) {
+		return c, "", ErrToken
+	}
+	return c, id, nil
+}
+
+// newKey returns a new key for verification.
+func (k *Keys) newKey(now time.Time) Key {
+	text := make([]byte, 40)
+	_, _ = rand.Read(text) // never fails
+	id := now.UTC().Format("20060102") + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(text[32:])[:6])
+	return Key{
+		ID: id, State: KeyVerifyOnly, NotBefore: now.Truncate(time.Millisecond),
+		Secret: k.box.Seal(text[:32], id),
+	}
+}
+
+// List returns all keys, with their encrypted secrets.
+func (k *Keys) List(ctx context.Context) ([]Key, error) {
+	return k.store.HandoffKeys(ctx)
+}
+
+// Export returns the keys that are not retired for package handoff, with their secrets: a
+// site that verifies tokens offline needs them.
+func (k *Keys) Export(ctx context.Context) ([]handoff.Key, error) {
+	all, err := k.store.HandoffKeys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var keys []handoff.Key
+	for _, key := range all {
+		if key.State == KeyRetired {
+			continue
+		}
+		secret, err := k.decrypt(key)
+		if err != nil {
+			return nil, err
+		}
+		// A key may become active at any time, so NotAfter is of no use until it is final.
+		keys = append(keys, handoff.Key{ID: key.ID, Secret: secret, State: handoff.VerifyOnly, NotBefore: key.NotBefore})
+	}
+	return keys, nil
+}
+
+// Add adds a key that verifies, but does not sign yet: the first step of a rotation.
+func (k *Keys) Add(ctx context.Context) (Key, error) { return k.change(ctx, keyAdd, "") }
+
+// Activate makes a key sign. The one that did only verifies from now on.
+func (k *Keys) Activate(ctx context.Context, id string) (Key, error) {
+	return k.change(ctx, keyActivate, id)
+}
+
+// Rotate adds a key and makes it sign at once. Sites that verify offline do not know it
+// yet.
+func (k *Keys) Rotate(ctx context.Context) (Key, error) {
+	return k.change(ctx, keyRotate, "")
+}
+
+// Retire retires a key that has no valid tokens any more.
+func (k *Keys) Retire(ctx context.Context, id string) (Key, error) {
+	return k.change(ctx, keyRetire, id)
+}
+
+// Revoke retires a key at once: all its tokens are void. If it was active, a new key
+// takes its place.
+func (k *Keys) Revoke(ctx context.Context, id string) (Key, error) {
+	return k.change(ctx, keyRevoke, id)
+}
+
+// RevokeAll voids all tokens. It returns the new active key.
+func (k *Keys) RevokeAll(ctx context.Context) (Key, error) {
+	return k.change(ctx, keyRevokeAll, "")
+}
+
+func (k *Keys) change(ctx context.Context, do keyChange, id string) (Key, error) {
+	r, err := k.store.ChangeHandoffKeys(ctx, ChangeKeys{do: do, key: id, keys: k})
+	return r.Key, err
+}
+
+// Settle makes the first key of a new database. If the database was restored since the
+// keys were made, handoffs that were consumed may be open again: it replaces all keys, so
+// that all tokens are void, and returns true. Witness is nil if the database knows itself
+// whether it was restored.
+func (k *Keys) Settle(ctx context.Context, w *Witness) (restored bool, err error) {
+	r, err := k.store.ChangeHandoffKeys(ctx, ChangeKeys{do: keySettle, keys: k, witness: w})
+	return r.Restored, err
+}

@@ -1,0 +1,126 @@
+package handoffs
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"holdfast/client/handoff"
+	"holdfast/internal/canonjson"
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/catalogue"
+	"holdfast/internal/guest/tenants"
+)
+
+// Mint is a request to store and sign a new handoff.
+type Mint struct {
+	guest.Mutation
+	Handoff Handoff       // without Key and times
+	Life    time.Duration // of the token
+	Site    string        // URL of the booking site with {tenantId}, {propertyId} and {token}
+	Event   guest.ID      // ID of the event that the handoff was initiated
+	Keys    *Keys
+
+	// What the catalogue says about the property.
+	TimeZone string
+	Missing  error // nil: it has the property
+}
+
+// Minted is the result of Mint.
+type Minted struct {
+	ID      guest.ID  `json:"id"`
+	Token   string    `json:"token"`
+	URL     string    `json:"url"` // where to send the guest
+	Expires time.Time `json:"expires"`
+}
+
+// Minting is what a mint stores, and its result.
+type Minting struct {
+	Minted  Minted
+	Handoff Handoff
+	Event   guest.Event
+}
+
+// Sealed returns the mutation of the request. Its answer is encrypted, because it has a token.
+func (m *Mint) Sealed() guest.Mutation {
+	sealed := m.Mutation
+	sealed.Sealer = m.Keys
+	return sealed
+}
+
+// Check returns an error if there must be no handoff: tenants.ErrSuspended, Missing, or the error of
+// an arrival in the past. It comes before Decide.
+func (m *Mint) Check(suspended bool, now time.Time) error {
+	switch {
+	case suspended:
+		return tenants.ErrSuspended
+	case m.Missing != nil:
+		return m.Missing
+	}
+	return catalogue.CheckArrival(guest.BadMember, "checkIn", m.Handoff.CheckIn, m.TimeZone, now)
+}
+
+// Decide signs the handoff with the active key.
+func (m *Mint) Decide(key Key, now time.Time) (r Minting, err error) {
+	h := m.Handoff
+	h.Key, h.Minted = key.ID, now.Truncate(time.Millisecond)
+	if h.Minted.Before(key.NotBefore) { // it waited for a rotation
+		h.Minted = key.NotBefore
+	}
+	h.Expires = h.Minted.Add(m.Life)
+	token, err := m.Keys.sign(key, ClaimsOf(h))
+	if err != nil {
+		return r, err
+	}
+	e, err := initiated(h)
+	if err != nil {
+		return r, err
+	}
+	e.ID, e.At = m.Event, now
+	url := strings.NewReplacer("{tenantId}", h.Tenant, "{propertyId}", h.Property, "{token}", token).Replace(m.Site)
+	return Minting{Minted{h.ID, token, url, h.Expires}, h, e}, nil
+}
+
+// ClaimsOf returns what the token of a handoff states.
+func ClaimsOf(h Handoff) handoff.Claims {
+	c := handoff.Claims{
+		ID: string(h.ID), Session: string(h.Session), Tenant: h.Tenant, Property: h.Property, CheckIn: h.CheckIn, CheckOut: h.CheckOut,
+		Adults: h.Adults, Children: h.Children, Rooms: h.Rooms, Currency: h.Currency, Locale: h.Locale,
+		Fingerprint: h.Fingerprint, IP: h.IP, Minted: h.Minted, Expires: h.Expires,
+	}
+	if len(h.Campaign) > 0 {
+		text := string(h.Campaign)
+		if canonical, err := canonjson.Parse(h.Campaign, max(MaxCampaign, len(text))); err == nil { // a database may spell it otherwise
+			text = string(canonical)
+		}
+		sum := sha256.Sum256([]byte(text))
+		c.Campaign = sum[:]
+	}
+	return c
+}
+
+// initiated returns the event that a handoff was initiated.
+func initiated(h Handoff) (guest.Event, error) {
+	payload, err := json.Marshal(struct {
+		HandoffID  guest.ID        `json:"handoffId"`
+		SessionID  guest.ID        `json:"sessionId"`
+		TenantID   string          `json:"tenantId"`
+		PropertyID string          `json:"propertyId"`
+		CheckIn    string          `json:"checkIn"`
+		CheckOut   string          `json:"checkOut"`
+		Adults     int             `json:"adults"`
+		Children   int             `json:"children"`
+		Rooms      int             `json:"rooms"`
+		Currency   string          `json:"currency"`
+		Locale     string          `json:"locale"`
+		Campaign   json.RawMessage `json:"campaign,omitempty"`
+		KeyID      string          `json:"keyId"`
+		ExpiresAt  time.Time       `json:"expiresAt"`
+	}{h.ID, h.Session, h.Tenant, h.Property, h.CheckIn, h.CheckOut, h.Adults, h.Children, h.Rooms, h.Currency, h.Locale, h.Campaign, h.Key, h.Expires})
+	if err != nil {
+		return guest.Event{}, fault.Wrap(fault.Internal, "encode an event", err)
+	}
+	return guest.Event{Type: guest.TypePrefix + "handoff.initiated.v1", Subject: string(h.ID), Retention: guest.Audit, Payload: payload}, nil
+}

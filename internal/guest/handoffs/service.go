@@ -1,0 +1,334 @@
+// Package handoffs sends guests to booking sites: signed handoffs, the keys that sign them, and their consumption.
+package handoffs
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"holdfast/client/handoff"
+	"holdfast/internal/canonjson"
+	"holdfast/internal/clock"
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/bots"
+	"holdfast/internal/guest/catalogue"
+	"holdfast/internal/ident"
+)
+
+// Service implements the operations of handoffs.
+type Service struct {
+	Options
+	refusals refusals
+}
+
+// Options are what a Service needs. All but Bots are required.
+type Options struct {
+	Guests    *guest.Service
+	Store     Store
+	Catalogue *catalogue.Service
+	Clock     clock.Clock
+
+	Keys   *Keys
+	Hasher *guest.Hasher
+	Life   time.Duration // of tokens, at most handoff.MaxLife
+
+	// Site returns the booking site of a tenant.
+	Site func(tenant string) BookingSite
+
+	// Bots, if set, counts attempts to use a handoff again.
+	Bots *bots.Service
+
+	// Restored is called after the keys were replaced because the database was restored.
+	Restored func()
+}
+
+// BookingSite is where guests of a tenant are sent, and what the site requires of them.
+type BookingSite struct {
+	URL string // with {tenantId}, {propertyId} and {token}; "": not configured
+
+	// What to do if a handoff comes from another browser or address than it was minted
+	// for.
+	Fingerprint, IP Mismatch
+}
+
+// Mismatch says what to do about another browser or address.
+type Mismatch string
+
+// The values of Mismatch.
+const (
+	MismatchRefuse Mismatch = "refuse"
+	MismatchMark   Mismatch = "mark" // the answer says that the guest is suspect
+	MismatchIgnore Mismatch = "ignore"
+)
+
+// New returns the operations.
+func New(o Options) *Service { return &Service{Options: o} }
+
+// Errors of requests for handoffs.
+var (
+	ErrCampaign = guest.BadMember(fmt.Sprintf("expected an object of at most %d bytes", MaxCampaign), "campaign")
+	ErrNoSite   = fault.New(fault.NotFound, "no booking site is configured for this tenant")
+)
+
+const (
+	// MaxCampaign is the size of the largest campaign of a handoff in bytes of JSON.
+	MaxCampaign = 1 << 10
+	maxPeople   = 99
+)
+
+// MintRequest is a request for a handoff.
+type MintRequest struct {
+	Tenant, Property string
+	Stay                             // Currency and Locale may be "": those of the session
+	Campaign         json.RawMessage // nil: that of the session
+	Visitor          guest.Visitor
+	Home             string // origin of this server, for a booking site at a path of it
+
+	// Denied refuses the handoff, unless the request is a repeated one: ErrHardBlock or a
+	// *ChallengeError.
+	Denied error
+}
+
+// check returns an error unless the request is valid. It brings UUIDs into lower case.
+func (r *MintRequest) check() error {
+	var isTenant, isProperty bool
+	if r.Tenant, isTenant = guest.ParseTenant(r.Tenant); !isTenant {
+		return guest.BadParameter(guest.ExpectedUUID, "tenantId")
+	}
+	if r.Property, isProperty = ident.ParseUUID(r.Property); !isProperty {
+		return guest.BadParameter(guest.ExpectedUUID, "propertyId")
+	}
+	if err := r.Stay.check(); err != nil {
+		return err
+	}
+	if len(r.Campaign) > MaxCampaign || len(r.Campaign) > 0 && r.Campaign[0] != '{' {
+		return ErrCampaign
+	}
+	return nil
+}
+
+// check returns an error unless the stay is valid.
+func (s *Stay) check() error {
+	in, err1 := time.Parse(time.DateOnly, s.CheckIn)
+	out, err2 := time.Parse(time.DateOnly, s.CheckOut)
+	switch {
+	case err1 != nil || in.Year() < 1970:
+		return guest.BadMember(catalogue.ExpectedDate, "checkIn")
+	case err2 != nil:
+		return guest.BadMember(catalogue.ExpectedDate, "checkOut")
+	case !out.After(in):
+		return guest.BadMember("expected a date after checkIn", "checkOut")
+	}
+	for _, of := range []struct {
+		name     string
+		n, least int
+	}{{"adults", s.Adults, 1}, {"children", s.Children, 0}, {"rooms", s.Rooms, 1}} {
+		if of.n < of.least || of.n > maxPeople {
+			return guest.BadMember(fmt.Sprintf("expected %d to %d", of.least, maxPeople), of.name)
+		}
+	}
+	switch {
+	case !guest.IsLocale(s.Locale):
+		return guest.ErrLocale
+	case !guest.IsCurrency(s.Currency):
+		return guest.ErrCurrency
+	}
+	return nil
+}
+
+// Mint signs a handoff to a property of the catalogue.
+func (s *Service) Mint(ctx context.Context, m guest.Mutation, preferences guest.Preferences, r MintRequest) (o guest.Once[Minted], err error) {
+	r.Locale, r.Currency = cmp.Or(r.Locale, preferences.Locale), cmp.Or(r.Currency, preferences.Currency)
+	if r.Campaign == nil && preferences.Campaign != "" {
+		r.Campaign = json.RawMessage(preferences.Campaign)
+	}
+	if r.Campaign != nil { // it is stored and signed in one spelling
+		text, err := canonjson.Parse(r.Campaign, len(r.Campaign))
+		if err != nil {
+			return o, err
+		}
+		r.Campaign = json.RawMessage(text)
+	}
+	if err := r.check(); err != nil {
+		return o, err
+	}
+	site := s.Site(r.Tenant)
+	if site.URL == "" {
+		return o, ErrNoSite
+	}
+	if strings.HasPrefix(site.URL, "/") {
+		site.URL = r.Home + site.URL
+	}
+	m.Denied = r.Denied
+	mint := Mint{
+		Mutation: m, Life: s.Life, Site: site.URL, Event: guest.NewID(guest.EventPrefix, s.Clock()), Keys: s.Keys,
+		Handoff: Handoff{
+			ID: guest.NewID(guest.HandoffPrefix, s.Clock()), Session: m.Session, Tenant: r.Tenant, Property: r.Property, Stay: r.Stay, Campaign: r.Campaign,
+			Fingerprint: s.Hasher.Fingerprint(r.Visitor), IP: s.Hasher.IP(r.Visitor),
+		},
+	}
+	// Before the transaction, which must not wait for an upstream. A repeated request gets
+	// its answer whatever the catalogue says now.
+	property, missing := s.Catalogue.PropertyOf(ctx, r.Tenant, r.Property)
+	mint.TimeZone, mint.Missing = property.TimeZone, missing
+	step := func() (guest.Once[Minted], error) { return s.Store.Mint(ctx, mint) }
+	o, err = guest.DoOnce(ctx, s.Guests, mint.Sealed(), step)
+	if s.settle(ctx, err) {
+		o, err = guest.DoOnce(ctx, s.Guests, mint.Sealed(), step)
+	}
+	return o, err
+}
+
+// List reads handoffs of a session, as Store.Handoffs does.
+func (s *Service) List(ctx context.Context, session guest.ID, after *Handoff, limit int) ([]Handoff, error) {
+	return s.Store.Handoffs(ctx, session, after, limit)
+}
+
+// settle replaces the keys after an error which says that this is necessary, and reports
+// whether it did.
+func (s *Service) settle(ctx context.Context, err error) bool {
+	if !errors.Is(err, ErrNoKey) && !errors.Is(err, ErrRestored) {
+		return false
+	}
+	restored, err := s.Keys.Settle(ctx, nil)
+	if err == nil && restored {
+		s.Restored()
+	}
+	return err == nil
+}
+
+// ConsumeRequest is a request of a booking site about a handoff.
+type ConsumeRequest struct {
+	ID      string
+	Token   string
+	By      string // the service
+	Tenant  string // to which the service is limited; "": to none
+	Key     string // its idempotency key; "" for Verify
+	Trace   guest.Trace
+	Visitor *guest.Visitor // the guest's browser as the site sees it; nil: do not compare
+}
+
+// Received is a handoff as a booking site gets it.
+type Received struct {
+	Handoff
+	Suspect bool // it comes from another browser or address than it was minted for
+}
+
+// Consume consumes a handoff, once. A request that is repeated with its idempotency key
+// gets the same answer.
+func (s *Service) Consume(ctx context.Context, r ConsumeRequest) (Received, error) {
+	c, key, suspect, err := s.authenticate(ctx, r)
+	if err != nil {
+		return Received{}, err
+	}
+	consumption := Consumption{ID: guest.ID(c.ID), Claims: c, SignedBy: key, By: r.By, Key: r.Key}
+	h, _, err := s.Store.Consume(ctx, consumption)
+	if s.settle(ctx, err) {
+		h, _, err = s.Store.Consume(ctx, consumption)
+	}
+	if errors.Is(err, ErrConsumed) {
+		err = s.refuseAgain(ctx, c, r)
+	}
+	return Received{h, suspect}, err
+}
+
+// refuseAgain counts an attempt to consume a handoff again, and returns ErrConsumed.
+func (s *Service) refuseAgain(ctx context.Context, c handoff.Claims, r ConsumeRequest) error {
+	if s.Bots != nil {
+		s.Bots.Replayed(ctx, c.Fingerprint, c.IP)
+	}
+	refused, err := refusalOf(c, r)
+	if err == nil {
+		err = s.refuse(ctx, refused)
+	}
+	if err != nil {
+		return err
+	}
+	return ErrConsumed
+}
+
+// Verify checks whether a handoff could be consumed. It changes nothing.
+func (s *Service) Verify(ctx context.Context, r ConsumeRequest) (Received, error) {
+	c, key, suspect, err := s.authenticate(ctx, r)
+	if err != nil {
+		return Received{}, err
+	}
+	h, state, err := s.Store.Handoff(ctx, guest.ID(c.ID))
+	if err != nil {
+		return Received{}, err
+	}
+	_, err = h.CheckConsume(Consumption{Claims: c, SignedBy: key}, state)
+	if s.settle(ctx, err) {
+		err = ErrToken // all keys were replaced
+	}
+	return Received{h, suspect}, err
+}
+
+// authenticate verifies the token and what it is bound to.
+func (s *Service) authenticate(ctx context.Context, r ConsumeRequest) (c handoff.Claims, key string, suspect bool, err error) {
+	if _, ok := guest.ParseID(guest.HandoffPrefix, r.ID); !ok {
+		return c, "", false, ErrNoHandoff
+	}
+	c, key, err = s.Keys.verify(ctx, r.Token)
+	switch {
+	case err != nil:
+		return c, "", false, err
+	case c.ID != r.ID:
+		return c, "", false, ErrToken
+	case r.Tenant != "" && c.Tenant != r.Tenant: // to this service it does not exist
+		return c, "", false, ErrNoHandoff
+	}
+	if r.Visitor == nil {
+		return c, key, false, nil
+	}
+	site := s.Site(c.Tenant)
+	for _, of := range []struct {
+		same bool
+		or   Mismatch
+	}{
+		{s.Hasher.IsFingerprint(c.Fingerprint, *r.Visitor), site.Fingerprint},
+		{s.Hasher.IsIP(c.IP, *r.Visitor), site.IP},
+	} {
+		switch {
+		case of.same || of.or == MismatchIgnore:
+		case of.or == MismatchRefuse:
+			return c, "", false, ErrBinding
+		default:
+			suspect = true
+		}
+	}
+	return c, key, suspect, nil
+}
+
+// refusalOf returns the refusal of an attempt to consume a handoff again. The ID of its event
+// follows from the handoff and the reason, so that there is one for all attempts.
+func refusalOf(c handoff.Claims, r ConsumeRequest) (n NewRefusal, err error) {
+	payload, err := json.Marshal(struct {
+		SessionID  string `json:"sessionId"`
+		Signal     string `json:"signal"`
+		HandoffID  string `json:"handoffId"`
+		TenantID   string `json:"tenantId"`
+		PropertyID string `json:"propertyId"`
+		By         string `json:"by"`
+	}{c.Session, bots.SignalReplay, c.ID, c.Tenant, c.Property, r.By})
+	if err != nil {
+		return n, fault.Wrap(fault.Internal, "encode an event", err)
+	}
+	sum := sha256.Sum256([]byte(c.ID + "|" + ReasonConsumed))
+	var u ulid.ULID
+	if err := errors.Join(u.SetTime(ulid.Timestamp(c.Minted)), u.SetEntropy(sum[:10])); err != nil {
+		return n, fault.Wrap(fault.Internal, "make the ID of an event", err)
+	}
+	return NewRefusal{
+		Refusal: Refusal{Handoff: guest.ID(c.ID), Reason: ReasonConsumed}, Session: guest.ID(c.Session), Trace: r.Trace,
+		Event: guest.Event{ID: guest.ID(guest.EventPrefix + u.String()), Type: guest.TypePrefix + "bot_suspected.v1", Subject: c.ID, Retention: guest.Audit, Payload: payload},
+	}, nil
+}

@@ -1,0 +1,288 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/internal/conf"
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+	"holdfast/internal/ident"
+)
+
+// PageView is a page that a guest has seen. It is only published: no table has it.
+type PageView struct {
+	Page       string    `json:"page"`                 // one of Pages
+	TenantID   string    `json:"tenantId,omitempty"`   // UUID in lower case
+	PropertyID string    `json:"propertyId,omitempty"` // UUID in lower case
+	SearchID   guest.ID  `json:"searchId,omitempty"`
+	OccurredAt time.Time `json:"occurredAt"`           // by the clock of the browser; zero in a request: now
+	DurationMS int       `json:"durationMs,omitempty"` // how long the guest has looked at it
+}
+
+// FunnelEvent is a step of a guest towards a booking. It is only published.
+type FunnelEvent struct {
+	Step       string    `json:"step"` // one of Steps
+	TenantID   string    `json:"tenantId,omitempty"`
+	PropertyID string    `json:"propertyId,omitempty"`
+	SearchID   guest.ID  `json:"searchId,omitempty"`
+	HandoffID  guest.ID  `json:"handoffId,omitempty"`
+	OccurredAt time.Time `json:"occurredAt"`
+}
+
+// Values of PageView.Page and FunnelEvent.Step.
+var (
+	Pages = []string{"home", "list", "map", "detail", "wishlist", "handoff", "other"}
+	Steps = []string{"search", "results", "detail", "availability", "wishlist", "handoff"}
+)
+
+// MaxBatch is how many page views or funnel events a request may have.
+const MaxBatch = 50
+
+// maxDuration is the longest PageView.DurationMS: a day.
+const maxDuration = 24 * 60 * 60 * 1000
+
+// ErrBatchTooLarge and ErrBatchEmpty are errors of the size of a batch.
+var (
+	ErrBatchTooLarge = fault.Newf(fault.TooLarge, "items: expected at most %d", MaxBatch)
+	ErrBatchEmpty    = fault.Wrap(fault.Invalid, expectedItems, guest.FieldErrors{{Pointer: "/items", Code: guest.CodeInvalid, Detail: expectedItems}})
+)
+
+const expectedItems = "items: expected an array of 1 to 50 objects"
+
+// SampleRates say of how many sessions the telemetry of one is published; 1 or less: of
+// all. It is that of a whole session, so that no funnel loses a step. They are part of the
+// section [guest].
+type SampleRates struct {
+	PageViews    int `toml:"sample_page_views" doc:"Publish the page views of one in so many sessions. The extension sampledrate of the events says so."`
+	FunnelEvents int `toml:"sample_funnel_events" doc:"Likewise for funnel events."`
+	Searches     int `toml:"sample_searches" doc:"Likewise for searches."`
+	DetailViews  int `toml:"sample_detail_views" doc:"Likewise for views of properties."`
+	Sessions     int `toml:"sample_sessions" doc:"Likewise for the beginnings of sessions."`
+}
+
+// DefaultSampleRates returns the defaults.
+func DefaultSampleRates() SampleRates {
+	return SampleRates{PageViews: 1, FunnelEvents: 1, Searches: 1, DetailViews: 1, Sessions: 1}
+}
+
+// maxSampleRate is the most that the extension sampledrate can say.
+const maxSampleRate = 1<<31 - 1
+
+// Check reports every invalid setting.
+func (r *SampleRates) Check() (problems conf.Problems) {
+	for name, n := range map[string]int{
+		"sample_page_views": r.PageViews, "sample_funnel_events": r.FunnelEvents, "sample_searches": r.Searches, "sample_detail_views": r.DetailViews, "sample_sessions": r.Sessions,
+	} {
+		if n < 1 || n > maxSampleRate {
+			problems.Addf(name, "must be from 1 to %d", maxSampleRate)
+		}
+	}
+	return problems
+}
+
+// Kinds of telemetry and its results, for Options.Recorded.
+const (
+	PageViews    = "page-view"
+	FunnelEvents = "funnel"
+	Searches     = "search"
+	DetailViews  = "detail"
+	Sessions     = "session" // that have begun
+
+	Published  = "published"
+	SampledOut = "sampled-out"
+	Dropped    = "dropped" // the database has been unavailable for too long
+)
+
+// Record is a request to publish the events of telemetry.
+type Record struct {
+	guest.Mutation
+	IDs    []guest.ID    // of the items
+	Events []guest.Event // without times; empty: the session is not sampled
+}
+
+// Recorded is the result of Record.
+type Recorded struct {
+	IDs []guest.ID `json:"ids"`
+}
+
+// Decide returns the result, and the events to append at a time.
+func (r *Record) Decide(now time.Time) (Recorded, []guest.Event) {
+	events := slices.Clone(r.Events)
+	for i := range events {
+		events[i].At = now
+	}
+	return Recorded{r.IDs}, events
+}
+
+// RecordPageViews publishes the page views in items, each a JSON object. Errors of items are
+// FieldErrors.
+func (s *Service) RecordPageViews(ctx context.Context, m guest.Mutation, items []json.RawMessage) (guest.Once[Recorded], error) {
+	return record(ctx, s, m, batch[PageView]{PageViews, guest.PageViewPrefix, "page_view.recorded.v1", s.Samples.PageViews, items, checkPageView})
+}
+
+// RecordFunnelEvents is RecordPageViews for funnel events.
+func (s *Service) RecordFunnelEvents(ctx context.Context, m guest.Mutation, items []json.RawMessage) (guest.Once[Recorded], error) {
+	return record(ctx, s, m, batch[FunnelEvent]{FunnelEvents, guest.FunnelPrefix, "funnel.recorded.v1", s.Samples.FunnelEvents, items, checkFunnelEvent})
+}
+
+// batch is a batch of page views or funnel events.
+type batch[T any] struct {
+	kind, prefix, topic string
+	rate                int
+	items               []json.RawMessage
+
+	// check checks an item, and reports errors by the name of a member.
+	check func(v *T, now time.Time, wrong func(member, detail string))
+}
+
+// record publishes a batch.
+func record[T any](ctx context.Context, s *Service, m guest.Mutation, b batch[T]) (o guest.Once[Recorded], err error) {
+	r := Record{Mutation: m}
+	r.IDs, r.Events, err = b.read(m.Session, s.Clock().UTC().Truncate(time.Millisecond))
+	if err != nil {
+		return o, err
+	}
+	result := Published
+	if !m.Session.IsSampled(b.rate) {
+		result, r.Events = SampledOut, nil
+	}
+	o, err = guest.DoOnce(ctx, s.Guests, m, func() (guest.Once[Recorded], error) { return s.Store.Record(ctx, r) })
+	if err == nil && !o.Replayed && s.Recorded != nil {
+		s.Recorded(b.kind, result, len(r.IDs))
+	}
+	return o, err
+}
+
+// read checks the items, and returns their IDs and events.
+func (b *batch[T]) read(session guest.ID, now time.Time) ([]guest.ID, []guest.Event, error) {
+	switch {
+	case len(b.items) == 0:
+		return nil, nil, ErrBatchEmpty
+	case len(b.items) > MaxBatch:
+		return nil, nil, ErrBatchTooLarge
+	}
+	ids, events := make([]guest.ID, len(b.items)), make([]guest.Event, len(b.items))
+	var wrong guest.FieldErrors
+	for i, text := range b.items {
+		var v T
+		pointer := fmt.Sprintf("/items/%d", i)
+		at := func(member, detail string) {
+			if member != "" {
+				member = "/" + strings.ReplaceAll(member, ".", "/")
+			}
+			wrong = append(wrong, guest.FieldError{Pointer: pointer + member, Code: guest.CodeInvalid, Detail: detail})
+		}
+		if err := decodeItem(text, &v); err != nil {
+			at(memberOf(err))
+			continue
+		}
+		b.check(&v, now, at)
+		ids[i] = guest.NewID(b.prefix, now)
+		var err error
+		if events[i], err = b.event(session, ids[i], v, now); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(wrong) > 0 {
+		return nil, nil, fault.Wrap(fault.Invalid, "items: some are not valid, see errors", wrong[:min(len(wrong), guest.MaxFieldErrors)])
+	}
+	return ids, events, nil
+}
+
+// event returns the event of an item: its members, its ID and the session.
+func (b *batch[T]) event(session, id guest.ID, v T, now time.Time) (guest.Event, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return guest.Event{}, fault.Wrap(fault.Internal, "encode an event", err)
+	}
+	payload := fmt.Appendf(nil, `{"id":%q,"sessionId":%q,`, id, session)
+	e := guest.Event{ID: guest.NewID(guest.EventPrefix, now), Type: guest.TypePrefix + b.topic, Subject: string(id), Retention: guest.Operational, Payload: append(payload, text[1:]...)}
+	if b.rate > 1 {
+		e.SampleRate = b.rate
+	}
+	return e, nil
+}
+
+func decodeItem(text json.RawMessage, into any) error {
+	if len(text) == 0 || text[0] != '{' {
+		return errors.New("expected an object")
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	return d.Decode(into)
+}
+
+// memberOf returns the member of an item that could not be decoded, and why.
+func memberOf(err error) (member, detail string) {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return wrong.Field, "unexpected " + strings.Fields(wrong.Value)[0]
+	}
+	if _, ok := errors.AsType[*time.ParseError](err); ok {
+		return "occurredAt", expectedTime
+	}
+	return "", "expected an object with the members of the documentation only"
+}
+
+const expectedTime = "expected a time as in RFC 3339, from 1900 to 9999"
+
+func checkPageView(v *PageView, now time.Time, wrong func(member, detail string)) {
+	if !slices.Contains(Pages, v.Page) {
+		wrong("page", "expected "+strings.Join(Pages, ", "))
+	}
+	if v.DurationMS < 0 || v.DurationMS > maxDuration {
+		wrong("durationMs", fmt.Sprintf("expected 0 to %d", maxDuration))
+	}
+	checkPlace(place{&v.TenantID, &v.PropertyID, v.SearchID, &v.OccurredAt}, now, wrong)
+}
+
+func checkFunnelEvent(v *FunnelEvent, now time.Time, wrong func(member, detail string)) {
+	if !slices.Contains(Steps, v.Step) {
+		wrong("step", "expected "+strings.Join(Steps, ", "))
+	}
+	checkID("handoffId", guest.HandoffPrefix, v.HandoffID, wrong)
+	checkPlace(place{&v.TenantID, &v.PropertyID, v.SearchID, &v.OccurredAt}, now, wrong)
+}
+
+// place has the members that page views and funnel events have in common.
+type place struct {
+	tenant, property *string
+	search           guest.ID
+	at               *time.Time
+}
+
+// checkPlace checks members, and brings them into the form that is published.
+func checkPlace(p place, now time.Time, wrong func(member, detail string)) {
+	var ok bool
+	if *p.tenant != "" {
+		if *p.tenant, ok = guest.ParseTenant(*p.tenant); !ok {
+			wrong("tenantId", "expected a UUID")
+		}
+	}
+	if *p.property != "" {
+		if *p.property, ok = ident.ParseUUID(*p.property); !ok {
+			wrong("propertyId", "expected a UUID")
+		}
+	}
+	checkID("searchId", guest.SearchPrefix, p.search, wrong)
+	switch {
+	case p.at.IsZero():
+		*p.at = now
+	case p.at.UTC().Year() < 1900 || p.at.UTC().Year() > 9999:
+		wrong("occurredAt", expectedTime)
+	default:
+		*p.at = p.at.UTC().Truncate(time.Millisecond)
+	}
+}
+
+func checkID(member, prefix string, id guest.ID, wrong func(member, detail string)) {
+	if _, ok := guest.ParseID(prefix, string(id)); id != "" && !ok {
+		wrong(member, "expected "+prefix+" and a ULID")
+	}
+}

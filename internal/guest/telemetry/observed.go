@@ -1,0 +1,173 @@
+package telemetry
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/catalogue"
+)
+
+// observed has what the service has observed itself until the database has it: requests
+// that change nothing do not wait for the database, and succeed without it. What a process
+// that is killed has observed in the last second is lost.
+type observed struct {
+	flushing sync.Mutex // so that the events of a session stay in order
+
+	mu     sync.Mutex
+	events []SessionEvent
+}
+
+const (
+	maxObserved  = 10_000 // while the database is unavailable
+	observedStep = 500    // events in a transaction
+)
+
+// add returns false if there are too many.
+func (o *observed) add(e SessionEvent) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.events) >= maxObserved {
+		return false
+	}
+	o.events = append(o.events, e)
+	return true
+}
+
+// take returns the first events.
+func (o *observed) take() (some []SessionEvent) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := min(len(o.events), observedStep)
+	some = slices.Clone(o.events[:n])
+	o.events = slices.Delete(o.events, 0, n)
+	return some
+}
+
+// put returns events to the beginning.
+func (o *observed) put(some []SessionEvent) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.events = append(some, o.events...)
+}
+
+// drop deletes the events of a session.
+func (o *observed) drop(session guest.ID) {
+	o.flushing.Lock() // those that were taken are in the database, or here again
+	defer o.flushing.Unlock()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.events = slices.DeleteFunc(o.events, func(e SessionEvent) bool { return e.Session == session })
+}
+
+// Started publishes that a session has begun, when its guest has got the cookie.
+func (s *Service) Started(ctx context.Context, session guest.Session) {
+	var campaign json.RawMessage
+	if session.Campaign != "" {
+		campaign = json.RawMessage(session.Campaign)
+	}
+	s.observe(ctx, session.ID, observation{Sessions, "session.started.v1", string(session.ID), s.Samples.Sessions, struct {
+		CreatedAt time.Time       `json:"createdAt"`
+		Campaign  json.RawMessage `json:"campaign,omitempty"`
+	}{session.Created, campaign}})
+}
+
+// Executed is a search that a guest has executed.
+type Executed struct {
+	SearchID guest.ID              `json:"searchId,omitempty"` // "": on the map
+	Kind     string                `json:"kind"`               // list or map
+	Query    catalogue.SearchQuery `json:"query"`              // without Text, in which guests may write anything
+	HasText  bool                  `json:"hasText"`
+	Total    int                   `json:"total"`
+	Cache    catalogue.CacheState  `json:"cache"`
+}
+
+// Executed publishes that a guest has searched. The query is normalized.
+func (s *Service) Executed(ctx context.Context, session guest.ID, e Executed) {
+	e.HasText, e.Query.Text = e.Query.Text != "", ""
+	s.observe(ctx, session, observation{Searches, "search.executed.v1", string(cmp.Or(e.SearchID, session)), s.Samples.Searches, e})
+}
+
+// DetailViewed is a property whose page a guest has seen.
+type DetailViewed struct {
+	TenantID   string               `json:"tenantId"`
+	PropertyID string               `json:"propertyId"`
+	Locale     string               `json:"locale"`
+	Currency   string               `json:"currency"`
+	Cache      catalogue.CacheState `json:"cache"`
+}
+
+// DetailViewed publishes that a guest has seen the page of a property.
+func (s *Service) DetailViewed(ctx context.Context, session guest.ID, v DetailViewed) {
+	s.observe(ctx, session, observation{DetailViews, "detail.viewed.v1", v.PropertyID, s.Samples.DetailViews, v})
+}
+
+// observation is what the service has observed of a session.
+type observation struct {
+	kind    string // one of the kinds of telemetry
+	topic   string
+	subject string
+	rate    int // of SampleRates
+	payload any // an object
+}
+
+// observe publishes an event of a session soon.
+func (s *Service) observe(ctx context.Context, session guest.ID, o observation) {
+	result := SampledOut
+	if session.IsSampled(o.rate) {
+		e, err := o.event(session, s.Clock())
+		result = Published
+		if err != nil || !s.observed.add(SessionEvent{session, guest.TraceOf(ctx), e}) {
+			result = Dropped
+		}
+	}
+	if s.Recorded != nil {
+		s.Recorded(o.kind, result, 1)
+	}
+}
+
+func (o *observation) event(session guest.ID, now time.Time) (guest.Event, error) {
+	text, err := json.Marshal(o.payload)
+	if err != nil {
+		return guest.Event{}, fault.Wrap(fault.Internal, "encode an event", err)
+	}
+	now = now.UTC().Truncate(time.Microsecond)
+	e := guest.Event{
+		ID: guest.NewID(guest.EventPrefix, now), Type: guest.TypePrefix + o.topic, Subject: o.subject, Retention: guest.Operational, At: now,
+		Payload: slices.Concat([]byte(`{"sessionId":"`+session+`",`), text[1:]),
+	}
+	if o.rate > 1 {
+		e.SampleRate = o.rate
+	}
+	return e, nil
+}
+
+// Flush writes to the database what was observed.
+func (s *Service) Flush(ctx context.Context) error {
+	s.observed.flushing.Lock()
+	defer s.observed.flushing.Unlock()
+	for {
+		some := s.observed.take()
+		if len(some) == 0 {
+			return nil
+		}
+		rest, err := s.Store.AppendEvents(ctx, some)
+		if err != nil {
+			rest = some
+		}
+		s.observed.put(rest)
+		if err != nil || len(rest) > 0 {
+			return err
+		}
+	}
+}
+
+// Repair writes to the database what was observed. It is a step for guest.Run.
+func (s *Service) Repair(ctx context.Context) {
+	_ = s.Flush(ctx) // the next step tries again
+}

@@ -1,0 +1,39 @@
+package tenants
+
+import (
+	"context"
+	"encoding/json"
+
+	"holdfast/internal/fault"
+	"holdfast/internal/guest"
+	"holdfast/internal/inbox"
+)
+
+// OperatorSource is the source of the events by which operators suspend tenants.
+const OperatorSource = "holdfast guest tenant"
+
+// Suspend suspends or reinstates a tenant for an operator, by an event of the present
+// as any other. The state of another event with a later time stays; then it returns
+// fault.Conflict.
+func (s *Service) Suspend(ctx context.Context, tenant string, suspended bool, reason string) error {
+	id, ok := guest.ParseTenant(tenant)
+	if !ok {
+		return guest.ErrTenant
+	}
+	body, err := json.Marshal(map[string]string{"tenantId": id, "reason": reason})
+	if err != nil {
+		return fault.Wrap(fault.Internal, "encode an event", err)
+	}
+	e := inbox.Event{Source: OperatorSource, ID: string(guest.NewID(guest.EventPrefix, s.Clock())), Type: s.Types.Reinstated[0], Time: s.Clock(), Body: body}
+	if suspended {
+		e.Type = s.Types.Suspended[0]
+	}
+	if _, err := s.Receive(ctx, e); err != nil {
+		return err
+	}
+	is, err := s.Store.Suspended(ctx, id)
+	if err == nil && is != suspended {
+		err = fault.New(fault.Conflict, "an event with a later time says otherwise: check the clocks of the senders of events")
+	}
+	return err
+}
