@@ -65,6 +65,7 @@ var (
 	ErrSearchExpired = fault.New(fault.NotFound, "the search session has expired: search again")
 )
 
+// Details of errors of members and parameters.
 const (
 	ExpectedLocale   = "expected a language tag such as de-AT"
 	ExpectedCurrency = "expected three capital letters such as EUR"

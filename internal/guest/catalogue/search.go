@@ -194,6 +194,7 @@ func CheckPage(page int) error {
 	return nil
 }
 
+// ExpectedDate is the detail of an error of a date.
 const ExpectedDate = "expected a date such as 2027-01-31"
 
 // CheckArrival returns fault.Invalid if a date is past in a time zone. In one that is not known

@@ -26,7 +26,7 @@ type Options struct {
 	Recorded func(kind, result string, n int)
 }
 
-// NewTelemetry returns a service. When a session is erased, it forgets what it has observed.
+// New returns a service. When a session is erased, it forgets what it has observed.
 func New(o Options) *Service {
 	s := &Service{Options: o}
 	o.Guests.OnErase(s.observed.drop)
