@@ -192,7 +192,7 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 		return err
 	}
 	if len(s.Operations) > 0 {
-		api := adminapi.New(s.Name, s.Operations)
+		api := adminapi.New(s.CommandName(), s.Operations)
 		open.Mounts = append(open.Mounts, service.Mount{Listener: service.Admin, Paths: api.Paths(), Mount: web.Mount{
 			Owns: api.Owns, Service: web.Service{Serve: api.Serve, Error: adminapi.WriteError, Route: api.Label},
 		}})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"holdfast/internal/app"
+	"holdfast/internal/app/service"
 	"holdfast/internal/cli"
 	"holdfast/internal/openapitest"
 	"holdfast/internal/operate"
@@ -29,12 +30,12 @@ func TestOperations(t *testing.T) {
 		if len(s.Operations) == 0 {
 			continue
 		}
-		wantDescribed(t, s.Name, s.Operations)
+		wantDescribed(t, &s)
 		buttons := buttonsOf(s.Operations)
 		for _, o := range s.Operations {
 			seen++
 			for _, noun := range nounsOf(&o) {
-				wantCommand(t, o, s.Name, noun, o.Verb())
+				wantCommand(t, o, s.CommandName(), noun, o.Verb())
 			}
 			if !slices.Contains(buttons, o.Path) {
 				t.Errorf("%s: no page or button of %s", s.Name, o.Path)
@@ -59,29 +60,29 @@ func nounsOf(o *operate.Operation) []string {
 }
 
 // wantDescribed checks that the API description of a service is what its operations say.
-func wantDescribed(t *testing.T, service string, all []operate.Operation) {
+func wantDescribed(t *testing.T, s *service.Service) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", service, filepath.FromSlash(descriptions[service])))
+	text, err := os.ReadFile(filepath.Join("..", s.Name, filepath.FromSlash(descriptions[s.Name])))
 	if err != nil {
-		t.Fatalf("%s: %v: add its API description to this test", service, err)
+		t.Fatalf("%s: %v: add its API description to this test", s.Name, err)
 	}
-	updated, err := openapi.Document(service, all)
-	if !strings.Contains(descriptions[service], "admin") { // it has the other listeners, too
-		updated, err = openapi.Update(text, service, all)
+	updated, err := openapi.Document(s.CommandName(), s.Operations)
+	if !strings.Contains(descriptions[s.Name], "admin") { // it has the other listeners, too
+		updated, err = openapi.Update(text, s.CommandName(), s.Operations)
 	}
 	if err != nil || !bytes.Equal(text, updated) {
-		t.Errorf("%s: the API description does not have the operations as they are declared (%v): run make generate", service, err)
+		t.Errorf("%s: the API description does not have the operations as they are declared (%v): run make generate", s.Name, err)
 	}
 	described, err := openapitest.Load(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	have := described.Routes()
-	for _, r := range adminapi.New(service, all).Routes() {
+	for _, r := range adminapi.New(s.CommandName(), s.Operations).Routes() {
 		if !slices.ContainsFunc(have, func(d openapitest.Route) bool {
 			return d.Method == r.Method && strings.EqualFold(strings.NewReplacer("{", "", "}", "").Replace(d.Path), r.Path)
 		}) {
-			t.Errorf("%s: %s %s is not described", service, r.Method, r.Path)
+			t.Errorf("%s: %s %s is not described", s.Name, r.Method, r.Path)
 		}
 	}
 }

@@ -167,7 +167,7 @@ func (c *command) addCommands(root *cobra.Command) {
 			add(serviceGroup, s.Commands(sh)...)
 		}
 		if len(s.Operations) > 0 {
-			add(serviceGroup, operations.Commands(s.Name, s.Operations, sh))
+			add(serviceGroup, operations.Commands(s.CommandName(), s.Operations, sh))
 		}
 	}
 }

@@ -14,7 +14,9 @@ import (
 type Input struct {
 	Name    string
 	Doc     string
-	Subject bool         // it names what is shown or changed: the argument of the command, and a part of the path
+	Subject bool         // it names what is shown or changed: an argument of the command, and a part of the path
+	IsFlag  bool         // of a subject: it is a required flag of the command instead
+	Value   string       // what the help of the command calls a value, such as "UUID"
 	Kind    reflect.Kind // String, Int, Int64 or Bool
 	Default string       // as text
 	Schema  string       // name of its schema in the API description, if it has one
@@ -113,14 +115,14 @@ func inputsOf(t reflect.Type) (all []Input) {
 	for _, f := range fieldsOf(t) {
 		in := Input{
 			Name: f.Tag.Get("flag"), Doc: f.Tag.Get("doc"), Default: f.Tag.Get("default"), Kind: f.Type.Kind(),
-			Schema: f.Tag.Get("schema"), Example: f.Tag.Get("example"), Least: f.Tag.Get("least"), at: f.Index,
+			Value: f.Tag.Get("value"), Schema: f.Tag.Get("schema"), Example: f.Tag.Get("example"), Least: f.Tag.Get("least"), at: f.Index,
 		}
 		_, in.Local = f.Tag.Lookup("local")
-		if name := f.Tag.Get("subject"); name != "" {
-			in.Name, in.Subject = name, true
+		if name, option, _ := strings.Cut(f.Tag.Get("subject"), ","); name != "" {
+			in.Name, in.Subject, in.IsFlag = name, true, option == "flag"
 		}
-		if in.Name == "" || in.Doc == "" || in.Subject && len(all) > 0 {
-			panic(fmt.Sprintf("field %s of %s: expected the tag doc, and the tag flag or, of the first field, subject", f.Name, t))
+		if in.Name == "" || in.Doc == "" || in.Subject && len(all) > 0 && !all[len(all)-1].Subject {
+			panic(fmt.Sprintf("field %s of %s: expected the tag doc, and the tag flag or, of the first fields, subject", f.Name, t))
 		}
 		if err := in.set(reflect.New(f.Type).Elem(), in.Default); err != nil && !in.Subject {
 			panic(fmt.Sprintf("field %s of %s: the default is wrong: %v", f.Name, t, err))
@@ -160,6 +162,9 @@ func parse[In any](inputs []Input, values map[string]string) (in In, err error) 
 
 func (i *Input) set(field reflect.Value, text string) error {
 	wrong := &InputError{i.Name, "expected " + i.Expected()}
+	if i.Subject && text == "" {
+		return &InputError{i.Name, "must not be empty"}
+	}
 	switch i.Kind {
 	case reflect.Int, reflect.Int64:
 		if text == "" && i.Kind == reflect.Int64 { // a position
@@ -176,9 +181,6 @@ func (i *Input) set(field reflect.Value, text string) error {
 		}
 		field.SetBool(text == "true")
 	case reflect.String:
-		if i.Subject && text == "" {
-			return &InputError{i.Name, "must not be empty"}
-		}
 		field.SetString(text)
 	default:
 		return &InputError{i.Name, "is neither a text nor a whole number nor true or false"}

@@ -69,7 +69,7 @@ type Operation struct {
 	Kind    Kind
 	Inputs  []Input
 	Columns []Column // of the rows of a list, or of the result of another operation
-	Names   string   // the input of other operations that takes the subject of the rows; "": none takes it
+	Names   []string // the inputs of other operations that take what names a row, besides the subjects of the list
 	Also    *Member  // of the JSON of a list, besides the rows
 
 	out     reflect.Type
@@ -122,10 +122,23 @@ func Sentence(name string) string {
 	return strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "-", " ")
 }
 
-// Subject returns the input that names what is shown or changed, or nil.
+// Subjects returns the inputs that name what is shown or changed, which are the first ones: the last is
+// the thing itself, and those before it name where it is.
+func (o *Operation) Subjects() []Input {
+	n := 0
+	for n < len(o.Inputs) && o.Inputs[n].Subject {
+		n++
+	}
+	return o.Inputs[:n]
+}
+
+// Others returns the inputs that are no subjects.
+func (o *Operation) Others() []Input { return o.Inputs[len(o.Subjects()):] }
+
+// Subject returns the last subject, or nil.
 func (o *Operation) Subject() *Input {
-	if len(o.Inputs) > 0 && o.Inputs[0].Subject {
-		return &o.Inputs[0]
+	if all := o.Subjects(); len(all) > 0 {
+		return &all[len(all)-1]
 	}
 	return nil
 }
@@ -179,10 +192,11 @@ type Changed interface{ Notice() string }
 // command has an input with the tag local.
 // A list that is read in pages embeds Page in In, and one that shows the latest rows embeds Latest.
 // The fields of Out have the tag json, and the tag title if people read them. The tag subject is on the
-// field that names the row, with the name of the input of other operations that takes it, and the tag cursor
+// fields that name the row, with the names of the inputs of other operations that take them, and the tag cursor
 // on the field for Page.After. A field with the tag with is shown only if the input that it names is true; with the tag
 // local, which such a field of a local input has, too, the API does not describe it. A method
-// Offers(verb string) bool of Out says which changes the console offers for a row.
+// Offers(verb string) bool of Out says which changes the console offers for a row. If In has subjects, the list
+// belongs to them, such as the keys of an account: the rows of the list that name all of these subjects link to it.
 func NewList[In, Out any](about About, fn func(context.Context, In) ([]Out, error)) Operation {
 	o, row := declare[In, Out](List, about)
 	o.run = runner(o.Inputs, false, func(ctx context.Context, in In, _ Progress) ([]Out, error) { return fn(ctx, in) }, func(in In, all []Out) *Result {
@@ -207,7 +221,8 @@ func With[T any](o Operation, name string, get func(context.Context) (T, error))
 	return o
 }
 
-// NewRead declares a read of one thing. The first field of In has the tag subject instead of flag. Out is as
+// NewRead declares a read of one thing. The first fields of In, which name the thing, have the tag subject
+// instead of flag: "tenant", or "tenant,flag" for a required flag of the command instead of an argument. Out is as
 // for NewList, and the tag text is on a field that is shown as a text, e.g. a body.
 func NewRead[In, Out any](about About, fn func(context.Context, In) (Out, error)) Operation {
 	o, row := declare[In, Out](Read, about)
@@ -217,8 +232,8 @@ func NewRead[In, Out any](about About, fn func(context.Context, In) (Out, error)
 	return o
 }
 
-// NewChange declares a change. The first field of In has the tag subject instead of flag if the change
-// is for one subject. Out is as for NewList.
+// NewChange declares a change. The first fields of In have the tag subject, as for NewRead, if the change
+// is for one thing. Out is as for NewList.
 func NewChange[In any, Out Changed](about About, fn func(context.Context, In) (Out, error)) Operation {
 	return newChange(Change, about, func(ctx context.Context, in In, _ Progress) (Out, error) { return fn(ctx, in) })
 }
@@ -267,7 +282,7 @@ func declare[In, Out any](kind Kind, about About) (o Operation, row func(Out) Ro
 	if _, _, hasVerb := strings.Cut(o.Path, "/"); hasVerb == (kind == List) || o.Doc == "" {
 		panic(fmt.Sprintf("operation %q: expected a noun for a list, or a noun and a verb, and a doc", o.Path))
 	}
-	if kind == Read && o.Subject() == nil {
+	if kind == Read && len(o.Subjects()) == 0 {
 		panic(fmt.Sprintf("operation %q: expected the tag subject on the first input of a read", o.Path))
 	}
 	o.check = func(values map[string]string) error {
@@ -280,7 +295,7 @@ func declare[In, Out any](kind Kind, about About) (o Operation, row func(Out) Ro
 		if in := o.Input(c.With); c.With != "" && (in == nil || !in.IsBool()) {
 			panic(fmt.Sprintf("operation %q: expected the name of an input that is true or false in the tag with of %s", o.Path, c.Title))
 		}
-		if c.Secret != "" && (kind != Change || c.Names) {
+		if c.Secret != "" && (kind != Change || c.Subject != "") {
 			panic(fmt.Sprintf("operation %q: only the result of a change has a secret, and it is no subject", o.Path))
 		}
 	}

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,14 +47,14 @@ func TestChange(t *testing.T) {
 		got = in
 		return wall{Name: in.Wall, Coats: in.Coats}, nil
 	})
-	if o.Noun() != "walls" || o.Verb() != "paint" || o.Subject() == nil || o.Subject().Name != "wall" || o.Names != "wall" {
+	if o.Noun() != "walls" || o.Verb() != "paint" || o.Subject() == nil || o.Subject().Name != "wall" || !slices.Equal(o.Names, []string{"wall"}) {
 		t.Errorf("%+v", o)
 	}
 	r, err := o.Run(t.Context(), map[string]string{"wall": "north", "color": "red", "dry": "true"}, nil)
 	if err != nil || (got != paint{"north", "red", 2, true}) {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if row := r.Rows[0]; r.Notice != "wall north is painted" || row.Subject != "north" || row.Cells[1] != 2 || len(row.Cells) != 3 || row.Offers("paint") {
+	if row := r.Rows[0]; r.Notice != "wall north is painted" || row.Subjects["wall"] != "north" || row.Cells[1] != 2 || len(row.Cells) != 3 || row.Offers("paint") {
 		t.Errorf("%+v", r)
 	}
 	for reason, values := range map[string]map[string]string{
@@ -100,9 +102,41 @@ func TestList(t *testing.T) {
 			t.Errorf("%s, %v, want %s", text, err, want)
 		}
 		for i, row := range r.Rows {
-			if row.Subject != some[i].Name || row.Offers("paint") != (some[i].Coats == 0) {
+			if row.Subjects["wall"] != some[i].Name || row.Offers("paint") != (some[i].Coats == 0) {
 				t.Errorf("%+v", row)
 			}
+		}
+	}
+}
+
+// TestSubjects: several inputs name a thing, of which some may be flags of the command and some are numbers.
+func TestSubjects(t *testing.T) {
+	t.Parallel()
+	type brick struct {
+		House string `subject:"house,flag" value:"NAME" doc:"NAME of the house"`
+		Row   int    `subject:"row" doc:"row of the brick"`
+		Color string `flag:"color" doc:"its color"`
+	}
+	type laid struct {
+		Row   int    `json:"row" subject:"row"`
+		House string `json:"house" title:"House" subject:"house"`
+	}
+	o := operate.NewRead(operate.About{Path: "bricks/show", Doc: "Show a brick"}, func(_ context.Context, in brick) (laid, error) { return laid{in.Row, in.House}, nil })
+	all := o.Subjects()
+	if len(all) != 2 || !all[0].IsFlag || all[0].Value != "NAME" || all[1].IsFlag || o.Subject().Name != "row" || len(o.Others()) != 1 || !slices.Equal(o.Names, []string{"row", "house"}) || o.Columns[0].Subject != "house" {
+		t.Errorf("%+v", o)
+	}
+	r, err := o.Run(t.Context(), map[string]string{"house": "a", "row": "7"}, nil)
+	if want := map[string]string{"house": "a", "row": "7"}; err != nil || !maps.Equal(r.Rows[0].Subjects, want) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for want, values := range map[string]map[string]string{
+		"house: must not be empty":     {"row": "7"},
+		"row: must not be empty":       {"house": "a"},
+		"row: expected a whole number": {"house": "a", "row": "x"},
+	} {
+		if err := o.Check(values); fmt.Sprint(err) != want {
+			t.Errorf("%v: %v, want %s", values, err, want)
 		}
 	}
 }
@@ -177,10 +211,10 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := r.Rows[0]
-	if want := []operate.Text{{"Plan", "{\n  \"a\": [\n    1\n  ]\n}"}, {"Note", "x"}}; !reflect.DeepEqual(row.Texts, want) || row.Subject != "north" || o.Kind.Changes() {
+	if want := []operate.Text{{"Plan", "{\n  \"a\": [\n    1\n  ]\n}"}, {"Note", "x"}}; !reflect.DeepEqual(row.Texts, want) || row.Subjects["wall"] != "north" || o.Kind.Changes() {
 		t.Errorf("%+v", row)
 	}
-	if want := []any{"north", 0, time.Time{}, "unknown"}; !reflect.DeepEqual(row.Cells, want) || !o.Columns[0].Names || o.Columns[1].Names {
+	if want := []any{"north", 0, time.Time{}, "unknown"}; !reflect.DeepEqual(row.Cells, want) || o.Columns[0].Subject != "wall" || o.Columns[1].Subject != "" {
 		t.Errorf("%+v, %+v", row.Cells, o.Columns)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -44,11 +45,11 @@ func (r *Result) JSON() any {
 
 // Row is a row of a list, or the result of another operation.
 type Row struct {
-	Value   any    // as JSON
-	Cells   []any  // by Result.Columns
-	Texts   []Text // of a read
-	Subject string // the value of the input of other operations that names this row
-	Offers  func(verb string) bool
+	Value    any               // as JSON
+	Cells    []any             // by Result.Columns
+	Texts    []Text            // of a read
+	Subjects map[string]string // the values of the inputs Operation.Names, which name this row
+	Offers   func(verb string) bool
 
 	cursor any
 }
@@ -58,11 +59,11 @@ type Text struct{ Title, Body string }
 
 // Column is a field of a row that people read.
 type Column struct {
-	Title  string
-	Type   reflect.Type
-	Names  bool   // it is Row.Subject
-	Secret string // says that the value is shown once; "": it is no secret
-	With   string // the input that must be true to show it; "": it is shown always
+	Title   string
+	Type    reflect.Type
+	Subject string // it is this one of Row.Subjects
+	Secret  string // says that the value is shown once; "": it is no secret
+	With    string // the input that must be true to show it; "": it is shown always
 
 	zero string // shown for the zero value
 	at   []int
@@ -98,10 +99,11 @@ func (r *Result) choose(all []Column, values map[string]string) {
 
 // outputs are the fields of a result by their tags.
 type outputs struct {
-	columns         []Column
-	texts           []Column
-	names           string
-	subject, cursor []int
+	columns  []Column
+	texts    []Column
+	names    []string
+	subjects [][]int // by names
+	cursor   []int
 }
 
 // outputsOf reads the tags of a result.
@@ -109,10 +111,10 @@ func outputsOf(t reflect.Type) (o outputs) {
 	for _, f := range fieldsOf(t) {
 		name := f.Tag.Get("subject")
 		if name != "" {
-			o.names, o.subject = name, f.Index
+			o.names, o.subjects = append(o.names, name), append(o.subjects, f.Index)
 		}
 		if title := f.Tag.Get("title"); title != "" {
-			c := Column{Title: title, Type: f.Type, Names: name != "", Secret: f.Tag.Get("secret"), With: f.Tag.Get("with"), zero: f.Tag.Get("zero"), at: f.Index}
+			c := Column{Title: title, Type: f.Type, Subject: name, Secret: f.Tag.Get("secret"), With: f.Tag.Get("with"), zero: f.Tag.Get("zero"), at: f.Index}
 			if c.Type.Kind() == reflect.Pointer {
 				c.Type = c.Type.Elem()
 			}
@@ -148,8 +150,11 @@ func (o *outputs) row(out any) Row {
 	for _, c := range o.texts {
 		r.Texts = append(r.Texts, Text{c.Title, shown(v.FieldByIndex(c.at).Interface())})
 	}
-	if o.subject != nil {
-		r.Subject = v.FieldByIndex(o.subject).String()
+	for i, at := range o.subjects {
+		if r.Subjects == nil {
+			r.Subjects = map[string]string{}
+		}
+		r.Subjects[o.names[i]] = fmt.Sprint(v.FieldByIndex(at).Interface())
 	}
 	if o.cursor != nil {
 		r.cursor = v.FieldByIndex(o.cursor).Interface()

@@ -23,7 +23,7 @@ func TestSecret(t *testing.T) {
 		Token string `json:"token" title:"Token" subject:"token" secret:"It is shown only once."`
 	}
 	change := operate.NewChange(operate.About{Path: "keys/create", Doc: "Create"}, func(context.Context, operate.None) (minted, error) { return minted{"a", "b"}, nil })
-	if r, err := change.Run(t.Context(), nil, nil); err != nil || !r.HasSecret() || r.Rows[0].Subject != "a" {
+	if r, err := change.Run(t.Context(), nil, nil); err != nil || !r.HasSecret() || r.Rows[0].Subjects["key"] != "a" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for kind, declare := range map[string]func(){

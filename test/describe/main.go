@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"holdfast/internal/app"
-	"holdfast/internal/operate"
+	"holdfast/internal/app/service"
 	"holdfast/internal/operate/openapi"
 )
 
@@ -16,7 +16,7 @@ func main() {
 		if len(s.Operations) == 0 {
 			continue
 		}
-		if err := describe(s.Name, s.Operations); err != nil {
+		if err := describe(&s); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", s.Name, err)
 			os.Exit(1)
 		}
@@ -24,15 +24,15 @@ func main() {
 }
 
 // describe writes the file that has only the operations of a service, or else the one with its whole API.
-func describe(service string, all []operate.Operation) error {
-	dir := filepath.Join("internal", service, "httpapi")
+func describe(s *service.Service) error {
+	dir := filepath.Join("internal", s.Name, "httpapi")
 	file := filepath.Join(dir, "openapi-admin.json")
-	updated, err := openapi.Document(service, all)
+	updated, err := openapi.Document(s.CommandName(), s.Operations)
 	if _, missing := os.Stat(file); missing != nil {
 		file = filepath.Join(dir, "openapi.json")
 		var text []byte
 		if text, err = os.ReadFile(file); err == nil {
-			updated, err = openapi.Update(text, service, all)
+			updated, err = openapi.Update(text, s.CommandName(), s.Operations)
 		}
 	}
 	if err != nil {

@@ -5,6 +5,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -91,6 +92,9 @@ type Service struct {
 	// reach or elsewhere.
 	Alone bool
 
+	// Command is the name of the service in commands and in paths of the admin listener; "": Name.
+	Command string
+
 	// Operations are what an operator can do with the service: each is a command, a page or a button of the
 	// console, and a route of the admin listener.
 	Operations []operate.Operation
@@ -99,6 +103,9 @@ type Service struct {
 	// with the same name are merged.
 	Commands func(*Shell) []*cobra.Command
 }
+
+// CommandName returns the name of the service in commands and in paths of the admin listener.
+func (s *Service) CommandName() string { return cmp.Or(s.Command, s.Name) }
 
 // Owners are the owners of a service's tables, in the database of another service.
 type Owners struct {

@@ -6,6 +6,9 @@
 //	POST /SERVICE/NOUN/VERB          another change
 //	POST /SERVICE/NOUN/SUBJECT/VERB  a change of a row
 //
+// An operation with several subjects has all of them in its path, as the list has that belongs to something:
+// GET /SERVICE/keys/ACCOUNT, POST /SERVICE/keys/ACCOUNT/KEY/revoke.
+//
 // Other inputs are members of a JSON object in the body of a change, and parameters in the query of a list or
 // a read.
 package adminapi
@@ -47,7 +50,7 @@ func New(service string, all []operate.Operation) *API {
 		if o.Kind.Changes() {
 			r.Method = http.MethodPost
 		}
-		if s := o.Subject(); s != nil {
+		for _, s := range o.Subjects() {
 			r.Path += "/" + strings.ToUpper(s.Name)
 		}
 		if !slices.Contains([]string{"list", "show", "add"}, o.Verb()) {
@@ -94,18 +97,37 @@ func (a *API) Label(path string) string {
 // find returns the routes with a path, which differ in the method. A path with fewer values comes first.
 func (a *API) find(path string) (found []*route) {
 	parts := strings.Split(path, "/")
+	values := map[*route]int{}
 	for i := range a.routes {
 		r := &a.routes[i]
-		if slices.Equal(r.parts, parts) {
-			found = slices.Insert(found, 0, r)
-		} else if slices.EqualFunc(r.parts, parts, func(of, is string) bool {
-			return of == is || is != "" && r.Subject() != nil && of == strings.ToUpper(r.Subject().Name)
-		}) {
+		if n, ok := r.matches(parts); ok {
+			values[r] = n
 			found = append(found, r)
 		}
 	}
+	slices.SortStableFunc(found, func(x, y *route) int { return values[x] - values[y] })
 	return found
 }
+
+// matches reports whether the parts of a path are those of the route, and how many of them are values.
+func (o *route) matches(parts []string) (values int, ok bool) {
+	if len(parts) != len(o.parts) {
+		return 0, false
+	}
+	end := firstValue + len(o.Subjects())
+	for i, part := range parts {
+		switch isValue := i >= firstValue && i < end; {
+		case isValue && part != "":
+			values++
+		case isValue || part != o.parts[i]:
+			return 0, false
+		}
+	}
+	return values, true
+}
+
+// firstValue is the place of the first subject in the parts of a path, which begins with a slash.
+const firstValue = 3
 
 var errPath = web.Refuse(http.StatusNotFound, "not-found", "no such path")
 

@@ -44,6 +44,13 @@ type one struct {
 	Wall string `subject:"wall" doc:"name of the wall"`
 }
 
+// stone is a stone of a wall, which is found in a row.
+type stone struct {
+	Wall string `subject:"wall" doc:"name of the wall"`
+	Row  int    `subject:"row" doc:"number of the row"`
+	Dry  bool   `flag:"dry" doc:"wait until it is dry"`
+}
+
 type dryRun struct {
 	DryRun bool `flag:"dry-run" doc:"without paint"`
 	Loud   bool `flag:"loud" doc:"say it" local:""`
@@ -72,6 +79,10 @@ func operations() []operate.Operation {
 		}),
 		operate.NewChange(operate.About{Path: "walls/add", Doc: "Add"}, func(context.Context, operate.None) (wall, error) { return wall{"new"}, nil }),
 		operate.NewChange(operate.About{Path: "walls/clean", Doc: "Clean"}, func(context.Context, operate.None) (wall, error) { return wall{"all"}, nil }),
+		operate.NewList(operate.About{Path: "rows", Doc: "List"}, func(_ context.Context, in one) ([]wall, error) { return []wall{{"row of " + in.Wall}}, nil }),
+		operate.NewRead(operate.About{Path: "rows/show", Doc: "Show"}, func(_ context.Context, in stone) (wall, error) { return wall{fmt.Sprint(in)}, nil }),
+		operate.NewChange(operate.About{Path: "rows/count", Doc: "Count"}, func(_ context.Context, in one) (wall, error) { return wall{"rows of " + in.Wall}, nil }),
+		operate.NewChange(operate.About{Path: "rows/lay", Doc: "Lay"}, func(_ context.Context, in stone) (wall, error) { return wall{"laid " + fmt.Sprint(in)}, nil }),
 		operate.NewChange(operate.About{Path: "walls/paint", Doc: "Paint"}, func(_ context.Context, in paint) (wall, error) {
 			switch in.Wall {
 			case "none":
@@ -129,6 +140,16 @@ func TestAPI(t *testing.T) {
 		{"POST", "/house/walls//paint", "", 404, `"detail":"no such path"`},
 		{"POST", "/house/walls/%zz/paint", "", 400, ""},
 		{"GET", "/house/walls/a/b", "", 404, `"code":"not-found"`},
+		{"GET", "/house/rows/a%2Fb", "", 200, `{"rows":[{"name":"row of a/b"}]}`},
+		{"GET", "/house/rows/a%2Fb/7?dry=true", "", 200, `{"name":"{a/b 7 true}"}`},
+		{"GET", "/house/rows/a/x", "", 422, `"errors":[{"pointer":"","parameter":"row","code":"invalid","detail":"expected a whole number"}]`},
+		{"GET", "/house/rows/a/7/8", "", 404, ""},
+		{"GET", "/house/rows//7", "", 404, ""},
+		{"GET", "/house/rows/", "", 404, ""},
+		{"POST", "/house/rows/a/count", "", 200, `{"name":"rows of a"}`},
+		{"POST", "/house/rows/a/7/lay", `{"dry":true}`, 200, `{"name":"laid {a 7 true}"}`},
+		{"POST", "/house/rows/a/count/lay", "", 422, `"parameter":"row"`},
+		{"PUT", "/house/rows/a/count", "", 405, `this path supports GET, POST`},
 		{"DELETE", "/house/walls", "", 405, `this path supports GET, POST`},
 		{"PUT", "/house/walls/clean", "", 405, `this path supports GET, POST`},
 		{"GET", "/house/walls/a/paint", "", 405, `this path supports POST`},
@@ -157,8 +178,9 @@ func TestAPI(t *testing.T) {
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	api := adminapi.New("house", operations())
-	want := []adminapi.Route{{"GET", "/house/walls"}, {"GET", "/house/walls/WALL"}, {"GET", "/house/walls/WALL/plan"}, {"POST", "/house/walls/paint-all"}, {"GET", "/house/bricks"}, {"POST", "/house/walls"}, {"POST", "/house/walls/clean"}, {"POST", "/house/walls/WALL/paint"}}
-	if !slices.Equal(api.Routes(), want) || !slices.Equal(api.Paths(), []string{"/house/walls", "/house/bricks"}) {
+	want := []adminapi.Route{{"GET", "/house/walls"}, {"GET", "/house/walls/WALL"}, {"GET", "/house/walls/WALL/plan"}, {"POST", "/house/walls/paint-all"}, {"GET", "/house/bricks"}, {"POST", "/house/walls"}, {"POST", "/house/walls/clean"},
+		{"GET", "/house/rows/WALL"}, {"GET", "/house/rows/WALL/ROW"}, {"POST", "/house/rows/WALL/count"}, {"POST", "/house/rows/WALL/ROW/lay"}, {"POST", "/house/walls/WALL/paint"}}
+	if !slices.Equal(api.Routes(), want) || !slices.Equal(api.Paths(), []string{"/house/walls", "/house/bricks", "/house/rows"}) {
 		t.Errorf("%v, %v", api.Routes(), api.Paths())
 	}
 	for path, owned := range map[string]bool{"/house/walls": true, "/house/walls/x": true, "/house/wallsx": false, "/house": false, "/": false} {
@@ -166,7 +188,7 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("%s: %v", path, !owned)
 		}
 	}
-	for path, label := range map[string]string{"/house/walls/a/paint": "/house/walls/WALL/paint", "/house/walls/x": "/house/walls/WALL", "/house/walls/clean": "/house/walls/clean", "/house/walls/x/y": "unknown"} {
+	for path, label := range map[string]string{"/house/walls/a/paint": "/house/walls/WALL/paint", "/house/walls/x": "/house/walls/WALL", "/house/walls/clean": "/house/walls/clean", "/house/walls/x/y": "unknown", "/house/rows/x/count": "/house/rows/WALL/count", "/house/rows/x/9": "/house/rows/WALL/ROW"} {
 		if got := api.Label(path); got != label {
 			t.Errorf("%s: %s, want %s", path, got, label)
 		}

@@ -24,14 +24,13 @@ var bodyErrors = problem.BodyErrors(maxBody)
 // values returns the inputs of a request by name.
 func (o *route) values(w http.ResponseWriter, r *http.Request, path string) (map[string]string, error) {
 	all := map[string]string{}
-	others := o.Inputs
-	if s := o.Subject(); s != nil {
-		part := strings.Split(path, "/")[3]
-		name, err := url.PathUnescape(part)
+	others, parts := o.Others(), strings.Split(path, "/")
+	for i, s := range o.Subjects() {
+		value, err := url.PathUnescape(parts[firstValue+i])
 		if err != nil {
 			return nil, errPath
 		}
-		all[s.Name], others = name, others[1:]
+		all[s.Name] = value
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -79,22 +80,55 @@ func newCommand(sh *service.Shell, o *operate.Operation, cmd *cobra.Command) *co
 		cmd.Long = o.Doc + ".\n" + o.More
 	}
 	c.addFlags()
-	arguments := c.arguments(o)
 	if cmd.Name() == o.Verb() {
-		cmd.Use = strings.Join(append([]string{cmd.Use}, arguments...), " ")
+		cmd.Use = strings.Join(append([]string{cmd.Use}, append(c.required(o), c.arguments(o)...)...), " ")
 	}
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		return service.Args(c.arguments(c.chosen())...)(cmd, args)
-	}
+	cmd.Args = c.check
 	cmd.RunE = sh.Run(c.run)
 	return c
+}
+
+// check refuses other arguments than those of the operation that the flags select, and missing flags.
+func (c *command) check(cmd *cobra.Command, args []string) error {
+	o := c.chosen()
+	var missing []string
+	for _, s := range o.Subjects() {
+		if s.IsFlag && !cmd.Flags().Changed(s.Name) {
+			missing = append(missing, "--"+s.Name)
+		}
+	}
+	switch len(missing) {
+	case 0:
+		return service.Args(c.arguments(o)...)(cmd, args)
+	case 1:
+		return service.Usagef("%s is required", missing[0])
+	}
+	last := len(missing) - 1
+	return service.Usagef("%s and %s are required", strings.Join(missing[:last], ", "), missing[last])
+}
+
+// required returns the flags of an operation that are required, as its help shows them.
+func (c *command) required(o *operate.Operation) (all []string) {
+	for _, s := range o.Subjects() {
+		if s.IsFlag {
+			all = append(all, "--"+s.Name+" "+cmp.Or(s.Value, strings.ToUpper(s.Name)))
+		}
+	}
+	return all
 }
 
 func (c *command) addFlags() {
 	flags := c.cmd.Flags()
 	for _, in := range c.Inputs {
+		doc := in.Doc
+		if in.Value != "" { // as cobra marks it
+			doc = strings.Replace(doc, in.Value, "`"+in.Value+"`", 1)
+		}
 		switch {
-		case in.Subject, in.Name == "after":
+		case in.Subject && !in.IsFlag, in.Name == "after":
+		case in.Subject:
+			flags.String(in.Name, "", doc)
+			_ = c.cmd.MarkFlagRequired(in.Name)
 		case in.Name == "limit":
 			of := "print at most so many " + c.RowsMember()
 			if c.Limit == 0 {
@@ -102,11 +136,11 @@ func (c *command) addFlags() {
 			}
 			flags.IntVar(&c.limit, "limit", c.Limit, of)
 		case in.IsBool():
-			flags.Bool(in.Name, in.Default == "true", in.Doc)
+			flags.Bool(in.Name, in.Default == "true", doc)
 		case in.IsNumber():
-			flags.Int64(in.Name, int64(in.Number()), in.Doc)
+			flags.Int64(in.Name, int64(in.Number()), doc)
 		default:
-			flags.String(in.Name, in.Default, in.Doc)
+			flags.String(in.Name, in.Default, doc)
 		}
 	}
 	if c.IsPaged() && c.Limit > 0 {
@@ -123,7 +157,7 @@ func (c *command) jsonDoc() string {
 	if c.Kind != operate.List {
 		return "print the result as JSON"
 	}
-	return "print one line of JSON for each " + cmp.Or(c.Names, "row")
+	return "print one line of JSON for each " + append([]string{"row"}, c.Names...)[len(c.Names)]
 }
 
 // hide hides the flags of a former spelling, which may print JSON always.
@@ -137,12 +171,17 @@ func (c *command) hide(isJSON bool) {
 // addFormer adds a flag that was a former spelling: --VERB of another operation, or the subject.
 func (c *command) addFormer(flag string, o *operate.Operation) {
 	flags := c.cmd.Flags()
-	if s := o.Subject(); s == nil {
+	if s := o.Input(flag); s == nil || !s.Subject {
 		flags.Bool(flag, false, o.Doc)
 	} else {
 		flags.String(flag, "", s.Doc)
 	}
 	flags.Lookup(flag).Hidden = true
+	for _, s := range c.Subjects() { // check requires those of the operation that the flags select
+		if f := flags.Lookup(s.Name); f != nil {
+			delete(f.Annotations, cobra.BashCompOneRequiredFlag)
+		}
+	}
 	for other := range c.former {
 		c.cmd.MarkFlagsMutuallyExclusive(flag, other)
 	}
@@ -159,12 +198,22 @@ func (c *command) chosen() *operate.Operation {
 	return c.Operation
 }
 
-// arguments returns the arguments of an operation. A flag may have the subject.
-func (c *command) arguments(o *operate.Operation) []string {
-	if s := o.Subject(); s != nil && !(c.former[s.Name] == o && c.cmd.Flags().Changed(s.Name)) {
-		return []string{strings.ToUpper(s.Name)}
+// arguments returns the arguments of an operation. Flags may have subjects.
+func (c *command) arguments(o *operate.Operation) (all []string) {
+	for _, s := range c.typedSubjects(o) {
+		all = append(all, strings.ToUpper(s.Name))
 	}
-	return nil
+	return all
+}
+
+// typedSubjects returns the subjects that are arguments.
+func (c *command) typedSubjects(o *operate.Operation) (all []operate.Input) {
+	for _, s := range o.Subjects() {
+		if !s.IsFlag && !(c.former[s.Name] == o && c.cmd.Flags().Changed(s.Name)) {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 func (c *command) run(ctx context.Context, args []string) error {
@@ -175,8 +224,8 @@ func (c *command) run(ctx context.Context, args []string) error {
 			values[in.Name] = f.Value.String()
 		}
 	}
-	if s := o.Subject(); s != nil && len(args) > 0 {
-		values[s.Name] = args[0]
+	for i, s := range c.typedSubjects(o) {
+		values[s.Name] = args[i]
 	}
 	if o.Kind == operate.List {
 		return c.list(ctx, values)
@@ -209,11 +258,12 @@ func (c *command) confirm(o *operate.Operation, values map[string]string) error 
 	if c.yes || !o.NeedsYes && !(o.Danger && c.sh.CanAsk()) {
 		return nil
 	}
-	question := strings.TrimSpace(o.Ask + " " + o.Label())
-	if s := o.Subject(); s != nil {
-		question += " " + s.Name + " " + service.Printable(values[s.Name])
+	question := strings.TrimSpace(o.Ask+" "+o.Label()) + " "
+	var named []string
+	for _, s := range slices.Backward(o.Subjects()) {
+		named = append(named, s.Name+" "+service.Printable(values[s.Name]))
 	}
-	if !c.sh.Confirm(question + "?") {
+	if !c.sh.Confirm(strings.TrimSpace(question+strings.Join(named, " of ")) + "?") {
 		return service.Usagef("nothing was changed; confirm with --yes")
 	}
 	return nil
@@ -226,8 +276,8 @@ func (c *command) typed(o *operate.Operation, err error) error {
 		return err
 	}
 	name := "--" + wrong.Input
-	if s := o.Subject(); s != nil && s.Name == wrong.Input && len(c.arguments(o)) > 0 {
-		name = strings.ToUpper(s.Name)
+	if slices.ContainsFunc(c.typedSubjects(o), func(s operate.Input) bool { return s.Name == wrong.Input }) {
+		name = strings.ToUpper(wrong.Input)
 	}
 	return service.Usagef("%s: %s", name, wrong.Reason)
 }

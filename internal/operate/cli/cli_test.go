@@ -71,6 +71,17 @@ type painted struct {
 
 func (p painted) Notice() string { return fmt.Sprintf("north: painted\n%d walls", p.Walls) }
 
+// nail is in a brick of a wall.
+type nail struct {
+	Wall  string `subject:"wall,flag" value:"NAME" doc:"NAME of the wall"`
+	Brick int    `subject:"brick,flag" doc:"number of the brick"`
+	Nail  string `subject:"nail" doc:"name of the nail"`
+}
+
+type everyNail struct {
+	Wall string `subject:"wall,flag" doc:"name of the wall"`
+}
+
 func operations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
@@ -98,6 +109,16 @@ func operations() []operate.Operation {
 			return razed{5, in.Wall}, nil
 		}),
 		operate.NewChange(operate.About{Path: "walls/break", Doc: "Break a wall", Danger: true}, func(_ context.Context, in one) (wall, error) { return wall{Name: in.Wall}, nil }),
+		operate.NewList(operate.About{Path: "nails", Doc: "List the nails"}, func(_ context.Context, in everyNail) ([]razed, error) { return []razed{{1, in.Wall}}, nil }),
+		operate.NewChange(operate.About{Path: "nails/pull", Doc: "Pull a nail", NeedsYes: true}, func(_ context.Context, in nail) (razed, error) {
+			if in.Nail == "loose" {
+				return razed{}, &operate.InputError{Input: "nail", Reason: "is loose"}
+			}
+			return razed{in.Brick, in.Wall + " " + in.Nail}, nil
+		}),
+		operate.NewChange(operate.About{Path: "nails/pull-all", Doc: "Pull all nails", Former: []string{"pull --all"}}, func(context.Context, operate.None) (razed, error) {
+			return razed{1, "everywhere"}, nil
+		}),
 		operate.NewList(operate.About{Path: "bricks", Doc: "List the bricks", Limit: 3, Former: []string{"bricks --json"}}, bricks),
 		operate.NewList(operate.About{Path: "stones", Doc: "List the stones"}, bricks),
 		operate.NewList(operate.About{Path: "pebbles", Doc: "List the pebbles", Limit: 2}, func(_ context.Context, in operate.Latest) ([]wall, error) {
@@ -193,6 +214,7 @@ func TestFormerSpellings(t *testing.T) {
 		"house walls paint --all":              "house walls paint-all",
 		"house side paint --all":               "house walls paint-all",
 		"house walls paint --all --dry":        "house walls paint-all --dry",
+		"house nails pull --all":               "house nails pull-all",
 	} {
 		out, _, err := run(t, former, "")
 		if want, _, wantErr := run(t, now, ""); out != want || out == "" || fmt.Sprint(err) != fmt.Sprint(wantErr) {
@@ -276,6 +298,7 @@ func TestHelp(t *testing.T) {
 		"house bricks list --help": {"print at most so many bricks (default 3)", "print all bricks", "print one line of JSON for each row"},
 		"house stones list --help": {"print at most so many stones (default: all)"},
 		"house walls raze --help":  {"--yes", "do not ask"},
+		"house nails pull --help":  {"house nails pull --wall NAME --brick BRICK NAIL [flags]", "--wall NAME ", "NAME of the wall"},
 	} {
 		out, _, err := run(t, typed, "")
 		for _, part := range parts {
@@ -283,6 +306,31 @@ func TestHelp(t *testing.T) {
 				t.Errorf("%s: no %s in %s, %v", typed, part, out, err)
 			}
 		}
+	}
+}
+
+// TestSubjects: several arguments or flags name a thing.
+func TestSubjects(t *testing.T) {
+	t.Parallel()
+	for typed, want := range map[string]string{
+		"house nails list --wall a":                              "BRICKS  WHERE\n1       a\n",
+		"house nails pull rusty --wall a --brick 7 --yes":        "BRICKS  7\nWHERE   a rusty\n",
+		"house nails pull --yes --wall=a --brick 7 rusty --json": `{"bricks":7,"where":"a rusty"}` + "\n",
+		"house nails list":                                       "--wall is required",
+		"house nails list --wall=":                               "--wall: must not be empty",
+		"house nails pull rusty":                                 "--wall and --brick are required",
+		"house nails pull --wall a --brick 7":                    "NAIL is required",
+		"house nails pull --wall a --brick x rusty":              "--brick: expected a whole number",
+		"house nails pull --wall a --brick 7 --yes loose":        "NAIL: is loose",
+		"house nails pull --wall a --brick 7 rusty new":          `unexpected argument "new"`,
+	} {
+		out, _, err := run(t, typed, "")
+		if got := out + fmt.Sprint(err); !strings.Contains(strings.ToLower(got), strings.ToLower(want)) {
+			t.Errorf("%s: %q, %v, want %s", typed, out, err, want)
+		}
+	}
+	if _, questions, _ := run(t, "house nails pull --wall a --brick 7 rusty", "n"); !strings.HasPrefix(questions, "Pull nail rusty of brick 7 of wall a? [y/N]") {
+		t.Error(questions)
 	}
 }
 

@@ -27,7 +27,7 @@ func Rename(args []string, services []service.Service) []string {
 	for _, s := range services {
 		for i := range s.Operations {
 			for _, former := range s.Operations[i].Former {
-				r := newRename(s.Name, &s.Operations[i], former)
+				r := newRename(s.CommandName(), &s.Operations[i], former)
 				if r.matches(args[at:]) && r.isCloserThan(&found) {
 					found = r
 				}

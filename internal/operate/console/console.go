@@ -36,19 +36,20 @@ func Pages(own []service.Page, all []operate.Operation) []service.Page {
 // page is a list with the changes of its noun, or these changes only.
 type page struct {
 	list    *operate.Operation // nil: no list
-	reads   *operate.Operation // shows a row; nil: rows have no page
 	changes []*operate.Operation
+	all     []operate.Operation // of the service
 }
 
-// newPage returns the page of a noun, whose first operation is o.
+// newPage returns the page of a noun, whose first operation is o. The page of a list that belongs to something
+// is not in the navigation: rows link to it.
 func newPage(o *operate.Operation, all []operate.Operation) service.Page {
-	p := &page{changes: changesOf(o.Noun(), all)}
+	p := &page{changes: changesOf(o.Noun(), all), all: all}
 	if o.Kind == operate.List {
-		p.list, p.reads = o, first(operate.Read, o.Noun(), all)
+		p.list = o
 	}
-	shown := service.Page{Path: o.Noun(), Title: o.Title, Listed: true, Show: p.show}
+	shown := service.Page{Path: o.Noun(), Title: o.Title, Listed: p.list == nil || len(o.Subjects()) == 0, Show: p.show}
 	for _, o := range p.changes {
-		shown.Actions = append(shown.Actions, action(o))
+		shown.Actions = append(shown.Actions, action(o, p.list))
 	}
 	return shown
 }
@@ -74,13 +75,13 @@ func first(kind operate.Kind, noun string, all []operate.Operation) *operate.Ope
 // extend adds the form of a change to a page of the service.
 func extend(p *service.Page, o *operate.Operation) {
 	show := p.Show
-	p.Actions = append(slices.Clone(p.Actions), action(o))
+	p.Actions = append(slices.Clone(p.Actions), action(o, nil))
 	p.Show = func(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 		view, err := show(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		view.Blocks = append(view.Blocks, form(o))
+		view.Blocks = append(view.Blocks, form(o, nil))
 		return view, nil
 	}
 }
@@ -88,9 +89,14 @@ func extend(p *service.Page, o *operate.Operation) {
 func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	view := &service.View{}
 	onRows, others := p.split()
+	var at names
 	rows := 0
 	if p.list != nil {
-		t, err := p.table(ctx, r, onRows)
+		at = namesOf(p.list, r)
+		if of := p.list.Subject(); of != nil {
+			view.Title, view.Parents = fmt.Sprintf("%s of %s %s", p.list.Title, of.Name, at[of.Name]), trail(p.list, p.all, at)
+		}
+		t, err := p.table(ctx, r, at, onRows)
 		if err != nil {
 			return nil, err
 		}
@@ -103,16 +109,16 @@ func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View,
 		if o.Kind == operate.Job && o.Subject() == nil && rows == 0 {
 			continue // it concerns all rows
 		}
-		view.Blocks = append(view.Blocks, form(o))
+		view.Blocks = append(view.Blocks, form(o, at))
 	}
 	return view, nil
 }
 
 // split returns the changes that are buttons of rows, and those that are forms. A form also takes the
-// name of what is not in the list yet.
+// name of what is not in the list yet, and what no row names.
 func (p *page) split() (onRows, others []*operate.Operation) {
 	for _, o := range p.changes {
-		if p.list != nil && o.Subject() != nil && !o.NewRow {
+		if p.list != nil && !o.NewRow && namesRow(p.list, o) {
 			onRows = append(onRows, o)
 		} else {
 			others = append(others, o)
@@ -121,20 +127,27 @@ func (p *page) split() (onRows, others []*operate.Operation) {
 	return onRows, others
 }
 
-func (p *page) table(ctx context.Context, r *service.PageRequest, onRows []*operate.Operation) (*service.Table, error) {
+func (p *page) table(ctx context.Context, r *service.PageRequest, at names, onRows []*operate.Operation) (*service.Table, error) {
 	found, err := p.list.Run(ctx, values(p.list, r), nil)
 	if err != nil {
 		return nil, err
 	}
 	t := &service.Table{Empty: p.list.Empty}
+	for _, s := range p.list.Subjects() {
+		t.Keep = append(t.Keep, s.Name)
+	}
+	lists := listsBelow(p.list, p.all)
 	for _, c := range found.Columns {
 		t.Columns = append(t.Columns, service.Column{Title: c.Title, Number: c.IsNumber()})
+	}
+	for _, list := range lists {
+		t.Columns = append(t.Columns, service.Column{Title: list.Title})
 	}
 	if len(onRows) > 0 {
 		t.Columns = append(t.Columns, service.Column{Title: "Action"})
 	}
 	for i := range found.Rows {
-		t.Rows = append(t.Rows, p.cells(found.Columns, &found.Rows[i], onRows))
+		t.Rows = append(t.Rows, p.cells(found.Columns, &found.Rows[i], at, lists, onRows))
 	}
 	if found.Next != nil {
 		t.Next = fmt.Sprint(found.Next)
@@ -142,52 +155,83 @@ func (p *page) table(ctx context.Context, r *service.PageRequest, onRows []*oper
 	return t, nil
 }
 
-func (p *page) cells(columns []operate.Column, row *operate.Row, changes []*operate.Operation) (all []service.Cell) {
+func (p *page) cells(columns []operate.Column, row *operate.Row, at names, lists, changes []*operate.Operation) (all []service.Cell) {
+	at = at.with(row.Subjects)
 	for i, v := range row.Cells {
 		c := cell(v)
-		if p.reads != nil && columns[i].Names {
-			c.To = service.PageLink(p.reads.Path, p.reads.Subject().Name, row.Subject)
+		if named := columns[i].Subject; named != "" {
+			if read := readOf(p.list, named, p.all); read != nil && at.name(read) {
+				c.To = at.link(read)
+			}
 		}
 		all = append(all, c)
+	}
+	for _, list := range lists {
+		all = append(all, service.Cell{Text: list.Title, To: at.link(list)})
 	}
 	if len(changes) == 0 {
 		return all
 	}
-	return append(all, service.Cell{Forms: buttons(row, changes)})
+	return append(all, service.Cell{Forms: buttons(row, at, changes)})
 }
 
 // buttons returns the buttons of a row.
-func buttons(row *operate.Row, changes []*operate.Operation) (all []service.Form) {
+func buttons(row *operate.Row, at names, changes []*operate.Operation) (all []service.Form) {
 	for _, o := range changes {
 		if row.Offers(o.Verb()) {
-			f := button(o)
-			f.Keep = map[string]string{o.Subject().Name: row.Subject}
-			f.Label = f.Submit + " " + o.Subject().Name + " " + row.Subject
+			f, s := button(o), o.Subject()
+			f.Keep = at.of(o)
+			f.Label = f.Submit + " " + s.Name + " " + at[s.Name]
 			all = append(all, f)
 		}
 	}
 	return all
 }
 
-// newRead returns the page of a read. It has the buttons of the row.
+// newRead returns the page of a read. It has the buttons of the row, and links to the lists that belong to it.
 func newRead(o *operate.Operation, all []operate.Operation) service.Page {
-	var parents []service.Link
-	if list := first(operate.List, o.Noun(), all); list != nil {
-		parents = []service.Link{{Text: list.Title, To: list.Path}}
+	list := first(operate.List, o.Noun(), all)
+	var onRow, forms []*operate.Operation
+	for _, change := range changesOf(o.Noun(), all) {
+		switch {
+		case !namesRow(o, change):
+		case len(change.Others()) > 0:
+			forms = append(forms, change)
+		case !change.NewRow:
+			onRow = append(onRow, change)
+		}
 	}
-	p := &page{list: o, changes: changesOf(o.Noun(), all)}
-	onRow, _ := p.split()
 	return service.Page{Path: o.Path, Title: o.Title, Show: func(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 		found, err := o.Run(ctx, values(o, r), nil)
 		if err != nil {
 			return nil, err
 		}
 		row := &found.Rows[0]
-		view := &service.View{Title: o.Title + " " + row.Subject, Parents: parents, Blocks: []service.Block{facts(found, false)}}
+		at := namesOf(o, r).with(row.Subjects)
+		view := &service.View{Title: o.Title + " " + at[o.Subject().Name], Blocks: []service.Block{facts(found, o.Subject().Name)}}
+		if list != nil {
+			view.Parents = append(trail(list, all, at), service.Link{Text: list.Title, To: at.link(list)})
+		}
 		for _, text := range row.Texts {
 			view.Blocks = append(view.Blocks, &service.Text{Title: text.Title, Body: text.Body, Copy: true})
 		}
-		for _, f := range buttons(row, onRow) {
+		if list != nil {
+			links := &service.Links{}
+			for _, below := range listsBelow(list, all) {
+				links.All = append(links.All, service.Link{Text: below.Title, To: at.link(below)})
+			}
+			if links.All != nil {
+				view.Blocks = append(view.Blocks, links)
+			}
+		}
+		for _, change := range forms {
+			if row.Offers(change.Verb()) {
+				f := form(change, at)
+				f.Page = o.Noun()
+				view.Blocks = append(view.Blocks, f)
+			}
+		}
+		for _, f := range buttons(row, at, onRow) {
 			f.Page = o.Noun()
 			view.Blocks = append(view.Blocks, &f)
 		}
@@ -195,11 +239,11 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 	}}
 }
 
-// facts returns the fields of a result. The title of a page may have the one that names the thing.
-func facts(r *operate.Result, named bool) *service.Facts {
+// facts returns the fields of a result, without the subject that the title of the page has.
+func facts(r *operate.Result, title string) *service.Facts {
 	f := &service.Facts{}
 	for i, c := range r.Columns {
-		if named || !c.Names {
+		if title == "" || c.Subject != title {
 			shown := cell(r.Rows[0].Cells[i])
 			if shown.Text == "" {
 				shown.Text = "-"
@@ -214,11 +258,19 @@ func button(o *operate.Operation) service.Form {
 	return service.Form{Action: o.Verb(), Submit: o.Label(), Ask: o.Ask, Danger: o.Danger}
 }
 
-func form(o *operate.Operation) *service.Form {
+// form returns the form of a change on a page with names, which it submits without showing them.
+func form(o *operate.Operation, at names) *service.Form {
 	f := button(o)
 	f.Title, f.Text, f.Confirm = o.Title, o.Text, o.Confirm
 	for _, in := range o.Inputs {
 		if in.Local {
+			continue
+		}
+		if value, ok := at[in.Name]; ok && in.Subject {
+			if f.Keep == nil {
+				f.Keep = map[string]string{}
+			}
+			f.Keep[in.Name] = value
 			continue
 		}
 		f.Fields = append(f.Fields, service.Field{
@@ -231,21 +283,24 @@ func form(o *operate.Operation) *service.Form {
 	return &f
 }
 
-// action runs a change. The log of changes names the row.
-func action(o *operate.Operation) service.Action {
+// action runs a change on the page of a list, or on another page with nil. The log of changes names what was changed.
+func action(o, list *operate.Operation) service.Action {
 	a := service.Action{Name: o.Verb()}
-	if o.Names != "" {
-		a.Logged = []string{o.Names}
-	} else if s := o.Subject(); s != nil {
-		a.Logged = []string{s.Name}
+	for _, s := range o.Subjects() {
+		a.Logged = append(a.Logged, s.Name)
+	}
+	for _, name := range o.Names {
+		if !slices.Contains(a.Logged, name) {
+			a.Logged = append(a.Logged, name)
+		}
 	}
 	a.Run = func(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {
 		done, err := o.Run(ctx, values(o, r), nil)
 		if err != nil {
 			return service.Outcome{}, err
 		}
-		if o.Names != "" {
-			r.Values.Set(o.Names, done.Rows[0].Subject)
+		for name, value := range done.Rows[0].Subjects {
+			r.Values.Set(name, value)
 		}
 		if done.Notice == "" {
 			return service.Outcome{View: outcome(o, done)}, nil
@@ -253,6 +308,9 @@ func action(o *operate.Operation) service.Action {
 		out := service.Outcome{Notice: strings.ReplaceAll(done.Notice, "\n", "; ")}
 		if r.Values.Has("return-page") { // the thing that was shown may not exist any more
 			out.Next = o.Noun()
+			if list != nil {
+				out.Next = namesOf(list, r).link(list)
+			}
 		}
 		return out, nil
 	}
@@ -263,7 +321,7 @@ func action(o *operate.Operation) service.Action {
 func outcome(o *operate.Operation, r *operate.Result) *service.View {
 	view := &service.View{Title: cmp.Or(o.Title, o.Label())}
 	if !r.HasSecret() {
-		view.Blocks = []service.Block{facts(r, true)}
+		view.Blocks = []service.Block{facts(r, "")}
 		return view
 	}
 	if r.Note != "" {

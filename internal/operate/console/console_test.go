@@ -219,3 +219,123 @@ func TestOwnPages(t *testing.T) {
 		t.Error("the page of the service was changed")
 	}
 }
+
+// shelf is in a wall, and a book on a shelf.
+type shelf struct {
+	Wall  string `json:"-" title:"Wall" subject:"wall"`
+	Shelf int    `json:"shelf" title:"Shelf" subject:"shelf"`
+}
+
+func (s shelf) Notice() string { return fmt.Sprintf("%s %d", s.Wall, s.Shelf) }
+
+type shelfInput struct {
+	Wall  string `subject:"wall" doc:"name of the wall"`
+	Shelf int    `subject:"shelf" doc:"number of the shelf"`
+}
+
+type bookInput struct {
+	shelfInput
+	Book string `subject:"book" doc:"title of the book"`
+}
+
+type book struct {
+	Book string `json:"book" title:"Book" subject:"book"`
+}
+
+func (b book) Notice() string { return b.Book }
+
+type moveInput struct {
+	shelfInput
+	To string `flag:"to" doc:"the new wall"`
+}
+
+type oneWall struct {
+	Wall string `subject:"wall" doc:"name of the wall"`
+}
+
+// house has walls, which have shelves, which have books.
+func house() []operate.Operation {
+	move := func(_ context.Context, in moveInput) (shelf, error) { return shelf{in.Wall, in.Shelf}, nil }
+	return []operate.Operation{
+		operate.NewList(operate.About{Path: "walls", Doc: "List", Title: "Walls"}, func(context.Context, operate.None) ([]wall, error) { return []wall{{Name: "a"}}, nil }),
+		operate.NewRead(operate.About{Path: "walls/show", Doc: "Show", Title: "Wall"}, func(_ context.Context, in oneWall) (wall, error) { return wall{Name: in.Wall}, nil }),
+		operate.NewList(operate.About{Path: "shelves", Doc: "List", Title: "Shelves"}, func(_ context.Context, in oneWall) ([]shelf, error) { return []shelf{{in.Wall, 7}}, nil }),
+		operate.NewRead(operate.About{Path: "shelves/show", Doc: "Show", Title: "Shelf"}, func(_ context.Context, in shelfInput) (shelf, error) { return shelf(in), nil }),
+		operate.NewChange(operate.About{Path: "shelves/add", Doc: "Add"}, func(_ context.Context, in oneWall) (shelf, error) { return shelf{in.Wall, 8}, nil }),
+		operate.NewChange(operate.About{Path: "shelves/move", Doc: "Move"}, move),
+		operate.NewChange(operate.About{Path: "shelves/burn", Doc: "Burn"}, func(_ context.Context, in shelfInput) (shelf, error) { return shelf(in), nil }),
+		operate.NewList(operate.About{Path: "books", Doc: "List", Title: "Books"}, func(context.Context, shelfInput) ([]book, error) { return []book{{"b"}}, nil }),
+		operate.NewChange(operate.About{Path: "books/read", Doc: "Read"}, func(_ context.Context, in bookInput) (book, error) {
+			return book{fmt.Sprint(in.Wall, in.Shelf, in.Book)}, nil
+		}),
+	}
+}
+
+// TestListsOfSubjects: a list may belong to something. Rows link to it, and its forms and buttons have its subjects.
+func TestListsOfSubjects(t *testing.T) {
+	t.Parallel()
+	pages := map[string]service.Page{}
+	for _, p := range console.Pages(nil, house()) {
+		pages[p.Path] = p
+	}
+	listed := map[string]bool{"walls": true}
+	for path, p := range pages {
+		if p.Listed != listed[path] {
+			t.Errorf("%s: listed %v", path, p.Listed)
+		}
+	}
+	is := func(path string, values url.Values, want *service.View) {
+		t.Helper()
+		p := pages[path]
+		if view := show(t, &p, values); !reflect.DeepEqual(view, want) {
+			t.Errorf("%s: %s\nwant %s", path, dump(view), dump(want))
+		}
+	}
+	one := url.Values{"wall": {"a"}, "shelf": {"7"}}
+	is("walls", nil, &service.View{Blocks: []service.Block{&service.Table{
+		Columns: []service.Column{{Title: "Wall"}, {Title: "Coats", Number: true}, {Title: "Painted"}, {Title: "Shelves"}},
+		Rows:    [][]service.Cell{{{Text: "a", To: "walls/show?wall=a"}, {Text: "0"}, {Text: "-"}, {Text: "Shelves", To: "shelves?wall=a"}}},
+	}}})
+	is("walls/show", url.Values{"wall": {"a"}}, &service.View{Title: "Wall a", Parents: []service.Link{{Text: "Walls", To: "walls"}}, Blocks: []service.Block{
+		&service.Facts{Rows: []service.Fact{{Name: "Coats", Cell: service.Cell{Text: "0"}}, {Name: "Painted", Cell: service.Cell{Text: "-"}}}},
+		&service.Links{All: []service.Link{{Text: "Shelves", To: "shelves?wall=a"}}},
+	}})
+	burn := service.Form{Action: "burn", Submit: "Burn", Label: "Burn shelf 7", Keep: map[string]string{"wall": "a", "shelf": "7"}}
+	move := service.Form{Action: "move", Submit: "Move", Label: "Move shelf 7", Keep: map[string]string{"wall": "a", "shelf": "7"}}
+	atWall := []service.Link{{Text: "Walls", To: "walls"}, {Text: "a", To: "walls/show?wall=a"}}
+	is("shelves", url.Values{"wall": {"a"}}, &service.View{Title: "Shelves of wall a", Parents: atWall, Blocks: []service.Block{
+		&service.Table{
+			Columns: []service.Column{{Title: "Wall"}, {Title: "Shelf", Number: true}, {Title: "Books"}, {Title: "Action"}}, Keep: []string{"wall"},
+			Rows: [][]service.Cell{{
+				{Text: "a", To: "walls/show?wall=a"}, {Text: "7", To: "shelves/show?shelf=7&wall=a"}, {Text: "Books", To: "books?shelf=7&wall=a"},
+				{Forms: []service.Form{move, burn}},
+			}},
+		},
+		&service.Form{Action: "add", Submit: "Add", Keep: map[string]string{"wall": "a"}},
+	}})
+	onPage := func(f service.Form) *service.Form { f.Page = "shelves"; return &f }
+	moveForm := service.Form{Action: "move", Submit: "Move", Keep: move.Keep, Fields: []service.Field{{Name: "to", Label: "To", Help: "the new wall", Optional: true}}}
+	is("shelves/show", one, &service.View{Title: "Shelf 7", Parents: append(atWall, service.Link{Text: "Shelves", To: "shelves?wall=a"}), Blocks: []service.Block{
+		&service.Facts{Rows: []service.Fact{{Name: "Wall", Cell: service.Cell{Text: "a"}}}},
+		&service.Links{All: []service.Link{{Text: "Books", To: "books?shelf=7&wall=a"}}}, onPage(moveForm), onPage(burn),
+	}})
+	is("books", one, &service.View{
+		Title: "Books of shelf 7", Parents: append(atWall, service.Link{Text: "Shelves", To: "shelves?wall=a"}, service.Link{Text: "7", To: "shelves/show?shelf=7&wall=a"}),
+		Blocks: []service.Block{&service.Table{
+			Columns: []service.Column{{Title: "Book"}, {Title: "Action"}}, Keep: []string{"wall", "shelf"},
+			Rows: [][]service.Cell{{{Text: "b"}, {Forms: []service.Form{
+				{Action: "read", Submit: "Read", Label: "Read book b", Keep: map[string]string{"wall": "a", "shelf": "7", "book": "b"}},
+			}}}},
+		}},
+	})
+	read := pages["books"].Actions[0]
+	r := &service.PageRequest{Values: url.Values{"wall": {"a"}, "shelf": {"7"}, "book": {"b"}, "return-page": {"x"}}}
+	if o, err := read.Run(t.Context(), r); err != nil || o.Notice != "a7b" || o.Next != "books?shelf=7&wall=a" || !reflect.DeepEqual(read.Logged, []string{"wall", "shelf", "book"}) {
+		t.Errorf("%+v, %v, %v", o, err, read.Logged)
+	}
+}
+
+func dump(v any) string {
+	text, _ := json.MarshalIndent(v, "", " ")
+	return string(text)
+}

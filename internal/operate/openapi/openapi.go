@@ -60,8 +60,12 @@ func entriesOf(service string, all []operate.Operation) (paths object) {
 		if at < 0 {
 			at = len(paths)
 			item := object{{"servers", []any{object{{"url", "/"}, {"description", "The admin listener (server.admin_listen)."}}}}}
-			if s := o.Subject(); s != nil {
-				item = append(item, member{"parameters", []any{parameter(s, "path")}})
+			var subjects []any
+			for _, s := range o.Subjects() {
+				subjects = append(subjects, parameter(&s, "path"))
+			}
+			if subjects != nil {
+				item = append(item, member{"parameters", subjects})
 			}
 			paths = append(paths, member{path, item})
 		}
@@ -85,11 +89,7 @@ func entry(o *operate.Operation) object {
 		e = append(e, member{"description", strings.ReplaceAll(o.More, "\n", " ")})
 	}
 	e = append(e, member{"security", []any{object{{"admin", []any{}}}}})
-	others := o.Inputs
-	if o.Subject() != nil {
-		others = others[1:]
-	}
-	others = slices.DeleteFunc(slices.Clone(others), func(in operate.Input) bool { return in.Local })
+	others := slices.DeleteFunc(slices.Clone(o.Others()), func(in operate.Input) bool { return in.Local })
 	switch {
 	case len(others) == 0:
 	case o.Kind.Changes():

@@ -47,6 +47,11 @@ type one struct {
 	Wall string `subject:"wall" doc:"name of the wall"`
 }
 
+type brick struct {
+	Wall string `subject:"wall" doc:"name of the wall"`
+	Row  int64  `subject:"row" doc:"number of the row" least:"1"`
+}
+
 const document = `{
   "openapi": "3.1.0",
   "paths": {
@@ -72,6 +77,7 @@ func TestUpdate(t *testing.T) {
 			"total", func(context.Context) (int, error) { return 0, nil }),
 		operate.NewRead(operate.About{Path: "walls/show", Doc: "Show a wall"}, func(context.Context, one) (part, error) { return part{}, nil }),
 		operate.NewChange(operate.About{Path: "walls/add", Doc: "Add a wall"}, func(context.Context, operate.None) (wall, error) { return wall{}, nil }),
+		operate.NewRead(operate.About{Path: "bricks/show", Doc: "Show a brick"}, func(context.Context, brick) (part, error) { return part{}, nil }),
 		operate.NewChange(operate.About{Path: "walls/paint", Doc: "Paint a wall", More: "It takes\na day."}, func(context.Context, paint) (wall, error) { return wall{}, nil }),
 	}
 	updated, err := openapi.Update([]byte(document), "house", all)
@@ -95,6 +101,8 @@ func TestUpdate(t *testing.T) {
 		`"coats": {"type": ["integer", "null"], "description": "How often.", "minimum": 1, "default": 2}`,
 		`"color": {"type": ["string", "null"], "description": "The new color.", "default": "white"}`,
 		`"dryRun": {"type": ["boolean", "null"], "description": "Without paint.", "default": false}`,
+		`"/house/bricks/{wall}/{row}": {`,
+		`"schema": {"type": "integer", "format": "int64", "minimum": 1, "maximum": 9223372036854775807}`,
 		`"required": ["kind", "name", "coats", "doors", "plan"]`,
 		`"kind": {"type": "string", "description": "What it is made of.", "enum": ["brick", "stone"]}`,
 		`"name": {"type": "string", "examples": ["north"]}`, `"coats": {"type": "integer", "minimum": 0, "examples": [2]}`,

@@ -25,7 +25,7 @@ func inputSchema(in *operate.Input, isMember bool) object {
 	if isMember {
 		s = object{{"type", []any{kind, "null"}}, {"description", sentence(in.Doc)}}
 	}
-	if in.Subject {
+	if in.Subject && !in.IsNumber() {
 		return append(s, member{"minLength", 1})
 	}
 	if in.Kind == reflect.Int64 {

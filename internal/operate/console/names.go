@@ -1,0 +1,130 @@
+package console
+
+import (
+	"maps"
+	"slices"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/operate"
+)
+
+// names are the values of subjects, by name: those of a page, and of a row.
+type names map[string]string
+
+// namesOf returns the subjects of a request for an operation.
+func namesOf(o *operate.Operation, r *service.PageRequest) names {
+	n := names{}
+	for _, s := range o.Subjects() {
+		n[s.Name] = r.Value(s.Name)
+	}
+	return n
+}
+
+// with returns the names with those of a row.
+func (n names) with(row map[string]string) names {
+	all := names{}
+	maps.Copy(all, n)
+	maps.Copy(all, row)
+	return all
+}
+
+// of returns the subjects of an operation.
+func (n names) of(o *operate.Operation) map[string]string {
+	all := map[string]string{}
+	for _, s := range o.Subjects() {
+		all[s.Name] = n[s.Name]
+	}
+	return all
+}
+
+// name reports whether the names have all subjects of an operation.
+func (n names) name(o *operate.Operation) bool {
+	return !slices.ContainsFunc(o.Subjects(), func(s operate.Input) bool { return n[s.Name] == "" })
+}
+
+// link returns a link to the page of a list or a read.
+func (n names) link(o *operate.Operation) string {
+	var values []string
+	for _, s := range o.Subjects() {
+		values = append(values, s.Name, n[s.Name])
+	}
+	return service.PageLink(o.Path, values...)
+}
+
+// rowNames returns the names of the subjects that a row of a list has, with those of the list.
+func rowNames(list *operate.Operation) (all []string) {
+	for _, s := range list.Subjects() {
+		all = append(all, s.Name)
+	}
+	for _, name := range list.Names {
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// namesRow reports whether an operation is for a row of a list, or for the thing of a read: that names all of its
+// subjects, which are not those of the list alone.
+func namesRow(list, o *operate.Operation) bool {
+	of, isRow := rowNames(list), false
+	for _, s := range o.Subjects() {
+		if !slices.Contains(of, s.Name) {
+			return false
+		}
+		isRow = isRow || list.Input(s.Name) == nil || list.Kind == operate.Read && s.Name == list.Subject().Name
+	}
+	return isRow
+}
+
+// readOf returns the read of the thing that a column of a list names, or nil.
+func readOf(list *operate.Operation, named string, all []operate.Operation) (found *operate.Operation) {
+	for i := range all {
+		o := &all[i]
+		if o.Kind != operate.Read || o.Subject().Name != named || slices.ContainsFunc(o.Subjects(), func(s operate.Input) bool { return !slices.Contains(rowNames(list), s.Name) }) {
+			continue
+		}
+		if found == nil || o.Noun() == list.Noun() && found.Noun() != list.Noun() {
+			found = o
+		}
+	}
+	return found
+}
+
+// above returns the list with the rows to which a list belongs, or nil.
+func above(list *operate.Operation, all []operate.Operation) *operate.Operation {
+	var subjects []string
+	for _, s := range list.Subjects() {
+		subjects = append(subjects, s.Name)
+	}
+	slices.Sort(subjects)
+	for i := range all {
+		if o := &all[i]; o.Kind == operate.List && len(o.Subjects()) < len(subjects) && slices.Equal(slices.Sorted(slices.Values(rowNames(o))), subjects) {
+			return o
+		}
+	}
+	return nil
+}
+
+// listsBelow returns the lists that belong to the rows of a list.
+func listsBelow(list *operate.Operation, all []operate.Operation) (below []*operate.Operation) {
+	for i := range all {
+		if o := &all[i]; o.Kind == operate.List && len(o.Subjects()) > 0 && above(o, all) == list {
+			below = append(below, o)
+		}
+	}
+	return below
+}
+
+// trail returns links to the pages above a list.
+func trail(list *operate.Operation, all []operate.Operation, at names) []service.Link {
+	parent := above(list, all)
+	if parent == nil {
+		return nil
+	}
+	links := append(trail(parent, all, at), service.Link{Text: parent.Title, To: at.link(parent)})
+	if read := first(operate.Read, parent.Noun(), all); read != nil && at.name(read) {
+		links = append(links, service.Link{Text: at[read.Subject().Name], To: at.link(read)})
+	}
+	return links
+}
