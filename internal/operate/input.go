@@ -12,17 +12,19 @@ import (
 // Input is a value that an operation takes: an argument or a flag of the command, a field of the form, a
 // part of the path, a parameter of the query, or a member of the body of a request.
 type Input struct {
-	Name    string
-	Doc     string
-	Subject bool         // it names what is shown or changed: an argument of the command, and a part of the path
-	IsFlag  bool         // of a subject: it is a required flag of the command instead
-	Value   string       // what the help of the command calls a value, such as "UUID"
-	Kind    reflect.Kind // String, Int, Int64 or Bool
-	Default string       // as text
-	Schema  string       // name of its schema in the API description, if it has one
-	Example string       // for the API description, where a schema alone has too many values
-	Least   string       // of a number: the least one, if there is one
-	Local   bool         // only the command has it
+	Name     string
+	Doc      string
+	Subject  bool         // it names what is shown or changed: an argument of the command, and a part of the path
+	IsFlag   bool         // of a subject: it is a required flag of the command instead
+	Value    string       // what the help of the command calls a value, such as "UUID"
+	Argument string       // of another input: it is an optional last argument of the command, which its help shows so
+	Title    string       // in forms; "": the name
+	Kind     reflect.Kind // String, Int, Int64 or Bool
+	Default  string       // as text
+	Schema   string       // name of its schema in the API description, if it has one
+	Example  string       // for the API description, where a schema alone has too many values
+	Least    string       // of a number: the least one, if there is one
+	Local    bool         // only the command has it
 
 	at []int
 }
@@ -38,6 +40,14 @@ func (i *Input) IsBool() bool { return i.Kind == reflect.Bool }
 
 // IsNumber reports whether the input is a whole number.
 func (i *Input) IsNumber() bool { return i.Kind == reflect.Int || i.Kind == reflect.Int64 }
+
+// Label returns what forms call the input.
+func (i *Input) Label() string {
+	if i.Title != "" {
+		return i.Title
+	}
+	return Sentence(i.Name)
+}
 
 // Member returns the name as a member of JSON, e.g. "dryRun" of "dry-run".
 func (i *Input) Member() string { return Camel(i.Name) }
@@ -115,7 +125,7 @@ func inputsOf(t reflect.Type) (all []Input) {
 	for _, f := range fieldsOf(t) {
 		in := Input{
 			Name: f.Tag.Get("flag"), Doc: f.Tag.Get("doc"), Default: f.Tag.Get("default"), Kind: f.Type.Kind(),
-			Value: f.Tag.Get("value"), Schema: f.Tag.Get("schema"), Example: f.Tag.Get("example"), Least: f.Tag.Get("least"), at: f.Index,
+			Value: f.Tag.Get("value"), Argument: f.Tag.Get("arg"), Title: f.Tag.Get("title"), Schema: f.Tag.Get("schema"), Example: f.Tag.Get("example"), Least: f.Tag.Get("least"), at: f.Index,
 		}
 		_, in.Local = f.Tag.Lookup("local")
 		if name, option, _ := strings.Cut(f.Tag.Get("subject"), ","); name != "" {

@@ -43,13 +43,21 @@ type About struct {
 	Empty string // of a list without rows
 
 	// Of a list.
-	Rows  string // the member of the JSON that has the rows; "": the noun
-	Limit int    // rows that the command prints without --limit; 0: all
+	Rows     string // the member of the JSON that has the rows; "": the noun
+	Limit    int    // rows that the command prints without --limit; 0: all
+	PageRows int    // rows that the command reads at once; 0: 500
+	Resumes  bool   // the command has --after, and prints where the next page begins
+
+	// Of a list or a read.
+	Offers []string // changes of other nouns that its page offers for a row, e.g. "access/allow"
+	Finds  string   // of a read: the button of a form above the list, which shows the thing that is typed
 
 	// Of a change: the button.
 	Button   string // "": the verb
 	Ask      string // what cannot be undone, shown after the first click, and before the command asks
 	Confirm  string // the words that the operator types first
+	Retypes  bool   // the operator types the subject first
+	Stays    bool   // the thing exists afterwards, so the page that shows it is shown again
 	Danger   bool   // the command asks on a terminal
 	NeedsYes bool   // the command also asks without a terminal, so a script needs --yes
 	NewRow   bool   // the subject need not be in the list

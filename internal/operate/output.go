@@ -48,6 +48,8 @@ type Row struct {
 	Value    any               // as JSON
 	Cells    []any             // by Result.Columns
 	Texts    []Text            // of a read
+	Tables   []Table           // of a read
+	Note     string            // of a list: what the command says about rows like this one
 	Subjects map[string]string // the values of the inputs Operation.Names, which name this row
 	Offers   func(verb string) bool
 
@@ -63,6 +65,7 @@ type Column struct {
 	Type    reflect.Type
 	Subject string // it is this one of Row.Subjects
 	Secret  string // says that the value is shown once; "": it is no secret
+	Sort    string // the value of the input sort for this order; "": there is none
 	With    string // the input that must be true to show it; "": it is shown always
 
 	zero string // shown for the zero value
@@ -101,6 +104,7 @@ func (r *Result) choose(all []Column, values map[string]string) {
 type outputs struct {
 	columns  []Column
 	texts    []Column
+	tables   []nested
 	names    []string
 	subjects [][]int // by names
 	cursor   []int
@@ -114,7 +118,7 @@ func outputsOf(t reflect.Type) (o outputs) {
 			o.names, o.subjects = append(o.names, name), append(o.subjects, f.Index)
 		}
 		if title := f.Tag.Get("title"); title != "" {
-			c := Column{Title: title, Type: f.Type, Subject: name, Secret: f.Tag.Get("secret"), With: f.Tag.Get("with"), zero: f.Tag.Get("zero"), at: f.Index}
+			c := Column{Title: title, Type: f.Type, Subject: name, Secret: f.Tag.Get("secret"), With: f.Tag.Get("with"), Sort: f.Tag.Get("sort"), zero: f.Tag.Get("zero"), at: f.Index}
 			if c.Type.Kind() == reflect.Pointer {
 				c.Type = c.Type.Elem()
 			}
@@ -122,6 +126,9 @@ func outputsOf(t reflect.Type) (o outputs) {
 		}
 		if title := f.Tag.Get("text"); title != "" {
 			o.texts = append(o.texts, Column{Title: title, at: f.Index})
+		}
+		if f.Tag.Get("table") != "" {
+			o.tables = append(o.tables, nestedOf(&f))
 		}
 		if _, ok := f.Tag.Lookup("cursor"); ok {
 			o.cursor = f.Index
@@ -149,6 +156,10 @@ func (o *outputs) row(out any) Row {
 	}
 	for _, c := range o.texts {
 		r.Texts = append(r.Texts, Text{c.Title, shown(v.FieldByIndex(c.at).Interface())})
+	}
+	r.Tables = o.tablesOf(v)
+	if noted, ok := out.(interface{ Note() string }); ok {
+		r.Note = noted.Note()
 	}
 	for i, at := range o.subjects {
 		if r.Subjects == nil {

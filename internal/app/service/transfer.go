@@ -151,3 +151,9 @@ func ParseBytes(s string) (int64, bool) {
 	}
 	return n * factor, true
 }
+
+// Bytes is a number of bytes. Pages and terminals show it rounded, with a unit.
+type Bytes int64
+
+// Cell implements the cell of a page.
+func (n Bytes) Cell() Cell { return TextCell(FormatBytes(int64(n))) }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -82,10 +81,27 @@ func newCommand(sh *service.Shell, o *operate.Operation, cmd *cobra.Command) *co
 	c.addFlags()
 	if cmd.Name() == o.Verb() {
 		cmd.Use = strings.Join(append([]string{cmd.Use}, append(c.required(o), c.arguments(o)...)...), " ")
+		if in := optional(o); in != nil {
+			cmd.Use += " [" + in.Argument + "]"
+		}
 	}
 	cmd.Args = c.check
-	cmd.RunE = sh.Run(c.run)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := c.chosen().Check(c.values(args)); err != nil { // this needs no database
+			return c.typed(c.chosen(), err)
+		}
+		return sh.Run(c.run)(cmd, args)
+	}
 	return c
+}
+
+// optional returns the input that is an optional argument of the command, or nil.
+func optional(o *operate.Operation) *operate.Input {
+	i := slices.IndexFunc(o.Inputs, func(in operate.Input) bool { return in.Argument != "" })
+	if i < 0 {
+		return nil
+	}
+	return &o.Inputs[i]
 }
 
 // check refuses other arguments than those of the operation that the flags select, and missing flags.
@@ -99,7 +115,11 @@ func (c *command) check(cmd *cobra.Command, args []string) error {
 	}
 	switch len(missing) {
 	case 0:
-		return service.Args(c.arguments(o)...)(cmd, args)
+		names := c.arguments(o)
+		if optional(o) != nil && len(args) > len(names) {
+			args = slices.Delete(slices.Clone(args), len(names), len(names)+1)
+		}
+		return service.Args(names...)(cmd, args)
 	case 1:
 		return service.Usagef("%s is required", missing[0])
 	}
@@ -125,7 +145,7 @@ func (c *command) addFlags() {
 			doc = strings.Replace(doc, in.Value, "`"+in.Value+"`", 1)
 		}
 		switch {
-		case in.Subject && !in.IsFlag, in.Name == "after":
+		case in.Subject && !in.IsFlag, in.Name == "after" && !c.Resumes, in.Argument != "":
 		case in.Subject:
 			flags.String(in.Name, "", doc)
 			_ = c.cmd.MarkFlagRequired(in.Name)
@@ -216,22 +236,31 @@ func (c *command) typedSubjects(o *operate.Operation) (all []operate.Input) {
 	return all
 }
 
-func (c *command) run(ctx context.Context, args []string) error {
+// values returns what is typed, by the names of the inputs. Without a limit a list has its own default.
+func (c *command) values(args []string) map[string]string {
 	o := c.chosen()
 	values := map[string]string{}
 	for _, in := range o.Inputs {
-		if f := c.cmd.Flags().Lookup(in.Name); f != nil && (!in.Subject || f.Changed) {
-			values[in.Name] = f.Value.String()
+		f := c.cmd.Flags().Lookup(in.Name)
+		if f == nil || !f.Changed && (in.Subject || in.Name == "limit" && c.Limit == 0) {
+			continue
 		}
+		values[in.Name] = f.Value.String()
 	}
-	for i, s := range c.typedSubjects(o) {
+	typed := c.typedSubjects(o)
+	for i, s := range typed {
 		values[s.Name] = args[i]
 	}
+	if in := optional(o); in != nil && len(args) > len(typed) {
+		values[in.Name] = args[len(typed)]
+	}
+	return values
+}
+
+func (c *command) run(ctx context.Context, args []string) error {
+	o, values := c.chosen(), c.values(args)
 	if o.Kind == operate.List {
 		return c.list(ctx, values)
-	}
-	if err := o.Check(values); err != nil {
-		return c.typed(o, err)
 	}
 	if err := c.confirm(o, values); err != nil {
 		return err
@@ -276,49 +305,8 @@ func (c *command) typed(o *operate.Operation, err error) error {
 		return err
 	}
 	name := "--" + wrong.Input
-	if slices.ContainsFunc(c.typedSubjects(o), func(s operate.Input) bool { return s.Name == wrong.Input }) {
+	if in := optional(o); in != nil && in.Name == wrong.Input || slices.ContainsFunc(c.typedSubjects(o), func(s operate.Input) bool { return s.Name == wrong.Input }) {
 		name = strings.ToUpper(wrong.Input)
 	}
 	return service.Usagef("%s: %s", name, wrong.Reason)
-}
-
-// pageRows is how many rows a command reads at once.
-const pageRows = 500
-
-// list prints the rows of a list.
-func (c *command) list(ctx context.Context, values map[string]string) error {
-	most := c.limit // 0: all
-	if c.all {
-		most = 0
-	} else if c.cmd.Flags().Changed("limit") && most < 1 {
-		return service.Usagef("--limit: must be at least 1")
-	}
-	var p *printer
-	for n := 0; ; {
-		if c.IsPaged() {
-			page := pageRows
-			if most > 0 {
-				page = min(page, most-n)
-			}
-			values["limit"] = strconv.Itoa(page)
-		}
-		r, err := c.Run(ctx, values, nil)
-		if err != nil {
-			return c.typed(c.Operation, err)
-		}
-		if p == nil {
-			if p, err = c.newPrinter(r.Columns); err != nil {
-				return err
-			}
-		}
-		for _, row := range r.Rows {
-			if err := p.add(row); err != nil {
-				return err
-			}
-		}
-		if n += len(r.Rows); r.Next == nil || n == most {
-			return p.end()
-		}
-		values["after"] = fmt.Sprint(r.Next)
-	}
 }

@@ -11,35 +11,42 @@ import (
 
 // printer prints rows: a line of JSON for each, or a table.
 type printer struct {
-	add func(operate.Row) error
-	end func() error
+	notes []string // of rows
+	add   func(operate.Row) error
+	end   func() error
 }
 
 func (c *command) newPrinter(columns []operate.Column) (*printer, error) {
 	if c.asJSON {
-		return &printer{func(r operate.Row) error { return c.sh.PrintLine(r.Value) }, func() error { return nil }}, nil
+		return &printer{add: func(r operate.Row) error { return c.sh.PrintLine(r.Value) }, end: func() error { return nil }}, nil
 	}
 	w := c.sh.Table()
-	add := func(r operate.Row) error {
-		cells := make([]any, len(r.Cells))
-		for i, v := range r.Cells {
-			cells[i] = cell(v)
-		}
-		return w.Row(cells...)
+	return &printer{add: func(r operate.Row) error { return c.row(w, r) }, end: w.Flush}, w.Row(titles(columns)...)
+}
+
+// row adds a row to a table.
+func (c *command) row(w *service.Printer, r operate.Row) error {
+	cells := make([]any, len(r.Cells))
+	for i, v := range r.Cells {
+		cells[i] = c.cell(v)
 	}
-	return &printer{add, w.Flush}, w.Row(titles(columns)...)
+	return w.Row(cells...)
 }
 
 // cell returns a value as people read it. The title of its column names the time zone.
-func cell(v any) any {
-	at, ok := v.(time.Time)
-	switch {
-	case !ok:
-		return v
-	case at.IsZero():
-		return ""
+func (c *command) cell(v any) any {
+	switch v := v.(type) {
+	case time.Time:
+		if v.IsZero() {
+			return ""
+		}
+		return v.UTC().Format(time.DateTime)
+	case service.Bytes:
+		if c.sh.OnTerminal() {
+			return service.FormatBytes(int64(v))
+		}
 	}
-	return at.UTC().Format(time.DateTime)
+	return v
 }
 
 // titles returns the header of a table. The first column of times names the time zone.
@@ -78,7 +85,7 @@ func (c *command) show(o *operate.Operation, r *operate.Result) error {
 	}
 	w := c.sh.Table()
 	for i, title := range titles(r.Columns) {
-		if err := w.Row(title, cell(row.Cells[i])); err != nil {
+		if err := w.Row(title, c.cell(row.Cells[i])); err != nil {
 			return err
 		}
 	}
@@ -87,6 +94,28 @@ func (c *command) show(o *operate.Operation, r *operate.Result) error {
 	}
 	for _, text := range row.Texts {
 		if _, err := fmt.Fprintf(c.sh.Stdout, "\n%s\n%s\n", strings.ToUpper(text.Title), service.PrintableLines(text.Body)); err != nil {
+			return err
+		}
+	}
+	return c.tables(row)
+}
+
+// tables prints the tables of a result. One without rows says so.
+func (c *command) tables(row *operate.Row) error {
+	for _, t := range row.Tables {
+		w := c.sh.Table()
+		w.Printf("\n%s\n", strings.ToUpper(t.Title))
+		if len(t.Rows) == 0 {
+			w.Printf("%s\n", t.Empty)
+		} else if err := w.Row(titles(t.Columns)...); err != nil {
+			return err
+		}
+		for _, r := range t.Rows {
+			if err := c.row(w, r); err != nil {
+				return err
+			}
+		}
+		if err := w.Flush(); err != nil {
 			return err
 		}
 	}

@@ -37,7 +37,8 @@ func Pages(own []service.Page, all []operate.Operation) []service.Page {
 type page struct {
 	list    *operate.Operation // nil: no list
 	changes []*operate.Operation
-	all     []operate.Operation // of the service
+	offers  []*operate.Operation // changes of other nouns
+	all     []operate.Operation  // of the service
 }
 
 // newPage returns the page of a noun, whose first operation is o. The page of a list that belongs to something
@@ -45,11 +46,14 @@ type page struct {
 func newPage(o *operate.Operation, all []operate.Operation) service.Page {
 	p := &page{changes: changesOf(o.Noun(), all), all: all}
 	if o.Kind == operate.List {
-		p.list = o
+		p.list, p.offers = o, offered(o, all)
 	}
 	shown := service.Page{Path: o.Noun(), Title: o.Title, Listed: p.list == nil || len(o.Subjects()) == 0, Show: p.show}
 	for _, o := range p.changes {
 		shown.Actions = append(shown.Actions, action(o, p.list))
+	}
+	if find := p.finds(); find != nil {
+		shown.Actions = append(shown.Actions, findAction(find))
 	}
 	return shown
 }
@@ -100,6 +104,9 @@ func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View,
 		if err != nil {
 			return nil, err
 		}
+		if find := p.finds(); find != nil {
+			view.Blocks = append(view.Blocks, findForm(find))
+		}
 		if p.list.Text != "" {
 			view.Blocks = append(view.Blocks, &service.Text{Body: p.list.Text})
 		}
@@ -118,13 +125,15 @@ func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View,
 // name of what is not in the list yet, and what no row names.
 func (p *page) split() (onRows, others []*operate.Operation) {
 	for _, o := range p.changes {
-		if p.list != nil && !o.NewRow && namesRow(p.list, o) {
+		switch isRow := p.list != nil && !o.NewRow && namesRow(p.list, o); {
+		case isRow && isForm(o) && first(operate.Read, o.Noun(), p.all) != nil: // its page has the form
+		case isRow:
 			onRows = append(onRows, o)
-		} else {
+		default:
 			others = append(others, o)
 		}
 	}
-	return onRows, others
+	return append(onRows, p.offers...), others
 }
 
 func (p *page) table(ctx context.Context, r *service.PageRequest, at names, onRows []*operate.Operation) (*service.Table, error) {
@@ -140,6 +149,7 @@ func (p *page) table(ctx context.Context, r *service.PageRequest, at names, onRo
 	for _, c := range found.Columns {
 		t.Columns = append(t.Columns, service.Column{Title: c.Title, Number: c.IsNumber()})
 	}
+	filter(t, p.list, found.Columns, r)
 	for _, list := range lists {
 		t.Columns = append(t.Columns, service.Column{Title: list.Title})
 	}
@@ -172,15 +182,18 @@ func (p *page) cells(columns []operate.Column, row *operate.Row, at names, lists
 	if len(changes) == 0 {
 		return all
 	}
-	return append(all, service.Cell{Forms: buttons(row, at, changes)})
+	return append(all, service.Cell{Forms: buttons(p.list, row, at, changes)})
 }
 
-// buttons returns the buttons of a row.
-func buttons(row *operate.Row, at names, changes []*operate.Operation) (all []service.Form) {
+// buttons returns the buttons of a row of a list.
+func buttons(list *operate.Operation, row *operate.Row, at names, changes []*operate.Operation) (all []service.Form) {
 	for _, o := range changes {
 		if row.Offers(o.Verb()) {
 			f, s := button(o), o.Subject()
 			f.Keep = at.of(o)
+			if o.Noun() != list.Noun() {
+				f.Page = o.Noun()
+			}
 			f.Label = f.Submit + " " + s.Name + " " + at[s.Name]
 			all = append(all, f)
 		}
@@ -195,12 +208,13 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 	for _, change := range changesOf(o.Noun(), all) {
 		switch {
 		case !namesRow(o, change):
-		case len(change.Others()) > 0:
+		case isForm(change):
 			forms = append(forms, change)
 		case !change.NewRow:
 			onRow = append(onRow, change)
 		}
 	}
+	onRow = append(onRow, offered(o, all)...)
 	return service.Page{Path: o.Path, Title: o.Title, Show: func(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 		found, err := o.Run(ctx, values(o, r), nil)
 		if err != nil {
@@ -215,6 +229,7 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 		for _, text := range row.Texts {
 			view.Blocks = append(view.Blocks, &service.Text{Title: text.Title, Body: text.Body, Copy: true})
 		}
+		view.Blocks = append(view.Blocks, tables(row)...)
 		if list != nil {
 			links := &service.Links{}
 			for _, below := range listsBelow(list, all) {
@@ -231,8 +246,8 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 				view.Blocks = append(view.Blocks, f)
 			}
 		}
-		for _, f := range buttons(row, at, onRow) {
-			f.Page = o.Noun()
+		for _, f := range buttons(o, row, at, onRow) {
+			f.Page = cmp.Or(f.Page, o.Noun())
 			view.Blocks = append(view.Blocks, &f)
 		}
 		return view, nil
@@ -262,6 +277,9 @@ func button(o *operate.Operation) service.Form {
 func form(o *operate.Operation, at names) *service.Form {
 	f := button(o)
 	f.Title, f.Text, f.Confirm = o.Title, o.Text, o.Confirm
+	if o.Retypes {
+		f.Confirm = at[o.Subject().Name]
+	}
 	for _, in := range o.Inputs {
 		if in.Local {
 			continue
@@ -274,7 +292,7 @@ func form(o *operate.Operation, at names) *service.Form {
 			continue
 		}
 		f.Fields = append(f.Fields, service.Field{
-			Name: in.Name, Label: operate.Sentence(in.Name), Value: in.Default, Help: in.Doc, Optional: !in.Subject, Checkbox: in.IsBool(),
+			Name: in.Name, Label: in.Label(), Value: in.Default, Help: in.Doc, Optional: !in.Subject, Checkbox: in.IsBool(),
 		})
 	}
 	if len(f.Fields) > 0 || f.Confirm != "" { // only a button alone asks
@@ -306,7 +324,7 @@ func action(o, list *operate.Operation) service.Action {
 			return service.Outcome{View: outcome(o, done)}, nil
 		}
 		out := service.Outcome{Notice: strings.ReplaceAll(done.Notice, "\n", "; ")}
-		if r.Values.Has("return-page") { // the thing that was shown may not exist any more
+		if r.Values.Has("return-page") && !o.Stays { // the thing that was shown may not exist any more
 			out.Next = o.Noun()
 			if list != nil {
 				out.Next = namesOf(list, r).link(list)

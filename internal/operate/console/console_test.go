@@ -301,20 +301,19 @@ func TestListsOfSubjects(t *testing.T) {
 		&service.Links{All: []service.Link{{Text: "Shelves", To: "shelves?wall=a"}}},
 	}})
 	burn := service.Form{Action: "burn", Submit: "Burn", Label: "Burn shelf 7", Keep: map[string]string{"wall": "a", "shelf": "7"}}
-	move := service.Form{Action: "move", Submit: "Move", Label: "Move shelf 7", Keep: map[string]string{"wall": "a", "shelf": "7"}}
 	atWall := []service.Link{{Text: "Walls", To: "walls"}, {Text: "a", To: "walls/show?wall=a"}}
 	is("shelves", url.Values{"wall": {"a"}}, &service.View{Title: "Shelves of wall a", Parents: atWall, Blocks: []service.Block{
 		&service.Table{
 			Columns: []service.Column{{Title: "Wall"}, {Title: "Shelf", Number: true}, {Title: "Books"}, {Title: "Action"}}, Keep: []string{"wall"},
 			Rows: [][]service.Cell{{
 				{Text: "a", To: "walls/show?wall=a"}, {Text: "7", To: "shelves/show?shelf=7&wall=a"}, {Text: "Books", To: "books?shelf=7&wall=a"},
-				{Forms: []service.Form{move, burn}},
+				{Forms: []service.Form{burn}}, // the page of the shelf has the form that moves it
 			}},
 		},
 		&service.Form{Action: "add", Submit: "Add", Keep: map[string]string{"wall": "a"}},
 	}})
 	onPage := func(f service.Form) *service.Form { f.Page = "shelves"; return &f }
-	moveForm := service.Form{Action: "move", Submit: "Move", Keep: move.Keep, Fields: []service.Field{{Name: "to", Label: "To", Help: "the new wall", Optional: true}}}
+	moveForm := service.Form{Action: "move", Submit: "Move", Keep: burn.Keep, Fields: []service.Field{{Name: "to", Label: "To", Help: "the new wall", Optional: true}}}
 	is("shelves/show", one, &service.View{Title: "Shelf 7", Parents: append(atWall, service.Link{Text: "Shelves", To: "shelves?wall=a"}), Blocks: []service.Block{
 		&service.Facts{Rows: []service.Fact{{Name: "Wall", Cell: service.Cell{Text: "a"}}}},
 		&service.Links{All: []service.Link{{Text: "Books", To: "books?shelf=7&wall=a"}}}, onPage(moveForm), onPage(burn),

@@ -4,6 +4,7 @@ package openapi
 import (
 	"bytes"
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -139,7 +140,10 @@ func parameter(in *operate.Input, where string) object {
 		p = append(p, member{"required", true})
 	}
 	p = append(p, member{"description", sentence(in.Doc)}, member{"schema", inputSchema(in, false)})
-	if in.Example != "" {
+	switch {
+	case in.Example != "" && in.IsNumber():
+		p = append(p, member{"example", json.Number(in.Example)})
+	case in.Example != "":
 		p = append(p, member{"example", in.Example})
 	}
 	return p

@@ -115,7 +115,11 @@ func structSchema(t reflect.Type) object {
 		if !strings.Contains(options, "omit") {
 			required = append(required, name)
 		}
-		properties = append(properties, member{name, described(schema(f.Type), f.Tag)})
+		s := schema(f.Type)
+		if f.Type.Kind() == reflect.Pointer && !strings.Contains(options, "omit") {
+			s[0].value = []any{s[0].value, "null"}
+		}
+		properties = append(properties, member{name, described(s, f.Tag)})
 	}
 	return object{{"type", "object"}, {"required", required}, {"additionalProperties", false}, {"properties", properties}}
 }

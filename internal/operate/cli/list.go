@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/operate"
+)
+
+// pageRows is how many rows a command reads at once, unless the list says otherwise.
+const pageRows = 500
+
+// list prints the rows of a list.
+func (c *command) list(ctx context.Context, values map[string]string) error {
+	most := c.limit // 0: all
+	if c.all {
+		most = 0
+	} else if c.cmd.Flags().Changed("limit") && most < 1 {
+		return service.Usagef("--limit: must be at least 1")
+	}
+	var p *printer
+	for n := 0; ; {
+		if c.IsPaged() {
+			page := cmp.Or(c.PageRows, pageRows)
+			if most > 0 {
+				page = min(page, most-n)
+			}
+			values["limit"] = strconv.Itoa(page)
+		}
+		r, err := c.Run(ctx, values, nil)
+		if err != nil {
+			return c.typed(c.Operation, err)
+		}
+		if p == nil {
+			if p, err = c.newPrinter(r.Columns); err != nil {
+				return err
+			}
+		}
+		if err := p.addAll(r.Rows); err != nil {
+			return err
+		}
+		if n += len(r.Rows); r.Next == nil || n == most {
+			return c.end(p, r)
+		}
+		values["after"] = fmt.Sprint(r.Next)
+	}
+}
+
+// addAll prints the rows of a page. The widths of columns are those of the page, because the rows of all pages may
+// be more than fit into memory.
+func (p *printer) addAll(rows []operate.Row) error {
+	for _, row := range rows {
+		if row.Note != "" && !slices.Contains(p.notes, row.Note) {
+			p.notes = append(p.notes, row.Note)
+		}
+		if err := p.add(row); err != nil {
+			return err
+		}
+	}
+	return p.end()
+}
+
+// end prints the notes of rows, and where the next page begins if the list can be continued there.
+func (c *command) end(p *printer, last *operate.Result) error {
+	if !c.asJSON {
+		for _, note := range p.notes {
+			fmt.Fprintln(c.sh.Stderr, service.PrintableLines(note))
+		}
+	}
+	switch {
+	case last.Next == nil || !c.Resumes:
+		return nil
+	case c.asJSON:
+		return c.sh.PrintLine(map[string]any{"next": last.Next})
+	}
+	_, err := fmt.Fprintf(c.sh.Stderr, "there may be more: continue with --after %s\n", service.Printable(fmt.Sprint(last.Next)))
+	return err
+}

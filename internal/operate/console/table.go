@@ -1,0 +1,87 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/operate"
+)
+
+// filter adds the search, and the columns that sort, of a list with such inputs.
+func filter(t *service.Table, o *operate.Operation, columns []operate.Column, r *service.PageRequest) {
+	for _, in := range o.Others() {
+		switch {
+		case in.Local, in.Name == "after", in.Name == "limit", in.Name == "reverse":
+		case in.Name == "sort":
+			t.Sort = cmp.Or(r.Value("sort"), in.Default)
+			for i, c := range columns {
+				t.Columns[i].Sort = c.Sort
+			}
+		default:
+			t.Search = append(t.Search, service.Field{Name: in.Name, Label: in.Label(), Help: in.Doc, Checkbox: in.IsBool()})
+		}
+	}
+}
+
+// isForm reports whether a change needs more than a click.
+func isForm(o *operate.Operation) bool { return len(o.Others()) > 0 || o.Retypes }
+
+// offered returns the changes of other nouns that the page of a list or a read offers.
+func offered(o *operate.Operation, all []operate.Operation) (changes []*operate.Operation) {
+	for i := range all {
+		if slices.Contains(o.Offers, all[i].Path) {
+			changes = append(changes, &all[i])
+		}
+	}
+	return changes
+}
+
+// finds returns the read that shows a thing whose name is typed on the page of the list, or nil.
+func (p *page) finds() *operate.Operation {
+	if p.list == nil {
+		return nil
+	}
+	if read := first(operate.Read, p.list.Noun(), p.all); read != nil && read.Finds != "" {
+		return read
+	}
+	return nil
+}
+
+func findForm(read *operate.Operation) *service.Form {
+	s := read.Subject()
+	return &service.Form{Action: "find", Submit: read.Finds, Fields: []service.Field{{Name: s.Name, Label: s.Label(), Help: operate.Sentence(s.Doc) + "."}}}
+}
+
+// findAction leads to the page of a read, if there is such a thing.
+func findAction(read *operate.Operation) service.Action {
+	return service.Action{Name: "find", Reads: true, Run: func(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {
+		r.Values.Set(read.Subject().Name, strings.TrimSpace(r.Value(read.Subject().Name)))
+		found, err := read.Run(ctx, values(read, r), nil)
+		if err != nil {
+			return service.Outcome{}, err
+		}
+		return service.Outcome{Next: namesOf(read, r).with(found.Rows[0].Subjects).link(read)}, nil
+	}}
+}
+
+// tables returns the tables of the result of a read.
+func tables(row *operate.Row) (all []service.Block) {
+	for _, t := range row.Tables {
+		shown := &service.Table{Title: t.Title, Empty: t.Empty}
+		for _, c := range t.Columns {
+			shown.Columns = append(shown.Columns, service.Column{Title: c.Title, Number: c.IsNumber()})
+		}
+		for _, row := range t.Rows {
+			var cells []service.Cell
+			for _, v := range row.Cells {
+				cells = append(cells, cell(v))
+			}
+			shown.Rows = append(shown.Rows, cells)
+		}
+		all = append(all, shown)
+	}
+	return all
+}

@@ -1,0 +1,131 @@
+package console_test
+
+import (
+	"context"
+	"net/url"
+	"reflect"
+	"testing"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/operate"
+	"holdfast/internal/operate/console"
+)
+
+// load is a number that the console shows with a bar.
+type load int
+
+func (l load) Cell() service.Cell { return service.Cell{Text: "full", Share: float64(l), Most: 9} }
+
+type room struct {
+	Room string `json:"room" title:"Room" subject:"room" cursor:"" sort:"name"`
+	Load load   `json:"load" title:"Load" sort:"load"`
+	Beds []bed  `json:"beds" table:"Beds" empty:"There are no beds."`
+}
+
+func (r room) Notice() string          { return "room " + r.Room }
+func (r room) Offers(verb string) bool { return verb != "lock" || r.Room != "open" }
+
+type bed struct {
+	Kind string `json:"kind" title:"Kind"`
+	Load load   `json:"load" title:"Load"`
+}
+
+type roomsInput struct {
+	Begins  string `flag:"begins" doc:"how it begins" title:"Begins with"`
+	Empty   bool   `flag:"empty" doc:"without guests"`
+	Sort    string `flag:"sort" doc:"order" default:"name"`
+	Reverse bool   `flag:"reverse" doc:"reverse the order"`
+	operate.Page[string]
+}
+
+type roomInput struct {
+	Room string `subject:"room" doc:"name of the room"`
+}
+
+type cleanInput struct {
+	roomInput
+	With string `flag:"with" doc:"what to use" arg:"SOAP"`
+}
+
+func hotel() []operate.Operation {
+	change := func(_ context.Context, in roomInput) (room, error) { return room{Room: in.Room}, nil }
+	return []operate.Operation{
+		operate.NewList(operate.About{Path: "rooms", Doc: "List", Title: "Rooms"}, func(_ context.Context, in roomsInput) ([]room, error) {
+			return []room{{Room: in.Sort + in.Begins, Load: 3}}, nil
+		}),
+		operate.NewRead(operate.About{Path: "rooms/show", Doc: "Show", Title: "Room", Finds: "Show room", Offers: []string{"doors/lock", "doors/open"}}, func(_ context.Context, in roomInput) (room, error) {
+			if in.Room == "none" {
+				return room{}, errWall
+			}
+			return room{Room: in.Room, Beds: []bed{{"wide", 2}}}, nil
+		}),
+		operate.NewChange(operate.About{Path: "rooms/clean", Doc: "Clean", Stays: true}, func(_ context.Context, in cleanInput) (room, error) { return room{Room: in.With + in.Room}, nil }),
+		operate.NewChange(operate.About{Path: "rooms/raze", Doc: "Raze", Title: "Raze a room", Text: "It is gone.", Retypes: true}, change),
+		operate.NewList(operate.About{Path: "calls", Doc: "List", Title: "Calls", Offers: []string{"doors/open"}}, func(context.Context, operate.Page[string]) ([]room, error) { return []room{{Room: "a"}}, nil }),
+		operate.NewChange(operate.About{Path: "doors/lock", Doc: "Lock", NewRow: true, Danger: true}, change),
+		operate.NewChange(operate.About{Path: "doors/open", Doc: "Open"}, change),
+	}
+}
+
+// TestFilters: the inputs of a list are a search and sorted columns, and a form finds a thing by its name.
+func TestFilters(t *testing.T) {
+	t.Parallel()
+	pages := console.Pages(nil, hotel())
+	cell := service.Cell{Text: "full", Share: 3, Most: 9}
+	find := &service.Form{Action: "find", Submit: "Show room", Fields: []service.Field{{Name: "room", Label: "Room", Help: "Name of the room."}}}
+	want := &service.View{Blocks: []service.Block{find, &service.Table{
+		Columns: []service.Column{{Title: "Room", Sort: "name"}, {Title: "Load", Sort: "load", Number: true}}, Sort: "load",
+		Search: []service.Field{{Name: "begins", Label: "Begins with", Help: "how it begins"}, {Name: "empty", Label: "Empty", Help: "without guests", Checkbox: true}},
+		Rows:   [][]service.Cell{{{Text: "loada", To: "rooms/show?room=loada"}, cell}},
+	}}}
+	if view := show(t, &pages[0], url.Values{"sort": {"load"}, "begins": {"a"}}); !reflect.DeepEqual(view, want) {
+		t.Errorf("%s\nwant %s", dump(view), dump(want))
+	}
+	if view := show(t, &pages[0], nil); view.Blocks[1].(*service.Table).Sort != "name" {
+		t.Errorf("the default order: %s", dump(view))
+	}
+	action := pages[0].Actions[len(pages[0].Actions)-1]
+	if o, err := action.Run(t.Context(), &service.PageRequest{Values: url.Values{"room": {" b "}}}); err != nil || o.Next != "rooms/show?room=b" || action.Name != "find" || !action.Reads {
+		t.Errorf("%+v, %v", o, err)
+	}
+	if _, err := action.Run(t.Context(), &service.PageRequest{Values: url.Values{"room": {"none"}}}); err != errWall { //nolint:errorlint // it is this one
+		t.Errorf("%v", err)
+	}
+}
+
+// TestOffers: pages offer changes of other nouns, and the page of a thing has its tables and forms.
+func TestOffers(t *testing.T) {
+	t.Parallel()
+	pages := map[string]service.Page{}
+	for _, p := range console.Pages(nil, hotel()) {
+		pages[p.Path] = p
+	}
+	keep := map[string]string{"room": "open"}
+	open := service.Form{Action: "open", Page: "doors", Submit: "Open", Label: "Open room open", Keep: keep}
+	want := &service.View{Title: "Room open", Parents: []service.Link{{Text: "Rooms", To: "rooms"}}, Blocks: []service.Block{
+		&service.Facts{Rows: []service.Fact{{Name: "Load", Cell: service.Cell{Text: "full", Most: 9}}}},
+		&service.Table{
+			Title: "Beds", Empty: "There are no beds.", Columns: []service.Column{{Title: "Kind"}, {Title: "Load", Number: true}},
+			Rows: [][]service.Cell{{{Text: "wide"}, {Text: "full", Share: 2, Most: 9}}},
+		},
+		&service.Form{Action: "clean", Page: "rooms", Submit: "Clean", Keep: keep, Fields: []service.Field{{Name: "with", Label: "With", Help: "what to use", Optional: true}}},
+		&service.Form{Title: "Raze a room", Text: "It is gone.", Action: "raze", Page: "rooms", Submit: "Raze", Keep: keep, Confirm: "open"},
+		&open,
+	}}
+	read := pages["rooms/show"]
+	if view := show(t, &read, url.Values{"room": {"open"}}); !reflect.DeepEqual(view, want) {
+		t.Errorf("%s\nwant %s", dump(view), dump(want))
+	}
+	calls := pages["calls"]
+	open.Keep, open.Label = map[string]string{"room": "a"}, "Open room a"
+	table := show(t, &calls, nil).Blocks[0].(*service.Table)
+	if got := table.Rows[0][len(table.Rows[0])-1].Forms; !reflect.DeepEqual(got, []service.Form{open}) {
+		t.Errorf("%s", dump(got))
+	}
+	for i, next := range []string{"", "rooms"} { // clean, after which the room is shown, and raze
+		o, err := pages["rooms"].Actions[i].Run(t.Context(), &service.PageRequest{Values: url.Values{"room": {"a"}, "return-page": {"rooms/show"}}})
+		if err != nil || o.Next != next {
+			t.Errorf("%s: %+v, %v", pages["rooms"].Actions[i].Name, o, err)
+		}
+	}
+}
